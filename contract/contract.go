@@ -1,0 +1,203 @@
+// Package contract is where workflow code and activities meet: the names of
+// queues, activities, queries and workflow types, the requests and results
+// that cross between them, and the closed set of error kinds.
+//
+// It holds data only. Nothing here reads a clock, a file or the network, so
+// both sides of the determinism boundary may import it.
+package contract
+
+import (
+	"encoding/json"
+)
+
+// WorkflowType is the type under which any Temporal client starts a run.
+const WorkflowType = "chimera.Plan"
+
+// Task queues, one per role.
+const (
+	QueueEngine = "chimera"
+	QueueTools  = "chimera-tools"
+)
+
+// SkillQueue is the queue on which a foreign worker offers a skill provider.
+func SkillQueue(provider string) string { return "skill." + provider }
+
+// QueryState is the query that answers with a [State].
+const QueryState = "chimera.state"
+
+// Activity types of the engine itself. Every other activity type is
+// "provider/operation" of a node.
+const (
+	ActivityLoad    = "engine/load"
+	ActivityLocal   = "engine/local"
+	ActivityRoute   = "engine/route"
+	ActivityOutput  = "engine/output"
+	ActivityJournal = "engine/journal"
+)
+
+// Search attributes of a run.
+const (
+	AttributePlan  = "ChimeraPlan"
+	AttributeAgent = "ChimeraAgent"
+	AttributeState = "ChimeraState"
+)
+
+// Start is the input of a run: exactly one of Plan and Source.
+type Start struct {
+	// Plan is a reference: "name@version" or "sha256:…".
+	Plan string `json:"plan,omitempty"`
+	// Source is the text of a plan file, YAML or JSON.
+	Source string `json:"source,omitempty"`
+	// Input is the plan's input; absent means {}.
+	Input json.RawMessage `json:"input,omitempty"`
+	// Grant is a start grant (a DSSE envelope).
+	Grant json.RawMessage `json:"grant,omitempty"`
+}
+
+// Identity names a run; it is part of every request.
+type Identity struct {
+	// Workflow is the Temporal workflow id.
+	Workflow string `json:"workflow"`
+	// Origin is the first run id of the root.
+	Origin string `json:"origin"`
+}
+
+// LoadRequest asks engine/load to compile a plan and admit an input.
+type LoadRequest struct {
+	Start Start `json:"start"`
+}
+
+// Value is one output port of a finished node. Values of a node stand in the
+// order of the compiled plan's Node.OutPorts; an absent port is nil.
+type Value = json.RawMessage
+
+// Outcome is what a successful node activity returns.
+type Outcome struct {
+	// Values has one entry for each of the node's OutPorts.
+	Values []Value `json:"values,omitempty"`
+	// Held has one entry for each of the node's outgoing edges that are not
+	// error edges, in plan order: whether the edge is delivered.
+	Held []bool `json:"held,omitempty"`
+}
+
+// Delivery is one delivered edge that a request carries, with its value.
+type Delivery struct {
+	// Edge is an index into the plan's edges.
+	Edge int `json:"edge"`
+	// Value is the source port's value before the transform; nil for control edges.
+	Value Value `json:"value,omitempty"`
+	// Output is the source's whole output, where the transform reads it.
+	Output Value `json:"output,omitempty"`
+}
+
+// Call asks an activity to run one node.
+type Call struct {
+	Run Identity `json:"run"`
+	// Plan is the plan's digest.
+	Plan string `json:"plan"`
+	// Node is an index into the plan's nodes.
+	Node int `json:"node"`
+	// Visit counts from 1 (loops), Element from 0 (for_each).
+	Visit   int `json:"visit,omitempty"`
+	Element int `json:"element,omitempty"`
+	// Input is the plan's input, where an expression of the node reads it.
+	Input Value `json:"input,omitempty"`
+	// Deliveries are the edges that fill the node's ports, in plan order.
+	Deliveries []Delivery `json:"deliveries,omitempty"`
+	// Spent counts attempts that an earlier, lost worker already used.
+	Spent int `json:"spent,omitempty"`
+}
+
+// RouteRequest asks engine/route which error edges of a failed node hold.
+type RouteRequest struct {
+	Run  Identity `json:"run"`
+	Plan string   `json:"plan"`
+	Node int      `json:"node"`
+	// Error is the payload of the error edges.
+	Error ErrorPayload `json:"error"`
+	// Input is the plan's input, where a predicate reads it.
+	Input Value `json:"input,omitempty"`
+}
+
+// RouteResult says which error edges are delivered.
+type RouteResult struct {
+	// Held has one entry for each outgoing error edge of the node, in plan order.
+	Held []bool `json:"held"`
+}
+
+// JournalEntry is the outcome of one local node.
+type JournalEntry struct {
+	Node  string    `json:"node"`
+	Visit int       `json:"visit"`
+	State NodeState `json:"state"`
+	Kind  Kind      `json:"kind,omitempty"`
+}
+
+// JournalRequest asks engine/journal to keep the outcomes of local nodes.
+type JournalRequest struct {
+	Run Identity `json:"run"`
+	// Batch counts from 1 within the run; the same batch may arrive twice.
+	Batch   int            `json:"batch"`
+	Entries []JournalEntry `json:"entries"`
+}
+
+// NodeState is the state of a node in a run.
+type NodeState string
+
+// The node states.
+const (
+	Pending   NodeState = "pending"
+	Running   NodeState = "running"
+	Succeeded NodeState = "succeeded"
+	Failed    NodeState = "failed"
+	Skipped   NodeState = "skipped"
+	Dropped   NodeState = "dropped"
+)
+
+// RunState is the state of a run.
+type RunState string
+
+// The run states.
+const (
+	RunLoading   RunState = "loading"
+	RunRunning   RunState = "running"
+	RunSucceeded RunState = "succeeded"
+	RunFailed    RunState = "failed"
+	RunCancelled RunState = "cancelled"
+)
+
+// State is the answer to the query chimera.state.
+type State struct {
+	// Plan is name@version; Digest the compiled plan's digest. Both are empty while loading.
+	Plan   string   `json:"plan"`
+	Digest string   `json:"digest"`
+	Agent  string   `json:"agent,omitempty"`
+	State  RunState `json:"state"`
+	// Counts has the number of nodes in each state.
+	Counts Counts `json:"counts"`
+	// Nodes lists nodes in plan order. A large plan's list leaves out pending
+	// nodes first; Truncated then says so.
+	Nodes     []NodeStatus `json:"nodes"`
+	Truncated bool         `json:"truncated,omitempty"`
+	// Failure is there once the run has failed or was cancelled.
+	Failure *Failure `json:"failure,omitempty"`
+}
+
+// Counts is the number of nodes in each state.
+type Counts struct {
+	Pending   int `json:"pending"`
+	Running   int `json:"running"`
+	Succeeded int `json:"succeeded"`
+	Failed    int `json:"failed"`
+	Skipped   int `json:"skipped"`
+	Dropped   int `json:"dropped"`
+}
+
+// NodeStatus is one line of [State].
+type NodeStatus struct {
+	ID        string    `json:"id"`
+	Operation string    `json:"operation"`
+	State     NodeState `json:"state"`
+	// Error is the failure of a failed node.
+	Error *ErrorPayload `json:"error,omitempty"`
+}

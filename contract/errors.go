@@ -1,0 +1,125 @@
+package contract
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// Kind is a member of the closed set of error kinds. What each means for
+// retry is in [Kind.Retry].
+type Kind string
+
+// The kinds.
+const (
+	// Unsent: dial, TLS or spawn failed; provably nothing was sent.
+	Unsent Kind = "unsent"
+	// Transport: sent, then the connection broke.
+	Transport Kind = "transport"
+	// Timeout: the call's own deadline passed.
+	Timeout Kind = "timeout"
+	// Throttled: refused for now (429, 503); provably nothing ran.
+	Throttled Kind = "throttled"
+	// Auth: refused for missing or wrong credentials (401, 403).
+	Auth Kind = "auth"
+	// ToolError: the tool itself says that it failed.
+	ToolError Kind = "tool_error"
+	// ServerError: any other protocol error.
+	ServerError Kind = "server_error"
+	// Contract: the input breaks the node's contract, or the tool is unknown.
+	Contract Kind = "contract"
+	// Expr: an expression failed.
+	Expr Kind = "expr"
+	// TooLarge: a value is over its bound.
+	TooLarge Kind = "too_large"
+	// NeedsInput: the server asks back.
+	NeedsInput Kind = "needs_input"
+	// InvalidOutput: the result breaks its schema.
+	InvalidOutput Kind = "invalid_output"
+	// Drift: not the tool that was approved.
+	Drift Kind = "drift"
+	// Blocked, Rejected, Expired, Budget, NeedsReview: trust, guardian or approver said no, or not yet.
+	Blocked     Kind = "blocked"
+	Rejected    Kind = "rejected"
+	Expired     Kind = "expired"
+	Budget      Kind = "budget"
+	NeedsReview Kind = "needs_review"
+	// Conflict: another action under the same invocation id.
+	Conflict Kind = "conflict"
+	// OutcomeUnknown: the effect may or may not have happened.
+	OutcomeUnknown Kind = "outcome_unknown"
+	// Cancelled, Deadline, LoopExhausted, FailedKind: run-level.
+	Cancelled     Kind = "cancelled"
+	Deadline      Kind = "deadline"
+	LoopExhausted Kind = "loop_exhausted"
+	FailedKind    Kind = "failed"
+	// WorkerLost: a worker died with the activity in hand.
+	WorkerLost Kind = "worker_lost"
+	// StoreUnavailable: the engine's own store could not be reached.
+	StoreUnavailable Kind = "store_unavailable"
+)
+
+// Kinds lists the closed set, in the order of the documentation.
+func Kinds() []Kind {
+	return []Kind{
+		Unsent, Transport, Timeout, Throttled, Auth, ToolError, ServerError,
+		Contract, Expr, TooLarge, NeedsInput, InvalidOutput, Drift,
+		Blocked, Rejected, Expired, Budget, NeedsReview, Conflict, OutcomeUnknown,
+		Cancelled, Deadline, LoopExhausted, FailedKind, WorkerLost, StoreUnavailable,
+	}
+}
+
+// Valid reports whether k is a member of the set.
+func (k Kind) Valid() bool { return slices.Contains(Kinds(), k) }
+
+// ErrorPayload is the value of an error edge, and the last word on a failed node.
+type ErrorPayload struct {
+	Kind    Kind   `json:"kind"`
+	Message string `json:"message"`
+	// Node is the id of the node that failed.
+	Node string `json:"node"`
+	// Attempts counts the calls made, from 1.
+	Attempts int `json:"attempts"`
+	// Details is whatever the kind adds, or null.
+	Details json.RawMessage `json:"details"`
+}
+
+// Failure is the first detail of a failed or cancelled run.
+type Failure struct {
+	Kind    Kind   `json:"kind"`
+	Node    string `json:"node"`
+	Message string `json:"message"`
+	// Diagnostics is what the compiler said, where the plan did not compile.
+	Diagnostics json.RawMessage `json:"diagnostics,omitempty"`
+	// Compensated and NotCompensated list node ids.
+	Compensated    []string `json:"compensated"`
+	NotCompensated []string `json:"not_compensated"`
+}
+
+// Error is a failure with its kind, made where the failure is seen (a
+// transport, a validator, a skill) and carried unchanged to the workflow.
+type Error struct {
+	Kind    Kind
+	Message string
+	// Details is a JSON text, or nil.
+	Details json.RawMessage
+	// RetryAfterMS is how long the other side asks to wait, in milliseconds; 0 is "did not say".
+	RetryAfterMS int64
+	// Cause is the underlying error, for logs; it does not travel.
+	Cause error
+}
+
+// Errorf makes an [Error] of the given kind. A %w verb sets its cause.
+func Errorf(kind Kind, format string, args ...any) *Error {
+	err := fmt.Errorf(format, args...)
+	var cause error
+	if u, ok := err.(interface{ Unwrap() error }); ok {
+		cause = u.Unwrap()
+	}
+	return &Error{Kind: kind, Message: err.Error(), Cause: cause}
+}
+
+func (e *Error) Error() string { return string(e.Kind) + ": " + e.Message }
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Cause }

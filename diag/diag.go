@@ -1,0 +1,98 @@
+// Package diag is the one diagnostic type of Chimera: what is wrong in a plan,
+// a policy, a catalog or a configuration file, where exactly, why, and what to
+// do about it.
+//
+// Every check reports all that it finds; a [Diagnostics] value collects it.
+// Codes are stable and documented in codes.go. Ranges are half open, [Start,
+// End), in the file as its author wrote it.
+package diag
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Severity says whether a diagnostic forbids what was asked.
+type Severity string
+
+// The severities.
+const (
+	// Error forbids: a plan with one is never materialised.
+	Error Severity = "error"
+	// Warning informs: the plan compiles, and what is said is checked at run time.
+	Warning Severity = "warning"
+)
+
+// Pos is a place in a source file. The zero Pos is "no place".
+type Pos struct {
+	// Line counts from 1.
+	Line int
+	// Column counts Unicode code points from 1.
+	Column int
+	// Byte counts bytes from 0.
+	Byte int
+}
+
+// IsValid reports whether p names a place.
+func (p Pos) IsValid() bool { return p.Line > 0 }
+
+// Range is a half-open piece of one source file.
+type Range struct {
+	File       string
+	Start, End Pos
+}
+
+// IsValid reports whether r names a piece of a file.
+func (r Range) IsValid() bool { return r.Start.IsValid() }
+
+// Diagnostic is one finding.
+type Diagnostic struct {
+	Code     Code
+	Severity Severity
+	// Summary is one short line without a full stop.
+	Summary string
+	// Detail says why, and what to do. It may hold several sentences.
+	Detail string
+	// Subject is what is wrong, to the token.
+	Subject Range
+	// Context is the larger construct that Subject stands in, or, for an edge,
+	// its other end. It may be invalid.
+	Context Range
+	// Node is the id of the related node, if any.
+	Node string
+	// Edge is the related edge as "from.port -> to.port", if any.
+	Edge string
+	// Witness is a counterexample: a JSON text, or "".
+	Witness string
+	// Suggestion is a near name or the edit that mends it, or "".
+	Suggestion string
+}
+
+// Diagnostics is a list of findings.
+type Diagnostics []Diagnostic
+
+// Add appends d; an empty severity means [Error].
+func (ds *Diagnostics) Add(d Diagnostic) {
+	if d.Severity == "" {
+		d.Severity = Error
+	}
+	*ds = append(*ds, d)
+}
+
+// HasErrors reports whether any finding is an error.
+func (ds Diagnostics) HasErrors() bool {
+	return slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.Severity == Error })
+}
+
+// Sort orders findings by file, place, severity and code, and keeps the order
+// of findings that are equal in these.
+func (ds Diagnostics) Sort() {
+	slices.SortStableFunc(ds, func(a, b Diagnostic) int {
+		return cmp.Or(
+			cmp.Compare(a.Subject.File, b.Subject.File),
+			cmp.Compare(a.Subject.Start.Byte, b.Subject.Start.Byte),
+			cmp.Compare(a.Severity, b.Severity),
+			cmp.Compare(a.Code, b.Code),
+		)
+	})
+}

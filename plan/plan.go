@@ -1,0 +1,221 @@
+// Package plan is the compiled plan: what the compiler proves and the
+// interpreter runs.
+//
+// A [Plan] is closed (every set in it is an enumeration), ordered (slices only,
+// no maps) and self-contained (schemas are pooled in it). Its canonical bytes
+// are the UTF-8 JSON that [Plan.Encode] writes: struct fields in their declared
+// order, embedded JSON values canonical as by [Canonical]. Its digest is the
+// SHA-256 of those bytes, written "sha256:" and 64 hex digits; the field
+// "format", which comes first, separates the digest's domain.
+//
+// Nodes[0] is the virtual node $input and the last node is $output, so edges
+// name nodes by index only.
+package plan
+
+import (
+	"encoding/json"
+
+	"chimera.ai/engine/contract"
+)
+
+// Format is the first field of every encoded plan.
+const Format = "chimera.ai/plan/v1"
+
+// ExprVersion numbers the meaning of expressions. A worker that does not know
+// a plan's number refuses the plan.
+const ExprVersion = 1
+
+// Names of the virtual nodes and ports.
+const (
+	InputNode  = "$input"
+	OutputNode = "$output"
+
+	WholePort      = "$"
+	DonePort       = "$done"
+	StartPort      = "$start"
+	ErrorPort      = "$error"
+	CompensatePort = "$compensate"
+)
+
+// Plan is one compiled plan.
+type Plan struct {
+	Format  string `json:"format"`
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Agent   string `json:"agent"`
+	// Expr is the ExprVersion that the plan was compiled with.
+	Expr   int    `json:"expr"`
+	Limits Limits `json:"limits"`
+	// Nodes starts with $input, ends with $output, and keeps file order between.
+	Nodes []Node `json:"nodes"`
+	// Edges keep file order, which decides between edges into one port; edges
+	// that the compiler adds follow.
+	Edges []Edge `json:"edges"`
+	// Schemas is sorted by digest, without duplicates.
+	Schemas []Schema `json:"schemas"`
+
+	index index
+}
+
+// Limits bound a run.
+type Limits struct {
+	// MaxParallel is the largest number of nodes in flight.
+	MaxParallel int `json:"max_parallel"`
+	// DeadlineMS ends the run, in milliseconds after its start.
+	DeadlineMS int64 `json:"deadline_ms"`
+}
+
+// Schema is a JSON Schema with the digest of its canonical bytes.
+type Schema struct {
+	Digest string          `json:"digest"`
+	Schema json.RawMessage `json:"schema"`
+}
+
+// Kind says what a node is.
+type Kind string
+
+// The node kinds.
+const (
+	KindInput  Kind = "input"
+	KindCall   Kind = "call"
+	KindOutput Kind = "output"
+)
+
+// ProviderType says where an operation comes from.
+type ProviderType string
+
+// The provider types.
+const (
+	Skill ProviderType = "skill"
+	MCP   ProviderType = "mcp"
+)
+
+// Mode says whether equal inputs give equal outputs.
+type Mode string
+
+// The modes.
+const (
+	Prob  Mode = "prob"
+	Deter Mode = "deter"
+)
+
+// EffectClass says what a call does to the world.
+type EffectClass string
+
+// The effect classes, from harmless to final.
+const (
+	Pure         EffectClass = "pure"
+	Staged       EffectClass = "staged"
+	Committing   EffectClass = "committing"
+	Irreversible EffectClass = "irreversible"
+)
+
+// Trust is a trust state, and the least that a node asks for.
+type Trust string
+
+// The trust states; stricter is towards Block.
+const (
+	AllowAuto    Trust = "allow_auto"
+	ManualReview Trust = "manual_review"
+	Block        Trust = "block"
+)
+
+// EdgeType is the seed's edge type.
+type EdgeType string
+
+// The edge types.
+const (
+	Data        EdgeType = "data"
+	Control     EdgeType = "control"
+	Conditional EdgeType = "conditional"
+	Error       EdgeType = "error"
+)
+
+// Node is one step.
+type Node struct {
+	ID   string `json:"id"`
+	Kind Kind   `json:"kind"`
+
+	// The fields from here to Fingerprint are empty on $input and $output.
+	ProviderType ProviderType `json:"provider_type,omitempty"`
+	Provider     string       `json:"provider,omitempty"`
+	Operation    string       `json:"operation,omitempty"`
+	Mode         Mode         `json:"mode,omitempty"`
+	Effect       EffectClass  `json:"effect,omitempty"`
+	Trust        Trust        `json:"trust,omitempty"`
+	TimeoutMS    int64        `json:"timeout_ms,omitempty"`
+	Retry        Retry        `json:"retry,omitzero"`
+	// Fingerprint is what the plan pins of an MCP tool, or "".
+	Fingerprint string `json:"fingerprint,omitempty"`
+	// Local: in-process, pure, deterministic and short, so it may run as a local activity.
+	Local bool `json:"local,omitempty"`
+
+	// InputSchema and OutputSchema index Plan.Schemas. $input has an output
+	// schema only, $output an input schema only; the other is -1.
+	InputSchema  int `json:"input_schema"`
+	OutputSchema int `json:"output_schema"`
+	// With holds constants and expressions for input ports, sorted by port.
+	With []PortTemplate `json:"with,omitempty"`
+	// RequiredPorts are the ports without which the node does not run, sorted.
+	RequiredPorts []string `json:"required_ports,omitempty"`
+	// OutPorts are the output ports that outgoing edges read, sorted; "$" is the whole output.
+	OutPorts []string `json:"out_ports,omitempty"`
+	// ReadsInput: an expression that is evaluated at this node (With, an incoming
+	// edge's transform) reads the plan's input.
+	ReadsInput bool `json:"reads_input,omitempty"`
+	// RoutesOnInput: a predicate on an outgoing edge reads the plan's input.
+	RoutesOnInput bool `json:"routes_on_input,omitempty"`
+}
+
+// Activity is the Temporal activity type of a call node: "provider/operation".
+func (n *Node) Activity() string { return n.Provider + "/" + n.Operation }
+
+// Retry is a node's retry contract.
+type Retry struct {
+	// MaxAttempts counts the first call too; at least 1.
+	MaxAttempts int `json:"max_attempts"`
+	// On lists the kinds that are retried, sorted.
+	On        []contract.Kind `json:"on,omitempty"`
+	InitialMS int64           `json:"initial_ms"`
+	// MultiplierMilli is the backoff factor in thousandths; at least 1000.
+	MultiplierMilli int64 `json:"multiplier_milli"`
+	MaxMS           int64 `json:"max_ms"`
+}
+
+// PortTemplate fills one input port.
+type PortTemplate struct {
+	Port string `json:"port"`
+	// Template is JSON whose strings may hold ${…} expressions over input.
+	Template json.RawMessage `json:"template"`
+}
+
+// Edge connects a port of one node to a port of another.
+type Edge struct {
+	// From and To index Plan.Nodes.
+	From     int      `json:"from"`
+	FromPort string   `json:"from_port"`
+	To       int      `json:"to"`
+	ToPort   string   `json:"to_port"`
+	Type     EdgeType `json:"type"`
+	Required bool     `json:"required,omitempty"`
+	// When is a predicate in CEL, or "".
+	When string `json:"when,omitempty"`
+	// Otherwise: delivered if no sibling conditional edge holds.
+	Otherwise bool `json:"otherwise,omitempty"`
+	// Transform is a JSON template, or nil.
+	Transform json.RawMessage `json:"transform,omitempty"`
+	// ReadsOutput: the transform reads the source's whole output.
+	ReadsOutput bool `json:"reads_output,omitempty"`
+}
+
+// Carries reports whether the edge fills a port of its target: everything but
+// control edges, edges from $done and edges to $start does.
+func (e *Edge) Carries() bool {
+	return e.Type != Control && e.FromPort != DonePort && e.ToPort != StartPort
+}
+
+// String writes the edge for people: "from.port -> to.port".
+func (p *Plan) EdgeString(i int) string {
+	e := &p.Edges[i]
+	return p.Nodes[e.From].ID + "." + e.FromPort + " -> " + p.Nodes[e.To].ID + "." + e.ToPort
+}
