@@ -1,0 +1,4 @@
+package skills
+
+// Builtin lists the skills of the engine itself.
+func Builtin() []Skill { return nil }
