@@ -1,0 +1,126 @@
+// Package blob is the content-addressed store of values that are too large for
+// a workflow's history: compiled plans, inputs and outputs of nodes.
+//
+// A blob's key is the digest of its bytes, "sha256:" and 64 hex digits, so a
+// key always means the same bytes, storing is idempotent, and a reader finds
+// out about corruption by itself.
+package blob
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// ErrNotFound reports that the store has no blob of that digest.
+var ErrNotFound = errors.New("blob not found")
+
+// ErrCorrupt reports that stored bytes do not have the digest that they are
+// stored under.
+var ErrCorrupt = errors.New("blob is corrupt")
+
+// Store keeps blobs. Implementations are safe for concurrent use.
+type Store interface {
+	// Put stores b durably and returns its digest. Storing the same bytes again is free of effect.
+	Put(ctx context.Context, b []byte) (digest string, err error)
+	// Get returns the bytes of a digest, ErrNotFound or ErrCorrupt.
+	Get(ctx context.Context, digest string) ([]byte, error)
+}
+
+// Digest is the key of b.
+func Digest(b []byte) string {
+	sum := sha256.Sum256(b)
+	return prefix + hex.EncodeToString(sum[:])
+}
+
+const prefix = "sha256:"
+
+// Dir is a [Store] in a directory of the local file system: one file a blob,
+// in 256 folders by the first two hex digits.
+type Dir struct{ root string }
+
+// Open makes the directory if need be, and a store in it.
+func Open(root string) (*Dir, error) {
+	if err := os.MkdirAll(root, 0o700); err != nil {
+		return nil, fmt.Errorf("open blob store: %w", err)
+	}
+	return &Dir{root: root}, nil
+}
+
+func (d *Dir) path(digest string) (string, error) {
+	name, ok := strings.CutPrefix(digest, prefix)
+	if raw, err := hex.DecodeString(name); !ok || err != nil || len(raw) != sha256.Size || strings.ToLower(name) != name {
+		return "", fmt.Errorf("blob %.80q: not a digest: %w", digest, ErrNotFound)
+	}
+	return filepath.Join(d.root, name[:2], name[2:]), nil
+}
+
+// Put implements [Store]. The file is complete and synced before it gets its name.
+func (d *Dir) Put(ctx context.Context, b []byte) (string, error) {
+	digest := Digest(b)
+	if err := ctx.Err(); err != nil {
+		return "", fmt.Errorf("put blob: %w", err)
+	}
+	path, err := d.path(digest)
+	if err != nil {
+		return "", err
+	}
+	if info, err := os.Stat(path); err == nil && info.Size() == int64(len(b)) {
+		return digest, nil
+	}
+	if err := write(path, b); err != nil {
+		return "", fmt.Errorf("put blob %s: %w", digest, err)
+	}
+	return digest, nil
+}
+
+func write(path string, b []byte) (err error) {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".put-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	if _, err = f.Write(b); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// Get implements [Store].
+func (d *Dir) Get(ctx context.Context, digest string) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("get blob: %w", err)
+	}
+	path, err := d.path(digest)
+	if err != nil {
+		return nil, err
+	}
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("blob %s: %w", digest, ErrNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get blob %s: %w", digest, err)
+	}
+	if Digest(b) != digest {
+		return nil, fmt.Errorf("blob %s: %w", digest, ErrCorrupt)
+	}
+	return b, nil
+}

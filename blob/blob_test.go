@@ -1,0 +1,76 @@
+package blob_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/blob"
+)
+
+func TestDirKeepsBlobs(t *testing.T) {
+	dir, err := blob.Open(t.TempDir())
+	require.NoError(t, err)
+	for _, b := range [][]byte{nil, []byte("a"), bytes.Repeat([]byte("xyz"), 1<<20)} {
+		digest, err := dir.Put(t.Context(), b)
+		require.NoError(t, err)
+		require.Equal(t, blob.Digest(b), digest)
+		again, err := dir.Put(t.Context(), b)
+		require.NoError(t, err)
+		require.Equal(t, digest, again)
+		got, err := dir.Get(t.Context(), digest)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(b, got))
+	}
+}
+
+func TestDirConcurrentPutsOfTheSameBytes(t *testing.T) {
+	root := t.TempDir()
+	dir, err := blob.Open(root)
+	require.NoError(t, err)
+	b := bytes.Repeat([]byte("chimera"), 10_000)
+	var wg sync.WaitGroup
+	for range 32 {
+		wg.Go(func() {
+			if _, err := dir.Put(t.Context(), b); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	got, err := dir.Get(t.Context(), blob.Digest(b))
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(b, got))
+	files, err := filepath.Glob(filepath.Join(root, "*", "*"))
+	require.NoError(t, err)
+	require.Len(t, files, 1, "no temporary file is left")
+}
+
+func TestDirRefusesWhatIsNotADigest(t *testing.T) {
+	dir, err := blob.Open(t.TempDir())
+	require.NoError(t, err)
+	for _, digest := range []string{
+		"", "sha256:", "sha256:../../../../etc/passwd", blob.Digest(nil)[:20],
+		"md5:" + blob.Digest(nil)[7:], "sha256:" + string(bytes.ToUpper([]byte(blob.Digest(nil)[7:]))),
+		blob.Digest([]byte("never stored")),
+	} {
+		_, err := dir.Get(t.Context(), digest)
+		require.ErrorIs(t, err, blob.ErrNotFound, digest)
+	}
+}
+
+func TestDirFindsCorruption(t *testing.T) {
+	root := t.TempDir()
+	dir, err := blob.Open(root)
+	require.NoError(t, err)
+	digest, err := dir.Put(t.Context(), []byte("the true bytes"))
+	require.NoError(t, err)
+	path := filepath.Join(root, digest[7:9], digest[9:])
+	require.NoError(t, os.WriteFile(path, []byte("the fake bytes"), 0o600))
+	_, err = dir.Get(t.Context(), digest)
+	require.ErrorIs(t, err, blob.ErrCorrupt)
+}
