@@ -1,0 +1,230 @@
+//go:build unix
+
+// Package process starts child processes that cannot outlive their use.
+//
+// A child gets an explicit environment ([Environ]), three pipes and a process
+// group of its own. When the child ends, however it ends, what is left of its
+// group is killed before the child is reaped, so that the group's number cannot
+// have been given to anybody else. On Linux two more nets are out: the child
+// dies with this process (PR_SET_PDEATHSIG; the kernel ties that signal to the
+// thread that forked, so one thread that never ends does all forking), and
+// what left the group is found by a mark in its environment. [Spec.Guard] adds
+// a watchdog that kills the whole group if this process dies.
+//
+// What gets away: a process that leaves the group and also drops the mark from
+// its environment; outside Linux, any that leaves the group.
+package process
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Spec says what to start.
+type Spec struct {
+	// Command is a path, or a name to find on this process's PATH.
+	Command string
+	Args    []string
+	// Env is added to the names that every child gets; see [Environ].
+	Env map[string]string
+	// Dir is the working directory, or "" for this process's.
+	Dir string
+	// Memory bounds the private memory of each process of the group, in bytes
+	// (RLIMIT_DATA, which a runtime's large reservations of address space do
+	// not count against); 0 is no bound. It holds on Linux only, from before
+	// the first byte that is written to Stdin; elsewhere Start refuses it.
+	Memory int64
+	// Guard adds a watchdog: a shell that kills the group when this process
+	// dies without having stopped it. It is left out where there is no /bin/sh.
+	Guard bool
+}
+
+// Process is a running child. Its owner closes the three pipes.
+type Process struct {
+	// PID is also the number of the process group.
+	PID int
+	// Stdin is the end to write to, Stdout and Stderr the ends to read from.
+	// All three take deadlines.
+	Stdin, Stdout, Stderr *os.File
+
+	cmd   *exec.Cmd
+	mark  string
+	guard *guard
+	done  chan struct{}
+
+	mu     sync.Mutex
+	reaped bool
+}
+
+// killWait bounds the wait for a killed child. The kernel may hold a process
+// back for as long as a device does not answer.
+const killWait = 10 * time.Second
+
+// spawner is the thread that forks: see the package comment.
+var spawner = sync.OnceValue(func() chan<- func() {
+	jobs := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for job := range jobs {
+			job()
+		}
+	}()
+	return jobs
+})
+
+// onSpawner runs f on the forking thread.
+func onSpawner(f func() error) error {
+	result := make(chan error)
+	spawner() <- func() { result <- f() }
+	return <-result
+}
+
+// Start starts a child. An error means that nothing runs.
+func Start(s Spec) (*Process, error) {
+	env, err := Environ(s.Env)
+	if err != nil {
+		return nil, err
+	}
+	if s.Memory < 0 || (s.Memory > 0 && !limitsMemory) {
+		return nil, fmt.Errorf("not supported yet: a memory bound of %d bytes on this system", s.Memory)
+	}
+	var raw [16]byte
+	rand.Read(raw[:])
+	p := &Process{mark: markName + "=" + hex.EncodeToString(raw[:]), done: make(chan struct{})}
+	p.cmd = exec.Command(s.Command, s.Args...)
+	p.cmd.Env = append(env, p.mark)
+	p.cmd.Dir = s.Dir
+	p.cmd.SysProcAttr = attributes()
+
+	theirs, err := p.pipes()
+	if err != nil {
+		return nil, err
+	}
+	err = onSpawner(p.cmd.Start)
+	closeAll(theirs)
+	if err != nil {
+		p.closePipes()
+		return nil, err
+	}
+	p.PID = p.cmd.Process.Pid
+	if s.Memory > 0 {
+		err = limitMemory(p.PID, uint64(s.Memory))
+	}
+	if err == nil && s.Guard {
+		p.guard = watch(p.PID)
+	}
+	go p.reap()
+	if err != nil {
+		p.Kill()
+		<-p.done
+		p.closePipes()
+		return nil, fmt.Errorf("bound the memory of the child: %w", err)
+	}
+	return p, nil
+}
+
+func (p *Process) pipes() (theirs []*os.File, err error) {
+	var ours []*os.File
+	for range 3 {
+		r, w, err := os.Pipe()
+		if err != nil {
+			closeAll(ours)
+			closeAll(theirs)
+			return nil, fmt.Errorf("make pipes: %w", err)
+		}
+		if len(ours) == 0 {
+			r, w = w, r
+		}
+		ours, theirs = append(ours, r), append(theirs, w)
+	}
+	p.Stdin, p.Stdout, p.Stderr = ours[0], ours[1], ours[2]
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = theirs[0], theirs[1], theirs[2]
+	return theirs, nil
+}
+
+func (p *Process) closePipes() { closeAll([]*os.File{p.Stdin, p.Stdout, p.Stderr}) }
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+// reap waits for the child's end and clears what it left behind.
+func (p *Process) reap() {
+	awaitExit(p.cmd)
+	p.signal(syscall.SIGKILL)
+	sweep(p.mark)
+	if p.guard != nil {
+		p.guard.dismiss()
+	}
+	p.mu.Lock()
+	p.reaped = true
+	// Its error only repeats the state.
+	_ = p.cmd.Wait()
+	p.mu.Unlock()
+	close(p.done)
+}
+
+// signal sends sig to the group, unless the child was reaped: its number may
+// then be another's.
+func (p *Process) signal(sig syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.reaped {
+		// ESRCH is the only error that can come: nobody is left.
+		_ = syscall.Kill(-p.PID, sig)
+	}
+}
+
+// Done is closed once the child has ended and been cleared away.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// State says how the child ended; it waits for Done.
+func (p *Process) State() *os.ProcessState {
+	<-p.done
+	return p.cmd.ProcessState
+}
+
+// Kill kills the group at once and does not wait.
+func (p *Process) Kill() { p.signal(syscall.SIGKILL) }
+
+// Stop ends the child and waits: it closes Stdin, after a grace sends SIGTERM
+// to the group, after another SIGKILL. It may be called more than once.
+func (p *Process) Stop(grace time.Duration) error {
+	// A second close of the same pipe is the only error.
+	_ = p.Stdin.Close()
+	if p.within(grace) {
+		return nil
+	}
+	p.signal(syscall.SIGTERM)
+	if p.within(grace) {
+		return nil
+	}
+	p.Kill()
+	if p.within(killWait) {
+		return nil
+	}
+	return fmt.Errorf("process %d: %w", p.PID, errUndead)
+}
+
+var errUndead = errors.New("still there after SIGKILL")
+
+func (p *Process) within(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
