@@ -93,7 +93,7 @@ func Start(s Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.Memory < 0 || (s.Memory > 0 && !limitsMemory) {
+	if s.Memory < 0 || (s.Memory > 0 && !LimitsMemory) {
 		return nil, fmt.Errorf("not supported yet: a memory bound of %d bytes on this system", s.Memory)
 	}
 	var raw [16]byte

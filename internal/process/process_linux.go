@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const limitsMemory = true
+// LimitsMemory says whether [Spec.Memory] holds on this system.
+const LimitsMemory = true
 
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

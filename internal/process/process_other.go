@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-const limitsMemory = false
+// LimitsMemory says whether [Spec.Memory] holds on this system.
+const LimitsMemory = false
 
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 

@@ -187,7 +187,7 @@ func TestKilledParent(t *testing.T) {
 }
 
 func TestMemory(t *testing.T) {
-	if !limitsMemory {
+	if !LimitsMemory {
 		_, err := Start(Spec{Command: "/bin/sh", Memory: 1 << 30})
 		require.ErrorContains(t, err, "not supported yet")
 		return

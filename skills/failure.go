@@ -1,0 +1,80 @@
+package skills
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/process"
+	"chimera.ai/engine/schemas"
+)
+
+// Bounds of what a failure carries, in bytes: it travels through histories and
+// on to error edges.
+const (
+	maxMessage = 1 << 10
+	maxDetails = 16 << 10
+)
+
+// failure is the tool_error of a program that ended badly.
+func failure(what string, state *os.ProcessState, stdout []byte, stderr string) *contract.Error {
+	message, more, err := errorObject(stdout)
+	if err == nil {
+		return &contract.Error{Kind: contract.ToolError, Message: what + ": " + process.Clip(message, maxMessage), Details: more}
+	}
+	message = lastLine(stderr)
+	if message == "" {
+		message = "it did not say why"
+	}
+	bad := contract.Errorf(contract.ToolError, "%s: %s: %s", what, state, process.Clip(message, maxMessage))
+	bad.Details = details(state, stderr)
+	return bad
+}
+
+var errNotAnError = errors.New("not an error object")
+
+// errorObject reads {"error": {"message": "…", "details": …}}. Details over
+// their bound are left out.
+func errorObject(stdout []byte) (message string, more json.RawMessage, err error) {
+	stdout = bytes.TrimSpace(stdout)
+	if _, err := schemas.Decode(stdout); err != nil {
+		return "", nil, err
+	}
+	var out struct {
+		Error *struct {
+			Message string          `json:"message"`
+			Details json.RawMessage `json:"details"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal(stdout, &out); err != nil {
+		return "", nil, err
+	}
+	if out.Error == nil || out.Error.Message == "" {
+		return "", nil, errNotAnError
+	}
+	if len(out.Error.Details) > maxDetails {
+		out.Error.Details = nil
+	}
+	return out.Error.Message, out.Error.Details, nil
+}
+
+func lastLine(s string) string {
+	s = strings.TrimSpace(s)
+	return strings.TrimSpace(s[strings.LastIndexByte(s, '\n')+1:])
+}
+
+// details tells how a program ended and what it said last.
+func details(state *os.ProcessState, stderr string) json.RawMessage {
+	raw, err := json.Marshal(struct {
+		Exit   int    `json:"exit_code"`
+		State  string `json:"state"`
+		Stderr string `json:"stderr,omitempty"`
+	}{state.ExitCode(), state.String(), stderr})
+	if err != nil {
+		return nil
+	}
+	return raw
+}
