@@ -1,0 +1,173 @@
+// Package deps is the import policy of this project: which package may import
+// what, as one table, and the check that holds the source to it.
+//
+// The table is data on purpose. A build that breaks it is mended by moving
+// code, not by changing a row; a row changes only when the design does.
+//
+// A package's imports are those of its files that are not tests, for every
+// operating system and build tag. A forbidden package of this project, and a
+// forbidden module of someone else, may not be reached at all, however long the
+// way. A forbidden package of the standard library may not be imported by the
+// package itself, nor by any package of this project that it reaches: the
+// standard library's own imports say nothing about what our code does.
+package deps
+
+// Module is the path of this project's module.
+const Module = "chimera.ai/engine"
+
+// Zone is a column of the picture in ARCHITECTURE.md: what the code of a
+// package may do.
+type Zone string
+
+// The zones.
+const (
+	// Pure: no I/O, no clock, no goroutine that outlives a call; equal arguments
+	// give equal results.
+	Pure Zone = "pure"
+	// Deterministic: workflow code, which Temporal replays.
+	Deterministic Zone = "deterministic"
+	// Effects: files, network, processes, clocks.
+	Effects Zone = "side effects"
+)
+
+// Rule is one row of the table.
+type Rule struct {
+	// Path is the package's path inside the module, or "folder/..." for a folder
+	// and everything in it.
+	Path string
+	Zone Zone
+	// Owns says in one line what the package is for.
+	Owns string
+	// Never lists what the package may not import: a path inside the module, or
+	// a name of [Groups]. A path forbids everything below it too.
+	Never []string
+	// Except lists paths inside the module that Never does not cover.
+	Except []string
+	// Planned: the package does not exist yet. The check fails once it does, so
+	// that the mark goes with it.
+	Planned bool
+}
+
+// Groups are the names that rules use for sets of import paths outside this
+// project, and for "all of it". A path covers everything below it.
+var Groups = map[string][]string{
+	"any package of ours": {Module},
+	"Temporal":            {"go.temporal.io"},
+	"Temporal's client": {
+		"go.temporal.io/sdk/client", "go.temporal.io/sdk/worker", "go.temporal.io/sdk/activity",
+	},
+	"mcp-go": {"github.com/mark3labs/mcp-go"},
+	"YAML": {
+		"go.yaml.in/yaml", "gopkg.in/yaml.v2", "gopkg.in/yaml.v3", "sigs.k8s.io/yaml", "github.com/goccy/go-yaml",
+	},
+	"pgx":      {"github.com/jackc/pgx"},
+	"SQLite":   {"modernc.org/sqlite", "github.com/mattn/go-sqlite3"},
+	"os":       {"os"},
+	"net":      {"net"},
+	"sync":     {"sync"},
+	"log/slog": {"log"},
+	"tests":    {"testing", "github.com/stretchr/testify", "pgregory.net/rapid", "github.com/google/go-cmp"},
+}
+
+// Harmless are packages that lie below a forbidden one and only work on text.
+var Harmless = []string{"net/url", "net/netip"}
+
+// Rules is the table, in the order of the picture: pure, deterministic, side
+// effects, composition.
+var Rules = []Rule{
+	// Pure.
+	{Path: "diag", Zone: Pure, Owns: "findings: codes, ranges, writers for people and programs",
+		Never: []string{"any package of ours", "Temporal", "os", "net"}},
+	{Path: "schemas", Zone: Pure, Owns: "the guarded JSON Schema validator, and the JSON Schemas of our own files",
+		Never: []string{"any package of ours", "Temporal", "os", "net"}, Except: []string{"diag"}},
+	{Path: "containment", Zone: Pure, Owns: "whether one JSON Schema contains another, with witnesses", Planned: true,
+		Never: []string{"plan", "compiler", "Temporal", "os", "net"}},
+	{Path: "expr", Zone: Pure, Owns: "CEL predicates and JSON templates: check and evaluate",
+		Never: []string{"compiler", "workflows", "activities", "Temporal", "os", "net"}},
+	{Path: "plan", Zone: Pure, Owns: "the compiled plan: closed types, canonical bytes, digest",
+		Never: []string{"compiler", "expr", "schemas", "YAML", "Temporal", "os", "net", "sync"}},
+	{Path: "contract", Zone: Pure, Owns: "where workflow code and activities meet: names, requests, results, error kinds",
+		Never: []string{"any package of ours", "Temporal", "os", "net", "sync"}},
+	{Path: "internal/syntax", Zone: Pure, Owns: "YAML and JSON documents with the exact place of every token",
+		Never: []string{"any package of ours", "Temporal", "os", "net"}, Except: []string{"diag"}},
+	{Path: "compiler", Zone: Pure, Owns: "source to compiled plan, one file for each pass; catalog files",
+		Never: []string{"guardian", "ledger", "workflows", "activities", "mcp", "skills", "host", "config", "blob", "payload",
+			"Temporal", "mcp-go", "pgx", "SQLite", "YAML", "os", "net"},
+		Except: []string{"internal/syntax"}},
+	{Path: "graph", Zone: Pure, Owns: "pictures of a compiled plan: Mermaid, DOT, SVG",
+		Never: []string{"workflows", "activities", "host", "config", "mcp", "skills", "Temporal", "YAML", "os", "net"}},
+	{Path: "guardian/...", Zone: Pure, Owns: "policies, decisions, the causal simulator", Planned: true,
+		Never: []string{"Temporal", "ledger/postgres", "ledger/sqlite", "mcp", "mcp-go", "pgx", "SQLite", "os", "net"}},
+	{Path: "approval", Zone: Pure, Owns: "what is signed, envelopes, verification, quorum", Planned: true,
+		Never: []string{"Temporal", "pgx"}},
+	{Path: "trust", Zone: Pure, Owns: "manifests, fingerprints, drift, effect classes", Planned: true,
+		Never: []string{"Temporal", "mcp", "mcp-go", "pgx"}},
+	{Path: "ledger", Zone: Pure, Owns: "entries, entities, the log, the store's interface", Planned: true,
+		Never: []string{"Temporal", "pgx", "SQLite"}},
+
+	// Deterministic.
+	{Path: "workflows", Zone: Deterministic, Owns: "the interpreter: decides order, evaluates nothing",
+		Never: []string{"activities", "guardian", "compiler", "expr", "schemas", "ledger", "mcp", "skills", "config", "blob", "host",
+			"internal/syntax", "Temporal's client", "mcp-go", "YAML", "pgx", "SQLite", "os", "net", "sync", "log/slog"}},
+
+	// Side effects.
+	{Path: "activities", Zone: Effects, Owns: "load, call, route, output, journal, behind small interfaces that it declares",
+		Never: []string{"workflows", "internal/syntax", "host", "config", "mcp", "mcp-go", "pgx", "SQLite", "YAML"}},
+	{Path: "skills", Zone: Effects, Owns: "Go skills by registration, the engine's own skills, executables",
+		Never: []string{"workflows", "activities", "guardian", "ledger", "compiler", "host", "Temporal", "mcp-go"}},
+	{Path: "mcp", Zone: Effects, Owns: "calls of MCP tools over stdio",
+		Never: []string{"workflows", "activities", "guardian", "ledger", "compiler", "host", "Temporal"}},
+	{Path: "blob", Zone: Effects, Owns: "the content-addressed store of plans and large values",
+		Never: []string{"any package of ours", "Temporal"}},
+	{Path: "payload", Zone: Effects, Owns: "large values of a history by reference into the blob store",
+		Never: []string{"workflows", "activities", "compiler", "expr", "schemas", "mcp", "skills", "host", "config"}},
+	{Path: "config", Zone: Effects, Owns: "chimera.yaml, environment, references to secrets",
+		Never: []string{"workflows", "activities", "compiler", "host", "mcp", "skills", "YAML"}},
+	{Path: "ledger/postgres", Zone: Effects, Owns: "the store on PostgreSQL", Planned: true,
+		Never: []string{"workflows", "activities", "Temporal", "SQLite"}},
+	{Path: "ledger/sqlite", Zone: Effects, Owns: "the store on SQLite", Planned: true,
+		Never: []string{"workflows", "activities", "Temporal", "pgx"}},
+	{Path: "console", Zone: Effects, Owns: "HTTP, pages and API over interfaces that it declares", Planned: true,
+		Never: []string{"workflows", "pgx"}},
+	{Path: "internal/devserver", Zone: Effects, Owns: "finds or builds the Temporal dev server, starts and ends it",
+		Never: []string{"any package of ours"}, Except: []string{"contract", "internal/process"}},
+
+	{Path: "internal/process", Zone: Effects, Owns: "child processes that cannot outlive their use",
+		Never: []string{"any package of ours"}},
+
+	// Composition.
+	{Path: "host", Zone: Effects, Owns: "composition: the Temporal workers of chosen roles in one process",
+		Never: []string{"starter", "worker", "mcp-go", "YAML"}},
+	{Path: "worker", Zone: Effects, Owns: "the program chimera-worker: flags, wiring, run, close",
+		Never: []string{"starter", "mcp-go", "YAML"}},
+	{Path: "starter", Zone: Effects, Owns: "the program chimera: the command line",
+		Never: []string{"worker", "mcp-go", "YAML"}},
+
+	// The project about itself.
+	{Path: "internal/deps", Zone: Effects, Owns: "this table, as a test",
+		Never: []string{"any package of ours"}},
+	{Path: "examples/...", Zone: Effects, Owns: "runnable examples, which show protocols as an outsider would use them",
+		Never: []string{"any package of ours"}, Except: []string{"examples"}},
+}
+
+// Sole names libraries that only a few packages may import directly, so that
+// their traps are closed in one place.
+var Sole = []struct {
+	// Library covers everything below it too.
+	Library string
+	// Owners are paths inside the module; "folder/..." covers a folder.
+	Owners []string
+	// Why says what importing it elsewhere would break.
+	Why string
+}{
+	{"github.com/santhosh-tekuri/jsonschema", []string{"schemas", "containment"},
+		"the validator panics, loads files and changes meaning unless it is guarded"},
+	{"cel.dev/cel-go", []string{"expr"}, "expressions have one meaning, with one number"},
+	{"github.com/google/cel-go", nil, "the old path of cel.dev/cel-go"},
+	{"go.yaml.in/yaml", []string{"internal/syntax"}, "a document is read with limits and exact places, or not at all"},
+	{"gopkg.in/yaml.v3", nil, "the old path of go.yaml.in/yaml"},
+	{"github.com/mark3labs/mcp-go", []string{"mcp", "examples/..."}, "its client is safe only as package mcp uses it"},
+	{"os/exec", []string{"mcp", "skills", "internal/...", "examples/..."},
+		"a child process needs its own environment, its own group and an end"},
+	{"unsafe", nil, "no reason so far is good enough"},
+}
