@@ -31,7 +31,6 @@ const (
 	ActivityLoad    = "engine/load"
 	ActivityLocal   = "engine/local"
 	ActivityRoute   = "engine/route"
-	ActivityOutput  = "engine/output"
 	ActivityJournal = "engine/journal"
 )
 
@@ -64,7 +63,8 @@ type Identity struct {
 
 // LoadRequest asks engine/load to compile a plan and admit an input.
 type LoadRequest struct {
-	Start Start `json:"start"`
+	// Start is a [Start] as the client wrote it.
+	Start json.RawMessage `json:"start"`
 }
 
 // Value is one output port of a finished node. Values of a node stand in the
@@ -104,7 +104,7 @@ type Call struct {
 	Input Value `json:"input,omitempty"`
 	// Deliveries are the edges that fill the node's ports, in plan order.
 	Deliveries []Delivery `json:"deliveries,omitempty"`
-	// Spent counts attempts that an earlier, lost worker already used.
+	// Spent counts attempts that were used up before a worker was lost.
 	Spent int `json:"spent,omitempty"`
 }
 
@@ -140,6 +140,15 @@ type JournalRequest struct {
 	Batch   int            `json:"batch"`
 	Entries []JournalEntry `json:"entries"`
 }
+
+// Result is the output of a run, which clients of any language read as JSON.
+type Result json.RawMessage
+
+// MarshalJSON gives the JSON text itself.
+func (r Result) MarshalJSON() ([]byte, error) { return json.RawMessage(r).MarshalJSON() }
+
+// UnmarshalJSON keeps the JSON text.
+func (r *Result) UnmarshalJSON(b []byte) error { return (*json.RawMessage)(r).UnmarshalJSON(b) }
 
 // NodeState is the state of a node in a run.
 type NodeState string
@@ -200,4 +209,32 @@ type NodeStatus struct {
 	State     NodeState `json:"state"`
 	// Error is the failure of a failed node.
 	Error *ErrorPayload `json:"error,omitempty"`
+}
+
+// Carried is the state of a run that continues as new. Large parts travel by
+// reference, like every large value.
+type Carried struct {
+	// Origin is the first run id of the run.
+	Origin string `json:"origin"`
+	// StartedMS is when the first run started, in Unix milliseconds.
+	StartedMS int64 `json:"started_ms"`
+	// Nodes and Edges hold one state a byte, in plan order.
+	Nodes []byte `json:"nodes"`
+	Edges []byte `json:"edges"`
+	// Queue lists nodes that are to run next.
+	Queue []int `json:"queue,omitempty"`
+	// Unhandled lists failed nodes whose failure no node has handled yet.
+	Unhandled []int `json:"unhandled,omitempty"`
+	// Values holds the outputs that nodes still to run read.
+	Values []NodeValues `json:"values,omitempty"`
+	// Errors holds the failures of nodes so far.
+	Errors []ErrorPayload `json:"errors,omitempty"`
+	// Batch is the number of the last journal batch.
+	Batch int `json:"batch,omitempty"`
+}
+
+// NodeValues is the values of one node's OutPorts.
+type NodeValues struct {
+	Node   int     `json:"node"`
+	Values []Value `json:"values"`
 }

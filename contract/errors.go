@@ -123,3 +123,21 @@ func (e *Error) Error() string { return string(e.Kind) + ": " + e.Message }
 
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Cause }
+
+// ErrorDetails is the first detail of an activity's failure; the failure's type
+// is the kind, and its message the message.
+type ErrorDetails struct {
+	// Attempts counts the calls made, from 1.
+	Attempts int `json:"attempts"`
+	// Details is whatever the kind adds, or null.
+	Details json.RawMessage `json:"details,omitempty"`
+	// Diagnostics is what the compiler said, where a plan did not compile.
+	Diagnostics json.RawMessage `json:"diagnostics,omitempty"`
+}
+
+// Beat is what a running activity reports with its heartbeats, so that the
+// attempts of a lost worker still count.
+type Beat struct {
+	// Spent counts the attempts that have failed by the contract before this one.
+	Spent int `json:"spent"`
+}

@@ -147,6 +147,8 @@ type Node struct {
 	Retry        Retry        `json:"retry,omitzero"`
 	// Fingerprint is what the plan pins of an MCP tool, or "".
 	Fingerprint string `json:"fingerprint,omitempty"`
+	// InProcess: the operation is a Go function of the engine's workers.
+	InProcess bool `json:"in_process,omitempty"`
 	// Local: in-process, pure, deterministic and short, so it may run as a local activity.
 	Local bool `json:"local,omitempty"`
 

@@ -1,0 +1,113 @@
+// Package payload is how values of Chimera cross Temporal: the data converter,
+// and the driver of the SDK's external storage that keeps large payloads in a
+// content-addressed store and only their digests in the history.
+//
+// Three sorts of payload differ from the SDK's own:
+//
+//   - A compiled plan ([plan.Loaded]) travels as its canonical bytes. A process
+//     decodes each plan once, whatever the number of runs and replays: [Plans]
+//     is the cache.
+//   - What foreign clients read (a run's result, the answer to chimera.state,
+//     a failure's details) stays in the history up to [InlineLimit], so that a
+//     client without our store reads it.
+//   - Everything else that is larger than [Threshold] goes to the store.
+package payload
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/converter"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/plan"
+)
+
+const (
+	metadataPlacement = "chimera-placement"
+	metadataHead      = "chimera-head"
+	placementInline   = "inline"
+	encodingPlan      = "binary/chimera-plan"
+)
+
+// NewConverter gives the data converter of clients and workers of the engine.
+// Plain JSON from any other SDK is read as it is.
+func NewConverter(plans *Plans) converter.DataConverter {
+	return converter.NewCompositeDataConverter(
+		converter.NewNilPayloadConverter(),
+		converter.NewByteSlicePayloadConverter(),
+		planConverter{plans},
+		jsonConverter{converter.NewJSONPayloadConverter()},
+	)
+}
+
+// jsonConverter is the SDK's JSON converter, which also marks what foreign
+// clients read as inline.
+type jsonConverter struct {
+	*converter.JSONPayloadConverter
+}
+
+func (c jsonConverter) ToPayload(value any) (*commonpb.Payload, error) {
+	p, err := c.JSONPayloadConverter.ToPayload(value)
+	if err != nil || p == nil {
+		return p, err
+	}
+	switch value.(type) {
+	case contract.Result, contract.State, *contract.State, contract.Failure, *contract.Failure, contract.ErrorDetails:
+		p.Metadata[metadataPlacement] = []byte(placementInline)
+	}
+	return p, nil
+}
+
+// planConverter carries *plan.Loaded.
+type planConverter struct{ plans *Plans }
+
+func (planConverter) Encoding() string { return encodingPlan }
+
+func (c planConverter) ToPayload(value any) (*commonpb.Payload, error) {
+	loaded, ok := value.(*plan.Loaded)
+	if !ok || loaded == nil {
+		return nil, nil
+	}
+	head, err := json.Marshal(loaded.Head)
+	if err != nil {
+		return nil, fmt.Errorf("encode the head of a plan: %w", err)
+	}
+	data, err := c.plans.bytes(loaded)
+	if err != nil {
+		return nil, err
+	}
+	return &commonpb.Payload{
+		Metadata: map[string][]byte{
+			converter.MetadataEncoding: []byte(encodingPlan),
+			metadataHead:               head,
+		},
+		Data: data,
+	}, nil
+}
+
+func (c planConverter) FromPayload(p *commonpb.Payload, target any) error {
+	loaded, ok := target.(**plan.Loaded)
+	if !ok {
+		return fmt.Errorf("a compiled plan cannot be read as %T", target)
+	}
+	var head plan.Head
+	if err := json.Unmarshal(p.GetMetadata()[metadataHead], &head); err != nil {
+		return fmt.Errorf("decode the head of a plan: %w", err)
+	}
+	compiled, err := c.plans.decode(head.Digest, p.GetData())
+	if err != nil {
+		return err
+	}
+	*loaded = &plan.Loaded{Plan: compiled, Head: head}
+	return nil
+}
+
+func (planConverter) ToString(p *commonpb.Payload) string {
+	return string(p.GetMetadata()[metadataHead])
+}
+
+// errDigest reports plan bytes that are not what their head says.
+var errDigest = errors.New("plan bytes do not have the digest that their head names")

@@ -1,0 +1,104 @@
+package payload
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/converter"
+	"google.golang.org/protobuf/proto"
+
+	"chimera.ai/engine/blob"
+)
+
+const (
+	// Threshold is the size in bytes from which a payload goes to the store.
+	Threshold = 16 << 10
+	// InlineLimit is the size in bytes up to which results, query answers and
+	// failure details stay in the history.
+	InlineLimit = 256 << 10
+	// driverName stands in histories: it never changes.
+	driverName = "chimera-blob"
+)
+
+// NewStorage configures the SDK's external storage over store.
+func NewStorage(store blob.Store) converter.ExternalStorage {
+	d := driver{store}
+	return converter.ExternalStorage{
+		Drivers:              []converter.StorageDriver{d},
+		DriverSelector:       selector{d},
+		PayloadSizeThreshold: Threshold,
+	}
+}
+
+type selector struct{ driver driver }
+
+func (s selector) SelectDriver(_ converter.StorageDriverSelectContext, p *commonpb.Payload) (converter.StorageDriver, error) {
+	if string(p.GetMetadata()[metadataPlacement]) == placementInline && proto.Size(p) <= InlineLimit {
+		return nil, nil
+	}
+	return s.driver, nil
+}
+
+// driver keeps payloads as blobs. The key of a payload is the digest of its
+// deterministic protobuf encoding, so equal values are stored once.
+type driver struct{ store blob.Store }
+
+func (driver) Name() string { return driverName }
+func (driver) Type() string { return "chimera-blob" }
+
+const (
+	claimDigest = "digest"
+	claimSize   = "size"
+)
+
+func (d driver) Store(ctx converter.StorageDriverStoreContext, payloads []*commonpb.Payload) ([]converter.StorageDriverClaim, error) {
+	claims := make([]converter.StorageDriverClaim, len(payloads))
+	for i, p := range payloads {
+		b, err := proto.MarshalOptions{Deterministic: true}.Marshal(p)
+		if err != nil {
+			return nil, fmt.Errorf("encode payload: %w", err)
+		}
+		var digest string
+		err = ctx.GetLimiter().Permit(orBackground(ctx.Context), p, func() (err error) {
+			digest, err = d.store.Put(orBackground(ctx.Context), b)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("store payload: %w", err)
+		}
+		claims[i] = converter.StorageDriverClaim{ClaimData: map[string]string{
+			claimDigest: digest,
+			claimSize:   strconv.Itoa(len(b)),
+		}}
+	}
+	return claims, nil
+}
+
+func (d driver) Retrieve(ctx converter.StorageDriverRetrieveContext, claims []converter.StorageDriverClaim) ([]*commonpb.Payload, error) {
+	payloads := make([]*commonpb.Payload, len(claims))
+	for i, claim := range claims {
+		var b []byte
+		err := ctx.GetLimiter().Permit(orBackground(ctx.Context), claim, func() (err error) {
+			b, err = d.store.Get(orBackground(ctx.Context), claim.ClaimData[claimDigest])
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("retrieve payload: %w", err)
+		}
+		payloads[i] = new(commonpb.Payload)
+		if err := proto.Unmarshal(b, payloads[i]); err != nil {
+			return nil, fmt.Errorf("decode payload %s: %w", claim.ClaimData[claimDigest], err)
+		}
+	}
+	return payloads, nil
+}
+
+// orBackground gives a context where the SDK has none to give.
+func orBackground(ctx context.Context) context.Context {
+	if ctx == nil {
+		return context.Background()
+	}
+	return ctx
+}

@@ -1,0 +1,28 @@
+package plan
+
+import "chimera.ai/engine/contract"
+
+// Loaded is what the activity engine/load returns: a compiled plan with an
+// admitted input, and the settings of the run that must be the same in every
+// replay.
+//
+// It crosses to the workflow as one payload: the canonical bytes of the plan,
+// with [Head] beside it, so that a process decodes each plan once (package
+// payload).
+type Loaded struct {
+	Plan *Plan
+	Head Head
+}
+
+// Head is the part of [Loaded] that differs from run to run.
+type Head struct {
+	// Digest is the plan's digest.
+	Digest string `json:"digest"`
+	// Input is the outcome of the virtual node $input.
+	Input contract.Outcome `json:"input"`
+	// Attributes are the search attributes that the server knows.
+	Attributes []string `json:"attributes,omitempty"`
+	// ContinueAfter is the number of history events after which the run
+	// continues as new.
+	ContinueAfter int `json:"continue_after"`
+}

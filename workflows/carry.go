@@ -1,0 +1,116 @@
+package workflows
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/plan"
+)
+
+// due reports whether the run is to continue as new; from then on nothing new
+// is launched.
+func (r *run) due() bool {
+	if r.info.GetCurrentHistoryLength() >= r.head.ContinueAfter || r.info.GetContinueAsNewSuggested() {
+		r.draining = true
+	}
+	return r.draining
+}
+
+// continueAsNew ends this execution and carries the state to the next. Nothing
+// is in flight.
+func (r *run) continueAsNew() error {
+	start, err := json.Marshal(contract.Start{Plan: r.head.Digest, Input: r.start.Input})
+	if err != nil {
+		return fmt.Errorf("carry the input: %w", err)
+	}
+	carried := &contract.Carried{
+		Origin:    r.origin,
+		StartedMS: r.started.UnixMilli(),
+		Nodes:     make([]byte, len(r.nodes)),
+		Edges:     make([]byte, len(r.edges)),
+		Queue:     r.queue,
+		Unhandled: r.unhandled,
+		Batch:     r.batch,
+	}
+	for i, s := range r.nodes {
+		carried.Nodes[i] = byte(s)
+		if r.values[i] != nil {
+			carried.Values = append(carried.Values, contract.NodeValues{Node: i, Values: r.values[i]})
+		}
+		if r.errors[i] != nil {
+			carried.Errors = append(carried.Errors, *r.errors[i])
+		}
+	}
+	for i, s := range r.edges {
+		carried.Edges[i] = byte(s)
+	}
+	loaded := &plan.Loaded{Plan: r.plan, Head: r.head}
+	loaded.Head.Input = contract.Outcome{}
+	return workflow.NewContinueAsNewError(r.ctx, contract.WorkflowType, json.RawMessage(start), loaded, carried)
+}
+
+var errCarried = errors.New("the carried state does not fit the plan")
+
+// restore takes up the state that an earlier execution carried.
+func (r *run) restore(c *contract.Carried) error {
+	if len(c.Nodes) != len(r.nodes) || len(c.Edges) != len(r.edges) {
+		return errCarried
+	}
+	r.origin = c.Origin
+	r.started = time.UnixMilli(c.StartedMS).UTC()
+	r.batch = c.Batch
+	r.queue = c.Queue
+	r.unhandled = c.Unhandled
+	for i, s := range c.Nodes {
+		if s > byte(nodeSkipped) {
+			return errCarried
+		}
+		r.nodes[i] = nodeState(s)
+		if r.nodes[i] >= nodeSucceeded {
+			r.settled++
+		}
+	}
+	for i, s := range c.Edges {
+		if s > byte(edgeSkipped) {
+			return errCarried
+		}
+		r.edges[i] = edgeState(s)
+		edge := &r.plan.Edges[i]
+		if r.edges[i] != edgeOpen {
+			r.open[edge.To]--
+		}
+		if r.nodes[edge.To] >= nodeSucceeded {
+			r.remaining[edge.From]--
+		}
+	}
+	for _, list := range [][]int{c.Queue, c.Unhandled} {
+		for _, i := range list {
+			if i < 0 || i >= len(r.nodes) {
+				return errCarried
+			}
+		}
+	}
+	for _, v := range c.Values {
+		if v.Node < 0 || v.Node >= len(r.values) {
+			return errCarried
+		}
+		r.values[v.Node] = v.Values
+	}
+	next := 0
+	for i := range r.nodes {
+		if r.nodes[i] != nodeFailed {
+			continue
+		}
+		if next == len(c.Errors) {
+			return errCarried
+		}
+		r.errors[i] = &c.Errors[next]
+		next++
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package workflows
+
+import (
+	"errors"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/plan"
+)
+
+const (
+	// maxLost is how many workers a node may cost. A node that has cost as many
+	// is more likely to kill them than to be unlucky.
+	maxLost = 10
+	// Bounds of the wait before a node is scheduled again after a lost worker
+	// or while the store cannot be reached.
+	minBackoff = time.Second
+	maxBackoff = time.Minute
+)
+
+// land takes the result of node i's activity.
+func (r *run) land(i, lost, spent int, future workflow.Future) {
+	n := &r.plan.Nodes[i]
+	var out contract.Outcome
+	err := future.Get(r.ctx, &out)
+	if err == nil {
+		r.record(n, contract.Succeeded, "", &out)
+		if r.remaining[i] > 0 {
+			r.values[i] = out.Values
+		}
+		r.succeed(i, out)
+		return
+	}
+	failure := readFailure(err, n.Local)
+	switch {
+	case failure.Kind == contract.WorkerLost && lost+1 < maxLost,
+		failure.Kind == contract.StoreUnavailable:
+		r.again(i, lost, max(spent, failure.spent))
+		return
+	case failure.Kind == contract.WorkerLost:
+		failure.Attempts = lost + 1
+	}
+	r.record(n, contract.Failed, failure.Kind, &out)
+	failure.Node = n.ID
+	r.errors[i] = &failure.ErrorPayload
+	r.failed(i)
+}
+
+// record notes the outcome of a local node for the journal.
+func (r *run) record(n *plan.Node, state contract.NodeState, kind contract.Kind, out *contract.Outcome) {
+	if n.Local {
+		r.meter.local(contract.JournalEntry{Node: n.ID, Visit: 1, State: state, Kind: kind}, out)
+	}
+}
+
+// failed settles failed node i: at once where no predicate has to be asked.
+func (r *run) failed(i int) {
+	var held []bool
+	for _, e := range r.plan.Out(i) {
+		edge := &r.plan.Edges[e]
+		if edge.Type != plan.Error {
+			continue
+		}
+		if edge.When != "" || edge.Otherwise {
+			r.route(i)
+			return
+		}
+		held = append(held, true)
+	}
+	r.fail(i, held)
+}
+
+// again schedules node i once more after a wait; such failures of the
+// infrastructure do not count as attempts of the contract.
+func (r *run) again(i, lost, spent int) {
+	wait := maxBackoff
+	if lost < 6 {
+		wait = min(minBackoff<<lost, maxBackoff)
+	}
+	r.flights = append(r.flights, &flight{
+		future: workflow.NewTimerWithOptions(r.ctx, wait, workflow.TimerOptions{Summary: "again: " + r.plan.Nodes[i].ID}),
+		land: func(future workflow.Future) {
+			if future.Get(r.ctx, nil) == nil {
+				r.launch(i, lost+1, spent)
+			}
+		},
+	})
+}
+
+// failure is an activity's failure as the run understands it.
+type failure struct {
+	contract.ErrorPayload
+	// spent counts the attempts that were used up before a worker was lost, as
+	// far as it could say.
+	spent       int
+	diagnostics []byte
+}
+
+// readFailure gives the kind of an activity's error. What comes without a kind
+// of the closed set is a server_error: somebody else answered the activity, or
+// the worker does not know it.
+func readFailure(err error, local bool) failure {
+	var application *temporal.ApplicationError
+	var timeout *temporal.TimeoutError
+	switch {
+	case errors.As(err, &application):
+		f := failure{ErrorPayload: contract.ErrorPayload{
+			Kind: contract.Kind(application.Type()), Message: application.Message(), Attempts: 1,
+		}}
+		if !f.Kind.Valid() {
+			f.Kind = contract.ServerError
+			f.Message = application.Type() + ": " + f.Message
+		}
+		var details contract.ErrorDetails
+		if application.HasDetails() && application.Details(&details) == nil {
+			f.Attempts = details.Attempts
+			f.Details = details.Details
+			f.diagnostics = details.Diagnostics
+			f.spent = details.Attempts - 1
+		}
+		return f
+	case errors.As(err, &timeout) && local:
+		return failure{ErrorPayload: contract.ErrorPayload{
+			Kind: contract.Timeout, Message: "the skill did not return in its time", Attempts: 1,
+		}}
+	case errors.As(err, &timeout):
+		f := failure{ErrorPayload: contract.ErrorPayload{
+			Kind: contract.WorkerLost, Message: "the worker was lost", Attempts: 1,
+		}}
+		var beat contract.Beat
+		if timeout.HasLastHeartbeatDetails() && timeout.LastHeartbeatDetails(&beat) == nil {
+			f.spent = beat.Spent
+		}
+		return f
+	case temporal.IsCanceledError(err):
+		return failure{ErrorPayload: contract.ErrorPayload{Kind: contract.Cancelled, Message: "cancelled", Attempts: 1}}
+	}
+	text := "no reason given"
+	if err != nil {
+		text = err.Error()
+	}
+	return failure{ErrorPayload: contract.ErrorPayload{Kind: contract.ServerError, Message: text, Attempts: 1}}
+}

@@ -1,0 +1,106 @@
+// Package workflows is the interpreter: one Temporal workflow that runs any
+// compiled plan.
+//
+// It decides order and nothing else. Expressions, schemas and calls are
+// evaluated in activities, so no upgrade of a library can break a replay; what
+// comes back are outcomes and values, which the interpreter hands on without
+// reading them. The package reads no clock but Temporal's, starts no goroutine,
+// ranges over no map, and imports nothing with a side effect.
+//
+//	resolve.go   which edges are delivered and which nodes run (pure)
+//	run.go       the loop: dispatch, wait, land
+//	launch.go    a node as an activity
+//	land.go      an activity's result, or its failure
+//	meter.go     how much one workflow task may hold
+//	carry.go     continue-as-new
+//	state.go     what queries and the user interface see
+package workflows
+
+import (
+	"encoding/json"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/plan"
+)
+
+// Plan runs one plan; it is registered as [contract.WorkflowType].
+//
+// start is a [contract.Start] in JSON. loaded and carried are there only where
+// a run continues as new; a start that brings them is refused, because a
+// compiled plan is never taken from outside.
+//
+// The result is the plan's output. A failure is an application error whose type
+// is the kind and whose first detail is a [contract.Failure]; a cancelled run
+// closes as cancelled, with the same detail.
+func Plan(ctx workflow.Context, start json.RawMessage, loaded *plan.Loaded, carried *contract.Carried) (contract.Result, error) {
+	info := workflow.GetInfo(ctx)
+	v := &view{state: contract.RunLoading}
+	if err := workflow.SetQueryHandlerWithOptions(ctx, contract.QueryState, v.answer, workflow.QueryHandlerOptions{
+		Description: "The state of the run and of its nodes",
+	}); err != nil {
+		return nil, err
+	}
+	if reason := refuse(info, loaded, carried); reason != "" {
+		return nil, v.fail(contract.Failure{Kind: contract.Contract, Message: reason})
+	}
+	if loaded == nil {
+		var err error
+		if loaded, err = load(ctx, start); err != nil {
+			return nil, v.end(ctx, err)
+		}
+	}
+	r := newRun(ctx, start, loaded)
+	v.run = r
+	if carried == nil {
+		r.begin()
+	} else if err := r.restore(carried); err != nil {
+		return nil, v.fail(contract.Failure{Kind: contract.Contract, Message: err.Error()})
+	}
+	return r.loop(v)
+}
+
+// refuse gives the reason why a run of this form is not taken, or "".
+func refuse(info *workflow.Info, loaded *plan.Loaded, carried *contract.Carried) string {
+	switch {
+	case info.CronSchedule != "":
+		return "a plan is not run by a cron schedule; use a Temporal Schedule, which starts a run of its own each time"
+	case info.RetryPolicy != nil:
+		return "a plan is not run under a workflow retry policy; each node's contract says what is retried"
+	case (loaded != nil || carried != nil) && info.ContinuedExecutionRunID == "":
+		return "a start takes one argument: a compiled plan or a run's state is never taken from outside"
+	case (loaded == nil) != (carried == nil):
+		return "a run continues with a plan and a state, or with neither"
+	}
+	return ""
+}
+
+const (
+	loadTimeout  = 2 * time.Minute
+	loadAttempts = 50
+)
+
+// load compiles the plan and admits the input, in an activity.
+func load(ctx workflow.Context, start json.RawMessage) (*plan.Loaded, error) {
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue:           contract.QueueEngine,
+		ActivityID:          "load",
+		Summary:             "compile the plan, admit the input",
+		StartToCloseTimeout: loadTimeout,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval:    500 * time.Millisecond,
+			BackoffCoefficient: 2,
+			MaximumInterval:    30 * time.Second,
+			MaximumAttempts:    loadAttempts,
+		},
+	})
+	var loaded *plan.Loaded
+	err := workflow.ExecuteActivity(ctx, contract.ActivityLoad, contract.LoadRequest{Start: start}).Get(ctx, &loaded)
+	if err != nil {
+		return nil, err
+	}
+	return loaded, nil
+}

@@ -1,0 +1,143 @@
+package workflows
+
+import (
+	"fmt"
+	"strings"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"chimera.ai/engine/contract"
+)
+
+const (
+	// stateNodes is how many nodes an answer to chimera.state lists.
+	stateNodes = 1000
+	// detailNodes is how many rows the table in the user interface has.
+	detailNodes = 100
+)
+
+// view is what the outside sees of a run, from before its plan is loaded until
+// after its end.
+type view struct {
+	run     *run
+	state   contract.RunState
+	failure *contract.Failure
+}
+
+// answer is the query handler of [contract.QueryState].
+func (v *view) answer() (contract.State, error) {
+	s := contract.State{State: v.state, Failure: v.failure, Nodes: []contract.NodeStatus{}}
+	if v.run == nil {
+		return s, nil
+	}
+	p := v.run.plan
+	s.Plan, s.Digest, s.Agent = p.Name+"@"+p.Version, v.run.head.Digest, p.Agent
+	calls := len(p.Nodes) - 2
+	for i := 1; i <= calls; i++ {
+		count(&s.Counts, v.nodeState(i))
+	}
+	room := stateNodes
+	s.Truncated = calls > stateNodes
+	for i := 1; i <= calls && room > 0; i++ {
+		state := v.nodeState(i)
+		if s.Truncated && state == contract.Pending {
+			continue
+		}
+		room--
+		s.Nodes = append(s.Nodes, contract.NodeStatus{
+			ID: p.Nodes[i].ID, Operation: p.Nodes[i].Activity(), State: state, Error: v.run.errors[i],
+		})
+	}
+	return s, nil
+}
+
+// nodeState is the state of node i; when a run has failed, what was in flight
+// or waiting was dropped.
+func (v *view) nodeState(i int) contract.NodeState {
+	over := v.state == contract.RunFailed || v.state == contract.RunCancelled
+	switch v.run.nodes[i] {
+	case nodeSucceeded:
+		return contract.Succeeded
+	case nodeFailed:
+		return contract.Failed
+	case nodeSkipped:
+		return contract.Skipped
+	case nodeRunning:
+		if over {
+			return contract.Dropped
+		}
+		return contract.Running
+	default:
+		if over {
+			return contract.Dropped
+		}
+		return contract.Pending
+	}
+}
+
+func count(c *contract.Counts, s contract.NodeState) {
+	switch s {
+	case contract.Pending:
+		c.Pending++
+	case contract.Running:
+		c.Running++
+	case contract.Succeeded:
+		c.Succeeded++
+	case contract.Failed:
+		c.Failed++
+	case contract.Skipped:
+		c.Skipped++
+	case contract.Dropped:
+		c.Dropped++
+	}
+}
+
+// fail records the end of a run that has failed and gives the workflow's error.
+func (v *view) fail(f contract.Failure) error {
+	v.close(contract.RunFailed, &f)
+	return temporal.NewApplicationErrorWithOptions(f.Message, string(f.Kind), temporal.ApplicationErrorOptions{
+		NonRetryable: true, Details: []any{f},
+	})
+}
+
+// end gives the workflow's error for err: a cancelled run closes as cancelled,
+// everything else as failed with err's kind.
+func (v *view) end(ctx workflow.Context, err error) error {
+	if ctx.Err() != nil {
+		f := contract.Failure{Kind: contract.Cancelled, Message: "the run was cancelled"}
+		v.close(contract.RunCancelled, &f)
+		if v.run != nil {
+			v.run.announce(contract.RunCancelled, false)
+		}
+		return temporal.NewCanceledError(f)
+	}
+	read := readFailure(err, false)
+	return v.fail(contract.Failure{Kind: read.Kind, Message: read.Message, Diagnostics: read.diagnostics})
+}
+
+func (v *view) close(state contract.RunState, f *contract.Failure) {
+	if f.Compensated == nil {
+		f.Compensated = []string{}
+	}
+	if f.NotCompensated == nil {
+		f.NotCompensated = []string{}
+	}
+	v.state, v.failure = state, f
+}
+
+// details is the node table of the Temporal user interface, in Markdown.
+func (r *run) details() string {
+	v := &view{run: r, state: contract.RunRunning}
+	var b strings.Builder
+	calls := len(r.plan.Nodes) - 2
+	fmt.Fprintf(&b, "**%s@%s** %d of %d nodes settled\n\n| node | operation | state |\n|---|---|---|\n",
+		r.plan.Name, r.plan.Version, r.settled-1, calls)
+	for i := 1; i <= min(calls, detailNodes); i++ {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.plan.Nodes[i].ID, r.plan.Nodes[i].Activity(), v.nodeState(i))
+	}
+	if calls > detailNodes {
+		fmt.Fprintf(&b, "\n%d more nodes are not shown.\n", calls-detailNodes)
+	}
+	return b.String()
+}
