@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"sync"
@@ -142,7 +143,9 @@ func exchange(ctx context.Context, child *process.Process, operation string, inp
 		return nil, failure(what, state, stdout, tail.String())
 	}
 	out := bytes.TrimSpace(stdout)
-	if _, err := schemas.Decode(out); err != nil {
+	if _, err := schemas.Decode(out); errors.Is(err, schemas.ErrTooLarge) {
+		return nil, contract.Errorf(contract.TooLarge, "%s: standard output: %w", what, err)
+	} else if err != nil {
 		bad := contract.Errorf(contract.InvalidOutput, "%s: standard output is not one JSON text: %w", what, err)
 		bad.Details = details(state, tail.String())
 		return nil, bad

@@ -11,24 +11,35 @@ import (
 
 // guard is a watchdog: a shell that reads from a pipe whose other end only
 // this process holds. Its read ends when this process dies, and it kills the
-// group. PR_SET_PDEATHSIG alone reaches the child but not what the child has
-// started (a server behind npx, for instance).
+// group, and where there is a /proc and a grep what carries the mark.
+// PR_SET_PDEATHSIG alone reaches the child but not what the child has started
+// (a server behind npx, for instance).
 type guard struct {
 	cmd  *exec.Cmd
 	hold *os.File
 }
 
-const guardScript = `read -r _; kill -s KILL -- "-$1"`
+// The second round catches what was started during the first.
+const guardScript = `
+read -r _
+kill -s KILL -- "-$1"
+for round in 1 2; do
+	for file in $(grep -lszxF -e "$2" /proc/[0-9]*/environ); do
+		pid=${file#/proc/}
+		kill -s KILL "${pid%/environ}"
+	done
+done 2>/dev/null
+`
 
-// watch starts the watchdog of a group, or gives nil where that fails: it is
-// the last of several nets.
-func watch(pgid int) *guard {
+// watch starts the watchdog of a group and a mark, or gives nil where that
+// fails: it is the last of several nets.
+func watch(pgid int, mark string) *guard {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil
 	}
-	cmd := exec.Command("/bin/sh", "-c", guardScript, "sh", strconv.Itoa(pgid))
-	cmd.Env = []string{}
+	cmd := exec.Command("/bin/sh", "-c", guardScript, "sh", strconv.Itoa(pgid), mark)
+	cmd.Env = []string{"PATH=/usr/bin:/bin"}
 	cmd.Stdin = r
 	// A group of its own: it must outlive what ends this process's group.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -9,7 +9,7 @@
 // dies with this process (PR_SET_PDEATHSIG; the kernel ties that signal to the
 // thread that forked, so one thread that never ends does all forking), and
 // what left the group is found by a mark in its environment. [Spec.Guard] adds
-// a watchdog that kills the whole group if this process dies.
+// a watchdog that kills group and marked alike if this process dies.
 //
 // What gets away: a process that leaves the group and also drops the mark from
 // its environment; outside Linux, any that leaves the group.
@@ -119,7 +119,7 @@ func Start(s Spec) (*Process, error) {
 		err = limitMemory(p.PID, uint64(s.Memory))
 	}
 	if err == nil && s.Guard {
-		p.guard = watch(p.PID)
+		p.guard = watch(p.PID, p.mark)
 	}
 	go p.reap()
 	if err != nil {

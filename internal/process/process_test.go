@@ -166,6 +166,7 @@ func TestKilledParent(t *testing.T) {
 	}{
 		"the child dies":         {"echo $$; exec sleep 600", false, 1},
 		"its own child dies too": {"echo $$; sleep 600 & echo $!; wait", true, 2},
+		"even one that left":     {"echo $$; setsid sh -c 'echo $$; exec sleep 600' & wait", true, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			parent := exec.Command(os.Args[0])

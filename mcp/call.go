@@ -1,0 +1,268 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/process"
+	"chimera.ai/engine/schemas"
+)
+
+// Bounds of what an error carries, in bytes: it travels through histories and
+// on to error edges.
+const (
+	maxMessage = 1 << 10
+	maxDetails = 16 << 10
+)
+
+// tries bounds the clients that one call goes through, where each died before
+// the call was sent.
+const tries = 3
+
+// Call calls one tool. args is a JSON object; empty means {}.
+//
+// Its error is a [contract.Error] of kind
+//   - unsent: the server could not be started, or ctx ended or the server died
+//     before the call was written to it;
+//   - timeout, cancelled: ctx ended after that;
+//   - transport: the server died or closed its output after that;
+//   - tool_error: the result says isError;
+//   - contract: no such server or tool, or bad arguments;
+//   - needs_input: the server asked for input, by a request or by its result;
+//   - server_error: any other JSON-RPC error, or the server broke the protocol;
+//   - invalid_output: the answer is not the result of a tool call;
+//   - too_large: arguments or result are over Options.MaxLine.
+func (p *Pool) Call(ctx context.Context, server, tool string, args json.RawMessage) (Result, error) {
+	result, err := p.call(ctx, server, tool, args)
+	if err != nil {
+		return Result{}, err
+	}
+	return result, nil
+}
+
+func (p *Pool) call(ctx context.Context, server, tool string, args json.RawMessage) (Result, *contract.Error) {
+	s, bad := p.server(server)
+	if bad != nil {
+		return Result{}, bad
+	}
+	if len(bytes.TrimSpace(args)) == 0 {
+		args = json.RawMessage(`{}`)
+	}
+	if !json.Valid(args) || bytes.TrimSpace(args)[0] != '{' {
+		return Result{}, contract.Errorf(contract.Contract, "MCP server %s: the arguments of %q are not a JSON object", server, tool)
+	}
+	answer, c := s.request(ctx, string(mcp.MethodToolsCall), map[string]any{"name": tool, "arguments": args})
+	if answer.err != nil {
+		return Result{}, answer.err
+	}
+	return c.judge(tool, answer)
+}
+
+// request sends a request through the server's client. Where that has died
+// before the request was sent, it takes the next one.
+func (s *server) request(ctx context.Context, method string, params map[string]any) (reply, *conn) {
+	leave, bad := s.enter(ctx)
+	if bad != nil {
+		return reply{err: bad}, nil
+	}
+	defer leave()
+	for try := 1; ; try++ {
+		c, bad := s.client(ctx)
+		if bad != nil {
+			return reply{err: bad}, nil
+		}
+		if c.meta != nil {
+			params["_meta"] = c.meta
+		}
+		answer := c.roundTrip(ctx, method, params)
+		if answer.err == nil {
+			c.served.Store(true)
+			return answer, c
+		}
+		if answer.err.Kind != contract.Unsent || c.usable() || ctx.Err() != nil || try == tries {
+			return answer, c
+		}
+	}
+}
+
+// judge turns an answer to tools/call into a result or an error.
+func (c *conn) judge(tool string, answer reply) (Result, *contract.Error) {
+	if answer.fault != nil {
+		return Result{}, c.protocolError(tool, answer)
+	}
+	var raw struct {
+		Type       string          `json:"resultType"`
+		Content    json.RawMessage `json:"content"`
+		Structured json.RawMessage `json:"structuredContent"`
+		IsError    bool            `json:"isError"`
+	}
+	invalid := func(format string, args ...any) (Result, *contract.Error) {
+		return Result{}, c.errorf(contract.InvalidOutput, "the result of %q %w", tool, fmt.Errorf(format, args...))
+	}
+	value, err := schemas.Decode(answer.result)
+	if errors.Is(err, schemas.ErrTooLarge) {
+		return Result{}, c.errorf(contract.TooLarge, "the result of %q: %w", tool, err)
+	}
+	if err != nil {
+		return invalid("cannot be read: %w", err)
+	}
+	fields, ok := value.(map[string]any)
+	if !ok {
+		return invalid("is not an object")
+	}
+	if err := exact(answer.result, map[string]any{
+		"resultType": &raw.Type, "content": &raw.Content, "structuredContent": &raw.Structured, "isError": &raw.IsError,
+	}); err != nil {
+		return invalid("is not that of a tool call: %w", err)
+	}
+	if raw.Type == string(mcp.ResultTypeInputRequired) {
+		return Result{}, c.needsInput(string(mcp.ResultTypeInputRequired))
+	}
+	if raw.Type != "" && raw.Type != string(mcp.ResultTypeComplete) {
+		return invalid("is of the unknown type %q", process.Clip(raw.Type, 64))
+	}
+	if string(raw.Structured) == "null" {
+		raw.Structured = nil
+	}
+	blocks, err := blocksOf(fields["content"])
+	if err != nil {
+		return invalid("%w", err)
+	}
+	if raw.Content == nil || string(raw.Content) == "null" {
+		if raw.Structured == nil {
+			return invalid("has no content")
+		}
+		raw.Content = json.RawMessage(`[]`)
+	}
+	if raw.IsError {
+		return Result{}, c.toolError(tool, blocks, raw.Content, raw.Structured, answer.asked)
+	}
+	result := Result{Structured: raw.Structured, Content: raw.Content}
+	if len(blocks) == 1 && blocks[0].text != nil {
+		result.Text = blocks[0].text
+	}
+	return result, nil
+}
+
+// block is what matters of a content block here.
+type block struct{ text *string }
+
+// blocksOf checks that content is an array of blocks with a type.
+func blocksOf(content any) ([]block, error) {
+	if content == nil {
+		return nil, nil
+	}
+	list, ok := content.([]any)
+	if !ok {
+		return nil, fmt.Errorf("has content that is not an array")
+	}
+	blocks := make([]block, len(list))
+	for i, item := range list {
+		fields, _ := item.(map[string]any)
+		kind, ok := fields["type"].(string)
+		if !ok {
+			return nil, fmt.Errorf("has a content block %d without a type", i)
+		}
+		if kind != "text" {
+			continue
+		}
+		text, ok := fields["text"].(string)
+		if !ok {
+			return nil, fmt.Errorf("has a text block %d without text", i)
+		}
+		blocks[i].text = &text
+	}
+	return blocks, nil
+}
+
+// toolError is what the tool itself says went wrong.
+func (c *conn) toolError(tool string, blocks []block, content, structured json.RawMessage, asked string) *contract.Error {
+	var texts []string
+	for _, b := range blocks {
+		if b.text != nil {
+			texts = append(texts, *b.text)
+		}
+	}
+	message := process.Clip(strings.TrimSpace(strings.Join(texts, "\n")), maxMessage)
+	if message == "" {
+		message = "it did not say why"
+	}
+	kind := contract.ToolError
+	switch {
+	case asked != "":
+		kind = contract.NeedsInput
+		message = "asked for input (" + asked + "), which this client does not give: " + message
+	case strings.HasPrefix(message, "MCP error -32602:"), strings.HasPrefix(message, "MCP error -32601:"):
+		// The TypeScript SDK answers an unknown tool or bad arguments with the
+		// protocol error's text in place of the error.
+		kind = contract.Contract
+	}
+	err := c.errorf(kind, "tool %q: %s", tool, message)
+	details := struct {
+		Content    json.RawMessage `json:"content"`
+		Structured json.RawMessage `json:"structuredContent,omitempty"`
+	}{content, structured}
+	if raw, e := json.Marshal(details); e == nil && len(raw) <= maxDetails {
+		err.Details = raw
+	}
+	return err
+}
+
+// protocolError reads a JSON-RPC error.
+func (c *conn) protocolError(tool string, answer reply) *contract.Error {
+	var code json.Number
+	var message string
+	var data json.RawMessage
+	if _, err := schemas.Decode(answer.fault); err != nil {
+		return c.errorf(contract.ServerError, "tool %q: an error that cannot be read: %w", tool, err)
+	}
+	if err := exact(answer.fault, map[string]any{"code": &code, "message": &message, "data": &data}); err != nil {
+		return c.errorf(contract.ServerError, "tool %q: an error that is not a JSON-RPC error: %w", tool, err)
+	}
+	kind := contract.ServerError
+	switch n, _ := code.Int64(); {
+	case answer.asked != "", n == mcp.URL_ELICITATION_REQUIRED, n == mcp.MISSING_REQUIRED_CLIENT_CAPABILITY:
+		kind = contract.NeedsInput
+	case n == mcp.METHOD_NOT_FOUND, n == mcp.INVALID_PARAMS:
+		kind = contract.Contract
+	}
+	err := c.errorf(kind, "tool %q: error %s: %s", tool, process.Clip(code.String(), 32), process.Clip(message, maxMessage))
+	if answer.asked != "" {
+		err.Message += " (it asked for input: " + answer.asked + ")"
+	}
+	details := struct {
+		Code json.Number     `json:"code"`
+		Data json.RawMessage `json:"data,omitempty"`
+	}{code, data}
+	if raw, e := json.Marshal(details); e == nil && len(raw) <= maxDetails {
+		err.Details = raw
+	}
+	return err
+}
+
+// exact decodes the named fields of a JSON object that was read without
+// complaint. Unlike encoding/json it takes no name for another that differs in
+// case.
+func exact(raw json.RawMessage, fields map[string]any) error {
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return fmt.Errorf("not an object: %w", err)
+	}
+	for name, into := range fields {
+		value, ok := all[name]
+		if !ok {
+			continue
+		}
+		if err := json.Unmarshal(value, into); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,397 @@
+//go:build unix
+
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/process"
+)
+
+// settle is how long a server that has closed its output may take to end, so
+// that its exit status and last words can be told.
+const settle = time.Second
+
+// queueLong is how many messages may wait to be written. Calls are bounded by
+// Options.MaxCalls; what else there is to say is dropped when nobody listens.
+const queueLong = 128
+
+// stderrTail is how much of the end of a server's standard error is kept.
+const stderrTail = 8 << 10
+
+// conn is one running server. It is an mcp-go transport for the handshake; all
+// else goes through [conn.roundTrip].
+//
+// Requests carry ids of its own, so that it may be shared by several clients.
+type conn struct {
+	name string
+	opts Options
+	log  *slog.Logger
+	proc *process.Process
+	tail process.Tail
+	// meta is what a stateless protocol version wants in every request.
+	meta map[string]any
+
+	queue chan *outgoing
+	// deaf is set once the server can take no more requests.
+	deaf atomic.Bool
+	// served is set once a request after the handshake was answered.
+	served atomic.Bool
+
+	mu      sync.Mutex
+	next    int64
+	pending map[int64]*request
+	// late are requests that nobody waits for any more; their answers are no noise.
+	late   map[int64]bool
+	reason *contract.Error
+	noise  noise
+
+	// failed is closed once there is a reason, gone once the process has ended
+	// and nothing of it is left.
+	failed, gone chan struct{}
+	// stderrEnd is closed once standard error has ended.
+	stderrEnd chan struct{}
+}
+
+// outgoing is a message to write; request is nil for those without an answer.
+type outgoing struct {
+	line    []byte
+	request *request
+}
+
+// request is one that waits for its answer.
+type request struct {
+	id     int64
+	method string
+	answer chan reply
+	stage  atomic.Int32
+	// asked is the method by which the server asked for input while only this
+	// call was in flight. Guarded by conn.mu.
+	asked string
+}
+
+// The stages of a request: only one that is still queued is provably unsent.
+const (
+	queued int32 = iota
+	sent
+	withdrawn
+)
+
+// reply is what became of a request: an answer, or err.
+type reply struct {
+	frame
+	asked string
+	err   *contract.Error
+}
+
+// spawn starts a server and the goroutines that serve it.
+func spawn(name string, s Server, opts Options) (*conn, error) {
+	proc, err := process.Start(process.Spec{Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, Guard: true})
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", s.Command, err)
+	}
+	c := &conn{
+		name: name, opts: opts, proc: proc,
+		log:       opts.Logger.With("server", name, "pid", proc.PID),
+		tail:      process.Tail{Limit: stderrTail},
+		queue:     make(chan *outgoing, queueLong),
+		pending:   map[int64]*request{},
+		late:      map[int64]bool{},
+		failed:    make(chan struct{}),
+		gone:      make(chan struct{}),
+		stderrEnd: make(chan struct{}),
+	}
+	var pipes sync.WaitGroup
+	pipes.Go(c.write)
+	pipes.Go(c.read)
+	pipes.Go(c.readErrors)
+	go c.bury(&pipes)
+	return c, nil
+}
+
+// bury ends the process once the connection has failed, and waits for all.
+func (c *conn) bury(pipes *sync.WaitGroup) {
+	select {
+	case <-c.failed:
+	case <-c.proc.Done():
+		// Whoever got away from the group may still hold the pipes.
+		deadline := time.Now().Add(settle)
+		_ = c.proc.Stdout.SetReadDeadline(deadline)
+		_ = c.proc.Stderr.SetReadDeadline(deadline)
+		<-c.failed
+	}
+	if err := c.proc.Stop(c.opts.StopGrace); err != nil {
+		c.log.Error("MCP server does not end", "err", err)
+	}
+	c.proc.Stdout.Close()
+	c.proc.Stderr.Close()
+	pipes.Wait()
+	close(c.gone)
+}
+
+// fail ends the connection for the given reason; only the first counts. Every
+// waiting request fails with it, or as unsent where that is certain.
+func (c *conn) fail(reason *contract.Error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reason != nil {
+		return
+	}
+	c.deaf.Store(true)
+	c.reason = reason
+	for _, id := range slices.Sorted(maps.Keys(c.pending)) {
+		r := c.pending[id]
+		if r.stage.CompareAndSwap(queued, withdrawn) {
+			r.answer <- reply{err: c.unsent("%s", reason.Message)}
+		} else {
+			own := *reason
+			r.answer <- reply{err: &own, asked: r.asked}
+		}
+	}
+	clear(c.pending)
+	close(c.failed)
+}
+
+// offend ends a server that breaks the protocol.
+func (c *conn) offend(kind contract.Kind, format string, args ...any) {
+	err := c.errorf(kind, format, args...)
+	c.log.Warn("MCP server broke the protocol and is ended", "reason", err.Message)
+	c.fail(err)
+	c.proc.Kill()
+}
+
+// close ends the connection and waits until nothing of the server is left.
+func (c *conn) close() {
+	c.fail(c.errorf(contract.Transport, "the client was closed"))
+	<-c.gone
+}
+
+func (c *conn) usable() bool { return !c.deaf.Load() }
+
+func (c *conn) errorf(kind contract.Kind, format string, args ...any) *contract.Error {
+	err := contract.Errorf(kind, format, args...)
+	err.Message = fmt.Sprintf("MCP server %s: %s", c.name, err.Message)
+	return err
+}
+
+func (c *conn) unsent(format string, args ...any) *contract.Error {
+	return c.errorf(contract.Unsent, format, args...)
+}
+
+// roundTrip sends a request and waits for its answer, for ctx, or for the end
+// of the server.
+func (c *conn) roundTrip(ctx context.Context, method string, params any) reply {
+	r := &request{method: method, answer: make(chan reply, 1)}
+	c.mu.Lock()
+	if c.reason != nil {
+		defer c.mu.Unlock()
+		return reply{err: c.unsent("not running: %s", c.reason.Message)}
+	}
+	c.next++
+	r.id = c.next
+	c.mu.Unlock()
+
+	line, err := encode(struct {
+		JSONRPC string `json:"jsonrpc"`
+		ID      int64  `json:"id"`
+		Method  string `json:"method"`
+		Params  any    `json:"params,omitempty"`
+	}{mcp.JSONRPC_VERSION, r.id, method, params}, c.opts.MaxLine)
+	if err != nil {
+		return reply{err: c.refuse(err)}
+	}
+
+	c.mu.Lock()
+	if c.reason != nil {
+		defer c.mu.Unlock()
+		return reply{err: c.unsent("not running: %s", c.reason.Message)}
+	}
+	c.pending[r.id] = r
+	c.mu.Unlock()
+
+	select {
+	case c.queue <- &outgoing{line, r}:
+	case answer := <-r.answer:
+		return answer
+	case <-ctx.Done():
+		return c.withdraw(ctx, r)
+	}
+	select {
+	case answer := <-r.answer:
+		return answer
+	case <-ctx.Done():
+		return c.withdraw(ctx, r)
+	}
+}
+
+// refuse says why a message could not be written down.
+func (c *conn) refuse(err error) *contract.Error {
+	if over, ok := err.(*oversize); ok {
+		return c.errorf(contract.TooLarge, "the arguments are too large: %w", over)
+	}
+	return c.errorf(contract.Contract, "the arguments are not JSON: %w", err)
+}
+
+// withdraw gives up a request whose context has ended.
+func (c *conn) withdraw(ctx context.Context, r *request) reply {
+	unsent := r.stage.CompareAndSwap(queued, withdrawn)
+	c.mu.Lock()
+	waiting := c.pending[r.id] == r
+	if waiting {
+		c.forget(r, !unsent)
+	}
+	asked := r.asked
+	c.mu.Unlock()
+	if !waiting {
+		// The answer came first.
+		return <-r.answer
+	}
+	if unsent {
+		return reply{err: stopped(ctx, c.name, "before the request was sent", false)}
+	}
+	c.cancel(r, "the caller stopped waiting")
+	if asked != "" {
+		return reply{err: c.needsInput(asked)}
+	}
+	err := stopped(ctx, c.name, "after the request was sent", true)
+	err.Details = c.lastWords(err.Details)
+	return reply{err: err}
+}
+
+// forget takes a request off the list; the caller holds c.mu.
+func (c *conn) forget(r *request, answerMayCome bool) {
+	delete(c.pending, r.id)
+	if !answerMayCome {
+		return
+	}
+	// A server that never answers would let the list grow.
+	const most = 4096
+	if len(c.late) >= most {
+		clear(c.late)
+	}
+	c.late[r.id] = true
+}
+
+// cancel tells the server that nobody waits any more; best effort.
+func (c *conn) cancel(r *request, reason string) {
+	// The handshake must not be cancelled.
+	if r.method == string(mcp.MethodInitialize) || r.method == string(mcp.MethodServerDiscover) {
+		return
+	}
+	c.say(map[string]any{
+		"jsonrpc": mcp.JSONRPC_VERSION,
+		"method":  mcp.MethodNotificationCancelled,
+		"params":  map[string]any{"requestId": r.id, "reason": reason},
+	})
+}
+
+// say queues a message that needs no answer, unless the queue is full: a
+// server that does not read cannot make it grow.
+func (c *conn) say(message any) {
+	line, err := encode(message, c.opts.MaxLine)
+	if err != nil {
+		c.log.Warn("MCP message left out", "err", err)
+		return
+	}
+	select {
+	case c.queue <- &outgoing{line: line}:
+	default:
+	}
+}
+
+// write writes what is queued, one line at a time.
+func (c *conn) write() {
+	for {
+		var out *outgoing
+		select {
+		case out = <-c.queue:
+		case <-c.failed:
+			return
+		}
+		if out.request != nil && !out.request.stage.CompareAndSwap(queued, sent) {
+			continue
+		}
+		n, err := c.proc.Stdin.Write(out.line)
+		if err == nil {
+			continue
+		}
+		c.deaf.Store(true)
+		if n == 0 && out.request != nil {
+			c.complete(out.request, reply{err: c.unsent("it no longer reads")})
+		}
+		// The end of its output tells more, if it comes.
+		select {
+		case <-c.failed:
+		case <-time.After(2 * settle):
+			c.fail(c.errorf(contract.Transport, "it no longer reads: %w", err))
+		}
+		return
+	}
+}
+
+// complete hands a request its answer, if it still waits for one.
+func (c *conn) complete(r *request, answer reply) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pending[r.id] != r {
+		return false
+	}
+	c.forget(r, answer.err != nil && answer.err.Kind != contract.Unsent)
+	answer.asked = r.asked
+	r.answer <- answer
+	return true
+}
+
+// The rest makes conn an mcp-go transport.
+
+var _ transport.Interface = (*conn)(nil)
+
+// Start has nothing to do: the process belongs to the pool, never to the
+// context of whoever calls first.
+func (c *conn) Start(context.Context) error { return nil }
+
+// SendRequest serves the handshake.
+func (c *conn) SendRequest(ctx context.Context, request transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	answer := c.roundTrip(ctx, request.Method, request.Params)
+	if answer.err != nil {
+		return nil, answer.err
+	}
+	response := &transport.JSONRPCResponse{JSONRPC: mcp.JSONRPC_VERSION, ID: request.ID, Result: answer.result}
+	if answer.fault != nil {
+		response.Error = new(mcp.JSONRPCErrorDetails)
+		if err := response.Error.UnmarshalJSON(answer.fault); err != nil {
+			return nil, err
+		}
+	}
+	return response, nil
+}
+
+// SendNotification serves the handshake.
+func (c *conn) SendNotification(_ context.Context, notification mcp.JSONRPCNotification) error {
+	c.say(notification)
+	return nil
+}
+
+// SetNotificationHandler does nothing: no handler ever runs on the reading
+// goroutine, where a call would wait for itself.
+func (c *conn) SetNotificationHandler(func(mcp.JSONRPCNotification)) {}
+
+// Close ends the server.
+func (c *conn) Close() error {
+	c.close()
+	return nil
+}
+
+// GetSessionId is empty: a pipe has no session.
+func (c *conn) GetSessionId() string { return "" }

@@ -1,0 +1,168 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// frame is one JSON-RPC message, read no deeper than its first level.
+type frame struct {
+	id     json.RawMessage
+	method string
+	result json.RawMessage
+	fault  json.RawMessage
+}
+
+var errFrame = errors.New("not a JSON-RPC message")
+
+// parse reads a message. Names are exact and may stand once: encoding/json's
+// own decoding would take "Result" for "result", and the last of two.
+func parse(line []byte) (frame, error) {
+	var f frame
+	dec := json.NewDecoder(bytes.NewReader(line))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return f, errFrame
+	}
+	seen := map[string]bool{}
+	for dec.More() {
+		t, err := dec.Token()
+		if err != nil {
+			return f, errFrame
+		}
+		name, ok := t.(string)
+		if !ok || seen[name] {
+			return f, errFrame
+		}
+		seen[name] = true
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return f, errFrame
+		}
+		switch name {
+		case "jsonrpc":
+			if string(value) != `"2.0"` {
+				return f, errFrame
+			}
+		case "id":
+			f.id = value
+		case "method":
+			if err := json.Unmarshal(value, &f.method); err != nil || f.method == "" {
+				return f, errFrame
+			}
+		case "result":
+			f.result = value
+		case "error":
+			f.fault = value
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return f, errFrame
+	}
+	if rest := bytes.TrimSpace(line[dec.InputOffset():]); len(rest) > 0 || !seen["jsonrpc"] {
+		return f, errFrame
+	}
+	return f, nil
+}
+
+// skim finds the id of a message that is too long to keep, while its bytes
+// pass by: the number at the name "id" on the first level, wherever it stands.
+type skim struct {
+	depth    int
+	inString bool
+	escaped  bool
+	// word is the last string of the first level, or as much of it as matters.
+	word []byte
+	// value is set behind the colon after the name "id".
+	value  bool
+	digits []byte
+	// call is set at the name "method": the message is no answer.
+	call bool
+}
+
+// skimLong is how much of a name or a number is kept.
+const skimLong = 20
+
+func (s *skim) write(p []byte) {
+	for _, c := range p {
+		s.step(c)
+	}
+}
+
+func (s *skim) step(c byte) {
+	switch {
+	case s.inString:
+		switch {
+		case s.escaped:
+			s.escaped = false
+		case c == '\\':
+			s.escaped = true
+		case c == '"':
+			s.inString = false
+			return
+		}
+		if s.depth == 1 && len(s.word) < skimLong {
+			s.word = append(s.word, c)
+		}
+	case c == '"':
+		s.inString = true
+		s.word = s.word[:0]
+	case c == '{' || c == '[':
+		s.depth++
+	case c == '}' || c == ']':
+		s.depth--
+		s.value = false
+	case s.depth != 1:
+	case c == ':':
+		s.value = string(s.word) == "id"
+		if s.value {
+			s.digits = s.digits[:0]
+		}
+		s.call = s.call || string(s.word) == "method"
+	case c == ',':
+		s.value = false
+	case s.value && c >= '0' && c <= '9' && len(s.digits) < skimLong:
+		s.digits = append(s.digits, c)
+	}
+}
+
+// id is the number that was found.
+func (s *skim) id() (int64, bool) {
+	return wireID(s.digits)
+}
+
+// wireID reads an id as this side writes them.
+func wireID(raw []byte) (int64, bool) {
+	if len(raw) == 0 || len(raw) > 18 {
+		return 0, false
+	}
+	var n int64
+	for _, c := range raw {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int64(c-'0')
+	}
+	return n, true
+}
+
+// encode writes a message as one line. Raw JSON inside loses its white space,
+// line breaks included.
+func encode(message any, limit int) ([]byte, error) {
+	line, err := json.Marshal(message)
+	if err != nil {
+		return nil, fmt.Errorf("encode message: %w", err)
+	}
+	if len(line) > limit {
+		return nil, &oversize{limit}
+	}
+	return append(line, '\n'), nil
+}
+
+// oversize says that a message is over the bound of either direction.
+type oversize struct{ limit int }
+
+func (e *oversize) Error() string {
+	return fmt.Sprintf("a message is over %d bytes", e.limit)
+}

@@ -1,0 +1,730 @@
+//go:build unix
+
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/contract"
+)
+
+// parentVar makes the test binary a worker that is killed: see TestKilledWorker.
+const parentVar = "MCP_TEST_PARENT"
+
+func TestMain(m *testing.M) {
+	switch {
+	case os.Getenv(hostileVar) != "":
+		(&hostile{mode: os.Getenv(hostileVar)}).run()
+		os.Exit(0)
+	case os.Getenv(parentVar) != "":
+		worker(os.Getenv(parentVar))
+	}
+	os.Exit(m.Run())
+}
+
+// bound is far beyond what any of these tests needs, and far below "hangs".
+const bound = 20 * time.Second
+
+var quiet = Options{
+	Logger:       slog.New(slog.NewTextHandler(io.Discard, nil)),
+	StartTimeout: bound,
+	StopGrace:    100 * time.Millisecond,
+	AskGrace:     50 * time.Millisecond,
+}
+
+var tags atomic.Int64
+
+// server configures a test server and checks, when the test has ended and its
+// pools are closed, that nothing of it is left.
+func hostileServer(t *testing.T, mode string) Server {
+	t.Helper()
+	tag := fmt.Sprintf("MCP_TEST_TAG=%d.%d", os.Getpid(), tags.Add(1))
+	name, value, _ := strings.Cut(tag, "=")
+	t.Cleanup(func() {
+		require.Eventually(t, func() bool { return len(carrying(tag)) == 0 }, bound, 5*time.Millisecond, "processes are left")
+	})
+	return Server{Command: os.Args[0], Env: map[string]string{hostileVar: mode, name: value}}
+}
+
+func openPool(t *testing.T, s Server, o Options) *Pool {
+	t.Helper()
+	p := NewPool(map[string]Server{"h": s}, o)
+	t.Cleanup(func() { within(t, func() { require.NoError(t, p.Close()) }) })
+	return p
+}
+
+func hostilePool(t *testing.T, mode string, change ...func(*Options)) *Pool {
+	t.Helper()
+	o := quiet
+	for _, c := range change {
+		c(&o)
+	}
+	return openPool(t, hostileServer(t, mode), o)
+}
+
+// within fails the test if f takes longer than bound.
+func within(t *testing.T, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(bound):
+		t.Error("took too long")
+	}
+}
+
+func call(t *testing.T, p *Pool, tool, args string) (Result, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	defer cancel()
+	return p.Call(ctx, "h", tool, json.RawMessage(args))
+}
+
+// brief calls with a deadline that is meant to pass.
+func brief(t *testing.T, p *Pool, tool, args string) (Result, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	return p.Call(ctx, "h", tool, json.RawMessage(args))
+}
+
+func textOf(t *testing.T, p *Pool, tool string) string {
+	t.Helper()
+	r, err := call(t, p, tool, "")
+	require.NoError(t, err)
+	require.NotNil(t, r.Text)
+	return *r.Text
+}
+
+func failure(t *testing.T, err error) *contract.Error {
+	t.Helper()
+	require.Error(t, err)
+	var e *contract.Error
+	require.ErrorAs(t, err, &e)
+	require.True(t, e.Kind.Valid())
+	require.NotEmpty(t, e.Message)
+	if e.Details != nil {
+		require.True(t, json.Valid(e.Details), "%s", e.Details)
+	}
+	return e
+}
+
+func requireKind(t *testing.T, want contract.Kind, err error) *contract.Error {
+	t.Helper()
+	e := failure(t, err)
+	require.Equal(t, want, e.Kind, "%s", e.Message)
+	return e
+}
+
+func TestResults(t *testing.T) {
+	p := hostilePool(t, "ok")
+	for name, c := range map[string]struct {
+		result string
+		want   Result
+	}{
+		"text":        {`{"content":[{"type":"text","text":"{\"a\":1}"}]}`, Result{Content: raw(`[{"type":"text","text":"{\"a\":1}"}]`), Text: str(`{"a":1}`)}},
+		"empty":       {`{"content":[]}`, Result{Content: raw(`[]`)}},
+		"two texts":   {`{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, Result{Content: raw(`[{"type":"text","text":"a"},{"type":"text","text":"b"}]`)}},
+		"image":       {`{"content":[{"type":"image","data":"","mimeType":"image/png"}]}`, Result{Content: raw(`[{"type":"image","data":"","mimeType":"image/png"}]`)}},
+		"new sort":    {`{"content":[{"type":"hologram","x":1}],"more":1}`, Result{Content: raw(`[{"type":"hologram","x":1}]`)}},
+		"structured":  {`{"structuredContent":{"a":[1,2]}}`, Result{Structured: raw(`{"a":[1,2]}`), Content: raw(`[]`)}},
+		"both":        {`{"content":[{"type":"text","text":"x"}],"structuredContent":{},"isError":false,"resultType":"complete"}`, Result{Structured: raw(`{}`), Content: raw(`[{"type":"text","text":"x"}]`), Text: str("x")}},
+		"null":        {`{"content":[],"structuredContent":null}`, Result{Content: raw(`[]`)}},
+		"big numbers": {`{"structuredContent":{"n":9007199254740993,"m":-123456789012345678901234567890,"f":0.1000000000000000055511151231257827}}`, Result{Structured: raw(`{"n":9007199254740993,"m":-123456789012345678901234567890,"f":0.1000000000000000055511151231257827}`), Content: raw(`[]`)}},
+		"not a field": {`{"content":[],"StructuredContent":{"a":1},"IsError":true}`, Result{Content: raw(`[]`)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := call(t, p, "raw", fmt.Sprintf(`{"result":%s}`, c.result))
+			require.NoError(t, err)
+			require.Equal(t, c.want, got)
+		})
+	}
+}
+
+func raw(s string) json.RawMessage { return json.RawMessage(s) }
+func str(s string) *string         { return &s }
+
+func TestArguments(t *testing.T) {
+	p := hostilePool(t, "ok")
+	for in, want := range map[string]string{
+		"":     `{}`,
+		"  \n": `{}`,
+		`{"n":9007199254740993, "s":"a\nb",` + "\n\r\n" + `"u":"<&>\u2028"}`: `{"n":9007199254740993,"s":"a\nb","u":"\u003c\u0026\u003e\u2028"}`,
+	} {
+		got, err := call(t, p, "echo", in)
+		require.NoError(t, err, in)
+		require.JSONEq(t, want, string(got.Structured))
+		require.Contains(t, want, "{")
+		if strings.Contains(in, "9007199254740993") {
+			require.Contains(t, string(got.Structured), "9007199254740993")
+		}
+	}
+	for _, in := range []string{`[]`, `7`, `null`, `{`, `{} {}`, `"x"`} {
+		_, err := call(t, p, "echo", in)
+		requireKind(t, contract.Contract, err)
+	}
+	require.Equal(t, "4", textOf(t, p, "count"), "bad arguments were sent")
+}
+
+func TestBadResults(t *testing.T) {
+	p := hostilePool(t, "ok")
+	deep := strings.Repeat("[", 5000) + strings.Repeat("]", 5000)
+	for name, c := range map[string]struct {
+		args string
+		kind contract.Kind
+		want string
+	}{
+		"nothing":         {`{}`, contract.InvalidOutput, ""},
+		"null":            {`{"result":null}`, contract.InvalidOutput, ""},
+		"a number":        {`{"result":7}`, contract.InvalidOutput, "not an object"},
+		"no content":      {`{"result":{}}`, contract.InvalidOutput, "no content"},
+		"content null":    {`{"result":{"content":null}}`, contract.InvalidOutput, "no content"},
+		"content object":  {`{"result":{"content":{}}}`, contract.InvalidOutput, "not an array"},
+		"content numbers": {`{"result":{"content":[1]}}`, contract.InvalidOutput, "without a type"},
+		"no text":         {`{"result":{"content":[{"type":"text"}]}}`, contract.InvalidOutput, "without text"},
+		"isError text":    {`{"result":{"content":[],"isError":"yes"}}`, contract.InvalidOutput, "isError"},
+		"a task":          {`{"result":{"task":{"taskId":"1","status":"working"}}}`, contract.InvalidOutput, "no content"},
+		"unknown type":    {`{"result":{"resultType":"partial","content":[]}}`, contract.InvalidOutput, "partial"},
+		"same key twice":  {`{"result":{"content":[],"content":[]}}`, contract.InvalidOutput, ""},
+		"same key inside": {`{"result":{"structuredContent":{"a":1,"a":2}}}`, contract.InvalidOutput, ""},
+		"too deep":        {`{"result":{"structuredContent":{"a":` + deep + `}}}`, contract.TooLarge, ""},
+		"lone surrogate":  {`{"result":{"structuredContent":{"a":"\ud800"}}}`, contract.InvalidOutput, ""},
+
+		"is error":         {`{"result":{"isError":true,"content":[{"type":"text","text":"disk full"}],"structuredContent":{"code":9007199254740993}}}`, contract.ToolError, `tool "raw": disk full`},
+		"is error, silent": {`{"result":{"isError":true,"content":[]}}`, contract.ToolError, "did not say why"},
+		"unknown by SDK":   {`{"result":{"isError":true,"content":[{"type":"text","text":"MCP error -32602: Tool x not found"}]}}`, contract.Contract, "not found"},
+		"invalid params":   {`{"error":{"code":-32602,"message":"bad"}}`, contract.Contract, "bad"},
+		"no method":        {`{"error":{"code":-32601,"message":"bad"}}`, contract.Contract, "bad"},
+		"internal":         {`{"error":{"code":-32603,"message":"oops","data":{"n":9007199254740993}}}`, contract.ServerError, "oops"},
+		"own code":         {`{"error":{"code":-32000,"message":"oops"}}`, contract.ServerError, "oops"},
+		"error text":       {`{"error":"oops"}`, contract.ServerError, ""},
+		"error empty":      {`{"error":{}}`, contract.ServerError, ""},
+		"error null":       {`{"error":null,"result":{"isError":false}}`, contract.ServerError, ""},
+		"url elicitation":  {`{"error":{"code":-32042,"message":"visit"}}`, contract.NeedsInput, "visit"},
+		"input required":   {`{"result":{"resultType":"input_required","inputRequests":{}}}`, contract.NeedsInput, "asked for input"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := call(t, p, "raw", c.args)
+			require.Zero(t, got)
+			e := requireKind(t, c.kind, err)
+			require.Contains(t, e.Message, c.want)
+			if strings.Contains(c.args, "9007199254740993") {
+				require.Contains(t, string(e.Details), "9007199254740993")
+			}
+		})
+	}
+	require.Equal(t, "fine", textOf(t, p, "rubbish"))
+}
+
+func TestUnknown(t *testing.T) {
+	p := NewPool(map[string]Server{"remote": {URL: "https://localhost"}, "empty": {}, "gone": {Command: "/no/such/server"}}, quiet)
+	defer p.Close()
+	for server, kind := range map[string]contract.Kind{
+		"nobody": contract.Contract, "remote": contract.Contract, "empty": contract.Contract, "gone": contract.Unsent,
+	} {
+		_, err := p.Call(t.Context(), server, "x", nil)
+		requireKind(t, kind, err)
+		_, err = p.Tools(t.Context(), server)
+		requireKind(t, kind, err)
+	}
+	_, err := call(t, hostilePool(t, "ok"), "no such tool", "")
+	requireKind(t, contract.Contract, err)
+}
+
+func TestStartFails(t *testing.T) {
+	for mode, want := range map[string]string{
+		"hangs":          "not done within",
+		"exits":          "exit status 2",
+		"rubbish only":   "",
+		"floods at once": "answer nothing",
+		"refuses":        "not today",
+		"odd version":    "1999-01-01",
+		"odd answer":     "",
+	} {
+		t.Run(mode, func(t *testing.T) {
+			p := hostilePool(t, mode, func(o *Options) {
+				o.MaxNoise = 1 << 20
+				if mode == "hangs" {
+					o.StartTimeout = 200 * time.Millisecond
+				}
+			})
+			if mode == "rubbish only" {
+				// It answers after the rubbish.
+				require.Equal(t, "1", textOf(t, p, "count"))
+				return
+			}
+			_, err := call(t, p, "count", "")
+			e := requireKind(t, contract.Unsent, err)
+			require.Contains(t, e.Message, want)
+			if mode == "exits" {
+				require.Contains(t, string(e.Details), "bad flag")
+			}
+		})
+	}
+}
+
+func TestRubbishAtStart(t *testing.T) {
+	require.Equal(t, "1", textOf(t, hostilePool(t, "rubbish"), "count"))
+}
+
+func TestStatelessServer(t *testing.T) {
+	p := hostilePool(t, "modern")
+	r, err := call(t, p, "meta", "")
+	require.NoError(t, err)
+	require.Contains(t, string(r.Structured), "2026-07-28")
+	tools, err := p.Tools(t.Context(), "h")
+	require.NoError(t, err)
+	require.Len(t, tools, 1)
+}
+
+func TestFailuresInTheMiddle(t *testing.T) {
+	small := func(o *Options) { o.MaxNoise, o.MaxLine = 1<<20, 1<<16 }
+	for tool, c := range map[string]struct {
+		kind contract.Kind
+		want string
+	}{
+		"die":                                 {contract.Transport, "exit status 3"},
+		"crash":                               {contract.Transport, "signal: killed"},
+		"close":                               {contract.Transport, "closed its output"},
+		"flood":                               {contract.ServerError, "answer nothing"},
+		"flood notifications":                 {contract.ServerError, "answer nothing"},
+		"flood requests":                      {contract.ServerError, "answer nothing"},
+		"flood stderr":                        {contract.ServerError, "answer nothing"},
+		"endless":                             {contract.TooLarge, "65536 bytes"},
+		"long:100000":                         {contract.TooLarge, "65536 bytes"},
+		"ask and fail:elicitation/create":     {contract.NeedsInput, "elicitation/create"},
+		"ask and fault:roots/list":            {contract.NeedsInput, "roots/list"},
+		"ask and hang:sampling/createMessage": {contract.NeedsInput, "sampling/createMessage"},
+	} {
+		t.Run(tool, func(t *testing.T) {
+			p := hostilePool(t, "ok", small)
+			require.Equal(t, "1", textOf(t, p, "count"))
+			_, err := call(t, p, tool, "")
+			e := requireKind(t, c.kind, err)
+			require.Contains(t, e.Message, c.want)
+			if tool == "die" {
+				require.Contains(t, string(e.Details), "dying words")
+			}
+			// The next call is served, by a new server if need be.
+			require.NotEmpty(t, textOf(t, p, "count"))
+		})
+	}
+}
+
+func TestTimeouts(t *testing.T) {
+	for _, tool := range []string{"hang", "wrong id"} {
+		t.Run(tool, func(t *testing.T) {
+			p := hostilePool(t, "ok")
+			require.Equal(t, "1", textOf(t, p, "count"))
+			_, err := brief(t, p, tool, "")
+			e := requireKind(t, contract.Timeout, err)
+			require.ErrorIs(t, e, context.DeadlineExceeded)
+			require.JSONEq(t, `{"sent":true}`, string(e.Details))
+			require.Equal(t, "3", textOf(t, p, "count"), "the server was replaced without need")
+
+			r, err := call(t, p, "cancelled", "")
+			require.NoError(t, err)
+			require.JSONEq(t, `{"ids":[3]}`, string(r.Structured), "ids 1 and 2 were the handshake and the count")
+		})
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	p := hostilePool(t, "ok")
+	require.Equal(t, "1", textOf(t, p, "count"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := p.Call(ctx, "h", "echo", nil)
+	require.JSONEq(t, `{"sent":false}`, string(requireKind(t, contract.Cancelled, err).Details))
+
+	ctx, cancel = context.WithCancel(t.Context())
+	failed := make(chan error, 1)
+	go func() {
+		_, err := p.Call(ctx, "h", "meet:2", nil)
+		failed <- err
+	}()
+	require.Eventually(t, func() bool { return textOf(t, p, "peak") == "1" }, bound, time.Millisecond)
+	cancel()
+	require.JSONEq(t, `{"sent":true}`, string(requireKind(t, contract.Cancelled, <-failed).Details))
+	require.Equal(t, "1", textOf(t, p, "peak"), "the server lives on")
+}
+
+func TestUnharmed(t *testing.T) {
+	for tool, want := range map[string]string{
+		"rubbish":                  "fine",
+		"stderr:3000000":           "fine",
+		"long notification:100000": "fine",
+		"ping":                     "true",
+		"twice":                    "first",
+		"ask and cope:roots/list":  "did without",
+	} {
+		t.Run(tool, func(t *testing.T) {
+			p := hostilePool(t, "ok", func(o *Options) { o.MaxLine = 1 << 16 })
+			require.Equal(t, want, textOf(t, p, tool))
+			require.Equal(t, "2", textOf(t, p, "count"), "the server was replaced")
+		})
+	}
+}
+
+func TestLongResultFailsItsOwnCallOnly(t *testing.T) {
+	p := hostilePool(t, "ok", func(o *Options) { o.MaxLine = 1 << 16 })
+	other := make(chan error, 1)
+	go func() {
+		_, err := call(t, p, "meet:2", "")
+		other <- err
+	}()
+	require.Eventually(t, func() bool { return textOf(t, p, "peak") == "1" }, bound, time.Millisecond)
+	_, err := call(t, p, "long:100000", "")
+	requireKind(t, contract.TooLarge, err)
+	_, err = call(t, p, "meet:2", "")
+	require.NoError(t, err)
+	require.NoError(t, <-other)
+}
+
+func TestAskIsNotBlamedOnTheWrongCall(t *testing.T) {
+	p := hostilePool(t, "ok")
+	other := make(chan error, 1)
+	go func() {
+		_, err := call(t, p, "meet:2", "")
+		other <- err
+	}()
+	require.Eventually(t, func() bool { return textOf(t, p, "peak") == "1" }, bound, time.Millisecond)
+	_, err := call(t, p, "ask and fail:sampling/createMessage", "")
+	e := requireKind(t, contract.ToolError, err)
+	require.Contains(t, e.Message, "answered: false")
+	_, err = call(t, p, "meet:2", "")
+	require.NoError(t, err)
+	require.NoError(t, <-other)
+}
+
+func TestLargeArguments(t *testing.T) {
+	p := hostilePool(t, "ok", func(o *Options) { o.MaxLine = 1 << 16 })
+	_, err := call(t, p, "echo", `{"s":"`+strings.Repeat("x", 1<<16)+`"}`)
+	requireKind(t, contract.TooLarge, err)
+	require.Equal(t, "1", textOf(t, p, "count"))
+}
+
+func TestServerThatDoesNotRead(t *testing.T) {
+	p := hostilePool(t, "ok")
+	require.Contains(t, textOf(t, p, "deaf"), "I do not read")
+	big := `{"s":"` + strings.Repeat("x", 1<<20) + `"}`
+	_, err := brief(t, p, "echo", big)
+	requireKind(t, contract.Timeout, err)
+	// The pipe is full now, so that nothing of this one leaves.
+	_, err = brief(t, p, "echo", big)
+	requireKind(t, contract.Unsent, err)
+	// Nor can what a call leaves behind pile up.
+	for range 2 * queueLong {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		_, err := p.Call(ctx, "h", "echo", nil)
+		cancel()
+		requireKind(t, contract.Unsent, err)
+	}
+}
+
+func TestMany(t *testing.T) {
+	p := hostilePool(t, "ok", func(o *Options) { o.MaxCalls = 64 })
+	var all sync.WaitGroup
+	for i := range 640 {
+		all.Go(func() {
+			got, err := call(t, p, "echo", fmt.Sprintf(`{"i":%d}`, i))
+			if err != nil || string(got.Structured) != fmt.Sprintf(`{"i":%d}`, i) {
+				t.Errorf("call %d: %s %v", i, got.Structured, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestCap(t *testing.T) {
+	p := hostilePool(t, "ok", func(o *Options) { o.MaxCalls = 3 })
+	var all sync.WaitGroup
+	for range 30 {
+		all.Go(func() {
+			if _, err := call(t, p, "meet:3", ""); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	require.Equal(t, "3", textOf(t, p, "peak"))
+
+	// Who waits for a place gives up with its context, and nothing was sent.
+	ctx, cancel := context.WithCancel(t.Context())
+	for range 3 {
+		all.Go(func() { _, _ = p.Call(ctx, "h", "hang", nil) })
+	}
+	s := p.servers["h"]
+	require.Eventually(t, func() bool { return len(s.calls) == 3 }, bound, time.Millisecond)
+	_, err := brief(t, p, "count", "")
+	e := requireKind(t, contract.Unsent, err)
+	require.Contains(t, e.Message, "waited for others")
+	cancel()
+	all.Wait()
+}
+
+func starts(t *testing.T, path string) int {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0
+	}
+	require.NoError(t, err)
+	return strings.Count(string(b), "\n")
+}
+
+func TestOneStartForMany(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "starts")
+	s := hostileServer(t, "ok")
+	s.Env[startsVar] = file
+	p := openPool(t, s, quiet)
+	for round := range 3 {
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				if _, err := call(t, p, "echo", ""); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		require.Equal(t, round+1, starts(t, file))
+		_, err := call(t, p, "die", "")
+		requireKind(t, contract.Transport, err)
+	}
+}
+
+func TestFailingStartsAreSpaced(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "starts")
+	s := hostileServer(t, "exits")
+	s.Env[startsVar] = file
+	o := quiet
+	o.MaxBackoff = time.Hour
+	p := openPool(t, s, o)
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			for ctx.Err() == nil {
+				if _, err := p.Call(ctx, "h", "echo", nil); failure(t, err).Kind != contract.Unsent {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	// At 0, 0, 100, 300, 700 and 1500 ms.
+	require.LessOrEqual(t, starts(t, file), 5)
+	require.GreaterOrEqual(t, starts(t, file), 3)
+	var pauses []time.Duration
+	for n := range 40 {
+		s := server{failures: n, opts: Options{MaxBackoff: 5 * time.Second}}
+		pauses = append(pauses, s.pause())
+	}
+	require.Equal(t, []time.Duration{0, 0, 100e6, 200e6, 400e6, 800e6, 1600e6, 3200e6, 5e9, 5e9}, pauses[:10])
+	require.Equal(t, 5*time.Second, pauses[39])
+}
+
+func TestSlowStartOutlivesItsFirstCaller(t *testing.T) {
+	dir := t.TempDir()
+	s := hostileServer(t, "ok")
+	s.Env[startsVar] = filepath.Join(dir, "starts")
+	s.Env[gateVar] = filepath.Join(dir, "gate")
+	p := openPool(t, s, quiet)
+	_, err := brief(t, p, "count", "")
+	e := requireKind(t, contract.Unsent, err)
+	require.Contains(t, e.Message, "while the server was starting")
+	require.NoError(t, os.WriteFile(s.Env[gateVar], nil, 0o600))
+	require.Equal(t, "1", textOf(t, p, "count"))
+	require.Equal(t, 1, starts(t, s.Env[startsVar]))
+}
+
+func TestDeadBetweenCallsIsReplaced(t *testing.T) {
+	p := hostilePool(t, "ok")
+	dead := func() {
+		t.Helper()
+		within(t, func() { <-p.servers["h"].conn.failed })
+	}
+	require.Equal(t, "last", textOf(t, p, "answer and die"))
+	dead()
+	require.Equal(t, "1", textOf(t, p, "count"))
+	pid, err := strconv.Atoi(textOf(t, p, "pid"))
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	dead()
+	require.Equal(t, "1", textOf(t, p, "count"))
+}
+
+func TestEnvironment(t *testing.T) {
+	t.Setenv("MCP_TEST_SECRET", "worker key")
+	s := hostileServer(t, "ok")
+	s.Env["OWN"] = "own value"
+	s.Dir = t.TempDir()
+	p := openPool(t, s, quiet)
+	env := textOf(t, p, "env")
+	require.NotContains(t, env, "worker key")
+	require.Contains(t, env, "OWN=own value")
+	require.Contains(t, env, "PATH=")
+	dir, err := filepath.EvalSymlinks(s.Dir)
+	require.NoError(t, err)
+	require.Equal(t, dir, textOf(t, p, "dir"))
+}
+
+func TestNothingIsLogged(t *testing.T) {
+	var mu sync.Mutex
+	var log strings.Builder
+	s := hostileServer(t, "ok")
+	s.Env["TOKEN"] = "secret-env"
+	o := quiet
+	o.Logger = slog.New(slog.NewTextHandler(writer(func(b []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return log.Write(b)
+	}), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	p := openPool(t, s, o)
+	_, err := call(t, p, "echo", `{"k":"secret-argument"}`)
+	require.NoError(t, err)
+	_, err = call(t, p, "raw", `{"result":{"isError":true,"content":[{"type":"text","text":"secret-result"}]}}`)
+	require.Error(t, err)
+	_, err = call(t, p, "die", "")
+	require.Error(t, err)
+	require.NoError(t, p.Close())
+	mu.Lock()
+	defer mu.Unlock()
+	require.Contains(t, log.String(), "MCP server started")
+	require.NotContains(t, log.String(), "secret")
+	require.NotContains(t, log.String(), "dying words")
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(b []byte) (int, error) { return w(b) }
+
+func TestGrandchildren(t *testing.T) {
+	for _, how := range []string{"plain", "session", "pipes"} {
+		for _, end := range []string{"close", "die"} {
+			t.Run(how+" "+end, func(t *testing.T) {
+				// The check for leaks is that of hostileServer.
+				p := hostilePool(t, "ok")
+				_, err := strconv.Atoi(textOf(t, p, "grandchild:"+how))
+				require.NoError(t, err)
+				if end == "die" {
+					_, err := call(t, p, "die", "")
+					requireKind(t, contract.Transport, err)
+					require.Equal(t, "1", textOf(t, p, "count"))
+				}
+			})
+		}
+	}
+}
+
+// npx and its like start the server as a child of a child.
+func TestWrapper(t *testing.T) {
+	for name, script := range map[string]string{
+		"waits":       `"$0" & wait`,
+		"in a row":    `sh -c '"$0"; exit $?' "$0"; exit $?`,
+		"deaf to all": `trap "" TERM HUP INT; sh -c 'trap "" TERM HUP INT; "$0"; sleep 600' "$0"; sleep 600`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := hostileServer(t, "stays")
+			s.Command, s.Args = "/bin/sh", []string{"-c", script, s.Command}
+			if name == "waits" {
+				// A background job of a shell has no input of its own.
+				s.Args[1] = `exec 3<&0; "$0" <&3 & wait`
+			}
+			p := openPool(t, s, quiet)
+			require.Equal(t, "1", textOf(t, p, "count"))
+		})
+	}
+}
+
+func TestClose(t *testing.T) {
+	t.Run("unused", func(t *testing.T) {
+		require.NoError(t, hostilePool(t, "ok").Close())
+	})
+	t.Run("with calls in flight", func(t *testing.T) {
+		p := hostilePool(t, "stays")
+		failed := make(chan error, 1)
+		go func() {
+			_, err := call(t, p, "meet:2", "")
+			failed <- err
+		}()
+		require.Eventually(t, func() bool { return textOf(t, p, "peak") == "1" }, bound, time.Millisecond)
+		require.NoError(t, p.Close())
+		requireKind(t, contract.Transport, <-failed)
+		_, err := call(t, p, "count", "")
+		requireKind(t, contract.Unsent, err)
+		require.NoError(t, p.Close())
+	})
+	t.Run("while starting", func(t *testing.T) {
+		dir := t.TempDir()
+		s := hostileServer(t, "hangs")
+		s.Env[startsVar] = filepath.Join(dir, "starts")
+		p := openPool(t, s, quiet)
+		failed := make(chan error, 1)
+		go func() {
+			_, err := call(t, p, "count", "")
+			failed <- err
+		}()
+		require.Eventually(t, func() bool { return starts(t, s.Env[startsVar]) == 1 }, bound, time.Millisecond)
+		within(t, func() { require.NoError(t, p.Close()) })
+		requireKind(t, contract.Unsent, <-failed)
+	})
+}
+
+func TestTools(t *testing.T) {
+	tools, err := hostilePool(t, "pages").Tools(t.Context(), "h")
+	require.NoError(t, err)
+	var names []string
+	for _, tool := range tools {
+		names = append(names, tool.Name)
+	}
+	require.Equal(t, []string{"a0", "b0", "a1", "b1", "a2", "b2"}, names)
+	require.Equal(t, `{"name":"a0","inputSchema":{"type":"object","x-kept":9007199254740993}}`, string(tools[0].Raw))
+
+	for mode, c := range map[string]struct {
+		kind   contract.Kind
+		want   string
+		change func(*Options)
+	}{
+		"pages without end": {contract.TooLarge, "more than 100 pages", nil},
+		"same cursor":       {contract.InvalidOutput, "cursor", nil},
+		"same name":         {contract.InvalidOutput, `two tools are called "a"`, nil},
+		"no name":           {contract.InvalidOutput, "no name", nil},
+		"no list":           {contract.InvalidOutput, "no tools", nil},
+		"no tools":          {contract.Contract, "no such method", nil},
+		"pages":             {contract.TooLarge, "more than 3 tools", func(o *Options) { o.MaxTools = 3 }},
+		"ok":                {contract.TooLarge, "more than 10 bytes", func(o *Options) { o.MaxList = 10 }},
+		"exits":             {contract.Unsent, "exit status 2", nil},
+	} {
+		t.Run(mode, func(t *testing.T) {
+			if c.change == nil {
+				c.change = func(*Options) {}
+			}
+			_, err := hostilePool(t, mode, c.change).Tools(t.Context(), "h")
+			e := requireKind(t, c.kind, err)
+			require.Contains(t, e.Message, c.want)
+		})
+	}
+}

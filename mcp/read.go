@@ -1,0 +1,268 @@
+package mcp
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"chimera.ai/engine/contract"
+)
+
+// noise counts, within a minute, what answers nothing.
+type noise struct {
+	since time.Time
+	bytes int
+}
+
+// add counts n bytes and reports whether there were more than allowed.
+func (n *noise) add(bytes, limit int, now time.Time) bool {
+	if now.Sub(n.since) > time.Minute {
+		*n = noise{since: now}
+	}
+	n.bytes += bytes
+	return n.bytes > limit
+}
+
+// hear counts bytes of noise and reports whether it can be borne.
+func (c *conn) hear(bytes int) bool {
+	c.mu.Lock()
+	over := c.noise.add(bytes, c.opts.MaxNoise, time.Now())
+	c.mu.Unlock()
+	if over {
+		c.offend(contract.ServerError, "it wrote more than %d bytes in a minute that answer nothing", c.opts.MaxNoise)
+	}
+	return !over
+}
+
+// read takes the server's messages, one a line, until its output ends or the
+// connection has failed.
+func (c *conn) read() {
+	in := bufio.NewReaderSize(c.proc.Stdout, 64<<10)
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		switch {
+		case err == nil || errors.Is(err, bufio.ErrBufferFull):
+			if len(line)+len(part) > c.opts.MaxLine {
+				if !c.overlong(in, line, part, err == nil) {
+					return
+				}
+				line = nil
+				continue
+			}
+			line = append(line, part...)
+			if err == nil {
+				if !c.take(line) {
+					return
+				}
+				// Frames point into the line, so it is not used again.
+				line = nil
+			}
+		default:
+			c.ended(err)
+			return
+		}
+	}
+}
+
+// overlong lets a message that is too long pass by, and fails the request that
+// it answers. It reports whether to read on. The bound on what passes is that
+// on noise; a line that never ends is an offence.
+func (c *conn) overlong(in *bufio.Reader, line, part []byte, end bool) bool {
+	var s skim
+	s.write(line)
+	total := len(line)
+	for {
+		s.write(part)
+		total += len(part)
+		if end {
+			break
+		}
+		if total > c.opts.MaxLine+c.opts.MaxNoise {
+			c.blame(&s)
+			c.offend(contract.Transport, "it wrote a line of more than %d bytes", total)
+			return false
+		}
+		var err error
+		part, err = in.ReadSlice('\n')
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			c.blame(&s)
+			c.ended(err)
+			return false
+		}
+		end = err == nil
+	}
+	c.log.Warn("MCP message over the limit", "limit", c.opts.MaxLine)
+	return c.blame(&s) || c.hear(total)
+}
+
+// blame fails the request that an overlong message answers: the one that it
+// names, or, if it names none, the only one there is. It reports whether there
+// was one.
+func (c *conn) blame(s *skim) bool {
+	if s.call {
+		return false
+	}
+	id, named := s.id()
+	c.mu.Lock()
+	r := c.pending[id]
+	if !named && len(c.pending) == 1 {
+		for _, r = range c.pending {
+		}
+	}
+	c.mu.Unlock()
+	return r != nil && c.complete(r, reply{err: c.errorf(contract.TooLarge, "the result is too large: %w", &oversize{c.opts.MaxLine})})
+}
+
+// ended fails the connection at the end of the server's output, with its exit
+// status and last words if they come soon.
+func (c *conn) ended(err error) {
+	timer := time.NewTimer(settle)
+	defer timer.Stop()
+	how := "it closed its output"
+	select {
+	case <-c.proc.Done():
+		how = "it ended (" + c.proc.State().String() + ")"
+		select {
+		case <-c.stderrEnd:
+		case <-timer.C:
+		}
+	case <-c.failed:
+	case <-timer.C:
+	}
+	reason := c.errorf(contract.Transport, "%s before it answered", how)
+	if !errors.Is(err, io.EOF) {
+		reason.Cause = err
+	}
+	reason.Details = c.lastWords(nil)
+	c.log.Info("MCP server is gone", "how", how)
+	c.fail(reason)
+}
+
+// readErrors drains standard error, so that the server never blocks on it.
+func (c *conn) readErrors() {
+	defer close(c.stderrEnd)
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := c.proc.Stderr.Read(buf)
+		// Write never fails.
+		_, _ = c.tail.Write(buf[:n])
+		if err != nil || !c.hear(n) {
+			return
+		}
+	}
+}
+
+// take handles one line and reports whether to read on.
+func (c *conn) take(line []byte) bool {
+	f, err := parse(line)
+	if err != nil {
+		return c.hear(len(line))
+	}
+	switch {
+	case f.method != "" && f.id != nil:
+		c.answer(f)
+		return c.hear(len(line))
+	case f.method != "":
+		return c.hear(len(line))
+	}
+	id, ok := wireID(f.id)
+	if !ok {
+		return c.hear(len(line))
+	}
+	c.mu.Lock()
+	r, late := c.pending[id], c.late[id]
+	delete(c.late, id)
+	c.mu.Unlock()
+	switch {
+	case r == nil && late:
+		return true
+	case r == nil || !c.complete(r, reply{frame: f}):
+		return c.hear(len(line))
+	}
+	return true
+}
+
+// answer answers a request of the server: a ping is returned, all else is
+// refused, as no capability for it was declared.
+func (c *conn) answer(f frame) {
+	switch f.method {
+	case string(mcp.MethodPing):
+		c.say(map[string]any{"jsonrpc": mcp.JSONRPC_VERSION, "id": f.id, "result": struct{}{}})
+		return
+	case string(mcp.MethodSamplingCreateMessage), string(mcp.MethodElicitationCreate), string(mcp.MethodListRoots):
+		c.asked(f.method)
+	}
+	c.say(map[string]any{
+		"jsonrpc": mcp.JSONRPC_VERSION, "id": f.id,
+		"error": map[string]any{"code": mcp.METHOD_NOT_FOUND, "message": "this client answers no such request"},
+	})
+}
+
+// asked notes that the server asks for input. Such a request does not say for
+// which call it is made; where only one is in flight it can be no other. That
+// one may still succeed for a while: some servers can do without.
+func (c *conn) asked(method string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var call *request
+	for _, r := range c.pending {
+		if r.method != string(mcp.MethodToolsCall) || r.stage.Load() != sent {
+			continue
+		}
+		if call != nil {
+			return
+		}
+		call = r
+	}
+	if call == nil || call.asked != "" {
+		return
+	}
+	call.asked = method
+	time.AfterFunc(c.opts.AskGrace, func() {
+		if c.complete(call, reply{err: c.needsInput(method)}) {
+			c.cancel(call, "the client has no input to give")
+		}
+	})
+}
+
+func (c *conn) needsInput(method string) *contract.Error {
+	err := c.errorf(contract.NeedsInput, "it asked for input (%s), which this client does not give", method)
+	err.Details = object("asked", method)
+	return err
+}
+
+// lastWords adds the end of standard error to details, which is an object or nil.
+func (c *conn) lastWords(details json.RawMessage) json.RawMessage {
+	words := c.tail.String()
+	if words == "" {
+		return details
+	}
+	all := map[string]json.RawMessage{}
+	if details != nil && json.Unmarshal(details, &all) != nil {
+		return details
+	}
+	text, err := json.Marshal(words)
+	if err != nil {
+		return details
+	}
+	all["stderr"] = text
+	raw, err := json.Marshal(all)
+	if err != nil {
+		return details
+	}
+	return raw
+}
+
+// object is a JSON object of one entry.
+func object(key string, value any) json.RawMessage {
+	raw, err := json.Marshal(map[string]any{key: value})
+	if err != nil {
+		return nil
+	}
+	return raw
+}

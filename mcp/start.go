@@ -1,0 +1,80 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"chimera.ai/engine/contract"
+)
+
+// connect starts a server and shakes hands. Its error is of kind unsent: no
+// tool was called.
+func connect(ctx context.Context, name string, s Server, opts Options) (*conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, opts.StartTimeout)
+	defer cancel()
+	c, err := spawn(name, s, opts)
+	if err != nil {
+		return nil, contract.Errorf(contract.Unsent, "MCP server %s: %w", name, err)
+	}
+	err = c.handshake(ctx)
+	if err == nil {
+		return c, nil
+	}
+	bad := c.unsent("handshake: %w", err)
+	var seen *contract.Error
+	switch {
+	case ctx.Err() == context.DeadlineExceeded:
+		bad = c.unsent("handshake: not done within %v", opts.StartTimeout)
+		bad.Cause = err
+	case errors.As(err, &seen):
+		bad = c.unsent("handshake: %s", seen.Message)
+		bad.Cause = err
+	}
+	c.close()
+	bad.Details = c.lastWords(nil)
+	return nil, bad
+}
+
+// handshake agrees on a protocol version. It asks for the newest one that
+// begins with initialize, which every server in use answers, and turns to the
+// stateless versions only if the server knows no initialize: the other way
+// round, a server that ignores what it does not know costs a timeout.
+//
+// No capability is declared: see the package comment.
+func (c *conn) handshake(ctx context.Context) error {
+	request := mcp.InitializeRequest{}
+	request.Params.ClientInfo = mcp.Implementation{Name: "chimera", Version: version()}
+
+	cl := client.NewClient(c, client.WithProtocolVersion(mcp.LATEST_LEGACY_PROTOCOL_VERSION))
+	result, err := cl.Initialize(ctx, request)
+	if errors.Is(err, mcp.ErrMethodNotFound) || errors.As(err, new(mcp.UnsupportedProtocolVersionError)) {
+		cl = client.NewClient(c)
+		result, err = cl.Initialize(ctx, request)
+	}
+	if err != nil {
+		return err
+	}
+	if mcp.IsModernProtocol(cl.ProtocolVersion()) {
+		c.meta = map[string]any{
+			mcp.MetaKeyProtocolVersion:    cl.ProtocolVersion(),
+			mcp.MetaKeyClientCapabilities: struct{}{},
+			mcp.MetaKeyClientInfo:         request.Params.ClientInfo,
+		}
+	}
+	c.log.Info("MCP server started", "protocol", cl.ProtocolVersion(),
+		"implementation", fmt.Sprintf("%.100q %.100q", result.ServerInfo.Name, result.ServerInfo.Version))
+	return nil
+}
+
+// version is this build's, as servers may log it.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "devel"
+}
