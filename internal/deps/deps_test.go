@@ -1,9 +1,11 @@
 package deps
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -168,4 +170,22 @@ func TestIgnoredFiles(t *testing.T) {
 	g, err := Load(dir)
 	require.NoError(t, err)
 	require.Equal(t, []string{"os"}, g[Module].Imports)
+}
+
+var update = flag.Bool("update", false, "write the table into ARCHITECTURE.md")
+
+// TestArchitecture: ARCHITECTURE.md shows this table, word for word.
+func TestArchitecture(t *testing.T) {
+	file := filepath.Join(root, "ARCHITECTURE.md")
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	before, rest, ok := strings.Cut(string(text), TableStart)
+	require.True(t, ok)
+	table, after, ok := strings.Cut(rest, TableEnd)
+	require.True(t, ok)
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(before+TableStart+Table(Rules)+TableEnd+after), 0o644))
+		return
+	}
+	require.Equal(t, Table(Rules), table, "go test ./internal/deps -update")
 }

@@ -146,6 +146,12 @@ var Rules = []Rule{
 	// The project about itself.
 	{Path: "internal/deps", Zone: Effects, Owns: "this table, as a test",
 		Never: []string{"any package of ours"}},
+	{Path: "internal/deploy", Zone: Effects, Owns: "tests of docker-compose.yml and Dockerfile",
+		Never: []string{"workflows", "activities"}},
+	{Path: "internal/docs", Zone: Effects, Owns: "tests of the documents: what they show compiles, where they point exists",
+		Never: []string{"workflows", "activities"}},
+	{Path: "internal/npm", Zone: Effects, Owns: "programs of others that tests run, by exact versions and digests",
+		Never: []string{"any package of ours"}},
 	{Path: "examples/...", Zone: Effects, Owns: "runnable examples, which show protocols as an outsider would use them",
 		Never: []string{"any package of ours"}, Except: []string{"examples"}},
 }

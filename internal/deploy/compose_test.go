@@ -1,0 +1,223 @@
+package deploy
+
+import (
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/compose-spec/compose-go/v2/cli"
+	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/stretchr/testify/require"
+)
+
+const root = "../.."
+
+// needed are the variables without which nothing may start.
+var needed = map[string]string{
+	"POSTGRES_PASSWORD": "a-password-of-this-test",
+	"CHIMERA_CONFIG":    "/srv/chimera",
+}
+
+// load reads docker-compose.yml as `docker compose` would, with exactly env as
+// environment.
+func load(t *testing.T, env map[string]string) (*types.Project, error) {
+	t.Helper()
+	var list []string
+	for k, v := range env {
+		list = append(list, k+"="+v)
+	}
+	file, err := filepath.Abs(filepath.Join(root, "docker-compose.yml"))
+	require.NoError(t, err)
+	options, err := cli.NewProjectOptions([]string{file}, cli.WithEnv(list))
+	require.NoError(t, err)
+	return options.LoadProject(context.Background())
+}
+
+func project(t *testing.T) *types.Project {
+	t.Helper()
+	p, err := load(t, needed)
+	require.NoError(t, err)
+	return p
+}
+
+func TestServices(t *testing.T) {
+	p := project(t)
+	require.Equal(t, []string{"postgresql", "temporal", "temporal-namespace", "temporal-schema", "temporal-ui", "worker"},
+		slices.Sorted(maps.Keys(p.Services)))
+	jobs := []string{"temporal-schema", "temporal-namespace"}
+	for name, s := range p.Services {
+		require.NotEmpty(t, s.Networks, name)
+		require.Empty(t, s.ContainerName, "%s: a fixed name forbids scaling", name)
+		require.Contains(t, s.SecurityOpt, "no-new-privileges:true", name)
+		require.False(t, s.Privileged, name)
+		require.NotNil(t, s.Logging, "%s: unbounded logs fill the disk", name)
+		if slices.Contains(jobs, name) {
+			require.Equal(t, "no", s.Restart, name)
+			continue
+		}
+		require.Equal(t, "unless-stopped", s.Restart, name)
+		require.NotNil(t, s.HealthCheck, name)
+		require.NotEmpty(t, s.HealthCheck.Test, name)
+	}
+}
+
+// TestPinned: equal files give equal deployments.
+func TestPinned(t *testing.T) {
+	for name, s := range project(t).Services {
+		if s.Build != nil {
+			continue
+		}
+		_, tag, ok := strings.Cut(s.Image, ":")
+		require.True(t, ok && regexp.MustCompile(`^\d+\.\d+`).MatchString(tag), "%s: image %s has no exact version", name, s.Image)
+	}
+	dockerfile, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
+	require.NoError(t, err)
+	from := regexp.MustCompile(`(?m)^FROM (\S+)`).FindAllSubmatch(dockerfile, -1)
+	require.Len(t, from, 2)
+	for _, m := range from {
+		require.Regexp(t, `^[a-z./]+:\d+\.\d+(\.\d+)?(-[a-z]+)?$`, string(m[1]))
+	}
+	gomod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	require.NoError(t, err)
+	language := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(gomod)
+	require.NotNil(t, language)
+	require.True(t, strings.HasPrefix(string(from[0][1]), "golang:"+string(language[1])), "the image builds with the language of go.mod")
+}
+
+func TestDependencies(t *testing.T) {
+	p := project(t)
+	want := map[string]map[string]string{
+		"postgresql":         {},
+		"temporal-schema":    {"postgresql": types.ServiceConditionHealthy},
+		"temporal":           {"postgresql": types.ServiceConditionHealthy, "temporal-schema": types.ServiceConditionCompletedSuccessfully},
+		"temporal-namespace": {"temporal": types.ServiceConditionHealthy},
+		"temporal-ui":        {"temporal": types.ServiceConditionHealthy},
+		"worker":             {"temporal": types.ServiceConditionHealthy, "temporal-namespace": types.ServiceConditionCompletedSuccessfully},
+	}
+	got := map[string]map[string]string{}
+	for name, s := range p.Services {
+		got[name] = map[string]string{}
+		for on, d := range s.DependsOn {
+			got[name][on] = d.Condition
+			require.True(t, d.Required, "%s on %s", name, on)
+		}
+	}
+	require.Equal(t, want, got)
+}
+
+// TestNoDefaultPasswords: each needed variable stops the load when it is
+// missing or empty, and no secret stands in the file.
+func TestNoDefaultPasswords(t *testing.T) {
+	for name := range needed {
+		for _, empty := range []bool{false, true} {
+			env := maps.Clone(needed)
+			delete(env, name)
+			if empty {
+				env[name] = ""
+			}
+			_, err := load(t, env)
+			require.ErrorContains(t, err, name)
+		}
+	}
+	for name, s := range project(t).Services {
+		for key, value := range s.Environment {
+			if value != nil && regexp.MustCompile(`(?i)(password|_pwd|secret|token|_key)$`).MatchString(key) {
+				require.Equal(t, needed["POSTGRES_PASSWORD"], *value, "%s: %s does not come from the environment", name, key)
+			}
+		}
+	}
+}
+
+func TestNetworks(t *testing.T) {
+	p := project(t)
+	require.True(t, p.Networks["database"].Internal)
+	on := func(network string) []string {
+		var names []string
+		for name, s := range p.Services {
+			if _, ok := s.Networks[network]; ok {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		return names
+	}
+	require.Equal(t, []string{"postgresql", "temporal", "temporal-schema"}, on("database"))
+	require.Equal(t, []string{"temporal", "temporal-namespace", "temporal-ui", "worker"}, on("temporal"))
+	for name, s := range p.Services {
+		for _, port := range s.Ports {
+			require.Equal(t, "127.0.0.1", port.HostIP, "%s publishes %d beyond this machine", name, port.Target)
+		}
+	}
+	require.Empty(t, p.Services["postgresql"].Ports)
+}
+
+func TestVolumes(t *testing.T) {
+	p := project(t)
+	kept := map[string]string{}
+	for name, s := range p.Services {
+		for _, v := range s.Volumes {
+			if v.Type == types.VolumeTypeVolume {
+				require.NotEmpty(t, v.Source, "%s: %s has no name and is lost with its container", name, v.Target)
+				require.Contains(t, p.Volumes, v.Source)
+				kept[v.Source] = name
+			} else {
+				require.True(t, v.ReadOnly, "%s: %s", name, v.Target)
+			}
+		}
+	}
+	require.Equal(t, map[string]string{"postgresql": "postgresql", "store": "worker"}, kept)
+}
+
+// TestWorkerIsConfined: the worker starts programs of others.
+func TestWorkerIsConfined(t *testing.T) {
+	w := project(t).Services["worker"]
+	require.True(t, w.ReadOnly)
+	require.Equal(t, []string{"ALL"}, []string(w.CapDrop))
+	require.NotNil(t, w.Init)
+	require.True(t, *w.Init)
+	require.NotNil(t, w.StopGracePeriod)
+	dockerfile, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
+	require.NoError(t, err)
+	require.Regexp(t, `(?m)^USER [1-9]\d*:[1-9]\d*$`, string(dockerfile))
+	require.Contains(t, string(dockerfile), "CGO_ENABLED=0")
+}
+
+// TestVariablesAreDocumented: docs/operate.md has a row for each variable that
+// docker-compose.yml reads, with the default that the file gives, and for none
+// that it does not read.
+func TestVariablesAreDocumented(t *testing.T) {
+	file, err := os.ReadFile(filepath.Join(root, "docker-compose.yml"))
+	require.NoError(t, err)
+	read := map[string]string{}
+	for _, m := range regexp.MustCompile(`\$+\{([A-Z_]+)(?::([-?])([^}]*))?\}`).FindAllStringSubmatch(string(file), -1) {
+		if strings.HasPrefix(m[0], "$$") {
+			continue
+		}
+		value := "required"
+		if m[2] == "-" {
+			value = "`" + m[3] + "`"
+		}
+		if old, ok := read[m[1]]; ok {
+			require.Equal(t, old, value, "%s has two defaults", m[1])
+		}
+		read[m[1]] = value
+	}
+	for name := range needed {
+		require.Equal(t, "required", read[name])
+	}
+	operate, err := os.ReadFile(filepath.Join(root, "docs", "operate.md"))
+	require.NoError(t, err)
+	_, section, ok := strings.Cut(string(operate), "<!-- variables of docker-compose.yml -->\n")
+	require.True(t, ok)
+	section, _, _ = strings.Cut(section, "\n\n")
+	said := map[string]string{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([A-Z_]+)` \\| ([^|]+) \\|").FindAllStringSubmatch(section, -1) {
+		said[m[1]] = strings.TrimSpace(m[2])
+	}
+	require.Equal(t, read, said)
+}
