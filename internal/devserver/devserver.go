@@ -1,11 +1,31 @@
 // Package devserver finds or builds the Temporal command line, starts its
-// development server as a child, waits until it answers, and ends it.
+// development server as a child process, waits until it answers, and ends it.
+//
+// The server lives exactly as long as this process: it leads a process group
+// of its own, which [Server.Stop] ends, and on Linux the kernel kills it when
+// this process is killed. A database file is locked for as long as a server
+// has it open, and is never changed, moved or deleted by this package.
 package devserver
 
 import (
-	"context"
-	"errors"
 	"io"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// pollRPS lifts the bound on how often the server's one history shard looks for
+// new tasks. The default of 20 a second makes every task wait up to 50 ms.
+const pollRPS = "history.transferProcessorMaxPollRPS=2000"
+
+// DefaultNamespace is the namespace that every server has.
+const DefaultNamespace = "default"
+
+// Times that bound a start and a stop where the caller gives no bound.
+const (
+	startTimeout = 60 * time.Second
+	stopTimeout  = 10 * time.Second
 )
 
 // Options says how to start a server. The zero value is a server in memory on
@@ -13,7 +33,7 @@ import (
 type Options struct {
 	// Path is the temporal executable; "" asks [Find].
 	Path string
-	// DB is the SQLite file, or "" for memory.
+	// DB is the SQLite file, or "" for memory. Its folder is made where it is missing.
 	DB string
 	// Host is the address to listen on; "" is 127.0.0.1.
 	Host string
@@ -22,13 +42,16 @@ type Options struct {
 	// UI starts the web pages, on UIPort; 0 takes a free one.
 	UI     bool
 	UIPort int
-	// Namespace is made at the start; "" is "default".
+	// PortOption and UIPortOption are what the user sets to choose another
+	// port; errors name them. "" is --port and --ui-port.
+	PortOption, UIPortOption string
+	// Namespace is made at the start; "" is [DefaultNamespace].
 	Namespace string
 	// LogLevel is debug, info, warn, error or never; "" is error.
 	LogLevel string
 	// Log takes the server's log, or nil.
 	Log io.Writer
-	// Progress takes lines for people (a first build takes minutes), or nil for stderr.
+	// Progress takes lines for people (a first build takes minutes); nil is stderr.
 	Progress io.Writer
 }
 
@@ -42,22 +65,35 @@ type Server struct {
 	Namespace string
 	// PID is the process id of the server, which leads a process group of its own.
 	PID int
+	// Version is the server's version, as "1.29.1".
+	Version string
+
+	cmd  *exec.Cmd
+	tail *tail
+	lock *lock
+	done chan struct{}
+	// err is how the process ended; it is set before done is closed.
+	err error
+	// asked says that the end is of our making.
+	asked atomic.Bool
+	stop  sync.Once
 }
 
-// Find answers with the path of a temporal executable: the one on PATH, else
-// bin/temporal of this repository, which it builds first where it is missing
-// or of another version than tools/go.mod names.
-func Find(ctx context.Context, progress io.Writer) (string, error) {
-	return "", errors.New("not supported yet: the embedded server")
+// Done is closed when the server's process has ended, for whatever reason.
+func (s *Server) Done() <-chan struct{} { return s.done }
+
+// Err says how the process ended, with the last lines of its log; it is nil
+// before [Server.Done] is closed and after a [Server.Stop].
+func (s *Server) Err() error {
+	select {
+	case <-s.done:
+		return s.err
+	default:
+		return nil
+	}
 }
 
-// Start starts a server and waits until it answers.
-func Start(ctx context.Context, o Options) (*Server, error) {
-	return nil, errors.New("not supported yet: the embedded server")
+// WebRun is the address of a run's page, or "" without web pages.
+func (s *Server) WebRun(workflow, run string) string {
+	return WebRun(s.UI, s.Namespace, workflow, run)
 }
-
-// Stop ends the server: first politely, then by force. It is safe to call twice.
-func (s *Server) Stop(ctx context.Context) error { return nil }
-
-// Done is closed when the server's process has ended.
-func (s *Server) Done() <-chan struct{} { return nil }
