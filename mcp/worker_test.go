@@ -34,7 +34,7 @@ func worker(tag string) {
 		}
 	}()
 	<-done
-	for _, tool := range []string{"pid", "grandchild:session"} {
+	for _, tool := range []string{"count", "pid", "grandchild:session"} {
 		r, err := p.Call(context.Background(), "h", tool, nil)
 		if err != nil {
 			fmt.Println(err)
@@ -54,6 +54,8 @@ func TestKilledWorker(t *testing.T) {
 	cmd.Stderr = os.Stderr
 	require.NoError(t, cmd.Start())
 	lines := bufio.NewScanner(out)
+	require.True(t, lines.Scan())
+	require.Equal(t, "2", lines.Text(), "the server died with the thread that asked for it")
 	for range 2 {
 		require.True(t, lines.Scan())
 		_, err := strconv.Atoi(strings.TrimSpace(lines.Text()))
