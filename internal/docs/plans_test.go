@@ -1,0 +1,157 @@
+package docs
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/compiler"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/schemas"
+	"chimera.ai/engine/skills"
+)
+
+// TestPlans compiles each block "yaml plan" of a document with the catalogs that
+// the same document shows. "yaml plan CODE…" must fail with exactly these codes.
+func TestPlans(t *testing.T) {
+	plans := 0
+	for _, doc := range documents(t) {
+		cat := catalog(t)
+		list := blocks(read(t, doc))
+		for _, b := range list {
+			if b.info != "yaml catalog" {
+				continue
+			}
+			more, ds := compiler.ParseCatalog(source(doc, b))
+			require.Empty(t, ds, "%s:%d", doc, b.line)
+			merged, ds := cat.Merge(more)
+			require.Empty(t, ds, "%s:%d", doc, b.line)
+			cat = merged
+		}
+		for _, b := range list {
+			want, isPlan := strings.CutPrefix(b.info, "yaml plan")
+			if !isPlan {
+				continue
+			}
+			plans++
+			t.Run(fmt.Sprintf("%s:%d", doc, b.line), func(t *testing.T) {
+				p, ds := compiler.Compile(source(doc, b), cat, nil)
+				var codes []string
+				for _, d := range ds {
+					if d.Severity == diag.Error {
+						codes = append(codes, string(d.Code))
+					}
+				}
+				require.Equal(t, strings.Fields(want), codes, "%s", text(t, doc, b, ds))
+				require.Equal(t, len(codes) == 0, p != nil)
+			})
+		}
+	}
+	require.GreaterOrEqual(t, plans, 5)
+}
+
+// source places a block in its document, so that messages name its lines.
+func source(doc string, b block) compiler.Source {
+	return compiler.Source{Name: fmt.Sprintf("%s+%d", doc, b.line-1), Text: []byte(b.text)}
+}
+
+func text(t *testing.T, doc string, b block, ds diag.Diagnostics) string {
+	t.Helper()
+	var out strings.Builder
+	s := source(doc, b)
+	require.NoError(t, ds.WriteText(&out, map[string][]byte{s.Name: s.Text}, false))
+	return out.String()
+}
+
+// TestFields: the tables of fields name those of the schema for editors, in any
+// order, and which of them are required.
+func TestFields(t *testing.T) {
+	raw, ok := schemas.Named("plan")
+	require.True(t, ok)
+	decoded, err := schemas.Decode(raw)
+	require.NoError(t, err)
+	for _, of := range []string{"plan", "node", "edge"} {
+		properties, required := fields(t, decoded, of)
+		said := map[string]bool{}
+		for _, row := range rows(t, read(t, "docs/write-a-plan.md"), "<!-- fields of "+of+" -->") {
+			said[strings.Trim(row[0], "`")] = row[1] == "yes"
+		}
+		for _, name := range properties {
+			require.Contains(t, said, name, "field of a %s", of)
+			require.Equal(t, slices.Contains(required, name), said[name], "%s of a %s is required", name, of)
+		}
+		require.Len(t, said, len(properties), "fields of a %s", of)
+	}
+}
+
+// fields finds the object schema that describes a plan, a node or an edge by
+// two of its fields.
+func fields(t *testing.T, schema any, of string) (properties, required []string) {
+	t.Helper()
+	marks := map[string][2]string{"plan": {"nodes", "edges"}, "node": {"operation", "effect_class"}, "edge": {"from_node", "to_node"}}[of]
+	var found map[string]any
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, e := range v {
+				walk(e)
+			}
+		case map[string]any:
+			if p, ok := v["properties"].(map[string]any); ok && p[marks[0]] != nil && p[marks[1]] != nil {
+				found = v
+			}
+			for _, e := range v {
+				walk(e)
+			}
+		}
+	}
+	walk(schema)
+	require.NotNil(t, found, "the schema has no %s", of)
+	for name := range found["properties"].(map[string]any) {
+		properties = append(properties, name)
+	}
+	list, _ := found["required"].([]any)
+	for _, name := range list {
+		required = append(required, name.(string))
+	}
+	return properties, required
+}
+
+func TestEngineSkills(t *testing.T) {
+	var said []string
+	for _, row := range rows(t, read(t, "docs/write-a-plan.md"), "<!-- skills of the engine -->") {
+		said = append(said, strings.Trim(row[0], "`"))
+	}
+	var have []string
+	for _, s := range skills.Builtin() {
+		have = append(have, s.Provider+"/"+s.Operation)
+	}
+	require.Equal(t, have, said)
+}
+
+func TestLimits(t *testing.T) {
+	want := map[string]int64{
+		"nodes of a plan": compiler.MaxNodes, "edges of a plan": compiler.MaxEdges, "plans in a file": compiler.MaxDocuments,
+		"`timeout_ms`": compiler.MaxTimeoutMS, "`deadline_ms`": compiler.MaxDeadlineMS, "`max_parallel`": compiler.MaxParallel,
+		"`max_retries`": compiler.MaxRetries, "`multiplier`": compiler.MaxMultiplier,
+		"conditions looked at exactly for `$output`": compiler.MaxAtoms,
+	}
+	said := map[string]int64{}
+	for _, row := range rows(t, read(t, "docs/write-a-plan.md"), "<!-- limits -->") {
+		n, err := strconv.ParseInt(strings.ReplaceAll(row[1], ",", ""), 10, 64)
+		require.NoError(t, err)
+		said[row[0]] = n
+	}
+	require.Equal(t, want, said)
+	page := read(t, "docs/write-a-plan.md")
+	require.Contains(t, page, fmt.Sprintf("limits: {max_parallel: %d, deadline_ms: %d}", compiler.DefaultParallel, compiler.DefaultDeadlineMS))
+	retry := fmt.Sprintf("initial_ms: %d, multiplier: %d, max_ms: %d", compiler.DefaultInitialMS, compiler.DefaultMultiplierMilli/1000, compiler.DefaultMaxMS)
+	require.Contains(t, page, retry)
+	require.Contains(t, read(t, failures), retry)
+	require.Equal(t, 1000, compiler.LocalTimeoutMS, "the page says: at most a second")
+}
