@@ -1,8 +1,8 @@
-// Package compiler turns the source of a plan into a compiled [plan.Plan], or
-// says why it cannot.
 package compiler
 
 import (
+	"fmt"
+
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/plan"
 )
@@ -22,11 +22,65 @@ type Source struct {
 // The plan is nil exactly if the diagnostics hold an error. They are sorted by
 // place. A nil catalog knows no operation; a nil policy is no bundle.
 func Compile(src Source, cat *Catalog, pol *Policy) (*plan.Plan, diag.Diagnostics) {
-	var ds diag.Diagnostics
-	ds.Add(diag.Diagnostic{
-		Code:    diag.PlanNotSupported,
-		Summary: "not supported yet: compiling",
-		Subject: diag.Range{File: src.Name},
-	})
-	return nil, ds
+	return newUnit(src, cat, pol).compile()
+}
+
+// pass is one step of the compiler. Every pass reports all that it finds, and
+// looks only at what those before it found sound.
+type pass struct {
+	name string
+	run  func(*unit)
+}
+
+// passes is the order of the compiler. What the engine cannot run yet is
+// refused after everything else has been said, and materialise does nothing
+// once an error has been found.
+var passes = []pass{
+	{"lint", (*unit).lint},
+	{"types", (*unit).types},
+	{"effects", (*unit).effects},
+	{"trust", (*unit).trust},
+	{"refuse", (*unit).refuse},
+	{"materialise", (*unit).materialise},
+}
+
+func (u *unit) compile() (*plan.Plan, diag.Diagnostics) {
+	for _, p := range passes {
+		p.run(u)
+		if err := u.verify(); err != nil {
+			u.report(diag.Diagnostic{
+				Code: diag.PlanSchema, Summary: fmt.Sprintf("the compiler is at fault: after its pass %q %v", p.name, err),
+				Subject: diag.Range{File: u.src.Name, Start: diag.Pos{Line: 1, Column: 1}, End: diag.Pos{Line: 1, Column: 1}},
+			})
+			break
+		}
+	}
+	u.ds.Sort()
+	if u.ds.HasErrors() {
+		return nil, u.ds
+	}
+	return u.made, u.ds
+}
+
+// verify checks what every pass relies on, so that a mistake of one pass shows
+// right behind it.
+func (u *unit) verify() error {
+	for _, doc := range u.docs {
+		last := len(doc.nodes) - 1
+		if last < 1 || doc.nodes[0].kind != plan.KindInput || doc.nodes[last].kind != plan.KindOutput {
+			return fmt.Errorf("$input is not first or $output not last")
+		}
+		for _, e := range doc.edges {
+			if e.sound && (e.from < 0 || e.from >= last || e.to < 1 || e.to > last || e.kind == "") {
+				return fmt.Errorf("the edge %s is out of place", quote(e.String()))
+			}
+		}
+		if doc.order != nil && len(doc.order) != len(doc.nodes) {
+			return fmt.Errorf("the order of nodes is not complete")
+		}
+	}
+	if u.made != nil {
+		return u.made.Verify()
+	}
+	return nil
 }

@@ -35,4 +35,5 @@ const (
 	TrustOperation    Code = "trust/unknown-operation"
 	TrustBlocked      Code = "trust/blocked"
 	TrustInsufficient Code = "trust/insufficient"
+	TrustWeaker       Code = "trust/weaker-contract"
 )

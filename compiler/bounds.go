@@ -1,0 +1,69 @@
+package compiler
+
+import "chimera.ai/engine/internal/syntax"
+
+// Bounds of the plan language. They keep compilation and runs within known
+// memory and time; what lies beyond is refused with plan/limits (numbers and
+// sizes) or plan/schema (names).
+const (
+	// MaxNodes and MaxEdges bound one plan.
+	MaxNodes = 100_000
+	MaxEdges = 400_000
+	// MaxDocuments bounds the plans in one file: the root and its sub-plans.
+	MaxDocuments = 64
+	// MaxTimeoutMS bounds a node's timeout_ms: one day.
+	MaxTimeoutMS = 24 * 60 * 60 * 1000
+	// MaxDeadlineMS bounds limits.deadline_ms: 366 days.
+	MaxDeadlineMS = 366 * 24 * 60 * 60 * 1000
+	// MaxParallel bounds limits.max_parallel and for_each.max_parallel.
+	MaxParallel = 10_000
+	// MaxRetries bounds retry_policy.max_retries.
+	MaxRetries = 100
+	// MaxBackoffMS bounds retry_policy.initial_ms and max_ms: one day.
+	MaxBackoffMS = 24 * 60 * 60 * 1000
+	// MaxMultiplier bounds retry_policy.multiplier, which has at most three decimals.
+	MaxMultiplier = 100
+	// MaxIterations bounds cycles.max_iterations.
+	MaxIterations = 10_000
+	// MaxItems bounds for_each.max_items.
+	MaxItems = 100_000
+	// MaxExpiresMS bounds an approval's expires_in_ms: 90 days.
+	MaxExpiresMS = 90 * 24 * 60 * 60 * 1000
+	// MaxSigners bounds the min of an approval group.
+	MaxSigners = 100
+	// MaxBarriers bounds the barriers of one plan.
+	MaxBarriers = 256
+	// MaxText bounds a description, a reason and the like, in bytes.
+	MaxText = 4096
+	// MaxFindings bounds the diagnostics of one compilation; the last one then
+	// says that there are more.
+	MaxFindings = 5_000
+	// MaxAtoms is the number of conditions up to which the certainty of $output
+	// is exact.
+	MaxAtoms = 16
+)
+
+// Defaults of fields that a plan may leave out.
+const (
+	// DefaultParallel is limits.max_parallel.
+	DefaultParallel = 32
+	// DefaultDeadlineMS is limits.deadline_ms: one day.
+	DefaultDeadlineMS = 24 * 60 * 60 * 1000
+	// DefaultInitialMS is retry_policy.initial_ms, the wait before the first retry.
+	DefaultInitialMS = 500
+	// DefaultMultiplierMilli is retry_policy.multiplier in thousandths.
+	DefaultMultiplierMilli = 2000
+	// DefaultMaxMS is retry_policy.max_ms, the longest wait between two calls.
+	DefaultMaxMS = 60_000
+	// LocalTimeoutMS is the longest timeout_ms of a node that runs as a local activity.
+	LocalTimeoutMS = 1000
+)
+
+// syntaxLimits bounds a file before anything is understood of it: room for a
+// plan of MaxNodes nodes that use templates, and a tenth of that written out.
+var syntaxLimits = syntax.Limits{
+	Bytes:      64 << 20,
+	Depth:      128,
+	Nodes:      4_000_000,
+	AliasNodes: 1_000_000,
+}

@@ -1,0 +1,72 @@
+package compiler
+
+import (
+	"slices"
+
+	"chimera.ai/engine/plan"
+)
+
+// catalogIndex finds templates by name.
+type catalogIndex struct {
+	byName map[string]*Template
+	// operations lists the operations of each provider, sorted; providers their
+	// names, sorted.
+	operations map[string][]string
+	types      map[string]plan.ProviderType
+	providers  []string
+	names      []string
+	// schemas keeps what was read of each template.
+	schemas map[*Template]*templateContract
+}
+
+// templateContract is a template's schemas, read once; fault says what is wrong
+// with them.
+type templateContract struct {
+	input, output *contractSchema
+	fault         error
+}
+
+func operationName(provider, operation string) string { return provider + "/" + operation }
+
+func indexCatalog(cat *Catalog) *catalogIndex {
+	x := &catalogIndex{
+		byName: map[string]*Template{}, operations: map[string][]string{},
+		types: map[string]plan.ProviderType{}, schemas: map[*Template]*templateContract{},
+	}
+	if cat == nil {
+		return x
+	}
+	for i := range cat.Templates {
+		t := &cat.Templates[i]
+		name := operationName(t.Provider, t.Operation)
+		if x.byName[name] != nil {
+			continue
+		}
+		x.byName[name] = t
+		x.names = append(x.names, name)
+		if _, known := x.types[t.Provider]; !known {
+			x.types[t.Provider] = t.ProviderType
+			x.providers = append(x.providers, t.Provider)
+		}
+		x.operations[t.Provider] = append(x.operations[t.Provider], t.Operation)
+	}
+	slices.Sort(x.names)
+	slices.Sort(x.providers)
+	for _, ops := range x.operations {
+		slices.Sort(ops)
+	}
+	return x
+}
+
+// contract reads the schemas of a template.
+func (u *unit) contract(t *Template) *templateContract {
+	if c := u.cat.schemas[t]; c != nil {
+		return c
+	}
+	c := new(templateContract)
+	if c.input, c.fault = u.templateSchema(t.InputSchema); c.fault == nil {
+		c.output, c.fault = u.templateSchema(t.OutputSchema)
+	}
+	u.cat.schemas[t] = c
+	return c
+}

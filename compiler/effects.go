@@ -1,0 +1,108 @@
+package compiler
+
+import (
+	"fmt"
+
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/plan"
+)
+
+// effects checks that every effect is one that the plan may have, and that it
+// says who approves it and how it is undone.
+func (u *unit) effects() {
+	for _, doc := range u.docs {
+		for i, n := range doc.nodes {
+			if n.kind != plan.KindCall || n.effect == "" {
+				continue
+			}
+			u.allowed(doc, n)
+			commits := n.effect == plan.Committing || n.effect == plan.Irreversible
+			switch {
+			case commits && n.commit == nil:
+				u.report(diag.Diagnostic{
+					Code: diag.EffectPolicy, Summary: fmt.Sprintf("node %s is %s and has no commit policy", quote(n.id), n.effect),
+					Detail:  "It says who approves the effect, what is checked before, and how it is verified or undone. It may be empty: the operator's own rules hold all the same.",
+					Subject: n.effectRange(), Node: n.id, Suggestion: "commit_policy: {}",
+				})
+			case !commits && n.commit != nil:
+				u.report(diag.Diagnostic{
+					Code: diag.EffectPolicy, Summary: fmt.Sprintf("node %s is %s, so there is nothing to commit", quote(n.id), n.effect),
+					Detail:  "A commit policy belongs to committing and irreversible nodes.",
+					Subject: keyOf(n.at, "commit_policy"), Context: n.effectRange(), Node: n.id,
+				})
+			}
+			if !commits {
+				continue
+			}
+			u.commits(doc, i, n)
+		}
+	}
+}
+
+func (u *unit) allowed(doc *document, n *node) {
+	if doc.allow[n.effect] {
+		return
+	}
+	d := diag.Diagnostic{
+		Code: diag.EffectNotAllowed, Summary: fmt.Sprintf("node %s is %s, which the plan does not allow", quote(n.id), n.effect),
+		Detail:  "`allow` lists the effect classes that the plan may hold; without it that is `pure` alone.",
+		Subject: n.effectRange(), Node: n.id, Suggestion: fmt.Sprintf("allow: [%s]", n.effect),
+	}
+	if at := doc.at.Get("allow"); at != nil {
+		d.Context = keyOf(doc.at, "allow")
+		d.Suggestion = fmt.Sprintf("add %s to allow", n.effect)
+	}
+	u.report(d)
+}
+
+func (u *unit) commits(doc *document, i int, n *node) {
+	if n.mode == plan.Prob {
+		at := n.effectRange()
+		if n.modeAt != nil {
+			at = n.modeAt.Range
+		}
+		u.report(diag.Diagnostic{
+			Code: diag.EffectProbCommits, Summary: fmt.Sprintf("node %s is prob, and would commit", quote(n.id)),
+			Detail:  "What may answer differently each time never commits. Let a prob node propose, and a deter node act.",
+			Subject: at, Context: n.effectRange(), Node: n.id,
+		})
+	}
+	gated := n.commit != nil && len(n.commit.prechecks) > 0
+	for _, e := range doc.edges {
+		if gated {
+			break
+		}
+		gated = e.to == i && e.required
+	}
+	if !gated {
+		u.report(diag.Diagnostic{
+			Code: diag.EffectUngated, Summary: fmt.Sprintf("nothing has to happen before the effect of %s", quote(n.id)),
+			Detail:  "None of its incoming edges is required, so someone probably forgot one.",
+			Subject: n.key, Node: n.id,
+		})
+	}
+	if n.effect != plan.Irreversible || n.commit == nil {
+		return
+	}
+	if len(n.commit.prechecks) == 0 {
+		u.report(diag.Diagnostic{
+			Code: diag.EffectPrechecks, Summary: fmt.Sprintf("the irreversible node %s has no precheck", quote(n.id)),
+			Detail:  "At least one node must succeed before an effect that cannot be undone.",
+			Subject: keyOf(n.at, "commit_policy"), Node: n.id, Suggestion: "prechecks: [NODE]",
+		})
+	}
+	if n.commit.verify == nil && !n.commit.waived {
+		u.report(diag.Diagnostic{
+			Code: diag.EffectRollback, Summary: fmt.Sprintf("the irreversible node %s says neither how to verify it nor why nothing can be done", quote(n.id)),
+			Detail:  "When its outcome is unknown, `verify` finds out whether it happened; otherwise say why that is impossible.",
+			Subject: keyOf(n.at, "commit_policy"), Node: n.id, Suggestion: "rollback: {none: reason}",
+		})
+	}
+}
+
+func (n *node) effectRange() diag.Range {
+	if n.effectAt != nil {
+		return n.effectAt.Range
+	}
+	return n.operationRange()
+}

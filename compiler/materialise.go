@@ -1,0 +1,147 @@
+package compiler
+
+import (
+	"maps"
+	"slices"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/plan"
+)
+
+// materialise writes the root plan as a compiled plan, unless anything was
+// found that forbids it.
+func (u *unit) materialise() {
+	if u.errors > 0 || len(u.docs) == 0 || u.beyond {
+		return
+	}
+	doc := u.docs[0]
+	m := &maker{schemas: map[string]*schema{}, reads: make([]map[string]bool, len(doc.nodes))}
+	p := &plan.Plan{
+		Format: plan.Format, Name: doc.name.Text, Version: doc.version.Text, Expr: plan.ExprVersion, Limits: doc.limits,
+	}
+	if doc.agent != nil {
+		p.Agent = doc.agent.Text
+	}
+	p.Nodes = make([]plan.Node, len(doc.nodes))
+	for i, n := range doc.nodes {
+		m.pool(n.input)
+		m.pool(n.output)
+		m.reads[i] = map[string]bool{}
+	}
+	p.Schemas = m.sorted()
+	for i := range doc.nodes {
+		p.Nodes[i] = m.node(doc, i)
+	}
+	p.Edges = make([]plan.Edge, len(doc.edges))
+	for i, e := range doc.edges {
+		p.Edges[i] = m.edge(p, e)
+	}
+	for i := range p.Nodes {
+		p.Nodes[i].OutPorts = slices.Sorted(maps.Keys(m.reads[i]))
+	}
+	if err := p.Verify(); err != nil {
+		// The passes should make this impossible. If they do not, nothing runs.
+		u.report(diag.Diagnostic{
+			Code: diag.PlanSchema, Summary: "the compiler made a plan that does not verify", Detail: sentence(err.Error()), Subject: head(doc.at),
+		})
+		return
+	}
+	p.Index()
+	u.made = p
+}
+
+// maker gathers what nodes and edges share.
+type maker struct {
+	schemas map[string]*schema
+	index   map[string]int
+	// reads are the output ports of each node that an edge takes along.
+	reads []map[string]bool
+}
+
+func (m *maker) pool(c *contractSchema) {
+	if c != nil {
+		m.schemas[c.digest] = c.schema
+	}
+}
+
+func (m *maker) sorted() []plan.Schema {
+	m.index = make(map[string]int, len(m.schemas))
+	out := make([]plan.Schema, 0, len(m.schemas))
+	for i, digest := range slices.Sorted(maps.Keys(m.schemas)) {
+		m.index[digest] = i
+		out = append(out, plan.Schema{Digest: digest, Schema: m.schemas[digest].raw})
+	}
+	return out
+}
+
+func (m *maker) schema(c *contractSchema) int {
+	if c == nil {
+		return -1
+	}
+	return m.index[c.digest]
+}
+
+func (m *maker) node(doc *document, i int) plan.Node {
+	n := doc.nodes[i]
+	out := plan.Node{ID: n.id, Kind: n.kind, InputSchema: m.schema(n.input), OutputSchema: m.schema(n.output)}
+	if n.kind != plan.KindInput {
+		out.RequiredPorts = doc.needs(i)
+	}
+	if n.kind != plan.KindCall {
+		return out
+	}
+	out.ProviderType, out.Provider, out.Operation = n.providerType, n.provider, n.operation
+	out.Mode, out.Effect, out.Trust = n.mode, n.effect, n.trust
+	out.TimeoutMS, out.Retry = n.timeout, retryOf(n)
+	out.Fingerprint = n.template.Fingerprint
+	out.Local = n.template.InProcess && n.providerType == plan.Skill && n.effect == plan.Pure && n.mode == plan.Deter && n.timeout <= LocalTimeoutMS
+	for _, f := range n.fills {
+		out.With = append(out.With, plan.PortTemplate{Port: f.port, Template: f.template.raw})
+		out.ReadsInput = out.ReadsInput || f.template.Reads("input")
+	}
+	slices.SortFunc(out.With, func(a, b plan.PortTemplate) int {
+		if a.Port < b.Port {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// retryOf completes a retry policy: `on` that was left out means the retried
+// kinds, and invalid_output for a prob node.
+func retryOf(n *node) plan.Retry {
+	r := n.retry
+	if r.On == nil {
+		r.On = slices.Clone(retried)
+		if n.mode == plan.Prob {
+			r.On = append(r.On, contract.InvalidOutput)
+		}
+		slices.Sort(r.On)
+	}
+	return r
+}
+
+func (m *maker) edge(p *plan.Plan, e *edge) plan.Edge {
+	out := plan.Edge{
+		From: e.from, FromPort: e.fromPort, To: e.to, ToPort: e.toPort,
+		Type: e.kind, Required: e.required, Otherwise: e.otherwise,
+	}
+	if e.when != nil {
+		out.When = e.when.Text
+		p.Nodes[e.from].RoutesOnInput = p.Nodes[e.from].RoutesOnInput || e.predicate.Reads("input")
+	}
+	if e.template != nil {
+		out.Transform = e.template.raw
+		p.Nodes[e.to].ReadsInput = p.Nodes[e.to].ReadsInput || e.template.Reads("input")
+		out.ReadsOutput = e.kind != plan.Error && e.template.Reads("output")
+	}
+	if e.kind != plan.Error && e.carries() {
+		m.reads[e.from][e.fromPort] = true
+	}
+	if out.ReadsOutput {
+		m.reads[e.from][plan.WholePort] = true
+	}
+	return out
+}

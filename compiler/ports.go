@@ -1,0 +1,300 @@
+package compiler
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"chimera.ai/engine/plan"
+)
+
+// maxPortSteps bounds the search for ports in one schema, which combinators
+// and references can make exponential.
+const maxPortSteps = 100_000
+
+// port is a named part of an object that a schema describes.
+type port struct {
+	name string
+	// listed: every value that is an object has it.
+	listed bool
+	// schema is what its value satisfies, decoded JSON that refers to the same
+	// root; true if nothing is said.
+	schema any
+}
+
+// portSet is what a schema says about ports.
+type portSet struct {
+	byName map[string]*port
+	// names are sorted.
+	names []string
+	// object: every value is an object, so that listed ports are always there.
+	object bool
+	// never: no object satisfies the schema, so that `$` is its only port.
+	never bool
+	// partial: the schema is too intricate for the search.
+	partial bool
+}
+
+// required lists the listed ports, sorted.
+func (p *portSet) required() []string {
+	var out []string
+	for _, name := range p.names {
+		if p.byName[name].listed {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// certain reports whether every value has the port: it is `$`, or listed in a
+// schema of objects only.
+func (p *portSet) certain(name string) bool {
+	if name == plan.WholePort {
+		return true
+	}
+	x := p.byName[name]
+	return x != nil && x.listed && p.object
+}
+
+// portsOf gives the ports of a schema: the names in `properties` and
+// `required`, through `$ref`, `allOf`, `anyOf` and `oneOf`.
+func (s *schema) portsOf() *portSet {
+	if s.ports == nil {
+		w := portWalk{root: s.value, steps: maxPortSteps, open: map[string]bool{}}
+		info := w.walk(s.value)
+		s.ports = &portSet{byName: info.ports, names: slices.Sorted(maps.Keys(info.ports)), object: info.object, never: info.never, partial: w.steps < 0}
+	}
+	return s.ports
+}
+
+type portInfo struct {
+	ports         map[string]*port
+	object, never bool
+}
+
+type portWalk struct {
+	root  any
+	steps int
+	// open holds the references that are being followed.
+	open map[string]bool
+}
+
+func (w *portWalk) walk(v any) portInfo {
+	info := portInfo{ports: map[string]*port{}}
+	if w.steps--; w.steps < 0 {
+		return info
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		info.never = v == false
+		return info
+	}
+	if ref, ok := m["$ref"].(string); ok {
+		info = w.follow(ref)
+		if legacy(w.root) {
+			// Up to draft 7 nothing beside a reference counts.
+			return info
+		}
+	}
+	mine := own(m)
+	w.steps -= len(mine.ports)
+	info = both(info, mine)
+	if all, ok := m["allOf"].([]any); ok {
+		for _, x := range all {
+			info = both(info, w.walk(x))
+		}
+	}
+	for _, key := range []string{"anyOf", "oneOf"} {
+		branches, ok := m[key].([]any)
+		if !ok || len(branches) == 0 {
+			continue
+		}
+		some := w.walk(branches[0])
+		for _, x := range branches[1:] {
+			some = w.either(some, w.walk(x))
+		}
+		info = both(info, some)
+	}
+	return info
+}
+
+// own reads the keywords of one schema, without its combinators.
+func own(m map[string]any) portInfo {
+	info := portInfo{ports: map[string]*port{}}
+	switch t := m["type"].(type) {
+	case string:
+		info.object, info.never = t == "object", t != "object"
+	case []any:
+		info.object = len(t) == 1 && t[0] == "object"
+		info.never = !slices.Contains(t, any("object"))
+	}
+	values, ok := m["enum"].([]any)
+	if c, has := m["const"]; has {
+		values, ok = []any{c}, true
+	}
+	if ok && len(values) > 0 {
+		objects := 0
+		for _, v := range values {
+			if _, is := v.(map[string]any); is {
+				objects++
+			}
+		}
+		info.object = info.object || objects == len(values)
+		info.never = info.never || objects == 0
+	}
+	if props, ok := m["properties"].(map[string]any); ok {
+		for name, s := range props {
+			info.ports[name] = &port{name: name, schema: s}
+		}
+	}
+	if names, ok := m["required"].([]any); ok {
+		for _, n := range names {
+			name, ok := n.(string)
+			if !ok {
+				continue
+			}
+			if info.ports[name] == nil {
+				info.ports[name] = &port{name: name, schema: true}
+			}
+			info.ports[name].listed = true
+		}
+	}
+	return info
+}
+
+// both is the ports of values that satisfy a and b.
+func both(a, b portInfo) portInfo {
+	out := portInfo{ports: a.ports, object: a.object || b.object, never: a.never || b.never}
+	for name, p := range b.ports {
+		q := out.ports[name]
+		if q == nil {
+			out.ports[name] = p
+			continue
+		}
+		merged := &port{name: name, listed: p.listed || q.listed, schema: q.schema}
+		switch {
+		case q.schema == true:
+			merged.schema = p.schema
+		case p.schema != true:
+			merged.schema = map[string]any{"allOf": []any{q.schema, p.schema}}
+		}
+		out.ports[name] = merged
+	}
+	return out
+}
+
+// either is the ports of values that satisfy a or b.
+func (w *portWalk) either(a, b portInfo) portInfo {
+	out := portInfo{ports: map[string]*port{}, object: a.object && b.object, never: a.never && b.never}
+	for _, name := range slices.Sorted(maps.Keys(a.ports)) {
+		p := *a.ports[name]
+		q := b.ports[name]
+		switch {
+		case q == nil && b.never:
+			// No object satisfies b, so the port is as in a.
+		case q == nil:
+			p.listed, p.schema = false, true
+		default:
+			p.listed = p.listed && q.listed
+			p.schema = map[string]any{"anyOf": []any{p.schema, q.schema}}
+		}
+		out.ports[name] = &p
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.ports)) {
+		if a.ports[name] != nil {
+			continue
+		}
+		p := *b.ports[name]
+		if !a.never {
+			p.listed, p.schema = false, true
+		}
+		out.ports[name] = &p
+	}
+	w.steps -= len(out.ports)
+	return out
+}
+
+// follow walks the target of a reference within the schema. A reference to
+// elsewhere, or back to one that is being followed, says nothing about ports.
+func (w *portWalk) follow(ref string) portInfo {
+	none := portInfo{ports: map[string]*port{}}
+	target, ok := resolve(w.root, ref)
+	if !ok || w.open[ref] {
+		return none
+	}
+	w.open[ref] = true
+	defer delete(w.open, ref)
+	return w.walk(target)
+}
+
+// legacy reports whether the schema says that it is of draft 7 or before.
+func legacy(root any) bool {
+	m, _ := root.(map[string]any)
+	s, _ := m["$schema"].(string)
+	return strings.Contains(s, "/draft-0")
+}
+
+// resolve finds the target of a local reference: "#", "#/json/pointer" or
+// "#anchor".
+func resolve(root any, ref string) (any, bool) {
+	rest, ok := strings.CutPrefix(ref, "#")
+	if !ok {
+		return nil, false
+	}
+	if rest == "" || rest == "/" {
+		return root, true
+	}
+	if rest[0] != '/' {
+		return anchor(root, rest, 64)
+	}
+	at := root
+	for token := range strings.SplitSeq(rest[1:], "/") {
+		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+		token, err := url.PathUnescape(token)
+		if err != nil {
+			return nil, false
+		}
+		switch x := at.(type) {
+		case map[string]any:
+			if at, ok = x[token]; !ok {
+				return nil, false
+			}
+		case []any:
+			i, err := strconv.Atoi(token)
+			if err != nil || i < 0 || i >= len(x) {
+				return nil, false
+			}
+			at = x[i]
+		default:
+			return nil, false
+		}
+	}
+	return at, true
+}
+
+// anchor searches for the subschema with that name, in the order of sorted keys.
+func anchor(v any, name string, depth int) (any, bool) {
+	if depth == 0 {
+		return nil, false
+	}
+	switch x := v.(type) {
+	case map[string]any:
+		if x["$anchor"] == name || x["$id"] == "#"+name || x["id"] == "#"+name {
+			return x, true
+		}
+		for _, k := range slices.Sorted(maps.Keys(x)) {
+			if found, ok := anchor(x[k], name, depth-1); ok {
+				return found, true
+			}
+		}
+	case []any:
+		for _, e := range x {
+			if found, ok := anchor(e, name, depth-1); ok {
+				return found, true
+			}
+		}
+	}
+	return nil, false
+}

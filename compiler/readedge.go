@@ -1,0 +1,128 @@
+package compiler
+
+import (
+	"fmt"
+	"strings"
+
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/plan"
+)
+
+// readEdge reads one edge in either form. It is nil if nothing can be made of it.
+func (u *unit) readEdge(v *syntax.Value) *edge {
+	if v.Kind == syntax.String {
+		return u.readShort(v)
+	}
+	if v.Kind != syntax.Map {
+		u.report(diag.Diagnostic{
+			Code: diag.PlanSchema, Summary: "an edge is a map or a short form such as `a.x -> b.y`, not " + kindName(v),
+			Subject: v.Range,
+		})
+		return nil
+	}
+	r := u.read(v, edgeFields, "")
+	e := &edge{at: v, from: -1, to: -1, shaped: r.complete}
+	text := func(name string, into *string, at *diag.Range) {
+		if x := r.get(name); x != nil {
+			*into, *at = x.Text, x.Range
+		}
+	}
+	text("from_node", &e.fromNode, &e.fromNodeAt)
+	text("from_port", &e.fromPort, &e.fromPortAt)
+	text("to_node", &e.toNode, &e.toNodeAt)
+	text("to_port", &e.toPort, &e.toPortAt)
+	if x := r.get("edge_type"); x != nil {
+		e.kindAt = x.Range
+		e.kind = plan.EdgeType(u.word(x, "edge_type", edgeTypes))
+		e.shaped = e.shaped && e.kind != ""
+	}
+	if x := r.get("required"); x != nil {
+		e.required, e.requiredAt = x.Text == "true", x.Range
+	}
+	e.transform = r.get("transform")
+	if e.when = r.get("when"); e.when != nil && e.when.Text == "otherwise" {
+		e.otherwise, e.when = true, nil
+	}
+	if e.check = r.get("check"); e.check != nil && e.check.Text != "runtime" {
+		u.word(e.check, "check", []string{"runtime"})
+	}
+	for _, f := range []string{"when", "transform", "check"} {
+		if r.has(f) && r.get(f) == nil {
+			e.shaped = false
+		}
+	}
+	return e
+}
+
+// readShort reads `a.x -> b.y` (a required data edge) or `a -> b` (a required
+// control edge).
+func (u *unit) readShort(v *syntax.Value) *edge {
+	bad := func(start, end int, summary, detail, suggestion string) *edge {
+		at := v.Range
+		if end > start {
+			at = v.Sub(start, end)
+		}
+		u.report(diag.Diagnostic{Code: diag.PlanSchema, Summary: summary, Detail: detail, Subject: at, Suggestion: suggestion})
+		return nil
+	}
+	const forms = "The short form is `a.x -> b.y` for a required data edge and `a -> b` for a required control edge."
+	arrow := strings.Index(v.Text, "->")
+	if arrow < 0 {
+		return bad(0, 0, "the edge has no arrow", forms, "")
+	}
+	if again := strings.Index(v.Text[arrow+2:], "->"); again >= 0 {
+		at := arrow + 2 + again
+		return bad(at, at+2, "the edge has a second arrow", "Write one edge for each arrow.", "")
+	}
+	type end struct{ nodeStart, nodeEnd, portStart, portEnd int }
+	ends := [2]end{}
+	for i, span := range [2][2]int{{0, arrow}, {arrow + 2, len(v.Text)}} {
+		a, b := span[0], span[1]
+		for a < b && (v.Text[a] == ' ' || v.Text[a] == '\t') {
+			a++
+		}
+		for a < b && (v.Text[b-1] == ' ' || v.Text[b-1] == '\t') {
+			b--
+		}
+		part := v.Text[a:b]
+		if part == "" {
+			return bad(arrow, arrow+2, "the arrow has nothing on one side", forms, "")
+		}
+		if strings.ContainsAny(part, " \t\r\n") {
+			return bad(a, b, fmt.Sprintf("%s is not `node.port`", quote(part)), forms+" For a port with blanks in its name use the long form.", "")
+		}
+		dot := strings.IndexByte(part, '.')
+		if dot < 0 {
+			ends[i] = end{a, b, b, b}
+			continue
+		}
+		port := part[dot+1:]
+		switch {
+		case dot == 0 || port == "":
+			return bad(a, b, fmt.Sprintf("%s is not `node.port`", quote(part)), forms, "")
+		case strings.Contains(port, "."):
+			return bad(a+dot+1, b, fmt.Sprintf("%s is not the name of one port", quote(port)),
+				"A member of a port's value is taken by a transform such as `${value.member}`; a port with a dot in its name needs the long form.", "")
+		}
+		ends[i] = end{a, a + dot, a + dot + 1, b}
+	}
+	from, to := ends[0], ends[1]
+	if (from.portStart == from.portEnd) != (to.portStart == to.portEnd) {
+		return bad(0, len(v.Text), "the edge names a port on one side only", forms+" The whole output and input are the port `$`.", "")
+	}
+	e := &edge{at: v, from: -1, to: -1, required: true, shaped: true, kind: plan.Data}
+	e.fromNode, e.fromNodeAt = v.Text[from.nodeStart:from.nodeEnd], v.Sub(from.nodeStart, from.nodeEnd)
+	e.toNode, e.toNodeAt = v.Text[to.nodeStart:to.nodeEnd], v.Sub(to.nodeStart, to.nodeEnd)
+	if from.portStart == from.portEnd {
+		e.kind, e.fromPort, e.toPort = plan.Control, plan.DonePort, plan.StartPort
+		return e
+	}
+	e.fromPort, e.fromPortAt = v.Text[from.portStart:from.portEnd], v.Sub(from.portStart, from.portEnd)
+	e.toPort, e.toPortAt = v.Text[to.portStart:to.portEnd], v.Sub(to.portStart, to.portEnd)
+	if e.fromPort == plan.ErrorPort || e.fromPort == plan.CompensatePort {
+		return bad(from.portStart, from.portEnd, "the short form cannot write an error edge",
+			"Use the long form with `edge_type: error`.", "")
+	}
+	return e
+}

@@ -1,0 +1,259 @@
+package compiler
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+)
+
+// maxPooledBytes bounds the canonical bytes of all different schemas of a file,
+// each with the definitions that it uses.
+const maxPooledBytes = 64 << 20
+
+// schema is one self-contained JSON Schema, shared by all who write the same.
+type schema struct {
+	// value is decoded JSON; it is shared and not to be changed.
+	value  any
+	raw    json.RawMessage
+	digest string
+
+	ports *portSet
+
+	// tried: the types pass has compiled it; compiled is nil where that failed
+	// and fault says why.
+	tried    bool
+	compiled *schemas.Schema
+	fault    error
+}
+
+// contractSchema is a schema where it stands in the plan; at is nil for one
+// that the template gave.
+type contractSchema struct {
+	*schema
+	at *syntax.Value
+	// uses are the definitions that it refers to directly.
+	uses []string
+	// faulty: it does not compile, or a definition that it uses does not.
+	faulty bool
+}
+
+// schemaPool keeps one schema for each digest.
+type schemaPool struct {
+	all   map[string]*schema
+	bytes int
+}
+
+// add gives the pooled schema of a decoded value.
+func (p *schemaPool) add(value any) (*schema, error) {
+	raw, err := plan.Canonical(value)
+	if err != nil {
+		return nil, err
+	}
+	digest := plan.DigestOf(raw)
+	if s, ok := p.all[digest]; ok {
+		return s, nil
+	}
+	if p.bytes += len(raw); p.bytes > maxPooledBytes {
+		return nil, fmt.Errorf("the schemas of this file, each with the definitions that it uses, take more than %d MiB", maxPooledBytes>>20)
+	}
+	if p.all == nil {
+		p.all = map[string]*schema{}
+	}
+	s := &schema{value: value, raw: raw, digest: digest}
+	p.all[digest] = s
+	return s, nil
+}
+
+// compile compiles the schema once.
+func (s *schema) compile() (*schemas.Schema, error) {
+	if !s.tried {
+		s.tried = true
+		s.compiled, s.fault = schemas.Compile(s.raw)
+	}
+	return s.compiled, s.fault
+}
+
+// defs are the plan's shared definitions.
+type defs struct {
+	names []string
+	byKey map[string]*definition
+}
+
+type definition struct {
+	at    *syntax.Value
+	value any
+	// uses lists the definitions that it refers to, itself included,
+	// transitively, sorted.
+	uses []string
+	// bad: it is refused, so its users are not examined.
+	bad bool
+}
+
+const defsPrefix = "#/defs/"
+
+// readDefs reads the plan's shared definitions.
+func (u *unit) readDefs(v *syntax.Value) *defs {
+	d := &defs{byKey: map[string]*definition{}}
+	if v == nil {
+		return d
+	}
+	direct := map[string][]string{}
+	for i := range v.Fields {
+		key, val := v.Fields[i].Key, v.Fields[i].Value
+		if !u.name(key, "defs", defNames) {
+			continue
+		}
+		if formOf(val.Kind)&formSchema == 0 {
+			u.report(diag.Diagnostic{
+				Code:    diag.PlanSchema,
+				Summary: fmt.Sprintf("the definition %s is a JSON Schema (a map, true or false), not %s", quote(key.Text), kindName(val)),
+				Subject: val.Range,
+			})
+			continue
+		}
+		d.names = append(d.names, key.Text)
+		d.byKey[key.Text] = &definition{at: val, value: val.Any()}
+	}
+	slices.Sort(d.names)
+	for _, name := range d.names {
+		direct[name] = u.refs(d.byKey[name].at, d)
+	}
+	for _, name := range d.names {
+		d.byKey[name].uses = closure(name, direct)
+	}
+	return d
+}
+
+// closure lists what name reaches, itself included, sorted.
+func closure(name string, direct map[string][]string) []string {
+	seen := map[string]bool{name: true}
+	todo := []string{name}
+	for len(todo) > 0 {
+		next := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, r := range direct[next] {
+			if !seen[r] {
+				seen[r] = true
+				todo = append(todo, r)
+			}
+		}
+	}
+	out := make([]string, 0, len(seen))
+	for n := range seen {
+		out = append(out, n)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// refs lists the definitions that a schema refers to directly and reports
+// references to ones that are not there.
+func (u *unit) refs(v *syntax.Value, d *defs) []string {
+	var out []string
+	var walk func(v *syntax.Value)
+	walk = func(v *syntax.Value) {
+		for _, item := range v.Items {
+			walk(item)
+		}
+		for i := range v.Fields {
+			key, val := v.Fields[i].Key, v.Fields[i].Value
+			if key.Text != "$ref" || val.Kind != syntax.String {
+				walk(val)
+				continue
+			}
+			rest, ok := strings.CutPrefix(val.Text, defsPrefix)
+			if !ok {
+				continue
+			}
+			name, _, _ := strings.Cut(rest, "/")
+			if d.byKey[name] == nil {
+				suggestion := u.near(name, d.names)
+				if suggestion != "" {
+					suggestion = defsPrefix + suggestion
+				}
+				u.report(diag.Diagnostic{
+					Code: diag.TypeSchema, Summary: fmt.Sprintf("the plan has no definition %s", quote(name)),
+					Detail:  "A reference that starts with #/defs/ is to an entry of the plan's `defs`; #/$defs/ is for definitions inside one schema.",
+					Subject: val.Range, Suggestion: suggestion,
+				})
+				continue
+			}
+			if !slices.Contains(out, name) {
+				out = append(out, name)
+			}
+		}
+	}
+	walk(v)
+	return out
+}
+
+// readSchema reads a schema of the plan and makes it self-contained: the
+// definitions that it uses, and those that they use, are put into it under the
+// key "defs". It is nil if v is nil or was refused.
+func (u *unit) readSchema(v *syntax.Value, d *defs) *contractSchema {
+	if v == nil {
+		return nil
+	}
+	errs := u.errors
+	direct := u.refs(v, d)
+	if own := v.Get("defs"); own != nil && len(d.names) > 0 {
+		u.report(diag.Diagnostic{
+			Code: diag.TypeSchema, Summary: "`defs` inside a schema hides the plan's own",
+			Detail:  "Definitions of one schema stand under `$defs`.",
+			Subject: keyOf(v, "defs"), Suggestion: "$defs",
+		})
+	}
+	if u.errors > errs {
+		return nil
+	}
+	value := v.Any()
+	c := &contractSchema{at: v, uses: direct}
+	if len(direct) > 0 {
+		used := map[string]any{}
+		for _, name := range direct {
+			for _, n := range d.byKey[name].uses {
+				used[n] = d.byKey[n].value
+			}
+		}
+		value.(map[string]any)["defs"] = used
+	}
+	s, err := u.pool.add(value)
+	if err != nil {
+		u.report(diag.Diagnostic{Code: diag.PlanLimits, Summary: err.Error(), Subject: head(v)})
+		return nil
+	}
+	c.schema = s
+	return c
+}
+
+// keyOf is the place of a key of a map.
+func keyOf(v *syntax.Value, key string) diag.Range {
+	for i := range v.Fields {
+		if v.Fields[i].Key.Text == key {
+			return v.Fields[i].Key.Range
+		}
+	}
+	return head(v)
+}
+
+// templateSchema reads a schema of the catalog, which stands on its own.
+func (u *unit) templateSchema(raw json.RawMessage) (*contractSchema, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	value, err := schemas.Decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	s, err := u.pool.add(value)
+	if err != nil {
+		return nil, err
+	}
+	return &contractSchema{schema: s}, nil
+}

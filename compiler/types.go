@@ -1,0 +1,207 @@
+package compiler
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+)
+
+// types compiles schemas and expressions, finds inputs that stay empty, and
+// says of each edge that brings a value what is known of it.
+func (u *unit) types() {
+	for _, doc := range u.docs {
+		u.typeDefs(doc)
+		for _, n := range doc.nodes {
+			u.typeSchema(doc, n, n.input)
+			u.typeSchema(doc, n, n.output)
+			u.typeNode(doc, n)
+		}
+		for _, e := range doc.edges {
+			if e.shaped {
+				u.typeExpressions(e)
+			}
+			if e.sound {
+				u.typeEdge(doc, e)
+			}
+		}
+		u.missingInputs(doc)
+		u.flows(doc)
+	}
+}
+
+// typeDefs compiles each definition on its own, so that a bad one is reported
+// where it stands and not at all its users.
+func (u *unit) typeDefs(doc *document) {
+	for _, name := range doc.defs.names {
+		d := doc.defs.byKey[name]
+		used := map[string]any{}
+		for _, n := range d.uses {
+			used[n] = doc.defs.byKey[n].value
+		}
+		s, err := u.pool.add(map[string]any{"$ref": defsPrefix + name, "defs": used})
+		if err != nil {
+			u.report(diag.Diagnostic{Code: diag.PlanLimits, Summary: err.Error(), Subject: head(d.at)})
+			d.bad = true
+			continue
+		}
+		if _, err := s.compile(); err != nil {
+			d.bad = true
+			// The fault may lie in another definition that this one uses.
+			at, pointer := d.at, pointerOf(err)
+			if rest, ok := strings.CutPrefix(pointer, "/defs/"); ok {
+				owner, _, _ := strings.Cut(rest, "/")
+				if owner != name && doc.defs.byKey[owner] != nil {
+					continue
+				}
+				pointer = strings.TrimPrefix(rest, owner)
+			}
+			u.badSchema(err, at, pointer, "")
+		}
+	}
+}
+
+// typeSchema compiles one schema of a node.
+func (u *unit) typeSchema(doc *document, n *node, c *contractSchema) {
+	if c == nil {
+		return
+	}
+	for _, name := range c.uses {
+		for _, x := range doc.defs.byKey[name].uses {
+			if doc.defs.byKey[x].bad {
+				n.sound, c.faulty = false, true
+				return
+			}
+		}
+	}
+	if _, err := c.compile(); err != nil {
+		n.sound, c.faulty = false, true
+		if c.at == nil {
+			u.badTemplate(n, n.template, err)
+			return
+		}
+		u.badSchema(err, c.at, pointerOf(err), n.id)
+	}
+}
+
+// badSchema reports a schema that does not compile, at the part of it that the
+// pointer names where there is one.
+func (u *unit) badSchema(err error, v *syntax.Value, pointer, node string) {
+	at := head(v)
+	if part := descend(v, pointer); part != nil && part != v {
+		at = head(part)
+		if part.Kind != syntax.Map && part.Kind != syntax.List {
+			at = part.Range
+		}
+	}
+	text := strings.TrimPrefix(err.Error(), "compile schema: ")
+	u.report(diag.Diagnostic{
+		Code: diag.TypeSchema, Summary: "this is not a usable JSON Schema", Detail: sentence(text), Subject: at, Node: node,
+	})
+}
+
+// pointerOf is the place in a schema that its compile error is about, as a JSON
+// pointer, or "".
+func pointerOf(err error) string {
+	var invalid *schemas.Invalid
+	if errors.As(err, &invalid) && len(invalid.Causes) > 0 {
+		return invalid.Causes[0].Instance
+	}
+	return ""
+}
+
+// descend follows a JSON pointer as far as it leads.
+func descend(v *syntax.Value, pointer string) *syntax.Value {
+	if pointer == "" {
+		return v
+	}
+	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+		next := v.Get(token)
+		if i, err := strconv.Atoi(token); next == nil && err == nil && v.Kind == syntax.List && i >= 0 && i < len(v.Items) {
+			next = v.Items[i]
+		}
+		if next == nil {
+			return v
+		}
+		v = next
+	}
+	return v
+}
+
+// missingInputs reports required ports that nothing can ever fill, and required
+// edges from ports that may be absent.
+func (u *unit) missingInputs(doc *document) {
+	doubtful := map[int]bool{}
+	for _, e := range doc.edges {
+		if !e.sound && e.to >= 0 {
+			doubtful[e.to] = true
+		}
+		if e.sound && e.required {
+			u.certainSource(doc, e)
+		}
+	}
+	for i, n := range doc.nodes {
+		if n.input == nil || doubtful[i] || n.called || n.input.faulty {
+			continue
+		}
+		for _, p := range doc.needs(i) {
+			if n.withPort(p) != nil || doc.feeds(i, p) {
+				continue
+			}
+			d := diag.Diagnostic{
+				Code: diag.TypeMissingInput, Summary: fmt.Sprintf("nothing fills the required port %s of %s", quote(p), quote(n.id)),
+				Detail:  "No edge enters it and `with` does not give it, so the node could never run.",
+				Subject: n.key, Context: u.requirement(n.input, p), Node: n.id, Suggestion: "with: {" + p + ": …}",
+			}
+			switch {
+			case n.kind == plan.KindOutput:
+				d.Detail, d.Suggestion = "No edge enters it, so no run could succeed.", ""
+				if d.Subject = u.requirement(n.input, p); !d.Subject.IsValid() {
+					d.Subject = head(doc.at)
+				}
+				d.Context = diag.Range{}
+			case p == plan.WholePort:
+				d.Detail = "Its input schema takes no object, so only an edge into `$`, or `$` in `with`, can fill it."
+				d.Suggestion = ""
+			}
+			u.report(d)
+		}
+	}
+}
+
+// feeds reports whether an edge could bring a value to the port.
+func (d *document) feeds(i int, port string) bool {
+	for _, at := range d.in[i] {
+		if e := d.edges[at]; e.carries() && e.toPort == port {
+			return true
+		}
+	}
+	return false
+}
+
+func (u *unit) certainSource(doc *document, e *edge) {
+	from := doc.nodes[e.from]
+	if e.kind == plan.Error || e.fromPort == plan.DonePort || from.output == nil || from.output.portsOf().certain(e.fromPort) {
+		return
+	}
+	d := diag.Diagnostic{
+		Code: diag.TypeMissingInput, Summary: fmt.Sprintf("the edge is required, and %s may be absent", quote(e.fromNode+"."+e.fromPort)),
+		Detail:  fmt.Sprintf("The output schema of %s does not require %s. Require it there, take the whole output from `$` with a transform such as `${value.?%s}`, or let the edge be skipped.", quote(from.id), quote(e.fromPort), e.fromPort),
+		Subject: e.fromRange(), Node: e.toNode, Edge: e.String(), Suggestion: "required: false",
+	}
+	if e.requiredAt.IsValid() {
+		d.Subject, d.Context = e.requiredAt, e.fromRange()
+	}
+	ports := from.output.portsOf()
+	if p := ports.byName[e.fromPort]; p != nil && p.listed && !ports.object {
+		d.Detail = fmt.Sprintf("The output schema of %s lists %s as required, and does not say that the output is an object.", quote(from.id), quote(e.fromPort))
+		d.Suggestion = "type: object"
+	}
+	u.report(d)
+}

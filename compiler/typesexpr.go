@@ -1,0 +1,273 @@
+package compiler
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/plan"
+)
+
+// template is a compiled JSON template of the plan.
+type template struct {
+	*expr.Template
+	value any
+	raw   json.RawMessage
+}
+
+// sourceKey finds an expression that was compiled before.
+type sourceKey struct {
+	text  string
+	scope expr.Scope
+}
+
+type predicateResult struct {
+	program *expr.Program
+	err     error
+}
+
+type templateResult struct {
+	template *template
+	errs     []expr.TemplateError
+}
+
+// predicate compiles a CEL predicate where it stands, or gives nil.
+func (u *unit) predicate(v *syntax.Value, scope expr.Scope, node, edge string) *expr.Program {
+	if v == nil || !u.quoted(v, node, edge) {
+		return nil
+	}
+	if strings.TrimSpace(v.Text) == "" {
+		return nil
+	}
+	key := sourceKey{v.Text, scope}
+	r, ok := u.predicates[key]
+	if !ok {
+		r.program, r.err = expr.CompilePredicate(v.Text, scope)
+		u.predicates[key] = r
+	}
+	if r.err == nil {
+		return r.program
+	}
+	var where *expr.Error
+	at, message := v.Range, r.err.Error()
+	if errors.As(r.err, &where) {
+		at, message = u.point(v, where.Offset), where.Message
+	}
+	u.badExpression(at, v.Range, message, node, edge)
+	return nil
+}
+
+func (u *unit) badExpression(at, whole diag.Range, message, node, edge string) {
+	u.report(diag.Diagnostic{
+		Code: diag.TypeExpr, Summary: "the expression does not compile", Detail: sentence(message),
+		Subject: at, Context: whole, Node: node, Edge: edge,
+	})
+}
+
+// point is the range of the character at a byte of a string's text; at its end
+// the last character.
+func (u *unit) point(v *syntax.Value, offset int) diag.Range {
+	if v.Text == "" {
+		return v.Range
+	}
+	offset = min(max(offset, 0), len(v.Text)-1)
+	for offset > 0 && v.Text[offset]&0xC0 == 0x80 {
+		offset--
+	}
+	end := offset + 1
+	for end < len(v.Text) && v.Text[end]&0xC0 == 0x80 {
+		end++
+	}
+	return v.Sub(offset, end)
+}
+
+// quoted refuses a comment right behind an unquoted expression: YAML ends the
+// expression there, which its author may not have meant.
+func (u *unit) quoted(v *syntax.Value, node, edge string) bool {
+	if v.Kind != syntax.String || !v.Plain() || !v.Commented() {
+		return true
+	}
+	u.report(diag.Diagnostic{
+		Code: diag.PlanSyntax, Summary: "a comment right after an unquoted expression: quote this",
+		Detail:  "A `#` behind a blank starts a comment, so the expression ends before it. Quote the expression, and put the comment on a line of its own.",
+		Subject: v.Range, Node: node, Edge: edge, Suggestion: "'" + strings.ReplaceAll(v.Text, "'", "''") + "'",
+	})
+	return false
+}
+
+var emptyExpression = regexp.MustCompile(`\$\{\s*\}`)
+
+// templateOf compiles a JSON template where it stands, or gives nil.
+func (u *unit) templateOf(v *syntax.Value, scope expr.Scope, node, edge string) *template {
+	errs := u.errors
+	u.templateStrings(v, node, edge)
+	if u.errors > errs {
+		return nil
+	}
+	value := v.Any()
+	raw, err := plan.Canonical(value)
+	if err != nil {
+		u.badExpression(head(v), v.Range, err.Error(), node, edge)
+		return nil
+	}
+	key := sourceKey{string(raw), scope}
+	r, ok := u.templates[key]
+	if !ok {
+		t, errs := expr.CompileTemplate(value, scope)
+		r = templateResult{&template{t, value, raw}, errs}
+		u.templates[key] = r
+	}
+	if len(r.errs) == 0 {
+		return r.template
+	}
+	for _, e := range r.errs {
+		part := follow(v, e.Path)
+		at := head(part)
+		if part.Kind == syntax.String {
+			at = u.point(part, e.Offset)
+		}
+		u.badExpression(at, part.Range, e.Message, node, edge)
+	}
+	return nil
+}
+
+// templateStrings checks what only the text of the strings can tell.
+func (u *unit) templateStrings(v *syntax.Value, node, edge string) {
+	for _, item := range v.Items {
+		u.templateStrings(item, node, edge)
+	}
+	for i := range v.Fields {
+		u.templateStrings(v.Fields[i].Value, node, edge)
+	}
+	if v.Kind != syntax.String || !strings.Contains(v.Text, "${") {
+		return
+	}
+	u.quoted(v, node, edge)
+	for _, m := range emptyExpression.FindAllStringIndex(v.Text, -1) {
+		u.report(diag.Diagnostic{
+			Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: v.Sub(m[0], m[1]), Node: node, Edge: edge,
+		})
+	}
+}
+
+// follow finds the value at a path of keys and indexes, as far as it leads.
+func follow(v *syntax.Value, path []any) *syntax.Value {
+	for _, step := range path {
+		switch s := step.(type) {
+		case string:
+			next := v.Get(s)
+			if next == nil {
+				return v
+			}
+			v = next
+		case int:
+			if s < 0 || s >= len(v.Items) {
+				return v
+			}
+			v = v.Items[s]
+		}
+	}
+	return v
+}
+
+// typeExpressions compiles the expressions of an edge.
+func (u *unit) typeExpressions(e *edge) {
+	when, transform := expr.When, expr.Transform
+	if e.kind == plan.Error {
+		when, transform = expr.ErrorWhen, expr.ErrorTransform
+		if e.fromPort == plan.CompensatePort {
+			transform = expr.Compensate
+		}
+	}
+	e.predicate = u.predicate(e.when, when, "", e.String())
+	if e.predicate != nil && e.kind == plan.Conditional && e.fromPort == plan.DonePort && e.predicate.Reads("value") {
+		u.report(diag.Diagnostic{
+			Code: diag.TypeExpr, Summary: "`$done` has no value",
+			Detail:  "The condition of an edge from `$done` reads `output` (the whole output of the node) and `input` (the plan's).",
+			Subject: e.when.Range, Edge: e.String(), Suggestion: "output",
+		})
+		e.predicate = nil
+	}
+	if e.transform == nil || e.adapter() {
+		return
+	}
+	e.template = u.templateOf(e.transform, transform, "", e.String())
+}
+
+// adapter reports whether the transform is the id of an adapter: a bare string
+// without an expression.
+func (e *edge) adapter() bool {
+	return e.transform != nil && e.transform.Kind == syntax.String && !strings.Contains(e.transform.Text, "${")
+}
+
+// typeNode compiles the expressions of a node, and checks constants that fill
+// its ports.
+func (u *unit) typeNode(doc *document, n *node) {
+	if n.with != nil {
+		for i := range n.with.Fields {
+			key, val := n.with.Fields[i].Key, n.with.Fields[i].Value
+			t := u.templateOf(val, expr.With, n.id, "")
+			if t == nil {
+				n.sound = false
+				continue
+			}
+			n.fills = append(n.fills, fill{key.Text, t})
+			if t.Constant() && n.input != nil && !n.input.faulty {
+				u.constantFits(n, key.Text, t, val.Range, "")
+			}
+		}
+	}
+	if n.cost != nil && n.cost.Kind == syntax.String {
+		u.quoted(n.cost, n.id, "")
+		if strings.TrimSpace(n.cost.Text) == "" {
+			u.report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: n.cost.Range, Node: n.id})
+		}
+	}
+	if n.commit != nil && n.commit.verify != nil {
+		v := n.commit.verify
+		if v.with != nil {
+			u.templateOf(v.with, expr.Compensate, n.id, "")
+		}
+		if v.executed != nil && strings.TrimSpace(v.executed.Text) == "" {
+			u.report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: v.executed.Range, Node: n.id})
+		}
+		u.predicate(v.executed, expr.When, n.id, "")
+		if v.output != nil {
+			u.templateOf(v.output, expr.Transform, n.id, "")
+		}
+	}
+}
+
+// constantFits validates a constant against the port that it fills.
+func (u *unit) constantFits(n *node, name string, t *template, at diag.Range, edge string) {
+	s := u.portSchema(n.input.schema, name)
+	if s == nil {
+		return
+	}
+	compiled, err := s.compile()
+	if err != nil {
+		return
+	}
+	if err := compiled.Validate(t.value); err != nil {
+		u.report(diag.Diagnostic{
+			Code: diag.TypeNotContained, Summary: fmt.Sprintf("the constant does not fit the port %s of %s", quote(name), quote(n.id)),
+			Detail: sentence(err.Error()), Subject: at, Node: n.id, Edge: edge, Witness: clip(string(t.raw), 400),
+		})
+	}
+}
+
+// clip bounds a text for a message.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && s[most]&0xC0 == 0x80 {
+		most--
+	}
+	return s[:most] + "…"
+}
