@@ -402,7 +402,7 @@ func TestLongResultFailsItsOwnCallOnly(t *testing.T) {
 }
 
 func TestAskIsNotBlamedOnTheWrongCall(t *testing.T) {
-	p := hostilePool(t, "ok")
+	p := hostilePool(t, "ok", func(o *Options) { o.AskGrace = 1 })
 	other := make(chan error, 1)
 	go func() {
 		_, err := call(t, p, "meet:2", "")
@@ -440,6 +440,48 @@ func TestServerThatDoesNotRead(t *testing.T) {
 		cancel()
 		requireKind(t, contract.Unsent, err)
 	}
+}
+
+// A call that a dead server never got is provably unsent, and goes to the next one.
+func TestUnsentCallsGoToTheNextServer(t *testing.T) {
+	p := hostilePool(t, "ok")
+	pid, err := strconv.Atoi(textOf(t, p, "pid"))
+	require.NoError(t, err)
+	require.Contains(t, textOf(t, p, "deaf"), "I do not read")
+	c := p.servers["h"].conn
+	waiting := func(n int) func() bool {
+		return func() bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return len(c.pending) == n
+		}
+	}
+	half := make(chan error, 1)
+	go func() {
+		_, err := call(t, p, "echo", `{"s":"`+strings.Repeat("x", 1<<20)+`"}`)
+		half <- err
+	}()
+	require.Eventually(t, waiting(1), bound, time.Millisecond)
+	unsent := make(chan error, 1)
+	go func() {
+		_, err := call(t, p, "echo", "")
+		unsent <- err
+	}()
+	require.Eventually(t, waiting(2), bound, time.Millisecond)
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	requireKind(t, contract.Transport, <-half)
+	require.NoError(t, <-unsent)
+}
+
+// Two servers at a time might both hold what only one may.
+func TestNextServerWaitsForTheEndOfTheLast(t *testing.T) {
+	p := hostilePool(t, "ok")
+	pid, err := strconv.Atoi(textOf(t, p, "pid"))
+	require.NoError(t, err)
+	_, err = call(t, p, "close", "")
+	requireKind(t, contract.Transport, err)
+	require.Equal(t, "1", textOf(t, p, "count"))
+	require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
 }
 
 func TestMany(t *testing.T) {

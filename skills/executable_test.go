@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -94,6 +95,11 @@ func program(args []string) {
 	case "length":
 		say(`"%s"`, strings.Repeat("x", n-2))
 	case "flood":
+		for {
+			say("%s", strings.Repeat("x", 4096))
+		}
+	case "floodon":
+		signal.Ignore(syscall.SIGPIPE)
 		for {
 			say("%s", strings.Repeat("x", 4096))
 		}
@@ -211,6 +217,7 @@ func TestFailures(t *testing.T) {
 		"deep":        {contract.TooLarge, "", ""},
 		"length.1025": {contract.TooLarge, "standard output is over 1024 bytes", ""},
 		"flood":       {contract.TooLarge, "standard output is over 1024 bytes", ""},
+		"floodon":     {contract.TooLarge, "standard output is over 1024 bytes", ""},
 		"error.0":     {"", "", ""},
 		"length.1024": {"", "", ""},
 		"../../evil":  {contract.Contract, "not the name of an operation", ""},
@@ -222,7 +229,9 @@ func TestFailures(t *testing.T) {
 			if c.kind != contract.ToolError && operation != "deep" {
 				e.MaxOutput = 1024
 			}
+			start := time.Now()
 			_, err := run(t, e, operation, `{}`)
+			require.Less(t, time.Since(start), bound/2)
 			if c.kind == "" {
 				require.NoError(t, err)
 				return

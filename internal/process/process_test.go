@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -27,10 +28,6 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			fmt.Println(err)
 			os.Exit(1)
-		}
-		// Threads come and go while the child runs; none of it may end the child.
-		for range 32 {
-			go func() { time.Sleep(time.Millisecond) }()
 		}
 		_, _ = io.Copy(os.Stdout, p.Stdout)
 		select {}
@@ -185,6 +182,44 @@ func TestKilledParent(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A thread's end must not be taken for the end of this process.
+func TestChildOutlivesTheThreadThatAsked(t *testing.T) {
+	type result struct {
+		p      *Process
+		thread int
+		err    error
+	}
+	started := make(chan result)
+	var ask func()
+	ask = func() {
+		runtime.LockOSThread()
+		if threadID() == os.Getpid() {
+			// The first thread never ends. While it is held here, another takes over.
+			go ask()
+			<-t.Context().Done()
+			runtime.UnlockOSThread()
+			return
+		}
+		p, err := Start(Spec{Command: "cat"})
+		started <- result{p, threadID(), err}
+		// Ending without unlocking ends the thread.
+	}
+	go ask()
+	r := <-started
+	require.NoError(t, r.err)
+	defer r.p.closePipes()
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", r.thread))
+		return err != nil
+	}, 10*time.Second, time.Millisecond)
+	_, err := io.WriteString(r.p.Stdin, "still here\n")
+	require.NoError(t, err)
+	line, err := bufio.NewReader(r.p.Stdout).ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "still here\n", line)
+	require.NoError(t, r.p.Stop(time.Second))
 }
 
 func TestMemory(t *testing.T) {

@@ -1,0 +1,5 @@
+package process
+
+import "syscall"
+
+func threadID() int { return syscall.Gettid() }

@@ -1,0 +1,6 @@
+//go:build unix && !linux
+
+package process
+
+// threadID is none: there the end of a thread ends nothing else.
+func threadID() int { return 0 }
