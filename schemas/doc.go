@@ -1,54 +1,26 @@
-// Package schemas is the guarded JSON Schema validator.
+// Package schemas is the guarded JSON Schema validator, and the home of the
+// JSON Schemas that Chimera publishes ([Named]).
+//
+// It stands around github.com/santhosh-tekuri/jsonschema/v5, which is exact
+// (rationals, all drafts from 4 to 2020-12) but was written for schemas and
+// values of a trusted author. Here both come from strangers, so the wrapper
+// sees to it that
+//
+//   - JSON is read by [Decode]: bounded in size, depth, nodes and length and
+//     exponent of numbers; duplicate keys, invalid UTF-8 and lone surrogates
+//     are refused; numbers stay [encoding/json.Number];
+//   - a schema without $schema is of draft 2020-12, and format,
+//     contentEncoding, contentMediaType and contentSchema are annotations in
+//     every draft: they never assert;
+//   - nothing is ever loaded: a reference that leaves the document is refused
+//     (a pointer may lead anywhere inside it: "#/defs/X" as well as "#/$defs/X");
+//   - a schema is bounded when it is compiled (bytes, subschemas, patterns,
+//     chains of references), and the work of validating a value is bounded
+//     before it starts, so that no schema can make validation exponential;
+//   - panics of the library become errors;
+//   - what is wrong with a value ([Invalid]) is a flat, sorted, bounded list
+//     that is the same each time.
+//
+// Patterns are RE2, as everywhere in Chimera: a schema whose pattern needs
+// look-around or back-references is refused.
 package schemas
-
-import (
-	"errors"
-
-	"github.com/santhosh-tekuri/jsonschema/v5"
-)
-
-var errPending = errors.New("not supported yet: schemas")
-
-// Decode reads one JSON text; numbers are json.Number.
-func Decode(raw []byte) (any, error) { return nil, errPending }
-
-// Schema is a compiled JSON Schema. It is safe for concurrent use.
-type Schema struct{ compiled *jsonschema.Schema }
-
-// Compile compiles a JSON Schema.
-func Compile(raw []byte) (*Schema, error) { return nil, errPending }
-
-// Validate checks a decoded value; its error is nil or an *Invalid.
-func (s *Schema) Validate(v any) error { return errPending }
-
-// ValidateJSON decodes and checks.
-func (s *Schema) ValidateJSON(raw []byte) (any, error) { return nil, errPending }
-
-// Compiled gives the library's schema, which is not to be changed.
-func (s *Schema) Compiled() *jsonschema.Schema { return s.compiled }
-
-// Invalid says why a value does not satisfy a schema.
-type Invalid struct{ Causes []Cause }
-
-func (e *Invalid) Error() string { return "invalid" }
-
-// Cause is one reason.
-type Cause struct {
-	// Instance is a JSON pointer into the value.
-	Instance string
-	// Keyword is a JSON pointer into the schema.
-	Keyword string
-	Message string
-}
-
-// Named gives the embedded schema of that name.
-func Named(name string) ([]byte, bool) { return nil, false }
-
-// Names lists the embedded schemas, sorted.
-func Names() []string { return nil }
-
-// Cache is a bounded, concurrency-safe cache of compiled schemas by digest.
-type Cache struct{}
-
-// Get gives the schema compiled from raw, whose digest is given.
-func (c *Cache) Get(digest string, raw []byte) (*Schema, error) { return Compile(raw) }

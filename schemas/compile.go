@@ -1,0 +1,187 @@
+package schemas
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+)
+
+// DefaultDraft is the draft of a schema that does not say which one it is of.
+const DefaultDraft = "https://json-schema.org/draft/2020-12/schema"
+
+// base is the address of a document that has none of its own. Nothing is there.
+const base = "chimera:///schema"
+
+var drafts = []string{
+	DefaultDraft,
+	"https://json-schema.org/draft/2019-09/schema",
+	"https://json-schema.org/draft-07/schema",
+	"https://json-schema.org/draft-06/schema",
+	"https://json-schema.org/draft-04/schema",
+}
+
+// draftOf gives the draft that a value of $schema names, or "".
+func draftOf(v any) string {
+	name, _ := v.(string)
+	name = strings.TrimSuffix(strings.TrimSuffix(name, "#"), "#/")
+	if rest, ok := strings.CutPrefix(name, "http://"); ok {
+		name = "https://" + rest
+	}
+	for _, d := range drafts {
+		if name == d {
+			return d
+		}
+	}
+	return ""
+}
+
+// Maps that turn the library's assertions about format and content into
+// annotations: an entry that is nil takes precedence over the library's own.
+var (
+	noFormats    = nils(jsonschema.Formats)
+	noDecoders   = nils(jsonschema.Decoders)
+	noMediaTypes = nils(jsonschema.MediaTypes)
+)
+
+// metas are the library's own meta-schemas, one for each draft.
+var metas = func() map[*jsonschema.Schema]bool {
+	m := make(map[*jsonschema.Schema]bool, len(drafts))
+	for _, d := range drafts {
+		m[jsonschema.MustCompile(d)] = true
+	}
+	return m
+}()
+
+func nils[F any](own map[string]F) map[string]F {
+	var none F
+	m := make(map[string]F, len(own))
+	for name := range own {
+		m[name] = none
+	}
+	return m
+}
+
+// Schema is a compiled JSON Schema. It does not change and is safe for
+// concurrent use.
+type Schema struct {
+	compiled *jsonschema.Schema
+	graph    *graph
+}
+
+// Compile compiles a JSON Schema of draft 4, 6, 7, 2019-09 or 2020-12, the last
+// if it has no $schema. Its errors are the same each time; those about a bound
+// are [ErrTooLarge], those about its text a [*SyntaxError], and where the
+// schema breaks the rules of its draft they hold an [*Invalid].
+func Compile(raw []byte) (*Schema, error) {
+	s, err := compile(raw)
+	if err != nil {
+		return nil, fmt.Errorf("compile schema: %w", err)
+	}
+	return s, nil
+}
+
+func compile(raw []byte) (s *Schema, err error) {
+	defer func() {
+		// The library panics on what its meta-schemas let through.
+		if r := recover(); r != nil {
+			s, err = nil, fmt.Errorf("the schema cannot be compiled: %s", clip(fmt.Sprint(r), 200))
+		}
+	}()
+	if len(raw) > MaxSchemaBytes {
+		return nil, tooLarge("%d bytes, more than %d", len(raw), MaxSchemaBytes)
+	}
+	root, err := Decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	found, err := scanSchema(root)
+	if err != nil {
+		return nil, err
+	}
+	c := &jsonschema.Compiler{}
+	*c = *jsonschema.NewCompiler()
+	c.Draft = jsonschema.Draft2020
+	c.Formats, c.Decoders, c.MediaTypes = noFormats, noDecoders, noMediaTypes
+	denied := false
+	c.LoadURL = func(string) (io.ReadCloser, error) {
+		denied = true
+		return nil, errors.New("nothing is ever loaded")
+	}
+	if err := c.AddResource(base, bytes.NewReader(inject(raw, root))); err != nil {
+		return nil, err
+	}
+	compiled, err := c.Compile(base)
+	if err != nil {
+		return nil, explain(err, root, found, denied)
+	}
+	roots := []*jsonschema.Schema{compiled}
+	if found.dynamic {
+		// A $dynamicRef reaches schemas that no exported field leads to.
+		for _, pointer := range found.anchors {
+			if s, err := c.Compile(base + "#" + fragment(pointer)); err == nil {
+				roots = append(roots, s)
+			}
+		}
+	}
+	g, err := newGraph(roots)
+	if err != nil {
+		return nil, err
+	}
+	return &Schema{compiled: compiled, graph: g}, nil
+}
+
+// inject gives the text of the schema with its draft. Without $schema the
+// library takes every vocabulary for active, format assertion included.
+func inject(raw []byte, root any) []byte {
+	m, ok := root.(map[string]any)
+	if !ok {
+		return raw
+	}
+	if _, ok := m["$schema"]; ok {
+		return raw
+	}
+	rest := raw[bytes.IndexByte(raw, '{')+1:]
+	out := make([]byte, 0, len(raw)+len(DefaultDraft)+16)
+	out = append(out, `{"$schema":"`+DefaultDraft+`"`...)
+	if len(m) > 0 {
+		out = append(out, ',')
+	}
+	return append(out, rest...)
+}
+
+// explain turns an error of the library into one that is the same each time.
+// The library walks maps, so which of several problems it meets first varies.
+func explain(err error, root any, found *scan, denied bool) error {
+	var ve *jsonschema.ValidationError
+	var loop jsonschema.InfiniteLoopError
+	switch {
+	case denied && len(found.external) > 0:
+		return externalError(found.external)
+	case errors.As(err, &ve):
+		return flatten(ve, nil, root)
+	case errors.As(err, &loop):
+		return errors.New("a schema refers to itself without going into the value")
+	}
+	return errors.New("an identifier, anchor or reference in the schema does not resolve")
+}
+
+// fragment writes a plain JSON pointer the way the library writes locations.
+func fragment(pointer string) string {
+	parts := strings.Split(pointer, "/")
+	for i := range parts {
+		parts[i] = url.PathEscape(parts[i])
+	}
+	return strings.Join(parts, "/")
+}
+
+func unescapeFragment(s string) (string, error) { return url.PathUnescape(s) }
+
+// Compiled gives the library's schema, for provers that want to reason about
+// what run time really checks. It must not be changed. Its Format and Content
+// fields are annotations here, whatever the draft.
+func (s *Schema) Compiled() *jsonschema.Schema { return s.compiled }

@@ -1,0 +1,52 @@
+package schemas
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/big"
+	"strings"
+	"unicode/utf8"
+)
+
+// clip cuts s to about n bytes at a rune's border, and says that it did.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
+}
+
+// quote writes s as a JSON string, on one line.
+func quote(s string) string { return show(s) }
+
+// show writes a decoded value as JSON.
+func show(v any) string {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return "a value that is not JSON"
+	}
+	return strings.TrimSuffix(buf.String(), "\n")
+}
+
+// decimal writes r exactly where it is a finite decimal, else as a fraction.
+func decimal(r *big.Rat) string {
+	if n, exact := r.FloatPrec(); exact {
+		return r.FloatString(n)
+	}
+	return r.RatString()
+}
+
+// token escapes a key for use in a JSON pointer (RFC 6901).
+func token(key string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
+}
+
+// untoken is the inverse of token.
+func untoken(s string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(s, "~1", "/"), "~0", "~")
+}
