@@ -2,6 +2,7 @@ package compiler
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/plan"
@@ -21,11 +22,12 @@ type Template struct {
 	Description  string
 	Mode         plan.Mode
 	Effect       plan.EffectClass
+	// InputSchema and OutputSchema are JSON Schemas that stand on their own.
 	InputSchema  json.RawMessage
 	OutputSchema json.RawMessage
 	// TimeoutMS is in milliseconds; 0 is "not given".
 	TimeoutMS int64
-	// Retry with MaxAttempts 0 is "not given".
+	// Retry with MaxAttempts 0 is "not given". A nil On means the default kinds.
 	Retry plan.Retry
 	// Trust is the least trust state that a node asks for; "" is "not given".
 	Trust plan.Trust
@@ -60,27 +62,59 @@ type Cost struct {
 	FromOutput bool
 }
 
-// ParseCatalog reads a catalog file (kind: Catalog). The catalog is nil exactly
-// if the diagnostics hold an error.
-func ParseCatalog(src Source) (*Catalog, diag.Diagnostics) {
-	var ds diag.Diagnostics
-	ds.Add(diag.Diagnostic{
-		Code:    diag.PlanNotSupported,
-		Summary: "not supported yet: catalog files",
-		Subject: diag.Range{File: src.Name},
-	})
-	return nil, ds
-}
+// Name is the operation as plans and messages write it: "provider/operation".
+func (t *Template) Name() string { return operationName(t.Provider, t.Operation) }
 
 // Merge gives a new catalog with the templates of both. An operation that
-// stands in both is a conflict, which is reported at other's template; the
-// merged catalog then keeps c's. Either catalog may be nil.
+// stands in both, and a provider that is a skill in one and an MCP server in the
+// other, is a conflict: it is reported at other's template, which is left out.
+// Either catalog may be nil.
 func (c *Catalog) Merge(other *Catalog) (*Catalog, diag.Diagnostics) {
 	merged := new(Catalog)
-	for _, from := range []*Catalog{c, other} {
-		if from != nil {
-			merged.Templates = append(merged.Templates, from.Templates...)
+	var ds diag.Diagnostics
+	named := map[string]*Template{}
+	types := map[string]*Template{}
+	add := func(t *Template, report bool) {
+		if first := named[t.Name()]; first != nil {
+			if report {
+				ds.Add(diag.Diagnostic{
+					Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("the operation %s is in the catalog already", quote(t.Name())),
+					Detail:  "One operation has one template. " + origin(first),
+					Subject: t.Range, Context: first.Range,
+				})
+			}
+			return
+		}
+		if first := types[t.Provider]; first != nil && first.ProviderType != t.ProviderType {
+			if report {
+				ds.Add(diag.Diagnostic{
+					Code: diag.PlanSchema, Summary: fmt.Sprintf("the provider %s is of type `%s` already", quote(t.Provider), first.ProviderType),
+					Detail:  "A provider is either a skill provider or an MCP server, since plans name it without its type. " + origin(first),
+					Subject: t.Range, Context: first.Range,
+				})
+			}
+			return
+		}
+		named[t.Name()] = t
+		if types[t.Provider] == nil {
+			types[t.Provider] = t
+		}
+		merged.Templates = append(merged.Templates, *t)
+	}
+	for i, from := range []*Catalog{c, other} {
+		if from == nil {
+			continue
+		}
+		for t := range from.Templates {
+			add(&from.Templates[t], i == 1)
 		}
 	}
-	return merged, nil
+	return merged, ds
+}
+
+func origin(t *Template) string {
+	if !t.Range.IsValid() {
+		return "The first one is built in."
+	}
+	return fmt.Sprintf("The first one stands in %s, line %d.", t.Range.File, t.Range.Start.Line)
 }

@@ -178,16 +178,16 @@ type grammar struct {
 }
 
 var (
-	planNames      = grammar{regexp.MustCompile(`^[a-z0-9-]{1,63}$`), "1 to 63 lower-case letters, digits and hyphens"}
-	versions       = grammar{regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$`), "1 to 64 letters, digits, `.`, `+` and `-`, such as 1.2.0"}
-	agents         = grammar{regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._:@/-]{0,127}$`), "1 to 128 letters, digits and `. _ : @ / -`"}
-	nodeIDs        = grammar{regexp.MustCompile(`^[0-9A-Za-z_][0-9A-Za-z_-]{0,62}$`), "1 to 63 letters, digits, `_` and `-`, and does not start with `-`"}
-	providers      = grammar{regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._-]{0,127}$`), "1 to 128 letters, digits, `.`, `_` and `-`"}
-	operations     = grammar{regexp.MustCompile(`^[!-~]{1,128}$`), "1 to 128 visible ASCII characters"}
-	defNames       = grammar{regexp.MustCompile(`^[0-9A-Za-z_][0-9A-Za-z_.-]{0,127}$`), "1 to 128 letters, digits, `_`, `.` and `-`"}
-	roles          = grammar{regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._:@/-]{0,127}$`), "1 to 128 letters, digits and `. _ : @ / -`"}
-	fingerprintsRE = grammar{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`), "`sha256:` and 64 hex digits"}
-	currencies     = grammar{regexp.MustCompile(`^[A-Z]{3}$`), "three capital letters (ISO 4217)"}
+	planNames    = grammar{regexp.MustCompile(`^[a-z0-9-]{1,63}$`), "1 to 63 lower-case letters, digits and hyphens"}
+	versions     = grammar{regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$`), "1 to 64 letters, digits, `.`, `+` and `-`, such as 1.2.0"}
+	agents       = grammar{regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._:@/-]{0,127}$`), "1 to 128 letters, digits and `. _ : @ / -`"}
+	nodeIDs      = grammar{regexp.MustCompile(`^[0-9A-Za-z_][0-9A-Za-z_-]{0,62}$`), "1 to 63 letters, digits, `_` and `-`, and does not start with `-`"}
+	providers    = grammar{regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._-]{0,127}$`), "1 to 128 letters, digits, `.`, `_` and `-`"}
+	operations   = grammar{regexp.MustCompile(`^[!-~]{1,128}$`), "1 to 128 visible ASCII characters"}
+	defNames     = grammar{regexp.MustCompile(`^[0-9A-Za-z_][0-9A-Za-z_.-]{0,127}$`), "1 to 128 letters, digits, `_`, `.` and `-`"}
+	roles        = grammar{regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._:@/-]{0,127}$`), "1 to 128 letters, digits and `. _ : @ / -`"}
+	fingerprints = grammar{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`), "`sha256:` and 64 hex digits"}
+	currencies   = grammar{regexp.MustCompile(`^[A-Z]{3}$`), "three capital letters (ISO 4217)"}
 )
 
 // name checks v against a grammar and reports whether it fits. A nil v does not.

@@ -1,0 +1,264 @@
+package compiler
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files and the schemas for editors")
+
+// The schemas for editors are written from the compiler's own tables, so that
+// the two cannot disagree on the closed sets.
+
+// obj is a JSON object that keeps the order of its keys.
+type obj []any
+
+func (o obj) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	buf.WriteByte('{')
+	for i := 0; i < len(o); i += 2 {
+		if i > 0 {
+			buf.WriteByte(',')
+		}
+		for j, v := range o[i : i+2] {
+			enc := json.NewEncoder(&buf)
+			enc.SetEscapeHTML(false)
+			if err := enc.Encode(v); err != nil {
+				return nil, err
+			}
+			buf.Truncate(buf.Len() - 1)
+			if j == 0 {
+				buf.WriteByte(':')
+			}
+		}
+	}
+	buf.WriteByte('}')
+	return buf.Bytes(), nil
+}
+
+func (f form) jsonTypes() []string {
+	var out []string
+	for _, n := range []struct {
+		f form
+		s string
+	}{{formText, "string"}, {formNumber, "number"}, {formBool, "boolean"}, {formList, "array"}, {formMap, "object"}, {formNull, "null"}} {
+		if f&n.f != 0 {
+			out = append(out, n.s)
+		}
+	}
+	return out
+}
+
+// tableSchema is the schema of a map that is read by a table; more refines
+// single fields.
+func tableSchema(t *table, more map[string]obj) obj {
+	props := obj{}
+	var required []string
+	for _, f := range t.fields {
+		s := obj{"description", strings.ToUpper(f.say[:1]) + f.say[1:] + "."}
+		extra, refined := more[f.name]
+		if !refined || extra == nil {
+			if types := f.form.jsonTypes(); len(types) == 1 {
+				s = append(s, "type", types[0])
+			} else if f.form != formAny {
+				s = append(s, "type", types)
+			}
+		}
+		props = append(props, f.name, append(s, extra...))
+		if f.required {
+			required = append(required, f.name)
+		}
+	}
+	out := obj{"type", "object", "additionalProperties", false}
+	if len(required) > 0 {
+		out = append(out, "required", required)
+	}
+	return append(out, "properties", props)
+}
+
+func enum(words []string) obj { return obj{"type", "string", "enum", words} }
+
+func whole(low, high int64, def any) obj {
+	o := obj{"type", "integer", "minimum", low, "maximum", high}
+	if def != nil {
+		o = append(o, "default", def)
+	}
+	return o
+}
+
+func pattern(g grammar) obj { return obj{"type", "string", "pattern", g.re.String()} }
+
+func ref(name string) obj { return obj{"$ref", "#/$defs/" + name} }
+
+func listOf(item obj) obj { return obj{"type", "array", "items", item} }
+
+func shortText() obj { return obj{"type", "string", "maxLength", MaxText} }
+
+func uniqueTexts(item obj) obj { return append(listOf(item), "uniqueItems", true) }
+
+func retrySchema() obj {
+	return tableSchema(retryFields, map[string]obj{
+		"max_retries": whole(0, MaxRetries, nil),
+		"on":          uniqueTexts(enum(retryable())),
+		"initial_ms":  whole(1, MaxBackoffMS, DefaultInitialMS),
+		"multiplier":  {"type", "number", "minimum", 1, "maximum", MaxMultiplier, "multipleOf", json.Number("0.001"), "default", DefaultMultiplierMilli / 1000},
+		"max_ms":      whole(1, MaxBackoffMS, DefaultMaxMS),
+	})
+}
+
+func schemaHead(name, title, description string, body obj) obj {
+	return append(obj{
+		"$schema", "https://json-schema.org/draft/2020-12/schema",
+		"$id", "https://chimera.ai/schemas/" + name + ".json",
+		"title", title,
+		"description", description,
+	}, body...)
+}
+
+func planSchema() obj {
+	node := tableSchema(nodeFields, map[string]obj{
+		"id":                pattern(nodeIDs),
+		"template":          {"type", "string", "pattern", "^[0-9A-Za-z][0-9A-Za-z._-]{0,127}/[!-~]{1,128}$"},
+		"provider_type":     enum(providerTypes),
+		"provider_name":     pattern(providers),
+		"operation":         pattern(operations),
+		"mode":              enum(modes),
+		"effect_class":      enum(effectClasses),
+		"timeout_ms":        whole(1, MaxTimeoutMS, nil),
+		"retry_policy":      ref("retry_policy"),
+		"trust_requirement": enum(trustStates),
+		"commit_policy":     ref("commit_policy"),
+		"cost_estimate":     {"type", []string{"number", "string"}, "minimum", 0, "minLength", 1},
+		"for_each":          ref("for_each"),
+		"description":       shortText(),
+		"resources":         uniqueTexts(shortText()),
+		"priority":          enum(priorities),
+	})
+	node = append(node, "anyOf", []obj{
+		{"required", []string{"template"}},
+		{"required", contractFields},
+	})
+	edge := tableSchema(edgeFields, map[string]obj{
+		"from_port": {"type", "string", "examples", []string{plan.WholePort, plan.DonePort, plan.ErrorPort, plan.CompensatePort}},
+		"to_port":   {"type", "string", "examples", []string{plan.WholePort, plan.StartPort}},
+		"edge_type": enum(edgeTypes),
+		"when":      {"type", "string", "minLength", 1},
+		"check":     {"const", "runtime"},
+	})
+	edge = append(edge, "allOf", []obj{
+		{"if", edgeType("control"), "then", obj{"properties", obj{"from_port", obj{"const", plan.DonePort}, "to_port", obj{"const", plan.StartPort}, "when", false, "transform", false, "check", false}}},
+		{"if", edgeType("data"), "then", obj{"properties", obj{"when", false}}},
+		{"if", edgeType("error"), "then", obj{"properties", obj{"from_port", obj{"enum", []string{plan.ErrorPort, plan.CompensatePort}}}}},
+		{"if", obj{"properties", obj{"from_port", obj{"const", plan.CompensatePort}}, "required", []string{"from_port"}}, "then", obj{"required", []string{"transform"}}},
+	})
+	body := tableSchema(planFields, map[string]obj{
+		"apiVersion":  {"const", apiVersion},
+		"kind":        {"const", "Plan"},
+		"name":        pattern(planNames),
+		"version":     pattern(versions),
+		"agent":       pattern(agents),
+		"description": shortText(),
+		"defs":        {"type", "object", "propertyNames", obj{"pattern", defNames.re.String()}, "additionalProperties", obj{"type", []string{"object", "boolean"}}},
+		"allow":       append(uniqueTexts(enum(effectClasses)), "default", []string{"pure"}),
+		"limits": tableSchema(limitsFields, map[string]obj{
+			"max_parallel": whole(1, MaxParallel, DefaultParallel),
+			"deadline_ms":  whole(1, MaxDeadlineMS, DefaultDeadlineMS),
+		}),
+		"cycles": tableSchema(cyclesFields, map[string]obj{
+			"max_iterations": whole(1, MaxIterations, nil),
+			"on_exhausted":   append(enum(exhaustions), "default", "fail"),
+		}),
+		"nodes": append(listOf(ref("node")), "minItems", 1, "maxItems", MaxNodes),
+		"edges": append(listOf(obj{"anyOf", []obj{ref("short"), ref("edge")}}), "maxItems", MaxEdges),
+	})
+	body = append(body, "$defs", obj{
+		"node", node,
+		"edge", edge,
+		"short", obj{
+			"description", "`a.x -> b.y`, a required data edge, or `a -> b`, a required control edge.",
+			"type", "string", "pattern", `^\s*[^\s.>]+(\.[^\s.]+\s*->\s*[^\s.>]+\.[^\s.]+|\s*->\s*[^\s.>]+)\s*$`,
+			"examples", []string{"$input.text -> first.text", "first -> second"},
+		},
+		"retry_policy", retrySchema(),
+		"for_each", tableSchema(forEachFields, map[string]obj{
+			"max_parallel": whole(1, MaxParallel, nil),
+			"max_items":    whole(1, MaxItems, nil),
+		}),
+		"commit_policy", tableSchema(commitFields, map[string]obj{
+			"approval":  ref("approval"),
+			"barrier":   pattern(nodeIDs),
+			"prechecks": uniqueTexts(obj{"type", "string"}),
+			"verify":    tableSchema(verifyFields, nil),
+			"rollback":  tableSchema(rollbackFields, map[string]obj{"none": append(shortText(), "minLength", 1)}),
+		}),
+		"approval", tableSchema(approvalFields, map[string]obj{
+			"groups":        append(listOf(tableSchema(groupFields, map[string]obj{"role": pattern(roles), "min": whole(1, MaxSigners, nil)})), "minItems", 1),
+			"expires_in_ms": whole(1, MaxExpiresMS, nil),
+			"exclude":       uniqueTexts(pattern(roles)),
+		}),
+	})
+	return schemaHead("plan", "Chimera plan", "A plan: a graph of nodes and edges with contracts. A file may hold several YAML documents; the first is the plan, the others are its sub-plans.", body)
+}
+
+func edgeType(word string) obj {
+	return obj{"properties", obj{"edge_type", obj{"const", word}}, "required", []string{"edge_type"}}
+}
+
+func catalogSchema() obj {
+	template := tableSchema(templateFields, map[string]obj{
+		"provider_type":     enum(providerTypes),
+		"provider_name":     append(pattern(providers), "not", obj{"enum", []string{engineProvider, planProvider}}),
+		"operation":         pattern(operations),
+		"description":       shortText(),
+		"mode":              enum(modes),
+		"effect_class":      enum(effectClasses),
+		"timeout_ms":        whole(1, MaxTimeoutMS, nil),
+		"retry_policy":      ref("retry_policy"),
+		"trust_requirement": enum(trustStates),
+		"status":            enum(trustStates),
+		"fingerprint":       pattern(fingerprints),
+		"egress":            append(enum(egresses), "default", "denied"),
+		"cost": tableSchema(costFields, map[string]obj{
+			"expr":     {"type", "string", "minLength", 1},
+			"currency": pattern(currencies),
+		}),
+	})
+	body := tableSchema(catalogFields, map[string]obj{
+		"apiVersion": {"const", apiVersion},
+		"kind":       {"const", "Catalog"},
+		"templates":  append(listOf(ref("template")), "maxItems", MaxTemplates),
+	})
+	body = append(body, "$defs", obj{"template", template, "retry_policy", retrySchema()})
+	return schemaHead("catalog", "Chimera catalog", "The operations that plans may call, and what the operator says of each.", body)
+}
+
+func TestEditorSchemas(t *testing.T) {
+	for name, make := range map[string]func() obj{"plan": planSchema, "catalog": catalogSchema} {
+		t.Run(name, func(t *testing.T) {
+			var want bytes.Buffer
+			enc := json.NewEncoder(&want)
+			enc.SetEscapeHTML(false)
+			enc.SetIndent("", "  ")
+			require.NoError(t, enc.Encode(make()))
+			file := fmt.Sprintf("../schemas/%s.json", name)
+			if *update {
+				require.NoError(t, os.WriteFile(file, want.Bytes(), 0o644))
+			}
+			got, err := os.ReadFile(file)
+			require.NoError(t, err)
+			require.Equal(t, want.String(), string(got), "run go test ./compiler -run TestEditorSchemas -update")
+			_, err = schemas.Compile(got)
+			require.NoError(t, err)
+		})
+	}
+}
