@@ -1,4 +1,18 @@
-// Package expr is the expressions of plans: CEL predicates and JSON templates.
+// Package expr is the expressions of plans: CEL predicates and JSON templates
+// whose strings hold CEL in ${…}.
+//
+// An expression is a pure function of the names in its [Scope]. There is no
+// clock, no randomness and no time zone; maps are iterated in the order of
+// their keys; the work and the memory of an evaluation are bounded by CEL's own
+// cost model, so the bound is the same on every machine.
+//
+// Numbers: a JSON integer is a CEL int, and comes back as the same digits. An
+// integer that does not fit in 64 bits passes through an expression that only
+// hands it on inside an object or a list; to compute with it is an error. Every
+// other number is a double. A result that is NaN or infinite is an error.
+//
+// Names are dynamically typed: what an expression is applied to is checked when
+// it is evaluated.
 package expr
 
 // Scope says which names an expression may read.
@@ -20,6 +34,27 @@ const (
 	Compensate
 )
 
+// Names lists what an expression of the scope may read.
+func (s Scope) Names() []string {
+	switch s {
+	case When, Transform:
+		return []string{"value", "output", "input"}
+	case With:
+		return []string{"input"}
+	case ErrorWhen:
+		return []string{"error", "input"}
+	case ErrorTransform:
+		return []string{"value", "error", "input"}
+	case Compensate:
+		return []string{"args", "output", "error", "input"}
+	}
+	return nil
+}
+
+// Vars are the values of names: decoded JSON with json.Number. A name that is
+// missing is an error only where it is read.
+type Vars map[string]any
+
 // Error is what is wrong with an expression.
 type Error struct {
 	// Offset counts bytes in the expression's text.
@@ -29,49 +64,19 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-const pending = "not supported yet: expressions"
-
-// Program is a compiled predicate. It is safe for concurrent use.
-type Program struct{}
-
-// CompilePredicate compiles a CEL expression that must give a bool. Its error is an *Error.
-func CompilePredicate(src string, scope Scope) (*Program, error) {
-	return nil, &Error{Message: pending}
-}
-
-// Reads reports whether the expression reads that name.
-func (p *Program) Reads(name string) bool { return false }
-
-// EvalBool evaluates.
-func (p *Program) EvalBool(vars Vars) (bool, error) { return false, &Error{Message: pending} }
-
-// Vars are the values of names: decoded JSON with json.Number.
-type Vars map[string]any
-
-// Template is a compiled JSON template. It is safe for concurrent use.
-type Template struct{}
-
-// TemplateError is what is wrong with one string of a template.
-type TemplateError struct {
-	// Path holds map keys (string) and list indexes (int) that lead to the string.
-	Path []any
-	// Offset counts bytes in that string.
-	Offset  int
-	Message string
-}
-
-func (e TemplateError) Error() string { return e.Message }
-
-// CompileTemplate compiles decoded JSON whose strings may hold ${…}.
-func CompileTemplate(v any, scope Scope) (*Template, []TemplateError) {
-	return nil, []TemplateError{{Message: pending}}
-}
-
-// Reads reports whether any expression of the template reads that name.
-func (t *Template) Reads(name string) bool { return false }
-
-// Constant reports whether the template holds no expression.
-func (t *Template) Constant() bool { return false }
-
-// Eval gives decoded JSON with json.Number.
-func (t *Template) Eval(vars Vars) (any, error) { return nil, &Error{Message: pending} }
+// Bounds of expressions.
+const (
+	// MaxSource bounds the text of one expression, in bytes.
+	MaxSource = 8 << 10
+	// MaxNodes and MaxNesting bound its syntax tree.
+	MaxNodes   = 4_000
+	MaxNesting = 64
+	// MaxCost bounds one evaluation, in units of CEL's cost model.
+	MaxCost = 1_000_000
+	// MaxElements bounds the values that one evaluation holds, in elements.
+	MaxElements = 1_000_000
+	// MaxResult bounds the text of one result, in bytes of its strings.
+	MaxResult = 16 << 20
+	// maxRegexp bounds the compiled size of a pattern.
+	maxRegexp = 2_000
+)
