@@ -1,4 +1,66 @@
 package syntax
 
-// Nearest returns the candidate that name most probably means, or "".
-func Nearest(name string, candidates []string) string { return "" }
+import "strings"
+
+// Nearest returns the candidate that name most probably is a slip of, or "":
+// the one with the smallest edit distance, where swapped neighbours count as
+// one edit. At most a third of the name's letters may differ, and at least one
+// may, so that what is suggested is not a guess. Case counts only between
+// candidates that are otherwise as near; what is still equal goes by the order
+// of the candidates. Names of more than 64 bytes have no suggestion.
+func Nearest(name string, candidates []string) string {
+	const long = 64
+	if name == "" || len(name) > long {
+		return ""
+	}
+	lower := []rune(strings.ToLower(name))
+	limit := max(1, len(lower)/3)
+	best, bestFold, bestExact := "", limit+1, 0
+	for _, c := range candidates {
+		if c == name || c == "" || len(c) > long {
+			continue
+		}
+		fold := distance(lower, []rune(strings.ToLower(c)), min(bestFold, limit))
+		if fold > limit || fold > bestFold || fold >= len(lower) {
+			continue
+		}
+		exact := distance([]rune(name), []rune(c), len(name)+len(c))
+		if fold < bestFold || exact < bestExact {
+			best, bestFold, bestExact = c, fold, exact
+		}
+	}
+	return best
+}
+
+// distance is the number of insertions, deletions, substitutions and swaps of
+// neighbours between a and b (optimal string alignment), or more than limit if
+// it is more than that.
+func distance(a, b []rune, limit int) int {
+	if d := len(a) - len(b); d > limit || -d > limit {
+		return limit + 1
+	}
+	before, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range above {
+		above[j] = j
+	}
+	for i := range a {
+		row[0] = i + 1
+		least := row[0]
+		for j := range b {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			row[j+1] = min(above[j+1]+1, row[j]+1, above[j]+cost)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+			least = min(least, row[j+1])
+		}
+		if least > limit && i > 0 {
+			return limit + 1
+		}
+		before, above, row = above, row, before
+	}
+	return above[len(b)]
+}

@@ -1,9 +1,9 @@
-// Package syntax reads YAML 1.2 and JSON documents into values that know
-// exactly where each of their tokens stands in the file.
 package syntax
 
 import (
 	"encoding/json"
+	"strings"
+	"unicode/utf8"
 
 	"chimera.ai/engine/diag"
 )
@@ -21,24 +21,70 @@ const (
 	Map
 )
 
+// String names the kind as messages do: "null", "boolean", "number", "string",
+// "list", "map".
+func (k Kind) String() string {
+	switch k {
+	case Null:
+		return "null"
+	case Bool:
+		return "boolean"
+	case Number:
+		return "number"
+	case String:
+		return "string"
+	case List:
+		return "list"
+	case Map:
+		return "map"
+	}
+	return "unknown"
+}
+
+// style is how a scalar is written.
+type style uint8
+
+const (
+	unwritten style = iota // a value that is not there, or no scalar
+	plain
+	single
+	double
+	literal
+	folded
+)
+
 // Value is one node of a document.
 type Value struct {
 	Kind Kind
-	// Range covers the value's tokens, half open.
+	// Range covers the value's tokens, half open: a quoted scalar with its
+	// quotes, a flow collection with its brackets, a block collection from its
+	// first key or dash to the end of its last entry, a block scalar from its
+	// indicator to the end of its last line. A value that is not written ("a:")
+	// has an empty range behind its key or dash. An alias has the range of the
+	// alias; what it holds has that of where it is written.
 	Range diag.Range
-	// Text is a String's decoded text, a Number's canonical JSON literal, a
-	// Bool's "true" or "false".
+	// Text is a String's decoded text, a Number's JSON literal, a Bool's "true"
+	// or "false". Two literals of one number may differ ("1.0", "1.00"): nothing
+	// that the author wrote is lost.
 	Text string
 	// Items are a List's elements.
 	Items []*Value
-	// Fields are a Map's entries in file order.
+	// Fields are a Map's entries in file order, with distinct keys.
 	Fields []Field
+
+	source *source
+	// target is the value that an alias stands for.
+	target *Value
+	// indent is the number of spaces before each line of a block scalar.
+	indent    int32
+	style     style
+	commented bool
 }
 
 // Field is one entry of a Map. Key is always of kind String.
 type Field struct{ Key, Value *Value }
 
-// Get returns the value of key, or nil if v is no Map or has no such key.
+// Get returns the value of key, or nil if v is nil, no Map, or has no such key.
 func (v *Value) Get(key string) *Value {
 	if v == nil {
 		return nil
@@ -65,8 +111,8 @@ func (v *Value) Any() any {
 		return v.Text
 	case List:
 		out := make([]any, len(v.Items))
-		for i, x := range v.Items {
-			out[i] = x.Any()
+		for i, item := range v.Items {
+			out[i] = item.Any()
 		}
 		return out
 	case Map:
@@ -79,37 +125,71 @@ func (v *Value) Any() any {
 	return nil
 }
 
-// At returns the file position of byte offset of a String's decoded Text.
-func (v *Value) At(offset int) diag.Pos { return v.Range.Start }
+// Plain reports whether v is a scalar without quotes that is no block scalar.
+func (v *Value) Plain() bool { return v != nil && v.written().style == plain }
+
+// Commented reports whether a comment follows v, a scalar or an alias, on its
+// last line. Behind an unquoted text that is often no comment but text that its
+// author forgot to quote.
+func (v *Value) Commented() bool { return v != nil && v.commented }
+
+// Aliased reports whether v stands in the file as an alias ("*name").
+func (v *Value) Aliased() bool { return v != nil && v.target != nil }
+
+// written is the value whose token is in the file: v, or what an alias means.
+func (v *Value) written() *Value {
+	if v.target != nil {
+		return v.target
+	}
+	return v
+}
+
+// At returns the file position of byte offset of a String's decoded Text:
+// through escapes, folded lines and the indentation of block scalars. An offset
+// inside a character means its first byte, one beyond the text its end (the
+// closing quote). Line feeds that a block scalar ends with stand at its end. In
+// the text of an alias it is the position where the text is written. For other
+// kinds it is the start of v.
+func (v *Value) At(offset int) diag.Pos {
+	v = v.written()
+	if v.source == nil || v.Kind != String {
+		return v.Range.Start
+	}
+	text, from, end := v.source.text, v.Range.Start.Byte, v.Range.End.Byte
+	if v.style == single || v.style == double {
+		from, end = from+1, end-1
+	}
+	offset = max(offset, 0)
+	at := end
+	switch {
+	case offset >= len(v.Text):
+	case len(v.Text) == end-from: // nothing is escaped or folded
+		at = from + offset
+	default:
+		d := decoder{stop: offset, at: -1}
+		switch v.style {
+		case plain:
+			d.plain(text, from, end)
+		case single:
+			d.single(text, from, end)
+		case double:
+			d.double(text, from, end)
+		case literal, folded:
+			line := from + strings.IndexByte(text[from:], '\n') + 1
+			d.block(text, line, end, int(v.indent), v.style == folded, keep)
+		}
+		if d.at >= 0 {
+			at = d.at
+		}
+	}
+	for at > from && at < end && !utf8.RuneStart(text[at]) {
+		at--
+	}
+	return advance(v.Range.Start, text, at)
+}
 
 // Sub returns the file range of the bytes [start, end) of a String's decoded
 // Text.
 func (v *Value) Sub(start, end int) diag.Range {
-	return diag.Range{File: v.Range.File, Start: v.At(start), End: v.At(end)}
-}
-
-// Plain reports whether v is an unquoted scalar.
-func (v *Value) Plain() bool { return false }
-
-// Commented reports whether a comment follows the scalar on its last line.
-func (v *Value) Commented() bool { return false }
-
-// String names the kind as messages do: "null", "boolean", "number", "string",
-// "list", "map".
-func (k Kind) String() string {
-	switch k {
-	case Null:
-		return "null"
-	case Bool:
-		return "boolean"
-	case Number:
-		return "number"
-	case String:
-		return "string"
-	case List:
-		return "list"
-	case Map:
-		return "map"
-	}
-	return "unknown"
+	return diag.Range{File: v.Range.File, Start: v.At(start), End: v.At(max(start, end))}
 }
