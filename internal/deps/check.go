@@ -47,18 +47,18 @@ func Check(g Graph, rules []Rule) []string {
 	return found
 }
 
-// checkPackage walks everything that path reaches, breadth first, so that the
-// way it reports is a shortest one.
+// checkPackage walks the packages of ours that path reaches, breadth first, so
+// that the way it reports is a shortest one.
 func checkPackage(g Graph, path string, r Rule) []string {
 	var found []string
 	from := map[string]string{path: ""}
 	for queue := []string{path}; len(queue) > 0; queue = queue[1:] {
 		at := queue[0]
 		for _, to := range slices.Sorted(slices.Values(g[at].Imports)) {
-			if name, no := r.forbids(to); no && (!g[to].Standard || ours(at)) {
+			if name, no := r.forbids(to); no {
 				found = append(found, fmt.Sprintf("%s imports %s: it never imports %s", way(from, at), inside(to), name))
 			}
-			if _, seen := from[to]; !seen && !g[to].Standard {
+			if _, seen := from[to]; !seen && ours(to) {
 				from[to] = at
 				queue = append(queue, to)
 			}

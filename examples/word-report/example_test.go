@@ -1,0 +1,159 @@
+// Package wordreport_test keeps the example true: its plan compiles, its
+// configuration is read, its input fits, and its catalog says what the programs
+// say of themselves.
+package wordreport_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/compiler"
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/mcp"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+	"chimera.ai/engine/skills"
+)
+
+func source(t *testing.T, name string) compiler.Source {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	require.NoError(t, err)
+	return compiler.Source{Name: name, Text: text}
+}
+
+func catalogs(t *testing.T) (own, merged *compiler.Catalog) {
+	t.Helper()
+	own, ds := compiler.ParseCatalog(source(t, "catalog.yaml"))
+	require.Empty(t, ds)
+	_, merged, err := host.Catalog(own, nil)
+	require.NoError(t, err)
+	return own, merged
+}
+
+func compiled(t *testing.T) *plan.Plan {
+	t.Helper()
+	_, cat := catalogs(t)
+	p, ds := compiler.Compile(source(t, "plan.yaml"), cat, nil)
+	require.Empty(t, ds, "%+v", ds)
+	return p
+}
+
+func TestPlan(t *testing.T) {
+	p := compiled(t)
+	require.Equal(t, "word-report", p.Name)
+	counts := map[string]int{}
+	for i := range p.Nodes {
+		counts[string(p.Nodes[i].ProviderType)+" "+p.Nodes[i].Provider]++
+	}
+	require.Equal(t, map[string]int{" ": 2, "mcp files": 6, "skill words": 6, "skill engine": 4}, counts)
+}
+
+// TestInput: the input fits, names documents that are there, and an extra one
+// that is not, which is the failure that the example shows.
+func TestInput(t *testing.T) {
+	p := compiled(t)
+	schema, err := schemas.Compile(p.Schemas[p.Nodes[0].OutputSchema].Schema)
+	require.NoError(t, err)
+	raw := source(t, "input.json").Text
+	_, err = schema.ValidateJSON(raw)
+	require.NoError(t, err)
+	var input struct {
+		Documents map[string]string
+		Extra     string
+	}
+	require.NoError(t, json.Unmarshal(raw, &input))
+	for _, path := range input.Documents {
+		_, err := os.Stat(filepath.Join("..", "..", path))
+		require.NoError(t, err)
+	}
+	_, err = os.Stat(filepath.Join("..", "..", input.Extra))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// build makes one of the example's programs.
+func build(t *testing.T, name string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if runtime.GOOS == "windows" {
+		file += ".exe"
+	}
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", file, "../"+name).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return file
+}
+
+// TestCatalogIsWhatTheServerSays compares each tool's schemas with the catalog.
+func TestCatalogIsWhatTheServerSays(t *testing.T) {
+	pool := mcp.NewPool(map[string]mcp.Server{
+		"files": {Command: build(t, "mcp-files"), Args: []string{filepath.Join("..", "..")}},
+	}, mcp.Options{})
+	defer func() { require.NoError(t, pool.Close()) }()
+	tools, err := pool.Tools(t.Context(), "files")
+	require.NoError(t, err)
+	own, _ := catalogs(t)
+	said := map[string]compiler.Template{}
+	for _, template := range own.Templates {
+		if template.ProviderType == plan.MCP {
+			said[template.Operation] = template
+		}
+	}
+	require.Len(t, tools, len(said))
+	for _, tool := range tools {
+		var raw struct{ InputSchema, OutputSchema any }
+		require.NoError(t, json.Unmarshal(tool.Raw, &raw))
+		template, ok := said[tool.Name]
+		require.True(t, ok, tool.Name)
+		require.Empty(t, cmp.Diff(raw.InputSchema, decoded(t, template.InputSchema)), tool.Name)
+		require.Empty(t, cmp.Diff(raw.OutputSchema, decoded(t, template.OutputSchema)), tool.Name)
+	}
+}
+
+func decoded(t *testing.T, raw json.RawMessage) any {
+	t.Helper()
+	var v any
+	require.NoError(t, json.Unmarshal(raw, &v))
+	return v
+}
+
+// TestCatalogIsWhatTheExecutableDoes calls each operation and checks what it
+// takes and gives against the catalog.
+func TestCatalogIsWhatTheExecutableDoes(t *testing.T) {
+	program := skills.Executable{Command: build(t, "word-count")}
+	own, _ := catalogs(t)
+	inputs := map[string]string{"count": `{"text":"one two\nthree"}`, "sum": `{"a":1,"b":2}`}
+	outputs := map[string]string{"count": `{"words":3,"lines":2}`, "sum": `{"total":3}`}
+	calls := 0
+	for _, template := range own.Templates {
+		if template.Provider != "words" {
+			continue
+		}
+		calls++
+		input, err := schemas.Compile(template.InputSchema)
+		require.NoError(t, err)
+		_, err = input.ValidateJSON([]byte(inputs[template.Operation]))
+		require.NoError(t, err)
+		got, err := program.Call(t.Context(), template.Operation, json.RawMessage(inputs[template.Operation]))
+		require.NoError(t, err)
+		require.JSONEq(t, outputs[template.Operation], string(got))
+		output, err := schemas.Compile(template.OutputSchema)
+		require.NoError(t, err)
+		_, err = output.ValidateJSON(got)
+		require.NoError(t, err)
+	}
+	require.Equal(t, len(inputs), calls)
+
+	_, err := program.Call(t.Context(), "mean", json.RawMessage(`{}`))
+	var failure *contract.Error
+	require.ErrorAs(t, err, &failure)
+	require.Equal(t, contract.ToolError, failure.Kind)
+	require.Contains(t, failure.Message, "there is no operation")
+}
