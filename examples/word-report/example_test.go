@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,11 +18,14 @@ import (
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
 	"chimera.ai/engine/skills"
 )
+
+func TestMain(m *testing.M) { stage.Main(m) }
 
 func source(t *testing.T, name string) compiler.Source {
 	t.Helper()
@@ -156,4 +160,69 @@ func TestCatalogIsWhatTheExecutableDoes(t *testing.T) {
 	require.ErrorAs(t, err, &failure)
 	require.Equal(t, contract.ToolError, failure.Kind)
 	require.Contains(t, failure.Message, "there is no operation")
+}
+
+// report is the output of the plan.
+type report struct {
+	Files   []string
+	Words   map[string]int
+	Total   int
+	Verdict string
+	Note    *string
+}
+
+// TestRun runs the example on a real Temporal server, with the real programs and
+// the repository's own documents: as it is, and with an extra document that is
+// there and a threshold that is not reached.
+func TestRun(t *testing.T) {
+	own, _ := catalogs(t)
+	h := stage.Host(t, host.Options{
+		Catalog:     own,
+		Servers:     map[string]mcp.Server{"files": {Command: build(t, "mcp-files"), Args: []string{filepath.Join("..", "..")}}},
+		Executables: map[string]skills.Executable{"words": {Command: build(t, "word-count")}},
+	})
+	run := func(change func(input map[string]any)) (report, map[string]contract.NodeState) {
+		var input map[string]any
+		require.NoError(t, json.Unmarshal(source(t, "input.json").Text, &input))
+		change(input)
+		raw, err := json.Marshal(input)
+		require.NoError(t, err)
+		started := stage.Start(t, h.Client(), string(source(t, "plan.yaml").Text), string(raw))
+		var out report
+		require.NoError(t, started.Get(t.Context(), &out))
+		states := map[string]contract.NodeState{}
+		for _, n := range stage.State(t, h.Client(), started).Nodes {
+			states[n.ID] = n.State
+		}
+		return out, states
+	}
+
+	out, states := run(func(map[string]any) {})
+	require.Contains(t, out.Files, "README.md")
+	require.Equal(t, words(t, "README.md"), out.Words["readme"])
+	require.Zero(t, out.Words["extra"])
+	require.Equal(t, out.Words["readme"]+out.Words["architecture"]+out.Words["security"]+out.Words["changelog"], out.Total)
+	require.Equal(t, "long: more than 2000 words", out.Verdict)
+	require.NotNil(t, out.Note)
+	require.Contains(t, *out.Note, "no such file")
+	require.Equal(t, contract.Failed, states["read_extra"])
+	require.Equal(t, contract.Skipped, states["count_extra"])
+	require.Equal(t, contract.Skipped, states["short"])
+
+	more, states := run(func(input map[string]any) {
+		input["extra"] = "docs/operate.md"
+		input["threshold"] = 1_000_000
+	})
+	require.Equal(t, words(t, "docs/operate.md"), more.Words["extra"])
+	require.Equal(t, out.Total+more.Words["extra"], more.Total)
+	require.Equal(t, "short: 1000000 words or fewer", more.Verdict)
+	require.Nil(t, more.Note)
+	require.Equal(t, contract.Skipped, states["long"])
+}
+
+func words(t *testing.T, name string) int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", name))
+	require.NoError(t, err)
+	return len(strings.Fields(string(text)))
 }
