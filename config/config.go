@@ -1,19 +1,33 @@
 // Package config is chimera.yaml: what a deployment says about its Temporal,
 // its workers, its store, its MCP servers and its skills.
 //
-// A [Config] is made from four layers, the later winning: built-in defaults,
-// Temporal's own profile file, chimera.yaml, and the environment. Unknown keys
-// are refused. References to secrets (${env:NAME}, ${file:PATH}) stay
-// unresolved until [Config.Resolve], which only a worker calls.
+// A [Config] is made from five layers, the later winning: built-in defaults,
+// Temporal's own profile file, chimera.yaml, Temporal's own environment
+// (TEMPORAL_ADDRESS and its like), and the environment of Chimera (a variable
+// for each scalar key: CHIMERA_TEMPORAL_ADDRESS for temporal.address). Unknown
+// keys are refused. The table in keys.go holds every key with its bounds and
+// its documentation; docs/configuration.md and schemas/config.json are written
+// from it.
+//
+// References to secrets (${env:NAME}, ${file:PATH}) stay unresolved until
+// [Config.Resolve], which only a worker calls. A [Secret] never prints itself.
 package config
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/contrib/envconfig"
+)
+
+// DefaultFile is the configuration file that is read where none is named.
+const DefaultFile = "chimera.yaml"
 
 // Config is one deployment's configuration.
 type Config struct {
 	// File is the file that was read, or "" where there was none. Relative
-	// paths of the file are relative to its folder; those in Config are made
-	// absolute or relative to the working directory already.
+	// paths in the file start at its folder, and are absolute here; paths of the
+	// environment and of defaults start at the working directory.
 	File string
 	// Temporal says which server to use.
 	Temporal Temporal
@@ -29,30 +43,53 @@ type Config struct {
 	MCPServers map[string]Server
 	// Skills are the executable skills, by provider.
 	Skills map[string]Skill
+
+	// profile is the connection as Temporal's conventions and ours gave it.
+	profile envconfig.ClientConfigProfile
 }
 
-// Temporal is the connection to a Temporal server.
+// Temporal is the connection to a Temporal server. [Config.Client] makes
+// client options of it.
 type Temporal struct {
 	// Address is host:port; "" is "not said": the dev server of this folder, if one runs.
 	Address string
 	// Namespace is the Temporal namespace.
 	Namespace string
+	// Profile is the profile of Temporal's own configuration file, or "" for its default.
+	Profile string
+	// APIKey is a reference to a key, or "".
+	APIKey Secret
+	TLS    TLS
+}
+
+// TLS is how the connection is secured. Paths name PEM files.
+type TLS struct {
+	Enabled  bool
+	CAFile   string
+	CertFile string
+	KeyFile  string
+	// ServerName replaces the name that the server's certificate must have.
+	ServerName string
 }
 
 // Dev is the embedded server.
 type Dev struct {
 	// Dir holds the state of dev mode.
 	Dir string
-	// Port and UIPort are TCP ports on the loopback address.
+	// Port and UIPort are TCP ports on the loopback address; 0 takes a free one.
 	Port, UIPort int
+	// Temporal is the executable to run, or "" to find or build one.
+	Temporal string
 }
 
 // Worker sizes the workers of this process.
 type Worker struct {
+	// Roles are what a worker process does.
+	Roles []string
 	// WorkflowPollers and ActivityPollers are the pollers for each queue.
 	WorkflowPollers, ActivityPollers int
-	// Activities and Workflows bound what runs at one time.
-	Activities, Workflows int
+	// MaxWorkflows and MaxActivities bound what runs at one time.
+	MaxWorkflows, MaxActivities int
 	// Drain is how long a stopping worker waits for activities in flight.
 	Drain time.Duration
 }
@@ -68,17 +105,58 @@ type Server struct {
 	Command string
 	Args    []string
 	// Env is the child's environment beside the few names that every child gets.
-	Env map[string]string
-	// Dir is the child's working directory, or "" for the worker's.
+	Env map[string]Secret
+	// Dir is the child's working directory.
 	Dir string
 }
+
+// Environ is Env as a child gets it. It is of use after [Config.Resolve] only.
+func (s Server) Environ() map[string]string { return reveal(s.Env) }
 
 // Skill is one executable that speaks JSON on stdin and stdout.
 type Skill struct {
 	Command string
 	Args    []string
-	Env     map[string]string
+	Env     map[string]Secret
 	Dir     string
 	// MaxOutput bounds what it may write, in bytes; 0 is the default of package skills.
 	MaxOutput int64
+	// MaxMemory bounds the private memory of each process, in bytes; 0 is the
+	// default of package skills.
+	MaxMemory int64
+}
+
+// Environ is Env as a child gets it. It is of use after [Config.Resolve] only.
+func (s Skill) Environ() map[string]string { return reveal(s.Env) }
+
+func reveal(env map[string]Secret) map[string]string {
+	open := make(map[string]string, len(env))
+	for name, value := range env {
+		open[name] = value.Reveal()
+	}
+	return open
+}
+
+// Roles are the roles that a worker may have.
+func Roles() []string { return slices.Clone(roles) }
+
+var roles = []string{"engine", "tools"}
+
+// Default is the configuration where nothing is said.
+func Default() Config {
+	return Config{
+		Temporal: Temporal{Namespace: "default"},
+		Dev:      Dev{Dir: ".chimera", Port: 7233, UIPort: 8233},
+		Worker: Worker{
+			Roles:           Roles(),
+			WorkflowPollers: 8,
+			ActivityPollers: 16,
+			MaxWorkflows:    200,
+			MaxActivities:   200,
+			Drain:           30 * time.Second,
+		},
+		Store:      Store{Dir: ".chimera/store"},
+		MCPServers: map[string]Server{},
+		Skills:     map[string]Skill{},
+	}
 }

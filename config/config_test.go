@@ -1,0 +1,349 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/schemas"
+)
+
+// surroundings is an environment of a test: nothing of the machine, and no
+// configuration file of Temporal.
+func surroundings(pairs ...string) environ {
+	vars := map[string]string{"TEMPORAL_CONFIG_FILE": "testdata/none.toml"}
+	for _, p := range pairs {
+		name, value, _ := strings.Cut(p, "=")
+		vars[name] = value
+	}
+	var all []string
+	for name, value := range vars {
+		all = append(all, name+"="+value)
+	}
+	return environ{
+		lookup: func(name string) (string, bool) { v, ok := vars[name]; return v, ok },
+		all:    func() []string { return all },
+	}
+}
+
+func TestNothingSaid(t *testing.T) {
+	t.Chdir(t.TempDir())
+	c, ds := load("", surroundings())
+	require.Empty(t, ds)
+	require.Empty(t, cmp.Diff(Default(), c, cmpopts.IgnoreUnexported(Config{})))
+}
+
+const full = `# everything
+temporal:
+  address: temporal.example.com:7233
+  namespace: agents
+  api_key: ${env:KEY}
+  tls: {ca_file: ca.pem, server_name: temporal.internal}
+dev: {dir: state, port: 7000, ui_port: 0, temporal: ../bin/temporal}
+worker:
+  roles: [tools]
+  workflow_pollers: 4
+  activity_pollers: 5
+  max_workflows: 6
+  max_activities: 7
+  drain: 1m30s
+store: {dir: /var/lib/chimera}
+catalog: trust/catalog.yaml
+mcpServers:
+  files:
+    type: stdio
+    command: npx
+    args: [-y, "@modelcontextprotocol/server-filesystem", .]
+    env: {TOKEN: "Bearer ${env:TOKEN}", PLAIN: "1", MONEY: "$${x}"}
+skills:
+  words: {command: ./words, cwd: work, max_output: 1000, max_memory: 1048576, env: {PIN: "${file:pin.txt}"}}
+`
+
+func TestEveryKey(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "chimera.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(full), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "pin.txt"), []byte("1234\n"), 0o600))
+	c, ds := load(file, surroundings())
+	require.Empty(t, ds)
+	want := Config{
+		File: file,
+		Temporal: Temporal{Address: "temporal.example.com:7233", Namespace: "agents", APIKey: "${env:KEY}",
+			TLS: TLS{CAFile: filepath.Join(dir, "ca.pem"), ServerName: "temporal.internal"}},
+		Dev: Dev{Dir: filepath.Join(dir, "state"), Port: 7000, UIPort: 0, Temporal: filepath.Join(filepath.Dir(dir), "bin/temporal")},
+		Worker: Worker{Roles: []string{"tools"}, WorkflowPollers: 4, ActivityPollers: 5, MaxWorkflows: 6, MaxActivities: 7,
+			Drain: 90 * time.Second},
+		Store:       Store{Dir: "/var/lib/chimera"},
+		CatalogFile: filepath.Join(dir, "trust/catalog.yaml"),
+		MCPServers: map[string]Server{"files": {Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "."}, Dir: dir,
+			Env: map[string]Secret{"TOKEN": "Bearer ${env:TOKEN}", "PLAIN": "1", "MONEY": "$${x}"}}},
+		Skills: map[string]Skill{"words": {Command: filepath.Join(dir, "words"), Dir: filepath.Join(dir, "work"), MaxOutput: 1000,
+			MaxMemory: 1 << 20, Env: map[string]Secret{"PIN": "${file:pin.txt}"}}},
+	}
+	require.Empty(t, cmp.Diff(want, c, cmpopts.IgnoreUnexported(Config{})))
+
+	t.Run("secrets are resolved on request only", func(t *testing.T) {
+		_, err := c.Resolve()
+		require.ErrorContains(t, err, "resolving mcpServers.files.env.TOKEN: the variable TOKEN is not set")
+		t.Setenv("TOKEN", "s3cret")
+		r, err := c.Resolve()
+		require.NoError(t, err)
+		require.Equal(t, map[string]string{"TOKEN": "Bearer s3cret", "PLAIN": "1", "MONEY": "${x}"}, r.MCPServers["files"].Environ())
+		require.Equal(t, map[string]string{"PIN": "1234"}, r.Skills["words"].Environ())
+		require.Equal(t, Secret("Bearer ${env:TOKEN}"), c.MCPServers["files"].Env["TOKEN"], "the original stays")
+
+		log := new(strings.Builder)
+		slog.New(slog.NewJSONHandler(log, nil)).Info("all", "config", r, "one", r.Skills["words"].Env["PIN"])
+		encoded, err := json.Marshal(r)
+		require.NoError(t, err)
+		printed := []string{string(encoded), log.String()}
+		for _, verb := range []string{"%v", "%+v", "%#v", "%q", "%s", "%x", "%d"} { // some of them wrong on purpose
+			printed = append(printed, fmt.Sprintf(verb, r), fmt.Sprintf(verb, r.Skills["words"].Env["PIN"]))
+		}
+		for _, printed := range printed {
+			for _, told := range []string{"s3cret", "1234", "73336372"} {
+				require.NotContains(t, printed, told)
+			}
+		}
+	})
+	t.Run("the connection", func(t *testing.T) {
+		_, err := c.Client()
+		require.ErrorContains(t, err, "resolving temporal.api_key: the variable KEY is not set")
+		t.Setenv("KEY", "k")
+		_, err = c.Client()
+		require.ErrorContains(t, err, "ca.pem")
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "ca.pem"), nil, 0o600))
+	})
+}
+
+func TestLayers(t *testing.T) {
+	dir := t.TempDir()
+	profiles := filepath.Join(dir, "temporal.toml")
+	require.NoError(t, os.WriteFile(profiles, []byte(`
+[profile.default]
+address = "profile:1"
+namespace = "profile"
+[profile.other]
+address = "other:1"
+api_key = "from-${here}"
+`), 0o600))
+	for name, c := range map[string]struct {
+		yaml      string
+		env       []string
+		address   string
+		namespace string
+	}{
+		"default":       {"", nil, "", "default"},
+		"profile":       {"", []string{"TEMPORAL_CONFIG_FILE=" + profiles}, "profile:1", "profile"},
+		"other profile": {"temporal: {profile: other}", []string{"TEMPORAL_CONFIG_FILE=" + profiles}, "other:1", "default"},
+		"named by env":  {"", []string{"TEMPORAL_CONFIG_FILE=" + profiles, "TEMPORAL_PROFILE=other"}, "other:1", "default"},
+		"file":          {"temporal: {address: 'file:1'}", []string{"TEMPORAL_CONFIG_FILE=" + profiles}, "file:1", "profile"},
+		"Temporal's environment": {"temporal: {address: 'file:1'}",
+			[]string{"TEMPORAL_CONFIG_FILE=" + profiles, "TEMPORAL_ADDRESS=env:1"}, "env:1", "profile"},
+		"our environment": {"temporal: {address: 'file:1'}",
+			[]string{"TEMPORAL_ADDRESS=env:1", "CHIMERA_TEMPORAL_ADDRESS=ours:1", "CHIMERA_TEMPORAL_NAMESPACE=n"}, "ours:1", "n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config, ds := parse("chimera.yaml", []byte(c.yaml), surroundings(c.env...))
+			require.Empty(t, ds)
+			o, err := config.Client()
+			require.NoError(t, err)
+			require.Equal(t, c.address, config.Temporal.Address)
+			require.Equal(t, c.address, o.HostPort)
+			require.Equal(t, c.namespace, o.Namespace)
+		})
+	}
+	t.Run("no such profile", func(t *testing.T) {
+		_, ds := parse("", nil, surroundings("TEMPORAL_CONFIG_FILE="+profiles, "TEMPORAL_PROFILE=nope"))
+		require.True(t, ds.HasErrors())
+		require.Contains(t, ds[0].Detail, "nope")
+	})
+}
+
+func TestEnvironmentOfEveryKey(t *testing.T) {
+	c, ds := parse("", nil, surroundings(
+		"CHIMERA_DEV_PORT=7", "CHIMERA_DEV_DIR=d", "CHIMERA_WORKER_ROLES=tools, engine", "CHIMERA_WORKER_DRAIN=1s",
+		"CHIMERA_STORE_DIR=s", "CHIMERA_CATALOG=c", "CHIMERA_TEMPORAL_TLS_ENABLED=true", "CHIMERA_TEMPORAL_API_KEY=literal",
+		"CHIMERA_PROCESS=not ours", "CHIMERA_VERSION=1"))
+	require.Empty(t, ds)
+	require.Equal(t, 7, c.Dev.Port)
+	require.Equal(t, "d", c.Dev.Dir)
+	require.Equal(t, []string{"tools", "engine"}, c.Worker.Roles)
+	require.Equal(t, time.Second, c.Worker.Drain)
+	require.Equal(t, "s", c.Store.Dir)
+	require.Equal(t, "c", c.CatalogFile)
+	o, err := c.Client()
+	require.NoError(t, err)
+	require.NotNil(t, o.ConnectionOptions.TLS)
+	require.NotNil(t, o.Credentials)
+}
+
+// TestRefused: each text has one finding, at the marked place.
+func TestRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		yaml, summary, suggestion string
+		code                      diag.Code
+		line, column              int
+	}{
+		"key":              {"wroker: {}", `there is no key "wroker"`, "worker", diag.ConfigKey, 1, 1},
+		"nested key":       {"worker:\n  drian: 1s", `there is no key "worker.drian"`, "drain", diag.ConfigKey, 2, 3},
+		"deep key":         {"temporal: {tls: {cafile: x}}", `there is no key "temporal.tls.cafile"`, "ca_file", diag.ConfigKey, 1, 18},
+		"root":             {"[]", "the configuration is a list, but must be a map", "", diag.ConfigValue, 1, 1},
+		"section":          {"store: here", "store is a string, but must be a map", "", diag.ConfigValue, 1, 8},
+		"type":             {"dev: {port: many}", "dev.port is a string, but must be a whole number", "", diag.ConfigValue, 1, 13},
+		"fraction":         {"dev: {port: 1.5}", "dev.port must be a whole number between 0 and 65535", "", diag.ConfigValue, 1, 13},
+		"bound":            {"dev: {port: 65536}", "dev.port must be a whole number between 0 and 65535", "", diag.ConfigValue, 1, 13},
+		"huge":             {"dev: {port: 1e400}", "dev.port must be a whole number between 0 and 65535", "", diag.ConfigValue, 1, 13},
+		"duration":         {"worker: {drain: soon}", "worker.drain must be a duration such as 30s", "", diag.ConfigValue, 1, 17},
+		"negative":         {"worker: {drain: -1s}", "worker.drain must be between 0s and 1h0m0s", "", diag.ConfigValue, 1, 17},
+		"role":             {"worker: {roles: [guardian]}", `worker.roles holds "guardian"; possible are engine, tools`, "", diag.ConfigValue, 1, 17},
+		"twice":            {"worker: {roles: [tools, tools]}", "worker.roles holds tools twice", "", diag.ConfigValue, 1, 17},
+		"no role":          {"worker: {roles: []}", "worker.roles must not be empty; possible are engine, tools", "", diag.ConfigValue, 1, 17},
+		"literal key":      {"temporal: {api_key: abc}", "temporal.api_key must be a reference to a secret, not the secret", "", diag.ConfigSecret, 1, 21},
+		"reference":        {`store: {dir: "a/${env:X}"}`, "no reference to a secret may stand in store.dir", "", diag.ConfigSecret, 1, 17},
+		"in arguments":     {"mcpServers: {f: {command: x, args: ['${env:X}']}}", "no reference to a secret may stand in mcpServers.f.args", "", diag.ConfigSecret, 1, 38},
+		"scheme":           {"skills: {f: {command: x, env: {A: 'a ${vault:x}'}}}", "skills.f.env.A: a reference is ${env:NAME} or ${file:PATH}; write $${ for the text ${", "", diag.ConfigSecret, 1, 38},
+		"open reference":   {"skills: {f: {command: x, env: {A: '${env:x'}}}", "skills.f.env.A: the reference has no closing }", "", diag.ConfigSecret, 1, 36},
+		"variable":         {"skills: {f: {command: x, env: {'A-B': x}}}", `"A-B" cannot be the name of a variable`, "", diag.ConfigKey, 1, 32},
+		"number in env":    {"skills: {f: {command: x, env: {A: 1}}}", "skills.f.env.A is a number, but must be a string", "", diag.ConfigValue, 1, 35},
+		"provider":         {"skills: {'a b': {command: x}}", `"a b" cannot be the name of a provider`, "", diag.ConfigKey, 1, 10},
+		"built in":         {"skills: {engine: {command: x}}", "the provider engine is built in", "", diag.ConfigKey, 1, 18},
+		"no command":       {"mcpServers:\n  f: {args: []}", "mcpServers.f has no command", "", diag.ConfigValue, 2, 6},
+		"entry key":        {"mcpServers: {f: {command: x, argz: []}}", `there is no key "mcpServers.f.argz"`, "args", diag.ConfigKey, 1, 30},
+		"url":              {"mcpServers: {f: {url: 'https://x'}}", "not supported yet: mcpServers.f.url", "", diag.ConfigNotSupported, 1, 18},
+		"transport":        {"mcpServers: {f: {type: sse, command: x}}", "not supported yet: MCP servers that are not of type stdio", "", diag.ConfigNotSupported, 1, 24},
+		"syntax":           {"worker: [", "", "", diag.ConfigFile, 0, 0},
+		"duplicate":        {"catalog: a\ncatalog: b", "", "", diag.ConfigFile, 0, 0},
+		"two documents":    {"catalog: a\n---\ncatalog: b", "the file holds more than one document", "", diag.ConfigFile, 3, 1},
+		"zero byte":        {`catalog: "a\0"`, "catalog holds a zero byte", "", diag.ConfigValue, 1, 10},
+		"long":             {"catalog: " + strings.Repeat("a", 5000), "catalog is longer than 4096 bytes", "", diag.ConfigValue, 1, 10},
+		"null":             {"catalog:", "catalog is a null, but must be a string", "", diag.ConfigValue, 0, 0},
+		"number for text":  {"catalog: 1", "catalog is a number, but must be a string", "", diag.ConfigValue, 1, 10},
+		"list of numbers":  {"mcpServers: {f: {command: x, args: [a, 1]}}", "mcpServers.f.args is a number, but must be a list of strings (quote what looks like a number)", "", diag.ConfigValue, 1, 40},
+		"entry is no map":  {"skills: {f: x}", "skills.f is a string, but must be a map", "", diag.ConfigValue, 1, 13},
+		"servers in snake": {"mcp_servers: {}", `there is no key "mcp_servers"`, "mcpServers", diag.ConfigKey, 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, ds := parse("c.yaml", []byte(c.yaml), surroundings())
+			require.NotEmpty(t, ds)
+			d := ds[0]
+			require.Equal(t, c.code, d.Code, "%+v", d)
+			require.Equal(t, diag.Error, d.Severity)
+			require.Equal(t, "c.yaml", d.Subject.File)
+			if c.summary != "" {
+				require.Len(t, ds, 1)
+				require.Equal(t, c.summary, d.Summary)
+			}
+			require.Equal(t, c.suggestion, d.Suggestion)
+			if c.line > 0 {
+				require.Equal(t, [2]int{c.line, c.column}, [2]int{d.Subject.Start.Line, d.Subject.Start.Column})
+			}
+		})
+	}
+}
+
+func TestRefusedEnvironment(t *testing.T) {
+	for pair, c := range map[string]struct{ summary, suggestion string }{
+		"CHIMERA_WORKER_DRIAN=1s":        {`the variable "CHIMERA_WORKER_DRIAN" sets no key`, "CHIMERA_WORKER_DRAIN"},
+		"CHIMERA_DEV_PORT=x":             {"the variable CHIMERA_DEV_PORT must be a whole number between 0 and 65535", ""},
+		"CHIMERA_WORKER_ROLES=":          {`the variable CHIMERA_WORKER_ROLES holds ""; possible are engine, tools`, ""},
+		"CHIMERA_TEMPORAL_API_KEY=${env": {"the variable CHIMERA_TEMPORAL_API_KEY is no reference to a secret: the reference has no closing }", ""},
+	} {
+		_, ds := parse("", nil, surroundings(pair))
+		require.Len(t, ds, 1, pair)
+		require.Equal(t, c.summary, ds[0].Summary)
+		require.Equal(t, c.suggestion, ds[0].Suggestion)
+	}
+}
+
+func TestFileThatCannotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	big := filepath.Join(dir, "big.yaml")
+	require.NoError(t, os.WriteFile(big, make([]byte, maxFile+1), 0o600))
+	for _, path := range []string{filepath.Join(dir, "none.yaml"), dir, big, "/dev/zero"} {
+		_, ds := load(path, surroundings())
+		require.Len(t, ds, 1)
+		require.Equal(t, diag.ConfigFile, ds[0].Code)
+		require.Equal(t, path, ds[0].Subject.File)
+	}
+}
+
+func TestSecretFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	write("crlf", "a\r\n")
+	write("lines", "a\nb\n\n")
+	write("big", strings.Repeat("a", maxSecret+1))
+	write("binary", "\xff\xfe")
+	write("zero", "a\x00b")
+	r := resolver{dir: dir, lookup: func(string) (string, bool) { return "", false }}
+	for in, want := range map[Secret]Secret{
+		"${file:crlf}": "a", "${file:lines}": "a\nb\n", "x${file:crlf}y${file:crlf}": "xaya", "$${file:crlf}": "${file:crlf}", "$5 {}": "$5 {}",
+	} {
+		have, err := r.resolve(in)
+		require.NoError(t, err)
+		require.Equal(t, want.Reveal(), have.Reveal())
+	}
+	for in, want := range map[Secret]string{
+		"${file:big}": "is over 65536 bytes", "${file:binary}": "is not UTF-8 text", "${file:zero}": "zero byte",
+		"${file:.}": "is not a regular file", "${file:none}": "no such file", "${env:NONE}": "the variable NONE is not set",
+	} {
+		_, err := r.resolve(in)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// TestSchemaAgrees: the published schema takes what the reader takes, and
+// refuses what it refuses for a reason that a schema can see.
+func TestSchemaAgrees(t *testing.T) {
+	raw, err := os.ReadFile("../schemas/config.json")
+	require.NoError(t, err)
+	schema, err := schemas.Compile(raw)
+	require.NoError(t, err)
+	require.NoError(t, schema.Validate(anyOf(t, full)))
+	for _, bad := range []string{"wroker: {}", "dev: {port: 65536}", "worker: {roles: [guardian]}", "temporal: {api_key: abc}",
+		"mcpServers: {f: {args: []}}", "mcpServers: {f: {url: x}}", "skills: {'a b': {command: x}}", "skills: {f: {command: x, env: {A: 1}}}"} {
+		require.Error(t, schema.Validate(anyOf(t, bad)), bad)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(full))
+	f.Add([]byte("worker: {drain: 1s}\nmcpServers: {f: {command: x, env: {A: '${env:B}$${'}}}"))
+	f.Add([]byte("a: &a [*a]\n---\n"))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		c, ds := parse("c.yaml", src, surroundings())
+		if ds.HasErrors() {
+			return
+		}
+		_, _ = c.resolver().resolve(c.Temporal.APIKey)
+		for name, s := range c.MCPServers {
+			require.NotEmpty(t, name)
+			for _, v := range s.Env {
+				_, err := split(v.Reveal())
+				require.NoError(t, err)
+			}
+		}
+	})
+}
+
+func anyOf(t *testing.T, text string) any {
+	t.Helper()
+	docs, ds := syntax.Parse("c.yaml", []byte(text), syntax.Limits{})
+	require.Empty(t, ds)
+	require.Len(t, docs, 1)
+	return docs[0].Root.Any()
+}

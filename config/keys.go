@@ -1,0 +1,121 @@
+package config
+
+// sort is the type of a key's value.
+type sort int
+
+const (
+	text     sort = iota // *string
+	path                 // *string, joined with the file's folder
+	command              // *string, joined with the file's folder if it has a slash
+	secret               // *Secret
+	integer              // *int or *int64, between min and max
+	boolean              // *bool
+	duration             // *time.Duration, between min and max nanoseconds
+	texts                // *[]string
+	choices              // *[]string, out of one of
+	secrets              // *map[string]Secret
+)
+
+// key is one key of chimera.yaml, or of an entry in a map of it.
+type key[T any] struct {
+	// name has dots between the levels: "temporal.address".
+	name string
+	sort sort
+	// at is the place in the configuration that the key sets.
+	at       func(*T) any
+	min, max int64
+	oneOf    []string
+	required bool
+	doc      string
+}
+
+const second = int64(1e9)
+
+// Bounds of what stands in the file.
+const (
+	maxText  = 4096
+	maxTexts = 1024
+	maxNamed = 1000
+)
+
+const nameRule = "1 to 128 letters, digits, `.`, `_` and `-`, beginning with a letter or digit"
+
+// keys are the scalar keys, in the order of the documentation. Each has a
+// variable in the environment: CHIMERA_ and its name in capitals, dots as
+// underscores.
+var keys = []key[Config]{
+	{name: "temporal.address", sort: text, at: func(c *Config) any { return &c.Temporal.Address },
+		doc: "The server's frontend, as host:port. Where nothing says one, commands use the dev server that runs in this folder, and otherwise localhost:7233."},
+	{name: "temporal.namespace", sort: text, at: func(c *Config) any { return &c.Temporal.Namespace },
+		doc: "The Temporal namespace of runs and workers."},
+	{name: "temporal.profile", sort: text, at: func(c *Config) any { return &c.Temporal.Profile },
+		doc: "The profile of Temporal's own configuration file (temporal.toml) to start from. Where it is empty, TEMPORAL_PROFILE decides, and otherwise the profile named default."},
+	{name: "temporal.api_key", sort: secret, at: func(c *Config) any { return &c.Temporal.APIKey },
+		doc: "A reference to an API key, such as `${env:TEMPORAL_KEY}`. A key turns TLS on."},
+	{name: "temporal.tls.enabled", sort: boolean, at: func(c *Config) any { return &c.Temporal.TLS.Enabled },
+		doc: "Speak TLS to the server. Any other key of temporal.tls turns it on too."},
+	{name: "temporal.tls.ca_file", sort: path, at: func(c *Config) any { return &c.Temporal.TLS.CAFile },
+		doc: "PEM file with the authorities that the server's certificate may come from, instead of the system's."},
+	{name: "temporal.tls.cert_file", sort: path, at: func(c *Config) any { return &c.Temporal.TLS.CertFile },
+		doc: "PEM file with the client's certificate, for mTLS."},
+	{name: "temporal.tls.key_file", sort: path, at: func(c *Config) any { return &c.Temporal.TLS.KeyFile },
+		doc: "PEM file with the private key of the client's certificate."},
+	{name: "temporal.tls.server_name", sort: text, at: func(c *Config) any { return &c.Temporal.TLS.ServerName },
+		doc: "The name that the server's certificate must have, if it is not the host of the address."},
+
+	{name: "dev.dir", sort: path, at: func(c *Config) any { return &c.Dev.Dir },
+		doc: "The folder that holds the state of `chimera dev`: database, addresses, logs."},
+	{name: "dev.port", sort: integer, max: 65535, at: func(c *Config) any { return &c.Dev.Port },
+		doc: "TCP port of the embedded Temporal server on the loopback address; 0 takes a free one."},
+	{name: "dev.ui_port", sort: integer, max: 65535, at: func(c *Config) any { return &c.Dev.UIPort },
+		doc: "TCP port of the server's web pages; 0 takes a free one."},
+	{name: "dev.temporal", sort: command, at: func(c *Config) any { return &c.Dev.Temporal },
+		doc: "The temporal executable to run. Where it is empty, it is the one on PATH, and otherwise one that is built from tools/go.mod of the source tree."},
+
+	{name: "worker.roles", sort: choices, oneOf: roles, at: func(c *Config) any { return &c.Worker.Roles },
+		doc: "What a worker process does: `engine` runs workflows and in-process skills, `tools` calls MCP servers and executables. The flag -roles of chimera-worker wins. In the environment: names with commas."},
+	{name: "worker.workflow_pollers", sort: integer, min: 2, max: 1000, at: func(c *Config) any { return &c.Worker.WorkflowPollers },
+		doc: "Pollers for workflow tasks. With few, sequential work waits for polls."},
+	{name: "worker.activity_pollers", sort: integer, min: 1, max: 1000, at: func(c *Config) any { return &c.Worker.ActivityPollers },
+		doc: "Pollers for activities on each queue."},
+	{name: "worker.max_workflows", sort: integer, min: 2, max: 100_000, at: func(c *Config) any { return &c.Worker.MaxWorkflows },
+		doc: "Workflow tasks that one process works on at one time."},
+	{name: "worker.max_activities", sort: integer, min: 1, max: 100_000, at: func(c *Config) any { return &c.Worker.MaxActivities },
+		doc: "Activities that one process works on at one time, for each queue."},
+	{name: "worker.drain", sort: duration, max: 3600 * second, at: func(c *Config) any { return &c.Worker.Drain },
+		doc: "How long a stopping worker waits for activities in flight, such as `30s` or `2m`. What has not ended by then runs again elsewhere, as its retry contract says."},
+
+	{name: "store.dir", sort: path, at: func(c *Config) any { return &c.Store.Dir },
+		doc: "The folder of the content-addressed store, which holds compiled plans and large values. All workers of a deployment see the same one."},
+
+	{name: "catalog", sort: path, at: func(c *Config) any { return &c.CatalogFile },
+		doc: "The catalog file: which operations of MCP servers and executables plans may call, with schemas, effect classes and trust. `--catalog` wins."},
+}
+
+// serverKeys are the keys of an entry of mcpServers.
+var serverKeys = []key[Server]{
+	{name: "command", sort: command, required: true, at: func(s *Server) any { return &s.Command },
+		doc: "The program to start: a name that is looked up on PATH, or a path."},
+	{name: "args", sort: texts, at: func(s *Server) any { return &s.Args },
+		doc: "Its arguments, as they are: no shell, no references to secrets (everybody on the machine can read arguments)."},
+	{name: "env", sort: secrets, at: func(s *Server) any { return &s.Env },
+		doc: "Its environment, beside HOME, LANG, LC_ALL, LOGNAME, PATH, TMPDIR, TZ and USER. Values may hold references to secrets."},
+	{name: "cwd", sort: path, at: func(s *Server) any { return &s.Dir },
+		doc: "Its working directory; where it is missing, the folder of chimera.yaml."},
+}
+
+// skillKeys are the keys of an entry of skills.
+var skillKeys = []key[Skill]{
+	{name: "command", sort: command, required: true, at: func(s *Skill) any { return &s.Command },
+		doc: "The program to start for each call: a name that is looked up on PATH, or a path. It gets the operation's name as last argument and the input as JSON on stdin, and writes the output as JSON to stdout."},
+	{name: "args", sort: texts, at: func(s *Skill) any { return &s.Args },
+		doc: "Its arguments, before the operation's name."},
+	{name: "env", sort: secrets, at: func(s *Skill) any { return &s.Env },
+		doc: "Its environment, as for MCP servers."},
+	{name: "cwd", sort: path, at: func(s *Skill) any { return &s.Dir },
+		doc: "Its working directory; where it is missing, the folder of chimera.yaml."},
+	{name: "max_output", sort: integer, min: 1, max: 1 << 30, at: func(s *Skill) any { return &s.MaxOutput },
+		doc: "The most that it may write to stdout, in bytes; where it is missing, 16 MiB."},
+	{name: "max_memory", sort: integer, min: 1 << 20, max: 1 << 40, at: func(s *Skill) any { return &s.MaxMemory },
+		doc: "The private memory that each of its processes may have, in bytes; where it is missing, 2 GiB. Only Linux bounds it; elsewhere the key is refused when the skill is called."},
+}

@@ -1,0 +1,259 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write docs/configuration.md and schemas/config.json anew")
+
+// TestReference: the document and the schema for editors say what the table
+// says. `go test ./config -update` writes them.
+func TestReference(t *testing.T) {
+	for file, want := range map[string][]byte{
+		"../docs/configuration.md": markdown(),
+		"../schemas/config.json":   jsonSchema(t),
+	} {
+		if *update {
+			require.NoError(t, os.WriteFile(file, want, 0o644))
+		}
+		have, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(have), "%s is stale: go test ./config -update", file)
+	}
+}
+
+const preface = "# Configuration\n\n" +
+	"<!-- Written from config/keys.go by `go test ./config -update`. -->\n\n" +
+	"All settings stand in one file, `chimera.yaml`, of the working directory, or in the\n" +
+	"file that `--config FILE` names. Nothing has to be in it: every key has a default.\n" +
+	"Unknown keys are refused. `chimera schema config` prints a JSON Schema for editors.\n\n" +
+	"```yaml\n" +
+	"temporal:\n  address: temporal.example.com:7233\n  namespace: agents\n" +
+	"store:\n  dir: /var/lib/chimera\n" +
+	"catalog: catalog.yaml\n" +
+	"mcpServers:\n  files:\n    command: mcp-files\n    args: [--root, /srv/documents]\n" +
+	"    env:\n      FILES_TOKEN: ${file:/run/secrets/files-token}\n" +
+	"skills:\n  words:\n    command: ./bin/words\n" +
+	"```\n\n" +
+	"## What wins\n\n" +
+	"Later layers win over earlier ones:\n\n" +
+	"1. the defaults below;\n" +
+	"2. Temporal's own profile file (`temporal.toml`, the profile that `temporal.profile` or\n" +
+	"   `TEMPORAL_PROFILE` names), for section `temporal`;\n" +
+	"3. `chimera.yaml`;\n" +
+	"4. Temporal's own environment (`TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`,\n" +
+	"   `TEMPORAL_TLS…`, `TEMPORAL_GRPC_META_…`), for section `temporal`;\n" +
+	"5. a variable for each key of the tables below;\n" +
+	"6. flags of the command.\n\n" +
+	"Where none of them names a server, commands use the one that `chimera dev` runs in this\n" +
+	"folder, and otherwise `localhost:7233`.\n\n" +
+	"A variable that begins like a section (`CHIMERA_TEMPORAL_`, `CHIMERA_DEV_`, `CHIMERA_WORKER_`,\n" +
+	"`CHIMERA_STORE_`) and names no key is refused.\n\n" +
+	"## Paths\n\n" +
+	"A relative path in the file starts at the file's folder; one in a variable or a default\n" +
+	"starts at the working directory. A `command` without a slash is looked up on `PATH`.\n\n" +
+	"## Secrets\n\n" +
+	"Values of `env`, and `temporal.api_key`, may hold references: `${env:NAME}` is a variable\n" +
+	"of the worker's environment, `${file:PATH}` the text of a file of at most 64 KiB, without\n" +
+	"the line end that closes it. `$${` stands for `${`. The worker resolves them when it starts,\n" +
+	"and stops with an error that names the reference where it cannot. Secrets are never printed,\n" +
+	"and enter no plan, no history and no store. A reference anywhere else is refused.\n\n" +
+	"## Keys\n"
+
+// markdown is docs/configuration.md.
+func markdown() []byte {
+	var b bytes.Buffer
+	b.WriteString(preface)
+	def := Default()
+	section := "?"
+	for _, k := range keys {
+		s, _, _ := strings.Cut(k.name, ".")
+		if s != section {
+			section = s
+			fmt.Fprintf(&b, "\n### `%s`\n\n| key | value | default | variable | meaning |\n|---|---|---|---|---|\n", s)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` | %s |\n", k.name, valueText(k), defaultText(k.at(&def)), variable(k.name), k.doc)
+	}
+	b.WriteString("\n### `mcpServers`\n\nThe MCP servers, by the name that plans give as `provider_name`, in the form that other MCP\n" +
+		"hosts use. `type: stdio` may be said. Servers by URL are not supported yet.\n\n")
+	entryTable(&b, serverKeys)
+	b.WriteString("\n### `skills`\n\nExecutables that speak JSON on standard input and output, by the name that plans give as\n" +
+		"`provider_name`. The names `engine` and `plan` are taken.\n\n")
+	entryTable(&b, skillKeys)
+	return b.Bytes()
+}
+
+func entryTable[T any](b *bytes.Buffer, table []key[T]) {
+	b.WriteString("| key | value | meaning |\n|---|---|---|\n")
+	for _, k := range table {
+		value := valueText(k)
+		if k.required {
+			value += ", required"
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", k.name, value, k.doc)
+	}
+}
+
+func valueText[T any](k key[T]) string {
+	switch k.sort {
+	case integer:
+		return fmt.Sprintf("whole number, %d to %d", k.min, k.max)
+	case duration:
+		return fmt.Sprintf("duration, %s to %s", time.Duration(k.min), time.Duration(k.max))
+	case path:
+		return "path"
+	case command:
+		return "path or name"
+	case secret:
+		return "reference"
+	case choices:
+		return "list of `" + strings.Join(k.oneOf, "`, `") + "`"
+	case secrets:
+		return "map of strings and references"
+	case texts:
+		return "list of strings"
+	case boolean:
+		return "`true` or `false`"
+	default:
+		return "string"
+	}
+}
+
+func defaultText(at any) string {
+	var s string
+	switch v := at.(type) {
+	case *string:
+		s = *v
+	case *[]string:
+		s = "[" + strings.Join(*v, ", ") + "]"
+	case *int:
+		s = fmt.Sprint(*v)
+	case *bool:
+		s = fmt.Sprint(*v)
+	case *time.Duration:
+		s = v.String()
+	case *Secret:
+		s = v.Reveal()
+	}
+	if s == "" {
+		return "–"
+	}
+	return "`" + s + "`"
+}
+
+// object is a JSON Schema with properties in their order.
+type object struct {
+	ID          string            `json:"$id,omitempty"`
+	Draft       string            `json:"$schema,omitempty"`
+	Title       string            `json:"title,omitempty"`
+	Description string            `json:"description,omitempty"`
+	Type        string            `json:"type,omitempty"`
+	Properties  map[string]object `json:"properties,omitempty"`
+	Names       *object           `json:"propertyNames,omitempty"`
+	Additional  any               `json:"additionalProperties,omitempty"`
+	Required    []string          `json:"required,omitempty"`
+	Items       *object           `json:"items,omitempty"`
+	Enum        []string          `json:"enum,omitempty"`
+	Const       string            `json:"const,omitempty"`
+	Minimum     *int64            `json:"minimum,omitempty"`
+	Maximum     *int64            `json:"maximum,omitempty"`
+	MinItems    int               `json:"minItems,omitempty"`
+	MaxItems    int               `json:"maxItems,omitempty"`
+	Unique      bool              `json:"uniqueItems,omitempty"`
+	MaxLength   int               `json:"maxLength,omitempty"`
+	Pattern     string            `json:"pattern,omitempty"`
+	Default     any               `json:"default,omitempty"`
+	MaxNamed    int               `json:"maxProperties,omitempty"`
+}
+
+// jsonSchema is schemas/config.json.
+func jsonSchema(t *testing.T) []byte {
+	t.Helper()
+	root := object{
+		ID: "https://chimera.ai/schemas/config.json", Draft: "https://json-schema.org/draft/2020-12/schema",
+		Title: "chimera.yaml", Type: "object", Properties: map[string]object{}, Additional: false,
+	}
+	def := Default()
+	for _, k := range keys {
+		o := valueSchema(k)
+		switch v := k.at(&def).(type) {
+		case *string:
+			if *v != "" {
+				o.Default = *v
+			}
+		case *int:
+			o.Default = *v
+		case *bool:
+			o.Default = *v
+		case *time.Duration:
+			o.Default = v.String()
+		case *[]string:
+			o.Default = *v
+		}
+		at := root.Properties
+		levels := strings.Split(k.name, ".")
+		for _, level := range levels[:len(levels)-1] {
+			if _, ok := at[level]; !ok {
+				at[level] = object{Type: "object", Properties: map[string]object{}, Additional: false}
+			}
+			at = at[level].Properties
+		}
+		at[levels[len(levels)-1]] = o
+	}
+	server := entrySchema(serverKeys)
+	server.Properties["type"] = object{Const: "stdio", Description: "The transport; only stdio is supported yet."}
+	root.Properties["mcpServers"] = named("The MCP servers, by the name that plans give as provider_name.", server)
+	root.Properties["skills"] = named("Executables that speak JSON, by the name that plans give as provider_name.", entrySchema(skillKeys))
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	require.NoError(t, e.Encode(root))
+	return b.Bytes()
+}
+
+func named(doc string, entry object) object {
+	return object{Type: "object", Description: doc, MaxNamed: maxNamed, Names: &object{Pattern: providerName.String()}, Additional: entry}
+}
+
+func entrySchema[T any](table []key[T]) object {
+	o := object{Type: "object", Properties: map[string]object{}, Additional: false}
+	for _, k := range table {
+		o.Properties[k.name] = valueSchema(k)
+		if k.required {
+			o.Required = append(o.Required, k.name)
+		}
+	}
+	return o
+}
+
+func valueSchema[T any](k key[T]) object {
+	o := object{Description: strings.ReplaceAll(k.doc, "`", "")}
+	switch k.sort {
+	case integer:
+		o.Type, o.Minimum, o.Maximum = "integer", &k.min, &k.max
+	case boolean:
+		o.Type = "boolean"
+	case choices:
+		o.Type, o.MinItems, o.Unique, o.Items = "array", 1, true, &object{Enum: k.oneOf}
+	case texts:
+		o.Type, o.MaxItems, o.Items = "array", maxTexts, &object{Type: "string", MaxLength: maxText}
+	case secrets:
+		o.Type, o.MaxNamed = "object", maxNamed
+		o.Names, o.Additional = &object{Pattern: variableName.String()}, object{Type: "string", MaxLength: maxText}
+	case secret:
+		o.Type, o.MaxLength, o.Pattern = "string", maxText, `\$\{(env|file):[^}]+\}`
+	default:
+		o.Type, o.MaxLength = "string", maxText
+	}
+	return o
+}

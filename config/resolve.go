@@ -1,0 +1,56 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Resolve answers with a copy in which every reference to a secret is replaced
+// by the secret. Only a worker calls it; the result is never printed or
+// stored. Its error names all references that could not be resolved, each with
+// the key it stands under. The API key of section temporal stays a reference:
+// [Config.Client] resolves it.
+func (c Config) Resolve() (Config, error) {
+	r := c.resolver()
+	var failed []error
+	one := func(at string, s Secret) Secret {
+		value, err := r.resolve(s)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("resolving %s: %w", at, err))
+		}
+		return value
+	}
+	all := func(at string, env map[string]Secret) map[string]Secret {
+		open := make(map[string]Secret, len(env))
+		for _, name := range slices.Sorted(maps.Keys(env)) {
+			open[name] = one(at+".env."+name, env[name])
+		}
+		return open
+	}
+	servers := make(map[string]Server, len(c.MCPServers))
+	for _, name := range slices.Sorted(maps.Keys(c.MCPServers)) {
+		s := c.MCPServers[name]
+		s.Env = all("mcpServers."+name, s.Env)
+		servers[name] = s
+	}
+	c.MCPServers = servers
+	skills := make(map[string]Skill, len(c.Skills))
+	for _, name := range slices.Sorted(maps.Keys(c.Skills)) {
+		s := c.Skills[name]
+		s.Env = all("skills."+name, s.Env)
+		skills[name] = s
+	}
+	c.Skills = skills
+	if err := errors.Join(failed...); err != nil {
+		return Config{}, err
+	}
+	return c, nil
+}
+
+func (c Config) resolver() resolver {
+	return resolver{dir: filepath.Dir(c.File), lookup: os.LookupEnv}
+}

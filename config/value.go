@@ -1,0 +1,249 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/syntax"
+)
+
+// set reads one value of the file into its place.
+func set[T any](l *loader, k key[T], into *T, v *syntax.Value, name string) {
+	wrong := func(at *syntax.Value, want string) {
+		l.report(diag.ConfigValue, at.Range, fmt.Sprintf("%s is a %s, but must be %s", name, at.Kind, want), k.doc)
+	}
+	switch k.sort {
+	case text, path, command, duration, secret:
+		if v.Kind != syntax.String {
+			wrong(v, article(k.sort))
+			return
+		}
+	case integer:
+		if v.Kind != syntax.Number {
+			wrong(v, article(k.sort))
+			return
+		}
+	case boolean:
+		if v.Kind != syntax.Bool {
+			wrong(v, article(k.sort))
+			return
+		}
+	case texts, choices:
+		if v.Kind != syntax.List {
+			wrong(v, article(k.sort))
+			return
+		}
+		if len(v.Items) > maxTexts {
+			l.report(diag.ConfigValue, v.Range, fmt.Sprintf("%s has %d items; at most %d are possible", name, len(v.Items), maxTexts), "")
+			return
+		}
+		list := make([]string, 0, len(v.Items))
+		for _, item := range v.Items {
+			if item.Kind != syntax.String {
+				wrong(item, "a list of strings (quote what looks like a number)")
+				return
+			}
+			if !l.plain(item, name) {
+				return
+			}
+			list = append(list, item.Text)
+		}
+		if err := assign(k, into, strings.Join(list, ","), list, ""); err != nil {
+			l.report(diag.ConfigValue, v.Range, name+" "+err.Error(), k.doc)
+		}
+		return
+	case secrets:
+		l.secrets(v, name, *k.at(into).(*map[string]Secret))
+		return
+	}
+	if k.sort == secret {
+		if l.references(v, name, true) {
+			*k.at(into).(*Secret) = Secret(v.Text)
+		}
+		return
+	}
+	if v.Kind == syntax.String && !l.plain(v, name) {
+		return
+	}
+	if err := assign(k, into, v.Text, nil, l.dir); err != nil {
+		l.report(diag.ConfigValue, v.Range, name+" "+err.Error(), k.doc)
+	}
+}
+
+func article(s sort) string {
+	switch s {
+	case text, path, command:
+		return "a string"
+	case secret:
+		return "a string with a reference such as ${env:NAME}"
+	case integer:
+		return "a whole number"
+	case boolean:
+		return "true or false"
+	case duration:
+		return "a duration such as 30s"
+	case texts, choices:
+		return "a list of strings"
+	case secrets:
+		return "a map of strings"
+	}
+	return "something else"
+}
+
+// plain refuses what no key takes: over-long text, zero bytes, and references
+// to secrets where none are resolved.
+func (l *loader) plain(v *syntax.Value, name string) bool {
+	if problem := unfit(v.Text); problem != "" {
+		l.report(diag.ConfigValue, v.Range, name+" "+problem, "")
+		return false
+	}
+	if i := strings.Index(v.Text, "${"); i >= 0 {
+		l.report(diag.ConfigSecret, v.Sub(i, i+2), "no reference to a secret may stand in "+name,
+			"References are resolved in the values of env, and in temporal.api_key.")
+		return false
+	}
+	return true
+}
+
+func unfit(s string) string {
+	switch {
+	case len(s) > maxText:
+		return fmt.Sprintf("is longer than %d bytes", maxText)
+	case strings.ContainsRune(s, 0):
+		return "holds a zero byte"
+	}
+	return ""
+}
+
+// references checks the references in a text. Where one must be there, a text
+// without any is refused, so that no secret is written into the file.
+func (l *loader) references(v *syntax.Value, name string, must bool) bool {
+	if problem := unfit(v.Text); problem != "" {
+		l.report(diag.ConfigValue, v.Range, name+" "+problem, "")
+		return false
+	}
+	parts, err := split(v.Text)
+	var bad *malformed
+	if errors.As(err, &bad) {
+		l.report(diag.ConfigSecret, v.Sub(bad.offset, bad.end), name+": "+bad.message, "")
+		return false
+	}
+	if must && !slices.ContainsFunc(parts, func(p part) bool { return p.scheme != "" }) {
+		l.report(diag.ConfigSecret, v.Range, name+" must be a reference to a secret, not the secret",
+			"Write ${env:NAME} for a variable of the environment, or ${file:PATH} for a file that only its owner can read.")
+		return false
+	}
+	return true
+}
+
+func (l *loader) secrets(v *syntax.Value, name string, into map[string]Secret) {
+	if v.Kind == syntax.Null {
+		return
+	}
+	if !l.isMap(v, name) {
+		return
+	}
+	if len(v.Fields) > maxNamed {
+		l.report(diag.ConfigValue, v.Range, fmt.Sprintf("%s has %d entries; at most %d are possible", name, len(v.Fields), maxNamed), "")
+		return
+	}
+	for _, f := range v.Fields {
+		if !variableName.MatchString(f.Key.Text) {
+			l.report(diag.ConfigKey, f.Key.Range, quote(f.Key.Text)+" cannot be the name of a variable", "")
+			continue
+		}
+		if f.Value.Kind != syntax.String {
+			l.report(diag.ConfigValue, f.Value.Range, fmt.Sprintf("%s.%s is a %s, but must be a string", name, f.Key.Text, f.Value.Kind), "Quote what looks like a number.")
+			continue
+		}
+		if l.references(f.Value, name+"."+f.Key.Text, false) {
+			into[f.Key.Text] = Secret(f.Value.Text)
+		}
+	}
+}
+
+// assign puts a value into its place, from the file or the environment: raw, or
+// list where the key is one. Relative paths start at dir.
+func assign[T any](k key[T], into *T, raw string, list []string, dir string) error {
+	switch at := k.at(into).(type) {
+	case *string:
+		*at = located(k.sort, raw, dir)
+	case *Secret:
+		*at = Secret(raw)
+	case *bool:
+		b, err := strconv.ParseBool(raw)
+		if err != nil {
+			return errors.New("must be true or false")
+		}
+		*at = b
+	case *time.Duration:
+		d, err := time.ParseDuration(raw)
+		if err != nil {
+			return errors.New("must be a duration such as 30s")
+		}
+		if d < time.Duration(k.min) || d > time.Duration(k.max) {
+			return fmt.Errorf("must be between %s and %s", time.Duration(k.min), time.Duration(k.max))
+		}
+		*at = d
+	case *int:
+		n, err := whole(raw, k.min, k.max)
+		*at = int(n)
+		return err
+	case *int64:
+		n, err := whole(raw, k.min, k.max)
+		*at = n
+		return err
+	case *[]string:
+		if k.sort == choices {
+			return choose(at, list, k.oneOf)
+		}
+		*at = list
+	}
+	return nil
+}
+
+func whole(raw string, low, high int64) (int64, error) {
+	n, err := strconv.ParseInt(raw, 10, 64)
+	if err != nil || n < low || n > high {
+		return 0, fmt.Errorf("must be a whole number between %d and %d", low, high)
+	}
+	return n, nil
+}
+
+func choose(into *[]string, list, oneOf []string) error {
+	if len(list) == 0 {
+		return fmt.Errorf("must not be empty; possible are %s", strings.Join(oneOf, ", "))
+	}
+	for i, name := range list {
+		if !slices.Contains(oneOf, name) {
+			return fmt.Errorf("holds %s; possible are %s", quote(name), strings.Join(oneOf, ", "))
+		}
+		if slices.Contains(list[:i], name) {
+			return fmt.Errorf("holds %s twice", name)
+		}
+	}
+	*into = list
+	return nil
+}
+
+// located joins a relative path with the folder that it starts at. A command
+// without a slash is looked up on PATH, so it stays.
+func located(s sort, raw, dir string) string {
+	if raw == "" || dir == "" || filepath.IsAbs(raw) {
+		return raw
+	}
+	if s == path || s == command && strings.ContainsRune(raw, '/') {
+		joined := filepath.Join(dir, raw)
+		if s == command && !strings.ContainsRune(joined, '/') {
+			joined = "./" + joined
+		}
+		return joined
+	}
+	return raw
+}
