@@ -332,11 +332,14 @@ func (h *hostile) call(m message) {
 		h.result(id, text(strconv.Itoa(h.peak)))
 	case "grandchild":
 		child := exec.Command("/bin/sh", "-c", `trap "" TERM HUP INT; while :; do sleep 1; done`)
-		if rest == "session" {
+		if rest == "session" || rest == "stray" {
 			child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		}
-		if rest == "pipes" {
+		if rest == "pipes" || rest == "stray" {
 			child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
+		}
+		if rest == "stray" {
+			child.Env = []string{"NOTHING=1"}
 		}
 		if err := child.Start(); err != nil {
 			h.result(id, text(err.Error()))

@@ -681,6 +681,19 @@ func TestGrandchildren(t *testing.T) {
 	}
 }
 
+// A process that takes every step to get away does, and holds the pipes open,
+// but nobody waits for it.
+func TestEscapedPipeHolder(t *testing.T) {
+	p := hostilePool(t, "ok")
+	pid, err := strconv.Atoi(textOf(t, p, "grandchild:stray"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, syscall.Kill(-pid, syscall.SIGKILL)) }()
+	_, err = call(t, p, "die", "")
+	requireKind(t, contract.Transport, err)
+	require.Equal(t, "1", textOf(t, p, "count"))
+	within(t, func() { require.NoError(t, p.Close()) })
+}
+
 // npx and its like start the server as a child of a child.
 func TestWrapper(t *testing.T) {
 	for name, script := range map[string]string{
