@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/compiler"
+	"chimera.ai/engine/config"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/stage"
@@ -41,6 +42,30 @@ func catalogs(t *testing.T) (own, merged *compiler.Catalog) {
 	_, merged, err := host.Catalog(own, nil)
 	require.NoError(t, err)
 	return own, merged
+}
+
+// TestConfiguration: chimera.yaml is read without a finding, names the catalog
+// beside it, and has a program of ../ for each provider of the catalog.
+func TestConfiguration(t *testing.T) {
+	c, ds := config.Load("chimera.yaml")
+	require.Empty(t, ds)
+	here, err := os.Getwd()
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(here, "catalog.yaml"), c.CatalogFile)
+	own, _ := catalogs(t)
+	used := map[string]bool{}
+	for _, template := range own.Templates {
+		command := c.Skills[template.Provider].Command
+		if template.ProviderType == plan.MCP {
+			command = c.MCPServers[template.Provider].Command
+		}
+		dir, name := filepath.Split(filepath.Clean(command))
+		require.Equal(t, filepath.Join(here, "..", "..", "bin")+string(filepath.Separator), dir, template.Provider)
+		_, err := os.Stat(filepath.Join("..", name, "main.go"))
+		require.NoError(t, err, template.Provider)
+		used[template.Provider] = true
+	}
+	require.Len(t, used, len(c.Skills)+len(c.MCPServers))
 }
 
 func compiled(t *testing.T) *plan.Plan {
