@@ -60,7 +60,7 @@ func show(ds diag.Diagnostics) string {
 // expectation is a comment in a test file: `# ERROR code "substring"` or
 // `# WARNING …`, optionally followed by `at "text"` (what the subject covers) and
 // `suggest "text"`. It is about its own line, or, alone on a line, about the next
-// line that holds something else.
+// line that holds something else; ERROR+2 means two lines further down.
 type expectation struct {
 	severity  diag.Severity
 	code      diag.Code
@@ -71,7 +71,7 @@ type expectation struct {
 	met       bool
 }
 
-var expectationRE = regexp.MustCompile(`#\s*(ERROR|WARNING)\s+(\S+)\s+("(?:[^"\\]|\\.)*")(?:\s+at\s+("(?:[^"\\]|\\.)*"))?(?:\s+suggest\s+("(?:[^"\\]|\\.)*"))?\s*$`)
+var expectationRE = regexp.MustCompile(`#\s*(ERROR|WARNING)(?:\+(\d+))?\s+(\S+)\s+("(?:[^"\\]|\\.)*")(?:\s+at\s+("(?:[^"\\]|\\.)*"))?(?:\s+suggest\s+("(?:[^"\\]|\\.)*"))?\s*$`)
 
 func expectations(t *testing.T, text []byte) []*expectation {
 	t.Helper()
@@ -92,12 +92,21 @@ func expectations(t *testing.T, text []byte) []*expectation {
 			require.NoError(t, err)
 			return u
 		}
-		e := &expectation{severity: diag.Severity(strings.ToLower(m[1])), code: diag.Code(m[2]), substring: unquote(m[3]), at: unquote(m[4]), suggest: unquote(m[5]), line: i + 1}
+		e := &expectation{severity: diag.Severity(strings.ToLower(m[1])), code: diag.Code(m[3]), substring: unquote(m[4]), at: unquote(m[5]), suggest: unquote(m[6]), line: i + 1}
 		if strings.TrimSpace(line[:strings.Index(line, "#")]) == "" {
 			for e.line < len(lines) && strings.HasPrefix(strings.TrimSpace(lines[e.line]), "#") {
 				e.line++
 			}
 			e.line++
+			if e.line > len(lines) || strings.TrimSpace(lines[e.line-1]) == "" {
+				// Nothing else is there: it is about the file.
+				e.line = 1
+			}
+		}
+		if m[2] != "" {
+			more, err := strconv.Atoi(m[2])
+			require.NoError(t, err)
+			e.line += more
 		}
 		out = append(out, e)
 	}

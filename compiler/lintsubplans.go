@@ -21,6 +21,7 @@ func (u *unit) lintSubplans() {
 		return
 	}
 	byRef := map[string]int{}
+	used := map[int]bool{0: true}
 	var refs []string
 	for i, doc := range u.docs {
 		ref := doc.reference()
@@ -32,6 +33,7 @@ func (u *unit) lintSubplans() {
 				Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("the file holds a plan %s already", quote(ref)),
 				Subject: doc.name.Range, Context: u.docs[first].name.Range,
 			})
+			used[i] = true
 			continue
 		}
 		byRef[ref] = i
@@ -39,7 +41,6 @@ func (u *unit) lintSubplans() {
 	}
 	calls := &digraph{out: make([][]arc, len(u.docs))}
 	at := map[[2]int]*node{}
-	used := map[int]bool{0: true}
 	for i, doc := range u.docs {
 		for _, n := range doc.nodes {
 			if !n.subplan() || n.operation == "" || n.operationAt == nil {

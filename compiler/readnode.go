@@ -133,6 +133,7 @@ func (u *unit) readOptional(n *node, r *record) {
 				Code: diag.PlanLimits, Summary: fmt.Sprintf("`cost_estimate` is out of range: %s", quote(n.cost.Text)),
 				Detail: "It is a decimal number from 0 on.", Subject: n.cost.Range, Node: n.id,
 			})
+			n.cost = nil
 		}
 	}
 	if v := r.get("for_each"); v != nil {

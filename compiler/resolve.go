@@ -134,7 +134,8 @@ func (u *unit) reserved(n *node) {
 			Detail:  "`engine` is the engine's own skills, `plan` calls sub-plans; both are of type `skill`.",
 			Subject: n.providerAt.Range, Node: n.id, Suggestion: "provider_type: skill",
 		})
-		n.sound = false
+		// Nothing more is said about an operation that cannot be meant.
+		n.sound, n.operation = false, ""
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"chimera.ai/engine/diag"
@@ -69,8 +70,8 @@ func (u *unit) badExpression(at, whole diag.Range, message, node, edge string) {
 	})
 }
 
-// point is the range of the character at a byte of a string's text; at its end
-// the last character.
+// point is the range of the name, or else the character, at a byte of a string's
+// text; at its end the last character.
 func (u *unit) point(v *syntax.Value, offset int) diag.Range {
 	if v.Text == "" {
 		return v.Range
@@ -80,10 +81,15 @@ func (u *unit) point(v *syntax.Value, offset int) diag.Range {
 		offset--
 	}
 	end := offset + 1
-	for end < len(v.Text) && v.Text[end]&0xC0 == 0x80 {
+	for end < len(v.Text) && (v.Text[end]&0xC0 == 0x80 || (word(v.Text[offset]) && word(v.Text[end]))) {
 		end++
 	}
 	return v.Sub(offset, end)
+}
+
+// word reports whether c is part of a name in an expression.
+func word(c byte) bool {
+	return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
 }
 
 // quoted refuses a comment right behind an unquoted expression: YAML ends the
@@ -104,11 +110,7 @@ var emptyExpression = regexp.MustCompile(`\$\{\s*\}`)
 
 // templateOf compiles a JSON template where it stands, or gives nil.
 func (u *unit) templateOf(v *syntax.Value, scope expr.Scope, node, edge string) *template {
-	errs := u.errors
-	u.templateStrings(v, node, edge)
-	if u.errors > errs {
-		return nil
-	}
+	refused := u.templateStrings(v, nil, node, edge)
 	value := v.Any()
 	raw, err := plan.Canonical(value)
 	if err != nil {
@@ -122,37 +124,46 @@ func (u *unit) templateOf(v *syntax.Value, scope expr.Scope, node, edge string) 
 		r = templateResult{&template{t, value, raw}, errs}
 		u.templates[key] = r
 	}
-	if len(r.errs) == 0 {
-		return r.template
-	}
 	for _, e := range r.errs {
 		part := follow(v, e.Path)
+		if slices.Contains(refused, part) {
+			continue
+		}
 		at := head(part)
 		if part.Kind == syntax.String {
 			at = u.point(part, e.Offset)
 		}
 		u.badExpression(at, part.Range, e.Message, node, edge)
 	}
-	return nil
+	if len(r.errs)+len(refused) > 0 {
+		return nil
+	}
+	return r.template
 }
 
-// templateStrings checks what only the text of the strings can tell.
-func (u *unit) templateStrings(v *syntax.Value, node, edge string) {
+// templateStrings checks what only the text of the strings can tell, and adds
+// those that are refused to the list.
+func (u *unit) templateStrings(v *syntax.Value, refused []*syntax.Value, node, edge string) []*syntax.Value {
 	for _, item := range v.Items {
-		u.templateStrings(item, node, edge)
+		refused = u.templateStrings(item, refused, node, edge)
 	}
 	for i := range v.Fields {
-		u.templateStrings(v.Fields[i].Value, node, edge)
+		refused = u.templateStrings(v.Fields[i].Value, refused, node, edge)
 	}
 	if v.Kind != syntax.String || !strings.Contains(v.Text, "${") {
-		return
+		return refused
 	}
+	errs := u.errors
 	u.quoted(v, node, edge)
 	for _, m := range emptyExpression.FindAllStringIndex(v.Text, -1) {
 		u.report(diag.Diagnostic{
 			Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: v.Sub(m[0], m[1]), Node: node, Edge: edge,
 		})
 	}
+	if u.errors > errs {
+		refused = append(refused, v)
+	}
+	return refused
 }
 
 // follow finds the value at a path of keys and indexes, as far as it leads.
