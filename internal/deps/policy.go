@@ -93,6 +93,8 @@ var Rules = []Rule{
 		Never: []string{"guardian", "ledger", "workflows", "activities", "mcp", "skills", "host", "config", "blob", "payload",
 			"Temporal", "mcp-go", "pgx", "SQLite", "YAML", "os", "net"},
 		Except: []string{"internal/syntax"}},
+	{Path: "compiler/plangen", Zone: Pure, Owns: "generated plans of any size, for tests and benchmarks",
+		Never: []string{"workflows", "activities", "mcp", "skills", "host", "config", "Temporal", "YAML", "os", "net"}},
 	{Path: "graph", Zone: Pure, Owns: "pictures of a compiled plan: Mermaid, DOT, SVG",
 		Never: []string{"workflows", "activities", "host", "config", "mcp", "skills", "Temporal", "YAML", "os", "net"}},
 	{Path: "guardian/...", Zone: Pure, Owns: "policies, decisions, the causal simulator", Planned: true,
