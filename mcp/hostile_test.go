@@ -34,7 +34,6 @@ type hostile struct {
 
 	mu        sync.Mutex
 	waiting   []json.RawMessage
-	inFlight  int
 	peak      int
 	cancelled []json.RawMessage
 	asks      map[string]func(ok bool)
