@@ -65,11 +65,16 @@ func snippet(d Diagnostic, sources map[string][]byte) []line {
 	return lines
 }
 
-// fits reports whether r is a range of src.
+// fits reports whether r is a range of src: its bytes are there, and stand on
+// the lines that it says.
 func fits(r Range, src []byte) bool {
-	return r.IsValid() && r.Start.Byte >= 0 && r.Start.Byte <= r.End.Byte && r.End.Byte <= len(src) &&
-		(r.Start.Line == 1) == (bytes.IndexByte(src[:r.Start.Byte], '\n') < 0)
+	start, end := r.Start, r.End
+	return r.IsValid() && start.Byte >= 0 && start.Byte <= end.Byte && end.Byte <= len(src) &&
+		bytes.Count(src[:start.Byte], newline) == start.Line-1 &&
+		bytes.Count(src[start.Byte:end.Byte], newline) == end.Line-start.Line
 }
+
+var newline = []byte{'\n'}
 
 // lastPlace is the place of the last character of r: a range that ends at the
 // beginning of a line ends, for people, on the line before.

@@ -146,8 +146,12 @@ func TestTextOfAnything(t *testing.T) {
 		src := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "\t", "\n", "\r\n", "é", "集", "\x1b", "\xff", "\u202e", strings.Repeat("w", 300)}), 0, 30).Draw(t, "src")
 		text := strings.Join(src, "")
 		bytePos := rapid.IntRange(-1, len(text)+1)
+		right := rapid.Bool()
 		pos := func(label string) Pos {
 			b := bytePos.Draw(t, label)
+			if b >= 0 && b <= len(text) && right.Draw(t, label+" is right") {
+				return place(text, b)
+			}
 			return Pos{Line: rapid.IntRange(0, 9).Draw(t, label+" line"), Column: 1, Byte: b}
 		}
 		s := rapid.String()
