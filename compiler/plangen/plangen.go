@@ -1,0 +1,111 @@
+// Package plangen writes the source of large valid plans, for benchmarks and
+// tests of scale. It is pure: equal arguments give equal text.
+//
+// The plans use the built-in operation engine/pass only, by its template, so
+// that they compile against the engine's own catalog and run anywhere.
+package plangen
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+)
+
+// head is what all plans have in common: one string goes in, one comes out.
+const head = `apiVersion: chimera/v1
+kind: Plan
+name: %s
+version: 1.0.0
+input_schema: {$ref: "#/defs/Text"}
+output_schema: {$ref: "#/defs/Text"}
+defs:
+  Text: {type: object, properties: {text: {type: string}}, required: [text]}
+  Two: {type: object, properties: {text: {type: string}, other: {type: string}}, required: [text]}
+nodes:
+`
+
+type source struct {
+	nodes, edges strings.Builder
+}
+
+func (s *source) node(id, schema string) {
+	fmt.Fprintf(&s.nodes, "  - {id: %s, template: engine/pass, input_schema: {$ref: \"#/defs/%s\"}, output_schema: {$ref: \"#/defs/Text\"}}\n", id, schema)
+}
+
+func (s *source) edge(from, to string) { fmt.Fprintf(&s.edges, "  - %s -> %s\n", from, to) }
+
+func (s *source) text(name string) []byte {
+	return []byte(fmt.Sprintf(head, name) + s.nodes.String() + "edges:\n" + s.edges.String())
+}
+
+// Chain is a plan of n ≥ 1 nodes in a row, each fed by the one before.
+func Chain(n int) []byte {
+	var s source
+	before := "$input.text"
+	for i := range n {
+		id := fmt.Sprintf("n%d", i)
+		s.node(id, "Text")
+		s.edge(before, id+".text")
+		before = id + ".text"
+	}
+	s.edge(before, "$output.text")
+	return s.text("chain")
+}
+
+// Fan is a plan of n ≥ 1 nodes that all start from the plan's input, the first
+// of which gives the output after all others.
+func Fan(n int) []byte {
+	var s source
+	for i := range n {
+		id := fmt.Sprintf("n%d", i)
+		s.node(id, "Text")
+		if i > 0 {
+			s.edge("$input.text", id+".text")
+			s.edge(id, "n0")
+		}
+	}
+	s.edge("$input.text", "n0.text")
+	s.edge("n0.text", "$output.text")
+	return s.text("fan")
+}
+
+// Layered is a plan of n ≥ 1 nodes in random layers of up to width nodes, with
+// about two edges for each node: every node has an edge into its required port
+// from the layer before, and most have a second one: into an optional port, of
+// control, or conditional. Equal seeds give equal plans.
+func Layered(n, width int, seed uint64) []byte {
+	r := rand.New(rand.NewPCG(seed, 0))
+	var s source
+	var before, layer []string
+	for i := 0; i < n; {
+		layer = nil
+		for range min(1+r.IntN(max(width, 1)), n-i) {
+			id := fmt.Sprintf("n%d", i)
+			i++
+			s.node(id, "Two")
+			layer = append(layer, id)
+			source := "$input"
+			if len(before) > 0 {
+				source = before[r.IntN(len(before))]
+			}
+			s.edge(source+".text", id+".text")
+			if len(before) == 0 {
+				continue
+			}
+			second := before[r.IntN(len(before))]
+			switch r.IntN(10) {
+			case 0, 1, 2, 3:
+				s.edge(second+".text", id+".other")
+			case 4, 5, 6:
+				if second != source {
+					s.edge(second, id)
+				}
+			case 7, 8:
+				fmt.Fprintf(&s.edges, "  - {from_node: %s, from_port: text, to_node: %s, to_port: other, edge_type: conditional, required: false, when: size(value) > %d}\n", second, id, r.IntN(8))
+			}
+		}
+		before = layer
+	}
+	s.edge(before[0]+".text", "$output.text")
+	return s.text("layered")
+}
