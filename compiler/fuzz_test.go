@@ -1,0 +1,185 @@
+package compiler
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/compiler/plangen"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/plan"
+)
+
+// seeds are all plans of the test files, and a generated one.
+func seeds(t testing.TB) [][]byte {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*/*.yaml")
+	require.NoError(t, err)
+	var out [][]byte
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		out = append(out, text)
+	}
+	return append(out, plangen.Layered(12, 3, 1))
+}
+
+// checkResult holds any result of the compiler to what Compile promises.
+func checkResult(t *testing.T, text []byte, p *plan.Plan, ds diag.Diagnostics) {
+	t.Helper()
+	require.Equal(t, ds.HasErrors(), p == nil, "%q", text)
+	require.LessOrEqual(t, len(ds), MaxFindings+1)
+	for _, d := range ds {
+		require.NotEmpty(t, d.Code, "%q", text)
+		require.NotEmpty(t, d.Summary, "%s %q", d.Code, text)
+		require.Equal(t, "fuzz.yaml", d.Subject.File, "%s %q", show(diag.Diagnostics{d}), text)
+		require.True(t, d.Subject.IsValid(), "%s %q", show(diag.Diagnostics{d}), text)
+		for _, r := range []diag.Range{d.Subject, d.Context} {
+			if r.IsValid() && r.File == "fuzz.yaml" {
+				require.LessOrEqual(t, r.Start.Byte, r.End.Byte, "%s %q", show(diag.Diagnostics{d}), text)
+				require.LessOrEqual(t, r.End.Byte, len(text), "%s %q", show(diag.Diagnostics{d}), text)
+				require.Positive(t, r.Start.Column, "%s %q", show(diag.Diagnostics{d}), text)
+			}
+		}
+		require.NotContains(t, d.Summary, "compiler", "%q", text)
+		require.Less(t, len(d.Summary)+len(d.Detail)+len(d.Suggestion)+len(d.Witness), 20_000, "%q", text)
+	}
+	if p == nil {
+		return
+	}
+	b, err := p.Encode()
+	require.NoError(t, err)
+	back, err := plan.Decode(b)
+	require.NoError(t, err)
+	again, err := back.Encode()
+	require.NoError(t, err)
+	require.Equal(t, string(b), string(again))
+}
+
+func FuzzCompile(f *testing.F) {
+	for _, s := range seeds(f) {
+		f.Add(s)
+	}
+	cat := testCatalog(f)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		p, ds := Compile(Source{Name: "fuzz.yaml", Text: text}, cat, nil)
+		checkResult(t, text, p, ds)
+	})
+}
+
+func FuzzCatalog(f *testing.F) {
+	for _, file := range []string{"testdata/catalog.yaml", "testdata/catalogs/errors.yaml"} {
+		text, err := os.ReadFile(file)
+		require.NoError(f, err)
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		cat, ds := ParseCatalog(Source{Name: "fuzz.yaml", Text: text})
+		require.Equal(t, ds.HasErrors(), cat == nil)
+		if cat != nil {
+			_, ds := cat.Merge(cat)
+			require.Len(t, ds, len(cat.Templates))
+		}
+	})
+}
+
+// pieces are what mutations put in: words of the language, and what breaks
+// readers of text.
+var pieces = strings.Fields(`apiVersion: kind: Plan name: nodes: edges: [] {} [ ] { } - : # "" '' | > & * &a *a << !!str
+	$input $output $ $done $start $error $compensate -> a.x null true false 0 -1 1e9 1e400 0x10 .5 id: template: engine/pass
+	engine/fail for_each: {port: commit_policy: cycles: defs: {$ref: "#/defs/a"} {$ref: "#"} when: otherwise transform: ${value}
+	${input.x} ${ ${${ edge_type: data control conditional error required: --- ... text/count allow: [committing] limits: with:
+	input_schema: output_schema: {type: object} {type: [object]} properties: allOf: anyOf: [{}] from_node: to_node: from_port: to_port:`)
+
+// mutate changes a plan a little: bytes, lines and words.
+func mutate(r *rand.Rand, all [][]byte) []byte {
+	text := append([]byte(nil), all[r.IntN(len(all))]...)
+	for range 1 + r.IntN(4) {
+		if len(text) == 0 {
+			break
+		}
+		at := r.IntN(len(text))
+		switch r.IntN(9) {
+		case 0:
+			text[at] = byte(r.IntN(256))
+		case 1:
+			text = append(text[:at], text[min(at+1+r.IntN(8), len(text)):]...)
+		case 2:
+			text = splice(text, at, []byte(pieces[r.IntN(len(pieces))]+" "))
+		case 3, 4:
+			// Another line of some plan in place of, or before, a line of this one.
+			other := strings.Split(string(all[r.IntN(len(all))]), "\n")
+			lines := strings.Split(string(text), "\n")
+			i := r.IntN(len(lines))
+			line := other[r.IntN(len(other))]
+			if r.IntN(2) == 0 {
+				lines[i] = line
+			} else {
+				lines = append(lines[:i], append([]string{line}, lines[i:]...)...)
+			}
+			text = []byte(strings.Join(lines, "\n"))
+		case 5:
+			lines := strings.Split(string(text), "\n")
+			i := r.IntN(len(lines))
+			text = []byte(strings.Join(append(lines[:i], lines[i+1:]...), "\n"))
+		case 6, 7:
+			// A word for another.
+			words := strings.FieldsFunc(string(text), func(c rune) bool { return strings.ContainsRune(" \n,{}[]", c) })
+			if len(words) > 1 {
+				text = []byte(strings.Replace(string(text), words[r.IntN(len(words))], words[r.IntN(len(words))], 1+r.IntN(2)))
+			}
+		case 8:
+			text = append(text, text[at:]...)
+		}
+	}
+	return text
+}
+
+func splice(text []byte, at int, piece []byte) []byte {
+	return append(text[:at:at], append(piece, text[at:]...)...)
+}
+
+// TestMutated pushes 20,000 random and mutated plans through the compiler: it
+// never panics or hangs, and its memory is bounded by the size of its input.
+func TestMutated(t *testing.T) {
+	total := 20_000
+	if testing.Short() {
+		total = 2_000
+	}
+	all := seeds(t)
+	cat := testCatalog(t)
+	r := rand.New(rand.NewPCG(20, 26))
+	compiled := 0
+	var before, after runtime.MemStats
+	for i := range total {
+		var text []byte
+		if i%10 == 0 {
+			text = []byte(randomPlan(r))
+		} else {
+			text = mutate(r, all)
+		}
+		checked := i%100 == 0
+		if checked {
+			runtime.ReadMemStats(&before)
+		}
+		start := time.Now()
+		p, ds := Compile(Source{Name: "fuzz.yaml", Text: text}, cat, nil)
+		require.Less(t, time.Since(start), 10*time.Second, "%q", text)
+		if checked {
+			runtime.ReadMemStats(&after)
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20+4000*len(text)), "%q", text)
+		}
+		checkResult(t, text, p, ds)
+		if p != nil {
+			compiled++
+		}
+	}
+	t.Logf("%d of %d compile", compiled, total)
+	require.Greater(t, compiled, total/50)
+}
