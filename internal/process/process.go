@@ -39,8 +39,9 @@ type Spec struct {
 	Dir string
 	// Memory bounds the private memory of each process of the group, in bytes
 	// (RLIMIT_DATA, which a runtime's large reservations of address space do
-	// not count against); 0 is no bound. It holds on Linux only, from before
-	// the first byte that is written to Stdin; elsewhere Start refuses it.
+	// not count against); 0 is no bound. It holds on Linux only, where the
+	// child must be allowed to be traced until its first instruction (ptrace);
+	// elsewhere Start refuses it.
 	Memory int64
 	// Guard adds a watchdog: a shell that kills the group when this process
 	// dies without having stopped it. It is left out where there is no /bin/sh.
@@ -102,31 +103,35 @@ func Start(s Spec) (*Process, error) {
 	p.cmd = exec.Command(s.Command, s.Args...)
 	p.cmd.Env = append(env, p.mark)
 	p.cmd.Dir = s.Dir
-	p.cmd.SysProcAttr = attributes()
+	p.cmd.SysProcAttr = attributes(s.Memory > 0)
 
 	theirs, err := p.pipes()
 	if err != nil {
 		return nil, err
 	}
-	err = onSpawner(p.cmd.Start)
+	var bounded error
+	err = onSpawner(func() error {
+		err := p.cmd.Start()
+		if err == nil && s.Memory > 0 {
+			bounded = limitMemory(p.cmd.Process.Pid, uint64(s.Memory))
+		}
+		return err
+	})
 	closeAll(theirs)
 	if err != nil {
 		p.closePipes()
 		return nil, err
 	}
 	p.PID = p.cmd.Process.Pid
-	if s.Memory > 0 {
-		err = limitMemory(p.PID, uint64(s.Memory))
-	}
-	if err == nil && s.Guard {
+	if bounded == nil && s.Guard {
 		p.guard = watch(p.PID, p.mark)
 	}
 	go p.reap()
-	if err != nil {
+	if bounded != nil {
 		p.Kill()
 		<-p.done
 		p.closePipes()
-		return nil, fmt.Errorf("bound the memory of the child: %w", err)
+		return nil, fmt.Errorf("bound the memory of the child: %w", bounded)
 	}
 	return p, nil
 }

@@ -17,22 +17,52 @@ import (
 // LimitsMemory says whether [Spec.Memory] holds on this system.
 const LimitsMemory = true
 
-func attributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+// attributes of a child; a held one stops before its first instruction, until
+// [limitMemory] lets it go.
+func attributes(held bool) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Ptrace: held}
 }
 
-// limitMemory bounds a child that runs already: os/exec has no place for
-// limits. What the child starts later inherits them. Core dumps, which would
-// write its memory to disk, are off.
+// limitMemory bounds a held child and lets it go. os/exec has no place for
+// limits, and a child that runs already may have started others that would go
+// without. Core dumps, which would write its memory to disk, are off.
+//
+// Only the thread that forked may do this: it is the tracer.
 func limitMemory(pid int, bytes uint64) error {
-	if err := unix.Prlimit(pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: bytes, Max: bytes}, nil); err != nil {
-		return fmt.Errorf("set RLIMIT_DATA: %w", err)
+	var stop unix.Siginfo
+	for {
+		err := unix.Waitid(unix.P_PID, pid, &stop, unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT, nil)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("wait for its first instruction: %w", err)
+		}
 	}
-	if err := unix.Prlimit(pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil); err != nil {
-		return fmt.Errorf("set RLIMIT_CORE: %w", err)
+	if stop.Code != cldTrapped && stop.Code != cldStopped {
+		// Killed before it began.
+		return nil
+	}
+	for _, limit := range []struct {
+		name     string
+		resource int
+		value    uint64
+	}{{"RLIMIT_DATA", unix.RLIMIT_DATA, bytes}, {"RLIMIT_CORE", unix.RLIMIT_CORE, 0}} {
+		if err := unix.Prlimit(pid, limit.resource, &unix.Rlimit{Cur: limit.value, Max: limit.value}, nil); err != nil {
+			return fmt.Errorf("set %s: %w", limit.name, err)
+		}
+	}
+	if err := unix.PtraceDetach(pid); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("let it go: %w", err)
 	}
 	return nil
 }
+
+// Codes of siginfo_t for SIGCHLD, from sigaction(2).
+const (
+	cldTrapped = 4
+	cldStopped = 5
+)
 
 // awaitExit waits for the end of a child and leaves it unreaped, so that its
 // number still stands for its group.

@@ -11,7 +11,7 @@ import (
 // LimitsMemory says whether [Spec.Memory] holds on this system.
 const LimitsMemory = false
 
-func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+func attributes(bool) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func limitMemory(int, uint64) error {
 	return errors.New("not supported yet: a memory bound on this system")

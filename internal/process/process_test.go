@@ -229,11 +229,9 @@ func TestMemory(t *testing.T) {
 		return
 	}
 	run := func(memory int64) *os.ProcessState {
-		p, err := Start(Spec{Command: "/bin/sh", Args: []string{"-c", `read x; head -c 200000000 /dev/zero | tail -c 150000000 | wc -c`}, Memory: memory})
+		p, err := Start(Spec{Command: "/bin/sh", Args: []string{"-c", `head -c 200000000 /dev/zero | tail -c 150000000 | wc -c`}, Memory: memory})
 		require.NoError(t, err)
 		defer p.closePipes()
-		_, err = io.WriteString(p.Stdin, "go\n")
-		require.NoError(t, err)
 		out, err := io.ReadAll(p.Stdout)
 		require.NoError(t, err)
 		if memory == 0 {
@@ -244,7 +242,11 @@ func TestMemory(t *testing.T) {
 		return p.State()
 	}
 	run(0)
-	run(64 << 20)
+	for range 20 {
+		run(64 << 20)
+	}
+	_, err := Start(Spec{Command: "/no/such/program", Memory: 1 << 30})
+	require.ErrorContains(t, err, "no such file")
 }
 
 func TestGuardIsDismissed(t *testing.T) {
