@@ -2,7 +2,9 @@ package compiler
 
 import (
 	"fmt"
+	"slices"
 
+	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/plan"
 )
@@ -81,7 +83,20 @@ func (u *unit) commits(doc *document, i int, n *node) {
 			Subject: n.key, Node: n.id,
 		})
 	}
-	if n.effect != plan.Irreversible || n.commit == nil {
+	u.safeRetry(n)
+	if n.commit == nil {
+		return
+	}
+	for at, check := range n.commit.checks {
+		if check >= 0 && doc.nodes[check].effect != plan.Pure && doc.nodes[check].effect != "" {
+			u.report(diag.Diagnostic{
+				Code: diag.EffectPrechecks, Summary: fmt.Sprintf("the precheck %s has an effect itself", quote(doc.nodes[check].id)),
+				Detail:  "A precheck looks, and changes nothing: it is a pure node.",
+				Subject: n.commit.prechecks[at].Range, Context: doc.nodes[check].effectRange(), Node: n.id,
+			})
+		}
+	}
+	if n.effect != plan.Irreversible {
 		return
 	}
 	if len(n.commit.prechecks) == 0 {
@@ -97,6 +112,37 @@ func (u *unit) commits(doc *document, i int, n *node) {
 			Detail:  "When its outcome is unknown, `verify` finds out whether it happened; otherwise say why that is impossible.",
 			Subject: keyOf(n.at, "commit_policy"), Node: n.id, Suggestion: "rollback: {none: reason}",
 		})
+	}
+}
+
+// proven are the kinds of failure that prove that nothing was sent, or that it
+// was refused before anything ran.
+var proven = []contract.Kind{contract.Unsent, contract.Throttled, contract.Auth}
+
+// repeatable reports whether a call may be made again after any failure: it has
+// no lasting effect, or the operation takes an idempotency key.
+func (n *node) repeatable() bool {
+	lasting := n.effect == plan.Committing || n.effect == plan.Irreversible
+	return !lasting || (n.template != nil && n.template.IdempotencyPort != "")
+}
+
+// safeRetry refuses kinds in `on` after which the effect may have happened.
+func (u *unit) safeRetry(n *node) {
+	if n.repeatable() || n.template == nil || n.retryAt == nil {
+		return
+	}
+	list := n.retryAt.Get("on")
+	if list == nil {
+		return
+	}
+	for _, item := range list.Items {
+		if slices.Contains(n.retry.On, contract.Kind(item.Text)) && !slices.Contains(proven, contract.Kind(item.Text)) {
+			u.report(diag.Diagnostic{
+				Code: diag.EffectRetry, Summary: fmt.Sprintf("after %s the effect of %s may have happened", quote(item.Text), quote(n.id)),
+				Detail:  "The operation takes no idempotency key, so it is called again only after `unsent`, `throttled` and `auth`, which prove that nothing ran.",
+				Subject: item.Range, Context: n.effectRange(), Node: n.id,
+			})
+		}
 	}
 }
 

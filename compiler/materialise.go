@@ -110,11 +110,15 @@ func (m *maker) node(doc *document, i int) plan.Node {
 }
 
 // retryOf completes a retry policy: `on` that was left out means the retried
-// kinds, and invalid_output for a prob node.
+// kinds, with invalid_output for a prob node; for an effect that must not be
+// repeated blindly, the kinds that prove that nothing ran.
 func retryOf(n *node) plan.Retry {
 	r := n.retry
 	if r.On == nil {
 		r.On = slices.Clone(retried)
+		if !n.repeatable() {
+			r.On = slices.Clone(proven)
+		}
 		if n.mode == plan.Prob {
 			r.On = append(r.On, contract.InvalidOutput)
 		}
