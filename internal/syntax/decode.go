@@ -104,7 +104,8 @@ type badEscape struct {
 	detail   string
 }
 
-// double decodes what stands between double quotes.
+// double decodes what stands between double quotes. Escapes that do not exist
+// stand for nothing; the first of them are returned.
 func (d *decoder) double(text string, from, end int) (bad []badEscape) {
 	for i := from; i < end; {
 		n := strings.IndexAny(text[i:end], "\\\n")
@@ -124,7 +125,7 @@ func (d *decoder) double(text string, from, end int) (bad []badEscape) {
 			continue
 		}
 		s, size, problem := escape(text[i:end])
-		if problem != "" {
+		if problem != "" && len(bad) < maxFindings {
 			bad = append(bad, badEscape{i, i + size, problem})
 		}
 		d.put(s, i)
@@ -162,7 +163,9 @@ func escape(s string) (text string, size int, problem string) {
 	}
 	r, ok := hex(s[2:], length)
 	if !ok {
-		return "", 2, "It needs " + strconv.Itoa(length) + " hexadecimal digits."
+		for size = 2; size < len(s) && strings.IndexByte("0123456789abcdefABCDEF", s[size]) >= 0; size++ {
+		}
+		return "", size, "It needs " + strconv.Itoa(length) + " hexadecimal digits."
 	}
 	size = 2 + length
 	if utf16.IsSurrogate(r) && length == 4 && strings.HasPrefix(s[size:], `\u`) {

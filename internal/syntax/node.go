@@ -162,8 +162,10 @@ func (p *parser) complexKey() *Value {
 func (p *parser) property(m *mark) bool {
 	start := p.off
 	if p.text[start] == '!' {
-		for !p.blank(p.off) && !isFlow(p.text[p.off]) {
-			p.off++
+		if n := strings.IndexAny(p.text[start:], "> \n"); strings.HasPrefix(p.text[start:], "!<") && n > 0 && p.text[start+n] == '>' {
+			p.off += n
+		}
+		for p.off++; !p.blank(p.off) && !isFlow(p.text[p.off]); p.off++ {
 		}
 		p.report(start, p.off, "a tag is not supported",
 			"The type of a value follows from how it is written: quotes make it text. Remove the tag.")

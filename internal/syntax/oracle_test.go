@@ -17,14 +17,11 @@ import (
 // This file holds what tests compare Parse with: two other readers, and a
 // check of positions that is slow and simple.
 
-// errOracle says that the other reader did not accept the file.
-var errOracle = errors.New("the other reader refuses the file")
-
 // agrees compares documents with what yaml.v4 reads from the same text.
 func agrees(docs []*Document, src []byte) error {
 	loader, err := yaml.NewLoader(bytes.NewReader(src))
 	if err != nil {
-		return fmt.Errorf("%w: %w", errOracle, err)
+		return fmt.Errorf("the other reader refuses the file: %w", err)
 	}
 	for i := 0; ; i++ {
 		var node yaml.Node
@@ -36,7 +33,7 @@ func agrees(docs []*Document, src []byte) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("%w: %w", errOracle, err)
+			return fmt.Errorf("the other reader refuses the file: %w", err)
 		}
 		if i >= len(docs) {
 			return fmt.Errorf("%d documents, yaml has more", len(docs))
@@ -109,7 +106,7 @@ func agreesJSON(doc *Document, src []byte) error {
 	dec.UseNumber()
 	var want any
 	if err := dec.Decode(&want); err != nil {
-		return fmt.Errorf("%w: %w", errOracle, err)
+		return fmt.Errorf("the other reader refuses the file: %w", err)
 	}
 	a, err := json.Marshal(floats(doc.Root.Any()))
 	if err != nil {

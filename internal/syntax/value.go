@@ -151,6 +151,9 @@ func (v *Value) written() *Value {
 // the text of an alias it is the position where the text is written. For other
 // kinds it is the start of v.
 func (v *Value) At(offset int) diag.Pos {
+	if v == nil {
+		return diag.Pos{}
+	}
 	v = v.written()
 	if v.source == nil || v.Kind != String {
 		return v.Range.Start
@@ -191,5 +194,8 @@ func (v *Value) At(offset int) diag.Pos {
 // Sub returns the file range of the bytes [start, end) of a String's decoded
 // Text.
 func (v *Value) Sub(start, end int) diag.Range {
+	if v == nil {
+		return diag.Range{}
+	}
 	return diag.Range{File: v.Range.File, Start: v.At(start), End: v.At(max(start, end))}
 }
