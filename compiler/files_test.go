@@ -24,8 +24,7 @@ func engineCatalog() *Catalog {
 	skill := func(operation string, input json.RawMessage) Template {
 		return Template{
 			ProviderType: plan.Skill, Provider: engineProvider, Operation: operation, Mode: plan.Deter, Effect: plan.Pure,
-			InputSchema: input, OutputSchema: object, TimeoutMS: 1000, Trust: plan.AllowAuto, Status: plan.AllowAuto, InProcess: true,
-			Retry: plan.Retry{MaxAttempts: 1, InitialMS: DefaultInitialMS, MultiplierMilli: DefaultMultiplierMilli, MaxMS: DefaultMaxMS},
+			InputSchema: input, OutputSchema: object, Trust: plan.AllowAuto, Status: plan.AllowAuto, InProcess: true,
 		}
 	}
 	fail := json.RawMessage(`{"type":"object","properties":{"message":{"type":"string"}},"required":["message"]}`)

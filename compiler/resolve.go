@@ -83,11 +83,26 @@ func (u *unit) complete(n *node) {
 	if n.retry.MaxAttempts == 0 && n.retryAt == nil {
 		n.retry = t.Retry
 	}
+	if t.InProcess {
+		n.inProcessDefaults()
+	}
 	if n.input == nil && n.at.Get("input_schema") == nil {
 		n.input = c.input
 	}
 	if n.output == nil && n.at.Get("output_schema") == nil {
 		n.output = c.output
+	}
+}
+
+// inProcessDefaults completes a Go skill of this build, which is registered
+// without a timeout and a retry policy of its own: short enough to run as a
+// local activity, and not retried, since there is no connection to fail.
+func (n *node) inProcessDefaults() {
+	if n.timeout == 0 && n.timeoutAt == nil {
+		n.timeout = LocalTimeoutMS
+	}
+	if n.retry.MaxAttempts == 0 && n.retryAt == nil {
+		n.retry = plan.Retry{MaxAttempts: 1, InitialMS: DefaultInitialMS, MultiplierMilli: DefaultMultiplierMilli, MaxMS: DefaultMaxMS}
 	}
 }
 
