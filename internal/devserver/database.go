@@ -17,12 +17,12 @@ const magic = "SQLite format 3\x00"
 // open locks the database file, makes its folder, and refuses a file that the
 // server could not use or would misread. The server keeps no schema version in
 // it and does not migrate it, so the version that made it is kept beside it.
-func open(file, version string) (*lock, error) {
+func open(file, version string) (*Lock, error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder of the Temporal database: %w", err)
 	}
-	held, err := try(file + ".lock")
-	if errors.Is(err, errLocked) {
+	held, err := TryLock(file + ".lock")
+	if errors.Is(err, ErrLocked) {
 		return nil, &DatabaseError{File: file, Reason: "is in use by another server",
 			Hint: "stop that one, or choose another folder for this one"}
 	}
@@ -30,7 +30,7 @@ func open(file, version string) (*lock, error) {
 		return nil, fmt.Errorf("opening the Temporal database: %w", err)
 	}
 	if err := inspect(file, version); err != nil {
-		held.release()
+		held.Release()
 		return nil, err
 	}
 	return held, nil

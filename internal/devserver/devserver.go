@@ -70,7 +70,6 @@ type Server struct {
 
 	cmd  *exec.Cmd
 	tail *tail
-	lock *lock
 	done chan struct{}
 	// err is how the process ended; it is set before done is closed.
 	err error

@@ -117,13 +117,13 @@ func build(ctx context.Context, root string, progress io.Writer) (string, error)
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return "", fmt.Errorf("building the Temporal server: %w", err)
 	}
-	held, err := acquire(ctx, filepath.Join(bin, ".temporal.lock"), func() {
+	held, err := AwaitLock(ctx, filepath.Join(bin, ".temporal.lock"), func() {
 		_, _ = fmt.Fprintln(progress, "waiting for another process that builds the Temporal server")
 	})
 	if err != nil {
 		return "", fmt.Errorf("building the Temporal server: %w", err)
 	}
-	defer held.release()
+	defer held.Release()
 	if built(path, version) { // by the process that we waited for
 		return path, nil
 	}

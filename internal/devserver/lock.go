@@ -4,20 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"syscall"
 	"time"
 )
 
-// errLocked says that another process holds a lock.
-var errLocked = errors.New("locked by another process")
+// ErrLocked says that another process holds a lock.
+var ErrLocked = errors.New("locked by another process")
 
-// lock is an advisory lock on a file. The kernel drops it with the last
+// Lock is an advisory lock on a file. The kernel drops it with the last
 // process that has the file open, so a killed holder leaves nothing behind.
-type lock struct{ file *os.File }
+type Lock struct{ file *os.File }
 
-// try takes the lock at path, or answers with errLocked.
-func try(path string) (*lock, error) {
+// TryLock takes the lock at path, or answers with [ErrLocked].
+func TryLock(path string) (*Lock, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
@@ -25,21 +26,39 @@ func try(path string) (*lock, error) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, errLocked
+			return nil, ErrLocked
 		}
 		return nil, fmt.Errorf("locking %s: %w", path, err)
 	}
-	return &lock{file: f}, nil
+	return &Lock{file: f}, nil
 }
 
-// acquire takes the lock at path and waits for it; waiting is called once, if
-// there is something to wait for.
-func acquire(ctx context.Context, path string, waiting func()) (*lock, error) {
+// Locked reports whether a process holds the lock at path. It takes nothing from
+// those who ask or try at the same time.
+func Locked(path string) (bool, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = f.Close() }()
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return true, nil
+	}
+	return false, err
+}
+
+// AwaitLock takes the lock at path and waits for it; waiting is called once, if
+// there is something to wait for, and may be nil. It fails with the context's error.
+func AwaitLock(ctx context.Context, path string, waiting func()) (*Lock, error) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		l, err := try(path)
-		if !errors.Is(err, errLocked) {
+		l, err := TryLock(path)
+		if !errors.Is(err, ErrLocked) {
 			return l, err
 		}
 		if waiting != nil {
@@ -54,8 +73,8 @@ func acquire(ctx context.Context, path string, waiting func()) (*lock, error) {
 	}
 }
 
-// release closes our end. A child that inherited the file keeps the lock.
-func (l *lock) release() {
+// Release closes our end. A child that inherited the file keeps the lock.
+func (l *Lock) Release() {
 	if l != nil {
 		_ = l.file.Close()
 	}

@@ -59,7 +59,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	var held *lock
+	var held *Lock
 	if o.DB != "" {
 		if o.DB, err = filepath.Abs(o.DB); err != nil {
 			return nil, fmt.Errorf("finding the Temporal database: %w", err)
@@ -67,7 +67,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		if held, err = open(o.DB, version); err != nil {
 			return nil, err
 		}
-		defer held.release() // the child holds it from here on
+		defer held.Release() // the child holds it from here on
 	}
 	for try := 1; ; try++ {
 		s, err := start(ctx, o, version, held)
@@ -94,7 +94,7 @@ func (c *collision) Error() string { return c.err.Error() }
 func (c *collision) Unwrap() error { return c.err }
 
 // start tries once.
-func start(ctx context.Context, o Options, version string, held *lock) (*Server, error) {
+func start(ctx context.Context, o Options, version string, held *Lock) (*Server, error) {
 	port, err := reserve(o.Host, o.Port, "the Temporal frontend", o.PortOption)
 	if err != nil {
 		return nil, err

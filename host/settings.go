@@ -1,0 +1,97 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"chimera.ai/engine/compiler"
+	"chimera.ai/engine/config"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/mcp"
+	"chimera.ai/engine/skills"
+)
+
+// maxCatalog bounds a catalog file, in bytes.
+const maxCatalog = 64 << 20
+
+// LoadCatalog reads a catalog file. Its text comes along for those who show the
+// findings. The error says that the file cannot be read; the catalog is nil if
+// there is one, or an error among the findings.
+func LoadCatalog(file string) (*compiler.Catalog, []byte, diag.Diagnostics, error) {
+	text, err := readFile(file, maxCatalog)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("read the catalog: %w", err)
+	}
+	catalog, ds := compiler.ParseCatalog(compiler.Source{Name: file, Text: text})
+	return catalog, text, ds, nil
+}
+
+func readFile(file string, limit int64) ([]byte, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", file)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	if int64(len(text)) > limit {
+		return nil, fmt.Errorf("%s is over %d bytes", file, limit)
+	}
+	return text, nil
+}
+
+// Settings gives the options that a configuration says: everything but what
+// only code can give. It reads the catalog file, but no secrets: the
+// configuration is one that [config.Config.Resolve] has made.
+func Settings(c config.Config) (Options, diag.Diagnostics, error) {
+	connection, err := c.Client()
+	if err != nil {
+		return Options{}, nil, err
+	}
+	store, err := filepath.Abs(c.Store.Dir)
+	if err != nil {
+		return Options{}, nil, fmt.Errorf("find the store: %w", err)
+	}
+	o := Options{
+		Client:          connection,
+		Store:           store,
+		Executables:     make(map[string]skills.Executable, len(c.Skills)),
+		Servers:         make(map[string]mcp.Server, len(c.MCPServers)),
+		WorkflowPollers: c.Worker.WorkflowPollers,
+		ActivityPollers: c.Worker.ActivityPollers,
+		MaxActivities:   c.Worker.MaxActivities,
+		MaxWorkflows:    c.Worker.MaxWorkflows,
+		Drain:           c.Worker.Drain,
+	}
+	for _, role := range c.Worker.Roles {
+		o.Roles = append(o.Roles, Role(role))
+	}
+	for name, s := range c.Skills {
+		o.Executables[name] = skills.Executable{
+			Command: s.Command, Args: s.Args, Env: s.Environ(), Dir: s.Dir,
+			MaxOutput: s.MaxOutput, MaxMemory: s.MaxMemory,
+		}
+	}
+	for name, s := range c.MCPServers {
+		o.Servers[name] = mcp.Server{Command: s.Command, Args: s.Args, Env: s.Environ(), Dir: s.Dir}
+	}
+	if c.CatalogFile == "" {
+		return o, nil, nil
+	}
+	var ds diag.Diagnostics
+	if o.Catalog, _, ds, err = LoadCatalog(c.CatalogFile); err != nil {
+		return Options{}, nil, err
+	}
+	return o, ds, nil
+}

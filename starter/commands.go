@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"chimera.ai/engine/internal/syntax"
+)
+
+// action does a command with its operands.
+type action func(ctx context.Context, operands []string) error
+
+// command is one word of the command line.
+type command struct {
+	name string
+	// operands is how they are written in help: "PLAN…".
+	operands string
+	summary  string
+	// least and most bound the number of operands; most -1 is no bound.
+	least, most int
+	// formats are values of --format beside text and json.
+	formats []string
+	// prepare adds the command's flags. It is nil for what is not supported yet.
+	prepare func(p *Program, fs *flag.FlagSet) action
+}
+
+// commands is the whole contract, in the order of the help.
+func commands() []command {
+	return []command{
+		{name: "compile", operands: "PLAN…", least: 1, most: -1, prepare: compileCommand,
+			summary: "check plans, and say what is wrong and where (- is standard input)"},
+		{name: "graph", operands: "PLAN", least: 1, most: 1, prepare: graphCommand, formats: []string{"mermaid", "dot", "svg"},
+			summary: "draw a plan"},
+		{name: "contain", summary: "decide whether one schema contains another"},
+		{name: "publish", summary: "sign a plan and store its source"},
+		{name: "start", operands: "PLAN|NAME[@VERSION]|DIGEST", least: 1, most: 1, prepare: startCommand,
+			summary: "start a run, and follow it with --wait"},
+		{name: "status", operands: "RUN", least: 1, most: 1, prepare: statusCommand, summary: "show a run"},
+		{name: "runs", prepare: runsCommand, summary: "list runs, the latest first"},
+		{name: "cancel", operands: "RUN", least: 1, most: 1, prepare: cancelCommand, summary: "ask a run to end"},
+		{name: "pause", summary: "hold a run before its next node"},
+		{name: "resume", summary: "let a paused run go on"},
+		{name: "retry", summary: "run again from a node"},
+		{name: "approvals", summary: "list, show, sign and reject approvals"},
+		{name: "signers", summary: "enroll, list and revoke signers"},
+		{name: "tools", summary: "import MCP tools, and decide on them"},
+		{name: "agents", summary: "add and list agents"},
+		{name: "budgets", summary: "set and show budgets"},
+		{name: "policy", summary: "test, replay and compare policies"},
+		{name: "simulate", summary: "say what would happen"},
+		{name: "test", summary: "run the unit tests of plans"},
+		{name: "audit", summary: "export and verify the ledger"},
+		{name: "schema", operands: "[NAME]", most: 1, prepare: schemaCommand,
+			summary: "print a JSON Schema for editors, or list them"},
+		{name: "dev", prepare: devCommand, summary: "run everything on this machine: Temporal, its web pages, the worker"},
+		{name: "console", summary: "serve the web console"},
+		{name: "mcp", summary: "be an MCP server"},
+		{name: "version", prepare: versionCommand, summary: "say which build this is"},
+	}
+}
+
+// parse finds the command and reads its flags.
+func (p *Program) parse(args []string) error {
+	format := p.format
+	rest, err := scan(p.flags("chimera"), args, true)
+	p.format = format // the command decides whether it is right
+	switch {
+	case errors.Is(err, errHelp) || err == nil && len(rest) > 0 && rest[0] == "help":
+		return p.help(rest)
+	case err != nil:
+		return err
+	case len(rest) == 0:
+		writeHelp(p.Stderr)
+		return misuse("no command is given")
+	}
+	all := commands()
+	i := slices.IndexFunc(all, func(c command) bool { return c.name == rest[0] })
+	if i < 0 {
+		return unknownCommand(all, rest[0])
+	}
+	c := all[i]
+	if c.prepare == nil {
+		if slices.ContainsFunc(rest[1:], func(a string) bool { return a == "-h" || a == "-help" || a == "--help" }) {
+			return p.help([]string{"help", c.name})
+		}
+		return unsupported("chimera %s", c.name)
+	}
+	fs := p.flags(c.name)
+	act := c.prepare(p, fs)
+	leading := args[:len(args)-len(rest)] // the two flags may stand before the command too
+	operands, err := scan(fs, slices.Concat(leading, rest[1:]), false)
+	if errors.Is(err, errHelp) {
+		return p.help([]string{"help", c.name})
+	}
+	if err != nil {
+		return err
+	}
+	if formats := append([]string{formatText, formatJSON}, c.formats...); !slices.Contains(formats, p.format) {
+		p.format = format
+		return misuse("--format is one of %s", strings.Join(formats, ", "))
+	}
+	if len(operands) < c.least {
+		return misuse("chimera %s needs %s", c.name, c.operands).withHint("%s", usage(c))
+	}
+	if c.most >= 0 && len(operands) > c.most {
+		return misuse("chimera %s does not take %q", c.name, operands[c.most]).withHint("%s", usage(c))
+	}
+	p.action = func(ctx context.Context) error { return act(ctx, operands) }
+	return nil
+}
+
+func unknownCommand(all []command, name string) error {
+	var names []string
+	for _, c := range all {
+		names = append(names, c.name)
+	}
+	f := misuse("there is no command %q", name)
+	if near := syntax.Nearest(name, names); near != "" {
+		return f.withHint("Did you mean chimera %s?", near)
+	}
+	return f.withHint("chimera help lists the commands.")
+}
+
+func usage(c command) string {
+	return strings.TrimSpace("Usage: chimera " + c.name + " [flags] " + c.operands)
+}
+
+// help makes help the action.
+func (p *Program) help(rest []string) error {
+	if len(rest) < 2 {
+		p.action = func(context.Context) error {
+			if p.json() {
+				return p.document(contents())
+			}
+			writeHelp(p.Stdout)
+			return nil
+		}
+		return nil
+	}
+	all := commands()
+	i := slices.IndexFunc(all, func(c command) bool { return c.name == rest[1] })
+	if i < 0 {
+		return unknownCommand(all, rest[1])
+	}
+	p.action = func(context.Context) error {
+		c := all[i]
+		if p.json() {
+			return p.document(content(c))
+		}
+		p.printf("%s\n\n%s\n", usage(c), sentence(c))
+		if c.prepare != nil {
+			p.printf("\nFlags:\n")
+			p.format = formatText
+			fs := p.flags(c.name)
+			c.prepare(p, fs)
+			fs.VisitAll(func(f *flag.Flag) { writeFlag(p.Stdout, f) })
+		}
+		return nil
+	}
+	return nil
+}
+
+func sentence(c command) string {
+	s := strings.ToUpper(c.summary[:1]) + c.summary[1:] + "."
+	if c.prepare == nil {
+		s += " Not supported yet."
+	}
+	return s
+}
+
+func writeFlag(w io.Writer, f *flag.Flag) {
+	name, text := flag.UnquoteUsage(f)
+	_, _ = fmt.Fprintf(w, "  --%s\n        %s\n", strings.TrimSpace(f.Name+" "+name), text)
+}
+
+func writeHelp(w io.Writer) {
+	_, _ = fmt.Fprint(w, "Chimera runs agents' plans safely.\n\nUsage: chimera COMMAND [flags] [operands]\n\nCommands:\n")
+	var later []string
+	for _, c := range commands() {
+		if c.prepare == nil {
+			later = append(later, c.name)
+			continue
+		}
+		_, _ = fmt.Fprintf(w, "  %-9s%s\n", c.name, c.summary)
+	}
+	_, _ = fmt.Fprintf(w, "\nNot supported yet: %s.\n\n", strings.Join(later, ", "))
+	_, _ = fmt.Fprint(w, "On every command: --config FILE, --format text|json. chimera help COMMAND shows the rest.\n"+
+		"Exit codes: 0 yes or done, 1 no, 2 wrong use, 3 no answer.\n")
+}
+
+// entry is a command in the JSON form of help.
+type entry struct {
+	Name      string `json:"name"`
+	Usage     string `json:"usage"`
+	Summary   string `json:"summary"`
+	Supported bool   `json:"supported"`
+}
+
+func content(c command) entry { return entry{c.name, usage(c), c.summary, c.prepare != nil} }
+
+func contents() []entry {
+	var all []entry
+	for _, c := range commands() {
+		all = append(all, content(c))
+	}
+	return all
+}

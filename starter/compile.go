@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"flag"
+
+	"chimera.ai/engine/compiler"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/plan"
+)
+
+// verdict is the JSON answer for one plan.
+type verdict struct {
+	OK bool `json:"ok"`
+	// Digest is null where there is no compiled plan.
+	Digest      *string          `json:"plan_digest"`
+	Diagnostics diag.Diagnostics `json:"diagnostics"`
+}
+
+func compileCommand(p *Program, fs *flag.FlagSet) action {
+	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
+	policyFile := fs.String("policy", "", "`FILE` with the operator's policies (not supported yet)")
+	return func(ctx context.Context, operands []string) error {
+		if *policyFile != "" {
+			return unsupported("policy files")
+		}
+		if countOf(operands, "-") > 1 {
+			return misuse("standard input can be read once")
+		}
+		shelf, err := p.catalog(*catalogFile)
+		if err != nil {
+			return err
+		}
+		var sources []compiler.Source
+		for _, name := range operands {
+			src, err := p.read(name)
+			if err != nil {
+				return err
+			}
+			sources = append(sources, src)
+		}
+		verdicts := []verdict{}
+		ok := true
+		for i, src := range sources {
+			if err := ctx.Err(); err != nil {
+				return unanswered("interrupted")
+			}
+			compiled, ds, err := shelf.compile(src)
+			if err != nil {
+				return err
+			}
+			v := verdict{OK: compiled != nil, Diagnostics: ds}
+			if compiled != nil {
+				encoded, err := compiled.Encode()
+				if err != nil {
+					return negative("encoding %s: %s", src.Name, err)
+				}
+				digest := plan.DigestOf(encoded)
+				v.Digest = &digest
+			}
+			ok = ok && v.OK
+			verdicts = append(verdicts, v)
+			if !p.json() {
+				shown := ds
+				if i > 0 && len(shelf.findings) > 0 {
+					shown = ds[len(shelf.findings):] // the catalog's were shown with the first
+				}
+				p.diagnose(shown, shelf.texts(src))
+				p.compiled(src.Name, compiled, v)
+			}
+		}
+		switch {
+		case p.json() && len(verdicts) == 1:
+			err = p.document(verdicts[0])
+		case p.json():
+			err = p.document(verdicts)
+		}
+		if err == nil && !ok {
+			err = &failure{code: exitNegative}
+		}
+		return err
+	}
+}
+
+func countOf(list []string, want string) int {
+	n := 0
+	for _, s := range list {
+		if s == want {
+			n++
+		}
+	}
+	return n
+}
+
+// compiled says in a line what came of a plan.
+func (p *Program) compiled(name string, compiled *plan.Plan, v verdict) {
+	errors, warnings := 0, 0
+	for _, d := range v.Diagnostics {
+		if d.Severity == diag.Error {
+			errors++
+		} else {
+			warnings++
+		}
+	}
+	var found string
+	switch {
+	case errors > 0 && warnings > 0:
+		found = plural(errors, "error") + ", " + plural(warnings, "warning")
+	case errors > 0:
+		found = plural(errors, "error")
+	case warnings > 0:
+		found = plural(warnings, "warning")
+	}
+	if compiled == nil {
+		p.say("%s: %s", name, found)
+		return
+	}
+	p.printf("%s: ok  %s@%s  %s\n", name, compiled.Name, compiled.Version, *v.Digest)
+	if found != "" {
+		p.say("%s: %s", name, found)
+	}
+}
+
+// compile compiles one plan; the catalog's findings come first.
+func (s *shelf) compile(src compiler.Source) (*plan.Plan, diag.Diagnostics, error) {
+	ds := append(diag.Diagnostics{}, s.findings...)
+	if s.catalog == nil {
+		return nil, ds, nil
+	}
+	compiled, found := compiler.Compile(src, s.catalog, nil)
+	ds = append(ds, found...)
+	if compiled == nil && !ds.HasErrors() {
+		return nil, nil, negative("%s did not compile, and the compiler does not say why", src.Name)
+	}
+	return compiled, ds, nil
+}
+
+// texts are the sources that findings point into.
+func (s *shelf) texts(src compiler.Source) map[string][]byte {
+	all := map[string][]byte{src.Name: src.Text}
+	for name, text := range s.sources {
+		all[name] = text
+	}
+	return all
+}

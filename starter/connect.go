@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/devserver"
+)
+
+const (
+	// dialTimeout bounds the first contact with the server: no answer is an
+	// answer within seconds.
+	dialTimeout = 5 * time.Second
+	// callTimeout bounds any other call.
+	callTimeout = 10 * time.Second
+	// fallbackAddress is where a server is looked for if nothing says one.
+	fallbackAddress = "localhost:7233"
+)
+
+// connection is a client, and what it is connected to.
+type connection struct {
+	client.Client
+	address, namespace string
+	// ui is the address of the web pages, or "".
+	ui string
+}
+
+// page is the address of a run's web page, or "".
+func (c *connection) page(workflow, run string) string {
+	return devserver.WebRun(c.ui, c.namespace, workflow, run)
+}
+
+// connect connects to the server that the configuration names, or to the dev
+// server of this folder.
+func (p *Program) connect(ctx context.Context) (*connection, error) {
+	settings, err := p.settings()
+	if err != nil {
+		return nil, err
+	}
+	options, err := settings.Client()
+	if err != nil {
+		return nil, misuse("%s", err)
+	}
+	store, ui := settings.Store.Dir, ""
+	hint := "Start one with chimera dev, or set temporal.address (CHIMERA_TEMPORAL_ADDRESS)."
+	if options.HostPort == "" {
+		l, err := p.findLocal(settings.Dev.Dir)
+		switch {
+		case err != nil:
+			return nil, unanswered("%s", err)
+		case l != nil:
+			options = client.Options{HostPort: l.Address, Namespace: l.Namespace}
+			store, ui = l.Store, l.UI
+		default:
+			options.HostPort = fallbackAddress
+		}
+	} else {
+		hint = "Check temporal.address, and that the server runs."
+	}
+	return p.dial(ctx, options, store, ui, hint)
+}
+
+func (p *Program) dial(ctx context.Context, options client.Options, store, ui, hint string) (*connection, error) {
+	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	c, err := host.Dial(bounded, options, store, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, unanswered("no Temporal server answers at %s: %s", options.HostPort, plainError(err)).withHint("%s", hint)
+	}
+	p.later(func() error { c.Close(); return nil })
+	return &connection{Client: c, address: options.HostPort, namespace: options.Namespace, ui: ui}, nil
+}
+
+// plainError is the last cause of an error, without the wrapping of a client
+// that tried several times.
+func plainError(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "no answer in time"
+	}
+	return err.Error()
+}
+
+// refused turns the error of a call into ours; what is what was asked for.
+func (c *connection) refused(what string, err error) error {
+	var missing *serviceerror.NamespaceNotFound
+	var absent *serviceerror.NotFound
+	var denied *serviceerror.PermissionDenied
+	switch {
+	case errors.As(err, &missing):
+		return unanswered("%s: there is no namespace %s at %s", what, c.namespace, c.address)
+	case errors.As(err, &absent):
+		return negative("%s: %s", what, absent.Message)
+	case errors.As(err, &denied):
+		return unanswered("%s: permission denied at %s", what, c.address)
+	}
+	return unanswered("%s: %s", what, plainError(err))
+}

@@ -1,0 +1,282 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"chimera.ai/engine/config"
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/devserver"
+)
+
+const (
+	// devDrain bounds how long Ctrl-C waits for calls in flight.
+	devDrain = 5 * time.Second
+	// pollWait bounds the wait for the worker's first polls.
+	pollWait = 30 * time.Second
+	// maxLog is the size at which a log is put aside at the next start, in bytes.
+	maxLog = 16 << 20
+)
+
+// devOptions are the flags of dev.
+type devOptions struct {
+	port, uiPort  int
+	anyPort, exit bool
+	plan, input   string
+	id            string
+}
+
+func devCommand(p *Program, fs *flag.FlagSet) action {
+	var o devOptions
+	fs.IntVar(&o.port, "port", -1, "`PORT` of the Temporal server; 0 takes a free one (dev.port, 7233)")
+	fs.IntVar(&o.uiPort, "ui-port", -1, "`PORT` of its web pages; 0 takes a free one (dev.ui_port, 8233)")
+	fs.BoolVar(&o.anyPort, "any-port", false, "take free ports where the chosen ones are in use")
+	fs.StringVar(&o.plan, "run", "", "`PLAN` to run once all is ready")
+	fs.StringVar(&o.input, "input", "{}", "`JSON` of that plan's input, @FILE, or - for standard input")
+	fs.StringVar(&o.id, "id", "", "`ID` of that run")
+	fs.BoolVar(&o.exit, "exit", false, "end when that run has ended, with its exit code; without it, only where standard error is no terminal")
+	return func(ctx context.Context, _ []string) error {
+		for _, port := range []int{o.port, o.uiPort} {
+			if port < -1 || port > 65535 {
+				return misuse("a port is between 0 and 65535")
+			}
+		}
+		if o.plan == "" && (o.exit || o.id != "" || o.input != "{}") {
+			return misuse("--input, --id and --exit belong to --run PLAN")
+		}
+		return p.dev(ctx, o)
+	}
+}
+
+// dev runs everything in this process and its children until ctx ends.
+func (p *Program) dev(ctx context.Context, o devOptions) error {
+	settings, err := p.settings()
+	if err != nil {
+		return err
+	}
+	var todo *order
+	if o.plan != "" { // before anything is started: it may not even compile
+		if todo, err = p.order(o.plan, o.input, o.id, settings.CatalogFile); err != nil {
+			return err
+		}
+	}
+	if settings.Temporal.Address != "" {
+		p.say("temporal.address is %s: other commands use that server, not this one", printable(settings.Temporal.Address))
+	}
+	if err := p.claim(ctx, settings.Dev.Dir); err != nil {
+		return err
+	}
+	server, err := p.server(ctx, settings, o)
+	if err != nil {
+		return err
+	}
+	worker, err := p.worker(ctx, settings, server)
+	if err != nil {
+		return err
+	}
+	l := local{
+		Address: server.Address, UI: server.UI, Namespace: server.Namespace,
+		Store: worker.store, PID: os.Getpid(), Started: time.Now().UTC().Truncate(time.Second),
+	}
+	if err := p.announce(settings.Dev.Dir, l); err != nil {
+		return unanswered("%s", err)
+	}
+	p.say("Temporal   %s (namespace %s)", server.Address, server.Namespace)
+	p.say("web pages  %s", server.UI)
+	p.say("state      %s", settings.Dev.Dir)
+	if todo != nil {
+		conn := &connection{Client: worker.host.Client(), address: l.Address, namespace: l.Namespace, ui: l.UI}
+		return p.devRun(ctx, o, conn, todo, server)
+	}
+	if p.json() {
+		if err := p.document(l); err != nil {
+			return err
+		}
+	}
+	p.say("ready; in another terminal: chimera start PLAN --wait\nCtrl-C ends it")
+	return linger(ctx, server)
+}
+
+// devRun runs the one plan, and then stays up or ends.
+func (p *Program) devRun(ctx context.Context, o devOptions, conn *connection, todo *order, server *devserver.Server) error {
+	t, run, err := p.launch(ctx, conn, todo)
+	if err != nil {
+		return err
+	}
+	followed, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go func() {
+		select {
+		case <-server.Done():
+			stop(gone(server))
+		case <-followed.Done():
+		}
+	}()
+	result := p.follow(followed, conn, t, run)
+	if cause := context.Cause(followed); ctx.Err() == nil && cause != nil {
+		return unanswered("%s", cause)
+	}
+	if ctx.Err() != nil { // Ctrl-C ends everything here; the run waits in the database
+		return unanswered("interrupted; the run %s goes on at the next chimera dev in this folder", t.Run)
+	}
+	if _, onTerminal := terminal(p.Stderr); o.exit || !onTerminal {
+		return result
+	}
+	code := p.Report(result)
+	p.say("\nTry next, in another terminal:\n  chimera status %s\n  chimera runs\n  open %s", t.Run, t.UI)
+	p.say("Ctrl-C ends it")
+	if err := linger(ctx, server); err != nil {
+		return err
+	}
+	if code != exitDone {
+		return &failure{code: code}
+	}
+	return nil
+}
+
+// linger waits for the end: asked for, or not.
+func linger(ctx context.Context, server *devserver.Server) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-server.Done():
+		return unanswered("%s", gone(server))
+	}
+}
+
+func gone(server *devserver.Server) error {
+	if err := server.Err(); err != nil {
+		return fmt.Errorf("the Temporal server has ended: %w", err)
+	}
+	return errors.New("the Temporal server has ended")
+}
+
+// server starts Temporal.
+func (p *Program) server(ctx context.Context, settings config.Config, o devOptions) (*devserver.Server, error) {
+	log, err := p.log(settings.Dev.Dir, "temporal.log")
+	if err != nil {
+		return nil, err
+	}
+	options := devserver.Options{
+		Path: settings.Dev.Temporal, DB: filepath.Join(settings.Dev.Dir, "temporal.db"),
+		Port: settings.Dev.Port, UI: true, UIPort: settings.Dev.UIPort,
+		Namespace: settings.Temporal.Namespace, LogLevel: "warn", Log: log, Progress: p.Stderr,
+	}
+	if o.port >= 0 {
+		options.Port = o.port
+	}
+	if o.uiPort >= 0 {
+		options.UIPort = o.uiPort
+	}
+	for {
+		server, err := devserver.Start(ctx, options)
+		var taken *devserver.PortError
+		switch {
+		case err == nil:
+			p.later(func() error { return server.Stop(context.Background()) })
+			return server, nil
+		case ctx.Err() != nil:
+			return nil, unanswered("interrupted")
+		case o.anyPort && errors.As(err, &taken) && taken.Port == options.Port && options.Port != 0:
+			p.say("port %d is in use; taking a free one", taken.Port)
+			options.Port = 0
+		case o.anyPort && errors.As(err, &taken) && taken.Port == options.UIPort && options.UIPort != 0:
+			p.say("port %d is in use; taking a free one", taken.Port)
+			options.UIPort = 0
+		default:
+			return nil, unanswered("%s", err)
+		}
+	}
+}
+
+// running is a worker in this process.
+type running struct {
+	host  *host.Host
+	store string
+}
+
+// worker starts a worker with all that the configuration says, and waits until
+// it polls.
+func (p *Program) worker(ctx context.Context, settings config.Config, server *devserver.Server) (*running, error) {
+	resolved, err := settings.Resolve()
+	if err != nil {
+		return nil, misuse("%s", err)
+	}
+	log, err := p.log(settings.Dev.Dir, "worker.log")
+	if err != nil {
+		return nil, err
+	}
+	options, ds, err := host.Settings(resolved)
+	if err != nil {
+		return nil, misuse("%s", err)
+	}
+	if ds.HasErrors() {
+		return nil, &failure{code: exitUsage, message: "the catalog is not valid", diagnostics: ds}
+	}
+	// The embedded server is local: nothing of another server's credentials goes there.
+	options.Client = client.Options{HostPort: server.Address, Namespace: server.Namespace}
+	options.Roles = nil
+	options.Drain = min(options.Drain, devDrain)
+	options.Logger = slog.New(slog.NewTextHandler(log, nil))
+	h, err := host.New(ctx, options)
+	if err != nil {
+		return nil, unanswered("starting the worker: %s", err)
+	}
+	p.later(h.Close)
+	if err := h.Start(); err != nil {
+		return nil, unanswered("starting the worker: %s", err)
+	}
+	conn := &connection{Client: h.Client(), address: server.Address, namespace: server.Namespace}
+	if err := polling(ctx, conn); err != nil {
+		return nil, err
+	}
+	return &running{host: h, store: options.Store}, nil
+}
+
+// polling waits until both queues are polled.
+func polling(ctx context.Context, conn *connection) error {
+	ctx, cancel := context.WithTimeout(ctx, pollWait)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for _, queue := range []string{contract.QueueEngine, contract.QueueTools} {
+		for {
+			n, err := pollers(ctx, conn, queue)
+			if err == nil && n > 0 {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return unanswered("the worker does not poll the queue %s: %s", queue, ctx.Err())
+			case <-tick.C:
+			}
+		}
+	}
+	return nil
+}
+
+// log opens a log of dev mode. One that has grown is put aside first.
+func (p *Program) log(dir, name string) (io.Writer, error) {
+	path := filepath.Join(dir, name)
+	if info, err := os.Stat(path); err == nil && info.Size() > maxLog {
+		if err := os.Rename(path, path+".old"); err != nil {
+			return nil, unanswered("putting a log aside: %s", err)
+		}
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, unanswered("opening a log: %s", err)
+	}
+	p.later(f.Close)
+	return f, nil
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+
+	"chimera.ai/engine/diag"
+)
+
+// The exit codes.
+const (
+	exitDone       = 0
+	exitNegative   = 1
+	exitUsage      = 2
+	exitUnanswered = 3
+)
+
+// failure is an error with its exit code. An empty message has been said already.
+type failure struct {
+	code          int
+	message, hint string
+	// diagnostics are shown before the message, with the texts of their files.
+	diagnostics diag.Diagnostics
+	sources     map[string][]byte
+}
+
+func (f *failure) Error() string { return f.message }
+
+// misuse is wrong use.
+func misuse(format string, args ...any) *failure {
+	return &failure{code: exitUsage, message: fmt.Sprintf(format, args...)}
+}
+
+// unsupported is a part of the contract that is not there yet.
+func unsupported(format string, args ...any) *failure {
+	return &failure{code: exitUsage, message: "not supported yet: " + fmt.Sprintf(format, args...)}
+}
+
+// negative is a no.
+func negative(format string, args ...any) *failure {
+	return &failure{code: exitNegative, message: fmt.Sprintf(format, args...)}
+}
+
+// unanswered is a question that nobody could answer.
+func unanswered(format string, args ...any) *failure {
+	return &failure{code: exitUnanswered, message: fmt.Sprintf(format, args...)}
+}
+
+// withHint adds what to do next.
+func (f *failure) withHint(format string, args ...any) *failure {
+	f.hint = fmt.Sprintf(format, args...)
+	return f
+}

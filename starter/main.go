@@ -1,0 +1,36 @@
+// Command chimera is the command line: it compiles plans, shows them, starts
+// runs on Temporal, follows and cancels them, and runs a whole Chimera on one
+// machine (chimera dev).
+//
+// Names, flags, exit codes and JSON are a contract. Exit codes are the same
+// everywhere: 0 yes or done, 1 a negative answer, 2 wrong use, 3 no answer. With
+// --format json exactly one JSON document goes to standard output. Messages for
+// people go to standard error, colours and moving pictures only to a terminal.
+//
+// main does nothing but drive a [Program], which tests drive too.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+func run(args []string, in io.Reader, out, messages io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	p := &Program{Stdin: in, Stdout: out, Stderr: messages}
+	err := p.Parse(args)
+	if err == nil {
+		err = p.Run(ctx)
+	}
+	if closed := p.Close(); err == nil {
+		err = closed
+	}
+	return p.Report(err)
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/term"
+
+	"chimera.ai/engine/diag"
+)
+
+// Program is one call of the command line: Parse, then Run, then Close.
+type Program struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+
+	// configFile is --config, or "".
+	configFile string
+	// format is --format.
+	format string
+	// action is what Parse has found to do.
+	action func(context.Context) error
+	// closers end what Run has begun, the last first.
+	closers []func() error
+	// written: the one JSON document is out.
+	written bool
+}
+
+// Parse reads the arguments after the program's name. Its errors are wrong use.
+func (p *Program) Parse(args []string) error {
+	p.format = guessFormat(args)
+	return p.parse(args)
+}
+
+// Run does what Parse has found.
+func (p *Program) Run(ctx context.Context) error { return p.action(ctx) }
+
+// Close ends what Run has begun. It may be called again.
+func (p *Program) Close() error {
+	var errs []error
+	for _, closer := range slices.Backward(p.closers) {
+		errs = append(errs, closer())
+	}
+	p.closers = nil
+	return errors.Join(errs...)
+}
+
+// later has Close call f.
+func (p *Program) later(f func() error) { p.closers = append(p.closers, f) }
+
+// json reports whether standard output takes one JSON document.
+func (p *Program) json() bool { return p.format == formatJSON }
+
+// document writes the JSON document.
+func (p *Program) document(v any) error {
+	p.written = true
+	e := json.NewEncoder(p.Stdout)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(v); err != nil {
+		return fmt.Errorf("writing the answer: %w", err)
+	}
+	return nil
+}
+
+// printf writes a part of the answer for people.
+func (p *Program) printf(format string, args ...any) { _, _ = fmt.Fprintf(p.Stdout, format, args...) }
+
+// say writes a message for people.
+func (p *Program) say(format string, args ...any) { _, _ = fmt.Fprintf(p.Stderr, format+"\n", args...) }
+
+// diagnose shows findings to people. sources holds the files' texts.
+func (p *Program) diagnose(ds diag.Diagnostics, sources map[string][]byte) {
+	_ = ds.WriteText(p.Stderr, sources, color(p.Stderr)) // standard error is the last resort already
+}
+
+// terminal is the file descriptor of w's terminal.
+func terminal(w io.Writer) (fd int, ok bool) {
+	f, isFile := w.(*os.File)
+	if !isFile || os.Getenv("TERM") == "dumb" {
+		return 0, false
+	}
+	return int(f.Fd()), term.IsTerminal(int(f.Fd()))
+}
+
+// color reports whether w takes colours (no-color.org).
+func color(w io.Writer) bool {
+	_, ok := terminal(w)
+	return ok && os.Getenv("NO_COLOR") == ""
+}
+
+// Report shows an error and gives the exit code.
+func (p *Program) Report(err error) int {
+	if err == nil {
+		return exitDone
+	}
+	f := &failure{code: exitUnanswered, message: err.Error()}
+	errors.As(err, &f)
+	if p.json() && !p.written {
+		answer := struct {
+			OK          bool             `json:"ok"`
+			Exit        int              `json:"exit_code"`
+			Error       string           `json:"error"`
+			Hint        string           `json:"hint,omitempty"`
+			Diagnostics diag.Diagnostics `json:"diagnostics,omitempty"`
+		}{false, f.code, f.message, f.hint, f.diagnostics}
+		_ = p.document(answer)
+	}
+	if len(f.diagnostics) > 0 {
+		p.diagnose(f.diagnostics, f.sources)
+	}
+	if f.message != "" {
+		p.say("chimera: %s", printable(f.message))
+	}
+	if f.hint != "" {
+		p.say("%s", printable(f.hint))
+	}
+	return f.code
+}
+
+// printable makes a text of strangers fit for a terminal: line ends stay, and
+// no other character steers it.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n', r == '\t':
+			return r
+		case r < ' ', r >= 0x7f && r < 0xa0, r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}

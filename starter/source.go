@@ -1,0 +1,120 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"chimera.ai/engine/compiler"
+	"chimera.ai/engine/config"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/host"
+)
+
+// maxSource bounds a plan and an input, in bytes.
+const maxSource = 64 << 20
+
+// stdinName is how standard input is called in findings.
+const stdinName = "stdin"
+
+// read reads a file, or standard input for "-", of bounded size.
+func (p *Program) read(name string) (compiler.Source, error) {
+	if name == "-" {
+		text, err := bounded(p.Stdin, stdinName)
+		return compiler.Source{Name: stdinName, Text: text}, err
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return compiler.Source{}, misuse("%s", err)
+	}
+	text, err := bounded(f, name)
+	if closed := f.Close(); err == nil && closed != nil {
+		err = misuse("reading %s: %s", name, closed)
+	}
+	return compiler.Source{Name: name, Text: text}, err
+}
+
+func bounded(r io.Reader, name string) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxSource+1))
+	if err != nil {
+		return nil, misuse("reading %s: %s", name, err)
+	}
+	if len(text) > maxSource {
+		return nil, misuse("%s is over %d bytes", name, maxSource)
+	}
+	return text, nil
+}
+
+// settings reads the configuration.
+func (p *Program) settings() (config.Config, error) {
+	c, ds := config.Load(p.configFile)
+	if !ds.HasErrors() {
+		if len(ds) > 0 {
+			p.diagnose(ds, nil)
+		}
+		return c, nil
+	}
+	f := misuse("the configuration is not valid")
+	f.diagnostics, f.sources = ds, map[string][]byte{}
+	for _, d := range ds {
+		if name := d.Subject.File; name != "" && f.sources[name] == nil {
+			if src, err := p.read(name); err == nil {
+				f.sources[name] = src.Text
+			}
+		}
+	}
+	return c, f
+}
+
+// shelf is what plans are compiled against.
+type shelf struct {
+	catalog *compiler.Catalog
+	// findings are about the catalog file, whose text is in sources.
+	findings diag.Diagnostics
+	sources  map[string][]byte
+}
+
+// catalog reads the catalog file, the given one or the configuration's, and
+// adds the built-in skills.
+func (p *Program) catalog(file string) (*shelf, error) {
+	if file == "" {
+		c, err := p.settings()
+		if err != nil {
+			return nil, err
+		}
+		file = c.CatalogFile
+	}
+	s := &shelf{sources: map[string][]byte{}}
+	var own *compiler.Catalog
+	if file != "" {
+		catalog, text, ds, err := host.LoadCatalog(file)
+		if err != nil {
+			return nil, misuse("%s", err)
+		}
+		own, s.findings, s.sources[file] = catalog, ds, text
+		if ds.HasErrors() {
+			return s, nil
+		}
+	}
+	_, merged, err := host.Catalog(own, nil)
+	if err != nil {
+		return nil, &failure{code: exitNegative, message: err.Error()}
+	}
+	s.catalog = merged
+	return s, nil
+}
+
+// exists reports whether name is a file or folder.
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil || !errors.Is(err, os.ErrNotExist)
+}
+
+// plural writes a number with its noun.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return fmt.Sprintf("%d %s", n, noun)
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

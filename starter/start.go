@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+)
+
+// ticket is what a started run is known by; it is the head of every JSON answer
+// about one.
+type ticket struct {
+	Run   string `json:"run"`
+	RunID string `json:"run_id"`
+	Plan  string `json:"plan,omitempty"`
+	// Digest is the compiled plan's, as this client compiled it.
+	Digest    string `json:"plan_digest,omitempty"`
+	Address   string `json:"address"`
+	Namespace string `json:"namespace"`
+	UI        string `json:"ui,omitempty"`
+}
+
+func startCommand(p *Program, fs *flag.FlagSet) action {
+	input := fs.String("input", "{}", "`JSON` of the plan's input, @FILE, or - for standard input")
+	id := fs.String("id", "", "`ID` of the run; without one it gets the plan's name and random letters")
+	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
+	wait := fs.Bool("wait", false, "follow the run and print its output; Ctrl-C leaves the run alone")
+	return func(ctx context.Context, operands []string) error {
+		o, err := p.order(operands[0], *input, *id, *catalogFile)
+		if err != nil {
+			return err
+		}
+		conn, err := p.connect(ctx)
+		if err != nil {
+			return err
+		}
+		t, run, err := p.launch(ctx, conn, o)
+		if err != nil {
+			return err
+		}
+		if *wait {
+			return p.follow(ctx, conn, t, run)
+		}
+		if p.json() {
+			return p.document(t)
+		}
+		p.printf("%s\n", t.Run)
+		p.say("started %s", t.Plan)
+		p.next(t)
+		return nil
+	}
+}
+
+// next says how to go on with a run.
+func (p *Program) next(t ticket) {
+	if t.UI != "" {
+		p.say("look at it: %s", t.UI)
+	}
+	p.say("its state:  chimera status %s", t.Run)
+	p.say("end it:     chimera cancel %s", t.Run)
+}
+
+// order is a run to start: checked here, before anything goes to the server.
+type order struct {
+	id     string
+	plan   *plan.Plan
+	digest string
+	start  contract.Start
+}
+
+var (
+	digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	nameForm   = regexp.MustCompile(`^[a-z0-9-]{1,63}(@[0-9A-Za-z.+-]{1,64})?$`)
+)
+
+// order compiles the plan and reads the input.
+func (p *Program) order(target, input, id, catalogFile string) (*order, error) {
+	if target != "-" && !exists(target) {
+		switch {
+		case digestForm.MatchString(target):
+			return nil, unsupported("runs of published plans (%s)", target).withHint("Give the plan's file.")
+		case slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(target)) || strings.ContainsAny(target, `/\`):
+			return nil, misuse("there is no file %s", target)
+		case nameForm.MatchString(target):
+			return nil, unsupported("runs of published plans (%s)", target).withHint("Give the plan's file; there is none of this name.")
+		}
+		return nil, misuse("%s is no file, no name of a plan and no digest", target)
+	}
+	if target == "-" && input == "-" {
+		return nil, misuse("standard input cannot be both the plan and its input")
+	}
+	value, err := p.input(input)
+	if err != nil {
+		return nil, err
+	}
+	shelf, err := p.catalog(catalogFile)
+	if err != nil {
+		return nil, err
+	}
+	src, err := p.read(target)
+	if err != nil {
+		return nil, err
+	}
+	compiled, ds, err := shelf.compile(src)
+	if err != nil {
+		return nil, err
+	}
+	if compiled == nil {
+		return nil, &failure{code: exitNegative, message: "the plan does not compile", diagnostics: ds, sources: shelf.texts(src)}
+	}
+	if len(ds) > 0 && !p.json() {
+		p.diagnose(ds, shelf.texts(src))
+	}
+	encoded, err := compiled.Encode()
+	if err != nil {
+		return nil, negative("encoding %s: %s", src.Name, err)
+	}
+	if id == "" {
+		id = compiled.Name + "-" + strings.ToLower(rand.Text()[:10])
+	}
+	return &order{id: id, plan: compiled, digest: plan.DigestOf(encoded), start: contract.Start{Source: string(src.Text), Input: value}}, nil
+}
+
+// input reads JSON from the command line, a file or standard input.
+func (p *Program) input(given string) (json.RawMessage, error) {
+	text := []byte(given)
+	name := "--input"
+	if file, ok := strings.CutPrefix(given, "@"); ok || given == "-" {
+		if !ok {
+			file = "-"
+		}
+		src, err := p.read(file)
+		if err != nil {
+			return nil, err
+		}
+		text, name = src.Text, src.Name
+	}
+	if _, err := schemas.Decode(text); err != nil {
+		f := misuse("the input (%s) is not JSON: %s", name, err)
+		if name == "--input" && exists(given) {
+			return nil, f.withHint("Did you mean --input @%s?", given)
+		}
+		return nil, f
+	}
+	return text, nil
+}
+
+// launch starts a run. An id that a run has or had is not given again.
+func (p *Program) launch(ctx context.Context, conn *connection, o *order) (ticket, client.WorkflowRun, error) {
+	bounded, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	run, err := conn.ExecuteWorkflow(bounded, client.StartWorkflowOptions{
+		ID:                                       o.id,
+		TaskQueue:                                contract.QueueEngine,
+		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+	}, contract.WorkflowType, o.start)
+	var twice *serviceerror.WorkflowExecutionAlreadyStarted
+	if errors.As(err, &twice) {
+		return ticket{}, nil, negative("there is a run %s already", o.id).withHint("chimera status %s shows it.", o.id)
+	}
+	if err != nil {
+		return ticket{}, nil, conn.refused(fmt.Sprintf("starting %s", o.id), err)
+	}
+	return ticket{
+		Run: run.GetID(), RunID: run.GetRunID(), Plan: o.plan.Name + "@" + o.plan.Version, Digest: o.digest,
+		Address: conn.address, Namespace: conn.namespace, UI: conn.page(run.GetID(), run.GetRunID()),
+	}, run, nil
+}

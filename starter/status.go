@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"text/tabwriter"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflow/v1"
+
+	"chimera.ai/engine/contract"
+)
+
+// States of a run that only Temporal knows of, beside those of package contract.
+const (
+	stateTerminated = "terminated"
+	stateTimedOut   = "timed_out"
+)
+
+// report is the JSON answer of status.
+type report struct {
+	Run       string     `json:"run"`
+	RunID     string     `json:"run_id"`
+	State     string     `json:"state"`
+	StartTime time.Time  `json:"start_time"`
+	CloseTime *time.Time `json:"close_time,omitempty"`
+	UI        string     `json:"ui,omitempty"`
+	// Detail is the answer of the run itself; null where no worker answers for it.
+	Detail  *contract.State   `json:"detail"`
+	Output  json.RawMessage   `json:"output,omitempty"`
+	Failure *contract.Failure `json:"failure,omitempty"`
+}
+
+func statusCommand(p *Program, _ *flag.FlagSet) action {
+	return func(ctx context.Context, operands []string) error {
+		conn, err := p.connect(ctx)
+		if err != nil {
+			return err
+		}
+		r, err := inspect(ctx, conn, operands[0])
+		if err != nil {
+			return err
+		}
+		if p.json() {
+			err = p.document(r)
+		} else {
+			p.show(r)
+		}
+		if err == nil && r.Failure != nil {
+			err = &failure{code: exitNegative}
+		}
+		return err
+	}
+}
+
+// inspect asks the server and the run.
+func inspect(ctx context.Context, conn *connection, id string) (*report, error) {
+	bounded, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	described, err := conn.DescribeWorkflowExecution(bounded, id, "")
+	if err != nil {
+		return nil, conn.refused("run "+id, err)
+	}
+	info := described.GetWorkflowExecutionInfo()
+	if name := info.GetType().GetName(); name != contract.WorkflowType {
+		return nil, negative("%s is a workflow of type %s, not a run of a plan", id, name)
+	}
+	r := &report{
+		Run: id, RunID: info.GetExecution().GetRunId(), State: stateOf(info),
+		StartTime: info.GetStartTime().AsTime(),
+		UI:        conn.page(id, info.GetExecution().GetRunId()),
+	}
+	if t := info.GetCloseTime(); t != nil {
+		closed := t.AsTime()
+		r.CloseTime = &closed
+		e, err := wait(bounded, conn, conn.GetWorkflow(bounded, id, r.RunID))
+		if err != nil {
+			return nil, err
+		}
+		r.Output, r.Failure = e.Output, e.Failure
+	}
+	if state, err := query(ctx, conn, id); err == nil {
+		r.Detail = &state
+		if r.CloseTime == nil {
+			r.State = string(state.State)
+		}
+	} else if ctx.Err() != nil {
+		return nil, unanswered("interrupted")
+	}
+	return r, nil
+}
+
+// stateOf is a run's state as Temporal has it.
+func stateOf(info *workflow.WorkflowExecutionInfo) string {
+	switch info.GetStatus() {
+	case enums.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+		return string(contract.RunSucceeded)
+	case enums.WORKFLOW_EXECUTION_STATUS_FAILED:
+		return string(contract.RunFailed)
+	case enums.WORKFLOW_EXECUTION_STATUS_CANCELED:
+		return string(contract.RunCancelled)
+	case enums.WORKFLOW_EXECUTION_STATUS_TERMINATED:
+		return stateTerminated
+	case enums.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
+		return stateTimedOut
+	default: // running, paused, continued as new: the run goes on
+		return string(contract.RunRunning)
+	}
+}
+
+// show writes a report for people.
+func (p *Program) show(r *report) {
+	table := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+	row := func(name, value string) {
+		if value != "" {
+			_, _ = table.Write([]byte(name + "\t" + printable(value) + "\n"))
+		}
+	}
+	row("run", r.Run)
+	if r.Detail != nil && r.Detail.Plan != "" {
+		row("plan", r.Detail.Plan+"  "+r.Detail.Digest)
+	}
+	row("state", r.State)
+	row("started", r.StartTime.Local().Format(time.DateTime))
+	if r.CloseTime != nil {
+		row("ended", r.CloseTime.Local().Format(time.DateTime)+"  after "+r.CloseTime.Sub(r.StartTime).Round(time.Millisecond).String())
+	}
+	row("page", r.UI)
+	_ = table.Flush()
+	switch {
+	case r.Detail == nil:
+		p.say("no worker answers for this run, so its nodes are not known")
+	case len(r.Detail.Nodes) > 0:
+		p.printf("\n")
+		for _, n := range r.Detail.Nodes {
+			p.printf("%s\n", describe(n))
+		}
+		if r.Detail.Truncated {
+			p.printf("  … and %d more\n", total(r.Detail.Counts)-len(r.Detail.Nodes))
+		}
+	}
+	if r.Failure != nil {
+		p.printf("\nfailure%s\n", printable(because(r.Failure)))
+	}
+	if len(r.Output) > 0 {
+		p.printf("\n")
+		p.output(r.Output)
+	}
+}
