@@ -13,10 +13,10 @@ func (p *parser) mapping() *Value {
 		return nil
 	}
 	defer func() { p.depth-- }()
-	indent, start := p.column(), p.loc.at(p.off)
+	indent, tabbed, start := p.column(), p.tab >= 0, p.loc.at(p.off)
 	end := start
 	set := p.fieldSet()
-	for more := true; more; more = p.follows(indent) {
+	for more := true; more; more = p.follows(indent, tabbed) {
 		key := p.blockKey()
 		if key == nil {
 			p.recover(indent)
@@ -42,10 +42,10 @@ func (p *parser) list(parent int) *Value {
 		return nil
 	}
 	defer func() { p.depth-- }()
-	indent, start := p.column(), p.loc.at(p.off)
+	indent, tabbed, start := p.column(), p.tab >= 0, p.loc.at(p.off)
 	end := start
 	base := len(p.items)
-	for more := true; more; more = p.follows(indent) {
+	for more := true; more; more = p.follows(indent, tabbed) {
 		if !p.indicator('-') {
 			if indent == parent {
 				break // a list at the column of its key; the next key follows
@@ -71,8 +71,9 @@ func (p *parser) list(parent int) *Value {
 }
 
 // follows goes to the next content and reports whether it is at column indent,
-// where the entries of a block stand.
-func (p *parser) follows(indent int) bool {
+// where the entries of a block stand. tabbed says that these are indented with
+// tabs.
+func (p *parser) follows(indent int, tabbed bool) bool {
 	for {
 		p.skip()
 		if p.end() || p.marker() != "" {
@@ -83,10 +84,15 @@ func (p *parser) follows(indent int) bool {
 			p.recover(indent)
 			continue
 		}
+		column := p.column()
 		if p.tab >= 0 {
 			p.tabs()
+			if !tabbed && column != indent {
+				// Where the line belongs is not known; most likely here.
+				p.off = p.lineEnd(p.off)
+				continue
+			}
 		}
-		column := p.column()
 		if column <= indent {
 			return column == indent
 		}

@@ -295,6 +295,23 @@ func TestPartial(t *testing.T) {
 	require.Equal(t, Null, docs[0].Root.Kind)
 }
 
+// A line that is indented with tabs costs only itself; a file that is indented
+// with tabs throughout is read as it is meant.
+func TestPartialTabs(t *testing.T) {
+	tests := []struct {
+		text string
+		want map[string]any
+	}{
+		{"a:\n  b: 1\n\tc: 2\n  d: 3\ne: 4\n", map[string]any{"a": map[string]any{"b": json.Number("1"), "d": json.Number("3")}, "e": json.Number("4")}},
+		{"a:\n\tb: 1\n\tc:\n\t\td: 2\ne: 3\n", map[string]any{"a": map[string]any{"b": json.Number("1"), "c": map[string]any{"d": json.Number("2")}}, "e": json.Number("3")}},
+	}
+	for _, tt := range tests {
+		docs, diags := Parse("f", []byte(tt.text), Limits{})
+		require.Len(t, diags, 1)
+		require.Equal(t, tt.want, docs[0].Root.Any())
+	}
+}
+
 func TestUTF16(t *testing.T) {
 	_, diags := Parse("f", []byte("\xff\xfea\x00"), Limits{})
 	require.Len(t, diags, 1)
