@@ -1,0 +1,37 @@
+// Command chimera-worker is a worker of a deployment: it runs workflows,
+// compiles plans, and calls skills, executables and MCP servers, as its roles
+// say. It has no port; it talks to Temporal, to its store and to its children.
+//
+// SIGTERM and SIGINT end it in order: no new work, then the time of worker.drain
+// for calls in flight, then its children. A second signal ends it at once.
+//
+// Exit codes: 0 ended as asked, 2 wrong use or configuration, 3 Temporal or the
+// store cannot be reached.
+//
+// main does nothing but drive a [Program], which tests drive too.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+func run(args []string, out, messages io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	p := &Program{Stdout: out, Stderr: messages}
+	err := p.Parse(args)
+	if err == nil {
+		err = p.Run(ctx)
+	}
+	if closed := p.Close(); err == nil {
+		err = closed
+	}
+	return p.Report(err)
+}

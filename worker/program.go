@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"chimera.ai/engine/config"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/syntax"
+)
+
+// The exit codes, those of the command line.
+const (
+	exitDone       = 0
+	exitUsage      = 2
+	exitUnanswered = 3
+)
+
+// startTimeout bounds the first contact with Temporal. What comes after is
+// retried for ever; a worker that cannot even start is for its supervisor.
+const startTimeout = 30 * time.Second
+
+// version is set by the linker where a release is built (-X main.version=…).
+var version string
+
+// Program is one worker: Parse, then Run, then Close.
+type Program struct {
+	Stdout, Stderr io.Writer
+
+	configFile string
+	roles      []string
+	logger     *slog.Logger
+	about      bool
+	host       *host.Host
+}
+
+// misuse is wrong use, or a wrong configuration. An empty message has been said.
+type misuse struct{ message string }
+
+func (m *misuse) Error() string { return m.message }
+
+// Parse reads the arguments after the program's name. Its errors are wrong use.
+func (p *Program) Parse(args []string) error {
+	fs := flag.NewFlagSet("chimera-worker", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.StringVar(&p.configFile, "config", "", "`FILE` with the configuration (chimera.yaml, if there)")
+	roles := fs.String("roles", "", "`ROLES` of this process, with commas: "+strings.Join(config.Roles(), ", ")+" (worker.roles)")
+	level := fs.String("log-level", "info", "least `LEVEL` that is logged: debug, info, warn, error")
+	format := fs.String("log-format", "text", "`FORMAT` of the log on standard error: text or json")
+	fs.BoolVar(&p.about, "version", false, "say which build this is")
+	fs.Usage = func() {}
+	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
+		_, _ = fmt.Fprintln(p.Stdout, "Usage: chimera-worker [flags]")
+		fs.SetOutput(p.Stdout)
+		fs.PrintDefaults()
+		return flag.ErrHelp
+	} else if err != nil {
+		return &misuse{err.Error() + "; chimera-worker -help shows the flags"}
+	}
+	if fs.NArg() > 0 {
+		return &misuse{fmt.Sprintf("chimera-worker does not take %q", fs.Arg(0))}
+	}
+	if *roles != "" {
+		for role := range strings.SplitSeq(*roles, ",") {
+			role = strings.TrimSpace(role)
+			if !slices.Contains(config.Roles(), role) {
+				return unknownRole(role)
+			}
+			if !slices.Contains(p.roles, role) {
+				p.roles = append(p.roles, role)
+			}
+		}
+	}
+	var least slog.Level
+	if err := least.UnmarshalText([]byte(*level)); err != nil {
+		return &misuse{fmt.Sprintf("-log-level %s is none of debug, info, warn, error", *level)}
+	}
+	switch *format {
+	case "text":
+		p.logger = slog.New(slog.NewTextHandler(p.Stderr, &slog.HandlerOptions{Level: least}))
+	case "json":
+		p.logger = slog.New(slog.NewJSONHandler(p.Stderr, &slog.HandlerOptions{Level: least}))
+	default:
+		return &misuse{fmt.Sprintf("-log-format %s is none of text, json", *format)}
+	}
+	return nil
+}
+
+func unknownRole(role string) error {
+	if slices.Contains([]string{"guardian", "effects"}, role) {
+		return &misuse{"not supported yet: the role " + role}
+	}
+	message := fmt.Sprintf("there is no role %q; the roles are %s", role, strings.Join(config.Roles(), ", "))
+	if near := syntax.Nearest(role, config.Roles()); near != "" {
+		message += "; did you mean " + near + "?"
+	}
+	return &misuse{message}
+}
+
+// Run works until ctx ends.
+func (p *Program) Run(ctx context.Context) error {
+	if p.about {
+		_, _ = fmt.Fprintln(p.Stdout, "chimera-worker", thisVersion())
+		return nil
+	}
+	settings, ds := config.Load(p.configFile)
+	if len(p.roles) > 0 {
+		settings.Worker.Roles = p.roles
+	}
+	if err := p.judge(ds, "the configuration is not valid"); err != nil {
+		return err
+	}
+	resolved, err := settings.Resolve()
+	if err != nil {
+		return &misuse{err.Error()}
+	}
+	options, ds, err := host.Settings(resolved)
+	if err != nil {
+		return &misuse{err.Error()}
+	}
+	if err := p.judge(ds, "the catalog is not valid"); err != nil {
+		return err
+	}
+	options.Logger = p.logger
+	start, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if p.host, err = host.New(start, options); err != nil {
+		if ctx.Err() != nil {
+			return nil // asked to end before it began
+		}
+		return fmt.Errorf("starting the worker: %w", err)
+	}
+	p.logger.InfoContext(ctx, "worker starts", "version", thisVersion(), "roles", settings.Worker.Roles,
+		"address", options.Client.HostPort, "namespace", options.Client.Namespace, "store", options.Store)
+	if err := p.host.Run(ctx); err != nil {
+		return fmt.Errorf("running the worker: %w", err)
+	}
+	p.logger.Info("worker stops", "drain", settings.Worker.Drain)
+	return nil
+}
+
+// judge shows findings, and refuses if one is an error.
+func (p *Program) judge(ds diag.Diagnostics, message string) error {
+	if len(ds) > 0 {
+		sources := map[string][]byte{}
+		for _, d := range ds {
+			if name := d.Subject.File; name != "" && sources[name] == nil {
+				if text, err := os.ReadFile(name); err == nil {
+					sources[name] = text
+				}
+			}
+		}
+		if err := ds.WriteText(p.Stderr, sources, false); err != nil {
+			return fmt.Errorf("showing what is wrong: %w", err)
+		}
+	}
+	if ds.HasErrors() {
+		return &misuse{message}
+	}
+	return nil
+}
+
+// Close ends the worker: no new work, calls in flight until the drain time, then
+// its children. It may be called again.
+func (p *Program) Close() error {
+	if p.host == nil {
+		return nil
+	}
+	h := p.host
+	p.host = nil
+	if err := h.Close(); err != nil {
+		return fmt.Errorf("stopping the worker: %w", err)
+	}
+	return nil
+}
+
+// Report shows an error and gives the exit code.
+func (p *Program) Report(err error) int {
+	var wrong *misuse
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		return exitDone
+	case errors.As(err, &wrong):
+		_, _ = fmt.Fprintln(p.Stderr, "chimera-worker:", wrong.message)
+		return exitUsage
+	}
+	_, _ = fmt.Fprintln(p.Stderr, "chimera-worker:", err)
+	return exitUnanswered
+}
+
+func thisVersion() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}

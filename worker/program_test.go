@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/internal/stage"
+)
+
+func TestMain(m *testing.M) { stage.Main(m) }
+
+// buffer is a writer that a test reads while it is written.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// drive runs a program to its end.
+func drive(args ...string) (code int, out, messages string) {
+	var o, e buffer
+	code = run(args, &o, &e)
+	return code, o.String(), e.String()
+}
+
+func TestWrongUse(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	bad := filepath.Join(dir, "bad.yaml")
+	require.NoError(t, os.WriteFile(bad, []byte("wroker: {}\n"), 0o600))
+	secret := filepath.Join(dir, "secret.yaml")
+	require.NoError(t, os.WriteFile(secret, []byte("skills: {x: {command: y, env: {A: '${env:CHIMERA_TEST_NOT_SET}'}}}\n"), 0o600))
+	broken := filepath.Join(dir, "broken.yaml")
+	require.NoError(t, os.WriteFile(broken, []byte("catalog: catalog.yaml\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "catalog.yaml"), []byte("kind: Plan\n"), 0o600))
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"flag":         {[]string{"-rolls", "engine"}, "flag provided but not defined: -rolls"},
+		"operand":      {[]string{"engine"}, `does not take "engine"`},
+		"role":         {[]string{"-roles", "engin"}, "did you mean engine?"},
+		"later role":   {[]string{"-roles", "engine,guardian"}, "not supported yet: the role guardian"},
+		"level":        {[]string{"-log-level", "loud"}, "none of debug, info, warn, error"},
+		"format":       {[]string{"-log-format", "xml"}, "none of text, json"},
+		"no file":      {[]string{"--config", "none.yaml"}, "the configuration is not valid"},
+		"bad key":      {[]string{"--config", bad}, `there is no key "wroker"`},
+		"unset secret": {[]string{"--config", secret}, "resolving skills.x.env.A: the variable CHIMERA_TEST_NOT_SET is not set"},
+		"bad catalog":  {[]string{"--config", broken}, "the catalog is not valid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, messages := drive(c.args...)
+			require.Equal(t, exitUsage, code, messages)
+			require.Empty(t, out)
+			require.Contains(t, messages, c.want)
+		})
+	}
+}
+
+func TestVersionAndHelp(t *testing.T) {
+	code, out, _ := drive("-version")
+	require.Zero(t, code)
+	require.True(t, strings.HasPrefix(out, "chimera-worker "))
+	code, out, _ = drive("-help")
+	require.Zero(t, code)
+	require.Contains(t, out, "-roles")
+}
+
+func TestNoServer(t *testing.T) {
+	t.Chdir(t.TempDir())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := l.Addr().String()
+	require.NoError(t, l.Close())
+	t.Setenv("CHIMERA_TEMPORAL_ADDRESS", address)
+	code, _, messages := drive()
+	require.Equal(t, exitUnanswered, code)
+	require.Contains(t, messages, "starting the worker: connect to Temporal")
+}
+
+const hello = `{apiVersion: chimera/v1, kind: Plan, name: hello, version: "1", agent: tester,
+  input_schema: {type: object, properties: {x: {type: string}}, required: [x]},
+  output_schema: {type: object, properties: {x: {type: string}}, required: [x]},
+  nodes: [{id: a, template: engine/pass, input_schema: {type: object, properties: {x: {type: string}}, required: [x]},
+    output_schema: {type: object, properties: {x: {type: string}}, required: [x]}}],
+  edges: [$input.x -> a.x, a.x -> $output.x]}`
+
+// TestWorks runs two workers of one role each, has a run done, and ends them in order.
+func TestWorks(t *testing.T) {
+	server := stage.Temporal(t) // looks for the source tree around the working directory
+	dir := t.TempDir()
+	t.Chdir(dir)
+	t.Setenv("CHIMERA_TEMPORAL_ADDRESS", server.Address)
+	t.Setenv("CHIMERA_STORE_DIR", filepath.Join(dir, "store"))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 2)
+	var programs []*Program
+	for _, role := range []string{"engine", "tools"} {
+		log := new(buffer)
+		p := &Program{Stdout: new(buffer), Stderr: log}
+		require.NoError(t, p.Parse([]string{"-roles", role, "-log-format", "json"}))
+		go func() { ended <- p.Run(ctx) }()
+		stage.Until(t, "the worker starts", func() bool { return strings.Contains(log.String(), "worker starts") })
+		var line struct{ Roles []string }
+		for text := range strings.Lines(log.String()) {
+			require.NoError(t, json.Unmarshal([]byte(text), &line), "each line is JSON")
+		}
+		programs = append(programs, p)
+	}
+	run := stage.Start(t, programs[0].host.Client(), hello, `{"x":"y"}`)
+	var out struct{ X string }
+	waited, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(t, run.Get(waited, &out))
+	require.Equal(t, "y", out.X)
+	stop()
+	for range programs {
+		require.NoError(t, <-ended)
+	}
+	for _, p := range programs {
+		require.NoError(t, p.Close())
+		require.NoError(t, p.Close())
+	}
+}
