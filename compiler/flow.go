@@ -400,7 +400,7 @@ func (u *unit) certainOutput(f *flow) {
 		}
 		what := fmt.Sprintf("the required edge %s may not be delivered", quote(e.String()))
 		u.uncertain(f, f.delivered(at), what, diag.Diagnostic{
-			Subject: head(e.at), Edge: e.String(), Suggestion: "required: false",
+			Subject: e.place(), Edge: e.String(), Suggestion: "required: false",
 			Detail: "`$output` needs all its required edges in every run that succeeds.",
 		})
 	}
@@ -419,7 +419,7 @@ func (u *unit) certainOutput(f *flow) {
 			continue
 		}
 		u.uncertain(f, f.filled(last, p), fmt.Sprintf("the output port %s may be left without a value", quote(p)), diag.Diagnostic{
-			Subject: head(first.at), Context: u.requirement(doc.output, p), Edge: first.String(),
+			Subject: first.place(), Context: u.requirement(doc.output, p), Edge: first.String(),
 			Detail: "The plan's output schema requires it, so every run that succeeds must fill it.",
 		})
 	}

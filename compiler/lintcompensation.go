@@ -99,7 +99,7 @@ func (u *unit) reportBlock(doc *document, owner, n int) {
 	default:
 		d.Summary = fmt.Sprintf("the compensation of %s reaches %s, which other edges enter too", quote(doc.nodes[owner].id), quote(doc.nodes[n].id))
 		if foreign != nil {
-			d.Context = head(foreign.at)
+			d.Context = foreign.place()
 		}
 	}
 	u.report(d)

@@ -55,7 +55,7 @@ func (u *unit) reportCycle(doc *document, g *digraph, comp []int) {
 	}
 	if closing >= 0 {
 		e := doc.edges[closing]
-		d.Subject, d.Edge = head(e.at), e.String()
+		d.Subject, d.Edge = e.place(), e.String()
 	} else if c := doc.nodes[path[0]].commit; c != nil {
 		d.Detail += " A precheck goes before the node that names it."
 		d.Subject = c.at.Range
@@ -112,7 +112,7 @@ func (u *unit) natural(doc *document, g *digraph, comp []int) {
 		bad(nil, doc.nodes[path[0]].key, "no edge enters the loop "+loopName, "A loop starts at one node, its header, that an edge from outside enters.")
 		return
 	case len(headers) > 1:
-		bad(entries[1], head(entries[1].at), fmt.Sprintf("the loop %s has %d entries: %s and %s", loopName, len(headers), quote(doc.nodes[headers[0]].id), quote(doc.nodes[headers[1]].id)),
+		bad(entries[1], entries[1].place(), fmt.Sprintf("the loop %s has %d entries: %s and %s", loopName, len(headers), quote(doc.nodes[headers[0]].id), quote(doc.nodes[headers[1]].id)),
 			"Edges from outside may enter a loop at one node only. Other nodes of it take the plan's input in a transform, or a value that the header passes on.")
 		return
 	}
@@ -127,11 +127,11 @@ func (u *unit) natural(doc *document, g *digraph, comp []int) {
 			l.back = append(l.back, at)
 			switch {
 			case l.latch >= 0 && l.latch != n:
-				bad(e, head(e.at), fmt.Sprintf("back edges of one loop leave %s and %s", quote(doc.nodes[l.latch].id), quote(doc.nodes[n].id)),
+				bad(e, e.place(), fmt.Sprintf("back edges of one loop leave %s and %s", quote(doc.nodes[l.latch].id), quote(doc.nodes[n].id)),
 					"All back edges leave one node, the latch, so that it is clear when a visit ends.")
 				ok = false
 			case e.kind != plan.Conditional:
-				bad(e, head(e.at), fmt.Sprintf("the back edge to %s is not conditional", quote(doc.nodes[l.header].id)),
+				bad(e, e.place(), fmt.Sprintf("the back edge to %s is not conditional", quote(doc.nodes[l.header].id)),
 					"A back edge says by its condition whether there is another visit.")
 				ok = false
 			case e.required:
@@ -157,7 +157,7 @@ func (u *unit) natural(doc *document, g *digraph, comp []int) {
 		nested, at := g.round(inner[0])
 		subject := doc.nodes[nested[0]].key
 		if at >= 0 {
-			subject = head(doc.edges[at].at)
+			subject = doc.edges[at].place()
 		}
 		bad(nil, subject, fmt.Sprintf("the loop %s lies inside another", doc.path(nested)), "Loops are not nested. Put the inner one into a sub-plan.")
 		return

@@ -248,7 +248,7 @@ func (u *unit) duplicates(doc *document) {
 			u.report(diag.Diagnostic{
 				Code: diag.PlanDuplicateID, Summary: "the edge is there already",
 				Detail:  "Two edges of one type between the same ports, under the same condition, are delivered together, and the first in the file decides.",
-				Subject: head(e.at), Context: head(first.at), Edge: e.String(),
+				Subject: e.place(), Context: first.place(), Edge: e.String(),
 			})
 			e.sound = false
 			continue

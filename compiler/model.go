@@ -196,6 +196,15 @@ func (e *edge) carries() bool {
 	return e.kind != plan.Control && e.fromPort != plan.DonePort && e.toPort != plan.StartPort
 }
 
+// place is what stands for the whole edge in messages: all of it if it is on
+// one line, else its first key.
+func (e *edge) place() diag.Range {
+	if r := e.at.Range; r.Start.Line == r.End.Line {
+		return r
+	}
+	return head(e.at)
+}
+
 // fromRange covers the source end, node and port.
 func (e *edge) fromRange() diag.Range { return join(e.fromNodeAt, e.fromPortAt) }
 

@@ -29,7 +29,7 @@ func (u *unit) refuse() {
 		}
 		for _, l := range doc.loops {
 			e := doc.edges[l.back[0]]
-			u.unsupported("loops", head(e.at), doc.nodes[l.header].id, e.String())
+			u.unsupported("loops", e.place(), doc.nodes[l.header].id, e.String())
 		}
 	}
 }
