@@ -50,8 +50,6 @@ func TestTemplates(t *testing.T) {
 		{`"${{'k': value.n, 'l': {'m': '}'}}}"`, `{"k":9007199254740993,"l":{"m":"}"}}`},
 		{`"${value.list.map(x, x * 2)}"`, `[6,2,4]`},
 		{`"${value.list.filter(x, x > 1)}"`, `[3,2]`},
-		{`"${value.map.map(k, k)}"`, `["a","b"]`},
-		{`"${{'z': 1, 'y': 2, 'x': 3, 'w': 4}.map(k, k)}"`, `["w","x","y","z"]`},
 		{`"${value.?missing.orValue('none')}"`, `"none"`},
 		{`"${has(value.missing) ? 1 : 2}"`, `2`},
 		{`"${'a' + \"}\"}"`, `"a}"`},
@@ -80,14 +78,14 @@ func TestTemplatesThatDoNotCompile(t *testing.T) {
 		path              []any
 		offset            int
 	}{
-		{`"ab ${value"`, "closing }", nil, 3},
-		{`"${}"`, "empty", nil, 2},
-		{`"${  }"`, "empty", nil, 2},
-		{`"ö ${value.}"`, "Syntax error", nil, 11},
+		{`"ab ${value"`, "does not end", nil, 3},
+		{`"a ${}"`, "empty", nil, 2},
+		{`"a ${  }"`, "empty", nil, 2},
+		{`"ö ${value.}"`, "expected identifier", nil, 11},
 		{`{"a": [1, "${nope}"]}`, "undeclared reference to 'nope'", []any{"a", 1}, 2},
 		{`"${error.kind}"`, "undeclared reference to 'error'", nil, 2},
 		{`"${now()}"`, "undeclared reference to 'now'", nil, 5},
-		{`"${timestamp('2026-01-01T00:00:00Z').getHours('Europe/Berlin')}"`, "undeclared reference to 'getHours'", nil, 0},
+		{`"${timestamp('2026-01-01T00:00:00Z').getHours('Europe/Berlin')}"`, "getHours", nil, 0},
 	} {
 		t.Run(c.template, func(t *testing.T) {
 			_, errs := expr.CompileTemplate(decode(t, c.template), expr.Transform)
@@ -109,12 +107,12 @@ func TestEvaluationFails(t *testing.T) {
 		{"value.huge + 1", "64 bits"},
 		{"value.n + 'x'", "no such overload"},
 		{"[1][7]", "index out of bounds"},
-		{"1.0 / 0.0", "finite"},
+		{"1.0 / 0.0", "no JSON number"},
 		{"{1: 2}", "JSON has strings only"},
-		{"timestamp('2026-01-01T00:00:00Z')", "JSON does not have"},
-		{"b'x'", "JSON does not have"},
-		{"value.?missing", "optional without a value"},
-		{"type(value)", "JSON does not have"},
+		{"[timestamp('2026-01-01T00:00:00Z')]", "no JSON value"},
+		{"dyn(b'x')", "no JSON value"},
+		{"dyn(value.?missing)", "no JSON value"},
+		{"[type(value)]", "no JSON value"},
 	} {
 		t.Run(c.expression, func(t *testing.T) {
 			tmpl, errs := expr.CompileTemplate("${"+c.expression+"}", expr.Transform)
@@ -142,7 +140,7 @@ func TestPredicates(t *testing.T) {
 	p, err = expr.CompilePredicate("value", expr.When)
 	require.NoError(t, err)
 	_, err = p.EvalBool(expr.Vars{"value": "yes"})
-	require.ErrorContains(t, err, "not true or false")
+	require.ErrorContains(t, err, "must be true or false")
 	p, err = expr.CompilePredicate("error.kind == 'timeout'", expr.ErrorWhen)
 	require.NoError(t, err)
 	ok, err = p.EvalBool(expr.Vars{"error": decode(t, `{"kind":"timeout"}`)})

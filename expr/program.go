@@ -1,213 +1,100 @@
 package expr
 
 import (
+	"errors"
 	"fmt"
-	"strings"
-	"sync"
-	"unicode/utf8"
+	"slices"
 
 	"cel.dev/cel-go/cel"
-	celast "cel.dev/cel-go/common/ast"
-	"cel.dev/cel-go/common/env"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
-	"cel.dev/cel-go/common/types/traits"
 	"cel.dev/cel-go/interpreter"
 )
 
-// Program is a compiled predicate. It is safe for concurrent use.
-type Program struct{ c *compiled }
+// Program is a compiled predicate. It does not change and is safe for
+// concurrent use.
+type Program struct{ code *code }
 
-// compiled is one CEL expression, ready to be evaluated.
-type compiled struct {
-	program cel.Program
-	reads   map[string]bool
-	boolean bool
-}
-
-// zoned are the functions of CEL's standard library that read a time zone, or
-// the host's.
-var zoned = []string{
-	"getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getFullYear",
-	"getHours", "getMilliseconds", "getMinutes", "getMonth", "getSeconds",
-}
-
-// environments are made once: making one costs more than compiling an expression.
-var environments = sync.OnceValues(func() (map[Scope]*cel.Env, error) {
-	subset := env.NewLibrarySubset()
-	for _, name := range zoned {
-		subset.ExcludeFunctions = append(subset.ExcludeFunctions, &env.Function{Name: name})
-	}
-	base, err := cel.NewCustomEnv(
-		cel.StdLib(cel.StdLibSubset(subset)),
-		cel.OptionalTypes(),
-		cel.CustomTypeAdapter(adapter{}),
-		cel.CrossTypeNumericComparisons(true),
-		cel.DefaultUTCTimeZone(true),
-		cel.ParserRecursionLimit(MaxNesting*4),
-		cel.ParserExpressionSizeLimit(MaxSource),
-		cel.ExpressionNodeLimit(MaxNodes),
-		cel.ExpressionNestingDepthLimit(MaxNesting),
-		cel.RegexProgramSizeLimit(maxRegexp),
-	)
-	if err != nil {
-		return nil, fmt.Errorf("make the environment of expressions: %w", err)
-	}
-	all := map[Scope]*cel.Env{}
-	for s := When; s <= Compensate; s++ {
-		var names []cel.EnvOption
-		for _, name := range s.Names() {
-			names = append(names, cel.Variable(name, cel.DynType))
-		}
-		if all[s], err = base.Extend(names...); err != nil {
-			return nil, fmt.Errorf("make the environment of expressions: %w", err)
-		}
-	}
-	return all, nil
-})
-
-// CompilePredicate compiles a CEL expression that must give a bool. Its error
-// is an *[Error].
+// CompilePredicate compiles a CEL expression that must give a boolean. Its error
+// is an [*Error].
 func CompilePredicate(src string, scope Scope) (*Program, error) {
-	c, err := compile(src, scope)
-	if err != nil {
-		return nil, err
+	c, bad := compile(src, scope)
+	if bad != nil {
+		return nil, bad
 	}
-	if !c.boolean {
-		return nil, &Error{Message: "a predicate must give true or false"}
+	if t := c.output(); !t.IsExactType(types.DynType) && !t.IsExactType(types.BoolType) {
+		return nil, errorf(0, "a condition must be true or false; this is of type %s", cel.FormatCELType(t))
 	}
-	return &Program{c}, nil
+	return &Program{code: c}, nil
 }
 
 // Reads reports whether the expression reads that name.
-func (p *Program) Reads(name string) bool { return p.c.reads[name] }
+func (p *Program) Reads(name string) bool { return slices.Contains(p.code.reads, name) }
 
-// EvalBool evaluates the predicate.
+// EvalBool evaluates the predicate. Its error is an [*Error].
 func (p *Program) EvalBool(vars Vars) (bool, error) {
-	v, err := p.c.eval(vars)
-	if err != nil {
-		return false, err
+	v, bad := p.code.eval(vars, newBudget(), 0)
+	if bad != nil {
+		return false, bad
 	}
-	b, ok := v.(types.Bool)
+	b, ok := v.(bool)
 	if !ok {
-		return false, fmt.Errorf("the predicate gave %s, not true or false", v.Type().TypeName())
+		return false, errorf(0, "a condition must be true or false; this is %s", kindOf(v))
 	}
-	return bool(b), nil
+	return b, nil
 }
 
-func compile(src string, scope Scope) (c *compiled, err error) {
+// eval evaluates an expression to decoded JSON that stands at a depth.
+func (c *code) eval(vars Vars, b *budget, depth int) (v any, bad *Error) {
 	defer func() {
-		if p := recover(); p != nil {
-			c, err = nil, &Error{Message: fmt.Sprintf("the expression cannot be compiled: %v", p)}
+		// Nothing is known to come here; an evaluation must still not end the
+		// process.
+		if r := recover(); r != nil {
+			v, bad = nil, errorf(0, "the expression cannot be evaluated: %v", r)
 		}
 	}()
-	switch {
-	case strings.TrimSpace(src) == "":
-		return nil, &Error{Message: "the expression is empty"}
-	case len(src) > MaxSource:
-		return nil, &Error{Offset: MaxSource, Message: fmt.Sprintf("the expression is longer than %d bytes", MaxSource)}
-	case !utf8.ValidString(src):
-		return nil, &Error{Message: "the expression is not UTF-8"}
+	if c.path != nil {
+		if v, bad = follow(c.path, vars); bad != nil {
+			return nil, bad
+		}
+		if err := b.pass(v, depth); err != nil {
+			return nil, errorf(c.path[0].offset, "%v", err)
+		}
+		return v, nil
 	}
-	all, err := environments()
+	for _, name := range c.reads {
+		if _, ok := vars[name]; !ok {
+			return nil, errorf(0, "%s has no value here", name)
+		}
+	}
+	program, err := c.plan()
 	if err != nil {
-		return nil, &Error{Message: err.Error()}
+		return nil, errorf(0, "%v", err)
 	}
-	e, ok := all[scope]
-	if !ok {
-		return nil, &Error{Message: "there is no such scope"}
-	}
-	tree, issues := e.Compile(src)
-	if issues.Err() != nil {
-		return nil, problem(src, issues)
-	}
-	program, err := e.Program(tree,
-		cel.EvalOptions(cel.OptOptimize),
-		cel.CostLimit(MaxCost),
-		cel.MemoryLimit(MaxElements),
-		cel.CustomDecoratorV2(order),
-	)
+	out, _, err := program.Eval(map[string]any(vars))
 	if err != nil {
-		return nil, &Error{Message: strings.TrimSpace(err.Error())}
+		return nil, c.failure(err, out)
 	}
-	out := tree.OutputType()
-	return &compiled{
-		program: program,
-		reads:   reads(tree.NativeRep(), scope),
-		boolean: out.IsExactType(cel.BoolType) || out.IsExactType(cel.DynType),
-	}, nil
-}
-
-// problem gives the first of CEL's findings, which name lines and columns, as
-// an offset.
-func problem(src string, issues *cel.Issues) *Error {
-	first := issues.Errors()[0]
-	offset, line := 0, 1
-	for line < first.Location.Line() {
-		at := strings.IndexByte(src[offset:], '\n')
-		if at < 0 {
-			break
-		}
-		offset += at + 1
-		line++
+	v, err = b.result(out, depth)
+	if err != nil {
+		return nil, c.failure(err, nil)
 	}
-	for column := first.Location.Column(); column > 0 && offset < len(src); column-- {
-		_, size := utf8.DecodeRuneInString(src[offset:])
-		offset += size
+	return v, nil
+}
+
+// failure places an error of an evaluation.
+func (c *code) failure(err error, out ref.Val) *Error {
+	var cancelled interpreter.EvalCancelledError
+	if errors.As(err, &cancelled) {
+		return errorf(0, "the evaluation takes more than %d steps", MaxCost)
 	}
-	return &Error{Offset: offset, Message: first.Message}
-}
-
-// reads finds the names of the scope that the expression refers to.
-func reads(tree *celast.AST, scope Scope) map[string]bool {
-	found := map[string]bool{}
-	names := scope.Names()
-	for _, id := range celast.MatchDescendants(celast.NavigateAST(tree), celast.KindMatcher(celast.IdentKind)) {
-		for _, name := range names {
-			if strings.TrimPrefix(id.AsIdent(), ".") == name {
-				found[name] = true
-			}
-		}
+	at := 0
+	var celErr *types.Err
+	if !errors.As(err, &celErr) {
+		celErr, _ = out.(*types.Err)
 	}
-	return found
-}
-
-// eval evaluates the expression. An error of the expression has no position:
-// CEL does not say where it came from.
-func (c *compiled) eval(vars Vars) (v ref.Val, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			v, err = nil, fmt.Errorf("the expression cannot be evaluated: %v", p)
-		}
-	}()
-	v, _, err = c.program.Eval(map[string]any(vars))
-	return v, err
-}
-
-// order makes every map literal iterate in the order of its keys.
-func order(node interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
-	literal, ok := node.(interpreter.InterpretableConstructor)
-	if !ok || literal.Type() != types.MapType {
-		return node, nil
+	if celErr != nil {
+		at = place(c.ast, c.src, celErr.NodeID())
 	}
-	return ordering{literal}, nil
-}
-
-type ordering struct {
-	interpreter.InterpretableConstructor
-}
-
-func (o ordering) Exec(frame *interpreter.ExecutionFrame) ref.Val {
-	return ordered(o.InterpretableConstructor.Exec(frame))
-}
-
-func (o ordering) Eval(vars interpreter.Activation) ref.Val {
-	return ordered(o.InterpretableConstructor.Eval(vars))
-}
-
-func ordered(v ref.Val) ref.Val {
-	if m, ok := v.(traits.Mapper); ok {
-		return sortedMap{m}
-	}
-	return v
+	return errorf(at, "%s", fmt.Sprint(err))
 }

@@ -7,305 +7,273 @@ import (
 	"slices"
 	"strings"
 
-	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
 )
 
-// Template is a compiled JSON template. It is safe for concurrent use.
+// Template is a compiled JSON template. It does not change and is safe for
+// concurrent use.
 type Template struct {
-	root  part
-	reads map[string]bool
-	// constant is the template's value where it holds no expression.
-	constant bool
+	root  node
+	reads []string
 }
 
-// TemplateError is what is wrong with one string of a template.
-type TemplateError struct {
-	// Path holds map keys (string) and list indexes (int) that lead to the string.
-	Path []any
-	// Offset counts bytes in that string.
-	Offset  int
-	Message string
-}
+type nodeKind int
 
-func (e TemplateError) Error() string { return e.Message }
-
-// part is a piece of a template: fixed, an object, a list, one expression, or
-// text with expressions in it.
-type part interface {
-	eval(vars Vars, room *int) (any, error)
-}
-
-type (
-	fixed  struct{ value any }
-	fields []field
-	items  []part
-	leaf   struct{ c *compiled }
-	text   []piece
+const (
+	// constantNode is a part without expressions.
+	constantNode nodeKind = iota
+	// leafNode is a string that is exactly one expression.
+	leafNode
+	// textNode is a string with expressions in it.
+	textNode
+	listNode
+	mapNode
 )
 
-type field struct {
-	key  string
-	part part
+// node is one part of a template.
+type node struct {
+	kind     nodeKind
+	constant any
+	// pieces of a leaf or text.
+	pieces []piece
+	// keys of a map, sorted; children has a node for each of them, or for each
+	// item of a list.
+	keys     []string
+	children []node
+	// path leads to this part; it is there for leaves and texts.
+	path []any
 }
 
-// piece is literal text followed by the value of an expression, if any.
+// piece is a part of a string: text, or an expression that starts at offset.
 type piece struct {
-	literal string
-	c       *compiled
+	text   string
+	code   *code
+	offset int
 }
 
-// CompileTemplate compiles decoded JSON whose strings may hold ${…}. A string
-// that is one ${…} keeps the type of its value; in any other, values are put in
-// as text. "$${" stands for "${". It reports every string that does not compile.
+// CompileTemplate compiles decoded JSON (as schemas.Decode yields it) whose
+// strings may hold "${…}". It reports everything that it finds, in the order of
+// sorted keys and of indexes. v is not kept.
 func CompileTemplate(v any, scope Scope) (*Template, []TemplateError) {
-	t := &Template{reads: map[string]bool{}}
-	b := builder{scope: scope, reads: t.reads}
-	t.root = b.build(v, nil)
-	if len(b.errs) > 0 {
-		return nil, b.errs
+	c := templateCompiler{scope: scope}
+	root := c.node(v, nil)
+	if len(c.bad) > 0 {
+		return nil, c.bad
 	}
-	_, t.constant = t.root.(fixed)
-	return t, nil
+	slices.Sort(c.reads)
+	return &Template{root: root, reads: slices.Compact(c.reads)}, nil
 }
 
 // Reads reports whether any expression of the template reads that name.
-func (t *Template) Reads(name string) bool { return t.reads[name] }
+func (t *Template) Reads(name string) bool { return slices.Contains(t.reads, name) }
 
-// Constant reports whether the template holds no expression.
-func (t *Template) Constant() bool { return t.constant }
+// Constant reports whether the template holds no expression, so that its value
+// is always the same.
+func (t *Template) Constant() bool { return t.root.kind == constantNode }
 
-// Eval gives the template's value: decoded JSON with json.Number.
+// Eval gives decoded JSON. The value may share parts with the template and with
+// vars, so it must not be changed. Its error is a [TemplateError].
 func (t *Template) Eval(vars Vars) (any, error) {
-	room := MaxResult
-	return t.root.eval(vars, &room)
+	v, bad := t.root.eval(vars, newBudget(), 0)
+	if bad != nil {
+		return nil, *bad
+	}
+	return v, nil
 }
 
-type builder struct {
+type templateCompiler struct {
 	scope Scope
-	reads map[string]bool
-	errs  []TemplateError
+	reads []string
+	bad   []TemplateError
 }
 
-func (b *builder) build(v any, path []any) part {
+func (c *templateCompiler) fail(path []any, offset int, format string, args ...any) node {
+	c.bad = append(c.bad, TemplateError{
+		Path: slices.Clone(path), Offset: offset, Message: clip(fmt.Sprintf(format, args...), maxMessage),
+	})
+	return node{}
+}
+
+func (c *templateCompiler) node(v any, path []any) node {
+	if len(path) > maxDepth {
+		return c.fail(path, 0, "the template nests deeper than %d", maxDepth)
+	}
 	switch v := v.(type) {
+	case nil, bool, json.Number:
+		return node{constant: v}
 	case string:
-		return b.text(v, path)
+		return c.text(v, path)
 	case []any:
-		list := make(items, 0, len(v))
+		children := make([]node, len(v))
 		for i, e := range v {
-			list = append(list, b.build(e, append(path, i)))
+			children[i] = c.node(e, append(path, i))
 		}
-		if !slices.ContainsFunc(list, open) {
-			return fixed{plain(list)}
-		}
-		return list
+		return folded(node{kind: listNode, children: children})
 	case map[string]any:
-		object := make(fields, 0, len(v))
-		for _, k := range slices.Sorted(maps.Keys(v)) {
-			object = append(object, field{k, b.build(v[k], append(path, k))})
+		n := node{kind: mapNode, keys: slices.Sorted(maps.Keys(v)), children: make([]node, len(v))}
+		for i, key := range n.keys {
+			if strings.Contains(key, "${") {
+				c.fail(append(path, key), 0, "a key cannot hold an expression")
+			}
+			n.children[i] = c.node(v[key], append(path, key))
 		}
-		if !slices.ContainsFunc(object, func(f field) bool { return open(f.part) }) {
-			return fixed{plainObject(object)}
+		return folded(n)
+	}
+	return c.fail(path, 0, "a value of Go type %T is not decoded JSON", v)
+}
+
+// folded makes a constant of a list or map whose children are constants.
+func folded(n node) node {
+	for i := range n.children {
+		if n.children[i].kind != constantNode {
+			return n
 		}
-		return object
 	}
-	return fixed{v}
-}
-
-func open(p part) bool {
-	_, ok := p.(fixed)
-	return !ok
-}
-
-func plain(list items) any {
-	out := make([]any, len(list))
-	for i, p := range list {
-		out[i] = p.(fixed).value
+	if n.kind == listNode {
+		list := make([]any, len(n.children))
+		for i := range n.children {
+			list[i] = n.children[i].constant
+		}
+		return node{constant: list}
 	}
-	return out
-}
-
-func plainObject(object fields) any {
-	out := make(map[string]any, len(object))
-	for _, f := range object {
-		out[f.key] = f.part.(fixed).value
+	object := make(map[string]any, len(n.keys))
+	for i, key := range n.keys {
+		object[key] = n.children[i].constant
 	}
-	return out
-}
-
-func (b *builder) fail(path []any, offset int, message string) part {
-	b.errs = append(b.errs, TemplateError{Path: slices.Clone(path), Offset: offset, Message: message})
-	return fixed{}
+	return node{constant: object}
 }
 
 // text compiles one string.
-func (b *builder) text(s string, path []any) part {
-	var parts text
-	var literal strings.Builder
-	for at := 0; at < len(s); {
-		switch {
-		case strings.HasPrefix(s[at:], "$${"):
-			literal.WriteString("${")
-			at += 3
-		case strings.HasPrefix(s[at:], "${"):
-			end := closing(s, at+2)
-			if end < 0 {
-				return b.fail(path, at, "this ${ has no closing }; write $${ for the text ${")
-			}
-			c, err := compile(s[at+2:end], b.scope)
-			if err != nil {
-				e := err.(*Error)
-				return b.fail(path, at+2+e.Offset, e.Message)
-			}
-			for _, name := range b.scope.Names() {
-				b.reads[name] = b.reads[name] || c.reads[name]
-			}
-			parts = append(parts, piece{literal.String(), c})
-			literal.Reset()
-			at = end + 1
-		default:
-			literal.WriteByte(s[at])
-			at++
+func (c *templateCompiler) text(s string, path []any) node {
+	pieces, bad := scan(s)
+	if bad != nil {
+		return c.fail(path, bad.Offset, "%s", bad.Message)
+	}
+	if len(pieces) == 0 || len(pieces) == 1 && !pieces[0].expr {
+		whole := ""
+		if len(pieces) == 1 {
+			whole = pieces[0].text
 		}
+		return node{constant: whole}
 	}
-	switch {
-	case len(parts) == 0:
-		return fixed{literal.String()}
-	case len(parts) == 1 && parts[0].literal == "" && literal.Len() == 0:
-		return leaf{parts[0].c}
+	n := node{kind: textNode, path: slices.Clone(path)}
+	if len(pieces) == 1 {
+		n.kind = leafNode
 	}
-	return append(parts, piece{literal: literal.String()})
-}
-
-// closing finds the brace that ends an expression: braces nest, and those in
-// CEL's strings and comments do not count.
-func closing(s string, at int) int {
-	for depth := 0; at < len(s); at++ {
-		switch s[at] {
-		case '{':
-			depth++
-		case '}':
-			if depth == 0 {
-				return at
-			}
-			depth--
-		case '"', '\'':
-			at = quoted(s, at)
-		case '/':
-			if strings.HasPrefix(s[at:], "//") {
-				line := strings.IndexByte(s[at:], '\n')
-				if line < 0 {
-					return -1
-				}
-				at += line
-			}
-		}
-		if at < 0 {
-			return -1
-		}
-	}
-	return -1
-}
-
-// quoted finds the last byte of the CEL string that begins at the quote s[at].
-func quoted(s string, at int) int {
-	raw := at > 0 && (s[at-1] == 'r' || s[at-1] == 'R') && !word(s, at-2) ||
-		at > 1 && (s[at-1] == 'b' || s[at-1] == 'B') && (s[at-2] == 'r' || s[at-2] == 'R') && !word(s, at-3) ||
-		at > 1 && (s[at-1] == 'r' || s[at-1] == 'R') && (s[at-2] == 'b' || s[at-2] == 'B') && !word(s, at-3)
-	mark := s[at : at+1]
-	if strings.HasPrefix(s[at:], strings.Repeat(mark, 3)) {
-		mark = strings.Repeat(mark, 3)
-	}
-	for i := at + len(mark); i < len(s); i++ {
-		if s[i] == '\\' && !raw {
-			i++
+	for _, p := range pieces {
+		if !p.expr {
+			n.pieces = append(n.pieces, piece{text: p.text})
 			continue
 		}
-		if strings.HasPrefix(s[i:], mark) {
-			return i + len(mark) - 1
+		code, bad := compile(p.text, c.scope)
+		if bad == nil {
+			bad = misfit(code, n.kind == leafNode)
 		}
-	}
-	return -1
-}
-
-// word reports whether s[i] continues an identifier.
-func word(s string, i int) bool {
-	return i >= 0 && (s[i] == '_' || s[i] >= '0' && s[i] <= '9' || s[i] >= 'a' && s[i] <= 'z' || s[i] >= 'A' && s[i] <= 'Z')
-}
-
-func (f fixed) eval(_ Vars, room *int) (any, error) { return f.value, spend(f.value, room) }
-
-func (l leaf) eval(vars Vars, room *int) (any, error) {
-	v, err := l.c.eval(vars)
-	if err != nil {
-		return nil, err
-	}
-	return result(v, room, 0)
-}
-
-func (l items) eval(vars Vars, room *int) (any, error) {
-	out := make([]any, 0, len(l))
-	for _, p := range l {
-		v, err := p.eval(vars, room)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, v)
-	}
-	return out, nil
-}
-
-func (f fields) eval(vars Vars, room *int) (any, error) {
-	out := make(map[string]any, len(f))
-	for _, e := range f {
-		v, err := e.part.eval(vars, room)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", e.key, err)
-		}
-		out[e.key] = v
-	}
-	return out, nil
-}
-
-func (t text) eval(vars Vars, room *int) (any, error) {
-	var b strings.Builder
-	for _, p := range t {
-		b.WriteString(p.literal)
-		if p.c == nil {
+		if bad != nil {
+			c.fail(path, p.offset+bad.Offset, "%s", bad.Message)
 			continue
 		}
-		v, err := p.c.eval(vars)
-		if err != nil {
-			return nil, err
-		}
-		if err := write(&b, v); err != nil {
-			return nil, err
-		}
-		if b.Len() > *room {
-			return nil, errResult
-		}
+		c.reads = append(c.reads, code.reads...)
+		n.pieces = append(n.pieces, piece{code: code, offset: p.offset})
 	}
-	*room -= b.Len()
-	return b.String(), nil
+	return n
 }
 
-// write puts a value into text: strings as they are, numbers and booleans as
-// JSON writes them. What has no obvious text is refused.
-func write(b *strings.Builder, v ref.Val) error {
-	room := MaxResult
-	r, err := result(v, &room, 0)
-	if err != nil {
-		return err
+// misfit refuses expressions whose type is known to have no place in JSON, or in
+// a string.
+func misfit(c *code, alone bool) *Error {
+	t := c.output()
+	if t.Kind() == types.OpaqueKind && t.TypeName() == types.OptionalType.TypeName() {
+		return errorf(0, "the result is an optional value; say what stands for a missing one with .orValue(…)")
 	}
-	switch r := r.(type) {
-	case string:
-		b.WriteString(r)
-	case json.Number:
-		b.WriteString(r.String())
-	case bool:
-		fmt.Fprintf(b, "%t", r)
-	default:
-		return fmt.Errorf("a value of type %s cannot stand inside text", v.Type().TypeName())
+	switch t.Kind() {
+	case types.BytesKind, types.DurationKind, types.TimestampKind:
+		return errorf(0, "the result is of type %s, which JSON does not have; make it a string with string(…)", cel.FormatCELType(t))
+	case types.TypeKind:
+		return errorf(0, "the result is a type, which JSON does not have")
+	case types.ListKind, types.MapKind, types.NullTypeKind:
+		if !alone {
+			return errorf(0, "only strings, numbers and booleans can stand inside a string; this is of type %s", cel.FormatCELType(t))
+		}
 	}
 	return nil
+}
+
+func (n *node) eval(vars Vars, b *budget, depth int) (any, *TemplateError) {
+	switch n.kind {
+	case constantNode:
+		if err := b.pass(n.constant, depth); err != nil {
+			return nil, &TemplateError{Path: n.path, Message: err.Error()}
+		}
+		return n.constant, nil
+	case leafNode:
+		v, bad := n.pieces[0].code.eval(vars, b, depth)
+		if bad != nil {
+			return nil, n.fail(&n.pieces[0], bad)
+		}
+		return v, nil
+	case textNode:
+		return n.join(vars, b, depth)
+	}
+	if err := b.item(depth); err != nil {
+		return nil, &TemplateError{Message: err.Error()}
+	}
+	if n.kind == listNode {
+		list := make([]any, len(n.children))
+		for i := range n.children {
+			v, bad := n.children[i].eval(vars, b, depth+1)
+			if bad != nil {
+				return nil, bad
+			}
+			list[i] = v
+		}
+		return list, nil
+	}
+	object := make(map[string]any, len(n.keys))
+	for i, key := range n.keys {
+		v, bad := n.children[i].eval(vars, b, depth+1)
+		if bad != nil {
+			return nil, bad
+		}
+		object[key] = v
+	}
+	return object, nil
+}
+
+// join evaluates a string with expressions in it.
+func (n *node) join(vars Vars, b *budget, depth int) (any, *TemplateError) {
+	if err := b.item(depth); err != nil {
+		return nil, &TemplateError{Path: n.path, Message: err.Error()}
+	}
+	var sb strings.Builder
+	for i := range n.pieces {
+		p := &n.pieces[i]
+		if p.code == nil {
+			if err := b.take(len(p.text)); err != nil {
+				return nil, &TemplateError{Path: n.path, Message: err.Error()}
+			}
+			sb.WriteString(p.text)
+			continue
+		}
+		v, bad := p.code.eval(vars, b, depth)
+		if bad != nil {
+			return nil, n.fail(p, bad)
+		}
+		switch v := v.(type) {
+		case string:
+			sb.WriteString(v)
+		case bool:
+			fmt.Fprint(&sb, v)
+		case json.Number:
+			sb.WriteString(v.String())
+		default:
+			return nil, n.fail(p, errorf(0, "only strings, numbers and booleans can stand inside a string; this is %s", kindOf(v)))
+		}
+	}
+	return sb.String(), nil
+}
+
+func (n *node) fail(p *piece, bad *Error) *TemplateError {
+	return &TemplateError{Path: n.path, Offset: p.offset + bad.Offset, Message: bad.Message}
 }

@@ -1,14 +1,10 @@
 package expr
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -18,9 +14,10 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// adapter turns decoded JSON into CEL values, element by element as they are read.
-type adapter struct{}
+// adapter shows decoded JSON to CEL, one value at a time as it is touched.
+type adapter struct{ base types.Adapter }
 
+// NativeToValue implements [types.Adapter].
 func (a adapter) NativeToValue(v any) ref.Val {
 	switch v := v.(type) {
 	case nil:
@@ -28,83 +25,102 @@ func (a adapter) NativeToValue(v any) ref.Val {
 	case json.Number:
 		return number(v)
 	case map[string]any:
-		return sortedMap{types.NewStringInterfaceMap(a, v)}
+		return types.NewStringInterfaceMap(a, v)
 	case []any:
-		return types.NewDynamicList(a, v)
+		return types.NewList[any](a, v)
 	}
-	return types.DefaultTypeAdapter.NativeToValue(v)
+	return a.base.NativeToValue(v)
 }
 
+// number gives an int for a JSON number without fraction and exponent, else a double.
 func number(n json.Number) ref.Val {
-	text := n.String()
-	if !strings.ContainsAny(text, ".eE") {
-		i, err := strconv.ParseInt(text, 10, 64)
+	s := string(n)
+	if !strings.ContainsAny(s, ".eE") {
+		i, err := strconv.ParseInt(s, 10, 64)
 		if err != nil {
-			return types.NewErr("the integer %.40s does not fit in 64 bits", text)
+			return types.NewErr("the number %s does not fit in 64 bits", clip(s, 40))
 		}
 		return types.Int(i)
 	}
-	f, err := strconv.ParseFloat(text, 64)
+	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {
-		return types.NewErr("the number %.40s does not fit in a double", text)
+		return types.NewErr("the number %s does not fit in a double", clip(s, 40))
 	}
 	return types.Double(f)
 }
 
-// sortedMap is a map that iterates in the order of its keys. Its keys are of
-// the types that CEL has keys of.
-type sortedMap struct{ traits.Mapper }
+// budget bounds a result that is being built.
+type budget struct{ items, text int }
 
-func (m sortedMap) Iterator() traits.Iterator {
-	var keys []ref.Val
-	for it := m.Mapper.Iterator(); it.HasNext() == types.True; {
-		keys = append(keys, it.Next())
+func newBudget() *budget { return &budget{items: maxItems, text: maxText} }
+
+var errResult = fmt.Errorf("the result is larger than %d values or %d bytes of text", maxItems, maxText)
+
+func (b *budget) item(depth int) error {
+	if b.items--; b.items < 0 {
+		return errResult
 	}
-	slices.SortFunc(keys, func(a, b ref.Val) int {
-		if c := strings.Compare(a.Type().TypeName(), b.Type().TypeName()); c != 0 {
-			return c
-		}
-		if comparer, ok := a.(traits.Comparer); ok {
-			if c, ok := comparer.Compare(b).(types.Int); ok {
-				return int(c)
+	if depth > maxDepth {
+		return fmt.Errorf("the result nests deeper than %d", maxDepth)
+	}
+	return nil
+}
+
+func (b *budget) take(n int) error {
+	if b.text -= n; b.text < 0 {
+		return errResult
+	}
+	return nil
+}
+
+// pass counts a value that is decoded JSON already.
+func (b *budget) pass(v any, depth int) error {
+	if err := b.item(depth); err != nil {
+		return err
+	}
+	switch v := v.(type) {
+	case nil, bool:
+	case string:
+		return b.take(len(v))
+	case json.Number:
+		return b.take(len(v))
+	case []any:
+		for _, e := range v {
+			if err := b.pass(e, depth+1); err != nil {
+				return err
 			}
 		}
-		return strings.Compare(fmt.Sprint(a.Value()), fmt.Sprint(b.Value()))
-	})
-	return types.NewRefValList(adapter{}, keys).Iterator()
-}
-
-// Fold implements traits.Foldable in the order of the keys.
-func (m sortedMap) Fold(f traits.Folder) {
-	for it := m.Iterator(); it.HasNext() == types.True; {
-		k := it.Next()
-		if !f.FoldEntry(k, m.Get(k)) {
-			return
+	case map[string]any:
+		for k, e := range v {
+			if err := b.take(len(k)); err != nil {
+				return err
+			}
+			if err := b.pass(e, depth+1); err != nil {
+				return err
+			}
 		}
+	default:
+		return fmt.Errorf("a value of Go type %T is not decoded JSON", v)
 	}
+	return nil
 }
 
-// Equal compares with the map inside.
-func (m sortedMap) Equal(other ref.Val) ref.Val {
-	if o, ok := other.(sortedMap); ok {
-		other = o.Mapper
+// result turns a CEL value into decoded JSON.
+func (b *budget) result(v ref.Val, depth int) (any, error) {
+	switch v := v.(type) {
+	case traits.Lister:
+		if whole, ok := v.Value().([]any); ok {
+			return whole, b.pass(whole, depth)
+		}
+		return b.list(v, depth)
+	case traits.Mapper:
+		if whole, ok := v.Value().(map[string]any); ok {
+			return whole, b.pass(whole, depth)
+		}
+		return b.object(v, depth)
 	}
-	return m.Mapper.Equal(other)
-}
-
-// ConvertToNative converts the map inside.
-func (m sortedMap) ConvertToNative(t reflect.Type) (any, error) { return m.Mapper.ConvertToNative(t) }
-
-var errResult = errors.New("the result is too large")
-
-// result turns a CEL value into decoded JSON. room is what its strings may
-// still take, in bytes.
-func result(v ref.Val, room *int, depth int) (any, error) {
-	if depth > MaxNesting*4 {
-		return nil, errors.New("the result is nested too deeply")
-	}
-	if *room--; *room < 0 {
-		return nil, errResult
+	if err := b.item(depth); err != nil {
+		return nil, err
 	}
 	switch v := v.(type) {
 	case types.Null:
@@ -116,107 +132,72 @@ func result(v ref.Val, room *int, depth int) (any, error) {
 	case types.Uint:
 		return json.Number(strconv.FormatUint(uint64(v), 10)), nil
 	case types.Double:
-		return double(float64(v))
+		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+			return nil, fmt.Errorf("%v is no JSON number", float64(v))
+		}
+		raw, err := json.Marshal(float64(v))
+		return json.Number(raw), err
 	case types.String:
 		if !utf8.ValidString(string(v)) {
-			return nil, errors.New("the result holds a string that is not UTF-8")
+			return nil, errors.New("a string that is not UTF-8")
 		}
-		if *room -= len(v); *room < 0 {
-			return nil, errResult
-		}
-		return string(v), nil
-	case *types.Optional:
-		if !v.HasValue() {
-			return nil, errors.New("the result is an optional without a value; say what it is then, with .orValue(…)")
-		}
-		return result(v.GetValue(), room, depth+1)
-	case traits.Mapper:
-		return object(v, room, depth)
-	case traits.Lister:
-		return list(v, room, depth)
+		return string(v), b.take(len(v))
 	case *types.Err:
 		return nil, v
 	}
-	return nil, fmt.Errorf("the result is of type %s, which JSON does not have", v.Type().TypeName())
+	return nil, fmt.Errorf("%s is no JSON value", typeName(v))
 }
 
-// object converts a map. A map of the input is kept as it is, so that nothing
-// in it changes.
-func object(m traits.Mapper, room *int, depth int) (any, error) {
-	if raw, ok := m.Value().(map[string]any); ok {
-		return raw, spend(raw, room)
+func (b *budget) list(l traits.Lister, depth int) (any, error) {
+	if err := b.item(depth); err != nil {
+		return nil, err
+	}
+	n, _ := l.Size().(types.Int)
+	if int64(n) > int64(b.items) {
+		return nil, errResult
+	}
+	out := make([]any, 0, n)
+	for i := range n {
+		e, err := b.result(l.Get(i), depth+1)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+func (b *budget) object(m traits.Mapper, depth int) (any, error) {
+	if err := b.item(depth); err != nil {
+		return nil, err
 	}
 	out := map[string]any{}
 	for it := m.Iterator(); it.HasNext() == types.True; {
-		k := it.Next()
-		key, ok := k.(types.String)
+		key := it.Next()
+		name, ok := key.(types.String)
 		if !ok {
-			return nil, fmt.Errorf("the result has a key of type %s; JSON has strings only", k.Type().TypeName())
+			return nil, fmt.Errorf("a map has a key of type %s; JSON has strings only", typeName(key))
 		}
-		if *room -= len(key); *room < 0 {
-			return nil, errResult
-		}
-		v, err := result(m.Get(k), room, depth+1)
+		v, _ := m.Find(key)
+		e, err := b.result(v, depth+1)
 		if err != nil {
 			return nil, err
 		}
-		out[string(key)] = v
+		if !utf8.ValidString(string(name)) {
+			return nil, errors.New("a key that is not UTF-8")
+		}
+		if err := b.take(len(name)); err != nil {
+			return nil, err
+		}
+		out[string(name)] = e
 	}
 	return out, nil
 }
 
-func list(l traits.Lister, room *int, depth int) (any, error) {
-	if raw, ok := l.Value().([]any); ok {
-		return raw, spend(raw, room)
+// typeName is the CEL name of a value's type.
+func typeName(v ref.Val) string {
+	if t, ok := v.Type().(*types.Type); ok {
+		return t.TypeName()
 	}
-	out := []any{}
-	for it := l.Iterator(); it.HasNext() == types.True; {
-		v, err := result(it.Next(), room, depth+1)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, v)
-	}
-	return out, nil
-}
-
-// spend counts what a value of the input takes of the room.
-func spend(v any, room *int) error {
-	if *room--; *room < 0 {
-		return errResult
-	}
-	switch v := v.(type) {
-	case string:
-		*room -= len(v)
-	case []any:
-		for _, e := range v {
-			if err := spend(e, room); err != nil {
-				return err
-			}
-		}
-	case map[string]any:
-		// Whether the room suffices does not depend on the order.
-		for k := range maps.Keys(v) {
-			*room -= len(k)
-			if err := spend(v[k], room); err != nil {
-				return err
-			}
-		}
-	}
-	if *room < 0 {
-		return errResult
-	}
-	return nil
-}
-
-// double writes a double in the form that encoding/json gives it.
-func double(f float64) (any, error) {
-	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return nil, errors.New("the result is not a finite number")
-	}
-	b, err := json.Marshal(f)
-	if err != nil {
-		return nil, fmt.Errorf("write a number: %w", err)
-	}
-	return json.Number(bytes.TrimSpace(b)), nil
+	return v.Type().TypeName()
 }

@@ -345,7 +345,7 @@ func kindsOf(types []string) kind {
 // patternWork is the work of matching one byte: the worst case of RE2 is one
 // step per instruction.
 func patternWork(p *regexp.Regexp) float64 {
-	n, err := patternSize(p.String())
+	n, err := PatternSize(p.String())
 	if err != nil {
 		return MaxPatternSize
 	}

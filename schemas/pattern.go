@@ -5,9 +5,11 @@ import (
 	"regexp/syntax"
 )
 
-// patternSize is the size of a pattern's program in instructions, found without
-// building it: a pattern of twenty bytes can have a program of millions.
-func patternSize(pattern string) (int, error) {
+// PatternSize is the size of a pattern's program in instructions, found without
+// building it: a pattern of twenty bytes can have a program of millions. The
+// error is [ErrTooLarge] where the pattern or its program is beyond a bound, and
+// another where it is not RE2.
+func PatternSize(pattern string) (int, error) {
 	if len(pattern) > MaxPattern {
 		return 0, tooLarge("a pattern of %d bytes, more than %d", len(pattern), MaxPattern)
 	}

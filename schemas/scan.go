@@ -116,7 +116,7 @@ func (s *scan) bound(v any) error {
 }
 
 func (s *scan) count(pattern string) error {
-	n, err := patternSize(pattern)
+	n, err := PatternSize(pattern)
 	if errors.Is(err, ErrTooLarge) {
 		return err
 	}
@@ -153,13 +153,13 @@ func (s *scan) visit(p place) error {
 		}
 	}
 	if p, ok := m["pattern"].(string); ok {
-		if _, err := patternSize(p); err != nil {
+		if _, err := PatternSize(p); err != nil {
 			return err
 		}
 	}
 	if ps, ok := m["patternProperties"].(map[string]any); ok {
 		for _, p := range slices.Sorted(maps.Keys(ps)) {
-			if _, err := patternSize(p); err != nil {
+			if _, err := PatternSize(p); err != nil {
 				return err
 			}
 		}

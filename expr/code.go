@@ -1,0 +1,160 @@
+package expr
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/checker"
+	"cel.dev/cel-go/common"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/types"
+)
+
+// code is one compiled expression. It does not change, but for the program,
+// which is planned when it is first needed.
+type code struct {
+	src   string
+	scope Scope
+	// reads are the names that the expression reads, sorted.
+	reads []string
+	// path is set where the expression only selects: a name, then keys (string)
+	// and indexes (int64).
+	path []step
+	// ast is nil where path is set.
+	ast *ast.AST
+
+	plan func() (cel.Program, error)
+}
+
+// step is one selection, and where its text starts.
+type step struct {
+	key    string
+	index  int64
+	isKey  bool
+	offset int
+}
+
+// compile compiles one expression.
+func compile(src string, scope Scope) (c *code, bad *Error) {
+	defer func() {
+		// Nothing is known to come here; source of strangers must still not end
+		// the process.
+		if r := recover(); r != nil {
+			c, bad = nil, errorf(0, "the expression cannot be compiled: %v", r)
+		}
+	}()
+	if len(src) > MaxSource {
+		return nil, errorf(0, "the expression has %d bytes, more than %d", len(src), MaxSource)
+	}
+	if !utf8.ValidString(src) {
+		return nil, errorf(0, "the expression is not UTF-8")
+	}
+	if strings.TrimSpace(src) == "" {
+		return nil, errorf(0, "the expression is empty")
+	}
+	if path := parsePath(src, scope); path != nil {
+		return &code{src: src, scope: scope, reads: []string{path[0].key}, path: path}, nil
+	}
+	env, err := environmentOf(scope)
+	if err != nil {
+		return nil, errorf(0, "%v", err)
+	}
+	source := common.NewTextSource(src)
+	parsed, errs := env.parser.Parse(source)
+	if bad := first(src, errs, scope); bad != nil {
+		return nil, bad
+	}
+	checked, errs := checker.Check(parsed, source, env.checker)
+	if bad := first(src, errs, scope); bad != nil {
+		return nil, bad
+	}
+	i := &inspector{ast: checked, src: src, names: scope.Names()}
+	i.walk(checked.Expr(), nil)
+	if i.bad != nil {
+		return nil, i.bad
+	}
+	slices.Sort(i.reads)
+	c = &code{src: src, scope: scope, reads: slices.Compact(i.reads), ast: checked}
+	c.plan = sync.OnceValues(func() (cel.Program, error) {
+		return env.cel.PlanProgram(checked, cel.CustomDecoratorV2(decorate), cel.CostTracking(prices{}), cel.CostLimit(MaxCost))
+	})
+	return c, nil
+}
+
+// output is the type of the expression's result as far as it is known.
+func (c *code) output() *types.Type {
+	if c.ast == nil {
+		return types.DynType
+	}
+	return c.ast.GetType(c.ast.Expr().ID())
+}
+
+// first gives the first of the library's errors, by place, in our words.
+func first(src string, errs *common.Errors, scope Scope) *Error {
+	if errs == nil || len(errs.GetErrors()) == 0 {
+		return nil
+	}
+	var bad *Error
+	for _, e := range errs.GetErrors() {
+		at := 0
+		if e.Location != nil {
+			at = offsetOf(src, e.Location.Line(), e.Location.Column())
+		}
+		if bad == nil || at < bad.Offset {
+			bad = errorf(at, "%s", reword(e.Message, scope))
+		}
+	}
+	return bad
+}
+
+func reword(message string, scope Scope) string {
+	if rest, ok := strings.CutPrefix(message, "undeclared reference to '"); ok {
+		name, _, _ := strings.Cut(rest, "'")
+		return fmt.Sprintf("undeclared reference to '%s'; the names here are %s", name, scope.list())
+	}
+	if strings.HasPrefix(message, "Syntax error: mismatched input '<EOF>'") {
+		return "Syntax error: the expression is not complete"
+	}
+	return message
+}
+
+// offsetOf gives the byte offset of a place that counts lines from 1 and columns
+// in code points from 0.
+func offsetOf(src string, line, column int) int {
+	at := 0
+	for ; line > 1; line-- {
+		n := strings.IndexByte(src[at:], '\n')
+		if n < 0 {
+			return len(src)
+		}
+		at += n + 1
+	}
+	return byteOffset(src[at:], column) + at
+}
+
+// byteOffset gives the byte offset of code point number n.
+func byteOffset(s string, n int) int {
+	if n <= 0 {
+		return 0
+	}
+	for i := range s {
+		if n == 0 {
+			return i
+		}
+		n--
+	}
+	return len(s)
+}
+
+// place gives the byte offset of an expression node, or 0.
+func place(a *ast.AST, src string, id int64) int {
+	r, ok := a.SourceInfo().GetOffsetRange(id)
+	if !ok {
+		return 0
+	}
+	return byteOffset(src, int(r.Start))
+}

@@ -1,0 +1,66 @@
+package expr
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Error is what is wrong with an expression, or with its evaluation.
+type Error struct {
+	// Offset counts bytes in the expression's text. It is 0 where the place is
+	// not known.
+	Offset int
+	// Message is one line.
+	Message string
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// TemplateError is what is wrong with one string of a template, or with its
+// evaluation.
+type TemplateError struct {
+	// Path holds the map keys (string) and list indexes (int) that lead to the string.
+	Path []any
+	// Offset counts bytes in that string.
+	Offset int
+	// Message is one line.
+	Message string
+}
+
+func (e TemplateError) Error() string {
+	if len(e.Path) == 0 {
+		return e.Message
+	}
+	var sb strings.Builder
+	for i, p := range e.Path {
+		switch p := p.(type) {
+		case int:
+			fmt.Fprintf(&sb, "[%d]", p)
+		case string:
+			if i > 0 {
+				sb.WriteByte('.')
+			}
+			sb.WriteString(clip(p, 60))
+		}
+	}
+	return clip(sb.String(), 200) + ": " + e.Message
+}
+
+// clip cuts s to about n bytes at a rune's border, and makes it one line.
+func clip(s string, n int) string {
+	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\n", " "), "\uFFFD")
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
+}
+
+func errorf(offset int, format string, args ...any) *Error {
+	return &Error{Offset: offset, Message: clip(fmt.Sprintf(format, args...), maxMessage)}
+}
+
+const maxMessage = 320

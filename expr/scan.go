@@ -1,0 +1,129 @@
+package expr
+
+import "strings"
+
+// segment is a part of a string in a template.
+type segment struct {
+	// text is the text, with escapes undone, or the source of an expression.
+	text string
+	expr bool
+	// offset is where an expression's source starts.
+	offset int
+}
+
+// scan takes a string apart at its "${…}". Texts next to each other are one.
+func scan(s string) ([]segment, *Error) {
+	if !strings.Contains(s, "${") {
+		if s == "" {
+			return nil, nil
+		}
+		return []segment{{text: s}}, nil
+	}
+	var out []segment
+	var text strings.Builder
+	flush := func() {
+		if text.Len() > 0 {
+			out = append(out, segment{text: text.String()})
+			text.Reset()
+		}
+	}
+	for i := 0; i < len(s); {
+		switch {
+		case strings.HasPrefix(s[i:], "$${"):
+			text.WriteString("${")
+			i += 3
+		case strings.HasPrefix(s[i:], "${"):
+			n, ok := exprEnd(s[i+2:])
+			if !ok {
+				return nil, errorf(i, "the expression that starts here does not end: \"}\" is missing")
+			}
+			src := s[i+2 : i+2+n]
+			if strings.TrimSpace(src) == "" {
+				return nil, errorf(i, "the expression is empty; write \"$${\" for a literal \"${\"")
+			}
+			flush()
+			out = append(out, segment{text: src, expr: true, offset: i + 2})
+			i += n + 3
+		default:
+			text.WriteByte(s[i])
+			i++
+		}
+	}
+	flush()
+	return out, nil
+}
+
+// exprEnd finds the "}" that ends an expression: not one that a "{" opened, and
+// none inside a string or comment of CEL.
+func exprEnd(s string) (int, bool) {
+	depth := 0
+	for i := 0; i < len(s); {
+		switch c := s[i]; {
+		case c == '{':
+			depth++
+			i++
+		case c == '}':
+			if depth == 0 {
+				return i, true
+			}
+			depth--
+			i++
+		case c == '"' || c == '\'':
+			n, ok := literalEnd(s[i:], rawPrefix(s[:i]))
+			if !ok {
+				return 0, false
+			}
+			i += n
+		case c == '`':
+			n := strings.IndexByte(s[i+1:], '`')
+			if n < 0 {
+				return 0, false
+			}
+			i += n + 2
+		case strings.HasPrefix(s[i:], "//"):
+			n := strings.IndexByte(s[i:], '\n')
+			if n < 0 {
+				return 0, false
+			}
+			i += n + 1
+		default:
+			i++
+		}
+	}
+	return 0, false
+}
+
+// literalEnd gives the length of the string literal at the start of s.
+func literalEnd(s string, raw bool) (int, bool) {
+	quote := s[:1]
+	if triple := strings.Repeat(quote, 3); strings.HasPrefix(s, triple) {
+		quote = triple
+	}
+	for i := len(quote); i < len(s); {
+		switch {
+		case strings.HasPrefix(s[i:], quote):
+			return i + len(quote), true
+		case s[i] == '\\' && !raw:
+			i += 2
+		case len(quote) == 1 && (s[i] == '\n' || s[i] == '\r'):
+			return 0, false
+		default:
+			i++
+		}
+	}
+	return 0, false
+}
+
+// rawPrefix reports whether the text before a quote makes it a raw string: an r
+// among its prefix letters, which are no longer word.
+func rawPrefix(before string) bool {
+	start := len(before)
+	for start > 0 && identifier("_"+before[start-1:start]) == 2 {
+		start--
+	}
+	switch strings.ToLower(before[start:]) {
+	case "r", "rb", "br":
+		return true
+	}
+	return false
+}
