@@ -1,0 +1,324 @@
+package graph
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"chimera.ai/engine/plan"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// anything is the schema true, as a pooled schema.
+func anything() []plan.Schema {
+	raw := []byte("true")
+	return []plan.Schema{{Digest: plan.DigestOf(raw), Schema: raw}}
+}
+
+func call(id, provider, operation string, effect plan.EffectClass) plan.Node {
+	return plan.Node{
+		ID: id, Kind: plan.KindCall, ProviderType: plan.Skill, Provider: provider, Operation: operation,
+		Mode: plan.Deter, Effect: effect, Trust: plan.AllowAuto, TimeoutMS: 1000,
+		Retry: plan.Retry{MaxAttempts: 1, InitialMS: 1, MultiplierMilli: 1000, MaxMS: 1},
+	}
+}
+
+func build(nodes []plan.Node, edges []plan.Edge) *plan.Plan {
+	all := append([]plan.Node{{ID: plan.InputNode, Kind: plan.KindInput, InputSchema: -1}}, nodes...)
+	all = append(all, plan.Node{ID: plan.OutputNode, Kind: plan.KindOutput, OutputSchema: -1})
+	p := &plan.Plan{
+		Format: plan.Format, Name: "picture", Version: "1.0.0", Expr: plan.ExprVersion,
+		Limits: plan.Limits{MaxParallel: 1, DeadlineMS: 1}, Nodes: all, Edges: edges, Schemas: anything(),
+	}
+	p.Index()
+	return p
+}
+
+// payment has every effect class and every type of edge.
+func payment() *plan.Plan {
+	search := call("search", "web", "search", plan.Pure)
+	search.Mode = plan.Prob
+	pay := call("pay", "bank", "transfer", plan.Committing)
+	pay.Trust = plan.ManualReview
+	return build([]plan.Node{
+		search,
+		call("draft", "letters", "draft", plan.Staged),
+		pay,
+		call("send", "mail", "send", plan.Irreversible),
+		call("apologise", "engine", "pass", plan.Pure),
+		call("undo", "bank", "transfer_back", plan.Committing),
+	}, []plan.Edge{
+		{From: 0, FromPort: "invoice", To: 1, ToPort: "query", Type: plan.Data, Required: true},
+		{From: 0, FromPort: "locale", To: 1, ToPort: "locale", Type: plan.Data},
+		{From: 1, FromPort: "$", To: 2, ToPort: "$", Type: plan.Data, Required: true},
+		{From: 1, FromPort: "amount", To: 3, ToPort: "amount", Type: plan.Conditional, Required: true, When: "value < 500000"},
+		{From: 2, FromPort: plan.DonePort, To: 3, ToPort: plan.StartPort, Type: plan.Control, Required: true},
+		{From: 3, FromPort: "ref", To: 4, ToPort: "ref", Type: plan.Data, Required: true},
+		{From: 1, FromPort: plan.DonePort, To: 5, ToPort: plan.StartPort, Type: plan.Conditional, Otherwise: true},
+		{From: 3, FromPort: plan.ErrorPort, To: 5, ToPort: "$", Type: plan.Error, When: "error.kind == 'rejected'"},
+		{From: 3, FromPort: plan.CompensatePort, To: 6, ToPort: "ref", Type: plan.Error, Required: true},
+		{From: 4, FromPort: "id", To: 7, ToPort: "id", Type: plan.Data},
+		{From: 5, FromPort: "$", To: 7, ToPort: "apology", Type: plan.Data},
+	})
+}
+
+// hostile has names that try to leave their place, and a loop.
+func hostile() *plan.Plan {
+	p := build([]plan.Node{
+		call(`a"]; click n0 "javascript:alert(1)"`, "x<script>alert(1)</script>", `o"]:::evil`, plan.Pure),
+		call("b\n\\n\"; } digraph evil {", "p", strings.Repeat("long", 60), plan.Staged),
+		call("c\u202e\u200b\x00\xff]]>&amp;", "--><b>", "%%{init: {}}%%", plan.Irreversible),
+	}, []plan.Edge{
+		{From: 0, FromPort: `|"|`, To: 1, ToPort: "x\r\ny", Type: plan.Data, Required: true},
+		{From: 1, FromPort: "$", To: 2, ToPort: "$", Type: plan.Conditional, When: `value == "</text><script>" && "#quot;" != '"' || 1 > 2`},
+		{From: 2, FromPort: plan.DonePort, To: 1, ToPort: plan.StartPort, Type: plan.Conditional, When: "value"},
+		{From: 2, FromPort: plan.DonePort, To: 3, ToPort: plan.StartPort, Type: plan.Control, Required: true},
+		{From: 3, FromPort: plan.DonePort, To: 3, ToPort: plan.StartPort, Type: plan.Conditional, When: "value"},
+		{From: 0, FromPort: "far", To: 4, ToPort: "far", Type: plan.Data, Required: true},
+	})
+	p.Name = `evil" <&> name`
+	return p
+}
+
+func TestGolden(t *testing.T) {
+	for name, p := range map[string]*plan.Plan{"payment": payment(), "hostile": hostile()} {
+		for _, f := range Formats() {
+			t.Run(name+"/"+string(f), func(t *testing.T) {
+				got, err := Render(p, f)
+				require.NoError(t, err)
+				again, err := Render(p, f)
+				require.NoError(t, err)
+				require.Equal(t, string(got), string(again))
+				file := fmt.Sprintf("testdata/%s.%s", name, f)
+				if *update {
+					require.NoError(t, os.WriteFile(file, got, 0o644))
+				}
+				want, err := os.ReadFile(file)
+				require.NoError(t, err)
+				if d := cmp.Diff(string(want), string(got)); d != "" {
+					t.Errorf("the picture changed (-want +got):\n%s", d)
+				}
+				check(t, p, f, got)
+			})
+		}
+	}
+}
+
+// check reads a picture back: it is well formed, and has a place for every node.
+func check(t require.TestingT, p *plan.Plan, f Format, picture []byte) {
+	require.True(t, utf8.Valid(picture))
+	switch f {
+	case Mermaid:
+		checkMermaid(t, p, string(picture))
+	case DOT:
+		checkDOT(t, p, string(picture))
+	case SVG:
+		checkSVG(t, p, picture)
+	}
+}
+
+var (
+	mermaidNode = regexp.MustCompile(`^  n(\d+)(?:\(\[|\[\[|\[|\(|\{\{)"([A-Za-z0-9 _\-./$?=#;]|<br/>)*"(?:\]\)|\]\]|\]|\)|\}\}):::(virtual|pure|staged|committing|irreversible)$`)
+	mermaidEdge = regexp.MustCompile(`^  n\d+ (-->|-\.->)(\|"[A-Za-z0-9 _\-./$?=#;]*"\|)? n\d+$`)
+)
+
+func checkMermaid(t require.TestingT, p *plan.Plan, s string) {
+	nodes, edges := 0, 0
+	for i, line := range strings.Split(strings.TrimSuffix(s, "\n"), "\n") {
+		switch {
+		case i == 0:
+			require.Equal(t, "flowchart TD", line)
+		case mermaidNode.MatchString(line):
+			nodes++
+		case mermaidEdge.MatchString(line):
+			edges++
+		default:
+			require.Regexp(t, `^  (classDef [a-z]+ fill:#[0-9a-f]{6},stroke:#[0-9a-f]{6},color:#212121|linkStyle [0-9,]+ stroke:#[0-9a-f]{6})$`, line)
+		}
+	}
+	require.Equal(t, len(p.Nodes), nodes)
+	require.Equal(t, len(p.Edges), edges)
+}
+
+// checkDOT reads the statements of a DOT file with the quoting rules of its
+// language: inside a string only \" is special.
+func checkDOT(t require.TestingT, p *plan.Plan, s string) {
+	var outside strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '"' {
+			outside.WriteByte(s[i])
+			continue
+		}
+		for i++; s[i] != '"'; i++ {
+			require.NotEqual(t, byte('\n'), s[i])
+			if s[i] == '\\' {
+				i++
+			}
+		}
+		outside.WriteString("TEXT")
+	}
+	bare := outside.String()
+	require.Equal(t, 1, strings.Count(bare, "{"))
+	require.Equal(t, 1, strings.Count(bare, "digraph"))
+	require.Equal(t, len(p.Edges), strings.Count(bare, " -> "))
+	require.Equal(t, len(p.Nodes), strings.Count(bare, "shape="))
+}
+
+func checkSVG(t require.TestingT, p *plan.Plan, b []byte) {
+	dec := xml.NewDecoder(bytes.NewReader(b))
+	groups := 0
+	for {
+		token, err := dec.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		if e, ok := token.(xml.StartElement); ok {
+			require.Contains(t, []string{"svg", "title", "defs", "marker", "path", "rect", "g", "text"}, e.Name.Local)
+			if e.Name.Local == "g" {
+				groups++
+			}
+			for _, a := range e.Attr {
+				require.False(t, strings.HasPrefix(strings.ToLower(a.Name.Local), "on"), a.Name.Local)
+				require.NotEqual(t, "href", a.Name.Local)
+				if a.Name.Local == "x" || a.Name.Local == "y" {
+					x, err := strconv.ParseFloat(a.Value, 64)
+					require.NoError(t, err)
+					require.GreaterOrEqual(t, x, 0.0)
+				}
+			}
+		}
+	}
+	require.Equal(t, len(p.Nodes), groups)
+}
+
+func TestLooksDiffer(t *testing.T) {
+	for _, f := range Formats() {
+		b, err := Render(payment(), f)
+		require.NoError(t, err)
+		for _, l := range append(looksInOrder(), virtual) {
+			require.Contains(t, string(b), l.fill, f)
+		}
+		for kind, stroke := range strokes {
+			require.Contains(t, string(b), stroke, "%s %s", f, kind)
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	p := payment()
+	_, err := Render(p, "png")
+	require.ErrorContains(t, err, `unknown format "png"`)
+
+	nodes := make([]plan.Node, MaxDrawn)
+	for i := range nodes {
+		nodes[i] = call(fmt.Sprintf("n%d", i), "engine", "pass", plan.Pure)
+	}
+	_, err = Render(build(nodes, nil), SVG)
+	require.ErrorIs(t, err, ErrTooLarge)
+	_, err = Render(build(nodes, nil), Mermaid)
+	require.NoError(t, err)
+
+	p.Edges[0].To = 99
+	_, err = Render(p, SVG)
+	require.ErrorContains(t, err, "verify plan")
+}
+
+// TestAnyPlan draws random plans, circles included, with random names.
+func TestAnyPlan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(0, 30).Draw(t, "nodes")
+		var nodes []plan.Node
+		for range n {
+			nodes = append(nodes, call(
+				rapid.String().Draw(t, "id"), rapid.String().Draw(t, "provider"), rapid.String().Draw(t, "operation"),
+				rapid.SampledFrom(order).Draw(t, "effect")))
+		}
+		var edges []plan.Edge
+		for range rapid.IntRange(0, 60).Draw(t, "edges") {
+			edges = append(edges, plan.Edge{
+				From: rapid.IntRange(0, n).Draw(t, "from"), To: rapid.IntRange(1, n+1).Draw(t, "to"),
+				FromPort: rapid.String().Draw(t, "port"), ToPort: rapid.SampledFrom([]string{"a", "$start", "$"}).Draw(t, "to port"),
+				Type:     rapid.SampledFrom([]plan.EdgeType{plan.Data, plan.Control, plan.Conditional, plan.Error}).Draw(t, "type"),
+				Required: rapid.Bool().Draw(t, "required"), When: rapid.String().Draw(t, "when"),
+			})
+		}
+		p := build(nodes, edges)
+		for _, f := range Formats() {
+			b, err := Render(p, f)
+			require.NoError(t, err)
+			check(t, p, f, b)
+		}
+	})
+}
+
+// TestNoOverlap: the nodes of a layer do not lie over each other.
+func TestNoOverlap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 40).Draw(t, "nodes")
+		nodes := make([]plan.Node, n)
+		widths := make([]float64, n+2)
+		for i := range nodes {
+			nodes[i] = call(fmt.Sprintf("n%d", i), "engine", "pass", plan.Pure)
+		}
+		for i := range widths {
+			widths[i] = float64(rapid.IntRange(20, 300).Draw(t, "width"))
+		}
+		var edges []plan.Edge
+		for range rapid.IntRange(0, 80).Draw(t, "edges") {
+			edges = append(edges, plan.Edge{
+				From: rapid.IntRange(0, n).Draw(t, "from"), To: rapid.IntRange(1, n+1).Draw(t, "to"),
+				FromPort: "a", ToPort: "a", Type: plan.Data,
+			})
+		}
+		l := newLayout(build(nodes, edges), widths, gapAcross)
+		seen := 0
+		for _, layer := range l.layers {
+			for i, s := range layer {
+				seen++
+				if i == 0 {
+					continue
+				}
+				left, right := l.slots[layer[i-1]], l.slots[s]
+				require.GreaterOrEqual(t, right.x-left.x+0.01, (left.width+right.width)/2)
+			}
+		}
+		require.Equal(t, len(l.slots), seen)
+		for _, w := range l.wires {
+			if !w.back {
+				require.Less(t, l.slots[w.from].layer, l.slots[w.to].layer)
+			}
+		}
+	})
+}
+
+func BenchmarkSVG(b *testing.B) {
+	nodes := make([]plan.Node, 2000)
+	var edges []plan.Edge
+	for i := range nodes {
+		nodes[i] = call(fmt.Sprintf("n%d", i), "engine", "pass", plan.Pure)
+		edges = append(edges,
+			plan.Edge{From: i / 3, FromPort: "a", To: i + 1, ToPort: "a", Type: plan.Data, Required: true},
+			plan.Edge{From: i * 2 / 3, FromPort: "b", To: i + 1, ToPort: "b", Type: plan.Control})
+	}
+	p := build(nodes, edges)
+	for b.Loop() {
+		if _, err := Render(p, SVG); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

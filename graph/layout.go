@@ -1,0 +1,255 @@
+package graph
+
+import (
+	"slices"
+
+	"chimera.ai/engine/plan"
+)
+
+// maxBends bounds the points that long edges are led through. A plan that needs
+// more has its long edges drawn straight.
+const maxBends = 20_000
+
+// sweeps is how often the order within the layers is improved, down and up.
+const sweeps = 8
+
+// slot is a place in a layer: a node, or a bend of a long edge (node -1).
+type slot struct {
+	node int
+	// up and down are the slots that edges lead to, in the layers next to it.
+	up, down []int
+	layer    int
+	width    float64
+	x        float64
+}
+
+// wire is all that is drawn between two nodes as one line: edges of one type in
+// the same direction.
+type wire struct {
+	from, to int
+	edges    []int
+	// through are the bends, from the source to the target.
+	through []int
+	// back: it goes against the layers (a loop).
+	back bool
+}
+
+// layout is a layered drawing (after Sugiyama): longest-path layers, bends for
+// long edges, barycentres for the order within a layer.
+type layout struct {
+	slots  []slot
+	layers [][]int
+	wires  []wire
+}
+
+func newLayout(p *plan.Plan, widths []float64, gap float64) *layout {
+	l := &layout{slots: make([]slot, len(p.Nodes))}
+	for i := range l.slots {
+		l.slots[i] = slot{node: i, width: widths[i]}
+	}
+	l.join(p)
+	l.rank()
+	l.bend()
+	l.sort()
+	l.place(gap)
+	return l
+}
+
+// join makes one wire of the edges of one type between two nodes.
+func (l *layout) join(p *plan.Plan) {
+	type key struct {
+		from, to int
+		kind     plan.EdgeType
+		when     string
+		other    bool
+	}
+	at := map[key]int{}
+	for i := range p.Edges {
+		e := &p.Edges[i]
+		k := key{e.From, e.To, e.Type, e.When, e.Otherwise}
+		w, ok := at[k]
+		if !ok {
+			w = len(l.wires)
+			at[k] = w
+			l.wires = append(l.wires, wire{from: e.From, to: e.To})
+		}
+		l.wires[w].edges = append(l.wires[w].edges, i)
+	}
+}
+
+// rank gives every node its layer: one below the deepest of its sources. Wires
+// that close a circle are turned round.
+func (l *layout) rank() {
+	out := make([][]int, len(l.slots))
+	for i, w := range l.wires {
+		out[w.from] = append(out[w.from], i)
+	}
+	const unseen, open, done = 0, 1, 2
+	state := make([]int, len(l.slots))
+	var order []int
+	for root := range l.slots {
+		if state[root] != unseen {
+			continue
+		}
+		type frame struct{ node, next int }
+		stack := []frame{{root, 0}}
+		state[root] = open
+		for len(stack) > 0 {
+			f := &stack[len(stack)-1]
+			if f.next == len(out[f.node]) {
+				state[f.node] = done
+				order = append(order, f.node)
+				stack = stack[:len(stack)-1]
+				continue
+			}
+			w := &l.wires[out[f.node][f.next]]
+			f.next++
+			switch state[w.to] {
+			case open:
+				w.back = true
+			case unseen:
+				state[w.to] = open
+				stack = append(stack, frame{w.to, 0})
+			}
+		}
+	}
+	slices.Reverse(order)
+	deepest := 0
+	for _, n := range order {
+		for _, at := range out[n] {
+			if w := l.wires[at]; !w.back {
+				l.slots[w.to].layer = max(l.slots[w.to].layer, l.slots[n].layer+1)
+			}
+		}
+		deepest = max(deepest, l.slots[n].layer)
+	}
+	// The output is at the bottom, wherever its last source is.
+	last := len(l.slots) - 1
+	l.slots[last].layer = max(l.slots[last].layer, deepest)
+	l.layers = make([][]int, max(l.slots[last].layer, deepest)+1)
+	for i := range l.slots {
+		l.layers[l.slots[i].layer] = append(l.layers[l.slots[i].layer], i)
+	}
+}
+
+// bend leads edges that cross layers through a slot in each.
+func (l *layout) bend() {
+	need := 0
+	for _, w := range l.wires {
+		if !w.back {
+			need += max(0, l.slots[w.to].layer-l.slots[w.from].layer-1)
+		}
+	}
+	for i := range l.wires {
+		w := &l.wires[i]
+		if w.back || w.from == w.to {
+			continue
+		}
+		at := w.from
+		for layer := l.slots[w.from].layer + 1; layer < l.slots[w.to].layer && need <= maxBends; layer++ {
+			n := len(l.slots)
+			l.slots = append(l.slots, slot{node: -1, layer: layer, width: 8})
+			l.layers[layer] = append(l.layers[layer], n)
+			w.through = append(w.through, n)
+			l.link(at, n)
+			at = n
+		}
+		l.link(at, w.to)
+	}
+}
+
+func (l *layout) link(above, below int) {
+	l.slots[above].down = append(l.slots[above].down, below)
+	l.slots[below].up = append(l.slots[below].up, above)
+}
+
+// sort orders each layer by the mean place of its neighbours above, then below.
+func (l *layout) sort() {
+	place := make([]float64, len(l.slots))
+	number := func(layer []int) {
+		for i, s := range layer {
+			place[s] = float64(i)
+		}
+	}
+	for _, layer := range l.layers {
+		number(layer)
+	}
+	mean := make([]float64, len(l.slots))
+	arrange := func(layer []int, next func(*slot) []int) {
+		for _, s := range layer {
+			mean[s] = place[s]
+			if near := next(&l.slots[s]); len(near) > 0 {
+				sum := 0.0
+				for _, n := range near {
+					sum += place[n]
+				}
+				mean[s] = sum / float64(len(near))
+			}
+		}
+		slices.SortStableFunc(layer, func(a, b int) int {
+			switch {
+			case mean[a] < mean[b]:
+				return -1
+			case mean[a] > mean[b]:
+				return 1
+			}
+			return 0
+		})
+		number(layer)
+	}
+	for range sweeps {
+		for _, layer := range l.layers {
+			arrange(layer, func(s *slot) []int { return s.up })
+		}
+		for i := len(l.layers) - 1; i >= 0; i-- {
+			arrange(l.layers[i], func(s *slot) []int { return s.down })
+		}
+	}
+}
+
+// place gives every slot the x of its middle: layers are centred, then slots
+// move towards their neighbours as far as those beside them let them.
+func (l *layout) place(gap float64) {
+	for _, layer := range l.layers {
+		total := 0.0
+		for _, s := range layer {
+			total += l.slots[s].width + gap
+		}
+		x := -total / 2
+		for _, s := range layer {
+			l.slots[s].x = x + l.slots[s].width/2
+			x += l.slots[s].width + gap
+		}
+	}
+	pull := func(layer []int, next func(*slot) []int) {
+		for at, i := range layer {
+			s := &l.slots[i]
+			near := next(s)
+			if len(near) == 0 {
+				continue
+			}
+			want := 0.0
+			for _, n := range near {
+				want += l.slots[n].x
+			}
+			want /= float64(len(near))
+			if at > 0 {
+				left := &l.slots[layer[at-1]]
+				want = max(want, left.x+(left.width+s.width)/2+gap)
+			}
+			if at+1 < len(layer) {
+				right := &l.slots[layer[at+1]]
+				want = min(want, right.x-(right.width+s.width)/2-gap)
+			}
+			s.x = want
+		}
+	}
+	for range sweeps {
+		for _, layer := range l.layers {
+			pull(layer, func(s *slot) []int { return s.up })
+		}
+		for i := len(l.layers) - 1; i >= 0; i-- {
+			pull(l.layers[i], func(s *slot) []int { return s.down })
+		}
+	}
+}
