@@ -71,7 +71,7 @@ version: "1"
 input_schema: {type: object}
 output_schema: {type: object}
 nodes:
-  - {id: a, template: engine/pass, mode: ` + mode + `, timeout_ms: 1000, retry_policy: ` + policy + `}
+  - {id: a, template: engine/pass, mode: ` + mode + `, retry_policy: ` + policy + `}
 edges:
   - $input.$ -> a.$
   - a.$ -> $output.$
