@@ -285,7 +285,7 @@ func TestNoOverlap(t *testing.T) {
 				FromPort: "a", ToPort: "a", Type: plan.Data,
 			})
 		}
-		l := newLayout(build(nodes, edges), widths, gapAcross)
+		l := newLayout(build(nodes, edges), widths, func([]int) float64 { return 30 }, gapAcross)
 		seen := 0
 		for _, layer := range l.layers {
 			for i, s := range layer {

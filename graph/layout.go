@@ -6,14 +6,16 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// maxBends bounds the points that long edges are led through. A plan that needs
-// more has its long edges drawn straight.
+// maxBends bounds the points that edges are led through. A plan that needs more
+// has its long edges drawn straight from their labels on.
 const maxBends = 20_000
 
 // sweeps is how often the order within the layers is improved, down and up.
 const sweeps = 8
 
-// slot is a place in a layer: a node, or a bend of a long edge (node -1).
+// slot is a place in a layer: a node, or a bend of an edge (node -1). Nodes
+// stand in the even layers. Every edge has a bend in the odd layer below its
+// source, as wide as its label, so that labels do not lie over each other.
 type slot struct {
 	node int
 	// up and down are the slots that edges lead to, in the layers next to it.
@@ -42,14 +44,16 @@ type layout struct {
 	wires  []wire
 }
 
-func newLayout(p *plan.Plan, widths []float64, gap float64) *layout {
+// newLayout places nodes of the given widths; label gives the width of a wire's
+// label.
+func newLayout(p *plan.Plan, widths []float64, label func(edges []int) float64, gap float64) *layout {
 	l := &layout{slots: make([]slot, len(p.Nodes))}
 	for i := range l.slots {
 		l.slots[i] = slot{node: i, width: widths[i]}
 	}
 	l.join(p)
 	l.rank()
-	l.bend()
+	l.bend(label)
 	l.sort()
 	l.place(gap)
 	return l
@@ -77,8 +81,8 @@ func (l *layout) join(p *plan.Plan) {
 	}
 }
 
-// rank gives every node its layer: one below the deepest of its sources. Wires
-// that close a circle are turned round.
+// rank gives every node its layer: the next even one below the deepest of its
+// sources. Wires that close a circle are marked.
 func (l *layout) rank() {
 	out := make([][]int, len(l.slots))
 	for i, w := range l.wires {
@@ -118,7 +122,7 @@ func (l *layout) rank() {
 	for _, n := range order {
 		for _, at := range out[n] {
 			if w := l.wires[at]; !w.back {
-				l.slots[w.to].layer = max(l.slots[w.to].layer, l.slots[n].layer+1)
+				l.slots[w.to].layer = max(l.slots[w.to].layer, l.slots[n].layer+2)
 			}
 		}
 		deepest = max(deepest, l.slots[n].layer)
@@ -132,8 +136,8 @@ func (l *layout) rank() {
 	}
 }
 
-// bend leads edges that cross layers through a slot in each.
-func (l *layout) bend() {
+// bend leads edges through a slot in each layer between their ends.
+func (l *layout) bend(label func(edges []int) float64) {
 	need := 0
 	for _, w := range l.wires {
 		if !w.back {
@@ -142,13 +146,18 @@ func (l *layout) bend() {
 	}
 	for i := range l.wires {
 		w := &l.wires[i]
-		if w.back || w.from == w.to {
+		if w.back {
 			continue
 		}
 		at := w.from
-		for layer := l.slots[w.from].layer + 1; layer < l.slots[w.to].layer && need <= maxBends; layer++ {
+		first := l.slots[w.from].layer + 1
+		for layer := first; layer < l.slots[w.to].layer && (layer == first || need <= maxBends); layer++ {
+			width := 8.0
+			if layer == first {
+				width = max(width, label(w.edges))
+			}
 			n := len(l.slots)
-			l.slots = append(l.slots, slot{node: -1, layer: layer, width: 8})
+			l.slots = append(l.slots, slot{node: -1, layer: layer, width: width})
 			l.layers[layer] = append(l.layers[layer], n)
 			w.through = append(w.through, n)
 			l.link(at, n)

@@ -15,8 +15,9 @@ const (
 	charWidth  = 7.2
 	lineHeight = 16.0
 	padding    = 12.0
-	gapAcross  = 28.0
-	gapDown    = 76.0
+	gapAcross  = 24.0
+	labelWidth = 6.2
+	gapDown    = 18.0
 	margin     = 24.0
 )
 
@@ -35,7 +36,7 @@ func svg(p *plan.Plan) []byte {
 		widths[i] += 2 * padding
 		heights[i] = float64(len(lines[i]))*lineHeight + padding
 	}
-	l := newLayout(p, widths, gapAcross)
+	l := newLayout(p, widths, func(edges []int) float64 { return float64(len([]rune(labelOf(p, edges)))) * labelWidth }, gapAcross)
 	d := &drawing{p: p, layout: l, lines: lines, heights: heights, y: make([]float64, len(l.layers))}
 	d.measure()
 	return d.write()
@@ -59,10 +60,11 @@ func (d *drawing) measure() {
 		low = min(low, s.x-s.width/2)
 		high = max(high, s.x+s.width/2)
 	}
-	// Room for the lines that lead back up, beside the nodes, and the legend.
+	// Room beside the nodes for the lines that lead back up, and their labels.
 	for _, w := range d.layout.wires {
 		if w.back {
-			high += 12
+			s := d.layout.slots[w.from]
+			high = max(high, s.x+s.width/2+float64(len([]rune(labelOf(d.p, w.edges))))*labelWidth+2*margin)
 		}
 	}
 	y := margin
@@ -223,24 +225,32 @@ func (d *drawing) title(w *wire) string {
 	return strings.Join(lines, "\n")
 }
 
-func (d *drawing) label(b *bytes.Buffer, w *wire) {
+// labelOf is what stands at a wire.
+func labelOf(p *plan.Plan, edges []int) string {
 	var parts []string
-	for _, e := range w.edges {
-		if s := edgeLabel(&d.p.Edges[e]); s != "" {
+	for i, e := range edges {
+		if i == maxLabel {
+			break
+		}
+		if s := edgeLabel(&p.Edges[e]); s != "" {
 			parts = append(parts, s)
 		}
 	}
-	text := visible(strings.Join(parts, ", "), maxLabel)
+	return visible(strings.Join(parts, ", "), maxLabel)
+}
+
+func (d *drawing) label(b *bytes.Buffer, w *wire) {
+	text := labelOf(d.p, w.edges)
 	if text == "" {
 		return
 	}
-	pts := d.points(w)
-	// The label stands on the first piece, nearer to the target, where lines of
-	// one source have parted.
-	a, z := pts[0], pts[1]
-	x, y := a[0]+(z[0]-a[0])*0.62, a[1]+(z[1]-a[1])*0.6
+	var x, y float64
 	if w.back {
-		x, y = a[0]+(z[0]-a[0])/2, a[1]-4
+		fx, fy := d.at(w.from)
+		x, y = fx+d.layout.slots[w.from].width/2+float64(len([]rune(text)))*labelWidth/2+8, fy-4
+	} else {
+		x, y = d.at(w.through[0])
+		y += 3
 	}
 	fmt.Fprintf(b, `<text x="%s" y="%s" text-anchor="middle" font-size="10" fill="%s" stroke="#ffffff" stroke-width="3" paint-order="stroke">%s</text>`+"\n",
 		num(x), num(y), strokes[d.p.Edges[w.edges[0]].Type], escape(text))
