@@ -14,12 +14,15 @@
 package payload
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/workflow"
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/plan"
@@ -35,12 +38,54 @@ const (
 // NewConverter gives the data converter of clients and workers of the engine.
 // Plain JSON from any other SDK is read as it is.
 func NewConverter(plans *Plans) converter.DataConverter {
-	return converter.NewCompositeDataConverter(
+	base := converter.NewCompositeDataConverter(
 		converter.NewNilPayloadConverter(),
 		converter.NewByteSlicePayloadConverter(),
 		planConverter{plans},
 		jsonConverter{converter.NewJSONPayloadConverter()},
 	)
+	return patient{DataConverter: base, slow: base}
+}
+
+// patient decodes compiled plans outside the deadlock detector, since a plan of
+// 100,000 nodes takes longer than the second that the detector allows.
+//
+// Nothing else may: the SDK's pause of the detector is not safe for use by
+// several goroutines of one workflow, and local activities that end at the same
+// time encode their results at the same time.
+type patient struct {
+	converter.DataConverter
+	slow converter.DataConverter
+}
+
+var _ workflow.ContextAware = patient{}
+
+func (c patient) WithWorkflowContext(ctx workflow.Context) converter.DataConverter {
+	slow := workflow.DataConverterWithoutDeadlockDetection(c.DataConverter)
+	if aware, ok := slow.(workflow.ContextAware); ok {
+		slow = aware.WithWorkflowContext(ctx)
+	}
+	return patient{DataConverter: c.DataConverter, slow: slow}
+}
+
+func (c patient) WithContext(context.Context) converter.DataConverter { return c }
+
+func (c patient) FromPayload(p *commonpb.Payload, target any) error {
+	if isPlan(p) {
+		return c.slow.FromPayload(p, target)
+	}
+	return c.DataConverter.FromPayload(p, target)
+}
+
+func (c patient) FromPayloads(ps *commonpb.Payloads, targets ...any) error {
+	if slices.ContainsFunc(ps.GetPayloads(), isPlan) {
+		return c.slow.FromPayloads(ps, targets...)
+	}
+	return c.DataConverter.FromPayloads(ps, targets...)
+}
+
+func isPlan(p *commonpb.Payload) bool {
+	return string(p.GetMetadata()[converter.MetadataEncoding]) == encodingPlan
 }
 
 // jsonConverter is the SDK's JSON converter, which also marks what foreign

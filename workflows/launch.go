@@ -43,7 +43,7 @@ func (r *run) launch(i, lost, spent int) {
 // fill its ports, and the plan's input where an expression reads it.
 func (r *run) request(i, spent int) contract.Call {
 	call := contract.Call{Run: r.identity(), Plan: r.head.Digest, Node: i, Visit: 1, Spent: spent}
-	if r.plan.Nodes[i].ReadsInput {
+	if n := &r.plan.Nodes[i]; n.ReadsInput || n.RoutesOnInput {
 		call.Input = r.start.Input
 	}
 	for _, e := range r.deliveries(i) {

@@ -1,0 +1,81 @@
+// Package activities is what the interpreter asks for: loading a plan, running
+// a node, choosing error edges, writing the journal.
+//
+// All evaluation happens here: schemas validate each input and output,
+// expressions fill ports and choose edges. What an activity calls stands behind
+// the small interfaces that this package declares; whoever composes a worker
+// provides them.
+package activities
+
+import (
+	"context"
+	"encoding/json"
+
+	"go.temporal.io/sdk/temporal"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/plan"
+)
+
+// Plans keeps compiled plans by digest.
+type Plans interface {
+	// Put stores a plan durably and returns its digest.
+	Put(ctx context.Context, p *plan.Plan) (digest string, err error)
+	// Get returns the plan of a digest. The plan is shared: nobody changes it.
+	Get(ctx context.Context, digest string) (*plan.Plan, error)
+}
+
+// Caller calls the operation of a node. It returns the forms that the output
+// may take, best first: the first that matches the node's output schema is the
+// output. An error is a *[contract.Error] where its kind is known.
+type Caller interface {
+	Call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error)
+}
+
+// Journal keeps the outcomes of local nodes. A batch may come twice.
+type Journal interface {
+	Write(ctx context.Context, batch contract.JournalRequest) error
+}
+
+// Compiler compiles the text of a plan file with the worker's own catalog and
+// policy.
+type Compiler func(source string) (*plan.Plan, diag.Diagnostics)
+
+// Engine is the activities of the engine role.
+type Engine struct {
+	Compile Compiler
+	Plans   Plans
+	// Skills calls in-process skills.
+	Skills  Caller
+	Journal Journal
+	// Attributes are the search attributes that the server knows.
+	Attributes []string
+	// ContinueAfter is the number of history events after which a run
+	// continues as new; 0 means [DefaultContinueAfter].
+	ContinueAfter int
+
+	nodes nodes
+}
+
+// Tools is the activities of a role that calls tools: every activity type that
+// is a node's "provider/operation".
+type Tools struct {
+	Plans  Plans
+	Caller Caller
+
+	nodes nodes
+}
+
+// DefaultContinueAfter keeps a history far below Temporal's limit of 51,200
+// events, and a replay short.
+const DefaultContinueAfter = 10_000
+
+// Write implements the activity engine/journal. Temporal tries it again until
+// the store is back.
+func (e *Engine) Write(ctx context.Context, batch contract.JournalRequest) error {
+	if err := e.Journal.Write(ctx, batch); err != nil {
+		return temporal.NewApplicationError(err.Error(), string(kindOf(ctx, err).Kind))
+	}
+	return nil
+}

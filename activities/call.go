@@ -1,0 +1,157 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/plan"
+)
+
+// Local implements the activity engine/local: one local node, or $output.
+func (e *Engine) Local(ctx context.Context, call contract.Call) (contract.Outcome, error) {
+	return e.nodes.run(ctx, e.Plans, e.Skills, &call)
+}
+
+// Node implements the activity types "provider/operation" of in-process skills
+// that are not local.
+func (e *Engine) Node(ctx context.Context, call contract.Call) (contract.Outcome, error) {
+	defer beat(ctx, call.Spent)()
+	return e.nodes.run(ctx, e.Plans, e.Skills, &call)
+}
+
+// Node implements the activity types "provider/operation" of the tools role.
+func (t *Tools) Node(ctx context.Context, call contract.Call) (contract.Outcome, error) {
+	defer beat(ctx, call.Spent)()
+	return t.nodes.run(ctx, t.Plans, t.Caller, &call)
+}
+
+// Dynamic gives the function that Temporal calls for every activity type that
+// is a node's "provider/operation".
+func Dynamic(node func(context.Context, contract.Call) (contract.Outcome, error)) func(context.Context, converter.EncodedValues) (contract.Outcome, error) {
+	return func(ctx context.Context, args converter.EncodedValues) (contract.Outcome, error) {
+		var call contract.Call
+		if err := args.Get(&call); err != nil {
+			return contract.Outcome{}, fail(ctx, 0, nil, contract.Errorf(contract.Contract, "read the activity's argument: %w", err))
+		}
+		return node(ctx, call)
+	}
+}
+
+// beatEvery is well below the interpreter's heartbeat timeout.
+const beatEvery = 3 * time.Second
+
+// beat heartbeats until the returned function is called. A heartbeat also
+// brings a cancellation, or the end of the run, to the call's context.
+func beat(ctx context.Context, spent int) (stop func()) {
+	spent += int(activity.GetInfo(ctx).Attempt) - 1
+	if spent > 0 {
+		activity.RecordHeartbeat(ctx, contract.Beat{Spent: spent})
+	}
+	done := make(chan struct{})
+	go func() {
+		ticker := time.NewTicker(beatEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				activity.RecordHeartbeat(ctx, contract.Beat{Spent: spent})
+			case <-done:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() { close(done) }
+}
+
+// find gives a prepared node.
+func (c *nodes) find(ctx context.Context, plans Plans, digest string, i int) (*node, error) {
+	p, err := plans.Get(ctx, digest)
+	if err != nil {
+		return nil, contract.Errorf(contract.StoreUnavailable, "the plan cannot be read: %w", err)
+	}
+	if i < 0 || i >= len(p.Nodes) {
+		return nil, contract.Errorf(contract.Contract, "plan %s has no node %d", digest, i)
+	}
+	return c.of(p, digest).node(i), nil
+}
+
+// run is the life of one node: assemble, validate, call, validate, route.
+func (c *nodes) run(ctx context.Context, plans Plans, caller Caller, call *contract.Call) (contract.Outcome, error) {
+	n, err := c.find(ctx, plans, call.Plan, call.Node)
+	if err != nil {
+		return contract.Outcome{}, fail(ctx, call.Spent, nil, err)
+	}
+	var out contract.Outcome
+	err = recovered("node "+n.spec.ID, func() (err error) {
+		out, err = n.run(ctx, caller, call)
+		return err
+	})
+	return out, fail(ctx, call.Spent, &n.spec.Retry, err)
+}
+
+func (n *node) run(ctx context.Context, caller Caller, call *contract.Call) (contract.Outcome, error) {
+	raw, err := n.assemble(call)
+	if err != nil {
+		return contract.Outcome{}, err
+	}
+	if n.spec.Kind == plan.KindOutput {
+		return contract.Outcome{Values: []contract.Value{raw}}, nil
+	}
+	if n.spec.Effect != plan.Pure {
+		return contract.Outcome{}, contract.Errorf(contract.Blocked, "not supported yet: %s effects", n.spec.Effect)
+	}
+	forms, err := invoke(ctx, caller, n.spec, raw)
+	if err != nil {
+		return contract.Outcome{}, err
+	}
+	output, err := n.accept(forms)
+	if err != nil {
+		return contract.Outcome{}, err
+	}
+	var input any
+	if n.spec.RoutesOnInput {
+		if input, err = decode(call.Input, "the plan's input"); err != nil {
+			return contract.Outcome{}, err
+		}
+	}
+	return n.outcome(output, input)
+}
+
+// accept gives the first form of the output that matches the node's output
+// schema; the error is about the best form.
+func (n *node) accept(forms []json.RawMessage) (any, error) {
+	first := error(contract.Errorf(contract.InvalidOutput, "%s returned nothing", n.spec.ID))
+	for i, raw := range forms {
+		output, err := n.check(n.output, raw, contract.InvalidOutput, "the output of "+n.spec.ID)
+		if err == nil {
+			return output, nil
+		}
+		if i == 0 {
+			first = err
+		}
+	}
+	return nil, first
+}
+
+// invoke calls the operation within the node's own timeout. That the deadline
+// passed is a fact of the context, whatever the call makes of it.
+func invoke(ctx context.Context, caller Caller, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
+	timeout := time.Duration(n.TimeoutMS) * time.Millisecond
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNodeTimeout)
+	defer cancel()
+	result, err := caller.Call(ctx, n, input)
+	if err != nil && errors.Is(context.Cause(ctx), errNodeTimeout) && kindOf(ctx, err).Kind != contract.Unsent {
+		return nil, contract.Errorf(contract.Timeout, "%s did not answer within %s", n.Activity(), timeout)
+	}
+	return result, err
+}
+
+var errNodeTimeout = errors.New("the node's timeout has passed")

@@ -1,0 +1,98 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/plan"
+)
+
+// maxDetails bounds what a failure carries into the history, in bytes.
+const (
+	maxMessage = 4 << 10
+	maxDetails = 16 << 10
+)
+
+// fail turns err into what Temporal carries to the interpreter: the type is the
+// kind. It is retried only where the contract says so; spent counts attempts
+// that were used up before this activity was scheduled.
+func fail(ctx context.Context, spent int, retry *plan.Retry, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := kindOf(ctx, err)
+	attempts := spent + int(activity.GetInfo(ctx).Attempt)
+	details := contract.ErrorDetails{Attempts: attempts, Details: bounded(e.Details)}
+	return temporal.NewApplicationErrorWithOptions(clip(e.Message, maxMessage), string(e.Kind), temporal.ApplicationErrorOptions{
+		NonRetryable:   !retried(retry, e.Kind, attempts),
+		Details:        []any{details},
+		NextRetryDelay: time.Duration(e.RetryAfterMS) * time.Millisecond,
+	})
+}
+
+// retried reports whether a failure of this kind counts against the contract's
+// attempts and may be tried again. auth is tried again once only.
+func retried(retry *plan.Retry, kind contract.Kind, attempts int) bool {
+	if retry == nil || !slices.Contains(retry.On, kind) {
+		return false
+	}
+	return kind != contract.Auth || attempts < 2
+}
+
+// kindOf gives the error's own kind, or what can be said of it.
+func kindOf(ctx context.Context, err error) *contract.Error {
+	var e *contract.Error
+	switch {
+	case errors.As(err, &e):
+		if !e.Kind.Valid() {
+			return contract.Errorf(contract.ServerError, "unknown kind %q: %s", e.Kind, e.Message)
+		}
+		return e
+	case errors.Is(err, context.DeadlineExceeded):
+		return contract.Errorf(contract.Timeout, "%w", err)
+	case errors.Is(err, context.Canceled) || ctx.Err() != nil:
+		return contract.Errorf(contract.Cancelled, "%w", err)
+	}
+	return contract.Errorf(contract.ToolError, "%w", err)
+}
+
+func bounded(details json.RawMessage) json.RawMessage {
+	if len(details) > maxDetails || len(details) > 0 && !json.Valid(details) {
+		return json.RawMessage(`{"dropped":"the details are too large, or are not JSON"}`)
+	}
+	return details
+}
+
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && s[n]&0xC0 == 0x80 {
+		n--
+	}
+	return s[:n] + "…"
+}
+
+// recovered runs f and turns a panic into an error: a worker outlives the code
+// that it runs.
+func recovered(what string, f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &contract.Error{
+				Kind:    contract.ToolError,
+				Message: fmt.Sprintf("%s panicked: %v", what, p),
+				Cause:   fmt.Errorf("panic: %v\n%s", p, debug.Stack()),
+			}
+		}
+	}()
+	return f()
+}

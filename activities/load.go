@@ -1,0 +1,142 @@
+package activities
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/plan"
+)
+
+// maxDiagnostics is how many findings a failure carries.
+const maxDiagnostics = 50
+
+// Load implements the activity engine/load: it compiles the plan of a start,
+// stores it, and validates the input.
+func (e *Engine) Load(ctx context.Context, request contract.LoadRequest) (*plan.Loaded, error) {
+	start, err := readStart(request.Start)
+	if err != nil {
+		return nil, fail(ctx, 0, nil, err)
+	}
+	compiled, diagnostics := e.compile(start.Source)
+	if compiled == nil {
+		return nil, refused(ctx, diagnostics)
+	}
+	digest, err := e.Plans.Put(ctx, compiled)
+	if err != nil {
+		// The store is down: Temporal tries again, outside any contract.
+		return nil, temporal.NewApplicationErrorWithOptions(err.Error(), string(contract.StoreUnavailable),
+			temporal.ApplicationErrorOptions{Cause: err})
+	}
+	shared, err := e.Plans.Get(ctx, digest)
+	if err != nil {
+		return nil, temporal.NewApplicationErrorWithOptions(err.Error(), string(contract.StoreUnavailable),
+			temporal.ApplicationErrorOptions{Cause: err})
+	}
+	admitted, err := e.admit(shared, digest, start.Input)
+	if err != nil {
+		return nil, fail(ctx, 0, nil, err)
+	}
+	after := e.ContinueAfter
+	if after == 0 {
+		after = DefaultContinueAfter
+	}
+	return &plan.Loaded{Plan: shared, Head: plan.Head{
+		Digest: digest, Input: admitted, Attributes: e.Attributes, ContinueAfter: after,
+	}}, nil
+}
+
+func (e *Engine) compile(source string) (p *plan.Plan, ds diag.Diagnostics) {
+	err := recovered("the compiler", func() error {
+		p, ds = e.Compile(source)
+		return nil
+	})
+	if err != nil {
+		ds.Add(diag.Diagnostic{Code: diag.PlanSyntax, Summary: err.Error()})
+		return nil, ds
+	}
+	if ds.HasErrors() {
+		return nil, ds
+	}
+	return p, ds
+}
+
+// admit validates the plan's input and resolves the edges of $input.
+func (e *Engine) admit(p *plan.Plan, digest string, raw json.RawMessage) (contract.Outcome, error) {
+	n := e.nodes.of(p, digest).node(0)
+	if len(raw) == 0 {
+		raw = json.RawMessage("{}")
+	}
+	input, err := n.check(n.output, raw, contract.Contract, "the plan's input")
+	if err != nil {
+		return contract.Outcome{}, err
+	}
+	return n.outcome(input, input)
+}
+
+// readStart reads the argument of a run, strictly.
+func readStart(raw json.RawMessage) (contract.Start, error) {
+	var start contract.Start
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(&start)
+	if err == nil {
+		if _, after := dec.Token(); !errors.Is(after, io.EOF) {
+			err = errors.New("data after the JSON object")
+		}
+	}
+	switch {
+	case err != nil:
+		return start, contract.Errorf(contract.Contract, "the start's argument is not {plan | source, input, grant}: %w", err)
+	case (start.Plan == "") == (start.Source == ""):
+		return start, contract.Errorf(contract.Contract, "a start names exactly one of plan and source")
+	case present(start.Grant):
+		return start, contract.Errorf(contract.Contract, "not supported yet: start grants; leave grant out")
+	case start.Plan != "":
+		return start, contract.Errorf(contract.Contract, "not supported yet: starting a published plan (%s); send its source", clip(start.Plan, 100))
+	}
+	return start, nil
+}
+
+func present(raw json.RawMessage) bool {
+	return len(raw) > 0 && string(raw) != "null"
+}
+
+// refused is the failure of a run whose plan does not compile.
+func refused(ctx context.Context, ds diag.Diagnostics) error {
+	ds.Sort()
+	var text strings.Builder
+	n := 0
+	for _, d := range ds {
+		if d.Severity != diag.Error {
+			continue
+		}
+		if n++; n <= 3 {
+			fmt.Fprintf(&text, "\n%d:%d %s: %s", d.Subject.Start.Line, d.Subject.Start.Column, d.Code, d.Summary)
+		}
+	}
+	if n > 3 {
+		fmt.Fprintf(&text, "\nand %d more", n-3)
+	}
+	if len(ds) > maxDiagnostics {
+		ds = ds[:maxDiagnostics]
+	}
+	list, err := json.Marshal(ds)
+	if err != nil {
+		return fail(ctx, 0, nil, contract.Errorf(contract.Contract, "write diagnostics: %w", err))
+	}
+	message := fmt.Sprintf("the plan does not compile (%d errors):%s", n, text.String())
+	return temporal.NewApplicationErrorWithOptions(clip(message, maxMessage), string(contract.Contract), temporal.ApplicationErrorOptions{
+		NonRetryable: true,
+		Details:      []any{contract.ErrorDetails{Attempts: int(activity.GetInfo(ctx).Attempt), Diagnostics: list}},
+	})
+}

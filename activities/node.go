@@ -1,0 +1,198 @@
+package activities
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/expr"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+)
+
+// nodes keeps what plans need at run time, made once: compiled schemas and
+// expressions. The zero value is ready to use.
+type nodes struct {
+	mu    sync.Mutex
+	plans []*prepared // most recent last
+}
+
+// maxPrepared is how many plans a process keeps prepared.
+const maxPrepared = 32
+
+// prepared is one plan with its schemas and expressions compiled at first use.
+type prepared struct {
+	plan    *plan.Plan
+	digest  string
+	schemas []lazy[*schemas.Schema]
+	nodes   []lazy[*node]
+}
+
+type lazy[T any] struct {
+	once  sync.Once
+	value T
+	err   error
+}
+
+func (l *lazy[T]) get(make func() (T, error)) (T, error) {
+	l.once.Do(func() { l.value, l.err = make() })
+	return l.value, l.err
+}
+
+// node is one node, ready to be evaluated. Its err says why it is not.
+type node struct {
+	plan   *plan.Plan
+	index  int
+	spec   *plan.Node
+	input  *schemas.Schema
+	output *schemas.Schema
+	with   []port
+	// transforms and predicates stand beside Plan.In and Plan.Out of the node;
+	// nil where an edge has none.
+	transforms []*expr.Template
+	predicates []*expr.Program
+	err        error
+}
+
+type port struct {
+	name     string
+	template *expr.Template
+}
+
+func (c *nodes) of(p *plan.Plan, digest string) *prepared {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := slices.IndexFunc(c.plans, func(q *prepared) bool { return q.digest == digest })
+	if at >= 0 {
+		q := c.plans[at]
+		c.plans = append(slices.Delete(c.plans, at, at+1), q)
+		return q
+	}
+	q := &prepared{
+		plan: p, digest: digest,
+		schemas: make([]lazy[*schemas.Schema], len(p.Schemas)),
+		nodes:   make([]lazy[*node], len(p.Nodes)),
+	}
+	if len(c.plans) == maxPrepared {
+		c.plans = slices.Delete(c.plans, 0, 1)
+	}
+	c.plans = append(c.plans, q)
+	return q
+}
+
+// node gives node i, prepared. It is never nil.
+func (q *prepared) node(i int) *node {
+	n, _ := q.nodes[i].get(func() (*node, error) { return q.prepare(i), nil })
+	return n
+}
+
+func (q *prepared) prepare(i int) *node {
+	p := q.plan
+	n := &node{plan: p, index: i, spec: &p.Nodes[i]}
+	var errs []error
+	keep := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	var err error
+	n.input, err = q.schema(n.spec.InputSchema)
+	keep(err)
+	n.output, err = q.schema(n.spec.OutputSchema)
+	keep(err)
+	for _, w := range n.spec.With {
+		t, err := template(w.Template, expr.With)
+		keep(err)
+		n.with = append(n.with, port{w.Port, t})
+	}
+	for _, e := range p.In(i) {
+		t, err := transform(&p.Edges[e])
+		keep(err)
+		n.transforms = append(n.transforms, t)
+	}
+	for _, e := range p.Out(i) {
+		c, err := predicate(&p.Edges[e])
+		keep(err)
+		n.predicates = append(n.predicates, c)
+	}
+	if err := errors.Join(errs...); err != nil {
+		n.err = contract.Errorf(contract.Contract, "node %s cannot be prepared: %w", n.spec.ID, err)
+	}
+	return n
+}
+
+func (q *prepared) schema(i int) (*schemas.Schema, error) {
+	if i < 0 {
+		return nil, nil
+	}
+	return q.schemas[i].get(func() (*schemas.Schema, error) { return schemas.Compile(q.plan.Schemas[i].Schema) })
+}
+
+func transform(e *plan.Edge) (*expr.Template, error) {
+	if e.Transform == nil {
+		return nil, nil
+	}
+	if e.Type == plan.Error {
+		return template(e.Transform, expr.ErrorTransform)
+	}
+	return template(e.Transform, expr.Transform)
+}
+
+func template(raw json.RawMessage, scope expr.Scope) (*expr.Template, error) {
+	v, err := schemas.Decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	t, errs := expr.CompileTemplate(v, scope)
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("expression: %s", errs[0].Message)
+	}
+	return t, nil
+}
+
+func predicate(e *plan.Edge) (*expr.Program, error) {
+	if e.When == "" {
+		return nil, nil
+	}
+	scope := expr.When
+	if e.Type == plan.Error {
+		scope = expr.ErrorWhen
+	}
+	return expr.CompilePredicate(e.When, scope)
+}
+
+// check decodes raw and validates it; what is wrong has the given kind.
+func (n *node) check(s *schemas.Schema, raw json.RawMessage, kind contract.Kind, what string) (any, error) {
+	if n.err != nil {
+		return nil, n.err
+	}
+	v, err := schemas.Decode(raw)
+	if err != nil {
+		if errors.Is(err, schemas.ErrTooLarge) {
+			kind = contract.TooLarge
+		}
+		return nil, contract.Errorf(kind, "%s: %w", what, err)
+	}
+	return v, n.validate(s, v, kind, what)
+}
+
+func (n *node) validate(s *schemas.Schema, v any, kind contract.Kind, what string) error {
+	if s == nil {
+		return nil
+	}
+	err := s.Validate(v)
+	if err == nil {
+		return nil
+	}
+	e := contract.Errorf(kind, "%s does not match its schema: %w", what, err)
+	var invalid *schemas.Invalid
+	if errors.As(err, &invalid) {
+		if details, err := json.Marshal(map[string]any{"causes": invalid.Causes}); err == nil {
+			e.Details = details
+		}
+	}
+	return e
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+)
+
+const (
+	handQueue = "bench-hand"
+	handChain = "bench.Chain"
+	handFan   = "bench.Fan"
+	handEcho  = "bench.Echo"
+)
+
+func registerHand(w worker.Worker) {
+	w.RegisterWorkflowWithOptions(chainWorkflow, workflow.RegisterOptions{Name: handChain})
+	w.RegisterWorkflowWithOptions(fanWorkflow, workflow.RegisterOptions{Name: handFan})
+	w.RegisterActivityWithOptions(echo, activity.RegisterOptions{Name: handEcho})
+}
+
+func echo(_ context.Context, in json.RawMessage) (json.RawMessage, error) { return in, nil }
+
+func handOptions(ctx workflow.Context) workflow.Context {
+	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: time.Minute,
+		RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
+	})
+}
+
+// chainWorkflow is what one writes by hand for a chain of n activities.
+func chainWorkflow(ctx workflow.Context, n int, value json.RawMessage) (json.RawMessage, error) {
+	ctx = handOptions(ctx)
+	for range n {
+		if err := workflow.ExecuteActivity(ctx, handEcho, value).Get(ctx, &value); err != nil {
+			return nil, err
+		}
+	}
+	return value, nil
+}
+
+// fanWorkflow is what one writes by hand for n activities, width at a time.
+func fanWorkflow(ctx workflow.Context, n, width int, value json.RawMessage) (json.RawMessage, error) {
+	ctx = handOptions(ctx)
+	group := workflow.NewWaitGroup(ctx)
+	permits := workflow.NewSemaphore(ctx, int64(width))
+	var failed error
+	for range n {
+		if err := permits.Acquire(ctx, 1); err != nil {
+			return nil, err
+		}
+		group.Add(1)
+		workflow.Go(ctx, func(ctx workflow.Context) {
+			defer group.Done()
+			defer permits.Release(1)
+			var out json.RawMessage
+			if err := workflow.ExecuteActivity(ctx, handEcho, value).Get(ctx, &out); err != nil {
+				failed = err
+			}
+		})
+	}
+	group.Wait(ctx)
+	return value, failed
+}

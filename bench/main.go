@@ -1,0 +1,100 @@
+// Command bench measures the engine against hand-written Temporal workflows, in
+// one process and on one server, and prints ratios. Both sides have the same
+// number of pollers and do the same work; runs alternate, so that a machine
+// whose speed drifts slows both.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/devserver"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+const pollers = 16
+
+// bench holds both sides.
+type bench struct {
+	client client.Client
+	rounds int
+}
+
+func run(ctx context.Context, args []string) (err error) {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	rounds := flags.Int("rounds", 5, "counted runs of each side of a case")
+	only := flags.String("only", "", "run only the cases of this group: compile, speed, events or scale")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	selected := func(group string) bool { return *only == "" || *only == group }
+	if selected("compile") {
+		if err := compileTimes(*rounds); err != nil {
+			return err
+		}
+	}
+	if *only == "compile" {
+		return nil
+	}
+	server, err := devserver.Start(ctx, devserver.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.Stop(context.WithoutCancel(ctx))) }()
+	dir, err := os.MkdirTemp("", "chimera-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	h, err := host.New(ctx, host.Options{
+		Client:          client.Options{HostPort: server.Address, Namespace: server.Namespace},
+		Store:           filepath.Join(dir, "store"),
+		ActivityPollers: pollers,
+		Logger:          slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	if err := h.Start(); err != nil {
+		return err
+	}
+	hand := worker.New(h.Client(), handQueue, worker.Options{
+		MaxConcurrentWorkflowTaskPollers: 8, MaxConcurrentActivityTaskPollers: pollers,
+	})
+	registerHand(hand)
+	if err := hand.Start(); err != nil {
+		return err
+	}
+	defer hand.Stop()
+	b := &bench{client: h.Client(), rounds: *rounds}
+	if selected("speed") {
+		err = b.speed(ctx)
+	}
+	if err == nil && selected("events") {
+		err = b.events(ctx)
+	}
+	if err == nil && selected("scale") {
+		err = b.scale(ctx)
+	}
+	return err
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Timeouts that make an engine/pass node a local or an ordinary activity.
+const (
+	local    = 900
+	ordinary = 5000
+)
+
+const head = `apiVersion: chimera/v1
+kind: Plan
+name: bench
+version: 1.0.0
+agent: bench
+input_schema: {type: object, required: [x], properties: {x: {type: string}}}
+output_schema: {type: object}
+limits: {max_parallel: 32}
+nodes:
+`
+
+func node(b *strings.Builder, i, timeout int) {
+	fmt.Fprintf(b, "  - {id: n%d, provider_type: skill, provider_name: engine, operation: pass, mode: deter, effect_class: pure, "+
+		"input_schema: {type: object, required: [x], properties: {x: {type: string}}}, output_schema: {type: object, required: [x], properties: {x: {type: string}}}, "+
+		"timeout_ms: %d, retry_policy: {max_retries: 0}, trust_requirement: allow_auto}\n", i, timeout)
+}
+
+// chain is a plan of n nodes in sequence.
+func chain(n, timeout int) string {
+	var b strings.Builder
+	b.WriteString(head)
+	for i := range n {
+		node(&b, i, timeout)
+	}
+	b.WriteString("edges:\n  - $input.x -> n0.x\n")
+	for i := 1; i < n; i++ {
+		fmt.Fprintf(&b, "  - n%d.x -> n%d.x\n", i-1, i)
+	}
+	fmt.Fprintf(&b, "  - n%d.x -> $output.x\n", n-1)
+	return b.String()
+}
+
+// fan is a plan of n nodes side by side.
+func fan(n, timeout int) string {
+	var b strings.Builder
+	b.WriteString(head)
+	for i := range n {
+		node(&b, i, timeout)
+	}
+	b.WriteString("edges:\n")
+	for i := range n {
+		fmt.Fprintf(&b, "  - $input.x -> n%d.x\n  - n%d -> $output\n", i, i)
+	}
+	b.WriteString("  - $input.x -> $output.x\n")
+	return b.String()
+}

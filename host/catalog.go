@@ -1,0 +1,36 @@
+package host
+
+import (
+	"fmt"
+
+	"chimera.ai/engine/compiler"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/skills"
+)
+
+// Catalog gives the registry of the built-in skills and extra, and a catalog
+// that has them beside the operations of base, which may be nil.
+func Catalog(base *compiler.Catalog, extra []skills.Skill) (*skills.Registry, *compiler.Catalog, error) {
+	registry := new(skills.Registry)
+	own := new(compiler.Catalog)
+	for _, s := range append(skills.Builtin(), extra...) {
+		if err := registry.Register(s); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, s := range registry.All() {
+		own.Templates = append(own.Templates, compiler.Template{
+			ProviderType: plan.Skill, Provider: s.Provider, Operation: s.Operation, Description: s.Description,
+			Mode: s.Mode, Effect: plan.Pure, InputSchema: s.InputSchema, OutputSchema: s.OutputSchema,
+			Trust: plan.AllowAuto, Status: plan.AllowAuto, InProcess: true,
+			// What the built-in skills do to values that are not tainted is known.
+			TrustedOutput: s.Provider == skills.Engine,
+		})
+	}
+	merged, conflicts := own.Merge(base)
+	if conflicts.HasErrors() {
+		d := conflicts[0]
+		return nil, nil, fmt.Errorf("catalog: %s:%d: %s", d.Subject.File, d.Subject.Start.Line, d.Summary)
+	}
+	return registry, merged, nil
+}

@@ -1,0 +1,149 @@
+package host_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/internal/stage"
+)
+
+// Variables by which this test binary becomes a worker process.
+const (
+	envAddress = "CHIMERA_TEST_WORKER_ADDRESS"
+	envStore   = "CHIMERA_TEST_WORKER_STORE"
+)
+
+func TestMain(m *testing.M) {
+	if address := os.Getenv(envAddress); address != "" {
+		if err := work(address, os.Getenv(envStore)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	stage.Main(m)
+}
+
+func work(address, store string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	h, err := host.New(ctx, host.Options{Client: client.Options{HostPort: address}, Store: store, ContinueAfter: 60})
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	return h.Run(ctx)
+}
+
+// spawn starts a worker in a process of its own.
+func spawn(t *testing.T, address, store string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), envAddress+"="+address, envStore+"="+store)
+	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { kill(cmd) })
+	return cmd
+}
+
+func kill(cmd *exec.Cmd) {
+	if cmd.ProcessState == nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+}
+
+// slow is a plan of steps that take a while, local and ordinary ones, in two
+// chains that meet in the output.
+func slow(n int) string {
+	var nodes, edges []string
+	schema := ", input_schema: {type: object, properties: {ms: {}, x: {}}}, output_schema: {type: object, required: [slept_ms], properties: {slept_ms: {type: integer}}}"
+	for c := range 2 {
+		for i := range n {
+			timeout := []int{900, 5000}[(i+c)%2]
+			nodes = append(nodes, fmt.Sprintf("c%dn%d engine/sleep %d with: {ms: 60}%s", c, i, timeout, schema))
+			if i > 0 {
+				edges = append(edges, fmt.Sprintf("c%dn%d -> c%dn%d", c, i-1, c, i))
+			}
+		}
+		edges = append(edges, fmt.Sprintf("c%dn%d.slept_ms -> $output.%s", c, n-1, []string{"a", "b"}[c]))
+	}
+	return source("", nodes, edges)
+}
+
+const slowResult = `{"a":60,"b":60}`
+
+func settled(t *testing.T, c client.Client, run client.WorkflowRun) int {
+	value, err := c.QueryWorkflow(t.Context(), run.GetID(), "", "chimera.state")
+	if err != nil {
+		return 0 // while nobody works, nobody answers
+	}
+	var state struct{ Counts struct{ Succeeded int } }
+	require.NoError(t, value.Get(&state))
+	return state.Counts.Succeeded
+}
+
+func TestAKilledWorkerLosesNothing(t *testing.T) {
+	server := stage.Temporal(t)
+	store := filepath.Join(t.TempDir(), "store")
+	c, err := host.Dial(t.Context(), client.Options{HostPort: server.Address}, store, nil)
+	require.NoError(t, err)
+	defer c.Close()
+	worker := spawn(t, server.Address, store)
+	run := stage.Start(t, c, slow(40), `{}`)
+	for _, after := range []int{5, 30} {
+		stage.Until(t, "the run gets on", func() bool { return settled(t, c, run) >= after })
+		require.NoError(t, worker.Process.Kill())
+		_ = worker.Wait()
+		worker = spawn(t, server.Address, store)
+	}
+	var result json.RawMessage
+	require.NoError(t, stage.Await(t, c, run, &result))
+	require.JSONEq(t, slowResult, string(result))
+}
+
+func TestAKilledServerLosesNothing(t *testing.T) {
+	dir := t.TempDir()
+	o := devserver.Options{DB: filepath.Join(dir, "temporal.db"), Port: freePort(t)}
+	server, err := devserver.Start(t.Context(), o)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, server.Stop(context.WithoutCancel(t.Context()))) }()
+	store := filepath.Join(dir, "store")
+	c, err := host.Dial(t.Context(), client.Options{HostPort: server.Address}, store, nil)
+	require.NoError(t, err)
+	defer c.Close()
+	spawn(t, server.Address, store)
+	run := stage.Start(t, c, slow(30), `{}`)
+	stage.Until(t, "the run gets on", func() bool { return settled(t, c, run) >= 10 })
+	require.NoError(t, server.Kill())
+	<-server.Done()
+	server, err = devserver.Start(t.Context(), o)
+	require.NoError(t, err)
+	var result json.RawMessage
+	require.NoError(t, stage.Await(t, c, c.GetWorkflow(t.Context(), run.GetID(), ""), &result))
+	require.JSONEq(t, slowResult, string(result))
+}
+
+func freePort(t *testing.T) int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	_, port, _ := strings.Cut(l.Addr().String(), ":")
+	n, err := strconv.Atoi(port)
+	require.NoError(t, err)
+	return n
+}

@@ -1,0 +1,59 @@
+package host_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/npm"
+	"chimera.ai/engine/internal/stage"
+)
+
+// TestAForeignClient runs a program in another language that uses Temporal's
+// own client for it, against the contract that the documents promise.
+func TestAForeignClient(t *testing.T) {
+	modules := filepath.Join(npm.Dir(t), "node_modules")
+	stage.Host(t, host.Options{})
+	dir := t.TempDir()
+	good, bad := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "bad.yaml")
+	// A result above the size from which values leave the history: a client
+	// without the engine's store reads it all the same.
+	big := strings.Repeat("long ", 10_000)
+	require.NoError(t, os.WriteFile(good, []byte(source("", []string{"a engine/pass 500", "b engine/pass 3000"}, []string{
+		"$input.x -> a.x", "a.x -> b.x", "b.x -> $output.x",
+		`{from_node: b, from_port: x, to_node: $output, to_port: big, edge_type: data, required: true, transform: "` + "${value} " + big + `"}`,
+	})), 0o600))
+	require.NoError(t, os.WriteFile(bad, []byte(source("", []string{"a engine/pass 500"}, []string{"a.x -> nowhere.x"})), 0o600))
+
+	cmd := exec.CommandContext(t.Context(), "node", filepath.Join("testdata", "client.cjs"), stage.Temporal(t).Address, good, bad)
+	cmd.Env = append(os.Environ(), "NODE_PATH="+modules)
+	cmd.Stderr = t.Output()
+	out, err := cmd.Output()
+	require.NoError(t, err)
+
+	var seen struct {
+		Result  struct{ X, Big string }
+		State   contract.State
+		Failure struct {
+			Type    contract.Kind
+			Message string
+			Details []contract.Failure
+		}
+	}
+	require.NoError(t, json.Unmarshal(out, &seen))
+	require.Equal(t, "from afar", seen.Result.X)
+	require.Equal(t, "from afar "+big, seen.Result.Big)
+	require.Equal(t, contract.RunSucceeded, seen.State.State)
+	require.Equal(t, 2, seen.State.Counts.Succeeded)
+	require.Equal(t, contract.Contract, seen.Failure.Type)
+	require.Contains(t, seen.Failure.Message, "nowhere")
+	require.Len(t, seen.Failure.Details, 1)
+	require.Contains(t, string(seen.Failure.Details[0].Diagnostics), "plan/unknown-node")
+}

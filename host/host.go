@@ -1,0 +1,271 @@
+// Package host puts the roles of Chimera's worker into one process: Temporal
+// workers, the compiler with its catalog, skills, MCP servers and the store.
+//
+// chimera-worker and chimera dev are thin programs around it, and a program
+// that brings Go skills of its own is another:
+//
+//	h, err := host.New(ctx, host.Options{
+//		Client: client.Options{HostPort: "localhost:7233"},
+//		Store:  ".chimera/store",
+//		Skills: []skills.Skill{mySkill},
+//	})
+//	if err != nil { … }
+//	defer h.Close()
+//	err = h.Run(ctx)
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"chimera.ai/engine/activities"
+	"chimera.ai/engine/blob"
+	"chimera.ai/engine/compiler"
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/mcp"
+	"chimera.ai/engine/payload"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/skills"
+	"chimera.ai/engine/workflows"
+)
+
+// Role is what a worker process does.
+type Role string
+
+// The roles. The design's guardian and effects roles are not supported yet.
+const (
+	// RoleEngine runs workflows, in-process skills and the engine's own activities.
+	RoleEngine Role = "engine"
+	// RoleTools calls MCP servers and executable skills.
+	RoleTools Role = "tools"
+)
+
+// Roles lists all roles.
+func Roles() []Role { return []Role{RoleEngine, RoleTools} }
+
+// Options say what a host is made of.
+type Options struct {
+	// Roles to run; empty means all.
+	Roles []Role
+	// Client is how to reach Temporal. Its data converter, external storage and
+	// logger are set by the host.
+	Client client.Options
+	// Store is the directory of blobs and journal; every worker of a deployment
+	// and every client that starts large runs sees the same one.
+	Store string
+	// Catalog has the operations of MCP servers and executables; the built-in
+	// skills and Skills are added to it.
+	Catalog *compiler.Catalog
+	// Policy is the operator's bundle, or nil.
+	Policy *compiler.Policy
+	// Skills are Go skills that run in this process.
+	Skills []skills.Skill
+	// Executables are programs by provider name.
+	Executables map[string]skills.Executable
+	// Servers are MCP servers by provider name.
+	Servers map[string]mcp.Server
+	// MCP bounds the MCP clients; its zero value has defaults.
+	MCP mcp.Options
+	// WorkflowPollers and ActivityPollers for each queue; 0 means 8 and 16. With
+	// fewer, sequential work waits for polls.
+	WorkflowPollers, ActivityPollers int
+	// MaxActivities and MaxWorkflows bound what runs at one time; 0 means 200
+	// activities and 200 workflow tasks.
+	MaxActivities, MaxWorkflows int
+	// Drain is how long a stopping worker waits for activities in flight.
+	Drain time.Duration
+	// ContinueAfter is the number of history events after which a run continues
+	// as new; 0 means activities.DefaultContinueAfter.
+	ContinueAfter int
+	// Logger; nil means slog.Default().
+	Logger *slog.Logger
+}
+
+// Host is a process with workers. It is made by [New] and ends with [Host.Close].
+type Host struct {
+	options Options
+	client  client.Client
+	pool    *mcp.Pool
+	workers []worker.Worker
+}
+
+// New connects to Temporal, prepares the store and the catalog, and registers
+// everything. Nothing polls yet.
+func New(ctx context.Context, o Options) (_ *Host, err error) {
+	o = o.withDefaults()
+	for _, r := range o.Roles {
+		if !slices.Contains(Roles(), r) {
+			return nil, fmt.Errorf("role %q is not supported yet; the roles are %v", r, Roles())
+		}
+	}
+	registry, catalog, err := Catalog(o.Catalog, o.Skills)
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{options: o}
+	var plans *payload.Plans
+	if h.client, plans, err = dial(ctx, o.Client, o.Store, o.Logger); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, h.Close())
+		}
+	}()
+	h.pool = mcp.NewPool(o.Servers, o.MCP)
+	callers := &callers{skills: registry, executables: o.Executables, pool: h.pool}
+	for _, role := range o.Roles {
+		switch role {
+		case RoleEngine:
+			attributes, err := searchAttributes(ctx, h.client, o.Client.Namespace, o.Logger)
+			if err != nil {
+				return nil, err
+			}
+			h.engine(&activities.Engine{
+				Compile: func(source string) (*plan.Plan, diag.Diagnostics) {
+					return compiler.Compile(compiler.Source{Name: "plan", Text: []byte(source)}, catalog, o.Policy)
+				},
+				Plans: plans, Skills: callers, Journal: journal{filepath.Join(o.Store, "journal")},
+				Attributes: attributes, ContinueAfter: o.ContinueAfter,
+			})
+		case RoleTools:
+			h.tools(&activities.Tools{Plans: plans, Caller: callers})
+		}
+	}
+	return h, nil
+}
+
+func (o Options) withDefaults() Options {
+	if len(o.Roles) == 0 {
+		o.Roles = Roles()
+	}
+	if o.Client.Namespace == "" {
+		o.Client.Namespace = client.DefaultNamespace
+	}
+	if o.WorkflowPollers == 0 {
+		o.WorkflowPollers = 8
+	}
+	if o.ActivityPollers == 0 {
+		o.ActivityPollers = 16
+	}
+	if o.MaxActivities == 0 {
+		o.MaxActivities = 200
+	}
+	if o.MaxWorkflows == 0 {
+		o.MaxWorkflows = 200
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.MCP.Logger == nil {
+		o.MCP.Logger = o.Logger
+	}
+	return o
+}
+
+// Dial connects a client that speaks the engine's payloads: its converter, and
+// large values by reference through the store in directory store.
+func Dial(ctx context.Context, o client.Options, store string, logger *slog.Logger) (client.Client, error) {
+	c, _, err := dial(ctx, o, store, logger)
+	return c, err
+}
+
+func dial(ctx context.Context, o client.Options, store string, logger *slog.Logger) (client.Client, *payload.Plans, error) {
+	blobs, err := blob.Open(filepath.Join(store, "blobs"))
+	if err != nil {
+		return nil, nil, err
+	}
+	plans := payload.NewPlans(blobs, 0)
+	o.DataConverter = payload.NewConverter(plans)
+	o.ExternalStorage = payload.NewStorage(blobs)
+	if logger != nil {
+		o.Logger = log.NewStructuredLogger(logger)
+	}
+	c, err := client.DialContext(ctx, o)
+	if err != nil {
+		return nil, nil, fmt.Errorf("connect to Temporal: %w", err)
+	}
+	return c, plans, nil
+}
+
+func (h *Host) worker(queue string, o worker.Options) worker.Worker {
+	o.MaxConcurrentActivityTaskPollers = h.options.ActivityPollers
+	o.MaxConcurrentActivityExecutionSize = h.options.MaxActivities
+	o.WorkerStopTimeout = h.options.Drain
+	w := worker.New(h.client, queue, o)
+	h.workers = append(h.workers, w)
+	return w
+}
+
+func (h *Host) engine(e *activities.Engine) {
+	w := h.worker(contract.QueueEngine, worker.Options{
+		MaxConcurrentWorkflowTaskPollers:       h.options.WorkflowPollers,
+		MaxConcurrentWorkflowTaskExecutionSize: h.options.MaxWorkflows,
+	})
+	w.RegisterWorkflowWithOptions(workflows.Plan, workflow.RegisterOptions{Name: contract.WorkflowType})
+	w.RegisterActivityWithOptions(e.Load, activity.RegisterOptions{Name: contract.ActivityLoad})
+	w.RegisterActivityWithOptions(e.Local, activity.RegisterOptions{Name: contract.ActivityLocal})
+	w.RegisterActivityWithOptions(e.Route, activity.RegisterOptions{Name: contract.ActivityRoute})
+	w.RegisterActivityWithOptions(e.Write, activity.RegisterOptions{Name: contract.ActivityJournal})
+	dynamic(w, e.Node)
+}
+
+func (h *Host) tools(t *activities.Tools) {
+	dynamic(h.worker(contract.QueueTools, worker.Options{DisableWorkflowWorker: true}), t.Node)
+}
+
+// dynamic registers one function for every activity type "provider/operation".
+func dynamic(w worker.Worker, node func(context.Context, contract.Call) (contract.Outcome, error)) {
+	w.RegisterDynamicActivity(activities.Dynamic(node), activity.DynamicRegisterOptions{})
+}
+
+// Client is the host's connection to Temporal, with the engine's payloads.
+func (h *Host) Client() client.Client { return h.client }
+
+// Start lets the workers poll.
+func (h *Host) Start() error {
+	for _, w := range h.workers {
+		if err := w.Start(); err != nil {
+			return fmt.Errorf("start worker: %w", err)
+		}
+	}
+	return nil
+}
+
+// Run starts the workers and works until ctx ends.
+func (h *Host) Run(ctx context.Context) error {
+	if err := h.Start(); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// Close stops the workers, lets activities in flight end within the drain time,
+// and ends all children.
+func (h *Host) Close() error {
+	for _, w := range slices.Backward(h.workers) {
+		w.Stop()
+	}
+	h.workers = nil
+	var err error
+	if h.pool != nil {
+		err = h.pool.Close()
+	}
+	if h.client != nil {
+		h.client.Close()
+	}
+	return err
+}

@@ -1,0 +1,129 @@
+// Package stage sets up what integration tests and benchmarks run on: a real
+// Temporal server, one for each test binary, and hosts on it.
+package stage
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/devserver"
+)
+
+var shared struct {
+	once   sync.Once
+	server *devserver.Server
+	err    error
+}
+
+// Main runs the tests of a package and then ends the server that they shared.
+// TestMain calls it.
+func Main(m *testing.M) {
+	code := m.Run()
+	if shared.server != nil {
+		if err := shared.server.Stop(context.Background()); err != nil {
+			fmt.Fprintln(os.Stderr, "stop the Temporal server:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// Temporal gives the test binary's server, in memory, started at first use.
+func Temporal(t testing.TB) *devserver.Server {
+	t.Helper()
+	shared.once.Do(func() {
+		shared.server, shared.err = devserver.Start(context.Background(), devserver.Options{})
+	})
+	require.NoError(t, shared.err, "a real Temporal server is needed")
+	return shared.server
+}
+
+// Host starts a host on the shared server, unless options name another, and
+// ends it with the test. Hosts share their queues: a test has one at a time.
+func Host(t testing.TB, o host.Options) *host.Host {
+	t.Helper()
+	if o.Client.HostPort == "" {
+		server := Temporal(t)
+		o.Client.HostPort, o.Client.Namespace = server.Address, server.Namespace
+	}
+	if o.Store == "" {
+		o.Store = filepath.Join(t.TempDir(), "store")
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	}
+	h, err := host.New(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, h.Close()) })
+	require.NoError(t, h.Start())
+	return h
+}
+
+var runs struct {
+	sync.Mutex
+	n int
+}
+
+// Start starts a run of source with input and returns it.
+func Start(t testing.TB, c client.Client, source, input string) client.WorkflowRun {
+	t.Helper()
+	runs.Lock()
+	runs.n++
+	id := fmt.Sprintf("run-%d-%d", os.Getpid(), runs.n)
+	runs.Unlock()
+	run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: contract.QueueEngine},
+		contract.WorkflowType, contract.Start{Source: source, Input: json.RawMessage(input)})
+	require.NoError(t, err)
+	return run
+}
+
+// patience is how long a test waits for a run.
+const patience = 2 * time.Minute
+
+// Await waits for the end of a run and reads its result, which may be nil. A
+// run that does not end fails the test, with what it was doing.
+func Await(t testing.TB, c client.Client, run client.WorkflowRun, result any) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err := run.Get(ctx, result)
+	if ctx.Err() == nil {
+		return err
+	}
+	description, described := c.DescribeWorkflowExecution(t.Context(), run.GetID(), "")
+	require.NoError(t, described)
+	t.Logf("pending workflow task: %v", description.GetPendingWorkflowTask())
+	for _, activity := range description.GetPendingActivities() {
+		t.Logf("pending activity: %v", activity)
+	}
+	require.NoError(t, err, "the run %s did not end", run.GetID())
+	return err
+}
+
+// State asks a run for its state.
+func State(t testing.TB, c client.Client, run client.WorkflowRun) contract.State {
+	t.Helper()
+	value, err := c.QueryWorkflow(t.Context(), run.GetID(), "", contract.QueryState)
+	require.NoError(t, err)
+	var state contract.State
+	require.NoError(t, value.Get(&state))
+	return state
+}
+
+// Until waits until a condition holds, and fails the test after a minute.
+func Until(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	require.Eventually(t, holds, time.Minute, 10*time.Millisecond, what)
+}
