@@ -204,7 +204,7 @@ func (p *parser) flowNode(open, parent int) *Value {
 			}
 			v = p.alias()
 		case '"', '\'':
-			v = p.quoted(parent, false)
+			v = p.quoted(parent)
 		default:
 			v = p.plainFlow(parent)
 		}

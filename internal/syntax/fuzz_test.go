@@ -33,46 +33,60 @@ func FuzzParse(f *testing.F) {
 	for _, s := range seeds {
 		f.Add([]byte(s))
 	}
-	f.Fuzz(func(t *testing.T, src []byte) {
-		begin := time.Now()
-		docs, diags := Parse("f", src, Limits{Depth: 50, Nodes: 10_000, AliasNodes: 1000})
-		if d := time.Since(begin); d > 5*time.Second {
-			t.Fatalf("took %s", d)
+	f.Fuzz(check)
+}
+
+// A file may end anywhere, and begin anywhere.
+func TestCut(t *testing.T) {
+	for _, s := range seeds {
+		for i := range len(s) {
+			check(t, []byte(s[:i]))
+			check(t, []byte(s[i:]))
 		}
-		for _, d := range diags {
-			if d.Code != diag.PlanSyntax || d.Severity != diag.Error || d.Summary == "" || d.Detail == "" {
-				t.Fatalf("incomplete finding %+v", d)
-			}
-			for _, r := range []diag.Range{d.Subject, d.Context} {
-				if r.IsValid() {
-					if err := inside(r, src); err != nil {
-						t.Fatalf("finding %q: %v", d.Summary, err)
-					}
+	}
+}
+
+// check checks what FuzzParse says.
+func check(t *testing.T, src []byte) {
+	t.Helper()
+	begin := time.Now()
+	docs, diags := Parse("f", src, Limits{Depth: 50, Nodes: 10_000, AliasNodes: 1000})
+	if d := time.Since(begin); d > 5*time.Second {
+		t.Fatalf("took %s", d)
+	}
+	for _, d := range diags {
+		if d.Code != diag.PlanSyntax || d.Severity != diag.Error || d.Summary == "" || d.Detail == "" {
+			t.Fatalf("incomplete finding %+v", d)
+		}
+		for _, r := range []diag.Range{d.Subject, d.Context} {
+			if r.IsValid() {
+				if err := inside(r, src); err != nil {
+					t.Fatalf("finding %q: %v", d.Summary, err)
 				}
 			}
-			if !d.Subject.IsValid() {
-				t.Fatalf("finding %q has no place", d.Summary)
-			}
 		}
-		for _, d := range docs {
-			if err := positions(d.Root, src); err != nil {
-				t.Fatal(err)
-			}
+		if !d.Subject.IsValid() {
+			t.Fatalf("finding %q has no place", d.Summary)
 		}
-		if len(diags) > 0 {
-			return
-		}
-		if json.Valid(bytes.TrimPrefix(src, []byte(bom))) {
-			if len(docs) != 1 {
-				t.Fatalf("%d documents in a JSON text", len(docs))
-			}
-			if err := agreesJSON(docs[0], bytes.TrimPrefix(src, []byte(bom))); err != nil {
-				t.Fatal(err)
-			}
-			return
-		}
-		if err := agrees(docs, src); err != nil {
+	}
+	for _, d := range docs {
+		if err := positions(d.Root, src); err != nil {
 			t.Fatal(err)
 		}
-	})
+	}
+	if len(diags) > 0 {
+		return
+	}
+	if json.Valid(bytes.TrimPrefix(src, []byte(bom))) {
+		if len(docs) != 1 {
+			t.Fatalf("%d documents in a JSON text", len(docs))
+		}
+		if err := agreesJSON(docs[0], bytes.TrimPrefix(src, []byte(bom))); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if err := agrees(docs, src); err != nil {
+		t.Fatal(err)
+	}
 }

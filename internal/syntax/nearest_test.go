@@ -32,6 +32,8 @@ func TestNearest(t *testing.T) {
 		{"fetc", []string{"fetch", "fetcx"}, "fetch"},
 		{"größe", []string{"grösse", "größen"}, "größen"},
 		{strings.Repeat("a", 65), []string{strings.Repeat("a", 64)}, ""},
+		{"abcdef", []string{"abcxyf", "abcdxx", "abcdef1"}, "abcdef1"},
+		{"abc", []string{"xyz", "abd", "abe"}, "abd"},
 		{"same", []string{"same"}, ""},
 	}
 	for _, tt := range tests {

@@ -128,7 +128,7 @@ func (p *parser) content(parent int, after place) *Value {
 	case '*':
 		v = p.alias()
 	case '"', '\'':
-		v = p.quoted(parent, true)
+		v = p.quoted(parent)
 	default:
 		v = p.plainBlock(parent)
 	}

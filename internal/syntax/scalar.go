@@ -201,7 +201,7 @@ func (p *parser) badStart() {
 }
 
 // quoted reads a quoted scalar, which may have several lines.
-func (p *parser) quoted(parent int, block bool) *Value {
+func (p *parser) quoted(parent int) *Value {
 	start := p.off
 	q := p.text[start]
 	line := p.line
@@ -209,7 +209,7 @@ func (p *parser) quoted(parent int, block bool) *Value {
 		switch c := p.text[i]; {
 		case c == '\n':
 			next, content, spaces := p.nextLine(i)
-			if content < len(p.text) && (p.markerAt(next) != "" || spaces <= parent && (block || content == next)) && p.text[content] != q {
+			if content < len(p.text) && (p.markerAt(next) != "" || spaces <= parent) && p.text[content] != q {
 				p.unclosed(start, "quote", content)
 				return nil
 			}
