@@ -79,7 +79,7 @@ func (d *drawing) measure() {
 		y += tall + gapDown
 	}
 	d.left = low - margin
-	d.width = max(high-low+2*margin, 640)
+	d.width = max(high-low+2*margin, 760)
 	d.height = y - gapDown + margin + 2*lineHeight + margin
 }
 
@@ -104,7 +104,7 @@ func (d *drawing) write() []byte {
 		num(d.width), num(d.height), num(d.width), num(d.height))
 	fmt.Fprintf(&b, "<title>%s</title>\n<defs>\n", escape(visible(d.p.Name+"@"+d.p.Version, maxName)))
 	for _, t := range []plan.EdgeType{plan.Data, plan.Control, plan.Conditional, plan.Error} {
-		fmt.Fprintf(&b, `<marker id="%s" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="%s"/></marker>`+"\n", t, strokes[t])
+		fmt.Fprintf(&b, `<marker id="%s" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="9" markerHeight="9" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="%s"/></marker>`+"\n", t, strokes[t])
 	}
 	fmt.Fprintf(&b, "</defs>\n"+`<rect width="100%%" height="100%%" fill="#ffffff"/>`+"\n")
 	for i := range d.layout.wires {
