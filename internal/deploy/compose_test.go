@@ -4,15 +4,19 @@ import (
 	"context"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/config"
 )
 
 const root = "../.."
@@ -220,4 +224,68 @@ func TestVariablesAreDocumented(t *testing.T) {
 		said[m[1]] = strings.TrimSpace(m[2])
 	}
 	require.Equal(t, read, said)
+}
+
+// TestCommandsExist runs what the worker's container runs, its health check
+// included, against a server that is not there: wrong flags would be exit code
+// 2, an unreachable server is 3.
+func TestCommandsExist(t *testing.T) {
+	p := project(t)
+	w := p.Services["worker"]
+	dir := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "./worker", "./starter")
+	build.Dir = root
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.NoError(t, os.Rename(filepath.Join(dir, "worker"), filepath.Join(dir, "chimera-worker")))
+	require.NoError(t, os.Rename(filepath.Join(dir, "starter"), filepath.Join(dir, "chimera")))
+	settings := filepath.Join(dir, "chimera.yaml")
+	require.NoError(t, os.WriteFile(settings, []byte("{}\n"), 0o600))
+	environ := []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}
+	for key, value := range w.Environment {
+		require.NotNil(t, value, key)
+		switch key {
+		case "TEMPORAL_ADDRESS":
+			environ = append(environ, key+"=127.0.0.1:1")
+		case "CHIMERA_STORE_DIR":
+			require.Equal(t, "/var/lib/chimera", filepath.Dir(*value), "the store lies in the volume")
+			environ = append(environ, key+"="+filepath.Join(dir, "store"))
+		default:
+			environ = append(environ, key+"="+*value)
+		}
+	}
+	run := func(name string, args []string) int {
+		for i := range args {
+			if args[i] == "/etc/chimera/chimera.yaml" {
+				args[i] = settings
+			}
+		}
+		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, name), args...)
+		cmd.Dir, cmd.Env = dir, environ
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		require.ErrorAs(t, err, &exit, "%s", out)
+		require.Contains(t, string(out), "127.0.0.1:1", "it got as far as the server")
+		return exit.ExitCode()
+	}
+	require.Equal(t, 3, run("chimera-worker", slices.Clone(w.Command)))
+	require.Equal(t, "CMD", w.HealthCheck.Test[0])
+	require.Equal(t, 3, run(w.HealthCheck.Test[1], slices.Clone(w.HealthCheck.Test[2:])))
+	require.Equal(t, 2, func() int {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "chimera-worker"), append(slices.Clone(w.Command), "-no-such-flag")...)
+		cmd.Dir, cmd.Env = dir, environ
+		_ = cmd.Run()
+		return cmd.ProcessState.ExitCode()
+	}(), "and a wrong flag is told apart")
+	// The command line agrees with the image and the mount.
+	dockerfile, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
+	require.NoError(t, err)
+	require.Contains(t, string(dockerfile), `ENTRYPOINT ["/usr/local/bin/chimera-worker"]`)
+	targets := []string{}
+	for _, v := range w.Volumes {
+		targets = append(targets, v.Target)
+	}
+	require.ElementsMatch(t, []string{"/etc/chimera", "/var/lib/chimera"}, targets)
+	require.Contains(t, w.Command, "/etc/chimera/chimera.yaml")
+	require.Greater(t, time.Duration(*w.StopGracePeriod), config.Default().Worker.Drain)
 }
