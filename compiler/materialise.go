@@ -95,7 +95,8 @@ func (m *maker) node(doc *document, i int) plan.Node {
 	out.Mode, out.Effect, out.Trust = n.mode, n.effect, n.trust
 	out.TimeoutMS, out.Retry = n.timeout, retryOf(n)
 	out.Fingerprint = n.template.Fingerprint
-	out.Local = n.template.InProcess && n.providerType == plan.Skill && n.effect == plan.Pure && n.mode == plan.Deter && n.timeout <= LocalTimeoutMS
+	out.InProcess = n.template.InProcess && n.providerType == plan.Skill
+	out.Local = out.InProcess && n.effect == plan.Pure && n.mode == plan.Deter && n.timeout <= LocalTimeoutMS
 	for _, f := range n.fills {
 		out.With = append(out.With, plan.PortTemplate{Port: f.port, Template: f.template.raw})
 		out.ReadsInput = out.ReadsInput || f.template.Reads("input")
