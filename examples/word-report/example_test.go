@@ -5,6 +5,7 @@ package wordreport_test
 
 import (
 	"encoding/json"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/graph"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/mcp"
@@ -250,4 +252,24 @@ func words(t *testing.T, name string) int {
 	text, err := os.ReadFile(filepath.Join("..", "..", name))
 	require.NoError(t, err)
 	return len(strings.Fields(string(text)))
+}
+
+var update = flag.Bool("update", false, "write the picture into README.md")
+
+// TestPicture: README.md shows the plan as `chimera graph` draws it.
+func TestPicture(t *testing.T) {
+	const start, end = "```mermaid\n", "```\n"
+	drawn, err := graph.Render(compiled(t), graph.Mermaid)
+	require.NoError(t, err)
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	before, rest, ok := strings.Cut(string(text), start)
+	require.True(t, ok)
+	shown, after, ok := strings.Cut(rest, end)
+	require.True(t, ok)
+	if *update {
+		require.NoError(t, os.WriteFile("README.md", []byte(before+start+string(drawn)+end+after), 0o644))
+		return
+	}
+	require.Empty(t, cmp.Diff(string(drawn), shown), "go test ./examples/word-report -run Picture -update")
 }
