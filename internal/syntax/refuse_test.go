@@ -123,6 +123,7 @@ func TestRefused(t *testing.T) {
 		{"bracket before a document", "«[»1\n‹--- 2›\n", []string{"this bracket is never closed"}},
 		{"quote", "a: «'b»\n‹c: 'd'›\n", []string{"this quote is never closed"}},
 		{"double quote", "a: «\"b\\\"»\n", []string{"this quote is never closed"}},
+		{"quote continued in column 1", "a: «\"b\\»\n‹«c\"»›\n", []string{"this quote is never closed", "expected a key with a colon"}},
 		{"quoted key", "{«\"a»\n\": 1}", []string{"this quote is never closed"}},
 		{"two that are not closed", "a: «[»1\n‹b: {}›\nc: «'d»\n‹e: f›\n", []string{"this bracket is never closed", "this quote is never closed"}},
 		{"not open", "a: «]»\n", []string{`unexpected ']'`}},

@@ -69,6 +69,8 @@ func TestRanges(t *testing.T) {
 		{"colons and hashes", "a: b:c#d\nhttp://x: y\n", `{"a" 1:1-1:2: "b:c#d" 1:4-1:9, "http://x" 2:1-2:9: "y" 2:11-2:12} 1:1-2:12`},
 		{"commas and brackets in text", "a: b, c[0] {d}\ne, f: g\n", `{"a" 1:1-1:2: "b, c[0] {d}" 1:4-1:15, "e, f" 2:1-2:5: "g" 2:7-2:8} 1:1-2:8`},
 		{"tab in a block scalar", "a: |\n \tb\n", `{"a" 1:1-1:2: "\tb\n" 1:4-2:4} 1:1-2:4`},
+		{"blank line as wide as the text", "a: |\n  \n  b\n", `{"a" 1:1-1:2: "\nb\n" 1:4-3:4} 1:1-3:4`},
+		{"no-break space", "a: b\u00a0c\n", `{"a" 1:1-1:2: "b\u00a0c" 1:4-1:7} 1:1-1:7`},
 		{"a quote closed in column 1", "a: 'b\n'\n", `{"a" 1:1-1:2: "b " 1:4-2:2} 1:1-2:2`},
 		{"expression", "when: value.a > 1 && !x ? y : z\n", ``},
 		{"marker", "--- # x\na\n", `"a" 2:1-2:2`},
