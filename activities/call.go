@@ -46,12 +46,17 @@ func Dynamic(node func(context.Context, contract.Call) (contract.Outcome, error)
 // beatEvery is well below the interpreter's heartbeat timeout.
 const beatEvery = 3 * time.Second
 
-// beat heartbeats until the returned function is called. A heartbeat also
-// brings a cancellation, or the end of the run, to the call's context.
+// beat heartbeats until the returned function is called, where the interpreter
+// asks for heartbeats. A heartbeat also brings a cancellation, or the end of the
+// run, to the call's context.
 func beat(ctx context.Context, spent int) (stop func()) {
-	spent += int(activity.GetInfo(ctx).Attempt) - 1
+	info := activity.GetInfo(ctx)
+	spent += int(info.Attempt) - 1
 	if spent > 0 {
 		activity.RecordHeartbeat(ctx, contract.Beat{Spent: spent})
+	}
+	if info.HeartbeatTimeout == 0 {
+		return func() {}
 	}
 	done := make(chan struct{})
 	go func() {

@@ -17,7 +17,7 @@ name: bench
 version: 1.0.0
 agent: bench
 input_schema: {type: object, required: [x], properties: {x: {type: string}}}
-output_schema: {type: object}
+output_schema: {type: object, properties: {x: {type: string}}}
 limits: {max_parallel: 32}
 nodes:
 `

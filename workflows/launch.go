@@ -16,7 +16,9 @@ const (
 	// graceTimeout is what an activity has beyond the node's own timeout, to
 	// notice that timeout and to report it.
 	graceTimeout = 10 * time.Second
-	// heartbeatTimeout is how long a worker may be silent before it counts as lost.
+	// heartbeatTimeout is how long a worker may be silent before it counts as
+	// lost. A node whose own timeout is no longer needs no heartbeats: its
+	// activity ends as soon. Each one that has them costs the server a timer.
 	heartbeatTimeout = 10 * time.Second
 	// localGrace is the same as graceTimeout for local activities, which need
 	// no round trip to report.
@@ -99,14 +101,19 @@ func (r *run) options(i, spent int) workflow.Context {
 	if n.InProcess {
 		queue = contract.QueueEngine
 	}
+	timeout := time.Duration(n.TimeoutMS) * time.Millisecond
+	heartbeat := heartbeatTimeout
+	if timeout <= heartbeatTimeout {
+		heartbeat = 0
+	}
 	policy := retryPolicy(&n.Retry, spent)
 	policy.NonRetryableErrorTypes = []string{"TemporalTimeout:StartToClose", "TemporalTimeout:Heartbeat"}
 	return workflow.WithActivityOptions(r.ctx, workflow.ActivityOptions{
 		TaskQueue:           queue,
 		ActivityID:          n.ID + "#1",
 		Summary:             n.ID,
-		StartToCloseTimeout: time.Duration(n.TimeoutMS)*time.Millisecond + graceTimeout,
-		HeartbeatTimeout:    heartbeatTimeout,
+		StartToCloseTimeout: timeout + graceTimeout,
+		HeartbeatTimeout:    heartbeat,
 		RetryPolicy:         policy,
 	})
 }

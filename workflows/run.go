@@ -36,6 +36,8 @@ type run struct {
 	// deadline fires at the run's deadline.
 	deadline workflow.Future
 	draining bool
+	// rows are the beginnings of the rows of the table in the user interface.
+	rows []string
 }
 
 // flight is something that the run waits for: an activity, or a wait before one.

@@ -129,15 +129,23 @@ func (v *view) close(state contract.RunState, f *contract.Failure) {
 // details is the node table of the Temporal user interface, in Markdown.
 func (r *run) details() string {
 	v := &view{run: r, state: contract.RunRunning}
-	var b strings.Builder
 	calls := len(r.plan.Nodes) - 2
-	fmt.Fprintf(&b, "**%s@%s** %d of %d nodes settled\n\n| node | operation | state |\n|---|---|---|\n",
+	if r.rows == nil {
+		for i := 1; i <= min(calls, detailNodes); i++ {
+			r.rows = append(r.rows, "\n| "+r.plan.Nodes[i].ID+" | "+r.plan.Nodes[i].Activity()+" | ")
+		}
+	}
+	var b strings.Builder
+	b.Grow(100 * (len(r.rows) + 3))
+	fmt.Fprintf(&b, "**%s@%s** %d of %d nodes settled\n\n| node | operation | state |\n|---|---|---|",
 		r.plan.Name, r.plan.Version, r.settled-1, calls)
-	for i := 1; i <= min(calls, detailNodes); i++ {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.plan.Nodes[i].ID, r.plan.Nodes[i].Activity(), v.nodeState(i))
+	for i, row := range r.rows {
+		b.WriteString(row)
+		b.WriteString(string(v.nodeState(i + 1)))
+		b.WriteString(" |")
 	}
 	if calls > detailNodes {
-		fmt.Fprintf(&b, "\n%d more nodes are not shown.\n", calls-detailNodes)
+		fmt.Fprintf(&b, "\n\n%d more nodes are not shown.", calls-detailNodes)
 	}
 	return b.String()
 }
