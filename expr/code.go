@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"cel.dev/cel-go/cel"
@@ -14,8 +13,7 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// code is one compiled expression. It does not change, but for the program,
-// which is planned when it is first needed.
+// code is one compiled expression. It does not change.
 type code struct {
 	src   string
 	scope Scope
@@ -24,10 +22,9 @@ type code struct {
 	// path is set where the expression only selects: a name, then keys (string)
 	// and indexes (int64).
 	path []step
-	// ast is nil where path is set.
-	ast *ast.AST
-
-	plan func() (cel.Program, error)
+	// ast and program are nil where path is set.
+	ast     *ast.AST
+	program cel.Program
 }
 
 // step is one selection, and where its text starts.
@@ -78,11 +75,12 @@ func compile(src string, scope Scope) (c *code, bad *Error) {
 		return nil, i.bad
 	}
 	slices.Sort(i.reads)
-	c = &code{src: src, scope: scope, reads: slices.Compact(i.reads), ast: checked}
-	c.plan = sync.OnceValues(func() (cel.Program, error) {
-		return env.cel.PlanProgram(checked, cel.CustomDecoratorV2(decorate), cel.CostTracking(prices{}), cel.CostLimit(MaxCost))
-	})
-	return c, nil
+	program, err := env.cel.PlanProgram(checked,
+		cel.CustomDecoratorV2(decorate), cel.CostTracking(prices{}), cel.CostLimit(MaxCost))
+	if err != nil {
+		return nil, errorf(0, "%v", err)
+	}
+	return &code{src: src, scope: scope, reads: slices.Compact(i.reads), ast: checked, program: program}, nil
 }
 
 // output is the type of the expression's result as far as it is known.
@@ -115,6 +113,9 @@ func reword(message string, scope Scope) string {
 	if rest, ok := strings.CutPrefix(message, "undeclared reference to '"); ok {
 		name, _, _ := strings.Cut(rest, "'")
 		return fmt.Sprintf("undeclared reference to '%s'; the names here are %s", name, scope.list())
+	}
+	if rest, ok := strings.CutPrefix(message, "found no matching overload for '"+functionList+"' applied to "); ok {
+		return "only lists can be walked, for the order of a map's keys is not fixed; this is of type " + strings.TrimSuffix(strings.TrimPrefix(rest, "'("), ")'")
 	}
 	if strings.HasPrefix(message, "Syntax error: mismatched input '<EOF>'") {
 		return "Syntax error: the expression is not complete"

@@ -22,6 +22,7 @@ const functionList = "@list"
 // those of CEL's strings extension; indexes count code points. All of them are
 // metered, so what is declared here is never called itself.
 func functions() []cel.EnvOption {
+	listOf := cel.ListType(cel.TypeParamType("A"))
 	text, whole, texts := cel.StringType, cel.IntType, cel.ListType(cel.StringType)
 	unplanned := cel.FunctionBinding(func(...ref.Val) ref.Val {
 		return types.NewErr("a function was planned without its meter")
@@ -30,7 +31,7 @@ func functions() []cel.EnvOption {
 		return cel.MemberOverload(id, args, result, unplanned)
 	}
 	return []cel.EnvOption{
-		cel.Function(functionList, cel.Overload("list_guard", []*cel.Type{cel.DynType}, cel.ListType(cel.DynType), unplanned)),
+		cel.Function(functionList, cel.Overload("list_guard", []*cel.Type{listOf}, listOf, unplanned)),
 		cel.Function("lowerAscii", member("string_lower_ascii", text, text)),
 		cel.Function("upperAscii", member("string_upper_ascii", text, text)),
 		cel.Function("trim", member("string_trim", text, text)),

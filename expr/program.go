@@ -67,11 +67,7 @@ func (c *code) eval(vars Vars, b *budget, depth int) (v any, bad *Error) {
 			return nil, errorf(0, "%s has no value here", name)
 		}
 	}
-	program, err := c.plan()
-	if err != nil {
-		return nil, errorf(0, "%v", err)
-	}
-	out, _, err := program.Eval(map[string]any(vars))
+	out, _, err := c.program.Eval(map[string]any(vars))
 	if err != nil {
 		return nil, c.failure(err, out)
 	}
