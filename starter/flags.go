@@ -67,20 +67,20 @@ func scan(fs *flag.FlagSet, args []string, first bool) ([]string, error) {
 			return nil, misuse("--%s needs a value", name)
 		}
 		if err := fs.Parse(args[:width]); err != nil {
-			return nil, misuse("--%s: %s", name, reason(err))
+			return nil, misuse("--%s does not take %q", name, value(args[:width]))
 		}
 		args = args[width:]
 	}
 	return operands, nil
 }
 
-// reason is the last part of the standard library's message, which repeats the rest.
-func reason(err error) string {
-	message := err.Error()
-	if i := strings.LastIndex(message, ": "); i >= 0 {
-		return message[i+2:]
+// value is what a flag was given: "x" of --name=x and of --name x.
+func value(args []string) string {
+	if len(args) > 1 {
+		return args[1]
 	}
-	return message
+	_, v, _ := strings.Cut(args[0], "=")
+	return v
 }
 
 func unknownFlag(fs *flag.FlagSet, name string) error {

@@ -1,0 +1,90 @@
+# Two commands matter: make run and make test. make help lists all.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+
+# The flags of the example run: make run ARGS=--exit ends after it.
+ARGS ?=
+# How long make fuzz spends on each target.
+FUZZTIME ?= 60s
+# The flags of make bench.
+BENCH ?=
+
+EXAMPLE := examples/word-report
+# The version that the programs report; Go itself adds the revision.
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS := -X main.version=$(VERSION)
+
+.PHONY: help
+help: ## list what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: build server ## start everything on this machine and run the example plan (ARGS=--exit ends after it)
+	@bin/chimera dev --any-port --config $(EXAMPLE)/chimera.yaml \
+		--run $(EXAMPLE)/plan.yaml --input @$(EXAMPLE)/input.json $(ARGS)
+
+.PHONY: test
+test: setup server lint ## install what tests need, then lint and run every test with the race detector
+	go test -race -timeout 40m ./...
+
+.PHONY: lint
+lint: linters ## formatting, vet, staticcheck, exhaustive switches, determinism of workflows
+	@unformatted=$$(gofmt -l $$(go list -f '{{.Dir}}' ./...)) && test -z "$$unformatted" \
+		|| { echo "not formatted: $$unformatted" >&2; exit 1; }
+	go vet ./...
+	bin/lint/staticcheck ./...
+	bin/lint/exhaustive -default-signifies-exhaustive ./...
+	bin/lint/workflowcheck ./workflows/...
+
+.PHONY: bench
+bench: server ## the engine beside hand-written workflows, as ratios (BENCH=flags)
+	go run ./bench $(BENCH)
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME (60s)
+	@go list -f '{{.Dir}}' ./... | while read -r dir; do \
+		grep -hos '^func Fuzz[A-Za-z0-9_]*' "$$dir"/*_test.go | sed 's/^func //' | sort -u | while read -r target; do \
+			echo "$$dir $$target"; \
+			(cd "$$dir" && go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) .) </dev/null || exit 1; \
+		done || exit 1; \
+	done
+
+.PHONY: verify
+verify: ## modules are tidy and as published, generated files are as their sources say
+	go mod verify
+	go mod tidy -diff
+	cd tools && go mod verify
+	cd tools/lint && go mod verify
+	go test -count=1 -run 'Reference|Schema|Golden' ./config ./compiler ./plan ./schemas
+
+.PHONY: clean
+clean: ## remove what was built; the state of dev mode (.chimera) stays
+	rm -rf bin
+
+.PHONY: build
+build: ## build bin/chimera, bin/chimera-worker and the example's programs
+	@mkdir -p bin
+	go build -ldflags '$(LDFLAGS)' -o bin/chimera ./starter
+	go build -ldflags '$(LDFLAGS)' -o bin/chimera-worker ./worker
+	go build -o bin/ ./examples/...
+
+.PHONY: setup
+setup:
+	@tools/setup.sh
+
+# The Temporal server: built once, unless there is one on PATH.
+.PHONY: server
+server:
+	@command -v temporal >/dev/null || $(MAKE) --no-print-directory bin/temporal
+
+bin/temporal: tools/go.mod tools/go.sum
+	@echo "building the Temporal server from tools/go.mod; this is done once and takes a few minutes" >&2
+	@mkdir -p bin
+	cd tools && go build -o ../bin/temporal.part github.com/temporalio/cli/cmd/temporal
+	@mv bin/temporal.part $@
+
+.PHONY: linters
+linters:
+	@mkdir -p bin/lint
+	@cd tools/lint && go build -o ../../bin/lint/ tool

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/internal/devserver"
+)
+
+// TestMain makes this binary the program chimera for the scripts.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"chimera": main})
+}
+
+// TestScript runs testdata/script: the command line as people and programs see
+// it, on a real Temporal server where one is needed.
+func TestScript(t *testing.T) {
+	temporal, err := devserver.Find(t.Context(), os.Stderr)
+	require.NoError(t, err)
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			// Nothing of the machine's own settings; and no port that others use.
+			e.Setenv("HOME", e.WorkDir)
+			e.Setenv("CHIMERA_DEV_TEMPORAL", temporal)
+			e.Setenv("CHIMERA_DEV_PORT", "0")
+			e.Setenv("CHIMERA_DEV_UI_PORT", "0")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":   exits,
+			"json":    jsonFields,
+			"ready":   ready,
+			"alone":   alone,
+			"dead":    dead,
+			"listen":  listen,
+			"waitfor": waitFor,
+		},
+	})
+}
+
+// exits CODE PROGRAM ARGS… runs a program, which must end with CODE, within the
+// time that a person waits.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM ARGS…")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	have := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		have = exit.ExitCode()
+	}
+	if have != want {
+		ts.Fatalf("exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", have, want, ts.ReadFile("stdout"), ts.ReadFile("stderr"))
+	}
+}
+
+// json PATH=VALUE… checks that standard output is exactly one JSON document and
+// that each path (names and indexes with dots) has the value, written as JSON;
+// PATH alone checks that it is there, !PATH that it is not.
+func jsonFields(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("json cannot be negated")
+	}
+	d := json.NewDecoder(strings.NewReader(ts.ReadFile("stdout")))
+	d.UseNumber()
+	var doc any
+	if err := d.Decode(&doc); err != nil {
+		ts.Fatalf("stdout is not JSON: %v", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		ts.Fatalf("stdout holds more than one JSON document")
+	}
+	for _, arg := range args {
+		path, want, compared := strings.Cut(arg, "=")
+		path, absent := strings.CutPrefix(path, "!")
+		have, ok := dig(doc, path)
+		switch {
+		case absent && ok:
+			ts.Fatalf("%s is there", path)
+		case absent:
+		case !ok:
+			ts.Fatalf("there is no %s in %s", path, ts.ReadFile("stdout"))
+		case compared:
+			var raw bytes.Buffer
+			e := json.NewEncoder(&raw)
+			e.SetEscapeHTML(false)
+			ts.Check(e.Encode(have))
+			if got := strings.TrimSpace(raw.String()); got != want {
+				ts.Fatalf("%s is %s, want %s", path, got, want)
+			}
+		}
+	}
+}
+
+func dig(v any, path string) (any, bool) {
+	for name := range strings.SplitSeq(path, ".") {
+		switch at := v.(type) {
+		case map[string]any:
+			next, ok := at[name]
+			if !ok {
+				return nil, false
+			}
+			v = next
+		case []any:
+			i, err := strconv.Atoi(name)
+			if err != nil || i >= len(at) {
+				return nil, false
+			}
+			v = at[i]
+		default:
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+// until waits for a condition.
+func until(ts *testscript.TestScript, what string, holds func() bool) {
+	deadline := time.NewTimer(time.Minute)
+	defer deadline.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-deadline.C:
+			ts.Fatalf("waited a minute for: %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// ready [FOLDER] waits until chimera dev has written its file, and sets ADDRESS
+// and DEVPID.
+func ready(ts *testscript.TestScript, _ bool, args []string) {
+	file := localFile(ts.MkAbs(filepath.Join(append(args, ".chimera")...)))
+	var l local
+	until(ts, file, func() bool {
+		raw, err := os.ReadFile(file)
+		if err != nil || json.Unmarshal(raw, &l) != nil {
+			return false
+		}
+		running, err := devserver.Locked(lockFile(filepath.Dir(file)))
+		return err == nil && running
+	})
+	ts.Setenv("ADDRESS", l.Address)
+	ts.Setenv("DEVPID", strconv.Itoa(l.PID))
+}
+
+// alone waits until no process of this script is left.
+func alone(ts *testscript.TestScript, _ bool, _ []string) {
+	var left []string
+	until(ts, "no process is left", func() bool {
+		left = nil
+		lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+		ts.Check(err)
+		for _, file := range lines {
+			if raw, err := os.ReadFile(file); err == nil && bytes.Contains(raw, []byte(ts.Getenv("WORK"))) {
+				left = append(left, string(bytes.ReplaceAll(raw, []byte{0}, []byte{' '})))
+			}
+		}
+		return len(left) == 0
+	})
+}
+
+// dead SIGNAL PID kills a process, as a crash would.
+func dead(ts *testscript.TestScript, _ bool, args []string) {
+	pid, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	process, err := os.FindProcess(pid)
+	ts.Check(err)
+	ts.Check(process.Kill())
+}
+
+// listen takes a free port until the script ends, and sets TAKEN.
+func listen(ts *testscript.TestScript, _ bool, _ []string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Defer(func() { _ = l.Close() })
+	ts.Setenv("TAKEN", strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+}
+
+// waitfor STATE RUN waits until a run is in a state.
+func waitFor(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: waitfor STATE RUN")
+	}
+	until(ts, "run "+args[1]+" is "+args[0], func() bool {
+		_ = ts.Exec("chimera", "status", args[1], "--format", "json")
+		var r report
+		return json.Unmarshal([]byte(ts.ReadFile("stdout")), &r) == nil && r.State == args[0]
+	})
+}
+
+// TestContract: the commands of the contract are all there.
+func TestContract(t *testing.T) {
+	want := strings.Fields(`compile graph contain publish start status runs cancel pause resume retry approvals signers
+		tools agents budgets policy simulate test audit schema dev console mcp version`)
+	var have []string
+	for _, c := range commands() {
+		have = append(have, c.name)
+	}
+	slices.Sort(want)
+	slices.Sort(have)
+	require.Equal(t, want, have)
+}
+
+// TestPlanned: what is not there yet says so, and is no success.
+func TestPlanned(t *testing.T) {
+	for _, c := range commands() {
+		if c.prepare != nil {
+			continue
+		}
+		for _, args := range [][]string{{c.name}, {c.name, "x", "--flag", "y"}, {c.name, "--format", "json"}} {
+			var out, messages bytes.Buffer
+			require.Equal(t, exitUsage, run(args, strings.NewReader(""), &out, &messages), c.name)
+			require.Contains(t, messages.String(), "not supported yet: chimera "+c.name)
+			if slices.Contains(args, "json") {
+				require.JSONEq(t, fmt.Sprintf(`{"ok":false,"exit_code":2,"error":"not supported yet: chimera %s"}`, c.name), out.String())
+			} else {
+				require.Empty(t, out.String())
+			}
+		}
+	}
+}
+
+// TestProgram drives the type itself: Close ends what Run has begun, in reverse,
+// once.
+func TestProgram(t *testing.T) {
+	p := &Program{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard}
+	require.NoError(t, p.Parse([]string{"version"}))
+	require.NoError(t, p.Run(context.Background()))
+	var order []int
+	for i := range 3 {
+		p.later(func() error { order = append(order, i); return nil })
+	}
+	p.later(func() error { return errors.New("broken") })
+	require.EqualError(t, p.Close(), "broken")
+	require.Equal(t, []int{2, 1, 0}, order)
+	require.NoError(t, p.Close())
+}

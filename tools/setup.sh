@@ -1,0 +1,50 @@
+#!/bin/sh
+# Installs what the tests need beside Go: a C compiler for the race detector, and
+# Node.js with npm for real MCP servers and a foreign Temporal client. On Debian
+# and its like by apt; elsewhere it names what is missing and stops.
+set -eu
+
+# Node.js 20 is the oldest that the packages in internal/npm support.
+oldest_node=20
+
+fail() {
+	echo "setup: $*" >&2
+	exit 1
+}
+
+node_major() {
+	node --version 2>/dev/null | sed -n 's/^v\([0-9][0-9]*\).*/\1/p'
+}
+
+# missing lists packages by their Debian names.
+missing() {
+	command -v "${CC:-cc}" >/dev/null 2>&1 || echo gcc libc6-dev
+	command -v node >/dev/null 2>&1 || echo nodejs
+	command -v npm >/dev/null 2>&1 || echo npm
+}
+
+command -v go >/dev/null 2>&1 || fail "go is missing: install Go 1.26 or later (https://go.dev/dl)"
+
+packages=$(missing | tr '\n' ' ')
+if [ -n "$packages" ]; then
+	if ! command -v apt-get >/dev/null 2>&1; then
+		fail "missing: $packages(Debian's names); install them and try again"
+	fi
+	as_root=
+	if [ "$(id -u)" -ne 0 ]; then
+		command -v sudo >/dev/null 2>&1 || fail "missing: $packages; neither root nor sudo is here to install them"
+		as_root=sudo
+	fi
+	echo "setup: installing $packages" >&2
+	export DEBIAN_FRONTEND=noninteractive
+	$as_root apt-get update -q >&2 || fail "apt-get update has failed"
+	# shellcheck disable=SC2086 # a list of words
+	$as_root apt-get install -q -y --no-install-recommends $packages >&2 || fail "could not install $packages"
+	packages=$(missing | tr '\n' ' ')
+	[ -z "$packages" ] || fail "still missing: $packages"
+fi
+
+major=$(node_major)
+if [ "${major:-0}" -lt "$oldest_node" ]; then
+	fail "node is version ${major:-unknown}, but the tests need $oldest_node or later (https://nodejs.org)"
+fi
