@@ -3,6 +3,8 @@ package syntax
 import (
 	"fmt"
 	"strings"
+
+	"chimera.ai/engine/diag"
 )
 
 // flow reads a list or map in brackets. parent is the column of the block
@@ -245,4 +247,18 @@ func (p *parser) blankLine(off int) bool {
 		off++
 	}
 	return off == len(p.text) || p.text[off] == '\n' || p.text[off] == '\r'
+}
+
+// unclosed reports a bracket or quote that nothing closes.
+func (p *parser) unclosed(open int, what string, stop int) {
+	end := open + 1
+	if what == "quote" {
+		end = p.lineEnd(open)
+	}
+	d := p.report(open, end, "this "+what+" is never closed", "The file ends before it is closed.")
+	if stop < len(p.text) {
+		pos := p.loc.at(stop)
+		d.Detail = fmt.Sprintf("It has to be closed before line %d, which is not indented as what belongs to it would be.", pos.Line)
+		d.Context = diag.Range{File: p.source.name, Start: pos, End: p.loc.at(p.lineEnd(stop))}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"strings"
 	"unicode/utf8"
 
@@ -108,11 +109,11 @@ func agreesJSON(doc *Document, src []byte) error {
 	if err := dec.Decode(&want); err != nil {
 		return fmt.Errorf("the other reader refuses the file: %w", err)
 	}
-	a, err := json.Marshal(floats(doc.Root.Any()))
+	a, err := json.Marshal(exact(doc.Root.Any()))
 	if err != nil {
 		return fmt.Errorf("write JSON: %w", err)
 	}
-	b, err := json.Marshal(floats(want))
+	b, err := json.Marshal(exact(want))
 	if err != nil {
 		return fmt.Errorf("write JSON: %w", err)
 	}
@@ -122,28 +123,21 @@ func agreesJSON(doc *Document, src []byte) error {
 	return nil
 }
 
-// floats makes numbers comparable: "1e5" and "1E+05" are one literal.
-func floats(v any) any {
+// exact makes numbers comparable: "1e5" and "1E+05" are one number.
+func exact(v any) any {
 	switch v := v.(type) {
 	case json.Number:
-		s := strings.ToLower(v.String())
-		if !strings.ContainsAny(s, ".e") {
-			if s == "-0" {
-				return json.Number("0")
-			}
-			return v
+		if r, ok := new(big.Rat).SetString(v.String()); ok {
+			return r.RatString()
 		}
-		if f, err := v.Float64(); err == nil {
-			return f
-		}
-		return s
+		return v
 	case []any:
 		for i := range v {
-			v[i] = floats(v[i])
+			v[i] = exact(v[i])
 		}
 	case map[string]any:
 		for k := range v {
-			v[k] = floats(v[k])
+			v[k] = exact(v[k])
 		}
 	}
 	return v
