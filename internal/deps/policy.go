@@ -112,7 +112,7 @@ var Rules = []Rule{
 			"internal/syntax", "Temporal's client", "mcp-go", "YAML", "pgx", "SQLite", "os", "net", "sync", "log/slog"}},
 
 	// Side effects.
-	{Path: "activities", Zone: Effects, Owns: "load, call, route, output, journal, behind small interfaces that it declares",
+	{Path: "activities", Zone: Effects, Owns: "load, call, route, journal, behind small interfaces that it declares",
 		Never: []string{"workflows", "internal/syntax", "host", "config", "mcp", "mcp-go", "pgx", "SQLite", "YAML"}},
 	{Path: "skills", Zone: Effects, Owns: "Go skills by registration, the engine's own skills, executables",
 		Never: []string{"workflows", "activities", "guardian", "ledger", "compiler", "host", "Temporal", "mcp-go"}},
