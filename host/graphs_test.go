@@ -1,0 +1,26 @@
+package host_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/stage"
+)
+
+func TestGraphsOnARealServer(t *testing.T) {
+	h := stage.Host(t, host.Options{})
+	for _, g := range stage.Graphs() {
+		t.Run(g.Plan+" "+g.Input, func(t *testing.T) {
+			run := stage.Start(t, h.Client(), g.Source(t), g.Input)
+			var result json.RawMessage
+			var failure *contract.Failure
+			if err := stage.Await(t, h.Client(), run, &result); err != nil {
+				f := failureOf(t, err)
+				failure = &f
+			}
+			g.Check(t, string(result), failure, stage.State(t, h.Client(), run))
+		})
+	}
+}

@@ -1,0 +1,91 @@
+package workflows_test
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"chimera.ai/engine/activities"
+	"chimera.ai/engine/blob"
+	"chimera.ai/engine/compiler"
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/payload"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/skills"
+	"chimera.ai/engine/workflows"
+)
+
+// registry calls in-process skills.
+type registry struct{ *skills.Registry }
+
+func (r registry) Call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
+	skill, ok := r.Lookup(n.Provider, n.Operation)
+	if !ok {
+		return nil, contract.Errorf(contract.Contract, "no skill %s", n.Activity())
+	}
+	out, err := skill.Run(ctx, input)
+	return []json.RawMessage{out}, err
+}
+
+type noJournal struct{}
+
+func (noJournal) Write(context.Context, contract.JournalRequest) error { return nil }
+
+// environment is the interpreter with the real activities, without a server.
+func environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
+	known, catalog, err := host.Catalog(nil, nil)
+	require.NoError(t, err)
+	store, err := blob.Open(filepath.Join(t.TempDir(), "blobs"))
+	require.NoError(t, err)
+	plans := payload.NewPlans(store, 0)
+	engine := &activities.Engine{
+		Compile: func(source string) (*plan.Plan, diag.Diagnostics) {
+			return compiler.Compile(compiler.Source{Name: "plan.yaml", Text: []byte(source)}, catalog, nil)
+		},
+		Plans: plans, Skills: registry{known}, Journal: noJournal{},
+	}
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetDataConverter(payload.NewConverter(plans))
+	env.RegisterWorkflowWithOptions(workflows.Plan, workflow.RegisterOptions{Name: contract.WorkflowType})
+	env.RegisterActivityWithOptions(engine.Load, activity.RegisterOptions{Name: contract.ActivityLoad})
+	env.RegisterActivityWithOptions(engine.Local, activity.RegisterOptions{Name: contract.ActivityLocal})
+	env.RegisterActivityWithOptions(engine.Route, activity.RegisterOptions{Name: contract.ActivityRoute})
+	env.RegisterActivityWithOptions(engine.Write, activity.RegisterOptions{Name: contract.ActivityJournal})
+	env.RegisterDynamicActivity(activities.Dynamic(engine.Node), activity.DynamicRegisterOptions{})
+	return env
+}
+
+func TestGraphsInTheInterpreter(t *testing.T) {
+	for _, g := range stage.Graphs() {
+		t.Run(g.Plan+" "+g.Input, func(t *testing.T) {
+			env := environment(t)
+			env.ExecuteWorkflow(contract.WorkflowType, contract.Start{Source: g.Source(t), Input: json.RawMessage(g.Input)})
+			require.True(t, env.IsWorkflowCompleted())
+			var output json.RawMessage
+			var failure *contract.Failure
+			if err := env.GetWorkflowError(); err != nil {
+				var application *temporal.ApplicationError
+				require.ErrorAs(t, err, &application)
+				require.NoError(t, application.Details(&failure))
+			} else {
+				require.NoError(t, env.GetWorkflowResult(&output))
+			}
+			value, err := env.QueryWorkflow(contract.QueryState)
+			require.NoError(t, err)
+			var state contract.State
+			require.NoError(t, value.Get(&state))
+			g.Check(t, string(output), failure, state)
+		})
+	}
+}
