@@ -2,6 +2,7 @@ package compiler
 
 import (
 	"encoding/json"
+	"maps"
 	"math/big"
 	"reflect"
 	"slices"
@@ -121,7 +122,8 @@ func (p *comparison) within(l, r any, depth int) bool {
 		}
 	}
 	direct := true
-	for k := range rm {
+	// In a fixed order, so that the budget is spent alike every time.
+	for _, k := range slices.Sorted(maps.Keys(rm)) {
 		if !annotations[k] && !p.implied(k, lm, rm, depth-1) {
 			direct = false
 			break
@@ -151,7 +153,7 @@ func (p *comparison) implied(k string, l, r map[string]any, depth int) bool {
 	case "properties":
 		return p.properties(l, r, depth)
 	case "additionalProperties":
-		return closed(l, r)
+		return p.others(l, r, depth)
 	case "items":
 		if l["prefixItems"] != nil || r["prefixItems"] != nil || l["items"] == nil {
 			return false
@@ -184,7 +186,8 @@ func (p *comparison) properties(l, r map[string]any, depth int) bool {
 		return false
 	}
 	ours, _ := l["properties"].(map[string]any)
-	for name, want := range theirs {
+	for _, name := range slices.Sorted(maps.Keys(theirs)) {
+		want := theirs[name]
 		have, has := ours[name]
 		switch {
 		case has:
@@ -200,18 +203,25 @@ func (p *comparison) properties(l, r map[string]any, depth int) bool {
 	return true
 }
 
-// closed: r takes no further properties, and l has none.
-func closed(l, r map[string]any) bool {
-	if unconstrained(r["additionalProperties"]) {
+// others: what l allows beside the properties that r names fits what r asks of
+// further properties.
+func (p *comparison) others(l, r map[string]any, depth int) bool {
+	want := r["additionalProperties"]
+	if unconstrained(want) {
 		return true
 	}
-	if r["additionalProperties"] != false || l["additionalProperties"] != false || l["patternProperties"] != nil {
+	// Which properties count as further depends on the patterns of each side.
+	if l["patternProperties"] != nil || r["patternProperties"] != nil {
+		return false
+	}
+	rest, stated := l["additionalProperties"]
+	if !stated || !p.within(rest, want, depth) {
 		return false
 	}
 	theirs, _ := r["properties"].(map[string]any)
 	ours, _ := l["properties"].(map[string]any)
-	for name := range ours {
-		if _, ok := theirs[name]; !ok {
+	for _, name := range slices.Sorted(maps.Keys(ours)) {
+		if _, named := theirs[name]; !named && !p.within(ours[name], want, depth) {
 			return false
 		}
 	}

@@ -218,7 +218,7 @@ func (e *edge) adapter() bool {
 
 // typeNode compiles the expressions of a node, and checks constants that fill
 // its ports.
-func (u *unit) typeNode(doc *document, n *node) {
+func (u *unit) typeNode(n *node) {
 	if n.with != nil {
 		for i := range n.with.Fields {
 			key, val := n.with.Fields[i].Key, n.with.Fields[i].Value
