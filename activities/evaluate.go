@@ -70,7 +70,14 @@ func (n *node) arrive(d *contract.Delivery, vars expr.Vars) (any, error) {
 		return nil, contract.Errorf(contract.Contract, "edge %d does not lead to %s", d.Edge, n.spec.ID)
 	}
 	edge := n.plan.EdgeString(d.Edge)
-	value, err := decode(d.Value, "the value of "+edge)
+	raw := d.Value
+	if d.Error != nil {
+		var err error
+		if raw, err = json.Marshal(d.Error); err != nil {
+			return nil, fmt.Errorf("write the error payload: %w", err)
+		}
+	}
+	value, err := decode(raw, "the value of "+edge)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"go.temporal.io/sdk/activity"
@@ -42,16 +43,23 @@ func (e *Engine) Load(ctx context.Context, request contract.LoadRequest) (*plan.
 		return nil, temporal.NewApplicationErrorWithOptions(err.Error(), string(contract.StoreUnavailable),
 			temporal.ApplicationErrorOptions{Cause: err})
 	}
-	admitted, err := e.admit(shared, digest, start.Input)
+	input := start.Input
+	if len(input) == 0 {
+		input = json.RawMessage("{}")
+	}
+	admitted, err := e.admit(shared, digest, input)
 	if err != nil {
 		return nil, fail(ctx, 0, nil, err)
+	}
+	if !slices.ContainsFunc(shared.Nodes, func(n plan.Node) bool { return n.ReadsInput || n.RoutesOnInput }) {
+		input = nil
 	}
 	after := e.ContinueAfter
 	if after == 0 {
 		after = DefaultContinueAfter
 	}
 	return &plan.Loaded{Plan: shared, Head: plan.Head{
-		Digest: digest, Input: admitted, Attributes: e.Attributes, ContinueAfter: after,
+		Digest: digest, Input: admitted, Whole: input, Attributes: e.Attributes, ContinueAfter: after,
 	}}, nil
 }
 
@@ -73,9 +81,6 @@ func (e *Engine) compile(source string) (p *plan.Plan, ds diag.Diagnostics) {
 // admit validates the plan's input and resolves the edges of $input.
 func (e *Engine) admit(p *plan.Plan, digest string, raw json.RawMessage) (contract.Outcome, error) {
 	n := e.nodes.of(p, digest).node(0)
-	if len(raw) == 0 {
-		raw = json.RawMessage("{}")
-	}
 	input, err := n.check(n.output, raw, contract.Contract, "the plan's input")
 	if err != nil {
 		return contract.Outcome{}, err

@@ -88,6 +88,8 @@ type Delivery struct {
 	Value Value `json:"value,omitempty"`
 	// Output is the source's whole output, where the transform reads it.
 	Output Value `json:"output,omitempty"`
+	// Error is the value of an error edge.
+	Error *ErrorPayload `json:"error,omitempty"`
 }
 
 // Call asks an activity to run one node.

@@ -29,11 +29,14 @@ import (
 )
 
 const (
-	metadataPlacement = "chimera-placement"
-	metadataHead      = "chimera-head"
-	placementInline   = "inline"
-	encodingPlan      = "binary/chimera-plan"
+	metadataHead = "chimera-head"
+	encodingPlan = "binary/chimera-plan"
 )
+
+// inlineMark ends the JSON of a payload that stays in the history, where the
+// storage's selector finds it. It is white space to every reader of JSON;
+// metadata would make Temporal's own command line print the payload undecoded.
+const inlineMark = '\n'
 
 // NewConverter gives the data converter of clients and workers of the engine.
 // Plain JSON from any other SDK is read as it is.
@@ -101,7 +104,7 @@ func (c jsonConverter) ToPayload(value any) (*commonpb.Payload, error) {
 	}
 	switch value.(type) {
 	case contract.Result, contract.State, *contract.State, contract.Failure, *contract.Failure, contract.ErrorDetails:
-		p.Metadata[metadataPlacement] = []byte(placementInline)
+		p.Data = append(p.Data, inlineMark)
 	}
 	return p, nil
 }

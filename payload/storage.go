@@ -1,6 +1,7 @@
 package payload
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strconv"
@@ -35,10 +36,15 @@ func NewStorage(store blob.Store) converter.ExternalStorage {
 type selector struct{ driver driver }
 
 func (s selector) SelectDriver(_ converter.StorageDriverSelectContext, p *commonpb.Payload) (converter.StorageDriver, error) {
-	if string(p.GetMetadata()[metadataPlacement]) == placementInline && proto.Size(p) <= InlineLimit {
+	if isInline(p) && proto.Size(p) <= InlineLimit {
 		return nil, nil
 	}
 	return s.driver, nil
+}
+
+func isInline(p *commonpb.Payload) bool {
+	return string(p.GetMetadata()[converter.MetadataEncoding]) == converter.MetadataEncodingJSON &&
+		bytes.HasSuffix(p.GetData(), []byte{inlineMark})
 }
 
 // driver keeps payloads as blobs. The key of a payload is the digest of its

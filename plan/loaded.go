@@ -20,6 +20,8 @@ type Head struct {
 	Digest string `json:"digest"`
 	// Input is the outcome of the virtual node $input.
 	Input contract.Outcome `json:"input"`
+	// Whole is the plan's whole input, where an expression of the plan reads it.
+	Whole contract.Value `json:"whole,omitempty"`
 	// Attributes are the search attributes that the server knows.
 	Attributes []string `json:"attributes,omitempty"`
 	// ContinueAfter is the number of history events after which the run

@@ -3,7 +3,6 @@ package workflows
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -24,10 +23,6 @@ func (r *run) due() bool {
 // continueAsNew ends this execution and carries the state to the next. Nothing
 // is in flight.
 func (r *run) continueAsNew() error {
-	start, err := json.Marshal(contract.Start{Plan: r.head.Digest, Input: r.start.Input})
-	if err != nil {
-		return fmt.Errorf("carry the input: %w", err)
-	}
 	carried := &contract.Carried{
 		Origin:    r.origin,
 		StartedMS: r.started.UnixMilli(),
@@ -51,7 +46,7 @@ func (r *run) continueAsNew() error {
 	}
 	loaded := &plan.Loaded{Plan: r.plan, Head: r.head}
 	loaded.Head.Input = contract.Outcome{}
-	return workflow.NewContinueAsNewError(r.ctx, contract.WorkflowType, json.RawMessage(start), loaded, carried)
+	return workflow.NewContinueAsNewError(r.ctx, contract.WorkflowType, json.RawMessage("null"), loaded, carried)
 }
 
 var errCarried = errors.New("the carried state does not fit the plan")

@@ -22,7 +22,7 @@ const (
 )
 
 // land takes the result of node i's activity.
-func (r *run) land(i, lost, spent int, future workflow.Future) {
+func (r *run) land(i int, t trouble, future workflow.Future) {
 	n := &r.plan.Nodes[i]
 	var out contract.Outcome
 	err := future.Get(r.ctx, &out)
@@ -35,13 +35,16 @@ func (r *run) land(i, lost, spent int, future workflow.Future) {
 		return
 	}
 	failure := readFailure(err, n.Local)
-	switch {
-	case failure.Kind == contract.WorkerLost && lost+1 < maxLost,
-		failure.Kind == contract.StoreUnavailable:
-		r.again(i, lost, max(spent, failure.spent))
+	switch failure.Kind {
+	case contract.WorkerLost:
+		if t.lost++; t.lost < maxLost {
+			r.again(i, t, failure.spent)
+			return
+		}
+		failure.Attempts = t.lost
+	case contract.StoreUnavailable:
+		r.again(i, t, failure.spent)
 		return
-	case failure.Kind == contract.WorkerLost:
-		failure.Attempts = lost + 1
 	}
 	r.record(n, contract.Failed, failure.Kind, &out)
 	failure.Node = n.ID
@@ -74,17 +77,20 @@ func (r *run) failed(i int) {
 }
 
 // again schedules node i once more after a wait; such failures of the
-// infrastructure do not count as attempts of the contract.
-func (r *run) again(i, lost, spent int) {
+// infrastructure do not count as attempts of the contract. While the store
+// cannot be reached, the run's deadline is the bound.
+func (r *run) again(i int, t trouble, spent int) {
 	wait := maxBackoff
-	if lost < 6 {
-		wait = min(minBackoff<<lost, maxBackoff)
+	if t.waits < 6 {
+		wait = min(minBackoff<<t.waits, maxBackoff)
 	}
+	t.waits++
+	t.spent = max(t.spent, spent)
 	r.flights = append(r.flights, &flight{
 		future: workflow.NewTimerWithOptions(r.ctx, wait, workflow.TimerOptions{Summary: "again: " + r.plan.Nodes[i].ID}),
 		land: func(future workflow.Future) {
 			if future.Get(r.ctx, nil) == nil {
-				r.launch(i, lost+1, spent)
+				r.launch(i, t)
 			}
 		},
 	})

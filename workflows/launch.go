@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"encoding/json"
 	"strconv"
 	"time"
 
@@ -25,19 +24,27 @@ const (
 	localGrace = time.Second
 )
 
-// launch starts node i. lost counts the workers that were lost with it so far,
-// spent the attempts that these had used up.
-func (r *run) launch(i, lost, spent int) {
+// trouble counts what befell a node outside its contract.
+type trouble struct {
+	// lost counts workers that were lost with it, waits the times that it was
+	// scheduled again.
+	lost, waits int
+	// spent counts the contract's attempts that were used up before.
+	spent int
+}
+
+// launch starts node i.
+func (r *run) launch(i int, t trouble) {
 	n := &r.plan.Nodes[i]
-	call := r.request(i, spent)
+	call := r.request(i, t.spent)
 	f := &flight{local: n.Local}
 	if n.Local {
 		f.future = workflow.ExecuteLocalActivity(r.localOptions(i), contract.ActivityLocal, call)
 	} else {
 		r.meter.emit(size(&call))
-		f.future = workflow.ExecuteActivity(r.options(i, spent), n.Activity(), call)
+		f.future = workflow.ExecuteActivity(r.options(i, t.spent), n.Activity(), call)
 	}
-	f.land = func(future workflow.Future) { r.land(i, lost, spent, future) }
+	f.land = func(future workflow.Future) { r.land(i, t, future) }
 	r.flights = append(r.flights, f)
 }
 
@@ -46,13 +53,13 @@ func (r *run) launch(i, lost, spent int) {
 func (r *run) request(i, spent int) contract.Call {
 	call := contract.Call{Run: r.identity(), Plan: r.head.Digest, Node: i, Visit: 1, Spent: spent}
 	if n := &r.plan.Nodes[i]; n.ReadsInput || n.RoutesOnInput {
-		call.Input = r.start.Input
+		call.Input = r.head.Whole
 	}
 	for _, e := range r.deliveries(i) {
 		edge := &r.plan.Edges[e]
 		d := contract.Delivery{Edge: e}
 		if edge.Type == plan.Error {
-			d.Value = r.errorValue(edge.From)
+			d.Error = r.errors[edge.From]
 		} else {
 			values := r.values[edge.From]
 			d.Value = at(values, r.plan.ValueAt(e))
@@ -61,14 +68,6 @@ func (r *run) request(i, spent int) contract.Call {
 		call.Deliveries = append(call.Deliveries, d)
 	}
 	return call
-}
-
-func (r *run) errorValue(from int) contract.Value {
-	b, err := json.Marshal(r.errors[from])
-	if err != nil {
-		return nil
-	}
-	return b
 }
 
 func at(values []contract.Value, i int) contract.Value {
@@ -88,6 +87,9 @@ func size(call *contract.Call) int {
 	n := len(call.Input)
 	for _, d := range call.Deliveries {
 		n += len(d.Value) + len(d.Output)
+		if d.Error != nil {
+			n += len(d.Error.Message) + len(d.Error.Details)
+		}
 	}
 	return emitted(n)
 }
@@ -150,7 +152,7 @@ func (r *run) route(i int) {
 	n := &r.plan.Nodes[i]
 	request := contract.RouteRequest{Run: r.identity(), Plan: r.head.Digest, Node: i, Error: *r.errors[i]}
 	if n.RoutesOnInput {
-		request.Input = r.start.Input
+		request.Input = r.head.Whole
 	}
 	ctx := workflow.WithLocalActivityOptions(r.ctx, workflow.LocalActivityOptions{
 		StartToCloseTimeout: graceTimeout,

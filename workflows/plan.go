@@ -53,7 +53,7 @@ func Plan(ctx workflow.Context, start json.RawMessage, loaded *plan.Loaded, carr
 			return nil, v.end(ctx, err)
 		}
 	}
-	r := newRun(ctx, start, loaded)
+	r := newRun(ctx, loaded)
 	v.run = r
 	if carried == nil {
 		r.begin()

@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -14,10 +13,9 @@ import (
 
 // run is one execution of one plan, between two continue-as-new.
 type run struct {
-	ctx   workflow.Context
-	info  *workflow.Info
-	start contract.Start
-	head  plan.Head
+	ctx  workflow.Context
+	info *workflow.Info
+	head plan.Head
 	*progress
 
 	origin  string
@@ -47,7 +45,7 @@ type flight struct {
 	land   func(workflow.Future)
 }
 
-func newRun(ctx workflow.Context, start json.RawMessage, loaded *plan.Loaded) *run {
+func newRun(ctx workflow.Context, loaded *plan.Loaded) *run {
 	r := &run{
 		ctx:       ctx,
 		info:      workflow.GetInfo(ctx),
@@ -56,11 +54,6 @@ func newRun(ctx workflow.Context, start json.RawMessage, loaded *plan.Loaded) *r
 		values:    make([][]contract.Value, len(loaded.Plan.Nodes)),
 		remaining: make([]int32, len(loaded.Plan.Nodes)),
 		errors:    make([]*contract.ErrorPayload, len(loaded.Plan.Nodes)),
-	}
-	// The activity that loaded the plan has accepted start already.
-	_ = json.Unmarshal(start, &r.start)
-	if len(r.start.Input) == 0 {
-		r.start.Input = json.RawMessage("{}")
 	}
 	for i := range r.plan.Nodes {
 		r.remaining[i] = int32(len(r.plan.Out(i)))
@@ -120,7 +113,7 @@ func (r *run) dispatch() {
 			return
 		}
 		i, _ := r.next()
-		r.launch(i, 0, 0)
+		r.launch(i, trouble{})
 	}
 }
 

@@ -1,7 +1,7 @@
 package workflows
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 
 	"go.temporal.io/sdk/temporal"
@@ -137,15 +137,15 @@ func (r *run) details() string {
 	}
 	var b strings.Builder
 	b.Grow(100 * (len(r.rows) + 3))
-	fmt.Fprintf(&b, "**%s@%s** %d of %d nodes settled\n\n| node | operation | state |\n|---|---|---|",
-		r.plan.Name, r.plan.Version, r.settled-1, calls)
+	b.WriteString("**" + r.plan.Name + "@" + r.plan.Version + "** " + strconv.Itoa(r.settled-1) + " of " + strconv.Itoa(calls) +
+		" nodes settled\n\n| node | operation | state |\n|---|---|---|")
 	for i, row := range r.rows {
 		b.WriteString(row)
 		b.WriteString(string(v.nodeState(i + 1)))
 		b.WriteString(" |")
 	}
 	if calls > detailNodes {
-		fmt.Fprintf(&b, "\n\n%d more nodes are not shown.", calls-detailNodes)
+		b.WriteString("\n\n" + strconv.Itoa(calls-detailNodes) + " more nodes are not shown.")
 	}
 	return b.String()
 }
