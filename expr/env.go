@@ -128,12 +128,14 @@ func macros() []cel.Macro {
 	}
 }
 
-// The library marks its two shared error values with the place where they come
-// up first, in whichever evaluation that is. Marked here, they stay as they are
-// and are safe to share.
+// The library marks an error with the place where it comes up, its two shared
+// error values too, in whichever evaluation meets them first. Marked beforehand,
+// they stay as they are and are safe to share between evaluations that run at
+// once.
 func init() {
 	types.LabelErrNode(noPlace, types.NoSuchOverloadErr())
 	types.LabelErrNode(noPlace, types.Int(math.MaxInt64).ConvertToType(types.TimestampType))
 }
 
+// noPlace is the number of no node.
 const noPlace = -1

@@ -38,6 +38,13 @@ type bound struct {
 	unique              float64
 }
 
+// total bounds the work for a value of a size.
+func (b bound) total(sz size) float64 {
+	// Each value but the root may have a name, which is visited as well.
+	nodes, bytes := 2*float64(sz.nodes), 2*float64(sz.bytes)
+	return (b.visit+b.member)*nodes + b.text*bytes + b.unique*uniqueWork(20, sz)*float64(max(sz.depth, 1))
+}
+
 // tally gathers how often schemas are visited.
 type tally struct {
 	g     *graph
@@ -238,13 +245,8 @@ func (g *graph) explore() bound {
 
 // admit bounds the work of validating v, and refuses what is too much.
 func (g *graph) admit(v any, sz size) error {
-	if b := g.bound; b.known {
-		nodes := float64(sz.nodes)
-		work := (b.visit+b.member)*nodes + b.text*float64(sz.bytes) +
-			b.unique*uniqueWork(20, sz)*float64(max(sz.depth, 1))
-		if work <= MaxWork {
-			return nil
-		}
+	if g.bound.known && g.bound.total(sz) <= MaxWork {
+		return nil
 	}
 	w := worker{tally: tally{g: g, times: make([]float64, len(g.nodes))}, left: MaxWork}
 	if w.walk(v, bag{{g.root, 1}}); w.left < 0 {
