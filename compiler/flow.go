@@ -314,10 +314,10 @@ func (f *flow) certainly(goal formula) (verdict, []string) {
 		}
 	}
 	bad := f.and(assume, f.not(goal))
-	switch bad {
-	case never:
+	if bad == never {
 		return certain, nil
-	case unclear:
+	}
+	if bad == unclear {
 		return tooMany, nil
 	}
 	for _, a := range f.support[bad] {

@@ -49,9 +49,6 @@ func (l *logic) atom() formula {
 	return l.branch(a, never, always)
 }
 
-// atomOf gives the number of an atom's formula.
-func (l *logic) atomOf(f formula) int32 { return l.branches[f].atom }
-
 func (l *logic) branch(atom int32, low, high formula) formula {
 	if low == high {
 		return low

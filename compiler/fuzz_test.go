@@ -170,7 +170,7 @@ func TestMutated(t *testing.T) {
 		}
 		start := time.Now()
 		p, ds := Compile(Source{Name: "fuzz.yaml", Text: text}, cat, nil)
-		require.Less(t, time.Since(start), 10*time.Second, "%q", text)
+		require.Less(t, time.Since(start), time.Minute, "%q", text)
 		if checked {
 			runtime.ReadMemStats(&after)
 			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20+4000*len(text)), "%q", text)

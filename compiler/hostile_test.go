@@ -78,7 +78,7 @@ func TestHostile(t *testing.T) {
 			took := time.Since(start)
 			runtime.ReadMemStats(&after)
 			t.Logf("%v, %d MiB for %d KiB, %d findings", took, (after.TotalAlloc-before.TotalAlloc)>>20, len(c.text)>>10, len(ds))
-			require.Less(t, took, 30*time.Second)
+			require.Less(t, took, 2*time.Minute)
 			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(2<<30))
 			checkResult(t, []byte(c.text), p, ds)
 			if c.code == "" {

@@ -14,7 +14,7 @@ import (
 
 // maxPooledBytes bounds the canonical bytes of all different schemas of a file,
 // each with the definitions that it uses.
-const maxPooledBytes = 64 << 20
+const maxPooledBytes = 32 << 20
 
 // schema is one self-contained JSON Schema, shared by all who write the same.
 type schema struct {

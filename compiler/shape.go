@@ -37,6 +37,7 @@ func formOf(k syntax.Kind) form {
 		return formList
 	case syntax.Map:
 		return formMap
+	case syntax.Null:
 	}
 	return formNull
 }
@@ -216,6 +217,7 @@ func kindName(v *syntax.Value) string {
 		return "a string"
 	case syntax.List:
 		return "a list"
+	case syntax.Map:
 	}
 	return "a map"
 }
