@@ -14,7 +14,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
 
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
@@ -25,6 +27,7 @@ import (
 const (
 	envAddress = "CHIMERA_TEST_WORKER_ADDRESS"
 	envStore   = "CHIMERA_TEST_WORKER_STORE"
+	envNoCache = "CHIMERA_TEST_WORKER_NO_CACHE"
 )
 
 func TestMain(m *testing.M) {
@@ -41,6 +44,9 @@ func TestMain(m *testing.M) {
 func work(address, store string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	if os.Getenv(envNoCache) != "" {
+		worker.SetStickyWorkflowCacheSize(0)
+	}
 	h, err := host.New(ctx, host.Options{Client: client.Options{HostPort: address}, Store: store, ContinueAfter: 60})
 	if err != nil {
 		return err
@@ -50,10 +56,10 @@ func work(address, store string) error {
 }
 
 // spawn starts a worker in a process of its own.
-func spawn(t *testing.T, address, store string) *exec.Cmd {
+func spawn(t *testing.T, address, store string, env ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envAddress+"="+address, envStore+"="+store)
+	cmd.Env = append(append(os.Environ(), envAddress+"="+address, envStore+"="+store), env...)
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { kill(cmd) })
@@ -103,13 +109,13 @@ func TestAKilledWorkerLosesNothing(t *testing.T) {
 	c, err := host.Dial(t.Context(), client.Options{HostPort: server.Address}, store, nil)
 	require.NoError(t, err)
 	defer c.Close()
-	worker := spawn(t, server.Address, store)
+	process := spawn(t, server.Address, store)
 	run := stage.Start(t, c, slow(40), `{}`)
 	for _, after := range []int{5, 30} {
 		stage.Until(t, "the run gets on", func() bool { return settled(t, c, run) >= after })
-		require.NoError(t, worker.Process.Kill())
-		_ = worker.Wait()
-		worker = spawn(t, server.Address, store)
+		require.NoError(t, process.Process.Kill())
+		_ = process.Wait()
+		process = spawn(t, server.Address, store)
 	}
 	var result json.RawMessage
 	require.NoError(t, stage.Await(t, c, run, &result))
@@ -136,6 +142,37 @@ func TestAKilledServerLosesNothing(t *testing.T) {
 	var result json.RawMessage
 	require.NoError(t, stage.Await(t, c, c.GetWorkflow(t.Context(), run.GetID(), ""), &result))
 	require.JSONEq(t, slowResult, string(result))
+}
+
+// A worker that forgets every run between two workflow tasks replays the whole
+// history each time: whatever is not deterministic shows.
+func TestAWorkerWithoutMemoryReplaysEveryTask(t *testing.T) {
+	server := stage.Temporal(t)
+	store := filepath.Join(t.TempDir(), "store")
+	c, err := host.Dial(t.Context(), client.Options{HostPort: server.Address}, store, nil)
+	require.NoError(t, err)
+	defer c.Close()
+	spawn(t, server.Address, store, envNoCache+"=1")
+	var nodes, edges []string
+	for i := range 90 {
+		nodes = append(nodes, fmt.Sprintf("n%d engine/%s %d", i, []string{"pass", "pass", "fail"}[i%3], []int{500, 2000}[i%2]))
+		edges = append(edges, fmt.Sprintf("{from_node: $input, from_port: x, to_node: n%d, to_port: %s, edge_type: data, required: true}", i, []string{"x", "x", "message"}[i%3]))
+		from, kind := "x", "data"
+		if i%3 == 2 {
+			from, kind = "$error", "error"
+			nodes[i] += " input_schema: {type: object, required: [message], properties: {message: {type: string}}}, output_schema: {not: {}}"
+			edges = append(edges, fmt.Sprintf(`{from_node: n%d, from_port: $error, to_node: join, to_port: y, edge_type: error, required: false, when: "error.node != ''"}`, i))
+			continue
+		}
+		edges = append(edges, fmt.Sprintf("{from_node: n%d, from_port: %s, to_node: join, to_port: x, edge_type: %s, required: false}", i, from, kind))
+	}
+	nodes = append(nodes, "join engine/pass 500")
+	edges = append(edges, "{from_node: join, from_port: x, to_node: $output, to_port: x, edge_type: data, required: false}")
+	run := stage.Start(t, c, source("limits: {max_parallel: 7}\n", nodes, edges), `{"x":"same"}`)
+	var result json.RawMessage
+	require.NoError(t, stage.Await(t, c, run, &result))
+	require.JSONEq(t, `{"x":"same"}`, string(result))
+	require.Empty(t, events(t, c, run, enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED))
 }
 
 func freePort(t *testing.T) int {

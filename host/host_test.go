@@ -40,7 +40,7 @@ func source(head string, nodes, edges []string) string {
 	var b strings.Builder
 	b.WriteString("apiVersion: chimera/v1\nkind: Plan\nname: test\nversion: 1.0.0\nagent: tester\n")
 	required := ""
-	if strings.Contains(strings.Join(edges, ""), "$input.x") {
+	if strings.Contains(strings.Join(edges, ""), "$input.x") || strings.Contains(strings.Join(edges, ""), "from_node: $input, from_port: x") {
 		required = "required: [x], "
 	}
 	b.WriteString("input_schema: {type: object, " + required + "properties: {x: {}, n: {type: integer}}}\n")

@@ -216,7 +216,7 @@ func (e *Edge) Carries() bool {
 	return e.Type != Control && e.FromPort != DonePort && e.ToPort != StartPort
 }
 
-// String writes the edge for people: "from.port -> to.port".
+// EdgeString writes edge i for people: "from.port -> to.port".
 func (p *Plan) EdgeString(i int) string {
 	e := &p.Edges[i]
 	return p.Nodes[e.From].ID + "." + e.FromPort + " -> " + p.Nodes[e.To].ID + "." + e.ToPort

@@ -11,8 +11,13 @@ import (
 )
 
 const (
-	// stateNodes is how many nodes an answer to chimera.state lists.
+	// stateNodes is how many nodes an answer to chimera.state lists, and
+	// stateBytes about how large it gets: an answer that every client can read
+	// stays below payload.InlineLimit.
 	stateNodes = 1000
+	stateBytes = 192 << 10
+	// stateMessage bounds a failure's message in an answer, in bytes.
+	stateMessage = 500
 	// detailNodes is how many rows the table in the user interface has.
 	detailNodes = 100
 )
@@ -37,19 +42,40 @@ func (v *view) answer() (contract.State, error) {
 	for i := 1; i <= calls; i++ {
 		count(&s.Counts, v.nodeState(i))
 	}
-	room := stateNodes
 	s.Truncated = calls > stateNodes
-	for i := 1; i <= calls && room > 0; i++ {
+	bytes := 0
+	for i := 1; i <= calls; i++ {
 		state := v.nodeState(i)
 		if s.Truncated && state == contract.Pending {
 			continue
 		}
-		room--
-		s.Nodes = append(s.Nodes, contract.NodeStatus{
-			ID: p.Nodes[i].ID, Operation: p.Nodes[i].Activity(), State: state, Error: v.run.errors[i],
-		})
+		status := contract.NodeStatus{
+			ID: p.Nodes[i].ID, Operation: p.Nodes[i].Activity(), State: state, Error: brief(v.run.errors[i]),
+		}
+		bytes += 64 + len(status.ID) + len(status.Operation)
+		if status.Error != nil {
+			bytes += 64 + len(status.ID) + len(status.Error.Message)
+		}
+		if len(s.Nodes) == stateNodes || bytes > stateBytes {
+			s.Truncated = true
+			break
+		}
+		s.Nodes = append(s.Nodes, status)
 	}
 	return s, nil
+}
+
+// brief is a failure without its details, and with a message of bounded length.
+func brief(e *contract.ErrorPayload) *contract.ErrorPayload {
+	if e == nil {
+		return nil
+	}
+	short := *e
+	short.Details = nil
+	if len(short.Message) > stateMessage {
+		short.Message = strings.ToValidUTF8(short.Message[:stateMessage], "") + "…"
+	}
+	return &short
 }
 
 // nodeState is the state of node i; when a run has failed, what was in flight
