@@ -35,14 +35,11 @@ func (r *run) land(i int, t trouble, future workflow.Future) {
 		return
 	}
 	failure := readFailure(err, n.Local)
-	switch failure.Kind {
-	case contract.WorkerLost:
-		if t.lost++; t.lost < maxLost {
-			r.again(i, t, failure.spent)
-			return
-		}
+	if failure.Kind == contract.WorkerLost {
+		t.lost++
 		failure.Attempts = t.lost
-	case contract.StoreUnavailable:
+	}
+	if failure.Kind == contract.WorkerLost && t.lost < maxLost || failure.Kind == contract.StoreUnavailable {
 		r.again(i, t, failure.spent)
 		return
 	}
