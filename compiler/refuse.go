@@ -47,8 +47,11 @@ func (u *unit) refuseNode(n *node) {
 	if n.forEach != nil {
 		u.unsupported("`for_each`", keyOf(n.at, "for_each"), n.id, "")
 	}
-	if n.cost != nil {
+	switch {
+	case n.cost != nil:
 		u.unsupported("budgets (`cost_estimate`)", n.cost.Range, n.id, "")
+	case n.template != nil && n.template.Cost != nil && n.effect == plan.Pure:
+		u.unsupported("budgets (the operation has a `cost` in the catalog)", n.operationRange(), n.id, "")
 	}
 	if n.template != nil && n.template.Fingerprint != "" {
 		u.unsupported("operations with a pinned fingerprint in the catalog", n.operationRange(), n.id, "")

@@ -29,6 +29,7 @@ type unit struct {
 	made *plan.Plan
 
 	ds     diag.Diagnostics
+	said   map[finding]bool
 	errors int
 	full   bool
 	// nearLeft bounds the work that goes into suggestions.
@@ -40,9 +41,18 @@ type unit struct {
 func newUnit(src Source, cat *Catalog, pol *Policy) *unit {
 	return &unit{
 		src: src, cat: indexCatalog(cat), pol: pol, nearLeft: 2_000_000,
+		said:       map[finding]bool{},
 		predicates: map[sourceKey]predicateResult{}, templates: map[sourceKey]templateResult{},
 		portSchemas: map[schemaPort]*schema{}, proofs: map[[2]*schema]bool{},
 	}
+}
+
+// finding is what makes two findings the same: an anchor may put one text of
+// the file into several places of the plan.
+type finding struct {
+	code            diag.Code
+	at              diag.Range
+	summary, detail string
 }
 
 // report keeps a finding, up to MaxFindings.
@@ -53,9 +63,11 @@ func (u *unit) report(d diag.Diagnostic) {
 	if d.Severity == diag.Error {
 		u.errors++
 	}
-	if u.full {
+	key := finding{d.Code, d.Subject, d.Summary, d.Detail}
+	if u.full || u.said[key] {
 		return
 	}
+	u.said[key] = true
 	if len(u.ds) >= MaxFindings {
 		// Warnings make room for the errors that come after them.
 		if d.Severity == diag.Error {
