@@ -71,7 +71,7 @@ func (p *Program) parse(args []string) error {
 	p.format = format // the command decides whether it is right
 	switch {
 	case errors.Is(err, errHelp) || err == nil && len(rest) > 0 && rest[0] == "help":
-		return p.help(rest)
+		return p.helpOn(rest)
 	case err != nil:
 		return err
 	case len(rest) == 0:
@@ -128,6 +128,20 @@ func unknownCommand(all []command, name string) error {
 
 func usage(c command) string {
 	return strings.TrimSpace("Usage: chimera " + c.name + " [flags] " + c.operands)
+}
+
+// helpOn reads the operands of the command help.
+func (p *Program) helpOn(rest []string) error {
+	if len(rest) > 1 {
+		format := p.format
+		operands, err := scan(p.flags("help"), rest[1:], false)
+		p.format = format
+		if err != nil && !errors.Is(err, errHelp) {
+			return err
+		}
+		rest = append(rest[:1:1], operands...)
+	}
+	return p.help(rest)
 }
 
 // help makes help the action.

@@ -21,7 +21,9 @@ import (
 
 const (
 	// devDrain bounds how long Ctrl-C waits for calls in flight.
-	devDrain = 5 * time.Second
+	devDrain = 2 * time.Second
+	// devStop bounds how long it then waits for Temporal, whose file survives a kill.
+	devStop = 3 * time.Second
 	// pollWait bounds the wait for the worker's first polls.
 	pollWait = 30 * time.Second
 	// maxLog is the size at which a log is put aside at the next start, in bytes.
@@ -104,7 +106,7 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 		}
 	}
 	p.say("ready; in another terminal: chimera start PLAN --wait\nCtrl-C ends it")
-	return linger(ctx, server)
+	return p.linger(ctx, server)
 }
 
 // devRun runs the one plan, and then stays up or ends.
@@ -135,7 +137,7 @@ func (p *Program) devRun(ctx context.Context, o devOptions, conn *connection, to
 	code := p.Report(result)
 	p.say("\nTry next, in another terminal:\n  chimera status %s\n  chimera runs\n  open %s", t.Run, t.UI)
 	p.say("Ctrl-C ends it")
-	if err := linger(ctx, server); err != nil {
+	if err := p.linger(ctx, server); err != nil {
 		return err
 	}
 	if code != exitDone {
@@ -145,9 +147,10 @@ func (p *Program) devRun(ctx context.Context, o devOptions, conn *connection, to
 }
 
 // linger waits for the end: asked for, or not.
-func linger(ctx context.Context, server *devserver.Server) error {
+func (p *Program) linger(ctx context.Context, server *devserver.Server) error {
 	select {
 	case <-ctx.Done():
+		p.say("ending")
 		return nil
 	case <-server.Done():
 		return unanswered("%s", gone(server))
@@ -183,7 +186,11 @@ func (p *Program) server(ctx context.Context, settings config.Config, o devOptio
 		var taken *devserver.PortError
 		switch {
 		case err == nil:
-			p.later(func() error { return server.Stop(context.Background()) })
+			p.later(func() error {
+				bounded, cancel := context.WithTimeout(context.Background(), devStop)
+				defer cancel()
+				return server.Stop(bounded)
+			})
 			return server, nil
 		case ctx.Err() != nil:
 			return nil, unanswered("interrupted")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -18,6 +20,9 @@ const (
 	refresh = 250 * time.Millisecond
 	// patience is how long a run may not answer before its queue is looked at.
 	patience = 3 * time.Second
+	// silence is how long a server may be gone while a run is followed: it may be
+	// starting again.
+	silence = time.Minute
 )
 
 // ending is how a run ended.
@@ -42,19 +47,25 @@ func (p *Program) follow(ctx context.Context, conn *connection, t ticket, run cl
 			p.say("%s", t.UI)
 		}
 	}
-	watched, stop := context.WithCancel(ctx)
+	watched, stop := context.WithCancelCause(ctx)
 	shown := make(chan struct{})
 	go func() {
 		defer close(shown)
-		p.watch(watched, conn, t.Run)
+		if err := p.watch(watched, conn, t.Run); err != nil {
+			stop(err)
+		}
 	}()
-	e, err := wait(ctx, conn, run)
-	stop()
+	e, err := wait(watched, conn, run)
+	stop(nil)
 	<-shown
 	if err != nil {
-		if ctx.Err() != nil {
-			f := unanswered("detached; the run %s goes on", t.Run)
-			return f.withHint("its state:  chimera status %s\nend it:     chimera cancel %s", t.Run, t.Run)
+		hint := fmt.Sprintf("its state:  chimera status %s\nend it:     chimera cancel %s", t.Run, t.Run)
+		var lost *failure
+		switch {
+		case ctx.Err() != nil:
+			return unanswered("detached; the run %s goes on", t.Run).withHint("%s", hint)
+		case errors.As(context.Cause(watched), &lost):
+			return lost.withHint("%s", hint)
 		}
 		return err
 	}
@@ -176,24 +187,35 @@ func failed(err error) ending {
 }
 
 // watch shows a run's state until ctx ends, on a terminal as a list that moves,
-// elsewhere as a line for each change.
-func (p *Program) watch(ctx context.Context, conn *connection, run string) {
-	if p.json() {
-		return
-	}
+// elsewhere as a line for each change, and for programs not at all. It fails
+// when the server has been silent for too long.
+func (p *Program) watch(ctx context.Context, conn *connection, run string) error {
 	screen := newScreen(p.Stderr)
+	if p.json() {
+		screen = newScreen(io.Discard)
+	}
 	tick := time.NewTicker(refresh)
 	defer tick.Stop()
-	begun, silent, warned := time.Now(), time.Now(), false
+	begun := time.Now()
+	// When the run answered last, and when anybody did.
+	answered, server := begun, begun
 	for {
 		state, err := query(ctx, conn, run)
-		if err == nil {
-			silent, warned = time.Now(), false
+		switch {
+		case err == nil:
+			answered, server = time.Now(), time.Now()
 			screen.show(state, time.Since(begun))
-		} else if ctx.Err() == nil && !warned && time.Since(silent) > patience {
-			warned = true
-			if n, err := pollers(ctx, conn, contract.QueueEngine); err == nil && n == 0 {
-				screen.note("no worker polls the queue " + contract.QueueEngine + "; the run waits for one")
+		case ctx.Err() == nil && time.Since(answered) > patience:
+			if n, err := pollers(ctx, conn, contract.QueueEngine); err == nil {
+				server = time.Now()
+				if n == 0 {
+					screen.note("no worker polls the queue " + contract.QueueEngine + "; the run waits for one")
+				}
+			} else if ctx.Err() == nil {
+				screen.note("Temporal does not answer at " + conn.address + "; still trying")
+			}
+			if time.Since(server) > silence {
+				return unanswered("Temporal has not answered at %s for %s; whether the run %s goes on is not known", conn.address, silence, run)
 			}
 		}
 		select {
@@ -204,7 +226,7 @@ func (p *Program) watch(ctx context.Context, conn *connection, run string) {
 			if state, err := query(last, conn, run); err == nil {
 				screen.show(state, time.Since(begun))
 			}
-			return
+			return nil
 		case <-tick.C:
 		}
 	}

@@ -76,6 +76,10 @@ func (p *Program) claim(ctx context.Context, dir string) error {
 		return unanswered("taking %s: %s", lockFile(dir), err)
 	}
 	p.later(func() error { held.Release(); return nil })
+	// From here on the lock is ours: what a killed one left behind would be believed.
+	if err := os.Remove(localFile(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return unanswered("removing what was left behind: %s", err)
+	}
 	return nil
 }
 

@@ -22,6 +22,8 @@ type screen struct {
 	drawn int
 	// seen has the state of each node at the last line about it.
 	seen map[string]contract.NodeState
+	// noted is the last note, "" after a state.
+	noted string
 }
 
 func newScreen(w io.Writer) *screen {
@@ -31,6 +33,7 @@ func newScreen(w io.Writer) *screen {
 
 // show shows a state.
 func (s *screen) show(state contract.State, elapsed time.Duration) {
+	s.noted = ""
 	if !s.moves {
 		s.changes(state)
 		return
@@ -63,8 +66,12 @@ func (s *screen) show(state contract.State, elapsed time.Duration) {
 	_, _ = io.WriteString(s.w, b.String())
 }
 
-// note writes a line that stays.
+// note writes a line that stays, once until something else is shown.
 func (s *screen) note(text string) {
+	if s.noted == text {
+		return
+	}
+	s.noted = text
 	_, _ = fmt.Fprintln(s.w, text)
 	s.drawn = 0
 }

@@ -46,13 +46,14 @@ func TestScript(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":   exits,
-			"json":    jsonFields,
-			"ready":   ready,
-			"alone":   alone,
-			"dead":    dead,
-			"listen":  listen,
-			"waitfor": waitFor,
+			"exits":      exits,
+			"json":       jsonFields,
+			"ready":      ready,
+			"deadserver": deadServer,
+			"alone":      alone,
+			"dead":       dead,
+			"listen":     listen,
+			"waitfor":    waitFor,
 		},
 	})
 }
@@ -170,23 +171,39 @@ func ready(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("DEVPID", strconv.Itoa(l.PID))
 }
 
-// alone waits until no process of this script is left.
-func alone(ts *testscript.TestScript, _ bool, _ []string) {
-	var left []string
-	until(ts, "no process is left", func() bool {
-		left = nil
-		lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
-		ts.Check(err)
-		for _, file := range lines {
-			if raw, err := os.ReadFile(file); err == nil && bytes.Contains(raw, []byte(ts.Getenv("WORK"))) {
-				left = append(left, string(bytes.ReplaceAll(raw, []byte{0}, []byte{' '})))
-			}
+// deadServer kills this script's Temporal server, as a crash would.
+func deadServer(ts *testscript.TestScript, _ bool, _ []string) {
+	killed := 0
+	for file, line := range processes(ts) {
+		if strings.Contains(line, "start-dev") {
+			dead(ts, false, []string{filepath.Base(filepath.Dir(file))})
+			killed++
 		}
-		return len(left) == 0
-	})
+	}
+	if killed != 1 {
+		ts.Fatalf("there are %d servers of this script", killed)
+	}
 }
 
-// dead SIGNAL PID kills a process, as a crash would.
+// processes are the command lines that name this script's folder.
+func processes(ts *testscript.TestScript) map[string]string {
+	found := map[string]string{}
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	ts.Check(err)
+	for _, file := range files {
+		if raw, err := os.ReadFile(file); err == nil && bytes.Contains(raw, []byte(ts.Getenv("WORK"))) {
+			found[file] = string(bytes.ReplaceAll(raw, []byte{0}, []byte{' '}))
+		}
+	}
+	return found
+}
+
+// alone waits until no process of this script is left.
+func alone(ts *testscript.TestScript, _ bool, _ []string) {
+	until(ts, "no process is left", func() bool { return len(processes(ts)) == 0 })
+}
+
+// dead PID kills a process, as a crash would.
 func dead(ts *testscript.TestScript, _ bool, args []string) {
 	pid, err := strconv.Atoi(args[0])
 	ts.Check(err)
