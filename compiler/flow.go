@@ -24,12 +24,15 @@ type flow struct {
 	doc *document
 	*logic
 	conditions []condition
-	// runs and delivers are by node and by edge; delivers of an edge is made
-	// when it is needed.
-	runs     []formula
-	delivers []formula
-	known    []bool
-	// fails, whens, absences and undone find the atoms.
+	// runs is by node, in the order of the plan. The others are made when they
+	// are needed: delivers by edge, succeeded by node, others ("no condition of
+	// the node holds") for nodes with an otherwise edge.
+	runs      []formula
+	delivers  []formula
+	known     []bool
+	succeeded map[int]formula
+	others    map[int]formula
+	// fails, undone, whens and presence find the atoms.
 	fails, undone map[int]formula
 	whens         map[whenKey]formula
 	presence      map[portKey]formula
@@ -47,8 +50,9 @@ type portKey struct {
 
 func newFlow(doc *document) *flow {
 	f := &flow{
-		doc: doc, logic: newLogic(),
+		doc: doc, logic: newLogic(len(doc.nodes) + len(doc.edges)),
 		runs: make([]formula, len(doc.nodes)), delivers: make([]formula, len(doc.edges)), known: make([]bool, len(doc.edges)),
+		succeeded: map[int]formula{}, others: map[int]formula{},
 		fails: map[int]formula{}, undone: map[int]formula{}, whens: map[whenKey]formula{}, presence: map[portKey]formula{},
 	}
 	for _, i := range doc.order {
@@ -197,12 +201,18 @@ func (f *flow) delivery(at int) formula {
 // succeeds: a node without error edges that fails ends the run, so nothing of
 // that case needs to be decided.
 func (f *flow) succeeds(i int) formula {
-	for _, at := range f.doc.out[i] {
-		if f.doc.edges[at].fromPort == plan.ErrorPort {
-			return f.and(f.runs[i], f.not(f.failing(i)))
+	s, ok := f.succeeded[i]
+	if !ok {
+		s = f.runs[i]
+		for _, at := range f.doc.out[i] {
+			if f.doc.edges[at].fromPort == plan.ErrorPort {
+				s = f.and(s, f.not(f.failing(i)))
+				break
+			}
 		}
+		f.succeeded[i] = s
 	}
-	return f.runs[i]
+	return s
 }
 
 func (f *flow) failing(i int) formula {
@@ -238,16 +248,20 @@ func (f *flow) holds(e *edge) formula {
 
 // elsewise: no conditional edge of the node holds.
 func (f *flow) elsewise(i int) formula {
+	if made, ok := f.others[i]; ok {
+		return made
+	}
 	some := never
 	for _, e := range f.doc.siblings(i) {
 		if !e.otherwise {
 			some = f.or(some, f.and(f.present(e), f.holds(e)))
 		}
 	}
-	return f.orMerged(f.not(some), func() condition {
+	f.others[i] = f.orMerged(f.not(some), func() condition {
 		id := quote(f.doc.nodes[i].id)
 		return condition{yes: "no condition of " + id + " holds", no: "a condition of " + id + " holds", failing: -1}
 	})
+	return f.others[i]
 }
 
 // present says when the source's port has a value. An edge that must be

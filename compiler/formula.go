@@ -15,8 +15,13 @@ const (
 	unclear formula = -1
 )
 
-// maxFormulaSteps bounds the work for one plan.
-const maxFormulaSteps = 4_000_000
+// The work for one plan is bounded, and with it the memory: each step may keep a
+// few hundred bytes. A plan whose branches come together again needs a few steps
+// for each edge.
+const (
+	formulaSteps     = 500_000
+	formulaStepsEach = 8
+)
 
 // branch is an inner node: if the atom holds, high, else low.
 type branch struct {
@@ -35,10 +40,11 @@ type logic struct {
 	steps   int
 }
 
-func newLogic() *logic {
+// newLogic starts with a budget for a plan with that many nodes and edges.
+func newLogic(size int) *logic {
 	return &logic{
 		branches: make([]branch, 2), support: make([][]int32, 2),
-		unique: map[branch]formula{}, memo: map[[3]formula]formula{}, steps: maxFormulaSteps,
+		unique: map[branch]formula{}, memo: map[[3]formula]formula{}, steps: formulaSteps + formulaStepsEach*size,
 	}
 }
 

@@ -2,6 +2,7 @@ package compiler
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"strings"
 	"testing"
@@ -66,6 +67,10 @@ func TestHostile(t *testing.T) {
 		"long strings":      {plainHead + one[:len(one)-2] + ", with: {x: \"" + strings.Repeat("${input.x}", 20_000) + "\"}}\n", ""},
 		"long name":         {strings.Replace(plainHead, "hostile", strings.Repeat("n", 1<<20), 1) + one, diag.PlanSchema},
 		"compensation":      {plainHead + "nodes:\n" + repeated(3_000, "  - {id: n%, template: engine/pass, effect_class: committing, commit_policy: {}}") + "edges:\n" + repeated(2_999, "  - {from_node: n%, from_port: $compensate, to_node: n2999, to_port: $, edge_type: error, required: false, transform: '${args}'}"), diag.PlanCompensation},
+		"big fan":           {string(plangen.Fan(20_000)), ""},
+		"otherwise":         {plainHead + "nodes:\n" + repeated(4_000, "  - {id: n%, template: engine/pass}") + "edges:\n" + repeated(4_000, "  - {from_node: $input, from_port: $done, to_node: n%, to_port: $start, edge_type: conditional, required: false, when: otherwise}") + "  - {from_node: $input, from_port: x, to_node: n0, to_port: $start, edge_type: conditional, required: false, when: value == ''}\n", ""},
+		"switch":            {plainHead + "nodes:\n" + repeated(4_000, "  - {id: n%, template: engine/pass}") + "edges:\n" + repeated(4_000, "  - {from_node: $input, from_port: x, to_node: n%, to_port: $start, edge_type: conditional, required: false, when: value == 'case %'}") + repeated(4_000, "  - {from_node: n%, from_port: $, to_node: $output, to_port: $, edge_type: data, required: false}"), diag.TypeMissingInput},
+		"tangle":            {tangle(3_000), ""},
 		"big chain":         {string(plangen.Chain(20_000)), ""},
 	}
 	cat := testCatalog(t)
@@ -92,6 +97,29 @@ func TestHostile(t *testing.T) {
 			require.True(t, found, show(ds[:min(len(ds), 3)]))
 		})
 	}
+}
+
+// tangle hangs many nodes on the same MaxAtoms conditions in random ways, so that
+// their formulas are as large as formulas get.
+func tangle(n int) string {
+	var nodes, edges strings.Builder
+	r := rand.New(rand.NewPCG(5, 5))
+	for i := range n {
+		fmt.Fprintf(&nodes, "  - {id: n%d, template: engine/pass}\n", i)
+		if i < MaxAtoms {
+			fmt.Fprintf(&edges, "  - {from_node: $input, from_port: x, to_node: n%d, to_port: $start, edge_type: conditional, required: true, when: value == '%d'}\n", i, i)
+			continue
+		}
+		seen := map[int]bool{}
+		for range 4 {
+			from := max(0, i-40) + r.IntN(min(i, 40))
+			if !seen[from] {
+				seen[from] = true
+				fmt.Fprintf(&edges, "  - {from_node: n%d, from_port: $done, to_node: n%d, to_port: $start, edge_type: control, required: %t}\n", from, i, r.IntN(3) == 0)
+			}
+		}
+	}
+	return plainHead + "nodes:\n" + nodes.String() + "edges:\n" + edges.String()
 }
 
 func circle(n int) string {
