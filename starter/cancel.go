@@ -38,7 +38,7 @@ func cancelCommand(p *Program, _ *flag.FlagSet) action {
 			}{id, info.GetExecution().GetRunId(), true})
 		}
 		p.printf("%s\n", id)
-		p.say("asked to end; chimera status %s shows how it ends", printable(id))
+		p.say("asked to end; %s shows how it ends", p.command("status", id))
 		return nil
 	}
 }

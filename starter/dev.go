@@ -105,7 +105,7 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 			return err
 		}
 	}
-	p.say("ready; in another terminal: chimera start PLAN --wait\nCtrl-C ends it")
+	p.say("ready; in another terminal: %s\nCtrl-C ends it", p.command("start", "PLAN", "--wait"))
 	return p.linger(ctx, server)
 }
 
@@ -132,10 +132,14 @@ func (p *Program) devRun(ctx context.Context, o devOptions, conn *connection, to
 		return unanswered("interrupted; the run %s goes on at the next chimera dev in this folder", t.Run)
 	}
 	if _, onTerminal := terminal(p.Stderr); o.exit || !onTerminal {
+		if result == nil && !p.json() {
+			p.say("\nTry next:\n  without --exit, on a terminal, all of this stays up, and the run's page is\n  %s\n  %s", t.UI, p.command("graph", o.plan))
+		}
 		return result
 	}
 	code := p.Report(result)
-	p.say("\nTry next, in another terminal:\n  chimera status %s\n  chimera runs\n  open %s", t.Run, t.UI)
+	p.say("\nThe run's page is\n  %s\nTry next, in another terminal:\n  %s\n  %s\n  %s",
+		t.UI, p.command("status", t.Run), p.command("runs"), p.command("graph", o.plan))
 	p.say("Ctrl-C ends it")
 	if err := p.linger(ctx, server); err != nil {
 		return err

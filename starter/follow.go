@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
@@ -59,13 +58,12 @@ func (p *Program) follow(ctx context.Context, conn *connection, t ticket, run cl
 	stop(nil)
 	<-shown
 	if err != nil {
-		hint := fmt.Sprintf("its state:  chimera status %s\nend it:     chimera cancel %s", t.Run, t.Run)
 		var lost *failure
 		switch {
 		case ctx.Err() != nil:
-			return unanswered("detached; the run %s goes on", t.Run).withHint("%s", hint)
+			return unanswered("detached; the run %s goes on", t.Run).withHint("%s", p.ways(t.Run))
 		case errors.As(context.Cause(watched), &lost):
-			return lost.withHint("%s", hint)
+			return lost.withHint("%s", p.ways(t.Run))
 		}
 		return err
 	}

@@ -15,6 +15,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -25,6 +27,9 @@ func run(args []string, in io.Reader, out, messages io.Writer) int {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	p := &Program{Stdin: in, Stdout: out, Stderr: messages}
+	if strings.ContainsRune(os.Args[0], '/') && !filepath.IsAbs(os.Args[0]) {
+		p.Name = os.Args[0] // bin/chimera: so it is not on PATH
+	}
 	err := p.Parse(args)
 	if err == nil {
 		err = p.Run(ctx)

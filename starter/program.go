@@ -20,6 +20,9 @@ type Program struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 
+	// Name is how this program was called; hints repeat it. "" is chimera.
+	Name string
+
 	// configFile is --config, or "".
 	configFile string
 	// format is --format.
@@ -74,6 +77,19 @@ func (p *Program) printf(format string, args ...any) { _, _ = fmt.Fprintf(p.Stdo
 
 // say writes a message for people.
 func (p *Program) say(format string, args ...any) { _, _ = fmt.Fprintf(p.Stderr, format+"\n", args...) }
+
+// command writes a command line for people: this program with its configuration.
+func (p *Program) command(words ...string) string {
+	name := p.Name
+	if name == "" {
+		name = "chimera"
+	}
+	words = append([]string{name}, words...)
+	if p.configFile != "" {
+		words = append(words, "--config", p.configFile)
+	}
+	return printable(strings.Join(words, " "))
+}
 
 // diagnose shows findings to people. sources holds the files' texts.
 func (p *Program) diagnose(ds diag.Diagnostics, sources map[string][]byte) {

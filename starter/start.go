@@ -65,13 +65,17 @@ func startCommand(p *Program, fs *flag.FlagSet) action {
 	}
 }
 
+// ways are what can be done with a run.
+func (p *Program) ways(run string) string {
+	return "its state:  " + p.command("status", run) + "\nend it:     " + p.command("cancel", run)
+}
+
 // next says how to go on with a run.
 func (p *Program) next(t ticket) {
 	if t.UI != "" {
 		p.say("look at it: %s", t.UI)
 	}
-	p.say("its state:  chimera status %s", t.Run)
-	p.say("end it:     chimera cancel %s", t.Run)
+	p.say("%s", p.ways(t.Run))
 }
 
 // order is a run to start: checked here, before anything goes to the server.
@@ -171,7 +175,7 @@ func (p *Program) launch(ctx context.Context, conn *connection, o *order) (ticke
 	}, contract.WorkflowType, o.start)
 	var twice *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &twice) {
-		return ticket{}, nil, negative("there is a run %s already", o.id).withHint("chimera status %s shows it.", o.id)
+		return ticket{}, nil, negative("there is a run %s already", o.id).withHint("%s shows it.", p.command("status", o.id))
 	}
 	if err != nil {
 		return ticket{}, nil, conn.refused(fmt.Sprintf("starting %s", o.id), err)
