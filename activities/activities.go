@@ -55,7 +55,8 @@ type Engine struct {
 	// continues as new; 0 means [DefaultContinueAfter].
 	ContinueAfter int
 
-	nodes nodes
+	nodes   nodes
+	sources sources
 }
 
 // Tools is the activities of a role that calls tools: every activity type that

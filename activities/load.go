@@ -28,20 +28,9 @@ func (e *Engine) Load(ctx context.Context, request contract.LoadRequest) (*plan.
 	if err != nil {
 		return nil, fail(ctx, 0, nil, err)
 	}
-	compiled, diagnostics := e.compile(start.Source)
-	if compiled == nil {
-		return nil, refused(ctx, diagnostics)
-	}
-	digest, err := e.Plans.Put(ctx, compiled)
+	shared, digest, err := e.plan(ctx, start.Source)
 	if err != nil {
-		// The store is down: Temporal tries again, outside any contract.
-		return nil, temporal.NewApplicationErrorWithOptions(err.Error(), string(contract.StoreUnavailable),
-			temporal.ApplicationErrorOptions{Cause: err})
-	}
-	shared, err := e.Plans.Get(ctx, digest)
-	if err != nil {
-		return nil, temporal.NewApplicationErrorWithOptions(err.Error(), string(contract.StoreUnavailable),
-			temporal.ApplicationErrorOptions{Cause: err})
+		return nil, err
 	}
 	input := start.Input
 	if len(input) == 0 {
@@ -61,6 +50,36 @@ func (e *Engine) Load(ctx context.Context, request contract.LoadRequest) (*plan.
 	return &plan.Loaded{Plan: shared, Head: plan.Head{
 		Digest: digest, Input: admitted, Whole: input, Attributes: e.Attributes, ContinueAfter: after,
 	}}, nil
+}
+
+// plan gives the compiled plan of a source, which is in the store then.
+func (e *Engine) plan(ctx context.Context, source string) (*plan.Plan, string, error) {
+	if digest, ok := e.sources.digest(source); ok {
+		if p, err := e.Plans.Get(ctx, digest); err == nil {
+			return p, digest, nil
+		}
+	}
+	compiled, diagnostics := e.compile(source)
+	if compiled == nil {
+		return nil, "", refused(ctx, diagnostics)
+	}
+	digest, err := e.Plans.Put(ctx, compiled)
+	if err != nil {
+		return nil, "", unavailable(err)
+	}
+	shared, err := e.Plans.Get(ctx, digest)
+	if err != nil {
+		return nil, "", unavailable(err)
+	}
+	e.sources.remember(source, digest)
+	return shared, digest, nil
+}
+
+// unavailable is the failure of a start while the store is down: Temporal tries
+// again, outside any contract.
+func unavailable(err error) error {
+	return temporal.NewApplicationErrorWithOptions(err.Error(), string(contract.StoreUnavailable),
+		temporal.ApplicationErrorOptions{Cause: err})
 }
 
 func (e *Engine) compile(source string) (p *plan.Plan, ds diag.Diagnostics) {

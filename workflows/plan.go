@@ -83,13 +83,13 @@ const (
 	loadAttempts = 50
 )
 
-// load compiles the plan and admits the input, in an activity.
+// load compiles the plan and admits the input, in a local activity: it is pure
+// but for the store, and a round trip less before the first node.
 func load(ctx workflow.Context, start json.RawMessage) (*plan.Loaded, error) {
-	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue:           contract.QueueEngine,
-		ActivityID:          "load",
-		Summary:             "compile the plan, admit the input",
-		StartToCloseTimeout: loadTimeout,
+	ctx = workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
+		Summary:                "compile the plan, admit the input",
+		StartToCloseTimeout:    loadTimeout,
+		ScheduleToCloseTimeout: loadAttempts * loadTimeout,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval:    500 * time.Millisecond,
 			BackoffCoefficient: 2,
@@ -98,7 +98,7 @@ func load(ctx workflow.Context, start json.RawMessage) (*plan.Loaded, error) {
 		},
 	})
 	var loaded *plan.Loaded
-	err := workflow.ExecuteActivity(ctx, contract.ActivityLoad, contract.LoadRequest{Start: start}).Get(ctx, &loaded)
+	err := workflow.ExecuteLocalActivity(ctx, contract.ActivityLoad, contract.LoadRequest{Start: start}).Get(ctx, &loaded)
 	if err != nil {
 		return nil, err
 	}
