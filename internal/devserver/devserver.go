@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"chimera.ai/engine/internal/process"
 )
 
 // pollRPS lifts the bound on how often the server's one history shard looks for
@@ -69,7 +71,7 @@ type Server struct {
 	Version string
 
 	cmd  *exec.Cmd
-	tail *tail
+	tail *process.Tail
 	done chan struct{}
 	// err is how the process ended; it is set before done is closed.
 	err error

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/mod/modfile"
+
+	"chimera.ai/engine/internal/process"
 )
 
 const (
@@ -149,7 +151,7 @@ func compile(ctx context.Context, goTool, module, path, version string, progress
 	// A workspace, a cross compilation or a test's flags around us are not meant for the server.
 	cmd.Env = without(os.Environ(), "GOWORK", "GOOS", "GOARCH", "GOFLAGS", "GOBIN", "GOEXPERIMENT")
 	cmd.Env = append(cmd.Env, "GOWORK=off")
-	last := &tail{max: 8 << 10}
+	last := &process.Tail{Limit: 8 << 10}
 	cmd.Stdout, cmd.Stderr = last, last
 	cmd.WaitDelay = 5 * time.Second
 	lead(cmd)
@@ -208,7 +210,10 @@ func serverVersion(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "--version")
-	cmd.Env = environment()
+	var err error
+	if cmd.Env, err = process.Environ(nil); err != nil {
+		return "", err
+	}
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
 	if err != nil {

@@ -21,15 +21,3 @@ func killGroup(pid int) error {
 	}
 	return err
 }
-
-// environment is what the server's process gets: what an executable needs to
-// run, and none of the user's Temporal settings or secrets.
-func environment() []string {
-	var env []string
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "LANG", "TZ"} {
-		if v, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+v)
-		}
-	}
-	return env
-}

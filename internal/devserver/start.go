@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/process"
 )
 
 // attempts bounds how often a start on free ports is tried: between choosing a
@@ -103,7 +104,7 @@ func start(ctx context.Context, o Options, version string, held *Lock) (*Server,
 		Address:   net.JoinHostPort(o.Host, strconv.Itoa(port)),
 		Namespace: o.Namespace,
 		Version:   version,
-		tail:      &tail{max: 16 << 10},
+		tail:      &process.Tail{Limit: 16 << 10},
 		done:      make(chan struct{}),
 	}
 	args := []string{
@@ -131,7 +132,11 @@ func start(ctx context.Context, o Options, version string, held *Lock) (*Server,
 		args = append(args, "--headless")
 	}
 	s.cmd = exec.Command(o.Path, args...)
-	s.cmd.Env = environment()
+	// What an executable needs to run, and none of the user's Temporal settings
+	// or secrets.
+	if s.cmd.Env, err = process.Environ(nil); err != nil {
+		return nil, err
+	}
 	s.cmd.Stdout = io.Discard
 	s.cmd.Stderr = s.tail
 	if o.Log != nil {
