@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -43,6 +44,14 @@ func build(nodes []plan.Node, edges []plan.Edge) *plan.Plan {
 	p := &plan.Plan{
 		Format: plan.Format, Name: "picture", Version: "1.0.0", Expr: plan.ExprVersion,
 		Limits: plan.Limits{MaxParallel: 1, DeadlineMS: 1}, Nodes: all, Edges: edges, Schemas: anything(),
+	}
+	for i := range edges {
+		if e := &edges[i]; e.Type != plan.Error && e.Carries() {
+			n := &all[e.From]
+			n.OutPorts = append(n.OutPorts, e.FromPort)
+			slices.Sort(n.OutPorts)
+			n.OutPorts = slices.Compact(n.OutPorts)
+		}
 	}
 	p.Index()
 	return p
@@ -242,20 +251,36 @@ func TestRefused(t *testing.T) {
 func TestAnyPlan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 30).Draw(t, "nodes")
+		some := rapid.StringN(1, -1, -1).Filter(func(s string) bool { return s[0] != '$' })
+		ids := rapid.SliceOfNDistinct(some, n, n, rapid.ID[string]).Draw(t, "ids")
 		var nodes []plan.Node
-		for range n {
+		for i := range n {
 			nodes = append(nodes, call(
-				rapid.String().Draw(t, "id"), rapid.String().Draw(t, "provider"), rapid.String().Draw(t, "operation"),
-				rapid.SampledFrom(order).Draw(t, "effect")))
+				ids[i], some.Draw(t, "provider"), some.Draw(t, "operation"), rapid.SampledFrom(order).Draw(t, "effect")))
 		}
 		var edges []plan.Edge
 		for range rapid.IntRange(0, 60).Draw(t, "edges") {
-			edges = append(edges, plan.Edge{
+			e := plan.Edge{
 				From: rapid.IntRange(0, n).Draw(t, "from"), To: rapid.IntRange(1, n+1).Draw(t, "to"),
-				FromPort: rapid.String().Draw(t, "port"), ToPort: rapid.SampledFrom([]string{"a", "$start", "$"}).Draw(t, "to port"),
-				Type:     rapid.SampledFrom([]plan.EdgeType{plan.Data, plan.Control, plan.Conditional, plan.Error}).Draw(t, "type"),
-				Required: rapid.Bool().Draw(t, "required"), When: rapid.String().Draw(t, "when"),
-			})
+				FromPort: some.Draw(t, "port"), Required: rapid.Bool().Draw(t, "required"),
+				Type: rapid.SampledFrom([]plan.EdgeType{plan.Data, plan.Control, plan.Conditional, plan.Error}).Draw(t, "type"),
+			}
+			// All payloads of a node go to its port a, or all to "$".
+			e.ToPort = []string{"a", "$"}[e.To%2]
+			switch {
+			case e.Type == plan.Control:
+				e.FromPort, e.ToPort = plan.DonePort, plan.StartPort
+			case e.Type == plan.Conditional:
+				e.When = rapid.String().Draw(t, "when")
+				if rapid.Bool().Draw(t, "without a value") {
+					e.ToPort = plan.StartPort
+				}
+			case e.Type == plan.Error && e.From > 0:
+				e.FromPort, e.When = plan.ErrorPort, rapid.String().Draw(t, "when")
+			default:
+				e.Type = plan.Data
+			}
+			edges = append(edges, e)
 		}
 		p := build(nodes, edges)
 		for _, f := range Formats() {

@@ -6,12 +6,18 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"unicode/utf8"
 )
 
 // Canonical gives the canonical JSON of a decoded value: nil, bool, string,
-// [json.Number], []any and map[string]any. Keys are sorted by bytes, nothing is
-// escaped that need not be, there is no white space, and numbers stand as they
-// were written.
+// [json.Number], []any and map[string]any. Keys are sorted by bytes, there is no
+// white space, and numbers stand as they were written. Strings escape quotes,
+// backslashes, control characters, U+2028 and U+2029, as encoding/json does, and
+// nothing else.
+//
+// Strings that are not UTF-8 and numbers that are not JSON are errors: written
+// out, they would be other values, or two keys would become one.
 func Canonical(v any) (json.RawMessage, error) {
 	var buf bytes.Buffer
 	if err := appendCanonical(&buf, v); err != nil {
@@ -27,7 +33,10 @@ func appendCanonical(buf *bytes.Buffer, v any) error {
 	case bool:
 		fmt.Fprintf(buf, "%t", v)
 	case json.Number:
-		buf.WriteString(v.String())
+		if !isNumber(string(v)) {
+			return fmt.Errorf("canonical JSON: %.40q is not a number", string(v))
+		}
+		buf.WriteString(string(v))
 	case string:
 		return appendString(buf, v)
 	case []any:
@@ -63,6 +72,9 @@ func appendCanonical(buf *bytes.Buffer, v any) error {
 }
 
 func appendString(buf *bytes.Buffer, s string) error {
+	if !utf8.ValidString(s) {
+		return fmt.Errorf("canonical JSON: %.40q is not UTF-8", s)
+	}
 	enc := json.NewEncoder(buf)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(s); err != nil {
@@ -70,4 +82,34 @@ func appendString(buf *bytes.Buffer, s string) error {
 	}
 	buf.Truncate(buf.Len() - 1)
 	return nil
+}
+
+// isNumber reports whether s is a JSON number (RFC 8259, section 6).
+func isNumber(s string) bool {
+	digits := func() bool {
+		rest := strings.TrimLeft(s, "0123456789")
+		some := len(rest) < len(s)
+		s = rest
+		return some
+	}
+	s = strings.TrimPrefix(s, "-")
+	if rest, zero := strings.CutPrefix(s, "0"); zero {
+		s = rest
+	} else if !digits() {
+		return false
+	}
+	if rest, ok := strings.CutPrefix(s, "."); ok {
+		if s = rest; !digits() {
+			return false
+		}
+	}
+	if s != "" && (s[0] == 'e' || s[0] == 'E') {
+		if s = s[1:]; s != "" && (s[0] == '+' || s[0] == '-') {
+			s = s[1:]
+		}
+		if !digits() {
+			return false
+		}
+	}
+	return s == ""
 }
