@@ -2,12 +2,13 @@ package contract
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 )
 
-// Kind is a member of the closed set of error kinds. What each means for
-// retry is in [Kind.Retry].
+// Kind is a member of the closed set of error kinds. Which are retried is the
+// word of a node's retry policy, which the compiler completes.
 type Kind string
 
 // The kinds.
@@ -109,12 +110,15 @@ type Error struct {
 	Cause error
 }
 
-// Errorf makes an [Error] of the given kind. A %w verb sets its cause.
+// Errorf makes an [Error] of the given kind. Its %w verbs set its cause.
 func Errorf(kind Kind, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	var cause error
-	if u, ok := err.(interface{ Unwrap() error }); ok {
+	switch u := err.(type) {
+	case interface{ Unwrap() error }:
 		cause = u.Unwrap()
+	case interface{ Unwrap() []error }:
+		cause = errors.Join(u.Unwrap()...)
 	}
 	return &Error{Kind: kind, Message: err.Error(), Cause: cause}
 }
