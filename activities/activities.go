@@ -76,7 +76,7 @@ const DefaultContinueAfter = 10_000
 // the store is back.
 func (e *Engine) Write(ctx context.Context, batch contract.JournalRequest) error {
 	if err := e.Journal.Write(ctx, batch); err != nil {
-		return temporal.NewApplicationError(err.Error(), string(kindOf(ctx, err).Kind))
+		return temporal.NewApplicationError(clip(err.Error(), maxMessage), string(kindOf(ctx, err).Kind))
 	}
 	return nil
 }

@@ -32,10 +32,13 @@ func (n *node) assemble(call *contract.Call) (json.RawMessage, error) {
 		if err != nil {
 			return nil, err
 		}
-		ports[n.plan.Edges[d.Edge].ToPort] = v
+		// Of several, the first in the order of the plan is the value.
+		if port := n.plan.Edges[d.Edge].ToPort; !has(ports, port) {
+			ports[port] = v
+		}
 	}
 	for _, w := range n.with {
-		if _, ok := ports[w.name]; ok {
+		if has(ports, w.name) {
 			continue
 		}
 		v, err := w.template.Eval(vars)
@@ -66,8 +69,8 @@ func (n *node) arrive(d *contract.Delivery, vars expr.Vars) (any, error) {
 			at = i
 		}
 	}
-	if at < 0 {
-		return nil, contract.Errorf(contract.Contract, "edge %d does not lead to %s", d.Edge, n.spec.ID)
+	if at < 0 || !n.plan.Edges[d.Edge].Carries() {
+		return nil, contract.Errorf(contract.Contract, "edge %d brings no value to %s", d.Edge, n.spec.ID)
 	}
 	edge := n.plan.EdgeString(d.Edge)
 	raw := d.Value
@@ -99,6 +102,11 @@ func (n *node) arrive(d *contract.Delivery, vars expr.Vars) (any, error) {
 		return nil, contract.Errorf(contract.Expr, "transform of %s: %w", edge, err)
 	}
 	return v, nil
+}
+
+func has(ports map[string]any, name string) bool {
+	_, ok := ports[name]
+	return ok
 }
 
 func decode(raw json.RawMessage, what string) (any, error) {

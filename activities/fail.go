@@ -7,19 +7,25 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
 )
 
-// maxDetails bounds what a failure carries into the history, in bytes.
 const (
+	// maxMessage and maxDetails bound what a failure carries into the history, in bytes.
 	maxMessage = 4 << 10
 	maxDetails = 16 << 10
+	// maxRetryAfter bounds the wait that the other side asks for: a policy's own
+	// waits are no longer either.
+	maxRetryAfter = 24 * time.Hour
 )
 
 // fail turns err into what Temporal carries to the interpreter: the type is the
@@ -30,13 +36,22 @@ func fail(ctx context.Context, spent int, retry *plan.Retry, err error) error {
 		return nil
 	}
 	e := kindOf(ctx, err)
+	kind := e.Kind
+	if kind == contract.Cancelled && errors.Is(context.Cause(ctx), worker.ErrWorkerShutdown) {
+		// Nobody cancelled the run: this worker stops, and another one goes on.
+		kind = contract.WorkerLost
+	}
 	attempts := spent + int(activity.GetInfo(ctx).Attempt)
 	details := contract.ErrorDetails{Attempts: attempts, Details: bounded(e.Details)}
-	return temporal.NewApplicationErrorWithOptions(clip(e.Message, maxMessage), string(e.Kind), temporal.ApplicationErrorOptions{
-		NonRetryable:   !retried(retry, e.Kind, attempts),
+	return temporal.NewApplicationErrorWithOptions(clip(e.Message, maxMessage), string(kind), temporal.ApplicationErrorOptions{
+		NonRetryable:   !retried(retry, kind, attempts),
 		Details:        []any{details},
-		NextRetryDelay: time.Duration(e.RetryAfterMS) * time.Millisecond,
+		NextRetryDelay: retryAfter(e.RetryAfterMS),
 	})
+}
+
+func retryAfter(ms int64) time.Duration {
+	return time.Duration(min(max(ms, 0), maxRetryAfter.Milliseconds())) * time.Millisecond
 }
 
 // retried reports whether a failure of this kind counts against the contract's
@@ -65,14 +80,25 @@ func kindOf(ctx context.Context, err error) *contract.Error {
 	return contract.Errorf(contract.ToolError, "%w", err)
 }
 
+// bounded gives details that the target of an error edge can read: what the
+// guarded reader refuses is dropped here, where the failure still has its kind.
 func bounded(details json.RawMessage) json.RawMessage {
-	if len(details) > maxDetails || len(details) > 0 && !json.Valid(details) {
-		return json.RawMessage(`{"dropped":"the details are too large, or are not JSON"}`)
+	if len(details) == 0 {
+		return nil
 	}
-	return details
+	if len(details) <= maxDetails {
+		if _, err := schemas.Decode(details); err == nil {
+			return details
+		}
+	}
+	return json.RawMessage(`{"dropped":"the details are too large, or are not JSON"}`)
 }
 
+// clip gives at most n bytes of s, and the mark that something is missing. The
+// text is UTF-8 then: Temporal's protocol refuses any other, and the failure
+// would never arrive.
 func clip(s string, n int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= n {
 		return s
 	}

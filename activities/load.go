@@ -2,6 +2,7 @@ package activities
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -78,8 +79,8 @@ func (e *Engine) plan(ctx context.Context, source string) (*plan.Plan, string, e
 // unavailable is the failure of a start while the store is down: Temporal tries
 // again, outside any contract.
 func unavailable(err error) error {
-	return temporal.NewApplicationErrorWithOptions(err.Error(), string(contract.StoreUnavailable),
-		temporal.ApplicationErrorOptions{Cause: err})
+	return temporal.NewApplicationErrorWithOptions(clip(err.Error(), maxMessage), string(contract.StoreUnavailable),
+		temporal.ApplicationErrorOptions{})
 }
 
 func (e *Engine) compile(source string) (p *plan.Plan, ds diag.Diagnostics) {
@@ -109,15 +110,7 @@ func (e *Engine) admit(p *plan.Plan, digest string, raw json.RawMessage) (contra
 
 // readStart reads the argument of a run, strictly.
 func readStart(raw json.RawMessage) (contract.Start, error) {
-	var start contract.Start
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	err := dec.Decode(&start)
-	if err == nil {
-		if _, after := dec.Token(); !errors.Is(after, io.EOF) {
-			err = errors.New("data after the JSON object")
-		}
-	}
+	start, err := decodeStart(raw)
 	switch {
 	case err != nil:
 		return start, contract.Errorf(contract.Contract, "the start's argument is not {plan | source, input, grant}: %w", err)
@@ -127,6 +120,44 @@ func readStart(raw json.RawMessage) (contract.Start, error) {
 		return start, contract.Errorf(contract.Contract, "not supported yet: start grants; leave grant out")
 	case start.Plan != "":
 		return start, contract.Errorf(contract.Contract, "not supported yet: starting a published plan (%s); send its source", clip(start.Plan, 100))
+	}
+	return start, nil
+}
+
+// decodeStart reads the fields of a start one by one, since encoding/json takes
+// them in any case, and the last of several: another reader of the same text
+// would see another start.
+func decodeStart(raw json.RawMessage) (contract.Start, error) {
+	var start contract.Start
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
+		return start, errors.New("it is not a JSON object")
+	}
+	fields := map[string]any{"plan": &start.Plan, "source": &start.Source, "input": &start.Input, "grant": &start.Grant}
+	seen := map[string]bool{}
+	for dec.More() {
+		token, err := dec.Token()
+		if err != nil {
+			return start, err
+		}
+		name, _ := token.(string)
+		target, ok := fields[name]
+		switch {
+		case !ok:
+			return start, fmt.Errorf("unknown field %q", clip(name, 100))
+		case seen[name]:
+			return start, fmt.Errorf("the field %q is there twice", name)
+		}
+		seen[name] = true
+		if err := dec.Decode(target); err != nil {
+			return start, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return start, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return start, errors.New("data after the JSON object")
 	}
 	return start, nil
 }
@@ -152,6 +183,8 @@ func refused(ctx context.Context, ds diag.Diagnostics) error {
 		fmt.Fprintf(&text, "\nand %d more", n-3)
 	}
 	if len(ds) > maxDiagnostics {
+		// What forbids the plan is said first.
+		slices.SortStableFunc(ds, func(a, b diag.Diagnostic) int { return cmp.Compare(a.Severity, b.Severity) })
 		ds = ds[:maxDiagnostics]
 	}
 	list, err := json.Marshal(ds)

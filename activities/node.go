@@ -37,8 +37,15 @@ type lazy[T any] struct {
 	err   error
 }
 
+// errUnmade is what is left of a value whose making has panicked: a schema that
+// is not there must not pass for one that allows everything.
+var errUnmade = errors.New("it could not be made")
+
 func (l *lazy[T]) get(make func() (T, error)) (T, error) {
-	l.once.Do(func() { l.value, l.err = make() })
+	l.once.Do(func() {
+		l.err = errUnmade
+		l.value, l.err = make()
+	})
 	return l.value, l.err
 }
 
@@ -85,7 +92,16 @@ func (c *nodes) of(p *plan.Plan, digest string) *prepared {
 
 // node gives node i, prepared. It is never nil.
 func (q *prepared) node(i int) *node {
-	n, _ := q.nodes[i].get(func() (*node, error) { return q.prepare(i), nil })
+	n, _ := q.nodes[i].get(func() (n *node, _ error) {
+		err := recovered("the preparation of node "+q.plan.Nodes[i].ID, func() error {
+			n = q.prepare(i)
+			return nil
+		})
+		if err != nil {
+			n = &node{plan: q.plan, index: i, spec: &q.plan.Nodes[i], err: err}
+		}
+		return n, nil
+	})
 	return n
 }
 
@@ -190,9 +206,22 @@ func (n *node) validate(s *schemas.Schema, v any, kind contract.Kind, what strin
 	e := contract.Errorf(kind, "%s does not match its schema: %w", what, err)
 	var invalid *schemas.Invalid
 	if errors.As(err, &invalid) {
-		if details, err := json.Marshal(map[string]any{"causes": invalid.Causes}); err == nil {
-			e.Details = details
-		}
+		e.Details = causes(invalid)
 	}
 	return e
+}
+
+// causes writes as many causes as a failure's details have room for.
+func causes(invalid *schemas.Invalid) json.RawMessage {
+	for n := len(invalid.Causes); n > 0; n-- {
+		details := map[string]any{"causes": invalid.Causes[:n]}
+		if more := len(invalid.Causes) - n + invalid.More; more > 0 {
+			details["more"] = more
+		}
+		raw, err := json.Marshal(details)
+		if err == nil && len(raw) <= maxDetails {
+			return raw
+		}
+	}
+	return nil
 }

@@ -1,0 +1,94 @@
+package activities
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/plan"
+)
+
+// TestLazyPanics: what panicked while it was made never passes for made.
+func TestLazyPanics(t *testing.T) {
+	var l lazy[*int]
+	require.Panics(t, func() { _, _ = l.get(func() (*int, error) { panic("no") }) })
+	v, err := l.get(func() (*int, error) { return new(int), nil })
+	require.ErrorIs(t, err, errUnmade)
+	require.Nil(t, v)
+
+	var once lazy[int]
+	for range 3 {
+		made, err := once.get(func() (int, error) { return 1, errors.New("kept") })
+		require.Equal(t, 1, made)
+		require.EqualError(t, err, "kept")
+	}
+}
+
+// TestPreparationPanics: a node that cannot be prepared says so on every call.
+func TestPreparationPanics(t *testing.T) {
+	p := &plan.Plan{Nodes: []plan.Node{{ID: "n", InputSchema: 5, OutputSchema: -1}}}
+	p.Index()
+	var c nodes
+	for range 2 {
+		n := c.of(p, "digest").node(0)
+		require.NotNil(t, n)
+		require.ErrorContains(t, n.err, "the preparation of node n panicked")
+	}
+}
+
+func TestPreparedPlansAreBounded(t *testing.T) {
+	var c nodes
+	p := &plan.Plan{}
+	first := c.of(p, "0")
+	for i := 1; i < maxPrepared; i++ {
+		c.of(p, fmt.Sprint(i))
+	}
+	require.Same(t, first, c.of(p, "0"), "what is used stays")
+	second := c.plans[0]
+	c.of(p, "new")
+	require.Len(t, c.plans, maxPrepared)
+	require.Same(t, first, c.of(p, "0"))
+	require.NotSame(t, second, c.of(p, second.digest), "the oldest goes")
+}
+
+func TestSourcesAreBounded(t *testing.T) {
+	var s sources
+	_, ok := s.digest("a")
+	require.False(t, ok)
+	for i := range maxSources + 1 {
+		s.remember(fmt.Sprint(i), fmt.Sprint("digest ", i))
+		s.remember(fmt.Sprint(i), "another")
+	}
+	require.Len(t, s.digests, maxSources)
+	require.Len(t, s.order, maxSources)
+	_, ok = s.digest("0")
+	require.False(t, ok, "the oldest goes")
+	got, ok := s.digest("1")
+	require.True(t, ok)
+	require.Equal(t, "digest 1", got)
+	require.NotContains(t, s.digests, sha256.Sum256([]byte("0")))
+}
+
+func FuzzClip(f *testing.F) {
+	f.Add("aä\xff€😀", 3)
+	f.Add(strings.Repeat("\x80", 9), 4)
+	f.Add("", 0)
+	f.Fuzz(func(t *testing.T, s string, n int) {
+		if n < 0 || n > 1<<20 {
+			return
+		}
+		got := clip(s, n)
+		require.True(t, utf8.ValidString(got))
+		require.LessOrEqual(t, len(got), n+len("…"))
+		if whole := strings.ToValidUTF8(s, "\uFFFD"); len(whole) <= n {
+			require.Equal(t, whole, got)
+		} else {
+			require.True(t, strings.HasPrefix(whole, strings.TrimSuffix(got, "…")))
+		}
+	})
+}
