@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -19,6 +20,9 @@ const (
 	// or while the store cannot be reached.
 	minBackoff = time.Second
 	maxBackoff = time.Minute
+	// Bounds of what is kept of a failure, in bytes.
+	maxMessage = 8 << 10
+	maxDetails = 32 << 10
 )
 
 // land takes the result of node i's activity.
@@ -65,7 +69,7 @@ func (r *run) failed(i int) {
 			continue
 		}
 		if edge.When != "" || edge.Otherwise {
-			r.route(i)
+			r.route(i, trouble{})
 			return
 		}
 		held = append(held, true)
@@ -77,20 +81,30 @@ func (r *run) failed(i int) {
 // infrastructure do not count as attempts of the contract. While the store
 // cannot be reached, the run's deadline is the bound.
 func (r *run) again(i int, t trouble, spent int) {
-	wait := maxBackoff
-	if t.waits < 6 {
-		wait = min(minBackoff<<t.waits, maxBackoff)
-	}
-	t.waits++
 	t.spent = max(t.spent, spent)
+	r.later(i, t, func(t trouble) { r.launch(i, t) })
+}
+
+// later does something for node i after a wait.
+func (r *run) later(i int, t trouble, do func(trouble)) {
+	wait := t.backoff()
+	t.waits++
 	r.flights = append(r.flights, &flight{
 		future: workflow.NewTimerWithOptions(r.ctx, wait, workflow.TimerOptions{Summary: "again: " + r.plan.Nodes[i].ID}),
 		land: func(future workflow.Future) {
 			if future.Get(r.ctx, nil) == nil {
-				r.launch(i, t)
+				do(t)
 			}
 		},
 	})
+}
+
+// backoff is the wait before the next try.
+func (t trouble) backoff() time.Duration {
+	if t.waits >= 6 {
+		return maxBackoff
+	}
+	return min(minBackoff<<t.waits, maxBackoff)
 }
 
 // failure is an activity's failure as the run understands it.
@@ -111,18 +125,20 @@ func readFailure(err error, local bool) failure {
 	switch {
 	case errors.As(err, &application):
 		f := failure{ErrorPayload: contract.ErrorPayload{
-			Kind: contract.Kind(application.Type()), Message: application.Message(), Attempts: 1,
+			Kind: contract.Kind(application.Type()), Message: bounded(application.Message()), Attempts: 1,
 		}}
 		if !f.Kind.Valid() {
 			f.Kind = contract.ServerError
-			f.Message = application.Type() + ": " + f.Message
+			f.Message = bounded(application.Type() + ": " + f.Message)
 		}
 		var details contract.ErrorDetails
 		if application.HasDetails() && application.Details(&details) == nil {
-			f.Attempts = details.Attempts
-			f.Details = details.Details
+			f.Attempts = max(details.Attempts, 1)
+			f.spent = f.Attempts - 1
+			if len(details.Details) <= maxDetails {
+				f.Details = details.Details
+			}
 			f.diagnostics = details.Diagnostics
-			f.spent = details.Attempts - 1
 		}
 		return f
 	case errors.As(err, &timeout) && local:
@@ -145,5 +161,13 @@ func readFailure(err error, local bool) failure {
 	if err != nil {
 		text = err.Error()
 	}
-	return failure{ErrorPayload: contract.ErrorPayload{Kind: contract.ServerError, Message: text, Attempts: 1}}
+	return failure{ErrorPayload: contract.ErrorPayload{Kind: contract.ServerError, Message: bounded(text), Attempts: 1}}
+}
+
+// bounded clips what a failure says: it may come from a worker that is not ours.
+func bounded(text string) string {
+	if len(text) <= maxMessage {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxMessage], "") + "…"
 }

@@ -148,7 +148,8 @@ func retryPolicy(retry *plan.Retry, spent int) *temporal.RetryPolicy {
 }
 
 // route asks which error edges of failed node i hold, where one has a predicate.
-func (r *run) route(i int) {
+// It is asked again while the store cannot be reached.
+func (r *run) route(i int, t trouble) {
 	n := &r.plan.Nodes[i]
 	request := contract.RouteRequest{Run: r.identity(), Plan: r.head.Digest, Node: i, Error: *r.errors[i]}
 	if n.RoutesOnInput {
@@ -166,6 +167,10 @@ func (r *run) route(i int) {
 			var result contract.RouteResult
 			if err := future.Get(r.ctx, &result); err != nil {
 				failure := readFailure(err, true)
+				if failure.Kind == contract.StoreUnavailable {
+					r.later(i, t, func(t trouble) { r.route(i, t) })
+					return
+				}
 				r.errors[i].Message = "a predicate of its error edges failed: " + failure.Message + "; the failure was: " + r.errors[i].Message
 				r.fail(i, nil)
 				return

@@ -174,9 +174,17 @@ func (r *run) finish(v *view) (contract.Result, error) {
 		})
 	}
 	var out contract.Outcome
-	err := workflow.ExecuteLocalActivity(r.localOptions(last), contract.ActivityLocal, r.request(last, 0)).Get(r.ctx, &out)
-	if r.ctx.Err() != nil {
-		return nil, v.end(r.ctx, r.ctx.Err())
+	var err error
+	for t := (trouble{}); ; t.waits++ {
+		err = workflow.ExecuteLocalActivity(r.localOptions(last), contract.ActivityLocal, r.request(last, 0)).Get(r.ctx, &out)
+		if r.ctx.Err() != nil {
+			return nil, v.end(r.ctx, r.ctx.Err())
+		}
+		if err == nil || readFailure(err, true).Kind != contract.StoreUnavailable || r.deadline.IsReady() {
+			break
+		}
+		// A cancelled wait shows in the next round.
+		_ = workflow.Sleep(r.ctx, t.backoff())
 	}
 	if err == nil && len(out.Values) == 1 {
 		v.state = contract.RunSucceeded
