@@ -274,9 +274,10 @@ func TestScopes(t *testing.T) {
 	known := map[expr.Scope]string{
 		expr.When: "value output input", expr.Transform: "value output input", expr.With: "input",
 		expr.ErrorWhen: "error input", expr.ErrorTransform: "value error input", expr.Compensate: "args output error input",
+		expr.Action: "action",
 	}
 	for scope, names := range known {
-		for _, name := range []string{"value", "output", "input", "error", "args"} {
+		for _, name := range []string{"value", "output", "input", "error", "args", "action"} {
 			_, err := expr.CompilePredicate(name+" == 1", scope)
 			_, pathErr := expr.CompilePredicate(name, scope)
 			if strings.Contains(" "+names+" ", " "+name+" ") {

@@ -23,6 +23,8 @@ const (
 	ErrorTransform
 	// Compensate is the transform of a compensate edge: args, output, error, input.
 	Compensate
+	// Action is a predicate of a policy: action, the effect that is judged.
+	Action
 )
 
 // Vars are the values of names: decoded JSON with [encoding/json.Number]. They
@@ -36,6 +38,7 @@ const (
 	nameInput  = "input"
 	nameError  = "error"
 	nameArgs   = "args"
+	nameAction = "action"
 )
 
 var scopes = [...][]string{
@@ -45,6 +48,7 @@ var scopes = [...][]string{
 	ErrorWhen:      {nameError, nameInput},
 	ErrorTransform: {nameValue, nameError, nameInput},
 	Compensate:     {nameArgs, nameOutput, nameError, nameInput},
+	Action:         {nameAction},
 }
 
 // Names lists the names that expressions of the scope may read.
