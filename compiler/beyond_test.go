@@ -15,7 +15,7 @@ func past(t *testing.T, file string) diag.Diagnostics {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	u := newUnit(Source{Name: file, Text: text}, testCatalog(t), nil)
+	u := newUnit(Source{Name: file, Text: text}, testCatalog(t), testPolicy(t))
 	u.beyond = true
 	p, ds := u.compile()
 	require.Nil(t, p)

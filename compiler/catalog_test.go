@@ -26,8 +26,8 @@ func TestParseCatalog(t *testing.T) {
 		ProviderType: plan.MCP, Provider: "files", Operation: "write_file", Mode: plan.Deter, Effect: plan.Committing,
 		InputSchema:  []byte(`{"properties":{"key":{"type":"string"},"path":{"type":"string"},"text":{"type":"string"}},"required":["path","text"],"type":"object"}`),
 		OutputSchema: []byte(`{"type":"object"}`), TimeoutMS: 5000, Trust: plan.ManualReview, Status: plan.AllowAuto,
-		Retry:           plan.Retry{MaxAttempts: 1, InitialMS: DefaultInitialMS, MultiplierMilli: DefaultMultiplierMilli, MaxMS: DefaultMaxMS},
-		IdempotencyPort: "key", Cost: &Cost{Expr: "1", Currency: "USD"},
+		Retry:     plan.Retry{MaxAttempts: 1, InitialMS: DefaultInitialMS, MultiplierMilli: DefaultMultiplierMilli, MaxMS: DefaultMaxMS},
+		OpenWorld: true, IdempotencyPort: "key", Cost: &Cost{Expr: "1", Currency: "USD"},
 	}, write)
 	require.True(t, byName["text/count"].InProcess)
 	require.False(t, byName["text/draft"].InProcess)

@@ -34,7 +34,7 @@ var templateFields = &table{what: "a template", fields: []field{
 	{"fingerprint", formText, false, "what plans pin of an MCP tool: `sha256:` and 64 hex digits"},
 	{"trusted_output", formBool, false, "whether the operator vouches for what the operation returns"},
 	{"egress", formText, false, "`allowed` if arguments that are not trusted may leave through it, else `denied`"},
-	{"open_world", formBool, false, "whether it talks to parties outside"},
+	{"open_world", formBool, false, "whether it talks to parties outside; an MCP tool does unless this is false"},
 	{"idempotency_port", formText, false, "the input port that takes an idempotency key"},
 	{"cost", formMap, false, "what a call costs"},
 	{"in_process", formBool, false, "whether it is a Go skill of this build"},
@@ -171,7 +171,8 @@ func (u *unit) readTemplate(v *syntax.Value) *Template {
 	}
 	t.TrustedOutput = isTrue(r.get("trusted_output"))
 	t.EgressAllowed = u.word(r.get("egress"), "egress", egresses) == "allowed"
-	t.OpenWorld = isTrue(r.get("open_world"))
+	// Nobody has said that an MCP tool is closed: it is taken for open.
+	t.OpenWorld = isTrue(r.get("open_world")) || (t.ProviderType == plan.MCP && !r.has("open_world"))
 	t.InProcess = isTrue(r.get("in_process"))
 	if t.InProcess && t.ProviderType == plan.MCP {
 		u.report(diag.Diagnostic{

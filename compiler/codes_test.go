@@ -15,14 +15,11 @@ import (
 	"chimera.ai/engine/diag"
 )
 
-// unproved are the codes that wait for proofs, taint and the operator's policy.
+// unproved are the codes that wait for proofs and fingerprints.
 // A code leaves this list when the compiler reports it.
 var unproved = map[diag.Code]bool{
 	diag.TypeNotContained: true,
 	diag.TypeExprMayFail:  true,
-	diag.EffectTainted:    true,
-	diag.EffectEgress:     true,
-	diag.EffectOperator:   true,
 	diag.TrustDrift:       true,
 }
 

@@ -242,8 +242,49 @@ func catalogSchema() obj {
 	return schemaHead("catalog", "Chimera catalog", "The operations that plans may call, and what the operator says of each.", body)
 }
 
+func policySchema() obj {
+	names := func(item obj) obj { return append(uniqueTexts(item), "minItems", 1, "maxItems", MaxNames) }
+	entries := func(item obj) obj { return append(listOf(item), "maxItems", MaxRules) }
+	match := map[string]obj{"effects": names(enum(effectClasses)), "agents": names(pattern(agents)), "operations": names(pattern(operationNames))}
+	risk := obj{"type", "number", "minimum", 0, "maximum", 1}
+	with := func(more map[string]obj) map[string]obj {
+		for k, v := range match {
+			more[k] = v
+		}
+		return more
+	}
+	threshold := tableSchema(thresholdFields, with(map[string]obj{"max_auto_launch_risk": risk}))
+	threshold = append(threshold, "anyOf", []obj{{"required", []string{"effects"}}, {"required", []string{"agents"}}})
+	groups := append(listOf(tableSchema(groupFields, map[string]obj{"role": pattern(roles), "min": whole(1, MaxSigners, nil)})), "minItems", 1, "maxItems", MaxSigners)
+	predicate := obj{"type", "string", "minLength", 1}
+	body := tableSchema(bundleFields, map[string]obj{
+		"apiVersion": {"const", apiVersion},
+		"kind":       {"const", "PolicyBundle"},
+		"version":    pattern(versions),
+		"thresholds": tableSchema(thresholdsFields, map[string]obj{"max_auto_launch_risk": risk, "per": entries(threshold)}),
+		"approval": tableSchema(bundleApprovalFields, map[string]obj{
+			"floor": entries(tableSchema(floorFields, with(map[string]obj{"groups": groups}))),
+			"lift":  {"type", "object", "propertyNames", obj{"pattern", reasons.re.String()}, "additionalProperties", names(pattern(roles))},
+		}),
+		"caps": tableSchema(capsFields, map[string]obj{
+			"invocations_per_run": whole(1, MaxInvocations, nil),
+			"prob_cost_per_run":   pattern(amounts),
+		}),
+		"allow":      entries(tableSchema(allowFields, with(map[string]obj{}))),
+		"unmodelled": names(pattern(operationNames)),
+		"rules": entries(tableSchema(ruleFields, map[string]obj{
+			"id":      pattern(nodeIDs),
+			"type":    enum(ruleTypes),
+			"match":   predicate,
+			"require": predicate,
+			"message": shortText(),
+		})),
+	})
+	return schemaHead("policy", "Chimera policy bundle", "What the operator allows, who approves, and the rules that every action must meet. A bundle may span several files of one version.", body)
+}
+
 func TestEditorSchemas(t *testing.T) {
-	for name, make := range map[string]func() obj{"plan": planSchema, "catalog": catalogSchema} {
+	for name, make := range map[string]func() obj{"plan": planSchema, "catalog": catalogSchema, "policy": policySchema} {
 		t.Run(name, func(t *testing.T) {
 			var want bytes.Buffer
 			enc := json.NewEncoder(&want)

@@ -48,6 +48,9 @@ func TestEditorAccepts(t *testing.T) {
 	text, err := os.ReadFile("testdata/catalog.yaml")
 	require.NoError(t, err)
 	require.NoError(t, editor(t, "catalog").Validate(parse(t, "catalog.yaml", text)))
+	text, err = os.ReadFile("testdata/policy.yaml")
+	require.NoError(t, err)
+	require.NoError(t, editor(t, "policy").Validate(parse(t, "policy.yaml", text)))
 }
 
 // TestEditorRefuses: every file with an error of shape is refused by an editor
@@ -61,6 +64,9 @@ func TestEditorRefuses(t *testing.T) {
 	text, err := os.ReadFile("testdata/catalogs/errors.yaml")
 	require.NoError(t, err)
 	require.Error(t, editor(t, "catalog").Validate(parse(t, "errors.yaml", text)))
+	text, err = os.ReadFile("testdata/policies/errors.yaml")
+	require.NoError(t, err)
+	require.Error(t, editor(t, "policy").Validate(parse(t, "errors.yaml", text)))
 }
 
 // TestEditorWords: a word that is not in a closed set is refused by both, and

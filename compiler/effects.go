@@ -9,10 +9,16 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// effects checks that every effect is one that the plan may have, and that it
-// says who approves it and how it is undone.
+// effects checks that every effect is one that the plan and the operator's
+// bundle allow, that it says who approves it and how it is undone, and what
+// nobody vouches for on its way there.
 func (u *unit) effects() {
 	for _, doc := range u.docs {
+		if doc.agent != nil {
+			doc.grants = u.pol.grantsOf(doc.agent.Text)
+		} else {
+			doc.grants = u.pol.grantsOf("")
+		}
 		for i, n := range doc.nodes {
 			if n.kind != plan.KindCall || n.effect == "" {
 				continue
@@ -39,6 +45,7 @@ func (u *unit) effects() {
 			u.commits(doc, i, n)
 		}
 	}
+	u.taint()
 }
 
 func (u *unit) allowed(doc *document, n *node) {
@@ -84,6 +91,9 @@ func (u *unit) commits(doc *document, i int, n *node) {
 		})
 	}
 	u.safeRetry(n)
+	if n.effect == plan.Irreversible {
+		u.granted(doc, n)
+	}
 	if n.commit == nil {
 		return
 	}
@@ -102,7 +112,7 @@ func (u *unit) commits(doc *document, i int, n *node) {
 	if len(n.commit.prechecks) == 0 {
 		u.report(diag.Diagnostic{
 			Code: diag.EffectPrechecks, Summary: fmt.Sprintf("the irreversible node %s has no precheck", quote(n.id)),
-			Detail:  "At least one node must succeed before an effect that cannot be undone.",
+			Detail:  "At least one node must succeed before an effect that cannot be undone. The compiled plan has a required control edge from every precheck to the node; it needs none in the source.",
 			Subject: keyOf(n.at, "commit_policy"), Node: n.id, Suggestion: "prechecks: [NODE]",
 		})
 	}
@@ -113,6 +123,33 @@ func (u *unit) commits(doc *document, i int, n *node) {
 			Subject: keyOf(n.at, "commit_policy"), Node: n.id, Suggestion: "rollback: {none: reason}",
 		})
 	}
+}
+
+// granted asks the operator's bundle for leave. An operation or an agent that
+// was refused before is not asked about.
+func (u *unit) granted(doc *document, n *node) {
+	if n.provider == "" || n.operation == "" || (doc.agent == nil && doc.at.Get("agent") != nil) {
+		return
+	}
+	name := operationName(n.provider, n.operation)
+	if doc.grants.allows(n.effect, name) {
+		return
+	}
+	who := "a plan without an `agent`"
+	entry := fmt.Sprintf("{effects: [%s], operations: [%q]}", n.effect, name)
+	if doc.agent != nil {
+		who = "agent " + quote(doc.agent.Text)
+		entry = fmt.Sprintf("{effects: [%s], agents: [%s], operations: [%q]}", n.effect, doc.agent.Text, name)
+	}
+	d := diag.Diagnostic{
+		Code: diag.EffectOperator, Summary: fmt.Sprintf("the operator's policy does not allow %s the irreversible %s", who, quote(name)),
+		Detail:  "An effect that cannot be undone needs an entry for its agent and operation in the `allow` list of the policy bundle: " + entry + ".",
+		Subject: n.effectRange(), Node: n.id,
+	}
+	if u.pol == nil {
+		d.Detail = "There is no policy bundle. " + d.Detail
+	}
+	u.report(d)
 }
 
 // proven are the kinds of failure that prove that nothing was sent, or that it
@@ -126,9 +163,23 @@ func (n *node) repeatable() bool {
 	return !lasting || (n.template != nil && n.template.IdempotencyPort != "")
 }
 
-// safeRetry refuses kinds in `on` after which the effect may have happened.
+// safeRetry refuses kinds in `on` after which the effect may have happened,
+// whether the node names them or its template does.
 func (u *unit) safeRetry(n *node) {
-	if n.repeatable() || n.template == nil || n.retryAt == nil {
+	if n.repeatable() || n.template == nil {
+		return
+	}
+	if n.retryAt == nil {
+		for _, k := range n.retry.On {
+			if slices.Contains(proven, k) {
+				continue
+			}
+			u.report(diag.Diagnostic{
+				Code: diag.EffectRetry, Summary: fmt.Sprintf("after %s the effect of %s may have happened", quote(string(k)), quote(n.id)),
+				Detail:  "The template's retry policy names it, and the operation takes no idempotency key, so it is called again only after `unsent`, `throttled` and `auth`, which prove that nothing ran.",
+				Subject: n.operationRange(), Context: n.template.Range, Node: n.id, Suggestion: "retry_policy: {max_retries: 0}",
+			})
+		}
 		return
 	}
 	list := n.retryAt.Get("on")

@@ -43,6 +43,16 @@ func testCatalog(t testing.TB) *Catalog {
 	return cat
 }
 
+// testPolicy is the bundle of testdata/policy.yaml.
+func testPolicy(t testing.TB) *Policy {
+	t.Helper()
+	text, err := os.ReadFile("testdata/policy.yaml")
+	require.NoError(t, err)
+	p, ds := ParsePolicy(Source{Name: "policy.yaml", Text: text})
+	require.Empty(t, show(ds))
+	return p
+}
+
 // show writes findings one a line.
 func show(ds diag.Diagnostics) string {
 	var b strings.Builder
@@ -144,7 +154,8 @@ func compare(t *testing.T, text []byte, ds diag.Diagnostics) {
 }
 
 // TestFiles compiles every file under testdata and compares what is found with
-// the comments in it. Files under testdata/catalogs are catalogs.
+// the comments in it. Files under testdata/catalogs are catalogs,
+// those under testdata/policies policy bundles.
 func TestFiles(t *testing.T) {
 	files, err := filepath.Glob("testdata/*/*.yaml")
 	require.NoError(t, err)
@@ -158,10 +169,15 @@ func TestFiles(t *testing.T) {
 				compare(t, text, ds)
 				return
 			}
-			p, ds := Compile(Source{Name: file, Text: text}, testCatalog(t), nil)
+			if strings.HasPrefix(file, "testdata/policies/") {
+				_, ds := ParsePolicy(Source{Name: file, Text: text})
+				compare(t, text, ds)
+				return
+			}
+			p, ds := Compile(Source{Name: file, Text: text}, testCatalog(t), testPolicy(t))
 			compare(t, text, ds)
 			require.Equal(t, ds.HasErrors(), p == nil)
-			again, _ := Compile(Source{Name: file, Text: text}, testCatalog(t), nil)
+			again, _ := Compile(Source{Name: file, Text: text}, testCatalog(t), testPolicy(t))
 			if p == nil {
 				require.Nil(t, again)
 				return

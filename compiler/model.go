@@ -17,8 +17,13 @@ type document struct {
 	input, output        *contractSchema
 	defs                 *defs
 	allow                map[plan.EffectClass]bool
-	limits               plan.Limits
-	cycles               *cycles
+	// grants is what the operator's bundle allows the plan's agent; set by the
+	// effects pass.
+	grants *grants
+	// gates are the barriers that a human approves, built once.
+	gates  map[string]bool
+	limits plan.Limits
+	cycles *cycles
 
 	// nodes starts with $input and ends with $output, like the compiled plan.
 	nodes []*node
@@ -153,6 +158,8 @@ type verify struct {
 	at                     *syntax.Value
 	node                   *syntax.Value
 	with, executed, output *syntax.Value
+	// args is with, compiled.
+	args *template
 }
 
 type forEach struct {

@@ -1,22 +1,239 @@
 package compiler
 
-import "chimera.ai/engine/plan"
+import (
+	"encoding/json"
+	"fmt"
 
-// Policy is the part of the operator's bundle (kind: PolicyBundle) that the
-// compiler reads. Nil means that there is none.
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/plan"
+)
+
+// Policy is the operator's bundle (kind: PolicyBundle). The effects pass reads
+// Allow; all else is for whoever decides on a single action, and is kept here
+// as data whose shape and expressions were checked. A nil policy is no bundle:
+// no irreversible effect is allowed then.
 type Policy struct {
 	Version string
+	// Thresholds are risks above which an action is not approved by itself.
+	Thresholds []Threshold
+	// Floor is the least approval that effects need, whatever a plan says.
+	Floor []Floor
+	// Lift says who may lift an escalation, sorted by file place.
+	Lift []Lift
+	// Caps bound one run.
+	Caps Caps
 	// Allow lists what irreversible effects are allowed, and which tainted
 	// inputs and decisions are accepted.
 	Allow []Allow
+	// Unmodelled are the operations, as "provider/operation", whose effects are
+	// accepted without a causal model.
+	Unmodelled []string
+	Rules      []Rule
+	// Range is where the version stands; invalid for a policy made by code.
+	Range diag.Range
 }
 
-// Allow is one entry of a policy's allow list. An empty list matches all.
-type Allow struct {
+// Match says which actions an entry is about. An empty list matches all.
+type Match struct {
 	Effects []plan.EffectClass
 	Agents  []string
 	// Operations are "provider/operation".
 	Operations []string
+}
+
+// Allow is one entry of a policy's allow list.
+type Allow struct {
+	Match
 	// Tainted: tainted arguments and decisions need no approval.
 	Tainted bool
+	Range   diag.Range
+}
+
+// Threshold is a bound of risk; the one without a Match holds for all actions
+// that no other matches.
+type Threshold struct {
+	Match
+	// MaxAutoLaunchRisk is a probability, a JSON number in [0, 1].
+	MaxAutoLaunchRisk json.Number
+	Range             diag.Range
+}
+
+// Floor is an approval that every matching effect needs.
+type Floor struct {
+	Match
+	Groups []Group
+	Range  diag.Range
+}
+
+// Group asks for signatures of Min persons who hold a role.
+type Group struct {
+	Role string
+	Min  int
+}
+
+// Lift names the roles that may lift an escalation for a reason: budget_exceeded,
+// causal_risk, or policy:ID of a soft rule.
+type Lift struct {
+	Reason string
+	Roles  []string
+	Range  diag.Range
+}
+
+// Caps bound one run. A zero number and a nil money are no bound.
+type Caps struct {
+	InvocationsPerRun int64
+	ProbCostPerRun    *Money
+	// InvocationsAt and ProbCostAt are where the two stand.
+	InvocationsAt, ProbCostAt diag.Range
+}
+
+// Money is an exact amount.
+type Money struct {
+	// Amount is a decimal number such as "50.00".
+	Amount string
+	// Currency is an ISO 4217 code.
+	Currency string
+}
+
+// Rule is a predicate over actions.
+type Rule struct {
+	ID string
+	// Soft: it escalates where it fails. A hard rule rejects.
+	Soft bool
+	// Match and Require are CEL predicates over `action`.
+	Match, Require string
+	Message        string
+	Range          diag.Range
+}
+
+// MergePolicies makes one bundle of the files that it spans. All have the same
+// version; a rule, a cap, a reason to lift and the threshold for all actions
+// stand in one of them only. Nil policies are left out, and nothing but nil is
+// nil. The policy is nil, too, where the diagnostics hold an error.
+func MergePolicies(files ...*Policy) (*Policy, diag.Diagnostics) {
+	var merged *Policy
+	var ds diag.Diagnostics
+	seen := map[string]diag.Range{}
+	once := func(what string, at diag.Range) {
+		if first, taken := seen[what]; taken {
+			ds.Add(twice(what, at, first))
+			return
+		}
+		seen[what] = at
+	}
+	for _, p := range files {
+		if p == nil {
+			continue
+		}
+		if merged == nil {
+			merged = &Policy{Version: p.Version, Range: p.Range}
+		}
+		if p.Version != merged.Version {
+			ds.Add(diag.Diagnostic{
+				Code: diag.PlanSchema, Summary: fmt.Sprintf("the bundle is of version %s, not %s", quote(merged.Version), quote(p.Version)),
+				Detail:  "The files of one bundle carry one version.",
+				Subject: p.Range, Context: merged.Range, Suggestion: merged.Version,
+			})
+		}
+		for _, t := range p.Thresholds {
+			if t.all() {
+				once("the threshold for all actions", t.Range)
+			}
+		}
+		for _, l := range p.Lift {
+			once("the reason to lift "+quote(l.Reason), l.Range)
+		}
+		for _, r := range p.Rules {
+			once("the rule "+quote(r.ID), r.Range)
+		}
+		if p.Caps.InvocationsPerRun > 0 {
+			once("the cap `invocations_per_run`", p.Caps.InvocationsAt)
+			merged.Caps.InvocationsPerRun, merged.Caps.InvocationsAt = p.Caps.InvocationsPerRun, p.Caps.InvocationsAt
+		}
+		if p.Caps.ProbCostPerRun != nil {
+			once("the cap `prob_cost_per_run`", p.Caps.ProbCostAt)
+			money := *p.Caps.ProbCostPerRun
+			merged.Caps.ProbCostPerRun, merged.Caps.ProbCostAt = &money, p.Caps.ProbCostAt
+		}
+		merged.Thresholds = append(merged.Thresholds, p.Thresholds...)
+		merged.Floor = append(merged.Floor, p.Floor...)
+		merged.Lift = append(merged.Lift, p.Lift...)
+		merged.Allow = append(merged.Allow, p.Allow...)
+		merged.Unmodelled = append(merged.Unmodelled, p.Unmodelled...)
+		merged.Rules = append(merged.Rules, p.Rules...)
+	}
+	ds.Sort()
+	if ds.HasErrors() {
+		return nil, ds
+	}
+	return merged, ds
+}
+
+func twice(what string, at, first diag.Range) diag.Diagnostic {
+	return diag.Diagnostic{
+		Code: diag.PlanDuplicateID, Summary: what + " is in the bundle already",
+		Detail: "Two of them would contradict each other.", Subject: at, Context: first,
+	}
+}
+
+// all reports whether every action matches.
+func (m *Match) all() bool { return len(m.Effects)+len(m.Agents)+len(m.Operations) == 0 }
+
+// grants is what a policy's allow list says of one agent's effects.
+type grants struct{ plain, tainted map[grant]bool }
+
+// grant is an effect class and an operation; an operation "" stands for all.
+type grant struct {
+	effect    plan.EffectClass
+	operation string
+}
+
+// grantsOf indexes the allow list for one agent; the agent "" is matched by
+// entries that name none. It is linear in the list, and finding is constant.
+func (p *Policy) grantsOf(agent string) *grants {
+	g := &grants{map[grant]bool{}, map[grant]bool{}}
+	if p == nil {
+		return g
+	}
+	for i := range p.Allow {
+		a := &p.Allow[i]
+		if len(a.Agents) > 0 && !contains(a.Agents, agent) {
+			continue
+		}
+		effects, ops := a.Effects, a.Operations
+		if len(effects) == 0 {
+			effects = []plan.EffectClass{plan.Pure, plan.Staged, plan.Committing, plan.Irreversible}
+		}
+		if len(ops) == 0 {
+			ops = []string{""}
+		}
+		for _, effect := range effects {
+			for _, op := range ops {
+				g.plain[grant{effect, op}] = true
+				if a.Tainted {
+					g.tainted[grant{effect, op}] = true
+				}
+			}
+		}
+	}
+	return g
+}
+
+func contains(list []string, want string) bool {
+	for _, s := range list {
+		if s == want {
+			return true
+		}
+	}
+	return false
+}
+
+// allows reports whether an entry matches the effect.
+func (g *grants) allows(effect plan.EffectClass, operation string) bool {
+	return g.plain[grant{effect, operation}] || g.plain[grant{effect, ""}]
+}
+
+// allowsTainted reports whether an entry that accepts taint matches it.
+func (g *grants) allowsTainted(effect plan.EffectClass, operation string) bool {
+	return g.tainted[grant{effect, operation}] || g.tainted[grant{effect, ""}]
 }

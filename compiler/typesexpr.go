@@ -242,7 +242,7 @@ func (u *unit) typeNode(n *node) {
 	if n.commit != nil && n.commit.verify != nil {
 		v := n.commit.verify
 		if v.with != nil {
-			u.templateOf(v.with, expr.Compensate, n.id, "")
+			v.args = u.templateOf(v.with, expr.Compensate, n.id, "")
 		}
 		if v.executed != nil && strings.TrimSpace(v.executed.Text) == "" {
 			u.report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: v.executed.Range, Node: n.id})

@@ -1,0 +1,66 @@
+package compiler
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/plan"
+)
+
+func TestParsePolicy(t *testing.T) {
+	p := testPolicy(t)
+	require.Equal(t, "2026-11-01", p.Version)
+	require.Len(t, p.Thresholds, 2)
+	require.EqualValues(t, "0.05", p.Thresholds[1].MaxAutoLaunchRisk)
+	require.Equal(t, []Group{{"finance", 2}}, p.Floor[0].Groups)
+	require.Equal(t, []string{"cfo", "risk"}, p.Lift[2].Roles)
+	require.EqualValues(t, 100000, p.Caps.InvocationsPerRun)
+	require.Equal(t, &Money{"50.00", "USD"}, p.Caps.ProbCostPerRun)
+	require.Equal(t, `action.inputs.amount_minor <= 500000`, p.Rules[0].Require)
+	require.False(t, p.Rules[0].Soft)
+	require.True(t, p.Allow[1].Tainted)
+}
+
+func TestGrants(t *testing.T) {
+	p := &Policy{Allow: []Allow{
+		{Match: Match{Effects: []plan.EffectClass{plan.Irreversible}, Agents: []string{"a"}, Operations: []string{"x/y"}}},
+		{Match: Match{Agents: []string{"b"}}, Tainted: true},
+	}}
+	require.True(t, p.grantsOf("a").allows(plan.Irreversible, "x/y"))
+	require.False(t, p.grantsOf("a").allows(plan.Irreversible, "x/z"))
+	require.False(t, p.grantsOf("a").allows(plan.Committing, "x/y"))
+	require.False(t, p.grantsOf("a").allowsTainted(plan.Irreversible, "x/y"))
+	require.True(t, p.grantsOf("b").allowsTainted(plan.Committing, "any/thing"))
+	require.False(t, p.grantsOf("").allows(plan.Irreversible, "x/y"))
+	require.False(t, (*Policy)(nil).grantsOf("a").allows(plan.Irreversible, "x/y"))
+}
+
+func TestMergePolicies(t *testing.T) {
+	none, ds := MergePolicies(nil, nil)
+	require.Nil(t, none)
+	require.Empty(t, ds)
+	one := testPolicy(t)
+	same, ds := MergePolicies(nil, one)
+	require.Empty(t, ds)
+	require.Equal(t, one, same)
+	merged, ds := MergePolicies(one, &Policy{Version: one.Version, Rules: []Rule{{ID: "other"}}})
+	require.Empty(t, ds)
+	require.Len(t, merged.Rules, 2)
+	none, ds = MergePolicies(one, one)
+	require.Nil(t, none)
+	require.Len(t, ds, 7, show(ds))
+	_, ds = MergePolicies(one, &Policy{Version: "2"})
+	require.Equal(t, diag.PlanSchema, ds[0].Code)
+}
+
+// TestPolicyHostile: wrong input of every kind is refused, and nothing panics.
+func TestPolicyHostile(t *testing.T) {
+	for _, text := range []string{"", "[]", "null", "a", "{", "kind: PolicyBundle", "thresholds: []", "rules: [1, null, {match: 1}]", "allow: [null]",
+		"approval: {floor: [{groups: [null, {role: 1}]}], lift: {causal_risk: [1]}}", "caps: {invocations_per_run: 1e999999999}", "---\n---\n"} {
+		p, ds := ParsePolicy(Source{Name: "p", Text: []byte(text)})
+		require.Nil(t, p, text)
+		require.True(t, ds.HasErrors(), text)
+	}
+}
