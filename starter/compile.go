@@ -19,16 +19,16 @@ type verdict struct {
 
 func compileCommand(p *Program, fs *flag.FlagSet) action {
 	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
-	policyFile := fs.String("policy", "", "`FILE` with the operator's policies (not supported yet)")
+	policyFile := fs.String("policy", "", "`FILE` with the operator's policy bundle; several, separated by commas, make one")
 	return func(ctx context.Context, operands []string) error {
-		if *policyFile != "" {
-			return unsupported("policy files")
-		}
 		if countOf(operands, "-") > 1 {
 			return misuse("standard input can be read once")
 		}
 		shelf, err := p.catalog(*catalogFile)
 		if err != nil {
+			return err
+		}
+		if err := p.policy(shelf, *policyFile); err != nil {
 			return err
 		}
 		var sources []compiler.Source
@@ -63,7 +63,7 @@ func compileCommand(p *Program, fs *flag.FlagSet) action {
 			if !p.json() {
 				shown := ds
 				if i > 0 && len(shelf.findings) > 0 {
-					shown = ds[len(shelf.findings):] // the catalog's were shown with the first
+					shown = ds[len(shelf.findings):] // the catalog's and policy's were shown with the first
 				}
 				p.diagnose(shown, shelf.texts(src))
 				p.compiled(src.Name, compiled, v)
@@ -121,13 +121,13 @@ func (p *Program) compiled(name string, compiled *plan.Plan, v verdict) {
 	}
 }
 
-// compile compiles one plan; the catalog's findings come first.
+// compile compiles one plan; the findings in the catalog and the policy come first.
 func (s *shelf) compile(src compiler.Source) (*plan.Plan, diag.Diagnostics, error) {
 	ds := append(diag.Diagnostics{}, s.findings...)
-	if s.catalog == nil {
+	if s.catalog == nil || s.findings.HasErrors() {
 		return nil, ds, nil
 	}
-	compiled, found := compiler.Compile(src, s.catalog, nil)
+	compiled, found := compiler.Compile(src, s.catalog, s.policy)
 	ds = append(ds, found...)
 	if compiled == nil && !ds.HasErrors() {
 		return nil, nil, negative("%s did not compile, and the compiler does not say why", src.Name)

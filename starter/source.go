@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/config"
@@ -70,7 +71,10 @@ func (p *Program) settings() (config.Config, error) {
 // shelf is what plans are compiled against.
 type shelf struct {
 	catalog *compiler.Catalog
-	// findings are about the catalog file, whose text is in sources.
+	// policy is nil where none was given.
+	policy *compiler.Policy
+	// findings are about the files of catalog and policy, whose texts are in
+	// sources.
 	findings diag.Diagnostics
 	sources  map[string][]byte
 }
@@ -103,6 +107,37 @@ func (p *Program) catalog(file string) (*shelf, error) {
 	}
 	s.catalog = merged
 	return s, nil
+}
+
+// policy reads the files of a policy bundle, separated by commas, if any.
+func (p *Program) policy(s *shelf, files string) error {
+	if files == "" {
+		return nil
+	}
+	var parts []*compiler.Policy
+	for name := range strings.SplitSeq(files, ",") {
+		if name == "-" {
+			return misuse("a policy is read from a file, not from standard input")
+		}
+		if _, again := s.sources[name]; again {
+			return misuse("%s is given twice", name)
+		}
+		src, err := p.read(name)
+		if err != nil {
+			return err
+		}
+		part, ds := compiler.ParsePolicy(src)
+		s.sources[name] = src.Text
+		s.findings = append(s.findings, ds...)
+		parts = append(parts, part)
+	}
+	if s.findings.HasErrors() {
+		return nil
+	}
+	merged, ds := compiler.MergePolicies(parts...)
+	s.findings = append(s.findings, ds...)
+	s.policy = merged
+	return nil
 }
 
 // exists reports whether name is a file or folder.
