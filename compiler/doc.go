@@ -8,7 +8,7 @@
 //
 //	lint         shape, templates, ids, ports, edge rules, loops, compensation, barriers, sub-plans
 //	types        schemas, expressions, inputs that stay empty, what can run, certainty of the output
-//	effects      allowed effect classes, commit policies
+//	effects      allowed effect classes, commit policies, the operator's bundle, taint, egress
 //	trust        every operation stands in the catalog, unblocked, and is not weakened
 //	refuse       what the language has and the engine cannot run yet
 //	materialise  the compiled plan
