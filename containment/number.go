@@ -142,6 +142,7 @@ func (p *prover) number(base []atom) result {
 
 // text solves strings.
 func (p *prover) text(base []atom) result {
+	const lastRunes = 20_000
 	least, most := 0, -1
 	var langs []*lang
 	var avoid []string
@@ -176,7 +177,9 @@ func (p *prover) text(base []atom) result {
 	for _, s := range avoid {
 		barred[s] = true
 	}
-	if least > 100_000 {
+	// The last character takes lastRunes values below: with more values to avoid,
+	// that all of them are taken would prove nothing.
+	if least > 100_000 || len(avoid) > lastRunes {
 		return result{}
 	}
 	for n := least; most < 0 || n <= most; n++ {
@@ -184,7 +187,7 @@ func (p *prover) text(base []atom) result {
 			p.step()
 			s := strings.Repeat("a", n)
 			if n > 0 && i > 0 {
-				s = s[:n-1] + string(rune(0x4e00+i%20000))
+				s = s[:n-1] + string(rune(0x4e00+i%lastRunes))
 			}
 			if !barred[s] {
 				return result{state: found, value: s}
