@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
+	sdkpb "go.temporal.io/api/sdk/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
@@ -109,6 +110,12 @@ func TestARunReturnsItsOutput(t *testing.T) {
 	require.Equal(t, contract.RunSucceeded, state.State)
 	require.Equal(t, "test@1.0.0", state.Plan)
 	require.Equal(t, 2, state.Counts.Succeeded)
+
+	value, err := h.Client().QueryWorkflow(t.Context(), run.GetID(), "", "__temporal_workflow_metadata")
+	require.NoError(t, err)
+	var metadata sdkpb.WorkflowMetadata
+	require.NoError(t, value.Get(&metadata))
+	require.Contains(t, metadata.GetCurrentDetails(), "| b | engine/pass | running |", "the node table, as of the last wait")
 
 	described, err := h.Client().DescribeWorkflow(t.Context(), run.GetID(), "")
 	require.NoError(t, err)

@@ -45,6 +45,9 @@ func NewConverter(plans *Plans) converter.DataConverter {
 		converter.NewNilPayloadConverter(),
 		converter.NewByteSlicePayloadConverter(),
 		planConverter{plans},
+		// Temporal's own messages, such as a workflow's metadata.
+		converter.NewProtoJSONPayloadConverter(),
+		converter.NewProtoPayloadConverter(),
 		jsonConverter{converter.NewJSONPayloadConverter()},
 	)
 	return patient{DataConverter: base, slow: base}

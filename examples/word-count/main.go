@@ -1,4 +1,4 @@
-// Program word-count is a skill in an executable of its own: Chimera starts it
+// Command word-count is a skill in an executable of its own: Chimera starts it
 // once for each call, with the operation as its last argument.
 //
 //	count  {"text": "…"}            → {"words": 2, "lines": 1}
