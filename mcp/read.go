@@ -83,6 +83,8 @@ func (c *conn) overlong(in *bufio.Reader, line, part []byte, end bool) bool {
 			break
 		}
 		if total > c.opts.MaxLine+c.opts.MaxNoise {
+			// Whoever hears of it and calls again gets another client.
+			c.deaf.Store(true)
 			c.blame(&s)
 			c.offend(contract.Transport, "it wrote a line of more than %d bytes", total)
 			return false
@@ -90,6 +92,7 @@ func (c *conn) overlong(in *bufio.Reader, line, part []byte, end bool) bool {
 		var err error
 		part, err = in.ReadSlice('\n')
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			c.deaf.Store(true)
 			c.blame(&s)
 			c.ended(err)
 			return false
