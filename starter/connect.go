@@ -19,9 +19,11 @@ const (
 	dialTimeout = 5 * time.Second
 	// callTimeout bounds any other call.
 	callTimeout = 10 * time.Second
-	// fallbackAddress is where a server is looked for if nothing says one.
-	fallbackAddress = "localhost:7233"
 )
+
+// fallbackAddress is where a server is looked for if nothing says one. Tests
+// set it to where none can be, since any may run on the machine.
+var fallbackAddress = "localhost:7233"
 
 // connection is a client, and what it is connected to.
 type connection struct {

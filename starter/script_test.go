@@ -25,7 +25,10 @@ import (
 
 // TestMain makes this binary the program chimera for the scripts.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"chimera": main})
+	testscript.Main(m, map[string]func(){"chimera": func() {
+		fallbackAddress = "localhost:1"
+		main()
+	}})
 }
 
 // TestScript runs testdata/script: the command line as people and programs see
