@@ -57,6 +57,7 @@ func TestScript(t *testing.T) {
 			"dead":       dead,
 			"listen":     listen,
 			"waitfor":    waitFor,
+			"cmpbatch":   cmpBatch,
 		},
 	})
 }
