@@ -48,8 +48,9 @@ type Template struct {
 	// InProcess: a Go skill of this build. Set by code, or by the catalog file's
 	// key in_process.
 	InProcess bool
-	// Range is where the template stands in its file; invalid for one made by code.
-	Range diag.Range
+	// Range is where the template stands in its file, InputAt and OutputAt where
+	// its schemas do; invalid for one made by code.
+	Range, InputAt, OutputAt diag.Range
 }
 
 // Cost is the price of a call.

@@ -21,7 +21,9 @@ func TestParseCatalog(t *testing.T) {
 	}
 	write := byName["files/write_file"]
 	require.Equal(t, "write_file", subject(text, write.Range))
-	write.Range = diag.Range{}
+	require.Equal(t, "{type: object}", subject(text, write.OutputAt))
+	require.Contains(t, subject(text, write.InputAt), "required: [path, text]")
+	write.Range, write.InputAt, write.OutputAt = diag.Range{}, diag.Range{}, diag.Range{}
 	require.Equal(t, Template{
 		ProviderType: plan.MCP, Provider: "files", Operation: "write_file", Mode: plan.Deter, Effect: plan.Committing,
 		InputSchema:  []byte(`{"properties":{"key":{"type":"string"},"path":{"type":"string"},"text":{"type":"string"}},"required":["path","text"],"type":"object"}`),

@@ -166,6 +166,7 @@ func (u *unit) readTemplate(v *syntax.Value) *Template {
 	var input *schema
 	t.InputSchema, input = u.fileSchema(r.get("input_schema"))
 	t.OutputSchema, _ = u.fileSchema(r.get("output_schema"))
+	t.InputAt, t.OutputAt = oneLine(r.get("input_schema")), oneLine(r.get("output_schema"))
 	if x := r.get("fingerprint"); u.name(x, "fingerprint", fingerprints) {
 		t.Fingerprint = x.Text
 	}

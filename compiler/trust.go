@@ -61,10 +61,10 @@ func (u *unit) admit(n *node) {
 		})
 	}
 	u.weaker(n, t)
+	u.weakerSchemas(n, t)
 }
 
 // weaker refuses a node that promises less care than its template asks for.
-// Schemas are compared by the types pass.
 func (u *unit) weaker(n *node, t *Template) {
 	report := func(field, given, want string, at diag.Range) {
 		u.report(diag.Diagnostic{

@@ -21,7 +21,6 @@ func (u *unit) types() {
 			u.typeSchema(doc, n, n.input)
 			u.typeSchema(doc, n, n.output)
 			u.typeNode(n)
-			u.typeTemplate(n)
 		}
 		for _, e := range doc.edges {
 			if e.shaped {
@@ -65,28 +64,6 @@ func (u *unit) typeDefs(doc *document) {
 			u.badSchema(err, at, pointer, "")
 		}
 	}
-}
-
-// typeTemplate compares what a node takes with what its operation takes. What it
-// returns may be narrower: that is checked when the operation has answered.
-func (u *unit) typeTemplate(n *node) {
-	if n.template == nil || n.input == nil || n.input.at == nil || n.input.faulty {
-		return
-	}
-	c := u.contract(n.template)
-	if c.fault != nil {
-		u.badTemplate(n, n.template, c.fault)
-		return
-	}
-	if c.input == nil || u.contained(n.input.schema, c.input.schema) {
-		return
-	}
-	u.report(diag.Diagnostic{
-		Code: diag.TypeUnknown, Severity: diag.Warning,
-		Summary: fmt.Sprintf("it is not proved that %s takes what the input schema of %s allows", quote(n.template.Name()), quote(n.id)),
-		Detail:  "A node may only be stricter than the catalog's contract of its operation. The operation may refuse what it was not made for.",
-		Subject: head(n.input.at), Context: n.template.Range, Node: n.id,
-	})
 }
 
 // typeSchema compiles one schema of a node.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
@@ -25,6 +26,9 @@ type unit struct {
 	templates   map[sourceKey]templateResult
 	portSchemas map[schemaPort]*schema
 	proofs      map[[2]*schema]bool
+	questions   map[proofKey]containment.Result
+	// proofSteps is the work that proofs have done.
+	proofSteps int
 	// made is the compiled plan, once the last pass has run.
 	made *plan.Plan
 
@@ -44,6 +48,7 @@ func newUnit(src Source, cat *Catalog, pol *Policy) *unit {
 		said:       map[finding]bool{},
 		predicates: map[sourceKey]predicateResult{}, templates: map[sourceKey]templateResult{},
 		portSchemas: map[schemaPort]*schema{}, proofs: map[[2]*schema]bool{},
+		questions: map[proofKey]containment.Result{},
 	}
 }
 

@@ -1,0 +1,58 @@
+package compiler
+
+import (
+	"fmt"
+
+	"chimera.ai/engine/containment"
+)
+
+// MaxProofSteps bounds all proofs of one file together. One proof has at most
+// containment.DefaultSteps; what it has not used is left for the others. A plan
+// of a hundred thousand nodes with ordinary schemas uses a tenth of it.
+const MaxProofSteps = 30_000_000
+
+// proof runs one proof within what is left for the file. When nothing is left,
+// nothing is claimed.
+func (u *unit) proof(run func(containment.Options) containment.Result) containment.Result {
+	left := MaxProofSteps - u.proofSteps
+	if left <= 0 {
+		return containment.Result{Reason: fmt.Sprintf("all proofs of this file together take more than %d steps", MaxProofSteps)}
+	}
+	res := run(containment.Options{Steps: min(containment.DefaultSteps, left)})
+	u.proofSteps += max(res.Steps, 1)
+	return res
+}
+
+// proofKey is one question about two schemas of the pool.
+type proofKey struct {
+	question    string
+	left, right *schema
+}
+
+// prove asks whether each value of left is one of right. The schemas of a pool
+// are told apart by their digests, so a question is asked once.
+func (u *unit) prove(left, right *schema) containment.Result {
+	if left == right {
+		return containment.Result{Verdict: containment.Proved}
+	}
+	return u.asked(proofKey{"contained", left, right}, func() containment.Result {
+		l, err := left.compile()
+		if err != nil {
+			return containment.Result{Reason: "a schema does not compile"}
+		}
+		r, err := right.compile()
+		if err != nil {
+			return containment.Result{Reason: "a schema does not compile"}
+		}
+		return u.proof(func(o containment.Options) containment.Result { return containment.Prove(l, r, o) })
+	})
+}
+
+func (u *unit) asked(key proofKey, ask func() containment.Result) containment.Result {
+	if res, known := u.questions[key]; known {
+		return res
+	}
+	res := ask()
+	u.questions[key] = res
+	return res
+}

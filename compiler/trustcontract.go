@@ -1,0 +1,258 @@
+package compiler
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"chimera.ai/engine/containment"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+)
+
+// weakerSchemas refuses a node whose schemas are not within the contract of its
+// operation: it may take less, and what it accepts as output has to hold all
+// that the operation may return. Only a node without a lasting effect may
+// narrow the output, since an answer that does not fit then undoes nothing.
+func (u *unit) weakerSchemas(n *node, t *Template) {
+	c := u.contract(t)
+	if c.fault != nil {
+		u.badTemplate(n, t, c.fault)
+		return
+	}
+	for _, s := range []*contractSchema{c.input, c.output} {
+		if s == nil {
+			continue
+		}
+		if _, err := s.compile(); err != nil {
+			u.badTemplate(n, t, err)
+			return
+		}
+	}
+	if n.input.own() && c.input != nil {
+		u.weakerInput(n, t, c)
+	}
+	if n.output.own() {
+		u.weakerOutput(n, t, c)
+	}
+}
+
+// own reports whether the plan gives the schema, and it can be used.
+func (c *contractSchema) own() bool { return c != nil && c.at != nil && !c.faulty }
+
+func (u *unit) weakerInput(n *node, t *Template, c *templateContract) {
+	res := u.prove(n.input.schema, c.input.schema)
+	name := quote(t.Name())
+	f := misfit{u: u, node: n, template: t, field: "input_schema", given: n.input, want: c.input, at: t.InputAt}
+	switch res.Verdict {
+	case containment.Proved:
+	case containment.Refuted:
+		f.refuted(res, c.input.compiled,
+			fmt.Sprintf("%s takes values that %s does not", quote(n.id), name),
+			"A node may take less than its operation, never more. By its schema in the catalog, the operation refuses the counterexample: ")
+	case containment.Unknown:
+		f.unknown(res, fmt.Sprintf("it is not proved that %s takes all that %s does", name, quote(n.id)),
+			"A node may take less than its operation, never more.")
+	}
+}
+
+func (u *unit) weakerOutput(n *node, t *Template, c *templateContract) {
+	promised, whence := c.output, "the operation"
+	if t.passes() {
+		if n.input == nil || n.input.faulty {
+			return
+		}
+		promised, whence = n.input, "the operation, which returns its input,"
+	}
+	name := quote(t.Name())
+	f := misfit{u: u, node: n, template: t, field: "output_schema", given: n.output, want: promised, at: t.OutputAt}
+	res := u.promise(promised, n.output)
+	lasting := n.effect == plan.Committing || n.effect == plan.Irreversible
+	if res.Verdict == containment.Proved || !lasting {
+		return
+	}
+	rule := fmt.Sprintf("The node is %s: when the answer comes, the effect has happened, so every answer that the operation may give has to be accepted.", n.effect)
+	if res.Verdict == containment.Refuted {
+		f.refuted(res, n.output.compiled,
+			fmt.Sprintf("%s refuses outputs that %s may return", quote(n.id), name),
+			fmt.Sprintf("%s By the catalog %s may return the counterexample, and the node refuses it: ", rule, whence))
+		return
+	}
+	f.unknown(res, fmt.Sprintf("it is not proved that %s accepts all that %s may return", quote(n.id), name), rule)
+}
+
+// promise asks whether the node accepts all that its operation promises. Of a
+// template without an output schema nothing is promised.
+func (u *unit) promise(promised, accepted *contractSchema) containment.Result {
+	if promised == nil {
+		any, err := u.pool.add(true)
+		if err != nil {
+			return containment.Result{Reason: err.Error()}
+		}
+		return u.prove(any, accepted.schema)
+	}
+	return u.prove(promised.schema, accepted.schema)
+}
+
+// passes reports whether the operation is engine/pass, whose output is its
+// input: what it promises is the node's own input schema.
+func (t *Template) passes() bool { return t.Provider == engineProvider && t.Operation == "pass" }
+
+// misfit is a schema of a node that is not within its operation's contract.
+type misfit struct {
+	u        *unit
+	node     *node
+	template *Template
+	// field is input_schema or output_schema; given is the node's, want what the
+	// catalog says, which stands at at.
+	field       string
+	given, want *contractSchema
+	at          diag.Range
+}
+
+// refuted reports a counterexample. by is the schema that refuses it; its reason
+// ends the detail.
+func (f *misfit) refuted(res containment.Result, by *schemas.Schema, summary, detail string) {
+	cause := schemas.Cause{Message: "it does not fit"}
+	var invalid *schemas.Invalid
+	if errors.As(by.Validate(res.Witness), &invalid) && len(invalid.Causes) > 0 {
+		cause = invalid.Causes[0]
+	}
+	reason := cause.Message
+	if cause.Instance != "" {
+		reason = fmt.Sprintf("at `%s` %s", clip(cause.Instance, 80), reason)
+	}
+	f.report(diag.Diagnostic{
+		Summary: summary, Detail: detail + reason + ".", Witness: witness(res),
+		Subject: f.place(cause), Suggestion: f.mend(cause),
+	})
+}
+
+func (f *misfit) unknown(res containment.Result, summary, rule string) {
+	detail := fmt.Sprintf("%s What stopped the proof: %s. Write that part of the schema more simply, or leave `%s` out, so that the operation's own schema stands.", rule, stopped(res), f.field)
+	f.report(diag.Diagnostic{Summary: summary, Detail: detail, Subject: head(f.given.at), Suggestion: f.leave()})
+}
+
+func (f *misfit) report(d diag.Diagnostic) {
+	d.Code, d.Node, d.Context = diag.TrustWeaker, f.node.id, f.at
+	if !d.Context.IsValid() {
+		d.Context = f.template.Range
+	}
+	f.u.report(d)
+}
+
+// leave is the suggestion that always mends: the operation's own schema.
+func (f *misfit) leave() string {
+	if f.node.templateAt == nil {
+		return "template: " + f.template.Name()
+	}
+	return "leave " + f.field + " out"
+}
+
+// place is the part of the node's schema that speaks of what is at fault, as far
+// as it is written there.
+func (f *misfit) place(cause schemas.Cause) diag.Range {
+	at := f.given.at
+	if port := portOf(cause); port != "" {
+		if part := at.Get("properties").Get(port); part != nil {
+			if part.Range.Start.Line == part.Range.End.Line {
+				return part.Range
+			}
+			return head(part)
+		}
+	}
+	if at.Range.Start.Line == at.Range.End.Line {
+		return at.Range
+	}
+	return head(at)
+}
+
+// mend is the smallest edit of the node's schema that takes the fault away.
+func (f *misfit) mend(cause schemas.Cause) string {
+	const short = 100
+	given, _ := f.given.value.(map[string]any)
+	want := map[string]any{}
+	if f.want != nil {
+		want, _ = f.want.value.(map[string]any)
+	}
+	if port := portOf(cause); port != "" {
+		properties, _ := want["properties"].(map[string]any)
+		if part, has := properties[port]; has {
+			if text := inline(part); len(text) <= short && !strings.Contains(text, "$ref") {
+				return fmt.Sprintf("%s: %s", inline(port), text)
+			}
+		}
+		return f.leave()
+	}
+	keyword := cause.Keyword[strings.LastIndexByte(cause.Keyword, '/')+1:]
+	switch {
+	case keyword == "required" && f.field == "input_schema":
+		if names := missingNames(want["required"], given["required"]); len(names) > 0 {
+			if text := strings.Join(names, ", "); len(text) <= short {
+				return "add " + text + " to required"
+			}
+		}
+	case keyword == "required":
+		if names := missingNames(given["required"], want["required"]); len(names) > 0 {
+			if text := strings.Join(names, ", "); len(text) <= short {
+				return "take " + text + " out of required"
+			}
+		}
+	case keyword == "additionalProperties" && f.field == "input_schema":
+		return "additionalProperties: false"
+	case keyword == "additionalProperties":
+		return "take additionalProperties out"
+	case keyword == "type" && want["type"] != nil:
+		return "type: " + inline(want["type"])
+	}
+	return f.leave()
+}
+
+// portOf is the name in the whole value that a cause is about, or "".
+func portOf(cause schemas.Cause) string {
+	port, _, _ := strings.Cut(strings.TrimPrefix(cause.Instance, "/"), "/")
+	return strings.ReplaceAll(strings.ReplaceAll(port, "~1", "/"), "~0", "~")
+}
+
+// missingNames are the words of a that are not in b.
+func missingNames(a, b any) []string {
+	have, _ := words(b)
+	all, _ := words(a)
+	var out []string
+	for _, w := range all {
+		if !contains(have, w) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// witness is the text of a counterexample. A very long one is cut: a person
+// reads it.
+func witness(res containment.Result) string { return clip(string(res.JSON), 2000) }
+
+// stopped says what made a proof end without an answer.
+func stopped(res containment.Result) string {
+	reason := res.Reason
+	if i := strings.Index(reason, "#/"); i >= 0 && strings.HasPrefix(reason, "chimera:") {
+		return "the keyword " + quote(reason[i+1:])
+	}
+	if reason == "" {
+		reason = "nothing that can be named"
+	}
+	return strings.TrimSuffix(clip(reason, 300), ".")
+}
+
+// oneLine is where a value of a catalog stands: all of it where that is one line,
+// else its beginning.
+func oneLine(v *syntax.Value) diag.Range {
+	if v == nil {
+		return diag.Range{}
+	}
+	if v.Range.Start.Line == v.Range.End.Line {
+		return v.Range
+	}
+	return head(v)
+}
