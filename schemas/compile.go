@@ -70,7 +70,10 @@ func nils[F any](own map[string]F) map[string]F {
 // concurrent use.
 type Schema struct {
 	compiled *jsonschema.Schema
-	graph    *graph
+	// graph bounds validations; a schema that was not compiled from a text has
+	// made instead.
+	graph *graph
+	made  *made
 }
 
 // Compile compiles a JSON Schema of draft 4, 6, 7, 2019-09 or 2020-12, the last

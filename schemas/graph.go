@@ -74,17 +74,37 @@ type builder struct {
 }
 
 func newGraph(roots []*jsonschema.Schema) (*graph, error) {
-	b := &builder{g: &graph{at: map[string]*jsonschema.Schema{}}, index: map[*jsonschema.Schema]int{}}
 	own, _, _ := strings.Cut(roots[0].Location, "#")
+	return buildGraph(roots, func(s *jsonschema.Schema) error {
+		// The library has some documents built in, which it does not load; their
+		// formats assert.
+		if doc, _, _ := strings.Cut(s.Location, "#"); doc != own || metas[s] {
+			return externalError([]string{doc})
+		}
+		return nil
+	})
+}
+
+// joinedGraph is the graph of a schema that was put together from parts of
+// several documents, each of them admitted before. Places of several parts may
+// be the same text, so that they name no schema.
+func joinedGraph(root *jsonschema.Schema) (*graph, error) {
+	g, err := buildGraph([]*jsonschema.Schema{root}, func(*jsonschema.Schema) error { return nil })
+	if err == nil {
+		g.at = nil
+	}
+	return g, err
+}
+
+func buildGraph(roots []*jsonschema.Schema, admit func(*jsonschema.Schema) error) (*graph, error) {
+	b := &builder{g: &graph{at: map[string]*jsonschema.Schema{}}, index: map[*jsonschema.Schema]int{}}
 	for _, s := range roots {
 		b.add(s)
 	}
 	for i := 0; i < len(b.order); i++ {
 		s := b.order[i]
-		// The library has some documents built in, which it does not load; their
-		// formats assert.
-		if doc, _, _ := strings.Cut(s.Location, "#"); doc != own || metas[s] {
-			return nil, externalError([]string{doc})
+		if err := admit(s); err != nil {
+			return nil, err
 		}
 		if len(b.order) > 2*MaxSubschemas {
 			return nil, tooLarge("more than %d subschemas", 2*MaxSubschemas)

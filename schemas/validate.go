@@ -33,7 +33,11 @@ func (s *Schema) ValidateJSON(raw []byte) (any, error) {
 }
 
 func (s *Schema) validate(v any, sz size) (err error) {
-	if err := s.graph.admit(v, sz); err != nil {
+	g, err := s.bounds()
+	if err != nil {
+		return fmt.Errorf("validate: %w", err)
+	}
+	if err := g.admit(v, sz); err != nil {
 		return fmt.Errorf("validate: %w", err)
 	}
 	defer func() {
@@ -48,7 +52,7 @@ func (s *Schema) validate(v any, sz size) (err error) {
 	case err == nil:
 		return nil
 	case errors.As(err, &ve):
-		return flatten(ve, s.graph.at, v)
+		return flatten(ve, g.at, v)
 	}
 	return fmt.Errorf("validate: %s", clip(err.Error(), 300))
 }
