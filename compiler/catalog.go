@@ -22,7 +22,8 @@ type Template struct {
 	Description  string
 	Mode         plan.Mode
 	Effect       plan.EffectClass
-	// InputSchema and OutputSchema are JSON Schemas that stand on their own.
+	// InputSchema and OutputSchema are JSON Schemas that stand on their own. An MCP
+	// tool without an OutputSchema returns the protocol's object {content: […]}.
 	InputSchema  json.RawMessage
 	OutputSchema json.RawMessage
 	// TimeoutMS is in milliseconds; 0 is "not given".

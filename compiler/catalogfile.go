@@ -26,7 +26,7 @@ var templateFields = &table{what: "a template", fields: []field{
 	{"mode", formText, true, "`deter` if equal inputs give equal outputs, else `prob`"},
 	{"effect_class", formText, true, "what a call does outside: `pure`, `staged`, `committing` or `irreversible`"},
 	{"input_schema", formSchema, true, "the JSON Schema of what the operation takes"},
-	{"output_schema", formSchema, true, "the JSON Schema of what the operation returns"},
+	{"output_schema", formSchema, false, "the JSON Schema of what the operation returns; an MCP tool without one returns the protocol's object {content: […]}"},
 	{"timeout_ms", formNumber, false, "the longest time that one call may take, in milliseconds"},
 	{"retry_policy", formMap, false, "how often, when and after what wait a failed call is repeated"},
 	{"trust_requirement", formText, false, "the least trust state that nodes ask for"},
@@ -166,6 +166,13 @@ func (u *unit) readTemplate(v *syntax.Value) *Template {
 	var input *schema
 	t.InputSchema, input = u.fileSchema(r.get("input_schema"))
 	t.OutputSchema, _ = u.fileSchema(r.get("output_schema"))
+	if t.ProviderType == plan.Skill && !r.has("output_schema") {
+		u.report(diag.Diagnostic{
+			Code: diag.PlanSchema, Summary: fmt.Sprintf("the skill %s has no `output_schema`", quote(operationName(t.Provider, t.Operation))),
+			Detail:  "Only MCP tools go without one: they return the protocol's object `{content: […]}`.",
+			Subject: head(v), Suggestion: "output_schema: …",
+		})
+	}
 	t.InputAt, t.OutputAt = oneLine(r.get("input_schema")), oneLine(r.get("output_schema"))
 	if x := r.get("fingerprint"); u.name(x, "fingerprint", fingerprints) {
 		t.Fingerprint = x.Text

@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"encoding/json"
 	"slices"
 
 	"chimera.ai/engine/plan"
@@ -23,8 +24,14 @@ type catalogIndex struct {
 // with them.
 type templateContract struct {
 	input, output *contractSchema
-	fault         error
+	// undeclared: output is the protocol's object, since the tool declares none.
+	undeclared bool
+	fault      error
 }
+
+// contentSchema is what an MCP tool returns that declares no output schema: the
+// protocol's object, a list of blocks that each have a type.
+const contentSchema = `{"type":"object","properties":{"content":{"type":"array","items":{"type":"object","properties":{"type":{"type":"string"}},"required":["type"]}}},"required":["content"]}`
 
 func operationName(provider, operation string) string { return provider + "/" + operation }
 
@@ -64,8 +71,12 @@ func (u *unit) contract(t *Template) *templateContract {
 		return c
 	}
 	c := new(templateContract)
+	output := t.OutputSchema
+	if c.undeclared = t.ProviderType == plan.MCP && len(output) == 0; c.undeclared {
+		output = json.RawMessage(contentSchema)
+	}
 	if c.input, c.fault = u.templateSchema(t.InputSchema); c.fault == nil {
-		c.output, c.fault = u.templateSchema(t.OutputSchema)
+		c.output, c.fault = u.templateSchema(output)
 	}
 	u.cat.schemas[t] = c
 	return c

@@ -20,7 +20,6 @@ import (
 var unproved = map[diag.Code]bool{
 	diag.TypeNotContained: true,
 	diag.TypeExprMayFail:  true,
-	diag.TrustDrift:       true,
 }
 
 // documented reads the codes of package diag with the examples in their

@@ -137,6 +137,7 @@ func planSchema() obj {
 		"timeout_ms":        whole(1, MaxTimeoutMS, nil),
 		"retry_policy":      ref("retry_policy"),
 		"trust_requirement": enum(trustStates),
+		"fingerprint":       pattern(fingerprints),
 		"commit_policy":     ref("commit_policy"),
 		"cost_estimate":     {"type", []string{"number", "string"}, "minimum", 0, "minLength", 1},
 		"for_each":          ref("for_each"),
@@ -232,6 +233,10 @@ func catalogSchema() obj {
 			"expr":     {"type", "string", "minLength", 1},
 			"currency": pattern(currencies),
 		}),
+	})
+	template = append(template, "anyOf", []obj{
+		{"properties", obj{"provider_type", obj{"const", string(plan.MCP)}}},
+		{"required", []string{"output_schema"}},
 	})
 	body := tableSchema(catalogFields, map[string]obj{
 		"apiVersion": {"const", apiVersion},

@@ -43,6 +43,7 @@ var nodeFields = &table{what: "a node", fields: []field{
 	{"timeout_ms", formNumber, false, "the longest time that one call may take, in milliseconds"},
 	{"retry_policy", formMap, false, "how often, when and after what wait a failed call is repeated"},
 	{"trust_requirement", formText, false, "the trust state that the operation must have: `allow_auto`, `manual_review` or `block`"},
+	{"fingerprint", formText, false, "the operation's fingerprint when the plan was written, `sha256:` and 64 hex digits: another one in the catalog is refused"},
 	{"with", formMap, false, "a map from input ports to constants or ${…} expressions over `input`"},
 	{"commit_policy", formMap, false, "who approves the effect, and how it is checked and undone"},
 	{"cost_estimate", formNumber | formText, false, "what a call costs: a number, or a CEL expression that gives one"},

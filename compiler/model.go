@@ -98,6 +98,8 @@ type node struct {
 	// Places of the fields above; nil where the template gave the value.
 	typeAt, providerAt, operationAt, modeAt, effectAt, trustAt, timeoutAt, retryAt *syntax.Value
 	templateAt                                                                     *syntax.Value
+	// fingerprintAt is what the plan's author saw of the operation, or nil.
+	fingerprintAt *syntax.Value
 	// template is what the catalog says of the operation, or nil.
 	template *Template
 

@@ -121,6 +121,9 @@ func (u *unit) readOperation(n *node, r *record) {
 }
 
 func (u *unit) readOptional(n *node, r *record) {
+	if n.fingerprintAt = r.get("fingerprint"); r.has("fingerprint") && !u.name(n.fingerprintAt, "fingerprint", fingerprints) {
+		n.sound, n.fingerprintAt = false, nil
+	}
 	n.with = r.get("with")
 	u.text(r.get("description"), "description")
 	for _, s := range u.texts(r.get("resources"), "resources") {

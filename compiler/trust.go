@@ -2,8 +2,13 @@ package compiler
 
 import (
 	"fmt"
+	"math/big"
+	"regexp"
+	"slices"
+	"strings"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 )
 
@@ -24,6 +29,12 @@ func (u *unit) trust() {
 			}
 			if !n.subplan() {
 				u.admit(n)
+			} else if n.fingerprintAt != nil {
+				u.report(diag.Diagnostic{
+					Code: diag.TrustDrift, Summary: "a sub-plan has no fingerprint",
+					Detail:  "It is pinned by its name and version, under which its content never changes, and by its digest in the compiled plan.",
+					Subject: n.fingerprintAt.Range, Node: n.id, Suggestion: "leave fingerprint out",
+				})
 			}
 		}
 	}
@@ -60,8 +71,29 @@ func (u *unit) admit(n *node) {
 			Subject: n.trustRange(), Context: t.Range, Node: n.id, Suggestion: "trust_requirement: manual_review",
 		})
 	}
+	u.drifted(n, t)
 	u.weaker(n, t)
 	u.weakerSchemas(n, t)
+}
+
+// drifted compares the operation that the plan's author saw with the one that
+// the catalog has now. An operation without a fingerprint cannot be told from
+// another, so a plan that pins one is refused.
+func (u *unit) drifted(n *node, t *Template) {
+	if n.fingerprintAt == nil || n.fingerprintAt.Text == t.Fingerprint {
+		return
+	}
+	d := diag.Diagnostic{
+		Code: diag.TrustDrift, Summary: fmt.Sprintf("the operation %s is not the one that the plan was written for", quote(t.Name())),
+		Detail:  "Its fingerprint in the catalog is another: its schemas, its description or the server behind it have changed since. Look at what changed; if the plan is right for it, pin what is there now.",
+		Subject: n.fingerprintAt.Range, Context: t.Range, Node: n.id, Suggestion: "fingerprint: " + t.Fingerprint,
+	}
+	if t.Fingerprint == "" {
+		d.Summary = fmt.Sprintf("the catalog has no fingerprint of %s", quote(t.Name()))
+		d.Detail = "So it cannot be told whether this is the operation that the plan was written for. Only MCP tools that were imported have one."
+		d.Suggestion = "leave fingerprint out"
+	}
+	u.report(d)
 }
 
 // weaker refuses a node that promises less care than its template asks for.
@@ -82,16 +114,81 @@ func (u *unit) weaker(n *node, t *Template) {
 	if n.modeAt != nil && n.mode == plan.Deter && t.Mode == plan.Prob {
 		report("mode", string(n.mode), string(t.Mode), n.modeAt.Range)
 	}
+	u.weakerCost(n, t)
 	if n.templateAt == nil {
 		return
 	}
 	if n.timeoutAt != nil && t.TimeoutMS > 0 && n.timeout > t.TimeoutMS {
 		report("timeout_ms", fmt.Sprint(n.timeout), fmt.Sprint(t.TimeoutMS), n.timeoutAt.Range)
 	}
-	if n.retryAt != nil && t.Retry.MaxAttempts > 0 && n.retry.MaxAttempts > t.Retry.MaxAttempts {
-		at := n.retryAt.Get("max_retries")
-		report("max_retries", fmt.Sprint(n.retry.MaxAttempts-1), fmt.Sprint(t.Retry.MaxAttempts-1), at.Range)
+	if n.retryAt != nil && t.Retry.MaxAttempts > 0 {
+		if n.retry.MaxAttempts > t.Retry.MaxAttempts {
+			at := n.retryAt.Get("max_retries")
+			report("max_retries", fmt.Sprint(n.retry.MaxAttempts-1), fmt.Sprint(t.Retry.MaxAttempts-1), at.Range)
+		} else if n.retry.MaxAttempts > 1 {
+			u.weakerRetry(n, t)
+		}
 	}
+}
+
+// weakerRetry refuses kinds of failure after which the template does not retry.
+// The kinds of a node that leaves `on` out are those of page "Retry" of the
+// documents, whatever its template lists. Waits are the plan's own matter.
+func (u *unit) weakerRetry(n *node, t *Template) {
+	ofTemplate := *n
+	ofTemplate.retry = t.Retry
+	allowed := retryOf(&ofTemplate).On
+	var more []string
+	for _, k := range retryOf(n).On {
+		if !slices.Contains(allowed, k) {
+			more = append(more, string(k))
+		}
+	}
+	if len(more) == 0 {
+		return
+	}
+	at := head(n.retryAt)
+	if on := n.retryAt.Get("on"); on != nil {
+		at = on.Range
+		for _, item := range on.Items {
+			if item.Text == more[0] {
+				at = item.Range
+			}
+		}
+	}
+	want := make([]string, len(allowed))
+	for i, k := range allowed {
+		want[i] = string(k)
+	}
+	u.report(diag.Diagnostic{
+		Code: diag.TrustWeaker, Summary: fmt.Sprintf("%s retries after %s, the catalog's %s does not", quote(n.id), either(more), quote(t.Name())),
+		Detail:  "A node with a template may retry less often and after fewer kinds of failure, never after others.",
+		Subject: at, Context: t.Range, Node: n.id, Suggestion: "on: [" + strings.Join(want, ", ") + "]",
+	})
+}
+
+// plainNumber is a price that is no expression.
+var plainNumber = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?$`)
+
+// weakerCost refuses an estimate that is below what the catalog says that a call
+// costs, where both are numbers.
+func (u *unit) weakerCost(n *node, t *Template) {
+	if n.cost == nil || n.cost.Kind != syntax.Number || t.Cost == nil {
+		return
+	}
+	given, price := number(n.cost), strings.TrimSpace(t.Cost.Expr)
+	if given == nil || len(price) > 64 || !plainNumber.MatchString(price) {
+		return
+	}
+	want, ok := new(big.Rat).SetString(price)
+	if !ok || given.Cmp(want) >= 0 {
+		return
+	}
+	u.report(diag.Diagnostic{
+		Code: diag.TrustWeaker, Summary: fmt.Sprintf("`cost_estimate: %s` is below what %s costs", n.cost.Text, quote(t.Name())),
+		Detail:  fmt.Sprintf("By the catalog a call costs %s %s. What an operation costs is not the plan's word; a plan may only reckon with more.", price, t.Cost.Currency),
+		Subject: n.cost.Range, Context: t.Range, Node: n.id, Suggestion: "leave cost_estimate out",
+	})
 }
 
 // rank is the place of a word in a set that is ordered from lax to strict.

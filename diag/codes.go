@@ -389,13 +389,15 @@ const (
 	//	  - {id: a, template: files/search, with: {pattern: a}, trust_requirement: allow_auto}
 	TrustInsufficient Code = "trust/insufficient"
 
-	// TrustDrift: the operation is not the one any more that was trusted: its
-	// fingerprint is another.
+	// TrustDrift: the operation is not the one that the plan was written for: its
+	// fingerprint in the catalog is not the one that the node pins.
 	//
 	// Example:
 	//
 	//	nodes:
-	//	  - {id: a, template: drifted/get}
+	//	  - id: a
+	//	    template: pinned/get
+	//	    fingerprint: "sha256:1111111111111111111111111111111111111111111111111111111111111111"
 	TrustDrift Code = "trust/drift"
 
 	// TrustWeaker: the node promises less, or asks for less, than the contract of
