@@ -9,15 +9,15 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-func equals(m meter, args []ref.Val) ref.Val { return types.Bool(m.equal(args[0], args[1])) }
+func equals(m meter, a, b ref.Val) ref.Val { return types.Bool(m.equal(a, b)) }
 
-func notEquals(m meter, args []ref.Val) ref.Val { return types.Bool(!m.equal(args[0], args[1])) }
+func notEquals(m meter, a, b ref.Val) ref.Val { return types.Bool(!m.equal(a, b)) }
 
 func hasValue(m meter, args []ref.Val) ref.Val {
 	o, ok := args[0].(*types.Optional)
 	switch {
 	case !ok || len(args) > 2:
-		return mismatch("hasValue", args)
+		return mismatch("hasValue", args...)
 	case len(args) == 1:
 		return types.Bool(o.HasValue())
 	}
@@ -46,6 +46,10 @@ func (m meter) equal(a, b ref.Val) bool {
 			m.text(min(len(a), len(b)))
 		}
 		return ok && a == b
+	case types.Int, types.Uint, types.Double, *exact:
+		m.number(a, b)
+		order, ok := compareNumbers(a, b)
+		return ok && order == 0
 	}
 	if types.IsError(a) || types.IsError(b) {
 		return false
@@ -106,19 +110,19 @@ func (m meter) keys(a traits.Mapper) []ref.Val {
 	return keys
 }
 
-func in(m meter, args []ref.Val) ref.Val {
-	switch all := args[1].(type) {
+func in(m meter, one, of ref.Val) ref.Val {
+	switch all := of.(type) {
 	case traits.Lister:
 		n, _ := all.Size().(types.Int)
 		for i := range n {
-			if m.equal(args[0], all.Get(i)) {
+			if m.equal(one, all.Get(i)) {
 				return types.True
 			}
 		}
 		return types.False
 	case traits.Mapper:
-		_, found := all.Find(args[0])
+		_, found := all.Find(one)
 		return types.Bool(found)
 	}
-	return mismatch("in", args)
+	return mismatch("in", one, of)
 }

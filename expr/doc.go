@@ -6,18 +6,38 @@
 // Expressions are CEL (https://cel.dev) with the standard functions, optional
 // values (x.?y, x[?i], optional.of and the rest), has(), and of the strings
 // extension: lowerAscii, upperAscii, trim, split, join, replace, substring and
-// indexOf. Every name of a [Scope] is dynamically typed.
+// indexOf. Every name of a [Scope] is dynamically typed. The keys of a map that
+// an expression builds are strings, booleans or ints.
 //
 // An expression gives the same result on every machine and at every time, so
 // what depends on more than its input is left out: there is no clock and no
 // randomness, functions of timestamps know UTC only, and all, exists,
 // exists_one, map and filter walk lists, never maps, whose order is not fixed.
 //
-// A JSON number without fraction and exponent is an int (64 bits, beyond which
-// touching it is an error), any other number a double. An int stays an int in
-// the result; a double that is not a number or infinite is an error. An
-// expression that only selects ("input.items[0].price") hands on what it finds
-// as it was written, so nothing is lost.
+// # Numbers
+//
+// A JSON number whose value is whole is an int, however it is written: 1, 1.0
+// and 1e3 are, and "type(x) == int" says what "type: integer" says of a schema.
+// Any other is a double. A double stands for the shortest decimal number that
+// reads back as it, which is also how it is written: the double 0.1 is one
+// tenth.
+//
+// A JSON number that neither an int of 64 bits nor a double holds is kept
+// exactly (1e30, 0.1234567890123456789). It has the type int where it is whole,
+// else double; it is compared and handed on as it is, and string() of a whole
+// one gives all its digits. Its conversion to int or double is the nearest, and
+// an error where there is none. Such a whole number cannot be calculated with,
+// and nothing stands at it in a list or map. One that is not whole is calculated
+// with as the nearest double.
+//
+// Numbers of all types compare and equal by value, exactly: 1 == 1.0, in lists
+// and maps too, and 9007199254740993 is not 9007199254740992.0. Arithmetic is
+// between numbers of one type: ints that overflow are an error, and so is a
+// double that would become infinite or no number, where it would come up; so is
+// each division by zero. An int stays an int in the result.
+//
+// An expression that only selects ("input.items[0].price") hands on what it finds
+// as it was written.
 //
 // # Bounds
 //

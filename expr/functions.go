@@ -44,12 +44,12 @@ func functions() []cel.EnvOption {
 }
 
 // add is "+". Lists are copied, so that no list is a tree of others.
-func add(m meter, args []ref.Val) ref.Val {
-	switch a := args[0].(type) {
+func add(m meter, left, right ref.Val) ref.Val {
+	switch a := left.(type) {
 	case types.String:
-		b, ok := args[1].(types.String)
+		b, ok := right.(types.String)
 		if !ok {
-			return mismatch("+", args)
+			return mismatch("+", left, right)
 		}
 		if len(a)+len(b) > maxText {
 			return tooLong("a string", maxText)
@@ -57,9 +57,9 @@ func add(m meter, args []ref.Val) ref.Val {
 		m.text(len(a) + len(b))
 		return a + b
 	case types.Bytes:
-		b, ok := args[1].(types.Bytes)
+		b, ok := right.(types.Bytes)
 		if !ok {
-			return mismatch("+", args)
+			return mismatch("+", left, right)
 		}
 		if len(a)+len(b) > maxText {
 			return tooLong("a byte sequence", maxText)
@@ -67,15 +67,13 @@ func add(m meter, args []ref.Val) ref.Val {
 		m.text(len(a) + len(b))
 		return a.Add(b)
 	case traits.Lister:
-		b, ok := args[1].(traits.Lister)
+		b, ok := right.(traits.Lister)
 		if !ok {
-			return mismatch("+", args)
+			return mismatch("+", left, right)
 		}
 		return m.concat(a, b)
-	case traits.Adder:
-		return a.Add(args[1])
 	}
-	return mismatch("+", args)
+	return sum(m, left, right)
 }
 
 func (m meter) concat(a, b traits.Lister) ref.Val {
@@ -119,7 +117,7 @@ func matches(call interpreter.InterpretableCall) (operation, error) {
 	return func(m meter, args []ref.Val) ref.Val {
 		s, ok := args[0].(types.String)
 		if !ok {
-			return mismatch("matches", args)
+			return mismatch("matches", args...)
 		}
 		m.charge(len(s) * n / 32)
 		return types.Bool(re.MatchString(string(s)))
@@ -146,7 +144,7 @@ func (m meter) texts(args []ref.Val, n int) ([]string, bool) {
 func lowerASCII(m meter, args []ref.Val) ref.Val {
 	s, ok := m.texts(args, 1)
 	if !ok {
-		return mismatch("lowerAscii", args)
+		return mismatch("lowerAscii", args...)
 	}
 	return types.String(strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
@@ -159,7 +157,7 @@ func lowerASCII(m meter, args []ref.Val) ref.Val {
 func upperASCII(m meter, args []ref.Val) ref.Val {
 	s, ok := m.texts(args, 1)
 	if !ok {
-		return mismatch("upperAscii", args)
+		return mismatch("upperAscii", args...)
 	}
 	return types.String(strings.Map(func(r rune) rune {
 		if 'a' <= r && r <= 'z' {
@@ -172,7 +170,7 @@ func upperASCII(m meter, args []ref.Val) ref.Val {
 func trim(m meter, args []ref.Val) ref.Val {
 	s, ok := m.texts(args, 1)
 	if !ok {
-		return mismatch("trim", args)
+		return mismatch("trim", args...)
 	}
 	return types.String(strings.TrimSpace(s[0]))
 }
@@ -180,7 +178,7 @@ func trim(m meter, args []ref.Val) ref.Val {
 func split(m meter, args []ref.Val) ref.Val {
 	s, ok := m.texts(args, 2)
 	if !ok {
-		return mismatch("split", args)
+		return mismatch("split", args...)
 	}
 	n := strings.Count(s[0], s[1]) + 1
 	if n > maxItems {
@@ -197,12 +195,12 @@ func split(m meter, args []ref.Val) ref.Val {
 func join(m meter, args []ref.Val) ref.Val {
 	list, ok := args[0].(traits.Lister)
 	if !ok || len(args) > 2 {
-		return mismatch("join", args)
+		return mismatch("join", args...)
 	}
 	sep := types.String("")
 	if len(args) == 2 {
 		if sep, ok = args[1].(types.String); !ok {
-			return mismatch("join", args)
+			return mismatch("join", args...)
 		}
 	}
 	var sb strings.Builder
@@ -227,7 +225,7 @@ func join(m meter, args []ref.Val) ref.Val {
 func replace(m meter, args []ref.Val) ref.Val {
 	s, ok := m.texts(args, 3)
 	if !ok {
-		return mismatch("replace", args)
+		return mismatch("replace", args...)
 	}
 	n := len(s[0]) + strings.Count(s[0], s[1])*(len(s[2])-len(s[1]))
 	if n > maxText {
@@ -240,14 +238,14 @@ func replace(m meter, args []ref.Val) ref.Val {
 func substring(m meter, args []ref.Val) ref.Val {
 	s, ok := args[0].(types.String)
 	if !ok || len(args) > 3 {
-		return mismatch("substring", args)
+		return mismatch("substring", args...)
 	}
 	m.text(len(s))
 	ends := []int{0, utf8.RuneCountInString(string(s))}
 	for i, arg := range args[1:] {
 		n, ok := arg.(types.Int)
 		if !ok {
-			return mismatch("substring", args)
+			return mismatch("substring", args...)
 		}
 		if n < 0 || n > types.Int(utf8.RuneCountInString(string(s))) {
 			return types.NewErr("index out of range: %d", n)
@@ -263,7 +261,7 @@ func substring(m meter, args []ref.Val) ref.Val {
 func indexOf(m meter, args []ref.Val) ref.Val {
 	s, ok := m.texts(args, 2)
 	if !ok {
-		return mismatch("indexOf", args)
+		return mismatch("indexOf", args...)
 	}
 	n := strings.Index(s[0], s[1])
 	if n < 0 {

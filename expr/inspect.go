@@ -3,6 +3,7 @@ package expr
 import (
 	"strings"
 
+	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/common/types"
@@ -75,6 +76,7 @@ func (i *inspector) walk(e ast.Expr, b *bound) float64 {
 					written[name] = true
 				}
 			}
+			i.key(entry.AsMapEntry().Key())
 			steps += i.walk(entry.AsMapEntry().Key(), b) + i.walk(entry.AsMapEntry().Value(), b)
 		}
 	case ast.StructKind:
@@ -122,6 +124,15 @@ func (i *inspector) read(name string, b *bound) {
 		if global == known {
 			i.reads = append(i.reads, known)
 		}
+	}
+}
+
+// key checks the type of a map's key, as far as it is known.
+func (i *inspector) key(e ast.Expr) {
+	switch t := i.ast.GetType(e.ID()); t.Kind() {
+	case types.StringKind, types.BoolKind, types.IntKind, types.UintKind, types.DynKind, types.AnyKind, types.TypeParamKind:
+	default:
+		i.fail(e.ID(), "a map's key must be a string; this is of type %s", cel.FormatCELType(t))
 	}
 }
 

@@ -13,8 +13,9 @@ const (
 	// MaxEstimate bounds the steps of an expression as they are estimated when it
 	// is compiled, where a list of unknown length counts as 1,000.
 	MaxEstimate = 100_000_000
-	// MaxCost bounds one evaluation, in steps of about 100 ns; text counts a step
-	// for 16 bytes, a matched pattern for 32 instructions times bytes.
+	// MaxCost bounds the evaluation of one predicate or one template, in steps of
+	// about 100 ns; text counts a step for 16 bytes, a matched pattern for 32
+	// instructions times bytes.
 	MaxCost = 2_000_000
 )
 

@@ -22,27 +22,50 @@ type operation func(m meter, args []ref.Val) ref.Val
 
 // metered are the functions that are replaced, by name.
 var metered = map[string]operation{
-	operators.Equals:    equals,
-	operators.NotEquals: notEquals,
-	operators.In:        in,
-	operators.Add:       add,
-	functionList:        walkable,
-	"hasValue":          hasValue,
-	"lowerAscii":        lowerASCII,
-	"upperAscii":        upperASCII,
-	"trim":              trim,
-	"split":             split,
-	"join":              join,
-	"replace":           replace,
-	"substring":         substring,
-	"indexOf":           indexOf,
+	operators.Negate: negate,
+	functionList:     walkable,
+	"hasValue":       hasValue,
+	"lowerAscii":     lowerASCII,
+	"upperAscii":     upperASCII,
+	"trim":           trim,
+	"split":          split,
+	"join":           join,
+	"replace":        replace,
+	"substring":      substring,
+	"indexOf":        indexOf,
+	"int":            convert("int"),
+	"uint":           convert("uint"),
+	"double":         convert("double"),
+	"string":         convert("string"),
+}
+
+// infix is the implementation of a metered operator between two values.
+type infix func(m meter, a, b ref.Val) ref.Val
+
+// infixes are the operators that are replaced, by name.
+var infixes = map[string]infix{
+	operators.Equals:        equals,
+	operators.NotEquals:     notEquals,
+	operators.In:            in,
+	operators.Less:          less,
+	operators.LessEquals:    lessEquals,
+	operators.Greater:       greater,
+	operators.GreaterEquals: greaterEquals,
+	operators.Add:           add,
+	operators.Subtract:      subtract,
+	operators.Multiply:      multiply,
+	operators.Divide:        divide,
+	operators.Modulo:        modulo,
 }
 
 // decorate replaces metered functions when a program is planned.
 func decorate(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	call, ok := i.(interpreter.InterpretableCall)
 	if !ok {
-		return i, nil
+		return keyed(i), nil
+	}
+	if op := infixes[call.Function()]; op != nil && len(call.Args()) == 2 {
+		return &infixCall{InterpretableCall: call, op: op, left: call.Args()[0], right: call.Args()[1]}, nil
 	}
 	op := metered[call.Function()]
 	if call.Function() == overloads.Matches {
@@ -79,6 +102,32 @@ func (c *meteredCall) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 
 // Eval implements [interpreter.Interpretable].
 func (c *meteredCall) Eval(vars interpreter.Activation) ref.Val {
+	return interpreter.EvalActivation(vars, c.Exec)
+}
+
+type infixCall struct {
+	interpreter.InterpretableCall
+	op          infix
+	left, right interpreter.InterpretableV2
+}
+
+// Exec implements [interpreter.InterpretableV2].
+func (c *infixCall) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	a := c.left.Exec(frame)
+	if types.IsUnknownOrError(a) {
+		return a
+	}
+	b := c.right.Exec(frame)
+	if types.IsUnknownOrError(b) {
+		return b
+	}
+	m := meter{frame}
+	m.charge(1)
+	return types.LabelErrNode(c.ID(), c.op(m, a, b))
+}
+
+// Eval implements [interpreter.Interpretable].
+func (c *infixCall) Eval(vars interpreter.Activation) ref.Val {
 	return interpreter.EvalActivation(vars, c.Exec)
 }
 
@@ -131,7 +180,7 @@ func (prices) CallCost(_, overload string, args []ref.Val, result ref.Val) *uint
 }
 
 // mismatch is the error of a call with arguments that it is not made for.
-func mismatch(name string, args []ref.Val) ref.Val {
+func mismatch(name string, args ...ref.Val) ref.Val {
 	list := ""
 	for i, arg := range args {
 		if i > 0 {

@@ -67,9 +67,14 @@ func (c *code) eval(vars Vars, b *budget, depth int) (v any, bad *Error) {
 			return nil, errorf(0, "%s has no value here", name)
 		}
 	}
-	out, _, err := c.program.Eval(map[string]any(vars))
+	out, details, err := c.program.Eval(map[string]any(vars))
 	if err != nil {
 		return nil, c.failure(err, out)
+	}
+	if cost := details.ActualCost(); cost != nil {
+		if err := b.spend(*cost); err != nil {
+			return nil, errorf(0, "%v", err)
+		}
 	}
 	v, err = b.result(out, depth)
 	if err != nil {
@@ -82,7 +87,7 @@ func (c *code) eval(vars Vars, b *budget, depth int) (v any, bad *Error) {
 func (c *code) failure(err error, out ref.Val) *Error {
 	var cancelled interpreter.EvalCancelledError
 	if errors.As(err, &cancelled) {
-		return errorf(0, "the evaluation takes more than %d steps", MaxCost)
+		return errorf(0, "%v", errSteps)
 	}
 	at := 0
 	var celErr *types.Err

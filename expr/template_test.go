@@ -109,7 +109,7 @@ func TestTemplateEvaluationErrors(t *testing.T) {
 		{`{"a": "${value.n.deeper}"}`, []any{"a"}, 9, "no such key: deeper, in a number"},
 		{`{"a": "${value.list.first}"}`, []any{"a"}, 12, "a list has no key first"},
 		{`{"a": "${value.map[0]}"}`, []any{"a"}, 11, "no such key: 0"},
-		{`"${0.0 / 0.0}"`, nil, 2, "NaN is no JSON number"},
+		{`"${0.0 / 0.0}"`, nil, 6, "division by zero"},
 	}
 	for _, tt := range tests {
 		tpl, bad := expr.CompileTemplate(decode(t, tt.template), expr.Transform)

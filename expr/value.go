@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"cel.dev/cel-go/common/types"
@@ -32,27 +31,13 @@ func (a adapter) NativeToValue(v any) ref.Val {
 	return a.base.NativeToValue(v)
 }
 
-// number gives an int for a JSON number without fraction and exponent, else a double.
-func number(n json.Number) ref.Val {
-	s := string(n)
-	if !strings.ContainsAny(s, ".eE") {
-		i, err := strconv.ParseInt(s, 10, 64)
-		if err != nil {
-			return types.NewErr("the number %s does not fit in 64 bits", clip(s, 40))
-		}
-		return types.Int(i)
-	}
-	f, err := strconv.ParseFloat(s, 64)
-	if err != nil {
-		return types.NewErr("the number %s does not fit in a double", clip(s, 40))
-	}
-	return types.Double(f)
-}
+// budget bounds a result that is being built, and the steps that all its
+// expressions take together.
+type budget struct{ items, text, steps int }
 
-// budget bounds a result that is being built.
-type budget struct{ items, text int }
+func newBudget() *budget { return &budget{items: maxItems, text: maxText, steps: MaxCost} }
 
-func newBudget() *budget { return &budget{items: maxItems, text: maxText} }
+var errSteps = fmt.Errorf("the evaluation takes more than %d steps", MaxCost)
 
 var errResult = fmt.Errorf("the result is larger than %d values or %d bytes of text", maxItems, maxText)
 
@@ -63,6 +48,16 @@ func (b *budget) item(depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("the result nests deeper than %d", maxDepth)
 	}
+	return nil
+}
+
+// spend counts the steps of an evaluation that is over. Each evaluation is
+// bounded by itself, so that all take less than twice the bound.
+func (b *budget) spend(n uint64) error {
+	if n > uint64(b.steps) {
+		return errSteps
+	}
+	b.steps -= int(n)
 	return nil
 }
 
@@ -137,6 +132,8 @@ func (b *budget) result(v ref.Val, depth int) (any, error) {
 		}
 		raw, err := json.Marshal(float64(v))
 		return json.Number(raw), err
+	case *exact:
+		return v.literal, b.take(len(v.literal))
 	case types.String:
 		if !utf8.ValidString(string(v)) {
 			return nil, errors.New("a string that is not UTF-8")

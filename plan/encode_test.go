@@ -28,9 +28,9 @@ func encode(t require.TestingT, p *plan.Plan) []byte {
 // runs in flight and stored plans are found by them.
 func TestBytesNeverChange(t *testing.T) {
 	b := encode(t, valid())
-	require.True(t, bytes.HasPrefix(b, []byte(`{"format":"chimera.ai/plan/v1","name":"p","version":"1.0.0","agent":"a","expr":1,"limits":{"max_parallel":4,"deadline_ms":60000},"nodes":[{"id":"$input","kind":"input","input_schema":-1,`)), "%s", b)
+	require.True(t, bytes.HasPrefix(b, []byte(`{"format":"chimera.ai/plan/v1","name":"p","version":"1.0.0","agent":"a","expr":2,"limits":{"max_parallel":4,"deadline_ms":60000},"nodes":[{"id":"$input","kind":"input","input_schema":-1,`)), "%s", b)
 	require.Contains(t, string(b), `{"from":0,"from_port":"y","to":2,"to_port":"$","type":"conditional","when":"value > 1 && input.x"}`)
-	require.Equal(t, "sha256:90942a51be1cd171bc431538834a53d860c0385816b5f793e092e7f4366e72ed", plan.DigestOf(b))
+	require.Equal(t, "sha256:25f0311ea9615e45a06926062957faccf8e92f7100e3ca3a32da798574b596d1", plan.DigestOf(b))
 }
 
 func TestDigestOf(t *testing.T) {
@@ -79,7 +79,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"another plan behind", good + good, "data after the plan"},
 		{"a bracket behind", good + `}`, "data after the plan"},
 		{"another format", replaced("plan/v1", "plan/v2"), `format is "chimera.ai/plan/v2", this build reads "chimera.ai/plan/v1"`},
-		{"another meaning of expressions", replaced(`"expr":1`, `"expr":2`), "expressions of version 2, this build knows 1"},
+		{"another meaning of expressions", replaced(`"expr":2`, `"expr":1`), "expressions of version 1, this build knows 2"},
 		{"a number out of range", replaced(`"max_parallel":4`, `"max_parallel":1e99`), "decode plan: json: cannot unmarshal number"},
 		{"a fraction", replaced(`"to":1`, `"to":1.5`), "decode plan: json: cannot unmarshal number"},
 

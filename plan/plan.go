@@ -21,9 +21,15 @@ import (
 // Format is the first field of every encoded plan.
 const Format = "chimera.ai/plan/v1"
 
-// ExprVersion numbers the meaning of expressions. A worker that does not know
-// a plan's number refuses the plan.
-const ExprVersion = 1
+// ExprVersion numbers the meaning of expressions, which package expr specifies.
+// A worker that does not know a plan's number refuses the plan.
+//
+// Number 2: a JSON number is an int if its value is whole, not if it is written
+// without fraction and exponent; numbers that neither 64 bits nor a double hold
+// are kept exactly, not errors; numbers compare exactly across types; infinities
+// are errors where they come up; keys of maps are strings, booleans or ints;
+// conversions are written out in a plan.
+const ExprVersion = 2
 
 // Names of the virtual nodes and ports.
 const (
