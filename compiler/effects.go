@@ -55,7 +55,7 @@ func (u *unit) allowed(doc *document, n *node) {
 	d := diag.Diagnostic{
 		Code: diag.EffectNotAllowed, Summary: fmt.Sprintf("node %s is %s, which the plan does not allow", quote(n.id), n.effect),
 		Detail:  "`allow` lists the effect classes that the plan may hold; without it that is `pure` alone.",
-		Subject: n.effectRange(), Node: n.id, Suggestion: fmt.Sprintf("allow: [%s]", n.effect),
+		Subject: n.effectRange(), Node: n.id, Suggestion: fmt.Sprintf("allow: [pure, %s]", n.effect),
 	}
 	if at := doc.at.Get("allow"); at != nil {
 		d.Context = keyOf(doc.at, "allow")

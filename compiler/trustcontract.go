@@ -68,6 +68,9 @@ func (u *unit) weakerOutput(n *node, t *Template, c *templateContract) {
 	}
 	name := quote(t.Name())
 	f := misfit{u: u, node: n, template: t, field: "output_schema", given: n.output, want: promised, at: t.OutputAt}
+	if t.passes() && promised.at != nil {
+		f.promise = oneLine(promised.at)
+	}
 	res := u.promise(promised, n.output)
 	lasting := n.effect == plan.Committing || n.effect == plan.Irreversible
 	if res.Verdict == containment.Proved || !lasting {
@@ -110,6 +113,9 @@ type misfit struct {
 	field       string
 	given, want *contractSchema
 	at          diag.Range
+	// promise is where the node itself says what the operation returns: for
+	// engine/pass, its input schema.
+	promise diag.Range
 }
 
 // refuted reports a counterexample. by is the schema that refuses it; its reason
@@ -136,9 +142,16 @@ func (f *misfit) unknown(res containment.Result, summary, rule string) {
 }
 
 func (f *misfit) report(d diag.Diagnostic) {
-	d.Code, d.Node, d.Context = diag.TrustWeaker, f.node.id, f.at
-	if !d.Context.IsValid() {
-		d.Context = f.template.Range
+	d.Code, d.Node = diag.TrustWeaker, f.node.id
+	there := diag.Related{Range: f.at, Label: "what " + quote(f.template.Name()) + " takes"}
+	if f.field == "output_schema" {
+		there.Label = "what " + quote(f.template.Name()) + " may return"
+	}
+	if f.promise.IsValid() {
+		there = diag.Related{Range: f.promise, Label: "what comes back"}
+	}
+	if there.Range.IsValid() {
+		d.Related = append(d.Related, there)
 	}
 	f.u.report(d)
 }

@@ -55,17 +55,33 @@ type Diagnostic struct {
 	Detail string
 	// Subject is what is wrong, to the token.
 	Subject Range
+	// Label is a few words that are shown beside the subject, or "".
+	Label string
 	// Context is the larger construct that Subject stands in, or, for an edge,
 	// its other end. It may be invalid.
 	Context Range
+	// Related are further places that the finding speaks of, in the same file or
+	// in others, each with a few words.
+	Related []Related
 	// Node is the id of the related node, if any.
 	Node string
 	// Edge is the related edge as "from.port -> to.port", if any.
 	Edge string
-	// Witness is a counterexample: a JSON text, or "".
+	// Witness is a counterexample: a JSON text, or "". Where an edge has a
+	// transform it is what the transform gives, and Before the value that the
+	// transform is given.
 	Witness string
+	// Before is a JSON text, or "". It is shown to people only.
+	Before string
 	// Suggestion is a near name or the edit that mends it, or "".
 	Suggestion string
+}
+
+// Related is a place that a finding speaks of beside its subject.
+type Related struct {
+	Range Range
+	// Label says in a few words what is there; "" only underlines it.
+	Label string
 }
 
 // Diagnostics is a list of findings.

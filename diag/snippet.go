@@ -15,6 +15,13 @@ const (
 	margin    = 40
 )
 
+// maxRelated bounds the places that are shown beside the subject, and maxLabel
+// the characters that are said about one.
+const (
+	maxRelated = 4
+	maxLabel   = 120
+)
+
 // tabWidth is the number of cells between tab stops.
 const tabWidth = 4
 
@@ -22,37 +29,101 @@ const tabWidth = 4
 type line struct {
 	number int
 	text   string
-	marks  string // '^' under the subject, '-' under the context
+	marks  string // '^' under the subject, '-' under all else
+	// labels stand under the marks, by the cell where they begin.
+	labels []label
 }
 
-// span is the part [from, to) of a file to be underlined.
+// label is what is said about a marked piece of a line.
+type label struct {
+	cell int
+	mark byte
+	text string
+}
+
+// span is the part [from, to) of a file to be underlined. Its label stands on
+// the line number on.
 type span struct {
 	from, to int
 	mark     byte
+	label    string
+	on       int
 }
 
-// snippet gives the lines of the file that show the subject of d: all that it
-// stands on, or the first and the last, and the line where its context begins.
-func snippet(d Diagnostic, sources map[string][]byte) []line {
-	src, ok := sources[d.Subject.File]
-	if !ok || !fits(d.Subject, src) {
-		return nil
+// block is the lines of one file that a finding shows.
+type block struct {
+	// file is "" for the file of the subject, and at the first place of another.
+	file  string
+	at    Pos
+	lines []line
+}
+
+// snippet gives the lines that show the subject of d (all that it stands on, or
+// the first and the last), and those where its context and the related places
+// begin; places in other files follow, a block for each file.
+func snippet(d Diagnostic, sources map[string][]byte) []block {
+	related := d.Related
+	if d.Context.IsValid() {
+		related = append([]Related{{Range: d.Context}}, related...)
 	}
-	subject := span{d.Subject.Start.Byte, d.Subject.End.Byte, '^'}
-	first, last := d.Subject.Start, lastPlace(d.Subject, src)
-	shown := []Pos{first}
-	if last.Line > first.Line {
-		if last.Line == first.Line+2 {
-			// One line left out would take as much room as showing it.
-			next := lineEnd(src, first.Byte) + 1
-			shown = append(shown, Pos{Line: first.Line + 1, Byte: next})
+	if len(related) > maxRelated {
+		related = related[:maxRelated]
+	}
+	var blocks []block
+	if src, ok := sources[d.Subject.File]; ok && fits(d.Subject, src) {
+		spans, shown := []span{}, []Pos{}
+		first, last := d.Subject.Start, lastPlace(d.Subject, src)
+		spans = append(spans, span{first.Byte, d.Subject.End.Byte, '^', d.Label, last.Line})
+		shown = append(shown, first)
+		if last.Line > first.Line {
+			if last.Line == first.Line+2 {
+				// One line left out would take as much room as showing it.
+				next := lineEnd(src, first.Byte) + 1
+				shown = append(shown, Pos{Line: first.Line + 1, Byte: next})
+			}
+			shown = append(shown, last)
 		}
-		shown = append(shown, last)
+		blocks = append(blocks, block{lines: render(src, spans, shown, of(d.Subject.File, related))})
 	}
-	spans := []span{subject}
-	if c := d.Context; c.File == d.Subject.File && fits(c, src) {
-		at := c.Start
-		spans = append(spans, span{at.Byte, min(c.End.Byte, lineEnd(src, at.Byte)), '-'})
+	var files []string
+	for _, r := range related {
+		if f := r.Range.File; f != d.Subject.File && !slices.Contains(files, f) {
+			files = append(files, f)
+		}
+	}
+	for _, file := range files {
+		src, ok := sources[file]
+		if !ok {
+			continue
+		}
+		here := of(file, related)
+		if lines := render(src, nil, nil, here); len(lines) > 0 {
+			blocks = append(blocks, block{file: file, at: here[0].Range.Start, lines: lines})
+		}
+	}
+	return blocks
+}
+
+// of lists the places in one file.
+func of(file string, related []Related) []Related {
+	var out []Related
+	for _, r := range related {
+		if r.Range.File == file {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// render gives the lines of one file that are shown already and those where
+// the related places begin.
+func render(src []byte, spans []span, shown []Pos, related []Related) []line {
+	for _, r := range related {
+		if !fits(r.Range, src) {
+			continue
+		}
+		at := r.Range.Start
+		spans = append(spans, span{at.Byte, min(r.Range.End.Byte, lineEnd(src, at.Byte)), '-', r.Label, at.Line})
 		if !slices.ContainsFunc(shown, func(p Pos) bool { return p.Line == at.Line }) {
 			shown = append(shown, at)
 		}
@@ -130,6 +201,7 @@ func show(src []byte, p Pos, spans []span) line {
 	}
 	column := 0
 	indented := true
+	starts := make([]int, len(spans)) // the first cell of each span, counted from 1
 	for i := from; i < to; {
 		r, size := utf8.DecodeRune(src[i:to])
 		piece, width := visible(r, size, src[i])
@@ -139,6 +211,11 @@ func show(src []byte, p Pos, spans []span) line {
 		}
 		indented = indented && (r == ' ' || r == '\t')
 		mark := markAt(spans, i, indented)
+		for k, s := range spans {
+			if starts[k] == 0 && (i == s.from || i > s.from && i < s.to && !indented) {
+				starts[k] = marks.Len() + 1
+			}
+		}
 		text.WriteString(piece)
 		for range width {
 			marks.WriteByte(mark)
@@ -151,7 +228,29 @@ func show(src []byte, p Pos, spans []span) line {
 	} else if mark := markAt(spans, to, false); mark != ' ' && !strings.ContainsRune(marks.String(), rune(mark)) {
 		marks.WriteByte(mark)
 	}
-	return line{number: p.Line, text: strings.TrimRight(text.String(), " "), marks: strings.TrimRight(marks.String(), " ")}
+	out := line{number: p.Line, text: strings.TrimRight(text.String(), " "), marks: strings.TrimRight(marks.String(), " ")}
+	for k, s := range spans {
+		if s.label == "" || s.on != p.Line {
+			continue
+		}
+		if starts[k] == 0 {
+			starts[k] = len(out.marks) // it begins where the line ends, or was cut
+		}
+		out.labels = append(out.labels, label{max(starts[k]-1, 0), s.mark, clip(escape(s.label), maxLabel)})
+	}
+	slices.SortStableFunc(out.labels, func(a, b label) int { return a.cell - b.cell })
+	return out
+}
+
+// clip bounds a text by characters.
+func clip(s string, most int) string {
+	n := 0
+	for i := range s {
+		if n++; n > most {
+			return s[:i] + "…"
+		}
+	}
+	return s
 }
 
 // markAt gives the mark under the character at byte at. The first span wins.

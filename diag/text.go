@@ -7,8 +7,12 @@ import (
 	"strings"
 )
 
-// textWidth is the number of terminal cells after which details are wrapped.
-const textWidth = 80
+// textWidth is the number of terminal cells after which details are wrapped,
+// maxWitness the number of characters of a counterexample that are shown.
+const (
+	textWidth  = 80
+	maxWitness = 600
+)
 
 // ANSI sequences of coloured output.
 const (
@@ -21,8 +25,9 @@ const (
 )
 
 // WriteText writes the findings for people: place, severity, code and summary
-// on one line, then the source lines with the subject underlined by ^ and the
-// context by -, then detail, counterexample and suggestion.
+// on one line, then the source lines with the subject underlined by ^, the context
+// and the related places by -, each with its label, then detail, counterexample
+// and suggestion. Places in other files are shown under the file's name.
 //
 // sources holds the text of each file by the name that ranges use; a finding in
 // a file that is not there has no source lines. color adds ANSI colours.
@@ -77,27 +82,42 @@ func (t *text) finding(d Diagnostic, sources map[string][]byte) {
 	t.print(bold, ": "+escape(d.Summary))
 	t.print("", "\n")
 
-	lines := snippet(d, sources)
+	blocks := snippet(d, sources)
 	gutter := 1
-	if len(lines) > 0 {
-		gutter = len(fmt.Sprint(lines[len(lines)-1].number))
-		t.print(blue, strings.Repeat(" ", gutter)+" |")
-		t.print("", "\n")
+	for _, b := range blocks {
+		gutter = max(gutter, len(fmt.Sprint(b.lines[len(b.lines)-1].number)))
 	}
-	for i, l := range lines {
-		if i > 0 && l.number > lines[i-1].number+1 {
-			t.print(blue, "...")
-			t.print("", "\n")
+	for _, b := range blocks {
+		head := strings.Repeat(" ", gutter) + " |"
+		if b.file != "" {
+			head = strings.Repeat(" ", gutter) + fmt.Sprintf("::: %s:%d:%d", escape(b.file), b.at.Line, b.at.Column)
 		}
-		t.line(l, gutter, tone)
+		t.print(blue, head)
+		t.print("", "\n")
+		for i, l := range b.lines {
+			if i > 0 && l.number > b.lines[i-1].number+1 {
+				t.print(blue, "...")
+				t.print("", "\n")
+			}
+			t.line(l, gutter, tone)
+		}
 	}
 
 	for paragraph := range strings.SplitSeq(strings.TrimRight(d.Detail, "\n"), "\n") {
 		t.note(gutter, "", wrap(escape(paragraph), textWidth-gutter-3))
 	}
-	t.note(gutter, "node: ", verbatim(d.Node))
-	t.note(gutter, "edge: ", verbatim(d.Edge))
-	t.note(gutter, "counterexample: ", verbatim(d.Witness))
+	if !strings.Contains(d.Summary, "`"+d.Node+"`") {
+		t.note(gutter, "node: ", verbatim(d.Node))
+	}
+	if !shows(blocks, d.Edge) {
+		t.note(gutter, "edge: ", verbatim(d.Edge))
+	}
+	if d.Before == "" {
+		t.note(gutter, "counterexample: ", verbatim(clip(d.Witness, maxWitness)))
+	} else {
+		t.note(gutter, "counterexample: ", verbatim(clip(d.Before, maxWitness)))
+		t.note(gutter, "which becomes:  ", verbatim(clip(d.Witness, maxWitness)))
+	}
 	t.note(gutter, "suggestion: ", verbatim(d.Suggestion))
 }
 
@@ -111,9 +131,44 @@ func (t *text) line(l line, gutter int, tone string) {
 	if l.marks == "" {
 		return
 	}
+	// The last label stands behind the marks, the others below them, each at the
+	// end of a bar.
+	inline := ""
+	below := l.labels
+	if n := len(below); n > 0 && below[n-1].cell >= strings.LastIndexByte(l.marks, ' ') {
+		inline, below = below[n-1].text, below[:n-1]
+	}
 	t.print(blue, strings.Repeat(" ", gutter)+" |")
 	t.print("", " ")
-	for rest := l.marks; rest != ""; {
+	t.marks(l.marks, tone)
+	if inline != "" {
+		color := cyan
+		if l.labels[len(l.labels)-1].mark == '^' {
+			color = tone
+		}
+		t.print("", " ")
+		t.print(color, inline)
+	}
+	t.print("", "\n")
+	for i := len(below) - 1; i >= 0; i-- {
+		bars := ""
+		for _, b := range below[:i+1] {
+			if pad := b.cell - len(bars); pad >= 0 {
+				bars += strings.Repeat(" ", pad) + "|"
+			}
+		}
+		t.print(blue, strings.Repeat(" ", gutter)+" |")
+		t.print(cyan, " "+bars)
+		t.print("", "\n")
+		t.print(blue, strings.Repeat(" ", gutter)+" |")
+		t.print(cyan, " "+strings.TrimSuffix(bars, "|")+below[i].text)
+		t.print("", "\n")
+	}
+}
+
+// marks writes the line of marks.
+func (t *text) marks(marks, tone string) {
+	for rest := marks; rest != ""; {
 		n := len(rest) - len(strings.TrimLeft(rest, rest[:1]))
 		color := ""
 		switch rest[0] {
@@ -125,7 +180,19 @@ func (t *text) line(l line, gutter int, tone string) {
 		t.print(color, rest[:n])
 		rest = rest[n:]
 	}
-	t.print("", "\n")
+}
+
+// shows reports whether a line that is shown holds the text, which then need
+// not be repeated.
+func shows(blocks []block, s string) bool {
+	for _, b := range blocks {
+		for _, l := range b.lines {
+			if s != "" && strings.Contains(l.text, s) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // note writes lines that belong to one thing that is said about a finding.

@@ -45,6 +45,11 @@ edges:
   - fecth.text -> count.text
 `
 
+const otherText = `templates:
+  - operation: read
+    input_schema: {type: object}
+`
+
 func TestText(t *testing.T) {
 	long := `{"key": "` + strings.Repeat("é", 3000) + `", "bad": tru, "more": "` + strings.Repeat("x", 3000) + `"}`
 	hostile := "a: \x1b[31mred\x1b[0m \u202egnp.exe \xff \x00 end\n"
@@ -100,6 +105,23 @@ func TestText(t *testing.T) {
 			return Diagnostic{Code: PlanSyntax, Severity: Error, Summary: "text \x1b]0;owned\a of the file", Detail: "a\u202eb \x9b1m", Suggestion: "x\ny\r",
 				Node: "\u200b", Subject: find(t, "f", src, "end")}
 		}},
+		{"both ends", planText, func(t *testing.T, src string) Diagnostic {
+			return Diagnostic{Code: TypeNotContained, Severity: Error, Summary: "`count.text` does not take all that `fecth.text` gives", Label: "takes {type: string}",
+				Subject: find(t, "f", src, "count.text"), Related: []Related{{find(t, "f", src, "fecth.text"), "gives {type: integer}"}, {find(t, "f", src, "files/read"), "whose output is this"}},
+				Edge: "fecth.text -> count.text", Before: `{"n": 1}`, Witness: "1", Suggestion: "${string(value)}"}
+		}},
+		{"three labels on a line", planText, func(t *testing.T, src string) Diagnostic {
+			return Diagnostic{Code: TypeNotContained, Severity: Error, Summary: "three", Label: "in the middle",
+				Subject: find(t, "f", src, "->"), Related: []Related{{find(t, "f", src, "fecth.text"), "on the left"}, {find(t, "f", src, "count.text"), "on the right, with a label\nof \x1b lines " + strings.Repeat("é", 200)}}}
+		}},
+		{"a place in another file", planText, func(t *testing.T, src string) Diagnostic {
+			return Diagnostic{Code: TrustWeaker, Severity: Error, Summary: "`fetch` takes more", Label: "takes any file", Node: "fetch",
+				Subject: find(t, "f", src, "fetch"), Related: []Related{{find(t, "catalog.yaml", otherText, "{type: object}"), "takes an object"}, {find(t, "catalog.yaml", otherText, "operation: read"), ""}, {Range{"gone.yaml", Pos{1, 1, 0}, Pos{1, 2, 1}}, "not there"}},
+				Witness: `"` + strings.Repeat("ab", 500) + `"`}
+		}},
+		{"a label on several lines", planText, func(t *testing.T, src string) Diagnostic {
+			return Diagnostic{Code: PlanSchema, Severity: Error, Summary: "several lines", Label: "all of it", Subject: find(t, "f", src, src[strings.Index(src, "- id: fetch"):strings.Index(src, "edges")])}
+		}},
 		{"no source", "", func(t *testing.T, src string) Diagnostic {
 			return Diagnostic{Code: PlanSyntax, Severity: Error, Summary: "elsewhere", Subject: Range{"other.yaml", Pos{7, 3, 90}, Pos{7, 5, 92}}}
 		}},
@@ -114,7 +136,7 @@ func TestText(t *testing.T) {
 	for _, tt := range tests {
 		d := tt.find(t, tt.src)
 		all.WriteString("## " + tt.name + "\n")
-		require.NoError(t, Diagnostics{d}.WriteText(&all, map[string][]byte{"f": []byte(tt.src)}, false))
+		require.NoError(t, Diagnostics{d}.WriteText(&all, map[string][]byte{"f": []byte(tt.src), "catalog.yaml": []byte(otherText)}, false))
 		all.WriteString("\n")
 	}
 	first := tests[0].find(t, tests[0].src)
@@ -156,9 +178,10 @@ func TestTextOfAnything(t *testing.T) {
 		}
 		s := rapid.String()
 		d := Diagnostic{Code: PlanSyntax, Severity: Error, Summary: s.Draw(t, "summary"), Detail: s.Draw(t, "detail"),
-			Subject: Range{"f", pos("a"), pos("b")}, Context: Range{"f", pos("c"), pos("d")}, Suggestion: s.Draw(t, "suggestion")}
+			Subject: Range{"f", pos("a"), pos("b")}, Context: Range{"f", pos("c"), pos("d")}, Suggestion: s.Draw(t, "suggestion"), Label: s.Draw(t, "label"),
+			Related: []Related{{Range{"f", pos("e"), pos("g")}, s.Draw(t, "related")}, {Range{"g", pos("h"), pos("i")}, s.Draw(t, "elsewhere")}}, Witness: s.Draw(t, "witness"), Before: s.Draw(t, "before")}
 		var out bytes.Buffer
-		if err := (Diagnostics{d}).WriteText(&out, map[string][]byte{"f": []byte(text)}, false); err != nil {
+		if err := (Diagnostics{d}).WriteText(&out, map[string][]byte{"f": []byte(text), "g": []byte(text)}, false); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range out.String() {
@@ -169,7 +192,7 @@ func TestTextOfAnything(t *testing.T) {
 		if !utf8.Valid(out.Bytes()) {
 			t.Fatal("not UTF-8")
 		}
-		if limit := 4000 + 20*(len(d.Summary)+len(d.Detail)+len(d.Suggestion)); out.Len() > limit {
+		if limit := 16000 + 20*(len(d.Summary)+len(d.Detail)+len(d.Suggestion)+len(d.Witness)+len(d.Before)); out.Len() > limit {
 			t.Fatalf("%d bytes", out.Len())
 		}
 		b, err := json.Marshal(Diagnostics{d})
