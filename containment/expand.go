@@ -47,9 +47,12 @@ type atom struct {
 	value    any
 }
 
+// clause is a list of alternatives, each a list of what is asked together.
 type clause [][]atom
 
-// conj is a partly expanded conjunction.
+// conj is a partly expanded conjunction: goal is what it came from; units wait
+// to be taken apart; base has been; clauses are alternatives still to choose
+// from; seen are the schemas taken apart.
 type conj struct {
 	kind    string
 	goal    []lit
@@ -57,6 +60,31 @@ type conj struct {
 	base    []atom
 	clauses []clause
 	seen    []lit
+	lost    reason
+	// pass, if it is set, is asked about listed values beside goal.
+	pass func(v any) bool
+	// gather, if it is set, is called instead of solving: with what is asked, or
+	// with all values that there can be.
+	gather func(c *conj, values []any)
+}
+
+func newConj(kind string, goal []lit) *conj {
+	c := &conj{kind: kind, goal: goal, units: make([]atom, 0, len(goal)+4)}
+	for _, l := range goal {
+		c.units = append(c.units, atom{op: literal, lit: l})
+	}
+	return c
+}
+
+func (c *conj) list(p *prover, values []any) result {
+	if c.gather != nil {
+		c.gather(c, values)
+		return result{state: empty}
+	}
+	if c.pass != nil {
+		values = slices.DeleteFunc(slices.Clone(values), func(v any) bool { return !c.pass(v) })
+	}
+	return p.try(c.goal, values)
 }
 
 func (p *prover) expand(c *conj) result {
@@ -78,19 +106,17 @@ func (p *prover) expand(c *conj) result {
 			return result{state: empty}
 		}
 		c.seen = append(c.seen, a.lit)
-		if s := a.lit.s; !a.lit.neg {
-			if len(s.Constant) > 0 {
-				return p.try(c.goal, s.Constant[:1])
-			}
-			if len(s.Enum) > 0 {
-				return p.try(c.goal, s.Enum)
-			}
+		if vs, ok := p.finite(a.lit); ok {
+			return c.list(p, vs)
 		}
-		pos, neg := p.keywords(a.lit.s, c.kind)
 		if a.lit.neg {
+			neg, lost := p.fails(a.lit.s, c.kind)
 			c.clauses = append(c.clauses, neg)
+			c.lost = c.lost.or(lost)
 			continue
 		}
+		pos, lost := p.asks(a.lit.s, c.kind)
+		c.lost = c.lost.or(lost)
 		for _, cl := range pos {
 			if len(cl) == 1 {
 				c.units = append(c.units, cl[0]...)
@@ -100,16 +126,18 @@ func (p *prover) expand(c *conj) result {
 		}
 	}
 	if len(c.clauses) == 0 {
+		if c.gather != nil {
+			c.gather(c, nil)
+			return result{state: empty}
+		}
 		return p.leaf(c)
 	}
 	best := -1
 	for i, cl := range c.clauses {
-		var keep clause
+		keep := make(clause, 0, len(cl))
 		for _, alt := range cl {
 			p.step()
-			if !slices.ContainsFunc(alt, func(a atom) bool {
-				return a.op == never || a.op == literal && (p.contradicts(c, a.lit) || !a.lit.neg && !admits(a.lit.s, c.kind))
-			}) {
+			if !p.hopeless(c, alt) {
 				keep = append(keep, alt)
 			}
 		}
@@ -122,20 +150,45 @@ func (p *prover) expand(c *conj) result {
 	rest := slices.Delete(slices.Clone(c.clauses), best, best+1)
 	out := result{state: empty}
 	for _, alt := range pick {
-		r := p.expand(&conj{kind: c.kind, goal: c.goal, units: slices.Clone(alt), base: slices.Clone(c.base),
-			clauses: slices.Clone(rest), seen: slices.Clone(c.seen)})
+		r := p.expand(&conj{kind: c.kind, goal: c.goal, units: slices.Clone(alt), base: slices.Clip(c.base),
+			clauses: slices.Clone(rest), seen: slices.Clip(c.seen), lost: c.lost, pass: c.pass, gather: c.gather})
 		if r.state == found {
 			return r
 		}
 		if r.state == unknown {
-			out.state = unknown
+			out = result{why: out.why.or(r.why)}
 		}
 	}
 	return out
 }
 
+// hopeless reports whether an alternative contradicts what has been taken apart.
+func (p *prover) hopeless(c *conj, alt []atom) bool {
+	return slices.ContainsFunc(alt, func(a atom) bool {
+		switch a.op {
+		case never:
+			return true
+		case literal:
+			return !a.lit.neg && !admits(a.lit.s, c.kind) || p.contradicts(c, a.lit)
+		case absent:
+			return slices.ContainsFunc(c.base, func(b atom) bool { return b.op == required && b.key == a.key })
+		case required:
+			return slices.ContainsFunc(c.base, func(b atom) bool { return b.op == absent && b.key == a.key })
+		}
+		return false
+	})
+}
+
 func (p *prover) contradicts(c *conj, l lit) bool {
-	return slices.ContainsFunc(c.seen, func(o lit) bool { return o.neg != l.neg && p.same(o.s, l.s) })
+	return slices.ContainsFunc(c.seen, func(o lit) bool {
+		switch {
+		case o.neg == l.neg:
+			return false
+		case l.neg:
+			return p.within(o.s, l.s)
+		}
+		return p.within(l.s, o.s)
+	})
 }
 
 // leaf solves a conjunction of atoms of one type, and confirms what it finds.
@@ -152,14 +205,31 @@ func (p *prover) leaf(c *conj) result {
 	default:
 		r = p.object(c.base)
 	}
-	if r.state != found {
+	if r.state == unknown {
+		r.why = r.why.or(c.lost)
+		if r.why.none() {
+			r.why = c.blame()
+		}
 		return r
 	}
-	if yes, _ := p.check(c.goal, r.value); !yes {
-		if len(c.seen) > 0 {
-			p.because(c.seen[len(c.seen)-1].s, "")
+	if r.state == empty {
+		return r
+	}
+	if yes, sure := p.check(c.goal, r.value); !yes {
+		if sure && c.lost.none() {
+			return result{why: c.blame()}
 		}
-		return result{}
+		return result{why: c.lost.or(p.wildest(c.goal))}
 	}
 	return r
+}
+
+// blame gives the last schema taken apart that the user wrote.
+func (c *conj) blame() reason {
+	for i := len(c.seen) - 1; i >= 0; i-- {
+		if c.seen[i].s.Location != "" {
+			return reason{s: c.seen[i].s}
+		}
+	}
+	return reason{}
 }

@@ -1,51 +1,197 @@
 package containment
 
 import (
-	"fmt"
+	"encoding/binary"
 	"regexp"
 	"regexp/syntax"
 	"slices"
 	"unicode"
 )
 
-// maxStates bounds the product of the patterns of one string.
-const maxStates = 4000
+// Bounds of patterns: instructions of one, and kinds of characters that those of
+// one string tell apart.
+const (
+	maxInstructions = 2000
+	maxLetters      = 300
+)
 
-// lang is the language of a pattern that is searched for, or its complement.
+// lang is the language of a pattern that is searched for, as an automaton that
+// is built where it is needed.
 type lang struct {
 	prog *syntax.Prog
-	neg  bool
+	// cuts are where intervals of characters begin that the pattern does not tell
+	// apart, and kinds numbers them: equal numbers are not told apart either.
+	cuts  []rune
+	kinds []int
+
+	fronts []front
+	index  map[string]int
+	next   map[[2]int]int
+	ends   map[int]bool
 }
 
-func newLang(re *regexp.Regexp) *lang {
-	parsed, err := syntax.Parse(re.String(), syntax.Perl)
+// front is where a search stands: its threads, before conditions on the place
+// are resolved, and the kind of the character before.
+type front struct {
+	pcs  []uint32
+	done bool
+	prev rune
+}
+
+// language gives the language of a pattern, nil if it is too large.
+func (p *prover) language(re *regexp.Regexp) *lang {
+	text := re.String()
+	if l, ok := p.langs[text]; ok {
+		return l
+	}
+	if p.langs == nil {
+		p.langs = map[string]*lang{}
+	}
+	p.langs[text] = nil
+	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
 		return nil
 	}
 	prog, err := syntax.Compile(parsed.Simplify())
-	if err != nil || len(prog.Inst) > 2000 {
+	if err != nil || len(prog.Inst) > maxInstructions {
 		return nil
 	}
-	return &lang{prog: prog}
+	l := &lang{prog: prog, index: map[string]int{}, next: map[[2]int]int{}, ends: map[int]bool{}}
+	p.charge(1 + len(prog.Inst)/8)
+	l.sort(p)
+	l.intern(front{prev: -1})
+	p.langs[text] = l
+	return l
 }
 
-// front is where a search stands after some runes: threads before empty-width
-// conditions are resolved.
-type front struct {
-	pcs  []uint32
-	done bool
+// sort finds the kinds of characters that l tells apart.
+func (l *lang) sort(p *prover) {
+	cuts := []rune{0, '\n', '\n' + 1, '0', '9' + 1, 'A', 'Z' + 1, '_', '_' + 1, 'a', 'z' + 1, 0xD800, 0xE000}
+	var readers []*syntax.Inst
+	for i := range l.prog.Inst {
+		in := &l.prog.Inst[i]
+		switch in.Op {
+		case syntax.InstRune, syntax.InstRune1:
+			readers = append(readers, in)
+			if len(in.Rune) == 1 {
+				r := in.Rune[0]
+				cuts = append(cuts, r, r+1)
+				for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+					cuts = append(cuts, f, f+1)
+				}
+				continue
+			}
+			for j, r := range in.Rune {
+				cuts = append(cuts, r+rune(j%2))
+			}
+		case syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
+			readers = append(readers, in)
+		}
+	}
+	slices.Sort(cuts)
+	l.cuts = slices.Compact(cuts)
+	p.charge(len(l.cuts) * (len(readers) + 1) / 32)
+	number := map[string]int{}
+	sign := make([]byte, len(readers)+1)
+	for _, r := range l.cuts {
+		for i, in := range readers {
+			sign[i] = 0
+			if in.MatchRune(r) {
+				sign[i] = 1
+			}
+		}
+		sign[len(readers)] = byte(place(r) + 2)
+		n, ok := number[string(sign)]
+		if !ok {
+			n = len(number)
+			number[string(sign)] = n
+		}
+		l.kinds = append(l.kinds, n)
+	}
 }
 
-// advance resolves conditions between prev and next, then consumes next; -1 is
-// the edge of the text.
-func (l *lang) advance(f front, prev, next rune) front {
+func (l *lang) kind(r rune) int {
+	i, exact := slices.BinarySearch(l.cuts, r)
+	if !exact {
+		i--
+	}
+	return l.kinds[i]
+}
+
+// place gives one character for all that conditions such as \b do not tell apart.
+func place(r rune) rune {
+	switch {
+	case r < 0:
+		return -1
+	case r == '\n':
+		return 1
+	case syntax.IsWordChar(r):
+		return 2
+	}
+	return 3
+}
+
+var placeRunes = [...]rune{1: '\n', 2: 'a', 3: ' '}
+
+func (l *lang) intern(f front) int {
+	var key []byte
 	if f.done {
-		return f
+		f.pcs, f.prev = nil, -1
+		key = []byte("done")
+	} else {
+		key = binary.AppendVarint(key, int64(f.prev))
+		for _, pc := range f.pcs {
+			key = binary.AppendUvarint(key, uint64(pc))
+		}
+	}
+	n, ok := l.index[string(key)]
+	if !ok {
+		n = len(l.fronts)
+		l.index[string(key)] = n
+		l.fronts = append(l.fronts, f)
+	}
+	return n
+}
+
+// advance takes a search past the character r.
+func (l *lang) advance(at int, r rune) int {
+	if l.fronts[at].done {
+		return at
+	}
+	k := [2]int{at, l.kind(r)}
+	n, ok := l.next[k]
+	if !ok {
+		f := l.run(l.fronts[at], r)
+		f.prev = place(r)
+		n = l.intern(f)
+		l.next[k] = n
+	}
+	return n
+}
+
+// accepts reports whether the pattern has been found if the string ends here.
+func (l *lang) accepts(at int) bool {
+	if l.fronts[at].done {
+		return true
+	}
+	yes, ok := l.ends[at]
+	if !ok {
+		yes = l.run(l.fronts[at], -1).done
+		l.ends[at] = yes
+	}
+	return yes
+}
+
+// run resolves conditions between the character before and next, then takes next;
+// -1 is the edge of the string.
+func (l *lang) run(f front, next rune) front {
+	prev := f.prev
+	if prev >= 0 {
+		prev = placeRunes[prev]
 	}
 	cond := syntax.EmptyOpContext(prev, next)
 	seen := make([]bool, len(l.prog.Inst))
 	var out []uint32
-	done := false
 	stack := append(slices.Clone(f.pcs), uint32(l.prog.Start))
 	for len(stack) > 0 {
 		pc := stack[len(stack)-1]
@@ -57,7 +203,7 @@ func (l *lang) advance(f front, prev, next rune) front {
 		in := &l.prog.Inst[pc]
 		switch in.Op {
 		case syntax.InstMatch:
-			done = true
+			return front{done: true}
 		case syntax.InstAlt, syntax.InstAltMatch:
 			stack = append(stack, in.Out, in.Arg)
 		case syntax.InstEmptyWidth:
@@ -67,148 +213,12 @@ func (l *lang) advance(f front, prev, next rune) front {
 		case syntax.InstCapture, syntax.InstNop:
 			stack = append(stack, in.Out)
 		case syntax.InstFail:
-		default:
+		case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
 			if next >= 0 && in.MatchRune(next) {
 				out = append(out, in.Out)
 			}
 		}
 	}
-	if done {
-		return front{done: true}
-	}
 	slices.Sort(out)
 	return front{pcs: slices.Compact(out)}
-}
-
-// alphabet gives one rune of each kind that the patterns tell apart.
-func alphabet(langs []*lang, avoid []string) []rune {
-	cuts := []rune{0, '\n', '\n' + 1, '0', '9' + 1, 'A', 'Z' + 1, '_', '_' + 1, 'a', 'z' + 1, 0xD800, 0xE000}
-	for _, l := range langs {
-		for i := range l.prog.Inst {
-			in := &l.prog.Inst[i]
-			switch in.Op {
-			case syntax.InstRune, syntax.InstRune1:
-				if len(in.Rune) == 1 {
-					r := in.Rune[0]
-					cuts = append(cuts, r, r+1)
-					for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
-						cuts = append(cuts, f, f+1)
-					}
-					continue
-				}
-				for j, r := range in.Rune {
-					cuts = append(cuts, r+rune(j%2))
-				}
-			}
-		}
-	}
-	for _, s := range avoid {
-		for _, r := range s {
-			cuts = append(cuts, r, r+1)
-		}
-	}
-	slices.Sort(cuts)
-	cuts = slices.Compact(cuts)
-	var out []rune
-	for _, r := range cuts {
-		if r <= unicode.MaxRune && (r < 0xD800 || r >= 0xE000) {
-			out = append(out, r)
-		}
-	}
-	// Letters first, for readable counterexamples.
-	slices.SortStableFunc(out, func(a, b rune) int {
-		la, lb := a >= ' ' && a < 127, b >= ' ' && b < 127
-		switch {
-		case la && !lb:
-			return -1
-		case lb && !la:
-			return 1
-		}
-		return 0
-	})
-	return out
-}
-
-type node struct {
-	fronts []front
-	prev   rune
-	n      int
-	back   int
-	r      rune
-}
-
-// words searches the product, breadth first, so that the shortest comes out.
-func (p *prover) words(langs []*lang, least, most int, avoid []string) result {
-	for _, s := range avoid {
-		if l := newLang(regexp.MustCompile(`^(?:` + regexp.QuoteMeta(s) + `)\z`)); l != nil {
-			l.neg = true
-			langs = append(langs, l)
-		}
-	}
-	runes := alphabet(langs, avoid)
-	most1 := least
-	if most >= 0 {
-		most1 = most
-	}
-	if len(runes) > 400 || most1 > 100_000 {
-		return result{}
-	}
-	nodes := []node{{fronts: make([]front, len(langs)), prev: -1, back: -1}}
-	seen := map[string]bool{}
-	for i := 0; i < len(nodes); i++ {
-		at := nodes[i]
-		if at.n >= least {
-			ok := true
-			for j, l := range langs {
-				if l.advance(at.fronts[j], at.prev, -1).done == l.neg {
-					ok = false
-					break
-				}
-			}
-			if ok {
-				var out []rune
-				for k := i; nodes[k].back >= 0; k = nodes[k].back {
-					out = append(out, nodes[k].r)
-				}
-				slices.Reverse(out)
-				return result{state: found, value: string(out)}
-			}
-		}
-		if most >= 0 && at.n >= most {
-			continue
-		}
-		for _, r := range runes {
-			p.step()
-			next := node{prev: r, n: at.n + 1, back: i, r: r, fronts: make([]front, len(langs))}
-			dead := false
-			for j, l := range langs {
-				next.fronts[j] = l.advance(at.fronts[j], at.prev, r)
-				dead = dead || l.neg && next.fronts[j].done
-			}
-			if dead {
-				continue
-			}
-			n := next.n
-			if most < 0 {
-				n = min(n, least)
-			}
-			class := 0
-			switch {
-			case r == '\n':
-				class = 1
-			case syntax.IsWordChar(r):
-				class = 2
-			}
-			key := fmt.Sprint(next.fronts, n, class)
-			if seen[key] {
-				continue
-			}
-			seen[key] = true
-			if len(nodes) >= maxStates {
-				return result{}
-			}
-			nodes = append(nodes, next)
-		}
-	}
-	return result{state: empty}
 }

@@ -2,126 +2,160 @@ package containment
 
 import "slices"
 
+// unlimited is beyond the last place of any list.
+const unlimited = 1 << 60
+
+// longest bounds the lists that are made.
+const longest = 4000
+
+func (p *prover) listKeywords(s *schema, d *demands) {
+	if s.MinItems > 0 {
+		d.both(atom{op: minLen, n: s.MinItems}, atom{op: maxLen, n: s.MinItems - 1})
+	}
+	if s.MaxItems >= 0 {
+		d.both(atom{op: maxLen, n: s.MaxItems}, atom{op: minLen, n: s.MaxItems + 1})
+	}
+	if s.UniqueItems {
+		d.both(atom{op: unique}, atom{op: repeated})
+	}
+	places := func(from, to int, e *schema) {
+		if !always(e) {
+			d.both(atom{op: every, from: from, to: to, lit: lit{e, false}}, atom{op: some, from: from, to: to, lit: lit{e, true}})
+		}
+	}
+	prefix, rest := elements(s)
+	for i, e := range prefix {
+		places(i, i+1, e)
+	}
+	if rest != nil {
+		places(len(prefix), unlimited, rest)
+	}
+	if s.Contains != nil {
+		c := lit{s.Contains, false}
+		if s.MinContains > 0 {
+			d.both(atom{op: atLeast, n: s.MinContains, lit: c}, atom{op: atMost, n: s.MinContains - 1, lit: c})
+		}
+		if s.MaxContains >= 0 {
+			d.both(atom{op: atMost, n: s.MaxContains, lit: c}, atom{op: atLeast, n: s.MaxContains + 1, lit: c})
+		}
+	}
+	p.unevaluated(s, s.UnevaluatedItems, "array", "unevaluatedItems", d)
+}
+
+// need asks that from min to max of the places from to to hold lit.
+type need struct {
+	lit      lit
+	from, to int
+	min, max int
+}
+
+// listing is what is asked of a list.
+type listing struct {
+	*prover
+	least, most int
+	// edge is the first of the places about which the same is asked for ever.
+	edge             int
+	every            []atom
+	needs            []need
+	unique, repeated bool
+	cells            map[int][]cell
+	why              reason
+}
+
 func (p *prover) list(base []atom) result {
-	least, most, edge := 0, unlimited, 0
-	var wants []atom
+	l := &listing{prover: p, most: unlimited, cells: map[int][]cell{}}
 	for _, a := range base {
 		switch a.op {
 		case minLen:
-			least = max(least, a.n)
+			l.least = max(l.least, a.n)
 		case maxLen:
-			most = min(most, a.n)
-		case every, some:
-			edge = max(edge, a.from)
-			if a.to < unlimited {
-				edge = max(edge, a.to)
-			}
-			if a.op == some {
-				wants = append(wants, a)
-			}
+			l.most = min(l.most, a.n)
+		case unique:
+			l.unique = true
+		case repeated:
+			l.repeated = true
+		case every:
+			l.every = append(l.every, a)
+			l.reach(a.from, a.to)
+		case some:
+			l.add(need{lit: a.lit, from: a.from, to: a.to, min: 1, max: unlimited})
 		case atLeast:
-			if a.n > 16 {
-				least = max(least, a.n)
-				continue // the rest is dropped
-			}
-			for i := range a.n {
-				wants = append(wants, atom{op: some, to: unlimited, lit: a.lit, n: i})
+			l.add(need{lit: a.lit, to: unlimited, min: a.n, max: unlimited})
+		case atMost:
+			if a.n == 0 {
+				l.every = append(l.every, atom{op: every, to: unlimited, lit: a.lit.not()})
+			} else {
+				l.add(need{lit: a.lit, to: unlimited, max: a.n})
 			}
 		}
 	}
-	if least > most {
+	if l.repeated {
+		l.least = max(l.least, 2)
+	}
+	// A place that must hold something lies within the list.
+	for _, n := range l.needs {
+		if n.min > 0 && n.to < unlimited {
+			l.least = max(l.least, n.from+1)
+		}
+		if n.min > 0 {
+			l.least = max(l.least, n.min)
+		}
+	}
+	if l.least > l.most || l.unique && l.repeated {
 		return result{state: empty}
 	}
-	all := func(i int) []lit {
-		var out []lit
-		for _, a := range base {
-			switch {
-			case a.op == every && a.from <= i && i < a.to:
-				out = append(out, a.lit)
-			case a.op == atMost && a.n == 0:
-				out = append(out, lit{a.lit.s, !a.lit.neg})
-			}
-		}
-		return out
-	}
-	span := edge + len(wants) + 1
-	where := make([]int, len(wants))
-	var place func(k int) result
-	place = func(k int) result {
-		p.step()
-		if k < len(wants) {
-			out := result{state: empty}
-			for i := wants[k].from; i < min(wants[k].to, span, most); i++ {
-				if wants[k].n > 0 && where[k-1] >= i {
-					continue // copies stand in order
-				}
-				where[k] = i
-				r := place(k + 1)
-				if r.state == found {
-					return r
-				}
-				if r.state == unknown {
-					out.state = unknown
-				}
-			}
-			return out
-		}
-		n := least
-		for _, i := range where {
-			n = max(n, i+1)
-		}
-		return p.fill(base, n, span, all, wants, where)
-	}
-	return place(0)
+	return l.solve()
 }
 
-func (p *prover) fill(base []atom, n, span int, all func(int) []lit, wants []atom, where []int) result {
-	is := func(o op) bool { return slices.ContainsFunc(base, func(a atom) bool { return a.op == o }) }
-	out := []any{}
-	unsure := false
-	for i := range min(n, span+1000) {
-		lits := all(i)
-		for k, w := range where {
-			if w == i {
-				lits = append(lits, wants[k].lit)
-			}
-		}
-		r := p.sat(lits)
-		if r.state == empty {
-			return r
-		}
-		if r.state == found && is(unique) {
-			for _, v := range out {
-				lits = append(lits, lit{constant(v), true})
-			}
-			if r = p.sat(lits); r.state == empty {
-				r.state = unknown
-			}
-		}
-		unsure = unsure || r.state == unknown
-		out = append(out, r.value)
+func (l *listing) reach(from, to int) {
+	l.edge = max(l.edge, from)
+	if to < unlimited {
+		l.edge = max(l.edge, to)
 	}
-	if unsure || n > len(out) {
-		return result{}
+}
+
+func (l *listing) add(n need) {
+	l.reach(n.from, n.to)
+	for i := range l.needs {
+		if m := &l.needs[i]; m.lit == n.lit && m.from == n.from && m.to == n.to {
+			m.min, m.max = max(m.min, n.min), min(m.max, n.max)
+			return
+		}
 	}
-	if is(repeated) {
-		most := unlimited
-		for _, a := range base {
-			if a.op == maxLen {
-				most = min(most, a.n)
+	l.needs = append(l.needs, n)
+}
+
+func (l *listing) solve() result {
+	if slices.ContainsFunc(l.needs, func(n need) bool { return n.min > n.max }) {
+		return result{state: empty}
+	}
+	if len(l.needs) > 8 {
+		return result{why: reason{other: "a list has more than 8 different demands on its places"}}
+	}
+	if l.least > longest {
+		// Only that a place holds nothing is worth finding out.
+		for i := range l.edge + 1 {
+			if len(l.at(i)) == 0 {
+				return result{state: empty}
 			}
 		}
-		if most < 2 {
-			return result{state: empty}
-		}
-		for len(out) < 2 {
-			out = append(out, nil)
-		}
-		r := p.sat(append(all(0), all(1)...))
-		if r.state != found {
-			return result{}
-		}
-		out[0], out[1] = r.value, r.value
+		return result{why: l.why.or(reason{other: "a list is too long"})}
 	}
-	return result{state: found, value: out}
+	if l.unique || l.repeated {
+		return l.compare()
+	}
+	for _, unsure := range []bool{false, true} {
+		path, ok := l.shortest(unsure)
+		switch {
+		case ok && !unsure:
+			out := make([]any, 0, len(path))
+			for _, c := range path {
+				out = append(out, c.value)
+			}
+			return result{state: found, value: out}
+		case ok:
+			return result{why: l.why}
+		}
+	}
+	return result{state: empty}
 }

@@ -3,8 +3,9 @@ package containment
 import (
 	"encoding/json"
 	"math/big"
-	"strings"
 )
+
+var one = big.NewRat(1, 1)
 
 // decimal writes a rational as JSON, if it has a finite decimal form.
 func decimal(r *big.Rat) (json.Number, bool) {
@@ -13,6 +14,26 @@ func decimal(r *big.Rat) (json.Number, bool) {
 		return "", false
 	}
 	return json.Number(r.FloatString(n)), true
+}
+
+func numberKeywords(s *schema, d *demands) {
+	bound := func(r *big.Rat, o op, strict bool) {
+		if r == nil {
+			return
+		}
+		dual := lower
+		if o == lower {
+			dual = upper
+		}
+		d.both(atom{op: o, num: r, strict: strict}, atom{op: dual, num: r, strict: !strict})
+	}
+	bound(s.Minimum, lower, false)
+	bound(s.ExclusiveMinimum, lower, true)
+	bound(s.Maximum, upper, false)
+	bound(s.ExclusiveMaximum, upper, true)
+	if s.MultipleOf != nil {
+		d.both(atom{op: multiple, num: s.MultipleOf}, atom{op: notMultiple, num: s.MultipleOf})
+	}
 }
 
 func (p *prover) number(base []atom) result {
@@ -138,64 +159,4 @@ func (p *prover) number(base []atom) result {
 		k.Add(k, big.NewInt(sign))
 	}
 	return result{}
-}
-
-// text solves strings.
-func (p *prover) text(base []atom) result {
-	const lastRunes = 20_000
-	least, most := 0, -1
-	var langs []*lang
-	var avoid []string
-	for _, a := range base {
-		switch a.op {
-		case minLen:
-			least = max(least, a.n)
-		case maxLen:
-			if most < 0 || a.n < most {
-				most = a.n
-			}
-		case matches, notMatches:
-			l := newLang(a.re)
-			if l == nil {
-				continue // dropped
-			}
-			l.neg = a.op == notMatches
-			langs = append(langs, l)
-		case notValue:
-			if s, ok := a.value.(string); ok {
-				avoid = append(avoid, s)
-			}
-		}
-	}
-	if most >= 0 && least > most {
-		return result{state: empty}
-	}
-	if len(langs) > 0 {
-		return p.words(langs, least, most, avoid)
-	}
-	barred := map[string]bool{}
-	for _, s := range avoid {
-		barred[s] = true
-	}
-	// The last character takes lastRunes values below: with more values to avoid,
-	// that all of them are taken would prove nothing.
-	if least > 100_000 || len(avoid) > lastRunes {
-		return result{}
-	}
-	for n := least; most < 0 || n <= most; n++ {
-		for i := 0; i <= len(avoid); i++ {
-			p.step()
-			s := strings.Repeat("a", n)
-			if n > 0 && i > 0 {
-				s = s[:n-1] + string(rune(0x4e00+i%lastRunes))
-			}
-			if !barred[s] {
-				return result{state: found, value: s}
-			}
-			if n == 0 {
-				break
-			}
-		}
-	}
-	return result{state: empty}
 }

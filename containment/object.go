@@ -1,12 +1,12 @@
 package containment
 
 import (
-	"maps"
 	"regexp"
 	"slices"
 )
 
-// class is a set of keys: one name, those that a pattern finds, or the rest.
+// class is a set of keys: one name, those that a pattern finds, or those that
+// none of names and patterns has.
 type class struct {
 	name  string
 	named bool
@@ -29,39 +29,121 @@ func (c *class) has(k string) bool {
 	return !slices.ContainsFunc(c.pats, func(re *regexp.Regexp) bool { return re.MatchString(k) })
 }
 
-func patternsOf(s *schema) []*regexp.Regexp {
-	return slices.SortedFunc(maps.Keys(s.PatternProperties), func(a, b *regexp.Regexp) int {
-		if a.String() < b.String() {
-			return -1
+func (p *prover) objectKeywords(s *schema, d *demands) {
+	if s.MinProperties > 0 {
+		d.both(atom{op: minLen, n: s.MinProperties}, atom{op: maxLen, n: s.MinProperties - 1})
+	}
+	if s.MaxProperties >= 0 {
+		d.both(atom{op: maxLen, n: s.MaxProperties}, atom{op: minLen, n: s.MaxProperties + 1})
+	}
+	for _, k := range s.Required {
+		d.both(atom{op: required, key: k}, atom{op: absent, key: k})
+	}
+	keys := func(c *class, e *schema) {
+		if !always(e) {
+			d.both(atom{op: every, class: c, lit: lit{e, false}}, atom{op: some, class: c, lit: lit{e, true}})
 		}
-		return 1
-	})
+	}
+	for _, k := range ordered(s.Properties) {
+		keys(&class{name: k, named: true}, s.Properties[k])
+	}
+	pats := patternsOf(s)
+	for _, re := range pats {
+		keys(&class{re: re}, s.PatternProperties[re])
+	}
+	switch more := s.AdditionalProperties.(type) {
+	case bool:
+		if !more {
+			keys(&class{rest: true, names: s.Properties, pats: pats}, nothing)
+		}
+	case *schema:
+		keys(&class{rest: true, names: s.Properties, pats: pats}, more)
+	}
+	if s.PropertyNames != nil && !always(s.PropertyNames) {
+		d.both(atom{op: names, lit: lit{s.PropertyNames, false}}, atom{op: someName, lit: lit{s.PropertyNames, true}})
+	}
+	needs := func(k string, then []string) {
+		for _, n := range then {
+			d.pos = append(d.pos, clause{{{op: absent, key: k}}, {{op: required, key: n}}})
+			d.fail(atom{op: required, key: k}, atom{op: absent, key: n})
+		}
+	}
+	applies := func(k string, then *schema) {
+		if !always(then) {
+			d.pos = append(d.pos, clause{{{op: absent, key: k}}, {plain(then)}})
+			d.fail(atom{op: required, key: k}, negated(then))
+		}
+	}
+	for _, k := range ordered(s.Dependencies) {
+		switch then := s.Dependencies[k].(type) {
+		case *schema:
+			applies(k, then)
+		case []string:
+			needs(k, then)
+		}
+	}
+	for _, k := range ordered(s.DependentRequired) {
+		needs(k, s.DependentRequired[k])
+	}
+	for _, k := range ordered(s.DependentSchemas) {
+		applies(k, s.DependentSchemas[k])
+	}
+	p.unevaluated(s, s.UnevaluatedProperties, "object", "unevaluatedProperties", d)
+}
+
+// record is what is asked of an object.
+type record struct {
+	*prover
+	least, most int
+	every       []atom
+	names       []lit
+	barred      map[string]bool
+	// order are the keys that something is said about by name; every other key is
+	// told from the rest by patterns only.
+	known    map[string]bool
+	order    []string
+	patterns []*regexp.Regexp
+	// wants are values or names that must stand at some key; extra are those of
+	// them that have been given one, by key, and the keys that must be there.
+	wants  []atom
+	extra  map[string][]lit
+	unsure bool
+	why    reason
 }
 
 func (p *prover) object(base []atom) result {
-	least, most := 0, unlimited
-	must, barred, known := map[string][]lit{}, map[string]bool{}, map[string]bool{}
-	var wants []atom
+	o := &record{prover: p, most: unlimited, barred: map[string]bool{}, known: map[string]bool{}, extra: map[string][]lit{}}
 	pats := map[string]*regexp.Regexp{}
 	for _, a := range base {
 		switch a.op {
 		case minLen:
-			least = max(least, a.n)
+			o.least = max(o.least, a.n)
 		case maxLen:
-			most = min(most, a.n)
+			o.most = min(o.most, a.n)
 		case required:
-			must[a.key], known[a.key] = nil, true
+			o.extra[a.key] = slices.Clip(o.extra[a.key])
+			o.known[a.key] = true
 		case absent:
-			barred[a.key], known[a.key] = true, true
-		case some, someName:
-			wants = append(wants, a)
+			o.barred[a.key], o.known[a.key] = true, true
+		case every:
+			o.every = append(o.every, a)
+		case names:
+			o.names = append(o.names, a.lit)
+		case some:
+			if a.class.named {
+				o.extra[a.class.name] = append(o.extra[a.class.name], a.lit)
+			} else {
+				o.wants = append(o.wants, a)
+			}
+		case someName:
+			o.wants = append(o.wants, a)
 		}
 		if c := a.class; c != nil {
 			if c.named {
-				known[c.name] = true
+				o.known[c.name] = true
 			}
 			for k := range c.names {
-				known[k] = true
+				o.known[k] = true
 			}
 			for _, re := range c.pats {
 				pats[re.String()] = re
@@ -71,170 +153,178 @@ func (p *prover) object(base []atom) result {
 			}
 		}
 	}
-	if least > most || len(must) > most {
+	if o.least > o.most || len(o.extra) > o.most {
 		return result{state: empty}
 	}
-	lits := func(k string) (out []lit, ok bool) {
-		p.step()
-		if barred[k] {
+	for _, t := range ordered(pats) {
+		o.patterns = append(o.patterns, pats[t])
+	}
+	o.order = ordered(o.known)
+	p.charge(len(base) / 4)
+	return o.solve()
+}
+
+// may gives what is asked of the value at k, or reports that k cannot be there.
+func (o *record) may(k string) ([]lit, bool) {
+	o.charge(1 + len(o.every)/8)
+	if o.barred[k] {
+		return nil, false
+	}
+	for _, n := range o.names {
+		if !o.named(n, k) {
 			return nil, false
 		}
-		for _, a := range base {
-			if a.op == every && a.class.has(k) {
-				out = append(out, a.lit)
-			}
-			if a.op == names {
-				if yes, sure := a.lit.holds(k); sure && !yes {
-					return nil, false
-				}
-			}
-		}
-		return out, true
 	}
-	value := func(k string, extra []lit) result {
-		l, ok := lits(k)
-		if !ok {
-			return result{state: empty}
+	var out []lit
+	for _, a := range o.every {
+		if a.class.has(k) {
+			out = append(out, a.lit)
 		}
-		return p.sat(append(l, extra...))
 	}
+	return append(out, o.extra[k]...), true
+}
+
+// named reports whether k may be a name that l accepts.
+func (o *record) named(l lit, k string) bool {
+	o.depth++
+	yes, sure := o.test(l, k)
+	o.depth--
+	if !sure {
+		o.unsure = true
+		o.why = o.why.or(o.wildest([]lit{l}))
+	}
+	return yes || !sure
+}
+
+// value looks for a value at k.
+func (o *record) value(k string, more ...lit) result {
+	lits, ok := o.may(k)
+	if !ok {
+		return result{state: empty}
+	}
+	r := o.sat(append(lits, more...))
+	if r.state == unknown {
+		o.why = o.why.or(r.why)
+	}
+	return r
+}
+
+func (o *record) solve() result {
+	must := ordered(o.extra)
+	// What is asked more of is likely to hold nothing: it comes first.
+	slices.SortStableFunc(must, func(a, b string) int { return len(o.extra[b]) - len(o.extra[a]) })
 	out := map[string]any{}
-	unsure := false
-	for _, k := range slices.Sorted(maps.Keys(must)) {
-		r := value(k, nil)
+	whole := true
+	for _, k := range must {
+		r := o.value(k)
 		if r.state == empty {
-			return result{state: empty}
+			return r
 		}
-		unsure = unsure || r.state == unknown
+		whole = whole && r.state == found
 		out[k] = r.value
 	}
-	order := slices.Sorted(maps.Keys(known))
-	// fresh visits a new key of each kind that the patterns tell apart.
-	fresh := func(extra []lit, visit func(k string) bool) (sure bool) {
-		res := slices.Sorted(maps.Keys(pats))
-		if len(res) > 5 {
-			return false
-		}
-		sure = true
-		for signs := range 1 << len(res) {
-			c := &conj{kind: "string"}
-			for _, a := range base {
-				if a.op == names {
-					c.units = append(c.units, atom{op: literal, lit: a.lit})
-					c.goal = append(c.goal, a.lit)
-				}
-			}
-			for _, l := range extra {
-				c.units = append(c.units, atom{op: literal, lit: l})
-				c.goal = append(c.goal, l)
-			}
-			for i, s := range res {
-				o := notMatches
-				if signs>>i&1 == 1 {
-					o = matches
-				}
-				c.units = append(c.units, atom{op: o, re: pats[s]})
-			}
-			for _, k := range order {
-				c.units = append(c.units, atom{op: notValue, value: k})
-			}
-			for k := range out {
-				if !known[k] {
-					c.units = append(c.units, atom{op: notValue, value: k})
-				}
-			}
-			// Values that an enum lists are tried without regard to the rest.
-			if slices.ContainsFunc(c.goal, func(l lit) bool { return listed(l.s) }) {
-				sure = false
-			}
-			r := p.expand(c)
-			if r.state == unknown {
-				sure = false
-			}
-			if k, ok := r.value.(string); ok && r.state == found {
-				if _, taken := out[k]; !taken && !known[k] && visit(k) {
-					return true
-				}
-			}
-		}
-		return sure
+	v, ok := o.assign(o.wants, out)
+	switch {
+	case ok && whole:
+		return result{state: found, value: v}
+	case ok || o.unsure:
+		return result{why: o.why}
 	}
-	made := false
-	for _, w := range wants {
-		var extra, name []lit
+	return result{state: empty}
+}
+
+// assign gives each want a key, and fills the object up.
+func (o *record) assign(wants []atom, out map[string]any) (map[string]any, bool) {
+	o.step()
+	if len(wants) == 0 {
+		return o.fill(out)
+	}
+	w := wants[0]
+	try := func(k string) (map[string]any, bool) {
+		if _, has := out[k]; !has && len(out) >= o.most || w.op == some && !w.class.has(k) {
+			return nil, false
+		}
+		var more []lit
 		if w.op == some {
-			extra = []lit{w.lit}
-		} else {
-			name = []lit{w.lit}
+			more = []lit{w.lit}
+		} else if !o.named(w.lit, k) {
+			return nil, false
 		}
-		ok := false
-		try := func(k string) bool {
-			if w.op == some && !w.class.has(k) {
-				return false
-			}
-			if w.op == someName {
-				if yes, sure := w.lit.holds(k); !yes || !sure {
-					unsure = unsure || !sure
-					return false
-				}
-			}
-			if _, has := out[k]; !has && len(out) >= most {
-				unsure = unsure || len(wants) > 1
-				return false
-			}
-			r := value(k, append(slices.Clone(extra), must[k]...))
-			if r.state == found {
-				out[k], ok = r.value, true
-				must[k] = append(must[k], extra...)
-			}
-			unsure = unsure || r.state == unknown
-			return ok
+		r := o.value(k, more...)
+		if r.state != found {
+			o.unsure = o.unsure || r.state == unknown
+			return nil, false
 		}
-		if !slices.ContainsFunc(order, try) && (w.op != some || !w.class.named) {
-			if !fresh(name, try) {
-				unsure = true
-			}
+		next := make(map[string]any, len(out)+1)
+		for k, v := range out {
+			next[k] = v
 		}
-		if !ok {
-			if unsure || made {
-				return result{}
-			}
-			return result{state: empty}
+		next[k] = r.value
+		before, had := o.extra[k]
+		o.extra[k] = append(before[:len(before):len(before)], more...)
+		v, ok := o.assign(wants[1:], next)
+		if o.extra[k] = before; !had {
+			delete(o.extra, k)
 		}
-		made = true
+		return v, ok
 	}
-	for _, k := range order {
-		if len(out) >= least {
+	candidates := o.order
+	for _, k := range ordered(out) {
+		if !o.known[k] {
+			candidates = append(candidates[:len(candidates):len(candidates)], k)
+		}
+	}
+	for _, k := range candidates {
+		if v, ok := try(k); ok {
+			return v, ok
+		}
+	}
+	var name []lit
+	if w.op == someName {
+		name = []lit{w.lit}
+	}
+	var made map[string]any
+	ok := false
+	o.fresh(out, name, func(k string) bool {
+		made, ok = try(k)
+		return ok
+	})
+	return made, ok
+}
+
+// fill adds members until there are enough.
+func (o *record) fill(out map[string]any) (map[string]any, bool) {
+	if o.least > 300 {
+		o.unsure = true
+		o.why = o.why.or(reason{other: "an object has too many members"})
+		return nil, false
+	}
+	for _, k := range o.order {
+		if len(out) >= o.least {
 			break
 		}
 		if _, has := out[k]; has {
 			continue
 		}
-		r := value(k, nil)
-		unsure = unsure || r.state == unknown
-		if r.state == found {
+		if r := o.value(k); r.state == found {
 			out[k] = r.value
+		} else if r.state == unknown {
+			o.unsure = true
 		}
 	}
-	for len(out) < least && len(out) < 200 {
+	for len(out) < o.least {
 		before := len(out)
-		sure := fresh(nil, func(k string) bool {
-			r := value(k, nil)
-			unsure = unsure || r.state == unknown
+		o.fresh(out, nil, func(k string) bool {
+			r := o.value(k)
 			if r.state == found {
 				out[k] = r.value
 			}
+			o.unsure = o.unsure || r.state == unknown
 			return r.state == found
 		})
 		if len(out) == before {
-			if sure && !unsure && !made && before <= len(order) {
-				return result{state: empty}
-			}
-			return result{}
+			return nil, false
 		}
 	}
-	if unsure || len(out) < least {
-		return result{}
-	}
-	return result{state: found, value: out}
+	return out, true
 }

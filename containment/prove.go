@@ -29,7 +29,9 @@ func (v Verdict) String() string {
 	return "unknown"
 }
 
-// DefaultSteps bounds a proof unless [Options] say otherwise.
+// DefaultSteps bounds a proof unless [Options] say otherwise. A step is a
+// microsecond or so, so that no proof takes much more than some tens of
+// milliseconds.
 const DefaultSteps = 20_000
 
 // Options bound a proof. The zero value is ready for use.
@@ -38,67 +40,102 @@ type Options struct {
 	Steps int
 }
 
+func (o Options) steps() int {
+	if o.Steps <= 0 {
+		return DefaultSteps
+	}
+	return o.Steps
+}
+
 // Result is what a proof found.
 type Result struct {
 	Verdict Verdict
-	// Witness is a decoded value of the left that is none of the right, and
-	// JSON its text, if the verdict is Refuted.
+	// Witness is a decoded value that contradicts what was to be proved, and
+	// JSON its text, if the verdict is Refuted. The validator has confirmed it.
 	Witness any
 	JSON    []byte
-	// Reason says what stopped the proof, if the verdict is Unknown.
+	// Reason says what stopped the proof, if the verdict is Unknown: a keyword,
+	// as `rhs: #/properties/a/unevaluatedItems`, or the budget that ran out.
 	Reason string
 	// Steps is the work done.
 	Steps int
 }
 
-// Prove decides whether each value of lhs is a value of rhs. It is
+// Prove decides whether each value of lhs is a value of rhs. A witness is a
+// value of lhs that is none of rhs. Prove is deterministic and does not panic.
+func Prove(lhs, rhs *schemas.Schema, o Options) Result {
+	return decide(o, side{"lhs", lhs, false}, side{"rhs", rhs, true})
+}
+
+// Disjoint decides whether a and b have no value in common. A witness is a value
+// of both. Disjoint is deterministic and does not panic.
+func Disjoint(a, b *schemas.Schema, o Options) Result {
+	return decide(o, side{"lhs", a, false}, side{"rhs", b, false})
+}
+
+// Empty decides whether s has no value. A witness is a value of s. Empty is
 // deterministic and does not panic.
-func Prove(lhs, rhs *schemas.Schema, o Options) (res Result) {
-	if o.Steps <= 0 {
-		o.Steps = DefaultSteps
-	}
-	p := &prover{left: o.Steps}
+func Empty(s *schemas.Schema, o Options) Result {
+	return decide(o, side{"schema", s, false})
+}
+
+// side is one of the schemas that a question is about, or its negation.
+type side struct {
+	name string
+	s    *schemas.Schema
+	neg  bool
+}
+
+// decide looks for a value of all sides. It proves that there is none.
+func decide(o Options, sides ...side) (res Result) {
+	p := newProver(o.steps())
 	defer func() {
 		if r := recover(); r != nil {
-			reason := "the proof failed"
+			res = Result{Reason: "the proof failed"}
 			if _, ok := r.(exhausted); ok {
-				reason = fmt.Sprintf("more than %d steps", o.Steps)
+				res.Reason = fmt.Sprintf("more than %d steps", o.steps())
 			}
-			res = Result{Reason: reason}
 		}
-		res.Steps = o.Steps - p.left
+		res.Steps = min(o.steps(), o.steps()-p.left)
 	}()
-	if lhs == nil || rhs == nil {
-		return Result{Reason: "a schema is missing"}
+	var lits []lit
+	for _, s := range sides {
+		if s.s == nil {
+			return Result{Reason: "a schema is missing"}
+		}
+		lits = append(lits, lit{s.s.Compiled(), s.neg})
 	}
-	l, r := lhs.Compiled(), rhs.Compiled()
-	if l == r {
+	if len(lits) == 2 && lits[0].s == lits[1].s && lits[0].neg != lits[1].neg {
 		return Result{Verdict: Proved}
 	}
-	seen := map[*schema]bool{}
-	for _, s := range []*schema{l, r} {
-		if why := p.opaque(s, seen); why != "" {
-			return Result{Reason: why}
-		}
+	for _, l := range lits {
+		p.survey(l.s)
 	}
-	p.ids, p.memo, p.open = map[*schema]int{}, map[string]result{}, map[string]int{}
-	goal := p.sat([]lit{{l, false}, {r, true}})
+	goal := p.sat(lits)
 	switch goal.state {
 	case empty:
 		return Result{Verdict: Proved}
 	case found:
-		text, err := json.Marshal(goal.value)
-		if err != nil {
-			return Result{Reason: "a counterexample has no text"}
-		}
-		v, err := lhs.ValidateJSON(text)
-		if err != nil || !rejected(rhs.Validate(v)) {
-			return Result{Reason: "a counterexample was not confirmed"}
-		}
-		return Result{Verdict: Refuted, Witness: v, JSON: text}
+		return confirm(goal.value, sides)
+	case unknown:
 	}
-	if p.reason == "" {
-		p.reason = "not decided"
+	return Result{Reason: goal.why.text(sides)}
+}
+
+// confirm asks the validator of run time about a value.
+func confirm(v any, sides []side) Result {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return Result{Reason: "a witness has no text"}
 	}
-	return Result{Reason: p.reason}
+	if v, err = schemas.Decode(text); err != nil {
+		return Result{Reason: "a witness is beyond the bounds of values"}
+	}
+	for _, s := range sides {
+		err := s.s.Validate(v)
+		if s.neg && !rejected(err) || !s.neg && err != nil {
+			return Result{Reason: s.name + ": a witness was not confirmed"}
+		}
+	}
+	return Result{Verdict: Refuted, Witness: v, JSON: text}
 }

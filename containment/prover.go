@@ -1,10 +1,9 @@
 package containment
 
 import (
+	"encoding/binary"
 	"errors"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
@@ -19,6 +18,8 @@ type lit struct {
 	neg bool
 }
 
+func (l lit) not() lit { return lit{l.s, !l.neg} }
+
 type state int
 
 const (
@@ -27,37 +28,53 @@ const (
 	found
 )
 
-// result is what is known of a goal. low is the outermost open goal whose
-// emptiness was assumed, or noGoal.
+// result is what is known of a goal: that it has no value, one that it has, or
+// why neither is known.
 type result struct {
 	state state
 	value any
-	low   int
+	why   reason
 }
 
 const noGoal = 1 << 30
 
+// maxDepth bounds goals inside goals.
+const maxDepth = 120
+
 type exhausted struct{}
 
 type prover struct {
-	left   int
-	ids    map[*schema]int
-	memo   map[string]result
-	open   map[string]int
-	reason string
-	low    int
+	left int
+	// depth is the number of goals that the one being solved stands in, plus one.
+	depth int
+	buf   []byte
+	ids   map[*schema]uint64
+	memo  map[string]result
+	// open are the goals that are being solved, with their depths. low is the
+	// outermost of them that was taken for empty since it was last set.
+	open map[string]int
+	low  int
+	// wild are the schemas that lead to what is not interpreted: what they mean
+	// depends on where they stand.
+	wild map[*schema]bool
+
+	pairs  map[[2]*schema]bool
 	equals map[[2]*schema]bool
+	consts map[string]*schema
+	enums  map[*schema]*values
+	langs  map[string]*lang
+	keys   map[string]result
 }
 
-func (p *prover) step() {
-	if p.left--; p.left < 0 {
+func newProver(steps int) *prover {
+	return &prover{left: steps, ids: map[*schema]uint64{}, memo: map[string]result{}, open: map[string]int{}, low: noGoal}
+}
+
+func (p *prover) step() { p.charge(1) }
+
+func (p *prover) charge(n int) {
+	if p.left -= n; p.left < 0 {
 		panic(exhausted{})
-	}
-}
-
-func (p *prover) because(s *schema, keyword string) {
-	if p.reason == "" {
-		p.reason = s.Location + "/" + keyword
 	}
 }
 
@@ -66,21 +83,12 @@ func rejected(err error) bool {
 	return errors.As(err, &invalid)
 }
 
-// holds reports what the validator says of v; sure is false if it gave up.
-func (l lit) holds(v any) (yes, sure bool) {
-	err := l.s.Validate(v)
-	var ve *jsonschema.ValidationError
-	if err != nil && !errors.As(err, &ve) {
-		return false, false
-	}
-	return (err == nil) != l.neg, true
-}
-
+// check reports whether v is a value of all lits; sure is false if that is not
+// known.
 func (p *prover) check(lits []lit, v any) (yes, sure bool) {
 	sure = true
 	for _, l := range lits {
-		p.step()
-		y, s := l.holds(v)
+		y, s := p.test(l, v)
 		if !y && s {
 			return false, true
 		}
@@ -91,71 +99,80 @@ func (p *prover) check(lits []lit, v any) (yes, sure bool) {
 
 // try looks for a value among all that there can be.
 func (p *prover) try(lits []lit, values []any) result {
-	r := result{state: empty, low: noGoal}
+	r := result{state: empty}
 	for _, v := range values {
 		yes, sure := p.check(lits, v)
 		if yes {
-			return result{state: found, value: v, low: noGoal}
+			return result{state: found, value: v}
 		}
 		if !sure {
-			r.state = unknown
+			r = result{why: p.wildest(lits)}
 		}
 	}
 	return r
 }
 
-func (p *prover) key(lits []lit) ([]lit, string) {
-	id := func(l lit) int {
+// normal sorts lits, drops what stands twice, and writes a key into p.buf.
+func (p *prover) normal(lits []lit) []lit {
+	id := func(l lit) uint64 {
 		n, ok := p.ids[l.s]
 		if !ok {
-			n = len(p.ids)
+			n = uint64(len(p.ids))
 			p.ids[l.s] = n
 		}
-		n *= 2
 		if l.neg {
-			n++
+			return 2*n + 1
 		}
-		return n
+		return 2 * n
 	}
 	lits = slices.Clone(lits)
-	slices.SortFunc(lits, func(a, b lit) int { return id(a) - id(b) })
+	slices.SortFunc(lits, func(a, b lit) int { return int(id(a)) - int(id(b)) })
 	lits = slices.Compact(lits)
-	var b strings.Builder
+	p.buf = p.buf[:0]
 	for _, l := range lits {
-		b.WriteString(strconv.Itoa(id(l)))
-		b.WriteByte(',')
+		p.buf = binary.AppendUvarint(p.buf, id(l))
 	}
-	return lits, b.String()
+	return lits
 }
 
 // sat looks for a value of all of lits.
 func (p *prover) sat(lits []lit) result {
 	p.step()
-	lits, key := p.key(lits)
-	if r, ok := p.memo[key]; ok {
+	if len(lits) == 0 {
+		return result{state: found}
+	}
+	lits = p.normal(lits)
+	if r, ok := p.memo[string(p.buf)]; ok {
 		return r
 	}
+	if depth, ok := p.open[string(p.buf)]; ok {
+		p.low = min(p.low, depth)
+		return result{state: empty}
+	}
+	key := string(p.buf)
 	for _, a := range lits {
 		for _, b := range lits {
-			if !a.neg && b.neg && p.same(a.s, b.s) {
-				return result{state: empty, low: noGoal}
+			if !a.neg && b.neg && p.within(a.s, b.s) {
+				r := result{state: empty}
+				p.memo[key] = r
+				return r
 			}
 		}
 	}
-	if depth, ok := p.open[key]; ok {
-		p.low = min(p.low, depth)
-		return result{state: empty, low: depth}
-	}
-	if len(p.open) > 200 {
-		p.reason = "nested too deeply"
-		return result{}
+	if len(p.open) > maxDepth {
+		return result{why: reason{other: "values are nested too deeply"}}
 	}
 	depth := len(p.open)
 	p.open[key] = depth
 	outer := p.low
 	p.low = noGoal
+	p.depth++
 	r := p.kinds(lits)
+	p.depth--
 	delete(p.open, key)
+	// What rests on the emptiness of a goal that is still open is not kept. That
+	// this very goal is empty inside itself is no assumption: a smallest value of
+	// it holds no smaller one.
 	if r.state != empty || p.low >= depth {
 		p.memo[key] = r
 		p.low = outer
@@ -165,17 +182,16 @@ func (p *prover) sat(lits []lit) result {
 	return r
 }
 
+var kinds = []string{"null", "boolean", "number", "string", "object", "array"}
+
 func (p *prover) kinds(lits []lit) result {
 	for _, l := range lits {
-		if !l.neg && len(l.s.Constant) > 0 {
-			return p.try(lits, l.s.Constant[:1])
-		}
-		if !l.neg && len(l.s.Enum) > 0 {
-			return p.try(lits, l.s.Enum)
+		if vs, ok := p.finite(l); ok {
+			return p.try(lits, vs)
 		}
 	}
-	all := result{state: empty, low: noGoal}
-	for _, t := range []string{"null", "boolean", "number", "string", "object", "array"} {
+	all := result{state: empty}
+	for _, t := range kinds {
 		if slices.ContainsFunc(lits, func(l lit) bool { return !l.neg && !admits(l.s, t) }) {
 			continue
 		}
@@ -186,20 +202,30 @@ func (p *prover) kinds(lits []lit) result {
 		case "boolean":
 			r = p.try(lits, []any{true, false})
 		default:
-			c := &conj{kind: t, goal: lits}
-			for _, l := range lits {
-				c.units = append(c.units, atom{op: literal, lit: l})
-			}
-			r = p.expand(c)
+			r = p.expand(newConj(t, lits))
 		}
 		if r.state == found {
 			return r
 		}
 		if r.state == unknown {
-			all.state = unknown
+			all = result{why: all.why.or(r.why)}
 		}
 	}
 	return all
+}
+
+// finite gives the values that l lists, if it does.
+func (p *prover) finite(l lit) ([]any, bool) {
+	if l.neg || l.s.Always != nil {
+		return nil, false
+	}
+	switch {
+	case len(l.s.Constant) > 0:
+		return l.s.Constant[:1], true
+	case len(l.s.Enum) > 0:
+		return l.s.Enum, true
+	}
+	return nil, false
 }
 
 func admits(s *schema, t string) bool {

@@ -1,0 +1,248 @@
+package containment
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+)
+
+func ordered[V any](m map[string]V) []string {
+	if len(m) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(m))
+}
+
+func blank() *schema {
+	return &schema{MinProperties: -1, MaxProperties: -1, MinItems: -1, MaxItems: -1, MinContains: 1, MaxContains: -1, MinLength: -1, MaxLength: -1}
+}
+
+var nothing = func() *schema { s := blank(); no := false; s.Always = &no; return s }()
+
+// constant gives the schema of one value, the same for the same value.
+func (p *prover) constant(v any) *schema {
+	k := canonical(v)
+	p.charge(1 + len(k)/64)
+	if s, ok := p.consts[k]; ok {
+		return s
+	}
+	if p.consts == nil {
+		p.consts = map[string]*schema{}
+	}
+	s := blank()
+	s.Constant = []any{v}
+	p.consts[k] = s
+	return s
+}
+
+// canonical writes a value so that values that are equal, as JSON Schema has it,
+// have the same text and others have not.
+func canonical(v any) string {
+	var b strings.Builder
+	write(&b, v)
+	return b.String()
+}
+
+func write(b *strings.Builder, v any) {
+	switch v := v.(type) {
+	case nil:
+		b.WriteString("null")
+	case bool:
+		b.WriteString(strconv.FormatBool(v))
+	case string:
+		b.WriteString(strconv.Quote(v))
+	case json.Number:
+		s := v.String()
+		if strings.ContainsAny(s, ".eE") || s == "-0" {
+			if r, ok := new(big.Rat).SetString(s); ok {
+				s = r.RatString()
+			}
+		}
+		b.WriteString(s)
+	case []any:
+		b.WriteByte('[')
+		for _, e := range v {
+			write(b, e)
+			b.WriteByte(',')
+		}
+		b.WriteByte(']')
+	case map[string]any:
+		b.WriteByte('{')
+		for _, k := range ordered(v) {
+			b.WriteString(strconv.Quote(k))
+			b.WriteByte(':')
+			write(b, v[k])
+			b.WriteByte(',')
+		}
+		b.WriteByte('}')
+	}
+}
+
+func kindOf(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "boolean"
+	case json.Number:
+		return "number"
+	case string:
+		return "string"
+	case []any:
+		return "array"
+	}
+	return "object"
+}
+
+// values is what an enum lists.
+type values struct{ has map[string]bool }
+
+// listed reports whether the enum or const of s lists v.
+func (p *prover) listed(s *schema, v any) bool {
+	set, ok := p.enums[s]
+	if !ok {
+		if p.enums == nil {
+			p.enums = map[*schema]*values{}
+		}
+		set = &values{has: map[string]bool{}}
+		all := s.Enum
+		if len(s.Constant) > 0 {
+			all = s.Constant[:1]
+		}
+		for _, e := range all {
+			k := canonical(e)
+			p.charge(1 + len(k)/64)
+			set.has[k] = true
+		}
+		p.enums[s] = set
+	}
+	k := canonical(v)
+	p.charge(1 + len(k)/256)
+	return set.has[k]
+}
+
+// bare reports whether s asks for a type and one of some values, or less.
+func bare(s *schema) bool {
+	return s.Always == nil && len(s.Enum)+len(s.Constant) > 0 && (len(s.Enum) == 0 || len(s.Constant) == 0) && len(s.Types) == 0 &&
+		s.Ref == nil && s.RecursiveRef == nil && s.DynamicRef == nil && s.Not == nil && s.AllOf == nil && s.AnyOf == nil && s.OneOf == nil &&
+		s.If == nil && s.MinProperties < 0 && s.MaxProperties < 0 && s.Required == nil && s.Properties == nil && s.PropertyNames == nil &&
+		s.PatternProperties == nil && s.AdditionalProperties == nil && s.Dependencies == nil && s.DependentRequired == nil &&
+		s.DependentSchemas == nil && s.UnevaluatedProperties == nil && s.MinItems < 0 && s.MaxItems < 0 && !s.UniqueItems && s.Items == nil &&
+		s.PrefixItems == nil && s.Items2020 == nil && s.Contains == nil && s.UnevaluatedItems == nil && s.MinLength < 0 && s.MaxLength < 0 &&
+		s.Pattern == nil && s.Minimum == nil && s.Maximum == nil && s.ExclusiveMinimum == nil && s.ExclusiveMaximum == nil &&
+		s.MultipleOf == nil && len(s.Extensions) == 0 && !s.RegexProperties
+}
+
+// test reports what the validator says of v; sure is false if it was not asked
+// or gave up.
+func (p *prover) test(l lit, v any) (yes, sure bool) {
+	s := l.s
+	switch {
+	case s.Always != nil:
+		return *s.Always != l.neg, true
+	case p.wild[s] && p.depth > 1:
+		// What it means here depends on the way that led here.
+		return false, false
+	case bare(s):
+		return p.listed(s, v) != l.neg, true
+	}
+	p.charge(1)
+	p.weigh(s, v)
+	err := s.Validate(v)
+	var ve *jsonschema.ValidationError
+	if err != nil && !errors.As(err, &ve) {
+		return false, false
+	}
+	return (err == nil) != l.neg, true
+}
+
+// weigh charges for the work of a validation before it is done: the number of
+// schemas that it visits, of which there can be exponentially many.
+func (p *prover) weigh(s *schema, v any) {
+	most := p.left
+	work := 0
+	var visit func(s *schema, v any)
+	visit = func(s *schema, v any) {
+		if work++; work/8 > most {
+			panic(exhausted{})
+		}
+		if s == nil || s.Always != nil || !admits(s, kindOf(v)) {
+			return
+		}
+		for _, e := range s.Enum {
+			if _, ok := e.(json.Number); ok {
+				work++
+			}
+		}
+		work += (len(s.Enum) + len(s.Required)) / 8
+		for _, c := range []*schema{s.Ref, s.RecursiveRef, s.DynamicRef, s.Not, s.If, s.Then, s.Else} {
+			if c != nil {
+				visit(c, v)
+			}
+		}
+		for _, l := range [][]*schema{s.AllOf, s.AnyOf, s.OneOf} {
+			for _, c := range l {
+				visit(c, v)
+			}
+		}
+		for _, c := range s.DependentSchemas {
+			visit(c, v)
+		}
+		for _, d := range s.Dependencies {
+			if c, ok := d.(*schema); ok {
+				visit(c, v)
+			}
+		}
+		member := func(a any, v any) {
+			if c, ok := a.(*schema); ok && c != nil {
+				visit(c, v)
+			}
+		}
+		switch v := v.(type) {
+		case string:
+			if s.Pattern != nil {
+				work += len(v) / 8
+			}
+		case []any:
+			if s.UniqueItems {
+				work += len(v) * min(len(v), 20)
+			}
+			list, _ := s.Items.([]*schema)
+			for i, e := range v {
+				member(s.Items, e)
+				member(s.Items2020, e)
+				member(s.Contains, e)
+				member(s.UnevaluatedItems, e)
+				switch {
+				case i < len(list):
+					visit(list[i], e)
+				case i < len(s.PrefixItems):
+					visit(s.PrefixItems[i], e)
+				default:
+					member(s.AdditionalItems, e)
+				}
+			}
+		case map[string]any:
+			for k, e := range v {
+				if c := s.Properties[k]; c != nil {
+					visit(c, e)
+				} else {
+					member(s.AdditionalProperties, e)
+					member(s.UnevaluatedProperties, e)
+				}
+				member(s.PropertyNames, k)
+				for _, c := range s.PatternProperties {
+					visit(c, e)
+				}
+			}
+		}
+	}
+	visit(s, v)
+	p.charge(work / 8)
+}

@@ -1,0 +1,145 @@
+package containment
+
+import "slices"
+
+// survey finds the schemas below s whose meaning is not known part by part: a
+// $dynamicRef or $recursiveRef whose target depends on how it was reached, and
+// extensions. wild holds them and all that lead to them.
+func (p *prover) survey(s *schema) {
+	var order []*schema
+	parents := map[*schema][]*schema{}
+	anchors := 0
+	seen := map[*schema]bool{s: true}
+	order = append(order, s)
+	for i := 0; i < len(order); i++ {
+		at := order[i]
+		if at.RecursiveAnchor {
+			anchors++
+		}
+		children(at, func(c *schema) {
+			parents[c] = append(parents[c], at)
+			if !seen[c] {
+				seen[c] = true
+				order = append(order, c)
+			}
+		})
+	}
+	p.charge(len(order) / 16)
+	var queue []*schema
+	for _, at := range order {
+		dynamic := at.DynamicRef != nil && at.DynamicRef.DynamicAnchor != "" ||
+			at.RecursiveRef != nil && at.RecursiveRef.RecursiveAnchor && anchors > 1
+		if dynamic || len(at.Extensions) > 0 || at.RegexProperties {
+			queue = append(queue, at)
+		}
+	}
+	for len(queue) > 0 {
+		at := queue[0]
+		queue = queue[1:]
+		if p.wild[at] {
+			continue
+		}
+		if p.wild == nil {
+			p.wild = map[*schema]bool{}
+		}
+		p.wild[at] = true
+		queue = append(queue, parents[at]...)
+	}
+}
+
+// references gives the schemas that s applies to the same value by reference,
+// and the keyword of one that is not known.
+func (p *prover) references(s *schema) (refs []*schema, lost string) {
+	if s.Ref != nil {
+		refs = append(refs, s.Ref)
+	}
+	if s.RecursiveRef != nil {
+		// Where only the target itself is an anchor, no other is ever found. A
+		// schema is wild too if only the target of its reference is.
+		if p.wild[s] && s.RecursiveRef.RecursiveAnchor {
+			lost = "$recursiveRef"
+		} else {
+			refs = append(refs, s.RecursiveRef)
+		}
+	}
+	if s.DynamicRef != nil {
+		// A target that is no dynamic anchor is never replaced by another.
+		if s.DynamicRef.DynamicAnchor != "" {
+			lost = "$dynamicRef"
+		} else {
+			refs = append(refs, s.DynamicRef)
+		}
+	}
+	return refs, lost
+}
+
+// wildest gives the reason why the validator was not asked about lits.
+func (p *prover) wildest(lits []lit) reason {
+	for _, l := range lits {
+		if !p.wild[l.s] {
+			continue
+		}
+		seen := map[*schema]bool{}
+		for queue := []*schema{l.s}; len(queue) > 0; queue = queue[1:] {
+			at := queue[0]
+			if seen[at] {
+				continue
+			}
+			seen[at] = true
+			switch _, lost := p.references(at); {
+			case lost != "":
+				return reason{s: at, keyword: lost}
+			case len(at.Extensions) > 0 || at.RegexProperties:
+				return reason{s: at}
+			}
+			children(at, func(c *schema) {
+				if p.wild[c] {
+					queue = append(queue, c)
+				}
+			})
+		}
+	}
+	if i := slices.IndexFunc(lits, func(l lit) bool { return l.s.Location != "" }); i >= 0 {
+		return reason{s: lits[i].s}
+	}
+	return reason{}
+}
+
+// children visits the schemas that s leads to, in an order that is the same each
+// time.
+func children(s *schema, visit func(*schema)) {
+	for _, c := range []*schema{s.Ref, s.RecursiveRef, s.DynamicRef, s.Not, s.If, s.Then, s.Else, s.PropertyNames, s.UnevaluatedProperties, s.Items2020, s.Contains, s.UnevaluatedItems} {
+		if c != nil {
+			visit(c)
+		}
+	}
+	for _, l := range [][]*schema{s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems} {
+		for _, c := range l {
+			visit(c)
+		}
+	}
+	for _, k := range ordered(s.Properties) {
+		visit(s.Properties[k])
+	}
+	for _, k := range ordered(s.DependentSchemas) {
+		visit(s.DependentSchemas[k])
+	}
+	for _, re := range patternsOf(s) {
+		visit(s.PatternProperties[re])
+	}
+	for _, k := range ordered(s.Dependencies) {
+		if c, ok := s.Dependencies[k].(*schema); ok {
+			visit(c)
+		}
+	}
+	for _, a := range []any{s.AdditionalProperties, s.AdditionalItems, s.Items} {
+		switch c := a.(type) {
+		case *schema:
+			visit(c)
+		case []*schema:
+			for _, e := range c {
+				visit(e)
+			}
+		}
+	}
+}
