@@ -51,6 +51,22 @@ var bombs = map[string]string{
 	"conditions":                               strings.Repeat("true ? 1 : ", 700) + "1",
 	"conditions in conditions":                 strings.Repeat("true ? ", 1000) + "1" + strings.Repeat(": 1", 1000),
 	"optional selections":                      "value" + strings.Repeat(".?a", 2500),
+	"long numbers compared in loops":           `value.long.map(a, value.long.map(b, value.long.map(c, a == b || a < c)))`,
+	"long numbers searched in loops":           `value.list.map(a, value.list.map(b, value.long == value.long || value.long[9] in value.long))`,
+	"long numbers converted in loops":          `value.list.map(a, value.list.map(b, double(value.long[1]) == double(value.long[0])))`,
+	"long numbers written in loops":            `value.list.map(a, value.list.map(b, string(value.long[1]) + string(value.long[0])))`,
+	"fractions calculated in loops":            `value.list.map(a, value.list.map(b, value.long[1] * value.long[1] + value.long[1]))`,
+	"maps built in loops":                      `value.list.map(a, value.list.map(b, {string(a): {string(b): value.text + "x"}}))`,
+	"maps with many numbers as keys":           `value.list.map(a, value.list.map(b, {a: 1, b: 2, a - b: 3} == {b: 2, a: 1, a - b: 3}))`,
+	"text parsed in loops":                     `value.list.map(a, value.list.map(b, double(value.digits) > 1.0))`,
+	"text that is no number in loops":          `value.list.map(a, value.list.map(b, int(value.text) > 1 || true))`,
+	"text that is no time in loops":            `value.list.map(a, value.list.map(b, timestamp(value.text) == dyn(duration(value.text)) || true))`,
+	"a chain of replacements":                  `"a"` + strings.Repeat(`.replace("a", "aaaaaaaaaa")`, 30),
+	"a chain of replaced nothings":             `"a"` + strings.Repeat(`.replace("", "aaaaaaaaaa")`, 30),
+	"a chain of splits and joins":              `"ab"` + strings.Repeat(`.split("").join("aaaaaaaaaaaaaaaa")`, 30),
+	"a map that doubles its text":              `[{"a": "xx"}]` + strings.Repeat(`.map(m, {"a": m.a + m.a})`, 40),
+	"many patterns over text":                  `value.list.map(a, value.text.matches("x{500}y") || value.text.matches("(x|xx){100}y"))`,
+	"optional values in loops":                 `value.list.map(a, value.list.map(b, value.?list[?a].optMap(v, v + b).orValue(0)))`,
 	"garbage":                                  strings.Repeat("?:[({", 1600),
 	"quotes":                                   strings.Repeat(`"'`, 4000),
 }
@@ -60,7 +76,13 @@ func TestBombsGoOff(t *testing.T) {
 	for i := range list {
 		list[i] = json.Number("1")
 	}
-	vars := expr.Vars{"value": map[string]any{"list": list, "text": strings.Repeat("x", 1<<20)}}
+	long := make([]any, 1000)
+	for i := range long {
+		long[i] = json.Number("0." + strings.Repeat("1234567890", 50))
+	}
+	long[0] = json.Number("1e300")
+	vars := expr.Vars{"value": map[string]any{"list": list, "text": strings.Repeat("x", 1<<20),
+		"digits": strings.Repeat("1", 300), "long": long}}
 	for name, src := range bombs {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
