@@ -146,7 +146,10 @@ func (s shape) plan(t require.TestingT) *plan.Plan {
 		p.Nodes[target].TimeoutMS = s.timeout
 	}
 	if s.effect != "" {
-		p.Nodes[target].Effect = s.effect
+		p.Nodes[target].Effect, p.Nodes[target].Taint = s.effect, new(plan.Taint)
+		if s.effect != plan.Staged {
+			p.Nodes[target].Commit = &plan.Commit{Barrier: -1, Prechecks: []int{target - 1}, Waived: "sent"}
+		}
 	}
 	for port, template := range s.with {
 		p.Nodes[target].With = append(p.Nodes[target].With, plan.PortTemplate{Port: port, Template: json.RawMessage(template)})
@@ -158,6 +161,9 @@ func (s shape) plan(t require.TestingT) *plan.Plan {
 		return 1
 	})
 	p.Edges = s.edges
+	if p.Nodes[target].Commit != nil {
+		p.Edges = append(p.Edges, plan.Edge{From: target - 1, FromPort: plan.DonePort, To: target, ToPort: plan.StartPort, Type: plan.Control, Required: true, Implicit: true})
+	}
 	for i := range p.Edges {
 		e := &p.Edges[i]
 		n := &p.Nodes[e.From]

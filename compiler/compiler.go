@@ -2,6 +2,7 @@ package compiler
 
 import (
 	"fmt"
+	"slices"
 
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/plan"
@@ -21,8 +22,16 @@ type Source struct {
 //
 // The plan is nil exactly if the diagnostics hold an error. They are sorted by
 // place. A nil catalog knows no operation; a nil policy is no bundle.
+//
+// What the language has and the engine cannot run yet is plan/not-supported.
 func Compile(src Source, cat *Catalog, pol *Policy) (*plan.Plan, diag.Diagnostics) {
-	return newUnit(src, cat, pol).compile()
+	return newUnit(src, cat, pol).compile(append(slices.Clone(passes), pass{"refuse", (*unit).refuse}))
+}
+
+// Check is Compile for those who only look at a plan: what the engine cannot run
+// yet is left in. The engine takes no plan from it.
+func Check(src Source, cat *Catalog, pol *Policy) (*plan.Plan, diag.Diagnostics) {
+	return newUnit(src, cat, pol).compile(passes)
 }
 
 // pass is one step of the compiler. Every pass reports all that it finds, and
@@ -32,19 +41,18 @@ type pass struct {
 	run  func(*unit)
 }
 
-// passes is the order of the compiler. What the engine cannot run yet is
-// refused after everything else has been said, and materialise does nothing
-// once an error has been found.
+// passes is the order of the compiler. Materialise does nothing once an error has
+// been found, and what the engine cannot run yet is refused after everything
+// else has been said.
 var passes = []pass{
 	{"lint", (*unit).lint},
 	{"types", (*unit).types},
 	{"effects", (*unit).effects},
 	{"trust", (*unit).trust},
-	{"refuse", (*unit).refuse},
 	{"materialise", (*unit).materialise},
 }
 
-func (u *unit) compile() (*plan.Plan, diag.Diagnostics) {
+func (u *unit) compile(passes []pass) (*plan.Plan, diag.Diagnostics) {
 	for _, p := range passes {
 		p.run(u)
 		if err := u.verify(); err != nil {
@@ -78,9 +86,6 @@ func (u *unit) verify() error {
 		if doc.order != nil && len(doc.order) != len(doc.nodes) {
 			return fmt.Errorf("the order of nodes is not complete")
 		}
-	}
-	if u.made != nil {
-		return u.made.Verify()
 	}
 	return nil
 }

@@ -2,8 +2,8 @@ package compiler
 
 import "slices"
 
-// arc is an edge of the plan as the order of nodes sees it: an edge of the
-// source, or (edge -1) a precheck that goes before the node that names it.
+// arc is an edge of the plan as the order of nodes sees it; edge is -1 in other
+// graphs.
 type arc struct{ to, edge int }
 
 // digraph is the plan as nodes and arcs.
@@ -15,16 +15,6 @@ func newDigraph(doc *document) *digraph {
 		g.out[i] = make([]arc, 0, len(out))
 		for _, at := range out {
 			g.out[i] = append(g.out[i], arc{doc.edges[at].to, at})
-		}
-	}
-	for i, n := range doc.nodes {
-		if n.commit == nil {
-			continue
-		}
-		for _, c := range n.commit.checks {
-			if c >= 0 {
-				g.out[c] = append(g.out[c], arc{i, -1})
-			}
 		}
 	}
 	return g
@@ -110,7 +100,7 @@ func (g *digraph) componentsWithin(nodes []int, keep func(edge int) bool) [][]in
 }
 
 // round gives a shortest way from the first node of a component back to it, and
-// the edge that closes it (-1 for a precheck).
+// the edge that closes it.
 func (g *digraph) round(comp []int) (path []int, closing int) {
 	start := comp[0]
 	type step struct{ from, edge int }

@@ -103,7 +103,7 @@ nodes:
 			now := strings.Replace(was, strings.Trim(was, "[]"), `"`+word+`"`, 1)
 			text := strings.Replace(template, field, name+": "+now, 1)
 			require.NotEqual(t, was, now)
-			_, ds := newUnit(Source{Name: "words", Text: []byte(text)}, testCatalog(t), nil).compile()
+			_, ds := Compile(Source{Name: "words", Text: []byte(text)}, testCatalog(t), nil)
 			refused := false
 			for _, d := range ds {
 				refused = refused || d.Code == "plan/schema"

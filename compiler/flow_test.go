@@ -283,7 +283,7 @@ func TestFlowAgainstWorlds(t *testing.T) {
 	for seed := range uint64(2500) {
 		text := randomPlan(rand.New(rand.NewPCG(seed, 7)))
 		u := newUnit(Source{Name: "random.yaml", Text: []byte(text)}, cat, nil)
-		_, ds := u.compile()
+		_, ds := u.compile(passes)
 		if slices.ContainsFunc(ds, func(d diag.Diagnostic) bool {
 			// Only whole plans are analysed, and only these findings are.
 			return d.Severity == diag.Error && d.Code != diag.PlanUnreachable && (d.Code != diag.TypeMissingInput || d.Node != plan.OutputNode || strings.Contains(d.Summary, "nothing fills") || strings.Contains(d.Summary, "may be absent"))

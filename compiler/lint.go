@@ -8,10 +8,11 @@ func (u *unit) lint() {
 		u.resolve(doc)
 		u.lintNodes(doc)
 		u.lintEdges(doc)
+		u.lintPrechecks(doc)
 		doc.connect()
 		u.lintConflicts(doc)
 		u.lintCompensation(doc)
-		u.lintCommits(doc)
+		u.lintVerifies(doc)
 		u.lintCycles(doc)
 		u.lintBarriers(doc)
 	}

@@ -2,19 +2,23 @@ package compiler
 
 import (
 	"fmt"
+	"slices"
 
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 )
 
-// lintCommits resolves the nodes that commit policies name.
-func (u *unit) lintCommits(doc *document) {
+// lintPrechecks resolves the nodes that must succeed before an effect, and adds
+// the control edges that this means. They follow those of the source, so that
+// everything else looks at one sort of edge.
+func (u *unit) lintPrechecks(doc *document) {
 	for i, n := range doc.nodes {
 		c := n.commit
 		if c == nil {
 			continue
 		}
+		first := len(doc.edges)
 		for _, at := range c.prechecks {
 			target, ok := u.named(doc, n, at, "prechecks")
 			if ok && target == i {
@@ -27,9 +31,28 @@ func (u *unit) lintCommits(doc *document) {
 				target = -1
 			}
 			c.checks = append(c.checks, target)
+			if target >= 0 && n.id != "" {
+				doc.edges = append(doc.edges, precheck(doc, at, target, i))
+			}
 		}
-		if c.verify != nil && c.verify.node != nil {
-			u.lintVerify(doc, n, c.verify)
+		slices.SortFunc(doc.edges[first:], func(a, b *edge) int { return a.from - b.from })
+	}
+}
+
+// precheck is the edge that a precheck makes.
+func precheck(doc *document, at *syntax.Value, from, to int) *edge {
+	return &edge{
+		at: at, from: from, to: to, fromNode: doc.nodes[from].id, fromPort: plan.DonePort, toNode: doc.nodes[to].id, toPort: plan.StartPort,
+		fromNodeAt: at.Range, fromPortAt: at.Range, toNodeAt: at.Range, toPortAt: at.Range,
+		kind: plan.Control, kindAt: at.Range, required: true, implicit: true, shaped: true, sound: true,
+	}
+}
+
+// lintVerifies resolves the nodes that tell whether an effect happened.
+func (u *unit) lintVerifies(doc *document) {
+	for _, n := range doc.nodes {
+		if n.commit != nil && n.commit.verify != nil && n.commit.verify.node != nil {
+			u.lintVerify(doc, n, n.commit.verify)
 		}
 	}
 }
@@ -60,6 +83,7 @@ func (u *unit) lintVerify(doc *document, n *node, v *verify) {
 	if !ok {
 		return
 	}
+	v.target = i
 	target := doc.nodes[i]
 	target.called = true
 	bad := func(summary, detail string) {

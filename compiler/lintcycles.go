@@ -56,9 +56,9 @@ func (u *unit) reportCycle(doc *document, g *digraph, comp []int) {
 	if closing >= 0 {
 		e := doc.edges[closing]
 		d.Subject, d.Edge = e.place(), e.String()
-	} else if c := doc.nodes[path[0]].commit; c != nil {
-		d.Detail += " A precheck goes before the node that names it."
-		d.Subject = c.at.Range
+		if e.implicit {
+			d.Detail += " A precheck goes before the node that names it."
+		}
 	}
 	u.report(d)
 }
@@ -130,6 +130,9 @@ func (u *unit) natural(doc *document, g *digraph, comp []int) {
 				bad(e, e.place(), fmt.Sprintf("back edges of one loop leave %s and %s", quote(doc.nodes[l.latch].id), quote(doc.nodes[n].id)),
 					"All back edges leave one node, the latch, so that it is clear when a visit ends.")
 				ok = false
+			case e.implicit:
+				bad(e, e.place(), "a precheck closes the loop "+loopName, "A loop goes back by conditional edges; a precheck must succeed before the node that names it.")
+				ok = false
 			case e.kind != plan.Conditional:
 				bad(e, e.place(), fmt.Sprintf("the back edge to %s is not conditional", quote(doc.nodes[l.header].id)),
 					"A back edge says by its condition whether there is another visit.")
@@ -140,10 +143,6 @@ func (u *unit) natural(doc *document, g *digraph, comp []int) {
 			}
 			l.latch = n
 		}
-	}
-	if ok && len(l.back) == 0 {
-		bad(nil, doc.nodes[l.header].key, "a precheck closes the loop "+loopName, "A loop goes back by conditional edges; a precheck must succeed before the node that names it.")
-		ok = false
 	}
 	if !ok {
 		return

@@ -3,20 +3,133 @@ package compiler
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/plan"
 )
 
-// materialise writes the root plan as a compiled plan, unless anything was
-// found that forbids it.
+// materialise writes the plans of the file as compiled plans, each behind those
+// that it runs, unless anything was found that forbids it.
 func (u *unit) materialise() {
-	if u.errors > 0 || len(u.docs) == 0 || u.beyond {
+	if u.errors > 0 || len(u.docs) == 0 {
 		return
 	}
-	doc := u.docs[0]
-	m := &maker{schemas: map[string]*schema{}, reads: make([]map[string]bool, len(doc.nodes))}
+	u.pinnable()
+	if u.errors > 0 {
+		return
+	}
+	w := &writer{u: u, made: make([]*plan.Plan, len(u.docs)), digests: map[string]string{}}
+	for i := range u.docs {
+		w.write(i)
+	}
+	root := w.made[0]
+	if root != nil {
+		root.Children = w.children
+		slices.SortFunc(root.Children, func(a, b plan.Child) int { return strings.Compare(a.Digest, b.Digest) })
+		root.Children = slices.CompactFunc(root.Children, func(a, b plan.Child) bool { return a.Digest == b.Digest })
+		if err := root.Verify(); err != nil {
+			u.unmade(u.docs[0], err)
+		}
+	}
+	if u.errors > 0 {
+		return
+	}
+	root.Index()
+	u.made = root
+}
+
+// unmade: the passes should make this impossible. If they do not, nothing runs.
+func (u *unit) unmade(doc *document, err error) {
+	u.report(diag.Diagnostic{
+		Code: diag.PlanSchema, Summary: "the compiler made a plan that does not verify", Detail: sentence(err.Error()), Subject: head(doc.at),
+	})
+}
+
+// pinnable refuses sub-plans that stand in no document of the file: there is
+// nothing to pin yet.
+func (u *unit) pinnable() {
+	known := map[string]bool{}
+	for _, doc := range u.docs {
+		known[doc.reference()] = true
+	}
+	for _, doc := range u.docs {
+		for _, n := range doc.nodes {
+			if n.subplan() && !known[n.operation] {
+				u.unsupported("sub-plans", n.operationRange(), n.id, "")
+			}
+		}
+	}
+}
+
+// writer writes all plans of a file.
+type writer struct {
+	u    *unit
+	made []*plan.Plan
+	// digests are those of the plans that are written, by name@version.
+	digests  map[string]string
+	children []plan.Child
+}
+
+// write writes a plan behind those that it runs. Lint has made sure that none
+// runs itself.
+func (w *writer) write(i int) {
+	if w.made[i] != nil {
+		return
+	}
+	doc := w.u.docs[i]
+	for _, n := range doc.nodes {
+		if !n.subplan() {
+			continue
+		}
+		for at, other := range w.u.docs {
+			if other.reference() == n.operation {
+				w.write(at)
+				break
+			}
+		}
+	}
+	m := &maker{doc: doc, digests: w.digests, schemas: map[string]*schema{}, reads: make([]map[string]bool, len(doc.nodes))}
+	if i < len(w.u.tainted) {
+		m.taint = w.u.tainted[i]
+	}
+	p := m.plan()
+	w.made[i] = p
+	if i == 0 {
+		return
+	}
+	if err := p.Verify(); err != nil {
+		w.u.unmade(doc, err)
+		return
+	}
+	encoded, err := p.Encode()
+	if err != nil {
+		w.u.unmade(doc, err)
+		return
+	}
+	p.Index()
+	digest := plan.DigestOf(encoded)
+	w.digests[doc.reference()] = digest
+	w.children = append(w.children, plan.Child{Digest: digest, Plan: p})
+}
+
+// maker gathers what nodes and edges share.
+type maker struct {
+	doc *document
+	// taint is what is tainted of the plan, its input being not.
+	taint *taintResult
+	// digests are those of the plans that this one may run, by name@version.
+	digests map[string]string
+	schemas map[string]*schema
+	index   map[string]int
+	// reads are the output ports of each node that an edge takes along.
+	reads []map[string]bool
+}
+
+// plan writes the whole plan.
+func (m *maker) plan() *plan.Plan {
+	doc := m.doc
 	p := &plan.Plan{
 		Format: plan.Format, Name: doc.name.Text, Version: doc.version.Text, Expr: plan.ExprVersion, Limits: doc.limits,
 	}
@@ -31,8 +144,10 @@ func (u *unit) materialise() {
 	}
 	p.Schemas = m.sorted()
 	for i := range doc.nodes {
-		p.Nodes[i] = m.node(doc, i)
+		p.Nodes[i] = m.node(i)
 	}
+	m.commits(p)
+	m.loops(p)
 	p.Edges = make([]plan.Edge, len(doc.edges))
 	for i, e := range doc.edges {
 		p.Edges[i] = m.edge(p, e)
@@ -40,23 +155,8 @@ func (u *unit) materialise() {
 	for i := range p.Nodes {
 		p.Nodes[i].OutPorts = slices.Sorted(maps.Keys(m.reads[i]))
 	}
-	if err := p.Verify(); err != nil {
-		// The passes should make this impossible. If they do not, nothing runs.
-		u.report(diag.Diagnostic{
-			Code: diag.PlanSchema, Summary: "the compiler made a plan that does not verify", Detail: sentence(err.Error()), Subject: head(doc.at),
-		})
-		return
-	}
-	p.Index()
-	u.made = p
-}
-
-// maker gathers what nodes and edges share.
-type maker struct {
-	schemas map[string]*schema
-	index   map[string]int
-	// reads are the output ports of each node that an edge takes along.
-	reads []map[string]bool
+	m.marks(p)
+	return p
 }
 
 func (m *maker) pool(c *contractSchema) {
@@ -82,7 +182,8 @@ func (m *maker) schema(c *contractSchema) int {
 	return m.index[c.digest]
 }
 
-func (m *maker) node(doc *document, i int) plan.Node {
+func (m *maker) node(i int) plan.Node {
+	doc := m.doc
 	n := doc.nodes[i]
 	out := plan.Node{ID: n.id, Kind: n.kind, InputSchema: m.schema(n.input), OutputSchema: m.schema(n.output)}
 	if n.kind != plan.KindInput {
@@ -94,8 +195,10 @@ func (m *maker) node(doc *document, i int) plan.Node {
 	out.ProviderType, out.Provider, out.Operation = n.providerType, n.provider, n.operation
 	out.Mode, out.Effect, out.Trust = n.mode, n.effect, n.trust
 	out.TimeoutMS, out.Retry = n.timeout, retryOf(n)
-	out.Fingerprint = n.template.Fingerprint
-	out.InProcess = n.template.InProcess && n.providerType == plan.Skill
+	if t := n.template; t != nil {
+		out.Fingerprint = t.Fingerprint
+		out.InProcess = t.InProcess && n.providerType == plan.Skill
+	}
 	out.Local = out.InProcess && n.effect == plan.Pure && n.mode == plan.Deter && n.timeout <= LocalTimeoutMS
 	for _, f := range n.fills {
 		out.With = append(out.With, plan.PortTemplate{Port: f.port, Template: f.template.raw})
@@ -107,6 +210,7 @@ func (m *maker) node(doc *document, i int) plan.Node {
 		}
 		return 1
 	})
+	m.effect(&out, i)
 	return out
 }
 
@@ -131,7 +235,10 @@ func retryOf(n *node) plan.Retry {
 func (m *maker) edge(p *plan.Plan, e *edge) plan.Edge {
 	out := plan.Edge{
 		From: e.from, FromPort: e.fromPort, To: e.to, ToPort: e.toPort,
-		Type: e.kind, Required: e.required, Otherwise: e.otherwise,
+		Type: e.kind, Required: e.required, Otherwise: e.otherwise, Implicit: e.implicit,
+	}
+	if e.adapter() {
+		out.Adapter = e.transform.Text
 	}
 	if e.when != nil {
 		out.When = e.when.Text
@@ -140,7 +247,7 @@ func (m *maker) edge(p *plan.Plan, e *edge) plan.Edge {
 	if e.template != nil {
 		out.Transform = e.template.raw
 		p.Nodes[e.to].ReadsInput = p.Nodes[e.to].ReadsInput || e.template.Reads("input")
-		out.ReadsOutput = e.kind != plan.Error && e.template.Reads("output")
+		out.ReadsOutput = e.fromPort != plan.ErrorPort && e.template.Reads("output")
 	}
 	if e.kind != plan.Error && e.carries() {
 		m.reads[e.from][e.fromPort] = true

@@ -111,6 +111,9 @@ type node struct {
 	commit  *commitPolicy
 	cost    *syntax.Value
 	forEach *forEach
+	// description, priority and resources are for the people who approve.
+	description, priority string
+	resources             []string
 
 	// sound: every required field is there and well formed.
 	sound bool
@@ -160,13 +163,17 @@ type verify struct {
 	at                     *syntax.Value
 	node                   *syntax.Value
 	with, executed, output *syntax.Value
-	// args is with, compiled.
-	args *template
+	// target is the node that is called.
+	target int
+	// args and result are with and output, compiled.
+	args, result *template
 }
 
 type forEach struct {
 	at   *syntax.Value
 	port *syntax.Value
+	// parallel is 0 where it is not given.
+	parallel, items int64
 }
 
 // edge is one arrow. from and to are -1 where the node is unknown.
@@ -189,6 +196,9 @@ type edge struct {
 	// predicate and template are when and transform, compiled.
 	predicate *expr.Program
 	template  *template
+
+	// implicit: a precheck of the target makes the edge, and at is its place there.
+	implicit bool
 
 	// shaped: all six fields are there. sound: it also obeys the rules of its
 	// type between ports that exist.

@@ -125,11 +125,15 @@ func (u *unit) readOptional(n *node, r *record) {
 		n.sound, n.fingerprintAt = false, nil
 	}
 	n.with = r.get("with")
-	u.text(r.get("description"), "description")
+	if v := r.get("description"); v != nil {
+		u.text(v, "description")
+		n.description = v.Text
+	}
 	for _, s := range u.texts(r.get("resources"), "resources") {
 		u.text(s, "resources")
+		n.resources = append(n.resources, s.Text)
 	}
-	u.word(r.get("priority"), "priority", priorities)
+	n.priority = u.word(r.get("priority"), "priority", priorities)
 	if n.cost = r.get("cost_estimate"); n.cost != nil && n.cost.Kind == syntax.Number {
 		if x := number(n.cost); x == nil || x.Sign() < 0 {
 			u.report(diag.Diagnostic{
@@ -142,8 +146,8 @@ func (u *unit) readOptional(n *node, r *record) {
 	if v := r.get("for_each"); v != nil {
 		fe := u.read(v, forEachFields, "")
 		n.forEach = &forEach{at: v, port: fe.get("port")}
-		u.whole(fe.get("max_items"), "max_items", 1, MaxItems)
-		u.whole(fe.get("max_parallel"), "max_parallel", 1, MaxParallel)
+		n.forEach.items, _ = u.whole(fe.get("max_items"), "max_items", 1, MaxItems)
+		n.forEach.parallel, _ = u.whole(fe.get("max_parallel"), "max_parallel", 1, MaxParallel)
 	} else if r.has("for_each") {
 		n.sound = false
 	}

@@ -10,9 +10,6 @@ import (
 // refuse reports what the language has and the engine cannot run yet, once for
 // each place. Everything else of it has been checked before.
 func (u *unit) refuse() {
-	if u.beyond {
-		return
-	}
 	for _, doc := range u.docs {
 		for _, n := range doc.nodes {
 			if n.kind == plan.KindCall {

@@ -57,6 +57,7 @@ func (u *unit) taint() {
 		u.judge(doc, r)
 		todo = t.callees(r, dirty, todo)
 	}
+	u.tainted = t.clean
 	for len(todo) > 0 {
 		i := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
@@ -129,14 +130,14 @@ func (u *unit) judge(doc *document, r *taintResult) {
 			}
 		case doc.approved(n) || doc.grants.allowsTainted(n.effect, operationName(n.provider, n.operation)):
 		case r.came[f.in] >= 0:
-			u.tainted(n, r, f.in, "a tainted value")
+			u.taintedCommit(n, r, f.in, "a tainted value")
 		case r.came[f.runs] >= 0:
-			u.tainted(n, r, f.runs, "a tainted decision")
+			u.taintedCommit(n, r, f.runs, "a tainted decision")
 		}
 	}
 }
 
-func (u *unit) tainted(n *node, r *taintResult, v int32, what string) {
+func (u *unit) taintedCommit(n *node, r *taintResult, v int32, what string) {
 	path, first := r.path(v)
 	u.report(diag.Diagnostic{
 		Code: diag.EffectTainted, Summary: fmt.Sprintf("%s reaches the effect of %s, and no human approves it", what, quote(n.id)),

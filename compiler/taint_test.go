@@ -93,9 +93,7 @@ func (p drawnPlan) naive() (in, runs []bool) {
 
 // tainted lists the nodes that the compiler refuses for taint.
 func (p drawnPlan) tainted(t require.TestingT, cat *Catalog) map[string]bool {
-	u := newUnit(p.source(), cat, nil)
-	u.beyond = true
-	_, ds := u.compile()
+	_, ds := Check(p.source(), cat, nil)
 	out := map[string]bool{}
 	for _, d := range ds {
 		if d.Code == diag.EffectTainted {

@@ -162,15 +162,6 @@ func (g *taintGraph) node(i int, n *node) {
 		g.arc(g.inPort(i, n.forEach.port.Text), f.all)
 	}
 	if n.commit != nil {
-		for _, c := range n.commit.checks {
-			if c < 0 {
-				continue
-			}
-			g.arc(g.nodes[c].runs, f.runs)
-			if g.handled[c] {
-				g.source(f.runs, g.failure(c))
-			}
-		}
 		if v := n.commit.verify; v != nil {
 			g.verify(i, v)
 		}

@@ -249,7 +249,7 @@ func (u *unit) typeNode(n *node) {
 		}
 		u.predicate(v.executed, expr.When, n.id, "")
 		if v.output != nil {
-			u.templateOf(v.output, expr.Transform, n.id, "")
+			v.result = u.templateOf(v.output, expr.Transform, n.id, "")
 		}
 	}
 }

@@ -29,7 +29,10 @@ type unit struct {
 	questions   map[proofKey]containment.Result
 	// proofSteps is the work that proofs have done.
 	proofSteps int
-	// made is the compiled plan, once the last pass has run.
+	// tainted is what is tainted of each plan whose input is not, set by the
+	// effects pass.
+	tainted []*taintResult
+	// made is the compiled plan, once materialise has run.
 	made *plan.Plan
 
 	ds     diag.Diagnostics
@@ -38,8 +41,6 @@ type unit struct {
 	full   bool
 	// nearLeft bounds the work that goes into suggestions.
 	nearLeft int
-	// sees past what is not supported yet.
-	beyond bool
 }
 
 func newUnit(src Source, cat *Catalog, pol *Policy) *unit {

@@ -31,16 +31,43 @@ func anything() []plan.Schema {
 }
 
 func call(id, provider, operation string, effect plan.EffectClass) plan.Node {
-	return plan.Node{
+	n := plan.Node{
 		ID: id, Kind: plan.KindCall, ProviderType: plan.Skill, Provider: provider, Operation: operation,
 		Mode: plan.Deter, Effect: effect, Trust: plan.AllowAuto, TimeoutMS: 1000,
 		Retry: plan.Retry{MaxAttempts: 1, InitialMS: 1, MultiplierMilli: 1000, MaxMS: 1},
 	}
+	if effect != plan.Pure {
+		n.Taint = new(plan.Taint)
+	}
+	if effect == plan.Committing || effect == plan.Irreversible {
+		n.Commit = &plan.Commit{Barrier: -1}
+	}
+	return n
+}
+
+// prechecked gives irreversible nodes the first pure node before them as a
+// precheck; without one they are committing.
+func prechecked(nodes []plan.Node, edges []plan.Edge) []plan.Edge {
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Effect != plan.Irreversible {
+			continue
+		}
+		check := slices.IndexFunc(nodes[:i], func(n plan.Node) bool { return n.Effect == plan.Pure })
+		if check < 0 {
+			n.Effect = plan.Committing
+			continue
+		}
+		n.Commit.Prechecks, n.Commit.Waived = []int{check}, "sent"
+		edges = append(edges, plan.Edge{From: check, FromPort: plan.DonePort, To: i, ToPort: plan.StartPort, Type: plan.Control, Required: true, Implicit: true})
+	}
+	return edges
 }
 
 func build(nodes []plan.Node, edges []plan.Edge) *plan.Plan {
 	all := append([]plan.Node{{ID: plan.InputNode, Kind: plan.KindInput, InputSchema: -1}}, nodes...)
 	all = append(all, plan.Node{ID: plan.OutputNode, Kind: plan.KindOutput, OutputSchema: -1})
+	edges = prechecked(all, edges)
 	p := &plan.Plan{
 		Format: plan.Format, Name: "picture", Version: "1.0.0", Expr: plan.ExprVersion,
 		Limits: plan.Limits{MaxParallel: 1, DeadlineMS: 1}, Nodes: all, Edges: edges, Schemas: anything(),
@@ -63,13 +90,15 @@ func payment() *plan.Plan {
 	search.Mode = plan.Prob
 	pay := call("pay", "bank", "transfer", plan.Committing)
 	pay.Trust = plan.ManualReview
+	undo := call("undo", "bank", "transfer_back", plan.Committing)
+	undo.Undoes = 3
 	return build([]plan.Node{
 		search,
 		call("draft", "letters", "draft", plan.Staged),
 		pay,
 		call("send", "mail", "send", plan.Irreversible),
 		call("apologise", "engine", "pass", plan.Pure),
-		call("undo", "bank", "transfer_back", plan.Committing),
+		undo,
 	}, []plan.Edge{
 		{From: 0, FromPort: "invoice", To: 1, ToPort: "query", Type: plan.Data, Required: true},
 		{From: 0, FromPort: "locale", To: 1, ToPort: "locale", Type: plan.Data},
@@ -79,7 +108,7 @@ func payment() *plan.Plan {
 		{From: 3, FromPort: "ref", To: 4, ToPort: "ref", Type: plan.Data, Required: true},
 		{From: 1, FromPort: plan.DonePort, To: 5, ToPort: plan.StartPort, Type: plan.Conditional, Otherwise: true},
 		{From: 3, FromPort: plan.ErrorPort, To: 5, ToPort: "$", Type: plan.Error, When: "error.kind == 'rejected'"},
-		{From: 3, FromPort: plan.CompensatePort, To: 6, ToPort: "ref", Type: plan.Error, Required: true},
+		{From: 3, FromPort: plan.CompensatePort, To: 6, ToPort: "ref", Type: plan.Error, Required: true, Transform: []byte(`"${args.ref}"`)},
 		{From: 4, FromPort: "id", To: 7, ToPort: "id", Type: plan.Data},
 		{From: 5, FromPort: "$", To: 7, ToPort: "apology", Type: plan.Data},
 	})
@@ -99,6 +128,10 @@ func hostile() *plan.Plan {
 		{From: 3, FromPort: plan.DonePort, To: 3, ToPort: plan.StartPort, Type: plan.Conditional, When: "value"},
 		{From: 0, FromPort: "far", To: 4, ToPort: "far", Type: plan.Data, Required: true},
 	})
+	p.Loops = []plan.Loop{
+		{Header: 1, Latch: 2, Body: []int{1, 2}, Back: []int{2}, MaxIterations: 3, OnExhausted: plan.Fail},
+		{Header: 3, Latch: 3, Body: []int{3}, Back: []int{4}, MaxIterations: 7, OnExhausted: plan.Continue},
+	}
 	p.Name = `evil" <&> name`
 	return p
 }
@@ -247,7 +280,7 @@ func TestRefused(t *testing.T) {
 	require.ErrorContains(t, err, "verify plan")
 }
 
-// TestAnyPlan draws random plans, circles included, with random names.
+// TestAnyPlan draws random plans with random names.
 func TestAnyPlan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 30).Draw(t, "nodes")
@@ -261,10 +294,11 @@ func TestAnyPlan(t *testing.T) {
 		var edges []plan.Edge
 		for range rapid.IntRange(0, 60).Draw(t, "edges") {
 			e := plan.Edge{
-				From: rapid.IntRange(0, n).Draw(t, "from"), To: rapid.IntRange(1, n+1).Draw(t, "to"),
+				From:     rapid.IntRange(0, n).Draw(t, "from"),
 				FromPort: some.Draw(t, "port"), Required: rapid.Bool().Draw(t, "required"),
 				Type: rapid.SampledFrom([]plan.EdgeType{plan.Data, plan.Control, plan.Conditional, plan.Error}).Draw(t, "type"),
 			}
+			e.To = rapid.IntRange(e.From+1, n+1).Draw(t, "to")
 			// All payloads of a node go to its port a, or all to "$".
 			e.ToPort = []string{"a", "$"}[e.To%2]
 			switch {

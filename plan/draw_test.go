@@ -34,6 +34,7 @@ func valid() *plan.Plan {
 				Mode: plan.Prob, Effect: plan.Staged, Trust: plan.ManualReview, TimeoutMS: 5000,
 				Retry:       plan.Retry{MaxAttempts: 1, MultiplierMilli: 1000},
 				Fingerprint: "sha256:00", InputSchema: 0, OutputSchema: 1, RequiredPorts: []string{"$"}, OutPorts: []string{"$"},
+				Taint: &plan.Taint{},
 			},
 			{ID: plan.OutputNode, Kind: plan.KindOutput, InputSchema: 1, OutputSchema: -1, RequiredPorts: []string{"x"}},
 		},
@@ -83,10 +84,22 @@ func template(t *rapid.T, label string) json.RawMessage {
 	return raw
 }
 
+// role is what a drawn node is there for.
+type role int
+
+const (
+	plain role = iota
+	header
+	latch
+	undo
+	called
+)
+
 // plans draws plans that verify, of every shape that the invariants leave open.
+// Edges lead to nodes further down, so that there is no cycle but the loop.
 func plans() *rapid.Generator[*plan.Plan] {
 	return rapid.Custom(func(t *rapid.T) *plan.Plan {
-		calls := rapid.IntRange(0, 6).Draw(t, "calls")
+		calls := rapid.IntRange(0, 7).Draw(t, "calls")
 		p := &plan.Plan{
 			Format: plan.Format, Name: rapid.String().Draw(t, "name"), Version: rapid.String().Draw(t, "version"),
 			Agent: rapid.String().Draw(t, "agent"), Expr: plan.ExprVersion,
@@ -99,11 +112,189 @@ func plans() *rapid.Generator[*plan.Plan] {
 		for i := range p.Nodes {
 			p.Nodes[i] = node(t, i, calls, schema)
 		}
+		roles := make([]role, len(p.Nodes))
+		drawLoop(t, p, roles)
+		drawUndo(t, p, roles)
 		for range rapid.IntRange(0, 3*calls+2).Draw(t, "edges") {
-			p.Edges = append(p.Edges, edge(t, p))
+			edge(t, p, roles)
 		}
+		drawCommits(t, p, roles)
 		return p
 	})
+}
+
+// drawLoop makes the first node, or the first two, a loop.
+func drawLoop(t *rapid.T, p *plan.Plan, roles []role) {
+	size := rapid.IntRange(0, min(2, len(p.Nodes)-2)).Draw(t, "loop")
+	if size == 0 {
+		return
+	}
+	p.Loops = []plan.Loop{{
+		Header: 1, Latch: size, Body: []int{1, 2}[:size], Back: []int{size},
+		MaxIterations: rapid.IntRange(1, 1000).Draw(t, "visits"),
+		OnExhausted:   rapid.SampledFrom([]plan.Exhausted{plan.Fail, plan.Continue}).Draw(t, "exhausted"),
+	}}
+	for to := range size {
+		p.Edges = append(p.Edges, plan.Edge{From: to, FromPort: plan.DonePort, To: to + 1, ToPort: plan.StartPort, Type: plan.Control, Required: true})
+		roles[to+1] = header
+	}
+	if size == 2 {
+		roles[2] = latch
+	}
+	p.Edges = append(p.Edges, plan.Edge{From: size, FromPort: plan.DonePort, To: 1, ToPort: plan.StartPort, Type: plan.Conditional, When: "output.more"})
+}
+
+// drawUndo makes the last call undo an earlier one, if that has an effect.
+func drawUndo(t *rapid.T, p *plan.Plan, roles []role) {
+	last := len(p.Nodes) - 2
+	if last < 2 || roles[last] != plain || !rapid.Bool().Draw(t, "undo") {
+		return
+	}
+	owner := rapid.IntRange(1, last-1).Draw(t, "undone")
+	if p.Nodes[owner].Effect == plan.Pure {
+		return
+	}
+	e := plan.Edge{From: owner, FromPort: plan.CompensatePort, To: last, ToPort: "x", Type: plan.Error, Required: true}
+	if rapid.Bool().Draw(t, "adapter") {
+		e.Adapter = rapid.StringN(1, 9, -1).Draw(t, "adapter")
+	} else {
+		e.Transform = template(t, "transform")
+		e.ReadsOutput = rapid.Bool().Draw(t, "reads")
+	}
+	keep(p, &e)
+	p.Edges = append(p.Edges, e)
+	p.Nodes[last].Undoes = owner
+	roles[last] = undo
+}
+
+// drawCommits gives effects their commit policies.
+func drawCommits(t *rapid.T, p *plan.Plan, roles []role) {
+	var shared []int
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
+		if n.Effect != plan.Committing && n.Effect != plan.Irreversible {
+			continue
+		}
+		c := &plan.Commit{Barrier: -1}
+		n.Commit = c
+		if roles[i] == plain || roles[i] == header {
+			for at := 1; at < i; at++ {
+				if roles[at] != undo && p.Nodes[at].Effect == plan.Pure && roles[at] != called && !inLoop(p, i, at) && rapid.Bool().Draw(t, "precheck") {
+					c.Prechecks = append(c.Prechecks, at)
+					p.Edges = append(p.Edges, plan.Edge{From: at, FromPort: plan.DonePort, To: i, ToPort: plan.StartPort, Type: plan.Control, Required: true, Implicit: true})
+				}
+			}
+		}
+		if idle := i + 1; idle < len(p.Nodes)-1 && free(p, roles, idle) && rapid.Bool().Draw(t, "verify") {
+			c.Verify = &plan.Verify{Node: idle, With: template(t, "with"), Executed: rapid.StringN(1, 9, -1).Draw(t, "executed")}
+			if rapid.Bool().Draw(t, "gives") {
+				c.Verify.Output = template(t, "output")
+			}
+			p.Nodes[idle].Called = true
+			roles[idle] = called
+		}
+		if rapid.Bool().Draw(t, "waived") {
+			c.Waived = rapid.StringN(1, 9, -1).Draw(t, "reason")
+		}
+		if n.Effect == plan.Irreversible && (c.Prechecks == nil || c.Verify == nil && c.Waived == "") {
+			n.Effect = plan.Committing
+		}
+		switch rapid.SampledFrom([]string{"none", "own", "named", "shared"}).Draw(t, "barrier") {
+		case "own":
+			c.Barrier = len(p.Barriers)
+			p.Barriers = append(p.Barriers, barrier(t, "", i))
+		case "named":
+			c.Barrier = len(p.Barriers)
+			p.Barriers = append(p.Barriers, barrier(t, fmt.Sprintf("b%d", i), i))
+		case "shared":
+			if roles[i] != plain {
+				break
+			}
+			if at := slices.IndexFunc(p.Barriers, func(b plan.Barrier) bool { return b.ID == "all" }); at >= 0 {
+				if !leads(p, shared, i) {
+					c.Barrier = at
+					p.Barriers[at].Members = append(p.Barriers[at].Members, i)
+					shared = append(shared, i)
+				}
+				break
+			}
+			c.Barrier = len(p.Barriers)
+			p.Barriers = append(p.Barriers, barrier(t, "all", i))
+			shared = append(shared, i)
+		}
+	}
+}
+
+// inLoop reports whether a precheck would go back to the header of a loop.
+func inLoop(p *plan.Plan, i, check int) bool {
+	return len(p.Loops) > 0 && slices.Contains(p.Loops[0].Body, i) && slices.Contains(p.Loops[0].Body, check)
+}
+
+// free reports whether a pure node has no edge.
+func free(p *plan.Plan, roles []role, i int) bool {
+	return roles[i] == plain && p.Nodes[i].Effect == plan.Pure && p.Nodes[i].ForEach == nil &&
+		!slices.ContainsFunc(p.Edges, func(e plan.Edge) bool { return e.From == i || e.To == i })
+}
+
+// leads reports whether some way leads from one of the nodes to another one, all
+// of whose ways go down the list.
+func leads(p *plan.Plan, from []int, to int) bool {
+	reached := make([]bool, len(p.Nodes))
+	for _, n := range from {
+		reached[n] = true
+	}
+	for n := range p.Nodes {
+		for _, e := range p.Edges {
+			if e.To == n && e.From < n && reached[e.From] {
+				reached[n] = true
+			}
+		}
+	}
+	return reached[to]
+}
+
+func barrier(t *rapid.T, id string, member int) plan.Barrier {
+	b := plan.Barrier{ID: id, Members: []int{member}, ExpiresInMS: rapid.Int64Range(1, 1e9).Draw(t, "expires"), Exclude: names(t, "exclude")}
+	for _, r := range names(t, "roles") {
+		if r != "" {
+			b.Groups = append(b.Groups, plan.Group{Role: r, Min: rapid.IntRange(1, 9).Draw(t, "min")})
+		}
+	}
+	return b
+}
+
+// effects draws what a call says of its effect, but for its commit policy.
+func effects(t *rapid.T, n *plan.Node) {
+	if n.Effect != plan.Pure {
+		n.Taint = &plan.Taint{Ports: names(t, "tainted"), Decision: rapid.Bool().Draw(t, "decision")}
+		n.Taint.Accepted = n.Taint.Any() && rapid.Bool().Draw(t, "accepted")
+		n.IdempotencyPort = rapid.String().Draw(t, "key")
+	}
+	if n.Effect != plan.Pure || n.Trust == plan.ManualReview {
+		n.Description = rapid.String().Draw(t, "description")
+		n.Resources = names(t, "resources")
+		n.Priority = rapid.SampledFrom([]string{"", "low", "medium", "high"}).Draw(t, "priority")
+	}
+	cost := func(label string) *plan.Cost {
+		c := &plan.Cost{Currency: rapid.SampledFrom([]string{"", "EUR"}).Draw(t, "currency")}
+		switch rapid.IntRange(0, 2).Draw(t, label) {
+		case 0:
+			return nil
+		case 1:
+			c.Amount = rapid.SampledFrom([]string{"0", "1.50", "2e3"}).Draw(t, "amount")
+		case 2:
+			c.Expr = rapid.StringN(1, 9, -1).Draw(t, "expr")
+			c.FromOutput = rapid.Bool().Draw(t, "from output")
+		}
+		return c
+	}
+	n.Estimate, n.Cost = cost("estimate"), cost("cost")
+	if rapid.Bool().Draw(t, "each") {
+		n.ForEach = &plan.ForEach{Port: rapid.String().Draw(t, "over"), MaxParallel: rapid.IntRange(1, 9).Draw(t, "at once"), MaxItems: rapid.IntRange(1, 9).Draw(t, "items")}
+	}
+	if n.Effect == plan.Pure && n.ProviderType == plan.Skill && rapid.Bool().Draw(t, "subplan") {
+		n.Plan = plan.DigestOf([]byte(n.ID))
+	}
 }
 
 func node(t *rapid.T, i, calls int, schema *rapid.Generator[int]) plan.Node {
@@ -139,13 +330,16 @@ func node(t *rapid.T, i, calls int, schema *rapid.Generator[int]) plan.Node {
 	for _, port := range names(t, "with") {
 		n.With = append(n.With, plan.PortTemplate{Port: port, Template: template(t, "template")})
 	}
+	effects(t, &n)
 	return n
 }
 
-func edge(t *rapid.T, p *plan.Plan) plan.Edge {
+// edge adds an edge where the roles of both ends allow one.
+func edge(t *rapid.T, p *plan.Plan, roles []role) {
+	from := rapid.IntRange(0, len(p.Nodes)-2).Draw(t, "from")
 	e := plan.Edge{
-		From: rapid.IntRange(0, len(p.Nodes)-2).Draw(t, "from"), FromPort: rapid.SampledFrom([]string{"$", "", "x", "ä"}).Draw(t, "port"),
-		To: rapid.IntRange(1, len(p.Nodes)-1).Draw(t, "to"), ToPort: rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "into"),
+		From: from, FromPort: rapid.SampledFrom([]string{"$", "", "x", "ä"}).Draw(t, "port"),
+		To: rapid.IntRange(from+1, len(p.Nodes)-1).Draw(t, "to"), ToPort: rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "into"),
 		Type:     rapid.SampledFrom([]plan.EdgeType{plan.Data, plan.Control, plan.Conditional, plan.Error}).Draw(t, "type"),
 		Required: rapid.Bool().Draw(t, "required"),
 	}
@@ -166,17 +360,26 @@ func edge(t *rapid.T, p *plan.Plan) plan.Edge {
 			e.FromPort, e.ToPort = plan.DonePort, plan.StartPort
 		}
 	case plan.Error:
-		e.FromPort = rapid.SampledFrom([]string{plan.ErrorPort, plan.CompensatePort}).Draw(t, "error port")
+		e.FromPort = plan.ErrorPort
 	}
-	if !e.Carries() {
-		return e
-	}
-	if rapid.Bool().Draw(t, "transformed") {
+	switch {
+	case roles[e.From] == undo || roles[e.To] == undo, roles[e.To] == latch && roles[e.From] != header:
+		return
+	case !e.Carries():
+	case rapid.Bool().Draw(t, "adapted"):
+		e.Adapter = rapid.StringN(1, 9, -1).Draw(t, "adapter")
+	case rapid.Bool().Draw(t, "transformed"):
 		e.Transform = template(t, "transform")
 		e.ReadsOutput = e.Type != plan.Error && rapid.Bool().Draw(t, "reads")
 	}
+	keep(p, &e)
+	p.Edges = append(p.Edges, e)
+}
+
+// keep names what the edge takes along among its source's out_ports.
+func keep(p *plan.Plan, e *plan.Edge) {
 	n := &p.Nodes[e.From]
-	if e.Type != plan.Error {
+	if e.Type != plan.Error && e.Carries() {
 		n.OutPorts = append(n.OutPorts, e.FromPort)
 	}
 	if e.ReadsOutput {
@@ -184,5 +387,4 @@ func edge(t *rapid.T, p *plan.Plan) plan.Edge {
 	}
 	slices.Sort(n.OutPorts)
 	n.OutPorts = slices.Compact(n.OutPorts)
-	return e
 }

@@ -30,7 +30,7 @@ func TestBytesNeverChange(t *testing.T) {
 	b := encode(t, valid())
 	require.True(t, bytes.HasPrefix(b, []byte(`{"format":"chimera.ai/plan/v1","name":"p","version":"1.0.0","agent":"a","expr":2,"limits":{"max_parallel":4,"deadline_ms":60000},"nodes":[{"id":"$input","kind":"input","input_schema":-1,`)), "%s", b)
 	require.Contains(t, string(b), `{"from":0,"from_port":"y","to":2,"to_port":"$","type":"conditional","when":"value > 1 && input.x"}`)
-	require.Equal(t, "sha256:25f0311ea9615e45a06926062957faccf8e92f7100e3ca3a32da798574b596d1", plan.DigestOf(b))
+	require.Equal(t, "sha256:588e825f7472827325b47cbc9e590b89f1acb3c31c448d9a4e88b90b675b346a", plan.DigestOf(b))
 }
 
 func TestDigestOf(t *testing.T) {

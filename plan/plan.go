@@ -2,7 +2,8 @@
 // interpreter runs.
 //
 // A [Plan] is closed (every set in it is an enumeration), ordered (slices only,
-// no maps) and self-contained (schemas are pooled in it). Its canonical bytes
+// no maps) and self-contained (schemas are pooled in it; only the plans that it
+// runs in turn are named by digest). Its canonical bytes
 // are the UTF-8 JSON that [Plan.Encode] writes: struct fields in their declared
 // order, embedded JSON values canonical as by [Canonical]. Its digest is the
 // SHA-256 of those bytes, written "sha256:" and 64 hex digits; the field
@@ -59,8 +60,29 @@ type Plan struct {
 	Edges []Edge `json:"edges"`
 	// Schemas is sorted by digest, without duplicates.
 	Schemas []Schema `json:"schemas"`
+	// Barriers are where effects wait for people, in the order of their first
+	// members.
+	Barriers []Barrier `json:"barriers,omitempty"`
+	// Loops are the parts of the plan that run more than once, in the order of
+	// their first nodes.
+	Loops []Loop `json:"loops,omitempty"`
+
+	// Children are all plans that this one runs, itself or through others, sorted
+	// by digest. They are no part of the bytes: the digest in [Node.Plan] stands
+	// for each, so a plan has the same digest alone and as a part of another.
+	// [Decode] leaves them out.
+	Children []Child `json:"-"`
+	// Marks say what is tainted, for pictures. They are no part of the bytes, and
+	// [Decode] leaves them out; what decides is [Node.Taint].
+	Marks *Marks `json:"-"`
 
 	index index
+}
+
+// Child is a plan that another one runs.
+type Child struct {
+	Digest string
+	Plan   *Plan
 }
 
 // Limits bound a run.
@@ -173,6 +195,33 @@ type Node struct {
 	ReadsInput bool `json:"reads_input,omitempty"`
 	// RoutesOnInput: a predicate on an outgoing edge reads the plan's input.
 	RoutesOnInput bool `json:"routes_on_input,omitempty"`
+
+	// Plan is the digest of the plan that the node runs, or "".
+	Plan string `json:"plan,omitempty"`
+	// IdempotencyPort is the input port that takes an idempotency key, or "". It
+	// is given for nodes that are not pure.
+	IdempotencyPort string `json:"idempotency_port,omitempty"`
+	// Commit is given exactly for committing and irreversible nodes.
+	Commit *Commit `json:"commit,omitempty"`
+	// Taint is given exactly for nodes that are not pure.
+	Taint *Taint `json:"taint,omitempty"`
+	// Estimate is what the plan says that a call costs, and Cost what the
+	// operator's catalog says; either may be nil.
+	Estimate *Cost `json:"estimate,omitempty"`
+	Cost     *Cost `json:"cost,omitempty"`
+	// ForEach runs the node once for each element of a list; or nil.
+	ForEach *ForEach `json:"for_each,omitempty"`
+	// Undoes is the node whose compensation this one belongs to, or 0, which is
+	// $input and has none.
+	Undoes int `json:"undoes,omitempty"`
+	// Called: the node is no part of the run. It has no edges, and runs when the
+	// Verify of another node calls it.
+	Called bool `json:"called,omitempty"`
+	// Description, Resources and Priority (low, medium, high) are what the author
+	// tells the people who approve. They are given where a call may wait for them.
+	Description string   `json:"description,omitempty"`
+	Resources   []string `json:"resources,omitempty"`
+	Priority    string   `json:"priority,omitempty"`
 }
 
 // Activity is the Temporal activity type of a call node: "provider/operation".
@@ -212,8 +261,15 @@ type Edge struct {
 	Otherwise bool `json:"otherwise,omitempty"`
 	// Transform is a JSON template, or nil.
 	Transform json.RawMessage `json:"transform,omitempty"`
-	// ReadsOutput: the transform reads the source's whole output.
+	// ReadsOutput: the transform reads the source's whole output. On an edge from
+	// $compensate, that it is delivered only where the output is known.
 	ReadsOutput bool `json:"reads_output,omitempty"`
+	// Adapter is the id of the catalog's adapter that stands in for a transform,
+	// or "".
+	Adapter string `json:"adapter,omitempty"`
+	// Implicit: the source does not spell the edge out, a precheck of the target
+	// makes it.
+	Implicit bool `json:"implicit,omitempty"`
 }
 
 // Carries reports whether the edge fills a port of its target: everything but

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -22,8 +23,11 @@ const (
 // Verify checks the invariants of a compiled plan and reports the first that
 // does not hold: known format and enumerations, virtual nodes in place, unique
 // ids, sorted lists, indexes and numbers in range, edges by the rules of their
-// type, and every value that an edge takes along among its source's OutPorts.
-// That expressions compile and types agree is the compiler's word.
+// type, every value that an edge takes along among its source's OutPorts, loops
+// natural and no other cycle, implicit edges those of the prechecks, barriers
+// and their members in agreement, compensations entered by their own edges only,
+// and children, where they are given, those that nodes name. That expressions
+// compile and types agree is the compiler's word.
 func (p *Plan) Verify() error {
 	if p.Format != Format {
 		return fmt.Errorf("verify plan: format is %q, this build reads %q", p.Format, Format)
@@ -57,8 +61,12 @@ func (p *Plan) Verify() error {
 			return fmt.Errorf("verify plan: edge %d: %w", i, err)
 		}
 	}
-	if err := p.verifyPayloads(); err != nil {
-		return fmt.Errorf("verify plan: %w", err)
+	for _, verify := range []func() error{
+		p.verifyPayloads, p.verifyLoops, p.verifyCommits, p.verifyBlocks, p.verifyChildren, p.verifyMarks,
+	} {
+		if err := verify(); err != nil {
+			return fmt.Errorf("verify plan: %w", err)
+		}
 	}
 	for i := range p.Schemas {
 		s := &p.Schemas[i]
@@ -104,7 +112,9 @@ func (p *Plan) verifyNode(i int) error {
 // bare reports whether the fields of a call are empty.
 func bare(n *Node) bool {
 	return n.ProviderType == "" && n.Provider == "" && n.Operation == "" && n.Mode == "" && n.Effect == "" && n.Trust == "" &&
-		n.TimeoutMS == 0 && n.Retry.zero() && n.Fingerprint == "" && !n.InProcess && !n.Local && n.With == nil
+		n.TimeoutMS == 0 && n.Retry.zero() && n.Fingerprint == "" && !n.InProcess && !n.Local && n.With == nil &&
+		n.Plan == "" && n.IdempotencyPort == "" && n.Commit == nil && n.Taint == nil && n.Estimate == nil && n.Cost == nil && n.ForEach == nil &&
+		n.Undoes == 0 && !n.Called && n.Description == "" && n.Resources == nil && n.Priority == ""
 }
 
 func (r *Retry) zero() bool {
@@ -137,7 +147,10 @@ func (n *Node) verifyCall() error {
 			return errors.New("with is not a sorted list of templates")
 		}
 	}
-	return n.Retry.verify()
+	if err := n.Retry.verify(); err != nil {
+		return err
+	}
+	return n.verifyEffect()
 }
 
 func (r *Retry) verify() error {
@@ -160,7 +173,7 @@ func (r *Retry) verify() error {
 
 // ascending reports whether the names are sorted and unique. A port may well be
 // named "": every string is the name of a property.
-func ascending[S ~string](names []S) bool {
+func ascending[S cmp.Ordered](names []S) bool {
 	for i := 1; i < len(names); i++ {
 		if names[i-1] >= names[i] {
 			return false
@@ -206,9 +219,13 @@ func (p *Plan) verifyEdge(e *Edge) error {
 	}
 	ports := p.Nodes[e.From].OutPorts
 	switch {
-	case !e.Carries() && (len(e.Transform) > 0 || e.ReadsOutput):
+	case !e.Carries() && (len(e.Transform) > 0 || e.ReadsOutput || e.Adapter != ""):
 		return errors.New("a transform without a value")
-	case e.ReadsOutput && (e.Type == Error || len(e.Transform) == 0):
+	case e.Adapter != "" && len(e.Transform) > 0:
+		return errors.New("both a transform and an adapter")
+	case e.Implicit && (e.Type != Control || !e.Required):
+		return errors.New("an implicit edge is a required control edge")
+	case e.ReadsOutput && (e.FromPort == ErrorPort || len(e.Transform) == 0):
 		return errors.New("marked to read the output, without a transform that could")
 	case e.Type != Error && e.Carries() && !has(ports, e.FromPort):
 		return fmt.Errorf("the port %q is not among the source's out_ports", e.FromPort)
@@ -218,7 +235,7 @@ func (p *Plan) verifyEdge(e *Edge) error {
 	return nil
 }
 
-func has(sorted []string, name string) bool {
+func has[T cmp.Ordered](sorted []T, name T) bool {
 	_, ok := slices.BinarySearch(sorted, name)
 	return ok
 }

@@ -1,0 +1,103 @@
+package plan
+
+import "encoding/json"
+
+// Commit says how an effect is let through, checked and undone.
+type Commit struct {
+	// Barrier indexes Plan.Barriers; -1 where the plan asks for no approval. The
+	// operator's own rules hold all the same.
+	Barrier int `json:"barrier"`
+	// Prechecks index Plan.Nodes, sorted: the nodes that must succeed first. An
+	// implicit control edge leads from each.
+	Prechecks []int `json:"prechecks,omitempty"`
+	// Verify finds out whether the effect happened, or is nil.
+	Verify *Verify `json:"verify,omitempty"`
+	// Waived is the author's reason why nothing can be verified or undone, or "".
+	Waived string `json:"waived,omitempty"`
+}
+
+// Barrier is a place where effects wait until people have approved all of them.
+type Barrier struct {
+	// ID is the name that its members give, or "" for the approval of one node.
+	ID string `json:"id,omitempty"`
+	// Members index Plan.Nodes, sorted.
+	Members []int `json:"members"`
+	// Groups must all sign: for each role the most that a member asks for, sorted
+	// by role. None: only what the operator's rules demand.
+	Groups []Group `json:"groups,omitempty"`
+	// ExpiresInMS is the shortest time that a member gives, in milliseconds after
+	// the barrier opens; 0 is "not given".
+	ExpiresInMS int64 `json:"expires_in_ms,omitempty"`
+	// Exclude lists the persons who may not sign for any member, sorted.
+	Exclude []string `json:"exclude,omitempty"`
+}
+
+// Group asks for the signatures of Min persons who hold a role.
+type Group struct {
+	Role string `json:"role"`
+	Min  int    `json:"min"`
+}
+
+// Verify calls a node to find out whether an effect happened.
+type Verify struct {
+	// Node indexes Plan.Nodes; the node is marked Called.
+	Node int `json:"node"`
+	// With is the JSON template of its input, over the args and output of the
+	// effect, its error and the plan's input.
+	With json.RawMessage `json:"with"`
+	// Executed is a predicate in CEL over its output: the effect happened.
+	Executed string `json:"executed"`
+	// Output is a JSON template over its output that gives what the effect
+	// returned, or nil.
+	Output json.RawMessage `json:"output,omitempty"`
+}
+
+// Cost is what a call costs.
+type Cost struct {
+	// Amount is a decimal number as it was written, or "".
+	Amount string `json:"amount,omitempty"`
+	// Expr is CEL over the resolved input of the call (args) and the plan's input,
+	// where Amount is "".
+	Expr string `json:"expr,omitempty"`
+	// Currency is an ISO 4217 code; "" where neither plan nor catalog says one.
+	Currency string `json:"currency,omitempty"`
+	// FromOutput: Expr reads the operation's output too, and gives the actual cost.
+	FromOutput bool `json:"from_output,omitempty"`
+}
+
+// ForEach runs a node once for each element of a list.
+type ForEach struct {
+	// Port is the input port that takes one element at a time.
+	Port string `json:"port"`
+	// MaxParallel is the largest number of elements in flight.
+	MaxParallel int `json:"max_parallel"`
+	// MaxItems is the longest list that is accepted.
+	MaxItems int `json:"max_items"`
+}
+
+// Taint is what nobody vouches for of one call with an effect.
+type Taint struct {
+	// Ports are the tainted input ports, sorted. "$" alone says that something of
+	// the input is tainted that has no port of its own.
+	Ports []string `json:"ports,omitempty"`
+	// Decision: whether the call is made hangs on something tainted.
+	Decision bool `json:"decision,omitempty"`
+	// Accepted: the operator's bundle takes both without an approval.
+	Accepted bool `json:"accepted,omitempty"`
+	// Vouched: an approval of this very action vouches for both.
+	Vouched bool `json:"vouched,omitempty"`
+}
+
+// Any reports whether an argument or the decision is tainted.
+func (t *Taint) Any() bool { return t != nil && (t.Decision || len(t.Ports) > 0) }
+
+// Marks say of every node and edge of a plan what is tainted.
+type Marks struct {
+	// Nodes and Edges are as long as those of the plan. A node's mark is about
+	// what it returns and whether it runs, an edge's about what it brings and
+	// whether it is delivered.
+	Nodes, Edges []Mark
+}
+
+// Mark says what of one thing is tainted.
+type Mark struct{ Value, Decision bool }
