@@ -59,8 +59,11 @@ type conj struct {
 	units   []atom
 	base    []atom
 	clauses []clause
-	seen    []lit
-	lost    reason
+	// negs are the clauses of negated schemas, kept apart only if gather is set:
+	// they are applied where one alternative is left, and dropped otherwise.
+	negs []clause
+	seen []lit
+	lost reason
 	// pass, if it is set, is asked about listed values beside goal.
 	pass func(v any) bool
 	// gather, if it is set, is called instead of solving: with what is asked, or
@@ -111,8 +114,12 @@ func (p *prover) expand(c *conj) result {
 		}
 		if a.lit.neg {
 			neg, lost := p.fails(a.lit.s, c.kind)
-			c.clauses = append(c.clauses, neg)
 			c.lost = c.lost.or(lost)
+			if c.gather != nil {
+				c.negs = append(c.negs, neg)
+			} else {
+				c.clauses = append(c.clauses, neg)
+			}
 			continue
 		}
 		pos, lost := p.asks(a.lit.s, c.kind)
@@ -125,6 +132,17 @@ func (p *prover) expand(c *conj) result {
 			}
 		}
 	}
+	for i := 0; i < len(c.negs); i++ {
+		keep := p.prune(c, c.negs[i])
+		switch len(keep) {
+		case 0:
+			return result{state: empty}
+		case 1:
+			c.units = slices.Clone(keep[0])
+			c.negs = slices.Delete(slices.Clone(c.negs), i, i+1)
+			return p.expand(c)
+		}
+	}
 	if len(c.clauses) == 0 {
 		if c.gather != nil {
 			c.gather(c, nil)
@@ -134,13 +152,7 @@ func (p *prover) expand(c *conj) result {
 	}
 	best := -1
 	for i, cl := range c.clauses {
-		keep := make(clause, 0, len(cl))
-		for _, alt := range cl {
-			p.step()
-			if !p.hopeless(c, alt) {
-				keep = append(keep, alt)
-			}
-		}
+		keep := p.prune(c, cl)
 		c.clauses[i] = keep
 		if best < 0 || len(keep) < len(c.clauses[best]) {
 			best = i
@@ -151,7 +163,7 @@ func (p *prover) expand(c *conj) result {
 	out := result{state: empty}
 	for _, alt := range pick {
 		r := p.expand(&conj{kind: c.kind, goal: c.goal, units: slices.Clone(alt), base: slices.Clip(c.base),
-			clauses: slices.Clone(rest), seen: slices.Clip(c.seen), lost: c.lost, pass: c.pass, gather: c.gather})
+			clauses: slices.Clone(rest), negs: slices.Clip(c.negs), seen: slices.Clip(c.seen), lost: c.lost, pass: c.pass, gather: c.gather})
 		if r.state == found {
 			return r
 		}
@@ -160,6 +172,18 @@ func (p *prover) expand(c *conj) result {
 		}
 	}
 	return out
+}
+
+// prune drops the alternatives that contradict what has been taken apart.
+func (p *prover) prune(c *conj, cl clause) clause {
+	keep := make(clause, 0, len(cl))
+	for _, alt := range cl {
+		p.step()
+		if !p.hopeless(c, alt) {
+			keep = append(keep, alt)
+		}
+	}
+	return keep
 }
 
 // hopeless reports whether an alternative contradicts what has been taken apart.
@@ -227,7 +251,7 @@ func (p *prover) leaf(c *conj) result {
 // blame gives the last schema taken apart that the user wrote.
 func (c *conj) blame() reason {
 	for i := len(c.seen) - 1; i >= 0; i-- {
-		if c.seen[i].s.Location != "" {
+		if c.seen[i].s.Location != made {
 			return reason{s: c.seen[i].s}
 		}
 	}

@@ -57,6 +57,8 @@ type prover struct {
 	// wild are the schemas that lead to what is not interpreted: what they mean
 	// depends on where they stand.
 	wild map[*schema]bool
+	// part: what is asked for is no answer but a part, which may stand elsewhere.
+	part bool
 
 	pairs  map[[2]*schema]bool
 	equals map[[2]*schema]bool

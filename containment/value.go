@@ -19,8 +19,11 @@ func ordered[V any](m map[string]V) []string {
 	return slices.Sorted(maps.Keys(m))
 }
 
+// made is where schemas stand that no user wrote.
+const made = "chimera:///made#"
+
 func blank() *schema {
-	return &schema{MinProperties: -1, MaxProperties: -1, MinItems: -1, MaxItems: -1, MinContains: 1, MaxContains: -1, MinLength: -1, MaxLength: -1}
+	return &schema{Location: made, Draft: jsonschema.Draft2020, MinProperties: -1, MaxProperties: -1, MinItems: -1, MaxItems: -1, MinContains: 1, MaxContains: -1, MinLength: -1, MaxLength: -1}
 }
 
 var nothing = func() *schema { s := blank(); no := false; s.Always = &no; return s }()
@@ -127,16 +130,26 @@ func (p *prover) listed(s *schema, v any) bool {
 	return set.has[k]
 }
 
-// bare reports whether s asks for a type and one of some values, or less.
+// bare reports whether s asks for one of some values, and nothing else.
 func bare(s *schema) bool {
-	return s.Always == nil && len(s.Enum)+len(s.Constant) > 0 && (len(s.Enum) == 0 || len(s.Constant) == 0) && len(s.Types) == 0 &&
-		s.Ref == nil && s.RecursiveRef == nil && s.DynamicRef == nil && s.Not == nil && s.AllOf == nil && s.AnyOf == nil && s.OneOf == nil &&
-		s.If == nil && s.MinProperties < 0 && s.MaxProperties < 0 && s.Required == nil && s.Properties == nil && s.PropertyNames == nil &&
-		s.PatternProperties == nil && s.AdditionalProperties == nil && s.Dependencies == nil && s.DependentRequired == nil &&
-		s.DependentSchemas == nil && s.UnevaluatedProperties == nil && s.MinItems < 0 && s.MaxItems < 0 && !s.UniqueItems && s.Items == nil &&
-		s.PrefixItems == nil && s.Items2020 == nil && s.Contains == nil && s.UnevaluatedItems == nil && s.MinLength < 0 && s.MaxLength < 0 &&
-		s.Pattern == nil && s.Minimum == nil && s.Maximum == nil && s.ExclusiveMinimum == nil && s.ExclusiveMaximum == nil &&
-		s.MultipleOf == nil && len(s.Extensions) == 0 && !s.RegexProperties
+	return (len(s.Enum) > 0) != (len(s.Constant) > 0) && free(s) && inplaceFree(s) && s.UnevaluatedProperties == nil &&
+		s.UnevaluatedItems == nil && len(s.Extensions) == 0
+}
+
+// free reports whether s asks nothing itself, of any type: what others ask of
+// the same value, listed values and unevaluated parts are left aside.
+func free(s *schema) bool {
+	return s.Always == nil && len(s.Types) == 0 && s.MinProperties < 0 && s.MaxProperties < 0 && s.Required == nil && s.Properties == nil &&
+		s.PropertyNames == nil && s.PatternProperties == nil && s.AdditionalProperties == nil && s.DependentRequired == nil &&
+		s.MinItems < 0 && s.MaxItems < 0 && !s.UniqueItems && s.Items == nil && s.PrefixItems == nil && s.Items2020 == nil &&
+		s.Contains == nil && s.MinLength < 0 && s.MaxLength < 0 && s.Pattern == nil && s.Minimum == nil && s.Maximum == nil &&
+		s.ExclusiveMinimum == nil && s.ExclusiveMaximum == nil && s.MultipleOf == nil && !s.RegexProperties
+}
+
+// inplaceFree reports whether s applies no other schema to the same value.
+func inplaceFree(s *schema) bool {
+	return s.Ref == nil && s.RecursiveRef == nil && s.DynamicRef == nil && s.Not == nil && s.AllOf == nil && s.AnyOf == nil &&
+		s.OneOf == nil && s.If == nil && s.Dependencies == nil && s.DependentSchemas == nil
 }
 
 // test reports what the validator says of v; sure is false if it was not asked

@@ -28,7 +28,7 @@ func (p *prover) survey(s *schema) {
 	var queue []*schema
 	for _, at := range order {
 		dynamic := at.DynamicRef != nil && at.DynamicRef.DynamicAnchor != "" ||
-			at.RecursiveRef != nil && at.RecursiveRef.RecursiveAnchor && anchors > 1
+			at.RecursiveRef != nil && at.RecursiveRef.RecursiveAnchor && (anchors > 1 || p.part)
 		if dynamic || len(at.Extensions) > 0 || at.RegexProperties {
 			queue = append(queue, at)
 		}
@@ -73,66 +73,77 @@ func (p *prover) references(s *schema) (refs []*schema, lost string) {
 	return refs, lost
 }
 
-// wildest gives the reason why the validator was not asked about lits.
+// wildest gives the reason why the validator was not asked about lits: of all
+// that there are, the one that stands first by its place.
 func (p *prover) wildest(lits []lit) reason {
+	var first reason
+	seen := map[*schema]bool{}
+	var visit func(s *schema)
+	visit = func(s *schema) {
+		if seen[s] || !p.wild[s] {
+			return
+		}
+		seen[s] = true
+		r := reason{s: s}
+		if _, r.keyword = p.references(s); r.keyword != "" || len(s.Extensions) > 0 || s.RegexProperties {
+			if first.s == nil || s.Location < first.s.Location {
+				first = r
+			}
+		}
+		children(s, visit)
+	}
 	for _, l := range lits {
-		if !p.wild[l.s] {
-			continue
-		}
-		seen := map[*schema]bool{}
-		for queue := []*schema{l.s}; len(queue) > 0; queue = queue[1:] {
-			at := queue[0]
-			if seen[at] {
-				continue
-			}
-			seen[at] = true
-			switch _, lost := p.references(at); {
-			case lost != "":
-				return reason{s: at, keyword: lost}
-			case len(at.Extensions) > 0 || at.RegexProperties:
-				return reason{s: at}
-			}
-			children(at, func(c *schema) {
-				if p.wild[c] {
-					queue = append(queue, c)
-				}
-			})
-		}
+		visit(l.s)
 	}
-	if i := slices.IndexFunc(lits, func(l lit) bool { return l.s.Location != "" }); i >= 0 {
-		return reason{s: lits[i].s}
+	if i := slices.IndexFunc(lits, func(l lit) bool { return l.s.Location != made }); first.s == nil && i >= 0 {
+		first.s = lits[i].s
 	}
-	return reason{}
+	return first
 }
 
-// children visits the schemas that s leads to, in an order that is the same each
-// time.
+// dynamic reports whether s leads to what survey looks for, with every reference
+// to an anchor taken for one that depends on how it was reached.
+func dynamic(s *schema, seen map[*schema]bool) bool {
+	if seen[s] {
+		return false
+	}
+	seen[s] = true
+	if s.DynamicRef != nil && s.DynamicRef.DynamicAnchor != "" || s.RecursiveRef != nil && s.RecursiveRef.RecursiveAnchor ||
+		len(s.Extensions) > 0 || s.RegexProperties {
+		return true
+	}
+	found := false
+	children(s, func(c *schema) { found = found || dynamic(c, seen) })
+	return found
+}
+
+// children visits the schemas that s leads to, in no certain order.
 func children(s *schema, visit func(*schema)) {
-	for _, c := range []*schema{s.Ref, s.RecursiveRef, s.DynamicRef, s.Not, s.If, s.Then, s.Else, s.PropertyNames, s.UnevaluatedProperties, s.Items2020, s.Contains, s.UnevaluatedItems} {
+	for _, c := range [...]*schema{s.Ref, s.RecursiveRef, s.DynamicRef, s.Not, s.If, s.Then, s.Else, s.PropertyNames, s.UnevaluatedProperties, s.Items2020, s.Contains, s.UnevaluatedItems} {
 		if c != nil {
 			visit(c)
 		}
 	}
-	for _, l := range [][]*schema{s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems} {
+	for _, l := range [...][]*schema{s.AllOf, s.AnyOf, s.OneOf, s.PrefixItems} {
 		for _, c := range l {
 			visit(c)
 		}
 	}
-	for _, k := range ordered(s.Properties) {
-		visit(s.Properties[k])
+	for _, c := range s.Properties {
+		visit(c)
 	}
-	for _, k := range ordered(s.DependentSchemas) {
-		visit(s.DependentSchemas[k])
+	for _, c := range s.DependentSchemas {
+		visit(c)
 	}
-	for _, re := range patternsOf(s) {
-		visit(s.PatternProperties[re])
+	for _, c := range s.PatternProperties {
+		visit(c)
 	}
-	for _, k := range ordered(s.Dependencies) {
-		if c, ok := s.Dependencies[k].(*schema); ok {
+	for _, d := range s.Dependencies {
+		if c, ok := d.(*schema); ok {
 			visit(c)
 		}
 	}
-	for _, a := range []any{s.AdditionalProperties, s.AdditionalItems, s.Items} {
+	for _, a := range [...]any{s.AdditionalProperties, s.AdditionalItems, s.Items} {
 		switch c := a.(type) {
 		case *schema:
 			visit(c)
