@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"chimera.ai/engine/containment"
+	"chimera.ai/engine/schemas"
 )
 
 // MaxProofSteps bounds all proofs of one file together. One proof has at most
@@ -45,6 +46,22 @@ func (u *unit) prove(left, right *schema) containment.Result {
 			return containment.Result{Reason: "a schema does not compile"}
 		}
 		return u.proof(func(o containment.Options) containment.Result { return containment.Prove(l, r, o) })
+	})
+}
+
+// disjoint asks whether no value is one of both.
+func (u *unit) disjoint(a, b *schema) containment.Result {
+	return u.asked(proofKey{"disjoint", a, b}, func() containment.Result {
+		x, err := a.compile()
+		if err != nil {
+			return containment.Result{Reason: "a schema does not compile"}
+		}
+		y, err := b.compile()
+		if err != nil {
+			return containment.Result{Reason: "a schema does not compile"}
+		}
+		outside := schemas.Make(schemas.Keywords{Not: y})
+		return u.proof(func(o containment.Options) containment.Result { return containment.Prove(x, outside, o) })
 	})
 }
 

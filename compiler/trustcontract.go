@@ -73,7 +73,16 @@ func (u *unit) weakerOutput(n *node, t *Template, c *templateContract) {
 	}
 	res := u.promise(promised, n.output)
 	lasting := n.effect == plan.Committing || n.effect == plan.Irreversible
-	if res.Verdict == containment.Proved || !lasting {
+	switch {
+	case res.Verdict == containment.Proved:
+		return
+	case !lasting:
+		// A tool that declares no output may answer with JSON in a text, and what
+		// never returns (engine/fail) never returns what does not fit.
+		if promised != nil && !c.undeclared && u.disjoint(promised.schema, n.output.schema).Verdict == containment.Proved &&
+			u.disjoint(promised.schema, promised.schema).Verdict != containment.Proved {
+			f.never()
+		}
 		return
 	}
 	rule := fmt.Sprintf("The node is %s: when the answer comes, the effect has happened, so every answer that the operation may give has to be accepted.", n.effect)
@@ -139,6 +148,15 @@ func (f *misfit) refuted(res containment.Result, by *schemas.Schema, summary, de
 func (f *misfit) unknown(res containment.Result, summary, rule string) {
 	detail := fmt.Sprintf("%s What stopped the proof: %s. Write that part of the schema more simply, or leave `%s` out, so that the operation's own schema stands.", rule, stopped(res), f.field)
 	f.report(diag.Diagnostic{Summary: summary, Detail: detail, Subject: head(f.given.at), Suggestion: f.leave()})
+}
+
+// never reports that no output of the operation is one that the node accepts.
+func (f *misfit) never() {
+	f.report(diag.Diagnostic{
+		Summary: fmt.Sprintf("%s refuses every output of %s", quote(f.node.id), quote(f.template.Name())),
+		Detail:  "No value satisfies both the node's `output_schema` and what the operation may return, so the node could only fail. A pure or staged node may accept less than its operation returns, but it has to accept something.",
+		Subject: oneLine(f.given.at), Suggestion: f.leave(),
+	})
 }
 
 func (f *misfit) report(d diag.Diagnostic) {
