@@ -1,15 +1,19 @@
 package compiler
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/diag"
@@ -22,14 +26,24 @@ var unproved = map[diag.Code]bool{
 	diag.TypeExprMayFail:  true,
 }
 
+// codeDoc is what the comment of a code says.
+type codeDoc struct {
+	code diag.Code
+	// group is the comment of the codes that it stands with.
+	group   string
+	meaning string
+	// example is "" for the codes of a configuration.
+	example string
+}
+
 // documented reads the codes of package diag with the examples in their
-// comments.
-func documented(t *testing.T) map[diag.Code]string {
+// comments, in the order of the file.
+func documented(t *testing.T, file string) []codeDoc {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../diag/codes.go", nil, parser.ParseComments)
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
 	require.NoError(t, err)
-	out := map[diag.Code]string{}
-	for _, decl := range file.Decls {
+	var out []codeDoc
+	for _, decl := range parsed.Decls {
 		group, ok := decl.(*ast.GenDecl)
 		if !ok || group.Tok != token.CONST {
 			continue
@@ -41,27 +55,37 @@ func documented(t *testing.T) map[diag.Code]string {
 			}
 			code, err := strconv.Unquote(value.Values[0].(*ast.BasicLit).Value)
 			require.NoError(t, err)
-			switch prefix, _, _ := strings.Cut(code, "/"); prefix {
-			case "plan", "type", "effect", "trust":
-			default:
-				continue
-			}
-			_, example, ok := strings.Cut(value.Doc.Text(), "Example:\n")
-			require.True(t, ok, "%s has no example", code)
+			name := value.Names[0].Name
+			meaning, example, shown := strings.Cut(value.Doc.Text(), "Example:\n")
+			require.True(t, strings.HasPrefix(meaning, name+": "), "the comment of %s starts with its name", name)
+			meaning = strings.Join(strings.Fields(strings.TrimPrefix(meaning, name+": ")), " ")
+			require.Equal(t, strings.HasPrefix(code, "config/"), !shown, "%s and its example", code)
 			var lines []string
 			for line := range strings.SplitSeq(example, "\n") {
 				lines = append(lines, strings.TrimPrefix(line, "\t"))
 			}
-			out[diag.Code(code)] = strings.TrimSpace(strings.Join(lines, "\n")) + "\n"
+			doc := codeDoc{code: diag.Code(code), group: strings.TrimSpace(group.Doc.Text()), meaning: strings.ToUpper(meaning[:1]) + meaning[1:]}
+			if shown {
+				doc.example = strings.TrimSpace(strings.Join(lines, "\n")) + "\n"
+			}
+			out = append(out, doc)
 		}
 	}
 	require.NotEmpty(t, out)
 	return out
 }
 
-// completed adds to an example the top-level keys that it leaves out.
+// codes are those that the compiler reports.
+func codes(t *testing.T) []codeDoc {
+	t.Helper()
+	return documented(t, "../diag/codes.go")
+}
+
+// completed adds behind an example the top-level keys that it leaves out, so that
+// the lines of the example keep their numbers.
 func completed(example string) string {
-	var b strings.Builder
+	b := strings.Builder{}
+	b.WriteString(example)
 	for _, line := range []string{
 		"apiVersion: chimera/v1", "kind: Plan", "name: example", "version: 1.0.0", "agent: agent-42",
 		"input_schema: {type: object}", "output_schema: {type: object}", "nodes: [{id: only, template: engine/pass}]",
@@ -71,20 +95,23 @@ func completed(example string) string {
 			b.WriteString(line + "\n")
 		}
 	}
-	return b.String() + example
+	return b.String()
 }
 
 // TestCodeExamples: the example in the comment of a code is reported with that
-// code.
+// code and no other, but for what cannot run yet.
 func TestCodeExamples(t *testing.T) {
-	for code, example := range documented(t) {
-		t.Run(string(code), func(t *testing.T) {
-			_, ds := Compile(Source{Name: "example.yaml", Text: []byte(completed(example))}, testCatalog(t), nil)
+	for _, c := range codes(t) {
+		t.Run(string(c.code), func(t *testing.T) {
+			_, ds := Compile(Source{Name: "example.yaml", Text: []byte(completed(c.example))}, testCatalog(t), testPolicy(t))
 			found := false
 			for _, d := range ds {
-				found = found || d.Code == code
+				found = found || d.Code == c.code
+				if !unproved[c.code] && d.Code != diag.PlanNotSupported {
+					require.Equal(t, c.code, d.Code, "%s\n%s", completed(c.example), show(ds))
+				}
 			}
-			require.Equal(t, !unproved[code], found, "%s\n%s", completed(example), show(ds))
+			require.Equal(t, !unproved[c.code], found, "%s\n%s", completed(c.example), show(ds))
 		})
 	}
 }
@@ -101,7 +128,97 @@ func TestEveryCode(t *testing.T) {
 			shown[e.code] = true
 		}
 	}
-	for code := range documented(t) {
-		require.True(t, shown[code] || unproved[code], "no test file with %s", code)
+	for _, c := range codes(t) {
+		require.True(t, shown[c.code] || unproved[c.code], "no test file with %s", c.code)
 	}
 }
+
+// TestDiagnosticsPage: docs/diagnostics.md is what the comments of the codes and
+// the compiler itself say.
+func TestDiagnosticsPage(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(diagnosticsHead)
+	group := ""
+	cat, pol := testCatalog(t), testPolicy(t)
+	for _, c := range codes(t) {
+		if c.group != group {
+			group = c.group
+			title := strings.TrimSuffix(strings.TrimPrefix(group, "Codes of "), ".")
+			fmt.Fprintf(&b, "\n## %s\n", strings.ToUpper(title[:1])+title[1:])
+		}
+		src := Source{Name: "plan.yaml", Text: []byte(completed(c.example))}
+		_, ds := Compile(src, cat, pol)
+		shown := slices.DeleteFunc(ds, func(d diag.Diagnostic) bool { return d.Code != c.code })
+		var out strings.Builder
+		catalog, err := os.ReadFile("testdata/catalog.yaml")
+		require.NoError(t, err)
+		require.NoError(t, shown.WriteText(&out, map[string][]byte{src.Name: src.Text, "catalog.yaml": catalog}, false))
+		fmt.Fprintf(&b, "\n### %s\n\n%s\n\n```yaml part\n%s```\n\n```text\n%s```\n", c.code, filled(c.meaning), c.example, out.String())
+	}
+	b.WriteString("\n## Chimera.yaml and its environment\n\n| code | meaning |\n|---|---|\n")
+	for _, c := range documented(t, "../diag/config.go") {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", c.code, c.meaning)
+	}
+	catalog, err := os.ReadFile("testdata/catalog.yaml")
+	require.NoError(t, err)
+	policy, err := os.ReadFile("testdata/policy.yaml")
+	require.NoError(t, err)
+	fmt.Fprintf(&b, "%s```yaml catalog\n%s```\n\nThe operator's policy bundle that they are compiled with:\n\n```yaml part\n%s```\n", diagnosticsFoot, catalog, policy)
+	const page = "../docs/diagnostics.md"
+	if *update {
+		require.NoError(t, os.WriteFile(page, []byte(b.String()), 0o644))
+	}
+	got, err := os.ReadFile(page)
+	require.NoError(t, err)
+	if d := cmp.Diff(string(got), b.String()); d != "" {
+		t.Errorf("run go test ./compiler -run TestDiagnosticsPage -update (-page +comments):\n%s", d)
+	}
+}
+
+// filled breaks a paragraph into lines.
+func filled(s string) string {
+	const width = 80
+	var b strings.Builder
+	used := 0
+	for word := range strings.FieldsSeq(s) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case used > 0 && used+1+n > width:
+			b.WriteByte('\n')
+			used = 0
+		case used > 0:
+			b.WriteByte(' ')
+			used++
+		}
+		b.WriteString(word)
+		used += n
+	}
+	return b.String()
+}
+
+const diagnosticsHead = `<!-- Written by the compiler's tests from the comments in diag/codes.go. -->
+# Diagnostics
+
+Every finding has a code. Codes are stable: tools may depend on them, and a code
+never comes to mean something else. An error forbids the plan; a warning informs.
+
+Each code has an example here with what the compiler prints for it. The first line
+says where, how severe, which code, and what. Then come the lines of the file: ^
+stands under what is wrong, - under what it has to do with, which may be in another
+file. Behind that come the reason and, where there are some, a counterexample and
+a suggestion. With --format json the same is an object of code, severity,
+summary, detail, file, line, column, end_line, end_column, node, edge, witness (the
+counterexample) and suggestion.
+
+A counterexample is a value that was tried: the validator that checks values at
+run time accepts it on one side and refuses it on the other. Where an edge has a
+transform, the value is shown before and after it.
+
+An example is a part of a plan. The top-level keys that it leaves out are those of a
+plan without a fault. Operations are those of the [catalog at the end](#the-catalog-of-the-examples).
+`
+
+const diagnosticsFoot = `
+## The catalog of the examples
+
+`

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"chimera.ai/engine/containment"
-	"chimera.ai/engine/schemas"
 )
 
 // MaxProofSteps bounds all proofs of one file together. One proof has at most
@@ -60,8 +59,7 @@ func (u *unit) disjoint(a, b *schema) containment.Result {
 		if err != nil {
 			return containment.Result{Reason: "a schema does not compile"}
 		}
-		outside := schemas.Make(schemas.Keywords{Not: y})
-		return u.proof(func(o containment.Options) containment.Result { return containment.Prove(x, outside, o) })
+		return u.proof(func(o containment.Options) containment.Result { return containment.Disjoint(x, y, o) })
 	})
 }
 

@@ -108,7 +108,8 @@ func (u *unit) weaker(n *node, t *Template) {
 	if n.effectAt != nil && n.effect != "" && rank(effectClasses, string(n.effect)) < rank(effectClasses, string(t.Effect)) {
 		report("effect_class", string(n.effect), string(t.Effect), n.effectAt.Range)
 	}
-	if n.trustAt != nil && n.trust != "" && t.Trust != "" && rank(trustStates, string(n.trust)) < rank(trustStates, string(t.Trust)) {
+	unsure := t.state() == plan.ManualReview && n.trust == plan.AllowAuto // said already
+	if n.trustAt != nil && n.trust != "" && t.Trust != "" && !unsure && rank(trustStates, string(n.trust)) < rank(trustStates, string(t.Trust)) {
 		report("trust_requirement", string(n.trust), string(t.Trust), n.trustAt.Range)
 	}
 	if n.modeAt != nil && n.mode == plan.Deter && t.Mode == plan.Prob {

@@ -89,6 +89,9 @@ func (u *unit) typeSchema(doc *document, n *node, c *contractSchema) {
 	}
 }
 
+// jsonTypes are the words of the keyword `type`.
+var jsonTypes = []string{"array", "boolean", "integer", "null", "number", "object", "string"}
+
 // badSchema reports a schema that does not compile, at the part of it that the
 // pointer names where there is one.
 func (u *unit) badSchema(err error, v *syntax.Value, pointer, node string) {
@@ -100,8 +103,14 @@ func (u *unit) badSchema(err error, v *syntax.Value, pointer, node string) {
 		}
 	}
 	text := strings.TrimPrefix(err.Error(), "compile schema: ")
+	suggestion := ""
+	if part := descend(v, pointer); part != nil && part.Kind == syntax.String && strings.HasSuffix(pointer, "/type") {
+		// Which words there are says all; that it might have been a list does not help.
+		text = "`type` is " + either(jsonTypes) + ", or a list of these, not " + quote(part.Text)
+		suggestion = u.near(part.Text, jsonTypes)
+	}
 	u.report(diag.Diagnostic{
-		Code: diag.TypeSchema, Summary: "this is not a usable JSON Schema", Detail: sentence(text), Subject: at, Node: node,
+		Code: diag.TypeSchema, Summary: "this is not a usable JSON Schema", Detail: sentence(text), Subject: at, Node: node, Suggestion: suggestion,
 	})
 }
 

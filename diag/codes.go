@@ -127,7 +127,7 @@ const (
 	//	  - {id: a, template: engine/pass}
 	//	  - {id: undo, template: engine/pass}
 	//	edges:
-	//	  - {from_node: a, from_port: $compensate, to_node: undo, to_port: $, edge_type: error, required: true, transform: {x: "${args}"}}
+	//	  - {from_node: a, from_port: $compensate, to_node: undo, to_port: $, edge_type: error, required: true, transform: {reason: undone}}
 	PlanCompensation Code = "plan/compensation"
 
 	// PlanBarrier: nodes that share a barrier cannot be approved together: one
@@ -316,9 +316,9 @@ const (
 	//
 	//	allow: [pure, irreversible]
 	//	nodes:
-	//	  - {id: write, template: files/write_file, effect_class: irreversible, with: {path: a, text: b}, commit_policy: {rollback: {none: sent mail}}}
+	//	  - {id: mail, template: engine/pass, effect_class: irreversible, commit_policy: {rollback: {none: sent mail stays sent}}}
 	//	edges:
-	//	  - $input -> write
+	//	  - $input -> mail
 	EffectPrechecks Code = "effect/prechecks"
 
 	// EffectRollback: an irreversible effect neither says how to find out whether
@@ -329,7 +329,7 @@ const (
 	//	allow: [pure, irreversible]
 	//	nodes:
 	//	  - {id: check, template: engine/pass}
-	//	  - {id: write, template: files/write_file, effect_class: irreversible, with: {path: a, text: b}, commit_policy: {prechecks: [check]}}
+	//	  - {id: mail, template: engine/pass, effect_class: irreversible, commit_policy: {prechecks: [check]}}
 	EffectRollback Code = "effect/rollback"
 
 	// EffectRetry: an effect that cannot be repeated is retried on kinds of
@@ -339,9 +339,9 @@ const (
 	//
 	//	allow: [pure, committing]
 	//	nodes:
-	//	  - {id: write, template: files/append_file, with: {path: a, text: b}, commit_policy: {}, retry_policy: {max_retries: 2, on: [timeout]}}
+	//	  - {id: mail, template: engine/pass, effect_class: committing, commit_policy: {}, retry_policy: {max_retries: 2, on: [timeout]}}
 	//	edges:
-	//	  - $input -> write
+	//	  - $input -> mail
 	EffectRetry Code = "effect/unsafe-retry"
 
 	// EffectOperator: the operator's policy forbids the node.
@@ -406,6 +406,9 @@ const (
 	// Example:
 	//
 	//	nodes:
-	//	  - {id: write, template: files/write_file, effect_class: pure, with: {path: a, text: b}}
+	//	  - id: count
+	//	    template: text/count
+	//	    with: {text: some words}
+	//	    input_schema: {type: object, properties: {text: {type: [string, integer]}}, required: [text]}
 	TrustWeaker Code = "trust/weaker-contract"
 )
