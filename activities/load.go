@@ -64,6 +64,9 @@ func (e *Engine) plan(ctx context.Context, source string) (*plan.Plan, string, e
 	if compiled == nil {
 		return nil, "", refused(ctx, diagnostics)
 	}
+	if what := beyond(compiled); what != "" {
+		return nil, "", fail(ctx, 0, nil, contract.Errorf(contract.Contract, "not supported yet: %s", what))
+	}
 	digest, err := e.Plans.Put(ctx, compiled)
 	if err != nil {
 		return nil, "", unavailable(err)

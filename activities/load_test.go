@@ -268,3 +268,34 @@ func FuzzStart(f *testing.F) {
 		require.Empty(t, start.Plan)
 	})
 }
+
+// TestLoadRefusesWhatCannotRun: whatever compiled it, no run begins with a plan
+// that holds what runs cannot do.
+func TestLoadRefusesWhatCannotRun(t *testing.T) {
+	for _, c := range []struct {
+		want  string
+		wreck func(*plan.Plan)
+	}{
+		{"the effect class staged (node target)", func(p *plan.Plan) { p.Nodes[target].Effect = plan.Staged }},
+		{"the effect class committing (node target)", func(p *plan.Plan) { p.Nodes[target].Effect = plan.Committing }},
+		{"the trust requirement manual_review (node target)", func(p *plan.Plan) { p.Nodes[target].Trust = plan.ManualReview }},
+		{"a sub-plan (node target)", func(p *plan.Plan) { p.Nodes[target].Plan = plan.DigestOf(nil) }},
+		{"for_each (node target)", func(p *plan.Plan) { p.Nodes[target].ForEach = new(plan.ForEach) }},
+		{"a budget (node target)", func(p *plan.Plan) { p.Nodes[target].Cost = new(plan.Cost) }},
+		{"a budget (node target)", func(p *plan.Plan) { p.Nodes[target].Estimate = new(plan.Cost) }},
+		{"a pinned fingerprint (node target)", func(p *plan.Plan) { p.Nodes[target].Fingerprint = plan.DigestOf(nil) }},
+		{"a part in another node's effect (node target)", func(p *plan.Plan) { p.Nodes[target].Called = true }},
+		{"a part in another node's effect (node target)", func(p *plan.Plan) { p.Nodes[target].Undoes = target - 1 }},
+		{"compensation", func(p *plan.Plan) { p.Edges[0].FromPort = plan.CompensatePort }},
+		{"the adapter csv", func(p *plan.Plan) { p.Edges[0].Adapter = "csv" }},
+		{"loops", func(p *plan.Plan) { p.Loops = make([]plan.Loop, 1) }},
+	} {
+		p := shape{edges: []plan.Edge{from("x", plan.Data, "")}}.plan(t)
+		c.wreck(p)
+		l := load(p)
+		_, f := l.start(t, `{"source":"s"}`)
+		require.NotNil(t, f, c.want)
+		require.Equal(t, contract.Contract, f.kind, c.want)
+		require.Equal(t, "not supported yet: "+c.want, f.message)
+	}
+}

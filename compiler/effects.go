@@ -13,7 +13,8 @@ import (
 // bundle allow, that it says who approves it and how it is undone, and what
 // nobody vouches for on its way there.
 func (u *unit) effects() {
-	for _, doc := range u.docs {
+	for at, doc := range u.docs {
+		required := doc.requiredInto()
 		if doc.agent != nil {
 			doc.grants = u.pol.grantsOf(doc.agent.Text)
 		} else {
@@ -24,6 +25,16 @@ func (u *unit) effects() {
 				continue
 			}
 			u.allowed(doc, n)
+			if n.subplan() {
+				u.callsPlan(n)
+			}
+			if at > 0 && n.effect != plan.Pure {
+				u.report(diag.Diagnostic{
+					Code: diag.EffectNotAllowed, Summary: fmt.Sprintf("node %s of a sub-plan is %s", quote(n.id), n.effect),
+					Detail:  "A plan that another plan runs holds pure nodes only. Let it return what is to be done, and put the effect into the calling plan, where it is seen and approved.",
+					Subject: n.effectRange(), Node: n.id,
+				})
+			}
 			commits := n.effect == plan.Committing || n.effect == plan.Irreversible
 			switch {
 			case commits && n.commit == nil:
@@ -42,10 +53,41 @@ func (u *unit) effects() {
 			if !commits {
 				continue
 			}
-			u.commits(doc, i, n)
+			u.commits(doc, n, required[i])
 		}
 	}
 	u.taint()
+}
+
+// requiredInto marks the nodes that a required edge enters, that of a precheck
+// included.
+func (d *document) requiredInto() []bool {
+	into := make([]bool, len(d.nodes))
+	for _, e := range d.edges {
+		if e.to >= 0 && e.required {
+			into[e.to] = true
+		}
+	}
+	return into
+}
+
+// callsPlan checks a node that runs another plan: it has no effect of its own,
+// and what it does is settled by the plan's digest.
+func (u *unit) callsPlan(n *node) {
+	if n.effect != plan.Pure {
+		u.report(diag.Diagnostic{
+			Code: diag.EffectNotAllowed, Summary: fmt.Sprintf("node %s runs a plan, and is %s", quote(n.id), n.effect),
+			Detail:  "A plan that another plan runs holds pure nodes only, so the node is pure.",
+			Subject: n.effectRange(), Node: n.id, Suggestion: "effect_class: pure",
+		})
+	}
+	if n.mode == plan.Prob && n.modeAt != nil {
+		u.report(diag.Diagnostic{
+			Code: diag.PlanSchema, Summary: fmt.Sprintf("node %s runs a plan, and is prob", quote(n.id)),
+			Detail:  "Which nodes of a plan run is settled by its edges. What of its output comes from prob nodes is found for each port.",
+			Subject: n.modeAt.Range, Node: n.id, Suggestion: "mode: deter",
+		})
+	}
 }
 
 func (u *unit) allowed(doc *document, n *node) {
@@ -64,7 +106,7 @@ func (u *unit) allowed(doc *document, n *node) {
 	u.report(d)
 }
 
-func (u *unit) commits(doc *document, i int, n *node) {
+func (u *unit) commits(doc *document, n *node, gated bool) {
 	if n.mode == plan.Prob {
 		at := n.effectRange()
 		if n.modeAt != nil {
@@ -76,14 +118,7 @@ func (u *unit) commits(doc *document, i int, n *node) {
 			Subject: at, Context: n.effectRange(), Node: n.id,
 		})
 	}
-	gated := n.commit != nil && len(n.commit.prechecks) > 0
-	for _, e := range doc.edges {
-		if gated {
-			break
-		}
-		gated = e.to == i && e.required
-	}
-	if !gated {
+	if !gated && (n.commit == nil || len(n.commit.prechecks) == 0) {
 		u.report(diag.Diagnostic{
 			Code: diag.EffectUngated, Summary: fmt.Sprintf("nothing has to happen before the effect of %s", quote(n.id)),
 			Detail:  "None of its incoming edges is required, so someone probably forgot one.",

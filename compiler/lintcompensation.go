@@ -37,6 +37,20 @@ func (u *unit) lintCompensation(doc *document) {
 		}
 		u.growBlock(doc, i)
 	}
+	for i, owner := range doc.blockOf {
+		if owner < 0 {
+			continue
+		}
+		for _, at := range doc.out[i] {
+			if e := doc.edges[at]; e.fromPort == plan.CompensatePort {
+				u.report(diag.Diagnostic{
+					Code: diag.PlanCompensation, Summary: fmt.Sprintf("%s undoes %s, and is undone itself", quote(doc.nodes[i].id), quote(doc.nodes[owner].id)),
+					Detail:  "What undoes an effect stands. If it fails, that is reported; nothing follows from it.",
+					Subject: e.fromRange(), Context: doc.nodes[i].key, Node: doc.nodes[i].id, Edge: e.String(),
+				})
+			}
+		}
+	}
 }
 
 // growBlock adds a node to the block of owner once all its incoming edges come
@@ -62,7 +76,7 @@ func (u *unit) growBlock(doc *document, owner int) {
 		todo = todo[:len(todo)-1]
 		doc.blockOf[n] = owner
 		for _, at := range doc.out[n] {
-			if e := doc.edges[at]; enter(e.to) {
+			if e := doc.edges[at]; e.fromPort != plan.CompensatePort && enter(e.to) {
 				todo = append(todo, e.to)
 			}
 		}

@@ -3,8 +3,10 @@ package compiler
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 )
 
@@ -110,7 +112,67 @@ type Rule struct {
 // version; a rule, a cap, a reason to lift and the threshold for all actions
 // stand in one of them only. Nil policies are left out, and nothing but nil is
 // nil. The policy is nil, too, where the diagnostics hold an error.
+//
+// A reason to lift names a soft rule of the bundle: a hard one rejects, so there
+// is nothing to lift.
 func MergePolicies(files ...*Policy) (*Policy, diag.Diagnostics) {
+	merged, ds := mergePolicies(files)
+	ds = append(ds, merged.lifts()...)
+	ds.Sort()
+	if ds.HasErrors() {
+		return nil, ds
+	}
+	return merged, ds
+}
+
+// lifts reports reasons that no soft rule gives.
+func (p *Policy) lifts() diag.Diagnostics {
+	if p == nil {
+		return nil
+	}
+	var ds diag.Diagnostics
+	soft := map[string]bool{}
+	var names []string
+	for _, r := range p.Rules {
+		if soft[r.ID] = r.Soft; r.Soft {
+			names = append(names, liftRule+r.ID)
+		}
+	}
+	// Suggestions are for people: the first few are enough.
+	left := maxLiftHints
+	for _, l := range p.Lift {
+		id, isRule := strings.CutPrefix(l.Reason, liftRule)
+		if !isRule || soft[id] {
+			continue
+		}
+		d := diag.Diagnostic{
+			Code: diag.EffectOperator, Summary: fmt.Sprintf("the bundle has no rule %s to lift", quote(id)),
+			Detail: "`lift` names the soft rules whose escalation people may lift.", Subject: l.Range,
+		}
+		if _, hard := soft[id]; hard {
+			d.Summary = fmt.Sprintf("the rule %s is hard, so nobody lifts it", quote(id))
+			d.Detail = "A hard rule rejects. `lift` names soft rules, which escalate."
+			d.Severity = diag.Warning
+		} else if left > 0 {
+			left--
+			d.Suggestion = syntax.Nearest(l.Reason, names)
+		}
+		if d.Severity == "" {
+			d.Severity = diag.Error
+		}
+		ds.Add(d)
+	}
+	return ds
+}
+
+const (
+	// liftRule begins a reason to lift that names a rule.
+	liftRule     = "policy:"
+	maxLiftHints = 20
+)
+
+// mergePolicies is MergePolicies of files that may not be all of the bundle.
+func mergePolicies(files []*Policy) (*Policy, diag.Diagnostics) {
 	var merged *Policy
 	var ds diag.Diagnostics
 	seen := map[string]diag.Range{}

@@ -47,12 +47,36 @@ func TestMergePolicies(t *testing.T) {
 	require.Equal(t, one, same)
 	merged, ds := MergePolicies(one, &Policy{Version: one.Version, Rules: []Rule{{ID: "other"}}})
 	require.Empty(t, ds)
-	require.Len(t, merged.Rules, 2)
+	require.Len(t, merged.Rules, 3)
 	none, ds = MergePolicies(one, one)
 	require.Nil(t, none)
-	require.Len(t, ds, 7, show(ds))
+	require.Len(t, ds, 8, show(ds))
 	_, ds = MergePolicies(one, &Policy{Version: "2"})
 	require.Equal(t, diag.PlanSchema, ds[0].Code)
+}
+
+// TestLift: who may lift the escalation of a rule needs that rule, in any file of
+// the bundle.
+func TestLift(t *testing.T) {
+	lifts := func(reason string) *Policy { return &Policy{Version: "1", Lift: []Lift{{Reason: reason, Roles: []string{"cfo"}}}} }
+	rules := &Policy{Version: "1", Rules: []Rule{{ID: "large", Soft: true}, {ID: "cap"}}}
+	for _, reason := range []string{"budget_exceeded", "causal_risk", "policy:large"} {
+		merged, ds := MergePolicies(lifts(reason), rules)
+		require.Empty(t, ds, reason)
+		require.NotNil(t, merged, reason)
+	}
+	merged, ds := MergePolicies(lifts("policy:larg"), rules)
+	require.Nil(t, merged)
+	require.Equal(t, diag.EffectOperator, ds[0].Code)
+	require.Equal(t, "policy:large", ds[0].Suggestion)
+	merged, ds = MergePolicies(lifts("policy:cap"), rules)
+	require.NotNil(t, merged)
+	require.Equal(t, diag.Warning, ds[0].Severity)
+	require.Contains(t, ds[0].Summary, "is hard")
+	// One file of several may name a rule of another.
+	p, ds := ParsePolicy(Source{Name: "p", Text: []byte("{apiVersion: chimera/v1, kind: PolicyBundle, version: '1', approval: {lift: {'policy:else': [a]}}}")})
+	require.Empty(t, ds)
+	require.NotNil(t, p)
 }
 
 // TestPolicyHostile: wrong input of every kind is refused, and nothing panics.

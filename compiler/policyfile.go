@@ -96,8 +96,9 @@ func ParsePolicy(src Source) (*Policy, diag.Diagnostics) {
 	u := newUnit(src, nil, nil)
 	p := u.readPolicy()
 	if p != nil {
-		// Merging with nothing finds what the file says twice.
-		_, ds := MergePolicies(p)
+		// Merging with nothing finds what the file says twice. The rules whose
+		// escalation it lifts may stand in another file.
+		_, ds := mergePolicies([]*Policy{p})
 		for _, d := range ds {
 			u.report(d)
 		}

@@ -183,8 +183,12 @@ func (g *taintGraph) node(i int, n *node) {
 		if s.output {
 			g.source(f.out, fmt.Sprintf("what the plan that %s calls returns", quote(n.id)))
 		}
-	case n.template != nil && n.template.TrustedOutput:
-	case n.provider == engineProvider && n.template != nil && n.mode != plan.Prob:
+	case n.mode == plan.Prob && (n.template == nil || n.template.Mode != plan.Prob):
+		// The operator vouches for an operation that always answers the same.
+		g.source(f.all, fmt.Sprintf("what %s returns, which is prob", quote(n.id)))
+	case n.provider == engineProvider && n.template != nil:
+		// It is known what these do: nothing of theirs is better than their input,
+		// whatever the catalog says.
 		if n.operation != passOperation {
 			g.arc(f.in, f.all)
 			return
@@ -202,6 +206,7 @@ func (g *taintGraph) node(i int, n *node) {
 				g.arc(v, f.out)
 			}
 		}
+	case n.template != nil && n.template.TrustedOutput:
 	case n.mode == plan.Prob:
 		g.source(f.all, fmt.Sprintf("what %s returns, which is prob", quote(n.id)))
 	default:

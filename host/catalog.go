@@ -23,8 +23,6 @@ func Catalog(base *compiler.Catalog, extra []skills.Skill) (*skills.Registry, *c
 			ProviderType: plan.Skill, Provider: s.Provider, Operation: s.Operation, Description: s.Description,
 			Mode: s.Mode, Effect: plan.Pure, InputSchema: s.InputSchema, OutputSchema: s.OutputSchema,
 			Trust: plan.AllowAuto, Status: plan.AllowAuto, InProcess: true,
-			// What the built-in skills do to values that are not tainted is known.
-			TrustedOutput: s.Provider == skills.Engine,
 		})
 	}
 	merged, conflicts := own.Merge(base)

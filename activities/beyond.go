@@ -1,0 +1,49 @@
+package activities
+
+import (
+	"fmt"
+
+	"chimera.ai/engine/plan"
+)
+
+// beyond names the first thing in a plan that runs cannot do yet, or gives "".
+// The compiler refuses such plans, with the place of each; this holds whatever
+// compiled them.
+func beyond(p *plan.Plan) string {
+	for i := range p.Nodes {
+		n := &p.Nodes[i]
+		what := ""
+		switch {
+		case n.Kind != plan.KindCall:
+		case n.Effect != plan.Pure:
+			what = fmt.Sprintf("the effect class %s", n.Effect)
+		case n.Trust != plan.AllowAuto:
+			what = fmt.Sprintf("the trust requirement %s", n.Trust)
+		case n.Plan != "":
+			what = "a sub-plan"
+		case n.ForEach != nil:
+			what = "for_each"
+		case n.Estimate != nil || n.Cost != nil:
+			what = "a budget"
+		case n.Fingerprint != "":
+			what = "a pinned fingerprint"
+		case n.Called || n.Undoes != 0:
+			what = "a part in another node's effect"
+		}
+		if what != "" {
+			return fmt.Sprintf("%s (node %s)", what, clip(n.ID, 100))
+		}
+	}
+	for i := range p.Edges {
+		switch e := &p.Edges[i]; {
+		case e.FromPort == plan.CompensatePort:
+			return "compensation"
+		case e.Adapter != "":
+			return fmt.Sprintf("the adapter %s", clip(e.Adapter, 100))
+		}
+	}
+	if len(p.Loops) > 0 {
+		return "loops"
+	}
+	return ""
+}
