@@ -43,6 +43,8 @@ type node struct {
 	children []node
 	// path leads to this part; it is there for leaves and texts.
 	path []any
+	// source is the string of a leaf or text as it was written.
+	source string
 }
 
 // piece is a part of a string: text, or an expression that starts at offset.
@@ -157,7 +159,7 @@ func (c *templateCompiler) text(s string, path []any) node {
 		}
 		return node{constant: whole}
 	}
-	n := node{kind: textNode, path: slices.Clone(path)}
+	n := node{kind: textNode, path: slices.Clone(path), source: s}
 	if len(pieces) == 1 {
 		n.kind = leafNode
 	}

@@ -1,0 +1,522 @@
+package expr
+
+import (
+	"encoding/json"
+	"math/big"
+	"strings"
+
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/overloads"
+
+	"chimera.ai/engine/schemas"
+)
+
+// call judges an operator or function.
+func (j *judge) call(e ast.Expr, n names) known {
+	c := e.AsCall()
+	name := c.FunctionName()
+	switch name {
+	case operators.LogicalAnd, operators.LogicalOr:
+		return j.logic(c, name, n)
+	case operators.Conditional:
+		return j.ternary(c, n)
+	}
+	args := c.Args()
+	if c.IsMemberFunction() {
+		args = append([]ast.Expr{c.Target()}, args...)
+	}
+	sides := make([]operand, len(args))
+	for i, a := range args {
+		sides[i] = operand{a, j.expr(a, n)}
+	}
+	for _, s := range sides {
+		if s.known.broken && name != operators.Equals && name != operators.NotEquals {
+			return j.given(name)
+		}
+	}
+	switch name {
+	case operators.LogicalNot:
+		return j.negation(sides[0])
+	case operators.Equals, operators.NotEquals:
+		return j.equality(name == operators.Equals, sides[0], sides[1])
+	case operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals:
+		return j.order(e, name, sides[0], sides[1])
+	case operators.In:
+		return j.member(sides[0], sides[1])
+	case operators.Add:
+		return j.sum(e, sides[0], sides[1])
+	case operators.Subtract, operators.Multiply, operators.Divide, operators.Modulo, operators.Negate:
+		if sides[0].known.form != formJSON {
+			return j.moments(e, name, sides)
+		}
+		return j.arithmetic(e, name, sides...)
+	case operators.Index:
+		return j.index(e, sides[0], sides[1])
+	case operators.OptSelect:
+		key, _ := sides[1].known.text()
+		return j.chain(sides[0].known, func(of known) known { return j.optionalKey(of, key, e) })
+	case operators.OptIndex:
+		return j.chain(sides[0].known, func(of known) known { return j.optionalIndex(e, operand{sides[0].expr, of}, sides[1]) })
+	}
+	if f, ok := functionRules[name]; ok {
+		return f(j, e, sides)
+	}
+	j.report(Problem{Kind: MayFail, Offset: j.offset(e), Message: "nothing is known of what " + name + " does here"})
+	return broken()
+}
+
+// given is what a function's result is after a problem with its operands.
+func (j *judge) given(name string) known {
+	out := broken()
+	switch name {
+	case operators.LogicalNot, operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals, operators.In,
+		overloads.Contains, overloads.StartsWith, overloads.EndsWith, overloads.Matches, "hasValue":
+		out.schema = ofKind[isBool]
+	}
+	return out
+}
+
+// condition demands a boolean.
+func (j *judge) condition(s operand, why string) bool { return j.demand(s, isBool, why) }
+
+// logic judges && and ||: what stands right is reached only where what stands
+// left does not decide.
+func (j *judge) logic(c ast.CallExpr, name string, n names) known {
+	left := operand{c.Args()[0], j.expr(c.Args()[0], n)}
+	reached, filled, sign := left.known.yes, left.known.filled, "&&"
+	if name == operators.LogicalOr {
+		reached, filled, sign = left.known.no, "", "||"
+	}
+	j.condition(left, "the operator "+sign+" is for conditions")
+	right := operand{c.Args()[1], j.expr(c.Args()[1], n.learn(j, reached).fill(filled))}
+	j.condition(right, "the operator "+sign+" is for conditions")
+	out := boolean()
+	out.broken = left.known.broken || right.known.broken
+	a, b := left.known, right.known
+	if name == operators.LogicalAnd {
+		out.yes = a.yes.and(b.yes)
+		out.no = a.no.or(a.yes.and(b.no))
+	} else {
+		out.no = a.no.and(b.no)
+		out.yes = a.yes.or(a.no.and(b.yes))
+	}
+	return out
+}
+
+func (j *judge) negation(s operand) known {
+	if !j.condition(s, "the operator ! is for conditions") {
+		return j.given(operators.LogicalNot)
+	}
+	out := boolean()
+	if v, ok := s.known.value(); ok {
+		b, _ := v.(bool)
+		out = constant(!b)
+	}
+	out.yes, out.no = s.known.no, s.known.yes
+	return out
+}
+
+// ternary judges each side with what the condition says there.
+func (j *judge) ternary(c ast.CallExpr, n names) known {
+	args := c.Args()
+	cond := operand{args[0], j.expr(args[0], n)}
+	j.condition(cond, "what stands before ? is a condition")
+	yes := j.expr(args[1], n.learn(j, cond.known.yes).fill(cond.known.filled))
+	no := j.expr(args[2], n.learn(j, cond.known.no))
+	if cond.known.broken {
+		return broken()
+	}
+	if v, ok := cond.known.value(); ok {
+		if v == true {
+			return yes
+		}
+		return no
+	}
+	out := union(yes, no)
+	if out.form == formJSON && !out.broken {
+		out.yes = cond.known.yes.and(yes.yes).or(cond.known.no.and(no.yes))
+		out.no = cond.known.yes.and(yes.no).or(cond.known.no.and(no.no))
+	}
+	return out
+}
+
+// equality judges == and !=, which never fail.
+func (j *judge) equality(equal bool, a, b operand) known {
+	out := boolean()
+	if a.known.form == formMixed || b.known.form == formMixed {
+		out.broken = a.known.broken || b.known.broken
+	}
+	for _, s := range [][2]operand{{a, b}, {b, a}} {
+		yes, no := j.equals(s[0], s[1])
+		out.yes, out.no = out.yes.and(yes), out.no.and(no)
+	}
+	if !equal {
+		out.yes, out.no = out.no, out.yes
+	}
+	return out
+}
+
+// equals gives what is known where a equals b, and where it does not.
+func (j *judge) equals(a, b operand) (yes, no facts) {
+	if t, of, ok := j.typeOf(a, b); ok {
+		at := of.at
+		if at == nil || of.form != formJSON {
+			return nil, nil
+		}
+		if of.notation != byValue && t&isNumber != 0 {
+			// An int is whole all the same, but a double may be, too.
+			if t != isWhole {
+				t = isNumber
+			}
+			return fact(at, ofKind[t]), nil
+		}
+		return fact(at, ofKind[t]), fact(at, notKinds(t))
+	}
+	v, ok := b.known.value()
+	if !ok || a.known.form != formJSON {
+		return nil, nil
+	}
+	if b, isBool := v.(bool); isBool {
+		// A comparison with true or false is the condition itself.
+		if b {
+			yes, no = a.known.yes, nil
+		} else {
+			yes, no = a.known.no, nil
+		}
+	}
+	if n, ok := v.(json.Number); ok && a.known.at == nil {
+		if r, ok := new(big.Rat).SetString(n.String()); ok {
+			return j.sized(a, r)
+		}
+	}
+	if a.known.at == nil {
+		return yes, no
+	}
+	s := exactly(v)
+	return yes.and(fact(a.known.at, s)), no.and(fact(a.known.at, not(s)))
+}
+
+// sized gives what is known where the size of a place is a number, and where not.
+func (j *judge) sized(a operand, n *big.Rat) (yes, no facts) {
+	yes = j.bounded(a, interval{lo: n, hi: n})
+	switch in := j.numbers(a.known.schema); {
+	case in.lo != nil && in.lo.Cmp(n) == 0:
+		no = j.bounded(a, interval{lo: n, loOpen: true})
+	case in.hi != nil && in.hi.Cmp(n) == 0:
+		no = j.bounded(a, interval{hi: n, hiOpen: true})
+	}
+	return yes, no
+}
+
+// typeOf reads type(x) == T: the kinds that T means, and what is known of x.
+func (j *judge) typeOf(a, b operand) (kinds, known, bool) {
+	if a.expr.Kind() != ast.CallKind || a.expr.AsCall().FunctionName() != overloads.TypeConvertType {
+		return 0, known{}, false
+	}
+	inner := a.known.inner
+	if inner == nil {
+		return 0, known{}, false
+	}
+	switch b.expr.Kind() {
+	case ast.IdentKind:
+		if b.known.form == formType {
+			if k, ok := typeNames[strings.TrimPrefix(b.expr.AsIdent(), ".")]; ok {
+				return k, *inner, true
+			}
+		}
+	case ast.CallKind:
+		if of := b.known.inner; b.expr.AsCall().FunctionName() == overloads.TypeConvertType && of != nil && of.form == formJSON && of.notation == byValue {
+			k := j.kinds(of.schema)
+			if k&(k-1) == 0 && k != 0 {
+				return k, *inner, true
+			}
+		}
+	}
+	return 0, known{}, false
+}
+
+var typeNames = map[string]kinds{
+	"int": isWhole, "double": isFraction, "bool": isBool, "string": isText, "list": isList, "map": isMap, "null_type": isNull,
+}
+
+// order judges <, <=, > and >=.
+func (j *judge) order(e ast.Expr, name string, a, b operand) known {
+	out := boolean()
+	x, y := a.known, b.known
+	if x.form != y.form || x.form == formOptional || x.form == formType || x.form == formList || x.form == formMixed {
+		j.report(Problem{Kind: Wrong, Offset: j.offset(e), Message: j.describe(x) + " cannot be compared with " + j.describe(y)})
+		return j.given(name)
+	}
+	if x.form != formJSON {
+		return out
+	}
+	want := kinds(0)
+	for _, k := range []kinds{isNumber, isText, isBool} {
+		if j.kinds(x.schema)&^k == 0 || j.kinds(y.schema)&^k == 0 {
+			want = k
+			break
+		}
+	}
+	if want == 0 {
+		for _, k := range []kinds{isNumber, isText, isBool} {
+			if j.only(x.schema, k) || j.only(y.schema, k) {
+				want = k
+				break
+			}
+		}
+	}
+	if want == 0 {
+		j.mayBe(a, isNumber, "only numbers, strings and booleans can be compared, with their like")
+		return j.given(name)
+	}
+	ok := j.demand(a, want, "it is compared with "+orKinds(want))
+	if !j.demand(b, want, "it is compared with "+orKinds(want)) || !ok {
+		return j.given(name)
+	}
+	if want != isNumber {
+		return out
+	}
+	switch name {
+	case operators.Less:
+		out.yes, out.no = j.less(a, b, true), j.less(b, a, false)
+	case operators.LessEquals:
+		out.yes, out.no = j.less(a, b, false), j.less(b, a, true)
+	case operators.Greater:
+		out.yes, out.no = j.less(b, a, true), j.less(a, b, false)
+	case operators.GreaterEquals:
+		out.yes, out.no = j.less(b, a, false), j.less(a, b, true)
+	}
+	return out
+}
+
+// less gives what is known where a < b, or a <= b.
+func (j *judge) less(a, b operand, strict bool) facts {
+	x, y := j.numbers(a.known.schema), j.numbers(b.known.schema)
+	var out facts
+	if !y.empty && y.hi != nil {
+		out = out.and(j.bounded(a, interval{hi: y.hi, hiOpen: strict || y.hiOpen}))
+	}
+	if !x.empty && x.lo != nil {
+		out = out.and(j.bounded(b, interval{lo: x.lo, loOpen: strict || x.loOpen}))
+	}
+	return out
+}
+
+// bounded gives what is known of an operand that lies in an interval: a value at
+// a place, or the size of one.
+func (j *judge) bounded(s operand, i interval) facts {
+	if s.known.at != nil {
+		k := schemas.Keywords{Types: []string{"number"}}
+		i.bounds(&k)
+		return fact(s.known.at, schemas.Make(k))
+	}
+	of := s.known.inner
+	if of == nil || of.at == nil || s.expr.Kind() != ast.CallKind || s.expr.AsCall().FunctionName() != overloads.Size {
+		return nil
+	}
+	i = i.whole().meet(between(0, maxItems+maxText))
+	if i.empty {
+		return fact(of.at, nothing)
+	}
+	k := schemas.Keywords{}
+	if lo := i.lo.Num(); i.lo.Sign() > 0 && lo.IsInt64() {
+		n := int(lo.Int64())
+		k.MinItems, k.MinLength = &n, &n
+	}
+	if hi := i.hi.Num(); hi.Int64() < maxItems {
+		n := int(hi.Int64())
+		k.MaxItems, k.MaxLength = &n, &n
+	}
+	return fact(of.at, schemas.Make(k))
+}
+
+// member judges in.
+func (j *judge) member(a, b operand) known {
+	if !j.demand(b, isList|isMap, "what stands after in must be a list or an object") {
+		return j.given(operators.In)
+	}
+	out := boolean()
+	if a.known.form != formJSON {
+		return out
+	}
+	v, fixed := b.known.value()
+	if all, ok := v.([]any); fixed && ok && a.known.at != nil && len(all) <= maxEnum {
+		if len(all) == 0 {
+			out.yes = fact(a.known.at, nothing)
+			return out
+		}
+		s := schemas.Make(schemas.Keywords{Enum: all})
+		out.yes, out.no = fact(a.known.at, s), fact(a.known.at, not(s))
+		return out
+	}
+	if key, ok := a.known.text(); ok && b.known.at != nil {
+		has := withKey(key)
+		one := 1
+		some := schemas.Make(schemas.Keywords{Types: []string{"array"}, MinItems: &one})
+		out.yes, out.no = fact(b.known.at, either(has, some)), fact(b.known.at, not(has))
+	}
+	return out
+}
+
+// maxEnum bounds lists of values that a condition compares with.
+const maxEnum = 256
+
+// sum judges +: numbers, strings, lists, moments.
+func (j *judge) sum(e ast.Expr, a, b operand) known {
+	x, y := a.known, b.known
+	if x.form == formList && y.form == formList {
+		return known{form: formMixed, schema: anything}
+	}
+	if x.form != formJSON || y.form != formJSON {
+		return j.moments(e, operators.Add, []operand{a, b})
+	}
+	want := kinds(0)
+	for _, k := range []kinds{isNumber, isText, isList} {
+		if j.kinds(x.schema)&^k == 0 || j.kinds(y.schema)&^k == 0 {
+			want = k
+			break
+		}
+	}
+	if want == 0 {
+		for _, k := range []kinds{isNumber, isText, isList} {
+			if j.only(x.schema, k) || j.only(y.schema, k) {
+				want = k
+				break
+			}
+		}
+	}
+	if want == 0 {
+		j.mayBe(a, isNumber, "only numbers, strings and lists can be added, each to its like")
+		return broken()
+	}
+	if want == isNumber {
+		return j.arithmetic(e, operators.Add, a, b)
+	}
+	why := "it is added to " + orKinds(want)
+	ok := j.demand(a, want, why)
+	if !j.demand(b, want, why) || !ok {
+		return broken()
+	}
+	if want == isText {
+		return j.concat(a.known, b.known)
+	}
+	return j.append(a.known, b.known)
+}
+
+// concat is two strings after each other.
+func (j *judge) concat(a, b known) known {
+	x, ok := a.text()
+	y, ok2 := b.text()
+	if ok && ok2 && len(x)+len(y) <= maxFold {
+		return constant(x + y)
+	}
+	n := calculate(operators.Add, []interval{j.lengths(a.schema, isText), j.lengths(b.schema, isText)}, true)
+	return ofSchema(textOf(n))
+}
+
+// maxFold is the length of constants that are calculated beforehand, in bytes.
+const maxFold = 1 << 10
+
+// textOf is the schema of strings of certain lengths.
+func textOf(n interval) *schemas.Schema {
+	if n.empty {
+		return nothing
+	}
+	k := schemas.Keywords{Types: []string{"string"}}
+	k.MinLength, k.MaxLength = counts(n, maxText)
+	return schemas.Make(k)
+}
+
+// counts writes an interval of counts as bounds: none where it says nothing.
+func counts(n interval, most int64) (lo, hi *int) {
+	limit := new(big.Rat).SetInt64(most)
+	if n.lo != nil && n.lo.Sign() > 0 {
+		v := int(min(floor(n.lo).Int64(), most))
+		lo = &v
+	}
+	if n.hi != nil && n.hi.Cmp(limit) < 0 {
+		v := int(floor(n.hi).Int64())
+		hi = &v
+	}
+	return lo, hi
+}
+
+// append is two lists after each other.
+func (j *judge) append(a, b known) known {
+	out := known{notation: byValue}
+	if a.notation != byValue || b.notation != byValue {
+		out.notation = anyNotation
+	}
+	x, y := j.lengths(a.schema, isList), j.lengths(b.schema, isList)
+	if x.empty || y.empty {
+		out.schema = nothing
+		return out
+	}
+	k := schemas.Keywords{Types: []string{"array"}}
+	k.MinItems, k.MaxItems = counts(calculate(operators.Add, []interval{x, y}, true), maxItems)
+	first, second := j.element(a.schema, everywhere), j.element(b.schema, everywhere)
+	if x.lo.Cmp(x.hi) == 0 && x.hi.Cmp(new(big.Rat).SetInt64(maxPrefix)) <= 0 {
+		for i := range floor(x.lo).Int64() {
+			k.Prefix = append(k.Prefix, j.element(a.schema, int(i)))
+		}
+		k.Items = second
+	} else {
+		k.Items = either(first, second)
+	}
+	out.schema = schemas.Make(k)
+	return out
+}
+
+// index judges value[i].
+func (j *judge) index(e ast.Expr, of, i operand) known {
+	if of.known.form == formOptional {
+		return j.chain(of.known, func(inner known) known { return j.optionalIndex(e, operand{of.expr, inner}, i) })
+	}
+	if key, ok := i.known.text(); ok {
+		return j.selectKey(of.known, key, j.offset(e))
+	}
+	offset := j.offset(e)
+	if of.known.form != formJSON || i.known.form != formJSON {
+		j.report(Problem{Kind: Wrong, Offset: offset, Message: j.describe(of.known) + " has no place " + j.describe(i.known)})
+		return broken()
+	}
+	if v, ok := i.known.value(); ok {
+		if n, ok := v.(json.Number); ok {
+			if r, ok := new(big.Rat).SetString(n.String()); ok && r.IsInt() && r.Sign() >= 0 && r.Num().IsInt64() && r.Num().Int64() < 1<<40 {
+				return j.selectIndex(of.known, int(r.Num().Int64()), offset)
+			}
+		}
+	}
+	text, item := render(of.expr), render(e)
+	guard := render(of.expr) + "[?" + render(i.expr) + "].orValue(…)"
+	if j.only(i.known.schema, isText) {
+		if !j.demand(of, isMap, "a key is looked up in it") {
+			return broken()
+		}
+		j.report(Problem{Kind: MayFail, Offset: offset, Message: item + " may be missing: nothing says that " + text + " has the key " + render(i.expr), Hint: guard})
+		return j.anyProperty(of.known)
+	}
+	if !j.demand(of, isList, "an index is looked up in it") || !j.demand(i, isWhole, "an index is a whole number") {
+		return broken()
+	}
+	in := j.numbers(i.known.schema)
+	if in.empty {
+		return ofSchema(nothing)
+	}
+	size := j.lengths(of.known.schema, isList)
+	low := in.lo == nil || in.lo.Sign() < 0
+	if low || in.hi == nil || size.empty || in.hi.Cmp(size.lo) >= 0 {
+		p := Problem{Kind: MayFail, Offset: offset, Message: render(i.expr) + " may be beyond the items of " + text, Hint: guard}
+		if low {
+			p.Message = render(i.expr) + " may be negative"
+		}
+		j.report(p)
+	}
+	return known{schema: j.element(of.known.schema, everywhere), notation: inside(of.known.notation)}
+}
+
+// anyProperty is what can stand at any key, as far as that is known.
+func (j *judge) anyProperty(of known) known {
+	return known{schema: anything, notation: inside(of.notation)}
+}

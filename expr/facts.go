@@ -1,0 +1,126 @@
+package expr
+
+import (
+	"maps"
+
+	"chimera.ai/engine/schemas"
+)
+
+// facts say of names what schema their values satisfy besides. A name that is
+// not there can be anything.
+type facts map[string]*schemas.Schema
+
+// fact says that the value at a place is one of s.
+func fact(at *spot, s *schemas.Schema) facts {
+	if at == nil {
+		return nil
+	}
+	return facts{at.name: at.of(s)}
+}
+
+// and is what is known where both hold.
+func (f facts) and(g facts) facts {
+	switch {
+	case len(f) == 0:
+		return g
+	case len(g) == 0:
+		return f
+	}
+	out := maps.Clone(f)
+	for name, s := range g {
+		if own, ok := out[name]; ok {
+			s = both(own, s)
+		}
+		out[name] = s
+	}
+	return out
+}
+
+// or is what is known where one of them holds.
+func (f facts) or(g facts) facts {
+	out := facts{}
+	for name, s := range f {
+		if other, ok := g[name]; ok {
+			out[name] = either(s, other)
+		}
+	}
+	return out
+}
+
+// without forgets a name.
+func (f facts) without(name string) facts {
+	if _, ok := f[name]; !ok {
+		return f
+	}
+	out := maps.Clone(f)
+	delete(out, name)
+	return out
+}
+
+// names are what is known of the names at a place of an expression.
+type names map[string]known
+
+// with declares a name.
+func (n names) with(name string, v known) names {
+	out := maps.Clone(n)
+	v.local, v.at = true, &spot{name: name}
+	v.yes, v.no = nil, nil
+	out[name] = v
+	return out
+}
+
+// fill notes that the optional value of a name holds one.
+func (n names) fill(name string) names {
+	v, ok := n[name]
+	if !ok || v.form != formOptional {
+		return n
+	}
+	out := maps.Clone(n)
+	v.full = !v.none && v.inner != nil
+	out[name] = v
+	return out
+}
+
+// learn adds facts.
+func (n names) learn(j *judge, f facts) names {
+	if len(f) == 0 {
+		return n
+	}
+	out := maps.Clone(n)
+	for name, s := range f {
+		v, ok := out[name]
+		if !ok || v.form != formJSON {
+			continue
+		}
+		v.schema = both(v.schema, s)
+		out[name] = v
+	}
+	out.relate(j, f)
+	return out
+}
+
+// relate hands on facts between value and the output of which it is a port.
+func (n names) relate(j *judge, f facts) {
+	value, hasValue := n[nameValue]
+	output, hasOutput := n[nameOutput]
+	if j.port == "" || !hasValue || !hasOutput || value.local || output.local {
+		return
+	}
+	of, whole := f[nameValue], f[nameOutput]
+	if j.port == portWhole {
+		if of != nil {
+			output.schema = both(output.schema, of)
+		}
+		if whole != nil {
+			value.schema = both(value.schema, whole)
+		}
+	} else {
+		if of != nil {
+			output.schema = both(output.schema, (&spot{name: nameOutput}).key(j.port).of(of))
+		}
+		if whole != nil {
+			value.schema = both(value.schema, j.property(output.schema, j.port))
+		}
+	}
+	n[nameValue], n[nameOutput] = value, output
+}

@@ -1,0 +1,577 @@
+package expr
+
+import (
+	"encoding/json"
+	"math/big"
+	"strconv"
+	"strings"
+
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/overloads"
+	"cel.dev/cel-go/common/types"
+
+	"chimera.ai/engine/schemas"
+)
+
+// rule judges a call of a function; a method's receiver is its first operand.
+type rule func(j *judge, e ast.Expr, s []operand) known
+
+// functionRules says of each function of the environment when it can fail and
+// what it gives. One that is not here is refused.
+var functionRules map[string]rule
+
+func init() {
+	functionRules = map[string]rule{
+		// Never fail.
+		overloads.TypeConvertDyn:  func(j *judge, _ ast.Expr, s []operand) known { return s[0].known },
+		overloads.TypeConvertType: typeRule,
+		"optional.none": func(*judge, ast.Expr, []operand) known {
+			return known{form: formOptional, schema: anything, none: true}
+		},
+		"optional.of":                  func(_ *judge, _ ast.Expr, s []operand) known { return optional(s[0].known, true) },
+		"optional.ofNonZeroValue":      func(_ *judge, _ ast.Expr, s []operand) known { return optional(s[0].known, false) },
+		functionList:                   listRule,
+		overloads.Size:                 sizeRule,
+		overloads.Contains:             textRule(ofKind[isBool]),
+		overloads.StartsWith:           textRule(ofKind[isBool]),
+		overloads.EndsWith:             textRule(ofKind[isBool]),
+		overloads.Matches:              matchesRule,
+		"lowerAscii":                   sameLength,
+		"upperAscii":                   sameLength,
+		"trim":                         shorter,
+		"split":                        splitRule,
+		"join":                         joinRule,
+		"replace":                      textRule(ofKind[isText]),
+		"substring":                    substringRule,
+		"indexOf":                      textRule(between(-1, maxText).schema(true)),
+		overloads.TypeConvertInt:       intRule,
+		overloads.TypeConvertUint:      uintRule,
+		overloads.TypeConvertDouble:    doubleRule,
+		overloads.TypeConvertString:    stringRule,
+		overloads.TypeConvertBool:      boolRule,
+		overloads.TypeConvertBytes:     bytesRule,
+		overloads.TypeConvertTimestamp: timestampRule,
+		overloads.TypeConvertDuration:  durationRule,
+		"hasValue": onOptional(func(j *judge, _ ast.Expr, s []operand) known {
+			if len(s) > 1 {
+				return boolean()
+			}
+			return j.hasValue(s[0])
+		}),
+		"value":   onOptional(valueRule),
+		"or":      onOptional(orRule),
+		"orValue": onOptional(func(j *judge, _ ast.Expr, s []operand) known { return j.orValue(s[0].known, s[1].known) }),
+		"first":   endRule, "last": endRule,
+		"optional.unwrap": func(j *judge, e ast.Expr, s []operand) known { return j.unwrap(e, s[0]) },
+		"unwrapOpt":       func(j *judge, e ast.Expr, s []operand) known { return j.unwrap(e, s[0]) },
+	}
+	for name, most := range map[string][2]int64{
+		overloads.TimeGetFullYear: {1, 9999}, overloads.TimeGetMonth: {0, 11}, overloads.TimeGetDayOfYear: {0, 365},
+		overloads.TimeGetDayOfMonth: {0, 30}, overloads.TimeGetDate: {1, 31}, overloads.TimeGetDayOfWeek: {0, 6},
+		overloads.TimeGetHours: {0, 23}, overloads.TimeGetMinutes: {0, 59}, overloads.TimeGetSeconds: {0, 59},
+		overloads.TimeGetMilliseconds: {0, 999},
+	} {
+		functionRules[name] = momentRule(between(most[0], most[1]).schema(true))
+	}
+}
+
+// takes demands kinds of the operands of a function.
+func (j *judge) takes(name string, s []operand, want kinds) bool {
+	ok := true
+	for _, one := range s {
+		ok = j.demand(one, want, name+" takes "+plural(want)) && ok
+	}
+	return ok
+}
+
+func plural(k kinds) string {
+	switch k {
+	case isText:
+		return "strings"
+	case isNumber:
+		return "numbers"
+	case isWhole:
+		return "whole numbers"
+	}
+	return orKinds(k)
+}
+
+func called(e ast.Expr) string { return e.AsCall().FunctionName() }
+
+// textRule is for functions of strings that never fail.
+func textRule(result *schemas.Schema) rule {
+	return func(j *judge, e ast.Expr, s []operand) known {
+		out := ofSchema(result)
+		out.broken = !j.takes(called(e), s, isText)
+		return out
+	}
+}
+
+func typeRule(_ *judge, _ ast.Expr, s []operand) known {
+	of := s[0].known
+	return known{form: formType, schema: anything, inner: &of}
+}
+
+func listRule(j *judge, e ast.Expr, s []operand) known {
+	if s[0].known.form == formList || j.demand(s[0], isList, "only lists can be walked") {
+		return s[0].known
+	}
+	return broken()
+}
+
+func sizeRule(j *judge, _ ast.Expr, s []operand) known {
+	of := s[0].known
+	if of.form == formBytes || of.form == formList {
+		return ofSchema(between(0, maxText).schema(true))
+	}
+	if !j.demand(s[0], isText|isList|isMap, "only strings, lists and objects have a size") {
+		return known{schema: between(0, maxText).schema(true), broken: true}
+	}
+	n := interval{empty: true}
+	have := j.refined(of.schema)
+	for _, k := range []kinds{isText, isList, isMap} {
+		if have&k != 0 {
+			n = n.hull(j.lengths(of.schema, k))
+		}
+	}
+	return known{schema: n.schema(true), inner: &of}
+}
+
+func matchesRule(j *judge, e ast.Expr, s []operand) known {
+	out := boolean()
+	out.broken = !j.takes("matches", s, isText)
+	pattern, ok := s[1].known.text()
+	if at := s[0].known.at; ok && at != nil && !out.broken {
+		is := schemas.Make(schemas.Keywords{Types: []string{"string"}, Pattern: pattern})
+		out.yes, out.no = fact(at, is), fact(at, not(is))
+	}
+	return out
+}
+
+func sameLength(j *judge, e ast.Expr, s []operand) known {
+	if !j.takes(called(e), s, isText) {
+		return known{schema: ofKind[isText], broken: true}
+	}
+	return ofSchema(textOf(j.lengths(s[0].known.schema, isText)))
+}
+
+func shorter(j *judge, e ast.Expr, s []operand) known {
+	if !j.takes(called(e), s, isText) {
+		return known{schema: ofKind[isText], broken: true}
+	}
+	n := j.lengths(s[0].known.schema, isText)
+	n.lo = zero
+	return ofSchema(textOf(n))
+}
+
+// listOf is the schema of lists of items.
+func listOf(item *schemas.Schema, n interval) *schemas.Schema {
+	k := schemas.Keywords{Types: []string{"array"}, Items: item}
+	if n.empty {
+		return nothing
+	}
+	k.MinItems, k.MaxItems = counts(n, maxItems)
+	return schemas.Make(k)
+}
+
+func splitRule(j *judge, e ast.Expr, s []operand) known {
+	ok := j.takes("split", s, isText)
+	n := interval{lo: zero}
+	if sep, fixed := s[1].known.text(); fixed && sep != "" {
+		n.lo = one
+	}
+	out := ofSchema(listOf(ofKind[isText], n))
+	out.broken = !ok
+	return out
+}
+
+func joinRule(j *judge, e ast.Expr, s []operand) known {
+	out := known{schema: ofKind[isText]}
+	if !j.demand(s[0], isList, "join takes a list of strings") || !j.takes("join", s[1:], isText) {
+		out.broken = true
+		return out
+	}
+	texts := listOf(ofKind[isText], interval{})
+	if item := j.element(s[0].known.schema, everywhere); !j.only(item, isText) && !j.proves(s[0].known.schema, texts) {
+		p := Problem{Kind: MayFail, Offset: j.offset(e), Message: "join takes a list of strings; an item of " + render(s[0].expr) + " may be " + orKinds(j.refined(item)&^isText),
+			Hint: render(s[0].expr) + ".map(x, string(x))." + "join(…)"}
+		if at := s[0].known.at; at != nil {
+			at.within(j, not(texts), &p)
+		}
+		j.report(p)
+		out.broken = true
+	}
+	return out
+}
+
+func substringRule(j *judge, e ast.Expr, s []operand) known {
+	if !j.takes("substring", s[:1], isText) || !j.takes("substring", s[1:], isWhole) {
+		return known{schema: ofKind[isText], broken: true}
+	}
+	size := j.lengths(s[0].known.schema, isText)
+	from := j.numbers(s[1].known.schema)
+	to := size
+	if len(s) > 2 {
+		to = j.numbers(s[2].known.schema)
+	}
+	if size.empty || from.empty || to.empty {
+		return ofSchema(nothing)
+	}
+	text := render(s[0].expr)
+	p := Problem{Kind: MayFail, Offset: j.offset(e)}
+	last := s[len(s)-1]
+	limit := j.numbers(last.known.schema).hi
+	switch {
+	case from.lo == nil || from.lo.Sign() < 0:
+		p.Message = render(s[1].expr) + " may be negative"
+	case limit == nil || limit.Cmp(size.lo) > 0 && !j.longEnough(s[0].known.schema, limit):
+		p.Message = text + " may be shorter than " + render(last.expr)
+		p.Hint = "size(" + text + ") >= " + render(last.expr) + " ? " + render(e) + " : …"
+		if limit != nil && s[0].known.at != nil && limit.IsInt() && limit.Num().IsInt64() {
+			n := int(limit.Num().Int64())
+			s[0].known.at.within(j, not(schemas.Make(schemas.Keywords{MinLength: &n})), &p)
+		}
+	case len(s) > 2 && (from.hi == nil || to.lo == nil || from.hi.Cmp(to.lo) > 0):
+		p.Message = render(s[1].expr) + " may be greater than " + render(s[2].expr)
+	default:
+		n := interval{lo: zero, hi: size.hi}
+		if len(s) > 2 {
+			n = interval{lo: add2(to.lo, neg(from.hi)), hi: add2(to.hi, neg(from.lo))}
+		} else if v := add2(size.lo, neg(from.hi)); v != nil && v.Sign() > 0 {
+			n.lo = v
+		}
+		return ofSchema(textOf(n.meet(between(0, maxText))))
+	}
+	j.report(p)
+	return known{schema: ofKind[isText], broken: true}
+}
+
+// longEnough asks for a proof that strings are at least n long.
+func (j *judge) longEnough(s *schemas.Schema, n *big.Rat) bool {
+	if !compound(s) || n.Cmp(new(big.Rat).SetInt64(maxText)) > 0 {
+		return false
+	}
+	least := int(floor(n).Int64())
+	return j.proves(s, schemas.Make(schemas.Keywords{Types: []string{"string"}, MinLength: &least}))
+}
+
+// onOptional is for methods of optional values.
+func onOptional(f rule) rule {
+	return func(j *judge, e ast.Expr, s []operand) known {
+		if s[0].known.form != formOptional {
+			j.report(Problem{Kind: Wrong, Offset: j.offset(e), Message: called(e) + " is for optional values; " + render(s[0].expr) + " is " + j.describe(s[0].known),
+				Hint: "select with .? or [?…]"})
+			return broken()
+		}
+		return f(j, e, s)
+	}
+}
+
+func valueRule(j *judge, e ast.Expr, s []operand) known {
+	of := s[0].known
+	if of.full {
+		return *of.inner
+	}
+	p := Problem{Kind: MayFail, Offset: j.offset(e), Message: render(s[0].expr) + " may hold no value",
+		Hint: render(s[0].expr) + ".orValue(…)"}
+	if of.none || of.inner == nil {
+		p.Kind, p.Message = Wrong, render(s[0].expr)+" holds no value"
+	}
+	j.report(p)
+	return broken()
+}
+
+func orRule(j *judge, e ast.Expr, s []operand) known {
+	a, b := s[0].known, s[1].known
+	switch {
+	case b.form != formOptional:
+		j.report(Problem{Kind: Wrong, Offset: j.offset(s[1].expr), Message: "or takes an optional value; this is " + j.describe(b), Hint: "write orValue(…)"})
+		return broken()
+	case a.full:
+		return a
+	case a.none:
+		return b
+	case b.none:
+		return a
+	}
+	inner := union(*a.inner, *b.inner)
+	return optional(inner, b.full)
+}
+
+func endRule(j *judge, e ast.Expr, s []operand) known {
+	if !j.demand(s[0], isList, called(e)+" takes a list") {
+		return broken()
+	}
+	of := s[0].known
+	item := known{schema: j.element(of.schema, everywhere), notation: inside(of.notation)}
+	if called(e) == "first" {
+		item.schema, item.at = j.element(of.schema, 0), of.at.index(0)
+	}
+	n := j.lengths(of.schema, isList)
+	return optional(item, n.empty || n.lo.Sign() > 0)
+}
+
+// Strings that conversions accept for certain.
+var (
+	wholeText     = texts(`^[+-]?[0-9]{1,18}$`)
+	naturalText   = texts(`^[0-9]{1,18}$`)
+	decimalText   = texts(`^[+-]?[0-9]{1,300}(\.[0-9]{1,300})?$`)
+	timestampText = texts(`^[1-8][0-9]{3}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`)
+	durationText  = texts(`^[0-9]{1,6}(h|m|s|ms)$`)
+	boolText      = schemas.Make(schemas.Keywords{Enum: []any{"1", "t", "true", "TRUE", "True", "0", "f", "false", "FALSE", "False"}})
+)
+
+func texts(pattern string) *schemas.Schema {
+	return schemas.Make(schemas.Keywords{Types: []string{"string"}, Pattern: pattern})
+}
+
+// parses judges a conversion of a string, which is done beforehand if it is known.
+func (j *judge) parses(e ast.Expr, s operand, sure *schemas.Schema, to *types.Type, out known) known {
+	if text, ok := s.known.text(); ok {
+		v := types.String(text).ConvertToType(to)
+		if n, ok := v.(types.Int); ok && out.form == formJSON {
+			out.schema = exactly(json.Number(strconv.FormatInt(int64(n), 10)))
+		}
+		if !types.IsError(v) {
+			return out
+		}
+		j.report(Problem{Kind: Wrong, Offset: j.offset(e), Message: render(s.expr) + " is no " + called(e)})
+		out.broken = true
+		return out
+	}
+	if j.proves(s.known.schema, sure) {
+		return out
+	}
+	p := Problem{Kind: MayFail, Offset: j.offset(e), Message: render(s.expr) + " is not proved to be text of " + article(called(e))}
+	if pattern := sure.Compiled().Pattern; pattern != nil {
+		p.Hint = render(s.expr) + ".matches(r\"" + pattern.String() + "\") ? " + render(e) + " : …"
+	}
+	if at := s.known.at; at != nil {
+		bad := exactly("?")
+		at.within(j, bad, &p)
+	}
+	j.report(p)
+	out.broken = true
+	return out
+}
+
+func article(name string) string {
+	if strings.HasPrefix(name, "int") {
+		return "an " + name
+	}
+	return "a " + name
+}
+
+// conversion judges what a conversion takes: text, or numbers of a range.
+func (j *judge) conversion(e ast.Expr, s operand, sure *schemas.Schema, to *types.Type, in interval, out func(interval) known) known {
+	if s.known.form != formJSON {
+		j.report(Problem{Kind: Wrong, Offset: j.offset(e), Message: called(e) + " cannot convert " + j.describe(s.known)})
+		return broken()
+	}
+	if !j.takes(called(e), []operand{s}, isText|isNumber) {
+		return broken()
+	}
+	have := j.refined(s.known.schema)
+	result := known{schema: nothing}
+	if have&isText != 0 {
+		result = out(in)
+		if have&isNumber != 0 {
+			text := s
+			text.known.schema = both(s.known.schema, ofKind[isText])
+			result = j.parses(e, text, sure, to, result)
+		} else {
+			result = j.parses(e, s, sure, to, result)
+		}
+	}
+	if have&isNumber != 0 && !result.broken {
+		n := j.numbers(s.known.schema)
+		if !n.inside(in) {
+			j.beyond(e, []operand{s}, []interval{n}, in, render(s.expr)+" can be "+n.String())
+			result := out(in)
+			result.broken = true
+			return result
+		}
+		if have&isText == 0 {
+			return out(n)
+		}
+	}
+	return result
+}
+
+func intRule(j *judge, e ast.Expr, s []operand) known {
+	switch s[0].known.form {
+	case formTimestamp, formDuration:
+		return ofSchema(int64s.schema(true))
+	}
+	// The ends are kept clear of: the double next to 2^63 is not below it.
+	safe := interval{lo: minInt64, hi: maxInt64}
+	if !j.only(s[0].known.schema, isWhole|isText) || s[0].known.notation != byValue {
+		safe = between(-1<<62, 1<<62)
+	}
+	return j.conversion(e, s[0], wholeText, types.IntType, safe, func(n interval) known {
+		return ofSchema(truncated(n).schema(true))
+	})
+}
+
+// truncated is the interval of numbers without their fractions.
+func truncated(n interval) interval {
+	cut := func(r *big.Rat) *big.Rat {
+		if r == nil {
+			return nil
+		}
+		return new(big.Rat).SetInt(new(big.Int).Quo(r.Num(), r.Denom()))
+	}
+	if n.empty {
+		return n
+	}
+	return interval{lo: cut(n.lo), hi: cut(n.hi)}
+}
+
+func uintRule(j *judge, e ast.Expr, s []operand) known {
+	safe := interval{lo: zero, hi: maxInt64}
+	if !j.only(s[0].known.schema, isWhole|isText) || s[0].known.notation == asDouble || s[0].known.notation == anyNotation {
+		safe = between(0, 1<<62)
+	}
+	return j.conversion(e, s[0], naturalText, types.UintType, safe, func(n interval) known {
+		return known{schema: truncated(n).schema(true), notation: asUint}
+	})
+}
+
+func doubleRule(j *judge, e ast.Expr, s []operand) known {
+	return j.conversion(e, s[0], decimalText, types.DoubleType, doubles, func(n interval) known {
+		return known{schema: n.rounded().schema(false), notation: asDouble}
+	})
+}
+
+func stringRule(j *judge, e ast.Expr, s []operand) known {
+	switch s[0].known.form {
+	case formTimestamp, formDuration:
+		return ofSchema(ofKind[isText])
+	case formBytes:
+		j.report(Problem{Kind: MayFail, Offset: j.offset(e), Message: render(s[0].expr) + " may not be UTF-8, so that it cannot be a string"})
+		return broken()
+	}
+	if !j.takes("string", s, isText|isNumber|isBool) {
+		return known{schema: ofKind[isText], broken: true}
+	}
+	if v, ok := s[0].known.value(); ok {
+		switch v := v.(type) {
+		case string:
+			return constant(v)
+		case bool:
+			if v {
+				return constant("true")
+			}
+			return constant("false")
+		}
+	}
+	if j.only(s[0].known.schema, isText) {
+		return ofSchema(s[0].known.schema)
+	}
+	n := 1
+	if have := j.refined(s[0].known.schema); have&isText != 0 {
+		return ofSchema(ofKind[isText])
+	}
+	return ofSchema(schemas.Make(schemas.Keywords{Types: []string{"string"}, MinLength: &n}))
+}
+
+func boolRule(j *judge, e ast.Expr, s []operand) known {
+	if !j.takes("bool", s, isText|isBool) {
+		return known{schema: ofKind[isBool], broken: true}
+	}
+	have := j.refined(s[0].known.schema)
+	if have == isBool {
+		return s[0].known
+	}
+	text := s[0]
+	if have != isText {
+		text.known.schema = both(text.known.schema, ofKind[isText])
+	}
+	return j.parses(e, text, boolText, types.BoolType, boolean())
+}
+
+func bytesRule(j *judge, e ast.Expr, s []operand) known {
+	out := known{form: formBytes, schema: anything}
+	if s[0].known.form != formBytes {
+		out.broken = !j.takes("bytes", s, isText)
+	}
+	return out
+}
+
+func timestampRule(j *judge, e ast.Expr, s []operand) known {
+	out := known{form: formTimestamp, schema: anything}
+	if s[0].known.form == formTimestamp {
+		return out
+	}
+	return j.conversion(e, s[0], timestampText, types.TimestampType, between(-62135596800, 253402300799), func(interval) known { return out })
+}
+
+func durationRule(j *judge, e ast.Expr, s []operand) known {
+	out := known{form: formDuration, schema: anything}
+	if s[0].known.form == formDuration {
+		return out
+	}
+	if !j.takes("duration", s, isText) {
+		return broken()
+	}
+	return j.parses(e, s[0], durationText, types.DurationType, out)
+}
+
+// momentRule is for methods of timestamps, and of durations, which know no bound.
+func momentRule(result *schemas.Schema) rule {
+	return func(j *judge, e ast.Expr, s []operand) known {
+		switch s[0].known.form {
+		case formTimestamp:
+			return ofSchema(result)
+		case formDuration:
+			return ofSchema(int64s.schema(true))
+		}
+		j.report(Problem{Kind: Wrong, Offset: j.offset(e), Message: called(e) + " is for timestamps and durations; " + render(s[0].expr) + " is " + j.describe(s[0].known),
+			Hint: "timestamp(" + render(s[0].expr) + ")." + called(e) + "()"})
+		return broken()
+	}
+}
+
+// moments judges operators on timestamps, durations and bytes, whose ranges are
+// not followed.
+func (j *judge) moments(e ast.Expr, op string, s []operand) known {
+	if len(s) == 2 {
+		a, b := s[0].known.form, s[1].known.form
+		if op == operators.Add && a == formBytes && b == formBytes {
+			return known{form: formBytes, schema: anything}
+		}
+		out := formMixed
+		switch {
+		case a == formDuration && b == formDuration:
+			out = formDuration
+		case a == formTimestamp && b == formDuration, op == operators.Add && a == formDuration && b == formTimestamp:
+			out = formTimestamp
+		case op == operators.Subtract && a == formTimestamp && b == formTimestamp:
+			out = formDuration
+		}
+		if out != formMixed && (op == operators.Add || op == operators.Subtract) {
+			j.report(Problem{Kind: MayFail, Offset: j.offset(e), Message: "times are not followed: the result may be out of range"})
+			return known{form: out, schema: anything}
+		}
+	}
+	text := j.describe(s[0].known)
+	if len(s) == 2 {
+		text += " and " + j.describe(s[1].known)
+	}
+	j.report(Problem{Kind: Wrong, Offset: j.offset(e), Message: "the operator " + signs[op] + " is not for " + text})
+	return broken()
+}
+
+// small gives a whole number that can be an index.
+func small(v any) (int, bool) {
+	n, ok := v.(json.Number)
+	if !ok {
+		return 0, false
+	}
+	r, ok := new(big.Rat).SetString(n.String())
+	if !ok || !r.IsInt() || r.Sign() < 0 || !r.Num().IsInt64() || r.Num().Int64() >= 1<<31-1 {
+		return 0, false
+	}
+	return int(r.Num().Int64()), true
+}

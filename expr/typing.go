@@ -1,0 +1,207 @@
+package expr
+
+import (
+	"slices"
+
+	"chimera.ai/engine/containment"
+	"chimera.ai/engine/schemas"
+)
+
+// Types says what is known of the values of names: a schema that each value of
+// the name satisfies. A name that is not there can be anything.
+type Types map[string]*schemas.Schema
+
+// Typing is what is known where an expression stands.
+type Typing struct {
+	Types Types
+	// Port says that "value" is that port of "output", so that what a guard says
+	// of one holds of the other. "$" is output itself; "" is no relation.
+	Port string
+}
+
+// portWhole is the port that is the whole output.
+const portWhole = "$"
+
+// Kind says what kind of problem an expression has.
+type Kind int
+
+// The kinds of problems.
+const (
+	// Wrong: the expression fails for every value that gets there.
+	Wrong Kind = iota
+	// MayFail: it is not proved that the expression cannot fail.
+	MayFail
+	// Predicate: a condition that is not proved to be true or false.
+	Predicate
+)
+
+// Problem is one reason why an expression must not run.
+type Problem struct {
+	Kind Kind
+	// Offset counts bytes in the expression's text.
+	Offset int
+	// Message is one line: what may fail, and for which values.
+	Message string
+	// Hint is what to write instead, or "".
+	Hint string
+	// Name is the name of the scope for whose value Witness the expression fails;
+	// it was evaluated to be sure. Name is "" where there is no such value.
+	Name    string
+	Witness any
+}
+
+// TemplateProblem is a [Problem] of one string of a template.
+type TemplateProblem struct {
+	// Path holds the map keys (string) and list indexes (int) that lead to the string.
+	Path []any
+	// Problem's Offset counts bytes in that string.
+	Problem
+}
+
+// Check proves that the predicate cannot fail and gives true or false, for all
+// values that t allows. It gives the source with the conversions of numbers
+// written out that its arithmetic needs, and what is not proved. The source is
+// to be kept only if there are no problems.
+func (p *Program) Check(t Typing) (source string, problems []Problem) {
+	j := newJudge(p.code, t, newAllowance())
+	v := j.judge()
+	if !v.broken && !(v.form == formJSON && j.only(v.schema, isBool)) {
+		j.predicate(v)
+	}
+	return j.finish()
+}
+
+// Narrow gives what is known where the predicate was true, or where it was
+// false. It never says more than what then holds.
+func (p *Program) Narrow(t Typing, holds bool) Typing {
+	j := newJudge(p.code, t, newAllowance())
+	v := j.judge()
+	learned := v.yes
+	if !holds {
+		learned = v.no
+	}
+	if len(learned) == 0 {
+		return t
+	}
+	names := j.names.learn(j, learned)
+	out := Typing{Types: Types{}, Port: t.Port}
+	for name, s := range t.Types {
+		out.Types[name] = s
+	}
+	for _, name := range p.code.scope.Names() {
+		if s := names[name].schema; s != j.names[name].schema {
+			out.Types[name] = s
+		}
+	}
+	return out
+}
+
+// predicate reports a condition that may be something else than a boolean.
+func (j *judge) predicate(v known) {
+	p := Problem{Kind: Predicate, Message: "a condition must be true or false; this is " + j.describe(v)}
+	if v.form == formJSON && j.kinds(v.schema)&isBool != 0 {
+		p.Message = "a condition must be true or false; this may be " + orKinds(j.refined(v.schema)&^isBool)
+		if v.at != nil {
+			p.Hint = v.at.String() + " == true"
+			v.at.within(j, notKinds(isBool), &p)
+		}
+	}
+	j.report(p)
+}
+
+// allowance bounds the work of checking one expression or template, in steps of
+// the prover.
+type allowance struct{ steps int }
+
+// Bounds of checking.
+const (
+	maxCheck    = 400_000
+	maxQuestion = 20_000
+	maxProblems = 16
+)
+
+func newAllowance() *allowance { return &allowance{steps: maxCheck} }
+
+// options bound one question.
+func (a *allowance) options() (containment.Options, bool) {
+	return containment.Options{Steps: min(a.steps, maxQuestion)}, a.steps > 0
+}
+
+func (a *allowance) charge(steps int) { a.steps -= max(steps, 1) }
+
+// judge finds out what is known of an expression.
+type judge struct {
+	*allowance
+	code     *code
+	port     string
+	names    names
+	problems []Problem
+	// seen are the places where a problem has been reported.
+	seen  []int
+	edits []edit
+	lines *tokens
+	// parts remembers the parts of schemas.
+	parts map[part]*schemas.Schema
+}
+
+func newJudge(c *code, t Typing, a *allowance) *judge {
+	j := &judge{allowance: a, code: c, port: t.Port, names: names{}}
+	for _, name := range scopes[c.scope] {
+		s := t.Types[name]
+		if s == nil {
+			s = anything
+		}
+		j.names[name] = known{schema: s, at: &spot{name: name}}
+	}
+	return j
+}
+
+// judge judges the whole expression.
+func (j *judge) judge() known {
+	if j.code.path != nil {
+		return j.follow(j.code.path)
+	}
+	return j.expr(j.code.ast.Expr(), j.names)
+}
+
+// follow judges an expression that only selects.
+func (j *judge) follow(path []step) known {
+	v := j.names[path[0].key]
+	for _, s := range path[1:] {
+		if s.isKey {
+			v = j.selectKey(v, s.key, s.offset)
+		} else {
+			v = j.selectIndex(v, int(s.index), s.offset)
+		}
+	}
+	return v
+}
+
+// report notes a problem, once for each place, and not more than a few.
+func (j *judge) report(p Problem) {
+	if len(j.problems) >= maxProblems || slices.Contains(j.seen, p.Offset) {
+		return
+	}
+	if j.steps <= 0 {
+		p.Message += " (the expression takes too much work to decide)"
+	}
+	p.Message, p.Hint = clip(p.Message, maxMessage), clip(p.Hint, maxMessage)
+	j.seen = append(j.seen, p.Offset)
+	j.problems = append(j.problems, p)
+}
+
+// finish gives the source with conversions and the problems, by place, each
+// witness confirmed.
+func (j *judge) finish() (string, []Problem) {
+	source := j.code.src
+	if len(j.edits) > 0 {
+		source = rewrite(source, j.edits)
+		if len(source) > MaxSource {
+			j.report(Problem{Kind: Wrong, Message: "with the conversions of its numbers written out the expression is too long; split it"})
+			source = j.code.src
+		}
+	}
+	slices.SortStableFunc(j.problems, func(a, b Problem) int { return a.Offset - b.Offset })
+	j.confirm(source)
+	return source, j.problems
+}
