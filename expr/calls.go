@@ -48,7 +48,7 @@ func (j *judge) call(e ast.Expr, n names) known {
 		return j.sum(e, sides[0], sides[1])
 	case operators.Subtract, operators.Multiply, operators.Divide, operators.Modulo, operators.Negate:
 		if sides[0].known.form != formJSON {
-			return j.moments(e, name, sides)
+			return j.instants(e, name, sides)
 		}
 		return j.arithmetic(e, name, sides...)
 	case operators.Index:
@@ -59,7 +59,7 @@ func (j *judge) call(e ast.Expr, n names) known {
 	case operators.OptIndex:
 		return j.chain(sides[0].known, func(of known) known { return j.optionalIndex(e, operand{sides[0].expr, of}, sides[1]) })
 	}
-	if f, ok := functionRules[name]; ok {
+	if f, ok := ruleOf(name); ok {
 		return f(j, e, sides)
 	}
 	j.report(Problem{Kind: MayFail, Offset: j.offset(e), Message: "nothing is known of what " + name + " does here"})
@@ -369,7 +369,7 @@ func (j *judge) sum(e ast.Expr, a, b operand) known {
 		return known{form: formMixed, schema: anything}
 	}
 	if x.form != formJSON || y.form != formJSON {
-		return j.moments(e, operators.Add, []operand{a, b})
+		return j.instants(e, operators.Add, []operand{a, b})
 	}
 	want := kinds(0)
 	for _, k := range []kinds{isNumber, isText, isList} {

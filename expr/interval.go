@@ -141,7 +141,7 @@ func (i interval) schema(whole bool) *schemas.Schema {
 		return nothing
 	}
 	if i.lo != nil && i.hi != nil && i.lo.Cmp(i.hi) == 0 {
-		if n, ok := decimal(i.lo); ok {
+		if n, ok := literalOf(i.lo); ok {
 			return exactly(n)
 		}
 	}
@@ -170,7 +170,7 @@ func (i interval) bounds(k *schemas.Keywords) {
 // String writes the interval for a message.
 func (i interval) String() string {
 	write := func(r *big.Rat) string {
-		if n, ok := decimal(r); ok && len(n) <= 24 {
+		if n, ok := literalOf(r); ok && len(n) <= 24 {
 			return string(n)
 		}
 		return r.FloatString(3)

@@ -74,7 +74,7 @@ func boolean() known { return known{schema: ofKind[isBool]} }
 func constant(v any) known { return known{schema: exactly(v)} }
 
 // exactly is the schema of one value.
-func exactly(v any) *schemas.Schema { return schemas.Make(schemas.Keywords{Const: &v}) }
+func exactly(v any) *schemas.Schema { return schemas.Make(schemas.Keywords{Const: []any{v}}) }
 
 // value gives the only value of s, if its text says that there is but one.
 func (k known) value() (any, bool) {
@@ -261,8 +261,8 @@ func (p *spot) within(j *judge, bad *schemas.Schema, problem *Problem) {
 	}
 }
 
-// decimal writes a rational number that has a finite decimal form.
-func decimal(r *big.Rat) (json.Number, bool) {
+// literalOf writes a rational number that has a finite decimal form.
+func literalOf(r *big.Rat) (json.Number, bool) {
 	n, exact := r.FloatPrec()
 	if !exact || n > 1100 {
 		return "", false

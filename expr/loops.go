@@ -1,7 +1,6 @@
 package expr
 
 import (
-
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
@@ -180,4 +179,3 @@ func (j *judge) bind(l loop, v known, n names) known {
 	}
 	return out
 }
-

@@ -52,7 +52,7 @@ func (j *judge) optionalIndex(e ast.Expr, of, i operand) known {
 	if have&isList != 0 {
 		item.schema = j.element(of.known.schema, everywhere)
 		if v, ok := i.known.value(); ok {
-			if n, ok := small(v); ok {
+			if n, ok := smallIndex(v); ok {
 				item.schema, item.at = j.element(of.known.schema, n), of.known.at.index(n)
 			}
 		}

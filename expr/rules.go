@@ -17,63 +17,98 @@ import (
 // rule judges a call of a function; a method's receiver is its first operand.
 type rule func(j *judge, e ast.Expr, s []operand) known
 
-// functionRules says of each function of the environment when it can fail and
-// what it gives. One that is not here is refused.
-var functionRules map[string]rule
+// ruleOf says of a function of the environment when it can fail and what it
+// gives. One that it does not know is refused.
+func ruleOf(name string) (rule, bool) {
+	switch name {
+	case overloads.TypeConvertDyn:
+		return func(_ *judge, _ ast.Expr, s []operand) known { return s[0].known }, true
+	case overloads.TypeConvertType:
+		return typeRule, true
+	case functionList:
+		return listRule, true
+	case overloads.Size:
+		return sizeRule, true
+	case overloads.Contains, overloads.StartsWith, overloads.EndsWith:
+		return textRule(ofKind[isBool]), true
+	case overloads.Matches:
+		return matchesRule, true
+	case "lowerAscii", "upperAscii":
+		return sameLength, true
+	case "trim":
+		return shorter, true
+	case "split":
+		return splitRule, true
+	case "join":
+		return joinRule, true
+	case "replace":
+		return textRule(ofKind[isText]), true
+	case "substring":
+		return substringRule, true
+	case "indexOf":
+		return textRule(between(-1, maxText).schema(true)), true
+	case overloads.TypeConvertInt:
+		return intRule, true
+	case overloads.TypeConvertUint:
+		return uintRule, true
+	case overloads.TypeConvertDouble:
+		return doubleRule, true
+	case overloads.TypeConvertString:
+		return stringRule, true
+	case overloads.TypeConvertBool:
+		return boolRule, true
+	case overloads.TypeConvertBytes:
+		return bytesRule, true
+	case overloads.TypeConvertTimestamp:
+		return timestampRule, true
+	case overloads.TypeConvertDuration:
+		return durationRule, true
+	case "first", "last":
+		return endRule, true
+	}
+	if r, ok := optionalRule(name); ok {
+		return r, true
+	}
+	ends, ok := moments[name]
+	return momentRule(between(ends[0], ends[1]).schema(true)), ok
+}
 
-func init() {
-	functionRules = map[string]rule{
-		// Never fail.
-		overloads.TypeConvertDyn:  func(j *judge, _ ast.Expr, s []operand) known { return s[0].known },
-		overloads.TypeConvertType: typeRule,
-		"optional.none": func(*judge, ast.Expr, []operand) known {
+// optionalRule is ruleOf for functions of optional values.
+func optionalRule(name string) (rule, bool) {
+	switch name {
+	case overloads.OptionalNone, "optional.none":
+		return func(*judge, ast.Expr, []operand) known {
 			return known{form: formOptional, schema: anything, none: true}
-		},
-		"optional.of":                  func(_ *judge, _ ast.Expr, s []operand) known { return optional(s[0].known, true) },
-		"optional.ofNonZeroValue":      func(_ *judge, _ ast.Expr, s []operand) known { return optional(s[0].known, false) },
-		functionList:                   listRule,
-		overloads.Size:                 sizeRule,
-		overloads.Contains:             textRule(ofKind[isBool]),
-		overloads.StartsWith:           textRule(ofKind[isBool]),
-		overloads.EndsWith:             textRule(ofKind[isBool]),
-		overloads.Matches:              matchesRule,
-		"lowerAscii":                   sameLength,
-		"upperAscii":                   sameLength,
-		"trim":                         shorter,
-		"split":                        splitRule,
-		"join":                         joinRule,
-		"replace":                      textRule(ofKind[isText]),
-		"substring":                    substringRule,
-		"indexOf":                      textRule(between(-1, maxText).schema(true)),
-		overloads.TypeConvertInt:       intRule,
-		overloads.TypeConvertUint:      uintRule,
-		overloads.TypeConvertDouble:    doubleRule,
-		overloads.TypeConvertString:    stringRule,
-		overloads.TypeConvertBool:      boolRule,
-		overloads.TypeConvertBytes:     bytesRule,
-		overloads.TypeConvertTimestamp: timestampRule,
-		overloads.TypeConvertDuration:  durationRule,
-		"hasValue": onOptional(func(j *judge, _ ast.Expr, s []operand) known {
+		}, true
+	case "optional.of", "optional.ofNonZeroValue":
+		return func(_ *judge, _ ast.Expr, s []operand) known {
+			return optional(s[0].known, name == "optional.of")
+		}, true
+	case "hasValue":
+		return onOptional(func(j *judge, _ ast.Expr, s []operand) known {
 			if len(s) > 1 {
 				return boolean()
 			}
 			return j.hasValue(s[0])
-		}),
-		"value":   onOptional(valueRule),
-		"or":      onOptional(orRule),
-		"orValue": onOptional(func(j *judge, _ ast.Expr, s []operand) known { return j.orValue(s[0].known, s[1].known) }),
-		"first":   endRule, "last": endRule,
-		"optional.unwrap": func(j *judge, e ast.Expr, s []operand) known { return j.unwrap(e, s[0]) },
-		"unwrapOpt":       func(j *judge, e ast.Expr, s []operand) known { return j.unwrap(e, s[0]) },
+		}), true
+	case "value":
+		return onOptional(valueRule), true
+	case "or":
+		return onOptional(orRule), true
+	case "orValue":
+		return onOptional(func(j *judge, _ ast.Expr, s []operand) known { return j.orValue(s[0].known, s[1].known) }), true
+	case "optional.unwrap", "unwrapOpt":
+		return func(j *judge, e ast.Expr, s []operand) known { return j.unwrap(e, s[0]) }, true
 	}
-	for name, most := range map[string][2]int64{
-		overloads.TimeGetFullYear: {1, 9999}, overloads.TimeGetMonth: {0, 11}, overloads.TimeGetDayOfYear: {0, 365},
-		overloads.TimeGetDayOfMonth: {0, 30}, overloads.TimeGetDate: {1, 31}, overloads.TimeGetDayOfWeek: {0, 6},
-		overloads.TimeGetHours: {0, 23}, overloads.TimeGetMinutes: {0, 59}, overloads.TimeGetSeconds: {0, 59},
-		overloads.TimeGetMilliseconds: {0, 999},
-	} {
-		functionRules[name] = momentRule(between(most[0], most[1]).schema(true))
-	}
+	return nil, false
+}
+
+// moments are the methods of timestamps, with the least and greatest result.
+var moments = map[string][2]int64{
+	overloads.TimeGetFullYear: {1, 9999}, overloads.TimeGetMonth: {0, 11}, overloads.TimeGetDayOfYear: {0, 365},
+	overloads.TimeGetDayOfMonth: {0, 30}, overloads.TimeGetDate: {1, 31}, overloads.TimeGetDayOfWeek: {0, 6},
+	overloads.TimeGetHours: {0, 23}, overloads.TimeGetMinutes: {0, 59}, overloads.TimeGetSeconds: {0, 59},
+	overloads.TimeGetMilliseconds: {0, 999},
 }
 
 // takes demands kinds of the operands of a function.
@@ -143,8 +178,9 @@ func matchesRule(j *judge, e ast.Expr, s []operand) known {
 	out.broken = !j.takes("matches", s, isText)
 	pattern, ok := s[1].known.text()
 	if at := s[0].known.at; ok && at != nil && !out.broken {
-		is := schemas.Make(schemas.Keywords{Types: []string{"string"}, Pattern: pattern})
-		out.yes, out.no = fact(at, is), fact(at, not(is))
+		if is := texts(pattern); is != nil {
+			out.yes, out.no = fact(at, is), fact(at, not(is))
+		}
 	}
 	return out
 }
@@ -322,8 +358,22 @@ var (
 	boolText      = schemas.Make(schemas.Keywords{Enum: []any{"1", "t", "true", "TRUE", "True", "0", "f", "false", "FALSE", "False"}})
 )
 
+// texts is the schema of strings that a pattern finds. It is nil where patterns
+// of schemas do not mean what patterns of expressions do.
 func texts(pattern string) *schemas.Schema {
-	return schemas.Make(schemas.Keywords{Types: []string{"string"}, Pattern: pattern})
+	known := strings.NewReplacer(`\\`, "", `\.`, "").Replace(pattern)
+	if strings.Contains(known, ".") || strings.Contains(known, `\s`) || strings.Contains(known, `\S`) || strings.Contains(known, "(?") {
+		return nil
+	}
+	text, err := json.Marshal(map[string]any{"type": "string", "pattern": pattern})
+	if err != nil {
+		return nil
+	}
+	s, err := schemas.Compile(text)
+	if err != nil {
+		return nil
+	}
+	return s
 }
 
 // parses judges a conversion of a string, which is done beforehand if it is known.
@@ -414,18 +464,13 @@ func intRule(j *judge, e ast.Expr, s []operand) known {
 	})
 }
 
-// truncated is the interval of numbers without their fractions.
+// truncated holds the whole numbers next to those of n.
 func truncated(n interval) interval {
-	cut := func(r *big.Rat) *big.Rat {
-		if r == nil {
-			return nil
-		}
-		return new(big.Rat).SetInt(new(big.Int).Quo(r.Num(), r.Denom()))
-	}
-	if n.empty {
+	if n.empty || n.lo == nil || n.hi == nil {
 		return n
 	}
-	return interval{lo: cut(n.lo), hi: cut(n.hi)}
+	up := floor(neg(n.hi))
+	return interval{lo: new(big.Rat).SetInt(floor(n.lo)), hi: new(big.Rat).SetInt(up.Neg(up))}
 }
 
 func uintRule(j *judge, e ast.Expr, s []operand) known {
@@ -525,7 +570,9 @@ func momentRule(result *schemas.Schema) rule {
 		case formTimestamp:
 			return ofSchema(result)
 		case formDuration:
-			return ofSchema(int64s.schema(true))
+			if ofDuration(called(e)) {
+				return ofSchema(int64s.schema(true))
+			}
 		}
 		j.report(Problem{Kind: Wrong, Offset: j.offset(e), Message: called(e) + " is for timestamps and durations; " + render(s[0].expr) + " is " + j.describe(s[0].known),
 			Hint: "timestamp(" + render(s[0].expr) + ")." + called(e) + "()"})
@@ -533,9 +580,18 @@ func momentRule(result *schemas.Schema) rule {
 	}
 }
 
-// moments judges operators on timestamps, durations and bytes, whose ranges are
+// ofDuration reports whether durations have the method too.
+func ofDuration(name string) bool {
+	switch name {
+	case overloads.TimeGetHours, overloads.TimeGetMinutes, overloads.TimeGetSeconds, overloads.TimeGetMilliseconds:
+		return true
+	}
+	return false
+}
+
+// instants judges operators on timestamps, durations and bytes, whose ranges are
 // not followed.
-func (j *judge) moments(e ast.Expr, op string, s []operand) known {
+func (j *judge) instants(e ast.Expr, op string, s []operand) known {
 	if len(s) == 2 {
 		a, b := s[0].known.form, s[1].known.form
 		if op == operators.Add && a == formBytes && b == formBytes {
@@ -563,8 +619,8 @@ func (j *judge) moments(e ast.Expr, op string, s []operand) known {
 	return broken()
 }
 
-// small gives a whole number that can be an index.
-func small(v any) (int, bool) {
+// smallIndex gives a whole number that can be an index.
+func smallIndex(v any) (int, bool) {
 	n, ok := v.(json.Number)
 	if !ok {
 		return 0, false

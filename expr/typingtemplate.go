@@ -144,4 +144,3 @@ func (j *judge) fits(v known, alone bool) {
 		j.report(p)
 	}
 }
-
