@@ -121,6 +121,24 @@ func TestSound(t *testing.T) {
 	require.NotZero(t, verdicts[containment.Refuted])
 }
 
+// TestSoundMany is TestSound over many more pairs, the same each time.
+func TestSoundMany(t *testing.T) {
+	verdicts := map[containment.Verdict]int{}
+	for seed := range uint64(3000) {
+		d := shuffle(seed)
+		_, list, ok := d.related(2)
+		if !ok {
+			continue
+		}
+		res := asked(t, list[0], list[1])
+		verdicts[res.Verdict]++
+		if res.Verdict == containment.Proved {
+			d.hold(t, list[0], list[1], 12)
+		}
+	}
+	t.Log(verdicts)
+}
+
 // TestReflexive: a schema is contained in itself, compiled again from a text
 // whose keys stand in another order. What is not proved has a dynamic reference
 // or one into a meta-schema; grown schemas have neither.
