@@ -1,6 +1,7 @@
 package containment
 
 import (
+	"maps"
 	"math/big"
 	"regexp"
 	"slices"
@@ -64,6 +65,8 @@ type conj struct {
 	negs []clause
 	seen []lit
 	lost reason
+	// keys are those that must be there, or must not.
+	keys map[string]bool
 	// pass, if it is set, is asked about listed values beside goal.
 	pass func(v any) bool
 	// gather, if it is set, is called instead of solving: with what is asked, or
@@ -100,6 +103,7 @@ func (p *prover) expand(c *conj) result {
 		}
 		if a.op != literal {
 			c.base = append(c.base, a)
+			c.note(a)
 			continue
 		}
 		if slices.Contains(c.seen, a.lit) {
@@ -151,19 +155,39 @@ func (p *prover) expand(c *conj) result {
 		return p.leaf(c)
 	}
 	best := -1
-	for i, cl := range c.clauses {
+	left := c.clauses[:0:0]
+	for _, cl := range c.clauses {
 		keep := p.prune(c, cl)
-		c.clauses[i] = keep
-		if best < 0 || len(keep) < len(c.clauses[best]) {
-			best = i
+		switch {
+		case len(keep) == 0:
+			return result{state: empty}
+		case len(keep) == 1:
+			// What is left is asked for; what needs no taking apart counts at once.
+			for _, a := range keep[0] {
+				if a.op == literal || a.op == never {
+					c.units = append(c.units, a)
+				} else {
+					c.base = append(c.base, a)
+					c.note(a)
+				}
+			}
+			continue
+		}
+		if left = append(left, keep); best < 0 || len(keep) < len(left[best]) {
+			best = len(left) - 1
 		}
 	}
+	if n := len(c.clauses); len(left) < n {
+		c.clauses = left
+		return p.expand(c)
+	}
+	c.clauses = left
 	pick := c.clauses[best]
 	rest := slices.Delete(slices.Clone(c.clauses), best, best+1)
 	out := result{state: empty}
 	for _, alt := range pick {
 		r := p.expand(&conj{kind: c.kind, goal: c.goal, units: slices.Clone(alt), base: slices.Clip(c.base),
-			clauses: slices.Clone(rest), negs: slices.Clip(c.negs), seen: slices.Clip(c.seen), lost: c.lost, pass: c.pass, gather: c.gather})
+			clauses: slices.Clone(rest), negs: slices.Clip(c.negs), keys: maps.Clone(c.keys), seen: slices.Clip(c.seen), lost: c.lost, pass: c.pass, gather: c.gather})
 		if r.state == found {
 			return r
 		}
@@ -174,11 +198,22 @@ func (p *prover) expand(c *conj) result {
 	return out
 }
 
+// note remembers which keys must be there, and which must not.
+func (c *conj) note(a atom) {
+	if a.op != required && a.op != absent {
+		return
+	}
+	if c.keys == nil {
+		c.keys = map[string]bool{}
+	}
+	c.keys[a.key] = a.op == required
+}
+
 // prune drops the alternatives that contradict what has been taken apart.
 func (p *prover) prune(c *conj, cl clause) clause {
 	keep := make(clause, 0, len(cl))
+	p.charge(1 + len(cl)/4)
 	for _, alt := range cl {
-		p.step()
 		if !p.hopeless(c, alt) {
 			keep = append(keep, alt)
 		}
@@ -193,11 +228,14 @@ func (p *prover) hopeless(c *conj, alt []atom) bool {
 		case never:
 			return true
 		case literal:
+			p.step()
 			return !a.lit.neg && !admits(a.lit.s, c.kind) || p.contradicts(c, a.lit)
 		case absent:
-			return slices.ContainsFunc(c.base, func(b atom) bool { return b.op == required && b.key == a.key })
+			there, told := c.keys[a.key]
+			return told && there
 		case required:
-			return slices.ContainsFunc(c.base, func(b atom) bool { return b.op == absent && b.key == a.key })
+			there, told := c.keys[a.key]
+			return told && !there
 		}
 		return false
 	})

@@ -79,7 +79,7 @@ func (p *prover) demands(s *schema, kind string) *demands {
 	for _, c := range s.AllOf {
 		d.both(plain(c), negated(c))
 	}
-	p.alternatives(s, d)
+	p.alternatives(s, kind, d)
 	if s.If != nil && (s.Then != nil || s.Else != nil) {
 		yes, no := []atom{plain(s.If)}, []atom{negated(s.If)}
 		if s.Then != nil {
@@ -147,8 +147,9 @@ func (p *prover) otherObject(v map[string]any, d *demands) {
 	}
 }
 
-// alternatives adds anyOf and oneOf.
-func (p *prover) alternatives(s *schema, d *demands) {
+// alternatives adds anyOf and oneOf. Where the alternatives of a oneOf exclude
+// each other, it is an anyOf.
+func (p *prover) alternatives(s *schema, kind string, d *demands) {
 	if len(s.AnyOf) > 0 {
 		var cl clause
 		var none []atom
@@ -164,6 +165,15 @@ func (p *prover) alternatives(s *schema, d *demands) {
 	}
 	var cl clause
 	var none []atom
+	if p.exclusive(s, kind) {
+		for _, c := range s.OneOf {
+			cl = append(cl, []atom{plain(c)})
+			none = append(none, negated(c))
+		}
+		d.pos = append(d.pos, cl)
+		d.fail(none...)
+		return
+	}
 	for i, c := range s.OneOf {
 		alt := []atom{plain(c)}
 		for j, other := range s.OneOf {

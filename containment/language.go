@@ -24,6 +24,8 @@ type lang struct {
 	cuts  []rune
 	kinds []int
 
+	prover *prover
+	seen   []bool
 	fronts []front
 	index  map[string]int
 	next   map[[2]int]int
@@ -56,7 +58,7 @@ func (p *prover) language(re *regexp.Regexp) *lang {
 	if err != nil || len(prog.Inst) > maxInstructions {
 		return nil
 	}
-	l := &lang{prog: prog, index: map[string]int{}, next: map[[2]int]int{}, ends: map[int]bool{}}
+	l := &lang{prog: prog, prover: p, seen: make([]bool, len(prog.Inst)), index: map[string]int{}, next: map[[2]int]int{}, ends: map[int]bool{}}
 	p.charge(1 + len(prog.Inst)/8)
 	l.sort(p)
 	l.intern(front{prev: -1})
@@ -90,7 +92,7 @@ func (l *lang) sort(p *prover) {
 	}
 	slices.Sort(cuts)
 	l.cuts = slices.Compact(cuts)
-	p.charge(len(l.cuts) * (len(readers) + 1) / 32)
+	p.charge(len(l.cuts) * (len(readers) + 1) / 16)
 	number := map[string]int{}
 	sign := make([]byte, len(readers)+1)
 	for _, r := range l.cuts {
@@ -190,7 +192,9 @@ func (l *lang) run(f front, next rune) front {
 		prev = placeRunes[prev]
 	}
 	cond := syntax.EmptyOpContext(prev, next)
-	seen := make([]bool, len(l.prog.Inst))
+	l.prover.charge(1 + len(l.seen)/16)
+	seen := l.seen
+	clear(seen)
 	var out []uint32
 	stack := append(slices.Clone(f.pcs), uint32(l.prog.Start))
 	for len(stack) > 0 {

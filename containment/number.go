@@ -3,17 +3,31 @@ package containment
 import (
 	"encoding/json"
 	"math/big"
+	"strconv"
 )
 
 var one = big.NewRat(1, 1)
 
-// decimal writes a rational as JSON, if it has a finite decimal form.
+// Bounds of numbers: the size of a lattice's step in bits, and how far the
+// lattice is searched beyond the values to avoid.
+const (
+	maxBits  = 20_000
+	maxSteps = 512
+)
+
+// decimal writes a rational as JSON, if it has a finite decimal form that is
+// not too long.
 func decimal(r *big.Rat) (json.Number, bool) {
 	n, exact := r.FloatPrec()
-	if !exact || n > 200 {
+	switch {
+	case !exact || n > 400:
 		return "", false
+	case n <= 20:
+		return json.Number(r.FloatString(n)), true
 	}
-	return json.Number(r.FloatString(n)), true
+	scale := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil)
+	m := new(big.Rat).Mul(r, new(big.Rat).SetInt(scale))
+	return json.Number(m.Num().String() + "e-" + strconv.Itoa(n)), true
 }
 
 func numberKeywords(s *schema, d *demands) {
@@ -36,127 +50,159 @@ func numberKeywords(s *schema, d *demands) {
 	}
 }
 
+// interval is what is asked of a number: bounds, nil where there is none; a
+// lattice of multiples of step, nil for all numbers; lattices and values to
+// avoid.
+type interval struct {
+	*prover
+	lo, hi            *big.Rat
+	openLow, openHigh bool
+	step              *big.Rat
+	lattices          []*big.Rat
+	values            map[string]bool
+}
+
 func (p *prover) number(base []atom) result {
-	var lo, hi, step *big.Rat
-	var los, his bool
-	var avoid []*big.Rat
-	fits := func(x *big.Rat) bool {
-		p.step()
-		for _, a := range base {
-			switch a.op {
-			case lower:
-				if c := x.Cmp(a.num); c < 0 || c == 0 && a.strict {
-					return false
-				}
-			case upper:
-				if c := x.Cmp(a.num); c > 0 || c == 0 && a.strict {
-					return false
-				}
-			case multiple, notMultiple:
-				if new(big.Rat).Quo(x, a.num).IsInt() != (a.op == multiple) {
-					return false
-				}
-			case notValue:
-				if n, ok := a.value.(json.Number); ok {
-					if v, ok := new(big.Rat).SetString(n.String()); ok && v.Cmp(x) == 0 {
-						return false
-					}
-				}
-			}
-		}
-		return true
-	}
+	v := &interval{prover: p, values: map[string]bool{}}
+	p.charge(1 + len(base)/8)
 	for _, a := range base {
 		switch a.op {
 		case lower:
-			if lo == nil || a.num.Cmp(lo) > 0 || a.num.Cmp(lo) == 0 && a.strict {
-				lo, los = a.num, a.strict
+			if v.lo == nil || a.num.Cmp(v.lo) > 0 || a.num.Cmp(v.lo) == 0 && a.strict {
+				v.lo, v.openLow = a.num, a.strict
 			}
 		case upper:
-			if hi == nil || a.num.Cmp(hi) < 0 || a.num.Cmp(hi) == 0 && a.strict {
-				hi, his = a.num, a.strict
+			if v.hi == nil || a.num.Cmp(v.hi) < 0 || a.num.Cmp(v.hi) == 0 && a.strict {
+				v.hi, v.openHigh = a.num, a.strict
 			}
 		case multiple:
-			if step == nil {
-				step = a.num
-				continue
+			if v.step = common(v.step, a.num); v.step.Num().BitLen()+v.step.Denom().BitLen() > maxBits {
+				return result{why: reason{other: "the common multiples of numbers are too large"}}
 			}
-			// lcm(a/b, c/d) = lcm(a·d, c·b)/(b·d)
-			x := new(big.Int).Mul(step.Num(), a.num.Denom())
-			y := new(big.Int).Mul(a.num.Num(), step.Denom())
-			g := new(big.Int).GCD(nil, nil, x, y)
-			l := new(big.Int).Mul(x, new(big.Int).Quo(y, g))
-			step = new(big.Rat).SetFrac(l, new(big.Int).Mul(step.Denom(), a.num.Denom()))
+			p.charge(1 + v.step.Num().BitLen()/256)
 		case notMultiple:
-			avoid = append(avoid, a.num)
-		}
-	}
-	give := func(x *big.Rat) result {
-		if n, ok := decimal(x); ok {
-			return result{state: found, value: n}
-		}
-		return result{}
-	}
-	if lo != nil && hi != nil {
-		if c := lo.Cmp(hi); c > 0 || c == 0 && (los || his) {
-			return result{state: empty}
-		} else if c == 0 {
-			if fits(lo) {
-				return give(lo)
-			}
-			return result{state: empty}
-		}
-	}
-	if step == nil {
-		// The interval has an inside, and what is excluded is countable there: go
-		// through ever finer decimals.
-		from := new(big.Rat)
-		width := big.NewRat(1, 1)
-		switch {
-		case lo != nil && hi != nil:
-			from, width = lo, new(big.Rat).Sub(hi, lo)
-		case lo != nil:
-			from = lo
-		case hi != nil:
-			from = new(big.Rat).Sub(hi, one)
-		}
-		for den := int64(1); den <= 1<<12; den *= 2 {
-			for k := int64(0); k <= min(den, 64); k++ {
-				x := new(big.Rat).Add(from, new(big.Rat).Mul(width, big.NewRat(k, den)))
-				if fits(x) {
-					return give(x)
-				}
+			v.lattices = append(v.lattices, a.num)
+		case notValue:
+			if n, ok := a.value.(json.Number); ok {
+				v.values[canonical(n)] = true
 			}
 		}
-		return result{}
 	}
-	for _, a := range avoid {
-		if new(big.Rat).Quo(step, a).IsInt() {
+	if v.lo != nil && v.hi != nil {
+		switch c := v.lo.Cmp(v.hi); {
+		case c > 0 || c == 0 && (v.openLow || v.openHigh):
+			return result{state: empty}
+		case c == 0 && v.fits(v.lo):
+			return give(v.lo)
+		case c == 0:
 			return result{state: empty}
 		}
 	}
-	up := func(r *big.Rat) *big.Int { // the first k with k·step ≥ r
-		q := new(big.Rat).Quo(r, step)
-		n := new(big.Int).Neg(new(big.Int).Div(new(big.Int).Neg(q.Num()), q.Denom()))
-		return n
+	if v.step == nil {
+		return v.dense()
 	}
-	k, sign := new(big.Int), int64(1)
+	return v.lattice()
+}
+
+// common gives the least common multiple: of a/b and c/d it is that of a·d and
+// c·b, divided by b·d. A nil stands for no lattice.
+func common(s, t *big.Rat) *big.Rat {
+	if s == nil {
+		return t
+	}
+	x := new(big.Int).Mul(s.Num(), t.Denom())
+	y := new(big.Int).Mul(t.Num(), s.Denom())
+	g := new(big.Int).GCD(nil, nil, x, y)
+	l := new(big.Int).Mul(x, new(big.Int).Quo(y, g))
+	return new(big.Rat).SetFrac(l, new(big.Int).Mul(s.Denom(), t.Denom()))
+}
+
+// fits reports whether x lies between the bounds, on the lattice, and on none
+// that is to be avoided.
+func (v *interval) fits(x *big.Rat) bool {
+	v.charge(1 + len(v.lattices)/4)
+	if v.lo != nil {
+		if c := x.Cmp(v.lo); c < 0 || c == 0 && v.openLow {
+			return false
+		}
+	}
+	if v.hi != nil {
+		if c := x.Cmp(v.hi); c > 0 || c == 0 && v.openHigh {
+			return false
+		}
+	}
+	if v.step != nil && !new(big.Rat).Quo(x, v.step).IsInt() {
+		return false
+	}
+	for _, l := range v.lattices {
+		if new(big.Rat).Quo(x, l).IsInt() {
+			return false
+		}
+	}
+	return len(v.values) == 0 || !v.values[x.RatString()]
+}
+
+func give(x *big.Rat) result {
+	if n, ok := decimal(x); ok {
+		return result{state: found, value: n}
+	}
+	return result{why: reason{other: "a number has too many digits"}}
+}
+
+// dense looks for a number where the interval has an inside: what is to be
+// avoided there is countable, so ever finer decimals find one.
+func (v *interval) dense() result {
+	from, width := new(big.Rat), one
 	switch {
-	case lo != nil:
-		k = up(lo)
-	case hi != nil:
-		q := new(big.Rat).Quo(hi, step)
-		k, sign = new(big.Int).Div(q.Num(), q.Denom()), -1
+	case v.lo != nil && v.hi != nil:
+		from, width = v.lo, new(big.Rat).Sub(v.hi, v.lo)
+	case v.lo != nil:
+		from = v.lo
+	case v.hi != nil:
+		from = new(big.Rat).Sub(v.hi, one)
 	}
-	for range 2048 {
-		x := new(big.Rat).Mul(step, new(big.Rat).SetInt(k))
-		if fits(x) {
+	for den, tries := int64(1), 0; tries <= len(v.values)+maxSteps; den *= 2 {
+		for k := int64(0); k <= min(den, 64); k++ {
+			tries++
+			x := new(big.Rat).Mul(width, big.NewRat(k, den))
+			if x.Add(x, from); v.fits(x) {
+				return give(x)
+			}
+		}
+		if den > 1<<50 {
+			break
+		}
+	}
+	return result{why: reason{other: "no number between bounds was found"}}
+}
+
+// lattice goes through the multiples of step, from a bound on or from 0.
+func (v *interval) lattice() result {
+	for _, l := range v.lattices {
+		if new(big.Rat).Quo(v.step, l).IsInt() {
+			return result{state: empty}
+		}
+	}
+	k, way := new(big.Int), one.Num()
+	switch {
+	case v.lo != nil: // the first k with k·step ≥ lo
+		q := new(big.Rat).Quo(v.lo, v.step)
+		k.Neg(k.Div(k.Neg(q.Num()), q.Denom()))
+	case v.hi != nil: // the last with k·step ≤ hi
+		q := new(big.Rat).Quo(v.hi, v.step)
+		k.Div(q.Num(), q.Denom())
+		way = big.NewInt(-1)
+	}
+	for range len(v.values) + maxSteps {
+		x := new(big.Rat).SetInt(k)
+		x.Mul(x, v.step)
+		if v.fits(x) {
 			return give(x)
 		}
-		if lo != nil && hi != nil && x.Cmp(hi) > 0 {
+		if v.lo != nil && v.hi != nil && x.Cmp(v.hi) > 0 {
 			return result{state: empty}
 		}
-		k.Add(k, big.NewInt(sign))
+		k.Add(k, way)
 	}
-	return result{}
+	return result{why: reason{other: "no number among multiples was found"}}
 }

@@ -61,13 +61,6 @@ func positive(all []*schema) []lit {
 	return out
 }
 
-// onlyRef reports whether s asks what it refers to, and nothing else.
-func onlyRef(s *schema) bool {
-	ref := *s
-	ref.Ref = nil
-	return s.Ref != nil && plainSchema(&ref) && free(&ref)
-}
-
 // plainSchema reports whether s holds no other schema that applies to the same
 // value, and lists no values.
 func plainSchema(s *schema) bool {

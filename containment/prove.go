@@ -93,10 +93,11 @@ func decide(o Options, sides ...side) (res Result) {
 		if r := recover(); r != nil {
 			res = Result{Reason: "the proof failed"}
 			if _, ok := r.(exhausted); ok {
+				p.left = 0
 				res.Reason = fmt.Sprintf("more than %d steps", o.steps())
 			}
 		}
-		res.Steps = min(o.steps(), o.steps()-p.left)
+		res.Steps = o.steps() - p.left
 	}()
 	var lits []lit
 	for _, s := range sides {

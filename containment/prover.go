@@ -62,6 +62,7 @@ type prover struct {
 
 	pairs  map[[2]*schema]bool
 	equals map[[2]*schema]bool
+	apart  map[exclusion]bool
 	consts map[string]*schema
 	enums  map[*schema]*values
 	langs  map[string]*lang

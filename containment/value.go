@@ -152,9 +152,47 @@ func inplaceFree(s *schema) bool {
 		s.OneOf == nil && s.If == nil && s.Dependencies == nil && s.DependentSchemas == nil
 }
 
+// only reports whether s asks nothing but by the keyword that was taken out.
+func only(s *schema) bool {
+	return free(s) && inplaceFree(s) && len(s.Enum)+len(s.Constant)+len(s.Extensions) == 0 && s.UnevaluatedProperties == nil &&
+		s.UnevaluatedItems == nil
+}
+
+// onlyRef reports whether s asks what it refers to, and nothing else.
+func onlyRef(s *schema) bool {
+	if s.Ref == nil {
+		return false
+	}
+	rest := *s
+	rest.Ref = nil
+	return only(&rest)
+}
+
+// onlyNot reports whether s asks for a negation, and nothing else.
+func onlyNot(s *schema) bool {
+	if s.Not == nil {
+		return false
+	}
+	rest := *s
+	rest.Not = nil
+	return only(&rest)
+}
+
 // test reports what the validator says of v; sure is false if it was not asked
 // or gave up.
 func (p *prover) test(l lit, v any) (yes, sure bool) {
+	for range 8 {
+		switch s := l.s; {
+		case s.Always != nil || !free(s) || len(s.Enum)+len(s.Constant) > 0:
+		case onlyRef(s):
+			l.s = s.Ref
+			continue
+		case onlyNot(s):
+			l = lit{s.Not, !l.neg}
+			continue
+		}
+		break
+	}
 	s := l.s
 	switch {
 	case s.Always != nil:
@@ -182,7 +220,7 @@ func (p *prover) weigh(s *schema, v any) {
 	work := 0
 	var visit func(s *schema, v any)
 	visit = func(s *schema, v any) {
-		if work++; work/8 > most {
+		if work++; work/2 > most {
 			panic(exhausted{})
 		}
 		if s == nil || s.Always != nil || !admits(s, kindOf(v)) {
@@ -257,5 +295,5 @@ func (p *prover) weigh(s *schema, v any) {
 		}
 	}
 	visit(s, v)
-	p.charge(work / 8)
+	p.charge(work / 2)
 }

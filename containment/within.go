@@ -1,6 +1,7 @@
 package containment
 
 import (
+	"maps"
 	"math/big"
 	"slices"
 )
@@ -23,14 +24,9 @@ func (p *prover) within(a, b *schema) bool {
 	yes := w.in(a, b)
 	if yes {
 		// All that was assumed has been shown, one by the other.
-		for k, ok := range w.open {
-			if ok {
-				p.pairs[k] = true
-			}
-		}
-	} else {
-		p.pairs[k] = false
+		maps.Copy(p.pairs, w.open)
 	}
+	p.pairs[k] = yes
 	return yes
 }
 
@@ -53,7 +49,7 @@ func (w *walk) in(a, b *schema) bool {
 	if w.wild[a] || w.wild[b] {
 		return false
 	}
-	if a == b {
+	if w.same(a, b) {
 		return true
 	}
 	k := [2]*schema{a, b}
@@ -74,6 +70,8 @@ func (w *walk) in(a, b *schema) bool {
 		delete(w.open, k)
 	}
 	w.trail = w.trail[:mark]
+	// What was assumed can only have helped: this is final.
+	w.pairs[k] = false
 	return false
 }
 
@@ -96,13 +94,21 @@ func (w *walk) parts(a, b *schema) bool {
 	if b.If != nil && (b.Then != nil && !w.in(a, b.Then) || b.Else != nil && !w.in(a, b.Else)) {
 		return w.split(a, b)
 	}
-	if len(b.OneOf) == 1 && w.in(a, b.OneOf[0]) || len(b.OneOf) == 0 && b.Not == nil && w.alone(a, b) {
-		if len(b.OneOf) == 1 && (b.Not != nil || !w.alone(a, b)) {
-			return w.split(a, b)
-		}
-		return true
+	if len(b.OneOf) > 0 && !w.oneOf(a, b) || b.Not != nil || !w.alone(a, b) {
+		return w.split(a, b)
 	}
-	return w.split(a, b)
+	return true
+}
+
+// oneOf reports whether a is within one of b's alternatives, and these exclude
+// each other for every type that a has.
+func (w *walk) oneOf(a, b *schema) bool {
+	for _, t := range kinds {
+		if admits(a, t) && !w.exclusive(b, t) {
+			return false
+		}
+	}
+	return slices.ContainsFunc(b.OneOf, func(c *schema) bool { return w.in(a, c) })
 }
 
 // split takes a apart: one of what it asks suffices, or all of its alternatives.
