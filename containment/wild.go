@@ -27,8 +27,8 @@ func (p *prover) survey(s *schema) {
 	p.charge(len(order) / 16)
 	var queue []*schema
 	for _, at := range order {
-		dynamic := at.DynamicRef != nil && at.DynamicRef.DynamicAnchor != "" ||
-			at.RecursiveRef != nil && at.RecursiveRef.RecursiveAnchor && (anchors > 1 || p.part)
+		dynamic := at.DynamicRef != nil && (at.DynamicRef.DynamicAnchor != "" || p.part) ||
+			at.RecursiveRef != nil && (at.RecursiveRef.RecursiveAnchor && anchors > 1 || p.part)
 		if dynamic || len(at.Extensions) > 0 || at.RegexProperties {
 			queue = append(queue, at)
 		}
@@ -56,7 +56,7 @@ func (p *prover) references(s *schema) (refs []*schema, lost string) {
 	if s.RecursiveRef != nil {
 		// Where only the target itself is an anchor, no other is ever found. A
 		// schema is wild too if only the target of its reference is.
-		if p.wild[s] && s.RecursiveRef.RecursiveAnchor {
+		if p.wild[s] && (s.RecursiveRef.RecursiveAnchor || p.part) {
 			lost = "$recursiveRef"
 		} else {
 			refs = append(refs, s.RecursiveRef)
@@ -64,7 +64,7 @@ func (p *prover) references(s *schema) (refs []*schema, lost string) {
 	}
 	if s.DynamicRef != nil {
 		// A target that is no dynamic anchor is never replaced by another.
-		if s.DynamicRef.DynamicAnchor != "" {
+		if s.DynamicRef.DynamicAnchor != "" || p.part {
 			lost = "$dynamicRef"
 		} else {
 			refs = append(refs, s.DynamicRef)
@@ -101,15 +101,14 @@ func (p *prover) wildest(lits []lit) reason {
 	return first
 }
 
-// dynamic reports whether s leads to what survey looks for, with every reference
-// to an anchor taken for one that depends on how it was reached.
+// dynamic reports whether s leads to what survey looks for, with every dynamic
+// reference taken for one that depends on how it was reached.
 func dynamic(s *schema, seen map[*schema]bool) bool {
 	if seen[s] {
 		return false
 	}
 	seen[s] = true
-	if s.DynamicRef != nil && s.DynamicRef.DynamicAnchor != "" || s.RecursiveRef != nil && s.RecursiveRef.RecursiveAnchor ||
-		len(s.Extensions) > 0 || s.RegexProperties {
+	if s.DynamicRef != nil || s.RecursiveRef != nil || len(s.Extensions) > 0 || s.RegexProperties {
 		return true
 	}
 	found := false
