@@ -6,26 +6,63 @@
 // [Prove] asks whether "left and not right" has a value. [Proved] means that it
 // has none: each value that the validator of package schemas accepts with left,
 // it accepts with right. [Refuted] comes with a value that this very validator
-// has accepted with left and rejected with right. Everything else is [Unknown].
+// has accepted with left and rejected with right. Everything else is [Unknown],
+// with the keyword that stopped the proof. [Disjoint] and [Empty] ask the same of
+// "both" and of one schema. [Property] and [Element] give schemas of the parts of
+// values, which may admit too much and never too little.
+//
+// The proof is about compiled schemas, so that references, drafts, numbers and
+// patterns are those of run time: in every draft 1.0 is an integer, lengths count
+// code points, and patterns are the RE2 that the validator runs. format,
+// contentEncoding and contentMediaType assert nothing there, and so nothing here.
 //
 // # Normal form
 //
-// The proof is about compiled schemas, so references, drafts and patterns are
-// those of run time. The goal is a set of schemas, each plain or negated. It is
-// split by the six types; negation goes inward through the dual of each keyword;
-// alternatives are expanded one at a time and dropped at the first contradiction.
-// What remains is an interval with lattices (numbers), a length with regular
-// languages (strings), places that must or may hold something (lists), and named
-// and other keys (objects). Values are finite, so a goal met again inside itself
-// adds none: a smallest value cannot contain a smaller one of the same goal.
+// A goal is a set of schemas, each plain or negated, and the question is whether
+// they have a value in common. A first look compares plain and negated schemas
+// keyword by keyword, as that settles most questions. Listed values are tried
+// with the validator itself. Else the goal is split by the six types, and for
+// each type into atoms: each keyword gives what it asks and, as its dual, the
+// ways in which a value fails it. Where there are alternatives the shortest list
+// is tried first, and contradictions are dropped before they are entered. What
+// remains when all is atoms is
+//
+//   - for numbers an interval, a lattice (the least common multiple of all
+//     multipleOf), and lattices and values to avoid;
+//   - for strings a length, patterns that must or must not be found, as a
+//     product of automata that are built where the search goes, and words to
+//     avoid;
+//   - for lists what each place, and all places from one on, must hold, and how
+//     many places must or may hold something: a search over the counts, place by
+//     place; where places must differ they are matched with the values there are,
+//     and where two must be equal each pair is tried;
+//   - for objects keys that must be there or not, keys of which only the patterns
+//     are known, what each must hold, and keys that must hold something.
+//
+// unevaluatedProperties and unevaluatedItems are expanded by the occasions on
+// which the schemas beside them apply: on each it is known what they evaluate. A
+// oneOf whose alternatives exclude each other, by type or by a constant at one
+// key, is an anyOf.
+//
+// Values are finite, so a goal met again inside itself adds none: a smallest
+// value cannot contain a smaller one of the same goal. Goals are only ever met
+// again inside parts of values, since a schema that leads back to itself for the
+// same value is refused when it is compiled. What rests on a goal that is still
+// open is not remembered.
 //
 // # Limits
 //
-// A keyword that is not fully understood is dropped, which can only make the goal
-// larger: a proof stays a proof, and a value is confirmed or not used. Schemas with
-// dynamic references, or references into a meta-schema, are not decided.
-// unevaluatedProperties and unevaluatedItems, maxContains above zero, and
-// uniqueItems over places of different kinds are decided only where the rest
-// suffices. Work is bounded in steps, so that a verdict never depends on the
-// machine.
+// What is not interpreted is left out, which can only make the goal larger: a
+// proof stays a proof, and a value is confirmed or not used. Left out are
+// $dynamicRef to a dynamic anchor and $recursiveRef where more than one schema
+// is an anchor; unevaluated keywords beside schemas that apply on more than 48
+// occasions; patterns of more than 2,000 instructions. Not decided are lists of
+// more than 8 counts, objects whose keys more than 10 patterns tell apart, strings
+// of more than 20,000 code points, lists of more than 4,000 places (300 where
+// places must differ or be equal), objects of more than 300 members, values
+// nested deeper than 120, and witnesses beyond the bounds of package schemas.
+//
+// Work is counted in steps, also that of the validator and of patterns, by what
+// it costs; so a verdict never depends on the machine or its load. Out of steps
+// is Unknown, and says so.
 package containment
