@@ -278,11 +278,17 @@ func (p *prover) leaf(c *conj) result {
 		return r
 	}
 	if yes, sure := p.check(c.goal, r.value); !yes {
-		if sure && c.lost.none() {
-			return result{why: c.blame()}
+		why := r.why.or(c.lost)
+		switch {
+		case !why.none():
+		case sure:
+			why = c.blame()
+		default:
+			why = p.wildest(c.goal)
 		}
-		return result{why: c.lost.or(p.wildest(c.goal))}
+		return result{why: why}
 	}
+	r.why = reason{}
 	return r
 }
 
