@@ -1,9 +1,14 @@
 // Package graph draws a compiled plan as Mermaid, DOT or SVG.
 //
-// In every format a node's colour and shape say its effect class, and an edge's
-// line its type: data is solid, control is dotted, conditional is dashed and
-// carries its condition, error is red. An edge that its target does not require
-// is lighter, or marked "?". $input and $output are round.
+// In every format a node's colour and shape say its effect class, and a line its
+// sort: data is solid, control is dotted, conditional is dashed and carries its
+// condition, error is red; compensation, prechecks and the calls that verify an
+// effect have lines of their own. A line that its target does not require is
+// lighter, or marked "?". $input and $output are round. Nodes that wait for
+// people at one barrier stand together under its name and the groups that sign;
+// nodes that undo an effect have a broken border. What nobody vouches for
+// (tainted values and decisions) is marked with a warning sign, and its lines are
+// underlaid. A legend explains what is there.
 //
 // Names come from plan authors, who are not trusted: every name is escaped for
 // its format, bounded, and stripped of what cannot be seen. The text of a
@@ -59,11 +64,11 @@ func Render(p *plan.Plan, f Format) ([]byte, error) {
 	}
 	switch f {
 	case Mermaid:
-		return mermaid(p), nil
+		return newPicture(p).mermaid(), nil
 	case DOT:
-		return dot(p), nil
+		return newPicture(p).dot(), nil
 	case SVG:
-		return svg(p), nil
+		return newPicture(p).svg(), nil
 	}
 	return nil, fmt.Errorf("draw plan: unknown format %q", string(f))
 }
@@ -76,6 +81,7 @@ type look struct {
 
 var (
 	virtual = look{"virtual", "#eceff1", "#546e7a"}
+	gate    = look{"gate", "#f1f8e9", "#558b2f"}
 	looks   = map[plan.EffectClass]look{
 		plan.Pure:         {"pure", "#e3f2fd", "#1565c0"},
 		plan.Staged:       {"staged", "#fff8e1", "#b28704"},
@@ -85,27 +91,54 @@ var (
 	order = []plan.EffectClass{plan.Pure, plan.Staged, plan.Committing, plan.Irreversible}
 )
 
-func lookOf(n *plan.Node) look {
-	if n.Kind != plan.KindCall {
-		return virtual
-	}
-	return looks[n.Effect]
-}
-
-// colours of edges by type.
-var strokes = map[plan.EdgeType]string{
-	plan.Data: "#37474f", plan.Control: "#78909c", plan.Conditional: "#6a1b9a", plan.Error: "#c62828",
-}
-
 // Longest texts of a picture, in characters.
 const (
 	maxName  = 48
 	maxLabel = 60
 )
 
-// nodeLines are the lines of a node's label.
-func nodeLines(n *plan.Node) []string {
+// warning marks what is tainted.
+const warning = "⚠"
+
+// picture is what of a plan is drawn.
+type picture struct {
+	p     *plan.Plan
+	lines []line
+	// texts are the lines of each node's label.
+	texts [][]string
+}
+
+func newPicture(p *plan.Plan) *picture {
+	d := &picture{p: p, lines: linesOf(p), texts: make([][]string, len(p.Nodes))}
+	visits := map[int]int{}
+	for i := range p.Loops {
+		visits[p.Loops[i].Header] = p.Loops[i].MaxIterations
+	}
+	verifies := map[int]string{}
+	for i := range p.Nodes {
+		if c := p.Nodes[i].Commit; c != nil && c.Verify != nil && verifies[c.Verify.Node] == "" {
+			verifies[c.Verify.Node] = p.Nodes[i].ID
+		}
+	}
+	for i := range p.Nodes {
+		d.texts[i] = d.nodeLines(i)
+		if n := visits[i]; n > 0 {
+			d.texts[i] = append(d.texts[i], fmt.Sprintf("loop, at most %d visits", n))
+		}
+		if p.Nodes[i].Called {
+			d.texts[i] = append(d.texts[i], visible("verifies "+verifies[i], maxName))
+		}
+	}
+	return d
+}
+
+// nodeLines are the lines of a node's label, as far as the node itself says them.
+func (d *picture) nodeLines(i int) []string {
+	n := &d.p.Nodes[i]
 	lines := []string{visible(n.ID, maxName)}
+	if d.tainted(i) {
+		lines[0] += " " + warning
+	}
 	if n.Kind != plan.KindCall {
 		return lines
 	}
@@ -123,34 +156,52 @@ func nodeLines(n *plan.Node) []string {
 	if len(more) > 0 {
 		lines = append(lines, strings.Join(more, ", "))
 	}
+	if f := n.ForEach; f != nil {
+		lines = append(lines, visible(fmt.Sprintf("for each %s, at most %d", f.Port, f.MaxItems), maxName))
+	}
+	for _, c := range []*plan.Cost{n.Estimate, n.Cost} {
+		if c != nil && c.Amount != "" {
+			lines = append(lines, visible("costs "+c.Amount+" "+c.Currency, maxName))
+		}
+	}
+	if n.Undoes > 0 {
+		lines = append(lines, visible("undoes "+d.p.Nodes[n.Undoes].ID, maxName))
+	}
+	if n.Taint.Any() {
+		what := append([]string(nil), n.Taint.Ports...)
+		if n.Taint.Decision {
+			what = append(what, "decision")
+		}
+		text := "tainted: " + strings.Join(what, ", ")
+		if n.Taint.Accepted {
+			text = "accepted, " + text
+		}
+		lines = append(lines, visible(text, maxName))
+	}
 	return lines
 }
 
-// edgeLabel is what stands at an edge: its ports where they say something, and
-// its condition.
-func edgeLabel(e *plan.Edge) string {
-	var parts []string
-	switch {
-	case e.Type == plan.Error:
-		parts = append(parts, e.FromPort)
-	case e.FromPort == plan.DonePort && e.ToPort == plan.StartPort:
-	case e.FromPort == e.ToPort:
-		parts = append(parts, e.FromPort)
-	case e.ToPort == plan.StartPort:
-		parts = append(parts, e.FromPort)
-	default:
-		parts = append(parts, e.FromPort+" → "+e.ToPort)
+// tainted reports whether what a node returns, or whether it runs, is tainted.
+func (d *picture) tainted(i int) bool {
+	n := &d.p.Nodes[i]
+	return n.Taint.Any() || d.p.Marks != nil && (d.p.Marks.Nodes[i].Value || d.p.Marks.Nodes[i].Decision)
+}
+
+// barrierText is what stands over the nodes that wait at a barrier.
+func barrierText(b *plan.Barrier) string {
+	text := b.ID
+	if text == "" {
+		text = "approval"
 	}
-	switch {
-	case e.Otherwise:
-		parts = append(parts, "[otherwise]")
-	case e.When != "":
-		parts = append(parts, "["+e.When+"]")
+	for i, g := range b.Groups {
+		if i == 0 {
+			text += ": "
+		} else {
+			text += " + "
+		}
+		text += fmt.Sprintf("%d × %s", g.Min, g.Role)
 	}
-	if !e.Required {
-		parts = append(parts, "?")
-	}
-	return visible(strings.Join(parts, " "), maxLabel)
+	return visible(text, maxLabel)
 }
 
 // visible writes a name on one line: white space is one blank, other characters

@@ -92,13 +92,24 @@ func payment() *plan.Plan {
 	pay.Trust = plan.ManualReview
 	undo := call("undo", "bank", "transfer_back", plan.Committing)
 	undo.Undoes = 3
-	return build([]plan.Node{
+	find := call("find", "bank", "find_transfer", plan.Pure)
+	find.Called = true
+	pay.Commit = &plan.Commit{Barrier: 0, Verify: &plan.Verify{Node: 7, With: []byte(`{}`), Executed: "output.found"}}
+	pay.Taint = &plan.Taint{Ports: []string{"amount"}, Decision: true}
+	pay.Estimate = &plan.Cost{Amount: "1.50", Currency: "EUR"}
+	note := call("note", "letters", "file", plan.Committing)
+	note.Commit.Barrier = 1
+	note.ForEach = &plan.ForEach{Port: "page", MaxParallel: 2, MaxItems: 20}
+	post := call("post", "letters", "post", plan.Committing)
+	post.Commit.Barrier = 1
+	p := build([]plan.Node{
 		search,
 		call("draft", "letters", "draft", plan.Staged),
 		pay,
 		call("send", "mail", "send", plan.Irreversible),
 		call("apologise", "engine", "pass", plan.Pure),
 		undo,
+		find, note, post,
 	}, []plan.Edge{
 		{From: 0, FromPort: "invoice", To: 1, ToPort: "query", Type: plan.Data, Required: true},
 		{From: 0, FromPort: "locale", To: 1, ToPort: "locale", Type: plan.Data},
@@ -109,9 +120,24 @@ func payment() *plan.Plan {
 		{From: 1, FromPort: plan.DonePort, To: 5, ToPort: plan.StartPort, Type: plan.Conditional, Otherwise: true},
 		{From: 3, FromPort: plan.ErrorPort, To: 5, ToPort: "$", Type: plan.Error, When: "error.kind == 'rejected'"},
 		{From: 3, FromPort: plan.CompensatePort, To: 6, ToPort: "ref", Type: plan.Error, Required: true, Transform: []byte(`"${args.ref}"`)},
-		{From: 4, FromPort: "id", To: 7, ToPort: "id", Type: plan.Data},
-		{From: 5, FromPort: "$", To: 7, ToPort: "apology", Type: plan.Data},
+		{From: 2, FromPort: "pages", To: 8, ToPort: "page", Type: plan.Data, Required: true},
+		{From: 2, FromPort: "letter", To: 9, ToPort: "letter", Type: plan.Data, Required: true},
+		{From: 4, FromPort: "id", To: 10, ToPort: "id", Type: plan.Data},
+		{From: 5, FromPort: "$", To: 10, ToPort: "apology", Type: plan.Data},
 	})
+	p.Barriers = []plan.Barrier{
+		{Members: []int{3}, Groups: []plan.Group{{Role: "finance", Min: 2}, {Role: "risk", Min: 1}}},
+		{ID: "letters", Members: []int{8, 9}},
+	}
+	p.Marks = &plan.Marks{Nodes: make([]plan.Mark, len(p.Nodes)), Edges: make([]plan.Mark, len(p.Edges))}
+	for _, n := range []int{1, 2} {
+		p.Marks.Nodes[n].Value = true
+	}
+	for _, e := range []int{2, 3} {
+		p.Marks.Edges[e].Value = true
+	}
+	p.Marks.Edges[6].Decision = true
+	return p
 }
 
 // hostile has names that try to leave their place, and a loop.
@@ -133,6 +159,9 @@ func hostile() *plan.Plan {
 		{Header: 3, Latch: 3, Body: []int{3}, Back: []int{4}, MaxIterations: 7, OnExhausted: plan.Continue},
 	}
 	p.Name = `evil" <&> name`
+	p.Barriers = []plan.Barrier{{ID: `b"] --> <script>`, Members: []int{3}, Groups: []plan.Group{{Role: `x"; }`, Min: 1}}}}
+	p.Nodes[3].Commit.Barrier = 0
+	p.Nodes[3].Taint = &plan.Taint{Ports: []string{`"]:::evil`}, Accepted: true}
 	return p
 }
 
@@ -174,26 +203,45 @@ func check(t require.TestingT, p *plan.Plan, f Format, picture []byte) {
 }
 
 var (
-	mermaidNode = regexp.MustCompile(`^  n(\d+)(?:\(\[|\[\[|\[|\(|\{\{)"([A-Za-z0-9 _\-./$?=#;]|<br/>)*"(?:\]\)|\]\]|\]|\)|\}\}):::(virtual|pure|staged|committing|irreversible)$`)
-	mermaidEdge = regexp.MustCompile(`^  n\d+ (-->|-\.->)(\|"[A-Za-z0-9 _\-./$?=#;]*"\|)? n\d+$`)
+	mermaidNode  = regexp.MustCompile(`^ +(n\d+|legend_[a-z]+)(?:\(\[|\[\[|\[|\(|\{\{)"([A-Za-z0-9 _\-./$?=#;]|<br/>)*"(?:\]\)|\]\]|\]|\)|\}\}):::(virtual|pure|staged|committing|irreversible)$`)
+	mermaidFrame = regexp.MustCompile(`^  subgraph (legend|b\d+\["[A-Za-z0-9 _\-./$?=#;]*"\])$`)
+	mermaidEdge  = regexp.MustCompile(`^  n\d+ (-->|-\.->)(\|"[A-Za-z0-9 _\-./$?=#;]*"\|)? n\d+$`)
 )
 
 func checkMermaid(t require.TestingT, p *plan.Plan, s string) {
-	nodes, edges := 0, 0
+	nodes, edges, frames := 0, 0, 0
 	for i, line := range strings.Split(strings.TrimSuffix(s, "\n"), "\n") {
 		switch {
 		case i == 0:
 			require.Equal(t, "flowchart TD", line)
 		case mermaidNode.MatchString(line):
-			nodes++
+			if !strings.Contains(line, "  legend_") {
+				nodes++
+			}
+		case mermaidFrame.MatchString(line):
+			frames++
+		case line == "  end":
+			frames--
 		case mermaidEdge.MatchString(line):
 			edges++
 		default:
-			require.Regexp(t, `^  (classDef [a-z]+ fill:#[0-9a-f]{6},stroke:#[0-9a-f]{6},color:#212121|linkStyle [0-9,]+ stroke:#[0-9a-f]{6})$`, line)
+			require.Regexp(t, `^  ((classDef [a-z]+|style b\d+) fill:#[0-9a-f]{6},stroke:#[0-9a-f]{6},color:#212121|classDef undo stroke-dasharray:6 4|class n[n0-9,]+ undo|linkStyle [0-9,]+ stroke:#[0-9a-f]{6}(,stroke-width:4px)?)$`, line)
 		}
 	}
+	require.Zero(t, frames)
 	require.Equal(t, len(p.Nodes), nodes)
-	require.Equal(t, len(p.Edges), edges)
+	require.Equal(t, len(p.Edges)+verified(p), edges)
+}
+
+// verified counts the effects that another node verifies.
+func verified(p *plan.Plan) int {
+	n := 0
+	for i := range p.Nodes {
+		if c := p.Nodes[i].Commit; c != nil && c.Verify != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // checkDOT reads the statements of a DOT file with the quoting rules of its
@@ -214,10 +262,11 @@ func checkDOT(t require.TestingT, p *plan.Plan, s string) {
 		outside.WriteString("TEXT")
 	}
 	bare := outside.String()
-	require.Equal(t, 1, strings.Count(bare, "{"))
+	require.Equal(t, 2+len(p.Barriers), strings.Count(bare, "{"))
+	require.Equal(t, 2+len(p.Barriers), strings.Count(bare, "}"))
 	require.Equal(t, 1, strings.Count(bare, "digraph"))
-	require.Equal(t, len(p.Edges), strings.Count(bare, " -> "))
-	require.Equal(t, len(p.Nodes), strings.Count(bare, "shape="))
+	require.Equal(t, len(p.Edges)+verified(p), strings.Count(bare, " -> "))
+	require.Equal(t, len(p.Nodes), len(regexp.MustCompile(`(?m)^ +n\d+ \[`).FindAllString(bare, -1)))
 }
 
 func checkSVG(t require.TestingT, p *plan.Plan, b []byte) {
@@ -255,9 +304,11 @@ func TestLooksDiffer(t *testing.T) {
 		for _, l := range append(looksInOrder(), virtual) {
 			require.Contains(t, string(b), l.fill, f)
 		}
-		for kind, stroke := range strokes {
-			require.Contains(t, string(b), stroke, "%s %s", f, kind)
+		for _, s := range styles {
+			require.Contains(t, string(b), s.stroke, "%s %s", f, s.name)
 		}
+		require.Contains(t, string(b), gate.fill, f)
+		require.Contains(t, string(b), halo, f)
 	}
 }
 
@@ -344,7 +395,7 @@ func TestNoOverlap(t *testing.T) {
 				FromPort: "a", ToPort: "a", Type: plan.Data,
 			})
 		}
-		l := newLayout(build(nodes, edges), widths, func([]int) float64 { return 30 }, gapAcross)
+		l := newLayout(linesOf(build(nodes, edges)), widths, func([]int) float64 { return 30 }, gapAcross)
 		seen := 0
 		for _, layer := range l.layers {
 			for i, s := range layer {

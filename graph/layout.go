@@ -1,10 +1,6 @@
 package graph
 
-import (
-	"slices"
-
-	"chimera.ai/engine/plan"
-)
+import "slices"
 
 // maxBends bounds the points that edges are led through. A plan that needs more
 // has its long edges drawn straight from their labels on.
@@ -25,11 +21,11 @@ type slot struct {
 	x        float64
 }
 
-// wire is all that is drawn between two nodes as one line: edges of one type in
-// the same direction.
+// wire is all that is drawn between two nodes as one line: lines of one sort in
+// the same direction, under the same condition.
 type wire struct {
 	from, to int
-	edges    []int
+	lines    []int
 	// through are the bends, from the source to the target.
 	through []int
 	// back: it goes against the layers (a loop).
@@ -46,12 +42,12 @@ type layout struct {
 
 // newLayout places nodes of the given widths; label gives the width of a wire's
 // label.
-func newLayout(p *plan.Plan, widths []float64, label func(edges []int) float64, gap float64) *layout {
-	l := &layout{slots: make([]slot, len(p.Nodes))}
+func newLayout(lines []line, widths []float64, label func(lines []int) float64, gap float64) *layout {
+	l := &layout{slots: make([]slot, len(widths))}
 	for i := range l.slots {
 		l.slots[i] = slot{node: i, width: widths[i]}
 	}
-	l.join(p)
+	l.join(lines)
 	l.rank()
 	l.bend(label)
 	l.sort()
@@ -59,25 +55,24 @@ func newLayout(p *plan.Plan, widths []float64, label func(edges []int) float64, 
 	return l
 }
 
-// join makes one wire of the edges of one type between two nodes.
-func (l *layout) join(p *plan.Plan) {
+// join makes one wire of the lines of one sort between two nodes.
+func (l *layout) join(lines []line) {
 	type key struct {
-		from, to int
-		kind     plan.EdgeType
-		when     string
-		other    bool
+		from, to  int
+		style     *style
+		condition string
 	}
 	at := map[key]int{}
-	for i := range p.Edges {
-		e := &p.Edges[i]
-		k := key{e.From, e.To, e.Type, e.When, e.Otherwise}
+	for i := range lines {
+		e := &lines[i]
+		k := key{e.from, e.to, e.style, e.condition}
 		w, ok := at[k]
 		if !ok {
 			w = len(l.wires)
 			at[k] = w
-			l.wires = append(l.wires, wire{from: e.From, to: e.To})
+			l.wires = append(l.wires, wire{from: e.from, to: e.to})
 		}
-		l.wires[w].edges = append(l.wires[w].edges, i)
+		l.wires[w].lines = append(l.wires[w].lines, i)
 	}
 }
 
@@ -129,7 +124,13 @@ func (l *layout) rank() {
 	}
 	// The output is at the bottom, wherever its last source is.
 	last := len(l.slots) - 1
-	l.slots[last].layer = max(l.slots[last].layer, deepest)
+	for i := range last {
+		if l.slots[i].layer == deepest {
+			deepest += 2
+			break
+		}
+	}
+	l.slots[last].layer = deepest
 	l.layers = make([][]int, max(l.slots[last].layer, deepest)+1)
 	for i := range l.slots {
 		l.layers[l.slots[i].layer] = append(l.layers[l.slots[i].layer], i)
@@ -137,7 +138,7 @@ func (l *layout) rank() {
 }
 
 // bend leads edges through a slot in each layer between their ends.
-func (l *layout) bend(label func(edges []int) float64) {
+func (l *layout) bend(label func(lines []int) float64) {
 	need := 0
 	for _, w := range l.wires {
 		if !w.back {
@@ -154,7 +155,7 @@ func (l *layout) bend(label func(edges []int) float64) {
 		for layer := first; layer < l.slots[w.to].layer && (layer == first || need <= maxBends); layer++ {
 			width := 8.0
 			if layer == first {
-				width = max(width, label(w.edges))
+				width = max(width, label(w.lines))
 			}
 			n := len(l.slots)
 			l.slots = append(l.slots, slot{node: -1, layer: layer, width: width})

@@ -16,41 +16,105 @@ var shapes = map[string][2]string{
 	"irreversible": {"[[", "]]"},
 }
 
-func mermaid(p *plan.Plan) []byte {
+func (d *picture) mermaid() []byte {
 	var b strings.Builder
 	b.WriteString("flowchart TD\n")
-	for i := range p.Nodes {
-		n := &p.Nodes[i]
-		class := lookOf(n).class
-		lines := nodeLines(n)
-		for j := range lines {
-			lines[j] = mermaidText(lines[j])
+	inside := make([]bool, len(d.p.Nodes))
+	for i := range d.p.Barriers {
+		fmt.Fprintf(&b, "  subgraph b%d[\"%s\"]\n", i, mermaidText(barrierText(&d.p.Barriers[i])))
+		for _, n := range d.p.Barriers[i].Members {
+			inside[n] = true
+			d.mermaidNode(&b, "    ", n)
 		}
-		fmt.Fprintf(&b, "  n%d%s\"%s\"%s:::%s\n", i, shapes[class][0], strings.Join(lines, "<br/>"), shapes[class][1], class)
+		b.WriteString("  end\n")
 	}
-	links := map[plan.EdgeType][]string{}
-	for i := range p.Edges {
-		e := &p.Edges[i]
-		arrow := "-->"
-		if e.Type == plan.Control || e.Type == plan.Conditional {
-			arrow = "-.->"
+	for i := range d.p.Nodes {
+		if !inside[i] {
+			d.mermaidNode(&b, "  ", i)
 		}
-		label := edgeLabel(e)
+	}
+	links := map[*style][]string{}
+	var tainted []string
+	for i := range d.lines {
+		l := &d.lines[i]
+		label := l.label
 		if label != "" {
 			label = "|\"" + mermaidText(label) + "\"|"
 		}
-		fmt.Fprintf(&b, "  n%d %s%s n%d\n", e.From, arrow, label, e.To)
-		links[e.Type] = append(links[e.Type], fmt.Sprint(i))
+		fmt.Fprintf(&b, "  n%d %s%s n%d\n", l.from, l.style.arrow, label, l.to)
+		links[l.style] = append(links[l.style], fmt.Sprint(i))
+		if l.tainted {
+			tainted = append(tainted, fmt.Sprint(i))
+		}
 	}
+	d.mermaidLegend(&b)
 	for _, l := range append([]look{virtual}, looksInOrder()...) {
 		fmt.Fprintf(&b, "  classDef %s fill:%s,stroke:%s,color:#212121\n", l.class, l.fill, l.stroke)
 	}
-	for _, t := range []plan.EdgeType{plan.Data, plan.Control, plan.Conditional, plan.Error} {
-		if len(links[t]) > 0 {
-			fmt.Fprintf(&b, "  linkStyle %s stroke:%s\n", strings.Join(links[t], ","), strokes[t])
+	var undo []string
+	for i := range d.p.Nodes {
+		if d.p.Nodes[i].Undoes > 0 {
+			undo = append(undo, fmt.Sprintf("n%d", i))
 		}
 	}
+	if len(undo) > 0 {
+		fmt.Fprintf(&b, "  classDef undo stroke-dasharray:6 4\n  class %s undo\n", strings.Join(undo, ","))
+	}
+	for i := range d.p.Barriers {
+		fmt.Fprintf(&b, "  style b%d fill:%s,stroke:%s,color:#212121\n", i, gate.fill, gate.stroke)
+	}
+	for _, s := range styles {
+		if len(links[s]) > 0 {
+			fmt.Fprintf(&b, "  linkStyle %s stroke:%s\n", strings.Join(links[s], ","), s.stroke)
+		}
+	}
+	if len(tainted) > 0 {
+		fmt.Fprintf(&b, "  linkStyle %s stroke:%s,stroke-width:4px\n", strings.Join(tainted, ","), halo)
+	}
 	return []byte(b.String())
+}
+
+func (d *picture) mermaidNode(b *strings.Builder, indent string, i int) {
+	class := lookOf(&d.p.Nodes[i]).class
+	lines := make([]string, len(d.texts[i]))
+	for j, s := range d.texts[i] {
+		lines[j] = mermaidText(s)
+	}
+	fmt.Fprintf(b, "%sn%d%s\"%s\"%s:::%s\n", indent, i, shapes[class][0], strings.Join(lines, "<br/>"), shapes[class][1], class)
+}
+
+// mermaidLegend shows the classes as nodes, and says the rest in words: links of
+// a legend would be counted with those of the plan.
+func (d *picture) mermaidLegend(b *strings.Builder) {
+	b.WriteString("  subgraph legend\n")
+	classes, undo := d.classes()
+	for _, c := range classes {
+		fmt.Fprintf(b, "    legend_%s%s\"%s\"%s:::%s\n", c, shapes[string(c)][0], c, shapes[string(c)][1], c)
+	}
+	fmt.Fprintf(b, "    legend_lines[\"%s\"]:::virtual\n  end\n", strings.Join(d.words(undo, mermaidText), "<br/>"))
+}
+
+// words explain lines and marks where a format cannot show them.
+func (d *picture) words(undo bool, escape func(string) string) []string {
+	how := map[*style]string{
+		data: "solid", control: "dotted grey", conditional: "dashed violet", failure: "red",
+		compensation: "dashed red", precheck: "dotted green", verify: "dotted brown",
+	}
+	var out []string
+	used, tainted := d.used()
+	for _, s := range used {
+		out = append(out, escape(s.name+": "+how[s]))
+	}
+	if undo {
+		out = append(out, escape("broken border: undoes an effect"))
+	}
+	if tainted {
+		out = append(out, escape(warning+" tainted: nobody vouches for it"))
+	}
+	if len(d.p.Barriers) > 0 {
+		out = append(out, escape("frame: waits for people"))
+	}
+	return out
 }
 
 func looksInOrder() []look {
@@ -74,4 +138,12 @@ func mermaidText(s string) string {
 		}
 	}
 	return b.String()
+}
+
+// lookOf is the look of a node; the map is complete over the effect classes.
+func lookOf(n *plan.Node) look {
+	if n.Kind != plan.KindCall {
+		return virtual
+	}
+	return looks[n.Effect]
 }

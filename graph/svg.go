@@ -15,42 +15,52 @@ const (
 	charWidth  = 7.2
 	lineHeight = 16.0
 	padding    = 12.0
-	gapAcross  = 24.0
+	gapAcross  = 28.0
 	labelWidth = 6.2
 	gapDown    = 18.0
 	margin     = 24.0
+	tabHeight  = 20.0
+	legendGap  = 16.0
+	selfLoop   = 30.0
 )
 
-// dashes are the line styles by edge type.
-var dashes = map[plan.EdgeType]string{plan.Control: "2 4", plan.Conditional: "7 4"}
-
-func svg(p *plan.Plan) []byte {
-	lines := make([][]string, len(p.Nodes))
-	widths := make([]float64, len(p.Nodes))
-	heights := make([]float64, len(p.Nodes))
-	for i := range p.Nodes {
-		lines[i] = nodeLines(&p.Nodes[i])
-		for _, s := range lines[i] {
+func (p *picture) svg() []byte {
+	widths := make([]float64, len(p.p.Nodes))
+	heights := make([]float64, len(p.p.Nodes))
+	d := &drawing{picture: p, heights: heights, tabs: make([]string, len(p.p.Nodes))}
+	for i := range p.p.Barriers {
+		for _, n := range p.p.Barriers[i].Members {
+			d.tabs[n] = barrierText(&p.p.Barriers[i])
+		}
+	}
+	for i := range p.p.Nodes {
+		for _, s := range append([]string{d.tabs[i]}, p.texts[i]...) {
 			widths[i] = max(widths[i], float64(len([]rune(s)))*charWidth)
 		}
 		widths[i] += 2 * padding
-		heights[i] = float64(len(lines[i]))*lineHeight + padding
+		heights[i] = float64(len(p.texts[i]))*lineHeight + padding
+		if d.tabs[i] != "" {
+			heights[i] += tabHeight
+		}
 	}
-	l := newLayout(p, widths, func(edges []int) float64 { return float64(len([]rune(labelOf(p, edges)))) * labelWidth }, gapAcross)
-	d := &drawing{p: p, layout: l, lines: lines, heights: heights, y: make([]float64, len(l.layers))}
+	l := newLayout(p.lines, widths, func(lines []int) float64 { return float64(len([]rune(d.labelOf(lines)))) * labelWidth }, gapAcross)
+	d.layout, d.y, d.tall = l, make([]float64, len(l.layers)), make([]float64, len(l.layers))
 	d.measure()
 	return d.write()
 }
 
 type drawing struct {
-	p       *plan.Plan
+	*picture
 	layout  *layout
-	lines   [][]string
 	heights []float64
-	// y is the middle of each layer.
-	y             []float64
+	// tabs are what stands over nodes that wait at a barrier.
+	tabs []string
+	// y is the middle of each layer, tall its height.
+	y, tall       []float64
 	left          float64
 	width, height float64
+	// legend are its entries in rows.
+	rows [][]entry
 }
 
 // measure finds the size of the picture.
@@ -64,7 +74,7 @@ func (d *drawing) measure() {
 	for _, w := range d.layout.wires {
 		if w.back {
 			s := d.layout.slots[w.from]
-			high = max(high, s.x+s.width/2+float64(len([]rune(labelOf(d.p, w.edges))))*labelWidth+2*margin)
+			high = max(high, s.x+s.width/2+float64(len([]rune(d.labelOf(w.lines))))*labelWidth+2*margin)
 		}
 	}
 	y := margin
@@ -75,12 +85,14 @@ func (d *drawing) measure() {
 				tall = max(tall, d.heights[n])
 			}
 		}
-		d.y[i] = y + tall/2
+		d.y[i], d.tall[i] = y+tall/2, tall
 		y += tall + gapDown
 	}
-	d.left = low - margin
 	d.width = max(high-low+2*margin, 760)
-	d.height = y - gapDown + margin + 2*lineHeight + margin
+	// What is narrower than the legend stands in the middle.
+	d.left = low - (d.width-(high-low))/2
+	d.rows = d.legendRows()
+	d.height = y - gapDown + margin + float64(len(d.rows))*legendGap + margin
 }
 
 // num writes a coordinate: one decimal, the same on every machine.
@@ -100,11 +112,12 @@ func escape(s string) string {
 
 func (d *drawing) write() []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" width="%s" height="%s" role="img" font-family="ui-monospace, Menlo, Consolas, monospace" font-size="12">`+"\n",
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" width="%s" height="%s" role="img" font-family="ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="12">`+"\n",
 		num(d.width), num(d.height), num(d.width), num(d.height))
 	fmt.Fprintf(&b, "<title>%s</title>\n<defs>\n", escape(visible(d.p.Name+"@"+d.p.Version, maxName)))
-	for _, t := range []plan.EdgeType{plan.Data, plan.Control, plan.Conditional, plan.Error} {
-		fmt.Fprintf(&b, `<marker id="%s" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="9" markerHeight="9" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="%s"/></marker>`+"\n", t, strokes[t])
+	used, _ := d.used()
+	for _, s := range used {
+		fmt.Fprintf(&b, `<marker id="%s" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="9" markerHeight="9" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0.5 L8 4 L0 7.5 z" fill="%s"/></marker>`+"\n", s.name, s.stroke)
 	}
 	fmt.Fprintf(&b, "</defs>\n"+`<rect width="100%%" height="100%%" fill="#ffffff"/>`+"\n")
 	for i := range d.layout.wires {
@@ -132,7 +145,8 @@ func (d *drawing) node(b *bytes.Buffer, i int) {
 	l := lookOf(n)
 	x, y := d.at(i)
 	w, h := d.layout.slots[i].width, d.heights[i]
-	radius, stroke := 3.0, 1.2
+	top := y - h/2
+	radius, stroke := 4.0, 1.2
 	switch {
 	case n.Kind != plan.KindCall:
 		radius = h / 2
@@ -141,17 +155,35 @@ func (d *drawing) node(b *bytes.Buffer, i int) {
 	case n.Effect == plan.Irreversible:
 		radius, stroke = 0, 3
 	case n.Effect == plan.Committing:
-		radius, stroke = 0, 2
+		radius, stroke = 2, 2
 	}
-	fmt.Fprintf(b, `<g><title>%s</title><rect x="%s" y="%s" width="%s" height="%s" rx="%s" fill="%s" stroke="%s" stroke-width="%s"/>`,
-		escape(strings.Join(d.lines[i], ", ")), num(x-w/2), num(y-h/2), num(w), num(h), num(radius), l.fill, l.stroke, num(stroke))
-	for j, line := range d.lines[i] {
-		weight := ""
+	dash := ""
+	if n.Undoes > 0 {
+		dash = ` stroke-dasharray="6 4"`
+	}
+	fmt.Fprintf(b, `<g><title>%s</title>`, escape(strings.Join(d.texts[i], ", ")))
+	if tab := d.tabs[i]; tab != "" {
+		// It reaches under the node, whose corners may be round.
+		fmt.Fprintf(b, `<rect x="%s" y="%s" width="%s" height="%s" rx="5" fill="%s" stroke="%s"/><text x="%s" y="%s" text-anchor="middle" font-size="11" fill="%s">%s</text>`,
+			num(x-w/2), num(top), num(w), num(tabHeight+10), gate.fill, gate.stroke, num(x), num(top+tabHeight-6), gate.stroke, escape(tab))
+		top += tabHeight
+		h -= tabHeight
+	}
+	box := func(dx, dy float64) {
+		fmt.Fprintf(b, `<rect x="%s" y="%s" width="%s" height="%s" rx="%s" fill="%s" stroke="%s" stroke-width="%s"%s/>`,
+			num(x-w/2+dx), num(top+dy), num(w), num(h), num(radius), l.fill, l.stroke, num(stroke), dash)
+	}
+	if n.ForEach != nil {
+		box(5, 5)
+	}
+	box(0, 0)
+	for j, line := range d.texts[i] {
+		weight := ` fill="#455a64"`
 		if j == 0 {
-			weight = ` font-weight="bold"`
+			weight = ` fill="#212121" font-weight="bold"`
 		}
-		fmt.Fprintf(b, `<text x="%s" y="%s" text-anchor="middle" fill="#212121"%s>%s</text>`,
-			num(x), num(y-h/2+padding/2+lineHeight*(float64(j)+0.75)), weight, escape(line))
+		fmt.Fprintf(b, `<text x="%s" y="%s" text-anchor="middle"%s>%s</text>`,
+			num(x), num(top+padding/2+lineHeight*(float64(j)+0.75)), weight, escape(line))
 	}
 	b.WriteString("</g>\n")
 }
@@ -168,17 +200,28 @@ func (d *drawing) points(w *wire) [][2]float64 {
 	}
 	pts := [][2]float64{{fx, fy + d.heights[w.from]/2}}
 	for _, s := range w.through {
+		// Straight through the layer, so that it does not cut the corners of the
+		// nodes beside it.
 		x, y := d.at(s)
-		pts = append(pts, [2]float64{x, y})
+		half := d.tall[d.layout.slots[s].layer] / 2
+		pts = append(pts, [2]float64{x, y - half}, [2]float64{x, y + half})
 	}
 	return append(pts, [2]float64{tx, ty - d.heights[w.to]/2})
 }
 
 func (d *drawing) wire(b *bytes.Buffer, w *wire) {
-	e := &d.p.Edges[w.edges[0]]
+	first := &d.lines[w.lines[0]]
 	pts := d.points(w)
 	var path strings.Builder
+	if w.from == w.to {
+		// A small bow at the node's side.
+		pts = pts[:1]
+	}
 	fmt.Fprintf(&path, "M%s %s", num(pts[0][0]), num(pts[0][1]))
+	if w.from == w.to {
+		x, y := pts[0][0], pts[0][1]
+		fmt.Fprintf(&path, " C%s %s %s %s %s %s", num(x+selfLoop), num(y), num(x+selfLoop), num(y-selfLoop), num(x), num(y-selfLoop/2))
+	}
 	for i := 1; i < len(pts); i++ {
 		a, z := pts[i-1], pts[i]
 		if w.back {
@@ -188,51 +231,52 @@ func (d *drawing) wire(b *bytes.Buffer, w *wire) {
 		half := (z[1] - a[1]) / 2
 		fmt.Fprintf(&path, " C%s %s %s %s %s %s", num(a[0]), num(a[1]+half), num(z[0]), num(z[1]-half), num(z[0]), num(z[1]))
 	}
-	style := ""
-	if dash := dashes[e.Type]; dash != "" {
-		style = ` stroke-dasharray="` + dash + `"`
+	if d.any(w, func(l *line) bool { return l.tainted }) {
+		fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s" stroke-width="7" stroke-opacity="0.4" stroke-linecap="round"/>`+"\n", path.String(), halo)
 	}
-	if e.Type == plan.Error {
-		style += ` stroke-width="2"`
+	more := fmt.Sprintf(` stroke-width="%s"`, num(first.style.width))
+	if dash := first.style.dash; dash != "" {
+		more += ` stroke-dasharray="` + dash + `"`
 	}
-	if !d.required(w) {
-		style += ` stroke-opacity="0.55"`
+	if !d.any(w, func(l *line) bool { return !l.optional }) {
+		more += ` stroke-opacity="0.55"`
 	}
 	fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s"%s marker-end="url(#%s)"><title>%s</title></path>`+"\n",
-		path.String(), strokes[e.Type], style, e.Type, escape(d.title(w)))
+		path.String(), first.style.stroke, more, first.style.name, escape(d.title(w)))
 }
 
-func (d *drawing) required(w *wire) bool {
-	for _, e := range w.edges {
-		if d.p.Edges[e].Required {
+// any reports whether some line of a wire is so.
+func (d *drawing) any(w *wire, is func(*line) bool) bool {
+	for _, at := range w.lines {
+		if is(&d.lines[at]) {
 			return true
 		}
 	}
 	return false
 }
 
-// title lists the edges of a wire, for whoever points at it.
+// title lists the lines of a wire, for whoever points at it.
 func (d *drawing) title(w *wire) string {
 	const most = 8
 	var lines []string
-	for i, e := range w.edges {
+	for i, at := range w.lines {
 		if i == most {
-			lines = append(lines, fmt.Sprintf("and %d more", len(w.edges)-most))
+			lines = append(lines, fmt.Sprintf("and %d more", len(w.lines)-most))
 			break
 		}
-		lines = append(lines, visible(d.p.EdgeString(e), 4*maxName))
+		lines = append(lines, d.lines[at].title)
 	}
 	return strings.Join(lines, "\n")
 }
 
 // labelOf is what stands at a wire.
-func labelOf(p *plan.Plan, edges []int) string {
+func (d *drawing) labelOf(lines []int) string {
 	var parts []string
-	for i, e := range edges {
+	for i, at := range lines {
 		if i == maxLabel {
 			break
 		}
-		if s := edgeLabel(&p.Edges[e]); s != "" {
+		if s := d.lines[at].label; s != "" {
 			parts = append(parts, s)
 		}
 	}
@@ -240,7 +284,7 @@ func labelOf(p *plan.Plan, edges []int) string {
 }
 
 func (d *drawing) label(b *bytes.Buffer, w *wire) {
-	text := labelOf(d.p, w.edges)
+	text := d.labelOf(w.lines)
 	if text == "" {
 		return
 	}
@@ -248,46 +292,13 @@ func (d *drawing) label(b *bytes.Buffer, w *wire) {
 	if w.back {
 		fx, fy := d.at(w.from)
 		x, y = fx+d.layout.slots[w.from].width/2+float64(len([]rune(text)))*labelWidth/2+8, fy-4
+		if w.from == w.to {
+			x, y = x+selfLoop/2+4, fy-selfLoop/3
+		}
 	} else {
 		x, y = d.at(w.through[0])
 		y += 3
 	}
 	fmt.Fprintf(b, `<text x="%s" y="%s" text-anchor="middle" font-size="10" fill="%s" stroke="#ffffff" stroke-width="3" paint-order="stroke">%s</text>`+"\n",
-		num(x), num(y), strokes[d.p.Edges[w.edges[0]].Type], escape(text))
-}
-
-// legend explains what the picture uses.
-func (d *drawing) legend(b *bytes.Buffer) {
-	x, y := margin, d.height-margin
-	classes, types := map[plan.EffectClass]bool{}, map[plan.EdgeType]bool{}
-	for i := range d.p.Nodes {
-		if d.p.Nodes[i].Kind == plan.KindCall {
-			classes[d.p.Nodes[i].Effect] = true
-		}
-	}
-	for i := range d.p.Edges {
-		types[d.p.Edges[i].Type] = true
-	}
-	word := func(s string) {
-		fmt.Fprintf(b, `<text x="%s" y="%s" font-size="10" fill="#546e7a">%s</text>`+"\n", num(x), num(y), s)
-		x += float64(len(s))*6 + 16
-	}
-	for _, c := range order {
-		if classes[c] {
-			fmt.Fprintf(b, `<rect x="%s" y="%s" width="12" height="10" fill="%s" stroke="%s"/>`+"\n", num(x), num(y-9), looks[c].fill, looks[c].stroke)
-			x += 18
-			word(string(c))
-		}
-	}
-	for _, t := range []plan.EdgeType{plan.Data, plan.Control, plan.Conditional, plan.Error} {
-		if types[t] {
-			style := ""
-			if dash := dashes[t]; dash != "" {
-				style = ` stroke-dasharray="` + dash + `"`
-			}
-			fmt.Fprintf(b, `<path d="M%s %s h24" stroke="%s"%s/>`+"\n", num(x), num(y-4), strokes[t], style)
-			x += 30
-			word(string(t))
-		}
-	}
+		num(x), num(y), d.lines[w.lines[0]].style.stroke, escape(text))
 }
