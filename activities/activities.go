@@ -49,6 +49,8 @@ type Engine struct {
 	// Skills calls in-process skills.
 	Skills  Caller
 	Journal Journal
+	// Policy is the digest of the operator's bundle that Compile goes by, or "".
+	Policy string
 	// Attributes are the search attributes that the server knows.
 	Attributes []string
 	// ContinueAfter is the number of history events after which a run

@@ -49,7 +49,7 @@ func (e *Engine) Load(ctx context.Context, request contract.LoadRequest) (*plan.
 		after = DefaultContinueAfter
 	}
 	return &plan.Loaded{Plan: shared, Head: plan.Head{
-		Digest: digest, Input: admitted, Whole: input, Attributes: e.Attributes, ContinueAfter: after,
+		Digest: digest, Input: admitted, Whole: input, Attributes: e.Attributes, ContinueAfter: after, Policy: e.Policy,
 	}}, nil
 }
 

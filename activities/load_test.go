@@ -269,6 +269,19 @@ func FuzzStart(f *testing.F) {
 	})
 }
 
+// TestLoadNamesTheBundle: the answer that is kept in the history says with which
+// bundle the plan was compiled.
+func TestLoadNamesTheBundle(t *testing.T) {
+	l := load(shape{}.plan(t))
+	loaded, f := l.start(t, `{"source":"s"}`)
+	require.Nil(t, f)
+	require.Empty(t, loaded.Head.Policy)
+	l.engine.Policy = plan.DigestOf([]byte("bundle"))
+	loaded, f = l.start(t, `{"source":"s"}`)
+	require.Nil(t, f)
+	require.Equal(t, l.engine.Policy, loaded.Head.Policy)
+}
+
 // TestLoadRefusesWhatCannotRun: whatever compiled it, no run begins with a plan
 // that holds what runs cannot do.
 func TestLoadRefusesWhatCannotRun(t *testing.T) {

@@ -3,6 +3,7 @@ package compiler
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"chimera.ai/engine/diag"
@@ -123,6 +124,40 @@ func MergePolicies(files ...*Policy) (*Policy, diag.Diagnostics) {
 		return nil, ds
 	}
 	return merged, ds
+}
+
+// Digest identifies what a bundle says, wherever its files lie: "sha256:" and 64
+// hex digits, or "" for a nil policy.
+func (p *Policy) Digest() string {
+	if p == nil {
+		return ""
+	}
+	c := *p
+	c.Range, c.Caps.InvocationsAt, c.Caps.ProbCostAt = diag.Range{}, diag.Range{}, diag.Range{}
+	c.Thresholds, c.Floor, c.Lift = slices.Clone(p.Thresholds), slices.Clone(p.Floor), slices.Clone(p.Lift)
+	c.Allow, c.Rules = slices.Clone(p.Allow), slices.Clone(p.Rules)
+	for i := range c.Thresholds {
+		c.Thresholds[i].Range = diag.Range{}
+	}
+	for i := range c.Floor {
+		c.Floor[i].Range = diag.Range{}
+	}
+	for i := range c.Lift {
+		c.Lift[i].Range = diag.Range{}
+	}
+	slices.SortFunc(c.Lift, func(a, b Lift) int { return strings.Compare(a.Reason, b.Reason) })
+	for i := range c.Allow {
+		c.Allow[i].Range = diag.Range{}
+	}
+	for i := range c.Rules {
+		c.Rules[i].Range = diag.Range{}
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		// Only a threshold made by code can be no JSON.
+		text = []byte(err.Error())
+	}
+	return plan.DigestOf(append([]byte("policy-bundle/1\x00"), text...))
 }
 
 // lifts reports reasons that no soft rule gives.

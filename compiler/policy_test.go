@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -58,7 +59,9 @@ func TestMergePolicies(t *testing.T) {
 // TestLift: who may lift the escalation of a rule needs that rule, in any file of
 // the bundle.
 func TestLift(t *testing.T) {
-	lifts := func(reason string) *Policy { return &Policy{Version: "1", Lift: []Lift{{Reason: reason, Roles: []string{"cfo"}}}} }
+	lifts := func(reason string) *Policy {
+		return &Policy{Version: "1", Lift: []Lift{{Reason: reason, Roles: []string{"cfo"}}}}
+	}
 	rules := &Policy{Version: "1", Rules: []Rule{{ID: "large", Soft: true}, {ID: "cap"}}}
 	for _, reason := range []string{"budget_exceeded", "causal_risk", "policy:large"} {
 		merged, ds := MergePolicies(lifts(reason), rules)
@@ -77,6 +80,36 @@ func TestLift(t *testing.T) {
 	p, ds := ParsePolicy(Source{Name: "p", Text: []byte("{apiVersion: chimera/v1, kind: PolicyBundle, version: '1', approval: {lift: {'policy:else': [a]}}}")})
 	require.Empty(t, ds)
 	require.NotNil(t, p)
+}
+
+// TestPolicyDigest: two workers whose bundles say different things show it, and
+// where the files lie does not matter.
+func TestPolicyDigest(t *testing.T) {
+	p := testPolicy(t)
+	require.Regexp(t, `^sha256:[0-9a-f]{64}$`, p.Digest())
+	require.Empty(t, (*Policy)(nil).Digest())
+	text, err := os.ReadFile("testdata/policy.yaml")
+	require.NoError(t, err)
+	same, ds := ParsePolicy(Source{Name: "elsewhere.yaml", Text: append([]byte("# a comment\n\n"), text...)})
+	require.Empty(t, ds)
+	require.Equal(t, p.Digest(), same.Digest())
+	require.True(t, p.Range.IsValid(), "the policy itself is not changed")
+	seen := map[string]bool{p.Digest(): true}
+	for name, change := range map[string]func(*Policy){
+		"version":    func(p *Policy) { p.Version = "2" },
+		"threshold":  func(p *Policy) { p.Thresholds[0].MaxAutoLaunchRisk = "0.3" },
+		"floor":      func(p *Policy) { p.Floor[0].Groups[0].Min = 1 },
+		"lift":       func(p *Policy) { p.Lift[0].Roles = []string{"other"} },
+		"cap":        func(p *Policy) { p.Caps.InvocationsPerRun = 1 },
+		"allow":      func(p *Policy) { p.Allow[0].Tainted = true },
+		"unmodelled": func(p *Policy) { p.Unmodelled = nil },
+		"rule":       func(p *Policy) { p.Rules[0].Soft = true },
+	} {
+		changed := testPolicy(t)
+		change(changed)
+		require.False(t, seen[changed.Digest()], name)
+		seen[changed.Digest()] = true
+	}
 }
 
 // TestPolicyHostile: wrong input of every kind is refused, and nothing panics.

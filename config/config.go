@@ -39,6 +39,8 @@ type Config struct {
 	Store Store
 	// CatalogFile is the trust manifest, or "".
 	CatalogFile string
+	// PolicyFiles are the files of the operator's policy bundle.
+	PolicyFiles []string
 	// MCPServers are the MCP servers that plans may name as providers.
 	MCPServers map[string]Server
 	// Skills are the executable skills, by provider.

@@ -60,6 +60,7 @@ worker:
   drain: 1m30s
 store: {dir: /var/lib/chimera}
 catalog: trust/catalog.yaml
+policy: [trust/policy.yaml, /etc/chimera/more.yaml]
 mcpServers:
   files:
     type: stdio
@@ -86,6 +87,7 @@ func TestEveryKey(t *testing.T) {
 			Drain: 90 * time.Second},
 		Store:       Store{Dir: "/var/lib/chimera"},
 		CatalogFile: filepath.Join(dir, "trust/catalog.yaml"),
+		PolicyFiles: []string{filepath.Join(dir, "trust/policy.yaml"), "/etc/chimera/more.yaml"},
 		MCPServers: map[string]Server{"files": {Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "."}, Dir: dir,
 			Env: map[string]Secret{"TOKEN": "Bearer ${env:TOKEN}", "PLAIN": "1", "MONEY": "$${x}"}}},
 		Skills: map[string]Skill{"words": {Command: filepath.Join(dir, "words"), Dir: filepath.Join(dir, "work"), MaxOutput: 1000,

@@ -72,7 +72,10 @@ func (l *loader) override(k key[Config], raw string) error {
 		if _, err := split(raw); err != nil {
 			return fmt.Errorf("is no reference to a secret: %w", err)
 		}
-	case choices, texts:
+	case choices, texts, paths:
+		if k.sort == paths && raw == "" {
+			break // none: an empty path names no file
+		}
 		for item := range strings.SplitSeq(raw, ",") {
 			list = append(list, strings.TrimSpace(item))
 		}

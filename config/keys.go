@@ -12,6 +12,7 @@ const (
 	boolean              // *bool
 	duration             // *time.Duration, between min and max nanoseconds
 	texts                // *[]string
+	paths                // *[]string, each joined with the file's folder
 	choices              // *[]string, out of one of
 	secrets              // *map[string]Secret
 )
@@ -90,6 +91,8 @@ var keys = []key[Config]{
 
 	{name: "catalog", sort: path, at: func(c *Config) any { return &c.CatalogFile },
 		doc: "The catalog file: which operations of MCP servers and executables plans may call, with schemas, effect classes and trust. `--catalog` wins."},
+	{name: "policy", sort: paths, at: func(c *Config) any { return &c.PolicyFiles },
+		doc: "The files of the operator's policy bundle: which irreversible effects are allowed, who approves, and what every action must meet. Several files make one bundle. Workers compile with it, and so do commands; `--policy` wins. All workers of a deployment read the same bundle: a run records the digest of the one that it was compiled with. In the environment: paths with commas."},
 }
 
 // serverKeys are the keys of an entry of mcpServers.

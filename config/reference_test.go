@@ -121,6 +121,8 @@ func valueText[T any](k key[T]) string {
 		return "map of strings and references"
 	case texts:
 		return "list of strings"
+	case paths:
+		return "list of paths"
 	case boolean:
 		return "`true` or `false`"
 	default:
@@ -169,6 +171,7 @@ type object struct {
 	MinItems    int               `json:"minItems,omitempty"`
 	MaxItems    int               `json:"maxItems,omitempty"`
 	Unique      bool              `json:"uniqueItems,omitempty"`
+	MinLength   int               `json:"minLength,omitempty"`
 	MaxLength   int               `json:"maxLength,omitempty"`
 	Pattern     string            `json:"pattern,omitempty"`
 	Default     any               `json:"default,omitempty"`
@@ -247,6 +250,8 @@ func valueSchema[T any](k key[T]) object {
 		o.Type, o.MinItems, o.Unique, o.Items = "array", 1, true, &object{Enum: k.oneOf}
 	case texts:
 		o.Type, o.MaxItems, o.Items = "array", maxTexts, &object{Type: "string", MaxLength: maxText}
+	case paths:
+		o.Type, o.MaxItems, o.Unique, o.Items = "array", maxTexts, true, &object{Type: "string", MinLength: 1, MaxLength: maxText}
 	case secrets:
 		o.Type, o.MaxNamed = "object", maxNamed
 		o.Names, o.Additional = &object{Pattern: variableName.String()}, object{Type: "string", MaxLength: maxText}

@@ -34,7 +34,7 @@ func set[T any](l *loader, k key[T], into *T, v *syntax.Value, name string) {
 			wrong(v, article(k.sort))
 			return
 		}
-	case texts, choices:
+	case texts, choices, paths:
 		if v.Kind != syntax.List {
 			wrong(v, article(k.sort))
 			return
@@ -54,7 +54,7 @@ func set[T any](l *loader, k key[T], into *T, v *syntax.Value, name string) {
 			}
 			list = append(list, item.Text)
 		}
-		if err := assign(k, into, strings.Join(list, ","), list, ""); err != nil {
+		if err := assign(k, into, strings.Join(list, ","), list, l.dir); err != nil {
 			l.report(diag.ConfigValue, v.Range, name+" "+err.Error(), k.doc)
 		}
 		return
@@ -88,7 +88,7 @@ func article(s sort) string {
 		return "true or false"
 	case duration:
 		return "a duration such as 30s"
-	case texts, choices:
+	case texts, choices, paths:
 		return "a list of strings"
 	case secrets:
 		return "a map of strings"
@@ -202,6 +202,16 @@ func assign[T any](k key[T], into *T, raw string, list []string, dir string) err
 	case *[]string:
 		if k.sort == choices {
 			return choose(at, list, k.oneOf)
+		}
+		if k.sort == paths {
+			for i := range list {
+				if list[i] == "" || slices.Contains(list[:i], list[i]) {
+					return fmt.Errorf("holds %s, which is empty or there already", quote(list[i]))
+				}
+			}
+			for i := range list {
+				list[i] = located(path, list[i], dir)
+			}
 		}
 		*at = list
 	}

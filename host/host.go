@@ -138,7 +138,7 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 					return compiler.Compile(compiler.Source{Name: "plan", Text: []byte(source)}, catalog, o.Policy)
 				},
 				Plans: plans, Skills: callers, Journal: journal{filepath.Join(o.Store, "journal")},
-				Attributes: attributes, ContinueAfter: o.ContinueAfter,
+				Policy: o.Policy.Digest(), Attributes: attributes, ContinueAfter: o.ContinueAfter,
 			})
 		case RoleTools:
 			h.tools(&activities.Tools{Plans: plans, Caller: callers})

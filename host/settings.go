@@ -14,7 +14,7 @@ import (
 	"chimera.ai/engine/skills"
 )
 
-// maxCatalog bounds a catalog file, in bytes.
+// maxCatalog bounds a catalog file and a policy file, in bytes.
 const maxCatalog = 64 << 20
 
 // LoadCatalog reads a catalog file. Its text comes along for those who show the
@@ -27,6 +27,31 @@ func LoadCatalog(file string) (*compiler.Catalog, []byte, diag.Diagnostics, erro
 	}
 	catalog, ds := compiler.ParseCatalog(compiler.Source{Name: file, Text: text})
 	return catalog, text, ds, nil
+}
+
+// LoadPolicy reads the files of the operator's policy bundle, which make one. The
+// texts come along, by file, for those who show the findings. The error says
+// that a file cannot be read; the policy is nil if there is one, an error among
+// the findings, or no file.
+func LoadPolicy(files []string) (*compiler.Policy, map[string][]byte, diag.Diagnostics, error) {
+	var parts []*compiler.Policy
+	var ds diag.Diagnostics
+	texts := make(map[string][]byte, len(files))
+	for _, file := range files {
+		text, err := readFile(file, maxCatalog)
+		if err != nil {
+			return nil, nil, nil, fmt.Errorf("read the policy: %w", err)
+		}
+		part, found := compiler.ParsePolicy(compiler.Source{Name: file, Text: text})
+		texts[file] = text
+		ds = append(ds, found...)
+		parts = append(parts, part)
+	}
+	if ds.HasErrors() {
+		return nil, texts, ds, nil
+	}
+	merged, found := compiler.MergePolicies(parts...)
+	return merged, texts, append(ds, found...), nil
 }
 
 func readFile(file string, limit int64) ([]byte, error) {
@@ -52,7 +77,7 @@ func readFile(file string, limit int64) ([]byte, error) {
 }
 
 // Settings gives the options that a configuration says: everything but what
-// only code can give. It reads the catalog file, but no secrets: the
+// only code can give. It reads the catalog and policy files, but no secrets: the
 // configuration is one that [config.Config.Resolve] has made.
 func Settings(c config.Config) (Options, diag.Diagnostics, error) {
 	connection, err := c.Client()
@@ -86,12 +111,16 @@ func Settings(c config.Config) (Options, diag.Diagnostics, error) {
 	for name, s := range c.MCPServers {
 		o.Servers[name] = mcp.Server{Command: s.Command, Args: s.Args, Env: s.Environ(), Dir: s.Dir}
 	}
-	if c.CatalogFile == "" {
-		return o, nil, nil
-	}
 	var ds diag.Diagnostics
-	if o.Catalog, _, ds, err = LoadCatalog(c.CatalogFile); err != nil {
+	if c.CatalogFile != "" {
+		if o.Catalog, _, ds, err = LoadCatalog(c.CatalogFile); err != nil {
+			return Options{}, nil, err
+		}
+	}
+	policy, _, found, err := LoadPolicy(c.PolicyFiles)
+	if err != nil {
 		return Options{}, nil, err
 	}
-	return o, ds, nil
+	o.Policy = policy
+	return o, append(ds, found...), nil
 }

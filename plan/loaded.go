@@ -24,6 +24,10 @@ type Head struct {
 	Whole contract.Value `json:"whole,omitempty"`
 	// Attributes are the search attributes that the server knows.
 	Attributes []string `json:"attributes,omitempty"`
+	// Policy is the digest of the operator's bundle that the plan was compiled
+	// with, or "" where there is none. Workers of one deployment that read
+	// different bundles show by it.
+	Policy string `json:"policy,omitempty"`
 	// ContinueAfter is the number of history events after which the run
 	// continues as new.
 	ContinueAfter int `json:"continue_after"`

@@ -24,11 +24,8 @@ func compileCommand(p *Program, fs *flag.FlagSet) action {
 		if countOf(operands, "-") > 1 {
 			return misuse("standard input can be read once")
 		}
-		shelf, err := p.catalog(*catalogFile)
+		shelf, err := p.shelf(*catalogFile, *policyFile)
 		if err != nil {
-			return err
-		}
-		if err := p.policy(shelf, *policyFile); err != nil {
 			return err
 		}
 		var sources []compiler.Source
@@ -123,11 +120,22 @@ func (p *Program) compiled(name string, compiled *plan.Plan, v verdict) {
 
 // compile compiles one plan; the findings in the catalog and the policy come first.
 func (s *shelf) compile(src compiler.Source) (*plan.Plan, diag.Diagnostics, error) {
+	return s.with(compiler.Compile, src)
+}
+
+// check is compile, and lets pass what the engine cannot run yet.
+func (s *shelf) check(src compiler.Source) (*plan.Plan, diag.Diagnostics, error) {
+	return s.with(compiler.Check, src)
+}
+
+func (s *shelf) with(
+	compile func(compiler.Source, *compiler.Catalog, *compiler.Policy) (*plan.Plan, diag.Diagnostics), src compiler.Source,
+) (*plan.Plan, diag.Diagnostics, error) {
 	ds := append(diag.Diagnostics{}, s.findings...)
 	if s.catalog == nil || s.findings.HasErrors() {
 		return nil, ds, nil
 	}
-	compiled, found := compiler.Compile(src, s.catalog, s.policy)
+	compiled, found := compile(src, s.catalog, s.policy)
 	ds = append(ds, found...)
 	if compiled == nil && !ds.HasErrors() {
 		return nil, nil, negative("%s did not compile, and the compiler does not say why", src.Name)

@@ -232,7 +232,7 @@ func (p *Program) worker(ctx context.Context, settings config.Config, server *de
 		return nil, misuse("%s", err)
 	}
 	if ds.HasErrors() {
-		return nil, &failure{code: exitUsage, message: "the catalog is not valid", diagnostics: ds}
+		return nil, &failure{code: exitUsage, message: "the catalog or the policy is not valid", diagnostics: ds}
 	}
 	// The embedded server is local: nothing of another server's credentials goes there.
 	options.Client = client.Options{HostPort: server.Address, Namespace: server.Namespace}

@@ -20,9 +20,10 @@ type picture struct {
 
 func graphCommand(p *Program, fs *flag.FlagSet) action {
 	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
+	policyFile := fs.String("policy", "", "`FILE` with the operator's policy bundle; several, separated by commas, make one")
 	out := fs.String("out", "", "`FILE` to write to instead of standard output")
 	return func(_ context.Context, operands []string) error {
-		shelf, err := p.catalog(*catalogFile)
+		shelf, err := p.shelf(*catalogFile, *policyFile)
 		if err != nil {
 			return err
 		}
@@ -30,7 +31,7 @@ func graphCommand(p *Program, fs *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		compiled, ds, err := shelf.compile(src)
+		compiled, ds, err := shelf.check(src)
 		if err != nil {
 			return err
 		}

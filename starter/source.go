@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"chimera.ai/engine/compiler"
@@ -79,16 +81,32 @@ type shelf struct {
 	sources  map[string][]byte
 }
 
-// catalog reads the catalog file, the given one or the configuration's, and
-// adds the built-in skills.
-func (p *Program) catalog(file string) (*shelf, error) {
-	if file == "" {
+// shelf reads the catalog file and the files of the policy bundle, those given
+// or the configuration's, and adds the built-in skills. Several policy files are
+// separated by commas.
+func (p *Program) shelf(file, policies string) (*shelf, error) {
+	files := strings.Split(policies, ",")
+	if file == "" || policies == "" {
 		c, err := p.settings()
 		if err != nil {
 			return nil, err
 		}
-		file = c.CatalogFile
+		if file == "" {
+			file = c.CatalogFile
+		}
+		if policies == "" {
+			files = c.PolicyFiles
+		}
 	}
+	s, err := p.catalog(file)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.bundle(files)
+}
+
+// catalog reads the catalog file, if any, and adds the built-in skills.
+func (p *Program) catalog(file string) (*shelf, error) {
 	s := &shelf{sources: map[string][]byte{}}
 	var own *compiler.Catalog
 	if file != "" {
@@ -109,34 +127,23 @@ func (p *Program) catalog(file string) (*shelf, error) {
 	return s, nil
 }
 
-// policy reads the files of a policy bundle, separated by commas, if any.
-func (p *Program) policy(s *shelf, files string) error {
-	if files == "" {
-		return nil
-	}
-	var parts []*compiler.Policy
-	for name := range strings.SplitSeq(files, ",") {
+// bundle reads the files of a policy bundle.
+func (s *shelf) bundle(files []string) error {
+	for i, name := range files {
 		if name == "-" {
 			return misuse("a policy is read from a file, not from standard input")
 		}
-		if _, again := s.sources[name]; again {
+		if _, again := s.sources[name]; again || slices.Contains(files[:i], name) {
 			return misuse("%s is given twice", name)
 		}
-		src, err := p.read(name)
-		if err != nil {
-			return err
-		}
-		part, ds := compiler.ParsePolicy(src)
-		s.sources[name] = src.Text
-		s.findings = append(s.findings, ds...)
-		parts = append(parts, part)
 	}
-	if s.findings.HasErrors() {
-		return nil
+	policy, texts, ds, err := host.LoadPolicy(files)
+	if err != nil {
+		return misuse("%s", err)
 	}
-	merged, ds := compiler.MergePolicies(parts...)
+	maps.Copy(s.sources, texts)
 	s.findings = append(s.findings, ds...)
-	s.policy = merged
+	s.policy = policy
 	return nil
 }
 

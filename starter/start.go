@@ -111,7 +111,7 @@ func (p *Program) order(target, input, id, catalogFile string) (*order, error) {
 	if err != nil {
 		return nil, err
 	}
-	shelf, err := p.catalog(catalogFile)
+	shelf, err := p.shelf(catalogFile, "")
 	if err != nil {
 		return nil, err
 	}

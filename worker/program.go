@@ -128,7 +128,7 @@ func (p *Program) Run(ctx context.Context) error {
 	if err != nil {
 		return &misuse{err.Error()}
 	}
-	if err := p.judge(ds, "the catalog is not valid"); err != nil {
+	if err := p.judge(ds, "the catalog or the policy is not valid"); err != nil {
 		return err
 	}
 	options.Logger = p.logger
@@ -141,7 +141,7 @@ func (p *Program) Run(ctx context.Context) error {
 		return fmt.Errorf("starting the worker: %w", err)
 	}
 	p.logger.InfoContext(ctx, "worker starts", "version", thisVersion(), "roles", settings.Worker.Roles,
-		"address", options.Client.HostPort, "namespace", options.Client.Namespace, "store", options.Store)
+		"address", options.Client.HostPort, "namespace", options.Client.Namespace, "store", options.Store, "policy", options.Policy.Digest())
 	if err := p.host.Run(ctx); err != nil {
 		return fmt.Errorf("running the worker: %w", err)
 	}

@@ -54,6 +54,9 @@ func TestWrongUse(t *testing.T) {
 	broken := filepath.Join(dir, "broken.yaml")
 	require.NoError(t, os.WriteFile(broken, []byte("catalog: catalog.yaml\n"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "catalog.yaml"), []byte("kind: Plan\n"), 0o600))
+	unruly := filepath.Join(dir, "unruly.yaml")
+	require.NoError(t, os.WriteFile(unruly, []byte("policy: [policy.yaml]\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte("kind: Plan\n"), 0o600))
 	for name, c := range map[string]struct {
 		args []string
 		want string
@@ -67,7 +70,8 @@ func TestWrongUse(t *testing.T) {
 		"no file":      {[]string{"--config", "none.yaml"}, "the configuration is not valid"},
 		"bad key":      {[]string{"--config", bad}, `there is no key "wroker"`},
 		"unset secret": {[]string{"--config", secret}, "resolving skills.x.env.A: the variable CHIMERA_TEST_NOT_SET is not set"},
-		"bad catalog":  {[]string{"--config", broken}, "the catalog is not valid"},
+		"bad policy":   {[]string{"--config", unruly}, "the catalog or the policy is not valid"},
+		"bad catalog":  {[]string{"--config", broken}, "the catalog or the policy is not valid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, messages := drive(c.args...)
