@@ -19,13 +19,6 @@ import (
 	"chimera.ai/engine/diag"
 )
 
-// unproved are the codes that wait for proofs and fingerprints.
-// A code leaves this list when the compiler reports it.
-var unproved = map[diag.Code]bool{
-	diag.TypeNotContained: true,
-	diag.TypeExprMayFail:  true,
-}
-
 // codeDoc is what the comment of a code says.
 type codeDoc struct {
 	code diag.Code
@@ -107,11 +100,11 @@ func TestCodeExamples(t *testing.T) {
 			found := false
 			for _, d := range ds {
 				found = found || d.Code == c.code
-				if !unproved[c.code] && d.Code != diag.PlanNotSupported {
+				if d.Code != diag.PlanNotSupported {
 					require.Equal(t, c.code, d.Code, "%s\n%s", completed(c.example), show(ds))
 				}
 			}
-			require.Equal(t, !unproved[c.code], found, "%s\n%s", completed(c.example), show(ds))
+			require.True(t, found, "%s\n%s", completed(c.example), show(ds))
 		})
 	}
 }
@@ -129,7 +122,7 @@ func TestEveryCode(t *testing.T) {
 		}
 	}
 	for _, c := range codes(t) {
-		require.True(t, shown[c.code] || unproved[c.code], "no test file with %s", c.code)
+		require.True(t, shown[c.code], "no test file with %s", c.code)
 	}
 }
 

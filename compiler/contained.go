@@ -1,356 +1,190 @@
 package compiler
 
 import (
-	"encoding/json"
-	"maps"
-	"math/big"
-	"reflect"
-	"slices"
-	"strings"
+	"chimera.ai/engine/containment"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
 )
 
-// maxContainedSteps bounds the comparison of two schemas.
-const maxContainedSteps = 2_000
+// partSteps is what a look into a schema counts as.
+const partSteps = 10
 
-// annotations are the keywords that never refuse a value. format is one of
-// them: the validator does not assert it.
-var annotations = map[string]bool{
-	"title": true, "description": true, "default": true, "examples": true, "$comment": true,
-	"deprecated": true, "readOnly": true, "writeOnly": true, "format": true,
-	"$defs": true, "definitions": true, "defs": true, "$schema": true,
+// prover keeps what was proved and made in one compilation. Schemas are known
+// by their pointer, so what is derived is derived once.
+type prover struct {
+	// run does a piece of work within what is left for the file.
+	run    func(func(containment.Options) containment.Result) containment.Result
+	pairs  map[[2]*schemas.Schema]containment.Result
+	apart  map[[2]*schemas.Schema]containment.Result
+	parts  map[part]*schemas.Schema
+	made   map[made]*schemas.Schema
+	whole  *schemas.Schema
+	errors *schemas.Schema
 }
 
-// unconstrained reports whether a schema obviously takes every value.
-func unconstrained(v any) bool {
-	m, ok := v.(map[string]any)
-	if !ok {
-		return v == true
-	}
-	for k := range m {
-		if !annotations[k] {
-			return false
-		}
-	}
-	return true
+// part is a property of an object, or with no name an element of a list.
+type part struct {
+	of      *schemas.Schema
+	name    string
+	element bool
 }
 
-// contained reports whether every value of left obviously satisfies right. True
-// is a proof; false only says that it is not obvious.
-func (u *unit) contained(left, right *schema) bool {
+// made is a schema that was put together from others.
+type made struct {
+	form string
+	a, b *schemas.Schema
+	n    int
+}
+
+func newProver(run func(func(containment.Options) containment.Result) containment.Result) *prover {
+	return &prover{
+		run:   run,
+		pairs: map[[2]*schemas.Schema]containment.Result{}, apart: map[[2]*schemas.Schema]containment.Result{},
+		parts: map[part]*schemas.Schema{}, made: map[made]*schemas.Schema{}, whole: schemas.True(),
+	}
+}
+
+// within decides whether every value of left is one of right.
+func (p *prover) within(left, right *schemas.Schema) containment.Result {
 	if left == right {
-		return true
+		return containment.Result{Verdict: containment.Proved}
 	}
-	key := [2]*schema{left, right}
-	yes, known := u.proofs[key]
-	if !known {
-		yes = draftOf(left.value) == "" && draftOf(right.value) == ""
-		if yes {
-			p := comparison{left: left.value, right: right.value, steps: maxContainedSteps}
-			yes = p.within(left.value, right.value, 32) && p.steps > 0
-		}
-		u.proofs[key] = yes
+	key := [2]*schemas.Schema{left, right}
+	r, ok := p.pairs[key]
+	if !ok {
+		r = p.run(func(o containment.Options) containment.Result { return containment.Prove(left, right, o) })
+		p.pairs[key] = r
 	}
-	return yes
+	return r
 }
 
-// draftOf is what a schema says that its draft is, or "".
-func draftOf(v any) string {
-	m, _ := v.(map[string]any)
-	s, ok := m["$schema"].(string)
-	if !ok || strings.TrimSuffix(s, "#") == "https://json-schema.org/draft/2020-12/schema" {
-		return ""
+// holds reports whether it is proved that every value of left is one of right.
+func (p *prover) holds(left, right *schemas.Schema) bool {
+	return p.within(left, right).Verdict == containment.Proved
+}
+
+// anything reports whether it is proved that a schema takes every value.
+func (p *prover) anything(s *schemas.Schema) bool { return p.holds(p.whole, s) }
+
+// disjoint reports whether it is proved that no value is in both.
+func (p *prover) disjoint(a, b *schemas.Schema) bool {
+	key := [2]*schemas.Schema{a, b}
+	r, ok := p.apart[key]
+	if !ok {
+		r = p.run(func(o containment.Options) containment.Result { return containment.Disjoint(a, b, o) })
+		p.apart[key] = r
+	}
+	return r.Verdict == containment.Proved
+}
+
+// sample is a value of s, if one is found.
+func (p *prover) sample(s *schemas.Schema) (any, bool) {
+	r := p.run(func(o containment.Options) containment.Result { return containment.Empty(s, o) })
+	return r.Witness, r.Verdict == containment.Refuted
+}
+
+// property is a schema of what stands at a port of an object of s; `$` is s.
+func (p *prover) property(s *schemas.Schema, port string) *schemas.Schema {
+	if port == plan.WholePort {
+		return s
+	}
+	key := part{of: s, name: port}
+	x, ok := p.parts[key]
+	if !ok {
+		p.run(func(o containment.Options) containment.Result {
+			x = containment.Property(s, port, o)
+			return containment.Result{Steps: partSteps}
+		})
+		if x == nil {
+			x = p.whole
+		}
+		p.parts[key] = x
+	}
+	return x
+}
+
+// element is a schema of what can stand in a list of s.
+func (p *prover) element(s *schemas.Schema) *schemas.Schema {
+	key := part{of: s, element: true}
+	x, ok := p.parts[key]
+	if !ok {
+		p.run(func(o containment.Options) containment.Result {
+			x = containment.Element(s, -1, o)
+			return containment.Result{Steps: partSteps}
+		})
+		if x == nil {
+			x = p.whole
+		}
+		p.parts[key] = x
+	}
+	return x
+}
+
+// make puts a schema together once.
+func (p *prover) make(key made, k func() schemas.Keywords) *schemas.Schema {
+	s, ok := p.made[key]
+	if !ok {
+		s = schemas.Make(k())
+		p.made[key] = s
 	}
 	return s
 }
 
-// comparison compares parts of two schemas of draft 2020-12. It knows the
-// keywords that state one thing on their own, and gives up on every other.
-type comparison struct {
-	left, right any
-	steps       int
+// list is the lists of items of s, of at most n of them if n ≥ 0.
+func (p *prover) list(s *schemas.Schema, n int) *schemas.Schema {
+	return p.make(made{form: "list", a: s, n: n}, func() schemas.Keywords {
+		k := schemas.Keywords{Types: []string{"array"}, Items: s}
+		if n >= 0 {
+			k.MaxItems = &n
+		}
+		return k
+	})
 }
 
-// unfold replaces a reference that stands alone by its target.
-func unfold(root, v any) (any, bool) {
-	for range 16 {
-		m, ok := v.(map[string]any)
-		if !ok {
-			return v, true
-		}
-		ref, has := m["$ref"].(string)
-		if !has {
-			return v, true
-		}
-		for k := range m {
-			if k != "$ref" && !annotations[k] {
-				return nil, false
-			}
-		}
-		if v, ok = resolve(root, ref); !ok {
-			return nil, false
-		}
+// either is the values of a or b.
+func (p *prover) either(a, b *schemas.Schema) *schemas.Schema {
+	switch {
+	case a == nil || a == b:
+		return b
+	case b == nil:
+		return a
 	}
-	return nil, false
+	return p.make(made{form: "either", a: a, b: b}, func() schemas.Keywords {
+		return schemas.Keywords{Any: []*schemas.Schema{a, b}}
+	})
 }
 
-func (p *comparison) within(l, r any, depth int) bool {
-	if p.steps--; p.steps < 0 || depth == 0 {
-		return false
+// both is the values of a that are values of b.
+func (p *prover) both(a, b *schemas.Schema) *schemas.Schema {
+	if a == b {
+		return a
 	}
-	if unconstrained(r) || l == false {
-		return true
-	}
-	l, lok := unfold(p.left, l)
-	r, rok := unfold(p.right, r)
-	if !lok || !rok {
-		return false
-	}
-	if unconstrained(r) || l == false {
-		return true
-	}
-	lm, lok := l.(map[string]any)
-	rm, rok := r.(map[string]any)
-	if !lok || !rok {
-		return false
-	}
-	for _, m := range []map[string]any{lm, rm} {
-		for k := range m {
-			switch k {
-			case "$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "unevaluatedProperties", "unevaluatedItems":
-				return false
-			}
-		}
-	}
-	direct := true
-	// In a fixed order, so that the budget is spent alike every time.
-	for _, k := range slices.Sorted(maps.Keys(rm)) {
-		if !annotations[k] && !p.implied(k, lm, rm, depth-1) {
-			direct = false
-			break
-		}
-	}
-	if direct {
-		return true
-	}
-	for _, key := range []string{"anyOf", "oneOf"} {
-		if branches, ok := lm[key].([]any); ok && len(branches) > 0 && !slices.ContainsFunc(branches, func(b any) bool { return !p.within(b, r, depth-1) }) {
-			return true
-		}
-	}
-	if all, ok := lm["allOf"].([]any); ok {
-		return slices.ContainsFunc(all, func(b any) bool { return p.within(b, r, depth-1) })
-	}
-	return false
+	return p.make(made{form: "both", a: a, b: b}, func() schemas.Keywords {
+		return schemas.Keywords{All: []*schemas.Schema{a, b}}
+	})
 }
 
-// implied reports whether l obviously guarantees what keyword k of r asks.
-func (p *comparison) implied(k string, l, r map[string]any, depth int) bool {
-	switch k {
-	case "type":
-		return typesWithin(l, r)
-	case "required":
-		return subset(r[k], l[k])
-	case "properties":
-		return p.properties(l, r, depth)
-	case "additionalProperties":
-		return p.others(l, r, depth)
-	case "items":
-		if l["prefixItems"] != nil || r["prefixItems"] != nil || l["items"] == nil {
-			return false
-		}
-		return p.within(l["items"], r["items"], depth)
-	case "allOf":
-		all, ok := r[k].([]any)
-		return ok && !slices.ContainsFunc(all, func(b any) bool { return !p.within(l, b, depth) })
-	case "anyOf":
-		some, ok := r[k].([]any)
-		return ok && slices.ContainsFunc(some, func(b any) bool { return p.within(l, b, depth) })
-	case "minimum", "minLength", "minItems", "minProperties":
-		return ordered(r[k], l[k])
-	case "maximum", "maxLength", "maxItems", "maxProperties":
-		return ordered(l[k], r[k])
-	case "enum", "const":
-		return choices(l, r)
-	case "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "pattern", "uniqueItems":
-		// Each states one thing by itself, so the same words state the same.
-		have, ok := l[k]
-		return ok && reflect.DeepEqual(have, r[k])
-	}
-	return false
+// typed is the values of one JSON type.
+func (p *prover) typed(name string) *schemas.Schema {
+	return p.make(made{form: "type " + name}, func() schemas.Keywords {
+		return schemas.Keywords{Types: []string{name}}
+	})
 }
 
-// properties: each property that r speaks of is within, or cannot be there.
-func (p *comparison) properties(l, r map[string]any, depth int) bool {
-	theirs, ok := r["properties"].(map[string]any)
-	if !ok {
-		return false
-	}
-	ours, _ := l["properties"].(map[string]any)
-	for _, name := range slices.Sorted(maps.Keys(theirs)) {
-		want := theirs[name]
-		have, has := ours[name]
-		switch {
-		case has:
-			if !p.within(have, want, depth) {
-				return false
-			}
-		case unconstrained(want):
-		case l["additionalProperties"] == false && l["patternProperties"] == nil:
-		default:
-			return false
-		}
-	}
-	return true
+// having is the objects that have a property.
+func (p *prover) having(name string) *schemas.Schema {
+	return p.make(made{form: "having " + name}, func() schemas.Keywords {
+		return schemas.Keywords{Types: []string{"object"}, Required: []string{name}}
+	})
 }
 
-// others: what l allows beside the properties that r names fits what r asks of
-// further properties.
-func (p *comparison) others(l, r map[string]any, depth int) bool {
-	want := r["additionalProperties"]
-	if unconstrained(want) {
-		return true
+// being is the one value true or false.
+func (p *prover) being(b bool) *schemas.Schema {
+	form := "false"
+	if b {
+		form = "true"
 	}
-	// Which properties count as further depends on the patterns of each side.
-	if l["patternProperties"] != nil || r["patternProperties"] != nil {
-		return false
-	}
-	rest, stated := l["additionalProperties"]
-	if !stated || !p.within(rest, want, depth) {
-		return false
-	}
-	theirs, _ := r["properties"].(map[string]any)
-	ours, _ := l["properties"].(map[string]any)
-	for _, name := range slices.Sorted(maps.Keys(ours)) {
-		if _, named := theirs[name]; !named && !p.within(ours[name], want, depth) {
-			return false
-		}
-	}
-	return true
+	return p.make(made{form: form}, func() schemas.Keywords { return constant(b) })
 }
 
-// words gives a keyword that is a string or a list of strings.
-func words(v any) ([]string, bool) {
-	switch x := v.(type) {
-	case string:
-		return []string{x}, true
-	case []any:
-		out := make([]string, 0, len(x))
-		for _, e := range x {
-			s, ok := e.(string)
-			if !ok {
-				return nil, false
-			}
-			out = append(out, s)
-		}
-		return out, true
-	}
-	return nil, false
-}
-
-func typesWithin(l, r map[string]any) bool {
-	want, ok := words(r["type"])
-	if !ok {
-		return false
-	}
-	have, ok := words(l["type"])
-	if !ok {
-		values, listed := listedValues(l)
-		if !listed {
-			return false
-		}
-		for _, v := range values {
-			name := typeName(v)
-			if name == "" {
-				return false
-			}
-			have = append(have, name)
-		}
-	}
-	for _, t := range have {
-		if !slices.Contains(want, t) && (t != "integer" || !slices.Contains(want, "number")) {
-			return false
-		}
-	}
-	return true
-}
-
-// typeName is the JSON Schema type of a decoded value; a number whose literal
-// is not plainly an integer is "number".
-func typeName(v any) string {
-	switch x := v.(type) {
-	case nil:
-		return "null"
-	case bool:
-		return "boolean"
-	case string:
-		return "string"
-	case json.Number:
-		if strings.ContainsAny(x.String(), ".eE") {
-			return "number"
-		}
-		return "integer"
-	case []any:
-		return "array"
-	case map[string]any:
-		return "object"
-	}
-	return ""
-}
-
-func listedValues(m map[string]any) ([]any, bool) {
-	if c, ok := m["const"]; ok {
-		return []any{c}, true
-	}
-	values, ok := m["enum"].([]any)
-	return values, ok
-}
-
-// choices: every value that l lists is among those that r lists.
-func choices(l, r map[string]any) bool {
-	have, ok := listedValues(l)
-	if !ok || len(have) > 256 {
-		return false
-	}
-	for _, key := range []string{"const", "enum"} {
-		if _, has := r[key]; !has {
-			continue
-		}
-		want, _ := listedValues(map[string]any{key: r[key]})
-		for _, v := range have {
-			if !slices.ContainsFunc(want, func(w any) bool { return reflect.DeepEqual(v, w) }) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-func subset(small, large any) bool {
-	s, ok := words(small)
-	if !ok || len(s) == 0 {
-		return ok
-	}
-	l, ok := words(large)
-	return ok && !slices.ContainsFunc(s, func(x string) bool { return !slices.Contains(l, x) })
-}
-
-// ordered reports whether both are numbers and a ≤ b.
-func ordered(a, b any) bool {
-	x, ok := rational(a)
-	if !ok {
-		return false
-	}
-	y, ok := rational(b)
-	return ok && x.Cmp(y) <= 0
-}
-
-func rational(v any) (*big.Rat, bool) {
-	n, ok := v.(json.Number)
-	if !ok || len(n) > 64 {
-		return nil, false
-	}
-	if i := strings.IndexAny(n.String(), "eE"); i >= 0 && len(n)-i > 4 {
-		return nil, false
-	}
-	return new(big.Rat).SetString(n.String())
-}
+func constant(v any) schemas.Keywords { return schemas.Keywords{Const: []any{v}} }

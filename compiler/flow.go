@@ -22,6 +22,8 @@ type condition struct {
 // plan, under the run rule of the package comment.
 type flow struct {
 	doc *document
+	// has reports whether every output of a node has a port.
+	has func(n *node, port string) bool
 	*logic
 	conditions []condition
 	// runs is by node, in the order of the plan. The others are made when they
@@ -48,9 +50,9 @@ type portKey struct {
 	port string
 }
 
-func newFlow(doc *document) *flow {
+func newFlow(doc *document, has func(n *node, port string) bool) *flow {
 	f := &flow{
-		doc: doc, logic: newLogic(len(doc.nodes) + len(doc.edges)),
+		doc: doc, has: has, logic: newLogic(len(doc.nodes) + len(doc.edges)),
 		runs: make([]formula, len(doc.nodes)), delivers: make([]formula, len(doc.edges)), known: make([]bool, len(doc.edges)),
 		succeeded: map[int]formula{}, others: map[int]formula{},
 		fails: map[int]formula{}, undone: map[int]formula{}, whens: map[whenKey]formula{}, presence: map[portKey]formula{},
@@ -267,7 +269,7 @@ func (f *flow) elsewise(i int) formula {
 // present says when the source's port has a value. An edge that must be
 // delivered and may not be has an error of its own, and counts as present here.
 func (f *flow) present(e *edge) formula {
-	if e.required || e.fromPort == plan.DonePort || f.doc.nodes[e.from].output == nil || f.doc.nodes[e.from].output.portsOf().certain(e.fromPort) {
+	if e.required || e.fromPort == plan.DonePort || f.has(f.doc.nodes[e.from], e.fromPort) {
 		return always
 	}
 	key := portKey{e.from, e.fromPort}
@@ -354,7 +356,7 @@ func (u *unit) flows(doc *document) {
 	if doc.broken || doc.order == nil {
 		return
 	}
-	f := newFlow(doc)
+	f := newFlow(doc, u.has)
 	u.unreachable(f)
 	u.certainOutput(f)
 }

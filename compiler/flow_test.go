@@ -237,7 +237,7 @@ nodes:
 		case 0:
 			e.kind, e.fromPort, e.toPort = "control", "$done", "$start"
 		case 1, 2:
-			e.kind, e.when = "conditional", []string{"output.p == 1", "output.q == 1", "otherwise"}[r.IntN(3)]
+			e.kind, e.when = "conditional", []string{"output.?p.orValue(0) == 1", "output.?q.orValue(0) == 1", "otherwise"}[r.IntN(3)]
 			if r.IntN(2) == 0 {
 				e.fromPort, e.toPort = "$done", "$start"
 			}
@@ -249,7 +249,7 @@ nodes:
 		e.required = e.required && e.fromPort != "b"
 		add(e)
 		if e.when == "otherwise" {
-			e.when, e.to, e.required = "output.p == 1", n+1, false
+			e.when, e.to, e.required = "output.?p.orValue(0) == 1", n+1, false
 			if e.toPort == "$start" {
 				e.toPort = "a"
 				e.fromPort = "a"

@@ -241,7 +241,7 @@ func (m *maker) edge(p *plan.Plan, e *edge) plan.Edge {
 		out.Adapter = e.transform.Text
 	}
 	if e.when != nil {
-		out.When = e.when.Text
+		out.When = e.condition
 		p.Nodes[e.from].RoutesOnInput = p.Nodes[e.from].RoutesOnInput || e.predicate.Reads("input")
 	}
 	if e.template != nil {

@@ -5,6 +5,7 @@ import (
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
 )
 
 // document is one plan of a file as far as it was understood. A nil
@@ -144,6 +145,9 @@ const (
 type fill struct {
 	port     string
 	template *template
+	// brings is what it can give; failed: it was refused.
+	brings *schemas.Schema
+	failed bool
 }
 
 type commitPolicy struct {
@@ -167,6 +171,10 @@ type verify struct {
 	target int
 	// args and result are with and output, compiled.
 	args, result *template
+	// predicate is executed, compiled; condition its text with its conversions
+	// written out.
+	predicate *expr.Program
+	condition string
 }
 
 type forEach struct {
@@ -196,6 +204,12 @@ type edge struct {
 	// predicate and template are when and transform, compiled.
 	predicate *expr.Program
 	template  *template
+	// condition is when with its conversions written out.
+	condition string
+	// brings is what the edge can bring; failed: something of it was refused, so
+	// that nothing more is said of what it leads to.
+	brings *schemas.Schema
+	failed bool
 
 	// implicit: a precheck of the target makes the edge, and at is its place there.
 	implicit bool

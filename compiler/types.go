@@ -26,11 +26,18 @@ func (u *unit) types() {
 			if e.shaped {
 				u.typeExpressions(e)
 			}
+		}
+		for _, n := range doc.nodes {
+			u.typeWith(doc, n)
+			u.typeVerify(doc, n)
+		}
+		for _, e := range doc.edges {
 			if e.sound {
 				u.typeEdge(doc, e)
 			}
 		}
 		u.missingInputs(doc)
+		u.typeInputs(doc)
 		u.flows(doc)
 	}
 }
@@ -196,7 +203,7 @@ func (d *document) feeds(i int, port string) bool {
 
 func (u *unit) certainSource(doc *document, e *edge) {
 	from := doc.nodes[e.from]
-	if e.kind == plan.Error || e.fromPort == plan.DonePort || from.output == nil || from.output.portsOf().certain(e.fromPort) {
+	if e.kind == plan.Error || e.fromPort == plan.DonePort || from.output == nil || u.has(from, e.fromPort) {
 		return
 	}
 	d := diag.Diagnostic{

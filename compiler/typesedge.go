@@ -1,234 +1,244 @@
 package compiler
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
-	"chimera.ai/engine/contract"
+	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
 )
 
-// errorSchema is what every error edge brings: contract.ErrorPayload.
-func errorSchema() any {
-	kinds := contract.Kinds()
-	words := make([]any, len(kinds))
-	for i, k := range kinds {
-		words[i] = string(k)
-	}
-	text := map[string]any{"type": "string"}
-	return map[string]any{
-		"type": "object",
-		"properties": map[string]any{
-			"kind": map[string]any{"type": "string", "enum": words}, "message": text, "node": text,
-			"attempts": map[string]any{"type": "integer"}, "details": true,
-		},
-		"required":             []any{"kind", "message", "node", "attempts", "details"},
-		"additionalProperties": false,
-	}
-}
-
-// typeEdge says what is known of the value that an edge brings.
+// typeEdge proves that the condition of an edge is one, and that what the edge
+// brings fits the port that it enters.
 func (u *unit) typeEdge(doc *document, e *edge) {
 	from, to := doc.nodes[e.from], doc.nodes[e.to]
-	if e.kind == plan.Conditional && e.when == nil && !e.otherwise {
-		u.typeCondition(from, e)
-	}
-	if !e.carries() || to.input == nil || to.input.faulty || (to.forEach != nil && to.forEach.port != nil && to.forEach.port.Text == e.toPort) {
+	before, ok := u.before(doc, e)
+	if !ok {
+		e.failed = true
 		return
 	}
-	target := u.portSchema(to.input.schema, e.toPort)
-	if e.transform != nil {
-		switch {
-		case e.template == nil:
-		case e.template.Constant():
-			u.constantFits(to, e.toPort, e.template, e.transform.Range, e.String())
-		case target == nil || !unconstrained(target.value):
-			u.unproved(e, "The value is made by a transform, and what it gives is not inferred.")
-		}
-		return
-	}
-	var source *schema
 	switch {
-	case e.kind == plan.Error:
-		source, _ = u.pool.add(errorSchema())
-	case from.output == nil || from.output.faulty:
-		return
-	default:
-		source = u.portSchema(from.output.schema, e.fromPort)
+	case e.predicate != nil:
+		e.condition, e.failed = u.checkPredicate(e.when, e.predicate, before, "", e.String())
+	case e.kind == plan.Conditional && e.when == nil && !e.otherwise:
+		u.typeCondition(from, e, before.value)
 	}
-	if target != nil && unconstrained(target.value) {
+	if !e.carries() || e.failed {
 		return
 	}
-	if source == nil || target == nil || !u.contained(source, target) {
-		u.unproved(e, fmt.Sprintf("The schemas of %s and %s are not equal, and that the first lies within the second is not obvious.", quote(e.fromNode+"."+e.fromPort), quote(e.toNode+"."+e.toPort)))
+	target := u.wants(to, e.toPort)
+	if target == nil {
+		e.failed = true
+		return
+	}
+	brought, _ := u.brought(doc, e)
+	e.brings = brought.value
+	if e.transform != nil {
+		if e.brings = u.typeTransform(e, brought); e.brings == nil {
+			e.failed = true
+			return
+		}
+		if e.template.Constant() {
+			e.failed = !u.constantFits(to, e.toPort, e.template, e.transform.Range, e.String())
+			return
+		}
+	}
+	e.failed = !u.fits(doc, e, brought, target)
+	if !e.failed && to.splits(e.toPort) {
+		e.failed = !u.fitsItems(doc, e)
 	}
 }
 
-func (u *unit) unproved(e *edge, why string) {
+// typeTransform checks the transform of an edge, keeps it with its conversions
+// written out, and gives what it makes; nil if that is not known.
+func (u *unit) typeTransform(e *edge, s sight) *schemas.Schema {
+	if e.template == nil {
+		return nil
+	}
+	t, result, ok := u.checkTemplate(e.transform, e.template, s, "", e.String())
+	e.template = t
+	if !ok {
+		return nil
+	}
+	return result
+}
+
+// fits proves that what an edge brings is contained in what its target takes,
+// and reports it where it is not.
+func (u *unit) fits(doc *document, e *edge, s sight, target *schemas.Schema) bool {
+	if u.prover.anything(target) {
+		return true
+	}
+	r := u.prover.within(e.brings, target)
+	if r.Verdict == containment.Proved {
+		return true
+	}
+	d := diag.Diagnostic{
+		Subject: e.toRange(), Label: "takes " + brief(target), Edge: e.String(),
+		Related: []diag.Related{{Range: e.fromRange(), Label: "gives " + brief(e.brings)}},
+	}
+	if e.transform != nil {
+		d.Related = []diag.Related{{Range: e.transform.Range, Label: "gives " + brief(e.brings)}}
+	}
+	source, port := quote(e.fromNode+"."+e.fromPort), quote(e.toNode+"."+e.toPort)
 	if e.check != nil {
-		return
+		if !u.prover.disjoint(e.brings, target) {
+			return true
+		}
+		d.Code = diag.TypeNotContained
+		d.Summary = fmt.Sprintf("no value of %s can ever fit %s", source, port)
+		d.Detail = "`check: runtime` leaves it to the run whether a value fits, and none of them does." + u.instance(r, target)
+		d.Witness = shown(r.Witness)
+		u.report(d)
+		return false
+	}
+	if r.Verdict == containment.Unknown {
+		u.unproved(d, "it is not proved that every value of "+source+" fits "+port, r, "")
+		return false
+	}
+	from, to := doc.nodes[e.from], doc.nodes[e.to]
+	m := mend{
+		prover: u.prover, source: e.brings, target: target, template: e.template,
+		sourceName: e.fromNode + "." + e.fromPort, targetName: e.toNode + "." + e.toPort,
+		sourceOpen: e.kind != plan.Error && from.output.at != nil, targetOpen: to.input.at != nil, root: to.input.schema.value,
+		inputOpen: true,
+	}
+	if e.transform == nil {
+		d.Code = diag.TypeNotContained
+		d.Summary = fmt.Sprintf("a value of %s does not fit %s", source, port)
+		d.Detail = "The source may give the counterexample. " + u.refusal(r.Witness, target, port)
+		d.Witness = shown(r.Witness)
+		d.Suggestion = m.propose(r.Witness)
+		u.report(d)
+		return false
+	}
+	// What is known of a transform may be more than it can give, so a value of
+	// the source is searched that really comes out wrong.
+	before, after, found := u.search(doc, e, s, r.Witness, target)
+	if !found {
+		u.unproved(d, "it is not proved that what the transform gives fits "+port,
+			r, fmt.Sprintf("The transform is known to give %s, which would allow %s. %s No value of the source was found that comes out so.",
+				describe(e.brings), quote(shown(r.Witness)), u.refusal(r.Witness, target, port)))
+		return false
+	}
+	d.Code = diag.TypeNotContained
+	d.Summary = fmt.Sprintf("what the transform of %s gives does not fit %s", source, port)
+	d.Detail = "A value of the source comes out as the counterexample. " + u.refusal(after, target, port)
+	d.Witness, d.Before = shown(after), shown(before)
+	d.Suggestion = m.propose(after)
+	u.report(d)
+	return false
+}
+
+// fitsItems proves that a list is not longer than for_each lets it be.
+func (u *unit) fitsItems(doc *document, e *edge) bool {
+	to := doc.nodes[e.to]
+	most := to.most()
+	if most < 0 || e.check != nil {
+		return true
+	}
+	limit := u.prover.list(u.prover.whole, most)
+	r := u.prover.within(e.brings, limit)
+	if r.Verdict == containment.Proved {
+		return true
 	}
 	u.report(diag.Diagnostic{
-		Code: diag.TypeUnknown, Severity: diag.Warning,
-		Summary: "it is not proved that the value fits " + quote(e.toNode+"."+e.toPort),
-		Detail:  why + " It is checked when it arrives; `check: runtime` says that this is meant.",
-		Subject: e.toRange(), Context: e.fromRange(), Edge: e.String(), Suggestion: "check: runtime",
+		Code:    diag.TypeNotContained,
+		Summary: fmt.Sprintf("the list of %s may be longer than `for_each` of %s allows", quote(e.fromNode+"."+e.fromPort), quote(to.id)),
+		Detail:  fmt.Sprintf("A list of more than %d elements fails the node. Bound it in the schema of the source, or let the run check it with `check: runtime`.", most),
+		Subject: e.toRange(), Context: e.fromRange(), Edge: e.String(), Node: to.id, Suggestion: fmt.Sprintf("maxItems: %d", most),
 	})
+	return false
 }
 
-// typeCondition checks that a value that is itself the condition is a boolean.
-func (u *unit) typeCondition(from *node, e *edge) {
-	if from.output == nil || from.output.faulty {
+// unproved reports that something is neither proved nor refuted.
+func (u *unit) unproved(d diag.Diagnostic, summary string, r containment.Result, detail string) {
+	d.Code, d.Summary, d.Suggestion = diag.TypeUnknown, summary, "check: runtime"
+	if detail == "" {
+		detail = "What stopped the proof: " + stopped(r) + "."
+	}
+	d.Detail = detail + " `check: runtime` on the edge leaves it to the run."
+	u.report(d)
+}
+
+// refusal says why a schema refuses a value, in the validator's words.
+func (u *unit) refusal(v any, s *schemas.Schema, name string) string {
+	cause, ok := causeOf(v, s)
+	if !ok {
+		return ""
+	}
+	text := name + " refuses it"
+	if cause.Instance != "" {
+		text += " at " + quote(cause.Instance)
+	}
+	text += ": " + cause.Message
+	if keyword := keywordOf(cause); keyword != "" {
+		text += " (`" + keyword + "`)"
+	}
+	return text + "."
+}
+
+func (u *unit) instance(r containment.Result, target *schemas.Schema) string {
+	if r.Verdict != containment.Refuted {
+		return ""
+	}
+	return " For one, " + u.refusal(r.Witness, target, "the target")
+}
+
+// causeOf gives the first reason why a schema refuses a value.
+func causeOf(v any, s *schemas.Schema) (schemas.Cause, bool) {
+	var invalid *schemas.Invalid
+	if err := s.Validate(v); !errors.As(err, &invalid) || len(invalid.Causes) == 0 {
+		return schemas.Cause{}, false
+	}
+	return invalid.Causes[0], true
+}
+
+// keywordOf is the keyword that a cause is about.
+func keywordOf(c schemas.Cause) string {
+	return c.Keyword[strings.LastIndexByte(c.Keyword, '/')+1:]
+}
+
+// shown writes a counterexample.
+func shown(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return clip(string(raw), 400)
+}
+
+// typeCondition proves that a value that is itself the condition is a boolean.
+func (u *unit) typeCondition(from *node, e *edge, value *schemas.Schema) {
+	if value == nil {
 		return
 	}
-	s := u.portSchema(from.output.schema, e.fromPort)
-	if s != nil {
-		switch yes, no := boolean(s.value); {
-		case yes:
-			return
-		case no:
-			u.report(diag.Diagnostic{
-				Code: diag.TypePredicate, Summary: fmt.Sprintf("the value of %s is not a boolean", quote(e.fromNode+"."+e.fromPort)),
-				Detail:  "A conditional edge without `when` takes the value itself as its condition. Give a condition over `value`.",
-				Subject: e.fromRange(), Edge: e.String(), Node: from.id,
-			})
-			return
+	boolean := u.prover.typed("boolean")
+	r := u.prover.within(value, boolean)
+	if r.Verdict == containment.Proved || e.check != nil && !u.prover.disjoint(value, boolean) {
+		return
+	}
+	e.failed = true
+	d := diag.Diagnostic{
+		Code: diag.TypePredicate, Summary: fmt.Sprintf("the value of %s is not a boolean", quote(e.fromNode+"."+e.fromPort)),
+		Detail:  "A conditional edge without `when` takes the value itself as its condition. Give a condition over `value`.",
+		Subject: e.fromRange(), Edge: e.String(), Node: from.id,
+	}
+	switch {
+	case r.Verdict == containment.Refuted:
+		d.Witness = shown(r.Witness)
+		if !u.prover.disjoint(value, boolean) {
+			d.Summary = fmt.Sprintf("the value of %s is not always a boolean", quote(e.fromNode+"."+e.fromPort))
+			d.Suggestion = "when: value == true"
 		}
+	default:
+		d.Summary = fmt.Sprintf("it is not proved that %s is a boolean", quote(e.fromNode+"."+e.fromPort))
+		d.Suggestion = "when: value == true"
+		d.Detail += " What stopped the proof: " + stopped(r) + "."
 	}
-	if e.check == nil {
-		u.report(diag.Diagnostic{
-			Code: diag.TypeUnknown, Severity: diag.Warning,
-			Summary: fmt.Sprintf("it is not proved that %s is a boolean", quote(e.fromNode+"."+e.fromPort)),
-			Detail:  "A conditional edge without `when` takes the value itself as its condition. It is checked at run time.",
-			Subject: e.fromRange(), Edge: e.String(), Node: from.id,
-		})
-	}
-}
-
-// boolean reports whether a schema obviously takes booleans only, or obviously
-// none.
-func boolean(v any) (only, none bool) {
-	m, ok := v.(map[string]any)
-	if !ok {
-		return false, false
-	}
-	if c, has := m["const"]; has {
-		_, is := c.(bool)
-		return is, !is
-	}
-	switch t := m["type"].(type) {
-	case string:
-		return t == "boolean", t != "boolean"
-	case []any:
-		has := slices.Contains(t, any("boolean"))
-		return has && len(t) == 1, !has
-	}
-	return false, false
-}
-
-// portSchema gives the self-contained schema of a port, or nil if it refers to
-// parts of its root that cannot be carried along.
-func (u *unit) portSchema(s *schema, name string) *schema {
-	if name == plan.WholePort {
-		return s
-	}
-	if made, ok := u.portSchemas[schemaPort{s, name}]; ok {
-		return made
-	}
-	var made *schema
-	if p := s.portsOf().byName[name]; p != nil {
-		if value, ok := detach(s.value, p.schema); ok {
-			made, _ = u.pool.add(value)
-		}
-	}
-	u.portSchemas[schemaPort{s, name}] = made
-	return made
-}
-
-type schemaPort struct {
-	s    *schema
-	name string
-}
-
-// carried are the keywords under which a schema keeps definitions.
-var carried = []string{"$defs", "definitions", "defs"}
-
-// detach makes a subschema stand on its own, with the definitions of its root.
-// ok is false where a reference, an identifier or the draft makes its meaning
-// depend on its place.
-func detach(root, sub any) (value any, ok bool) {
-	m, isMap := sub.(map[string]any)
-	if !isMap {
-		return sub, true
-	}
-	top, _ := root.(map[string]any)
-	local, moved := references(sub)
-	if !moved {
-		return nil, false
-	}
-	draft, hasDraft := top["$schema"]
-	if !local && !hasDraft {
-		return sub, true
-	}
-	out := maps.Clone(m)
-	if hasDraft {
-		if _, own := m["$schema"]; own {
-			return nil, false
-		}
-		out["$schema"] = draft
-	}
-	if !local {
-		return out, true
-	}
-	for _, key := range carried {
-		defs, has := top[key]
-		if !has {
-			continue
-		}
-		if _, own := m[key]; own {
-			return nil, false
-		}
-		if _, moved := references(defs); !moved {
-			return nil, false
-		}
-		out[key] = defs
-	}
-	return out, true
-}
-
-// references reports whether a schema holds references into the definitions of
-// its root (local), and whether it could be moved: it has no other references
-// and no identifiers.
-func references(v any) (local, movable bool) {
-	movable = true
-	switch x := v.(type) {
-	case []any:
-		for _, e := range x {
-			l, m := references(e)
-			local, movable = local || l, movable && m
-		}
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(x)) {
-			switch key {
-			case "$id", "id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveRef", "$recursiveAnchor":
-				if _, text := x[key].(string); text {
-					movable = false
-				}
-			case "$ref":
-				ref, text := x[key].(string)
-				if !text {
-					break
-				}
-				within := slices.ContainsFunc(carried, func(k string) bool { return strings.HasPrefix(ref, "#/"+k+"/") })
-				local, movable = local || within, movable && within
-				continue
-			}
-			l, m := references(x[key])
-			local, movable = local || l, movable && m
-		}
-	}
-	return local, movable
+	u.report(d)
 }

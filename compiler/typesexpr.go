@@ -81,6 +81,16 @@ func (u *unit) point(v *syntax.Value, offset int) diag.Range {
 		offset--
 	}
 	end := offset + 1
+	if c := v.Text[offset]; (c == '.' || c == '?') && end < len(v.Text) {
+		// A selection is shown with what it selects.
+		for end < len(v.Text) && (v.Text[end] == '?' || v.Text[end] == '.') {
+			end++
+		}
+		for end < len(v.Text) && word(v.Text[end]) {
+			end++
+		}
+		return v.Sub(offset, end)
+	}
 	for end < len(v.Text) && (v.Text[end]&0xC0 == 0x80 || (word(v.Text[offset]) && word(v.Text[end]))) {
 		end++
 	}
@@ -227,10 +237,7 @@ func (u *unit) typeNode(n *node) {
 				n.sound = false
 				continue
 			}
-			n.fills = append(n.fills, fill{key.Text, t})
-			if t.Constant() && n.input != nil && !n.input.faulty {
-				u.constantFits(n, key.Text, t, val.Range, "")
-			}
+			n.fills = append(n.fills, fill{port: key.Text, template: t})
 		}
 	}
 	if n.cost != nil && n.cost.Kind == syntax.String {
@@ -247,7 +254,7 @@ func (u *unit) typeNode(n *node) {
 		if v.executed != nil && strings.TrimSpace(v.executed.Text) == "" {
 			u.report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: v.executed.Range, Node: n.id})
 		}
-		u.predicate(v.executed, expr.When, n.id, "")
+		v.predicate = u.predicate(v.executed, expr.When, n.id, "")
 		if v.output != nil {
 			v.result = u.templateOf(v.output, expr.Transform, n.id, "")
 		}
@@ -255,21 +262,23 @@ func (u *unit) typeNode(n *node) {
 }
 
 // constantFits validates a constant against the port that it fills.
-func (u *unit) constantFits(n *node, name string, t *template, at diag.Range, edge string) {
-	s := u.portSchema(n.input.schema, name)
+func (u *unit) constantFits(n *node, name string, t *template, at diag.Range, edge string) bool {
+	s := u.wants(n, name)
 	if s == nil {
-		return
+		return true
 	}
-	compiled, err := s.compile()
-	if err != nil {
-		return
+	err := s.Validate(t.value)
+	if list, ok := t.value.([]any); err == nil && ok && n.splits(name) && n.most() >= 0 && len(list) > n.most() {
+		err = fmt.Errorf("it has %d elements, and for_each takes at most %d", len(list), n.most())
 	}
-	if err := compiled.Validate(t.value); err != nil {
-		u.report(diag.Diagnostic{
-			Code: diag.TypeNotContained, Summary: fmt.Sprintf("the constant does not fit the port %s of %s", quote(name), quote(n.id)),
-			Detail: sentence(err.Error()), Subject: at, Node: n.id, Edge: edge, Witness: clip(string(t.raw), 400),
-		})
+	if err == nil {
+		return true
 	}
+	u.report(diag.Diagnostic{
+		Code: diag.TypeNotContained, Summary: fmt.Sprintf("the constant does not fit the port %s of %s", quote(name), quote(n.id)),
+		Detail: sentence(err.Error()), Subject: at, Node: n.id, Edge: edge, Witness: clip(string(t.raw), 400),
+	})
+	return false
 }
 
 // clip bounds a text for a message.

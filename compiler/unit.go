@@ -21,14 +21,19 @@ type unit struct {
 
 	docs []*document
 	pool schemaPool
-	// What was compiled or derived once.
-	predicates  map[sourceKey]predicateResult
-	templates   map[sourceKey]templateResult
-	portSchemas map[schemaPort]*schema
-	proofs      map[[2]*schema]bool
-	questions   map[proofKey]containment.Result
+	// What was compiled, checked or proved once.
+	predicates        map[sourceKey]predicateResult
+	templates         map[sourceKey]templateResult
+	checkedPredicates map[programAt]predicateCheck
+	checkedTemplates  map[templateAt]templateCheck
+	narrowed          map[narrowing]sight
+	inputs            map[assembled]bool
+	questions         map[proofKey]containment.Result
+	prover            *prover
 	// proofSteps is the work that proofs have done.
 	proofSteps int
+	// tries is what is left of the search for counterexamples.
+	tries int
 	// tainted is what is tainted of each plan whose input is not, set by the
 	// effects pass.
 	tainted []*taintResult
@@ -44,13 +49,15 @@ type unit struct {
 }
 
 func newUnit(src Source, cat *Catalog, pol *Policy) *unit {
-	return &unit{
+	u := &unit{
 		src: src, cat: indexCatalog(cat), pol: pol, nearLeft: 2_000_000,
 		said:       map[finding]bool{},
 		predicates: map[sourceKey]predicateResult{}, templates: map[sourceKey]templateResult{},
-		portSchemas: map[schemaPort]*schema{}, proofs: map[[2]*schema]bool{},
-		questions: map[proofKey]containment.Result{},
+		checkedPredicates: map[programAt]predicateCheck{}, checkedTemplates: map[templateAt]templateCheck{},
+		narrowed: map[narrowing]sight{}, inputs: map[assembled]bool{}, questions: map[proofKey]containment.Result{}, tries: maxTriesEver,
 	}
+	u.prover = newProver(u.proof)
+	return u
 }
 
 // finding is what makes two findings the same: an anchor may put one text of

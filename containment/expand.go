@@ -278,17 +278,11 @@ func (p *prover) leaf(c *conj) result {
 		return r
 	}
 	if yes, sure := p.check(c.goal, r.value); !yes {
-		why := r.why.or(c.lost)
-		switch {
-		case !why.none():
-		case sure:
-			why = c.blame()
-		default:
-			why = p.wildest(c.goal)
+		if sure && c.lost.none() {
+			return result{why: c.blame()}
 		}
-		return result{why: why}
+		return result{why: c.lost.or(p.wildest(c.goal))}
 	}
-	r.why = reason{}
 	return r
 }
 

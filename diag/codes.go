@@ -188,13 +188,13 @@ const (
 	//
 	// Example:
 	//
-	//	input_schema: {type: object, properties: {path: {type: string, minLength: 3}}, required: [path]}
+	//	input_schema: {type: object, properties: {name: {type: string}}, required: [name]}
 	//	nodes:
 	//	  - id: a
 	//	    template: engine/pass
-	//	    input_schema: {type: object, properties: {path: {type: string, pattern: "^/.*$"}}, required: [path]}
+	//	    input_schema: {type: object, properties: {name: {type: string, pattern: "^[^/]*$"}}, required: [name]}
 	//	edges:
-	//	  - $input.path -> a.path
+	//	  - {from_node: $input, from_port: name, to_node: a, to_port: name, edge_type: data, required: true, transform: "${value.replace('/', '-')}"}
 	TypeUnknown Code = "type/unknown"
 
 	// TypeMissingInput: a port that must have a value may end up without one.

@@ -1,0 +1,103 @@
+package compiler
+
+import (
+	"encoding/json"
+	"strings"
+
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+)
+
+type predicateCheck struct {
+	source   string
+	problems []expr.Problem
+}
+
+type templateCheck struct {
+	made     *template
+	result   *schemas.Schema
+	problems []expr.TemplateProblem
+}
+
+// programAt and templateAt are expressions under what is known of their names.
+type programAt struct {
+	program *expr.Program
+	sight   sight
+}
+
+type templateAt struct {
+	template *expr.Template
+	sight    sight
+}
+
+// checkPredicate checks a condition against the types of its names. It gives the
+// condition with its conversions written out, and whether it is refused.
+func (u *unit) checkPredicate(v *syntax.Value, p *expr.Program, s sight, node, edge string) (source string, refused bool) {
+	key := programAt{p, s}
+	c, ok := u.checkedPredicates[key]
+	if !ok {
+		c.source, c.problems = p.Check(s.typing())
+		u.checkedPredicates[key] = c
+	}
+	for _, x := range c.problems {
+		u.problem(u.point(v, x.Offset), v.Range, x, node, edge)
+	}
+	return c.source, len(c.problems) > 0
+}
+
+// checkTemplate checks a template against the types of its names. It gives the
+// template with its conversions written out and a schema of what it makes; ok is
+// false if it is refused.
+func (u *unit) checkTemplate(v *syntax.Value, t *template, s sight, node, edge string) (made *template, result *schemas.Schema, ok bool) {
+	if t.Constant() {
+		return t, u.fixed(t), true
+	}
+	key := templateAt{t.Template, s}
+	c, ok := u.checkedTemplates[key]
+	if !ok {
+		value, result, problems := t.Check(s.typing())
+		c = templateCheck{made: t, result: result, problems: problems}
+		if raw, err := plan.Canonical(value); err == nil && len(problems) == 0 {
+			c.made = &template{Template: t.Template, value: value, raw: raw}
+		}
+		u.checkedTemplates[key] = c
+	}
+	for _, x := range c.problems {
+		part := follow(v, x.Path)
+		at := head(part)
+		if part.Kind == syntax.String {
+			at = u.point(part, x.Offset)
+		}
+		u.problem(at, part.Range, x.Problem, node, edge)
+	}
+	return c.made, c.result, len(c.problems) == 0
+}
+
+// fixed is the schema of the one value of a template without expressions.
+func (u *unit) fixed(t *template) *schemas.Schema {
+	return u.prover.make(made{form: "constant " + string(t.raw)}, func() schemas.Keywords { return constant(t.value) })
+}
+
+// problem reports what the checker of expressions found.
+func (u *unit) problem(at, whole diag.Range, p expr.Problem, node, edge string) {
+	d := diag.Diagnostic{
+		Code: diag.TypeExpr, Summary: "the expression is wrong for the types of its names", Detail: strings.TrimRight(p.Message, ".") + ".",
+		Subject: at, Context: whole, Node: node, Edge: edge, Suggestion: p.Hint,
+	}
+	switch p.Kind {
+	case expr.MayFail:
+		d.Code, d.Summary = diag.TypeExprMayFail, "the expression may fail"
+	case expr.Predicate:
+		d.Code, d.Summary = diag.TypePredicate, "the condition is not always true or false"
+	case expr.Wrong:
+	}
+	if p.Witness != nil {
+		if raw, err := json.Marshal(p.Witness); err == nil {
+			d.Witness = clip(string(raw), 400)
+		}
+	}
+	u.report(d)
+}
