@@ -74,6 +74,9 @@ type Schema struct {
 	// made instead.
 	graph *graph
 	made  *made
+	// anchors are what dynamic references can lead to, besides what exported
+	// fields lead to.
+	anchors []*jsonschema.Schema
 }
 
 // Compile compiles a JSON Schema of draft 4, 6, 7, 2019-09 or 2020-12, the last
@@ -135,7 +138,7 @@ func compile(raw []byte) (s *Schema, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Schema{compiled: compiled, graph: g}, nil
+	return &Schema{compiled: compiled, graph: g, anchors: roots[1:]}, nil
 }
 
 // inject gives the text of the schema with its draft. Without $schema the
@@ -166,7 +169,7 @@ func explain(err error, root any, found *scan, denied bool) error {
 	case denied && len(found.external) > 0:
 		return externalError(found.external)
 	case errors.As(err, &ve):
-		return flatten(ve, nil, root)
+		return flatten(ve, nil, nil, root)
 	case errors.As(err, &loop):
 		return errors.New("a schema refers to itself without going into the value")
 	}

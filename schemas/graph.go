@@ -75,7 +75,7 @@ type builder struct {
 
 func newGraph(roots []*jsonschema.Schema) (*graph, error) {
 	own, _, _ := strings.Cut(roots[0].Location, "#")
-	return buildGraph(roots, func(s *jsonschema.Schema) error {
+	return buildGraph(roots, 2*MaxSubschemas, func(s *jsonschema.Schema) error {
 		// The library has some documents built in, which it does not load; their
 		// formats assert.
 		if doc, _, _ := strings.Cut(s.Location, "#"); doc != own || metas[s] {
@@ -88,15 +88,25 @@ func newGraph(roots []*jsonschema.Schema) (*graph, error) {
 // joinedGraph is the graph of a schema that was put together from parts of
 // several documents, each of them admitted before. Places of several parts may
 // be the same text, so that they name no schema.
-func joinedGraph(root *jsonschema.Schema) (*graph, error) {
-	g, err := buildGraph([]*jsonschema.Schema{root}, func(*jsonschema.Schema) error { return nil })
+func joinedGraph(root *jsonschema.Schema, anchors []*jsonschema.Schema, loose bool) (*graph, error) {
+	g, err := buildGraph(append([]*jsonschema.Schema{root}, anchors...), MaxJoined, func(s *jsonschema.Schema) error {
+		if loose && (s.DynamicRef != nil || s.RecursiveRef != nil) {
+			return errors.New("the schema is a part whose dynamic reference depends on the whole")
+		}
+		for _, values := range [][]any{s.Constant, s.Enum} {
+			if _, err := measure(values); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	if err == nil {
 		g.at = nil
 	}
 	return g, err
 }
 
-func buildGraph(roots []*jsonschema.Schema, admit func(*jsonschema.Schema) error) (*graph, error) {
+func buildGraph(roots []*jsonschema.Schema, most int, admit func(*jsonschema.Schema) error) (*graph, error) {
 	b := &builder{g: &graph{at: map[string]*jsonschema.Schema{}}, index: map[*jsonschema.Schema]int{}}
 	for _, s := range roots {
 		b.add(s)
@@ -106,8 +116,8 @@ func buildGraph(roots []*jsonschema.Schema, admit func(*jsonschema.Schema) error
 		if err := admit(s); err != nil {
 			return nil, err
 		}
-		if len(b.order) > 2*MaxSubschemas {
-			return nil, tooLarge("more than %d subschemas", 2*MaxSubschemas)
+		if len(b.order) > most {
+			return nil, tooLarge("more than %d subschemas", most)
 		}
 		if err := checkCounts(s); err != nil {
 			return nil, err

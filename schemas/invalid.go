@@ -62,9 +62,10 @@ func (e *Invalid) Error() string {
 
 // flatten turns the library's tree of errors into a list. Its order, and the
 // order of names in some messages, vary with Go's maps; ours do not. at finds a
-// schema by its location; without it the library's words stand.
-func flatten(ve *jsonschema.ValidationError, at map[string]*jsonschema.Schema, v any) *Invalid {
-	f := flattener{at: at, root: v, seen: map[Cause]bool{}}
+// schema by its location, and s is the schema; without them the library's words
+// stand.
+func flatten(ve *jsonschema.ValidationError, at map[string]*jsonschema.Schema, s *jsonschema.Schema, v any) *Invalid {
+	f := flattener{at: at, schema: s, root: v, seen: map[Cause]bool{}}
 	f.walk(ve)
 	slices.SortFunc(f.causes, func(a, b Cause) int {
 		return cmp.Or(cmp.Compare(a.Instance, b.Instance), cmp.Compare(a.Keyword, b.Keyword), cmp.Compare(a.Message, b.Message))
@@ -83,6 +84,7 @@ func flatten(ve *jsonschema.ValidationError, at map[string]*jsonschema.Schema, v
 
 type flattener struct {
 	at     map[string]*jsonschema.Schema
+	schema *jsonschema.Schema
 	root   any
 	seen   map[Cause]bool
 	causes []Cause
@@ -109,6 +111,9 @@ func (f *flattener) walk(ve *jsonschema.ValidationError) {
 // owner finds the schema that an error is about, and the keyword in it.
 func (f *flattener) owner(ve *jsonschema.ValidationError) (*jsonschema.Schema, string) {
 	at, keyword := ve.AbsoluteKeywordLocation, ""
+	if f.at == nil && f.schema != nil {
+		return follow(f.schema, ve.KeywordLocation)
+	}
 	if f.at == nil {
 		if i := strings.LastIndexByte(at, '/'); i >= 0 && strings.HasSuffix(ve.Message, " failed") {
 			return nil, at[i+1:]
@@ -131,6 +136,101 @@ func (f *flattener) owner(ve *jsonschema.ValidationError) (*jsonschema.Schema, s
 	return nil, ""
 }
 
+// follow finds the schema that an error is about, and the keyword in it, by the
+// way that validation took from the root.
+func follow(s *jsonschema.Schema, path string) (*jsonschema.Schema, string) {
+	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	for len(parts) > 0 && parts[0] != "" {
+		next, n := step(s, parts)
+		if next == nil {
+			return s, strings.Join(parts, "/")
+		}
+		if s.DynamicRef == next || s.RecursiveRef == next {
+			// It may have led elsewhere.
+			return nil, ""
+		}
+		s, parts = next, parts[n:]
+	}
+	return s, ""
+}
+
+// step finds the subschema that the first parts of a way lead to, and how many
+// they are; it gives none where they name a keyword that only asserts.
+func step(s *jsonschema.Schema, parts []string) (*jsonschema.Schema, int) {
+	one := func(v any) (*jsonschema.Schema, int) {
+		c, _ := v.(*jsonschema.Schema)
+		return c, 1
+	}
+	name := ""
+	if len(parts) > 1 {
+		name = untoken(pointer(parts[1]))
+	}
+	item := func(all []*jsonschema.Schema) (*jsonschema.Schema, int) {
+		if i, err := strconv.Atoi(name); err == nil && 0 <= i && i < len(all) {
+			return all[i], 2
+		}
+		return nil, 0
+	}
+	switch parts[0] {
+	case "$ref":
+		return one(s.Ref)
+	case "$dynamicRef":
+		return one(s.DynamicRef)
+	case "$recursiveRef":
+		return one(s.RecursiveRef)
+	case "not":
+		return one(s.Not)
+	case "if":
+		return one(s.If)
+	case "then":
+		return one(s.Then)
+	case "else":
+		return one(s.Else)
+	case "allOf":
+		return item(s.AllOf)
+	case "anyOf":
+		return item(s.AnyOf)
+	case "oneOf":
+		return item(s.OneOf)
+	case "properties":
+		return s.Properties[name], 2
+	case "patternProperties":
+		for re, c := range s.PatternProperties {
+			if re.String() == name {
+				return c, 2
+			}
+		}
+	case "additionalProperties":
+		return one(s.AdditionalProperties)
+	case "propertyNames":
+		return one(s.PropertyNames)
+	case "unevaluatedProperties":
+		return one(s.UnevaluatedProperties)
+	case "dependencies":
+		c, _ := s.Dependencies[name].(*jsonschema.Schema)
+		return c, 2
+	case "dependentSchemas":
+		return s.DependentSchemas[name], 2
+	case "items":
+		switch items := s.Items.(type) {
+		case *jsonschema.Schema:
+			return items, 1
+		case []*jsonschema.Schema:
+			return item(items)
+		}
+		return one(s.Items2020)
+	case "additionalItems":
+		return one(s.AdditionalItems)
+	case "prefixItems":
+		return item(s.PrefixItems)
+	case "contains":
+		return one(s.Contains)
+	case "unevaluatedItems":
+		return one(s.UnevaluatedItems)
+	}
+	return nil, 0
+}
+
 // message says what is wrong in our words where the library's are unclear or
 // vary, and in its own elsewhere.
 func (f *flattener) message(ve *jsonschema.ValidationError) string {
@@ -147,6 +247,9 @@ func (f *flattener) message(ve *jsonschema.ValidationError) string {
 		return strings.Replace(ve.Message, "valid against schemas at indexes", "matches more than one alternative: numbers", 1)
 	case "minContains", "maxContains":
 		return strings.Replace(ve.Message, "valid must be", "the number of matching items must be", 1)
+	}
+	if s == nil && strings.HasPrefix(ve.Message, "additionalProperties ") {
+		return "has properties that are not allowed"
 	}
 	if s == nil {
 		return ve.Message

@@ -28,6 +28,9 @@ const (
 	MaxSchemaBytes = 1 << 20
 	// MaxSubschemas is the number of subschemas in one document, itself included.
 	MaxSubschemas = 4096
+	// MaxJoined is the number of subschemas in a schema that [Make] put together
+	// from others, all of theirs included.
+	MaxJoined = 16 * MaxSubschemas
 	// MaxPattern is the length of one pattern, in bytes.
 	MaxPattern = 8 << 10
 	// MaxPatternSize is the size of one pattern's program, in instructions.

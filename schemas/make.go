@@ -2,6 +2,7 @@ package schemas
 
 import (
 	"math/big"
+	"regexp"
 	"slices"
 	"sync"
 
@@ -9,7 +10,8 @@ import (
 )
 
 // Keywords describe a schema that is put together from others. They mean what
-// they mean in draft 2020-12; a zero field asks nothing.
+// they mean in draft 2020-12; a zero field asks nothing, and a nil schema is
+// [True].
 type Keywords struct {
 	// Types are the allowed JSON types, "integer" included.
 	Types []string
@@ -31,63 +33,82 @@ type Keywords struct {
 	Items              *Schema
 	MinItems, MaxItems *int
 
-	// MinLength and MaxLength count the code points of strings.
+	// MinLength and MaxLength count the code points of strings. Pattern means
+	// what it means in Go, and is searched for in the string.
 	MinLength, MaxLength *int
+	Pattern              *regexp.Regexp
 
 	Minimum, Maximum, ExclusiveMinimum, ExclusiveMaximum, MultipleOf *big.Rat
 }
 
 // Make gives the schema of keywords. It shares its parts and costs little: what
 // bounds validation is worked out at the first [Schema.Validate], which
-// refuses a schema that no text could describe within the bounds of [Compile].
+// refuses a schema beyond the bounds of [Compile] ([MaxSubschemas] is
+// [MaxJoined] here). Neither the keywords nor what they hold may change later.
 func Make(k Keywords) *Schema {
 	s := blank()
+	if len(k.Enum) > 0 {
+		*s = *listing
+		s.Location = madeBase
+	}
 	s.Types = slices.Clone(k.Types)
 	s.Constant, s.Enum = k.Const, k.Enum
-	s.AllOf, s.AnyOf = compiled(k.All), compiled(k.Any)
+	j := &made{}
+	s.AllOf, s.AnyOf = j.parts(k.All), j.parts(k.Any)
 	if k.Not != nil {
-		s.Not = k.Not.compiled
+		s.Not = j.part(k.Not)
 	}
 	if len(k.Properties) > 0 {
 		s.Properties = make(map[string]*jsonschema.Schema, len(k.Properties))
 		for name, p := range k.Properties {
-			s.Properties[name] = p.compiled
+			s.Properties[name] = j.part(p)
 		}
 	}
 	s.Required = slices.Clone(k.Required)
 	if k.Rest != nil {
-		s.AdditionalProperties = k.Rest.compiled
+		s.AdditionalProperties = j.part(k.Rest)
 		if a := k.Rest.compiled.Always; a != nil {
 			s.AdditionalProperties = *a
 		}
 	}
-	s.PrefixItems = compiled(k.Prefix)
+	s.PrefixItems = j.parts(k.Prefix)
 	if k.Items != nil {
-		s.Items2020 = k.Items.compiled
+		s.Items2020 = j.part(k.Items)
 	}
-	for _, n := range []struct {
-		to   *int
-		from *int
-	}{
-		{&s.MinProperties, k.MinProperties}, {&s.MaxProperties, k.MaxProperties}, {&s.MinItems, k.MinItems},
-		{&s.MaxItems, k.MaxItems}, {&s.MinLength, k.MinLength}, {&s.MaxLength, k.MaxLength},
-	} {
-		if n.from != nil {
-			*n.to = *n.from
-		}
-	}
+	counts(&s.MinProperties, &s.MaxProperties, k.MinProperties, k.MaxProperties)
+	counts(&s.MinItems, &s.MaxItems, k.MinItems, k.MaxItems)
+	counts(&s.MinLength, &s.MaxLength, k.MinLength, k.MaxLength)
+	s.Pattern = k.Pattern
 	s.Minimum, s.Maximum, s.MultipleOf = k.Minimum, k.Maximum, k.MultipleOf
 	s.ExclusiveMinimum, s.ExclusiveMaximum = k.ExclusiveMinimum, k.ExclusiveMaximum
-	return Wrap(s)
+	return &Schema{compiled: s, made: j}
+}
+
+// counts sets a pair of counts. The library takes a negative one for none, but
+// no value is shorter than nothing.
+func counts(least, most, from, to *int) {
+	if from != nil && *from > 0 {
+		*least = *from
+	}
+	if to != nil {
+		*most = *to
+		if *to < 0 {
+			*least, *most = 1, 0
+		}
+	}
 }
 
 // Wrap gives a part of a compiled schema, or one that was put together from
-// such parts, as a schema of its own. References of the part hold.
-func Wrap(s *jsonschema.Schema) *Schema { return &Schema{compiled: s, made: &made{}} }
+// such parts, as a schema of its own. Its references hold, but for dynamic ones
+// ($dynamicRef, $recursiveRef): where these lead depends on what stands around
+// the part, so that validation by a part with one always fails.
+func Wrap(s *jsonschema.Schema) *Schema {
+	return &Schema{compiled: s, made: &made{loose: true}}
+}
 
 var (
-	everything = Wrap(always(true))
-	nothing    = Wrap(always(false))
+	everything = &Schema{compiled: always(true), made: &made{}}
+	nothing    = &Schema{compiled: always(false), made: &made{}}
 )
 
 // True is the schema of every value; it is one and the same each time.
@@ -105,6 +126,10 @@ func blank() *jsonschema.Schema {
 	}
 }
 
+// listing is a schema with an enum. The library keeps the message of an enum in
+// a field of its own, and takes an error without a message for no error's.
+var listing = jsonschema.MustCompileString(madeDocument, `{"$schema":"`+DefaultDraft+`","enum":[{}]}`)
+
 func always(yes bool) *jsonschema.Schema {
 	s := blank()
 	s.Always = &yes
@@ -113,24 +138,50 @@ func always(yes bool) *jsonschema.Schema {
 
 // madeBase is where made schemas stand: as in no document, their places tell
 // nothing.
-const madeBase = "chimera:///made#"
+const (
+	madeDocument = "chimera:///made"
+	madeBase     = madeDocument + "#"
+)
 
-func compiled(all []*Schema) []*jsonschema.Schema {
+// made is what a schema that was not compiled from a text works out late, and
+// what it knows of its parts.
+type made struct {
+	// anchors are what dynamic references of the parts can lead to.
+	anchors []*jsonschema.Schema
+	// loose: a part was taken out of its document.
+	loose bool
+
+	once  sync.Once
+	graph *graph
+	err   error
+}
+
+func (m *made) part(s *Schema) *jsonschema.Schema {
+	if s == nil {
+		s = everything
+	}
+	more := s.anchors
+	if s.made != nil {
+		more = s.made.anchors
+		m.loose = m.loose || s.made.loose
+	}
+	for _, a := range more {
+		if !slices.Contains(m.anchors, a) {
+			m.anchors = append(m.anchors, a)
+		}
+	}
+	return s.compiled
+}
+
+func (m *made) parts(all []*Schema) []*jsonschema.Schema {
 	if len(all) == 0 {
 		return nil
 	}
 	out := make([]*jsonschema.Schema, len(all))
 	for i, s := range all {
-		out[i] = s.compiled
+		out[i] = m.part(s)
 	}
 	return out
-}
-
-// made is what a schema that was not compiled from a text works out late.
-type made struct {
-	once  sync.Once
-	graph *graph
-	err   error
 }
 
 // bounds gives the graph that bounds the schema's validations.
@@ -139,7 +190,7 @@ func (s *Schema) bounds() (*graph, error) {
 		return s.graph, nil
 	}
 	s.made.once.Do(func() {
-		s.made.graph, s.made.err = joinedGraph(s.compiled)
+		s.made.graph, s.made.err = joinedGraph(s.compiled, s.made.anchors, s.made.loose)
 	})
 	return s.made.graph, s.made.err
 }

@@ -52,7 +52,7 @@ func (s *Schema) validate(v any, sz size) (err error) {
 	case err == nil:
 		return nil
 	case errors.As(err, &ve):
-		return flatten(ve, g.at, v)
+		return flatten(ve, g.at, s.compiled, v)
 	}
 	return fmt.Errorf("validate: %s", clip(err.Error(), 300))
 }
