@@ -173,7 +173,7 @@ func (i interval) String() string {
 		if n, ok := literalOf(r); ok && len(n) <= 24 {
 			return string(n)
 		}
-		return r.FloatString(3)
+		return new(big.Float).SetRat(r).Text('g', 4)
 	}
 	switch {
 	case i.empty:
