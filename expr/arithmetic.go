@@ -109,7 +109,7 @@ func (j *judge) fractions(e ast.Expr, op string, sides []operand) known {
 			}
 			j.convert(e, i, len(sides), s.expr)
 		}
-		in[i] = in[i].rounded()
+		in[i] = in[i].binary()
 	}
 	if op == operators.Divide && !j.divisor(e, sides[1], in[1]) {
 		return known{schema: doubles.schema(false), notation: asDouble}
