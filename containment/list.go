@@ -87,6 +87,7 @@ func (p *prover) list(base []atom) result {
 			} else {
 				l.add(need{lit: a.lit, to: unlimited, max: a.n})
 			}
+		default: // about other types, or told already
 		}
 	}
 	if l.repeated {

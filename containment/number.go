@@ -86,6 +86,7 @@ func (p *prover) number(base []atom) result {
 			if n, ok := a.value.(json.Number); ok {
 				v.values[canonical(n)] = true
 			}
+		default: // about other types, or told already
 		}
 	}
 	if v.lo != nil && v.hi != nil {

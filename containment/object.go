@@ -137,6 +137,7 @@ func (p *prover) object(base []atom) result {
 			}
 		case someName:
 			o.wants = append(o.wants, a)
+		default: // about other types, or told already
 		}
 		if c := a.class; c != nil {
 			if c.named {

@@ -40,6 +40,7 @@ func (p *prover) text(base []atom) result {
 			if s, ok := a.value.(string); ok {
 				avoid[s] = true
 			}
+		default: // about other types, or told already
 		}
 	}
 	switch {
