@@ -7,6 +7,9 @@ SHELL := /bin/sh
 ARGS ?=
 # How long make fuzz spends on each target.
 FUZZTIME ?= 60s
+# How many random plans and expressions make soak draws, and the first seed.
+PLANS ?= 2000
+SEED ?= 1
 # The flags of make bench.
 BENCH ?=
 
@@ -49,6 +52,11 @@ fuzz: ## run each fuzz target for FUZZTIME (60s)
 			(cd "$$dir" && go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) .) </dev/null || exit 1; \
 		done || exit 1; \
 	done
+
+.PHONY: soak
+soak: server ## random plans and expressions in numbers, against the compiler's promises (PLANS=2000 SEED=1)
+	go test -timeout 120m -v -run 'Checked|Narrow|Witnesses' ./compiler/plangen -expressions $(PLANS) -seed $(SEED)
+	go test -timeout 120m -v -run 'RandomPlansDoNotFail|RefusalsAreReal' ./workflows -plans $(PLANS) -seed $(SEED)
 
 .PHONY: verify
 verify: ## modules are tidy and as published, generated files are as their sources say

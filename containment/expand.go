@@ -224,15 +224,20 @@ func (p *prover) prune(c *conj, cl clause) clause {
 // hopeless reports whether an alternative contradicts what has been taken apart.
 func (p *prover) hopeless(c *conj, alt []atom) bool {
 	return slices.ContainsFunc(alt, func(a atom) bool {
-		if a.op == never {
+		switch a.op {
+		case never:
 			return true
-		}
-		if a.op == literal {
+		case literal:
 			p.step()
 			return !a.lit.neg && !admits(a.lit.s, c.kind) || p.contradicts(c, a.lit)
+		case absent:
+			there, told := c.keys[a.key]
+			return told && there
+		case required:
+			there, told := c.keys[a.key]
+			return told && !there
 		}
-		there, told := c.keys[a.key]
-		return told && (a.op == absent && there || a.op == required && !there)
+		return false
 	})
 }
 
@@ -273,17 +278,11 @@ func (p *prover) leaf(c *conj) result {
 		return r
 	}
 	if yes, sure := p.check(c.goal, r.value); !yes {
-		why := r.why.or(c.lost)
-		switch {
-		case !why.none():
-		case sure:
-			why = c.blame()
-		default:
-			why = p.wildest(c.goal)
+		if sure && c.lost.none() {
+			return result{why: c.blame()}
 		}
-		return result{why: why}
+		return result{why: c.lost.or(p.wildest(c.goal))}
 	}
-	r.why = reason{}
 	return r
 }
 

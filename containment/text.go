@@ -55,8 +55,9 @@ func (p *prover) text(base []atom) result {
 	} else {
 		r = p.letters(least, most, avoid)
 	}
-	// What was found without a pattern may not hold: then this is why.
-	r.why = r.why.or(lost)
+	if r.state == unknown {
+		r.why = r.why.or(lost)
+	}
 	return r
 }
 

@@ -15,14 +15,13 @@ func (j *judge) confirm(source string) {
 				c = j.code
 			}
 		}
-		if !j.fails(c, p, j.where[i]) {
+		if !j.fails(c, p) {
 			p.Name, p.Witness = "", nil
 		}
 	}
 }
 
-// fails evaluates the expression for a witness.
-func (j *judge) fails(c *code, p *Problem, where names) bool {
+func (j *judge) fails(c *code, p *Problem) bool {
 	vars := Vars{p.Name: p.Witness}
 	for _, name := range c.reads {
 		if name == p.Name {
@@ -31,11 +30,7 @@ func (j *judge) fails(c *code, p *Problem, where names) bool {
 		if j.port != "" && (name == nameValue && p.Name == nameOutput || name == nameOutput && p.Name == nameValue) {
 			return false
 		}
-		known, ok := where[name]
-		if !ok || known.local {
-			known = j.names[name]
-		}
-		v, ok := j.some(known.schema)
+		v, ok := j.some(j.names[name].schema)
 		if !ok {
 			return false
 		}

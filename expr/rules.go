@@ -398,7 +398,8 @@ func (j *judge) parses(e ast.Expr, s operand, sure *schemas.Schema, to *types.Ty
 		p.Hint = render(s.expr) + ".matches(r\"" + pattern.String() + "\") ? " + render(e) + " : …"
 	}
 	if at := s.known.at; at != nil {
-		at.within(j, both(ofKind[isText], not(sure)), &p)
+		bad := exactly("?")
+		at.within(j, bad, &p)
 	}
 	j.report(p)
 	out.broken = true

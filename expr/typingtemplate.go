@@ -12,16 +12,15 @@ import (
 // that its arithmetic needs, a schema of its results, and what is not proved.
 // The template and the schema are to be used only if there are no problems.
 func (t *Template) Check(ty Typing) (value any, result *schemas.Schema, problems []TemplateProblem) {
-	c := templateChecker{typing: ty, left: maxTemplate}
+	c := templateChecker{typing: ty, allowance: newAllowance()}
 	value, result = c.node(&t.root)
 	return value, result, c.problems
 }
 
 type templateChecker struct {
-	typing Typing
-	// left are the steps that are left for the whole template.
-	left     int
-	problems []TemplateProblem
+	typing    Typing
+	allowance *allowance
+	problems  []TemplateProblem
 }
 
 func (c *templateChecker) node(n *node) (any, *schemas.Schema) {
@@ -65,12 +64,13 @@ func (c *templateChecker) text(n *node) (any, *schemas.Schema) {
 			folded += p.text
 			continue
 		}
-		given := min(c.left, maxCheck)
-		j := newJudge(p.code, c.typing, &allowance{steps: given})
+		// One allowance serves the whole template, so that its size does not matter.
+		allowance := *c.allowance
+		j := newJudge(p.code, c.typing, &allowance)
 		v := j.judge()
 		j.fits(v, n.kind == leafNode)
 		source, problems := j.finish()
-		c.left -= given - max(j.steps, 0)
+		*c.allowance = allowance
 		for _, problem := range problems {
 			problem.Offset += p.offset
 			c.problems = append(c.problems, TemplateProblem{Path: slices.Clone(n.path), Problem: problem})

@@ -1,8 +1,13 @@
-// Package plangen writes the source of large valid plans, for benchmarks and
-// tests of scale. It is pure: equal arguments give equal text.
+// Package plangen writes plans for benchmarks and tests. It is pure: equal
+// arguments give equal text.
 //
-// The plans use the built-in operation engine/pass only, by its template, so
-// that they compile against the engine's own catalog and run anywhere.
+// [Chain], [Fan] and [Layered] are valid plans of any size. They use the built-in
+// operation engine/pass only, by its template, so that they compile against the
+// engine's own catalog and run anywhere.
+//
+// [Random] draws small plans that use most of the language, with schemas on all
+// that flows, and [Instances] draws values of such schemas, so that what the
+// compiler says of a plan can be held against what happens when it runs.
 package plangen
 
 import (
