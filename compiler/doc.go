@@ -10,8 +10,8 @@
 //	types        schemas, expressions, inputs that stay empty, what can run, certainty of the output
 //	effects      allowed effect classes, commit policies, the operator's bundle, taint, egress
 //	trust        every operation stands in the catalog, unblocked, and is not weakened
-//	refuse       what the language has and the engine cannot run yet
-//	materialise  the compiled plan
+//	materialise  the compiled plan, behind those that it runs
+//	refuse       what the language has and the engine cannot run yet; not by [Check]
 //
 // # Rules of a run
 //
@@ -65,7 +65,8 @@
 // node without $error edges for one that does not fail.
 //
 // A node that another's `verify` names has no edges and is not part of the run.
-// Prechecks are required control edges that the source does not spell out.
+// Prechecks are required control edges that the source does not spell out. They
+// follow those that it does, and are edges like others for all that is said here.
 //
 // In a loop (`cycles`), back edges count as skipped on the first visit, and are
 // not asked for on later ones by rule 1, which is why they may not be required.

@@ -191,6 +191,9 @@ func (m *maker) marks(p *plan.Plan) {
 	for i := range p.Nodes {
 		f := &t.g.nodes[i]
 		p.Marks.Nodes[i] = plan.Mark{Value: t.came[f.out] >= 0, Decision: t.came[f.runs] >= 0}
+		if p.Nodes[i].Kind == plan.KindOutput {
+			p.Marks.Nodes[i].Value = t.output
+		}
 	}
 	for i := range p.Edges {
 		f := t.g.edges[i]

@@ -125,6 +125,7 @@ func TestEachFieldIsRead(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add(encode(f, valid()))
 	f.Add(encode(f, large(3)))
+	f.Add(encode(f, effectful()))
 	f.Add([]byte(`{"format":"chimera.ai/plan/v1","nodes":[{},{}],"edges":[{"from":-1}]}`))
 	f.Add([]byte(`null`))
 	f.Fuzz(func(t *testing.T, b []byte) {
