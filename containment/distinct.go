@@ -105,33 +105,38 @@ func (l *listing) agree(path []cell) (v any, sure, ok bool) {
 // place with as many values as there are places can always wait for the others.
 func (l *listing) differ(path []cell) (v any, sure, ok bool) {
 	sure = true
-	domains := map[string][]any{}
-	places := make([][]any, len(path))
+	domains := map[string]*domain{}
+	places := make([]*domain, len(path))
 	for i, c := range path {
 		l.normal(c.lits)
 		key := string(l.buf)
-		vs, done := domains[key]
-		if !done {
-			var whole bool
-			vs, whole = l.domain(c.lits, len(path))
-			sure = sure && whole
-			domains[key] = vs
+		d := domains[key]
+		if d == nil {
+			d = l.domain(c.lits, len(path))
+			sure = sure && d.whole
+			domains[key] = d
 		}
-		places[i] = vs
+		places[i] = d
 	}
 	owner := map[string]int{}
-	value := map[string]any{}
+	out := make([]any, len(path))
 	var seat func(i int, tried map[string]bool) bool
 	seat = func(i int, tried map[string]bool) bool {
-		for _, v := range places[i] {
-			l.step()
-			k := canonical(v)
+		d := places[i]
+		l.charge(1 + len(d.keys)/16)
+		for n, k := range d.keys {
+			if _, taken := owner[k]; !taken {
+				owner[k], out[i] = i, d.values[n]
+				return true
+			}
+		}
+		for n, k := range d.keys {
 			if tried[k] {
 				continue
 			}
 			tried[k] = true
-			if j, taken := owner[k]; !taken || seat(j, tried) {
-				owner[k], value[k] = i, v
+			if seat(owner[k], tried) {
+				owner[k], out[i] = i, d.values[n]
 				return true
 			}
 		}
@@ -142,48 +147,53 @@ func (l *listing) differ(path []cell) (v any, sure, ok bool) {
 			return nil, sure, false
 		}
 	}
-	out := make([]any, len(path))
-	for k, i := range owner {
-		out[i] = value[k]
-	}
 	return out, true, true
 }
 
-// domain gives n values of lits, or all if there are fewer; whole is false if
-// there may be more than it found.
-func (l *listing) domain(lits []lit, n int) (vs []any, whole bool) {
+// domain are values of one goal, with their canonical texts; whole is false if
+// there may be more that were not found.
+type domain struct {
+	values []any
+	keys   []string
+	whole  bool
+}
+
+// domain gives n values of lits, or all if there are fewer.
+func (l *listing) domain(lits []lit, n int) *domain {
+	d := &domain{whole: true}
 	have := map[string]bool{}
 	goal := lits[:len(lits):len(lits)]
-	take := func(v any) {
-		have[canonical(v)] = true
-		vs = append(vs, v)
+	take := func(v any) bool {
+		k := canonical(v)
+		if have[k] {
+			return false
+		}
+		have[k] = true
+		d.values, d.keys = append(d.values, v), append(d.keys, k)
 		goal = append(goal, lit{l.constant(v), true})
+		return true
 	}
-	for len(vs) < n {
+	for len(d.values) < n {
 		r := l.sat(goal)
-		if r.state != found {
+		if r.state != found || !take(r.value) {
 			l.why = l.why.or(r.why)
-			return vs, r.state == empty
+			d.whole = r.state == empty
+			return d
 		}
-		if have[canonical(r.value)] {
-			return vs, false
-		}
-		take(r.value)
 		// Values next to it are cheaper to find than by a proof.
-		for v := r.value; len(vs) < n; {
-			if v = beside(v); v == nil || have[canonical(v)] {
+		for v := r.value; len(d.values) < n; {
+			if v = beside(v); v == nil {
 				break
 			}
 			l.depth++
 			yes, sure := l.check(lits, v)
 			l.depth--
-			if !yes || !sure {
+			if !yes || !sure || !take(v) {
 				break
 			}
-			take(v)
 		}
 	}
-	return vs, true
+	return d
 }
 
 // beside gives another value of the same type, nil if it knows none.

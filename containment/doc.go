@@ -62,6 +62,10 @@
 // places must differ or be equal), objects of more than 300 members, values
 // nested deeper than 120, and witnesses beyond the bounds of package schemas.
 //
+// dependencies is no keyword from draft 2019-09 on, but the validator checks it in
+// every draft: proofs may rest on it, and a counterexample that it may have made
+// is not given.
+//
 // Work is counted in steps, also that of the validator and of patterns, by what
 // it costs; so a verdict never depends on the machine or its load. Out of steps
 // is Unknown, and says so.

@@ -224,20 +224,15 @@ func (p *prover) prune(c *conj, cl clause) clause {
 // hopeless reports whether an alternative contradicts what has been taken apart.
 func (p *prover) hopeless(c *conj, alt []atom) bool {
 	return slices.ContainsFunc(alt, func(a atom) bool {
-		switch a.op {
-		case never:
+		if a.op == never {
 			return true
-		case literal:
+		}
+		if a.op == literal {
 			p.step()
 			return !a.lit.neg && !admits(a.lit.s, c.kind) || p.contradicts(c, a.lit)
-		case absent:
-			there, told := c.keys[a.key]
-			return told && there
-		case required:
-			there, told := c.keys[a.key]
-			return told && !there
 		}
-		return false
+		there, told := c.keys[a.key]
+		return told && (a.op == absent && there || a.op == required && !there)
 	})
 }
 
@@ -278,11 +273,17 @@ func (p *prover) leaf(c *conj) result {
 		return r
 	}
 	if yes, sure := p.check(c.goal, r.value); !yes {
-		if sure && c.lost.none() {
-			return result{why: c.blame()}
+		why := r.why.or(c.lost)
+		switch {
+		case !why.none():
+		case sure:
+			why = c.blame()
+		default:
+			why = p.wildest(c.goal)
 		}
-		return result{why: c.lost.or(p.wildest(c.goal))}
+		return result{why: why}
 	}
+	r.why = reason{}
 	return r
 }
 

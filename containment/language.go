@@ -88,6 +88,7 @@ func (l *lang) sort(p *prover) {
 			}
 		case syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
 			readers = append(readers, in)
+		case syntax.InstAlt, syntax.InstAltMatch, syntax.InstCapture, syntax.InstEmptyWidth, syntax.InstMatch, syntax.InstFail, syntax.InstNop:
 		}
 	}
 	slices.Sort(cuts)

@@ -67,7 +67,6 @@ func (c tally) decided() float64 { return float64(c.proved+c.refuted) / float64(
 // disputed are pairs whose given answer the validator of run time contradicts by
 // a value, with the reason.
 var disputed = map[string]string{
-	"e0d35ab03657": "the library asserts dependencies in every draft",
 	"a904ad9c0669": "the dot of RE2", "c037564b8769": "the dot of RE2", "2ad4fcaf0ebe": "the dot of RE2",
 	"757973d3f6ef": "the dot of RE2", "86747622721a": "the dot of RE2", "2997f730dc6f": "white space of RE2",
 	"1a26c5e421e3": "white space of RE2", "0256ddf465aa": "white space of RE2", "bd18bd96154f": "white space of RE2",

@@ -117,6 +117,11 @@ func decide(o Options, sides ...side) (res Result) {
 	case empty:
 		return Result{Verdict: Proved}
 	case found:
+		if p.depends {
+			if why := legacy(goal.value, sides); !why.none() {
+				return Result{Reason: why.text(sides)}
+			}
+		}
 		return confirm(goal.value, sides)
 	case unknown:
 	}

@@ -59,6 +59,8 @@ type prover struct {
 	wild map[*schema]bool
 	// part: what is asked for is no answer but a part, which may stand elsewhere.
 	part bool
+	// depends: there is a dependencies keyword.
+	depends bool
 
 	pairs  map[[2]*schema]bool
 	equals map[[2]*schema]bool

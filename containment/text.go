@@ -55,9 +55,8 @@ func (p *prover) text(base []atom) result {
 	} else {
 		r = p.letters(least, most, avoid)
 	}
-	if r.state == unknown {
-		r.why = r.why.or(lost)
-	}
+	// What was found without a pattern may not hold: then this is why.
+	r.why = r.why.or(lost)
 	return r
 }
 

@@ -16,6 +16,7 @@ func (p *prover) survey(s *schema) {
 		if at.RecursiveAnchor {
 			anchors++
 		}
+		p.depends = p.depends || len(at.Dependencies) > 0
 		children(at, func(c *schema) {
 			parents[c] = append(parents[c], at)
 			if !seen[c] {

@@ -5,6 +5,8 @@ import (
 
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/operators"
+
+	"chimera.ai/engine/schemas"
 )
 
 // signs are the operators of arithmetic as they are written.
@@ -107,7 +109,7 @@ func (j *judge) fractions(e ast.Expr, op string, sides []operand) known {
 			}
 			j.convert(e, i, len(sides), s.expr)
 		}
-		in[i] = in[i].rounded()
+		in[i] = in[i].binary()
 	}
 	if op == operators.Divide && !j.divisor(e, sides[1], in[1]) {
 		return known{schema: doubles.schema(false), notation: asDouble}
@@ -163,11 +165,8 @@ func (j *judge) beyond(e ast.Expr, sides []operand, in []interval, out interval,
 			continue
 		}
 		low, high := in[i].lo == nil || in[i].lo.Cmp(out.lo) < 0, in[i].hi == nil || in[i].hi.Cmp(out.hi) > 0
-		wide := in[i].hi == nil || in[i].lo == nil || low || high
-		if !wide && len(sides) > 1 && in[i].inside(between(-1<<31, 1<<31)) {
-			continue
-		}
-		if p.Hint == "" {
+		narrow := !low && !high && in[i].inside(between(-1<<31, 1<<31))
+		if p.Hint == "" && (!narrow || len(sides) == 1) {
 			p.Hint = "add `minimum` and `maximum` to the schema of " + at.String()
 			if in[i].lo != nil && !low {
 				p.Hint = "add `maximum` to the schema of " + at.String()
@@ -175,21 +174,32 @@ func (j *judge) beyond(e ast.Expr, sides []operand, in []interval, out interval,
 			p.Hint += ", or guard it: " + at.String() + " < 1000000 ? … : …"
 		}
 		if p.Name == "" {
-			j.extreme(at, s.known, &p)
+			j.extreme(at, in[i], &p)
 		}
 	}
 	j.report(p)
 }
 
-// extreme looks for a value of a name that has the largest numbers at a place.
-func (j *judge) extreme(at *spot, k known, p *Problem) {
-	for _, bound := range []*big.Rat{maxDouble, maxInt64, new(big.Rat).SetInt64(1 << 62), new(big.Rat).SetInt64(1 << 53)} {
-		if at.within(j, interval{lo: bound}.schema(false), p); p.Name != "" {
+// extreme looks for a value of a name that has the largest number at a place, or
+// else the smallest.
+func (j *judge) extreme(at *spot, in interval, p *Problem) {
+	if in.empty {
+		return
+	}
+	try := func(s *schemas.Schema) bool {
+		at.within(j, s, p)
+		return p.Name != ""
+	}
+	if n, ok := literalOf(in.hi); ok && try(exactly(n)) {
+		return
+	}
+	for _, bound := range []*big.Rat{maxDouble, maxInt64, new(big.Rat).SetInt64(1 << 62)} {
+		if in.hi == nil && try(interval{lo: bound}.schema(false)) || in.lo == nil && try(interval{hi: new(big.Rat).Neg(bound)}.schema(false)) {
 			return
 		}
-		if at.within(j, interval{hi: new(big.Rat).Neg(bound)}.schema(false), p); p.Name != "" {
-			return
-		}
+	}
+	if n, ok := literalOf(in.lo); ok {
+		try(exactly(n))
 	}
 }
 

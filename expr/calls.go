@@ -83,25 +83,48 @@ func (j *judge) condition(s operand, why string) bool { return j.demand(s, isBoo
 // logic judges && and ||: what stands right is reached only where what stands
 // left does not decide.
 func (j *judge) logic(c ast.CallExpr, name string, n names) known {
-	left := operand{c.Args()[0], j.expr(c.Args()[0], n)}
+	left := operand{c.Args()[0], j.truth(j.expr(c.Args()[0], n))}
 	reached, filled, sign := left.known.yes, left.known.filled, "&&"
 	if name == operators.LogicalOr {
 		reached, filled, sign = left.known.no, "", "||"
 	}
 	j.condition(left, "the operator "+sign+" is for conditions")
-	right := operand{c.Args()[1], j.expr(c.Args()[1], n.learn(j, reached).fill(filled))}
+	right := operand{c.Args()[1], j.truth(j.expr(c.Args()[1], n.learn(j, reached).fill(filled)))}
 	j.condition(right, "the operator "+sign+" is for conditions")
 	out := boolean()
 	out.broken = left.known.broken || right.known.broken
 	a, b := left.known, right.known
 	if name == operators.LogicalAnd {
 		out.yes = a.yes.and(b.yes)
-		out.no = a.no.or(a.yes.and(b.no))
+		out.no = oneOf(way{a.no, a.is(true)}, way{a.yes.and(b.no), b.is(true)})
 	} else {
 		out.no = a.no.and(b.no)
-		out.yes = a.yes.or(a.no.and(b.yes))
+		out.yes = oneOf(way{a.yes, a.is(false)}, way{a.no.and(b.yes), b.is(false)})
 	}
 	return out
+}
+
+// way is one way in which a condition gets its value, and what is known then.
+type way struct {
+	facts facts
+	never bool
+}
+
+// oneOf is what is known where one of two ways was taken.
+func oneOf(a, b way) facts {
+	switch {
+	case a.never:
+		return b.facts
+	case b.never:
+		return a.facts
+	}
+	return a.facts.or(b.facts)
+}
+
+// is reports whether the value is known to be that boolean.
+func (k known) is(b bool) bool {
+	v, ok := k.value()
+	return ok && v == b
 }
 
 func (j *judge) negation(s operand) known {
@@ -113,14 +136,15 @@ func (j *judge) negation(s operand) known {
 		b, _ := v.(bool)
 		out = constant(!b)
 	}
-	out.yes, out.no = s.known.no, s.known.yes
+	k := j.truth(s.known)
+	out.yes, out.no = k.no, k.yes
 	return out
 }
 
 // ternary judges each side with what the condition says there.
 func (j *judge) ternary(c ast.CallExpr, n names) known {
 	args := c.Args()
-	cond := operand{args[0], j.expr(args[0], n)}
+	cond := operand{args[0], j.truth(j.expr(args[0], n))}
 	j.condition(cond, "what stands before ? is a condition")
 	yes := j.expr(args[1], n.learn(j, cond.known.yes).fill(cond.known.filled))
 	no := j.expr(args[2], n.learn(j, cond.known.no))
@@ -134,9 +158,10 @@ func (j *judge) ternary(c ast.CallExpr, n names) known {
 		return no
 	}
 	out := union(yes, no)
+	yes, no = j.truth(yes), j.truth(no)
 	if out.form == formJSON && !out.broken {
-		out.yes = cond.known.yes.and(yes.yes).or(cond.known.no.and(no.yes))
-		out.no = cond.known.yes.and(yes.no).or(cond.known.no.and(no.no))
+		out.yes = oneOf(way{cond.known.yes.and(yes.yes), yes.is(false)}, way{cond.known.no.and(no.yes), no.is(false)})
+		out.no = oneOf(way{cond.known.yes.and(yes.no), yes.is(true)}, way{cond.known.no.and(no.no), no.is(true)})
 	}
 	return out
 }
@@ -267,7 +292,8 @@ func (j *judge) order(e ast.Expr, name string, a, b operand) known {
 		}
 	}
 	if want == 0 {
-		j.mayBe(a, isNumber, "only numbers, strings and booleans can be compared, with their like")
+		j.report(Problem{Kind: MayFail, Offset: j.offset(e), Message: render(e) + " compares " + j.describe(x) + " with " + j.describe(y),
+			Hint: guard(render(a.expr), isNumber) + " && " + render(e)})
 		return j.given(name)
 	}
 	ok := j.demand(a, want, "it is compared with "+orKinds(want))
@@ -387,7 +413,10 @@ func (j *judge) sum(e ast.Expr, a, b operand) known {
 		}
 	}
 	if want == 0 {
-		j.mayBe(a, isNumber, "only numbers, strings and lists can be added, each to its like")
+		j.mayBe(a, isNumber|isText|isList, "only numbers, strings and lists can be added")
+		j.mayBe(b, isNumber|isText|isList, "only numbers, strings and lists can be added")
+		j.report(Problem{Kind: MayFail, Offset: j.offset(e), Message: render(e) + " adds " + j.describe(x) + " to " + j.describe(y),
+			Hint: guard(render(b.expr), j.refined(y.schema)&isNumber|isText) + " ? … : …"})
 		return broken()
 	}
 	if want == isNumber {

@@ -15,13 +15,14 @@ func (j *judge) confirm(source string) {
 				c = j.code
 			}
 		}
-		if !j.fails(c, p) {
+		if !j.fails(c, p, j.where[i]) {
 			p.Name, p.Witness = "", nil
 		}
 	}
 }
 
-func (j *judge) fails(c *code, p *Problem) bool {
+// fails evaluates the expression for a witness.
+func (j *judge) fails(c *code, p *Problem, where names) bool {
 	vars := Vars{p.Name: p.Witness}
 	for _, name := range c.reads {
 		if name == p.Name {
@@ -30,7 +31,11 @@ func (j *judge) fails(c *code, p *Problem) bool {
 		if j.port != "" && (name == nameValue && p.Name == nameOutput || name == nameOutput && p.Name == nameValue) {
 			return false
 		}
-		v, ok := j.some(j.names[name].schema)
+		known, ok := where[name]
+		if !ok || known.local {
+			known = j.names[name]
+		}
+		v, ok := j.some(known.schema)
 		if !ok {
 			return false
 		}

@@ -116,15 +116,35 @@ func (i interval) rounded() interval {
 	return interval{lo: shortest(i.lo), hi: shortest(i.hi)}
 }
 
-func shortest(r *big.Rat) *big.Rat {
-	if r == nil {
-		return nil
+// binary gives the interval of the nearest doubles with the values by which they
+// are calculated with.
+func (i interval) binary() interval {
+	if i.empty {
+		return i
 	}
+	value := func(r *big.Rat) *big.Rat {
+		if r == nil {
+			return nil
+		}
+		return new(big.Rat).SetFloat64(nearestDouble(r))
+	}
+	return interval{lo: value(i.lo), hi: value(i.hi)}
+}
+
+// nearestDouble is always finite.
+func nearestDouble(r *big.Rat) float64 {
 	f, _ := r.Float64()
 	if math.IsInf(f, 0) {
 		f = math.Copysign(math.MaxFloat64, f)
 	}
-	text, err := json.Marshal(f)
+	return f
+}
+
+func shortest(r *big.Rat) *big.Rat {
+	if r == nil {
+		return nil
+	}
+	text, err := json.Marshal(nearestDouble(r))
 	if err != nil {
 		return r
 	}
@@ -173,7 +193,7 @@ func (i interval) String() string {
 		if n, ok := literalOf(r); ok && len(n) <= 24 {
 			return string(n)
 		}
-		return r.FloatString(3)
+		return new(big.Float).SetRat(r).Text('g', 4)
 	}
 	switch {
 	case i.empty:

@@ -23,6 +23,14 @@ func (j *judge) offset(e ast.Expr) int { return place(j.code.ast, j.code.src, e.
 
 // expr judges one node with what is known of the names there.
 func (j *judge) expr(e ast.Expr, n names) known {
+	outer := j.here
+	j.here = n
+	k := j.node(e, n)
+	j.here = outer
+	return k
+}
+
+func (j *judge) node(e ast.Expr, n names) known {
 	switch e.Kind() {
 	case ast.LiteralKind:
 		return literal(e)
@@ -94,20 +102,17 @@ func (j *judge) ident(name string, n names) known {
 		return known{form: formType, schema: anything}
 	}
 	if v, ok := n[name]; ok {
-		if v.form == formJSON && v.notation == byValue {
-			v.yes, v.no = truth(v)
-		}
 		return v
 	}
 	return known{form: formType, schema: anything}
 }
 
-// truth are the facts that a boolean value at a place brings.
-func truth(v known) (yes, no facts) {
-	if v.at == nil {
-		return nil, nil
+// truth adds the facts that a condition brings which is the value at a place.
+func (j *judge) truth(k known) known {
+	if k.form == formJSON && k.at != nil && k.yes == nil && k.no == nil && j.kinds(k.schema)&isBool != 0 {
+		k.yes, k.no = fact(k.at, exactTrue), fact(k.at, exactFalse)
 	}
-	return fact(v.at, exactTrue), fact(v.at, exactFalse)
+	return k
 }
 
 var exactTrue, exactFalse = exactly(true), exactly(false)
@@ -147,7 +152,7 @@ func (j *judge) mayBe(s operand, want kinds, why string) {
 		p.Kind, p.Message = Wrong, why+"; "+text+" is "+orKinds(have)
 	default:
 		p.Message = why + "; " + text + " may be " + orKinds(have&^want)
-		p.Hint = guard(text, want) + " ? … : …"
+		p.Hint = guard(text, have&want) + " ? … : …"
 	}
 	if s.known.at != nil {
 		s.known.at.within(j, notKinds(want), &p)
@@ -208,15 +213,7 @@ func (j *judge) selectKey(of known, key string, offset int) known {
 			return broken()
 		}
 	}
-	return j.at(known{schema: j.property(of.schema, key), notation: inside(of.notation), at: of.at.key(key)})
-}
-
-// at adds what a selected value brings.
-func (j *judge) at(k known) known {
-	if k.notation == byValue && k.at != nil && j.kinds(k.schema)&isBool != 0 {
-		k.yes, k.no = truth(k)
-	}
-	return k
+	return known{schema: j.property(of.schema, key), notation: inside(of.notation), at: of.at.key(key)}
 }
 
 // inside is the notation of numbers inside a value.
@@ -229,24 +226,34 @@ func inside(n notation) notation {
 
 // holdsKey reports whether all values of s are objects that have the key.
 func (j *judge) holdsKey(s *schemas.Schema, key string) bool {
-	c := s.Compiled()
-	for range 8 {
-		if len(c.Types) == 1 && c.Types[0] == "object" {
-			for _, r := range c.Required {
-				if r == key {
-					return true
-				}
-			}
-		}
-		if c.Ref == nil {
-			break
-		}
-		c = c.Ref
+	if c := s.Compiled(); len(c.Types) == 1 && c.Types[0] == "object" && slices.Contains(c.Required, key) {
+		return true
 	}
-	if !compound(s) && len(c.Enum)+len(c.Constant) == 0 {
+	left := fuel
+	if requires(s, key, &left) && j.kinds(s) == isMap {
+		return true
+	}
+	if c := s.Compiled(); !compound(s) && len(c.Enum)+len(c.Constant) == 0 {
 		return false
 	}
 	return j.proves(s, withKey(key))
+}
+
+// requires reports whether the text of s says that its objects have a key.
+func requires(s *schemas.Schema, key string, left *int) bool {
+	if *left--; *left < 0 {
+		return false
+	}
+	c := s.Compiled()
+	if slices.Contains(c.Required, key) || c.Ref != nil && requires(schemas.Wrap(c.Ref), key, left) {
+		return true
+	}
+	for _, a := range c.AllOf {
+		if requires(schemas.Wrap(a), key, left) {
+			return true
+		}
+	}
+	return false
 }
 
 // withKey is the schema of objects that have a key.
@@ -290,6 +297,12 @@ func (j *judge) missing(of known, key string, offset int) bool {
 		if of.at == nil {
 			p.Message = strconv.Quote(clip(key, 60)) + " may be missing"
 		}
+		if keys := keysOf(of.schema); !slices.Contains(keys, key) {
+			p.Message = field + " may be missing: " + strconv.Quote(clip(key, 60)) + " is not in `properties`"
+			if near := nearest(key, keys); near != "" {
+				p.Hint = "did you mean " + near + "? Else: " + p.Hint
+			}
+		}
 	}
 	if p.Hint != "" && p.Kind == MayFail && of.at != nil {
 		opt := of.at.String() + "[?" + strconv.Quote(key) + "]"
@@ -327,7 +340,7 @@ func (j *judge) selectIndex(of known, i, offset int) known {
 	} else {
 		at = nil
 	}
-	return j.at(known{schema: j.element(of.schema, i), notation: inside(of.notation), at: at})
+	return known{schema: j.element(of.schema, i), notation: inside(of.notation), at: at}
 }
 
 // holdsIndex reports whether all values of s are lists that are longer than i.

@@ -283,15 +283,25 @@ func (j *judge) part(p part) *schemas.Schema {
 	if s, ok := j.parts[p]; ok {
 		return s
 	}
-	if c := p.of.Compiled(); len(c.Constant) > 0 {
+	c := p.of.Compiled()
+	if len(c.Constant) > 0 {
 		return partOf(c.Constant[0], p)
+	}
+	if onlyAll(p.of, 4) {
+		s := anything
+		for _, a := range c.AllOf {
+			s = both(s, j.part(part{of: schemas.Wrap(a), key: p.key, index: p.index, list: p.list}))
+		}
+		return s
 	}
 	o, ok := j.options()
 	if !ok {
 		return anything
 	}
 	if compound(p.of) {
-		j.charge(partCost)
+		// How many steps it took is not told.
+		o.Steps = min(o.Steps, maxPart)
+		j.charge(maxPart)
 	}
 	var s *schemas.Schema
 	if p.list {
@@ -299,11 +309,29 @@ func (j *judge) part(p part) *schemas.Schema {
 	} else {
 		s = containment.Property(p.of, p.key, o)
 	}
-	if j.parts == nil {
+	if j.parts == nil && compound(p.of) {
 		j.parts = map[part]*schemas.Schema{}
 	}
-	j.parts[p] = s
+	if j.parts != nil {
+		j.parts[p] = s
+	}
 	return s
+}
+
+// onlyAll reports whether s is a conjunction of schemas without alternatives, so
+// that its parts are the conjunctions of theirs.
+func onlyAll(s *schemas.Schema, depth int) bool {
+	c := s.Compiled()
+	if len(c.AllOf) == 0 || depth == 0 || c.Ref != nil || c.Not != nil || c.If != nil || len(c.AnyOf)+len(c.OneOf)+len(c.Enum) > 0 ||
+		c.Properties != nil || c.PatternProperties != nil || c.AdditionalProperties != nil || c.PrefixItems != nil || c.Items2020 != nil || c.Items != nil {
+		return false
+	}
+	for _, a := range c.AllOf {
+		if w := schemas.Wrap(a); compound(w) && !onlyAll(w, depth-1) {
+			return false
+		}
+	}
+	return true
 }
 
 // partOf is the part of one value.
@@ -326,10 +354,6 @@ func partOf(v any, p part) *schemas.Schema {
 	}
 	return nothing
 }
-
-// partCost is what a part of a compound schema is charged, for the work is not
-// told.
-const partCost = 200
 
 // orKinds writes a set of kinds for a message.
 func orKinds(k kinds) string {

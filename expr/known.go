@@ -56,8 +56,10 @@ type known struct {
 	yes, no facts
 	// filled is the name that surely holds an optional value where this is true.
 	filled string
-	// local marks a name that the expression declares.
+	// local marks a name that the expression declares, and from is the place of
+	// which it is the value, or one of the values.
 	local bool
+	from  *spot
 	// broken: a problem with it has been reported, and no more are wanted.
 	broken bool
 }
@@ -252,17 +254,30 @@ func (p *spot) of(s *schemas.Schema) *schemas.Schema {
 // within notes for a problem which values of the name bring it up: those that
 // have one of bad at the place.
 func (p *spot) within(j *judge, bad *schemas.Schema, problem *Problem) {
-	name, ok := j.names[p.name]
-	if p == nil || !ok || name.local {
+	for range maxLift {
+		name := j.here[p.name]
+		bad = p.of(bad)
+		if name.local && name.from != nil {
+			p = name.from
+			continue
+		}
+		if !name.local && name.schema != nil {
+			if v, ok := j.some(both(name.schema, bad)); ok {
+				problem.Name, problem.Witness = p.name, v
+			}
+		}
 		return
-	}
-	if v, ok := j.some(both(name.schema, p.of(bad))); ok {
-		problem.Name, problem.Witness = p.name, v
 	}
 }
 
+// maxLift is how many loops a witness is looked for through.
+const maxLift = 8
+
 // literalOf writes a rational number that has a finite decimal form.
 func literalOf(r *big.Rat) (json.Number, bool) {
+	if r == nil {
+		return "", false
+	}
 	n, exact := r.FloatPrec()
 	if !exact || n > 1100 {
 		return "", false

@@ -102,6 +102,7 @@ func (j *judge) comprehension(e ast.Expr, n names) known {
 		item = known{schema: j.element(over.schema, everywhere), notation: inside(over.notation)}
 		size = j.lengths(over.schema, isList)
 	}
+	item.from = over.at.index(0)
 	inner := n.with(l.name, item)
 	if size.empty || size.hi != nil && size.hi.Sign() == 0 {
 		// The body is never reached.
@@ -111,7 +112,7 @@ func (j *judge) comprehension(e ast.Expr, n names) known {
 	var yes, no facts
 	certain := true
 	if l.test != nil {
-		test := operand{l.test, j.expr(l.test, inner)}
+		test := operand{l.test, j.truth(j.expr(l.test, inner))}
 		if !j.condition(test, l.macro+" takes a condition") {
 			certain = false
 		}
@@ -166,7 +167,7 @@ func (j *judge) bind(l loop, v known, n names) known {
 	inner := n.with(l.name, v)
 	if v.at != nil && v.form == formJSON {
 		// What is learned of the value stays with the name.
-		inner[l.name] = known{schema: v.schema, notation: v.notation, at: &spot{name: l.name}, local: true}
+		inner[l.name] = known{schema: v.schema, notation: v.notation, at: &spot{name: l.name}, local: true, from: v.at}
 	}
 	if v.form != formJSON {
 		v.local = true

@@ -26,7 +26,7 @@ func (j *judge) optionalKey(of known, key string, e ast.Expr) known {
 	if !j.notList(of, key, j.offset(e)) {
 		return broken()
 	}
-	inner := j.at(known{schema: j.property(of.schema, key), notation: inside(of.notation), at: of.at.key(key)})
+	inner := known{schema: j.property(of.schema, key), notation: inside(of.notation), at: of.at.key(key)}
 	out := optional(inner, j.holdsKey(of.schema, key))
 	return out
 }
@@ -43,10 +43,12 @@ func (j *judge) optionalIndex(e ast.Expr, of, i operand) known {
 		return j.optionalKey(of.known, key, e)
 	}
 	have := j.refined(of.known.schema)
+	want, why := isWhole|isText, "what is looked up is a whole number or a string"
 	if have&isList != 0 {
-		if !j.demand(i, isWhole, "an index is a whole number") {
-			return broken()
-		}
+		want, why = isWhole, "an index of a list is a whole number"
+	}
+	if !j.demand(i, want, why) {
+		return broken()
 	}
 	item := known{schema: nothing, notation: inside(of.known.notation)}
 	if have&isList != 0 {

@@ -398,8 +398,7 @@ func (j *judge) parses(e ast.Expr, s operand, sure *schemas.Schema, to *types.Ty
 		p.Hint = render(s.expr) + ".matches(r\"" + pattern.String() + "\") ? " + render(e) + " : …"
 	}
 	if at := s.known.at; at != nil {
-		bad := exactly("?")
-		at.within(j, bad, &p)
+		at.within(j, both(ofKind[isText], not(sure)), &p)
 	}
 	j.report(p)
 	out.broken = true

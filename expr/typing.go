@@ -75,7 +75,7 @@ func (p *Program) Check(t Typing) (source string, problems []Problem) {
 // false. It never says more than what then holds.
 func (p *Program) Narrow(t Typing, holds bool) Typing {
 	j := newJudge(p.code, t, newAllowance())
-	v := j.judge()
+	v := j.truth(j.judge())
 	learned := v.yes
 	if !holds {
 		learned = v.no
@@ -89,7 +89,7 @@ func (p *Program) Narrow(t Typing, holds bool) Typing {
 		out.Types[name] = s
 	}
 	for _, name := range p.code.scope.Names() {
-		if s := names[name].schema; s != j.names[name].schema {
+		if s := names[name].schema; s != nil && s != j.names[name].schema {
 			out.Types[name] = s
 		}
 	}
@@ -109,14 +109,16 @@ func (j *judge) predicate(v known) {
 	j.report(p)
 }
 
-// allowance bounds the work of checking one expression or template, in steps of
-// the prover.
+// allowance bounds the work of checking one expression, in steps of the prover.
 type allowance struct{ steps int }
 
-// Bounds of checking.
+// Bounds of checking: steps for an expression, for a template, for one question
+// and for one part of a schema; and the problems of an expression.
 const (
-	maxCheck    = 400_000
-	maxQuestion = 20_000
+	maxCheck    = 100_000
+	maxTemplate = 20 * maxCheck
+	maxQuestion = 10_000
+	maxPart     = 1_000
 	maxProblems = 16
 )
 
@@ -136,8 +138,10 @@ type judge struct {
 	port     string
 	names    names
 	problems []Problem
-	// seen are the places where a problem has been reported.
-	seen  []int
+	// here are the names as they are known at the place that is judged, and where
+	// those at each problem.
+	here  names
+	where []names
 	edits []edit
 	lines *tokens
 	// parts remembers the parts of schemas.
@@ -146,13 +150,18 @@ type judge struct {
 
 func newJudge(c *code, t Typing, a *allowance) *judge {
 	j := &judge{allowance: a, code: c, port: t.Port, names: names{}}
-	for _, name := range scopes[c.scope] {
+	of := scopes[c.scope]
+	if c.path != nil && t.Port == "" {
+		of = c.reads
+	}
+	for _, name := range of {
 		s := t.Types[name]
 		if s == nil {
 			s = anything
 		}
 		j.names[name] = known{schema: s, at: &spot{name: name}}
 	}
+	j.here = j.names
 	return j
 }
 
@@ -177,17 +186,20 @@ func (j *judge) follow(path []step) known {
 	return v
 }
 
-// report notes a problem, once for each place, and not more than a few.
+// report notes a problem, once, and not more than a few.
 func (j *judge) report(p Problem) {
-	if len(j.problems) >= maxProblems || slices.Contains(j.seen, p.Offset) {
+	if len(j.problems) >= maxProblems {
 		return
 	}
 	if j.steps <= 0 {
 		p.Message += " (the expression takes too much work to decide)"
 	}
 	p.Message, p.Hint = clip(p.Message, maxMessage), clip(p.Hint, maxMessage)
-	j.seen = append(j.seen, p.Offset)
+	if slices.ContainsFunc(j.problems, func(o Problem) bool { return o.Offset == p.Offset && o.Message == p.Message }) {
+		return
+	}
 	j.problems = append(j.problems, p)
+	j.where = append(j.where, j.here)
 }
 
 // finish gives the source with conversions and the problems, by place, each
@@ -201,7 +213,7 @@ func (j *judge) finish() (string, []Problem) {
 			source = j.code.src
 		}
 	}
-	slices.SortStableFunc(j.problems, func(a, b Problem) int { return a.Offset - b.Offset })
 	j.confirm(source)
+	slices.SortStableFunc(j.problems, func(a, b Problem) int { return a.Offset - b.Offset })
 	return source, j.problems
 }

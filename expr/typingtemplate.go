@@ -12,15 +12,16 @@ import (
 // that its arithmetic needs, a schema of its results, and what is not proved.
 // The template and the schema are to be used only if there are no problems.
 func (t *Template) Check(ty Typing) (value any, result *schemas.Schema, problems []TemplateProblem) {
-	c := templateChecker{typing: ty, allowance: newAllowance()}
+	c := templateChecker{typing: ty, left: maxTemplate}
 	value, result = c.node(&t.root)
 	return value, result, c.problems
 }
 
 type templateChecker struct {
-	typing    Typing
-	allowance *allowance
-	problems  []TemplateProblem
+	typing Typing
+	// left are the steps that are left for the whole template.
+	left     int
+	problems []TemplateProblem
 }
 
 func (c *templateChecker) node(n *node) (any, *schemas.Schema) {
@@ -64,13 +65,12 @@ func (c *templateChecker) text(n *node) (any, *schemas.Schema) {
 			folded += p.text
 			continue
 		}
-		// One allowance serves the whole template, so that its size does not matter.
-		allowance := *c.allowance
-		j := newJudge(p.code, c.typing, &allowance)
+		given := min(c.left, maxCheck)
+		j := newJudge(p.code, c.typing, &allowance{steps: given})
 		v := j.judge()
 		j.fits(v, n.kind == leafNode)
 		source, problems := j.finish()
-		*c.allowance = allowance
+		c.left -= given - max(j.steps, 0)
 		for _, problem := range problems {
 			problem.Offset += p.offset
 			c.problems = append(c.problems, TemplateProblem{Path: slices.Clone(n.path), Problem: problem})

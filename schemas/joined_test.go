@@ -288,7 +288,9 @@ func TestDescribe(t *testing.T) {
 	}
 	for _, schema := range []string{
 		`{"enum":[` + list(500, func(i int) string { return fmt.Sprint(i) }) + `]}`, `{"const":"` + strings.Repeat("é", 4000) + `"}`,
-		`{"properties":{` + list(500, func(i int) string { return fmt.Sprintf(`"p%d":{"type":"object","required":["%s"]}`, i, strings.Repeat("x", 100)) }) + `}}`,
+		`{"properties":{` + list(500, func(i int) string {
+			return fmt.Sprintf(`"p%d":{"type":"object","required":["%s"]}`, i, strings.Repeat("x", 100))
+		}) + `}}`,
 		strings.Repeat(`{"items":`, 50) + `true` + strings.Repeat(`}`, 50),
 	} {
 		text := mustCompile(t, schema).Describe()
