@@ -90,7 +90,7 @@ func (m *maker) commits(p *plan.Plan) {
 			out.Waived = c.rollback.Get("none").Text
 		}
 		if v := c.verify; v != nil {
-			out.Verify = &plan.Verify{Node: v.target, With: v.args.raw, Executed: v.executed.Text}
+			out.Verify = &plan.Verify{Node: v.target, With: v.args.raw, Executed: v.condition}
 			if v.result != nil {
 				out.Verify.Output = v.result.raw
 			}

@@ -30,6 +30,10 @@ func (u *unit) typeEdge(doc *document, e *edge) {
 	if !e.carries() || e.failed {
 		return
 	}
+	if !u.takesLists(from, to, e) {
+		e.failed = true
+		return
+	}
 	target := u.wants(to, e.toPort)
 	if target == nil {
 		e.failed = true
@@ -134,27 +138,6 @@ func (u *unit) fits(doc *document, e *edge, s sight, target *schemas.Schema) boo
 	return false
 }
 
-// fitsItems proves that a list is not longer than for_each lets it be.
-func (u *unit) fitsItems(doc *document, e *edge) bool {
-	to := doc.nodes[e.to]
-	most := to.most()
-	if most < 0 || e.check != nil {
-		return true
-	}
-	limit := u.prover.list(u.prover.whole, most)
-	r := u.prover.within(e.brings, limit)
-	if r.Verdict == containment.Proved {
-		return true
-	}
-	u.report(diag.Diagnostic{
-		Code:    diag.TypeNotContained,
-		Summary: fmt.Sprintf("the list of %s may be longer than `for_each` of %s allows", quote(e.fromNode+"."+e.fromPort), quote(to.id)),
-		Detail:  fmt.Sprintf("A list of more than %d elements fails the node. Bound it in the schema of the source, or let the run check it with `check: runtime`.", most),
-		Subject: e.toRange(), Context: e.fromRange(), Edge: e.String(), Node: to.id, Suggestion: fmt.Sprintf("maxItems: %d", most),
-	})
-	return false
-}
-
 // unproved reports that something is neither proved nor refuted.
 func (u *unit) unproved(d diag.Diagnostic, summary string, r containment.Result, detail string) {
 	d.Code, d.Summary, d.Suggestion = diag.TypeUnknown, summary, "check: runtime"
@@ -210,6 +193,17 @@ func shown(v any) string {
 		return ""
 	}
 	return clip(string(raw), 400)
+}
+
+// describe says in short what a schema takes.
+func describe(s *schemas.Schema) string { return "`" + clip(s.Describe(), 240) + "`" }
+
+// brief is what describe gives, for a label.
+func brief(s *schemas.Schema) string {
+	if text := s.Describe(); text != "true" {
+		return clip(text, 80)
+	}
+	return "anything"
 }
 
 // typeCondition proves that a value that is itself the condition is a boolean.

@@ -191,19 +191,12 @@ func blank(types []string) string {
 	return "…"
 }
 
-// text writes a keyword's value.
+// text writes a keyword's value as a plan would.
 func text(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return "…"
-	case string:
-		return v
-	}
-	raw, err := json.Marshal(v)
-	if err != nil {
+	if v == nil {
 		return "…"
 	}
-	return clip(string(raw), 120)
+	return clip(inline(v), 120)
 }
 
 // at follows a JSON pointer in a value as far as it leads.

@@ -1,0 +1,137 @@
+package compiler
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/containment"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/expr"
+	"chimera.ai/engine/schemas"
+)
+
+// TestPropose: the edit follows from the keyword that refuses the counterexample,
+// and from which end of the edge its author can change.
+func TestPropose(t *testing.T) {
+	const both, source, target, neither = "st", "s", "t", ""
+	for _, c := range []struct {
+		name           string
+		source, target string
+		transform      string
+		open           string
+		want           string
+	}{
+		{"null, the target can be widened", `{"type":["string","null"]}`, `{"type":"string"}`, "", both, "add `null` to the type of `b.y`"},
+		{"null below a property", `{"type":"object","properties":{"k":{"type":["string","null"]}},"required":["k"]}`, `{"type":"object","properties":{"k":{"type":"string"}}}`, "", both, "add `null` to the type of `/k` of `b.y`"},
+		{"null, the target is an operation's", `{"type":["string","null"]}`, `{"type":"string"}`, "", neither, "transform: \"${value == null ? '' : value}\""},
+		{"null where a number goes", `{"type":["integer","null"]}`, `{"type":"integer"}`, "", source, "transform: \"${value == null ? 0 : value}\""},
+		{"a number where text goes", `{"type":"integer"}`, `{"type":"string"}`, "", both, "transform: \"${string(value)}\""},
+		{"a boolean where text goes", `{"type":"boolean"}`, `{"type":"string"}`, "", neither, "transform: \"${string(value)}\""},
+		{"text or a number where text goes", `{"type":["string","integer"]}`, `{"type":"string"}`, "", both, "`type: string` in the schema of `a.x`"},
+		{"a fraction where a whole number goes", `{"type":"number"}`, `{"type":"integer"}`, "", source, "`type: integer` in the schema of `a.x`"},
+		{"a missing property, the source is the plan's", `{"type":"object","properties":{"k":{}}}`, `{"type":"object","required":["k"]}`, "", both, "add `k` to `required` of `a.x`"},
+		{"a missing property, the target is the plan's", `{"type":"object","properties":{"k":{}}}`, `{"type":"object","required":["k"]}`, "", target, "take `k` out of `required` of `b.y`"},
+		{"a missing property of an operation", `{"type":"object","properties":{"k":{}}}`, `{"type":"object","required":["k"]}`, "", neither, "transform: {k: \"${value.?k.orValue(…)}\"}"},
+		{"a missing property of a transform", `{"type":"object","properties":{"k":{"type":"string"}}}`, `{"type":"object","required":["k"]}`, `{"j":"${value.j}"}`, both, "give `k` a value, for instance ${value.?k.orValue(…)}"},
+		{"too long", `{"type":"string"}`, `{"type":"string","maxLength":3}`, "", both, "`maxLength: 3` in the schema of `a.x`"},
+		{"too long, only the target is the plan's", `{"type":"string"}`, `{"type":"string","maxLength":3}`, "", target, "widen `maxLength` of `b.y`"},
+		{"too long, nothing is the plan's", `{"type":"string"}`, `{"type":"string","maxLength":3}`, "", neither, "check: runtime"},
+		{"too small", `{"type":"integer"}`, `{"type":"integer","minimum":1}`, "", source, "`minimum: 1` in the schema of `a.x`"},
+		{"too many items, below a property", `{"type":"object","properties":{"l":{"type":"array"}},"required":["l"]}`, `{"properties":{"l":{"maxItems":2}}}`, "", source, "`maxItems: 2` in the schema of `/l` of `a.x`"},
+		{"another word", `{"enum":["a","b"]}`, `{"enum":["a"]}`, "", source, "`enum: [a]` in the schema of `a.x`"},
+		{"another pattern", `{"type":"string"}`, `{"pattern":"^a"}`, "", source, "`pattern: \"^a\"` in the schema of `a.x`"},
+		{"a property too many", `{"type":"object"}`, `{"type":"object","additionalProperties":false}`, "", source, "`additionalProperties: false` in the schema of `a.x`"},
+		{"a selection, of the input", `{"type":"string"}`, `{"maxLength":3}`, `"${input.a.b}"`, neither, "`maxLength: 3` in the schema of `/a/b` of `$input`"},
+		{"a selection, of the value, in an object", `{"type":"object","properties":{"k":{"type":"string"}},"required":["k"]}`, `{"properties":{"k":{"maxLength":3}}}`, `{"k":"${value.deep}"}`, source, "`maxLength: 3` in the schema of `/deep` of `a.x`"},
+		{"more than a selection", `{"type":"string"}`, `{"maxLength":3}`, `"${value + 'a'}"`, both, ""},
+		{"no keyword has an edit", `{"type":"string"}`, `{"not":{"const":"a"}}`, "", both, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			u := newUnit(Source{}, nil, nil)
+			l, err := schemas.Compile([]byte(c.source))
+			require.NoError(t, err)
+			r, err := schemas.Compile([]byte(c.target))
+			require.NoError(t, err)
+			root, err := schemas.Decode([]byte(c.target))
+			require.NoError(t, err)
+			m := mend{prover: u.prover, source: l, target: r, sourceName: "a.x", targetName: "b.y", root: root, inputOpen: true}
+			m.sourceOpen, m.targetOpen = c.open == source || c.open == both, c.open == target || c.open == both
+			if c.transform != "" {
+				v, err := schemas.Decode([]byte(c.transform))
+				require.NoError(t, err)
+				compiled, errs := expr.CompileTemplate(v, expr.Transform)
+				require.Empty(t, errs)
+				m.template = &template{Template: compiled, value: v}
+			}
+			res := u.prover.within(l, r)
+			require.Equal(t, containment.Refuted, res.Verdict)
+			require.Equal(t, c.want, m.propose(res.Witness))
+		})
+	}
+}
+
+// TestSearch: of a transform that is known to give too much, a value of the
+// source is found that really comes out wrong, or none is claimed.
+func TestSearch(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		value, target string
+		when          string
+		transform     string
+		code          diag.Code
+		before, after string
+	}{
+		{"a selection", `{type: object, properties: {k: {type: integer}}, required: [k]}`, `{type: integer, minimum: 5}`, "", `"${value.k}"`, diag.TypeNotContained, `{"k":4}`, `4`},
+		{"a default", `{type: object, properties: {k: {type: string}}}`, `{type: string, minLength: 1}`, "", `"${value.?k.orValue('')}"`, diag.TypeNotContained, "", `""`},
+		{"a branch", `{type: integer}`, `{enum: [low, high]}`, "", `"${value > 1000 ? 'huge' : 'low'}"`, diag.TypeNotContained, "", `"huge"`},
+		{"an object", `{type: string}`, `{type: object, properties: {a: {maxLength: 2}}}`, "", `{a: "${value}", b: 1}`, diag.TypeNotContained, "", ""},
+		{"text around a value", `{type: string}`, `{type: string, pattern: "^a"}`, "", `"b${value}"`, diag.TypeNotContained, "", ""},
+		{"the condition counts", `{type: integer}`, `{type: integer, maximum: 10}`, "value > 4 && value <= 10 || value == 7", `"${value}"`, "", "", ""},
+		{"what never comes out is not claimed", `{type: string}`, `{type: string, pattern: "^[^x]*$"}`, "", `"${value.replace('x', 'y')}"`, diag.TypeUnknown, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			kind := "data"
+			when := ""
+			if c.when != "" {
+				kind, when = "conditional", ", when: "+quotedYAML(c.when)
+			}
+			text := `apiVersion: chimera/v1
+kind: Plan
+name: search
+version: "1"
+input_schema: {type: object, properties: {v: ` + c.value + `}, required: [v]}
+output_schema: {type: object}
+nodes:
+  - {id: a, template: engine/pass, input_schema: {type: object, properties: {t: ` + c.target + `}}}
+edges:
+  - {from_node: $input, from_port: v, to_node: a, to_port: t, edge_type: ` + kind + `, required: true, transform: ` + c.transform + when + `}
+`
+			_, ds := Compile(Source{Name: "search.yaml", Text: []byte(text)}, testCatalog(t), nil)
+			if c.code == "" {
+				require.Empty(t, show(ds))
+				return
+			}
+			require.Len(t, ds, 1, show(ds))
+			require.Equal(t, c.code, ds[0].Code, show(ds))
+			if c.code != diag.TypeNotContained {
+				require.Empty(t, ds[0].Witness)
+				return
+			}
+			require.NotEmpty(t, ds[0].Witness)
+			require.NotEmpty(t, ds[0].Before)
+			if c.before != "" {
+				require.Equal(t, c.before, ds[0].Before)
+			}
+			if c.after != "" {
+				require.Equal(t, c.after, ds[0].Witness)
+			}
+		})
+	}
+}
+
+func quotedYAML(s string) string {
+	raw, _ := json.Marshal(s)
+	return string(raw)
+}
