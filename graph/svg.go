@@ -24,29 +24,29 @@ const (
 	selfLoop   = 30.0
 )
 
-func (p *picture) svg() []byte {
-	widths := make([]float64, len(p.p.Nodes))
-	heights := make([]float64, len(p.p.Nodes))
-	d := &drawing{picture: p, heights: heights, tabs: make([]string, len(p.p.Nodes))}
-	for i := range p.p.Barriers {
-		for _, n := range p.p.Barriers[i].Members {
-			d.tabs[n] = barrierText(&p.p.Barriers[i])
+func (d *picture) svg() []byte {
+	widths := make([]float64, len(d.p.Nodes))
+	heights := make([]float64, len(d.p.Nodes))
+	out := &drawing{picture: d, heights: heights, tabs: make([]string, len(d.p.Nodes))}
+	for i := range d.p.Barriers {
+		for _, n := range d.p.Barriers[i].Members {
+			out.tabs[n] = barrierText(&d.p.Barriers[i])
 		}
 	}
-	for i := range p.p.Nodes {
-		for _, s := range append([]string{d.tabs[i]}, p.texts[i]...) {
+	for i := range d.p.Nodes {
+		for _, s := range append([]string{out.tabs[i]}, d.texts[i]...) {
 			widths[i] = max(widths[i], float64(len([]rune(s)))*charWidth)
 		}
 		widths[i] += 2 * padding
-		heights[i] = float64(len(p.texts[i]))*lineHeight + padding
-		if d.tabs[i] != "" {
+		heights[i] = float64(len(d.texts[i]))*lineHeight + padding
+		if out.tabs[i] != "" {
 			heights[i] += tabHeight
 		}
 	}
-	l := newLayout(p.lines, widths, func(lines []int) float64 { return float64(len([]rune(d.labelOf(lines)))) * labelWidth }, gapAcross)
-	d.layout, d.y, d.tall = l, make([]float64, len(l.layers)), make([]float64, len(l.layers))
-	d.measure()
-	return d.write()
+	l := newLayout(d.lines, widths, func(lines []int) float64 { return float64(len([]rune(out.labelOf(lines)))) * labelWidth }, gapAcross)
+	out.layout, out.y, out.tall = l, make([]float64, len(l.layers)), make([]float64, len(l.layers))
+	out.measure()
+	return out.write()
 }
 
 type drawing struct {
