@@ -33,6 +33,10 @@ const (
 	MaxSigners = 100
 	// MaxBarriers bounds the barriers of one plan.
 	MaxBarriers = 256
+	// MaxDefinitions bounds the entries of a plan's defs, MaxUses those that one of
+	// them, or a schema, reaches through references.
+	MaxDefinitions = 10_000
+	MaxUses        = 256
 	// MaxText bounds a description, a reason and the like, in bytes.
 	MaxText = 4096
 	// MaxFindings bounds the diagnostics of one compilation; the last one then

@@ -50,7 +50,12 @@ type schemaPool struct {
 }
 
 // add gives the pooled schema of a decoded value.
-func (p *schemaPool) add(value any) (*schema, error) {
+func (p *schemaPool) add(value any) (*schema, error) { return p.with(value, 0) }
+
+// with is add for a schema that carries that many definitions. Compiling takes
+// the more time for each byte, the longer the chains of references can be, so
+// the bytes of such a schema count for more.
+func (p *schemaPool) with(value any, definitions int) (*schema, error) {
 	raw, err := plan.Canonical(value)
 	if err != nil {
 		return nil, err
@@ -59,7 +64,8 @@ func (p *schemaPool) add(value any) (*schema, error) {
 	if s, ok := p.all[digest]; ok {
 		return s, nil
 	}
-	if p.bytes += len(raw); p.bytes > maxPooledBytes {
+	const cheap = 64
+	if p.bytes += len(raw) * (1 + definitions/cheap); p.bytes > maxPooledBytes {
 		return nil, fmt.Errorf("the schemas of this file, each with the definitions that it uses, take more than %d MiB", maxPooledBytes>>20)
 	}
 	if p.all == nil {
@@ -103,8 +109,14 @@ func (u *unit) readDefs(v *syntax.Value) *defs {
 	if v == nil {
 		return d
 	}
+	if len(v.Fields) > MaxDefinitions {
+		u.report(diag.Diagnostic{
+			Code: diag.PlanLimits, Summary: fmt.Sprintf("the plan has %d definitions", len(v.Fields)),
+			Detail: fmt.Sprintf("A plan has at most %d.", MaxDefinitions), Subject: v.Fields[MaxDefinitions].Key.Range,
+		})
+	}
 	direct := map[string][]string{}
-	for i := range v.Fields {
+	for i := range v.Fields[:min(len(v.Fields), MaxDefinitions)] {
 		key, val := v.Fields[i].Key, v.Fields[i].Value
 		if !u.name(key, "defs", defNames) {
 			continue
@@ -125,12 +137,20 @@ func (u *unit) readDefs(v *syntax.Value) *defs {
 		direct[name] = u.refs(d.byKey[name].at, d)
 	}
 	for _, name := range d.names {
-		d.byKey[name].uses = closure(name, direct)
+		def := d.byKey[name]
+		if def.uses = closure(name, direct); def.uses == nil {
+			def.bad, def.uses = true, []string{name}
+			u.report(diag.Diagnostic{
+				Code: diag.PlanLimits, Summary: fmt.Sprintf("the definition %s uses more than %d others", quote(name), MaxUses),
+				Detail: "What they refer to counts too: every schema carries along the definitions that it uses.", Subject: head(def.at),
+			})
+		}
 	}
 	return d
 }
 
-// closure lists what name reaches, itself included, sorted.
+// closure lists what name reaches, itself included, sorted. It is nil where that
+// is more than MaxUses others.
 func closure(name string, direct map[string][]string) []string {
 	seen := map[string]bool{name: true}
 	todo := []string{name}
@@ -139,6 +159,9 @@ func closure(name string, direct map[string][]string) []string {
 		todo = todo[:len(todo)-1]
 		for _, r := range direct[next] {
 			if !seen[r] {
+				if len(seen) > MaxUses {
+					return nil
+				}
 				seen[r] = true
 				todo = append(todo, r)
 			}
@@ -156,6 +179,7 @@ func closure(name string, direct map[string][]string) []string {
 // references to ones that are not there.
 func (u *unit) refs(v *syntax.Value, d *defs) []string {
 	var out []string
+	seen := map[string]bool{}
 	var walk func(v *syntax.Value)
 	walk = func(v *syntax.Value) {
 		for _, item := range v.Items {
@@ -184,7 +208,8 @@ func (u *unit) refs(v *syntax.Value, d *defs) []string {
 				})
 				continue
 			}
-			if !slices.Contains(out, name) {
+			if !seen[name] {
+				seen[name] = true
 				out = append(out, name)
 			}
 		}
@@ -214,6 +239,7 @@ func (u *unit) readSchema(v *syntax.Value, d *defs) *contractSchema {
 	}
 	value := v.Any()
 	c := &contractSchema{at: v, uses: direct}
+	definitions := 0
 	if len(direct) > 0 {
 		used := map[string]any{}
 		for _, name := range direct {
@@ -222,8 +248,9 @@ func (u *unit) readSchema(v *syntax.Value, d *defs) *contractSchema {
 			}
 		}
 		value.(map[string]any)["defs"] = used
+		definitions = len(used)
 	}
-	s, err := u.pool.add(value)
+	s, err := u.pool.with(value, definitions)
 	if err != nil {
 		u.report(diag.Diagnostic{Code: diag.PlanLimits, Summary: err.Error(), Subject: head(v)})
 		return nil

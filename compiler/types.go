@@ -3,6 +3,7 @@ package compiler
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -47,11 +48,14 @@ func (u *unit) types() {
 func (u *unit) typeDefs(doc *document) {
 	for _, name := range doc.defs.names {
 		d := doc.defs.byKey[name]
+		if d.bad {
+			continue
+		}
 		used := map[string]any{}
 		for _, n := range d.uses {
 			used[n] = doc.defs.byKey[n].value
 		}
-		s, err := u.pool.add(map[string]any{"$ref": defsPrefix + name, "defs": used})
+		s, err := u.pool.with(map[string]any{"$ref": defsPrefix + name, "defs": used}, len(used))
 		if err != nil {
 			u.report(diag.Diagnostic{Code: diag.PlanLimits, Summary: err.Error(), Subject: head(d.at)})
 			d.bad = true
@@ -109,6 +113,9 @@ func (u *unit) badSchema(err error, v *syntax.Value, pointer, node string) {
 			at = part.Range
 		}
 	}
+	if part := outside(v, err); part != nil {
+		at = part.Range
+	}
 	text := strings.TrimPrefix(err.Error(), "compile schema: ")
 	suggestion := ""
 	if part := descend(v, pointer); part != nil && part.Kind == syntax.String && strings.HasSuffix(pointer, "/type") {
@@ -128,7 +135,50 @@ func pointerOf(err error) string {
 	if errors.As(err, &invalid) && len(invalid.Causes) > 0 {
 		return invalid.Causes[0].Instance
 	}
+	// Bounds and references are reported by a sentence that names the place.
+	if m := placeIn.FindStringSubmatch(err.Error()); m != nil {
+		if pointer, err := strconv.Unquote(m[1]); err == nil {
+			return pointer
+		}
+	}
 	return ""
+}
+
+var (
+	placeIn   = regexp.MustCompile(`\bat ("/(?:[^"\\]|\\.)*")`)
+	outsideIn = regexp.MustCompile(`^compile schema: the reference ("(?:[^"\\]|\\.)*") leaves`)
+)
+
+// outside is the value of the schema that leads out of it, by what its compile
+// error says, or nil.
+func outside(v *syntax.Value, err error) *syntax.Value {
+	m := outsideIn.FindStringSubmatch(err.Error())
+	if m == nil {
+		return nil
+	}
+	text, bad := strconv.Unquote(m[1])
+	if bad != nil {
+		return nil
+	}
+	var find func(v *syntax.Value) *syntax.Value
+	find = func(v *syntax.Value) *syntax.Value {
+		for _, item := range v.Items {
+			if found := find(item); found != nil {
+				return found
+			}
+		}
+		for i := range v.Fields {
+			key, val := v.Fields[i].Key.Text, v.Fields[i].Value
+			if strings.HasPrefix(key, "$") && val.Kind == syntax.String && (strings.HasPrefix(val.Text, text) || strings.HasSuffix(text, "/"+val.Text)) {
+				return val
+			}
+			if found := find(val); found != nil {
+				return found
+			}
+		}
+		return nil
+	}
+	return find(v)
 }
 
 // descend follows a JSON pointer as far as it leads.
