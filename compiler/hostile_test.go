@@ -75,7 +75,7 @@ func TestHostile(t *testing.T) {
 		"chained":           {plainHead + "defs:\n" + chained(2_000) + one, diag.PlanLimits},
 		"chained enough":    {plainHead + "defs:\n" + chained(MaxUses) + one, ""},
 		"ungated":           {plainHead + "nodes:\n" + repeated(10_000, "  - {id: n%, template: engine/pass, effect_class: committing, commit_policy: {}}") + "edges:\n" + repeated(9_000, "  - {from_node: $input, from_port: $done, to_node: n%, to_port: $start, edge_type: control, required: false}"), diag.EffectUngated},
-		"weaker":            {plainHead + "nodes:\n" + repeated(500, "  - {id: n%, template: text/count, input_schema: {type: object, minProperties: %, allOf: ["+choices24()+"]}}"), diag.TrustWeaker},
+		"weaker":            {plainHead + "nodes:\n" + repeated(150, "  - {id: n%, template: text/count, input_schema: {type: object, minProperties: %, allOf: ["+choices24()+"]}}"), diag.TrustWeaker},
 		"leaves":            {plainHead + "nodes:\n  - {id: a, template: engine/pass, input_schema: {type: object, properties: {x: {}}}, with: {x: [" + strings.Repeat("'${input.x}', ", 20_000) + "1]}}\n", ""},
 	}
 	cat := testCatalog(t)
