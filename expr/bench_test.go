@@ -43,3 +43,23 @@ func BenchmarkEvalTemplate(b *testing.B) {
 		})
 	}
 }
+
+// What a plan's edges mostly hold is checked in microseconds.
+func BenchmarkCheck(b *testing.B) {
+	ty := typing(b)
+	for _, src := range []string{
+		"value.nested.deep", "value.shape.kind", "has(value.note) ? value.note : 'none'", "value.price * 2",
+		"value.items.filter(i, has(i.count) && i.count > 3).map(i, i.count * 2)",
+	} {
+		b.Run(src, func(b *testing.B) {
+			tpl, bad := expr.CompileTemplate("${"+src+"}", expr.Transform)
+			require.Empty(b, bad)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, _, problems := tpl.Check(ty); len(problems) > 0 {
+					b.Fatal(problems)
+				}
+			}
+		})
+	}
+}

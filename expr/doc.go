@@ -51,4 +51,32 @@
 // whatever type; any other string with "${…}" in it becomes a string, for which
 // strings stand as they are and numbers and booleans in their JSON form. "$${"
 // stands for "${". Everything else in a template stands for itself.
+//
+// # Checking
+//
+// [Program.Check] and [Template.Check] prove that an expression cannot fail, for
+// all values that schemas allow. What is known of each part of it is a schema,
+// and each step asks whether all values of the schema can take it: that an
+// object has the key, that a list is long enough, that a sum fits in 64 bits,
+// that a divisor is not 0. What is not proved is a [Problem] that says what to
+// write instead; where a value is found for which the expression really fails,
+// the problem shows it. How much text and how many steps an evaluation takes is
+// not proved: that it stays within the bounds is seen when it runs.
+//
+// What stands behind a condition is judged with what the condition says:
+// has(x.k), comparisons with what is known, "in" a list that is written out,
+// type(x) == T, sizes, matches, x.?k.hasValue(), all and exists, and their
+// combinations by !, &&, || and ?:. [Program.Narrow] gives it for what happens
+// after a condition. The left side of && and || is judged as if the right one
+// was not there, so that an error there is never taken to be absorbed.
+//
+// Arithmetic is on ints where the schemas of all operands are within "integer",
+// and their bounds must show that it does not overflow. Elsewhere it is on
+// doubles: the check writes double(…) around operands, and gives the source to
+// keep. It asks for bounds too, for a double must stay finite, and for divisors
+// that keep a distance from 0.
+//
+// Text is converted (int, double, timestamp and the like) only where it is
+// proved to match a pattern of which all texts can be; times are not added and
+// subtracted, for their ranges are not followed.
 package expr
