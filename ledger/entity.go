@@ -1,0 +1,285 @@
+package ledger
+
+import "encoding/json"
+
+// Agent is a row of AGENT_IDENTITY: on whose behalf plans act.
+type Agent struct {
+	AgentID string `json:"agent_id"`
+	// PersonaRef and WalletAddress are the identity's own; "" is not known.
+	PersonaRef    string `json:"persona_ref"`
+	WalletAddress string `json:"wallet_address"`
+	CreatedAt     Time   `json:"created_at"`
+}
+
+// Hypothesis is a row of CAUSAL_HYPOTHESIS: one simulation of an action, and
+// what came true.
+type Hypothesis struct {
+	HypothesisID string `json:"hypothesis_id"`
+	AgentID      string `json:"agent_id"`
+	Description  string `json:"description"`
+	// Inputs and Prediction are JSON objects; Prediction has KPIs and variances.
+	Inputs     json.RawMessage `json:"inputs"`
+	Prediction json.RawMessage `json:"prediction"`
+	// RiskScore is a decimal between 0 and 1, as written.
+	RiskScore json.Number     `json:"risk_score"`
+	CreatedAt Time            `json:"created_at"`
+	State     HypothesisState `json:"state"`
+	// Observed holds the KPIs that were measured afterwards, or is absent.
+	Observed json.RawMessage `json:"observed,omitempty"`
+	// ToolID is the operation that was simulated.
+	ToolID string `json:"tool_id,omitempty"`
+}
+
+// HypothesisState says what is known of a hypothesis.
+type HypothesisState string
+
+// The states of a hypothesis.
+const (
+	HypothesisOpen     HypothesisState = "stated"
+	HypothesisMeasured HypothesisState = "observed"
+)
+
+// Transaction is a row of FINANCIAL_LEDGER: one movement of an agent's money or
+// budget.
+type Transaction struct {
+	TxID      string   `json:"tx_id"`
+	AgentID   string   `json:"agent_id"`
+	TxType    TxType   `json:"tx_type"`
+	Amount    string   `json:"amount"`
+	Currency  Currency `json:"currency"`
+	Status    TxStatus `json:"status"`
+	CreatedAt Time     `json:"created_at"`
+	// Invocation is the effect that it pays for.
+	Invocation string `json:"invocation,omitempty"`
+}
+
+// TxType is what a transaction does to the budget.
+type TxType string
+
+// The transaction types.
+const (
+	TxHold      TxType = "hold"
+	TxOverdraft TxType = "overdraft"
+)
+
+// TxStatus is where a transaction stands.
+type TxStatus string
+
+// The transaction states: pending until posted, voided or expired.
+const (
+	TxPending TxStatus = "pending"
+	TxPosted  TxStatus = "posted"
+	TxVoided  TxStatus = "voided"
+	TxExpired TxStatus = "expired"
+)
+
+// Tool is a row of MCP_TOOL_REGISTRY: one operation as it was imported.
+type Tool struct {
+	ToolID       string          `json:"tool_id"`
+	Name         string          `json:"name"`
+	Version      string          `json:"version"`
+	Schema       json.RawMessage `json:"schema"`
+	RegisteredAt Time            `json:"registered_at"`
+	// Fingerprint pins what was declared; Status is the trust state.
+	Fingerprint string `json:"fingerprint"`
+	Status      string `json:"status"`
+}
+
+// Plan is a published plan: the source, never a compiled form.
+type Plan struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	// Digest is that of the compiled plan, SourceDigest the blob with the source.
+	Digest       string `json:"digest"`
+	SourceDigest string `json:"source_digest"`
+	Author       string `json:"author"`
+	Agent        string `json:"agent"`
+	PublishedAt  Time   `json:"published_at"`
+	// Signature is the author's DSSE envelope over the source, or absent.
+	Signature json.RawMessage `json:"signature,omitempty"`
+}
+
+// RunState is where a run stands.
+type RunState string
+
+// The run states.
+const (
+	RunRunning   RunState = "running"
+	RunSucceeded RunState = "succeeded"
+	RunFailed    RunState = "failed"
+	RunCancelled RunState = "cancelled"
+)
+
+// Run is one run of a plan. Workflow and Root, the id of the workflow and of
+// its first Temporal run, identify it.
+type Run struct {
+	Workflow string `json:"workflow"`
+	Root     string `json:"root"`
+	// Origin is the root run that a retried run continues, or Root.
+	Origin       string   `json:"origin"`
+	PlanDigest   string   `json:"plan_digest"`
+	PlanName     string   `json:"plan_name"`
+	PlanVersion  string   `json:"plan_version"`
+	Agent        string   `json:"agent"`
+	Requester    string   `json:"requester"`
+	InputDigest  string   `json:"input_digest"`
+	State        RunState `json:"state"`
+	OpenedAt     Time     `json:"opened_at"`
+	ClosedAt     *Time    `json:"closed_at,omitempty"`
+	OutputDigest string   `json:"output_digest,omitempty"`
+	// Failure is the failure of a run that did not succeed, as clients see it.
+	Failure json.RawMessage `json:"failure,omitempty"`
+}
+
+// Chain is the name of the run's chain of entries.
+func (r *Run) Chain() string { return RunChain(r.Workflow, r.Root) }
+
+// RunChain names the chain of a run.
+func RunChain(workflow, root string) string { return "run/" + workflow + "/" + root }
+
+// The chains of facts that no run owns.
+const (
+	PlansChain     = "plans"
+	AuthorityChain = "authority"
+	AgentsChain    = "agents"
+	ToolsChain     = "tools"
+	LedgerChain    = "ledger"
+)
+
+// BudgetChain names the chain of a budget's holds.
+func BudgetChain(agent string, c Currency) string { return "budget/" + agent + "/" + string(c) }
+
+// Outcome is how one node of a run ended.
+type Outcome struct {
+	Node    string `json:"node"`
+	Visit   int    `json:"visit,omitempty"`
+	Element int    `json:"element,omitempty"`
+	// Kind is NodeSucceeded, NodeFailed or NodeSkipped.
+	Kind     Kind   `json:"kind"`
+	Activity string `json:"activity,omitempty"`
+	Attempts int    `json:"attempts,omitempty"`
+	// InputDigest and OutputDigest are of canonical JSON, "" where not known.
+	InputDigest  string `json:"input_digest,omitempty"`
+	OutputDigest string `json:"output_digest,omitempty"`
+	// Error is the error payload of a failure, with what secrets scrubbing left.
+	Error json.RawMessage `json:"error,omitempty"`
+}
+
+// Budget is what an agent may spend in one currency and period.
+type Budget struct {
+	Agent    string   `json:"agent"`
+	Currency Currency `json:"currency"`
+	// Parent is the agent whose budget of the same currency is charged too, or "".
+	Parent string `json:"parent,omitempty"`
+	// Period names the time that the limit is for, such as "2026-11"; "" is for ever.
+	Period string `json:"period"`
+	Limit  Money  `json:"limit"`
+	// Pending is held and not yet posted, Posted is spent.
+	Pending Money `json:"pending"`
+	Posted  Money `json:"posted"`
+}
+
+// Hold reserves money for one invocation. Its id is the invocation's, so a
+// guard that is retried holds once.
+type Hold struct {
+	ID        string   `json:"id"`
+	Agent     string   `json:"agent"`
+	Period    string   `json:"period"`
+	Amount    Money    `json:"amount"`
+	Status    TxStatus `json:"status"`
+	Overdraft bool     `json:"overdraft,omitempty"`
+	// Posted is what was spent of it, once it is posted.
+	Posted    *Money `json:"posted,omitempty"`
+	ExpiresAt Time   `json:"expires_at"`
+	// Running: its effect is being called or of unknown outcome, so it does not
+	// expire.
+	Running bool `json:"running,omitempty"`
+}
+
+// Decision is the guardian's verdict on an action.
+type Decision struct {
+	ID           string          `json:"id"`
+	ActionDigest string          `json:"action_digest"`
+	PolicyDigest string          `json:"policy_digest"`
+	Decision     string          `json:"decision"`
+	Reason       string          `json:"reason"`
+	Record       json.RawMessage `json:"record"`
+	DecidedAt    Time            `json:"decided_at"`
+}
+
+// Approval is a signature that arrived, and whether it counts.
+type Approval struct {
+	ID       string `json:"id"`
+	Barrier  string `json:"barrier"`
+	Signer   string `json:"signer"`
+	Accepted bool   `json:"accepted"`
+	// Reason says why one was refused.
+	Reason     string          `json:"reason,omitempty"`
+	Envelope   json.RawMessage `json:"envelope"`
+	ReceivedAt Time            `json:"received_at"`
+	// ConsumedBy is the invocation whose permit used it up, or "".
+	ConsumedBy string `json:"consumed_by,omitempty"`
+}
+
+// Signer is a person's key with the roles that it may sign for.
+type Signer struct {
+	ID        string   `json:"id"`
+	Person    string   `json:"person"`
+	Roles     []string `json:"roles"`
+	SigType   string   `json:"sig_type"`
+	PublicKey string   `json:"public_key"`
+	NotBefore Time     `json:"not_before"`
+	NotAfter  Time     `json:"not_after"`
+	RevokedAt *Time    `json:"revoked_at,omitempty"`
+}
+
+// InvocationState is where an effect stands.
+type InvocationState string
+
+// The states of an invocation. Moves: permitted → calling → released | settled |
+// unknown; released → calling; unknown → settled | released once it is resolved.
+const (
+	Permitted InvocationState = "permitted"
+	Calling   InvocationState = "calling"
+	Released  InvocationState = "released"
+	Settled   InvocationState = "settled"
+	Unknown   InvocationState = "unknown"
+)
+
+// Invocation is one effect, which happens at most once.
+type Invocation struct {
+	ID           string          `json:"id"`
+	ActionDigest string          `json:"action_digest"`
+	DecisionID   string          `json:"decision_id"`
+	State        InvocationState `json:"state"`
+	Attempt      int             `json:"attempt"`
+	// CallNotAfter is when the running attempt's call ends at the latest.
+	CallNotAfter *Time  `json:"call_not_after,omitempty"`
+	OutputDigest string `json:"output_digest,omitempty"`
+}
+
+// Snapshot is what an MCP server declared around a call.
+type Snapshot struct {
+	Server      string `json:"server"`
+	Fingerprint string `json:"fingerprint"`
+	// Digest is the blob with the raw listing.
+	Digest  string `json:"digest"`
+	TakenAt Time   `json:"taken_at"`
+}
+
+// Packet is an evidence packet: what stood behind an effect, part by part. Its
+// digest, over canonical JSON, is what entries refer to.
+type Packet struct {
+	Format string `json:"format"`
+	// Parts are sorted by name: action, approvals, decision, simulation, trust.
+	Parts []Part `json:"parts"`
+}
+
+// PacketFormat is the format of evidence packets.
+const PacketFormat = "chimera.ai/ledger/evidence/v1"
+
+// Part is one document of a packet.
+type Part struct {
+	Name string          `json:"name"`
+	Data json.RawMessage `json:"data"`
+}

@@ -1,0 +1,72 @@
+package ledger
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// Hash is a SHA-256: the leaf hash of an entry in the Merkle tree
+// (RFC 6962, section 2.1), or a node of the tree. Its text is 64 hex digits.
+type Hash [sha256.Size]byte
+
+// LeafHash is the hash under which the log holds the bytes of an entry.
+func LeafHash(b []byte) Hash { return Hash(tlog.RecordHash(b)) }
+
+// String is the hash in hex.
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// IsZero reports whether the hash is absent.
+func (h Hash) IsZero() bool { return h == Hash{} }
+
+// MarshalText writes the hash in hex; an absent one is "".
+func (h Hash) MarshalText() ([]byte, error) {
+	if h.IsZero() {
+		return []byte{}, nil
+	}
+	return []byte(h.String()), nil
+}
+
+// UnmarshalText reads what [Hash.MarshalText] writes, and nothing else.
+func (h *Hash) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*h = Hash{}
+		return nil
+	}
+	v, err := ParseHash(string(text))
+	if err == nil {
+		*h = v
+	}
+	return err
+}
+
+// ParseHash reads 64 lower-case hex digits.
+func ParseHash(s string) (Hash, error) {
+	var h Hash
+	raw, err := hex.DecodeString(s)
+	if err != nil || len(raw) != len(h) || strings.ToLower(s) != s {
+		return Hash{}, fmt.Errorf("%.80q is not a hash: 64 lower-case hex digits", s)
+	}
+	copy(h[:], raw)
+	return h, nil
+}
+
+// strict decodes one JSON document without unknown fields.
+func strict(raw []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("data after the document")
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package ledger
+
+// Kind says what an entry states. The set is closed: a verifier refuses a kind
+// that it does not know, for it could not say what follows from it.
+type Kind string
+
+// The kinds.
+const (
+	// AuthorityStated: an admin's statement about signers, roles, bundles, trust,
+	// budgets, agents or publishers was accepted.
+	AuthorityStated Kind = "authority.stated"
+	// PlanPublished: the source of a plan was stored under a name and version.
+	PlanPublished Kind = "plan.published"
+
+	// RunOpened and RunClosed are the first and the last entry of a run's chain.
+	RunOpened Kind = "run.opened"
+	RunClosed Kind = "run.closed"
+	// NodeSucceeded, NodeFailed and NodeSkipped are how a node ended.
+	NodeSucceeded Kind = "node.succeeded"
+	NodeFailed    Kind = "node.failed"
+	NodeSkipped   Kind = "node.skipped"
+
+	// TaskDrafted, TaskSigned and TaskExecuted are the life of a task.
+	TaskDrafted  Kind = "task.drafted"
+	TaskSigned   Kind = "task.signed"
+	TaskExecuted Kind = "task.executed"
+
+	// DecisionMade: the guardian judged an action.
+	DecisionMade Kind = "decision.made"
+	// ApprovalAccepted and ApprovalRefused: a signature arrived, and counts or not.
+	ApprovalAccepted Kind = "approval.accepted"
+	ApprovalRefused  Kind = "approval.refused"
+	// ApprovalConsumed: a permit used the signatures up.
+	ApprovalConsumed Kind = "approval.consumed"
+
+	// The states of an invocation.
+	InvocationPermitted Kind = "invocation.permitted"
+	InvocationCalling   Kind = "invocation.calling"
+	InvocationReleased  Kind = "invocation.released"
+	InvocationSettled   Kind = "invocation.settled"
+	InvocationUnknown   Kind = "invocation.unknown"
+
+	// BudgetSet: an agent's limit in one currency and period.
+	BudgetSet Kind = "budget.set"
+	// The life of a hold on a budget.
+	HoldOpened  Kind = "hold.opened"
+	HoldPosted  Kind = "hold.posted"
+	HoldVoided  Kind = "hold.voided"
+	HoldExpired Kind = "hold.expired"
+
+	// AgentAdded, SignerEnrolled, SignerRevoked, ToolRegistered, ToolTrusted:
+	// who and what there is.
+	AgentAdded     Kind = "agent.added"
+	SignerEnrolled Kind = "signer.enrolled"
+	SignerRevoked  Kind = "signer.revoked"
+	ToolRegistered Kind = "tool.registered"
+	ToolTrusted    Kind = "tool.trusted"
+
+	// HypothesisStated and HypothesisObserved: a simulation, and what came true.
+	HypothesisStated   Kind = "hypothesis.stated"
+	HypothesisObserved Kind = "hypothesis.observed"
+
+	// SnapshotTaken: what an MCP server declared around a call.
+	SnapshotTaken Kind = "snapshot.taken"
+
+	// BodyPruned and SubjectErased: what was taken out, and why it may be missing.
+	BodyPruned    Kind = "body.pruned"
+	SubjectErased Kind = "subject.erased"
+	// LegalHoldPlaced and LegalHoldLifted keep bodies from being pruned.
+	LegalHoldPlaced Kind = "legal-hold.placed"
+	LegalHoldLifted Kind = "legal-hold.lifted"
+)
+
+// classes gives every kind its retention class.
+var classes = map[Kind]Class{
+	AuthorityStated: Permanent, PlanPublished: Permanent,
+	RunOpened: Operational, RunClosed: Operational,
+	NodeSucceeded: Operational, NodeFailed: Operational, NodeSkipped: Operational,
+	TaskDrafted: Evidence, TaskSigned: Evidence, TaskExecuted: Evidence,
+	DecisionMade: Evidence, ApprovalAccepted: Evidence, ApprovalRefused: Evidence, ApprovalConsumed: Evidence,
+	InvocationPermitted: Evidence, InvocationCalling: Evidence, InvocationReleased: Evidence,
+	InvocationSettled: Evidence, InvocationUnknown: Evidence,
+	BudgetSet: Permanent, HoldOpened: Financial, HoldPosted: Financial, HoldVoided: Financial, HoldExpired: Financial,
+	AgentAdded: Permanent, SignerEnrolled: Permanent, SignerRevoked: Permanent,
+	ToolRegistered: Permanent, ToolTrusted: Permanent,
+	HypothesisStated: Evidence, HypothesisObserved: Evidence, SnapshotTaken: Evidence,
+	BodyPruned: Permanent, SubjectErased: Permanent, LegalHoldPlaced: Permanent, LegalHoldLifted: Permanent,
+}
+
+// Known reports whether the format has the kind.
+func (k Kind) Known() bool { return classes[k] != "" }
+
+// Class is the retention class of the kind's bodies unless a draft says another.
+func (k Kind) Class() Class { return classes[k] }
+
+// Class is a retention class: how long a body is kept. Entries themselves are
+// kept for ever.
+type Class string
+
+// The retention classes.
+const (
+	// Operational bodies tell how a run went.
+	Operational Class = "operational"
+	// Evidence bodies tell why an effect was allowed, and what it did.
+	Evidence Class = "evidence"
+	// Financial bodies are about money.
+	Financial Class = "financial"
+	// Permanent bodies are needed to verify all others, and never pruned.
+	Permanent Class = "permanent"
+)
+
+// Known reports whether the format has the class.
+func (c Class) Known() bool {
+	switch c {
+	case Operational, Evidence, Financial, Permanent:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,255 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+// Errors of stores. They are wrapped with what was being done.
+var (
+	// ErrNotFound: there is no such thing.
+	ErrNotFound = errors.New("not found")
+	// ErrConflict: the key is taken by other content, or the state is another
+	// than the operation needs.
+	ErrConflict = errors.New("conflict")
+	// ErrBudget: the hold does not fit in the budget; nothing was held.
+	ErrBudget = errors.New("over budget")
+	// ErrUnavailable: the store could not be reached, or could not write. What
+	// became of the operation is not known; doing it again is safe.
+	ErrUnavailable = errors.New("store unavailable")
+	// ErrGone: the body was pruned or erased.
+	ErrGone = errors.New("gone")
+)
+
+// Store keeps the state of a deployment and the log of how it came about. Every
+// method that changes something is one transaction with its entries, and may be
+// repeated: the second time it finds what the first has done. Implementations
+// are safe for concurrent use, and take the time from their own clock.
+type Store interface {
+	// Origin names the log.
+	Origin() string
+
+	Plans
+	Runs
+	Tasks
+	Directory
+	Budgets
+	Effects
+	Blobs
+	Facts
+	Log
+	Retention
+
+	// Close releases the store. What was stated stays.
+	Close() error
+}
+
+// Plans are published plans.
+type Plans interface {
+	// PublishPlan stores a plan under its name and version, and the time. Other
+	// content under them is ErrConflict.
+	PublishPlan(ctx context.Context, p Plan) (Plan, error)
+	// Plan finds a plan by "name@version", "name" (the version that was
+	// published last) or the digest of its compiled form.
+	Plan(ctx context.Context, ref string) (Plan, error)
+	// ListPlans lists them, the last published first.
+	ListPlans(ctx context.Context, page Page) ([]Plan, error)
+}
+
+// Page bounds a listing: at most Limit items (0 is 100), after skipping Offset.
+type Page struct{ Limit, Offset int }
+
+// Runs are runs and the outcomes of their nodes.
+type Runs interface {
+	// OpenRun states that a run has begun.
+	OpenRun(ctx context.Context, r Run) error
+	// RecordOutcomes states how nodes of a run ended. Outcomes that the run has
+	// already are not repeated.
+	RecordOutcomes(ctx context.Context, workflow, root string, outcomes []Outcome) error
+	// CloseRun states how a run ended: state, output or failure.
+	CloseRun(ctx context.Context, r Run) error
+	// Run finds the run of a workflow id; root "" means its latest.
+	Run(ctx context.Context, workflow, root string) (Run, error)
+	// ListRuns lists runs, the last opened first.
+	ListRuns(ctx context.Context, page Page) ([]Run, error)
+	// Outcomes lists the outcomes of a run's nodes in the order in which they
+	// were stated.
+	Outcomes(ctx context.Context, workflow, root string) ([]Outcome, error)
+}
+
+// Tasks are what people and services see of an effect: see [Task].
+type Tasks interface {
+	// DraftTask stores a new draft.
+	DraftTask(ctx context.Context, run Run, t Task) error
+	// SignTask and ExecuteTask move a task on; the document is the task as it
+	// is then, whose earlier fields have not changed. ExecuteTask fills in
+	// audit_ref and gives the task as it is stored.
+	SignTask(ctx context.Context, t Task) error
+	ExecuteTask(ctx context.Context, t Task) (Task, error)
+	// Task finds a task, ListTasks lists those of a state ("" is all), the last
+	// drafted first.
+	Task(ctx context.Context, id string) (Task, error)
+	ListTasks(ctx context.Context, state TaskState, page Page) ([]Task, error)
+}
+
+// Directory is who and what there is: agents, signers, tools.
+type Directory interface {
+	AddAgent(ctx context.Context, a Agent) error
+	Agent(ctx context.Context, id string) (Agent, error)
+	ListAgents(ctx context.Context, page Page) ([]Agent, error)
+
+	EnrollSigner(ctx context.Context, s Signer) error
+	RevokeSigner(ctx context.Context, id string) error
+	Signer(ctx context.Context, id string) (Signer, error)
+	ListSigners(ctx context.Context, page Page) ([]Signer, error)
+
+	// RegisterTool stores a tool under its id; TrustTool sets its status.
+	RegisterTool(ctx context.Context, t Tool) error
+	TrustTool(ctx context.Context, id, status string) error
+	Tool(ctx context.Context, id string) (Tool, error)
+	ListTools(ctx context.Context, page Page) ([]Tool, error)
+}
+
+// Budgets are limits, and what is held on them.
+type Budgets interface {
+	// SetBudget sets an agent's limit, and its parent. Pending and Posted of b
+	// are not looked at.
+	SetBudget(ctx context.Context, b Budget) error
+	Budget(ctx context.Context, agent string, c Currency, period string) (Budget, error)
+	ListBudgets(ctx context.Context, page Page) ([]Budget, error)
+	// OpenHold reserves h.Amount on the agent's budget and all its parents at
+	// once, or gives ErrBudget and holds nothing; one statement decides, so that
+	// no two holds pass where one fits. An overdraft hold passes always. The same
+	// id again gives the hold that is there.
+	OpenHold(ctx context.Context, h Hold) (Hold, error)
+	// RunHold marks the hold as one of a running effect, which does not expire.
+	RunHold(ctx context.Context, id string) error
+	// PostHold spends at most what is held and frees the rest, VoidHold frees
+	// it all; each at most once.
+	PostHold(ctx context.Context, id string, spent Money) (Hold, error)
+	VoidHold(ctx context.Context, id string) (Hold, error)
+	// ExpireHolds ends pending holds whose time is over, and tells how many.
+	ExpireHolds(ctx context.Context) (int, error)
+	Hold(ctx context.Context, id string) (Hold, error)
+	// Transactions lists an agent's FINANCIAL_LEDGER rows, the last first.
+	Transactions(ctx context.Context, agent string, page Page) ([]Transaction, error)
+}
+
+// Effects are decisions, approvals and invocations.
+type Effects interface {
+	RecordDecision(ctx context.Context, run Run, d Decision) error
+	Decision(ctx context.Context, id string) (Decision, error)
+	RecordApproval(ctx context.Context, run Run, a Approval) error
+	// Approvals lists what arrived for a barrier, in order.
+	Approvals(ctx context.Context, barrier string) ([]Approval, error)
+
+	// Permit makes the invocation's row and consumes approvals, in one
+	// transaction: all of them are accepted and unused, or ErrConflict. Another
+	// action under the same id is ErrConflict.
+	Permit(ctx context.Context, run Run, i Invocation, approvals []string) (Invocation, error)
+	// Claim moves permitted or released to calling, with the next attempt, which
+	// ends within d; another attempt that is calling is ErrConflict.
+	Claim(ctx context.Context, id string, d time.Duration) (Invocation, error)
+	// Release, Settle and Lose end the attempt: provably unsent, with an output,
+	// or with an outcome that nobody knows. Settle and Release also resolve
+	// an unknown one.
+	Release(ctx context.Context, id string, attempt int) (Invocation, error)
+	Settle(ctx context.Context, id string, attempt int, output string) (Invocation, error)
+	Lose(ctx context.Context, id string, attempt int) (Invocation, error)
+	Invocation(ctx context.Context, id string) (Invocation, error)
+}
+
+// Facts are statements without a state of their own.
+type Facts interface {
+	StateHypothesis(ctx context.Context, h Hypothesis) error
+	ObserveHypothesis(ctx context.Context, id string, observed json.RawMessage) error
+	Hypothesis(ctx context.Context, id string) (Hypothesis, error)
+	TakeSnapshot(ctx context.Context, s Snapshot) error
+	// StateAuthority stores a verified statement, which follows the one before:
+	// prev is its digest, "" for the first. Another successor is ErrConflict.
+	StateAuthority(ctx context.Context, statement json.RawMessage, prev string) error
+	// Authority lists the statements in order.
+	Authority(ctx context.Context) ([]json.RawMessage, error)
+}
+
+// Blobs are values by the digest of their bytes; see package blob.
+type Blobs interface {
+	PutBlob(ctx context.Context, b []byte) (digest string, err error)
+	GetBlob(ctx context.Context, digest string) ([]byte, error)
+	// PutPacket stores an evidence packet and gives its digest.
+	PutPacket(ctx context.Context, p Packet) (digest string, err error)
+	Packet(ctx context.Context, digest string) (Packet, error)
+}
+
+// Record is an entry in the log.
+type Record struct {
+	// Bytes are the entry's canonical bytes, Hash their leaf hash.
+	Bytes []byte
+	Hash  Hash
+	// Index is the entry's place in the tree, -1 while the sequencer has not
+	// given it one.
+	Index int64
+}
+
+// Log is the Merkle log over all entries.
+type Log interface {
+	// Append states facts that no other method of the store states, in one
+	// transaction, and gives their records. A draft whose key its chain has is
+	// found if it says the same, else ErrConflict.
+	Append(ctx context.Context, drafts ...Draft) ([]Record, error)
+	// Records lists entries from an index on, in order; at most limit.
+	Records(ctx context.Context, from int64, limit int) ([]Record, error)
+	// Chain lists the entries of a chain in order, sequenced or not.
+	Chain(ctx context.Context, name string) ([]Record, error)
+	// Find gives the record of a hash.
+	Find(ctx context.Context, h Hash) (Record, error)
+	// Pending lists entries without an index, in the order in which they are
+	// to get one; at most limit.
+	Pending(ctx context.Context, limit int) ([]Record, error)
+	// Body gives a body by its digest, opened if it is sealed; ErrGone if it was
+	// pruned or erased. Stored gives it as it is stored.
+	Body(ctx context.Context, digest string) ([]byte, error)
+	Stored(ctx context.Context, digest string) ([]byte, error)
+
+	// Lead makes the caller the log's one sequencer until release is called or
+	// ctx ends; ErrConflict if there is another.
+	Lead(ctx context.Context) (release func(), err error)
+	// Integrate gives the batch the indexes from size on, and stores tiles and
+	// the signed checkpoint, in one transaction. ErrConflict if the log's size is
+	// not size.
+	Integrate(ctx context.Context, size int64, batch []Hash, tiles []Tile, checkpoint []byte) error
+	// Tile gives a stored tile's hashes.
+	Tile(ctx context.Context, level int, n int64, width int) ([]byte, error)
+	// Checkpoint gives the latest checkpoint, ErrNotFound if there is none, with
+	// the cosignatures that AddCosignatures has stored for it.
+	Checkpoint(ctx context.Context) ([]byte, error)
+	AddCosignatures(ctx context.Context, checkpoint []byte) error
+}
+
+// Tile is a part of the tree's hashes: see [golang.org/x/mod/sumdb/tlog.Tile].
+// Its height is [TileHeight].
+type Tile struct {
+	Level int
+	N     int64
+	Width int
+	Data  []byte
+}
+
+// TileHeight is the height of tiles: a full one has 256 hashes.
+const TileHeight = 8
+
+// Retention takes bodies out, and says so in the log.
+type Retention interface {
+	// Prune deletes bodies of a class that were stated before an instant and are
+	// under no legal hold, and tells how many. Permanent bodies stay.
+	Prune(ctx context.Context, c Class, before time.Time, reason string) (int, error)
+	// PlaceLegalHold keeps the bodies of a chain from being pruned or erased until
+	// LiftLegalHold.
+	PlaceLegalHold(ctx context.Context, chain, reason string) error
+	LiftLegalHold(ctx context.Context, chain, reason string) error
+	// EraseSubject deletes the key under which a person's bodies are sealed.
+	// Under a legal hold of any of them it is ErrConflict.
+	EraseSubject(ctx context.Context, subject, reason string) error
+}
