@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"time"
+
+	"chimera.ai/engine/task"
 )
 
 // Errors of stores. They are wrapped with what was being done.
@@ -79,19 +81,19 @@ type Runs interface {
 	Outcomes(ctx context.Context, workflow, root string) ([]Outcome, error)
 }
 
-// Tasks are what people and services see of an effect: see [Task].
+// Tasks are what people and services see of an effect: see package task.
 type Tasks interface {
-	// DraftTask stores a new draft.
-	DraftTask(ctx context.Context, run Run, t Task) error
-	// SignTask and ExecuteTask move a task on; the document is the task as it
-	// is then, whose earlier fields have not changed. ExecuteTask fills in
-	// audit_ref and gives the task as it is stored.
-	SignTask(ctx context.Context, t Task) error
-	ExecuteTask(ctx context.Context, t Task) (Task, error)
+	// DraftTask stores a new draft of a run.
+	DraftTask(ctx context.Context, workflow, root string, t task.Draft) error
+	// SignTask and ExecuteTask move a task on. What it had before must be as it
+	// was, else ErrConflict. ExecuteTask makes audit_ref, the reference of the
+	// entry that says so, and gives the task with it.
+	SignTask(ctx context.Context, t task.Signed) error
+	ExecuteTask(ctx context.Context, id string, result json.RawMessage) (task.Executed, error)
 	// Task finds a task, ListTasks lists those of a state ("" is all), the last
 	// drafted first.
-	Task(ctx context.Context, id string) (Task, error)
-	ListTasks(ctx context.Context, state TaskState, page Page) ([]Task, error)
+	Task(ctx context.Context, id string) (task.Task, error)
+	ListTasks(ctx context.Context, state task.State, page Page) ([]task.Task, error)
 }
 
 // Directory is who and what there is: agents, signers, tools.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
@@ -84,14 +86,16 @@ type Schema struct {
 // are [ErrTooLarge], those about its text a [*SyntaxError], and where the
 // schema breaks the rules of its draft they hold an [*Invalid].
 func Compile(raw []byte) (*Schema, error) {
-	s, err := compile(raw)
+	s, err := compile(raw, nil)
 	if err != nil {
 		return nil, fmt.Errorf("compile schema: %w", err)
 	}
 	return s, nil
 }
 
-func compile(raw []byte) (s *Schema, err error) {
+// compile compiles raw; known are further documents, by address, that it may
+// refer to.
+func compile(raw []byte, known map[string][]byte) (s *Schema, err error) {
 	defer func() {
 		// The library panics on what its meta-schemas let through.
 		if r := recover(); r != nil {
@@ -121,6 +125,15 @@ func compile(raw []byte) (s *Schema, err error) {
 	if err := c.AddResource(base, bytes.NewReader(inject(raw, root))); err != nil {
 		return nil, err
 	}
+	for _, address := range slices.Sorted(maps.Keys(known)) {
+		root, err := Decode(known[address])
+		if err != nil {
+			return nil, err
+		}
+		if err := c.AddResource(address, bytes.NewReader(inject(known[address], root))); err != nil {
+			return nil, err
+		}
+	}
 	compiled, err := c.Compile(base)
 	if err != nil {
 		return nil, explain(err, root, found, denied)
@@ -134,7 +147,7 @@ func compile(raw []byte) (s *Schema, err error) {
 			}
 		}
 	}
-	g, err := newGraph(roots)
+	g, err := newGraph(roots, known)
 	if err != nil {
 		return nil, err
 	}

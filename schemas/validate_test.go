@@ -114,14 +114,16 @@ func TestInvalidIsBounded(t *testing.T) {
 func TestNamed(t *testing.T) {
 	require.Contains(t, schemas.Names(), "error")
 	for _, name := range schemas.Names() {
-		raw, ok := schemas.Named(name)
+		_, ok := schemas.Named(name)
 		require.True(t, ok, name)
-		_, err := schemas.Compile(raw)
+		_, err := schemas.CompileNamed(name)
 		require.NoError(t, err, name)
 	}
 	for _, name := range []string{"", "nothing", "../go", "error.json", "a/b"} {
 		_, ok := schemas.Named(name)
 		require.False(t, ok, name)
+		_, err := schemas.CompileNamed(name)
+		require.Error(t, err, name)
 	}
 	raw, _ := schemas.Named("error")
 	s := mustCompile(t, string(raw))
