@@ -1,0 +1,145 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Sequencer gives entries their places in the tree, in batches, and signs a
+// checkpoint after each. Of all sequencers of a log one leads; another that
+// takes over goes on from the last checkpoint, so that an end at any instant
+// loses nothing and places nothing twice.
+type Sequencer struct {
+	Store Log
+	// Key signs checkpoints; its name is the log's origin.
+	Key *Key
+	// Batch bounds the entries of one batch; 0 means [DefaultBatch].
+	Batch int
+	// Idle is the pause after a look that found nothing; 0 means 200 ms.
+	Idle time.Duration
+	// Wake ends a pause early; nil never does.
+	Wake <-chan struct{}
+	// Integrated is told of every new checkpoint, if it is set.
+	Integrated func(checkpoint []byte)
+	// Failed is told of errors after which Run goes on, if it is set.
+	Failed func(error)
+}
+
+// DefaultBatch is how many entries a batch has at most.
+const DefaultBatch = 4096
+
+// Run leads and integrates until ctx ends, which is no error. While another
+// leads, it waits.
+func (s *Sequencer) Run(ctx context.Context) error {
+	idle := s.Idle
+	if idle <= 0 {
+		idle = 200 * time.Millisecond
+	}
+	for ctx.Err() == nil {
+		err := s.lead(ctx, idle)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil && !errors.Is(err, ErrConflict) && s.Failed != nil {
+			s.Failed(err)
+		}
+		if errors.Is(err, ErrCheckpoint) || errors.Is(err, ErrProof) {
+			// The log is not what this key has signed: nothing may be added to it.
+			return err
+		}
+		s.pause(ctx, idle)
+	}
+	return nil
+}
+
+// lead integrates for as long as this is the leader.
+func (s *Sequencer) lead(ctx context.Context, idle time.Duration) error {
+	release, err := s.Store.Lead(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	for ctx.Err() == nil {
+		n, err := s.Integrate(ctx)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			s.pause(ctx, idle)
+		}
+	}
+	return nil
+}
+
+func (s *Sequencer) pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-s.Wake:
+	}
+}
+
+// Integrate places one batch, and tells how many entries it had. The caller
+// leads. An empty log gets its first checkpoint.
+func (s *Sequencer) Integrate(ctx context.Context) (int, error) {
+	now := Checkpoint{Origin: s.Key.Name(), Root: EmptyRoot()}
+	raw, err := s.Store.Checkpoint(ctx)
+	first := errors.Is(err, ErrNotFound)
+	switch {
+	case first:
+	case err != nil:
+		return 0, fmt.Errorf("integrate: %w", err)
+	default:
+		// A row of the database does not decide what the log was.
+		signed, err := Signers{Log: s.Key.Public()}.Open(raw)
+		if err != nil {
+			return 0, fmt.Errorf("integrate: the last checkpoint: %w", err)
+		}
+		now = signed.Checkpoint
+	}
+	limit := s.Batch
+	if limit <= 0 {
+		limit = DefaultBatch
+	}
+	pending, err := s.Store.Pending(ctx, limit)
+	if err != nil {
+		return 0, fmt.Errorf("integrate: %w", err)
+	}
+	if len(pending) == 0 && !first {
+		return 0, nil
+	}
+	tree := OpenTree(ctx, now, s.Store)
+	batch := make([]Hash, len(pending))
+	for i, r := range pending {
+		if LeafHash(r.Bytes) != r.Hash {
+			return 0, fmt.Errorf("integrate: %w: the entry stored under %s has other bytes", ErrProof, r.Hash)
+		}
+		batch[i] = r.Hash
+	}
+	if err := tree.Add(batch...); err != nil {
+		return 0, fmt.Errorf("integrate: %w", err)
+	}
+	tiles, err := tree.Since(now.Size)
+	if err != nil {
+		return 0, fmt.Errorf("integrate: %w", err)
+	}
+	root, err := tree.Root()
+	if err != nil {
+		return 0, fmt.Errorf("integrate: %w", err)
+	}
+	signed, err := s.Key.Sign(Checkpoint{Origin: now.Origin, Size: tree.Size(), Root: root})
+	if err != nil {
+		return 0, fmt.Errorf("integrate: %w", err)
+	}
+	if err := s.Store.Integrate(ctx, now.Size, batch, tiles, signed); err != nil {
+		return 0, fmt.Errorf("integrate: %w", err)
+	}
+	if s.Integrated != nil {
+		s.Integrated(signed)
+	}
+	return len(batch), nil
+}
