@@ -246,6 +246,21 @@ const (
 	Unknown   InvocationState = "unknown"
 )
 
+// Leads reports whether an invocation in this state may come to what the kind
+// states.
+func (s InvocationState) Leads(k Kind) bool {
+	switch s {
+	case Permitted, Released:
+		return k == InvocationCalling
+	case Calling:
+		return k == InvocationReleased || k == InvocationSettled || k == InvocationUnknown
+	case Unknown:
+		return k == InvocationReleased || k == InvocationSettled
+	case Settled:
+	}
+	return false
+}
+
 // Invocation is one effect, which happens at most once.
 type Invocation struct {
 	ID           string          `json:"id"`

@@ -44,6 +44,7 @@ const (
 	BudgetSet Kind = "budget.set"
 	// The life of a hold on a budget.
 	HoldOpened  Kind = "hold.opened"
+	HoldRunning Kind = "hold.running"
 	HoldPosted  Kind = "hold.posted"
 	HoldVoided  Kind = "hold.voided"
 	HoldExpired Kind = "hold.expired"
@@ -80,7 +81,7 @@ var classes = map[Kind]Class{
 	DecisionMade: Evidence, ApprovalAccepted: Evidence, ApprovalRefused: Evidence, ApprovalConsumed: Evidence,
 	InvocationPermitted: Evidence, InvocationCalling: Evidence, InvocationReleased: Evidence,
 	InvocationSettled: Evidence, InvocationUnknown: Evidence,
-	BudgetSet: Permanent, HoldOpened: Financial, HoldPosted: Financial, HoldVoided: Financial, HoldExpired: Financial,
+	BudgetSet: Permanent, HoldOpened: Financial, HoldRunning: Financial, HoldPosted: Financial, HoldVoided: Financial, HoldExpired: Financial,
 	AgentAdded: Permanent, SignerEnrolled: Permanent, SignerRevoked: Permanent,
 	ToolRegistered: Permanent, ToolTrusted: Permanent,
 	HypothesisStated: Evidence, HypothesisObserved: Evidence, SnapshotTaken: Evidence,

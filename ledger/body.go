@@ -1,0 +1,76 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+)
+
+// saltBytes is the length of a body's salt.
+const saltBytes = 16
+
+// Body is what an entry is about. An entry holds its digest only, so that it
+// can be pruned; the salt keeps what was pruned from being guessed.
+type Body struct {
+	Data json.RawMessage
+	Salt [saltBytes]byte
+}
+
+// Encode gives the canonical bytes: {"data":…,"salt":"32 hex digits"}.
+func (b Body) Encode() ([]byte, error) {
+	v, err := schemas.Decode(b.Data)
+	if err != nil {
+		return nil, fmt.Errorf("encode body: %w", err)
+	}
+	if _, ok := v.(map[string]any); !ok {
+		return nil, errors.New("encode body: the data are not an object")
+	}
+	raw, err := plan.Canonical(map[string]any{"data": v, "salt": hex.EncodeToString(b.Salt[:])})
+	if err != nil {
+		return nil, fmt.Errorf("encode body: %w", err)
+	}
+	if len(raw) > MaxBodyBytes {
+		return nil, fmt.Errorf("encode body: %d bytes, more than %d", len(raw), MaxBodyBytes)
+	}
+	return raw, nil
+}
+
+// DecodeBody reads the bytes of [Body.Encode]. A sealed body is [ErrSealed].
+func DecodeBody(raw []byte) (Body, error) {
+	if len(raw) > 2*MaxBodyBytes {
+		return Body{}, fmt.Errorf("decode body: %d bytes, more than %d", len(raw), 2*MaxBodyBytes)
+	}
+	var j struct {
+		Data   json.RawMessage `json:"data"`
+		Salt   string          `json:"salt"`
+		Sealed json.RawMessage `json:"sealed"`
+	}
+	if _, err := schemas.Decode(raw); err != nil {
+		return Body{}, fmt.Errorf("decode body: %w", err)
+	}
+	if err := strict(raw, &j); err != nil {
+		return Body{}, fmt.Errorf("decode body: %w", err)
+	}
+	if len(j.Sealed) > 0 {
+		return Body{}, ErrSealed
+	}
+	salt, err := hex.DecodeString(j.Salt)
+	if err != nil || len(salt) != saltBytes || len(j.Data) == 0 {
+		return Body{}, errors.New("decode body: it is not {data, salt}")
+	}
+	return Body{Data: j.Data, Salt: [saltBytes]byte(salt)}, nil
+}
+
+// ErrSealed: the body is encrypted, and its key is not here.
+var ErrSealed = errors.New("the body is sealed")
+
+// BodyDigest is what an entry says of a body: "sha256:" and 64 hex digits.
+func BodyDigest(raw []byte) string {
+	sum := sha256.Sum256(raw)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

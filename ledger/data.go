@@ -1,0 +1,81 @@
+package ledger
+
+import "encoding/json"
+
+// The data of entries whose kind has no entity of its own; the package comment
+// lists what each kind has.
+type (
+	// RevokedData is the data of signer.revoked.
+	RevokedData struct {
+		ID        string `json:"id"`
+		RevokedAt Time   `json:"revoked_at"`
+	}
+	// TrustedData is the data of tool.trusted.
+	TrustedData struct {
+		ToolID string `json:"tool_id"`
+		Status string `json:"status"`
+	}
+	// BudgetData is the data of budget.set.
+	BudgetData struct {
+		Agent    string   `json:"agent"`
+		Currency Currency `json:"currency"`
+		Parent   string   `json:"parent,omitempty"`
+		Period   string   `json:"period"`
+		Limit    Money    `json:"limit"`
+	}
+	// HoldData is the data of hold.running, hold.posted, hold.voided and
+	// hold.expired; Posted is there for hold.posted alone.
+	HoldData struct {
+		ID     string `json:"id"`
+		Posted *Money `json:"posted,omitempty"`
+	}
+	// ConsumedData is the data of approval.consumed.
+	ConsumedData struct {
+		Invocation string   `json:"invocation"`
+		Approvals  []string `json:"approvals"`
+	}
+	// AttemptData is the data of invocation.calling, released, settled and unknown.
+	AttemptData struct {
+		ID           string `json:"id"`
+		Attempt      int    `json:"attempt"`
+		CallNotAfter *Time  `json:"call_not_after,omitempty"`
+		OutputDigest string `json:"output_digest,omitempty"`
+	}
+	// ExecutedData is the data of task.executed: what the task got, without
+	// audit_ref, which names the entry itself.
+	ExecutedData struct {
+		TaskID     string          `json:"task_id"`
+		ExecutedAt Time            `json:"executed_at"`
+		Result     json.RawMessage `json:"result"`
+	}
+	// ObservedData is the data of hypothesis.observed.
+	ObservedData struct {
+		HypothesisID string          `json:"hypothesis_id"`
+		Observed     json.RawMessage `json:"observed"`
+	}
+	// AuthorityData is the data of authority.stated.
+	AuthorityData struct {
+		// Prev is the digest of the statement before, "" for the first.
+		Prev      string          `json:"prev"`
+		Statement json.RawMessage `json:"statement"`
+	}
+	// PrunedData is the data of body.pruned: bodies of a class that were stated
+	// before an instant are gone, but for chains under legal hold.
+	PrunedData struct {
+		Class  Class  `json:"class"`
+		Before Time   `json:"before"`
+		Count  int    `json:"count"`
+		Reason string `json:"reason"`
+	}
+	// ErasedData is the data of subject.erased. Key is the digest of the key
+	// that was deleted, never the subject.
+	ErasedData struct {
+		Key    string `json:"key"`
+		Reason string `json:"reason"`
+	}
+	// LegalHoldData is the data of legal-hold.placed and legal-hold.lifted.
+	LegalHoldData struct {
+		Chain  string `json:"chain"`
+		Reason string `json:"reason"`
+	}
+)

@@ -1,0 +1,193 @@
+package model
+
+import (
+	"encoding/json"
+
+	"chimera.ai/engine/ledger"
+)
+
+// money applies entries about budgets and holds. A hold is charged to the
+// budget of its agent and to all parents of that, in its currency and period.
+func (s *State) money(e *ledger.Entry, data json.RawMessage) error {
+	switch e.Kind {
+	case ledger.BudgetSet:
+		b, err := read[ledger.BudgetData](data)
+		if err != nil {
+			return err
+		}
+		if b.Limit.Currency() != b.Currency || b.Limit.Minor() < 0 {
+			return impossible("a limit of %s on a budget of %s", b.Limit, b.Currency)
+		}
+		k := BudgetKey{b.Agent, b.Currency, b.Period}
+		now, ok := s.Budgets[k]
+		if !ok {
+			zero, err := ledger.Minor(0, b.Currency)
+			if err != nil {
+				return impossible("%s", err)
+			}
+			now = ledger.Budget{Agent: b.Agent, Currency: b.Currency, Period: b.Period, Pending: zero, Posted: zero}
+		}
+		now.Limit, now.Parent = b.Limit, b.Parent
+		s.Budgets[k] = now
+		if _, err := s.line(b.Agent, b.Currency, b.Period); err != nil {
+			return err
+		}
+		return nil
+	case ledger.HoldOpened:
+		h, err := read[ledger.Hold](data)
+		if err != nil {
+			return err
+		}
+		if h.Amount.Minor() < 0 || h.Status != ledger.TxPending || h.Posted != nil {
+			return impossible("hold %s is not a new one", h.ID)
+		}
+		if err := add(s.Holds, h.ID, h); err != nil {
+			return err
+		}
+		return s.charge(h, h.Amount, ledger.Money{}, !h.Overdraft)
+	}
+	d, err := read[ledger.HoldData](data)
+	if err != nil {
+		return err
+	}
+	h, ok := s.Holds[d.ID]
+	if !ok || h.Status != ledger.TxPending {
+		return impossible("hold %s is not pending", d.ID)
+	}
+	back, err := ledger.Money{}.Sub(h.Amount)
+	if err != nil {
+		return impossible("%s", err)
+	}
+	spent := ledger.Money{}
+	switch e.Kind {
+	case ledger.HoldRunning:
+		h.Running = true
+		s.Holds[d.ID] = h
+		return nil
+	case ledger.HoldPosted:
+		if d.Posted == nil {
+			return impossible("hold %s is posted without an amount", d.ID)
+		}
+		if c, err := d.Posted.Cmp(h.Amount); err != nil || c > 0 || d.Posted.Minor() < 0 {
+			return impossible("hold %s of %s is posted with %s", d.ID, h.Amount, *d.Posted)
+		}
+		h.Status, h.Posted, spent = ledger.TxPosted, d.Posted, *d.Posted
+	case ledger.HoldVoided:
+		h.Status = ledger.TxVoided
+	default:
+		if h.Running {
+			return impossible("hold %s of a running effect expires", d.ID)
+		}
+		h.Status = ledger.TxExpired
+	}
+	s.Holds[d.ID] = h
+	return s.charge(h, back, spent, false)
+}
+
+// line is a budget with its parents.
+func (s *State) line(agent string, c ledger.Currency, period string) ([]BudgetKey, error) {
+	var out []BudgetKey
+	seen := map[string]bool{}
+	for agent != "" {
+		if seen[agent] {
+			return nil, impossible("the budgets of %s have each other for parents", agent)
+		}
+		seen[agent] = true
+		k := BudgetKey{agent, c, period}
+		b, ok := s.Budgets[k]
+		if !ok {
+			return nil, impossible("%s has no budget in %s", agent, c)
+		}
+		out = append(out, k)
+		agent = b.Parent
+	}
+	return out, nil
+}
+
+// charge moves what is pending and posted; within says that no limit may be
+// passed.
+func (s *State) charge(h ledger.Hold, pending, posted ledger.Money, within bool) error {
+	line, err := s.line(h.Agent, h.Amount.Currency(), h.Period)
+	if err != nil {
+		return err
+	}
+	for _, k := range line {
+		b := s.Budgets[k]
+		if b.Pending, err = b.Pending.Add(pending); err != nil {
+			return impossible("%s", err)
+		}
+		if b.Posted, err = b.Posted.Add(posted); err != nil {
+			return impossible("%s", err)
+		}
+		used, err := b.Pending.Add(b.Posted)
+		if err != nil {
+			return impossible("%s", err)
+		}
+		if c, err := used.Cmp(b.Limit); err != nil || within && c > 0 {
+			return impossible("hold %s does not fit: %s of %s would be used in the budget of %s", h.ID, used, b.Limit, k.Agent)
+		}
+		s.Budgets[k] = b
+	}
+	return nil
+}
+
+func (s *State) consume(data json.RawMessage) error {
+	c, err := read[ledger.ConsumedData](data)
+	if err != nil {
+		return err
+	}
+	for _, id := range c.Approvals {
+		a, ok := s.Approvals[id]
+		if !ok || !a.Accepted || a.ConsumedBy != "" {
+			return impossible("approval %s cannot be used", id)
+		}
+		a.ConsumedBy = c.Invocation
+		s.Approvals[id] = a
+	}
+	return nil
+}
+
+func (s *State) invocation(e *ledger.Entry, data json.RawMessage) error {
+	if e.Kind == ledger.InvocationPermitted {
+		i, err := read[ledger.Invocation](data)
+		if err != nil {
+			return err
+		}
+		if i.State != ledger.Permitted || i.Attempt != 0 {
+			return impossible("it is not a new one")
+		}
+		return add(s.Invocations, i.ID, i)
+	}
+	d, err := read[ledger.AttemptData](data)
+	if err != nil {
+		return err
+	}
+	i, ok := s.Invocations[d.ID]
+	if !ok {
+		return impossible("invocation %s was not permitted", d.ID)
+	}
+	if !i.State.Leads(e.Kind) {
+		return impossible("invocation %s is %s", d.ID, i.State)
+	}
+	if e.Kind == ledger.InvocationCalling {
+		if d.Attempt != i.Attempt+1 || d.CallNotAfter == nil {
+			return impossible("attempt %d of %s follows attempt %d", d.Attempt, d.ID, i.Attempt)
+		}
+		i.State, i.Attempt, i.CallNotAfter = ledger.Calling, d.Attempt, d.CallNotAfter
+		s.Invocations[d.ID] = i
+		return nil
+	}
+	if d.Attempt != i.Attempt {
+		return impossible("attempt %d of %s has ended; now is %d", d.Attempt, d.ID, i.Attempt)
+	}
+	switch e.Kind {
+	case ledger.InvocationReleased:
+		i.State = ledger.Released
+	case ledger.InvocationSettled:
+		i.State, i.OutputDigest = ledger.Settled, d.OutputDigest
+	default:
+		i.State = ledger.Unknown
+	}
+	s.Invocations[d.ID] = i
+	return nil
+}

@@ -1,0 +1,353 @@
+// Package model is the pure meaning of the ledger: what the entries of a log
+// say, one after the other, about plans, runs, tasks, agents, budgets, holds and
+// invocations.
+//
+// [State.Apply] takes the entries of each chain in their order; chains may be
+// interleaved in any way that the log has. It refuses an entry that cannot have
+// happened after those before it: a task that is executed before it is signed, a
+// hold that does not fit in its budget, an invocation that is settled twice.
+// Verifiers replay a log through it, and tests compare it with what a store
+// answers.
+package model
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/task"
+)
+
+// ErrImpossible reports an entry that cannot follow those before it.
+var ErrImpossible = errors.New("impossible entry")
+
+// State is what a log says. The zero value is not ready: use [New].
+type State struct {
+	Plans       map[string]ledger.Plan // by name@version
+	Runs        map[string]*Run        // by chain
+	Tasks       map[string]task.Task
+	Agents      map[string]ledger.Agent
+	Signers     map[string]ledger.Signer
+	Tools       map[string]ledger.Tool
+	Budgets     map[BudgetKey]ledger.Budget
+	Holds       map[string]ledger.Hold
+	Decisions   map[string]ledger.Decision
+	Approvals   map[string]ledger.Approval
+	Invocations map[string]ledger.Invocation
+	Hypotheses  map[string]ledger.Hypothesis
+	// Authority are the statements in order.
+	Authority []json.RawMessage
+	// LegalHolds are the chains under legal hold.
+	LegalHolds map[string]bool
+	// Pruned are the acts of pruning, in order.
+	Pruned []ledger.PrunedData
+}
+
+// BudgetKey names a budget.
+type BudgetKey struct {
+	Agent    string
+	Currency ledger.Currency
+	Period   string
+}
+
+// Run is a run with the outcomes of its nodes, in the order in which they were
+// stated.
+type Run struct {
+	ledger.Run
+	Outcomes []ledger.Outcome
+}
+
+// New gives the state of an empty log.
+func New() *State {
+	return &State{
+		Plans: map[string]ledger.Plan{}, Runs: map[string]*Run{}, Tasks: map[string]task.Task{}, Agents: map[string]ledger.Agent{},
+		Signers: map[string]ledger.Signer{}, Tools: map[string]ledger.Tool{}, Budgets: map[BudgetKey]ledger.Budget{},
+		Holds: map[string]ledger.Hold{}, Decisions: map[string]ledger.Decision{}, Approvals: map[string]ledger.Approval{},
+		Invocations: map[string]ledger.Invocation{}, Hypotheses: map[string]ledger.Hypothesis{}, LegalHolds: map[string]bool{},
+	}
+}
+
+// Apply takes the next entry with its body's data. data is nil where the entry
+// has no body, or where it was pruned or erased: then what the entry would change
+// stays as it is.
+func (s *State) Apply(e *ledger.Entry, h ledger.Hash, data json.RawMessage) error {
+	if e.Body == "" || data == nil {
+		return nil
+	}
+	err := s.apply(e, h, data)
+	if err != nil {
+		return fmt.Errorf("entry %d of %s (%s): %w", e.N, e.Chain, e.Kind, err)
+	}
+	return nil
+}
+
+func impossible(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrImpossible, fmt.Sprintf(format, args...))
+}
+
+// read decodes data that a kind must have.
+func read[T any](data json.RawMessage) (T, error) {
+	var v T
+	if err := json.Unmarshal(data, &v); err != nil {
+		return v, fmt.Errorf("its data are not those of its kind: %w", err)
+	}
+	return v, nil
+}
+
+// add puts a new thing into a map.
+func add[K comparable, V any](m map[K]V, k K, v V) error {
+	if _, ok := m[k]; ok {
+		return impossible("%v is there already", k)
+	}
+	m[k] = v
+	return nil
+}
+
+func (s *State) apply(e *ledger.Entry, h ledger.Hash, data json.RawMessage) error {
+	switch e.Kind {
+	case ledger.PlanPublished:
+		p, err := read[ledger.Plan](data)
+		if err != nil {
+			return err
+		}
+		return add(s.Plans, p.Name+"@"+p.Version, p)
+	case ledger.RunOpened, ledger.RunClosed, ledger.NodeSucceeded, ledger.NodeFailed, ledger.NodeSkipped:
+		return s.run(e, data)
+	case ledger.TaskDrafted, ledger.TaskSigned, ledger.TaskExecuted:
+		return s.task(e, h, data)
+	case ledger.AgentAdded:
+		a, err := read[ledger.Agent](data)
+		if err != nil {
+			return err
+		}
+		return add(s.Agents, a.AgentID, a)
+	case ledger.SignerEnrolled, ledger.SignerRevoked:
+		return s.signer(e, data)
+	case ledger.ToolRegistered, ledger.ToolTrusted:
+		return s.tool(e, data)
+	case ledger.BudgetSet, ledger.HoldOpened, ledger.HoldRunning, ledger.HoldPosted, ledger.HoldVoided, ledger.HoldExpired:
+		return s.money(e, data)
+	case ledger.DecisionMade:
+		d, err := read[ledger.Decision](data)
+		if err != nil {
+			return err
+		}
+		return add(s.Decisions, d.ID, d)
+	case ledger.ApprovalAccepted, ledger.ApprovalRefused:
+		a, err := read[ledger.Approval](data)
+		if err != nil {
+			return err
+		}
+		if a.Accepted != (e.Kind == ledger.ApprovalAccepted) || a.ConsumedBy != "" {
+			return impossible("its data say otherwise")
+		}
+		return add(s.Approvals, a.ID, a)
+	case ledger.ApprovalConsumed:
+		return s.consume(data)
+	case ledger.InvocationPermitted, ledger.InvocationCalling, ledger.InvocationReleased, ledger.InvocationSettled, ledger.InvocationUnknown:
+		return s.invocation(e, data)
+	case ledger.HypothesisStated, ledger.HypothesisObserved:
+		return s.hypothesis(e, data)
+	case ledger.SnapshotTaken:
+		_, err := read[ledger.Snapshot](data)
+		return err
+	case ledger.AuthorityStated:
+		a, err := read[ledger.AuthorityData](data)
+		if err != nil {
+			return err
+		}
+		s.Authority = append(s.Authority, a.Statement)
+		return nil
+	case ledger.BodyPruned:
+		p, err := read[ledger.PrunedData](data)
+		if err != nil {
+			return err
+		}
+		s.Pruned = append(s.Pruned, p)
+		return nil
+	case ledger.SubjectErased:
+		_, err := read[ledger.ErasedData](data)
+		return err
+	case ledger.LegalHoldPlaced, ledger.LegalHoldLifted:
+		l, err := read[ledger.LegalHoldData](data)
+		if err != nil {
+			return err
+		}
+		placed := e.Kind == ledger.LegalHoldPlaced
+		if s.LegalHolds[l.Chain] == placed {
+			return impossible("%s is in that state already", l.Chain)
+		}
+		if placed {
+			s.LegalHolds[l.Chain] = true
+		} else {
+			delete(s.LegalHolds, l.Chain)
+		}
+		return nil
+	}
+	return impossible("the kind is not known")
+}
+
+func (s *State) run(e *ledger.Entry, data json.RawMessage) error {
+	if e.Kind == ledger.RunOpened {
+		r, err := read[ledger.Run](data)
+		if err != nil {
+			return err
+		}
+		if r.Chain() != e.Chain || e.N != 0 || r.State != ledger.RunRunning {
+			return impossible("it does not open its chain")
+		}
+		return add(s.Runs, e.Chain, &Run{Run: r})
+	}
+	r := s.Runs[e.Chain]
+	if r == nil {
+		return impossible("the run was not opened")
+	}
+	if e.Kind == ledger.RunClosed {
+		end, err := read[ledger.Run](data)
+		if err != nil {
+			return err
+		}
+		switch {
+		case end.State == ledger.RunRunning || end.ClosedAt == nil:
+			return impossible("it closes nothing")
+		case r.State != ledger.RunRunning && r.State != end.State:
+			return impossible("the run has ended as %s", r.State)
+		case end.Chain() != e.Chain || end.PlanDigest != r.PlanDigest || end.InputDigest != r.InputDigest || end.OpenedAt != r.OpenedAt:
+			return impossible("it is about another run")
+		}
+		r.Run = end
+		return nil
+	}
+	o, err := read[ledger.Outcome](data)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.Kind != e.Kind || o.Node != e.Node || o.Visit != e.Visit || o.Element != e.Element:
+		return impossible("its data are about something else")
+	case r.State != ledger.RunRunning:
+		return impossible("the run has ended")
+	case slices.ContainsFunc(r.Outcomes, func(x ledger.Outcome) bool { return x.Node == o.Node && x.Visit == o.Visit && x.Element == o.Element }):
+		return impossible("node %s has ended before", o.Node)
+	}
+	r.Outcomes = append(r.Outcomes, o)
+	return nil
+}
+
+func (s *State) task(e *ledger.Entry, h ledger.Hash, data json.RawMessage) error {
+	if e.Kind == ledger.TaskExecuted {
+		x, err := read[ledger.ExecutedData](data)
+		if err != nil {
+			return err
+		}
+		signed, ok := s.Tasks[x.TaskID].(task.Signed)
+		if !ok {
+			return impossible("task %s is not signed", x.TaskID)
+		}
+		done, err := signed.Execute(x.Result, ledger.Reference(e.Origin, h), x.ExecutedAt.Time())
+		if err != nil {
+			return impossible("%s", err)
+		}
+		s.Tasks[x.TaskID] = done
+		return nil
+	}
+	t, err := task.Parse(data)
+	if err != nil {
+		return impossible("%s", err)
+	}
+	id := t.Base().TaskID
+	switch t := t.(type) {
+	case task.Draft:
+		if e.Kind != ledger.TaskDrafted {
+			return impossible("it is a draft")
+		}
+		return add(s.Tasks, id, task.Task(t))
+	case task.Signed:
+		draft, ok := s.Tasks[id].(task.Draft)
+		if !ok || e.Kind != ledger.TaskSigned {
+			return impossible("task %s is not a draft", id)
+		}
+		again, err := draft.Sign(t.Signature)
+		if err != nil || !same(again, t) {
+			return impossible("task %s is not what was drafted", id)
+		}
+		s.Tasks[id] = t
+		return nil
+	}
+	return impossible("a task is executed by its own kind of data")
+}
+
+// same compares two things by what they are written as.
+func same(a, b any) bool {
+	x, err := json.Marshal(a)
+	y, err2 := json.Marshal(b)
+	return err == nil && err2 == nil && string(x) == string(y)
+}
+
+func (s *State) signer(e *ledger.Entry, data json.RawMessage) error {
+	if e.Kind == ledger.SignerEnrolled {
+		v, err := read[ledger.Signer](data)
+		if err != nil {
+			return err
+		}
+		if v.RevokedAt != nil {
+			return impossible("it is revoked from the start")
+		}
+		return add(s.Signers, v.ID, v)
+	}
+	r, err := read[ledger.RevokedData](data)
+	if err != nil {
+		return err
+	}
+	v, ok := s.Signers[r.ID]
+	if !ok || v.RevokedAt != nil {
+		return impossible("signer %s is not there, or revoked", r.ID)
+	}
+	v.RevokedAt = &r.RevokedAt
+	s.Signers[r.ID] = v
+	return nil
+}
+
+func (s *State) tool(e *ledger.Entry, data json.RawMessage) error {
+	if e.Kind == ledger.ToolRegistered {
+		v, err := read[ledger.Tool](data)
+		if err != nil {
+			return err
+		}
+		return add(s.Tools, v.ToolID, v)
+	}
+	r, err := read[ledger.TrustedData](data)
+	if err != nil {
+		return err
+	}
+	v, ok := s.Tools[r.ToolID]
+	if !ok {
+		return impossible("tool %s is not there", r.ToolID)
+	}
+	v.Status = r.Status
+	s.Tools[r.ToolID] = v
+	return nil
+}
+
+func (s *State) hypothesis(e *ledger.Entry, data json.RawMessage) error {
+	if e.Kind == ledger.HypothesisStated {
+		v, err := read[ledger.Hypothesis](data)
+		if err != nil {
+			return err
+		}
+		return add(s.Hypotheses, v.HypothesisID, v)
+	}
+	o, err := read[ledger.ObservedData](data)
+	if err != nil {
+		return err
+	}
+	v, ok := s.Hypotheses[o.HypothesisID]
+	if !ok || v.State != ledger.HypothesisOpen {
+		return impossible("hypothesis %s is not open", o.HypothesisID)
+	}
+	v.Observed, v.State = o.Observed, ledger.HypothesisMeasured
+	s.Hypotheses[o.HypothesisID] = v
+	return nil
+}
