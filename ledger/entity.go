@@ -146,8 +146,10 @@ const (
 	LedgerChain    = "ledger"
 )
 
-// BudgetChain names the chain of a budget's holds.
-func BudgetChain(agent string, c Currency) string { return "budget/" + agent + "/" + string(c) }
+// BudgetChain names the chain of all budgets and holds of a currency. They are
+// one chain since a hold depends on the budgets of parents too: what a chain
+// says in its order can be replayed, however chains lie in the log.
+func BudgetChain(c Currency) string { return "budget/" + string(c) }
 
 // Outcome is how one node of a run ended.
 type Outcome struct {
