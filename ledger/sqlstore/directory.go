@@ -1,0 +1,210 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"chimera.ai/engine/ledger"
+)
+
+// add inserts a thing that must not be there with other content: same reads
+// what is there and compares. It reports whether the thing is new.
+func (t *tx) add(ctx context.Context, chain string, same func() (bool, error)) (fresh bool, err error) {
+	if err := t.lock(ctx, chain); err != nil {
+		return false, err
+	}
+	equal, err := same()
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return true, nil
+	case err != nil:
+		return false, err
+	case !equal:
+		return false, fmt.Errorf("%w: it is there with other content", ledger.ErrConflict)
+	}
+	return false, nil
+}
+
+const selectAgent = "SELECT agent_id, persona_ref, wallet_address, created_at FROM agent_identity"
+
+func scanAgent(scan func(...any) error) (a ledger.Agent, err error) {
+	var at int64
+	err = scan(&a.AgentID, &a.PersonaRef, &a.WalletAddress, &at)
+	a.CreatedAt = instant(at)
+	return a, err
+}
+
+// AddAgent implements [ledger.Directory].
+func (s *Store) AddAgent(ctx context.Context, a ledger.Agent) error {
+	return s.do(ctx, "add agent "+a.AgentID, func(t *tx) error {
+		fresh, err := t.add(ctx, ledger.AgentsChain, func() (bool, error) {
+			have, err := scanAgent(t.row(ctx, selectAgent+" WHERE agent_id = $1", a.AgentID).Scan)
+			return have.PersonaRef == a.PersonaRef && have.WalletAddress == a.WalletAddress, err
+		})
+		if err != nil || !fresh {
+			return err
+		}
+		a.CreatedAt = t.now
+		if _, err := t.exec(ctx, "INSERT INTO agent_identity (agent_id, persona_ref, wallet_address, created_at) VALUES ($1, $2, $3, $4)",
+			a.AgentID, a.PersonaRef, a.WalletAddress, millis(a.CreatedAt)); err != nil {
+			return err
+		}
+		_, err = t.state(ctx, ledger.Draft{Chain: ledger.AgentsChain, Key: a.AgentID, Kind: ledger.AgentAdded, Agent: a.AgentID}, a)
+		return err
+	})
+}
+
+// Agent implements [ledger.Directory].
+func (s *Store) Agent(ctx context.Context, id string) (ledger.Agent, error) {
+	a, err := scanAgent(func(into ...any) error {
+		return s.one(ctx, fmt.Sprintf("find agent %.120q", id), selectAgent+" WHERE agent_id = $1", []any{id}, into...)
+	})
+	return a, err
+}
+
+// ListAgents implements [ledger.Directory].
+func (s *Store) ListAgents(ctx context.Context, page ledger.Page) ([]ledger.Agent, error) {
+	limit, offset := limits(page)
+	return list(ctx, s, "list agents", selectAgent+" ORDER BY created_at DESC, agent_id LIMIT $1 OFFSET $2", []any{limit, offset},
+		func(rows *sql.Rows) (ledger.Agent, error) { return scanAgent(rows.Scan) })
+}
+
+// signersChain: signers are part of what authority says.
+const signersChain = ledger.AuthorityChain
+
+// EnrollSigner implements [ledger.Directory].
+func (s *Store) EnrollSigner(ctx context.Context, v ledger.Signer) error {
+	return s.do(ctx, "enroll signer "+v.ID, func(t *tx) error {
+		v.RevokedAt = nil
+		doc, err := text(v)
+		if err != nil {
+			return err
+		}
+		fresh, err := t.add(ctx, signersChain, func() (bool, error) {
+			have, err := locked[ledger.Signer](ctx, t, "SELECT doc FROM signers WHERE id = $1", v.ID)
+			if err != nil {
+				return false, err
+			}
+			have.RevokedAt = nil
+			again, err := text(have)
+			return again == doc, err
+		})
+		if err != nil || !fresh {
+			return err
+		}
+		if _, err := t.exec(ctx, "INSERT INTO signers (id, doc) VALUES ($1, $2)", v.ID, doc); err != nil {
+			return err
+		}
+		_, err = t.state(ctx, ledger.Draft{Chain: signersChain, Key: "signer/" + v.ID, Kind: ledger.SignerEnrolled}, v)
+		return err
+	})
+}
+
+// RevokeSigner implements [ledger.Directory].
+func (s *Store) RevokeSigner(ctx context.Context, id string) error {
+	return s.do(ctx, "revoke signer "+id, func(t *tx) error {
+		if err := t.lock(ctx, signersChain); err != nil {
+			return err
+		}
+		v, err := locked[ledger.Signer](ctx, t, "SELECT doc FROM signers WHERE id = $1", id)
+		if err != nil || v.RevokedAt != nil {
+			return err
+		}
+		now := t.now
+		v.RevokedAt = &now
+		doc, err := text(v)
+		if err != nil {
+			return err
+		}
+		if _, err := t.exec(ctx, "UPDATE signers SET doc = $2 WHERE id = $1", id, doc); err != nil {
+			return err
+		}
+		_, err = t.state(ctx, ledger.Draft{Chain: signersChain, Key: "signer/" + id + "/revoked", Kind: ledger.SignerRevoked}, ledger.RevokedData{ID: id, RevokedAt: now})
+		return err
+	})
+}
+
+// Signer implements [ledger.Directory].
+func (s *Store) Signer(ctx context.Context, id string) (ledger.Signer, error) {
+	return find[ledger.Signer](ctx, s, fmt.Sprintf("find signer %.120q", id), "SELECT doc FROM signers WHERE id = $1", id)
+}
+
+// ListSigners implements [ledger.Directory].
+func (s *Store) ListSigners(ctx context.Context, page ledger.Page) ([]ledger.Signer, error) {
+	limit, offset := limits(page)
+	return list(ctx, s, "list signers", "SELECT doc FROM signers ORDER BY id LIMIT $1 OFFSET $2", []any{limit, offset}, document[ledger.Signer])
+}
+
+const selectTool = "SELECT tool_id, name, version, schema, registered_at, fingerprint, status FROM mcp_tool_registry"
+
+func scanTool(scan func(...any) error) (v ledger.Tool, err error) {
+	var at int64
+	var schema string
+	err = scan(&v.ToolID, &v.Name, &v.Version, &schema, &at, &v.Fingerprint, &v.Status)
+	v.Schema, v.RegisteredAt = []byte(schema), instant(at)
+	return v, err
+}
+
+// RegisterTool implements [ledger.Directory].
+func (s *Store) RegisterTool(ctx context.Context, v ledger.Tool) error {
+	return s.do(ctx, "register tool "+v.ToolID, func(t *tx) error {
+		schema, err := canonical(v.Schema)
+		if err != nil {
+			return err
+		}
+		v.Schema = schema
+		fresh, err := t.add(ctx, ledger.ToolsChain, func() (bool, error) {
+			have, err := scanTool(t.row(ctx, selectTool+" WHERE tool_id = $1", v.ToolID).Scan)
+			return have.Name == v.Name && have.Version == v.Version && string(have.Schema) == string(schema) && have.Fingerprint == v.Fingerprint, err
+		})
+		if err != nil || !fresh {
+			return err
+		}
+		v.RegisteredAt = t.now
+		if _, err := t.exec(ctx, `INSERT INTO mcp_tool_registry (tool_id, name, version, schema, registered_at, fingerprint, status)
+			VALUES ($1, $2, $3, $4, $5, $6, $7)`, v.ToolID, v.Name, v.Version, string(schema), millis(v.RegisteredAt), v.Fingerprint, v.Status); err != nil {
+			return err
+		}
+		_, err = t.state(ctx, ledger.Draft{Chain: ledger.ToolsChain, Key: v.ToolID, Kind: ledger.ToolRegistered}, v)
+		return err
+	})
+}
+
+// TrustTool implements [ledger.Directory].
+func (s *Store) TrustTool(ctx context.Context, id, status string) error {
+	return s.do(ctx, "set the trust of tool "+id, func(t *tx) error {
+		if err := t.lock(ctx, ledger.ToolsChain); err != nil {
+			return err
+		}
+		v, err := scanTool(t.row(ctx, selectTool+" WHERE tool_id = $1", id).Scan)
+		if err != nil || v.Status == status {
+			return err
+		}
+		if _, err := t.exec(ctx, "UPDATE mcp_tool_registry SET status = $2 WHERE tool_id = $1", id, status); err != nil {
+			return err
+		}
+		var n int64
+		if err := t.row(ctx, "SELECT count(*) FROM entries WHERE chain = $1", ledger.ToolsChain).Scan(&n); err != nil {
+			return err
+		}
+		_, err = t.state(ctx, ledger.Draft{Chain: ledger.ToolsChain, Key: fmt.Sprintf("%s/trust/%d", id, n), Kind: ledger.ToolTrusted},
+			ledger.TrustedData{ToolID: id, Status: status})
+		return err
+	})
+}
+
+// Tool implements [ledger.Directory].
+func (s *Store) Tool(ctx context.Context, id string) (ledger.Tool, error) {
+	return scanTool(func(into ...any) error {
+		return s.one(ctx, fmt.Sprintf("find tool %.120q", id), selectTool+" WHERE tool_id = $1", []any{id}, into...)
+	})
+}
+
+// ListTools implements [ledger.Directory].
+func (s *Store) ListTools(ctx context.Context, page ledger.Page) ([]ledger.Tool, error) {
+	limit, offset := limits(page)
+	return list(ctx, s, "list tools", selectTool+" ORDER BY tool_id LIMIT $1 OFFSET $2", []any{limit, offset},
+		func(rows *sql.Rows) (ledger.Tool, error) { return scanTool(rows.Scan) })
+}

@@ -1,0 +1,170 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+)
+
+// hypothesesChain is that of the agent that a hypothesis is for.
+func hypothesesChain(agent string) string { return "hypotheses/" + agent }
+
+const selectHypothesis = "SELECT hypothesis_id, agent_id, description, inputs, prediction, risk_score, created_at, state, observed, tool_id FROM causal_hypothesis WHERE hypothesis_id = $1"
+
+func scanHypothesis(scan func(...any) error) (h ledger.Hypothesis, err error) {
+	var inputs, prediction, risk string
+	var observed sql.NullString
+	var at int64
+	err = scan(&h.HypothesisID, &h.AgentID, &h.Description, &inputs, &prediction, &risk, &at, &h.State, &observed, &h.ToolID)
+	h.Inputs, h.Prediction, h.RiskScore, h.CreatedAt = json.RawMessage(inputs), json.RawMessage(prediction), json.Number(risk), instant(at)
+	if observed.Valid {
+		h.Observed = json.RawMessage(observed.String)
+	}
+	return h, err
+}
+
+// StateHypothesis implements [ledger.Facts].
+func (s *Store) StateHypothesis(ctx context.Context, h ledger.Hypothesis) error {
+	return s.do(ctx, "state hypothesis "+h.HypothesisID, func(t *tx) error {
+		inputs, err := canonical(h.Inputs)
+		if err != nil {
+			return err
+		}
+		prediction, err := canonical(h.Prediction)
+		if err != nil {
+			return err
+		}
+		if r, err := h.RiskScore.Float64(); err != nil || r < 0 || r > 1 {
+			return fmt.Errorf("%w: a risk score of %.40q", ledger.ErrConflict, h.RiskScore)
+		}
+		fresh, err := t.add(ctx, hypothesesChain(h.AgentID), func() (bool, error) {
+			have, err := scanHypothesis(t.row(ctx, selectHypothesis, h.HypothesisID).Scan)
+			return have.AgentID == h.AgentID && string(have.Inputs) == string(inputs) && string(have.Prediction) == string(prediction), err
+		})
+		if err != nil || !fresh {
+			return err
+		}
+		h.Inputs, h.Prediction, h.CreatedAt, h.State, h.Observed = inputs, prediction, t.now, ledger.HypothesisOpen, nil
+		if _, err := t.exec(ctx, `INSERT INTO causal_hypothesis (hypothesis_id, agent_id, description, inputs, prediction, risk_score, created_at, state, tool_id)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`, h.HypothesisID, h.AgentID, h.Description, string(inputs), string(prediction), h.RiskScore.String(),
+			millis(h.CreatedAt), string(h.State), h.ToolID); err != nil {
+			return err
+		}
+		_, err = t.state(ctx, ledger.Draft{Chain: hypothesesChain(h.AgentID), Key: h.HypothesisID, Kind: ledger.HypothesisStated, Agent: h.AgentID}, h)
+		return err
+	})
+}
+
+// ObserveHypothesis implements [ledger.Facts].
+func (s *Store) ObserveHypothesis(ctx context.Context, id string, observed json.RawMessage) error {
+	return s.do(ctx, "observe hypothesis "+id, func(t *tx) error {
+		raw, err := canonical(observed)
+		if err != nil {
+			return err
+		}
+		h, err := scanHypothesis(t.row(ctx, selectHypothesis, id).Scan)
+		if err != nil {
+			return err
+		}
+		chain := hypothesesChain(h.AgentID)
+		if err := t.lock(ctx, chain); err != nil {
+			return err
+		}
+		n, err := t.exec(ctx, "UPDATE causal_hypothesis SET observed = $2, state = $3 WHERE hypothesis_id = $1 AND state = $4",
+			id, string(raw), string(ledger.HypothesisMeasured), string(ledger.HypothesisOpen))
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			if h, err = scanHypothesis(t.row(ctx, selectHypothesis, id).Scan); err != nil || string(h.Observed) == string(raw) {
+				return err
+			}
+			return fmt.Errorf("%w: something else was observed", ledger.ErrConflict)
+		}
+		_, err = t.state(ctx, ledger.Draft{Chain: chain, Key: id + "/observed", Kind: ledger.HypothesisObserved, Agent: h.AgentID},
+			ledger.ObservedData{HypothesisID: id, Observed: raw})
+		return err
+	})
+}
+
+// Hypothesis implements [ledger.Facts].
+func (s *Store) Hypothesis(ctx context.Context, id string) (ledger.Hypothesis, error) {
+	return scanHypothesis(func(into ...any) error {
+		return s.one(ctx, fmt.Sprintf("find hypothesis %.120q", id), selectHypothesis, []any{id}, into...)
+	})
+}
+
+// TakeSnapshot implements [ledger.Facts].
+func (s *Store) TakeSnapshot(ctx context.Context, v ledger.Snapshot) error {
+	return s.do(ctx, "take a snapshot of "+v.Server, func(t *tx) error {
+		chain := "snapshots/" + v.Server
+		if err := t.lock(ctx, chain); err != nil {
+			return err
+		}
+		var last string
+		err := t.row(ctx, "SELECT fingerprint || ' ' || digest FROM snapshots WHERE server = $1 ORDER BY taken_at DESC LIMIT 1", v.Server).Scan(&last)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		if last == v.Fingerprint+" "+v.Digest {
+			return nil
+		}
+		v.TakenAt = t.now
+		if _, err := t.exec(ctx, "INSERT INTO snapshots (server, fingerprint, digest, taken_at) VALUES ($1, $2, $3, $4)",
+			v.Server, v.Fingerprint, v.Digest, millis(v.TakenAt)); err != nil {
+			return err
+		}
+		var n int64
+		if err := t.row(ctx, "SELECT count(*) FROM entries WHERE chain = $1", chain).Scan(&n); err != nil {
+			return err
+		}
+		_, err = t.state(ctx, ledger.Draft{Chain: chain, Key: fmt.Sprintf("snapshot/%d", n), Kind: ledger.SnapshotTaken, Refs: refs("listing", v.Digest)}, v)
+		return err
+	})
+}
+
+// StateAuthority implements [ledger.Facts].
+func (s *Store) StateAuthority(ctx context.Context, statement json.RawMessage, prev string) error {
+	return s.do(ctx, "state authority", func(t *tx) error {
+		raw, err := canonical(statement)
+		if err != nil {
+			return err
+		}
+		digest := plan.DigestOf(raw)
+		if err := t.lock(ctx, ledger.AuthorityChain); err != nil {
+			return err
+		}
+		var n int64
+		var last string
+		err = t.row(ctx, "SELECT n, digest FROM authority ORDER BY n DESC LIMIT 1").Scan(&n, &last)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		if last == digest {
+			return nil
+		}
+		if last != prev {
+			return fmt.Errorf("%w: the last statement is %q, not %q", ledger.ErrConflict, last, prev)
+		}
+		if _, err := t.exec(ctx, "INSERT INTO authority (n, digest, prev, statement) VALUES ($1, $2, $3, $4)", n+1, digest, prev, string(raw)); err != nil {
+			return err
+		}
+		_, err = t.state(ctx, ledger.Draft{Chain: ledger.AuthorityChain, Key: "statement/" + digest, Kind: ledger.AuthorityStated, Refs: refs("statement", digest)},
+			ledger.AuthorityData{Prev: prev, Statement: raw})
+		return err
+	})
+}
+
+// Authority implements [ledger.Facts].
+func (s *Store) Authority(ctx context.Context) ([]json.RawMessage, error) {
+	return list(ctx, s, "list authority", "SELECT statement FROM authority ORDER BY n", nil, func(rows *sql.Rows) (json.RawMessage, error) {
+		var raw string
+		err := rows.Scan(&raw)
+		return json.RawMessage(raw), err
+	})
+}

@@ -1,0 +1,245 @@
+-- +goose Up
+
+-- The log. Rows of these tables are inserted and read, and nothing else.
+CREATE TABLE entries (
+	serial INTEGER PRIMARY KEY AUTOINCREMENT,
+	hash   BLOB NOT NULL UNIQUE,
+	chain  TEXT NOT NULL,
+	n      INTEGER NOT NULL,
+	key    TEXT NOT NULL,
+	kind   TEXT NOT NULL,
+	bytes  BLOB NOT NULL,
+	UNIQUE (chain, n),
+	UNIQUE (chain, key)
+);
+
+CREATE TABLE log_batches (
+	n          INTEGER PRIMARY KEY,
+	size       INTEGER NOT NULL, -- of the log before the batch
+	grown      INTEGER NOT NULL CHECK (grown >= size),
+	checkpoint BLOB NOT NULL
+);
+CREATE TABLE log_index (
+	place  INTEGER PRIMARY KEY,
+	serial INTEGER NOT NULL UNIQUE REFERENCES entries
+);
+CREATE TABLE log_tiles (
+	level INTEGER NOT NULL,
+	n     INTEGER NOT NULL,
+	width INTEGER NOT NULL,
+	data  BLOB NOT NULL,
+	PRIMARY KEY (level, n, width)
+);
+CREATE TABLE log_cosignatures (
+	serial     INTEGER PRIMARY KEY AUTOINCREMENT,
+	size       INTEGER NOT NULL,
+	checkpoint BLOB NOT NULL
+);
+
+-- Bodies are the one thing that can be taken out: see erase_bodies.
+CREATE TABLE bodies (
+	digest TEXT PRIMARY KEY,
+	chain  TEXT NOT NULL,
+	class  TEXT NOT NULL,
+	at     INTEGER NOT NULL, -- milliseconds since 1970
+	subject_key TEXT,
+	bytes  BLOB NOT NULL
+);
+CREATE INDEX bodies_age ON bodies (class, at);
+CREATE TABLE subject_keys (
+	id   TEXT PRIMARY KEY,
+	name TEXT NOT NULL UNIQUE,
+	key  BLOB NOT NULL
+);
+CREATE TABLE legal_holds (
+	chain TEXT PRIMARY KEY
+);
+
+CREATE TABLE blobs (
+	digest TEXT PRIMARY KEY,
+	bytes  BLOB NOT NULL
+);
+
+-- State that the log tells the story of. doc is the entity as JSON; columns
+-- beside it serve to find it.
+CREATE TABLE agent_identity (
+	agent_id       TEXT PRIMARY KEY,
+	persona_ref    TEXT NOT NULL,
+	wallet_address TEXT NOT NULL,
+	created_at     INTEGER NOT NULL
+);
+CREATE TABLE causal_hypothesis (
+	hypothesis_id TEXT PRIMARY KEY,
+	agent_id      TEXT NOT NULL,
+	description   TEXT NOT NULL,
+	inputs        TEXT NOT NULL,
+	prediction    TEXT NOT NULL,
+	risk_score    TEXT NOT NULL,
+	created_at    INTEGER NOT NULL,
+	state         TEXT NOT NULL,
+	observed      TEXT,
+	tool_id       TEXT NOT NULL
+);
+CREATE TABLE financial_ledger (
+	tx_id      TEXT PRIMARY KEY,
+	agent_id   TEXT NOT NULL,
+	tx_type    TEXT NOT NULL,
+	amount     TEXT NOT NULL,
+	currency   TEXT NOT NULL,
+	status     TEXT NOT NULL,
+	created_at INTEGER NOT NULL
+);
+CREATE INDEX financial_ledger_agent ON financial_ledger (agent_id, created_at);
+CREATE TABLE mcp_tool_registry (
+	tool_id       TEXT PRIMARY KEY,
+	name          TEXT NOT NULL,
+	version       TEXT NOT NULL,
+	schema        TEXT NOT NULL,
+	registered_at INTEGER NOT NULL,
+	fingerprint   TEXT NOT NULL,
+	status        TEXT NOT NULL
+);
+CREATE TABLE plans (
+	name         TEXT NOT NULL,
+	version      TEXT NOT NULL,
+	digest       TEXT NOT NULL,
+	published_at INTEGER NOT NULL,
+	doc          TEXT NOT NULL,
+	PRIMARY KEY (name, version)
+);
+CREATE INDEX plans_digest ON plans (digest);
+CREATE TABLE runs (
+	workflow  TEXT NOT NULL,
+	root      TEXT NOT NULL,
+	opened_at INTEGER NOT NULL,
+	state     TEXT NOT NULL,
+	doc       TEXT NOT NULL,
+	PRIMARY KEY (workflow, root)
+);
+CREATE INDEX runs_opened ON runs (opened_at);
+CREATE TABLE outcomes (
+	workflow TEXT NOT NULL,
+	root     TEXT NOT NULL,
+	node     TEXT NOT NULL,
+	visit    INTEGER NOT NULL,
+	element  INTEGER NOT NULL,
+	doc      TEXT NOT NULL,
+	PRIMARY KEY (workflow, root, node, visit, element)
+);
+CREATE TABLE tasks (
+	task_id    TEXT PRIMARY KEY,
+	chain      TEXT NOT NULL,
+	state      TEXT NOT NULL,
+	created_at INTEGER NOT NULL,
+	doc        TEXT NOT NULL
+);
+CREATE TABLE signers (
+	id  TEXT PRIMARY KEY,
+	doc TEXT NOT NULL
+);
+CREATE TABLE budgets (
+	agent    TEXT NOT NULL,
+	currency TEXT NOT NULL,
+	period   TEXT NOT NULL,
+	parent   TEXT NOT NULL,
+	lim      INTEGER NOT NULL, -- minor units, as pending and posted
+	pending  INTEGER NOT NULL DEFAULT 0,
+	posted   INTEGER NOT NULL DEFAULT 0,
+	PRIMARY KEY (agent, currency, period)
+);
+CREATE TABLE holds (
+	id         TEXT PRIMARY KEY,
+	agent      TEXT NOT NULL,
+	currency   TEXT NOT NULL,
+	period     TEXT NOT NULL,
+	amount     INTEGER NOT NULL,
+	status     TEXT NOT NULL,
+	overdraft  INTEGER NOT NULL,
+	running    INTEGER NOT NULL,
+	posted     INTEGER,
+	expires_at INTEGER NOT NULL
+);
+CREATE INDEX holds_expiry ON holds (expires_at);
+CREATE TABLE decisions (
+	id  TEXT PRIMARY KEY,
+	doc TEXT NOT NULL
+);
+CREATE TABLE approvals (
+	id          TEXT PRIMARY KEY,
+	barrier     TEXT NOT NULL,
+	received_at INTEGER NOT NULL,
+	accepted    INTEGER NOT NULL,
+	consumed_by TEXT,
+	doc         TEXT NOT NULL
+);
+CREATE INDEX approvals_barrier ON approvals (barrier, received_at);
+CREATE TABLE invocations (
+	id             TEXT PRIMARY KEY,
+	chain          TEXT NOT NULL,
+	action_digest  TEXT NOT NULL,
+	decision_id    TEXT NOT NULL,
+	state          TEXT NOT NULL,
+	attempt        INTEGER NOT NULL,
+	call_not_after INTEGER,
+	output_digest  TEXT NOT NULL
+);
+CREATE TABLE snapshots (
+	server      TEXT NOT NULL,
+	fingerprint TEXT NOT NULL,
+	digest      TEXT NOT NULL,
+	taken_at    INTEGER NOT NULL
+);
+CREATE TABLE evidence (
+	digest TEXT PRIMARY KEY,
+	doc    TEXT NOT NULL
+);
+CREATE TABLE authority (
+	n         INTEGER PRIMARY KEY,
+	digest    TEXT NOT NULL UNIQUE,
+	prev      TEXT NOT NULL UNIQUE,
+	statement TEXT NOT NULL
+);
+
+-- +goose StatementBegin
+CREATE TRIGGER entries_update BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'table entries of the ledger takes no UPDATE'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER entries_delete BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'table entries of the ledger takes no DELETE'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER log_batches_update BEFORE UPDATE ON log_batches BEGIN SELECT RAISE(ABORT, 'table log_batches of the ledger takes no UPDATE'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER log_batches_delete BEFORE DELETE ON log_batches BEGIN SELECT RAISE(ABORT, 'table log_batches of the ledger takes no DELETE'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER log_index_update BEFORE UPDATE ON log_index BEGIN SELECT RAISE(ABORT, 'table log_index of the ledger takes no UPDATE'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER log_index_delete BEFORE DELETE ON log_index BEGIN SELECT RAISE(ABORT, 'table log_index of the ledger takes no DELETE'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER log_tiles_update BEFORE UPDATE ON log_tiles BEGIN SELECT RAISE(ABORT, 'table log_tiles of the ledger takes no UPDATE'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER log_tiles_delete BEFORE DELETE ON log_tiles BEGIN SELECT RAISE(ABORT, 'table log_tiles of the ledger takes no DELETE'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER log_cosignatures_update BEFORE UPDATE ON log_cosignatures BEGIN SELECT RAISE(ABORT, 'table log_cosignatures of the ledger takes no UPDATE'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER log_cosignatures_delete BEFORE DELETE ON log_cosignatures BEGIN SELECT RAISE(ABORT, 'table log_cosignatures of the ledger takes no DELETE'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER authority_update BEFORE UPDATE ON authority BEGIN SELECT RAISE(ABORT, 'table authority of the ledger takes no UPDATE'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER authority_delete BEFORE DELETE ON authority BEGIN SELECT RAISE(ABORT, 'table authority of the ledger takes no DELETE'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER bodies_update BEFORE UPDATE ON bodies BEGIN SELECT RAISE(ABORT, 'table bodies of the ledger takes no UPDATE'); END;
+-- +goose StatementEnd
+
+-- +goose Down
+-- A ledger is not taken back.
+SELECT abs(-9223372036854775808);

@@ -1,0 +1,135 @@
+package sqlstore
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"chimera.ai/engine/ledger"
+)
+
+// seal seals a body with the key of its subject, which is made at need.
+func (t *tx) seal(ctx context.Context, subject string, body []byte) ([]byte, any, error) {
+	fresh := make([]byte, ledger.KeyBytes)
+	_, _ = rand.Read(fresh)
+	sum := sha256.Sum256(fresh)
+	if _, err := t.exec(ctx, "INSERT INTO subject_keys (id, name, key) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING",
+		hex.EncodeToString(sum[:16]), subject, fresh); err != nil {
+		return nil, nil, err
+	}
+	var id string
+	var key []byte
+	if err := t.row(ctx, "SELECT id, key FROM subject_keys WHERE name = $1", subject).Scan(&id, &key); err != nil {
+		return nil, nil, err
+	}
+	raw, err := ledger.Seal(id, key, body)
+	return raw, id, err
+}
+
+// open gives a body as it was before it was sealed.
+func (t *tx) open(ctx context.Context, digest string) ([]byte, error) {
+	gone := fmt.Errorf("body %s: %w", digest, ledger.ErrGone)
+	var raw, key []byte
+	var id sql.NullString
+	err := t.row(ctx, "SELECT b.bytes, b.subject_key, k.key FROM bodies b LEFT JOIN subject_keys k ON k.id = b.subject_key WHERE b.digest = $1", digest).
+		Scan(&raw, &id, &key)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil, gone
+	case err != nil:
+		return nil, err
+	case !id.Valid:
+		return raw, nil
+	case key == nil:
+		return nil, gone
+	}
+	return ledger.Unseal(key, raw)
+}
+
+// act states an act of the ledger itself, which may be done any number of times.
+func (t *tx) act(ctx context.Context, kind ledger.Kind, data any) error {
+	var n sql.NullInt64
+	if t.d.Lock != "" {
+		if _, err := t.exec(ctx, t.d.Lock, ledger.LedgerChain); err != nil {
+			return err
+		}
+	}
+	if err := t.row(ctx, "SELECT max(n) FROM entries WHERE chain = $1", ledger.LedgerChain).Scan(&n); err != nil {
+		return err
+	}
+	next := int64(0)
+	if n.Valid {
+		next = n.Int64 + 1
+	}
+	_, err := t.state(ctx, ledger.Draft{Chain: ledger.LedgerChain, Key: fmt.Sprintf("act/%d", next), Kind: kind}, data)
+	return err
+}
+
+// Prune implements [ledger.Retention].
+func (s *Store) Prune(ctx context.Context, c ledger.Class, before time.Time, reason string) (n int, err error) {
+	if c == ledger.Permanent || !c.Known() {
+		return 0, fmt.Errorf("prune: bodies of class %q are kept: %w", c, ledger.ErrConflict)
+	}
+	err = s.do(ctx, "prune", func(t *tx) error {
+		cut := ledger.At(before)
+		gone, err := t.exec(ctx, `DELETE FROM bodies WHERE class = $1 AND at < $2 AND chain NOT IN (SELECT chain FROM legal_holds)`, string(c), millis(cut))
+		n = int(gone)
+		if err != nil || n == 0 {
+			return err
+		}
+		return t.act(ctx, ledger.BodyPruned, ledger.PrunedData{Class: c, Before: cut, Count: n, Reason: reason})
+	})
+	return n, err
+}
+
+// PlaceLegalHold implements [ledger.Retention].
+func (s *Store) PlaceLegalHold(ctx context.Context, chain, reason string) error {
+	return s.do(ctx, "place a legal hold", func(t *tx) error {
+		n, err := t.exec(ctx, "INSERT INTO legal_holds (chain) VALUES ($1) ON CONFLICT DO NOTHING", chain)
+		if err != nil || n == 0 {
+			return err
+		}
+		return t.act(ctx, ledger.LegalHoldPlaced, ledger.LegalHoldData{Chain: chain, Reason: reason})
+	})
+}
+
+// LiftLegalHold implements [ledger.Retention].
+func (s *Store) LiftLegalHold(ctx context.Context, chain, reason string) error {
+	return s.do(ctx, "lift a legal hold", func(t *tx) error {
+		n, err := t.exec(ctx, "DELETE FROM legal_holds WHERE chain = $1", chain)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return fmt.Errorf("chain %s is under no legal hold: %w", chain, ledger.ErrNotFound)
+		}
+		return t.act(ctx, ledger.LegalHoldLifted, ledger.LegalHoldData{Chain: chain, Reason: reason})
+	})
+}
+
+// EraseSubject implements [ledger.Retention].
+func (s *Store) EraseSubject(ctx context.Context, subject, reason string) error {
+	return s.do(ctx, "erase a subject", func(t *tx) error {
+		var id string
+		var key []byte
+		if err := t.row(ctx, "SELECT id, key FROM subject_keys WHERE name = $1", subject).Scan(&id, &key); err != nil {
+			return err
+		}
+		var held int
+		if err := t.row(ctx, "SELECT count(*) FROM bodies b JOIN legal_holds h ON h.chain = b.chain WHERE b.subject_key = $1", id).Scan(&held); err != nil {
+			return err
+		}
+		if held > 0 {
+			return fmt.Errorf("%d bodies are under legal hold: %w", held, ledger.ErrConflict)
+		}
+		if _, err := t.exec(ctx, "DELETE FROM subject_keys WHERE id = $1", id); err != nil {
+			return err
+		}
+		return t.act(ctx, ledger.SubjectErased, ledger.ErasedData{Key: id, Reason: reason})
+	})
+}

@@ -1,0 +1,168 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"chimera.ai/engine/ledger"
+)
+
+const selectRun = "SELECT doc FROM runs WHERE workflow = $1 AND root = $2"
+
+// OpenRun implements [ledger.Runs].
+func (s *Store) OpenRun(ctx context.Context, r ledger.Run) error {
+	return s.do(ctx, "open run "+r.Workflow, func(t *tx) error {
+		if err := t.lock(ctx, r.Chain()); err != nil {
+			return err
+		}
+		have, err := locked[ledger.Run](ctx, t, selectRun, r.Workflow, r.Root)
+		switch {
+		case err == nil:
+			if have.PlanDigest != r.PlanDigest || have.InputDigest != r.InputDigest {
+				return fmt.Errorf("%w: it was opened for another plan or input", ledger.ErrConflict)
+			}
+			return nil
+		case !errors.Is(err, sql.ErrNoRows):
+			return err
+		}
+		r.State, r.OpenedAt, r.ClosedAt = ledger.RunRunning, t.now, nil
+		doc, err := text(r)
+		if err != nil {
+			return err
+		}
+		if _, err := t.exec(ctx, "INSERT INTO runs (workflow, root, opened_at, state, doc) VALUES ($1, $2, $3, $4, $5)",
+			r.Workflow, r.Root, millis(r.OpenedAt), string(r.State), doc); err != nil {
+			return err
+		}
+		_, err = t.state(ctx, t.ofRun(r, ledger.RunOpened, "opened"), r)
+		return err
+	})
+}
+
+// ofRun is an entry of a run's chain.
+func (t *tx) ofRun(r ledger.Run, kind ledger.Kind, key string) ledger.Draft {
+	return ledger.Draft{
+		Chain: r.Chain(), Key: key, Kind: kind, Agent: r.Agent, Plan: r.PlanDigest, Run: r.Workflow,
+		Refs: refs("input", r.InputDigest, "output", r.OutputDigest),
+	}
+}
+
+// CloseRun implements [ledger.Runs].
+func (s *Store) CloseRun(ctx context.Context, end ledger.Run) error {
+	return s.do(ctx, "close run "+end.Workflow, func(t *tx) error {
+		if end.State == ledger.RunRunning {
+			return fmt.Errorf("%w: a run is not closed as running", ledger.ErrConflict)
+		}
+		if err := t.lock(ctx, end.Chain()); err != nil {
+			return err
+		}
+		r, err := locked[ledger.Run](ctx, t, selectRun, end.Workflow, end.Root)
+		if err != nil {
+			return err
+		}
+		if r.State != ledger.RunRunning {
+			if r.State != end.State || r.OutputDigest != end.OutputDigest {
+				return fmt.Errorf("%w: it has ended as %s", ledger.ErrConflict, r.State)
+			}
+			if closed, err := t.closed(ctx, r); err != nil || closed {
+				return err
+			}
+			// Effects were settled after its end: it is closed again behind them.
+		} else {
+			r.State, r.ClosedAt, r.OutputDigest, r.Failure = end.State, &t.now, end.OutputDigest, end.Failure
+		}
+		doc, err := text(r)
+		if err != nil {
+			return err
+		}
+		if _, err := t.exec(ctx, "UPDATE runs SET state = $3, doc = $4 WHERE workflow = $1 AND root = $2", r.Workflow, r.Root, string(r.State), doc); err != nil {
+			return err
+		}
+		var n int64
+		if err := t.row(ctx, "SELECT count(*) FROM entries WHERE chain = $1 AND kind = $2", r.Chain(), string(ledger.RunClosed)).Scan(&n); err != nil {
+			return err
+		}
+		key := "closed"
+		if n > 0 {
+			key = fmt.Sprintf("closed/%d", n)
+		}
+		_, err = t.state(ctx, t.ofRun(r, ledger.RunClosed, key), r)
+		return err
+	})
+}
+
+// closed reports whether the run's chain ends with its end.
+func (t *tx) closed(ctx context.Context, r ledger.Run) (bool, error) {
+	var kind string
+	err := t.row(ctx, "SELECT kind FROM entries WHERE chain = $1 ORDER BY n DESC LIMIT 1", r.Chain()).Scan(&kind)
+	return kind == string(ledger.RunClosed), err
+}
+
+// RecordOutcomes implements [ledger.Runs].
+func (s *Store) RecordOutcomes(ctx context.Context, workflow, root string, outcomes []ledger.Outcome) error {
+	return s.do(ctx, "record outcomes of "+workflow, func(t *tx) error {
+		if err := t.lock(ctx, ledger.RunChain(workflow, root)); err != nil {
+			return err
+		}
+		r, err := locked[ledger.Run](ctx, t, selectRun, workflow, root)
+		if err != nil {
+			return err
+		}
+		var rows []any
+		drafts := make([]ledger.Draft, 0, len(outcomes))
+		for _, o := range outcomes {
+			switch o.Kind {
+			case ledger.NodeSucceeded, ledger.NodeFailed, ledger.NodeSkipped:
+			default:
+				return fmt.Errorf("%w: %s is no outcome of a node", ledger.ErrConflict, o.Kind)
+			}
+			doc, err := text(o)
+			if err != nil {
+				return err
+			}
+			d := t.ofRun(r, o.Kind, fmt.Sprintf("node/%s/%d/%d", o.Node, o.Visit, o.Element))
+			d.Node, d.Visit, d.Element, d.Refs = o.Node, o.Visit, o.Element, refs("input", o.InputDigest, "output", o.OutputDigest)
+			d.Data = json.RawMessage(doc)
+			drafts = append(drafts, d)
+			rows = append(rows, workflow, root, o.Node, o.Visit, o.Element, doc)
+		}
+		var fresh int64
+		for start := 0; start < len(rows); start += 6 * rowsPerInsert {
+			n, err := t.insert(ctx, "INSERT INTO outcomes (workflow, root, node, visit, element, doc) VALUES ", " ON CONFLICT DO NOTHING", 6,
+				rows[start:min(start+6*rowsPerInsert, len(rows))])
+			if err != nil {
+				return err
+			}
+			fresh += n
+		}
+		if fresh > 0 && r.State != ledger.RunRunning {
+			return fmt.Errorf("%w: the run has ended as %s", ledger.ErrConflict, r.State)
+		}
+		// It finds those that are there, and holds them against what is said now.
+		_, err = t.append(ctx, drafts...)
+		return err
+	})
+}
+
+// Run implements [ledger.Runs].
+func (s *Store) Run(ctx context.Context, workflow, root string) (ledger.Run, error) {
+	what := fmt.Sprintf("find run %.120q", workflow)
+	if root == "" {
+		return find[ledger.Run](ctx, s, what, "SELECT doc FROM runs WHERE workflow = $1 ORDER BY opened_at DESC, root DESC LIMIT 1", workflow)
+	}
+	return find[ledger.Run](ctx, s, what, selectRun, workflow, root)
+}
+
+// ListRuns implements [ledger.Runs].
+func (s *Store) ListRuns(ctx context.Context, page ledger.Page) ([]ledger.Run, error) {
+	limit, offset := limits(page)
+	return list(ctx, s, "list runs", "SELECT doc FROM runs ORDER BY opened_at DESC, workflow, root LIMIT $1 OFFSET $2", []any{limit, offset}, document[ledger.Run])
+}
+
+// Outcomes implements [ledger.Runs].
+func (s *Store) Outcomes(ctx context.Context, workflow, root string) ([]ledger.Outcome, error) {
+	return list(ctx, s, "list outcomes", "SELECT doc FROM outcomes WHERE workflow = $1 AND root = $2 ORDER BY "+s.d.OutcomeOrder, []any{workflow, root}, document[ledger.Outcome])
+}
