@@ -44,7 +44,7 @@ var dialect = sqlstore.Dialect{
 	InsertStart:  "WITH fresh AS (INSERT INTO entries (hash, chain, n, key, kind, bytes) VALUES ",
 	InsertEnd:    " RETURNING serial) INSERT INTO pending (serial) SELECT serial FROM fresh",
 	Pending:      "SELECT e.hash, e.bytes FROM pending p JOIN entries e ON e.serial = p.serial ORDER BY p.serial LIMIT $1",
-	Placed:       "DELETE FROM pending WHERE serial IN (",
+	Placed:       "DELETE FROM pending WHERE serial IN ",
 	Now:          "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint",
 	OutcomeOrder: "serial",
 	Lead:         lead,

@@ -46,8 +46,12 @@ func dialect() sqlstore.Dialect {
 			}
 			return leader.Unlock, nil
 		},
-		Busy:        func(err error) bool { return code(err, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CONSTRAINT_UNIQUE) },
-		Unavailable: func(err error) bool { return code(err, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_NOMEM) },
+		Busy: func(err error) bool {
+			return code(err, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CONSTRAINT_UNIQUE)
+		},
+		Unavailable: func(err error) bool {
+			return code(err, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_NOMEM)
+		},
 	}
 }
 

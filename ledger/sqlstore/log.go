@@ -139,7 +139,7 @@ func (t *tx) index(ctx context.Context, size int64, batch []ledger.Hash) error {
 			return err
 		}
 		if t.d.Placed != "" {
-			if _, err := t.insert(ctx, t.d.Placed, ")", len(serials), serials); err != nil {
+			if _, err := t.insert(ctx, t.d.Placed, "", len(serials), serials); err != nil {
 				return err
 			}
 		}

@@ -1,0 +1,281 @@
+// Package ledgertest is the suite that every store of the ledger passes.
+//
+// What a store answers is held against package model, which replays the
+// store's own log.
+package ledgertest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/model"
+	"chimera.ai/engine/task"
+)
+
+// Origin is the name of the log that stores under test are opened with.
+const Origin = "test.example.com/log"
+
+// Open opens a store. In one test, it opens the same one each time.
+type Open func(t testing.TB) ledger.Store
+
+// Run runs the suite; fresh gives a new, empty store each time.
+func Run(t *testing.T, fresh func(t testing.TB) Open) {
+	for name, test := range map[string]func(*testing.T, Open){
+		"life": life, "again": again, "refusals": refusals, "sequencer": sequencer,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, fresh(t)) })
+	}
+}
+
+// Waiting in tests is on conditions, looked at every tick.
+const (
+	waitFor = time.Minute
+	tick    = 10 * time.Millisecond
+)
+
+func budgetKey(agent string) model.BudgetKey {
+	return model.BudgetKey{Agent: agent, Currency: "USD", Period: "2026"}
+}
+
+// Key makes a log's key.
+func Key(t testing.TB) *ledger.Key {
+	secret, _, err := ledger.NewKey(Origin)
+	require.NoError(t, err)
+	key, err := ledger.ParseKey(secret)
+	require.NoError(t, err)
+	return key
+}
+
+func usd(t testing.TB, n int64) ledger.Money {
+	m, err := ledger.Minor(n, "USD")
+	require.NoError(t, err)
+	return m
+}
+
+func digest(c string) string { return ledger.BodyDigest([]byte(c)) }
+
+func run() ledger.Run {
+	return ledger.Run{
+		Workflow: "w", Root: "r1", Origin: "r1", PlanDigest: digest("plan"), PlanName: "pay", PlanVersion: "1.0",
+		Agent: "agent-42", Requester: "alice", InputDigest: digest("input"),
+	}
+}
+
+func draft() task.Draft {
+	return task.Draft{
+		TaskID: "t-1", AgentID: "agent-42", Description: "Pay", Resources: []string{"bank"}, CostEstimate: "150.0",
+		Priority: task.High, State: task.StateDraft, CreatedAt: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+	}
+}
+
+func signed(t testing.TB) task.Signed {
+	s, err := draft().Sign(task.Signature{SignerID: "bob", SigType: "dev", Signature: "sig", SignedAt: time.Date(2026, 1, 1, 0, 0, 1, 0, time.UTC)})
+	require.NoError(t, err)
+	return s
+}
+
+// Story does one of everything, each step twice if twice says so: stores find
+// what they have done before.
+func Story(t testing.TB, s ledger.Store, twice bool) {
+	ctx := t.Context()
+	do := func(what string, f func() error) {
+		t.Helper()
+		require.NoError(t, f(), what)
+		if twice {
+			require.NoError(t, f(), what+", again")
+		}
+	}
+	no := func(_ any, err error) error { return err }
+	do("agent", func() error {
+		return s.AddAgent(ctx, ledger.Agent{AgentID: "agent-42", PersonaRef: "persona/42", WalletAddress: "0xabc"})
+	})
+	do("tool", func() error {
+		return s.RegisterTool(ctx, ledger.Tool{ToolID: "bank/transfer", Name: "transfer", Version: "1", Schema: json.RawMessage(`{"type": "object"}`), Fingerprint: digest("tool"), Status: "manual_review"})
+	})
+	do("trust", func() error { return s.TrustTool(ctx, "bank/transfer", "allow_auto") })
+	do("signer", func() error {
+		return s.EnrollSigner(ctx, ledger.Signer{ID: "s-1", Person: "bob", Roles: []string{"finance"}, SigType: "dev", PublicKey: "k", NotBefore: ledger.At(time.Unix(0, 0)), NotAfter: ledger.At(time.Unix(1<<33, 0))})
+	})
+	do("authority", func() error { return s.StateAuthority(ctx, json.RawMessage(`{"payload":"1"}`), "") })
+	do("plan", func() error {
+		return no(s.PublishPlan(ctx, ledger.Plan{Name: "pay", Version: "1.0", Digest: digest("plan"), SourceDigest: digest("source"), Author: "carol", Agent: "agent-42"}))
+	})
+	do("root budget", func() error {
+		return s.SetBudget(ctx, ledger.Budget{Agent: "org", Currency: "USD", Period: "2026", Limit: usd(t, 1000)})
+	})
+	do("budget", func() error {
+		return s.SetBudget(ctx, ledger.Budget{Agent: "agent-42", Currency: "USD", Parent: "org", Period: "2026", Limit: usd(t, 500)})
+	})
+	do("run", func() error { return s.OpenRun(ctx, run()) })
+	do("outcomes", func() error {
+		return s.RecordOutcomes(ctx, "w", "r1", []ledger.Outcome{
+			{Node: "a", Kind: ledger.NodeSucceeded, Activity: "text/count", Attempts: 1, OutputDigest: digest("out")},
+			{Node: "b", Kind: ledger.NodeFailed, Attempts: 3, Error: json.RawMessage(`{"kind":"timeout"}`)},
+			{Node: "c", Kind: ledger.NodeSkipped},
+		})
+	})
+	hold := ledger.Hold{ID: "inv-1", Agent: "agent-42", Period: "2026", Amount: usd(t, 400), ExpiresAt: ledger.At(time.Unix(1<<33, 0))}
+	do("hold", func() error { return no(s.OpenHold(ctx, hold)) })
+	do("running", func() error { return s.RunHold(ctx, "inv-1") })
+	do("task", func() error { return s.DraftTask(ctx, "w", "r1", draft()) })
+	do("decision", func() error {
+		return s.RecordDecision(ctx, run(), ledger.Decision{ID: "d-1", ActionDigest: digest("action"), PolicyDigest: digest("policy"), Decision: "APPROVE", Reason: "policy_clear", Record: json.RawMessage(`{"x":1}`)})
+	})
+	do("approval", func() error {
+		return s.RecordApproval(ctx, run(), ledger.Approval{ID: "a-1", Barrier: "inv-1", Signer: "s-1", Accepted: true, Envelope: json.RawMessage(`{"e":1}`)})
+	})
+	do("refused approval", func() error {
+		return s.RecordApproval(ctx, run(), ledger.Approval{ID: "a-2", Barrier: "inv-1", Signer: "s-9", Reason: "unknown signer", Envelope: json.RawMessage(`{"e":2}`)})
+	})
+	do("sign", func() error { return s.SignTask(ctx, signed(t)) })
+	invocation := ledger.Invocation{ID: "inv-1", ActionDigest: digest("action"), DecisionID: "d-1"}
+	do("permit", func() error { return no(s.Permit(ctx, run(), invocation, []string{"a-1"})) })
+	require.NoError(t, no(s.Claim(ctx, "inv-1", time.Minute)))
+	do("release", func() error { return no(s.Release(ctx, "inv-1", 1)) })
+	require.NoError(t, no(s.Claim(ctx, "inv-1", time.Minute)))
+	do("lose", func() error { return no(s.Lose(ctx, "inv-1", 2)) })
+	do("settle", func() error { return no(s.Settle(ctx, "inv-1", 2, digest("receipt"))) })
+	do("post", func() error { return no(s.PostHold(ctx, "inv-1", usd(t, 399))) })
+	do("execute", func() error { return no(s.ExecuteTask(ctx, "t-1", json.RawMessage(`{"receipt":"r"}`))) })
+	do("hypothesis", func() error {
+		return s.StateHypothesis(ctx, ledger.Hypothesis{HypothesisID: "h-1", AgentID: "agent-42", Inputs: json.RawMessage(`{"a":1}`), Prediction: json.RawMessage(`{"kpi":{"mean":1}}`), RiskScore: "0.25"})
+	})
+	do("observe", func() error { return s.ObserveHypothesis(ctx, "h-1", json.RawMessage(`{"kpi":2}`)) })
+	do("snapshot", func() error {
+		return s.TakeSnapshot(ctx, ledger.Snapshot{Server: "bank", Fingerprint: digest("server"), Digest: digest("listing")})
+	})
+	do("revoke", func() error { return s.RevokeSigner(ctx, "s-1") })
+	end := run()
+	end.State, end.OutputDigest = ledger.RunSucceeded, digest("result")
+	do("close", func() error { return s.CloseRun(ctx, end) })
+}
+
+// Replay gives the state that the store's log tells, chain by chain in the order
+// of the tree; all entries must have a place.
+func Replay(t testing.TB, s ledger.Store) *model.State {
+	m := model.New()
+	last := map[string]ledger.Hash{}
+	for from := int64(0); ; {
+		records, err := s.Records(context.Background(), from, 1000)
+		require.NoError(t, err)
+		if len(records) == 0 {
+			return m
+		}
+		for _, r := range records {
+			require.Equal(t, from, r.Index)
+			from++
+			e, err := ledger.DecodeEntry(r.Bytes)
+			require.NoError(t, err)
+			require.Equal(t, last[e.Chain], e.Prev, "chain %s at %d", e.Chain, e.N)
+			last[e.Chain] = r.Hash
+			var data json.RawMessage
+			if e.Body != "" {
+				raw, err := s.Body(context.Background(), e.Body)
+				if !errors.Is(err, ledger.ErrGone) {
+					require.NoError(t, err)
+					body, err := ledger.DecodeBody(raw)
+					require.NoError(t, err)
+					data = body.Data
+				}
+			}
+			require.NoError(t, m.Apply(e, r.Hash, data), "%s", r.Bytes)
+		}
+	}
+}
+
+// Drain places all entries that are there.
+func Drain(t testing.TB, s ledger.Store, key *ledger.Key) {
+	q := ledger.Sequencer{Store: s, Key: key, Batch: 7}
+	for {
+		n, err := q.Integrate(context.Background())
+		require.NoError(t, err)
+		if n == 0 {
+			return
+		}
+	}
+}
+
+// Same holds what the store answers against the model.
+func Same(t testing.TB, s ledger.Store, m *model.State) {
+	ctx := context.Background()
+	all := ledger.Page{Limit: 10_000}
+	plans, err := s.ListPlans(ctx, all)
+	require.NoError(t, err)
+	require.Len(t, plans, len(m.Plans))
+	for _, p := range plans {
+		require.Equal(t, m.Plans[p.Name+"@"+p.Version], p)
+	}
+	runs, err := s.ListRuns(ctx, all)
+	require.NoError(t, err)
+	require.Len(t, runs, len(m.Runs))
+	for _, r := range runs {
+		require.Equal(t, m.Runs[r.Chain()].Run, r)
+		outcomes, err := s.Outcomes(ctx, r.Workflow, r.Root)
+		require.NoError(t, err)
+		require.ElementsMatch(t, m.Runs[r.Chain()].Outcomes, outcomes)
+	}
+	tasks, err := s.ListTasks(ctx, "", all)
+	require.NoError(t, err)
+	require.Len(t, tasks, len(m.Tasks))
+	for _, v := range tasks {
+		require.Equal(t, m.Tasks[v.Base().TaskID], v)
+	}
+	agents, err := s.ListAgents(ctx, all)
+	require.NoError(t, err)
+	require.Len(t, agents, len(m.Agents))
+	for _, v := range agents {
+		require.Equal(t, m.Agents[v.AgentID], v)
+	}
+	signers, err := s.ListSigners(ctx, all)
+	require.NoError(t, err)
+	require.Len(t, signers, len(m.Signers))
+	for _, v := range signers {
+		require.Equal(t, m.Signers[v.ID], v)
+	}
+	tools, err := s.ListTools(ctx, all)
+	require.NoError(t, err)
+	require.Len(t, tools, len(m.Tools))
+	for _, v := range tools {
+		require.Equal(t, m.Tools[v.ToolID], v)
+	}
+	budgets, err := s.ListBudgets(ctx, all)
+	require.NoError(t, err)
+	require.Len(t, budgets, len(m.Budgets))
+	for _, v := range budgets {
+		require.Equal(t, m.Budgets[model.BudgetKey{Agent: v.Agent, Currency: v.Currency, Period: v.Period}], v)
+	}
+	for id, want := range m.Holds {
+		have, err := s.Hold(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, want, have)
+	}
+	for id, want := range m.Decisions {
+		have, err := s.Decision(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, want, have)
+	}
+	for id, want := range m.Approvals {
+		list, err := s.Approvals(ctx, want.Barrier)
+		require.NoError(t, err)
+		require.Contains(t, list, want, id)
+	}
+	for id, want := range m.Invocations {
+		have, err := s.Invocation(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, want, have)
+	}
+	for id, want := range m.Hypotheses {
+		have, err := s.Hypothesis(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, want, have)
+	}
+	authority, err := s.Authority(ctx)
+	require.NoError(t, err)
+	require.Equal(t, m.Authority, authority)
+}
