@@ -25,17 +25,17 @@ type Body struct {
 func (b Body) Encode() ([]byte, error) {
 	v, err := schemas.Decode(b.Data)
 	if err != nil {
-		return nil, fmt.Errorf("encode body: %w", err)
+		return nil, fmt.Errorf("encode body: %w: %w", ErrInvalid, err)
 	}
 	if _, ok := v.(map[string]any); !ok {
-		return nil, errors.New("encode body: the data are not an object")
+		return nil, fmt.Errorf("encode body: %w: the data are not an object", ErrInvalid)
 	}
 	raw, err := plan.Canonical(map[string]any{"data": v, "salt": hex.EncodeToString(b.Salt[:])})
 	if err != nil {
-		return nil, fmt.Errorf("encode body: %w", err)
+		return nil, fmt.Errorf("encode body: %w: %w", ErrInvalid, err)
 	}
 	if len(raw) > MaxBodyBytes {
-		return nil, fmt.Errorf("encode body: %d bytes, more than %d", len(raw), MaxBodyBytes)
+		return nil, fmt.Errorf("encode body: %w: %d bytes, more than %d", ErrInvalid, len(raw), MaxBodyBytes)
 	}
 	return raw, nil
 }

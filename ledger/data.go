@@ -67,8 +67,8 @@ type (
 		Count  int    `json:"count"`
 		Reason string `json:"reason"`
 	}
-	// ErasedData is the data of subject.erased. Key is the digest of the key
-	// that was deleted, never the subject.
+	// ErasedData is the data of subject.erased. Key is the id of the key that was
+	// deleted, as sealed bodies name it, and never the subject.
 	ErasedData struct {
 		Key    string `json:"key"`
 		Reason string `json:"reason"`

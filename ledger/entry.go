@@ -102,17 +102,17 @@ func (t *Time) UnmarshalText(text []byte) error {
 // Encode gives the canonical bytes, or says why the entry is not well formed.
 func (e *Entry) Encode() ([]byte, error) {
 	if err := e.check(); err != nil {
-		return nil, fmt.Errorf("encode entry: %w", err)
+		return nil, fmt.Errorf("encode entry: %w: %w", ErrInvalid, err)
 	}
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(e); err != nil {
-		return nil, fmt.Errorf("encode entry: %w", err)
+		return nil, fmt.Errorf("encode entry: %w: %w", ErrInvalid, err)
 	}
 	b := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 	if len(b) > MaxEntryBytes {
-		return nil, fmt.Errorf("encode entry: %d bytes, more than %d", len(b), MaxEntryBytes)
+		return nil, fmt.Errorf("encode entry: %w: %d bytes, more than %d", ErrInvalid, len(b), MaxEntryBytes)
 	}
 	return b, nil
 }

@@ -18,6 +18,9 @@ var (
 	ErrConflict = errors.New("conflict")
 	// ErrBudget: the hold does not fit in the budget; nothing was held.
 	ErrBudget = errors.New("over budget")
+	// ErrInvalid: what was given is not well formed, too large, or holds what
+	// cannot be stored, such as texts with NUL bytes. Doing it again is of no use.
+	ErrInvalid = errors.New("invalid")
 	// ErrUnavailable: the store could not be reached, or could not write. What
 	// became of the operation is not known; doing it again is safe.
 	ErrUnavailable = errors.New("store unavailable")

@@ -28,6 +28,7 @@ type Open func(t testing.TB) ledger.Store
 func Run(t *testing.T, fresh func(t testing.TB) Open) {
 	for name, test := range map[string]func(*testing.T, Open){
 		"life": life, "again": again, "refusals": refusals, "sequencer": sequencer,
+		"hostile": hostile, "ambiguous": ambiguous, "order": order, "ahead": ahead, "places": places,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, fresh(t)) })
 	}
@@ -54,6 +55,12 @@ func Key(t testing.TB) *ledger.Key {
 
 func usd(t testing.TB, n int64) ledger.Money {
 	m, err := ledger.Minor(n, "USD")
+	require.NoError(t, err)
+	return m
+}
+
+func eur(t testing.TB, n int64) ledger.Money {
+	m, err := ledger.Minor(n, "EUR")
 	require.NoError(t, err)
 	return m
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -35,21 +36,77 @@ type Options struct {
 // sequencerLock is the advisory lock of the log's one sequencer.
 const sequencerLock = 0x6368696d65726131 // "chimera1"
 
+const clock = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+
 var dialect = sqlstore.Dialect{
-	Name:  "postgres",
-	Goose: goose.DialectPostgres,
+	Name:      "postgres",
+	Goose:     goose.DialectPostgres,
+	Isolation: sql.LevelReadCommitted,
 	// A lock of a transaction: two chains whose names have one hash wait for each
-	// other for no reason, and nothing else.
-	Lock:         "SELECT pg_advisory_xact_lock(hashtextextended($1, 7))",
-	InsertStart:  "WITH fresh AS (INSERT INTO entries (hash, chain, n, key, kind, bytes) VALUES ",
-	InsertEnd:    " RETURNING serial) INSERT INTO pending (serial) SELECT serial FROM fresh",
-	Pending:      "SELECT e.hash, e.bytes FROM pending p JOIN entries e ON e.serial = p.serial ORDER BY p.serial LIMIT $1",
-	Placed:       "DELETE FROM pending WHERE serial IN ",
-	Now:          "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint",
-	OutcomeOrder: "serial",
-	Lead:         lead,
-	Busy:         busy,
-	Unavailable:  unavailable,
+	// other for no reason, and nothing else. The clock is read when it is held.
+	Lock:        "SELECT CASE WHEN pg_advisory_xact_lock(hashtextextended($1, 7)) IS NULL THEN 0 ELSE " + clock + " END",
+	Now:         "SELECT " + clock,
+	Keys:        "= ANY($2)",
+	List:        func(keys []string) any { return keys },
+	Write:       write,
+	Pending:     "SELECT e.hash, e.bytes FROM pending p JOIN entries e ON e.serial = p.serial ORDER BY p.serial LIMIT $1",
+	Place:       place,
+	Lead:        lead,
+	Busy:        func(err error) bool { return code(err, "40001", "40P01") },
+	Taken:       func(err error) bool { return code(err, "23505") },
+	Invalid:     func(err error) bool { return code(err, "22", "54") },
+	Unavailable: unavailable,
+}
+
+// write inserts entries, their bodies, and what tells the sequencer of them, in
+// one statement. Its text is the same for any number of rows.
+func write(ctx context.Context, t *sql.Tx, chain string, at int64, rows []sqlstore.Row) error {
+	hashes, numbers, keys, kinds, texts := make([][]byte, len(rows)), make([]int64, len(rows)), make([]string, len(rows)), make([]string, len(rows)), make([][]byte, len(rows))
+	var digests, classes, sealed []string
+	var bodies [][]byte
+	for i := range rows {
+		r := &rows[i]
+		hashes[i], numbers[i], keys[i], kinds[i], texts[i] = r.Hash[:], r.N, r.Key, string(r.Kind), r.Bytes
+		if r.Digest != "" {
+			digests, classes, sealed, bodies = append(digests, r.Digest), append(classes, string(r.Class)), append(sealed, r.Sealed), append(bodies, r.Body)
+		}
+	}
+	_, err := t.ExecContext(ctx, `WITH b AS (
+			INSERT INTO bodies (digest, chain, class, at, subject_key, bytes)
+			SELECT digest, $1::text, class, $2::bigint, nullif(sealed, ''), bytes FROM unnest($3::text[], $4::text[], $5::text[], $6::bytea[]) AS u (digest, class, sealed, bytes)
+		), e AS (
+			INSERT INTO entries (hash, chain, n, key, kind, bytes)
+			SELECT hash, $1::text, n, key, kind, bytes FROM unnest($7::bytea[], $8::bigint[], $9::text[], $10::text[], $11::bytea[]) AS u (hash, n, key, kind, bytes) ORDER BY n
+			RETURNING serial
+		) INSERT INTO pending (serial) SELECT serial FROM e`,
+		chain, at, digests, classes, sealed, bodies, hashes, numbers, keys, kinds, texts)
+	return err
+}
+
+// place indexes a batch of pending entries in one statement.
+func place(ctx context.Context, t *sql.Tx, size int64, batch []ledger.Hash) error {
+	hashes := make([][]byte, len(batch))
+	for i := range batch {
+		hashes[i] = batch[i][:]
+	}
+	var gone, placed int
+	var ordered bool
+	err := t.QueryRowContext(ctx, `WITH b AS (
+			SELECT o, e.serial FROM unnest($1::bytea[]) WITH ORDINALITY AS u (hash, o) JOIN entries e ON e.hash = u.hash
+		), d AS (
+			DELETE FROM pending WHERE serial IN (SELECT serial FROM b) RETURNING serial
+		), i AS (
+			INSERT INTO log_index (place, serial) SELECT $2::bigint + o - 1, b.serial FROM b JOIN d ON d.serial = b.serial ORDER BY o RETURNING place
+		) SELECT (SELECT count(*) FROM d), (SELECT count(*) FROM i),
+			(SELECT coalesce(bool_and(rises), true) FROM (SELECT serial > lag(serial, 1, 0::bigint) OVER (ORDER BY o) AS rises FROM b) AS x)`,
+		hashes, size).Scan(&gone, &placed, &ordered)
+	if err != nil {
+		return err
+	}
+	if gone != len(batch) || placed != len(batch) || !ordered {
+		return fmt.Errorf("%w: the batch is not the next entries in their order", ledger.ErrConflict)
+	}
+	return nil
 }
 
 func open(o Options) (*sql.DB, error) {
@@ -125,23 +182,27 @@ func lead(ctx context.Context, db *sql.DB) (func(), error) {
 		return nil, errors.Join(fmt.Errorf("%w: another sequencer leads", ledger.ErrConflict), conn.Close())
 	}
 	return func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
 		// Where the unlock fails the connection is thrown away, and the lock with it.
-		if _, err := conn.ExecContext(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", int64(sequencerLock)); err != nil {
+		if _, err := conn.ExecContext(ctx, "SELECT pg_advisory_unlock($1)", int64(sequencerLock)); err != nil {
 			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 		}
 		_ = conn.Close()
 	}, nil
 }
 
-// busy: another transaction was in the way.
-func busy(err error) bool {
+// code reports whether PostgreSQL has answered with one of these codes, or of
+// these classes, which are the first two letters of codes.
+func code(err error, codes ...string) bool {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
 		return false
 	}
-	switch pg.Code {
-	case "40001", "40P01", "23505":
-		return true
+	for _, c := range codes {
+		if strings.HasPrefix(pg.Code, c) {
+			return true
+		}
 	}
 	return false
 }
@@ -151,14 +212,8 @@ func unavailable(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		// Connection exceptions, insufficient resources, operator intervention,
-		// errors of the system.
-		for _, class := range []string{"08", "53", "57", "58"} {
-			if strings.HasPrefix(pg.Code, class) {
-				return true
-			}
-		}
-		// A server that is going over to another one is read-only for a while.
-		return pg.Code == "25006"
+		// errors of the system, and a server that is read-only while another takes over.
+		return code(err, "08", "53", "57", "58", "25006")
 	}
 	var network net.Error
 	var connect *pgconn.ConnectError

@@ -5,6 +5,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -32,14 +33,30 @@ func dialect() sqlstore.Dialect {
 	// A stale leader cannot do harm: a batch is placed at the size of the log, or
 	// not at all. So that those of one process need not try, they take turns.
 	var leader sync.Mutex
+	// The writers of a process stand in line here; SQLite itself has none, and who
+	// asks later may come first.
+	turn := make(chan struct{}, 1)
 	return sqlstore.Dialect{
-		Name:         "sqlite",
-		Goose:        goose.DialectSQLite3,
-		Question:     true,
-		InsertStart:  "INSERT INTO entries (hash, chain, n, key, kind, bytes) VALUES ",
-		Pending:      "SELECT hash, bytes FROM entries WHERE serial > coalesce((SELECT max(serial) FROM log_index), 0) ORDER BY serial LIMIT $1",
-		Now:          "SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER)",
-		OutcomeOrder: "rowid",
+		Name:     "sqlite",
+		Goose:    goose.DialectSQLite3,
+		Question: true,
+		Enter: func(ctx context.Context) (func(), error) {
+			select {
+			case turn <- struct{}{}:
+				return func() { <-turn }, nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		},
+		// There is one writer: the transaction itself is the lock.
+		Lock:    "SELECT " + clock + " WHERE $1 IS NOT NULL",
+		Now:     "SELECT " + clock,
+		Keys:    "IN (SELECT value FROM json_each($2))",
+		List:    list,
+		Write:   write,
+		Pending: "SELECT hash, bytes FROM entries WHERE serial > coalesce((SELECT max(serial) FROM log_index), 0) ORDER BY serial LIMIT $1",
+		Place:   place,
+		Erased:  erased,
 		Lead: func(context.Context, *sql.DB) (func(), error) {
 			if !leader.TryLock() {
 				return nil, fmt.Errorf("%w: another sequencer leads", ledger.ErrConflict)
@@ -47,12 +64,101 @@ func dialect() sqlstore.Dialect {
 			return leader.Unlock, nil
 		},
 		Busy: func(err error) bool {
-			return code(err, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CONSTRAINT_UNIQUE)
+			return code(err, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
+		},
+		Taken: func(err error) bool {
+			return code(err, sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY)
+		},
+		Invalid: func(err error) bool {
+			return code(err, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_CONSTRAINT_DATATYPE)
 		},
 		Unavailable: func(err error) bool {
-			return code(err, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_NOMEM)
+			return code(err, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT)
 		},
 	}
+}
+
+const clock = "CAST(round(unixepoch('subsec') * 1000) AS INTEGER)"
+
+func list(keys []string) any {
+	raw, err := json.Marshal(keys)
+	if err != nil {
+		return "[]" // texts can always be written
+	}
+	return string(raw)
+}
+
+// write inserts entries with their bodies, a statement for each: there is no
+// way to the database that a statement for all would save.
+func write(ctx context.Context, t *sql.Tx, chain string, at int64, rows []sqlstore.Row) error {
+	entries, err := t.PrepareContext(ctx, "INSERT INTO entries (hash, chain, n, key, kind, bytes) VALUES (?, ?, ?, ?, ?, ?)")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = entries.Close() }()
+	bodies, err := t.PrepareContext(ctx, "INSERT INTO bodies (digest, chain, class, at, subject_key, bytes) VALUES (?, ?, ?, ?, nullif(?, ''), ?)")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = bodies.Close() }()
+	for i := range rows {
+		r := &rows[i]
+		if r.Digest != "" {
+			if _, err := bodies.ExecContext(ctx, r.Digest, chain, string(r.Class), at, r.Sealed, r.Body); err != nil {
+				return err
+			}
+		}
+		if _, err := entries.ExecContext(ctx, r.Hash[:], chain, r.N, r.Key, string(r.Kind), r.Bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place indexes a batch. All entries before the last have a place, so the next
+// ones are those with the next serials.
+func place(ctx context.Context, t *sql.Tx, size int64, batch []ledger.Hash) error {
+	var last int64
+	if err := t.QueryRowContext(ctx, "SELECT coalesce(max(serial), 0) FROM log_index").Scan(&last); err != nil {
+		return err
+	}
+	before := last
+	insert, err := t.PrepareContext(ctx, "INSERT INTO log_index (place, serial) SELECT ?, serial FROM entries WHERE hash = ? AND serial > ? RETURNING serial")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = insert.Close() }()
+	conflict := fmt.Errorf("%w: the batch is not the next entries in their order", ledger.ErrConflict)
+	for i := range batch {
+		err := insert.QueryRowContext(ctx, size+int64(i), batch[i][:], last).Scan(&last)
+		if errors.Is(err, sql.ErrNoRows) {
+			return conflict
+		}
+		if err != nil {
+			return err
+		}
+	}
+	var n int
+	if err := t.QueryRowContext(ctx, "SELECT count(*) FROM entries WHERE serial > ? AND serial <= ?", before, last).Scan(&n); err != nil {
+		return err
+	}
+	if n != len(batch) {
+		return conflict
+	}
+	return nil
+}
+
+// erased empties the write-ahead log: the pages of the database itself were
+// overwritten (secure_delete), the older pages there were not.
+func erased(ctx context.Context, db *sql.DB) error {
+	var busy, log, moved int
+	if err := db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &log, &moved); err != nil {
+		return err
+	}
+	if busy != 0 {
+		return fmt.Errorf("%w: readers keep the write-ahead log, and the deleted key in it; erase again", ledger.ErrUnavailable)
+	}
+	return nil
 }
 
 // code reports whether an error has one of the codes, or is a kind of one.
@@ -74,11 +180,8 @@ func open(o Options) (*sql.DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the SQLite store: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("open the SQLite store: %w", err)
-	}
 	address := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
-		"_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)"},
+		"_pragma": {"busy_timeout(2000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "secure_delete(1)"},
 		// A transaction that will write says so at once, and waits for its turn.
 		"_txlock": {"immediate"},
 	}.Encode()}
@@ -91,19 +194,69 @@ func open(o Options) (*sql.DB, error) {
 }
 
 // Open opens the file, makes it if it is not there, and brings it to its newest
-// form.
+// form. Several processes may do so at once.
 func Open(ctx context.Context, o Options) (*sqlstore.Store, error) {
+	if err := create(o.Path); err != nil {
+		return nil, fmt.Errorf("open the SQLite store: %w", err)
+	}
 	db, err := open(o)
 	if err != nil {
 		return nil, err
 	}
 	d := dialect()
-	if _, err := sqlstore.Migrate(ctx, db, d); err != nil {
-		return nil, fmt.Errorf("open the SQLite store: %w", errors.Join(err, db.Close()))
-	}
-	// It may hold what only its owner is to read.
-	if err := os.Chmod(o.Path, 0o600); err != nil {
+	if err := migrate(ctx, o, db, d); err != nil {
+		if d.Unavailable(err) || d.Busy(err) {
+			err = fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
+		}
 		return nil, fmt.Errorf("open the SQLite store: %w", errors.Join(err, db.Close()))
 	}
 	return sqlstore.New(db, d, o.Origin), nil
+}
+
+// create makes the file for its owner alone, as it may hold what only they are
+// to read. Those that SQLite makes beside it get the same mode.
+func create(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Chmod(0o600), f.Close())
+}
+
+// migrate migrates under a lock: one file more, of which a process holds the
+// lock for writing meanwhile. It is free again when the process ends, however it
+// ends.
+func migrate(ctx context.Context, o Options, db *sql.DB, d sqlstore.Dialect) (err error) {
+	var begun bool
+	if err := db.QueryRowContext(ctx, "SELECT count(*) > 0 FROM sqlite_master WHERE name = 'goose_db_version'").Scan(&begun); err != nil {
+		return err
+	}
+	if begun {
+		if current, err := sqlstore.Current(ctx, db, d); err != nil || current {
+			return err
+		}
+	}
+	o.Path += ".migrating"
+	if err := create(o.Path); err != nil {
+		return err
+	}
+	lock, err := open(o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	for {
+		t, err := lock.BeginTx(ctx, nil)
+		if d.Busy(err) && ctx.Err() == nil {
+			continue // it has waited
+		}
+		if err != nil {
+			return err
+		}
+		_, err = sqlstore.Migrate(ctx, db, d)
+		return errors.Join(err, t.Rollback())
+	}
 }

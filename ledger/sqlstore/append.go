@@ -38,8 +38,13 @@ func (t *tx) state(ctx context.Context, d ledger.Draft, v any) (ledger.Record, e
 	return records[0], nil
 }
 
-// rowsPerInsert bounds the rows of one statement; databases bound its parameters.
-const rowsPerInsert = 500
+const (
+	// maxDrafts bounds the drafts of one transaction, and maxChains their chains:
+	// each takes a lock.
+	maxDrafts, maxChains = 4096, 64
+	// maxRows bounds the rows that one statement writes.
+	maxRows = 512
+)
 
 // append places drafts in their chains, in the order in which they come, and
 // inserts those that are new.
@@ -53,8 +58,16 @@ func (t *tx) append(ctx context.Context, drafts ...ledger.Draft) ([]ledger.Recor
 		}
 		byChain[d.Chain] = append(byChain[d.Chain], i)
 	}
+	if len(drafts) > maxDrafts || len(names) > maxChains {
+		return nil, fmt.Errorf("%w: %d entries in %d chains at once, more than %d in %d", ledger.ErrInvalid, len(drafts), len(names), maxDrafts, maxChains)
+	}
 	// In one order everywhere, so that two writers never wait for each other.
 	slices.Sort(names)
+	for _, name := range names {
+		if err := t.lock(ctx, name); err != nil {
+			return nil, err
+		}
+	}
 	for _, name := range names {
 		if err := t.extend(ctx, name, drafts, byChain[name], out); err != nil {
 			return nil, err
@@ -64,35 +77,12 @@ func (t *tx) append(ctx context.Context, drafts ...ledger.Draft) ([]ledger.Recor
 }
 
 func (t *tx) extend(ctx context.Context, chain string, drafts []ledger.Draft, which []int, out []ledger.Record) error {
-	if t.d.Lock != "" {
-		if _, err := t.exec(ctx, t.d.Lock, chain); err != nil {
-			return err
-		}
-	}
-	have, err := t.existing(ctx, chain, drafts, which)
+	n, prev, have, err := t.look(ctx, chain, drafts, which)
 	if err != nil {
 		return err
 	}
-	var n int64
-	var head []byte
-	err = t.row(ctx, "SELECT n, hash FROM entries WHERE chain = $1 ORDER BY n DESC LIMIT 1", chain).Scan(&n, &head)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		n = -1
-	case err != nil:
-		return err
-	}
-	var prev ledger.Hash
-	copy(prev[:], head)
-	var entries, bodies []any
-	flush := func() error {
-		if _, err := t.insert(ctx, "INSERT INTO bodies (digest, chain, class, at, subject_key, bytes) VALUES ", "", 6, bodies); err != nil {
-			return err
-		}
-		_, err := t.insert(ctx, t.d.InsertStart, t.d.InsertEnd, 6, entries)
-		entries, bodies = entries[:0], bodies[:0]
-		return err
-	}
+	var rows []Row
+	fresh := map[string]int{}
 	for _, i := range which {
 		d := &drafts[i]
 		if r, ok := have[d.Key]; ok {
@@ -102,92 +92,133 @@ func (t *tx) extend(ctx context.Context, chain string, drafts []ledger.Draft, wh
 			out[i] = r
 			continue
 		}
-		n++
-		digest, body, key, err := t.body(ctx, d)
-		if err != nil {
-			return err
-		}
-		e := d.Entry(t.origin, n, prev, t.now, digest)
-		raw, err := e.Encode()
-		if err != nil {
-			return err
-		}
-		prev = ledger.LeafHash(raw)
-		out[i] = ledger.Record{Bytes: raw, Hash: prev, Index: -1}
-		have[d.Key] = out[i]
-		h := prev
-		entries = append(entries, h[:], chain, n, d.Key, string(d.Kind), raw)
-		if body != nil {
-			bodies = append(bodies, digest, chain, string(e.Class), millis(t.now), key, body)
-		}
-		if len(entries) >= 6*rowsPerInsert {
-			if err := flush(); err != nil {
+		if j, ok := fresh[d.Key]; ok {
+			// Said twice at once.
+			same, err := equalDrafts(d, &drafts[j])
+			if err != nil {
 				return err
 			}
+			if !same {
+				return fmt.Errorf("%w: %s would get two entries %s", ledger.ErrConflict, chain, d.Key)
+			}
+			out[i] = out[j]
+			continue
+		}
+		n++
+		row := Row{N: n, Key: d.Key, Kind: d.Kind}
+		if err := t.body(ctx, d, &row); err != nil {
+			return err
+		}
+		e := d.Entry(t.origin, n, prev, t.now, row.Digest)
+		if row.Bytes, err = e.Encode(); err != nil {
+			return err
+		}
+		row.Class = e.Class
+		row.Hash = ledger.LeafHash(row.Bytes)
+		prev = row.Hash
+		out[i] = ledger.Record{Bytes: row.Bytes, Hash: row.Hash, Index: -1}
+		fresh[d.Key] = i
+		rows = append(rows, row)
+	}
+	for part := range slices.Chunk(rows, maxRows) {
+		if err := t.d.Write(ctx, t.tx, chain, millis(t.now), part); err != nil {
+			return err
 		}
 	}
-	return flush()
+	return nil
 }
 
-// insert writes rows of so many columns with one statement, and tells how many.
-func (t *tx) insert(ctx context.Context, start, end string, columns int, values []any) (int64, error) {
-	if len(values) == 0 {
-		return 0, nil
-	}
-	var b strings.Builder
-	b.WriteString(start)
-	for i := range values {
-		switch {
-		case i%columns != 0:
-			b.WriteByte(',')
-		case i > 0:
-			b.WriteString("),(")
-		default:
-			b.WriteByte('(')
-		}
-		if t.d.Question {
-			b.WriteByte('?')
-		} else {
-			fmt.Fprintf(&b, "$%d", i+1)
+// look reads the head of a chain, which is locked, and the entries whose keys it
+// has.
+func (t *tx) look(ctx context.Context, chain string, drafts []ledger.Draft, which []int) (n int64, head ledger.Hash, have map[string]ledger.Record, err error) {
+	keys := make([]string, len(which))
+	for i, at := range which {
+		keys[i] = drafts[at].Key
+		if err := storable([]any{keys[i]}); err != nil {
+			return 0, head, nil, err
 		}
 	}
-	b.WriteByte(')')
-	b.WriteString(end)
-	r, err := t.tx.ExecContext(ctx, b.String(), values...)
+	rows, err := t.rows(ctx, `SELECT * FROM (SELECT n, hash, '' AS key, hash AS bytes FROM entries WHERE chain = $1 ORDER BY n DESC LIMIT 1) AS head
+		UNION ALL SELECT n, hash, key, bytes FROM entries WHERE chain = $1 AND key `+t.d.Keys, chain, t.d.List(keys))
 	if err != nil {
+		return 0, head, nil, err
+	}
+	n, have = -1, map[string]ledger.Record{}
+	_, err = collect(rows, func(rows *sql.Rows) (struct{}, error) {
+		var at int64
+		var key string
+		var hash, raw []byte
+		if err := rows.Scan(&at, &hash, &key, &raw); err != nil {
+			return struct{}{}, err
+		}
+		if key == "" {
+			n = at
+			copy(head[:], hash)
+			return struct{}{}, nil
+		}
+		r := ledger.Record{Bytes: raw, Index: -1}
+		copy(r.Hash[:], hash)
+		have[key] = r
+		return struct{}{}, nil
+	})
+	return n, head, have, err
+}
+
+// next is the number that the next entry of a locked chain gets.
+func (t *tx) next(ctx context.Context, chain string) (int64, error) {
+	var n sql.NullInt64
+	if err := t.row(ctx, "SELECT max(n) FROM entries WHERE chain = $1", chain).Scan(&n); err != nil {
 		return 0, err
 	}
-	return r.RowsAffected()
+	if !n.Valid {
+		return 0, nil
+	}
+	return n.Int64 + 1, nil
 }
 
-// existing finds the entries whose keys the chain has.
-func (t *tx) existing(ctx context.Context, chain string, drafts []ledger.Draft, which []int) (map[string]ledger.Record, error) {
-	have := map[string]ledger.Record{}
-	for part := range slices.Chunk(which, rowsPerInsert) {
-		var b strings.Builder
-		args := []any{chain}
-		for _, i := range part {
-			args = append(args, drafts[i].Key)
-			fmt.Fprintf(&b, ",$%d", len(args))
-		}
-		rows, err := t.rows(ctx, "SELECT key, hash, bytes FROM entries WHERE chain = $1 AND key IN ("+b.String()[1:]+")", args...)
-		if err != nil {
-			return nil, err
-		}
-		_, err = collect(rows, func(rows *sql.Rows) (struct{}, error) {
-			var key string
-			var hash, raw []byte
-			if err := rows.Scan(&key, &hash, &raw); err != nil {
-				return struct{}{}, err
-			}
-			have[key] = ledger.Record{Bytes: raw, Hash: ledger.Hash(hash), Index: -1}
-			return struct{}{}, nil
-		})
-		if err != nil {
-			return nil, err
-		}
+// insert writes rows of so many columns. A statement has a power of two of them,
+// so that there are few different ones: databases and drivers keep each.
+func (t *tx) insert(ctx context.Context, start, end string, columns int, values []any) (written int64, err error) {
+	if err := storable(values); err != nil {
+		return 0, err
 	}
-	return have, nil
+	for len(values) > 0 {
+		rows := 256
+		for rows*columns > len(values) {
+			rows /= 2
+		}
+		part := values[:rows*columns]
+		values = values[rows*columns:]
+		var b strings.Builder
+		b.WriteString(start)
+		for i := range part {
+			switch {
+			case i%columns != 0:
+				b.WriteByte(',')
+			case i > 0:
+				b.WriteString("),(")
+			default:
+				b.WriteByte('(')
+			}
+			if t.d.Question {
+				b.WriteByte('?')
+			} else {
+				fmt.Fprintf(&b, "$%d", i+1)
+			}
+		}
+		b.WriteByte(')')
+		b.WriteString(end)
+		r, err := t.tx.ExecContext(ctx, b.String(), part...)
+		if err != nil {
+			return written, err
+		}
+		n, err := r.RowsAffected()
+		if err != nil {
+			return written, err
+		}
+		written += n
+	}
+	return written, nil
 }
 
 // repeated holds a draft against the entry that has its key. What a body that is
@@ -198,11 +229,14 @@ func (t *tx) repeated(ctx context.Context, d *ledger.Draft, r ledger.Record) err
 		return err
 	}
 	conflict := fmt.Errorf("%w: %s has another entry %s", ledger.ErrConflict, d.Chain, d.Key)
-	if !bytes.Equal(r.Bytes, t.again(d, e)) {
+	if (e.Body == "") != (d.Data == nil) || !bytes.Equal(r.Bytes, t.again(d, e)) {
 		return conflict
 	}
-	raw, err := t.open(ctx, e.Body)
-	if errors.Is(err, ledger.ErrGone) || e.Body == "" && d.Data == nil {
+	if e.Body == "" {
+		return nil
+	}
+	raw, err := opened(t.row(ctx, selectBody, e.Body), e.Body)
+	if errors.Is(err, ledger.ErrGone) {
 		return nil
 	}
 	if err != nil {
@@ -212,18 +246,27 @@ func (t *tx) repeated(ctx context.Context, d *ledger.Draft, r ledger.Record) err
 	if err != nil {
 		return err
 	}
-	want, err := canonical(d.Data)
+	same, err := equalJSON(d.Data, body.Data)
+	if err == nil && !same {
+		err = conflict
+	}
+	return err
+}
+
+// equalDrafts reports whether two drafts of one key say the same.
+func equalDrafts(a, b *ledger.Draft) (bool, error) {
+	x, err := a.Entry("x", 0, ledger.Hash{}, ledger.Time{}, "").Encode()
 	if err != nil {
-		return err
+		return false, err
 	}
-	have, err := canonical(body.Data)
-	if err != nil {
-		return err
+	y, err := b.Entry("x", 0, ledger.Hash{}, ledger.Time{}, "").Encode()
+	if err != nil || !bytes.Equal(x, y) || a.Subject != b.Subject || (a.Data == nil) != (b.Data == nil) {
+		return false, err
 	}
-	if !bytes.Equal(want, have) {
-		return conflict
+	if a.Data == nil {
+		return true, nil
 	}
-	return nil
+	return equalJSON(a.Data, b.Data)
 }
 
 // again is the draft's entry in the place that e has.
@@ -237,25 +280,37 @@ func (t *tx) again(d *ledger.Draft, e *ledger.Entry) []byte {
 
 func canonical(raw json.RawMessage) ([]byte, error) {
 	v, err := schemas.Decode(raw)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		raw, err = plan.Canonical(v)
 	}
-	return plan.Canonical(v)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ledger.ErrInvalid, err)
+	}
+	return raw, nil
 }
 
-// body makes the stored form of a draft's data; all are empty without data.
-func (t *tx) body(ctx context.Context, d *ledger.Draft) (digest string, raw []byte, key any, err error) {
-	if d.Data == nil {
-		return "", nil, nil, nil
-	}
-	raw, err = ledger.Body{Data: d.Data, Salt: salt()}.Encode()
+func equalJSON(a, b json.RawMessage) (bool, error) {
+	x, err := canonical(a)
 	if err != nil {
-		return "", nil, nil, err
+		return false, err
+	}
+	y, err := canonical(b)
+	return bytes.Equal(x, y), err
+}
+
+// body makes the stored form of a draft's data.
+func (t *tx) body(ctx context.Context, d *ledger.Draft, row *Row) (err error) {
+	if d.Data == nil {
+		return nil
+	}
+	if row.Body, err = (ledger.Body{Data: d.Data, Salt: salt()}).Encode(); err != nil {
+		return err
 	}
 	if d.Subject != "" {
-		if raw, key, err = t.seal(ctx, d.Subject, raw); err != nil {
-			return "", nil, nil, err
+		if row.Body, row.Sealed, err = t.seal(ctx, d.Subject, row.Body); err != nil {
+			return err
 		}
 	}
-	return ledger.BodyDigest(raw), raw, key, nil
+	row.Digest = ledger.BodyDigest(row.Body)
+	return nil
 }

@@ -43,7 +43,7 @@ func (s *Store) PutPacket(ctx context.Context, p ledger.Packet) (string, error) 
 	slices.SortFunc(p.Parts, func(a, b ledger.Part) int { return strings.Compare(a.Name, b.Name) })
 	for i := 1; i < len(p.Parts); i++ {
 		if p.Parts[i].Name == p.Parts[i-1].Name {
-			return "", fmt.Errorf("put evidence: two parts are called %.80q", p.Parts[i].Name)
+			return "", fmt.Errorf("put evidence: %w: two parts are called %.80q", ledger.ErrInvalid, p.Parts[i].Name)
 		}
 	}
 	raw, err := json.Marshal(p)
@@ -51,7 +51,7 @@ func (s *Store) PutPacket(ctx context.Context, p ledger.Packet) (string, error) 
 		raw, err = canonical(raw)
 	}
 	if err != nil {
-		return "", fmt.Errorf("put evidence: %w", err)
+		return "", fmt.Errorf("put evidence: %w: %w", ledger.ErrInvalid, err)
 	}
 	digest := plan.DigestOf(raw)
 	err = s.do(ctx, "put evidence", func(t *tx) error {

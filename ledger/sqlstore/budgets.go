@@ -55,7 +55,7 @@ func (t *tx) line(ctx context.Context, agent string, c ledger.Currency, period s
 func (s *Store) SetBudget(ctx context.Context, b ledger.Budget) error {
 	return s.do(ctx, "set the budget of "+b.Agent, func(t *tx) error {
 		if b.Limit.Currency() != b.Currency || b.Limit.Minor() < 0 {
-			return fmt.Errorf("%w: a limit of %s on a budget of %s", ledger.ErrAmount, b.Limit, b.Currency)
+			return fmt.Errorf("%w: %w: a limit of %s on a budget of %s", ledger.ErrInvalid, ledger.ErrAmount, b.Limit, b.Currency)
 		}
 		chain := ledger.BudgetChain(b.Currency)
 		if err := t.lock(ctx, chain); err != nil {
@@ -78,11 +78,11 @@ func (s *Store) SetBudget(ctx context.Context, b ledger.Budget) error {
 		if _, err := t.line(ctx, b.Agent, b.Currency, b.Period); err != nil {
 			return err
 		}
-		var n int64
-		if err := t.row(ctx, "SELECT count(*) FROM entries WHERE chain = $1 AND kind = $2", chain, string(ledger.BudgetSet)).Scan(&n); err != nil {
+		n, err := t.next(ctx, chain)
+		if err != nil {
 			return err
 		}
-		_, err = t.state(ctx, ledger.Draft{Chain: chain, Key: fmt.Sprintf("budget/%s/%s/%d", b.Agent, b.Period, n), Kind: ledger.BudgetSet, Agent: b.Agent},
+		_, err = t.state(ctx, ledger.Draft{Chain: chain, Key: key(ledger.BudgetSet, fmt.Sprintf("%s/%s/%d", b.Agent, b.Period, n)), Kind: ledger.BudgetSet, Agent: b.Agent},
 			ledger.BudgetData{Agent: b.Agent, Currency: b.Currency, Parent: b.Parent, Period: b.Period, Limit: b.Limit})
 		return err
 	})
@@ -131,7 +131,7 @@ func (s *Store) OpenHold(ctx context.Context, h ledger.Hold) (out ledger.Hold, e
 	err = s.do(ctx, "open hold "+h.ID, func(t *tx) error {
 		c := h.Amount.Currency()
 		if c == "" || h.Amount.Minor() < 0 {
-			return fmt.Errorf("%w: a hold of %s", ledger.ErrAmount, h.Amount)
+			return fmt.Errorf("%w: %w: a hold of %s", ledger.ErrInvalid, ledger.ErrAmount, h.Amount)
 		}
 		chain := ledger.BudgetChain(c)
 		if err := t.lock(ctx, chain); err != nil {
@@ -152,9 +152,11 @@ func (s *Store) OpenHold(ctx context.Context, h ledger.Hold) (out ledger.Hold, e
 			return err
 		}
 		for _, agent := range line {
-			// One statement looks and takes: what fits is held.
+			// One statement looks and takes: what fits is held. The last condition keeps
+			// the sum of an overdraft within what the column can hold.
 			n, err := t.exec(ctx, `UPDATE budgets SET pending = pending + $4 WHERE agent = $1 AND currency = $2 AND period = $3
-				AND ($5 OR lim - posted - pending >= $4)`, agent, string(c), h.Period, h.Amount.Minor(), h.Overdraft)
+				AND ($5 OR lim - posted - pending >= $4) AND 9223372036854775807 - $4 - pending >= posted`,
+				agent, string(c), h.Period, h.Amount.Minor(), h.Overdraft)
 			if err != nil {
 				return err
 			}
@@ -178,7 +180,7 @@ func (s *Store) OpenHold(ctx context.Context, h ledger.Hold) (out ledger.Hold, e
 			VALUES ($1, $2, $3, $4, $5, $6, $7)`, out.ID, out.Agent, string(kind), out.Amount.Amount(), string(c), string(out.Status), millis(t.now)); err != nil {
 			return err
 		}
-		_, err = t.state(ctx, ledger.Draft{Chain: chain, Key: "hold/" + out.ID, Kind: ledger.HoldOpened, Agent: out.Agent}, out)
+		_, err = t.state(ctx, ledger.Draft{Chain: chain, Key: key(ledger.HoldOpened, out.ID), Kind: ledger.HoldOpened, Agent: out.Agent}, out)
 		return err
 	})
 	return out, err
@@ -219,10 +221,10 @@ func (t *tx) move(ctx context.Context, h ledger.Hold, to ledger.TxStatus, kind l
 	if spent != nil {
 		c, err := spent.Cmp(h.Amount)
 		if err != nil {
-			return h, err
+			return h, fmt.Errorf("%w: %w", ledger.ErrInvalid, err)
 		}
 		if c > 0 || spent.Minor() < 0 {
-			return h, fmt.Errorf("%w: %s of a hold of %s", ledger.ErrAmount, *spent, h.Amount)
+			return h, fmt.Errorf("%w: %w: %s of a hold of %s", ledger.ErrInvalid, ledger.ErrAmount, *spent, h.Amount)
 		}
 		posted = spent.Minor()
 		h.Posted = spent
@@ -252,7 +254,7 @@ func (t *tx) move(ctx context.Context, h ledger.Hold, to ledger.TxStatus, kind l
 	if _, err := t.exec(ctx, "UPDATE holds SET status = $2, running = $3, posted = $4 WHERE id = $1", h.ID, string(h.Status), h.Running, stored); err != nil {
 		return h, err
 	}
-	_, err := t.state(ctx, ledger.Draft{Chain: ledger.BudgetChain(currency), Key: "hold/" + h.ID + "/" + string(kind), Kind: kind, Agent: h.Agent},
+	_, err := t.state(ctx, ledger.Draft{Chain: ledger.BudgetChain(currency), Key: key(kind, h.ID), Kind: kind, Agent: h.Agent},
 		ledger.HoldData{ID: h.ID, Posted: spent})
 	return h, err
 }
@@ -285,22 +287,24 @@ func (s *Store) ExpireHolds(ctx context.Context) (n int, err error) {
 		return 0, err
 	}
 	for _, h := range due {
+		expired := false
 		err := s.do(ctx, "expire hold "+h.ID, func(t *tx) error {
 			if err := t.lock(ctx, ledger.BudgetChain(h.Amount.Currency())); err != nil {
 				return err
 			}
 			h, err := scanHold(t.row(ctx, selectHold+" WHERE id = $1", h.ID).Scan)
-			if err != nil || h.Status != ledger.TxPending || h.Running {
+			expired = err == nil && h.Status == ledger.TxPending && !h.Running
+			if !expired {
 				return err
 			}
 			_, err = t.move(ctx, h, ledger.TxExpired, ledger.HoldExpired, nil)
-			if err == nil {
-				n++
-			}
 			return err
 		})
 		if err != nil {
 			return n, err
+		}
+		if expired {
+			n++
 		}
 	}
 	return n, nil
@@ -317,7 +321,7 @@ func (s *Store) Hold(ctx context.Context, id string) (ledger.Hold, error) {
 func (s *Store) Transactions(ctx context.Context, agent string, page ledger.Page) ([]ledger.Transaction, error) {
 	limit, offset := limits(page)
 	return list(ctx, s, "list transactions", `SELECT tx_id, agent_id, tx_type, amount, currency, status, created_at FROM financial_ledger
-		WHERE agent_id = $1 ORDER BY created_at DESC, tx_id LIMIT $2 OFFSET $3`, []any{agent, limit, offset},
+		WHERE agent_id = $1 ORDER BY serial DESC LIMIT $2 OFFSET $3`, []any{agent, limit, offset},
 		func(rows *sql.Rows) (v ledger.Transaction, err error) {
 			var at int64
 			err = rows.Scan(&v.TxID, &v.AgentID, &v.TxType, &v.Amount, &v.Currency, &v.Status, &at)

@@ -51,7 +51,7 @@ func (s *Store) AddAgent(ctx context.Context, a ledger.Agent) error {
 			a.AgentID, a.PersonaRef, a.WalletAddress, millis(a.CreatedAt)); err != nil {
 			return err
 		}
-		_, err = t.state(ctx, ledger.Draft{Chain: ledger.AgentsChain, Key: a.AgentID, Kind: ledger.AgentAdded, Agent: a.AgentID}, a)
+		_, err = t.state(ctx, ledger.Draft{Chain: ledger.AgentsChain, Key: key(ledger.AgentAdded, a.AgentID), Kind: ledger.AgentAdded, Agent: a.AgentID}, a)
 		return err
 	})
 }
@@ -67,7 +67,7 @@ func (s *Store) Agent(ctx context.Context, id string) (ledger.Agent, error) {
 // ListAgents implements [ledger.Directory].
 func (s *Store) ListAgents(ctx context.Context, page ledger.Page) ([]ledger.Agent, error) {
 	limit, offset := limits(page)
-	return list(ctx, s, "list agents", selectAgent+" ORDER BY created_at DESC, agent_id LIMIT $1 OFFSET $2", []any{limit, offset},
+	return list(ctx, s, "list agents", selectAgent+" ORDER BY serial DESC LIMIT $1 OFFSET $2", []any{limit, offset},
 		func(rows *sql.Rows) (ledger.Agent, error) { return scanAgent(rows.Scan) })
 }
 
@@ -97,7 +97,7 @@ func (s *Store) EnrollSigner(ctx context.Context, v ledger.Signer) error {
 		if _, err := t.exec(ctx, "INSERT INTO signers (id, doc) VALUES ($1, $2)", v.ID, doc); err != nil {
 			return err
 		}
-		_, err = t.state(ctx, ledger.Draft{Chain: signersChain, Key: "signer/" + v.ID, Kind: ledger.SignerEnrolled}, v)
+		_, err = t.state(ctx, ledger.Draft{Chain: signersChain, Key: key(ledger.SignerEnrolled, v.ID), Kind: ledger.SignerEnrolled}, v)
 		return err
 	})
 }
@@ -121,7 +121,7 @@ func (s *Store) RevokeSigner(ctx context.Context, id string) error {
 		if _, err := t.exec(ctx, "UPDATE signers SET doc = $2 WHERE id = $1", id, doc); err != nil {
 			return err
 		}
-		_, err = t.state(ctx, ledger.Draft{Chain: signersChain, Key: "signer/" + id + "/revoked", Kind: ledger.SignerRevoked}, ledger.RevokedData{ID: id, RevokedAt: now})
+		_, err = t.state(ctx, ledger.Draft{Chain: signersChain, Key: key(ledger.SignerRevoked, id), Kind: ledger.SignerRevoked}, ledger.RevokedData{ID: id, RevokedAt: now})
 		return err
 	})
 }
@@ -167,7 +167,7 @@ func (s *Store) RegisterTool(ctx context.Context, v ledger.Tool) error {
 			VALUES ($1, $2, $3, $4, $5, $6, $7)`, v.ToolID, v.Name, v.Version, string(schema), millis(v.RegisteredAt), v.Fingerprint, v.Status); err != nil {
 			return err
 		}
-		_, err = t.state(ctx, ledger.Draft{Chain: ledger.ToolsChain, Key: v.ToolID, Kind: ledger.ToolRegistered}, v)
+		_, err = t.state(ctx, ledger.Draft{Chain: ledger.ToolsChain, Key: key(ledger.ToolRegistered, v.ToolID), Kind: ledger.ToolRegistered}, v)
 		return err
 	})
 }
@@ -185,11 +185,11 @@ func (s *Store) TrustTool(ctx context.Context, id, status string) error {
 		if _, err := t.exec(ctx, "UPDATE mcp_tool_registry SET status = $2 WHERE tool_id = $1", id, status); err != nil {
 			return err
 		}
-		var n int64
-		if err := t.row(ctx, "SELECT count(*) FROM entries WHERE chain = $1", ledger.ToolsChain).Scan(&n); err != nil {
+		n, err := t.next(ctx, ledger.ToolsChain)
+		if err != nil {
 			return err
 		}
-		_, err = t.state(ctx, ledger.Draft{Chain: ledger.ToolsChain, Key: fmt.Sprintf("%s/trust/%d", id, n), Kind: ledger.ToolTrusted},
+		_, err = t.state(ctx, ledger.Draft{Chain: ledger.ToolsChain, Key: key(ledger.ToolTrusted, fmt.Sprintf("%s/%d", id, n)), Kind: ledger.ToolTrusted},
 			ledger.TrustedData{ToolID: id, Status: status})
 		return err
 	})

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,11 +16,11 @@ import (
 func (s *Store) RecordDecision(ctx context.Context, run ledger.Run, d ledger.Decision) error {
 	return s.do(ctx, "record decision "+d.ID, func(t *tx) error {
 		fresh, err := t.add(ctx, run.Chain(), func() (bool, error) {
-			have, err := locked[ledger.Decision](ctx, t, "SELECT doc FROM decisions WHERE id = $1", d.ID)
+			have, chain, err := chained[ledger.Decision](ctx, t, "SELECT chain, doc FROM decisions WHERE id = $1", d.ID)
 			if err != nil {
 				return false, err
 			}
-			same := have.ActionDigest == d.ActionDigest && have.PolicyDigest == d.PolicyDigest && have.Decision == d.Decision && have.Reason == d.Reason
+			same := chain == run.Chain() && have.ActionDigest == d.ActionDigest && have.PolicyDigest == d.PolicyDigest && have.Decision == d.Decision && have.Reason == d.Reason
 			if !same {
 				return false, nil
 			}
@@ -33,14 +34,24 @@ func (s *Store) RecordDecision(ctx context.Context, run ledger.Run, d ledger.Dec
 		if err != nil {
 			return err
 		}
-		if _, err := t.exec(ctx, "INSERT INTO decisions (id, doc) VALUES ($1, $2)", d.ID, doc); err != nil {
+		if _, err := t.exec(ctx, "INSERT INTO decisions (id, chain, doc) VALUES ($1, $2, $3)", d.ID, run.Chain(), doc); err != nil {
 			return err
 		}
-		draft := t.ofRun(run, ledger.DecisionMade, "decision/"+d.ID)
+		draft := t.ofRun(run, ledger.DecisionMade, key(ledger.DecisionMade, d.ID))
 		draft.Refs = refs("action", d.ActionDigest, "policy", d.PolicyDigest)
 		_, err = t.state(ctx, draft, d)
 		return err
 	})
+}
+
+// chained reads an entity with the chain that it belongs to.
+func chained[T any](ctx context.Context, t *tx, query string, args ...any) (T, string, error) {
+	var v T
+	var chain, raw string
+	if err := t.row(ctx, query, args...).Scan(&chain, &raw); err != nil {
+		return v, "", err
+	}
+	return v, chain, json.Unmarshal([]byte(raw), &v)
 }
 
 // Decision implements [ledger.Effects].
@@ -51,13 +62,15 @@ func (s *Store) Decision(ctx context.Context, id string) (ledger.Decision, error
 // RecordApproval implements [ledger.Effects].
 func (s *Store) RecordApproval(ctx context.Context, run ledger.Run, a ledger.Approval) error {
 	return s.do(ctx, "record approval "+a.ID, func(t *tx) error {
-		a.ConsumedBy = ""
+		if a.ConsumedBy = ""; len(a.Barrier) > maxText {
+			return fmt.Errorf("%w: the barrier's name has %d bytes, more than %d", ledger.ErrInvalid, len(a.Barrier), maxText)
+		}
 		fresh, err := t.add(ctx, run.Chain(), func() (bool, error) {
-			have, err := locked[ledger.Approval](ctx, t, "SELECT doc FROM approvals WHERE id = $1", a.ID)
+			have, chain, err := chained[ledger.Approval](ctx, t, "SELECT chain, doc FROM approvals WHERE id = $1", a.ID)
 			if err != nil {
 				return false, err
 			}
-			if have.Barrier != a.Barrier || have.Signer != a.Signer || have.Accepted != a.Accepted || have.Reason != a.Reason {
+			if chain != run.Chain() || have.Barrier != a.Barrier || have.Signer != a.Signer || have.Accepted != a.Accepted || have.Reason != a.Reason {
 				return false, nil
 			}
 			return equalJSON(have.Envelope, a.Envelope)
@@ -70,22 +83,22 @@ func (s *Store) RecordApproval(ctx context.Context, run ledger.Run, a ledger.App
 		if err != nil {
 			return err
 		}
-		if _, err := t.exec(ctx, "INSERT INTO approvals (id, barrier, received_at, accepted, doc) VALUES ($1, $2, $3, $4, $5)",
-			a.ID, a.Barrier, millis(a.ReceivedAt), a.Accepted, doc); err != nil {
+		if _, err := t.exec(ctx, "INSERT INTO approvals (id, chain, barrier, received_at, accepted, doc) VALUES ($1, $2, $3, $4, $5, $6)",
+			a.ID, run.Chain(), a.Barrier, millis(a.ReceivedAt), a.Accepted, doc); err != nil {
 			return err
 		}
 		kind := ledger.ApprovalRefused
 		if a.Accepted {
 			kind = ledger.ApprovalAccepted
 		}
-		_, err = t.state(ctx, t.ofRun(run, kind, "approval/"+a.ID), a)
+		_, err = t.state(ctx, t.ofRun(run, kind, key(kind, a.ID)), a)
 		return err
 	})
 }
 
 // Approvals implements [ledger.Effects].
 func (s *Store) Approvals(ctx context.Context, barrier string) ([]ledger.Approval, error) {
-	return list(ctx, s, "list approvals", "SELECT doc FROM approvals WHERE barrier = $1 ORDER BY received_at, id", []any{barrier}, document[ledger.Approval])
+	return list(ctx, s, "list approvals", "SELECT doc FROM approvals WHERE barrier = $1 ORDER BY serial", []any{barrier}, document[ledger.Approval])
 }
 
 const selectInvocation = "SELECT id, chain, action_digest, decision_id, state, attempt, call_not_after, output_digest FROM invocations WHERE id = $1"
@@ -142,11 +155,11 @@ func (s *Store) Permit(ctx context.Context, run ledger.Run, i ledger.Invocation,
 			return err
 		}
 		if len(used) > 0 {
-			if _, err := t.state(ctx, t.ofRun(run, ledger.ApprovalConsumed, "invocation/"+i.ID+"/approvals"), ledger.ConsumedData{Invocation: i.ID, Approvals: used}); err != nil {
+			if _, err := t.state(ctx, t.ofRun(run, ledger.ApprovalConsumed, key(ledger.ApprovalConsumed, i.ID)), ledger.ConsumedData{Invocation: i.ID, Approvals: used}); err != nil {
 				return err
 			}
 		}
-		draft := t.ofRun(run, ledger.InvocationPermitted, "invocation/"+i.ID)
+		draft := t.ofRun(run, ledger.InvocationPermitted, key(ledger.InvocationPermitted, i.ID))
 		draft.Refs = refs("action", out.ActionDigest)
 		_, err = t.state(ctx, draft, out)
 		return err
@@ -189,7 +202,7 @@ func (s *Store) advance(ctx context.Context, what, id string, kind ledger.Kind, 
 		if kind == ledger.InvocationCalling {
 			data.CallNotAfter = i.CallNotAfter
 		}
-		d := ledger.Draft{Chain: chain, Key: fmt.Sprintf("invocation/%s/%d/%s", id, i.Attempt, kind), Kind: kind, Refs: refs("output", i.OutputDigest)}
+		d := ledger.Draft{Chain: chain, Key: key(kind, fmt.Sprintf("%s/%d", id, i.Attempt)), Kind: kind, Run: workflowOf(chain), Refs: refs("output", i.OutputDigest)}
 		if was == ledger.Unknown {
 			d.Key += "/resolved"
 		}

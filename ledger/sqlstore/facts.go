@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
 
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
@@ -28,6 +31,22 @@ func scanHypothesis(scan func(...any) error) (h ledger.Hypothesis, err error) {
 	return h, err
 }
 
+// fraction writes a number between 0 and 1 without an exponent, as databases do.
+func fraction(n json.Number) (json.Number, error) {
+	if len(n) <= 40 && json.Valid([]byte(n)) {
+		// A JSON number of that length, or no number at all.
+		if f, err := n.Float64(); err == nil && f >= 0 && f <= 1 {
+			if i := strings.IndexAny(string(n), "eE"); i < 0 || len(strings.TrimLeft(string(n[i+1:]), "+-0")) <= 2 {
+				if r, ok := new(big.Rat).SetString(string(n)); ok && r.Sign() >= 0 && r.Cmp(big.NewRat(1, 1)) <= 0 {
+					places, _ := r.FloatPrec()
+					return json.Number(r.FloatString(places)), nil
+				}
+			}
+		}
+	}
+	return "", fmt.Errorf("%w: a risk score of %.40q", ledger.ErrInvalid, string(n))
+}
+
 // StateHypothesis implements [ledger.Facts].
 func (s *Store) StateHypothesis(ctx context.Context, h ledger.Hypothesis) error {
 	return s.do(ctx, "state hypothesis "+h.HypothesisID, func(t *tx) error {
@@ -39,8 +58,9 @@ func (s *Store) StateHypothesis(ctx context.Context, h ledger.Hypothesis) error 
 		if err != nil {
 			return err
 		}
-		if r, err := h.RiskScore.Float64(); err != nil || r < 0 || r > 1 {
-			return fmt.Errorf("%w: a risk score of %.40q", ledger.ErrConflict, h.RiskScore)
+		risk, err := fraction(h.RiskScore)
+		if err != nil {
+			return err
 		}
 		fresh, err := t.add(ctx, hypothesesChain(h.AgentID), func() (bool, error) {
 			have, err := scanHypothesis(t.row(ctx, selectHypothesis, h.HypothesisID).Scan)
@@ -49,13 +69,14 @@ func (s *Store) StateHypothesis(ctx context.Context, h ledger.Hypothesis) error 
 		if err != nil || !fresh {
 			return err
 		}
+		h.RiskScore = risk
 		h.Inputs, h.Prediction, h.CreatedAt, h.State, h.Observed = inputs, prediction, t.now, ledger.HypothesisOpen, nil
 		if _, err := t.exec(ctx, `INSERT INTO causal_hypothesis (hypothesis_id, agent_id, description, inputs, prediction, risk_score, created_at, state, tool_id)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`, h.HypothesisID, h.AgentID, h.Description, string(inputs), string(prediction), h.RiskScore.String(),
 			millis(h.CreatedAt), string(h.State), h.ToolID); err != nil {
 			return err
 		}
-		_, err = t.state(ctx, ledger.Draft{Chain: hypothesesChain(h.AgentID), Key: h.HypothesisID, Kind: ledger.HypothesisStated, Agent: h.AgentID}, h)
+		_, err = t.state(ctx, ledger.Draft{Chain: hypothesesChain(h.AgentID), Key: key(ledger.HypothesisStated, h.HypothesisID), Kind: ledger.HypothesisStated, Agent: h.AgentID}, h)
 		return err
 	})
 }
@@ -86,7 +107,7 @@ func (s *Store) ObserveHypothesis(ctx context.Context, id string, observed json.
 			}
 			return fmt.Errorf("%w: something else was observed", ledger.ErrConflict)
 		}
-		_, err = t.state(ctx, ledger.Draft{Chain: chain, Key: id + "/observed", Kind: ledger.HypothesisObserved, Agent: h.AgentID},
+		_, err = t.state(ctx, ledger.Draft{Chain: chain, Key: key(ledger.HypothesisObserved, id), Kind: ledger.HypothesisObserved, Agent: h.AgentID},
 			ledger.ObservedData{HypothesisID: id, Observed: raw})
 		return err
 	})
@@ -107,7 +128,7 @@ func (s *Store) TakeSnapshot(ctx context.Context, v ledger.Snapshot) error {
 			return err
 		}
 		var last string
-		err := t.row(ctx, "SELECT fingerprint || ' ' || digest FROM snapshots WHERE server = $1 ORDER BY taken_at DESC LIMIT 1", v.Server).Scan(&last)
+		err := t.row(ctx, "SELECT fingerprint || ' ' || digest FROM snapshots WHERE server = $1 ORDER BY serial DESC LIMIT 1", v.Server).Scan(&last)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
@@ -119,11 +140,11 @@ func (s *Store) TakeSnapshot(ctx context.Context, v ledger.Snapshot) error {
 			v.Server, v.Fingerprint, v.Digest, millis(v.TakenAt)); err != nil {
 			return err
 		}
-		var n int64
-		if err := t.row(ctx, "SELECT count(*) FROM entries WHERE chain = $1", chain).Scan(&n); err != nil {
+		n, err := t.next(ctx, chain)
+		if err != nil {
 			return err
 		}
-		_, err = t.state(ctx, ledger.Draft{Chain: chain, Key: fmt.Sprintf("snapshot/%d", n), Kind: ledger.SnapshotTaken, Refs: refs("listing", v.Digest)}, v)
+		_, err = t.state(ctx, ledger.Draft{Chain: chain, Key: key(ledger.SnapshotTaken, strconv.FormatInt(n, 10)), Kind: ledger.SnapshotTaken, Refs: refs("listing", v.Digest)}, v)
 		return err
 	})
 }
@@ -151,10 +172,17 @@ func (s *Store) StateAuthority(ctx context.Context, statement json.RawMessage, p
 		if last != prev {
 			return fmt.Errorf("%w: the last statement is %q, not %q", ledger.ErrConflict, last, prev)
 		}
+		var known int
+		if err := t.row(ctx, "SELECT count(*) FROM authority WHERE digest = $1", digest).Scan(&known); err != nil {
+			return err
+		}
+		if known > 0 {
+			return fmt.Errorf("%w: it was stated before others", ledger.ErrConflict)
+		}
 		if _, err := t.exec(ctx, "INSERT INTO authority (n, digest, prev, statement) VALUES ($1, $2, $3, $4)", n+1, digest, prev, string(raw)); err != nil {
 			return err
 		}
-		_, err = t.state(ctx, ledger.Draft{Chain: ledger.AuthorityChain, Key: "statement/" + digest, Kind: ledger.AuthorityStated, Refs: refs("statement", digest)},
+		_, err = t.state(ctx, ledger.Draft{Chain: ledger.AuthorityChain, Key: key(ledger.AuthorityStated, digest), Kind: ledger.AuthorityStated, Refs: refs("statement", digest)},
 			ledger.AuthorityData{Prev: prev, Statement: raw})
 		return err
 	})

@@ -1,11 +1,11 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 
 	"chimera.ai/engine/ledger"
 )
@@ -24,10 +24,13 @@ func scanRecord(rows *sql.Rows) (ledger.Record, error) {
 	return r, nil
 }
 
+// bound bounds how many entries are read at once.
+func bound(limit int) int { return min(max(limit, 0), maxPage) }
+
 // Records implements [ledger.Log].
 func (s *Store) Records(ctx context.Context, from int64, limit int) ([]ledger.Record, error) {
 	return list(ctx, s, "read the log", `SELECT e.hash, e.bytes, i.place FROM log_index i JOIN entries e ON e.serial = i.serial
-		WHERE i.place >= $1 ORDER BY i.place LIMIT $2`, []any{from, limit}, scanRecord)
+		WHERE i.place >= $1 ORDER BY i.place LIMIT $2`, []any{from, bound(limit)}, scanRecord)
 }
 
 // Chain implements [ledger.Log].
@@ -51,7 +54,7 @@ func (s *Store) Find(ctx context.Context, h ledger.Hash) (ledger.Record, error) 
 
 // Pending implements [ledger.Log].
 func (s *Store) Pending(ctx context.Context, limit int) ([]ledger.Record, error) {
-	return list(ctx, s, "look for new entries", s.d.Pending, []any{limit}, func(rows *sql.Rows) (ledger.Record, error) {
+	return list(ctx, s, "look for new entries", s.d.Pending, []any{bound(limit)}, func(rows *sql.Rows) (ledger.Record, error) {
 		var hash, raw []byte
 		if err := rows.Scan(&hash, &raw); err != nil {
 			return ledger.Record{}, err
@@ -79,7 +82,7 @@ func (s *Store) Integrate(ctx context.Context, size int64, batch []ledger.Hash, 
 		if grown != size {
 			return fmt.Errorf("%w: the log has %d entries, not %d", ledger.ErrConflict, grown, size)
 		}
-		if err := t.index(ctx, size, batch); err != nil {
+		if err := t.d.Place(ctx, t.tx, size, batch); err != nil {
 			return err
 		}
 		var rows []any
@@ -94,57 +97,6 @@ func (s *Store) Integrate(ctx context.Context, size int64, batch []ledger.Hash, 
 		_, err = t.exec(ctx, "INSERT INTO log_batches (n, size, grown, checkpoint) VALUES ($1, $2, $3, $4)", n+1, size, size+int64(len(batch)), checkpoint)
 		return err
 	})
-}
-
-// index gives entries their places, from size on.
-func (t *tx) index(ctx context.Context, size int64, batch []ledger.Hash) error {
-	for start := 0; start < len(batch); start += rowsPerInsert {
-		part := batch[start:min(start+rowsPerInsert, len(batch))]
-		place := make(map[ledger.Hash]int64, len(part))
-		var b strings.Builder
-		var args []any
-		for i, h := range part {
-			place[h] = size + int64(start+i)
-			args = append(args, h[:])
-			fmt.Fprintf(&b, ",$%d", len(args))
-		}
-		if len(place) != len(part) {
-			return fmt.Errorf("%w: the batch has an entry twice", ledger.ErrConflict)
-		}
-		rows, err := t.rows(ctx, "SELECT serial, hash FROM entries WHERE hash IN ("+b.String()[1:]+")", args...)
-		if err != nil {
-			return err
-		}
-		var serials []any
-		values, err := collect(rows, func(rows *sql.Rows) ([2]any, error) {
-			var serial int64
-			var hash []byte
-			if err := rows.Scan(&serial, &hash); err != nil {
-				return [2]any{}, err
-			}
-			serials = append(serials, serial)
-			return [2]any{place[ledger.Hash(hash)], serial}, nil
-		})
-		if err != nil {
-			return err
-		}
-		if len(values) != len(part) {
-			return fmt.Errorf("%w: the batch has an entry that is not stored", ledger.ErrConflict)
-		}
-		var flat []any
-		for _, v := range values {
-			flat = append(flat, v[0], v[1])
-		}
-		if _, err := t.insert(ctx, "INSERT INTO log_index (place, serial) VALUES ", "", 2, flat); err != nil {
-			return err
-		}
-		if t.d.Placed != "" {
-			if _, err := t.insert(ctx, t.d.Placed, "", len(serials), serials); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // Tile implements [ledger.Log].
@@ -181,26 +133,46 @@ func (s *Store) Checkpoint(ctx context.Context) ([]byte, error) {
 
 // AddCosignatures implements [ledger.Log].
 func (s *Store) AddCosignatures(ctx context.Context, checkpoint []byte) error {
-	now, err := s.Checkpoint(ctx)
-	if err != nil {
-		return err
-	}
-	if _, err := ledger.Merge(now, checkpoint); err != nil {
-		return fmt.Errorf("add cosignatures: %w: %w", ledger.ErrConflict, err)
-	}
 	return s.do(ctx, "add cosignatures", func(t *tx) error {
-		_, err := t.exec(ctx, "INSERT INTO log_cosignatures (size, checkpoint) SELECT grown, $1 FROM log_batches ORDER BY n DESC LIMIT 1", checkpoint)
+		// What is stored for a checkpoint belongs to it, whichever came meanwhile.
+		var size int64
+		var raw []byte
+		if err := t.row(ctx, "SELECT grown, checkpoint FROM log_batches ORDER BY n DESC LIMIT 1").Scan(&size, &raw); err != nil {
+			return err
+		}
+		rows, err := t.rows(ctx, "SELECT checkpoint FROM log_cosignatures WHERE size = $1 ORDER BY serial", size)
+		if err != nil {
+			return err
+		}
+		more, err := collect(rows, func(rows *sql.Rows) (b []byte, err error) { return b, rows.Scan(&b) })
+		if err != nil {
+			return err
+		}
+		for _, c := range more {
+			if merged, err := ledger.Merge(raw, c); err == nil {
+				raw = merged
+			}
+		}
+		merged, err := ledger.Merge(raw, checkpoint)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ledger.ErrConflict, err)
+		}
+		if bytes.Equal(merged, raw) {
+			return nil
+		}
+		_, err = t.exec(ctx, "INSERT INTO log_cosignatures (size, checkpoint) VALUES ($1, $2)", size, checkpoint)
 		return err
 	})
 }
 
 // Body implements [ledger.Log].
-func (s *Store) Body(ctx context.Context, digest string) (raw []byte, err error) {
-	err = s.do(ctx, "read a body", func(t *tx) error {
-		raw, err = t.open(ctx, digest)
-		return err
-	})
-	return raw, err
+func (s *Store) Body(ctx context.Context, digest string) ([]byte, error) {
+	query, args := s.place(selectBody, []any{digest})
+	if storable(args) != nil {
+		return nil, fmt.Errorf("read body: %w", ledger.ErrGone)
+	}
+	raw, err := opened(s.db.QueryRowContext(ctx, query, args...), digest)
+	return raw, s.explain("read a body", err)
 }
 
 // Stored implements [ledger.Log].

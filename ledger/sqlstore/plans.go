@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
+	"unicode/utf8"
 
 	"chimera.ai/engine/ledger"
 )
@@ -41,20 +43,43 @@ func locked[T any](ctx context.Context, t *tx, query string, args ...any) (T, er
 	return v, json.Unmarshal([]byte(raw), &v)
 }
 
-// text writes an entity.
+// text writes an entity. Texts that are not UTF-8 would be written as others.
 func text(v any) (string, error) {
+	if !valid(reflect.ValueOf(v)) {
+		return "", fmt.Errorf("%w: a text is not UTF-8", ledger.ErrInvalid)
+	}
 	raw, err := json.Marshal(v)
-	return string(raw), err
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ledger.ErrInvalid, err)
+	}
+	return string(raw), nil
 }
 
-// lock locks a chain before its state is looked at, so that what is decided
-// here holds when it is written.
-func (t *tx) lock(ctx context.Context, chain string) error {
-	if t.d.Lock == "" {
-		return nil
+// valid reports whether all texts of an entity are UTF-8.
+func valid(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.String:
+		return utf8.ValidString(v.String())
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return utf8.Valid(v.Bytes())
+		}
+		for i := range v.Len() {
+			if !valid(v.Index(i)) {
+				return false
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if !valid(v.Field(i)) {
+				return false
+			}
+		}
+	case reflect.Pointer, reflect.Interface:
+		return v.IsNil() || valid(v.Elem())
+	default: // numbers, truth values
 	}
-	_, err := t.exec(ctx, t.d.Lock, chain)
-	return err
+	return true
 }
 
 // PublishPlan implements [ledger.Plans].
@@ -84,13 +109,16 @@ func (s *Store) PublishPlan(ctx context.Context, p ledger.Plan) (out ledger.Plan
 			return err
 		}
 		_, err = t.state(ctx, ledger.Draft{
-			Chain: ledger.PlansChain, Key: out.Name + "@" + out.Version, Kind: ledger.PlanPublished, Agent: out.Agent, Plan: out.Digest,
+			Chain: ledger.PlansChain, Key: key(ledger.PlanPublished, out.Name+"@"+out.Version), Kind: ledger.PlanPublished, Agent: out.Agent, Plan: out.Digest,
 			Refs: refs("source", out.SourceDigest),
 		}, out)
 		return err
 	})
 	return out, err
 }
+
+// key is the key of an entry: its kind, and what it is about.
+func key(kind ledger.Kind, about string) string { return string(kind) + "/" + about }
 
 // refs makes references of names and digests, and leaves empty ones out.
 func refs(pairs ...string) (out []ledger.Ref) {
@@ -106,16 +134,16 @@ func refs(pairs ...string) (out []ledger.Ref) {
 func (s *Store) Plan(ctx context.Context, ref string) (ledger.Plan, error) {
 	what := fmt.Sprintf("find plan %.120q", ref)
 	if strings.HasPrefix(ref, "sha256:") {
-		return find[ledger.Plan](ctx, s, what, "SELECT doc FROM plans WHERE digest = $1 ORDER BY published_at, version LIMIT 1", ref)
+		return find[ledger.Plan](ctx, s, what, "SELECT doc FROM plans WHERE digest = $1 ORDER BY serial LIMIT 1", ref)
 	}
 	if name, version, ok := strings.Cut(ref, "@"); ok {
 		return find[ledger.Plan](ctx, s, what, "SELECT doc FROM plans WHERE name = $1 AND version = $2", name, version)
 	}
-	return find[ledger.Plan](ctx, s, what, "SELECT doc FROM plans WHERE name = $1 ORDER BY published_at DESC, version DESC LIMIT 1", ref)
+	return find[ledger.Plan](ctx, s, what, "SELECT doc FROM plans WHERE name = $1 ORDER BY serial DESC LIMIT 1", ref)
 }
 
 // ListPlans implements [ledger.Plans].
 func (s *Store) ListPlans(ctx context.Context, page ledger.Page) ([]ledger.Plan, error) {
 	limit, offset := limits(page)
-	return list(ctx, s, "list plans", "SELECT doc FROM plans ORDER BY published_at DESC, name, version LIMIT $1 OFFSET $2", []any{limit, offset}, document[ledger.Plan])
+	return list(ctx, s, "list plans", "SELECT doc FROM plans ORDER BY serial DESC LIMIT $1 OFFSET $2", []any{limit, offset}, document[ledger.Plan])
 }

@@ -8,36 +8,51 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"chimera.ai/engine/ledger"
 )
 
+// lockSubject locks the key of a subject, as chains are locked.
+func (t *tx) lockSubject(ctx context.Context, subject string) error {
+	if len(subject) > maxText {
+		return fmt.Errorf("%w: the subject's name has %d bytes, more than %d", ledger.ErrInvalid, len(subject), maxText)
+	}
+	sum := sha256.Sum256([]byte("subject " + subject))
+	return t.lock(ctx, "subject "+hex.EncodeToString(sum[:]))
+}
+
 // seal seals a body with the key of its subject, which is made at need.
-func (t *tx) seal(ctx context.Context, subject string, body []byte) ([]byte, any, error) {
+func (t *tx) seal(ctx context.Context, subject string, body []byte) ([]byte, string, error) {
+	// The key must not be deleted before the body is there: see EraseSubject.
+	if err := t.lockSubject(ctx, subject); err != nil {
+		return nil, "", err
+	}
 	fresh := make([]byte, ledger.KeyBytes)
 	_, _ = rand.Read(fresh)
 	sum := sha256.Sum256(fresh)
 	if _, err := t.exec(ctx, "INSERT INTO subject_keys (id, name, key) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING",
 		hex.EncodeToString(sum[:16]), subject, fresh); err != nil {
-		return nil, nil, err
+		return nil, "", err
 	}
 	var id string
 	var key []byte
 	if err := t.row(ctx, "SELECT id, key FROM subject_keys WHERE name = $1", subject).Scan(&id, &key); err != nil {
-		return nil, nil, err
+		return nil, "", err
 	}
 	raw, err := ledger.Seal(id, key, body)
 	return raw, id, err
 }
 
-// open gives a body as it was before it was sealed.
-func (t *tx) open(ctx context.Context, digest string) ([]byte, error) {
+const selectBody = "SELECT b.bytes, b.subject_key, k.key FROM bodies b LEFT JOIN subject_keys k ON k.id = b.subject_key WHERE b.digest = $1"
+
+// opened gives a body that was selected as it was before it was sealed.
+func opened(row scanner, digest string) ([]byte, error) {
 	gone := fmt.Errorf("body %s: %w", digest, ledger.ErrGone)
 	var raw, key []byte
 	var id sql.NullString
-	err := t.row(ctx, "SELECT b.bytes, b.subject_key, k.key FROM bodies b LEFT JOIN subject_keys k ON k.id = b.subject_key WHERE b.digest = $1", digest).
-		Scan(&raw, &id, &key)
+	err := row.Scan(&raw, &id, &key)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, gone
@@ -52,21 +67,14 @@ func (t *tx) open(ctx context.Context, digest string) ([]byte, error) {
 }
 
 // act states an act of the ledger itself, which may be done any number of times.
+// The caller has locked its chain, so that acts are stated in the order in which
+// they take effect.
 func (t *tx) act(ctx context.Context, kind ledger.Kind, data any) error {
-	var n sql.NullInt64
-	if t.d.Lock != "" {
-		if _, err := t.exec(ctx, t.d.Lock, ledger.LedgerChain); err != nil {
-			return err
-		}
-	}
-	if err := t.row(ctx, "SELECT max(n) FROM entries WHERE chain = $1", ledger.LedgerChain).Scan(&n); err != nil {
+	n, err := t.next(ctx, ledger.LedgerChain)
+	if err != nil {
 		return err
 	}
-	next := int64(0)
-	if n.Valid {
-		next = n.Int64 + 1
-	}
-	_, err := t.state(ctx, ledger.Draft{Chain: ledger.LedgerChain, Key: fmt.Sprintf("act/%d", next), Kind: kind}, data)
+	_, err = t.state(ctx, ledger.Draft{Chain: ledger.LedgerChain, Key: key(kind, strconv.FormatInt(n, 10)), Kind: kind}, data)
 	return err
 }
 
@@ -76,6 +84,9 @@ func (s *Store) Prune(ctx context.Context, c ledger.Class, before time.Time, rea
 		return 0, fmt.Errorf("prune: bodies of class %q are kept: %w", c, ledger.ErrConflict)
 	}
 	err = s.do(ctx, "prune", func(t *tx) error {
+		if err := t.lock(ctx, ledger.LedgerChain); err != nil {
+			return err
+		}
 		cut := ledger.At(before)
 		gone, err := t.exec(ctx, `DELETE FROM bodies WHERE class = $1 AND at < $2 AND chain NOT IN (SELECT chain FROM legal_holds)`, string(c), millis(cut))
 		n = int(gone)
@@ -90,6 +101,9 @@ func (s *Store) Prune(ctx context.Context, c ledger.Class, before time.Time, rea
 // PlaceLegalHold implements [ledger.Retention].
 func (s *Store) PlaceLegalHold(ctx context.Context, chain, reason string) error {
 	return s.do(ctx, "place a legal hold", func(t *tx) error {
+		if err := t.lock(ctx, ledger.LedgerChain); err != nil {
+			return err
+		}
 		n, err := t.exec(ctx, "INSERT INTO legal_holds (chain) VALUES ($1) ON CONFLICT DO NOTHING", chain)
 		if err != nil || n == 0 {
 			return err
@@ -101,6 +115,9 @@ func (s *Store) PlaceLegalHold(ctx context.Context, chain, reason string) error 
 // LiftLegalHold implements [ledger.Retention].
 func (s *Store) LiftLegalHold(ctx context.Context, chain, reason string) error {
 	return s.do(ctx, "lift a legal hold", func(t *tx) error {
+		if err := t.lock(ctx, ledger.LedgerChain); err != nil {
+			return err
+		}
 		n, err := t.exec(ctx, "DELETE FROM legal_holds WHERE chain = $1", chain)
 		if err != nil {
 			return err
@@ -114,10 +131,15 @@ func (s *Store) LiftLegalHold(ctx context.Context, chain, reason string) error {
 
 // EraseSubject implements [ledger.Retention].
 func (s *Store) EraseSubject(ctx context.Context, subject, reason string) error {
-	return s.do(ctx, "erase a subject", func(t *tx) error {
+	err := s.do(ctx, "erase a subject", func(t *tx) error {
+		if err := t.lock(ctx, ledger.LedgerChain); err != nil {
+			return err
+		}
+		if err := t.lockSubject(ctx, subject); err != nil {
+			return err
+		}
 		var id string
-		var key []byte
-		if err := t.row(ctx, "SELECT id, key FROM subject_keys WHERE name = $1", subject).Scan(&id, &key); err != nil {
+		if err := t.row(ctx, "SELECT id FROM subject_keys WHERE name = $1", subject).Scan(&id); err != nil {
 			return err
 		}
 		var held int
@@ -132,4 +154,8 @@ func (s *Store) EraseSubject(ctx context.Context, subject, reason string) error 
 		}
 		return t.act(ctx, ledger.SubjectErased, ledger.ErasedData{Key: id, Reason: reason})
 	})
+	if err == nil && s.d.Erased != nil {
+		err = s.explain("erase a subject", s.d.Erased(ctx, s.db))
+	}
+	return err
 }

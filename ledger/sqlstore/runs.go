@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"chimera.ai/engine/ledger"
 )
@@ -15,6 +17,10 @@ const selectRun = "SELECT doc FROM runs WHERE workflow = $1 AND root = $2"
 // OpenRun implements [ledger.Runs].
 func (s *Store) OpenRun(ctx context.Context, r ledger.Run) error {
 	return s.do(ctx, "open run "+r.Workflow, func(t *tx) error {
+		// The last slash of a chain's name stands before the root.
+		if r.Workflow == "" || r.Root == "" || strings.Contains(r.Root, "/") {
+			return fmt.Errorf("%w: %.80q and %.80q do not name a run", ledger.ErrInvalid, r.Workflow, r.Root)
+		}
 		if err := t.lock(ctx, r.Chain()); err != nil {
 			return err
 		}
@@ -37,7 +43,7 @@ func (s *Store) OpenRun(ctx context.Context, r ledger.Run) error {
 			r.Workflow, r.Root, millis(r.OpenedAt), string(r.State), doc); err != nil {
 			return err
 		}
-		_, err = t.state(ctx, t.ofRun(r, ledger.RunOpened, "opened"), r)
+		_, err = t.state(ctx, t.ofRun(r, ledger.RunOpened, string(ledger.RunOpened)), r)
 		return err
 	})
 }
@@ -53,8 +59,10 @@ func (t *tx) ofRun(r ledger.Run, kind ledger.Kind, key string) ledger.Draft {
 // CloseRun implements [ledger.Runs].
 func (s *Store) CloseRun(ctx context.Context, end ledger.Run) error {
 	return s.do(ctx, "close run "+end.Workflow, func(t *tx) error {
-		if end.State == ledger.RunRunning {
-			return fmt.Errorf("%w: a run is not closed as running", ledger.ErrConflict)
+		switch end.State {
+		case ledger.RunSucceeded, ledger.RunFailed, ledger.RunCancelled:
+		default:
+			return fmt.Errorf("%w: a run is not closed as %.40q", ledger.ErrInvalid, end.State)
 		}
 		if err := t.lock(ctx, end.Chain()); err != nil {
 			return err
@@ -81,15 +89,11 @@ func (s *Store) CloseRun(ctx context.Context, end ledger.Run) error {
 		if _, err := t.exec(ctx, "UPDATE runs SET state = $3, doc = $4 WHERE workflow = $1 AND root = $2", r.Workflow, r.Root, string(r.State), doc); err != nil {
 			return err
 		}
-		var n int64
-		if err := t.row(ctx, "SELECT count(*) FROM entries WHERE chain = $1 AND kind = $2", r.Chain(), string(ledger.RunClosed)).Scan(&n); err != nil {
+		n, err := t.next(ctx, r.Chain())
+		if err != nil {
 			return err
 		}
-		key := "closed"
-		if n > 0 {
-			key = fmt.Sprintf("closed/%d", n)
-		}
-		_, err = t.state(ctx, t.ofRun(r, ledger.RunClosed, key), r)
+		_, err = t.state(ctx, t.ofRun(r, ledger.RunClosed, key(ledger.RunClosed, strconv.FormatInt(n, 10))), r)
 		return err
 	})
 }
@@ -117,7 +121,7 @@ func (s *Store) RecordOutcomes(ctx context.Context, workflow, root string, outco
 			switch o.Kind {
 			case ledger.NodeSucceeded, ledger.NodeFailed, ledger.NodeSkipped:
 			default:
-				return fmt.Errorf("%w: %s is no outcome of a node", ledger.ErrConflict, o.Kind)
+				return fmt.Errorf("%w: %s is no outcome of a node", ledger.ErrInvalid, o.Kind)
 			}
 			doc, err := text(o)
 			if err != nil {
@@ -129,14 +133,9 @@ func (s *Store) RecordOutcomes(ctx context.Context, workflow, root string, outco
 			drafts = append(drafts, d)
 			rows = append(rows, workflow, root, o.Node, o.Visit, o.Element, doc)
 		}
-		var fresh int64
-		for start := 0; start < len(rows); start += 6 * rowsPerInsert {
-			n, err := t.insert(ctx, "INSERT INTO outcomes (workflow, root, node, visit, element, doc) VALUES ", " ON CONFLICT DO NOTHING", 6,
-				rows[start:min(start+6*rowsPerInsert, len(rows))])
-			if err != nil {
-				return err
-			}
-			fresh += n
+		fresh, err := t.insert(ctx, "INSERT INTO outcomes (workflow, root, node, visit, element, doc) VALUES ", " ON CONFLICT DO NOTHING", 6, rows)
+		if err != nil {
+			return err
 		}
 		if fresh > 0 && r.State != ledger.RunRunning {
 			return fmt.Errorf("%w: the run has ended as %s", ledger.ErrConflict, r.State)
@@ -151,7 +150,7 @@ func (s *Store) RecordOutcomes(ctx context.Context, workflow, root string, outco
 func (s *Store) Run(ctx context.Context, workflow, root string) (ledger.Run, error) {
 	what := fmt.Sprintf("find run %.120q", workflow)
 	if root == "" {
-		return find[ledger.Run](ctx, s, what, "SELECT doc FROM runs WHERE workflow = $1 ORDER BY opened_at DESC, root DESC LIMIT 1", workflow)
+		return find[ledger.Run](ctx, s, what, "SELECT doc FROM runs WHERE workflow = $1 ORDER BY serial DESC LIMIT 1", workflow)
 	}
 	return find[ledger.Run](ctx, s, what, selectRun, workflow, root)
 }
@@ -159,10 +158,10 @@ func (s *Store) Run(ctx context.Context, workflow, root string) (ledger.Run, err
 // ListRuns implements [ledger.Runs].
 func (s *Store) ListRuns(ctx context.Context, page ledger.Page) ([]ledger.Run, error) {
 	limit, offset := limits(page)
-	return list(ctx, s, "list runs", "SELECT doc FROM runs ORDER BY opened_at DESC, workflow, root LIMIT $1 OFFSET $2", []any{limit, offset}, document[ledger.Run])
+	return list(ctx, s, "list runs", "SELECT doc FROM runs ORDER BY serial DESC LIMIT $1 OFFSET $2", []any{limit, offset}, document[ledger.Run])
 }
 
 // Outcomes implements [ledger.Runs].
 func (s *Store) Outcomes(ctx context.Context, workflow, root string) ([]ledger.Outcome, error) {
-	return list(ctx, s, "list outcomes", "SELECT doc FROM outcomes WHERE workflow = $1 AND root = $2 ORDER BY "+s.d.OutcomeOrder, []any{workflow, root}, document[ledger.Outcome])
+	return list(ctx, s, "list outcomes", "SELECT doc FROM outcomes WHERE workflow = $1 AND root = $2 ORDER BY serial", []any{workflow, root}, document[ledger.Outcome])
 }

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/pressly/goose/v3"
 
@@ -34,23 +35,49 @@ type Dialect struct {
 	Goose goose.Dialect
 	// Question: placeholders are written "?", not "$1".
 	Question bool
-	// Lock is the statement that locks a chain, by its name, to the end of the
-	// transaction; "" where there is only one writer.
-	Lock string
-	// InsertStart and InsertEnd stand around the rows of new entries, Pending
-	// selects hash and bytes of at most $1 entries without a place in the tree, in
-	// order, and Placed, where it is not "", is run for $1, the serial of one that
-	// got its place.
-	InsertStart, InsertEnd, Pending, Placed string
-	// Now selects the database's clock in milliseconds since 1970.
-	Now string
-	// OutcomeOrder is the column that outcomes are ordered by.
-	OutcomeOrder string
+	// Isolation is that of transactions: each statement must see what was
+	// committed before it began.
+	Isolation sql.IsolationLevel
+	// Enter, where it is not nil, waits for this process's turn to write.
+	Enter func(ctx context.Context) (leave func(), err error)
+	// Lock locks a chain, by its name, to the end of the transaction, where there
+	// is more than one writer, and then reads the database's clock in milliseconds
+	// since 1970. Now reads the clock alone.
+	Lock, Now string
+	// Keys is the condition that a key is one of $2, a JSON list of texts or what
+	// List makes of them.
+	Keys string
+	List func([]string) any
+	// Write inserts entries of one chain, in order, with their bodies.
+	Write func(ctx context.Context, t *sql.Tx, chain string, at int64, rows []Row) error
+	// Pending selects hash and bytes of at most $1 entries without a place in the
+	// tree, in order. Place gives entries their places, from size on, and fails
+	// with [ledger.ErrConflict] where they are not such entries in that order.
+	Pending string
+	Place   func(ctx context.Context, t *sql.Tx, size int64, batch []ledger.Hash) error
 	// Lead elects the sequencer.
 	Lead func(ctx context.Context, db *sql.DB) (release func(), err error)
-	// Busy reports an error after which the transaction is worth another try;
-	// Unavailable one that says nothing about the operation itself.
-	Busy, Unavailable func(error) bool
+	// Erased, where it is not nil, removes from files what was deleted.
+	Erased func(ctx context.Context, db *sql.DB) error
+	// Busy reports an error after which the transaction is worth another try,
+	// Taken one that a value is there which may be there once, Invalid one that a
+	// value cannot be stored, and Unavailable one that says nothing about the
+	// operation itself.
+	Busy, Taken, Invalid, Unavailable func(error) bool
+}
+
+// Row is an entry to write, with its body.
+type Row struct {
+	N      int64
+	Hash   ledger.Hash
+	Key    string
+	Kind   ledger.Kind
+	Bytes  []byte
+	Class  ledger.Class
+	Digest string // of the body, "" if there is none
+	// Body is as it is stored; Sealed names the key that it is sealed with, or is "".
+	Body   []byte
+	Sealed string
 }
 
 // Store implements [ledger.Store].
@@ -58,7 +85,7 @@ type Store struct {
 	db     *sql.DB
 	d      Dialect
 	origin string
-	// statements are rewritten once.
+	// statements are rewritten once. There are as many as this package has.
 	statements sync.Map
 }
 
@@ -84,6 +111,9 @@ func Migrate(ctx context.Context, db *sql.DB, d Dialect, options ...goose.Provid
 	if err != nil {
 		return 0, fmt.Errorf("migrate: %w", err)
 	}
+	if err := known(ctx, p); err != nil {
+		return 0, err
+	}
 	done, err := p.Up(ctx)
 	if err != nil {
 		return len(done), fmt.Errorf("migrate: %w", err)
@@ -101,6 +131,9 @@ func Current(ctx context.Context, db *sql.DB, d Dialect) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("look at migrations: %w", err)
 	}
+	if err := known(ctx, p); err != nil {
+		return false, err
+	}
 	pending, err := p.HasPending(ctx)
 	if err != nil {
 		return false, fmt.Errorf("look at migrations: %w", err)
@@ -108,21 +141,43 @@ func Current(ctx context.Context, db *sql.DB, d Dialect) (bool, error) {
 	return !pending, nil
 }
 
+// known refuses a database that a newer program has migrated: what its tables
+// mean is not known here.
+func known(ctx context.Context, p *goose.Provider) error {
+	current, target, err := p.GetVersions(ctx)
+	if err != nil {
+		return fmt.Errorf("look at migrations: %w", err)
+	}
+	if current > target {
+		return fmt.Errorf("the database is of version %d; this program knows %d: use a newer one", current, target)
+	}
+	return nil
+}
+
 // tx is a transaction.
 type tx struct {
 	*Store
 	tx *sql.Tx
-	// now is the database's clock, read once.
-	now ledger.Time
+	// chains are those that it has locked, and now is the database's clock when it
+	// locked the last of them: times rise along a chain.
+	chains map[string]bool
+	now    ledger.Time
 }
 
-// maxTries bounds how often a transaction is begun again after a conflict with
-// another.
-const maxTries = 50
+const (
+	// maxTries bounds how often a transaction is begun again after a conflict with
+	// another, and maxTaken how often after a value that was there already: the
+	// second look usually finds it.
+	maxTries = 50
+	maxTaken = 3
+)
 
-// do runs f in a transaction. what is what was being done, for errors.
+// do runs f in a transaction, again if another transaction was in the way: f
+// may change nothing outside but what each run sets anew. what is what was being
+// done, for errors.
 func (s *Store) do(ctx context.Context, what string, f func(*tx) error) error {
 	var err error
+	taken := 0
 	for try := range maxTries {
 		if try > 0 {
 			timer := time.NewTimer(time.Duration(try) * time.Millisecond)
@@ -133,40 +188,63 @@ func (s *Store) do(ctx context.Context, what string, f func(*tx) error) error {
 			case <-timer.C:
 			}
 		}
-		if err = s.once(ctx, f); err == nil || !s.d.Busy(err) {
+		err = s.once(ctx, f)
+		if err == nil || !s.d.Busy(err) && !s.d.Taken(err) {
 			break
+		}
+		if s.d.Taken(err) {
+			if taken++; taken == maxTaken {
+				break
+			}
 		}
 	}
 	return s.explain(what, err)
 }
 
 func (s *Store) once(ctx context.Context, f func(*tx) error) (err error) {
-	t, err := s.db.BeginTx(ctx, nil)
+	if s.d.Enter != nil {
+		leave, err := s.d.Enter(ctx)
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
+	t, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: s.d.Isolation})
 	if err != nil {
 		return err
 	}
+	done := false
 	defer func() {
-		if err != nil {
-			err = errors.Join(err, ignoreDone(t.Rollback()))
+		// Also when f panics. A rollback that fails ends the connection, and the
+		// transaction with it: what went wrong first is what counts.
+		if !done {
+			_ = t.Rollback()
 		}
 	}()
-	x := &tx{Store: s, tx: t}
-	var ms int64
-	if err := t.QueryRowContext(ctx, s.d.Now).Scan(&ms); err != nil {
-		return err
-	}
-	x.now = instant(ms)
+	x := &tx{Store: s, tx: t, chains: map[string]bool{}}
 	if err := f(x); err != nil {
 		return err
 	}
+	done = true
 	return t.Commit()
 }
 
-func ignoreDone(err error) error {
-	if errors.Is(err, sql.ErrTxDone) {
+// lock locks a chain before its state is looked at, so that what is decided
+// here holds when it is written.
+func (t *tx) lock(ctx context.Context, chain string) error {
+	if t.chains[chain] {
 		return nil
 	}
-	return err
+	if len(chain) > maxText || storable([]any{chain}) != nil {
+		return fmt.Errorf("%w: %.80q is no name of a chain", ledger.ErrInvalid, chain)
+	}
+	var ms int64
+	if err := t.row(ctx, t.d.Lock, chain).Scan(&ms); err != nil {
+		return err
+	}
+	t.chains[chain] = true
+	t.now = instant(ms)
+	return nil
 }
 
 // explain wraps an error, and marks what says that the database is not there.
@@ -176,10 +254,28 @@ func (s *Store) explain(what string, err error) error {
 		return nil
 	case errors.Is(err, sql.ErrNoRows):
 		return fmt.Errorf("%s: %w", what, ledger.ErrNotFound)
-	case s.d.Unavailable(err), s.d.Busy(err), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, sql.ErrConnDone):
+	case s.d.Unavailable(err), s.d.Busy(err), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, sql.ErrConnDone), errors.Is(err, sql.ErrTxDone):
 		return fmt.Errorf("%s: %w: %w", what, ledger.ErrUnavailable, err)
+	case s.d.Taken(err):
+		return fmt.Errorf("%s: %w: %w", what, ledger.ErrConflict, err)
+	case s.d.Invalid(err):
+		return fmt.Errorf("%s: %w: %w", what, ledger.ErrInvalid, err)
 	}
 	return fmt.Errorf("%s: %w", what, err)
+}
+
+// maxText bounds each text that a statement compares or indexes.
+const maxText = 1024
+
+// storable refuses texts that not every database can hold.
+func storable(args []any) error {
+	for _, a := range args {
+		if s, ok := a.(string); ok && (strings.IndexByte(s, 0) >= 0 || !utf8.ValidString(s)) {
+			return fmt.Errorf("%w: %.80q is not a text without NUL bytes", ledger.ErrInvalid, s)
+		}
+	}
+	return nil
 }
 
 // placed is a statement with the order of its arguments.
@@ -227,6 +323,9 @@ func question(query string) placed {
 }
 
 func (t *tx) exec(ctx context.Context, query string, args ...any) (int64, error) {
+	if err := storable(args); err != nil {
+		return 0, err
+	}
 	query, args = t.place(query, args)
 	r, err := t.tx.ExecContext(ctx, query, args...)
 	if err != nil {
@@ -235,24 +334,43 @@ func (t *tx) exec(ctx context.Context, query string, args ...any) (int64, error)
 	return r.RowsAffected()
 }
 
-func (t *tx) row(ctx context.Context, query string, args ...any) *sql.Row {
+// row reads one row; texts that cannot be stored are found nowhere.
+func (t *tx) row(ctx context.Context, query string, args ...any) scanner {
+	if err := storable(args); err != nil {
+		return nowhere{}
+	}
 	query, args = t.place(query, args)
 	return t.tx.QueryRowContext(ctx, query, args...)
 }
 
+type scanner interface{ Scan(...any) error }
+
+type nowhere struct{}
+
+func (nowhere) Scan(...any) error { return sql.ErrNoRows }
+
 func (t *tx) rows(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if err := storable(args); err != nil {
+		return nil, err
+	}
 	query, args = t.place(query, args)
 	return t.tx.QueryContext(ctx, query, args...)
 }
 
 // one reads a row outside a transaction.
 func (s *Store) one(ctx context.Context, what, query string, args []any, into ...any) error {
+	if storable(args) != nil {
+		return s.explain(what, sql.ErrNoRows)
+	}
 	query, args = s.place(query, args)
 	return s.explain(what, s.db.QueryRowContext(ctx, query, args...).Scan(into...))
 }
 
 // list reads rows outside a transaction.
 func list[T any](ctx context.Context, s *Store, what, query string, args []any, scan func(*sql.Rows) (T, error)) ([]T, error) {
+	if storable(args) != nil {
+		return nil, nil
+	}
 	query, args = s.place(query, args)
 	rows, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -274,12 +392,15 @@ func collect[T any](rows *sql.Rows, scan func(*sql.Rows) (T, error)) (out []T, e
 	return out, rows.Err()
 }
 
+// maxPage bounds every listing.
+const maxPage = 10_000
+
 func limits(p ledger.Page) (limit, offset int) {
 	limit, offset = p.Limit, max(p.Offset, 0)
 	if limit <= 0 {
 		limit = 100
 	}
-	return min(limit, 10_000), offset
+	return min(limit, maxPage), offset
 }
 
 func instant(ms int64) ledger.Time { return ledger.At(time.UnixMilli(ms)) }

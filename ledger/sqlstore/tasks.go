@@ -24,11 +24,13 @@ func (t *tx) stored(ctx context.Context, id string) (task.Task, string, error) {
 
 // draftOf is an entry about a task. Its chain is run/WORKFLOW/ROOT.
 func draftOf(kind ledger.Kind, chain string, d task.Draft) ledger.Draft {
+	return ledger.Draft{Chain: chain, Key: key(kind, d.TaskID), Kind: kind, Agent: d.AgentID, Run: workflowOf(chain), Task: d.TaskID}
+}
+
+// workflowOf is the workflow of a run's chain.
+func workflowOf(chain string) string {
 	run := strings.TrimPrefix(chain, "run/")
-	if i := strings.LastIndexByte(run, '/'); i >= 0 {
-		run = run[:i]
-	}
-	return ledger.Draft{Chain: chain, Key: string(kind) + "/" + d.TaskID, Kind: kind, Agent: d.AgentID, Run: run, Task: d.TaskID}
+	return run[:max(strings.LastIndexByte(run, '/'), 0)]
 }
 
 // DraftTask implements [ledger.Tasks].
@@ -39,7 +41,7 @@ func (s *Store) DraftTask(ctx context.Context, workflow, root string, d task.Dra
 			return err
 		}
 		if _, err := task.ParseDraft([]byte(doc)); err != nil {
-			return err
+			return fmt.Errorf("%w: %w", ledger.ErrInvalid, err)
 		}
 		chain := ledger.RunChain(workflow, root)
 		if err := t.lock(ctx, chain); err != nil {
@@ -74,7 +76,7 @@ func (s *Store) SignTask(ctx context.Context, signed task.Signed) error {
 			return err
 		}
 		if _, err := task.ParseSigned([]byte(doc)); err != nil {
-			return err
+			return fmt.Errorf("%w: %w", ledger.ErrInvalid, err)
 		}
 		have, chain, err := t.claim(ctx, signed.TaskID)
 		if err != nil {
@@ -147,7 +149,7 @@ func (s *Store) ExecuteTask(ctx context.Context, id string, result json.RawMessa
 				return err
 			}
 			if out, err = was.Execute(raw, ledger.Reference(t.origin, record.Hash), at.Time()); err != nil {
-				return err
+				return fmt.Errorf("%w: %w", ledger.ErrInvalid, err)
 			}
 			doc, err := text(out)
 			if err != nil {
@@ -159,15 +161,6 @@ func (s *Store) ExecuteTask(ctx context.Context, id string, result json.RawMessa
 		return fmt.Errorf("%w: it is not signed", ledger.ErrConflict)
 	})
 	return out, err
-}
-
-func equalJSON(a, b json.RawMessage) (bool, error) {
-	x, err := canonical(a)
-	if err != nil {
-		return false, err
-	}
-	y, err := canonical(b)
-	return string(x) == string(y), err
 }
 
 func scanTask(rows *sql.Rows) (task.Task, error) {
@@ -193,6 +186,6 @@ func (s *Store) Task(ctx context.Context, id string) (task.Task, error) {
 // ListTasks implements [ledger.Tasks].
 func (s *Store) ListTasks(ctx context.Context, state task.State, page ledger.Page) ([]task.Task, error) {
 	limit, offset := limits(page)
-	return list(ctx, s, "list tasks", "SELECT doc FROM tasks WHERE state = $1 OR $1 = '' ORDER BY created_at DESC, task_id LIMIT $2 OFFSET $3",
+	return list(ctx, s, "list tasks", "SELECT doc FROM tasks WHERE state = $1 OR $1 = '' ORDER BY serial DESC LIMIT $2 OFFSET $3",
 		[]any{string(state), limit, offset}, scanTask)
 }

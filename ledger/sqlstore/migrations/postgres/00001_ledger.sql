@@ -41,7 +41,8 @@ CREATE TABLE log_cosignatures (
 	checkpoint BYTEA NOT NULL
 );
 
--- Bodies are the one thing that can be taken out: see erase_bodies.
+-- Bodies are the one thing that can be taken out, but for those of the class
+-- permanent and of chains under legal hold.
 CREATE TABLE bodies (
 	digest TEXT PRIMARY KEY,
 	chain  TEXT NOT NULL,
@@ -51,6 +52,7 @@ CREATE TABLE bodies (
 	bytes  BYTEA NOT NULL
 );
 CREATE INDEX bodies_age ON bodies (class, at);
+CREATE INDEX bodies_subject ON bodies (subject_key) WHERE subject_key IS NOT NULL;
 CREATE TABLE subject_keys (
 	id   TEXT PRIMARY KEY,
 	name TEXT NOT NULL UNIQUE,
@@ -68,6 +70,7 @@ CREATE TABLE blobs (
 -- State that the log tells the story of. doc is the entity as JSON; columns
 -- beside it serve to find it.
 CREATE TABLE agent_identity (
+	serial BIGINT GENERATED ALWAYS AS IDENTITY UNIQUE,
 	agent_id       TEXT PRIMARY KEY,
 	persona_ref    TEXT NOT NULL,
 	wallet_address TEXT NOT NULL,
@@ -86,6 +89,7 @@ CREATE TABLE causal_hypothesis (
 	tool_id       TEXT NOT NULL
 );
 CREATE TABLE financial_ledger (
+	serial BIGINT GENERATED ALWAYS AS IDENTITY UNIQUE,
 	tx_id      TEXT PRIMARY KEY,
 	agent_id   TEXT NOT NULL,
 	tx_type    TEXT NOT NULL,
@@ -94,7 +98,7 @@ CREATE TABLE financial_ledger (
 	status     TEXT NOT NULL,
 	created_at BIGINT NOT NULL
 );
-CREATE INDEX financial_ledger_agent ON financial_ledger (agent_id, created_at);
+CREATE INDEX financial_ledger_agent ON financial_ledger (agent_id, serial);
 CREATE TABLE mcp_tool_registry (
 	tool_id       TEXT PRIMARY KEY,
 	name          TEXT NOT NULL,
@@ -105,6 +109,7 @@ CREATE TABLE mcp_tool_registry (
 	status        TEXT NOT NULL
 );
 CREATE TABLE plans (
+	serial BIGINT GENERATED ALWAYS AS IDENTITY UNIQUE,
 	name         TEXT NOT NULL,
 	version      TEXT NOT NULL,
 	digest       TEXT NOT NULL,
@@ -112,8 +117,10 @@ CREATE TABLE plans (
 	doc          TEXT NOT NULL,
 	PRIMARY KEY (name, version)
 );
+CREATE INDEX plans_name ON plans (name, serial);
 CREATE INDEX plans_digest ON plans (digest);
 CREATE TABLE runs (
+	serial BIGINT GENERATED ALWAYS AS IDENTITY UNIQUE,
 	workflow  TEXT NOT NULL,
 	root      TEXT NOT NULL,
 	opened_at BIGINT NOT NULL,
@@ -121,11 +128,11 @@ CREATE TABLE runs (
 	doc       TEXT NOT NULL,
 	PRIMARY KEY (workflow, root)
 );
-CREATE INDEX runs_opened ON runs (opened_at);
+CREATE INDEX runs_workflow ON runs (workflow, serial);
 CREATE TABLE outcomes (
 	workflow TEXT NOT NULL,
 	root     TEXT NOT NULL,
-	serial   BIGINT GENERATED ALWAYS AS IDENTITY,
+	serial   BIGINT GENERATED ALWAYS AS IDENTITY UNIQUE,
 	node     TEXT NOT NULL,
 	visit    INT NOT NULL,
 	element  INT NOT NULL,
@@ -133,6 +140,7 @@ CREATE TABLE outcomes (
 	PRIMARY KEY (workflow, root, node, visit, element)
 );
 CREATE TABLE tasks (
+	serial BIGINT GENERATED ALWAYS AS IDENTITY UNIQUE,
 	task_id    TEXT PRIMARY KEY,
 	chain      TEXT NOT NULL,
 	state      TEXT NOT NULL,
@@ -167,18 +175,21 @@ CREATE TABLE holds (
 );
 CREATE INDEX holds_expiry ON holds (expires_at) WHERE status = 'pending' AND NOT running;
 CREATE TABLE decisions (
-	id  TEXT PRIMARY KEY,
-	doc TEXT NOT NULL
+	id    TEXT PRIMARY KEY,
+	chain TEXT NOT NULL,
+	doc   TEXT NOT NULL
 );
 CREATE TABLE approvals (
+	serial BIGINT GENERATED ALWAYS AS IDENTITY UNIQUE,
 	id          TEXT PRIMARY KEY,
+	chain       TEXT NOT NULL,
 	barrier     TEXT NOT NULL,
 	received_at BIGINT NOT NULL,
 	accepted    BOOLEAN NOT NULL,
 	consumed_by TEXT,
 	doc         TEXT NOT NULL
 );
-CREATE INDEX approvals_barrier ON approvals (barrier, received_at);
+CREATE INDEX approvals_barrier ON approvals (barrier, serial);
 CREATE TABLE invocations (
 	id             TEXT PRIMARY KEY,
 	chain          TEXT NOT NULL,
@@ -190,11 +201,13 @@ CREATE TABLE invocations (
 	output_digest  TEXT NOT NULL
 );
 CREATE TABLE snapshots (
+	serial BIGINT GENERATED ALWAYS AS IDENTITY UNIQUE,
 	server      TEXT NOT NULL,
 	fingerprint TEXT NOT NULL,
 	digest      TEXT NOT NULL,
 	taken_at    BIGINT NOT NULL
 );
+CREATE INDEX snapshots_server ON snapshots (server, serial);
 CREATE TABLE evidence (
 	digest TEXT PRIMARY KEY,
 	doc    TEXT NOT NULL
@@ -213,6 +226,15 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 -- +goose StatementBegin
+CREATE FUNCTION keep_body() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF OLD.class = 'permanent' OR EXISTS (SELECT FROM legal_holds WHERE chain = OLD.chain) THEN
+		RAISE EXCEPTION 'body % of the ledger is kept', OLD.digest USING ERRCODE = 'integrity_constraint_violation';
+	END IF;
+	RETURN OLD;
+END $$;
+-- +goose StatementEnd
+-- +goose StatementBegin
 DO $$
 DECLARE t TEXT;
 BEGIN
@@ -221,6 +243,7 @@ BEGIN
 		EXECUTE format('CREATE TRIGGER never_emptied BEFORE TRUNCATE ON %I FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()', t);
 	END LOOP;
 	CREATE TRIGGER never_changed BEFORE UPDATE ON bodies FOR EACH ROW EXECUTE FUNCTION refuse_change();
+	CREATE TRIGGER kept BEFORE DELETE ON bodies FOR EACH ROW EXECUTE FUNCTION keep_body();
 	CREATE TRIGGER never_emptied BEFORE TRUNCATE ON bodies FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 END $$;
 -- +goose StatementEnd

@@ -11,32 +11,33 @@ CREATE TABLE entries (
 	bytes  BLOB NOT NULL,
 	UNIQUE (chain, n),
 	UNIQUE (chain, key)
-);
+) STRICT;
 
 CREATE TABLE log_batches (
 	n          INTEGER PRIMARY KEY,
 	size       INTEGER NOT NULL, -- of the log before the batch
 	grown      INTEGER NOT NULL CHECK (grown >= size),
 	checkpoint BLOB NOT NULL
-);
+) STRICT;
 CREATE TABLE log_index (
 	place  INTEGER PRIMARY KEY,
 	serial INTEGER NOT NULL UNIQUE REFERENCES entries
-);
+) STRICT;
 CREATE TABLE log_tiles (
 	level INTEGER NOT NULL,
 	n     INTEGER NOT NULL,
 	width INTEGER NOT NULL,
 	data  BLOB NOT NULL,
 	PRIMARY KEY (level, n, width)
-);
+) STRICT;
 CREATE TABLE log_cosignatures (
 	serial     INTEGER PRIMARY KEY AUTOINCREMENT,
 	size       INTEGER NOT NULL,
 	checkpoint BLOB NOT NULL
-);
+) STRICT;
 
--- Bodies are the one thing that can be taken out: see erase_bodies.
+-- Bodies are the one thing that can be taken out, but for those of the class
+-- permanent and of chains under legal hold.
 CREATE TABLE bodies (
 	digest TEXT PRIMARY KEY,
 	chain  TEXT NOT NULL,
@@ -44,30 +45,32 @@ CREATE TABLE bodies (
 	at     INTEGER NOT NULL, -- milliseconds since 1970
 	subject_key TEXT,
 	bytes  BLOB NOT NULL
-);
+) STRICT;
 CREATE INDEX bodies_age ON bodies (class, at);
+CREATE INDEX bodies_subject ON bodies (subject_key) WHERE subject_key IS NOT NULL;
 CREATE TABLE subject_keys (
 	id   TEXT PRIMARY KEY,
 	name TEXT NOT NULL UNIQUE,
 	key  BLOB NOT NULL
-);
+) STRICT;
 CREATE TABLE legal_holds (
 	chain TEXT PRIMARY KEY
-);
+) STRICT;
 
 CREATE TABLE blobs (
 	digest TEXT PRIMARY KEY,
 	bytes  BLOB NOT NULL
-);
+) STRICT;
 
 -- State that the log tells the story of. doc is the entity as JSON; columns
 -- beside it serve to find it.
 CREATE TABLE agent_identity (
-	agent_id       TEXT PRIMARY KEY,
+	serial INTEGER PRIMARY KEY AUTOINCREMENT,
+	agent_id       TEXT NOT NULL UNIQUE,
 	persona_ref    TEXT NOT NULL,
 	wallet_address TEXT NOT NULL,
 	created_at     INTEGER NOT NULL
-);
+) STRICT;
 CREATE TABLE causal_hypothesis (
 	hypothesis_id TEXT PRIMARY KEY,
 	agent_id      TEXT NOT NULL,
@@ -79,17 +82,18 @@ CREATE TABLE causal_hypothesis (
 	state         TEXT NOT NULL,
 	observed      TEXT,
 	tool_id       TEXT NOT NULL
-);
+) STRICT;
 CREATE TABLE financial_ledger (
-	tx_id      TEXT PRIMARY KEY,
+	serial INTEGER PRIMARY KEY AUTOINCREMENT,
+	tx_id      TEXT NOT NULL UNIQUE,
 	agent_id   TEXT NOT NULL,
 	tx_type    TEXT NOT NULL,
 	amount     TEXT NOT NULL,
 	currency   TEXT NOT NULL,
 	status     TEXT NOT NULL,
 	created_at INTEGER NOT NULL
-);
-CREATE INDEX financial_ledger_agent ON financial_ledger (agent_id, created_at);
+) STRICT;
+CREATE INDEX financial_ledger_agent ON financial_ledger (agent_id, serial);
 CREATE TABLE mcp_tool_registry (
 	tool_id       TEXT PRIMARY KEY,
 	name          TEXT NOT NULL,
@@ -98,45 +102,50 @@ CREATE TABLE mcp_tool_registry (
 	registered_at INTEGER NOT NULL,
 	fingerprint   TEXT NOT NULL,
 	status        TEXT NOT NULL
-);
+) STRICT;
 CREATE TABLE plans (
+	serial INTEGER PRIMARY KEY AUTOINCREMENT,
 	name         TEXT NOT NULL,
 	version      TEXT NOT NULL,
 	digest       TEXT NOT NULL,
 	published_at INTEGER NOT NULL,
 	doc          TEXT NOT NULL,
-	PRIMARY KEY (name, version)
-);
+	UNIQUE (name, version)
+) STRICT;
+CREATE INDEX plans_name ON plans (name, serial);
 CREATE INDEX plans_digest ON plans (digest);
 CREATE TABLE runs (
+	serial INTEGER PRIMARY KEY AUTOINCREMENT,
 	workflow  TEXT NOT NULL,
 	root      TEXT NOT NULL,
 	opened_at INTEGER NOT NULL,
 	state     TEXT NOT NULL,
 	doc       TEXT NOT NULL,
-	PRIMARY KEY (workflow, root)
-);
-CREATE INDEX runs_opened ON runs (opened_at);
+	UNIQUE (workflow, root)
+) STRICT;
+CREATE INDEX runs_workflow ON runs (workflow, serial);
 CREATE TABLE outcomes (
+	serial INTEGER PRIMARY KEY AUTOINCREMENT,
 	workflow TEXT NOT NULL,
 	root     TEXT NOT NULL,
 	node     TEXT NOT NULL,
 	visit    INTEGER NOT NULL,
 	element  INTEGER NOT NULL,
 	doc      TEXT NOT NULL,
-	PRIMARY KEY (workflow, root, node, visit, element)
-);
+	UNIQUE (workflow, root, node, visit, element)
+) STRICT;
 CREATE TABLE tasks (
-	task_id    TEXT PRIMARY KEY,
+	serial INTEGER PRIMARY KEY AUTOINCREMENT,
+	task_id    TEXT NOT NULL UNIQUE,
 	chain      TEXT NOT NULL,
 	state      TEXT NOT NULL,
 	created_at INTEGER NOT NULL,
 	doc        TEXT NOT NULL
-);
+) STRICT;
 CREATE TABLE signers (
 	id  TEXT PRIMARY KEY,
 	doc TEXT NOT NULL
-);
+) STRICT;
 CREATE TABLE budgets (
 	agent    TEXT NOT NULL,
 	currency TEXT NOT NULL,
@@ -146,7 +155,7 @@ CREATE TABLE budgets (
 	pending  INTEGER NOT NULL DEFAULT 0,
 	posted   INTEGER NOT NULL DEFAULT 0,
 	PRIMARY KEY (agent, currency, period)
-);
+) STRICT;
 CREATE TABLE holds (
 	id         TEXT PRIMARY KEY,
 	agent      TEXT NOT NULL,
@@ -158,21 +167,24 @@ CREATE TABLE holds (
 	running    INTEGER NOT NULL,
 	posted     INTEGER,
 	expires_at INTEGER NOT NULL
-);
-CREATE INDEX holds_expiry ON holds (expires_at);
+) STRICT;
+CREATE INDEX holds_expiry ON holds (expires_at) WHERE status = 'pending' AND NOT running;
 CREATE TABLE decisions (
-	id  TEXT PRIMARY KEY,
-	doc TEXT NOT NULL
-);
+	id    TEXT PRIMARY KEY,
+	chain TEXT NOT NULL,
+	doc   TEXT NOT NULL
+) STRICT;
 CREATE TABLE approvals (
-	id          TEXT PRIMARY KEY,
+	serial INTEGER PRIMARY KEY AUTOINCREMENT,
+	id          TEXT NOT NULL UNIQUE,
+	chain       TEXT NOT NULL,
 	barrier     TEXT NOT NULL,
 	received_at INTEGER NOT NULL,
 	accepted    INTEGER NOT NULL,
 	consumed_by TEXT,
 	doc         TEXT NOT NULL
-);
-CREATE INDEX approvals_barrier ON approvals (barrier, received_at);
+) STRICT;
+CREATE INDEX approvals_barrier ON approvals (barrier, serial);
 CREATE TABLE invocations (
 	id             TEXT PRIMARY KEY,
 	chain          TEXT NOT NULL,
@@ -182,23 +194,25 @@ CREATE TABLE invocations (
 	attempt        INTEGER NOT NULL,
 	call_not_after INTEGER,
 	output_digest  TEXT NOT NULL
-);
+) STRICT;
 CREATE TABLE snapshots (
+	serial INTEGER PRIMARY KEY AUTOINCREMENT,
 	server      TEXT NOT NULL,
 	fingerprint TEXT NOT NULL,
 	digest      TEXT NOT NULL,
 	taken_at    INTEGER NOT NULL
-);
+) STRICT;
+CREATE INDEX snapshots_server ON snapshots (server, serial);
 CREATE TABLE evidence (
 	digest TEXT PRIMARY KEY,
 	doc    TEXT NOT NULL
-);
+) STRICT;
 CREATE TABLE authority (
 	n         INTEGER PRIMARY KEY,
 	digest    TEXT NOT NULL UNIQUE,
 	prev      TEXT NOT NULL UNIQUE,
 	statement TEXT NOT NULL
-);
+) STRICT;
 
 -- +goose StatementBegin
 CREATE TRIGGER entries_update BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'table entries of the ledger takes no UPDATE'); END;
@@ -238,6 +252,11 @@ CREATE TRIGGER authority_delete BEFORE DELETE ON authority BEGIN SELECT RAISE(AB
 -- +goose StatementEnd
 -- +goose StatementBegin
 CREATE TRIGGER bodies_update BEFORE UPDATE ON bodies BEGIN SELECT RAISE(ABORT, 'table bodies of the ledger takes no UPDATE'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER bodies_kept BEFORE DELETE ON bodies
+WHEN OLD.class = 'permanent' OR EXISTS (SELECT 1 FROM legal_holds WHERE chain = OLD.chain)
+BEGIN SELECT RAISE(ABORT, 'a body of the ledger is kept'); END;
 -- +goose StatementEnd
 
 -- +goose Down
