@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"chimera.ai/engine/task"
@@ -245,16 +246,37 @@ type Tile struct {
 // TileHeight is the height of tiles: a full one has 256 hashes.
 const TileHeight = 8
 
+// Policy says how long bodies of a class are kept. A class that it does not
+// name is kept for ever, and so is Permanent, which it may not name.
+type Policy map[Class]time.Duration
+
+// Check reports what is wrong with a policy.
+func (p Policy) Check() error {
+	for c, keep := range p {
+		switch {
+		case c == Permanent || !c.Known():
+			return fmt.Errorf("retention policy: %w: bodies of class %.40q are kept", ErrInvalid, string(c))
+		case keep <= 0:
+			return fmt.Errorf("retention policy: %w: bodies of class %s are kept for %s", ErrInvalid, c, keep)
+		}
+	}
+	return nil
+}
+
 // Retention takes bodies out, and says so in the log.
 type Retention interface {
 	// Prune deletes bodies of a class that were stated before an instant and are
 	// under no legal hold, and tells how many. Permanent bodies stay.
 	Prune(ctx context.Context, c Class, before time.Time, reason string) (int, error)
+	// Retain prunes what is older than a policy keeps it, on the store's clock, and
+	// tells how many bodies of each class. It stops at the first error.
+	Retain(ctx context.Context, p Policy, reason string) (map[Class]int, error)
 	// PlaceLegalHold keeps the bodies of a chain from being pruned or erased until
-	// LiftLegalHold.
+	// LiftLegalHold, which gives ErrNotFound where there is none.
 	PlaceLegalHold(ctx context.Context, chain, reason string) error
 	LiftLegalHold(ctx context.Context, chain, reason string) error
 	// EraseSubject deletes the key under which a person's bodies are sealed.
-	// Under a legal hold of any of them it is ErrConflict.
+	// Under a legal hold of any of them it is ErrConflict; where there is no such
+	// key, or no more, ErrNotFound. What the database's backups hold is not reached.
 	EraseSubject(ctx context.Context, subject, reason string) error
 }

@@ -28,7 +28,7 @@ type Open func(t testing.TB) ledger.Store
 func Run(t *testing.T, fresh func(t testing.TB) Open) {
 	for name, test := range map[string]func(*testing.T, Open){
 		"life": life, "again": again, "refusals": refusals, "sequencer": sequencer,
-		"hostile": hostile, "ambiguous": ambiguous, "order": order, "ahead": ahead, "places": places,
+		"hostile": hostile, "ambiguous": ambiguous, "order": order, "ahead": ahead, "places": places, "pruning": pruning, "erasure": erasure,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, fresh(t)) })
 	}
@@ -206,83 +206,4 @@ func Drain(t testing.TB, s ledger.Store, key *ledger.Key) {
 			return
 		}
 	}
-}
-
-// Same holds what the store answers against the model.
-func Same(t testing.TB, s ledger.Store, m *model.State) {
-	ctx := context.Background()
-	all := ledger.Page{Limit: 10_000}
-	plans, err := s.ListPlans(ctx, all)
-	require.NoError(t, err)
-	require.Len(t, plans, len(m.Plans))
-	for _, p := range plans {
-		require.Equal(t, m.Plans[p.Name+"@"+p.Version], p)
-	}
-	runs, err := s.ListRuns(ctx, all)
-	require.NoError(t, err)
-	require.Len(t, runs, len(m.Runs))
-	for _, r := range runs {
-		require.Equal(t, m.Runs[r.Chain()].Run, r)
-		outcomes, err := s.Outcomes(ctx, r.Workflow, r.Root)
-		require.NoError(t, err)
-		require.ElementsMatch(t, m.Runs[r.Chain()].Outcomes, outcomes)
-	}
-	tasks, err := s.ListTasks(ctx, "", all)
-	require.NoError(t, err)
-	require.Len(t, tasks, len(m.Tasks))
-	for _, v := range tasks {
-		require.Equal(t, m.Tasks[v.Base().TaskID], v)
-	}
-	agents, err := s.ListAgents(ctx, all)
-	require.NoError(t, err)
-	require.Len(t, agents, len(m.Agents))
-	for _, v := range agents {
-		require.Equal(t, m.Agents[v.AgentID], v)
-	}
-	signers, err := s.ListSigners(ctx, all)
-	require.NoError(t, err)
-	require.Len(t, signers, len(m.Signers))
-	for _, v := range signers {
-		require.Equal(t, m.Signers[v.ID], v)
-	}
-	tools, err := s.ListTools(ctx, all)
-	require.NoError(t, err)
-	require.Len(t, tools, len(m.Tools))
-	for _, v := range tools {
-		require.Equal(t, m.Tools[v.ToolID], v)
-	}
-	budgets, err := s.ListBudgets(ctx, all)
-	require.NoError(t, err)
-	require.Len(t, budgets, len(m.Budgets))
-	for _, v := range budgets {
-		require.Equal(t, m.Budgets[model.BudgetKey{Agent: v.Agent, Currency: v.Currency, Period: v.Period}], v)
-	}
-	for id, want := range m.Holds {
-		have, err := s.Hold(ctx, id)
-		require.NoError(t, err)
-		require.Equal(t, want, have)
-	}
-	for id, want := range m.Decisions {
-		have, err := s.Decision(ctx, id)
-		require.NoError(t, err)
-		require.Equal(t, want, have)
-	}
-	for id, want := range m.Approvals {
-		list, err := s.Approvals(ctx, want.Barrier)
-		require.NoError(t, err)
-		require.Contains(t, list, want, id)
-	}
-	for id, want := range m.Invocations {
-		have, err := s.Invocation(ctx, id)
-		require.NoError(t, err)
-		require.Equal(t, want, have)
-	}
-	for id, want := range m.Hypotheses {
-		have, err := s.Hypothesis(ctx, id)
-		require.NoError(t, err)
-		require.Equal(t, want, have)
-	}
-	authority, err := s.Authority(ctx)
-	require.NoError(t, err)
-	require.Equal(t, m.Authority, authority)
 }

@@ -82,7 +82,7 @@ func refusals(t *testing.T, open Open) {
 	fails(ledger.ErrConflict, func() error { return no(s.Claim(ctx, "inv-1", 0)) })
 	fails(ledger.ErrConflict, func() error { return no(s.ExecuteTask(ctx, "t-1", json.RawMessage(`{}`))) })
 	fails(ledger.ErrConflict, func() error { return s.StateAuthority(ctx, json.RawMessage(`{"payload":"2"}`), "") })
-	fails(ledger.ErrConflict, func() error { return no(s.Prune(ctx, ledger.Permanent, run().OpenedAt.Time(), "")) })
+	fails(ledger.ErrInvalid, func() error { return no(s.Prune(ctx, ledger.Permanent, run().OpenedAt.Time(), "")) })
 	fails(ledger.ErrNotFound, func() error { return no(s.GetBlob(ctx, digest("none"))) })
 	over, err := s.OpenHold(ctx, ledger.Hold{ID: "inv-4", Agent: "agent-42", Period: "2026", Amount: usd(t, 2000), Overdraft: true})
 	require.NoError(t, err)

@@ -41,6 +41,9 @@ func (s *State) money(e *ledger.Entry, data json.RawMessage) error {
 		if h.Amount.Minor() < 0 || h.Status != ledger.TxPending || h.Posted != nil {
 			return impossible("hold %s is not a new one", h.ID)
 		}
+		if err := named(e, h.ID); err != nil {
+			return err
+		}
 		if err := add(s.Holds, h.ID, h); err != nil {
 			return err
 		}
@@ -48,6 +51,9 @@ func (s *State) money(e *ledger.Entry, data json.RawMessage) error {
 	}
 	d, err := read[ledger.HoldData](data)
 	if err != nil {
+		return err
+	}
+	if err := named(e, d.ID); err != nil {
 		return err
 	}
 	h, ok := s.Holds[d.ID]
@@ -107,6 +113,9 @@ func (s *State) line(agent string, c ledger.Currency, period string) ([]BudgetKe
 // charge moves what is pending and posted; within says that no limit may be
 // passed.
 func (s *State) charge(h ledger.Hold, pending, posted ledger.Money, within bool) error {
+	if s.Vague["chain:"+ledger.BudgetChain(h.Amount.Currency())] {
+		return nil
+	}
 	line, err := s.line(h.Agent, h.Amount.Currency(), h.Period)
 	if err != nil {
 		return err
@@ -137,6 +146,9 @@ func (s *State) consume(data json.RawMessage) error {
 		return err
 	}
 	for _, id := range c.Approvals {
+		if s.Vague["approval:"+id] || s.Vague["approvals"] {
+			continue
+		}
 		a, ok := s.Approvals[id]
 		if !ok || !a.Accepted || a.ConsumedBy != "" {
 			return impossible("approval %s cannot be used", id)
@@ -156,11 +168,17 @@ func (s *State) invocation(e *ledger.Entry, data json.RawMessage) error {
 		if i.State != ledger.Permitted || i.Attempt != 0 {
 			return impossible("it is not a new one")
 		}
+		if err := named(e, i.ID); err != nil {
+			return err
+		}
 		return add(s.Invocations, i.ID, i)
 	}
 	d, err := read[ledger.AttemptData](data)
 	if err != nil {
 		return err
+	}
+	if d.ID != About(e) {
+		return impossible("its key is not that of %s", d.ID)
 	}
 	i, ok := s.Invocations[d.ID]
 	if !ok {

@@ -11,12 +11,16 @@
 package model
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
 	"chimera.ai/engine/task"
 )
 
@@ -43,6 +47,9 @@ type State struct {
 	LegalHolds map[string]bool
 	// Pruned are the acts of pruning, in order.
 	Pruned []ledger.PrunedData
+	// Vague names what is not known any more, since bodies about it are gone: see
+	// [State.Apply].
+	Vague map[string]bool
 }
 
 // BudgetKey names a budget.
@@ -65,15 +72,24 @@ func New() *State {
 		Plans: map[string]ledger.Plan{}, Runs: map[string]*Run{}, Tasks: map[string]task.Task{}, Agents: map[string]ledger.Agent{},
 		Signers: map[string]ledger.Signer{}, Tools: map[string]ledger.Tool{}, Budgets: map[BudgetKey]ledger.Budget{},
 		Holds: map[string]ledger.Hold{}, Decisions: map[string]ledger.Decision{}, Approvals: map[string]ledger.Approval{},
-		Invocations: map[string]ledger.Invocation{}, Hypotheses: map[string]ledger.Hypothesis{}, LegalHolds: map[string]bool{},
+		Invocations: map[string]ledger.Invocation{}, Hypotheses: map[string]ledger.Hypothesis{}, LegalHolds: map[string]bool{}, Vague: map[string]bool{},
 	}
 }
 
 // Apply takes the next entry with its body's data. data is nil where the entry
-// has no body, or where it was pruned or erased: then what the entry would change
-// stays as it is.
+// has no body, or where it was pruned or erased: then what the entry is about is
+// vague from there on, is no more in the state, and whatever later entries say
+// of it is taken as it is. [State.Vague] has it under a name that [Thing] gives.
 func (s *State) Apply(e *ledger.Entry, h ledger.Hash, data json.RawMessage) error {
-	if e.Body == "" || data == nil {
+	if e.Body == "" {
+		return nil
+	}
+	thing := Thing(e)
+	if data == nil {
+		s.forget(e, thing)
+		return nil
+	}
+	if s.Vague[thing] {
 		return nil
 	}
 	err := s.apply(e, h, data)
@@ -83,15 +99,100 @@ func (s *State) Apply(e *ledger.Entry, h ledger.Hash, data json.RawMessage) erro
 	return nil
 }
 
+// About is what an entry's key says that it is about: the key without its kind,
+// and for the attempts of an invocation without the attempt.
+func About(e *ledger.Entry) string {
+	about := strings.TrimPrefix(e.Key, string(e.Kind)+"/")
+	switch e.Kind {
+	case ledger.InvocationCalling, ledger.InvocationReleased, ledger.InvocationSettled, ledger.InvocationUnknown:
+		about = strings.TrimSuffix(about, "/resolved")
+		return about[:max(strings.LastIndexByte(about, '/'), 0)]
+	default:
+		return about
+	}
+}
+
+// Thing names what an entry changes: "run:CHAIN", "task:ID", "hold:ID",
+// "decision:ID", "approval:ID", "approvals" (which of them are used up),
+// "invocation:ID", "hypothesis:ID", and "chain:CHAIN" for the rest.
+func Thing(e *ledger.Entry) string {
+	switch e.Kind {
+	case ledger.RunOpened, ledger.RunClosed, ledger.NodeSucceeded, ledger.NodeFailed, ledger.NodeSkipped:
+		return "run:" + e.Chain
+	case ledger.TaskDrafted, ledger.TaskSigned, ledger.TaskExecuted:
+		return "task:" + About(e)
+	case ledger.HoldOpened, ledger.HoldRunning, ledger.HoldPosted, ledger.HoldVoided, ledger.HoldExpired:
+		return "hold:" + About(e)
+	case ledger.DecisionMade:
+		return "decision:" + About(e)
+	case ledger.ApprovalAccepted, ledger.ApprovalRefused:
+		return "approval:" + About(e)
+	case ledger.ApprovalConsumed:
+		return "approvals"
+	case ledger.InvocationPermitted, ledger.InvocationCalling, ledger.InvocationReleased, ledger.InvocationSettled, ledger.InvocationUnknown:
+		return "invocation:" + About(e)
+	case ledger.HypothesisStated, ledger.HypothesisObserved:
+		return "hypothesis:" + About(e)
+	default:
+		return "chain:" + e.Chain
+	}
+}
+
+// forget makes vague what an entry without its body is about.
+func (s *State) forget(e *ledger.Entry, thing string) {
+	s.Vague[thing] = true
+	about := About(e)
+	kind, _, _ := strings.Cut(thing, ":")
+	switch kind {
+	case "run":
+		delete(s.Runs, e.Chain)
+	case "task":
+		delete(s.Tasks, about)
+	case "hold":
+		// Its amount is in the sums of budgets, or not.
+		delete(s.Holds, about)
+		s.Vague["chain:"+e.Chain] = true
+	case "decision":
+		delete(s.Decisions, about)
+	case "approval":
+		delete(s.Approvals, about)
+	case "invocation":
+		delete(s.Invocations, about)
+	case "hypothesis":
+		delete(s.Hypotheses, about)
+	}
+}
+
+// named holds the key of an entry against what its data are about: a chain has
+// each key once, so that nothing is said twice.
+func named(e *ledger.Entry, about string) error {
+	if e.Key != string(e.Kind)+"/"+about {
+		return impossible("its key is not that of %s", about)
+	}
+	return nil
+}
+
 func impossible(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrImpossible, fmt.Sprintf(format, args...))
 }
 
-// read decodes data that a kind must have.
+// read decodes data that a kind must have. They are written in one way, or
+// readers might differ about what they say: fields that are not known, spelled
+// in another case, or there twice.
 func read[T any](data json.RawMessage) (T, error) {
 	var v T
 	if err := json.Unmarshal(data, &v); err != nil {
-		return v, fmt.Errorf("its data are not those of its kind: %w", err)
+		return v, impossible("its data are not those of its kind: %s", err)
+	}
+	raw, err := json.Marshal(v)
+	if err == nil {
+		var x any
+		if x, err = schemas.Decode(raw); err == nil {
+			raw, err = plan.Canonical(x)
+		}
+	}
+	if err != nil || !bytes.Equal(raw, data) {
+		return v, impossible("its data are not written as those of its kind are")
 	}
 	return v, nil
 }
@@ -112,6 +213,9 @@ func (s *State) apply(e *ledger.Entry, h ledger.Hash, data json.RawMessage) erro
 		if err != nil {
 			return err
 		}
+		if err := named(e, p.Name+"@"+p.Version); err != nil {
+			return err
+		}
 		return add(s.Plans, p.Name+"@"+p.Version, p)
 	case ledger.RunOpened, ledger.RunClosed, ledger.NodeSucceeded, ledger.NodeFailed, ledger.NodeSkipped:
 		return s.run(e, data)
@@ -120,6 +224,9 @@ func (s *State) apply(e *ledger.Entry, h ledger.Hash, data json.RawMessage) erro
 	case ledger.AgentAdded:
 		a, err := read[ledger.Agent](data)
 		if err != nil {
+			return err
+		}
+		if err := named(e, a.AgentID); err != nil {
 			return err
 		}
 		return add(s.Agents, a.AgentID, a)
@@ -134,6 +241,9 @@ func (s *State) apply(e *ledger.Entry, h ledger.Hash, data json.RawMessage) erro
 		if err != nil {
 			return err
 		}
+		if err := named(e, d.ID); err != nil {
+			return err
+		}
 		return add(s.Decisions, d.ID, d)
 	case ledger.ApprovalAccepted, ledger.ApprovalRefused:
 		a, err := read[ledger.Approval](data)
@@ -143,6 +253,9 @@ func (s *State) apply(e *ledger.Entry, h ledger.Hash, data json.RawMessage) erro
 		if a.Accepted != (e.Kind == ledger.ApprovalAccepted) || a.ConsumedBy != "" {
 			return impossible("its data say otherwise")
 		}
+		if err := named(e, a.ID); err != nil {
+			return err
+		}
 		return add(s.Approvals, a.ID, a)
 	case ledger.ApprovalConsumed:
 		return s.consume(data)
@@ -151,8 +264,12 @@ func (s *State) apply(e *ledger.Entry, h ledger.Hash, data json.RawMessage) erro
 	case ledger.HypothesisStated, ledger.HypothesisObserved:
 		return s.hypothesis(e, data)
 	case ledger.SnapshotTaken:
-		_, err := read[ledger.Snapshot](data)
-		return err
+		// Nothing follows from it.
+		var v ledger.Snapshot
+		if err := json.Unmarshal(data, &v); err != nil {
+			return impossible("its data are not those of its kind: %s", err)
+		}
+		return nil
 	case ledger.AuthorityStated:
 		a, err := read[ledger.AuthorityData](data)
 		if err != nil {
@@ -242,6 +359,9 @@ func (s *State) task(e *ledger.Entry, h ledger.Hash, data json.RawMessage) error
 		if err != nil {
 			return err
 		}
+		if err := named(e, x.TaskID); err != nil {
+			return err
+		}
 		signed, ok := s.Tasks[x.TaskID].(task.Signed)
 		if !ok {
 			return impossible("task %s is not signed", x.TaskID)
@@ -258,6 +378,9 @@ func (s *State) task(e *ledger.Entry, h ledger.Hash, data json.RawMessage) error
 		return impossible("%s", err)
 	}
 	id := t.Base().TaskID
+	if err := named(e, id); err != nil {
+		return err
+	}
 	switch t := t.(type) {
 	case task.Draft:
 		if e.Kind != ledger.TaskDrafted {
@@ -295,6 +418,9 @@ func (s *State) signer(e *ledger.Entry, data json.RawMessage) error {
 		if v.RevokedAt != nil {
 			return impossible("it is revoked from the start")
 		}
+		if err := named(e, v.ID); err != nil {
+			return err
+		}
 		return add(s.Signers, v.ID, v)
 	}
 	r, err := read[ledger.RevokedData](data)
@@ -314,6 +440,9 @@ func (s *State) tool(e *ledger.Entry, data json.RawMessage) error {
 	if e.Kind == ledger.ToolRegistered {
 		v, err := read[ledger.Tool](data)
 		if err != nil {
+			return err
+		}
+		if err := named(e, v.ToolID); err != nil {
 			return err
 		}
 		return add(s.Tools, v.ToolID, v)
@@ -337,10 +466,16 @@ func (s *State) hypothesis(e *ledger.Entry, data json.RawMessage) error {
 		if err != nil {
 			return err
 		}
+		if err := named(e, v.HypothesisID); err != nil {
+			return err
+		}
 		return add(s.Hypotheses, v.HypothesisID, v)
 	}
 	o, err := read[ledger.ObservedData](data)
 	if err != nil {
+		return err
+	}
+	if err := named(e, o.HypothesisID); err != nil {
 		return err
 	}
 	v, ok := s.Hypotheses[o.HypothesisID]

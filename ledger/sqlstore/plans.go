@@ -52,7 +52,9 @@ func text(v any) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ledger.ErrInvalid, err)
 	}
-	return string(raw), nil
+	// As the entry's body has it: JSON within it in one order.
+	raw, err = canonical(raw)
+	return string(raw), err
 }
 
 // valid reports whether all texts of an entity are UTF-8.

@@ -8,6 +8,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -81,7 +83,7 @@ func (t *tx) act(ctx context.Context, kind ledger.Kind, data any) error {
 // Prune implements [ledger.Retention].
 func (s *Store) Prune(ctx context.Context, c ledger.Class, before time.Time, reason string) (n int, err error) {
 	if c == ledger.Permanent || !c.Known() {
-		return 0, fmt.Errorf("prune: bodies of class %q are kept: %w", c, ledger.ErrConflict)
+		return 0, fmt.Errorf("prune: %w: bodies of class %.40q are kept", ledger.ErrInvalid, string(c))
 	}
 	err = s.do(ctx, "prune", func(t *tx) error {
 		if err := t.lock(ctx, ledger.LedgerChain); err != nil {
@@ -96,6 +98,26 @@ func (s *Store) Prune(ctx context.Context, c ledger.Class, before time.Time, rea
 		return t.act(ctx, ledger.BodyPruned, ledger.PrunedData{Class: c, Before: cut, Count: n, Reason: reason})
 	})
 	return n, err
+}
+
+// Retain implements [ledger.Retention].
+func (s *Store) Retain(ctx context.Context, p ledger.Policy, reason string) (map[ledger.Class]int, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	out := map[ledger.Class]int{}
+	var now int64
+	if err := s.one(ctx, "retain", s.d.Now, nil, &now); err != nil {
+		return nil, err
+	}
+	for _, c := range slices.Sorted(maps.Keys(p)) {
+		n, err := s.Prune(ctx, c, instant(now).Time().Add(-p[c]), reason)
+		if err != nil {
+			return out, err
+		}
+		out[c] = n
+	}
+	return out, nil
 }
 
 // PlaceLegalHold implements [ledger.Retention].

@@ -1,0 +1,144 @@
+package ledgertest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/model"
+)
+
+// everything is a page of all that tests make.
+var everything = ledger.Page{Limit: 10_000}
+
+// Same holds what the store answers against the model. What is vague there,
+// since bodies are gone, is not compared.
+func Same(t testing.TB, s ledger.Store, m *model.State) {
+	t.Helper()
+	ctx := context.Background()
+	vague := func(thing string) bool { return m.Vague[thing] }
+	plans, err := s.ListPlans(ctx, everything)
+	require.NoError(t, err)
+	require.Len(t, plans, len(m.Plans))
+	for _, p := range plans {
+		require.Equal(t, m.Plans[p.Name+"@"+p.Version], p)
+	}
+	runs, err := s.ListRuns(ctx, everything)
+	require.NoError(t, err)
+	known := 0
+	for _, r := range runs {
+		if vague("run:" + r.Chain()) {
+			continue
+		}
+		known++
+		require.Contains(t, m.Runs, r.Chain())
+		require.Equal(t, m.Runs[r.Chain()].Run, r)
+		outcomes, err := s.Outcomes(ctx, r.Workflow, r.Root)
+		require.NoError(t, err)
+		require.Equal(t, m.Runs[r.Chain()].Outcomes, outcomes)
+	}
+	require.Len(t, m.Runs, known)
+	tasks, err := s.ListTasks(ctx, "", everything)
+	require.NoError(t, err)
+	known = 0
+	for _, v := range tasks {
+		if id := v.Base().TaskID; !vague("task:" + id) {
+			known++
+			require.Equal(t, m.Tasks[id], v)
+		}
+	}
+	require.Len(t, m.Tasks, known)
+	directory(t, s, m)
+	money(t, s, m)
+	for id, want := range m.Decisions {
+		have, err := s.Decision(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, want, have)
+	}
+	for id, want := range m.Approvals {
+		list, err := s.Approvals(ctx, want.Barrier)
+		require.NoError(t, err)
+		found := false
+		for _, have := range list {
+			if have.ID == id {
+				found = true
+				if vague("approvals") {
+					have.ConsumedBy, want.ConsumedBy = "", ""
+				}
+				require.Equal(t, want, have)
+			}
+		}
+		require.True(t, found, id)
+	}
+	for id, want := range m.Invocations {
+		have, err := s.Invocation(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, want, have)
+	}
+	for id, want := range m.Hypotheses {
+		have, err := s.Hypothesis(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, want, have)
+	}
+	authority, err := s.Authority(ctx)
+	require.NoError(t, err)
+	require.Equal(t, m.Authority, authority)
+}
+
+// directory compares agents, signers and tools.
+func directory(t testing.TB, s ledger.Store, m *model.State) {
+	t.Helper()
+	ctx := context.Background()
+	agents, err := s.ListAgents(ctx, everything)
+	require.NoError(t, err)
+	require.Len(t, agents, len(m.Agents))
+	for _, v := range agents {
+		require.Equal(t, m.Agents[v.AgentID], v)
+	}
+	signers, err := s.ListSigners(ctx, everything)
+	require.NoError(t, err)
+	require.Len(t, signers, len(m.Signers))
+	for _, v := range signers {
+		require.Equal(t, m.Signers[v.ID], v)
+	}
+	tools, err := s.ListTools(ctx, everything)
+	require.NoError(t, err)
+	require.Len(t, tools, len(m.Tools))
+	for _, v := range tools {
+		require.Equal(t, m.Tools[v.ToolID], v)
+	}
+}
+
+// money compares budgets, holds and transactions.
+func money(t testing.TB, s ledger.Store, m *model.State) {
+	t.Helper()
+	ctx := context.Background()
+	budgets, err := s.ListBudgets(ctx, everything)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(budgets), len(m.Budgets))
+	for _, v := range budgets {
+		if !m.Vague["chain:"+ledger.BudgetChain(v.Currency)] {
+			require.Equal(t, m.Budgets[model.BudgetKey{Agent: v.Agent, Currency: v.Currency, Period: v.Period}], v)
+		}
+	}
+	rows := map[string]ledger.Transaction{}
+	for _, v := range budgets {
+		list, err := s.Transactions(ctx, v.Agent, everything)
+		require.NoError(t, err)
+		for _, x := range list {
+			rows[x.TxID] = x
+		}
+	}
+	for id, want := range m.Holds {
+		have, err := s.Hold(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, want, have)
+		row := rows[id]
+		require.Equal(t, want.Status, row.Status)
+		require.Equal(t, want.Amount.Amount(), row.Amount)
+		require.Equal(t, want.Amount.Currency(), row.Currency)
+		require.Equal(t, want.Overdraft, row.TxType == ledger.TxOverdraft)
+	}
+}
