@@ -259,6 +259,36 @@ WHEN OLD.class = 'permanent' OR EXISTS (SELECT 1 FROM legal_holds WHERE chain = 
 BEGIN SELECT RAISE(ABORT, 'a body of the ledger is kept'); END;
 -- +goose StatementEnd
 
+-- INSERT OR REPLACE deletes without asking the triggers above.
+-- +goose StatementBegin
+CREATE TRIGGER entries_replace BEFORE INSERT ON entries WHEN EXISTS (SELECT 1 FROM entries WHERE serial = NEW.serial OR hash = NEW.hash OR (chain = NEW.chain AND n = NEW.n) OR (chain = NEW.chain AND key = NEW.key))
+BEGIN SELECT RAISE(ABORT, 'table entries of the ledger has that row'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER log_batches_replace BEFORE INSERT ON log_batches WHEN EXISTS (SELECT 1 FROM log_batches WHERE n = NEW.n)
+BEGIN SELECT RAISE(ABORT, 'table log_batches of the ledger has that row'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER log_index_replace BEFORE INSERT ON log_index WHEN EXISTS (SELECT 1 FROM log_index WHERE place = NEW.place OR serial = NEW.serial)
+BEGIN SELECT RAISE(ABORT, 'table log_index of the ledger has that row'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER log_tiles_replace BEFORE INSERT ON log_tiles WHEN EXISTS (SELECT 1 FROM log_tiles WHERE level = NEW.level AND n = NEW.n AND width = NEW.width)
+BEGIN SELECT RAISE(ABORT, 'table log_tiles of the ledger has that row'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER log_cosignatures_replace BEFORE INSERT ON log_cosignatures WHEN EXISTS (SELECT 1 FROM log_cosignatures WHERE serial = NEW.serial)
+BEGIN SELECT RAISE(ABORT, 'table log_cosignatures of the ledger has that row'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER authority_replace BEFORE INSERT ON authority WHEN EXISTS (SELECT 1 FROM authority WHERE n = NEW.n OR digest = NEW.digest OR prev = NEW.prev)
+BEGIN SELECT RAISE(ABORT, 'table authority of the ledger has that row'); END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER bodies_replace BEFORE INSERT ON bodies WHEN EXISTS (SELECT 1 FROM bodies WHERE digest = NEW.digest)
+BEGIN SELECT RAISE(ABORT, 'table bodies of the ledger has that row'); END;
+-- +goose StatementEnd
+
 -- +goose Down
 -- A ledger is not taken back.
 SELECT abs(-9223372036854775808);

@@ -1,0 +1,135 @@
+package sqlite_test
+
+import (
+	"bytes"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/ledgertest"
+	"chimera.ai/engine/ledger/sqlite"
+)
+
+// file opens a new store, and its file beside it.
+func file(t testing.TB) (ledger.Store, *sql.DB, string) {
+	path := filepath.Join(t.TempDir(), "a folder?", "led#ger%.db")
+	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Origin: ledgertest.Origin})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	db, err := sql.Open("sqlite", "file:"+strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path)+"?_pragma=busy_timeout(10000)")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return s, db, path
+}
+
+func TestTablesOfTheLogAreAppendOnly(t *testing.T) {
+	s, db, _ := file(t)
+	ledgertest.Story(t, s, false)
+	ledgertest.Drain(t, s, ledgertest.Key(t))
+	_, err := db.Exec("INSERT INTO log_cosignatures (size, checkpoint) VALUES (1, x'00')")
+	require.NoError(t, err)
+	for table, column := range map[string]string{
+		"entries": "kind", "log_batches": "size", "log_index": "place", "log_tiles": "width", "log_cosignatures": "size", "authority": "prev", "bodies": "chain",
+	} {
+		var n, after int
+		require.NoError(t, db.QueryRow("SELECT count(*) FROM "+table).Scan(&n))
+		require.Positive(t, n, table)
+		for _, q := range []string{
+			"UPDATE " + table + " SET " + column + " = " + column, "DELETE FROM " + table,
+			"INSERT OR REPLACE INTO " + table + " SELECT * FROM " + table,
+			"UPDATE OR REPLACE " + table + " SET " + column + " = " + column,
+		} {
+			if table == "bodies" && strings.HasPrefix(q, "DELETE") {
+				q += " WHERE class = 'permanent'"
+			}
+			_, err := db.Exec(q)
+			require.ErrorContains(t, err, "of the ledger", q)
+		}
+		require.NoError(t, db.QueryRow("SELECT count(*) FROM "+table).Scan(&after))
+		require.Equal(t, n, after, table)
+	}
+	require.NoError(t, s.PlaceLegalHold(t.Context(), "run/w/r1", "case"))
+	_, err = db.Exec("DELETE FROM bodies WHERE chain = 'run/w/r1'")
+	require.ErrorContains(t, err, "of the ledger is kept")
+}
+
+// The files are their owner's alone, those that SQLite makes beside it too.
+func TestFilesArePrivate(t *testing.T) {
+	s, _, path := file(t)
+	ledgertest.Story(t, s, false)
+	found, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(found), 3, "the database, its log and its index")
+	for _, f := range found {
+		info, err := os.Stat(f)
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), f)
+	}
+}
+
+// A key that was deleted is in none of the files any more.
+func TestErasedKeysAreOverwritten(t *testing.T) {
+	s, db, path := file(t)
+	for i := range 20 {
+		_, err := s.Append(t.Context(), ledger.Draft{Chain: "c", Key: fmt.Sprint(i), Kind: ledger.SnapshotTaken, Subject: fmt.Sprint("person-", i%4), Data: json.RawMessage(`{}`)})
+		require.NoError(t, err)
+	}
+	var key []byte
+	require.NoError(t, db.QueryRow("SELECT key FROM subject_keys WHERE name = 'person-2'").Scan(&key))
+	require.Len(t, key, ledger.KeyBytes)
+	holds := func() (files int) {
+		found, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
+		require.NoError(t, err)
+		for _, f := range found {
+			raw, err := os.ReadFile(f)
+			require.NoError(t, err)
+			if bytes.Contains(raw, key) || bytes.Contains(raw, []byte("person-2")) {
+				files++
+			}
+		}
+		return files
+	}
+	require.Positive(t, holds())
+	require.NoError(t, s.EraseSubject(t.Context(), "person-2", "asked"))
+	require.Zero(t, holds())
+}
+
+// Programs that start together migrate once, and each finds the whole.
+func TestOpenTogether(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Origin: ledgertest.Origin})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if _, err := s.PutBlob(t.Context(), []byte("x")); err != nil {
+				t.Error(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+}
+
+// A database that a newer program has migrated is left alone.
+func TestNewerDatabase(t *testing.T) {
+	s, db, path := file(t)
+	ledgertest.Story(t, s, false)
+	_, err := db.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1)")
+	require.NoError(t, err)
+	_, err = sqlite.Open(t.Context(), sqlite.Options{Path: path, Origin: ledgertest.Origin})
+	require.ErrorContains(t, err, "use a newer one")
+}
