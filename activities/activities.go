@@ -11,10 +11,8 @@ import (
 	"context"
 	"encoding/json"
 
-	"go.temporal.io/sdk/temporal"
-
-	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
 )
 
@@ -33,9 +31,14 @@ type Caller interface {
 	Call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error)
 }
 
-// Journal keeps the outcomes of local nodes. A batch may come twice.
-type Journal interface {
-	Write(ctx context.Context, batch contract.JournalRequest) error
+// Ledger keeps published plans, and what runs state. It is a part of
+// [ledger.Store], with the same meaning and the same errors.
+type Ledger interface {
+	Plan(ctx context.Context, ref string) (ledger.Plan, error)
+	GetBlob(ctx context.Context, digest string) ([]byte, error)
+	OpenRun(ctx context.Context, r ledger.Run) error
+	RecordOutcomes(ctx context.Context, workflow, root string, outcomes []ledger.Outcome) error
+	CloseRun(ctx context.Context, r ledger.Run) error
 }
 
 // Compiler compiles the text of a plan file with the worker's own catalog and
@@ -47,8 +50,8 @@ type Engine struct {
 	Compile Compiler
 	Plans   Plans
 	// Skills calls in-process skills.
-	Skills  Caller
-	Journal Journal
+	Skills Caller
+	Ledger Ledger
 	// Policy is the digest of the operator's bundle that Compile goes by, or "".
 	Policy string
 	// Attributes are the search attributes that the server knows.
@@ -73,12 +76,3 @@ type Tools struct {
 // DefaultContinueAfter keeps a history far below Temporal's limit of 51,200
 // events, and a replay short.
 const DefaultContinueAfter = 10_000
-
-// Write implements the activity engine/journal. Temporal tries it again until
-// the store is back.
-func (e *Engine) Write(ctx context.Context, batch contract.JournalRequest) error {
-	if err := e.Journal.Write(ctx, batch); err != nil {
-		return temporal.NewApplicationError(clip(err.Error(), maxMessage), string(kindOf(ctx, err).Kind))
-	}
-	return nil
-}

@@ -99,6 +99,9 @@ func (c *nodes) run(ctx context.Context, plans Plans, caller Caller, call *contr
 		out, err = n.run(ctx, caller, call)
 		return err
 	})
+	if attempts := call.Spent + int(activity.GetInfo(ctx).Attempt); attempts > 1 {
+		out.Attempts = attempts
+	}
 	return out, fail(ctx, call.Spent, &n.spec.Retry, err)
 }
 
@@ -108,7 +111,7 @@ func (n *node) run(ctx context.Context, caller Caller, call *contract.Call) (con
 		return contract.Outcome{}, err
 	}
 	if n.spec.Kind == plan.KindOutput {
-		return contract.Outcome{Values: []contract.Value{raw}}, nil
+		return contract.Outcome{Values: []contract.Value{raw}, Output: plan.DigestOf(raw)}, nil
 	}
 	if n.spec.Effect != plan.Pure {
 		return contract.Outcome{}, contract.Errorf(contract.Blocked, "not supported yet: %s effects", n.spec.Effect)
@@ -127,7 +130,16 @@ func (n *node) run(ctx context.Context, caller Caller, call *contract.Call) (con
 			return contract.Outcome{}, err
 		}
 	}
-	return n.outcome(output, input)
+	out, err := n.outcome(output, input)
+	if err != nil {
+		return contract.Outcome{}, err
+	}
+	whole, err := plan.Canonical(output)
+	if err != nil {
+		return contract.Outcome{}, contract.Errorf(contract.InvalidOutput, "the output of %s: %w", n.spec.ID, err)
+	}
+	out.Input, out.Output = plan.DigestOf(raw), plan.DigestOf(whole)
+	return out, nil
 }
 
 // accept gives the first form of the output that matches the node's output

@@ -244,36 +244,3 @@ func TestArgument(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, `{}`, called)
 }
-
-type journal struct {
-	err     error
-	batches []contract.JournalRequest
-}
-
-func (j *journal) Write(_ context.Context, b contract.JournalRequest) error {
-	j.batches = append(j.batches, b)
-	return j.err
-}
-
-// TestWrite: the journal is tried again until the store is back.
-func TestWrite(t *testing.T) {
-	for _, c := range []struct {
-		err  error
-		kind contract.Kind
-	}{{errors.New("disk full"), contract.ToolError}, {contract.Errorf(contract.StoreUnavailable, "gone"), contract.StoreUnavailable}} {
-		e := stage(t, nil)
-		j := &journal{err: c.err}
-		engine := &activities.Engine{Journal: j}
-		e.env.RegisterActivityWithOptions(engine.Write, activity.RegisterOptions{Name: contract.ActivityJournal})
-		batch := contract.JournalRequest{Batch: 1, Entries: []contract.JournalEntry{{Node: "n", Visit: 1, State: contract.Succeeded}}}
-		_, err := e.env.ExecuteActivity(contract.ActivityJournal, batch)
-		f := read(t, err)
-		require.Equal(t, c.kind, f.kind)
-		require.True(t, f.retried)
-
-		j.err = nil
-		_, err = e.env.ExecuteActivity(contract.ActivityJournal, batch)
-		require.NoError(t, err)
-		require.Equal(t, []contract.JournalRequest{batch, batch}, j.batches)
-	}
-}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -16,20 +17,24 @@ import (
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
 )
 
 // maxDiagnostics is how many findings a failure carries.
 const maxDiagnostics = 50
 
+// loading has the kinds after which Temporal tries a start again.
+var loading = &plan.Retry{On: []contract.Kind{contract.StoreUnavailable, contract.Timeout, contract.WorkerLost}}
+
 // Load implements the activity engine/load: it compiles the plan of a start,
-// stores it, and validates the input.
+// stores it, validates the input, and states that the run has begun.
 func (e *Engine) Load(ctx context.Context, request contract.LoadRequest) (*plan.Loaded, error) {
 	start, err := readStart(request.Start)
 	if err != nil {
 		return nil, fail(ctx, 0, nil, err)
 	}
-	shared, digest, err := e.plan(ctx, start.Source)
+	shared, digest, err := e.find(ctx, &start)
 	if err != nil {
 		return nil, err
 	}
@@ -37,9 +42,12 @@ func (e *Engine) Load(ctx context.Context, request contract.LoadRequest) (*plan.
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
 	}
-	admitted, err := e.admit(shared, digest, input)
+	admitted, inputDigest, err := e.admit(shared, digest, input)
 	if err != nil {
 		return nil, fail(ctx, 0, nil, err)
+	}
+	if err := refusal(e.Ledger.OpenRun(ctx, runOf(shared, digest, request.Run, inputDigest))); err != nil {
+		return nil, fail(ctx, 0, loading, err)
 	}
 	if !slices.ContainsFunc(shared.Nodes, func(n plan.Node) bool { return n.ReadsInput || n.RoutesOnInput }) {
 		input = nil
@@ -49,8 +57,37 @@ func (e *Engine) Load(ctx context.Context, request contract.LoadRequest) (*plan.
 		after = DefaultContinueAfter
 	}
 	return &plan.Loaded{Plan: shared, Head: plan.Head{
-		Digest: digest, Input: admitted, Whole: input, Attributes: e.Attributes, ContinueAfter: after, Policy: e.Policy,
+		Digest: digest, Input: admitted, Whole: input, InputDigest: inputDigest, Attributes: e.Attributes, ContinueAfter: after, Policy: e.Policy,
 	}}, nil
+}
+
+// find gives the compiled plan of a start. A published one is compiled from its
+// source, as it was then: it must come to the same digest.
+func (e *Engine) find(ctx context.Context, start *contract.Start) (*plan.Plan, string, error) {
+	if start.Plan == "" {
+		return e.plan(ctx, start.Source)
+	}
+	published, err := e.Ledger.Plan(ctx, start.Plan)
+	if err != nil {
+		if errors.Is(err, ledger.ErrNotFound) {
+			err = contract.Errorf(contract.Contract, "no plan is published as %s", clip(start.Plan, 200))
+		}
+		return nil, "", fail(ctx, 0, loading, refusal(err))
+	}
+	source, err := e.Ledger.GetBlob(ctx, published.SourceDigest)
+	if err != nil {
+		return nil, "", fail(ctx, 0, loading, refusal(err))
+	}
+	compiled, digest, err := e.plan(ctx, string(source))
+	if err != nil {
+		return nil, "", err
+	}
+	if digest != published.Digest {
+		return nil, "", fail(ctx, 0, nil, contract.Errorf(contract.Contract,
+			"%s@%s was published as %s, and the catalog and policy of this worker make %s of its source: publish it again under a new version",
+			published.Name, published.Version, published.Digest, digest))
+	}
+	return compiled, digest, nil
 }
 
 // plan gives the compiled plan of a source, which is in the store then.
@@ -101,14 +138,20 @@ func (e *Engine) compile(source string) (p *plan.Plan, ds diag.Diagnostics) {
 	return p, ds
 }
 
-// admit validates the plan's input and resolves the edges of $input.
-func (e *Engine) admit(p *plan.Plan, digest string, raw json.RawMessage) (contract.Outcome, error) {
+// admit validates the plan's input, gives its digest and resolves the edges of
+// $input.
+func (e *Engine) admit(p *plan.Plan, digest string, raw json.RawMessage) (contract.Outcome, string, error) {
 	n := e.nodes.of(p, digest).node(0)
 	input, err := n.check(n.output, raw, contract.Contract, "the plan's input")
 	if err != nil {
-		return contract.Outcome{}, err
+		return contract.Outcome{}, "", err
 	}
-	return n.outcome(input, input)
+	whole, err := plan.Canonical(input)
+	if err != nil {
+		return contract.Outcome{}, "", contract.Errorf(contract.Contract, "the plan's input: %w", err)
+	}
+	out, err := n.outcome(input, input)
+	return out, plan.DigestOf(whole), err
 }
 
 // readStart reads the argument of a run, strictly.
@@ -121,11 +164,15 @@ func readStart(raw json.RawMessage) (contract.Start, error) {
 		return start, contract.Errorf(contract.Contract, "a start names exactly one of plan and source")
 	case present(start.Grant):
 		return start, contract.Errorf(contract.Contract, "not supported yet: start grants; leave grant out")
-	case start.Plan != "":
-		return start, contract.Errorf(contract.Contract, "not supported yet: starting a published plan (%s); send its source", clip(start.Plan, 100))
+	case start.Plan != "" && !planRef.MatchString(start.Plan):
+		return start, contract.Errorf(contract.Contract, "plan is %.120q, and neither name@version nor sha256:…", start.Plan)
 	}
 	return start, nil
 }
+
+// planRef is how a start names a published plan: exactly one, whatever is
+// published later.
+var planRef = regexp.MustCompile(`^([a-z0-9-]{1,63}@[0-9A-Za-z][0-9A-Za-z.+-]{0,63}|sha256:[0-9a-f]{64})$`)
 
 // decodeStart reads the fields of a start one by one, since encoding/json takes
 // them in any case, and the last of several: another reader of the same text

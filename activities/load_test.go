@@ -24,6 +24,7 @@ import (
 type loader struct {
 	engine   *activities.Engine
 	store    *memory
+	books    *books
 	compiled int
 	plan     *plan.Plan
 	findings diag.Diagnostics
@@ -31,9 +32,9 @@ type loader struct {
 }
 
 func load(p *plan.Plan) *loader {
-	l := &loader{plan: p, store: &memory{}}
+	l := &loader{plan: p, store: &memory{}, books: &books{}}
 	l.engine = &activities.Engine{
-		Plans: l.store, Attributes: []string{contract.AttributePlan},
+		Plans: l.store, Ledger: l.books, Attributes: []string{contract.AttributePlan},
 		Compile: func(string) (*plan.Plan, diag.Diagnostics) {
 			l.compiled++
 			if l.panics {
@@ -51,7 +52,9 @@ func (l *loader) start(t *testing.T, start string) (*plan.Loaded, *failure) {
 	e := stage(t, nil)
 	e.env.SetDataConverter(payload.NewConverter(payload.NewPlans(dir, 0)))
 	e.env.RegisterActivityWithOptions(l.engine.Load, activity.RegisterOptions{Name: contract.ActivityLoad})
-	got, err := e.env.ExecuteActivity(contract.ActivityLoad, contract.LoadRequest{Start: json.RawMessage(start)})
+	got, err := e.env.ExecuteActivity(contract.ActivityLoad, contract.LoadRequest{
+		Run: contract.Identity{Workflow: "w", Root: "r", Origin: "o"}, Start: json.RawMessage(start),
+	})
 	if err != nil {
 		return nil, read(t, err)
 	}
@@ -134,7 +137,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"both", `{"plan":"p@1","source":"s"}`, contract.Contract, "exactly one of plan and source"},
 		{"a grant", `{"source":"s","grant":{"payload":""}}`, contract.Contract, "not supported yet: start grants"},
 		{"an empty grant", `{"source":"s","grant":{}}`, contract.Contract, "not supported yet: start grants"},
-		{"a published plan", `{"plan":"p@1"}`, contract.Contract, "not supported yet: starting a published plan (p@1)"},
+		{"a published plan", `{"plan":"p@1"}`, contract.Contract, "no plan is published as p@1"},
 		{"an input that does not fit", `{"source":"s","input":{"x":"1"}}`, contract.Contract, "the plan's input does not match its schema: /x: "},
 		{"an input that is null", `{"source":"s","input":null}`, contract.Contract, "the plan's input does not match its schema"},
 		{"an input that is two", `{"source":"s","input":{"x":1,"x":2}}`, contract.Contract, "the plan's input: at byte "},

@@ -157,7 +157,9 @@ func TestOutput(t *testing.T) {
 	require.NoError(t, err)
 	var out contract.Outcome
 	require.NoError(t, got.Get(&out))
-	require.Empty(t, cmp.Diff(contract.Outcome{Values: []contract.Value{json.RawMessage(`{"r":1}`)}}, out))
+	require.Empty(t, cmp.Diff(contract.Outcome{
+		Values: []contract.Value{json.RawMessage(`{"r":1}`)}, Output: plan.DigestOf([]byte(`{"r":1}`)),
+	}, out))
 
 	_, err = e.env.ExecuteActivity(contract.ActivityLocal, contract.Call{Plan: e.digest, Node: 3})
 	f := read(t, err)

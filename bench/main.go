@@ -19,6 +19,7 @@ import (
 
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/store"
 )
 
 func main() {
@@ -67,7 +68,7 @@ func run(ctx context.Context, args []string) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	h, err := host.New(ctx, host.Options{
 		Client:          client.Options{HostPort: server.Address, Namespace: server.Namespace},
-		Store:           filepath.Join(dir, "store"),
+		Store:           store.Options{Dir: filepath.Join(dir, "store")},
 		ActivityPollers: pollers,
 		Logger:          slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 	})

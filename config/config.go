@@ -35,8 +35,12 @@ type Config struct {
 	Dev Dev
 	// Worker sizes the workers.
 	Worker Worker
-	// Store is where plans and large values are kept.
+	// Store is where the ledger, plans and large values are kept.
 	Store Store
+	// Ledger is how the audit log is signed.
+	Ledger Ledger
+	// Author is who publishes plans, or "" for the user of the machine.
+	Author string
 	// CatalogFile is the trust manifest, or "".
 	CatalogFile string
 	// PolicyFiles are the files of the operator's policy bundle.
@@ -96,10 +100,27 @@ type Worker struct {
 	Drain time.Duration
 }
 
-// Store is the content-addressed store on disk.
+// Store is where the deployment keeps its ledger and its large values.
 type Store struct {
-	// Dir is its folder.
+	// Driver is "sqlite" or "postgres".
+	Driver string
+	// Path is SQLite's file.
+	Path string
+	// URL is a reference to PostgreSQL's connection string, or "":
+	// [Config.StoreURL] resolves it.
+	URL Secret
+	// Origin is the name of the log, or "" for that of its key.
+	Origin string
+	// Blobs says where large values are: "dir" or "database".
+	Blobs string
+	// Dir is the folder of large values.
 	Dir string
+}
+
+// Ledger is the audit log.
+type Ledger struct {
+	// Key is a reference to the log's key, or "": [Config.LedgerKey] resolves it.
+	Key Secret
 }
 
 // Server is one MCP server that is started as a child and spoken to on stdio.
@@ -157,7 +178,7 @@ func Default() Config {
 			MaxActivities:   200,
 			Drain:           30 * time.Second,
 		},
-		Store:      Store{Dir: ".chimera/store"},
+		Store:      Store{Driver: "sqlite", Path: ".chimera/ledger.db", Blobs: "dir", Dir: ".chimera/store"},
 		MCPServers: map[string]Server{},
 		Skills:     map[string]Skill{},
 	}

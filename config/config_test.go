@@ -58,7 +58,9 @@ worker:
   max_workflows: 6
   max_activities: 7
   drain: 1m30s
-store: {dir: /var/lib/chimera}
+store: {driver: postgres, path: ledger.db, url: "${env:DATABASE}", origin: example.com/log, blobs: database, dir: /var/lib/chimera}
+ledger: {key: "${file:pin.txt}"}
+author: alice
 catalog: trust/catalog.yaml
 policy: [trust/policy.yaml, /etc/chimera/more.yaml]
 mcpServers:
@@ -85,7 +87,10 @@ func TestEveryKey(t *testing.T) {
 		Dev: Dev{Dir: filepath.Join(dir, "state"), Port: 7000, UIPort: 0, Temporal: filepath.Join(filepath.Dir(dir), "bin/temporal")},
 		Worker: Worker{Roles: []string{"tools"}, WorkflowPollers: 4, ActivityPollers: 5, MaxWorkflows: 6, MaxActivities: 7,
 			Drain: 90 * time.Second},
-		Store:       Store{Dir: "/var/lib/chimera"},
+		Store: Store{Driver: "postgres", Path: filepath.Join(dir, "ledger.db"), URL: "${env:DATABASE}", Origin: "example.com/log",
+			Blobs: "database", Dir: "/var/lib/chimera"},
+		Ledger:      Ledger{Key: "${file:pin.txt}"},
+		Author:      "alice",
 		CatalogFile: filepath.Join(dir, "trust/catalog.yaml"),
 		PolicyFiles: []string{filepath.Join(dir, "trust/policy.yaml"), "/etc/chimera/more.yaml"},
 		MCPServers: map[string]Server{"files": {Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "."}, Dir: dir,
@@ -118,6 +123,17 @@ func TestEveryKey(t *testing.T) {
 				require.NotContains(t, printed, told)
 			}
 		}
+	})
+	t.Run("the store", func(t *testing.T) {
+		_, err := c.StoreURL()
+		require.ErrorContains(t, err, "resolving store.url: the variable DATABASE is not set")
+		t.Setenv("DATABASE", "postgres://x")
+		url, err := c.StoreURL()
+		require.NoError(t, err)
+		require.Equal(t, "postgres://x", url)
+		key, err := c.LedgerKey()
+		require.NoError(t, err)
+		require.Equal(t, "1234", key)
 	})
 	t.Run("the connection", func(t *testing.T) {
 		_, err := c.Client()

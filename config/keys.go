@@ -13,6 +13,7 @@ const (
 	duration             // *time.Duration, between min and max nanoseconds
 	texts                // *[]string
 	paths                // *[]string, each joined with the file's folder
+	choice               // *string, one of
 	choices              // *[]string, out of one of
 	secrets              // *map[string]Secret
 )
@@ -86,8 +87,24 @@ var keys = []key[Config]{
 	{name: "worker.drain", sort: duration, max: 3600 * second, at: func(c *Config) any { return &c.Worker.Drain },
 		doc: "How long a stopping worker waits for activities in flight, such as `30s` or `2m`. What has not ended by then runs again elsewhere, as its retry contract says."},
 
+	{name: "store.driver", sort: choice, oneOf: []string{"sqlite", "postgres"}, at: func(c *Config) any { return &c.Store.Driver },
+		doc: "The database of published plans, runs and the audit log: `sqlite`, one file for one machine, or `postgres`."},
+	{name: "store.path", sort: path, at: func(c *Config) any { return &c.Store.Path },
+		doc: "SQLite's file. The log's key, where `ledger.key` says none, is made beside it, with the ending `.key`."},
+	{name: "store.url", sort: secret, at: func(c *Config) any { return &c.Store.URL },
+		doc: "A reference to PostgreSQL's connection string, such as `${env:DATABASE_URL}`. `chimera migrate` prepares the database; a worker refuses one that is not."},
+	{name: "store.origin", sort: text, at: func(c *Config) any { return &c.Store.Origin },
+		doc: "The name of the audit log, as its checkpoints show it, such as `example.com/chimera`. It is that of the log's key; processes without the key need it said. A log keeps its name for ever."},
+	{name: "store.blobs", sort: choice, oneOf: []string{"dir", "database"}, at: func(c *Config) any { return &c.Store.Blobs },
+		doc: "Where compiled plans and large values are: in the folder `store.dir`, or in the database."},
 	{name: "store.dir", sort: path, at: func(c *Config) any { return &c.Store.Dir },
-		doc: "The folder of the content-addressed store, which holds compiled plans and large values. All workers of a deployment see the same one."},
+		doc: "The folder of compiled plans and large values. All workers of a deployment see the same one."},
+
+	{name: "ledger.key", sort: secret, at: func(c *Config) any { return &c.Ledger.Key },
+		doc: "A reference to the audit log's key, such as `${file:/run/secrets/ledger-key}`: a note signer key, `PRIVATE+KEY+NAME+…`. A worker with role `engine` that has it signs checkpoints; of several, one does."},
+
+	{name: "author", sort: text, at: func(c *Config) any { return &c.Author },
+		doc: "Who publishes plans, as the audit log says it. Where it is empty, the user of the machine."},
 
 	{name: "catalog", sort: path, at: func(c *Config) any { return &c.CatalogFile },
 		doc: "The catalog file: which operations of MCP servers and executables plans may call, with schemas, effect classes and trust. `--catalog` wins."},

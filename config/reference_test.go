@@ -38,7 +38,8 @@ const preface = "# Configuration\n\n" +
 	"Unknown keys are refused. `chimera schema config` prints a JSON Schema for editors.\n\n" +
 	"```yaml\n" +
 	"temporal:\n  address: temporal.example.com:7233\n  namespace: agents\n" +
-	"store:\n  dir: /var/lib/chimera\n" +
+	"store:\n  driver: postgres\n  url: ${env:DATABASE_URL}\n  blobs: database\n" +
+	"ledger:\n  key: ${file:/run/secrets/ledger-key}\n" +
 	"catalog: catalog.yaml\n" +
 	"mcpServers:\n  files:\n    command: mcp-files\n    args: [--root, /srv/documents]\n" +
 	"    env:\n      FILES_TOKEN: ${file:/run/secrets/files-token}\n" +
@@ -57,13 +58,13 @@ const preface = "# Configuration\n\n" +
 	"Where none of them names a server, commands use the one that `chimera dev` runs in this\n" +
 	"folder, and otherwise `localhost:7233`.\n\n" +
 	"A variable that begins like a section (`CHIMERA_TEMPORAL_`, `CHIMERA_DEV_`, `CHIMERA_WORKER_`,\n" +
-	"`CHIMERA_STORE_`) and names no key is refused.\n\n" +
+	"`CHIMERA_STORE_`, `CHIMERA_LEDGER_`) and names no key is refused.\n\n" +
 	"## Paths\n\n" +
 	"A relative path in the file starts at the file's folder; one in a variable or a default\n" +
 	"starts at the working directory. A `command` without a slash is looked up on `PATH`.\n\n" +
 	"## Secrets\n\n" +
-	"Values of `env`, and `temporal.api_key`, may hold references: `${env:NAME}` is a variable\n" +
-	"of the worker's environment, `${file:PATH}` the text of a file of at most 64 KiB, without\n" +
+	"Values of `env`, `temporal.api_key`, `store.url` and `ledger.key` may hold references:\n" +
+	"`${env:NAME}` is a variable of the worker's environment, `${file:PATH}` the text of a file of at most 64 KiB, without\n" +
 	"the line end that closes it. `$${` stands for `${`. The worker resolves them when it starts,\n" +
 	"and stops with an error that names the reference where it cannot. Secrets are never printed,\n" +
 	"and enter no plan, no history and no store. A reference anywhere else is refused.\n\n" +
@@ -115,6 +116,8 @@ func valueText[T any](k key[T]) string {
 		return "path or name"
 	case secret:
 		return "reference"
+	case choice:
+		return "`" + strings.Join(k.oneOf, "` or `") + "`"
 	case choices:
 		return "list of `" + strings.Join(k.oneOf, "`, `") + "`"
 	case secrets:
@@ -246,6 +249,8 @@ func valueSchema[T any](k key[T]) object {
 		o.Type, o.Minimum, o.Maximum = "integer", &k.min, &k.max
 	case boolean:
 		o.Type = "boolean"
+	case choice:
+		o.Type, o.Enum = "string", k.oneOf
 	case choices:
 		o.Type, o.MinItems, o.Unique, o.Items = "array", 1, true, &object{Enum: k.oneOf}
 	case texts:

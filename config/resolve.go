@@ -12,8 +12,9 @@ import (
 // Resolve answers with a copy in which every reference to a secret is replaced
 // by the secret. Only a worker calls it; the result is never printed or
 // stored. Its error names all references that could not be resolved, each with
-// the key it stands under. The API key of section temporal stays a reference:
-// [Config.Client] resolves it.
+// the key it stands under. The API key of section temporal, the store's URL and
+// the log's key stay references: [Config.Client], [Config.StoreURL] and
+// [Config.LedgerKey] resolve them.
 func (c Config) Resolve() (Config, error) {
 	r := c.resolver()
 	var failed []error
@@ -49,6 +50,21 @@ func (c Config) Resolve() (Config, error) {
 		return Config{}, err
 	}
 	return c, nil
+}
+
+// StoreURL resolves the reference to PostgreSQL's connection string; "" where
+// none is said.
+func (c Config) StoreURL() (string, error) { return c.secret("store.url", c.Store.URL) }
+
+// LedgerKey resolves the reference to the log's key; "" where none is said.
+func (c Config) LedgerKey() (string, error) { return c.secret("ledger.key", c.Ledger.Key) }
+
+func (c Config) secret(name string, s Secret) (string, error) {
+	value, err := c.resolver().resolve(s)
+	if err != nil {
+		return "", fmt.Errorf("resolving %s: %w", name, err)
+	}
+	return value.Reveal(), nil
 }
 
 func (c Config) resolver() resolver {

@@ -19,7 +19,7 @@ func set[T any](l *loader, k key[T], into *T, v *syntax.Value, name string) {
 		l.report(diag.ConfigValue, at.Range, fmt.Sprintf("%s is a %s, but must be %s", name, at.Kind, want), k.doc)
 	}
 	switch k.sort {
-	case text, path, command, duration, secret:
+	case text, path, command, choice, duration, secret:
 		if v.Kind != syntax.String {
 			wrong(v, article(k.sort))
 			return
@@ -78,7 +78,7 @@ func set[T any](l *loader, k key[T], into *T, v *syntax.Value, name string) {
 
 func article(s sort) string {
 	switch s {
-	case text, path, command:
+	case text, path, command, choice:
 		return "a string"
 	case secret:
 		return "a string with a reference such as ${env:NAME}"
@@ -105,7 +105,7 @@ func (l *loader) plain(v *syntax.Value, name string) bool {
 	}
 	if i := strings.Index(v.Text, "${"); i >= 0 {
 		l.report(diag.ConfigSecret, v.Sub(i, i+2), "no reference to a secret may stand in "+name,
-			"References are resolved in the values of env, and in temporal.api_key.")
+			"References are resolved in the values of env, in temporal.api_key, store.url and ledger.key.")
 		return false
 	}
 	return true
@@ -173,6 +173,9 @@ func (l *loader) secrets(v *syntax.Value, name string, into map[string]Secret) {
 func assign[T any](k key[T], into *T, raw string, list []string, dir string) error {
 	switch at := k.at(into).(type) {
 	case *string:
+		if k.sort == choice && !slices.Contains(k.oneOf, raw) {
+			return fmt.Errorf("is %s; possible are %s", quote(raw), strings.Join(k.oneOf, ", "))
+		}
 		*at = located(k.sort, raw, dir)
 	case *Secret:
 		*at = Secret(raw)

@@ -57,12 +57,16 @@ type Start struct {
 type Identity struct {
 	// Workflow is the Temporal workflow id.
 	Workflow string `json:"workflow"`
-	// Origin is the first run id of the root.
+	// Root is the id of the first Temporal run. A reset makes a run of its own.
+	Root string `json:"root"`
+	// Origin is the root of the run that this one goes on with, or Root.
 	Origin string `json:"origin"`
 }
 
-// LoadRequest asks engine/load to compile a plan and admit an input.
+// LoadRequest asks engine/load to compile a plan, admit an input and state that
+// the run has begun.
 type LoadRequest struct {
+	Run Identity `json:"run"`
 	// Start is a [Start] as the client wrote it.
 	Start json.RawMessage `json:"start"`
 }
@@ -78,6 +82,12 @@ type Outcome struct {
 	// Held has one entry for each of the node's outgoing edges that are not
 	// error edges, in plan order: whether the edge is delivered.
 	Held []bool `json:"held,omitempty"`
+	// Input and Output are the digests of what the node got and gave, as
+	// canonical JSON.
+	Input  string `json:"in,omitempty"`
+	Output string `json:"out,omitempty"`
+	// Attempts counts the calls made, where it is not one.
+	Attempts int `json:"attempts,omitempty"`
 }
 
 // Delivery is one delivered edge that a request carries, with its value.
@@ -127,20 +137,44 @@ type RouteResult struct {
 	Held []bool `json:"held"`
 }
 
-// JournalEntry is the outcome of one local node.
+// JournalEntry is the outcome of one node, for the ledger.
 type JournalEntry struct {
-	Node  string    `json:"node"`
-	Visit int       `json:"visit"`
-	State NodeState `json:"state"`
-	Kind  Kind      `json:"kind,omitempty"`
+	// Node is an index into the plan's nodes.
+	Node    int `json:"node"`
+	Visit   int `json:"visit"`
+	Element int `json:"element,omitempty"`
+	// State is Succeeded, Failed or Skipped.
+	State    NodeState `json:"state"`
+	Attempts int       `json:"attempts,omitempty"`
+	// Input and Output are digests, as in [Outcome].
+	Input  string `json:"in,omitempty"`
+	Output string `json:"out,omitempty"`
+	// Error is the failure of a failed node, without its details.
+	Error *ErrorPayload `json:"error,omitempty"`
 }
 
-// JournalRequest asks engine/journal to keep the outcomes of local nodes.
+// JournalRequest asks engine/journal to state the outcomes of nodes in the
+// ledger, and the end of the run.
 type JournalRequest struct {
 	Run Identity `json:"run"`
-	// Batch counts from 1 within the run; the same batch may arrive twice.
-	Batch   int            `json:"batch"`
-	Entries []JournalEntry `json:"entries"`
+	// Plan and Input are the digests of the plan and of its input, with which
+	// the run was opened.
+	Plan  string `json:"plan"`
+	Input string `json:"input"`
+	// Entries may arrive more than once: in a batch that is tried again, and in
+	// the last one what an earlier one may have failed to write.
+	Entries []JournalEntry `json:"entries,omitempty"`
+	// End is the end of the run, in the last request.
+	End *RunEnd `json:"end,omitempty"`
+}
+
+// RunEnd is how a run ended.
+type RunEnd struct {
+	// State is RunSucceeded, RunFailed or RunCancelled.
+	State RunState `json:"state"`
+	// Output is the digest of the result, as canonical JSON.
+	Output  string   `json:"output,omitempty"`
+	Failure *Failure `json:"failure,omitempty"`
 }
 
 // Result is the output of a run, which clients of any language read as JSON.
@@ -216,7 +250,8 @@ type NodeStatus struct {
 // Carried is the state of a run that continues as new. Large parts travel by
 // reference, like every large value.
 type Carried struct {
-	// Origin is the first run id of the run.
+	// Root and Origin are as in [Identity].
+	Root   string `json:"root"`
 	Origin string `json:"origin"`
 	// StartedMS is when the first run started, in Unix milliseconds.
 	StartedMS int64 `json:"started_ms"`
@@ -233,6 +268,8 @@ type Carried struct {
 	Errors []ErrorPayload `json:"errors,omitempty"`
 	// Batch is the number of the last journal batch.
 	Batch int `json:"batch,omitempty"`
+	// Entries are outcomes that the ledger may not have yet.
+	Entries []JournalEntry `json:"entries,omitempty"`
 }
 
 // NodeValues is the values of one node's OutPorts.

@@ -21,6 +21,7 @@ import (
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
 	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/store"
 )
 
 // Variables by which this test binary becomes a worker process.
@@ -47,13 +48,16 @@ func work(address, store string) error {
 	if os.Getenv(envNoCache) != "" {
 		worker.SetStickyWorkflowCacheSize(0)
 	}
-	h, err := host.New(ctx, host.Options{Client: client.Options{HostPort: address}, Store: store, ContinueAfter: 60})
+	h, err := host.New(ctx, host.Options{Client: client.Options{HostPort: address}, Store: kept(store), ContinueAfter: 60})
 	if err != nil {
 		return err
 	}
 	defer h.Close()
 	return h.Run(ctx)
 }
+
+// kept is the store in a folder.
+func kept(dir string) store.Options { return store.Options{Dir: dir} }
 
 // spawn starts a worker in a process of its own.
 func spawn(t *testing.T, address, store string, env ...string) *exec.Cmd {
@@ -106,9 +110,7 @@ func settled(t *testing.T, c client.Client, run client.WorkflowRun) int {
 func TestAKilledWorkerLosesNothing(t *testing.T) {
 	server := stage.Temporal(t)
 	store := filepath.Join(t.TempDir(), "store")
-	c, err := host.Dial(t.Context(), client.Options{HostPort: server.Address}, store, nil)
-	require.NoError(t, err)
-	defer c.Close()
+	c := stage.Dial(t, server.Address, store)
 	process := spawn(t, server.Address, store)
 	run := stage.Start(t, c, slow(40), `{}`)
 	for _, after := range []int{5, 30} {
@@ -129,9 +131,7 @@ func TestAKilledServerLosesNothing(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, server.Stop(context.WithoutCancel(t.Context()))) }()
 	store := filepath.Join(dir, "store")
-	c, err := host.Dial(t.Context(), client.Options{HostPort: server.Address}, store, nil)
-	require.NoError(t, err)
-	defer c.Close()
+	c := stage.Dial(t, server.Address, store)
 	spawn(t, server.Address, store)
 	run := stage.Start(t, c, slow(30), `{}`)
 	stage.Until(t, "the run gets on", func() bool { return settled(t, c, run) >= 10 })
@@ -149,9 +149,7 @@ func TestAKilledServerLosesNothing(t *testing.T) {
 func TestAWorkerWithoutMemoryReplaysEveryTask(t *testing.T) {
 	server := stage.Temporal(t)
 	store := filepath.Join(t.TempDir(), "store")
-	c, err := host.Dial(t.Context(), client.Options{HostPort: server.Address}, store, nil)
-	require.NoError(t, err)
-	defer c.Close()
+	c := stage.Dial(t, server.Address, store)
 	spawn(t, server.Address, store, envNoCache+"=1")
 	var nodes, edges []string
 	for i := range 90 {

@@ -6,7 +6,7 @@
 //
 //	h, err := host.New(ctx, host.Options{
 //		Client: client.Options{HostPort: "localhost:7233"},
-//		Store:  ".chimera/store",
+//		Store:  store.Options{Dir: ".chimera/store"},
 //		Skills: []skills.Skill{mySkill},
 //	})
 //	if err != nil { … }
@@ -19,7 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -38,6 +37,7 @@ import (
 	"chimera.ai/engine/payload"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/skills"
+	"chimera.ai/engine/store"
 	"chimera.ai/engine/workflows"
 )
 
@@ -62,9 +62,9 @@ type Options struct {
 	// Client is how to reach Temporal. Its data converter, external storage and
 	// logger are set by the host.
 	Client client.Options
-	// Store is the directory of blobs and journal; every worker of a deployment
-	// and every client that starts large runs sees the same one.
-	Store string
+	// Store is where the ledger and large values are; every worker of a
+	// deployment, and every client that starts large runs, sees the same one.
+	Store store.Options
 	// Catalog has the operations of MCP servers and executables; the built-in
 	// skills and Skills are added to it.
 	Catalog *compiler.Catalog
@@ -95,13 +95,15 @@ type Options struct {
 
 // Host is a process with workers. It is made by [New] and ends with [Host.Close].
 type Host struct {
-	options Options
-	client  client.Client
-	pool    *mcp.Pool
-	workers []worker.Worker
+	options   Options
+	store     *store.Opened
+	client    client.Client
+	pool      *mcp.Pool
+	workers   []worker.Worker
+	sequencer *sequencer
 }
 
-// New connects to Temporal, prepares the store and the catalog, and registers
+// New opens the store, connects to Temporal, prepares the catalog, and registers
 // everything. Nothing polls yet.
 func New(ctx context.Context, o Options) (_ *Host, err error) {
 	o = o.withDefaults()
@@ -115,15 +117,18 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 		return nil, err
 	}
 	h := &Host{options: o}
-	var plans *payload.Plans
-	if h.client, plans, err = dial(ctx, o.Client, o.Store, o.Logger); err != nil {
-		return nil, err
-	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, h.Close())
 		}
 	}()
+	if h.store, err = store.Open(ctx, o.Store); err != nil {
+		return nil, err
+	}
+	var plans *payload.Plans
+	if h.client, plans, err = dial(ctx, o.Client, h.store.Blobs, o.Logger); err != nil {
+		return nil, err
+	}
 	h.pool = mcp.NewPool(o.Servers, o.MCP)
 	callers := &callers{skills: registry, executables: o.Executables, pool: h.pool}
 	for _, role := range o.Roles {
@@ -137,9 +142,14 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 				Compile: func(source string) (*plan.Plan, diag.Diagnostics) {
 					return compiler.Compile(compiler.Source{Name: "plan", Text: []byte(source)}, catalog, o.Policy)
 				},
-				Plans: plans, Skills: callers, Journal: journal{filepath.Join(o.Store, "journal")},
+				Plans: plans, Skills: callers, Ledger: h.store.Ledger,
 				Policy: o.Policy.Digest(), Attributes: attributes, ContinueAfter: o.ContinueAfter,
 			})
+			if h.store.Key == nil {
+				o.Logger.WarnContext(ctx, "this worker has no key of the ledger (ledger.key): another process must sign checkpoints")
+				break
+			}
+			h.sequencer = newSequencer(h.store, o.Logger)
 		case RoleTools:
 			h.tools(&activities.Tools{Plans: plans, Caller: callers})
 		}
@@ -176,17 +186,13 @@ func (o Options) withDefaults() Options {
 }
 
 // Dial connects a client that speaks the engine's payloads: its converter, and
-// large values by reference through the store in directory store.
-func Dial(ctx context.Context, o client.Options, store string, logger *slog.Logger) (client.Client, error) {
-	c, _, err := dial(ctx, o, store, logger)
+// large values by reference to blobs.
+func Dial(ctx context.Context, o client.Options, blobs blob.Store, logger *slog.Logger) (client.Client, error) {
+	c, _, err := dial(ctx, o, blobs, logger)
 	return c, err
 }
 
-func dial(ctx context.Context, o client.Options, store string, logger *slog.Logger) (client.Client, *payload.Plans, error) {
-	blobs, err := blob.Open(filepath.Join(store, "blobs"))
-	if err != nil {
-		return nil, nil, err
-	}
+func dial(ctx context.Context, o client.Options, blobs blob.Store, logger *slog.Logger) (client.Client, *payload.Plans, error) {
 	plans := payload.NewPlans(blobs, 0)
 	o.DataConverter = payload.NewConverter(plans)
 	o.ExternalStorage = payload.NewStorage(blobs)
@@ -231,11 +237,17 @@ func dynamic(w worker.Worker, node func(context.Context, contract.Call) (contrac
 	w.RegisterDynamicActivity(activities.Dynamic(node), activity.DynamicRegisterOptions{})
 }
 
+// Store is what the host keeps.
+func (h *Host) Store() *store.Opened { return h.store }
+
 // Client is the host's connection to Temporal, with the engine's payloads.
 func (h *Host) Client() client.Client { return h.client }
 
-// Start lets the workers poll.
+// Start lets the workers poll, and the sequencer of the log work.
 func (h *Host) Start() error {
+	if h.sequencer != nil {
+		h.sequencer.start()
+	}
 	for _, w := range h.workers {
 		if err := w.Start(); err != nil {
 			return fmt.Errorf("start worker: %w", err)
@@ -244,28 +256,45 @@ func (h *Host) Start() error {
 	return nil
 }
 
-// Run starts the workers and works until ctx ends.
+// Run starts the workers and works until ctx ends, or until the log turns out
+// not to be what its key has signed.
 func (h *Host) Run(ctx context.Context) error {
 	if err := h.Start(); err != nil {
 		return err
 	}
-	<-ctx.Done()
-	return nil
+	if h.sequencer == nil {
+		<-ctx.Done()
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-h.sequencer.done:
+		return h.sequencer.err
+	}
 }
 
 // Close stops the workers, lets activities in flight end within the drain time,
-// and ends all children.
+// ends all children, and gives what was stated its place in the log.
 func (h *Host) Close() error {
 	for _, w := range slices.Backward(h.workers) {
 		w.Stop()
 	}
 	h.workers = nil
 	var err error
+	if h.sequencer != nil {
+		h.sequencer.stop()
+		h.sequencer = nil
+	}
 	if h.pool != nil {
 		err = h.pool.Close()
 	}
 	if h.client != nil {
 		h.client.Close()
+	}
+	if h.store != nil {
+		err = errors.Join(err, h.store.Close())
+		h.store = nil
 	}
 	return err
 }

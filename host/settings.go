@@ -12,6 +12,7 @@ import (
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/skills"
+	"chimera.ai/engine/store"
 )
 
 // maxCatalog bounds a catalog file and a policy file, in bytes.
@@ -76,6 +77,27 @@ func readFile(file string, limit int64) ([]byte, error) {
 	return text, nil
 }
 
+// Store gives the store that a configuration says, with absolute paths. It
+// resolves the references of the connection string and the log's key, and no
+// other.
+func Store(c config.Config) (store.Options, error) {
+	o := store.Options{Driver: c.Store.Driver, Origin: c.Store.Origin, InDatabase: c.Store.Blobs == "database"}
+	var err error
+	if o.Dir, err = filepath.Abs(c.Store.Dir); err != nil {
+		return o, fmt.Errorf("find the store: %w", err)
+	}
+	if o.Path, err = filepath.Abs(c.Store.Path); err != nil {
+		return o, fmt.Errorf("find the store: %w", err)
+	}
+	if o.Driver == store.Postgres {
+		if o.URL, err = c.StoreURL(); err != nil {
+			return o, err
+		}
+	}
+	o.Key, err = c.LedgerKey()
+	return o, err
+}
+
 // Settings gives the options that a configuration says: everything but what
 // only code can give. It reads the catalog and policy files, but no secrets: the
 // configuration is one that [config.Config.Resolve] has made.
@@ -84,13 +106,13 @@ func Settings(c config.Config) (Options, diag.Diagnostics, error) {
 	if err != nil {
 		return Options{}, nil, err
 	}
-	store, err := filepath.Abs(c.Store.Dir)
+	kept, err := Store(c)
 	if err != nil {
-		return Options{}, nil, fmt.Errorf("find the store: %w", err)
+		return Options{}, nil, err
 	}
 	o := Options{
 		Client:          connection,
-		Store:           store,
+		Store:           kept,
 		Executables:     make(map[string]skills.Executable, len(c.Skills)),
 		Servers:         make(map[string]mcp.Server, len(c.MCPServers)),
 		WorkflowPollers: c.Worker.WorkflowPollers,

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // Encode gives the canonical bytes of p.
@@ -26,6 +27,13 @@ func (p *Plan) Encode() ([]byte, error) {
 func DigestOf(b []byte) string {
 	sum := sha256.Sum256(b)
 	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// IsDigest reports whether s has the form of a digest: "sha256:" and 64
+// lower-case hex digits.
+func IsDigest(s string) bool {
+	digits, ok := strings.CutPrefix(s, "sha256:")
+	return ok && len(digits) == 2*sha256.Size && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
 // Decode reads canonical bytes and verifies the plan as [Plan.Verify] does. What

@@ -22,6 +22,8 @@ type Head struct {
 	Input contract.Outcome `json:"input"`
 	// Whole is the plan's whole input, where an expression of the plan reads it.
 	Whole contract.Value `json:"whole,omitempty"`
+	// InputDigest is the digest of the plan's input, as canonical JSON.
+	InputDigest string `json:"input_digest,omitempty"`
 	// Attributes are the search attributes that the server knows.
 	Attributes []string `json:"attributes,omitempty"`
 	// Policy is the digest of the operator's bundle that the plan was compiled

@@ -11,6 +11,8 @@ import (
 
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/store"
 )
 
 const (
@@ -31,6 +33,10 @@ type connection struct {
 	address, namespace string
 	// ui is the address of the web pages, or "".
 	ui string
+	// store is where this deployment keeps what it has, and dev that it is the
+	// embedded one.
+	store store.Options
+	dev   bool
 }
 
 // page is the address of a run's web page, or "".
@@ -49,7 +55,11 @@ func (p *Program) connect(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, misuse("%s", err)
 	}
-	store, ui := settings.Store.Dir, ""
+	kept, err := host.Store(settings)
+	if err != nil {
+		return nil, misuse("%s", err)
+	}
+	conn := &connection{store: kept}
 	hint := "Start one with chimera dev, or set temporal.address (CHIMERA_TEMPORAL_ADDRESS)."
 	if options.HostPort == "" {
 		l, err := p.findLocal(settings.Dev.Dir)
@@ -58,25 +68,47 @@ func (p *Program) connect(ctx context.Context) (*connection, error) {
 			return nil, unanswered("%s", err)
 		case l != nil:
 			options = client.Options{HostPort: l.Address, Namespace: l.Namespace}
-			store, ui = l.Store, l.UI
+			conn.ui, conn.dev = l.UI, true
+			if l.Ledger != "" {
+				conn.store.Driver, conn.store.Path = store.SQLite, l.Ledger
+			}
+			conn.store.Dir = l.Store
 		default:
 			options.HostPort = fallbackAddress
 		}
 	} else {
 		hint = "Check temporal.address, and that the server runs."
 	}
-	return p.dial(ctx, options, store, ui, hint)
+	conn.address, conn.namespace = options.HostPort, options.Namespace
+	return conn, p.dial(ctx, conn, options, hint)
 }
 
-func (p *Program) dial(ctx context.Context, options client.Options, store, ui, hint string) (*connection, error) {
+func (p *Program) dial(ctx context.Context, conn *connection, options client.Options, hint string) error {
 	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	c, err := host.Dial(bounded, options, store, slog.New(slog.DiscardHandler))
+	blobs, done, err := store.OpenBlobs(bounded, conn.store)
 	if err != nil {
-		return nil, unanswered("no Temporal server answers at %s: %s", options.HostPort, plainError(err)).withHint("%s", hint)
+		return storeError(err)
+	}
+	p.later(done)
+	c, err := host.Dial(bounded, options, blobs, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return unanswered("no Temporal server answers at %s: %s", options.HostPort, plainError(err)).withHint("%s", hint)
 	}
 	p.later(func() error { c.Close(); return nil })
-	return &connection{Client: c, address: options.HostPort, namespace: options.Namespace, ui: ui}, nil
+	conn.Client = c
+	return nil
+}
+
+// storeError is the failure of a store that cannot be opened or used.
+func storeError(err error) error {
+	switch {
+	case errors.Is(err, store.ErrOptions):
+		return misuse("%s", err)
+	case errors.Is(err, ledger.ErrConflict), errors.Is(err, ledger.ErrNotFound), errors.Is(err, ledger.ErrInvalid):
+		return negative("%s", err)
+	}
+	return unanswered("%s", err)
 }
 
 // plainError is the last cause of an error, without the wrapping of a client

@@ -17,6 +17,7 @@ import (
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/store"
 )
 
 const (
@@ -88,7 +89,10 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	}
 	l := local{
 		Address: server.Address, UI: server.UI, Namespace: server.Namespace,
-		Store: worker.store, PID: os.Getpid(), Started: time.Now().UTC().Truncate(time.Second),
+		Store: worker.store.Dir, PID: os.Getpid(), Started: time.Now().UTC().Truncate(time.Second),
+	}
+	if worker.store.Driver != store.Postgres {
+		l.Ledger = worker.store.Path
 	}
 	if err := p.announce(settings.Dev.Dir, l); err != nil {
 		return unanswered("%s", err)
@@ -97,7 +101,9 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	p.say("web pages  %s", server.UI)
 	p.say("state      %s", settings.Dev.Dir)
 	if todo != nil {
-		conn := &connection{Client: worker.host.Client(), address: l.Address, namespace: l.Namespace, ui: l.UI}
+		conn := &connection{
+			Client: worker.host.Client(), address: l.Address, namespace: l.Namespace, ui: l.UI, store: worker.store, dev: true,
+		}
 		return p.devRun(ctx, o, conn, todo, server)
 	}
 	if p.json() {
@@ -213,7 +219,7 @@ func (p *Program) server(ctx context.Context, settings config.Config, o devOptio
 // running is a worker in this process.
 type running struct {
 	host  *host.Host
-	store string
+	store store.Options
 }
 
 // worker starts a worker with all that the configuration says, and waits until

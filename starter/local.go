@@ -19,8 +19,10 @@ type local struct {
 	Address   string `json:"address"`
 	UI        string `json:"ui,omitempty"`
 	Namespace string `json:"namespace"`
-	// Store is the absolute path of the store.
+	// Store is the absolute path of the folder of large values, and Ledger that
+	// of the embedded database.
 	Store   string    `json:"store"`
+	Ledger  string    `json:"ledger"`
 	PID     int       `json:"pid"`
 	Started time.Time `json:"started"`
 }

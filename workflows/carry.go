@@ -3,6 +3,7 @@ package workflows
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -24,13 +25,15 @@ func (r *run) due() bool {
 // is in flight.
 func (r *run) continueAsNew() error {
 	carried := &contract.Carried{
+		Root:      r.root,
 		Origin:    r.origin,
 		StartedMS: r.started.UnixMilli(),
 		Nodes:     make([]byte, len(r.nodes)),
 		Edges:     make([]byte, len(r.edges)),
 		Queue:     r.queue,
 		Unhandled: r.unhandled,
-		Batch:     r.batch,
+		Batch:     r.journal.batch,
+		Entries:   slices.Concat(r.journal.unwritten, r.journal.sent, r.journal.entries),
 	}
 	for i, s := range r.nodes {
 		carried.Nodes[i] = byte(s)
@@ -56,9 +59,12 @@ func (r *run) restore(c *contract.Carried) error {
 	if len(c.Nodes) != len(r.nodes) || len(c.Edges) != len(r.edges) {
 		return errCarried
 	}
-	r.origin = c.Origin
+	r.root, r.origin = c.Root, c.Origin
+	if wasReset(r.info) {
+		r.root = r.info.WorkflowExecution.RunID
+	}
 	r.started = time.UnixMilli(c.StartedMS).UTC()
-	r.batch = c.Batch
+	r.journal.batch, r.journal.entries = c.Batch, c.Entries
 	r.queue = c.Queue
 	r.unhandled = c.Unhandled
 	for i, s := range c.Nodes {
@@ -81,6 +87,11 @@ func (r *run) restore(c *contract.Carried) error {
 		}
 		if r.nodes[edge.To] >= nodeSucceeded {
 			r.remaining[edge.From]--
+		}
+	}
+	for _, e := range c.Entries {
+		if e.Node < 0 || e.Node >= len(r.nodes) {
+			return errCarried
 		}
 	}
 	for _, list := range [][]int{c.Queue, c.Unhandled} {

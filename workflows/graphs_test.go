@@ -19,6 +19,7 @@ import (
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/payload"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/skills"
@@ -37,9 +38,12 @@ func (r registry) Call(ctx context.Context, n *plan.Node, input json.RawMessage)
 	return []json.RawMessage{out}, err
 }
 
-type noJournal struct{}
+// noLedger keeps nothing, and has no published plans.
+type noLedger struct{ activities.Ledger }
 
-func (noJournal) Write(context.Context, contract.JournalRequest) error { return nil }
+func (noLedger) OpenRun(context.Context, ledger.Run) error                              { return nil }
+func (noLedger) RecordOutcomes(context.Context, string, string, []ledger.Outcome) error { return nil }
+func (noLedger) CloseRun(context.Context, ledger.Run) error                             { return nil }
 
 // environment is the interpreter with the real activities, without a server.
 func environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
@@ -52,7 +56,7 @@ func environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 		Compile: func(source string) (*plan.Plan, diag.Diagnostics) {
 			return compiler.Compile(compiler.Source{Name: "plan.yaml", Text: []byte(source)}, catalog, nil)
 		},
-		Plans: plans, Skills: registry{known}, Journal: noJournal{},
+		Plans: plans, Skills: registry{known}, Ledger: noLedger{},
 	}
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()

@@ -31,7 +31,12 @@ func (r *run) land(i int, t trouble, future workflow.Future) {
 	var out contract.Outcome
 	err := future.Get(r.ctx, &out)
 	if err == nil {
-		r.record(n, contract.Succeeded, "", &out)
+		if n.Local {
+			r.meter.local(&out)
+		}
+		r.journal.note(contract.JournalEntry{
+			Node: i, Visit: 1, State: contract.Succeeded, Attempts: max(out.Attempts, 1), Input: out.Input, Output: out.Output,
+		})
 		if r.remaining[i] > 0 {
 			r.values[i] = out.Values
 		}
@@ -47,17 +52,15 @@ func (r *run) land(i int, t trouble, future workflow.Future) {
 		r.again(i, t, failure.spent)
 		return
 	}
-	r.record(n, contract.Failed, failure.Kind, &out)
+	if n.Local {
+		r.meter.local(&out)
+	}
 	failure.Node = n.ID
+	r.journal.note(contract.JournalEntry{
+		Node: i, Visit: 1, State: contract.Failed, Attempts: failure.Attempts, Error: brief(&failure.ErrorPayload),
+	})
 	r.errors[i] = &failure.ErrorPayload
 	r.failed(i)
-}
-
-// record notes the outcome of a local node for the journal.
-func (r *run) record(n *plan.Node, state contract.NodeState, kind contract.Kind, out *contract.Outcome) {
-	if n.Local {
-		r.meter.local(contract.JournalEntry{Node: n.ID, Visit: 1, State: state, Kind: kind}, out)
-	}
 }
 
 // failed settles failed node i: at once where no predicate has to be asked.

@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"strconv"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -78,7 +77,7 @@ func at(values []contract.Value, i int) contract.Value {
 }
 
 func (r *run) identity() contract.Identity {
-	return contract.Identity{Workflow: r.info.WorkflowExecution.ID, Origin: r.origin}
+	return contract.Identity{Workflow: r.info.WorkflowExecution.ID, Root: r.root, Origin: r.origin}
 }
 
 // size is about how many bytes a request adds to the workflow task: what is
@@ -176,33 +175,6 @@ func (r *run) route(i int, t trouble) {
 				return
 			}
 			r.fail(i, result.Held)
-		},
-	})
-}
-
-// cut ends the chain of local activities in this workflow task: an ordinary
-// activity makes the server record them.
-func (r *run) cut() {
-	r.batch++
-	request := contract.JournalRequest{Run: r.identity(), Batch: r.batch, Entries: r.meter.entries}
-	ctx := workflow.WithActivityOptions(r.ctx, workflow.ActivityOptions{
-		TaskQueue:           contract.QueueEngine,
-		ActivityID:          "journal#" + strconv.Itoa(r.batch),
-		Summary:             "journal",
-		StartToCloseTimeout: graceTimeout,
-		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval: 100 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second,
-		},
-	})
-	r.meter.entries = nil
-	r.meter.cutting = true
-	r.flights = append(r.flights, &flight{
-		future: workflow.ExecuteActivity(ctx, contract.ActivityJournal, request),
-		land: func(future workflow.Future) {
-			r.meter.cutting = false
-			if err := future.Get(r.ctx, nil); err != nil {
-				workflow.GetLogger(r.ctx).Warn("a journal batch was not written", "batch", r.batch, "error", err)
-			}
 		},
 	})
 }

@@ -30,7 +30,6 @@ type meter struct {
 	nodes   int
 	bytes   int
 	cutting bool
-	entries []contract.JournalEntry
 }
 
 func (m *meter) begin(r *run) {
@@ -51,14 +50,13 @@ func (m *meter) tick(r *run) {
 func (m *meter) emit(bytes int) { m.bytes += bytes }
 
 // local counts a local node that has ended, with its result.
-func (m *meter) local(entry contract.JournalEntry, out *contract.Outcome) {
-	n := 0
+func (m *meter) local(out *contract.Outcome) {
+	n := len(out.Input) + len(out.Output)
 	for _, v := range out.Values {
 		n += len(v)
 	}
 	m.nodes++
 	m.bytes += emitted(n)
-	m.entries = append(m.entries, entry)
 }
 
 // full reports whether the current workflow task has had enough.

@@ -11,6 +11,7 @@
 //	run.go       the loop: dispatch, wait, land
 //	launch.go    a node as an activity
 //	land.go      an activity's result, or its failure
+//	journal.go   what the ledger is told
 //	meter.go     how much one workflow task may hold
 //	carry.go     continue-as-new
 //	state.go     what queries and the user interface see
@@ -78,16 +79,35 @@ func refuse(info *workflow.Info, loaded *plan.Loaded, carried *contract.Carried)
 	return ""
 }
 
+// identify names the run that this execution belongs to. A reset makes a run of
+// its own, which goes on with the one before: what it does again may come out
+// differently.
+func identify(info *workflow.Info) contract.Identity {
+	id := contract.Identity{Workflow: info.WorkflowExecution.ID, Root: info.FirstRunID, Origin: info.FirstRunID}
+	if id.Root == "" || wasReset(info) {
+		id.Root = info.WorkflowExecution.RunID
+	}
+	if id.Origin == "" {
+		id.Origin = id.Root
+	}
+	return id
+}
+
+// wasReset reports whether this execution took over the history of another.
+func wasReset(info *workflow.Info) bool {
+	return info.OriginalRunID != "" && info.OriginalRunID != info.WorkflowExecution.RunID
+}
+
 const (
 	loadTimeout  = 2 * time.Minute
 	loadAttempts = 50
 )
 
-// load compiles the plan and admits the input, in a local activity: it is pure
-// but for the store, and a round trip less before the first node.
+// load compiles the plan, admits the input and states the beginning of the run,
+// in a local activity: a round trip less before the first node.
 func load(ctx workflow.Context, start json.RawMessage) (*plan.Loaded, error) {
 	ctx = workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
-		Summary:                "compile the plan, admit the input",
+		Summary:                "compile the plan, admit the input, open the run",
 		StartToCloseTimeout:    loadTimeout,
 		ScheduleToCloseTimeout: loadAttempts * loadTimeout,
 		RetryPolicy: &temporal.RetryPolicy{
@@ -98,7 +118,7 @@ func load(ctx workflow.Context, start json.RawMessage) (*plan.Loaded, error) {
 		},
 	})
 	var loaded *plan.Loaded
-	err := workflow.ExecuteLocalActivity(ctx, contract.ActivityLoad, contract.LoadRequest{Start: start}).Get(ctx, &loaded)
+	err := workflow.ExecuteLocalActivity(ctx, contract.ActivityLoad, contract.LoadRequest{Run: identify(workflow.GetInfo(ctx)), Start: start}).Get(ctx, &loaded)
 	if err != nil {
 		return nil, err
 	}

@@ -18,8 +18,9 @@ type run struct {
 	head plan.Head
 	*progress
 
-	origin  string
-	started time.Time
+	// root and origin are as in contract.Identity.
+	root, origin string
+	started      time.Time
 
 	// values holds, for each settled node, its OutPorts' values while a target
 	// may still read them; remaining counts those edges.
@@ -30,7 +31,7 @@ type run struct {
 
 	flights []*flight
 	meter   meter
-	batch   int
+	journal journal
 	// deadline fires at the run's deadline.
 	deadline workflow.Future
 	draining bool
@@ -63,7 +64,8 @@ func newRun(ctx workflow.Context, loaded *plan.Loaded) *run {
 
 // begin starts the first execution of a run.
 func (r *run) begin() {
-	r.origin = r.info.FirstRunID
+	id := identify(r.info)
+	r.root, r.origin = id.Root, id.Origin
 	r.started = r.info.WorkflowStartTime
 	r.values[0] = r.head.Input.Values
 	r.progress.begin(r.head.Input)
@@ -85,9 +87,9 @@ func (r *run) loop(v *view) (contract.Result, error) {
 		case len(r.orphans) > 0:
 			cause := r.errors[r.orphans[0]]
 			return nil, r.close(v, contract.Failure{Kind: cause.Kind, Node: cause.Node, Message: cause.Message})
-		case r.done() && len(r.flights) == 0:
+		case r.done() && r.idle():
 			return r.finish(v)
-		case r.due() && len(r.flights) == 0:
+		case r.due() && r.idle():
 			return nil, r.continueAsNew()
 		}
 		r.dispatch()
@@ -107,7 +109,10 @@ func (r *run) untilDeadline() time.Duration {
 // dispatch launches nodes while there is room for them.
 func (r *run) dispatch() {
 	r.meter.tick(r)
-	for len(r.queue) > 0 && len(r.flights) < r.plan.Limits.MaxParallel && !r.draining && !r.meter.cutting {
+	if len(r.journal.entries) >= journalEntries && !r.journal.writing {
+		r.write()
+	}
+	for len(r.queue) > 0 && r.inFlight() < r.plan.Limits.MaxParallel && !r.draining && !r.meter.cutting && len(r.journal.entries) < maxEntries {
 		if r.meter.full(r) {
 			r.cut()
 			return
@@ -148,9 +153,26 @@ func (r *run) wait() {
 	}
 }
 
-// release forgets the values that no edge will read any more.
+// inFlight counts what nodes wait for; a batch on its way to the ledger is none
+// of it.
+func (r *run) inFlight() int {
+	if r.journal.writing {
+		return len(r.flights) - 1
+	}
+	return len(r.flights)
+}
+
+// idle reports whether no node waits for anything. What is on its way to the
+// ledger then is written once more at the end, or carried.
+func (r *run) idle() bool { return r.inFlight() == 0 }
+
+// release forgets the values that no edge will read any more, and notes the
+// nodes that were skipped.
 func (r *run) release() {
 	for _, i := range r.log {
+		if r.nodes[i] == nodeSkipped {
+			r.journal.note(contract.JournalEntry{Node: i, Visit: 1, State: contract.Skipped})
+		}
 		for _, e := range r.plan.In(i) {
 			r.consume(r.plan.Edges[e].From)
 		}
@@ -186,18 +208,33 @@ func (r *run) finish(v *view) (contract.Result, error) {
 		// A cancelled wait shows in the next round.
 		_ = workflow.Sleep(r.ctx, t.backoff())
 	}
-	if err == nil && len(out.Values) == 1 {
-		v.state = contract.RunSucceeded
-		r.announce(contract.RunSucceeded, false)
-		return contract.Result(out.Values[0]), nil
+	if err != nil || len(out.Values) != 1 {
+		failure := readFailure(err, true)
+		return nil, r.close(v, contract.Failure{Kind: failure.Kind, Node: plan.OutputNode, Message: failure.Message})
 	}
-	failure := readFailure(err, true)
-	return nil, r.close(v, contract.Failure{Kind: failure.Kind, Node: plan.OutputNode, Message: failure.Message})
+	if refused := r.conclude(contract.RunEnd{State: contract.RunSucceeded, Output: out.Output}); refused != nil {
+		return nil, r.unrecorded(v, refused)
+	}
+	v.state = contract.RunSucceeded
+	r.announce(contract.RunSucceeded, false)
+	return contract.Result(out.Values[0]), nil
 }
 
 // close ends a run that has failed.
 func (r *run) close(v *view, f contract.Failure) error {
+	f = complete(f)
+	if refused := r.conclude(contract.RunEnd{State: contract.RunFailed, Failure: &f}); refused != nil {
+		return r.unrecorded(v, refused)
+	}
 	err := v.fail(f)
+	r.announce(contract.RunFailed, false)
+	return err
+}
+
+// unrecorded ends a run that the ledger holds to be another: it fails, whatever
+// its nodes have said.
+func (r *run) unrecorded(v *view, refused *failure) error {
+	err := v.fail(contract.Failure{Kind: refused.Kind, Message: "the ledger refuses what the run states: " + refused.Message})
 	r.announce(contract.RunFailed, false)
 	return err
 }

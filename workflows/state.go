@@ -121,7 +121,8 @@ func count(c *contract.Counts, s contract.NodeState) {
 
 // fail records the end of a run that has failed and gives the workflow's error.
 func (v *view) fail(f contract.Failure) error {
-	v.close(contract.RunFailed, &f)
+	f = complete(f)
+	v.state, v.failure = contract.RunFailed, &f
 	return temporal.NewApplicationErrorWithOptions(f.Message, string(f.Kind), temporal.ApplicationErrorOptions{
 		NonRetryable: true, Details: []any{f},
 	})
@@ -131,8 +132,13 @@ func (v *view) fail(f contract.Failure) error {
 // everything else as failed with err's kind.
 func (v *view) end(ctx workflow.Context, err error) error {
 	if ctx.Err() != nil {
-		f := contract.Failure{Kind: contract.Cancelled, Message: "the run was cancelled"}
-		v.close(contract.RunCancelled, &f)
+		f := complete(contract.Failure{Kind: contract.Cancelled, Message: "the run was cancelled"})
+		if v.run != nil {
+			if refused := v.run.conclude(contract.RunEnd{State: contract.RunCancelled, Failure: &f}); refused != nil {
+				return v.run.unrecorded(v, refused)
+			}
+		}
+		v.state, v.failure = contract.RunCancelled, &f
 		if v.run != nil {
 			v.run.announce(contract.RunCancelled, false)
 		}
@@ -142,14 +148,15 @@ func (v *view) end(ctx workflow.Context, err error) error {
 	return v.fail(contract.Failure{Kind: read.Kind, Message: read.Message, Diagnostics: read.diagnostics})
 }
 
-func (v *view) close(state contract.RunState, f *contract.Failure) {
+// complete gives a failure with all its lists.
+func complete(f contract.Failure) contract.Failure {
 	if f.Compensated == nil {
 		f.Compensated = []string{}
 	}
 	if f.NotCompensated == nil {
 		f.NotCompensated = []string{}
 	}
-	v.state, v.failure = state, f
+	return f
 }
 
 // details is the node table of the Temporal user interface, in Markdown.

@@ -74,7 +74,7 @@ func newWorld(t *testing.T, c *plangen.Case, plans *payload.Plans, seed uint64) 
 	require.NoError(t, err)
 	w.output, err = schemas.Compile(c.Output)
 	require.NoError(t, err)
-	w.engine = &activities.Engine{Compile: w.compile, Plans: plans, Skills: w, Journal: noJournal{}}
+	w.engine = &activities.Engine{Compile: w.compile, Plans: plans, Skills: w, Ledger: noLedger{}}
 	return w
 }
 

@@ -19,6 +19,7 @@ import (
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/store"
 )
 
 var shared struct {
@@ -50,6 +51,20 @@ func Temporal(t testing.TB) *devserver.Server {
 	return shared.server
 }
 
+// Dial connects a client to a server, with large values in a folder.
+func Dial(t testing.TB, address, dir string) client.Client {
+	t.Helper()
+	blobs, done, err := store.OpenBlobs(t.Context(), store.Options{Dir: dir})
+	require.NoError(t, err)
+	c, err := host.Dial(t.Context(), client.Options{HostPort: address}, blobs, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		c.Close()
+		require.NoError(t, done())
+	})
+	return c
+}
+
 // Host starts a host on the shared server, unless options name another, and
 // ends it with the test. Hosts share their queues: a test has one at a time.
 func Host(t testing.TB, o host.Options) *host.Host {
@@ -58,8 +73,8 @@ func Host(t testing.TB, o host.Options) *host.Host {
 		server := Temporal(t)
 		o.Client.HostPort, o.Client.Namespace = server.Address, server.Namespace
 	}
-	if o.Store == "" {
-		o.Store = filepath.Join(t.TempDir(), "store")
+	if o.Store == (store.Options{}) {
+		o.Store = store.Options{Dir: filepath.Join(t.TempDir(), "store")}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))

@@ -1,0 +1,152 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+)
+
+// Write implements the activity engine/journal: it states outcomes of nodes, and
+// the end of the run. What the ledger has already is not stated again. Whoever
+// asked tries again until the store is back; a ledger that has other things
+// under the same names refuses for good.
+func (e *Engine) Write(ctx context.Context, request contract.JournalRequest) error {
+	return fail(ctx, 0, journaling, e.write(ctx, &request))
+}
+
+// journaling has the kinds after which Temporal tries a batch again.
+var journaling = &plan.Retry{On: []contract.Kind{
+	contract.StoreUnavailable, contract.Timeout, contract.Cancelled, contract.WorkerLost, contract.ToolError,
+}}
+
+func (e *Engine) write(ctx context.Context, request *contract.JournalRequest) error {
+	p, err := e.Plans.Get(ctx, request.Plan)
+	if err != nil {
+		return contract.Errorf(contract.StoreUnavailable, "the plan cannot be read: %w", err)
+	}
+	outcomes := make([]ledger.Outcome, 0, len(request.Entries))
+	for i := range request.Entries {
+		o, err := outcomeOf(p, &request.Entries[i])
+		if err != nil {
+			return err
+		}
+		outcomes = append(outcomes, o)
+	}
+	r := runOf(p, request.Plan, request.Run, request.Input)
+	if len(outcomes) > 0 {
+		if err := e.stated(ctx, r, func() error { return e.Ledger.RecordOutcomes(ctx, r.Workflow, r.Root, outcomes) }); err != nil {
+			return err
+		}
+	}
+	if request.End == nil {
+		return nil
+	}
+	if err := ended(&r, request.End); err != nil {
+		return err
+	}
+	return e.stated(ctx, r, func() error { return e.Ledger.CloseRun(ctx, r) })
+}
+
+// stated does what needs the run to be open; one that was reset is not, until
+// something is stated about it.
+func (e *Engine) stated(ctx context.Context, r ledger.Run, do func() error) error {
+	err := do()
+	if errors.Is(err, ledger.ErrNotFound) {
+		if err = e.Ledger.OpenRun(ctx, r); err == nil {
+			err = do()
+		}
+	}
+	return refusal(err)
+}
+
+// refusal gives an error of the ledger its kind.
+func refusal(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ledger.ErrUnavailable):
+		return contract.Errorf(contract.StoreUnavailable, "%w", err)
+	case errors.Is(err, ledger.ErrConflict):
+		return contract.Errorf(contract.Conflict, "%w", err)
+	case errors.Is(err, ledger.ErrNotFound), errors.Is(err, ledger.ErrGone), errors.Is(err, ledger.ErrInvalid):
+		return contract.Errorf(contract.Contract, "%w", err)
+	}
+	return err
+}
+
+// runOf is a run of a plan, as it is opened.
+func runOf(p *plan.Plan, digest string, id contract.Identity, input string) ledger.Run {
+	return ledger.Run{
+		Workflow: id.Workflow, Root: id.Root, Origin: id.Origin, Agent: p.Agent,
+		PlanDigest: digest, PlanName: p.Name, PlanVersion: p.Version, InputDigest: input,
+	}
+}
+
+func ended(r *ledger.Run, end *contract.RunEnd) error {
+	switch end.State {
+	case contract.RunSucceeded:
+		r.State = ledger.RunSucceeded
+	case contract.RunFailed:
+		r.State = ledger.RunFailed
+	case contract.RunCancelled:
+		r.State = ledger.RunCancelled
+	case contract.RunLoading, contract.RunRunning:
+		return contract.Errorf(contract.Contract, "a run does not end as %s", end.State)
+	default:
+		return contract.Errorf(contract.Contract, "a run does not end as %.40q", end.State)
+	}
+	r.OutputDigest = digestOf(end.Output)
+	if end.Failure != nil {
+		raw, err := json.Marshal(end.Failure)
+		if err != nil {
+			return fmt.Errorf("write the failure: %w", err)
+		}
+		r.Failure = raw
+	}
+	return nil
+}
+
+func outcomeOf(p *plan.Plan, entry *contract.JournalEntry) (ledger.Outcome, error) {
+	if entry.Node < 0 || entry.Node >= len(p.Nodes) {
+		return ledger.Outcome{}, contract.Errorf(contract.Contract, "the plan has no node %d", entry.Node)
+	}
+	n := &p.Nodes[entry.Node]
+	o := ledger.Outcome{
+		Node: n.ID, Visit: entry.Visit, Element: entry.Element, Activity: n.Activity(), Attempts: entry.Attempts,
+		InputDigest: digestOf(entry.Input), OutputDigest: digestOf(entry.Output),
+	}
+	switch entry.State {
+	case contract.Succeeded:
+		o.Kind = ledger.NodeSucceeded
+	case contract.Failed:
+		o.Kind = ledger.NodeFailed
+	case contract.Skipped:
+		o.Kind = ledger.NodeSkipped
+	case contract.Pending, contract.Running, contract.Dropped:
+		return ledger.Outcome{}, contract.Errorf(contract.Contract, "the node %s has not ended", n.ID)
+	default:
+		return ledger.Outcome{}, contract.Errorf(contract.Contract, "a node does not end as %.40q", entry.State)
+	}
+	if entry.Error != nil {
+		raw, err := json.Marshal(entry.Error)
+		if err != nil {
+			return ledger.Outcome{}, fmt.Errorf("write the failure of %s: %w", n.ID, err)
+		}
+		o.Error = raw
+	}
+	return o, nil
+}
+
+// digestOf lets a digest pass. It may come from a worker that is not ours: what
+// is none would not be a reference that the ledger takes.
+func digestOf(s string) string {
+	if plan.IsDigest(s) {
+		return s
+	}
+	return ""
+}

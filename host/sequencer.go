@@ -1,0 +1,94 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/store"
+)
+
+// settleTime bounds how long a host that ends still places what was stated.
+const settleTime = 5 * time.Second
+
+// sequencer runs the log's sequencer beside the workers. Of all processes that
+// have the log's key, one leads; the others wait to take over.
+type sequencer struct {
+	ledger.Sequencer
+	logger *slog.Logger
+
+	begin  sync.Once
+	cancel context.CancelFunc
+	// done is closed when it has ended, with err.
+	done chan struct{}
+	err  error
+
+	mu     sync.Mutex
+	failed string
+}
+
+func newSequencer(s *store.Opened, logger *slog.Logger) *sequencer {
+	q := &sequencer{logger: logger, done: make(chan struct{})}
+	q.Sequencer = ledger.Sequencer{Store: s.Ledger, Key: s.Key, Failed: q.warn}
+	return q
+}
+
+// warn says what went wrong once, not at every try.
+func (q *sequencer) warn(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if text := err.Error(); text != q.failed {
+		q.failed = text
+		q.logger.Warn("the ledger's sequencer goes on after an error", "error", err)
+	}
+}
+
+func (q *sequencer) start() {
+	q.begin.Do(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		q.cancel = cancel
+		go func() {
+			defer close(q.done)
+			if err := q.Run(ctx); err != nil {
+				q.err = fmt.Errorf("the ledger is not what its key has signed: %w", err)
+				q.logger.Error("the ledger's sequencer has stopped", "error", q.err)
+			}
+		}()
+	})
+}
+
+// stop ends it, after what was stated has got its place, if that can be had soon.
+func (q *sequencer) stop() {
+	if q.cancel == nil {
+		return
+	}
+	q.cancel()
+	<-q.done
+	if q.err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	defer cancel()
+	release, err := q.Store.Lead(ctx)
+	if err != nil {
+		if !errors.Is(err, ledger.ErrConflict) { // else another leads, and does it
+			q.warn(err)
+		}
+		return
+	}
+	defer release()
+	for {
+		n, err := q.Integrate(ctx)
+		if err != nil {
+			q.warn(err)
+			return
+		}
+		if n == 0 {
+			return
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package store
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"chimera.ai/engine/ledger"
+)
+
+// maxKey bounds a key file, in bytes.
+const maxKey = 4 << 10
+
+// ownKey reads the key that an embedded log has beside it, and makes one where
+// there is none. Of several processes that do so at once, one makes it.
+func ownKey(file, origin string) (string, error) {
+	secret, err := readKey(file)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return secret, err
+	}
+	if origin == "" {
+		origin = "dev.chimera.local/" + strings.ToLower(rand.Text()[:10])
+	}
+	made, _, err := ledger.NewKey(origin)
+	if err != nil {
+		return "", fmt.Errorf("%w: make a key for the log %.120q: %w", ErrOptions, origin, err)
+	}
+	if err := keep(file, made); err != nil {
+		return "", fmt.Errorf("keep the log's key: %w", err)
+	}
+	return readKey(file)
+}
+
+func readKey(file string) (string, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return "", fmt.Errorf("read the log's key: %w", err)
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxKey {
+		return "", fmt.Errorf("read the log's key: %s is not a key file", file)
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("read the log's key: %w", err)
+	}
+	return strings.TrimSpace(string(raw)), nil
+}
+
+// keep writes a key whole, and leaves one that is there.
+func keep(file, secret string) error {
+	dir := filepath.Dir(file)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".key-*") // only its owner reads it
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(secret + "\n")
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		if err = os.Link(f.Name(), file); errors.Is(err, fs.ErrExist) {
+			err = nil
+		}
+	}
+	return errors.Join(err, os.Remove(f.Name()))
+}

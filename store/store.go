@@ -1,0 +1,224 @@
+// Package store opens what a deployment keeps: its ledger, on SQLite or
+// PostgreSQL, and its large values, in a folder or in the same database.
+//
+// SQLite brings its own log key, in a file beside the database that only its
+// owner can read; whoever has that file may write the log. With PostgreSQL the
+// key comes from the configuration, and a process that only reads, or only adds
+// entries, needs none: then the log's name must be said.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strings"
+
+	"chimera.ai/engine/blob"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/postgres"
+	"chimera.ai/engine/ledger/sqlite"
+)
+
+// The drivers.
+const (
+	SQLite   = "sqlite"
+	Postgres = "postgres"
+)
+
+// Options say where a deployment keeps what it has.
+type Options struct {
+	// Driver is SQLite or Postgres; "" is SQLite.
+	Driver string
+	// Dir is the folder of large values. Unless they are in the database, every
+	// process of the deployment sees the same one.
+	Dir string
+	// Path is SQLite's file; "" is ledger.db in Dir.
+	Path string
+	// URL is PostgreSQL's connection string. It is a secret.
+	URL string
+	// InDatabase keeps large values in the database instead of Dir.
+	InDatabase bool
+	// Origin names the log; "" is the name of its key.
+	Origin string
+	// Key is the secret form of the log's key, or "".
+	Key string
+}
+
+// String names the store, and keeps its secrets.
+func (o Options) String() string {
+	if o.Driver == Postgres {
+		return Postgres
+	}
+	return SQLite + ":" + o.path()
+}
+
+// GoString hides the secrets from %#v.
+func (o Options) GoString() string { return o.String() }
+
+// LogValue hides the secrets from slog.
+func (o Options) LogValue() slog.Value { return slog.StringValue(o.String()) }
+
+// Format hides the secrets from every verb.
+func (o Options) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, o.String()) }
+
+// Opened is an open store.
+type Opened struct {
+	Ledger ledger.Store
+	// Blobs has the large values.
+	Blobs blob.Store
+	// Key is the log's, nil where this process has none.
+	Key *ledger.Key
+}
+
+// Close releases the store. What was stated stays.
+func (o *Opened) Close() error { return o.Ledger.Close() }
+
+// Open opens the store. SQLite's database is made, with its key, and brought to
+// its newest form; one of PostgreSQL that [Migrate] has not brought there is
+// refused. So is a log of another name.
+func Open(ctx context.Context, o Options) (_ *Opened, err error) {
+	key, origin, err := o.identity()
+	if err != nil {
+		return nil, err
+	}
+	s := &Opened{Key: key}
+	switch o.Driver {
+	case "", SQLite:
+		s.Ledger, err = sqlite.Open(ctx, sqlite.Options{Path: o.path(), Origin: origin})
+	case Postgres:
+		s.Ledger, err = postgres.Open(ctx, postgres.Options{URL: o.URL, Origin: origin})
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	if err := named(ctx, s.Ledger); err != nil {
+		return nil, err
+	}
+	if o.InDatabase {
+		s.Blobs = database{s.Ledger}
+		return s, nil
+	}
+	if s.Blobs, err = blob.Open(o.blobs()); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// OpenBlobs opens the large values alone, for a process that does not touch the
+// ledger. done releases them.
+func OpenBlobs(ctx context.Context, o Options) (blobs blob.Store, done func() error, err error) {
+	if o.InDatabase {
+		s, err := Open(ctx, o)
+		if err != nil {
+			return nil, nil, err
+		}
+		return s.Blobs, s.Close, nil
+	}
+	if blobs, err = blob.Open(o.blobs()); err != nil {
+		return nil, nil, err
+	}
+	return blobs, func() error { return nil }, nil
+}
+
+// Migrate brings the database to its newest form, and tells how many steps that
+// took. Several processes may do it at once.
+func Migrate(ctx context.Context, o Options) (int, error) {
+	if o.Driver == Postgres {
+		if err := o.check(); err != nil {
+			return 0, err
+		}
+		return postgres.Migrate(ctx, postgres.Options{URL: o.URL})
+	}
+	s, err := Open(ctx, o)
+	if err != nil {
+		return 0, err
+	}
+	return 0, s.Close()
+}
+
+// ErrOptions reports options that do not name a store.
+var ErrOptions = errors.New("store")
+
+func (o Options) check() error {
+	switch {
+	case o.Driver != "" && o.Driver != SQLite && o.Driver != Postgres:
+		return fmt.Errorf("%w: there is no driver %.40q", ErrOptions, o.Driver)
+	case o.Driver == Postgres && o.URL == "":
+		return fmt.Errorf("%w: PostgreSQL needs its connection string (store.url)", ErrOptions)
+	case !o.InDatabase && o.Dir == "":
+		return fmt.Errorf("%w: there is no folder for large values (store.dir)", ErrOptions)
+	}
+	return nil
+}
+
+// identity gives the log's key and name.
+func (o Options) identity() (*ledger.Key, string, error) {
+	if err := o.check(); err != nil {
+		return nil, "", err
+	}
+	secret := o.Key
+	if secret == "" && o.Driver != Postgres {
+		var err error
+		if secret, err = ownKey(o.keyFile(), o.Origin); err != nil {
+			return nil, "", err
+		}
+	}
+	if secret == "" {
+		if o.Origin == "" {
+			return nil, "", fmt.Errorf("%w: without the log's key its name must be said (store.origin)", ErrOptions)
+		}
+		return nil, o.Origin, nil
+	}
+	key, err := ledger.ParseKey(secret)
+	if err != nil {
+		return nil, "", fmt.Errorf("%w: the log's key: %w", ErrOptions, err)
+	}
+	if o.Origin != "" && o.Origin != key.Name() {
+		return nil, "", fmt.Errorf("%w: the log is called %.120q, and its key is that of %.120q", ErrOptions, o.Origin, key.Name())
+	}
+	return key, key.Name(), nil
+}
+
+func (o Options) path() string {
+	if o.Path == "" {
+		return filepath.Join(o.Dir, "ledger.db")
+	}
+	return o.Path
+}
+
+func (o Options) keyFile() string {
+	path := o.path()
+	return strings.TrimSuffix(path, filepath.Ext(path)) + ".key"
+}
+
+func (o Options) blobs() string { return filepath.Join(o.Dir, "blobs") }
+
+// named refuses a database whose log has another name: entries of two names
+// would be two logs in one tree.
+func named(ctx context.Context, s ledger.Store) error {
+	records, err := s.Records(ctx, 0, 1)
+	if err == nil && len(records) == 0 {
+		records, err = s.Pending(ctx, 1)
+	}
+	if err != nil {
+		return fmt.Errorf("look at the log: %w", err)
+	}
+	for _, r := range records {
+		e, err := ledger.DecodeEntry(r.Bytes)
+		if err != nil {
+			return fmt.Errorf("look at the log: %w", err)
+		}
+		if e.Origin != s.Origin() {
+			return fmt.Errorf("%w: the database has the log %.120q, not %.120q", ErrOptions, e.Origin, s.Origin())
+		}
+	}
+	return nil
+}
