@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
 )
 
@@ -162,7 +163,7 @@ func (r *reader) task(state State) Task {
 	}
 	e := Executed{Signed: s, ExecutedAt: r.instant(r.doc, "executed_at", "/executed_at"), AuditRef: text(r.doc, "audit_ref")}
 	if result, ok := r.doc["result"].(map[string]any); ok {
-		raw, err := json.Marshal(result)
+		raw, err := plan.Canonical(result)
 		if err != nil {
 			r.add("/result", err.Error())
 		}

@@ -20,6 +20,9 @@ func hostile(t *testing.T, open Open) {
 	s := open(t)
 	ctx := t.Context()
 	Story(t, s, false)
+	going := run()
+	going.Root = "going"
+	require.NoError(t, s.OpenRun(ctx, going))
 	no := func(_ any, err error) error { return err }
 	long := strings.Repeat("x", 70_000)
 	for what, bad := range map[string]string{"NUL": "a\x00b", "not UTF-8": "a\xff", "a newline": "a\nb", "long": long} {
@@ -35,9 +38,9 @@ func hostile(t *testing.T, open Open) {
 		refused("OpenRun", s.OpenRun(ctx, r))
 		refused("SetBudget", s.SetBudget(ctx, ledger.Budget{Agent: bad, Currency: "USD", Limit: usd(t, 1)}))
 		refused("OpenHold", no(s.OpenHold(ctx, ledger.Hold{ID: bad, Agent: "agent-42", Period: "2026", Amount: usd(t, 1)})))
-		refused("RecordDecision", s.RecordDecision(ctx, run(), ledger.Decision{ID: bad, Record: json.RawMessage(`{}`)}))
-		refused("RecordApproval", s.RecordApproval(ctx, run(), ledger.Approval{ID: bad, Barrier: "b", Envelope: json.RawMessage(`{}`)}))
-		refused("Permit", no(s.Permit(ctx, run(), ledger.Invocation{ID: bad, ActionDigest: digest("a"), DecisionID: "d-1"}, nil)))
+		refused("RecordDecision", s.RecordDecision(ctx, going, ledger.Decision{ID: bad, Record: json.RawMessage(`{}`)}))
+		refused("RecordApproval", s.RecordApproval(ctx, going, ledger.Approval{ID: bad, Barrier: "b", Envelope: json.RawMessage(`{}`)}))
+		refused("Permit", no(s.Permit(ctx, going, ledger.Invocation{ID: bad, ActionDigest: digest("a"), DecisionID: "d-1"}, nil)))
 		refused("Append", no(s.Append(ctx, ledger.Draft{Chain: bad, Key: "k", Kind: ledger.SnapshotTaken})))
 		refused("Append", no(s.Append(ctx, ledger.Draft{Chain: "c", Key: bad, Kind: ledger.SnapshotTaken})))
 		refused("TakeSnapshot", s.TakeSnapshot(ctx, ledger.Snapshot{Server: bad}))
@@ -100,6 +103,9 @@ func ambiguous(t *testing.T, open Open) {
 	ctx := t.Context()
 	no := func(_ any, err error) error { return err }
 	Story(t, s, false)
+	going := run()
+	going.Root = "going"
+	require.NoError(t, s.OpenRun(ctx, going))
 	require.NoError(t, s.SetBudget(ctx, ledger.Budget{Agent: "a", Currency: "EUR", Limit: eur(t, 100)}))
 	hold := ledger.Hold{Agent: "a", Amount: eur(t, 1), ExpiresAt: ledger.At(time.Unix(1<<33, 0))}
 	for _, id := range []string{"x", "x/hold.posted", "hold.posted/x", "hold.opened/x", "hold.posted"} {
@@ -121,7 +127,7 @@ func ambiguous(t *testing.T, open Open) {
 		require.NoError(t, s.RevokeSigner(ctx, id))
 	}
 	for _, id := range []string{"i", "i/1", "i/approvals", "i/1/resolved"} {
-		require.NoError(t, no(s.Permit(ctx, run(), ledger.Invocation{ID: id, ActionDigest: digest(id), DecisionID: "d-1"}, nil)))
+		require.NoError(t, no(s.Permit(ctx, going, ledger.Invocation{ID: id, ActionDigest: digest(id), DecisionID: "d-1"}, nil)))
 		require.NoError(t, no(s.Claim(ctx, id, time.Minute)))
 		require.NoError(t, no(s.Lose(ctx, id, 1)))
 		require.NoError(t, no(s.Release(ctx, id, 1)))
@@ -239,6 +245,7 @@ func order(t *testing.T, open Open) {
 func ahead(t *testing.T, open Open) {
 	s := open(t)
 	ctx := t.Context()
+	require.NoError(t, s.OpenRun(ctx, run()))
 	for i, later := range []time.Duration{0, time.Hour, time.Hour + 1, time.Hour + 999_999, 24*time.Hour - 1} {
 		d := draft()
 		d.TaskID = fmt.Sprint("t-", i)

@@ -29,9 +29,11 @@ func Run(t *testing.T, fresh func(t testing.TB) Open) {
 	for name, test := range map[string]func(*testing.T, Open){
 		"life": life, "again": again, "refusals": refusals, "sequencer": sequencer,
 		"hostile": hostile, "ambiguous": ambiguous, "order": order, "ahead": ahead, "places": places, "pruning": pruning, "erasure": erasure,
+		"linear": linear, "exact": exact,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, fresh(t)) })
 	}
+	t.Run("interleavings", func(t *testing.T) { interleavings(t, func() Open { return fresh(t) }) })
 }
 
 // Waiting in tests is on conditions, looked at every tick.

@@ -72,11 +72,25 @@ func refusals(t *testing.T, open Open) {
 	fails(ledger.ErrConflict, func() error {
 		return no(s.Permit(ctx, run(), ledger.Invocation{ID: "inv-1", ActionDigest: digest("other"), DecisionID: "d-1"}, nil))
 	})
+	going := run()
+	going.Root = "going"
+	fails(ledger.ErrNotFound, func() error {
+		return s.RecordDecision(ctx, going, ledger.Decision{ID: "d-9", Record: json.RawMessage(`{}`)})
+	})
+	d := draft()
+	d.TaskID = "t-9"
+	fails(ledger.ErrNotFound, func() error { return s.DraftTask(ctx, "w", "going", d) })
+	require.NoError(t, s.OpenRun(ctx, going))
+	for _, used := range []string{"a-1", "a-2", "a-3"} {
+		fails(ledger.ErrConflict, func() error {
+			return no(s.Permit(ctx, going, ledger.Invocation{ID: "inv-3", ActionDigest: digest("action"), DecisionID: "d-1"}, []string{used}))
+		})
+	}
 	fails(ledger.ErrConflict, func() error {
-		return no(s.Permit(ctx, run(), ledger.Invocation{ID: "inv-3", ActionDigest: digest("action"), DecisionID: "d-1"}, []string{"a-1"}))
+		return no(s.Permit(ctx, run(), ledger.Invocation{ID: "inv-3", ActionDigest: digest("action"), DecisionID: "d-1"}, nil))
 	})
 	fails(ledger.ErrConflict, func() error {
-		return no(s.Permit(ctx, run(), ledger.Invocation{ID: "inv-3", ActionDigest: digest("action"), DecisionID: "d-1"}, []string{"a-2"}))
+		return s.RecordDecision(ctx, run(), ledger.Decision{ID: "d-9", Record: json.RawMessage(`{}`)})
 	})
 	fails(ledger.ErrNotFound, func() error { return no(s.Invocation(ctx, "inv-3")) })
 	fails(ledger.ErrConflict, func() error { return no(s.Claim(ctx, "inv-1", 0)) })

@@ -92,9 +92,35 @@ func (s *State) Apply(e *ledger.Entry, h ledger.Hash, data json.RawMessage) erro
 	if s.Vague[thing] {
 		return nil
 	}
+	if err := s.within(e); err != nil {
+		return fmt.Errorf("entry %d of %s (%s): %w", e.N, e.Chain, e.Kind, err)
+	}
 	err := s.apply(e, h, data)
 	if err != nil {
 		return fmt.Errorf("entry %d of %s (%s): %w", e.N, e.Chain, e.Kind, err)
+	}
+	return nil
+}
+
+// within holds an entry about a run against the run: it was opened, and what
+// judges or permits comes before its end.
+func (s *State) within(e *ledger.Entry) error {
+	running := false
+	switch e.Kind {
+	case ledger.DecisionMade, ledger.ApprovalAccepted, ledger.ApprovalRefused, ledger.ApprovalConsumed, ledger.InvocationPermitted:
+		running = true
+	case ledger.TaskDrafted:
+	default:
+		return nil
+	}
+	r := s.Runs[e.Chain]
+	switch {
+	case s.Vague["run:"+e.Chain]:
+		return nil
+	case r == nil:
+		return impossible("the run was not opened")
+	case running && r.State != ledger.RunRunning:
+		return impossible("the run has ended as %s", r.State)
 	}
 	return nil
 }

@@ -29,6 +29,9 @@ func (s *Store) RecordDecision(ctx context.Context, run ledger.Run, d ledger.Dec
 		if err != nil || !fresh {
 			return err
 		}
+		if err := t.open(ctx, run.Workflow, run.Root, true); err != nil {
+			return err
+		}
 		d.DecidedAt = t.now
 		doc, err := text(d)
 		if err != nil {
@@ -78,6 +81,9 @@ func (s *Store) RecordApproval(ctx context.Context, run ledger.Run, a ledger.App
 		if err != nil || !fresh {
 			return err
 		}
+		if err := t.open(ctx, run.Workflow, run.Root, true); err != nil {
+			return err
+		}
 		a.ReceivedAt = t.now
 		doc, err := text(a)
 		if err != nil {
@@ -122,6 +128,9 @@ func (s *Store) Permit(ctx context.Context, run ledger.Run, i ledger.Invocation,
 			return have.ActionDigest == i.ActionDigest && have.DecisionID == i.DecisionID && chain == run.Chain(), err
 		})
 		if err != nil || !fresh {
+			return err
+		}
+		if err := t.open(ctx, run.Workflow, run.Root, true); err != nil {
 			return err
 		}
 		used := slices.Clone(approvals)

@@ -105,6 +105,20 @@ func (t *tx) closed(ctx context.Context, r ledger.Run) (bool, error) {
 	return kind == string(ledger.RunClosed), err
 }
 
+// open makes sure that a run, whose chain is locked, was opened, so that its
+// chain begins with that; and that it still runs, if it must.
+func (t *tx) open(ctx context.Context, workflow, root string, running bool) error {
+	var state ledger.RunState
+	err := t.row(ctx, "SELECT state FROM runs WHERE workflow = $1 AND root = $2", workflow, root).Scan(&state)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return fmt.Errorf("the run %.80q of %.80q was not opened: %w", root, workflow, ledger.ErrNotFound)
+	case err == nil && running && state != ledger.RunRunning:
+		return fmt.Errorf("%w: the run has ended as %s", ledger.ErrConflict, state)
+	}
+	return err
+}
+
 // RecordOutcomes implements [ledger.Runs].
 func (s *Store) RecordOutcomes(ctx context.Context, workflow, root string, outcomes []ledger.Outcome) error {
 	return s.do(ctx, "record outcomes of "+workflow, func(t *tx) error {

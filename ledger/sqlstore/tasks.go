@@ -59,6 +59,9 @@ func (s *Store) DraftTask(ctx context.Context, workflow, root string, d task.Dra
 		case !errors.Is(err, sql.ErrNoRows):
 			return err
 		}
+		if err := t.open(ctx, workflow, root, false); err != nil {
+			return err
+		}
 		if _, err := t.exec(ctx, "INSERT INTO tasks (task_id, chain, state, created_at, doc) VALUES ($1, $2, $3, $4, $5)",
 			d.TaskID, chain, string(d.State), d.CreatedAt.UnixMilli(), doc); err != nil {
 			return err

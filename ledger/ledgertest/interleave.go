@@ -1,0 +1,227 @@
+package ledgertest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/task"
+)
+
+// action is one step of a worker: an operation on one of few things, so that
+// workers meet.
+type action struct {
+	Op   string
+	A, B int
+	// Cut ends the operation's context after so many microseconds, 0 never: the
+	// caller does not learn whether it was done, and asks again.
+	Cut int
+}
+
+var operations = []string{
+	"open run", "outcome", "outcome", "close run", "agent", "tool", "trust", "signer", "revoke", "plan", "authority", "draft", "sign", "execute",
+	"budget", "hold", "hold", "run hold", "post", "void", "expire", "decide", "approve", "refuse", "permit", "claim", "release", "settle", "lose",
+	"hypothesis", "observe", "snapshot", "append", "append", "erase", "prune", "legal hold", "lift", "integrate", "read",
+}
+
+func actions(length int) *rapid.Generator[[]action] {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) action {
+		return action{
+			Op: rapid.SampledFrom(operations).Draw(t, "op"), A: rapid.IntRange(0, 2).Draw(t, "a"), B: rapid.IntRange(0, 3).Draw(t, "b"),
+			Cut: max(0, rapid.IntRange(-3000, 1500).Draw(t, "cut")),
+		}
+	}), length, length)
+}
+
+// interleavings: whatever workers do at once, with connections that break off
+// and stores that are closed and opened again, ends in the state that the log
+// tells. (Rapid draws what they do; how they meet is the machine's.)
+func interleavings(t *testing.T, open func() Open) {
+	checks := flag.Lookup("rapid.checks")
+	if before := checks.Value.String(); before == checks.DefValue {
+		// A database for each.
+		require.NoError(t, checks.Value.Set("4"))
+		defer func() { require.NoError(t, checks.Value.Set(before)) }()
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		const workers = 5
+		scripts := rapid.SliceOfN(actions(40), workers, workers).Draw(r, "scripts")
+		reopen := open()
+		key := Key(t)
+		var mu sync.Mutex
+		var failures []error
+		var group sync.WaitGroup
+		shared := reopen(t)
+		for w, script := range scripts {
+			group.Go(func() {
+				s := shared
+				for i, a := range script {
+					if i%20 == 10 && w%2 == 0 {
+						s = reopen(t)
+					}
+					if err := a.do(t, s, key); err != nil {
+						mu.Lock()
+						failures = append(failures, fmt.Errorf("worker %d, %+v: %w", w, a, err))
+						mu.Unlock()
+					}
+				}
+			})
+		}
+		group.Wait()
+		if err := errors.Join(failures...); err != nil {
+			r.Fatal(err)
+		}
+		Drain(t, shared, key)
+		last := reopen(t)
+		Same(t, last, Replay(t, last))
+	})
+}
+
+// do does the action, and gives errors that it must not have.
+func (a action) do(t testing.TB, s ledger.Store, key *ledger.Key) error {
+	ctx, cancel := t.Context(), context.CancelFunc(func() {})
+	if a.Cut > 0 {
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(a.Cut)*time.Microsecond)
+	}
+	err := a.ask(ctx, t, s, key)
+	cancel()
+	if a.Cut > 0 && errors.Is(err, ledger.ErrUnavailable) {
+		err = a.ask(t.Context(), t, s, key)
+	}
+	for _, allowed := range []error{ledger.ErrConflict, ledger.ErrNotFound, ledger.ErrBudget, ledger.ErrGone} {
+		if errors.Is(err, allowed) && !errors.Is(err, ledger.ErrUnavailable) {
+			return nil
+		}
+	}
+	return err
+}
+
+func (a action) ask(ctx context.Context, t testing.TB, s ledger.Store, key *ledger.Key) error {
+	no := func(_ any, err error) error { return err }
+	id := fmt.Sprintf("x-%d", a.A)
+	name := fmt.Sprintf("y-%d", a.B)
+	r := run()
+	r.Root = id
+	far := ledger.At(time.Unix(1<<33, 0))
+	doc := json.RawMessage(fmt.Sprintf(`{"z": %d, "a": "<\u0000\u2028>", "n": 1.50e+1}`, a.B))
+	invocation := id + name[:1+a.B%2]
+	switch a.Op {
+	case "open run":
+		return s.OpenRun(ctx, r)
+	case "outcome":
+		kinds := []ledger.Kind{ledger.NodeSucceeded, ledger.NodeFailed, ledger.NodeSkipped, ledger.NodeSucceeded}
+		return s.RecordOutcomes(ctx, "w", id, []ledger.Outcome{
+			{Node: name, Visit: a.B, Kind: kinds[a.B], Error: doc}, {Node: "again", Element: a.B, Kind: ledger.NodeSucceeded, OutputDigest: digest(name)},
+		})
+	case "close run":
+		r.State, r.Failure = []ledger.RunState{ledger.RunSucceeded, ledger.RunFailed, ledger.RunCancelled}[a.B%3], doc
+		return s.CloseRun(ctx, r)
+	case "agent":
+		return s.AddAgent(ctx, ledger.Agent{AgentID: id, PersonaRef: name})
+	case "tool":
+		return s.RegisterTool(ctx, ledger.Tool{ToolID: id, Schema: doc, Status: "none"})
+	case "trust":
+		return s.TrustTool(ctx, id, name)
+	case "signer":
+		return s.EnrollSigner(ctx, ledger.Signer{ID: id, Person: name, NotBefore: far, NotAfter: far})
+	case "revoke":
+		return s.RevokeSigner(ctx, id)
+	case "plan":
+		return no(s.PublishPlan(ctx, ledger.Plan{Name: id, Version: "1", Digest: digest(name), SourceDigest: digest("s"), Signature: doc}))
+	case "authority":
+		have, err := s.Authority(ctx)
+		if err != nil {
+			return err
+		}
+		prev := ""
+		if len(have) > 0 {
+			prev = ledger.BodyDigest(have[len(have)-1])
+		}
+		return s.StateAuthority(ctx, json.RawMessage(fmt.Sprintf(`{"n":%d,"by":%q}`, len(have), name)), prev)
+	case "draft", "sign":
+		d := draft()
+		d.TaskID, d.Description = id, name
+		if a.Op == "draft" {
+			return s.DraftTask(ctx, "w", id, d)
+		}
+		signed, err := d.Sign(task.Signature{SignerID: "b", SigType: "dev", Signature: "s", SignedAt: time.Unix(1_900_000_000, int64(a.B))})
+		if err != nil {
+			return err
+		}
+		return s.SignTask(ctx, signed)
+	case "execute":
+		return no(s.ExecuteTask(ctx, id, doc))
+	case "budget":
+		b := ledger.Budget{Agent: id, Currency: "USD", Limit: usd(t, int64(5*a.B))}
+		if a.A > 0 && a.B > 0 {
+			b.Parent = fmt.Sprintf("x-%d", a.A-1)
+		}
+		return s.SetBudget(ctx, b)
+	case "hold":
+		return no(s.OpenHold(ctx, ledger.Hold{ID: invocation, Agent: id, Amount: usd(t, int64(a.B)), Overdraft: a.B == 3, ExpiresAt: ledger.At(time.Unix(int64(a.B%2)<<33, 0))}))
+	case "run hold":
+		return s.RunHold(ctx, invocation)
+	case "post":
+		err := no(s.PostHold(ctx, invocation, usd(t, int64(a.B))))
+		if errors.Is(err, ledger.ErrAmount) {
+			return nil
+		}
+		return err
+	case "void":
+		return no(s.VoidHold(ctx, invocation))
+	case "expire":
+		return no(s.ExpireHolds(ctx))
+	case "decide":
+		return s.RecordDecision(ctx, r, ledger.Decision{ID: invocation, ActionDigest: digest(id), PolicyDigest: digest("p"), Decision: "APPROVE", Record: doc})
+	case "approve", "refuse":
+		return s.RecordApproval(ctx, r, ledger.Approval{ID: id + name, Barrier: id, Accepted: a.Op == "approve", Envelope: doc})
+	case "permit":
+		return no(s.Permit(ctx, r, ledger.Invocation{ID: invocation, ActionDigest: digest(id), DecisionID: id}, []string{id + name, id + "y-0"}[:a.B%3]))
+	case "claim":
+		return no(s.Claim(ctx, invocation, time.Minute))
+	case "release":
+		return no(s.Release(ctx, invocation, a.B))
+	case "settle":
+		return no(s.Settle(ctx, invocation, a.B, digest(name)))
+	case "lose":
+		return no(s.Lose(ctx, invocation, a.B))
+	case "hypothesis":
+		return s.StateHypothesis(ctx, ledger.Hypothesis{HypothesisID: id, AgentID: name, Inputs: doc, Prediction: doc, RiskScore: "1e-3"})
+	case "observe":
+		return s.ObserveHypothesis(ctx, id, doc)
+	case "snapshot":
+		return s.TakeSnapshot(ctx, ledger.Snapshot{Server: id, Fingerprint: name, Digest: digest(name)})
+	case "append":
+		d := ledger.Draft{Chain: id, Key: name, Kind: ledger.SnapshotTaken, Data: doc, Subject: []string{"", "erika", "max", ""}[a.B]}
+		e := d
+		e.Chain, e.Subject = fmt.Sprintf("x-%d", (a.A+1)%3), []string{"max", "", "erika", ""}[a.B]
+		return no(s.Append(ctx, d, e, d))
+	case "erase":
+		return s.EraseSubject(ctx, []string{"erika", "max", "nobody"}[a.A], "asked")
+	case "prune":
+		if a.B > 0 {
+			// Much is to be compared, so that it is rare.
+			return nil
+		}
+		return no(s.Prune(ctx, []ledger.Class{ledger.Operational, ledger.Evidence, ledger.Financial}[a.A], time.Now().Add(-time.Millisecond), "policy"))
+	case "legal hold":
+		return s.PlaceLegalHold(ctx, ledger.RunChain("w", id), "case")
+	case "lift":
+		return s.LiftLegalHold(ctx, ledger.RunChain("w", id), "case")
+	case "integrate":
+		return no((&ledger.Sequencer{Store: s, Key: key, Batch: 1 + a.B}).Integrate(ctx))
+	}
+	if _, err := s.Checkpoint(ctx); err != nil {
+		return err
+	}
+	return no(s.ListTasks(ctx, task.StateSigned, ledger.Page{}))
+}
