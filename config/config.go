@@ -50,6 +50,8 @@ type Config struct {
 	// Skills are the executable skills, by provider.
 	Skills map[string]Skill
 
+	// kept: file or environment say where the ledger is.
+	kept bool
 	// profile is the connection as Temporal's conventions and ours gave it.
 	profile envconfig.ClientConfigProfile
 }
@@ -159,6 +161,10 @@ func reveal(env map[string]Secret) map[string]string {
 	}
 	return open
 }
+
+// Kept reports whether the file or the environment says where the ledger is. Else
+// it is the default: that of dev mode in this folder.
+func (c Config) Kept() bool { return c.kept }
 
 // Roles are the roles that a worker may have.
 func Roles() []string { return slices.Clone(roles) }

@@ -93,6 +93,7 @@ func parse(file string, src []byte, env environ) (Config, diag.Diagnostics) {
 		}
 	}
 	l.environment(env)
+	l.config.kept = l.said["store.driver"] || l.said["store.path"] || l.said["store.url"]
 	if !l.ds.HasErrors() {
 		l.connection(env)
 	}

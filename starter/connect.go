@@ -11,7 +11,6 @@ import (
 
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
-	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/store"
 )
 
@@ -32,11 +31,8 @@ type connection struct {
 	client.Client
 	address, namespace string
 	// ui is the address of the web pages, or "".
-	ui string
-	// store is where this deployment keeps what it has, and dev that it is the
-	// embedded one.
-	store store.Options
-	dev   bool
+	ui    string
+	place *place
 }
 
 // page is the address of a run's web page, or "".
@@ -55,29 +51,20 @@ func (p *Program) connect(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, misuse("%s", err)
 	}
-	kept, err := host.Store(settings)
+	at, err := p.placeOf(settings)
 	if err != nil {
-		return nil, misuse("%s", err)
+		return nil, err
 	}
-	conn := &connection{store: kept}
-	hint := "Start one with chimera dev, or set temporal.address (CHIMERA_TEMPORAL_ADDRESS)."
+	conn := &connection{place: at}
+	hint := "Check temporal.address, and that the server runs."
 	if options.HostPort == "" {
-		l, err := p.findLocal(settings.Dev.Dir)
-		switch {
-		case err != nil:
-			return nil, unanswered("%s", err)
-		case l != nil:
+		hint = "Start one with chimera dev, or set temporal.address (CHIMERA_TEMPORAL_ADDRESS)."
+		if l := at.local; l != nil {
 			options = client.Options{HostPort: l.Address, Namespace: l.Namespace}
-			conn.ui, conn.dev = l.UI, true
-			if l.Ledger != "" {
-				conn.store.Driver, conn.store.Path = store.SQLite, l.Ledger
-			}
-			conn.store.Dir = l.Store
-		default:
+			conn.ui = l.UI
+		} else {
 			options.HostPort = fallbackAddress
 		}
-	} else {
-		hint = "Check temporal.address, and that the server runs."
 	}
 	conn.address, conn.namespace = options.HostPort, options.Namespace
 	return conn, p.dial(ctx, conn, options, hint)
@@ -86,7 +73,7 @@ func (p *Program) connect(ctx context.Context) (*connection, error) {
 func (p *Program) dial(ctx context.Context, conn *connection, options client.Options, hint string) error {
 	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	blobs, done, err := store.OpenBlobs(bounded, conn.store)
+	blobs, done, err := store.OpenBlobs(bounded, conn.place.store)
 	if err != nil {
 		return storeError(err)
 	}
@@ -98,17 +85,6 @@ func (p *Program) dial(ctx context.Context, conn *connection, options client.Opt
 	p.later(func() error { c.Close(); return nil })
 	conn.Client = c
 	return nil
-}
-
-// storeError is the failure of a store that cannot be opened or used.
-func storeError(err error) error {
-	switch {
-	case errors.Is(err, store.ErrOptions):
-		return misuse("%s", err)
-	case errors.Is(err, ledger.ErrConflict), errors.Is(err, ledger.ErrNotFound), errors.Is(err, ledger.ErrInvalid):
-		return negative("%s", err)
-	}
-	return unanswered("%s", err)
 }
 
 // plainError is the last cause of an error, without the wrapping of a client

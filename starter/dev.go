@@ -102,7 +102,8 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	p.say("state      %s", settings.Dev.Dir)
 	if todo != nil {
 		conn := &connection{
-			Client: worker.host.Client(), address: l.Address, namespace: l.Namespace, ui: l.UI, store: worker.store, dev: true,
+			Client: worker.host.Client(), address: l.Address, namespace: l.Namespace, ui: l.UI,
+			place: &place{store: worker.store, local: &l, known: true, books: worker.host.Store().Ledger},
 		}
 		return p.devRun(ctx, o, conn, todo, server)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
+	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
@@ -27,7 +29,7 @@ type ticket struct {
 	Run   string `json:"run"`
 	RunID string `json:"run_id"`
 	Plan  string `json:"plan,omitempty"`
-	// Digest is the compiled plan's, as this client compiled it.
+	// Digest is the compiled plan's, as it was published or compiled here.
 	Digest    string `json:"plan_digest,omitempty"`
 	Address   string `json:"address"`
 	Namespace string `json:"namespace"`
@@ -80,10 +82,15 @@ func (p *Program) next(t ticket) {
 
 // order is a run to start: checked here, before anything goes to the server.
 type order struct {
-	id     string
+	id string
+	// plan is the compiled plan of a file, and nil where ref names a published one.
 	plan   *plan.Plan
+	source compiler.Source
+	ref    string
 	digest string
-	start  contract.Start
+	// title is the plan's name@version.
+	title string
+	start contract.Start
 }
 
 var (
@@ -95,12 +102,11 @@ var (
 func (p *Program) order(target, input, id, catalogFile string) (*order, error) {
 	if target != "-" && !exists(target) {
 		switch {
-		case digestForm.MatchString(target):
-			return nil, unsupported("runs of published plans (%s)", target).withHint("Give the plan's file.")
 		case slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(target)) || strings.ContainsAny(target, `/\`):
 			return nil, misuse("there is no file %s", target)
-		case nameForm.MatchString(target):
-			return nil, unsupported("runs of published plans (%s)", target).withHint("Give the plan's file; there is none of this name.")
+		case digestForm.MatchString(target), nameForm.MatchString(target):
+			value, err := p.input(input)
+			return &order{id: id, ref: target, start: contract.Start{Input: value}}, err
 		}
 		return nil, misuse("%s is no file, no name of a plan and no digest", target)
 	}
@@ -119,24 +125,47 @@ func (p *Program) order(target, input, id, catalogFile string) (*order, error) {
 	if err != nil {
 		return nil, err
 	}
-	compiled, ds, err := shelf.compile(src)
+	compiled, digest, err := p.sound(shelf, src)
 	if err != nil {
 		return nil, err
 	}
-	if compiled == nil {
-		return nil, &failure{code: exitNegative, message: "the plan does not compile", diagnostics: ds, sources: shelf.texts(src)}
+	return &order{
+		id: id, plan: compiled, source: src, digest: digest, title: compiled.Name + "@" + compiled.Version,
+		start: contract.Start{Input: value},
+	}, nil
+}
+
+// settle makes an order name a published plan: a file is published first. Only
+// where nobody has said where the workers keep what is published, or where dev
+// mode has the same version of another content, the file itself is sent.
+func (p *Program) settle(ctx context.Context, at *place, o *order) error {
+	if o.ref != "" {
+		kept, err := p.published(ctx, at, o.ref)
+		if err != nil {
+			return err
+		}
+		o.title, o.digest = kept.Name+"@"+kept.Version, kept.Digest
+		o.start.Plan = o.title
+		if strings.HasPrefix(o.ref, "sha256:") {
+			o.start.Plan = o.ref
+		}
+		o.id = cmp.Or(o.id, kept.Name+"-"+strings.ToLower(rand.Text()[:10]))
+		return nil
 	}
-	if len(ds) > 0 && !p.json() {
-		p.diagnose(ds, shelf.texts(src))
+	o.id = cmp.Or(o.id, o.plan.Name+"-"+strings.ToLower(rand.Text()[:10]))
+	if !at.known {
+		o.start.Source = string(o.source.Text)
+		return nil
 	}
-	encoded, err := compiled.Encode()
-	if err != nil {
-		return nil, negative("encoding %s: %s", src.Name, err)
+	_, err := p.publish(ctx, at, o.source, o.plan, o.digest)
+	var f *failure
+	if at.local != nil && errors.As(err, &f) && f.code == exitNegative {
+		p.say("%s; dev mode runs the file all the same", f.message)
+		o.start.Source = string(o.source.Text)
+		return nil
 	}
-	if id == "" {
-		id = compiled.Name + "-" + strings.ToLower(rand.Text()[:10])
-	}
-	return &order{id: id, plan: compiled, digest: plan.DigestOf(encoded), start: contract.Start{Source: string(src.Text), Input: value}}, nil
+	o.start.Plan = o.title
+	return err
 }
 
 // input reads JSON from the command line, a file or standard input.
@@ -165,6 +194,9 @@ func (p *Program) input(given string) (json.RawMessage, error) {
 
 // launch starts a run. An id that a run has or had is not given again.
 func (p *Program) launch(ctx context.Context, conn *connection, o *order) (ticket, client.WorkflowRun, error) {
+	if err := p.settle(ctx, conn.place, o); err != nil {
+		return ticket{}, nil, err
+	}
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	run, err := conn.ExecuteWorkflow(bounded, client.StartWorkflowOptions{
@@ -181,7 +213,7 @@ func (p *Program) launch(ctx context.Context, conn *connection, o *order) (ticke
 		return ticket{}, nil, conn.refused(fmt.Sprintf("starting %s", o.id), err)
 	}
 	return ticket{
-		Run: run.GetID(), RunID: run.GetRunID(), Plan: o.plan.Name + "@" + o.plan.Version, Digest: o.digest,
+		Run: run.GetID(), RunID: run.GetRunID(), Plan: o.title, Digest: o.digest,
 		Address: conn.address, Namespace: conn.namespace, UI: conn.page(run.GetID(), run.GetRunID()),
 	}, run, nil
 }

@@ -275,19 +275,9 @@ func URL(t testing.TB) string {
 	shared.n++
 	name := fmt.Sprintf("chimera_test_%d_%d", os.Getpid(), shared.n)
 	shared.mu.Unlock()
-	execute := func(ctx context.Context, sql string) error {
-		conn, err := pgx.Connect(ctx, admin)
-		if err != nil {
-			return err
-		}
-		_, err = conn.Exec(ctx, sql)
-		return errors.Join(err, conn.Close(ctx))
-	}
-	if err := execute(t.Context(), "CREATE DATABASE "+name); err != nil {
-		t.Fatalf("make a test database: %v", err)
-	}
+	Create(t, admin, name)
 	t.Cleanup(func() {
-		if err := execute(context.Background(), "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+		if err := execute(context.Background(), admin, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
 			t.Errorf("drop the test database: %v", err)
 		}
 	})
@@ -297,6 +287,23 @@ func URL(t testing.TB) string {
 	}
 	address.Path = "/" + name
 	return address.String()
+}
+
+// Create makes an empty database with a connection to another one.
+func Create(t testing.TB, admin, name string) {
+	t.Helper()
+	if err := execute(t.Context(), admin, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()); err != nil {
+		t.Fatalf("make a test database: %v", err)
+	}
+}
+
+func execute(ctx context.Context, admin, sql string) error {
+	conn, err := pgx.Connect(ctx, admin)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, sql)
+	return errors.Join(err, conn.Close(ctx))
 }
 
 // Main runs a package's tests and ends the shared cluster: call it from

@@ -19,6 +19,7 @@ import (
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/internal/pgtest"
 	"chimera.ai/engine/store"
 )
 
@@ -28,10 +29,10 @@ var shared struct {
 	err    error
 }
 
-// Main runs the tests of a package and then ends the server that they shared.
+// Main runs the tests of a package and then ends the servers that they shared.
 // TestMain calls it.
 func Main(m *testing.M) {
-	code := m.Run()
+	code := pgtest.Main(m)
 	if shared.server != nil {
 		if err := shared.server.Stop(context.Background()); err != nil {
 			fmt.Fprintln(os.Stderr, "stop the Temporal server:", err)

@@ -1,0 +1,367 @@
+package host_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/pgtest"
+	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/model"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/skills"
+	"chimera.ai/engine/store"
+)
+
+// stores gives the options of a new, migrated store of each sort.
+func stores(t *testing.T) map[string]func(t *testing.T) store.Options {
+	return map[string]func(t *testing.T) store.Options{
+		"sqlite": func(t *testing.T) store.Options { return store.Options{Dir: filepath.Join(t.TempDir(), "store")} },
+		"postgres": func(t *testing.T) store.Options {
+			return migrated(t, store.Options{Dir: filepath.Join(t.TempDir(), "store"), URL: pgtest.URL(t)})
+		},
+		"postgres, with blobs": func(t *testing.T) store.Options {
+			return migrated(t, store.Options{InDatabase: true, URL: pgtest.URL(t)})
+		},
+	}
+}
+
+func migrated(t *testing.T, o store.Options) store.Options {
+	o.Driver = store.Postgres
+	var err error
+	o.Key, _, err = ledger.NewKey("test.example.com/log")
+	require.NoError(t, err)
+	_, err = store.Open(t.Context(), o)
+	require.ErrorContains(t, err, "run chimera migrate")
+	n, err := store.Migrate(t.Context(), o)
+	require.NoError(t, err)
+	require.Positive(t, n)
+	return o
+}
+
+// replayed replays the whole log, which must be sequenced, signed and possible.
+func replayed(t *testing.T, s *store.Opened) (*model.State, ledger.Checkpoint) {
+	t.Helper()
+	ctx := t.Context()
+	stage.Until(t, "all is sequenced", func() bool {
+		pending, err := s.Ledger.Pending(ctx, 1)
+		return err == nil && len(pending) == 0
+	})
+	raw, err := s.Ledger.Checkpoint(ctx)
+	require.NoError(t, err)
+	signed, err := ledger.Signers{Log: s.Key.Public()}.Open(raw)
+	require.NoError(t, err)
+	state := model.New()
+	tree := ledger.OpenTree(ctx, ledger.Checkpoint{Origin: signed.Origin, Root: ledger.EmptyRoot()}, s.Ledger)
+	for from := int64(0); from < signed.Size; {
+		records, err := s.Ledger.Records(ctx, from, 500)
+		require.NoError(t, err)
+		require.NotEmpty(t, records)
+		for _, r := range records {
+			e, err := ledger.DecodeEntry(r.Bytes)
+			require.NoError(t, err)
+			require.NoError(t, tree.Add(ledger.LeafHash(r.Bytes)))
+			var data json.RawMessage
+			if e.Body != "" {
+				raw, err := s.Ledger.Body(ctx, e.Body)
+				require.NoError(t, err)
+				body, err := ledger.DecodeBody(raw)
+				require.NoError(t, err)
+				data = body.Data
+			}
+			require.NoError(t, state.Apply(e, r.Hash, data))
+		}
+		from += int64(len(records))
+	}
+	root, err := tree.Root()
+	require.NoError(t, err)
+	require.Equal(t, signed.Root, root, "the tree is what was signed")
+	return state, signed.Checkpoint
+}
+
+// told is the run that the log tells of.
+func told(t *testing.T, s *store.Opened, run client.WorkflowRun) *model.Run {
+	t.Helper()
+	state, _ := replayed(t, s)
+	for _, r := range state.Runs {
+		if r.Workflow == run.GetID() {
+			return r
+		}
+	}
+	require.Fail(t, "the log does not know the run")
+	return nil
+}
+
+const several = `apiVersion: chimera/v1
+kind: Plan
+name: several
+version: 1.0.0
+agent: tester
+input_schema: {type: object, required: [x], properties: {x: {type: string}}}
+output_schema: {type: object, required: [x], properties: {x: {type: string}}}
+defs:
+  X: {type: object, required: [x], properties: {x: {type: string}}}
+nodes:
+  - {id: local, template: engine/pass, timeout_ms: 500, input_schema: {$ref: "#/defs/X"}, output_schema: {$ref: "#/defs/X"}}
+  - {id: ordinary, template: engine/pass, timeout_ms: 2000, input_schema: {$ref: "#/defs/X"}, output_schema: {$ref: "#/defs/X"}}
+  - {id: breaks, template: engine/fail, timeout_ms: 500, with: {message: broken}}
+  - {id: rescue, template: engine/pass, timeout_ms: 2000}
+  - {id: never, template: engine/pass, timeout_ms: 500}
+edges:
+  - $input.x -> local.x
+  - local.x -> ordinary.x
+  - ordinary.x -> $output.x
+  - {from_node: breaks, from_port: $error, to_node: rescue, to_port: $start, edge_type: error, required: true, when: error.kind == "tool_error"}
+  - {from_node: breaks, from_port: $error, to_node: never, to_port: $start, edge_type: error, required: true, when: error.kind == "timeout"}
+`
+
+// TestTheLedgerKnowsARun: what runs and nodes came to is in the log, local or
+// not, and the log is what its key has signed.
+func TestTheLedgerKnowsARun(t *testing.T) {
+	for name, open := range stores(t) {
+		t.Run(name, func(t *testing.T) {
+			h := stage.Host(t, host.Options{Store: open(t)})
+			run := stage.Start(t, h.Client(), several, `{"x":"hello"}`)
+			require.NoError(t, stage.Await(t, h.Client(), run, nil))
+			r := told(t, h.Store(), run)
+			require.Equal(t, ledger.RunSucceeded, r.State)
+			require.Equal(t, run.GetRunID(), r.Root)
+			require.Equal(t, r.Root, r.Origin)
+			require.Equal(t, "several@1.0.0", r.PlanName+"@"+r.PlanVersion)
+			require.Equal(t, "tester", r.Agent)
+			x := plan.DigestOf([]byte(`{"x":"hello"}`))
+			require.Equal(t, []string{x, x}, []string{r.InputDigest, r.OutputDigest})
+			seen := map[string]ledger.Outcome{}
+			for _, o := range r.Outcomes {
+				seen[o.Node] = o
+			}
+			require.Len(t, seen, 5)
+			require.Equal(t, ledger.Outcome{Node: "local", Visit: 1, Kind: ledger.NodeSucceeded, Activity: "engine/pass", Attempts: 1, InputDigest: x, OutputDigest: x}, seen["local"])
+			require.Equal(t, ledger.Outcome{Node: "ordinary", Visit: 1, Kind: ledger.NodeSucceeded, Activity: "engine/pass", Attempts: 1, InputDigest: x, OutputDigest: x}, seen["ordinary"])
+			require.Equal(t, ledger.NodeFailed, seen["breaks"].Kind)
+			require.Contains(t, string(seen["breaks"].Error), `"kind":"tool_error"`)
+			require.Equal(t, ledger.NodeSucceeded, seen["rescue"].Kind)
+			require.Equal(t, ledger.Outcome{Node: "never", Visit: 1, Kind: ledger.NodeSkipped, Activity: "engine/pass"}, seen["never"])
+		})
+	}
+}
+
+// TestTheLedgerKnowsHowRunsEnd: failed and cancelled runs have their ends; a
+// terminated one has none, and shows as open.
+func TestTheLedgerKnowsHowRunsEnd(t *testing.T) {
+	h := stage.Host(t, host.Options{Skills: []skills.Skill{
+		skill("waits", func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}),
+		skill("fails", func(context.Context, json.RawMessage) (json.RawMessage, error) { return nil, errors.New("no") }),
+	}})
+	waits := source("", []string{"a engine/pass 500", "b test/waits 60000"}, []string{"$input.x -> a.x", "a -> b"})
+	ready := func(run client.WorkflowRun) {
+		stage.Until(t, "b runs", func() bool { return stage.State(t, h.Client(), run).Counts.Running == 1 })
+	}
+	failed := stage.Start(t, h.Client(), source("", []string{"a test/fails 500"}, []string{"a -> $output"}), `{}`)
+	require.Error(t, stage.Await(t, h.Client(), failed, nil))
+	r := told(t, h.Store(), failed)
+	require.Equal(t, ledger.RunFailed, r.State)
+	require.Len(t, r.Outcomes, 1)
+	var f contract.Failure
+	require.NoError(t, json.Unmarshal(r.Failure, &f))
+	require.Equal(t, "a", f.Node)
+
+	cancelled := stage.Start(t, h.Client(), waits, `{"x":1}`)
+	ready(cancelled)
+	require.NoError(t, h.Client().CancelWorkflow(t.Context(), cancelled.GetID(), ""))
+	require.Error(t, stage.Await(t, h.Client(), cancelled, nil))
+	r = told(t, h.Store(), cancelled)
+	require.Equal(t, ledger.RunCancelled, r.State)
+	require.Len(t, r.Outcomes, 1, "a has ended, b was dropped")
+
+	terminated := stage.Start(t, h.Client(), waits, `{"x":1}`)
+	ready(terminated)
+	require.NoError(t, h.Client().TerminateWorkflow(t.Context(), terminated.GetID(), "", "enough"))
+	require.Error(t, stage.Await(t, h.Client(), terminated, nil))
+	require.Equal(t, ledger.RunRunning, told(t, h.Store(), terminated).State)
+
+	refused := stage.Start(t, h.Client(), "kind: Plan", `{}`)
+	require.Error(t, stage.Await(t, h.Client(), refused, nil))
+	_, err := h.Store().Ledger.Run(t.Context(), refused.GetID(), "")
+	require.ErrorIs(t, err, ledger.ErrNotFound, "what never was a run is none")
+}
+
+// TestManyOutcomes: batches ride beside the nodes and continue with the run, and
+// nothing is told twice or not at all.
+func TestManyOutcomes(t *testing.T) {
+	h := stage.Host(t, host.Options{ContinueAfter: 300})
+	var nodes, edges []string
+	for i := range 1200 {
+		nodes = append(nodes, fmt.Sprintf("n%d engine/pass %d", i, []int{500, 500, 2000}[i%3]))
+		edges = append(edges, fmt.Sprintf("$input.x -> n%d.x", i))
+	}
+	run := stage.Start(t, h.Client(), source("", nodes, edges), `{"x":1}`)
+	first := run.GetRunID()
+	require.NoError(t, stage.Await(t, h.Client(), run, nil))
+	require.NotEqual(t, first, run.GetRunID(), "it has continued as new")
+	r := told(t, h.Store(), run)
+	require.Equal(t, first, r.Root)
+	require.Equal(t, ledger.RunSucceeded, r.State)
+	require.Len(t, r.Outcomes, 1200)
+}
+
+// TestTheStoreIsAway: a database that is killed under a run makes the run wait;
+// it goes on when it is back, and nothing is lost.
+func TestTheStoreIsAway(t *testing.T) {
+	cluster, err := pgtest.Start(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	defer cluster.Kill()
+	for _, inDatabase := range []bool{false, true} {
+		t.Run(fmt.Sprintf("blobs in the database %v", inDatabase), func(t *testing.T) {
+			name := fmt.Sprintf("away_%v", inDatabase)
+			pgtest.Create(t, cluster.URL("postgres"), name)
+			o := migrated(t, store.Options{Dir: filepath.Join(t.TempDir(), "store"), URL: cluster.URL(name), InDatabase: inDatabase})
+			log := new(lines)
+			gate := make(chan struct{})
+			h := stage.Host(t, host.Options{
+				Store: o, Logger: slog.New(slog.NewTextHandler(log, nil)),
+				Skills: []skills.Skill{skill("gate", func(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
+					select {
+					case <-gate:
+						return json.RawMessage(`{"x":1}`), nil
+					case <-ctx.Done():
+						return nil, ctx.Err()
+					}
+				})},
+			})
+			run := stage.Start(t, h.Client(), source("", []string{"a engine/pass 500", "b test/gate 60000", "c engine/pass 500"},
+				[]string{"$input.x -> a.x", "a -> b", "b.x -> c.x", "c.x -> $output.x"}), `{"x":1}`)
+			stage.Until(t, "b runs", func() bool { return stage.State(t, h.Client(), run).Counts.Running == 1 })
+			cluster.Kill()
+			close(gate)
+			stage.Until(t, "the end waits for the ledger", func() bool { return strings.Contains(log.String(), "the end of the run was not written") })
+			require.Equal(t, contract.RunRunning, stage.State(t, h.Client(), run).State)
+			require.NoError(t, cluster.Restart(t.Context()))
+			require.NoError(t, stage.Await(t, h.Client(), run, nil))
+			r := told(t, h.Store(), run)
+			require.Equal(t, ledger.RunSucceeded, r.State)
+			require.Len(t, r.Outcomes, 3)
+		})
+	}
+}
+
+// lines is a log that may be read while it is written.
+type lines struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// TestPublishedPlansRun: by name and version, and by digest; one that this
+// worker would not compile to the same is refused.
+func TestPublishedPlansRun(t *testing.T) {
+	h := stage.Host(t, host.Options{})
+	ctx := t.Context()
+	books := h.Store().Ledger
+	text := source("", []string{"a engine/pass 500"}, []string{"$input.x -> a.x", "a.x -> $output.x"})
+	direct := stage.Start(t, h.Client(), text, `{"x":1}`)
+	require.NoError(t, stage.Await(t, h.Client(), direct, nil))
+	digest := stage.State(t, h.Client(), direct).Digest
+	blob, err := books.PutBlob(ctx, []byte(text))
+	require.NoError(t, err)
+	for _, p := range []ledger.Plan{
+		{Name: "test", Version: "1.0.0", Digest: digest},
+		{Name: "other", Version: "1.0.0", Digest: plan.DigestOf([]byte("other"))},
+	} {
+		p.SourceDigest, p.Author, p.Agent = blob, "alice", "tester"
+		_, err = books.PublishPlan(ctx, p)
+		require.NoError(t, err)
+	}
+	start := func(ref string) (client.WorkflowRun, error) {
+		run, err := h.Client().ExecuteWorkflow(ctx, client.StartWorkflowOptions{TaskQueue: contract.QueueEngine},
+			contract.WorkflowType, contract.Start{Plan: ref, Input: json.RawMessage(`{"x":2}`)})
+		require.NoError(t, err)
+		return run, stage.Await(t, h.Client(), run, nil)
+	}
+	for _, ref := range []string{"test@1.0.0", digest} {
+		run, err := start(ref)
+		require.NoError(t, err)
+		require.Equal(t, digest, told(t, h.Store(), run).PlanDigest)
+	}
+	_, err = start("other@1.0.0")
+	require.Contains(t, failureOf(t, err).Message, "publish it again under a new version")
+	state, _ := replayed(t, h.Store())
+	require.Equal(t, []string{"other@1.0.0", "test@1.0.0"}, sorted(state.Plans))
+}
+
+func sorted[V any](m map[string]V) []string {
+	var names []string
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestTheLogGoesOn: another host on the same store adds to the same log, and one
+// with another key refuses it.
+func TestTheLogGoesOn(t *testing.T) {
+	o := store.Options{Dir: filepath.Join(t.TempDir(), "store")}
+	text := source("", []string{"a engine/pass 500"}, []string{"$input.x -> a.x"})
+	var size int64
+	for range 2 {
+		h := stage.Host(t, host.Options{Store: o})
+		require.NoError(t, stage.Await(t, h.Client(), stage.Start(t, h.Client(), text, `{"x":1}`), nil))
+		require.NoError(t, h.Close())
+		s, err := store.Open(t.Context(), o)
+		require.NoError(t, err)
+		pending, err := s.Ledger.Pending(t.Context(), 1)
+		require.NoError(t, err)
+		require.Empty(t, pending, "a host that ends leaves nothing unplaced")
+		_, now := replayed(t, s)
+		require.Greater(t, now.Size, size)
+		size = now.Size
+		require.NoError(t, s.Close())
+	}
+	s, err := store.Open(t.Context(), o)
+	require.NoError(t, err)
+	origin := s.Key.Name()
+	require.NoError(t, s.Close())
+	o.Key, _, err = ledger.NewKey(origin)
+	require.NoError(t, err)
+	server := stage.Temporal(t)
+	h, err := host.New(t.Context(), host.Options{
+		Client: client.Options{HostPort: server.Address}, Store: o, Logger: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, err)
+	require.ErrorContains(t, h.Run(t.Context()), "the ledger is not what its key has signed")
+	require.NoError(t, h.Close())
+
+	o.Key, _, err = ledger.NewKey("another.example.com")
+	require.NoError(t, err)
+	_, err = store.Open(t.Context(), o)
+	require.ErrorContains(t, err, "the database has the log")
+}

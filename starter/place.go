@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+
+	"chimera.ai/engine/config"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/store"
+)
+
+// place is where the deployment that a command talks to keeps what it has.
+type place struct {
+	store store.Options
+	// local is the chimera dev of this folder, if it is that one.
+	local *local
+	// known: the place is that of the workers, and not just a default.
+	known bool
+	// books is the ledger once it is open.
+	books ledger.Store
+}
+
+// place finds where things are kept: as the configuration says, or with the dev
+// server of this folder.
+func (p *Program) place() (*place, error) {
+	settings, err := p.settings()
+	if err != nil {
+		return nil, err
+	}
+	return p.placeOf(settings)
+}
+
+func (p *Program) placeOf(settings config.Config) (*place, error) {
+	kept, err := host.Store(settings)
+	if err != nil {
+		return nil, misuse("%s", err)
+	}
+	at := &place{store: kept, known: settings.Kept()}
+	if settings.Temporal.Address != "" {
+		return at, nil
+	}
+	if at.local, err = p.findLocal(settings.Dev.Dir); err != nil {
+		return nil, unanswered("%s", err)
+	}
+	if l := at.local; l != nil {
+		at.known, at.store.Dir = true, l.Store
+		if l.Ledger != "" {
+			at.store.Driver, at.store.Path = store.SQLite, l.Ledger
+		}
+	}
+	return at, nil
+}
+
+// ledger opens the ledger, until Close.
+func (at *place) ledger(ctx context.Context, p *Program) (ledger.Store, error) {
+	if at.books != nil {
+		return at.books, nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	s, err := store.Open(bounded, at.store)
+	if err != nil {
+		return nil, storeError(err)
+	}
+	p.later(s.Close)
+	at.books = s.Ledger
+	return at.books, nil
+}
+
+// storeError is the failure of a store that cannot be opened or used.
+func storeError(err error) error {
+	switch {
+	case errors.Is(err, store.ErrOptions):
+		return misuse("%s", err)
+	case errors.Is(err, ledger.ErrConflict), errors.Is(err, ledger.ErrNotFound), errors.Is(err, ledger.ErrInvalid):
+		return negative("%s", err)
+	}
+	return unanswered("%s", err)
+}
+
+// migration is the JSON answer of migrate.
+type migration struct {
+	Driver string `json:"driver"`
+	// Steps is how many the database lacked.
+	Steps int `json:"steps"`
+}
+
+func migrateCommand(p *Program, _ *flag.FlagSet) action {
+	return func(ctx context.Context, _ []string) error {
+		settings, err := p.settings()
+		if err != nil {
+			return err
+		}
+		kept, err := host.Store(settings)
+		if err != nil {
+			return misuse("%s", err)
+		}
+		n, err := store.Migrate(ctx, kept)
+		if err != nil {
+			return storeError(err)
+		}
+		if p.json() {
+			return p.document(migration{kept.Driver, n})
+		}
+		if n == 0 {
+			p.printf("%s: nothing to do\n", kept.Driver)
+			return nil
+		}
+		p.printf("%s: %s\n", kept.Driver, plural(n, "step"))
+		return nil
+	}
+}
