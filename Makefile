@@ -10,6 +10,8 @@ FUZZTIME ?= 60s
 # How many random plans and expressions make soak draws, and the first seed.
 PLANS ?= 2000
 SEED ?= 1
+# How many processes make chaos kills.
+KILLS ?= 100
 # The flags of make bench.
 BENCH ?=
 
@@ -57,6 +59,10 @@ fuzz: ## run each fuzz target for FUZZTIME (60s)
 soak: server ## random plans and expressions in numbers, against the compiler's promises (PLANS=2000 SEED=1)
 	go test -timeout 120m -v -run 'Checked|Narrow|Witnesses' ./compiler/plangen -expressions $(PLANS) -seed $(SEED)
 	go test -timeout 120m -v -run 'RandomPlansDoNotFail|RefusalsAreReal' ./workflows -plans $(PLANS) -seed $(SEED)
+
+.PHONY: chaos
+chaos: ## kill writers, sequencers and databases of the ledger in the midst of work, KILLS times each (100)
+	go test -timeout 120m -count=1 -v -run 'Crash' ./ledger/postgres ./ledger/sqlite -crashes $(KILLS)
 
 .PHONY: verify
 verify: ## modules are tidy and as published, generated files are as their sources say

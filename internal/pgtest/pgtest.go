@@ -230,6 +230,14 @@ func (c *Cluster) ready(ctx context.Context) error {
 	}
 }
 
+// Own gives a folder to whom the server runs as, for its files.
+func (c *Cluster) Own(folder string) error {
+	if c.owner == nil {
+		return nil
+	}
+	return os.Chown(folder, int(c.owner.Uid), int(c.owner.Gid))
+}
+
 // Kill ends the server and all that it has started at once, as a loss of power
 // would.
 func (c *Cluster) Kill() {

@@ -1,6 +1,8 @@
 package sqlite_test
 
 import (
+	"context"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -10,6 +12,23 @@ import (
 	"chimera.ai/engine/ledger/ledgertest"
 	"chimera.ai/engine/ledger/sqlite"
 )
+
+func TestMain(m *testing.M) {
+	ledgertest.Main(func(address string) (ledger.Store, error) {
+		return sqlite.Open(context.Background(), sqlite.Options{Path: address, Origin: ledgertest.Origin})
+	})
+	os.Exit(m.Run())
+}
+
+func TestCrash(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	ledgertest.Crash(t, ledgertest.Crashed{Address: path, Open: func(t testing.TB) ledger.Store {
+		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Origin: ledgertest.Origin})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		return s
+	}})
+}
 
 func TestSuite(t *testing.T) {
 	ledgertest.Run(t, func(t testing.TB) ledgertest.Open {

@@ -1,0 +1,329 @@
+package ledgertest
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/ledger"
+)
+
+var crashes = flag.Int("crashes", 6, "how many processes the crash test kills")
+
+// The environment of a child: what it is, which store it opens, its name, and
+// the log's key.
+const (
+	childRole    = "LEDGERTEST_CHILD"
+	childAddress = "LEDGERTEST_ADDRESS"
+	childName    = "LEDGERTEST_NAME"
+	childKey     = "LEDGERTEST_KEY"
+)
+
+// Main is what TestMain of a store calls first: where the process is a child of
+// [Crash], it does what the child is for, and ends.
+func Main(open func(address string) (ledger.Store, error)) {
+	role := os.Getenv(childRole)
+	if role == "" {
+		return
+	}
+	// It ends with its parent.
+	ctx, end := context.WithCancel(context.Background())
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		end()
+		os.Exit(0)
+	}()
+	if err := child(ctx, role, open); err != nil {
+		fmt.Println("failed", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func child(ctx context.Context, role string, open func(address string) (ledger.Store, error)) error {
+	var s ledger.Store
+	for {
+		var err error
+		if s, err = open(os.Getenv(childAddress)); err == nil {
+			break
+		}
+		if !errors.Is(err, ledger.ErrUnavailable) {
+			return err
+		}
+	}
+	if role == "sequencer" {
+		key, err := ledger.ParseKey(os.Getenv(childKey))
+		if err != nil {
+			return err
+		}
+		q := ledger.Sequencer{Store: s, Key: key, Batch: 5, Idle: time.Millisecond, Integrated: func(c []byte) {
+			fmt.Println("checkpoint", base64.StdEncoding.EncodeToString(c))
+		}}
+		return q.Run(ctx)
+	}
+	name := os.Getenv(childName)
+	for i := 0; ; i++ {
+		said := write(ctx, s, name, i)
+		for {
+			keys, err := said()
+			if err == nil {
+				fmt.Println("acknowledged", strings.Join(keys, " "))
+				break
+			}
+			// What became of it is not known: it is done again.
+			if !errors.Is(err, ledger.ErrUnavailable) {
+				return err
+			}
+		}
+	}
+}
+
+// write gives the i-th thing that a writer does: entries of two chains at once,
+// or a hold. It may be done again.
+func write(ctx context.Context, s ledger.Store, name string, i int) func() ([]string, error) {
+	if i%4 == 3 {
+		return func() ([]string, error) {
+			amount, err := ledger.Minor(1, "USD")
+			if err != nil {
+				return nil, err
+			}
+			h, err := s.OpenHold(ctx, ledger.Hold{ID: fmt.Sprintf("%s/%d", name, i), Agent: "a", Amount: amount, ExpiresAt: ledger.At(time.Unix(1<<33, 0))})
+			return []string{"hold.opened/" + h.ID}, err
+		}
+	}
+	var drafts []ledger.Draft
+	for k := range 1 + i%5 {
+		drafts = append(drafts, ledger.Draft{
+			Chain: fmt.Sprintf("crash/%d", k%2), Key: fmt.Sprintf("%s/%d/%d", name, i, k), Kind: ledger.SnapshotTaken,
+			Data: json.RawMessage(fmt.Sprintf(`{"server":"%d"}`, i)),
+		})
+	}
+	return func() ([]string, error) {
+		records, err := s.Append(ctx, drafts...)
+		var keys []string
+		for i := range records {
+			keys = append(keys, drafts[i].Key)
+		}
+		return keys, err
+	}
+}
+
+// Crashed is what the crash test works on.
+type Crashed struct {
+	// Address is what children open; Open opens the same store here.
+	Address string
+	Open    Open
+	// KillServer ends the database at once and starts it again; nil where there
+	// is none.
+	KillServer func()
+}
+
+// process is a running child.
+type process struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+	ended chan struct{}
+}
+
+// nursery has the children, and what they have said.
+type nursery struct {
+	t       *testing.T
+	c       Crashed
+	secret  string
+	mu      sync.Mutex
+	more    *sync.Cond
+	acked   map[string]bool
+	points  [][]byte
+	failed  error
+	born    int
+	killing map[*process]bool
+}
+
+func (n *nursery) start(role string) *process {
+	n.born++
+	cmd := exec.Command(os.Args[0], "-test.run=^$")
+	cmd.Env = append(os.Environ(), childRole+"="+role, childAddress+"="+n.c.Address, childKey+"="+n.secret, fmt.Sprintf("%s=w%d", childName, n.born))
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	require.NoError(n.t, err)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(n.t, err)
+	require.NoError(n.t, cmd.Start())
+	p := &process{cmd: cmd, stdin: stdin, ended: make(chan struct{})}
+	go func() {
+		defer close(p.ended)
+		lines := bufio.NewScanner(stdout)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			n.hear(lines.Text())
+		}
+		err := cmd.Wait()
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if !n.killing[p] && n.failed == nil {
+			n.failed = fmt.Errorf("a %s has ended by itself: %w", role, err)
+		}
+		n.more.Broadcast()
+	}()
+	return p
+}
+
+// hear takes a whole line: what was cut off was not said.
+func (n *nursery) hear(line string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	defer n.more.Broadcast()
+	what, rest, _ := strings.Cut(line, " ")
+	switch what {
+	case "acknowledged":
+		for _, k := range strings.Fields(rest) {
+			n.acked[k] = true
+		}
+	case "checkpoint":
+		c, err := base64.StdEncoding.DecodeString(rest)
+		if err == nil {
+			n.points = append(n.points, c)
+		}
+	case "failed":
+		n.failed = errors.New(rest)
+	}
+}
+
+func (n *nursery) kill(p *process) {
+	n.mu.Lock()
+	n.killing[p] = true
+	n.mu.Unlock()
+	require.NoError(n.t, p.cmd.Process.Kill())
+	<-p.ended
+	_ = p.stdin.Close()
+}
+
+// heard waits until so many more entries were acknowledged and so many more
+// checkpoints made.
+func (n *nursery) heard(entries, points int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	entries += len(n.acked)
+	points += len(n.points)
+	for n.failed == nil && (len(n.acked) < entries || len(n.points) < points) {
+		n.more.Wait()
+	}
+	require.NoError(n.t, n.failed)
+}
+
+// Crash lets writers and a sequencer work, each in a process of its own, and
+// kills now one of them, now another, now the database, in the midst of it.
+// Then: what was acknowledged is there once, the log verifies, and no checkpoint
+// was taken back.
+func Crash(t *testing.T, c Crashed) {
+	secret, _, err := ledger.NewKey(Origin)
+	require.NoError(t, err)
+	key, err := ledger.ParseKey(secret)
+	require.NoError(t, err)
+	signers := ledger.Signers{Log: key.Public()}
+	s := c.Open(t)
+	require.NoError(t, s.SetBudget(t.Context(), ledger.Budget{Agent: "a", Currency: "USD", Limit: usd(t, 1<<40)}))
+	n := &nursery{t: t, c: c, secret: secret, acked: map[string]bool{}, killing: map[*process]bool{}}
+	n.more = sync.NewCond(&n.mu)
+	roles := []string{"writer", "writer", "sequencer"}
+	children := make([]*process, len(roles))
+	for i, role := range roles {
+		children[i] = n.start(role)
+	}
+	defer func() {
+		for _, p := range children {
+			n.kill(p)
+		}
+	}()
+	victims := len(roles)
+	if c.KillServer != nil {
+		victims++
+	}
+	size := func() int64 {
+		var raw []byte
+		require.Eventually(t, func() bool { raw, err = s.Checkpoint(t.Context()); return !errors.Is(err, ledger.ErrUnavailable) }, waitFor, tick)
+		require.NoError(t, err)
+		signed, err := signers.Open(raw)
+		require.NoError(t, err)
+		return signed.Size
+	}
+	for i := range *crashes {
+		n.heard(1+rand.IntN(40), 1+rand.IntN(3))
+		before := size()
+		switch v := i % victims; v {
+		case len(roles):
+			c.KillServer()
+		default:
+			n.kill(children[v])
+			children[v] = n.start(roles[v])
+		}
+		require.GreaterOrEqual(t, size(), before, "checkpoints only grow")
+	}
+	n.heard(20, 1)
+	for i, p := range children {
+		n.kill(p)
+		if i == len(children)-1 {
+			children = nil
+		}
+	}
+	Drain(t, s, key)
+	m := Replay(t, s)
+	Same(t, s, m)
+	have, times := map[string]bool{}, map[string]int{}
+	tree := ledger.NewTree()
+	var roots []ledger.Hash
+	root := func() {
+		h, err := tree.Root()
+		require.NoError(t, err)
+		roots = append(roots, h)
+	}
+	root()
+	for from := int64(0); ; {
+		records, err := s.Records(t.Context(), from, 1000)
+		require.NoError(t, err)
+		if len(records) == 0 {
+			break
+		}
+		for _, r := range records {
+			e, err := ledger.DecodeEntry(r.Bytes)
+			require.NoError(t, err)
+			have[e.Key] = true
+			times[e.Chain+" "+e.Key]++
+			require.NoError(t, tree.Add(r.Hash))
+			root()
+		}
+		from += int64(len(records))
+	}
+	for k, n := range times {
+		require.Equal(t, 1, n, "%s is there once", k)
+	}
+	for k := range n.acked {
+		require.Contains(t, have, k, "what was acknowledged is there")
+	}
+	last := int64(-1)
+	points := slices.Clone(n.points)
+	for _, raw := range points {
+		signed, err := signers.Open(raw)
+		require.NoError(t, err)
+		require.Less(t, signed.Size, int64(len(roots)))
+		require.Equal(t, roots[signed.Size], signed.Root, "every checkpoint is one of this tree")
+		require.GreaterOrEqual(t, signed.Size, last)
+		last = signed.Size
+	}
+	t.Logf("%d kills, %d entries acknowledged, %d in the log, %d checkpoints", *crashes, len(n.acked), tree.Size(), len(points))
+}

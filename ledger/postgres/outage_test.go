@@ -1,0 +1,136 @@
+package postgres_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/internal/pgtest"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/ledgertest"
+	"chimera.ai/engine/ledger/postgres"
+)
+
+// cluster gives a server of the test's own, with a migrated database.
+func cluster(t *testing.T) (*pgtest.Cluster, postgres.Options, ledger.Store) {
+	c, err := pgtest.Start(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(c.Kill)
+	o := postgres.Options{URL: c.URL("postgres"), Origin: ledgertest.Origin}
+	_, err = postgres.Migrate(t.Context(), o)
+	require.NoError(t, err)
+	s, err := postgres.Open(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return c, o, s
+}
+
+func eventually(t *testing.T, f func() error) {
+	t.Helper()
+	var err error
+	require.Eventually(t, func() bool { err = f(); return err == nil }, time.Minute, 10*time.Millisecond, "%v", err)
+}
+
+// A server that ends in the midst of a transaction, and one that is not there,
+// are outages by name; what is done again afterwards is done once.
+func TestOutage(t *testing.T) {
+	c, o, s := cluster(t)
+	ctx := t.Context()
+	cents, err := ledger.Minor(1, "USD")
+	require.NoError(t, err)
+	require.NoError(t, s.SetBudget(ctx, ledger.Budget{Agent: "a", Currency: "USD", Limit: cents}))
+	hold := ledger.Hold{ID: "h", Agent: "a", Amount: cents, ExpiresAt: ledger.At(time.Unix(1<<33, 0))}
+	draft := ledger.Draft{Chain: "c", Key: "k", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{}`)}
+	unavailable := func(err error) {
+		t.Helper()
+		require.ErrorIs(t, err, ledger.ErrUnavailable)
+	}
+
+	// Both wait for locks that another transaction holds when the server ends.
+	conn, err := pgx.Connect(ctx, o.URL)
+	require.NoError(t, err)
+	_, err = conn.Exec(ctx, "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('c', 7)); SELECT pg_advisory_xact_lock(hashtextextended('budget/USD', 7))")
+	require.NoError(t, err)
+	ends := make(chan error, 2)
+	go func() { _, err := s.OpenHold(ctx, hold); ends <- err }()
+	go func() { _, err := s.Append(ctx, draft); ends <- err }()
+	watch, err := pgx.Connect(ctx, o.URL)
+	require.NoError(t, err)
+	eventually(t, func() error {
+		var n int
+		err := watch.QueryRow(ctx, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted").Scan(&n)
+		if err == nil && n != 2 {
+			err = fmt.Errorf("%d wait", n)
+		}
+		return err
+	})
+	c.Kill()
+	unavailable(<-ends)
+	unavailable(<-ends)
+
+	_, err = s.OpenHold(ctx, hold)
+	unavailable(err)
+	_, err = s.Append(ctx, draft)
+	unavailable(err)
+	_, err = s.Task(ctx, "t")
+	unavailable(err)
+	_, err = s.ListRuns(ctx, ledger.Page{})
+	unavailable(err)
+	_, err = s.Body(ctx, ledger.BodyDigest(nil))
+	unavailable(err)
+	_, err = s.Stored(ctx, ledger.BodyDigest(nil))
+	unavailable(err)
+	_, err = s.Lead(ctx)
+	unavailable(err)
+	_, err = s.Checkpoint(ctx)
+	unavailable(err)
+	_, err = s.GetBlob(ctx, ledger.BodyDigest(nil))
+	unavailable(err)
+	_, err = s.ExpireHolds(ctx)
+	unavailable(err)
+	_, err = s.Retain(ctx, ledger.Policy{ledger.Evidence: time.Hour}, "")
+	unavailable(err)
+	_, err = postgres.Open(ctx, o)
+	unavailable(err)
+	_, err = postgres.Migrate(ctx, o)
+	unavailable(err)
+	unavailable(postgres.Grant(ctx, o, postgres.DefaultRoles))
+
+	require.NoError(t, c.Restart(ctx))
+	for range 2 {
+		eventually(t, func() error { _, err := s.OpenHold(ctx, hold); return err })
+		eventually(t, func() error { _, err := s.Append(ctx, draft); return err })
+	}
+	chain, err := s.Chain(ctx, "c")
+	require.NoError(t, err)
+	require.Len(t, chain, 1)
+	ledgertest.Drain(t, s, ledgertest.Key(t))
+	ledgertest.Same(t, s, ledgertest.Replay(t, s))
+}
+
+// A caller that gives up learns that the outcome is not known, and leaves
+// nothing behind that is in anyone's way.
+func TestCallerGivesUp(t *testing.T) {
+	o, s := database(t)
+	conn := connect(t, o)
+	_, err := conn.Exec(t.Context(), "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('c', 7))")
+	require.NoError(t, err)
+	draft := ledger.Draft{Chain: "c", Key: "k", Kind: ledger.SnapshotTaken}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = s.Append(ctx, draft)
+	require.ErrorIs(t, err, ledger.ErrUnavailable)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	_, err = conn.Exec(t.Context(), "COMMIT")
+	require.NoError(t, err)
+	_, err = s.Append(t.Context(), draft)
+	require.NoError(t, err)
+	chain, err := s.Chain(t.Context(), "c")
+	require.NoError(t, err)
+	require.Len(t, chain, 1)
+}
