@@ -207,3 +207,37 @@ func Extends(old, c Checkpoint, proof []Hash) error {
 	}
 	return nil
 }
+
+// Frontier is the right edge of a growing tree: enough for its root, in memory
+// that grows with the logarithm of its size. The zero value is the empty tree.
+type Frontier struct {
+	size  int64
+	roots []Hash // of complete subtrees, the largest first
+}
+
+// Add appends a leaf hash.
+func (f *Frontier) Add(leaf Hash) {
+	f.roots = append(f.roots, leaf)
+	f.size++
+	// As many subtrees become one as the size has zeros at its end.
+	for n := f.size; n&1 == 0; n >>= 1 {
+		k := len(f.roots) - 2
+		f.roots[k] = Hash(tlog.NodeHash(tlog.Hash(f.roots[k]), tlog.Hash(f.roots[k+1])))
+		f.roots = f.roots[:k+1]
+	}
+}
+
+// Size is how many leaves there are.
+func (f *Frontier) Size() int64 { return f.size }
+
+// Root is the root hash over all leaves.
+func (f *Frontier) Root() Hash {
+	if f.size == 0 {
+		return EmptyRoot()
+	}
+	root := f.roots[len(f.roots)-1]
+	for i := len(f.roots) - 2; i >= 0; i-- {
+		root = Hash(tlog.NodeHash(tlog.Hash(f.roots[i]), tlog.Hash(root)))
+	}
+	return root
+}

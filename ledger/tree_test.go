@@ -131,3 +131,13 @@ func TestCheckpointSignatures(t *testing.T) {
 	_, err = ledger.Merge(first, second)
 	require.ErrorIs(t, err, ledger.ErrCheckpoint)
 }
+
+func TestFrontier(t *testing.T) {
+	tree, f := ledger.NewTree(), ledger.Frontier{}
+	require.Equal(t, ledger.EmptyRoot(), f.Root())
+	for i := range int64(300) {
+		f.Add(leaf(i))
+		require.Equal(t, grow(t, tree, i+1).Root, f.Root())
+		require.Equal(t, i+1, f.Size())
+	}
+}

@@ -1,0 +1,169 @@
+package audit
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"chimera.ai/engine/ledger"
+)
+
+// Report is what a verification found. OK is the answer; everything else says
+// what it rests on.
+type Report struct {
+	OK     bool        `json:"ok"`
+	Origin string      `json:"origin"`
+	Size   int64       `json:"size"`
+	Root   ledger.Hash `json:"root"`
+	// Witnesses have cosigned the checkpoint, at the times of Cosigned.
+	Witnesses []string    `json:"witnesses,omitempty"`
+	Cosigned  []time.Time `json:"cosigned,omitempty"`
+	// Last is when the last entry was stated: nothing later is proved.
+	Last *ledger.Time `json:"last_entry,omitempty"`
+	// Against is the size of the older checkpoint that the log was held against.
+	Against *int64 `json:"against,omitempty"`
+
+	Chains int `json:"chains"`
+	Runs   int `json:"runs"`
+	// OpenRuns are runs whose chain has no end, the one that was silent longest
+	// first, and Open how many there are.
+	OpenRuns []OpenRun `json:"open_runs"`
+	Open     int       `json:"open"`
+	// Missing counts bodies that are gone for a stated reason, Sealed those that
+	// cannot be read without a key.
+	Missing int64 `json:"missing_bodies"`
+	Sealed  int64 `json:"sealed_bodies"`
+	Pending int64 `json:"pending"`
+
+	// Problems are what is wrong, in the order in which it was found; More is how
+	// many are not listed.
+	Problems []Problem `json:"problems"`
+	More     int64     `json:"more_problems,omitempty"`
+	Warnings []Problem `json:"warnings,omitempty"`
+}
+
+// OpenRun is a run whose chain has no end.
+type OpenRun struct {
+	Workflow string      `json:"workflow"`
+	Chain    string      `json:"chain"`
+	Entries  int64       `json:"entries"`
+	Last     ledger.Time `json:"last_entry"`
+}
+
+// ProblemKind says what is wrong.
+type ProblemKind string
+
+// The kinds of problems.
+const (
+	// BadExport: a file is missing, or is not one of an export.
+	BadExport ProblemKind = "export"
+	// BadCheckpoint: the checkpoint is not signed as the trust file asks.
+	BadCheckpoint ProblemKind = "checkpoint"
+	// BadRoot: the entries are not those that the checkpoint was signed over.
+	BadRoot ProblemKind = "root"
+	// BadHistory: the log does not begin with what an older checkpoint was signed
+	// over.
+	BadHistory ProblemKind = "history"
+	// BadEntry: a line is not an entry of this log.
+	BadEntry ProblemKind = "entry"
+	// BadChain: a chain has a gap, a fork or a repetition.
+	BadChain ProblemKind = "chain"
+	// BadBody: a body is not that of its entry, or is missing without a reason.
+	BadBody ProblemKind = "body"
+	// BadStory: an entry says what cannot have happened.
+	BadStory ProblemKind = "story"
+	// BadTime: time runs backwards in a chain; a clock may have been set.
+	BadTime ProblemKind = "time"
+)
+
+// Problem is one thing that is wrong.
+type Problem struct {
+	Kind ProblemKind `json:"kind"`
+	// Index is the entry's place in the log, -1 where it is about none.
+	Index   int64  `json:"index"`
+	Message string `json:"message"`
+}
+
+// maxProblems bounds those that are listed.
+const maxProblems = 100
+
+func (r *Report) problem(kind ProblemKind, index int64, format string, args ...any) {
+	if len(r.Problems) >= maxProblems {
+		r.More++
+		return
+	}
+	r.Problems = append(r.Problems, Problem{kind, index, clip(fmt.Sprintf(format, args...))})
+}
+
+func (r *Report) warn(kind ProblemKind, index int64, format string, args ...any) {
+	if len(r.Warnings) < maxProblems {
+		r.Warnings = append(r.Warnings, Problem{kind, index, clip(fmt.Sprintf(format, args...))})
+	}
+}
+
+func clip(s string) string {
+	const most = 1000
+	if len(s) <= most {
+		return s
+	}
+	return s[:most] + "…"
+}
+
+// WriteText writes the report for people. now is for ages.
+func (r *Report) WriteText(w io.Writer, now time.Time) error {
+	p := func(format string, args ...any) (err error) {
+		_, err = fmt.Fprintf(w, format, args...)
+		return err
+	}
+	if r.OK {
+		if err := p("verified: %d entries of %s, root %s\n", r.Size, r.Origin, r.Root); err != nil {
+			return err
+		}
+	} else if err := p("NOT VERIFIED: %s\n", r.Origin); err != nil {
+		return err
+	}
+	for _, x := range r.Problems {
+		at := ""
+		if x.Index >= 0 {
+			at = fmt.Sprintf(" at entry %d", x.Index)
+		}
+		if err := p("  %s%s: %s\n", x.Kind, at, x.Message); err != nil {
+			return err
+		}
+	}
+	if r.More > 0 {
+		if err := p("  and %d more\n", r.More); err != nil {
+			return err
+		}
+	}
+	for _, x := range r.Warnings {
+		if err := p("  warning at entry %d: %s\n", x.Index, x.Message); err != nil {
+			return err
+		}
+	}
+	if r.Last != nil {
+		if err := p("  last entry: %s, %s ago\n", r.Last, now.Sub(r.Last.Time()).Round(time.Second)); err != nil {
+			return err
+		}
+	}
+	for i, name := range r.Witnesses {
+		if err := p("  cosigned by %s at %s\n", name, r.Cosigned[i].UTC().Format(time.RFC3339)); err != nil {
+			return err
+		}
+	}
+	if r.Against != nil && r.OK {
+		if err := p("  it begins with the %d entries of the older checkpoint\n", *r.Against); err != nil {
+			return err
+		}
+	}
+	if err := p("  %d chains, %d runs, %d of them open; %d bodies pruned, %d sealed; %d entries not in the tree yet\n",
+		r.Chains, r.Runs, r.Open, r.Missing, r.Sealed, r.Pending); err != nil {
+		return err
+	}
+	for _, x := range r.OpenRuns {
+		if err := p("  open: %s, %d entries, the last %s ago\n", x.Workflow, x.Entries, now.Sub(x.Last.Time()).Round(time.Second)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package audit
+
+import (
+	"io"
+	"runtime"
+	"sync"
+)
+
+// stream is the lines of a file, each taken apart by one of several workers, in
+// their order.
+type stream[T any] struct {
+	batches chan *batch[T]
+	done    chan struct{}
+	once    sync.Once
+	now     *batch[T]
+	at      int
+}
+
+// batch is some lines; ready is closed once all of them are taken apart.
+type batch[T any] struct {
+	lines [][]byte
+	out   []T
+	// err ends the stream behind out.
+	err   error
+	ready chan struct{}
+}
+
+// linesPerBatch is how many lines are handed over at once.
+const linesPerBatch = 256
+
+// side begins to read a file, and to take its lines apart, beside its reader.
+func side[T any](s *source, apart func([]byte) T) *stream[T] {
+	workers := runtime.GOMAXPROCS(0)
+	st := &stream[T]{batches: make(chan *batch[T], 2*workers), done: make(chan struct{})}
+	todo := make(chan *batch[T], 2*workers)
+	for range workers {
+		go func() {
+			for b := range todo {
+				b.out = make([]T, len(b.lines))
+				for i, line := range b.lines {
+					b.out[i] = apart(line)
+				}
+				b.lines = nil
+				close(b.ready)
+			}
+		}()
+	}
+	go func() {
+		defer close(st.batches)
+		defer close(todo)
+		for {
+			b := &batch[T]{ready: make(chan struct{})}
+			for b.err == nil && len(b.lines) < linesPerBatch {
+				var line []byte
+				if line, b.err = s.next(); b.err == nil {
+					b.lines = append(b.lines, line)
+				}
+			}
+			select {
+			case st.batches <- b:
+			case <-st.done:
+				return
+			}
+			todo <- b
+			if b.err != nil {
+				return
+			}
+		}
+	}()
+	return st
+}
+
+// peek gives the next line without taking it; io.EOF behind the last.
+func (s *stream[T]) peek() (T, error) {
+	var none T
+	for s.now == nil || s.at == len(s.now.out) {
+		if s.now != nil && s.now.err != nil {
+			return none, s.now.err
+		}
+		b, ok := <-s.batches
+		if !ok {
+			return none, io.EOF
+		}
+		<-b.ready
+		s.now, s.at = b, 0
+	}
+	return s.now.out[s.at], nil
+}
+
+// take goes on to the line behind the one that peek gave.
+func (s *stream[T]) take() { s.at++ }
+
+// next gives the next line and takes it.
+func (s *stream[T]) next() (T, error) {
+	v, err := s.peek()
+	if err == nil {
+		s.take()
+	}
+	return v, err
+}
+
+// stop ends the reading.
+func (s *stream[T]) stop() {
+	s.once.Do(func() {
+		close(s.done)
+		for range s.batches { //nolint:revive // until the reader has gone
+		}
+	})
+}

@@ -1,0 +1,75 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/schemas"
+)
+
+// TrustFormat is the format of trust files.
+const TrustFormat = "chimera.ai/trust/v1"
+
+// maxTrustBytes bounds a trust file.
+const maxTrustBytes = 1 << 20
+
+// Trust is what an auditor knows from elsewhere: the log's public key, and the
+// witnesses that must have cosigned.
+type Trust struct {
+	Format string `json:"format"`
+	// Origin names the log.
+	Origin string `json:"origin"`
+	// Log is the log's verifier key, "NAME+HASH+KEY".
+	Log string `json:"log"`
+	// Witnesses are verifier keys, of which Quorum must have cosigned.
+	Witnesses []string `json:"witnesses,omitempty"`
+	Quorum    int      `json:"quorum,omitempty"`
+	// Audience is "dev" for a log of development, which proves nothing to others.
+	Audience string `json:"audience,omitempty"`
+}
+
+// ParseTrust reads a trust file, and nothing that it does not know.
+func ParseTrust(raw []byte) (Trust, error) {
+	var t Trust
+	if len(raw) > maxTrustBytes {
+		return t, fmt.Errorf("read trust file: %d bytes, more than %d", len(raw), maxTrustBytes)
+	}
+	if _, err := schemas.Decode(raw); err != nil {
+		return t, fmt.Errorf("read trust file: %w", err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&t); err != nil {
+		return t, fmt.Errorf("read trust file: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return t, errors.New("read trust file: data after the document")
+	}
+	switch {
+	case t.Format != TrustFormat:
+		return t, fmt.Errorf("read trust file: the format is %.80q, not %s", t.Format, TrustFormat)
+	case t.Origin == "" || t.Log == "":
+		return t, errors.New("read trust file: it names no origin, or no key of the log")
+	case t.Quorum < 0 || t.Quorum > len(t.Witnesses):
+		return t, fmt.Errorf("read trust file: a quorum of %d among %d witnesses", t.Quorum, len(t.Witnesses))
+	}
+	return t, nil
+}
+
+// signers says whose signatures checkpoints must have.
+func (t Trust) signers() ledger.Signers {
+	return ledger.Signers{Log: t.Log, Witnesses: t.Witnesses, Quorum: t.Quorum}
+}
+
+// open verifies a checkpoint.
+func (t Trust) open(raw []byte) (ledger.Signed, error) {
+	c, err := t.signers().Open(raw)
+	if err == nil && c.Origin != t.Origin {
+		err = fmt.Errorf("%w: it is of the log %s, not %s", ledger.ErrCheckpoint, c.Origin, t.Origin)
+	}
+	return c, err
+}

@@ -1,0 +1,331 @@
+package audit
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/model"
+)
+
+// maxOpenRuns bounds the open runs that a report lists.
+const maxOpenRuns = 50
+
+// Verify verifies an export against what the auditor trusts. against is an
+// older checkpoint of the log that the auditor has kept, or nil. The error is
+// about reading; whatever is wrong with the export stands in the report.
+func Verify(dir string, t Trust, against []byte) (Report, error) {
+	r := Report{Origin: t.Origin, Problems: []Problem{}, OpenRuns: []OpenRun{}}
+	raw, err := readAll(filepath.Join(dir, CheckpointFile), ledger.MaxCheckpointBytes)
+	switch {
+	case errors.Is(err, errLarge), errors.Is(err, os.ErrNotExist):
+		r.problem(BadExport, -1, "%s: %s", CheckpointFile, err)
+		return r, nil
+	case err != nil:
+		return r, fmt.Errorf("verify: %w", err)
+	}
+	signed, err := t.open(raw)
+	if err != nil {
+		if !errors.Is(err, ledger.ErrCheckpoint) {
+			return r, fmt.Errorf("verify: %w", err)
+		}
+		r.problem(BadCheckpoint, -1, "%s", err)
+	}
+	r.Witnesses, r.Cosigned = signed.Witnesses, signed.Cosigned
+	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: map[ledger.Class]ledger.Time{}}
+	if against != nil {
+		old, err := t.open(against)
+		if err != nil {
+			return r, fmt.Errorf("verify: the older checkpoint: %w", err)
+		}
+		v.old, r.Against = &old.Checkpoint, &old.Size
+	}
+	if err := v.read(dir); err != nil {
+		return r, fmt.Errorf("verify: %w", err)
+	}
+	if signed.Origin != "" {
+		v.judge(signed.Checkpoint)
+	}
+	if err := v.pending(filepath.Join(dir, PendingFile)); err != nil {
+		return r, fmt.Errorf("verify: %w", err)
+	}
+	v.finish()
+	r.OK = len(r.Problems) == 0
+	return r, nil
+}
+
+// verifier goes through the entries in order.
+type verifier struct {
+	*Report
+	trust  Trust
+	model  *model.State
+	tree   ledger.Frontier
+	chains map[string]*chain
+	seed   maphash.Seed
+	// old is the older checkpoint, until the tree has reached its size.
+	old *ledger.Checkpoint
+	// gone is when the latest missing body of each class was stated.
+	gone map[ledger.Class]ledger.Time
+}
+
+// chain is what is known of a chain so far.
+type chain struct {
+	n    int64
+	hash ledger.Hash
+	kind ledger.Kind
+	at   ledger.Time
+	// run is the workflow that the chain is of, "" for other chains.
+	run  string
+	keys map[uint64]struct{}
+}
+
+// entry is a line of entries.jsonl, taken apart.
+type entry struct {
+	hash ledger.Hash
+	e    *ledger.Entry
+	err  error
+}
+
+// body is a line of bodies.jsonl, taken apart.
+type body struct {
+	digest string
+	data   json.RawMessage
+	sealed bool
+	err    error
+}
+
+func readEntry(line []byte) entry {
+	e, err := ledger.DecodeEntry(line)
+	return entry{ledger.LeafHash(line), e, err}
+}
+
+func readBody(line []byte) body {
+	b := body{digest: ledger.BodyDigest(line)}
+	v, err := ledger.DecodeBody(line)
+	switch {
+	case errors.Is(err, ledger.ErrSealed):
+		b.sealed = true
+	case err != nil:
+		b.err = err
+	default:
+		b.data = v.Data
+	}
+	return b
+}
+
+func (v *verifier) read(dir string) (err error) {
+	entries, err := openLines(filepath.Join(dir, EntriesFile), ledger.MaxEntryBytes+1)
+	if errors.Is(err, os.ErrNotExist) {
+		v.problem(BadExport, -1, "%s is not there", EntriesFile)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, entries.close()) }()
+	bodies, err := openLines(filepath.Join(dir, BodiesFile), 3*ledger.MaxBodyBytes)
+	if errors.Is(err, os.ErrNotExist) {
+		v.problem(BadExport, -1, "%s is not there", BodiesFile)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, bodies.close()) }()
+	left, right := side(entries, readEntry), side(bodies, readBody)
+	defer left.stop()
+	defer right.stop()
+	v.crossOld()
+	for {
+		x, err := left.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			v.problem(BadEntry, v.tree.Size(), "%s: %s", EntriesFile, err)
+			return nil
+		}
+		v.entry(x, right)
+	}
+	if b, err := right.peek(); err == nil {
+		v.problem(BadBody, -1, "%s has a body that no entry has: %s", BodiesFile, b.digest)
+	} else if !errors.Is(err, io.EOF) {
+		v.problem(BadBody, -1, "%s: %s", BodiesFile, err)
+	}
+	return nil
+}
+
+// entry takes the next entry, and its body if it is there.
+func (v *verifier) entry(x entry, bodies *stream[body]) {
+	i := v.tree.Size()
+	v.tree.Add(x.hash)
+	v.crossOld()
+	if x.err != nil {
+		v.problem(BadEntry, i, "%s", x.err)
+		return
+	}
+	e := x.e
+	if e.Origin != v.trust.Origin {
+		v.problem(BadEntry, i, "it is of the log %s", e.Origin)
+	}
+	v.link(i, e, x.hash)
+	at := e.At
+	v.Last = &at
+	var data json.RawMessage
+	if e.Body != "" {
+		b, err := bodies.peek()
+		switch {
+		case err != nil && !errors.Is(err, io.EOF):
+			v.problem(BadBody, i, "%s: %s", BodiesFile, err)
+		case err == nil && b.digest == e.Body:
+			bodies.take()
+			switch {
+			case b.err != nil:
+				v.problem(BadBody, i, "%s", b.err)
+			case b.sealed:
+				v.Sealed++
+			default:
+				data = b.data
+			}
+		default:
+			v.Missing++
+			if v.gone[e.Class].Time().Before(e.At.Time()) {
+				v.gone[e.Class] = e.At
+			}
+			if e.Class == ledger.Permanent {
+				v.problem(BadBody, i, "its body is not there; one of class %s is never pruned", e.Class)
+			}
+		}
+	}
+	if err := v.model.Apply(e, x.hash, data); err != nil {
+		v.problem(BadStory, i, "%s", err)
+	}
+}
+
+// link holds an entry against its chain.
+func (v *verifier) link(i int64, e *ledger.Entry, h ledger.Hash) {
+	c := v.chains[e.Chain]
+	if c == nil {
+		c = &chain{n: -1, keys: map[uint64]struct{}{}}
+		v.chains[e.Chain] = c
+		if strings.HasPrefix(e.Chain, "run/") {
+			c.run = e.Run
+			v.Runs++
+		}
+	}
+	switch {
+	case e.N != c.n+1:
+		v.problem(BadChain, i, "%s: entry %d follows entry %d", e.Chain, e.N, c.n)
+	case e.Prev != c.hash:
+		v.problem(BadChain, i, "%s: entry %d does not follow the entry before it", e.Chain, e.N)
+	}
+	if c.n >= 0 && e.At.Time().Before(c.at.Time()) {
+		v.warn(BadTime, i, "%s: %s comes after %s", e.Chain, e.At, c.at)
+	}
+	key := maphash.String(v.seed, e.Key)
+	if _, twice := c.keys[key]; twice {
+		v.problem(BadChain, i, "%s says %s twice", e.Chain, e.Key)
+	}
+	c.keys[key] = struct{}{}
+	c.n, c.hash, c.kind, c.at = e.N, h, e.Kind, e.At
+}
+
+// crossOld holds the tree against the older checkpoint when it has its size.
+func (v *verifier) crossOld() {
+	if v.old == nil || v.tree.Size() != v.old.Size {
+		return
+	}
+	if v.tree.Root() != v.old.Root {
+		v.problem(BadHistory, -1, "the first %d entries are not those that the older checkpoint was signed over: the log was made anew", v.old.Size)
+	}
+	v.old = nil
+}
+
+// judge holds the entries against the checkpoint.
+func (v *verifier) judge(c ledger.Checkpoint) {
+	switch size := v.tree.Size(); {
+	case size < c.Size:
+		v.problem(BadRoot, -1, "the checkpoint is over %d entries, and %d are here: the others were cut off or dropped", c.Size, size)
+	case size > c.Size:
+		v.problem(BadRoot, -1, "the checkpoint is over %d entries, and %d are here: some were added", c.Size, size)
+	case v.tree.Root() != c.Root:
+		v.problem(BadRoot, -1, "the entries are not those that were signed: their root is %s, the checkpoint's %s", v.tree.Root(), c.Root)
+	}
+}
+
+// pending reads the entries that have no place yet: they are reported, and
+// prove nothing.
+func (v *verifier) pending(path string) (err error) {
+	s, err := openLines(path, ledger.MaxEntryBytes+1)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	for {
+		line, err := s.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			v.warn(BadExport, -1, "%s: %s", PendingFile, err)
+			return nil
+		}
+		if _, err := ledger.DecodeEntry(line); err != nil {
+			v.warn(BadExport, -1, "%s: %s", PendingFile, err)
+			continue
+		}
+		v.Pending++
+	}
+}
+
+// finish says what only the whole log tells.
+func (v *verifier) finish() {
+	v.Size, v.Root, v.Chains = v.tree.Size(), v.tree.Root(), len(v.chains)
+	if v.old != nil {
+		v.problem(BadHistory, -1, "the older checkpoint is over %d entries, and %d are here: the log has shrunk", v.old.Size, v.Size)
+	}
+	for _, class := range []ledger.Class{ledger.Operational, ledger.Evidence, ledger.Financial} {
+		last, missing := v.gone[class]
+		explained := slices.ContainsFunc(v.model.Pruned, func(p ledger.PrunedData) bool { return p.Class == class && p.Before.Time().After(last.Time()) })
+		if missing && !explained {
+			v.problem(BadBody, -1, "bodies of class %s are missing, one of %s among them, and the log does not say that they were pruned", class, last)
+		}
+	}
+	for name, c := range v.chains {
+		if c.run == "" && !strings.HasPrefix(name, "run/") || c.kind == ledger.RunClosed {
+			continue
+		}
+		v.Open++
+		v.OpenRuns = append(v.OpenRuns, OpenRun{Workflow: c.run, Chain: name, Entries: c.n + 1, Last: c.at})
+	}
+	slices.SortFunc(v.OpenRuns, func(a, b OpenRun) int {
+		return cmp.Or(a.Last.Time().Compare(b.Last.Time()), cmp.Compare(a.Chain, b.Chain))
+	})
+	v.OpenRuns = v.OpenRuns[:min(len(v.OpenRuns), maxOpenRuns)]
+}
+
+var errLarge = errors.New("it is too large")
+
+func readAll(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := io.ReadAll(io.LimitReader(f, most+1))
+	err = errors.Join(err, f.Close())
+	if err == nil && int64(len(raw)) > most {
+		err = errLarge
+	}
+	return raw, err
+}
