@@ -34,6 +34,12 @@ func stores(t *testing.T) map[string]func(t *testing.T) store.Options {
 		"postgres": func(t *testing.T) store.Options {
 			return migrated(t, store.Options{Dir: filepath.Join(t.TempDir(), "store"), URL: pgtest.URL(t)})
 		},
+		"postgres, as the engine's role": func(t *testing.T) store.Options {
+			o := migrated(t, store.Options{InDatabase: true, URL: pgtest.URL(t)})
+			require.NoError(t, store.Grant(t.Context(), o))
+			o.URL += "&options=-c%20role%3Dchimera_engine"
+			return o
+		},
 		"postgres, with blobs": func(t *testing.T) store.Options {
 			return migrated(t, store.Options{InDatabase: true, URL: pgtest.URL(t)})
 		},

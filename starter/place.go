@@ -87,7 +87,9 @@ type migration struct {
 	Steps int `json:"steps"`
 }
 
-func migrateCommand(p *Program, _ *flag.FlagSet) action {
+func migrateCommand(p *Program, fs *flag.FlagSet) action {
+	grant := fs.Bool("grant", false, "make the database roles of the parts too, with their rights (PostgreSQL; takes CREATEROLE)")
+	newKey := fs.String("new-key", "", "make the log's key in `FILE`, where there is none, for the name store.origin")
 	return func(ctx context.Context, _ []string) error {
 		settings, err := p.settings()
 		if err != nil {
@@ -97,7 +99,15 @@ func migrateCommand(p *Program, _ *flag.FlagSet) action {
 		if err != nil {
 			return misuse("%s", err)
 		}
+		if *newKey != "" {
+			if err := store.NewKey(*newKey, kept.Origin); err != nil {
+				return storeError(err)
+			}
+		}
 		n, err := store.Migrate(ctx, kept)
+		if err == nil && *grant {
+			err = store.Grant(ctx, kept)
+		}
 		if err != nil {
 			return storeError(err)
 		}

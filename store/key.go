@@ -15,6 +15,26 @@ import (
 // maxKey bounds a key file, in bytes.
 const maxKey = 4 << 10
 
+// NewKey makes a key for the log of that name in a file that only its owner
+// reads, and leaves one that is there; one of another log is an error.
+func NewKey(file, origin string) error {
+	if origin == "" {
+		return fmt.Errorf("%w: a key needs the name of its log (store.origin)", ErrOptions)
+	}
+	secret, err := ownKey(file, origin)
+	if err != nil {
+		return err
+	}
+	key, err := ledger.ParseKey(secret)
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrOptions, file, err)
+	}
+	if key.Name() != origin {
+		return fmt.Errorf("%w: %s has the key of the log %.120q, not of %.120q", ErrOptions, file, key.Name(), origin)
+	}
+	return nil
+}
+
 // ownKey reads the key that an embedded log has beside it, and makes one where
 // there is none. Of several processes that do so at once, one makes it.
 func ownKey(file, origin string) (string, error) {

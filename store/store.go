@@ -144,6 +144,18 @@ func Migrate(ctx context.Context, o Options) (int, error) {
 	return 0, s.Close()
 }
 
+// Grant makes the database roles of the parts of a deployment, and gives them
+// their rights on what [Migrate] has made; see [postgres.Roles].
+func Grant(ctx context.Context, o Options) error {
+	if o.Driver != Postgres {
+		return fmt.Errorf("%w: %s has no roles", ErrOptions, o)
+	}
+	if err := o.check(); err != nil {
+		return err
+	}
+	return postgres.Grant(ctx, postgres.Options{URL: o.URL}, postgres.DefaultRoles)
+}
+
 // ErrOptions reports options that do not name a store.
 var ErrOptions = errors.New("store")
 

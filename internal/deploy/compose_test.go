@@ -17,14 +17,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/config"
+	"chimera.ai/engine/internal/pgtest"
 )
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
 const root = "../.."
 
 // needed are the variables without which nothing may start.
 var needed = map[string]string{
-	"POSTGRES_PASSWORD": "a-password-of-this-test",
-	"CHIMERA_CONFIG":    "/srv/chimera",
+	"POSTGRES_PASSWORD":         "a-password-of-this-test",
+	"CHIMERA_DATABASE_PASSWORD": "another-of-this-test",
+	"CHIMERA_LOG":               "example.com/log",
+	"CHIMERA_CONFIG":            "/srv/chimera",
 }
 
 // load reads docker-compose.yml as `docker compose` would, with exactly env as
@@ -51,9 +56,9 @@ func project(t *testing.T) *types.Project {
 
 func TestServices(t *testing.T) {
 	p := project(t)
-	require.Equal(t, []string{"postgresql", "temporal", "temporal-namespace", "temporal-schema", "temporal-ui", "worker"},
+	require.Equal(t, []string{"chimera-database", "chimera-migrate", "postgresql", "temporal", "temporal-namespace", "temporal-schema", "temporal-ui", "worker"},
 		slices.Sorted(maps.Keys(p.Services)))
-	jobs := []string{"temporal-schema", "temporal-namespace"}
+	jobs := []string{"temporal-schema", "temporal-namespace", "chimera-database", "chimera-migrate"}
 	for name, s := range p.Services {
 		require.NotEmpty(t, s.Networks, name)
 		require.Empty(t, s.ContainerName, "%s: a fixed name forbids scaling", name)
@@ -101,7 +106,10 @@ func TestDependencies(t *testing.T) {
 		"temporal":           {"postgresql": types.ServiceConditionHealthy, "temporal-schema": types.ServiceConditionCompletedSuccessfully},
 		"temporal-namespace": {"temporal": types.ServiceConditionHealthy},
 		"temporal-ui":        {"temporal": types.ServiceConditionHealthy},
-		"worker":             {"temporal": types.ServiceConditionHealthy, "temporal-namespace": types.ServiceConditionCompletedSuccessfully},
+		"chimera-database":   {"postgresql": types.ServiceConditionHealthy},
+		"chimera-migrate":    {"chimera-database": types.ServiceConditionCompletedSuccessfully},
+		"worker": {"temporal": types.ServiceConditionHealthy, "temporal-namespace": types.ServiceConditionCompletedSuccessfully,
+			"chimera-migrate": types.ServiceConditionCompletedSuccessfully},
 	}
 	got := map[string]map[string]string{}
 	for name, s := range p.Services {
@@ -131,7 +139,8 @@ func TestNoDefaultPasswords(t *testing.T) {
 	for name, s := range project(t).Services {
 		for key, value := range s.Environment {
 			if value != nil && regexp.MustCompile(`(?i)(password|_pwd|secret|token|_key)$`).MatchString(key) {
-				require.Equal(t, needed["POSTGRES_PASSWORD"], *value, "%s: %s does not come from the environment", name, key)
+				want := []string{needed["POSTGRES_PASSWORD"], needed["CHIMERA_DATABASE_PASSWORD"], "${file:/var/lib/chimera/ledger.key}"}
+				require.Contains(t, want, *value, "%s: %s does not come from the environment", name, key)
 			}
 		}
 	}
@@ -150,7 +159,7 @@ func TestNetworks(t *testing.T) {
 		slices.Sort(names)
 		return names
 	}
-	require.Equal(t, []string{"postgresql", "temporal", "temporal-schema"}, on("database"))
+	require.Equal(t, []string{"chimera-database", "chimera-migrate", "postgresql", "temporal", "temporal-schema", "worker"}, on("database"))
 	require.Equal(t, []string{"temporal", "temporal-namespace", "temporal-ui", "worker"}, on("temporal"))
 	for name, s := range p.Services {
 		for _, port := range s.Ports {
@@ -162,19 +171,20 @@ func TestNetworks(t *testing.T) {
 
 func TestVolumes(t *testing.T) {
 	p := project(t)
-	kept := map[string]string{}
+	kept := map[string][]string{}
 	for name, s := range p.Services {
 		for _, v := range s.Volumes {
 			if v.Type == types.VolumeTypeVolume {
 				require.NotEmpty(t, v.Source, "%s: %s has no name and is lost with its container", name, v.Target)
 				require.Contains(t, p.Volumes, v.Source)
-				kept[v.Source] = name
+				kept[v.Source] = append(kept[v.Source], name)
+				slices.Sort(kept[v.Source])
 			} else {
 				require.True(t, v.ReadOnly, "%s: %s", name, v.Target)
 			}
 		}
 	}
-	require.Equal(t, map[string]string{"postgresql": "postgresql", "store": "worker"}, kept)
+	require.Equal(t, map[string][]string{"postgresql": {"postgresql"}, "store": {"chimera-migrate", "worker"}}, kept)
 }
 
 // TestWorkerIsConfined: the worker starts programs of others.
@@ -227,12 +237,12 @@ func TestVariablesAreDocumented(t *testing.T) {
 }
 
 // TestCommandsExist runs what the worker's container runs, its health check
-// included, against a server that is not there: wrong flags would be exit code
-// 2, an unreachable server is 3.
+// included, behind what prepares its database, against a Temporal server that is
+// not there: wrong flags would be exit code 2, an unreachable server is 3.
 func TestCommandsExist(t *testing.T) {
 	p := project(t)
 	w := p.Services["worker"]
-	dir := t.TempDir()
+	dir, database := t.TempDir(), pgtest.URL(t)
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "./worker", "./starter")
 	build.Dir = root
 	out, err := build.CombinedOutput()
@@ -241,19 +251,36 @@ func TestCommandsExist(t *testing.T) {
 	require.NoError(t, os.Rename(filepath.Join(dir, "starter"), filepath.Join(dir, "chimera")))
 	settings := filepath.Join(dir, "chimera.yaml")
 	require.NoError(t, os.WriteFile(settings, []byte("{}\n"), 0o600))
-	environ := []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}
-	for key, value := range w.Environment {
-		require.NotNil(t, value, key)
-		switch key {
-		case "TEMPORAL_ADDRESS":
-			environ = append(environ, key+"=127.0.0.1:1")
-		case "CHIMERA_STORE_DIR":
-			require.Equal(t, "/var/lib/chimera", filepath.Dir(*value), "the store lies in the volume")
-			environ = append(environ, key+"="+filepath.Join(dir, "store"))
-		default:
-			environ = append(environ, key+"="+*value)
+	here := func(job types.MappingWithEquals) []string {
+		environ := []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}
+		for key, value := range job {
+			require.NotNil(t, value, key)
+			switch key {
+			case "TEMPORAL_ADDRESS":
+				environ = append(environ, key+"=127.0.0.1:1")
+			case "CHIMERA_STORE_URL":
+				require.Contains(t, *value, "host=postgresql dbname=chimera")
+				environ = append(environ, key+"="+database)
+			case "PGPASSWORD": // the test's database has its own
+			default:
+				environ = append(environ, key+"="+strings.ReplaceAll(*value, "/var/lib/chimera", dir))
+			}
 		}
+		return environ
 	}
+	m := p.Services["chimera-migrate"]
+	require.Equal(t, []string{"chimera"}, []string(m.Entrypoint))
+	for range 2 {
+		args := slices.Clone(m.Command)
+		for i := range args {
+			args[i] = strings.ReplaceAll(args[i], "/var/lib/chimera", dir)
+		}
+		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "chimera"), args...)
+		cmd.Dir, cmd.Env = dir, here(m.Environment)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	environ := here(w.Environment)
 	run := func(name string, args []string) int {
 		for i := range args {
 			if args[i] == "/etc/chimera/chimera.yaml" {
