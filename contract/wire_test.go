@@ -101,7 +101,7 @@ func TestEmptyForms(t *testing.T) {
 		{"failure", contract.Failure{}, `{"kind":"","node":"","message":"","compensated":null,"not_compensated":null}`},
 		{"error details", contract.ErrorDetails{}, `{"attempts":0}`},
 		{"outcome", contract.Outcome{}, `{}`},
-		{"call", contract.Call{}, `{"run":{"workflow":"","origin":""},"plan":"","node":0}`},
+		{"call", contract.Call{}, `{"run":{"workflow":"","root":"","origin":""},"plan":"","node":0}`},
 		{"route result", contract.RouteResult{}, `{"held":null}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

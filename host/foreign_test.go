@@ -20,7 +20,7 @@ import (
 // own client for it, against the contract that the documents promise.
 func TestAForeignClient(t *testing.T) {
 	modules := filepath.Join(npm.Dir(t), "node_modules")
-	stage.Host(t, host.Options{})
+	h := stage.Host(t, host.Options{})
 	dir := t.TempDir()
 	good, bad := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "bad.yaml")
 	// A result above the size from which values leave the history: a client
@@ -32,16 +32,18 @@ func TestAForeignClient(t *testing.T) {
 	})), 0o600))
 	require.NoError(t, os.WriteFile(bad, []byte(source("", []string{"a engine/pass 500"}, []string{"a.x -> nowhere.x"})), 0o600))
 
-	cmd := exec.CommandContext(t.Context(), "node", filepath.Join("testdata", "client.cjs"), stage.Temporal(t).Address, good, bad)
+	ref := published(t, h, source("", []string{"a engine/pass 500"}, []string{"$input.x -> a.x", "a.x -> $output.x"}))
+	cmd := exec.CommandContext(t.Context(), "node", filepath.Join("testdata", "client.cjs"), stage.Temporal(t).Address, good, bad, ref)
 	cmd.Env = append(os.Environ(), "NODE_PATH="+modules)
 	cmd.Stderr = t.Output()
 	out, err := cmd.Output()
 	require.NoError(t, err)
 
 	var seen struct {
-		Result  struct{ X, Big string }
-		State   contract.State
-		Failure struct {
+		Result    struct{ X, Big string }
+		Published struct{ X string }
+		State     contract.State
+		Failure   struct {
 			Type    contract.Kind
 			Message string
 			Details []contract.Failure
@@ -50,6 +52,7 @@ func TestAForeignClient(t *testing.T) {
 	require.NoError(t, json.Unmarshal(out, &seen))
 	require.Equal(t, "from afar", seen.Result.X)
 	require.Equal(t, "from afar "+big, seen.Result.Big)
+	require.Equal(t, "published", seen.Published.X)
 	require.Equal(t, contract.RunSucceeded, seen.State.State)
 	require.Equal(t, 2, seen.State.Counts.Succeeded)
 	require.Equal(t, contract.Contract, seen.Failure.Type)

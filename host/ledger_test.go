@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
 
+	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/pgtest"
@@ -286,6 +287,26 @@ func (l *lines) String() string {
 	return l.b.String()
 }
 
+// published publishes a plan of the built-in skills, as chimera publish does, and
+// gives its name@version.
+func published(t *testing.T, h *host.Host, text string) string {
+	t.Helper()
+	_, catalog, err := host.Catalog(nil, nil)
+	require.NoError(t, err)
+	p, ds := compiler.Compile(compiler.Source{Name: "plan", Text: []byte(text)}, catalog, nil)
+	require.False(t, ds.HasErrors(), "%v", ds)
+	raw, err := p.Encode()
+	require.NoError(t, err)
+	books := h.Store().Ledger
+	blob, err := books.PutBlob(t.Context(), []byte(text))
+	require.NoError(t, err)
+	_, err = books.PublishPlan(t.Context(), ledger.Plan{
+		Name: p.Name, Version: p.Version, Digest: plan.DigestOf(raw), SourceDigest: blob, Author: "alice", Agent: p.Agent,
+	})
+	require.NoError(t, err)
+	return p.Name + "@" + p.Version
+}
+
 // TestPublishedPlansRun: by name and version, and by digest; one that this
 // worker would not compile to the same is refused.
 func TestPublishedPlansRun(t *testing.T) {
@@ -293,19 +314,14 @@ func TestPublishedPlansRun(t *testing.T) {
 	ctx := t.Context()
 	books := h.Store().Ledger
 	text := source("", []string{"a engine/pass 500"}, []string{"$input.x -> a.x", "a.x -> $output.x"})
-	direct := stage.Start(t, h.Client(), text, `{"x":1}`)
-	require.NoError(t, stage.Await(t, h.Client(), direct, nil))
-	digest := stage.State(t, h.Client(), direct).Digest
-	blob, err := books.PutBlob(ctx, []byte(text))
+	ref := published(t, h, text)
+	kept, err := books.Plan(ctx, ref)
 	require.NoError(t, err)
-	for _, p := range []ledger.Plan{
-		{Name: "test", Version: "1.0.0", Digest: digest},
-		{Name: "other", Version: "1.0.0", Digest: plan.DigestOf([]byte("other"))},
-	} {
-		p.SourceDigest, p.Author, p.Agent = blob, "alice", "tester"
-		_, err = books.PublishPlan(ctx, p)
-		require.NoError(t, err)
-	}
+	digest := kept.Digest
+	other := kept
+	other.Name, other.Digest = "other", plan.DigestOf([]byte("other"))
+	_, err = books.PublishPlan(ctx, other)
+	require.NoError(t, err)
 	start := func(ref string) (client.WorkflowRun, error) {
 		run, err := h.Client().ExecuteWorkflow(ctx, client.StartWorkflowOptions{TaskQueue: contract.QueueEngine},
 			contract.WorkflowType, contract.Start{Plan: ref, Input: json.RawMessage(`{"x":2}`)})

@@ -105,7 +105,7 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 			Client: worker.host.Client(), address: l.Address, namespace: l.Namespace, ui: l.UI,
 			place: &place{store: worker.store, local: &l, known: true, books: worker.host.Store().Ledger},
 		}
-		return p.devRun(ctx, o, conn, todo, server)
+		return p.devRun(ctx, o, conn, todo, server, worker.host.Store())
 	}
 	if p.json() {
 		if err := p.document(l); err != nil {
@@ -117,7 +117,7 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 }
 
 // devRun runs the one plan, and then stays up or ends.
-func (p *Program) devRun(ctx context.Context, o devOptions, conn *connection, todo *order, server *devserver.Server) error {
+func (p *Program) devRun(ctx context.Context, o devOptions, conn *connection, todo *order, server *devserver.Server, kept *store.Opened) error {
 	t, run, err := p.launch(ctx, conn, todo)
 	if err != nil {
 		return err
@@ -137,6 +137,9 @@ func (p *Program) devRun(ctx context.Context, o devOptions, conn *connection, to
 	}
 	if ctx.Err() != nil { // Ctrl-C ends everything here; the run waits in the database
 		return unanswered("interrupted; the run %s goes on at the next chimera dev in this folder", t.Run)
+	}
+	if err := p.vouch(ctx, kept, t); err != nil {
+		return err
 	}
 	if _, onTerminal := terminal(p.Stderr); o.exit || !onTerminal {
 		if result == nil && !p.json() {

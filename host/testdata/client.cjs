@@ -5,7 +5,7 @@ const { Client, Connection, WorkflowFailedError } = require('@temporalio/client'
 const fs = require('fs');
 
 async function main() {
-  const [address, goodFile, badFile] = process.argv.slice(2);
+  const [address, goodFile, badFile, ref] = process.argv.slice(2);
   const connection = await Connection.connect({ address });
   const client = new Client({ connection });
   const seen = {};
@@ -17,6 +17,13 @@ async function main() {
   });
   seen.result = await good.result();
   seen.state = await good.query('chimera.state');
+
+  const published = await client.workflow.start('chimera.Plan', {
+    taskQueue: 'chimera',
+    workflowId: 'foreign-published-' + process.pid,
+    args: [{ plan: ref, input: { x: 'published' } }],
+  });
+  seen.published = await published.result();
 
   const bad = await client.workflow.start('chimera.Plan', {
     taskQueue: 'chimera',
