@@ -11,9 +11,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
 	"chimera.ai/engine/compiler"
@@ -208,6 +212,41 @@ func TestTheLedgerKnowsHowRunsEnd(t *testing.T) {
 	require.Error(t, stage.Await(t, h.Client(), refused, nil))
 	_, err := h.Store().Ledger.Run(t.Context(), refused.GetID(), "")
 	require.ErrorIs(t, err, ledger.ErrNotFound, "what never was a run is none")
+}
+
+// TestAResetRunIsARunOfItsOwn: what it does again may come out differently, so
+// it has a chain of its own, which says what it goes on with.
+func TestAResetRunIsARunOfItsOwn(t *testing.T) {
+	var calls atomic.Int64
+	h := stage.Host(t, host.Options{Skills: []skills.Skill{
+		skill("later", func(context.Context, json.RawMessage) (json.RawMessage, error) {
+			if calls.Add(1) == 1 {
+				return nil, errors.New("not yet")
+			}
+			return json.RawMessage(`{"x":1}`), nil
+		}),
+	}})
+	run := stage.Start(t, h.Client(), source("", []string{"a engine/pass 500", "b test/later 2000", "c engine/pass 500"},
+		[]string{"$input.x -> a.x", "a -> b", "b.x -> c.x", "c.x -> $output.x"}), `{"x":1}`)
+	root := run.GetRunID()
+	require.Error(t, stage.Await(t, h.Client(), run, nil))
+	tasks := events(t, h.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
+	reset, err := h.Client().ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+		Namespace: stage.Temporal(t).Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: run.GetID(), RunId: root},
+		Reason: "b is there now", WorkflowTaskFinishEventId: tasks[0].GetEventId(), RequestId: "once",
+	})
+	require.NoError(t, err)
+	again := h.Client().GetWorkflow(t.Context(), run.GetID(), reset.GetRunId())
+	require.NoError(t, stage.Await(t, h.Client(), again, nil))
+	state, _ := replayed(t, h.Store())
+	first := state.Runs[ledger.RunChain(run.GetID(), root)]
+	require.Equal(t, ledger.RunFailed, first.State)
+	require.Len(t, first.Outcomes, 3, "c was skipped")
+	second := state.Runs[ledger.RunChain(run.GetID(), reset.GetRunId())]
+	require.NotNil(t, second)
+	require.Equal(t, ledger.RunSucceeded, second.State)
+	require.Equal(t, root, second.Origin)
+	require.Equal(t, first.InputDigest, second.InputDigest)
 }
 
 // TestManyOutcomes: batches ride beside the nodes and continue with the run, and

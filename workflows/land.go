@@ -130,6 +130,10 @@ func readFailure(err error, local bool) failure {
 		f := failure{ErrorPayload: contract.ErrorPayload{
 			Kind: contract.Kind(application.Type()), Message: bounded(application.Message()), Attempts: 1,
 		}}
+		if application.Type() == "" && application.Message() == stopped {
+			// Said by the library, in the name of a worker that stops.
+			f.Kind, f.Message = contract.WorkerLost, "the worker was lost"
+		}
 		if !f.Kind.Valid() {
 			f.Kind = contract.ServerError
 			f.Message = bounded(application.Type() + ": " + f.Message)
@@ -166,6 +170,10 @@ func readFailure(err error, local bool) failure {
 	}
 	return failure{ErrorPayload: contract.ErrorPayload{Kind: contract.ServerError, Message: bounded(text), Attempts: 1}}
 }
+
+// stopped is what the library answers for an activity whose heartbeat was on its
+// way when its worker stopped.
+const stopped = "context canceled"
 
 // bounded clips what a failure says: it may come from a worker that is not ours.
 func bounded(text string) string {
