@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"time"
 
-	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/audit"
 	"chimera.ai/engine/store"
 )
 
@@ -13,51 +16,57 @@ import (
 // a second.
 const vouchTime = 10 * time.Second
 
-// vouch says what the ledger has of a run that has ended: its entries have their
-// places in the log, under a checkpoint that the log's key has signed.
+// vouch verifies the ledger after a run has ended, as an auditor would: from an
+// export and the log's public key alone.
 func (p *Program) vouch(ctx context.Context, kept *store.Opened, t ticket) error {
 	if kept.Key == nil {
 		return nil // another process signs this log
 	}
-	signed, err := sequenced(ctx, kept)
-	if err != nil {
+	if err := sequenced(ctx, kept); err != nil {
 		return unanswered("looking at the ledger: %s", err)
 	}
-	entries := 0
-	if r, err := kept.Ledger.Run(ctx, t.Run, ""); err == nil {
-		chain, err := kept.Ledger.Chain(ctx, r.Chain())
-		if err != nil {
-			return storeError(err)
-		}
-		entries = len(chain)
+	dir, err := os.MkdirTemp("", "chimera-audit-")
+	if err != nil {
+		return unanswered("exporting the ledger: %s", err)
 	}
-	p.say("ledger     %s: %s of this run, %s in all, checkpoint signed", signed.Origin, plural(entries, "entry"), plural(int(signed.Size), "entry"))
+	defer func() { _ = os.RemoveAll(dir) }()
+	export := filepath.Join(dir, "export")
+	if _, err := audit.Export(ctx, kept.Ledger, export); err != nil {
+		return unanswered("exporting the ledger: %s", err)
+	}
+	r, err := audit.Verify(export, audit.Trust{
+		Format: audit.TrustFormat, Origin: kept.Key.Name(), Log: kept.Key.Public(), Audience: "dev",
+	}, nil)
+	if err != nil {
+		return unanswered("verifying the ledger: %s", err)
+	}
+	if !r.OK {
+		_ = r.WriteText(p.Stderr, time.Now()) // standard error is the last resort already
+		return negative("the ledger does not verify")
+	}
+	p.say("ledger     verified: %s of %s, %s, %s without an end; root %s",
+		plural(int(r.Size), "entry"), r.Origin, plural(r.Runs, "run"), plural(r.Open, "run"), r.Root)
+	if slices.ContainsFunc(r.OpenRuns, func(o audit.OpenRun) bool { return o.Workflow == t.Run }) {
+		return negative("the ledger has no end of the run %s", t.Run)
+	}
 	return nil
 }
 
-// sequenced waits until every entry has its place, and gives the checkpoint.
-func sequenced(ctx context.Context, kept *store.Opened) (ledger.Signed, error) {
+// sequenced waits until every entry has its place in the log.
+func sequenced(ctx context.Context, kept *store.Opened) error {
 	ctx, cancel := context.WithTimeout(ctx, vouchTime)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		pending, err := kept.Ledger.Pending(ctx, 1)
-		if err != nil {
-			return ledger.Signed{}, err
-		}
-		if len(pending) == 0 {
-			break
+		if err != nil || len(pending) == 0 {
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return ledger.Signed{}, fmt.Errorf("entries have no place in the log yet: %w", ctx.Err())
+			return fmt.Errorf("entries have no place in the log yet: %w", ctx.Err())
 		case <-tick.C:
 		}
 	}
-	raw, err := kept.Ledger.Checkpoint(ctx)
-	if err != nil {
-		return ledger.Signed{}, err
-	}
-	return ledger.Signers{Log: kept.Key.Public()}.Open(raw)
 }

@@ -104,7 +104,7 @@ var Rules = []Rule{
 	{Path: "trust", Zone: Pure, Owns: "manifests, fingerprints, drift, effect classes", Planned: true,
 		Never: []string{"Temporal", "mcp", "mcp-go", "pgx"}},
 	{Path: "task", Zone: Pure, Owns: "the three stages of a task, each a type",
-		Never: []string{"any package of ours", "Temporal", "os", "net"}, Except: []string{"schemas"}},
+		Never: []string{"any package of ours", "Temporal", "os", "net"}, Except: []string{"schemas", "plan", "contract"}},
 	{Path: "ledger", Zone: Pure, Owns: "entries, entities, the log, the store's interface",
 		Never: []string{"Temporal", "pgx", "SQLite"}},
 	{Path: "ledger/model", Zone: Pure, Owns: "what the entries of a log say, one after the other",
