@@ -43,7 +43,7 @@ type bench struct {
 func run(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	rounds := flags.Int("rounds", 5, "counted runs of each side of a case")
-	only := flags.String("only", "", "run only the cases of this group: compile, speed, events or scale")
+	only := flags.String("only", "", "run only the cases of this group: compile, ledger, speed, events or scale")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -53,7 +53,12 @@ func run(ctx context.Context, args []string) (err error) {
 			return err
 		}
 	}
-	if *only == "compile" {
+	if selected("ledger") {
+		if err := (&bench{rounds: *rounds}).log(ctx); err != nil {
+			return err
+		}
+	}
+	if *only == "compile" || *only == "ledger" {
 		return nil
 	}
 	server, err := devserver.Start(ctx, devserver.Options{})

@@ -30,10 +30,14 @@ func (b Body) Encode() ([]byte, error) {
 	if _, ok := v.(map[string]any); !ok {
 		return nil, fmt.Errorf("encode body: %w: the data are not an object", ErrInvalid)
 	}
-	raw, err := plan.Canonical(map[string]any{"data": v, "salt": hex.EncodeToString(b.Salt[:])})
+	data, err := plan.Canonical(v)
 	if err != nil {
 		return nil, fmt.Errorf("encode body: %w: %w", ErrInvalid, err)
 	}
+	raw := make([]byte, 0, len(data)+2*saltBytes+len(`{"data":,"salt":""}`))
+	raw = append(append(raw, `{"data":`...), data...)
+	raw = hex.AppendEncode(append(raw, `,"salt":"`...), b.Salt[:])
+	raw = append(raw, `"}`...)
 	if len(raw) > MaxBodyBytes {
 		return nil, fmt.Errorf("encode body: %w: %d bytes, more than %d", ErrInvalid, len(raw), MaxBodyBytes)
 	}

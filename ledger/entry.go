@@ -104,13 +104,10 @@ func (e *Entry) Encode() ([]byte, error) {
 	if err := e.check(); err != nil {
 		return nil, fmt.Errorf("encode entry: %w: %w", ErrInvalid, err)
 	}
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(e); err != nil {
+	b, err := e.write(make([]byte, 0, 1024))
+	if err != nil {
 		return nil, fmt.Errorf("encode entry: %w: %w", ErrInvalid, err)
 	}
-	b := bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 	if len(b) > MaxEntryBytes {
 		return nil, fmt.Errorf("encode entry: %w: %d bytes, more than %d", ErrInvalid, len(b), MaxEntryBytes)
 	}

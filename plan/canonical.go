@@ -72,6 +72,12 @@ func appendCanonical(buf *bytes.Buffer, v any) error {
 }
 
 func appendString(buf *bytes.Buffer, s string) error {
+	if plain(s) {
+		buf.WriteByte('"')
+		buf.WriteString(s)
+		buf.WriteByte('"')
+		return nil
+	}
 	if !utf8.ValidString(s) {
 		return fmt.Errorf("canonical JSON: %.40q is not UTF-8", s)
 	}
@@ -82,6 +88,17 @@ func appendString(buf *bytes.Buffer, s string) error {
 	}
 	buf.Truncate(buf.Len() - 1)
 	return nil
+}
+
+// plain reports whether a string stands in JSON as it is, which is quickly told
+// of nearly all.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x80 || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // isNumber reports whether s is a JSON number (RFC 8259, section 6).

@@ -53,6 +53,7 @@ func dialect() sqlstore.Dialect {
 		Now:     "SELECT " + clock,
 		Keys:    "IN (SELECT value FROM json_each($2))",
 		List:    list,
+		Look:    true,
 		Write:   write,
 		Pending: "SELECT hash, bytes FROM entries WHERE serial > coalesce((SELECT max(serial) FROM log_index), 0) ORDER BY serial LIMIT $1",
 		Place:   place,

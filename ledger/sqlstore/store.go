@@ -48,6 +48,9 @@ type Dialect struct {
 	// List makes of them.
 	Keys string
 	List func([]string) any
+	// Look: keys are looked for before they are inserted, since a failed insert
+	// costs more than it spares.
+	Look bool
 	// Write inserts entries of one chain, in order, with their bodies.
 	Write func(ctx context.Context, t *sql.Tx, chain string, at int64, rows []Row) error
 	// Pending selects hash and bytes of at most $1 entries without a place in the
@@ -162,6 +165,9 @@ type tx struct {
 	// locked the last of them: times rise along a chain.
 	chains map[string]bool
 	now    ledger.Time
+	// careful: a value that should have been new was there when this was tried
+	// before. Entries are looked for by their keys only then: most are new.
+	careful bool
 }
 
 const (
@@ -188,7 +194,7 @@ func (s *Store) do(ctx context.Context, what string, f func(*tx) error) error {
 			case <-timer.C:
 			}
 		}
-		err = s.once(ctx, f)
+		err = s.once(ctx, taken > 0, f)
 		if err == nil || !s.d.Busy(err) && !s.d.Taken(err) {
 			break
 		}
@@ -201,7 +207,7 @@ func (s *Store) do(ctx context.Context, what string, f func(*tx) error) error {
 	return s.explain(what, err)
 }
 
-func (s *Store) once(ctx context.Context, f func(*tx) error) (err error) {
+func (s *Store) once(ctx context.Context, careful bool, f func(*tx) error) (err error) {
 	if s.d.Enter != nil {
 		leave, err := s.d.Enter(ctx)
 		if err != nil {
@@ -221,7 +227,7 @@ func (s *Store) once(ctx context.Context, f func(*tx) error) (err error) {
 			_ = t.Rollback()
 		}
 	}()
-	x := &tx{Store: s, tx: t, chains: map[string]bool{}}
+	x := &tx{Store: s, tx: t, chains: map[string]bool{}, careful: careful || s.d.Look}
 	if err := f(x); err != nil {
 		return err
 	}
