@@ -227,6 +227,8 @@ func TestRefused(t *testing.T) {
 		"negative":         {"worker: {drain: -1s}", "worker.drain must be between 0s and 1h0m0s", "", diag.ConfigValue, 1, 17},
 		"role":             {"worker: {roles: [guardian]}", `worker.roles holds "guardian"; possible are engine, tools`, "", diag.ConfigValue, 1, 17},
 		"twice":            {"worker: {roles: [tools, tools]}", "worker.roles holds tools twice", "", diag.ConfigValue, 1, 17},
+		"driver":           {"store: {driver: oracle}", `store.driver is "oracle"; possible are sqlite, postgres`, "", diag.ConfigValue, 1, 17},
+		"a written url":    {"store: {url: postgres://me:secret@host/x}", "store.url must be a reference to a secret, not the secret", "", diag.ConfigSecret, 1, 14},
 		"no role":          {"worker: {roles: []}", "worker.roles must not be empty; possible are engine, tools", "", diag.ConfigValue, 1, 17},
 		"literal key":      {"temporal: {api_key: abc}", "temporal.api_key must be a reference to a secret, not the secret", "", diag.ConfigSecret, 1, 21},
 		"reference":        {`store: {dir: "a/${env:X}"}`, "no reference to a secret may stand in store.dir", "", diag.ConfigSecret, 1, 17},

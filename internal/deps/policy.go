@@ -134,6 +134,8 @@ var Rules = []Rule{
 		Never: []string{"workflows", "activities", "host", "config", "Temporal", "SQLite"}},
 	{Path: "ledger/sqlite", Zone: Effects, Owns: "the store on SQLite",
 		Never: []string{"workflows", "activities", "host", "config", "Temporal", "pgx"}},
+	{Path: "ledger/audit", Zone: Effects, Owns: "exports of the log, and their verification with public keys only",
+		Never: []string{"ledger/sqlstore", "workflows", "activities", "host", "config", "Temporal", "pgx", "SQLite", "net"}},
 	{Path: "ledger/ledgertest", Zone: Effects, Owns: "the suite that every store passes",
 		Never: []string{"workflows", "activities", "host", "config", "Temporal"}},
 	{Path: "store", Zone: Effects, Owns: "which store a deployment has: the ledger, large values, the log's key",
@@ -190,7 +192,7 @@ var Sole = []struct {
 	{"go.yaml.in/yaml", []string{"internal/syntax"}, "a document is read with limits and exact places, or not at all"},
 	{"gopkg.in/yaml.v3", nil, "the old path of go.yaml.in/yaml"},
 	{"github.com/mark3labs/mcp-go", []string{"mcp", "examples/..."}, "its client is safe only as package mcp uses it"},
-	{"os/exec", []string{"mcp", "skills", "internal/...", "examples/..."},
+	{"os/exec", []string{"mcp", "skills", "ledger/ledgertest", "internal/...", "examples/..."},
 		"a child process needs its own environment, its own group and an end"},
 	{"unsafe", nil, "no reason so far is good enough"},
 }
