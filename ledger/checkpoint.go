@@ -128,6 +128,13 @@ func (s Signers) Open(raw []byte) (Signed, error) {
 	if err != nil {
 		return Signed{}, fmt.Errorf("%w: %w", ErrCheckpoint, err)
 	}
+	for _, sig := range n.Sigs {
+		// The library takes any bits where base64 has none to take: a signature has
+		// one text.
+		if _, err := base64.StdEncoding.Strict().DecodeString(sig.Base64); err != nil {
+			return Signed{}, fmt.Errorf("%w: the signature of %s: %w", ErrCheckpoint, sig.Name, err)
+		}
+	}
 	if c.Size > math.MaxInt64 || len(c.Hash) != len(Hash{}) {
 		return Signed{}, fmt.Errorf("%w: no such tree", ErrCheckpoint)
 	}

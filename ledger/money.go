@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/big"
 	"strings"
+
+	"chimera.ai/engine/schemas"
 )
 
 // Money is an exact amount of one currency, in the currency's minor unit. The
@@ -195,16 +197,23 @@ func (m Money) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads the form that the type describes, and no other spelling
 // of an amount.
 func (m *Money) UnmarshalJSON(raw []byte) error {
-	var j moneyJSON
-	if err := strict(raw, &j); err != nil {
-		return err
-	}
-	v, err := ParseMoney(j.Amount, j.Currency)
+	// Not by encoding/json, which takes fields in any case, and twice.
+	doc, err := schemas.Decode(raw)
 	if err != nil {
 		return err
 	}
-	if v.Amount() != j.Amount {
-		return fmt.Errorf("%w: %q is written %q", ErrAmount, j.Amount, v.Amount())
+	fields, _ := doc.(map[string]any)
+	amount, ok := fields["amount"].(string)
+	currency, ok2 := fields["currency"].(string)
+	if !ok || !ok2 || len(fields) != 2 {
+		return fmt.Errorf(`%w: it is not {"amount": "12.50", "currency": "USD"}`, ErrAmount)
+	}
+	v, err := ParseMoney(amount, Currency(currency))
+	if err != nil {
+		return err
+	}
+	if v.Amount() != amount {
+		return fmt.Errorf("%w: %q is written %q", ErrAmount, amount, v.Amount())
 	}
 	*m = v
 	return nil

@@ -147,6 +147,8 @@ var Rules = []Rule{
 
 	{Path: "internal/pgtest", Zone: Effects, Owns: "a real PostgreSQL for tests, which may be killed",
 		Never: []string{"any package of ours"}},
+	{Path: "internal/crash", Zone: Effects, Owns: "a test of the ledger's stores: processes are killed in the midst of work",
+		Never: []string{"workflows", "activities", "host", "config", "Temporal"}},
 	{Path: "internal/process", Zone: Effects, Owns: "child processes that cannot outlive their use",
 		Never: []string{"any package of ours"}},
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/internal/crash"
 	"chimera.ai/engine/internal/pgtest"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/ledgertest"
@@ -14,7 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	ledgertest.Main(func(address string) (ledger.Store, error) {
+	crash.Main(func(address string) (ledger.Store, error) {
 		return postgres.Open(context.Background(), postgres.Options{URL: address, Origin: ledgertest.Origin})
 	})
 	os.Exit(pgtest.Main(m))
@@ -27,7 +28,7 @@ func TestCrash(t *testing.T) {
 	o := postgres.Options{URL: c.URL("postgres"), Origin: ledgertest.Origin}
 	_, err = postgres.Migrate(t.Context(), o)
 	require.NoError(t, err)
-	ledgertest.Crash(t, ledgertest.Crashed{
+	crash.Run(t, crash.Config{
 		Address: o.URL,
 		Open: func(t testing.TB) ledger.Store {
 			s, err := postgres.Open(t.Context(), o)

@@ -8,13 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/internal/crash"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/ledgertest"
 	"chimera.ai/engine/ledger/sqlite"
 )
 
 func TestMain(m *testing.M) {
-	ledgertest.Main(func(address string) (ledger.Store, error) {
+	crash.Main(func(address string) (ledger.Store, error) {
 		return sqlite.Open(context.Background(), sqlite.Options{Path: address, Origin: ledgertest.Origin})
 	})
 	os.Exit(m.Run())
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) {
 
 func TestCrash(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.db")
-	ledgertest.Crash(t, ledgertest.Crashed{Address: path, Open: func(t testing.TB) ledger.Store {
+	crash.Run(t, crash.Config{Address: path, Open: func(t testing.TB) ledger.Store {
 		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Origin: ledgertest.Origin})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, s.Close()) })

@@ -1,4 +1,8 @@
-package ledgertest
+// Package crash is a test of the ledger's stores: writers and a sequencer work in
+// processes of their own, and are killed, and the database with them.
+//
+// A store's tests call [Main] first of all in TestMain, and [Run] in a test.
+package crash
 
 import (
 	"bufio"
@@ -21,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/ledgertest"
 )
 
 var crashes = flag.Int("crashes", 6, "how many processes the crash test kills")
@@ -28,14 +33,14 @@ var crashes = flag.Int("crashes", 6, "how many processes the crash test kills")
 // The environment of a child: what it is, which store it opens, its name, and
 // the log's key.
 const (
-	childRole    = "LEDGERTEST_CHILD"
-	childAddress = "LEDGERTEST_ADDRESS"
-	childName    = "LEDGERTEST_NAME"
-	childKey     = "LEDGERTEST_KEY"
+	childRole    = "CRASH_CHILD"
+	childAddress = "CRASH_ADDRESS"
+	childName    = "CRASH_NAME"
+	childKey     = "CRASH_KEY"
 )
 
 // Main is what TestMain of a store calls first: where the process is a child of
-// [Crash], it does what the child is for, and ends.
+// [Run], it does what the child is for, and ends.
 func Main(open func(address string) (ledger.Store, error)) {
 	role := os.Getenv(childRole)
 	if role == "" {
@@ -123,11 +128,11 @@ func write(ctx context.Context, s ledger.Store, name string, i int) func() ([]st
 	}
 }
 
-// Crashed is what the crash test works on.
-type Crashed struct {
+// Config is what the test works on.
+type Config struct {
 	// Address is what children open; Open opens the same store here.
 	Address string
-	Open    Open
+	Open    ledgertest.Open
 	// KillServer ends the database at once and starts it again; nil where there
 	// is none.
 	KillServer func()
@@ -143,7 +148,7 @@ type process struct {
 // nursery has the children, and what they have said.
 type nursery struct {
 	t       *testing.T
-	c       Crashed
+	c       Config
 	secret  string
 	mu      sync.Mutex
 	more    *sync.Cond
@@ -226,18 +231,20 @@ func (n *nursery) heard(entries, points int) {
 	require.NoError(n.t, n.failed)
 }
 
-// Crash lets writers and a sequencer work, each in a process of its own, and
+// Run lets writers and a sequencer work, each in a process of its own, and
 // kills now one of them, now another, now the database, in the midst of it.
 // Then: what was acknowledged is there once, the log verifies, and no checkpoint
 // was taken back.
-func Crash(t *testing.T, c Crashed) {
-	secret, _, err := ledger.NewKey(Origin)
+func Run(t *testing.T, c Config) {
+	secret, _, err := ledger.NewKey(ledgertest.Origin)
 	require.NoError(t, err)
 	key, err := ledger.ParseKey(secret)
 	require.NoError(t, err)
 	signers := ledger.Signers{Log: key.Public()}
 	s := c.Open(t)
-	require.NoError(t, s.SetBudget(t.Context(), ledger.Budget{Agent: "a", Currency: "USD", Limit: usd(t, 1<<40)}))
+	limit, err := ledger.Minor(1<<40, "USD")
+	require.NoError(t, err)
+	require.NoError(t, s.SetBudget(t.Context(), ledger.Budget{Agent: "a", Currency: "USD", Limit: limit}))
 	n := &nursery{t: t, c: c, secret: secret, acked: map[string]bool{}, killing: map[*process]bool{}}
 	n.more = sync.NewCond(&n.mu)
 	roles := []string{"writer", "writer", "sequencer"}
@@ -256,7 +263,7 @@ func Crash(t *testing.T, c Crashed) {
 	}
 	size := func() int64 {
 		var raw []byte
-		require.Eventually(t, func() bool { raw, err = s.Checkpoint(t.Context()); return !errors.Is(err, ledger.ErrUnavailable) }, waitFor, tick)
+		require.Eventually(t, func() bool { raw, err = s.Checkpoint(t.Context()); return !errors.Is(err, ledger.ErrUnavailable) }, time.Minute, 10*time.Millisecond)
 		require.NoError(t, err)
 		signed, err := signers.Open(raw)
 		require.NoError(t, err)
@@ -281,9 +288,8 @@ func Crash(t *testing.T, c Crashed) {
 			children = nil
 		}
 	}
-	Drain(t, s, key)
-	m := Replay(t, s)
-	Same(t, s, m)
+	ledgertest.Drain(t, s, key)
+	ledgertest.Same(t, s, ledgertest.Replay(t, s))
 	have, times := map[string]bool{}, map[string]int{}
 	tree := ledger.NewTree()
 	var roots []ledger.Hash
