@@ -1,0 +1,418 @@
+package trust
+
+import (
+	"encoding/json"
+	"slices"
+
+	"chimera.ai/engine/ledger"
+)
+
+// Kind names an act. The set is closed: a reader refuses a statement with an act
+// that it does not know, for it could not say what follows from it.
+type Kind string
+
+// The kinds of acts.
+const (
+	AdminsSet       Kind = "admins.set"
+	SignerEnroll    Kind = "signer.enroll"
+	SignerRevoke    Kind = "signer.revoke"
+	RoleGrant       Kind = "role.grant"
+	RoleRevoke      Kind = "role.revoke"
+	BundleActivate  Kind = "bundle.activate"
+	ToolTrust       Kind = "tool.trust"
+	PublisherAdd    Kind = "publisher.add"
+	PublisherRevoke Kind = "publisher.revoke"
+	AgentAdd        Kind = "agent.add"
+	AgentKeys       Kind = "agent.keys"
+	BudgetSet       Kind = "budget.set"
+	GuardianKey     Kind = "guardian.key"
+	GuardianRevoke  Kind = "guardian.revoke"
+	LogRotate       Kind = "log.key"
+	WitnessSet      Kind = "witness.set"
+)
+
+// Act is one thing that a statement does.
+type Act interface {
+	// Kind is the act's kind.
+	Kind() Kind
+	// check holds the act against the rules that need no state, and do changes
+	// the state.
+	check() error
+	do(s *State) error
+}
+
+// The acts.
+type (
+	// SetAdmins replaces the admins, from the next statement on.
+	SetAdmins struct {
+		Admins []Admin `json:"admins"`
+		Quorum int     `json:"quorum"`
+	}
+	// EnrollSigner makes a person's key one that may approve.
+	EnrollSigner struct {
+		ID        string      `json:"id"`
+		Person    string      `json:"person"`
+		Roles     []string    `json:"roles"`
+		SigType   string      `json:"sig_type"`
+		PublicKey string      `json:"public_key"`
+		NotBefore ledger.Time `json:"not_before"`
+		NotAfter  ledger.Time `json:"not_after"`
+	}
+	// RevokeSigner ends a signer for ever.
+	RevokeSigner struct {
+		ID string `json:"id"`
+	}
+	// GrantRoles gives a signer more roles, RevokeRoles takes some away.
+	GrantRoles struct {
+		Signer string   `json:"signer"`
+		Roles  []string `json:"roles"`
+	}
+	// RevokeRoles takes roles from a signer.
+	RevokeRoles struct {
+		Signer string   `json:"signer"`
+		Roles  []string `json:"roles"`
+	}
+	// ActivateBundle makes a policy bundle the one that counts.
+	ActivateBundle struct {
+		Digest string `json:"digest"`
+	}
+	// TrustTool sets the trust state of a tool as it was imported.
+	TrustTool struct {
+		ToolID      string `json:"tool_id"`
+		Fingerprint string `json:"fingerprint"`
+		// Status is allow_auto, manual_review or block.
+		Status string `json:"status"`
+	}
+	// AddPublisher makes a key one that may sign plans or manifests of servers.
+	AddPublisher struct {
+		ID     string `json:"id"`
+		Person string `json:"person"`
+		Key    string `json:"key"`
+		// Uses are "manifests" and "plans", sorted.
+		Uses []string `json:"uses"`
+	}
+	// RevokePublisher ends a publisher for ever.
+	RevokePublisher struct {
+		ID string `json:"id"`
+	}
+	// AddAgent makes an agent, on whose behalf plans may act.
+	AddAgent struct {
+		AgentID       string `json:"agent_id"`
+		PersonaRef    string `json:"persona_ref,omitempty"`
+		WalletAddress string `json:"wallet_address,omitempty"`
+		// Owner is the person who answers for it, and never approves what it does.
+		Owner string `json:"owner"`
+		// Keys may start runs for it.
+		Keys []string `json:"keys"`
+	}
+	// SetAgentKeys replaces the keys that may start runs for an agent.
+	SetAgentKeys struct {
+		AgentID string   `json:"agent_id"`
+		Keys    []string `json:"keys"`
+	}
+	// SetBudget sets what an agent may spend.
+	SetBudget struct {
+		Agent    string          `json:"agent"`
+		Currency ledger.Currency `json:"currency"`
+		Parent   string          `json:"parent,omitempty"`
+		Period   string          `json:"period"`
+		Limit    ledger.Money    `json:"limit"`
+	}
+	// AddGuardian makes a key one that permits of effects are signed with.
+	AddGuardian struct {
+		ID  string `json:"id"`
+		Key string `json:"key"`
+	}
+	// RevokeGuardian ends a guardian's key for ever.
+	RevokeGuardian struct {
+		ID string `json:"id"`
+	}
+	// RotateLog gives the log another key under the same name.
+	RotateLog struct {
+		LogKey
+	}
+	// SetWitnesses replaces the witnesses.
+	SetWitnesses struct {
+		Witnesses
+	}
+)
+
+// Kind implements [Act].
+func (*SetAdmins) Kind() Kind { return AdminsSet }
+
+// Kind implements [Act].
+func (*EnrollSigner) Kind() Kind { return SignerEnroll }
+
+// Kind implements [Act].
+func (*RevokeSigner) Kind() Kind { return SignerRevoke }
+
+// Kind implements [Act].
+func (*GrantRoles) Kind() Kind { return RoleGrant }
+
+// Kind implements [Act].
+func (*RevokeRoles) Kind() Kind { return RoleRevoke }
+
+// Kind implements [Act].
+func (*ActivateBundle) Kind() Kind { return BundleActivate }
+
+// Kind implements [Act].
+func (*TrustTool) Kind() Kind { return ToolTrust }
+
+// Kind implements [Act].
+func (*AddPublisher) Kind() Kind { return PublisherAdd }
+
+// Kind implements [Act].
+func (*RevokePublisher) Kind() Kind { return PublisherRevoke }
+
+// Kind implements [Act].
+func (*AddAgent) Kind() Kind { return AgentAdd }
+
+// Kind implements [Act].
+func (*SetAgentKeys) Kind() Kind { return AgentKeys }
+
+// Kind implements [Act].
+func (*SetBudget) Kind() Kind { return BudgetSet }
+
+// Kind implements [Act].
+func (*AddGuardian) Kind() Kind { return GuardianKey }
+
+// Kind implements [Act].
+func (*RevokeGuardian) Kind() Kind { return GuardianRevoke }
+
+// Kind implements [Act].
+func (*RotateLog) Kind() Kind { return LogRotate }
+
+// Kind implements [Act].
+func (*SetWitnesses) Kind() Kind { return WitnessSet }
+
+// makers give an empty act of each kind.
+var makers = map[Kind]func() Act{
+	AdminsSet:       func() Act { return new(SetAdmins) },
+	SignerEnroll:    func() Act { return new(EnrollSigner) },
+	SignerRevoke:    func() Act { return new(RevokeSigner) },
+	RoleGrant:       func() Act { return new(GrantRoles) },
+	RoleRevoke:      func() Act { return new(RevokeRoles) },
+	BundleActivate:  func() Act { return new(ActivateBundle) },
+	ToolTrust:       func() Act { return new(TrustTool) },
+	PublisherAdd:    func() Act { return new(AddPublisher) },
+	PublisherRevoke: func() Act { return new(RevokePublisher) },
+	AgentAdd:        func() Act { return new(AddAgent) },
+	AgentKeys:       func() Act { return new(SetAgentKeys) },
+	BudgetSet:       func() Act { return new(SetBudget) },
+	GuardianKey:     func() Act { return new(AddGuardian) },
+	GuardianRevoke:  func() Act { return new(RevokeGuardian) },
+	LogRotate:       func() Act { return new(RotateLog) },
+	WitnessSet:      func() Act { return new(SetWitnesses) },
+}
+
+// Acts is the list of a statement. In JSON each is {"act": kind, "data": {…}}.
+type Acts []Act
+
+type actJSON struct {
+	Act  Kind            `json:"act"`
+	Data json.RawMessage `json:"data"`
+}
+
+// MarshalJSON writes the acts.
+func (a Acts) MarshalJSON() ([]byte, error) {
+	out := []actJSON{}
+	for _, act := range a {
+		data, err := json.Marshal(act)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, actJSON{act.Kind(), data})
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON reads acts of known kinds.
+func (a *Acts) UnmarshalJSON(raw []byte) error {
+	var list []actJSON
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return err
+	}
+	*a = nil
+	for i, j := range list {
+		maker := makers[j.Act]
+		if maker == nil {
+			return invalid("act %d is %.40q, which this version does not know", i, string(j.Act))
+		}
+		act := maker()
+		if err := json.Unmarshal(j.Data, act); err != nil {
+			return err
+		}
+		*a = append(*a, act)
+	}
+	return nil
+}
+
+// names holds a sorted list of names, each there once.
+func names(what string, list []string, least int) error {
+	if len(list) < least || len(list) > maxList {
+		return invalid("%d names of %s; there must be between %d and %d", len(list), what, least, maxList)
+	}
+	for i, s := range list {
+		if err := name(what, s); err != nil {
+			return err
+		}
+		if i > 0 && list[i-1] >= s {
+			return invalid("the names of %s are not sorted, each there once", what)
+		}
+	}
+	return nil
+}
+
+func keysOf(what string, list []string) error {
+	if list == nil || len(list) > maxList {
+		return invalid("the keys of %s are not a list of at most %d", what, maxList)
+	}
+	for i, k := range list {
+		if _, err := ParsePublic(k); err != nil {
+			return err
+		}
+		if slices.Contains(list[:i], k) {
+			return invalid("a key of %s is there twice", what)
+		}
+	}
+	return nil
+}
+
+// Trust states of tools.
+var toolStates = []string{"allow_auto", "manual_review", "block"}
+
+// Uses of publishers' keys.
+const (
+	UseManifests = "manifests"
+	UsePlans     = "plans"
+)
+
+func (a *SetAdmins) check() error { return admins(a.Admins, a.Quorum, 1) }
+
+func (a *EnrollSigner) check() error {
+	if err := name("a signer", a.ID); err != nil {
+		return err
+	}
+	if err := name("a person", a.Person); err != nil {
+		return err
+	}
+	if err := names("roles", a.Roles, 1); err != nil {
+		return err
+	}
+	if !slices.Contains([]string{"webauthn", "sshsig-sk", "pkcs11", "dev"}, a.SigType) {
+		return invalid("%.40q is not a type of signature", a.SigType)
+	}
+	if a.PublicKey == "" || len(a.PublicKey) > 16<<10 {
+		return invalid("the signer %s has no public key, or one that is too long", a.ID)
+	}
+	if !a.NotBefore.Time().Before(a.NotAfter.Time()) {
+		return invalid("the signer %s is valid at no time", a.ID)
+	}
+	return nil
+}
+
+func (a *RevokeSigner) check() error { return name("a signer", a.ID) }
+
+func (a *GrantRoles) check() error { return changeRoles(a.Signer, a.Roles) }
+
+func (a *RevokeRoles) check() error { return changeRoles(a.Signer, a.Roles) }
+
+func changeRoles(signer string, roles []string) error {
+	if err := name("a signer", signer); err != nil {
+		return err
+	}
+	return names("roles", roles, 1)
+}
+
+func (a *ActivateBundle) check() error { return digest("the bundle", a.Digest) }
+
+func (a *TrustTool) check() error {
+	if err := name("a tool", a.ToolID); err != nil {
+		return err
+	}
+	if !slices.Contains(toolStates, a.Status) {
+		return invalid("%.40q is not a trust state: allow_auto, manual_review or block", a.Status)
+	}
+	return digest("the tool "+a.ToolID, a.Fingerprint)
+}
+
+func (a *AddPublisher) check() error {
+	if err := name("a publisher", a.ID); err != nil {
+		return err
+	}
+	if err := name("a person", a.Person); err != nil {
+		return err
+	}
+	if _, err := ParsePublic(a.Key); err != nil {
+		return err
+	}
+	if err := names("uses", a.Uses, 1); err != nil {
+		return err
+	}
+	for _, u := range a.Uses {
+		if u != UseManifests && u != UsePlans {
+			return invalid("%.40q is not a use of a publisher's key: manifests or plans", u)
+		}
+	}
+	return nil
+}
+
+func (a *RevokePublisher) check() error { return name("a publisher", a.ID) }
+
+func (a *AddAgent) check() error {
+	if err := name("an agent", a.AgentID); err != nil {
+		return err
+	}
+	if err := name("a person", a.Owner); err != nil {
+		return err
+	}
+	for _, s := range []string{a.PersonaRef, a.WalletAddress} {
+		if s != "" {
+			if err := name("an identity", s); err != nil {
+				return err
+			}
+		}
+	}
+	return keysOf("agent "+a.AgentID, a.Keys)
+}
+
+func (a *SetAgentKeys) check() error {
+	if err := name("an agent", a.AgentID); err != nil {
+		return err
+	}
+	return keysOf("agent "+a.AgentID, a.Keys)
+}
+
+func (a *SetBudget) check() error {
+	if err := name("an agent", a.Agent); err != nil {
+		return err
+	}
+	if a.Parent != "" {
+		if err := name("an agent", a.Parent); err != nil {
+			return err
+		}
+	}
+	if a.Period != "" {
+		if err := name("a period", a.Period); err != nil {
+			return err
+		}
+	}
+	if a.Limit.Currency() != a.Currency || a.Limit.Minor() < 0 || a.Currency == "" {
+		return invalid("a limit of %s on a budget of %.10q", a.Limit, string(a.Currency))
+	}
+	return nil
+}
+
+func (a *AddGuardian) check() error {
+	if err := name("a guardian", a.ID); err != nil {
+		return err
+	}
+	_, err := ParsePublic(a.Key)
+	return err
+}
+
+func (a *RevokeGuardian) check() error { return name("a guardian", a.ID) }
+
+func (a *RotateLog) check() error { return a.LogKey.check() }
+
+func (a *SetWitnesses) check() error { return a.Witnesses.check() }

@@ -1,0 +1,271 @@
+package trust
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+)
+
+// Source gives the statements of a deployment in their order, as
+// [ledger.Facts] does. What it gives is verified, not believed.
+type Source interface {
+	Authority(ctx context.Context) ([]json.RawMessage, error)
+}
+
+// Read verifies what a source has, and gives the state at its end. A chain that
+// breaks is an error, a [Problem]: whoever reads does not go on with part of it.
+// It cannot tell that a source keeps back the last statements: see [Behind].
+func Read(ctx context.Context, source Source, b *Bootstrap) (State, error) {
+	s, _, err := read(ctx, source, b)
+	return s, err
+}
+
+func read(ctx context.Context, source Source, b *Bootstrap) (State, []json.RawMessage, error) {
+	list, err := source.Authority(ctx)
+	if err != nil {
+		return State{}, nil, fmt.Errorf("read authority: %w", err)
+	}
+	raw := make([][]byte, len(list))
+	for i, st := range list {
+		raw[i] = st
+	}
+	s, err := Chain(b, raw)
+	if err != nil {
+		return State{}, nil, fmt.Errorf("read authority: %w", err)
+	}
+	return s, list, nil
+}
+
+// Behind reports whether a state is older than one that was seen before, or of
+// another chain: a reader that keeps the last state that it has seen refuses
+// such a one, since its source hides statements or has changed them.
+func Behind(b *Bootstrap, source [][]byte, seen State) error {
+	if len(source) < seen.N {
+		return invalid("there are %d statements, but %d were seen before", len(source), seen.N)
+	}
+	s, err := Chain(b, source[:seen.N])
+	if err != nil {
+		return err
+	}
+	if s.Head != seen.Head {
+		return invalid("statement %d is another than was seen before", seen.N)
+	}
+	return nil
+}
+
+// Keeper is what [State] writes to: a [ledger.Store] is one.
+type Keeper interface {
+	Source
+	StateAuthority(ctx context.Context, statement json.RawMessage, prev string) error
+	Rows
+	AddAgent(ctx context.Context, a ledger.Agent) error
+	EnrollSigner(ctx context.Context, s ledger.Signer) error
+	RevokeSigner(ctx context.Context, id string) error
+	TrustTool(ctx context.Context, id, status string) error
+	SetBudget(ctx context.Context, b ledger.Budget) error
+}
+
+// Rows are what a store says of the things that authority owns.
+type Rows interface {
+	Agent(ctx context.Context, id string) (ledger.Agent, error)
+	Signer(ctx context.Context, id string) (ledger.Signer, error)
+	Tool(ctx context.Context, id string) (ledger.Tool, error)
+	Budget(ctx context.Context, agent string, c ledger.Currency, period string) (ledger.Budget, error)
+}
+
+// Publish states the next statement: it verifies the chain and the envelope, at
+// an instant, keeps the statement, and applies what it says. The same again
+// changes nothing. Another one in its place is [ledger.ErrConflict] or
+// [ErrInvalid].
+func Publish(ctx context.Context, k Keeper, b *Bootstrap, envelope []byte, at time.Time) (State, error) {
+	s, list, err := read(ctx, k, b)
+	if err != nil {
+		return State{}, err
+	}
+	st, e, err := ParseStatement(envelope)
+	if err != nil {
+		return State{}, err
+	}
+	prev := ""
+	if len(list) > 0 {
+		last := list[len(list)-1]
+		if _, have, err := ParseStatement(last); err == nil && have.Digest() == e.Digest() {
+			return s, Apply(ctx, k, s) // it is there; what it says may not be yet
+		}
+		prev = plan.DigestOf(last)
+	}
+	if err := st.Within(at); err != nil {
+		return State{}, err
+	}
+	next, err := s.Next(envelope)
+	if err != nil {
+		return State{}, err
+	}
+	raw, err := e.Encode()
+	if err != nil {
+		return State{}, err
+	}
+	if err := k.StateAuthority(ctx, raw, prev); err != nil {
+		return State{}, fmt.Errorf("publish statement %d: %w", st.N, err)
+	}
+	return next, Apply(ctx, k, next)
+}
+
+// Apply brings the rows of a store to what a state says. It may be repeated. The
+// trust of a tool that is not imported yet waits until it is.
+func Apply(ctx context.Context, k Keeper, s State) error {
+	for _, id := range sorted(s.Agents) {
+		a := s.Agents[id]
+		if err := k.AddAgent(ctx, ledger.Agent{AgentID: id, PersonaRef: a.PersonaRef, WalletAddress: a.WalletAddress}); err != nil {
+			return fmt.Errorf("apply authority: %w", err)
+		}
+	}
+	for _, id := range sorted(s.Signers) {
+		v := s.Signers[id]
+		if err := k.EnrollSigner(ctx, v.row()); err != nil {
+			return fmt.Errorf("apply authority: %w", err)
+		}
+		if v.Revoked == nil {
+			continue
+		}
+		if err := k.RevokeSigner(ctx, id); err != nil {
+			return fmt.Errorf("apply authority: %w", err)
+		}
+	}
+	for _, id := range sorted(s.Tools) {
+		v, err := k.Tool(ctx, id)
+		if errors.Is(err, ledger.ErrNotFound) {
+			continue
+		}
+		if err == nil {
+			status := s.Tools[id].Status
+			if v.Fingerprint != s.Tools[id].Fingerprint {
+				status = "block" // what was imported is not what is trusted
+			}
+			err = k.TrustTool(ctx, id, status)
+		}
+		if err != nil {
+			return fmt.Errorf("apply authority: %w", err)
+		}
+	}
+	for _, b := range s.budgets() {
+		have, err := k.Budget(ctx, b.Agent, b.Currency, b.Period)
+		if err == nil && have.Limit == b.Limit && have.Parent == b.Parent {
+			continue
+		}
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+			return fmt.Errorf("apply authority: %w", err)
+		}
+		if err := k.SetBudget(ctx, ledger.Budget{Agent: b.Agent, Currency: b.Currency, Parent: b.Parent, Period: b.Period, Limit: b.Limit}); err != nil {
+			return fmt.Errorf("apply authority: %w", err)
+		}
+	}
+	return nil
+}
+
+// budgets lists them, parents first.
+func (s State) budgets() []SetBudget {
+	depth := func(b SetBudget) (n int) {
+		for b.Parent != "" && n <= maxParents {
+			b = s.Budgets[BudgetKey{b.Parent, b.Currency, b.Period}]
+			n++
+		}
+		return n
+	}
+	var out []SetBudget
+	for _, b := range s.Budgets {
+		out = append(out, b)
+	}
+	slices.SortFunc(out, func(a, b SetBudget) int {
+		if d := depth(a) - depth(b); d != 0 {
+			return d
+		}
+		return strings.Compare(string(a.Currency)+"\x00"+a.Period+"\x00"+a.Agent, string(b.Currency)+"\x00"+b.Period+"\x00"+b.Agent)
+	})
+	return out
+}
+
+func sorted[V any](m map[string]V) []string {
+	var out []string
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (v Signer) row() ledger.Signer {
+	return ledger.Signer{
+		ID: v.ID, Person: v.Person, Roles: v.Roles, SigType: v.SigType, PublicKey: v.PublicKey, NotBefore: v.NotBefore, NotAfter: v.NotAfter,
+	}
+}
+
+// Enrolled finds a signer, whose row must be as the chain says. It has the roles
+// that the chain gives it now, and is revoked if the chain says so.
+func Enrolled(ctx context.Context, rows Rows, s State, id string) (ledger.Signer, error) {
+	row, err := rows.Signer(ctx, id)
+	if err != nil {
+		return ledger.Signer{}, err
+	}
+	v, ok := s.Signers[id]
+	if !ok {
+		return ledger.Signer{}, invalid("no statement of the admins has enrolled the signer %.120q", id)
+	}
+	want := v.row()
+	if row.ID != id || row.Person != want.Person || !slices.Equal(row.Roles, want.Roles) || row.SigType != want.SigType ||
+		row.PublicKey != want.PublicKey || row.NotBefore != want.NotBefore || row.NotAfter != want.NotAfter || row.RevokedAt != nil && v.Revoked == nil {
+		return ledger.Signer{}, invalid("the signer %.120q is not in the store as the admins have stated it", id)
+	}
+	row.Roles, row.RevokedAt = slices.Clone(v.Now), v.Revoked
+	return row, nil
+}
+
+// Known finds an agent, whose row must be as the chain says.
+func Known(ctx context.Context, rows Rows, s State, id string) (ledger.Agent, error) {
+	row, err := rows.Agent(ctx, id)
+	if err != nil {
+		return ledger.Agent{}, err
+	}
+	a, ok := s.Agents[id]
+	if !ok || row.AgentID != id || row.PersonaRef != a.PersonaRef || row.WalletAddress != a.WalletAddress {
+		return ledger.Agent{}, invalid("the agent %.120q is not in the store as the admins have stated it", id)
+	}
+	return row, nil
+}
+
+// Trusted finds a tool, whose fingerprint and trust state must be as the chain
+// says. One that no statement names must wait for a review, or be blocked.
+func Trusted(ctx context.Context, rows Rows, s State, id string) (ledger.Tool, error) {
+	row, err := rows.Tool(ctx, id)
+	if err != nil {
+		return ledger.Tool{}, err
+	}
+	t, ok := s.Tools[id]
+	switch {
+	case row.ToolID != id,
+		!ok && row.Status == "allow_auto",
+		ok && (row.Fingerprint != t.Fingerprint && row.Status != "block" || row.Fingerprint == t.Fingerprint && row.Status != t.Status):
+		return ledger.Tool{}, invalid("the tool %.120q is not in the store as the admins have stated it", id)
+	}
+	return row, nil
+}
+
+// Limited finds a budget, whose limit and parent must be as the chain says.
+func Limited(ctx context.Context, rows Rows, s State, k BudgetKey) (ledger.Budget, error) {
+	row, err := rows.Budget(ctx, k.Agent, k.Currency, k.Period)
+	if err != nil {
+		return ledger.Budget{}, err
+	}
+	b, ok := s.Budgets[k]
+	if !ok || row.Agent != k.Agent || row.Currency != k.Currency || row.Period != k.Period || row.Limit != b.Limit || row.Parent != b.Parent {
+		return ledger.Budget{}, invalid("the budget of %.120q is not in the store as the admins have stated it", k.Agent)
+	}
+	return row, nil
+}

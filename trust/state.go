@@ -1,0 +1,405 @@
+package trust
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"chimera.ai/engine/ledger"
+)
+
+// State is what a verified chain says at a place.
+type State struct {
+	Deployment string
+	Audience   Audience
+	// N is how many statements there are, and Head the digest of the last, or of
+	// the bootstrap.
+	N      int
+	Head   string
+	Issued ledger.Time
+
+	Admins []Admin
+	Quorum int
+
+	Signers    map[string]Signer
+	Publishers map[string]Publisher
+	Agents     map[string]AddAgent
+	// Tools are by id, Budgets by agent, currency and period.
+	Tools     map[string]TrustTool
+	Budgets   map[BudgetKey]SetBudget
+	Guardians map[string]Guardian
+	// Bundle is the digest of the active policy bundle, or "".
+	Bundle string
+	// LogKeys are the log's keys in order; the last is the one that signs now.
+	LogKeys   []LogKey
+	Witnesses Witnesses
+}
+
+// BudgetKey names a budget.
+type BudgetKey struct {
+	Agent    string
+	Currency ledger.Currency
+	Period   string
+}
+
+// Signer is a signer as it was enrolled, with the roles that it has now.
+type Signer struct {
+	EnrollSigner
+	// Now are the roles that it has now; Roles those of its enrolment.
+	Now []string
+	// Revoked is when it was, if it was.
+	Revoked *ledger.Time
+}
+
+// Publisher is a publisher's key.
+type Publisher struct {
+	AddPublisher
+	Revoked *ledger.Time
+}
+
+// Guardian is a guardian's key.
+type Guardian struct {
+	AddGuardian
+	Revoked *ledger.Time
+}
+
+// Start gives the state of a bootstrap.
+func Start(b *Bootstrap) (State, error) {
+	if err := b.Check(); err != nil {
+		return State{}, err
+	}
+	return State{
+		Deployment: b.Deployment, Audience: b.Audience, Head: b.Digest(), Issued: b.Issued,
+		Admins: slices.Clone(b.Admins), Quorum: b.Quorum,
+		Signers: map[string]Signer{}, Publishers: map[string]Publisher{}, Agents: map[string]AddAgent{},
+		Tools: map[string]TrustTool{}, Budgets: map[BudgetKey]SetBudget{}, Guardians: map[string]Guardian{},
+		LogKeys: []LogKey{b.Log}, Witnesses: Witnesses{slices.Clone(b.Witnesses.Keys), b.Witnesses.Quorum},
+	}, nil
+}
+
+func (s *State) clone() *State {
+	c := *s
+	c.Signers, c.Publishers, c.Agents = maps.Clone(s.Signers), maps.Clone(s.Publishers), maps.Clone(s.Agents)
+	c.Tools, c.Budgets, c.Guardians = maps.Clone(s.Tools), maps.Clone(s.Budgets), maps.Clone(s.Guardians)
+	c.Admins, c.LogKeys = slices.Clone(s.Admins), slices.Clone(s.LogKeys)
+	return &c
+}
+
+// Next verifies the statement that follows the state, and gives the state after
+// it. The receiver stays as it is.
+func (s State) Next(envelope []byte) (State, error) {
+	c := s.clone()
+	if err := c.step(envelope); err != nil {
+		return s, err
+	}
+	return *c, nil
+}
+
+// step is Next on the state itself, which is of no use after an error.
+func (s *State) step(envelope []byte) error {
+	st, e, err := ParseStatement(envelope)
+	if err != nil {
+		return err
+	}
+	switch {
+	case st.Deployment != s.Deployment:
+		return invalid("it is for the deployment %.80q, not %s", st.Deployment, s.Deployment)
+	case st.Audience != s.Audience:
+		return invalid("its audience is %.20q, not %s", string(st.Audience), s.Audience)
+	case st.N != s.N+1:
+		return invalid("it is number %d, not %d", st.N, s.N+1)
+	case st.Prev != s.Head:
+		return invalid("it follows %.80q, not %s", st.Prev, s.Head)
+	case st.Issued.Time().Before(s.Issued.Time()):
+		return invalid("it was issued at %s, before the one that it follows (%s)", st.Issued, s.Issued)
+	case s.N >= MaxStatements:
+		return invalid("the chain has %d statements already", MaxStatements)
+	}
+	if err := s.agreed(e); err != nil {
+		return err
+	}
+	s.N, s.Head, s.Issued = st.N, e.Digest(), st.Issued
+	for i, a := range st.Acts {
+		if err := a.do(s); err != nil {
+			return invalid("act %d (%s): %s", i, a.Kind(), bare(err))
+		}
+	}
+	return nil
+}
+
+// agreed reports whether as many persons have signed as must.
+func (s *State) agreed(e *Envelope) error {
+	keys := make([]Public, len(s.Admins))
+	for i, a := range s.Admins {
+		k, err := ParsePublic(a.Key)
+		if err != nil {
+			return err
+		}
+		keys[i] = k
+	}
+	persons := map[string]bool{}
+	var who []string
+	for _, i := range e.By(keys) {
+		persons[fold(s.Admins[i].Person)] = true
+		who = append(who, s.Admins[i].ID)
+	}
+	if len(persons) < s.Quorum {
+		return invalid("%d of the admins' persons have signed (%s), %d must", len(persons), strings.Join(who, ", "), s.Quorum)
+	}
+	return nil
+}
+
+// bare takes the mark of [ErrInvalid] from an error that goes into another one.
+func bare(err error) string {
+	if errors.Is(err, ErrInvalid) {
+		return strings.TrimPrefix(err.Error(), ErrInvalid.Error()+": ")
+	}
+	return err.Error()
+}
+
+func (a *SetAdmins) do(s *State) error {
+	if err := admins(a.Admins, a.Quorum, max(s.Audience.quorum(), 1)); err != nil {
+		return err
+	}
+	if a.Quorum < s.Quorum {
+		return invalid("the quorum would fall from %d to %d", s.Quorum, a.Quorum)
+	}
+	s.Admins, s.Quorum = slices.Clone(a.Admins), a.Quorum
+	return nil
+}
+
+func (a *EnrollSigner) do(s *State) error {
+	if _, ok := s.Signers[a.ID]; ok {
+		return invalid("the signer %s is there already", a.ID)
+	}
+	if a.SigType == "dev" && s.Audience != Dev {
+		return invalid("software keys sign in dev alone")
+	}
+	for _, have := range s.Signers {
+		if have.PublicKey == a.PublicKey {
+			return invalid("the key is that of the signer %s", have.ID)
+		}
+	}
+	s.Signers[a.ID] = Signer{EnrollSigner: *a, Now: slices.Clone(a.Roles)}
+	return nil
+}
+
+func (s *State) signer(id string) (Signer, error) {
+	v, ok := s.Signers[id]
+	if !ok || v.Revoked != nil {
+		return v, invalid("there is no signer %s, or it is revoked", id)
+	}
+	return v, nil
+}
+
+func (a *RevokeSigner) do(s *State) error {
+	v, err := s.signer(a.ID)
+	if err != nil {
+		return err
+	}
+	at := s.Issued
+	v.Revoked = &at
+	s.Signers[a.ID] = v
+	return nil
+}
+
+func (a *GrantRoles) do(s *State) error {
+	v, err := s.signer(a.Signer)
+	if err != nil {
+		return err
+	}
+	now := append(slices.Clone(v.Now), a.Roles...)
+	slices.Sort(now)
+	if v.Now = slices.Compact(now); len(v.Now) > maxList {
+		return invalid("the signer %s would have %d roles", a.Signer, len(v.Now))
+	}
+	s.Signers[a.Signer] = v
+	return nil
+}
+
+func (a *RevokeRoles) do(s *State) error {
+	v, err := s.signer(a.Signer)
+	if err != nil {
+		return err
+	}
+	for _, r := range a.Roles {
+		if !slices.Contains(v.Now, r) {
+			return invalid("the signer %s has no role %s", a.Signer, r)
+		}
+	}
+	v.Now = slices.DeleteFunc(slices.Clone(v.Now), func(r string) bool { return slices.Contains(a.Roles, r) })
+	s.Signers[a.Signer] = v
+	return nil
+}
+
+func (a *ActivateBundle) do(s *State) error {
+	s.Bundle = a.Digest
+	return nil
+}
+
+func (a *TrustTool) do(s *State) error {
+	s.Tools[a.ToolID] = *a
+	return nil
+}
+
+func (a *AddPublisher) do(s *State) error {
+	if _, ok := s.Publishers[a.ID]; ok {
+		return invalid("the publisher %s is there already", a.ID)
+	}
+	for _, have := range s.Publishers {
+		if have.Key == a.Key {
+			return invalid("the key is that of the publisher %s", have.ID)
+		}
+	}
+	s.Publishers[a.ID] = Publisher{AddPublisher: *a}
+	return nil
+}
+
+func (a *RevokePublisher) do(s *State) error {
+	p, ok := s.Publishers[a.ID]
+	if !ok || p.Revoked != nil {
+		return invalid("there is no publisher %s, or it is revoked", a.ID)
+	}
+	at := s.Issued
+	p.Revoked = &at
+	s.Publishers[a.ID] = p
+	return nil
+}
+
+func (a *AddAgent) do(s *State) error {
+	if _, ok := s.Agents[a.AgentID]; ok {
+		return invalid("the agent %s is there already", a.AgentID)
+	}
+	s.Agents[a.AgentID] = *a
+	return nil
+}
+
+func (a *SetAgentKeys) do(s *State) error {
+	v, ok := s.Agents[a.AgentID]
+	if !ok {
+		return invalid("there is no agent %s", a.AgentID)
+	}
+	v.Keys = slices.Clone(a.Keys)
+	s.Agents[a.AgentID] = v
+	return nil
+}
+
+// maxParents bounds how long a line of budgets is, as stores do.
+const maxParents = 16
+
+func (a *SetBudget) do(s *State) error {
+	if _, ok := s.Agents[a.Agent]; !ok {
+		return invalid("there is no agent %s", a.Agent)
+	}
+	s.Budgets[BudgetKey{a.Agent, a.Currency, a.Period}] = *a
+	line := 0
+	for at := a.Agent; at != ""; line++ {
+		b, ok := s.Budgets[BudgetKey{at, a.Currency, a.Period}]
+		if !ok {
+			return invalid("%s has no budget in %s for this period", at, a.Currency)
+		}
+		if line == maxParents {
+			return invalid("more than %d budgets have each other for parents", maxParents)
+		}
+		at = b.Parent
+	}
+	return nil
+}
+
+func (a *AddGuardian) do(s *State) error {
+	if _, ok := s.Guardians[a.ID]; ok {
+		return invalid("the guardian %s is there already", a.ID)
+	}
+	s.Guardians[a.ID] = Guardian{AddGuardian: *a}
+	return nil
+}
+
+func (a *RevokeGuardian) do(s *State) error {
+	g, ok := s.Guardians[a.ID]
+	if !ok || g.Revoked != nil {
+		return invalid("there is no guardian %s, or it is revoked", a.ID)
+	}
+	at := s.Issued
+	g.Revoked = &at
+	s.Guardians[a.ID] = g
+	return nil
+}
+
+func (a *RotateLog) do(s *State) error {
+	if now := s.LogKeys[len(s.LogKeys)-1]; a.Origin != now.Origin {
+		return invalid("the log is called %s, and keeps its name", now.Origin)
+	}
+	if slices.Contains(s.LogKeys, a.LogKey) {
+		return invalid("the log has or had this key")
+	}
+	s.LogKeys = append(s.LogKeys, a.LogKey)
+	return nil
+}
+
+func (a *SetWitnesses) do(s *State) error {
+	s.Witnesses = Witnesses{slices.Clone(a.Keys), a.Quorum}
+	return nil
+}
+
+// Log is the key that signs the log now.
+func (s State) Log() LogKey { return s.LogKeys[len(s.LogKeys)-1] }
+
+// Problem is why a chain breaks.
+type Problem struct {
+	// N is the statement's number, from 1; 0 is the bootstrap.
+	N       int
+	Message string
+}
+
+// Error is the problem as a sentence.
+func (p Problem) Error() string {
+	if p.N == 0 {
+		return "the bootstrap: " + p.Message
+	}
+	return fmt.Sprintf("statement %d: %s", p.N, p.Message)
+}
+
+// Is makes every problem [ErrInvalid].
+func (p Problem) Is(target error) bool { return target == ErrInvalid }
+
+// Chain verifies statements from the bootstrap on, and gives the state after
+// them. Its error is a [Problem]; the state is then that before the statement
+// that breaks the chain.
+func Chain(b *Bootstrap, statements [][]byte) (State, error) {
+	s, err := Start(b)
+	if err != nil {
+		return State{}, Problem{0, bare(err)}
+	}
+	at := s.clone()
+	for i, raw := range statements {
+		if err := at.step(raw); err != nil {
+			// What the broken one has changed is forgotten.
+			good, again := Chain(b, statements[:i])
+			if again != nil {
+				return State{}, again
+			}
+			return good, Problem{i + 1, bare(err)}
+		}
+	}
+	return *at, nil
+}
+
+// VerifyStatements is [Chain] for reports: the state up to where the chain
+// holds, and what is wrong after that.
+func VerifyStatements(b *Bootstrap, statements [][]byte) (State, []Problem) {
+	s, err := Chain(b, statements)
+	if err == nil {
+		return s, nil
+	}
+	var p Problem
+	if !errors.As(err, &p) {
+		p = Problem{0, bare(err)}
+	}
+	problems := []Problem{p}
+	if p.N > 0 && p.N < len(statements) {
+		problems = append(problems, Problem{p.N + 1, fmt.Sprintf("%d statements rest on one that does not hold", len(statements)-p.N)})
+	}
+	return s, problems
+}

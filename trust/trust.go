@@ -1,0 +1,154 @@
+// Package trust is where authority comes from, and how anybody can check it.
+//
+// It starts from one file, the [Bootstrap], whose digest every configuration
+// pins: the name of the deployment, its audience (prod or dev), its first admins
+// with their keys, how many of them must agree, the log's key and its witnesses.
+// From there on authority changes only by statements. A statement is a DSSE
+// envelope (https://github.com/secure-systems-lab/dsse) over the JSON of a
+// [Statement]: its place n in the chain, the digest of the payload before (for
+// the first, of the bootstrap), and acts of a closed set. It counts if as many
+// different persons as the quorum asks, admins as of the statement before, have
+// signed it. [Chain] verifies all of that and gives the [State] at its end, or
+// says at which statement it breaks and why.
+//
+// Whatever a database says of signers, agents, tools or budgets is only a copy
+// of that: [Apply] writes it, and [Enrolled], [Known], [Trusted] and [Limited] refuse
+// rows that the chain does not bear out.
+//
+// Two more things are signed: the source of a plan by its author ([SignPlan]),
+// and the start of a run by a key that may act for its agent ([SignGrant]).
+//
+// # Forms
+//
+// A public key is the base64 of its DER (SubjectPublicKeyInfo), Ed25519 or ECDSA
+// on P-256. A private key is PKCS #8 in PEM. An Ed25519 signature is over the
+// PAE, one with P-256 over its SHA-256, in ASN.1 or as r and s of 32 bytes each.
+// Payloads are JSON without unknown, repeated or empty optional fields; digests
+// are "sha256:" and 64 hex digits, of payloads as they were received, of the
+// bootstrap in canonical form, so that it may be laid out in any way.
+//
+// The package reads no clock: instants are arguments.
+package trust
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+)
+
+// Bounds of what is read.
+const (
+	// MaxEnvelope bounds an envelope, in bytes.
+	MaxEnvelope = 192 << 10
+	// MaxBootstrap bounds a bootstrap file, in bytes.
+	MaxBootstrap = 64 << 10
+	// MaxSignatures bounds the signatures of an envelope.
+	MaxSignatures = 32
+	// MaxAdmins bounds the admins of a deployment, and their keys.
+	MaxAdmins = 32
+	// MaxActs bounds the acts of a statement.
+	MaxActs = 256
+	// MaxStatements bounds a chain.
+	MaxStatements = 100_000
+	// maxName bounds each name, maxList each list of an act, in bytes and items.
+	maxName, maxList = 256, 64
+)
+
+// ErrInvalid reports what is not well formed, not signed as it must be, or not
+// for this deployment.
+var ErrInvalid = errors.New("not trusted")
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// Audience says what signatures are for: one made for dev never counts in prod.
+type Audience string
+
+// The audiences.
+const (
+	Prod Audience = "prod"
+	Dev  Audience = "dev"
+)
+
+// quorum is the least number of persons who must agree.
+func (a Audience) quorum() int {
+	if a == Dev {
+		return 1
+	}
+	return 2
+}
+
+// exact decodes JSON whose fields are those of T, each at most once and spelled
+// as T spells it, and gives its canonical form.
+func exact[T any](raw []byte, into *T) ([]byte, error) {
+	v, err := schemas.Decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	canonical, err := plan.Canonical(v)
+	if err != nil {
+		return nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return nil, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("data after the document")
+	}
+	again, err := canon(into)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(again, canonical) {
+		return nil, errors.New("a field is missing, empty, or not written as its format says")
+	}
+	return canonical, nil
+}
+
+// canon gives the canonical JSON of v.
+func canon(v any) ([]byte, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	x, err := schemas.Decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	return plan.Canonical(x)
+}
+
+// name holds a name against what can be told apart by people: no control, no
+// invisible characters, no spaces around it.
+func name(what, s string) error {
+	if s == "" || len(s) > maxName || !utf8.ValidString(s) || strings.TrimSpace(s) != s || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return invalid("%.80q is not the name of %s: 1 to %d bytes of printable text", s, what, maxName)
+	}
+	return nil
+}
+
+// fold maps spellings of one person to one: letter case and compatibility forms
+// do not make another one.
+func fold(person string) string { return strings.ToLower(norm.NFKC.String(person)) }
+
+// digest holds a digest against its one form.
+func digest(what, s string) error {
+	hex, ok := strings.CutPrefix(s, "sha256:")
+	if !ok || len(hex) != 64 || strings.Trim(hex, "0123456789abcdef") != "" {
+		return invalid("the digest of %s is %.80q, not sha256: and 64 hex digits", what, s)
+	}
+	return nil
+}
