@@ -204,7 +204,23 @@ func (s *Store) do(ctx context.Context, what string, f func(*tx) error) error {
 			}
 		}
 	}
+	if err != nil && ctx.Err() != nil && !answered(err) {
+		// The caller has gone away in the midst of it. What database/sql says of what
+		// it found closed behind itself has no type.
+		err = errors.Join(ctx.Err(), err)
+	}
 	return s.explain(what, err)
+}
+
+// answered reports whether an error is an answer of the store: the operation was
+// looked at, and refused.
+func answered(err error) bool {
+	for _, e := range []error{sql.ErrNoRows, ledger.ErrNotFound, ledger.ErrConflict, ledger.ErrBudget, ledger.ErrInvalid, ledger.ErrGone} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *Store) once(ctx context.Context, careful bool, f func(*tx) error) (err error) {
