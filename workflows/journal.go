@@ -79,6 +79,9 @@ func (r *run) write() {
 // journalTimeout is long enough for a store that works, however busy.
 const journalTimeout = 30 * time.Second
 
+// refusals are the kinds of a ledger that will not take what a run states, ever.
+var refusals = []contract.Kind{contract.Conflict, contract.Contract, contract.TooLarge}
+
 func (r *run) statement(entries []contract.JournalEntry, end *contract.RunEnd) contract.JournalRequest {
 	return contract.JournalRequest{Run: r.identity(), Plan: r.head.Digest, Input: r.head.InputDigest, Entries: entries, End: end}
 }
@@ -112,8 +115,7 @@ func (r *run) conclude(end contract.RunEnd) *failure {
 			continue
 		}
 		f := readFailure(err, true)
-		switch f.Kind {
-		case contract.Conflict, contract.Contract, contract.TooLarge:
+		if slices.Contains(refusals, f.Kind) {
 			return &f
 		}
 		workflow.GetLogger(r.ctx).Warn("the end of the run was not written", "kind", f.Kind, "error", f.Message)
