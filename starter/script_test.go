@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,6 +59,8 @@ func TestScript(t *testing.T) {
 			"listen":     listen,
 			"waitfor":    waitFor,
 			"cmpbatch":   cmpBatch,
+			"firsthash":  firstHash,
+			"flip":       flip,
 		},
 	})
 }
@@ -282,4 +285,21 @@ func TestProgram(t *testing.T) {
 	require.EqualError(t, p.Close(), "broken")
 	require.Equal(t, []int{2, 1, 0}, order)
 	require.NoError(t, p.Close())
+}
+
+// firstHash FILE sets HASH to the leaf hash of the first line, computed as an
+// auditor would by hand, and ORIGIN to the origin that the line names.
+func firstHash(ts *testscript.TestScript, _ bool, args []string) {
+	line, _, _ := strings.Cut(ts.ReadFile(args[0]), "\n")
+	ts.Setenv("HASH", fmt.Sprintf("%x", sha256.Sum256(append([]byte{0}, line...))))
+	var e struct{ Origin string }
+	ts.Check(json.Unmarshal([]byte(line), &e))
+	ts.Setenv("ORIGIN", e.Origin)
+}
+
+// flip FILE changes one bit in the middle of a file.
+func flip(ts *testscript.TestScript, _ bool, args []string) {
+	raw := []byte(ts.ReadFile(args[0]))
+	raw[len(raw)/2] ^= 1
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), raw, 0o600))
 }

@@ -45,7 +45,7 @@ func Export(ctx context.Context, log ledger.Log, dir string) (Exported, error) {
 
 func export(ctx context.Context, log ledger.Log, dir string) (x Exported, err error) {
 	if _, err := os.Lstat(dir); err == nil {
-		return x, fmt.Errorf("%s is there already", dir)
+		return x, fmt.Errorf("%s is there already: %w", dir, os.ErrExist)
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return x, err
 	}

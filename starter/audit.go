@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/audit"
+)
+
+// audits are the parts of chimera audit.
+var audits = []string{"checkpoint", "prove", "export", "verify"}
+
+func auditCommand(p *Program, fs *flag.FlagSet) action {
+	out := fs.String("out", "", "`DIR` that export makes")
+	trust := fs.String("trust", "", "`FILE` with the public keys that verify trusts: from elsewhere, never from the export")
+	against := fs.String("against", "", "older checkpoint, a `FILE`, that verify holds the log against")
+	return func(ctx context.Context, operands []string) error {
+		what, rest := operands[0], operands[1:]
+		takes := map[string]int{"checkpoint": 0, "prove": 1, "export": 0, "verify": 1}
+		n, known := takes[what]
+		switch {
+		case !known:
+			f := misuse("chimera audit has no part %q", what)
+			if near := syntax.Nearest(what, audits); near != "" {
+				return f.withHint("Did you mean %s?", near)
+			}
+			return f.withHint("There are checkpoint, prove HASH, export --out DIR, and verify DIR --trust FILE.")
+		case len(rest) != n:
+			return misuse("chimera audit %s takes %s", what, plural(n, "operand"))
+		case *out != "" && what != "export", (*trust != "" || *against != "") && what != "verify":
+			return misuse("--out belongs to export, --trust and --against to verify")
+		}
+		switch what {
+		case "checkpoint":
+			return p.auditCheckpoint(ctx)
+		case "prove":
+			return p.auditProve(ctx, rest[0])
+		case "export":
+			if *out == "" {
+				return misuse("chimera audit export needs --out DIR")
+			}
+			return p.auditExport(ctx, *out)
+		}
+		return p.auditVerify(rest[0], *trust, *against)
+	}
+}
+
+// books opens the ledger of the deployment.
+func (p *Program) books(ctx context.Context) (ledger.Store, error) {
+	at, err := p.place()
+	if err != nil {
+		return nil, err
+	}
+	return at.ledger(ctx, p)
+}
+
+// signedCheckpoint is the JSON answer of audit checkpoint.
+type signedCheckpoint struct {
+	Origin     string `json:"origin"`
+	Checkpoint string `json:"checkpoint"`
+}
+
+func (p *Program) auditCheckpoint(ctx context.Context) error {
+	books, err := p.books(ctx)
+	if err != nil {
+		return err
+	}
+	raw, err := books.Checkpoint(ctx)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return negative("the log of %s has no checkpoint yet", books.Origin()).withHint("A worker with role engine that has the log's key signs them.")
+	}
+	if err != nil {
+		return storeError(err)
+	}
+	if p.json() {
+		return p.document(signedCheckpoint{books.Origin(), string(raw)})
+	}
+	p.printf("%s", raw)
+	return nil
+}
+
+func (p *Program) auditProve(ctx context.Context, what string) error {
+	h, err := ledger.ParseHash(what)
+	if err != nil {
+		if _, h, err = ledger.ParseReference(what); err != nil {
+			return misuse("%s", err).withHint("An entry is named by its hash, or as ledger://ORIGIN/HASH.")
+		}
+	}
+	books, err := p.books(ctx)
+	if err != nil {
+		return err
+	}
+	raw, err := audit.Prove(ctx, books, h)
+	if err != nil {
+		return storeError(err)
+	}
+	if p.json() {
+		return p.document(map[string]string{"hash": h.String(), "proof": string(raw)})
+	}
+	p.printf("%s", raw)
+	return nil
+}
+
+func (p *Program) auditExport(ctx context.Context, dir string) error {
+	books, err := p.books(ctx)
+	if err != nil {
+		return err
+	}
+	x, err := audit.Export(ctx, books, dir)
+	switch {
+	case errors.Is(err, os.ErrExist):
+		return misuse("%s", err)
+	case err != nil:
+		return storeError(err)
+	}
+	if p.json() {
+		return p.document(x)
+	}
+	p.printf("%s: %d entries, %d bodies\n", dir, x.Entries, x.Bodies)
+	p.say("verify it anywhere: %s", p.command("audit", "verify", dir, "--trust", "FILE"))
+	return nil
+}
+
+// provenEntry is the JSON answer about a proof.
+type provenEntry struct {
+	OK    bool            `json:"ok"`
+	Index int64           `json:"index"`
+	Hash  ledger.Hash     `json:"hash"`
+	Entry json.RawMessage `json:"entry,omitempty"`
+	// Size is how many entries the log had.
+	Size   int64  `json:"size"`
+	Reason string `json:"reason,omitempty"`
+}
+
+func (p *Program) auditVerify(path, trustFile, against string) error {
+	if trustFile == "" {
+		return unanswered("nothing is verified without --trust FILE").
+			withHint("The file has the public keys, and comes from elsewhere than the export; chimera dev writes its own to .chimera/trust.json.")
+	}
+	raw, err := atMost(trustFile, 1<<20)
+	if err != nil {
+		return unanswered("%s", err)
+	}
+	trust, err := audit.ParseTrust(raw)
+	if err != nil {
+		return unanswered("%s: %s", trustFile, err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return unanswered("%s", err)
+	}
+	if info.Mode().IsRegular() {
+		return p.auditProof(path, trust)
+	}
+	var old []byte
+	if against != "" {
+		if old, err = atMost(against, ledger.MaxCheckpointBytes); err != nil {
+			return unanswered("%s", err)
+		}
+	}
+	r, err := audit.Verify(path, trust, old)
+	if err != nil {
+		return unanswered("%s", err)
+	}
+	if p.json() {
+		if err := p.document(r); err != nil {
+			return err
+		}
+	} else if err := r.WriteText(p.Stdout, time.Now()); err != nil {
+		return err
+	}
+	if !r.OK {
+		return &failure{code: exitNegative}
+	}
+	return nil
+}
+
+// auditProof verifies the proof of one entry.
+func (p *Program) auditProof(file string, trust audit.Trust) error {
+	raw, err := atMost(file, audit.MaxProofBytes)
+	if err != nil {
+		return unanswered("%s", err)
+	}
+	x, err := audit.VerifyProof(raw, trust)
+	if err != nil && !errors.Is(err, ledger.ErrProof) && !errors.Is(err, ledger.ErrCheckpoint) {
+		return unanswered("%s", err)
+	}
+	if p.json() {
+		answer := provenEntry{OK: err == nil, Index: x.Index, Hash: x.Hash, Entry: x.Bytes, Size: x.Checkpoint.Size}
+		if err != nil {
+			answer.Reason = err.Error()
+		}
+		if err := p.document(answer); err != nil {
+			return err
+		}
+		if !answer.OK {
+			return &failure{code: exitNegative}
+		}
+		return nil
+	}
+	if err != nil {
+		return negative("not verified: %s", err)
+	}
+	p.printf("verified: entry %d of %d of %s\n%s\n", x.Index, x.Checkpoint.Size, trust.Origin, x.Bytes)
+	return nil
+}
+
+// atMost reads a file of at most so many bytes.
+func atMost(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := io.ReadAll(io.LimitReader(f, most+1))
+	err = errors.Join(err, f.Close())
+	if err == nil && int64(len(raw)) > most {
+		err = fmt.Errorf("%s has more than %d bytes", path, most)
+	}
+	return raw, err
+}
+
+// trustFile is what chimera dev writes for those who verify its log.
+const trustFile = "trust.json"
+
+// keepTrust writes the public key of the dev server's log, for audit verify.
+func keepTrust(dir string, origin string, key *ledger.Key) error {
+	if key == nil {
+		return nil
+	}
+	raw, err := json.MarshalIndent(audit.Trust{Format: audit.TrustFormat, Origin: origin, Log: key.Public(), Audience: "dev"}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, trustFile), append(raw, '\n'), 0o644) //nolint:gosec // public keys
+}
