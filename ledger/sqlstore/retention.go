@@ -176,8 +176,11 @@ func (s *Store) EraseSubject(ctx context.Context, subject, reason string) error 
 		}
 		return t.act(ctx, ledger.SubjectErased, ledger.ErasedData{Key: id, Reason: reason})
 	})
-	if err == nil && s.d.Erased != nil {
-		err = s.explain("erase a subject", s.d.Erased(ctx, s.db))
+	if s.d.Erased != nil && (err == nil || errors.Is(err, ledger.ErrNotFound)) {
+		// Also where the key was deleted before, and readers kept its traces then.
+		if scrub := s.explain("erase a subject", s.d.Erased(ctx, s.db)); scrub != nil {
+			return scrub
+		}
 	}
 	return err
 }
