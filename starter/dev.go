@@ -17,6 +17,7 @@ import (
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/ledger/audit"
 	"chimera.ai/engine/store"
 )
 
@@ -87,6 +88,10 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	if err != nil {
 		return err
 	}
+	trusted, err := p.trusted(ctx, settings.Dev.Dir, worker)
+	if err != nil {
+		return err
+	}
 	l := local{
 		Address: server.Address, UI: server.UI, Namespace: server.Namespace,
 		Store: worker.store.Dir, PID: os.Getpid(), Started: time.Now().UTC().Truncate(time.Second),
@@ -110,7 +115,7 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 			Client: worker.host.Client(), address: l.Address, namespace: l.Namespace, ui: l.UI,
 			place: &place{store: worker.store, local: &l, known: true, books: worker.host.Store().Ledger},
 		}
-		return p.devRun(ctx, o, conn, todo, server, worker.host.Store())
+		return p.devRun(ctx, o, conn, todo, server, worker.host.Store(), trusted)
 	}
 	if p.json() {
 		if err := p.document(l); err != nil {
@@ -122,7 +127,7 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 }
 
 // devRun runs the one plan, and then stays up or ends.
-func (p *Program) devRun(ctx context.Context, o devOptions, conn *connection, todo *order, server *devserver.Server, kept *store.Opened) error {
+func (p *Program) devRun(ctx context.Context, o devOptions, conn *connection, todo *order, server *devserver.Server, kept *store.Opened, trusted audit.Trust) error {
 	t, run, err := p.launch(ctx, conn, todo)
 	if err != nil {
 		return err
@@ -143,7 +148,7 @@ func (p *Program) devRun(ctx context.Context, o devOptions, conn *connection, to
 	if ctx.Err() != nil { // Ctrl-C ends everything here; the run waits in the database
 		return unanswered("interrupted; the run %s goes on at the next chimera dev in this folder", t.Run)
 	}
-	if err := p.vouch(ctx, kept, t); err != nil {
+	if err := p.vouch(ctx, kept, t, trusted); err != nil {
 		return err
 	}
 	if _, onTerminal := terminal(p.Stderr); o.exit || !onTerminal {

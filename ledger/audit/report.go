@@ -72,6 +72,9 @@ const (
 	BadBody ProblemKind = "body"
 	// BadStory: an entry says what cannot have happened.
 	BadStory ProblemKind = "story"
+	// BadAuthority: a statement of admins does not hold, or there is a signer, an
+	// agent, a trusted tool or a budget that none of them has stated.
+	BadAuthority ProblemKind = "authority"
 	// BadTime: time runs backwards in a chain; a clock may have been set.
 	BadTime ProblemKind = "time"
 )

@@ -9,6 +9,7 @@ import (
 
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/schemas"
+	"chimera.ai/engine/trust"
 )
 
 // TrustFormat is the format of trust files.
@@ -30,6 +31,9 @@ type Trust struct {
 	Quorum    int      `json:"quorum,omitempty"`
 	// Audience is "dev" for a log of development, which proves nothing to others.
 	Audience string `json:"audience,omitempty"`
+	// Bootstrap is the root of the deployment's authority. Without it the
+	// statements of admins are not verified, and the report says so.
+	Bootstrap *trust.Bootstrap `json:"bootstrap,omitempty"`
 }
 
 // ParseTrust reads a trust file, and nothing that it does not know.
@@ -56,6 +60,14 @@ func ParseTrust(raw []byte) (Trust, error) {
 		return t, errors.New("read trust file: it names no origin, or no key of the log")
 	case t.Quorum < 0 || t.Quorum > len(t.Witnesses):
 		return t, fmt.Errorf("read trust file: a quorum of %d among %d witnesses", t.Quorum, len(t.Witnesses))
+	}
+	if b := t.Bootstrap; b != nil {
+		if err := b.Check(); err != nil {
+			return t, fmt.Errorf("read trust file: %w", err)
+		}
+		if t.Audience != string(b.Audience) {
+			return t, fmt.Errorf("read trust file: the audience is %.20q, and that of the bootstrap %s", t.Audience, b.Audience)
+		}
 	}
 	return t, nil
 }

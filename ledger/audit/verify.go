@@ -302,6 +302,7 @@ func (v *verifier) finish() {
 			v.problem(BadBody, -1, "bodies of class %s are missing, one of %s among them, and the log does not say that they were pruned", class, last)
 		}
 	}
+	v.authority()
 	for name, c := range v.chains {
 		if c.run == "" && !strings.HasPrefix(name, "run/") || c.kind == ledger.RunClosed {
 			continue
