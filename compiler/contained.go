@@ -64,7 +64,12 @@ func (p *prover) holds(left, right *schemas.Schema) bool {
 }
 
 // anything reports whether it is proved that a schema takes every value.
-func (p *prover) anything(s *schemas.Schema) bool { return p.holds(p.whole, s) }
+func (p *prover) anything(s *schemas.Schema) bool {
+	if c := s.Compiled(); len(c.Constant) > 0 || len(c.Types) == 1 {
+		return false
+	}
+	return p.holds(p.whole, s)
+}
 
 // disjoint reports whether it is proved that no value is in both.
 func (p *prover) disjoint(a, b *schemas.Schema) bool {

@@ -17,6 +17,7 @@ var shapes = []struct {
 	{"chain", plangen.Chain},
 	{"fan", plangen.Fan},
 	{"layered", func(n int) []byte { return plangen.Layered(n, 32, 1) }},
+	{"typed", plangen.Typed},
 }
 
 func TestGenerated(t *testing.T) {

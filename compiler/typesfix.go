@@ -17,7 +17,7 @@ var (
 	million  = big.NewRat(1_000_000, 1)
 )
 
-func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // mend finds the smallest edit of the plan after which a value would fit, from
 // the keyword that refuses the counterexample.

@@ -88,6 +88,11 @@ func TestSearch(t *testing.T) {
 		{"a branch", `{type: integer}`, `{enum: [low, high]}`, "", `"${value > 1000 ? 'huge' : 'low'}"`, diag.TypeNotContained, "", `"huge"`},
 		{"an object", `{type: string}`, `{type: object, properties: {a: {maxLength: 2}}}`, "", `{a: "${value}", b: 1}`, diag.TypeNotContained, "", ""},
 		{"text around a value", `{type: string}`, `{type: string, pattern: "^a"}`, "", `"b${value}"`, diag.TypeNotContained, "", ""},
+		{"the end of an interval", `{type: integer, minimum: 0, maximum: 1000}`, `{type: integer, maximum: 10}`, "", `"${value + 1}"`, diag.TypeNotContained, "", ""},
+		{"both ends", `{type: integer, minimum: 0, maximum: 1000}`, `{type: integer, maximum: 1000}`, "", `"${value + 1}"`, diag.TypeNotContained, `1000`, `1001`},
+		{"beside a number of the expression", `{type: integer}`, `{enum: [few, many]}`, "", `"${value == 7 ? 'seven' : value > 3 ? 'many' : 'few'}"`, diag.TypeNotContained, `7`, `"seven"`},
+		{"beside a text of the expression", `{type: string}`, `{enum: [few, many]}`, "", `"${value == 'x y' ? 'seven' : 'few'}"`, diag.TypeNotContained, `"x y"`, `"seven"`},
+		{"the length of a list", `{type: array, items: {type: integer}, maxItems: 9}`, `{type: integer, maximum: 8}`, "", `"${size(value)}"`, diag.TypeNotContained, "", `9`},
 		{"the condition counts", `{type: integer}`, `{type: integer, maximum: 10}`, "value > 4 && value <= 10 || value == 7", `"${value}"`, "", "", ""},
 		{"what never comes out is not claimed", `{type: string}`, `{type: string, pattern: "^[^x]*$"}`, "", `"${value.replace('x', 'y')}"`, diag.TypeUnknown, "", ""},
 	} {

@@ -156,6 +156,9 @@ func (u *unit) has(n *node, port string) bool {
 	if port == plan.WholePort || port == plan.DonePort {
 		return true
 	}
+	if n.output != nil && n.output.portsOf().certain(port) {
+		return true
+	}
 	out := n.output.usable()
 	return out == nil || u.prover.holds(out, u.prover.having(port))
 }

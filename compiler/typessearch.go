@@ -13,8 +13,8 @@ import (
 // Bounds of the search for a value that comes out of a transform wrong: the
 // values that are tried for one finding, and in one compilation.
 const (
-	maxTries     = 64
-	maxTriesEver = 4_000
+	maxTries     = 400
+	maxTriesEver = 8_000
 )
 
 // inquiry looks for values of an expression's names with which a template gives
@@ -139,8 +139,9 @@ func (q *inquiry) run(hint any) (before, after any, found bool) {
 	if before, after, found = q.try(nil); found {
 		return before, after, true
 	}
+	shapes := append(q.ends(hint), edges(p)...)
 	for _, path := range q.paths(q.template.value) {
-		for _, s := range edges(p) {
+		for _, s := range shapes {
 			if before, after, found = q.try(along(path, s)); found || q.left <= 0 {
 				return before, after, found
 			}

@@ -114,3 +114,29 @@ func Layered(n, width int, seed uint64) []byte {
 	s.edge(before[0]+".text", "$output.text")
 	return s.text("layered")
 }
+
+// Typed is a plan of n ≥ 1 nodes in a row, where no two schemas are the same: the
+// edge between two nodes computes, and a second one is taken under a condition,
+// so that nothing that is proved of one edge helps with the next.
+func Typed(n int) []byte {
+	var nodes, edges strings.Builder
+	for i := range n {
+		fmt.Fprintf(&nodes, "  - {id: n%d, template: engine/pass, input_schema: {type: object, properties: {v: {type: integer, minimum: 0, maximum: %d}, low: {type: integer, maximum: %d}}, required: [v]}, output_schema: {type: object, properties: {v: {type: integer, minimum: 0, maximum: %d}}, required: [v]}}\n", i, i+10, i+3, i+10)
+		before := "$input"
+		if i > 0 {
+			before = fmt.Sprintf("n%d", i-1)
+		}
+		fmt.Fprintf(&edges, "  - {from_node: %s, from_port: v, to_node: n%d, to_port: v, edge_type: data, required: true, transform: \"${value + 1}\"}\n", before, i)
+		fmt.Fprintf(&edges, "  - {from_node: %s, from_port: v, to_node: n%d, to_port: low, edge_type: conditional, required: false, when: value < %d}\n", before, i, i+4)
+	}
+	fmt.Fprintf(&edges, "  - n%d.v -> $output.v\n", n-1)
+	return []byte(fmt.Sprintf(`apiVersion: chimera/v1
+kind: Plan
+name: typed
+version: 1.0.0
+input_schema: {type: object, properties: {v: {type: integer, minimum: 0, maximum: 9}}, required: [v]}
+output_schema: {type: object, properties: {v: {type: integer, maximum: %d}}, required: [v]}
+nodes:
+%sedges:
+%s`, n+9, nodes.String(), edges.String()))
+}
