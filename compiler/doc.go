@@ -7,7 +7,7 @@
 // looks only at what those before it found sound; a verifier runs after each.
 //
 //	lint         shape, templates, ids, ports, edge rules, loops, compensation, barriers, sub-plans
-//	types        schemas, expressions, inputs that stay empty, what can run, certainty of the output
+//	types        schemas, expressions, proofs of edges and inputs, what can run, certainty of the output
 //	effects      allowed effect classes, commit policies, the operator's bundle, taint, egress
 //	trust        every operation stands in the catalog, unblocked, and is not weakened
 //	materialise  the compiled plan, behind those that it runs
@@ -71,12 +71,28 @@
 // In a loop (`cycles`), back edges count as skipped on the first visit, and are
 // not asked for on later ones by rule 1, which is why they may not be required.
 //
+// # What is proved
+//
+// An edge without a transform is proved if package containment proves the schema
+// of its source port within that of its target port; of a port that `for_each`
+// names, within the lists of it, and of at most max_items. The source's schema is
+// narrowed by the edge's own `when`, and for `otherwise` by what the siblings'
+// conditions rule out. With a transform the schema that package expr infers for
+// the result takes its place; since it may allow more than the transform can give,
+// a counterexample counts only if a value of the source was evaluated to it. The
+// ports of a node are proved together where its input schema asks for more than
+// they do one by one: as a closed object, whose ports hold what any of their
+// alternatives brings, and are there for certain where a required edge, `with` or
+// the run rule makes them. `check: runtime` leaves an edge to the run unless its
+// two sides are proved to have no value in common.
+//
 // # What is certain
 //
 // Whether an edge is delivered or a node runs is a Boolean formula over atoms:
 // each condition (one atom for all edges of a node with the same text and port),
 // the failure of each node that has $error edges, and each port that may be
-// absent. A port is certain if its schema requires it and takes objects only. A
+// absent. A port is certain if it is proved that every output is an object that
+// has it. A
 // node whose formula is never true is plan/unreachable. What $output requires
 // must hold in every run whose failures are handled, else it is
 // type/missing-input with a counterexample. Both are exact for formulas of up to
