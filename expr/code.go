@@ -117,6 +117,11 @@ func reword(message string, scope Scope) string {
 	if rest, ok := strings.CutPrefix(message, "found no matching overload for '"+functionList+"' applied to "); ok {
 		return "only lists can be walked, for the order of a map's keys is not fixed; this is of type " + strings.TrimSuffix(strings.TrimPrefix(rest, "'("), ")'")
 	}
+	if rest, ok := strings.CutPrefix(message, "found no matching overload for '_?_:_' applied to '("); ok {
+		if parts := strings.SplitN(strings.TrimSuffix(rest, ")'"), ", ", 2); len(parts) == 2 && (parts[0] == "dyn" || parts[0] == "bool") {
+			return "the two sides of ?: are of different types, " + parts[1] + "; write dyn(…) around one of them if that is meant"
+		}
+	}
 	if strings.HasPrefix(message, "Syntax error: mismatched input '<EOF>'") {
 		return "Syntax error: the expression is not complete"
 	}

@@ -144,12 +144,17 @@ type judge struct {
 	where []names
 	edits []edit
 	lines *tokens
+	// accepts says whether a result is one that is wanted, where that is not every
+	// one.
+	accepts func(v any) bool
+	// doubles are the nodes that calculate with doubles or convert to them.
+	doubles map[int64]bool
 	// parts remembers the parts of schemas.
 	parts map[part]*schemas.Schema
 }
 
 func newJudge(c *code, t Typing, a *allowance) *judge {
-	j := &judge{allowance: a, code: c, port: t.Port, names: names{}}
+	j := &judge{allowance: a, code: c, port: t.Port, names: names{}, doubles: map[int64]bool{}}
 	of := scopes[c.scope]
 	if c.path != nil && t.Port == "" {
 		of = c.reads
