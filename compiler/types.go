@@ -31,6 +31,7 @@ func (u *unit) types() {
 		for _, n := range doc.nodes {
 			u.typeWith(doc, n)
 			u.typeVerify(doc, n)
+			u.typeCost(doc, n)
 		}
 		for _, e := range doc.edges {
 			if e.sound {
@@ -41,6 +42,7 @@ func (u *unit) types() {
 		u.typeInputs(doc)
 		u.flows(doc)
 	}
+	u.typeCalls()
 }
 
 // typeDefs compiles each definition on its own, so that a bad one is reported

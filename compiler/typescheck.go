@@ -81,17 +81,29 @@ func (u *unit) fixed(t *template) *schemas.Schema {
 	return u.prover.make(made{form: "constant " + string(t.raw)}, func() schemas.Keywords { return constant(t.value) })
 }
 
+// kindCode is the code of a kind of problem.
+func kindCode(k expr.Kind) diag.Code {
+	switch k {
+	case expr.MayFail:
+		return diag.TypeExprMayFail
+	case expr.Predicate:
+		return diag.TypePredicate
+	case expr.Wrong:
+	}
+	return diag.TypeExpr
+}
+
 // problem reports what the checker of expressions found.
 func (u *unit) problem(at, whole diag.Range, p expr.Problem, node, edge string) {
 	d := diag.Diagnostic{
-		Code: diag.TypeExpr, Summary: "the expression is wrong for the types of its names", Detail: strings.TrimRight(p.Message, ".") + ".",
+		Summary: "the expression is wrong for the types of its names", Detail: strings.TrimRight(p.Message, ".") + ".",
 		Subject: at, Context: whole, Node: node, Edge: edge, Suggestion: p.Hint,
 	}
-	switch p.Kind {
+	switch d.Code = kindCode(p.Kind); p.Kind {
 	case expr.MayFail:
-		d.Code, d.Summary = diag.TypeExprMayFail, "the expression may fail"
+		d.Summary = "the expression may fail"
 	case expr.Predicate:
-		d.Code, d.Summary = diag.TypePredicate, "the condition is not always true or false"
+		d.Summary = "the condition is not always true or false"
 	case expr.Wrong:
 	}
 	if p.Witness != nil {

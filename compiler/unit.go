@@ -27,6 +27,7 @@ type unit struct {
 	checkedPredicates map[programAt]predicateCheck
 	checkedTemplates  map[templateAt]templateCheck
 	narrowed          map[narrowing]sight
+	prices            map[priceOf]priceCheck
 	inputs            map[assembled]bool
 	questions         map[proofKey]containment.Result
 	prover            *prover
@@ -54,7 +55,8 @@ func newUnit(src Source, cat *Catalog, pol *Policy) *unit {
 		said:       map[finding]bool{},
 		predicates: map[sourceKey]predicateResult{}, templates: map[sourceKey]templateResult{},
 		checkedPredicates: map[programAt]predicateCheck{}, checkedTemplates: map[templateAt]templateCheck{},
-		narrowed: map[narrowing]sight{}, inputs: map[assembled]bool{}, questions: map[proofKey]containment.Result{}, tries: maxTriesEver,
+		narrowed: map[narrowing]sight{}, inputs: map[assembled]bool{}, questions: map[proofKey]containment.Result{},
+		prices: map[priceOf]priceCheck{}, tries: maxTriesEver,
 	}
 	u.prover = newProver(u.proof)
 	return u
