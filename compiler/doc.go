@@ -7,11 +7,17 @@
 // looks only at what those before it found sound; a verifier runs after each.
 //
 //	lint         shape, templates, ids, ports, edge rules, loops, compensation, barriers, sub-plans
-//	types        schemas, expressions, proofs of edges and inputs, what can run, certainty of the output
+//	types        schemas, expressions, costs, proofs of edges, inputs, verify and calls of sub-plans,
+//	             what can run, certainty of the output
 //	effects      allowed effect classes, commit policies, the operator's bundle, taint, egress
 //	trust        every operation stands in the catalog, unblocked, and is not weakened
 //	materialise  the compiled plan, behind those that it runs
-//	refuse       what the language has and the engine cannot run yet; not by [Check]
+//	refuse       what the language has and the engine cannot run yet
+//
+// [Check] leaves refuse out, for those who only look at a plan: what it returns is
+// a whole compiled plan, which the engine does not take. Compile refuses last, so
+// that everything else has been said, and gives the same bytes where it gives a
+// plan.
 //
 // # Rules of a run
 //
@@ -85,6 +91,27 @@
 // alternatives brings, and are there for certain where a required edge, `with` or
 // the run rule makes them. `check: runtime` leaves an edge to the run unless its
 // two sides are proved to have no value in common.
+//
+// Expressions are proved not to fail, for all values of their names; package expr
+// says how, and writes conversions of numbers out, which the compiled plan keeps.
+// A cost is proved to be an amount: exact, from 0 on, and in a currency. A catalog
+// file proves its own when it is read, for all that its operations take and
+// return; for a node that narrows or widens these it is asked again.
+//
+// A node that runs a plan of the same file takes nothing that the plan does not,
+// and returns all that the plan does. `verify` gives its node an input that fits,
+// a condition, and an output that the effect may have returned. It is asked while
+// nobody knows how the effect ended, so that `output` and `error` may be null
+// there. On $compensate edges `error` may be null, since a node is undone also
+// where another one failed.
+//
+// # Budgets
+//
+// Work is counted in steps of the prover, never in time, so that equal arguments
+// give equal findings on every machine. All proofs of a file together have
+// [MaxProofSteps], one has containment.DefaultSteps; what is then left open is
+// type/unknown, never proved. The check of an expression and the search for a
+// counterexample have budgets of their own. At most [MaxFindings] are listed.
 //
 // # What is certain
 //
