@@ -67,7 +67,7 @@ func (u *unit) fitsCall(n *node, left, right *contractSchema, say fits) {
 		d.Detail = u.refusal(res.Witness, r, "the "+say.target)
 		d.Witness = shown(res.Witness)
 		m := mend{
-			prover: u.prover, source: l, target: r, sourceName: say.source, targetName: say.target,
+			u: u, source: l, target: r, sourceName: say.source, targetName: say.target,
 			sourceOpen: true, targetOpen: true, root: right.schema.value,
 		}
 		d.Suggestion = m.propose(res.Witness)

@@ -48,8 +48,9 @@ func (u *unit) typeWith(doc *document, n *node) {
 				d.Detail = "For some input of the plan it gives the counterexample. " + u.refusal(after, target, port)
 				d.Witness, d.Before = shown(after), shown(before)
 				m := mend{
-					prover: u.prover, source: result, target: target, template: f.template, inputOpen: true, targetName: n.id + "." + f.port,
-					targetOpen: n.input.at != nil, root: n.input.schema.value,
+					u: u, source: result, target: target, template: f.template, inputOpen: true, targetName: n.id + "." + f.port,
+					targetOpen: n.input.at != nil, root: n.input.schema.value, sight: s,
+					derive: func(in *schemas.Schema) *schemas.Schema { return u.taken(n, in, f.port) },
 				}
 				d.Suggestion = m.propose(after)
 				u.report(d)
@@ -352,7 +353,7 @@ func (u *unit) typeInput(doc *document, i int) {
 		d.Witness = shown(r.Witness)
 		d.Detail += " " + u.refusal(r.Witness, in, name)
 		if d.Code == diag.TypeNotContained {
-			m := mend{prover: u.prover, source: object, target: in, targetName: n.id, targetOpen: n.input.at != nil, root: n.input.schema.value}
+			m := mend{u: u, source: object, target: in, targetName: n.id, targetOpen: n.input.at != nil, root: n.input.schema.value}
 			d.Suggestion = m.propose(r.Witness)
 		}
 	} else {

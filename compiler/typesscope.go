@@ -138,6 +138,11 @@ func (u *unit) wants(n *node, port string) *schemas.Schema {
 	if in == nil {
 		return nil
 	}
+	return u.taken(n, in, port)
+}
+
+// taken is wants for a node whose input schema is that one.
+func (u *unit) taken(n *node, in *schemas.Schema, port string) *schemas.Schema {
 	s := u.prover.property(in, port)
 	if n.splits(port) {
 		return u.prover.list(s, -1)

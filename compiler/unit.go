@@ -35,6 +35,8 @@ type unit struct {
 	proofSteps int
 	// tries is what is left of the search for counterexamples.
 	tries int
+	// mends is what is left for proving that proposed edits would do.
+	mends int
 	// tainted is what is tainted of each plan whose input is not, set by the
 	// effects pass.
 	tainted []*taintResult
@@ -56,7 +58,7 @@ func newUnit(src Source, cat *Catalog, pol *Policy) *unit {
 		predicates: map[sourceKey]predicateResult{}, templates: map[sourceKey]templateResult{},
 		checkedPredicates: map[programAt]predicateCheck{}, checkedTemplates: map[templateAt]templateCheck{},
 		narrowed: map[narrowing]sight{}, inputs: map[assembled]bool{}, questions: map[proofKey]containment.Result{},
-		prices: map[priceOf]priceCheck{}, tries: maxTriesEver,
+		prices: map[priceOf]priceCheck{}, tries: maxTriesEver, mends: maxMends,
 	}
 	u.prover = newProver(u.proof)
 	return u
