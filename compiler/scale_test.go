@@ -18,6 +18,7 @@ var shapes = []struct {
 	{"fan", plangen.Fan},
 	{"layered", func(n int) []byte { return plangen.Layered(n, 32, 1) }},
 	{"typed", plangen.Typed},
+	{"orders", plangen.Orders},
 }
 
 func TestGenerated(t *testing.T) {
