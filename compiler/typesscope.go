@@ -1,8 +1,6 @@
 package compiler
 
 import (
-	"slices"
-
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/plan"
@@ -260,20 +258,4 @@ func (u *unit) refused(doc *document, x *edge, s sight) sight {
 		s.value = u.prover.property(s.output, s.port)
 	}
 	return s
-}
-
-// alternatives lists the edges that can fill a port of a node, in file order, up
-// to the first that always does.
-func (d *document) alternatives(i int, port string) (edges []*edge, certain bool) {
-	for _, at := range d.in[i] {
-		e := d.edges[at]
-		if !e.carries() || e.toPort != port {
-			continue
-		}
-		edges = append(edges, e)
-		if e.required && !d.back[at] {
-			return edges, true
-		}
-	}
-	return edges, slices.ContainsFunc(d.nodes[i].fills, func(f fill) bool { return f.port == port })
 }
