@@ -3,6 +3,7 @@ package containment
 import (
 	"encoding/binary"
 	"errors"
+	"regexp"
 	"slices"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
@@ -69,6 +70,8 @@ type prover struct {
 	enums  map[*schema]*values
 	langs  map[string]*lang
 	keys   map[string]result
+	loads  map[*schema]load
+	sizes  map[*regexp.Regexp]int
 }
 
 func newProver(steps int) *prover {

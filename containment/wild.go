@@ -25,7 +25,7 @@ func (p *prover) survey(s *schema) {
 			}
 		})
 	}
-	p.charge(len(order) / 16)
+	p.charge(len(order) / 4)
 	var queue []*schema
 	for _, at := range order {
 		dynamic := at.DynamicRef != nil && (at.DynamicRef.DynamicAnchor != "" || p.part) ||
