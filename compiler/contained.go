@@ -6,9 +6,6 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// partSteps is what a look into a schema counts as.
-const partSteps = 10
-
 // prover keeps what was proved and made in one compilation. Schemas are known
 // by their pointer, so what is derived is derived once.
 type prover struct {
@@ -97,8 +94,10 @@ func (p *prover) property(s *schemas.Schema, port string) *schemas.Schema {
 	x, ok := p.parts[key]
 	if !ok {
 		p.run(func(o containment.Options) containment.Result {
+			steps := 0
+			o.Spent = &steps
 			x = containment.Property(s, port, o)
-			return containment.Result{Steps: partSteps}
+			return containment.Result{Steps: steps}
 		})
 		if x == nil {
 			x = p.whole
@@ -114,8 +113,10 @@ func (p *prover) element(s *schemas.Schema) *schemas.Schema {
 	x, ok := p.parts[key]
 	if !ok {
 		p.run(func(o containment.Options) containment.Result {
+			steps := 0
+			o.Spent = &steps
 			x = containment.Element(s, -1, o)
-			return containment.Result{Steps: partSteps}
+			return containment.Result{Steps: steps}
 		})
 		if x == nil {
 			x = p.whole

@@ -109,9 +109,10 @@
 //
 // Work is counted in steps of the prover, never in time, so that equal arguments
 // give equal findings on every machine. All proofs of a file together have
-// [MaxProofSteps], one has containment.DefaultSteps; what is then left open is
-// type/unknown, never proved. The check of an expression and the search for a
-// counterexample have budgets of their own. At most [MaxFindings] are listed.
+// [MinProofSteps] and more for each node and edge, one has
+// containment.DefaultSteps; what is then left open is type/unknown, never proved.
+// The checks of all expressions together have as much again, and the search for a
+// counterexample has a budget of its own. At most [MaxFindings] are listed.
 //
 // # What is certain
 //

@@ -40,6 +40,7 @@ func (u *unit) readAll() {
 			u.docs = append(u.docs, doc)
 		}
 	}
+	u.checkSteps = u.proofLimit()
 }
 
 func (u *unit) readDocument(root *syntax.Value) *document {

@@ -39,7 +39,7 @@ func (u *unit) checkPredicate(v *syntax.Value, p *expr.Program, s sight, node, e
 	key := programAt{p, s}
 	c, ok := u.checkedPredicates[key]
 	if !ok {
-		c.source, c.problems = p.Check(s.typing())
+		c.source, c.problems = p.Check(u.typing(s))
 		u.checkedPredicates[key] = c
 	}
 	for _, x := range c.problems {
@@ -58,7 +58,7 @@ func (u *unit) checkTemplate(v *syntax.Value, t *template, s sight, node, edge s
 	key := templateAt{t.Template, s}
 	c, ok := u.checkedTemplates[key]
 	if !ok {
-		value, result, problems := t.Check(s.typing())
+		value, result, problems := t.Check(u.typing(s))
 		c = templateCheck{made: t, result: result, problems: problems}
 		if raw, err := plan.Canonical(value); err == nil && len(problems) == 0 {
 			c.made = &template{Template: t.Template, value: value, raw: raw}

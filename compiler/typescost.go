@@ -81,7 +81,7 @@ func (u *unit) typeEstimate(doc *document, n *node) {
 		return
 	}
 	var problems []expr.Problem
-	n.estimate, problems = a.Check(s.typing())
+	n.estimate, problems = a.Check(u.typing(s))
 	for _, p := range problems {
 		u.problem(u.point(n.cost, p.Offset), n.cost.Range, p, n.id, "")
 	}
@@ -126,7 +126,7 @@ func (u *unit) typePrice(n *node) {
 	}
 	c, known := u.prices[key]
 	if !known {
-		c = t.Cost.check(in, out)
+		c = u.price(t.Cost, in, out)
 		u.prices[key] = c
 	}
 	n.price = c.source
@@ -144,8 +144,8 @@ func (u *unit) typePrice(n *node) {
 	u.report(d)
 }
 
-// check checks a cost for calls with such inputs and outputs.
-func (c *Cost) check(in, out *schemas.Schema) priceCheck {
+// price checks a cost for calls with such inputs and outputs.
+func (u *unit) price(c *Cost, in, out *schemas.Schema) priceCheck {
 	if !currencies.re.MatchString(c.Currency) {
 		return priceCheck{problem: &expr.Problem{Message: "it has no currency: " + currencies.say}}
 	}
@@ -153,7 +153,7 @@ func (c *Cost) check(in, out *schemas.Schema) priceCheck {
 	if err != nil {
 		return priceCheck{problem: &expr.Problem{Message: err.Error()}}
 	}
-	source, problems := a.Check(sight{args: in, output: out}.typing())
+	source, problems := a.Check(u.typing(sight{args: in, output: out}))
 	if len(problems) > 0 {
 		return priceCheck{problem: &problems[0]}
 	}
@@ -188,7 +188,7 @@ func (u *unit) readPrice(v *syntax.Value, c *Cost, in, out *schema, id string) {
 	if err != nil {
 		return
 	}
-	_, problems := a.Check(sight{args: args, output: output}.typing())
+	_, problems := a.Check(u.typing(sight{args: args, output: output}))
 	for _, p := range problems {
 		u.problem(u.point(v, p.Offset), v.Range, p, id, "")
 	}

@@ -51,7 +51,7 @@ func (m mend) plan(v any) []edit {
 		if m.template != nil {
 			cost = checkCost
 		}
-		if m.u.mends -= cost; m.u.mends < 0 || m.u.proofSteps > MaxProofSteps/2 {
+		if m.u.mends -= cost; m.u.mends < 0 || m.u.proofSteps > m.u.proofLimit()/2 {
 			return nil
 		}
 		if !e.apply(&m) {
@@ -89,7 +89,7 @@ func (e edit) where() string { return " in the schema of " + e.place }
 
 // check asks again what the template makes, of what sight says now.
 func (m *mend) check() bool {
-	_, result, problems := m.template.Check(m.sight.typing())
+	_, result, problems := m.template.Check(m.u.typing(m.sight))
 	m.source = result
 	return len(problems) == 0
 }

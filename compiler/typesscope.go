@@ -38,6 +38,13 @@ func (s sight) typing() expr.Typing {
 	return t
 }
 
+// typing is what an expression may rely on, and the work that its check may be.
+func (u *unit) typing(s sight) expr.Typing {
+	t := s.typing()
+	t.Work = &u.checkSteps
+	return t
+}
+
 func seen(t expr.Typing) sight {
 	s := sight{port: t.Port}
 	for _, n := range names {
@@ -57,7 +64,7 @@ func (u *unit) narrow(p *expr.Program, s sight, holds bool) sight {
 	key := narrowing{p, s, holds}
 	n, ok := u.narrowed[key]
 	if !ok {
-		n = seen(p.Narrow(s.typing(), holds))
+		n = seen(p.Narrow(u.typing(s), holds))
 		u.narrowed[key] = n
 	}
 	return n

@@ -33,6 +33,8 @@ type unit struct {
 	prover            *prover
 	// proofSteps is the work that proofs have done.
 	proofSteps int
+	// checkSteps is what is left for the checks of expressions.
+	checkSteps int
 	// tries is what is left of the search for counterexamples.
 	tries int
 	// mends is what is left for proving that proposed edits would do.
@@ -58,7 +60,7 @@ func newUnit(src Source, cat *Catalog, pol *Policy) *unit {
 		predicates: map[sourceKey]predicateResult{}, templates: map[sourceKey]templateResult{},
 		checkedPredicates: map[programAt]predicateCheck{}, checkedTemplates: map[templateAt]templateCheck{},
 		narrowed: map[narrowing]sight{}, inputs: map[assembled]bool{}, questions: map[proofKey]containment.Result{},
-		prices: map[priceOf]priceCheck{}, tries: maxTriesEver, mends: maxMends,
+		prices: map[priceOf]priceCheck{}, tries: maxTriesEver, mends: maxMends, checkSteps: MinProofSteps,
 	}
 	u.prover = newProver(u.proof)
 	return u

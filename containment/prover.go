@@ -46,6 +46,8 @@ type exhausted struct{}
 
 type prover struct {
 	left int
+	// spent is work beyond the budget, which the size of a schema bounds.
+	spent int
 	// depth is the number of goals that the one being solved stands in, plus one.
 	depth int
 	buf   []byte

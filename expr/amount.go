@@ -42,7 +42,7 @@ func (a *Amount) Reads(name string) bool { return slices.Contains(a.code.reads, 
 // of numbers written out that its conditions need, and what is not proved. The
 // source is to be kept only if there are no problems.
 func (a *Amount) Check(t Typing) (source string, problems []Problem) {
-	j := newJudge(a.code, t, newAllowance())
+	j := newJudge(a.code, t, newAllowance(t, maxCheck))
 	j.accepts = func(v any) bool {
 		_, bad := amountOf(v)
 		return bad == nil
