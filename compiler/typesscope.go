@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"slices"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/plan"
@@ -170,7 +171,17 @@ func (u *unit) has(n *node, port string) bool {
 		return true
 	}
 	out := n.output.usable()
-	return out == nil || u.prover.holds(out, u.prover.having(port))
+	return out == nil || !loose(out, port) && u.prover.holds(out, u.prover.having(port))
+}
+
+// loose reports whether a schema obviously leaves it open whether its objects
+// have a port: it says nothing but what properties are, and which are required.
+// A proof over each optional port of a large object would say no more.
+func loose(s *schemas.Schema, port string) bool {
+	c := s.Compiled()
+	return c.Always == nil && len(c.Constant)+len(c.Enum)+len(c.AllOf)+len(c.AnyOf)+len(c.OneOf)+len(c.PatternProperties)+len(c.Dependencies)+
+		len(c.DependentRequired)+len(c.DependentSchemas) == 0 && c.Ref == nil && c.DynamicRef == nil && c.RecursiveRef == nil && c.Not == nil && c.If == nil &&
+		c.PropertyNames == nil && c.UnevaluatedProperties == nil && c.MinProperties <= 0 && !slices.Contains(c.Required, port)
 }
 
 // before is what the condition of an edge is asked about. ok is false where
