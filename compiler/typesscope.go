@@ -1,11 +1,11 @@
 package compiler
 
 import (
-	"slices"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
+	"slices"
 )
 
 // sight is what is known of the values that an expression's names have: a
