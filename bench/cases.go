@@ -11,9 +11,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
-	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
-	"chimera.ai/engine/host"
 )
 
 const input = `{"x":"hello"}`
@@ -48,6 +46,11 @@ type figures []float64
 func (f figures) row(format string) string {
 	slices.Sort(f)
 	return fmt.Sprintf(format+" "+format+" "+format, f[0], f[len(f)/2], f[len(f)-1])
+}
+
+func (f figures) median() float64 {
+	slices.Sort(f)
+	return f[len(f)/2]
 }
 
 // compare prints how many times faster the engine is than the other side.
@@ -185,29 +188,6 @@ func (b *bench) scale(ctx context.Context) error {
 		}
 		fmt.Printf("%-44s 1,000 nodes µs %s   10,000 nodes µs %s   ratio %s (bar ≤ 1.20)\n",
 			c.name, small.row("%6.0f"), large.row("%6.0f"), ratios.row("%5.2f"))
-	}
-	return nil
-}
-
-// compileTimes prints how long plans of several sizes take to compile.
-func compileTimes(rounds int) error {
-	_, catalog, err := host.Catalog(nil, nil)
-	if err != nil {
-		return err
-	}
-	fmt.Println("Compilation, each as min median max of", rounds, "runs")
-	for _, n := range []int{100, 1000, 10000} {
-		source := []byte(chain(n, local))
-		var f figures
-		for range rounds + 1 {
-			begin := time.Now()
-			p, ds := compiler.Compile(compiler.Source{Name: "bench.yaml", Text: source}, catalog, nil)
-			if p == nil {
-				return fmt.Errorf("the plan of %d nodes does not compile: %s", n, ds[0].Summary)
-			}
-			f = append(f, time.Since(begin).Seconds()*1000)
-		}
-		fmt.Printf("%-44s ms %s   µs a node %6.1f   %d KiB of YAML\n", fmt.Sprintf("chain of %d nodes", n), f[1:].row("%8.1f"), f[1:][rounds/2]*1000/float64(n), len(source)>>10)
 	}
 	return nil
 }

@@ -43,11 +43,15 @@ type bench struct {
 func run(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	rounds := flags.Int("rounds", 5, "counted runs of each side of a case")
+	one := flags.String("compile", "", "compile one plan, `NAME:NODES`, and print the milliseconds and its edges")
 	only := flags.String("only", "", "run only the cases of this group: compile, ledger, speed, events or scale")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	selected := func(group string) bool { return *only == "" || *only == group }
+	if *one != "" {
+		return compileOne(*one)
+	}
 	if selected("compile") {
 		if err := compileTimes(*rounds); err != nil {
 			return err

@@ -56,11 +56,12 @@ type Template struct {
 
 // Cost is the price of a call.
 type Cost struct {
-	// Expr is CEL over the call's arguments.
+	// Expr is CEL over args, the call's input, and with FromOutput over output. It
+	// gives an amount of Currency: a number from 0 on, or the text of one.
 	Expr string
 	// Currency is an ISO 4217 code.
 	Currency string
-	// FromOutput: the actual cost is taken from the operation's output.
+	// FromOutput: Expr gives the actual cost, after the call.
 	FromOutput bool
 }
 

@@ -3,10 +3,8 @@ package compiler
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"chimera.ai/engine/diag"
-	"chimera.ai/engine/expr"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
@@ -41,7 +39,7 @@ var templateFields = &table{what: "a template", fields: []field{
 }}
 
 var costFields = &table{what: "a `cost` map", fields: []field{
-	{"expr", formText, true, "a CEL expression over the arguments"},
+	{"expr", formText, true, "a CEL expression over `args`, and `output` where it is taken from there, that gives an amount from 0 on"},
 	{"currency", formText, true, "an ISO 4217 code, such as USD"},
 	{"from_output", formBool, false, "whether the actual cost is taken from the output"},
 }}
@@ -163,9 +161,14 @@ func (u *unit) readTemplate(v *syntax.Value) *Template {
 	if x := r.get("retry_policy"); x != nil {
 		t.Retry = u.readRetry(x)
 	}
-	var input *schema
+	var input, output *schema
 	t.InputSchema, input = u.fileSchema(r.get("input_schema"))
-	t.OutputSchema, _ = u.fileSchema(r.get("output_schema"))
+	t.OutputSchema, output = u.fileSchema(r.get("output_schema"))
+	if t.ProviderType == plan.MCP && !r.has("output_schema") {
+		if c, fault := u.templateSchema(json.RawMessage(contentSchema)); fault == nil {
+			output = c.schema
+		}
+	}
 	if t.ProviderType == plan.Skill && !r.has("output_schema") {
 		u.report(diag.Diagnostic{
 			Code: diag.PlanSchema, Summary: fmt.Sprintf("the skill %s has no `output_schema`", quote(operationName(t.Provider, t.Operation))),
@@ -196,14 +199,16 @@ func (u *unit) readTemplate(v *syntax.Value) *Template {
 			})
 		}
 	}
-	t.Cost = u.readCost(r.get("cost"))
+	t.Cost = u.readCost(r.get("cost"), input, output, id)
 	if u.errors > errs {
 		return nil
 	}
 	return t
 }
 
-func (u *unit) readCost(v *syntax.Value) *Cost {
+// readCost reads what a call costs, and checks it for all that the operation
+// takes and returns.
+func (u *unit) readCost(v *syntax.Value, in, out *schema, id string) *Cost {
 	if v == nil {
 		return nil
 	}
@@ -212,17 +217,9 @@ func (u *unit) readCost(v *syntax.Value) *Cost {
 	if x := r.get("currency"); u.name(x, "currency", currencies) {
 		c.Currency = x.Text
 	}
-	if x := r.get("expr"); x != nil && u.quoted(x, "", "") {
+	if x := r.get("expr"); x != nil {
 		c.Expr = x.Text
-		if strings.TrimSpace(x.Text) == "" {
-			u.report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: x.Range})
-			return c
-		}
-		// A template leaf may give any type, which is what an amount needs here.
-		const open = "${"
-		if _, errs := expr.CompileTemplate(open+x.Text+"}", expr.Compensate); len(errs) > 0 {
-			u.badExpression(u.point(x, errs[0].Offset-len(open)), x.Range, errs[0].Message, "", "")
-		}
+		u.readPrice(x, c, in, out, id)
 	}
 	return c
 }

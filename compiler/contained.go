@@ -6,9 +6,6 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// partSteps is what a look into a schema counts as.
-const partSteps = 10
-
 // prover keeps what was proved and made in one compilation. Schemas are known
 // by their pointer, so what is derived is derived once.
 type prover struct {
@@ -64,7 +61,12 @@ func (p *prover) holds(left, right *schemas.Schema) bool {
 }
 
 // anything reports whether it is proved that a schema takes every value.
-func (p *prover) anything(s *schemas.Schema) bool { return p.holds(p.whole, s) }
+func (p *prover) anything(s *schemas.Schema) bool {
+	if c := s.Compiled(); len(c.Constant) > 0 || len(c.Types) == 1 {
+		return false
+	}
+	return p.holds(p.whole, s)
+}
 
 // disjoint reports whether it is proved that no value is in both.
 func (p *prover) disjoint(a, b *schemas.Schema) bool {
@@ -92,8 +94,10 @@ func (p *prover) property(s *schemas.Schema, port string) *schemas.Schema {
 	x, ok := p.parts[key]
 	if !ok {
 		p.run(func(o containment.Options) containment.Result {
+			steps := 0
+			o.Spent = &steps
 			x = containment.Property(s, port, o)
-			return containment.Result{Steps: partSteps}
+			return containment.Result{Steps: steps}
 		})
 		if x == nil {
 			x = p.whole
@@ -109,8 +113,10 @@ func (p *prover) element(s *schemas.Schema) *schemas.Schema {
 	x, ok := p.parts[key]
 	if !ok {
 		p.run(func(o containment.Options) containment.Result {
+			steps := 0
+			o.Spent = &steps
 			x = containment.Element(s, -1, o)
-			return containment.Result{Steps: partSteps}
+			return containment.Result{Steps: steps}
 		})
 		if x == nil {
 			x = p.whole

@@ -7,11 +7,17 @@
 // looks only at what those before it found sound; a verifier runs after each.
 //
 //	lint         shape, templates, ids, ports, edge rules, loops, compensation, barriers, sub-plans
-//	types        schemas, expressions, inputs that stay empty, what can run, certainty of the output
+//	types        schemas, expressions, costs, proofs of edges, inputs, verify and calls of sub-plans,
+//	             what can run, certainty of the output
 //	effects      allowed effect classes, commit policies, the operator's bundle, taint, egress
 //	trust        every operation stands in the catalog, unblocked, and is not weakened
 //	materialise  the compiled plan, behind those that it runs
-//	refuse       what the language has and the engine cannot run yet; not by [Check]
+//	refuse       what the language has and the engine cannot run yet
+//
+// [Check] leaves refuse out, for those who only look at a plan: what it returns is
+// a whole compiled plan, which the engine does not take. Compile refuses last, so
+// that everything else has been said, and gives the same bytes where it gives a
+// plan.
 //
 // # Rules of a run
 //
@@ -71,12 +77,50 @@
 // In a loop (`cycles`), back edges count as skipped on the first visit, and are
 // not asked for on later ones by rule 1, which is why they may not be required.
 //
+// # What is proved
+//
+// An edge without a transform is proved if package containment proves the schema
+// of its source port within that of its target port; of a port that `for_each`
+// names, within the lists of it, and of at most max_items. The source's schema is
+// narrowed by the edge's own `when`, and for `otherwise` by what the siblings'
+// conditions rule out. With a transform the schema that package expr infers for
+// the result takes its place; since it may allow more than the transform can give,
+// a counterexample counts only if a value of the source was evaluated to it. The
+// ports of a node are proved together where its input schema asks for more than
+// they do one by one: as a closed object, whose ports hold what any of their
+// alternatives brings, and are there for certain where a required edge, `with` or
+// the run rule makes them. `check: runtime` leaves an edge to the run unless its
+// two sides are proved to have no value in common.
+//
+// Expressions are proved not to fail, for all values of their names; package expr
+// says how, and writes conversions of numbers out, which the compiled plan keeps.
+// A cost is proved to be an amount: exact, from 0 on, and in a currency. A catalog
+// file proves its own when it is read, for all that its operations take and
+// return; for a node that narrows or widens these it is asked again.
+//
+// A node that runs a plan of the same file takes nothing that the plan does not,
+// and returns all that the plan does. `verify` gives its node an input that fits,
+// a condition, and an output that the effect may have returned. It is asked while
+// nobody knows how the effect ended, so that `output` and `error` may be null
+// there. On $compensate edges `error` may be null, since a node is undone also
+// where another one failed.
+//
+// # Budgets
+//
+// Work is counted in steps of the prover, never in time, so that equal arguments
+// give equal findings on every machine. All proofs of a file together have
+// [MinProofSteps] and more for each node and edge, one has
+// containment.DefaultSteps; what is then left open is type/unknown, never proved.
+// The checks of all expressions together have as much again, and the search for a
+// counterexample has a budget of its own. At most [MaxFindings] are listed.
+//
 // # What is certain
 //
 // Whether an edge is delivered or a node runs is a Boolean formula over atoms:
 // each condition (one atom for all edges of a node with the same text and port),
 // the failure of each node that has $error edges, and each port that may be
-// absent. A port is certain if its schema requires it and takes objects only. A
+// absent. A port is certain if it is proved that every output is an object that
+// has it. A
 // node whose formula is never true is plan/unreachable. What $output requires
 // must hold in every run whose failures are handled, else it is
 // type/missing-input with a counterexample. Both are exact for formulas of up to

@@ -168,6 +168,7 @@ func planSchema() obj {
 		"name":        pattern(planNames),
 		"version":     pattern(versions),
 		"agent":       pattern(agents),
+		"currency":    pattern(currencies),
 		"description": shortText(),
 		"defs":        {"type", "object", "propertyNames", obj{"pattern", defNames.re.String()}, "additionalProperties", obj{"type", []string{"object", "boolean"}}},
 		"allow":       append(uniqueTexts(enum(effectClasses)), "default", []string{"pure"}),

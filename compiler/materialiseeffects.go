@@ -20,10 +20,10 @@ func (m *maker) effect(out *plan.Node, i int) {
 		out.Undoes = owner
 	}
 	if t := n.template; t != nil && t.Cost != nil {
-		out.Cost = &plan.Cost{Expr: t.Cost.Expr, Currency: t.Cost.Currency, FromOutput: t.Cost.FromOutput}
+		out.Cost = &plan.Cost{Expr: n.price, Currency: t.Cost.Currency, FromOutput: t.Cost.FromOutput}
 	}
 	if n.cost != nil {
-		out.Estimate = m.estimate(n)
+		out.Estimate = estimateOf(n)
 	}
 	if f := n.forEach; f != nil {
 		out.ForEach = &plan.ForEach{Port: f.port.Text, MaxParallel: int(f.parallel), MaxItems: int(f.items)}
@@ -42,21 +42,6 @@ func (m *maker) effect(out *plan.Node, i int) {
 		out.IdempotencyPort = n.template.IdempotencyPort
 	}
 	out.Taint = m.tainted(i)
-}
-
-// estimate is the plan's own word on the price of a call, in the currency of the
-// operation.
-func (m *maker) estimate(n *node) *plan.Cost {
-	c := new(plan.Cost)
-	if n.template != nil && n.template.Cost != nil {
-		c.Currency = n.template.Cost.Currency
-	}
-	if raw, err := plan.Canonical(n.cost.Any()); err == nil && number(n.cost) != nil {
-		c.Amount = string(raw)
-	} else {
-		c.Expr = n.cost.Text
-	}
-	return c
 }
 
 // tainted says what of a call nobody vouches for.

@@ -15,9 +15,11 @@ type document struct {
 	at *syntax.Value
 
 	name, version, agent *syntax.Value
-	input, output        *contractSchema
-	defs                 *defs
-	allow                map[plan.EffectClass]bool
+	// currency is that of estimates of operations that the catalog does not price.
+	currency      *syntax.Value
+	input, output *contractSchema
+	defs          *defs
+	allow         map[plan.EffectClass]bool
 	// grants is what the operator's bundle allows the plan's agent; set by the
 	// effects pass.
 	grants *grants
@@ -108,9 +110,13 @@ type node struct {
 
 	with *syntax.Value
 	// fills are the compiled entries of with, in file order.
-	fills   []fill
-	commit  *commitPolicy
-	cost    *syntax.Value
+	fills  []fill
+	commit *commitPolicy
+	cost   *syntax.Value
+	// estimate is the expression of cost and price that of the template's cost,
+	// checked, with their conversions written out; currency is that of the estimate.
+	estimate, price, currency string
+
 	forEach *forEach
 	// description, priority and resources are for the people who approve.
 	description, priority string

@@ -6,17 +6,33 @@ import (
 	"chimera.ai/engine/containment"
 )
 
-// MaxProofSteps bounds all proofs of one file together. One proof has at most
-// containment.DefaultSteps; what it has not used is left for the others. A plan
-// of a hundred thousand nodes with ordinary schemas uses a tenth of it.
-const MaxProofSteps = 30_000_000
+// All proofs of one file together have MinProofSteps and ProofSteps for each node
+// and edge, at most MaxProofSteps; the checks of its expressions have as much
+// again. A step is half a microsecond or so. One proof has at most
+// containment.DefaultSteps; what it has not used is left for the others. Where no
+// two edges are alike, a plan uses about a quarter of it.
+const (
+	MinProofSteps = 2_000_000
+	ProofSteps    = 150
+	MaxProofSteps = 30_000_000
+)
+
+// proofLimit is what the proofs of the file may take together.
+func (u *unit) proofLimit() int {
+	size := 0
+	for _, doc := range u.docs {
+		size += len(doc.nodes) + len(doc.edges)
+	}
+	return min(MaxProofSteps, MinProofSteps+ProofSteps*size)
+}
 
 // proof runs one proof within what is left for the file. When nothing is left,
 // nothing is claimed.
 func (u *unit) proof(run func(containment.Options) containment.Result) containment.Result {
-	left := MaxProofSteps - u.proofSteps
+	limit := u.proofLimit()
+	left := limit - u.proofSteps
 	if left <= 0 {
-		return containment.Result{Reason: fmt.Sprintf("all proofs of this file together take more than %d steps", MaxProofSteps)}
+		return containment.Result{Reason: fmt.Sprintf("all proofs of this file together take more than %d steps", limit)}
 	}
 	res := run(containment.Options{Steps: min(containment.DefaultSteps, left)})
 	u.proofSteps += max(res.Steps, 1)

@@ -40,6 +40,7 @@ func (u *unit) readAll() {
 			u.docs = append(u.docs, doc)
 		}
 	}
+	u.checkSteps = u.proofLimit()
 }
 
 func (u *unit) readDocument(root *syntax.Value) *document {
@@ -58,6 +59,9 @@ func (u *unit) readDocument(root *syntax.Value) *document {
 	}
 	if v := r.get("agent"); u.name(v, "agent", agents) {
 		doc.agent = v
+	}
+	if v := r.get("currency"); u.name(v, "currency", currencies) {
+		doc.currency = v
 	}
 	u.text(r.get("description"), "description")
 	doc.defs = u.readDefs(r.get("defs"))

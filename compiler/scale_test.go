@@ -17,6 +17,8 @@ var shapes = []struct {
 	{"chain", plangen.Chain},
 	{"fan", plangen.Fan},
 	{"layered", func(n int) []byte { return plangen.Layered(n, 32, 1) }},
+	{"typed", plangen.Typed},
+	{"orders", plangen.Orders},
 }
 
 func TestGenerated(t *testing.T) {

@@ -89,6 +89,9 @@ func (s *schema) compile() (*schemas.Schema, error) {
 type defs struct {
 	names []string
 	byKey map[string]*definition
+	// users are the schemas that refer to definitions, by their own canonical
+	// text: most nodes of a large plan repeat what others say.
+	users map[string]*schema
 }
 
 type definition struct {
@@ -240,7 +243,14 @@ func (u *unit) readSchema(v *syntax.Value, d *defs) *contractSchema {
 	value := v.Any()
 	c := &contractSchema{at: v, uses: direct}
 	definitions := 0
+	var own string
 	if len(direct) > 0 {
+		if raw, err := plan.Canonical(value); err == nil {
+			own = string(raw)
+			if c.schema = d.users[own]; c.schema != nil {
+				return c
+			}
+		}
 		used := map[string]any{}
 		for _, name := range direct {
 			for _, n := range d.byKey[name].uses {
@@ -256,6 +266,12 @@ func (u *unit) readSchema(v *syntax.Value, d *defs) *contractSchema {
 		return nil
 	}
 	c.schema = s
+	if own != "" {
+		if d.users == nil {
+			d.users = map[string]*schema{}
+		}
+		d.users[own] = s
+	}
 	return c
 }
 

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/syntax"
@@ -18,6 +21,7 @@ import (
 func (u *unit) types() {
 	for _, doc := range u.docs {
 		u.typeDefs(doc)
+		compileAll(doc)
 		for _, n := range doc.nodes {
 			u.typeSchema(doc, n, n.input)
 			u.typeSchema(doc, n, n.output)
@@ -31,6 +35,7 @@ func (u *unit) types() {
 		for _, n := range doc.nodes {
 			u.typeWith(doc, n)
 			u.typeVerify(doc, n)
+			u.typeCost(doc, n)
 		}
 		for _, e := range doc.edges {
 			if e.sound {
@@ -41,6 +46,50 @@ func (u *unit) types() {
 		u.typeInputs(doc)
 		u.flows(doc)
 	}
+	u.typeCalls()
+}
+
+// compileAll compiles the schemas of a document's nodes, side by side. What
+// comes of each is the same as if it were compiled when it is met.
+func compileAll(doc *document) {
+	const worth = 64 // fewer than so many are compiled sooner than shared out
+	var todo []*schema
+	seen := map[*schema]bool{}
+	for _, n := range doc.nodes {
+		for _, c := range []*contractSchema{n.input, n.output} {
+			if c != nil && !seen[c.schema] && !c.tried && !doc.usesBad(c) {
+				seen[c.schema] = true
+				todo = append(todo, c.schema)
+			}
+		}
+	}
+	workers := runtime.GOMAXPROCS(0)
+	if len(todo) < worth || workers < 2 {
+		return
+	}
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(todo)); i = next.Add(1) - 1 {
+				// An error stays with the schema.
+				_, _ = todo[i].compile()
+			}
+		})
+	}
+	all.Wait()
+}
+
+// usesBad reports whether a schema refers to a definition that is refused.
+func (d *document) usesBad(c *contractSchema) bool {
+	for _, name := range c.uses {
+		for _, x := range d.defs.byKey[name].uses {
+			if d.defs.byKey[x].bad {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // typeDefs compiles each definition on its own, so that a bad one is reported
@@ -82,13 +131,9 @@ func (u *unit) typeSchema(doc *document, n *node, c *contractSchema) {
 	if c == nil {
 		return
 	}
-	for _, name := range c.uses {
-		for _, x := range doc.defs.byKey[name].uses {
-			if doc.defs.byKey[x].bad {
-				n.sound, c.faulty = false, true
-				return
-			}
-		}
+	if doc.usesBad(c) {
+		n.sound, c.faulty = false, true
+		return
 	}
 	if _, err := c.compile(); err != nil {
 		n.sound, c.faulty = false, true

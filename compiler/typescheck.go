@@ -39,7 +39,7 @@ func (u *unit) checkPredicate(v *syntax.Value, p *expr.Program, s sight, node, e
 	key := programAt{p, s}
 	c, ok := u.checkedPredicates[key]
 	if !ok {
-		c.source, c.problems = p.Check(s.typing())
+		c.source, c.problems = p.Check(u.typing(s))
 		u.checkedPredicates[key] = c
 	}
 	for _, x := range c.problems {
@@ -58,7 +58,7 @@ func (u *unit) checkTemplate(v *syntax.Value, t *template, s sight, node, edge s
 	key := templateAt{t.Template, s}
 	c, ok := u.checkedTemplates[key]
 	if !ok {
-		value, result, problems := t.Check(s.typing())
+		value, result, problems := t.Check(u.typing(s))
 		c = templateCheck{made: t, result: result, problems: problems}
 		if raw, err := plan.Canonical(value); err == nil && len(problems) == 0 {
 			c.made = &template{Template: t.Template, value: value, raw: raw}
@@ -81,17 +81,29 @@ func (u *unit) fixed(t *template) *schemas.Schema {
 	return u.prover.make(made{form: "constant " + string(t.raw)}, func() schemas.Keywords { return constant(t.value) })
 }
 
+// kindCode is the code of a kind of problem.
+func kindCode(k expr.Kind) diag.Code {
+	switch k {
+	case expr.MayFail:
+		return diag.TypeExprMayFail
+	case expr.Predicate:
+		return diag.TypePredicate
+	case expr.Wrong:
+	}
+	return diag.TypeExpr
+}
+
 // problem reports what the checker of expressions found.
 func (u *unit) problem(at, whole diag.Range, p expr.Problem, node, edge string) {
 	d := diag.Diagnostic{
-		Code: diag.TypeExpr, Summary: "the expression is wrong for the types of its names", Detail: strings.TrimRight(p.Message, ".") + ".",
+		Summary: "the expression is wrong for the types of its names", Detail: strings.TrimRight(p.Message, ".") + ".",
 		Subject: at, Context: whole, Node: node, Edge: edge, Suggestion: p.Hint,
 	}
-	switch p.Kind {
+	switch d.Code = kindCode(p.Kind); p.Kind {
 	case expr.MayFail:
-		d.Code, d.Summary = diag.TypeExprMayFail, "the expression may fail"
+		d.Summary = "the expression may fail"
 	case expr.Predicate:
-		d.Code, d.Summary = diag.TypePredicate, "the condition is not always true or false"
+		d.Summary = "the condition is not always true or false"
 	case expr.Wrong:
 	}
 	if p.Witness != nil {

@@ -106,10 +106,11 @@ func (u *unit) fits(doc *document, e *edge, s sight, target *schemas.Schema) boo
 	}
 	from, to := doc.nodes[e.from], doc.nodes[e.to]
 	m := mend{
-		prover: u.prover, source: e.brings, target: target, template: e.template,
+		u: u, source: e.brings, target: target, template: e.template,
 		sourceName: e.fromNode + "." + e.fromPort, targetName: e.toNode + "." + e.toPort,
 		sourceOpen: e.kind != plan.Error && from.output.at != nil, targetOpen: to.input.at != nil, root: to.input.schema.value,
-		inputOpen: true,
+		inputOpen: true, sight: s,
+		derive: func(in *schemas.Schema) *schemas.Schema { return u.taken(to, in, e.toPort) },
 	}
 	if e.transform == nil {
 		d.Code = diag.TypeNotContained

@@ -240,12 +240,6 @@ func (u *unit) typeNode(n *node) {
 			n.fills = append(n.fills, fill{port: key.Text, template: t})
 		}
 	}
-	if n.cost != nil && n.cost.Kind == syntax.String {
-		u.quoted(n.cost, n.id, "")
-		if strings.TrimSpace(n.cost.Text) == "" {
-			u.report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: n.cost.Range, Node: n.id})
-		}
-	}
 	if n.commit != nil && n.commit.verify != nil {
 		v := n.commit.verify
 		if v.with != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"chimera.ai/engine/expr"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
 )
@@ -17,72 +18,118 @@ var (
 	million  = big.NewRat(1_000_000, 1)
 )
 
-func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// mend finds the smallest edit of the plan after which a value would fit, from
-// the keyword that refuses the counterexample.
+// mend finds the smallest edits of the plan after which a value would fit, from
+// the keyword that refuses the counterexample, and proves that they do.
 type mend struct {
-	prover         *prover
+	u              *unit
 	source, target *schemas.Schema
 	// The ends as messages name them.
 	sourceName, targetName string
 	// open: the schema stands in the plan, so that its author can change it.
 	sourceOpen, targetOpen bool
-	// template makes the value, if there is one.
+	// narrows: other types are taken out of the source, whatever else could be done.
+	narrows bool
+	// template makes the value, if there is one, of what sight says.
 	template *template
+	sight    sight
 	// inputOpen: the plan's input has its schema in the plan, as it always has.
 	inputOpen bool
-	// root is the document that keywords of the target point into.
-	root any
+	// root is the document that keywords of the target point into; derive finds the
+	// target in it again once it is changed, and is nil where it is the target.
+	root   any
+	derive func(root *schemas.Schema) *schemas.Schema
 }
 
-// propose gives the edit for a value that the target refuses, or "".
-func (m mend) propose(v any) string {
+// edit is one change of the plan.
+type edit struct {
+	text string
+	// keyword and place are parts of the text where it asks for a keyword.
+	keyword, place string
+	// apply makes the change in what is proved, and reports whether it could. It is
+	// nil where a person has to complete the change.
+	apply func(m *mend) bool
+}
+
+// edit finds what would mend the first thing that the target refuses of a value.
+func (m mend) edit(v any) (edit, bool) {
 	c, ok := causeOf(v, m.target)
 	if !ok {
-		return ""
+		return edit{}, false
 	}
 	part := at(v, c.Instance)
 	want, _ := resolve(m.root, "#"+c.Keyword)
-	switch keyword := keywordOf(c); keyword {
+	keyword := keywordOf(c)
+	switch keyword {
 	case "type":
-		return m.retype(c.Instance, part, want)
+		return m.retype(c, part, want)
 	case "required":
 		return m.require(c, part, want)
 	case "additionalProperties", "unevaluatedProperties":
-		return m.narrow(c.Instance, "additionalProperties: false")
+		return m.narrow(c, "additionalProperties", false)
 	case "enum", "const":
 		if part == nil {
-			return m.retype(c.Instance, part, want)
+			return m.retype(c, part, want)
 		}
-		return m.narrow(c.Instance, keyword+": "+text(want))
+		return m.narrow(c, keyword, want)
 	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
 		"minLength", "maxLength", "pattern",
 		"minItems", "maxItems", "uniqueItems",
 		"minProperties", "maxProperties":
-		return m.narrow(c.Instance, keyword+": "+text(want))
+		return m.narrow(c, keyword, want)
 	}
-	return ""
+	return edit{}, false
 }
 
 // retype: the value is of a type that the target does not take.
-func (m mend) retype(instance string, part, want any) string {
-	have := typeName(part)
-	switch types, _ := words(want); {
-	case part == nil && m.targetOpen:
-		return "add `null` to the type of " + m.name(m.targetName, instance)
-	case part == nil && m.template == nil && instance == "":
-		return fmt.Sprintf("transform: \"${value == null ? %s : value}\"", blank(types))
-	case have == "integer" && slices.Contains(types, "string") && m.template == nil && instance == "", have == "number" && slices.Contains(types, "string") && m.template == nil && instance == "",
-		have == "boolean" && slices.Contains(types, "string") && m.template == nil && instance == "":
-		if m.only(have) {
-			return "transform: \"${string(value)}\""
-		}
-		return m.narrow(instance, "type: "+text(want))
-	case have == "number" && slices.Contains(types, "integer"):
-		return m.narrow(instance, "type: integer")
+func (m mend) retype(c schemas.Cause, part, want any) (edit, bool) {
+	have, types := typeName(part), []string(nil)
+	if keywordOf(c) == "type" {
+		types, _ = words(want)
 	}
-	return m.narrow(instance, "type: "+text(want))
+	whole := m.template == nil && c.Instance == ""
+	switch {
+	case m.narrows:
+		return m.narrow(c, keywordOf(c), want)
+	case part == nil && m.targetOpen:
+		return edit{text: "add `null` to the type of " + m.name(m.targetName, c.Instance), apply: func(m *mend) bool {
+			return len(types) > 0 && m.change(c, func(v any) any {
+				list := []any{}
+				for _, name := range types {
+					list = append(list, name)
+				}
+				return append(list, "null")
+			})
+		}}, true
+	case part == nil && whole:
+		return transformed(fmt.Sprintf("${value == null ? %s : value}", blank(types))), true
+	case whole && slices.Contains(types, "string") && (have == "integer" || have == "number" || have == "boolean") && m.only(have):
+		return transformed("${string(value)}"), true
+	case have == "number" && slices.Contains(types, "integer"):
+		return m.narrow(c, "type", "integer")
+	}
+	return m.narrow(c, keywordOf(c), want)
+}
+
+// transformed is the edit that gives an edge a transform.
+func transformed(text string) edit {
+	e := edit{text: fmt.Sprintf("transform: %q", text)}
+	if strings.Contains(text, "…") {
+		return e
+	}
+	e.apply = func(m *mend) bool {
+		if m.sight.value == nil {
+			return false
+		}
+		t, errs := expr.CompileTemplate(text, expr.Transform)
+		if len(errs) > 0 {
+			return false
+		}
+		m.template = &template{Template: t, value: text}
+		return m.check()
+	}
+	return e
 }
 
 // only reports whether it is proved that the source gives values of one type.
@@ -90,11 +137,11 @@ func (m mend) only(name string) bool {
 	if name == "integer" {
 		name = "number"
 	}
-	return m.prover.holds(m.source, m.prover.typed(name))
+	return m.u.prover.holds(m.source, m.u.prover.typed(name))
 }
 
 // require: the value lacks what the target requires.
-func (m mend) require(c schemas.Cause, part, want any) string {
+func (m mend) require(c schemas.Cause, part, want any) (edit, bool) {
 	object, _ := part.(map[string]any)
 	listed, _ := words(want)
 	var missing []string
@@ -104,50 +151,70 @@ func (m mend) require(c schemas.Cause, part, want any) string {
 		}
 	}
 	if len(missing) == 0 {
-		return ""
+		return edit{}, false
 	}
 	names := "`" + strings.Join(missing, "`, `") + "`"
 	switch {
 	case m.template != nil, m.sourceName == "":
-		return fmt.Sprintf("give %s a value, for instance ${value.?%s.orValue(…)}", names, missing[0])
+		return edit{text: fmt.Sprintf("give %s a value, for instance ${value.?%s.orValue(…)}", names, missing[0])}, true
 	case m.sourceOpen:
-		return fmt.Sprintf("add %s to `required` of %s", names, m.name(m.sourceName, c.Instance))
+		return edit{text: fmt.Sprintf("add %s to `required` of %s", names, m.name(m.sourceName, c.Instance)), apply: func(m *mend) bool {
+			return m.restrict(c.Instance, schemas.Make(schemas.Keywords{Required: missing}))
+		}}, true
 	case m.targetOpen:
-		return fmt.Sprintf("take %s out of `required` of %s", names, m.name(m.targetName, c.Instance))
+		return edit{text: fmt.Sprintf("take %s out of `required` of %s", names, m.name(m.targetName, c.Instance)), apply: func(m *mend) bool {
+			return m.change(c, func(any) any {
+				left := []any{}
+				for _, name := range listed {
+					if !slices.Contains(missing, name) {
+						left = append(left, name)
+					}
+				}
+				return left
+			})
+		}}, true
 	case c.Instance == "":
-		return fmt.Sprintf("transform: {%s: \"${value.?%s.orValue(…)}\"}", missing[0], missing[0])
+		return edit{text: fmt.Sprintf("transform: {%s: \"${value.?%s.orValue(…)}\"}", missing[0], missing[0])}, true
 	}
-	return ""
+	return edit{}, false
 }
 
 // narrow says what the source should promise, or else what the target should
 // not ask.
-func (m mend) narrow(instance, keyword string) string {
+func (m mend) narrow(c schemas.Cause, keyword string, want any) (edit, bool) {
+	e := edit{keyword: keyword + ": " + text(want)}
 	if m.template != nil {
-		return m.narrowSelected(instance, keyword)
+		return m.narrowSelected(c, e, want)
 	}
 	switch {
 	case m.sourceName == "":
-		return ""
+		return edit{}, false
 	case m.sourceOpen:
-		return fmt.Sprintf("`%s` in the schema of %s", keyword, m.name(m.sourceName, instance))
+		e.place = m.name(m.sourceName, c.Instance)
+		e.text = "`" + e.keyword + "`" + e.where()
+		e.apply = func(m *mend) bool {
+			s := m.keyword(keyword, want)
+			return s != nil && m.restrict(c.Instance, s)
+		}
+		return e, true
 	case m.targetOpen:
-		word, _, _ := strings.Cut(keyword, ":")
-		return fmt.Sprintf("widen `%s` of %s", word, m.name(m.targetName, instance))
+		return edit{text: fmt.Sprintf("widen `%s` of %s", keyword, m.name(m.targetName, c.Instance)), apply: func(m *mend) bool {
+			return m.change(c, func(any) any { return nil })
+		}}, true
 	}
-	return "check: runtime"
+	return edit{text: "check: runtime", apply: func(m *mend) bool { return false }}, true
 }
 
 // narrowSelected says what the source should promise where the template only
 // selects the value.
-func (m mend) narrowSelected(instance, keyword string) string {
-	text, ok := at(m.template.value, instance).(string)
+func (m mend) narrowSelected(c schemas.Cause, e edit, want any) (edit, bool) {
+	text, ok := at(m.template.value, c.Instance).(string)
 	if !ok {
-		return ""
+		return edit{}, false
 	}
 	found := plain.FindStringSubmatch(text)
 	if found == nil {
-		return ""
+		return edit{}, false
 	}
 	name, path, _ := strings.Cut(found[1], ".")
 	if path != "" {
@@ -155,11 +222,19 @@ func (m mend) narrowSelected(instance, keyword string) string {
 	}
 	switch {
 	case name == "input" && m.inputOpen:
-		return fmt.Sprintf("`%s` in the schema of %s", keyword, m.name(plan.InputNode, path))
+		e.place = m.name(plan.InputNode, path)
 	case name == "value" && m.sourceOpen:
-		return fmt.Sprintf("`%s` in the schema of %s", keyword, m.name(m.sourceName, path))
+		e.place = m.name(m.sourceName, path)
+	default:
+		return edit{}, false
 	}
-	return ""
+	e.text = "`" + e.keyword + "`" + e.where()
+	keyword, _, _ := strings.Cut(e.keyword, ":")
+	e.apply = func(m *mend) bool {
+		s := m.keyword(keyword, want)
+		return s != nil && m.promise(name, path, s) && m.check()
+	}
+	return e, true
 }
 
 // name is an end with the place in its value.

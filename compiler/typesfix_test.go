@@ -46,6 +46,13 @@ func TestPropose(t *testing.T) {
 		{"a selection, of the input", `{"type":"string"}`, `{"maxLength":3}`, `"${input.a.b}"`, neither, "`maxLength: 3` in the schema of `/a/b` of `$input`"},
 		{"a selection, of the value, in an object", `{"type":"object","properties":{"k":{"type":"string"}},"required":["k"]}`, `{"properties":{"k":{"maxLength":3}}}`, `{"k":"${value.deep}"}`, source, "`maxLength: 3` in the schema of `/deep` of `a.x`"},
 		{"more than a selection", `{"type":"string"}`, `{"maxLength":3}`, `"${value + 'a'}"`, both, ""},
+		{"two ends, on the source", `{"type":"integer"}`, `{"type":"integer","minimum":0,"maximum":9}`, "", both, "`minimum: 0` and `maximum: 9` in the schema of `a.x`"},
+		{"two ends, on the target", `{"type":"integer"}`, `{"type":"integer","minimum":0,"maximum":9}`, "", target, "widen `minimum` of `b.y`, and widen `maximum` of `b.y`"},
+		{"two places", `{"type":"object","properties":{"k":{"type":"string"}},"required":["k"]}`, `{"required":["k","l"],"properties":{"k":{"maxLength":3}}}`, "", source, "add `l` to `required` of `a.x`, and `maxLength: 3` in the schema of `/k` of `a.x`"},
+		{"null and more, which one word mends", `{"type":["string","integer","null"]}`, `{"type":"string"}`, "", both, "`type: string` in the schema of `a.x`"},
+		{"another type altogether", `{"type":"boolean"}`, `{"type":"array"}`, "", both, "`type: array` in the schema of `a.x`"},
+		{"what would not do is not proposed", `{"type":"string"}`, `{"maxLength":3,"not":{"const":"a"}}`, "", source, ""},
+		{"text of any length is not mended by string()", `{"type":"integer"}`, `{"type":"string","maxLength":3}`, "", neither, ""},
 		{"no keyword has an edit", `{"type":"string"}`, `{"not":{"const":"a"}}`, "", both, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -56,7 +63,7 @@ func TestPropose(t *testing.T) {
 			require.NoError(t, err)
 			root, err := schemas.Decode([]byte(c.target))
 			require.NoError(t, err)
-			m := mend{prover: u.prover, source: l, target: r, sourceName: "a.x", targetName: "b.y", root: root, inputOpen: true}
+			m := mend{u: u, source: l, target: r, sourceName: "a.x", targetName: "b.y", root: root, inputOpen: true, sight: sight{value: l}}
 			m.sourceOpen, m.targetOpen = c.open == source || c.open == both, c.open == target || c.open == both
 			if c.transform != "" {
 				v, err := schemas.Decode([]byte(c.transform))
@@ -88,6 +95,11 @@ func TestSearch(t *testing.T) {
 		{"a branch", `{type: integer}`, `{enum: [low, high]}`, "", `"${value > 1000 ? 'huge' : 'low'}"`, diag.TypeNotContained, "", `"huge"`},
 		{"an object", `{type: string}`, `{type: object, properties: {a: {maxLength: 2}}}`, "", `{a: "${value}", b: 1}`, diag.TypeNotContained, "", ""},
 		{"text around a value", `{type: string}`, `{type: string, pattern: "^a"}`, "", `"b${value}"`, diag.TypeNotContained, "", ""},
+		{"the end of an interval", `{type: integer, minimum: 0, maximum: 1000}`, `{type: integer, maximum: 10}`, "", `"${value + 1}"`, diag.TypeNotContained, "", ""},
+		{"both ends", `{type: integer, minimum: 0, maximum: 1000}`, `{type: integer, maximum: 1000}`, "", `"${value + 1}"`, diag.TypeNotContained, `1000`, `1001`},
+		{"beside a number of the expression", `{type: integer}`, `{enum: [few, many]}`, "", `"${value == 7 ? 'seven' : value > 3 ? 'many' : 'few'}"`, diag.TypeNotContained, `7`, `"seven"`},
+		{"beside a text of the expression", `{type: string}`, `{enum: [few, many]}`, "", `"${value == 'x y' ? 'seven' : 'few'}"`, diag.TypeNotContained, `"x y"`, `"seven"`},
+		{"the length of a list", `{type: array, items: {type: integer}, maxItems: 9}`, `{type: integer, maximum: 8}`, "", `"${size(value)}"`, diag.TypeNotContained, "", `9`},
 		{"the condition counts", `{type: integer}`, `{type: integer, maximum: 10}`, "value > 4 && value <= 10 || value == 7", `"${value}"`, "", "", ""},
 		{"what never comes out is not claimed", `{type: string}`, `{type: string, pattern: "^[^x]*$"}`, "", `"${value.replace('x', 'y')}"`, diag.TypeUnknown, "", ""},
 	} {

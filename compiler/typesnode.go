@@ -48,8 +48,9 @@ func (u *unit) typeWith(doc *document, n *node) {
 				d.Detail = "For some input of the plan it gives the counterexample. " + u.refusal(after, target, port)
 				d.Witness, d.Before = shown(after), shown(before)
 				m := mend{
-					prover: u.prover, source: result, target: target, template: f.template, inputOpen: true, targetName: n.id + "." + f.port,
-					targetOpen: n.input.at != nil, root: n.input.schema.value,
+					u: u, source: result, target: target, template: f.template, inputOpen: true, targetName: n.id + "." + f.port,
+					targetOpen: n.input.at != nil, root: n.input.schema.value, sight: s,
+					derive: func(in *schemas.Schema) *schemas.Schema { return u.taken(n, in, f.port) },
 				}
 				d.Suggestion = m.propose(after)
 				u.report(d)
@@ -352,75 +353,12 @@ func (u *unit) typeInput(doc *document, i int) {
 		d.Witness = shown(r.Witness)
 		d.Detail += " " + u.refusal(r.Witness, in, name)
 		if d.Code == diag.TypeNotContained {
-			m := mend{prover: u.prover, source: object, target: in, targetName: n.id, targetOpen: n.input.at != nil, root: n.input.schema.value}
+			m := mend{u: u, source: object, target: in, targetName: n.id, targetOpen: n.input.at != nil, root: n.input.schema.value}
 			d.Suggestion = m.propose(r.Witness)
 		}
 	} else {
 		d.Detail += " What stopped the proof: " + stopped(r) + "."
 	}
 	d.Detail += from
-	u.report(d)
-}
-
-// typeVerify checks what the verify of a commit policy calls, and asks of it.
-func (u *unit) typeVerify(doc *document, n *node) {
-	if n.commit == nil || n.commit.verify == nil {
-		return
-	}
-	v := n.commit.verify
-	s := sight{input: doc.input.usable(), args: n.input.usable(), output: n.output.usable()}
-	if s.input == nil || s.args == nil || s.output == nil {
-		return
-	}
-	s.failure = u.prover.either(u.failures(), u.prover.typed("null"))
-	var called *node
-	if v.node != nil {
-		if i, ok := doc.index[v.node.Text]; ok {
-			called = doc.nodes[i]
-		}
-	}
-	if called == nil || called.input.usable() == nil || called.output.usable() == nil {
-		return
-	}
-	if v.args != nil {
-		made, result, ok := u.checkTemplate(v.with, v.args, s, n.id, "")
-		v.args = made
-		for i := range v.with.Fields {
-			// A port that is not there is reported by the effects pass.
-			ok = ok && called.input.takes(v.with.Fields[i].Key.Text)
-		}
-		if ok {
-			u.fitsWhole(result, called.input.usable(), v.with.Range, "the input of "+quote(called.id), n.id)
-		}
-	}
-	at := sight{input: s.input, output: called.output.usable(), value: called.output.usable(), port: plan.WholePort}
-	if v.predicate != nil {
-		v.condition, _ = u.checkPredicate(v.executed, v.predicate, at, n.id, "")
-		at = u.narrow(v.predicate, at, true)
-	}
-	if v.result != nil {
-		made, result, ok := u.checkTemplate(v.output, v.result, at, n.id, "")
-		v.result = made
-		if ok {
-			u.fitsWhole(result, s.output, v.output.Range, "the output of "+quote(n.id), n.id)
-		}
-	}
-}
-
-// fitsWhole proves that what a template gives is contained in a whole schema.
-func (u *unit) fitsWhole(result, target *schemas.Schema, at diag.Range, name, node string) {
-	r := u.prover.within(result, target)
-	if r.Verdict == containment.Proved {
-		return
-	}
-	d := diag.Diagnostic{
-		Code: diag.TypeUnknown, Summary: "it is not proved that what the template gives fits " + name,
-		Detail: "What stopped the proof: " + stopped(r) + ".", Subject: at, Node: node,
-	}
-	if r.Verdict == containment.Refuted {
-		d.Code, d.Summary = diag.TypeNotContained, "what the template gives does not fit "+name
-		d.Detail = fmt.Sprintf("It is known to give %s. %s", describe(result), u.refusal(r.Witness, target, name))
-		d.Witness = shown(r.Witness)
-	}
 	u.report(d)
 }

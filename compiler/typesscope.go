@@ -1,12 +1,11 @@
 package compiler
 
 import (
-	"slices"
-
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
+	"slices"
 )
 
 // sight is what is known of the values that an expression's names have: a
@@ -40,6 +39,13 @@ func (s sight) typing() expr.Typing {
 	return t
 }
 
+// typing is what an expression may rely on, and the work that its check may be.
+func (u *unit) typing(s sight) expr.Typing {
+	t := s.typing()
+	t.Work = &u.checkSteps
+	return t
+}
+
 func seen(t expr.Typing) sight {
 	s := sight{port: t.Port}
 	for _, n := range names {
@@ -59,7 +65,7 @@ func (u *unit) narrow(p *expr.Program, s sight, holds bool) sight {
 	key := narrowing{p, s, holds}
 	n, ok := u.narrowed[key]
 	if !ok {
-		n = seen(p.Narrow(s.typing(), holds))
+		n = seen(p.Narrow(u.typing(s), holds))
 		u.narrowed[key] = n
 	}
 	return n
@@ -138,6 +144,11 @@ func (u *unit) wants(n *node, port string) *schemas.Schema {
 	if in == nil {
 		return nil
 	}
+	return u.taken(n, in, port)
+}
+
+// taken is wants for a node whose input schema is that one.
+func (u *unit) taken(n *node, in *schemas.Schema, port string) *schemas.Schema {
 	s := u.prover.property(in, port)
 	if n.splits(port) {
 		return u.prover.list(s, -1)
@@ -156,8 +167,21 @@ func (u *unit) has(n *node, port string) bool {
 	if port == plan.WholePort || port == plan.DonePort {
 		return true
 	}
+	if n.output != nil && n.output.portsOf().certain(port) {
+		return true
+	}
 	out := n.output.usable()
-	return out == nil || u.prover.holds(out, u.prover.having(port))
+	return out == nil || !loose(out, port) && u.prover.holds(out, u.prover.having(port))
+}
+
+// loose reports whether a schema obviously leaves it open whether its objects
+// have a port: it says nothing but what properties are, and which are required.
+// A proof over each optional port of a large object would say no more.
+func loose(s *schemas.Schema, port string) bool {
+	c := s.Compiled()
+	return c.Always == nil && len(c.Constant)+len(c.Enum)+len(c.AllOf)+len(c.AnyOf)+len(c.OneOf)+len(c.PatternProperties)+len(c.Dependencies)+
+		len(c.DependentRequired)+len(c.DependentSchemas) == 0 && c.Ref == nil && c.DynamicRef == nil && c.RecursiveRef == nil && c.Not == nil && c.If == nil &&
+		c.PropertyNames == nil && c.UnevaluatedProperties == nil && c.MinProperties <= 0 && !slices.Contains(c.Required, port)
 }
 
 // before is what the condition of an edge is asked about. ok is false where
@@ -252,20 +276,4 @@ func (u *unit) refused(doc *document, x *edge, s sight) sight {
 		s.value = u.prover.property(s.output, s.port)
 	}
 	return s
-}
-
-// alternatives lists the edges that can fill a port of a node, in file order, up
-// to the first that always does.
-func (d *document) alternatives(i int, port string) (edges []*edge, certain bool) {
-	for _, at := range d.in[i] {
-		e := d.edges[at]
-		if !e.carries() || e.toPort != port {
-			continue
-		}
-		edges = append(edges, e)
-		if e.required && !d.back[at] {
-			return edges, true
-		}
-	}
-	return edges, slices.ContainsFunc(d.nodes[i].fills, func(f fill) bool { return f.port == port })
 }

@@ -13,8 +13,8 @@ import (
 // Bounds of the search for a value that comes out of a transform wrong: the
 // values that are tried for one finding, and in one compilation.
 const (
-	maxTries     = 64
-	maxTriesEver = 4_000
+	maxTries     = 400
+	maxTriesEver = 8_000
 )
 
 // inquiry looks for values of an expression's names with which a template gives
@@ -27,9 +27,11 @@ type inquiry struct {
 	target   *schemas.Schema
 	// reads are the names that the template and the conditions read.
 	reads map[string]bool
-	// admits says whether values can come together, beyond their schemas.
-	admits func(expr.Vars) bool
-	left   int
+	// admits says whether values can come together, beyond their schemas;
+	// condition is what it evaluates, if that is more than the edge's.
+	admits    func(expr.Vars) bool
+	condition *expr.Program
+	left      int
 }
 
 // search looks for a value of an edge's source that comes out wrong. hint is a
@@ -69,9 +71,23 @@ func (u *unit) search(doc *document, e *edge, s sight, hint any, target *schemas
 	return q.run(hint)
 }
 
+// searchWhole does the same for a template that stands on no edge.
+func (u *unit) searchWhole(q *inquiry, hint any) (before, after any, found bool) {
+	q.u, q.reads = u, map[string]bool{}
+	for _, n := range names {
+		q.reads[n.name] = q.template.Reads(n.name) || q.condition != nil && q.condition.Reads(n.name)
+	}
+	if q.sight.port == plan.WholePort {
+		// The two are one.
+		q.reads["output"] = q.reads["output"] || q.reads["value"]
+		q.reads["value"] = false
+	}
+	return q.run(hint)
+}
+
 // searchInput does the same for a template over the plan's input alone.
 func (u *unit) searchInput(t *template, s sight, hint any, target *schemas.Schema) (before, after any, found bool) {
-	q := &inquiry{u: u, template: t, sight: s, target: target, reads: map[string]bool{"input": true}, admits: func(expr.Vars) bool { return true }}
+	q := &inquiry{u: u, template: t, sight: s, target: target, reads: map[string]bool{"input": true}, admits: anyVars}
 	return q.run(hint)
 }
 
@@ -139,8 +155,9 @@ func (q *inquiry) run(hint any) (before, after any, found bool) {
 	if before, after, found = q.try(nil); found {
 		return before, after, true
 	}
+	shapes := append(q.ends(hint), edges(p)...)
 	for _, path := range q.paths(q.template.value) {
-		for _, s := range edges(p) {
+		for _, s := range shapes {
 			if before, after, found = q.try(along(path, s)); found || q.left <= 0 {
 				return before, after, found
 			}

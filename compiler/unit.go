@@ -27,13 +27,18 @@ type unit struct {
 	checkedPredicates map[programAt]predicateCheck
 	checkedTemplates  map[templateAt]templateCheck
 	narrowed          map[narrowing]sight
+	prices            map[priceOf]priceCheck
 	inputs            map[assembled]bool
 	questions         map[proofKey]containment.Result
 	prover            *prover
 	// proofSteps is the work that proofs have done.
 	proofSteps int
+	// checkSteps is what is left for the checks of expressions.
+	checkSteps int
 	// tries is what is left of the search for counterexamples.
 	tries int
+	// mends is what is left for proving that proposed edits would do.
+	mends int
 	// tainted is what is tainted of each plan whose input is not, set by the
 	// effects pass.
 	tainted []*taintResult
@@ -54,7 +59,8 @@ func newUnit(src Source, cat *Catalog, pol *Policy) *unit {
 		said:       map[finding]bool{},
 		predicates: map[sourceKey]predicateResult{}, templates: map[sourceKey]templateResult{},
 		checkedPredicates: map[programAt]predicateCheck{}, checkedTemplates: map[templateAt]templateCheck{},
-		narrowed: map[narrowing]sight{}, inputs: map[assembled]bool{}, questions: map[proofKey]containment.Result{}, tries: maxTriesEver,
+		narrowed: map[narrowing]sight{}, inputs: map[assembled]bool{}, questions: map[proofKey]containment.Result{},
+		prices: map[priceOf]priceCheck{}, tries: maxTriesEver, mends: maxMends, checkSteps: MinProofSteps,
 	}
 	u.prover = newProver(u.proof)
 	return u

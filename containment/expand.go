@@ -88,6 +88,7 @@ func (c *conj) list(p *prover, values []any) result {
 		return result{state: empty}
 	}
 	if c.pass != nil {
+		p.charge(1 + len(values)/8)
 		values = slices.DeleteFunc(slices.Clone(values), func(v any) bool { return !c.pass(v) })
 	}
 	return p.try(c.goal, values)
@@ -271,6 +272,10 @@ func (p *prover) leaf(c *conj) result {
 	}
 	if r.state == empty {
 		return r
+	}
+	size := bulk(r.value, maxWitness)
+	if p.charge(size / 256); size > maxWitness {
+		return result{why: r.why.or(c.lost).or(reason{other: "a value is too large"})}
 	}
 	if yes, sure := p.check(c.goal, r.value); !yes {
 		why := r.why.or(c.lost)

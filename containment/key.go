@@ -16,6 +16,7 @@ func (o *record) fresh(out map[string]any, name []lit, visit func(k string) bool
 		o.why = o.why.or(reason{other: "the members of an object are told apart by too many patterns"})
 		return
 	}
+	o.charge(1 + len(out)/4)
 	var taken []string
 	for _, k := range ordered(out) {
 		if !o.known[k] {
@@ -59,9 +60,13 @@ func (o *record) key(signs []atom, name []lit, taken []string) result {
 			b = append(binary.AppendUvarint(b, uint64(len(k))), k...)
 		}
 	}
-	o.charge(1 + len(b)/256)
+	o.charge(1 + len(b)/256 + (len(o.order)+len(taken))/8)
 	if r, ok := o.keys[string(b)]; ok {
 		return r
+	}
+	has := make(map[string]bool, len(taken))
+	for _, k := range taken {
+		has[k] = true
 	}
 	c := newConj("string", goal)
 	c.units = append(c.units, signs...)
@@ -72,7 +77,7 @@ func (o *record) key(signs []atom, name []lit, taken []string) result {
 	}
 	c.pass = func(v any) bool {
 		k, ok := v.(string)
-		return ok && !o.known[k] && !slices.Contains(taken, k) && !slices.ContainsFunc(signs, func(a atom) bool {
+		return ok && !o.known[k] && !has[k] && !slices.ContainsFunc(signs, func(a atom) bool {
 			return a.re.MatchString(k) != (a.op == matches)
 		})
 	}

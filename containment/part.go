@@ -36,17 +36,20 @@ func part(s *schemas.Schema, o Options, m member) *schemas.Schema {
 	if s == nil {
 		return schemas.True()
 	}
+	p := newProver(o.steps())
+	p.part = true
+	if o.Spent != nil {
+		defer func() { *o.Spent += 1 + p.spent + o.steps() - max(p.left, 0) }()
+	}
 	root := s.Compiled()
 	for depth := 0; depth < 64 && onlyRef(root); depth++ {
 		root = root.Ref
 	}
 	if plainSchema(root) {
-		if own, ok := m.own(root); ok && !slices.ContainsFunc(own, func(s *schema) bool { return dynamic(s, map[*schema]bool{}) }) {
+		if own, ok := m.own(root); ok && !p.dynamic(own...) {
 			return join([][]lit{positive(own)}, nil)
 		}
 	}
-	p := newProver(o.steps())
-	p.part = true
 	if ways, ok := p.gather(root, m); ok {
 		return join(ways, p.wild)
 	}
@@ -230,10 +233,12 @@ func (p *prover) contradictory(base []atom) bool {
 
 // coarsely looks at what must hold in any case, and at alternatives one by one.
 func (p *prover) coarsely(s *schema, m member) *schemas.Schema {
-	if p.left = 1 << 20; dynamic(s, map[*schema]bool{}) {
+	if p.dynamic(s) {
 		return schemas.True()
 	}
-	left := 2000
+	const most = 2000
+	left := most
+	defer func() { p.spent += most - max(left, 0) }()
 	var conjunction func(s *schema) *schemas.Schema
 	conjunction = func(s *schema) *schemas.Schema {
 		if left--; left < 0 {

@@ -38,6 +38,9 @@ const DefaultSteps = 20_000
 type Options struct {
 	// Steps is the largest number of steps; 0 means [DefaultSteps].
 	Steps int
+	// Spent, if it is not nil, is where [Property] and [Element] add the steps that
+	// they did. The others say it in their results.
+	Spent *int
 }
 
 func (o Options) steps() int {

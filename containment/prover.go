@@ -3,6 +3,7 @@ package containment
 import (
 	"encoding/binary"
 	"errors"
+	"regexp"
 	"slices"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
@@ -45,6 +46,8 @@ type exhausted struct{}
 
 type prover struct {
 	left int
+	// spent is work beyond the budget, which the size of a schema bounds.
+	spent int
 	// depth is the number of goals that the one being solved stands in, plus one.
 	depth int
 	buf   []byte
@@ -69,6 +72,8 @@ type prover struct {
 	enums  map[*schema]*values
 	langs  map[string]*lang
 	keys   map[string]result
+	loads  map[*schema]load
+	sizes  map[*regexp.Regexp]int
 }
 
 func newProver(steps int) *prover {

@@ -48,7 +48,7 @@ func (p *prover) alike(a, b *schema, open map[[2]*schema]bool) bool {
 	if !slices.Equal(a.Types, b.Types) || len(a.Properties) != len(b.Properties) {
 		return false
 	}
-	if !alikeAlone(a, b) {
+	if !alikeAlone(a, b) || !p.sameValues(a.Enum, b.Enum) || !p.sameValues(a.Constant, b.Constant) {
 		return false
 	}
 	open[k] = true
@@ -76,7 +76,7 @@ func (p *prover) alike(a, b *schema, open map[[2]*schema]bool) bool {
 			y, ok := y.([]*schema)
 			return ok && list(x, y)
 		}
-		return reflect.DeepEqual(x, y)
+		return reflect.DeepEqual(x, y) // names, or true and false
 	}
 	pats, ok := patternTable(a)
 	more, too := patternTable(b)
@@ -108,8 +108,41 @@ func alikeAlone(a, b *schema) bool {
 		equalRat(a.ExclusiveMinimum, b.ExclusiveMinimum) && equalRat(a.ExclusiveMaximum, b.ExclusiveMaximum) &&
 		equalRat(a.MultipleOf, b.MultipleOf) && slices.Equal(a.Required, b.Required) &&
 		maps.EqualFunc(a.DependentRequired, b.DependentRequired, slices.Equal) &&
-		(len(a.Enum)+len(b.Enum)+len(a.Constant)+len(b.Constant) == 0 || reflect.DeepEqual(a.Enum, b.Enum) && reflect.DeepEqual(a.Constant, b.Constant)) &&
 		len(a.Extensions)+len(b.Extensions) == 0 && !a.RegexProperties && !b.RegexProperties
+}
+
+// sameValues reports whether two lists hold the same values in the same words.
+func (p *prover) sameValues(a, b []any) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	p.charge(len(a) / 16)
+	for i, x := range a {
+		switch x := x.(type) {
+		case []any:
+			y, ok := b[i].([]any)
+			if !ok || !p.sameValues(x, y) {
+				return false
+			}
+		case map[string]any:
+			y, ok := b[i].(map[string]any)
+			if !ok || len(x) != len(y) {
+				return false
+			}
+			p.charge(1 + len(x)/4)
+			for _, k := range ordered(x) { // in order, so that the work does not vary
+				w, ok := y[k]
+				if !ok || !p.sameValues([]any{x[k]}, []any{w}) {
+					return false
+				}
+			}
+		default:
+			if !reflect.DeepEqual(x, b[i]) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func equalRat(a, b *big.Rat) bool {

@@ -258,7 +258,7 @@ func TestToolsTightened(t *testing.T) {
 		d := shuffle(uint64(i))
 		own := must(t, d, tool.schema)
 		for at := range reachable(tool.schema, func(any) {}) {
-			var root any = copied(tool.schema)
+			root := copied(tool.schema)
 			place := reachable(root, func(v any) { root = v })[at]
 			ways := tighten(place.schema)
 			if len(ways) == 0 {

@@ -30,8 +30,8 @@ var nothing = func() *schema { s := blank(); no := false; s.Always = &no; return
 
 // constant gives the schema of one value, the same for the same value.
 func (p *prover) constant(v any) *schema {
+	p.charge(1 + bulk(v, p.left*64)/64)
 	k := canonical(v)
-	p.charge(1 + len(k)/64)
 	if s, ok := p.consts[k]; ok {
 		return s
 	}
@@ -119,14 +119,14 @@ func (p *prover) listed(s *schema, v any) bool {
 			all = s.Constant[:1]
 		}
 		for _, e := range all {
+			p.charge(1 + bulk(e, p.left*64)/64)
 			k := canonical(e)
-			p.charge(1 + len(k)/64)
 			set.has[k] = true
 		}
 		p.enums[s] = set
 	}
+	p.charge(1 + bulk(v, p.left*64)/64)
 	k := canonical(v)
-	p.charge(1 + len(k)/256)
 	return set.has[k]
 }
 
@@ -203,7 +203,6 @@ func (p *prover) test(l lit, v any) (yes, sure bool) {
 	case bare(s):
 		return p.listed(s, v) != l.neg, true
 	}
-	p.charge(1)
 	p.weigh(s, v)
 	err := s.Validate(v)
 	var ve *jsonschema.ValidationError
@@ -211,89 +210,4 @@ func (p *prover) test(l lit, v any) (yes, sure bool) {
 		return false, false
 	}
 	return (err == nil) != l.neg, true
-}
-
-// weigh charges for the work of a validation before it is done: the number of
-// schemas that it visits, of which there can be exponentially many.
-func (p *prover) weigh(s *schema, v any) {
-	most := p.left
-	work := 0
-	var visit func(s *schema, v any)
-	visit = func(s *schema, v any) {
-		if work++; work/2 > most {
-			panic(exhausted{})
-		}
-		if s == nil || s.Always != nil || !admits(s, kindOf(v)) {
-			return
-		}
-		for _, e := range s.Enum {
-			if _, ok := e.(json.Number); ok {
-				work++
-			}
-		}
-		work += (len(s.Enum) + len(s.Required)) / 8
-		for _, c := range []*schema{s.Ref, s.RecursiveRef, s.DynamicRef, s.Not, s.If, s.Then, s.Else} {
-			if c != nil {
-				visit(c, v)
-			}
-		}
-		for _, l := range [][]*schema{s.AllOf, s.AnyOf, s.OneOf} {
-			for _, c := range l {
-				visit(c, v)
-			}
-		}
-		for _, c := range s.DependentSchemas {
-			visit(c, v)
-		}
-		for _, d := range s.Dependencies {
-			if c, ok := d.(*schema); ok {
-				visit(c, v)
-			}
-		}
-		member := func(a any, v any) {
-			if c, ok := a.(*schema); ok && c != nil {
-				visit(c, v)
-			}
-		}
-		switch v := v.(type) {
-		case string:
-			if s.Pattern != nil {
-				work += len(v) / 8
-			}
-		case []any:
-			if s.UniqueItems {
-				work += len(v) * min(len(v), 20)
-			}
-			list, _ := s.Items.([]*schema)
-			for i, e := range v {
-				member(s.Items, e)
-				member(s.Items2020, e)
-				member(s.Contains, e)
-				member(s.UnevaluatedItems, e)
-				switch {
-				case i < len(list):
-					visit(list[i], e)
-				case i < len(s.PrefixItems):
-					visit(s.PrefixItems[i], e)
-				default:
-					member(s.AdditionalItems, e)
-				}
-			}
-		case map[string]any:
-			for k, e := range v {
-				if c := s.Properties[k]; c != nil {
-					visit(c, e)
-				} else {
-					member(s.AdditionalProperties, e)
-					member(s.UnevaluatedProperties, e)
-				}
-				member(s.PropertyNames, k)
-				for _, c := range s.PatternProperties {
-					visit(c, e)
-				}
-			}
-		}
-	}
-	visit(s, v)
-	p.charge(work / 2)
 }

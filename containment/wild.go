@@ -25,7 +25,7 @@ func (p *prover) survey(s *schema) {
 			}
 		})
 	}
-	p.charge(len(order) / 16)
+	p.charge(len(order) / 4)
 	var queue []*schema
 	for _, at := range order {
 		dynamic := at.DynamicRef != nil && (at.DynamicRef.DynamicAnchor != "" || p.part) ||
@@ -102,8 +102,15 @@ func (p *prover) wildest(lits []lit) reason {
 	return first
 }
 
-// dynamic reports whether s leads to what survey looks for, with every dynamic
-// reference taken for one that depends on how it was reached.
+// dynamic reports whether one of all leads to what survey looks for, with every
+// dynamic reference taken for one that depends on how it was reached.
+func (p *prover) dynamic(all ...*schema) bool {
+	seen := map[*schema]bool{}
+	yes := slices.ContainsFunc(all, func(s *schema) bool { return dynamic(s, seen) })
+	p.spent += len(seen) / 4
+	return yes
+}
+
 func dynamic(s *schema, seen map[*schema]bool) bool {
 	if seen[s] {
 		return false

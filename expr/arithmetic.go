@@ -96,6 +96,7 @@ func (j *judge) whole(e ast.Expr, op string, range64 interval, n notation, sides
 
 // fractions judges arithmetic on doubles.
 func (j *judge) fractions(e ast.Expr, op string, sides []operand) known {
+	j.doubles[e.ID()] = true
 	in := make([]interval, len(sides))
 	for i, s := range sides {
 		in[i] = j.numbers(s.known.schema)

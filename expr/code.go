@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"cel.dev/cel-go/cel"
@@ -22,9 +23,10 @@ type code struct {
 	// path is set where the expression only selects: a name, then keys (string)
 	// and indexes (int64).
 	path []step
-	// ast and program are nil where path is set.
+	// ast and program are nil where path is set. The program is made when it is
+	// first evaluated: compilers only look.
 	ast     *ast.AST
-	program cel.Program
+	program func() (cel.Program, error)
 }
 
 // step is one selection, and where its text starts.
@@ -75,10 +77,14 @@ func compile(src string, scope Scope) (c *code, bad *Error) {
 		return nil, i.bad
 	}
 	slices.Sort(i.reads)
-	program, err := env.cel.PlanProgram(checked,
-		cel.CustomDecoratorV2(decorate), cel.CostTracking(prices{}), cel.CostLimit(MaxCost))
-	if err != nil {
-		return nil, errorf(0, "%v", err)
+	program := sync.OnceValues(func() (cel.Program, error) {
+		return env.cel.PlanProgram(checked, cel.CustomDecoratorV2(decorate), cel.CostTracking(prices{}), cel.CostLimit(MaxCost))
+	})
+	if i.patterns {
+		// What a program is made of was checked, but for constant patterns.
+		if _, err := program(); err != nil {
+			return nil, errorf(0, "%v", err)
+		}
 	}
 	return &code{src: src, scope: scope, reads: slices.Compact(i.reads), ast: checked, program: program}, nil
 }
@@ -116,6 +122,11 @@ func reword(message string, scope Scope) string {
 	}
 	if rest, ok := strings.CutPrefix(message, "found no matching overload for '"+functionList+"' applied to "); ok {
 		return "only lists can be walked, for the order of a map's keys is not fixed; this is of type " + strings.TrimSuffix(strings.TrimPrefix(rest, "'("), ")'")
+	}
+	if rest, ok := strings.CutPrefix(message, "found no matching overload for '_?_:_' applied to '("); ok {
+		if parts := strings.SplitN(strings.TrimSuffix(rest, ")'"), ", ", 2); len(parts) == 2 && (parts[0] == "dyn" || parts[0] == "bool") {
+			return "the two sides of ?: are of different types, " + parts[1] + "; write dyn(…) around one of them if that is meant"
+		}
 	}
 	if strings.HasPrefix(message, "Syntax error: mismatched input '<EOF>'") {
 		return "Syntax error: the expression is not complete"

@@ -45,6 +45,9 @@ func (j *judge) fails(c *code, p *Problem, where names) bool {
 	if bad != nil {
 		return true
 	}
+	if j.accepts != nil {
+		return !j.accepts(v)
+	}
 	if p.Kind == Predicate {
 		_, ok := v.(bool)
 		return !ok

@@ -71,7 +71,7 @@ func FuzzConversions(f *testing.F) {
 		if len(errs.GetErrors()) > 0 {
 			return
 		}
-		j := &judge{allowance: newAllowance(), code: &code{src: src, ast: parsed}}
+		j := &judge{allowance: newAllowance(Typing{}, maxCheck), code: &code{src: src, ast: parsed}}
 		converted(j, parsed.Expr(), map[int64]bool{})
 		if len(j.problems) > 0 {
 			t.Fatalf("%q: %v", src, j.problems)

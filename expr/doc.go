@@ -6,7 +6,8 @@
 // Expressions are CEL (https://cel.dev) with the standard functions, optional
 // values (x.?y, x[?i], optional.of and the rest), has(), and of the strings
 // extension: lowerAscii, upperAscii, trim, split, join, replace, substring and
-// indexOf. Every name of a [Scope] is dynamically typed. The keys of a map that
+// indexOf. decimal(n, places) is ours: it moves the point of a whole number to the
+// left, so that decimal(1250, 2) is 12.5, exactly. Every name of a [Scope] is dynamically typed. The keys of a map that
 // an expression builds are strings, booleans or ints.
 //
 // An expression gives the same result on every machine and at every time, so
@@ -75,6 +76,12 @@
 // doubles: the check writes double(…) around operands, and gives the source to
 // keep. It asks for bounds too, for a double must stay finite, and for divisors
 // that keep a distance from 0.
+//
+// [Amount] is an expression that gives money. Beside all this it is proved to be a
+// number from 0 on or the text of one, and never to be calculated with doubles,
+// which round: what is selected, ints, numbers as they are written and what
+// decimal(…) gives are exact. A condition that only chooses between amounts may
+// use doubles.
 //
 // Text is converted (int, double, timestamp and the like) only where it is
 // proved to match a pattern of which all texts can be; times are not added and

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
@@ -18,8 +19,12 @@ import (
 // functionList guards what a comprehension walks. No source can write its name.
 const functionList = "@list"
 
+// functionDecimal moves the point of a whole number to the left: decimal(1250, 2)
+// is 12.5. It is ours, for amounts in minor units.
+const functionDecimal = "decimal"
+
 // functions declares what the standard library does not. Names and meaning are
-// those of CEL's strings extension; indexes count code points. All of them are
+// those of CEL's strings extension, but for decimal; indexes count code points. All of them are
 // metered, so what is declared here is never called itself.
 func functions() []cel.EnvOption {
 	listOf := cel.ListType(cel.TypeParamType("A"))
@@ -40,6 +45,7 @@ func functions() []cel.EnvOption {
 		cel.Function("replace", member("string_replace_string_string", text, text, text, text)),
 		cel.Function("substring", member("string_substring_int", text, text, whole), member("string_substring_int_int", text, text, whole, whole)),
 		cel.Function("indexOf", member("string_index_of_string", whole, text, text)),
+		cel.Function(functionDecimal, cel.Overload("decimal_int_int", []*cel.Type{whole, whole}, cel.DynType, unplanned)),
 	}
 }
 
@@ -268,4 +274,25 @@ func indexOf(m meter, args []ref.Val) ref.Val {
 		return types.Int(-1)
 	}
 	return types.Int(utf8.RuneCountInString(s[0][:n]))
+}
+
+// maxPlaces is how far decimal moves the point: an int has no more digits.
+const maxPlaces = 18
+
+// moved is decimal. Its result is exact: an int, a double, or a number that
+// neither of them holds.
+func moved(_ meter, args []ref.Val) ref.Val {
+	n, ok := args[0].(types.Int)
+	places, whole := args[1].(types.Int)
+	if !ok || !whole {
+		return mismatch(functionDecimal, args...)
+	}
+	if places < 0 || places > maxPlaces {
+		return types.NewErr("decimal moves the point by 0 to %d places, not by %d", maxPlaces, places)
+	}
+	d, _ := decimalFrom(n)
+	if d.digits != "" {
+		d.point -= int(places)
+	}
+	return number(json.Number(d.plain()))
 }

@@ -18,7 +18,9 @@ type inspector struct {
 	src   string
 	names []string
 	reads []string
-	bad   *Error
+	// patterns: matches is called.
+	patterns bool
+	bad      *Error
 }
 
 // bound is the list of names that comprehensions declare around a place.
@@ -53,6 +55,7 @@ func (i *inspector) walk(e ast.Expr, b *bound) float64 {
 	case ast.CallKind:
 		call := e.AsCall()
 		if call.FunctionName() == overloads.Matches {
+			i.patterns = true
 			i.pattern(e, call)
 		}
 		if call.IsMemberFunction() {

@@ -299,10 +299,11 @@ func (j *judge) part(p part) *schemas.Schema {
 		return anything
 	}
 	if compound(p.of) {
-		// How many steps it took is not told.
 		o.Steps = min(o.Steps, maxPart)
-		j.charge(maxPart)
 	}
+	spent := 0
+	o.Spent = &spent
+	defer func() { j.charge(spent) }()
 	var s *schemas.Schema
 	if p.list {
 		s = containment.Element(p.of, p.index, o)

@@ -33,6 +33,7 @@ var metered = map[string]operation{
 	"replace":        replace,
 	"substring":      substring,
 	"indexOf":        indexOf,
+	functionDecimal:  moved,
 	"int":            convert("int"),
 	"uint":           convert("uint"),
 	"double":         convert("double"),

@@ -167,6 +167,21 @@ func (d decimal) text() string {
 	return sign + d.digits + strings.Repeat("0", d.point-len(d.digits))
 }
 
+// plain writes d with all its digits and without exponent.
+func (d decimal) plain() string {
+	if d.whole() {
+		return d.text()
+	}
+	sign, head := "", "0"
+	if d.negative {
+		sign = "-"
+	}
+	if d.point > 0 {
+		return sign + d.digits[:d.point] + "." + d.digits[d.point:]
+	}
+	return sign + head + "." + strings.Repeat("0", -d.point) + d.digits
+}
+
 // trunc gives the whole part of d.
 func (d decimal) trunc() decimal {
 	switch {

@@ -67,7 +67,11 @@ func (c *code) eval(vars Vars, b *budget, depth int) (v any, bad *Error) {
 			return nil, errorf(0, "%s has no value here", name)
 		}
 	}
-	out, details, err := c.program.Eval(map[string]any(vars))
+	program, err := c.program()
+	if err != nil {
+		return nil, errorf(0, "%v", err)
+	}
+	out, details, err := program.Eval(map[string]any(vars))
 	if err != nil {
 		return nil, c.failure(err, out)
 	}

@@ -43,6 +43,8 @@ func ruleOf(name string) (rule, bool) {
 		return substringRule, true
 	case "indexOf":
 		return textRule(between(-1, maxText).schema(true)), true
+	case functionDecimal:
+		return decimalRule, true
 	case overloads.TypeConvertInt:
 		return intRule, true
 	case overloads.TypeConvertUint:

@@ -147,6 +147,7 @@ func uintRule(j *judge, e ast.Expr, s []operand) known {
 }
 
 func doubleRule(j *judge, e ast.Expr, s []operand) known {
+	j.doubles[e.ID()] = true
 	return j.conversion(e, s[0], decimalText, types.DoubleType, doubles, func(n interval) known {
 		return known{schema: n.rounded().schema(false), notation: asDouble}
 	})
@@ -224,4 +225,32 @@ func durationRule(j *judge, e ast.Expr, s []operand) known {
 		return broken()
 	}
 	return j.parses(e, s[0], durationText, types.DurationType, out)
+}
+
+// decimalRule judges decimal(n, places).
+func decimalRule(j *judge, e ast.Expr, s []operand) known {
+	if !j.takes(functionDecimal, s, isWhole) {
+		return known{schema: ofKind[isNumber], broken: true}
+	}
+	in := [2]interval{}
+	for i, limit := range []interval{int64s, between(0, maxPlaces)} {
+		if s[i].known.notation != byValue {
+			j.report(Problem{Kind: MayFail, Offset: j.offset(s[i].expr), Message: "decimal takes ints; " + render(s[i].expr) + " is a double or has no sign",
+				Hint: "int(" + render(s[i].expr) + ")"})
+			return known{schema: ofKind[isNumber], broken: true}
+		}
+		if in[i] = j.numbers(s[i].known.schema).whole(); in[i].empty {
+			return ofSchema(nothing)
+		}
+		if !in[i].inside(limit) {
+			j.beyond(e, s[i:i+1], in[i:i+1], limit, render(s[i].expr)+" can be "+in[i].String()+", and decimal takes "+limit.String())
+			return known{schema: ofKind[isNumber], broken: true}
+		}
+	}
+	out := interval{empty: true}
+	for _, places := range []*big.Rat{in[1].lo, in[1].hi} {
+		tenth := new(big.Rat).SetFrac(big.NewInt(1), new(big.Int).Exp(big.NewInt(10), places.Num(), nil))
+		out = out.hull(interval{lo: new(big.Rat).Mul(in[0].lo, tenth), hi: new(big.Rat).Mul(in[0].hi, tenth)})
+	}
+	return ofSchema(out.schema(false))
 }

@@ -25,6 +25,13 @@ const (
 	Compensate
 	// Action is a predicate of a policy: action, the effect that is judged.
 	Action
+	// Estimate is what a plan says that a call costs: args, the node's resolved
+	// input, and input.
+	Estimate
+	// Price is what a catalog says that a call costs: args.
+	Price
+	// Charge is what a catalog says that a call has cost: args, output.
+	Charge
 )
 
 // Vars are the values of names: decoded JSON with [encoding/json.Number]. They
@@ -49,6 +56,9 @@ var scopes = [...][]string{
 	ErrorTransform: {nameValue, nameError, nameInput},
 	Compensate:     {nameArgs, nameOutput, nameError, nameInput},
 	Action:         {nameAction},
+	Estimate:       {nameArgs, nameInput},
+	Price:          {nameArgs},
+	Charge:         {nameArgs, nameOutput},
 }
 
 // Names lists the names that expressions of the scope may read.

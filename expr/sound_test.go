@@ -73,7 +73,9 @@ func (w *writer) number(depth int) string {
 		}
 		return w.pick("0", "1", "2", "-3", "2.5", "0.1", "10.0", "1000000007", "9223372036854775807", "1e300")
 	}
-	switch rapid.IntRange(0, 9).Draw(w.r, "number") {
+	switch rapid.IntRange(0, 10).Draw(w.r, "number") {
+	case 10:
+		return fmt.Sprintf("decimal(%s, %s)", w.number(depth-1), w.pick("0", "2", "18", "-1", w.number(depth-1)))
 	case 0, 1, 2, 3:
 		return fmt.Sprintf("%s %s %s", w.number(depth-1), w.pick("+", "-", "*", "/", "%"), w.number(depth-1))
 	case 4:

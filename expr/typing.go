@@ -17,6 +17,10 @@ type Typing struct {
 	// Port says that "value" is that port of "output", so that what a guard says
 	// of one holds of the other. "$" is output itself; "" is no relation.
 	Port string
+	// Work, if it is not nil, holds the steps of the prover that are left for this
+	// and other checks together. Checks take them away; when none is left, nothing
+	// is proved.
+	Work *int
 }
 
 // portWhole is the port that is the whole output.
@@ -63,7 +67,7 @@ type TemplateProblem struct {
 // written out that its arithmetic needs, and what is not proved. The source is
 // to be kept only if there are no problems.
 func (p *Program) Check(t Typing) (source string, problems []Problem) {
-	j := newJudge(p.code, t, newAllowance())
+	j := newJudge(p.code, t, newAllowance(t, maxCheck))
 	v := j.judge()
 	if !v.broken && !(v.form == formJSON && j.only(v.schema, isBool)) {
 		j.predicate(v)
@@ -74,7 +78,7 @@ func (p *Program) Check(t Typing) (source string, problems []Problem) {
 // Narrow gives what is known where the predicate was true, or where it was
 // false. It never says more than what then holds.
 func (p *Program) Narrow(t Typing, holds bool) Typing {
-	j := newJudge(p.code, t, newAllowance())
+	j := newJudge(p.code, t, newAllowance(t, maxCheck))
 	v := j.truth(j.judge())
 	learned := v.yes
 	if !holds {
@@ -84,7 +88,7 @@ func (p *Program) Narrow(t Typing, holds bool) Typing {
 		return t
 	}
 	names := j.names.learn(j, learned)
-	out := Typing{Types: Types{}, Port: t.Port}
+	out := Typing{Types: Types{}, Port: t.Port, Work: t.Work}
 	for name, s := range t.Types {
 		out.Types[name] = s
 	}
@@ -110,7 +114,11 @@ func (j *judge) predicate(v known) {
 }
 
 // allowance bounds the work of checking one expression, in steps of the prover.
-type allowance struct{ steps int }
+type allowance struct {
+	steps int
+	// shared is what is left for this and other expressions, nil for no bound.
+	shared *int
+}
 
 // Bounds of checking: steps for an expression, for a template, for one question
 // and for one part of a schema; and the problems of an expression.
@@ -122,14 +130,26 @@ const (
 	maxProblems = 16
 )
 
-func newAllowance() *allowance { return &allowance{steps: maxCheck} }
+// newAllowance gives most steps, or what is left.
+func newAllowance(t Typing, most int) *allowance {
+	if t.Work != nil {
+		most = min(most, *t.Work)
+	}
+	return &allowance{steps: most, shared: t.Work}
+}
 
 // options bound one question.
 func (a *allowance) options() (containment.Options, bool) {
 	return containment.Options{Steps: min(a.steps, maxQuestion)}, a.steps > 0
 }
 
-func (a *allowance) charge(steps int) { a.steps -= max(steps, 1) }
+func (a *allowance) charge(steps int) {
+	steps = max(steps, 1)
+	a.steps -= steps
+	if a.shared != nil {
+		*a.shared -= steps
+	}
+}
 
 // judge finds out what is known of an expression.
 type judge struct {
@@ -144,12 +164,17 @@ type judge struct {
 	where []names
 	edits []edit
 	lines *tokens
+	// accepts says whether a result is one that is wanted, where that is not every
+	// one.
+	accepts func(v any) bool
+	// doubles are the nodes that calculate with doubles or convert to them.
+	doubles map[int64]bool
 	// parts remembers the parts of schemas.
 	parts map[part]*schemas.Schema
 }
 
 func newJudge(c *code, t Typing, a *allowance) *judge {
-	j := &judge{allowance: a, code: c, port: t.Port, names: names{}}
+	j := &judge{allowance: a, code: c, port: t.Port, names: names{}, doubles: map[int64]bool{}}
 	of := scopes[c.scope]
 	if c.path != nil && t.Port == "" {
 		of = c.reads

@@ -1,6 +1,7 @@
 package expr_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -368,5 +369,30 @@ func TestCheckingIsBounded(t *testing.T) {
 		}
 		_, _, problems := tmpl.Check(ty)
 		require.LessOrEqual(t, len(problems), 16)
+	}
+}
+
+// TestEndsOfDoubles: what is inferred of calculations with doubles takes what the
+// binary doubles give at the ends of an interval, which decimals do not.
+func TestEndsOfDoubles(t *testing.T) {
+	for _, c := range []struct{ src, schema, end, gives string }{
+		{"1.0 + value", `{"type": "number", "minimum": -1, "maximum": -0.7}`, "-0.7", "0.30000000000000004"},
+		{"value + 0.2", `{"type": "number", "minimum": -1, "maximum": 0.1}`, "0.1", "0.30000000000000004"},
+		{"value - 0.9", `{"type": "number", "minimum": 0.2, "maximum": 1}`, "0.2", "-0.7"},
+		{"value * 6.0", `{"type": "number", "minimum": -8.4, "maximum": 0}`, "-8.4", "-50.400000000000006"},
+		{"value / 3.0", `{"type": "number", "minimum": 0.1, "maximum": 0.7}`, "0.1", "0.03333333333333333"},
+	} {
+		t.Run(c.src, func(t *testing.T) {
+			_, result, problems := checkLeaf(t, c.src, expr.Typing{Types: expr.Types{"value": compileSchema(t, c.schema)}})
+			require.Empty(t, problems)
+			tmpl, bad := expr.CompileTemplate("${"+strings.Replace(c.src, "value", "double(value)", 1)+"}", expr.Transform)
+			require.Empty(t, bad)
+			got, err := tmpl.Eval(expr.Vars{"value": json.Number(c.end)})
+			require.NoError(t, err)
+			require.Equal(t, json.Number(c.gives), got)
+			require.NoError(t, result.Validate(got), result.Describe())
+			// The end is reached: without it the schema says less than is known.
+			require.Error(t, result.Validate(json.Number("1000")))
+		})
 	}
 }

@@ -65,12 +65,13 @@ func (c *templateChecker) text(n *node) (any, *schemas.Schema) {
 			folded += p.text
 			continue
 		}
-		given := min(c.left, maxCheck)
-		j := newJudge(p.code, c.typing, &allowance{steps: given})
+		work := newAllowance(c.typing, min(c.left, maxCheck))
+		given := work.steps
+		j := newJudge(p.code, c.typing, work)
 		v := j.judge()
 		j.fits(v, n.kind == leafNode)
 		source, problems := j.finish()
-		c.left -= given - max(j.steps, 0)
+		c.left -= max(given, 0) - max(j.steps, 0)
 		for _, problem := range problems {
 			problem.Offset += p.offset
 			c.problems = append(c.problems, TemplateProblem{Path: slices.Clone(n.path), Problem: problem})

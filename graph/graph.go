@@ -102,14 +102,17 @@ const warning = "⚠"
 
 // picture is what of a plan is drawn.
 type picture struct {
-	p     *plan.Plan
+	p *plan.Plan
+	// marks say what is tainted; nil where that decides nothing.
+	marks *plan.Marks
 	lines []line
 	// texts are the lines of each node's label.
 	texts [][]string
 }
 
 func newPicture(p *plan.Plan) *picture {
-	d := &picture{p: p, lines: linesOf(p), texts: make([][]string, len(p.Nodes))}
+	d := &picture{p: p, marks: marksOf(p), texts: make([][]string, len(p.Nodes))}
+	d.lines = linesOf(p, d.marks)
 	visits := map[int]int{}
 	for i := range p.Loops {
 		visits[p.Loops[i].Header] = p.Loops[i].MaxIterations
@@ -130,6 +133,17 @@ func newPicture(p *plan.Plan) *picture {
 		}
 	}
 	return d
+}
+
+// marksOf are the marks that a picture shows: a plan without effects does not
+// care whether anybody vouches for its values.
+func marksOf(p *plan.Plan) *plan.Marks {
+	for i := range p.Nodes {
+		if e := p.Nodes[i].Effect; e != "" && e != plan.Pure {
+			return p.Marks
+		}
+	}
+	return nil
 }
 
 // nodeLines are the lines of a node's label, as far as the node itself says them.
@@ -184,7 +198,7 @@ func (d *picture) nodeLines(i int) []string {
 // tainted reports whether what a node returns, or whether it runs, is tainted.
 func (d *picture) tainted(i int) bool {
 	n := &d.p.Nodes[i]
-	return n.Taint.Any() || d.p.Marks != nil && (d.p.Marks.Nodes[i].Value || d.p.Marks.Nodes[i].Decision)
+	return n.Taint.Any() || d.marks != nil && (d.marks.Nodes[i].Value || d.marks.Nodes[i].Decision)
 }
 
 // barrierText is what stands over the nodes that wait at a barrier.

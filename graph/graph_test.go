@@ -395,7 +395,7 @@ func TestNoOverlap(t *testing.T) {
 				FromPort: "a", ToPort: "a", Type: plan.Data,
 			})
 		}
-		l := newLayout(linesOf(build(nodes, edges)), widths, func([]int) float64 { return 30 }, gapAcross)
+		l := newLayout(linesOf(build(nodes, edges), nil), widths, func([]int) float64 { return 30 }, gapAcross)
 		seen := 0
 		for _, layer := range l.layers {
 			for i, s := range layer {

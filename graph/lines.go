@@ -45,7 +45,7 @@ type line struct {
 }
 
 // linesOf lists the arrows of a plan: its edges in their order, then the calls.
-func linesOf(p *plan.Plan) []line {
+func linesOf(p *plan.Plan, marks *plan.Marks) []line {
 	lines := make([]line, 0, len(p.Edges))
 	for i := range p.Edges {
 		e := &p.Edges[i]
@@ -56,8 +56,8 @@ func linesOf(p *plan.Plan) []line {
 		if e.Otherwise {
 			l.condition = "otherwise"
 		}
-		if p.Marks != nil {
-			l.tainted = p.Marks.Edges[i].Value || p.Marks.Edges[i].Decision
+		if marks != nil {
+			l.tainted = marks.Edges[i].Value || marks.Edges[i].Decision
 		}
 		if l.tainted {
 			l.label = strings.TrimSpace(l.label + " " + warning)

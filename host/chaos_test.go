@@ -81,11 +81,10 @@ func kill(cmd *exec.Cmd) {
 // chains that meet in the output.
 func slow(n int) string {
 	var nodes, edges []string
-	schema := ", input_schema: {type: object, properties: {ms: {}, x: {}}}, output_schema: {type: object, required: [slept_ms], properties: {slept_ms: {type: integer}}}"
 	for c := range 2 {
 		for i := range n {
 			timeout := []int{900, 5000}[(i+c)%2]
-			nodes = append(nodes, fmt.Sprintf("c%dn%d engine/sleep %d with: {ms: 60}%s", c, i, timeout, schema))
+			nodes = append(nodes, fmt.Sprintf("c%dn%d engine/sleep %d with: {ms: 60}, %s", c, i, timeout, sleeping))
 			if i > 0 {
 				edges = append(edges, fmt.Sprintf("c%dn%d -> c%dn%d", c, i-1, c, i))
 			}
@@ -158,7 +157,7 @@ func TestAWorkerWithoutMemoryReplaysEveryTask(t *testing.T) {
 		from, kind := "x", "data"
 		if i%3 == 2 {
 			from, kind = "$error", "error"
-			nodes[i] += " input_schema: {type: object, required: [message], properties: {message: {type: string}}}, output_schema: {not: {}}"
+			nodes[i] += " " + failing
 			edges = append(edges, fmt.Sprintf(`{from_node: n%d, from_port: $error, to_node: join, to_port: y, edge_type: error, required: false, when: "error.node != ''"}`, i))
 			continue
 		}
@@ -166,7 +165,7 @@ func TestAWorkerWithoutMemoryReplaysEveryTask(t *testing.T) {
 	}
 	nodes = append(nodes, "join engine/pass 500")
 	edges = append(edges, "{from_node: join, from_port: x, to_node: $output, to_port: x, edge_type: data, required: false}")
-	run := stage.Start(t, c, source("limits: {max_parallel: 7}\n", nodes, edges), `{"x":"same"}`)
+	run := stage.Start(t, c, given(source("limits: {max_parallel: 7}\n", nodes, edges), "{type: string, minLength: 1, maxLength: 100}"), `{"x":"same"}`)
 	var result json.RawMessage
 	require.NoError(t, stage.Await(t, c, run, &result))
 	require.JSONEq(t, `{"x":"same"}`, string(result))

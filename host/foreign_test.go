@@ -26,10 +26,11 @@ func TestAForeignClient(t *testing.T) {
 	// A result above the size from which values leave the history: a client
 	// without the engine's store reads it all the same.
 	big := strings.Repeat("long ", 10_000)
-	require.NoError(t, os.WriteFile(good, []byte(source("", []string{"a engine/pass 500", "b engine/pass 3000"}, []string{
+	text := ` input_schema: {type: object, required: [x], properties: {x: {type: string}}}, output_schema: {type: object, required: [x], properties: {x: {type: string}}}`
+	require.NoError(t, os.WriteFile(good, []byte(given(source("", []string{"a engine/pass 500" + text, "b engine/pass 3000" + text}, []string{
 		"$input.x -> a.x", "a.x -> b.x", "b.x -> $output.x",
 		`{from_node: b, from_port: x, to_node: $output, to_port: big, edge_type: data, required: true, transform: "` + "${value} " + big + `"}`,
-	})), 0o600))
+	}), "{type: string}")), 0o600))
 	require.NoError(t, os.WriteFile(bad, []byte(source("", []string{"a engine/pass 500"}, []string{"a.x -> nowhere.x"})), 0o600))
 
 	ref := published(t, h, source("", []string{"a engine/pass 500"}, []string{"$input.x -> a.x", "a.x -> $output.x"}))

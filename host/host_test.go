@@ -59,7 +59,7 @@ func source(head string, nodes, edges []string) string {
 			extra = "retry_policy: {max_retries: 0}" + comma(extra) + extra
 		}
 		if !strings.Contains(extra, "input_schema") {
-			extra += ", input_schema: {type: object, properties: {x: {}, y: {}, ms: {}, message: {}, error: {}}}"
+			extra += ", input_schema: {type: object, properties: {x: {}, y: {}, error: {}}}"
 		}
 		if !strings.Contains(extra, "output_schema") {
 			extra += ", output_schema: {type: object, required: [x], properties: {x: {}, y: {}}}"
@@ -72,6 +72,17 @@ func source(head string, nodes, edges []string) string {
 		b.WriteString("  - " + e + "\n")
 	}
 	return b.String()
+}
+
+// The schemas of nodes that call engine/fail and engine/sleep.
+const (
+	failing  = "input_schema: {type: object, required: [message], properties: {message: {type: string, minLength: 1, maxLength: 100}}, additionalProperties: false}, output_schema: {not: {}}"
+	sleeping = "input_schema: {type: object, required: [ms], properties: {ms: {type: integer, minimum: 0, maximum: 1000}}, additionalProperties: false}, output_schema: {type: object, required: [slept_ms], properties: {slept_ms: {type: integer}}}"
+)
+
+// given says what x of the plan's input is.
+func given(source, schema string) string {
+	return strings.Replace(source, "properties: {x: {}, n:", "properties: {x: "+schema+", n:", 1)
 }
 
 func comma(s string) string {
@@ -94,14 +105,15 @@ func failureOf(t *testing.T, err error) contract.Failure {
 
 func TestARunReturnsItsOutput(t *testing.T) {
 	h := stage.Host(t, host.Options{})
-	run := stage.Start(t, h.Client(), source("", []string{
-		"a engine/pass 500",
-		"b engine/pass 5000", // not local
+	number := ` input_schema: {type: object, required: [x], properties: {x: {type: integer, maximum: 1000, minimum: 0}}}, output_schema: {type: object, required: [x], properties: {x: {type: integer, maximum: 1000, minimum: 0}}}`
+	run := stage.Start(t, h.Client(), given(source("", []string{
+		"a engine/pass 500" + number,
+		"b engine/pass 5000" + number, // not local
 	}, []string{
 		"$input.x -> a.x",
 		"a.x -> b.x",
 		`{from_node: b, from_port: x, to_node: $output, to_port: y, edge_type: data, required: true, transform: {twice: "${value + value}"}}`,
-	}), `{"x": 21}`)
+	}), "{type: integer, maximum: 1000, minimum: 0}"), `{"x": 21}`)
 	var result json.RawMessage
 	require.NoError(t, stage.Await(t, h.Client(), run, &result))
 	require.JSONEq(t, `{"y": {"twice": 42}}`, string(result))
@@ -187,7 +199,7 @@ func TestWrongStartsAreRefused(t *testing.T) {
 		})
 	}
 	t.Run("a compiled plan from outside", func(t *testing.T) {
-		loaded := &plan.Loaded{Plan: &plan.Plan{Format: plan.Format, Expr: 1, Limits: plan.Limits{MaxParallel: 1, DeadlineMS: 1000}, Nodes: []plan.Node{
+		loaded := &plan.Loaded{Plan: &plan.Plan{Format: plan.Format, Expr: plan.ExprVersion, Limits: plan.Limits{MaxParallel: 1, DeadlineMS: 1000}, Nodes: []plan.Node{
 			{ID: plan.InputNode, Kind: plan.KindInput, InputSchema: -1, OutputSchema: -1}, {ID: plan.OutputNode, Kind: plan.KindOutput, InputSchema: -1, OutputSchema: -1}}}}
 		b, err := loaded.Plan.Encode()
 		require.NoError(t, err)
@@ -411,7 +423,7 @@ func TestContinueAsNewKeepsTheRun(t *testing.T) {
 		}
 	}
 	nodes = append(nodes,
-		"bad engine/fail 2000 with: {message: broken}, input_schema: {type: object, required: [message], properties: {message: {type: string}}}, output_schema: {not: {}}",
+		"bad engine/fail 2000 with: {message: broken}, "+failing,
 		"late engine/pass 900 output_schema: {type: object, required: [y], properties: {x: {}, y: {}}}")
 	edges = append(edges, "$input.x -> n0.x", "n59.x -> late.y",
 		"{from_node: bad, from_port: $error, to_node: late, to_port: x, edge_type: error, required: false}",

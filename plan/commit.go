@@ -43,7 +43,8 @@ type Verify struct {
 	// Node indexes Plan.Nodes; the node is marked Called.
 	Node int `json:"node"`
 	// With is the JSON template of its input, over the args and output of the
-	// effect, its error and the plan's input.
+	// effect, its error and the plan's input. Output is null while the outcome is
+	// unknown, error where there is none.
 	With json.RawMessage `json:"with"`
 	// Executed is a predicate in CEL over its output: the effect happened.
 	Executed string `json:"executed"`
@@ -56,12 +57,13 @@ type Verify struct {
 type Cost struct {
 	// Amount is a decimal number as it was written, or "".
 	Amount string `json:"amount,omitempty"`
-	// Expr is CEL over the resolved input of the call (args) and the plan's input,
-	// where Amount is "".
+	// Expr is CEL that gives a number from 0 on, or the text of one, where Amount is
+	// "". It reads the resolved input of the call (args), in an estimate the plan's
+	// input too, and with FromOutput the output.
 	Expr string `json:"expr,omitempty"`
-	// Currency is an ISO 4217 code; "" where neither plan nor catalog says one.
-	Currency string `json:"currency,omitempty"`
-	// FromOutput: Expr reads the operation's output too, and gives the actual cost.
+	// Currency is an ISO 4217 code.
+	Currency string `json:"currency"`
+	// FromOutput: Expr gives the actual cost, after the call.
 	FromOutput bool `json:"from_output,omitempty"`
 }
 

@@ -276,7 +276,7 @@ func effects(t *rapid.T, n *plan.Node) {
 		n.Priority = rapid.SampledFrom([]string{"", "low", "medium", "high"}).Draw(t, "priority")
 	}
 	cost := func(label string) *plan.Cost {
-		c := &plan.Cost{Currency: rapid.SampledFrom([]string{"", "EUR"}).Draw(t, "currency")}
+		c := &plan.Cost{Currency: rapid.SampledFrom([]string{"USD", "EUR"}).Draw(t, "currency")}
 		switch rapid.IntRange(0, 2).Draw(t, label) {
 		case 0:
 			return nil

@@ -33,7 +33,7 @@ func effectful() *plan.Plan {
 	pay, mail := call("pay", plan.Committing), call("mail", plan.Irreversible)
 	pay.IdempotencyPort, pay.Description, pay.Resources, pay.Priority = "key", "pays", []string{"account"}, "high"
 	pay.Taint = &plan.Taint{Ports: []string{"amount"}, Decision: true, Accepted: true}
-	pay.Estimate, pay.Cost = &plan.Cost{Amount: "1.50"}, &plan.Cost{Expr: "args.amount", Currency: "EUR", FromOutput: true}
+	pay.Estimate, pay.Cost = &plan.Cost{Amount: "1.50", Currency: "EUR"}, &plan.Cost{Expr: "args.amount", Currency: "EUR", FromOutput: true}
 	pay.ForEach = &plan.ForEach{Port: "amount", MaxParallel: 2, MaxItems: 10}
 	pay.OutPorts = []string{"$"}
 	pay.Commit = &plan.Commit{Barrier: 0, Verify: &plan.Verify{Node: 7, With: json.RawMessage(`{}`), Executed: "output.found", Output: json.RawMessage(`"${output}"`)}}

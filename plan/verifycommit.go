@@ -76,7 +76,7 @@ func (c *Cost) verify() error {
 		return errors.New("a cost is an amount or an expression")
 	case c.Amount != "" && (!isNumber(c.Amount) || c.Amount[0] == '-' || c.FromOutput):
 		return errors.New("a cost's amount is a number from 0 on, known beforehand")
-	case c.Currency != "" && (len(c.Currency) != 3 || strings.Trim(c.Currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != ""):
+	case len(c.Currency) != 3 || strings.Trim(c.Currency, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "":
 		return errors.New("a currency is three capital letters")
 	}
 	return nil

@@ -2,6 +2,7 @@ package schemas
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -49,15 +50,6 @@ var (
 	noDecoders   = nils(jsonschema.Decoders)
 	noMediaTypes = nils(jsonschema.MediaTypes)
 )
-
-// metas are the library's own meta-schemas, one for each draft.
-var metas = func() map[*jsonschema.Schema]bool {
-	m := make(map[*jsonschema.Schema]bool, len(drafts))
-	for _, d := range drafts {
-		m[jsonschema.MustCompile(d)] = true
-	}
-	return m
-}()
 
 func nils[F any](own map[string]F) map[string]F {
 	var none F
@@ -122,6 +114,16 @@ func compile(raw []byte, known map[string][]byte) (s *Schema, err error) {
 		denied = true
 		return nil, errors.New("nothing is ever loaded")
 	}
+	written := map[string]string{}
+	for _, r := range found.rewrites {
+		r.schema["pattern"] = r.translate
+		written[r.pointer] = r.pattern
+	}
+	if len(written) > 0 {
+		if raw, err = json.Marshal(root); err != nil {
+			return nil, err
+		}
+	}
 	if err := c.AddResource(base, bytes.NewReader(inject(raw, root))); err != nil {
 		return nil, err
 	}
@@ -147,7 +149,7 @@ func compile(raw []byte, known map[string][]byte) (s *Schema, err error) {
 			}
 		}
 	}
-	g, err := newGraph(roots, known)
+	g, err := newGraph(roots, known, written)
 	if err != nil {
 		return nil, err
 	}

@@ -76,7 +76,7 @@ func (d *describer) value(v any, depth int) {
 	case []*jsonschema.Schema:
 		d.list(len(v), func(i int) { d.schema(v[i], depth+1) })
 	case []string:
-		d.list(len(v), func(i int) { d.sb.WriteString(plain(v[i])) })
+		d.list(len(v), func(i int) { d.sb.WriteString(bareword(v[i])) })
 	case []any:
 		d.list(len(v), func(i int) { d.sb.WriteString(literal(v[i])) })
 	case map[string]*jsonschema.Schema:
@@ -90,7 +90,7 @@ func (d *describer) value(v any, depth int) {
 				d.sb.WriteString("…")
 				break
 			}
-			d.sb.WriteString(plain(name) + ": ")
+			d.sb.WriteString(bareword(name) + ": ")
 			d.schema(v[name], depth+1)
 		}
 		d.sb.WriteByte('}')
@@ -162,13 +162,13 @@ func fields(s *jsonschema.Schema) []field {
 	count("minLength", s.MinLength, 0)
 	count("maxLength", s.MaxLength, -1)
 	if s.Pattern != nil {
-		add(true, "pattern", clip(quote(s.Pattern.String()), 60))
+		add(true, "pattern", clip(quote(authored(s)), 60))
 	}
 	add(len(s.Properties) > 0, "properties", s.Properties)
 	add(len(s.Required) > 0, "required", s.Required)
 	matching := map[string]*jsonschema.Schema{}
 	for re, c := range s.PatternProperties {
-		matching[re.String()] = c
+		matching[authoredKey(re, c)] = c
 	}
 	add(len(matching) > 0, "patternProperties", matching)
 	one("additionalProperties", s.AdditionalProperties)
@@ -210,13 +210,13 @@ func fields(s *jsonschema.Schema) []field {
 
 // dependent writes what a property asks for, each one for itself.
 func dependent(add func(bool, string, any), name string, v any) {
-	add(true, "with "+plain(name), v)
+	add(true, "with "+bareword(name), v)
 }
 
 var bare = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$-]{0,60}$`)
 
-// plain writes a name without quotes where that is clear.
-func plain(name string) string {
+// bareword writes a name without quotes where that is clear.
+func bareword(name string) string {
 	if bare.MatchString(name) {
 		return name
 	}

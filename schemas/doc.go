@@ -13,7 +13,8 @@
 //     contentEncoding, contentMediaType and contentSchema are annotations in
 //     every draft: they never assert;
 //   - nothing is ever loaded: a reference that leaves the document is refused
-//     (a pointer may lead anywhere inside it: "#/defs/X" as well as "#/$defs/X");
+//     (a pointer may lead anywhere inside it: "#/defs/X" as well as "#/$defs/X").
+//     The drafts' own meta-schemas are at hand, so that a $ref may lead to one;
 //   - a schema is bounded when it is compiled (bytes, subschemas, patterns,
 //     chains of references), and the work of validating a value is bounded
 //     before it starts, so that no schema can make validation exponential;
@@ -21,6 +22,13 @@
 //   - what is wrong with a value ([Invalid]) is a flat, sorted, bounded list
 //     that is the same each time.
 //
-// Patterns are RE2, as everywhere in Chimera: a schema whose pattern needs
-// look-around or back-references is refused.
+// Patterns mean what they mean in ECMA-262 with its flag u, as JSON Schema
+// recommends, as far as RE2 can say it: "." excludes all four line terminators,
+// \s is all white space of Unicode, "[" has no meaning inside of a class, and
+// \uXXXX, \u{X}, \cX and \p{Script=X} are understood (\u and \c not in the names
+// of patternProperties). A schema whose pattern needs look-around or back
+// references is refused. What only RE2 has, such as (?i), keeps its meaning.
+//
+// Schemas are also put together from others ([Make], [Wrap]), which is what the
+// typing of expressions and proofs of containment do.
 package schemas

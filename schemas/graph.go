@@ -73,19 +73,35 @@ type builder struct {
 	dynamic []*jsonschema.Schema
 }
 
-// newGraph is the graph of a document that refers to itself and to known
-// documents only.
-func newGraph(roots []*jsonschema.Schema, known map[string][]byte) (*graph, error) {
+// newGraph is the graph of a compiled document. It puts the meaning of patterns
+// and of references to meta-schemas right on the way: no one else knows the
+// schemas yet. written gives the patterns, by pointers to their schemas, that the
+// library was given a translation of.
+// known are the documents that it may refer to besides itself.
+func newGraph(roots []*jsonschema.Schema, known map[string][]byte, written map[string]string) (*graph, error) {
 	own, _, _ := strings.Cut(roots[0].Location, "#")
-	return buildGraph(roots, 2*MaxSubschemas, func(s *jsonschema.Schema) error {
-		// The library has some documents built in, which it does not load; their
+	extends, refers := false, false
+	g, err := buildGraph(roots, 2*MaxSubschemas, func(s *jsonschema.Schema) error {
+		if plain[s] {
+			return nil
+		}
+		// The library has more documents built in, which it does not load; their
 		// formats assert.
 		doc, _, _ := strings.Cut(s.Location, "#")
-		if _, ok := known[doc]; !ok && doc != own || metas[s] {
+		if _, ok := known[doc]; !ok && doc != own || metas[s] != nil {
 			return externalError([]string{doc})
 		}
-		return nil
+		if meta := metas[s.Ref]; meta != nil {
+			s.Ref = meta
+			refers = true
+		}
+		extends = extends || s.RecursiveAnchor || s.DynamicAnchor == "meta"
+		return express(s, written)
 	})
+	if err == nil && extends && refers {
+		return nil, errors.New("the schema extends a meta-schema, which is not supported")
+	}
+	return g, err
 }
 
 // joinedGraph is the graph of a schema that was put together from parts of
@@ -378,7 +394,7 @@ func kindsOf(types []string) kind {
 // patternWork is the work of matching one byte: the worst case of RE2 is one
 // step per instruction.
 func patternWork(p *regexp.Regexp) float64 {
-	n, err := PatternSize(p.String())
+	n, err := sizeOf(p.String())
 	if err != nil {
 		return MaxPatternSize
 	}

@@ -267,6 +267,10 @@ func (f *flattener) message(ve *jsonschema.ValidationError) string {
 		if object, ok := f.instance(ve).(map[string]any); ok {
 			return extra(s, object)
 		}
+	case "pattern":
+		if s.Comment != "" {
+			return "does not match pattern " + apostrophes(s.Comment)
+		}
 	case "minimum":
 		return f.limit(ve, ">=", s.Minimum)
 	case "exclusiveMinimum":
@@ -304,6 +308,12 @@ func (f *flattener) instance(ve *jsonschema.ValidationError) any {
 		}
 	}
 	return v
+}
+
+// apostrophes quotes as the library does.
+func apostrophes(s string) string {
+	s = strings.ReplaceAll(strconv.Quote(s), `\"`, `"`)
+	return "'" + strings.ReplaceAll(s[1:len(s)-1], "'", `\'`) + "'"
 }
 
 func extra(s *jsonschema.Schema, object map[string]any) string {

@@ -47,6 +47,14 @@ type scan struct {
 	dynamic bool
 	// patterns is the size of all patterns.
 	patterns int
+	// rewrites are the patterns that the library does not understand.
+	rewrites []rewrite
+}
+
+type rewrite struct {
+	pointer            string
+	schema             map[string]any
+	pattern, translate string
 }
 
 type place struct {
@@ -116,11 +124,16 @@ func (s *scan) bound(v any) error {
 }
 
 func (s *scan) count(pattern string) error {
-	n, err := PatternSize(pattern)
+	_, n, err := translate(pattern)
 	if errors.Is(err, ErrTooLarge) {
 		return err
 	}
-	if s.patterns += n; s.patterns > MaxPatternTotal {
+	// The library compiles the author's text before it is replaced.
+	own, err := sizeOf(pattern)
+	if errors.Is(err, ErrTooLarge) {
+		return err
+	}
+	if s.patterns += max(n, own); s.patterns > MaxPatternTotal {
 		return tooLarge("patterns whose programs have more than %d instructions together", MaxPatternTotal)
 	}
 	return nil
@@ -146,23 +159,17 @@ func (s *scan) visit(p place) error {
 	}
 	for _, key := range []string{"$ref", "$dynamicRef", "$recursiveRef"} {
 		if ref, ok := m[key].(string); ok {
+			if key == "$ref" && draftOf(ref) != "" {
+				continue // A meta-schema, which is at hand.
+			}
 			s.dynamic = s.dynamic || key != "$ref"
 			if err := s.follow(ref); err != nil {
 				return err
 			}
 		}
 	}
-	if p, ok := m["pattern"].(string); ok {
-		if _, err := PatternSize(p); err != nil {
-			return err
-		}
-	}
-	if ps, ok := m["patternProperties"].(map[string]any); ok {
-		for _, p := range slices.Sorted(maps.Keys(ps)) {
-			if _, err := PatternSize(p); err != nil {
-				return err
-			}
-		}
+	if err := s.expressions(p.pointer, m); err != nil {
+		return err
 	}
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		pos := keywords[key]
@@ -182,6 +189,37 @@ func (s *scan) visit(p place) error {
 					s.push(p.pointer+"/"+key+"/"+strconv.Itoa(i), e)
 				}
 			}
+		}
+	}
+	return nil
+}
+
+// expressions looks at the patterns of a schema.
+func (s *scan) expressions(pointer string, m map[string]any) error {
+	if p, ok := m["pattern"].(string); ok {
+		translated, _, err := translate(p)
+		if err != nil {
+			return err
+		}
+		if _, err := PatternSize(p); err != nil {
+			// The library must be given the translation. What is a schema here may
+			// be a value elsewhere, which stays as it is.
+			for _, part := range strings.Split(pointer, "/") {
+				if part == "const" || part == "enum" {
+					return err
+				}
+			}
+			s.rewrites = append(s.rewrites, rewrite{pointer, m, p, translated})
+		}
+	}
+	ps, _ := m["patternProperties"].(map[string]any)
+	for _, p := range slices.Sorted(maps.Keys(ps)) {
+		if _, _, err := translate(p); err != nil {
+			return err
+		}
+		// The names of members stay: references can go through them.
+		if _, err := PatternSize(p); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -77,9 +77,8 @@ func TestTrapFilesLoad(t *testing.T) {
 		`{"$schema":"https://json-schema.org/draft/2019-09/schema","$recursiveRef":` + ref + `}`,
 		`{"$id":"file:///","$ref":` + ref + `}`, `{"$schema":` + ref + `}`, `{"$ref":"https://example.com/other.json"}`,
 		`{"$ref":"other.json#/a"}`, `{"$ref":"//example.com/x"}`, `{"$id":"https://example.com/a/b","$ref":"c"}`,
-		`{"$ref":"http://json-schema.org/draft-07/schema#"}`, `{"$ref":"https://json-schema.org/draft/2020-12/schema"}`,
-		`{"$ref":"https://json-schema.org/draft/2020-12/meta/core"}`,
-		`{"$id":"https://json-schema.org/draft-07/schema","$ref":"http://json-schema.org/draft-07/schema#"}`,
+		`{"$ref":"https://json-schema.org/draft/2020-12/meta/core"}`, `{"$dynamicRef":"https://json-schema.org/draft/2020-12/schema#meta"}`,
+		`{"$ref":"http://json-schema.org/draft-07/schema#/definitions/nonNegativeInteger"}`, `{"$dynamicRef":"https://json-schema.org/draft/2020-12/schema"}`,
 		`{"$schema":"https://json-schema.org/draft/2020-12/meta/core"}`,
 		`{"$vocabulary":{"https://example.com/v":true}}`,
 	} {

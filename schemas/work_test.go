@@ -109,7 +109,7 @@ func TestWorkIsBoundedFromAbove(t *testing.T) {
 		require.NoError(r, c.AddResource(base, bytes.NewReader(raw)))
 		compiled, err := c.Compile(base)
 		require.NoError(r, err)
-		g, err := newGraph([]*jsonschema.Schema{compiled}, nil)
+		g, err := newGraph([]*jsonschema.Schema{compiled}, nil, nil)
 		require.NoError(r, err)
 
 		v := drawValue(r, 5)

@@ -192,13 +192,14 @@ func deadServer(ts *testscript.TestScript, _ bool, _ []string) {
 	}
 }
 
-// processes are the command lines that name this script's folder.
+// processes are the command lines that name a file of this script's folder; the
+// folder of another script may start with the same letters.
 func processes(ts *testscript.TestScript) map[string]string {
 	found := map[string]string{}
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	ts.Check(err)
 	for _, file := range files {
-		if raw, err := os.ReadFile(file); err == nil && bytes.Contains(raw, []byte(ts.Getenv("WORK"))) {
+		if raw, err := os.ReadFile(file); err == nil && bytes.Contains(raw, []byte(ts.Getenv("WORK")+"/")) {
 			found[file] = string(bytes.ReplaceAll(raw, []byte{0}, []byte{' '}))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -64,7 +65,7 @@ func TestRandomPlansDoNotFail(t *testing.T) {
 			features[f]++
 		}
 		for range 3 {
-			input, ok := w.inputs.Draw(w.r)
+			input, ok := w.input()
 			if !ok {
 				break
 			}
@@ -91,7 +92,7 @@ func TestRandomPlansOnAServer(t *testing.T) {
 	for seed, left := *randomSeed, 3; left > 0; seed++ {
 		c := plangen.Random(seed, 0)
 		w := newWorld(t, c, plans, seed)
-		input, ok := w.inputs.Draw(w.r)
+		input, ok := w.input()
 		if _, ds := w.compile(string(c.Source)); ds.HasErrors() || !ok || len(c.Operations) == 0 {
 			continue
 		}
@@ -231,10 +232,11 @@ func readsMore(p *plan.Plan, edge string) bool {
 }
 
 // shows runs the plan on the counterexample until the edge brings it.
-func (w *world) shows(t *testing.T, p *plan.Plan, r refusal, ports map[string]*plangen.Instances, seed uint64) (shown bool) {
+func (w *world) shows(t *testing.T, p *plan.Plan, r refusal, ports map[string]*plangen.Instances, seed uint64) bool {
+	var shown atomic.Bool
 	_, to, _ := strings.Cut(r.edge, " -> ")
 	_, port, _ := strings.Cut(to, ".")
-	w.watch = func(call contract.Call, out contract.Outcome) {
+	w.watched(func(call contract.Call, out contract.Outcome) {
 		if !brings(p, call, r) {
 			return
 		}
@@ -249,15 +251,15 @@ func (w *world) shows(t *testing.T, p *plan.Plan, r refusal, ports map[string]*p
 		require.NoError(t, err)
 		require.False(t, ports[to].Takes(input.(map[string]any)[port]), "seed %d: %s takes what %s brings for %v, in spite of the refusal\n%s",
 			seed, to, r.edge, r.value, w.Case.Source)
-		shown = true
-	}
-	defer func() { w.watch = nil }()
+		shown.Store(true)
+	})
+	defer w.watched(nil)
 	for range 6 {
 		input := r.value
 		if r.port != plan.WholePort {
-			drawn, ok := w.inputs.Draw(w.r)
+			drawn, ok := w.input()
 			if !ok {
-				return shown
+				return shown.Load()
 			}
 			object := maps.Clone(drawn.(map[string]any))
 			object[r.port] = r.value
@@ -267,11 +269,11 @@ func (w *world) shows(t *testing.T, p *plan.Plan, r refusal, ports map[string]*p
 			continue
 		}
 		w.run(t, input)
-		if shown {
+		if shown.Load() {
 			return true
 		}
 	}
-	return shown
+	return shown.Load()
 }
 
 // brings reports whether a call's value of a port is that of the refused edge.

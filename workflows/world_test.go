@@ -91,6 +91,20 @@ func (w *world) Call(ctx context.Context, n *plan.Node, input json.RawMessage) (
 	return []json.RawMessage{raw}, err
 }
 
+// input draws an input of the plan.
+func (w *world) input() (any, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.inputs.Draw(w.r)
+}
+
+// watched sets what sees the nodes that are run.
+func (w *world) watched(by func(call contract.Call, out contract.Outcome)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.watch = by
+}
+
 // draw gives what a call of an operation returns.
 func (w *world) draw(operation string) (json.RawMessage, error) {
 	if w.fails[operation] && w.r.IntN(2) == 0 {
@@ -107,9 +121,9 @@ func (w *world) draw(operation string) (json.RawMessage, error) {
 // ran sees a call of a node that is over.
 func (w *world) ran(call contract.Call, out contract.Outcome, err error) {
 	w.saw(err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.watch != nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
 		w.watch(call, out)
 	}
 }
@@ -174,12 +188,18 @@ func wrong(kind contract.Kind) bool {
 func (w *world) run(t *testing.T, input any) (output json.RawMessage, faults []string) {
 	raw, err := plan.Canonical(input)
 	require.NoError(t, err)
+	// A call may outlive its run.
+	w.mu.Lock()
 	w.failures = nil
 	clear(w.received)
+	w.mu.Unlock()
 	env := w.environment()
 	env.ExecuteWorkflow(contract.WorkflowType, contract.Start{Source: string(w.Source), Input: raw})
 	require.True(t, env.IsWorkflowCompleted())
-	for _, f := range w.failures {
+	w.mu.Lock()
+	failures := slices.Clone(w.failures)
+	w.mu.Unlock()
+	for _, f := range failures {
 		if kind, _, _ := strings.Cut(f, ":"); wrong(contract.Kind(kind)) {
 			faults = append(faults, f)
 		}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"chimera.ai/engine/compiler"
+	"chimera.ai/engine/compiler/plangen"
+	"chimera.ai/engine/host"
+)
+
+// compiled are the plans whose compilation is measured. Each node has about two
+// edges, and every one of them is proved.
+var compiled = []struct {
+	name string
+	make func(n int) []byte
+	// nodes are the sizes; those that are an order of magnitude apart show how
+	// time and memory grow.
+	nodes []int
+}{
+	{"chain", plangen.Chain, []int{100, 1000, 10_000}},
+	{"layers", func(n int) []byte { return plangen.Layered(n, 32, 1) }, []int{1000, 10_000, 100_000}},
+	{"orders", plangen.Orders, []int{1000, 10_000, 100_000}},
+	{"all different", plangen.Typed, []int{1000, 10_000}},
+}
+
+// compileTimes prints how long plans of several sizes take to compile, and the
+// largest memory of a process that compiles one, and nothing else.
+func compileTimes(rounds int) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	fmt.Println("Compilation: all of it, from the text to the compiled plan, each as min median max of", rounds, "processes")
+	fmt.Println("(bar for 10,000 nodes and about 20,000 edges: 1 s and 512 MiB)")
+	for _, c := range compiled {
+		var before float64
+		for _, n := range c.nodes {
+			var ms, memory figures
+			edges := 0
+			for range rounds {
+				cmd := exec.Command(self, "-compile", fmt.Sprintf("%s:%d", c.name, n))
+				cmd.Stderr = os.Stderr
+				out, err := cmd.Output()
+				if err != nil {
+					return fmt.Errorf("compile %s of %d nodes: %w", c.name, n, err)
+				}
+				var took float64
+				if _, err := fmt.Sscan(string(out), &took, &edges); err != nil {
+					return fmt.Errorf("compile %s of %d nodes: %w", c.name, n, err)
+				}
+				ms = append(ms, took)
+				if used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+					memory = append(memory, float64(used.Maxrss)/1024)
+				}
+			}
+			each := ms.median() * 1000 / float64(n)
+			growth := ""
+			if before > 0 {
+				growth = fmt.Sprintf("   µs a node ÷ the size before %5.2f", each/before)
+			}
+			before = each
+			fmt.Printf("%-44s ms %s   MiB %s   µs a node %6.1f%s\n", fmt.Sprintf("%s: %d nodes, %d edges", c.name, n, edges),
+				ms.row("%8.1f"), memory.row("%6.0f"), each, growth)
+		}
+	}
+	return nil
+}
+
+// compileOne compiles one plan, "NAME:NODES", and prints the milliseconds that it
+// took and the plan's edges.
+func compileOne(which string) error {
+	name, size, _ := strings.Cut(which, ":")
+	n, err := strconv.Atoi(size)
+	if err != nil {
+		return err
+	}
+	_, catalog, err := host.Catalog(nil, nil)
+	if err != nil {
+		return err
+	}
+	for _, c := range compiled {
+		if c.name != name {
+			continue
+		}
+		text := c.make(n)
+		begin := time.Now()
+		p, ds := compiler.Compile(compiler.Source{Name: "bench.yaml", Text: text}, catalog, nil)
+		took := time.Since(begin)
+		if p == nil {
+			return fmt.Errorf("the plan does not compile: %s: %s", ds[0].Summary, ds[0].Detail)
+		}
+		fmt.Println(took.Seconds()*1000, len(p.Edges))
+		return nil
+	}
+	return fmt.Errorf("there is no plan %q", name)
+}
