@@ -70,7 +70,7 @@ func DecodeBody(raw []byte) (Body, error) {
 	return Body{Data: j.Data, Salt: [saltBytes]byte(salt)}, nil
 }
 
-// ErrSealed: the body is encrypted, and its key is not here.
+// ErrSealed says that the body is encrypted, and its key is not here.
 var ErrSealed = errors.New("the body is sealed")
 
 // BodyDigest is what an entry says of a body: "sha256:" and 64 hex digits.

@@ -41,7 +41,6 @@ type worldOp struct {
 	id       int
 	amount   int64
 	agent    int
-	overdraw bool
 }
 
 type worldAnswer struct {
