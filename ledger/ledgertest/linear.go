@@ -37,10 +37,10 @@ type world struct {
 
 // worldOp is what was asked, and worldAnswer what the store has said.
 type worldOp struct {
-	what     string
-	id       int
-	amount   int64
-	agent    int
+	what   string
+	id     int
+	amount int64
+	agent  int
 }
 
 type worldAnswer struct {
