@@ -56,7 +56,9 @@ fuzz: ## run each fuzz target for FUZZTIME (60s)
 	done
 
 .PHONY: soak
-soak: server ## random plans and expressions in numbers, against the compiler's promises (PLANS=2000 SEED=1)
+soak: server ## the long form of random tests: schemas, plans and expressions in numbers (PLANS=2000 SEED=1)
+	go test -timeout 120m ./containment -soak
+	go test -timeout 120m ./compiler -soak
 	go test -timeout 120m -v -run 'Checked|Narrow|Witnesses' ./compiler/plangen -expressions $(PLANS) -seed $(SEED)
 	go test -timeout 120m -v -run 'RandomPlansDoNotFail|RefusalsAreReal' ./workflows -plans $(PLANS) -seed $(SEED)
 

@@ -1,9 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -12,6 +13,7 @@ import (
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/compiler/plangen"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/process"
 )
 
 // compiled are the plans whose compilation is measured. Each node has about two
@@ -44,20 +46,16 @@ func compileTimes(rounds int) error {
 			var ms, memory figures
 			edges := 0
 			for range rounds {
-				cmd := exec.Command(self, "-compile", fmt.Sprintf("%s:%d", c.name, n))
-				cmd.Stderr = os.Stderr
-				out, err := cmd.Output()
+				said, used, err := child(self, fmt.Sprintf("%s:%d", c.name, n))
 				if err != nil {
 					return fmt.Errorf("compile %s of %d nodes: %w", c.name, n, err)
 				}
 				var took float64
-				if _, err := fmt.Sscan(string(out), &took, &edges); err != nil {
+				if _, err := fmt.Sscan(said, &took, &edges); err != nil {
 					return fmt.Errorf("compile %s of %d nodes: %w", c.name, n, err)
 				}
 				ms = append(ms, took)
-				if used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-					memory = append(memory, float64(used.Maxrss)/1024)
-				}
+				memory = append(memory, used)
 			}
 			each := ms.median() * 1000 / float64(n)
 			growth := ""
@@ -70,6 +68,28 @@ func compileTimes(rounds int) error {
 		}
 	}
 	return nil
+}
+
+// child compiles one plan in a process of its own, and gives what it printed and
+// the largest memory that it had, in MiB.
+func child(self, which string) (said string, used float64, err error) {
+	c, err := process.Start(process.Spec{Command: self, Args: []string{"-compile", which}})
+	if err != nil {
+		return "", 0, err
+	}
+	out, err := io.ReadAll(c.Stdout)
+	complaint, err2 := io.ReadAll(c.Stderr)
+	state := c.State()
+	if err := errors.Join(err, err2, c.Stdin.Close(), c.Stdout.Close(), c.Stderr.Close()); err != nil {
+		return "", 0, err
+	}
+	if !state.Success() {
+		return "", 0, fmt.Errorf("%s: %s", state, complaint)
+	}
+	if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
+		used = float64(usage.Maxrss) / 1024
+	}
+	return string(out), used, nil
 }
 
 // compileOne compiles one plan, "NAME:NODES", and prints the milliseconds that it

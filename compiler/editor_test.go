@@ -15,6 +15,9 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
+// soak is set by make soak: the tests draw many more cases.
+var soak = flag.Bool("soak", false, "draw many more cases")
+
 var update = flag.Bool("update", false, "rewrite golden files and the schemas for editors")
 
 // The schemas for editors are written from the compiler's own tables, so that

@@ -280,7 +280,11 @@ nodes:
 func TestFlowAgainstWorlds(t *testing.T) {
 	cat := testCatalog(t)
 	decided, unreachable, uncertain, fine := 0, 0, 0, 0
-	for seed := range uint64(2500) {
+	seeds := uint64(2500)
+	if *soak {
+		seeds = 20_000
+	}
+	for seed := range seeds {
 		text := randomPlan(rand.New(rand.NewPCG(seed, 7)))
 		u := newUnit(Source{Name: "random.yaml", Text: []byte(text)}, cat, nil)
 		_, ds := u.compile(passes)

@@ -145,12 +145,12 @@ func splice(text []byte, at int, piece []byte) []byte {
 	return append(text[:at:at], append(piece, text[at:]...)...)
 }
 
-// TestMutated pushes 20,000 random and mutated plans through the compiler: it
+// TestMutated pushes thousands of random and mutated plans through the compiler: it
 // never panics or hangs, and its memory is bounded by the size of its input.
 func TestMutated(t *testing.T) {
-	total := 20_000
-	if testing.Short() {
-		total = 2_000
+	total := 4_000
+	if *soak {
+		total = 50_000
 	}
 	all := seeds(t)
 	cat := testCatalog(t)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -95,9 +96,10 @@ func (d *document) usesBad(c *contractSchema) bool {
 // typeDefs compiles each definition on its own, so that a bad one is reported
 // where it stands and not at all its users.
 func (u *unit) typeDefs(doc *document) {
+	sound := u.soundDefs(doc.defs)
 	for _, name := range doc.defs.names {
 		d := doc.defs.byKey[name]
-		if d.bad {
+		if d.bad || sound[name] {
 			continue
 		}
 		used := map[string]any{}
@@ -124,6 +126,37 @@ func (u *unit) typeDefs(doc *document) {
 			u.badSchema(err, at, pointer, "")
 		}
 	}
+}
+
+// soundDefs compiles definitions together with all that they use, the largest
+// first, so that a chain of them is compiled once and not once for each. What is
+// not in sound may still be.
+func (u *unit) soundDefs(all *defs) (sound map[string]bool) {
+	sound = map[string]bool{}
+	order := slices.Clone(all.names)
+	slices.SortStableFunc(order, func(a, b string) int { return len(all.byKey[b].uses) - len(all.byKey[a].uses) })
+	for _, name := range order {
+		d := all.byKey[name]
+		if d.bad || sound[name] || len(d.uses) == 1 {
+			continue
+		}
+		used := map[string]any{}
+		var each []any
+		for _, n := range d.uses {
+			used[n] = all.byKey[n].value
+			each = append(each, map[string]any{"$ref": defsPrefix + n})
+		}
+		s, err := u.pool.with(map[string]any{"allOf": each, "defs": used}, len(used))
+		if err != nil {
+			break // what is left is reported one by one
+		}
+		if _, err := s.compile(); err == nil {
+			for _, n := range d.uses {
+				sound[n] = true
+			}
+		}
+	}
+	return sound
 }
 
 // typeSchema compiles one schema of a node.

@@ -107,7 +107,7 @@ func held(t fails, a grown, v any, o containment.Options) (parts int) {
 // Element give for its place, with many steps and with few.
 func TestParts(t *testing.T) {
 	parts, refused := 0, 0
-	for seed := range uint64(1500) {
+	for seed := range times(500, 10_000) {
 		d := shuffle(seed)
 		draft := d(len(drafts))
 		a, ok := d.compiled(d.document(draft))

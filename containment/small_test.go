@@ -257,7 +257,7 @@ func TestSmallWorld(t *testing.T) {
 func small(t *testing.T, kind string) {
 	world := smallWorld(kind)
 	verdicts := map[containment.Verdict]int{}
-	for seed := range uint64(60) {
+	for seed := range times(20, 60) {
 		d := shuffle(seed)
 		a, b, ok := d.smallPair(kind)
 		if !ok {

@@ -123,9 +123,11 @@ func TestToolsReflexive(t *testing.T) {
 	for i, tool := range list {
 		d := shuffle(uint64(i))
 		own := must(t, d, tool.schema)
-		for how, other := range map[string]any{
-			"itself": tool.schema, "renamed": renamed(tool.schema), "inlined": inlined(tool.schema, tool.schema, 4),
-		} {
+		others := map[string]any{"itself": tool.schema}
+		if *soak || i%4 == 0 {
+			others["renamed"], others["inlined"] = renamed(tool.schema), inlined(tool.schema, tool.schema, 4)
+		}
+		for how, other := range others {
 			c := must(t, d, other)
 			for _, pair := range [][2]grown{{own, c}, {c, own}} {
 				res := asked(t, pair[0], pair[1])
@@ -250,7 +252,8 @@ func reachable(s any, put func(any)) []slot {
 }
 
 // TestToolsTightened: with one constraint more, at whatever depth, the schema of
-// a real tool is no longer contained, and the counterexample is confirmed.
+// a real tool is no longer contained, and the counterexample is confirmed. Each
+// tool has its turn at one place or more; a soak goes through all places.
 func TestToolsTightened(t *testing.T) {
 	list := tools(t)
 	pairs := 0
@@ -258,6 +261,9 @@ func TestToolsTightened(t *testing.T) {
 		d := shuffle(uint64(i))
 		own := must(t, d, tool.schema)
 		for at := range reachable(tool.schema, func(any) {}) {
+			if !*soak && at%8 != 0 {
+				continue
+			}
 			root := copied(tool.schema)
 			place := reachable(root, func(v any) { root = v })[at]
 			ways := tighten(place.schema)
