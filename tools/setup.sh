@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs what the tests need beside Go: a C compiler for the race detector, and
-# Node.js with npm for real MCP servers and a foreign Temporal client. On Debian
+# Installs what the tests need beside Go: a C compiler for the race detector,
+# Node.js with npm for real MCP servers and a foreign Temporal client, and
+# PostgreSQL, unless DATABASE_URL names a server. On Debian
 # and its like by apt; elsewhere it names what is missing and stops.
 set -eu
 
@@ -21,6 +22,12 @@ missing() {
 	command -v "${CC:-cc}" >/dev/null 2>&1 || echo gcc libc6-dev
 	command -v node >/dev/null 2>&1 || echo nodejs
 	command -v npm >/dev/null 2>&1 || echo npm
+	postgres || echo postgresql
+}
+
+# postgres tells whether there is a server to test with, or what starts one.
+postgres() {
+	[ -n "${DATABASE_URL:-}" ] || command -v initdb >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1
 }
 
 command -v go >/dev/null 2>&1 || fail "go is missing: install Go 1.26 or later (https://go.dev/dl)"
