@@ -73,8 +73,8 @@ type builder struct {
 	dynamic []*jsonschema.Schema
 }
 
-// newGraph is the graph of a compiled document. It puts the meaning of patterns
-// and of references to meta-schemas right on the way: no one else knows the
+// newGraph is the graph of a compiled document. It puts the meaning of patterns,
+// empty enums and references to meta-schemas right on the way: no one else knows the
 // schemas yet. written gives the patterns, by pointers to their schemas, that the
 // library was given a translation of.
 // known are the documents that it may refer to besides itself.
@@ -94,6 +94,10 @@ func newGraph(roots []*jsonschema.Schema, known map[string][]byte, written map[s
 		if meta := metas[s.Ref]; meta != nil {
 			s.Ref = meta
 			refers = true
+		}
+		if s.Enum != nil && len(s.Enum) == 0 {
+			// The library takes an empty enum for no keyword; it allows no value.
+			s.Always = new(bool)
 		}
 		extends = extends || s.RecursiveAnchor || s.DynamicAnchor == "meta"
 		return express(s, written)

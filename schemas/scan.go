@@ -47,6 +47,13 @@ type scan struct {
 	dynamic bool
 	// patterns is the size of all patterns.
 	patterns int
+	// places are the places of anchors, by resource and name.
+	places map[[2]string]string
+	// aliases are pointers that are not written as the library writes them, and
+	// extra is how many values they lead to: it compiles the same part once for
+	// each way to write its place.
+	aliases map[string]bool
+	extra   int
 	// rewrites are the patterns that the library does not understand.
 	rewrites []rewrite
 }
@@ -60,23 +67,26 @@ type rewrite struct {
 type place struct {
 	pointer string
 	schema  any
+	// resource is the place of the schema around whose identifier anchors are
+	// relative to.
+	resource string
 }
 
 // scanSchema looks at all subschemas of a decoded schema that keywords or
 // pointers lead to, in an order that is the same each time.
 func scanSchema(root any) (*scan, error) {
-	s := &scan{root: root, seen: map[string]bool{}}
+	s := &scan{root: root, seen: map[string]bool{}, places: map[[2]string]string{}, aliases: map[string]bool{}}
 	if err := s.bound(root); err != nil {
 		return nil, err
 	}
-	s.push("", root)
+	s.push("", root, "")
 	for len(s.queue) > 0 {
 		p := s.queue[0]
 		s.queue = s.queue[1:]
 		if err := s.visit(p); err != nil {
 			return nil, fmt.Errorf("at %q: %w", clip(p.pointer, 200), err)
 		}
-		if len(s.seen) > MaxSubschemas {
+		if len(s.seen)+s.extra > MaxSubschemas {
 			return nil, tooLarge("more than %d subschemas", MaxSubschemas)
 		}
 	}
@@ -139,10 +149,10 @@ func (s *scan) count(pattern string) error {
 	return nil
 }
 
-func (s *scan) push(pointer string, schema any) {
+func (s *scan) push(pointer string, schema any, resource string) {
 	if !s.seen[pointer] {
 		s.seen[pointer] = true
-		s.queue = append(s.queue, place{pointer, schema})
+		s.queue = append(s.queue, place{pointer, schema, resource})
 	}
 }
 
@@ -154,7 +164,7 @@ func (s *scan) visit(p place) error {
 		}
 		return errors.New("a schema is an object or a boolean")
 	}
-	if err := s.identify(p.pointer, m); err != nil {
+	if err := s.identify(&p, m); err != nil {
 		return err
 	}
 	for _, key := range []string{"$ref", "$dynamicRef", "$recursiveRef"} {
@@ -176,17 +186,17 @@ func (s *scan) visit(p place) error {
 		switch v := m[key].(type) {
 		case map[string]any:
 			if pos&self != 0 {
-				s.push(p.pointer+"/"+key, v)
+				s.push(p.pointer+"/"+key, v, p.resource)
 			}
 			if pos&members != 0 {
 				for _, name := range slices.Sorted(maps.Keys(v)) {
-					s.push(p.pointer+"/"+key+"/"+token(name), v[name])
+					s.push(p.pointer+"/"+key+"/"+token(name), v[name], p.resource)
 				}
 			}
 		case []any:
 			if pos&items != 0 {
 				for i, e := range v {
-					s.push(p.pointer+"/"+key+"/"+strconv.Itoa(i), e)
+					s.push(p.pointer+"/"+key+"/"+strconv.Itoa(i), e, p.resource)
 				}
 			}
 		}
@@ -226,7 +236,8 @@ func (s *scan) expressions(pointer string, m map[string]any) error {
 }
 
 // identify looks at the keywords that say what a schema is.
-func (s *scan) identify(pointer string, m map[string]any) error {
+func (s *scan) identify(p *place, m map[string]any) error {
+	pointer := p.pointer
 	if v, ok := m["$schema"]; ok {
 		draft := draftOf(v)
 		switch {
@@ -244,19 +255,98 @@ func (s *scan) identify(pointer string, m map[string]any) error {
 	if _, ok := m["$vocabulary"]; ok {
 		return errors.New("$vocabulary is for meta-schemas, which are not supported")
 	}
-	for _, key := range []string{"$id", "id"} {
-		id, ok := m[key].(string)
-		if !ok {
-			continue
-		}
-		if !strings.HasPrefix(id, "#") {
-			s.named = true
-		}
+	if err := s.names(p, m); err != nil {
+		return err
 	}
 	if _, ok := m["$dynamicAnchor"].(string); ok {
 		s.anchors = append(s.anchors, pointer)
 	}
 	return nil
+}
+
+// names looks at the names that a schema gives itself.
+func (s *scan) names(p *place, m map[string]any) error {
+	for _, key := range []string{"$id", "id"} {
+		id, ok := m[key].(string)
+		if !ok {
+			continue
+		}
+		name, anchor := strings.CutPrefix(id, "#")
+		s.named = s.named || !anchor
+		if !s.identifies(key, m) {
+			continue
+		}
+		if !anchor {
+			p.resource = p.pointer
+		} else if err := s.anchor(*p, name); err != nil {
+			return err
+		}
+	}
+	for _, key := range []string{"$anchor", "$dynamicAnchor"} {
+		if name, ok := m[key].(string); ok {
+			if err := s.anchor(*p, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// identifies reports whether a keyword is an identifier in the draft of the
+// document. Beside $ref it is none up to draft 7.
+func (s *scan) identifies(key string, m map[string]any) bool {
+	_, ref := m["$ref"]
+	switch s.draft {
+	case drafts[0], drafts[1]:
+		return key == "$id"
+	case drafts[4]:
+		return key == "id" && !ref
+	}
+	return key == "$id" && !ref
+}
+
+// anchor notes an anchor. Where there are several of a name, the library takes
+// any of them.
+func (s *scan) anchor(p place, name string) error {
+	key := [2]string{p.resource, name}
+	if other, ok := s.places[key]; ok && other != p.pointer {
+		return fmt.Errorf("the anchor %s stands twice in one resource", clip(quote(name), 80))
+	}
+	s.places[key] = p.pointer
+	return nil
+}
+
+// alias counts what a fragment makes the library compile once more, if it is
+// written in another way than the library's own.
+func (s *scan) alias(f string, v any) {
+	plain, err := unescapeFragment(f)
+	if err != nil || f == fragment(plain) || s.aliases[f] {
+		return
+	}
+	s.aliases[f] = true
+	s.extra += nodes(v, MaxSubschemas)
+}
+
+// nodes counts the values in v up to a limit.
+func nodes(v any, most int) int {
+	n := 1
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			if n > most {
+				break
+			}
+			n += nodes(e, most-n)
+		}
+	case map[string]any:
+		for _, e := range v {
+			if n > most {
+				break
+			}
+			n += nodes(e, most-n)
+		}
+	}
+	return n
 }
 
 // follow looks at where a reference leads. Where the document has identifiers,
@@ -265,49 +355,63 @@ func (s *scan) follow(ref string) error {
 	fragment, local := strings.CutPrefix(ref, "#")
 	if !local {
 		s.external = append(s.external, ref)
+		if _, fragment, ok := strings.Cut(ref, "#"); ok {
+			s.alias(fragment, s.root)
+		}
 		return nil
 	}
 	if fragment == "" || fragment == "/" || fragment[0] != '/' {
 		return nil
 	}
-	v, pointer, ok := resolve(s.root, fragment)
+	v, pointer, resource, ok := s.resolve(fragment)
 	if !ok {
 		if s.named {
+			s.alias(fragment, s.root)
 			return nil
 		}
 		return fmt.Errorf("the reference %s leads nowhere", clip(quote(ref), 200))
 	}
-	s.push(pointer, v)
+	if s.named {
+		// It may be relative to another part of the document.
+		s.alias(fragment, s.root)
+	} else {
+		s.alias(fragment, v)
+	}
+	s.push(pointer, v, resource)
 	return nil
 }
 
-// resolve follows a JSON pointer in URI fragment form, and gives the value and
-// the pointer in plain form.
-func resolve(v any, fragment string) (any, string, bool) {
-	var plain strings.Builder
+// resolve follows a JSON pointer in URI fragment form, and gives the value, the
+// pointer in plain form, and the resource that the value stands in.
+func (s *scan) resolve(fragment string) (v any, pointer, resource string, ok bool) {
+	v = s.root
 	for _, part := range strings.Split(fragment, "/")[1:] {
 		part, err := unescapeFragment(part)
 		if err != nil {
-			return nil, "", false
+			return nil, "", "", false
 		}
 		switch at := v.(type) {
 		case map[string]any:
+			for _, key := range []string{"$id", "id"} {
+				if id, ok := at[key].(string); ok && !strings.HasPrefix(id, "#") && s.identifies(key, at) {
+					resource = pointer
+				}
+			}
 			next, ok := at[untoken(part)]
 			if !ok {
-				return nil, "", false
+				return nil, "", "", false
 			}
 			v = next
 		case []any:
 			i, err := strconv.Atoi(part)
 			if err != nil || i < 0 || i >= len(at) {
-				return nil, "", false
+				return nil, "", "", false
 			}
 			v = at[i]
 		default:
-			return nil, "", false
+			return nil, "", "", false
 		}
-		plain.WriteByte('/')
-		plain.WriteString(part)
+		pointer += "/" + part
 	}
-	return v, plain.String(), true
+	return v, pointer, resource, true
 }
