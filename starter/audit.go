@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
+	"strings"
 	"time"
 
 	"chimera.ai/engine/internal/syntax"
@@ -175,8 +175,12 @@ func (p *Program) auditVerify(path, trustFile, against string) error {
 		if err := p.document(r); err != nil {
 			return err
 		}
-	} else if err := r.WriteText(p.Stdout, time.Now()); err != nil {
-		return err
+	} else {
+		var text strings.Builder
+		if err := r.WriteText(&text, time.Now()); err != nil {
+			return err
+		}
+		p.printf("%s", printable(text.String())) // what an export says of itself is strangers' text
 	}
 	if !r.OK {
 		return &failure{code: exitNegative}
@@ -210,7 +214,7 @@ func (p *Program) auditProof(file string, trust audit.Trust) error {
 	if err != nil {
 		return negative("not verified: %s", err)
 	}
-	p.printf("verified: entry %d of %d of %s\n%s\n", x.Index, x.Checkpoint.Size, trust.Origin, x.Bytes)
+	p.printf("verified: entry %d of %d of %s\n%s\n", x.Index, x.Checkpoint.Size, trust.Origin, printable(string(x.Bytes)))
 	return nil
 }
 
@@ -226,19 +230,4 @@ func atMost(path string, most int64) ([]byte, error) {
 		err = fmt.Errorf("%s has more than %d bytes", path, most)
 	}
 	return raw, err
-}
-
-// trustFile is what chimera dev writes for those who verify its log.
-const trustFile = "trust.json"
-
-// keepTrust writes the public key of the dev server's log, for audit verify.
-func keepTrust(dir string, origin string, key *ledger.Key) error {
-	if key == nil {
-		return nil
-	}
-	raw, err := json.MarshalIndent(audit.Trust{Format: audit.TrustFormat, Origin: origin, Log: key.Public(), Audience: "dev"}, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, trustFile), append(raw, '\n'), 0o644) //nolint:gosec // public keys
 }

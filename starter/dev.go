@@ -102,11 +102,6 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	if err := p.announce(settings.Dev.Dir, l); err != nil {
 		return unanswered("%s", err)
 	}
-	if opened := worker.host.Store(); opened.Key != nil {
-		if err := keepTrust(settings.Dev.Dir, opened.Ledger.Origin(), opened.Key); err != nil {
-			return unanswered("%s", err)
-		}
-	}
 	p.say("Temporal   %s (namespace %s)", server.Address, server.Namespace)
 	p.say("web pages  %s", server.UI)
 	p.say("state      %s", settings.Dev.Dir)

@@ -16,15 +16,23 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-// trusted is what dev mode trusts. Authority of audience dev exists with the
-// embedded store alone; of another one, the log's key is all that is known here.
+// trustFile is what chimera dev writes for those who verify its log.
+const trustFile = "trust.json"
+
+// trusted is what dev mode trusts, and keeps in a file for audit verify. Authority
+// of audience dev exists with the embedded store alone; of another one, the log's
+// key is all that is known here.
 func (p *Program) trusted(ctx context.Context, dir string, worker *running) (audit.Trust, error) {
 	kept := worker.host.Store()
 	if kept.Key == nil {
 		return audit.Trust{}, nil // another process signs this log
 	}
 	if worker.store.Driver == store.Postgres {
-		return audit.Trust{Format: audit.TrustFormat, Origin: kept.Key.Name(), Log: kept.Key.Public()}, nil
+		t := audit.Trust{Format: audit.TrustFormat, Origin: kept.Key.Name(), Log: kept.Key.Public()}
+		if err := keepJSON(filepath.Join(dir, trustFile), t); err != nil {
+			return t, unanswered("%s", err)
+		}
+		return t, nil
 	}
 	t, err := root(ctx, dir, kept)
 	if err != nil {
@@ -80,7 +88,7 @@ func root(ctx context.Context, dir string, kept *store.Opened) (audit.Trust, err
 		return audit.Trust{}, err
 	}
 	t := audit.Trust{Format: audit.TrustFormat, Origin: log.Origin, Log: log.Key, Audience: string(trust.Dev), Bootstrap: b}
-	return t, keepJSON(filepath.Join(dir, "trust.json"), t)
+	return t, keepJSON(filepath.Join(dir, trustFile), t)
 }
 
 // adminKey reads the admin's key of dev mode, and makes one where there is none.

@@ -3,13 +3,13 @@ package audit
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-
-	formats "github.com/transparency-dev/formats/log"
+	"time"
 
 	"chimera.ai/engine/ledger"
 )
@@ -30,7 +30,11 @@ type Exported struct {
 	Entries int64 `json:"entries"`
 	Bodies  int64 `json:"bodies"`
 	Missing int64 `json:"missing_bodies"`
+	// Pending are the entries that the checkpoint does not have.
 	Pending int64 `json:"pending"`
+
+	lost   losses
+	pruned []ledger.PrunedData
 }
 
 // Export writes the log up to its latest checkpoint into a new folder, which
@@ -62,53 +66,88 @@ func export(ctx context.Context, log ledger.Log, dir string) (x Exported, err er
 			err = errors.Join(err, os.RemoveAll(temporary))
 		}
 	}()
-	checkpoint, err := log.Checkpoint(ctx)
+	x.lost = newLosses()
+	checkpoint, c, err := x.copy(ctx, log, temporary)
 	if err != nil {
-		return x, err
-	}
-	var c formats.Checkpoint
-	// Whoever exports need not have the key; verifying is the auditor's.
-	if _, err := c.Unmarshal(checkpoint); err != nil {
 		return x, err
 	}
 	if err := os.WriteFile(filepath.Join(temporary, CheckpointFile), checkpoint, 0o600); err != nil {
 		return x, err
 	}
-	bodies, err := create(filepath.Join(temporary, BodiesFile))
-	if err != nil {
+	if err := x.pending(ctx, log, c.Size, filepath.Join(temporary, PendingFile)); err != nil {
 		return x, err
+	}
+	return x, os.Rename(temporary, dir)
+}
+
+// settles is how often an export looks for the entry that says why bodies are
+// missing, settlePause apart: the sequencer is as quick.
+const (
+	settles     = 25
+	settlePause = 200 * time.Millisecond
+)
+
+// copy writes entries and bodies up to a checkpoint, and gives that. Bodies may
+// be pruned meanwhile; then it goes on to a checkpoint that says so.
+func (x *Exported) copy(ctx context.Context, log ledger.Log, dir string) (_ []byte, c ledger.Checkpoint, err error) {
+	bodies, err := create(filepath.Join(dir, BodiesFile))
+	if err != nil {
+		return nil, c, err
 	}
 	defer func() { err = errors.Join(err, bodies.close()) }()
-	entries, err := create(filepath.Join(temporary, EntriesFile))
+	entries, err := create(filepath.Join(dir, EntriesFile))
 	if err != nil {
-		return x, err
+		return nil, c, err
 	}
 	defer func() { err = errors.Join(err, entries.close()) }()
-	for x.Entries < int64(c.Size) {
-		records, err := log.Records(ctx, x.Entries, int(min(page, int64(c.Size)-x.Entries)))
+	for tries := 0; ; tries++ {
+		checkpoint, err := log.Checkpoint(ctx)
 		if err != nil {
-			return x, err
+			return nil, c, err
+		}
+		if c, err = unverified(checkpoint); err != nil {
+			return nil, c, err
+		}
+		if err := x.upTo(ctx, log, c, entries, bodies); err != nil {
+			return nil, c, err
+		}
+		if len(x.lost.unexplained(x.pruned)) == 0 || tries == settles {
+			return checkpoint, c, nil // what is left unexplained is for the verifier to say
+		}
+		timer := time.NewTimer(settlePause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, c, ctx.Err()
+		case <-timer.C:
+		}
+	}
+}
+
+// upTo writes entries and bodies that a checkpoint has and the files lack.
+func (x *Exported) upTo(ctx context.Context, log ledger.Log, c ledger.Checkpoint, entries, bodies *lines) error {
+	for x.Entries < c.Size {
+		records, err := log.Records(ctx, x.Entries, int(min(page, c.Size-x.Entries)))
+		if err != nil {
+			return err
 		}
 		if len(records) == 0 {
-			return x, fmt.Errorf("the checkpoint is over %d entries, and entry %d is not there", c.Size, x.Entries)
+			return fmt.Errorf("the checkpoint is over %d entries, and entry %d is not there", c.Size, x.Entries)
 		}
 		for _, r := range records {
+			if r.Index != x.Entries {
+				return fmt.Errorf("entry %d is not there", x.Entries)
+			}
 			if err := entries.line(r.Bytes); err != nil {
-				return x, err
+				return err
 			}
 			if err := x.body(ctx, log, r, bodies); err != nil {
-				return x, err
+				return err
 			}
 			x.Entries++
 		}
 	}
-	if err := x.pending(ctx, log, filepath.Join(temporary, PendingFile)); err != nil {
-		return x, err
-	}
-	if err := errors.Join(entries.close(), bodies.close()); err != nil {
-		return x, err
-	}
-	return x, os.Rename(temporary, dir)
+	return nil
 }
 
 func (x *Exported) body(ctx context.Context, log ledger.Log, r ledger.Record, to *lines) error {
@@ -122,26 +161,61 @@ func (x *Exported) body(ctx context.Context, log ledger.Log, r ledger.Record, to
 	raw, err := log.Stored(ctx, e.Body)
 	if errors.Is(err, ledger.ErrGone) {
 		x.Missing++
+		x.lost.add(e)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
+	if e.Kind == ledger.BodyPruned {
+		b, err := ledger.DecodeBody(raw)
+		if err != nil {
+			return fmt.Errorf("the body of entry %d: %w", r.Index, err)
+		}
+		var p ledger.PrunedData
+		if err := json.Unmarshal(b.Data, &p); err != nil {
+			return fmt.Errorf("the body of entry %d: %w", r.Index, err)
+		}
+		x.pruned = append(x.pruned, p)
+	}
 	x.Bodies++
 	return to.line(raw)
 }
 
-func (x *Exported) pending(ctx context.Context, log ledger.Log, file string) (err error) {
+// pending writes the entries that the checkpoint does not have: those without a
+// place, and those that have got one since.
+func (x *Exported) pending(ctx context.Context, log ledger.Log, size int64, file string) (err error) {
 	out, err := create(file)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, out.close()) }()
-	records, err := log.Pending(ctx, maxPending)
+	waiting, err := log.Pending(ctx, maxPending)
 	if err != nil {
 		return err
 	}
-	for _, r := range records {
+	placed := map[ledger.Hash]bool{}
+	for from := size; x.Pending < maxPending; {
+		records, err := log.Records(ctx, from, page)
+		if err != nil {
+			return err
+		}
+		if len(records) == 0 {
+			break
+		}
+		for _, r := range records {
+			placed[r.Hash] = true
+			x.Pending++
+			if err := out.line(r.Bytes); err != nil {
+				return err
+			}
+		}
+		from += int64(len(records))
+	}
+	for _, r := range waiting {
+		if placed[r.Hash] {
+			continue
+		}
 		x.Pending++
 		if err := out.line(r.Bytes); err != nil {
 			return err
@@ -192,19 +266,27 @@ type source struct {
 }
 
 func openLines(path string, most int) (*source, error) {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return nil, err
 	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a file", path)
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
 	return &source{file: f, r: bufio.NewReaderSize(f, 1<<20), most: most}, nil
 }
+
+// openFile opens a file of an export. Links and pipes may lead anywhere, or
+// nowhere.
+func openFile(path string) (*os.File, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s %w", path, errNoFile)
+	}
+	return os.Open(path)
+}
+
+var errNoFile = errors.New("is not a file")
 
 var errLong = errors.New("a line is too long")
 

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -28,15 +29,14 @@ func Prove(ctx context.Context, log ledger.Log, h ledger.Hash) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prove an entry: %w", err)
 	}
-	var c formats.Checkpoint
-	if _, err := c.Unmarshal(raw); err != nil {
+	c, err := unverified(raw)
+	if err != nil {
 		return nil, fmt.Errorf("prove an entry: %w", err)
 	}
-	if r.Index < 0 || uint64(r.Index) >= c.Size {
+	if r.Index < 0 || r.Index >= c.Size {
 		return nil, fmt.Errorf("prove an entry: it has no place in the tree yet: %w", ledger.ErrNotFound)
 	}
-	tree := ledger.OpenTree(ctx, ledger.Checkpoint{Origin: c.Origin, Size: int64(c.Size), Root: ledger.Hash(c.Hash)}, log)
-	hashes, err := tree.ProveEntry(r.Index)
+	hashes, err := ledger.OpenTree(ctx, c, log).ProveEntry(r.Index)
 	if err != nil {
 		return nil, err
 	}
@@ -45,6 +45,19 @@ func Prove(ctx context.Context, log ledger.Log, h ledger.Hash) ([]byte, error) {
 		p.Hashes = append(p.Hashes, x)
 	}
 	return p.Marshal(), nil
+}
+
+// unverified reads a checkpoint without its signatures: whoever exports need not
+// have the log's key, and verifying is the auditor's.
+func unverified(raw []byte) (ledger.Checkpoint, error) {
+	var c formats.Checkpoint
+	if _, err := c.Unmarshal(raw); err != nil {
+		return ledger.Checkpoint{}, fmt.Errorf("%w: %w", ledger.ErrCheckpoint, err)
+	}
+	if c.Size > math.MaxInt64 || len(c.Hash) != len(ledger.Hash{}) {
+		return ledger.Checkpoint{}, fmt.Errorf("%w: no such tree", ledger.ErrCheckpoint)
+	}
+	return ledger.Checkpoint{Origin: c.Origin, Size: int64(c.Size), Root: ledger.Hash(c.Hash)}, nil
 }
 
 // Proven is what a proof proves: that the log held the entry when the checkpoint
@@ -68,6 +81,10 @@ func VerifyProof(raw []byte, t Trust) (Proven, error) {
 	if err := p.Unmarshal(raw); err != nil {
 		return Proven{}, fmt.Errorf("%w: %w", ledger.ErrProof, err)
 	}
+	// The library takes other texts for the same proof: it has one.
+	if !bytes.Equal(p.Marshal(), raw) {
+		return Proven{}, fmt.Errorf("%w: it is not written as proofs are", ledger.ErrProof)
+	}
 	if p.Index > math.MaxInt64 || p.ExtraData == nil {
 		return Proven{}, fmt.Errorf("%w: it holds no entry", ledger.ErrProof)
 	}
@@ -85,6 +102,9 @@ func VerifyProof(raw []byte, t Trust) (Proven, error) {
 	}
 	if out.Entry, err = ledger.DecodeEntry(p.ExtraData); err != nil {
 		return Proven{}, errors.Join(ledger.ErrProof, err)
+	}
+	if out.Entry.Origin != t.Origin {
+		return Proven{}, fmt.Errorf("%w: the entry is of the log %s", ledger.ErrProof, out.Entry.Origin)
 	}
 	return out, nil
 }

@@ -18,6 +18,8 @@ type Report struct {
 	// Witnesses have cosigned the checkpoint, at the times of Cosigned.
 	Witnesses []string    `json:"witnesses,omitempty"`
 	Cosigned  []time.Time `json:"cosigned,omitempty"`
+	// Time is the latest of these: the log was at least that long at that time.
+	Time *time.Time `json:"checkpoint_time,omitempty"`
 	// Last is when the last entry was stated: nothing later is proved.
 	Last *ledger.Time `json:"last_entry,omitempty"`
 	// Against is the size of the older checkpoint that the log was held against.
@@ -87,6 +89,13 @@ type Problem struct {
 	Message string `json:"message"`
 }
 
+func (p Problem) at() string {
+	if p.Index < 0 {
+		return ""
+	}
+	return fmt.Sprintf(" at entry %d", p.Index)
+}
+
 // maxProblems bounds those that are listed.
 const maxProblems = 100
 
@@ -126,11 +135,7 @@ func (r *Report) WriteText(w io.Writer, now time.Time) error {
 		return err
 	}
 	for _, x := range r.Problems {
-		at := ""
-		if x.Index >= 0 {
-			at = fmt.Sprintf(" at entry %d", x.Index)
-		}
-		if err := p("  %s%s: %s\n", x.Kind, at, x.Message); err != nil {
+		if err := p("  %s%s: %s\n", x.Kind, x.at(), x.Message); err != nil {
 			return err
 		}
 	}
@@ -140,7 +145,7 @@ func (r *Report) WriteText(w io.Writer, now time.Time) error {
 		}
 	}
 	for _, x := range r.Warnings {
-		if err := p("  warning at entry %d: %s\n", x.Index, x.Message); err != nil {
+		if err := p("  warning%s: %s\n", x.at(), x.Message); err != nil {
 			return err
 		}
 	}

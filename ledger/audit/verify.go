@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/model"
@@ -26,7 +27,7 @@ func Verify(dir string, t Trust, against []byte) (Report, error) {
 	r := Report{Origin: t.Origin, Problems: []Problem{}, OpenRuns: []OpenRun{}}
 	raw, err := readAll(filepath.Join(dir, CheckpointFile), ledger.MaxCheckpointBytes)
 	switch {
-	case errors.Is(err, errLarge), errors.Is(err, os.ErrNotExist):
+	case errors.Is(err, errLarge), errors.Is(err, errNoFile), errors.Is(err, os.ErrNotExist):
 		r.problem(BadExport, -1, "%s: %s", CheckpointFile, err)
 		return r, nil
 	case err != nil:
@@ -40,9 +41,14 @@ func Verify(dir string, t Trust, against []byte) (Report, error) {
 		r.problem(BadCheckpoint, -1, "%s", err)
 	}
 	r.Witnesses, r.Cosigned = signed.Witnesses, signed.Cosigned
-	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: map[ledger.Class]ledger.Time{}}
+	if len(r.Cosigned) > 0 {
+		at := slices.MaxFunc(r.Cosigned, time.Time.Compare).UTC()
+		r.Time = &at
+	}
+	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses()}
 	if against != nil {
-		old, err := t.open(against)
+		// The auditor has kept it: what its witnesses say is of no matter now.
+		old, err := Trust{Origin: t.Origin, Log: t.Log}.open(against)
 		if err != nil {
 			return r, fmt.Errorf("verify: the older checkpoint: %w", err)
 		}
@@ -72,8 +78,8 @@ type verifier struct {
 	seed   maphash.Seed
 	// old is the older checkpoint, until the tree has reached its size.
 	old *ledger.Checkpoint
-	// gone is when the latest missing body of each class was stated.
-	gone map[ledger.Class]ledger.Time
+	// gone are the bodies that are missing.
+	gone losses
 }
 
 // chain is what is known of a chain so far.
@@ -123,7 +129,7 @@ func readBody(line []byte) body {
 
 func (v *verifier) read(dir string) (err error) {
 	entries, err := openLines(filepath.Join(dir, EntriesFile), ledger.MaxEntryBytes+1)
-	if errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, errNoFile) {
 		v.problem(BadExport, -1, "%s is not there", EntriesFile)
 		return nil
 	}
@@ -132,7 +138,7 @@ func (v *verifier) read(dir string) (err error) {
 	}
 	defer func() { err = errors.Join(err, entries.close()) }()
 	bodies, err := openLines(filepath.Join(dir, BodiesFile), 3*ledger.MaxBodyBytes)
-	if errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, errNoFile) {
 		v.problem(BadExport, -1, "%s is not there", BodiesFile)
 		return nil
 	}
@@ -197,9 +203,7 @@ func (v *verifier) entry(x entry, bodies *stream[body]) {
 			}
 		default:
 			v.Missing++
-			if v.gone[e.Class].Time().Before(e.At.Time()) {
-				v.gone[e.Class] = e.At
-			}
+			v.gone.add(e)
 			if e.Class == ledger.Permanent {
 				v.problem(BadBody, i, "its body is not there; one of class %s is never pruned", e.Class)
 			}
@@ -268,6 +272,10 @@ func (v *verifier) pending(path string) (err error) {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
+	if errors.Is(err, errNoFile) {
+		v.problem(BadExport, -1, "%s", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -295,12 +303,8 @@ func (v *verifier) finish() {
 	if v.old != nil {
 		v.problem(BadHistory, -1, "the older checkpoint is over %d entries, and %d are here: the log has shrunk", v.old.Size, v.Size)
 	}
-	for _, class := range []ledger.Class{ledger.Operational, ledger.Evidence, ledger.Financial} {
-		last, missing := v.gone[class]
-		explained := slices.ContainsFunc(v.model.Pruned, func(p ledger.PrunedData) bool { return p.Class == class && p.Before.Time().After(last.Time()) })
-		if missing && !explained {
-			v.problem(BadBody, -1, "bodies of class %s are missing, one of %s among them, and the log does not say that they were pruned", class, last)
-		}
+	for _, what := range v.gone.unexplained(v.model.Pruned) {
+		v.problem(BadBody, -1, "%s", what)
 	}
 	v.authority()
 	for name, c := range v.chains {
@@ -319,7 +323,7 @@ func (v *verifier) finish() {
 var errLarge = errors.New("it is too large")
 
 func readAll(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return nil, err
 	}

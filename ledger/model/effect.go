@@ -90,6 +90,9 @@ func (s *State) money(e *ledger.Entry, data json.RawMessage) error {
 	return s.charge(h, back, spent, false)
 }
 
+// maxParents bounds how long a line of budgets is, as stores do.
+const maxParents = 16
+
 // line is a budget with its parents.
 func (s *State) line(agent string, c ledger.Currency, period string) ([]BudgetKey, error) {
 	var out []BudgetKey
@@ -97,6 +100,9 @@ func (s *State) line(agent string, c ledger.Currency, period string) ([]BudgetKe
 	for agent != "" {
 		if seen[agent] {
 			return nil, impossible("the budgets of %s have each other for parents", agent)
+		}
+		if len(seen) == maxParents {
+			return nil, impossible("more than %d budgets have each other for parents", maxParents)
 		}
 		seen[agent] = true
 		k := BudgetKey{agent, c, period}

@@ -15,7 +15,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"chimera.ai/engine/ledger"
@@ -50,6 +49,15 @@ type State struct {
 	// Vague names what is not known any more, since bodies about it are gone: see
 	// [State.Apply].
 	Vague map[string]bool
+
+	// ended has the nodes of Runs that have an outcome.
+	ended map[spot]struct{}
+}
+
+// spot is a node of a run, at a visit and an element.
+type spot struct {
+	chain, node    string
+	visit, element int
 }
 
 // BudgetKey names a budget.
@@ -72,7 +80,7 @@ func New() *State {
 		Plans: map[string]ledger.Plan{}, Runs: map[string]*Run{}, Tasks: map[string]task.Task{}, Agents: map[string]ledger.Agent{},
 		Signers: map[string]ledger.Signer{}, Tools: map[string]ledger.Tool{}, Budgets: map[BudgetKey]ledger.Budget{},
 		Holds: map[string]ledger.Hold{}, Decisions: map[string]ledger.Decision{}, Approvals: map[string]ledger.Approval{},
-		Invocations: map[string]ledger.Invocation{}, Hypotheses: map[string]ledger.Hypothesis{}, LegalHolds: map[string]bool{}, Vague: map[string]bool{},
+		Invocations: map[string]ledger.Invocation{}, Hypotheses: map[string]ledger.Hypothesis{}, LegalHolds: map[string]bool{}, Vague: map[string]bool{}, ended: map[spot]struct{}{},
 	}
 }
 
@@ -372,9 +380,12 @@ func (s *State) run(e *ledger.Entry, data json.RawMessage) error {
 		return impossible("its data are about something else")
 	case r.State != ledger.RunRunning:
 		return impossible("the run has ended")
-	case slices.ContainsFunc(r.Outcomes, func(x ledger.Outcome) bool { return x.Node == o.Node && x.Visit == o.Visit && x.Element == o.Element }):
+	}
+	at := spot{e.Chain, o.Node, o.Visit, o.Element}
+	if _, twice := s.ended[at]; twice {
 		return impossible("node %s has ended before", o.Node)
 	}
+	s.ended[at] = struct{}{}
 	r.Outcomes = append(r.Outcomes, o)
 	return nil
 }
