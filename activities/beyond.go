@@ -35,11 +35,8 @@ func beyond(p *plan.Plan) string {
 		}
 	}
 	for i := range p.Edges {
-		switch e := &p.Edges[i]; {
-		case e.FromPort == plan.CompensatePort:
+		if p.Edges[i].FromPort == plan.CompensatePort {
 			return "compensation"
-		case e.Adapter != "":
-			return fmt.Sprintf("the adapter %s", clip(e.Adapter, 100))
 		}
 	}
 	if len(p.Loops) > 0 {

@@ -303,7 +303,6 @@ func TestLoadRefusesWhatCannotRun(t *testing.T) {
 		{"a part in another node's effect (node target)", func(p *plan.Plan) { p.Nodes[target].Called = true }},
 		{"a part in another node's effect (node target)", func(p *plan.Plan) { p.Nodes[target].Undoes = target - 1 }},
 		{"compensation", func(p *plan.Plan) { p.Edges[0].FromPort = plan.CompensatePort }},
-		{"the adapter csv", func(p *plan.Plan) { p.Edges[0].Adapter = "csv" }},
 		{"loops", func(p *plan.Plan) { p.Loops = make([]plan.Loop, 1) }},
 	} {
 		p := shape{edges: []plan.Edge{from("x", plan.Data, "")}}.plan(t)

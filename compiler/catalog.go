@@ -8,9 +8,29 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// Catalog is the list of operations that a plan may call: the trust manifest.
+// Catalog is the list of operations that a plan may call, the trust manifest,
+// and of the adapters that its edges may name.
 type Catalog struct {
 	Templates []Template
+	Adapters  []Adapter
+}
+
+// Adapter is a transform of the operator's that edges name by its id. The
+// compiler writes it out into each plan that uses it, so that the plan's digest
+// pins it and a catalog that changes changes no compiled plan.
+type Adapter struct {
+	// ID is what the transform of an edge says.
+	ID          string
+	Description string
+	// InputSchema is what it takes, OutputSchema what it promises to give. Both
+	// stand on their own.
+	InputSchema  json.RawMessage
+	OutputSchema json.RawMessage
+	// Transform is a JSON template over value (package expr, [expr.Adapter]).
+	Transform json.RawMessage
+	// Range is where the id stands in its file, InputAt, OutputAt and TransformAt
+	// where the rest does; invalid for one made by code.
+	Range, InputAt, OutputAt, TransformAt diag.Range
 }
 
 // Template is what the operator knows and says of one operation. A field of a
@@ -68,9 +88,10 @@ type Cost struct {
 // Name is the operation as plans and messages write it: "provider/operation".
 func (t *Template) Name() string { return operationName(t.Provider, t.Operation) }
 
-// Merge gives a new catalog with the templates of both. An operation that
-// stands in both, and a provider that is a skill in one and an MCP server in the
-// other, is a conflict: it is reported at other's template, which is left out.
+// Merge gives a new catalog with the templates and adapters of both. An operation
+// or an adapter that stands in both, and a provider that is a skill in one and an
+// MCP server in the other, is a conflict: it is reported at other's, which is
+// left out.
 // Either catalog may be nil.
 func (c *Catalog) Merge(other *Catalog) (*Catalog, diag.Diagnostics) {
 	merged := new(Catalog)
@@ -82,7 +103,7 @@ func (c *Catalog) Merge(other *Catalog) (*Catalog, diag.Diagnostics) {
 			if report {
 				ds.Add(diag.Diagnostic{
 					Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("the operation %s is in the catalog already", quote(t.Name())),
-					Detail:  "One operation has one template. " + origin(first),
+					Detail:  "One operation has one template. " + origin(first.Range),
 					Subject: t.Range, Context: first.Range,
 				})
 			}
@@ -92,7 +113,7 @@ func (c *Catalog) Merge(other *Catalog) (*Catalog, diag.Diagnostics) {
 			if report {
 				ds.Add(diag.Diagnostic{
 					Code: diag.PlanSchema, Summary: fmt.Sprintf("the provider %s is of type `%s` already", quote(t.Provider), first.ProviderType),
-					Detail:  "A provider is either a skill provider or an MCP server, since plans name it without its type. " + origin(first),
+					Detail:  "A provider is either a skill provider or an MCP server, since plans name it without its type. " + origin(first.Range),
 					Subject: t.Range, Context: first.Range,
 				})
 			}
@@ -111,13 +132,35 @@ func (c *Catalog) Merge(other *Catalog) (*Catalog, diag.Diagnostics) {
 		for t := range from.Templates {
 			add(&from.Templates[t], i == 1)
 		}
+		ds = append(ds, merged.addAdapters(from.Adapters, i == 1)...)
 	}
 	return merged, ds
 }
 
-func origin(t *Template) string {
-	if !t.Range.IsValid() {
+// addAdapters adds those whose id is not there yet.
+func (c *Catalog) addAdapters(more []Adapter, report bool) (ds diag.Diagnostics) {
+	known := map[string]diag.Range{}
+	for _, a := range c.Adapters {
+		known[a.ID] = a.Range
+	}
+	for _, a := range more {
+		first, there := known[a.ID]
+		if !there {
+			known[a.ID] = a.Range
+			c.Adapters = append(c.Adapters, a)
+		} else if report {
+			ds.Add(diag.Diagnostic{
+				Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("the adapter %s is in the catalog already", quote(a.ID)),
+				Detail: "Edges name an adapter by its id alone. " + origin(first), Subject: a.Range, Context: first,
+			})
+		}
+	}
+	return ds
+}
+
+func origin(first diag.Range) string {
+	if !first.IsValid() {
 		return "The first one is built in."
 	}
-	return fmt.Sprintf("The first one stands in %s, line %d.", t.Range.File, t.Range.Start.Line)
+	return fmt.Sprintf("The first one stands in %s, line %d.", first.File, first.Start.Line)
 }

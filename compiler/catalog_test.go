@@ -37,6 +37,32 @@ func TestParseCatalog(t *testing.T) {
 	require.False(t, byName["files/search"].EgressAllowed)
 	require.Equal(t, &Cost{Expr: "2.5", Currency: "EUR", FromOutput: true}, byName["priced/get"].Cost)
 	require.Len(t, byName["pinned/get"].Fingerprint, 71)
+
+	cents := cat.Adapters[0]
+	require.Equal(t, "usd/cents", subject(text, cents.Range))
+	require.Contains(t, subject(text, cents.InputAt), "required: [dollars]")
+	require.Contains(t, subject(text, cents.OutputAt), "unit: {const: cent}")
+	require.Equal(t, `{amount: "${value.dollars * 100}", unit: cent}`, subject(text, cents.TransformAt))
+	cents.Range, cents.InputAt, cents.OutputAt, cents.TransformAt = diag.Range{}, diag.Range{}, diag.Range{}, diag.Range{}
+	require.Equal(t, Adapter{
+		ID: "usd/cents", Description: "An amount in dollars as whole cents.",
+		InputSchema:  []byte(`{"properties":{"dollars":{"maximum":1000000,"minimum":0,"type":"integer"}},"required":["dollars"],"type":"object"}`),
+		OutputSchema: []byte(`{"additionalProperties":false,"properties":{"amount":{"minimum":0,"type":"integer"},"unit":{"const":"cent"}},"required":["amount","unit"],"type":"object"}`),
+		Transform:    []byte(`{"amount":"${value.dollars * 100}","unit":"cent"}`),
+	}, cents)
+}
+
+// TestMergeAdapters: an adapter that stands in both is reported at the second.
+func TestMergeAdapters(t *testing.T) {
+	at := diag.Range{File: "c.yaml", Start: diag.Pos{Line: 3, Column: 1}, End: diag.Pos{Line: 3, Column: 2}}
+	first := &Catalog{Adapters: []Adapter{{ID: "a"}}}
+	merged, ds := first.Merge(&Catalog{Adapters: []Adapter{{ID: "a", Range: at}, {ID: "b", Range: at}}})
+	require.Len(t, ds, 1)
+	require.Equal(t, diag.PlanDuplicateID, ds[0].Code)
+	require.Equal(t, at, ds[0].Subject)
+	require.Contains(t, ds[0].Detail, "built in")
+	require.Equal(t, []Adapter{{ID: "a"}, {ID: "b", Range: at}}, merged.Adapters)
+	require.Len(t, first.Adapters, 1, "the receiver does not change")
 }
 
 func TestMerge(t *testing.T) {

@@ -14,6 +14,7 @@ var catalogFields = &table{what: "a catalog", fields: []field{
 	{"apiVersion", formText, true, "always `chimera/v1`"},
 	{"kind", formText, true, "always `Catalog`"},
 	{"templates", formList, true, "the list of operations that plans may call"},
+	{"adapters", formList, false, "the list of transforms that edges may name by their id"},
 }}
 
 var templateFields = &table{what: "a template", fields: []field{
@@ -98,7 +99,7 @@ func (u *unit) readCatalog() *Catalog {
 	}
 	u.constant(r, "apiVersion", apiVersion)
 	u.constant(r, "kind", "Catalog")
-	list := r.get("templates")
+	list, adapters := r.get("templates"), r.get("adapters")
 	if list == nil {
 		return nil
 	}
@@ -110,12 +111,18 @@ func (u *unit) readCatalog() *Catalog {
 		})
 		items = items[:MaxTemplates]
 	}
+	u.listed = len(items)
+	if adapters != nil {
+		u.listed += min(len(adapters.Items), MaxAdapters)
+	}
+	u.checkSteps = u.proofLimit()
 	all := new(Catalog)
 	for _, item := range items {
 		if t := u.readTemplate(item); t != nil {
 			all.Templates = append(all.Templates, *t)
 		}
 	}
+	all.Adapters = u.readAdapters(adapters)
 	// Merging with nothing finds what the file says twice.
 	merged, ds := (*Catalog)(nil).Merge(all)
 	for _, d := range ds {

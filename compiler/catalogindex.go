@@ -16,6 +16,9 @@ type catalogIndex struct {
 	types      map[string]plan.ProviderType
 	providers  []string
 	names      []string
+	// adapters finds adapters by id; adapterNames are their ids, sorted.
+	adapters     map[string]*Adapter
+	adapterNames []string
 	// schemas keeps what was read of each template.
 	schemas map[*Template]*templateContract
 }
@@ -39,6 +42,7 @@ func indexCatalog(cat *Catalog) *catalogIndex {
 	x := &catalogIndex{
 		byName: map[string]*Template{}, operations: map[string][]string{},
 		types: map[string]plan.ProviderType{}, schemas: map[*Template]*templateContract{},
+		adapters: map[string]*Adapter{},
 	}
 	if cat == nil {
 		return x
@@ -57,6 +61,14 @@ func indexCatalog(cat *Catalog) *catalogIndex {
 		}
 		x.operations[t.Provider] = append(x.operations[t.Provider], t.Operation)
 	}
+	for i := range cat.Adapters {
+		a := &cat.Adapters[i]
+		if x.adapters[a.ID] == nil {
+			x.adapters[a.ID] = a
+			x.adapterNames = append(x.adapterNames, a.ID)
+		}
+	}
+	slices.Sort(x.adapterNames)
 	slices.Sort(x.names)
 	slices.Sort(x.providers)
 	for _, ops := range x.operations {

@@ -92,6 +92,12 @@
 // the run rule makes them. `check: runtime` leaves an edge to the run unless its
 // two sides are proved to have no value in common.
 //
+// An adapter is a transform of the catalog. The catalog's reader proves that it
+// gives what it promises for all that it takes; of an edge it is proved that the
+// source lies within what the adapter takes. The conversions of numbers are those
+// for all that it takes, so that it means the same on every edge, and the compiled
+// plan holds the transform itself.
+//
 // Expressions are proved not to fail, for all values of their names; package expr
 // says how, and writes conversions of numbers out, which the compiled plan keeps.
 // A cost is proved to be an amount: exact, from 0 on, and in a currency. A catalog

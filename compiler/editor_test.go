@@ -242,12 +242,18 @@ func catalogSchema() obj {
 		{"properties", obj{"provider_type", obj{"const", string(plan.MCP)}}},
 		{"required", []string{"output_schema"}},
 	})
+	adapter := tableSchema(adapterFields, map[string]obj{
+		"id":          pattern(adapterIDs),
+		"description": shortText(),
+		"transform":   {"if", obj{"type", "string"}, "then", obj{"pattern", `\$\{`}},
+	})
 	body := tableSchema(catalogFields, map[string]obj{
 		"apiVersion": {"const", apiVersion},
 		"kind":       {"const", "Catalog"},
 		"templates":  append(listOf(ref("template")), "maxItems", MaxTemplates),
+		"adapters":   append(listOf(ref("adapter")), "maxItems", MaxAdapters),
 	})
-	body = append(body, "$defs", obj{"template", template, "retry_policy", retrySchema()})
+	body = append(body, "$defs", obj{"template", template, "adapter", adapter, "retry_policy", retrySchema()})
 	return schemaHead("catalog", "Chimera catalog", "The operations that plans may call, and what the operator says of each.", body)
 }
 

@@ -74,7 +74,7 @@ func FuzzCompile(f *testing.F) {
 }
 
 func FuzzCatalog(f *testing.F) {
-	for _, file := range []string{"testdata/catalog.yaml", "testdata/catalogs/errors.yaml"} {
+	for _, file := range []string{"testdata/catalog.yaml", "testdata/catalogs/errors.yaml", "testdata/catalogs/adapters.yaml"} {
 		text, err := os.ReadFile(file)
 		require.NoError(f, err)
 		f.Add(text)
@@ -84,7 +84,7 @@ func FuzzCatalog(f *testing.F) {
 		require.Equal(t, ds.HasErrors(), cat == nil)
 		if cat != nil {
 			_, ds := cat.Merge(cat)
-			require.Len(t, ds, len(cat.Templates))
+			require.Len(t, ds, len(cat.Templates)+len(cat.Adapters))
 		}
 	})
 }

@@ -237,9 +237,6 @@ func (m *maker) edge(p *plan.Plan, e *edge) plan.Edge {
 		From: e.from, FromPort: e.fromPort, To: e.to, ToPort: e.toPort,
 		Type: e.kind, Required: e.required, Otherwise: e.otherwise, Implicit: e.implicit,
 	}
-	if e.adapter() {
-		out.Adapter = e.transform.Text
-	}
 	if e.when != nil {
 		out.When = e.condition
 		p.Nodes[e.from].RoutesOnInput = p.Nodes[e.from].RoutesOnInput || e.predicate.Reads("input")

@@ -210,6 +210,8 @@ type edge struct {
 	// predicate and template are when and transform, compiled.
 	predicate *expr.Program
 	template  *template
+	// adapted is the adapter that the transform names, or nil.
+	adapted *adapted
 	// condition is when with its conversions written out.
 	condition string
 	// brings is what the edge can bring; failed: something of it was refused, so

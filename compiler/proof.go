@@ -7,7 +7,7 @@ import (
 )
 
 // All proofs of one file together have MinProofSteps and ProofSteps for each node
-// and edge, at most MaxProofSteps; the checks of its expressions have as much
+// and edge, or for each entry of a catalog, at most MaxProofSteps; the checks of its expressions have as much
 // again. A step is half a microsecond or so. One proof has at most
 // containment.DefaultSteps; what it has not used is left for the others. Where no
 // two edges are alike, a plan uses about a quarter of it.
@@ -19,7 +19,7 @@ const (
 
 // proofLimit is what the proofs of the file may take together.
 func (u *unit) proofLimit() int {
-	size := 0
+	size := u.listed
 	for _, doc := range u.docs {
 		size += len(doc.nodes) + len(doc.edges)
 	}

@@ -20,9 +20,6 @@ func (u *unit) refuse() {
 			if e.fromPort == plan.CompensatePort {
 				u.unsupported("compensation", e.fromPortAt, "", e.String())
 			}
-			if e.adapter() {
-				u.unsupported("the adapter "+quote(e.transform.Text), e.transform.Range, "", e.String())
-			}
 		}
 		for _, l := range doc.loops {
 			e := doc.edges[l.back[0]]

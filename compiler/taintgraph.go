@@ -267,7 +267,7 @@ func (g *taintGraph) edge(i int, e *edge) {
 		switch {
 		case e.template != nil:
 			return e.template.Reads(name)
-		case e.transform == nil || e.adapter():
+		case e.transform == nil:
 			return name == "value"
 		}
 		return true

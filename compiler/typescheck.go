@@ -55,6 +55,20 @@ func (u *unit) checkTemplate(v *syntax.Value, t *template, s sight, node, edge s
 	if t.Constant() {
 		return t, u.fixed(t), true
 	}
+	c := u.checked(t, s)
+	for _, x := range c.problems {
+		part := follow(v, x.Path)
+		at := head(part)
+		if part.Kind == syntax.String {
+			at = u.point(part, x.Offset)
+		}
+		u.problem(at, part.Range, x.Problem, node, edge)
+	}
+	return c.made, c.result, len(c.problems) == 0
+}
+
+// checked is checkTemplate without its findings.
+func (u *unit) checked(t *template, s sight) templateCheck {
 	key := templateAt{t.Template, s}
 	c, ok := u.checkedTemplates[key]
 	if !ok {
@@ -65,15 +79,7 @@ func (u *unit) checkTemplate(v *syntax.Value, t *template, s sight, node, edge s
 		}
 		u.checkedTemplates[key] = c
 	}
-	for _, x := range c.problems {
-		part := follow(v, x.Path)
-		at := head(part)
-		if part.Kind == syntax.String {
-			at = u.point(part, x.Offset)
-		}
-		u.problem(at, part.Range, x.Problem, node, edge)
-	}
-	return c.made, c.result, len(c.problems) == 0
+	return c
 }
 
 // fixed is the schema of the one value of a template without expressions.

@@ -42,7 +42,12 @@ func (u *unit) typeEdge(doc *document, e *edge) {
 	brought, _ := u.brought(doc, e)
 	e.brings = brought.value
 	if e.transform != nil {
-		if e.brings = u.typeTransform(e, brought); e.brings == nil {
+		if e.adapter() {
+			e.brings = u.typeAdapter(doc, e, brought)
+		} else {
+			e.brings = u.typeTransform(e, brought)
+		}
+		if e.brings == nil {
 			e.failed = true
 			return
 		}

@@ -214,17 +214,18 @@ func (u *unit) typeExpressions(e *edge) {
 		})
 		e.predicate = nil
 	}
-	if e.transform == nil || e.adapter() {
+	switch {
+	case e.transform == nil:
+		return
+	case e.adapter():
+		u.findAdapter(e, transform)
 		return
 	}
 	e.template = u.templateOf(e.transform, transform, "", e.String())
 }
 
-// adapter reports whether the transform is the id of an adapter: a bare string
-// without an expression.
-func (e *edge) adapter() bool {
-	return e.transform != nil && e.transform.Kind == syntax.String && !strings.Contains(e.transform.Text, "${")
-}
+// bare reports whether a template is a string without an expression.
+func bare(v *syntax.Value) bool { return v.Kind == syntax.String && !strings.Contains(v.Text, "${") }
 
 // typeNode compiles the expressions of a node, and checks constants that fill
 // its ports.

@@ -34,6 +34,8 @@ type mend struct {
 	// template makes the value, if there is one, of what sight says.
 	template *template
 	sight    sight
+	// adapter: the target is what an adapter takes, before which nothing stands.
+	adapter bool
 	// inputOpen: the plan's input has its schema in the plan, as it always has.
 	inputOpen bool
 	// root is the document that keywords of the target point into; derive finds the
@@ -88,7 +90,7 @@ func (m mend) retype(c schemas.Cause, part, want any) (edit, bool) {
 	if keywordOf(c) == "type" {
 		types, _ = words(want)
 	}
-	whole := m.template == nil && c.Instance == ""
+	whole := m.template == nil && !m.adapter && c.Instance == ""
 	switch {
 	case m.narrows:
 		return m.narrow(c, keywordOf(c), want)
@@ -173,7 +175,7 @@ func (m mend) require(c schemas.Cause, part, want any) (edit, bool) {
 				return left
 			})
 		}}, true
-	case c.Instance == "":
+	case c.Instance == "" && !m.adapter:
 		return edit{text: fmt.Sprintf("transform: {%s: \"${value.?%s.orValue(…)}\"}", missing[0], missing[0])}, true
 	}
 	return edit{}, false

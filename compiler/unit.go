@@ -20,7 +20,9 @@ type unit struct {
 	pol *Policy
 
 	docs []*document
-	pool schemaPool
+	// listed counts what a catalog file lists.
+	listed int
+	pool   schemaPool
 	// What was compiled, checked or proved once.
 	predicates        map[sourceKey]predicateResult
 	templates         map[sourceKey]templateResult
@@ -28,6 +30,7 @@ type unit struct {
 	checkedTemplates  map[templateAt]templateCheck
 	narrowed          map[narrowing]sight
 	prices            map[priceOf]priceCheck
+	adapters          map[adapterIn]*adapted
 	inputs            map[assembled]bool
 	questions         map[proofKey]containment.Result
 	prover            *prover
@@ -60,7 +63,7 @@ func newUnit(src Source, cat *Catalog, pol *Policy) *unit {
 		predicates: map[sourceKey]predicateResult{}, templates: map[sourceKey]templateResult{},
 		checkedPredicates: map[programAt]predicateCheck{}, checkedTemplates: map[templateAt]templateCheck{},
 		narrowed: map[narrowing]sight{}, inputs: map[assembled]bool{}, questions: map[proofKey]containment.Result{},
-		prices: map[priceOf]priceCheck{}, tries: maxTriesEver, mends: maxMends, checkSteps: MinProofSteps,
+		prices: map[priceOf]priceCheck{}, adapters: map[adapterIn]*adapted{}, tries: maxTriesEver, mends: maxMends, checkSteps: MinProofSteps,
 	}
 	u.prover = newProver(u.proof)
 	return u
@@ -215,6 +218,7 @@ var (
 	nodeIDs      = grammar{regexp.MustCompile(`^[0-9A-Za-z_][0-9A-Za-z_-]{0,62}$`), "1 to 63 letters, digits, `_` and `-`, and does not start with `-`"}
 	providers    = grammar{regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._-]{0,127}$`), "1 to 128 letters, digits, `.`, `_` and `-`"}
 	operations   = grammar{regexp.MustCompile(`^[!-~]{1,128}$`), "1 to 128 visible ASCII characters"}
+	adapterIDs   = grammar{regexp.MustCompile(`^[0-9A-Za-z_][0-9A-Za-z._/@-]{0,127}$`), "1 to 128 letters, digits and `. _ / @ -`, and does not start with one of `. / @ -`"}
 	defNames     = grammar{regexp.MustCompile(`^[0-9A-Za-z_][0-9A-Za-z_.-]{0,127}$`), "1 to 128 letters, digits, `_`, `.` and `-`"}
 	roles        = grammar{regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._:@/-]{0,127}$`), "1 to 128 letters, digits and `. _ : @ / -`"}
 	fingerprints = grammar{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`), "`sha256:` and 64 hex digits"}

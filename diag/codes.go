@@ -365,7 +365,8 @@ const (
 	//	  - {id: a, template: engin/pass}
 	TrustProvider Code = "trust/unknown-provider"
 
-	// TrustOperation: the provider does not have the operation in the catalog.
+	// TrustOperation: the provider does not have the operation in the catalog, or
+	// the catalog does not have the adapter that an edge names.
 	//
 	// Example:
 	//

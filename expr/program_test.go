@@ -274,7 +274,7 @@ func TestScopes(t *testing.T) {
 	known := map[expr.Scope]string{
 		expr.When: "value output input", expr.Transform: "value output input", expr.With: "input",
 		expr.ErrorWhen: "error input", expr.ErrorTransform: "value error input", expr.Compensate: "args output error input",
-		expr.Action: "action",
+		expr.Action: "action", expr.Estimate: "args input", expr.Price: "args", expr.Charge: "args output", expr.Adapter: "value",
 	}
 	for scope, names := range known {
 		for _, name := range []string{"value", "output", "input", "error", "args", "action"} {

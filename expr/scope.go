@@ -32,6 +32,8 @@ const (
 	Price
 	// Charge is what a catalog says that a call has cost: args, output.
 	Charge
+	// Adapter is the transform of an adapter in a catalog: value.
+	Adapter
 )
 
 // Vars are the values of names: decoded JSON with [encoding/json.Number]. They
@@ -59,6 +61,7 @@ var scopes = [...][]string{
 	Estimate:       {nameArgs, nameInput},
 	Price:          {nameArgs},
 	Charge:         {nameArgs, nameOutput},
+	Adapter:        {nameValue},
 }
 
 // Names lists the names that expressions of the scope may read.

@@ -155,12 +155,8 @@ func drawUndo(t *rapid.T, p *plan.Plan, roles []role) {
 		return
 	}
 	e := plan.Edge{From: owner, FromPort: plan.CompensatePort, To: last, ToPort: "x", Type: plan.Error, Required: true}
-	if rapid.Bool().Draw(t, "adapter") {
-		e.Adapter = rapid.StringN(1, 9, -1).Draw(t, "adapter")
-	} else {
-		e.Transform = template(t, "transform")
-		e.ReadsOutput = rapid.Bool().Draw(t, "reads")
-	}
+	e.Transform = template(t, "transform")
+	e.ReadsOutput = rapid.Bool().Draw(t, "reads")
 	keep(p, &e)
 	p.Edges = append(p.Edges, e)
 	p.Nodes[last].Undoes = owner
@@ -366,8 +362,6 @@ func edge(t *rapid.T, p *plan.Plan, roles []role) {
 	case roles[e.From] == undo || roles[e.To] == undo, roles[e.To] == latch && roles[e.From] != header:
 		return
 	case !e.Carries():
-	case rapid.Bool().Draw(t, "adapted"):
-		e.Adapter = rapid.StringN(1, 9, -1).Draw(t, "adapter")
 	case rapid.Bool().Draw(t, "transformed"):
 		e.Transform = template(t, "transform")
 		e.ReadsOutput = e.Type != plan.Error && rapid.Bool().Draw(t, "reads")

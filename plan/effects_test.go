@@ -180,8 +180,6 @@ func TestVerifyRefusesEffects(t *testing.T) {
 		{"an undo without arguments", edge(7, func(e *plan.Edge) { e.Transform, e.ReadsOutput = nil, false }), "always"},
 		{"an undo on a condition", edge(7, func(e *plan.Edge) { e.When = "true" }), "always"},
 		{"an output that is not kept", node(pay, func(n *plan.Node) { n.OutPorts = nil }), "not among the source's out_ports"},
-		{"a transform and an adapter", edge(7, func(e *plan.Edge) { e.Adapter = "csv" }), "both a transform and an adapter"},
-		{"an adapter of nothing", edge(0, func(e *plan.Edge) { e.Adapter = "csv" }), "a transform without a value"},
 
 		{"a cycle", func(x *p) { x.Loops = nil }, "a cycle that is no loop"},
 		{"a cycle of others", edge(0, func(e *plan.Edge) { e.From = mail }), "a cycle that is no loop"},

@@ -259,14 +259,12 @@ type Edge struct {
 	When string `json:"when,omitempty"`
 	// Otherwise: delivered if no sibling conditional edge holds.
 	Otherwise bool `json:"otherwise,omitempty"`
-	// Transform is a JSON template, or nil.
+	// Transform is a JSON template, or nil. That of an adapter is written out, so
+	// that the digest pins it.
 	Transform json.RawMessage `json:"transform,omitempty"`
 	// ReadsOutput: the transform reads the source's whole output. On an edge from
 	// $compensate, that it is delivered only where the output is known.
 	ReadsOutput bool `json:"reads_output,omitempty"`
-	// Adapter is the id of the catalog's adapter that stands in for a transform,
-	// or "".
-	Adapter string `json:"adapter,omitempty"`
 	// Implicit: the source does not spell the edge out, a precheck of the target
 	// makes it.
 	Implicit bool `json:"implicit,omitempty"`

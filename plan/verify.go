@@ -219,10 +219,8 @@ func (p *Plan) verifyEdge(e *Edge) error {
 	}
 	ports := p.Nodes[e.From].OutPorts
 	switch {
-	case !e.Carries() && (len(e.Transform) > 0 || e.ReadsOutput || e.Adapter != ""):
+	case !e.Carries() && (len(e.Transform) > 0 || e.ReadsOutput):
 		return errors.New("a transform without a value")
-	case e.Adapter != "" && len(e.Transform) > 0:
-		return errors.New("both a transform and an adapter")
 	case e.Implicit && (e.Type != Control || !e.Required):
 		return errors.New("an implicit edge is a required control edge")
 	case e.ReadsOutput && (e.FromPort == ErrorPort || len(e.Transform) == 0):

@@ -242,7 +242,7 @@ func (p *Plan) verifyBlocks() error {
 			return bad("it undoes what undoes another effect")
 		case to != owner:
 			return bad("its target does not undo its source")
-		case !e.Carries() || e.When != "" || len(e.Transform) == 0 && e.Adapter == "":
+		case !e.Carries() || e.When != "" || len(e.Transform) == 0:
 			return bad("a compensation brings a value that a transform makes, always")
 		}
 		entered[e.To] = true

@@ -1,0 +1,127 @@
+package compiler
+
+import (
+	"fmt"
+	"strings"
+
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/syntax"
+)
+
+var adapterFields = &table{what: "an adapter", fields: []field{
+	{"id", formText, true, "what the `transform` of an edge says"},
+	{"description", formText, false, "for people"},
+	{"input_schema", formSchema, true, "the JSON Schema of the values that it takes"},
+	{"output_schema", formSchema, true, "the JSON Schema of what it gives, which is proved"},
+	{"transform", formAny, true, "a JSON template with ${…} expressions over `value`"},
+}}
+
+// MaxAdapters bounds the adapters of a catalog file.
+const MaxAdapters = 10_000
+
+// readAdapters reads the adapters of a catalog.
+func (u *unit) readAdapters(list *syntax.Value) []Adapter {
+	if list == nil {
+		return nil
+	}
+	items := list.Items
+	if len(items) > MaxAdapters {
+		u.report(diag.Diagnostic{
+			Code: diag.PlanLimits, Summary: fmt.Sprintf("the catalog has %d adapters", len(items)),
+			Detail: fmt.Sprintf("A catalog has at most %d adapters.", MaxAdapters), Subject: head(items[MaxAdapters]),
+		})
+		items = items[:MaxAdapters]
+	}
+	var all []Adapter
+	for _, item := range items {
+		if a := u.readAdapter(item); a != nil {
+			all = append(all, *a)
+		}
+	}
+	return all
+}
+
+// readAdapter reads one adapter, and proves that it gives what it promises for
+// all that it takes. It is nil where anything was refused.
+func (u *unit) readAdapter(v *syntax.Value) *Adapter {
+	id := ""
+	if x := v.Get("id"); x != nil && x.Kind == syntax.String {
+		id = x.Text
+	}
+	errs := u.errors
+	r := u.read(v, adapterFields, id)
+	if r == nil {
+		return nil
+	}
+	a := &Adapter{Range: head(v)}
+	if x := r.get("id"); u.name(x, "id", adapterIDs) {
+		a.ID, a.Range = x.Text, x.Range
+	}
+	u.text(r.get("description"), "description")
+	if x := r.get("description"); x != nil {
+		a.Description = x.Text
+	}
+	var input, output *schema
+	a.InputSchema, input = u.fileSchema(r.get("input_schema"))
+	a.OutputSchema, output = u.fileSchema(r.get("output_schema"))
+	a.InputAt, a.OutputAt = oneLine(r.get("input_schema")), oneLine(r.get("output_schema"))
+	if x := r.get("transform"); x != nil {
+		a.TransformAt = oneLine(x)
+		if t := u.adapterTemplate(x, a.ID); t != nil {
+			a.Transform = t.raw
+			u.proveAdapter(x, t, input, output, a.ID)
+		}
+	}
+	if u.errors > errs {
+		return nil
+	}
+	return a
+}
+
+// adapterTemplate compiles the transform of an adapter where it stands.
+func (u *unit) adapterTemplate(v *syntax.Value, id string) *template {
+	if bare(v) {
+		u.report(diag.Diagnostic{
+			Code: diag.TypeExpr, Summary: fmt.Sprintf("the transform of the adapter %s is a bare string", quote(id)),
+			Detail:  "On an edge that would be the id of an adapter, and an adapter is not made of others. Write the expression between `${` and `}`; a text that is always the same is one too.",
+			Subject: v.Range, Suggestion: bareExpression(v.Text),
+		})
+		return nil
+	}
+	return u.templateOf(v, expr.Adapter, "", "")
+}
+
+// bareExpression is what the author of a bare string most probably means: an
+// expression without its braces, or else a constant text.
+func bareExpression(text string) string {
+	if _, errs := expr.CompileTemplate("${"+text+"}", expr.Adapter); len(errs) == 0 && strings.Contains(text, "value") {
+		return `"${` + text + `}"`
+	}
+	if strings.ContainsAny(text, "'\\\n\r") || len(text) > 80 {
+		return ""
+	}
+	return `"${'` + text + `'}"`
+}
+
+// proveAdapter proves that the transform cannot fail, and gives what the adapter
+// promises, for all that it takes.
+func (u *unit) proveAdapter(v *syntax.Value, t *template, input, output *schema, id string) {
+	if input == nil || output == nil {
+		return // reported already
+	}
+	in, err := input.compile()
+	if err != nil {
+		return
+	}
+	out, err := output.compile()
+	if err != nil {
+		return
+	}
+	s := sight{value: in}
+	made, result, ok := u.checkTemplate(v, t, s, "", "")
+	if !ok {
+		return
+	}
+	u.fitsWhole(&inquiry{template: made, sight: s, target: out, admits: anyVars}, result, oneLine(v), "the `output_schema` of the adapter "+quote(id), "")
+}

@@ -1,0 +1,229 @@
+package compiler
+
+import (
+	"fmt"
+	"strings"
+
+	"chimera.ai/engine/containment"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/expr"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+)
+
+// adapterIn finds what is known of an adapter in the transforms of a scope.
+type adapterIn struct {
+	adapter *Adapter
+	scope   expr.Scope
+}
+
+// adapted is an adapter as transforms of one scope take it in. fault says why it
+// cannot be used there.
+type adapted struct {
+	*Adapter
+	// input and output are its schemas; result is what is known of its results
+	// for all that it takes.
+	input, output, result *schemas.Schema
+	// template is its transform with the conversions of numbers written out that
+	// it needs for all that it takes: an adapter means the same on every edge.
+	template *template
+	code     diag.Code
+	fault    string
+}
+
+// adapter reports whether the transform is the id of an adapter: a bare string
+// without an expression.
+func (e *edge) adapter() bool {
+	return e.transform != nil && bare(e.transform)
+}
+
+// findAdapter finds the adapter that the transform of an edge names.
+func (u *unit) findAdapter(e *edge, scope expr.Scope) {
+	id := e.transform.Text
+	a := u.cat.adapters[id]
+	if a == nil {
+		u.unknownAdapter(e)
+		return
+	}
+	key := adapterIn{a, scope}
+	x, known := u.adapters[key]
+	if !known {
+		x = &adapted{Adapter: a}
+		x.prepare(u, scope)
+		u.adapters[key] = x
+	}
+	if x.fault != "" {
+		u.report(diag.Diagnostic{
+			Code: x.code, Summary: fmt.Sprintf("the adapter %s cannot be used here", quote(id)), Detail: sentence(x.fault),
+			Subject: e.transform.Range, Edge: e.String(), Related: x.there(x.TransformAt, "the adapter"),
+		})
+		return
+	}
+	e.adapted, e.template = x, x.template
+}
+
+// unknownAdapter: nothing has that id, or a bare string is not what was meant.
+func (u *unit) unknownAdapter(e *edge) {
+	id := e.transform.Text
+	d := diag.Diagnostic{
+		Code: diag.TrustOperation, Summary: fmt.Sprintf("the catalog has no adapter %s", quote(clip(id, 80))),
+		Subject: e.transform.Range, Edge: e.String(), Suggestion: u.near(id, u.cat.adapterNames),
+	}
+	switch names := u.cat.adapterNames; {
+	case len(names) == 0:
+		d.Detail = "It has none at all."
+	case len(names) <= 8:
+		d.Detail = "It has " + either(names) + "."
+	}
+	d.Detail = strings.TrimSpace("A transform that is a string without `${…}` is the id of an adapter. " + d.Detail)
+	if d.Suggestion == "" {
+		d.Detail += " An expression stands between `${` and `}`, and so does a text that is always the same."
+		d.Suggestion = bareExpression(id)
+	}
+	u.report(d)
+}
+
+// prepare compiles the adapter, and proves it once more: only those of a file
+// were proved when it was read, and a catalog may also be made by code.
+func (x *adapted) prepare(u *unit, scope expr.Scope) {
+	refuse := func(code diag.Code, format string, args ...any) { x.code, x.fault = code, fmt.Sprintf(format, args...) }
+	schemaOf := func(raw []byte, field string) *schemas.Schema {
+		c, err := u.templateSchema(raw)
+		if err == nil && c == nil {
+			err = fmt.Errorf("there is none")
+		}
+		if err == nil {
+			_, err = c.compile()
+		}
+		if err != nil {
+			refuse(diag.TypeSchema, "its %s is not a usable JSON Schema: %v", field, err)
+			return nil
+		}
+		return c.compiled
+	}
+	if x.input = schemaOf(x.InputSchema, "input_schema"); x.input == nil {
+		return
+	}
+	if x.output = schemaOf(x.OutputSchema, "output_schema"); x.output == nil {
+		return
+	}
+	value, err := schemas.Decode(x.Transform)
+	if err != nil {
+		refuse(diag.TypeExpr, "its transform is not JSON: %v", err)
+		return
+	}
+	t, errs := expr.CompileTemplate(value, expr.Adapter)
+	if len(errs) > 0 {
+		refuse(diag.TypeExpr, "its transform does not compile: %v", errs[0])
+		return
+	}
+	checked := u.checked(&template{Template: t, value: value, raw: x.Transform}, sight{value: x.input})
+	if len(checked.problems) > 0 {
+		refuse(kindCode(checked.problems[0].Kind), "its transform may fail for what it takes: %s", checked.problems[0].Message)
+		return
+	}
+	x.result = u.within(checked.result, x.output)
+	if r := u.prover.within(checked.result, x.output); r.Verdict != containment.Proved {
+		refuse(diag.TypeUnknown, "it is not proved that its transform gives what its output_schema says")
+		return
+	}
+	made := checked.made.value
+	if scope == expr.Compensate {
+		if made, err = expr.Spread(made); err != nil {
+			refuse(diag.TypeExpr, "where an effect is undone, `value` stands for `args`, `output` and `error`, and %v", err)
+			return
+		}
+	}
+	if t, errs = expr.CompileTemplate(made, scope); len(errs) > 0 {
+		refuse(diag.TypeExpr, "its transform does not compile here: %v", errs[0])
+		return
+	}
+	raw, err := plan.Canonical(made)
+	if err != nil {
+		refuse(diag.TypeExpr, "its transform cannot be written: %v", err)
+		return
+	}
+	x.template = &template{Template: t, value: made, raw: raw}
+}
+
+// within is a schema of what is in both, the simpler one where it is known to
+// lie in the other.
+func (u *unit) within(a, b *schemas.Schema) *schemas.Schema {
+	if u.prover.holds(a, b) {
+		return a
+	}
+	return u.prover.both(a, b)
+}
+
+// there is a place in the catalog's file, if it has one.
+func (x *adapted) there(at diag.Range, label string) []diag.Related {
+	if !at.IsValid() {
+		return nil
+	}
+	return []diag.Related{{Range: at, Label: label}}
+}
+
+// typeAdapter proves that an adapter takes all that the edge brings it, and
+// gives what comes out; nil if that is not known.
+func (u *unit) typeAdapter(doc *document, e *edge, s sight) *schemas.Schema {
+	x := e.adapted
+	if x == nil {
+		return nil
+	}
+	value := s.value
+	if e.fromPort == plan.CompensatePort {
+		value = schemas.Make(schemas.Keywords{
+			Types: []string{"object"}, Required: []string{"args", "error", "output"}, Rest: schemas.False(),
+			Properties: map[string]*schemas.Schema{"args": s.args, "output": s.output, "error": s.failure},
+		})
+	}
+	if value == nil || !u.adapts(doc, e, s, value) {
+		return nil
+	}
+	// Less than all that the adapter takes may arrive, so that more is known of
+	// what it gives. Where that cannot be told, what it gives anyway holds.
+	if c := u.checked(e.template, s); len(c.problems) == 0 && string(c.made.raw) == string(e.template.raw) {
+		return u.within(c.result, x.output)
+	}
+	return x.result
+}
+
+// adapts proves that an adapter takes all that an edge brings it.
+func (u *unit) adapts(doc *document, e *edge, s sight, value *schemas.Schema) bool {
+	x := e.adapted
+	if u.prover.anything(x.input) {
+		return true
+	}
+	r := u.prover.within(value, x.input)
+	if r.Verdict == containment.Proved {
+		return true
+	}
+	source, name := quote(e.fromNode+"."+e.fromPort), "the adapter "+quote(x.ID)
+	if e.fromPort == plan.CompensatePort {
+		source = "{args, output, error} of " + quote(e.fromNode)
+	}
+	d := diag.Diagnostic{
+		Subject: e.transform.Range, Label: "takes " + brief(x.input), Edge: e.String(),
+		Related: append([]diag.Related{{Range: e.fromRange(), Label: "gives " + brief(value)}}, x.there(x.InputAt, "what it takes")...),
+	}
+	rule := " An adapter gets only what its `input_schema` takes; `check: runtime` is about what it gives."
+	if r.Verdict == containment.Unknown {
+		d.Code, d.Summary = diag.TypeUnknown, fmt.Sprintf("it is not proved that %s takes every value of %s", name, source)
+		d.Detail = "What stopped the proof: " + stopped(r) + "." + rule
+		u.report(d)
+		return false
+	}
+	d.Code, d.Summary = diag.TypeNotContained, fmt.Sprintf("%s does not take every value of %s", name, source)
+	d.Detail, d.Witness = "The source may give the counterexample. "+u.refusal(r.Witness, x.input, quote(x.ID))+rule, shown(r.Witness)
+	var root any
+	if c, err := u.templateSchema(x.InputSchema); err == nil && c != nil {
+		root = c.value
+	}
+	m := mend{
+		u: u, source: value, target: x.input, sourceName: e.fromNode + "." + e.fromPort, targetName: x.ID,
+		sourceOpen: e.kind != plan.Error && doc.nodes[e.from].output.at != nil, adapter: true, root: root, sight: s,
+	}
+	d.Suggestion = m.propose(r.Witness)
+	u.report(d)
+	return false
+}
