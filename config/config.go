@@ -52,6 +52,9 @@ type Config struct {
 
 	// kept: file or environment say where the ledger is.
 	kept bool
+	// resolved gives what Resolve has put in place of references. It is a function,
+	// for nothing else hides a field that is not exported from whoever prints it.
+	resolved func() []Secret
 	// profile is the connection as Temporal's conventions and ours gave it.
 	profile envconfig.ClientConfigProfile
 }

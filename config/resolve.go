@@ -17,6 +17,9 @@ import (
 // [Config.LedgerKey] resolve them.
 func (c Config) Resolve() (Config, error) {
 	r := c.resolver()
+	var found []Secret
+	r.found = func(value string) { found = append(found, Secret(value)) }
+	c.resolved = func() []Secret { return found }
 	var failed []error
 	one := func(at string, s Secret) Secret {
 		value, err := r.resolve(s)
@@ -50,6 +53,28 @@ func (c Config) Resolve() (Config, error) {
 		return Config{}, err
 	}
 	return c, nil
+}
+
+// Secrets lists what references stand for, so that it can be kept from coming
+// back in answers, errors and logs: those that [Config.Resolve] has replaced, and
+// those of the API key, the store's URL and the log's key, where they can be
+// resolved. A variable that every child gets anyway, such as HOME, is no secret.
+func (c Config) Secrets() []Secret {
+	var all []Secret
+	if c.resolved != nil {
+		all = slices.Clone(c.resolved())
+	}
+	r := c.resolver()
+	r.found = func(value string) { all = append(all, Secret(value)) }
+	for _, s := range []Secret{c.Temporal.APIKey, c.Store.URL, c.Ledger.Key} {
+		// What cannot be resolved is used by nobody: who needs it says so.
+		_, _ = r.resolve(s)
+	}
+	// Temporal's own file and variables hold a key as it is.
+	if key := c.profile.APIKey; key != "" && key != c.Temporal.APIKey.Reveal() {
+		all = append(all, Secret(key))
+	}
+	return all
 }
 
 // StoreURL resolves the reference to PostgreSQL's connection string; "" where

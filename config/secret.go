@@ -8,8 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"chimera.ai/engine/internal/process"
 )
 
 // Secret is a text that may hold references to secrets, or, after
@@ -106,6 +109,8 @@ type resolver struct {
 	// dir is where relative paths start.
 	dir    string
 	lookup func(string) (string, bool)
+	// found, where it is not nil, is told what references stand for.
+	found func(value string)
 }
 
 // resolve gives the text with every reference replaced. Its error names the
@@ -128,6 +133,9 @@ func (r resolver) resolve(s Secret) (Secret, error) {
 			if value, err = r.file(p.name); err != nil {
 				return "", err
 			}
+		}
+		if p.scheme != "" && r.found != nil && !(p.scheme == "env" && slices.Contains(process.Inherited(), p.name)) {
+			r.found(value)
 		}
 		b.WriteString(value)
 	}

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/redact"
 	"chimera.ai/engine/skills"
 )
 
@@ -16,10 +18,36 @@ type callers struct {
 	skills      *skills.Registry
 	executables map[string]skills.Executable
 	pool        *mcp.Pool
+	// secrets are what the children were given in confidence.
+	secrets *redact.Secrets
 }
 
-// Call implements activities.Caller.
+// Call implements activities.Caller. Whatever comes back, no secret that the
+// configuration resolved is in it.
 func (c *callers) Call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
+	forms, err := c.call(ctx, n, input)
+	if err != nil {
+		return nil, c.clean(err)
+	}
+	for i := range forms {
+		forms[i] = c.secrets.JSON(forms[i])
+	}
+	return forms, nil
+}
+
+// clean takes secrets out of an error. Its cause keeps what it is, and tells no more.
+func (c *callers) clean(err error) error {
+	var e *contract.Error
+	if !errors.As(err, &e) {
+		return c.secrets.Error(err)
+	}
+	safe := *e
+	safe.Message, safe.Details = c.secrets.Text(e.Message), c.secrets.Details(e.Details)
+	safe.Cause = c.secrets.Error(e.Cause)
+	return &safe
+}
+
+func (c *callers) call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
 	if n.ProviderType == plan.MCP {
 		return c.tool(ctx, n, input)
 	}

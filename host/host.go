@@ -36,6 +36,7 @@ import (
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/payload"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/redact"
 	"chimera.ai/engine/skills"
 	"chimera.ai/engine/store"
 	"chimera.ai/engine/workflows"
@@ -91,6 +92,8 @@ type Options struct {
 	ContinueAfter int
 	// Logger; nil means slog.Default().
 	Logger *slog.Logger
+	// Secrets are taken out of what tools answer, and out of the log.
+	Secrets *redact.Secrets
 }
 
 // Host is a process with workers. It is made by [New] and ends with [Host.Close].
@@ -130,7 +133,7 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 		return nil, err
 	}
 	h.pool = mcp.NewPool(o.Servers, o.MCP)
-	callers := &callers{skills: registry, executables: o.Executables, pool: h.pool}
+	callers := &callers{skills: registry, executables: o.Executables, pool: h.pool, secrets: o.Secrets}
 	for _, role := range o.Roles {
 		switch role {
 		case RoleEngine:
@@ -179,8 +182,11 @@ func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
+	o.Logger = slog.New(o.Secrets.Handler(o.Logger.Handler()))
 	if o.MCP.Logger == nil {
 		o.MCP.Logger = o.Logger
+	} else {
+		o.MCP.Logger = slog.New(o.Secrets.Handler(o.MCP.Logger.Handler()))
 	}
 	return o
 }

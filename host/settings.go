@@ -11,6 +11,7 @@ import (
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/mcp"
+	"chimera.ai/engine/redact"
 	"chimera.ai/engine/skills"
 	"chimera.ai/engine/store"
 )
@@ -111,6 +112,7 @@ func Settings(c config.Config) (Options, diag.Diagnostics, error) {
 		return Options{}, nil, err
 	}
 	o := Options{
+		Secrets:         confidential(c, kept),
 		Client:          connection,
 		Store:           kept,
 		Executables:     make(map[string]skills.Executable, len(c.Skills)),
@@ -145,4 +147,14 @@ func Settings(c config.Config) (Options, diag.Diagnostics, error) {
 	}
 	o.Policy = policy
 	return o, append(ds, found...), nil
+}
+
+// confidential are the secrets that a configuration has resolved, and the
+// password in the store's URL by itself.
+func confidential(c config.Config, kept store.Options) *redact.Secrets {
+	all := []string{kept.Password()}
+	for _, s := range c.Secrets() {
+		all = append(all, s.Reveal())
+	}
+	return redact.New(all)
 }

@@ -47,6 +47,14 @@ type Options struct {
 	Key string
 }
 
+// Password is the one that the connection string of PostgreSQL brings, or "".
+func (o Options) Password() string {
+	if o.Driver != Postgres {
+		return ""
+	}
+	return postgres.Password(o.URL)
+}
+
 // String names the store, and keeps its secrets.
 func (o Options) String() string {
 	if o.Driver == Postgres {

@@ -17,6 +17,7 @@ import (
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/redact"
 )
 
 // The exit codes, those of the command line.
@@ -42,6 +43,7 @@ type Program struct {
 	logger     *slog.Logger
 	about      bool
 	host       *host.Host
+	secrets    *redact.Secrets
 }
 
 // misuse is wrong use, or a wrong configuration. An empty message has been said.
@@ -131,6 +133,8 @@ func (p *Program) Run(ctx context.Context) error {
 	if err := p.judge(ds, "the catalog or the policy is not valid"); err != nil {
 		return err
 	}
+	p.secrets = options.Secrets
+	p.logger = slog.New(p.secrets.Handler(p.logger.Handler()))
 	options.Logger = p.logger
 	start, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -191,10 +195,10 @@ func (p *Program) Report(err error) int {
 	case err == nil, errors.Is(err, flag.ErrHelp):
 		return exitDone
 	case errors.As(err, &wrong):
-		_, _ = fmt.Fprintln(p.Stderr, "chimera-worker:", wrong.message)
+		_, _ = fmt.Fprintln(p.Stderr, "chimera-worker:", p.secrets.Text(wrong.message))
 		return exitUsage
 	}
-	_, _ = fmt.Fprintln(p.Stderr, "chimera-worker:", err)
+	_, _ = fmt.Fprintln(p.Stderr, "chimera-worker:", p.secrets.Text(err.Error()))
 	return exitUnanswered
 }
 

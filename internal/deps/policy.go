@@ -103,6 +103,8 @@ var Rules = []Rule{
 		Never: []string{"Temporal", "pgx"}},
 	{Path: "trust", Zone: Pure, Owns: "authority: bootstrap, statements and their chain, signatures of plans and starts",
 		Never: []string{"ledger/sqlstore", "ledger/postgres", "ledger/sqlite", "Temporal", "mcp", "mcp-go", "pgx", "SQLite", "os", "net"}},
+	{Path: "redact", Zone: Pure, Owns: "secrets taken out of answers, errors and logs",
+		Never: []string{"any package of ours", "Temporal", "os"}},
 	{Path: "task", Zone: Pure, Owns: "the three stages of a task, each a type",
 		Never: []string{"any package of ours", "Temporal", "os", "net"}, Except: []string{"schemas", "plan", "contract"}},
 	{Path: "ledger", Zone: Pure, Owns: "entries, entities, the log, the store's interface",

@@ -268,3 +268,12 @@ func BenchmarkStart(b *testing.B) {
 		p.closePipes()
 	}
 }
+
+func TestTailTellsWhereItWasCut(t *testing.T) {
+	for in, want := range map[string]string{"0123": "0123", "0123456789": "…23456789", "01\n3456789": "3456789"} {
+		tail := Tail{Limit: 8}
+		_, err := tail.Write([]byte(in))
+		require.NoError(t, err)
+		require.Equal(t, want, tail.String())
+	}
+}

@@ -29,7 +29,8 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is the kept text as valid UTF-8, without the line that was cut.
+// String is the kept text as valid UTF-8, without the line that was cut; where it
+// is all that there is, "…" stands at the cut.
 func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -37,6 +38,8 @@ func (t *Tail) String() string {
 	if t.cut {
 		if _, rest, ok := strings.Cut(s, "\n"); ok {
 			s = rest
+		} else {
+			s = "…" + s
 		}
 	}
 	return strings.ToValidUTF8(s, "\uFFFD")

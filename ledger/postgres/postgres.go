@@ -33,6 +33,16 @@ type Options struct {
 	Connections int
 }
 
+// Password is the one that a connection string brings, or what libpq's own
+// variables and files have for it; "" where there is none.
+func Password(url string) string {
+	c, err := pgx.ParseConfig(url)
+	if err != nil {
+		return "" // whoever connects says what is wrong
+	}
+	return c.Password
+}
+
 // sequencerLock is the advisory lock of the log's one sequencer.
 const sequencerLock = 0x6368696d65726131 // "chimera1"
 
