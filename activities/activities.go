@@ -14,6 +14,7 @@ import (
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/trust"
 )
 
 // Plans keeps compiled plans by digest.
@@ -41,6 +42,13 @@ type Ledger interface {
 	CloseRun(ctx context.Context, r ledger.Run) error
 }
 
+// Authority is what the admins of the deployment have stated, verified from its
+// bootstrap on. An error that is [trust.ErrInvalid] says that the statements do not
+// hold.
+type Authority interface {
+	State(ctx context.Context) (trust.State, error)
+}
+
 // Compiler compiles the text of a plan file with the worker's own catalog and
 // policy.
 type Compiler func(source string) (*plan.Plan, diag.Diagnostics)
@@ -52,6 +60,9 @@ type Engine struct {
 	// Skills calls in-process skills.
 	Skills Caller
 	Ledger Ledger
+	// Authority says who may publish plans. Where it is nil nobody vouches for what
+	// is published, and no start grant is taken.
+	Authority Authority
 	// Policy is the digest of the operator's bundle that Compile goes by, or "".
 	Policy string
 	// Attributes are the search attributes that the server knows.

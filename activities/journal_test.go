@@ -202,9 +202,9 @@ func TestLoadPublished(t *testing.T) {
 	digest, source := plan.DigestOf(b), []byte("the source")
 	kept := ledger.Plan{Name: "p", Version: "1", Digest: digest, SourceDigest: plan.DigestOf(source)}
 	old := kept
-	old.Digest = plan.DigestOf([]byte("another"))
+	old.Name, old.Digest = "old", plan.DigestOf([]byte("another"))
 	lost := kept
-	lost.SourceDigest = old.Digest
+	lost.Name, lost.SourceDigest = "lost", old.Digest
 	l.books.plans = map[string]ledger.Plan{"p@1": kept, digest: kept, "old@1": old, "lost@1": lost}
 	l.books.blobs = map[string][]byte{kept.SourceDigest: source}
 

@@ -62,7 +62,8 @@ func (e *Engine) Load(ctx context.Context, request contract.LoadRequest) (*plan.
 }
 
 // find gives the compiled plan of a start. A published one is compiled from its
-// source, as it was then: it must come to the same digest.
+// source, as it was then: its author must have signed it, and it must come to the
+// same digest.
 func (e *Engine) find(ctx context.Context, start *contract.Start) (*plan.Plan, string, error) {
 	if start.Plan == "" {
 		return e.plan(ctx, start.Source)
@@ -73,6 +74,9 @@ func (e *Engine) find(ctx context.Context, start *contract.Start) (*plan.Plan, s
 			err = contract.Errorf(contract.Contract, "no plan is published as %s", clip(start.Plan, 200))
 		}
 		return nil, "", fail(ctx, 0, loading, refusal(err))
+	}
+	if err := e.authored(ctx, start.Plan, published); err != nil {
+		return nil, "", fail(ctx, 0, loading, err)
 	}
 	source, err := e.Ledger.GetBlob(ctx, published.SourceDigest)
 	if err != nil {
@@ -86,6 +90,10 @@ func (e *Engine) find(ctx context.Context, start *contract.Start) (*plan.Plan, s
 		return nil, "", fail(ctx, 0, nil, contract.Errorf(contract.Contract,
 			"%s@%s was published as %s, and the catalog and policy of this worker make %s of its source: publish it again under a new version",
 			published.Name, published.Version, published.Digest, digest))
+	}
+	if compiled.Name != published.Name || compiled.Version != published.Version {
+		return nil, "", fail(ctx, 0, nil, contract.Errorf(contract.Blocked, "what is published as %s@%s is the source of %s@%s",
+			clip(published.Name, 100), clip(published.Version, 100), compiled.Name, compiled.Version))
 	}
 	return compiled, digest, nil
 }

@@ -39,8 +39,11 @@ type Config struct {
 	Store Store
 	// Ledger is how the audit log is signed.
 	Ledger Ledger
-	// Author is who publishes plans, or "" for the user of the machine.
-	Author string
+	// Trust is the root of the deployment's authority, and keys to sign with.
+	Trust Trust
+	// Author is who publishes plans, and Requester who starts runs; "" is the user
+	// of the machine.
+	Author, Requester string
 	// CatalogFile is the trust manifest, or "".
 	CatalogFile string
 	// PolicyFiles are the files of the operator's policy bundle.
@@ -126,6 +129,17 @@ type Store struct {
 type Ledger struct {
 	// Key is a reference to the log's key, or "": [Config.LedgerKey] resolves it.
 	Key Secret
+}
+
+// Trust is the root of the deployment's authority, and the keys that commands
+// sign with.
+type Trust struct {
+	// Bootstrap is the bootstrap file, or "": then nothing says who may publish
+	// plans or act for an agent. Pin is the digest that it must have.
+	Bootstrap, Pin string
+	// AuthorKey and StartKey are references to private keys, or "":
+	// [Config.AuthorKey] and [Config.StartKey] resolve them.
+	AuthorKey, StartKey Secret
 }
 
 // Server is one MCP server that is started as a child and spoken to on stdio.

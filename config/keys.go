@@ -103,8 +103,19 @@ var keys = []key[Config]{
 	{name: "ledger.key", sort: secret, at: func(c *Config) any { return &c.Ledger.Key },
 		doc: "A reference to the audit log's key, such as `${file:/run/secrets/ledger-key}`: a note signer key, `PRIVATE+KEY+NAME+…`. A worker with role `engine` that has it signs checkpoints; of several, one does."},
 
+	{name: "trust.bootstrap", sort: path, at: func(c *Config) any { return &c.Trust.Bootstrap },
+		doc: "The bootstrap file: the root from which the admins' statements say who may publish plans, and which keys may start runs for an agent. Workers and commands verify it all. Where it is empty, `chimera dev` makes its own; everywhere else plans are published unsigned, no start grant is taken, and so no run may have effects."},
+	{name: "trust.pin", sort: text, at: func(c *Config) any { return &c.Trust.Pin },
+		doc: "The digest that the bootstrap file must have, `sha256:…`, as the admins have told it. A bootstrap without a pin, or with another digest, is refused."},
+	{name: "trust.author_key", sort: secret, at: func(c *Config) any { return &c.Trust.AuthorKey },
+		doc: "A reference to the key that `chimera publish` signs plans with, such as `${file:author.key}`: PKCS #8 in PEM, Ed25519 or P-256. The admins have stated its public half for the publisher whom `author` names."},
+	{name: "trust.start_key", sort: secret, at: func(c *Config) any { return &c.Trust.StartKey },
+		doc: "A reference to the key that `chimera start` signs start grants with. The admins have stated its public half for the plan's agent. Where it is empty, runs are started without a grant."},
+
 	{name: "author", sort: text, at: func(c *Config) any { return &c.Author },
-		doc: "Who publishes plans, as the audit log says it. Where it is empty, the user of the machine."},
+		doc: "Who publishes plans, as the audit log says it: the id of a publisher, where there is a root of trust. Where it is empty, the user of the machine."},
+	{name: "requester", sort: text, at: func(c *Config) any { return &c.Requester },
+		doc: "The person who starts runs, as start grants and the audit log say it. Where it is empty, the user of the machine."},
 
 	{name: "catalog", sort: path, at: func(c *Config) any { return &c.CatalogFile },
 		doc: "The catalog file: which operations of MCP servers and executables plans may call, with schemas, effect classes and trust. `--catalog` wins."},

@@ -12,9 +12,10 @@ import (
 // Resolve answers with a copy in which every reference to a secret is replaced
 // by the secret. Only a worker calls it; the result is never printed or
 // stored. Its error names all references that could not be resolved, each with
-// the key it stands under. The API key of section temporal, the store's URL and
-// the log's key stay references: [Config.Client], [Config.StoreURL] and
-// [Config.LedgerKey] resolve them.
+// the key it stands under. The API key of section temporal, the store's URL, the
+// log's key and the keys of section trust stay references: [Config.Client],
+// [Config.StoreURL], [Config.LedgerKey], [Config.AuthorKey] and
+// [Config.StartKey] resolve them.
 func (c Config) Resolve() (Config, error) {
 	r := c.resolver()
 	var found []Secret
@@ -83,6 +84,17 @@ func (c Config) StoreURL() (string, error) { return c.secret("store.url", c.Stor
 
 // LedgerKey resolves the reference to the log's key; "" where none is said.
 func (c Config) LedgerKey() (string, error) { return c.secret("ledger.key", c.Ledger.Key) }
+
+// AuthorKey resolves the reference to the key that plans are signed with; "" where
+// none is said.
+func (c Config) AuthorKey() (string, error) { return c.secret("trust.author_key", c.Trust.AuthorKey) }
+
+// StartKey resolves the reference to the key that start grants are signed with; ""
+// where none is said.
+func (c Config) StartKey() (string, error) { return c.secret("trust.start_key", c.Trust.StartKey) }
+
+// Referred resolves a reference that a command was given; what names it in errors.
+func (c Config) Referred(what string, s Secret) (string, error) { return c.secret(what, s) }
 
 func (c Config) secret(name string, s Secret) (string, error) {
 	value, err := c.resolver().resolve(s)

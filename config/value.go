@@ -105,7 +105,7 @@ func (l *loader) plain(v *syntax.Value, name string) bool {
 	}
 	if i := strings.Index(v.Text, "${"); i >= 0 {
 		l.report(diag.ConfigSecret, v.Sub(i, i+2), "no reference to a secret may stand in "+name,
-			"References are resolved in the values of env, in temporal.api_key, store.url and ledger.key.")
+			"References are resolved in the values of env, in temporal.api_key, store.url, ledger.key, trust.author_key and trust.start_key.")
 		return false
 	}
 	return true

@@ -39,6 +39,7 @@ import (
 	"chimera.ai/engine/redact"
 	"chimera.ai/engine/skills"
 	"chimera.ai/engine/store"
+	"chimera.ai/engine/trust"
 	"chimera.ai/engine/workflows"
 )
 
@@ -69,6 +70,9 @@ type Options struct {
 	// Catalog has the operations of MCP servers and executables; the built-in
 	// skills and Skills are added to it.
 	Catalog *compiler.Catalog
+	// Trust is the bootstrap of the deployment's authority, or nil: then published
+	// plans are taken unsigned, start grants are refused, and no run has effects.
+	Trust *trust.Bootstrap
 	// Policy is the operator's bundle, or nil.
 	Policy *compiler.Policy
 	// Skills are Go skills that run in this process.
@@ -115,6 +119,9 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 			return nil, fmt.Errorf("role %q is not supported yet; the roles are %v", r, Roles())
 		}
 	}
+	if o.Trust != nil && o.Trust.Audience == trust.Dev && o.Store.Driver == store.Postgres {
+		return nil, errors.New("the bootstrap's audience is dev, which exists with the embedded store alone")
+	}
 	registry, catalog, err := Catalog(o.Catalog, o.Skills)
 	if err != nil {
 		return nil, err
@@ -141,13 +148,21 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 			if err != nil {
 				return nil, err
 			}
-			h.engine(&activities.Engine{
+			e := &activities.Engine{
 				Compile: func(source string) (*plan.Plan, diag.Diagnostics) {
 					return compiler.Compile(compiler.Source{Name: "plan", Text: []byte(source)}, catalog, o.Policy)
 				},
 				Plans: plans, Skills: callers, Ledger: h.store.Ledger,
 				Policy: o.Policy.Digest(), Attributes: attributes, ContinueAfter: o.ContinueAfter,
-			})
+			}
+			if o.Trust != nil {
+				if e.Authority, err = authority(ctx, o.Trust, h.store); err != nil {
+					return nil, err
+				}
+			} else {
+				o.Logger.WarnContext(ctx, "this worker has no root of trust (trust.bootstrap): nobody vouches for what is published, and runs have no effects")
+			}
+			h.engine(e)
 			if h.store.Key == nil {
 				o.Logger.WarnContext(ctx, "this worker has no key of the ledger (ledger.key): another process must sign checkpoints")
 				break

@@ -111,8 +111,13 @@ func Settings(c config.Config) (Options, diag.Diagnostics, error) {
 	if err != nil {
 		return Options{}, nil, err
 	}
+	root, err := Bootstrap(c)
+	if err != nil {
+		return Options{}, nil, err
+	}
 	o := Options{
 		Secrets:         confidential(c, kept),
+		Trust:           root,
 		Client:          connection,
 		Store:           kept,
 		Executables:     make(map[string]skills.Executable, len(c.Skills)),

@@ -39,7 +39,7 @@ func commands() []command {
 		{name: "contain", operands: "LHS RHS | --batch", most: 2, prepare: containCommand,
 			summary: "decide whether every value of one JSON Schema is a value of another"},
 		{name: "publish", operands: "PLAN", least: 1, most: 1, prepare: publishCommand,
-			summary: "check a plan and keep its source under its name and version"},
+			summary: "check a plan, sign it as its author, and keep its source under its name and version"},
 		{name: "start", operands: "PLAN|NAME[@VERSION]|DIGEST", least: 1, most: 1, prepare: startCommand,
 			summary: "start a run, and follow it with --wait"},
 		{name: "status", operands: "RUN", least: 1, most: 1, prepare: statusCommand, summary: "show a run"},

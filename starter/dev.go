@@ -84,11 +84,11 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	if err != nil {
 		return err
 	}
-	worker, err := p.worker(ctx, settings, server)
+	root, trusted, err := p.trusted(ctx, settings)
 	if err != nil {
 		return err
 	}
-	trusted, err := p.trusted(ctx, settings.Dev.Dir, worker)
+	worker, err := p.worker(ctx, settings, server, root)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	if todo != nil {
 		conn := &connection{
 			Client: worker.host.Client(), address: l.Address, namespace: l.Namespace, ui: l.UI,
-			place: &place{store: worker.store, local: &l, known: true, books: worker.host.Store().Ledger},
+			place: &place{store: worker.store, local: &l, known: true, settings: settings, opened: worker.host.Store(), books: worker.host.Store().Ledger, root: root},
 		}
 		return p.devRun(ctx, o, conn, todo, server, worker.host.Store(), trusted)
 	}
@@ -233,7 +233,7 @@ type running struct {
 
 // worker starts a worker with all that the configuration says, and waits until
 // it polls.
-func (p *Program) worker(ctx context.Context, settings config.Config, server *devserver.Server) (*running, error) {
+func (p *Program) worker(ctx context.Context, settings config.Config, server *devserver.Server, root *rooted) (*running, error) {
 	resolved, err := settings.Resolve()
 	if err != nil {
 		return nil, misuse("%s", err)
@@ -252,6 +252,7 @@ func (p *Program) worker(ctx context.Context, settings config.Config, server *de
 	// The embedded server is local: nothing of another server's credentials goes there.
 	options.Client = client.Options{HostPort: server.Address, Namespace: server.Namespace}
 	options.Roles = nil
+	options.Trust = root.bootstrap
 	options.Drain = min(options.Drain, devDrain)
 	options.Logger = slog.New(slog.NewTextHandler(log, nil))
 	h, err := host.New(ctx, options)

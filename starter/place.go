@@ -18,8 +18,13 @@ type place struct {
 	local *local
 	// known: the place is that of the workers, and not just a default.
 	known bool
-	// books is the ledger once it is open.
-	books ledger.Store
+	// settings are the configuration.
+	settings config.Config
+	// opened is the store once it is open, and books its ledger.
+	opened *store.Opened
+	books  ledger.Store
+	// root is what is trusted once it is known.
+	root *rooted
 }
 
 // place finds where things are kept: as the configuration says, or with the dev
@@ -37,7 +42,7 @@ func (p *Program) placeOf(settings config.Config) (*place, error) {
 	if err != nil {
 		return nil, misuse("%s", err)
 	}
-	at := &place{store: kept, known: settings.Kept()}
+	at := &place{store: kept, known: settings.Kept(), settings: settings}
 	if settings.Temporal.Address != "" {
 		return at, nil
 	}
@@ -65,7 +70,7 @@ func (at *place) ledger(ctx context.Context, p *Program) (ledger.Store, error) {
 		return nil, storeError(err)
 	}
 	p.later(s.Close)
-	at.books = s.Ledger
+	at.opened, at.books = s, s.Ledger
 	return at.books, nil
 }
 

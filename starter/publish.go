@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"os/user"
 	"strings"
+	"time"
 
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/trust"
 )
 
 // publication is the JSON answer about a published plan.
@@ -21,6 +23,8 @@ type publication struct {
 	SourceDigest string      `json:"source_digest"`
 	Author       string      `json:"author"`
 	PublishedAt  ledger.Time `json:"published_at"`
+	// Signed: its author has signed it.
+	Signed bool `json:"signed"`
 }
 
 func publishCommand(p *Program, fs *flag.FlagSet) action {
@@ -47,7 +51,7 @@ func publishCommand(p *Program, fs *flag.FlagSet) action {
 			return err
 		}
 		if p.json() {
-			return p.document(publication{kept.Name, kept.Version, kept.Digest, kept.SourceDigest, kept.Author, kept.PublishedAt})
+			return p.document(publication{kept.Name, kept.Version, kept.Digest, kept.SourceDigest, kept.Author, kept.PublishedAt, len(kept.Signature) > 0})
 		}
 		p.printf("%s@%s  %s\n", kept.Name, kept.Version, kept.Digest)
 		p.say("run it: %s", p.command("start", kept.Name+"@"+kept.Version, "--wait"))
@@ -74,8 +78,8 @@ func (p *Program) sound(shelf *shelf, src compiler.Source) (*plan.Plan, string, 
 	return compiled, plan.DigestOf(encoded), nil
 }
 
-// publish keeps the source of a plan. Other content under its name and version
-// is a no.
+// publish keeps the source of a plan, signed by its author. Other content under
+// its name and version is a no. Where nothing says whom to trust, nobody signs.
 func (p *Program) publish(ctx context.Context, place *place, src compiler.Source, compiled *plan.Plan, digest string) (ledger.Plan, error) {
 	author, err := p.author()
 	if err != nil {
@@ -85,23 +89,87 @@ func (p *Program) publish(ctx context.Context, place *place, src compiler.Source
 	if err != nil {
 		return ledger.Plan{}, err
 	}
+	root, err := place.rooted(ctx, p)
+	if err != nil {
+		return ledger.Plan{}, err
+	}
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	source, err := books.PutBlob(bounded, src.Text)
-	if err != nil {
+	row := ledger.Plan{
+		Name: compiled.Name, Version: compiled.Version, Digest: digest, SourceDigest: plan.DigestOf(src.Text), Author: author, Agent: compiled.Agent,
+	}
+	ref := row.Name + "@" + row.Version
+	var stated trust.State
+	if root.bootstrap == nil {
+		p.say("%s is published unsigned: nothing says whom to trust (trust.bootstrap)", ref)
+	} else if stated, err = p.sign(bounded, place, books, root, &row); err != nil {
+		return ledger.Plan{}, err
+	}
+	if _, err := books.PutBlob(bounded, src.Text); err != nil {
 		return ledger.Plan{}, storeError(err)
 	}
-	kept, err := books.PublishPlan(bounded, ledger.Plan{
-		Name: compiled.Name, Version: compiled.Version, Digest: digest, SourceDigest: source, Author: author, Agent: compiled.Agent,
-	})
+	kept, err := books.PublishPlan(bounded, row)
 	if errors.Is(err, ledger.ErrConflict) {
-		return ledger.Plan{}, negative("%s@%s is published already, with other content (%s)", compiled.Name, compiled.Version, kept.Digest).
+		return ledger.Plan{}, negative("%s is published already, with other content (%s)", ref, kept.Digest).
 			withHint("What is published stays. Raise the version of the plan.")
 	}
 	if err != nil {
 		return ledger.Plan{}, storeError(err)
 	}
+	if root.bootstrap != nil {
+		if err := trust.Authored(stated, ref, kept); err != nil {
+			return ledger.Plan{}, negative("%s is there already: %s", ref, err).withHint("What is published stays. Raise the version of the plan.")
+		}
+	}
 	return kept, nil
+}
+
+// sign has the author sign a plan that is to be published, if the admins have
+// stated that the author may, and gives what they have stated.
+func (p *Program) sign(ctx context.Context, place *place, books ledger.Store, root *rooted, row *ledger.Plan) (trust.State, error) {
+	key := root.dev
+	if key == nil {
+		secret, err := place.settings.AuthorKey()
+		if err != nil {
+			return trust.State{}, misuse("%s", err)
+		}
+		if secret == "" {
+			return trust.State{}, misuse("nobody can sign the plan: trust.author_key is not set").
+				withHint("Where there is a root of trust, its author signs what is published.")
+		}
+		if key, err = trust.ParseKey([]byte(secret)); err != nil {
+			return trust.State{}, misuse("trust.author_key: %s", err)
+		}
+	}
+	s, err := root.state(ctx, books, func(s trust.State) []trust.Act {
+		if _, ok := s.Publishers[row.Author]; ok {
+			return nil
+		}
+		return []trust.Act{&trust.AddPublisher{ID: row.Author, Person: s.Admins[0].Person, Key: key.Public(), Uses: []string{trust.UsePlans}}}
+	})
+	if err != nil {
+		return s, untrusted(err)
+	}
+	row.Signature, err = trust.SignPlan(key, trust.Plan{
+		Deployment: s.Deployment, Audience: s.Audience, Author: row.Author, Name: row.Name, Version: row.Version,
+		SourceDigest: row.SourceDigest, Digest: row.Digest, Issued: ledger.At(time.Now()),
+	})
+	if err == nil {
+		err = trust.Authored(s, row.Name+"@"+row.Version, *row)
+	}
+	if err != nil {
+		return s, untrusted(err)
+	}
+	return s, nil
+}
+
+// untrusted is the failure of something that is not signed as it must be, or
+// cannot be read.
+func untrusted(err error) error {
+	if errors.Is(err, trust.ErrInvalid) {
+		return negative("%s", err)
+	}
+	return storeError(err)
 }
 
 // author is who publishes: whom the configuration names, or the machine's user.
@@ -138,6 +206,20 @@ func (p *Program) published(ctx context.Context, place *place, ref string) (ledg
 	}
 	if err != nil {
 		return kept, storeError(fmt.Errorf("finding the plan %s: %w", ref, err))
+	}
+	root, err := place.rooted(ctx, p)
+	if err != nil || root.bootstrap == nil {
+		return kept, err
+	}
+	s, err := trust.Read(bounded, books, root.bootstrap)
+	if err != nil {
+		return kept, untrusted(err)
+	}
+	if ref == kept.Name { // the version that was published last
+		ref += "@" + kept.Version
+	}
+	if err := trust.Authored(s, ref, kept); err != nil {
+		return kept, untrusted(err)
 	}
 	return kept, nil
 }

@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,8 @@ const (
 	GrantType   = "application/vnd.chimera.grant.v1+json"
 	// MaxGrant bounds how long a start grant holds.
 	MaxGrant = 24 * time.Hour
+	// maxGrantBytes bounds its envelope, which the audit log keeps.
+	maxGrantBytes = 16 << 10
 	// skew is how far the clock of a grant's maker may be ahead.
 	skew = time.Minute
 )
@@ -66,53 +69,69 @@ func SignPlan(k *Key, p Plan) ([]byte, error) {
 // publisher of plans who is not revoked, and signed just this. want says what
 // was published: name, version and both digests; its author too unless it is "".
 func VerifyPlan(s State, envelope []byte, want Plan) (Plan, error) {
+	p, revoked, err := authored(s, envelope, want)
+	if err == nil && revoked != nil {
+		return Plan{}, invalid("the publisher %s is revoked since %s", p.Author, revoked)
+	}
+	return p, err
+}
+
+// authored is [VerifyPlan] for publishers who may be revoked, and says since when.
+func authored(s State, envelope []byte, want Plan) (Plan, *ledger.Time, error) {
+	p, e, err := parsePlan(s, envelope, want)
+	if err != nil {
+		return Plan{}, nil, err
+	}
+	revoked, err := s.publisher(e, p.Author, UsePlans)
+	if err != nil {
+		return Plan{}, nil, err
+	}
+	return p, revoked, nil
+}
+
+func parsePlan(s State, envelope []byte, want Plan) (Plan, *Envelope, error) {
 	e, err := ParseEnvelope(envelope, PlanType)
 	if err != nil {
-		return Plan{}, err
+		return Plan{}, nil, err
 	}
 	var p Plan
 	if _, err := exact(e.Payload, &p); err != nil {
-		return Plan{}, invalid("the author's signature: %s", bare(err))
+		return Plan{}, nil, invalid("the author's signature: %s", bare(err))
 	}
 	if err := p.check(); err != nil {
-		return Plan{}, err
+		return Plan{}, nil, err
 	}
 	switch {
 	case p.Deployment != s.Deployment || p.Audience != s.Audience:
-		return Plan{}, invalid("the plan is signed for %s (%s), not for %s (%s)", p.Deployment, p.Audience, s.Deployment, s.Audience)
+		return Plan{}, nil, invalid("the plan is signed for %s (%s), not for %s (%s)", p.Deployment, p.Audience, s.Deployment, s.Audience)
 	case p.Name != want.Name || p.Version != want.Version:
-		return Plan{}, invalid("the signature is of %s@%s, not of %s@%s", p.Name, p.Version, want.Name, want.Version)
+		return Plan{}, nil, invalid("the signature is of %s@%s, not of %s@%s", p.Name, p.Version, want.Name, want.Version)
 	case p.SourceDigest != want.SourceDigest || p.Digest != want.Digest:
-		return Plan{}, invalid("the signature of %s@%s is of another source or plan", p.Name, p.Version)
+		return Plan{}, nil, invalid("the signature of %s@%s is of another source or plan", p.Name, p.Version)
 	case want.Author != "" && p.Author != want.Author:
-		return Plan{}, invalid("the signature is by %s, not by %s", p.Author, want.Author)
+		return Plan{}, nil, invalid("the signature is by %s, not by %s", p.Author, want.Author)
 	}
-	if err := s.publisher(e, p.Author, UsePlans); err != nil {
-		return Plan{}, err
-	}
-	return p, nil
+	return p, e, nil
 }
 
-// publisher reports whether a publisher with a use has signed an envelope.
-func (s State) publisher(e *Envelope, id, use string) error {
+// publisher reports whether a publisher with a use has signed an envelope, and
+// since when the publisher is revoked, if it is.
+func (s State) publisher(e *Envelope, id, use string) (*ledger.Time, error) {
 	a, ok := s.Publishers[id]
-	if !ok || a.Revoked != nil {
-		return invalid("there is no publisher %s, or it is revoked", id)
+	switch {
+	case !ok:
+		return nil, invalid("there is no publisher %.120q", id)
+	case !slices.Contains(a.Uses, use):
+		return nil, invalid("the publisher %s does not sign %s", id, use)
 	}
-	for _, u := range a.Uses {
-		if u != use {
-			continue
-		}
-		k, err := ParsePublic(a.Key)
-		if err != nil {
-			return err
-		}
-		if len(e.By([]Public{k})) == 0 {
-			return invalid("the publisher %s has not signed it", id)
-		}
-		return nil
+	k, err := ParsePublic(a.Key)
+	if err != nil {
+		return nil, err
 	}
-	return invalid("the publisher %s does not sign %s", id, use)
+	if len(e.By([]Public{k})) == 0 {
+		return nil, invalid("the publisher %s has not signed it", id)
+	}
+	return a.Revoked, nil
 }
 
 // Grant allows one run to start.
@@ -168,12 +187,29 @@ func SignGrant(k *Key, g Grant) ([]byte, error) {
 	return seal(GrantType, &g, k)
 }
 
+// GrantDigest identifies a start grant: the digest of what was signed, whoever has
+// written the envelope down anew.
+func GrantDigest(envelope []byte) (string, error) {
+	e, err := parseGrant(envelope)
+	if err != nil {
+		return "", err
+	}
+	return e.Digest(), nil
+}
+
+func parseGrant(envelope []byte) (*Envelope, error) {
+	if len(envelope) > maxGrantBytes {
+		return nil, invalid("a grant of %d bytes, more than %d", len(envelope), maxGrantBytes)
+	}
+	return ParseEnvelope(envelope, GrantType)
+}
+
 // VerifyGrant holds a start grant against a state, at an instant: a key that may
 // act for its agent has signed it, and it is for just this run. want names the
 // run: namespace, workflow id, plan, input and agent. That a nonce is used once
 // is for whoever keeps them to see.
 func VerifyGrant(s State, envelope []byte, want Grant, at time.Time) (Grant, error) {
-	e, err := ParseEnvelope(envelope, GrantType)
+	e, err := parseGrant(envelope)
 	if err != nil {
 		return Grant{}, err
 	}

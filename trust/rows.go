@@ -21,7 +21,8 @@ type Source interface {
 
 // Read verifies what a source has, and gives the state at its end. A chain that
 // breaks is an error, a [Problem]: whoever reads does not go on with part of it.
-// It cannot tell that a source keeps back the last statements: see [Behind].
+// It cannot tell that a source keeps back the last statements: see [Behind] and
+// [Reader].
 func Read(ctx context.Context, source Source, b *Bootstrap) (State, error) {
 	s, _, err := read(ctx, source, b)
 	return s, err
@@ -238,6 +239,36 @@ func Known(ctx context.Context, rows Rows, s State, id string) (ledger.Agent, er
 		return ledger.Agent{}, invalid("the agent %.120q is not in the store as the admins have stated it", id)
 	}
 	return row, nil
+}
+
+// Authored holds a plan that a store gave for a reference ("name@version" or a
+// digest) against the chain: it is the plan that was asked for, and a publisher of
+// plans who is not revoked has signed it.
+func Authored(s State, ref string, p ledger.Plan) error {
+	revoked, err := Published(s, ref, p)
+	if err == nil && revoked != nil {
+		err = invalid("%s@%s is signed by %.120q, who is revoked since %s", p.Name, p.Version, p.Author, revoked)
+	}
+	return err
+}
+
+// Published is [Authored] for history: it takes the signature of a publisher who is
+// revoked by now, and says since when.
+func Published(s State, ref string, p ledger.Plan) (revoked *ledger.Time, err error) {
+	if ref != p.Name+"@"+p.Version && ref != p.Digest {
+		return nil, invalid("the store gives the plan %.120q, version %.120q, for %.120q", p.Name, p.Version, ref)
+	}
+	if len(p.Signature) == 0 {
+		return nil, invalid("%s@%s is in the store without its author's signature", p.Name, p.Version)
+	}
+	if p.Author == "" {
+		return nil, invalid("%s@%s is in the store without an author", p.Name, p.Version)
+	}
+	_, revoked, err = authored(s, p.Signature, Plan{Name: p.Name, Version: p.Version, SourceDigest: p.SourceDigest, Digest: p.Digest, Author: p.Author})
+	if err != nil {
+		return nil, invalid("%s@%s: %s", p.Name, p.Version, bare(err))
+	}
+	return revoked, nil
 }
 
 // Trusted finds a tool, whose fingerprint and trust state must be as the chain

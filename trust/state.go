@@ -249,7 +249,8 @@ func (a *AddPublisher) do(s *State) error {
 		return invalid("the publisher %s is there already", a.ID)
 	}
 	for _, have := range s.Publishers {
-		if have.Key == a.Key {
+		// In development one key of the machine signs for everybody.
+		if have.Key == a.Key && s.Audience != Dev {
 			return invalid("the key is that of the publisher %s", have.ID)
 		}
 	}

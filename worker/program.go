@@ -18,6 +18,7 @@ import (
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/redact"
+	"chimera.ai/engine/trust"
 )
 
 // The exit codes, those of the command line.
@@ -135,6 +136,9 @@ func (p *Program) Run(ctx context.Context) error {
 	}
 	p.secrets = options.Secrets
 	p.logger = slog.New(p.secrets.Handler(p.logger.Handler()))
+	if options.Trust != nil && options.Trust.Audience == trust.Dev {
+		return &misuse{"the bootstrap (trust.bootstrap) has the audience dev, which is for chimera dev alone"}
+	}
 	options.Logger = p.logger
 	start, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

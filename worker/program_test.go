@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/trust"
 )
 
 func TestMain(m *testing.M) { stage.Main(m) }
@@ -57,10 +59,16 @@ func TestWrongUse(t *testing.T) {
 	unruly := filepath.Join(dir, "unruly.yaml")
 	require.NoError(t, os.WriteFile(unruly, []byte("policy: [policy.yaml]\n"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte("kind: Plan\n"), 0o600))
+	dev := filepath.Join(dir, "dev.yaml")
+	require.NoError(t, os.WriteFile(dev, []byte("trust: {bootstrap: bootstrap.json, pin: "+devBootstrap(t, filepath.Join(dir, "bootstrap.json"))+"}\n"), 0o600))
+	unpinned := filepath.Join(dir, "unpinned.yaml")
+	require.NoError(t, os.WriteFile(unpinned, []byte("trust: {bootstrap: bootstrap.json}\n"), 0o600))
 	for name, c := range map[string]struct {
 		args []string
 		want string
 	}{
+		"dev's trust":  {[]string{"--config", dev}, "has the audience dev, which is for chimera dev alone"},
+		"no pin":       {[]string{"--config", unpinned}, "trust.pin, the digest that it must have, is not"},
 		"flag":         {[]string{"-rolls", "engine"}, "flag provided but not defined: -rolls"},
 		"operand":      {[]string{"engine"}, `does not take "engine"`},
 		"role":         {[]string{"-roles", "engin"}, "did you mean engine?"},
@@ -80,6 +88,20 @@ func TestWrongUse(t *testing.T) {
 			require.Contains(t, messages, c.want)
 		})
 	}
+}
+
+// devBootstrap writes a bootstrap of audience dev, and gives its digest.
+func devBootstrap(t *testing.T, file string) string {
+	key, _, err := trust.NewKey()
+	require.NoError(t, err)
+	_, log, err := ledger.NewKey("example.com/log")
+	require.NoError(t, err)
+	b, err := trust.DevBootstrap("example", "Me", key, trust.LogKey{Origin: "example.com/log", Key: log}, time.Now())
+	require.NoError(t, err)
+	raw, err := b.Encode()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, raw, 0o600))
+	return b.Digest()
 }
 
 func TestVersionAndHelp(t *testing.T) {

@@ -1,0 +1,51 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"chimera.ai/engine/config"
+	"chimera.ai/engine/store"
+	"chimera.ai/engine/trust"
+)
+
+// Bootstrap gives the root of trust that a configuration pins, or nil where it
+// says none.
+func Bootstrap(c config.Config) (*trust.Bootstrap, error) {
+	switch {
+	case c.Trust.Bootstrap == "" && c.Trust.Pin == "":
+		return nil, nil
+	case c.Trust.Bootstrap == "":
+		return nil, errors.New("read the root of trust: trust.pin is set, and trust.bootstrap is not")
+	case c.Trust.Pin == "":
+		return nil, errors.New("read the root of trust: trust.bootstrap is set, and trust.pin, the digest that it must have, is not")
+	}
+	raw, err := readFile(c.Trust.Bootstrap, trust.MaxBootstrap)
+	if err != nil {
+		return nil, fmt.Errorf("read the root of trust: %w", err)
+	}
+	b, err := trust.Pinned(raw, c.Trust.Pin)
+	if err != nil {
+		return nil, fmt.Errorf("read the root of trust: %s: %w", c.Trust.Bootstrap, err)
+	}
+	return b, nil
+}
+
+// authority reads what admins have stated, once now: a worker does not begin with
+// a chain that does not hold, nor sign a log that is another's.
+func authority(ctx context.Context, b *trust.Bootstrap, kept *store.Opened) (*trust.Reader, error) {
+	r := &trust.Reader{Source: kept.Ledger, Bootstrap: b}
+	s, err := r.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if have := kept.Ledger.Origin(); have != b.Log.Origin {
+		return nil, fmt.Errorf("read authority: the bootstrap is of the log %s, and this one is called %.120q", b.Log.Origin, have)
+	}
+	if kept.Key != nil && !slices.Contains(s.LogKeys, trust.LogKey{Origin: kept.Key.Name(), Key: kept.Key.Public()}) {
+		return nil, errors.New("read authority: the log's key (ledger.key) is not one that the admins have stated")
+	}
+	return r, nil
+}
