@@ -64,8 +64,8 @@ func nils[F any](own map[string]F) map[string]F {
 // concurrent use.
 type Schema struct {
 	compiled *jsonschema.Schema
-	// graph bounds validations; a schema that was not compiled from a text has
-	// made instead.
+	// graph bounds validations; where that is worked out late there is made
+	// instead.
 	graph *graph
 	made  *made
 	// anchors are what dynamic references can lead to, besides what exported
@@ -101,6 +101,14 @@ func compile(raw []byte, known map[string][]byte) (s *Schema, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if plain := plainSchema(root); plain != nil {
+		return &Schema{compiled: plain, made: &made{plain: true}}, nil
+	}
+	return library(raw, root, known)
+}
+
+// library compiles a schema, whose text and value are given, by the library.
+func library(raw []byte, root any, known map[string][]byte) (*Schema, error) {
 	found, err := scanSchema(root)
 	if err != nil {
 		return nil, err

@@ -143,9 +143,11 @@ const (
 	madeBase     = madeDocument + "#"
 )
 
-// made is what a schema that was not compiled from a text works out late, and
-// what it knows of its parts.
+// made is what a schema that was put together here works out late, and what it
+// knows of its parts.
 type made struct {
+	// plain: it is that of one text, so that places name schemas.
+	plain bool
 	// anchors are what dynamic references of the parts can lead to.
 	anchors []*jsonschema.Schema
 	// loose: a part was taken out of its document.
@@ -190,6 +192,10 @@ func (s *Schema) bounds() (*graph, error) {
 		return s.graph, nil
 	}
 	s.made.once.Do(func() {
+		if s.made.plain {
+			s.made.graph, s.made.err = newGraph([]*jsonschema.Schema{s.compiled}, nil, nil)
+			return
+		}
 		s.made.graph, s.made.err = joinedGraph(s.compiled, s.made.anchors, s.made.loose)
 	})
 	return s.made.graph, s.made.err

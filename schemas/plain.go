@@ -1,0 +1,314 @@
+package schemas
+
+import (
+	"encoding/json"
+	"math/big"
+	"strconv"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+)
+
+// Most schemas are plain: of the default draft, and without references,
+// identifiers and patterns. The library takes each subschema for a resource to
+// find by its address and for an instance of the draft's meta-schema, which costs
+// far more than to put the schema together. So a plain one is put together here,
+// under the meta-schema's rules, and comes out as the library's own, field by
+// field. Whatever is not certainly right is not plain: the library judges it.
+
+// Schemas that the library has compiled hold what it keeps of the draft, and of
+// an enum, in fields of its own.
+var (
+	plainRoot    = jsonschema.MustCompileString(base, `{"$schema":"`+DefaultDraft+`"}`)
+	plainListing = jsonschema.MustCompileString(base, `{"$schema":"`+DefaultDraft+`","enum":[{}]}`)
+	plainEnum    = jsonschema.MustCompileString(base, `{"$schema":"`+DefaultDraft+`","not":{"enum":[{}]}}`).Not
+)
+
+// plainBlank is a schema without a keyword, plainBool one that is true or false.
+var plainBlank, plainBool = func() (*jsonschema.Schema, *jsonschema.Schema) {
+	s := blank()
+	s.ContainsEval = plainRoot.ContainsEval
+	return s, blank()
+}()
+
+// maxPlainChain is how many schemas of a plain one can apply to one value one
+// inside the other; MaxChain is the bound for all.
+const maxPlainChain = MaxChain / 2
+
+// plainSchema gives the library's schema of a decoded one, or nil if that is not
+// plain.
+func plainSchema(root any) *jsonschema.Schema {
+	m, ok := root.(map[string]any)
+	if !ok {
+		return nil
+	}
+	s := new(jsonschema.Schema)
+	*s = *plainRoot
+	if _, ok := m["enum"]; ok {
+		*s = *plainListing
+	}
+	p := plainer{}
+	if !p.keywords(s, m, 0) {
+		return nil
+	}
+	return s
+}
+
+// plainer counts the subschemas of a plain schema.
+type plainer struct{ schemas int }
+
+// schema is the schema at a place inside the document. chain is how many schemas
+// around it apply to the same value. It is nil if v is not plain.
+func (p *plainer) schema(v any, place string, chain int) *jsonschema.Schema {
+	s := new(jsonschema.Schema)
+	switch v := v.(type) {
+	case bool:
+		if p.schemas++; p.schemas > MaxSubschemas {
+			return nil
+		}
+		*s = *plainBool
+		s.Location, s.Always = place, &v
+		return s
+	case map[string]any:
+		*s = *plainBlank
+		if _, ok := v["enum"]; ok {
+			*s = *plainEnum
+		}
+		s.Location = place
+		if p.keywords(s, v, chain) {
+			return s
+		}
+	}
+	return nil
+}
+
+// keywords sets what the keywords of a schema say, and reports whether it is
+// plain.
+func (p *plainer) keywords(s *jsonschema.Schema, m map[string]any, chain int) bool {
+	if p.schemas++; p.schemas > MaxSubschemas || chain > maxPlainChain {
+		return false
+	}
+	for key, v := range m {
+		if !p.keyword(s, key, v, chain) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *plainer) keyword(s *jsonschema.Schema, key string, v any, chain int) (ok bool) {
+	switch key {
+	case "$schema":
+		return v == DefaultDraft && s.Location == plainRoot.Location
+	case "title", "description", "$comment":
+		_, ok = v.(string)
+	case "format":
+		s.Format, ok = v.(string)
+	case "deprecated", "readOnly", "writeOnly":
+		_, ok = v.(bool)
+	case "default":
+		ok = inert(v)
+	case "examples":
+		_, ok = v.([]any)
+		ok = ok && inert(v)
+	case "type":
+		s.Types, ok = plainTypes(v)
+	case "const":
+		s.Constant, ok = []any{v}, inert(v)
+	case "enum":
+		s.Enum, ok = v.([]any)
+		// An empty one is a trap of its own.
+		ok = ok && len(s.Enum) > 0 && inert(v)
+	case "minimum":
+		s.Minimum, ok = plainNumber(v)
+	case "maximum":
+		s.Maximum, ok = plainNumber(v)
+	case "exclusiveMinimum":
+		s.ExclusiveMinimum, ok = plainNumber(v)
+	case "exclusiveMaximum":
+		s.ExclusiveMaximum, ok = plainNumber(v)
+	case "multipleOf":
+		s.MultipleOf, ok = plainNumber(v)
+		ok = ok && s.MultipleOf.Sign() > 0
+	case "minLength":
+		s.MinLength, ok = plainCount(v)
+	case "maxLength":
+		s.MaxLength, ok = plainCount(v)
+	case "minItems":
+		s.MinItems, ok = plainCount(v)
+	case "maxItems":
+		s.MaxItems, ok = plainCount(v)
+	case "minProperties":
+		s.MinProperties, ok = plainCount(v)
+	case "maxProperties":
+		s.MaxProperties, ok = plainCount(v)
+	case "uniqueItems":
+		s.UniqueItems, ok = v.(bool)
+	case "required":
+		s.Required, ok = plainNames(v)
+	case "additionalProperties":
+		if yes, is := v.(bool); is {
+			s.AdditionalProperties = yes
+			return true
+		}
+		rest := p.schema(v, s.Location+"/additionalProperties", 0)
+		s.AdditionalProperties, ok = rest, rest != nil
+	case "properties":
+		ok = p.properties(s, v)
+	case "items":
+		s.Items2020 = p.schema(v, s.Location+"/items", 0)
+		ok = s.Items2020 != nil
+	case "not":
+		s.Not = p.schema(v, s.Location+"/not", chain+1)
+		ok = s.Not != nil
+	case "prefixItems":
+		s.PrefixItems, ok = p.list(v, s.Location+"/prefixItems/", 0)
+	case "allOf":
+		s.AllOf, ok = p.list(v, s.Location+"/allOf/", chain+1)
+	case "anyOf":
+		s.AnyOf, ok = p.list(v, s.Location+"/anyOf/", chain+1)
+	case "oneOf":
+		s.OneOf, ok = p.list(v, s.Location+"/oneOf/", chain+1)
+	}
+	return ok
+}
+
+func (p *plainer) list(v any, place string, chain int) ([]*jsonschema.Schema, bool) {
+	list, ok := v.([]any)
+	if !ok || len(list) == 0 {
+		return nil, false
+	}
+	out := make([]*jsonschema.Schema, len(list))
+	for i, v := range list {
+		if out[i] = p.schema(v, place+strconv.Itoa(i), chain); out[i] == nil {
+			return nil, false
+		}
+	}
+	return out, true
+}
+
+func (p *plainer) properties(s *jsonschema.Schema, v any) bool {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return false
+	}
+	s.Properties = make(map[string]*jsonschema.Schema, len(m))
+	for name, v := range m {
+		if !plainName(name) {
+			return false
+		}
+		c := p.schema(v, s.Location+"/properties/"+name, 0)
+		if c == nil {
+			return false
+		}
+		s.Properties[name] = c
+	}
+	return true
+}
+
+// plainName reports whether a name stands in a place as it is. Names that are
+// those of patterns are looked at before a schema is understood.
+func plainName(name string) bool {
+	if name == "" || name == "pattern" || name == "patternProperties" {
+		return false
+	}
+	for _, c := range []byte(name) {
+		if c != '_' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+			return false
+		}
+	}
+	return true
+}
+
+// plainOne holds for each JSON type the list of it alone, which schemas share.
+var plainOne = map[string][]string{
+	"array": {"array"}, "boolean": {"boolean"}, "integer": {"integer"}, "null": {"null"},
+	"number": {"number"}, "object": {"object"}, "string": {"string"},
+}
+
+func plainTypes(v any) ([]string, bool) {
+	if name, ok := v.(string); ok {
+		one, ok := plainOne[name]
+		return one, ok
+	}
+	names, ok := plainNames(v)
+	if !ok || len(names) == 0 {
+		return nil, false
+	}
+	for _, name := range names {
+		if plainOne[name] == nil {
+			return nil, false
+		}
+	}
+	return names, true
+}
+
+// plainNames reads a list of distinct strings.
+func plainNames(v any) ([]string, bool) {
+	const few = 16
+	list, ok := v.([]any)
+	if !ok {
+		return nil, false
+	}
+	out := make([]string, len(list))
+	var seen map[string]bool
+	if len(list) > few {
+		seen = make(map[string]bool, len(list))
+	}
+	for i, v := range list {
+		if out[i], ok = v.(string); !ok {
+			return nil, false
+		}
+		if seen != nil {
+			if seen[out[i]] {
+				return nil, false
+			}
+			seen[out[i]] = true
+			continue
+		}
+		for _, other := range out[:i] {
+			if other == out[i] {
+				return nil, false
+			}
+		}
+	}
+	return out, true
+}
+
+func plainNumber(v any) (*big.Rat, bool) {
+	n, ok := v.(json.Number)
+	if !ok {
+		return nil, false
+	}
+	return new(big.Rat).SetString(string(n))
+}
+
+// plainCount reads a count that is written in digits alone, and is far below
+// MaxCount.
+func plainCount(v any) (int, bool) {
+	n, ok := v.(json.Number)
+	if !ok || len(n) > 15 {
+		return 0, false
+	}
+	i, err := strconv.ParseUint(string(n), 10, 63)
+	return int(i), err == nil
+}
+
+// inert reports whether nothing in a value could be taken for a pattern, which
+// is bounded wherever it stands.
+func inert(v any) bool {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			if !inert(e) {
+				return false
+			}
+		}
+	case map[string]any:
+		for name, e := range v {
+			if name == "pattern" || name == "patternProperties" || !inert(e) {
+				return false
+			}
+		}
+	}
+	return true
+}
