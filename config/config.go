@@ -129,6 +129,13 @@ type Store struct {
 type Ledger struct {
 	// Key is a reference to the log's key, or "": [Config.LedgerKey] resolves it.
 	Key Secret
+	// Retention says how long bodies stay.
+	Retention Retention
+}
+
+// Retention is how long bodies of the audit log's classes are kept; 0 is for ever.
+type Retention struct {
+	Operational, Evidence, Financial time.Duration
 }
 
 // Trust is the root of the deployment's authority, and the keys that commands

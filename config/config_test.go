@@ -59,7 +59,7 @@ worker:
   max_activities: 7
   drain: 1m30s
 store: {driver: postgres, path: ledger.db, url: "${env:DATABASE}", origin: example.com/log, blobs: database, dir: /var/lib/chimera}
-ledger: {key: "${file:pin.txt}"}
+ledger: {key: "${file:pin.txt}", retention: {operational: 90d, evidence: 7y, financial: 36h}}
 author: alice
 catalog: trust/catalog.yaml
 policy: [trust/policy.yaml, /etc/chimera/more.yaml]
@@ -89,7 +89,8 @@ func TestEveryKey(t *testing.T) {
 			Drain: 90 * time.Second},
 		Store: Store{Driver: "postgres", Path: filepath.Join(dir, "ledger.db"), URL: "${env:DATABASE}", Origin: "example.com/log",
 			Blobs: "database", Dir: "/var/lib/chimera"},
-		Ledger:      Ledger{Key: "${file:pin.txt}"},
+		Ledger: Ledger{Key: "${file:pin.txt}",
+			Retention: Retention{Operational: 90 * 24 * time.Hour, Evidence: 7 * 366 * 24 * time.Hour, Financial: 36 * time.Hour}},
 		Author:      "alice",
 		CatalogFile: filepath.Join(dir, "trust/catalog.yaml"),
 		PolicyFiles: []string{filepath.Join(dir, "trust/policy.yaml"), "/etc/chimera/more.yaml"},
@@ -223,6 +224,12 @@ func TestRefused(t *testing.T) {
 		"fraction":         {"dev: {port: 1.5}", "dev.port must be a whole number between 0 and 65535", "", diag.ConfigValue, 1, 13},
 		"bound":            {"dev: {port: 65536}", "dev.port must be a whole number between 0 and 65535", "", diag.ConfigValue, 1, 13},
 		"huge":             {"dev: {port: 1e400}", "dev.port must be a whole number between 0 and 65535", "", diag.ConfigValue, 1, 13},
+		"permanent":        {"ledger: {retention: {permanent: 1y}}", `there is no key "ledger.retention.permanent"`, "", diag.ConfigKey, 1, 22},
+		"no period":        {"ledger: {retention: {evidence: 0d}}", "ledger.retention.evidence must be a duration such as 90d, 12w, 7y or 36h, and is at most 291y", "", diag.ConfigValue, 1, 32},
+		"negative period":  {"ledger: {retention: {evidence: -1h}}", "ledger.retention.evidence must be a duration such as 90d, 12w, 7y or 36h", "", diag.ConfigValue, 1, 32},
+		"endless period":   {"ledger: {retention: {evidence: 9999999999y}}", "ledger.retention.evidence must be a duration such as 90d, 12w, 7y or 36h, and is at most 291y", "", diag.ConfigValue, 1, 32},
+		"empty period":     {"ledger: {retention: {evidence: ''}}", "ledger.retention.evidence must be a duration such as 90d, 12w, 7y or 36h", "", diag.ConfigValue, 1, 32},
+		"number period":    {"ledger: {retention: {evidence: 7}}", "ledger.retention.evidence is a number, but must be a duration such as 90d or 7y", "", diag.ConfigValue, 1, 32},
 		"duration":         {"worker: {drain: soon}", "worker.drain must be a duration such as 30s", "", diag.ConfigValue, 1, 17},
 		"negative":         {"worker: {drain: -1s}", "worker.drain must be between 0s and 1h0m0s", "", diag.ConfigValue, 1, 17},
 		"role":             {"worker: {roles: [guardian]}", `worker.roles holds "guardian"; possible are engine, tools`, "", diag.ConfigValue, 1, 17},

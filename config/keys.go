@@ -11,6 +11,7 @@ const (
 	integer              // *int or *int64, between min and max
 	boolean              // *bool
 	duration             // *time.Duration, between min and max nanoseconds
+	period               // *time.Duration, positive, also in days, weeks and years
 	texts                // *[]string
 	paths                // *[]string, each joined with the file's folder
 	choice               // *string, one of
@@ -102,6 +103,12 @@ var keys = []key[Config]{
 
 	{name: "ledger.key", sort: secret, at: func(c *Config) any { return &c.Ledger.Key },
 		doc: "A reference to the audit log's key, such as `${file:/run/secrets/ledger-key}`: a note signer key, `PRIVATE+KEY+NAME+…`. A worker with role `engine` that has it signs checkpoints; of several, one does."},
+	{name: "ledger.retention.operational", sort: period, at: func(c *Config) any { return &c.Ledger.Retention.Operational },
+		doc: "How long what runs and their nodes came to stays readable in the audit log, such as `90d`, `12w` or `7y` (a year is 366 days, so that nothing goes too early). Older bodies are deleted, by the worker that signs checkpoints and by `chimera audit prune`; their entries and digests stay for ever. Nothing is deleted where nothing is said, nor under legal hold."},
+	{name: "ledger.retention.evidence", sort: period, at: func(c *Config) any { return &c.Ledger.Retention.Evidence },
+		doc: "The same for tasks, decisions, approvals, invocations, hypotheses and snapshots."},
+	{name: "ledger.retention.financial", sort: period, at: func(c *Config) any { return &c.Ledger.Retention.Financial },
+		doc: "The same for holds on budgets. What is permanent (plans, authority, agents, signers, tools, budgets, what was deleted) is never deleted."},
 
 	{name: "trust.bootstrap", sort: path, at: func(c *Config) any { return &c.Trust.Bootstrap },
 		doc: "The bootstrap file: the root from which the admins' statements say who may publish plans, and which keys may start runs for an agent. Workers and commands verify it all. Where it is empty, `chimera dev` makes its own; everywhere else plans are published unsigned, no start grant is taken, and so no run may have effects."},

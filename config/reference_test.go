@@ -40,6 +40,7 @@ const preface = "# Configuration\n\n" +
 	"temporal:\n  address: temporal.example.com:7233\n  namespace: agents\n" +
 	"store:\n  driver: postgres\n  url: ${env:DATABASE_URL}\n  blobs: database\n" +
 	"ledger:\n  key: ${file:/run/secrets/ledger-key}\n" +
+	"  retention: {operational: 90d, evidence: 7y, financial: 10y}\n" +
 	"catalog: catalog.yaml\n" +
 	"mcpServers:\n  files:\n    command: mcp-files\n    args: [--root, /srv/documents]\n" +
 	"    env:\n      FILES_TOKEN: ${file:/run/secrets/files-token}\n" +
@@ -110,6 +111,8 @@ func valueText[T any](k key[T]) string {
 		return fmt.Sprintf("whole number, %d to %d", k.min, k.max)
 	case duration:
 		return fmt.Sprintf("duration, %s to %s", time.Duration(k.min), time.Duration(k.max))
+	case period:
+		return "duration, also in `d`, `w`, `y`"
 	case path:
 		return "path"
 	case command:
@@ -145,7 +148,9 @@ func defaultText(at any) string {
 	case *bool:
 		s = fmt.Sprint(*v)
 	case *time.Duration:
-		s = v.String()
+		if *v != 0 {
+			s = v.String()
+		}
 	case *Secret:
 		s = v.Reveal()
 	}
@@ -201,7 +206,9 @@ func jsonSchema(t *testing.T) []byte {
 		case *bool:
 			o.Default = *v
 		case *time.Duration:
-			o.Default = v.String()
+			if *v != 0 {
+				o.Default = v.String()
+			}
 		case *[]string:
 			o.Default = *v
 		}

@@ -58,8 +58,7 @@ func (c Config) Resolve() (Config, error) {
 
 // Secrets lists what references stand for, so that it can be kept from coming
 // back in answers, errors and logs: those that [Config.Resolve] has replaced, and
-// those of the API key, the store's URL and the log's key, where they can be
-// resolved. A variable that every child gets anyway, such as HOME, is no secret.
+// those of single keys, where they can be resolved. A variable that every child gets anyway, such as HOME, is no secret.
 func (c Config) Secrets() []Secret {
 	var all []Secret
 	if c.resolved != nil {
@@ -67,9 +66,11 @@ func (c Config) Secrets() []Secret {
 	}
 	r := c.resolver()
 	r.found = func(value string) { all = append(all, Secret(value)) }
-	for _, s := range []Secret{c.Temporal.APIKey, c.Store.URL, c.Ledger.Key} {
-		// What cannot be resolved is used by nobody: who needs it says so.
-		_, _ = r.resolve(s)
+	for _, k := range keys {
+		if s, ok := k.at(&c).(*Secret); ok {
+			// What cannot be resolved is used by nobody: who needs it says so.
+			_, _ = r.resolve(*s)
+		}
 	}
 	// Temporal's own file and variables hold a key as it is.
 	if key := c.profile.APIKey; key != "" && key != c.Temporal.APIKey.Reveal() {

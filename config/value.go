@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -19,7 +20,7 @@ func set[T any](l *loader, k key[T], into *T, v *syntax.Value, name string) {
 		l.report(diag.ConfigValue, at.Range, fmt.Sprintf("%s is a %s, but must be %s", name, at.Kind, want), k.doc)
 	}
 	switch k.sort {
-	case text, path, command, choice, duration, secret:
+	case text, path, command, choice, duration, period, secret:
 		if v.Kind != syntax.String {
 			wrong(v, article(k.sort))
 			return
@@ -88,6 +89,8 @@ func article(s sort) string {
 		return "true or false"
 	case duration:
 		return "a duration such as 30s"
+	case period:
+		return "a duration such as 90d or 7y"
 	case texts, choices, paths:
 		return "a list of strings"
 	case secrets:
@@ -186,6 +189,11 @@ func assign[T any](k key[T], into *T, raw string, list []string, dir string) err
 		}
 		*at = b
 	case *time.Duration:
+		if k.sort == period {
+			d, err := span(raw)
+			*at = d
+			return err
+		}
 		d, err := time.ParseDuration(raw)
 		if err != nil {
 			return errors.New("must be a duration such as 30s")
@@ -219,6 +227,31 @@ func assign[T any](k key[T], into *T, raw string, list []string, dir string) err
 		*at = list
 	}
 	return nil
+}
+
+// units are those that a period has beside Go's. A year has as many days as the
+// longest, so that what is to be kept for years is.
+var units = map[byte]time.Duration{'d': 24 * time.Hour, 'w': 7 * 24 * time.Hour, 'y': 366 * 24 * time.Hour}
+
+// span reads a period: a whole number of days, weeks or years, or a duration.
+func span(raw string) (time.Duration, error) {
+	bad := errors.New("must be a duration such as 90d, 12w, 7y or 36h")
+	if raw == "" {
+		return 0, bad
+	}
+	unit, ok := units[raw[len(raw)-1]]
+	if !ok {
+		d, err := time.ParseDuration(raw)
+		if err != nil || d <= 0 {
+			return 0, bad
+		}
+		return d, nil
+	}
+	n, err := strconv.ParseInt(raw[:len(raw)-1], 10, 64)
+	if most := int64(math.MaxInt64 / unit); err != nil || n < 1 || n > most {
+		return 0, fmt.Errorf("%w, and is at most %dy", bad, int64(math.MaxInt64/units['y']))
+	}
+	return time.Duration(n) * unit, nil
 }
 
 func whole(raw string, low, high int64) (int64, error) {

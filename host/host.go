@@ -33,6 +33,7 @@ import (
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/payload"
 	"chimera.ai/engine/plan"
@@ -96,6 +97,11 @@ type Options struct {
 	ContinueAfter int
 	// Logger; nil means slog.Default().
 	Logger *slog.Logger
+	// Retention says how long bodies of the ledger are kept; the host that
+	// sequences the log applies it every RetainEvery, 0 meaning
+	// [DefaultRetainEvery].
+	Retention   ledger.Policy
+	RetainEvery time.Duration
 	// Secrets are taken out of what tools answer, and out of the log.
 	Secrets *redact.Secrets
 }
@@ -168,6 +174,10 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 				break
 			}
 			h.sequencer = newSequencer(h.store, o.Logger)
+			if len(o.Retention) > 0 {
+				books := h.store.Ledger
+				h.sequencer.Leading = func(ctx context.Context) { retain(ctx, books, o.Retention, o.RetainEvery, o.Logger) }
+			}
 		case RoleTools:
 			h.tools(&activities.Tools{Plans: plans, Caller: callers})
 		}
@@ -193,6 +203,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MaxWorkflows == 0 {
 		o.MaxWorkflows = 200
+	}
+	if o.RetainEvery <= 0 {
+		o.RetainEvery = DefaultRetainEvery
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()

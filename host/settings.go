@@ -6,10 +6,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/redact"
 	"chimera.ai/engine/skills"
@@ -99,6 +101,22 @@ func Store(c config.Config) (store.Options, error) {
 	return o, err
 }
 
+// Retention gives the policy that a configuration says; it is empty where it says
+// nothing.
+func Retention(c config.Config) (ledger.Policy, error) {
+	p := ledger.Policy{}
+	for class, keep := range map[ledger.Class]time.Duration{
+		ledger.Operational: c.Ledger.Retention.Operational,
+		ledger.Evidence:    c.Ledger.Retention.Evidence,
+		ledger.Financial:   c.Ledger.Retention.Financial,
+	} {
+		if keep != 0 {
+			p[class] = keep
+		}
+	}
+	return p, p.Check()
+}
+
 // Settings gives the options that a configuration says: everything but what
 // only code can give. It reads the catalog and policy files, but no secrets: the
 // configuration is one that [config.Config.Resolve] has made.
@@ -127,6 +145,9 @@ func Settings(c config.Config) (Options, diag.Diagnostics, error) {
 		MaxActivities:   c.Worker.MaxActivities,
 		MaxWorkflows:    c.Worker.MaxWorkflows,
 		Drain:           c.Worker.Drain,
+	}
+	if o.Retention, err = Retention(c); err != nil {
+		return Options{}, nil, err
 	}
 	for _, role := range c.Worker.Roles {
 		o.Roles = append(o.Roles, Role(role))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -21,6 +22,9 @@ type Sequencer struct {
 	Idle time.Duration
 	// Wake ends a pause early; nil never does.
 	Wake <-chan struct{}
+	// Leading runs beside for as long as this is the leader, if it is set; then ctx
+	// ends.
+	Leading func(ctx context.Context)
 	// Integrated is told of every new checkpoint, if it is set.
 	Integrated func(checkpoint []byte)
 	// Failed is told of errors after which Run goes on, if it is set.
@@ -61,6 +65,13 @@ func (s *Sequencer) lead(ctx context.Context, idle time.Duration) error {
 		return err
 	}
 	defer release()
+	if s.Leading != nil {
+		var beside sync.WaitGroup
+		leading, end := context.WithCancel(ctx)
+		beside.Go(func() { s.Leading(leading) })
+		defer beside.Wait()
+		defer end()
+	}
 	for ctx.Err() == nil {
 		n, err := s.Integrate(ctx)
 		if err != nil {

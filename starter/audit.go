@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,15 +18,17 @@ import (
 )
 
 // audits are the parts of chimera audit.
-var audits = []string{"checkpoint", "prove", "export", "verify"}
+var audits = []string{"checkpoint", "prove", "export", "verify", "prune", "hold", "lift", "erase"}
 
 func auditCommand(p *Program, fs *flag.FlagSet) action {
 	out := fs.String("out", "", "`DIR` that export makes")
 	trust := fs.String("trust", "", "`FILE` with the public keys that verify trusts: from elsewhere, never from the export")
 	against := fs.String("against", "", "older checkpoint, a `FILE`, that verify holds the log against")
+	reason := fs.String("reason", "", "`TEXT` that the log keeps for ever: why prune, hold, lift or erase; name no person in it")
 	return func(ctx context.Context, operands []string) error {
 		what, rest := operands[0], operands[1:]
-		takes := map[string]int{"checkpoint": 0, "prove": 1, "export": 0, "verify": 1}
+		takes := map[string]int{"checkpoint": 0, "prove": 1, "export": 0, "verify": 1, "prune": 0, "hold": 1, "lift": 1, "erase": 1}
+		acts := slices.Contains([]string{"hold", "lift", "erase"}, what)
 		n, known := takes[what]
 		switch {
 		case !known:
@@ -33,11 +36,17 @@ func auditCommand(p *Program, fs *flag.FlagSet) action {
 			if near := syntax.Nearest(what, audits); near != "" {
 				return f.withHint("Did you mean %s?", near)
 			}
-			return f.withHint("There are checkpoint, prove HASH, export --out DIR, and verify DIR --trust FILE.")
+			return f.withHint("There are checkpoint, prove HASH, export --out DIR, verify DIR --trust FILE, prune, hold RUN, lift RUN and erase SUBJECT.")
 		case len(rest) != n:
 			return misuse("chimera audit %s takes %s", what, plural(n, "operand"))
 		case *out != "" && what != "export", (*trust != "" || *against != "") && what != "verify":
 			return misuse("--out belongs to export, --trust and --against to verify")
+		case *reason != "" && !acts && what != "prune":
+			return misuse("--reason belongs to prune, hold, lift and erase")
+		case *reason == "" && acts:
+			return misuse("chimera audit %s needs --reason TEXT, which the log keeps", what)
+		case len(*reason) > maxReason:
+			return misuse("the reason has more than %d bytes", maxReason)
 		}
 		switch what {
 		case "checkpoint":
@@ -49,10 +58,19 @@ func auditCommand(p *Program, fs *flag.FlagSet) action {
 				return misuse("chimera audit export needs --out DIR")
 			}
 			return p.auditExport(ctx, *out)
+		case "prune":
+			return p.auditPrune(ctx, *reason)
+		case "hold", "lift":
+			return p.auditHold(ctx, rest[0], *reason, what == "hold")
+		case "erase":
+			return p.auditErase(ctx, rest[0], *reason)
 		}
 		return p.auditVerify(rest[0], *trust, *against)
 	}
 }
+
+// maxReason bounds the reason of an act, in bytes.
+const maxReason = 1000
 
 // books opens the ledger of the deployment.
 func (p *Program) books(ctx context.Context) (ledger.Store, error) {

@@ -35,7 +35,13 @@ type Report struct {
 	// cannot be read without a key.
 	Missing int64 `json:"missing_bodies"`
 	Sealed  int64 `json:"sealed_bodies"`
-	Pending int64 `json:"pending"`
+	// Pruned are the acts of pruning that the log states, in order, the last of
+	// them where there are many. Held are the chains under legal hold, and Erased
+	// counts the subjects that were erased.
+	Pruned  []ledger.PrunedData `json:"pruned,omitempty"`
+	Held    []string            `json:"legal_holds,omitempty"`
+	Erased  int                 `json:"erased_subjects,omitempty"`
+	Pending int64               `json:"pending"`
 
 	// Problems are what is wrong, in the order in which it was found; More is how
 	// many are not listed.
@@ -167,6 +173,21 @@ func (r *Report) WriteText(w io.Writer, now time.Time) error {
 	if err := p("  %d chains, %d runs, %d of them open; %d bodies pruned, %d sealed; %d entries not in the tree yet\n",
 		r.Chains, r.Runs, r.Open, r.Missing, r.Sealed, r.Pending); err != nil {
 		return err
+	}
+	for _, x := range r.Pruned {
+		if err := p("  pruned: %d bodies of class %s that were stated before %s (%s)\n", x.Count, x.Class, x.Before, x.Reason); err != nil {
+			return err
+		}
+	}
+	for _, chain := range r.Held {
+		if err := p("  under legal hold: %s\n", chain); err != nil {
+			return err
+		}
+	}
+	if r.Erased > 0 {
+		if err := p("  %d subjects erased\n", r.Erased); err != nil {
+			return err
+		}
 	}
 	for _, x := range r.OpenRuns {
 		if err := p("  open: %s, %d entries, the last %s ago\n", x.Workflow, x.Entries, now.Sub(x.Last.Time()).Round(time.Second)); err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,9 @@ import (
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/model"
 )
+
+// maxActs bounds the acts of retention that a report lists.
+const maxActs = 50
 
 // maxOpenRuns bounds the open runs that a report lists.
 const maxOpenRuns = 50
@@ -306,6 +310,10 @@ func (v *verifier) finish() {
 	for _, what := range v.gone.unexplained(v.model.Pruned) {
 		v.problem(BadBody, -1, "%s", what)
 	}
+	v.Pruned = v.model.Pruned[max(0, len(v.model.Pruned)-maxActs):]
+	v.Held = slices.Sorted(maps.Keys(v.model.LegalHolds))
+	v.Held = v.Held[:min(len(v.Held), maxActs)]
+	v.Erased = v.model.Erased
 	v.authority()
 	for name, c := range v.chains {
 		if c.run == "" && !strings.HasPrefix(name, "run/") || c.kind == ledger.RunClosed {

@@ -95,7 +95,7 @@ func (a action) do(t testing.TB, s ledger.Store, key *ledger.Key) error {
 	err := a.ask(ctx, t, s, key)
 	cancel()
 	// SQLite erases to the end when nobody reads.
-	for again := 0; errors.Is(err, ledger.ErrUnavailable) && (again == 0 && a.Cut > 0 || again < 100 && a.Op == "erase"); again++ {
+	for again := 0; errors.Is(err, ledger.ErrUnavailable) && (again == 0 && a.Cut > 0 || again < 1000 && a.Op == "erase"); again++ {
 		err = a.ask(t.Context(), t, s, key)
 	}
 	for _, allowed := range []error{ledger.ErrConflict, ledger.ErrNotFound, ledger.ErrBudget, ledger.ErrGone} {

@@ -46,6 +46,8 @@ type State struct {
 	LegalHolds map[string]bool
 	// Pruned are the acts of pruning, in order.
 	Pruned []ledger.PrunedData
+	// Erased counts the acts of erasing a subject.
+	Erased int
 	// Vague names what is not known any more, since bodies about it are gone: see
 	// [State.Apply].
 	Vague map[string]bool
@@ -319,8 +321,11 @@ func (s *State) apply(e *ledger.Entry, h ledger.Hash, data json.RawMessage) erro
 		s.Pruned = append(s.Pruned, p)
 		return nil
 	case ledger.SubjectErased:
-		_, err := read[ledger.ErasedData](data)
-		return err
+		if _, err := read[ledger.ErasedData](data); err != nil {
+			return err
+		}
+		s.Erased++
+		return nil
 	case ledger.LegalHoldPlaced, ledger.LegalHoldLifted:
 		l, err := read[ledger.LegalHoldData](data)
 		if err != nil {

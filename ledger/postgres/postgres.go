@@ -61,11 +61,18 @@ var dialect = sqlstore.Dialect{
 	Write:       write,
 	Pending:     "SELECT e.hash, e.bytes FROM pending p JOIN entries e ON e.serial = p.serial ORDER BY p.serial LIMIT $1",
 	Place:       place,
+	Prune:       prune,
 	Lead:        lead,
 	Busy:        func(err error) bool { return code(err, "40001", "40P01") },
 	Taken:       func(err error) bool { return code(err, "23505") },
 	Invalid:     func(err error) bool { return code(err, "22", "54") },
 	Unavailable: unavailable,
+}
+
+// prune calls the function that the engine's role may call: it may delete nothing
+// by itself.
+func prune(ctx context.Context, t *sql.Tx, class string, before int64) (n int, err error) {
+	return n, t.QueryRowContext(ctx, "SELECT prune_bodies($1, $2)", class, before).Scan(&n)
 }
 
 // write inserts entries, their bodies, and what tells the sequencer of them, in

@@ -137,6 +137,7 @@ func grant(ctx context.Context, t *sql.Tx, r Roles) error {
 		kinds[i] = "'" + string(k) + "'"
 	}
 	statements = append(statements,
+		"REVOKE ALL ON FUNCTION prune_bodies FROM PUBLIC, "+all, "GRANT EXECUTE ON FUNCTION prune_bodies TO "+r.Engine,
 		// What an entry states is what its bytes say, not what its column says.
 		"ALTER TABLE entries ENABLE ROW LEVEL SECURITY",
 		"DROP POLICY IF EXISTS read ON entries", "CREATE POLICY read ON entries FOR SELECT USING (true)",

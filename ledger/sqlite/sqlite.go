@@ -58,6 +58,14 @@ func dialect() sqlstore.Dialect {
 		Pending: "SELECT hash, bytes FROM entries WHERE serial > coalesce((SELECT max(serial) FROM log_index), 0) ORDER BY serial LIMIT $1",
 		Place:   place,
 		Erased:  erased,
+		Prune: func(ctx context.Context, t *sql.Tx, class string, before int64) (int, error) {
+			r, err := t.ExecContext(ctx, "DELETE FROM bodies WHERE class = ? AND at < ? AND chain NOT IN (SELECT chain FROM legal_holds)", class, before)
+			if err != nil {
+				return 0, err
+			}
+			n, err := r.RowsAffected()
+			return int(n), err
+		},
 		Lead: func(context.Context, *sql.DB) (func(), error) {
 			if !leader.TryLock() {
 				return nil, fmt.Errorf("%w: another sequencer leads", ledger.ErrConflict)

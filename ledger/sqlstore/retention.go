@@ -90,9 +90,7 @@ func (s *Store) Prune(ctx context.Context, c ledger.Class, before time.Time, rea
 			return err
 		}
 		cut := ledger.At(before)
-		gone, err := t.exec(ctx, `DELETE FROM bodies WHERE class = $1 AND at < $2 AND chain NOT IN (SELECT chain FROM legal_holds)`, string(c), millis(cut))
-		n = int(gone)
-		if err != nil || n == 0 {
+		if n, err = t.d.Prune(ctx, t.tx, string(c), millis(cut)); err != nil || n == 0 {
 			return err
 		}
 		return t.act(ctx, ledger.BodyPruned, ledger.PrunedData{Class: c, Before: cut, Count: n, Reason: reason})

@@ -58,6 +58,9 @@ type Dialect struct {
 	// with [ledger.ErrConflict] where they are not such entries in that order.
 	Pending string
 	Place   func(ctx context.Context, t *sql.Tx, size int64, batch []ledger.Hash) error
+	// Prune deletes the bodies of a class that were stated before an instant, in
+	// milliseconds since 1970, and are under no legal hold.
+	Prune func(ctx context.Context, t *sql.Tx, class string, before int64) (int, error)
 	// Lead elects the sequencer.
 	Lead func(ctx context.Context, db *sql.DB) (release func(), err error)
 	// Erased, where it is not nil, removes from files what was deleted.

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/ledger"
+)
+
+// auditPrune applies the retention policy of the configuration now, as the worker
+// that sequences the log does by itself.
+func (p *Program) auditPrune(ctx context.Context, reason string) error {
+	settings, err := p.settings()
+	if err != nil {
+		return err
+	}
+	policy, err := host.Retention(settings)
+	if err != nil {
+		return misuse("%s", err)
+	}
+	if len(policy) == 0 {
+		return misuse("nothing says how long bodies are kept").withHint("ledger.retention does, such as {operational: 90d, evidence: 7y, financial: 10y}.")
+	}
+	books, err := p.books(ctx)
+	if err != nil {
+		return err
+	}
+	if reason == "" {
+		reason = "ledger.retention"
+	}
+	pruned, err := books.Retain(ctx, policy, reason)
+	if err != nil {
+		return storeError(err)
+	}
+	if p.json() {
+		return p.document(map[string]any{"pruned": pruned})
+	}
+	for _, class := range slices.Sorted(maps.Keys(pruned)) {
+		p.printf("%s: %s pruned that are older than %s\n", class, plural(pruned[class], "body"), span(policy[class]))
+	}
+	return nil
+}
+
+// span writes a period in days where it is as many whole ones.
+func span(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d%day == 0 {
+		return plural(int(d/day), "day")
+	}
+	return d.String()
+}
+
+// auditHold places the bodies of a chain under legal hold, or lifts the hold.
+func (p *Program) auditHold(ctx context.Context, what, reason string, place bool) error {
+	books, err := p.books(ctx)
+	if err != nil {
+		return err
+	}
+	chain, err := chainOf(ctx, books, what)
+	if err != nil {
+		return err
+	}
+	done := "held"
+	if place {
+		err = books.PlaceLegalHold(ctx, chain, reason)
+	} else {
+		done = "lifted"
+		err = books.LiftLegalHold(ctx, chain, reason)
+	}
+	if err != nil {
+		return storeError(err)
+	}
+	if p.json() {
+		return p.document(map[string]string{"chain": chain, "legal_hold": done})
+	}
+	p.printf("%s: %s\n", printable(chain), map[bool]string{true: "under legal hold", false: "under no legal hold any more"}[place])
+	return nil
+}
+
+// chainOf gives the chain that an operand names: a chain by its name, or a run by
+// its workflow id, of which the latest is meant. What does not exist is refused,
+// for a hold on a misspelt name would hold nothing.
+func chainOf(ctx context.Context, books ledger.Store, what string) (string, error) {
+	switch what {
+	case ledger.PlansChain, ledger.AuthorityChain, ledger.AgentsChain, ledger.ToolsChain, ledger.LedgerChain:
+		return what, nil
+	}
+	workflow, root := what, ""
+	if rest, ok := strings.CutPrefix(what, "run/"); ok {
+		i := strings.LastIndexByte(rest, '/')
+		if i < 0 {
+			return "", misuse("%s is not the chain of a run", what).withHint("Such a chain is run/WORKFLOW/ROOT; a run may be named by its workflow id alone.")
+		}
+		workflow, root = rest[:i], rest[i+1:]
+	}
+	r, err := books.Run(ctx, workflow, root)
+	if err == nil {
+		return r.Chain(), nil
+	}
+	if !errors.Is(err, ledger.ErrNotFound) {
+		return "", storeError(err)
+	}
+	records, err := books.Chain(ctx, what)
+	if err != nil {
+		return "", storeError(err)
+	}
+	if len(records) == 0 {
+		return "", negative("the ledger has no run and no chain %s", what)
+	}
+	return what, nil
+}
+
+// auditErase deletes the key under which what the ledger has of a person is
+// sealed.
+func (p *Program) auditErase(ctx context.Context, subject, reason string) error {
+	books, err := p.books(ctx)
+	if err != nil {
+		return err
+	}
+	if err := books.EraseSubject(ctx, subject, reason); err != nil {
+		return storeError(err)
+	}
+	if p.json() {
+		return p.document(map[string]bool{"erased": true})
+	}
+	p.printf("erased: nobody can read any more what the ledger has of that subject\n")
+	return nil
+}
