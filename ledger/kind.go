@@ -1,5 +1,10 @@
 package ledger
 
+import (
+	"maps"
+	"slices"
+)
+
 // Kind says what an entry states. The set is closed: a verifier refuses a kind
 // that it does not know, for it could not say what follows from it.
 type Kind string
@@ -87,6 +92,9 @@ var classes = map[Kind]Class{
 	HypothesisStated: Evidence, HypothesisObserved: Evidence, SnapshotTaken: Evidence,
 	BodyPruned: Permanent, SubjectErased: Permanent, LegalHoldPlaced: Permanent, LegalHoldLifted: Permanent,
 }
+
+// Kinds lists the kinds, sorted.
+func Kinds() []Kind { return slices.Sorted(maps.Keys(classes)) }
 
 // Known reports whether the format has the kind.
 func (k Kind) Known() bool { return classes[k] != "" }

@@ -22,6 +22,9 @@ var audits = []string{"checkpoint", "prove", "export", "verify", "prune", "hold"
 
 func auditCommand(p *Program, fs *flag.FlagSet) action {
 	out := fs.String("out", "", "`DIR` that export makes")
+	as := fs.String("as", "native", "`FORM` of an export: native, which verify reads, or cloudevents, for a SIEM")
+	from := fs.Int64("from", 0, "`INDEX` of the first entry of an export as cloudevents")
+	to := fs.Int64("to", -1, "`INDEX` before which an export as cloudevents ends; without it, at the latest checkpoint")
 	trust := fs.String("trust", "", "`FILE` with the public keys that verify trusts: from elsewhere, never from the export")
 	against := fs.String("against", "", "older checkpoint, a `FILE`, that verify holds the log against")
 	reason := fs.String("reason", "", "`TEXT` that the log keeps for ever: why prune, hold, lift or erase; name no person in it")
@@ -41,6 +44,12 @@ func auditCommand(p *Program, fs *flag.FlagSet) action {
 			return misuse("chimera audit %s takes %s", what, plural(n, "operand"))
 		case *out != "" && what != "export", (*trust != "" || *against != "") && what != "verify":
 			return misuse("--out belongs to export, --trust and --against to verify")
+		case (*as != "native" || *from != 0 || *to != -1) && what != "export":
+			return misuse("--as, --from and --to belong to export")
+		case *as != "native" && *as != "cloudevents":
+			return misuse("--as is one of native, cloudevents")
+		case *as == "native" && (*from != 0 || *to != -1):
+			return misuse("--from and --to belong to --as cloudevents").withHint("A native export is verified from its first entry on; prove HASH proves a single one.")
 		case *reason != "" && !acts && what != "prune":
 			return misuse("--reason belongs to prune, hold, lift and erase")
 		case *reason == "" && acts:
@@ -56,6 +65,9 @@ func auditCommand(p *Program, fs *flag.FlagSet) action {
 		case "export":
 			if *out == "" {
 				return misuse("chimera audit export needs --out DIR")
+			}
+			if *as == "cloudevents" {
+				return p.auditEvents(ctx, *out, *from, *to)
 			}
 			return p.auditExport(ctx, *out)
 		case "prune":
@@ -145,6 +157,27 @@ func (p *Program) auditExport(ctx context.Context, dir string) error {
 	}
 	p.printf("%s: %d entries, %d bodies\n", dir, x.Entries, x.Bodies)
 	p.say("verify it anywhere: %s", p.command("audit", "verify", dir, "--trust", "FILE"))
+	return nil
+}
+
+// auditEvents exports entries for a SIEM.
+func (p *Program) auditEvents(ctx context.Context, dir string, from, to int64) error {
+	books, err := p.books(ctx)
+	if err != nil {
+		return err
+	}
+	x, err := audit.ExportEvents(ctx, books, dir, from, to)
+	switch {
+	case errors.Is(err, os.ErrExist), errors.Is(err, audit.ErrRange):
+		return misuse("%s", err)
+	case err != nil:
+		return storeError(err)
+	}
+	if p.json() {
+		return p.document(x)
+	}
+	p.printf("%s: %s, from entry %d to before %d\n", dir, plural(int(x.Events), "event"), x.From, x.Next)
+	p.say("what comes then: %s", p.command("audit", "export", "--as", "cloudevents", "--from", fmt.Sprint(x.Next), "--out", "DIR"))
 	return nil
 }
 

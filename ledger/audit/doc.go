@@ -12,6 +12,28 @@
 //	checkpoint      the signed checkpoint over the entries, with its cosignatures
 //	pending.jsonl   entries that have no place in the tree yet, as lines
 //
+// # Events
+//
+// [ExportEvents] writes entries for a SIEM: events.jsonl has one CloudEvents 1.0
+// event in JSON a line, whose data are an event of the Open Cybersecurity Schema
+// Framework (https://schema.ocsf.io/1.8.0):
+//
+//	id               the entry's hash
+//	source           ledger://ORIGIN
+//	type             ai.chimera.ledger.KIND.v1
+//	subject          the entry's chain
+//	time             when it was stated
+//	sequence         its index, of 19 digits, so that the order of texts is theirs
+//	dataschema       the page of the OCSF class
+//
+// A run's beginning and end are Application Lifecycle, nodes and invocations API
+// Activity, everything else Entity Management; metadata.uid is the hash again,
+// metadata.sequence the index, metadata.correlation_uid the chain, and unmapped has
+// the entry's own fields. Bodies stay in the ledger, where they can be pruned and
+// erased: of what they say only a few terms of closed sets come along (a run's
+// state, the kind of an error, a decision), and nothing where they are sealed.
+// Events prove nothing; the native export does.
+//
 // # Verification
 //
 // [Verify] reads it once, in order, in bounded memory but for what the model

@@ -48,36 +48,44 @@ func Export(ctx context.Context, log ledger.Log, dir string) (Exported, error) {
 }
 
 func export(ctx context.Context, log ledger.Log, dir string) (x Exported, err error) {
+	x.lost = newLosses()
+	err = folder(dir, func(temporary string) error {
+		checkpoint, c, err := x.copy(ctx, log, temporary)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(temporary, CheckpointFile), checkpoint, 0o600); err != nil {
+			return err
+		}
+		return x.pending(ctx, log, c.Size, filepath.Join(temporary, PendingFile))
+	})
+	return x, err
+}
+
+// folder makes a folder that is not there yet, which appears once it is filled.
+func folder(dir string, fill func(temporary string) error) (err error) {
 	if _, err := os.Lstat(dir); err == nil {
-		return x, fmt.Errorf("%s is there already: %w", dir, os.ErrExist)
+		return fmt.Errorf("%s is there already: %w", dir, os.ErrExist)
 	} else if !errors.Is(err, os.ErrNotExist) {
-		return x, err
+		return err
 	}
 	parent := filepath.Dir(filepath.Clean(dir))
 	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return x, err
+		return err
 	}
 	temporary, err := os.MkdirTemp(parent, ".export-*")
 	if err != nil {
-		return x, err
+		return err
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, os.RemoveAll(temporary))
 		}
 	}()
-	x.lost = newLosses()
-	checkpoint, c, err := x.copy(ctx, log, temporary)
-	if err != nil {
-		return x, err
+	if err := fill(temporary); err != nil {
+		return err
 	}
-	if err := os.WriteFile(filepath.Join(temporary, CheckpointFile), checkpoint, 0o600); err != nil {
-		return x, err
-	}
-	if err := x.pending(ctx, log, c.Size, filepath.Join(temporary, PendingFile)); err != nil {
-		return x, err
-	}
-	return x, os.Rename(temporary, dir)
+	return os.Rename(temporary, dir)
 }
 
 // settles is how often an export looks for the entry that says why bodies are
