@@ -89,7 +89,10 @@
 // ports of a node are proved together where its input schema asks for more than
 // they do one by one: as a closed object, whose ports hold what any of their
 // alternatives brings, and are there for certain where a required edge, `with` or
-// the run rule makes them. `check: runtime` leaves an edge to the run unless its
+// the run rule makes them. Where that is not enough, ports that one value fills
+// stay together: the object is proved for each of the alternatives of that value
+// (containment.Project), and a counterexample is put together from outputs of the
+// sources as a run does it. `check: runtime` leaves an edge to the run unless its
 // two sides are proved to have no value in common.
 //
 // An adapter is a transform of the catalog. The catalog's reader proves that it

@@ -168,7 +168,7 @@ func (u *unit) refusal(v any, s *schemas.Schema, name string) string {
 	if keyword := keywordOf(cause); keyword != "" {
 		text += " (`" + keyword + "`)"
 	}
-	return text + "."
+	return sentence(text)
 }
 
 func (u *unit) instance(r containment.Result, target *schemas.Schema) string {
@@ -187,9 +187,17 @@ func causeOf(v any, s *schemas.Schema) (schemas.Cause, bool) {
 	return invalid.Causes[0], true
 }
 
-// keywordOf is the keyword that a cause is about.
+// keywordOf is the keyword that a cause is about. Of one that has an entry for
+// each name, the entry stands behind it.
 func keywordOf(c schemas.Cause) string {
-	return c.Keyword[strings.LastIndexByte(c.Keyword, '/')+1:]
+	path := strings.Split(c.Keyword, "/")
+	for back := 2; back <= 3 && back < len(path); back++ {
+		switch word := path[len(path)-back]; word {
+		case "dependentRequired", "dependencies":
+			return word
+		}
+	}
+	return path[len(path)-1]
 }
 
 // shown writes a counterexample.

@@ -133,6 +133,7 @@ func (u *unit) assemble(doc *document, i int) (a assembly, ok bool) {
 		if f.failed {
 			return a, false
 		}
+		a.exact = a.exact && f.template.Constant()
 		_, there := a.types[f.port]
 		if !there {
 			a.ports = append(a.ports, f.port)
@@ -301,7 +302,8 @@ func (u *unit) typeInput(doc *document, i int) {
 	}
 	object := u.object(&a, func(p string) *schemas.Schema { return a.types[p] })
 	r := u.prover.within(object, in)
-	if v, fixed := a.fixed(n); fixed {
+	v, fixed := a.fixed(n)
+	if fixed {
 		// There is one value only, which the validator decides.
 		r = containment.Result{Verdict: containment.Proved}
 		if _, refused := causeOf(v, in); refused {
@@ -310,6 +312,12 @@ func (u *unit) typeInput(doc *document, i int) {
 	}
 	if r.Verdict == containment.Proved || a.checked && !u.prover.disjoint(object, in) {
 		return
+	}
+	var before map[string]any
+	if !fixed && !a.exact {
+		if r, before = u.together(doc, i, &a, in, r); r.Verdict == containment.Proved {
+			return
+		}
 	}
 	name := "the input of " + quote(n.id)
 	d := diag.Diagnostic{Subject: n.key, Node: n.id}
@@ -352,6 +360,13 @@ func (u *unit) typeInput(doc *document, i int) {
 	if r.Verdict == containment.Refuted {
 		d.Witness = shown(r.Witness)
 		d.Detail += " " + u.refusal(r.Witness, in, name)
+		if before != nil {
+			d.Before = shown(before)
+			d.Detail = strings.Replace(d.Detail, "Each value fits its port;", "The counterexample is what the sources give, and what arrives of it. Each value fits its port;", 1)
+		}
+		if r.Reason != "" {
+			d.Detail += " What stopped the proof: " + stopped(r) + "."
+		}
 		if d.Code == diag.TypeNotContained {
 			m := mend{u: u, source: object, target: in, targetName: n.id, targetOpen: n.input.at != nil, root: n.input.schema.value}
 			d.Suggestion = m.propose(r.Witness)

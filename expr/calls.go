@@ -145,15 +145,16 @@ func (j *judge) ternary(c ast.CallExpr, n names) known {
 	args := c.Args()
 	cond := operand{args[0], j.truth(j.expr(args[0], n))}
 	j.condition(cond, "what stands before ? is a condition")
-	yes := j.expr(args[1], n.learn(j, cond.known.yes).fill(cond.known.filled))
-	no := j.expr(args[2], n.learn(j, cond.known.no))
+	holds, fails := n.learn(j, cond.known.yes), n.learn(j, cond.known.no)
+	yes := j.expr(args[1], holds.fill(cond.known.filled))
+	no := j.expr(args[2], fails)
 	if cond.known.broken {
 		return broken()
 	}
-	if v, ok := cond.known.value(); ok {
-		if v == true {
-			return yes
-		}
+	switch v, ok := cond.known.value(); {
+	case ok && v == true, !ok && fails.impossible(j, cond.known.no):
+		return yes
+	case ok, holds.impossible(j, cond.known.yes):
 		return no
 	}
 	out := union(yes, no)

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"maps"
+	"slices"
 
 	"chimera.ai/engine/schemas"
 )
@@ -97,6 +98,17 @@ func (n names) learn(j *judge, f facts) names {
 	}
 	out.relate(j, f)
 	return out
+}
+
+// impossible reports whether it is proved that no values are what was learned
+// of them.
+func (n names) impossible(j *judge, f facts) bool {
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		if v, ok := n[name]; ok && v.form == formJSON && j.never(v.schema) {
+			return true
+		}
+	}
+	return false
 }
 
 // relate hands on facts between value and the output of which it is a port.
