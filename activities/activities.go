@@ -10,6 +10,7 @@ package activities
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/ledger"
@@ -37,6 +38,7 @@ type Caller interface {
 type Ledger interface {
 	Plan(ctx context.Context, ref string) (ledger.Plan, error)
 	GetBlob(ctx context.Context, digest string) ([]byte, error)
+	Run(ctx context.Context, workflow, root string) (ledger.Run, error)
 	OpenRun(ctx context.Context, r ledger.Run) error
 	RecordOutcomes(ctx context.Context, workflow, root string, outcomes []ledger.Outcome) error
 	CloseRun(ctx context.Context, r ledger.Run) error
@@ -60,9 +62,13 @@ type Engine struct {
 	// Skills calls in-process skills.
 	Skills Caller
 	Ledger Ledger
-	// Authority says who may publish plans. Where it is nil nobody vouches for what
-	// is published, and no start grant is taken.
+	// Authority says who may publish plans, and start runs for an agent. Where it is
+	// nil nobody vouches for what is published, and no start grant is taken.
 	Authority Authority
+	// Namespace is the Temporal namespace that start grants are for.
+	Namespace string
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
 	// Policy is the digest of the operator's bundle that Compile goes by, or "".
 	Policy string
 	// Attributes are the search attributes that the server knows.

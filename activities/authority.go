@@ -2,10 +2,13 @@ package activities
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"time"
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
 	"chimera.ai/engine/trust"
 )
 
@@ -38,4 +41,45 @@ func (e *Engine) authored(ctx context.Context, ref string, p ledger.Plan) error 
 		return err
 	}
 	return distrust(trust.Authored(s, ref, p))
+}
+
+// granted holds a start grant against what the admins have stated, and against
+// the run that it is for, and adds it to what is stated about the run.
+func (e *Engine) granted(ctx context.Context, r *ledger.Run, envelope json.RawMessage) error {
+	if e.Authority == nil {
+		return contract.Errorf(contract.Blocked, "the run has a start grant, and this worker has no root of trust to verify it by (trust.bootstrap)")
+	}
+	s, err := e.state(ctx)
+	if err != nil {
+		return err
+	}
+	now := time.Now
+	if e.Now != nil {
+		now = e.Now
+	}
+	g, err := trust.VerifyGrant(s, envelope, trust.Grant{
+		Namespace: e.Namespace, WorkflowID: r.Workflow, Plan: r.PlanDigest, Input: r.InputDigest, Agent: r.Agent,
+	}, now())
+	if err != nil {
+		return distrust(err)
+	}
+	if r.GrantDigest, err = trust.GrantDigest(envelope); err != nil {
+		return distrust(err)
+	}
+	r.Requester, r.Grant = g.Requester, envelope
+	return nil
+}
+
+// harmless refuses a plan with effects that nobody has granted the start of, at
+// once and not hours later at its barrier.
+func harmless(p *plan.Plan, granted bool) error {
+	if granted {
+		return nil
+	}
+	for i := range p.Nodes {
+		if n := &p.Nodes[i]; n.Kind == plan.KindCall && n.Effect != plan.Pure {
+			return contract.Errorf(contract.Blocked, "the node %s has the effect class %s: a run without a start grant may hold pure nodes only", clip(n.ID, 100), n.Effect)
+		}
+	}
+	return nil
 }

@@ -56,10 +56,20 @@ func (e *Engine) write(ctx context.Context, request *contract.JournalRequest) er
 // something is stated about it.
 func (e *Engine) stated(ctx context.Context, r ledger.Run, do func() error) error {
 	err := do()
-	if errors.Is(err, ledger.ErrNotFound) {
-		if err = e.Ledger.OpenRun(ctx, r); err == nil {
-			err = do()
+	if !errors.Is(err, ledger.ErrNotFound) {
+		return refusal(err)
+	}
+	if r.Origin != r.Root {
+		// It goes on with a run whose start was granted, or not.
+		switch first, err := e.Ledger.Run(ctx, r.Workflow, r.Origin); {
+		case err == nil:
+			r.Requester, r.Grant, r.GrantDigest = first.Requester, first.Grant, first.GrantDigest
+		case !errors.Is(err, ledger.ErrNotFound):
+			return refusal(err)
 		}
+	}
+	if err = e.Ledger.OpenRun(ctx, r); err == nil {
+		err = do()
 	}
 	return refusal(err)
 }

@@ -46,7 +46,13 @@ func (e *Engine) Load(ctx context.Context, request contract.LoadRequest) (*plan.
 	if err != nil {
 		return nil, fail(ctx, 0, nil, err)
 	}
-	if err := refusal(e.Ledger.OpenRun(ctx, runOf(shared, digest, request.Run, inputDigest))); err != nil {
+	r := runOf(shared, digest, request.Run, inputDigest)
+	if present(start.Grant) {
+		if err := e.granted(ctx, &r, start.Grant); err != nil {
+			return nil, fail(ctx, 0, loading, err)
+		}
+	}
+	if err := refusal(e.Ledger.OpenRun(ctx, r)); err != nil {
 		return nil, fail(ctx, 0, loading, err)
 	}
 	if !slices.ContainsFunc(shared.Nodes, func(n plan.Node) bool { return n.ReadsInput || n.RoutesOnInput }) {
@@ -66,7 +72,7 @@ func (e *Engine) Load(ctx context.Context, request contract.LoadRequest) (*plan.
 // same digest.
 func (e *Engine) find(ctx context.Context, start *contract.Start) (*plan.Plan, string, error) {
 	if start.Plan == "" {
-		return e.plan(ctx, start.Source)
+		return e.plan(ctx, start.Source, present(start.Grant))
 	}
 	published, err := e.Ledger.Plan(ctx, start.Plan)
 	if err != nil {
@@ -82,7 +88,7 @@ func (e *Engine) find(ctx context.Context, start *contract.Start) (*plan.Plan, s
 	if err != nil {
 		return nil, "", fail(ctx, 0, loading, refusal(err))
 	}
-	compiled, digest, err := e.plan(ctx, string(source))
+	compiled, digest, err := e.plan(ctx, string(source), present(start.Grant))
 	if err != nil {
 		return nil, "", err
 	}
@@ -98,16 +104,20 @@ func (e *Engine) find(ctx context.Context, start *contract.Start) (*plan.Plan, s
 	return compiled, digest, nil
 }
 
-// plan gives the compiled plan of a source, which is in the store then.
-func (e *Engine) plan(ctx context.Context, source string) (*plan.Plan, string, error) {
+// plan gives the compiled plan of a source, which is in the store then. Without a
+// start grant it holds pure nodes only.
+func (e *Engine) plan(ctx context.Context, source string, granted bool) (*plan.Plan, string, error) {
 	if digest, ok := e.sources.digest(source); ok {
 		if p, err := e.Plans.Get(ctx, digest); err == nil {
-			return p, digest, nil
+			return p, digest, fail(ctx, 0, nil, harmless(p, granted))
 		}
 	}
 	compiled, diagnostics := e.compile(source)
 	if compiled == nil {
 		return nil, "", refused(ctx, diagnostics)
+	}
+	if err := harmless(compiled, granted); err != nil {
+		return nil, "", fail(ctx, 0, nil, err)
 	}
 	if what := beyond(compiled); what != "" {
 		return nil, "", fail(ctx, 0, nil, contract.Errorf(contract.Contract, "not supported yet: %s", what))
@@ -170,8 +180,6 @@ func readStart(raw json.RawMessage) (contract.Start, error) {
 		return start, contract.Errorf(contract.Contract, "the start's argument is not {plan | source, input, grant}: %w", err)
 	case (start.Plan == "") == (start.Source == ""):
 		return start, contract.Errorf(contract.Contract, "a start names exactly one of plan and source")
-	case present(start.Grant):
-		return start, contract.Errorf(contract.Contract, "not supported yet: start grants; leave grant out")
 	case start.Plan != "" && !planRef.MatchString(start.Plan):
 		return start, contract.Errorf(contract.Contract, "plan is %.120q, and neither name@version nor sha256:…", start.Plan)
 	}

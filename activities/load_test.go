@@ -135,8 +135,8 @@ func TestLoadRefuses(t *testing.T) {
 		{"a source that is no text", `{"source":{}}`, contract.Contract, "source: json: cannot unmarshal object"},
 		{"neither", `{"input":{}}`, contract.Contract, "exactly one of plan and source"},
 		{"both", `{"plan":"p@1","source":"s"}`, contract.Contract, "exactly one of plan and source"},
-		{"a grant", `{"source":"s","grant":{"payload":""}}`, contract.Contract, "not supported yet: start grants"},
-		{"an empty grant", `{"source":"s","grant":{}}`, contract.Contract, "not supported yet: start grants"},
+		{"a grant", `{"source":"s","grant":{"payload":""}}`, contract.Blocked, "no root of trust to verify it by"},
+		{"an empty grant", `{"source":"s","grant":{}}`, contract.Blocked, "no root of trust to verify it by"},
 		{"a published plan", `{"plan":"p@1"}`, contract.Contract, "no plan is published as p@1"},
 		{"an input that does not fit", `{"source":"s","input":{"x":"1"}}`, contract.Contract, "the plan's input does not match its schema: /x: "},
 		{"an input that is null", `{"source":"s","input":null}`, contract.Contract, "the plan's input does not match its schema"},
@@ -308,7 +308,7 @@ func TestLoadRefusesWhatCannotRun(t *testing.T) {
 		p := shape{edges: []plan.Edge{from("x", plan.Data, "")}}.plan(t)
 		c.wreck(p)
 		l := load(p)
-		_, f := l.start(t, `{"source":"s"}`)
+		_, f := l.start(t, `{"source":"s","grant":{}}`)
 		require.NotNil(t, f, c.want)
 		require.Equal(t, contract.Contract, f.kind, c.want)
 		require.Equal(t, "not supported yet: "+c.want, f.message)

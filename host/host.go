@@ -158,7 +158,7 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 				Compile: func(source string) (*plan.Plan, diag.Diagnostics) {
 					return compiler.Compile(compiler.Source{Name: "plan", Text: []byte(source)}, catalog, o.Policy)
 				},
-				Plans: plans, Skills: callers, Ledger: h.store.Ledger,
+				Plans: plans, Skills: callers, Ledger: h.store.Ledger, Namespace: o.Client.Namespace,
 				Policy: o.Policy.Digest(), Attributes: attributes, ContinueAfter: o.ContinueAfter,
 			}
 			if o.Trust != nil {

@@ -116,17 +116,22 @@ type Run struct {
 	Workflow string `json:"workflow"`
 	Root     string `json:"root"`
 	// Origin is the root run that a retried run continues, or Root.
-	Origin       string   `json:"origin"`
-	PlanDigest   string   `json:"plan_digest"`
-	PlanName     string   `json:"plan_name"`
-	PlanVersion  string   `json:"plan_version"`
-	Agent        string   `json:"agent"`
-	Requester    string   `json:"requester"`
-	InputDigest  string   `json:"input_digest"`
-	State        RunState `json:"state"`
-	OpenedAt     Time     `json:"opened_at"`
-	ClosedAt     *Time    `json:"closed_at,omitempty"`
-	OutputDigest string   `json:"output_digest,omitempty"`
+	Origin      string `json:"origin"`
+	PlanDigest  string `json:"plan_digest"`
+	PlanName    string `json:"plan_name"`
+	PlanVersion string `json:"plan_version"`
+	Agent       string `json:"agent"`
+	Requester   string `json:"requester"`
+	InputDigest string `json:"input_digest"`
+	// Grant is the start grant, the DSSE envelope as it was verified, and
+	// GrantDigest the digest of what it signs; both are absent for a run that was
+	// started without one, whose Requester nobody knows.
+	Grant        json.RawMessage `json:"grant,omitempty"`
+	GrantDigest  string          `json:"grant_digest,omitempty"`
+	State        RunState        `json:"state"`
+	OpenedAt     Time            `json:"opened_at"`
+	ClosedAt     *Time           `json:"closed_at,omitempty"`
+	OutputDigest string          `json:"output_digest,omitempty"`
 	// Failure is the failure of a run that did not succeed, as clients see it.
 	Failure json.RawMessage `json:"failure,omitempty"`
 }

@@ -69,7 +69,9 @@ type Page struct{ Limit, Offset int }
 
 // Runs are runs and the outcomes of their nodes.
 type Runs interface {
-	// OpenRun states that a run has begun.
+	// OpenRun states that a run has begun. A start grant opens one run of its
+	// workflow id, and what goes on with that (the same Origin); for another one it
+	// is ErrConflict.
 	OpenRun(ctx context.Context, r Run) error
 	// RecordOutcomes states how nodes of a run ended. Outcomes that the run has
 	// already are not repeated.

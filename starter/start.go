@@ -30,7 +30,9 @@ type ticket struct {
 	RunID string `json:"run_id"`
 	Plan  string `json:"plan,omitempty"`
 	// Digest is the compiled plan's, as it was published or compiled here.
-	Digest    string `json:"plan_digest,omitempty"`
+	Digest string `json:"plan_digest,omitempty"`
+	// Granted: the run was started with a start grant.
+	Granted   bool   `json:"granted,omitempty"`
 	Address   string `json:"address"`
 	Namespace string `json:"namespace"`
 	UI        string `json:"ui,omitempty"`
@@ -40,11 +42,17 @@ func startCommand(p *Program, fs *flag.FlagSet) action {
 	input := fs.String("input", "{}", "`JSON` of the plan's input, @FILE, or - for standard input")
 	id := fs.String("id", "", "`ID` of the run; without one it gets the plan's name and random letters")
 	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
+	grant := fs.String("grant", "", "start grant, a `FILE`, that was made elsewhere; without one, trust.start_key makes it")
 	wait := fs.Bool("wait", false, "follow the run and print its output; Ctrl-C leaves the run alone")
 	return func(ctx context.Context, operands []string) error {
 		o, err := p.order(operands[0], *input, *id, *catalogFile)
 		if err != nil {
 			return err
+		}
+		if *grant != "" {
+			if o.start.Grant, err = readGrant(*grant, *id); err != nil {
+				return err
+			}
 		}
 		conn, err := p.connect(ctx)
 		if err != nil {
@@ -88,9 +96,9 @@ type order struct {
 	source compiler.Source
 	ref    string
 	digest string
-	// title is the plan's name@version.
-	title string
-	start contract.Start
+	// title is the plan's name@version, and agent whom it acts for.
+	title, agent string
+	start        contract.Start
 }
 
 var (
@@ -130,7 +138,7 @@ func (p *Program) order(target, input, id, catalogFile string) (*order, error) {
 		return nil, err
 	}
 	return &order{
-		id: id, plan: compiled, source: src, digest: digest, title: compiled.Name + "@" + compiled.Version,
+		id: id, plan: compiled, source: src, digest: digest, title: compiled.Name + "@" + compiled.Version, agent: compiled.Agent,
 		start: contract.Start{Input: value},
 	}, nil
 }
@@ -144,7 +152,7 @@ func (p *Program) settle(ctx context.Context, at *place, o *order) error {
 		if err != nil {
 			return err
 		}
-		o.title, o.digest = kept.Name+"@"+kept.Version, kept.Digest
+		o.title, o.digest, o.agent = kept.Name+"@"+kept.Version, kept.Digest, kept.Agent
 		o.start.Plan = o.title
 		if strings.HasPrefix(o.ref, "sha256:") {
 			o.start.Plan = o.ref
@@ -197,6 +205,11 @@ func (p *Program) launch(ctx context.Context, conn *connection, o *order) (ticke
 	if err := p.settle(ctx, conn.place, o); err != nil {
 		return ticket{}, nil, err
 	}
+	if len(o.start.Grant) == 0 {
+		if err := p.grant(ctx, conn, o); err != nil {
+			return ticket{}, nil, err
+		}
+	}
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	run, err := conn.ExecuteWorkflow(bounded, client.StartWorkflowOptions{
@@ -214,6 +227,6 @@ func (p *Program) launch(ctx context.Context, conn *connection, o *order) (ticke
 	}
 	return ticket{
 		Run: run.GetID(), RunID: run.GetRunID(), Plan: o.title, Digest: o.digest,
-		Address: conn.address, Namespace: conn.namespace, UI: conn.page(run.GetID(), run.GetRunID()),
+		Granted: len(o.start.Grant) > 0, Address: conn.address, Namespace: conn.namespace, UI: conn.page(run.GetID(), run.GetRunID()),
 	}, run, nil
 }

@@ -7,15 +7,21 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"go.temporal.io/sdk/temporal"
 
+	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/npm"
 	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/store"
+	"chimera.ai/engine/trust"
 )
 
 func TestMain(m *testing.M) { stage.Main(m) }
@@ -55,6 +61,80 @@ func TestForeignClient(t *testing.T) {
 	require.NoError(t, value.Get(&state))
 	require.Equal(t, contract.RunFailed, state.State)
 	require.NotEmpty(t, state.Failure.Diagnostics)
+}
+
+// TestForeignGrant runs the recipe for start grants as it stands there, against a
+// deployment of production.
+func TestForeignGrant(t *testing.T) {
+	recipe := first(t, "docs/start-from-any-language.md", "ts grant")
+	text := strings.Replace(first(t, "docs/write-a-plan.md", "yaml plan"), "name: greet\n", "name: greet\nagent: tutor\n", 1)
+	secret, log, err := ledger.NewKey("example.com/log")
+	require.NoError(t, err)
+	key := func() (*trust.Key, []byte) {
+		k, pem, err := trust.NewKey()
+		require.NoError(t, err)
+		return k, pem
+	}
+	ada, _ := key()
+	ben, _ := key()
+	author, _ := key()
+	starts, pem := key()
+	b := &trust.Bootstrap{
+		Format: trust.BootstrapFormat, Deployment: "example", Audience: trust.Prod, Quorum: 2, Issued: ledger.At(time.Now()),
+		Log: trust.LogKey{Origin: "example.com/log", Key: log}, Witnesses: trust.Witnesses{Keys: []string{}},
+		Admins: []trust.Admin{{ID: "ada", Person: "Ada", Key: ada.Public()}, {ID: "ben", Person: "Ben", Key: ben.Public()}},
+	}
+	dir := t.TempDir()
+	h := stage.Host(t, host.Options{Store: store.Options{Dir: filepath.Join(dir, "store"), Key: secret}, Trust: b})
+	books := h.Store().Ledger
+	s, err := trust.Start(b)
+	require.NoError(t, err)
+	e, err := s.Draft(time.Now(), &trust.AddPublisher{ID: "fay", Person: "Fay", Key: author.Public(), Uses: []string{trust.UsePlans}},
+		&trust.AddAgent{AgentID: "tutor", Owner: "Ada", Keys: []string{starts.Public()}}).Envelope(ada, ben)
+	require.NoError(t, err)
+	statement, err := e.Encode()
+	require.NoError(t, err)
+	_, err = trust.Publish(t.Context(), books, b, statement, time.Now())
+	require.NoError(t, err)
+	p, ds := compiler.Compile(compiler.Source{Name: "plan", Text: []byte(text)}, catalog(t), nil)
+	require.False(t, ds.HasErrors(), "%v", ds)
+	raw, err := p.Encode()
+	require.NoError(t, err)
+	row := ledger.Plan{Name: p.Name, Version: p.Version, Digest: plan.DigestOf(raw), Author: "fay", Agent: p.Agent}
+	row.SourceDigest, err = books.PutBlob(t.Context(), []byte(text))
+	require.NoError(t, err)
+	row.Signature, err = trust.SignPlan(author, trust.Plan{
+		Deployment: "example", Audience: trust.Prod, Author: "fay", Name: row.Name, Version: row.Version, SourceDigest: row.SourceDigest, Digest: row.Digest, Issued: ledger.At(time.Now()),
+	})
+	require.NoError(t, err)
+	_, err = books.PublishPlan(t.Context(), row)
+	require.NoError(t, err)
+
+	require.NoError(t, os.Symlink(filepath.Join(npm.Dir(t), "node_modules"), filepath.Join(dir, "node_modules")))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "start.key"), pem, 0o600))
+	run := func(recipe string) (string, error) {
+		program := strings.NewReplacer("localhost:7233", stage.Temporal(t).Address, "'greet-ada'", "'docs-granted'").Replace(recipe)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "grant.mjs"), []byte(program), 0o600))
+		cmd := exec.CommandContext(t.Context(), "node", "grant.mjs")
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "PLAN_DIGEST="+row.Digest)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	out, err := run(recipe)
+	require.NoError(t, err, out)
+	require.Contains(t, out, "{ greeting: 'Hello, Ada!' }")
+	opened, err := books.Run(t.Context(), "docs-granted", "")
+	require.NoError(t, err)
+	require.Equal(t, "grace@example.com", opened.Requester)
+	require.NotEmpty(t, opened.GrantDigest)
+
+	// Texts that canonical JSON has its own form for.
+	out, err = run(strings.Replace(recipe, "{ name: 'Ada' }", "{ name: 'A\\u2028\\u2029\\u007f\\u0001\\n\"<&>é😀' }", 1))
+	require.NoError(t, err, out)
+	require.Contains(t, out, "Hello, A")
+	out, err = run(strings.Replace(recipe, "agent: 'tutor'", "agent: 'tester'", 1))
+	require.Error(t, err)
+	require.Contains(t, out, "the grant is for the agent")
 }
 
 // first gives the first block of a document with that info string.

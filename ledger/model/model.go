@@ -54,6 +54,8 @@ type State struct {
 
 	// ended has the nodes of Runs that have an outcome.
 	ended map[spot]struct{}
+	// granted has the origin of the run that each start grant has opened.
+	granted map[grant]string
 }
 
 // spot is a node of a run, at a visit and an element.
@@ -61,6 +63,9 @@ type spot struct {
 	chain, node    string
 	visit, element int
 }
+
+// grant is a start grant of a workflow id.
+type grant struct{ workflow, digest string }
 
 // BudgetKey names a budget.
 type BudgetKey struct {
@@ -82,7 +87,7 @@ func New() *State {
 		Plans: map[string]ledger.Plan{}, Runs: map[string]*Run{}, Tasks: map[string]task.Task{}, Agents: map[string]ledger.Agent{},
 		Signers: map[string]ledger.Signer{}, Tools: map[string]ledger.Tool{}, Budgets: map[BudgetKey]ledger.Budget{},
 		Holds: map[string]ledger.Hold{}, Decisions: map[string]ledger.Decision{}, Approvals: map[string]ledger.Approval{},
-		Invocations: map[string]ledger.Invocation{}, Hypotheses: map[string]ledger.Hypothesis{}, LegalHolds: map[string]bool{}, Vague: map[string]bool{}, ended: map[spot]struct{}{},
+		Invocations: map[string]ledger.Invocation{}, Hypotheses: map[string]ledger.Hypothesis{}, LegalHolds: map[string]bool{}, Vague: map[string]bool{}, ended: map[spot]struct{}{}, granted: map[grant]string{},
 	}
 }
 
@@ -353,6 +358,13 @@ func (s *State) run(e *ledger.Entry, data json.RawMessage) error {
 		}
 		if r.Chain() != e.Chain || e.N != 0 || r.State != ledger.RunRunning {
 			return impossible("it does not open its chain")
+		}
+		if r.GrantDigest != "" {
+			used := grant{r.Workflow, r.GrantDigest}
+			if origin, ok := s.granted[used]; ok && origin != r.Origin {
+				return impossible("its start grant has opened another run")
+			}
+			s.granted[used] = r.Origin
 		}
 		return add(s.Runs, e.Chain, &Run{Run: r})
 	}

@@ -30,9 +30,17 @@ func (s *Store) OpenRun(ctx context.Context, r ledger.Run) error {
 			if have.PlanDigest != r.PlanDigest || have.InputDigest != r.InputDigest {
 				return fmt.Errorf("%w: it was opened for another plan or input", ledger.ErrConflict)
 			}
+			if r.GrantDigest != "" && have.GrantDigest != r.GrantDigest {
+				return fmt.Errorf("%w: it was opened with another start grant, or with none", ledger.ErrConflict)
+			}
 			return nil
 		case !errors.Is(err, sql.ErrNoRows):
 			return err
+		}
+		if r.GrantDigest != "" {
+			if err := t.unused(ctx, r); err != nil {
+				return err
+			}
 		}
 		r.State, r.OpenedAt, r.ClosedAt = ledger.RunRunning, t.now, nil
 		doc, err := text(r)
@@ -46,6 +54,29 @@ func (s *Store) OpenRun(ctx context.Context, r ledger.Run) error {
 		_, err = t.state(ctx, t.ofRun(r, ledger.RunOpened, string(ledger.RunOpened)), r)
 		return err
 	})
+}
+
+// unused makes sure that no other run of the workflow id was opened with the
+// run's start grant. A grant is for one workflow id, so no other run can be.
+func (t *tx) unused(ctx context.Context, r ledger.Run) error {
+	// Not the name of a run's chain, which has one part more.
+	if err := t.lock(ctx, "run/"+r.Workflow); err != nil {
+		return err
+	}
+	rows, err := t.rows(ctx, "SELECT doc FROM runs WHERE workflow = $1", r.Workflow)
+	if err != nil {
+		return err
+	}
+	all, err := collect(rows, document[ledger.Run])
+	if err != nil {
+		return err
+	}
+	for _, have := range all {
+		if have.GrantDigest == r.GrantDigest && have.Origin != r.Origin {
+			return fmt.Errorf("%w: the start grant has opened the run %s", ledger.ErrConflict, have.Root)
+		}
+	}
+	return nil
 }
 
 // ofRun is an entry of a run's chain.

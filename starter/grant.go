@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"os/user"
+	"slices"
+	"time"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+	"chimera.ai/engine/trust"
+)
+
+const (
+	// grantTime is how long a start grant of ours holds: a run that no worker takes
+	// up within it does not begin.
+	grantTime = time.Hour
+	// maxGrant bounds the file of a start grant, in bytes.
+	maxGrant = 16 << 10
+)
+
+// readGrant reads a start grant that was made elsewhere, for the run of an id.
+func readGrant(file, id string) (json.RawMessage, error) {
+	if id == "" {
+		return nil, misuse("--grant needs --id: a start grant is for the run of one id")
+	}
+	raw, err := atMost(file, maxGrant)
+	if err != nil {
+		return nil, misuse("%s", err)
+	}
+	if _, err := trust.GrantDigest(raw); err != nil {
+		return nil, misuse("%s: %s", file, err)
+	}
+	return raw, nil
+}
+
+// grant makes the start grant of an order that names its plan, by the key that
+// starts runs: dev mode's, or the configured one. Where there is none, or it may
+// not act for the plan's agent, the run is started without: the worker decides
+// whether the plan needs one.
+func (p *Program) grant(ctx context.Context, conn *connection, o *order) error {
+	if o.agent == "" {
+		return nil // it acts for nobody, so nobody can grant it anything
+	}
+	root, err := conn.place.rooted(ctx, p)
+	if err != nil || root.bootstrap == nil {
+		return err
+	}
+	key, err := root.starter(conn.place)
+	if err != nil || key == nil {
+		return err
+	}
+	books, err := conn.place.ledger(ctx, p)
+	if err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	s, err := root.state(bounded, books, func(s trust.State) []trust.Act {
+		if _, ok := s.Agents[o.agent]; ok {
+			return nil
+		}
+		return []trust.Act{&trust.AddAgent{AgentID: o.agent, Owner: s.Admins[0].Person, Keys: []string{key.Public()}}}
+	})
+	if err != nil {
+		return untrusted(err)
+	}
+	if agent, ok := s.Agents[o.agent]; !ok || !slices.Contains(agent.Keys, key.Public()) {
+		p.say("no start grant: the admins have not stated that this key may act for the agent %s", printable(o.agent))
+		return nil
+	}
+	requester, err := p.requester(conn.place)
+	if err != nil {
+		return err
+	}
+	input, err := schemas.Decode(o.start.Input)
+	if err != nil {
+		return misuse("the input is not JSON: %s", err)
+	}
+	canonical, err := plan.Canonical(input)
+	if err != nil {
+		return misuse("the input: %s", err)
+	}
+	nonce := make([]byte, 16)
+	_, _ = rand.Read(nonce) // it never fails
+	now := time.Now()
+	o.start.Grant, err = trust.SignGrant(key, trust.Grant{
+		Deployment: s.Deployment, Audience: s.Audience, Namespace: conn.namespace, WorkflowID: o.id,
+		Plan: o.digest, Input: plan.DigestOf(canonical), Agent: o.agent, Requester: requester,
+		Nonce: hex.EncodeToString(nonce), Issued: ledger.At(now), Expires: ledger.At(now.Add(grantTime)),
+	})
+	if errors.Is(err, trust.ErrInvalid) {
+		p.say("no start grant: %s", printable(err.Error())) // such as an id that is too long for one
+		return nil
+	}
+	return err
+}
+
+// starter is the key that signs start grants, or nil.
+func (r *rooted) starter(at *place) (*trust.Key, error) {
+	if r.dev != nil {
+		return r.dev, nil
+	}
+	secret, err := at.settings.StartKey()
+	if err != nil {
+		return nil, misuse("%s", err)
+	}
+	if secret == "" {
+		return nil, nil
+	}
+	key, err := trust.ParseKey([]byte(secret))
+	if err != nil {
+		return nil, misuse("trust.start_key: %s", err)
+	}
+	return key, nil
+}
+
+// requester is who starts runs: whom the configuration names, or the machine's
+// user.
+func (p *Program) requester(at *place) (string, error) {
+	if at.settings.Requester != "" {
+		return at.settings.Requester, nil
+	}
+	u, err := user.Current()
+	if err != nil {
+		return "", misuse("nobody knows who starts the run: %s", err).withHint("Set requester (CHIMERA_REQUESTER).")
+	}
+	return u.Username, nil
+}
