@@ -38,11 +38,7 @@ func (u *unit) types() {
 			u.typeVerify(doc, n)
 			u.typeCost(doc, n)
 		}
-		for _, e := range doc.edges {
-			if e.sound {
-				u.typeEdge(doc, e)
-			}
-		}
+		u.typeEdges(doc)
 		u.missingInputs(doc)
 		u.typeInputs(doc)
 		u.flows(doc)

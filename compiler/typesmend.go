@@ -22,6 +22,9 @@ const (
 // propose gives the edits for a value that the target refuses, or "". Edits that
 // would not do are not proposed; those that cannot be tried are given as they are.
 func (m mend) propose(v any) string {
+	if m.u.scout {
+		return ""
+	}
 	edits := m.plan(v)
 	if len(edits) != 1 && m.sourceOpen {
 		m.narrows = true

@@ -143,6 +143,9 @@ func pick(output any, port string) (any, bool) {
 }
 
 func (q *inquiry) run(hint any) (before, after any, found bool) {
+	if q.u.scout {
+		return nil, nil, false
+	}
 	q.left = min(maxTries, q.u.tries)
 	start := q.left
 	defer func() { q.u.tries -= start - q.left }()

@@ -52,6 +52,8 @@ type unit struct {
 	said   map[finding]bool
 	errors int
 	full   bool
+	// scout: it only finds out whether there is something to report.
+	scout bool
 	// nearLeft bounds the work that goes into suggestions.
 	nearLeft int
 }
