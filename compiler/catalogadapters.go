@@ -56,7 +56,7 @@ func (u *unit) readAdapter(v *syntax.Value) *Adapter {
 	}
 	a := &Adapter{Range: head(v)}
 	if x := r.get("id"); u.name(x, "id", adapterIDs) {
-		a.ID, a.Range = x.Text, x.Range
+		a.ID, a.Range = x.Text, x.Range()
 	}
 	u.text(r.get("description"), "description")
 	if x := r.get("description"); x != nil {
@@ -85,7 +85,7 @@ func (u *unit) adapterTemplate(v *syntax.Value, id string) *template {
 		u.report(diag.Diagnostic{
 			Code: diag.TypeExpr, Summary: fmt.Sprintf("the transform of the adapter %s is a bare string", quote(id)),
 			Detail:  "On an edge that would be the id of an adapter, and an adapter is not made of others. Write the expression between `${` and `}`; a text that is always the same is one too.",
-			Subject: v.Range, Suggestion: bareExpression(v.Text),
+			Subject: v.Range(), Suggestion: bareExpression(v.Text),
 		})
 		return nil
 	}

@@ -143,7 +143,7 @@ func (u *unit) readTemplate(v *syntax.Value) *Template {
 	}
 	t := &Template{Range: head(v)}
 	if x := r.get("operation"); u.name(x, "operation", operations) {
-		t.Operation, t.Range = x.Text, x.Range
+		t.Operation, t.Range = x.Text, x.Range()
 	}
 	if x := r.get("provider_name"); u.name(x, "provider_name", providers) {
 		t.Provider = x.Text
@@ -151,7 +151,7 @@ func (u *unit) readTemplate(v *syntax.Value) *Template {
 			u.report(diag.Diagnostic{
 				Code: diag.PlanSchema, Summary: fmt.Sprintf("the provider name %s is reserved", quote(x.Text)),
 				Detail:  "`engine` is the engine's own skills, which are always there; `plan` calls sub-plans.",
-				Subject: x.Range,
+				Subject: x.Range(),
 			})
 		}
 	}
@@ -202,7 +202,7 @@ func (u *unit) readTemplate(v *syntax.Value) *Template {
 		if input != nil && input.portsOf().byName[x.Text] == nil {
 			u.report(diag.Diagnostic{
 				Code: diag.PlanUnknownPort, Summary: fmt.Sprintf("the input schema has no port %s", quote(x.Text)),
-				Subject: x.Range, Suggestion: u.near(x.Text, input.portsOf().names),
+				Subject: x.Range(), Suggestion: u.near(x.Text, input.portsOf().names),
 			})
 		}
 	}

@@ -85,7 +85,7 @@ func (u *unit) callsPlan(n *node) {
 		u.report(diag.Diagnostic{
 			Code: diag.PlanSchema, Summary: fmt.Sprintf("node %s runs a plan, and is prob", quote(n.id)),
 			Detail:  "Which nodes of a plan run is settled by its edges. What of its output comes from prob nodes is found for each port.",
-			Subject: n.modeAt.Range, Node: n.id, Suggestion: "mode: deter",
+			Subject: n.modeAt.Range(), Node: n.id, Suggestion: "mode: deter",
 		})
 	}
 }
@@ -110,7 +110,7 @@ func (u *unit) commits(doc *document, n *node, gated bool) {
 	if n.mode == plan.Prob {
 		at := n.effectRange()
 		if n.modeAt != nil {
-			at = n.modeAt.Range
+			at = n.modeAt.Range()
 		}
 		u.report(diag.Diagnostic{
 			Code: diag.EffectProbCommits, Summary: fmt.Sprintf("node %s is prob, and would commit", quote(n.id)),
@@ -137,7 +137,7 @@ func (u *unit) commits(doc *document, n *node, gated bool) {
 			u.report(diag.Diagnostic{
 				Code: diag.EffectPrechecks, Summary: fmt.Sprintf("the precheck %s has an effect itself", quote(doc.nodes[check].id)),
 				Detail:  "A precheck looks, and changes nothing: it is a pure node.",
-				Subject: n.commit.prechecks[at].Range, Context: doc.nodes[check].effectRange(), Node: n.id,
+				Subject: n.commit.prechecks[at].Range(), Context: doc.nodes[check].effectRange(), Node: n.id,
 			})
 		}
 	}
@@ -226,7 +226,7 @@ func (u *unit) safeRetry(n *node) {
 			u.report(diag.Diagnostic{
 				Code: diag.EffectRetry, Summary: fmt.Sprintf("after %s the effect of %s may have happened", quote(item.Text), quote(n.id)),
 				Detail:  "The operation takes no idempotency key, so it is called again only after `unsent`, `throttled` and `auth`, which prove that nothing ran.",
-				Subject: item.Range, Context: n.effectRange(), Node: n.id,
+				Subject: item.Range(), Context: n.effectRange(), Node: n.id,
 			})
 		}
 	}
@@ -234,7 +234,7 @@ func (u *unit) safeRetry(n *node) {
 
 func (n *node) effectRange() diag.Range {
 	if n.effectAt != nil {
-		return n.effectAt.Range
+		return n.effectAt.Range()
 	}
 	return n.operationRange()
 }

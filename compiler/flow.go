@@ -479,7 +479,7 @@ func (u *unit) requirement(c *contractSchema, port string) diag.Range {
 	if list := c.at.Get("required"); list != nil {
 		for _, item := range list.Items {
 			if item.Text == port {
-				return item.Range
+				return item.Range()
 			}
 		}
 	}

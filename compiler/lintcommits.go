@@ -23,7 +23,7 @@ func (u *unit) lintPrechecks(doc *document) {
 			target, ok := u.named(doc, n, at, "prechecks")
 			if ok && target == i {
 				u.report(diag.Diagnostic{
-					Code: diag.EffectPrechecks, Summary: "a node cannot check itself before it runs", Subject: at.Range, Node: n.id,
+					Code: diag.EffectPrechecks, Summary: "a node cannot check itself before it runs", Subject: at.Range(), Node: n.id,
 				})
 				ok = false
 			}
@@ -43,8 +43,8 @@ func (u *unit) lintPrechecks(doc *document) {
 func precheck(doc *document, at *syntax.Value, from, to int) *edge {
 	return &edge{
 		at: at, from: from, to: to, fromNode: doc.nodes[from].id, fromPort: plan.DonePort, toNode: doc.nodes[to].id, toPort: plan.StartPort,
-		fromNodeAt: at.Range, fromPortAt: at.Range, toNodeAt: at.Range, toPortAt: at.Range,
-		kind: plan.Control, kindAt: at.Range, required: true, implicit: true, shaped: true, sound: true,
+		fromNodeAt: at.Range(), fromPortAt: at.Range(), toNodeAt: at.Range(), toPortAt: at.Range(),
+		kind: plan.Control, kindAt: at.Range(), required: true, implicit: true, shaped: true, sound: true,
 	}
 }
 
@@ -64,12 +64,12 @@ func (u *unit) named(doc *document, n *node, at *syntax.Value, field string) (in
 	case !ok:
 		u.report(diag.Diagnostic{
 			Code: diag.PlanUnknownNode, Summary: fmt.Sprintf("there is no node %s", quote(at.Text)),
-			Detail: fmt.Sprintf("`%s` names nodes of this plan.", field), Subject: at.Range, Node: n.id, Suggestion: u.near(at.Text, doc.ids),
+			Detail: fmt.Sprintf("`%s` names nodes of this plan.", field), Subject: at.Range(), Node: n.id, Suggestion: u.near(at.Text, doc.ids),
 		})
 	case doc.nodes[i].kind != plan.KindCall:
 		u.report(diag.Diagnostic{
 			Code: diag.PlanUnknownNode, Summary: fmt.Sprintf("%s is not a step", quote(at.Text)),
-			Detail: fmt.Sprintf("`%s` names nodes of this plan.", field), Subject: at.Range, Node: n.id,
+			Detail: fmt.Sprintf("`%s` names nodes of this plan.", field), Subject: at.Range(), Node: n.id,
 		})
 		ok = false
 	}
@@ -88,7 +88,7 @@ func (u *unit) lintVerify(doc *document, n *node, v *verify) {
 	target.called = true
 	bad := func(summary, detail string) {
 		u.report(diag.Diagnostic{
-			Code: diag.EffectRollback, Summary: summary, Detail: detail, Subject: v.node.Range, Context: target.key, Node: n.id,
+			Code: diag.EffectRollback, Summary: summary, Detail: detail, Subject: v.node.Range(), Context: target.key, Node: n.id,
 		})
 	}
 	const why = "`verify` calls it by itself, perhaps several times, so it is a pure node without edges."
@@ -101,7 +101,7 @@ func (u *unit) lintVerify(doc *document, n *node, v *verify) {
 	if v.with != nil && target.input != nil {
 		for f := range v.with.Fields {
 			if key := v.with.Fields[f].Key; !target.input.takes(key.Text) {
-				u.unknownPort(target, key.Text, key.Range, true, "")
+				u.unknownPort(target, key.Text, key.Range(), true, "")
 			}
 		}
 	}
@@ -126,7 +126,7 @@ func (u *unit) lintBarriers(doc *document) {
 		u.report(diag.Diagnostic{
 			Code: diag.PlanLimits, Summary: fmt.Sprintf("the plan has %d barriers", len(names)),
 			Detail:  fmt.Sprintf("A plan has at most %d barriers.", MaxBarriers),
-			Subject: doc.nodes[members[names[MaxBarriers]][0]].commit.barrier.Range,
+			Subject: doc.nodes[members[names[MaxBarriers]][0]].commit.barrier.Range(),
 		})
 		names = names[:MaxBarriers]
 	}
@@ -139,7 +139,7 @@ func (u *unit) lintBarrier(doc *document, name string, members []int) {
 	first := doc.nodes[members[0]]
 	for _, m := range members[1:] {
 		n := doc.nodes[m]
-		d := diag.Diagnostic{Code: diag.PlanBarrier, Subject: n.commit.barrier.Range, Context: first.commit.barrier.Range, Node: n.id}
+		d := diag.Diagnostic{Code: diag.PlanBarrier, Subject: n.commit.barrier.Range(), Context: first.commit.barrier.Range(), Node: n.id}
 		switch {
 		case doc.loopOf[m] != doc.loopOf[members[0]]:
 			d.Summary = fmt.Sprintf("the barrier %s spans a loop", quote(name))
@@ -181,7 +181,7 @@ func (u *unit) lintBarrier(doc *document, name string, members []int) {
 				u.report(diag.Diagnostic{
 					Code: diag.PlanBarrier, Summary: fmt.Sprintf("%s and %s share the barrier %s, and one comes before the other", quote(doc.nodes[from].id), quote(doc.nodes[a.to].id), quote(name)),
 					Detail:  "The barrier opens when all its nodes wait at it. The later one would wait for the earlier one, and that for the barrier.",
-					Subject: doc.nodes[a.to].commit.barrier.Range, Context: doc.nodes[from].commit.barrier.Range, Node: doc.nodes[a.to].id,
+					Subject: doc.nodes[a.to].commit.barrier.Range(), Context: doc.nodes[from].commit.barrier.Range(), Node: doc.nodes[a.to].id,
 				})
 				continue
 			}

@@ -56,7 +56,7 @@ func (u *unit) lintConflicts(doc *document) {
 			u.report(diag.Diagnostic{
 				Code: diag.PlanPortConflict, Summary: fmt.Sprintf("an edge into `$` of %s beside `with`", quote(n.id)),
 				Detail:  "`$` is the whole input, so nothing else can fill a part of it.",
-				Subject: whole.toRange(), Context: n.with.Fields[0].Key.Range, Node: n.id, Edge: whole.String(),
+				Subject: whole.toRange(), Context: n.with.Fields[0].Key.Range(), Node: n.id, Edge: whole.String(),
 			})
 		}
 	}

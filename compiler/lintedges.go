@@ -81,7 +81,7 @@ func (u *unit) findEnds(doc *document, e *edge) bool {
 func (u *unit) rules(e *edge) {
 	bad := func(code diag.Code, at diag.Range, suggestion, summary, detail string) {
 		if !at.IsValid() {
-			at = e.at.Range
+			at = e.at.Range()
 		}
 		u.report(diag.Diagnostic{Code: code, Summary: summary, Detail: detail, Subject: at, Edge: e.String(), Suggestion: suggestion})
 	}
@@ -133,7 +133,7 @@ func (u *unit) rules(e *edge) {
 		bad(diag.PlanSchema, keyOf(e.at, "check"), "", "an edge that brings no value has nothing to check", "")
 	}
 	if e.when != nil && strings.TrimSpace(e.when.Text) == "" {
-		bad(diag.PlanSyntax, e.when.Range, "", "the condition is empty", "Give a CEL predicate, or leave `when` out.")
+		bad(diag.PlanSyntax, e.when.Range(), "", "the condition is empty", "Give a CEL predicate, or leave `when` out.")
 	}
 }
 
@@ -219,7 +219,7 @@ func (d *document) siblings(node int) []*edge {
 func keyRange(v *syntax.Value, key string) diag.Range {
 	for i := range v.Fields {
 		if v.Fields[i].Key.Text == key {
-			return v.Fields[i].Value.Range
+			return v.Fields[i].Value.Range()
 		}
 	}
 	return head(v)

@@ -29,7 +29,7 @@ func (u *unit) lintNodes(doc *document) {
 		}
 		u.lintWith(n)
 		if n.forEach != nil && n.forEach.port != nil && !n.input.takes(n.forEach.port.Text) {
-			u.unknownPort(n, n.forEach.port.Text, n.forEach.port.Range, true, "")
+			u.unknownPort(n, n.forEach.port.Text, n.forEach.port.Range(), true, "")
 			n.sound = false
 		}
 	}
@@ -44,7 +44,7 @@ func (u *unit) lintWith(n *node) {
 		key := n.with.Fields[i].Key
 		whole = whole || key.Text == plan.WholePort
 		if !n.input.takes(key.Text) {
-			u.unknownPort(n, key.Text, key.Range, true, "")
+			u.unknownPort(n, key.Text, key.Range(), true, "")
 			n.sound = false
 		}
 	}

@@ -31,7 +31,7 @@ func (u *unit) lintSubplans() {
 		if first, taken := byRef[ref]; taken {
 			u.report(diag.Diagnostic{
 				Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("the file holds a plan %s already", quote(ref)),
-				Subject: doc.name.Range, Context: u.docs[first].name.Range,
+				Subject: doc.name.Range(), Context: u.docs[first].name.Range(),
 			})
 			used[i] = true
 			continue
@@ -52,7 +52,7 @@ func (u *unit) lintSubplans() {
 					u.report(diag.Diagnostic{
 						Code: diag.TrustOperation, Summary: fmt.Sprintf("the file holds no plan %s", quote(n.operation)),
 						Detail:  "A sub-plan is a further document of the same file, called by `name@version`.",
-						Subject: n.operationAt.Range, Node: n.id, Suggestion: u.near(n.operation, refs),
+						Subject: n.operationAt.Range(), Node: n.id, Suggestion: u.near(n.operation, refs),
 					})
 				}
 				continue
@@ -70,7 +70,7 @@ func (u *unit) lintSubplans() {
 		u.report(diag.Diagnostic{
 			Code: diag.PlanCycle, Summary: fmt.Sprintf("the plan %s calls itself", quote(u.docs[path[0]].reference())),
 			Detail:  "Plans do not recurse. Use a `cycles` policy for a loop.",
-			Subject: n.operationAt.Range, Node: n.id,
+			Subject: n.operationAt.Range(), Node: n.id,
 		})
 	}
 	for i, doc := range u.docs {
@@ -78,7 +78,7 @@ func (u *unit) lintSubplans() {
 			u.report(diag.Diagnostic{
 				Code: diag.PlanUnreachable, Summary: fmt.Sprintf("no node calls the plan %s", quote(doc.reference())),
 				Detail:  "The first document of a file is the plan, the others are its sub-plans: nodes with `provider_type: skill`, `provider_name: plan` and `operation: name@version` call them.",
-				Subject: doc.name.Range,
+				Subject: doc.name.Range(),
 			})
 		}
 	}

@@ -240,7 +240,7 @@ func (e *edge) carries() bool {
 // place is what stands for the whole edge in messages: all of it if it is on
 // one line, else its first key.
 func (e *edge) place() diag.Range {
-	if r := e.at.Range; r.Start.Line == r.End.Line {
+	if r := e.at.Range(); r.Start.Line == r.End.Line {
 		return r
 	}
 	return head(e.at)

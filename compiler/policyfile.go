@@ -123,7 +123,7 @@ func (u *unit) readPolicy() *Policy {
 	u.constant(r, "kind", "PolicyBundle")
 	p := &Policy{Range: head(root)}
 	if v := r.get("version"); u.name(v, "version", versions) {
-		p.Version, p.Range = v.Text, v.Range
+		p.Version, p.Range = v.Text, v.Range()
 	}
 	u.readThresholds(p, r.get("thresholds"))
 	u.readBundleApproval(p, r.get("approval"))
@@ -168,7 +168,7 @@ func (u *unit) names(v *syntax.Value, name string) []*syntax.Value {
 	if len(v.Items) == 0 {
 		u.report(diag.Diagnostic{
 			Code: diag.PlanSchema, Summary: fmt.Sprintf("`%s` is empty", name),
-			Detail: "Name at least one, or leave the field out.", Subject: v.Range,
+			Detail: "Name at least one, or leave the field out.", Subject: v.Range(),
 		})
 	}
 	return u.atMost(u.texts(v, name), MaxNames, name)
@@ -244,11 +244,11 @@ func (u *unit) risk(r *record) (json.Number, diag.Range) {
 	if x := number(v); x == nil || x.Sign() < 0 || x.Cmp(big.NewRat(1, 1)) > 0 {
 		u.report(diag.Diagnostic{
 			Code: diag.PlanLimits, Summary: fmt.Sprintf("`max_auto_launch_risk` is out of range: %s", quote(v.Text)),
-			Detail: "It is a probability, from 0 to 1.", Subject: v.Range,
+			Detail: "It is a probability, from 0 to 1.", Subject: v.Range(),
 		})
 		return "", diag.Range{}
 	}
-	return json.Number(v.Text), v.Range
+	return json.Number(v.Text), v.Range()
 }
 
 func (u *unit) readBundleApproval(p *Policy, v *syntax.Value) {
@@ -274,11 +274,11 @@ func (u *unit) readBundleApproval(p *Policy, v *syntax.Value) {
 		}
 		if val.Kind != syntax.List {
 			u.report(diag.Diagnostic{
-				Code: diag.PlanSchema, Summary: fmt.Sprintf("%s is a list of roles, not %s", quote(key.Text), kindName(val)), Subject: val.Range, Context: key.Range,
+				Code: diag.PlanSchema, Summary: fmt.Sprintf("%s is a list of roles, not %s", quote(key.Text), kindName(val)), Subject: val.Range(), Context: key.Range(),
 			})
 			continue
 		}
-		p.Lift = append(p.Lift, Lift{Reason: key.Text, Roles: u.nameList(val, key.Text, roles), Range: key.Range})
+		p.Lift = append(p.Lift, Lift{Reason: key.Text, Roles: u.nameList(val, key.Text, roles), Range: key.Range()})
 	}
 }
 
@@ -288,7 +288,7 @@ func (u *unit) readGroups(v *syntax.Value) []Group {
 	}
 	if len(v.Items) == 0 {
 		u.report(diag.Diagnostic{
-			Code: diag.PlanSchema, Summary: "`groups` is empty", Detail: "Name at least one group.", Subject: v.Range,
+			Code: diag.PlanSchema, Summary: "`groups` is empty", Detail: "Name at least one group.", Subject: v.Range(),
 		})
 	}
 	var out []Group
@@ -301,7 +301,7 @@ func (u *unit) readGroups(v *syntax.Value) []Group {
 		}
 		if slices.ContainsFunc(out, func(o Group) bool { return o.Role == role.Text }) {
 			u.report(diag.Diagnostic{
-				Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("a group of role %s is there already", quote(role.Text)), Subject: role.Range,
+				Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("a group of role %s is there already", quote(role.Text)), Subject: role.Range(),
 			})
 		}
 		out = append(out, Group{role.Text, int(count)})
@@ -315,7 +315,7 @@ func (u *unit) readCaps(p *Policy, v *syntax.Value) {
 	}
 	r := u.read(v, capsFields, "")
 	if n, ok := u.whole(r.get("invocations_per_run"), "invocations_per_run", 1, MaxInvocations); ok {
-		p.Caps.InvocationsPerRun, p.Caps.InvocationsAt = n, r.get("invocations_per_run").Range
+		p.Caps.InvocationsPerRun, p.Caps.InvocationsAt = n, r.get("invocations_per_run").Range()
 	}
 	x := r.get("prob_cost_per_run")
 	if x == nil {
@@ -324,12 +324,12 @@ func (u *unit) readCaps(p *Policy, v *syntax.Value) {
 	if !amounts.re.MatchString(x.Text) {
 		u.report(diag.Diagnostic{
 			Code: diag.PlanSchema, Summary: fmt.Sprintf("`prob_cost_per_run` is not an amount: %s", quote(x.Text)),
-			Detail: "It is " + amounts.say + ".", Subject: x.Range,
+			Detail: "It is " + amounts.say + ".", Subject: x.Range(),
 		})
 		return
 	}
 	amount, currency, _ := strings.Cut(x.Text, " ")
-	p.Caps.ProbCostPerRun, p.Caps.ProbCostAt = &Money{amount, currency}, x.Range
+	p.Caps.ProbCostPerRun, p.Caps.ProbCostAt = &Money{amount, currency}, x.Range()
 }
 
 func (u *unit) readRule(p *Policy, v *syntax.Value) {
@@ -343,7 +343,7 @@ func (u *unit) readRule(p *Policy, v *syntax.Value) {
 	}
 	rule := Rule{Range: head(v)}
 	if x := r.get("id"); u.name(x, "id", nodeIDs) {
-		rule.ID, rule.Range = x.Text, x.Range
+		rule.ID, rule.Range = x.Text, x.Range()
 	}
 	rule.Soft = u.word(r.get("type"), "type", ruleTypes) == "soft"
 	rule.Match = u.rulePredicate(r.get("match"))
@@ -363,7 +363,7 @@ func (u *unit) rulePredicate(v *syntax.Value) string {
 		return ""
 	}
 	if strings.TrimSpace(v.Text) == "" {
-		u.report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: v.Range})
+		u.report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: v.Range()})
 		return ""
 	}
 	u.predicate(v, expr.Action, "", "")

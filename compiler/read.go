@@ -81,7 +81,7 @@ func (u *unit) constant(r *record, name, want string) {
 		u.report(diag.Diagnostic{
 			Code:       diag.PlanSchema,
 			Summary:    fmt.Sprintf("`%s` is `%s`, not %s", name, want, quote(v.Text)),
-			Subject:    v.Range,
+			Subject:    v.Range(),
 			Suggestion: want,
 		})
 	}
@@ -113,13 +113,13 @@ func (u *unit) texts(v *syntax.Value, name string) []*syntax.Value {
 			u.report(diag.Diagnostic{
 				Code:    diag.PlanSchema,
 				Summary: fmt.Sprintf("`%s` is a list of strings, and this is %s", name, kindName(item)),
-				Subject: item.Range,
+				Subject: item.Range(),
 			})
 		case seen[item.Text]:
 			u.report(diag.Diagnostic{
 				Code:    diag.PlanDuplicateID,
 				Summary: fmt.Sprintf("%s stands twice in `%s`", quote(item.Text), name),
-				Subject: item.Range,
+				Subject: item.Range(),
 			})
 		default:
 			seen[item.Text] = true
@@ -177,7 +177,7 @@ func (u *unit) readNodes(doc *document, r *record) {
 		if len(items) == 0 {
 			u.report(diag.Diagnostic{
 				Code: diag.PlanSchema, Summary: "the plan has no nodes",
-				Detail: "A plan has at least one node.", Subject: list.Range,
+				Detail: "A plan has at least one node.", Subject: list.Range(),
 			})
 		}
 		for _, item := range items {
@@ -210,7 +210,7 @@ func (u *unit) place(doc *document, n *node) {
 			Code:    diag.PlanDuplicateID,
 			Summary: fmt.Sprintf("a node %s is there already", quote(n.id)),
 			Detail:  "Every node of a plan has an id of its own.",
-			Subject: n.idAt.Range, Context: doc.nodes[i].key, Node: n.id,
+			Subject: n.idAt.Range(), Context: doc.nodes[i].key, Node: n.id,
 		})
 		doc.broken = true
 	}

@@ -17,7 +17,7 @@ func (u *unit) readEdge(v *syntax.Value) *edge {
 	if v.Kind != syntax.Map {
 		u.report(diag.Diagnostic{
 			Code: diag.PlanSchema, Summary: "an edge is a map or a short form such as `a.x -> b.y`, not " + kindName(v),
-			Subject: v.Range,
+			Subject: v.Range(),
 		})
 		return nil
 	}
@@ -25,7 +25,7 @@ func (u *unit) readEdge(v *syntax.Value) *edge {
 	e := &edge{at: v, from: -1, to: -1, shaped: r.complete}
 	text := func(name string, into *string, at *diag.Range) {
 		if x := r.get(name); x != nil {
-			*into, *at = x.Text, x.Range
+			*into, *at = x.Text, x.Range()
 		}
 	}
 	text("from_node", &e.fromNode, &e.fromNodeAt)
@@ -33,12 +33,12 @@ func (u *unit) readEdge(v *syntax.Value) *edge {
 	text("to_node", &e.toNode, &e.toNodeAt)
 	text("to_port", &e.toPort, &e.toPortAt)
 	if x := r.get("edge_type"); x != nil {
-		e.kindAt = x.Range
+		e.kindAt = x.Range()
 		e.kind = plan.EdgeType(u.word(x, "edge_type", edgeTypes))
 		e.shaped = e.shaped && e.kind != ""
 	}
 	if x := r.get("required"); x != nil {
-		e.required, e.requiredAt = x.Text == "true", x.Range
+		e.required, e.requiredAt = x.Text == "true", x.Range()
 	}
 	e.transform = r.get("transform")
 	if e.when = r.get("when"); e.when != nil && e.when.Text == "otherwise" {
@@ -59,7 +59,7 @@ func (u *unit) readEdge(v *syntax.Value) *edge {
 // control edge).
 func (u *unit) readShort(v *syntax.Value) *edge {
 	bad := func(start, end int, summary, detail, suggestion string) *edge {
-		at := v.Range
+		at := v.Range()
 		if end > start {
 			at = v.Sub(start, end)
 		}

@@ -25,13 +25,13 @@ func (u *unit) readNode(v *syntax.Value, defs *defs) *node {
 	n := &node{kind: plan.KindCall, at: v, key: head(v), sound: r.complete}
 	n.idAt = r.get("id")
 	if n.idAt != nil {
-		n.id, n.key = n.idAt.Text, n.idAt.Range
+		n.id, n.key = n.idAt.Text, n.idAt.Range()
 		switch {
 		case strings.HasPrefix(n.id, "$"):
 			u.report(diag.Diagnostic{
 				Code: diag.PlanSchema, Summary: fmt.Sprintf("the id %s is reserved", quote(n.id)),
 				Detail:  "Names that start with `$` belong to the language: `$input` and `$output` are always there.",
-				Subject: n.idAt.Range, Node: n.id,
+				Subject: n.idAt.Range(), Node: n.id,
 			})
 			n.sound, n.id, n.idAt = false, "", nil
 		case !u.name(n.idAt, "id", nodeIDs):
@@ -114,7 +114,7 @@ func (u *unit) readOperation(n *node, r *record) {
 	if !ok || !providers.re.MatchString(provider) || !operations.re.MatchString(operation) {
 		u.report(diag.Diagnostic{
 			Code: diag.PlanSchema, Summary: fmt.Sprintf("`template` is `provider/operation`, not %s", quote(n.templateAt.Text)),
-			Subject: n.templateAt.Range, Node: n.id,
+			Subject: n.templateAt.Range(), Node: n.id,
 		})
 		n.sound = false
 	}
@@ -138,7 +138,7 @@ func (u *unit) readOptional(n *node, r *record) {
 		if x := number(n.cost); x == nil || x.Sign() < 0 {
 			u.report(diag.Diagnostic{
 				Code: diag.PlanLimits, Summary: fmt.Sprintf("`cost_estimate` is out of range: %s", quote(n.cost.Text)),
-				Detail: "It is a decimal number from 0 on.", Subject: n.cost.Range, Node: n.id,
+				Detail: "It is a decimal number from 0 on.", Subject: n.cost.Range(), Node: n.id,
 			})
 			n.cost = nil
 		}
@@ -195,7 +195,7 @@ func (u *unit) readRetry(v *syntax.Value) plan.Retry {
 				u.report(diag.Diagnostic{
 					Code: diag.PlanLimits, Summary: "`max_ms` is smaller than `initial_ms`",
 					Detail:  fmt.Sprintf("The first wait is %d ms, so the longest is at least that.", initial),
-					Subject: r.get("max_ms").Range, Context: r.get("initial_ms").Range,
+					Subject: r.get("max_ms").Range(), Context: r.get("initial_ms").Range(),
 				})
 			}
 			retry.InitialMS = longest
@@ -229,7 +229,7 @@ func (u *unit) retryKind(v *syntax.Value) bool {
 	d := diag.Diagnostic{
 		Code: diag.PlanSchema, Summary: fmt.Sprintf("%s is not a kind of error", quote(v.Text)),
 		Detail:  "`on` may hold " + either(set) + ".",
-		Subject: v.Range, Suggestion: u.near(v.Text, set),
+		Subject: v.Range(), Suggestion: u.near(v.Text, set),
 	}
 	if contract.Kind(v.Text).Valid() {
 		d.Summary = fmt.Sprintf("errors of kind %s are never retried", quote(v.Text))
@@ -246,13 +246,13 @@ func (u *unit) milli(v *syntax.Value, name string, high int64) (int64, bool) {
 	case r == nil || r.Cmp(big.NewRat(1, 1)) < 0 || r.Cmp(big.NewRat(high, 1)) > 0:
 		u.report(diag.Diagnostic{
 			Code: diag.PlanLimits, Summary: fmt.Sprintf("`%s` is out of range: %s", name, quote(v.Text)),
-			Detail: fmt.Sprintf("It lies between 1 and %d.", high), Subject: v.Range,
+			Detail: fmt.Sprintf("It lies between 1 and %d.", high), Subject: v.Range(),
 		})
 		return 0, false
 	}
 	if r.Mul(r, big.NewRat(1000, 1)); !r.IsInt() {
 		u.report(diag.Diagnostic{
-			Code: diag.PlanLimits, Summary: fmt.Sprintf("`%s` has more than three decimals: %s", name, quote(v.Text)), Subject: v.Range,
+			Code: diag.PlanLimits, Summary: fmt.Sprintf("`%s` has more than three decimals: %s", name, quote(v.Text)), Subject: v.Range(),
 		})
 		return 0, false
 	}
@@ -280,7 +280,7 @@ func (u *unit) readCommit(v *syntax.Value) *commitPolicy {
 		if reason != nil && strings.TrimSpace(reason.Text) == "" {
 			u.report(diag.Diagnostic{
 				Code: diag.EffectRollback, Summary: "the reason is empty",
-				Detail: "Say why nothing can be undone: approvers read it.", Subject: reason.Range,
+				Detail: "Say why nothing can be undone: approvers read it.", Subject: reason.Range(),
 			})
 		}
 		c.waived = reason != nil
@@ -301,7 +301,7 @@ func (u *unit) readApproval(v *syntax.Value) {
 	if len(groups.Items) == 0 {
 		u.report(diag.Diagnostic{
 			Code: diag.EffectPolicy, Summary: "`groups` is empty",
-			Detail: "Name at least one group, or leave `groups` out.", Subject: groups.Range,
+			Detail: "Name at least one group, or leave `groups` out.", Subject: groups.Range(),
 		})
 	}
 	seen := map[string]bool{}
@@ -312,7 +312,7 @@ func (u *unit) readApproval(v *syntax.Value) {
 		if u.name(role, "role", roles) {
 			if seen[role.Text] {
 				u.report(diag.Diagnostic{
-					Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("a group of role %s is there already", quote(role.Text)), Subject: role.Range,
+					Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("a group of role %s is there already", quote(role.Text)), Subject: role.Range(),
 				})
 			}
 			seen[role.Text] = true

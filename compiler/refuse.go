@@ -43,7 +43,7 @@ func (u *unit) refuseNode(n *node) {
 	}
 	switch {
 	case n.cost != nil:
-		u.unsupported("budgets (`cost_estimate`)", n.cost.Range, n.id, "")
+		u.unsupported("budgets (`cost_estimate`)", n.cost.Range(), n.id, "")
 	case n.template != nil && n.template.Cost != nil && n.effect == plan.Pure:
 		u.unsupported("budgets (the operation has a `cost` in the catalog)", n.operationRange(), n.id, "")
 	}

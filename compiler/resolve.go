@@ -35,7 +35,7 @@ func (u *unit) complete(n *node) {
 	if t == nil {
 		if strings.Contains(name, "/") && n.sound {
 			provider, operation, _ := strings.Cut(name, "/")
-			u.unknownOperation(n, n.templateAt.Range, "", provider, operation, n.templateAt.Sub(0, len(provider)), true)
+			u.unknownOperation(n, n.templateAt.Range(), "", provider, operation, n.templateAt.Sub(0, len(provider)), true)
 		}
 		n.sound = false
 		return
@@ -47,18 +47,18 @@ func (u *unit) complete(n *node) {
 		u.report(diag.Diagnostic{
 			Code: diag.PlanSchema, Summary: fmt.Sprintf("`%s` is not that of the template %s", field, quote(name)),
 			Detail:  "A node with a template takes its operation from there. Leave the field out.",
-			Subject: at, Context: n.templateAt.Range, Node: n.id, Suggestion: want,
+			Subject: at, Context: n.templateAt.Range(), Node: n.id, Suggestion: want,
 		})
 		n.sound = false
 	}
 	if n.typeAt != nil {
-		same("provider_type", string(n.providerType), string(t.ProviderType), n.typeAt.Range)
+		same("provider_type", string(n.providerType), string(t.ProviderType), n.typeAt.Range())
 	}
 	if n.providerAt != nil {
-		same("provider_name", n.provider, t.Provider, n.providerAt.Range)
+		same("provider_name", n.provider, t.Provider, n.providerAt.Range())
 	}
 	if n.operationAt != nil {
-		same("operation", n.operation, t.Operation, n.operationAt.Range)
+		same("operation", n.operation, t.Operation, n.operationAt.Range())
 	}
 	c := u.contract(t)
 	if c.fault != nil {
@@ -147,7 +147,7 @@ func (u *unit) reserved(n *node) {
 		u.report(diag.Diagnostic{
 			Code: diag.PlanSchema, Summary: fmt.Sprintf("the provider name %s is reserved", quote(n.provider)),
 			Detail:  "`engine` is the engine's own skills, `plan` calls sub-plans; both are of type `skill`.",
-			Subject: n.providerAt.Range, Node: n.id, Suggestion: "provider_type: skill",
+			Subject: n.providerAt.Range(), Node: n.id, Suggestion: "provider_type: skill",
 		})
 		// Nothing more is said about an operation that cannot be meant.
 		n.sound, n.operation = false, ""
@@ -158,9 +158,9 @@ func (u *unit) reserved(n *node) {
 func (n *node) operationRange() diag.Range {
 	switch {
 	case n.operationAt != nil:
-		return n.operationAt.Range
+		return n.operationAt.Range()
 	case n.templateAt != nil:
-		return n.templateAt.Range
+		return n.templateAt.Range()
 	}
 	return n.key
 }

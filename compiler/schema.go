@@ -115,7 +115,7 @@ func (u *unit) readDefs(v *syntax.Value) *defs {
 	if len(v.Fields) > MaxDefinitions {
 		u.report(diag.Diagnostic{
 			Code: diag.PlanLimits, Summary: fmt.Sprintf("the plan has %d definitions", len(v.Fields)),
-			Detail: fmt.Sprintf("A plan has at most %d.", MaxDefinitions), Subject: v.Fields[MaxDefinitions].Key.Range,
+			Detail: fmt.Sprintf("A plan has at most %d.", MaxDefinitions), Subject: v.Fields[MaxDefinitions].Key.Range(),
 		})
 	}
 	direct := map[string][]string{}
@@ -128,7 +128,7 @@ func (u *unit) readDefs(v *syntax.Value) *defs {
 			u.report(diag.Diagnostic{
 				Code:    diag.PlanSchema,
 				Summary: fmt.Sprintf("the definition %s is a JSON Schema (a map, true or false), not %s", quote(key.Text), kindName(val)),
-				Subject: val.Range,
+				Subject: val.Range(),
 			})
 			continue
 		}
@@ -207,7 +207,7 @@ func (u *unit) refs(v *syntax.Value, d *defs) []string {
 				u.report(diag.Diagnostic{
 					Code: diag.TypeSchema, Summary: fmt.Sprintf("the plan has no definition %s", quote(name)),
 					Detail:  "A reference that starts with #/defs/ is to an entry of the plan's `defs`; #/$defs/ is for definitions inside one schema.",
-					Subject: val.Range, Suggestion: suggestion,
+					Subject: val.Range(), Suggestion: suggestion,
 				})
 				continue
 			}
@@ -279,7 +279,7 @@ func (u *unit) readSchema(v *syntax.Value, d *defs) *contractSchema {
 func keyOf(v *syntax.Value, key string) diag.Range {
 	for i := range v.Fields {
 		if v.Fields[i].Key.Text == key {
-			return v.Fields[i].Key.Range
+			return v.Fields[i].Key.Range()
 		}
 	}
 	return head(v)

@@ -122,7 +122,7 @@ func (u *unit) read(v *syntax.Value, t *table, id string) *record {
 			Code:    diag.PlanSchema,
 			Summary: fmt.Sprintf("%s is a map, not %s", t.what, kindName(v)),
 			Detail:  "Its fields are: " + strings.Join(t.names(), ", ") + ".",
-			Subject: v.Range,
+			Subject: v.Range(),
 		})
 		return nil
 	}
@@ -137,7 +137,7 @@ func (u *unit) read(v *syntax.Value, t *table, id string) *record {
 					Code:       diag.PlanSchema,
 					Summary:    fmt.Sprintf("unknown field %s in %s", quote(key.Text), what),
 					Detail:     "The fields here are: " + strings.Join(t.names(), ", ") + ".",
-					Subject:    key.Range,
+					Subject:    key.Range(),
 					Suggestion: u.near(key.Text, t.names()),
 				})
 			}
@@ -176,8 +176,8 @@ func (u *unit) wrongForm(f *field, key, val *syntax.Value) {
 	d := diag.Diagnostic{
 		Code:    diag.PlanSchema,
 		Summary: fmt.Sprintf("`%s` is %s, not %s", f.name, f.form, kindName(val)),
-		Subject: val.Range,
-		Context: key.Range,
+		Subject: val.Range(),
+		Context: key.Range(),
 	}
 	if f.say != "" {
 		d.Detail = fmt.Sprintf("`%s` is %s.", f.name, f.say)
@@ -185,7 +185,7 @@ func (u *unit) wrongForm(f *field, key, val *syntax.Value) {
 	switch {
 	case val.Kind == syntax.Null:
 		d.Summary = fmt.Sprintf("`%s` is empty", f.name)
-		d.Subject = key.Range
+		d.Subject = key.Range()
 		d.Context = diag.Range{}
 		d.Detail = strings.TrimSpace(d.Detail + " Give it a value or leave the field out.")
 	case f.form == formText && (val.Kind == syntax.Number || val.Kind == syntax.Bool):
@@ -199,9 +199,9 @@ func (u *unit) wrongForm(f *field, key, val *syntax.Value) {
 // key, else itself.
 func head(v *syntax.Value) diag.Range {
 	if v.Kind == syntax.Map && len(v.Fields) > 0 {
-		return v.Fields[0].Key.Range
+		return v.Fields[0].Key.Range()
 	}
-	return v.Range
+	return v.Range()
 }
 
 // kindName names a value's type for people.

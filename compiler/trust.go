@@ -33,7 +33,7 @@ func (u *unit) trust() {
 				u.report(diag.Diagnostic{
 					Code: diag.TrustDrift, Summary: "a sub-plan has no fingerprint",
 					Detail:  "It is pinned by its name and version, under which its content never changes, and by its digest in the compiled plan.",
-					Subject: n.fingerprintAt.Range, Node: n.id, Suggestion: "leave fingerprint out",
+					Subject: n.fingerprintAt.Range(), Node: n.id, Suggestion: "leave fingerprint out",
 				})
 			}
 		}
@@ -43,7 +43,7 @@ func (u *unit) trust() {
 func (u *unit) admit(n *node) {
 	if n.template == nil {
 		if n.templateAt == nil && n.providerAt != nil && n.operationAt != nil {
-			u.unknownOperation(n, n.operationAt.Range, n.providerType, n.provider, n.operation, n.providerAt.Range, false)
+			u.unknownOperation(n, n.operationAt.Range(), n.providerType, n.provider, n.operation, n.providerAt.Range(), false)
 		}
 		return
 	}
@@ -52,7 +52,7 @@ func (u *unit) admit(n *node) {
 		u.report(diag.Diagnostic{
 			Code: diag.TrustProvider, Summary: fmt.Sprintf("the provider %s is of type `%s`", quote(n.provider), t.ProviderType),
 			Detail:  "The catalog lists it under that type.",
-			Subject: n.typeAt.Range, Context: t.Range, Node: n.id, Suggestion: string(t.ProviderType),
+			Subject: n.typeAt.Range(), Context: t.Range, Node: n.id, Suggestion: string(t.ProviderType),
 		})
 		return
 	}
@@ -86,7 +86,7 @@ func (u *unit) drifted(n *node, t *Template) {
 	d := diag.Diagnostic{
 		Code: diag.TrustDrift, Summary: fmt.Sprintf("the operation %s is not the one that the plan was written for", quote(t.Name())),
 		Detail:  "Its fingerprint in the catalog is another: its schemas, its description or the server behind it have changed since. Look at what changed; if the plan is right for it, pin what is there now.",
-		Subject: n.fingerprintAt.Range, Context: t.Range, Node: n.id, Suggestion: "fingerprint: " + t.Fingerprint,
+		Subject: n.fingerprintAt.Range(), Context: t.Range, Node: n.id, Suggestion: "fingerprint: " + t.Fingerprint,
 	}
 	if t.Fingerprint == "" {
 		d.Summary = fmt.Sprintf("the catalog has no fingerprint of %s", quote(t.Name()))
@@ -106,26 +106,26 @@ func (u *unit) weaker(n *node, t *Template) {
 		})
 	}
 	if n.effectAt != nil && n.effect != "" && rank(effectClasses, string(n.effect)) < rank(effectClasses, string(t.Effect)) {
-		report("effect_class", string(n.effect), string(t.Effect), n.effectAt.Range)
+		report("effect_class", string(n.effect), string(t.Effect), n.effectAt.Range())
 	}
 	unsure := t.state() == plan.ManualReview && n.trust == plan.AllowAuto // said already
 	if n.trustAt != nil && n.trust != "" && t.Trust != "" && !unsure && rank(trustStates, string(n.trust)) < rank(trustStates, string(t.Trust)) {
-		report("trust_requirement", string(n.trust), string(t.Trust), n.trustAt.Range)
+		report("trust_requirement", string(n.trust), string(t.Trust), n.trustAt.Range())
 	}
 	if n.modeAt != nil && n.mode == plan.Deter && t.Mode == plan.Prob {
-		report("mode", string(n.mode), string(t.Mode), n.modeAt.Range)
+		report("mode", string(n.mode), string(t.Mode), n.modeAt.Range())
 	}
 	u.weakerCost(n, t)
 	if n.templateAt == nil {
 		return
 	}
 	if n.timeoutAt != nil && t.TimeoutMS > 0 && n.timeout > t.TimeoutMS {
-		report("timeout_ms", fmt.Sprint(n.timeout), fmt.Sprint(t.TimeoutMS), n.timeoutAt.Range)
+		report("timeout_ms", fmt.Sprint(n.timeout), fmt.Sprint(t.TimeoutMS), n.timeoutAt.Range())
 	}
 	if n.retryAt != nil && t.Retry.MaxAttempts > 0 {
 		if n.retry.MaxAttempts > t.Retry.MaxAttempts {
 			at := n.retryAt.Get("max_retries")
-			report("max_retries", fmt.Sprint(n.retry.MaxAttempts-1), fmt.Sprint(t.Retry.MaxAttempts-1), at.Range)
+			report("max_retries", fmt.Sprint(n.retry.MaxAttempts-1), fmt.Sprint(t.Retry.MaxAttempts-1), at.Range())
 		} else if n.retry.MaxAttempts > 1 {
 			u.weakerRetry(n, t)
 		}
@@ -150,10 +150,10 @@ func (u *unit) weakerRetry(n *node, t *Template) {
 	}
 	at := head(n.retryAt)
 	if on := n.retryAt.Get("on"); on != nil {
-		at = on.Range
+		at = on.Range()
 		for _, item := range on.Items {
 			if item.Text == more[0] {
-				at = item.Range
+				at = item.Range()
 			}
 		}
 	}
@@ -188,7 +188,7 @@ func (u *unit) weakerCost(n *node, t *Template) {
 	u.report(diag.Diagnostic{
 		Code: diag.TrustWeaker, Summary: fmt.Sprintf("`cost_estimate: %s` is below what %s costs", n.cost.Text, quote(t.Name())),
 		Detail:  fmt.Sprintf("By the catalog a call costs %s %s. What an operation costs is not the plan's word; a plan may only reckon with more.", price, t.Cost.Currency),
-		Subject: n.cost.Range, Context: t.Range, Node: n.id, Suggestion: "leave cost_estimate out",
+		Subject: n.cost.Range(), Context: t.Range, Node: n.id, Suggestion: "leave cost_estimate out",
 	})
 }
 
@@ -204,7 +204,7 @@ func rank(set []string, word string) int {
 
 func (n *node) trustRange() diag.Range {
 	if n.trustAt != nil {
-		return n.trustAt.Range
+		return n.trustAt.Range()
 	}
 	return n.operationRange()
 }

@@ -188,14 +188,14 @@ func (f *misfit) place(cause schemas.Cause) diag.Range {
 	at := f.given.at
 	if port := portOf(cause); port != "" {
 		if part := at.Get("properties").Get(port); part != nil {
-			if part.Range.Start.Line == part.Range.End.Line {
-				return part.Range
+			if part.Range().Start.Line == part.Range().End.Line {
+				return part.Range()
 			}
 			return head(part)
 		}
 	}
-	if at.Range.Start.Line == at.Range.End.Line {
-		return at.Range
+	if at.Range().Start.Line == at.Range().End.Line {
+		return at.Range()
 	}
 	return head(at)
 }
@@ -282,8 +282,8 @@ func oneLine(v *syntax.Value) diag.Range {
 	if v == nil {
 		return diag.Range{}
 	}
-	if v.Range.Start.Line == v.Range.End.Line {
-		return v.Range
+	if v.Range().Start.Line == v.Range().End.Line {
+		return v.Range()
 	}
 	return head(v)
 }

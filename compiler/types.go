@@ -184,11 +184,11 @@ func (u *unit) badSchema(err error, v *syntax.Value, pointer, node string) {
 	if part := descend(v, pointer); part != nil && part != v {
 		at = head(part)
 		if part.Kind != syntax.Map && part.Kind != syntax.List {
-			at = part.Range
+			at = part.Range()
 		}
 	}
 	if part := outside(v, err); part != nil {
-		at = part.Range
+		at = part.Range()
 	}
 	text := strings.TrimPrefix(err.Error(), "compile schema: ")
 	suggestion := ""

@@ -55,7 +55,7 @@ func (u *unit) findAdapter(e *edge, scope expr.Scope) {
 	if x.fault != "" {
 		u.report(diag.Diagnostic{
 			Code: x.code, Summary: fmt.Sprintf("the adapter %s cannot be used here", quote(id)), Detail: sentence(x.fault),
-			Subject: e.transform.Range, Edge: e.String(), Related: x.there(x.TransformAt, "the adapter"),
+			Subject: e.transform.Range(), Edge: e.String(), Related: x.there(x.TransformAt, "the adapter"),
 		})
 		return
 	}
@@ -67,7 +67,7 @@ func (u *unit) unknownAdapter(e *edge) {
 	id := e.transform.Text
 	d := diag.Diagnostic{
 		Code: diag.TrustOperation, Summary: fmt.Sprintf("the catalog has no adapter %s", quote(clip(id, 80))),
-		Subject: e.transform.Range, Edge: e.String(), Suggestion: u.near(id, u.cat.adapterNames),
+		Subject: e.transform.Range(), Edge: e.String(), Suggestion: u.near(id, u.cat.adapterNames),
 	}
 	switch names := u.cat.adapterNames; {
 	case len(names) == 0:
@@ -203,7 +203,7 @@ func (u *unit) adapts(doc *document, e *edge, s sight, value *schemas.Schema) bo
 		source = "{args, output, error} of " + quote(e.fromNode)
 	}
 	d := diag.Diagnostic{
-		Subject: e.transform.Range, Label: "takes " + brief(x.input), Edge: e.String(),
+		Subject: e.transform.Range(), Label: "takes " + brief(x.input), Edge: e.String(),
 		Related: append([]diag.Related{{Range: e.fromRange(), Label: "gives " + brief(value)}}, x.there(x.InputAt, "what it takes")...),
 	}
 	rule := " An adapter gets only what its `input_schema` takes; `check: runtime` is about what it gives."

@@ -110,7 +110,7 @@ func (u *unit) typeVerify(doc *document, n *node) {
 			ok = ok && called.input.takes(v.with.Fields[i].Key.Text)
 		}
 		if ok {
-			u.fitsWhole(&inquiry{template: made, sight: s, target: called.input.usable(), admits: anyVars}, result, v.with.Range, "the input of "+quote(called.id), n.id)
+			u.fitsWhole(&inquiry{template: made, sight: s, target: called.input.usable(), admits: anyVars}, result, v.with.Range(), "the input of "+quote(called.id), n.id)
 		}
 	}
 	at := sight{input: s.input, output: called.output.usable(), value: called.output.usable(), port: plan.WholePort}
@@ -132,7 +132,7 @@ func (u *unit) typeVerify(doc *document, n *node) {
 		}
 		executed, err := v.predicate.EvalBool(vars)
 		return err == nil && executed
-	}, condition: v.predicate}, result, v.output.Range, "the output of "+quote(n.id), n.id)
+	}, condition: v.predicate}, result, v.output.Range(), "the output of "+quote(n.id), n.id)
 }
 
 func anyVars(expr.Vars) bool { return true }

@@ -43,7 +43,7 @@ func (u *unit) checkPredicate(v *syntax.Value, p *expr.Program, s sight, node, e
 		u.checkedPredicates[key] = c
 	}
 	for _, x := range c.problems {
-		u.problem(u.point(v, x.Offset), v.Range, x, node, edge)
+		u.problem(u.point(v, x.Offset), v.Range(), x, node, edge)
 	}
 	return c.source, len(c.problems) > 0
 }
@@ -62,7 +62,7 @@ func (u *unit) checkTemplate(v *syntax.Value, t *template, s sight, node, edge s
 		if part.Kind == syntax.String {
 			at = u.point(part, x.Offset)
 		}
-		u.problem(at, part.Range, x.Problem, node, edge)
+		u.problem(at, part.Range(), x.Problem, node, edge)
 	}
 	return c.made, c.result, len(c.problems) == 0
 }

@@ -41,7 +41,7 @@ func (u *unit) typeCost(doc *document, n *node) {
 // typeCurrency finds the currency of an estimate: the catalog's, where it prices
 // the operation, else the plan's.
 func (u *unit) typeCurrency(doc *document, n *node) {
-	d := diag.Diagnostic{Code: diag.PlanSchema, Subject: n.cost.Range, Node: n.id}
+	d := diag.Diagnostic{Code: diag.PlanSchema, Subject: n.cost.Range(), Node: n.id}
 	of := ""
 	if n.template != nil && n.template.Cost != nil {
 		of = n.template.Cost.Currency
@@ -59,7 +59,7 @@ func (u *unit) typeCurrency(doc *document, n *node) {
 	case of != "" && doc.currency != nil && of != doc.currency.Text:
 		d.Summary = fmt.Sprintf("`cost_estimate` would be in %s, and the catalog prices %s in %s", doc.currency.Text, quote(n.template.Name()), of)
 		d.Detail = "Amounts of different currencies are never compared or added. Leave the estimate to the catalog."
-		d.Context, d.Suggestion = doc.currency.Range, "leave cost_estimate out"
+		d.Context, d.Suggestion = doc.currency.Range(), "leave cost_estimate out"
 		u.report(d)
 		return
 	case of != "":
@@ -72,7 +72,7 @@ func (u *unit) typeCurrency(doc *document, n *node) {
 // typeEstimate checks the plan's own word on what a call costs.
 func (u *unit) typeEstimate(doc *document, n *node) {
 	if strings.TrimSpace(n.cost.Text) == "" {
-		u.report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: n.cost.Range, Node: n.id})
+		u.report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: n.cost.Range(), Node: n.id})
 		return
 	}
 	a := u.amount(n.cost, expr.Estimate, n.id)
@@ -83,7 +83,7 @@ func (u *unit) typeEstimate(doc *document, n *node) {
 	var problems []expr.Problem
 	n.estimate, problems = a.Check(u.typing(s))
 	for _, p := range problems {
-		u.problem(u.point(n.cost, p.Offset), n.cost.Range, p, n.id, "")
+		u.problem(u.point(n.cost, p.Offset), n.cost.Range(), p, n.id, "")
 	}
 }
 
@@ -98,7 +98,7 @@ func (u *unit) amount(v *syntax.Value, scope expr.Scope, node string) *expr.Amou
 	}
 	where := &expr.Error{Message: err.Error()}
 	errors.As(err, &where)
-	u.badExpression(u.point(v, where.Offset), v.Range, where.Message, node, "")
+	u.badExpression(u.point(v, where.Offset), v.Range(), where.Message, node, "")
 	return nil
 }
 
@@ -164,7 +164,7 @@ func (u *unit) price(c *Cost, in, out *schemas.Schema) priceCheck {
 // all that its operation takes and returns.
 func (u *unit) readPrice(v *syntax.Value, c *Cost, in, out *schema, id string) {
 	if strings.TrimSpace(v.Text) == "" {
-		u.report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: v.Range})
+		u.report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: v.Range()})
 		return
 	}
 	errs := u.errors
@@ -190,7 +190,7 @@ func (u *unit) readPrice(v *syntax.Value, c *Cost, in, out *schema, id string) {
 	}
 	_, problems := a.Check(u.typing(sight{args: args, output: output}))
 	for _, p := range problems {
-		u.problem(u.point(v, p.Offset), v.Range, p, id, "")
+		u.problem(u.point(v, p.Offset), v.Range(), p, id, "")
 	}
 }
 

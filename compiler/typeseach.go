@@ -17,7 +17,7 @@ func (u *unit) takesLists(from, to *node, e *edge) bool {
 		u.report(diag.Diagnostic{
 			Code: diag.PlanPortConflict, Summary: fmt.Sprintf("an edge into `$` of %s, which has `for_each`", quote(to.id)),
 			Detail:  fmt.Sprintf("The list enters the port %s, one element for each call; other ports get the same value in each.", quote(port)),
-			Subject: e.toRange(), Context: to.forEach.at.Range, Node: to.id, Edge: e.String(), Suggestion: port,
+			Subject: e.toRange(), Context: to.forEach.at.Range(), Node: to.id, Edge: e.String(), Suggestion: port,
 		})
 		return false
 	}

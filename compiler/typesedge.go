@@ -52,7 +52,7 @@ func (u *unit) typeEdge(doc *document, e *edge) {
 			return
 		}
 		if e.template.Constant() {
-			e.failed = !u.constantFits(to, e.toPort, e.template, e.transform.Range, e.String())
+			e.failed = !u.constantFits(to, e.toPort, e.template, e.transform.Range(), e.String())
 			return
 		}
 	}
@@ -91,7 +91,7 @@ func (u *unit) fits(doc *document, e *edge, s sight, target *schemas.Schema) boo
 		Related: []diag.Related{{Range: e.fromRange(), Label: "gives " + brief(e.brings)}},
 	}
 	if e.transform != nil {
-		d.Related = []diag.Related{{Range: e.transform.Range, Label: "gives " + brief(e.brings)}}
+		d.Related = []diag.Related{{Range: e.transform.Range(), Label: "gives " + brief(e.brings)}}
 	}
 	source, port := quote(e.fromNode+"."+e.fromPort), quote(e.toNode+"."+e.toPort)
 	if e.check != nil {

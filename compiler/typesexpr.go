@@ -55,11 +55,11 @@ func (u *unit) predicate(v *syntax.Value, scope expr.Scope, node, edge string) *
 		return r.program
 	}
 	var where *expr.Error
-	at, message := v.Range, r.err.Error()
+	at, message := v.Range(), r.err.Error()
 	if errors.As(r.err, &where) {
 		at, message = u.point(v, where.Offset), where.Message
 	}
-	u.badExpression(at, v.Range, message, node, edge)
+	u.badExpression(at, v.Range(), message, node, edge)
 	return nil
 }
 
@@ -74,7 +74,7 @@ func (u *unit) badExpression(at, whole diag.Range, message, node, edge string) {
 // text; at its end the last character.
 func (u *unit) point(v *syntax.Value, offset int) diag.Range {
 	if v.Text == "" {
-		return v.Range
+		return v.Range()
 	}
 	offset = min(max(offset, 0), len(v.Text)-1)
 	for offset > 0 && v.Text[offset]&0xC0 == 0x80 {
@@ -111,7 +111,7 @@ func (u *unit) quoted(v *syntax.Value, node, edge string) bool {
 	u.report(diag.Diagnostic{
 		Code: diag.PlanSyntax, Summary: "a comment right after an unquoted expression: quote this",
 		Detail:  "A `#` behind a blank starts a comment, so the expression ends before it. Quote the expression, and put the comment on a line of its own.",
-		Subject: v.Range, Node: node, Edge: edge, Suggestion: "'" + strings.ReplaceAll(v.Text, "'", "''") + "'",
+		Subject: v.Range(), Node: node, Edge: edge, Suggestion: "'" + strings.ReplaceAll(v.Text, "'", "''") + "'",
 	})
 	return false
 }
@@ -124,7 +124,7 @@ func (u *unit) templateOf(v *syntax.Value, scope expr.Scope, node, edge string) 
 	value := v.Any()
 	raw, err := plan.Canonical(value)
 	if err != nil {
-		u.badExpression(head(v), v.Range, err.Error(), node, edge)
+		u.badExpression(head(v), v.Range(), err.Error(), node, edge)
 		return nil
 	}
 	key := sourceKey{string(raw), scope}
@@ -143,7 +143,7 @@ func (u *unit) templateOf(v *syntax.Value, scope expr.Scope, node, edge string) 
 		if part.Kind == syntax.String {
 			at = u.point(part, e.Offset)
 		}
-		u.badExpression(at, part.Range, e.Message, node, edge)
+		u.badExpression(at, part.Range(), e.Message, node, edge)
 	}
 	if len(r.errs)+len(refused) > 0 {
 		return nil
@@ -210,7 +210,7 @@ func (u *unit) typeExpressions(e *edge) {
 		u.report(diag.Diagnostic{
 			Code: diag.TypeExpr, Summary: "`$done` has no value",
 			Detail:  "The condition of an edge from `$done` reads `output` (the whole output of the node) and `input` (the plan's).",
-			Subject: e.when.Range, Edge: e.String(), Suggestion: "output",
+			Subject: e.when.Range(), Edge: e.String(), Suggestion: "output",
 		})
 		e.predicate = nil
 	}
@@ -247,7 +247,7 @@ func (u *unit) typeNode(n *node) {
 			v.args = u.templateOf(v.with, expr.Compensate, n.id, "")
 		}
 		if v.executed != nil && strings.TrimSpace(v.executed.Text) == "" {
-			u.report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: v.executed.Range, Node: n.id})
+			u.report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: v.executed.Range(), Node: n.id})
 		}
 		v.predicate = u.predicate(v.executed, expr.When, n.id, "")
 		if v.output != nil {

@@ -29,7 +29,7 @@ func (u *unit) typeWith(doc *document, n *node) {
 			continue
 		}
 		if made.Constant() {
-			f.failed = !u.constantFits(n, f.port, made, v.Range, "")
+			f.failed = !u.constantFits(n, f.port, made, v.Range(), "")
 			continue
 		}
 		target := u.wants(n, f.port)
@@ -39,7 +39,7 @@ func (u *unit) typeWith(doc *document, n *node) {
 			continue
 		}
 		f.failed = true
-		d := diag.Diagnostic{Subject: v.Range, Node: n.id}
+		d := diag.Diagnostic{Subject: v.Range(), Node: n.id}
 		port := quote(n.id + "." + f.port)
 		if r.Verdict == containment.Refuted {
 			if before, after, found := u.searchInput(f.template, s, r.Witness, target); found {
@@ -77,7 +77,7 @@ func (u *unit) fitsCount(n *node, f *fill) bool {
 	u.report(diag.Diagnostic{
 		Code: diag.TypeNotContained, Summary: fmt.Sprintf("the list that `with` gives may be longer than `for_each` of %s allows", quote(n.id)),
 		Detail:  fmt.Sprintf("A list of more than %d elements fails the node. Bound it in the schema of the plan's input.", most),
-		Subject: v.Range, Node: n.id, Suggestion: fmt.Sprintf("maxItems: %d", most),
+		Subject: v.Range(), Node: n.id, Suggestion: fmt.Sprintf("maxItems: %d", most),
 	})
 	return false
 }

@@ -121,7 +121,7 @@ func (u *unit) near(name string, candidates []string) string {
 
 // source is v as it stands in the file, on one line and bounded.
 func (u *unit) source(v *syntax.Value) string {
-	a, b := v.Range.Start.Byte, v.Range.End.Byte
+	a, b := v.Range().Start.Byte, v.Range().End.Byte
 	if a < 0 || b > len(u.src.Text) || a >= b || b-a > 80 {
 		return v.Text
 	}
@@ -143,7 +143,7 @@ func (u *unit) word(v *syntax.Value, name string, set []string) string {
 	u.report(diag.Diagnostic{
 		Code:       diag.PlanSchema,
 		Summary:    fmt.Sprintf("`%s` is %s, not %s", name, either(set), quote(v.Text)),
-		Subject:    v.Range,
+		Subject:    v.Range(),
 		Suggestion: u.near(v.Text, set),
 	})
 	return ""
@@ -173,7 +173,7 @@ func (u *unit) whole(v *syntax.Value, name string, low, high int64) (n int64, ok
 		u.report(diag.Diagnostic{
 			Code:    diag.PlanSchema,
 			Summary: fmt.Sprintf("`%s` is a whole number, not %s", name, quote(v.Text)),
-			Subject: v.Range,
+			Subject: v.Range(),
 		})
 		return 0, false
 	}
@@ -182,7 +182,7 @@ func (u *unit) whole(v *syntax.Value, name string, low, high int64) (n int64, ok
 			Code:    diag.PlanLimits,
 			Summary: fmt.Sprintf("`%s` is out of range: %s", name, quote(v.Text)),
 			Detail:  fmt.Sprintf("It lies between %d and %d.", low, high),
-			Subject: v.Range,
+			Subject: v.Range(),
 		})
 		return 0, false
 	}
@@ -239,7 +239,7 @@ func (u *unit) name(v *syntax.Value, field string, g grammar) bool {
 		Code:    diag.PlanSchema,
 		Summary: fmt.Sprintf("`%s` is not a valid name: %s", field, quote(v.Text)),
 		Detail:  "It is made of " + g.say + ".",
-		Subject: v.Range,
+		Subject: v.Range(),
 	})
 	return false
 }

@@ -73,14 +73,14 @@ func (l *loader) isMap(v *syntax.Value, name string) bool {
 	if name == "" {
 		name = "the configuration"
 	}
-	l.report(diag.ConfigValue, v.Range, fmt.Sprintf("%s is a %s, but must be a map", name, v.Kind), "")
+	l.report(diag.ConfigValue, v.Range(), fmt.Sprintf("%s is a %s, but must be a map", name, v.Kind), "")
 	return false
 }
 
 func (l *loader) unknown(at *syntax.Value, name string, names []string) {
 	d := diag.Diagnostic{
 		Code:    diag.ConfigKey,
-		Subject: at.Range,
+		Subject: at.Range(),
 		Summary: fmt.Sprintf("there is no key %s", quote(name)),
 		Detail:  "Known here: " + strings.Join(names, ", ") + ".",
 	}
@@ -102,13 +102,13 @@ func entries(l *loader, v *syntax.Value, section string, read func(*syntax.Value
 		return
 	}
 	if len(v.Fields) > maxNamed {
-		l.report(diag.ConfigValue, v.Range, fmt.Sprintf("%s has %d entries; at most %d are possible", section, len(v.Fields), maxNamed), "")
+		l.report(diag.ConfigValue, v.Range(), fmt.Sprintf("%s has %d entries; at most %d are possible", section, len(v.Fields), maxNamed), "")
 		return
 	}
 	for _, f := range v.Fields {
 		name := section + "." + f.Key.Text
 		if !providerName.MatchString(f.Key.Text) {
-			l.report(diag.ConfigKey, f.Key.Range, fmt.Sprintf("%s cannot be the name of a provider", quote(f.Key.Text)), "A name is "+nameRule+".")
+			l.report(diag.ConfigKey, f.Key.Range(), fmt.Sprintf("%s cannot be the name of a provider", quote(f.Key.Text)), "A name is "+nameRule+".")
 			continue
 		}
 		if l.isMap(f.Value, name) {
@@ -128,10 +128,10 @@ func (l *loader) server(v *syntax.Value, name, at string) {
 		switch {
 		case f.Key.Text == "type" && f.Value.Kind == syntax.String && f.Value.Text == "stdio":
 		case f.Key.Text == "type":
-			l.report(diag.ConfigNotSupported, f.Value.Range, "not supported yet: MCP servers that are not of type stdio",
+			l.report(diag.ConfigNotSupported, f.Value.Range(), "not supported yet: MCP servers that are not of type stdio",
 				"Servers that are started as a child and spoken to on standard input and output are supported.")
 		case slices.Contains(foreign, f.Key.Text):
-			l.report(diag.ConfigNotSupported, f.Key.Range, fmt.Sprintf("not supported yet: %s.%s", at, f.Key.Text),
+			l.report(diag.ConfigNotSupported, f.Key.Range(), fmt.Sprintf("not supported yet: %s.%s", at, f.Key.Text),
 				"Servers that are started as a child and spoken to on standard input and output are supported.")
 			if f.Key.Text == "url" {
 				known = nil // a command would be missing, which is not the point
@@ -144,7 +144,7 @@ func (l *loader) server(v *syntax.Value, name, at string) {
 
 func (l *loader) skill(v *syntax.Value, name, at string) {
 	if name == "engine" || name == "plan" {
-		l.report(diag.ConfigKey, v.Range, fmt.Sprintf("the provider %s is built in", name), "Choose another name for this executable.")
+		l.report(diag.ConfigKey, v.Range(), fmt.Sprintf("the provider %s is built in", name), "Choose another name for this executable.")
 		return
 	}
 	s := Skill{Env: map[string]Secret{}, Dir: l.dir}
@@ -158,7 +158,7 @@ func fields[T any](l *loader, table []key[T], into *T, v *syntax.Value, at strin
 	for _, k := range table {
 		names = append(names, k.name)
 		if k.required && complete && v.Get(k.name) == nil {
-			l.report(diag.ConfigValue, v.Range, fmt.Sprintf("%s has no %s", at, k.name), k.doc)
+			l.report(diag.ConfigValue, v.Range(), fmt.Sprintf("%s has no %s", at, k.name), k.doc)
 		}
 	}
 	for _, f := range v.Fields {

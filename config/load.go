@@ -87,7 +87,7 @@ func parse(file string, src []byte, env environ) (Config, diag.Diagnostics) {
 		}
 		switch {
 		case len(docs) > 1:
-			l.report(diag.ConfigFile, docs[1].Root.Range, "the file holds more than one document", "A configuration is one YAML document.")
+			l.report(diag.ConfigFile, docs[1].Root.Range(), "the file holds more than one document", "A configuration is one YAML document.")
 		case len(docs) == 1:
 			l.document(docs[0].Root)
 		}

@@ -17,7 +17,7 @@ import (
 // set reads one value of the file into its place.
 func set[T any](l *loader, k key[T], into *T, v *syntax.Value, name string) {
 	wrong := func(at *syntax.Value, want string) {
-		l.report(diag.ConfigValue, at.Range, fmt.Sprintf("%s is a %s, but must be %s", name, at.Kind, want), k.doc)
+		l.report(diag.ConfigValue, at.Range(), fmt.Sprintf("%s is a %s, but must be %s", name, at.Kind, want), k.doc)
 	}
 	switch k.sort {
 	case text, path, command, choice, duration, period, secret:
@@ -41,7 +41,7 @@ func set[T any](l *loader, k key[T], into *T, v *syntax.Value, name string) {
 			return
 		}
 		if len(v.Items) > maxTexts {
-			l.report(diag.ConfigValue, v.Range, fmt.Sprintf("%s has %d items; at most %d are possible", name, len(v.Items), maxTexts), "")
+			l.report(diag.ConfigValue, v.Range(), fmt.Sprintf("%s has %d items; at most %d are possible", name, len(v.Items), maxTexts), "")
 			return
 		}
 		list := make([]string, 0, len(v.Items))
@@ -56,7 +56,7 @@ func set[T any](l *loader, k key[T], into *T, v *syntax.Value, name string) {
 			list = append(list, item.Text)
 		}
 		if err := assign(k, into, strings.Join(list, ","), list, l.dir); err != nil {
-			l.report(diag.ConfigValue, v.Range, name+" "+err.Error(), k.doc)
+			l.report(diag.ConfigValue, v.Range(), name+" "+err.Error(), k.doc)
 		}
 		return
 	case secrets:
@@ -73,7 +73,7 @@ func set[T any](l *loader, k key[T], into *T, v *syntax.Value, name string) {
 		return
 	}
 	if err := assign(k, into, v.Text, nil, l.dir); err != nil {
-		l.report(diag.ConfigValue, v.Range, name+" "+err.Error(), k.doc)
+		l.report(diag.ConfigValue, v.Range(), name+" "+err.Error(), k.doc)
 	}
 }
 
@@ -103,7 +103,7 @@ func article(s sort) string {
 // to secrets where none are resolved.
 func (l *loader) plain(v *syntax.Value, name string) bool {
 	if problem := unfit(v.Text); problem != "" {
-		l.report(diag.ConfigValue, v.Range, name+" "+problem, "")
+		l.report(diag.ConfigValue, v.Range(), name+" "+problem, "")
 		return false
 	}
 	if i := strings.Index(v.Text, "${"); i >= 0 {
@@ -128,7 +128,7 @@ func unfit(s string) string {
 // without any is refused, so that no secret is written into the file.
 func (l *loader) references(v *syntax.Value, name string, must bool) bool {
 	if problem := unfit(v.Text); problem != "" {
-		l.report(diag.ConfigValue, v.Range, name+" "+problem, "")
+		l.report(diag.ConfigValue, v.Range(), name+" "+problem, "")
 		return false
 	}
 	parts, err := split(v.Text)
@@ -138,7 +138,7 @@ func (l *loader) references(v *syntax.Value, name string, must bool) bool {
 		return false
 	}
 	if must && !slices.ContainsFunc(parts, func(p part) bool { return p.scheme != "" }) {
-		l.report(diag.ConfigSecret, v.Range, name+" must be a reference to a secret, not the secret",
+		l.report(diag.ConfigSecret, v.Range(), name+" must be a reference to a secret, not the secret",
 			"Write ${env:NAME} for a variable of the environment, or ${file:PATH} for a file that only its owner can read.")
 		return false
 	}
@@ -153,16 +153,16 @@ func (l *loader) secrets(v *syntax.Value, name string, into map[string]Secret) {
 		return
 	}
 	if len(v.Fields) > maxNamed {
-		l.report(diag.ConfigValue, v.Range, fmt.Sprintf("%s has %d entries; at most %d are possible", name, len(v.Fields), maxNamed), "")
+		l.report(diag.ConfigValue, v.Range(), fmt.Sprintf("%s has %d entries; at most %d are possible", name, len(v.Fields), maxNamed), "")
 		return
 	}
 	for _, f := range v.Fields {
 		if !variableName.MatchString(f.Key.Text) {
-			l.report(diag.ConfigKey, f.Key.Range, quote(f.Key.Text)+" cannot be the name of a variable", "")
+			l.report(diag.ConfigKey, f.Key.Range(), quote(f.Key.Text)+" cannot be the name of a variable", "")
 			continue
 		}
 		if f.Value.Kind != syntax.String {
-			l.report(diag.ConfigValue, f.Value.Range, fmt.Sprintf("%s.%s is a %s, but must be a string", name, f.Key.Text, f.Value.Kind), "Quote what looks like a number.")
+			l.report(diag.ConfigValue, f.Value.Range(), fmt.Sprintf("%s.%s is a %s, but must be a string", name, f.Key.Text, f.Value.Kind), "Quote what looks like a number.")
 			continue
 		}
 		if l.references(f.Value, name+"."+f.Key.Text, false) {

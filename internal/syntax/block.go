@@ -17,13 +17,13 @@ func (p *parser) mapping() *Value {
 			p.recover(indent)
 			continue
 		}
-		end = key.Range.End
+		end = key.Range().End
 		value := p.node(indent, afterKey)
 		if value == nil {
 			p.recover(indent)
 			continue
 		}
-		end = value.Range.End
+		end = value.Range().End
 		set.add(key, value)
 	}
 	v := p.value(Map, start, end)
@@ -57,7 +57,7 @@ func (p *parser) list(parent int) *Value {
 			p.recover(indent)
 			continue
 		}
-		end = item.Range.End
+		end = item.Range().End
 		p.items = append(p.items, item)
 	}
 	v := p.value(List, start, end)

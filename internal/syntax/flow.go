@@ -67,7 +67,7 @@ func (p *parser) flowList(parent int) *Value {
 			continue
 		}
 		if c == ':' {
-			p.report(item.Range.Start.Byte, p.off+1, "a key inside a list",
+			p.report(item.Range().Start.Byte, p.off+1, "a key inside a list",
 				"Put the pair in braces, {key: value}, if a map is meant, or the text in quotes.")
 		} else {
 			p.separator(c, ']')

@@ -104,8 +104,8 @@ func (f *fields) add(key, value *Value) {
 		}
 	}
 	if at >= 0 {
-		first := mine[at].Key.Range
-		d := p.report(key.Range.Start.Byte, key.Range.End.Byte, fmt.Sprintf("the key %s stands twice in this map", quote(key.Text)),
+		first := mine[at].Key.Range()
+		d := p.report(key.Range().Start.Byte, key.Range().End.Byte, fmt.Sprintf("the key %s stands twice in this map", quote(key.Text)),
 			fmt.Sprintf("It is already on line %d. Remove or rename one of the two.", first.Start.Line))
 		d.Context = first
 		return

@@ -117,7 +117,7 @@ func (p *parser) content(parent int, after place) *Value {
 	default:
 		v = p.plainBlock(parent)
 	}
-	if v != nil && v.Range.Start.Line == v.Range.End.Line {
+	if v != nil && v.start.line == v.end.line {
 		p.noKey(start)
 	}
 	return v
@@ -156,7 +156,7 @@ func (p *parser) value(kind Kind, start, end diag.Pos) *Value {
 	v := &p.slab[0]
 	p.slab = p.slab[1:]
 	v.Kind, v.source = kind, p.source
-	v.Range = diag.Range{File: p.source.name, Start: start, End: end}
+	v.start, v.end = positionOf(start), positionOf(end)
 	return v
 }
 

@@ -55,7 +55,7 @@ func agrees(docs []*Document, src []byte) error {
 
 // same compares a value with a node.
 func same(v *Value, n *yaml.Node) error {
-	at := fmt.Sprintf("%d:%d", v.Range.Start.Line, v.Range.Start.Column)
+	at := fmt.Sprintf("%d:%d", v.Range().Start.Line, v.Range().Start.Column)
 	switch n.Kind {
 	case yaml.AliasNode:
 		if !v.Aliased() {
@@ -145,10 +145,10 @@ func exact(v any) any {
 
 // positions checks the ranges of v and of all that it holds.
 func positions(v *Value, src []byte) error {
-	if err := inside(v.Range, src); err != nil {
+	if err := inside(v.Range(), src); err != nil {
 		return fmt.Errorf("%s: %w", v.Kind, err)
 	}
-	start, end := v.Range.Start.Byte, v.Range.End.Byte
+	start, end := v.Range().Start.Byte, v.Range().End.Byte
 	token := string(src[start:end])
 	if !v.Aliased() {
 		switch v.style {
@@ -175,10 +175,10 @@ func positions(v *Value, src []byte) error {
 			children = append(children, f.Key, f.Value)
 		}
 		for _, c := range children {
-			if c.Range.Start.Byte < last || c.Range.End.Byte > end {
-				return fmt.Errorf("%s at %d-%d stands outside of [%d,%d)", c.Kind, c.Range.Start.Byte, c.Range.End.Byte, last, end)
+			if c.Range().Start.Byte < last || c.Range().End.Byte > end {
+				return fmt.Errorf("%s at %d-%d stands outside of [%d,%d)", c.Kind, c.Range().Start.Byte, c.Range().End.Byte, last, end)
 			}
-			last = c.Range.End.Byte
+			last = c.Range().End.Byte
 			if err := positions(c, src); err != nil {
 				return err
 			}
@@ -193,13 +193,13 @@ func positions(v *Value, src []byte) error {
 // offsets checks At.
 func offsets(v *Value, src []byte) error {
 	w := v.written()
-	last := w.Range.Start
+	last := w.Range().Start
 	for i := range len(v.Text) + 1 {
 		pos := v.At(i)
 		if err := inside(diag.Range{Start: last, End: pos}, src); err != nil {
 			return fmt.Errorf("At(%d) of %q: %w", i, v.Text, err)
 		}
-		if pos.Byte > w.Range.End.Byte {
+		if pos.Byte > w.Range().End.Byte {
 			return fmt.Errorf("At(%d) of %q is behind the token", i, v.Text)
 		}
 		// A letter stands for itself in every style but in an escape.

@@ -9,7 +9,7 @@ import (
 )
 
 // Kind is the type of a [Value], one of the six of JSON.
-type Kind int
+type Kind uint8
 
 // The kinds.
 const (
@@ -55,14 +55,6 @@ const (
 
 // Value is one node of a document.
 type Value struct {
-	Kind Kind
-	// Range covers the value's tokens, half open: a quoted scalar with its
-	// quotes, a flow collection with its brackets, a block collection from its
-	// first key or dash to the end of its last entry, a block scalar from its
-	// indicator to the end of its last line. A value that is not written ("a:")
-	// has an empty range behind its key or dash. An alias has the range of the
-	// alias; what it holds has that of where it is written.
-	Range diag.Range
 	// Text is a String's decoded text, a Number's JSON literal, a Bool's "true"
 	// or "false". Two literals of one number may differ ("1.0", "1.00"): nothing
 	// that the author wrote is lost.
@@ -72,13 +64,38 @@ type Value struct {
 	// Fields are a Map's entries in file order, with distinct keys.
 	Fields []Field
 
-	source *source
+	source     *source
+	start, end position
 	// target is the value that an alias stands for.
 	target *Value
 	// indent is the number of spaces before each line of a block scalar.
 	indent    int32
+	Kind      Kind
 	style     style
 	commented bool
+}
+
+// position is a position, as small as the largest file lets it be: a large plan has
+// millions of values.
+type position struct{ line, column, byte int32 }
+
+func positionOf(p diag.Pos) position { return position{int32(p.Line), int32(p.Column), int32(p.Byte)} }
+
+func (s position) pos() diag.Pos {
+	return diag.Pos{Line: int(s.line), Column: int(s.column), Byte: int(s.byte)}
+}
+
+// Range covers the value's tokens, half open: a quoted scalar with its quotes, a
+// flow collection with its brackets, a block collection from its first key or
+// dash to the end of its last entry, a block scalar from its indicator to the
+// end of its last line. A value that is not written ("a:") has an empty range
+// behind its key or dash. An alias has the range of the alias; what it holds has
+// that of where it is written.
+func (v *Value) Range() diag.Range {
+	if v.source == nil {
+		return diag.Range{}
+	}
+	return diag.Range{File: v.source.name, Start: v.start.pos(), End: v.end.pos()}
 }
 
 // Field is one entry of a Map. Key is always of kind String.
@@ -156,9 +173,9 @@ func (v *Value) At(offset int) diag.Pos {
 	}
 	v = v.written()
 	if v.source == nil || v.Kind != String {
-		return v.Range.Start
+		return v.start.pos()
 	}
-	text, from, end := v.source.text, v.Range.Start.Byte, v.Range.End.Byte
+	text, from, end := v.source.text, int(v.start.byte), int(v.end.byte)
 	if v.style == single || v.style == double {
 		from, end = from+1, end-1
 	}
@@ -188,7 +205,7 @@ func (v *Value) At(offset int) diag.Pos {
 	for at > from && at < end && !utf8.RuneStart(text[at]) {
 		at--
 	}
-	return advance(v.Range.Start, text, at)
+	return advance(v.start.pos(), text, at)
 }
 
 // Sub returns the file range of the bytes [start, end) of a String's decoded
@@ -197,5 +214,5 @@ func (v *Value) Sub(start, end int) diag.Range {
 	if v == nil {
 		return diag.Range{}
 	}
-	return diag.Range{File: v.Range.File, Start: v.At(start), End: v.At(max(start, end))}
+	return diag.Range{File: v.Range().File, Start: v.At(start), End: v.At(max(start, end))}
 }

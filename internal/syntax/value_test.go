@@ -21,7 +21,7 @@ func parseOne(t testing.TB, text string) *Value {
 
 // outline writes a value with the ranges of all its parts.
 func outline(v *Value) string {
-	at := fmt.Sprintf(" %d:%d-%d:%d", v.Range.Start.Line, v.Range.Start.Column, v.Range.End.Line, v.Range.End.Column)
+	at := fmt.Sprintf(" %d:%d-%d:%d", v.Range().Start.Line, v.Range().Start.Column, v.Range().End.Line, v.Range().End.Column)
 	var parts []string
 	switch v.Kind {
 	case List:
@@ -330,7 +330,7 @@ func TestLongLine(t *testing.T) {
 	v := parseOne(t, text)
 	require.Len(t, v.Items, 20_001)
 	for i := 0; i < len(v.Items); i += 997 {
-		require.NoError(t, inside(v.Items[i].Range, []byte(text)))
+		require.NoError(t, inside(v.Items[i].Range(), []byte(text)))
 	}
 	loc := newLocator(v.source)
 	for _, at := range []int{len(text), 5, 100_000, 1, 4096, 4097, 0, len(text) - 1, 8192} {
