@@ -51,7 +51,7 @@ fuzz: ## run each fuzz target for FUZZTIME (60s)
 	@go list -f '{{.Dir}}' ./... | while read -r dir; do \
 		grep -hos '^func Fuzz[A-Za-z0-9_]*' "$$dir"/*_test.go | sed 's/^func //' | sort -u | while read -r target; do \
 			echo "$$dir $$target"; \
-			(cd "$$dir" && go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) .) </dev/null || exit 1; \
+			(cd "$$dir" && go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x .) </dev/null || exit 1; \
 		done || exit 1; \
 	done
 

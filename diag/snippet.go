@@ -1,7 +1,6 @@
 package diag
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -61,7 +60,7 @@ type block struct {
 // snippet gives the lines that show the subject of d (all that it stands on, or
 // the first and the last), and those where its context and the related places
 // begin; places in other files follow, a block for each file.
-func snippet(d Diagnostic, sources map[string][]byte) []block {
+func snippet(d Diagnostic, sources map[string]*source) []block {
 	related := d.Related
 	if d.Context.IsValid() {
 		related = append([]Related{{Range: d.Context}}, related...)
@@ -70,7 +69,7 @@ func snippet(d Diagnostic, sources map[string][]byte) []block {
 		related = related[:maxRelated]
 	}
 	var blocks []block
-	if src, ok := sources[d.Subject.File]; ok && fits(d.Subject, src) {
+	if src, ok := sources[d.Subject.File]; ok && src.fits(d.Subject) {
 		spans, shown := []span{}, []Pos{}
 		first, last := d.Subject.Start, lastPlace(d.Subject, src)
 		spans = append(spans, span{first.Byte, d.Subject.End.Byte, '^', d.Label, last.Line})
@@ -78,7 +77,7 @@ func snippet(d Diagnostic, sources map[string][]byte) []block {
 		if last.Line > first.Line {
 			if last.Line == first.Line+2 {
 				// One line left out would take as much room as showing it.
-				next := lineEnd(src, first.Byte) + 1
+				next := src.nextLine(first.Byte)
 				shown = append(shown, Pos{Line: first.Line + 1, Byte: next})
 			}
 			shown = append(shown, last)
@@ -117,13 +116,13 @@ func of(file string, related []Related) []Related {
 
 // render gives the lines of one file that are shown already and those where
 // the related places begin.
-func render(src []byte, spans []span, shown []Pos, related []Related) []line {
+func render(src *source, spans []span, shown []Pos, related []Related) []line {
 	for _, r := range related {
-		if !fits(r.Range, src) {
+		if !src.fits(r.Range) {
 			continue
 		}
 		at := r.Range.Start
-		spans = append(spans, span{at.Byte, min(r.Range.End.Byte, lineEnd(src, at.Byte)), '-', r.Label, at.Line})
+		spans = append(spans, span{at.Byte, min(r.Range.End.Byte, src.lineEnd(at.Byte)), '-', r.Label, at.Line})
 		if !slices.ContainsFunc(shown, func(p Pos) bool { return p.Line == at.Line }) {
 			shown = append(shown, at)
 		}
@@ -136,51 +135,20 @@ func render(src []byte, spans []span, shown []Pos, related []Related) []line {
 	return lines
 }
 
-// fits reports whether r is a range of src: its bytes are there, and stand on
-// the lines that it says.
-func fits(r Range, src []byte) bool {
-	start, end := r.Start, r.End
-	return r.IsValid() && start.Byte >= 0 && start.Byte <= end.Byte && end.Byte <= len(src) &&
-		bytes.Count(src[:start.Byte], newline) == start.Line-1 &&
-		bytes.Count(src[start.Byte:end.Byte], newline) == end.Line-start.Line
-}
-
-var newline = []byte{'\n'}
-
 // lastPlace is the place of the last character of r: a range that ends at the
 // beginning of a line ends, for people, on the line before.
-func lastPlace(r Range, src []byte) Pos {
+func lastPlace(r Range, src *source) Pos {
 	last := r.End
-	for last.Line > r.Start.Line && last.Byte > r.Start.Byte && src[last.Byte-1] == '\n' {
+	for last.Line > r.Start.Line && last.Byte > r.Start.Byte && src.text[last.Byte-1] == '\n' {
 		last.Line--
 		last.Byte--
 	}
 	return last
 }
 
-// lineStart and lineEnd are the bounds of the line that byte at stands on.
-func lineStart(src []byte, at int) int {
-	start := bytes.LastIndexByte(src[:at], '\n') + 1
-	if start == 0 && bytes.HasPrefix(src, []byte("\ufeff")) {
-		start = min(at, len("\ufeff"))
-	}
-	return start
-}
-
-func lineEnd(src []byte, at int) int {
-	end := len(src)
-	if n := bytes.IndexByte(src[at:], '\n'); n >= 0 {
-		end = at + n
-	}
-	if end > at && src[end-1] == '\r' {
-		end--
-	}
-	return end
-}
-
 // show renders the line that p stands on.
-func show(src []byte, p Pos, spans []span) line {
-	start, end := lineStart(src, p.Byte), lineEnd(src, p.Byte)
+func show(file *source, p Pos, spans []span) line {
+	src, start, end := file.text, file.lineStart(p.Byte), file.lineEnd(p.Byte)
 	from, to := start, end
 	if to-from > lineWidth {
 		if p.Byte-from > lineWidth-margin {

@@ -36,11 +36,15 @@ const (
 // written as an escape, and long lines are cut around the subject.
 func (ds Diagnostics) WriteText(w io.Writer, sources map[string][]byte, color bool) error {
 	t := &text{w: bufio.NewWriter(w), color: color}
+	files := make(map[string]*source, len(sources))
+	for name, text := range sources {
+		files[name] = newSource(text)
+	}
 	for i, d := range ds {
 		if i > 0 {
 			t.print("", "\n")
 		}
-		t.finding(d, sources)
+		t.finding(d, files)
 	}
 	if err := t.w.Flush(); err != nil {
 		return fmt.Errorf("write diagnostics: %w", err)
@@ -65,7 +69,7 @@ func (t *text) print(color, s string) {
 	_, _ = t.w.WriteString(s) // the error is kept for Flush
 }
 
-func (t *text) finding(d Diagnostic, sources map[string][]byte) {
+func (t *text) finding(d Diagnostic, sources map[string]*source) {
 	tone := red
 	if d.Severity == Warning {
 		tone = yellow
