@@ -131,11 +131,25 @@ type Ledger struct {
 	Key Secret
 	// Retention says how long bodies stay.
 	Retention Retention
+	// FormerKeys are verifier keys that the log had before.
+	FormerKeys []string
+	// Witnesses cosign checkpoints, and Quorum of them must have cosigned the one
+	// of an export.
+	Witnesses []Witness
+	Quorum    int
 }
 
 // Retention is how long bodies of the audit log's classes are kept; 0 is for ever.
 type Retention struct {
 	Operational, Evidence, Financial time.Duration
+}
+
+// Witness is one that cosigns the log's checkpoints.
+type Witness struct {
+	// Name is what this configuration calls it, Key its verifier key.
+	Name, Key string
+	// File is the folder that is shared with it, or URL where it answers.
+	File, URL string
 }
 
 // Trust is the root of the deployment's authority, and the keys that commands
@@ -209,6 +223,7 @@ func Default() Config {
 			Drain:           30 * time.Second,
 		},
 		Store:      Store{Driver: "sqlite", Path: ".chimera/ledger.db", Blobs: "dir", Dir: ".chimera/store"},
+		Ledger:     Ledger{FormerKeys: []string{}},
 		MCPServers: map[string]Server{},
 		Skills:     map[string]Skill{},
 	}

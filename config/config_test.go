@@ -59,7 +59,14 @@ worker:
   max_activities: 7
   drain: 1m30s
 store: {driver: postgres, path: ledger.db, url: "${env:DATABASE}", origin: example.com/log, blobs: database, dir: /var/lib/chimera}
-ledger: {key: "${file:pin.txt}", retention: {operational: 90d, evidence: 7y, financial: 36h}}
+ledger:
+  key: ${file:pin.txt}
+  former_keys: [example.com/log+1+AA==]
+  quorum: 1
+  retention: {operational: 90d, evidence: 7y, financial: 36h}
+  witnesses:
+    - {name: bank, key: bank.example.com+2+AA==, url: https://witness.bank.example.com}
+    - {name: attic, key: attic+3+AA==, file: shared/attic}
 author: alice
 catalog: trust/catalog.yaml
 policy: [trust/policy.yaml, /etc/chimera/more.yaml]
@@ -89,8 +96,10 @@ func TestEveryKey(t *testing.T) {
 			Drain: 90 * time.Second},
 		Store: Store{Driver: "postgres", Path: filepath.Join(dir, "ledger.db"), URL: "${env:DATABASE}", Origin: "example.com/log",
 			Blobs: "database", Dir: "/var/lib/chimera"},
-		Ledger: Ledger{Key: "${file:pin.txt}",
-			Retention: Retention{Operational: 90 * 24 * time.Hour, Evidence: 7 * 366 * 24 * time.Hour, Financial: 36 * time.Hour}},
+		Ledger: Ledger{Key: "${file:pin.txt}", FormerKeys: []string{"example.com/log+1+AA=="}, Quorum: 1,
+			Retention: Retention{Operational: 90 * 24 * time.Hour, Evidence: 7 * 366 * 24 * time.Hour, Financial: 36 * time.Hour}, Witnesses: []Witness{
+				{Name: "bank", Key: "bank.example.com+2+AA==", URL: "https://witness.bank.example.com"},
+				{Name: "attic", Key: "attic+3+AA==", File: filepath.Join(dir, "shared/attic")}}},
 		Author:      "alice",
 		CatalogFile: filepath.Join(dir, "trust/catalog.yaml"),
 		PolicyFiles: []string{filepath.Join(dir, "trust/policy.yaml"), "/etc/chimera/more.yaml"},

@@ -34,6 +34,8 @@ func (l *loader) section(v *syntax.Value, prefix string) {
 			entries(l, f.Value, name, l.server)
 		case name == "skills":
 			entries(l, f.Value, name, l.skill)
+		case name == witnessesKey:
+			l.witnesses(f.Value)
 		case !slices.Contains(names, f.Key.Text):
 			l.unknown(f.Key, name, names)
 		default:
@@ -60,8 +62,11 @@ func children(prefix string) []string {
 			names = append(names, name)
 		}
 	}
-	if prefix == "" {
+	switch prefix {
+	case "":
 		names = append(names, "mcpServers", "skills")
+	case "ledger.":
+		names = append(names, "witnesses")
 	}
 	return names
 }
@@ -150,6 +155,35 @@ func (l *loader) skill(v *syntax.Value, name, at string) {
 	s := Skill{Env: map[string]Secret{}, Dir: l.dir}
 	fields(l, skillKeys, &s, v, at, true, nil)
 	l.config.Skills[name] = s
+}
+
+// witnesses reads the list of them.
+func (l *loader) witnesses(v *syntax.Value) {
+	switch {
+	case v.Kind == syntax.Null:
+		return
+	case v.Kind != syntax.List:
+		l.report(diag.ConfigValue, v.Range, fmt.Sprintf("%s is a %s, but must be a list", witnessesKey, v.Kind), "")
+		return
+	case len(v.Items) > maxWitnesses:
+		l.report(diag.ConfigValue, v.Range, fmt.Sprintf("%s has %d entries; at most %d are possible", witnessesKey, len(v.Items), maxWitnesses), "")
+		return
+	}
+	for i, item := range v.Items {
+		at := fmt.Sprintf("%s[%d]", witnessesKey, i)
+		if !l.isMap(item, at) {
+			continue
+		}
+		var w Witness
+		fields(l, witnessKeys, &w, item, at, true, nil)
+		if (w.File == "") == (w.URL == "") {
+			l.report(diag.ConfigValue, item.Range, at+" must have either file or url", "A witness is asked in a shared folder, or by HTTPS.")
+		}
+		if slices.ContainsFunc(l.config.Ledger.Witnesses, func(o Witness) bool { return o.Name == w.Name || o.Key == w.Key }) {
+			l.report(diag.ConfigValue, item.Range, at+" has the name or the key of another witness", "")
+		}
+		l.config.Ledger.Witnesses = append(l.config.Ledger.Witnesses, w)
+	}
 }
 
 // fields reads an entry by its table. Keys in passed were looked at already.

@@ -109,6 +109,10 @@ var keys = []key[Config]{
 		doc: "The same for tasks, decisions, approvals, invocations, hypotheses and snapshots."},
 	{name: "ledger.retention.financial", sort: period, at: func(c *Config) any { return &c.Ledger.Retention.Financial },
 		doc: "The same for holds on budgets. What is permanent (plans, authority, agents, signers, tools, budgets, what was deleted) is never deleted."},
+	{name: "ledger.former_keys", sort: texts, at: func(c *Config) any { return &c.Ledger.FormerKeys },
+		doc: "The public keys that the log had before `ledger.key`, as verifier keys `NAME+HASH+KEY`: after a rotation the log goes on from a checkpoint that one of them has signed. In the environment: keys with commas."},
+	{name: "ledger.quorum", sort: integer, max: maxWitnesses, at: func(c *Config) any { return &c.Ledger.Quorum },
+		doc: "How many of `ledger.witnesses` must have cosigned the checkpoint that `chimera audit export` and `prove` take: the latest such one. Where none is there, or 0 is said, they take the latest. The log itself waits for no witness."},
 
 	{name: "trust.bootstrap", sort: path, at: func(c *Config) any { return &c.Trust.Bootstrap },
 		doc: "The bootstrap file: the root from which the admins' statements say who may publish plans, and which keys may start runs for an agent. Workers and commands verify it all. Where it is empty, `chimera dev` makes its own; everywhere else plans are published unsigned, no start grant is taken, and so no run may have effects."},
@@ -128,6 +132,24 @@ var keys = []key[Config]{
 		doc: "The catalog file: which operations of MCP servers and executables plans may call, with schemas, effect classes and trust. `--catalog` wins."},
 	{name: "policy", sort: paths, at: func(c *Config) any { return &c.PolicyFiles },
 		doc: "The files of the operator's policy bundle: which irreversible effects are allowed, who approves, and what every action must meet. Several files make one bundle. Workers compile with it, and so do commands; `--policy` wins. All workers of a deployment read the same bundle: a run records the digest of the one that it was compiled with. In the environment: paths with commas."},
+}
+
+// maxWitnesses bounds ledger.witnesses.
+const maxWitnesses = 32
+
+// witnessesKey is the one list of entries.
+const witnessesKey = "ledger.witnesses"
+
+// witnessKeys are the keys of an entry of ledger.witnesses.
+var witnessKeys = []key[Witness]{
+	{name: "name", sort: text, required: true, at: func(w *Witness) any { return &w.Name },
+		doc: "What logs and messages call it."},
+	{name: "key", sort: text, required: true, at: func(w *Witness) any { return &w.Key },
+		doc: "Its public key, a verifier key `NAME+HASH+KEY` as for C2SP cosignatures."},
+	{name: "file", sort: path, at: func(w *Witness) any { return &w.File },
+		doc: "The folder that is shared with it, for a witness of another user or on a machine without network: the log writes `request` there, and the witness `reply` (`chimera audit cosign`). Either this or `url`."},
+	{name: "url", sort: text, at: func(w *Witness) any { return &w.URL },
+		doc: "Where it answers by HTTPS, as C2SP tlog-witness: requests go to `add-checkpoint` below. Plain HTTP is for this machine alone."},
 }
 
 // serverKeys are the keys of an entry of mcpServers.

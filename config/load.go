@@ -93,6 +93,9 @@ func parse(file string, src []byte, env environ) (Config, diag.Diagnostics) {
 		}
 	}
 	l.environment(env)
+	if n := len(l.config.Ledger.Witnesses); l.config.Ledger.Quorum > n {
+		l.report(diag.ConfigValue, diag.Range{File: file}, fmt.Sprintf("ledger.quorum asks for %d of %d witnesses", l.config.Ledger.Quorum, n), "")
+	}
 	l.config.kept = l.said["store.driver"] || l.said["store.path"] || l.said["store.url"]
 	if !l.ds.HasErrors() {
 		l.connection(env)

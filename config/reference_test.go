@@ -85,6 +85,9 @@ func markdown() []byte {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` | %s |\n", k.name, valueText(k), defaultText(k.at(&def)), variable(k.name), k.doc)
 	}
+	b.WriteString("\n### `ledger.witnesses`\n\nA list: the witnesses that cosign the log's checkpoints. They are asked by the process that\n" +
+		"signs them, beside the log, which waits for none.\n\n")
+	entryTable(&b, witnessKeys)
 	b.WriteString("\n### `mcpServers`\n\nThe MCP servers, by the name that plans give as `provider_name`, in the form that other MCP\n" +
 		"hosts use. `type: stdio` may be said. Servers by URL are not supported yet.\n\n")
 	entryTable(&b, serverKeys)
@@ -225,6 +228,9 @@ func jsonSchema(t *testing.T) []byte {
 	server := entrySchema(serverKeys)
 	server.Properties["type"] = object{Const: "stdio", Description: "The transport; only stdio is supported yet."}
 	root.Properties["mcpServers"] = named("The MCP servers, by the name that plans give as provider_name.", server)
+	witness := entrySchema(witnessKeys)
+	root.Properties["ledger"].Properties["witnesses"] = object{Type: "array", MaxItems: maxWitnesses, Items: &witness,
+		Description: "The witnesses that cosign the log's checkpoints."}
 	root.Properties["skills"] = named("Executables that speak JSON, by the name that plans give as provider_name.", entrySchema(skillKeys))
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -34,6 +34,7 @@ import (
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/witness"
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/payload"
 	"chimera.ai/engine/plan"
@@ -68,6 +69,10 @@ type Options struct {
 	// Store is where the ledger and large values are; every worker of a
 	// deployment, and every client that starts large runs, sees the same one.
 	Store store.Options
+	// Witnesses cosign the log's checkpoints, where this process signs them.
+	Witnesses []witness.Witness
+	// FormerKeys are verifier keys that the log had before its key.
+	FormerKeys []string
 	// Catalog has the operations of MCP servers and executables; the built-in
 	// skills and Skills are added to it.
 	Catalog *compiler.Catalog
@@ -128,6 +133,9 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 	if o.Trust != nil && o.Trust.Audience == trust.Dev && o.Store.Driver == store.Postgres {
 		return nil, errors.New("the bootstrap's audience is dev, which exists with the embedded store alone")
 	}
+	if err := witness.CheckAll(o.Witnesses, 0); err != nil {
+		return nil, err
+	}
 	registry, catalog, err := Catalog(o.Catalog, o.Skills)
 	if err != nil {
 		return nil, err
@@ -173,7 +181,7 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 				o.Logger.WarnContext(ctx, "this worker has no key of the ledger (ledger.key): another process must sign checkpoints")
 				break
 			}
-			h.sequencer = newSequencer(h.store, o.Logger)
+			h.sequencer = newSequencer(h.store, o)
 			if len(o.Retention) > 0 {
 				books := h.store.Ledger
 				h.sequencer.Leading = func(ctx context.Context) { retain(ctx, books, o.Retention, o.RetainEvery, o.Logger) }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/witness"
 	"chimera.ai/engine/store"
 )
 
@@ -20,20 +21,27 @@ const settleTime = 5 * time.Second
 type sequencer struct {
 	ledger.Sequencer
 	logger *slog.Logger
+	// asker asks the witnesses; nil where there are none.
+	asker *witness.Asker
 
 	begin  sync.Once
 	cancel context.CancelFunc
-	// done is closed when it has ended, with err.
-	done chan struct{}
-	err  error
+	// done is closed when it has ended, with err; asked when no witness is asked
+	// any more.
+	done, asked chan struct{}
+	err         error
 
 	mu     sync.Mutex
 	failed string
 }
 
-func newSequencer(s *store.Opened, logger *slog.Logger) *sequencer {
-	q := &sequencer{logger: logger, done: make(chan struct{})}
-	q.Sequencer = ledger.Sequencer{Store: s.Ledger, Key: s.Key, Failed: q.warn}
+func newSequencer(s *store.Opened, o Options) *sequencer {
+	q := &sequencer{logger: o.Logger, done: make(chan struct{}), asked: make(chan struct{})}
+	q.Sequencer = ledger.Sequencer{Store: s.Ledger, Key: s.Key, Former: o.FormerKeys, Failed: q.warn}
+	if len(o.Witnesses) > 0 {
+		q.asker = &witness.Asker{Log: s.Ledger, Key: s.Key.Public(), Witnesses: o.Witnesses, Logger: o.Logger}
+		q.Integrated = func([]byte) { q.asker.Wake() }
+	}
 	return q
 }
 
@@ -52,6 +60,12 @@ func (q *sequencer) start() {
 		ctx, cancel := context.WithCancel(context.Background())
 		q.cancel = cancel
 		go func() {
+			defer close(q.asked)
+			if q.asker != nil {
+				q.asker.Run(ctx)
+			}
+		}()
+		go func() {
 			defer close(q.done)
 			if err := q.Run(ctx); err != nil {
 				q.err = fmt.Errorf("the ledger is not what its key has signed: %w", err)
@@ -68,6 +82,7 @@ func (q *sequencer) stop() {
 	}
 	q.cancel()
 	<-q.done
+	<-q.asked
 	if q.err != nil {
 		return
 	}

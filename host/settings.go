@@ -12,6 +12,7 @@ import (
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/witness"
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/redact"
 	"chimera.ai/engine/skills"
@@ -138,6 +139,8 @@ func Settings(c config.Config) (Options, diag.Diagnostics, error) {
 		Trust:           root,
 		Client:          connection,
 		Store:           kept,
+		Witnesses:       Witnesses(c),
+		FormerKeys:      c.Ledger.FormerKeys,
 		Executables:     make(map[string]skills.Executable, len(c.Skills)),
 		Servers:         make(map[string]mcp.Server, len(c.MCPServers)),
 		WorkflowPollers: c.Worker.WorkflowPollers,
@@ -173,6 +176,15 @@ func Settings(c config.Config) (Options, diag.Diagnostics, error) {
 	}
 	o.Policy = policy
 	return o, append(ds, found...), nil
+}
+
+// Witnesses gives the witnesses of the log that a configuration says.
+func Witnesses(c config.Config) []witness.Witness {
+	var all []witness.Witness
+	for _, w := range c.Ledger.Witnesses {
+		all = append(all, witness.Witness{Name: w.Name, Key: w.Key, Dir: w.File, URL: w.URL})
+	}
+	return all
 }
 
 // confidential are the secrets that a configuration has resolved, and the

@@ -5,9 +5,11 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -161,6 +163,23 @@ func (s Signers) Open(raw []byte) (Signed, error) {
 	return out, nil
 }
 
+// Alone is [Signers.Open] for a checkpoint that is passed on: it gives the text
+// with the log's signature and no other.
+func (s Signers) Alone(raw []byte) ([]byte, error) {
+	if _, err := s.Open(raw); err != nil {
+		return nil, err
+	}
+	v, err := note.NewVerifier(s.Log)
+	if err != nil {
+		return nil, fmt.Errorf("the log's verifier key %.120q: %w", s.Log, err)
+	}
+	_, n, err := alone(raw, v)
+	if err != nil {
+		return nil, err
+	}
+	return note.Sign(n)
+}
+
 // EmptyRoot is the root of the tree without entries (RFC 6962, section 2.1).
 func EmptyRoot() Hash {
 	root, err := tlog.TreeHash(0, nil)
@@ -175,11 +194,12 @@ func EmptyRoot() Hash {
 type Witness struct {
 	signer *cosign.Signer
 	log    Signers
-	last   Signed
+	last   Checkpoint
 }
 
 // NewWitness gives a witness of one log. last is the checkpoint that it has
-// cosigned last, nil for none; it is verified like a new one.
+// cosigned last, nil for none. It must have the witness's own cosignature, and
+// none of the log: the log may have another key by now.
 func NewWitness(secret, logKey string, last []byte) (*Witness, error) {
 	s, err := cosign.NewSignerForCosignatureV1(strings.TrimSpace(secret))
 	if err != nil {
@@ -187,12 +207,16 @@ func NewWitness(secret, logKey string, last []byte) (*Witness, error) {
 	}
 	w := &Witness{signer: s, log: Signers{Log: logKey}}
 	if len(last) > 0 {
-		if w.last, err = w.log.Open(last); err != nil {
+		if w.last, _, err = alone(last, s.Verifier()); err != nil {
 			return nil, fmt.Errorf("the checkpoint that the witness %s has cosigned last: %w", s.Name(), err)
 		}
 	}
 	return w, nil
 }
+
+// Last is the checkpoint that the witness has cosigned last; its origin is "" if
+// there is none.
+func (w *Witness) Last() Checkpoint { return w.last }
 
 // Cosign gives the checkpoint with the witness's signature added, if proof
 // shows that it extends the last one; a first one needs no proof.
@@ -202,7 +226,7 @@ func (w *Witness) Cosign(raw []byte, proof []Hash) ([]byte, error) {
 		return nil, err
 	}
 	if w.last.Origin != "" {
-		if err := Extends(w.last.Checkpoint, c.Checkpoint, proof); err != nil {
+		if err := Extends(w.last, c.Checkpoint, proof); err != nil {
 			return nil, fmt.Errorf("the witness %s refuses: %w", w.signer.Name(), err)
 		}
 	}
@@ -218,7 +242,7 @@ func (w *Witness) Cosign(raw []byte, proof []Hash) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cosign checkpoint: %w", err)
 	}
-	w.last = c
+	w.last = c.Checkpoint
 	return out, nil
 }
 
@@ -231,19 +255,78 @@ func Merge(checkpoint, more []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: signatures of another checkpoint", ErrCheckpoint)
 	}
 	out := bytes.Clone(checkpoint)
-	for _, line := range bytes.SplitAfter(new, []byte("\n")) {
-		who, _, _ := bytes.Cut(bytes.TrimPrefix(line, []byte("— ")), []byte(" "))
-		known := false
-		for _, l := range bytes.SplitAfter(have, []byte("\n")) {
-			name, _, _ := bytes.Cut(bytes.TrimPrefix(l, []byte("— ")), []byte(" "))
-			known = known || len(line) > 0 && bytes.Equal(name, who)
-		}
-		if len(line) > 0 && !known {
-			out = append(out, line...)
+	for line := range bytes.Lines(new) {
+		known := slices.ContainsFunc(bytes.SplitAfter(have, []byte("\n")), func(l []byte) bool { return maker(l) == maker(line) })
+		if !known {
+			out, have = append(out, line...), append(bytes.Clone(have), line...)
 		}
 	}
 	if len(out) > MaxCheckpointBytes {
 		return nil, fmt.Errorf("%w: more than %d bytes of signatures", ErrCheckpoint, MaxCheckpointBytes)
 	}
 	return out, nil
+}
+
+// maker tells the key of a signature line, by its name and the hash that the
+// signature begins with: a witness that changes its key keeps its name.
+func maker(line []byte) string {
+	name, sig, _ := bytes.Cut(bytes.TrimPrefix(bytes.TrimSuffix(line, []byte("\n")), []byte("— ")), []byte(" "))
+	raw, err := base64.StdEncoding.DecodeString(string(sig))
+	if err != nil || len(raw) < 4 {
+		return string(name) + " " + string(sig)
+	}
+	return string(name) + " " + hex.EncodeToString(raw[:4])
+}
+
+// Cosignature verifies the cosignature of one witness, and of nobody else: what
+// the log's key has signed is another question. It gives the checkpoint, when it
+// was cosigned, and the text with that signature alone.
+func Cosignature(raw []byte, key string) (c Checkpoint, at time.Time, only []byte, err error) {
+	if len(raw) > MaxCheckpointBytes {
+		return c, at, nil, fmt.Errorf("%w: %d bytes, more than %d", ErrCheckpoint, len(raw), MaxCheckpointBytes)
+	}
+	v, err := cosign.NewVerifierForCosignatureV1(key)
+	if err != nil {
+		return c, at, nil, fmt.Errorf("the witness's verifier key %.120q: %w", key, err)
+	}
+	c, n, err := alone(raw, v)
+	if err != nil {
+		return c, at, nil, err
+	}
+	if at, err = cosign.CoSigV1Timestamp(n.Sigs[0]); err != nil {
+		return c, at, nil, fmt.Errorf("%w: the cosignature of %s: %w", ErrCheckpoint, v.Name(), err)
+	}
+	if only, err = note.Sign(n); err != nil {
+		return c, at, nil, fmt.Errorf("%w: %w", ErrCheckpoint, err)
+	}
+	return c, at, only, nil
+}
+
+// alone opens a checkpoint by one signature.
+func alone(raw []byte, v note.Verifier) (Checkpoint, *note.Note, error) {
+	n, err := note.Open(raw, note.VerifierList(v))
+	if err != nil {
+		return Checkpoint{}, nil, fmt.Errorf("%w: %w", ErrCheckpoint, err)
+	}
+	n.UnverifiedSigs = nil
+	if _, err := base64.StdEncoding.Strict().DecodeString(n.Sigs[0].Base64); err != nil {
+		return Checkpoint{}, nil, fmt.Errorf("%w: the signature of %s: %w", ErrCheckpoint, v.Name(), err)
+	}
+	c, err := ParseCheckpoint(raw)
+	return c, n, err
+}
+
+// ParseCheckpoint reads a checkpoint without looking at its signatures.
+func ParseCheckpoint(raw []byte) (Checkpoint, error) {
+	if len(raw) > MaxCheckpointBytes {
+		return Checkpoint{}, fmt.Errorf("%w: %d bytes, more than %d", ErrCheckpoint, len(raw), MaxCheckpointBytes)
+	}
+	var c formats.Checkpoint
+	if _, err := c.Unmarshal(raw); err != nil {
+		return Checkpoint{}, fmt.Errorf("%w: %w", ErrCheckpoint, err)
+	}
+	if c.Size > math.MaxInt64 || len(c.Hash) != len(Hash{}) {
+		return Checkpoint{}, fmt.Errorf("%w: no such tree", ErrCheckpoint)
+	}
+	return Checkpoint{Origin: c.Origin, Size: int64(c.Size), Root: Hash(c.Hash)}, nil
 }

@@ -16,6 +16,9 @@ type Sequencer struct {
 	Store Log
 	// Key signs checkpoints; its name is the log's origin.
 	Key *Key
+	// Former are verifier keys that the log had before Key. The checkpoint that it
+	// goes on from may be signed by one of them, and is signed again at once.
+	Former []string
 	// Batch bounds the entries of one batch; 0 means [DefaultBatch].
 	Batch int
 	// Idle is the pause after a look that found nothing; 0 means 200 ms.
@@ -94,23 +97,36 @@ func (s *Sequencer) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
+// last opens the checkpoint that the sequencer goes on from, and tells whether a
+// former key has signed it.
+func (s *Sequencer) last(raw []byte) (_ Checkpoint, rotated bool, err error) {
+	signed, err := Signers{Log: s.Key.Public()}.Open(raw)
+	if err == nil {
+		return signed.Checkpoint, false, nil
+	}
+	for _, key := range s.Former {
+		if former, again := (Signers{Log: key}).Open(raw); again == nil && former.Origin == s.Key.Name() {
+			return former.Checkpoint, true, nil
+		}
+	}
+	return Checkpoint{}, false, err
+}
+
 // Integrate places one batch, and tells how many entries it had. The caller
 // leads. An empty log gets its first checkpoint.
 func (s *Sequencer) Integrate(ctx context.Context) (int, error) {
 	now := Checkpoint{Origin: s.Key.Name(), Root: EmptyRoot()}
 	raw, err := s.Store.Checkpoint(ctx)
-	first := errors.Is(err, ErrNotFound)
+	first, rotated := errors.Is(err, ErrNotFound), false
 	switch {
 	case first:
 	case err != nil:
 		return 0, fmt.Errorf("integrate: %w", err)
 	default:
 		// A row of the database does not decide what the log was.
-		signed, err := Signers{Log: s.Key.Public()}.Open(raw)
-		if err != nil {
+		if now, rotated, err = s.last(raw); err != nil {
 			return 0, fmt.Errorf("integrate: the last checkpoint: %w", err)
 		}
-		now = signed.Checkpoint
 	}
 	limit := s.Batch
 	if limit <= 0 {
@@ -120,7 +136,7 @@ func (s *Sequencer) Integrate(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("integrate: %w", err)
 	}
-	if len(pending) == 0 && !first {
+	if len(pending) == 0 && !first && !rotated {
 		return 0, nil
 	}
 	tree := OpenTree(ctx, now, s.Store)

@@ -233,7 +233,13 @@ type Log interface {
 	// Checkpoint gives the latest checkpoint, ErrNotFound if there is none, with
 	// the cosignatures that AddCosignatures has stored for it.
 	Checkpoint(ctx context.Context) ([]byte, error)
+	// AddCosignatures stores the cosignatures of a checkpoint that the log has, or
+	// had: a witness may answer when there is a newer one. One of another tree is
+	// ErrConflict. The caller has verified them.
 	AddCosignatures(ctx context.Context, checkpoint []byte) error
+	// Cosigned lists the checkpoints that have cosignatures, with them, the latest
+	// first; at most limit.
+	Cosigned(ctx context.Context, limit int) ([][]byte, error)
 }
 
 // Tile is a part of the tree's hashes: see [golang.org/x/mod/sumdb/tlog.Tile].

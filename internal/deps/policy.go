@@ -138,6 +138,8 @@ var Rules = []Rule{
 		Never: []string{"workflows", "activities", "host", "config", "Temporal", "pgx"}},
 	{Path: "ledger/audit", Zone: Effects, Owns: "exports of the log, and their verification with public keys only",
 		Never: []string{"ledger/sqlstore", "workflows", "activities", "host", "config", "Temporal", "pgx", "SQLite", "net"}},
+	{Path: "ledger/witness", Zone: Effects, Owns: "asking witnesses for cosignatures, and a witness of our own",
+		Never: []string{"ledger/sqlstore", "workflows", "activities", "host", "config", "Temporal", "pgx", "SQLite"}},
 	{Path: "ledger/ledgertest", Zone: Effects, Owns: "the suite that every store passes",
 		Never: []string{"workflows", "activities", "host", "config", "Temporal"}},
 	{Path: "store", Zone: Effects, Owns: "which store a deployment has: the ledger, large values, the log's key",

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 
-	formats "github.com/transparency-dev/formats/log"
 	"github.com/transparency-dev/formats/proof"
 
 	"chimera.ai/engine/ledger"
@@ -29,7 +28,7 @@ func Prove(ctx context.Context, log ledger.Log, h ledger.Hash) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prove an entry: %w", err)
 	}
-	c, err := unverified(raw)
+	c, err := ledger.ParseCheckpoint(raw)
 	if err != nil {
 		return nil, fmt.Errorf("prove an entry: %w", err)
 	}
@@ -45,19 +44,6 @@ func Prove(ctx context.Context, log ledger.Log, h ledger.Hash) ([]byte, error) {
 		p.Hashes = append(p.Hashes, x)
 	}
 	return p.Marshal(), nil
-}
-
-// unverified reads a checkpoint without its signatures: whoever exports need not
-// have the log's key, and verifying is the auditor's.
-func unverified(raw []byte) (ledger.Checkpoint, error) {
-	var c formats.Checkpoint
-	if _, err := c.Unmarshal(raw); err != nil {
-		return ledger.Checkpoint{}, fmt.Errorf("%w: %w", ledger.ErrCheckpoint, err)
-	}
-	if c.Size > math.MaxInt64 || len(c.Hash) != len(ledger.Hash{}) {
-		return ledger.Checkpoint{}, fmt.Errorf("%w: no such tree", ledger.ErrCheckpoint)
-	}
-	return ledger.Checkpoint{Origin: c.Origin, Size: int64(c.Size), Root: ledger.Hash(c.Hash)}, nil
 }
 
 // Proven is what a proof proves: that the log held the entry when the checkpoint

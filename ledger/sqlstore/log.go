@@ -117,42 +117,59 @@ func (s *Store) Checkpoint(ctx context.Context) ([]byte, error) {
 	if err := s.one(ctx, "read the checkpoint", "SELECT checkpoint, grown FROM log_batches ORDER BY n DESC LIMIT 1", nil, &raw, &size); err != nil {
 		return nil, err
 	}
-	more, err := list(ctx, s, "read cosignatures", "SELECT checkpoint FROM log_cosignatures WHERE size = $1 ORDER BY serial", []any{size}, func(rows *sql.Rows) (b []byte, err error) {
-		return b, rows.Scan(&b)
-	})
+	return s.witnessed(ctx, raw, size)
+}
+
+func scanBytes(rows *sql.Rows) (b []byte, err error) { return b, rows.Scan(&b) }
+
+const (
+	selectCosignatures = "SELECT checkpoint FROM log_cosignatures WHERE size = $1 ORDER BY serial"
+	// A size may have two checkpoints, by a former key of the log and by its new one.
+	selectBatch = "SELECT checkpoint FROM log_batches WHERE grown = $1 ORDER BY n DESC LIMIT 1"
+)
+
+// witnessed adds to a checkpoint the cosignatures that are stored for it.
+func (s *Store) witnessed(ctx context.Context, raw []byte, size int64) ([]byte, error) {
+	more, err := list(ctx, s, "read cosignatures", selectCosignatures, []any{size}, scanBytes)
 	if err != nil {
 		return nil, err
 	}
+	return mergeAll(raw, more), nil
+}
+
+func mergeAll(raw []byte, more [][]byte) []byte {
 	for _, c := range more {
 		if merged, err := ledger.Merge(raw, c); err == nil {
 			raw = merged
 		}
 	}
-	return raw, nil
+	return raw
 }
 
 // AddCosignatures implements [ledger.Log].
 func (s *Store) AddCosignatures(ctx context.Context, checkpoint []byte) error {
+	c, err := ledger.ParseCheckpoint(checkpoint)
+	if err != nil {
+		return fmt.Errorf("add cosignatures: %w: %w", ledger.ErrInvalid, err)
+	}
 	return s.do(ctx, "add cosignatures", func(t *tx) error {
-		// What is stored for a checkpoint belongs to it, whichever came meanwhile.
-		var size int64
 		var raw []byte
-		if err := t.row(ctx, "SELECT grown, checkpoint FROM log_batches ORDER BY n DESC LIMIT 1").Scan(&size, &raw); err != nil {
-			return err
+		err := t.row(ctx, selectBatch, c.Size).Scan(&raw)
+		if errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("%w: the log has no checkpoint over %d entries", ledger.ErrConflict, c.Size)
 		}
-		rows, err := t.rows(ctx, "SELECT checkpoint FROM log_cosignatures WHERE size = $1 ORDER BY serial", size)
 		if err != nil {
 			return err
 		}
-		more, err := collect(rows, func(rows *sql.Rows) (b []byte, err error) { return b, rows.Scan(&b) })
+		rows, err := t.rows(ctx, selectCosignatures, c.Size)
 		if err != nil {
 			return err
 		}
-		for _, c := range more {
-			if merged, err := ledger.Merge(raw, c); err == nil {
-				raw = merged
-			}
+		more, err := collect(rows, scanBytes)
+		if err != nil {
+			return err
 		}
+		raw = mergeAll(raw, more)
 		merged, err := ledger.Merge(raw, checkpoint)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ledger.ErrConflict, err)
@@ -160,9 +177,34 @@ func (s *Store) AddCosignatures(ctx context.Context, checkpoint []byte) error {
 		if bytes.Equal(merged, raw) {
 			return nil
 		}
-		_, err = t.exec(ctx, "INSERT INTO log_cosignatures (size, checkpoint) VALUES ($1, $2)", size, checkpoint)
+		_, err = t.exec(ctx, "INSERT INTO log_cosignatures (size, checkpoint) VALUES ($1, $2)", c.Size, checkpoint)
 		return err
 	})
+}
+
+// Cosigned implements [ledger.Log].
+func (s *Store) Cosigned(ctx context.Context, limit int) ([][]byte, error) {
+	sizes, err := list(ctx, s, "list cosigned checkpoints", "SELECT DISTINCT size FROM log_cosignatures ORDER BY size DESC LIMIT $1", []any{bound(limit)},
+		func(rows *sql.Rows) (n int64, err error) { return n, rows.Scan(&n) })
+	if err != nil {
+		return nil, err
+	}
+	var out [][]byte
+	for _, size := range sizes {
+		var raw []byte
+		err := s.one(ctx, "read a checkpoint", selectBatch, []any{size}, &raw)
+		if errors.Is(err, ledger.ErrNotFound) {
+			continue // not one that AddCosignatures has stored
+		}
+		if err == nil {
+			raw, err = s.witnessed(ctx, raw, size)
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, raw)
+	}
+	return out, nil
 }
 
 // Body implements [ledger.Log].

@@ -1,0 +1,222 @@
+package witness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"chimera.ai/engine/ledger"
+)
+
+// Log is what an [Asker] needs of a [ledger.Log].
+type Log interface {
+	ledger.Tiles
+	Checkpoint(ctx context.Context) ([]byte, error)
+	AddCosignatures(ctx context.Context, checkpoint []byte) error
+}
+
+// Asker asks the witnesses of a log for their cosignatures, each on its own: none
+// waits for another, and nothing waits for any of them.
+type Asker struct {
+	Log Log
+	// Key is the log's verifier key.
+	Key       string
+	Witnesses []Witness
+	// Pause is the least time between two questions to one witness, and between
+	// two looks into a folder; 0 means 2 seconds.
+	Pause time.Duration
+	// Longest bounds the pause after questions that have failed, which grows; 0
+	// means 5 minutes.
+	Longest time.Duration
+	// Transport asks by HTTP; nil means one with the system's authorities, which
+	// unpacks nothing.
+	Transport http.RoundTripper
+	// Logger is told once when a witness stops to cosign, and once when it does
+	// again; nil means slog.Default().
+	Logger *slog.Logger
+
+	once  sync.Once
+	wakes []chan struct{}
+}
+
+func (a *Asker) prepare() {
+	a.once.Do(func() {
+		for range a.Witnesses {
+			a.wakes = append(a.wakes, make(chan struct{}, 1))
+		}
+	})
+}
+
+// Wake says that there is a new checkpoint. It never waits: who is asked at the
+// moment is asked for the latest one after that.
+func (a *Asker) Wake() {
+	a.prepare()
+	for _, w := range a.wakes {
+		select {
+		case w <- struct{}{}:
+		default: // it will look anyway
+		}
+	}
+}
+
+// Run asks until ctx ends: for the checkpoint that is there, and for the latest
+// after each [Asker.Wake].
+func (a *Asker) Run(ctx context.Context) {
+	a.prepare()
+	var all sync.WaitGroup
+	for i, w := range a.Witnesses {
+		all.Go(func() { a.asking(w).run(ctx, a.wakes[i]) })
+	}
+	all.Wait()
+}
+
+// asking is what goes on with one witness.
+type asking struct {
+	*Asker
+	witness Witness
+	door    door
+	logger  *slog.Logger
+	// done is the checkpoint that it has cosigned last.
+	done ledger.Checkpoint
+	// failed is the last error, "" after a success; tries is how often in a row.
+	failed string
+	tries  int
+}
+
+func (a *Asker) asking(w Witness) *asking {
+	logger := a.Logger
+	if logger == nil {
+		logger = slog.Default()
+	}
+	x := &asking{Asker: a, witness: w, logger: logger.With("witness", w.Name)}
+	if w.Dir != "" {
+		x.door = &folder{dir: w.Dir, key: w.Key}
+		return x
+	}
+	x.door = &remote{url: w.URL, client: newClient(a.Transport)}
+	return x
+}
+
+func (a *asking) run(ctx context.Context, wake <-chan struct{}) {
+	for ctx.Err() == nil {
+		again := a.turn(ctx)
+		timer := time.NewTimer(a.pause())
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+		if again {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-wake:
+		}
+	}
+}
+
+// pause is how long the witness is left alone now.
+func (a *asking) pause() time.Duration {
+	pause, longest := a.Pause, a.Longest
+	if pause <= 0 {
+		pause = 2 * time.Second
+	}
+	if longest <= 0 {
+		longest = 5 * time.Minute
+	}
+	return min(pause<<min(a.tries, 16), max(longest, pause))
+}
+
+// turn asks once, and tells whether to ask again without a new checkpoint.
+func (a *asking) turn(ctx context.Context) (again bool) {
+	again, err := a.step(ctx)
+	switch {
+	case ctx.Err() != nil:
+	case err == nil:
+		if a.failed != "" {
+			a.logger.InfoContext(ctx, "the witness cosigns again")
+		}
+		a.failed, a.tries = "", 0
+	default:
+		// Once, and not at every try.
+		if text := sort(err); text != a.failed {
+			a.failed = text
+			a.logger.WarnContext(ctx, "the witness does not cosign; the log goes on without it", "error", err)
+		}
+		a.tries++
+		return true
+	}
+	return again
+}
+
+// sort is what is told of an error once: that a witness cannot be reached has
+// many texts.
+func sort(err error) string {
+	if unreachable := new(url.Error); errors.As(err, &unreachable) {
+		return "unreachable"
+	}
+	return err.Error()
+}
+
+// step asks for the latest checkpoint, if the witness has not cosigned it, and
+// stores what it answers, once that is verified.
+func (a *asking) step(ctx context.Context) (again bool, err error) {
+	q, raw, err := a.latest(ctx)
+	if err != nil || q.Size == 0 || q.Checkpoint == a.done {
+		return false, err
+	}
+	if _, _, _, err := ledger.Cosignature(raw, a.witness.Key); err == nil {
+		a.done = q.Checkpoint // before this process began
+		return false, nil
+	}
+	answer, err := a.door.ask(ctx, q)
+	if errors.Is(err, errWaiting) {
+		return true, nil
+	}
+	if err != nil {
+		return true, err
+	}
+	c, _, only, err := ledger.Cosignature(answer, a.witness.Key)
+	if err != nil {
+		return true, fmt.Errorf("its answer is no cosignature: %w", err)
+	}
+	if c == a.done {
+		return true, nil // stored already: there is nothing newer yet
+	}
+	if err := a.Log.AddCosignatures(ctx, only); err != nil {
+		if errors.Is(err, ledger.ErrConflict) {
+			return true, fmt.Errorf("it has cosigned a tree of %d entries that this log never had: %w", c.Size, err)
+		}
+		return true, fmt.Errorf("keep the cosignature: %w", err)
+	}
+	a.done = c
+	return c != q.Checkpoint, nil
+}
+
+// latest gives the log's latest checkpoint as a question, and as it is stored.
+func (a *asking) latest(ctx context.Context) (question, []byte, error) {
+	raw, err := a.Log.Checkpoint(ctx)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return question{}, nil, nil
+	}
+	if err != nil {
+		return question{}, nil, fmt.Errorf("read the checkpoint: %w", err)
+	}
+	// A row of the database does not decide what a witness is asked.
+	only, err := ledger.Signers{Log: a.Key}.Alone(raw)
+	if err != nil {
+		return question{}, nil, fmt.Errorf("read the checkpoint: %w", err)
+	}
+	c, err := ledger.ParseCheckpoint(only)
+	if err != nil {
+		return question{}, nil, fmt.Errorf("read the checkpoint: %w", err)
+	}
+	tree := ledger.OpenTree(ctx, c, a.Log)
+	return question{c, only, tree.ProveExtends}, raw, nil
+}
