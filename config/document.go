@@ -163,10 +163,10 @@ func (l *loader) witnesses(v *syntax.Value) {
 	case v.Kind == syntax.Null:
 		return
 	case v.Kind != syntax.List:
-		l.report(diag.ConfigValue, v.Range, fmt.Sprintf("%s is a %s, but must be a list", witnessesKey, v.Kind), "")
+		l.report(diag.ConfigValue, v.Range(), fmt.Sprintf("%s is a %s, but must be a list", witnessesKey, v.Kind), "")
 		return
 	case len(v.Items) > maxWitnesses:
-		l.report(diag.ConfigValue, v.Range, fmt.Sprintf("%s has %d entries; at most %d are possible", witnessesKey, len(v.Items), maxWitnesses), "")
+		l.report(diag.ConfigValue, v.Range(), fmt.Sprintf("%s has %d entries; at most %d are possible", witnessesKey, len(v.Items), maxWitnesses), "")
 		return
 	}
 	for i, item := range v.Items {
@@ -177,10 +177,10 @@ func (l *loader) witnesses(v *syntax.Value) {
 		var w Witness
 		fields(l, witnessKeys, &w, item, at, true, nil)
 		if (w.File == "") == (w.URL == "") {
-			l.report(diag.ConfigValue, item.Range, at+" must have either file or url", "A witness is asked in a shared folder, or by HTTPS.")
+			l.report(diag.ConfigValue, item.Range(), at+" must have either file or url", "A witness is asked in a shared folder, or by HTTPS.")
 		}
 		if slices.ContainsFunc(l.config.Ledger.Witnesses, func(o Witness) bool { return o.Name == w.Name || o.Key == w.Key }) {
-			l.report(diag.ConfigValue, item.Range, at+" has the name or the key of another witness", "")
+			l.report(diag.ConfigValue, item.Range(), at+" has the name or the key of another witness", "")
 		}
 		l.config.Ledger.Witnesses = append(l.config.Ledger.Witnesses, w)
 	}

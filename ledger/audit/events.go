@@ -44,7 +44,7 @@ func (x *Fed) write(ctx context.Context, log ledger.Log, dir string, to int64) (
 	if err != nil {
 		return err
 	}
-	c, err := unverified(checkpoint)
+	c, err := ledger.ParseCheckpoint(checkpoint)
 	if err != nil {
 		return err
 	}
