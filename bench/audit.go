@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/metrics"
 	"time"
 
 	"chimera.ai/engine/ledger"
@@ -110,7 +111,7 @@ func (g *generator) run(i int) {
 	}
 	say(ledger.TaskDrafted, id, draft)
 	say(ledger.DecisionMade, id, ledger.Decision{
-		ID: id, ActionDigest: digest, PolicyDigest: digest, Decision: "REVIEW", Reason: "amount", Record: json.RawMessage(`{"rules":["amount"]}`), DecidedAt: ledger.At(g.now),
+		ID: id, ActionDigest: digest, PolicyDigest: digest, Decision: ledger.Approve, Reason: "human_approved", Record: json.RawMessage(`{"rules":["amount"]}`), DecidedAt: ledger.At(g.now),
 	})
 	say(ledger.ApprovalAccepted, id, ledger.Approval{
 		ID: id, Barrier: id, Signer: "s-1", Accepted: true, Envelope: json.RawMessage(`{"payload":"e30=","payloadType":"x","signatures":[]}`), ReceivedAt: ledger.At(g.now),
@@ -187,9 +188,9 @@ func (b *bench) audit() (err error) {
 	if err != nil {
 		return err
 	}
-	var took figures
+	var took, worked, held figures
 	for range b.rounds {
-		begin := time.Now()
+		begin, before := time.Now(), processorSeconds()
 		r, err := audit.Verify(dir, audit.Trust{Format: audit.TrustFormat, Origin: logOrigin, Log: key.Public()}, nil)
 		if err != nil {
 			return err
@@ -197,8 +198,21 @@ func (b *bench) audit() (err error) {
 		if !r.OK {
 			return fmt.Errorf("the export does not verify: %v", r.Problems[0])
 		}
-		took = append(took, time.Since(begin).Seconds())
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		took, worked, held = append(took, time.Since(begin).Seconds()), append(worked, processorSeconds()-before), append(held, float64(m.Sys>>20))
 	}
 	fmt.Printf("%-44s seconds %s   bar < %d\n", fmt.Sprintf("verify %d entries with their bodies", size), took.row("%6.2f"), auditBar)
+	// What other programs take of the processors is not in these.
+	fmt.Printf("%-44s processor seconds %s   memory MiB %s\n", "", worked.row("%6.2f"), held.row("%6.0f"))
 	return nil
+}
+
+// processorSeconds is what this process has worked so far, on all processors, as
+// its runtime reckons.
+func processorSeconds() float64 {
+	runtime.GC() // it reckons then
+	s := []metrics.Sample{{Name: "/cpu/classes/total:cpu-seconds"}, {Name: "/cpu/classes/idle:cpu-seconds"}}
+	metrics.Read(s)
+	return s[0].Value.Float64() - s[1].Value.Float64()
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -49,13 +50,41 @@ func DecodeBody(raw []byte) (Body, error) {
 	if len(raw) > 2*MaxBodyBytes {
 		return Body{}, fmt.Errorf("decode body: %d bytes, more than %d", len(raw), 2*MaxBodyBytes)
 	}
+	v, err := schemas.Decode(raw)
+	if err != nil {
+		return Body{}, fmt.Errorf("decode body: %w", err)
+	}
+	if b, ok := scanBody(raw, v); ok {
+		return b, nil
+	}
+	return decodeBody(raw)
+}
+
+// scanBody decodes a body that is written as those that are not sealed are, from
+// its bytes and the value that they hold; of others it says nothing.
+func scanBody(raw []byte, v any) (b Body, ok bool) {
+	const head, salt, tail = `{"data":`, `,"salt":"`, `"}`
+	end := len(raw) - len(tail) - 2*saltBytes - len(salt)
+	if end <= len(head) || string(raw[:len(head)]) != head || string(raw[end:end+len(salt)]) != salt || string(raw[len(raw)-len(tail):]) != tail {
+		return b, false
+	}
+	// The value has two members, so that what stands between is that of the first.
+	if m, isObject := v.(map[string]any); !isObject || len(m) != 2 {
+		return b, false
+	}
+	if _, err := hex.Decode(b.Salt[:], raw[end+len(salt):len(raw)-len(tail)]); err != nil {
+		return b, false
+	}
+	b.Data = bytes.Clone(bytes.Trim(raw[len(head):end], " \t\r\n"))
+	return b, true
+}
+
+// decodeBody is DecodeBody for whatever JSON there is.
+func decodeBody(raw []byte) (Body, error) {
 	var j struct {
 		Data   json.RawMessage `json:"data"`
 		Salt   string          `json:"salt"`
 		Sealed json.RawMessage `json:"sealed"`
-	}
-	if _, err := schemas.Decode(raw); err != nil {
-		return Body{}, fmt.Errorf("decode body: %w", err)
 	}
 	if err := strict(raw, &j); err != nil {
 		return Body{}, fmt.Errorf("decode body: %w", err)

@@ -203,15 +203,20 @@ type Hold struct {
 	Running bool `json:"running,omitempty"`
 }
 
+// Approve is the one decision after which an action may be permitted; what people
+// lift is decided anew, as that.
+const Approve = "APPROVE"
+
 // Decision is the guardian's verdict on an action.
 type Decision struct {
-	ID           string          `json:"id"`
-	ActionDigest string          `json:"action_digest"`
-	PolicyDigest string          `json:"policy_digest"`
-	Decision     string          `json:"decision"`
-	Reason       string          `json:"reason"`
-	Record       json.RawMessage `json:"record"`
-	DecidedAt    Time            `json:"decided_at"`
+	ID           string `json:"id"`
+	ActionDigest string `json:"action_digest"`
+	PolicyDigest string `json:"policy_digest"`
+	// Decision is [Approve], or another word of the guardian.
+	Decision  string          `json:"decision"`
+	Reason    string          `json:"reason"`
+	Record    json.RawMessage `json:"record"`
+	DecidedAt Time            `json:"decided_at"`
 }
 
 // Approval is a signature that arrived, and whether it counts.

@@ -120,6 +120,14 @@ func DecodeEntry(b []byte) (*Entry, error) {
 	if len(b) > MaxEntryBytes {
 		return nil, fmt.Errorf("decode entry: %d bytes, more than %d", len(b), MaxEntryBytes)
 	}
+	if e, ok := scanEntry(b); ok {
+		return e, nil
+	}
+	return decodeEntry(b)
+}
+
+// decodeEntry is DecodeEntry for whatever JSON there is.
+func decodeEntry(b []byte) (*Entry, error) {
 	e := new(Entry)
 	if err := strict(b, e); err != nil {
 		return nil, fmt.Errorf("decode entry: %w", err)
@@ -191,8 +199,7 @@ func isDigest(s string) bool {
 	if !ok {
 		return false
 	}
-	_, err := ParseHash(hex)
-	return err == nil
+	return isHex(hex)
 }
 
 // Hash is the leaf hash of the entry's canonical bytes.

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/schemas"
 )
 
 var kinds = []ledger.Kind{ledger.RunOpened, ledger.NodeFailed, ledger.HoldPosted, ledger.LegalHoldLifted, ledger.DecisionMade}
@@ -59,6 +60,11 @@ func TestEntryBytes(t *testing.T) {
 		back, err := ledger.DecodeEntry(raw)
 		require.NoError(t, err)
 		require.Equal(t, e, back)
+		fast, ok := ledger.ScanEntry(raw)
+		require.Equal(t, !strings.Contains(string(raw), `\`) && e.N < 1e18, ok, "only what has escapes or long numbers takes the slow way: %s", raw)
+		if ok {
+			require.Equal(t, e, fast)
+		}
 		h, err := e.Hash()
 		require.NoError(t, err)
 		sum := sha256.Sum256(append([]byte{0}, raw...))
@@ -95,8 +101,16 @@ func FuzzEntry(f *testing.F) {
 		require.NoError(f, err)
 		f.Add(raw)
 	}
+	f.Add([]byte(`{"format":"chimera.ai/ledger/entry/v1","origin":"o","chain":"c","n":00,"prev":"","key":"k","kind":"node.failed","at":"1970-01-01T00:00:01.000Z","class":"operational"}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		e, err := ledger.DecodeEntry(raw)
+		if len(raw) <= ledger.MaxEntryBytes {
+			any, other := ledger.DecodeAnyEntry(raw)
+			require.Equal(t, other == nil, err == nil, "both decoders take the same: %v, %v", err, other)
+			if err == nil {
+				require.Equal(t, any, e)
+			}
+		}
 		if err != nil {
 			return
 		}
@@ -110,12 +124,28 @@ func FuzzEntry(f *testing.F) {
 func FuzzBody(f *testing.F) {
 	f.Add([]byte(`{"b": 1.50, "a": "<\u0000\u2028>"}`), []byte("0123456789abcdef"))
 	f.Add([]byte(`{"data":{},"salt":"00"}`), []byte("x"))
+	for _, data := range []string{
+		`{"data": {"a":1} ,"salt":"00112233445566778899aabbccddeeff"}`, `{"data":{"a":1},"salt":"00112233445566778899AABBCCDDEEFF"}`,
+		`{"data":1,"x":2,"salt":"00112233445566778899aabbccddeeff"}`, `{"data":null,"salt":"00112233445566778899aabbccddeeff"}`,
+		`{"data":{},"sealed":1,"salt":"00112233445566778899aabbccddeeff"}`, `{"data":,"salt":"00112233445566778899aabbccddeeff"}`,
+		`{"data":"\\","salt":"00112233445566778899aabbccddeeff"}`, `{"data":"\\"a,"salt":"00112233445566778899aabbccddeeff"}`,
+		`{"data":1,"data":2,"salt":"00112233445566778899aabbccddeeff"}`, `{"data":1,"salt":"","salt":"00112233445566778899aabbccddeeff"}`,
+	} {
+		f.Add([]byte(data), []byte("x"))
+	}
 	f.Fuzz(func(t *testing.T, data, salt []byte) {
 		var b ledger.Body
 		b.Data = data
 		copy(b.Salt[:], salt)
-		_, _ = ledger.DecodeBody(data)
 		_, _ = ledger.Sealed(data)
+		if have, err := ledger.DecodeBody(data); len(data) <= ledger.MaxBodyBytes {
+			_, wrong := schemas.Decode(data)
+			any, other := ledger.DecodeAnyBody(data)
+			require.Equal(t, wrong == nil && other == nil, err == nil, "both decoders take the same: %v, %v", err, other)
+			if err == nil {
+				require.Equal(t, any, have)
+			}
+		}
 		raw, err := b.Encode()
 		if err != nil {
 			require.ErrorIs(t, err, ledger.ErrInvalid)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -50,12 +49,26 @@ func (h *Hash) UnmarshalText(text []byte) error {
 // ParseHash reads 64 lower-case hex digits.
 func ParseHash(s string) (Hash, error) {
 	var h Hash
-	raw, err := hex.DecodeString(s)
-	if err != nil || len(raw) != len(h) || strings.ToLower(s) != s {
+	if !isHex(s) {
 		return Hash{}, fmt.Errorf("%.80q is not a hash: 64 lower-case hex digits", s)
 	}
-	copy(h[:], raw)
+	if _, err := hex.Decode(h[:], []byte(s)); err != nil {
+		return Hash{}, fmt.Errorf("%.80q is not a hash: %w", s, err)
+	}
 	return h, nil
+}
+
+// isHex reports whether s is as long as a hash and of lower-case hex digits.
+func isHex(s string) bool {
+	if len(s) != 2*len(Hash{}) {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
 }
 
 // strict decodes one JSON document without unknown fields.

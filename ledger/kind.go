@@ -93,7 +93,7 @@ var classes = map[Kind]Class{
 	BodyPruned: Permanent, SubjectErased: Permanent, LegalHoldPlaced: Permanent, LegalHoldLifted: Permanent,
 }
 
-// Kinds lists the kinds, sorted.
+// Kinds lists all kinds, sorted.
 func Kinds() []Kind { return slices.Sorted(maps.Keys(classes)) }
 
 // Known reports whether the format has the kind.

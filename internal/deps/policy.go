@@ -109,6 +109,8 @@ var Rules = []Rule{
 		Never: []string{"any package of ours", "Temporal", "os", "net"}, Except: []string{"schemas", "plan", "contract"}},
 	{Path: "ledger", Zone: Pure, Owns: "entries, entities, the log, the store's interface",
 		Never: []string{"Temporal", "pgx", "SQLite"}},
+	{Path: "ledger/internal/scan", Zone: Pure, Owns: "JSON of one writing, read from left to right",
+		Never: []string{"any package of ours", "Temporal", "os", "net"}},
 	{Path: "ledger/model", Zone: Pure, Owns: "what the entries of a log say, one after the other",
 		Never: []string{"ledger/sqlstore", "Temporal", "pgx", "SQLite"}},
 

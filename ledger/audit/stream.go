@@ -25,8 +25,9 @@ type batch[T any] struct {
 	ready chan struct{}
 }
 
-// linesPerBatch is how many lines are handed over at once.
-const linesPerBatch = 256
+// linesPerBatch and bytesPerBatch bound what is handed over at once: many lines,
+// for what it costs, and no more memory than long ones need.
+const linesPerBatch, bytesPerBatch = 256, 1 << 20
 
 // side begins to read a file, and to take its lines apart, beside its reader.
 func side[T any](s *source, apart func([]byte) T) *stream[T] {
@@ -50,10 +51,11 @@ func side[T any](s *source, apart func([]byte) T) *stream[T] {
 		defer close(todo)
 		for {
 			b := &batch[T]{ready: make(chan struct{})}
-			for b.err == nil && len(b.lines) < linesPerBatch {
+			for size := 0; b.err == nil && len(b.lines) < linesPerBatch && size < bytesPerBatch; {
 				var line []byte
 				if line, b.err = s.next(); b.err == nil {
 					b.lines = append(b.lines, line)
+					size += len(line)
 				}
 			}
 			select {

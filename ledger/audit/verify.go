@@ -50,6 +50,7 @@ func Verify(dir string, t Trust, against []byte) (Report, error) {
 		r.Time = &at
 	}
 	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses()}
+	v.model.Brief = true
 	if against != nil {
 		// The auditor has kept it: what its witnesses say is of no matter now.
 		old, err := Trust{Origin: t.Origin, Log: t.Log}.open(against)
@@ -80,6 +81,8 @@ type verifier struct {
 	tree   ledger.Frontier
 	chains map[string]*chain
 	seed   maphash.Seed
+	// later replays entries in their order, once their data are read.
+	later *reading
 	// old is the older checkpoint, until the tree has reached its size.
 	old *ledger.Checkpoint
 	// gone are the bodies that are missing.
@@ -153,6 +156,8 @@ func (v *verifier) read(dir string) (err error) {
 	left, right := side(entries, readEntry), side(bodies, readBody)
 	defer left.stop()
 	defer right.stop()
+	v.later = newReading(v.apply)
+	defer v.later.close()
 	v.crossOld()
 	for {
 		x, err := left.next()
@@ -213,8 +218,15 @@ func (v *verifier) entry(x entry, bodies *stream[body]) {
 			}
 		}
 	}
-	if err := v.model.Apply(e, x.hash, data); err != nil {
-		v.problem(BadStory, i, "%s", err)
+	v.later.add(i, e, x.hash, data)
+}
+
+// apply replays a batch whose data were read.
+func (v *verifier) apply(b *facts) {
+	for i, f := range b.of {
+		if err := v.model.ApplyFacts(f.e, f.hash, b.read[i]); err != nil {
+			v.problem(BadStory, f.index, "%s", err)
+		}
 	}
 }
 
@@ -223,9 +235,10 @@ func (v *verifier) link(i int64, e *ledger.Entry, h ledger.Hash) {
 	c := v.chains[e.Chain]
 	if c == nil {
 		c = &chain{n: -1, keys: map[uint64]struct{}{}}
-		v.chains[e.Chain] = c
+		// The texts of an entry share the memory of all of it.
+		v.chains[strings.Clone(e.Chain)] = c
 		if strings.HasPrefix(e.Chain, "run/") {
-			c.run = e.Run
+			c.run = strings.Clone(e.Run)
 			v.Runs++
 		}
 	}

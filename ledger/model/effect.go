@@ -1,14 +1,14 @@
 package model
 
 import (
-	"encoding/json"
+	"maps"
 
 	"chimera.ai/engine/ledger"
 )
 
 // money applies entries about budgets and holds. A hold is charged to the
 // budget of its agent and to all parents of that, in its currency and period.
-func (s *State) money(e *ledger.Entry, data json.RawMessage) error {
+func (s *State) money(e *ledger.Entry, data Facts) error {
 	switch e.Kind {
 	case ledger.BudgetSet:
 		b, err := read[ledger.BudgetData](data)
@@ -27,9 +27,13 @@ func (s *State) money(e *ledger.Entry, data json.RawMessage) error {
 			}
 			now = ledger.Budget{Agent: b.Agent, Currency: b.Currency, Period: b.Period, Pending: zero, Posted: zero}
 		}
+		was := now
 		now.Limit, now.Parent = b.Limit, b.Parent
 		s.Budgets[k] = now
 		if _, err := s.line(b.Agent, b.Currency, b.Period); err != nil {
+			if s.Budgets[k] = was; !ok {
+				delete(s.Budgets, k)
+			}
 			return err
 		}
 		return nil
@@ -44,10 +48,14 @@ func (s *State) money(e *ledger.Entry, data json.RawMessage) error {
 		if err := named(e, h.ID); err != nil {
 			return err
 		}
-		if err := add(s.Holds, h.ID, h); err != nil {
+		if _, ok := s.Holds[h.ID]; ok {
+			return impossible("hold %s is there already", h.ID)
+		}
+		if err := s.charge(h, h.Amount, ledger.Money{}, !h.Overdraft); err != nil {
 			return err
 		}
-		return s.charge(h, h.Amount, ledger.Money{}, !h.Overdraft)
+		s.Holds[h.ID] = h
+		return nil
 	}
 	d, err := read[ledger.HoldData](data)
 	if err != nil {
@@ -86,8 +94,11 @@ func (s *State) money(e *ledger.Entry, data json.RawMessage) error {
 		}
 		h.Status = ledger.TxExpired
 	}
+	if err := s.charge(h, back, spent, false); err != nil {
+		return err
+	}
 	s.Holds[d.ID] = h
-	return s.charge(h, back, spent, false)
+	return nil
 }
 
 // maxParents bounds how long a line of budgets is, as stores do.
@@ -126,7 +137,8 @@ func (s *State) charge(h ledger.Hold, pending, posted ledger.Money, within bool)
 	if err != nil {
 		return err
 	}
-	for _, k := range line {
+	charged := make([]ledger.Budget, len(line))
+	for i, k := range line {
 		b := s.Budgets[k]
 		if b.Pending, err = b.Pending.Add(pending); err != nil {
 			return impossible("%s", err)
@@ -141,31 +153,36 @@ func (s *State) charge(h ledger.Hold, pending, posted ledger.Money, within bool)
 		if c, err := used.Cmp(b.Limit); err != nil || within && c > 0 {
 			return impossible("hold %s does not fit: %s of %s would be used in the budget of %s", h.ID, used, b.Limit, k.Agent)
 		}
-		s.Budgets[k] = b
+		charged[i] = b
+	}
+	for i, k := range line {
+		s.Budgets[k] = charged[i]
 	}
 	return nil
 }
 
-func (s *State) consume(data json.RawMessage) error {
+func (s *State) consume(data Facts) error {
 	c, err := read[ledger.ConsumedData](data)
 	if err != nil {
 		return err
 	}
+	used := map[string]ledger.Approval{}
 	for _, id := range c.Approvals {
 		if s.Vague["approval:"+id] || s.Vague["approvals"] {
 			continue
 		}
 		a, ok := s.Approvals[id]
-		if !ok || !a.Accepted || a.ConsumedBy != "" {
+		if _, twice := used[id]; !ok || !a.Accepted || a.ConsumedBy != "" || twice {
 			return impossible("approval %s cannot be used", id)
 		}
 		a.ConsumedBy = c.Invocation
-		s.Approvals[id] = a
+		used[id] = a
 	}
+	maps.Copy(s.Approvals, used)
 	return nil
 }
 
-func (s *State) invocation(e *ledger.Entry, data json.RawMessage) error {
+func (s *State) invocation(e *ledger.Entry, data Facts) error {
 	if e.Kind == ledger.InvocationPermitted {
 		i, err := read[ledger.Invocation](data)
 		if err != nil {
@@ -177,7 +194,14 @@ func (s *State) invocation(e *ledger.Entry, data json.RawMessage) error {
 		if err := named(e, i.ID); err != nil {
 			return err
 		}
-		return add(s.Invocations, i.ID, i)
+		if _, ok := s.Invocations[i.ID]; ok {
+			return impossible("invocation %s is there already", i.ID)
+		}
+		if err := s.allow(e, i); err != nil {
+			return err
+		}
+		s.Invocations[i.ID] = i
+		return nil
 	}
 	d, err := read[ledger.AttemptData](data)
 	if err != nil {
@@ -213,5 +237,28 @@ func (s *State) invocation(e *ledger.Entry, data json.RawMessage) error {
 		i.State = ledger.Unknown
 	}
 	s.Invocations[d.ID] = i
+	return nil
+}
+
+// allow holds a permit against its decision: that of the guardian on this very
+// action, in this run, which permits one invocation.
+func (s *State) allow(e *ledger.Entry, i ledger.Invocation) error {
+	if s.Vague["decision:"+i.DecisionID] {
+		return nil
+	}
+	d, ok := s.Decisions[i.DecisionID]
+	by := s.decided[i.DecisionID]
+	switch {
+	case !ok:
+		return impossible("there is no decision %s", i.DecisionID)
+	case d.Decision != ledger.Approve:
+		return impossible("decision %s is %.40q", i.DecisionID, d.Decision)
+	case d.ActionDigest != i.ActionDigest || by.chain != e.Chain:
+		return impossible("decision %s is about another action", i.DecisionID)
+	case by.used:
+		return impossible("decision %s has permitted another invocation", i.DecisionID)
+	}
+	by.used = true
+	s.decided[i.DecisionID] = by
 	return nil
 }

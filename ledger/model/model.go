@@ -5,21 +5,19 @@
 // [State.Apply] takes the entries of each chain in their order; chains may be
 // interleaved in any way that the log has. It refuses an entry that cannot have
 // happened after those before it: a task that is executed before it is signed, a
-// hold that does not fit in its budget, an invocation that is settled twice.
+// hold that does not fit in its budget, an invocation that is settled twice. What
+// it refuses changes nothing.
 // Verifiers replay a log through it, and tests compare it with what a store
 // answers.
 package model
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	"chimera.ai/engine/ledger"
-	"chimera.ai/engine/plan"
-	"chimera.ai/engine/schemas"
 	"chimera.ai/engine/task"
 )
 
@@ -52,15 +50,25 @@ type State struct {
 	// [State.Apply].
 	Vague map[string]bool
 
-	// ended has the nodes of Runs that have an outcome.
-	ended map[spot]struct{}
+	// Brief keeps no outcomes of runs: they are held against what was before, and
+	// left out of Runs. Who verifies a long log has no use for them.
+	Brief bool
+
 	// granted has the origin of the run that each start grant has opened.
 	granted map[grant]string
+	// decided has the chain in which each of Decisions was made, and whether it has
+	// permitted its invocation.
+	decided map[string]decided
+}
+
+type decided struct {
+	chain string
+	used  bool
 }
 
 // spot is a node of a run, at a visit and an element.
 type spot struct {
-	chain, node    string
+	node           string
 	visit, element int
 }
 
@@ -79,6 +87,9 @@ type BudgetKey struct {
 type Run struct {
 	ledger.Run
 	Outcomes []ledger.Outcome
+
+	// ended has the nodes that have an outcome, while the run goes on.
+	ended map[spot]struct{}
 }
 
 // New gives the state of an empty log.
@@ -87,7 +98,7 @@ func New() *State {
 		Plans: map[string]ledger.Plan{}, Runs: map[string]*Run{}, Tasks: map[string]task.Task{}, Agents: map[string]ledger.Agent{},
 		Signers: map[string]ledger.Signer{}, Tools: map[string]ledger.Tool{}, Budgets: map[BudgetKey]ledger.Budget{},
 		Holds: map[string]ledger.Hold{}, Decisions: map[string]ledger.Decision{}, Approvals: map[string]ledger.Approval{},
-		Invocations: map[string]ledger.Invocation{}, Hypotheses: map[string]ledger.Hypothesis{}, LegalHolds: map[string]bool{}, Vague: map[string]bool{}, ended: map[spot]struct{}{}, granted: map[grant]string{},
+		Invocations: map[string]ledger.Invocation{}, Hypotheses: map[string]ledger.Hypothesis{}, LegalHolds: map[string]bool{}, Vague: map[string]bool{}, granted: map[grant]string{}, decided: map[string]decided{},
 	}
 }
 
@@ -96,11 +107,20 @@ func New() *State {
 // vague from there on, is no more in the state, and whatever later entries say
 // of it is taken as it is. [State.Vague] has it under a name that [Thing] gives.
 func (s *State) Apply(e *ledger.Entry, h ledger.Hash, data json.RawMessage) error {
+	if data == nil {
+		return s.ApplyFacts(e, h, Facts{})
+	}
+	return s.ApplyFacts(e, h, Read(e.Kind, data))
+}
+
+// ApplyFacts is [State.Apply] with data that were read before; the zero value is
+// no data.
+func (s *State) ApplyFacts(e *ledger.Entry, h ledger.Hash, data Facts) error {
 	if e.Body == "" {
 		return nil
 	}
 	thing := Thing(e)
-	if data == nil {
+	if data == (Facts{}) {
 		s.forget(e, thing)
 		return nil
 	}
@@ -195,6 +215,7 @@ func (s *State) forget(e *ledger.Entry, thing string) {
 		s.Vague["chain:"+e.Chain] = true
 	case "decision":
 		delete(s.Decisions, about)
+		delete(s.decided, about)
 	case "approval":
 		delete(s.Approvals, about)
 	case "invocation":
@@ -217,27 +238,6 @@ func impossible(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrImpossible, fmt.Sprintf(format, args...))
 }
 
-// read decodes data that a kind must have. They are written in one way, or
-// readers might differ about what they say: fields that are not known, spelled
-// in another case, or there twice.
-func read[T any](data json.RawMessage) (T, error) {
-	var v T
-	if err := json.Unmarshal(data, &v); err != nil {
-		return v, impossible("its data are not those of its kind: %s", err)
-	}
-	raw, err := json.Marshal(v)
-	if err == nil {
-		var x any
-		if x, err = schemas.Decode(raw); err == nil {
-			raw, err = plan.Canonical(x)
-		}
-	}
-	if err != nil || !bytes.Equal(raw, data) {
-		return v, impossible("its data are not written as those of its kind are")
-	}
-	return v, nil
-}
-
 // add puts a new thing into a map.
 func add[K comparable, V any](m map[K]V, k K, v V) error {
 	if _, ok := m[k]; ok {
@@ -247,7 +247,7 @@ func add[K comparable, V any](m map[K]V, k K, v V) error {
 	return nil
 }
 
-func (s *State) apply(e *ledger.Entry, h ledger.Hash, data json.RawMessage) error {
+func (s *State) apply(e *ledger.Entry, h ledger.Hash, data Facts) error {
 	switch e.Kind {
 	case ledger.PlanPublished:
 		p, err := read[ledger.Plan](data)
@@ -285,7 +285,11 @@ func (s *State) apply(e *ledger.Entry, h ledger.Hash, data json.RawMessage) erro
 		if err := named(e, d.ID); err != nil {
 			return err
 		}
-		return add(s.Decisions, d.ID, d)
+		if err := add(s.Decisions, d.ID, d); err != nil {
+			return err
+		}
+		s.decided[d.ID] = decided{chain: strings.Clone(e.Chain)}
+		return nil
 	case ledger.ApprovalAccepted, ledger.ApprovalRefused:
 		a, err := read[ledger.Approval](data)
 		if err != nil {
@@ -306,11 +310,7 @@ func (s *State) apply(e *ledger.Entry, h ledger.Hash, data json.RawMessage) erro
 		return s.hypothesis(e, data)
 	case ledger.SnapshotTaken:
 		// Nothing follows from it.
-		var v ledger.Snapshot
-		if err := json.Unmarshal(data, &v); err != nil {
-			return impossible("its data are not those of its kind: %s", err)
-		}
-		return nil
+		return data.err
 	case ledger.AuthorityStated:
 		a, err := read[ledger.AuthorityData](data)
 		if err != nil {
@@ -350,7 +350,7 @@ func (s *State) apply(e *ledger.Entry, h ledger.Hash, data json.RawMessage) erro
 	return impossible("the kind is not known")
 }
 
-func (s *State) run(e *ledger.Entry, data json.RawMessage) error {
+func (s *State) run(e *ledger.Entry, data Facts) error {
 	if e.Kind == ledger.RunOpened {
 		r, err := read[ledger.Run](data)
 		if err != nil {
@@ -359,6 +359,9 @@ func (s *State) run(e *ledger.Entry, data json.RawMessage) error {
 		if r.Chain() != e.Chain || e.N != 0 || r.State != ledger.RunRunning {
 			return impossible("it does not open its chain")
 		}
+		if _, ok := s.Runs[e.Chain]; ok {
+			return impossible("the run was opened before")
+		}
 		if r.GrantDigest != "" {
 			used := grant{r.Workflow, r.GrantDigest}
 			if origin, ok := s.granted[used]; ok && origin != r.Origin {
@@ -366,7 +369,8 @@ func (s *State) run(e *ledger.Entry, data json.RawMessage) error {
 			}
 			s.granted[used] = r.Origin
 		}
-		return add(s.Runs, e.Chain, &Run{Run: r})
+		s.Runs[r.Chain()] = &Run{Run: r, ended: map[spot]struct{}{}}
+		return nil
 	}
 	r := s.Runs[e.Chain]
 	if r == nil {
@@ -385,7 +389,8 @@ func (s *State) run(e *ledger.Entry, data json.RawMessage) error {
 		case end.Chain() != e.Chain || end.PlanDigest != r.PlanDigest || end.InputDigest != r.InputDigest || end.OpenedAt != r.OpenedAt:
 			return impossible("it is about another run")
 		}
-		r.Run = end
+		// Nothing more ends in it.
+		r.Run, r.ended = end, nil
 		return nil
 	}
 	o, err := read[ledger.Outcome](data)
@@ -398,16 +403,21 @@ func (s *State) run(e *ledger.Entry, data json.RawMessage) error {
 	case r.State != ledger.RunRunning:
 		return impossible("the run has ended")
 	}
-	at := spot{e.Chain, o.Node, o.Visit, o.Element}
-	if _, twice := s.ended[at]; twice {
+	at := spot{o.Node, o.Visit, o.Element}
+	if _, twice := r.ended[at]; twice {
 		return impossible("node %s has ended before", o.Node)
 	}
-	s.ended[at] = struct{}{}
-	r.Outcomes = append(r.Outcomes, o)
+	if s.Brief {
+		// The name is a part of the data, which it would keep.
+		at.node = strings.Clone(at.node)
+	} else {
+		r.Outcomes = append(r.Outcomes, o)
+	}
+	r.ended[at] = struct{}{}
 	return nil
 }
 
-func (s *State) task(e *ledger.Entry, h ledger.Hash, data json.RawMessage) error {
+func (s *State) task(e *ledger.Entry, h ledger.Hash, data Facts) error {
 	if e.Kind == ledger.TaskExecuted {
 		x, err := read[ledger.ExecutedData](data)
 		if err != nil {
@@ -427,9 +437,9 @@ func (s *State) task(e *ledger.Entry, h ledger.Hash, data json.RawMessage) error
 		s.Tasks[x.TaskID] = done
 		return nil
 	}
-	t, err := task.Parse(data)
+	t, err := read[task.Task](data)
 	if err != nil {
-		return impossible("%s", err)
+		return err
 	}
 	id := t.Base().TaskID
 	if err := named(e, id); err != nil {
@@ -463,7 +473,7 @@ func same(a, b any) bool {
 	return err == nil && err2 == nil && string(x) == string(y)
 }
 
-func (s *State) signer(e *ledger.Entry, data json.RawMessage) error {
+func (s *State) signer(e *ledger.Entry, data Facts) error {
 	if e.Kind == ledger.SignerEnrolled {
 		v, err := read[ledger.Signer](data)
 		if err != nil {
@@ -490,7 +500,7 @@ func (s *State) signer(e *ledger.Entry, data json.RawMessage) error {
 	return nil
 }
 
-func (s *State) tool(e *ledger.Entry, data json.RawMessage) error {
+func (s *State) tool(e *ledger.Entry, data Facts) error {
 	if e.Kind == ledger.ToolRegistered {
 		v, err := read[ledger.Tool](data)
 		if err != nil {
@@ -514,7 +524,7 @@ func (s *State) tool(e *ledger.Entry, data json.RawMessage) error {
 	return nil
 }
 
-func (s *State) hypothesis(e *ledger.Entry, data json.RawMessage) error {
+func (s *State) hypothesis(e *ledger.Entry, data Facts) error {
 	if e.Kind == ledger.HypothesisStated {
 		v, err := read[ledger.Hypothesis](data)
 		if err != nil {

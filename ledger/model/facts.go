@@ -1,0 +1,122 @@
+package model
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+	"chimera.ai/engine/task"
+)
+
+// Facts are the data of an entry, read: all of [State.Apply] that does not depend
+// on what was before, so that it can be done beside it.
+type Facts struct {
+	// v is a pointer to what the kind has, nil where err says why there is none.
+	v   any
+	err error
+}
+
+// Read reads the data of an entry of that kind. What is wrong with them
+// [State.ApplyFacts] reports, if the state depends on them.
+func Read(kind ledger.Kind, data json.RawMessage) Facts {
+	switch kind {
+	case ledger.PlanPublished:
+		return decode[ledger.Plan](data)
+	case ledger.RunOpened, ledger.RunClosed:
+		return decode[ledger.Run](data)
+	case ledger.NodeSucceeded, ledger.NodeFailed, ledger.NodeSkipped:
+		if o, ok := scanOutcome(data); ok {
+			return Facts{v: o}
+		}
+		return decode[ledger.Outcome](data)
+	case ledger.TaskDrafted, ledger.TaskSigned:
+		t, err := task.Parse(data)
+		if err != nil {
+			return Facts{err: impossible("%s", err)}
+		}
+		return Facts{v: &t}
+	case ledger.TaskExecuted:
+		return decode[ledger.ExecutedData](data)
+	case ledger.AgentAdded:
+		return decode[ledger.Agent](data)
+	case ledger.SignerEnrolled:
+		return decode[ledger.Signer](data)
+	case ledger.SignerRevoked:
+		return decode[ledger.RevokedData](data)
+	case ledger.ToolRegistered:
+		return decode[ledger.Tool](data)
+	case ledger.ToolTrusted:
+		return decode[ledger.TrustedData](data)
+	case ledger.BudgetSet:
+		return decode[ledger.BudgetData](data)
+	case ledger.HoldOpened:
+		return decode[ledger.Hold](data)
+	case ledger.HoldRunning, ledger.HoldPosted, ledger.HoldVoided, ledger.HoldExpired:
+		return decode[ledger.HoldData](data)
+	case ledger.DecisionMade:
+		return decode[ledger.Decision](data)
+	case ledger.ApprovalAccepted, ledger.ApprovalRefused:
+		return decode[ledger.Approval](data)
+	case ledger.ApprovalConsumed:
+		return decode[ledger.ConsumedData](data)
+	case ledger.InvocationPermitted:
+		return decode[ledger.Invocation](data)
+	case ledger.InvocationCalling, ledger.InvocationReleased, ledger.InvocationSettled, ledger.InvocationUnknown:
+		return decode[ledger.AttemptData](data)
+	case ledger.HypothesisStated:
+		return decode[ledger.Hypothesis](data)
+	case ledger.HypothesisObserved:
+		return decode[ledger.ObservedData](data)
+	case ledger.SnapshotTaken:
+		v := new(ledger.Snapshot)
+		if err := json.Unmarshal(data, v); err != nil {
+			return Facts{err: impossible("its data are not those of its kind: %s", err)}
+		}
+		return Facts{v: v}
+	case ledger.AuthorityStated:
+		return decode[ledger.AuthorityData](data)
+	case ledger.BodyPruned:
+		return decode[ledger.PrunedData](data)
+	case ledger.SubjectErased:
+		return decode[ledger.ErasedData](data)
+	case ledger.LegalHoldPlaced, ledger.LegalHoldLifted:
+		return decode[ledger.LegalHoldData](data)
+	}
+	return Facts{err: impossible("the kind is not known")}
+}
+
+// decode reads data that are written in one way, or readers might differ about
+// what they say: fields that are not known, spelled in another case, or there
+// twice.
+func decode[T any](data json.RawMessage) Facts {
+	v := new(T)
+	if err := json.Unmarshal(data, v); err != nil {
+		return Facts{err: impossible("its data are not those of its kind: %s", err)}
+	}
+	raw, err := json.Marshal(v)
+	if err == nil {
+		var x any
+		if x, err = schemas.Decode(raw); err == nil {
+			raw, err = plan.Canonical(x)
+		}
+	}
+	if err != nil || !bytes.Equal(raw, data) {
+		return Facts{err: impossible("its data are not written as those of its kind are")}
+	}
+	return Facts{v: v}
+}
+
+// read gives the data as what the caller's kind has.
+func read[T any](data Facts) (T, error) {
+	v, ok := data.v.(*T)
+	if !ok {
+		var none T
+		if data.err != nil {
+			return none, data.err
+		}
+		return none, impossible("its data are those of another kind")
+	}
+	return *v, nil
+}

@@ -1,0 +1,494 @@
+package model_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/model"
+	"chimera.ai/engine/task"
+)
+
+// fact is an entry to be, with its data.
+type fact struct {
+	kind       ledger.Kind
+	chain, key string
+	node       string
+	visit      int
+	// data are encoded; json.RawMessage is taken as it is, and nil has no body.
+	data any
+	// gone: the body was pruned.
+	gone bool
+}
+
+// log gives facts their places, and applies them.
+type log struct {
+	*model.State
+	next map[string]int64
+}
+
+func start() *log { return &log{model.New(), map[string]int64{}} }
+
+func entry(f fact, n int64) (*ledger.Entry, json.RawMessage, error) {
+	d := ledger.Draft{Chain: f.chain, Key: f.key, Kind: f.kind, Node: f.node, Visit: f.visit}
+	var data json.RawMessage
+	digest := ""
+	if f.data != nil {
+		raw, ok := f.data.(json.RawMessage)
+		if !ok {
+			var err error
+			if raw, err = json.Marshal(f.data); err != nil {
+				return nil, nil, err
+			}
+		}
+		if stored, err := (ledger.Body{Data: raw}).Encode(); err == nil && !ok {
+			body, err := ledger.DecodeBody(stored)
+			if err != nil {
+				return nil, nil, err
+			}
+			raw = body.Data
+		}
+		data, digest = raw, ledger.BodyDigest(raw)
+	}
+	prev := ledger.Hash{}
+	if n > 0 {
+		prev = ledger.LeafHash([]byte(fmt.Sprint(f.chain, n)))
+	}
+	return d.Entry("o", n, prev, at(0), digest), data, nil
+}
+
+func (l *log) say(f fact) error {
+	e, data, err := entry(f, l.next[f.chain])
+	if err != nil {
+		return err
+	}
+	raw, err := e.Encode()
+	if err != nil {
+		return err
+	}
+	l.next[f.chain]++
+	if f.gone {
+		data = nil
+	}
+	return l.Apply(e, ledger.LeafHash(raw), data)
+}
+
+func at(second int64) ledger.Time { return ledger.At(time.Unix(1_800_000_000+second, 0)) }
+
+func cents(n int64) ledger.Money {
+	m, err := ledger.Minor(n, "USD")
+	if err != nil {
+		panic(err)
+	}
+	return m
+}
+
+func sum(s string) string { return ledger.BodyDigest([]byte(s)) }
+
+const chain, purse = "run/w/r", "budget/USD"
+
+func aRun() ledger.Run {
+	return ledger.Run{Workflow: "w", Root: "r", Origin: "r", PlanDigest: sum("p"), InputDigest: sum("i"), State: ledger.RunRunning, OpenedAt: at(0)}
+}
+
+func closed() ledger.Run {
+	r, t := aRun(), at(9)
+	r.State, r.ClosedAt, r.OutputDigest = ledger.RunSucceeded, &t, sum("o")
+	return r
+}
+
+func aDraft() task.Draft {
+	return task.Draft{TaskID: "t", AgentID: "a", Description: "d", Resources: []string{}, CostEstimate: "1", Priority: task.High, State: task.StateDraft, CreatedAt: at(0).Time()}
+}
+
+func aSigned() task.Signed {
+	s, err := aDraft().Sign(task.Signature{SignerID: "b", SigType: "dev", Signature: "s", SignedAt: at(1).Time()})
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+func attempt(kind ledger.Kind, n int, end string) fact {
+	d := ledger.AttemptData{ID: "i", Attempt: n}
+	if t := at(5); kind == ledger.InvocationCalling {
+		d.CallNotAfter = &t
+	}
+	if kind == ledger.InvocationSettled {
+		d.OutputDigest = sum("o")
+	}
+	return fact{kind: kind, chain: chain, key: fmt.Sprintf("%s/i/%d%s", kind, n, end), data: d}
+}
+
+func about(kind ledger.Kind, chain, id string, data any) fact {
+	return fact{kind: kind, chain: chain, key: string(kind) + "/" + id, data: data}
+}
+
+func node(name string, kind ledger.Kind) fact {
+	return fact{kind: kind, chain: chain, key: "node/" + name + "/0/0", node: name, data: ledger.Outcome{Node: name, Kind: kind}}
+}
+
+// life has an entry of every kind, each where it may stand.
+func life() []fact {
+	one := cents(1)
+	return []fact{
+		about(ledger.AuthorityStated, ledger.AuthorityChain, "x", ledger.AuthorityData{Statement: json.RawMessage(`{}`)}),
+		about(ledger.PlanPublished, "plans", "p@1", ledger.Plan{Name: "p", Version: "1", Digest: sum("p"), SourceDigest: sum("s"), PublishedAt: at(0)}),
+		about(ledger.AgentAdded, "agents", "a", ledger.Agent{AgentID: "a", CreatedAt: at(0)}),
+		about(ledger.SignerEnrolled, "authority", "s", ledger.Signer{ID: "s", Person: "b", NotBefore: at(0), NotAfter: at(9)}),
+		about(ledger.ToolRegistered, "tools", "u", ledger.Tool{ToolID: "u", Schema: json.RawMessage(`{}`), RegisteredAt: at(0)}),
+		about(ledger.ToolTrusted, "tools", "u/1", ledger.TrustedData{ToolID: "u", Status: "block"}),
+		about(ledger.BudgetSet, purse, "a/p/0", ledger.BudgetData{Agent: "a", Currency: "USD", Period: "p", Limit: cents(10)}),
+		{kind: ledger.RunOpened, chain: chain, key: "run.opened", data: aRun()},
+		node("x", ledger.NodeSucceeded), node("y", ledger.NodeFailed), node("z", ledger.NodeSkipped),
+		about(ledger.HoldOpened, purse, "i", ledger.Hold{ID: "i", Agent: "a", Period: "p", Amount: cents(10), Status: ledger.TxPending, ExpiresAt: at(9)}),
+		about(ledger.TaskDrafted, chain, "t", aDraft()),
+		about(ledger.DecisionMade, chain, "d", ledger.Decision{ID: "d", ActionDigest: sum("a"), PolicyDigest: sum("q"), Decision: ledger.Approve, Record: json.RawMessage(`{}`), DecidedAt: at(0)}),
+		about(ledger.ApprovalAccepted, chain, "v", ledger.Approval{ID: "v", Barrier: "i", Signer: "s", Accepted: true, Envelope: json.RawMessage(`{}`), ReceivedAt: at(0)}),
+		about(ledger.ApprovalRefused, chain, "w", ledger.Approval{ID: "w", Barrier: "i", Signer: "s", Envelope: json.RawMessage(`{}`), ReceivedAt: at(0)}),
+		about(ledger.TaskSigned, chain, "t", aSigned()),
+		about(ledger.ApprovalConsumed, chain, "i", ledger.ConsumedData{Invocation: "i", Approvals: []string{"v"}}),
+		about(ledger.InvocationPermitted, chain, "i", ledger.Invocation{ID: "i", ActionDigest: sum("a"), DecisionID: "d", State: ledger.Permitted}),
+		about(ledger.HoldRunning, purse, "i", ledger.HoldData{ID: "i"}),
+		attempt(ledger.InvocationCalling, 1, ""), attempt(ledger.InvocationReleased, 1, ""),
+		attempt(ledger.InvocationCalling, 2, ""), attempt(ledger.InvocationUnknown, 2, ""), attempt(ledger.InvocationSettled, 2, "/resolved"),
+		about(ledger.HoldPosted, purse, "i", ledger.HoldData{ID: "i", Posted: &one}),
+		about(ledger.TaskExecuted, chain, "t", ledger.ExecutedData{TaskID: "t", ExecutedAt: at(6), Result: json.RawMessage(`{}`)}),
+		about(ledger.HoldOpened, purse, "j", ledger.Hold{ID: "j", Agent: "a", Period: "p", Amount: cents(9), Status: ledger.TxPending, ExpiresAt: at(9)}),
+		about(ledger.HoldVoided, purse, "j", ledger.HoldData{ID: "j"}),
+		about(ledger.HoldOpened, purse, "k", ledger.Hold{ID: "k", Agent: "a", Period: "p", Amount: cents(9), Status: ledger.TxPending, ExpiresAt: at(9)}),
+		about(ledger.HoldExpired, purse, "k", ledger.HoldData{ID: "k"}),
+		about(ledger.HypothesisStated, "hypotheses/a", "h", ledger.Hypothesis{HypothesisID: "h", AgentID: "a", Inputs: json.RawMessage(`{}`), Prediction: json.RawMessage(`{}`), RiskScore: "0.5", State: ledger.HypothesisOpen, CreatedAt: at(0)}),
+		about(ledger.HypothesisObserved, "hypotheses/a", "h", ledger.ObservedData{HypothesisID: "h", Observed: json.RawMessage(`{}`)}),
+		about(ledger.SnapshotTaken, "snapshots/m", "0", ledger.Snapshot{Server: "m", TakenAt: at(0)}),
+		{kind: ledger.RunClosed, chain: chain, key: "run.closed/9", data: closed()},
+		about(ledger.SignerRevoked, "authority", "s", ledger.RevokedData{ID: "s", RevokedAt: at(7)}),
+		about(ledger.LegalHoldPlaced, "ledger", "0", ledger.LegalHoldData{Chain: chain, Reason: "case"}),
+		about(ledger.LegalHoldLifted, "ledger", "1", ledger.LegalHoldData{Chain: chain, Reason: "case"}),
+		about(ledger.BodyPruned, "ledger", "2", ledger.PrunedData{Class: ledger.Evidence, Before: at(0), Reason: "policy"}),
+		about(ledger.SubjectErased, "ledger", "3", ledger.ErasedData{Key: "k", Reason: "asked"}),
+	}
+}
+
+// Every kind is in it once at least, and it can have happened.
+func TestLife(t *testing.T) {
+	l := start()
+	seen := map[ledger.Kind]bool{}
+	for _, f := range life() {
+		require.NoError(t, l.say(f), "%s", f.key)
+		seen[f.kind] = true
+	}
+	require.Equal(t, ledger.Kinds(), slices.Sorted(maps.Keys(seen)))
+	require.Equal(t, ledger.Settled, l.Invocations["i"].State)
+	require.Equal(t, cents(1), l.Budgets[model.BudgetKey{Agent: "a", Currency: "USD", Period: "p"}].Posted)
+	require.Equal(t, task.StateExecuted, l.Tasks["t"].Base().State)
+	require.Len(t, l.Runs[chain].Outcomes, 3)
+	brief := start()
+	brief.Brief = true
+	for _, f := range life() {
+		require.NoError(t, brief.say(f))
+	}
+	require.Empty(t, brief.Runs[chain].Outcomes)
+	for _, f := range []fact{node("x", ledger.NodeSucceeded), node("n", ledger.NodeSucceeded)} {
+		require.ErrorIs(t, brief.say(f), model.ErrImpossible)
+	}
+}
+
+// alone are the kinds that need nothing before them.
+var alone = map[ledger.Kind]bool{
+	ledger.AuthorityStated: true, ledger.PlanPublished: true, ledger.AgentAdded: true, ledger.SignerEnrolled: true, ledger.ToolRegistered: true,
+	ledger.BudgetSet: true, ledger.RunOpened: true, ledger.HypothesisStated: true, ledger.SnapshotTaken: true, ledger.LegalHoldPlaced: true,
+	ledger.BodyPruned: true, ledger.SubjectErased: true,
+}
+
+// repeatable are those that may be said again, of the same thing.
+var repeatable = map[ledger.Kind]bool{
+	ledger.AuthorityStated: true, ledger.ToolTrusted: true, ledger.BudgetSet: true, ledger.SnapshotTaken: true, ledger.BodyPruned: true,
+	ledger.SubjectErased: true, ledger.RunClosed: true, ledger.HoldRunning: true,
+}
+
+// A kind that needs another before it is refused first of all, and whatever may
+// be said once is refused a second time.
+func TestOutOfOrder(t *testing.T) {
+	for i, f := range life() {
+		err := start().say(f)
+		if alone[f.kind] {
+			require.NoError(t, err, "%s first", f.key)
+		} else {
+			require.ErrorIs(t, err, model.ErrImpossible, "%s first", f.key)
+		}
+		l := start()
+		for _, before := range life()[:i+1] {
+			require.NoError(t, l.say(before))
+		}
+		err = l.say(f)
+		if repeatable[f.kind] {
+			require.NoError(t, err, "%s again", f.key)
+		} else {
+			require.ErrorIs(t, err, model.ErrImpossible, "%s again", f.key)
+		}
+	}
+}
+
+// needs says which entries cannot stand without another one of the life, by their
+// keys.
+var needs = map[string][]string{
+	"signer.enrolled/s":       {"signer.revoked/s"},
+	"tool.registered/u":       {"tool.trusted/u/1"},
+	"budget.set/a/p/0":        {"hold.opened/i", "hold.running/i", "hold.posted/i", "hold.opened/j", "hold.voided/j", "hold.opened/k", "hold.expired/k"},
+	"hold.opened/i":           {"hold.running/i", "hold.posted/i"},
+	"hold.opened/j":           {"hold.voided/j"},
+	"hold.opened/k":           {"hold.expired/k"},
+	"hold.posted/i":           {"hold.opened/j", "hold.voided/j", "hold.opened/k", "hold.expired/k"},
+	"hold.voided/j":           {"hold.opened/k", "hold.expired/k"},
+	"task.drafted/t":          {"task.signed/t", "task.executed/t"},
+	"task.signed/t":           {"task.executed/t"},
+	"decision.made/d":         {"invocation.permitted/i", "invocation.calling/i/1", "invocation.released/i/1", "invocation.calling/i/2", "invocation.unknown/i/2", "invocation.settled/i/2/resolved"},
+	"approval.accepted/v":     {"approval.consumed/i"},
+	"invocation.permitted/i":  {"invocation.calling/i/1", "invocation.released/i/1", "invocation.calling/i/2", "invocation.unknown/i/2", "invocation.settled/i/2/resolved"},
+	"invocation.calling/i/1":  {"invocation.released/i/1", "invocation.calling/i/2", "invocation.unknown/i/2", "invocation.settled/i/2/resolved"},
+	"invocation.released/i/1": {"invocation.calling/i/2", "invocation.unknown/i/2", "invocation.settled/i/2/resolved"},
+	"invocation.calling/i/2":  {"invocation.unknown/i/2", "invocation.settled/i/2/resolved"},
+	"hypothesis.stated/h":     {"hypothesis.observed/h"},
+	"legal-hold.placed/0":     {"legal-hold.lifted/1"},
+	"run.opened": {
+		"node/x/0/0", "node/y/0/0", "node/z/0/0", "task.drafted/t", "decision.made/d", "approval.accepted/v", "approval.refused/w", "task.signed/t", "approval.consumed/i",
+		"invocation.permitted/i", "invocation.calling/i/1", "invocation.released/i/1", "invocation.calling/i/2", "invocation.unknown/i/2", "invocation.settled/i/2/resolved",
+		"task.executed/t", "run.closed/9",
+	},
+}
+
+// Of a life that lacks one entry just those are refused that rest on it.
+func TestWhatRestsOnWhat(t *testing.T) {
+	for i, missing := range life() {
+		l := start()
+		var refused []string
+		for j, f := range life() {
+			if i == j {
+				continue
+			}
+			if err := l.say(f); err != nil {
+				require.ErrorIs(t, err, model.ErrImpossible)
+				refused = append(refused, f.key)
+			}
+		}
+		require.Equal(t, needs[missing.key], refused, "without %s", missing.key)
+	}
+}
+
+// What an entry's body says is known no more when it is gone, and nothing about
+// the same thing is refused for that.
+func TestGone(t *testing.T) {
+	for i := range life() {
+		l := start()
+		for j, f := range life() {
+			f.gone = i == j
+			require.NoError(t, l.say(f), "%s, without the body of %s", f.key, life()[i].key)
+		}
+	}
+	l := start()
+	for _, f := range life() {
+		f.gone = true
+		require.NoError(t, l.say(f))
+	}
+	require.Empty(t, l.Runs)
+	require.Empty(t, l.Tasks)
+	require.Empty(t, l.Invocations)
+}
+
+// with gives a fact other data.
+func with[T any](f fact, change func(*T)) fact {
+	v := f.data.(T)
+	change(&v)
+	f.data = v
+	return f
+}
+
+// What contradicts the state, or its own key, is refused for what is wrong.
+func TestRefused(t *testing.T) {
+	byKey := map[string]fact{}
+	place := map[string]int{}
+	for i, f := range life() {
+		byKey[f.key], place[f.key] = f, i
+	}
+	two := cents(20)
+	minus := cents(-1)
+	for _, c := range []struct {
+		name string
+		// before is the key of the entry in whose place it comes, "" at the end.
+		before string
+		f      fact
+		says   string
+	}{
+		{"a run in another's chain", "run.opened", with(byKey["run.opened"], func(r *ledger.Run) { r.Root = "q" }), "does not open its chain"},
+		{"a run that begins with its end", "run.opened", with(byKey["run.opened"], func(r *ledger.Run) { r.State = ledger.RunFailed }), "does not open its chain"},
+		{"an outcome under another node's name", "node/x/0/0", with(byKey["node/x/0/0"], func(o *ledger.Outcome) { o.Node = "q" }), "about something else"},
+		{"an outcome of another visit", "node/x/0/0", with(byKey["node/x/0/0"], func(o *ledger.Outcome) { o.Visit = 1 }), "about something else"},
+		{"an outcome after the end", "", node("late", ledger.NodeSucceeded), "the run has ended"},
+		{"a decision after the end", "", about(ledger.DecisionMade, chain, "e", ledger.Decision{ID: "e", Record: json.RawMessage(`{}`)}), "the run has ended as succeeded"},
+		{"an end that ends nothing", "run.closed/9", with(byKey["run.closed/9"], func(r *ledger.Run) { r.State = ledger.RunRunning }), "closes nothing"},
+		{"an end without a time", "run.closed/9", with(byKey["run.closed/9"], func(r *ledger.Run) { r.ClosedAt = nil }), "closes nothing"},
+		{"an end of another plan", "run.closed/9", with(byKey["run.closed/9"], func(r *ledger.Run) { r.PlanDigest = sum("q") }), "about another run"},
+		{"another end", "", with(byKey["run.closed/9"], func(r *ledger.Run) { r.State = ledger.RunFailed }), "the run has ended as succeeded"},
+		{"a plan under another name", "plan.published/p@1", with(byKey["plan.published/p@1"], func(p *ledger.Plan) { p.Version = "2" }), "its key is not that of"},
+		{"a signer that is revoked from the start", "signer.enrolled/s", with(byKey["signer.enrolled/s"], func(s *ledger.Signer) { t := at(1); s.RevokedAt = &t }), "revoked from the start"},
+		{"a budget in another currency", "budget.set/a/p/0", with(byKey["budget.set/a/p/0"], func(b *ledger.BudgetData) { b.Currency = "EUR" }), "on a budget of EUR"},
+		{"a limit below zero", "budget.set/a/p/0", with(byKey["budget.set/a/p/0"], func(b *ledger.BudgetData) { b.Limit = minus }), "a limit of"},
+		{"a budget without its parent's", "budget.set/a/p/0", with(byKey["budget.set/a/p/0"], func(b *ledger.BudgetData) { b.Parent = "org" }), "org has no budget"},
+		{"a budget that is its own parent", "hold.opened/i", with(byKey["budget.set/a/p/0"], func(b *ledger.BudgetData) { b.Parent = "a" }), "each other for parents"},
+		{"a hold over the limit", "hold.opened/i", with(byKey["hold.opened/i"], func(h *ledger.Hold) { h.Amount = two }), "does not fit"},
+		{"a hold below zero", "hold.opened/i", with(byKey["hold.opened/i"], func(h *ledger.Hold) { h.Amount = minus }), "is not a new one"},
+		{"a hold that is posted from the start", "hold.opened/i", with(byKey["hold.opened/i"], func(h *ledger.Hold) { h.Status = ledger.TxPosted }), "is not a new one"},
+		{"a hold of nobody's", "hold.opened/i", with(byKey["hold.opened/i"], func(h *ledger.Hold) { h.Agent = "b" }), "b has no budget"},
+		{"more spent than held", "hold.posted/i", with(byKey["hold.posted/i"], func(h *ledger.HoldData) { h.Posted = &two }), "is posted with"},
+		{"less than nothing spent", "hold.posted/i", with(byKey["hold.posted/i"], func(h *ledger.HoldData) { h.Posted = &minus }), "is posted with"},
+		{"spent without an amount", "hold.posted/i", with(byKey["hold.posted/i"], func(h *ledger.HoldData) { h.Posted = nil }), "without an amount"},
+		{"a running hold that expires", "hold.posted/i", about(ledger.HoldExpired, purse, "i", ledger.HoldData{ID: "i"}), "of a running effect expires"},
+		{"a hold that is voided after it was posted", "", about(ledger.HoldVoided, purse, "i", ledger.HoldData{ID: "i"}), "is not pending"},
+		{"an approval that says otherwise", "approval.accepted/v", with(byKey["approval.accepted/v"], func(a *ledger.Approval) { a.Accepted = false }), "say otherwise"},
+		{"an approval that is used from the start", "approval.accepted/v", with(byKey["approval.accepted/v"], func(a *ledger.Approval) { a.ConsumedBy = "i" }), "say otherwise"},
+		{"a refused approval that is used", "approval.consumed/i", with(byKey["approval.consumed/i"], func(c *ledger.ConsumedData) { c.Approvals = []string{"w"} }), "approval w cannot be used"},
+		{"an approval that is used twice", "approval.consumed/i", with(byKey["approval.consumed/i"], func(c *ledger.ConsumedData) { c.Approvals = []string{"v", "v"} }), "approval v cannot be used"},
+		{"a permit of another action", "invocation.permitted/i", with(byKey["invocation.permitted/i"], func(i *ledger.Invocation) { i.ActionDigest = sum("b") }), "about another action"},
+		{"a permit by no decision", "invocation.permitted/i", with(byKey["invocation.permitted/i"], func(i *ledger.Invocation) { i.DecisionID = "e" }), "no decision e"},
+		{"a permit that is called from the start", "invocation.permitted/i", with(byKey["invocation.permitted/i"], func(i *ledger.Invocation) { i.State = ledger.Calling }), "not a new one"},
+		{"a second permit by one decision", "run.closed/9", about(ledger.InvocationPermitted, chain, "i2", ledger.Invocation{ID: "i2", ActionDigest: sum("a"), DecisionID: "d", State: ledger.Permitted}), "has permitted another"},
+		{"an attempt that skips one", "invocation.calling/i/1", attempt(ledger.InvocationCalling, 2, ""), "attempt 2 of i follows attempt 0"},
+		{"a call without an end", "invocation.calling/i/1", with(byKey["invocation.calling/i/1"], func(a *ledger.AttemptData) { a.CallNotAfter = nil }), "follows attempt"},
+		{"an end of another attempt", "invocation.unknown/i/2", attempt(ledger.InvocationSettled, 1, ""), "has ended; now is 2"},
+		{"an end under another's key", "invocation.unknown/i/2", about(ledger.InvocationSettled, chain, "q/2", ledger.AttemptData{ID: "i", Attempt: 2}), "its key is not that of i"},
+		{"a task that is signed as another", "task.signed/t", with(byKey["task.signed/t"], func(s *task.Signed) { s.Description = "other" }), "is not what was drafted"},
+		{"a draft that is said to be signed", "task.signed/t", about(ledger.TaskSigned, chain, "t", aDraft()), "it is a draft"},
+		{"a task that is executed before it was signed", "task.executed/t", with(byKey["task.executed/t"], func(x *ledger.ExecutedData) { x.ExecutedAt = at(-1) }), "signed_at"},
+		{"a hypothesis under another's key", "hypothesis.observed/h", with(byKey["hypothesis.observed/h"], func(o *ledger.ObservedData) { o.HypothesisID = "q" }), "its key is not that of q"},
+		{"a hold that is placed twice", "legal-hold.lifted/1", about(ledger.LegalHoldPlaced, "ledger", "9", ledger.LegalHoldData{Chain: chain, Reason: "x"}), "in that state already"},
+		{"data of another kind", "plan.published/p@1", about(ledger.PlanPublished, "plans", "p@1", ledger.HoldData{ID: "i"}), "are not written as those of its kind"},
+		{"a field that nobody knows", "hold.running/i", about(ledger.HoldRunning, purse, "i", json.RawMessage(`{"id":"i","x":1}`)), "are not written as"},
+		{"a field in another case", "hold.running/i", about(ledger.HoldRunning, purse, "i", json.RawMessage(`{"ID":"i"}`)), "are not written as"},
+		{"a field that is there twice", "hold.running/i", about(ledger.HoldRunning, purse, "i", json.RawMessage(`{"id":"j","id":"i"}`)), "are not written as"},
+		{"white space", "hold.running/i", about(ledger.HoldRunning, purse, "i", json.RawMessage(`{"id": "i"}`)), "are not written as"},
+		{"no object", "hold.running/i", about(ledger.HoldRunning, purse, "i", json.RawMessage(`7`)), "are not those of its kind"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			until := len(life())
+			if c.before != "" {
+				var ok bool
+				until, ok = place[c.before]
+				require.True(t, ok, c.before)
+			}
+			l, before := start(), start()
+			for _, f := range life()[:until] {
+				require.NoError(t, l.say(f), "%s", f.key)
+				require.NoError(t, before.say(f))
+			}
+			err := l.say(c.f)
+			require.ErrorIs(t, err, model.ErrImpossible)
+			require.ErrorContains(t, err, c.says)
+			require.Equal(t, before.State, l.State, "what is refused changes nothing")
+		})
+	}
+}
+
+// Only an APPROVE permits, and only in its own run.
+func TestPermitsRestOnDecisions(t *testing.T) {
+	for _, verdict := range []string{"ESCALATE", "REJECT", "approve", ""} {
+		l := start()
+		var refused []string
+		for _, f := range life() {
+			if f.kind == ledger.DecisionMade {
+				f = with(f, func(d *ledger.Decision) { d.Decision = verdict })
+			}
+			if err := l.say(f); err != nil {
+				refused = append(refused, f.key)
+			}
+		}
+		require.Equal(t, needs["decision.made/d"], refused, verdict)
+	}
+	l := start()
+	for _, f := range life()[:19] {
+		require.NoError(t, l.say(f))
+	}
+	other := aRun()
+	other.Root = "q"
+	require.NoError(t, l.say(fact{kind: ledger.RunOpened, chain: other.Chain(), key: "run.opened", data: other}))
+	err := l.say(about(ledger.InvocationPermitted, other.Chain(), "i2", ledger.Invocation{ID: "i2", ActionDigest: sum("a"), DecisionID: "d", State: ledger.Permitted}))
+	require.ErrorContains(t, err, "about another action")
+}
+
+// A long run takes as long for each outcome as for the first.
+func TestLongRun(t *testing.T) {
+	l := start()
+	require.NoError(t, l.say(fact{kind: ledger.RunOpened, chain: chain, key: "run.opened", data: aRun()}))
+	const n = 50_000
+	for i := range n {
+		require.NoError(t, l.say(node(fmt.Sprint("n", i), ledger.NodeSucceeded)))
+	}
+	require.Len(t, l.Runs[chain].Outcomes, n)
+	require.ErrorIs(t, l.say(node("n7", ledger.NodeFailed)), model.ErrImpossible)
+}
+
+// Whatever a body holds is taken or refused, never a panic, and a body that is
+// taken is written in one way.
+func FuzzApply(f *testing.F) {
+	kinds := ledger.Kinds()
+	for i, x := range life() {
+		e, data, err := entry(x, 0)
+		require.NoError(f, err)
+		f.Add(uint8(slices.Index(kinds, e.Kind)), uint8(i), e.Chain, e.Key, e.Node, e.Visit, []byte(data))
+	}
+	f.Add(uint8(0), uint8(200), chain, "invocation.settled/", "", 0, []byte(`{"attempt":-1,"id":""}`))
+	f.Add(uint8(0), uint8(200), "run/", "/", "", -1, []byte(`null`))
+	f.Fuzz(func(t *testing.T, kind, after uint8, chain, key, node string, visit int, data []byte) {
+		l, before := start(), start()
+		for _, x := range life()[:min(int(after), len(life()))] {
+			require.NoError(t, l.say(x))
+			require.NoError(t, before.say(x))
+		}
+		k := kinds[int(kind)%len(kinds)]
+		e := &ledger.Entry{Format: ledger.EntryFormat, Origin: "o", Chain: chain, Key: key, Kind: k, Class: k.Class(), Node: node, Visit: visit, Body: sum("x")}
+		err := l.Apply(e, ledger.Hash{1}, data)
+		if err != nil {
+			require.ErrorIs(t, err, model.ErrImpossible)
+			require.Less(t, len(err.Error()), 4096+2*len(chain)+2*len(data), "what is wrong is said briefly")
+			require.Equal(t, before.State, l.State, "what is refused changes nothing")
+		}
+		// Whatever was said, what follows is taken or refused.
+		for _, x := range life() {
+			if err := l.say(x); err != nil {
+				require.ErrorIs(t, err, model.ErrImpossible)
+			}
+		}
+	})
+}
+
+// What is read quickly is read as what reads everything reads it.
+func FuzzOutcome(f *testing.F) {
+	for _, o := range []ledger.Outcome{
+		{Node: "x", Kind: ledger.NodeSucceeded}, {Node: "", Kind: ledger.NodeSkipped, Visit: 3, Element: 1},
+		{Node: "x", Kind: ledger.NodeFailed, Activity: "a/b", Attempts: 3, InputDigest: sum("i"), OutputDigest: sum("o"), Visit: 1},
+		{Node: "é\u2028<\"", Kind: ledger.NodeFailed, Error: json.RawMessage(`{"a":1}`)},
+	} {
+		_, data, err := entry(fact{kind: o.Kind, chain: chain, key: "k", data: o}, 0)
+		require.NoError(f, err)
+		f.Add([]byte(data))
+		for _, change := range [][2]string{{`{`, `{"activity":"",`}, {`}`, `,"visit":0}`}, {`}`, `,"visit":01}`}, {`}`, `,"visit":-1}`}, {`"kind"`, `"element":1e3,"kind"`}, {`node.`, `run.`}, {`,"node"`, `,"x":1,"node"`}, {`}`, `} `}} {
+			f.Add([]byte(strings.Replace(string(data), change[0], change[1], 1)))
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		fast, ok := model.ScanOutcome(data)
+		if !ok {
+			return
+		}
+		slow, err := model.DecodeOutcome(data)
+		require.NoError(t, err)
+		require.Equal(t, slow, fast)
+	})
+}
