@@ -64,7 +64,8 @@ type Plans interface {
 	ListPlans(ctx context.Context, page Page) ([]Plan, error)
 }
 
-// Page bounds a listing: at most Limit items (0 is 100), after skipping Offset.
+// Page bounds a listing: at most Limit items (0 is 100, and no more than 10,000),
+// after skipping Offset.
 type Page struct{ Limit, Offset int }
 
 // Runs are runs and the outcomes of their nodes.
@@ -84,7 +85,7 @@ type Runs interface {
 	ListRuns(ctx context.Context, page Page) ([]Run, error)
 	// Outcomes lists the outcomes of a run's nodes in the order in which they
 	// were stated.
-	Outcomes(ctx context.Context, workflow, root string) ([]Outcome, error)
+	Outcomes(ctx context.Context, workflow, root string, page Page) ([]Outcome, error)
 }
 
 // Tasks are what people and services see of an effect: see package task.
@@ -151,11 +152,12 @@ type Effects interface {
 	Decision(ctx context.Context, id string) (Decision, error)
 	RecordApproval(ctx context.Context, run Run, a Approval) error
 	// Approvals lists what arrived for a barrier, in order.
-	Approvals(ctx context.Context, barrier string) ([]Approval, error)
+	Approvals(ctx context.Context, barrier string, page Page) ([]Approval, error)
 
 	// Permit makes the invocation's row and consumes approvals, in one
-	// transaction: all of them are accepted and unused, or ErrConflict. Another
-	// action under the same id is ErrConflict.
+	// transaction: all of them are accepted and unused, or ErrConflict. So it is
+	// where the decision is not an [Approve] of this action in this run, or has
+	// permitted another invocation, and another action under the same id.
 	Permit(ctx context.Context, run Run, i Invocation, approvals []string) (Invocation, error)
 	// Claim moves permitted or released to calling, with the next attempt, which
 	// ends within d; another attempt that is calling is ErrConflict.
@@ -209,8 +211,9 @@ type Log interface {
 	Append(ctx context.Context, drafts ...Draft) ([]Record, error)
 	// Records lists entries from an index on, in order; at most limit.
 	Records(ctx context.Context, from int64, limit int) ([]Record, error)
-	// Chain lists the entries of a chain in order, sequenced or not.
-	Chain(ctx context.Context, name string) ([]Record, error)
+	// Chain lists the entries of a chain from number from on, in order, sequenced or
+	// not; at most limit.
+	Chain(ctx context.Context, name string, from int64, limit int) ([]Record, error)
 	// Find gives the record of a hash.
 	Find(ctx context.Context, h Hash) (Record, error)
 	// Pending lists entries without an index, in the order in which they are
@@ -225,10 +228,10 @@ type Log interface {
 	// ctx ends; ErrConflict if there is another.
 	Lead(ctx context.Context) (release func(), err error)
 	// Integrate gives the batch the indexes from size on, and stores tiles and
-	// the signed checkpoint, in one transaction. ErrConflict if the log's size is
-	// not size.
+	// the signed checkpoint, in one transaction; tiles that the new ones begin with
+	// may go. ErrConflict if the log's size is not size.
 	Integrate(ctx context.Context, size int64, batch []Hash, tiles []Tile, checkpoint []byte) error
-	// Tile gives a stored tile's hashes.
+	// Tile gives the hashes of a stored tile, or those with which a wider one begins.
 	Tile(ctx context.Context, level int, n int64, width int) ([]byte, error)
 	// Checkpoint gives the latest checkpoint, ErrNotFound if there is none, with
 	// the cosignatures that AddCosignatures has stored for it.

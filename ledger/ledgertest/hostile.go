@@ -23,6 +23,7 @@ func hostile(t *testing.T, open Open) {
 	going := run()
 	going.Root = "going"
 	require.NoError(t, s.OpenRun(ctx, going))
+	require.NoError(t, s.RecordDecision(ctx, going, approved("d-2", "a")))
 	no := func(_ any, err error) error { return err }
 	long := strings.Repeat("x", 70_000)
 	for what, bad := range map[string]string{"NUL": "a\x00b", "not UTF-8": "a\xff", "a newline": "a\nb", "long": long} {
@@ -40,7 +41,7 @@ func hostile(t *testing.T, open Open) {
 		refused("OpenHold", no(s.OpenHold(ctx, ledger.Hold{ID: bad, Agent: "agent-42", Period: "2026", Amount: usd(t, 1)})))
 		refused("RecordDecision", s.RecordDecision(ctx, going, ledger.Decision{ID: bad, Record: json.RawMessage(`{}`)}))
 		refused("RecordApproval", s.RecordApproval(ctx, going, ledger.Approval{ID: bad, Barrier: "b", Envelope: json.RawMessage(`{}`)}))
-		refused("Permit", no(s.Permit(ctx, going, ledger.Invocation{ID: bad, ActionDigest: digest("a"), DecisionID: "d-1"}, nil)))
+		refused("Permit", no(s.Permit(ctx, going, ledger.Invocation{ID: bad, ActionDigest: digest("a"), DecisionID: "d-2"}, nil)))
 		refused("Append", no(s.Append(ctx, ledger.Draft{Chain: bad, Key: "k", Kind: ledger.SnapshotTaken})))
 		refused("Append", no(s.Append(ctx, ledger.Draft{Chain: "c", Key: bad, Kind: ledger.SnapshotTaken})))
 		refused("TakeSnapshot", s.TakeSnapshot(ctx, ledger.Snapshot{Server: bad}))
@@ -65,7 +66,7 @@ func hostile(t *testing.T, open Open) {
 		absent("GetBlob", no(s.GetBlob(ctx, bad)))
 		absent("Decision", no(s.Decision(ctx, bad)))
 		require.ErrorIs(t, no(s.Body(ctx, bad)), ledger.ErrGone)
-		list, err := s.Approvals(ctx, bad)
+		list, err := s.Approvals(ctx, bad, everything)
 		require.NoError(t, err)
 		require.Empty(t, list)
 	}
@@ -127,7 +128,8 @@ func ambiguous(t *testing.T, open Open) {
 		require.NoError(t, s.RevokeSigner(ctx, id))
 	}
 	for _, id := range []string{"i", "i/1", "i/approvals", "i/1/resolved"} {
-		require.NoError(t, no(s.Permit(ctx, going, ledger.Invocation{ID: id, ActionDigest: digest(id), DecisionID: "d-1"}, nil)))
+		require.NoError(t, s.RecordDecision(ctx, going, approved(id, id)))
+		require.NoError(t, no(s.Permit(ctx, going, ledger.Invocation{ID: id, ActionDigest: digest(id), DecisionID: id}, nil)))
 		require.NoError(t, no(s.Claim(ctx, id, time.Minute)))
 		require.NoError(t, no(s.Lose(ctx, id, 1)))
 		require.NoError(t, no(s.Release(ctx, id, 1)))
@@ -151,7 +153,7 @@ func ambiguous(t *testing.T, open Open) {
 	require.NoError(t, no(s.Append(ctx, bare)))
 	bare.Data = d.Data
 	require.ErrorIs(t, no(s.Append(ctx, bare)), ledger.ErrConflict, "nor the other way round")
-	chain, err := s.Chain(ctx, "c")
+	chain, err := s.Chain(ctx, "c", 0, everything.Limit)
 	require.NoError(t, err)
 	require.Len(t, chain, 2)
 
@@ -206,7 +208,7 @@ func order(t *testing.T, open Open) {
 		require.NoError(t, s.TakeSnapshot(ctx, ledger.Snapshot{Server: "m", Fingerprint: fmt.Sprint(i % 2), Digest: digest("l")}))
 		require.NoError(t, s.TakeSnapshot(ctx, ledger.Snapshot{Server: "m", Fingerprint: fmt.Sprint(i % 2), Digest: digest("l")}))
 	}
-	chain, err := s.Chain(ctx, "snapshots/m")
+	chain, err := s.Chain(ctx, "snapshots/m", 0, everything.Limit)
 	require.NoError(t, err)
 	require.Len(t, chain, n)
 	at := ledger.Time{}

@@ -29,7 +29,7 @@ type action struct {
 
 var operations = []string{
 	"open run", "outcome", "outcome", "close run", "agent", "tool", "trust", "signer", "revoke", "plan", "authority", "draft", "sign", "execute",
-	"budget", "hold", "hold", "run hold", "post", "void", "expire", "decide", "approve", "refuse", "permit", "claim", "release", "settle", "lose",
+	"budget", "hold", "hold", "run hold", "post", "void", "expire", "decide", "decide", "approve", "refuse", "permit", "claim", "release", "settle", "lose",
 	"hypothesis", "observe", "snapshot", "append", "append", "erase", "prune", "legal hold", "lift", "integrate", "read",
 }
 
@@ -182,11 +182,11 @@ func (a action) ask(ctx context.Context, t testing.TB, s ledger.Store, key *ledg
 	case "expire":
 		return no(s.ExpireHolds(ctx))
 	case "decide":
-		return s.RecordDecision(ctx, r, ledger.Decision{ID: invocation, ActionDigest: digest(id), PolicyDigest: digest("p"), Decision: "APPROVE", Record: doc})
+		return s.RecordDecision(ctx, r, ledger.Decision{ID: invocation, ActionDigest: digest(id), PolicyDigest: digest("p"), Decision: []string{ledger.Approve, ledger.Approve, ledger.Approve, "REJECT"}[a.B], Record: doc})
 	case "approve", "refuse":
 		return s.RecordApproval(ctx, r, ledger.Approval{ID: id + name, Barrier: id, Accepted: a.Op == "approve", Envelope: doc})
 	case "permit":
-		return no(s.Permit(ctx, r, ledger.Invocation{ID: invocation, ActionDigest: digest(id), DecisionID: id}, []string{id + name, id + "y-0"}[:a.B%3]))
+		return no(s.Permit(ctx, r, ledger.Invocation{ID: invocation, ActionDigest: digest(id), DecisionID: invocation}, []string{id + name, id + "y-0"}[:a.B%3]))
 	case "claim":
 		return no(s.Claim(ctx, invocation, time.Minute))
 	case "release":

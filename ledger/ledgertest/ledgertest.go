@@ -30,6 +30,7 @@ func Run(t *testing.T, fresh func(t testing.TB) Open) {
 		"life": life, "again": again, "refusals": refusals, "sequencer": sequencer,
 		"hostile": hostile, "ambiguous": ambiguous, "order": order, "ahead": ahead, "places": places, "pruning": pruning, "erasure": erasure,
 		"linear": linear, "exact": exact, "grants": grants, "witnesses": witnesses,
+		"permits": permits, "pages": pages, "tiles": tiles,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, fresh(t)) })
 	}
@@ -74,6 +75,11 @@ func run() ledger.Run {
 		Workflow: "w", Root: "r1", Origin: "r1", PlanDigest: digest("plan"), PlanName: "pay", PlanVersion: "1.0",
 		Agent: "agent-42", Requester: "alice", InputDigest: digest("input"),
 	}
+}
+
+// approved is a decision on an action of that name.
+func approved(id, action string) ledger.Decision {
+	return ledger.Decision{ID: id, ActionDigest: digest(action), PolicyDigest: digest("policy"), Decision: ledger.Approve, Record: json.RawMessage(`{}`)}
 }
 
 func draft() task.Draft {

@@ -229,7 +229,7 @@ func linear(t *testing.T, open Open) {
 	last := clock.Add(1)
 
 	// Each expiry happened at some time while there was sweeping.
-	records, err := stores[0].Chain(ctx, ledger.BudgetChain("USD"))
+	records, err := stores[0].Chain(ctx, ledger.BudgetChain("USD"), 0, everything.Limit)
 	require.NoError(t, err)
 	place := map[string]int64{}
 	for _, r := range records {

@@ -12,7 +12,7 @@ import (
 
 // bodiesOf lists the digests of a chain's bodies.
 func bodiesOf(t testing.TB, s ledger.Store, chain string) []string {
-	records, err := s.Chain(t.Context(), chain)
+	records, err := s.Chain(t.Context(), chain, 0, everything.Limit)
 	require.NoError(t, err)
 	var out []string
 	for _, r := range records {
@@ -143,7 +143,7 @@ func erasure(t *testing.T, open Open) {
 	require.NoError(t, err, "a subject that comes back has a new key")
 	Drain(t, s, key)
 	Same(t, s, Replay(t, s))
-	records, err := s.Chain(ctx, ledger.LedgerChain)
+	records, err := s.Chain(ctx, ledger.LedgerChain, 0, everything.Limit)
 	require.NoError(t, err)
 	for _, r := range records {
 		require.NotContains(t, string(r.Bytes), "erika")

@@ -35,7 +35,7 @@ func Same(t testing.TB, s ledger.Store, m *model.State) {
 		known++
 		require.Contains(t, m.Runs, r.Chain())
 		require.Equal(t, m.Runs[r.Chain()].Run, r)
-		outcomes, err := s.Outcomes(ctx, r.Workflow, r.Root)
+		outcomes, err := s.Outcomes(ctx, r.Workflow, r.Root, everything)
 		require.NoError(t, err)
 		require.Equal(t, m.Runs[r.Chain()].Outcomes, outcomes)
 	}
@@ -58,7 +58,7 @@ func Same(t testing.TB, s ledger.Store, m *model.State) {
 		require.Equal(t, want, have)
 	}
 	for id, want := range m.Approvals {
-		list, err := s.Approvals(ctx, want.Barrier)
+		list, err := s.Approvals(ctx, want.Barrier, everything)
 		require.NoError(t, err)
 		found := false
 		for _, have := range list {

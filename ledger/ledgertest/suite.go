@@ -25,7 +25,7 @@ func life(t *testing.T, open Open) {
 	run, err := s.Run(t.Context(), "w", "")
 	require.NoError(t, err)
 	require.Equal(t, ledger.RunSucceeded, run.State)
-	chain, err := s.Chain(t.Context(), run.Chain())
+	chain, err := s.Chain(t.Context(), run.Chain(), 0, everything.Limit)
 	require.NoError(t, err)
 	last, err := ledger.DecodeEntry(chain[len(chain)-1].Bytes)
 	require.NoError(t, err)
@@ -37,7 +37,7 @@ func again(t *testing.T, open Open) {
 	Story(t, s, true)
 	Drain(t, s, Key(t))
 	Same(t, s, Replay(t, s))
-	chain, err := s.Chain(t.Context(), ledger.RunChain("w", "r1"))
+	chain, err := s.Chain(t.Context(), ledger.RunChain("w", "r1"), 0, everything.Limit)
 	require.NoError(t, err)
 	require.Len(t, chain, 1+3+1+1+2+1+2+5+1+1, "nothing is said twice")
 }
@@ -81,10 +81,11 @@ func refusals(t *testing.T, open Open) {
 	d.TaskID = "t-9"
 	fails(ledger.ErrNotFound, func() error { return s.DraftTask(ctx, "w", "going", d) })
 	require.NoError(t, s.OpenRun(ctx, going))
+	require.NoError(t, s.RecordDecision(ctx, going, approved("d-3", "action")))
 	for _, used := range []string{"a-1", "a-2", "a-3"} {
-		fails(ledger.ErrConflict, func() error {
-			return no(s.Permit(ctx, going, ledger.Invocation{ID: "inv-3", ActionDigest: digest("action"), DecisionID: "d-1"}, []string{used}))
-		})
+		_, err := s.Permit(ctx, going, ledger.Invocation{ID: "inv-3", ActionDigest: digest("action"), DecisionID: "d-3"}, []string{used})
+		require.ErrorIs(t, err, ledger.ErrConflict)
+		require.ErrorContains(t, err, "approval "+used)
 	}
 	fails(ledger.ErrConflict, func() error {
 		return no(s.Permit(ctx, run(), ledger.Invocation{ID: "inv-3", ActionDigest: digest("action"), DecisionID: "d-1"}, nil))

@@ -106,7 +106,7 @@ func TestOutage(t *testing.T) {
 		eventually(t, func() error { _, err := s.OpenHold(ctx, hold); return err })
 		eventually(t, func() error { _, err := s.Append(ctx, draft); return err })
 	}
-	chain, err := s.Chain(ctx, "c")
+	chain, err := s.Chain(ctx, "c", 0, 10_000)
 	require.NoError(t, err)
 	require.Len(t, chain, 1)
 	ledgertest.Drain(t, s, ledgertest.Key(t))
@@ -130,7 +130,7 @@ func TestCallerGivesUp(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.Append(t.Context(), draft)
 	require.NoError(t, err)
-	chain, err := s.Chain(t.Context(), "c")
+	chain, err := s.Chain(t.Context(), "c", 0, 10_000)
 	require.NoError(t, err)
 	require.Len(t, chain, 1)
 }

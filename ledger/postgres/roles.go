@@ -43,7 +43,7 @@ var grants = map[string]struct{ engine, guardian string }{
 	keysTable:           {"SELECT, INSERT", "SELECT, INSERT"},
 	"log_batches":       {"INSERT", ""},
 	"log_index":         {"INSERT", ""},
-	"log_tiles":         {"INSERT", ""},
+	"log_tiles":         {"INSERT, DELETE", ""}, // a trigger keeps what no wider tile has
 	"log_cosignatures":  {"INSERT", ""},
 	"blobs":             {"INSERT", "INSERT"},
 	"evidence":          {"INSERT", "INSERT"},

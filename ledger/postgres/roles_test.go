@@ -73,6 +73,23 @@ func TestTablesOfTheLogAreAppendOnly(t *testing.T) {
 		require.NoError(t, conn.QueryRow(t.Context(), "SELECT count(*) FROM "+table).Scan(&after))
 		require.Equal(t, n, after, table)
 	}
+	// One tile is kept for each place, and of one whose successor says otherwise
+	// nothing goes.
+	records, err := s.Records(t.Context(), 0, 10_000)
+	require.NoError(t, err)
+	var n int
+	require.NoError(t, conn.QueryRow(t.Context(), "SELECT count(*) FROM log_tiles").Scan(&n))
+	require.Equal(t, ledgertest.Tiles(int64(len(records))), n)
+	_, err = conn.Exec(t.Context(), `INSERT INTO log_tiles (level, n, width, data) VALUES (5, 0, 1, '\x01'), (5, 0, 2, '\x0202'), (5, 0, 3, '\x020203')`)
+	require.NoError(t, err)
+	for width, taken := range map[int]bool{1: false, 2: true, 3: false} {
+		_, err := conn.Exec(t.Context(), "DELETE FROM log_tiles WHERE level = 5 AND width = $1", width)
+		if taken {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, "of the ledger", width)
+		}
+	}
 	require.NoError(t, s.PlaceLegalHold(t.Context(), "run/w/r1", "case"))
 	_, err = conn.Exec(t.Context(), "DELETE FROM bodies WHERE chain = 'run/w/r1'")
 	require.ErrorContains(t, err, "of the ledger is kept")

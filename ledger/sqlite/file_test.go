@@ -56,9 +56,30 @@ func TestTablesOfTheLogAreAppendOnly(t *testing.T) {
 		require.NoError(t, db.QueryRow("SELECT count(*) FROM "+table).Scan(&after))
 		require.Equal(t, n, after, table)
 	}
+	checkTiles(t, s, db)
 	require.NoError(t, s.PlaceLegalHold(t.Context(), "run/w/r1", "case"))
 	_, err = db.Exec("DELETE FROM bodies WHERE chain = 'run/w/r1'")
 	require.ErrorContains(t, err, "of the ledger is kept")
+}
+
+// checkTiles: one tile is kept for each place, and of one whose successor says
+// otherwise nothing goes.
+func checkTiles(t *testing.T, s ledger.Store, db *sql.DB) {
+	records, err := s.Records(t.Context(), 0, 10_000)
+	require.NoError(t, err)
+	var n int
+	require.NoError(t, db.QueryRow("SELECT count(*) FROM log_tiles").Scan(&n))
+	require.Equal(t, ledgertest.Tiles(int64(len(records))), n)
+	_, err = db.Exec("INSERT INTO log_tiles (level, n, width, data) VALUES (5, 0, 1, x'01'), (5, 0, 2, x'0202'), (5, 0, 3, x'020203')")
+	require.NoError(t, err)
+	for width, taken := range map[int]bool{1: false, 2: true, 3: false} {
+		_, err := db.Exec("DELETE FROM log_tiles WHERE level = 5 AND width = ?", width)
+		if taken {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, "of the ledger", width)
+		}
+	}
 }
 
 // The files are their owner's alone, those that SQLite makes beside it too.

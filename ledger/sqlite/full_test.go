@@ -48,7 +48,7 @@ func TestFull(t *testing.T) {
 	require.ErrorContains(t, err, "full")
 	_, err = s.Append(ctx, entry(i))
 	require.ErrorIs(t, err, ledger.ErrUnavailable)
-	chain, err := s.Chain(ctx, "c")
+	chain, err := s.Chain(ctx, "c", 0, 10_000)
 	require.NoError(t, err, "one can still read")
 	require.Len(t, chain, i)
 	limit(100_000)
@@ -56,7 +56,7 @@ func TestFull(t *testing.T) {
 		_, err = s.Append(ctx, entry(i))
 		require.NoError(t, err)
 	}
-	chain, err = s.Chain(ctx, "c")
+	chain, err = s.Chain(ctx, "c", 0, 10_000)
 	require.NoError(t, err)
 	require.Len(t, chain, i+1)
 	ledgertest.Drain(t, s, ledgertest.Key(t))
@@ -80,7 +80,7 @@ func TestBusy(t *testing.T) {
 	defer cancel()
 	_, err = s.Append(ctx, draft)
 	require.ErrorIs(t, err, ledger.ErrUnavailable)
-	_, err = s.Chain(t.Context(), "c")
+	_, err = s.Chain(t.Context(), "c", 0, 10_000)
 	require.NoError(t, err, "readers do not wait")
 	waited := make(chan error, 1)
 	go func() { _, err := s.Append(t.Context(), draft); waited <- err }()
@@ -91,7 +91,7 @@ func TestBusy(t *testing.T) {
 	}
 	require.NoError(t, held.Rollback())
 	require.NoError(t, <-waited)
-	chain, err := s.Chain(t.Context(), "c")
+	chain, err := s.Chain(t.Context(), "c", 0, 10_000)
 	require.NoError(t, err)
 	require.Len(t, chain, 1)
 }

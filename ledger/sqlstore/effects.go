@@ -103,8 +103,10 @@ func (s *Store) RecordApproval(ctx context.Context, run ledger.Run, a ledger.App
 }
 
 // Approvals implements [ledger.Effects].
-func (s *Store) Approvals(ctx context.Context, barrier string) ([]ledger.Approval, error) {
-	return list(ctx, s, "list approvals", "SELECT doc FROM approvals WHERE barrier = $1 ORDER BY serial", []any{barrier}, document[ledger.Approval])
+func (s *Store) Approvals(ctx context.Context, barrier string, page ledger.Page) ([]ledger.Approval, error) {
+	limit, offset := limits(page)
+	return list(ctx, s, "list approvals", "SELECT doc FROM approvals WHERE barrier = $1 ORDER BY serial LIMIT $2 OFFSET $3",
+		[]any{barrier, limit, offset}, document[ledger.Approval])
 }
 
 const selectInvocation = "SELECT id, chain, action_digest, decision_id, state, attempt, call_not_after, output_digest FROM invocations WHERE id = $1"
@@ -131,6 +133,9 @@ func (s *Store) Permit(ctx context.Context, run ledger.Run, i ledger.Invocation,
 			return err
 		}
 		if err := t.open(ctx, run.Workflow, run.Root, true); err != nil {
+			return err
+		}
+		if err := t.allowed(ctx, run.Chain(), i); err != nil {
 			return err
 		}
 		used := slices.Clone(approvals)
@@ -174,6 +179,30 @@ func (s *Store) Permit(ctx context.Context, run ledger.Run, i ledger.Invocation,
 		return err
 	})
 	return out, err
+}
+
+// allowed holds a permit against its decision, whose chain is locked: that of the
+// guardian on this very action, in this run, which permits one invocation.
+func (t *tx) allowed(ctx context.Context, chain string, i ledger.Invocation) error {
+	d, of, err := chained[ledger.Decision](ctx, t, "SELECT chain, doc FROM decisions WHERE id = $1", i.DecisionID)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return fmt.Errorf("%w: there is no decision %.120q", ledger.ErrConflict, i.DecisionID)
+	case err != nil:
+		return err
+	case d.Decision != ledger.Approve:
+		return fmt.Errorf("%w: decision %s is %.40q", ledger.ErrConflict, i.DecisionID, d.Decision)
+	case d.ActionDigest != i.ActionDigest || of != chain:
+		return fmt.Errorf("%w: decision %s is about another action", ledger.ErrConflict, i.DecisionID)
+	}
+	var used int
+	if err := t.row(ctx, "SELECT count(*) FROM invocations WHERE decision_id = $1", i.DecisionID).Scan(&used); err != nil {
+		return err
+	}
+	if used > 0 {
+		return fmt.Errorf("%w: decision %s has permitted another invocation", ledger.ErrConflict, i.DecisionID)
+	}
+	return nil
 }
 
 // advance moves an invocation on, by its state as it is under the lock.

@@ -34,9 +34,9 @@ func (s *Store) Records(ctx context.Context, from int64, limit int) ([]ledger.Re
 }
 
 // Chain implements [ledger.Log].
-func (s *Store) Chain(ctx context.Context, name string) ([]ledger.Record, error) {
+func (s *Store) Chain(ctx context.Context, name string, from int64, limit int) ([]ledger.Record, error) {
 	return list(ctx, s, "read a chain", `SELECT e.hash, e.bytes, i.place FROM entries e LEFT JOIN log_index i ON i.serial = e.serial
-		WHERE e.chain = $1 ORDER BY e.n`, []any{name}, scanRecord)
+		WHERE e.chain = $1 AND e.n >= $2 ORDER BY e.n LIMIT $3`, []any{name, from, bound(limit)}, scanRecord)
 }
 
 // Find implements [ledger.Log].
@@ -92,11 +92,30 @@ func (s *Store) Integrate(ctx context.Context, size int64, batch []ledger.Hash, 
 		if _, err := t.insert(ctx, "INSERT INTO log_tiles (level, n, width, data) VALUES ", "", 4, rows); err != nil {
 			return err
 		}
+		for _, x := range tiles {
+			if err := t.supersede(ctx, size, x); err != nil {
+				return err
+			}
+		}
 		// The number is unique: of two who lead without knowing of each other, one
 		// fails here.
 		_, err = t.exec(ctx, "INSERT INTO log_batches (n, size, grown, checkpoint) VALUES ($1, $2, $3, $4)", n+1, size, size+int64(len(batch)), checkpoint)
 		return err
 	})
+}
+
+// supersede takes out what a new tile begins with: the narrower tile that stood
+// in its place when the log had size entries, if there was one.
+func (t *tx) supersede(ctx context.Context, size int64, x ledger.Tile) error {
+	hashes := int64(0) // of the level, then
+	if shift := x.Level * ledger.TileHeight; shift < 63 {
+		hashes = size >> shift
+	}
+	if x.N != hashes>>ledger.TileHeight || hashes&(1<<ledger.TileHeight-1) == 0 {
+		return nil
+	}
+	_, err := t.exec(ctx, "DELETE FROM log_tiles WHERE level = $1 AND n = $2 AND width < $3", x.Level, x.N, x.Width)
+	return err
 }
 
 // Tile implements [ledger.Log].

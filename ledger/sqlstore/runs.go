@@ -207,6 +207,8 @@ func (s *Store) ListRuns(ctx context.Context, page ledger.Page) ([]ledger.Run, e
 }
 
 // Outcomes implements [ledger.Runs].
-func (s *Store) Outcomes(ctx context.Context, workflow, root string) ([]ledger.Outcome, error) {
-	return list(ctx, s, "list outcomes", "SELECT doc FROM outcomes WHERE workflow = $1 AND root = $2 ORDER BY serial", []any{workflow, root}, document[ledger.Outcome])
+func (s *Store) Outcomes(ctx context.Context, workflow, root string, page ledger.Page) ([]ledger.Outcome, error) {
+	limit, offset := limits(page)
+	return list(ctx, s, "list outcomes", "SELECT doc FROM outcomes WHERE workflow = $1 AND root = $2 ORDER BY serial LIMIT $3 OFFSET $4",
+		[]any{workflow, root, limit, offset}, document[ledger.Outcome])
 }
