@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/metrics"
 	"time"
 
 	"chimera.ai/engine/ledger"
@@ -190,7 +189,8 @@ func (b *bench) audit() (err error) {
 	}
 	var took, worked, held figures
 	for range b.rounds {
-		begin, before := time.Now(), processorSeconds()
+		begin := time.Now()
+		before, _ := usage()
 		r, err := audit.Verify(dir, audit.Trust{Format: audit.TrustFormat, Origin: logOrigin, Log: key.Public()}, nil)
 		if err != nil {
 			return err
@@ -198,21 +198,11 @@ func (b *bench) audit() (err error) {
 		if !r.OK {
 			return fmt.Errorf("the export does not verify: %v", r.Problems[0])
 		}
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		took, worked, held = append(took, time.Since(begin).Seconds()), append(worked, processorSeconds()-before), append(held, float64(m.Sys>>20))
+		after, most := usage()
+		took, worked, held = append(took, time.Since(begin).Seconds()), append(worked, (after-before).Seconds()), append(held, most)
 	}
 	fmt.Printf("%-44s seconds %s   bar < %d\n", fmt.Sprintf("verify %d entries with their bodies", size), took.row("%6.2f"), auditBar)
 	// What other programs take of the processors is not in these.
 	fmt.Printf("%-44s processor seconds %s   memory MiB %s\n", "", worked.row("%6.2f"), held.row("%6.0f"))
 	return nil
-}
-
-// processorSeconds is what this process has worked so far, on all processors, as
-// its runtime reckons.
-func processorSeconds() float64 {
-	runtime.GC() // it reckons then
-	s := []metrics.Sample{{Name: "/cpu/classes/total:cpu-seconds"}, {Name: "/cpu/classes/idle:cpu-seconds"}}
-	metrics.Read(s)
-	return s[0].Value.Float64() - s[1].Value.Float64()
 }

@@ -105,7 +105,7 @@ func chainOf(ctx context.Context, books ledger.Store, what string) (string, erro
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return "", storeError(err)
 	}
-	records, err := books.Chain(ctx, what)
+	records, err := books.Chain(ctx, what, 0, 1)
 	if err != nil {
 		return "", storeError(err)
 	}
