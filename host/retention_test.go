@@ -50,7 +50,7 @@ func TestRetention(t *testing.T) {
 			})
 			books := h.Store().Ledger
 			present := func(chain string) (there, gone int) {
-				records, err := books.Chain(t.Context(), chain)
+				records, err := books.Chain(t.Context(), chain, 0, 1000)
 				require.NoError(t, err)
 				for _, r := range records {
 					e, err := ledger.DecodeEntry(r.Bytes)
