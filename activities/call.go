@@ -37,7 +37,11 @@ func Dynamic(node func(context.Context, contract.Call) (contract.Outcome, error)
 	return func(ctx context.Context, args converter.EncodedValues) (contract.Outcome, error) {
 		var call contract.Call
 		if err := args.Get(&call); err != nil {
-			return contract.Outcome{}, fail(ctx, 0, nil, contract.Errorf(contract.Contract, "read the activity's argument: %w", err))
+			kind := contract.Contract
+			if known := new(contract.Error); errors.As(err, &known) && known.Kind == contract.StoreUnavailable {
+				kind = known.Kind // this worker lacks the key; another one may have it
+			}
+			return contract.Outcome{}, fail(ctx, 0, nil, contract.Errorf(kind, "read the activity's argument: %w", err))
 		}
 		return node(ctx, call)
 	}

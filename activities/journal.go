@@ -15,8 +15,8 @@ import (
 // the end of the run. What the ledger has already is not stated again. Whoever
 // asked tries again until the store is back; a ledger that has other things
 // under the same names refuses for good.
-func (e *Engine) Write(ctx context.Context, request contract.JournalRequest) error {
-	return fail(ctx, 0, journaling, e.write(ctx, &request))
+func (e *Engine) Write(ctx context.Context, request contract.JournalRequest) (contract.JournalReceipt, error) {
+	return contract.JournalReceipt{Batch: request.Batch}, fail(ctx, 0, journaling, e.write(ctx, &request))
 }
 
 // journaling has the kinds after which Temporal tries a batch again.

@@ -50,7 +50,7 @@ func (l *loader) start(t *testing.T, start string) (*plan.Loaded, *failure) {
 	dir, err := blob.Open(t.TempDir())
 	require.NoError(t, err)
 	e := stage(t, nil)
-	e.env.SetDataConverter(payload.NewConverter(payload.NewPlans(dir, 0)))
+	e.env.SetDataConverter(payload.NewConverter(payload.NewPlans(dir, 0), payload.Sealing{}))
 	e.env.RegisterActivityWithOptions(l.engine.Load, activity.RegisterOptions{Name: contract.ActivityLoad})
 	got, err := e.env.ExecuteActivity(contract.ActivityLoad, contract.LoadRequest{
 		Run: contract.Identity{Workflow: "w", Root: "r", Origin: "o"}, Start: json.RawMessage(start),

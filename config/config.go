@@ -44,6 +44,10 @@ type Config struct {
 	// Author is who publishes plans, and Requester who starts runs; "" is the user
 	// of the machine.
 	Author, Requester string
+	// Payload is how payloads are sealed.
+	Payload Payload
+	// Console is the server.
+	Console Console
 	// CatalogFile is the trust manifest, or "".
 	CatalogFile string
 	// PolicyFiles are the files of the operator's policy bundle.
@@ -163,6 +167,31 @@ type Trust struct {
 	AuthorKey, StartKey Secret
 }
 
+// Payload is how what passes through Temporal is protected.
+type Payload struct {
+	// Keys are references to keys; the first seals. [Config.PayloadKeys] resolves them.
+	Keys []Secret
+	// Compress makes what is sealed or stored smaller.
+	Compress bool
+	// AcceptPlain takes unsealed payloads where there are keys.
+	AcceptPlain bool
+}
+
+// Console is the server of `chimera console`.
+type Console struct {
+	// Address is host:port.
+	Address string
+	Codec   Codec
+}
+
+// Codec is the endpoint that opens payloads for the Temporal UI.
+type Codec struct {
+	// Token is a reference to its token, or "": [Config.CodecToken] resolves it.
+	Token Secret
+	// Origins are those of the pages that may call it.
+	Origins []string
+}
+
 // Server is one MCP server that is started as a child and spoken to on stdio.
 type Server struct {
 	Command string
@@ -224,6 +253,8 @@ func Default() Config {
 		},
 		Store:      Store{Driver: "sqlite", Path: ".chimera/ledger.db", Blobs: "dir", Dir: ".chimera/store"},
 		Ledger:     Ledger{FormerKeys: []string{}},
+		Payload:    Payload{Compress: true},
+		Console:    Console{Address: "127.0.0.1:8234"},
 		MCPServers: map[string]Server{},
 		Skills:     map[string]Skill{},
 	}

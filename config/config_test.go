@@ -67,6 +67,8 @@ ledger:
   witnesses:
     - {name: bank, key: bank.example.com+2+AA==, url: https://witness.bank.example.com}
     - {name: attic, key: attic+3+AA==, file: shared/attic}
+payload: {keys: ["new:${env:PAYLOAD_KEY}", "${file:pin.txt}"], compress: false, accept_plain: true}
+console: {address: "0.0.0.0:80", codec: {token: "${env:CODEC}", origins: ["https://temporal.example.com"]}}
 author: alice
 catalog: trust/catalog.yaml
 policy: [trust/policy.yaml, /etc/chimera/more.yaml]
@@ -100,6 +102,8 @@ func TestEveryKey(t *testing.T) {
 			Retention: Retention{Operational: 90 * 24 * time.Hour, Evidence: 7 * 366 * 24 * time.Hour, Financial: 36 * time.Hour}, Witnesses: []Witness{
 				{Name: "bank", Key: "bank.example.com+2+AA==", URL: "https://witness.bank.example.com"},
 				{Name: "attic", Key: "attic+3+AA==", File: filepath.Join(dir, "shared/attic")}}},
+		Payload:     Payload{Keys: []Secret{"new:${env:PAYLOAD_KEY}", "${file:pin.txt}"}, AcceptPlain: true},
+		Console:     Console{Address: "0.0.0.0:80", Codec: Codec{Token: "${env:CODEC}", Origins: []string{"https://temporal.example.com"}}},
 		Author:      "alice",
 		CatalogFile: filepath.Join(dir, "trust/catalog.yaml"),
 		PolicyFiles: []string{filepath.Join(dir, "trust/policy.yaml"), "/etc/chimera/more.yaml"},
@@ -133,6 +137,16 @@ func TestEveryKey(t *testing.T) {
 				require.NotContains(t, printed, told)
 			}
 		}
+	})
+	t.Run("payload keys and the codec's token", func(t *testing.T) {
+		_, err := c.PayloadKeys()
+		require.ErrorContains(t, err, "resolving payload.keys[0]: the variable PAYLOAD_KEY is not set")
+		t.Setenv("PAYLOAD_KEY", "a key")
+		keys, err := c.PayloadKeys()
+		require.NoError(t, err)
+		require.Equal(t, []string{"new:a key", "1234"}, keys)
+		_, err = c.CodecToken()
+		require.ErrorContains(t, err, "resolving console.codec.token: the variable CODEC is not set")
 	})
 	t.Run("the store", func(t *testing.T) {
 		_, err := c.StoreURL()

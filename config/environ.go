@@ -72,6 +72,16 @@ func (l *loader) override(k key[Config], raw string) error {
 		if _, err := split(raw); err != nil {
 			return fmt.Errorf("is no reference to a secret: %w", err)
 		}
+	case references:
+		if raw == "" {
+			break
+		}
+		for item := range strings.SplitSeq(raw, ",") {
+			if _, err := split(item); err != nil {
+				return fmt.Errorf("holds no reference to a secret: %w", err)
+			}
+			list = append(list, strings.TrimSpace(item))
+		}
 	case choices, texts, paths:
 		if k.sort == paths && raw == "" {
 			break // none: an empty path names no file

@@ -4,19 +4,20 @@ package config
 type sort int
 
 const (
-	text     sort = iota // *string
-	path                 // *string, joined with the file's folder
-	command              // *string, joined with the file's folder if it has a slash
-	secret               // *Secret
-	integer              // *int or *int64, between min and max
-	boolean              // *bool
-	duration             // *time.Duration, between min and max nanoseconds
-	period               // *time.Duration, positive, also in days, weeks and years
-	texts                // *[]string
-	paths                // *[]string, each joined with the file's folder
-	choice               // *string, one of
-	choices              // *[]string, out of one of
-	secrets              // *map[string]Secret
+	text       sort = iota // *string
+	path                   // *string, joined with the file's folder
+	command                // *string, joined with the file's folder if it has a slash
+	secret                 // *Secret
+	integer                // *int or *int64, between min and max
+	boolean                // *bool
+	duration               // *time.Duration, between min and max nanoseconds
+	period                 // *time.Duration, positive, also in days, weeks and years
+	texts                  // *[]string
+	paths                  // *[]string, each joined with the file's folder
+	choice                 // *string, one of
+	choices                // *[]string, out of one of
+	secrets                // *map[string]Secret
+	references             // *[]Secret
 )
 
 // key is one key of chimera.yaml, or of an entry in a map of it.
@@ -122,6 +123,20 @@ var keys = []key[Config]{
 		doc: "A reference to the key that `chimera publish` signs plans with, such as `${file:author.key}`: PKCS #8 in PEM, Ed25519 or P-256. The admins have stated its public half for the publisher whom `author` names."},
 	{name: "trust.start_key", sort: secret, at: func(c *Config) any { return &c.Trust.StartKey },
 		doc: "A reference to the key that `chimera start` signs start grants with. The admins have stated its public half for the plan's agent. Where it is empty, runs are started without a grant."},
+
+	{name: "payload.keys", sort: references, at: func(c *Config) any { return &c.Payload.Keys },
+		doc: "The keys that seal what passes through Temporal, each a reference to ID:KEY, or an ID and a reference, such as `${file:/run/secrets/payload-key}` or `2026a:${env:PAYLOAD_KEY}`. KEY is 32 bytes in base64 or hex. The first seals, all open. Without keys nothing is sealed. In the environment: with commas."},
+	{name: "payload.compress", sort: boolean, at: func(c *Config) any { return &c.Payload.Compress },
+		doc: "Compress what is sealed, and what goes to the store, where that makes it smaller."},
+	{name: "payload.accept_plain", sort: boolean, at: func(c *Config) any { return &c.Payload.AcceptPlain },
+		doc: "Take unsealed payloads where there are keys, as runs from before wrote them. While it is set, whoever may write to the namespace can answer for a worker."},
+
+	{name: "console.address", sort: text, at: func(c *Config) any { return &c.Console.Address },
+		doc: "Where `chimera console` listens, as host:port."},
+	{name: "console.codec.token", sort: secret, at: func(c *Config) any { return &c.Console.Codec.Token },
+		doc: "A reference to the token of the codec endpoint, of 16 characters or more. Whoever has it reads every payload. Without one there is no endpoint."},
+	{name: "console.codec.origins", sort: texts, at: func(c *Config) any { return &c.Console.Codec.Origins },
+		doc: "The origins whose pages may read what the codec endpoint opens: that of the Temporal UI, such as `https://temporal.example.com`."},
 
 	{name: "author", sort: text, at: func(c *Config) any { return &c.Author },
 		doc: "Who publishes plans, as the audit log says it: the id of a publisher, where there is a root of trust. Where it is empty, the user of the machine."},

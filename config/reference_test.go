@@ -59,13 +59,13 @@ const preface = "# Configuration\n\n" +
 	"Where none of them names a server, commands use the one that `chimera dev` runs in this\n" +
 	"folder, and otherwise `localhost:7233`.\n\n" +
 	"A variable that begins like a section (`CHIMERA_TEMPORAL_`, `CHIMERA_DEV_`, `CHIMERA_WORKER_`,\n" +
-	"`CHIMERA_STORE_`, `CHIMERA_LEDGER_`) and names no key is refused.\n\n" +
+	"`CHIMERA_STORE_`, `CHIMERA_LEDGER_`, `CHIMERA_PAYLOAD_`, `CHIMERA_CONSOLE_`) and names no key is refused.\n\n" +
 	"## Paths\n\n" +
 	"A relative path in the file starts at the file's folder; one in a variable or a default\n" +
 	"starts at the working directory. A `command` without a slash is looked up on `PATH`.\n\n" +
 	"## Secrets\n\n" +
-	"Values of `env`, `temporal.api_key`, `store.url` and `ledger.key` may hold references:\n" +
-	"`${env:NAME}` is a variable of the worker's environment, `${file:PATH}` the text of a file of at most 64 KiB, without\n" +
+	"Values of `env`, `temporal.api_key`, `store.url`, `ledger.key`, `payload.keys` and `console.codec.token`\n" +
+	"may hold references: `${env:NAME}` is a variable of the worker's environment, `${file:PATH}` the text of a file of at most 64 KiB, without\n" +
 	"the line end that closes it. `$${` stands for `${`. The worker resolves them when it starts,\n" +
 	"and stops with an error that names the reference where it cannot. Secrets are never printed,\n" +
 	"and enter no plan, no history and no store. A reference anywhere else is refused.\n\n" +
@@ -130,6 +130,8 @@ func valueText[T any](k key[T]) string {
 		return "map of strings and references"
 	case texts:
 		return "list of strings"
+	case references:
+		return "list of references"
 	case paths:
 		return "list of paths"
 	case boolean:
@@ -144,6 +146,8 @@ func defaultText(at any) string {
 	switch v := at.(type) {
 	case *string:
 		s = *v
+	case *[]Secret:
+		s = "[]"
 	case *[]string:
 		s = "[" + strings.Join(*v, ", ") + "]"
 	case *int:
@@ -213,7 +217,9 @@ func jsonSchema(t *testing.T) []byte {
 				o.Default = v.String()
 			}
 		case *[]string:
-			o.Default = *v
+			if *v != nil {
+				o.Default = *v
+			}
 		}
 		at := root.Properties
 		levels := strings.Split(k.name, ".")
@@ -273,6 +279,8 @@ func valueSchema[T any](k key[T]) object {
 	case secrets:
 		o.Type, o.MaxNamed = "object", maxNamed
 		o.Names, o.Additional = &object{Pattern: variableName.String()}, object{Type: "string", MaxLength: maxText}
+	case references:
+		o.Type, o.MaxItems, o.Items = "array", maxTexts, &object{Type: "string", MaxLength: maxText, Pattern: `\$\{(env|file):[^}]+\}`}
 	case secret:
 		o.Type, o.MaxLength, o.Pattern = "string", maxText, `\$\{(env|file):[^}]+\}`
 	default:

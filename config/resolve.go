@@ -13,9 +13,10 @@ import (
 // by the secret. Only a worker calls it; the result is never printed or
 // stored. Its error names all references that could not be resolved, each with
 // the key it stands under. The API key of section temporal, the store's URL, the
-// log's key and the keys of section trust stay references: [Config.Client],
-// [Config.StoreURL], [Config.LedgerKey], [Config.AuthorKey] and
-// [Config.StartKey] resolve them.
+// log's key, the keys of sections trust and payload, and the codec's token stay
+// references: [Config.Client], [Config.StoreURL], [Config.LedgerKey],
+// [Config.AuthorKey], [Config.StartKey], [Config.PayloadKeys] and
+// [Config.CodecToken] resolve them.
 func (c Config) Resolve() (Config, error) {
 	r := c.resolver()
 	var found []Secret
@@ -96,6 +97,24 @@ func (c Config) StartKey() (string, error) { return c.secret("trust.start_key", 
 
 // Referred resolves a reference that a command was given; what names it in errors.
 func (c Config) Referred(what string, s Secret) (string, error) { return c.secret(what, s) }
+
+// PayloadKeys resolves the references to the payload keys, in their order.
+func (c Config) PayloadKeys() ([]string, error) {
+	open := make([]string, len(c.Payload.Keys))
+	for i, reference := range c.Payload.Keys {
+		var err error
+		if open[i], err = c.secret(fmt.Sprintf("payload.keys[%d]", i), reference); err != nil {
+			return nil, err
+		}
+	}
+	return open, nil
+}
+
+// CodecToken resolves the reference to the codec endpoint's token; "" where none
+// is said.
+func (c Config) CodecToken() (string, error) {
+	return c.secret("console.codec.token", c.Console.Codec.Token)
+}
 
 func (c Config) secret(name string, s Secret) (string, error) {
 	value, err := c.resolver().resolve(s)

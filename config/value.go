@@ -59,6 +59,28 @@ func set[T any](l *loader, k key[T], into *T, v *syntax.Value, name string) {
 			l.report(diag.ConfigValue, v.Range(), name+" "+err.Error(), k.doc)
 		}
 		return
+	case references:
+		if v.Kind != syntax.List {
+			wrong(v, article(k.sort))
+			return
+		}
+		if len(v.Items) > maxTexts {
+			l.report(diag.ConfigValue, v.Range(), fmt.Sprintf("%s has %d items; at most %d are possible", name, len(v.Items), maxTexts), "")
+			return
+		}
+		var list []Secret
+		for _, item := range v.Items {
+			if item.Kind != syntax.String {
+				wrong(item, article(k.sort))
+				return
+			}
+			if !l.references(item, name, true) {
+				return
+			}
+			list = append(list, Secret(item.Text))
+		}
+		*k.at(into).(*[]Secret) = list
+		return
 	case secrets:
 		l.secrets(v, name, *k.at(into).(*map[string]Secret))
 		return
@@ -93,6 +115,8 @@ func article(s sort) string {
 		return "a duration such as 90d or 7y"
 	case texts, choices, paths:
 		return "a list of strings"
+	case references:
+		return "a list of strings with a reference such as ${env:NAME}"
 	case secrets:
 		return "a map of strings"
 	}
@@ -108,7 +132,7 @@ func (l *loader) plain(v *syntax.Value, name string) bool {
 	}
 	if i := strings.Index(v.Text, "${"); i >= 0 {
 		l.report(diag.ConfigSecret, v.Sub(i, i+2), "no reference to a secret may stand in "+name,
-			"References are resolved in the values of env, in temporal.api_key, store.url, ledger.key, trust.author_key and trust.start_key.")
+			"References are resolved in the values of env, in temporal.api_key, store.url, ledger.key, trust.author_key, trust.start_key, payload.keys and console.codec.token.")
 		return false
 	}
 	return true
@@ -210,6 +234,11 @@ func assign[T any](k key[T], into *T, raw string, list []string, dir string) err
 		n, err := whole(raw, k.min, k.max)
 		*at = n
 		return err
+	case *[]Secret:
+		*at = nil
+		for _, item := range list {
+			*at = append(*at, Secret(item))
+		}
 	case *[]string:
 		if k.sort == choices {
 			return choose(at, list, k.oneOf)

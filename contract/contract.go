@@ -161,11 +161,20 @@ type JournalRequest struct {
 	// the run was opened.
 	Plan  string `json:"plan"`
 	Input string `json:"input"`
+	// Batch numbers the requests of a run that a worker answers, from 1.
+	Batch int `json:"batch,omitempty"`
 	// Entries may arrive more than once: in a batch that is tried again, and in
 	// the last one what an earlier one may have failed to write.
 	Entries []JournalEntry `json:"entries,omitempty"`
 	// End is the end of the run, in the last request.
 	End *RunEnd `json:"end,omitempty"`
+}
+
+// JournalReceipt is the answer to a [JournalRequest]: only the answer to the very
+// request says that it was written.
+type JournalReceipt struct {
+	// Batch is that of the request.
+	Batch int `json:"batch,omitempty"`
 }
 
 // RunEnd is how a run ended.

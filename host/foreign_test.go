@@ -14,13 +14,21 @@ import (
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/npm"
 	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/payload"
 )
 
 // TestAForeignClient runs a program in another language that uses Temporal's
-// own client for it, against the contract that the documents promise.
+// own client for it, against the contract that the documents promise. It has no
+// keys, and needs none where payloads are sealed.
 func TestAForeignClient(t *testing.T) {
 	modules := filepath.Join(npm.Dir(t), "node_modules")
-	h := stage.Host(t, host.Options{})
+	for name, s := range map[string]payload.Sealing{"plain": {}, "sealed": sealing(t, keys(t, "k1")...)} {
+		t.Run(name, func(t *testing.T) { foreign(t, modules, s) })
+	}
+}
+
+func foreign(t *testing.T, modules string, s payload.Sealing) {
+	h := stage.Host(t, host.Options{Sealing: s})
 	dir := t.TempDir()
 	good, bad := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "bad.yaml")
 	// A result above the size from which values leave the history: a client

@@ -73,6 +73,9 @@ type Options struct {
 	Witnesses []witness.Witness
 	// FormerKeys are verifier keys that the log had before its key.
 	FormerKeys []string
+	// Sealing protects what passes through Temporal and what is large. Every
+	// process of a deployment has the same keys.
+	Sealing payload.Sealing
 	// Catalog has the operations of MCP servers and executables; the built-in
 	// skills and Skills are added to it.
 	Catalog *compiler.Catalog
@@ -150,7 +153,7 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 		return nil, err
 	}
 	var plans *payload.Plans
-	if h.client, plans, err = dial(ctx, o.Client, h.store.Blobs, o.Logger); err != nil {
+	if h.client, plans, err = dial(ctx, o.Client, h.store.Blobs, o.Sealing, o.Logger); err != nil {
 		return nil, err
 	}
 	h.pool = mcp.NewPool(o.Servers, o.MCP)
@@ -229,15 +232,16 @@ func (o Options) withDefaults() Options {
 
 // Dial connects a client that speaks the engine's payloads: its converter, and
 // large values by reference to blobs.
-func Dial(ctx context.Context, o client.Options, blobs blob.Store, logger *slog.Logger) (client.Client, error) {
-	c, _, err := dial(ctx, o, blobs, logger)
+func Dial(ctx context.Context, o client.Options, blobs blob.Store, sealing payload.Sealing, logger *slog.Logger) (client.Client, error) {
+	c, _, err := dial(ctx, o, blobs, sealing, logger)
 	return c, err
 }
 
-func dial(ctx context.Context, o client.Options, blobs blob.Store, logger *slog.Logger) (client.Client, *payload.Plans, error) {
+func dial(ctx context.Context, o client.Options, blobs blob.Store, sealing payload.Sealing, logger *slog.Logger) (client.Client, *payload.Plans, error) {
 	plans := payload.NewPlans(blobs, 0)
-	o.DataConverter = payload.NewConverter(plans)
-	o.ExternalStorage = payload.NewStorage(blobs)
+	o.DataConverter = payload.NewConverter(plans, sealing)
+	o.FailureConverter = payload.NewFailureConverter(o.DataConverter)
+	o.ExternalStorage = payload.NewStorage(blobs, sealing)
 	if logger != nil {
 		o.Logger = log.NewStructuredLogger(logger)
 	}

@@ -14,6 +14,7 @@ import (
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/witness"
 	"chimera.ai/engine/mcp"
+	"chimera.ai/engine/payload"
 	"chimera.ai/engine/redact"
 	"chimera.ai/engine/skills"
 	"chimera.ai/engine/store"
@@ -118,6 +119,28 @@ func Retention(c config.Config) (ledger.Policy, error) {
 	return p, p.Check()
 }
 
+// Sealing gives the protection of payloads that a configuration says. It resolves
+// the references of the payload keys, and no other.
+func Sealing(c config.Config) (payload.Sealing, error) {
+	s := payload.Sealing{Compress: c.Payload.Compress, AcceptPlain: c.Payload.AcceptPlain}
+	keys, err := c.PayloadKeys()
+	if err == nil {
+		s.Keys, err = payload.ParseKeys(keys)
+	}
+	return s, err
+}
+
+// ClientSealing is [Sealing] for a command. It needs the keys only when it meets
+// a sealed payload, or has to seal a large one: until then, it goes on without
+// those that it cannot have.
+func ClientSealing(c config.Config) payload.Sealing {
+	s, err := Sealing(c)
+	if err != nil {
+		s.Keys = payload.LockedKeys(err)
+	}
+	return s
+}
+
 // Settings gives the options that a configuration says: everything but what
 // only code can give. It reads the catalog and policy files, but no secrets: the
 // configuration is one that [config.Config.Resolve] has made.
@@ -134,6 +157,10 @@ func Settings(c config.Config) (Options, diag.Diagnostics, error) {
 	if err != nil {
 		return Options{}, nil, err
 	}
+	sealing, err := Sealing(c)
+	if err != nil {
+		return Options{}, nil, err
+	}
 	o := Options{
 		Secrets:         confidential(c, kept),
 		Trust:           root,
@@ -141,6 +168,7 @@ func Settings(c config.Config) (Options, diag.Diagnostics, error) {
 		Store:           kept,
 		Witnesses:       Witnesses(c),
 		FormerKeys:      c.Ledger.FormerKeys,
+		Sealing:         sealing,
 		Executables:     make(map[string]skills.Executable, len(c.Skills)),
 		Servers:         make(map[string]mcp.Server, len(c.MCPServers)),
 		WorkflowPollers: c.Worker.WorkflowPollers,

@@ -1,8 +1,9 @@
 // Package payload is how values of Chimera cross Temporal: the data converter,
-// and the driver of the SDK's external storage that keeps large payloads in a
-// content-addressed store and only their digests in the history.
+// the failure converter, the codec of the Temporal UI, and the driver of the
+// SDK's external storage that keeps large payloads in a content-addressed store
+// and only their digests in the history.
 //
-// Three sorts of payload differ from the SDK's own:
+// Four sorts of payload differ from the SDK's own:
 //
 //   - A compiled plan ([plan.Loaded]) travels as its canonical bytes. A process
 //     decodes each plan once, whatever the number of runs and replays: [Plans]
@@ -11,6 +12,16 @@
 //     a failure's details) stays in the history up to [InlineLimit], so that a
 //     client without our store reads it.
 //   - Everything else that is larger than [Threshold] goes to the store.
+//   - Where there are keys, every payload is sealed (AES-256-GCM) but those of
+//     the start, signals, updates, results and queries, whose Go types are listed
+//     in plain. What is sealed is bound to namespace, workflow id and activity
+//     type, and is taken nowhere else; what is not sealed is refused wherever it
+//     had to be. Any client that may write to the namespace can answer an
+//     activity, but not with a payload that opens.
+//
+// A sealed payload is not bound to one execution: within a workflow id, an
+// activity's answer can be replayed as that of another activity of the same type.
+// Whoever trusts an answer for more than its type compares what stands in it.
 package payload
 
 import (
@@ -21,6 +32,7 @@ import (
 	"slices"
 
 	commonpb "go.temporal.io/api/common/v1"
+	sdkpb "go.temporal.io/api/sdk/v1"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 
@@ -38,9 +50,21 @@ const (
 // metadata would make Temporal's own command line print the payload undecoded.
 const inlineMark = '\n'
 
+// Sealing says how payloads are protected. The zero value leaves them readable.
+type Sealing struct {
+	// Keys seals payloads, or is nil.
+	Keys *Keyring
+	// AcceptPlain takes unsealed payloads everywhere, as written before there
+	// were keys. While it is set, anybody who may write to the namespace can
+	// answer an activity.
+	AcceptPlain bool
+	// Compress makes what is sealed or stored smaller, where it can.
+	Compress bool
+}
+
 // NewConverter gives the data converter of clients and workers of the engine.
-// Plain JSON from any other SDK is read as it is.
-func NewConverter(plans *Plans) converter.DataConverter {
+// Plain JSON from any other SDK is read as it is, where a client may write.
+func NewConverter(plans *Plans, sealing Sealing) converter.DataConverter {
 	base := converter.NewCompositeDataConverter(
 		converter.NewNilPayloadConverter(),
 		converter.NewByteSlicePayloadConverter(),
@@ -50,48 +74,209 @@ func NewConverter(plans *Plans) converter.DataConverter {
 		converter.NewProtoPayloadConverter(),
 		jsonConverter{converter.NewJSONPayloadConverter()},
 	)
-	return patient{DataConverter: base, slow: base}
+	return sealer{base: base, sealing: sealing, scope: scopeOf(nil)}.patient()
 }
 
-// patient decodes compiled plans outside the deadlock detector, since a plan of
+// patient converts compiled plans outside the deadlock detector, since a plan of
 // 100,000 nodes takes longer than the second that the detector allows.
 //
 // Nothing else may: the SDK's pause of the detector is not safe for use by
 // several goroutines of one workflow, and local activities that end at the same
 // time encode their results at the same time.
 type patient struct {
-	converter.DataConverter
+	sealer
 	slow converter.DataConverter
 }
 
-var _ workflow.ContextAware = patient{}
+var (
+	_ workflow.ContextAware                           = patient{}
+	_ converter.DataConverterWithSerializationContext = patient{}
+)
+
+func (c sealer) patient() patient { return patient{sealer: c, slow: c} }
 
 func (c patient) WithWorkflowContext(ctx workflow.Context) converter.DataConverter {
-	slow := workflow.DataConverterWithoutDeadlockDetection(c.DataConverter)
+	bound := c.sealer
+	bound.blocks = true
+	slow := workflow.DataConverterWithoutDeadlockDetection(bound)
 	if aware, ok := slow.(workflow.ContextAware); ok {
 		slow = aware.WithWorkflowContext(ctx)
 	}
-	return patient{DataConverter: c.DataConverter, slow: slow}
+	return patient{sealer: bound, slow: slow}
 }
 
 func (c patient) WithContext(context.Context) converter.DataConverter { return c }
 
+// WithSerializationContext says where payloads stand. The SDK does so before it
+// binds a converter to a workflow.
+func (c patient) WithSerializationContext(ctx converter.SerializationContext) converter.DataConverter {
+	moved := c.sealer
+	moved.scope = scopeOf(ctx)
+	return moved.patient()
+}
+
 func (c patient) FromPayload(p *commonpb.Payload, target any) error {
-	if isPlan(p) {
+	if wantsPlan(target) {
 		return c.slow.FromPayload(p, target)
 	}
-	return c.DataConverter.FromPayload(p, target)
+	return c.sealer.FromPayload(p, target)
 }
 
 func (c patient) FromPayloads(ps *commonpb.Payloads, targets ...any) error {
-	if slices.ContainsFunc(ps.GetPayloads(), isPlan) {
+	if slices.ContainsFunc(targets, wantsPlan) {
 		return c.slow.FromPayloads(ps, targets...)
 	}
-	return c.DataConverter.FromPayloads(ps, targets...)
+	return c.sealer.FromPayloads(ps, targets...)
 }
 
-func isPlan(p *commonpb.Payload) bool {
-	return string(p.GetMetadata()[converter.MetadataEncoding]) == encodingPlan
+func (c patient) ToPayloads(values ...any) (*commonpb.Payloads, error) {
+	if slices.ContainsFunc(values, isPlan) {
+		return c.slow.ToPayloads(values...)
+	}
+	return c.sealer.ToPayloads(values...)
+}
+
+func wantsPlan(target any) bool {
+	_, ok := target.(**plan.Loaded)
+	return ok
+}
+
+func isPlan(value any) bool {
+	_, ok := value.(*plan.Loaded)
+	return ok
+}
+
+// sealer seals what base makes, and gives base what it has opened.
+type sealer struct {
+	base    converter.DataConverter
+	sealing Sealing
+	scope   scope
+	// blocks: this converts for a workflow, which must wait where this process
+	// lacks a key; an error could end the run for what a restart puts right.
+	blocks bool
+}
+
+// plain reports whether a value of this type, or a pointer to where one is read,
+// is what clients without keys write and read: the start's argument, a run's
+// result and failure, and answers to queries. Signals and updates add theirs
+// here. No activity carries any of it unsealed.
+func (c sealer) plain(value any) bool {
+	if c.scope.place != placeWorkflow && c.scope.place != placeNone {
+		return false
+	}
+	switch value.(type) {
+	case json.RawMessage, *json.RawMessage, // the start's argument, as it came
+		contract.Start, *contract.Start, contract.Result, *contract.Result,
+		contract.State, *contract.State, contract.Failure, *contract.Failure,
+		*sdkpb.WorkflowMetadata:
+		return true
+	}
+	return false
+}
+
+// label tells a run's carried state apart from all else of its workflow.
+func label(value any) string {
+	switch value.(type) {
+	case contract.Carried, *contract.Carried, **contract.Carried:
+		return "carried"
+	}
+	return ""
+}
+
+func (c sealer) ToPayload(value any) (*commonpb.Payload, error) {
+	p, err := c.base.ToPayload(value)
+	if err != nil || p == nil || c.sealing.Keys == nil || c.plain(value) {
+		return p, err
+	}
+	if _, raw := value.(converter.RawValue); raw && isSealed(p) {
+		return p, nil
+	}
+	return seal(c.sealing.Keys, p, c.scope.context(label(value)), c.sealing.Compress)
+}
+
+func (c sealer) ToPayloads(values ...any) (*commonpb.Payloads, error) {
+	if len(values) == 0 {
+		return nil, nil
+	}
+	ps := make([]*commonpb.Payload, len(values))
+	for i, value := range values {
+		var err error
+		if ps[i], err = c.ToPayload(value); err != nil {
+			return nil, fmt.Errorf("values[%d]: %w", i, err)
+		}
+	}
+	return &commonpb.Payloads{Payloads: ps}, nil
+}
+
+func (c sealer) FromPayload(p *commonpb.Payload, target any) error {
+	if p == nil {
+		return nil
+	}
+	opened, err := c.opened(p, target)
+	if err != nil {
+		if c.blocks && errors.Is(err, errNoKey) {
+			panic(err) // fails the workflow task, which is tried again
+		}
+		return err
+	}
+	return c.base.FromPayload(opened, target)
+}
+
+func (c sealer) opened(p *commonpb.Payload, target any) (*commonpb.Payload, error) {
+	strict := c.sealing.Keys != nil && !c.sealing.AcceptPlain
+	switch {
+	case isSealed(p):
+		return open(c.sealing.Keys, p, c.scope.context(label(target)), maxOpened)
+	case !strict, c.plain(target):
+	case c.scope.place == placeWorkflow && encodingOf(p) == converter.MetadataEncodingNil:
+		// A client that starts a run may write out the arguments that are not its own.
+	default:
+		return nil, refusal("it is not sealed (%s)", c.scope)
+	}
+	return decompress(p, maxOpened)
+}
+
+func (c sealer) FromPayloads(ps *commonpb.Payloads, targets ...any) error {
+	if len(ps.GetPayloads()) == 0 && len(targets) > 0 && c.scope.place == placeActivity &&
+		c.sealing.Keys != nil && !c.sealing.AcceptPlain {
+		return refusal("there is none (%s)", c.scope)
+	}
+	for i, p := range ps.GetPayloads() {
+		if i >= len(targets) {
+			break
+		}
+		if err := c.FromPayload(p, targets[i]); err != nil {
+			return fmt.Errorf("payload item %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// ToString shows a payload to people who run this process.
+func (c sealer) ToString(p *commonpb.Payload) string {
+	if p == nil {
+		return ""
+	}
+	if isSealed(p) {
+		opened, err := open(c.sealing.Keys, p, "", maxOpened)
+		if err != nil {
+			return err.Error()
+		}
+		p = opened
+	}
+	p, err := decompress(p, maxOpened)
+	if err != nil {
+		return err.Error()
+	}
+	return c.base.ToString(p)
+}
+
+func (c sealer) ToStrings(ps *commonpb.Payloads) []string {
+	var all []string
+	for _, p := range ps.GetPayloads() {
+		all = append(all, c.ToString(p))
+	}
+	return all
 }
 
 // jsonConverter is the SDK's JSON converter, which also marks what foreign

@@ -65,7 +65,7 @@ func TestAPlanIsDecodedOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, store.gets)
 
-	c := payload.NewConverter(plans)
+	c := payload.NewConverter(plans, payload.Sealing{})
 	loaded := &plan.Loaded{Plan: one, Head: plan.Head{Digest: digest, ContinueAfter: 7}}
 	p, err := c.ToPayload(loaded)
 	require.NoError(t, err)
@@ -83,13 +83,15 @@ func TestAPlanIsDecodedOnce(t *testing.T) {
 
 func TestAPlanThatIsNotWhatItSaysIsRefused(t *testing.T) {
 	plans := payload.NewPlans(open(t), 0)
-	c := payload.NewConverter(plans)
+	c := payload.NewConverter(plans, payload.Sealing{})
 	digest, err := plans.Put(t.Context(), small())
 	require.NoError(t, err)
 	loaded := &plan.Loaded{Plan: small(), Head: plan.Head{Digest: digest}}
 	good, err := c.ToPayload(loaded)
 	require.NoError(t, err)
-	fresh := func() converter.DataConverter { return payload.NewConverter(payload.NewPlans(open(t), 0)) }
+	fresh := func() converter.DataConverter {
+		return payload.NewConverter(payload.NewPlans(open(t), 0), payload.Sealing{})
+	}
 	var back *plan.Loaded
 	require.NoError(t, fresh().FromPayload(good, &back))
 
@@ -124,8 +126,8 @@ func TestTheCacheIsBounded(t *testing.T) {
 
 func TestWhereValuesGo(t *testing.T) {
 	store := open(t)
-	c := payload.NewConverter(payload.NewPlans(store, 0))
-	storage := payload.NewStorage(store)
+	c := payload.NewConverter(payload.NewPlans(store, 0), payload.Sealing{})
+	storage := payload.NewStorage(store, payload.Sealing{})
 	require.Equal(t, payload.Threshold, storage.PayloadSizeThreshold)
 	text := func(n int) json.RawMessage { return json.RawMessage(`"` + strings.Repeat("x", n) + `"`) }
 	for _, v := range []struct {
@@ -152,7 +154,7 @@ func TestWhereValuesGo(t *testing.T) {
 
 func TestTheDriverKeepsPayloads(t *testing.T) {
 	store := open(t)
-	driver := payload.NewStorage(store).Drivers[0]
+	driver := payload.NewStorage(store, payload.Sealing{}).Drivers[0]
 	in := []*commonpb.Payload{
 		{Metadata: map[string][]byte{"encoding": []byte("json/plain"), "a": []byte("b")}, Data: []byte(`{"x":1}`)},
 		{Data: []byte("other")},

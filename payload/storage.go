@@ -23,9 +23,11 @@ const (
 	driverName = "chimera-blob"
 )
 
-// NewStorage configures the SDK's external storage over store.
-func NewStorage(store blob.Store) converter.ExternalStorage {
-	d := driver{store}
+// NewStorage configures the SDK's external storage over store. The SDK gives it
+// payloads as the data converter has made them, so most are sealed already; what
+// is plain for its readers' sake, and too large for the history, is sealed here.
+func NewStorage(store blob.Store, sealing Sealing) converter.ExternalStorage {
+	d := driver{store, sealing}
 	return converter.ExternalStorage{
 		Drivers:              []converter.StorageDriver{d},
 		DriverSelector:       selector{d},
@@ -43,13 +45,16 @@ func (s selector) SelectDriver(_ converter.StorageDriverSelectContext, p *common
 }
 
 func isInline(p *commonpb.Payload) bool {
-	return string(p.GetMetadata()[converter.MetadataEncoding]) == converter.MetadataEncodingJSON &&
-		bytes.HasSuffix(p.GetData(), []byte{inlineMark})
+	return encodingOf(p) == converter.MetadataEncodingJSON && bytes.HasSuffix(p.GetData(), []byte{inlineMark})
 }
 
 // driver keeps payloads as blobs. The key of a payload is the digest of its
-// deterministic protobuf encoding, so equal values are stored once.
-type driver struct{ store blob.Store }
+// deterministic protobuf encoding, so equal values that are not sealed are
+// stored once.
+type driver struct {
+	store   blob.Store
+	sealing Sealing
+}
 
 func (driver) Name() string { return driverName }
 func (driver) Type() string { return "chimera-blob" }
@@ -62,9 +67,13 @@ const (
 func (d driver) Store(ctx converter.StorageDriverStoreContext, payloads []*commonpb.Payload) ([]converter.StorageDriverClaim, error) {
 	claims := make([]converter.StorageDriverClaim, len(payloads))
 	for i, p := range payloads {
-		b, err := proto.MarshalOptions{Deterministic: true}.Marshal(p)
+		protected, err := d.protect(ctx.Target, p)
 		if err != nil {
-			return nil, fmt.Errorf("encode payload: %w", err)
+			return nil, err
+		}
+		b, err := encode(protected)
+		if err != nil {
+			return nil, err
 		}
 		var digest string
 		err = ctx.GetLimiter().Permit(orBackground(ctx.Context), p, func() (err error) {
@@ -82,6 +91,26 @@ func (d driver) Store(ctx converter.StorageDriverStoreContext, payloads []*commo
 	return claims, nil
 }
 
+// protect gives the form in which a payload is stored. What it seals is bound to
+// the workflow that it is stored for, and opens there only.
+func (d driver) protect(target converter.StorageDriverTargetInfo, p *commonpb.Payload) (*commonpb.Payload, error) {
+	switch {
+	case isSealed(p):
+		return p, nil
+	case d.sealing.Keys != nil:
+		at := scopeOf(nil)
+		if w, ok := target.(converter.StorageDriverWorkflowInfo); ok {
+			at = scopeOf(converter.WorkflowSerializationContext{Namespace: w.Namespace, WorkflowID: w.WorkflowID})
+		}
+		return seal(d.sealing.Keys, p, at.context(""), d.sealing.Compress)
+	case d.sealing.Compress:
+		return compress(p)
+	}
+	return p, nil
+}
+
+// Retrieve gives sealed payloads as they are: only the data converter knows
+// where they are to open.
 func (d driver) Retrieve(ctx converter.StorageDriverRetrieveContext, claims []converter.StorageDriverClaim) ([]*commonpb.Payload, error) {
 	payloads := make([]*commonpb.Payload, len(claims))
 	for i, claim := range claims {
@@ -93,10 +122,14 @@ func (d driver) Retrieve(ctx converter.StorageDriverRetrieveContext, claims []co
 		if err != nil {
 			return nil, fmt.Errorf("retrieve payload: %w", err)
 		}
-		payloads[i] = new(commonpb.Payload)
-		if err := proto.Unmarshal(b, payloads[i]); err != nil {
-			return nil, fmt.Errorf("decode payload %s: %w", claim.ClaimData[claimDigest], err)
+		p, err := decode(b)
+		if err == nil {
+			p, err = decompress(p, maxOpened)
 		}
+		if err != nil {
+			return nil, fmt.Errorf("payload %s: %w", claim.ClaimData[claimDigest], err)
+		}
+		payloads[i] = p
 	}
 	return payloads, nil
 }

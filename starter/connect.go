@@ -11,6 +11,7 @@ import (
 
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/payload"
 	"chimera.ai/engine/store"
 )
 
@@ -67,10 +68,10 @@ func (p *Program) connect(ctx context.Context) (*connection, error) {
 		}
 	}
 	conn.address, conn.namespace = options.HostPort, options.Namespace
-	return conn, p.dial(ctx, conn, options, hint)
+	return conn, p.dial(ctx, conn, options, host.ClientSealing(settings), hint)
 }
 
-func (p *Program) dial(ctx context.Context, conn *connection, options client.Options, hint string) error {
+func (p *Program) dial(ctx context.Context, conn *connection, options client.Options, sealing payload.Sealing, hint string) error {
 	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	blobs, done, err := store.OpenBlobs(bounded, conn.place.store)
@@ -78,7 +79,7 @@ func (p *Program) dial(ctx context.Context, conn *connection, options client.Opt
 		return storeError(err)
 	}
 	p.later(done)
-	c, err := host.Dial(bounded, options, blobs, slog.New(slog.DiscardHandler))
+	c, err := host.Dial(bounded, options, blobs, sealing, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return unanswered("no Temporal server answers at %s: %s", options.HostPort, plainError(err)).withHint("%s", hint)
 	}

@@ -60,7 +60,7 @@ func environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 	}
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
-	env.SetDataConverter(payload.NewConverter(plans))
+	env.SetDataConverter(payload.NewConverter(plans, payload.Sealing{}))
 	env.RegisterWorkflowWithOptions(workflows.Plan, workflow.RegisterOptions{Name: contract.WorkflowType})
 	env.RegisterActivityWithOptions(engine.Load, activity.RegisterOptions{Name: contract.ActivityLoad})
 	env.RegisterActivityWithOptions(engine.Local, activity.RegisterOptions{Name: contract.ActivityLocal})

@@ -62,11 +62,16 @@ func (r *run) write() {
 			InitialInterval: 100 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second,
 		},
 	})
+	request := r.statement(j.sent, nil)
+	request.Batch = j.batch
 	r.flights = append(r.flights, &flight{
-		future: workflow.ExecuteActivity(ctx, contract.ActivityJournal, r.statement(j.sent, nil)),
+		future: workflow.ExecuteActivity(ctx, contract.ActivityJournal, request),
 		land: func(future workflow.Future) {
 			r.meter.cutting, j.writing = false, false
-			if err := future.Get(r.ctx, nil); err != nil {
+			var receipt contract.JournalReceipt
+			err := future.Get(r.ctx, &receipt)
+			// Runs from before there were receipts have none.
+			if err != nil || receipt.Batch != 0 && receipt.Batch != j.batch {
 				// The last request says it again, and hears why not.
 				workflow.GetLogger(r.ctx).Warn("a journal batch was not written", "batch", j.batch, "error", err)
 				j.unwritten = append(j.unwritten, j.sent...)

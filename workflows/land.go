@@ -125,6 +125,7 @@ type failure struct {
 func readFailure(err error, local bool) failure {
 	var application *temporal.ApplicationError
 	var timeout *temporal.TimeoutError
+	var refused *contract.Error
 	switch {
 	case errors.As(err, &application):
 		f := failure{ErrorPayload: contract.ErrorPayload{
@@ -161,6 +162,9 @@ func readFailure(err error, local bool) failure {
 			f.spent = beat.Spent
 		}
 		return f
+	case errors.As(err, &refused):
+		// The answer is not from a worker of this deployment.
+		return failure{ErrorPayload: contract.ErrorPayload{Kind: refused.Kind, Message: bounded(refused.Message), Attempts: 1}}
 	case temporal.IsCanceledError(err):
 		return failure{ErrorPayload: contract.ErrorPayload{Kind: contract.Cancelled, Message: "cancelled", Attempts: 1}}
 	}

@@ -108,8 +108,8 @@ func replay(t *testing.T, file string, interpreter any) error {
 	store, err := blob.Open(t.TempDir())
 	require.NoError(t, err)
 	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
-		DataConverter:   payload.NewConverter(payload.NewPlans(store, 0)),
-		ExternalStorage: payload.NewStorage(store),
+		DataConverter:   payload.NewConverter(payload.NewPlans(store, 0), payload.Sealing{}),
+		ExternalStorage: payload.NewStorage(store, payload.Sealing{}),
 	})
 	require.NoError(t, err)
 	replayer.RegisterWorkflowWithOptions(interpreter, workflow.RegisterOptions{Name: contract.WorkflowType})

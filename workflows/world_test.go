@@ -144,7 +144,7 @@ func (w *world) environment() *testsuite.TestWorkflowEnvironment {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(quiet{})
 	env := suite.NewTestWorkflowEnvironment()
-	env.SetDataConverter(payload.NewConverter(w.plans))
+	env.SetDataConverter(payload.NewConverter(w.plans, payload.Sealing{}))
 	env.RegisterWorkflowWithOptions(workflows.Plan, workflow.RegisterOptions{Name: contract.WorkflowType})
 	env.RegisterActivityWithOptions(w.engine.Load, activity.RegisterOptions{Name: contract.ActivityLoad})
 	env.RegisterActivityWithOptions(func(ctx context.Context, call contract.Call) (contract.Outcome, error) {

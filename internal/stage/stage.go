@@ -20,6 +20,7 @@ import (
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
 	"chimera.ai/engine/internal/pgtest"
+	"chimera.ai/engine/payload"
 	"chimera.ai/engine/store"
 )
 
@@ -55,9 +56,15 @@ func Temporal(t testing.TB) *devserver.Server {
 // Dial connects a client to a server, with large values in a folder.
 func Dial(t testing.TB, address, dir string) client.Client {
 	t.Helper()
+	return DialSealed(t, address, dir, payload.Sealing{})
+}
+
+// DialSealed is Dial for a deployment that seals its payloads.
+func DialSealed(t testing.TB, address, dir string, sealing payload.Sealing) client.Client {
+	t.Helper()
 	blobs, done, err := store.OpenBlobs(t.Context(), store.Options{Dir: dir})
 	require.NoError(t, err)
-	c, err := host.Dial(t.Context(), client.Options{HostPort: address}, blobs, nil)
+	c, err := host.Dial(t.Context(), client.Options{HostPort: address}, blobs, sealing, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		c.Close()

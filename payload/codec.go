@@ -1,0 +1,86 @@
+package payload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/converter"
+
+	"chimera.ai/engine/blob"
+)
+
+// Codec opens payloads for people: for the Temporal UI and command line, by way
+// of the codec endpoint. It takes a sealed payload from any context, since the
+// protocol does not say where one stands, so nothing may be decided by what it
+// gives. It never seals.
+type Codec struct {
+	// Keys opens what is sealed, or is nil.
+	Keys *Keyring
+	// Limit bounds all that one call opens, in bytes.
+	Limit int
+}
+
+var _ converter.PayloadCodec = Codec{}
+
+// ErrLimit reports that a request asks for more than its limit.
+var ErrLimit = errors.New("the payloads are too large to be shown")
+
+// Encode refuses: who may look at payloads may not make them.
+func (Codec) Encode([]*commonpb.Payload) ([]*commonpb.Payload, error) {
+	return nil, errors.New("payloads are opened here, and not sealed")
+}
+
+// Decode implements the SDK's interface. What is neither sealed nor compressed
+// comes back as it is; a compiled plan is shown as the JSON that it is.
+func (c Codec) Decode(ps []*commonpb.Payload) ([]*commonpb.Payload, error) {
+	opened := make([]*commonpb.Payload, len(ps))
+	left := c.Limit
+	for i, p := range ps {
+		var err error
+		if isSealed(p) {
+			if p, err = open(c.Keys, p, "", left); err != nil {
+				return nil, fmt.Errorf("payload %d: %w", i, err)
+			}
+		}
+		if p, err = decompress(p, left); err != nil {
+			return nil, fmt.Errorf("payload %d: %w", i, err)
+		}
+		if left -= len(p.GetData()); left < 0 {
+			return nil, ErrLimit
+		}
+		if encodingOf(p) == encodingPlan {
+			p = &commonpb.Payload{
+				Metadata: map[string][]byte{converter.MetadataEncoding: []byte(converter.MetadataEncodingJSON)},
+				Data:     p.GetData(),
+			}
+		}
+		opened[i] = p
+	}
+	return opened, nil
+}
+
+// bounded is a blob store that gives so many bytes and no more.
+type bounded struct {
+	blob.Store
+	left int
+}
+
+// Bounded gives a store for one reader, from which at most limit bytes are read.
+// It is not safe for concurrent use.
+func Bounded(store blob.Store, limit int) blob.Store { return &bounded{store, limit} }
+
+func (b *bounded) Get(ctx context.Context, digest string) ([]byte, error) {
+	if b.left <= 0 {
+		return nil, ErrLimit
+	}
+	data, err := b.Store.Get(ctx, digest)
+	if err != nil {
+		return nil, err
+	}
+	if b.left -= len(data); b.left < 0 {
+		return nil, ErrLimit
+	}
+	return data, nil
+}

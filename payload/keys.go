@@ -1,0 +1,159 @@
+package payload
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+const (
+	// keyBytes is the size of a key: AES-256.
+	keyBytes = 32
+	// maxKeys bounds how many keys a process has: the one that seals, and those
+	// of rotations whose runs have not ended.
+	maxKeys = 16
+)
+
+// keyID is how keys are named. A key's name stands in histories.
+var keyID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// Keyring has the keys that payloads are sealed with: the first seals, all open.
+// It is safe for concurrent use and never changes. A nil ring has no keys:
+// nothing is sealed.
+type Keyring struct {
+	first string
+	keys  map[string][]byte
+	// locked is why the keys cannot be had, or nil.
+	locked error
+}
+
+// ParseKeys makes a ring of keys as a configuration gives them: "ID:KEY", where
+// KEY is 32 bytes in base64 (standard or URL alphabet) or hex. No keys make no
+// ring, nil. Errors name the id or the place, and never the key.
+func ParseKeys(texts []string) (*Keyring, error) {
+	if len(texts) == 0 {
+		return nil, nil
+	}
+	if len(texts) > maxKeys {
+		return nil, fmt.Errorf("%d payload keys, and at most %d can be told apart", len(texts), maxKeys)
+	}
+	ring := &Keyring{keys: make(map[string][]byte, len(texts))}
+	for i, text := range texts {
+		id, coded, ok := strings.Cut(text, ":")
+		if !ok || !keyID.MatchString(id) {
+			return nil, fmt.Errorf("payload key %d has no id: a key is ID:KEY, and an ID has 1 to 64 letters, digits, '.', '_' and '-'", i+1)
+		}
+		key, err := decodeKey(strings.TrimSpace(coded))
+		if err != nil {
+			return nil, fmt.Errorf("payload key %s: %w", id, err)
+		}
+		if _, twice := ring.keys[id]; twice {
+			return nil, fmt.Errorf("payload key %s is there twice: a new key has an id of its own, since the id of each payload's key stands in the history", id)
+		}
+		for other, known := range ring.keys {
+			if bytes.Equal(known, key) {
+				return nil, fmt.Errorf("the payload keys %s and %s are the same", other, id)
+			}
+		}
+		if i == 0 {
+			ring.first = id
+		}
+		ring.keys[id] = key
+	}
+	return ring, nil
+}
+
+// LockedKeys is the ring of a process that is told that payloads are sealed, and
+// cannot get the keys: what needs none works, all else gives an error that names
+// the cause.
+func LockedKeys(cause error) *Keyring { return &Keyring{locked: cause} }
+
+func decodeKey(text string) ([]byte, error) {
+	var key []byte
+	var err error
+	if len(text) == hex.EncodedLen(keyBytes) {
+		key, err = hex.DecodeString(text)
+	} else {
+		plain := strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(text), "=")
+		key, err = base64.RawStdEncoding.Strict().DecodeString(plain)
+	}
+	if err != nil || len(key) != keyBytes {
+		return nil, fmt.Errorf("not %d bytes in base64 or hex", keyBytes)
+	}
+	if bytes.Count(key, key[:1]) == keyBytes {
+		return nil, errors.New("all bytes are the same: a key is random")
+	}
+	return key, nil
+}
+
+// KeyID is the id of the key that seals.
+func (r *Keyring) KeyID() string { return r.first }
+
+// domain separates what these keys do here from whatever else they may be used for.
+const domain = "chimera payload v1\n"
+
+// cipher gives AES-256-GCM under a key of its own for each context: random nonces
+// of 96 bits are safe for 2^32 messages under one key, which one run never
+// seals, and a busy deployment does within weeks. Nonces are put first by the
+// standard library.
+func (r *Keyring) cipher(id, context string) (cipher.AEAD, error) {
+	if r.locked != nil {
+		return nil, fmt.Errorf("%w: %w", errNoKey, r.locked)
+	}
+	key, ok := r.keys[id]
+	if !ok {
+		return nil, fmt.Errorf("%w: this process has no key %.64q (payload.keys)", errNoKey, id)
+	}
+	own, err := hkdf.Key(sha256.New, key, nil, domain+context, keyBytes)
+	if err != nil {
+		return nil, fmt.Errorf("derive a key: %w", err)
+	}
+	block, err := aes.NewCipher(own)
+	if err != nil {
+		return nil, fmt.Errorf("prepare a key: %w", err)
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// seal encrypts text for a context, with the first key.
+func (r *Keyring) seal(text []byte, context string) (id string, sealed []byte, err error) {
+	aead, err := r.cipher(r.first, context)
+	if err != nil {
+		return "", nil, err
+	}
+	return r.first, aead.Seal(nil, nil, text, associated(r.first, context)), nil
+}
+
+// open decrypts what key id has sealed for a context.
+func (r *Keyring) open(id string, sealed []byte, context string) ([]byte, error) {
+	aead, err := r.cipher(id, context)
+	if err != nil {
+		return nil, err
+	}
+	text, err := aead.Open(nil, nil, sealed, associated(id, context))
+	if err != nil {
+		return nil, errors.New("it does not open: it was changed, or sealed with another key of the same id")
+	}
+	return text, nil
+}
+
+func associated(id, context string) []byte { return []byte(domain + id + "\n" + context) }
+
+// NewKey gives a key for a configuration: id, and 32 random bytes in base64.
+func NewKey(id string) (string, error) {
+	if !keyID.MatchString(id) {
+		return "", errors.New("an id has 1 to 64 letters, digits, '.', '_' and '-'")
+	}
+	key := make([]byte, keyBytes)
+	_, _ = rand.Read(key) // never fails
+	return id + ":" + base64.StdEncoding.EncodeToString(key), nil
+}

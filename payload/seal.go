@@ -1,0 +1,161 @@
+package payload
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/converter"
+
+	"chimera.ai/engine/contract"
+)
+
+// The form of a sealed payload: its metadata names the key and the context, its
+// data are a nonce and what AES-256-GCM made of a byte (rawForm or zstdForm) and
+// the payload that was sealed, in protobuf. Key id and context are associated
+// data, and the key is derived for the context.
+const (
+	encodingSealed  = "binary/chimera-sealed"
+	metadataKey     = "chimera-key"
+	metadataContext = "chimera-context"
+
+	rawForm  = 0
+	zstdForm = 1
+)
+
+var (
+	// errNoKey: this process lacks the key. Another one, or this one with another
+	// configuration, has it: nothing is wrong with the payload.
+	errNoKey = errors.New("a sealed payload")
+	// ErrRefused reports a payload that does not open, was sealed for another
+	// context, or is not sealed where only sealed ones are taken. Somebody else
+	// than this deployment's workers has written or moved it.
+	ErrRefused = errors.New("payload refused")
+)
+
+// refusal gives ErrRefused the form in which the interpreter reads it: an answer
+// that is refused is as good as none.
+func refusal(format string, args ...any) error {
+	return contract.Errorf(contract.WorkerLost, "%w: "+format, append([]any{ErrRefused}, args...)...)
+}
+
+// kinded gives an error of a ring the kind that the interpreter acts on: it waits
+// until a worker has the key, as it waits for a store.
+func kinded(err error) error {
+	if errors.Is(err, errNoKey) {
+		return contract.Errorf(contract.StoreUnavailable, "%w", err)
+	}
+	return refusal("%w", err)
+}
+
+// The places where payloads are converted, by the SDK's serialization context.
+const (
+	placeNone     = "none"
+	placeWorkflow = "workflow"
+	placeActivity = "activity"
+	placeNexus    = "nexus"
+)
+
+// scope is the context of a conversion.
+type scope struct {
+	place string
+	// names are namespace, workflow id and, of an activity, its type.
+	names [3]string
+}
+
+func scopeOf(ctx converter.SerializationContext) scope {
+	switch c := ctx.(type) {
+	case converter.WorkflowSerializationContext:
+		return scope{placeWorkflow, [3]string{c.Namespace, c.WorkflowID}}
+	case converter.ActivitySerializationContext:
+		return scope{placeActivity, [3]string{c.Namespace, c.WorkflowID, c.ActivityType}}
+	case converter.NexusSerializationContext:
+		return scope{placeNexus, [3]string{c.Endpoint, c.Service, c.Operation}}
+	}
+	return scope{place: placeNone}
+}
+
+// context is the text that a payload is bound to. The label tells apart what
+// one workflow seals for different uses.
+func (s scope) context(label string) string {
+	b, err := json.Marshal([]string{s.place, s.names[0], s.names[1], s.names[2], label})
+	if err != nil {
+		panic(fmt.Sprintf("strings have no JSON: %v", err))
+	}
+	return string(b)
+}
+
+// shown is the scope in an error.
+func (s scope) String() string {
+	switch s.place {
+	case placeActivity:
+		return fmt.Sprintf("activity %s of workflow %s", s.names[2], s.names[1])
+	case placeWorkflow:
+		return "workflow " + s.names[1]
+	}
+	return "place " + s.place
+}
+
+func isSealed(p *commonpb.Payload) bool { return encodingOf(p) == encodingSealed }
+
+// seal encrypts p for a context; small says that it is compressed first, where
+// that makes it smaller.
+func seal(ring *Keyring, p *commonpb.Payload, context string, small bool) (*commonpb.Payload, error) {
+	b, err := encode(p)
+	if err != nil {
+		return nil, err
+	}
+	form := byte(rawForm)
+	if small {
+		if shrunk, ok := shrink(b); ok {
+			form, b = zstdForm, shrunk
+		}
+	}
+	id, data, err := ring.seal(append([]byte{form}, b...), context)
+	if err != nil {
+		return nil, kinded(err)
+	}
+	return &commonpb.Payload{
+		Metadata: map[string][]byte{
+			converter.MetadataEncoding: []byte(encodingSealed),
+			metadataKey:                []byte(id),
+			metadataContext:            []byte(context),
+		},
+		Data: data,
+	}, nil
+}
+
+// open decrypts a sealed payload. Its context must be the wanted one; "" takes
+// the one that it names, which the seal vouches for.
+func open(ring *Keyring, p *commonpb.Payload, wanted string, limit int) (*commonpb.Payload, error) {
+	id, context := string(p.GetMetadata()[metadataKey]), string(p.GetMetadata()[metadataContext])
+	if ring == nil {
+		return nil, kinded(fmt.Errorf("%w: this process has no keys (payload.keys), and it needs %.64q", errNoKey, id))
+	}
+	if wanted != "" && context != wanted {
+		return nil, refusal("it was sealed for %.300q, not for %s", context, wanted)
+	}
+	b, err := ring.open(id, p.GetData(), context)
+	if err != nil {
+		return nil, kinded(err)
+	}
+	if len(b) == 0 {
+		return nil, refusal("it is empty")
+	}
+	form, b := b[0], b[1:]
+	switch form {
+	case rawForm:
+	case zstdForm:
+		if b, err = grow(b, limit); err != nil {
+			return nil, refusal("%w", err)
+		}
+	default:
+		return nil, refusal("its form %d is not known", form)
+	}
+	inner, err := decode(b)
+	if err != nil {
+		return nil, refusal("%w", err)
+	}
+	return inner, nil
+}
