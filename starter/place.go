@@ -100,14 +100,14 @@ func migrateCommand(p *Program, fs *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
+		if *newKey != "" { // first: ledger.key may refer to it
+			if err := store.NewKey(*newKey, settings.Store.Origin); err != nil {
+				return storeError(err)
+			}
+		}
 		kept, err := host.Store(settings)
 		if err != nil {
 			return misuse("%s", err)
-		}
-		if *newKey != "" {
-			if err := store.NewKey(*newKey, kept.Origin); err != nil {
-				return storeError(err)
-			}
 		}
 		n, err := store.Migrate(ctx, kept)
 		if err == nil && *grant {

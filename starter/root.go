@@ -255,11 +255,17 @@ func signs(s trust.State, k *trust.Key) bool {
 }
 
 func keepJSON(file string, v any) error {
-	raw, err := json.MarshalIndent(v, "", "  ")
+	raw, err := indented(v)
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", file, err)
 	}
-	return keepFile(file, append(raw, '\n'))
+	return keepFile(file, raw)
+}
+
+// indented is JSON for files that people read.
+func indented(v any) ([]byte, error) {
+	raw, err := json.MarshalIndent(v, "", "  ")
+	return append(raw, '\n'), err
 }
 
 // keepFile writes a file whole, for its owner alone; of several processes that do,

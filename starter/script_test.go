@@ -22,6 +22,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/store"
+	"chimera.ai/engine/trust"
 )
 
 // TestMain makes this binary the program chimera for the scripts.
@@ -61,6 +64,8 @@ func TestScript(t *testing.T) {
 			"cmpbatch":   cmpBatch,
 			"firsthash":  firstHash,
 			"flip":       flip,
+			"behind":     behind,
+			"pin":        pin,
 		},
 	})
 }
@@ -243,7 +248,7 @@ func waitFor(ts *testscript.TestScript, _ bool, args []string) {
 // TestContract: the commands of the contract are all there.
 func TestContract(t *testing.T) {
 	want := strings.Fields(`compile graph contain publish start status runs cancel pause resume retry approvals signers
-		tools agents budgets policy simulate test audit migrate schema dev console mcp version`)
+		tools agents budgets policy simulate test audit trust migrate schema dev console mcp version`)
 	var have []string
 	for _, c := range commands() {
 		have = append(have, c.name)
@@ -303,4 +308,27 @@ func flip(ts *testscript.TestScript, _ bool, args []string) {
 	raw := []byte(ts.ReadFile(args[0]))
 	raw[len(raw)/2] ^= 1
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), raw, 0o600))
+}
+
+// behind agent|plan NAME puts a row into the store of dev mode that nobody has
+// stated or signed.
+func behind(ts *testscript.TestScript, _ bool, args []string) {
+	ctx := context.Background()
+	s, err := store.Open(ctx, store.Options{Dir: ts.MkAbs(".chimera/store"), Path: ts.MkAbs(".chimera/ledger.db")})
+	ts.Check(err)
+	switch args[0] {
+	case "agent":
+		err = s.Ledger.AddAgent(ctx, ledger.Agent{AgentID: args[1]})
+	case "plan":
+		digest := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(args[1])))
+		_, err = s.Ledger.PublishPlan(ctx, ledger.Plan{Name: args[1], Version: "1", Digest: digest, SourceDigest: digest, Author: "dev"})
+	}
+	ts.Check(errors.Join(err, s.Close()))
+}
+
+// pin FILE has the configuration pin a bootstrap, as its digest says here.
+func pin(ts *testscript.TestScript, _ bool, args []string) {
+	b, err := trust.ParseBootstrap([]byte(ts.ReadFile(args[0])))
+	ts.Check(err)
+	ts.Setenv("CHIMERA_TRUST_PIN", b.Digest())
 }

@@ -247,6 +247,24 @@ func (a *Acts) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
+// ParseActs reads a list of acts of a known form, and nothing that they do not
+// have.
+func ParseActs(raw []byte) (Acts, error) {
+	if len(raw) > MaxEnvelope {
+		return nil, invalid("acts of %d bytes, more than %d", len(raw), MaxEnvelope)
+	}
+	var acts Acts
+	if _, err := exact(raw, &acts); err != nil {
+		return nil, invalid("the acts: %s", bare(err))
+	}
+	for i, a := range acts {
+		if err := a.check(); err != nil {
+			return nil, invalid("act %d (%s): %s", i, a.Kind(), bare(err))
+		}
+	}
+	return acts, nil
+}
+
 // names holds a sorted list of names, each there once.
 func names(what string, list []string, least int) error {
 	if len(list) < least || len(list) > maxList {

@@ -46,6 +46,11 @@ func PAE(payloadType string, payload []byte) []byte {
 
 // ParseEnvelope reads an envelope of a payload type. It verifies nothing.
 func ParseEnvelope(raw []byte, payloadType string) (*Envelope, error) {
+	return parseEnvelope(raw, payloadType, 1)
+}
+
+// parseEnvelope reads an envelope with at least so many signatures.
+func parseEnvelope(raw []byte, payloadType string, least int) (*Envelope, error) {
 	if len(raw) > MaxEnvelope {
 		return nil, invalid("an envelope of %d bytes, more than %d", len(raw), MaxEnvelope)
 	}
@@ -56,8 +61,8 @@ func ParseEnvelope(raw []byte, payloadType string) (*Envelope, error) {
 	if j.PayloadType != payloadType {
 		return nil, invalid("the payload's type is %.120q, not %s", j.PayloadType, payloadType)
 	}
-	if n := len(j.Signatures); n == 0 || n > MaxSignatures {
-		return nil, invalid("%d signatures; there must be between 1 and %d", n, MaxSignatures)
+	if n := len(j.Signatures); n < least || n > MaxSignatures {
+		return nil, invalid("%d signatures; there must be between %d and %d", n, least, MaxSignatures)
 	}
 	e := &Envelope{Type: j.PayloadType}
 	var err error

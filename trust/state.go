@@ -131,22 +131,46 @@ func (s *State) step(envelope []byte) error {
 
 // agreed reports whether as many persons have signed as must.
 func (s *State) agreed(e *Envelope) error {
+	who, persons, err := s.Signed(e)
+	if err != nil {
+		return err
+	}
+	if persons < s.Quorum {
+		return invalid("%d of the admins' persons have signed (%s), %d must", persons, strings.Join(who, ", "), s.Quorum)
+	}
+	return nil
+}
+
+// Signed tells which admins have signed an envelope, by their ids, and how many
+// persons they are.
+func (s *State) Signed(e *Envelope) (who []string, persons int, err error) {
 	keys := make([]Public, len(s.Admins))
 	for i, a := range s.Admins {
 		k, err := ParsePublic(a.Key)
 		if err != nil {
-			return err
+			return nil, 0, err
 		}
 		keys[i] = k
 	}
-	persons := map[string]bool{}
-	var who []string
+	different := map[string]bool{}
 	for _, i := range e.By(keys) {
-		persons[fold(s.Admins[i].Person)] = true
+		different[fold(s.Admins[i].Person)] = true
 		who = append(who, s.Admins[i].ID)
 	}
-	if len(persons) < s.Quorum {
-		return invalid("%d of the admins' persons have signed (%s), %d must", len(persons), strings.Join(who, ", "), s.Quorum)
+	return who, len(different), nil
+}
+
+// Try reports whether acts could follow the state, once enough admins agree.
+func (s State) Try(acts ...Act) error {
+	c := s.clone()
+	for i, a := range acts {
+		err := a.check()
+		if err == nil {
+			err = a.do(c)
+		}
+		if err != nil {
+			return invalid("act %d (%s): %s", i, a.Kind(), bare(err))
+		}
 	}
 	return nil
 }

@@ -93,6 +93,19 @@ func (st *Statement) Envelope(keys ...*Key) (*Envelope, error) {
 	return e, nil
 }
 
+// ParseDraft is [ParseStatement] for a statement that nobody may have signed yet.
+func ParseDraft(raw []byte) (*Statement, *Envelope, error) {
+	e, err := parseEnvelope(raw, StatementType, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	st, err := e.statement()
+	if err != nil {
+		return nil, nil, err
+	}
+	return st, e, nil
+}
+
 // ParseStatement reads an envelope with a statement. It verifies no signature:
 // [State.Next] does.
 func ParseStatement(raw []byte) (*Statement, *Envelope, error) {
@@ -100,14 +113,20 @@ func ParseStatement(raw []byte) (*Statement, *Envelope, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	st := new(Statement)
-	if _, err := exact(e.Payload, st); err != nil {
-		return nil, nil, invalid("the statement: %s", bare(err))
-	}
-	if err := st.check(); err != nil {
+	st, err := e.statement()
+	if err != nil {
 		return nil, nil, err
 	}
 	return st, e, nil
+}
+
+// statement reads the payload of an envelope.
+func (e *Envelope) statement() (*Statement, error) {
+	st := new(Statement)
+	if _, err := exact(e.Payload, st); err != nil {
+		return nil, invalid("the statement: %s", bare(err))
+	}
+	return st, st.check()
 }
 
 // Digest is what the statement after an envelope's names as its prev.

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"text/tabwriter"
+
+	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/trust"
+)
+
+// The parts of chimera agents.
+var agentParts = []string{"add", "list"}
+
+func agentsCommand(p *Program, fs *flag.FlagSet) action {
+	var keys, starts texts
+	owner := fs.String("owner", "", "`PERSON` who answers for the agent, and never approves what it does")
+	persona := fs.String("persona", "", "`REF` of the agent's persona")
+	wallet := fs.String("wallet", "", "`ADDRESS` of the agent's wallet")
+	fs.Var(&starts, "start-key", "public `KEY`, its text or a PEM file, that may start runs for the agent; may be given again (in dev mode, dev mode's)")
+	fs.Var(&keys, "key", "admin's private `KEY`, a PEM file or a reference such as ${env:NAME}; may be given again (in dev mode, dev mode's)")
+	out := fs.String("out", "", "`FILE` for the statement, where other admins are to sign it")
+	return func(ctx context.Context, operands []string) error {
+		switch what := operands[0]; {
+		case what == "list" && len(operands) == 1:
+			if len(keys)+len(starts) > 0 || *owner+*persona+*wallet+*out != "" {
+				return misuse("chimera agents list takes no flags of add")
+			}
+			return p.listAgents(ctx)
+		case what == "add" && len(operands) == 2:
+			if *owner == "" {
+				return misuse("chimera agents add needs --owner PERSON")
+			}
+			act := &trust.AddAgent{AgentID: operands[1], PersonaRef: *persona, WalletAddress: *wallet, Owner: *owner, Keys: []string{}}
+			for _, given := range starts {
+				k, err := publicKey("--start-key", given)
+				if err != nil {
+					return err
+				}
+				act.Keys = append(act.Keys, k.String())
+			}
+			if len(starts) == 0 {
+				_, root, err := p.authority(ctx)
+				if err != nil {
+					return err
+				}
+				if root.dev != nil {
+					act.Keys = append(act.Keys, root.dev.Public())
+				}
+			}
+			return p.propose(ctx, trust.Acts{act}, keys, *out)
+		case slices.Contains(agentParts, what):
+			return misuse("chimera agents add takes the agent's id, and chimera agents list nothing")
+		default:
+			return noPart("agents", what, agentParts, "There are add ID --owner PERSON, and list.")
+		}
+	}
+}
+
+// noPart is wrong use of a command that has parts.
+func noPart(command, what string, parts []string, hint string) error {
+	f := misuse("chimera %s has no part %q", command, what)
+	if near := syntax.Nearest(what, parts); near != "" {
+		return f.withHint("Did you mean %s?", near)
+	}
+	return f.withHint("%s", hint)
+}
+
+// What the chain of statements says of a row.
+const (
+	rowStated   = "stated"
+	rowUnstated = "unstated" // there is a row, and no statement
+	rowAltered  = "altered"  // the row is not as it was stated
+	rowMissing  = "missing"  // there is a statement, and no row
+)
+
+// knownAgent is one agent in the JSON answer of agents list.
+type knownAgent struct {
+	AgentID       string `json:"agent_id"`
+	Owner         string `json:"owner,omitempty"`
+	PersonaRef    string `json:"persona_ref,omitempty"`
+	WalletAddress string `json:"wallet_address,omitempty"`
+	// Keys may start runs for it.
+	Keys      []string     `json:"keys"`
+	CreatedAt *ledger.Time `json:"created_at,omitempty"`
+	// State is stated, unstated, altered or missing; only stated ones count.
+	State string `json:"state"`
+}
+
+// listAgents lists what the store and the admins say of agents, and where they
+// differ, which is a no.
+func (p *Program) listAgents(ctx context.Context) error {
+	books, root, err := p.authority(ctx)
+	if err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	s, err := trust.Read(bounded, books, root.bootstrap)
+	if err != nil {
+		return untrusted(err)
+	}
+	list, err := agentsOf(bounded, books, s)
+	if err != nil {
+		return storeError(err)
+	}
+	bad := 0
+	for _, a := range list {
+		if a.State != rowStated {
+			bad++
+		}
+	}
+	if p.json() {
+		err = p.document(struct {
+			OK         bool         `json:"ok"`
+			Deployment string       `json:"deployment"`
+			Statements int          `json:"statements"`
+			Agents     []knownAgent `json:"agents"`
+		}{bad == 0, s.Deployment, s.N, list})
+	} else {
+		table := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+		_, _ = fmt.Fprintln(table, "AGENT\tOWNER\tKEYS\tSTATE")
+		for _, a := range list {
+			_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\n", printable(a.AgentID), printable(a.Owner), len(a.Keys), a.State)
+		}
+		err = table.Flush()
+	}
+	if err != nil {
+		return err
+	}
+	if bad > 0 {
+		p.say("%s not in the store as the admins have stated it", plural(bad, "agent"))
+		return &failure{code: exitNegative}
+	}
+	return nil
+}
+
+// agentsOf holds the rows of agents against what the admins have stated.
+func agentsOf(ctx context.Context, books ledger.Store, s trust.State) ([]knownAgent, error) {
+	const page = 1000
+	rows := map[string]ledger.Agent{}
+	for offset := 0; ; offset += page {
+		some, err := books.ListAgents(ctx, ledger.Page{Limit: page, Offset: offset})
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range some {
+			rows[a.AgentID] = a
+		}
+		if len(some) < page {
+			break
+		}
+	}
+	ids := maps.Clone(rows)
+	for id := range s.Agents {
+		if _, ok := ids[id]; !ok {
+			ids[id] = ledger.Agent{}
+		}
+	}
+	list := []knownAgent{}
+	for _, id := range slices.Sorted(maps.Keys(ids)) {
+		row, there := rows[id]
+		stated, said := s.Agents[id]
+		a := knownAgent{AgentID: id, Owner: stated.Owner, PersonaRef: stated.PersonaRef, WalletAddress: stated.WalletAddress, Keys: append([]string{}, stated.Keys...), State: rowStated}
+		if there {
+			a.CreatedAt = &row.CreatedAt
+		}
+		_, err := trust.Known(ctx, books, s, id)
+		switch {
+		case !there:
+			a.State = rowMissing
+		case !said:
+			a.State, a.PersonaRef, a.WalletAddress = rowUnstated, row.PersonaRef, row.WalletAddress
+		case errors.Is(err, trust.ErrInvalid):
+			a.State = rowAltered
+		case err != nil:
+			return nil, err
+		}
+		list = append(list, a)
+	}
+	return list, nil
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"chimera.ai/engine/config"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/trust"
+)
+
+// texts is a flag that may be given several times.
+type texts []string
+
+// String implements [flag.Value].
+func (t *texts) String() string { return strings.Join(*t, ", ") }
+
+// Set implements [flag.Value].
+func (t *texts) Set(s string) error {
+	*t = append(*t, s)
+	return nil
+}
+
+// statement is the JSON answer about a statement of admins.
+type statement struct {
+	// Statement is its number in the chain, and Digest that of what is signed.
+	Statement int    `json:"statement"`
+	Digest    string `json:"digest"`
+	// Applied: it counts. Else File holds it until Missing more persons have signed.
+	Applied  bool       `json:"applied"`
+	File     string     `json:"file,omitempty"`
+	SignedBy []string   `json:"signed_by"`
+	Missing  int        `json:"missing"`
+	Acts     trust.Acts `json:"acts"`
+}
+
+// secretKey reads a private key: a file in PEM, or a reference such as
+// ${env:NAME} or ${file:PATH}.
+func (p *Program) secretKey(ref string) (*trust.Key, error) {
+	settings, err := p.settings()
+	if err != nil {
+		return nil, err
+	}
+	secret := ref
+	if !strings.Contains(ref, "${") {
+		raw, err := atMost(ref, maxSecretKey)
+		if err != nil {
+			return nil, misuse("--key: %s", err)
+		}
+		secret = string(raw)
+	} else if secret, err = settings.Referred("--key", config.Secret(ref)); err != nil {
+		return nil, misuse("%s", err)
+	}
+	key, err := trust.ParseKey([]byte(secret))
+	if err != nil {
+		return nil, misuse("--key: %s", err)
+	}
+	return key, nil
+}
+
+// maxSecretKey bounds a private key's file, in bytes.
+const maxSecretKey = 4 << 10
+
+// publicKey reads a public key: its text, or a file with that or with PEM.
+func publicKey(what, given string) (trust.Public, error) {
+	if k, err := trust.ParsePublic(given); err == nil {
+		return k, nil
+	}
+	raw, err := atMost(given, maxSecretKey)
+	if err != nil {
+		return trust.Public{}, misuse("%s: %s is neither the text of a public key nor a file with one", what, printable(given))
+	}
+	if k, err := trust.ParsePublic(strings.TrimSpace(string(raw))); err == nil {
+		return k, nil
+	}
+	k, err := trust.ParsePublicPEM(raw)
+	if err != nil {
+		return k, misuse("%s: %s: %s", what, given, err)
+	}
+	return k, nil
+}
+
+// authority gives the ledger and the root of trust, which must be there.
+func (p *Program) authority(ctx context.Context) (ledger.Store, *rooted, error) {
+	at, err := p.place()
+	if err != nil {
+		return nil, nil, err
+	}
+	root, err := at.rooted(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	if root.bootstrap == nil {
+		return nil, nil, unanswered("nothing says whom to trust").withHint("Set trust.bootstrap and trust.pin; %s makes a bootstrap.", p.command("trust", "init"))
+	}
+	books, err := at.ledger(ctx, p)
+	return books, root, err
+}
+
+// propose makes the next statement of the admins, signed by the keys that refs
+// name, or by dev mode's. Where enough persons have signed, it counts at once;
+// else, or where out says so, it is written to a file for others to sign.
+func (p *Program) propose(ctx context.Context, acts trust.Acts, refs []string, out string) error {
+	books, root, err := p.authority(ctx)
+	if err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	s, err := trust.Read(bounded, books, root.bootstrap)
+	if err != nil {
+		return untrusted(err)
+	}
+	if err := s.Try(acts...); err != nil {
+		return untrusted(err)
+	}
+	var keys []*trust.Key
+	for _, ref := range refs {
+		key, err := p.secretKey(ref)
+		if err != nil {
+			return err
+		}
+		keys = append(keys, key)
+	}
+	if len(keys) == 0 && root.dev != nil {
+		keys = append(keys, root.dev)
+	}
+	if len(keys) == 0 && out == "" {
+		return misuse("nobody signs: give --key, or --out for others to sign")
+	}
+	for _, k := range keys {
+		if !signs(s, k) {
+			return negative("%s is not one of an admin", k)
+		}
+	}
+	e, err := s.Draft(time.Now(), acts...).Envelope(keys...)
+	if err != nil {
+		return untrusted(err)
+	}
+	who, persons, err := s.Signed(e)
+	if err != nil {
+		return untrusted(err)
+	}
+	answer := statement{Statement: s.N + 1, Digest: e.Digest(), SignedBy: append([]string{}, who...), Missing: max(s.Quorum-persons, 0), Acts: acts}
+	switch {
+	case out == "" && answer.Missing > 0:
+		return negative("%d of the admins' persons have signed, %d must", persons, s.Quorum).
+			withHint("Write the statement to a file with --out FILE; others sign it with %s.", p.command("trust", "sign", "FILE", "--key", "KEY"))
+	case out == "":
+		raw, err := e.Encode()
+		if err != nil {
+			return untrusted(err)
+		}
+		if _, err := trust.Publish(bounded, books, root.bootstrap, raw, time.Now()); err != nil {
+			return untrusted(err)
+		}
+		answer.Applied = true
+	default:
+		answer.File = out
+		// The envelope of a draft that nobody has signed yet has no signature, which
+		// no reader takes for one.
+		raw, err := e.Encode()
+		if err == nil {
+			err = newFile(out, append(raw, '\n'))
+		}
+		if err != nil {
+			return misuse("%s", err)
+		}
+	}
+	return p.answer(answer)
+}
+
+// answer tells about a statement.
+func (p *Program) answer(a statement) error {
+	if p.json() {
+		return p.document(a)
+	}
+	for _, act := range a.Acts {
+		raw, err := json.Marshal(act)
+		if err != nil {
+			return unanswered("showing an act: %s", err)
+		}
+		p.printf("%s %s\n", act.Kind(), printable(string(raw)))
+	}
+	switch {
+	case a.Applied:
+		p.printf("statement %d counts: %s\n", a.Statement, a.Digest)
+	case a.Missing > 0:
+		p.printf("statement %d waits in %s for %s more: %s\n", a.Statement, a.File, plural(a.Missing, "person"), a.Digest)
+		p.say("another admin signs it: %s", p.command("trust", "sign", a.File, "--key", "KEY"))
+	default:
+		p.printf("statement %d is signed, in %s: %s\n", a.Statement, a.File, a.Digest)
+		p.say("it counts after: %s", p.command("trust", "apply", a.File))
+	}
+	return nil
+}
+
+// newFile writes a file whole where there is none, for its owner alone.
+func newFile(file string, raw []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(raw)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		if err = os.Link(f.Name(), file); errors.Is(err, fs.ErrExist) {
+			err = &fs.PathError{Op: "write", Path: file, Err: fs.ErrExist}
+		}
+	}
+	return errors.Join(err, os.Remove(f.Name()))
+}

@@ -1,0 +1,413 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/audit"
+	"chimera.ai/engine/store"
+	"chimera.ai/engine/trust"
+)
+
+// The parts of chimera trust, with how many operands each takes.
+var trustParts = map[string]int{"key": 1, "init": 0, "draft": 1, "sign": 1, "apply": 1, "list": 0}
+
+// foundation is what a bootstrap is made of.
+type foundation struct {
+	deployment string
+	admins     texts
+	quorum     int
+	log        string
+	witnesses  texts
+	cosigning  int
+	auditors   string
+}
+
+func trustCommand(p *Program, fs *flag.FlagSet) action {
+	var b foundation
+	var keys texts
+	fs.StringVar(&b.deployment, "deployment", "", "init: `NAME` of the deployment")
+	fs.Var(&b.admins, "admin", "init: `ID,PERSON,KEY` of an admin, KEY the public key's text or a PEM file; given for each")
+	fs.IntVar(&b.quorum, "quorum", 2, "init: `N` persons must sign a statement; at least 2")
+	fs.StringVar(&b.log, "log", "", "init: the audit log's public `KEY`, NAME+HASH+…; without it, that of ledger.key")
+	fs.Var(&b.witnesses, "witness", "init: public `KEY` of a witness, NAME+HASH+…; may be given again")
+	fs.IntVar(&b.cosigning, "witness-quorum", 0, "init: `N` witnesses must cosign a checkpoint")
+	fs.StringVar(&b.auditors, "auditors", "", "init: `FILE` for auditors, that audit verify takes as --trust")
+	fs.Var(&keys, "key", "draft, sign: admin's private `KEY`, a PEM file or a reference such as ${env:NAME}; may be given again")
+	out := fs.String("out", "", "init, draft: `FILE` to write")
+	return func(ctx context.Context, operands []string) error {
+		what, rest := operands[0], operands[1:]
+		n, known := trustParts[what]
+		switch {
+		case !known:
+			return noPart("trust", what, slices.Sorted(maps.Keys(trustParts)), "There are key, init, draft, sign, apply and list.")
+		case len(rest) != n:
+			return misuse("chimera trust %s takes %s", what, plural(n, "operand"))
+		case len(keys) > 0 && what != "draft" && what != "sign", *out != "" && what != "init" && what != "draft":
+			return misuse("--key belongs to draft and sign, --out to init and draft")
+		case what != "init" && (b.deployment+b.log+b.auditors != "" || len(b.admins)+len(b.witnesses)+b.cosigning > 0 || b.quorum != 2):
+			return misuse("--deployment, --admin, --quorum, --log, --witness, --witness-quorum and --auditors belong to init")
+		}
+		switch what {
+		case "key":
+			return p.trustKey(rest[0])
+		case "init":
+			return p.trustInit(ctx, b, *out)
+		case "draft":
+			return p.trustDraft(ctx, rest[0], keys, *out)
+		case "sign":
+			return p.trustSign(rest[0], keys)
+		case "apply":
+			return p.trustApply(ctx, rest[0])
+		}
+		return p.trustList(ctx)
+	}
+}
+
+// trustKey makes a private key where there is none, and shows its public half.
+func (p *Program) trustKey(file string) error {
+	raw, err := atMost(file, maxSecretKey)
+	made := errors.Is(err, fs.ErrNotExist)
+	if made {
+		if _, raw, err = trust.NewKey(); err == nil {
+			err = newFile(file, raw)
+		}
+	}
+	if err != nil {
+		return misuse("%s", err)
+	}
+	public, err := trust.ParsePublicPEM(raw)
+	if err != nil {
+		key, err := trust.ParseKey(raw)
+		if err != nil {
+			return misuse("%s: %s", file, err)
+		}
+		if public, err = trust.ParsePublic(key.Public()); err != nil {
+			return misuse("%s: %s", file, err)
+		}
+	}
+	if p.json() {
+		return p.document(struct {
+			File      string `json:"file"`
+			PublicKey string `json:"public_key"`
+			KeyID     string `json:"key_id"`
+			Made      bool   `json:"made"`
+		}{file, public.String(), public.ID(), made})
+	}
+	p.printf("%s\n", public)
+	return nil
+}
+
+// trustInit writes a bootstrap of production.
+func (p *Program) trustInit(ctx context.Context, f foundation, out string) error {
+	if out == "" || f.deployment == "" || len(f.admins) == 0 {
+		return misuse("chimera trust init needs --deployment NAME, --admin ID,PERSON,KEY for each admin, and --out FILE")
+	}
+	b := &trust.Bootstrap{
+		Format: trust.BootstrapFormat, Deployment: f.deployment, Audience: trust.Prod, Quorum: f.quorum, Issued: ledger.At(time.Now()),
+		Witnesses: trust.Witnesses{Keys: append([]string{}, f.witnesses...), Quorum: f.cosigning},
+	}
+	for _, given := range f.admins {
+		parts := strings.SplitN(given, ",", 3)
+		if len(parts) != 3 {
+			return misuse("--admin %s is not ID,PERSON,KEY", printable(given))
+		}
+		k, err := publicKey("--admin", parts[2])
+		if err != nil {
+			return err
+		}
+		b.Admins = append(b.Admins, trust.Admin{ID: parts[0], Person: parts[1], Key: k.String()})
+	}
+	log, err := p.logKey(ctx, f.log)
+	if err != nil {
+		return err
+	}
+	origin, _, _ := strings.Cut(log, "+")
+	b.Log = trust.LogKey{Origin: origin, Key: log}
+	if err := b.Check(); err != nil {
+		return misuse("%s", err)
+	}
+	raw, err := indented(b)
+	if err == nil {
+		err = newFile(out, raw)
+	}
+	if err == nil && f.auditors != "" {
+		t := audit.Trust{
+			Format: audit.TrustFormat, Origin: origin, Log: log, Audience: string(b.Audience), Bootstrap: b,
+			Witnesses: f.witnesses, Quorum: f.cosigning,
+		}
+		if raw, err = indented(t); err == nil {
+			err = newFile(f.auditors, raw)
+		}
+	}
+	if err != nil {
+		return misuse("%s", err)
+	}
+	if p.json() {
+		return p.document(struct {
+			File       string `json:"file"`
+			Deployment string `json:"deployment"`
+			Digest     string `json:"digest"`
+		}{out, b.Deployment, b.Digest()})
+	}
+	p.printf("%s\n", b.Digest())
+	p.say("each worker and each person pins it: trust.bootstrap is the file, trust.pin this digest")
+	return nil
+}
+
+// logKey gives the public half of the log's key: the one given, or that of the
+// configuration.
+func (p *Program) logKey(ctx context.Context, given string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	settings, err := p.settings()
+	if err != nil {
+		return "", err
+	}
+	options, err := host.Store(settings)
+	if err != nil {
+		return "", misuse("%s", err)
+	}
+	if options.Key == "" && options.Driver == store.Postgres {
+		return "", misuse("nothing says the log's key: give --log, or set ledger.key")
+	}
+	if options.Key != "" {
+		key, err := ledger.ParseKey(options.Key)
+		if err != nil {
+			return "", misuse("ledger.key: %s", err)
+		}
+		return key.Public(), nil
+	}
+	at, err := p.placeOf(settings)
+	if err != nil {
+		return "", err
+	}
+	if _, err := at.ledger(ctx, p); err != nil {
+		return "", err
+	}
+	return at.opened.Key.Public(), nil
+}
+
+// trustDraft makes the next statement from a file of acts.
+func (p *Program) trustDraft(ctx context.Context, file string, keys []string, out string) error {
+	raw, err := atMost(file, trust.MaxEnvelope)
+	if err != nil {
+		return misuse("%s", err)
+	}
+	acts, err := trust.ParseActs(raw)
+	if err != nil {
+		return misuse("%s: %s", file, err)
+	}
+	return p.propose(ctx, acts, keys, out)
+}
+
+// trustSign adds signatures to a statement, and shows what it says. It needs
+// nothing but the file and the keys.
+func (p *Program) trustSign(file string, refs []string) error {
+	if len(refs) == 0 {
+		return misuse("chimera trust sign needs --key")
+	}
+	raw, err := atMost(file, trust.MaxEnvelope)
+	if err != nil {
+		return misuse("%s", err)
+	}
+	st, e, err := trust.ParseDraft(raw)
+	if err != nil {
+		return negative("%s: %s", file, err)
+	}
+	for _, ref := range refs {
+		k, err := p.secretKey(ref)
+		if err == nil {
+			err = e.Sign(k)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if raw, err = e.Encode(); err == nil {
+		err = keepFile(file, append(raw, '\n'))
+	}
+	if err != nil {
+		return misuse("%s", err)
+	}
+	if p.json() {
+		return p.document(struct {
+			File       string     `json:"file"`
+			Statement  int        `json:"statement"`
+			Deployment string     `json:"deployment"`
+			Digest     string     `json:"digest"`
+			Signatures int        `json:"signatures"`
+			Acts       trust.Acts `json:"acts"`
+		}{file, st.N, st.Deployment, e.Digest(), len(e.Signatures), st.Acts})
+	}
+	p.printf("signed: statement %d of %s (%s), %s in all\n", st.N, printable(st.Deployment), st.Audience, plural(len(e.Signatures), "signature"))
+	for _, act := range st.Acts {
+		raw, err := indented(act)
+		if err != nil {
+			return unanswered("showing an act: %s", err)
+		}
+		p.printf("%s %s", act.Kind(), printable(string(raw)))
+	}
+	return nil
+}
+
+// trustApply states a statement that enough admins have signed.
+func (p *Program) trustApply(ctx context.Context, file string) error {
+	raw, err := atMost(file, trust.MaxEnvelope)
+	if err != nil {
+		return misuse("%s", err)
+	}
+	st, e, err := trust.ParseStatement(raw)
+	if err != nil {
+		return negative("%s: %s", file, err)
+	}
+	books, root, err := p.authority(ctx)
+	if err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	before, err := trust.Read(bounded, books, root.bootstrap)
+	if err != nil {
+		return untrusted(err)
+	}
+	if _, err := trust.Publish(bounded, books, root.bootstrap, raw, time.Now()); err != nil {
+		return untrusted(err)
+	}
+	who, _, err := before.Signed(e)
+	if err != nil {
+		return untrusted(err)
+	}
+	return p.answer(statement{Statement: st.N, Digest: e.Digest(), Applied: true, SignedBy: append([]string{}, who...), Acts: st.Acts})
+}
+
+// trustList shows what the admins have stated, from the bootstrap on.
+func (p *Program) trustList(ctx context.Context) error {
+	books, root, err := p.authority(ctx)
+	if err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	s, err := trust.Read(bounded, books, root.bootstrap)
+	if err != nil {
+		return untrusted(err)
+	}
+	if p.json() {
+		return p.document(stateDocument(root.bootstrap, s))
+	}
+	p.printf("%s (%s): %s on the bootstrap %s\n", printable(s.Deployment), s.Audience, plural(s.N, "statement"), root.bootstrap.Digest())
+	p.printf("admins      %d must sign\n", s.Quorum)
+	for _, a := range s.Admins {
+		p.printf("  %s, %s\n", printable(a.ID), printable(a.Person))
+	}
+	section := func(title string, lines []string) {
+		if len(lines) > 0 {
+			p.printf("%s\n  %s\n", title, printable(strings.Join(lines, "\n  ")))
+		}
+	}
+	var lines []string
+	for _, id := range slices.Sorted(maps.Keys(s.Publishers)) {
+		v := s.Publishers[id]
+		lines = append(lines, fmt.Sprintf("%s, %s: signs %s%s", id, v.Person, strings.Join(v.Uses, " and "), since(v.Revoked)))
+	}
+	section("publishers", lines)
+	lines = nil
+	for _, id := range slices.Sorted(maps.Keys(s.Agents)) {
+		v := s.Agents[id]
+		lines = append(lines, fmt.Sprintf("%s, owned by %s: %s", id, v.Owner, plural(len(v.Keys), "key")))
+	}
+	section("agents", lines)
+	lines = nil
+	for _, id := range slices.Sorted(maps.Keys(s.Signers)) {
+		v := s.Signers[id]
+		lines = append(lines, fmt.Sprintf("%s, %s: %s%s", id, v.Person, strings.Join(v.Now, ", "), since(v.Revoked)))
+	}
+	section("signers", lines)
+	lines = nil
+	for _, id := range slices.Sorted(maps.Keys(s.Tools)) {
+		lines = append(lines, fmt.Sprintf("%s: %s", id, s.Tools[id].Status))
+	}
+	section("tools", lines)
+	section("log", []string{s.Log().Key})
+	return nil
+}
+
+func since(revoked *ledger.Time) string {
+	if revoked == nil {
+		return ""
+	}
+	return ", revoked since " + revoked.String()
+}
+
+// stateDocument is the JSON answer of trust list.
+func stateDocument(b *trust.Bootstrap, s trust.State) any {
+	type publisher struct {
+		trust.AddPublisher
+		Revoked *ledger.Time `json:"revoked_at,omitempty"`
+	}
+	type signer struct {
+		trust.EnrollSigner
+		Now     []string     `json:"roles_now"`
+		Revoked *ledger.Time `json:"revoked_at,omitempty"`
+	}
+	type guardian struct {
+		trust.AddGuardian
+		Revoked *ledger.Time `json:"revoked_at,omitempty"`
+	}
+	doc := struct {
+		Deployment string            `json:"deployment"`
+		Audience   trust.Audience    `json:"audience"`
+		Bootstrap  string            `json:"bootstrap"`
+		Statements int               `json:"statements"`
+		Head       string            `json:"head"`
+		Issued     ledger.Time       `json:"issued"`
+		Quorum     int               `json:"quorum"`
+		Admins     []trust.Admin     `json:"admins"`
+		Publishers []publisher       `json:"publishers"`
+		Agents     []trust.AddAgent  `json:"agents"`
+		Signers    []signer          `json:"signers"`
+		Tools      []trust.TrustTool `json:"tools"`
+		Budgets    []trust.SetBudget `json:"budgets"`
+		Guardians  []guardian        `json:"guardians"`
+		Bundle     string            `json:"bundle,omitempty"`
+		LogKeys    []trust.LogKey    `json:"log_keys"`
+		Witnesses  trust.Witnesses   `json:"witnesses"`
+	}{
+		Deployment: s.Deployment, Audience: s.Audience, Bootstrap: b.Digest(), Statements: s.N, Head: s.Head, Issued: s.Issued,
+		Quorum: s.Quorum, Admins: s.Admins, Publishers: []publisher{}, Agents: []trust.AddAgent{}, Signers: []signer{},
+		Tools: []trust.TrustTool{}, Budgets: []trust.SetBudget{}, Guardians: []guardian{}, Bundle: s.Bundle, LogKeys: s.LogKeys, Witnesses: s.Witnesses,
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.Publishers)) {
+		doc.Publishers = append(doc.Publishers, publisher{s.Publishers[id].AddPublisher, s.Publishers[id].Revoked})
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.Agents)) {
+		doc.Agents = append(doc.Agents, s.Agents[id])
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.Signers)) {
+		v := s.Signers[id]
+		doc.Signers = append(doc.Signers, signer{v.EnrollSigner, v.Now, v.Revoked})
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.Tools)) {
+		doc.Tools = append(doc.Tools, s.Tools[id])
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(s.Budgets), func(a, b trust.BudgetKey) int {
+		return strings.Compare(a.Agent+"\x00"+string(a.Currency)+"\x00"+a.Period, b.Agent+"\x00"+string(b.Currency)+"\x00"+b.Period)
+	}) {
+		doc.Budgets = append(doc.Budgets, s.Budgets[k])
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.Guardians)) {
+		doc.Guardians = append(doc.Guardians, guardian{s.Guardians[id].AddGuardian, s.Guardians[id].Revoked})
+	}
+	return doc
+}
