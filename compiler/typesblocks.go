@@ -9,14 +9,11 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// blockEdges is how many edges of a large plan are typed together, and
-// manyEdges what makes it large. What is proved of one edge helps with the
-// others of its block only, so that blocks can be typed side by side, and what
-// comes of them does not depend on how many are.
-const (
-	blockEdges = 1024
-	manyEdges  = 2 * blockEdges
-)
+// blockEdges is how many edges of a large plan, which has more than two blocks,
+// are typed together. What is proved of one edge helps with the others of its
+// block only, so that blocks can be typed side by side, and what comes of them
+// does not depend on how many are.
+const blockEdges = 1024
 
 // typedEdge is what the types pass sets in an edge.
 type typedEdge struct {
@@ -54,7 +51,7 @@ func (u *unit) typeEdges(doc *document) {
 			edges = append(edges, e)
 		}
 	}
-	if len(edges) < manyEdges {
+	if len(edges) <= 2*u.blockEdges {
 		for _, e := range edges {
 			u.typeEdge(doc, e)
 		}
@@ -62,7 +59,7 @@ func (u *unit) typeEdges(doc *document) {
 	}
 	var blocks []*block
 	for len(edges) > 0 {
-		n := min(blockEdges, len(edges))
+		n := min(u.blockEdges, len(edges))
 		blocks = append(blocks, &block{edges: edges[:n]})
 		edges = edges[n:]
 	}

@@ -52,6 +52,8 @@ type unit struct {
 	said   map[finding]bool
 	errors int
 	full   bool
+	// blockEdges is how many edges are typed together.
+	blockEdges int
 	// scout: it only finds out whether there is something to report.
 	scout bool
 	// nearLeft bounds the work that goes into suggestions.
@@ -60,7 +62,7 @@ type unit struct {
 
 func newUnit(src Source, cat *Catalog, pol *Policy) *unit {
 	u := &unit{
-		src: src, cat: indexCatalog(cat), pol: pol, nearLeft: 2_000_000,
+		src: src, cat: indexCatalog(cat), pol: pol, nearLeft: 2_000_000, blockEdges: blockEdges,
 		said:       map[finding]bool{},
 		predicates: map[sourceKey]predicateResult{}, templates: map[sourceKey]templateResult{},
 		checkedPredicates: map[programAt]predicateCheck{}, checkedTemplates: map[templateAt]templateCheck{},
