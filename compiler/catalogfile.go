@@ -199,7 +199,7 @@ func (u *unit) readTemplate(v *syntax.Value) *Template {
 	}
 	if x := r.get("idempotency_port"); x != nil {
 		t.IdempotencyPort = x.Text
-		if input != nil && input.portsOf().byName[x.Text] == nil {
+		if input != nil && !input.portsOf().has(x.Text) {
 			u.report(diag.Diagnostic{
 				Code: diag.PlanUnknownPort, Summary: fmt.Sprintf("the input schema has no port %s", quote(x.Text)),
 				Subject: x.Range(), Suggestion: u.near(x.Text, input.portsOf().names),

@@ -60,7 +60,7 @@ func (u *unit) lintWith(n *node) {
 
 // takes reports whether the schema has that port.
 func (c *contractSchema) takes(name string) bool {
-	return name == plan.WholePort || c.portsOf().byName[name] != nil
+	return name == plan.WholePort || c.portsOf().has(name)
 }
 
 // unknownPort reports a port that a node's schema does not have.

@@ -14,21 +14,12 @@ import (
 // and references can make exponential.
 const maxPortSteps = 100_000
 
-// port is a named part of an object that a schema describes.
-type port struct {
-	name string
-	// listed: every value that is an object has it.
-	listed bool
-	// schema is what its value satisfies, decoded JSON that refers to the same
-	// root; true if nothing is said.
-	schema any
-}
-
 // portSet is what a schema says about ports.
 type portSet struct {
-	byName map[string]*port
-	// names are sorted.
-	names []string
+	// names are sorted. listed says of each whether every value that is an object
+	// has it.
+	names  []string
+	listed []bool
 	// object: every value is an object, so that listed ports are always there.
 	object bool
 	// never: no object satisfies the schema, so that `$` is its only port.
@@ -37,11 +28,23 @@ type portSet struct {
 	partial bool
 }
 
+// has reports whether there is a port of that name.
+func (p *portSet) has(name string) bool {
+	_, found := slices.BinarySearch(p.names, name)
+	return found
+}
+
+// requires reports whether every value that is an object has the port.
+func (p *portSet) requires(name string) bool {
+	i, found := slices.BinarySearch(p.names, name)
+	return found && p.listed[i]
+}
+
 // required lists the listed ports, sorted.
 func (p *portSet) required() []string {
 	var out []string
-	for _, name := range p.names {
-		if p.byName[name].listed {
+	for i, name := range p.names {
+		if p.listed[i] {
 			out = append(out, name)
 		}
 	}
@@ -51,26 +54,30 @@ func (p *portSet) required() []string {
 // certain reports whether every value has the port: it is `$`, or listed in a
 // schema of objects only.
 func (p *portSet) certain(name string) bool {
-	if name == plan.WholePort {
-		return true
-	}
-	x := p.byName[name]
-	return x != nil && x.listed && p.object
+	return name == plan.WholePort || p.object && p.requires(name)
 }
 
 // portsOf gives the ports of a schema: the names in `properties` and
 // `required`, through `$ref`, `allOf`, `anyOf` and `oneOf`.
 func (s *schema) portsOf() *portSet {
-	if s.ports == nil {
-		w := portWalk{root: s.value, steps: maxPortSteps, open: map[string]bool{}}
-		info := w.walk(s.value)
-		s.ports = &portSet{byName: info.ports, names: slices.Sorted(maps.Keys(info.ports)), object: info.object, never: info.never, partial: w.steps < 0}
-	}
+	s.prepare()
 	return s.ports
 }
 
+func portsIn(value any) *portSet {
+	w := portWalk{root: value, steps: maxPortSteps, open: map[string]bool{}}
+	info := w.walk(value)
+	p := &portSet{names: slices.Sorted(maps.Keys(info.ports)), object: info.object, never: info.never, partial: w.steps < 0}
+	p.listed = make([]bool, len(p.names))
+	for i, name := range p.names {
+		p.listed[i] = info.ports[name]
+	}
+	return p
+}
+
 type portInfo struct {
-	ports         map[string]*port
+	// ports are those there are; true for those that every object has.
+	ports         map[string]bool
 	object, never bool
 }
 
@@ -82,7 +89,7 @@ type portWalk struct {
 }
 
 func (w *portWalk) walk(v any) portInfo {
-	info := portInfo{ports: map[string]*port{}}
+	info := portInfo{ports: map[string]bool{}}
 	if w.steps--; w.steps < 0 {
 		return info
 	}
@@ -122,7 +129,7 @@ func (w *portWalk) walk(v any) portInfo {
 
 // own reads the keywords of one schema, without its combinators.
 func own(m map[string]any) portInfo {
-	info := portInfo{ports: map[string]*port{}}
+	info := portInfo{ports: map[string]bool{}}
 	switch t := m["type"].(type) {
 	case string:
 		info.object, info.never = t == "object", t != "object"
@@ -145,20 +152,15 @@ func own(m map[string]any) portInfo {
 		info.never = info.never || objects == 0
 	}
 	if props, ok := m["properties"].(map[string]any); ok {
-		for name, s := range props {
-			info.ports[name] = &port{name: name, schema: s}
+		for name := range props {
+			info.ports[name] = false
 		}
 	}
 	if names, ok := m["required"].([]any); ok {
 		for _, n := range names {
-			name, ok := n.(string)
-			if !ok {
-				continue
+			if name, ok := n.(string); ok {
+				info.ports[name] = true
 			}
-			if info.ports[name] == nil {
-				info.ports[name] = &port{name: name, schema: true}
-			}
-			info.ports[name].listed = true
 		}
 	}
 	return info
@@ -167,50 +169,24 @@ func own(m map[string]any) portInfo {
 // both is the ports of values that satisfy a and b.
 func both(a, b portInfo) portInfo {
 	out := portInfo{ports: a.ports, object: a.object || b.object, never: a.never || b.never}
-	for name, p := range b.ports {
-		q := out.ports[name]
-		if q == nil {
-			out.ports[name] = p
-			continue
-		}
-		merged := &port{name: name, listed: p.listed || q.listed, schema: q.schema}
-		switch {
-		case q.schema == true:
-			merged.schema = p.schema
-		case p.schema != true:
-			merged.schema = map[string]any{"allOf": []any{q.schema, p.schema}}
-		}
-		out.ports[name] = merged
+	for name, listed := range b.ports {
+		out.ports[name] = out.ports[name] || listed
 	}
 	return out
 }
 
 // either is the ports of values that satisfy a or b.
 func (w *portWalk) either(a, b portInfo) portInfo {
-	out := portInfo{ports: map[string]*port{}, object: a.object && b.object, never: a.never && b.never}
-	for _, name := range slices.Sorted(maps.Keys(a.ports)) {
-		p := *a.ports[name]
-		q := b.ports[name]
-		switch {
-		case q == nil && b.never:
-			// No object satisfies b, so the port is as in a.
-		case q == nil:
-			p.listed, p.schema = false, true
-		default:
-			p.listed = p.listed && q.listed
-			p.schema = map[string]any{"anyOf": []any{p.schema, q.schema}}
-		}
-		out.ports[name] = &p
+	out := portInfo{ports: map[string]bool{}, object: a.object && b.object, never: a.never && b.never}
+	for name, listed := range a.ports {
+		other, there := b.ports[name]
+		// Where no object satisfies b, the port is as in a.
+		out.ports[name] = listed && (other || !there && b.never)
 	}
-	for _, name := range slices.Sorted(maps.Keys(b.ports)) {
-		if a.ports[name] != nil {
-			continue
+	for name, listed := range b.ports {
+		if _, there := a.ports[name]; !there {
+			out.ports[name] = listed && a.never
 		}
-		p := *b.ports[name]
-		if !a.never {
-			p.listed, p.schema = false, true
-		}
-		out.ports[name] = &p
 	}
 	w.steps -= len(out.ports)
 	return out
@@ -219,7 +195,7 @@ func (w *portWalk) either(a, b portInfo) portInfo {
 // follow walks the target of a reference within the schema. A reference to
 // elsewhere, or back to one that is being followed, says nothing about ports.
 func (w *portWalk) follow(ref string) portInfo {
-	none := portInfo{ports: map[string]*port{}}
+	none := portInfo{ports: map[string]bool{}}
 	target, ok := resolve(w.root, ref)
 	if !ok || w.open[ref] {
 		return none

@@ -41,6 +41,7 @@ func (u *unit) readAll() {
 		}
 	}
 	u.checkSteps = u.proofLimit()
+	u.prepareSchemas()
 }
 
 func (u *unit) readDocument(root *syntax.Value) *document {

@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -18,15 +19,17 @@ const maxPooledBytes = 32 << 20
 
 // schema is one self-contained JSON Schema, shared by all who write the same.
 type schema struct {
-	// value is decoded JSON; it is shared and not to be changed.
-	value  any
+	// raw is its canonical text. The value is let go: a large plan has many.
 	raw    json.RawMessage
 	digest string
+	// alone: it refers to no definition of the plan.
+	alone bool
 
+	// ports and shape are worked out by prepare.
 	ports *portSet
+	shape *shape
 
-	// tried: the types pass has compiled it; compiled is nil where that failed
-	// and fault says why.
+	// tried: it was compiled; compiled is nil where that failed and fault says why.
 	tried    bool
 	compiled *schemas.Schema
 	fault    error
@@ -71,9 +74,55 @@ func (p *schemaPool) with(value any, definitions int) (*schema, error) {
 	if p.all == nil {
 		p.all = map[string]*schema{}
 	}
-	s := &schema{value: value, raw: raw, digest: digest}
+	s := &schema{raw: bytes.Clone(raw), digest: digest, alone: definitions == 0}
 	p.all[digest] = s
 	return s, nil
+}
+
+// decoded gives the value of the schema, which is the caller's. It is nil where
+// the text is beyond the bounds of any schema.
+func (s *schema) decoded() any {
+	v, err := schemas.Decode(s.raw)
+	if err != nil {
+		return nil
+	}
+	return v
+}
+
+// prepare works out, once, what is asked of every schema, and compiles one that
+// stands on its own: with others it is the types pass that does, once it knows
+// that those are sound.
+func (s *schema) prepare() {
+	if s.ports != nil {
+		return
+	}
+	value, err := schemas.Decode(s.raw)
+	if err != nil {
+		s.ports = &portSet{partial: true}
+		return
+	}
+	s.ports, s.shape = portsIn(value), shapeOf(value)
+	if s.alone && !s.tried {
+		s.tried = true
+		s.compiled, s.fault = schemas.CompileDecoded(s.raw, value)
+	}
+}
+
+// prepareSchemas prepares the schemas of all nodes side by side.
+func (u *unit) prepareSchemas() {
+	var todo []*schema
+	seen := map[*schema]bool{}
+	for _, doc := range u.docs {
+		for _, n := range doc.nodes {
+			for _, c := range []*contractSchema{n.input, n.output} {
+				if c != nil && !seen[c.schema] {
+					seen[c.schema] = true
+					todo = append(todo, c.schema)
+				}
+			}
+		}
+	}
+	sideBySide(len(todo), func(i int) { todo[i].prepare() })
 }
 
 // compile compiles the schema once.

@@ -203,10 +203,10 @@ func (f *misfit) place(cause schemas.Cause) diag.Range {
 // mend is the smallest edit of the node's schema that takes the fault away.
 func (f *misfit) mend(cause schemas.Cause) string {
 	const short = 100
-	given, _ := f.given.value.(map[string]any)
+	given, _ := f.given.decoded().(map[string]any)
 	want := map[string]any{}
 	if f.want != nil {
-		want, _ = f.want.value.(map[string]any)
+		want, _ = f.want.decoded().(map[string]any)
 	}
 	if port := portOf(cause); port != "" {
 		properties, _ := want["properties"].(map[string]any)

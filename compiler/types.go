@@ -4,12 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/syntax"
@@ -49,7 +46,6 @@ func (u *unit) types() {
 // compileAll compiles the schemas of a document's nodes, side by side. What
 // comes of each is the same as if it were compiled when it is met.
 func compileAll(doc *document) {
-	const worth = 64 // fewer than so many are compiled sooner than shared out
 	var todo []*schema
 	seen := map[*schema]bool{}
 	for _, n := range doc.nodes {
@@ -60,21 +56,10 @@ func compileAll(doc *document) {
 			}
 		}
 	}
-	workers := runtime.GOMAXPROCS(0)
-	if len(todo) < worth || workers < 2 {
-		return
-	}
-	var next atomic.Int64
-	var all sync.WaitGroup
-	for range workers {
-		all.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(todo)); i = next.Add(1) - 1 {
-				// An error stays with the schema.
-				_, _ = todo[i].compile()
-			}
-		})
-	}
-	all.Wait()
+	sideBySide(len(todo), func(i int) {
+		// An error stays with the schema.
+		_, _ = todo[i].compile()
+	})
 }
 
 // usesBad reports whether a schema refers to a definition that is refused.
@@ -339,7 +324,7 @@ func (u *unit) certainSource(doc *document, e *edge) {
 		d.Subject, d.Context = e.requiredAt, e.fromRange()
 	}
 	ports := from.output.portsOf()
-	if p := ports.byName[e.fromPort]; p != nil && p.listed && !ports.object {
+	if ports.requires(e.fromPort) && !ports.object {
 		d.Detail = fmt.Sprintf("The output schema of %s lists %s as required, and does not say that the output is an object.", quote(from.id), quote(e.fromPort))
 		d.Suggestion = "type: object"
 	}

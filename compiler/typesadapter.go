@@ -217,7 +217,7 @@ func (u *unit) adapts(doc *document, e *edge, s sight, value *schemas.Schema) bo
 	d.Detail, d.Witness = "The source may give the counterexample. "+u.refusal(r.Witness, x.input, quote(x.ID))+rule, shown(r.Witness)
 	var root any
 	if c, err := u.templateSchema(x.InputSchema); err == nil && c != nil {
-		root = c.value
+		root = c.decoded()
 	}
 	m := mend{
 		u: u, source: value, target: x.input, sourceName: e.fromNode + "." + e.fromPort, targetName: x.ID,

@@ -1,10 +1,6 @@
 package compiler
 
 import (
-	"runtime"
-	"sync"
-	"sync/atomic"
-
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/schemas"
 )
@@ -94,16 +90,7 @@ func (u *unit) typeBlocks(doc *document, blocks []*block) {
 			}
 		}
 	}
-	var next atomic.Int64
-	var all sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(blocks)) {
-		all.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(blocks)); i = next.Add(1) - 1 {
-				u.fork().typeBlock(doc, blocks[i])
-			}
-		})
-	}
-	all.Wait()
+	sideBySide(len(blocks), func(i int) { u.fork().typeBlock(doc, blocks[i]) })
 }
 
 // fork is a unit for one block: it shares what is only read, and stops at the

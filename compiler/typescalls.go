@@ -68,7 +68,7 @@ func (u *unit) fitsCall(n *node, left, right *contractSchema, say fits) {
 		d.Witness = shown(res.Witness)
 		m := mend{
 			u: u, source: l, target: r, sourceName: say.source, targetName: say.target,
-			sourceOpen: true, targetOpen: true, root: right.schema.value,
+			sourceOpen: true, targetOpen: true, root: right.decoded(),
 		}
 		d.Suggestion = m.propose(res.Witness)
 	} else {

@@ -49,7 +49,7 @@ func (u *unit) typeWith(doc *document, n *node) {
 				d.Witness, d.Before = shown(after), shown(before)
 				m := mend{
 					u: u, source: result, target: target, template: f.template, inputOpen: true, targetName: n.id + "." + f.port,
-					targetOpen: n.input.at != nil, root: n.input.schema.value, sight: s,
+					targetOpen: n.input.at != nil, root: n.input.decoded(), sight: s,
 					derive: func(in *schemas.Schema) *schemas.Schema { return u.taken(n, in, f.port) },
 				}
 				d.Suggestion = m.propose(after)
@@ -215,50 +215,74 @@ var plainWords = map[string]bool{
 	"readOnly": true, "writeOnly": true, "format": true, "$schema": true, "$id": true, "$defs": true, "definitions": true, "defs": true,
 }
 
-// lists reports whether the schema obviously says no more of a closed object with
-// these ports than that they fit and that the certain ones are there.
-func (s *schema) lists(ports, certain []string) bool {
-	m, _ := s.value.(map[string]any)
-	if ref, alone := m["$ref"].(string); alone && !legacy(s.value) {
+// shape is what a schema says of its objects, where it obviously says no more
+// than which properties they have and what these are.
+type shape struct {
+	// named are the properties, sorted, if no others are allowed.
+	named    []string
+	closed   bool
+	required []string
+}
+
+// shapeOf gives the shape of a decoded schema, or nil where it says more.
+func shapeOf(value any) *shape {
+	m, _ := value.(map[string]any)
+	if ref, alone := m["$ref"].(string); alone && !legacy(value) {
 		for k := range m {
 			if k != "$ref" && (!plainWords[k] || k == "type" || k == "properties" || k == "required" || k == "additionalProperties" || k == "$id") {
-				return false
+				return nil
 			}
 		}
-		target, ok := resolve(s.value, ref)
+		target, ok := resolve(value, ref)
 		if m, _ = target.(map[string]any); !ok {
-			return false
+			return nil
 		}
 	}
 	if m == nil {
-		return false
+		return nil
 	}
 	for k := range m {
 		if !plainWords[k] {
-			return false
+			return nil
 		}
 	}
 	if t, typed := m["type"]; typed {
 		if names, ok := words(t); !ok || !slices.Contains(names, "object") {
+			return nil
+		}
+	}
+	s := &shape{}
+	if _, s.closed = m["additionalProperties"]; s.closed {
+		properties, _ := m["properties"].(map[string]any)
+		s.named = sortedKeys(properties)
+	}
+	if m["required"] != nil {
+		ok := false
+		if s.required, ok = words(m["required"]); !ok {
+			return nil
+		}
+	}
+	return s
+}
+
+// lists reports whether the schema obviously says no more of a closed object with
+// these ports than that they fit and that the certain ones are there.
+func (s *schema) lists(ports, certain []string) bool {
+	s.prepare()
+	if s.shape == nil {
+		return false
+	}
+	for _, p := range ports {
+		if _, named := slices.BinarySearch(s.shape.named, p); s.shape.closed && !named {
 			return false
 		}
 	}
-	properties, _ := m["properties"].(map[string]any)
-	if _, closed := m["additionalProperties"]; closed {
-		for _, p := range ports {
-			if _, named := properties[p]; !named {
-				return false
-			}
+	for _, r := range s.shape.required {
+		if !slices.Contains(certain, r) {
+			return false
 		}
 	}
-	if m["required"] == nil {
-		return true
-	}
-	required, ok := words(m["required"])
-	for _, r := range required {
-		ok = ok && slices.Contains(certain, r)
-	}
-	return ok
+	return true
 }
 
 // typeInputs proves the input of every node that is sound.
@@ -368,7 +392,7 @@ func (u *unit) typeInput(doc *document, i int) {
 			d.Detail += " What stopped the proof: " + stopped(r) + "."
 		}
 		if d.Code == diag.TypeNotContained {
-			m := mend{u: u, source: object, target: in, targetName: n.id, targetOpen: n.input.at != nil, root: n.input.schema.value}
+			m := mend{u: u, source: object, target: in, targetName: n.id, targetOpen: n.input.at != nil, root: n.input.decoded()}
 			d.Suggestion = m.propose(r.Witness)
 		}
 	} else {
