@@ -47,6 +47,7 @@ func (e *Engine) Load(ctx context.Context, request contract.LoadRequest) (*plan.
 		return nil, fail(ctx, 0, nil, err)
 	}
 	r := runOf(shared, digest, request.Run, inputDigest)
+	r.Subject = start.Subject
 	if present(start.Grant) {
 		if err := e.granted(ctx, &r, start.Grant); err != nil {
 			return nil, fail(ctx, 0, loading, err)
@@ -177,11 +178,13 @@ func readStart(raw json.RawMessage) (contract.Start, error) {
 	start, err := decodeStart(raw)
 	switch {
 	case err != nil:
-		return start, contract.Errorf(contract.Contract, "the start's argument is not {plan | source, input, grant}: %w", err)
+		return start, contract.Errorf(contract.Contract, "the start's argument is not {plan | source, input, grant, subject}: %w", err)
 	case (start.Plan == "") == (start.Source == ""):
 		return start, contract.Errorf(contract.Contract, "a start names exactly one of plan and source")
 	case start.Plan != "" && !planRef.MatchString(start.Plan):
 		return start, contract.Errorf(contract.Contract, "plan is %.120q, and neither name@version nor sha256:…", start.Plan)
+	case !contract.IsSubject(start.Subject):
+		return start, contract.Errorf(contract.Contract, "subject is not a name of at most %d bytes without control characters", contract.MaxSubject)
 	}
 	return start, nil
 }
@@ -199,7 +202,7 @@ func decodeStart(raw json.RawMessage) (contract.Start, error) {
 	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
 		return start, errors.New("it is not a JSON object")
 	}
-	fields := map[string]any{"plan": &start.Plan, "source": &start.Source, "input": &start.Input, "grant": &start.Grant}
+	fields := map[string]any{"plan": &start.Plan, "source": &start.Source, "input": &start.Input, "grant": &start.Grant, "subject": &start.Subject}
 	seen := map[string]bool{}
 	for dec.More() {
 		token, err := dec.Token()

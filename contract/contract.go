@@ -8,6 +8,9 @@ package contract
 
 import (
 	"encoding/json"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // WorkflowType is the type under which any Temporal client starts a run.
@@ -51,6 +54,17 @@ type Start struct {
 	Input json.RawMessage `json:"input,omitempty"`
 	// Grant is a start grant (a DSSE envelope).
 	Grant json.RawMessage `json:"grant,omitempty"`
+	// Subject names the person whom the run is about: what the ledger has of the
+	// run can be erased under that name. "" is nobody.
+	Subject string `json:"subject,omitempty"`
+}
+
+// MaxSubject bounds a subject's name, in bytes.
+const MaxSubject = 256
+
+// IsSubject reports whether s can be the subject of a start; "" names nobody.
+func IsSubject(s string) bool {
+	return len(s) <= MaxSubject && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
 // Identity names a run; it is part of every request.

@@ -134,6 +134,11 @@ type Run struct {
 	OutputDigest string          `json:"output_digest,omitempty"`
 	// Failure is the failure of a run that did not succeed, as clients see it.
 	Failure json.RawMessage `json:"failure,omitempty"`
+	// Subject names the person whom the run is about, "" for none. It is given when
+	// the run is opened, and kept beside the key alone: everything that the run
+	// states is sealed with that, until [Retention.EraseSubject] deletes it. A run
+	// that goes on with another is about the same person.
+	Subject string `json:"-"`
 }
 
 // Chain is the name of the run's chain of entries.

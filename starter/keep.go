@@ -122,7 +122,7 @@ func (p *Program) auditErase(ctx context.Context, subject, reason string) error 
 	if err != nil {
 		return err
 	}
-	if err := books.EraseSubject(ctx, subject, reason); err != nil {
+	if err := erase(ctx, books, subject, reason); err != nil {
 		return storeError(err)
 	}
 	if p.json() {
@@ -130,4 +130,32 @@ func (p *Program) auditErase(ctx context.Context, subject, reason string) error 
 	}
 	p.printf("erased: nobody can read any more what the ledger has of that subject\n")
 	return nil
+}
+
+// An erasure that readers of the database kept from its end is tried so often, so
+// far apart.
+const (
+	eraseTries = 50
+	erasePause = 100 * time.Millisecond
+)
+
+func erase(ctx context.Context, books ledger.Retention, subject, reason string) error {
+	begun := false
+	for try := 1; ; try++ {
+		err := books.EraseSubject(ctx, subject, reason)
+		switch {
+		case begun && errors.Is(err, ledger.ErrNotFound):
+			return nil // the key went at a try before, and now its traces too
+		case !errors.Is(err, ledger.ErrUnavailable) || try == eraseTries:
+			return err
+		}
+		begun = true
+		timer := time.NewTimer(erasePause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		case <-timer.C:
+		}
+	}
 }

@@ -43,12 +43,17 @@ func startCommand(p *Program, fs *flag.FlagSet) action {
 	id := fs.String("id", "", "`ID` of the run; without one it gets the plan's name and random letters")
 	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
 	grant := fs.String("grant", "", "start grant, a `FILE`, that was made elsewhere; without one, trust.start_key makes it")
+	subject := fs.String("subject", "", "`NAME` of the person whom the run is about, as chimera audit erase takes it; best one that means nothing to others")
 	wait := fs.Bool("wait", false, "follow the run and print its output; Ctrl-C leaves the run alone")
 	return func(ctx context.Context, operands []string) error {
+		if !contract.IsSubject(*subject) {
+			return misuse("--subject takes at most %d bytes without control characters", contract.MaxSubject)
+		}
 		o, err := p.order(operands[0], *input, *id, *catalogFile)
 		if err != nil {
 			return err
 		}
+		o.start.Subject = *subject
 		if *grant != "" {
 			if o.start.Grant, err = readGrant(*grant, *id); err != nil {
 				return err

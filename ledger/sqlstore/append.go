@@ -50,6 +50,7 @@ const (
 // inserts those that are new.
 func (t *tx) append(ctx context.Context, drafts ...ledger.Draft) ([]ledger.Record, error) {
 	out := make([]ledger.Record, len(drafts))
+	drafts = slices.Clone(drafts) // what is withheld is withheld here
 	byChain := map[string][]int{}
 	var names []string
 	for i, d := range drafts {
@@ -77,6 +78,15 @@ func (t *tx) append(ctx context.Context, drafts ...ledger.Draft) ([]ledger.Recor
 }
 
 func (t *tx) extend(ctx context.Context, chain string, drafts []ledger.Draft, which []int, out []ledger.Record) error {
+	sealed, err := t.sealing(ctx, chain)
+	if err != nil {
+		return err
+	}
+	if sealed != nil {
+		for _, i := range which {
+			withhold(&drafts[i])
+		}
+	}
 	n, prev, have, err := t.look(ctx, chain, drafts, which)
 	if err != nil {
 		return err
@@ -316,10 +326,19 @@ func (t *tx) body(ctx context.Context, d *ledger.Draft, row *Row) (err error) {
 	if row.Body, err = (ledger.Body{Data: d.Data, Salt: salt()}).Encode(); err != nil {
 		return err
 	}
+	k := t.keys[d.Chain]
 	if d.Subject != "" {
-		if row.Body, row.Sealed, err = t.seal(ctx, d.Subject, row.Body); err != nil {
+		own, err := t.keyOf(ctx, d.Subject)
+		if err != nil {
 			return err
 		}
+		k = &own
+	}
+	if k != nil {
+		if row.Body, err = ledger.Seal(k.id, k.key, row.Body); err != nil {
+			return err
+		}
+		row.Sealed = k.id
 	}
 	row.Digest = ledger.BodyDigest(row.Body)
 	return nil

@@ -2,10 +2,7 @@ package sqlstore
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,37 +12,6 @@ import (
 
 	"chimera.ai/engine/ledger"
 )
-
-// lockSubject locks the key of a subject, as chains are locked.
-func (t *tx) lockSubject(ctx context.Context, subject string) error {
-	if len(subject) > maxText {
-		return fmt.Errorf("%w: the subject's name has %d bytes, more than %d", ledger.ErrInvalid, len(subject), maxText)
-	}
-	sum := sha256.Sum256([]byte("subject " + subject))
-	return t.lock(ctx, "subject "+hex.EncodeToString(sum[:]))
-}
-
-// seal seals a body with the key of its subject, which is made at need.
-func (t *tx) seal(ctx context.Context, subject string, body []byte) ([]byte, string, error) {
-	// The key must not be deleted before the body is there: see EraseSubject.
-	if err := t.lockSubject(ctx, subject); err != nil {
-		return nil, "", err
-	}
-	fresh := make([]byte, ledger.KeyBytes)
-	_, _ = rand.Read(fresh)
-	sum := sha256.Sum256(fresh)
-	if _, err := t.exec(ctx, "INSERT INTO subject_keys (id, name, key) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING",
-		hex.EncodeToString(sum[:16]), subject, fresh); err != nil {
-		return nil, "", err
-	}
-	var id string
-	var key []byte
-	if err := t.row(ctx, "SELECT id, key FROM subject_keys WHERE name = $1", subject).Scan(&id, &key); err != nil {
-		return nil, "", err
-	}
-	raw, err := ledger.Seal(id, key, body)
-	return raw, id, err
-}
 
 const selectBody = "SELECT b.bytes, b.subject_key, k.key FROM bodies b LEFT JOIN subject_keys k ON k.id = b.subject_key WHERE b.digest = $1"
 
@@ -162,6 +128,9 @@ func (s *Store) EraseSubject(ctx context.Context, subject, reason string) error 
 		if err := t.row(ctx, "SELECT id FROM subject_keys WHERE name = $1", subject).Scan(&id); err != nil {
 			return err
 		}
+		if err := t.lockKey(ctx, id); err != nil {
+			return err
+		}
 		var held int
 		if err := t.row(ctx, "SELECT count(*) FROM bodies b JOIN legal_holds h ON h.chain = b.chain WHERE b.subject_key = $1", id).Scan(&held); err != nil {
 			return err
@@ -170,6 +139,9 @@ func (s *Store) EraseSubject(ctx context.Context, subject, reason string) error 
 			return fmt.Errorf("%d bodies are under legal hold: %w", held, ledger.ErrConflict)
 		}
 		if _, err := t.exec(ctx, "DELETE FROM subject_keys WHERE id = $1", id); err != nil {
+			return err
+		}
+		if err := t.forget(ctx, id); err != nil {
 			return err
 		}
 		return t.act(ctx, ledger.SubjectErased, ledger.ErasedData{Key: id, Reason: reason})

@@ -27,7 +27,8 @@ func (s *Store) OpenRun(ctx context.Context, r ledger.Run) error {
 		have, err := locked[ledger.Run](ctx, t, selectRun, r.Workflow, r.Root)
 		switch {
 		case err == nil:
-			if have.PlanDigest != r.PlanDigest || have.InputDigest != r.InputDigest {
+			// A run whose subject was erased has no digest of its input any more.
+			if have.PlanDigest != r.PlanDigest || have.InputDigest != "" && have.InputDigest != r.InputDigest {
 				return fmt.Errorf("%w: it was opened for another plan or input", ledger.ErrConflict)
 			}
 			if r.GrantDigest != "" && have.GrantDigest != r.GrantDigest {
@@ -42,13 +43,22 @@ func (s *Store) OpenRun(ctx context.Context, r ledger.Run) error {
 				return err
 			}
 		}
-		r.State, r.OpenedAt, r.ClosedAt = ledger.RunRunning, t.now, nil
-		doc, err := text(r)
+		sealed, err := t.subjectOf(ctx, r)
 		if err != nil {
 			return err
 		}
-		if _, err := t.exec(ctx, "INSERT INTO runs (workflow, root, opened_at, state, doc) VALUES ($1, $2, $3, $4, $5)",
-			r.Workflow, r.Root, millis(r.OpenedAt), string(r.State), doc); err != nil {
+		t.keys[r.Chain()] = sealed
+		var id any
+		if sealed != nil {
+			id = sealed.id
+		}
+		r.State, r.OpenedAt, r.ClosedAt = ledger.RunRunning, t.now, nil
+		doc, err := text(t.kept(r))
+		if err != nil {
+			return err
+		}
+		if _, err := t.exec(ctx, "INSERT INTO runs (workflow, root, opened_at, state, doc, subject_key) VALUES ($1, $2, $3, $4, $5, $6)",
+			r.Workflow, r.Root, millis(r.OpenedAt), string(r.State), doc, id); err != nil {
 			return err
 		}
 		_, err = t.state(ctx, t.ofRun(r, ledger.RunOpened, string(ledger.RunOpened)), r)
@@ -79,6 +89,15 @@ func (t *tx) unused(ctx context.Context, r ledger.Run) error {
 	return nil
 }
 
+// kept is what the tables beside the log keep of a run: all of it, unless its
+// subject was erased.
+func (t *tx) kept(r ledger.Run) ledger.Run {
+	if k := t.keys[r.Chain()]; k != nil && k.gone {
+		return bare(r)
+	}
+	return r
+}
+
 // ofRun is an entry of a run's chain.
 func (t *tx) ofRun(r ledger.Run, kind ledger.Kind, key string) ledger.Draft {
 	return ledger.Draft{
@@ -98,12 +117,13 @@ func (s *Store) CloseRun(ctx context.Context, end ledger.Run) error {
 		if err := t.lock(ctx, end.Chain()); err != nil {
 			return err
 		}
-		r, err := locked[ledger.Run](ctx, t, selectRun, end.Workflow, end.Root)
+		r, sealed, err := t.stands(ctx, end.Workflow, end.Root)
 		if err != nil {
 			return err
 		}
+		erased := sealed != nil && sealed.gone
 		if r.State != ledger.RunRunning {
-			if r.State != end.State || r.OutputDigest != end.OutputDigest {
+			if r.State != end.State || !erased && r.OutputDigest != end.OutputDigest {
 				return fmt.Errorf("%w: it has ended as %s", ledger.ErrConflict, r.State)
 			}
 			if closed, err := t.closed(ctx, r); err != nil || closed {
@@ -113,7 +133,7 @@ func (s *Store) CloseRun(ctx context.Context, end ledger.Run) error {
 		} else {
 			r.State, r.ClosedAt, r.OutputDigest, r.Failure = end.State, &t.now, end.OutputDigest, end.Failure
 		}
-		doc, err := text(r)
+		doc, err := text(t.kept(r))
 		if err != nil {
 			return err
 		}
@@ -140,7 +160,11 @@ func (t *tx) closed(ctx context.Context, r ledger.Run) (bool, error) {
 // chain begins with that; and that it still runs, if it must.
 func (t *tx) open(ctx context.Context, workflow, root string, running bool) error {
 	var state ledger.RunState
-	err := t.row(ctx, "SELECT state FROM runs WHERE workflow = $1 AND root = $2", workflow, root).Scan(&state)
+	var id sql.NullString
+	err := t.row(ctx, "SELECT state, subject_key FROM runs WHERE workflow = $1 AND root = $2", workflow, root).Scan(&state, &id)
+	if err == nil {
+		_, err = t.sealedWith(ctx, ledger.RunChain(workflow, root), id)
+	}
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return fmt.Errorf("the run %.80q of %.80q was not opened: %w", root, workflow, ledger.ErrNotFound)
@@ -156,7 +180,7 @@ func (s *Store) RecordOutcomes(ctx context.Context, workflow, root string, outco
 		if err := t.lock(ctx, ledger.RunChain(workflow, root)); err != nil {
 			return err
 		}
-		r, err := locked[ledger.Run](ctx, t, selectRun, workflow, root)
+		r, sealed, err := t.stands(ctx, workflow, root)
 		if err != nil {
 			return err
 		}
@@ -176,6 +200,11 @@ func (s *Store) RecordOutcomes(ctx context.Context, workflow, root string, outco
 			d.Node, d.Visit, d.Element, d.Refs = o.Node, o.Visit, o.Element, refs("input", o.InputDigest, "output", o.OutputDigest)
 			d.Data = json.RawMessage(doc)
 			drafts = append(drafts, d)
+			if sealed != nil && sealed.gone {
+				if doc, err = text(bareOutcome(o)); err != nil {
+					return err
+				}
+			}
 			rows = append(rows, workflow, root, o.Node, o.Visit, o.Element, doc)
 		}
 		fresh, err := t.insert(ctx, "INSERT INTO outcomes (workflow, root, node, visit, element, doc) VALUES ", " ON CONFLICT DO NOTHING", 6, rows)

@@ -167,7 +167,9 @@ type tx struct {
 	// chains are those that it has locked, and now is the database's clock when it
 	// locked the last of them: times rise along a chain.
 	chains map[string]bool
-	now    ledger.Time
+	// keys has what is known of chains that are sealed, nil for those that are not.
+	keys map[string]*sealKey
+	now  ledger.Time
 	// careful: a value that should have been new was there when this was tried
 	// before. Entries are looked for by their keys only then: most are new.
 	careful bool
@@ -246,7 +248,7 @@ func (s *Store) once(ctx context.Context, careful bool, f func(*tx) error) (err 
 			_ = t.Rollback()
 		}
 	}()
-	x := &tx{Store: s, tx: t, chains: map[string]bool{}, careful: careful || s.d.Look}
+	x := &tx{Store: s, tx: t, chains: map[string]bool{}, keys: map[string]*sealKey{}, careful: careful || s.d.Look}
 	if err := f(x); err != nil {
 		return err
 	}
