@@ -114,17 +114,9 @@ func (s Signers) Open(raw []byte) (Signed, error) {
 	if len(raw) > MaxCheckpointBytes {
 		return Signed{}, fmt.Errorf("%w: %d bytes, more than %d", ErrCheckpoint, len(raw), MaxCheckpointBytes)
 	}
-	log, err := note.NewVerifier(s.Log)
+	log, others, err := s.verifiers()
 	if err != nil {
-		return Signed{}, fmt.Errorf("the log's verifier key %.120q: %w", s.Log, err)
-	}
-	var others []note.Verifier
-	for _, w := range s.Witnesses {
-		v, err := cosign.NewVerifierForCosignatureV1(w)
-		if err != nil {
-			return Signed{}, fmt.Errorf("the witness's verifier key %.120q: %w", w, err)
-		}
-		others = append(others, v)
+		return Signed{}, err
 	}
 	c, _, n, err := formats.ParseCheckpoint(raw, log.Name(), log, others...)
 	if err != nil {
@@ -161,6 +153,26 @@ func (s Signers) Open(raw []byte) (Signed, error) {
 		return Signed{}, fmt.Errorf("%w: %d of the known witnesses have cosigned, %d must", ErrCheckpoint, len(out.Witnesses), s.Quorum)
 	}
 	return out, nil
+}
+
+// Check reports whether the keys are keys.
+func (s Signers) Check() error {
+	_, _, err := s.verifiers()
+	return err
+}
+
+func (s Signers) verifiers() (log note.Verifier, others []note.Verifier, err error) {
+	if log, err = note.NewVerifier(s.Log); err != nil {
+		return nil, nil, fmt.Errorf("the log's verifier key %.120q: %w", s.Log, err)
+	}
+	for _, w := range s.Witnesses {
+		v, err := cosign.NewVerifierForCosignatureV1(w)
+		if err != nil {
+			return nil, nil, fmt.Errorf("the witness's verifier key %.120q: %w", w, err)
+		}
+		others = append(others, v)
+	}
+	return log, others, nil
 }
 
 // Alone is [Signers.Open] for a checkpoint that is passed on: it gives the text

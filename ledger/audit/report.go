@@ -15,6 +15,10 @@ type Report struct {
 	Origin string      `json:"origin"`
 	Size   int64       `json:"size"`
 	Root   ledger.Hash `json:"root"`
+	// Audience is that of the trust file: "dev" for a log of development.
+	Audience string `json:"audience,omitempty"`
+	// Key is the log's key that has signed the checkpoint, "" if none has.
+	Key string `json:"log_key,omitempty"`
 	// Witnesses have cosigned the checkpoint, at the times of Cosigned.
 	Witnesses []string    `json:"witnesses,omitempty"`
 	Cosigned  []time.Time `json:"cosigned,omitempty"`

@@ -62,8 +62,9 @@ func (s story) first(t testing.TB, kind ledger.Kind) int {
 
 // TestForgery: whoever has the log's key makes a tree anew whose signature is
 // good; what it says still cannot be.
-func TestForgery(t *testing.T) {
-	base := newWorld(t)
+func TestForgery(t *testing.T) { onBoth(t, forgery) }
+
+func forgery(t *testing.T, base *world) {
 	for _, c := range []struct {
 		name   string
 		mended bool
@@ -115,6 +116,17 @@ func TestForgery(t *testing.T) {
 		{"a body of another entry", true, func(t *testing.T, s story, b [][]byte) (story, [][]byte) {
 			i, j := s.first(t, ledger.NodeSucceeded), s.first(t, ledger.NodeFailed)
 			s[i].Body, b[i] = s[j].Body, b[j]
+			return s, b
+		}, audit.BadStory, "its data are about something else"},
+		{"bodies exchanged between entries", true, func(t *testing.T, s story, b [][]byte) (story, [][]byte) {
+			// With their digests, so that each body is still that of its entry.
+			i, j := s.first(t, ledger.NodeSucceeded), s.first(t, ledger.NodeFailed)
+			s[i].Body, s[j].Body = s[j].Body, s[i].Body
+			at := func(digest string) int {
+				return slices.IndexFunc(b, func(x []byte) bool { return ledger.BodyDigest(bytes.TrimSuffix(x, []byte("\n"))) == digest })
+			}
+			x, y := at(s[i].Body), at(s[j].Body)
+			b[x], b[y] = b[y], b[x]
 			return s, b
 		}, audit.BadStory, "its data are about something else"},
 		{"an entry of another log", true, func(t *testing.T, s story, b [][]byte) (story, [][]byte) {

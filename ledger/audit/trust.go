@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/schemas"
@@ -61,6 +63,12 @@ func ParseTrust(raw []byte) (Trust, error) {
 	case t.Quorum < 0 || t.Quorum > len(t.Witnesses):
 		return t, fmt.Errorf("read trust file: a quorum of %d among %d witnesses", t.Quorum, len(t.Witnesses))
 	}
+	for i, key := range t.Witnesses {
+		name, _, _ := strings.Cut(key, "+")
+		if slices.ContainsFunc(t.Witnesses[:i], func(k string) bool { return strings.HasPrefix(k, name+"+") }) {
+			return t, fmt.Errorf("read trust file: the witness %.80s is there twice", name)
+		}
+	}
 	if b := t.Bootstrap; b != nil {
 		if err := b.Check(); err != nil {
 			return t, fmt.Errorf("read trust file: %w", err)
@@ -72,16 +80,19 @@ func ParseTrust(raw []byte) (Trust, error) {
 	return t, nil
 }
 
-// signers says whose signatures checkpoints must have.
-func (t Trust) signers() ledger.Signers {
-	return ledger.Signers{Log: t.Log, Witnesses: t.Witnesses, Quorum: t.Quorum}
-}
-
-// open verifies a checkpoint.
+// open verifies a checkpoint by what the trust file alone says.
 func (t Trust) open(raw []byte) (ledger.Signed, error) {
-	c, err := t.signers().Open(raw)
+	c, err := ledger.Signers{Log: t.Log, Witnesses: t.Witnesses, Quorum: t.Quorum}.Open(raw)
 	if err == nil && c.Origin != t.Origin {
 		err = fmt.Errorf("%w: it is of the log %s, not %s", ledger.ErrCheckpoint, c.Origin, t.Origin)
 	}
 	return c, err
+}
+
+// usable says whether the keys of the trust file are keys.
+func (t Trust) usable() error {
+	if err := (ledger.Signers{Log: t.Log, Witnesses: t.Witnesses}).Check(); err != nil {
+		return fmt.Errorf("the trust file: %w", err)
+	}
+	return nil
 }

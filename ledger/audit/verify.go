@@ -28,7 +28,7 @@ const maxOpenRuns = 50
 // older checkpoint of the log that the auditor has kept, or nil. The error is
 // about reading; whatever is wrong with the export stands in the report.
 func Verify(dir string, t Trust, against []byte) (Report, error) {
-	r := Report{Origin: t.Origin, Problems: []Problem{}, OpenRuns: []OpenRun{}}
+	r := Report{Origin: t.Origin, Audience: t.Audience, Problems: []Problem{}, OpenRuns: []OpenRun{}}
 	raw, err := readAll(filepath.Join(dir, CheckpointFile), ledger.MaxCheckpointBytes)
 	switch {
 	case errors.Is(err, errLarge), errors.Is(err, errNoFile), errors.Is(err, os.ErrNotExist):
@@ -37,40 +37,95 @@ func Verify(dir string, t Trust, against []byte) (Report, error) {
 	case err != nil:
 		return r, fmt.Errorf("verify: %w", err)
 	}
-	signed, err := t.open(raw)
-	if err != nil {
-		if !errors.Is(err, ledger.ErrCheckpoint) {
-			return r, fmt.Errorf("verify: %w", err)
-		}
-		r.problem(BadCheckpoint, -1, "%s", err)
+	if err := t.usable(); err != nil {
+		return r, fmt.Errorf("verify: %w", err)
 	}
-	r.Witnesses, r.Cosigned = signed.Witnesses, signed.Cosigned
-	if len(r.Cosigned) > 0 {
-		at := slices.MaxFunc(r.Cosigned, time.Time.Compare).UTC()
-		r.Time = &at
+	claimed, err := ledger.ParseCheckpoint(raw)
+	if err != nil {
+		r.problem(BadCheckpoint, -1, "%s", err)
 	}
 	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses()}
 	v.model.Brief = true
 	if against != nil {
-		// The auditor has kept it: what its witnesses say is of no matter now.
-		old, err := Trust{Origin: t.Origin, Log: t.Log}.open(against)
+		old, err := ledger.ParseCheckpoint(against)
 		if err != nil {
 			return r, fmt.Errorf("verify: the older checkpoint: %w", err)
 		}
-		v.old, r.Against = &old.Checkpoint, &old.Size
+		v.old, r.Against = &old, &old.Size
 	}
 	if err := v.read(dir); err != nil {
 		return r, fmt.Errorf("verify: %w", err)
 	}
-	if signed.Origin != "" {
-		v.judge(signed.Checkpoint)
+	if claimed.Origin != "" {
+		v.judge(claimed)
 	}
 	if err := v.pending(filepath.Join(dir, PendingFile)); err != nil {
 		return r, fmt.Errorf("verify: %w", err)
 	}
 	v.finish()
+	// Who must have signed is known only now: the admins' statements say it too.
+	who := v.authority()
+	if claimed.Origin != "" {
+		v.signed(raw, who)
+	}
+	if against != nil {
+		if err := v.kept(against, who); err != nil {
+			return r, fmt.Errorf("verify: the older checkpoint: %w", err)
+		}
+	}
 	r.OK = len(r.Problems) == 0
 	return r, nil
+}
+
+// signed holds the checkpoint against those who must have signed it.
+func (v *verifier) signed(raw []byte, who authority) {
+	for i, key := range slices.Backward(who.keys) {
+		t := Trust{Origin: v.trust.Origin, Log: key}
+		if _, err := t.open(raw); err != nil {
+			if i == 0 {
+				v.problem(BadCheckpoint, -1, "%s", err)
+				return
+			}
+			continue
+		}
+		if i < len(who.keys)-1 {
+			v.problem(BadCheckpoint, -1, "the checkpoint is signed by the key %s, which the admins have replaced at %s", key, who.rotated[i])
+		}
+		v.Key = key
+		break
+	}
+	for _, set := range who.sets {
+		t := Trust{Origin: v.trust.Origin, Log: v.Key, Witnesses: set.Keys}
+		c, err := t.open(raw)
+		if err == nil && len(c.Witnesses) < set.Quorum {
+			err = fmt.Errorf("%w: %d of the known witnesses have cosigned, %d must", ledger.ErrCheckpoint, len(c.Witnesses), set.Quorum)
+		}
+		if err != nil {
+			v.problem(BadCheckpoint, -1, "%s", err)
+		}
+		for i, name := range c.Witnesses {
+			if !slices.Contains(v.Witnesses, name) {
+				v.Witnesses, v.Cosigned = append(v.Witnesses, name), append(v.Cosigned, c.Cosigned[i])
+			}
+		}
+	}
+	if len(v.Cosigned) > 0 {
+		at := slices.MaxFunc(v.Cosigned, time.Time.Compare).UTC()
+		v.Time = &at
+	}
+}
+
+// kept holds the older checkpoint against the keys that the log has or had. What
+// its witnesses say is of no matter now: the auditor has kept it.
+func (v *verifier) kept(raw []byte, who authority) error {
+	_, err := Trust{Origin: v.trust.Origin, Log: v.trust.Log}.open(raw)
+	for _, key := range who.keys {
+		if err == nil {
+			break
+		}
+		_, err = Trust{Origin: v.trust.Origin, Log: key}.open(raw)
+	}
+	return err
 }
 
 // verifier goes through the entries in order.
@@ -87,6 +142,25 @@ type verifier struct {
 	old *ledger.Checkpoint
 	// gone are the bodies that are missing.
 	gone losses
+	// statements are those of admins; published plans, opened runs and accepted
+	// approvals are judged against them at the end.
+	statements          []statement
+	published, accepted []claim
+	opened              []start
+}
+
+// claim is an entry that the admins' statements decide about, with the model's
+// name of what it is about.
+type claim struct {
+	index int64
+	at    ledger.Time
+	what  string
+}
+
+// start is the opening of a run with a start grant.
+type start struct {
+	claim
+	run ledger.Run
 }
 
 // chain is what is known of a chain so far.
@@ -224,9 +298,41 @@ func (v *verifier) entry(x entry, bodies *stream[body]) {
 // apply replays a batch whose data were read.
 func (v *verifier) apply(b *facts) {
 	for i, f := range b.of {
+		stated := len(v.model.Authority)
 		if err := v.model.ApplyFacts(f.e, f.hash, b.read[i]); err != nil {
 			v.problem(BadStory, f.index, "%s", err)
+			continue
 		}
+		if f.data != nil {
+			v.note(f, stated)
+		}
+	}
+}
+
+// note keeps what the admins' statements decide about, for the end.
+func (v *verifier) note(f fact, stated int) {
+	at := claim{index: f.index, at: f.e.At}
+	if f.e.Kind == ledger.AuthorityStated {
+		for _, raw := range v.model.Authority[stated:] {
+			v.statements = append(v.statements, statement{at, raw})
+		}
+	}
+	if v.trust.Bootstrap == nil {
+		return
+	}
+	switch f.e.Kind {
+	case ledger.PlanPublished:
+		at.what = model.About(f.e)
+		v.published = append(v.published, at)
+	case ledger.ApprovalAccepted:
+		at.what = model.About(f.e)
+		v.accepted = append(v.accepted, at)
+	case ledger.RunOpened:
+		// As it was opened: what its end says of it is another question.
+		if r := v.model.Runs[f.e.Chain]; r != nil && len(r.Grant) > 0 {
+			v.opened = append(v.opened, start{at, r.Run})
+		}
+	default: // no statement is about it
 	}
 }
 
@@ -327,7 +433,6 @@ func (v *verifier) finish() {
 	v.Held = slices.Sorted(maps.Keys(v.model.LegalHolds))
 	v.Held = v.Held[:min(len(v.Held), maxActs)]
 	v.Erased = v.model.Erased
-	v.authority()
 	for name, c := range v.chains {
 		if c.run == "" && !strings.HasPrefix(name, "run/") || c.kind == ledger.RunClosed {
 			continue
