@@ -83,7 +83,7 @@ func (v *verifier) signed(raw []byte, who authority) {
 		t := Trust{Origin: v.trust.Origin, Log: key}
 		if _, err := t.open(raw); err != nil {
 			if i == 0 {
-				v.problem(BadCheckpoint, -1, "%s", err)
+				v.problem(BadCheckpoint, -1, "it is not signed by the log's key %s: %s", who.keys[len(who.keys)-1], err)
 				return
 			}
 			continue
