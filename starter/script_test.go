@@ -50,7 +50,7 @@ func TestScript(t *testing.T) {
 			e.Setenv("CHIMERA_DEV_TEMPORAL", temporal)
 			e.Setenv("CHIMERA_DEV_PORT", "0")
 			e.Setenv("CHIMERA_DEV_UI_PORT", "0")
-			return nil
+			return trustPage(filepath.Join(e.WorkDir, "page"))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":      exits,

@@ -2,6 +2,7 @@ package trust
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"chimera.ai/engine/ledger"
@@ -204,6 +205,9 @@ var makers = map[Kind]func() Act{
 	LogRotate:       func() Act { return new(RotateLog) },
 	WitnessSet:      func() Act { return new(SetWitnesses) },
 }
+
+// Kinds lists the kinds of acts, sorted.
+func Kinds() []Kind { return slices.Sorted(maps.Keys(makers)) }
 
 // Acts is the list of a statement. In JSON each is {"act": kind, "data": {…}}.
 type Acts []Act
