@@ -54,8 +54,9 @@
 //
 // What is not interpreted is left out, which can only make the goal larger: a
 // proof stays a proof, and a value is confirmed or not used. Left out are
-// $dynamicRef to a dynamic anchor and $recursiveRef where more than one schema
-// is an anchor; unevaluated keywords beside schemas that apply on more than 48
+// $dynamicRef where it may lead to more than one dynamic anchor (package schemas
+// makes plain references of all others) and $recursiveRef where more than one
+// schema is an anchor; unevaluated keywords beside schemas that apply on more than 48
 // occasions; patterns of more than 2,000 instructions. Not decided are lists of
 // more than 8 counts, objects whose keys more than 10 patterns tell apart, strings
 // of more than 20,000 code points, lists of more than 4,000 places (300 where

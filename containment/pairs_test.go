@@ -7,9 +7,11 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v5"
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/containment"
@@ -24,7 +26,8 @@ var dialects = map[string]string{
 
 func withDialect(t *testing.T, raw json.RawMessage, dialect string) []byte {
 	raw = bytes.TrimSpace(raw)
-	if raw[0] != '{' || bytes.Contains(raw, []byte(`"$schema"`)) {
+	var own map[string]json.RawMessage
+	if raw[0] != '{' || json.Unmarshal(raw, &own) == nil && own["$schema"] != nil {
 		return raw
 	}
 	require.Contains(t, dialects, dialect)
@@ -64,10 +67,58 @@ type tally struct{ total, proved, refuted, unknown, uncompiled int }
 
 func (c tally) decided() float64 { return float64(c.proved+c.refuted) / float64(c.total) }
 
-// disputed are pairs whose given answer takes a dot for every character. It takes
-// no line end, neither in ECMA-262 nor at run time, and "\n" is the counterexample.
-var disputed = map[string]bool{
-	"a904ad9c0669": true, "c037564b8769": true, "2ad4fcaf0ebe": true, "757973d3f6ef": true, "86747622721a": true,
+// dotted gives a schema with another meaning of the dot in its patterns, which it
+// has nowhere else than as a character class of its own.
+func dotted(t *testing.T, raw []byte, dialect, dot string) *schemas.Schema {
+	var doc any
+	dec := json.NewDecoder(bytes.NewReader(withDialect(t, raw, dialect)))
+	dec.UseNumber()
+	require.NoError(t, dec.Decode(&doc))
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, e := range v {
+				walk(e)
+			}
+		case map[string]any:
+			if p, ok := v["pattern"].(string); ok {
+				require.NotRegexp(t, `\\|\[`, p, "a dot may stand for itself here")
+				v["pattern"] = strings.ReplaceAll(p, ".", dot)
+			}
+			for _, e := range v {
+				walk(e)
+			}
+		}
+	}
+	walk(doc)
+	out, err := json.Marshal(doc)
+	require.NoError(t, err)
+	s, err := schemas.Compile(out)
+	require.NoError(t, err)
+	return s
+}
+
+// mislabelled shows that the given answer "contained" of a pair is wrong, and why
+// it was given. The question is about instances, and the counterexample is one:
+// the library that the pairs are gated on, without anything of ours around it,
+// takes it with the left and refuses it with the right. So does ECMA-262, whose
+// dot without the flag s is every character but LF, CR, U+2028 and U+2029 (section
+// "CompileAtom", Atom :: .; section "Line Terminators"). Only with a dot that takes
+// line ends as well the answer holds, and then it is proved.
+func mislabelled(t *testing.T, p pair, witness any) {
+	bare := func(raw json.RawMessage) error {
+		s, err := jsonschema.CompileString("https://example.com/bare", string(withDialect(t, raw, p.Dialect)))
+		require.NoError(t, err)
+		return s.Validate(witness)
+	}
+	require.NoError(t, bare(p.LHS), p.ID)
+	require.Error(t, bare(p.RHS), "%s: wrong refuted by %v: %s in %s", p.ID, witness, p.LHS, p.RHS)
+	const ecma, every = `[^\n\r\x{2028}\x{2029}]`, `(?s:.)`
+	require.NoError(t, dotted(t, p.LHS, p.Dialect, ecma).Validate(witness), p.ID)
+	require.Error(t, dotted(t, p.RHS, p.Dialect, ecma).Validate(witness), p.ID)
+	res := containment.Prove(dotted(t, p.LHS, p.Dialect, every), dotted(t, p.RHS, p.Dialect, every), containment.Options{})
+	require.Equal(t, containment.Proved, res.Verdict, "%s: wrong refuted by %v: %s in %s", p.ID, witness, p.LHS, p.RHS)
 }
 
 func TestPairs(t *testing.T) {
@@ -83,7 +134,7 @@ func TestPairs(t *testing.T) {
 func judge(t *testing.T, pairs []pair) {
 	var all, mcp tally
 	var times []time.Duration
-	steps := 0
+	steps, dots := 0, 0
 	for _, p := range pairs {
 		if !p.V5 {
 			continue
@@ -117,8 +168,9 @@ func judge(t *testing.T, pairs []pair) {
 			count(func(c *tally) { c.refuted++ })
 			require.NoError(t, l.Validate(res.Witness), p.ID)
 			require.Error(t, r.Validate(res.Witness), p.ID)
-			if !disputed[p.ID] {
-				require.False(t, p.Expected, "%s: wrong refuted by %s: %s in %s", p.ID, res.JSON, p.LHS, p.RHS)
+			if p.Expected {
+				mislabelled(t, p, res.Witness)
+				dots++
 			}
 		case containment.Unknown:
 			count(func(c *tally) { c.unknown++ })
@@ -134,6 +186,7 @@ func judge(t *testing.T, pairs []pair) {
 	}{{"all", all}, {"mcp", mcp}} {
 		t.Logf("%-6s %6d %7d %8d %8d %11d %7.2f%%", row.name, row.c.total, row.c.proved, row.c.refuted, row.c.unknown, row.c.uncompiled, 100*row.c.decided())
 	}
+	t.Logf("%d pairs whose given answer takes a dot for every character are refuted by a line end", dots)
 	t.Logf("median %v, longest %v, most steps %d", times[len(times)/2], times[len(times)-1], steps)
 	require.GreaterOrEqual(t, all.decided(), 0.97)
 	require.GreaterOrEqual(t, mcp.decided(), 0.99)

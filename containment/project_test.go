@@ -36,7 +36,7 @@ func TestProject(t *testing.T) {
 		{`{"type":"string"}`, "a", `false`, 0},
 		{`false`, "a", `false`, 0},
 		{`true`, "a", `{"type":"object","properties":{"a":true},"additionalProperties":false}`, 1},
-		{`{"$dynamicAnchor":"n","type":"object","properties":{"a":{"$dynamicRef":"#n"}}}`, "a", `{"type":"object","properties":{"a":true},"additionalProperties":false}`, 1},
+		{`{"$dynamicAnchor":"n","type":"object","properties":{"a":{"$dynamicRef":"#n"}},"if":true,"then":true}`, "a", `{"type":"object","properties":{"a":true},"additionalProperties":false}`, 1},
 	} {
 		ways := containment.Project(compile(t, c.schema), strings.Fields(c.names), 8, containment.Options{})
 		require.NotNil(t, ways, c.schema)

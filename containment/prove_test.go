@@ -188,7 +188,7 @@ func TestProve(t *testing.T) {
 // budget that ran out.
 func TestReason(t *testing.T) {
 	for _, c := range []struct{ left, right, want string }{
-		{`{"$dynamicAnchor":"n","type":"object","properties":{"a/b":{"$dynamicRef":"#n"}},"required":["a/b"]}`,
+		{`{"$dynamicAnchor":"n","type":"object","properties":{"a/b":{"$dynamicRef":"#n"}},"required":["a/b"],"if":true,"then":true}`,
 			`{"properties":{"a/b":{"type":"object"}}}`, "lhs: #/properties/a~1b/$dynamicRef"},
 		// No keyword of this draft any more, though the validator checks it.
 		{`{"type":"object"}`, `{"dependencies":{"a":["b"]}}`, "rhs: #/dependencies"},

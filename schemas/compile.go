@@ -173,6 +173,11 @@ func library(raw []byte, root any, known map[string][]byte) (*Schema, error) {
 				roots = append(roots, s)
 			}
 		}
+		if len(known) == 0 {
+			if err := settle(roots, found); err != nil {
+				return nil, err
+			}
+		}
 	}
 	g, err := newGraph(roots, known, written)
 	if err != nil {

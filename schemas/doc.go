@@ -18,6 +18,10 @@
 //   - a schema is bounded when it is compiled (bytes, subschemas, patterns,
 //     chains of references), and the work of validating a value is bounded
 //     before it starts, so that no schema can make validation exponential;
+//   - a $dynamicRef that can lead to one schema only is made a reference like
+//     others, and one for which the library would take any of several anchors is
+//     refused; so is a part that names another draft, which the library overlooks,
+//     unless it means the same in both;
 //   - panics of the library become errors;
 //   - what is wrong with a value ([Invalid]) is a flat, sorted, bounded list
 //     that is the same each time.

@@ -242,7 +242,7 @@ func TestMadeCounts(t *testing.T) {
 
 // Where a dynamic reference leads depends on what stands around it.
 func TestMadeOfDynamicReferences(t *testing.T) {
-	whole := mustCompile(t, `{"$dynamicAnchor":"n","type":["object","null"],"properties":{"next":{"$dynamicRef":"#n"}},"additionalProperties":false}`)
+	whole := mustCompile(t, `{"$dynamicAnchor":"n","type":["object","null"],"properties":{"next":{"$dynamicRef":"#n"}},"additionalProperties":false,"if":true,"then":true}`)
 	s := schemas.Make(schemas.Keywords{Items: whole})
 	_, err := s.ValidateJSON([]byte(`[{"next":{"next":null}}]`))
 	require.NoError(t, err)

@@ -245,14 +245,14 @@ func (s *scan) identify(p *place, m map[string]any) error {
 			return fmt.Errorf("$schema is %s, none of the drafts 4, 6, 7, 2019-09 and 2020-12", clip(show(v), 120))
 		case pointer == "":
 			s.draft = draft
-		case draft != s.draft:
-			return errors.New("$schema names another draft than the document's")
+		case draft != s.draft && !agree(m, draft, s.draft):
+			return errors.New("$schema names another draft than the document's, and this part does not mean the same in both")
 		}
 	}
 	if pointer == "" && s.draft == "" {
 		s.draft = DefaultDraft
 	}
-	if _, ok := m["$vocabulary"]; ok {
+	if _, ok := m["$vocabulary"]; ok && age(s.draft) >= draft2019 {
 		return errors.New("$vocabulary is for meta-schemas, which are not supported")
 	}
 	if err := s.names(p, m); err != nil {

@@ -190,6 +190,28 @@ func TestTrapOtherDraftInside(t *testing.T) {
 	require.Error(t, bareValidate(t, schema, `1`), "the library overlooks the inner $schema")
 	_, err := schemas.Compile([]byte(schema))
 	require.ErrorContains(t, err, "$schema names another draft")
+	// Where the two drafts mean the same, there is nothing to overlook.
+	for part, same := range map[string]bool{
+		`"type":"object","properties":{"a":{"type":"array","items":{"minimum":1}}},"required":["a"],"additionalProperties":false`: true,
+		`"items":[{"type":"number"},{"type":"null"}]`: false, // in 2020-12 that is prefixItems
+		`"const":1`: true, `"exclusiveMinimum":1`: true, `"$ref":"#/$defs/any"`: false, `"definitions":{}`: false, `"dependencies":{"a":["b"]}`: false,
+		`"contains":true`: false, `"unevaluatedProperties":false`: false, `"unknown":1`: false, `"if":true,"then":false`: true, `"$id":"x"`: false,
+	} {
+		text := `{"$schema":"https://json-schema.org/draft/2020-12/schema","properties":{"p":{"$schema":"http://json-schema.org/draft-07/schema#",` + part + `}},"$defs":{"any":true}}`
+		_, err := schemas.Compile([]byte(text))
+		require.Equal(t, same, err == nil, "%s: %v", part, err)
+	}
+	for text, same := range map[string]bool{
+		`{"$schema":"http://json-schema.org/draft-07/schema#","items":{"$schema":"http://json-schema.org/draft-04/schema#","items":[{"type":"number"}],"additionalItems":false}}`: true,
+		`{"$schema":"http://json-schema.org/draft-07/schema#","items":{"$schema":"http://json-schema.org/draft-04/schema#","items":true}}`:                                        false,
+		`{"$schema":"http://json-schema.org/draft-04/schema#","items":{"$schema":"http://json-schema.org/draft-06/schema#","const":1}}`:                                           false,
+		`{"$schema":"http://json-schema.org/draft-07/schema#","items":{"$schema":"http://json-schema.org/draft-04/schema#","minimum":1,"exclusiveMinimum":true}}`:                 false,
+		`{"$schema":"http://json-schema.org/draft-06/schema#","items":{"$schema":"http://json-schema.org/draft-07/schema#","if":{},"then":false}}`:                                false,
+		`{"$schema":"http://json-schema.org/draft-07/schema#","$vocabulary":{"https://example.com/v":true},"items":{"type":"null"}}`:                                              true,
+	} {
+		_, err := schemas.Compile([]byte(text))
+		require.Equal(t, same, err == nil, "%s: %v", text, err)
+	}
 	// A property of that name is no such thing.
 	_, err = mustCompile(t, `{"properties":{"$schema":{"type":"string"}},"enum":[{"$schema":"x"}]}`).ValidateJSON([]byte(`{"$schema":"x"}`))
 	require.NoError(t, err)
