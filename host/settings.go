@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"chimera.ai/engine/compiler"
@@ -221,6 +222,12 @@ func confidential(c config.Config, kept store.Options) *redact.Secrets {
 	all := []string{kept.Password()}
 	for _, s := range c.Secrets() {
 		all = append(all, s.Reveal())
+	}
+	if keys, err := c.PayloadKeys(); err == nil { // else they are said to be missing elsewhere
+		for _, key := range keys {
+			_, secret, _ := strings.Cut(key, ":") // the id is no secret
+			all = append(all, strings.TrimSpace(secret))
+		}
 	}
 	return redact.New(all)
 }

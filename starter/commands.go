@@ -65,7 +65,7 @@ func commands() []command {
 		{name: "schema", operands: "[NAME]", most: 1, prepare: schemaCommand,
 			summary: "print a JSON Schema for editors, or list them"},
 		{name: "dev", prepare: devCommand, summary: "run everything on this machine: Temporal, its web pages, the worker"},
-		{name: "console", summary: "serve the web console"},
+		{name: "console", prepare: consoleCommand, summary: "serve the codec endpoint, which opens payloads for the Temporal UI"},
 		{name: "mcp", summary: "be an MCP server"},
 		{name: "version", prepare: versionCommand, summary: "say which build this is"},
 	}

@@ -20,6 +20,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/proxy"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"chimera.ai/engine/internal/devserver"
 	"chimera.ai/engine/ledger"
@@ -60,6 +64,9 @@ func TestScript(t *testing.T) {
 			"alone":      alone,
 			"dead":       dead,
 			"listen":     listen,
+			"freeport":   freePort,
+			"listens":    listens,
+			"payloads":   payloads,
 			"waitfor":    waitFor,
 			"cmpbatch":   cmpBatch,
 			"firsthash":  firstHash,
@@ -231,6 +238,45 @@ func listen(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(err)
 	ts.Defer(func() { _ = l.Close() })
 	ts.Setenv("TAKEN", strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+}
+
+// freeport sets PORT to one that is free.
+func freePort(ts *testscript.TestScript, _ bool, _ []string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Setenv("PORT", strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+	ts.Check(l.Close())
+}
+
+// listens ADDRESS waits until somebody listens there.
+func listens(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: listens ADDRESS")
+	}
+	until(ts, args[0]+" is listened on", func() bool {
+		c, err := net.DialTimeout("tcp", args[0], time.Second)
+		return err == nil && c.Close() == nil
+	})
+}
+
+// payloads FILE writes the data of all payloads in the history on standard output,
+// one a line, to a file.
+func payloads(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: payloads FILE")
+	}
+	var history historypb.History
+	ts.Check(protojson.Unmarshal([]byte(ts.ReadFile("stdout")), &history))
+	var lines []byte
+	ts.Check(proxy.VisitPayloads(context.Background(), &history, proxy.VisitPayloadsOptions{
+		Visitor: func(_ *proxy.VisitPayloadsContext, all []*commonpb.Payload) ([]*commonpb.Payload, error) {
+			for _, p := range all {
+				lines = append(append(lines, p.GetData()...), '\n')
+			}
+			return all, nil
+		},
+	}))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), lines, 0o600))
 }
 
 // waitfor STATE RUN waits until a run is in a state.

@@ -1,0 +1,47 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Bounds of a connection. Requests are small and answers come at once.
+const (
+	headTime  = 5 * time.Second
+	readTime  = 30 * time.Second
+	writeTime = 60 * time.Second
+	idleTime  = 2 * time.Minute
+	// stopTime is how long answers that are under way may take once it is to end.
+	stopTime = 3 * time.Second
+	maxHead  = 16 << 10
+)
+
+// Serve answers requests on a listener until ctx ends, and closes it.
+func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	s := &http.Server{
+		Handler: h, ReadHeaderTimeout: headTime, ReadTimeout: readTime, WriteTimeout: writeTime,
+		IdleTimeout: idleTime, MaxHeaderBytes: maxHead,
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	select {
+	case err := <-done:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer cancel()
+	err := s.Shutdown(bounded)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.Close()
+	}
+	<-done
+	if err != nil {
+		return fmt.Errorf("end the server: %w", err)
+	}
+	return nil
+}
