@@ -153,6 +153,8 @@ var Rules = []Rule{
 
 	{Path: "internal/pgtest", Zone: Effects, Owns: "a real PostgreSQL for tests, which may be killed",
 		Never: []string{"any package of ours"}},
+	{Path: "internal/mutant", Zone: Effects, Owns: "stores that are broken on purpose, so that their tests show that they find it",
+		Never: []string{"any package of ours"}},
 	{Path: "internal/crash", Zone: Effects, Owns: "a test of the ledger's stores: processes are killed in the midst of work",
 		Never: []string{"workflows", "activities", "host", "config", "Temporal"}},
 	{Path: "internal/process", Zone: Effects, Owns: "child processes that cannot outlive their use",

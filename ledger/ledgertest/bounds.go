@@ -59,6 +59,28 @@ func permits(t *testing.T, open Open) {
 	}
 	group.Wait()
 	require.Equal(t, int64(1), granted.Load())
+
+	// And by decisions of their own, in two runs, with the same approval.
+	approval := ledger.Approval{ID: "a", Barrier: "b", Accepted: true, Envelope: []byte(`{}`)}
+	require.NoError(t, s.RecordApproval(ctx, run(), approval))
+	stores := []ledger.Store{s, open(t)}
+	granted.Store(0)
+	for w := range 8 {
+		r := []ledger.Run{run(), other}[w%2]
+		id := fmt.Sprint("shared-", w)
+		require.NoError(t, s.RecordDecision(ctx, r, approved(id, "action")))
+		group.Go(func() {
+			_, err := stores[w/2%2].Permit(ctx, r, ledger.Invocation{ID: id, ActionDigest: digest("action"), DecisionID: id}, []string{"a"})
+			switch {
+			case err == nil:
+				granted.Add(1)
+			case !errors.Is(err, ledger.ErrConflict):
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	require.Equal(t, int64(1), granted.Load(), "an approval is used once")
 	Drain(t, s, Key(t))
 	Same(t, s, Replay(t, s))
 }

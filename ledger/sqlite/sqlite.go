@@ -184,17 +184,26 @@ func code(err error, codes ...int) bool {
 	return false
 }
 
-func open(o Options) (*sql.DB, error) {
+// address is the name by which the driver opens the file.
+func address(o Options) (string, error) {
 	path, err := filepath.Abs(o.Path)
 	if err != nil {
-		return nil, fmt.Errorf("open the SQLite store: %w", err)
+		return "", fmt.Errorf("open the SQLite store: %w", err)
 	}
 	address := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
 		"_pragma": {"busy_timeout(2000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "secure_delete(1)"},
 		// A transaction that will write says so at once, and waits for its turn.
 		"_txlock": {"immediate"},
 	}.Encode()}
-	db, err := sql.Open("sqlite", address.String())
+	return address.String(), nil
+}
+
+func open(o Options) (*sql.DB, error) {
+	name, err := address(o)
+	if err != nil {
+		return nil, err
+	}
+	db, err := sql.Open("sqlite", name)
 	if err != nil {
 		return nil, fmt.Errorf("open the SQLite store: %w", err)
 	}

@@ -31,14 +31,4 @@ func TestCrash(t *testing.T) {
 	}})
 }
 
-func TestSuite(t *testing.T) {
-	ledgertest.Run(t, func(t testing.TB) ledgertest.Open {
-		path := filepath.Join(t.TempDir(), "ledger.db")
-		return func(t testing.TB) ledger.Store {
-			s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Origin: ledgertest.Origin})
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, s.Close()) })
-			return s
-		}
-	})
-}
+func TestSuite(t *testing.T) { ledgertest.Run(t, suite) }

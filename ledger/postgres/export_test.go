@@ -1,0 +1,23 @@
+package postgres
+
+import (
+	"database/sql"
+	"database/sql/driver"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"chimera.ai/engine/ledger/sqlstore"
+)
+
+// Connector gives connections to a database.
+func Connector(o Options) (driver.Connector, error) {
+	config, err := pgx.ParseConfig(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	return stdlib.GetConnector(*config), nil
+}
+
+// On gives the store on a database that is open.
+func On(db *sql.DB, origin string) *sqlstore.Store { return sqlstore.New(db, dialect, origin) }

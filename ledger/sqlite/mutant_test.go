@@ -1,0 +1,69 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/internal/mutant"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/ledgertest"
+	"chimera.ai/engine/ledger/sqlite"
+)
+
+// Statements are as SQLite gets them: "?" stands for every argument.
+var mutations = []mutant.Mutation{
+	{Name: "holds pass the limit", Replace: [][2]string{{"lim - posted - pending >= ?", "? IS NOT NULL"}}, Tests: "exact|linear"},
+	{Name: "the parent's limit counts for nothing", Replace: [][2]string{{"AND (? OR lim", "AND (? OR agent = 'parent' OR lim"}}, Tests: "linear"},
+	{Name: "what a hold reserves is not freed", Replace: [][2]string{{"SET pending = pending - ?", "SET pending = pending - ? + 1"}}, Tests: "linear"},
+	{Name: "approvals are used twice", Replace: [][2]string{{"AND accepted AND consumed_by IS NULL", "AND accepted"}}, Tests: "permits"},
+	{Name: "a decision permits many", Replace: [][2]string{{"SELECT count(*) FROM invocations WHERE decision_id = ?", "SELECT 0 WHERE ? IS NOT NULL"}}, Tests: "permits"},
+	{Name: "indexes have gaps", Replace: [][2]string{{"INSERT INTO log_index (place, serial) SELECT ?, serial", "INSERT INTO log_index (place, serial) SELECT ? * 2, serial"}}, Tests: "tiles"},
+	{Name: "entries are placed against their order", Replace: [][2]string{{"ORDER BY serial LIMIT", "ORDER BY serial DESC LIMIT"}}, Tests: "places|tiles"},
+	{
+		Name: "chains fork", Replace: [][2]string{{"ORDER BY n DESC LIMIT 1) AS head", "ORDER BY n DESC LIMIT 1 OFFSET 1) AS head"}},
+		Execute: []string{"DROP TRIGGER entries_replace"}, Tests: "interleavings|life",
+	},
+	{
+		Name: "tiles go that no other begins with", Replace: [][2]string{{"DELETE FROM log_tiles WHERE level = ? AND n = ? AND width < ?", "DELETE FROM log_tiles WHERE level = ? AND n <= ? AND width <= ?"}},
+		Execute: []string{"DROP TRIGGER log_tiles_delete"}, Tests: "tiles",
+	},
+}
+
+// What the suite holds stores to it finds where it does not hold.
+func TestFaultsAreFound(t *testing.T) { mutant.Run(t, mutations) }
+
+// suite opens stores for the suite, broken where this process is to find that.
+func suite(t testing.TB) ledgertest.Open {
+	o := sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db"), Origin: ledgertest.Origin}
+	m := mutant.Active(mutations)
+	if m != nil {
+		s, err := sqlite.Open(t.Context(), o)
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+	}
+	d, name, err := sqlite.Source(o)
+	require.NoError(t, err)
+	if m != nil {
+		db := sql.OpenDB(mutant.Source{To: d, Name: name})
+		for _, q := range m.Execute {
+			_, err := db.Exec(q)
+			require.NoError(t, err)
+		}
+		require.NoError(t, db.Close())
+	}
+	return func(t testing.TB) ledger.Store {
+		if m != nil {
+			db := sql.OpenDB(mutant.Wrap(mutant.Source{To: d, Name: name}, m))
+			db.SetMaxOpenConns(8)
+			t.Cleanup(func() { require.NoError(t, db.Close()) })
+			return sqlite.On(db, o.Origin)
+		}
+		s, err := sqlite.Open(t.Context(), o)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		return s
+	}
+}
