@@ -33,7 +33,7 @@ type Answer struct {
 	New bool `json:"new"`
 }
 
-// ErrRefused: the request does not extend what the witness has cosigned, or is
+// ErrRefused says that the request does not extend what the witness has cosigned, or is
 // not by the log's key.
 var ErrRefused = errors.New("the witness refuses")
 
