@@ -185,7 +185,7 @@ func TestWrongStartsAreRefused(t *testing.T) {
 		"no such field": {map[string]any{"source": good, "inputs": 1}, "inputs"},
 		"a list":        {[]int{1}, "start's argument"},
 		"published":     {contract.Start{Plan: "a@1.0.0"}, "no plan is published as a@1.0.0"},
-		"grant":         {contract.Start{Source: good, Grant: json.RawMessage(`{}`)}, "not supported yet"},
+		"subject":       {contract.Start{Source: good, Subject: "a\nb"}, "subject is not a name"},
 		"input":         {contract.Start{Source: good, Input: json.RawMessage(`{"x":1,"n":"no"}`)}, "plan's input"},
 		"input form":    {contract.Start{Source: good, Input: json.RawMessage(`[]`)}, "plan's input"},
 	} {

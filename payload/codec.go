@@ -50,6 +50,7 @@ func (c Codec) Decode(ps []*commonpb.Payload) ([]*commonpb.Payload, error) {
 		if left -= len(p.GetData()); left < 0 {
 			return nil, ErrLimit
 		}
+		p = unscoped(p)
 		if encodingOf(p) == encodingPlan {
 			p = &commonpb.Payload{
 				Metadata: map[string][]byte{converter.MetadataEncoding: []byte(converter.MetadataEncodingJSON)},

@@ -11,7 +11,8 @@
 //   - What foreign clients read (a run's result, the answer to chimera.state,
 //     a failure's details) stays in the history up to [InlineLimit], so that a
 //     client without our store reads it.
-//   - Everything else that is larger than [Threshold] goes to the store.
+//   - Everything else that is larger than [Threshold] goes to the store, bound to
+//     the workflow that it is stored for: no other workflow reads it there.
 //   - Where there are keys, every payload is sealed (AES-256-GCM) but those of
 //     the start, signals, updates, results and queries, whose Go types are listed
 //     in plain. What is sealed is bound to namespace, workflow id and activity
@@ -224,6 +225,10 @@ func (c sealer) FromPayload(p *commonpb.Payload, target any) error {
 
 func (c sealer) opened(p *commonpb.Payload, target any) (*commonpb.Payload, error) {
 	strict := c.sealing.Keys != nil && !c.sealing.AcceptPlain
+	if err := c.scope.within(p); err != nil {
+		return nil, err
+	}
+	p = unscoped(p)
 	switch {
 	case isSealed(p):
 		return open(c.sealing.Keys, p, c.scope.context(label(target)), maxOpened)
@@ -264,7 +269,7 @@ func (c sealer) ToString(p *commonpb.Payload) string {
 		}
 		p = opened
 	}
-	p, err := decompress(p, maxOpened)
+	p, err := decompress(unscoped(p), maxOpened)
 	if err != nil {
 		return err.Error()
 	}

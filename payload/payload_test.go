@@ -159,15 +159,29 @@ func TestTheDriverKeepsPayloads(t *testing.T) {
 		{Metadata: map[string][]byte{"encoding": []byte("json/plain"), "a": []byte("b")}, Data: []byte(`{"x":1}`)},
 		{Data: []byte("other")},
 	}
-	claims, err := driver.Store(converter.StorageDriverStoreContext{Context: t.Context()}, in)
+	storing := converter.StorageDriverStoreContext{Context: t.Context(), Target: converter.StorageDriverWorkflowInfo{Namespace: "ns", WorkflowID: "run-1", RunID: "a"}}
+	claims, err := driver.Store(storing, in)
 	require.NoError(t, err)
-	again, err := driver.Store(converter.StorageDriverStoreContext{Context: t.Context()}, in)
+	storing.Target = converter.StorageDriverWorkflowInfo{Namespace: "ns", WorkflowID: "run-1", RunID: "continued"}
+	again, err := driver.Store(storing, in)
 	require.NoError(t, err)
-	require.Equal(t, claims, again, "equal payloads have equal claims")
+	require.Equal(t, claims, again, "equal payloads of a workflow have equal claims")
 	out, err := driver.Retrieve(converter.StorageDriverRetrieveContext{Context: t.Context()}, claims)
 	require.NoError(t, err)
 	for i := range in {
+		require.NotEmpty(t, out[i].Metadata["chimera-scope"])
+		delete(out[i].Metadata, "chimera-scope")
 		require.True(t, proto.Equal(in[i], out[i]))
+	}
+	plan, err := store.Put(t.Context(), []byte(`{"format":"a plan"}`))
+	require.NoError(t, err)
+	stranger, err := proto.Marshal(in[0])
+	require.NoError(t, err)
+	loose, err := store.Put(t.Context(), stranger)
+	require.NoError(t, err)
+	for _, digest := range []string{plan, loose} {
+		_, err = driver.Retrieve(converter.StorageDriverRetrieveContext{Context: t.Context()}, []converter.StorageDriverClaim{{ClaimData: map[string]string{"digest": digest}}})
+		require.Error(t, err, "what the driver has not stored")
 	}
 	claims[0].ClaimData["digest"] = "sha256:../../etc/passwd"
 	_, err = driver.Retrieve(converter.StorageDriverRetrieveContext{Context: t.Context()}, claims[:1])

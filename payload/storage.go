@@ -49,8 +49,8 @@ func isInline(p *commonpb.Payload) bool {
 }
 
 // driver keeps payloads as blobs. The key of a payload is the digest of its
-// deterministic protobuf encoding, so equal values that are not sealed are
-// stored once.
+// deterministic protobuf encoding, so equal values of one workflow that are not
+// sealed are stored once.
 type driver struct {
 	store   blob.Store
 	sealing Sealing
@@ -67,9 +67,12 @@ const (
 func (d driver) Store(ctx converter.StorageDriverStoreContext, payloads []*commonpb.Payload) ([]converter.StorageDriverClaim, error) {
 	claims := make([]converter.StorageDriverClaim, len(payloads))
 	for i, p := range payloads {
-		protected, err := d.protect(ctx.Target, p)
+		protected, err := d.protect(ctx.Target, unscoped(p))
 		if err != nil {
 			return nil, err
+		}
+		if !isSealed(protected) {
+			protected = scoped(protected, ownerOf(ctx.Target))
 		}
 		b, err := encode(protected)
 		if err != nil {
@@ -109,8 +112,9 @@ func (d driver) protect(target converter.StorageDriverTargetInfo, p *commonpb.Pa
 	return p, nil
 }
 
-// Retrieve gives sealed payloads as they are: only the data converter knows
-// where they are to open.
+// Retrieve gives payloads with what binds them, their seal or their owner: only
+// the data converter knows where they are read. What this driver has not stored
+// is refused, such as a plan's source.
 func (d driver) Retrieve(ctx converter.StorageDriverRetrieveContext, claims []converter.StorageDriverClaim) ([]*commonpb.Payload, error) {
 	payloads := make([]*commonpb.Payload, len(claims))
 	for i, claim := range claims {
@@ -122,16 +126,28 @@ func (d driver) Retrieve(ctx converter.StorageDriverRetrieveContext, claims []co
 		if err != nil {
 			return nil, fmt.Errorf("retrieve payload: %w", err)
 		}
-		p, err := decode(b)
-		if err == nil {
-			p, err = decompress(p, maxOpened)
+		if payloads[i], err = retrieved(b); err != nil {
+			return nil, fmt.Errorf("payload %.80s: %w", claim.ClaimData[claimDigest], err)
 		}
-		if err != nil {
-			return nil, fmt.Errorf("payload %s: %w", claim.ClaimData[claimDigest], err)
-		}
-		payloads[i] = p
 	}
 	return payloads, nil
+}
+
+// retrieved reads what was stored.
+func retrieved(b []byte) (*commonpb.Payload, error) {
+	p, err := decode(b)
+	if err != nil || isSealed(p) {
+		return p, err
+	}
+	of, ok := p.GetMetadata()[metadataScope]
+	if !ok {
+		return nil, refusal("it was not stored as a payload")
+	}
+	p, err = decompress(unscoped(p), maxOpened)
+	if err != nil {
+		return nil, err
+	}
+	return scoped(p, string(of)), nil
 }
 
 // orBackground gives a context where the SDK has none to give.
