@@ -1,0 +1,226 @@
+package postgres_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/ledgertest"
+	"chimera.ai/engine/ledger/postgres"
+)
+
+// matrix has what each role may do with each table, beside SELECT: i is INSERT,
+// d is DELETE, and the columns in brackets are those of UPDATE. A table or a
+// right that is new is not here, and has to be thought about.
+var matrix = map[string][2]string{ // engine, guardian
+	"agent_identity":    {"i", ""},
+	"approvals":         {"i", "i(consumed_by,doc)"},
+	"authority":         {"i", ""},
+	"blobs":             {"i", "i"},
+	"bodies":            {"i", "i"},
+	"budgets":           {"", "i(lim,parent,pending,posted)"},
+	"causal_hypothesis": {"i(observed,state)", "i(observed,state)"},
+	"decisions":         {"", "i"},
+	"entries":           {"i", "i"},
+	"evidence":          {"i", "i"},
+	"financial_ledger":  {"", "i(status)"},
+	"goose_db_version":  {"", ""},
+	"holds":             {"", "i(posted,running,status)"},
+	"invocations":       {"(attempt,call_not_after,output_digest,state)", "i(attempt,call_not_after,output_digest,state)"},
+	"legal_holds":       {"", ""},
+	"log_batches":       {"i", ""},
+	"log_cosignatures":  {"i", ""},
+	"log_index":         {"i", ""},
+	"log_tiles":         {"id", ""},
+	"mcp_tool_registry": {"i(status)", ""},
+	"outcomes":          {"i", ""},
+	"pending":           {"id", "i"},
+	"plans":             {"i", ""},
+	"runs":              {"i(doc,state)", ""},
+	"signers":           {"i(doc)", ""},
+	"snapshots":         {"i", "i"},
+	"subject_keys":      {"i", "i"},
+	"tasks":             {"i(doc,state)", "i(doc,state)"},
+}
+
+// Every role has the rights of the matrix on every table, and no other; none on
+// sequences, whose numbers order the log; and none but the engine prunes.
+func TestPrivileges(t *testing.T) {
+	o, _ := database(t)
+	roles := postgres.DefaultRoles
+	require.NoError(t, postgres.Grant(t.Context(), o, roles))
+	conn := connect(t, o)
+	all := func(query string, args ...any) []string {
+		rows, err := conn.Query(t.Context(), query, args...)
+		require.NoError(t, err)
+		out, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		return out
+	}
+	has := func(function, role, thing, privilege string) (yes bool) {
+		require.NoError(t, conn.QueryRow(t.Context(), "SELECT "+function+"($1, $2, $3)", role, thing, privilege).Scan(&yes))
+		return yes
+	}
+	have, want := map[string]string{}, map[string]string{}
+	for _, table := range all("SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'") {
+		for i, role := range []string{roles.Engine, roles.Guardian, roles.Reader} {
+			at := role + " " + table
+			rights := ""
+			for letter, privilege := range map[string]string{"i": "INSERT", "d": "DELETE", "U": "UPDATE", "T": "TRUNCATE", "R": "REFERENCES", "X": "TRIGGER"} {
+				if has("has_table_privilege", role, table, privilege) {
+					rights += letter
+				}
+			}
+			letters := strings.Split(rights, "")
+			slices.SortFunc(letters, func(a, b string) int { return strings.Compare(b, a) }) // i before d
+			rights = strings.Join(letters, "")
+			columns := all(`SELECT attname::text FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped
+				AND has_column_privilege($2, attrelid, attnum, 'UPDATE') ORDER BY attname`, table, role)
+			if len(columns) > 0 {
+				rights += "(" + strings.Join(columns, ",") + ")"
+			}
+			have[at] = rights
+			if i < 2 {
+				want[at] = matrix[table][i]
+			} else {
+				want[at] = ""
+			}
+			_, known := matrix[table]
+			require.True(t, known, "table %s is not in the matrix", table)
+			require.Equal(t, table != "subject_keys" || role != roles.Reader, has("has_table_privilege", role, table, "SELECT"), at)
+		}
+	}
+	require.Empty(t, cmp.Diff(want, have))
+	for _, role := range []string{roles.Engine, roles.Guardian, roles.Reader} {
+		for _, sequence := range all("SELECT sequencename::text FROM pg_sequences WHERE schemaname = 'public'") {
+			for _, p := range []string{"USAGE", "UPDATE"} {
+				require.False(t, has("has_sequence_privilege", role, sequence, p), "%s %s %s", role, sequence, p)
+			}
+		}
+		require.False(t, has("has_schema_privilege", role, "public", "CREATE"), role)
+		functions := all(`SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'public'::regnamespace
+			AND p.prorettype <> 'trigger'::regtype AND has_function_privilege($1, p.oid, 'EXECUTE')`, role)
+		if role == roles.Engine {
+			require.Equal(t, []string{"prune_bodies(text,bigint)"}, functions)
+		} else {
+			require.Empty(t, functions, role)
+		}
+	}
+}
+
+// The kinds that only the guardian states.
+var guardians = []ledger.Kind{
+	ledger.DecisionMade, ledger.ApprovalConsumed, ledger.InvocationPermitted, ledger.BudgetSet,
+	ledger.HoldOpened, ledger.HoldRunning, ledger.HoldPosted, ledger.HoldVoided, ledger.HoldExpired,
+}
+
+// Every role tries to state every kind, and to change, to delete and to empty
+// every table of the log, which has rows.
+func TestMatrix(t *testing.T) {
+	o, s := database(t)
+	ledgertest.Story(t, s, false)
+	ledgertest.Drain(t, s, ledgertest.Key(t))
+	roles := postgres.DefaultRoles
+	require.NoError(t, postgres.Grant(t.Context(), o, roles))
+	conn := connect(t, o)
+	_, err := conn.Exec(t.Context(), "INSERT INTO log_cosignatures (size, checkpoint) VALUES (1, 'x')")
+	require.NoError(t, err)
+	try := func(role, query string, args ...any) error {
+		tx, err := conn.Begin(t.Context())
+		require.NoError(t, err)
+		defer func() { require.NoError(t, tx.Rollback(t.Context())) }()
+		_, err = tx.Exec(t.Context(), "SET LOCAL ROLE "+role)
+		require.NoError(t, err)
+		for part := range strings.SplitSeq(query, ";") {
+			if _, err = tx.Exec(t.Context(), part, args...); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	all := []string{roles.Engine, roles.Guardian, roles.Reader}
+	for i, kind := range ledger.Kinds() {
+		bytes := fmt.Appendf(nil, `{"kind":%q}`, kind)
+		for _, role := range all {
+			err := try(role, "INSERT INTO entries (hash, chain, n, key, kind, bytes) VALUES ($1, 'forged', $2, $3, $3, $1)", bytes, i, string(kind))
+			switch {
+			case role == roles.Reader:
+				require.ErrorContains(t, err, "permission denied", kind)
+			case role == roles.Engine && slices.Contains(guardians, kind):
+				require.ErrorContains(t, err, "row-level security", kind)
+			default:
+				require.NoError(t, err, "%s %s", role, kind)
+			}
+		}
+	}
+	for table, column := range map[string]string{
+		"entries": "kind", "log_batches": "size", "log_index": "place", "log_tiles": "width", "log_cosignatures": "size", "authority": "prev", "bodies": "chain",
+		"decisions": "doc", "outcomes": "doc", "plans": "doc", "blobs": "digest", "evidence": "doc", "snapshots": "digest",
+	} {
+		var rows int
+		require.NoError(t, conn.QueryRow(t.Context(), "SELECT count(*) FROM "+table).Scan(&rows))
+		if table != "blobs" && table != "evidence" {
+			require.Positive(t, rows, table)
+		}
+		for _, role := range all {
+			for _, q := range []string{"UPDATE " + table + " SET " + column + " = " + column, "DELETE FROM " + table, "TRUNCATE " + table + " CASCADE"} {
+				err := try(role, q)
+				require.Error(t, err, "%s: %s", role, q)
+				require.Regexp(t, "permission denied|of the ledger", err.Error(), "%s: %s", role, q)
+			}
+		}
+	}
+	for _, q := range []string{
+		"INSERT INTO decisions (id, chain, doc) VALUES ('x', 'c', '{}')",
+		"INSERT INTO invocations (id, chain, action_digest, decision_id, state, attempt, output_digest) VALUES ('x', 'c', 'a', 'd', 'permitted', 0, '')",
+		"INSERT INTO holds (id, agent, currency, period, amount, status, overdraft, running, expires_at) VALUES ('x', 'a', 'USD', '', 1, 'pending', false, false, 0)",
+		"INSERT INTO budgets (agent, currency, period, parent, lim) VALUES ('x', 'USD', '', '', 1)",
+		"INSERT INTO financial_ledger (tx_id, agent_id, tx_type, amount, currency, status, created_at) VALUES ('x', 'a', 'hold', 1, 'USD', 'pending', 0)",
+		"UPDATE approvals SET consumed_by = 'i'", "UPDATE holds SET status = 'voided'", "UPDATE budgets SET lim = 1", "UPDATE financial_ledger SET status = 'posted'",
+	} {
+		require.NoError(t, try(roles.Guardian, q), q)
+		for _, role := range []string{roles.Engine, roles.Reader} {
+			require.ErrorContains(t, try(role, q), "permission denied", "%s: %s", role, q)
+		}
+	}
+	// Who may use an approval up may not unmake what it was.
+	for _, q := range []string{"UPDATE approvals SET accepted = true", "UPDATE decisions SET doc = '{}'", "UPDATE invocations SET action_digest = ''", "DELETE FROM holds"} {
+		require.ErrorContains(t, try(roles.Guardian, q), "permission denied", q)
+	}
+}
+
+// A role's own temporary tables do not stand in for those that the functions of
+// the database look at.
+func TestTemporaryTablesDeceiveNobody(t *testing.T) {
+	o, s := database(t)
+	ledgertest.Story(t, s, false)
+	ledgertest.Drain(t, s, ledgertest.Key(t))
+	require.NoError(t, s.PlaceLegalHold(t.Context(), ledger.RunChain("w", "r1"), "case"))
+	roles := postgres.DefaultRoles
+	require.NoError(t, postgres.Grant(t.Context(), o, roles))
+	conn := connect(t, o)
+	_, err := conn.Exec(t.Context(), "SET ROLE "+roles.Engine)
+	require.NoError(t, err)
+	_, err = conn.Exec(t.Context(), `CREATE TEMP TABLE legal_holds (chain TEXT); GRANT SELECT ON legal_holds TO PUBLIC;
+		CREATE TEMP TABLE log_tiles AS SELECT level, n, 1000 AS width, data FROM public.log_tiles`)
+	require.NoError(t, err, "what it is about can be tried")
+	count := func(table string) (n int) {
+		require.NoError(t, conn.QueryRow(t.Context(), "SELECT count(*) FROM public."+table).Scan(&n))
+		return n
+	}
+	bodies, tiles := count("bodies WHERE chain = 'run/w/r1'"), count("log_tiles")
+	_, err = conn.Exec(t.Context(), "DELETE FROM public.log_tiles")
+	require.ErrorContains(t, err, "of the ledger")
+	for _, class := range []ledger.Class{ledger.Operational, ledger.Evidence, ledger.Financial} {
+		_, err = conn.Exec(t.Context(), "SELECT prune_bodies($1, $2)", string(class), int64(1)<<60)
+		require.NoError(t, err)
+	}
+	require.Equal(t, bodies, count("bodies WHERE chain = 'run/w/r1'"), "what is under legal hold is there")
+	require.Equal(t, tiles, count("log_tiles"))
+}
