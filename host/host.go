@@ -173,9 +173,11 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 				Policy: o.Policy.Digest(), Attributes: attributes, ContinueAfter: o.ContinueAfter,
 			}
 			if o.Trust != nil {
-				if e.Authority, err = authority(ctx, o.Trust, h.store); err != nil {
+				reader, former, err := authority(ctx, o.Trust, h.store)
+				if err != nil {
 					return nil, err
 				}
+				e.Authority, o.FormerKeys = reader, append(slices.Clone(o.FormerKeys), former...)
 			} else {
 				o.Logger.WarnContext(ctx, "this worker has no root of trust (trust.bootstrap): nobody vouches for what is published, and runs have no effects")
 			}

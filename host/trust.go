@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/store"
@@ -34,18 +33,22 @@ func Bootstrap(c config.Config) (*trust.Bootstrap, error) {
 }
 
 // authority reads what admins have stated, once now: a worker does not begin with
-// a chain that does not hold, nor sign a log that is another's.
-func authority(ctx context.Context, b *trust.Bootstrap, kept *store.Opened) (*trust.Reader, error) {
-	r := &trust.Reader{Source: kept.Ledger, Bootstrap: b}
+// a chain that does not hold, nor sign a log with another key than they say. former
+// are the keys that the log had before.
+func authority(ctx context.Context, b *trust.Bootstrap, kept *store.Opened) (r *trust.Reader, former []string, err error) {
+	r = &trust.Reader{Source: kept.Ledger, Bootstrap: b}
 	s, err := r.State(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if have := kept.Ledger.Origin(); have != b.Log.Origin {
-		return nil, fmt.Errorf("read authority: the bootstrap is of the log %s, and this one is called %.120q", b.Log.Origin, have)
+		return nil, nil, fmt.Errorf("read authority: the bootstrap is of the log %s, and this one is called %.120q", b.Log.Origin, have)
 	}
-	if kept.Key != nil && !slices.Contains(s.LogKeys, trust.LogKey{Origin: kept.Key.Name(), Key: kept.Key.Public()}) {
-		return nil, errors.New("read authority: the log's key (ledger.key) is not one that the admins have stated")
+	if kept.Key != nil && s.Log() != (trust.LogKey{Origin: kept.Key.Name(), Key: kept.Key.Public()}) {
+		return nil, nil, errors.New("read authority: the log's key (ledger.key) is not the one that the admins have stated last")
 	}
-	return r, nil
+	for _, k := range s.LogKeys[:len(s.LogKeys)-1] {
+		former = append(former, k.Key)
+	}
+	return r, former, nil
 }

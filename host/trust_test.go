@@ -246,7 +246,7 @@ func TestWorkersPinTheBootstrap(t *testing.T) {
 	require.NoError(t, begin(o, d.bootstrap))
 	other := store.Options{Dir: filepath.Join(dir, "other")}
 	e := deploy(t, &other)
-	require.ErrorContains(t, begin(o, e.bootstrap), "(ledger.key) is not one that the admins have stated")
+	require.ErrorContains(t, begin(o, e.bootstrap), "(ledger.key) is not the one that the admins have stated last")
 	named := store.Options{Dir: filepath.Join(dir, "named")}
 	named.Key, _, err = ledger.NewKey("other.example.com/log")
 	require.NoError(t, err)
@@ -254,4 +254,36 @@ func TestWorkersPinTheBootstrap(t *testing.T) {
 	dev := *d.bootstrap
 	dev.Audience = trust.Dev
 	require.ErrorContains(t, begin(store.Options{Driver: store.Postgres}, &dev), "exists with the embedded store alone")
+}
+
+// TestTheLogsKeyIsRotated: after the admins have stated the next key, the log goes
+// on with that and with no other.
+func TestTheLogsKeyIsRotated(t *testing.T) {
+	o := store.Options{Dir: filepath.Join(t.TempDir(), "store")}
+	d := deploy(t, &o)
+	begin := func() (*host.Host, error) {
+		return host.New(t.Context(), host.Options{Store: o, Trust: d.bootstrap, Client: client.Options{HostPort: stage.Temporal(t).Address}})
+	}
+	h, err := begin()
+	require.NoError(t, err)
+	require.NoError(t, h.Start())
+	d.state(t, h.Store().Ledger, d.publisher())
+	_, before := replayed(t, h.Store())
+	next, _, err := ledger.NewKey("test.example.com/log")
+	require.NoError(t, err)
+	key, err := ledger.ParseKey(next)
+	require.NoError(t, err)
+	d.state(t, h.Store().Ledger, &trust.RotateLog{LogKey: trust.LogKey{Origin: key.Name(), Key: key.Public()}})
+	require.NoError(t, h.Close())
+
+	_, err = begin()
+	require.ErrorContains(t, err, "is not the one that the admins have stated last")
+	o.Key = next
+	h, err = begin()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, h.Close()) })
+	require.NoError(t, h.Start())
+	d.state(t, h.Store().Ledger, &trust.RevokePublisher{ID: "fay"})
+	_, after := replayed(t, h.Store())
+	require.Greater(t, after.Size, before.Size)
 }
