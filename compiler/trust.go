@@ -2,13 +2,10 @@ package compiler
 
 import (
 	"fmt"
-	"math/big"
-	"regexp"
 	"slices"
 	"strings"
 
 	"chimera.ai/engine/diag"
-	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 )
 
@@ -16,7 +13,7 @@ import (
 // its state is what the node requires.
 func (u *unit) trust() {
 	for _, doc := range u.docs {
-		for _, n := range doc.nodes {
+		for i, n := range doc.nodes {
 			if n.kind != plan.KindCall || n.provider == "" || n.operation == "" {
 				continue
 			}
@@ -28,7 +25,7 @@ func (u *unit) trust() {
 				})
 			}
 			if !n.subplan() {
-				u.admit(n)
+				u.admit(doc, i)
 			} else if n.fingerprintAt != nil {
 				u.report(diag.Diagnostic{
 					Code: diag.TrustDrift, Summary: "a sub-plan has no fingerprint",
@@ -40,7 +37,8 @@ func (u *unit) trust() {
 	}
 }
 
-func (u *unit) admit(n *node) {
+func (u *unit) admit(doc *document, i int) {
+	n := doc.nodes[i]
 	if n.template == nil {
 		if n.templateAt == nil && n.providerAt != nil && n.operationAt != nil {
 			u.unknownOperation(n, n.operationAt.Range(), n.providerType, n.provider, n.operation, n.providerAt.Range(), false)
@@ -73,6 +71,7 @@ func (u *unit) admit(n *node) {
 	}
 	u.drifted(n, t)
 	u.weaker(n, t)
+	u.weakerCost(doc, i, t)
 	u.weakerSchemas(n, t)
 }
 
@@ -115,7 +114,6 @@ func (u *unit) weaker(n *node, t *Template) {
 	if n.modeAt != nil && n.mode == plan.Deter && t.Mode == plan.Prob {
 		report("mode", string(n.mode), string(t.Mode), n.modeAt.Range())
 	}
-	u.weakerCost(n, t)
 	if n.templateAt == nil {
 		return
 	}
@@ -165,30 +163,6 @@ func (u *unit) weakerRetry(n *node, t *Template) {
 		Code: diag.TrustWeaker, Summary: fmt.Sprintf("%s retries after %s, the catalog's %s does not", quote(n.id), either(more), quote(t.Name())),
 		Detail:  "A node with a template may retry less often and after fewer kinds of failure, never after others.",
 		Subject: at, Context: t.Range, Node: n.id, Suggestion: "on: [" + strings.Join(want, ", ") + "]",
-	})
-}
-
-// plainNumber is a price that is no expression.
-var plainNumber = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?$`)
-
-// weakerCost refuses an estimate that is below what the catalog says that a call
-// costs, where both are numbers.
-func (u *unit) weakerCost(n *node, t *Template) {
-	if n.cost == nil || n.cost.Kind != syntax.Number || t.Cost == nil {
-		return
-	}
-	given, price := number(n.cost), strings.TrimSpace(t.Cost.Expr)
-	if given == nil || len(price) > 64 || !plainNumber.MatchString(price) {
-		return
-	}
-	want, ok := new(big.Rat).SetString(price)
-	if !ok || given.Cmp(want) >= 0 {
-		return
-	}
-	u.report(diag.Diagnostic{
-		Code: diag.TrustWeaker, Summary: fmt.Sprintf("`cost_estimate: %s` is below what %s costs", n.cost.Text, quote(t.Name())),
-		Detail:  fmt.Sprintf("By the catalog a call costs %s %s. What an operation costs is not the plan's word; a plan may only reckon with more.", price, t.Cost.Currency),
-		Subject: n.cost.Range(), Context: t.Range, Node: n.id, Suggestion: "leave cost_estimate out",
 	})
 }
 

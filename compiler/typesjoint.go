@@ -239,7 +239,7 @@ func (u *unit) combined(doc *document, i int, a *assembly, all []*supplier, at [
 			types[e.toPort] = value
 		}
 		for _, f := range s.fills {
-			if c := u.checked(f.template, sight{input: whole}); len(c.problems) == 0 {
+			if c := u.checked(f.template, sight{input: whole, split: true}); len(c.problems) == 0 {
 				types[f.port] = u.prover.both(c.result, f.brings)
 				if n.splits(f.port) {
 					types[f.port] = u.prover.element(types[f.port])
@@ -296,7 +296,7 @@ func (u *unit) arriving(doc *document, e *edge, way, whole *schemas.Schema) *sch
 		}
 		return value
 	}
-	s := sight{value: value, output: whole, input: doc.input.usable(), port: e.fromPort}
+	s := sight{value: value, output: whole, input: doc.input.usable(), port: e.fromPort, split: true}
 	if c := u.checked(e.template, s); len(c.problems) == 0 {
 		return u.prover.both(c.result, e.brings)
 	}

@@ -15,6 +15,8 @@ type sight struct {
 	// port is the port of output that value is, `$` if it is output itself, ""
 	// if the two are not related.
 	port string
+	// split: it is one alternative of what can be, so that conditions may be known.
+	split bool
 }
 
 // names are the names of expressions with where sight keeps their schemas.
@@ -30,7 +32,7 @@ var names = []struct {
 }
 
 func (s sight) typing() expr.Typing {
-	t := expr.Typing{Types: expr.Types{}, Port: s.port}
+	t := expr.Typing{Types: expr.Types{}, Port: s.port, Decide: s.split}
 	for _, n := range names {
 		if x := *n.of(&s); x != nil {
 			t.Types[n.name] = x
@@ -47,7 +49,7 @@ func (u *unit) typing(s sight) expr.Typing {
 }
 
 func seen(t expr.Typing) sight {
-	s := sight{port: t.Port}
+	s := sight{port: t.Port, split: t.Decide}
 	for _, n := range names {
 		*n.of(&s) = t.Types[n.name]
 	}

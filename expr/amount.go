@@ -2,6 +2,7 @@ package expr
 
 import (
 	"encoding/json"
+	"math/big"
 	"regexp"
 	"slices"
 	"strings"
@@ -55,6 +56,32 @@ func (a *Amount) Check(t Typing) (source string, problems []Problem) {
 		j.rounded(a.code.ast.Expr())
 	}
 	return j.finish()
+}
+
+// Bounds gives amounts that the result never goes below and never above, for all
+// values that t allows; most is nil where none is known. It is for expressions of
+// which Check has no problems.
+func (a *Amount) Bounds(t Typing) (least, most *big.Rat) {
+	j := newJudge(a.code, t, newAllowance(t, maxCheck))
+	v := j.judge()
+	if v.broken || v.form != formJSON {
+		return zero, nil
+	}
+	if one, ok := v.value(); ok {
+		if d, bad := amountOf(one); bad == nil {
+			if r, ok := new(big.Rat).SetString(d.plain()); ok {
+				return r, r
+			}
+		}
+	}
+	if !j.only(v.schema, isNumber) {
+		return zero, nil // a text says little of its amount
+	}
+	i := j.numbers(v.schema)
+	if i.lo == nil || i.lo.Sign() < 0 {
+		return zero, i.hi
+	}
+	return i.lo, i.hi
 }
 
 // Eval gives the amount as a decimal number without exponent. Its error is an

@@ -169,3 +169,24 @@ func TestDecimalIsExact(t *testing.T) {
 		require.Equal(t, strings.TrimLeft(string(text), "0"), back, "decimal(%d, %d) is %s", n, p, got)
 	})
 }
+
+func TestAmountBounds(t *testing.T) {
+	for src, want := range map[string][2]string{
+		`2.5`: {"2.5", "2.5"}, `"12.50"`: {"12.5", "12.5"}, `args.price`: {"0", "1000"}, `args.text`: {"0", ""}, `decimal(args.minor, 2)`: {"0", "10000000"},
+		`args.?either.orValue(4)`: {"1", "9"}, `args.fast ? 3 : args.?either.orValue(4)`: {"1", "9"}, `args.fast ? '3' : args.text`: {"0", ""},
+		`decimal(args.minor * 3 + 7, 1)`: {"0.7", "300000000.7"}, `args.debt > 0.0 ? args.debt : 1`: {"0", ""},
+	} {
+		a, err := expr.CompileAmount(src, expr.Estimate)
+		require.NoError(t, err, src)
+		_, problems := a.Check(amountTyping(t))
+		require.Empty(t, problems, src)
+		least, most := a.Bounds(amountTyping(t))
+		require.Equal(t, want[0], strings.TrimSuffix(strings.TrimRight(least.FloatString(3), "0"), "."), src)
+		if want[1] == "" {
+			require.Nil(t, most, src)
+			continue
+		}
+		require.NotNil(t, most, src)
+		require.Equal(t, want[1], strings.TrimSuffix(strings.TrimRight(most.FloatString(3), "0"), "."), src)
+	}
+}

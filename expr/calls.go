@@ -152,9 +152,9 @@ func (j *judge) ternary(c ast.CallExpr, n names) known {
 		return broken()
 	}
 	switch v, ok := cond.known.value(); {
-	case ok && v == true, !ok && fails.impossible(j, cond.known.no):
+	case ok && v == true, !ok && j.decides && fails.impossible(j, cond.known.no):
 		return yes
-	case ok, holds.impossible(j, cond.known.yes):
+	case ok, j.decides && holds.impossible(j, cond.known.yes):
 		return no
 	}
 	out := union(yes, no)

@@ -17,6 +17,9 @@ type Typing struct {
 	// Port says that "value" is that port of "output", so that what a guard says
 	// of one holds of the other. "$" is output itself; "" is no relation.
 	Port string
+	// Decide asks of each ?: whether its condition is always true, or never, so that
+	// the result is that of one branch. That takes more steps.
+	Decide bool
 	// Work, if it is not nil, holds the steps of the prover that are left for this
 	// and other checks together. Checks take them away; when none is left, nothing
 	// is proved.
@@ -156,6 +159,7 @@ type judge struct {
 	*allowance
 	code     *code
 	port     string
+	decides  bool
 	names    names
 	problems []Problem
 	// here are the names as they are known at the place that is judged, and where
@@ -174,7 +178,7 @@ type judge struct {
 }
 
 func newJudge(c *code, t Typing, a *allowance) *judge {
-	j := &judge{allowance: a, code: c, port: t.Port, names: names{}, doubles: map[int64]bool{}}
+	j := &judge{allowance: a, code: c, port: t.Port, decides: t.Decide, names: names{}, doubles: map[int64]bool{}}
 	of := scopes[c.scope]
 	if c.path != nil && t.Port == "" {
 		of = c.reads
