@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	rounds := flags.Int("rounds", 5, "counted runs of each side of a case")
 	one := flags.String("compile", "", "compile one plan, `NAME:NODES`, and print the milliseconds and its edges")
-	only := flags.String("only", "", "run only the cases of this group: compile, ledger, audit, speed, events or scale")
+	only := flags.String("only", "", "run only the cases of this group: compile, ledger, audit, sealing, speed, events or scale")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -67,7 +67,12 @@ func run(ctx context.Context, args []string) (err error) {
 			return err
 		}
 	}
-	if *only == "compile" || *only == "ledger" || *only == "audit" {
+	if selected("sealing") {
+		if err := (&bench{rounds: *rounds}).sealing(ctx); err != nil {
+			return err
+		}
+	}
+	if *only == "compile" || *only == "ledger" || *only == "audit" || *only == "sealing" {
 		return nil
 	}
 	server, err := devserver.Start(ctx, devserver.Options{})

@@ -156,6 +156,15 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 	if h.client, plans, err = dial(ctx, o.Client, h.store.Blobs, o.Sealing, o.Logger); err != nil {
 		return nil, err
 	}
+	switch {
+	case o.Sealing.Keys == nil:
+		o.Logger.DebugContext(ctx, "payloads are not sealed: there are no payload.keys")
+	case o.Sealing.AcceptPlain:
+		o.Logger.WarnContext(ctx, "unsealed payloads are taken (payload.accept_plain): whoever may write to the namespace can answer for a worker",
+			"key", o.Sealing.Keys.KeyID())
+	default:
+		o.Logger.InfoContext(ctx, "payloads are sealed", "key", o.Sealing.Keys.KeyID())
+	}
 	h.pool = mcp.NewPool(o.Servers, o.MCP)
 	callers := &callers{skills: registry, executables: o.Executables, pool: h.pool, secrets: o.Secrets}
 	for _, role := range o.Roles {

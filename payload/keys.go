@@ -11,8 +11,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 const (
@@ -27,14 +30,27 @@ const (
 var keyID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // Keyring has the keys that payloads are sealed with: the first seals, all open.
-// It is safe for concurrent use and never changes. A nil ring has no keys:
+// It is safe for concurrent use. A nil ring has no keys:
 // nothing is sealed.
 type Keyring struct {
 	first string
 	keys  map[string][]byte
 	// locked is why the keys cannot be had, or nil.
 	locked error
+
+	mu sync.Mutex
+	// ready has derived ciphers by key id and context: a run uses the same few for
+	// every value.
+	ready map[string]cipher.AEAD
 }
+
+const (
+	// maxReady bounds how many ciphers are kept, of about a kilobyte each, and
+	// maxContext the length of contexts that one is kept for, in bytes: a hostile
+	// payload may name any.
+	maxReady   = 4096
+	maxContext = 2048
+)
 
 // ParseKeys makes a ring of keys as a configuration gives them: "ID:KEY", where
 // KEY is 32 bytes in base64 (standard or URL alphabet) or hex. No keys make no
@@ -95,8 +111,21 @@ func decodeKey(text string) ([]byte, error) {
 	return key, nil
 }
 
-// KeyID is the id of the key that seals.
-func (r *Keyring) KeyID() string { return r.first }
+// KeyID is the id of the key that seals, or "" where there is none.
+func (r *Keyring) KeyID() string {
+	if r == nil {
+		return ""
+	}
+	return r.first
+}
+
+// Format hides the keys from every verb.
+func (r *Keyring) Format(f fmt.State, _ rune) {
+	_, _ = io.WriteString(f, "payload keys, first "+r.KeyID())
+}
+
+// LogValue hides the keys from slog.
+func (r *Keyring) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(r)) }
 
 // domain separates what these keys do here from whatever else they may be used for.
 const domain = "chimera payload v1\n"
@@ -113,6 +142,27 @@ func (r *Keyring) cipher(id, context string) (cipher.AEAD, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: this process has no key %.64q (payload.keys)", errNoKey, id)
 	}
+	name := id + "\n" + context
+	r.mu.Lock()
+	kept, ok := r.ready[name]
+	r.mu.Unlock()
+	if ok {
+		return kept, nil
+	}
+	made, err := derive(key, context)
+	if err != nil || len(context) > maxContext {
+		return made, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ready == nil || len(r.ready) >= maxReady {
+		r.ready = make(map[string]cipher.AEAD)
+	}
+	r.ready[name] = made
+	return made, nil
+}
+
+func derive(key []byte, context string) (cipher.AEAD, error) {
 	own, err := hkdf.Key(sha256.New, key, nil, domain+context, keyBytes)
 	if err != nil {
 		return nil, fmt.Errorf("derive a key: %w", err)

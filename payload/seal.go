@@ -7,6 +7,7 @@ import (
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
+	"google.golang.org/protobuf/proto"
 
 	"chimera.ai/engine/contract"
 )
@@ -19,6 +20,10 @@ const (
 	encodingSealed  = "binary/chimera-sealed"
 	metadataKey     = "chimera-key"
 	metadataContext = "chimera-context"
+	// metadataLarge marks what had [Threshold] bytes or more before it was sealed.
+	// It goes to the store even where compression has made it smaller: whoever
+	// reckons with a reference, as the interpreter does, gets one.
+	metadataLarge = "chimera-large"
 
 	rawForm  = 0
 	zstdForm = 1
@@ -116,14 +121,18 @@ func seal(ring *Keyring, p *commonpb.Payload, context string, small bool) (*comm
 	if err != nil {
 		return nil, kinded(err)
 	}
-	return &commonpb.Payload{
+	sealed := &commonpb.Payload{
 		Metadata: map[string][]byte{
 			converter.MetadataEncoding: []byte(encodingSealed),
 			metadataKey:                []byte(id),
 			metadataContext:            []byte(context),
 		},
 		Data: data,
-	}, nil
+	}
+	if proto.Size(p) >= Threshold {
+		sealed.Metadata[metadataLarge] = []byte("1")
+	}
+	return sealed, nil
 }
 
 // open decrypts a sealed payload. Its context must be the wanted one; "" takes

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -106,6 +107,33 @@ func TestCompressionComesFirst(t *testing.T) {
 	var back contract.Outcome
 	require.NoError(t, at(t, sealed(t, "a"), inActivity).FromPayload(whole, &back), "either reads either")
 	require.Equal(t, value, back)
+}
+
+// TestWhatWasLargeGoesToTheStore, however small it has become: the interpreter
+// reckons with what a reference takes.
+func TestWhatWasLargeGoesToTheStore(t *testing.T) {
+	for name, s := range map[string]payload.Sealing{"compressed": sealed(t, "a"), "sealed": {Keys: ring(t, "a")}, "plain": {Compress: true}} {
+		storage := payload.NewStorage(open(t), s)
+		for _, c := range []struct {
+			size   int
+			stored bool
+		}{{100, false}, {15_000, false}, {20_000, true}, {1_000_000, true}} {
+			t.Run(fmt.Sprint(name, c.size), func(t *testing.T) {
+				text := strings.Repeat("0123456789abcdefghij", c.size/20+1)[:c.size] // compresses well
+				p, err := at(t, s, inActivity).ToPayload(contract.Value(`"` + text + `"`))
+				require.NoError(t, err)
+				driver, err := storage.DriverSelector.SelectDriver(converter.StorageDriverSelectContext{}, p)
+				require.NoError(t, err)
+				there := driver != nil && proto.Size(p) >= storage.PayloadSizeThreshold
+				if !there {
+					require.Less(t, proto.Size(p), payload.Threshold)
+				}
+				if s.Keys == nil || !s.Compress || proto.Size(p) >= 512 {
+					require.Equal(t, c.stored, there)
+				}
+			})
+		}
+	}
 }
 
 // TestWhatIsMovedDoesNotOpen: a payload is worth nothing anywhere but where it
@@ -285,6 +313,15 @@ func TestKeys(t *testing.T) {
 			require.NotContains(t, err.Error(), good[:16], "an error never shows a key")
 		})
 	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x"} { // some of them wrong on purpose
+		shown := fmt.Sprintf(verb, ring(t, "a"))
+		require.NotContains(t, shown, key("a")[2:20])
+		require.NotContains(t, shown, "97 97", "the bytes of the key")
+	}
+	var log strings.Builder
+	slog.New(slog.NewTextHandler(&log, nil)).Info("all", "ring", ring(t, "a"), "sealing", sealed(t, "a"))
+	require.NotContains(t, log.String(), "97 97")
+	require.Contains(t, log.String(), "first a")
 	none, err := payload.ParseKeys(nil)
 	require.NoError(t, err)
 	require.Nil(t, none)

@@ -28,17 +28,27 @@ const (
 // is plain for its readers' sake, and too large for the history, is sealed here.
 func NewStorage(store blob.Store, sealing Sealing) converter.ExternalStorage {
 	d := driver{store, sealing}
+	threshold := Threshold
+	if sealing.Keys != nil && sealing.Compress {
+		threshold = marked
+	}
 	return converter.ExternalStorage{
 		Drivers:              []converter.StorageDriver{d},
 		DriverSelector:       selector{d},
-		PayloadSizeThreshold: Threshold,
+		PayloadSizeThreshold: threshold,
 	}
 }
+
+// marked is the size in bytes from which a payload that was large before it was
+// compressed goes to the store: a reference is about as long.
+const marked = 512
 
 type selector struct{ driver driver }
 
 func (s selector) SelectDriver(_ converter.StorageDriverSelectContext, p *commonpb.Payload) (converter.StorageDriver, error) {
-	if isInline(p) && proto.Size(p) <= InlineLimit {
+	size := proto.Size(p)
+	large := size >= Threshold || len(p.GetMetadata()[metadataLarge]) > 0
+	if !large || isInline(p) && size <= InlineLimit {
 		return nil, nil
 	}
 	return s.driver, nil
