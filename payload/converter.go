@@ -30,7 +30,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 
 	commonpb "go.temporal.io/api/common/v1"
 	sdkpb "go.temporal.io/api/sdk/v1"
@@ -175,6 +177,20 @@ func (c sealer) plain(value any) bool {
 	return false
 }
 
+// internal reports whether only the engine or Temporal's library writes what is
+// read here: a plan, a run's state, the record of a local activity.
+func internal(target any) bool {
+	switch target.(type) {
+	case **plan.Loaded, *contract.Carried, **contract.Carried:
+		return true
+	}
+	t := reflect.TypeOf(target)
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t != nil && strings.HasPrefix(t.PkgPath(), "go.temporal.io/sdk/internal")
+}
+
 // label tells a run's carried state apart from all else of its workflow.
 func label(value any) string {
 	switch value.(type) {
@@ -233,6 +249,8 @@ func (c sealer) opened(p *commonpb.Payload, target any) (*commonpb.Payload, erro
 	case isSealed(p):
 		return open(c.sealing.Keys, p, c.scope.context(label(target)), maxOpened)
 	case !strict, c.plain(target):
+	case c.scope.place == placeWorkflow && !c.blocks && !internal(target):
+		// A client reads a result or an answer into a type of its own.
 	case c.scope.place == placeWorkflow && encodingOf(p) == converter.MetadataEncodingNil:
 		// A client that starts a run may write out the arguments that are not its own.
 	default:

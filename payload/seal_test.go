@@ -16,6 +16,7 @@ import (
 	sdkpb "go.temporal.io/api/sdk/v1"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
 	"google.golang.org/protobuf/proto"
 
 	"chimera.ai/engine/blob"
@@ -58,6 +59,13 @@ func at(t testing.TB, s payload.Sealing, ctx converter.SerializationContext) con
 		return c
 	}
 	return converter.WithDataConverterSerializationContext(c, ctx)
+}
+
+// within gives the converter of workflow code.
+func within(t testing.TB, s payload.Sealing) converter.DataConverter {
+	c, ok := at(t, s, inWorkflow).(workflow.ContextAware)
+	require.True(t, ok)
+	return c.WithWorkflowContext(workflow.Context(nil))
 }
 
 // nothing is a store without blobs.
@@ -212,11 +220,15 @@ func TestPlainIsRefusedWhereItMustBeSealed(t *testing.T) {
 	require.ErrorIs(t, at(t, s, inActivity).FromPayload(forged, &back), payload.ErrRefused)
 	require.ErrorIs(t, at(t, s, inActivity).FromPayloads(&commonpb.Payloads{Payloads: []*commonpb.Payload{forged}}, &back), payload.ErrRefused)
 	require.ErrorIs(t, at(t, s, inActivity).FromPayloads(nil, &back), payload.ErrRefused, "no answer is no answer")
-	require.ErrorIs(t, at(t, s, inWorkflow).FromPayload(forged, &back), payload.ErrRefused)
+	require.ErrorIs(t, within(t, s).FromPayload(forged, &back), payload.ErrRefused, "in a workflow")
+	require.NoError(t, at(t, s, inWorkflow).FromPayload(forged, &back), "a client reads a result into what it likes")
 	var carried *contract.Carried
 	require.ErrorIs(t, at(t, s, inWorkflow).FromPayload(forged, &carried), payload.ErrRefused)
 	var loaded *plan.Loaded
 	require.ErrorIs(t, at(t, s, inWorkflow).FromPayload(forged, &loaded), payload.ErrRefused)
+	require.ErrorIs(t, at(t, s, nil).FromPayload(forged, &back), payload.ErrRefused)
+	var own workflow.Execution
+	require.ErrorIs(t, at(t, s, inWorkflow).FromPayload(forged, &own), payload.ErrRefused, "what Temporal's library writes for itself")
 
 	empty, err := at(t, plain, inWorkflow).ToPayload(nil)
 	require.NoError(t, err)
