@@ -226,6 +226,16 @@ func NewWitness(secret, logKey string, last []byte) (*Witness, error) {
 	return w, nil
 }
 
+// CosignatureKey gives a witness's verifier key as cosignatures have it
+// (https://c2sp.org/tlog-cosignature), of the one that [Key.Public] gives.
+func CosignatureKey(public string) (string, error) {
+	key, err := cosign.VKeyToCosignatureV1(public)
+	if err != nil {
+		return "", fmt.Errorf("the verifier key %.120q: %w", public, err)
+	}
+	return key, nil
+}
+
 // Last is the checkpoint that the witness has cosigned last; its origin is "" if
 // there is none.
 func (w *Witness) Last() Checkpoint { return w.last }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +19,7 @@ import (
 )
 
 // audits are the parts of chimera audit.
-var audits = []string{"checkpoint", "prove", "export", "verify", "prune", "hold", "lift", "erase"}
+var audits = []string{"checkpoint", "prove", "export", "verify", "cosign", "prune", "hold", "lift", "erase"}
 
 func auditCommand(p *Program, fs *flag.FlagSet) action {
 	out := fs.String("out", "", "`DIR` that export makes")
@@ -27,10 +28,14 @@ func auditCommand(p *Program, fs *flag.FlagSet) action {
 	to := fs.Int64("to", -1, "`INDEX` before which an export as cloudevents ends; without it, at the latest checkpoint")
 	trust := fs.String("trust", "", "`FILE` with the public keys that verify trusts: from elsewhere, never from the export")
 	against := fs.String("against", "", "older checkpoint, a `FILE`, that verify holds the log against")
+	var cosign cosigning
+	fs.StringVar(&cosign.key, "key", "", "`FILE` with the witness's key, for cosign")
+	fs.StringVar(&cosign.name, "name", "", "`NAME` for which cosign makes that key, where there is none")
+	fs.StringVar(&cosign.state, "state", "", "`FILE` where cosign keeps what it has signed last; nobody else may write there")
 	reason := fs.String("reason", "", "`TEXT` that the log keeps for ever: why prune, hold, lift or erase; name no person in it")
 	return func(ctx context.Context, operands []string) error {
 		what, rest := operands[0], operands[1:]
-		takes := map[string]int{"checkpoint": 0, "prove": 1, "export": 0, "verify": 1, "prune": 0, "hold": 1, "lift": 1, "erase": 1}
+		takes := map[string]int{"checkpoint": 0, "prove": 1, "export": 0, "verify": 1, "cosign": 1, "prune": 0, "hold": 1, "lift": 1, "erase": 1}
 		acts := slices.Contains([]string{"hold", "lift", "erase"}, what)
 		n, known := takes[what]
 		switch {
@@ -39,11 +44,13 @@ func auditCommand(p *Program, fs *flag.FlagSet) action {
 			if near := syntax.Nearest(what, audits); near != "" {
 				return f.withHint("Did you mean %s?", near)
 			}
-			return f.withHint("There are checkpoint, prove HASH, export --out DIR, verify DIR --trust FILE, prune, hold RUN, lift RUN and erase SUBJECT.")
+			return f.withHint("There are checkpoint, prove HASH, export --out DIR, verify DIR --trust FILE, cosign DIR, prune, hold RUN, lift RUN and erase SUBJECT.")
 		case len(rest) != n:
 			return misuse("chimera audit %s takes %s", what, plural(n, "operand"))
-		case *out != "" && what != "export", (*trust != "" || *against != "") && what != "verify":
+		case *out != "" && what != "export", *trust != "" && what != "verify" && what != "cosign", *against != "" && what != "verify":
 			return misuse("--out belongs to export, --trust and --against to verify")
+		case cosign.given() && what != "cosign":
+			return misuse("--key, --name and --state belong to cosign")
 		case (*as != "native" || *from != 0 || *to != -1) && what != "export":
 			return misuse("--as, --from and --to belong to export")
 		case *as != "native" && *as != "cloudevents":
@@ -70,6 +77,9 @@ func auditCommand(p *Program, fs *flag.FlagSet) action {
 				return p.auditEvents(ctx, *out, *from, *to)
 			}
 			return p.auditExport(ctx, *out)
+		case "cosign":
+			cosign.trust = *trust
+			return p.auditCosign(rest[0], cosign)
 		case "prune":
 			return p.auditPrune(ctx, *reason)
 		case "hold", "lift":
@@ -129,9 +139,9 @@ func (p *Program) auditProve(ctx context.Context, what string) error {
 	if err != nil {
 		return err
 	}
-	raw, err := audit.Prove(ctx, books, h)
+	raw, err := p.prove(ctx, books, h)
 	if err != nil {
-		return storeError(err)
+		return err
 	}
 	if p.json() {
 		return p.document(map[string]string{"hash": h.String(), "proof": string(raw)})
@@ -145,7 +155,11 @@ func (p *Program) auditExport(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	x, err := audit.Export(ctx, books, dir)
+	log, keys, quorum, err := p.witnessed(books)
+	if err != nil {
+		return err
+	}
+	x, err := audit.Export(ctx, log, dir)
 	switch {
 	case errors.Is(err, os.ErrExist):
 		return misuse("%s", err)
@@ -156,6 +170,9 @@ func (p *Program) auditExport(ctx context.Context, dir string) error {
 		return p.document(x)
 	}
 	p.printf("%s: %d entries, %d bodies\n", dir, x.Entries, x.Bodies)
+	if raw, err := atMost(filepath.Join(dir, audit.CheckpointFile), ledger.MaxCheckpointBytes); err == nil && audit.Cosigners(raw, keys) < quorum {
+		p.say("its checkpoint has %d of the %d cosignatures that the configuration asks for", audit.Cosigners(raw, keys), quorum)
+	}
 	p.say("verify it anywhere: %s", p.command("audit", "verify", dir, "--trust", "FILE"))
 	return nil
 }
@@ -197,13 +214,9 @@ func (p *Program) auditVerify(path, trustFile, against string) error {
 		return unanswered("nothing is verified without --trust FILE").
 			withHint("The file has the public keys, and comes from elsewhere than the export; chimera dev writes its own to .chimera/trust.json.")
 	}
-	raw, err := atMost(trustFile, 1<<20)
+	trust, err := trustFrom(trustFile)
 	if err != nil {
-		return unanswered("%s", err)
-	}
-	trust, err := audit.ParseTrust(raw)
-	if err != nil {
-		return unanswered("%s: %s", trustFile, err)
+		return err
 	}
 	info, err := os.Stat(path)
 	if err != nil {

@@ -57,7 +57,7 @@ func commands() []command {
 		{name: "policy", summary: "test, replay and compare policies"},
 		{name: "simulate", summary: "say what would happen"},
 		{name: "test", summary: "run the unit tests of plans"},
-		{name: "audit", operands: "checkpoint | prove HASH | export | verify DIR | prune | hold RUN | lift RUN | erase SUBJECT",
+		{name: "audit", operands: "checkpoint | prove HASH | export | verify DIR | cosign DIR | prune | hold RUN | lift RUN | erase SUBJECT",
 			least: 1, most: 2, prepare: auditCommand, summary: "export the ledger, verify an export offline, and say what is kept"},
 		{name: "trust", operands: "key FILE | init | draft ACTS | sign FILE | apply FILE | list", least: 1, most: 2, prepare: trustCommand,
 			summary: "make a bootstrap, and have the admins state who may do what"},

@@ -143,7 +143,7 @@ func (p *Program) devRun(ctx context.Context, o devOptions, conn *connection, to
 	if ctx.Err() != nil { // Ctrl-C ends everything here; the run waits in the database
 		return unanswered("interrupted; the run %s goes on at the next chimera dev in this folder", t.Run)
 	}
-	if err := p.vouch(ctx, kept, t, trusted); err != nil {
+	if err := p.vouch(ctx, kept, t, conn.place.settings.Dev.Dir, trusted); err != nil {
 		return err
 	}
 	if _, onTerminal := terminal(p.Stderr); o.exit || !onTerminal {

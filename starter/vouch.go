@@ -18,7 +18,7 @@ const vouchTime = 10 * time.Second
 
 // vouch verifies the ledger after a run has ended, as an auditor would: from an
 // export and what dev mode trusts.
-func (p *Program) vouch(ctx context.Context, kept *store.Opened, t ticket, trusted audit.Trust) error {
+func (p *Program) vouch(ctx context.Context, kept *store.Opened, t ticket, folder string, trusted audit.Trust) error {
 	if kept.Key == nil {
 		return nil // another process signs this log
 	}
@@ -42,12 +42,25 @@ func (p *Program) vouch(ctx context.Context, kept *store.Opened, t ticket, trust
 		_ = r.WriteText(p.Stderr, time.Now()) // standard error is the last resort already
 		return negative("the ledger does not verify")
 	}
-	p.say("ledger     verified: %s of %s, %s, %s without an end; root %s",
-		plural(int(r.Size), "entry"), r.Origin, plural(r.Runs, "run"), plural(r.Open, "run"), r.Root)
 	if slices.ContainsFunc(r.OpenRuns, func(o audit.OpenRun) bool { return o.Workflow == t.Run }) {
 		return negative("the ledger has no end of the run %s", t.Run)
 	}
+	p.say("ledger     verified: %s about %s, signed by the log's key, complete and in their order; %s",
+		plural(int(r.Size), "entry"), plural(r.Runs, "run"), ends(r.Open))
+	p.say("           do it yourself: %s && %s", p.command("audit", "export", "--out", "export"),
+		p.command("audit", "verify", "export", "--trust", filepath.Join(folder, trustFile)))
 	return nil
+}
+
+// ends says how many runs have none.
+func ends(open int) string {
+	switch open {
+	case 0:
+		return "every run has its end"
+	case 1:
+		return "1 run has no end yet"
+	}
+	return fmt.Sprintf("%d runs have no end yet", open)
 }
 
 // sequenced waits until every entry has its place in the log.

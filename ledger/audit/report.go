@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/trust"
 )
 
 // Report is what a verification found. OK is the answer; everything else says
@@ -85,11 +86,17 @@ const (
 	// BadStory: an entry says what cannot have happened.
 	BadStory ProblemKind = "story"
 	// BadAuthority: a statement of admins does not hold, or there is a signer, an
-	// agent, a trusted tool or a budget that none of them has stated.
+	// agent, a trusted tool, a budget, a plan or a start that none of them bears out.
 	BadAuthority ProblemKind = "authority"
-	// BadTime: time runs backwards in a chain; a clock may have been set.
+	// BadTime: time runs backwards in a chain, or a start was stated after its grant
+	// has expired; a clock may have been set, so it is a warning.
 	BadTime ProblemKind = "time"
 )
+
+// Kinds lists the kinds of problems.
+func Kinds() []ProblemKind {
+	return []ProblemKind{BadExport, BadCheckpoint, BadRoot, BadHistory, BadEntry, BadChain, BadBody, BadStory, BadAuthority, BadTime}
+}
 
 // Problem is one thing that is wrong.
 type Problem struct {
@@ -103,7 +110,7 @@ func (p Problem) at() string {
 	if p.Index < 0 {
 		return ""
 	}
-	return fmt.Sprintf(" at entry %d", p.Index)
+	return fmt.Sprintf(", at entry %d", p.Index)
 }
 
 // maxProblems bounds those that are listed.
@@ -144,6 +151,11 @@ func (r *Report) WriteText(w io.Writer, now time.Time) error {
 	} else if err := p("NOT VERIFIED: %s\n", r.Origin); err != nil {
 		return err
 	}
+	if r.Audience == string(trust.Dev) {
+		if err := p("  a log of development: it proves nothing to others\n"); err != nil {
+			return err
+		}
+	}
 	for _, x := range r.Problems {
 		if err := p("  %s%s: %s\n", x.Kind, x.at(), x.Message); err != nil {
 			return err
@@ -164,8 +176,13 @@ func (r *Report) WriteText(w io.Writer, now time.Time) error {
 			return err
 		}
 	}
+	if len(r.Witnesses) == 0 {
+		if err := p("  no witness has cosigned: only the operator says when the checkpoint was signed\n"); err != nil {
+			return err
+		}
+	}
 	for i, name := range r.Witnesses {
-		if err := p("  cosigned by %s at %s\n", name, r.Cosigned[i].UTC().Format(time.RFC3339)); err != nil {
+		if err := p("  cosigned by %s at %s, %s ago\n", name, r.Cosigned[i].UTC().Format(time.RFC3339), now.Sub(r.Cosigned[i]).Round(time.Second)); err != nil {
 			return err
 		}
 	}

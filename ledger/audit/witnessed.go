@@ -1,0 +1,54 @@
+package audit
+
+import (
+	"context"
+
+	"chimera.ai/engine/ledger"
+)
+
+// maxCosigned bounds how many older checkpoints are looked at.
+const maxCosigned = 1000
+
+// Witnessed gives a log as its witnesses have seen it: its checkpoint is the latest
+// that as many of them have cosigned as quorum asks. Where there is none, it is
+// the latest at all, and says so by lacking them: see [Cosigners].
+func Witnessed(log ledger.Log, keys []string, quorum int) ledger.Log {
+	if quorum <= 0 {
+		return log
+	}
+	return &witnessed{log, keys, quorum}
+}
+
+type witnessed struct {
+	ledger.Log
+	keys   []string
+	quorum int
+}
+
+// Checkpoint implements [ledger.Log].
+func (w *witnessed) Checkpoint(ctx context.Context) ([]byte, error) {
+	latest, err := w.Log.Checkpoint(ctx)
+	if err != nil || Cosigners(latest, w.keys) >= w.quorum {
+		return latest, err
+	}
+	older, err := w.Cosigned(ctx, maxCosigned)
+	if err != nil {
+		return nil, err
+	}
+	for _, raw := range older {
+		if Cosigners(raw, w.keys) >= w.quorum {
+			return raw, nil
+		}
+	}
+	return latest, nil
+}
+
+// Cosigners counts the witnesses that have cosigned a checkpoint.
+func Cosigners(checkpoint []byte, keys []string) (n int) {
+	for _, key := range keys {
+		if _, _, _, err := ledger.Cosignature(checkpoint, key); err == nil {
+			n++
+		}
+	}
+	return n
+}

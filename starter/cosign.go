@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+
+	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/audit"
+	"chimera.ai/engine/ledger/witness"
+	"chimera.ai/engine/store"
+)
+
+// cosigning are the flags of audit cosign.
+type cosigning struct{ key, name, state, trust string }
+
+// given reports whether any flag is there that belongs to cosign alone.
+func (c cosigning) given() bool { return c.key != "" || c.name != "" || c.state != "" }
+
+// cosigned is the JSON answer of audit cosign.
+type cosigned struct {
+	// Witness is the verifier key of this witness.
+	Witness string `json:"witness"`
+	witness.Answer
+}
+
+// auditCosign is a witness: it looks into the folder that it shares with the log
+// once.
+func (p *Program) auditCosign(dir string, c cosigning) error {
+	if c.key == "" || c.state == "" || c.trust == "" {
+		return misuse("chimera audit cosign needs --key FILE, --state FILE and --trust FILE").
+			withHint("The key is the witness's own (--name NAME makes it), the state is what it has signed last, and the trust file has the log's key.")
+	}
+	trust, err := trustFrom(c.trust)
+	if err != nil {
+		return err
+	}
+	if c.name != "" {
+		if err := store.NewKey(c.key, c.name); err != nil {
+			return misuse("%s", err)
+		}
+	}
+	secret, err := atMost(c.key, 4<<10)
+	if err != nil {
+		return unanswered("%s", err)
+	}
+	key, err := ledger.ParseKey(string(secret))
+	if err != nil {
+		return misuse("%s: %s", c.key, err)
+	}
+	public, err := ledger.CosignatureKey(key.Public())
+	if err != nil {
+		return misuse("%s: %s", c.key, err)
+	}
+	if c.name != "" {
+		// What the log's operator and auditors are given.
+		if err := os.WriteFile(c.key+".pub", []byte(public+"\n"), 0o644); err != nil {
+			return unanswered("%s", err)
+		}
+	}
+	// Two at a time could sign two logs.
+	lock, err := devserver.TryLock(c.state + ".lock")
+	if err != nil {
+		return unanswered("the witness's state %s: %s", c.state, err)
+	}
+	defer lock.Release()
+	answer, err := witness.Keeper{Secret: string(secret), Log: trust.Log, Dir: dir, State: c.state}.Answer()
+	switch {
+	case errors.Is(err, witness.ErrRefused):
+		return negative("%s", err)
+	case errors.Is(err, fs.ErrNotExist):
+		return unanswered("nobody asks for a cosignature yet: %s", err).withHint("The witness's public key, for the log's configuration: %s", public)
+	case err != nil:
+		return unanswered("%s", err)
+	}
+	if p.json() {
+		return p.document(cosigned{public, answer})
+	}
+	if !answer.New {
+		p.printf("nothing new: %s has cosigned %s of %s\n", key.Name(), plural(int(answer.Size), "entry"), trust.Origin)
+		return nil
+	}
+	p.printf("cosigned: %s of %s, which begin with the %d before\n", plural(int(answer.Size), "entry"), trust.Origin, answer.Before)
+	return nil
+}
+
+// trustFrom reads a trust file.
+func trustFrom(file string) (audit.Trust, error) {
+	raw, err := atMost(file, 1<<20)
+	if err != nil {
+		return audit.Trust{}, unanswered("%s", err)
+	}
+	trust, err := audit.ParseTrust(raw)
+	if err != nil {
+		return audit.Trust{}, unanswered("%s: %s", file, err)
+	}
+	return trust, nil
+}
+
+// witnessed gives a log as the configured quorum of witnesses has seen it, and
+// their keys.
+func (p *Program) witnessed(books ledger.Log) (log ledger.Log, keys []string, quorum int, err error) {
+	settings, err := p.settings()
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	for _, w := range settings.Ledger.Witnesses {
+		keys = append(keys, w.Key)
+	}
+	return audit.Witnessed(books, keys, settings.Ledger.Quorum), keys, settings.Ledger.Quorum, nil
+}
+
+// prove proves an entry, with a checkpoint that the witnesses have cosigned where
+// there is one with it.
+func (p *Program) prove(ctx context.Context, books ledger.Log, h ledger.Hash) ([]byte, error) {
+	log, _, quorum, err := p.witnessed(books)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := audit.Prove(ctx, log, h)
+	if errors.Is(err, ledger.ErrNotFound) && quorum > 0 {
+		if raw, err = audit.Prove(ctx, books, h); err == nil {
+			p.say("no checkpoint with this entry has %d cosignatures yet", quorum)
+		}
+	}
+	if err != nil {
+		return nil, storeError(err)
+	}
+	return raw, nil
+}
