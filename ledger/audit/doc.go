@@ -45,4 +45,13 @@
 // their entries, or are missing for no stated reason; chains with a gap or a
 // fork; and whatever cannot have happened, by package model. Of runs whose chain
 // has no end it tells that they are open: an end that was withheld shows.
+//
+// With a bootstrap in the trust file it follows the admins' statements, and judges
+// entries by their own time: the checkpoint must be signed by the key that was
+// stated last, and cosigned by the witnesses that were stated last, beside those of
+// the trust file; each plan must have the signature of an author who was one when it
+// was published; a start grant must be for its run, and signed by a key that could
+// start runs for the agent then; who has approved must have been enrolled, valid and
+// not revoked; and signers, agents, tools and budgets must be as stated. What stands
+// in the log up to a minute after a statement may have been judged before it.
 package audit
