@@ -7,14 +7,21 @@ import (
 )
 
 // All proofs of one file together have MinProofSteps and ProofSteps for each node
-// and edge, or for each entry of a catalog, at most MaxProofSteps; the checks of its expressions have as much
-// again. A step is half a microsecond or so. One proof has at most
-// containment.DefaultSteps; what it has not used is left for the others. Where no
-// two edges are alike, a plan uses about a quarter of it.
+// and edge, or for each entry of a catalog, at most MaxProofSteps; the checks of
+// its expressions have as much again. A step is a microsecond or so. One proof has
+// at most containment.DefaultSteps; what it has not used is left for the others.
+// Where no two edges are alike, a plan uses about a quarter of it.
 const (
-	MinProofSteps = 2_000_000
-	ProofSteps    = 150
-	MaxProofSteps = 30_000_000
+	MinProofSteps = 1_000_000
+	ProofSteps    = 100
+	MaxProofSteps = 16_000_000
+)
+
+// A file that has manyErrors will not compile, and what else is said of it helps
+// little more: each further proof has fewSteps at most.
+const (
+	manyErrors = 100
+	fewSteps   = 1_000
 )
 
 // proofLimit is what the proofs of the file may take together.
@@ -34,14 +41,22 @@ func (u *unit) proof(run func(containment.Options) containment.Result) containme
 	if left <= 0 {
 		return containment.Result{Reason: fmt.Sprintf("all proofs of this file together take more than %d steps", limit)}
 	}
-	res := run(containment.Options{Steps: min(containment.DefaultSteps, left)})
+	most := containment.DefaultSteps
+	if u.brief || u.errors >= manyErrors {
+		most = fewSteps
+	}
+	res := run(containment.Options{Steps: min(most, left)})
 	u.proofSteps += max(res.Steps, 1)
+	if res.Verdict == containment.Unknown && !u.brief && most == fewSteps && res.Steps >= most {
+		res.Reason += fmt.Sprintf(", which is all that a proof has after %d errors", manyErrors)
+	}
 	return res
 }
 
 // proofKey is one question about two schemas of the pool.
 type proofKey struct {
 	question    string
+	brief       bool
 	left, right *schema
 }
 
@@ -51,7 +66,7 @@ func (u *unit) prove(left, right *schema) containment.Result {
 	if left == right {
 		return containment.Result{Verdict: containment.Proved}
 	}
-	return u.asked(proofKey{"contained", left, right}, func() containment.Result {
+	return u.asked(proofKey{"contained", u.brief, left, right}, func() containment.Result {
 		l, err := left.compile()
 		if err != nil {
 			return containment.Result{Reason: "a schema does not compile"}
@@ -66,7 +81,7 @@ func (u *unit) prove(left, right *schema) containment.Result {
 
 // disjoint asks whether no value is one of both.
 func (u *unit) disjoint(a, b *schema) containment.Result {
-	return u.asked(proofKey{"disjoint", a, b}, func() containment.Result {
+	return u.asked(proofKey{"disjoint", u.brief, a, b}, func() containment.Result {
 		x, err := a.compile()
 		if err != nil {
 			return containment.Result{Reason: "a schema does not compile"}

@@ -22,8 +22,8 @@ type schema struct {
 	// raw is its canonical text. The value is let go: a large plan has many.
 	raw    json.RawMessage
 	digest string
-	// alone: it refers to no definition of the plan.
-	alone bool
+	// definitions is how many of the plan's it carries.
+	definitions int
 
 	// ports and shape are worked out by prepare.
 	ports *portSet
@@ -50,6 +50,25 @@ type contractSchema struct {
 type schemaPool struct {
 	all   map[string]*schema
 	bytes int
+	// dear is the work of compiling schemas that are not plain.
+	dear int
+}
+
+// maxDear bounds the work of compiling the schemas of a file that are not plain,
+// in bytes of their text: a byte takes up to a microsecond, and the longer, the
+// more definitions there are that a reference is looked for in.
+const maxDear = 8 << 20
+
+// admit sees to it that compiling a schema is within what a file may take.
+func (p *schemaPool) admit(s *schema) {
+	const few = 8
+	if s.prepare(); s.tried {
+		return
+	}
+	if p.dear += len(s.raw) * (1 + s.definitions/few); p.dear > maxDear {
+		s.tried = true
+		s.fault = fmt.Errorf("the schemas of this file that need more than the plain keywords take more than %d MiB, each with the definitions that it uses, and the more of them the dearer", maxDear>>20)
+	}
 }
 
 // add gives the pooled schema of a decoded value.
@@ -74,7 +93,7 @@ func (p *schemaPool) with(value any, definitions int) (*schema, error) {
 	if p.all == nil {
 		p.all = map[string]*schema{}
 	}
-	s := &schema{raw: bytes.Clone(raw), digest: digest, alone: definitions == 0}
+	s := &schema{raw: bytes.Clone(raw), digest: digest, definitions: definitions}
 	p.all[digest] = s
 	return s, nil
 }
@@ -89,9 +108,7 @@ func (s *schema) decoded() any {
 	return v
 }
 
-// prepare works out, once, what is asked of every schema, and compiles one that
-// stands on its own: with others it is the types pass that does, once it knows
-// that those are sound.
+// prepare works out, once, what is asked of every schema, and compiles a plain one.
 func (s *schema) prepare() {
 	if s.ports != nil {
 		return
@@ -102,9 +119,11 @@ func (s *schema) prepare() {
 		return
 	}
 	s.ports, s.shape = portsIn(value), shapeOf(value)
-	if s.alone && !s.tried {
-		s.tried = true
-		s.compiled, s.fault = schemas.CompileDecoded(s.raw, value)
+	if s.tried || len(s.raw) > schemas.MaxSchemaBytes {
+		return
+	}
+	if plain := schemas.Plain(value); plain != nil {
+		s.tried, s.compiled = true, plain
 	}
 }
 

@@ -71,8 +71,11 @@ func (u *unit) weakerOutput(n *node, t *Template, c *templateContract) {
 	if t.passes() && promised.at != nil {
 		f.promise = oneLine(promised.at)
 	}
-	res := u.promise(promised, n.output)
 	lasting := n.effect == plan.Committing || n.effect == plan.Irreversible
+	// Without a lasting effect the answer only helps to say what never fits.
+	u.brief = !lasting
+	defer func() { u.brief = false }()
+	res := u.promise(promised, n.output)
 	switch {
 	case res.Verdict == containment.Proved:
 		return

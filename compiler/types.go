@@ -19,7 +19,7 @@ import (
 func (u *unit) types() {
 	for _, doc := range u.docs {
 		u.typeDefs(doc)
-		compileAll(doc)
+		u.compileAll(doc)
 		for _, n := range doc.nodes {
 			u.typeSchema(doc, n, n.input)
 			u.typeSchema(doc, n, n.output)
@@ -45,14 +45,16 @@ func (u *unit) types() {
 
 // compileAll compiles the schemas of a document's nodes, side by side. What
 // comes of each is the same as if it were compiled when it is met.
-func compileAll(doc *document) {
+func (u *unit) compileAll(doc *document) {
 	var todo []*schema
 	seen := map[*schema]bool{}
 	for _, n := range doc.nodes {
 		for _, c := range []*contractSchema{n.input, n.output} {
 			if c != nil && !seen[c.schema] && !c.tried && !doc.usesBad(c) {
 				seen[c.schema] = true
-				todo = append(todo, c.schema)
+				if u.pool.admit(c.schema); !c.tried {
+					todo = append(todo, c.schema)
+				}
 			}
 		}
 	}
@@ -93,6 +95,7 @@ func (u *unit) typeDefs(doc *document) {
 			d.bad = true
 			continue
 		}
+		u.pool.admit(s)
 		if _, err := s.compile(); err != nil {
 			d.bad = true
 			// The fault may lie in another definition that this one uses.
@@ -131,6 +134,7 @@ func (u *unit) soundDefs(all *defs) (sound map[string]bool) {
 		if err != nil {
 			break // what is left is reported one by one
 		}
+		u.pool.admit(s)
 		if _, err := s.compile(); err == nil {
 			for _, n := range d.uses {
 				sound[n] = true

@@ -48,9 +48,7 @@ func (u *unit) typeEdges(doc *document) {
 		}
 	}
 	if len(edges) <= 2*u.blockEdges {
-		for _, e := range edges {
-			u.typeEdge(doc, e)
-		}
+		u.typeSome(doc, edges)
 		return
 	}
 	var blocks []*block
@@ -70,9 +68,19 @@ func (u *unit) typeEdges(doc *document) {
 		for i, e := range b.edges {
 			e.retype(b.before[i])
 		}
-		for _, e := range b.edges {
-			u.typeEdge(doc, e)
+		u.typeSome(doc, b.edges)
+	}
+}
+
+// typeSome types edges one after the other. When no more findings are listed,
+// nothing more is looked for.
+func (u *unit) typeSome(doc *document, edges []*edge) {
+	for _, e := range edges {
+		if u.full {
+			e.failed = true
+			continue
 		}
+		u.typeEdge(doc, e)
 	}
 }
 
@@ -101,7 +109,7 @@ func (u *unit) fork() *unit {
 		said:              map[finding]bool{},
 		checkedPredicates: map[programAt]predicateCheck{}, checkedTemplates: map[templateAt]templateCheck{},
 		narrowed: map[narrowing]sight{}, questions: map[proofKey]containment.Result{},
-		proofSteps: u.proofSteps, checkSteps: u.checkSteps,
+		proofSteps: u.proofSteps, checkSteps: u.checkSteps, errors: u.errors,
 	}
 	f.prover = newProver(f.proof)
 	f.prover.errors = u.prover.errors
@@ -110,13 +118,13 @@ func (u *unit) fork() *unit {
 
 // typeBlock types the edges of a block, until there is something to report.
 func (u *unit) typeBlock(doc *document, b *block) {
-	proofs, checks := u.proofSteps, u.checkSteps
+	proofs, checks, errors := u.proofSteps, u.checkSteps, u.errors
 	b.before = make([]typedEdge, len(b.edges))
 	for i, e := range b.edges {
 		b.before[i] = e.typed()
 	}
 	for _, e := range b.edges {
-		if u.typeEdge(doc, e); e.failed || u.errors > 0 || len(u.ds) > 0 {
+		if u.typeEdge(doc, e); e.failed || u.errors > errors || len(u.ds) > 0 {
 			return
 		}
 	}

@@ -156,7 +156,7 @@ func (u *unit) fitsWhole(q *inquiry, result *schemas.Schema, at diag.Range, name
 		Detail: "What stopped the proof: " + stopped(r) + ".", Subject: at, Node: node,
 	}
 	if r.Verdict == containment.Refuted {
-		d.Detail = fmt.Sprintf("The template is known to give %s, which would allow %s. %s No values were found that come out so.",
+		d.Detail = fmt.Sprintf("The template is known to give %s, which would allow %s. %s ",
 			describe(result), quote(shown(r.Witness)), u.refusal(r.Witness, q.target, name))
 		before, after, found := any(nil), r.Witness, q.template.Constant()
 		if !found {
@@ -168,6 +168,7 @@ func (u *unit) fitsWhole(q *inquiry, result *schemas.Schema, at diag.Range, name
 			d.Detail, d.Witness = u.refusal(after, q.target, name), shown(after)
 		} else {
 			d.Before = ""
+			d.Detail += u.unfound("value")
 		}
 	}
 	u.report(d)

@@ -131,8 +131,8 @@ func (u *unit) fits(doc *document, e *edge, s sight, target *schemas.Schema) boo
 	before, after, found := u.search(doc, e, s, r.Witness, target)
 	if !found {
 		u.unproved(d, "it is not proved that what the transform gives fits "+port,
-			r, fmt.Sprintf("The transform is known to give %s, which would allow %s. %s No value of the source was found that comes out so.",
-				describe(e.brings), quote(shown(r.Witness)), u.refusal(r.Witness, target, port)))
+			r, fmt.Sprintf("The transform is known to give %s, which would allow %s. %s %s",
+				describe(e.brings), quote(shown(r.Witness)), u.refusal(r.Witness, target, port), u.unfound("value of the source")))
 		return false
 	}
 	d.Code = diag.TypeNotContained

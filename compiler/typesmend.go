@@ -22,7 +22,7 @@ const (
 // propose gives the edits for a value that the target refuses, or "". Edits that
 // would not do are not proposed; those that cannot be tried are given as they are.
 func (m mend) propose(v any) string {
-	if m.u.scout {
+	if m.u.mends--; m.u.scout || m.u.mends < 0 {
 		return ""
 	}
 	edits := m.plan(v)
@@ -108,6 +108,7 @@ func (m *mend) change(c schemas.Cause, f func(v any) any) bool {
 	if err != nil {
 		return false
 	}
+	m.u.pool.admit(s)
 	compiled, err := s.compile()
 	if err != nil {
 		return false
@@ -167,6 +168,7 @@ func (m *mend) keyword(name string, want any) *schemas.Schema {
 	if err != nil {
 		return nil
 	}
+	m.u.pool.admit(s)
 	compiled, err := s.compile()
 	if err != nil {
 		return nil

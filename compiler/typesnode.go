@@ -294,7 +294,7 @@ func (u *unit) typeInputs(doc *document) {
 		}
 	}
 	for i, n := range doc.nodes {
-		if !doubtful[i] && n.kind != plan.KindInput && (n.sound || n.kind == plan.KindOutput) {
+		if !u.full && !doubtful[i] && n.kind != plan.KindInput && (n.sound || n.kind == plan.KindOutput) {
 			u.typeInput(doc, i)
 		}
 	}

@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -91,6 +92,14 @@ func (u *unit) searchInput(t *template, s sight, hint any, target *schemas.Schem
 	return q.run(hint)
 }
 
+// unfound says that no value was found, or not looked for.
+func (u *unit) unfound(what string) string {
+	if u.tries <= 0 {
+		return fmt.Sprintf("No %s was looked for that comes out so: a file has %d tries, which others of it took.", what, maxTriesEver)
+	}
+	return fmt.Sprintf("No %s was found that comes out so.", what)
+}
+
 type answer int
 
 const (
@@ -143,7 +152,7 @@ func pick(output any, port string) (any, bool) {
 }
 
 func (q *inquiry) run(hint any) (before, after any, found bool) {
-	if q.u.scout {
+	if q.u.scout || q.u.tries <= 0 {
 		return nil, nil, false
 	}
 	q.left = min(maxTries, q.u.tries)

@@ -36,6 +36,8 @@ type unit struct {
 	prover            *prover
 	// proofSteps is the work that proofs have done.
 	proofSteps int
+	// brief: what is proved now is worth few steps.
+	brief bool
 	// checkSteps is what is left for the checks of expressions.
 	checkSteps int
 	// tries is what is left of the search for counterexamples.

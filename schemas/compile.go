@@ -85,30 +85,9 @@ func Compile(raw []byte) (*Schema, error) {
 	return s, nil
 }
 
-// CompileDecoded is [Compile] for a text that [Decode] has read: v is its value,
-// which belongs to the schema from then on.
-func CompileDecoded(raw []byte, v any) (*Schema, error) {
-	s, err := compileDecoded(raw, v, nil)
-	if err != nil {
-		return nil, fmt.Errorf("compile schema: %w", err)
-	}
-	return s, nil
-}
-
 // compile compiles raw; known are further documents, by address, that it may
 // refer to.
-func compile(raw []byte, known map[string][]byte) (*Schema, error) {
-	if len(raw) > MaxSchemaBytes {
-		return nil, tooLarge("%d bytes, more than %d", len(raw), MaxSchemaBytes)
-	}
-	root, err := Decode(raw)
-	if err != nil {
-		return nil, err
-	}
-	return compileDecoded(raw, root, known)
-}
-
-func compileDecoded(raw []byte, root any, known map[string][]byte) (s *Schema, err error) {
+func compile(raw []byte, known map[string][]byte) (s *Schema, err error) {
 	defer func() {
 		// The library panics on what its meta-schemas let through.
 		if r := recover(); r != nil {
@@ -118,8 +97,12 @@ func compileDecoded(raw []byte, root any, known map[string][]byte) (s *Schema, e
 	if len(raw) > MaxSchemaBytes {
 		return nil, tooLarge("%d bytes, more than %d", len(raw), MaxSchemaBytes)
 	}
-	if plain := plainSchema(root); plain != nil {
-		return &Schema{compiled: plain, made: &made{plain: true}}, nil
+	root, err := Decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	if s := Plain(root); s != nil {
+		return s, nil
 	}
 	return library(raw, root, known)
 }

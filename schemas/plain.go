@@ -3,13 +3,15 @@ package schemas
 import (
 	"encoding/json"
 	"math/big"
+	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// Most schemas are plain: of the default draft, and without references,
-// identifiers and patterns. The library takes each subschema for a resource to
+// Most schemas are plain: of the default draft, without identifiers, and with
+// references to named definitions only. The library takes each subschema for a resource to
 // find by its address and for an instance of the draft's meta-schema, which costs
 // far more than to put the schema together. So a plain one is put together here,
 // under the meta-schema's rules, and comes out as the library's own, field by
@@ -34,6 +36,19 @@ var plainBlank, plainBool = func() (*jsonschema.Schema, *jsonschema.Schema) {
 // inside the other; MaxChain is the bound for all.
 const maxPlainChain = MaxChain / 2
 
+// Plain gives the compiled schema of a decoded text of at most [MaxSchemaBytes],
+// as [Compile] does, if that is plain: of the default draft, without identifiers
+// and the rarer keywords, and with references to named definitions only. It gives
+// nil for any other, right or wrong, for which Compile takes much longer. The
+// value belongs to the schema from then on.
+func Plain(v any) *Schema {
+	s := plainSchema(v)
+	if s == nil {
+		return nil
+	}
+	return &Schema{compiled: s, made: &made{plain: true}}
+}
+
 // plainSchema gives the library's schema of a decoded one, or nil if that is not
 // plain.
 func plainSchema(root any) *jsonschema.Schema {
@@ -46,39 +61,155 @@ func plainSchema(root any) *jsonschema.Schema {
 	if _, ok := m["enum"]; ok {
 		*s = *plainListing
 	}
-	p := plainer{}
-	if !p.keywords(s, m, 0) {
+	p := plainer{root: m}
+	if !p.keywords(s, m, 0) || !p.definitions() || !p.chains(s) {
 		return nil
 	}
 	return s
 }
 
-// plainer counts the subschemas of a plain schema.
-type plainer struct{ schemas int }
+// plainer puts a plain schema together.
+type plainer struct {
+	root map[string]any
+	// schemas counts subschemas, and patterns the size of the patterns.
+	schemas, patterns int
+	// defined are the definitions that were referred to, by their places.
+	defined map[string]*jsonschema.Schema
+	// heights are how many schemas apply to one value one inside the other, from
+	// a schema on; -1 while that is being found out.
+	heights map[*jsonschema.Schema]int
+}
+
+// reference gives the definition that a reference names: in `$defs`, or in
+// `defs`, where plans have them.
+func (p *plainer) reference(v any) *jsonschema.Schema {
+	ref, _ := v.(string)
+	for _, key := range []string{"defs", "$defs"} {
+		name, ok := strings.CutPrefix(ref, "#/"+key+"/")
+		if !ok || !plainName(name) {
+			continue
+		}
+		return p.definition(key, name)
+	}
+	return nil
+}
+
+func (p *plainer) definition(key, name string) *jsonschema.Schema {
+	place := base + "#/" + key + "/" + name
+	if s, ok := p.defined[place]; ok {
+		return s
+	}
+	all, _ := p.root[key].(map[string]any)
+	v, ok := all[name]
+	if !ok {
+		return nil
+	}
+	if p.defined == nil {
+		p.defined = map[string]*jsonschema.Schema{}
+	}
+	s := new(jsonschema.Schema)
+	p.defined[place] = s
+	if !p.fill(s, v, place, 0) {
+		return nil
+	}
+	return s
+}
+
+// definitions sees to what stands in definitions but was not referred to: the
+// library looks at `$defs` as a whole, and at nothing of `defs` but what a
+// reference leads to.
+func (p *plainer) definitions() bool {
+	for _, key := range []string{"defs", "$defs"} {
+		v, there := p.root[key]
+		all, ok := v.(map[string]any)
+		if there && !ok {
+			return false
+		}
+		for name := range all {
+			_, known := p.defined[base+"#/"+key+"/"+name]
+			if !known && (key == "defs" || !plainName(name) || p.definition(key, name) == nil) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// chains reports whether references lead to no loop of schemas that apply to the
+// same value, and no long chain of them.
+func (p *plainer) chains(root *jsonschema.Schema) bool {
+	if len(p.defined) == 0 {
+		return true
+	}
+	p.heights = make(map[*jsonschema.Schema]int, p.schemas)
+	if p.height(root) < 0 {
+		return false
+	}
+	for _, s := range p.defined {
+		if p.height(s) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// height is how many schemas apply to a value inside s, or -1 where those are too
+// many. What applies to parts of the value is looked at too.
+func (p *plainer) height(s *jsonschema.Schema) int {
+	if h, ok := p.heights[s]; ok {
+		return h
+	}
+	p.heights[s] = -1
+	h, ok := 0, true
+	each(s, func(c *jsonschema.Schema, inplace bool) {
+		if !ok || !inplace {
+			return
+		}
+		below := p.height(c)
+		ok = below >= 0 && below < maxPlainChain
+		h = max(h, below+1)
+	})
+	if !ok {
+		return -1
+	}
+	p.heights[s] = h
+	each(s, func(c *jsonschema.Schema, inplace bool) {
+		ok = ok && (inplace || p.height(c) >= 0 || c == s)
+	})
+	if !ok {
+		return -1
+	}
+	return h
+}
 
 // schema is the schema at a place inside the document. chain is how many schemas
 // around it apply to the same value. It is nil if v is not plain.
 func (p *plainer) schema(v any, place string, chain int) *jsonschema.Schema {
 	s := new(jsonschema.Schema)
+	if !p.fill(s, v, place, chain) {
+		return nil
+	}
+	return s
+}
+
+func (p *plainer) fill(s *jsonschema.Schema, v any, place string, chain int) bool {
 	switch v := v.(type) {
 	case bool:
 		if p.schemas++; p.schemas > MaxSubschemas {
-			return nil
+			return false
 		}
 		*s = *plainBool
 		s.Location, s.Always = place, &v
-		return s
+		return true
 	case map[string]any:
 		*s = *plainBlank
 		if _, ok := v["enum"]; ok {
 			*s = *plainEnum
 		}
 		s.Location = place
-		if p.keywords(s, v, chain) {
-			return s
-		}
+		return p.keywords(s, v, chain)
 	}
-	return nil
+	return false
 }
 
 // keywords sets what the keywords of a schema say, and reports whether it is
@@ -99,6 +230,13 @@ func (p *plainer) keyword(s *jsonschema.Schema, key string, v any, chain int) (o
 	switch key {
 	case "$schema":
 		return v == DefaultDraft && s.Location == plainRoot.Location
+	case "defs", "$defs":
+		return s.Location == plainRoot.Location
+	case "$ref":
+		s.Ref = p.reference(v)
+		ok = s.Ref != nil
+	case "pattern":
+		ok = p.pattern(s, v)
 	case "title", "description", "$comment":
 		_, ok = v.(string)
 	case "format":
@@ -205,14 +343,37 @@ func (p *plainer) properties(s *jsonschema.Schema, v any) bool {
 	return true
 }
 
-// plainName reports whether a name stands in a place as it is. Names that are
-// those of patterns are looked at before a schema is understood.
+// pattern sets the pattern that a schema has at run time.
+func (p *plainer) pattern(s *jsonschema.Schema, v any) bool {
+	author, ok := v.(string)
+	if !ok {
+		return false
+	}
+	translated, n, err := translate(author)
+	if err != nil {
+		return false
+	}
+	own, err := PatternSize(author)
+	if p.patterns += max(n, own); err != nil || p.patterns > MaxPatternTotal {
+		return false
+	}
+	if s.Pattern, err = regexp.Compile(translated); err != nil {
+		return false
+	}
+	if translated != author {
+		s.Comment = author
+	}
+	return true
+}
+
+// plainName reports whether a name stands in a place as it is. What is called
+// patternProperties is looked at before a schema is understood.
 func plainName(name string) bool {
-	if name == "" || name == "pattern" || name == "patternProperties" {
+	if name == "" || name == "patternProperties" {
 		return false
 	}
 	for _, c := range []byte(name) {
-		if c != '_' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+		if c != '_' && c != '-' && c != '.' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
 			return false
 		}
 	}

@@ -27,7 +27,7 @@ func checkPlain(t require.TestingT, raw []byte) bool {
 	}
 	own, err := library(raw, root, nil)
 	require.NoError(t, err, "taken for plain: %s", raw)
-	if diff := differs(reflect.ValueOf(plain), reflect.ValueOf(own.compiled), ""); diff != "" {
+	if diff := differs(map[[2]uintptr]bool{}, reflect.ValueOf(plain), reflect.ValueOf(own.compiled), ""); diff != "" {
 		require.Fail(t, "not as the library's", "%s: %.300s", diff, raw)
 	}
 	s := &Schema{compiled: plain, made: &made{plain: true}}
@@ -44,7 +44,7 @@ func checkPlain(t require.TestingT, raw []byte) bool {
 
 // differs says where two schemas differ, in any field but the message of an enum,
 // which is never shown. What the library shares is the same pointer.
-func differs(a, b reflect.Value, at string) string {
+func differs(seen map[[2]uintptr]bool, a, b reflect.Value, at string) string {
 	if a.Kind() != b.Kind() {
 		return fmt.Sprintf("%s: %s and %s", at, a.Kind(), b.Kind())
 	}
@@ -62,7 +62,12 @@ func differs(a, b reflect.Value, at string) string {
 			}
 			return ""
 		}
-		return differs(a.Elem(), b.Elem(), at)
+		pair := [2]uintptr{a.Pointer(), b.Pointer()}
+		if seen[pair] {
+			return ""
+		}
+		seen[pair] = true
+		return differs(seen, a.Elem(), b.Elem(), at)
 	case reflect.Interface:
 		if a.IsNil() || b.IsNil() {
 			if a.IsNil() != b.IsNil() {
@@ -73,7 +78,7 @@ func differs(a, b reflect.Value, at string) string {
 		if a.Elem().Type() != b.Elem().Type() {
 			return at + ": of another type"
 		}
-		return differs(a.Elem(), b.Elem(), at)
+		return differs(seen, a.Elem(), b.Elem(), at)
 	case reflect.Struct:
 		for i := range a.NumField() {
 			name := a.Type().Field(i).Name
@@ -83,7 +88,7 @@ func differs(a, b reflect.Value, at string) string {
 				}
 				continue
 			}
-			if diff := differs(a.Field(i), b.Field(i), at+"."+name); diff != "" {
+			if diff := differs(seen, a.Field(i), b.Field(i), at+"."+name); diff != "" {
 				return diff
 			}
 		}
@@ -92,7 +97,7 @@ func differs(a, b reflect.Value, at string) string {
 			return fmt.Sprintf("%s: %d and %d elements", at, a.Len(), b.Len())
 		}
 		for i := range a.Len() {
-			if diff := differs(a.Index(i), b.Index(i), fmt.Sprintf("%s[%d]", at, i)); diff != "" {
+			if diff := differs(seen, a.Index(i), b.Index(i), fmt.Sprintf("%s[%d]", at, i)); diff != "" {
 				return diff
 			}
 		}
@@ -105,7 +110,7 @@ func differs(a, b reflect.Value, at string) string {
 			if !other.IsValid() {
 				return at + ": other keys"
 			}
-			if diff := differs(it.Value(), other, at+"."+it.Key().String()); diff != "" {
+			if diff := differs(seen, it.Value(), other, at+"."+it.Key().String()); diff != "" {
 				return diff
 			}
 		}
@@ -146,13 +151,24 @@ func TestPlain(t *testing.T) {
 		`{"required":["a","b","c","d","e","f","g","h","i","j","k","l","m","n","o","p","a"]}`: false,
 		`{"additionalProperties":true}`: true, `{"additionalProperties":{"type":"null"}}`: true, `{"additionalProperties":1}`: false,
 		`{"properties":{"a":true,"b_1":{},"C":false}}`: true, `{"properties":{"a b":{}}}`: false, `{"properties":{"":{}}}`: false,
-		`{"properties":{"é":{}}}`: false, `{"properties":{"a~b":{}}}`: false, `{"properties":{"pattern":{}}}`: false, `{"properties":{"patternProperties":{"(":true}}}`: false,
+		`{"properties":{"é":{}}}`: false, `{"properties":{"a~b":{}}}`: false, `{"properties":{"pattern":{}}}`: true, `{"properties":{"patternProperties":{"(":true}}}`: false,
 		`{"properties":[]}`: false, `{"properties":{"a":1}}`: false, `{"properties":{"a":{"type":1}}}`: false, `{"properties":{}}`: true,
 		`{"items":true}`: true, `{"items":{"items":{"items":{}}}}`: true, `{"items":[{}]}`: false, `{"prefixItems":[true,{}]}`: true, `{"prefixItems":[]}`: false,
 		`{"allOf":[{"anyOf":[{"oneOf":[{"not":{}}]}]}]}`: true, `{"allOf":[]}`: false, `{"anyOf":{}}`: false, `{"not":1}`: false, `{"oneOf":[1]}`: false,
 		strings.Repeat(`{"not":`, 33) + `{}` + strings.Repeat(`}`, 33): false, strings.Repeat(`{"not":`, 20) + `true` + strings.Repeat(`}`, 20): true,
-		`{"$ref":"#"}`: false, `{"$id":"x"}`: false, `{"$anchor":"x"}`: false, `{"pattern":"x"}`: false, `{"patternProperties":{}}`: false,
-		`{"x":1}`: false, `{"definitions":{}}`: false, `{"$defs":{}}`: false, `{"if":true}`: false, `{"contains":true}`: false,
+		`{"$ref":"#"}`: false, `{"$id":"x"}`: false, `{"$anchor":"x"}`: false, `{"patternProperties":{}}`: false,
+		`{"pattern":"^x.\\d$"}`: true, `{"pattern":"^[a-z]+$"}`: true, `{"pattern":1}`: false, `{"pattern":"("}`: false, `{"pattern":"(?=x)"}`: false,
+		`{"pattern":"\\cA"}`: false, `{"not":{"pattern":"\\s"}}`: true, `{"items":{"pattern":"[[]"}}`: true,
+		`{"$defs":{}}`: true, `{"$defs":[]}`: false, `{"defs":{}}`: true, `{"defs":{"a":{}}}`: false, `{"$defs":{"a":{},"b-c.d":false}}`: true,
+		`{"$defs":{"a":{"type":1}}}`: false, `{"$defs":{"a":{"type":"null"}},"$ref":"#/$defs/a"}`: true, `{"defs":{"a":{"enum":[1]}},"items":{"$ref":"#/defs/a"}}`: true,
+		`{"$ref":"#/defs/a","defs":{"a":{"properties":{"x":{"$ref":"#/defs/a"},"y":{"$ref":"#/defs/b"}}},"b":{"items":{"$ref":"#/defs/a"}}}}`: true,
+		`{"$ref":"#/defs/a","title":"x","maximum":1,"defs":{"a":{"minimum":1}}}`:                                                              true, `{"$ref":"#/defs/b","defs":{"a":{}}}`: false,
+		`{"$ref":"#/defs/a/items","defs":{"a":{"items":{}}}}`: false, `{"$ref":"#/defs/a","defs":{"a":{},"b":{}}}`: false, `{"$ref":"#/defs/a","defs":{"a":1}}`: false,
+		`{"$ref":"#/defs/a","defs":{"a":{"$ref":"#/defs/a"}}}`: false, `{"$ref":"#/defs/a","defs":{"a":{"not":{"$ref":"#/defs/b"}},"b":{"anyOf":[true,{"$ref":"#/defs/a"}]}}}`: false,
+		`{"items":{"$ref":"#/defs/a"},"defs":{"a":{"allOf":[{"$ref":"#/defs/a"}]}}}`: false, `{"properties":{"a":{"defs":{}}}}`: false, `{"items":{"$defs":{}}}`: false,
+		`{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`: false, `{"$ref":1}`: false, `{"$ref":"#/defs/a%20b","defs":{"a b":{}}}`: false,
+		`{"$ref":"https://json-schema.org/draft/2020-12/schema"}`: false, `{"allOf":[{"$ref":"#/$defs/x"},{"$ref":"#/$defs/x"}],"$defs":{"x":{"pattern":"a"}}}`: true,
+		`{"x":1}`: false, `{"definitions":{}}`: false, `{"if":true}`: false, `{"contains":true}`: false,
 		`{"unevaluatedProperties":false}`: false, `{"dependentRequired":{}}`: false, `{"contentEncoding":"x"}`: false, `{"$vocabulary":{}}`: false,
 	} {
 		require.Equal(t, want, checkPlain(t, []byte(text)), text)
@@ -204,17 +220,21 @@ func drawn(t *rapid.T, depth int) any {
 			m[key] = pick([]any{}, []any{1}, []any{1, 1}, []any{"a", nil, map[string]any{"pattern": "("}}, 1)
 		case "const", "default":
 			m[key] = pick(nil, 1, "a", []any{map[string]any{"patternProperties": map[string]any{"(": 1}}}, map[string]any{"$ref": "#x"})
-		case "properties", "patternProperties", "$defs":
+		case "$ref":
+			m[key] = pick("#/$defs/a", "#/$defs/a", "#/defs/a", "#/defs/b", "#", "#/$defs/a%20b", "#/$defs/x", 1)
+		case "properties", "patternProperties", "$defs", "defs":
 			all := map[string]any{}
 			for range rapid.IntRange(0, 3).Draw(t, "n") {
-				all[rapid.SampledFrom([]string{"a", "b", "c_1", "a b", "é", "%61", "~", "pattern", "$id", ""}).Draw(t, "name")] = one()
+				all[rapid.SampledFrom([]string{"a", "a", "b", "c_1", "a-b", "a.b", ".", "..", "a b", "é", "%61", "~", "pattern", "$id", ""}).Draw(t, "name")] = one()
 			}
 			m[key] = all
 		case "allOf", "anyOf", "oneOf", "prefixItems":
 			m[key] = some()
 		case "not", "items", "additionalProperties", "contains", "propertyNames":
 			m[key] = one()
-		case "title", "format", "description", "pattern", "$comment", "$anchor":
+		case "pattern":
+			m[key] = pick("^a$", "\\d", "[[]", "(?=x)", "(", ".", "x{2,3}", 1)
+		case "title", "format", "description", "$comment", "$anchor":
 			m[key] = pick("x", "date", 1, nil)
 		case "deprecated", "readOnly", "uniqueItems":
 			m[key] = pick(true, false, 1)
@@ -227,7 +247,7 @@ func drawn(t *rapid.T, depth int) any {
 
 var drawnKeywords = []string{
 	"type", "type", "required", "enum", "examples", "const", "default", "properties", "properties", "patternProperties", "$defs",
-	"allOf", "anyOf", "oneOf", "prefixItems", "not", "items", "additionalProperties", "contains", "propertyNames",
+	"$ref", "$ref", "$defs", "$defs", "defs", "allOf", "anyOf", "oneOf", "prefixItems", "not", "items", "additionalProperties", "contains", "propertyNames",
 	"title", "format", "description", "pattern", "$comment", "$anchor", "deprecated", "readOnly", "uniqueItems",
 	"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength",
 	"minItems", "maxItems", "minProperties", "maxProperties",
@@ -295,6 +315,7 @@ func undraft(t *testing.T, raw []byte) []byte {
 
 func FuzzPlain(f *testing.F) {
 	for _, seed := range []string{
+		`{"$ref":"#/defs/a","defs":{"a":{"properties":{"x":{"$ref":"#/defs/a"}},"not":{"$ref":"#/defs/b"}},"b":{"pattern":"^\\d$"}}}`,
 		`{"type":"object","properties":{"a":{"type":"integer","minimum":1}},"required":["a"],"additionalProperties":false}`,
 		`{"title":"x","enum":[1,"a",{"b":[]}],"items":{"not":true},"prefixItems":[{"const":null}]}`,
 		`{"oneOf":[{"maxLength":3,"format":"date"},{"multipleOf":0.1}],"uniqueItems":true,"default":{"a":1}}`,
