@@ -307,6 +307,10 @@ type Packet struct {
 	Parts []Part `json:"parts"`
 }
 
+// EvidenceRef is the name under which an entry refers to the packet that stands
+// behind it. The packet goes with the entry's body, when that is pruned or erased.
+const EvidenceRef = "evidence"
+
 // PacketFormat is the format of evidence packets.
 const PacketFormat = "chimera.ai/ledger/evidence/v1"
 

@@ -54,14 +54,18 @@ var dialect = sqlstore.Dialect{
 	Isolation: sql.LevelReadCommitted,
 	// A lock of a transaction: two chains whose names have one hash wait for each
 	// other for no reason, and nothing else. The clock is read when it is held.
-	Lock:        "SELECT CASE WHEN pg_advisory_xact_lock(hashtextextended($1, 7)) IS NULL THEN 0 ELSE " + clock + " END",
-	Now:         "SELECT " + clock,
-	Keys:        "= ANY($2)",
-	List:        func(keys []string) any { return keys },
-	Write:       write,
-	Pending:     "SELECT e.hash, e.bytes FROM pending p JOIN entries e ON e.serial = p.serial ORDER BY p.serial LIMIT $1",
-	Place:       place,
-	Prune:       prune,
+	Lock:    "SELECT CASE WHEN pg_advisory_xact_lock(hashtextextended($1, 7)) IS NULL THEN 0 ELSE " + clock + " END",
+	Now:     "SELECT " + clock,
+	Keys:    "= ANY($2)",
+	List:    func(keys []string) any { return keys },
+	Write:   write,
+	Pending: "SELECT e.hash, e.bytes FROM pending p JOIN entries e ON e.serial = p.serial ORDER BY p.serial LIMIT $1",
+	Place:   place,
+	Prune:   prune,
+	Packets: func(ctx context.Context, t *sql.Tx) error {
+		_, err := t.ExecContext(ctx, "SELECT drop_packets()")
+		return err
+	},
 	Lead:        lead,
 	Busy:        func(err error) bool { return code(err, "40001", "40P01") },
 	Taken:       func(err error) bool { return code(err, "23505") },

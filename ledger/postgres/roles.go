@@ -47,6 +47,7 @@ var grants = map[string]struct{ engine, guardian string }{
 	"log_cosignatures":  {"INSERT", ""},
 	"blobs":             {"INSERT", "INSERT"},
 	"evidence":          {"INSERT", "INSERT"},
+	"evidence_refs":     {"INSERT", "INSERT"},
 	"agent_identity":    {"INSERT", ""},
 	"causal_hypothesis": {"INSERT, UPDATE (observed, state)", "INSERT, UPDATE (observed, state)"},
 	"mcp_tool_registry": {"INSERT, UPDATE (status)", ""},
@@ -137,7 +138,7 @@ func grant(ctx context.Context, t *sql.Tx, r Roles) error {
 		kinds[i] = "'" + string(k) + "'"
 	}
 	statements = append(statements,
-		"REVOKE ALL ON FUNCTION prune_bodies FROM PUBLIC, "+all, "GRANT EXECUTE ON FUNCTION prune_bodies TO "+r.Engine,
+		"REVOKE ALL ON FUNCTION prune_bodies, drop_packets FROM PUBLIC, "+all, "GRANT EXECUTE ON FUNCTION prune_bodies, drop_packets TO "+r.Engine,
 		// What an entry states is what its bytes say, not what its column says.
 		"ALTER TABLE entries ENABLE ROW LEVEL SECURITY",
 		"DROP POLICY IF EXISTS read ON entries", "CREATE POLICY read ON entries FOR SELECT USING (true)",

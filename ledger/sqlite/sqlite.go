@@ -66,6 +66,15 @@ func dialect() sqlstore.Dialect {
 			n, err := r.RowsAffected()
 			return int(n), err
 		},
+		Packets: func(ctx context.Context, t *sql.Tx) error {
+			_, err := t.ExecContext(ctx, `DELETE FROM evidence WHERE EXISTS (SELECT 1 FROM evidence_refs r WHERE r.packet = evidence.digest)
+				AND NOT EXISTS (SELECT 1 FROM evidence_refs r JOIN bodies b ON b.digest = r.body LEFT JOIN subject_keys k ON k.id = b.subject_key
+					WHERE r.packet = evidence.digest AND (b.subject_key IS NULL OR k.id IS NOT NULL))`)
+			if err == nil {
+				_, err = t.ExecContext(ctx, "DELETE FROM evidence_refs WHERE NOT EXISTS (SELECT 1 FROM bodies b WHERE b.digest = evidence_refs.body)")
+			}
+			return err
+		},
 		Lead: func(context.Context, *sql.DB) (func(), error) {
 			if !leader.TryLock() {
 				return nil, fmt.Errorf("%w: another sequencer leads", ledger.ErrConflict)

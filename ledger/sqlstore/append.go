@@ -92,6 +92,7 @@ func (t *tx) extend(ctx context.Context, chain string, drafts []ledger.Draft, wh
 		return err
 	}
 	var rows []Row
+	var packets []any // each with the body that it stands behind
 	fresh := map[string]int{}
 	for _, i := range which {
 		d := &drafts[i]
@@ -124,6 +125,9 @@ func (t *tx) extend(ctx context.Context, chain string, drafts []ledger.Draft, wh
 			return err
 		}
 		row.Class = e.Class
+		if packet := e.Ref(ledger.EvidenceRef); packet != "" && row.Digest != "" {
+			packets = append(packets, packet, row.Digest)
+		}
 		row.Hash = ledger.LeafHash(row.Bytes)
 		prev = row.Hash
 		out[i] = ledger.Record{Bytes: row.Bytes, Hash: row.Hash, Index: -1}
@@ -134,6 +138,21 @@ func (t *tx) extend(ctx context.Context, chain string, drafts []ledger.Draft, wh
 		if err := t.d.Write(ctx, t.tx, chain, millis(t.now), part); err != nil {
 			return err
 		}
+	}
+	return t.evident(ctx, packets, sealed)
+}
+
+// evident notes which bodies evidence packets stand behind. Those behind what
+// nobody can read go at once.
+func (t *tx) evident(ctx context.Context, packets []any, sealed *sealKey) error {
+	if len(packets) == 0 {
+		return nil
+	}
+	if _, err := t.insert(ctx, "INSERT INTO evidence_refs (packet, body) VALUES ", " ON CONFLICT DO NOTHING", 2, packets); err != nil {
+		return err
+	}
+	if sealed != nil && sealed.gone {
+		return t.d.Packets(ctx, t.tx)
 	}
 	return nil
 }

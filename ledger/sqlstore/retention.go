@@ -59,6 +59,9 @@ func (s *Store) Prune(ctx context.Context, c ledger.Class, before time.Time, rea
 		if n, err = t.d.Prune(ctx, t.tx, string(c), millis(cut)); err != nil || n == 0 {
 			return err
 		}
+		if err := t.d.Packets(ctx, t.tx); err != nil {
+			return err
+		}
 		return t.act(ctx, ledger.BodyPruned, ledger.PrunedData{Class: c, Before: cut, Count: n, Reason: reason})
 	})
 	return n, err
@@ -142,6 +145,9 @@ func (s *Store) EraseSubject(ctx context.Context, subject, reason string) error 
 			return err
 		}
 		if err := t.forget(ctx, id); err != nil {
+			return err
+		}
+		if err := t.d.Packets(ctx, t.tx); err != nil {
 			return err
 		}
 		return t.act(ctx, ledger.SubjectErased, ledger.ErasedData{Key: id, Reason: reason})

@@ -61,6 +61,9 @@ type Dialect struct {
 	// Prune deletes the bodies of a class that were stated before an instant, in
 	// milliseconds since 1970, and are under no legal hold.
 	Prune func(ctx context.Context, t *sql.Tx, class string, before int64) (int, error)
+	// Packets deletes the evidence packets behind bodies that are gone, or whose key
+	// is.
+	Packets func(ctx context.Context, t *sql.Tx) error
 	// Lead elects the sequencer.
 	Lead func(ctx context.Context, db *sql.DB) (release func(), err error)
 	// Erased, where it is not nil, removes from files what was deleted.
