@@ -298,24 +298,3 @@ type Snapshot struct {
 	Digest  string `json:"digest"`
 	TakenAt Time   `json:"taken_at"`
 }
-
-// Packet is an evidence packet: what stood behind an effect, part by part. Its
-// digest, over canonical JSON, is what entries refer to.
-type Packet struct {
-	Format string `json:"format"`
-	// Parts are sorted by name: action, approvals, decision, simulation, trust.
-	Parts []Part `json:"parts"`
-}
-
-// EvidenceRef is the name under which an entry refers to the packet that stands
-// behind it. The packet goes with the entry's body, when that is pruned or erased.
-const EvidenceRef = "evidence"
-
-// PacketFormat is the format of evidence packets.
-const PacketFormat = "chimera.ai/ledger/evidence/v1"
-
-// Part is one document of a packet.
-type Part struct {
-	Name string          `json:"name"`
-	Data json.RawMessage `json:"data"`
-}

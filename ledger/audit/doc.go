@@ -9,6 +9,10 @@
 //	                hash is SHA-256 of a zero byte and the line without its end
 //	bodies.jsonl    the stored bodies of these entries, in their order; a body that
 //	                was pruned is not there, one that was sealed is as it is stored
+//	evidence.jsonl  the evidence packets that entries with readable bodies refer to
+//	                ("evidence"), in the order of these; the digest is SHA-256 of the
+//	                line without its end. One goes with its body, pruned or erased, and
+//	                that of a sealed body stays in the store
 //	checkpoint      the signed checkpoint over the entries, with its cosignatures
 //	pending.jsonl   entries that have no place in the tree yet, as lines
 //

@@ -20,6 +20,7 @@ const (
 	BodiesFile     = "bodies.jsonl"
 	CheckpointFile = "checkpoint"
 	PendingFile    = "pending.jsonl"
+	EvidenceFile   = "evidence.jsonl"
 )
 
 // page is how many entries are read at once.
@@ -30,6 +31,9 @@ type Exported struct {
 	Entries int64 `json:"entries"`
 	Bodies  int64 `json:"bodies"`
 	Missing int64 `json:"missing_bodies"`
+	// Packets are the evidence packets, one for each entry that refers to one and
+	// whose body everybody can read.
+	Packets int64 `json:"evidence_packets"`
 	// Pending are the entries that the checkpoint does not have.
 	Pending int64 `json:"pending"`
 
@@ -108,6 +112,11 @@ func (x *Exported) copy(ctx context.Context, log ledger.Log, dir string) (_ []by
 		return nil, c, err
 	}
 	defer func() { err = errors.Join(err, entries.close()) }()
+	evidence, err := create(filepath.Join(dir, EvidenceFile))
+	if err != nil {
+		return nil, c, err
+	}
+	defer func() { err = errors.Join(err, evidence.close()) }()
 	for tries := 0; ; tries++ {
 		checkpoint, err := log.Checkpoint(ctx)
 		if err != nil {
@@ -117,7 +126,7 @@ func (x *Exported) copy(ctx context.Context, log ledger.Log, dir string) (_ []by
 		if c, err = ledger.ParseCheckpoint(checkpoint); err != nil {
 			return nil, c, err
 		}
-		if err := x.upTo(ctx, log, c, entries, bodies); err != nil {
+		if err := x.upTo(ctx, log, c, entries, bodies, evidence); err != nil {
 			return nil, c, err
 		}
 		if len(x.lost.unexplained(x.pruned)) == 0 || tries == settles {
@@ -134,7 +143,7 @@ func (x *Exported) copy(ctx context.Context, log ledger.Log, dir string) (_ []by
 }
 
 // upTo writes entries and bodies that a checkpoint has and the files lack.
-func (x *Exported) upTo(ctx context.Context, log ledger.Log, c ledger.Checkpoint, entries, bodies *lines) error {
+func (x *Exported) upTo(ctx context.Context, log ledger.Log, c ledger.Checkpoint, entries, bodies, evidence *lines) error {
 	for x.Entries < c.Size {
 		records, err := log.Records(ctx, x.Entries, int(min(page, c.Size-x.Entries)))
 		if err != nil {
@@ -150,7 +159,7 @@ func (x *Exported) upTo(ctx context.Context, log ledger.Log, c ledger.Checkpoint
 			if err := entries.line(r.Bytes); err != nil {
 				return err
 			}
-			if err := x.body(ctx, log, r, bodies); err != nil {
+			if err := x.body(ctx, log, r, bodies, evidence); err != nil {
 				return err
 			}
 			x.Entries++
@@ -159,7 +168,7 @@ func (x *Exported) upTo(ctx context.Context, log ledger.Log, c ledger.Checkpoint
 	return nil
 }
 
-func (x *Exported) body(ctx context.Context, log ledger.Log, r ledger.Record, to *lines) error {
+func (x *Exported) body(ctx context.Context, log ledger.Log, r ledger.Record, to, evidence *lines) error {
 	e, err := ledger.DecodeEntry(r.Bytes)
 	if err != nil {
 		return fmt.Errorf("entry %d: %w", r.Index, err)
@@ -167,7 +176,7 @@ func (x *Exported) body(ctx context.Context, log ledger.Log, r ledger.Record, to
 	if e.Body == "" {
 		return nil
 	}
-	raw, err := log.Stored(ctx, e.Body)
+	raw, packet, err := stored(ctx, log, e)
 	if errors.Is(err, ledger.ErrGone) {
 		x.Missing++
 		x.lost.add(e)
@@ -188,7 +197,39 @@ func (x *Exported) body(ctx context.Context, log ledger.Log, r ledger.Record, to
 		x.pruned = append(x.pruned, p)
 	}
 	x.Bodies++
-	return to.line(raw)
+	if err := to.line(raw); err != nil || packet == nil {
+		return err
+	}
+	x.Packets++
+	return evidence.line(packet)
+}
+
+// stored gives the body of an entry as it is stored, and the evidence packet
+// behind it, if everybody can read that: nil where it is not there, which the
+// verifier tells.
+func stored(ctx context.Context, log ledger.Log, e *ledger.Entry) (raw, packet []byte, err error) {
+	raw, err = log.Stored(ctx, e.Body)
+	digest := e.Ref(ledger.EvidenceRef)
+	if _, sealed := ledger.Sealed(raw); err != nil || digest == "" || sealed {
+		return raw, nil, err
+	}
+	shelf, ok := log.(interface {
+		Packet(ctx context.Context, digest string) (ledger.Packet, error)
+	})
+	if !ok {
+		return nil, nil, errors.New("this log does not give evidence packets")
+	}
+	p, err := shelf.Packet(ctx, digest)
+	if errors.Is(err, ledger.ErrNotFound) {
+		// They go together: now the body may be gone too.
+		raw, err = log.Stored(ctx, e.Body)
+		return raw, nil, err
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	packet, err = p.Encode()
+	return raw, packet, err
 }
 
 // pending writes the entries that the checkpoint does not have: those without a

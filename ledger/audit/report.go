@@ -40,6 +40,8 @@ type Report struct {
 	// cannot be read without a key.
 	Missing int64 `json:"missing_bodies"`
 	Sealed  int64 `json:"sealed_bodies"`
+	// Packets are the evidence packets that stand behind entries.
+	Packets int64 `json:"evidence_packets"`
 	// Pruned are the acts of pruning that the log states, in order, the last of
 	// them where there are many. Held are the chains under legal hold, and Erased
 	// counts the subjects that were erased.

@@ -140,6 +140,8 @@ type verifier struct {
 	later *reading
 	// old is the older checkpoint, until the tree has reached its size.
 	old *ledger.Checkpoint
+	// packets are the evidence packets, nil where the export has none.
+	packets *stream[packet]
 	// gone are the bodies that are missing.
 	gone losses
 	// statements are those of admins; published plans, opened runs and accepted
@@ -230,6 +232,11 @@ func (v *verifier) read(dir string) (err error) {
 	left, right := side(entries, readEntry), side(bodies, readBody)
 	defer left.stop()
 	defer right.stop()
+	end, err := v.evidence(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
 	v.later = newReading(v.apply)
 	defer v.later.close()
 	v.crossOld()
@@ -249,6 +256,7 @@ func (v *verifier) read(dir string) (err error) {
 	} else if !errors.Is(err, io.EOF) {
 		v.problem(BadBody, -1, "%s: %s", BodiesFile, err)
 	}
+	v.evidenceEnds()
 	return nil
 }
 
@@ -291,6 +299,9 @@ func (v *verifier) entry(x entry, bodies *stream[body]) {
 				v.problem(BadBody, i, "its body is not there; one of class %s is never pruned", e.Class)
 			}
 		}
+	}
+	if digest := e.Ref(ledger.EvidenceRef); digest != "" && data != nil {
+		v.packet(i, digest)
 	}
 	v.later.add(i, e, x.hash, data)
 }

@@ -2,11 +2,7 @@ package sqlstore
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
@@ -38,20 +34,9 @@ func (s *Store) GetBlob(ctx context.Context, digest string) (b []byte, err error
 
 // PutPacket implements [ledger.Blobs].
 func (s *Store) PutPacket(ctx context.Context, p ledger.Packet) (string, error) {
-	p.Format = ledger.PacketFormat
-	p.Parts = slices.Clone(p.Parts)
-	slices.SortFunc(p.Parts, func(a, b ledger.Part) int { return strings.Compare(a.Name, b.Name) })
-	for i := 1; i < len(p.Parts); i++ {
-		if p.Parts[i].Name == p.Parts[i-1].Name {
-			return "", fmt.Errorf("put evidence: %w: two parts are called %.80q", ledger.ErrInvalid, p.Parts[i].Name)
-		}
-	}
-	raw, err := json.Marshal(p)
-	if err == nil {
-		raw, err = canonical(raw)
-	}
+	raw, err := p.Encode()
 	if err != nil {
-		return "", fmt.Errorf("put evidence: %w: %w", ledger.ErrInvalid, err)
+		return "", fmt.Errorf("put evidence: %w", err)
 	}
 	digest := plan.DigestOf(raw)
 	err = s.do(ctx, "put evidence", func(t *tx) error {
@@ -70,11 +55,8 @@ func (s *Store) Packet(ctx context.Context, digest string) (p ledger.Packet, err
 	if plan.DigestOf([]byte(raw)) != digest {
 		return p, fmt.Errorf("get evidence %s: the stored bytes have another digest", digest)
 	}
-	if err := json.Unmarshal([]byte(raw), &p); err != nil {
+	if p, err = ledger.DecodePacket([]byte(raw)); err != nil {
 		return p, fmt.Errorf("get evidence %s: %w", digest, err)
-	}
-	if p.Format != ledger.PacketFormat {
-		return p, errors.New("get evidence: it is of another format")
 	}
 	return p, nil
 }
