@@ -2,9 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"net"
+	"net/url"
+	"slices"
 
+	"chimera.ai/engine/blob"
+	"chimera.ai/engine/config"
 	"chimera.ai/engine/console"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/store"
@@ -35,18 +40,14 @@ func (p *Program) console(ctx context.Context, address string) error {
 	if err != nil {
 		return misuse("console.address %q is not host:port", printable(address))
 	}
-	endpoint := console.Codec{Origins: settings.Console.Codec.Origins}
-	if endpoint.Token, err = settings.CodecToken(); err != nil {
-		return misuse("%s", err)
+	endpoint, err := codec(settings)
+	if err != nil {
+		return err
 	}
-	if endpoint.Token == "" {
+	if endpoint == nil {
 		return unsupported("a console without the codec endpoint").withHint("Set console.codec.token to a reference to its token.")
 	}
-	sealing, err := host.Sealing(settings)
-	if err != nil {
-		return misuse("%s", err)
-	}
-	if endpoint.Keys = sealing.Keys; endpoint.Keys == nil {
+	if endpoint.Keys == nil {
 		p.say("there are no payload.keys: only values that are in the store are opened")
 	}
 	at, err := p.placeOf(settings)
@@ -72,15 +73,105 @@ func (p *Program) console(ctx context.Context, address string) error {
 	if ip := net.ParseIP(name); name != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		p.say("%s is not on the loopback address, and this is no TLS: put a server with TLS in front", printable(address))
 	}
-	s := served{Address: l.Addr().String(), Codec: "http://" + l.Addr().String() + "/codec"}
+	s := served{Address: l.Addr().String(), Codec: codecURL(l)}
 	if p.json() {
 		if err := p.document(s); err != nil {
 			return err
 		}
 	}
-	p.say("codec endpoint   %s\npage for browsers %s/\nCtrl-C ends it", s.Codec, s.Codec)
+	p.say("codec endpoint    %s\npage for browsers %s/\nCtrl-C ends it", s.Codec, s.Codec)
 	if err := console.Serve(ctx, l, handler); err != nil {
 		return unanswered("%s", err)
 	}
+	return nil
+}
+
+// codec gives the codec endpoint that a configuration says, without its store; nil
+// where it says no token.
+func codec(settings config.Config) (*console.Codec, error) {
+	token, err := settings.CodecToken()
+	if err != nil {
+		return nil, misuse("%s", err)
+	}
+	if token == "" {
+		return nil, nil
+	}
+	sealing, err := host.Sealing(settings)
+	if err != nil {
+		return nil, misuse("%s", err)
+	}
+	endpoint := &console.Codec{Token: token, Origins: settings.Console.Codec.Origins, Keys: sealing.Keys}
+	if _, err := endpoint.Handler(); err != nil { // before anything is started
+		return nil, misuse("%s", err)
+	}
+	return endpoint, nil
+}
+
+func codecURL(l net.Listener) string { return "http://" + l.Addr().String() + "/codec" }
+
+// devCodec is the codec endpoint of dev mode, for the web pages of its server. It
+// is nil where the configuration has no token for one.
+type devCodec struct {
+	*console.Codec
+	listener net.Listener
+}
+
+// url is what the web pages are told, or "".
+func (c *devCodec) url() string {
+	if c == nil {
+		return ""
+	}
+	return codecURL(c.listener)
+}
+
+// devCodec takes the endpoint's port, which the server of the web pages has to
+// know when it starts.
+func (p *Program) devCodec(ctx context.Context, settings config.Config, anyPort bool) (*devCodec, error) {
+	endpoint, err := codec(settings)
+	if endpoint == nil || err != nil {
+		return nil, err
+	}
+	name, _, err := net.SplitHostPort(settings.Console.Address)
+	if err != nil {
+		return nil, misuse("console.address %q is not host:port", printable(settings.Console.Address))
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", settings.Console.Address)
+	if err != nil && anyPort {
+		l, err = new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(name, "0"))
+	}
+	if err != nil {
+		return nil, unanswered("the codec endpoint (console.address) cannot listen: %s", err)
+	}
+	p.later(func() error {
+		if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil
+	})
+	return &devCodec{endpoint, l}, nil
+}
+
+// serve answers until ctx ends. The server's own pages may ask.
+func (c *devCodec) serve(ctx context.Context, p *Program, blobs blob.Store, ui string) error {
+	if c == nil {
+		return nil
+	}
+	c.Blobs = blobs
+	c.Origins = append(slices.Clone(c.Origins), ui)
+	if u, err := url.Parse(ui); err == nil { // people write it either way
+		c.Origins = append(c.Origins, "http://localhost:"+u.Port())
+	}
+	handler, err := c.Handler()
+	if err != nil {
+		return unanswered("%s", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- console.Serve(ctx, c.listener, handler) }()
+	p.later(func() error {
+		cancel()
+		return <-done
+	})
+	p.say("codec      %s/ (show the token there once, and let the web pages send credentials)", c.url())
 	return nil
 }

@@ -80,7 +80,11 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	if err := p.claim(ctx, settings.Dev.Dir); err != nil {
 		return err
 	}
-	server, err := p.server(ctx, settings, o)
+	codec, err := p.devCodec(ctx, settings, o.anyPort)
+	if err != nil {
+		return err
+	}
+	server, err := p.server(ctx, settings, o, codec.url())
 	if err != nil {
 		return err
 	}
@@ -105,6 +109,9 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	p.say("Temporal   %s (namespace %s)", server.Address, server.Namespace)
 	p.say("web pages  %s", server.UI)
 	p.say("state      %s", settings.Dev.Dir)
+	if err := codec.serve(ctx, p, worker.host.Store().Blobs, server.UI); err != nil {
+		return err
+	}
 	if todo != nil {
 		conn := &connection{
 			Client: worker.host.Client(), address: l.Address, namespace: l.Namespace, ui: l.UI,
@@ -184,7 +191,7 @@ func gone(server *devserver.Server) error {
 }
 
 // server starts Temporal.
-func (p *Program) server(ctx context.Context, settings config.Config, o devOptions) (*devserver.Server, error) {
+func (p *Program) server(ctx context.Context, settings config.Config, o devOptions, codec string) (*devserver.Server, error) {
 	log, err := p.log(settings.Dev.Dir, "temporal.log")
 	if err != nil {
 		return nil, err
@@ -192,7 +199,7 @@ func (p *Program) server(ctx context.Context, settings config.Config, o devOptio
 	options := devserver.Options{
 		Path: settings.Dev.Temporal, DB: filepath.Join(settings.Dev.Dir, "temporal.db"),
 		Port: settings.Dev.Port, UI: true, UIPort: settings.Dev.UIPort,
-		Namespace: settings.Temporal.Namespace, LogLevel: "warn", Log: log, Progress: p.Stderr,
+		CodecEndpoint: codec, Namespace: settings.Temporal.Namespace, LogLevel: "warn", Log: log, Progress: p.Stderr,
 	}
 	if o.port >= 0 {
 		options.Port = o.port
