@@ -210,6 +210,11 @@ func (a *asking) latest(ctx context.Context) (question, []byte, error) {
 	}
 	// A row of the database does not decide what a witness is asked.
 	only, err := ledger.Signers{Log: a.Key}.Alone(raw)
+	if errors.Is(err, ledger.ErrCheckpoint) {
+		// By a former key, which the sequencer replaces at once, or by a strange one,
+		// of which it tells. There is nothing to ask either way, until it wakes us.
+		return question{}, nil, nil
+	}
 	if err != nil {
 		return question{}, nil, fmt.Errorf("read the checkpoint: %w", err)
 	}

@@ -103,17 +103,21 @@ func TestFolder(t *testing.T) {
 	former := w.key.Public()
 	w.key = ledgertest.Key(t)
 	w.seq.Key, w.seq.Former = w.key, []string{former}
+	log = new(lines)
+	asker = a.asker(w, log)
+	w.seq.Integrated = func([]byte) { asker.Wake() }
+	begin(t, asker)
 	n, err := w.seq.Integrate(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, n, "the same tree, signed again")
 	w.grow(t, 2)
-	begin(t, a.asker(w, io.Discard))
 	a.wanted(t, 309, 311)
 	_, err = a.Answer()
 	require.ErrorIs(t, err, witness.ErrRefused)
 	a.Log = w.key.Public()
 	require.Equal(t, witness.Answer{Size: 311, Before: 309, New: true}, a.answer(t))
 	w.until(t, a.key)
+	require.Zero(t, log.count("level=WARN"))
 }
 
 // TestKeeperRefuses: requests that a witness must not sign.
