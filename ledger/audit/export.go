@@ -126,8 +126,17 @@ func (x *Exported) copy(ctx context.Context, log ledger.Log, dir string) (_ []by
 		if c, err = ledger.ParseCheckpoint(checkpoint); err != nil {
 			return nil, c, err
 		}
+		if c.Size < x.Entries {
+			log = unwitnessed(log) // one that was cosigned meanwhile, and lacks what is written
+			continue
+		}
 		if err := x.upTo(ctx, log, c, entries, bodies, evidence); err != nil {
 			return nil, c, err
+		}
+		if tries == settles/5 {
+			// Bodies are gone since the witnesses have looked: only the latest checkpoint
+			// has the entry that says so.
+			log = unwitnessed(log)
 		}
 		if len(x.lost.unexplained(x.pruned)) == 0 || tries == settles {
 			return checkpoint, c, nil // what is left unexplained is for the verifier to say

@@ -11,7 +11,8 @@ const maxCosigned = 1000
 
 // Witnessed gives a log as its witnesses have seen it: its checkpoint is the latest
 // that as many of them have cosigned as quorum asks. Where there is none, it is
-// the latest at all, and says so by lacking them: see [Cosigners].
+// the latest at all, and says so by lacking them: see [Cosigners]. So it is for an
+// export if bodies were pruned since, which the witnesses have not seen stated.
 func Witnessed(log ledger.Log, keys []string, quorum int) ledger.Log {
 	if quorum <= 0 {
 		return log
@@ -23,6 +24,14 @@ type witnessed struct {
 	ledger.Log
 	keys   []string
 	quorum int
+}
+
+// unwitnessed gives the log itself.
+func unwitnessed(log ledger.Log) ledger.Log {
+	if w, ok := log.(*witnessed); ok {
+		return w.Log
+	}
+	return log
 }
 
 // Checkpoint implements [ledger.Log].

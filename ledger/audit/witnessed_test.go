@@ -2,6 +2,7 @@ package audit_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -58,4 +59,32 @@ func witnessed(t *testing.T, w *world) {
 	_, err = audit.VerifyProof(raw, w.trust)
 	require.ErrorIs(t, err, ledger.ErrCheckpoint)
 	require.Equal(t, log, audit.Witnessed(log, nil, 0))
+
+	// Bodies that were pruned since are explained, in the latest checkpoint.
+	n, err := w.store.Prune(t.Context(), ledger.Operational, time.Now().Add(time.Hour), "old")
+	require.NoError(t, err)
+	require.Positive(t, n)
+	ledgertest.Drain(t, w.store, w.key)
+	w.dir = t.TempDir() + "/export"
+	_, err = audit.Export(t.Context(), log, w.dir)
+	require.NoError(t, err)
+	r = w.verify(t, nil)
+	require.Equal(t, []audit.ProblemKind{audit.BadCheckpoint}, kinds(r), "the witness has not seen it: %v", r.Problems)
+	raw, err = w.store.Checkpoint(t.Context())
+	require.NoError(t, err)
+	proof, err := ledger.OpenTree(t.Context(), parsed(t, raw), w.store).ProveExtends(c.Size)
+	require.NoError(t, err)
+	cosigned, err = x.Cosign(raw, proof)
+	require.NoError(t, err)
+	require.NoError(t, w.store.AddCosignatures(t.Context(), cosigned))
+	w.dir = t.TempDir() + "/export"
+	_, err = audit.Export(t.Context(), log, w.dir)
+	require.NoError(t, err)
+	require.True(t, w.verify(t, nil).OK)
+}
+
+func parsed(t *testing.T, raw []byte) ledger.Checkpoint {
+	c, err := ledger.ParseCheckpoint(raw)
+	require.NoError(t, err)
+	return c
 }
