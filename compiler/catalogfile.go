@@ -244,7 +244,7 @@ func (u *unit) fileSchema(v *syntax.Value) (json.RawMessage, *schema) {
 		return nil, nil
 	}
 	if _, err := schemas.Compile(s.raw); err != nil {
-		u.badSchema(err, v, pointerOf(err), "")
+		u.badSchemas(err, v, "")
 		return nil, nil
 	}
 	return s.raw, s

@@ -69,7 +69,14 @@ func (u *unit) readShort(v *syntax.Value) *edge {
 	const forms = "The short form is `a.x -> b.y` for a required data edge and `a -> b` for a required control edge."
 	arrow := strings.Index(v.Text, "->")
 	if arrow < 0 {
-		return bad(0, 0, "the edge has no arrow", forms, "")
+		suggestion := ""
+		for _, wrong := range []string{"=>", "→", ">>", ">"} {
+			if strings.Count(v.Text, wrong) == 1 {
+				suggestion = strings.Join(strings.Fields(strings.Replace(v.Text, wrong, " -> ", 1)), " ")
+				break
+			}
+		}
+		return bad(0, 0, "the edge has no arrow", forms, suggestion)
 	}
 	if again := strings.Index(v.Text[arrow+2:], "->"); again >= 0 {
 		at := arrow + 2 + again

@@ -159,12 +159,32 @@ func (u *unit) typeSchema(doc *document, n *node, c *contractSchema) {
 			u.badTemplate(n, n.template, err)
 			return
 		}
-		u.badSchema(err, c.at, pointerOf(err), n.id)
+		u.badSchemas(err, c.at, n.id)
 	}
 }
 
 // jsonTypes are the words of the keyword `type`.
 var jsonTypes = []string{"array", "boolean", "integer", "null", "number", "object", "string"}
+
+// badSchemas reports a schema that does not compile, once for each part of it that
+// breaks the rules of its draft, up to a few.
+func (u *unit) badSchemas(err error, v *syntax.Value, node string) {
+	const most = 4
+	var invalid *schemas.Invalid
+	if !errors.As(err, &invalid) || len(invalid.Causes) < 2 {
+		u.badSchema(err, v, pointerOf(err), node)
+		return
+	}
+	var places []string
+	for _, c := range invalid.Causes {
+		// A part of what is reported already is probably wrong for the same reason.
+		if len(places) == most || slices.ContainsFunc(places, func(p string) bool { return c.Instance == p || strings.HasPrefix(c.Instance, p+"/") }) {
+			continue
+		}
+		places = append(places, c.Instance)
+		u.badSchema(&schemas.Invalid{Causes: []schemas.Cause{c}}, v, c.Instance, node)
+	}
+}
 
 // badSchema reports a schema that does not compile, at the part of it that the
 // pointer names where there is one.

@@ -99,10 +99,21 @@ func kindCode(k expr.Kind) diag.Code {
 	return diag.TypeExpr
 }
 
+// spoken begins a sentence with a capital letter, unless it begins with a name of
+// the expression.
+func spoken(s string) string {
+	for _, start := range []string{"the ", "a ", "an ", "only ", "what ", "numbers "} {
+		if strings.HasPrefix(s, start) {
+			return sentence(s)
+		}
+	}
+	return s
+}
+
 // problem reports what the checker of expressions found.
 func (u *unit) problem(at, whole diag.Range, p expr.Problem, node, edge string) {
 	d := diag.Diagnostic{
-		Summary: "the expression is wrong for the types of its names", Detail: strings.TrimRight(p.Message, ".") + ".",
+		Summary: "the expression is wrong for the types of its names", Detail: spoken(strings.TrimRight(p.Message, ".") + "."),
 		Subject: at, Context: whole, Node: node, Edge: edge, Suggestion: p.Hint,
 	}
 	switch d.Code = kindCode(p.Kind); p.Kind {

@@ -66,8 +66,29 @@ func (u *unit) predicate(v *syntax.Value, scope expr.Scope, node, edge string) *
 func (u *unit) badExpression(at, whole diag.Range, message, node, edge string) {
 	u.report(diag.Diagnostic{
 		Code: diag.TypeExpr, Summary: "the expression does not compile", Detail: sentence(message),
-		Subject: at, Context: whole, Node: node, Edge: edge,
+		Subject: at, Context: whole, Node: node, Edge: edge, Suggestion: u.nearReference(message),
 	})
+}
+
+// unknownReference finds what an expression names that is not there, and the names
+// that are.
+var unknownReference = regexp.MustCompile(`^undeclared reference to '(\w+)'; the names here are ([\w, ]+)$`)
+
+// nearReference is the name or function that was most probably meant, or "".
+func (u *unit) nearReference(message string) string {
+	m := unknownReference.FindStringSubmatch(message)
+	if m == nil {
+		return ""
+	}
+	switch m[1] {
+	case "length", "len", "count", "lenght":
+		return "size"
+	case "null", "None", "nil", "undefined":
+		return "null"
+	case "True", "TRUE", "False", "FALSE":
+		return strings.ToLower(m[1])
+	}
+	return u.near(m[1], append(strings.Split(m[2], ", "), expr.Functions()...))
 }
 
 // point is the range of the name, or else the character, at a byte of a string's

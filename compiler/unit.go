@@ -231,6 +231,16 @@ var (
 	currencies   = grammar{regexp.MustCompile(`^[A-Z]{3}$`), "three capital letters (ISO 4217)"}
 )
 
+// mend is the name with other letters, if that is all that is wrong with it.
+func (g grammar) mend(name string) string {
+	for _, other := range []string{strings.ToLower(name), strings.ToUpper(name), strings.Join(strings.Fields(name), "-")} {
+		if other != name && g.re.MatchString(other) {
+			return other
+		}
+	}
+	return ""
+}
+
 // name checks v against a grammar and reports whether it fits. A nil v does not.
 func (u *unit) name(v *syntax.Value, field string, g grammar) bool {
 	if v == nil {
@@ -243,7 +253,7 @@ func (u *unit) name(v *syntax.Value, field string, g grammar) bool {
 		Code:    diag.PlanSchema,
 		Summary: fmt.Sprintf("`%s` is not a valid name: %s", field, quote(v.Text)),
 		Detail:  "It is made of " + g.say + ".",
-		Subject: v.Range(),
+		Subject: v.Range(), Suggestion: g.mend(v.Text),
 	})
 	return false
 }

@@ -198,6 +198,18 @@ func (j *judge) sum(e ast.Expr, a, b operand) known {
 		return broken()
 	}
 	if want == isNumber {
+		for k, s := range []operand{a, b} {
+			other := []operand{b, a}[k]
+			if s.known.form == formJSON && j.kinds(s.known.schema) == isText && j.only(other.known.schema, isNumber|isBool) {
+				p := Problem{Kind: Wrong, Offset: j.offset(s.expr), Message: render(s.expr) + " is a string, to which only strings are added",
+					Hint: "string(" + render(other.expr) + ")"}
+				if s.known.at != nil {
+					s.known.at.within(j, notKinds(isNumber), &p)
+				}
+				j.report(p)
+				return broken()
+			}
+		}
 		return j.arithmetic(e, operators.Add, a, b)
 	}
 	why := "it is added to " + orKinds(want)

@@ -103,16 +103,8 @@ func TestTableOfFunctions(t *testing.T) {
 			require.NotEmpty(t, problems, refused)
 		}
 	}
-	env, err := environmentOf(Transform)
-	require.NoError(t, err)
-	for _, fn := range env.cel.Functions() {
-		name := fn.Name()
-		if fn.IsDeclarationDisabled() || strings.ContainsAny(name, "_@!") || name == "in" {
-			continue
-		}
+	require.Greater(t, len(Functions()), 30)
+	for _, name := range Functions() {
 		require.Contains(t, all, name+"(", "the table has %s", name)
-	}
-	for _, m := range env.cel.Macros() {
-		require.Contains(t, all, m.Function()+"(", "the table has %s", m.Function())
 	}
 }

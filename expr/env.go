@@ -3,6 +3,8 @@ package expr
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"sync"
 
 	"cel.dev/cel-go/cel"
@@ -139,3 +141,22 @@ func init() {
 
 // noPlace is the number of no node.
 const noPlace = -1
+
+// Functions lists the names of all functions and macros, sorted.
+var Functions = sync.OnceValue(func() []string {
+	env, err := environmentOf(Transform)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, fn := range env.cel.Functions() {
+		if !fn.IsDeclarationDisabled() && !strings.ContainsAny(fn.Name(), "_@!") && fn.Name() != "in" {
+			names = append(names, fn.Name())
+		}
+	}
+	for _, m := range env.cel.Macros() {
+		names = append(names, m.Function())
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+})

@@ -34,6 +34,9 @@ func scan(s string) ([]segment, *Error) {
 			i += 3
 		case strings.HasPrefix(s[i:], "${"):
 			n, ok := exprEnd(s[i+2:])
+			if !ok && n >= 0 {
+				return nil, errorf(i+2+n, "the text that starts here does not end on its line; a line break in it is written \\n, which is \\\\n between the double quotes of YAML and JSON")
+			}
 			if !ok {
 				return nil, errorf(i, "the expression that starts here does not end: \"}\" is missing")
 			}
@@ -54,7 +57,8 @@ func scan(s string) ([]segment, *Error) {
 }
 
 // exprEnd finds the "}" that ends an expression: not one that a "{" opened, and
-// none inside a string or comment of CEL.
+// none inside a string or comment of CEL. Where a string does not end it gives
+// its place, and else -1 where there is no end.
 func exprEnd(s string) (int, bool) {
 	depth := 0
 	for i := 0; i < len(s); {
@@ -71,26 +75,26 @@ func exprEnd(s string) (int, bool) {
 		case c == '"' || c == '\'':
 			n, ok := literalEnd(s[i:], rawPrefix(s[:i]))
 			if !ok {
-				return 0, false
+				return i, false
 			}
 			i += n
 		case c == '`':
 			n := strings.IndexByte(s[i+1:], '`')
 			if n < 0 {
-				return 0, false
+				return -1, false
 			}
 			i += n + 2
 		case strings.HasPrefix(s[i:], "//"):
 			n := strings.IndexByte(s[i:], '\n')
 			if n < 0 {
-				return 0, false
+				return -1, false
 			}
 			i += n + 1
 		default:
 			i++
 		}
 	}
-	return 0, false
+	return -1, false
 }
 
 // literalEnd gives the length of the string literal at the start of s.

@@ -73,7 +73,7 @@ func TestTemplateErrors(t *testing.T) {
 		{[]any{"b", "c"}, 14, "not complete"},
 		{[]any{"b", "d"}, 4, "'nothing'"},
 		{[]any{"b", "d"}, 17, "'nobody'"},
-		{[]any{"e"}, 0, "does not end"},
+		{[]any{"e"}, 2, "does not end on its line"},
 		{[]any{"f"}, 2, "of type bytes, which JSON does not have"},
 		{[]any{"g"}, 3, "only strings, numbers and booleans"},
 		{[]any{"h"}, 2, ".orValue(…)"},
