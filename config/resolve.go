@@ -68,9 +68,16 @@ func (c Config) Secrets() []Secret {
 	r := c.resolver()
 	r.found = func(value string) { all = append(all, Secret(value)) }
 	for _, k := range keys {
-		if s, ok := k.at(&c).(*Secret); ok {
+		var list []Secret
+		switch at := k.at(&c).(type) {
+		case *Secret:
+			list = []Secret{*at}
+		case *[]Secret:
+			list = *at
+		}
+		for _, s := range list {
 			// What cannot be resolved is used by nobody: who needs it says so.
-			_, _ = r.resolve(*s)
+			_, _ = r.resolve(s)
 		}
 	}
 	// Temporal's own file and variables hold a key as it is.

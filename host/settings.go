@@ -216,12 +216,20 @@ func Witnesses(c config.Config) []witness.Witness {
 	return all
 }
 
+// keyText is less than what a key has as text.
+const keyText = 32
+
 // confidential are the secrets that a configuration has resolved, and the
 // password in the store's URL by itself.
 func confidential(c config.Config, kept store.Options) *redact.Secrets {
 	all := []string{kept.Password()}
-	for _, s := range c.Secrets() {
-		all = append(all, s.Reveal())
+	for _, secret := range c.Secrets() {
+		s := secret.Reveal()
+		all = append(all, s)
+		// Keys are written with a name before them: "ID:KEY", "PRIVATE+KEY+NAME+KEY".
+		if i := strings.LastIndexAny(s, ":+"); i >= 0 && len(s)-i > keyText {
+			all = append(all, s[i+1:])
+		}
 	}
 	if keys, err := c.PayloadKeys(); err == nil { // else they are said to be missing elsewhere
 		for _, key := range keys {

@@ -78,6 +78,10 @@ func (t *tx) append(ctx context.Context, drafts ...ledger.Draft) ([]ledger.Recor
 }
 
 func (t *tx) extend(ctx context.Context, chain string, drafts []ledger.Draft, which []int, out []ledger.Record) error {
+	n, prev, have, err := t.look(ctx, chain, drafts, which)
+	if err != nil {
+		return err
+	}
 	sealed, err := t.sealing(ctx, chain)
 	if err != nil {
 		return err
@@ -86,10 +90,6 @@ func (t *tx) extend(ctx context.Context, chain string, drafts []ledger.Draft, wh
 		for _, i := range which {
 			withhold(&drafts[i])
 		}
-	}
-	n, prev, have, err := t.look(ctx, chain, drafts, which)
-	if err != nil {
-		return err
 	}
 	var rows []Row
 	var packets []any // each with the body that it stands behind
@@ -170,7 +170,18 @@ func (t *tx) look(ctx context.Context, chain string, drafts []ledger.Draft, whic
 	if !t.careful {
 		n = -1
 		var raw []byte
-		err := t.row(ctx, "SELECT n, hash FROM entries WHERE chain = $1 ORDER BY n DESC LIMIT 1", chain).Scan(&n, &raw)
+		var err error
+		workflow, root, run := runOf(chain)
+		if _, known := t.keys[chain]; known || !run {
+			err = t.row(ctx, "SELECT n, hash FROM entries WHERE chain = $1 ORDER BY n DESC LIMIT 1", chain).Scan(&n, &raw)
+		} else {
+			var id sql.NullString
+			err = t.row(ctx, "SELECT n, hash, (SELECT subject_key FROM runs WHERE workflow = $2 AND root = $3) FROM entries WHERE chain = $1 ORDER BY n DESC LIMIT 1",
+				chain, workflow, root).Scan(&n, &raw, &id)
+			if err == nil {
+				_, err = t.sealedWith(ctx, chain, id)
+			}
+		}
 		if errors.Is(err, sql.ErrNoRows) {
 			err = nil
 		}
