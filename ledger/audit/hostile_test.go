@@ -40,6 +40,8 @@ func TestBombs(t *testing.T) {
 		{audit.BodiesFile, pipe, audit.BadExport, "is not there"},
 		{audit.CheckpointFile, pipe, audit.BadExport, "is not a file"},
 		{audit.PendingFile, pipe, audit.BadExport, "is not a file"},
+		{audit.EvidenceFile, pipe, audit.BadExport, "is not"},
+		{audit.EvidenceFile, hole, audit.BadBody, "a line is too long"},
 	} {
 		w.export(t)
 		path := filepath.Join(w.dir, c.file)
