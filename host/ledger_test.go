@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -306,6 +307,57 @@ func TestTheStoreIsAway(t *testing.T) {
 			require.Len(t, r.Outcomes, 3)
 		})
 	}
+}
+
+// TestConnectionsAreLost: a run goes on though every connection to its database
+// is cut again and again, and nothing is lost, or told twice.
+func TestConnectionsAreLost(t *testing.T) {
+	o := migrated(t, store.Options{Dir: filepath.Join(t.TempDir(), "store"), URL: pgtest.URL(t)})
+	h := stage.Host(t, host.Options{Store: o, ContinueAfter: 200, Logger: slog.New(slog.DiscardHandler)})
+	conn, err := pgx.Connect(t.Context(), o.URL)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(context.WithoutCancel(t.Context()))) }()
+	const many = 300
+	var nodes, edges []string
+	for i := range many {
+		nodes = append(nodes, fmt.Sprintf("n%d engine/pass %d", i, []int{500, 2000}[i%2]))
+		from := "$input"
+		if i >= 10 {
+			from = fmt.Sprint("n", i-10)
+		}
+		edges = append(edges, fmt.Sprintf("%s.x -> n%d.x", from, i))
+	}
+	run := stage.Start(t, h.Client(), source("", nodes, edges), `{"x":1}`)
+	ended := make(chan error, 1)
+	go func() { ended <- run.Get(t.Context(), nil) }()
+	cut, rounds := 0, 0
+	for seen, open := 0, true; open; rounds++ {
+		var n int
+		require.NoError(t, conn.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid()`).Scan(&n))
+		cut += n
+		stage.Until(t, "the run gets on", func() bool {
+			select {
+			case err := <-ended:
+				require.NoError(t, err)
+				open = false
+				return true
+			default:
+				// Now and then, so that it is soon at its end.
+				now := settled(t, h.Client(), run)
+				if now < seen+20 {
+					return false
+				}
+				seen = now
+				return true
+			}
+		})
+	}
+	require.Greater(t, cut, 3, "connections were cut")
+	t.Logf("%d connections were cut in %d rounds", cut, rounds)
+	r := told(t, h.Store(), run)
+	require.Equal(t, ledger.RunSucceeded, r.State)
+	require.Len(t, r.Outcomes, many)
 }
 
 // lines is a log that may be read while it is written.

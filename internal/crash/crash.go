@@ -288,7 +288,16 @@ func Run(t *testing.T, c Config) {
 			children = nil
 		}
 	}
-	ledgertest.Drain(t, s, key)
+	for q := (ledger.Sequencer{Store: s, Key: key}); ; {
+		placed, err := q.Integrate(t.Context())
+		if errors.Is(err, ledger.ErrConflict) {
+			continue // the database has finished what a sequencer that was killed had asked of it
+		}
+		require.NoError(t, err)
+		if placed == 0 {
+			break
+		}
+	}
 	ledgertest.Same(t, s, ledgertest.Replay(t, s))
 	have, times := map[string]bool{}, map[string]int{}
 	tree := ledger.NewTree()
@@ -319,7 +328,7 @@ func Run(t *testing.T, c Config) {
 		require.Equal(t, 1, n, "%s is there once", k)
 	}
 	for k := range n.acked {
-		require.Contains(t, have, k, "what was acknowledged is there")
+		require.True(t, have[k], "%s was acknowledged, and is not there", k)
 	}
 	last := int64(-1)
 	points := slices.Clone(n.points)

@@ -125,10 +125,15 @@ func money(t testing.TB, s ledger.Store, m *model.State) {
 	}
 	rows := map[string]ledger.Transaction{}
 	for _, v := range budgets {
-		list, err := s.Transactions(ctx, v.Agent, everything)
-		require.NoError(t, err)
-		for _, x := range list {
-			rows[x.TxID] = x
+		for page := everything; ; page.Offset += page.Limit {
+			list, err := s.Transactions(ctx, v.Agent, page)
+			require.NoError(t, err)
+			for _, x := range list {
+				rows[x.TxID] = x
+			}
+			if len(list) < page.Limit {
+				break
+			}
 		}
 	}
 	for id, want := range m.Holds {
