@@ -30,8 +30,9 @@ run: build server ## start everything on this machine and run the example plan (
 		--run $(EXAMPLE)/plan.yaml --input @$(EXAMPLE)/input.json $(ARGS)
 
 .PHONY: test
-test: setup server lint ## install what tests need, then lint and run every test with the race detector
+test: setup server lint ## install what tests need, then lint and run every test with the race detector, and again without it where that draws more cases
 	go test -race -timeout 40m ./...
+	go test -timeout 20m ./compiler
 
 .PHONY: lint
 lint: linters ## formatting, vet, staticcheck, exhaustive switches, determinism of workflows

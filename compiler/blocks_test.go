@@ -45,15 +45,15 @@ func faulty(n int) []byte {
 // What is said of a plan, and the plan itself, are the same whether its edges
 // are typed one after the other or in blocks, on however many processors.
 func TestBlocks(t *testing.T) {
-	const n = 300
+	const n = 120
 	whole, ds, one := typedWith(t, plangen.Typed(n), 0, 1, nothing)
 	require.Empty(t, ds)
 	raw, err := whole.Encode()
 	require.NoError(t, err)
 	_, wrong, _ := typedWith(t, faulty(n), 0, 1, nothing)
 	require.Len(t, wrong, 4, "%s", show(wrong))
-	for _, size := range []int{16, 64, 100} {
-		for _, processors := range []int{1, 2, 8} {
+	for _, size := range []int{16, 50} {
+		for _, processors := range []int{1, 4} {
 			p, ds, u := typedWith(t, plangen.Typed(n), size, processors, nothing)
 			require.Empty(t, ds)
 			again, err := p.Encode()
@@ -70,7 +70,7 @@ func TestBlocks(t *testing.T) {
 // Where the steps of a file run out, they do so at the same edge on any number
 // of processors.
 func TestBlocksShareSteps(t *testing.T) {
-	const n = 100
+	const n = 60
 	text := bytes.ReplaceAll(plangen.Typed(n), []byte("${value + 1}"), []byte("${type(output.v) == int && output.v >= 0 && string(output.v) != '' ? output.v + 1 : 0}"))
 	_, ds, all := typedWith(t, text, 16, 2, nothing)
 	require.Empty(t, ds)

@@ -33,7 +33,7 @@ func among(ds diag.Diagnostics, text string) (n int) {
 // Proofs that multiply share the steps of the file, and have few each when
 // enough has been found.
 func TestProofsShareSteps(t *testing.T) {
-	const nodes = 400
+	const nodes = 160
 	ds, u := spent(t, plainHead+"nodes:\n"+repeated(nodes, "  - {id: n%, template: text/count, input_schema: {type: object, minProperties: %, allOf: ["+choices24()+"]}}"))
 	require.NotEmpty(t, ds)
 	require.LessOrEqual(t, u.proofSteps, u.proofLimit())
@@ -48,7 +48,7 @@ func TestProofsShareSteps(t *testing.T) {
 // The search for counterexamples and edits ends after so many tries, and a
 // finding without one says so.
 func TestSearchEnds(t *testing.T) {
-	const edges = 1000
+	const edges = 300
 	ds, u := spent(t, plainHead+"nodes:\n"+repeated(edges, "  - {id: n%, template: engine/pass, input_schema: {type: object, properties: {x: {type: integer, maximum: %}}, required: [x]}, output_schema: {type: object, properties: {y: {type: integer, minimum: 0, maximum: %}}, required: [y]}}")+
 		"edges:\n"+repeated(edges-1, fmt.Sprintf("  - {from_node: n%%, from_port: y, to_node: n%d, to_port: x, edge_type: data, required: false, transform: \"${value + size(input.x) - %%}\"}", edges-1)))
 	require.Zero(t, u.tries)
@@ -88,7 +88,7 @@ func TestChainsAreBounded(t *testing.T) {
 
 // When no more findings are listed, nothing more is proved.
 func TestProofsEnd(t *testing.T) {
-	const edges = MaxFindings + 3000
+	const edges = MaxFindings + 1000
 	text := func(n int) string {
 		return strings.Replace(plainHead, "x: {type: string}", "x: {type: string}, y: {type: integer}", 1) +
 			"nodes:\n" + repeated(n, "  - {id: n%, template: engine/pass, input_schema: {type: object, properties: {x: {type: integer, maximum: %}}}}") +

@@ -18,6 +18,14 @@ import (
 // soak is set by make soak: the tests draw many more cases.
 var soak = flag.Bool("soak", false, "draw many more cases")
 
+// cases is how many cases a test draws: a quarter of n under the race detector.
+func cases(n int) int {
+	if raced {
+		return n / 4
+	}
+	return n
+}
+
 var update = flag.Bool("update", false, "rewrite golden files and the schemas for editors")
 
 // The schemas for editors are written from the compiler's own tables, so that

@@ -280,7 +280,7 @@ nodes:
 func TestFlowAgainstWorlds(t *testing.T) {
 	cat := testCatalog(t)
 	decided, unreachable, uncertain, fine := 0, 0, 0, 0
-	seeds := uint64(2500)
+	seeds := uint64(cases(2500))
 	if *soak {
 		seeds = 20_000
 	}
@@ -344,9 +344,9 @@ func TestFlowAgainstWorlds(t *testing.T) {
 		}
 	}
 	t.Logf("%d plans decided: %d certain, %d not; %d nodes that never run", decided, fine, uncertain, unreachable)
-	require.Greater(t, fine, 100)
-	require.Greater(t, uncertain, 100)
-	require.Greater(t, unreachable, 50)
+	require.Greater(t, fine, cases(100))
+	require.Greater(t, uncertain, cases(100))
+	require.Greater(t, unreachable, cases(50))
 }
 
 // TestAtoms: a plan whose output hangs on up to MaxAtoms conditions is decided,

@@ -148,7 +148,7 @@ func splice(text []byte, at int, piece []byte) []byte {
 // TestMutated pushes thousands of random and mutated plans through the compiler: it
 // never panics or hangs, and its memory is bounded by the size of its input.
 func TestMutated(t *testing.T) {
-	total := 4_000
+	total := cases(4_000)
 	if *soak {
 		total = 50_000
 	}

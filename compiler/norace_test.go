@@ -1,0 +1,6 @@
+//go:build !race
+
+package compiler
+
+// raced: the race detector watches.
+const raced = false
