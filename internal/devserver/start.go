@@ -88,7 +88,8 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 }
 
-// collision is a start that failed because a port that we chose was taken.
+// collision is a start that failed because a port that we chose, or perhaps one
+// that the server chose, was taken.
 type collision struct{ err error }
 
 func (c *collision) Error() string { return c.err.Error() }
@@ -158,8 +159,13 @@ func start(ctx context.Context, o Options, version string, held *Lock) (*Server,
 		case <-s.done: // it ended by itself: its log says why
 			log := s.tail.String()
 			err = explain(o, log, s.err)
-			if strings.Contains(log, "address already in use") {
+			switch {
+			case strings.Contains(log, "address already in use"):
 				err = inUse(o, log, err)
+			case log == "":
+				// It was seen once, on a machine where many servers started at the
+				// same moment: each also takes ports that it finds free itself.
+				err = &collision{err: err}
 			}
 		default:
 			_ = s.Stop(context.WithoutCancel(ctx))

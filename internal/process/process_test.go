@@ -61,7 +61,7 @@ func alive(pid int) bool {
 
 func gone(t *testing.T, pid int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return !alive(pid) }, 10*time.Second, 5*time.Millisecond, "process %d", pid)
+	require.Eventually(t, func() bool { return !alive(pid) }, time.Minute, 5*time.Millisecond, "process %d", pid)
 }
 
 // pids reads the numbers that a script prints, one a line.
