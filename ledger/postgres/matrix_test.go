@@ -29,6 +29,7 @@ var matrix = map[string][2]string{ // engine, guardian
 	"decisions":         {"", "i"},
 	"entries":           {"i", "i"},
 	"evidence":          {"i", "i"},
+	"evidence_refs":     {"i", "i"},
 	"financial_ledger":  {"", "i(status)"},
 	"goose_db_version":  {"", ""},
 	"holds":             {"", "i(posted,running,status)"},
@@ -107,7 +108,7 @@ func TestPrivileges(t *testing.T) {
 		functions := all(`SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'public'::regnamespace
 			AND p.prorettype <> 'trigger'::regtype AND has_function_privilege($1, p.oid, 'EXECUTE')`, role)
 		if role == roles.Engine {
-			require.Equal(t, []string{"prune_bodies(text,bigint)"}, functions)
+			require.Equal(t, []string{"drop_packets()", "prune_bodies(text,bigint)"}, slices.Sorted(slices.Values(functions)))
 		} else {
 			require.Empty(t, functions, role)
 		}
@@ -202,12 +203,26 @@ func TestTemporaryTablesDeceiveNobody(t *testing.T) {
 	ledgertest.Story(t, s, false)
 	ledgertest.Drain(t, s, ledgertest.Key(t))
 	require.NoError(t, s.PlaceLegalHold(t.Context(), ledger.RunChain("w", "r1"), "case"))
+	packet, err := s.PutPacket(t.Context(), ledger.Packet{Parts: []ledger.Part{{Name: "action", Data: []byte(`{}`)}}})
+	require.NoError(t, err)
+	_, err = s.Append(t.Context(), ledger.Draft{
+		Chain: "snapshots/s", Key: "k", Kind: ledger.SnapshotTaken, Class: ledger.Permanent, Data: []byte(`{}`),
+		Refs: []ledger.Ref{{Name: ledger.EvidenceRef, Digest: packet}},
+	})
+	require.NoError(t, err)
 	roles := postgres.DefaultRoles
 	require.NoError(t, postgres.Grant(t.Context(), o, roles))
 	conn := connect(t, o)
-	_, err := conn.Exec(t.Context(), "SET ROLE "+roles.Engine)
+	rows, err := conn.Query(t.Context(), `SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.pronamespace = 'public'::regnamespace AND p.prosecdef
+		AND NOT coalesce(array_to_string(p.proconfig, ';') LIKE 'search_path=%, pg_temp', false)`)
+	require.NoError(t, err)
+	open, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	require.Empty(t, open, "a function with its owner's rights names temporary tables last")
+	_, err = conn.Exec(t.Context(), "SET ROLE "+roles.Engine)
 	require.NoError(t, err)
 	_, err = conn.Exec(t.Context(), `CREATE TEMP TABLE legal_holds (chain TEXT); GRANT SELECT ON legal_holds TO PUBLIC;
+		CREATE TEMP TABLE bodies (LIKE public.bodies); GRANT SELECT ON bodies TO PUBLIC;
 		CREATE TEMP TABLE log_tiles AS SELECT level, n, 1000 AS width, data FROM public.log_tiles`)
 	require.NoError(t, err, "what it is about can be tried")
 	count := func(table string) (n int) {
@@ -221,6 +236,9 @@ func TestTemporaryTablesDeceiveNobody(t *testing.T) {
 		_, err = conn.Exec(t.Context(), "SELECT prune_bodies($1, $2)", string(class), int64(1)<<60)
 		require.NoError(t, err)
 	}
+	_, err = conn.Exec(t.Context(), "SELECT drop_packets()")
+	require.NoError(t, err)
+	require.Equal(t, 1, count("evidence WHERE digest = '"+packet+"'"), "its body is there")
 	require.Equal(t, bodies, count("bodies WHERE chain = 'run/w/r1'"), "what is under legal hold is there")
 	require.Equal(t, tiles, count("log_tiles"))
 }

@@ -23,6 +23,13 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 REVOKE EXECUTE ON FUNCTION drop_packets FROM PUBLIC;
+-- As in 00006: a caller's temporary tables are found last.
+-- +goose StatementBegin
+DO $$
+BEGIN
+	EXECUTE format('ALTER FUNCTION drop_packets() SET search_path = %I, pg_temp', current_schema());
+END $$;
+-- +goose StatementEnd
 
 -- +goose Down
 -- A ledger is not taken back.
