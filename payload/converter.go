@@ -80,12 +80,14 @@ func NewConverter(plans *Plans, sealing Sealing) converter.DataConverter {
 	return sealer{base: base, sealing: sealing, scope: scopeOf(nil)}.patient()
 }
 
-// patient converts compiled plans outside the deadlock detector, since a plan of
+// patient reads compiled plans outside the deadlock detector, since a plan of
 // 100,000 nodes takes longer than the second that the detector allows.
 //
-// Nothing else may: the SDK's pause of the detector is not safe for use by
-// several goroutines of one workflow, and local activities that end at the same
-// time encode their results at the same time.
+// Nothing is written so: a workflow reads in its own coroutine, but a local
+// activity writes its result with the workflow's converter in a goroutine of its
+// own, and the SDK's pause of the detector (1.50.0) waits for ever if the
+// coroutine gives way at that very moment: each holds the lock that the other
+// one needs.
 type patient struct {
 	sealer
 	slow converter.DataConverter
@@ -132,20 +134,8 @@ func (c patient) FromPayloads(ps *commonpb.Payloads, targets ...any) error {
 	return c.sealer.FromPayloads(ps, targets...)
 }
 
-func (c patient) ToPayloads(values ...any) (*commonpb.Payloads, error) {
-	if slices.ContainsFunc(values, isPlan) {
-		return c.slow.ToPayloads(values...)
-	}
-	return c.sealer.ToPayloads(values...)
-}
-
 func wantsPlan(target any) bool {
 	_, ok := target.(**plan.Loaded)
-	return ok
-}
-
-func isPlan(value any) bool {
-	_, ok := value.(*plan.Loaded)
 	return ok
 }
 
