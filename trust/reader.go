@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"hash"
 	"sync"
@@ -25,12 +26,36 @@ type Reader struct {
 // State gives the state at the end of the chain. Nobody changes it. The error is
 // [ErrInvalid] where the chain does not hold, and else the source's.
 func (r *Reader) State(ctx context.Context) (State, error) {
-	list, err := r.Source.Authority(ctx)
-	if err != nil {
-		return State{}, fmt.Errorf("read authority: %w", err)
+	for {
+		r.mu.Lock()
+		seen := r.state.N
+		r.mu.Unlock()
+		list, err := r.Source.Authority(ctx)
+		if err != nil {
+			return State{}, fmt.Errorf("read authority: %w", err)
+		}
+		if s, late, err := r.take(list, seen); !late {
+			return s, err
+		}
 	}
+}
+
+// take holds a list against what was shown before it was read, which was so many
+// statements, and takes in what is new. It is late where another call has taken in
+// more meanwhile: the list is then shorter than what was seen, and yet nothing was
+// taken back.
+func (r *Reader) take(list []json.RawMessage, seen int) (out State, late bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if seen <= len(list) && len(list) < r.state.N {
+		return State{}, true, nil
+	}
+	out, err = r.follow(list)
+	return out, false, err
+}
+
+// follow is take where the lock is held and the list is not late.
+func (r *Reader) follow(list []json.RawMessage) (_ State, err error) {
 	sums := sha256.New()
 	if r.sum == nil {
 		if r.state, err = Start(r.Bootstrap); err != nil {

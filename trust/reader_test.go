@@ -137,3 +137,42 @@ func TestOneDevKey(t *testing.T) {
 	_, err = w.state().Next(w.sign(w.state().Draft(day, two...)))
 	require.ErrorContains(t, err, "the key is that of the publisher a")
 }
+
+// slow is a source that gives what it had when it was asked, once others are done.
+type slow struct {
+	list  []json.RawMessage
+	while func()
+}
+
+func (s *slow) Authority(context.Context) ([]json.RawMessage, error) {
+	list, while := s.list, s.while
+	s.while = nil
+	if while != nil {
+		while()
+	}
+	return list, nil
+}
+
+// TestReaderOvertaken: whoever reads more slowly than another has not been lied to.
+func TestReaderOvertaken(t *testing.T) {
+	w := newWorld(t)
+	first := w.sign(w.state().Draft(day, agent("a")))
+	second := w.sign(w.state(first).Draft(day, agent("b")))
+	source := &slow{list: []json.RawMessage{first}}
+	r := &Reader{Source: source, Bootstrap: w.b}
+	source.while = func() {
+		source.list = append(source.list, second)
+		s, err := r.State(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 2, s.N)
+	}
+	s, err := r.State(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, w.state(first, second), s)
+
+	source.while = func() { source.list = nil }
+	_, err = r.State(t.Context())
+	require.NoError(t, err, "it was there when it was asked")
+	_, err = r.State(t.Context())
+	require.ErrorContains(t, err, "there are 0 statements, but 2 were seen before")
+}
