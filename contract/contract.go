@@ -22,9 +22,6 @@ const (
 	QueueTools  = "chimera-tools"
 )
 
-// SkillQueue is the queue on which a foreign worker offers a skill provider.
-func SkillQueue(provider string) string { return "skill." + provider }
-
 // QueryState is the query that answers with a [State].
 const QueryState = "chimera.state"
 

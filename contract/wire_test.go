@@ -142,7 +142,3 @@ func TestResultIsTheTextItself(t *testing.T) {
 	_, err = json.Marshal(contract.Result("{"))
 	require.Error(t, err)
 }
-
-func TestSkillQueue(t *testing.T) {
-	require.Equal(t, "skill.python", contract.SkillQueue("python"))
-}

@@ -65,18 +65,9 @@ func SignPlan(k *Key, p Plan) ([]byte, error) {
 	return seal(PlanType, &p, k)
 }
 
-// VerifyPlan holds the signature of a plan against a state: its author is a
-// publisher of plans who is not revoked, and signed just this. want says what
-// was published: name, version and both digests; its author too unless it is "".
-func VerifyPlan(s State, envelope []byte, want Plan) (Plan, error) {
-	p, revoked, err := authored(s, envelope, want)
-	if err == nil && revoked != nil {
-		return Plan{}, invalid("the publisher %s is revoked since %s", p.Author, revoked)
-	}
-	return p, err
-}
-
-// authored is [VerifyPlan] for publishers who may be revoked, and says since when.
+// authored holds the signature of a plan against a state: its author is a
+// publisher of plans, who may be revoked since, and signed just this. want says
+// what was published: name, version, both digests and its author.
 func authored(s State, envelope []byte, want Plan) (Plan, *ledger.Time, error) {
 	p, e, err := parsePlan(s, envelope, want)
 	if err != nil {
@@ -108,7 +99,7 @@ func parsePlan(s State, envelope []byte, want Plan) (Plan, *Envelope, error) {
 		return Plan{}, nil, invalid("the signature is of %s@%s, not of %s@%s", p.Name, p.Version, want.Name, want.Version)
 	case p.SourceDigest != want.SourceDigest || p.Digest != want.Digest:
 		return Plan{}, nil, invalid("the signature of %s@%s is of another source or plan", p.Name, p.Version)
-	case want.Author != "" && p.Author != want.Author:
+	case p.Author != want.Author:
 		return Plan{}, nil, invalid("the signature is by %s, not by %s", p.Author, want.Author)
 	}
 	return p, e, nil

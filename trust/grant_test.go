@@ -16,8 +16,9 @@ func TestPlan(t *testing.T) {
 	p := Plan{Deployment: "example", Audience: Prod, Author: "fay", Name: "pay", Version: "1.0.0", SourceDigest: plan.DigestOf([]byte("s")), Digest: plan.DigestOf([]byte("d")), Issued: at(1)}
 	raw, err := SignPlan(author, p)
 	require.NoError(t, err)
-	have, err := VerifyPlan(s, raw, p)
+	have, since, err := authored(s, raw, p)
 	require.NoError(t, err)
+	require.Nil(t, since)
 	p.Format = PlanFormat
 	require.Equal(t, p, have)
 
@@ -30,23 +31,24 @@ func TestPlan(t *testing.T) {
 		f(&bad)
 		raw, err := SignPlan(author, bad)
 		require.NoError(t, err)
-		_, err = VerifyPlan(s, raw, p)
+		_, _, err = authored(s, raw, p)
 		require.ErrorIs(t, err, ErrInvalid, name)
 	}
 	raw2, err := SignPlan(other, p)
 	require.NoError(t, err)
-	_, err = VerifyPlan(s, raw2, p)
+	_, _, err = authored(s, raw2, p)
 	require.ErrorContains(t, err, "has not signed it")
 	gus := p
 	gus.Author = "gus"
 	raw3, err := SignPlan(other, gus)
 	require.NoError(t, err)
-	_, err = VerifyPlan(s, raw3, gus)
+	_, _, err = authored(s, raw3, gus)
 	require.ErrorContains(t, err, "does not sign plans")
 	revoked, err := s.Next(w.sign(s.Draft(day, &RevokePublisher{"fay"})))
 	require.NoError(t, err)
-	_, err = VerifyPlan(revoked, raw, p)
-	require.ErrorContains(t, err, "revoked")
+	_, since, err = authored(revoked, raw, p)
+	require.NoError(t, err)
+	require.NotNil(t, since)
 }
 
 func TestGrant(t *testing.T) {

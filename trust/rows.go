@@ -21,8 +21,7 @@ type Source interface {
 
 // Read verifies what a source has, and gives the state at its end. A chain that
 // breaks is an error, a [Problem]: whoever reads does not go on with part of it.
-// It cannot tell that a source keeps back the last statements: see [Behind] and
-// [Reader].
+// It cannot tell that a source keeps back the last statements: see [Reader].
 func Read(ctx context.Context, source Source, b *Bootstrap) (State, error) {
 	s, _, err := read(ctx, source, b)
 	return s, err
@@ -42,23 +41,6 @@ func read(ctx context.Context, source Source, b *Bootstrap) (State, []json.RawMe
 		return State{}, nil, fmt.Errorf("read authority: %w", err)
 	}
 	return s, list, nil
-}
-
-// Behind reports whether a state is older than one that was seen before, or of
-// another chain: a reader that keeps the last state that it has seen refuses
-// such a one, since its source hides statements or has changed them.
-func Behind(b *Bootstrap, source [][]byte, seen State) error {
-	if len(source) < seen.N {
-		return invalid("there are %d statements, but %d were seen before", len(source), seen.N)
-	}
-	s, err := Chain(b, source[:seen.N])
-	if err != nil {
-		return err
-	}
-	if s.Head != seen.Head {
-		return invalid("statement %d is another than was seen before", seen.N)
-	}
-	return nil
 }
 
 // Keeper is what [State] writes to: a [ledger.Store] is one.

@@ -139,7 +139,4 @@ func TestPublishRefuses(t *testing.T) {
 	var p trust.Problem
 	require.ErrorAs(t, err, &p)
 	require.Equal(t, 2, p.N)
-
-	require.NoError(t, trust.Behind(b, [][]byte{list[0]}, first))
-	require.ErrorContains(t, trust.Behind(b, nil, first), "1 were seen before")
 }
