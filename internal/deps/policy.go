@@ -146,7 +146,7 @@ var Rules = []Rule{
 		Never: []string{"workflows", "activities", "host", "config", "Temporal"}},
 	{Path: "store", Zone: Effects, Owns: "which store a deployment has: the ledger, large values, the log's key",
 		Never: []string{"workflows", "activities", "compiler", "host", "config", "mcp", "skills", "Temporal"}},
-	{Path: "console", Zone: Effects, Owns: "the HTTP server: the codec endpoint, and later pages and API over interfaces that it declares",
+	{Path: "console", Zone: Effects, Owns: "the HTTP server: the codec endpoint, which opens payloads for people",
 		Never: []string{"workflows", "activities", "compiler", "expr", "guardian", "mcp", "skills", "host", "config", "worker", "starter", "pgx", "SQLite"}},
 	{Path: "internal/devserver", Zone: Effects, Owns: "finds or builds the Temporal dev server, starts and ends it",
 		Never: []string{"any package of ours"}, Except: []string{"contract", "internal/process"}},
