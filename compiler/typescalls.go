@@ -55,7 +55,7 @@ func (u *unit) fitsCall(n *node, left, right *contractSchema, say fits) {
 	}
 	d := diag.Diagnostic{
 		Code: diag.TypeUnknown, Summary: "it is not proved that the " + say.source + " lies within the " + say.target,
-		Subject: head(n.input.at), Label: "takes " + brief(l), Node: n.id,
+		Subject: head(left.at), Label: "takes " + brief(l), Node: n.id,
 		Related: []diag.Related{{Range: head(right.at), Label: "takes " + brief(r)}},
 	}
 	if right == n.output {
