@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -249,6 +250,9 @@ func FuzzRequest(f *testing.F) {
 	f.Add([]byte("old 0\n\nx"))
 	f.Add(witness.Request{Old: 7, Proof: []ledger.Hash{{1}, {2}}, Checkpoint: []byte("a\n1\nb\n\n— c d\n")}.Encode())
 	f.Add([]byte("old 9223372036854775807\nAAAA\n\n"))
+	// Base64 that decodes to a hash and is not the text of one.
+	f.Add([]byte("old 1\n" + strings.Repeat("A", 43) + "=\r\n\nx"))
+	f.Add([]byte("old 1\n" + strings.Repeat("A", 42) + "B=\n\nx"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		r, err := witness.ParseRequest(raw)
 		if err == nil {
