@@ -34,6 +34,31 @@ func (j *judge) convert(e ast.Expr, side, sides int, of ast.Expr) {
 	j.edits = append(j.edits, edit{offset: from, text: "double("}, edit{offset: to, text: ")", closing: true})
 }
 
+// converted gives the source with the conversions written out. A double(…) is a
+// double to the library's checker, where the operand was of any type: beside an int
+// that stays an int, as in [double(a) / double(b)] + [0], it has no overload. There
+// dyn(…) takes the type away again.
+func (j *judge) converted() string {
+	after := rewrite(j.code.src, j.edits)
+	if _, bad := compile(after, j.code.scope); bad == nil {
+		return after
+	}
+	open := make([]edit, len(j.edits))
+	for i, e := range j.edits {
+		if open[i] = e; e.closing {
+			open[i].text = "))"
+		} else {
+			open[i].text = "dyn(double("
+		}
+	}
+	after = rewrite(j.code.src, open)
+	if _, bad := compile(after, j.code.scope); bad != nil {
+		j.report(Problem{Kind: Wrong, Message: "with the conversions of its numbers written out the expression is no longer one: " + bad.Message, Hint: "split it, or write double(…) where it is meant"})
+		return j.code.src
+	}
+	return after
+}
+
 // rewrite makes the edits.
 func rewrite(src string, edits []edit) string {
 	slices.SortStableFunc(edits, func(a, b edit) int {

@@ -9,8 +9,6 @@ import (
 	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/overloads"
 	"github.com/stretchr/testify/require"
-
-	"chimera.ai/engine/schemas"
 )
 
 // converted notes a conversion of every operand of every arithmetic operator.
@@ -88,39 +86,6 @@ func FuzzConversions(f *testing.F) {
 		unwrapped(parsed.Expr())
 		if a, b := debug.ToDebugString(parsed.Expr()), debug.ToDebugString(again.Expr()); a != b {
 			t.Fatalf("%q becomes %q, which is read as\n%s\nand not as\n%s", src, after, b, a)
-		}
-	})
-}
-
-// Checking takes any source with any types without harm.
-func FuzzCheck(f *testing.F) {
-	for _, s := range []string{"value.a + 1", "has(value.a) ? value.a[0] : value.b", "value.l.map(x, x.y)", "value.?a[?0].orValue(1)", "type(value.n) == int && value.n < 3",
-		"optional.of(value).optMap(v, v.a)", "value.s.matches('^a') ? int(value.s) : 1", "[1].map(value, value)", "{value.s: 1}", "timestamp(value.s) - timestamp(0)"} {
-		f.Add(s)
-	}
-	s, err := schemas.Compile([]byte(`{"type": "object", "properties": {"a": {}, "n": {"type": "number"}, "s": {"type": "string"}, "l": {"type": "array", "items": {"type": "object"}},
-		"b": {"anyOf": [{"const": 1}, {"type": "array"}]}}}`))
-	require.NoError(f, err)
-	f.Fuzz(func(t *testing.T, src string) {
-		if len(src) > 300 {
-			return
-		}
-		tmpl, bad := CompileTemplate("${"+src+"}", Transform)
-		if len(bad) > 0 {
-			return
-		}
-		for _, ty := range []Typing{{}, {Types: Types{nameValue: s}}, {Types: Types{nameValue: s, nameOutput: s}, Port: "a"}} {
-			v, result, problems := tmpl.Check(ty)
-			require.NotNil(t, result)
-			if len(problems) == 0 {
-				_, bad := CompileTemplate(v, Transform)
-				require.Empty(t, bad, "%s becomes %v", src, v)
-			}
-			for _, p := range problems {
-				require.NotEmpty(t, p.Message)
-				require.GreaterOrEqual(t, p.Offset, 0)
-				require.LessOrEqual(t, p.Offset, len(src)+3)
-			}
 		}
 	})
 }

@@ -236,11 +236,7 @@ func (j *judge) report(p Problem) {
 func (j *judge) finish() (string, []Problem) {
 	source := j.code.src
 	if len(j.edits) > 0 {
-		source = rewrite(source, j.edits)
-		if len(source) > MaxSource {
-			j.report(Problem{Kind: Wrong, Message: "with the conversions of its numbers written out the expression is too long; split it"})
-			source = j.code.src
-		}
+		source = j.converted()
 	}
 	j.confirm(source)
 	slices.SortStableFunc(j.problems, func(a, b Problem) int { return a.Offset - b.Offset })
