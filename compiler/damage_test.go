@@ -3,8 +3,8 @@ package compiler
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"testing"
 
@@ -75,9 +75,9 @@ func damaged(t *testing.T, text []byte, step int, use func(text []byte)) {
 // place: a pass does not rely on what an earlier one found missing or wrong. Bytes
 // changed at random seldom leave a file that is read so far.
 func TestDamaged(t *testing.T) {
-	step := 47
+	step := 101
 	if *soak {
-		step = 1
+		step = 5
 	}
 	cat := testCatalog(t)
 	total, compiled := 0, 0
@@ -86,7 +86,7 @@ func TestDamaged(t *testing.T) {
 			total++
 			defer func() {
 				if r := recover(); r != nil {
-					t.Fatal(fmt.Sprintf("%v\n%s", r, text))
+					t.Fatalf("%v\n%s\n%s", r, debug.Stack(), text)
 				}
 			}()
 			p, ds := Compile(Source{Name: "fuzz.yaml", Text: text}, cat, nil)
