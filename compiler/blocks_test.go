@@ -51,7 +51,8 @@ func TestBlocks(t *testing.T) {
 	raw, err := whole.Encode()
 	require.NoError(t, err)
 	_, wrong, _ := typedWith(t, faulty(n), 0, 1, nothing)
-	require.Len(t, wrong, 4, "%s", show(wrong))
+	// Four that do not fit or may fail, and three conditions that never hold.
+	require.Len(t, wrong, 7, "%s", show(wrong))
 	for _, size := range []int{16, 50} {
 		for _, processors := range []int{1, 4} {
 			p, ds, u := typedWith(t, plangen.Typed(n), size, processors, nothing)

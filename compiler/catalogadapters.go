@@ -95,10 +95,21 @@ func (u *unit) adapterTemplate(v *syntax.Value, id string) *template {
 // bareExpression is what the author of a bare string most probably means: an
 // expression without its braces, or else a constant text.
 func bareExpression(text string) string {
-	if _, errs := expr.CompileTemplate("${"+text+"}", expr.Adapter); len(errs) == 0 && strings.Contains(text, "value") {
-		return `"${` + text + `}"`
+	fits := func(text string) bool {
+		_, errs := expr.CompileTemplate("${"+text+"}", expr.Adapter)
+		return len(errs) == 0 && strings.Contains(text, "value")
 	}
-	if strings.ContainsAny(text, "'\\\n\r") || len(text) > 80 {
+	// A path of JSONPath or jq starts at the value.
+	path := text
+	if rest, ok := strings.CutPrefix(strings.TrimPrefix(text, "$"), "."); ok {
+		path = "value." + rest
+	}
+	for _, candidate := range []string{text, slip(text, fits), path} {
+		if fits(candidate) {
+			return fmt.Sprintf("%q", "${"+candidate+"}")
+		}
+	}
+	if strings.ContainsAny(text, "'\\\n\r{}$") || len(text) > 80 {
 		return ""
 	}
 	return `"${'` + text + `'}"`

@@ -97,7 +97,11 @@ func (u *unit) rules(e *edge) {
 		}
 	case plan.DonePort:
 		if e.kind == plan.Data {
-			bad(diag.PlanUnknownPort, e.fromPortAt, "edge_type: control", "`$done` has no value, so no data edge leaves it", "A data edge moves a value. Use a control edge, or the port `$` for the whole output.")
+			meant := "edge_type: control"
+			if e.toPort != plan.StartPort {
+				meant = plan.WholePort
+			}
+			bad(diag.PlanUnknownPort, e.fromPortAt, meant, "`$done` has no value, so no data edge leaves it", "A data edge moves a value. Use a control edge, or the port `$` for the whole output.")
 		}
 	}
 	switch e.toPort {
@@ -129,10 +133,11 @@ func (u *unit) rules(e *edge) {
 	if (e.when != nil || e.otherwise) && e.kind != plan.Conditional && e.kind != plan.Error {
 		bad(diag.PlanSchema, keyOf(e.at, "when"), "edge_type: conditional", fmt.Sprintf("a %s edge has no condition", e.kind), "`when` belongs to conditional and error edges.")
 	}
-	if !e.carries() && e.transform != nil {
+	valued := e.carries() || e.kind == plan.Data
+	if !valued && e.transform != nil {
 		bad(diag.PlanSchema, keyOf(e.at, "transform"), "", "an edge that brings no value has nothing to transform", "")
 	}
-	if !e.carries() && e.check != nil {
+	if !valued && e.check != nil {
 		bad(diag.PlanSchema, keyOf(e.at, "check"), "", "an edge that brings no value has nothing to check", "")
 	}
 	if e.when != nil && strings.TrimSpace(e.when.Text) == "" {

@@ -24,8 +24,15 @@ func (u *unit) typeEdge(doc *document, e *edge) {
 	switch {
 	case e.predicate != nil:
 		e.condition, e.failed = u.checkPredicate(e.when, e.predicate, before, "", e.String())
+		if !e.failed {
+			u.never(e, before)
+		}
 	case e.kind == plan.Conditional && e.when == nil && !e.otherwise:
 		u.typeCondition(from, e, before.value)
+	}
+	if e.when != nil && e.predicate == nil {
+		// What the condition would have ruled out is not known.
+		e.failed = true
 	}
 	if !e.carries() || e.failed {
 		return
@@ -59,6 +66,24 @@ func (u *unit) typeEdge(doc *document, e *edge) {
 	e.failed = !u.fits(doc, e, brought, target)
 	if !e.failed && to.splits(e.toPort) {
 		e.failed = !u.fitsItems(doc, e)
+	}
+}
+
+// never warns of a condition that no value of the source makes true. That can be
+// meant, but mostly it is a slip, such as a text that stands in no enum.
+func (u *unit) never(e *edge, before sight) {
+	left := u.narrow(e.predicate, before, true)
+	for _, n := range names {
+		was, is := *n.of(&before), *n.of(&left)
+		if was == is || !e.predicate.Reads(n.name) || !u.prover.holds(is, schemas.False()) || u.prover.holds(was, schemas.False()) {
+			continue
+		}
+		u.report(diag.Diagnostic{
+			Code: diag.TypePredicate, Severity: diag.Warning, Summary: "the condition never holds",
+			Detail:  fmt.Sprintf("No %s that the schema allows makes it true, so the edge is never delivered. The schema is %s.", quote(n.name), describe(was)),
+			Subject: e.when.Range(), Edge: e.String(),
+		})
+		return
 	}
 }
 
@@ -175,7 +200,7 @@ func (u *unit) instance(r containment.Result, target *schemas.Schema) string {
 	if r.Verdict != containment.Refuted {
 		return ""
 	}
-	return " For one, " + u.refusal(r.Witness, target, "the target")
+	return " " + u.refusal(r.Witness, target, "for one, the target")
 }
 
 // causeOf gives the first reason why a schema refuses a value.

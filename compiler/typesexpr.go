@@ -59,15 +59,41 @@ func (u *unit) predicate(v *syntax.Value, scope expr.Scope, node, edge string) *
 	if errors.As(r.err, &where) {
 		at, message = u.point(v, where.Offset), where.Message
 	}
-	u.badExpression(at, v.Range(), message, node, edge)
+	meant := slip(v.Text, func(text string) bool {
+		_, err := expr.CompilePredicate(text, scope)
+		return err == nil
+	})
+	if word := strings.ToLower(strings.TrimSpace(v.Text)); scope == expr.When && edge != "" && (word == "otherwise" || word == "else" || word == "default") {
+		meant = "otherwise"
+	}
+	if strings.HasPrefix(strings.TrimSpace(v.Text), "${") {
+		message = "a condition is an expression as it is, without `${` and `}`"
+	}
+	u.badExpression(at, v.Range(), message, meant, node, edge)
 	return nil
 }
 
-func (u *unit) badExpression(at, whole diag.Range, message, node, edge string) {
+// badExpression reports what is wrong with an expression; meant is what to write
+// instead, if that is known.
+func (u *unit) badExpression(at, whole diag.Range, message, meant, node, edge string) {
+	detail := sentence(message)
+	if m := unknownReference.FindStringSubmatch(message); m != nil && meant == "" {
+		meant = u.nearReference(m[1], strings.Split(m[2], ", "))
+		if u.isNode(m[1]) {
+			detail += " An expression reads no other node: what it needs of one comes by an edge."
+		}
+	}
 	u.report(diag.Diagnostic{
-		Code: diag.TypeExpr, Summary: "the expression does not compile", Detail: sentence(message),
-		Subject: at, Context: whole, Node: node, Edge: edge, Suggestion: u.nearReference(message),
+		Code: diag.TypeExpr, Summary: "the expression does not compile", Detail: detail,
+		Subject: at, Context: whole, Node: node, Edge: edge, Suggestion: meant,
 	})
+}
+
+// isNode reports whether a plan of the file has a node of that name, or the name
+// is what other languages of workflows have for all nodes.
+func (u *unit) isNode(name string) bool {
+	return slices.Contains([]string{"nodes", "node", "steps", "outputs"}, name) ||
+		slices.ContainsFunc(u.docs, func(d *document) bool { _, there := d.index[name]; return there })
 }
 
 // unknownReference finds what an expression names that is not there, and the names
@@ -75,20 +101,16 @@ func (u *unit) badExpression(at, whole diag.Range, message, node, edge string) {
 var unknownReference = regexp.MustCompile(`^undeclared reference to '(\w+)'; the names here are ([\w, ]+)$`)
 
 // nearReference is the name or function that was most probably meant, or "".
-func (u *unit) nearReference(message string) string {
-	m := unknownReference.FindStringSubmatch(message)
-	if m == nil {
-		return ""
-	}
-	switch m[1] {
+func (u *unit) nearReference(name string, known []string) string {
+	switch name {
 	case "length", "len", "count", "lenght":
 		return "size"
 	case "null", "None", "nil", "undefined":
 		return "null"
 	case "True", "TRUE", "False", "FALSE":
-		return strings.ToLower(m[1])
+		return strings.ToLower(name)
 	}
-	return u.near(m[1], append(strings.Split(m[2], ", "), expr.Functions()...))
+	return u.near(name, append(known, expr.Functions()...))
 }
 
 // point is the range of the name, or else the character, at a byte of a string's
@@ -145,7 +167,7 @@ func (u *unit) templateOf(v *syntax.Value, scope expr.Scope, node, edge string) 
 	value := v.Any()
 	raw, err := plan.Canonical(value)
 	if err != nil {
-		u.badExpression(head(v), v.Range(), err.Error(), node, edge)
+		u.badExpression(head(v), v.Range(), err.Error(), "", node, edge)
 		return nil
 	}
 	key := sourceKey{string(raw), scope}
@@ -164,7 +186,16 @@ func (u *unit) templateOf(v *syntax.Value, scope expr.Scope, node, edge string) 
 		if part.Kind == syntax.String {
 			at = u.point(part, e.Offset)
 		}
-		u.badExpression(at, part.Range(), e.Message, node, edge)
+		meant := ""
+		if part.Kind == syntax.String && strings.Count(part.Text, "${") == 1 {
+			if meant = slip(part.Text, func(text string) bool {
+				_, errs := expr.CompileTemplate("${"+text+"}", scope)
+				return len(errs) == 0
+			}); meant != "" {
+				meant = fmt.Sprintf("%q", "${"+meant+"}")
+			}
+		}
+		u.badExpression(at, part.Range(), e.Message, meant, node, edge)
 	}
 	if len(r.errs)+len(refused) > 0 {
 		return nil

@@ -204,6 +204,9 @@ func (m mend) narrow(c schemas.Cause, keyword string, want any) (edit, bool) {
 			return m.change(c, func(any) any { return nil })
 		}}, true
 	}
+	if m.adapter || m.u.prover.disjoint(m.source, m.target) {
+		return edit{}, false
+	}
 	return edit{text: "check: runtime", apply: func(m *mend) bool { return false }}, true
 }
 

@@ -15,7 +15,7 @@ import (
 // TestPropose: the edit follows from the keyword that refuses the counterexample,
 // and from which end of the edge its author can change.
 func TestPropose(t *testing.T) {
-	const both, source, target, neither = "st", "s", "t", ""
+	const both, source, target, neither, adapter = "st", "s", "t", "", "a"
 	for _, c := range []struct {
 		name           string
 		source, target string
@@ -38,6 +38,8 @@ func TestPropose(t *testing.T) {
 		{"too long", `{"type":"string"}`, `{"type":"string","maxLength":3}`, "", both, "`maxLength: 3` in the schema of `a.x`"},
 		{"too long, only the target is the plan's", `{"type":"string"}`, `{"type":"string","maxLength":3}`, "", target, "widen `maxLength` of `b.y`"},
 		{"too long, nothing is the plan's", `{"type":"string"}`, `{"type":"string","maxLength":3}`, "", neither, "check: runtime"},
+		{"too long for an adapter, of which the run checks nothing", `{"type":"string"}`, `{"type":"string","maxLength":3}`, "", adapter, ""},
+		{"nothing is the plan's, and no value ever fits", `{"type":"object"}`, `{"enum":["a"]}`, "", neither, ""},
 		{"too small", `{"type":"integer"}`, `{"type":"integer","minimum":1}`, "", source, "`minimum: 1` in the schema of `a.x`"},
 		{"too many items, below a property", `{"type":"object","properties":{"l":{"type":"array"}},"required":["l"]}`, `{"properties":{"l":{"maxItems":2}}}`, "", source, "`maxItems: 2` in the schema of `/l` of `a.x`"},
 		{"another word", `{"enum":["a","b"]}`, `{"enum":["a"]}`, "", source, "`enum: [a]` in the schema of `a.x`"},
@@ -64,6 +66,7 @@ func TestPropose(t *testing.T) {
 			root, err := schemas.Decode([]byte(c.target))
 			require.NoError(t, err)
 			m := mend{u: u, source: l, target: r, sourceName: "a.x", targetName: "b.y", root: root, inputOpen: true, sight: sight{value: l}}
+			m.adapter = c.open == adapter
 			m.sourceOpen, m.targetOpen = c.open == source || c.open == both, c.open == target || c.open == both
 			if c.transform != "" {
 				v, err := schemas.Decode([]byte(c.transform))

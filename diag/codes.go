@@ -225,7 +225,8 @@ const (
 	//	  - {id: count, template: text/count, with: {text: "${input.text}"}}
 	TypeExprMayFail Code = "type/expr-may-fail"
 
-	// TypePredicate: what decides whether an edge is taken is not a boolean.
+	// TypePredicate: what decides whether an edge is taken is not a boolean. As a
+	// warning: no value that the schemas allow makes it true.
 	//
 	// Example:
 	//
