@@ -8,7 +8,6 @@ import (
 	"syscall"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
 	"chimera.ai/engine/contract"
@@ -16,21 +15,21 @@ import (
 
 const input = `{"x":"hello"}`
 
-func (b *bench) engine(source string) func(context.Context) (client.WorkflowRun, error) {
+func (b *bench) engine(source string) execution {
 	return func(ctx context.Context) (client.WorkflowRun, error) {
 		return b.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{TaskQueue: contract.QueueEngine},
 			contract.WorkflowType, contract.Start{Source: source, Input: json.RawMessage(input)})
 	}
 }
 
-func (b *bench) hand(workflow string, args ...any) func(context.Context) (client.WorkflowRun, error) {
+func (b *bench) hand(workflow string, args ...any) execution {
 	return func(ctx context.Context) (client.WorkflowRun, error) {
 		return b.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{TaskQueue: handQueue}, workflow, args...)
 	}
 }
 
 // timed starts a run and waits for its end.
-func timed(ctx context.Context, start func(context.Context) (client.WorkflowRun, error)) (time.Duration, error) {
+func timed(ctx context.Context, start execution) (time.Duration, error) {
 	begin := time.Now()
 	run, err := start(ctx)
 	if err != nil {
@@ -53,38 +52,14 @@ func (f figures) median() float64 {
 	return f[len(f)/2]
 }
 
-// compare prints how many times faster the engine is than the other side.
-func (b *bench) compare(ctx context.Context, name string, bar float64, engine, hand func(context.Context) (client.WorkflowRun, error)) error {
-	var ours, theirs, ratios figures
-	for i := range b.rounds + 1 {
-		e, err := timed(ctx, engine)
-		if err != nil {
-			return fmt.Errorf("%s: engine: %w", name, err)
-		}
-		h, err := timed(ctx, hand)
-		if err != nil {
-			return fmt.Errorf("%s: hand-written: %w", name, err)
-		}
-		if i == 0 {
-			continue // warm-up
-		}
-		ours = append(ours, e.Seconds()*1000)
-		theirs = append(theirs, h.Seconds()*1000)
-		ratios = append(ratios, h.Seconds()/e.Seconds())
-	}
-	fmt.Printf("%-44s engine ms %s   hand-written ms %s   times faster %s   bar ≥ %.2f\n",
-		name, ours.row("%7.1f"), theirs.row("%7.1f"), ratios.row("%5.2f"), bar)
-	return nil
-}
-
 func (b *bench) speed(ctx context.Context) error {
-	fmt.Println("\nSpeed, each as min median max of", b.rounds, "runs")
+	fmt.Printf("\nSpeed: median and [quartiles] of %d pairs of runs; processor time is that of this process and the server\n", b.pairs)
 	const n = 200
 	value := json.RawMessage(`"hello"`)
 	for _, c := range []struct {
 		name         string
 		bar          float64
-		engine, hand func(context.Context) (client.WorkflowRun, error)
+		engine, hand execution
 	}{
 		{"chain of 200 local nodes", 8, b.engine(chain(n, local)), b.hand(handChain, n, value)},
 		{"200 local nodes, 32 in parallel", 1.5, b.engine(fan(n, local)), b.hand(handFan, n, 32, value)},
@@ -98,39 +73,34 @@ func (b *bench) speed(ctx context.Context) error {
 	return nil
 }
 
-// length is the number of events of a finished run.
-func (b *bench) length(ctx context.Context, start func(context.Context) (client.WorkflowRun, error)) (int, error) {
+// length is the number of events of a finished run, and their bytes.
+func (b *bench) length(ctx context.Context, start execution) (events, size float64, err error) {
 	run, err := start(ctx)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if err := run.Get(ctx, nil); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	n := 0
-	events := b.client.GetWorkflowHistory(ctx, run.GetID(), run.GetRunID(), false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	for events.HasNext() {
-		if _, err := events.Next(); err != nil {
-			return 0, err
-		}
-		n++
-	}
-	return n, nil
+	described, err := b.client.DescribeWorkflowExecution(ctx, run.GetID(), run.GetRunID())
+	info := described.GetWorkflowExecutionInfo()
+	return float64(info.GetHistoryLength()), float64(info.GetHistorySizeBytes()), err
 }
 
 func (b *bench) events(ctx context.Context) error {
-	fmt.Println("\nEvents in the history")
+	fmt.Println("\nEvents and bytes in the history")
 	value := json.RawMessage(`"hello"`)
-	per := func(make func(n int) func(context.Context) (client.WorkflowRun, error)) (float64, float64, error) {
-		short, err := b.length(ctx, make(20))
+	// What each further node brings, and what a run has beside its nodes.
+	per := func(of func(n int) execution) (each, bytes, fixed float64, err error) {
+		short, small, err := b.length(ctx, of(20))
 		if err != nil {
-			return 0, 0, err
+			return 0, 0, 0, err
 		}
-		long, err := b.length(ctx, make(120))
-		each := float64(long-short) / 100
-		return each, float64(short) - 20*each, err
+		long, large, err := b.length(ctx, of(120))
+		each = (long - short) / 100
+		return each, (large - small) / 100, short - 20*each, err
 	}
-	hand, _, err := per(func(n int) func(context.Context) (client.WorkflowRun, error) { return b.hand(handChain, n, value) })
+	hand, handBytes, _, err := per(func(n int) execution { return b.hand(handChain, n, value) })
 	if err != nil {
 		return err
 	}
@@ -138,12 +108,12 @@ func (b *bench) events(ctx context.Context) error {
 		name    string
 		timeout int
 	}{{"ordinary", ordinary}, {"local", local}} {
-		each, fixed, err := per(func(n int) func(context.Context) (client.WorkflowRun, error) { return b.engine(chain(n, c.timeout)) })
+		each, bytes, fixed, err := per(func(n int) execution { return b.engine(chain(n, c.timeout)) })
 		if err != nil {
 			return err
 		}
-		fmt.Printf("%-44s each further node %.2f   hand-written %.2f   ratio %.2f (bar ≤ 1.00)   fixed events %.0f (bar ≤ 15)\n",
-			"chain of "+c.name+" nodes", each, hand, each/hand, fixed)
+		fmt.Printf("%-44s each further node %.2f (%.0f bytes)   hand-written %.2f (%.0f bytes)   ratio %.2f (bar ≤ 1.00)   fixed events %.0f (bar ≤ 15)\n",
+			"chain of "+c.name+" nodes", each, bytes, hand, handBytes, each/hand, fixed)
 	}
 	return nil
 }

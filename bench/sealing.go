@@ -92,7 +92,7 @@ func (b *bench) sealing(ctx context.Context) (err error) {
 
 // against prints how much longer the sealed side takes, and how much of this
 // process's time.
-func (b *bench) against(ctx context.Context, name string, sealed, plain func(context.Context) (client.WorkflowRun, error)) error {
+func (b *bench) against(ctx context.Context, name string, sealed, plain execution) error {
 	var ours, theirs, wall, work figures
 	for i := range b.rounds + 1 {
 		before, err := cpu()
