@@ -122,6 +122,8 @@ type Host struct {
 	pool      *mcp.Pool
 	workers   []worker.Worker
 	sequencer *sequencer
+	// refused has why a worker polls no more, once.
+	refused chan error
 }
 
 // New opens the store, connects to Temporal, prepares the catalog, and registers
@@ -143,7 +145,7 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{options: o}
+	h := &Host{options: o, refused: make(chan error, 1)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, h.Close())
@@ -264,12 +266,24 @@ func dial(ctx context.Context, o client.Options, blobs blob.Store, sealing paylo
 }
 
 func (h *Host) worker(queue string, o worker.Options) worker.Worker {
+	w := worker.New(h.client, queue, h.bounded(queue, o))
+	h.workers = append(h.workers, w)
+	return w
+}
+
+// bounded gives the options that all workers share. What ends one of them ends
+// [Host.Run]: a worker that polls no more does nothing, and nobody would know.
+func (h *Host) bounded(queue string, o worker.Options) worker.Options {
 	o.MaxConcurrentActivityTaskPollers = h.options.ActivityPollers
 	o.MaxConcurrentActivityExecutionSize = h.options.MaxActivities
 	o.WorkerStopTimeout = h.options.Drain
-	w := worker.New(h.client, queue, o)
-	h.workers = append(h.workers, w)
-	return w
+	o.OnFatalError = func(err error) {
+		select {
+		case h.refused <- fmt.Errorf("the worker of the queue %s has stopped: %w", queue, err):
+		default: // one reason is enough
+		}
+	}
+	return o
 }
 
 func (h *Host) engine(e *activities.Engine) {
@@ -313,20 +327,23 @@ func (h *Host) Start() error {
 	return nil
 }
 
-// Run starts the workers and works until ctx ends, or until the log turns out
-// not to be what its key has signed.
+// Run starts the workers and works until ctx ends. It ends with an error where
+// Temporal refuses a worker for good, such as without its namespace, and where the
+// log turns out not to be what its key has signed.
 func (h *Host) Run(ctx context.Context) error {
 	if err := h.Start(); err != nil {
 		return err
 	}
-	if h.sequencer == nil {
-		<-ctx.Done()
-		return nil
+	var sequenced chan struct{} // nil is never done
+	if h.sequencer != nil {
+		sequenced = h.sequencer.done
 	}
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-h.sequencer.done:
+	case err := <-h.refused:
+		return err
+	case <-sequenced:
 		return h.sequencer.err
 	}
 }
