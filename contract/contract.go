@@ -120,9 +120,8 @@ type Call struct {
 	Plan string `json:"plan"`
 	// Node is an index into the plan's nodes.
 	Node int `json:"node"`
-	// Visit counts from 1 (loops), Element from 0 (for_each).
-	Visit   int `json:"visit,omitempty"`
-	Element int `json:"element,omitempty"`
+	// Visit counts from 1 (loops).
+	Visit int `json:"visit,omitempty"`
 	// Input is the plan's input, where an expression of the node reads it.
 	Input Value `json:"input,omitempty"`
 	// Deliveries are the edges that fill the node's ports, in plan order.

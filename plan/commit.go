@@ -86,8 +86,6 @@ type Taint struct {
 	Decision bool `json:"decision,omitempty"`
 	// Accepted: the operator's bundle takes both without an approval.
 	Accepted bool `json:"accepted,omitempty"`
-	// Vouched: an approval of this very action vouches for both.
-	Vouched bool `json:"vouched,omitempty"`
 }
 
 // Any reports whether an argument or the decision is tainted.
