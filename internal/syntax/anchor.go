@@ -128,7 +128,8 @@ func (p *parser) alias() *Value {
 		return nil
 	}
 	v := p.value(a.value.Kind, p.loc.at(start), p.loc.at(p.off))
-	v.Text, v.Items, v.Fields, v.target = a.value.Text, a.value.Items, a.value.Fields, a.value.written()
+	v.Text = a.value.Text
+	v.Parts = &Parts{Items: a.value.Items, Fields: a.value.Fields, target: a.value.written()}
 	v.commented = p.comment()
 	return v
 }

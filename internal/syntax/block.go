@@ -27,7 +27,7 @@ func (p *parser) mapping() *Value {
 		set.add(key, value)
 	}
 	v := p.value(Map, start, end)
-	v.Fields = set.take()
+	v.Parts = &Parts{Fields: set.take()}
 	return v
 }
 
@@ -61,7 +61,7 @@ func (p *parser) list(parent int) *Value {
 		p.items = append(p.items, item)
 	}
 	v := p.value(List, start, end)
-	v.Items = p.takeItems(base)
+	v.Parts = &Parts{Items: p.takeItems(base)}
 	return v
 }
 

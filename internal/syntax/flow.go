@@ -50,7 +50,7 @@ func (p *parser) flowList(parent int) *Value {
 		if p.text[p.off] == ']' {
 			p.off++
 			v := p.value(List, start, p.loc.at(p.off))
-			v.Items = p.takeItems(base)
+			v.Parts = &Parts{Items: p.takeItems(base)}
 			return v
 		}
 		item := p.flowNode(open, parent)
@@ -97,7 +97,7 @@ func (p *parser) flowMap(parent int) *Value {
 		if p.text[p.off] == '}' {
 			p.off++
 			v := p.value(Map, start, p.loc.at(p.off))
-			v.Fields = set.take()
+			v.Parts = &Parts{Fields: set.take()}
 			return v
 		}
 		key := p.flowKey(open, parent)

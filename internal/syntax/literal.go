@@ -34,7 +34,7 @@ func (p *parser) block(parent int) *Value {
 		last = header
 	}
 	v := p.value(String, p.loc.at(start), p.loc.at(last))
-	v.Text, v.style, v.indent = string(d.out), st, int32(indent)
+	v.Text, v.style, v.Parts = string(d.out), st, &Parts{indent: indent}
 	p.off, p.line, p.begin, p.tab = end, end, -1, -1
 	return v
 }

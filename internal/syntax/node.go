@@ -155,7 +155,7 @@ func (p *parser) value(kind Kind, start, end diag.Pos) *Value {
 	}
 	v := &p.slab[0]
 	p.slab = p.slab[1:]
-	v.Kind, v.source = kind, p.source
+	v.Kind, v.source, v.Parts = kind, p.source, noParts
 	v.start, v.end = positionOf(start), positionOf(end)
 	return v
 }

@@ -59,21 +59,32 @@ type Value struct {
 	// or "false". Two literals of one number may differ ("1.0", "1.00"): nothing
 	// that the author wrote is lost.
 	Text string
+	// Parts is never nil.
+	*Parts
+
+	source     *source
+	start, end position
+	Kind       Kind
+	style      style
+	commented  bool
+}
+
+// Parts is what few values have, apart from them, since a large plan has millions:
+// most are keys and short texts.
+type Parts struct {
 	// Items are a List's elements.
 	Items []*Value
 	// Fields are a Map's entries in file order, with distinct keys.
 	Fields []Field
 
-	source     *source
-	start, end position
 	// target is the value that an alias stands for.
 	target *Value
 	// indent is the number of spaces before each line of a block scalar.
-	indent    int32
-	Kind      Kind
-	style     style
-	commented bool
+	indent int
 }
+
+// noParts is shared by all values that have none.
+var noParts = &Parts{}
 
 // position is a position, as small as the largest file lets it be: a large plan has
 // millions of values.
@@ -196,7 +207,7 @@ func (v *Value) At(offset int) diag.Pos {
 			d.double(text, from, end)
 		case literal, folded:
 			line := from + strings.IndexByte(text[from:], '\n') + 1
-			d.block(text, line, end, int(v.indent), v.style == folded, keep)
+			d.block(text, line, end, v.indent, v.style == folded, keep)
 		}
 		if d.at >= 0 {
 			at = d.at
