@@ -218,12 +218,7 @@ func (p *prover) either(u *schema, more []*schema) *schema {
 	key := "either"
 	wild := false
 	for _, c := range list {
-		n, ok := p.ids[c]
-		if !ok {
-			n = uint64(len(p.ids))
-			p.ids[c] = n
-		}
-		key += " " + strconv.FormatUint(n, 10)
+		key += " " + strconv.FormatUint(p.id(c), 10)
 		wild = wild || p.wild[c]
 	}
 	if s, ok := p.consts[key]; ok {

@@ -68,11 +68,11 @@ func (p *prover) number(base []atom) result {
 	for _, a := range base {
 		switch a.op {
 		case lower:
-			if v.lo == nil || a.num.Cmp(v.lo) > 0 || a.num.Cmp(v.lo) == 0 && a.strict {
+			if v.lo == nil || compare(a.num, v.lo) > 0 || compare(a.num, v.lo) == 0 && a.strict {
 				v.lo, v.openLow = a.num, a.strict
 			}
 		case upper:
-			if v.hi == nil || a.num.Cmp(v.hi) < 0 || a.num.Cmp(v.hi) == 0 && a.strict {
+			if v.hi == nil || compare(a.num, v.hi) < 0 || compare(a.num, v.hi) == 0 && a.strict {
 				v.hi, v.openHigh = a.num, a.strict
 			}
 		case multiple:
@@ -90,7 +90,7 @@ func (p *prover) number(base []atom) result {
 		}
 	}
 	if v.lo != nil && v.hi != nil {
-		switch c := v.lo.Cmp(v.hi); {
+		switch c := compare(v.lo, v.hi); {
 		case c > 0 || c == 0 && (v.openLow || v.openHigh):
 			return result{state: empty}
 		case c == 0 && v.fits(v.lo):
@@ -123,12 +123,12 @@ func common(s, t *big.Rat) *big.Rat {
 func (v *interval) fits(x *big.Rat) bool {
 	v.charge(1 + len(v.lattices)/4)
 	if v.lo != nil {
-		if c := x.Cmp(v.lo); c < 0 || c == 0 && v.openLow {
+		if c := compare(x, v.lo); c < 0 || c == 0 && v.openLow {
 			return false
 		}
 	}
 	if v.hi != nil {
-		if c := x.Cmp(v.hi); c > 0 || c == 0 && v.openHigh {
+		if c := compare(x, v.hi); c > 0 || c == 0 && v.openHigh {
 			return false
 		}
 	}
@@ -200,7 +200,7 @@ func (v *interval) lattice() result {
 		if v.fits(x) {
 			return give(x)
 		}
-		if v.lo != nil && v.hi != nil && x.Cmp(v.hi) > 0 {
+		if v.lo != nil && v.hi != nil && compare(x, v.hi) > 0 {
 			return result{state: empty}
 		}
 		k.Add(k, way)

@@ -77,7 +77,7 @@ type prover struct {
 }
 
 func newProver(steps int) *prover {
-	return &prover{left: steps, ids: map[*schema]uint64{}, memo: map[string]result{}, open: map[string]int{}, low: noGoal}
+	return &prover{left: steps, low: noGoal}
 }
 
 func (p *prover) step() { p.charge(1) }
@@ -122,18 +122,27 @@ func (p *prover) try(lits []lit, values []any) result {
 	return r
 }
 
+// id is the number of a schema, by which keys tell it from others.
+func (p *prover) id(s *schema) uint64 {
+	n, ok := p.ids[s]
+	if !ok {
+		if p.ids == nil {
+			p.ids = map[*schema]uint64{}
+		}
+		n = uint64(len(p.ids))
+		p.ids[s] = n
+	}
+	return n
+}
+
 // normal sorts lits, drops what stands twice, and writes a key into p.buf.
 func (p *prover) normal(lits []lit) []lit {
 	id := func(l lit) uint64 {
-		n, ok := p.ids[l.s]
-		if !ok {
-			n = uint64(len(p.ids))
-			p.ids[l.s] = n
-		}
+		n := 2 * p.id(l.s)
 		if l.neg {
-			return 2*n + 1
+			n++
 		}
-		return 2 * n
+		return n
 	}
 	lits = slices.Clone(lits)
 	slices.SortFunc(lits, func(a, b lit) int { return int(id(a)) - int(id(b)) })
@@ -152,6 +161,9 @@ func (p *prover) sat(lits []lit) result {
 		return result{state: found}
 	}
 	lits = p.normal(lits)
+	if p.memo == nil {
+		p.memo, p.open = map[string]result{}, map[string]int{}
+	}
 	if r, ok := p.memo[string(p.buf)]; ok {
 		return r
 	}

@@ -146,7 +146,7 @@ func (p *prover) sameValues(a, b []any) bool {
 }
 
 func equalRat(a, b *big.Rat) bool {
-	return a == b || a != nil && b != nil && a.Cmp(b) == 0
+	return a == b || a != nil && b != nil && compare(a, b) == 0
 }
 
 // patternTable gives the patterns of s by text; ok is false if a text stands

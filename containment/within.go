@@ -113,6 +113,9 @@ func (w *walk) oneOf(a, b *schema) bool {
 
 // split takes a apart: one of what it asks suffices, or all of its alternatives.
 func (w *walk) split(a, b *schema) bool {
+	if numbersWithin(a, b) {
+		return true
+	}
 	if vs, ok := w.finite(lit{a, false}); ok {
 		return !slices.ContainsFunc(vs, func(v any) bool {
 			yes, sure := w.test(lit{b, false}, v)
@@ -155,12 +158,12 @@ func (w *walk) alone(a, b *schema) bool {
 
 func numberWithin(a, b *schema) bool {
 	least := func(x *big.Rat, strict bool) bool {
-		return x == nil || a.Minimum != nil && (a.Minimum.Cmp(x) > 0 || a.Minimum.Cmp(x) == 0 && !strict) ||
-			a.ExclusiveMinimum != nil && a.ExclusiveMinimum.Cmp(x) >= 0
+		return x == nil || a.Minimum != nil && (compare(a.Minimum, x) > 0 || compare(a.Minimum, x) == 0 && !strict) ||
+			a.ExclusiveMinimum != nil && compare(a.ExclusiveMinimum, x) >= 0
 	}
 	most := func(x *big.Rat, strict bool) bool {
-		return x == nil || a.Maximum != nil && (a.Maximum.Cmp(x) < 0 || a.Maximum.Cmp(x) == 0 && !strict) ||
-			a.ExclusiveMaximum != nil && a.ExclusiveMaximum.Cmp(x) <= 0
+		return x == nil || a.Maximum != nil && (compare(a.Maximum, x) < 0 || compare(a.Maximum, x) == 0 && !strict) ||
+			a.ExclusiveMaximum != nil && compare(a.ExclusiveMaximum, x) <= 0
 	}
 	multiple := b.MultipleOf == nil || a.MultipleOf != nil && new(big.Rat).Quo(a.MultipleOf, b.MultipleOf).IsInt() ||
 		len(a.Types) > 0 && !slices.Contains(a.Types, "number") && new(big.Rat).Quo(one, b.MultipleOf).IsInt()

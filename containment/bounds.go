@@ -1,0 +1,124 @@
+package containment
+
+import (
+	"math/big"
+	"slices"
+)
+
+// bounds are what a schema and those that it applies to the same value ask of
+// numbers together. A bound is nil where there is none.
+type bounds struct {
+	lo, hi            *big.Rat
+	openLow, openHigh bool
+	// only: nothing but numbers is taken; whole: of these only whole ones.
+	only, whole bool
+}
+
+// maxBounds is how many schemas bounds are gathered from. What stands behind them
+// is left out, which can only make the bounds wider.
+const maxBounds = 16
+
+// boundsOf gathers the bounds of s through references and allOf.
+func boundsOf(s *schema) bounds {
+	var b bounds
+	left := maxBounds
+	b.gather(s, &left)
+	if b.whole {
+		b.tighten()
+	}
+	return b
+}
+
+func (b *bounds) gather(s *schema, left *int) {
+	if *left--; *left < 0 || s.Always != nil {
+		return
+	}
+	if len(s.Types) > 0 {
+		b.only = b.only || !slices.ContainsFunc(s.Types, func(t string) bool { return t != "number" && t != "integer" })
+		b.whole = b.whole || !slices.Contains(s.Types, "number")
+	}
+	b.above(s.Minimum, false)
+	b.above(s.ExclusiveMinimum, true)
+	b.below(s.Maximum, false)
+	b.below(s.ExclusiveMaximum, true)
+	if s.Ref != nil {
+		b.gather(s.Ref, left)
+	}
+	for _, c := range s.AllOf {
+		b.gather(c, left)
+	}
+}
+
+func (b *bounds) above(x *big.Rat, open bool) {
+	if x == nil {
+		return
+	}
+	if b.lo == nil || compare(x, b.lo) > 0 || open && compare(x, b.lo) == 0 {
+		b.lo, b.openLow = x, open
+	}
+}
+
+func (b *bounds) below(x *big.Rat, open bool) {
+	if x == nil {
+		return
+	}
+	if b.hi == nil || compare(x, b.hi) < 0 || open && compare(x, b.hi) == 0 {
+		b.hi, b.openHigh = x, open
+	}
+}
+
+// tighten moves the bounds of whole numbers to the first and the last of them.
+func (b *bounds) tighten() {
+	if b.lo != nil && (b.openLow || !b.lo.IsInt()) {
+		n := new(big.Int).Div(b.lo.Num(), b.lo.Denom())
+		b.lo, b.openLow = new(big.Rat).SetInt(n.Add(n, one.Num())), false
+	}
+	if b.hi != nil && (b.openHigh || !b.hi.IsInt()) {
+		n := new(big.Int).Div(b.hi.Num(), b.hi.Denom())
+		if b.hi.IsInt() {
+			n.Sub(n, one.Num())
+		}
+		b.hi, b.openHigh = new(big.Rat).SetInt(n), false
+	}
+}
+
+// numbersWithin reports whether a takes only numbers, and b asks no more of them
+// than bounds that those of a lie within.
+func numbersWithin(a, b *schema) bool {
+	if len(b.Types) > 0 && !slices.Contains(b.Types, "number") && !slices.Contains(b.Types, "integer") || b.MultipleOf != nil || !plainSchema(b) || b.RegexProperties {
+		return false
+	}
+	in := boundsOf(a)
+	if !in.only || len(b.Types) > 0 && !slices.Contains(b.Types, "number") && !in.whole {
+		return false
+	}
+	least := func(x *big.Rat, open bool) bool {
+		if x == nil {
+			return true
+		}
+		if in.lo == nil {
+			return false
+		}
+		c := compare(in.lo, x)
+		return c > 0 || c == 0 && (in.openLow || !open)
+	}
+	most := func(x *big.Rat, open bool) bool {
+		if x == nil {
+			return true
+		}
+		if in.hi == nil {
+			return false
+		}
+		c := compare(in.hi, x)
+		return c < 0 || c == 0 && (in.openHigh || !open)
+	}
+	return least(b.Minimum, false) && least(b.ExclusiveMinimum, true) && most(b.Maximum, false) && most(b.ExclusiveMaximum, true)
+}
+
+// compare is a.Cmp(b), which takes memory also for whole numbers.
+func compare(a, b *big.Rat) int {
+	if a.IsInt() && b.IsInt() {
+		return a.Num().Cmp(b.Num())
+	}
+	return a.Cmp(b)
+}
