@@ -39,7 +39,8 @@ func (u *unit) checkPredicate(v *syntax.Value, p *expr.Program, s sight, node, e
 	key := programAt{p, s}
 	c, ok := u.checkedPredicates[key]
 	if !ok {
-		c.source, c.problems = p.Check(u.typing(s))
+		u.judged, u.judgement = key, p.Judge(u.typing(s))
+		c.source, c.problems = u.judgement.Check()
 		u.checkedPredicates[key] = c
 	}
 	for _, x := range c.problems {

@@ -67,7 +67,10 @@ func (u *unit) narrow(p *expr.Program, s sight, holds bool) sight {
 	key := narrowing{p, s, holds}
 	n, ok := u.narrowed[key]
 	if !ok {
-		n = seen(p.Narrow(u.typing(s), holds))
+		if u.judgement == nil || u.judged != (programAt{p, s}) {
+			u.judged, u.judgement = programAt{p, s}, p.Judge(u.typing(s))
+		}
+		n = seen(u.judgement.Narrow(holds))
 		u.narrowed[key] = n
 	}
 	return n

@@ -9,6 +9,7 @@ import (
 
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/expr"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 )
@@ -29,11 +30,15 @@ type unit struct {
 	checkedPredicates map[programAt]predicateCheck
 	checkedTemplates  map[templateAt]templateCheck
 	narrowed          map[narrowing]sight
-	prices            map[priceOf]priceCheck
-	adapters          map[adapterIn]*adapted
-	inputs            map[assembled]bool
-	questions         map[proofKey]containment.Result
-	prover            *prover
+	// judgement is that of the condition that was judged last, under what it was
+	// judged: who checks one usually narrows by it.
+	judged    programAt
+	judgement *expr.Judgement
+	prices    map[priceOf]priceCheck
+	adapters  map[adapterIn]*adapted
+	inputs    map[assembled]bool
+	questions map[proofKey]containment.Result
+	prover    *prover
 	// proofSteps is the work that proofs have done.
 	proofSteps int
 	// brief: what is proved now is worth few steps.

@@ -96,7 +96,7 @@ func (j *judge) whole(e ast.Expr, op string, range64 interval, n notation, sides
 
 // fractions judges arithmetic on doubles.
 func (j *judge) fractions(e ast.Expr, op string, sides []operand) known {
-	j.doubles[e.ID()] = true
+	j.double(e)
 	in := make([]interval, len(sides))
 	for i, s := range sides {
 		in[i] = j.numbers(s.known.schema)
@@ -124,6 +124,14 @@ func (j *judge) fractions(e ast.Expr, op string, sides []operand) known {
 		}
 	}
 	return known{schema: out.rounded().schema(false), notation: asDouble}
+}
+
+// double notes a node that calculates with doubles or converts to them.
+func (j *judge) double(e ast.Expr) {
+	if j.doubles == nil {
+		j.doubles = map[int64]bool{}
+	}
+	j.doubles[e.ID()] = true
 }
 
 // divisor demands that a divisor is not 0, and, of doubles, that it is not as

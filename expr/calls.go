@@ -302,7 +302,7 @@ func (j *judge) index(e ast.Expr, of, i operand) known {
 	}
 	if v, ok := i.known.value(); ok {
 		if n, ok := v.(json.Number); ok {
-			if r, ok := new(big.Rat).SetString(n.String()); ok && r.IsInt() && r.Sign() >= 0 && r.Num().IsInt64() && r.Num().Int64() < 1<<40 {
+			if r, ok := rational(n); ok && r.IsInt() && r.Sign() >= 0 && r.Num().IsInt64() && r.Num().Int64() < 1<<40 {
 				return j.selectIndex(of.known, int(r.Num().Int64()), offset)
 			}
 		}

@@ -31,9 +31,9 @@ func (j *judge) fails(c *code, p *Problem, where names) bool {
 		if j.port != "" && (name == nameValue && p.Name == nameOutput || name == nameOutput && p.Name == nameValue) {
 			return false
 		}
-		known, ok := where[name]
+		known, ok := where.of(name)
 		if !ok || known.local {
-			known = j.names[name]
+			known, _ = j.names.of(name)
 		}
 		v, ok := j.some(known.schema)
 		if !ok {

@@ -58,28 +58,52 @@ func (f facts) without(name string) facts {
 	return out
 }
 
-// names are what is known of the names at a place of an expression.
-type names map[string]known
+// names are what is known of the names at a place of an expression, each once.
+// They are few, so that a list is smaller than a map.
+type names []named
+
+type named struct {
+	name string
+	known
+}
+
+// of is what is known of a name, or false where it is not there.
+func (n names) of(name string) (known, bool) {
+	for i := range n {
+		if n[i].name == name {
+			return n[i].known, true
+		}
+	}
+	return known{}, false
+}
+
+// set changes what is known of a name, or adds one. It gives the list that
+// append would.
+func (n names) set(name string, v known) names {
+	for i := range n {
+		if n[i].name == name {
+			n[i].known = v
+			return n
+		}
+	}
+	return append(n, named{name, v})
+}
 
 // with declares a name.
 func (n names) with(name string, v known) names {
-	out := maps.Clone(n)
 	v.local, v.at = true, &spot{name: name}
 	v.yes, v.no = nil, nil
-	out[name] = v
-	return out
+	return slices.Clone(n).set(name, v)
 }
 
 // fill notes that the optional value of a name holds one.
 func (n names) fill(name string) names {
-	v, ok := n[name]
+	v, ok := n.of(name)
 	if !ok || v.form != formOptional {
 		return n
 	}
-	out := maps.Clone(n)
 	v.full = !v.none && v.inner != nil
-	out[name] = v
-	return out
+	return slices.Clone(n).set(name, v)
 }
 
 // learn adds facts.
@@ -87,14 +111,11 @@ func (n names) learn(j *judge, f facts) names {
 	if len(f) == 0 {
 		return n
 	}
-	out := maps.Clone(n)
-	for name, s := range f {
-		v, ok := out[name]
-		if !ok || v.form != formJSON {
-			continue
+	out := slices.Clone(n)
+	for i := range out {
+		if s, ok := f[out[i].name]; ok && out[i].form == formJSON {
+			out[i].schema = both(out[i].schema, s)
 		}
-		v.schema = both(v.schema, s)
-		out[name] = v
 	}
 	out.relate(j, f)
 	return out
@@ -104,7 +125,7 @@ func (n names) learn(j *judge, f facts) names {
 // of them.
 func (n names) impossible(j *judge, f facts) bool {
 	for _, name := range slices.Sorted(maps.Keys(f)) {
-		if v, ok := n[name]; ok && v.form == formJSON && j.never(v.schema) {
+		if v, ok := n.of(name); ok && v.form == formJSON && j.never(v.schema) {
 			return true
 		}
 	}
@@ -113,8 +134,8 @@ func (n names) impossible(j *judge, f facts) bool {
 
 // relate hands on facts between value and the output of which it is a port.
 func (n names) relate(j *judge, f facts) {
-	value, hasValue := n[nameValue]
-	output, hasOutput := n[nameOutput]
+	value, hasValue := n.of(nameValue)
+	output, hasOutput := n.of(nameOutput)
 	if j.port == "" || !hasValue || !hasOutput || value.local || output.local {
 		return
 	}
@@ -134,5 +155,5 @@ func (n names) relate(j *judge, f facts) {
 			value.schema = both(value.schema, j.property(output.schema, j.port))
 		}
 	}
-	n[nameValue], n[nameOutput] = value, output
+	n.set(nameValue, value).set(nameOutput, output)
 }

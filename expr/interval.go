@@ -39,14 +39,14 @@ func (i interval) meet(o interval) interval {
 	if i.empty || o.empty {
 		return interval{empty: true}
 	}
-	if o.lo != nil && (i.lo == nil || i.lo.Cmp(o.lo) < 0 || i.lo.Cmp(o.lo) == 0 && o.loOpen) {
+	if o.lo != nil && (i.lo == nil || compare(i.lo, o.lo) < 0 || compare(i.lo, o.lo) == 0 && o.loOpen) {
 		i.lo, i.loOpen = o.lo, o.loOpen
 	}
-	if o.hi != nil && (i.hi == nil || i.hi.Cmp(o.hi) > 0 || i.hi.Cmp(o.hi) == 0 && o.hiOpen) {
+	if o.hi != nil && (i.hi == nil || compare(i.hi, o.hi) > 0 || compare(i.hi, o.hi) == 0 && o.hiOpen) {
 		i.hi, i.hiOpen = o.hi, o.hiOpen
 	}
 	if i.lo != nil && i.hi != nil {
-		if c := i.lo.Cmp(i.hi); c > 0 || c == 0 && (i.loOpen || i.hiOpen) {
+		if c := compare(i.lo, i.hi); c > 0 || c == 0 && (i.loOpen || i.hiOpen) {
 			return interval{empty: true}
 		}
 	}
@@ -61,10 +61,10 @@ func (i interval) hull(o interval) interval {
 	if o.empty {
 		return i
 	}
-	if i.lo != nil && (o.lo == nil || o.lo.Cmp(i.lo) < 0 || o.lo.Cmp(i.lo) == 0 && !o.loOpen) {
+	if i.lo != nil && (o.lo == nil || compare(o.lo, i.lo) < 0 || compare(o.lo, i.lo) == 0 && !o.loOpen) {
 		i.lo, i.loOpen = o.lo, o.loOpen
 	}
-	if i.hi != nil && (o.hi == nil || o.hi.Cmp(i.hi) > 0 || o.hi.Cmp(i.hi) == 0 && !o.hiOpen) {
+	if i.hi != nil && (o.hi == nil || compare(o.hi, i.hi) > 0 || compare(o.hi, i.hi) == 0 && !o.hiOpen) {
 		i.hi, i.hiOpen = o.hi, o.hiOpen
 	}
 	return i
@@ -75,8 +75,8 @@ func (i interval) inside(o interval) bool {
 	if i.empty {
 		return true
 	}
-	below := o.lo == nil || i.lo != nil && (i.lo.Cmp(o.lo) > 0 || i.lo.Cmp(o.lo) == 0 && (i.loOpen || !o.loOpen))
-	above := o.hi == nil || i.hi != nil && (i.hi.Cmp(o.hi) < 0 || i.hi.Cmp(o.hi) == 0 && (i.hiOpen || !o.hiOpen))
+	below := o.lo == nil || i.lo != nil && (compare(i.lo, o.lo) > 0 || compare(i.lo, o.lo) == 0 && (i.loOpen || !o.loOpen))
+	above := o.hi == nil || i.hi != nil && (compare(i.hi, o.hi) < 0 || compare(i.hi, o.hi) == 0 && (i.hiOpen || !o.hiOpen))
 	return below && above
 }
 
@@ -88,21 +88,27 @@ func (i interval) whole() interval {
 	if i.empty {
 		return i
 	}
-	if i.lo != nil {
+	if i.lo != nil && (i.loOpen || !i.lo.IsInt()) {
 		n := floor(i.lo)
-		if i.loOpen || !i.lo.IsInt() {
-			n.Add(n, big.NewInt(1))
-		}
+		n.Add(n, big.NewInt(1))
 		i.lo, i.loOpen = new(big.Rat).SetInt(n), false
 	}
-	if i.hi != nil {
+	if i.hi != nil && (i.hiOpen || !i.hi.IsInt()) {
 		n := floor(i.hi)
-		if i.hiOpen && i.hi.IsInt() {
+		if i.hi.IsInt() {
 			n.Sub(n, big.NewInt(1))
 		}
 		i.hi, i.hiOpen = new(big.Rat).SetInt(n), false
 	}
 	return i.meet(interval{})
+}
+
+// compare is a.Cmp(b), which takes memory also for whole numbers.
+func compare(a, b *big.Rat) int {
+	if a.IsInt() && b.IsInt() {
+		return a.Num().Cmp(b.Num())
+	}
+	return a.Cmp(b)
 }
 
 func floor(r *big.Rat) *big.Int { return new(big.Int).Div(r.Num(), r.Denom()) }
@@ -160,7 +166,7 @@ func (i interval) schema(whole bool) *schemas.Schema {
 	if i.empty {
 		return nothing
 	}
-	if i.lo != nil && i.hi != nil && i.lo.Cmp(i.hi) == 0 {
+	if i.lo != nil && i.hi != nil && compare(i.lo, i.hi) == 0 {
 		if n, ok := literalOf(i.lo); ok {
 			return exactly(n)
 		}
@@ -241,7 +247,7 @@ func numbersOf(s *schemas.Schema, left *int) interval {
 			some := interval{empty: true}
 			for _, v := range values {
 				if n, ok := v.(json.Number); ok {
-					r, ok := new(big.Rat).SetString(n.String())
+					r, ok := rational(n)
 					if !ok {
 						return interval{}
 					}

@@ -92,16 +92,16 @@ func literal(e ast.Expr) known {
 // ident is what is known of a name.
 func (j *judge) ident(name string, n names) known {
 	if global, ok := strings.CutPrefix(name, "."); ok {
-		if v, ok := n[global]; ok && !v.local {
+		if v, ok := n.of(global); ok && !v.local {
 			return v
 		}
-		if v, ok := j.names[global]; ok {
+		if v, ok := j.names.of(global); ok {
 			v.at = nil
 			return v
 		}
 		return known{form: formType, schema: anything}
 	}
-	if v, ok := n[name]; ok {
+	if v, ok := n.of(name); ok {
 		return v
 	}
 	return known{form: formType, schema: anything}

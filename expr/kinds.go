@@ -2,7 +2,6 @@ package expr
 
 import (
 	"encoding/json"
-	"math/big"
 	"slices"
 	"strings"
 
@@ -86,7 +85,7 @@ func kindOfValue(v any) kinds {
 	case map[string]any:
 		return isMap
 	case json.Number:
-		if r, ok := new(big.Rat).SetString(v.String()); ok && r.IsInt() {
+		if r, ok := rational(v); ok && r.IsInt() {
 			return isWhole
 		}
 		return isFraction

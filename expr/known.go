@@ -255,7 +255,7 @@ func (p *spot) of(s *schemas.Schema) *schemas.Schema {
 // have one of bad at the place.
 func (p *spot) within(j *judge, bad *schemas.Schema, problem *Problem) {
 	for range maxLift {
-		name := j.here[p.name]
+		name, _ := j.here.of(p.name)
 		bad = p.of(bad)
 		if name.local && name.from != nil {
 			p = name.from

@@ -167,11 +167,11 @@ func (j *judge) bind(l loop, v known, n names) known {
 	inner := n.with(l.name, v)
 	if v.at != nil && v.form == formJSON {
 		// What is learned of the value stays with the name.
-		inner[l.name] = known{schema: v.schema, notation: v.notation, at: &spot{name: l.name}, local: true, from: v.at}
+		inner.set(l.name, known{schema: v.schema, notation: v.notation, at: &spot{name: l.name}, local: true, from: v.at})
 	}
 	if v.form != formJSON {
 		v.local = true
-		inner[l.name] = v
+		inner.set(l.name, v)
 	}
 	out := j.expr(l.result, inner)
 	out.yes, out.no = out.yes.without(l.name), out.no.without(l.name)

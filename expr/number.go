@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/big"
 	"reflect"
 	"strconv"
 	"strings"
@@ -56,6 +57,14 @@ func small(s string) (i int64, ok bool) {
 		i = -i
 	}
 	return i, true
+}
+
+// rational gives the exact value of a JSON number.
+func rational(n json.Number) (*big.Rat, bool) {
+	if i, ok := small(string(n)); ok && len(n) < 19 {
+		return new(big.Rat).SetInt64(i), true
+	}
+	return new(big.Rat).SetString(string(n))
 }
 
 // decimal is a number in the one form that a number has: digits without zeros at

@@ -57,7 +57,7 @@ func (j *judge) equals(a, b operand) (yes, no facts) {
 		}
 	}
 	if n, ok := v.(json.Number); ok && a.known.at == nil {
-		if r, ok := new(big.Rat).SetString(n.String()); ok {
+		if r, ok := rational(n); ok {
 			return j.sized(a, r)
 		}
 	}

@@ -352,7 +352,7 @@ func smallIndex(v any) (int, bool) {
 	if !ok {
 		return 0, false
 	}
-	r, ok := new(big.Rat).SetString(n.String())
+	r, ok := rational(n)
 	if !ok || !r.IsInt() || r.Sign() < 0 || !r.Num().IsInt64() || r.Num().Int64() >= 1<<31-1 {
 		return 0, false
 	}

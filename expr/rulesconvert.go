@@ -147,7 +147,7 @@ func uintRule(j *judge, e ast.Expr, s []operand) known {
 }
 
 func doubleRule(j *judge, e ast.Expr, s []operand) known {
-	j.doubles[e.ID()] = true
+	j.double(e)
 	return j.conversion(e, s[0], decimalText, types.DoubleType, doubles, func(n interval) known {
 		return known{schema: n.rounded().schema(false), notation: asDouble}
 	})

@@ -69,20 +69,39 @@ type TemplateProblem struct {
 // values that t allows. It gives the source with the conversions of numbers
 // written out that its arithmetic needs, and what is not proved. The source is
 // to be kept only if there are no problems.
-func (p *Program) Check(t Typing) (source string, problems []Problem) {
-	j := newJudge(p.code, t, newAllowance(t, maxCheck))
-	v := j.judge()
-	if !v.broken && !(v.form == formJSON && j.only(v.schema, isBool)) {
-		j.predicate(v)
-	}
-	return j.finish()
-}
+func (p *Program) Check(t Typing) (source string, problems []Problem) { return p.Judge(t).Check() }
 
 // Narrow gives what is known where the predicate was true, or where it was
 // false. It never says more than what then holds.
-func (p *Program) Narrow(t Typing, holds bool) Typing {
+func (p *Program) Narrow(t Typing, holds bool) Typing { return p.Judge(t).Narrow(holds) }
+
+// Judgement is what is found out about a predicate once, for those who both check
+// it and narrow by it. It is not safe for concurrent use.
+type Judgement struct {
+	typing Typing
+	judge  *judge
+	value  known
+}
+
+// Judge judges the predicate for all values that t allows.
+func (p *Program) Judge(t Typing) *Judgement {
 	j := newJudge(p.code, t, newAllowance(t, maxCheck))
-	v := j.truth(j.judge())
+	return &Judgement{t, j, j.judge()}
+}
+
+// Check is [Program.Check]. It is to be called once, before Narrow.
+func (x *Judgement) Check() (source string, problems []Problem) {
+	if j, v := x.judge, x.value; !v.broken && !(v.form == formJSON && j.only(v.schema, isBool)) {
+		j.predicate(v)
+	}
+	return x.judge.finish()
+}
+
+// Narrow is [Program.Narrow].
+func (x *Judgement) Narrow(holds bool) Typing {
+	j, t := x.judge, x.typing
+	j.allowance = newAllowance(t, maxCheck)
+	v := j.truth(x.value)
 	learned := v.yes
 	if !holds {
 		learned = v.no
@@ -95,9 +114,10 @@ func (p *Program) Narrow(t Typing, holds bool) Typing {
 	for name, s := range t.Types {
 		out.Types[name] = s
 	}
-	for _, name := range p.code.scope.Names() {
-		if s := names[name].schema; s != nil && s != j.names[name].schema {
-			out.Types[name] = s
+	for _, name := range j.code.scope.Names() {
+		after, _ := names.of(name)
+		if before, _ := j.names.of(name); after.schema != nil && after.schema != before.schema {
+			out.Types[name] = after.schema
 		}
 	}
 	return out
@@ -178,17 +198,18 @@ type judge struct {
 }
 
 func newJudge(c *code, t Typing, a *allowance) *judge {
-	j := &judge{allowance: a, code: c, port: t.Port, decides: t.Decide, names: names{}, doubles: map[int64]bool{}}
+	j := &judge{allowance: a, code: c, port: t.Port, decides: t.Decide}
 	of := scopes[c.scope]
 	if c.path != nil && t.Port == "" {
 		of = c.reads
 	}
+	j.names = make(names, 0, len(of))
 	for _, name := range of {
 		s := t.Types[name]
 		if s == nil {
 			s = anything
 		}
-		j.names[name] = known{schema: s, at: &spot{name: name}}
+		j.names = append(j.names, named{name, known{schema: s, at: &spot{name: name}}})
 	}
 	j.here = j.names
 	return j
@@ -204,7 +225,7 @@ func (j *judge) judge() known {
 
 // follow judges an expression that only selects.
 func (j *judge) follow(path []step) known {
-	v := j.names[path[0].key]
+	v, _ := j.names.of(path[0].key)
 	for _, s := range path[1:] {
 		if s.isKey {
 			v = j.selectKey(v, s.key, s.offset)

@@ -440,6 +440,9 @@ func plainNumber(v any) (*big.Rat, bool) {
 	if !ok {
 		return nil, false
 	}
+	if i, err := strconv.ParseInt(string(n), 10, 64); err == nil {
+		return new(big.Rat).SetInt64(i), true
+	}
 	return new(big.Rat).SetString(string(n))
 }
 
