@@ -81,6 +81,16 @@ func permits(t *testing.T, open Open) {
 	}
 	group.Wait()
 	require.Equal(t, int64(1), granted.Load(), "an approval is used once")
+
+	// Another workflow's approval permits nothing.
+	foreign := run()
+	foreign.Workflow = "elsewhere"
+	require.NoError(t, s.OpenRun(ctx, foreign))
+	require.NoError(t, s.RecordDecision(ctx, foreign, approved("foreign", "action")))
+	require.NoError(t, s.RecordApproval(ctx, run(), ledger.Approval{ID: "a2", Barrier: "b", Accepted: true, Envelope: []byte(`{}`)}))
+	_, err = s.Permit(ctx, foreign, ledger.Invocation{ID: "foreign", ActionDigest: digest("action"), DecisionID: "foreign"}, []string{"a2"})
+	require.ErrorIs(t, err, ledger.ErrConflict)
+	require.ErrorContains(t, err, "approval a2 is of another workflow")
 	Drain(t, s, Key(t))
 	Same(t, s, Replay(t, s))
 }

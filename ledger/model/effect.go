@@ -2,6 +2,8 @@ package model
 
 import (
 	"maps"
+	"strings"
+	"time"
 
 	"chimera.ai/engine/ledger"
 )
@@ -27,6 +29,9 @@ func (s *State) money(e *ledger.Entry, data Facts) error {
 			}
 			now = ledger.Budget{Agent: b.Agent, Currency: b.Currency, Period: b.Period, Pending: zero, Posted: zero}
 		}
+		if k.Currency != ledger.Currency(strings.TrimPrefix(e.Chain, ledger.BudgetChain(""))) {
+			return impossible("a budget of %s in the chain %s", b.Currency, e.Chain)
+		}
 		was := now
 		now.Limit, now.Parent = b.Limit, b.Parent
 		s.Budgets[k] = now
@@ -36,14 +41,21 @@ func (s *State) money(e *ledger.Entry, data Facts) error {
 			}
 			return err
 		}
+		if !ok {
+			p := purse{b.Agent, b.Currency}
+			s.periods[p] = append(s.periods[p], b.Period)
+		}
 		return nil
 	case ledger.HoldOpened:
 		h, err := read[ledger.Hold](data)
 		if err != nil {
 			return err
 		}
-		if h.Amount.Minor() < 0 || h.Status != ledger.TxPending || h.Posted != nil {
+		if h.Amount.Minor() < 0 || h.Status != ledger.TxPending || h.Posted != nil || h.Running {
 			return impossible("hold %s is not a new one", h.ID)
+		}
+		if e.Chain != ledger.BudgetChain(h.Amount.Currency()) || e.Agent != h.Agent {
+			return impossible("hold %s is of another currency or agent", h.ID)
 		}
 		if err := named(e, h.ID); err != nil {
 			return err
@@ -65,6 +77,9 @@ func (s *State) money(e *ledger.Entry, data Facts) error {
 		return err
 	}
 	h, ok := s.Holds[d.ID]
+	if ok && (e.Chain != ledger.BudgetChain(h.Amount.Currency()) || e.Agent != h.Agent) {
+		return impossible("hold %s is of another currency or agent", h.ID)
+	}
 	if !ok || h.Status != ledger.TxPending {
 		return impossible("hold %s is not pending", d.ID)
 	}
@@ -92,6 +107,9 @@ func (s *State) money(e *ledger.Entry, data Facts) error {
 		if h.Running {
 			return impossible("hold %s of a running effect expires", d.ID)
 		}
+		if e.At.Time().Add(clocks).Before(h.ExpiresAt.Time()) {
+			return impossible("hold %s expires at %s, before its time, %s", d.ID, e.At, h.ExpiresAt)
+		}
 		h.Status = ledger.TxExpired
 	}
 	if err := s.charge(h, back, spent, false); err != nil {
@@ -100,6 +118,9 @@ func (s *State) money(e *ledger.Entry, data Facts) error {
 	s.Holds[d.ID] = h
 	return nil
 }
+
+// clocks is how far the clocks of a store's machines may be apart.
+const clocks = time.Minute
 
 // maxParents bounds how long a line of budgets is, as stores do.
 const maxParents = 16
@@ -131,7 +152,7 @@ func (s *State) line(agent string, c ledger.Currency, period string) ([]BudgetKe
 // passed.
 func (s *State) charge(h ledger.Hold, pending, posted ledger.Money, within bool) error {
 	if s.Vague["chain:"+ledger.BudgetChain(h.Amount.Currency())] {
-		return nil
+		return nil // a limit is not known
 	}
 	line, err := s.line(h.Agent, h.Amount.Currency(), h.Period)
 	if err != nil {
@@ -140,6 +161,10 @@ func (s *State) charge(h ledger.Hold, pending, posted ledger.Money, within bool)
 	charged := make([]ledger.Budget, len(line))
 	for i, k := range line {
 		b := s.Budgets[k]
+		if s.Vague[k.Thing()] {
+			charged[i] = b // nobody knows what is left of it
+			continue
+		}
 		if b.Pending, err = b.Pending.Add(pending); err != nil {
 			return impossible("%s", err)
 		}
@@ -161,19 +186,26 @@ func (s *State) charge(h ledger.Hold, pending, posted ledger.Money, within bool)
 	return nil
 }
 
-func (s *State) consume(data Facts) error {
+func (s *State) consume(e *ledger.Entry, data Facts) error {
 	c, err := read[ledger.ConsumedData](data)
 	if err != nil {
 		return err
 	}
+	if err := named(e, c.Invocation); err != nil {
+		return err
+	}
 	used := map[string]ledger.Approval{}
 	for _, id := range c.Approvals {
-		if s.Vague["approval:"+id] || s.Vague["approvals"] {
+		if s.Vague["approval:"+id] {
 			continue
 		}
 		a, ok := s.Approvals[id]
 		if _, twice := used[id]; !ok || !a.Accepted || a.ConsumedBy != "" || twice {
 			return impossible("approval %s cannot be used", id)
+		}
+		// A run that goes on with another has its approvals.
+		if s.from[id] != workflow(e.Chain) {
+			return impossible("approval %s is of another workflow", id)
 		}
 		a.ConsumedBy = c.Invocation
 		used[id] = a

@@ -50,6 +50,15 @@ type State struct {
 	// [State.Apply].
 	Vague map[string]bool
 
+	// course is how far vague things have come: the kind of their last entry.
+	course map[string]ledger.Kind
+	// from has the workflow id for which each of Approvals was made, and unused those
+	// of a workflow id of which it is known whether they are used up.
+	from   map[string]string
+	unused map[string][]string
+	// periods are those for which an agent has budgets in a currency.
+	periods map[purse][]string
+
 	// Brief keeps no outcomes of runs: they are held against what was before, and
 	// left out of Runs. Who verifies a long log has no use for them.
 	Brief bool
@@ -82,6 +91,17 @@ type BudgetKey struct {
 	Period   string
 }
 
+// Thing is the budget's name in [State.Vague]: its limit is known all the same.
+func (k BudgetKey) Thing() string {
+	return "budget:" + k.Agent + "\x00" + string(k.Currency) + "\x00" + k.Period
+}
+
+// purse is what an agent has in one currency.
+type purse struct {
+	agent    string
+	currency ledger.Currency
+}
+
 // Run is a run with the outcomes of its nodes, in the order in which they were
 // stated.
 type Run struct {
@@ -98,14 +118,20 @@ func New() *State {
 		Plans: map[string]ledger.Plan{}, Runs: map[string]*Run{}, Tasks: map[string]task.Task{}, Agents: map[string]ledger.Agent{},
 		Signers: map[string]ledger.Signer{}, Tools: map[string]ledger.Tool{}, Budgets: map[BudgetKey]ledger.Budget{},
 		Holds: map[string]ledger.Hold{}, Decisions: map[string]ledger.Decision{}, Approvals: map[string]ledger.Approval{},
-		Invocations: map[string]ledger.Invocation{}, Hypotheses: map[string]ledger.Hypothesis{}, LegalHolds: map[string]bool{}, Vague: map[string]bool{}, granted: map[grant]string{}, decided: map[string]decided{},
+		Invocations: map[string]ledger.Invocation{}, Hypotheses: map[string]ledger.Hypothesis{}, LegalHolds: map[string]bool{}, Vague: map[string]bool{},
+		course: map[string]ledger.Kind{}, from: map[string]string{}, unused: map[string][]string{}, periods: map[purse][]string{},
+		granted: map[grant]string{}, decided: map[string]decided{},
 	}
 }
 
 // Apply takes the next entry with its body's data. data is nil where the entry
 // has no body, or where it was pruned or erased: then what the entry is about is
-// vague from there on, is no more in the state, and whatever later entries say
-// of it is taken as it is. [State.Vague] has it under a name that [Thing] gives.
+// vague from there on, and is no more in the state. What later entries say of it is
+// taken as it is, but for what the entries alone tell: in which order a thing is
+// begun and ended, and that what judges or permits in a run comes before its end.
+// [State.Vague] has it under a name that [Thing] gives; of a hold whose amount is not
+// known, the budgets that it was charged to ([BudgetKey.Thing]), and of approvals that
+// may have been used up, each ("used:ID").
 func (s *State) Apply(e *ledger.Entry, h ledger.Hash, data json.RawMessage) error {
 	if data == nil {
 		return s.ApplyFacts(e, h, Facts{})
@@ -120,17 +146,15 @@ func (s *State) ApplyFacts(e *ledger.Entry, h ledger.Hash, data Facts) error {
 		return nil
 	}
 	thing := Thing(e)
-	if data == (Facts{}) {
-		s.forget(e, thing)
-		return nil
+	gone := data == (Facts{})
+	err := s.within(e)
+	switch {
+	case err != nil:
+	case gone || s.Vague[thing]:
+		err = s.blind(e, thing, gone)
+	default:
+		err = s.apply(e, h, data)
 	}
-	if s.Vague[thing] {
-		return nil
-	}
-	if err := s.within(e); err != nil {
-		return fmt.Errorf("entry %d of %s (%s): %w", e.N, e.Chain, e.Kind, err)
-	}
-	err := s.apply(e, h, data)
 	if err != nil {
 		return fmt.Errorf("entry %d of %s (%s): %w", e.N, e.Chain, e.Kind, err)
 	}
@@ -148,14 +172,15 @@ func (s *State) within(e *ledger.Entry) error {
 	default:
 		return nil
 	}
-	r := s.Runs[e.Chain]
-	switch {
-	case s.Vague["run:"+e.Chain]:
-		return nil
-	case r == nil:
+	switch s.stands(e, "run:"+e.Chain) {
+	case "":
 		return impossible("the run was not opened")
-	case running && r.State != ledger.RunRunning:
-		return impossible("the run has ended as %s", r.State)
+	case ledger.RunClosed:
+		if r := s.Runs[e.Chain]; running && r != nil {
+			return impossible("the run has ended as %s", r.State)
+		} else if running {
+			return impossible("the run has ended")
+		}
 	}
 	return nil
 }
@@ -196,32 +221,6 @@ func Thing(e *ledger.Entry) string {
 		return "hypothesis:" + About(e)
 	default:
 		return "chain:" + e.Chain
-	}
-}
-
-// forget makes vague what an entry without its body is about.
-func (s *State) forget(e *ledger.Entry, thing string) {
-	s.Vague[thing] = true
-	about := About(e)
-	kind, _, _ := strings.Cut(thing, ":")
-	switch kind {
-	case "run":
-		delete(s.Runs, e.Chain)
-	case "task":
-		delete(s.Tasks, about)
-	case "hold":
-		// Its amount is in the sums of budgets, or not.
-		delete(s.Holds, about)
-		s.Vague["chain:"+e.Chain] = true
-	case "decision":
-		delete(s.Decisions, about)
-		delete(s.decided, about)
-	case "approval":
-		delete(s.Approvals, about)
-	case "invocation":
-		delete(s.Invocations, about)
-	case "hypothesis":
-		delete(s.Hypotheses, about)
 	}
 }
 
@@ -301,9 +300,17 @@ func (s *State) apply(e *ledger.Entry, h ledger.Hash, data Facts) error {
 		if err := named(e, a.ID); err != nil {
 			return err
 		}
-		return add(s.Approvals, a.ID, a)
+		if err := add(s.Approvals, a.ID, a); err != nil {
+			return err
+		}
+		w := strings.Clone(workflow(e.Chain))
+		s.from[a.ID] = w
+		if a.Accepted {
+			s.unused[w] = append(s.unused[w], a.ID)
+		}
+		return nil
 	case ledger.ApprovalConsumed:
-		return s.consume(data)
+		return s.consume(e, data)
 	case ledger.InvocationPermitted, ledger.InvocationCalling, ledger.InvocationReleased, ledger.InvocationSettled, ledger.InvocationUnknown:
 		return s.invocation(e, data)
 	case ledger.HypothesisStated, ledger.HypothesisObserved:
@@ -356,8 +363,11 @@ func (s *State) run(e *ledger.Entry, data Facts) error {
 		if err != nil {
 			return err
 		}
-		if r.Chain() != e.Chain || e.N != 0 || r.State != ledger.RunRunning {
+		if r.Chain() != e.Chain || strings.Contains(r.Root, "/") || e.N != 0 || r.State != ledger.RunRunning {
 			return impossible("it does not open its chain")
+		}
+		if err := told(e, r.Agent, r.PlanDigest, r.InputDigest, ""); err != nil {
+			return err
 		}
 		if _, ok := s.Runs[e.Chain]; ok {
 			return impossible("the run was opened before")
@@ -386,8 +396,13 @@ func (s *State) run(e *ledger.Entry, data Facts) error {
 			return impossible("it closes nothing")
 		case r.State != ledger.RunRunning && r.State != end.State:
 			return impossible("the run has ended as %s", r.State)
-		case end.Chain() != e.Chain || end.PlanDigest != r.PlanDigest || end.InputDigest != r.InputDigest || end.OpenedAt != r.OpenedAt:
-			return impossible("it is about another run")
+		case !same(begun(end), begun(r.Run)):
+			return impossible("it is about another run, or says something else of how it was opened")
+		case r.State != ledger.RunRunning && !same(end, r.Run):
+			return impossible("it says something else of how the run has ended")
+		}
+		if err := told(e, end.Agent, end.PlanDigest, end.InputDigest, end.OutputDigest); err != nil {
+			return err
 		}
 		// Nothing more ends in it.
 		r.Run, r.ended = end, nil
@@ -403,6 +418,9 @@ func (s *State) run(e *ledger.Entry, data Facts) error {
 	case r.State != ledger.RunRunning:
 		return impossible("the run has ended")
 	}
+	if err := told(e, r.Agent, r.PlanDigest, o.InputDigest, o.OutputDigest); err != nil {
+		return err
+	}
 	at := spot{o.Node, o.Visit, o.Element}
 	if _, twice := r.ended[at]; twice {
 		return impossible("node %s has ended before", o.Node)
@@ -414,6 +432,28 @@ func (s *State) run(e *ledger.Entry, data Facts) error {
 		r.Outcomes = append(r.Outcomes, o)
 	}
 	r.ended[at] = struct{}{}
+	return nil
+}
+
+// workflow is the workflow id in the name of a run's chain.
+func workflow(chain string) string {
+	run := strings.TrimPrefix(chain, "run/")
+	return run[:max(strings.LastIndexByte(run, '/'), 0)]
+}
+
+// begun is what a run was when it was opened.
+func begun(r ledger.Run) ledger.Run {
+	r.State, r.ClosedAt, r.OutputDigest, r.Failure = ledger.RunRunning, nil, "", nil
+	return r
+}
+
+// told holds what an entry says beside its body against the body. Digests that
+// could be guessed may be left out.
+func told(e *ledger.Entry, agent, plan, input, output string) error {
+	in, out := e.Ref("input"), e.Ref("output")
+	if e.Agent != agent || e.Plan != plan || in != "" && in != input || out != "" && out != output {
+		return impossible("its body is of another agent, plan, input or output")
+	}
 	return nil
 }
 

@@ -38,6 +38,16 @@ func start() *log { return &log{model.New(), map[string]int64{}} }
 
 func entry(f fact, n int64) (*ledger.Entry, json.RawMessage, error) {
 	d := ledger.Draft{Chain: f.chain, Key: f.key, Kind: f.kind, Node: f.node, Visit: f.visit}
+	switch f.kind {
+	case ledger.RunOpened, ledger.RunClosed, ledger.NodeSucceeded, ledger.NodeFailed, ledger.NodeSkipped:
+		d.Plan = sum("p")
+	case ledger.HoldOpened, ledger.HoldRunning, ledger.HoldPosted, ledger.HoldVoided, ledger.HoldExpired:
+		d.Agent = "a"
+		if h, ok := f.data.(ledger.Hold); ok {
+			d.Agent = h.Agent
+		}
+	default: // what else entries say beside their bodies is held against nothing
+	}
 	var data json.RawMessage
 	digest := ""
 	if f.data != nil {
@@ -163,7 +173,7 @@ func life() []fact {
 		about(ledger.TaskExecuted, chain, "t", ledger.ExecutedData{TaskID: "t", ExecutedAt: at(6), Result: json.RawMessage(`{}`)}),
 		about(ledger.HoldOpened, purse, "j", ledger.Hold{ID: "j", Agent: "a", Period: "p", Amount: cents(9), Status: ledger.TxPending, ExpiresAt: at(9)}),
 		about(ledger.HoldVoided, purse, "j", ledger.HoldData{ID: "j"}),
-		about(ledger.HoldOpened, purse, "k", ledger.Hold{ID: "k", Agent: "a", Period: "p", Amount: cents(9), Status: ledger.TxPending, ExpiresAt: at(9)}),
+		about(ledger.HoldOpened, purse, "k", ledger.Hold{ID: "k", Agent: "a", Period: "p", Amount: cents(9), Status: ledger.TxPending, ExpiresAt: at(0)}),
 		about(ledger.HoldExpired, purse, "k", ledger.HoldData{ID: "k"}),
 		about(ledger.HypothesisStated, "hypotheses/a", "h", ledger.Hypothesis{HypothesisID: "h", AgentID: "a", Inputs: json.RawMessage(`{}`), Prediction: json.RawMessage(`{}`), RiskScore: "0.5", State: ledger.HypothesisOpen, CreatedAt: at(0)}),
 		about(ledger.HypothesisObserved, "hypotheses/a", "h", ledger.ObservedData{HypothesisID: "h", Observed: json.RawMessage(`{}`)}),

@@ -142,12 +142,14 @@ func (s *Store) Permit(ctx context.Context, run ledger.Run, i ledger.Invocation,
 		slices.Sort(used)
 		used = slices.Compact(used)
 		for _, id := range used {
-			a, err := locked[ledger.Approval](ctx, t, "SELECT doc FROM approvals WHERE id = $1", id)
-			if errors.Is(err, sql.ErrNoRows) {
+			a, of, err := chained[ledger.Approval](ctx, t, "SELECT chain, doc FROM approvals WHERE id = $1", id)
+			switch {
+			case errors.Is(err, sql.ErrNoRows):
 				return fmt.Errorf("%w: there is no approval %s", ledger.ErrConflict, id)
-			}
-			if err != nil {
+			case err != nil:
 				return err
+			case workflowOf(of) != run.Workflow:
+				return fmt.Errorf("%w: approval %s is of another workflow", ledger.ErrConflict, id)
 			}
 			a.ConsumedBy = i.ID
 			doc, err := text(a)

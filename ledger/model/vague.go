@@ -1,0 +1,174 @@
+package model
+
+import (
+	"slices"
+	"strings"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/task"
+)
+
+// stands gives the kind of the last entry that moved a thing on, "" if there was
+// none. A thing that is vague has a course all the same: entries keep their kinds.
+func (s *State) stands(e *ledger.Entry, thing string) ledger.Kind {
+	if s.Vague[thing] {
+		return s.course[thing]
+	}
+	what, _, _ := strings.Cut(thing, ":")
+	about := About(e)
+	switch what {
+	case "run":
+		if r := s.Runs[e.Chain]; r == nil {
+			return ""
+		} else if r.State != ledger.RunRunning {
+			return ledger.RunClosed
+		}
+		return ledger.RunOpened
+	case "task":
+		switch s.Tasks[about].(type) {
+		case task.Draft:
+			return ledger.TaskDrafted
+		case task.Signed:
+			return ledger.TaskSigned
+		case task.Executed:
+			return ledger.TaskExecuted
+		}
+	case "hold":
+		h, ok := s.Holds[about]
+		switch {
+		case !ok:
+			return ""
+		case h.Status == ledger.TxPosted:
+			return ledger.HoldPosted
+		case h.Status == ledger.TxVoided:
+			return ledger.HoldVoided
+		case h.Status == ledger.TxExpired:
+			return ledger.HoldExpired
+		case h.Running:
+			return ledger.HoldRunning
+		}
+		return ledger.HoldOpened
+	case "decision":
+		if _, ok := s.Decisions[about]; ok {
+			return ledger.DecisionMade
+		}
+	case "approval":
+		if a, ok := s.Approvals[about]; ok && a.Accepted {
+			return ledger.ApprovalAccepted
+		} else if ok {
+			return ledger.ApprovalRefused
+		}
+	case "invocation":
+		return reached[s.Invocations[about].State]
+	case "hypothesis":
+		h, ok := s.Hypotheses[about]
+		switch {
+		case !ok:
+			return ""
+		case h.State == ledger.HypothesisOpen:
+			return ledger.HypothesisStated
+		}
+		return ledger.HypothesisObserved
+	}
+	return ""
+}
+
+// reached are the kinds that bring an invocation to its states.
+var reached = map[ledger.InvocationState]ledger.Kind{
+	ledger.Permitted: ledger.InvocationPermitted, ledger.Calling: ledger.InvocationCalling, ledger.Released: ledger.InvocationReleased,
+	ledger.Settled: ledger.InvocationSettled, ledger.Unknown: ledger.InvocationUnknown,
+}
+
+// after has what must come before an entry of a kind, "" for nothing. Kinds that
+// are not here may stand anywhere.
+var after = map[ledger.Kind][]ledger.Kind{
+	ledger.RunOpened: {""}, ledger.RunClosed: {ledger.RunOpened, ledger.RunClosed},
+	ledger.NodeSucceeded: {ledger.RunOpened}, ledger.NodeFailed: {ledger.RunOpened}, ledger.NodeSkipped: {ledger.RunOpened},
+	ledger.TaskDrafted: {""}, ledger.TaskSigned: {ledger.TaskDrafted}, ledger.TaskExecuted: {ledger.TaskSigned},
+	ledger.HoldOpened: {""}, ledger.HoldRunning: {ledger.HoldOpened, ledger.HoldRunning},
+	ledger.HoldPosted: {ledger.HoldOpened, ledger.HoldRunning}, ledger.HoldVoided: {ledger.HoldOpened, ledger.HoldRunning}, ledger.HoldExpired: {ledger.HoldOpened},
+	ledger.DecisionMade: {""}, ledger.ApprovalAccepted: {""}, ledger.ApprovalRefused: {""},
+	ledger.InvocationPermitted: {""}, ledger.InvocationCalling: {ledger.InvocationPermitted, ledger.InvocationReleased},
+	ledger.InvocationReleased: {ledger.InvocationCalling, ledger.InvocationUnknown}, ledger.InvocationSettled: {ledger.InvocationCalling, ledger.InvocationUnknown},
+	ledger.InvocationUnknown: {ledger.InvocationCalling},
+	ledger.HypothesisStated:  {""}, ledger.HypothesisObserved: {ledger.HypothesisStated},
+}
+
+// blind takes an entry about something vague, or one that makes it so since its own
+// body is gone: what its kind alone says must be possible.
+func (s *State) blind(e *ledger.Entry, thing string, gone bool) error {
+	was := s.stands(e, thing)
+	if may, ok := after[e.Kind]; ok && !slices.Contains(may, was) {
+		if was == "" {
+			return impossible("nothing came before it")
+		}
+		return impossible("it follows %s", was)
+	}
+	if gone {
+		s.forget(e, thing)
+	}
+	switch e.Kind {
+	case ledger.NodeSucceeded, ledger.NodeFailed, ledger.NodeSkipped: // the run stays where it is
+		if s.course[thing] == "" {
+			s.course[thing] = was
+		}
+	default:
+		if _, ok := after[e.Kind]; ok {
+			s.course[thing] = e.Kind
+		}
+	}
+	return nil
+}
+
+// forget makes vague what an entry without its body is about.
+func (s *State) forget(e *ledger.Entry, thing string) {
+	about := About(e)
+	what, _, _ := strings.Cut(thing, ":")
+	switch what {
+	case "run":
+		delete(s.Runs, e.Chain)
+	case "task":
+		delete(s.Tasks, about)
+	case "hold":
+		s.forgetHold(e, about)
+	case "decision":
+		delete(s.Decisions, about)
+		delete(s.decided, about)
+	case "approval":
+		delete(s.Approvals, about)
+		delete(s.from, about)
+	case "approvals":
+		// Any of the workflow's may be used up; those that come later are not.
+		w := workflow(e.Chain)
+		for _, id := range s.unused[w] {
+			if s.Approvals[id].ConsumedBy == "" {
+				s.Vague["used:"+id] = true
+			}
+		}
+		delete(s.unused, w)
+		return
+	case "invocation":
+		delete(s.Invocations, about)
+	case "hypothesis":
+		delete(s.Hypotheses, about)
+	}
+	s.Vague[thing] = true
+}
+
+// forgetHold makes vague the budgets that a hold is charged to, whose amount is in
+// their sums, or not. Whose it is its entry tells.
+func (s *State) forgetHold(e *ledger.Entry, id string) {
+	c := ledger.Currency(strings.TrimPrefix(e.Chain, ledger.BudgetChain("")))
+	periods := s.periods[purse{e.Agent, c}]
+	if h, ok := s.Holds[id]; ok {
+		periods = []string{h.Period}
+	}
+	for _, p := range periods {
+		// What is no line is told where it was to become one.
+		line, _ := s.line(e.Agent, c, p)
+		for _, k := range line {
+			s.Vague[k.Thing()] = true
+		}
+	}
+	delete(s.Holds, id)
+}

@@ -1,0 +1,177 @@
+package model_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/model"
+)
+
+// What rests on another entry rests on it too where bodies are gone: their kinds are
+// there, and cover nothing that cannot have happened.
+func TestGoneCoversNothing(t *testing.T) {
+	// A posted hold frees what was held; without bodies nobody knows how much.
+	covered := map[string]bool{"hold.posted/i": true, "hold.voided/j": true}
+	for i, missing := range life() {
+		if missing.kind.Class() == ledger.Permanent {
+			continue // its body is never gone
+		}
+		for _, by := range []func(j int) bool{
+			func(int) bool { return true },       // nothing can be read
+			func(j int) bool { return j%2 == 0 }, // every other one
+		} {
+			l := start()
+			var refused []string
+			for j, f := range life() {
+				if i == j {
+					continue
+				}
+				f.gone = by(j) && f.kind.Class() != ledger.Permanent
+				if err := l.say(f); err != nil {
+					require.ErrorIs(t, err, model.ErrImpossible)
+					refused = append(refused, f.key)
+				}
+			}
+			rests := needs[missing.key]
+			switch {
+			case len(rests) == 0, covered[missing.key], missing.kind == ledger.DecisionMade, missing.kind == ledger.ApprovalAccepted:
+				// Which one a permit rests on its body says.
+			default:
+				require.Contains(t, refused, rests[0], "without %s", missing.key)
+			}
+		}
+	}
+}
+
+// One that is gone makes as little vague as it must.
+func TestVagueIsNarrow(t *testing.T) {
+	byKey := map[string]fact{}
+	for _, f := range life() {
+		byKey[f.key] = f
+	}
+	limit := func(agent, period, parent string, n int64) fact {
+		return about(ledger.BudgetSet, purse, agent+"/"+period+"/0", ledger.BudgetData{Agent: agent, Currency: "USD", Parent: parent, Period: period, Limit: cents(n)})
+	}
+	hold := func(id, agent, period string, n int64) fact {
+		return about(ledger.HoldOpened, purse, id, ledger.Hold{ID: id, Agent: agent, Period: period, Amount: cents(n), Status: ledger.TxPending, ExpiresAt: at(9)})
+	}
+	t.Run("budgets", func(t *testing.T) {
+		l := start()
+		for _, f := range []fact{limit("org", "p", "", 100), limit("a", "p", "org", 50), limit("b", "p", "", 50)} {
+			require.NoError(t, l.say(f))
+		}
+		lost := hold("1", "a", "p", 10)
+		lost.gone = true
+		require.NoError(t, l.say(lost))
+		require.NoError(t, l.say(hold("2", "a", "p", 5000)), "nobody knows what is left")
+		require.ErrorContains(t, l.say(hold("3", "b", "p", 51)), "does not fit", "another budget")
+		require.NoError(t, l.say(limit("a", "q", "", 20)))
+		require.ErrorContains(t, l.say(hold("4", "a", "q", 21)), "does not fit", "a later period")
+		require.NoError(t, l.say(limit("a", "p", "org", 70)))
+		require.Equal(t, cents(70), l.Budgets[model.BudgetKey{Agent: "a", Currency: "USD", Period: "p"}].Limit, "limits are known")
+		require.ErrorContains(t, l.say(about(ledger.HoldPosted, purse, "9", ledger.HoldData{ID: "9"})), "is not pending")
+	})
+	t.Run("approvals", func(t *testing.T) {
+		l := start()
+		for _, f := range life()[:19] {
+			if f.kind == ledger.ApprovalConsumed {
+				f.gone = true
+			}
+			require.NoError(t, l.say(f))
+		}
+		require.True(t, l.Vague["used:v"])
+		later := with(byKey["approval.accepted/v"], func(a *ledger.Approval) { a.ID = "later" })
+		later.key = "approval.accepted/later"
+		require.NoError(t, l.say(later))
+		use := func(by, id string) fact {
+			return about(ledger.ApprovalConsumed, chain, by, ledger.ConsumedData{Invocation: by, Approvals: []string{id}})
+		}
+		require.NoError(t, l.say(use("i2", "later")))
+		require.ErrorContains(t, l.say(use("i3", "later")), "cannot be used")
+	})
+}
+
+// What an entry says beside its body is what its body says.
+func TestTold(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		f      fact
+		change func(e *ledger.Entry)
+		says   string
+	}{
+		{"another agent", life()[7], func(e *ledger.Entry) { e.Agent = "mallory" }, "of another agent, plan, input or output"},
+		{"another plan", life()[7], func(e *ledger.Entry) { e.Plan = sum("q") }, "of another agent, plan, input or output"},
+		{"another input", life()[7], func(e *ledger.Entry) { e.Refs = []ledger.Ref{{Name: "input", Digest: sum("q")}} }, "of another agent, plan, input or output"},
+		{"another output", life()[8], func(e *ledger.Entry) { e.Refs = []ledger.Ref{{Name: "output", Digest: sum("q")}} }, "of another agent, plan, input or output"},
+		{"another agent's hold", life()[11], func(e *ledger.Entry) { e.Agent = "b" }, "of another currency or agent"},
+		{"a hold of another currency", life()[11], func(e *ledger.Entry) { e.Chain = "budget/EUR" }, "of another currency or agent"},
+		{"a budget of another currency", life()[6], func(e *ledger.Entry) { e.Chain = "budget/EUR" }, "in the chain budget/EUR"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := start()
+			for _, f := range life() {
+				if f.key == c.f.key {
+					break
+				}
+				require.NoError(t, l.say(f))
+			}
+			e, data, err := entry(c.f, l.next[c.f.chain])
+			require.NoError(t, err)
+			c.change(e)
+			require.ErrorContains(t, l.Apply(e, ledger.Hash{1}, data), c.says)
+		})
+	}
+}
+
+// An end says nothing else of the beginning, and a second end nothing else of the
+// first.
+func TestEndsAgree(t *testing.T) {
+	for name, change := range map[string]func(*ledger.Run){
+		"requester": func(r *ledger.Run) { r.Requester = "mallory" }, "grant": func(r *ledger.Run) { r.GrantDigest = sum("g") },
+		"agent": func(r *ledger.Run) { r.Agent = "mallory" }, "name": func(r *ledger.Run) { r.PlanName = "other" },
+		"origin": func(r *ledger.Run) { r.Origin = "q" }, "beginning": func(r *ledger.Run) { r.OpenedAt = at(3) },
+	} {
+		l := start()
+		require.NoError(t, l.say(life()[7]))
+		end := with(fact{kind: ledger.RunClosed, chain: chain, key: "run.closed/1", data: closed()}, change)
+		require.ErrorContains(t, l.say(end), "something else of how it was opened", name)
+	}
+	for name, change := range map[string]func(*ledger.Run){
+		"output": func(r *ledger.Run) { r.OutputDigest = sum("other") }, "time": func(r *ledger.Run) { later := at(10); r.ClosedAt = &later },
+		"failure": func(r *ledger.Run) { r.Failure = json.RawMessage(`{}`) },
+	} {
+		l := start()
+		for _, f := range life() {
+			require.NoError(t, l.say(f))
+		}
+		again := with(fact{kind: ledger.RunClosed, chain: chain, key: "run.closed/99", data: closed()}, change)
+		require.ErrorContains(t, l.say(again), "something else of how the run has ended", name)
+	}
+}
+
+// A hold is free when its time has come, and an approval is its workflow's.
+func TestHoldsAndApprovalsKeepToTheirs(t *testing.T) {
+	l := start()
+	for _, f := range life()[:12] {
+		if f.kind == ledger.HoldOpened {
+			f = with(f, func(h *ledger.Hold) { h.ExpiresAt = at(3600) })
+		}
+		require.NoError(t, l.say(f))
+	}
+	require.ErrorContains(t, l.say(about(ledger.HoldExpired, purse, "i", ledger.HoldData{ID: "i"})), "before its time")
+
+	l = start()
+	for _, f := range life()[:16] {
+		require.NoError(t, l.say(f))
+	}
+	other := aRun()
+	other.Workflow = "other"
+	require.NoError(t, l.say(fact{kind: ledger.RunOpened, chain: other.Chain(), key: "run.opened", data: other}))
+	use := about(ledger.ApprovalConsumed, other.Chain(), "i", ledger.ConsumedData{Invocation: "i", Approvals: []string{"v"}})
+	require.ErrorContains(t, l.say(use), "approval v is of another workflow")
+	use.chain, use.key = chain, "approval.consumed/j"
+	require.ErrorContains(t, l.say(use), "its key is not that of i")
+}
