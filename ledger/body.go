@@ -45,7 +45,8 @@ func (b Body) Encode() ([]byte, error) {
 	return raw, nil
 }
 
-// DecodeBody reads the bytes of [Body.Encode]. A sealed body is [ErrSealed].
+// DecodeBody reads the bytes of [Body.Encode]; the order of the data's keys is for
+// whoever reads them. A body that [Seal] has made is [ErrSealed].
 func DecodeBody(raw []byte) (Body, error) {
 	if len(raw) > 2*MaxBodyBytes {
 		return Body{}, fmt.Errorf("decode body: %d bytes, more than %d", len(raw), 2*MaxBodyBytes)
@@ -69,13 +70,18 @@ func scanBody(raw []byte, v any) (b Body, ok bool) {
 		return b, false
 	}
 	// The value has two members, so that what stands between is that of the first.
-	if m, isObject := v.(map[string]any); !isObject || len(m) != 2 {
+	m, _ := v.(map[string]any)
+	if _, isObject := m["data"].(map[string]any); !isObject || len(m) != 2 || raw[len(head)] != '{' || raw[end-1] != '}' {
 		return b, false
 	}
-	if _, err := hex.Decode(b.Salt[:], raw[end+len(salt):len(raw)-len(tail)]); err != nil {
+	digits := raw[end+len(salt) : len(raw)-len(tail)]
+	if bytes.ContainsAny(digits, "ABCDEF") {
 		return b, false
 	}
-	b.Data = bytes.Clone(bytes.Trim(raw[len(head):end], " \t\r\n"))
+	if _, err := hex.Decode(b.Salt[:], digits); err != nil {
+		return b, false
+	}
+	b.Data = bytes.Clone(raw[len(head):end])
 	return b, true
 }
 
@@ -90,13 +96,21 @@ func decodeBody(raw []byte) (Body, error) {
 		return Body{}, fmt.Errorf("decode body: %w", err)
 	}
 	if len(j.Sealed) > 0 {
+		if err := checkSealed(raw); err != nil {
+			return Body{}, fmt.Errorf("decode body: %w", err)
+		}
 		return Body{}, ErrSealed
 	}
 	salt, err := hex.DecodeString(j.Salt)
 	if err != nil || len(salt) != saltBytes || len(j.Data) == 0 {
 		return Body{}, errors.New("decode body: it is not {data, salt}")
 	}
-	return Body{Data: j.Data, Salt: [saltBytes]byte(salt)}, nil
+	b := Body{Data: j.Data, Salt: [saltBytes]byte(salt)}
+	again, err := b.Encode()
+	if err != nil || !bytes.Equal(again, raw) {
+		return Body{}, errors.New("decode body: it is not written as bodies are")
+	}
+	return b, nil
 }
 
 // ErrSealed says that the body is encrypted, and its key is not here.

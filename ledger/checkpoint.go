@@ -165,14 +165,32 @@ func (s Signers) verifiers() (log note.Verifier, others []note.Verifier, err err
 	if log, err = note.NewVerifier(s.Log); err != nil {
 		return nil, nil, fmt.Errorf("the log's verifier key %.120q: %w", s.Log, err)
 	}
+	// Each of another party: a key under two names, or the log's own, would count twice.
+	names, keys := map[string]bool{log.Name(): true}, map[string]bool{material(s.Log): true}
 	for _, w := range s.Witnesses {
 		v, err := cosign.NewVerifierForCosignatureV1(w)
 		if err != nil {
 			return nil, nil, fmt.Errorf("the witness's verifier key %.120q: %w", w, err)
 		}
+		if key := material(w); names[v.Name()] || keys[key] {
+			return nil, nil, fmt.Errorf("the witness %.120q: its name or its key is also that of the log, or of another witness", v.Name())
+		} else {
+			names[v.Name()], keys[key] = true, true
+		}
 		others = append(others, v)
 	}
 	return log, others, nil
+}
+
+// material is the key itself in a verifier key, "NAME+HASH+KEY", without its name and
+// the algorithm that it is meant for.
+func material(key string) string {
+	parts := strings.SplitN(key, "+", 3)
+	raw, err := base64.StdEncoding.DecodeString(parts[len(parts)-1])
+	if err != nil || len(raw) < 1 {
+		return key
+	}
+	return string(raw[1:])
 }
 
 // Alone is [Signers.Open] for a checkpoint that is passed on: it gives the text

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
@@ -14,6 +15,9 @@ import (
 
 // KeyBytes is the length of the key of a subject.
 const KeyBytes = 32
+
+// nonceBytes and tagBytes are those of AES-GCM as the format has it.
+const nonceBytes, tagBytes = 12, 16
 
 // sealed is what is stored of a body under a subject's key.
 type sealed struct {
@@ -52,6 +56,26 @@ func Sealed(raw []byte) (id string, ok bool) {
 		return "", false
 	}
 	return s.Sealed.Key, true
+}
+
+// checkSealed reports whether a body is what [Seal] makes: what only says that it is
+// sealed could stand for anything.
+func checkSealed(raw []byte) error {
+	bad := errors.New("it says that it is sealed, and is not written as sealed bodies are")
+	var s sealed
+	if err := strict(raw, &s); err != nil || s.Sealed.Key == "" {
+		return bad
+	}
+	nonce, err := base64.StdEncoding.Strict().DecodeString(s.Sealed.Nonce)
+	text, err2 := base64.StdEncoding.Strict().DecodeString(s.Sealed.Sealed)
+	if err != nil || err2 != nil || len(nonce) != nonceBytes || len(text) < tagBytes {
+		return bad
+	}
+	again, err := plan.Canonical(map[string]any{"sealed": map[string]any{"key": s.Sealed.Key, "nonce": s.Sealed.Nonce, "text": s.Sealed.Sealed}})
+	if err != nil || !bytes.Equal(again, raw) {
+		return bad
+	}
+	return nil
 }
 
 // Unseal gives the bytes of a body that was sealed.

@@ -24,10 +24,16 @@ type statement struct {
 	raw []byte
 }
 
-// since is what was stated, from an instant on.
+// since is what was stated, from an entry on.
 type since[T any] struct {
-	at   ledger.Time
+	claim
 	what T
+}
+
+// tenure is from when to when somebody could sign; to is nil while that is open.
+type tenure struct {
+	from claim
+	to   *claim
 }
 
 // past is what statements have said over time, as far as entries are judged by
@@ -39,40 +45,72 @@ type past struct {
 	rotated []ledger.Time
 	// keys are those that may start runs for an agent.
 	keys map[string][]since[[]string]
-	// publishers and signers are when these were revoked.
-	publishers, signers map[string]ledger.Time
+	// publishers and signers are by their ids, which are never used again.
+	publishers, signers map[string]tenure
+	budgets             map[trust.BudgetKey][]since[*trust.SetBudget]
+	tools               map[string][]since[*trust.TrustTool]
 }
 
 // remember takes the acts of a statement that is verified.
-func (p *past) remember(at ledger.Time, acts trust.Acts) {
+func (p *past) remember(at claim, acts trust.Acts) {
+	end := func(of map[string]tenure, id string) {
+		t := of[id]
+		t.to = &at
+		of[id] = t
+	}
 	for _, act := range acts {
 		switch a := act.(type) {
 		case *trust.SetWitnesses:
 			p.witnesses = append(p.witnesses, a.Witnesses)
 		case *trust.RotateLog:
-			p.rotated = append(p.rotated, at)
+			p.rotated = append(p.rotated, at.at)
 		case *trust.AddAgent:
 			p.keys[a.AgentID] = append(p.keys[a.AgentID], since[[]string]{at, a.Keys})
 		case *trust.SetAgentKeys:
 			p.keys[a.AgentID] = append(p.keys[a.AgentID], since[[]string]{at, a.Keys})
+		case *trust.AddPublisher:
+			p.publishers[a.ID] = tenure{from: at}
 		case *trust.RevokePublisher:
-			p.publishers[a.ID] = at
+			end(p.publishers, a.ID)
+		case *trust.EnrollSigner:
+			p.signers[a.ID] = tenure{from: at}
 		case *trust.RevokeSigner:
-			p.signers[a.ID] = at
+			end(p.signers, a.ID)
+		case *trust.SetBudget:
+			k := trust.BudgetKey{Agent: a.Agent, Currency: a.Currency, Period: a.Period}
+			p.budgets[k] = append(p.budgets[k], since[*trust.SetBudget]{at, a})
+		case *trust.TrustTool:
+			p.tools[a.ToolID] = append(p.tools[a.ToolID], since[*trust.TrustTool]{at, a})
 		}
 	}
 }
 
-// during gives the keys that could start runs for an agent at some instant
-// between two.
-func (p *past) during(agent string, from, to time.Time) []string {
-	var out []string
-	list := p.keys[agent]
-	for i, k := range list {
-		ended := i+1 < len(list) && list[i+1].at.Time().Add(slack).Before(from)
-		if !ended && !k.at.Time().After(to.Add(slack)) {
-			out = append(out, k.what...)
+// held gives what statements may have said when an entry was stated: the last one
+// before it, and those that were replaced so shortly before that whoever wrote the
+// entry need not have seen it.
+func held[T any](list []since[T], x claim) (out []T) {
+	for i, s := range list {
+		if s.index < x.index && (i+1 == len(list) || !x.after(list[i+1].claim)) {
+			out = append(out, s.what)
 		}
+	}
+	return out
+}
+
+// during gives the keys that could start runs for an agent when an entry was stated,
+// or at any time before it where an older start goes on.
+func (p *past) during(x start) []string {
+	var out []string
+	list := p.keys[x.run.Agent]
+	sets := held(list, x.claim)
+	if x.inherited {
+		sets = nil
+		for _, s := range list {
+			sets = append(sets, s.what)
+		}
+	}
+	for _, k := range sets {
+		out = append(out, k...)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
@@ -86,6 +124,11 @@ func (v *verifier) authority() authority {
 	b := v.trust.Bootstrap
 	own := authority{keys: []string{v.trust.Log}, sets: []trust.Witnesses{{Keys: v.trust.Witnesses, Quorum: v.trust.Quorum}}}
 	if b == nil {
+		for _, x := range v.opened {
+			if err := namesGrant(x.run); err != nil {
+				v.problem(BadAuthority, x.index, "the start of %s: %s", x.run.Workflow, err)
+			}
+		}
 		if n := len(v.statements); n > 0 {
 			v.warn(BadAuthority, -1, "%d statements of admins are not verified: the trust file has no bootstrap", n)
 		}
@@ -106,7 +149,10 @@ func (v *verifier) authority() authority {
 	if len(problems) > 0 {
 		return own
 	}
-	told := &past{witnesses: []trust.Witnesses{b.Witnesses}, keys: map[string][]since[[]string]{}, publishers: map[string]ledger.Time{}, signers: map[string]ledger.Time{}}
+	told := &past{
+		witnesses: []trust.Witnesses{b.Witnesses}, keys: map[string][]since[[]string]{}, publishers: map[string]tenure{}, signers: map[string]tenure{},
+		budgets: map[trust.BudgetKey][]since[*trust.SetBudget]{}, tools: map[string][]since[*trust.TrustTool]{},
+	}
 	for i, s := range v.statements {
 		st, _, err := trust.ParseStatement(s.raw)
 		if err == nil {
@@ -116,9 +162,10 @@ func (v *verifier) authority() authority {
 			v.problem(BadAuthority, s.index, "statement %d: %s", i+1, err)
 			return own
 		}
-		told.remember(s.at, st.Acts)
+		told.remember(s.claim, st.Acts)
 	}
 	v.owned(state)
+	v.rows(told)
 	v.plans(state, told)
 	v.grants(state, told)
 	v.approvals(state, told)
@@ -179,6 +226,27 @@ func (v *verifier) owned(state trust.State) {
 	}
 }
 
+// rows holds every limit of a budget and every standing of a tool against what was
+// stated when they were written: that the last is right says nothing of those before.
+func (v *verifier) rows(told *past) {
+	for _, x := range v.limits {
+		d := x.data
+		said := held(told.budgets[trust.BudgetKey{Agent: d.Agent, Currency: d.Currency, Period: d.Period}], x.claim)
+		if !slices.ContainsFunc(said, func(b *trust.SetBudget) bool { return b.Limit == d.Limit && b.Parent == d.Parent }) {
+			v.problem(BadAuthority, x.index, "the budget of %s for %q was set to %s, which the admins had not stated then", d.Agent, d.Period, d.Limit)
+		}
+	}
+	for _, x := range v.trusted {
+		d := x.data
+		said := held(told.tools[d.ToolID], x.claim)
+		// One that was just imported waits, whatever was stated of it.
+		waits := d.Status != "allow_auto" && (x.imported || len(said) == 0)
+		if d.Status != "block" && !waits && !slices.ContainsFunc(said, func(t *trust.TrustTool) bool { return t.Status == d.Status }) {
+			v.problem(BadAuthority, x.index, "the tool %s became %s, which the admins had not stated then", d.ToolID, d.Status)
+		}
+	}
+}
+
 // plans holds the author's signature of every published plan. An author who was
 // revoked later was one then.
 func (v *verifier) plans(state trust.State, told *past) {
@@ -195,8 +263,12 @@ func (v *verifier) plans(state trust.State, told *past) {
 			v.problem(BadAuthority, x.index, "%s", err)
 			continue
 		}
-		if at, ok := told.publishers[p.Author]; ok && x.at.Time().After(at.Time().Add(slack)) {
-			v.problem(BadAuthority, x.index, "the plan %s was published at %s by %s, who was revoked at %s", x.what, x.at, p.Author, at)
+		// Whoever publishes reads first whether the author may.
+		switch t := told.publishers[p.Author]; {
+		case x.index < t.from.index:
+			v.problem(BadAuthority, x.index, "the plan %s was published by %s, whom the admins had not stated yet", x.what, p.Author)
+		case t.to != nil && x.after(*t.to):
+			v.problem(BadAuthority, x.index, "the plan %s was published at %s by %s, who was revoked at %s", x.what, x.at, p.Author, t.to.at)
 		}
 	}
 }
@@ -208,10 +280,13 @@ func (v *verifier) grants(state trust.State, told *past) {
 		r := x.run
 		g, err := trust.ReadGrant(r.Grant)
 		if err == nil {
+			err = namesGrant(r)
+		}
+		if err == nil {
 			then := state
 			then.Agents = maps.Clone(state.Agents)
 			if a, ok := then.Agents[g.Agent]; ok {
-				a.Keys = told.during(g.Agent, g.Issued.Time(), x.at.Time())
+				a.Keys = told.during(x)
 				then.Agents[g.Agent] = a
 			}
 			_, err = trust.VerifyGrant(then, r.Grant, trust.Grant{Namespace: g.Namespace, WorkflowID: r.Workflow, Plan: r.PlanDigest, Input: r.InputDigest, Agent: r.Agent}, g.Issued.Time())
@@ -222,10 +297,19 @@ func (v *verifier) grants(state trust.State, told *past) {
 		switch {
 		case err != nil:
 			v.problem(BadAuthority, x.index, "the start of %s: %s", r.Workflow, err)
-		case r.Origin == r.Root && x.at.Time().After(g.Expires.Time()):
+		case !x.inherited && x.at.Time().After(g.Expires.Time()):
 			v.warn(BadTime, x.index, "the start of %s stands in the log at %s, after its grant has expired at %s: the store was away, or a clock was set", r.Workflow, x.at, g.Expires)
 		}
 	}
+}
+
+// namesGrant holds the digest under which a start grant is used up against the grant.
+func namesGrant(r ledger.Run) error {
+	digest, err := trust.GrantDigest(r.Grant)
+	if err == nil && digest != r.GrantDigest {
+		err = fmt.Errorf("its start grant is kept as %.80q, and is %s", r.GrantDigest, digest)
+	}
+	return err
 }
 
 // approvals holds those that count against their signers at that time.
@@ -236,14 +320,16 @@ func (v *verifier) approvals(state trust.State, told *past) {
 			continue
 		}
 		s, enrolled := state.Signers[a.Signer]
-		revoked, over := told.signers[a.Signer]
+		t := told.signers[a.Signer]
 		switch {
 		case !enrolled:
 			v.problem(BadAuthority, x.index, "an approval by %.120q was accepted, whom no statement of the admins has enrolled", a.Signer)
+		case x.index < t.from.index:
+			v.problem(BadAuthority, x.index, "an approval by %s was accepted, whom the admins had not enrolled yet", a.Signer)
 		case x.at.Time().Before(s.NotBefore.Time()) || x.at.Time().After(s.NotAfter.Time()):
 			v.problem(BadAuthority, x.index, "an approval by %s was accepted at %s, whose key is valid from %s to %s", a.Signer, x.at, s.NotBefore, s.NotAfter)
-		case over && x.at.Time().After(revoked.Time().Add(slack)):
-			v.problem(BadAuthority, x.index, "an approval by %s was accepted at %s, who was revoked at %s", a.Signer, x.at, revoked)
+		case t.to != nil && x.after(*t.to):
+			v.problem(BadAuthority, x.index, "an approval by %s was accepted at %s, who was revoked at %s", a.Signer, x.at, t.to.at)
 		}
 	}
 	if n := len(v.accepted); n > 0 {

@@ -37,8 +37,7 @@ type Exported struct {
 	// Pending are the entries that the checkpoint does not have.
 	Pending int64 `json:"pending"`
 
-	lost   losses
-	pruned []ledger.PrunedData
+	lost losses
 }
 
 // Export writes the log up to its latest checkpoint into a new folder, which
@@ -138,7 +137,7 @@ func (x *Exported) copy(ctx context.Context, log ledger.Log, dir string) (_ []by
 			// has the entry that says so.
 			log = unwitnessed(log)
 		}
-		if len(x.lost.unexplained(x.pruned)) == 0 || tries == settles {
+		if len(x.lost.unexplained()) == 0 || tries == settles {
 			return checkpoint, c, nil // what is left unexplained is for the verifier to say
 		}
 		timer := time.NewTimer(settlePause)
@@ -188,7 +187,7 @@ func (x *Exported) body(ctx context.Context, log ledger.Log, r ledger.Record, to
 	raw, packet, err := stored(ctx, log, e)
 	if errors.Is(err, ledger.ErrGone) {
 		x.Missing++
-		x.lost.add(e)
+		x.lost.lose(r.Index, e, "")
 		return nil
 	}
 	if err != nil {
@@ -203,7 +202,7 @@ func (x *Exported) body(ctx context.Context, log ledger.Log, r ledger.Record, to
 		if err := json.Unmarshal(b.Data, &p); err != nil {
 			return fmt.Errorf("the body of entry %d: %w", r.Index, err)
 		}
-		x.pruned = append(x.pruned, p)
+		x.lost.act(r.Index, p, nil)
 	}
 	x.Bodies++
 	if err := to.line(raw); err != nil || packet == nil {

@@ -1,55 +1,109 @@
 package audit
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"chimera.ai/engine/ledger"
 )
 
-// losses are the bodies that are not there, by class.
+// losses are the bodies that are not there, and what the log says of them.
 type losses struct {
-	n map[ledger.Class]int64
-	// last is when the latest of them was stated.
-	last map[ledger.Class]ledger.Time
+	of map[ledger.Class]*lost
 }
 
-func newLosses() losses {
-	return losses{map[ledger.Class]int64{}, map[ledger.Class]ledger.Time{}}
+// lost are those of a class.
+type lost struct {
+	n int64
+	// stated is how many acts of pruning have taken, n at most.
+	stated int64
+	// open are those that no act has taken yet, and first the earliest instant at
+	// which one of them was stated, in milliseconds.
+	open  []loss
+	first int64
 }
 
-// add counts a body that is not there.
-func (l losses) add(e *ledger.Entry) {
-	l.n[e.Class]++
-	if l.last[e.Class].Time().Before(e.At.Time()) {
-		l.last[e.Class] = e.At
+// loss is a body that is not there.
+type loss struct {
+	index, at int64
+	chain     string
+	// held: it was under legal hold when bodies of its age were pruned.
+	held bool
+}
+
+func newLosses() losses { return losses{map[ledger.Class]*lost{}} }
+
+// lose counts a body that is not there. chain is the name that the reader keeps.
+func (l losses) lose(index int64, e *ledger.Entry, chain string) {
+	c := l.of[e.Class]
+	if c == nil {
+		c = new(lost)
+		l.of[e.Class] = c
 	}
+	at := e.At.Time().UnixMilli()
+	if len(c.open) == 0 || at < c.first {
+		c.first = at
+	}
+	c.n++
+	c.open = append(c.open, loss{index: index, at: at, chain: chain})
 }
 
-// unexplained says of which losses the acts of pruning do not tell: bodies are
-// missing that are younger than what was pruned, or more than were pruned.
-func (l losses) unexplained(pruned []ledger.PrunedData) []string {
-	var out []string
-	for _, class := range []ledger.Class{ledger.Operational, ledger.Evidence, ledger.Financial} {
-		n := l.n[class]
-		if n == 0 {
-			continue
-		}
-		stated, reached := int64(0), false
-		for _, p := range pruned {
-			if p.Class != class || p.Count < 0 {
+// act takes an act of pruning, whose entry has that index. It explains what stands
+// before it in the log, was stated before its instant, and was under no legal hold;
+// nothing else was there to be pruned.
+func (l losses) act(index int64, p ledger.PrunedData, held map[string]bool) {
+	c := l.of[p.Class]
+	if c == nil || p.Count <= 0 {
+		return
+	}
+	// As many as there can be: no sum of what strangers state overflows.
+	c.stated += min(int64(p.Count), c.n-min(c.stated, c.n))
+	before := p.Before.Time().UnixMilli()
+	if c.first >= before {
+		return
+	}
+	kept := c.open[:0]
+	for _, x := range c.open {
+		if x.index < index && x.at < before {
+			if !held[x.chain] {
 				continue
 			}
-			// As many as there can be: no sum of what strangers state overflows.
-			stated = min(stated+min(int64(p.Count), n), n)
-			reached = reached || p.Before.Time().After(l.last[class].Time())
+			x.held = true
 		}
-		switch {
-		case !reached:
-			out = append(out, fmt.Sprintf("bodies of class %s are missing, one of %s among them, and the log does not say that they were pruned", class, l.last[class]))
-		case stated < n:
-			out = append(out, fmt.Sprintf("%d bodies of class %s are missing, and the log says that %d were pruned", n, class, stated))
+		if len(kept) == 0 || x.at < c.first {
+			c.first = x.at
+		}
+		kept = append(kept, x)
+	}
+	c.open = kept
+}
+
+// unexplained is a body of which the log does not tell why it is missing.
+type unexplained struct {
+	// index is its entry's, -1 where it is about none in particular.
+	index int64
+	says  string
+}
+
+// unexplained says which losses the acts of pruning do not explain: bodies that none
+// of them can have taken, and more than they have taken.
+func (l losses) unexplained() (out []unexplained) {
+	for class, c := range l.of {
+		if class == ledger.Permanent {
+			continue // said of each
+		}
+		if len(c.open) > 0 {
+			x := c.open[0]
+			why := "the log does not say that they were pruned"
+			if x.held {
+				why = "it was under legal hold when others were pruned"
+			}
+			out = append(out, unexplained{x.index, fmt.Sprintf("%d bodies of class %s are missing, first that of an entry of %s: %s", len(c.open), class, x.chain, why)})
+		} else if c.stated < c.n {
+			out = append(out, unexplained{-1, fmt.Sprintf("%d bodies of class %s are missing, and the log says that %d were pruned", c.n, class, c.stated)})
 		}
 	}
-	return slices.Clip(out)
+	slices.SortFunc(out, func(a, b unexplained) int { return cmp.Or(cmp.Compare(a.index, b.index), cmp.Compare(a.says, b.says)) })
+	return out
 }

@@ -74,6 +74,10 @@ func VerifyProof(raw []byte, t Trust) (Proven, error) {
 	if p.Index > math.MaxInt64 || p.ExtraData == nil {
 		return Proven{}, fmt.Errorf("%w: it holds no entry", ledger.ErrProof)
 	}
+	if t.Quorum == 0 && t.Bootstrap != nil {
+		// A proof brings no statements that say who witnesses now.
+		t.Witnesses, t.Quorum = t.Bootstrap.Witnesses.Keys, t.Bootstrap.Witnesses.Quorum
+	}
 	c, err := t.open(p.Checkpoint)
 	if err != nil {
 		return Proven{}, err

@@ -29,9 +29,11 @@ type facts struct {
 
 type fact struct {
 	index int64
-	e     *ledger.Entry
-	hash  ledger.Hash
-	data  json.RawMessage
+	// late is the latest time of an entry up to it.
+	late ledger.Time
+	e    *ledger.Entry
+	hash ledger.Hash
+	data json.RawMessage
 }
 
 func newReading(apply func(*facts)) *reading {
@@ -53,10 +55,10 @@ func newReading(apply func(*facts)) *reading {
 	return r
 }
 
-// add hands over the next entry; data is nil where it has none.
-func (r *reading) add(index int64, e *ledger.Entry, h ledger.Hash, data json.RawMessage) {
-	r.now.of = append(r.now.of, fact{index, e, h, data})
-	if r.now.size += len(data); len(r.now.of) == linesPerBatch || r.now.size >= bytesPerBatch {
+// add hands over the next entry; its data are nil where it has none.
+func (r *reading) add(f fact) {
+	r.now.of = append(r.now.of, f)
+	if r.now.size += len(f.data); len(r.now.of) == linesPerBatch || r.now.size >= bytesPerBatch {
 		r.flush()
 	}
 	for len(r.waiting) == cap(r.todo) {

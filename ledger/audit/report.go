@@ -3,7 +3,10 @@ package audit
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/trust"
@@ -54,7 +57,9 @@ type Report struct {
 	// many are not listed.
 	Problems []Problem `json:"problems"`
 	More     int64     `json:"more_problems,omitempty"`
-	Warnings []Problem `json:"warnings,omitempty"`
+	// Warnings are worth a look, and spoil nothing; MoreWarnings are not listed.
+	Warnings     []Problem `json:"warnings,omitempty"`
+	MoreWarnings int64     `json:"more_warnings,omitempty"`
 }
 
 // OpenRun is a run whose chain has no end.
@@ -123,21 +128,41 @@ func (r *Report) problem(kind ProblemKind, index int64, format string, args ...a
 		r.More++
 		return
 	}
-	r.Problems = append(r.Problems, Problem{kind, index, clip(fmt.Sprintf(format, args...))})
+	r.Problems = append(r.Problems, Problem{kind, index, plain(fmt.Sprintf(format, args...))})
 }
 
 func (r *Report) warn(kind ProblemKind, index int64, format string, args ...any) {
-	if len(r.Warnings) < maxProblems {
-		r.Warnings = append(r.Warnings, Problem{kind, index, clip(fmt.Sprintf(format, args...))})
+	if len(r.Warnings) >= maxProblems {
+		r.MoreWarnings++
+		return
 	}
+	r.Warnings = append(r.Warnings, Problem{kind, index, plain(fmt.Sprintf(format, args...))})
 }
 
-func clip(s string) string {
+// plain is a text of strangers for people: no longer than it must be, and without
+// what would move a terminal's cursor, end a line, or turn the order of letters.
+func plain(s string) string {
 	const most = 1000
-	if len(s) <= most {
-		return s
+	var b strings.Builder
+	for _, r := range s {
+		if b.Len() > most {
+			return b.String() + "…"
+		}
+		if unicode.IsGraphic(r) && r != utf8.RuneError {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, "\\u%04x", r)
+		}
 	}
-	return s[:most] + "…"
+	return b.String()
+}
+
+// ago says how long before now an instant was.
+func ago(at, now time.Time) string {
+	if d := now.Sub(at).Round(time.Second); d >= 0 {
+		return d.String() + " ago"
+	}
+	return at.Sub(now).Round(time.Second).String() + " IN THE FUTURE"
 }
 
 // WriteText writes the report for people. now is for ages.
@@ -173,8 +198,13 @@ func (r *Report) WriteText(w io.Writer, now time.Time) error {
 			return err
 		}
 	}
+	if r.MoreWarnings > 0 {
+		if err := p("  and %d more warnings\n", r.MoreWarnings); err != nil {
+			return err
+		}
+	}
 	if r.Last != nil {
-		if err := p("  last entry: %s, %s ago\n", r.Last, now.Sub(r.Last.Time()).Round(time.Second)); err != nil {
+		if err := p("  last entry: %s, %s\n", r.Last, ago(r.Last.Time(), now)); err != nil {
 			return err
 		}
 	}
@@ -184,7 +214,7 @@ func (r *Report) WriteText(w io.Writer, now time.Time) error {
 		}
 	}
 	for i, name := range r.Witnesses {
-		if err := p("  cosigned by %s at %s, %s ago\n", name, r.Cosigned[i].UTC().Format(time.RFC3339), now.Sub(r.Cosigned[i]).Round(time.Second)); err != nil {
+		if err := p("  cosigned by %s at %s, %s\n", plain(name), r.Cosigned[i].UTC().Format(time.RFC3339), ago(r.Cosigned[i], now)); err != nil {
 			return err
 		}
 	}
@@ -198,12 +228,12 @@ func (r *Report) WriteText(w io.Writer, now time.Time) error {
 		return err
 	}
 	for _, x := range r.Pruned {
-		if err := p("  pruned: %d bodies of class %s that were stated before %s (%s)\n", x.Count, x.Class, x.Before, x.Reason); err != nil {
+		if err := p("  pruned: %d bodies of class %s that were stated before %s (%s)\n", x.Count, plain(string(x.Class)), x.Before, plain(x.Reason)); err != nil {
 			return err
 		}
 	}
 	for _, chain := range r.Held {
-		if err := p("  under legal hold: %s\n", chain); err != nil {
+		if err := p("  under legal hold: %s\n", plain(chain)); err != nil {
 			return err
 		}
 	}
@@ -213,7 +243,7 @@ func (r *Report) WriteText(w io.Writer, now time.Time) error {
 		}
 	}
 	for _, x := range r.OpenRuns {
-		if err := p("  open: %s, %d entries, the last %s ago\n", x.Workflow, x.Entries, now.Sub(x.Last.Time()).Round(time.Second)); err != nil {
+		if err := p("  open: %s, %d entries, the last %s\n", plain(x.Workflow), x.Entries, ago(x.Last.Time(), now)); err != nil {
 			return err
 		}
 	}

@@ -112,6 +112,9 @@ func (v *verifier) signed(raw []byte, who authority) {
 	if len(v.Cosigned) > 0 {
 		at := slices.MaxFunc(v.Cosigned, time.Time.Compare).UTC()
 		v.Time = &at
+		if v.latest.Time().After(at.Add(slack)) {
+			v.warn(BadTime, -1, "an entry says that it was stated at %s, and witnesses have cosigned it by %s: the store's clock is ahead", v.latest, at.Format(time.RFC3339))
+		}
 	}
 }
 
@@ -140,6 +143,13 @@ type verifier struct {
 	later *reading
 	// old is the older checkpoint, until the tree has reached its size.
 	old *ledger.Checkpoint
+	// latest is the latest time of an entry so far, and stale tells of entries that
+	// stand behind one that is later by more than slack.
+	latest ledger.Time
+	stale  struct {
+		n, index   int64
+		at, behind ledger.Time
+	}
 	// packets are the evidence packets, nil where the export has none.
 	packets *stream[packet]
 	// gone are the bodies that are missing.
@@ -149,6 +159,8 @@ type verifier struct {
 	statements          []statement
 	published, accepted []claim
 	opened              []start
+	limits              []limit
+	trusted             []standing
 }
 
 // claim is an entry that the admins' statements decide about, with the model's
@@ -156,13 +168,37 @@ type verifier struct {
 type claim struct {
 	index int64
 	at    ledger.Time
-	what  string
+	// late is the latest time of an entry up to it.
+	late ledger.Time
+	what string
 }
 
-// start is the opening of a run with a start grant.
+// after reports whether something was stated after another thing, by more than slack:
+// by its own time, or since it stands behind that in the log, and so does an entry of
+// such a time before it. So nobody gains by making an entry older than it is.
+func (x claim) after(s claim) bool {
+	end := s.at.Time().Add(slack)
+	return x.at.Time().After(end) || x.index > s.index && x.late.Time().After(s.late.Time()) && x.late.Time().After(end)
+}
+
+// start is the opening of a run with a start grant; inherited says that it is that of
+// the run that it goes on with.
 type start struct {
 	claim
-	run ledger.Run
+	run       ledger.Run
+	inherited bool
+}
+
+// limit is what the log says of a budget, and standing what it says of a tool.
+type limit struct {
+	claim
+	data ledger.BudgetData
+}
+
+type standing struct {
+	claim
+	data     ledger.TrustedData
+	imported bool
 }
 
 // chain is what is known of a chain so far.
@@ -171,9 +207,31 @@ type chain struct {
 	hash ledger.Hash
 	kind ledger.Kind
 	at   ledger.Time
+	name string
 	// run is the workflow that the chain is of, "" for other chains.
 	run  string
 	keys map[uint64]struct{}
+	// bodies says that one of the chain's was there, and key which one it was sealed
+	// with, "" for none.
+	bodies bool
+	key    string
+}
+
+// seal holds the sealing of a body against its kind and its chain: "" where it may be
+// so. What a run states is sealed whole, with one key, or not at all; what others rest
+// on never is.
+func (c *chain) seal(e *ledger.Entry, key string) string {
+	if key != "" && lasting[e.Kind.Class()] > lasting[ledger.Evidence] {
+		return fmt.Sprintf("the body of an entry of kind %s is sealed, which none is", e.Kind)
+	}
+	if c.run == "" {
+		return ""
+	}
+	if was := c.key; c.bodies && was != key {
+		return fmt.Sprintf("it is sealed with the key %q, and what the run has stated before with %q: a run is sealed whole, or not at all", key, was)
+	}
+	c.bodies, c.key = true, strings.Clone(key)
+	return ""
 }
 
 // entry is a line of entries.jsonl, taken apart.
@@ -187,7 +245,8 @@ type entry struct {
 type body struct {
 	digest string
 	data   json.RawMessage
-	sealed bool
+	// sealed is the id of the key that it is sealed with, "" for none.
+	sealed string
 	err    error
 }
 
@@ -201,7 +260,7 @@ func readBody(line []byte) body {
 	v, err := ledger.DecodeBody(line)
 	switch {
 	case errors.Is(err, ledger.ErrSealed):
-		b.sealed = true
+		b.sealed, _ = ledger.Sealed(line)
 	case err != nil:
 		b.err = err
 	default:
@@ -273,9 +332,11 @@ func (v *verifier) entry(x entry, bodies *stream[body]) {
 	if e.Origin != v.trust.Origin {
 		v.problem(BadEntry, i, "it is of the log %s", e.Origin)
 	}
-	v.link(i, e, x.hash)
-	at := e.At
-	v.Last = &at
+	if why := misplaced(e); why != "" {
+		v.problem(BadEntry, i, "%s", why)
+	}
+	c := v.link(i, e, x.hash)
+	v.pass(i, e)
 	var data json.RawMessage
 	if e.Body != "" {
 		b, err := bodies.peek()
@@ -287,14 +348,17 @@ func (v *verifier) entry(x entry, bodies *stream[body]) {
 			switch {
 			case b.err != nil:
 				v.problem(BadBody, i, "%s", b.err)
-			case b.sealed:
+			case b.sealed != "":
 				v.Sealed++
 			default:
 				data = b.data
 			}
+			if why := c.seal(e, b.sealed); why != "" && b.err == nil {
+				v.problem(BadBody, i, "%s", why)
+			}
 		default:
 			v.Missing++
-			v.gone.add(e)
+			v.gone.lose(i, e, c.name)
 			if e.Class == ledger.Permanent {
 				v.problem(BadBody, i, "its body is not there; one of class %s is never pruned", e.Class)
 			}
@@ -303,16 +367,19 @@ func (v *verifier) entry(x entry, bodies *stream[body]) {
 	if digest := e.Ref(ledger.EvidenceRef); digest != "" && data != nil {
 		v.packet(i, digest)
 	}
-	v.later.add(i, e, x.hash, data)
+	v.later.add(fact{index: i, late: v.latest, e: e, hash: x.hash, data: data})
 }
 
 // apply replays a batch whose data were read.
 func (v *verifier) apply(b *facts) {
 	for i, f := range b.of {
-		stated := len(v.model.Authority)
+		stated, pruned := len(v.model.Authority), len(v.model.Pruned)
 		if err := v.model.ApplyFacts(f.e, f.hash, b.read[i]); err != nil {
 			v.problem(BadStory, f.index, "%s", err)
 			continue
+		}
+		for _, p := range v.model.Pruned[pruned:] {
+			v.gone.act(f.index, p, v.model.LegalHolds)
 		}
 		if f.data != nil {
 			v.note(f, stated)
@@ -322,16 +389,12 @@ func (v *verifier) apply(b *facts) {
 
 // note keeps what the admins' statements decide about, for the end.
 func (v *verifier) note(f fact, stated int) {
-	at := claim{index: f.index, at: f.e.At}
-	if f.e.Kind == ledger.AuthorityStated {
+	at := claim{index: f.index, at: f.e.At, late: f.late}
+	switch f.e.Kind {
+	case ledger.AuthorityStated:
 		for _, raw := range v.model.Authority[stated:] {
 			v.statements = append(v.statements, statement{at, raw})
 		}
-	}
-	if v.trust.Bootstrap == nil {
-		return
-	}
-	switch f.e.Kind {
 	case ledger.PlanPublished:
 		at.what = model.About(f.e)
 		v.published = append(v.published, at)
@@ -340,20 +403,46 @@ func (v *verifier) note(f fact, stated int) {
 		v.accepted = append(v.accepted, at)
 	case ledger.RunOpened:
 		// As it was opened: what its end says of it is another question.
-		if r := v.model.Runs[f.e.Chain]; r != nil && len(r.Grant) > 0 {
-			v.opened = append(v.opened, start{at, r.Run})
+		if r := v.model.Runs[f.e.Chain]; r != nil && (len(r.Grant) > 0 || r.GrantDigest != "") {
+			v.opened = append(v.opened, start{at, r.Run, v.inherits(r.Run)})
+		}
+	case ledger.BudgetSet:
+		var d ledger.BudgetData
+		if json.Unmarshal(f.data, &d) == nil { // the model has read it
+			v.limits = append(v.limits, limit{at, d})
+		}
+	case ledger.ToolRegistered:
+		var d ledger.Tool
+		if json.Unmarshal(f.data, &d) == nil {
+			v.trusted = append(v.trusted, standing{at, ledger.TrustedData{ToolID: d.ToolID, Status: d.Status}, true})
+		}
+	case ledger.ToolTrusted:
+		var d ledger.TrustedData
+		if json.Unmarshal(f.data, &d) == nil {
+			v.trusted = append(v.trusted, standing{at, d, false})
 		}
 	default: // no statement is about it
 	}
 }
 
+// inherits reports whether a run goes on with one that its start grant has opened, so
+// that it was not verified anew.
+func (v *verifier) inherits(r ledger.Run) bool {
+	if r.Origin == r.Root {
+		return false
+	}
+	chain := ledger.RunChain(r.Workflow, r.Origin)
+	first := v.model.Runs[chain]
+	return v.model.Vague["run:"+chain] || first != nil && first.GrantDigest == r.GrantDigest
+}
+
 // link holds an entry against its chain.
-func (v *verifier) link(i int64, e *ledger.Entry, h ledger.Hash) {
+func (v *verifier) link(i int64, e *ledger.Entry, h ledger.Hash) *chain {
 	c := v.chains[e.Chain]
 	if c == nil {
-		c = &chain{n: -1, keys: map[uint64]struct{}{}}
 		// The texts of an entry share the memory of all of it.
-		v.chains[strings.Clone(e.Chain)] = c
+		c = &chain{n: -1, name: strings.Clone(e.Chain), keys: map[uint64]struct{}{}}
+		v.chains[c.name] = c
 		if strings.HasPrefix(e.Chain, "run/") {
 			c.run = strings.Clone(e.Run)
 			v.Runs++
@@ -374,6 +463,22 @@ func (v *verifier) link(i int64, e *ledger.Entry, h ledger.Hash) {
 	}
 	c.keys[key] = struct{}{}
 	c.n, c.hash, c.kind, c.at = e.N, h, e.Kind, e.At
+	return c
+}
+
+// pass holds an entry's time against those before it in the log: whoever writes an
+// entry later cannot make it older than slack and be believed.
+func (v *verifier) pass(i int64, e *ledger.Entry) {
+	at := e.At
+	v.Last = &at
+	switch {
+	case !at.Time().Before(v.latest.Time()):
+		v.latest = at
+	case at.Time().Add(slack).Before(v.latest.Time()):
+		if v.stale.n++; v.stale.n == 1 {
+			v.stale.index, v.stale.at, v.stale.behind = i, at, v.latest
+		}
+	}
 }
 
 // crossOld holds the tree against the older checkpoint when it has its size.
@@ -414,6 +519,12 @@ func (v *verifier) pending(path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
+	bad, first := 0, error(nil)
+	defer func() {
+		if bad > 0 {
+			v.warn(BadExport, -1, "%s: %d lines are no entries, the first: %s", PendingFile, bad, first)
+		}
+	}()
 	for {
 		line, err := s.next()
 		if errors.Is(err, io.EOF) {
@@ -423,22 +534,25 @@ func (v *verifier) pending(path string) (err error) {
 			v.warn(BadExport, -1, "%s: %s", PendingFile, err)
 			return nil
 		}
-		if _, err := ledger.DecodeEntry(line); err != nil {
-			v.warn(BadExport, -1, "%s: %s", PendingFile, err)
-			continue
+		if _, err := ledger.DecodeEntry(line); err == nil {
+			v.Pending++
+		} else if bad++; first == nil {
+			first = err
 		}
-		v.Pending++
 	}
 }
 
 // finish says what only the whole log tells.
 func (v *verifier) finish() {
 	v.Size, v.Root, v.Chains = v.tree.Size(), v.tree.Root(), len(v.chains)
+	if s := v.stale; s.n > 0 {
+		v.warn(BadTime, s.index, "%d entries stand behind one that is more than %s younger, the first, of %s, behind one of %s: a clock was set, or they were made later than they say", s.n, slack, s.at, s.behind)
+	}
 	if v.old != nil {
 		v.problem(BadHistory, -1, "the older checkpoint is over %d entries, and %d are here: the log has shrunk", v.old.Size, v.Size)
 	}
-	for _, what := range v.gone.unexplained(v.model.Pruned) {
-		v.problem(BadBody, -1, "%s", what)
+	for _, x := range v.gone.unexplained() {
+		v.problem(BadBody, x.index, "%s", x.says)
 	}
 	v.Pruned = v.model.Pruned[max(0, len(v.model.Pruned)-maxActs):]
 	v.Held = slices.Sorted(maps.Keys(v.model.LegalHolds))

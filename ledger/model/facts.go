@@ -36,7 +36,7 @@ func Read(kind ledger.Kind, data json.RawMessage) Facts {
 		if err != nil {
 			return Facts{err: impossible("%s", err)}
 		}
-		return Facts{v: &t}
+		return written(&t, data)
 	case ledger.TaskExecuted:
 		return decode[ledger.ExecutedData](data)
 	case ledger.AgentAdded:
@@ -95,6 +95,11 @@ func decode[T any](data json.RawMessage) Facts {
 	if err := json.Unmarshal(data, v); err != nil {
 		return Facts{err: impossible("its data are not those of its kind: %s", err)}
 	}
+	return written(v, data)
+}
+
+// written gives data that were read, if they are written as what was read is.
+func written(v any, data json.RawMessage) Facts {
 	raw, err := json.Marshal(v)
 	if err == nil {
 		var x any
