@@ -4,8 +4,8 @@
 //
 //	POST /codec/decode     the protocol of Temporal's remote codecs: payloads in, opened payloads out
 //	POST /codec/download   the same, for large values that the UI asks for one by one
-//	GET  /codec/           a page that takes the token, for browsers
-//	POST /codec/           what the page sends: the answer is a cookie
+//	GET  /codec            a page that takes the token, for browsers
+//	POST /codec            what the page sends: the answer is a cookie
 //
 // Whoever has the token reads every payload of the deployment, and every blob
 // whose digest they know; nothing is sealed here, and nothing decided. A command
@@ -50,11 +50,11 @@ const (
 
 // Paths of the codec endpoint.
 const (
-	codecRoot = "/codec/"
+	codecRoot = "/codec"
 	// CodecDecode is what Temporal's clients call; they are told the path without
 	// its last element.
-	CodecDecode   = codecRoot + "decode"
-	codecDownload = codecRoot + "download"
+	CodecDecode   = codecRoot + "/decode"
+	codecDownload = codecRoot + "/download"
 )
 
 // Codec is the codec endpoint.
@@ -98,8 +98,12 @@ func (c *codec) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	if r.URL.Path == codecRoot {
+	switch r.URL.Path {
+	case codecRoot:
 		c.page(w, r)
+		return
+	case codecRoot + "/": // the page's address is the endpoint's, to the letter
+		http.Redirect(w, r, codecRoot, http.StatusPermanentRedirect)
 		return
 	}
 	if r.URL.Path != CodecDecode && r.URL.Path != codecDownload {

@@ -214,12 +214,12 @@ func TestPagesOfTheUIMayAsk(t *testing.T) {
 func TestABrowserVisitsThePage(t *testing.T) {
 	s := open(t)
 	send := func(token string) (*http.Response, string) {
-		return s.call(t, http.MethodPost, "/codec/", []byte(url.Values{"token": {token}}.Encode()), func(r *http.Request) {
+		return s.call(t, http.MethodPost, "/codec", []byte(url.Values{"token": {token}}.Encode()), func(r *http.Request) {
 			r.Header.Del("Authorization")
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		})
 	}
-	answer, text := s.call(t, http.MethodGet, "/codec/", nil, nil)
+	answer, text := s.call(t, http.MethodGet, "/codec", nil, nil)
 	require.Equal(t, http.StatusOK, answer.StatusCode)
 	require.Contains(t, text, "<form method=\"post\"")
 	require.Contains(t, answer.Header.Get("Content-Security-Policy"), "default-src 'none'")

@@ -19,19 +19,36 @@ const (
 	maxForm = 8 << 10
 )
 
-// form is the page. It has no script.
-const form = `<!doctype html>
+// These are the page. It has no script.
+const (
+	frame = `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <title>Chimera payloads</title>
 <h1>Payloads of Chimera</h1>
-<p>%SAID%</p>
-<form method="post" action="/codec/">
+%SAID%</html>
+`
+	form = `<form method="post" action="/codec">
 <label>Token <input type="password" name="token" autocomplete="off" required autofocus></label>
 <button>Open payloads</button>
 </form>
-</html>
 `
+	asked = `<p>Show the token of the codec endpoint. For twelve hours, this browser may then read payloads in Temporal's web pages.</p>
+` + form
+	refused = `<p>This is not the token.</p>
+` + form
+	visiting = `<p>This browser may read payloads, for up to twelve hours.</p>
+<p>If Temporal's web pages do not show them, tell the pages of this endpoint. They remember it.</p>
+<ol>
+<li>Open them under this page's host. <code>localhost</code> and <code>127.0.0.1</code> are two hosts.</li>
+<li>Press the glasses, at the top right.</li>
+<li>Where there is a choice: <b>Use my browser setting and ignore Cluster-level setting</b>.</li>
+<li>Put the address of this page into <b>Codec Server browser endpoint</b>.</li>
+<li>Turn on <b>Include cross-origin credentials</b>, and apply.</li>
+<li>Load the page again.</li>
+</ol>
+`
+)
 
 // page takes the token of a browser, and gives a cookie for it.
 func (c *codec) page(w http.ResponseWriter, r *http.Request) {
@@ -40,15 +57,15 @@ func (c *codec) page(w http.ResponseWriter, r *http.Request) {
 	h.Set("Referrer-Policy", "no-referrer")
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
-		said := "Show the token of the codec endpoint. For twelve hours, the Temporal UI may then read payloads here, if its codec endpoint is this address and it includes cross-origin credentials."
+		said := asked
 		if c.visited(r) {
-			said = "This browser may read payloads."
+			said = visiting
 		}
 		show(w, http.StatusOK, said)
 	case http.MethodPost:
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		if !c.right(r.PostFormValue("token")) {
-			show(w, http.StatusUnauthorized, "This is not the token.")
+			show(w, http.StatusUnauthorized, refused)
 			return
 		}
 		until := c.Now().Add(visit)
@@ -57,7 +74,7 @@ func (c *codec) page(w http.ResponseWriter, r *http.Request) {
 			// Secure: browsers send it over TLS, or to their own machine.
 			Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		})
-		show(w, http.StatusOK, "This browser may read payloads.")
+		show(w, http.StatusOK, visiting)
 	default:
 		h.Set("Allow", "GET, HEAD, POST")
 		http.Error(w, "the page is read with GET", http.StatusMethodNotAllowed)
@@ -67,7 +84,7 @@ func (c *codec) page(w http.ResponseWriter, r *http.Request) {
 func show(w http.ResponseWriter, status int, said string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, strings.Replace(form, "%SAID%", said, 1)) // said is ours
+	_, _ = io.WriteString(w, strings.Replace(frame, "%SAID%", said, 1)) // said is ours
 }
 
 // visited reports whether a request has a cookie of the page that is still good.

@@ -79,7 +79,7 @@ func (p *Program) console(ctx context.Context, address string) error {
 			return err
 		}
 	}
-	p.say("codec endpoint    %s\npage for browsers %s/\nCtrl-C ends it", s.Codec, s.Codec)
+	p.say("codec endpoint    %s\nopened in a browser, it takes the token and says what else there is to do\nCtrl-C ends it", s.Codec)
 	if err := console.Serve(ctx, l, handler); err != nil {
 		return unanswered("%s", err)
 	}
@@ -116,16 +116,9 @@ type devCodec struct {
 	listener net.Listener
 }
 
-// url is what the web pages are told, or "".
-func (c *devCodec) url() string {
-	if c == nil {
-		return ""
-	}
-	return codecURL(c.listener)
-}
-
-// devCodec takes the endpoint's port, which the server of the web pages has to
-// know when it starts.
+// devCodec takes the endpoint's port. The server of the web pages is not told:
+// it could say where the endpoint is, but not that requests carry credentials,
+// and then its users could not say so either.
 func (p *Program) devCodec(ctx context.Context, settings config.Config, anyPort bool) (*devCodec, error) {
 	endpoint, err := codec(settings)
 	if endpoint == nil || err != nil {
@@ -172,6 +165,6 @@ func (c *devCodec) serve(ctx context.Context, p *Program, blobs blob.Store, ui s
 		cancel()
 		return <-done
 	})
-	p.say("codec      %s/ (show the token there once, and let the web pages send credentials)", c.url())
+	p.say("codec      %s (open it in the browser once: it takes the token, and says what else there is to do)", codecURL(c.listener))
 	return nil
 }

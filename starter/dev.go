@@ -84,7 +84,7 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	if err != nil {
 		return err
 	}
-	server, err := p.server(ctx, settings, o, codec.url())
+	server, err := p.server(ctx, settings, o)
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func gone(server *devserver.Server) error {
 }
 
 // server starts Temporal.
-func (p *Program) server(ctx context.Context, settings config.Config, o devOptions, codec string) (*devserver.Server, error) {
+func (p *Program) server(ctx context.Context, settings config.Config, o devOptions) (*devserver.Server, error) {
 	log, err := p.log(settings.Dev.Dir, "temporal.log")
 	if err != nil {
 		return nil, err
@@ -199,7 +199,7 @@ func (p *Program) server(ctx context.Context, settings config.Config, o devOptio
 	options := devserver.Options{
 		Path: settings.Dev.Temporal, DB: filepath.Join(settings.Dev.Dir, "temporal.db"),
 		Port: settings.Dev.Port, UI: true, UIPort: settings.Dev.UIPort,
-		CodecEndpoint: codec, Namespace: settings.Temporal.Namespace, LogLevel: "warn", Log: log, Progress: p.Stderr,
+		Namespace: settings.Temporal.Namespace, LogLevel: "warn", Log: log, Progress: p.Stderr,
 	}
 	if o.port >= 0 {
 		options.Port = o.port

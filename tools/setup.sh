@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs what the tests need beside Go: a C compiler for the race detector,
-# Node.js with npm for real MCP servers and a foreign Temporal client, and
-# PostgreSQL, unless DATABASE_URL names a server. On Debian
-# and its like by apt; elsewhere it names what is missing and stops.
+# Node.js with npm for real MCP servers and a foreign Temporal client, a browser,
+# unless CHROME names one, and PostgreSQL, unless DATABASE_URL names a server. On
+# Debian and its like by apt; elsewhere it names what is missing and stops.
 set -eu
 
 # Node.js 20 is the oldest that the packages in internal/npm support.
@@ -22,7 +22,16 @@ missing() {
 	command -v "${CC:-cc}" >/dev/null 2>&1 || echo gcc libc6-dev
 	command -v node >/dev/null 2>&1 || echo nodejs
 	command -v npm >/dev/null 2>&1 || echo npm
+	browser || echo chromium
 	postgres || echo postgresql
+}
+
+# browser tells whether there is a Chromium or a Chrome.
+browser() {
+	for name in ${CHROME:-chromium chromium-browser google-chrome google-chrome-stable}; do
+		! command -v "$name" >/dev/null 2>&1 || return 0
+	done
+	return 1
 }
 
 # postgres tells whether there is a server to test with, or what starts one.
@@ -31,6 +40,7 @@ postgres() {
 }
 
 command -v go >/dev/null 2>&1 || fail "go is missing: install Go 1.26 or later (https://go.dev/dl)"
+[ -z "${CHROME:-}" ] || browser || fail "CHROME is $CHROME, which is no program"
 
 packages=$(missing | tr '\n' ' ')
 if [ -n "$packages" ]; then

@@ -204,6 +204,7 @@ var Sole = []struct {
 	{"github.com/mark3labs/mcp-go", []string{"mcp", "examples/..."}, "its client is safe only as package mcp uses it"},
 	{"os/exec", []string{"mcp", "skills", "ledger/ledgertest", "internal/...", "examples/..."},
 		"a child process needs its own environment, its own group and an end"},
+	{"github.com/chromedp", nil, "a browser is for tests"},
 	{"unsafe", nil, "no reason so far is good enough"},
 }
 

@@ -44,8 +44,6 @@ type Options struct {
 	// UI starts the web pages, on UIPort; 0 takes a free one.
 	UI     bool
 	UIPort int
-	// CodecEndpoint is where the web pages have payloads opened, or "".
-	CodecEndpoint string
 	// PortOption and UIPortOption are what the user sets to choose another
 	// port; errors name them. "" is --port and --ui-port.
 	PortOption, UIPortOption string

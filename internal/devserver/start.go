@@ -128,9 +128,6 @@ func start(ctx context.Context, o Options, version string, held *Lock) (*Server,
 			return nil, err
 		}
 		args = append(args, "--ui-port", strconv.Itoa(uiPort))
-		if o.CodecEndpoint != "" {
-			args = append(args, "--ui-codec-endpoint", o.CodecEndpoint)
-		}
 		s.UI = "http://" + net.JoinHostPort(o.Host, strconv.Itoa(uiPort))
 	} else {
 		args = append(args, "--headless")
