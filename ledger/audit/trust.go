@@ -38,6 +38,8 @@ type Trust struct {
 	Bootstrap *trust.Bootstrap `json:"bootstrap,omitempty"`
 }
 
+var trustFields = []string{"format", "origin", "log", "witnesses", "quorum", "audience", "bootstrap"}
+
 // ParseTrust reads a trust file, and nothing that it does not know.
 func ParseTrust(raw []byte) (Trust, error) {
 	var t Trust
@@ -55,6 +57,17 @@ func ParseTrust(raw []byte) (Trust, error) {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return t, errors.New("read trust file: data after the document")
 	}
+	// encoding/json takes a field in any case, and the last of several: who looks at
+	// the file with another reader must not see other keys.
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return t, fmt.Errorf("read trust file: %w", err)
+	}
+	for name := range fields {
+		if !slices.Contains(trustFields, name) {
+			return t, fmt.Errorf("read trust file: unknown field %.80q", name)
+		}
+	}
 	switch {
 	case t.Format != TrustFormat:
 		return t, fmt.Errorf("read trust file: the format is %.80q, not %s", t.Format, TrustFormat)
@@ -69,8 +82,9 @@ func ParseTrust(raw []byte) (Trust, error) {
 			return t, fmt.Errorf("read trust file: the witness %.80s is there twice", name)
 		}
 	}
-	if b := t.Bootstrap; b != nil {
-		if err := b.Check(); err != nil {
+	if t.Bootstrap != nil {
+		b, err := trust.ParseBootstrap(fields["bootstrap"])
+		if err != nil {
 			return t, fmt.Errorf("read trust file: %w", err)
 		}
 		if t.Audience != string(b.Audience) {
