@@ -1,6 +1,8 @@
 package compiler
 
 import (
+	"bytes"
+	"encoding/json"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 
 	"chimera.ai/engine/compiler/plangen"
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 )
 
@@ -34,6 +37,22 @@ func seeds(t testing.TB) [][]byte {
 func checkResult(t *testing.T, text []byte, p *plan.Plan, ds diag.Diagnostics) {
 	t.Helper()
 	require.Equal(t, ds.HasErrors(), p == nil, "%q", text)
+	checkFindings(t, text, ds)
+	if p == nil {
+		return
+	}
+	b, err := p.Encode()
+	require.NoError(t, err)
+	back, err := plan.Decode(b)
+	require.NoError(t, err)
+	again, err := back.Encode()
+	require.NoError(t, err)
+	require.Equal(t, string(b), string(again))
+}
+
+// checkFindings: what is said of a file is whole, short, and stands in it.
+func checkFindings(t *testing.T, text []byte, ds diag.Diagnostics) {
+	t.Helper()
 	require.LessOrEqual(t, len(ds), MaxFindings+1)
 	for _, d := range ds {
 		require.NotEmpty(t, d.Code, "%q", text)
@@ -50,16 +69,21 @@ func checkResult(t *testing.T, text []byte, p *plan.Plan, ds diag.Diagnostics) {
 		require.NotContains(t, d.Summary, "compiler", "%q", text)
 		require.Less(t, len(d.Summary)+len(d.Detail)+len(d.Suggestion)+len(d.Witness), 20_000, "%q", text)
 	}
-	if p == nil {
-		return
+}
+
+// rewritten gives a file as JSON, whose keys are sorted: it says the same.
+func rewritten(t *testing.T, text []byte) Source {
+	t.Helper()
+	docs, ds := syntax.Parse("fuzz.yaml", text, syntaxLimits)
+	require.False(t, ds.HasErrors(), "%q", text)
+	var b bytes.Buffer
+	for i, d := range docs {
+		if i > 0 {
+			b.WriteString("---\n")
+		}
+		require.NoError(t, json.NewEncoder(&b).Encode(d.Root.Any()), "%q", text)
 	}
-	b, err := p.Encode()
-	require.NoError(t, err)
-	back, err := plan.Decode(b)
-	require.NoError(t, err)
-	again, err := back.Encode()
-	require.NoError(t, err)
-	require.Equal(t, string(b), string(again))
+	return Source{Name: "fuzz.yaml", Text: b.Bytes()}
 }
 
 func FuzzCompile(f *testing.F) {
@@ -70,6 +94,11 @@ func FuzzCompile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		p, ds := Compile(Source{Name: "fuzz.yaml", Text: text}, cat, nil)
 		checkResult(t, text, p, ds)
+		if p != nil {
+			other, ds := Compile(rewritten(t, text), cat, nil)
+			require.NotNil(t, other, "%q, written as JSON: %s", text, show(ds))
+			require.Equal(t, encode(t, p), encode(t, other), "%q", text)
+		}
 	})
 }
 
@@ -82,9 +111,58 @@ func FuzzCatalog(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		cat, ds := ParseCatalog(Source{Name: "fuzz.yaml", Text: text})
 		require.Equal(t, ds.HasErrors(), cat == nil)
-		if cat != nil {
-			_, ds := cat.Merge(cat)
-			require.Len(t, ds, len(cat.Templates)+len(cat.Adapters))
+		checkFindings(t, text, ds)
+		if cat == nil {
+			return
+		}
+		other, ds := ParseCatalog(rewritten(t, text))
+		require.NotNil(t, other, "%q, written as JSON: %s", text, show(ds))
+		require.Len(t, other.Templates, len(cat.Templates))
+		require.Len(t, other.Adapters, len(cat.Adapters))
+		_, ds = cat.Merge(other)
+		require.Len(t, ds, len(cat.Templates)+len(cat.Adapters))
+		// What a catalog offers, a plan can name.
+		p, ds := Compile(Source{Name: "fuzz.yaml", Text: []byte(minimal)}, cat, nil)
+		checkResult(t, []byte(minimal), p, ds)
+	})
+}
+
+// minimal is a plan that needs nothing of a catalog.
+const minimal = "apiVersion: chimera/v1\nkind: Plan\nname: p\nversion: \"1\"\ninput_schema: {type: object}\noutput_schema: {type: object}\nnodes:\n  - {id: a, template: engine/pass}\n"
+
+// FuzzPolicy: a bundle that is taken means the same as JSON, and merging it with
+// itself finds all that is there twice and changes nothing else.
+func FuzzPolicy(f *testing.F) {
+	for _, file := range []string{"testdata/policy.yaml", "testdata/policies/errors.yaml"} {
+		text, err := os.ReadFile(file)
+		require.NoError(f, err)
+		f.Add(text)
+	}
+	for _, s := range []string{
+		"caps: {prob_cost_per_run: \"0.0001 JPY\"}", "thresholds: {per: [{effects: [pure], max_auto_launch_risk: 1e-400}]}", "rules: [{id: a, type: hard, match: 'action.inputs.a[0]', require: 'has(action.x)'}]",
+		"approval: {floor: [{agents: [a], groups: [{role: r, min: 1}, {role: r, min: 2}]}], lift: {\"policy:a\": [r]}}", "allow: [{}, {effects: []}]", "unmodelled: [a/b, a/b]",
+	} {
+		f.Add([]byte("apiVersion: chimera/v1\nkind: PolicyBundle\nversion: \"1\"\n" + s + "\n"))
+	}
+	cat := testCatalog(f)
+	effects, err := os.ReadFile("testdata/effects/operator.yaml")
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		p, ds := ParsePolicy(Source{Name: "fuzz.yaml", Text: text})
+		require.Equal(t, ds.HasErrors(), p == nil, "%q", text)
+		checkFindings(t, text, ds)
+		if p == nil {
+			return
+		}
+		other, ds := ParsePolicy(rewritten(t, text))
+		require.NotNil(t, other, "%q, written as JSON: %s", text, show(ds))
+		require.Equal(t, p.Digest(), other.Digest(), "%q", text)
+		if merged, ds := MergePolicies(p); merged != nil {
+			require.Equal(t, p.Digest(), merged.Digest(), "%q: %s", text, show(ds))
+		}
+		for _, plan := range [][]byte{[]byte(minimal), effects} {
+			out, ds := Compile(Source{Name: "fuzz.yaml", Text: plan}, cat, p)
+			require.Equal(t, ds.HasErrors(), out == nil)
 		}
 	})
 }
