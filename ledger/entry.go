@@ -92,7 +92,8 @@ func (t Time) MarshalText() ([]byte, error) {
 // UnmarshalText reads the one text of an instant.
 func (t *Time) UnmarshalText(text []byte) error {
 	v, err := time.Parse(timeLayout, string(text))
-	if err != nil {
+	// The library takes a comma for the point.
+	if err != nil || v.Year() < 1 || v.Format(timeLayout) != string(text) {
 		return fmt.Errorf("%.40q is not an instant such as 2026-01-31T09:30:00.000Z", text)
 	}
 	*t = Time{v}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -120,13 +121,20 @@ func text(m map[string]any, key string) string {
 	return s
 }
 
+// instants are those of RFC 3339: the library takes a comma for the point too, hours
+// of one digit, and zones that it does not write.
+var instants = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$`)
+
 func (r *reader) instant(m map[string]any, key, path string) time.Time {
 	s, ok := m[key].(string)
 	if !ok {
 		return time.Time{}
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil {
+	if err == nil {
+		_, err = t.MarshalText()
+	}
+	if err != nil || !instants.MatchString(s) {
 		r.add(path, fmt.Sprintf("%.40q is not an instant of RFC 3339", s))
 	}
 	return t

@@ -1,6 +1,7 @@
 package task_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"testing"
 	"time"
@@ -107,7 +108,22 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add([]byte(`{"task_id":"t","agent_id":"a","description":"","state":"draft","created_at":"2026-11-01T09:00:00Z"}`))
+	for _, instant := range []string{
+		"2026-11-01T09:00:00Z", "2026-11-01T09:00:00.5+23:59", "2026-11-01T09:00:00,5Z", "2026-11-01T9:00:00Z", "2026-11-01T09:00:00+24:00", "2026-11-01T09:00:60Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59-12:00",
+	} {
+		f.Add([]byte(`{"task_id":"t","agent_id":"a","description":"","state":"draft","created_at":"` + instant + `"}`))
+	}
+	signed, err := draft().Sign(signature())
+	require.NoError(f, err)
+	executed, err := signed.Execute(json.RawMessage(`{"b":1.50,"a":["\u2028"]}`), "ledger://tx/123", at(2))
+	require.NoError(f, err)
+	for _, v := range []task.Task{signed, executed} {
+		raw, err := json.Marshal(v)
+		require.NoError(f, err)
+		f.Add(raw)
+		f.Add(bytes.Replace(raw, []byte("2026-11-01T09:01:00Z"), []byte("2026-11-01T09:01:00+24:00"), 1))
+		f.Add(bytes.Replace(raw, []byte(`"cost_estimate":150.0`), []byte(`"cost_estimate":1e400`), 1))
+	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		v, err := task.Parse(raw)
 		if err != nil {
