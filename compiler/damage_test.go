@@ -77,7 +77,7 @@ func damaged(t *testing.T, text []byte, step int, use func(text []byte)) {
 func TestDamaged(t *testing.T) {
 	step := 101
 	if *soak {
-		step = 5
+		step = 17
 	}
 	cat := testCatalog(t)
 	total, compiled := 0, 0

@@ -1,6 +1,8 @@
 package trust
 
 import (
+	"bytes"
+	"crypto/ed25519"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -8,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/mod/sumdb/note"
 	"pgregory.net/rapid"
 
 	"chimera.ai/engine/ledger"
@@ -30,6 +33,12 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	w := &world{t: t, ada: ed(t), ben: p256(t), too: ed(t)}
 	_, w.log, _ = ledger.NewKey("example.com/log")
+	return w.found()
+}
+
+// found sets the deployment up with the world's keys.
+func (w *world) found() *world {
+	t := w.t
 	w.b = &Bootstrap{
 		Format: BootstrapFormat, Deployment: "example", Audience: Prod, Quorum: 2, Log: LogKey{"example.com/log", w.log}, Witnesses: Witnesses{Keys: []string{}}, Issued: at(0),
 		Admins: []Admin{{"ada-1", "Ada", w.ada.Public()}, {"ada-2", "ada", w.too.Public()}, {"ben", "Ben", w.ben.Public()}},
@@ -361,7 +370,10 @@ func TestModel(t *testing.T) {
 }
 
 func FuzzNext(f *testing.F) {
-	w := newWorld(f)
+	// The same keys in every process that shares the corpus.
+	log, err := note.NewEd25519VerifierKey("example.com/log", ed25519.NewKeyFromSeed(bytes.Repeat([]byte{6}, ed25519.SeedSize)).Public().(ed25519.PublicKey))
+	require.NoError(f, err)
+	w := (&world{t: f, ada: seeded(f, 3), ben: seeded(f, 4), too: seeded(f, 5), log: log}).found()
 	s := w.state()
 	f.Add(w.sign(s.Draft(day, w.everything()...)))
 	f.Add([]byte(`{"payload":"e30=","payloadType":"` + StatementType + `","signatures":[{"sig":"AAAA"}]}`))
@@ -369,7 +381,7 @@ func FuzzNext(f *testing.F) {
 		st, e, err := ParseStatement(raw)
 		if err == nil {
 			// What is read is written again as it was meant.
-			written, err := st.Envelope(w.ada)
+			written, err := st.Envelope(w.ada, w.ben)
 			require.NoError(t, err)
 			again, err := written.Encode()
 			require.NoError(t, err)
@@ -377,9 +389,21 @@ func FuzzNext(f *testing.F) {
 			require.NoError(t, err)
 			require.Equal(t, st, have)
 			require.NotEmpty(t, e.Payload)
+			// Whatever it states, signed by all who must, it is taken as a whole or not at all.
+			before := s.N
+			if next, err := s.Next(again); err == nil {
+				require.Equal(t, before+1, next.N)
+				_, err = next.Next(again)
+				require.ErrorIs(t, err, ErrInvalid, "what was stated is not stated again")
+			} else {
+				require.ErrorIs(t, err, ErrInvalid)
+			}
+			require.Equal(t, before, s.N)
 		}
 		if next, err := s.Next(raw); err == nil {
 			require.Equal(t, 1, next.N)
+			_, err := s.Next(bytes.Replace(raw, []byte(`"payload":"`), []byte(`"payload":"IA`), 1))
+			require.Error(t, err)
 		}
 	})
 }

@@ -14,7 +14,19 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// FuzzVerify: whatever an export holds, only the entries that the log's key has
+// cut is a change of a file: in place of some bytes stand others of it, and then
+// foreign ones. The files and keys of each process that fuzzes are its own, so that
+// what is shared is what was done to them.
+func cut(b []byte, at, length, from, take uint16, put []byte) []byte {
+	n := len(b) + 1
+	start := int(at) % n
+	end := min(start+int(length), len(b))
+	source := int(from) % n
+	out := append(bytes.Clone(b[:start]), b[source:min(source+int(take), len(b))]...)
+	return append(append(out, put...), b[end:]...)
+}
+
+// FuzzVerify: whatever is done to an export, only the entries that the log's key has
 // signed verify, with their own bodies and packets.
 func FuzzVerify(f *testing.F) {
 	w := newWorld(f)
@@ -34,67 +46,72 @@ func FuzzVerify(f *testing.F) {
 			known[string(line)] = true
 		}
 	}
-	seed := func(name string, change func(b []byte) []byte) {
-		var b [4][]byte
-		for i, n := range names {
-			if b[i] = whole[n]; n == name {
-				b[i] = change(bytes.Clone(b[i]))
-			}
-		}
-		f.Add(b[0], b[1], b[2], b[3])
-	}
-	seed("", nil)
-	f.Add([]byte("{}\n"), []byte("\n\n"), []byte("\n"), []byte("x"))
-	for _, name := range names {
-		seed(name, func(b []byte) []byte { return nil })
-		seed(name, func(b []byte) []byte { return b[:len(b)-1] })
-		seed(name, func(b []byte) []byte { return append(b, '\n') })
-		seed(name, func(b []byte) []byte { return b[bytes.IndexByte(b, '\n')+1:] })
-		seed(name, func(b []byte) []byte { return append(b, b[:bytes.IndexByte(b, '\n')+1]...) })
-		seed(name, func(b []byte) []byte { return bytes.Replace(b, []byte("\n"), []byte("\r\n"), 1) })
+	const all = 65535
+	for i := range uint8(len(names)) {
+		f.Add(i, uint16(0), uint16(0), uint16(0), uint16(0), []byte{}, i, uint16(0), uint16(0), uint16(0), uint16(0), []byte{})
+		f.Add(i, uint16(0), uint16(all), uint16(0), uint16(0), []byte("{}\n"), i+1, uint16(all), uint16(0), uint16(0), uint16(0), []byte{})
+		f.Add(i, uint16(300), uint16(1), uint16(0), uint16(0), []byte("\r\n"), i, uint16(0), uint16(0), uint16(0), uint16(0), []byte{})
+		f.Add(i, uint16(0), uint16(1), uint16(0), uint16(400), []byte("\n"), i+1, uint16(20), uint16(2), uint16(40), uint16(2), []byte{})
 	}
 	dir := f.TempDir()
 	trust := w.trust
-	f.Fuzz(func(t *testing.T, entries, bodies, evidence, checkpoint []byte) {
-		x := world{trust: trust, dir: dir}
-		files := [][]byte{entries, bodies, evidence, checkpoint}
+	f.Fuzz(func(t *testing.T, file uint8, at, length, from, take uint16, put []byte, file2 uint8, at2, length2, from2, take2 uint16, put2 []byte) {
+		files := map[string][]byte{}
 		for i, name := range names {
-			x.write(t, name, files[i])
+			b := whole[name]
+			if int(file)%len(names) == i {
+				b = cut(b, at, length, from, take, put)
+			}
+			if int(file2)%len(names) == i {
+				b = cut(b, at2, length2, from2, take2, put2)
+			}
+			files[name] = b
+		}
+		x := world{trust: trust, dir: dir}
+		same := true
+		for name, b := range files {
+			x.write(t, name, b)
+			same = same && bytes.Equal(b, whole[name])
 		}
 		r := x.verify(t, nil)
+		require.Equal(t, r.OK, len(r.Problems) == 0)
+		require.True(t, r.OK || !same, "%v", r.Problems)
 		if !r.OK {
-			require.NotEmpty(t, r.Problems)
 			return
 		}
-		require.Equal(t, string(whole[audit.EntriesFile]), string(entries), "only the true entries verify")
-		for _, file := range [][]byte{bodies, evidence} {
-			for line := range bytes.Lines(file) {
-				require.True(t, known[string(bytes.TrimSuffix(line, []byte("\n")))+"\n"], "%q is of no entry", line)
+		require.Equal(t, string(whole[audit.EntriesFile]), string(files[audit.EntriesFile]), "only the true entries verify")
+		for _, name := range []string{audit.BodiesFile, audit.EvidenceFile} {
+			for line := range bytes.Lines(files[name]) {
+				require.True(t, known[string(line)], "%q is of no entry", line)
 			}
 		}
 	})
 }
 
-// FuzzProof: a proof proves what the log holds, where it holds it, and has one
-// text but for signatures that nobody asked for.
+// FuzzProof: whatever is done to a proof, it proves what the log holds, where it
+// holds it, or nothing.
 func FuzzProof(f *testing.F) {
 	w := newWorld(f)
 	records, err := w.store.Records(f.Context(), 0, 1000)
 	require.NoError(f, err)
-	for _, i := range []int{0, 1, len(records) / 2, len(records) - 1} {
-		raw, err := audit.Prove(f.Context(), w.store, records[i].Hash)
-		require.NoError(f, err)
-		f.Add(raw)
+	for i := range uint8(3) {
+		f.Add(i*40, uint16(0), uint16(0), uint16(0), uint16(0), []byte{})
+		f.Add(i*40, uint16(30), uint16(1), uint16(0), uint16(0), []byte("0"))
+		f.Add(i*40, uint16(30), uint16(0), uint16(0), uint16(0), []byte("\n"))
+		f.Add(i*40, uint16(600), uint16(0), uint16(600), uint16(45), []byte{})
 	}
-	f.Add([]byte("c2sp.org/tlog-proof@v1\nindex 0\n\n"))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		p, err := audit.VerifyProof(raw, w.trust)
+	f.Fuzz(func(t *testing.T, index uint8, at, length, from, take uint16, put []byte) {
+		want := records[int(index)%len(records)]
+		raw, err := audit.Prove(t.Context(), w.store, want.Hash)
+		require.NoError(t, err)
+		changed := cut(raw, at, length, from, take, put)
+		p, err := audit.VerifyProof(changed, w.trust)
 		if err != nil {
+			require.NotEqual(t, string(raw), string(changed))
 			return
 		}
-		require.Less(t, p.Index, int64(len(records)))
-		require.Equal(t, records[p.Index].Hash, p.Hash)
-		require.Equal(t, records[p.Index].Bytes, p.Bytes)
+		require.Equal(t, want.Index, p.Index)
+		require.Equal(t, want.Bytes, p.Bytes)
 		require.Equal(t, int64(len(records)), p.Checkpoint.Size)
 	})
 }
