@@ -103,6 +103,9 @@ func (b *Bootstrap) Check() error {
 	if err := b.Witnesses.check(); err != nil {
 		return err
 	}
+	if err := apart(b.Log, b.Witnesses); err != nil {
+		return err
+	}
 	if b.Issued.Time().IsZero() {
 		return invalid("the bootstrap does not say when it was issued")
 	}
@@ -174,6 +177,15 @@ func (l LogKey) check() error {
 	}
 	if v.Name() != l.Origin {
 		return invalid("the log is called %s, and its key is that of %s", l.Origin, v.Name())
+	}
+	return nil
+}
+
+// apart holds the log's key and its witnesses against each other: each is another
+// party's, or one would witness itself.
+func apart(l LogKey, w Witnesses) error {
+	if err := (ledger.Signers{Log: l.Key, Witnesses: w.Keys}).Check(); err != nil {
+		return invalid("%s", err)
 	}
 	return nil
 }

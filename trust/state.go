@@ -359,11 +359,17 @@ func (a *RotateLog) do(s *State) error {
 	if slices.Contains(s.LogKeys, a.LogKey) {
 		return invalid("the log has or had this key")
 	}
+	if err := apart(a.LogKey, s.Witnesses); err != nil {
+		return err
+	}
 	s.LogKeys = append(s.LogKeys, a.LogKey)
 	return nil
 }
 
 func (a *SetWitnesses) do(s *State) error {
+	if err := apart(s.Log(), a.Witnesses); err != nil {
+		return err
+	}
 	s.Witnesses = Witnesses{slices.Clone(a.Keys), a.Quorum}
 	return nil
 }

@@ -1,0 +1,314 @@
+package audit_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/mod/sumdb/note"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/audit"
+	"chimera.ai/engine/ledger/ledgertest"
+	"chimera.ai/engine/trust"
+)
+
+// moved takes the first entry of a kind out of a tale and puts it elsewhere.
+func moved(t testing.TB, of tale, kind ledger.Kind, to func(rest tale) int) tale {
+	i := of.first(t, kind)
+	x := of[i]
+	rest := slices.Delete(slices.Clone(of), i, i+1)
+	return slices.Insert(rest, to(rest), x)
+}
+
+func atTheEnd(rest tale) int { return len(rest) }
+
+func atTheStart(tale) int { return 0 }
+
+// TestMadeOlder: what is added later to a log counts as later, whatever time it says:
+// with a witness or an older checkpoint, nothing can be put before what stands there.
+func TestMadeOlder(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(t *testing.T, d *deployment)
+		kind ledger.Kind
+		says string
+	}{
+		"a plan by an author who was revoked": {func(t *testing.T, d *deployment) {
+			d.publish(t, "a", d.author, nil)
+			d.state(t, &trust.RevokePublisher{ID: "ann"})
+		}, ledger.PlanPublished, "by ann, who was revoked at"},
+		"a start by a key that was replaced": {func(t *testing.T, d *deployment) {
+			d.start(t, "x", d.agent, nil)
+			d.state(t, &trust.SetAgentKeys{AgentID: "bot", Keys: []string{}})
+		}, ledger.RunOpened, "no key that may act for bot has signed the grant"},
+		"an approval by one who was revoked": {func(t *testing.T, d *deployment) {
+			d.state(t, &trust.EnrollSigner{ID: "s", Person: "s", Roles: []string{"cfo"}, SigType: "webauthn", PublicKey: "k",
+				NotBefore: ledger.At(time.Now().Add(-time.Hour)), NotAfter: ledger.At(time.Now().Add(24 * time.Hour))})
+			r := ledger.Run{Workflow: "y", Root: "r", Origin: "r", Agent: "bot", PlanDigest: ledger.BodyDigest(nil), InputDigest: ledger.BodyDigest(nil)}
+			require.NoError(t, d.store.OpenRun(t.Context(), r))
+			require.NoError(t, d.store.RecordApproval(t.Context(), r, ledger.Approval{ID: "1", Signer: "s", Accepted: true, Envelope: json.RawMessage(`{}`)}))
+			d.state(t, &trust.RevokeSigner{ID: "s"})
+		}, ledger.ApprovalAccepted, "an approval by s was accepted at"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDeployment(t)
+			c.do(t, d)
+			d.start(t, "late", nil, nil)
+			d.drain(t)
+			d.finds(t, "", "")
+			of := d.tale(t)
+			// The last run is of some hours later; what is forged is put behind it.
+			for _, x := range of.all(ledger.RunChain("late", "r")) {
+				x.At = ledger.At(x.At.Time().Add(3 * time.Hour))
+			}
+			forged := of[of.first(t, c.kind)].At
+			of = moved(t, of, c.kind, atTheEnd)
+			if c.kind == ledger.RunOpened {
+				of = moved(t, of, ledger.RunClosed, atTheEnd) // its end stands behind it
+			}
+			d.tell(t, of)
+			r := d.finds(t, audit.BadAuthority, c.says)
+			require.True(t, slices.ContainsFunc(r.Warnings, func(p audit.Problem) bool {
+				return p.Kind == audit.BadTime && strings.Contains(p.Message, "stand behind one that is more than 1m0s younger, the first, of "+forged.String())
+			}), "%v", r.Warnings)
+		})
+	}
+}
+
+// TestNotYet: nobody is what the admins made them before they had stated it.
+func TestNotYet(t *testing.T) {
+	t.Run("an author", func(t *testing.T) {
+		d := newDeployment(t)
+		d.publish(t, "a", d.author, nil)
+		d.drain(t)
+		d.tell(t, moved(t, d.tale(t), ledger.PlanPublished, atTheStart))
+		r := d.finds(t, audit.BadAuthority, "the plan a@1 was published by ann, whom the admins had not stated yet")
+		require.Zero(t, r.Problems[0].Index)
+	})
+	t.Run("a key that starts runs", func(t *testing.T) {
+		d := newDeployment(t)
+		d.start(t, "x", d.agent, nil)
+		d.drain(t)
+		d.tell(t, moved(t, d.tale(t), ledger.RunOpened, atTheStart))
+		d.finds(t, audit.BadAuthority, "no key that may act for bot has signed the grant")
+	})
+	t.Run("a signer", func(t *testing.T) {
+		d := newDeployment(t)
+		r := ledger.Run{Workflow: "y", Root: "r", Origin: "r", Agent: "bot", PlanDigest: ledger.BodyDigest(nil), InputDigest: ledger.BodyDigest(nil)}
+		require.NoError(t, d.store.OpenRun(t.Context(), r))
+		require.NoError(t, d.store.RecordApproval(t.Context(), r, ledger.Approval{ID: "1", Signer: "s", Accepted: true, Envelope: json.RawMessage(`{}`)}))
+		d.state(t, &trust.EnrollSigner{ID: "s", Person: "s", Roles: []string{"cfo"}, SigType: "webauthn", PublicKey: "k",
+			NotBefore: ledger.At(time.Now().Add(-time.Hour)), NotAfter: ledger.At(time.Now().Add(time.Hour))})
+		d.drain(t)
+		d.finds(t, audit.BadAuthority, "an approval by s was accepted, whom the admins had not enrolled yet")
+	})
+}
+
+// TestMeanwhile: what nobody has stated is found, also where it was taken back before
+// anybody looked.
+func TestMeanwhile(t *testing.T) {
+	usd := func(n int64) ledger.Money {
+		m, err := ledger.Minor(n, "USD")
+		require.NoError(t, err)
+		return m
+	}
+	budget := func(t *testing.T, d *deployment, n int64) {
+		require.NoError(t, d.store.SetBudget(t.Context(), ledger.Budget{Agent: "bot", Currency: "USD", Period: "2026", Limit: usd(n)}))
+	}
+	tool := func(t *testing.T, d *deployment, status string) {
+		require.NoError(t, d.store.RegisterTool(t.Context(), ledger.Tool{ToolID: "bank/pay", Name: "pay", Version: "1", Schema: json.RawMessage(`{}`), Fingerprint: ledger.BodyDigest([]byte("fp")), Status: status}))
+	}
+	trusted := func(status string) trust.Act {
+		return &trust.TrustTool{ToolID: "bank/pay", Fingerprint: ledger.BodyDigest([]byte("fp")), Status: status}
+	}
+	for name, c := range map[string]struct {
+		do   func(t *testing.T, d *deployment)
+		says string
+	}{
+		"limits that were stated, one after the other": {func(t *testing.T, d *deployment) {
+			for _, n := range []int64{100, 50, 200} {
+				d.state(t, &trust.SetBudget{Agent: "bot", Currency: "USD", Period: "2026", Limit: usd(n)})
+			}
+		}, ""},
+		"a limit that was raised for a while": {func(t *testing.T, d *deployment) {
+			d.state(t, &trust.SetBudget{Agent: "bot", Currency: "USD", Period: "2026", Limit: usd(100)})
+			budget(t, d, 100_000)
+			budget(t, d, 100)
+		}, "the budget of bot for \"2026\" was set to 1000.00 USD, which the admins had not stated then"},
+		"a limit that will be stated": {func(t *testing.T, d *deployment) {
+			budget(t, d, 100)
+			d.state(t, &trust.SetBudget{Agent: "bot", Currency: "USD", Period: "2026", Limit: usd(100)})
+		}, "which the admins had not stated then"},
+		"a tool, as it was stated": {func(t *testing.T, d *deployment) {
+			d.state(t, trusted("allow_auto"))
+			tool(t, d, "manual_review")
+			require.NoError(t, d.store.TrustTool(t.Context(), "bank/pay", "allow_auto"))
+			d.state(t, trusted("block"))
+		}, ""},
+		"a tool that was trusted for a while": {func(t *testing.T, d *deployment) {
+			tool(t, d, "manual_review")
+			require.NoError(t, d.store.TrustTool(t.Context(), "bank/pay", "allow_auto"))
+			require.NoError(t, d.store.TrustTool(t.Context(), "bank/pay", "manual_review"))
+		}, "the tool bank/pay became allow_auto, which the admins had not stated then"},
+		"a tool that was blocked, and came back for a while": {func(t *testing.T, d *deployment) {
+			tool(t, d, "manual_review")
+			d.state(t, trusted("block"))
+			require.NoError(t, d.store.TrustTool(t.Context(), "bank/pay", "manual_review"))
+			require.NoError(t, d.store.TrustTool(t.Context(), "bank/pay", "block"))
+		}, "the tool bank/pay became manual_review, which the admins had not stated then"},
+		"a tool that is trusted from the start": {func(t *testing.T, d *deployment) {
+			tool(t, d, "allow_auto")
+			require.NoError(t, d.store.TrustTool(t.Context(), "bank/pay", "block"))
+		}, "the tool bank/pay became allow_auto, which the admins had not stated then"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDeployment(t)
+			c.do(t, d)
+			d.drain(t)
+			d.finds(t, audit.BadAuthority, c.says)
+		})
+	}
+}
+
+// TestGrantsAreUsedOnce: under whichever name a start grant is kept, and whatever run
+// another says that it goes on with.
+func TestGrantsAreUsedOnce(t *testing.T) {
+	again := func(t *testing.T, d *deployment, root, origin, digest string) {
+		first, err := d.store.Run(t.Context(), "x", "r")
+		require.NoError(t, err)
+		r := first
+		r.Root, r.Origin, r.GrantDigest = root, origin, digest
+		require.NoError(t, d.store.OpenRun(t.Context(), r))
+	}
+	digest := func(t *testing.T, d *deployment) string {
+		r, err := d.store.Run(t.Context(), "x", "r")
+		require.NoError(t, err)
+		return r.GrantDigest
+	}
+	replace := func(t *testing.T, d *deployment) {
+		d.state(t, &trust.SetAgentKeys{AgentID: "bot", Keys: []string{}})
+		d.start(t, "hours later", nil, nil)
+	}
+	for name, c := range map[string]struct {
+		do   func(t *testing.T, d *deployment)
+		says string
+	}{
+		"goes on, after the key was replaced": {func(t *testing.T, d *deployment) {
+			replace(t, d)
+			again(t, d, "r2", "r", digest(t, d))
+		}, ""},
+		"kept as another": {func(t *testing.T, d *deployment) { again(t, d, "r2", "r2", ledger.BodyDigest(nil)) }, "the start of x: its start grant is kept as"},
+		"kept as none":    {func(t *testing.T, d *deployment) { again(t, d, "r2", "r2", "") }, "the start of x: its start grant is kept as \"\""},
+		"goes on with a run that had another": {func(t *testing.T, d *deployment) {
+			replace(t, d)
+			other := ledger.Run{Workflow: "x", Root: "bare", Origin: "bare", Agent: "bot", PlanDigest: ledger.BodyDigest([]byte("p")), InputDigest: ledger.BodyDigest([]byte("i"))}
+			require.NoError(t, d.store.OpenRun(t.Context(), other))
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDeployment(t)
+			d.start(t, "x", d.agent, nil)
+			c.do(t, d)
+			d.drain(t)
+			of := d.tale(t)
+			for _, x := range append(of.all(ledger.RunChain("hours later", "r")), of.all(ledger.RunChain("x", "r2"))...) {
+				x.At = ledger.At(x.At.Time().Add(3 * time.Hour))
+			}
+			d.tell(t, of)
+			d.finds(t, audit.BadAuthority, c.says)
+			if strings.Contains(c.says, "kept as") {
+				// It takes no bootstrap to see.
+				d.trust.Bootstrap = nil
+				d.finds(t, audit.BadAuthority, c.says)
+			}
+		})
+	}
+	t.Run("goes on with a run that is not there", func(t *testing.T) {
+		d := newDeployment(t)
+		d.start(t, "x", d.agent, nil)
+		replace(t, d)
+		d.drain(t)
+		of := d.tale(t)
+		for _, x := range of.all(ledger.RunChain("hours later", "r")) {
+			x.At = ledger.At(x.At.Time().Add(3 * time.Hour))
+		}
+		// The run is made one that goes on with another, behind the replacement.
+		for _, x := range of.all(ledger.RunChain("x", "r")) {
+			changed(t, x, func(r *ledger.Run) { r.Origin = "gone" })
+		}
+		of = moved(t, moved(t, of, ledger.RunOpened, atTheEnd), ledger.RunClosed, atTheEnd)
+		d.tell(t, of)
+		d.finds(t, audit.BadAuthority, "no key that may act for bot has signed the grant")
+	})
+}
+
+// verifier gives a key another name.
+func verifier(t testing.TB, name, key string) string {
+	raw, err := base64.StdEncoding.DecodeString(key)
+	require.NoError(t, err)
+	out, err := note.NewEd25519VerifierKey(name, raw[1:])
+	require.NoError(t, err)
+	return out
+}
+
+// TestWitnessesAreOthers: a witness counts once, by its key, and the log is none of
+// its own.
+func TestWitnessesAreOthers(t *testing.T) {
+	w := newWorld(t)
+	key := func(public string) string { return strings.SplitN(public, "+", 3)[2] }
+	_, public, err := ledger.NewKey("one.example.com")
+	require.NoError(t, err)
+	for name, keys := range map[string][]string{
+		"one key under two names": {public, verifier(t, "two.example.com", key(public))},
+		"the log's own key":       {verifier(t, "witness.example.com", key(w.key.Public()))},
+		"one name twice":          {public, public},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.trust.Witnesses, w.trust.Quorum = keys, len(keys)
+			_, err := audit.Verify(w.dir, w.trust, nil)
+			require.ErrorContains(t, err, "its name or its key is also that of the log, or of another witness")
+			boot := newDeployment(t).boot
+			boot.Witnesses = trust.Witnesses{Keys: keys, Quorum: len(keys)}
+			boot.Log = trust.LogKey{Origin: ledgertest.Origin, Key: w.key.Public()}
+			require.Error(t, boot.Check())
+		})
+	}
+	// Nor do statements bring such ones in.
+	d := newDeployment(t, public)
+	for name, act := range map[string]trust.Act{
+		"the log's own key":           &trust.SetWitnesses{Witnesses: trust.Witnesses{Keys: []string{verifier(t, "w", key(d.key.Public()))}, Quorum: 1}},
+		"a witness's key for the log": &trust.RotateLog{LogKey: trust.LogKey{Origin: ledgertest.Origin, Key: verifier(t, ledgertest.Origin, key(public))}},
+	} {
+		s, err := trust.Read(t.Context(), d.store, d.boot)
+		require.NoError(t, err)
+		require.ErrorContains(t, s.Try(act), "is also that of the log", name)
+	}
+}
+
+// TestProofsAskTheBootstrapsWitnesses: a proof of one entry rests on a checkpoint as
+// an export does.
+func TestProofsAskTheBootstrapsWitnesses(t *testing.T) {
+	secret, public, err := ledger.NewKey("witness.example.com")
+	require.NoError(t, err)
+	d := newDeployment(t, public)
+	d.drain(t)
+	records, err := d.store.Records(t.Context(), 0, 1)
+	require.NoError(t, err)
+	proof, err := audit.Prove(t.Context(), d.store, records[0].Hash)
+	require.NoError(t, err)
+	_, err = audit.VerifyProof(proof, d.trust)
+	require.ErrorContains(t, err, "0 of the known witnesses have cosigned, 1 must")
+	witness, err := ledger.NewWitness(secret, d.key.Public(), nil)
+	require.NoError(t, err)
+	cosigned, err := witness.Cosign(d.read(t, audit.CheckpointFile), nil)
+	require.NoError(t, err)
+	require.NoError(t, d.store.AddCosignatures(t.Context(), cosigned))
+	proof, err = audit.Prove(t.Context(), d.store, records[0].Hash)
+	require.NoError(t, err)
+	_, err = audit.VerifyProof(proof, d.trust)
+	require.NoError(t, err)
+}
