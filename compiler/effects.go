@@ -3,6 +3,7 @@ package compiler
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
@@ -91,19 +92,34 @@ func (u *unit) callsPlan(n *node) {
 }
 
 func (u *unit) allowed(doc *document, n *node) {
-	if doc.allow[n.effect] {
+	if doc.allow == nil || doc.allow[n.effect] {
 		return
 	}
 	d := diag.Diagnostic{
 		Code: diag.EffectNotAllowed, Summary: fmt.Sprintf("node %s is %s, which the plan does not allow", quote(n.id), n.effect),
 		Detail:  "`allow` lists the effect classes that the plan may hold; without it that is `pure` alone.",
-		Subject: n.effectRange(), Node: n.id, Suggestion: fmt.Sprintf("allow: [pure, %s]", n.effect),
+		Subject: n.effectRange(), Node: n.id, Suggestion: "allow: [" + strings.Join(doc.effects(), ", ") + "]",
 	}
 	if at := doc.at.Get("allow"); at != nil {
 		d.Context = keyOf(doc.at, "allow")
 		d.Suggestion = fmt.Sprintf("add %s to allow", n.effect)
 	}
 	u.report(d)
+}
+
+// effects are the classes of all nodes of the plan, and pure.
+func (d *document) effects() []string {
+	used := map[plan.EffectClass]bool{plan.Pure: true}
+	for _, n := range d.nodes {
+		used[n.effect] = true
+	}
+	var out []string
+	for _, c := range []plan.EffectClass{plan.Pure, plan.Staged, plan.Committing, plan.Irreversible} {
+		if used[c] {
+			out = append(out, string(c))
+		}
+	}
+	return out
 }
 
 func (u *unit) commits(doc *document, n *node, gated bool) {

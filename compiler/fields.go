@@ -116,6 +116,17 @@ var edgeFields = &table{what: "an edge", fields: []field{
 	{"check", formText, false, "always `runtime`: the value is checked when it arrives"},
 }}
 
+// nested are the tables of the maps in a construct, for fields that stand one
+// level too high.
+var nested = map[*table][]struct {
+	field string
+	table *table
+}{
+	planFields:   {{"limits", limitsFields}, {"cycles", cyclesFields}},
+	nodeFields:   {{"retry_policy", retryFields}, {"for_each", forEachFields}, {"commit_policy", commitFields}},
+	commitFields: {{"approval", approvalFields}, {"verify", verifyFields}, {"rollback", rollbackFields}},
+}
+
 // Closed sets of words.
 var (
 	providerTypes = []string{"skill", "mcp"}

@@ -62,9 +62,11 @@ func (u *unit) named(doc *document, n *node, at *syntax.Value, field string) (in
 	i, ok := doc.index[at.Text]
 	switch {
 	case !ok:
+		meant := u.near(at.Text, doc.ids)
+		doc.doubt(meant)
 		u.report(diag.Diagnostic{
 			Code: diag.PlanUnknownNode, Summary: fmt.Sprintf("there is no node %s", quote(at.Text)),
-			Detail: fmt.Sprintf("`%s` names nodes of this plan.", field), Subject: at.Range(), Node: n.id, Suggestion: u.near(at.Text, doc.ids),
+			Detail: fmt.Sprintf("`%s` names nodes of this plan.", field), Subject: at.Range(), Node: n.id, Suggestion: meant,
 		})
 	case doc.nodes[i].kind != plan.KindCall:
 		u.report(diag.Diagnostic{

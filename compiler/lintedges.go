@@ -51,6 +51,7 @@ func (u *unit) findEnds(doc *document, e *edge) bool {
 		if name == "input" || name == "output" {
 			d.Suggestion = "$" + name
 		}
+		doc.doubt(d.Suggestion)
 		if d.Suggestion == "" && len(doc.ids) > 0 {
 			d.Detail = listing("The plan has ", doc.ids)
 		}

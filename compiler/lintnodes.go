@@ -27,10 +27,16 @@ func (u *unit) lintNodes(doc *document) {
 		if n.kind != plan.KindCall || n.input == nil {
 			continue
 		}
-		u.lintWith(n)
+		errs := u.errors
+		if u.lintWith(n); u.errors > errs {
+			doc.doubt(n.id)
+		}
 		if n.forEach != nil && n.forEach.port != nil && !n.input.takes(n.forEach.port.Text) {
 			u.unknownPort(n, n.forEach.port.Text, n.forEach.port.Range(), true, "")
-			n.sound = false
+			n.sound, n.torn = false, true
+		}
+		if !n.sound {
+			doc.broken = true
 		}
 	}
 }
@@ -70,6 +76,13 @@ func (u *unit) unknownPort(n *node, name string, at diag.Range, input bool, edge
 		c, side = n.input, "input"
 	}
 	ports := c.portsOf()
+	if ports.adrift {
+		// A schema that cannot be compiled is refused, and may have had the port.
+		u.pool.admit(c.schema)
+		if _, err := c.compile(); err != nil {
+			return
+		}
+	}
 	d := diag.Diagnostic{
 		Code: diag.PlanUnknownPort, Summary: fmt.Sprintf("%s has no %s port %s", quote(n.id), side, quote(name)),
 		Subject: at, Node: n.id, Edge: edge, Suggestion: u.near(name, ports.names),

@@ -2,6 +2,7 @@ package compiler
 
 import (
 	"fmt"
+	"strings"
 
 	"chimera.ai/engine/diag"
 )
@@ -43,6 +44,14 @@ func (u *unit) lintSubplans() {
 	at := map[[2]int]*node{}
 	for i, doc := range u.docs {
 		for _, n := range doc.nodes {
+			if n.templateAt != nil {
+				// Refused, but it says which plan is meant.
+				if ref, ok := strings.CutPrefix(n.templateAt.Text, planProvider+"/"); ok {
+					if target, ok := byRef[ref]; ok {
+						used[target] = true
+					}
+				}
+			}
 			if !n.subplan() || n.operation == "" || n.operationAt == nil {
 				continue
 			}

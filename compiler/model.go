@@ -56,6 +56,16 @@ type document struct {
 	// broken: something in the graph was refused, so that what is absent from
 	// it proves nothing.
 	broken bool
+	// doubtful are the nodes that a refused edge or verify was probably meant for.
+	doubtful map[string]bool
+}
+
+// doubt notes that something that was refused was probably meant for a node.
+func (d *document) doubt(id string) {
+	if d.doubtful == nil {
+		d.doubtful = map[string]bool{}
+	}
+	d.doubtful[id] = true
 }
 
 // loop is one natural loop.
@@ -122,8 +132,13 @@ type node struct {
 	description, priority string
 	resources             []string
 
+	// meant are the fields that unknown ones were probably meant to be.
+	meant []string
+
 	// sound: every required field is there and well formed.
 	sound bool
+	// torn: for_each was refused, so what its ports carry is not known.
+	torn bool
 	// called: another node's verify calls it, so it has no place in the graph.
 	called bool
 }
@@ -167,6 +182,8 @@ type commitPolicy struct {
 	rollback *syntax.Value
 	// waived: rollback is {none: reason}.
 	waived bool
+	// refused: something in it is not well formed, so who approves is not known.
+	refused bool
 }
 
 type verify struct {

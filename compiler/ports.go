@@ -26,6 +26,8 @@ type portSet struct {
 	never bool
 	// partial: the schema is too intricate for the search.
 	partial bool
+	// adrift: a reference leads out of the schema, or nowhere.
+	adrift bool
 }
 
 // has reports whether there is a port of that name.
@@ -67,7 +69,7 @@ func (s *schema) portsOf() *portSet {
 func portsIn(value any) *portSet {
 	w := portWalk{root: value, steps: maxPortSteps, open: map[string]bool{}}
 	info := w.walk(value)
-	p := &portSet{names: slices.Sorted(maps.Keys(info.ports)), object: info.object, never: info.never, partial: w.steps < 0}
+	p := &portSet{names: slices.Sorted(maps.Keys(info.ports)), object: info.object, never: info.never, partial: w.steps < 0, adrift: w.adrift}
 	p.listed = make([]bool, len(p.names))
 	for i, name := range p.names {
 		p.listed[i] = info.ports[name]
@@ -85,7 +87,8 @@ type portWalk struct {
 	root  any
 	steps int
 	// open holds the references that are being followed.
-	open map[string]bool
+	open   map[string]bool
+	adrift bool
 }
 
 func (w *portWalk) walk(v any) portInfo {
@@ -197,6 +200,7 @@ func (w *portWalk) either(a, b portInfo) portInfo {
 func (w *portWalk) follow(ref string) portInfo {
 	none := portInfo{ports: map[string]bool{}}
 	target, ok := resolve(w.root, ref)
+	w.adrift = w.adrift || !ok
 	if !ok || w.open[ref] {
 		return none
 	}

@@ -2,6 +2,7 @@ package compiler
 
 import (
 	"fmt"
+	"regexp"
 
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/syntax"
@@ -66,7 +67,11 @@ func (u *unit) readDocument(root *syntax.Value) *document {
 	}
 	u.text(r.get("description"), "description")
 	doc.defs = u.readDefs(r.get("defs"))
+	errs := u.errors
 	doc.allow = u.readAllow(r.get("allow"))
+	if u.errors > errs || r.has("allow") && r.get("allow") == nil {
+		doc.allow = nil
+	}
 	doc.limits = u.readLimits(r.get("limits"))
 	doc.cycles = u.readCycles(r)
 	doc.input = u.readSchema(r.get("input_schema"), doc.defs)
@@ -214,9 +219,13 @@ func (u *unit) place(doc *document, n *node) {
 			Subject: n.idAt.Range(), Context: doc.nodes[i].key, Node: n.id,
 		})
 		doc.broken = true
+		doc.doubt(n.id)
 	}
 	doc.addNode(n)
 }
+
+// nodeNames are what may be ids of nodes in the text of an edge.
+var nodeNames = regexp.MustCompile(`\$?[0-9A-Za-z_-]+`)
 
 func (u *unit) readEdges(doc *document, r *record) {
 	list := r.get("edges")
@@ -239,6 +248,9 @@ func (u *unit) readEdges(doc *document, r *record) {
 			doc.edges = append(doc.edges, e)
 		} else {
 			doc.broken = true
+			for _, id := range nodeNames.FindAllString(item.Text, -1) {
+				doc.doubt(id)
+			}
 		}
 	}
 }

@@ -66,6 +66,7 @@ func (u *unit) readNode(v *syntax.Value, defs *defs) *node {
 		}
 	}
 	u.readOptional(n, r)
+	n.meant = r.meant
 	return n
 }
 
@@ -144,17 +145,19 @@ func (u *unit) readOptional(n *node, r *record) {
 		}
 	}
 	if v := r.get("for_each"); v != nil {
+		errs := u.errors
 		fe := u.read(v, forEachFields, "")
 		n.forEach = &forEach{at: v, port: fe.get("port")}
 		n.forEach.items, _ = u.whole(fe.get("max_items"), "max_items", 1, MaxItems)
 		n.forEach.parallel, _ = u.whole(fe.get("max_parallel"), "max_parallel", 1, MaxParallel)
+		n.torn = u.errors > errs
 	} else if r.has("for_each") {
-		n.sound = false
+		n.sound, n.torn = false, true
 	}
 	if v := r.get("commit_policy"); v != nil {
 		n.commit = u.readCommit(v)
 	} else if r.has("commit_policy") {
-		n.commit = &commitPolicy{at: r.at.Get("commit_policy")}
+		n.commit = &commitPolicy{at: r.at.Get("commit_policy"), refused: true}
 		n.sound = false
 	}
 }
@@ -260,6 +263,7 @@ func (u *unit) milli(v *syntax.Value, name string, high int64) (int64, bool) {
 }
 
 func (u *unit) readCommit(v *syntax.Value) *commitPolicy {
+	errs := u.errors
 	r := u.read(v, commitFields, "")
 	c := &commitPolicy{at: v, approval: r.get("approval"), barrier: r.get("barrier"), rollback: r.get("rollback")}
 	if c.approval != nil {
@@ -285,6 +289,7 @@ func (u *unit) readCommit(v *syntax.Value) *commitPolicy {
 		}
 		c.waived = reason != nil
 	}
+	c.refused = u.errors > errs
 	return c
 }
 

@@ -2,6 +2,7 @@ package compiler
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"chimera.ai/engine/diag"
@@ -118,16 +119,23 @@ func (u *unit) missing(n *node) {
 	if n.templateAt != nil && n.template == nil {
 		return
 	}
+	if slices.Contains(n.meant, "template") {
+		n.sound = false
+		return
+	}
 	var absent []string
 	for _, f := range contractFields {
-		if !n.given(f) && n.at.Get(f) == nil {
+		if n.given(f) || n.at.Get(f) != nil {
+			continue
+		}
+		n.sound = false
+		if !slices.Contains(n.meant, f) {
 			absent = append(absent, "`"+f+"`")
 		}
 	}
 	if len(absent) == 0 {
 		return
 	}
-	n.sound = false
 	d := diag.Diagnostic{
 		Code: diag.PlanSchema, Summary: fmt.Sprintf("node %s has no %s", quote(n.id), strings.Join(absent, ", ")),
 		Detail:  "Every node declares its whole contract, or takes it from the catalog by `template: provider/operation`.",

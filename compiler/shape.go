@@ -2,6 +2,7 @@ package compiler
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,6 +92,8 @@ type record struct {
 	vals  []*syntax.Value
 	// complete: every required field is there in the right form.
 	complete bool
+	// meant are the fields that unknown ones were probably meant to be.
+	meant []string
 }
 
 // get returns the field's value, or nil if it is absent or was refused.
@@ -133,13 +136,7 @@ func (u *unit) read(v *syntax.Value, t *table, id string) *record {
 		at := slices.IndexFunc(t.fields, func(f field) bool { return f.name == key.Text })
 		if at < 0 {
 			if !t.open {
-				u.report(diag.Diagnostic{
-					Code:       diag.PlanSchema,
-					Summary:    fmt.Sprintf("unknown field %s in %s", quote(key.Text), what),
-					Detail:     "The fields here are: " + strings.Join(t.names(), ", ") + ".",
-					Subject:    key.Range(),
-					Suggestion: u.near(key.Text, t.names()),
-				})
+				r.meant = append(r.meant, u.unknownField(key, t, what))
 			}
 			continue
 		}
@@ -158,6 +155,9 @@ func (u *unit) read(v *syntax.Value, t *table, id string) *record {
 			continue
 		}
 		r.complete = false
+		if slices.Contains(r.meant, f.name) {
+			continue // the unknown field says it
+		}
 		detail := ""
 		if f.say != "" {
 			detail = fmt.Sprintf("`%s` is %s.", f.name, f.say)
@@ -170,6 +170,27 @@ func (u *unit) read(v *syntax.Value, t *table, id string) *record {
 		})
 	}
 	return r
+}
+
+// unknownField reports a field that a table does not have, and gives the one that
+// was probably meant, or "".
+func (u *unit) unknownField(key *syntax.Value, t *table, what string) string {
+	d := diag.Diagnostic{
+		Code:       diag.PlanSchema,
+		Summary:    fmt.Sprintf("unknown field %s in %s", quote(key.Text), what),
+		Detail:     "The fields here are: " + strings.Join(t.names(), ", ") + ".",
+		Subject:    key.Range(),
+		Suggestion: u.near(key.Text, t.names()),
+	}
+	meant := d.Suggestion
+	for _, inner := range nested[t] {
+		if slices.Contains(inner.table.names(), key.Text) {
+			d.Suggestion = fmt.Sprintf("%s: {%s: …}", inner.field, key.Text)
+			meant = ""
+		}
+	}
+	u.report(d)
+	return meant
 }
 
 func (u *unit) wrongForm(f *field, key, val *syntax.Value) {
@@ -188,12 +209,26 @@ func (u *unit) wrongForm(f *field, key, val *syntax.Value) {
 		d.Subject = key.Range()
 		d.Context = diag.Range{}
 		d.Detail = strings.TrimSpace(d.Detail + " Give it a value or leave the field out.")
+	case f.form == formBool && val.Kind == syntax.String:
+		switch strings.ToLower(val.Text) {
+		case "true", "yes", "on", "y":
+			d.Suggestion = f.name + ": true"
+		case "false", "no", "off", "n":
+			d.Suggestion = f.name + ": false"
+		}
+	case f.form == formNumber && val.Kind == syntax.String:
+		if plainNumber.MatchString(val.Text) {
+			d.Suggestion = f.name + ": " + val.Text
+		}
 	case f.form == formText && (val.Kind == syntax.Number || val.Kind == syntax.Bool):
 		d.Detail = strings.TrimSpace(d.Detail + " YAML reads it as " + kindName(val) + " unless it is quoted.")
 		d.Suggestion = fmt.Sprintf("%s: %q", f.name, u.source(val))
 	}
 	u.report(d)
 }
+
+// plainNumber is a number that somebody put in quotes.
+var plainNumber = regexp.MustCompile(`^[0-9]{1,18}(\.[0-9]{1,18})?$`)
 
 // head is the token that stands for a whole map or list in messages: its first
 // key, else itself.

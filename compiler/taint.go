@@ -206,6 +206,9 @@ func (d *document) approved(n *node) bool {
 
 // asks reports whether the policy names a group that approves.
 func (c *commitPolicy) asks() bool {
+	if c.refused {
+		return true // which was reported
+	}
 	if c.approval == nil {
 		return false
 	}

@@ -195,6 +195,14 @@ func (t *Template) state() plan.Trust {
 // catalog. whole says that the name was written as provider/operation.
 func (u *unit) unknownOperation(n *node, at diag.Range, kind plan.ProviderType, provider, operation string, providerAt diag.Range, whole bool) {
 	ops := u.cat.operations[provider]
+	if provider == planProvider {
+		u.report(diag.Diagnostic{
+			Code: diag.TrustProvider, Summary: "a plan has no template",
+			Detail:  "The catalog holds operations. A node that runs another plan of the file declares its whole contract.",
+			Subject: at, Node: n.id, Suggestion: fmt.Sprintf("provider_type: skill, provider_name: plan, operation: %s", operation),
+		})
+		return
+	}
 	if len(ops) == 0 {
 		d := diag.Diagnostic{
 			Code: diag.TrustProvider, Summary: fmt.Sprintf("the provider %s is not in the catalog", quote(provider)),

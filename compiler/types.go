@@ -166,6 +166,12 @@ func (u *unit) typeSchema(doc *document, n *node, c *contractSchema) {
 // jsonTypes are the words of the keyword `type`.
 var jsonTypes = []string{"array", "boolean", "integer", "null", "number", "object", "string"}
 
+// typeWords are the types of other languages, and what JSON Schema calls them.
+var typeWords = map[string]string{
+	"str": "string", "text": "string", "int": "integer", "long": "integer", "float": "number", "double": "number", "decimal": "number",
+	"bool": "boolean", "list": "array", "tuple": "array", "map": "object", "dict": "object", "struct": "object", "none": "null", "nil": "null",
+}
+
 // badSchemas reports a schema that does not compile, once for each part of it that
 // breaks the rules of its draft, up to a few.
 func (u *unit) badSchemas(err error, v *syntax.Value, node string) {
@@ -196,15 +202,25 @@ func (u *unit) badSchema(err error, v *syntax.Value, pointer, node string) {
 			at = part.Range()
 		}
 	}
-	if part := outside(v, err); part != nil {
-		at = part.Range()
-	}
 	text := strings.TrimPrefix(err.Error(), "compile schema: ")
 	suggestion := ""
+	if m := outsideIn.FindStringSubmatch(err.Error()); m != nil {
+		if part := reference(v, m[1]); part != nil {
+			at = part.Range()
+		}
+	}
+	if m := nowhereIn.FindStringSubmatch(err.Error()); m != nil {
+		if part := reference(v, m[1]); part != nil {
+			at, text = part.Range(), "the reference "+quote(part.Text)+" leads nowhere"
+			suggestion = u.definitionFor(part)
+		}
+	}
 	if part := descend(v, pointer); part != nil && part.Kind == syntax.String && strings.HasSuffix(pointer, "/type") {
 		// Which words there are says all; that it might have been a list does not help.
 		text = "`type` is " + either(jsonTypes) + ", or a list of these, not " + quote(part.Text)
-		suggestion = u.near(part.Text, jsonTypes)
+		if suggestion = typeWords[strings.ToLower(part.Text)]; suggestion == "" {
+			suggestion = u.near(part.Text, jsonTypes)
+		}
 	}
 	u.report(diag.Diagnostic{
 		Code: diag.TypeSchema, Summary: "this is not a usable JSON Schema", Detail: sentence(text), Subject: at, Node: node, Suggestion: suggestion,
@@ -230,16 +246,25 @@ func pointerOf(err error) string {
 var (
 	placeIn   = regexp.MustCompile(`\bat ("/(?:[^"\\]|\\.)*")`)
 	outsideIn = regexp.MustCompile(`^compile schema: the reference ("(?:[^"\\]|\\.)*") leaves`)
+	nowhereIn = regexp.MustCompile(`the reference ("(?:[^"\\]|\\.)*") leads nowhere`)
 )
 
-// outside is the value of the schema that leads out of it, by what its compile
-// error says, or nil.
-func outside(v *syntax.Value, err error) *syntax.Value {
-	m := outsideIn.FindStringSubmatch(err.Error())
-	if m == nil {
-		return nil
+// definitionFor is the reference to the plan's definition that has the name at
+// which a reference to nowhere ends, or "".
+func (u *unit) definitionFor(ref *syntax.Value) string {
+	name := ref.Text[strings.LastIndexByte(ref.Text, '/')+1:]
+	for _, doc := range u.docs {
+		whole, at := doc.at.Range(), ref.Range()
+		if doc.defs != nil && whole.Start.Byte <= at.Start.Byte && at.End.Byte <= whole.End.Byte && doc.defs.byKey[name] != nil {
+			return defsPrefix + name
+		}
 	}
-	text, bad := strconv.Unquote(m[1])
+	return ""
+}
+
+// reference is the value of the schema that refers to what is quoted, or nil.
+func reference(v *syntax.Value, quoted string) *syntax.Value {
+	text, bad := strconv.Unquote(quoted)
 	if bad != nil {
 		return nil
 	}
@@ -296,7 +321,7 @@ func (u *unit) missingInputs(doc *document) {
 		}
 	}
 	for i, n := range doc.nodes {
-		if n.input == nil || doubtful[i] || n.called || n.input.faulty {
+		if n.input == nil || doubtful[i] || doc.doubtful[n.id] || n.called || n.input.faulty {
 			continue
 		}
 		for _, p := range doc.needs(i) {

@@ -16,6 +16,10 @@ import (
 // brings fits the port that it enters.
 func (u *unit) typeEdge(doc *document, e *edge) {
 	from, to := doc.nodes[e.from], doc.nodes[e.to]
+	if from.torn || to.torn {
+		e.failed = true
+		return
+	}
 	before, ok := u.before(doc, e)
 	if !ok {
 		e.failed = true

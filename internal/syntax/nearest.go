@@ -7,7 +7,9 @@ import "strings"
 // one edit. At most a third of the name's letters may differ, and at least one
 // may, so that what is suggested is not a guess. Case counts only between
 // candidates that are otherwise as near; what is still equal goes by the order
-// of the candidates. Names of more than 64 bytes have no suggestion.
+// of the candidates. Where none is that near, it is the one that begins with the
+// name, as timeout_ms does with timeout. Names of more than 64 bytes have no
+// suggestion.
 func Nearest(name string, candidates []string) string {
 	const long = 64
 	if name == "" || len(name) > long {
@@ -29,7 +31,31 @@ func Nearest(name string, candidates []string) string {
 			best, bestFold, bestExact = c, fold, exact
 		}
 	}
+	if best == "" {
+		return continued(string(lower), candidates)
+	}
 	return best
+}
+
+// continued is the only candidate that begins with name, and goes on with
+// another word.
+func continued(name string, candidates []string) string {
+	const short = 4
+	if len(name) < short {
+		return ""
+	}
+	only := ""
+	for _, c := range candidates {
+		rest, ok := strings.CutPrefix(strings.ToLower(c), name)
+		if !ok || rest == "" || !strings.ContainsAny(rest[:1], "_-./") {
+			continue
+		}
+		if only != "" {
+			return ""
+		}
+		only = c
+	}
+	return only
 }
 
 // distance is the number of insertions, deletions, substitutions and swaps of
