@@ -9,7 +9,6 @@ import (
 	"slices"
 	"text/tabwriter"
 
-	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/trust"
 )
@@ -64,11 +63,7 @@ func agentsCommand(p *Program, fs *flag.FlagSet) action {
 
 // noPart is wrong use of a command that has parts.
 func noPart(command, what string, parts []string, hint string) error {
-	f := misuse("chimera %s has no part %q", command, what)
-	if near := syntax.Nearest(what, parts); near != "" {
-		return f.withHint("Did you mean %s?", near)
-	}
-	return f.withHint("%s", hint)
+	return misuse("chimera %s has no part %q", command, what).meant("", what, parts, hint)
 }
 
 // What the chain of statements says of a row.

@@ -7,19 +7,19 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
 )
 
-// audits are the parts of chimera audit.
-var audits = []string{"checkpoint", "prove", "export", "verify", "cosign", "prune", "hold", "lift", "erase"}
+// The parts of chimera audit, with how many operands each takes.
+var auditParts = map[string]int{"checkpoint": 0, "prove": 1, "export": 0, "verify": 1, "cosign": 1, "prune": 0, "hold": 1, "lift": 1, "erase": 1}
 
 func auditCommand(p *Program, fs *flag.FlagSet) action {
 	out := fs.String("out", "", "`DIR` that export makes")
@@ -35,16 +35,12 @@ func auditCommand(p *Program, fs *flag.FlagSet) action {
 	reason := fs.String("reason", "", "`TEXT` that the log keeps for ever: why prune, hold, lift or erase; name no person in it")
 	return func(ctx context.Context, operands []string) error {
 		what, rest := operands[0], operands[1:]
-		takes := map[string]int{"checkpoint": 0, "prove": 1, "export": 0, "verify": 1, "cosign": 1, "prune": 0, "hold": 1, "lift": 1, "erase": 1}
 		acts := slices.Contains([]string{"hold", "lift", "erase"}, what)
-		n, known := takes[what]
+		n, known := auditParts[what]
 		switch {
 		case !known:
-			f := misuse("chimera audit has no part %q", what)
-			if near := syntax.Nearest(what, audits); near != "" {
-				return f.withHint("Did you mean %s?", near)
-			}
-			return f.withHint("There are checkpoint, prove HASH, export --out DIR, verify DIR --trust FILE, cosign DIR, prune, hold RUN, lift RUN and erase SUBJECT.")
+			return noPart("audit", what, slices.Sorted(maps.Keys(auditParts)),
+				"There are checkpoint, prove HASH, export --out DIR, verify DIR --trust FILE, cosign DIR, prune, hold RUN, lift RUN and erase SUBJECT.")
 		case len(rest) != n:
 			return misuse("chimera audit %s takes %s", what, plural(n, "operand"))
 		case *out != "" && what != "export", *trust != "" && what != "verify" && what != "cosign", *against != "" && what != "verify":

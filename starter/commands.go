@@ -8,8 +8,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-
-	"chimera.ai/engine/internal/syntax"
 )
 
 // action does a command with its operands.
@@ -126,11 +124,7 @@ func unknownCommand(all []command, name string) error {
 	for _, c := range all {
 		names = append(names, c.name)
 	}
-	f := misuse("there is no command %q", name)
-	if near := syntax.Nearest(name, names); near != "" {
-		return f.withHint("Did you mean chimera %s?", near)
-	}
-	return f.withHint("chimera help lists the commands.")
+	return misuse("there is no command %q", name).meant("chimera ", name, names, "chimera help lists the commands.")
 }
 
 func usage(c command) string {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"chimera.ai/engine/containment"
-	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/schemas"
 )
 
@@ -50,11 +49,7 @@ func containCommand(p *Program, fs *flag.FlagSet) action {
 	batch := fs.Bool("batch", false, `read lines {"id", "lhs", "rhs", "dialect"} from standard input, and answer each with a line`)
 	return func(ctx context.Context, operands []string) error {
 		if *draft != "" && draftURI(*draft) == "" {
-			f := misuse("there is no draft %q", *draft)
-			if near := syntax.Nearest(*draft, draftNames()); near != "" {
-				return f.withHint("Did you mean %s?", near)
-			}
-			return f.withHint("There are: %s.", strings.Join(draftNames(), ", "))
+			return misuse("there is no draft %q", *draft).meant("", *draft, draftNames(), "There are: "+strings.Join(draftNames(), ", ")+".")
 		}
 		switch {
 		case *batch && len(operands) > 0:

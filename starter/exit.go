@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/syntax"
 )
 
 // The exit codes.
@@ -49,4 +50,13 @@ func unanswered(format string, args ...any) *failure {
 func (f *failure) withHint(format string, args ...any) *failure {
 	f.hint = fmt.Sprintf(format, args...)
 	return f
+}
+
+// meant asks whether the nearest of names, behind a prefix, was meant; where none
+// is near, the hint says what there is.
+func (f *failure) meant(prefix, given string, names []string, hint string) *failure {
+	if near := syntax.Nearest(given, names); near != "" {
+		return f.withHint("Did you mean %s%s?", prefix, near)
+	}
+	return f.withHint("%s", hint)
 }

@@ -4,8 +4,6 @@ import (
 	"flag"
 	"io"
 	"strings"
-
-	"chimera.ai/engine/internal/syntax"
 )
 
 // The formats of every command.
@@ -86,11 +84,7 @@ func value(args []string) string {
 func unknownFlag(fs *flag.FlagSet, name string) error {
 	var names []string
 	fs.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
-	f := misuse("there is no flag --%s", name)
-	if near := syntax.Nearest(name, names); near != "" {
-		return f.withHint("Did you mean --%s?", near)
-	}
-	return f.withHint("chimera help %s shows the flags.", fs.Name())
+	return misuse("there is no flag --%s", name).meant("--", name, names, "chimera help "+fs.Name()+" shows the flags.")
 }
 
 // guessFormat finds --format json in arguments that may be wrong otherwise, so

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"os/user"
 	"slices"
 	"time"
 
@@ -74,7 +73,7 @@ func (p *Program) grant(ctx context.Context, conn *connection, o *order) error {
 		p.say("no start grant: the admins have not stated that this key may act for the agent %s", printable(o.agent))
 		return nil
 	}
-	requester, err := p.requester(conn.place)
+	requester, err := person("requester", conn.place.settings.Requester)
 	if err != nil {
 		return err
 	}
@@ -118,17 +117,4 @@ func (r *rooted) starter(at *place) (*trust.Key, error) {
 		return nil, misuse("trust.start_key: %s", err)
 	}
 	return key, nil
-}
-
-// requester is who starts runs: whom the configuration names, or the machine's
-// user.
-func (p *Program) requester(at *place) (string, error) {
-	if at.settings.Requester != "" {
-		return at.settings.Requester, nil
-	}
-	u, err := user.Current()
-	if err != nil {
-		return "", misuse("nobody knows who starts the run: %s", err).withHint("Set requester (CHIMERA_REQUESTER).")
-	}
-	return u.Username, nil
 }

@@ -81,7 +81,7 @@ func (p *Program) sound(shelf *shelf, src compiler.Source) (*plan.Plan, string, 
 // publish keeps the source of a plan, signed by its author. Other content under
 // its name and version is a no. Where nothing says whom to trust, nobody signs.
 func (p *Program) publish(ctx context.Context, place *place, src compiler.Source, compiled *plan.Plan, digest string) (ledger.Plan, error) {
-	author, err := p.author()
+	author, err := person("author", place.settings.Author)
 	if err != nil {
 		return ledger.Plan{}, err
 	}
@@ -172,18 +172,14 @@ func untrusted(err error) error {
 	return storeError(err)
 }
 
-// author is who publishes: whom the configuration names, or the machine's user.
-func (p *Program) author() (string, error) {
-	settings, err := p.settings()
-	if err != nil {
-		return "", err
-	}
-	if settings.Author != "" {
-		return settings.Author, nil
+// person is whom the configuration names under a key, or the machine's user.
+func person(key, configured string) (string, error) {
+	if configured != "" {
+		return configured, nil
 	}
 	u, err := user.Current()
 	if err != nil {
-		return "", misuse("nobody knows who publishes: %s", err).withHint("Set author (CHIMERA_AUTHOR).")
+		return "", misuse("nobody knows who asks for this: %s", err).withHint("Set %s (CHIMERA_%s).", key, strings.ToUpper(key))
 	}
 	return u.Username, nil
 }

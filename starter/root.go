@@ -120,7 +120,7 @@ func keepTrust(ctx context.Context, dir string, kept *store.Opened, r *rooted) (
 // It fails if the ledger has statements that do not rest on it. Only the owner of
 // the folder, chimera dev, makes another one where the ledger or the key was
 // removed. Any number of processes may call it at once.
-func devRoot(ctx context.Context, dir string, kept *store.Opened, owner bool) (*rooted, error) {
+func devRoot(ctx context.Context, dir string, kept *store.Opened, own bool) (*rooted, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func devRoot(ctx context.Context, dir string, kept *store.Opened, owner bool) (*
 		return nil, err
 	}
 	log := trust.LogKey{Origin: kept.Key.Name(), Key: kept.Key.Public()}
-	if b == nil || owner && (b.Log != log || b.Admins[0].Key != admin.Public()) {
+	if b == nil || own && (b.Log != log || b.Admins[0].Key != admin.Public()) {
 		// There is none, or it is of a ledger or a key that was removed.
 		stated, err := kept.Ledger.Authority(ctx)
 		if err != nil {
@@ -150,7 +150,7 @@ func devRoot(ctx context.Context, dir string, kept *store.Opened, owner bool) (*
 		if len(stated) > 0 {
 			return nil, fmt.Errorf("%s is not the bootstrap that the ledger's statements of authority rest on", file)
 		}
-		if b, err = trust.DevBootstrap(log.Origin, person(), admin, log, time.Now()); err != nil {
+		if b, err = trust.DevBootstrap(log.Origin, owner(), admin, log, time.Now()); err != nil {
 			return nil, fmt.Errorf("making the bootstrap: %w", err)
 		}
 		if err := keepJSON(file, b); err != nil {
@@ -182,8 +182,8 @@ func devBootstrap(file string) (*trust.Bootstrap, error) {
 	return b, nil
 }
 
-// person is the user of the machine.
-func person() string {
+// owner is the machine's user, to whom dev mode belongs.
+func owner() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		return u.Username
 	}
@@ -192,7 +192,7 @@ func person() string {
 
 // adminKey reads the admin's key of dev mode, and makes one where there is none.
 func adminKey(file string) (*trust.Key, error) {
-	secret, err := os.ReadFile(file)
+	secret, err := atMost(file, maxSecretKey)
 	if errors.Is(err, fs.ErrNotExist) {
 		k, secret, err := trust.NewKey()
 		if err != nil {

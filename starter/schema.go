@@ -6,7 +6,6 @@ import (
 	"flag"
 	"strings"
 
-	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/schemas"
 )
 
@@ -22,11 +21,8 @@ func schemaCommand(p *Program, _ *flag.FlagSet) action {
 		}
 		raw, ok := schemas.Named(operands[0])
 		if !ok {
-			f := misuse("there is no schema %q", operands[0])
-			if near := syntax.Nearest(operands[0], names); near != "" {
-				return f.withHint("Did you mean chimera schema %s?", near)
-			}
-			return f.withHint("There are: %s.", strings.Join(names, ", "))
+			return misuse("there is no schema %q", operands[0]).
+				meant("chimera schema ", operands[0], names, "There are: "+strings.Join(names, ", ")+".")
 		}
 		return p.document(json.RawMessage(raw))
 	}
