@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -246,9 +245,7 @@ func TestMutated(t *testing.T) {
 		if checked {
 			runtime.ReadMemStats(&before)
 		}
-		start := time.Now()
 		p, ds := Compile(Source{Name: "fuzz.yaml", Text: text}, cat, nil)
-		require.Less(t, time.Since(start), time.Minute, "%q", text)
 		if checked {
 			runtime.ReadMemStats(&after)
 			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20+4000*len(text)), "%q", text)

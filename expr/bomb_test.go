@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -87,7 +86,6 @@ func TestBombsGoOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			start := time.Now()
 			tpl, bad := expr.CompileTemplate("${"+src+"}", expr.Transform)
 			if len(bad) == 0 {
 				_, err := tpl.Eval(vars)
@@ -99,10 +97,8 @@ func TestBombsGoOff(t *testing.T) {
 			} else {
 				t.Log(bad[0])
 			}
-			took := time.Since(start)
 			runtime.ReadMemStats(&after)
-			// Generous, for slow machines: without bounds each takes minutes.
-			require.Less(t, took, 20*time.Second)
+			// Without bounds each takes minutes, and more memory than there is.
 			require.Less(t, (after.TotalAlloc-before.TotalAlloc)>>20, uint64(2048), "MiB allocated in total")
 		})
 	}

@@ -76,10 +76,8 @@ func TestTrapPointersInManyWritings(t *testing.T) {
 			list(60, func(i int) string { return `{"properties":{"p":{"$ref":"#/$defs/` + written(i) + `"}}}` }) + `]}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			within(t, func() {
-				_, err := schemas.Compile([]byte(schema))
-				require.ErrorIs(t, err, schemas.ErrTooLarge)
-			})
+			_, err := schemas.Compile([]byte(schema))
+			require.ErrorIs(t, err, schemas.ErrTooLarge)
 		})
 	}
 	s := mustCompile(t, `{"$defs":{"a,b":{"type":"null"},"c d":{"type":"null"}},"properties":{"x":{"$ref":"#/$defs/a,b"},"y":{"$ref":"#/$defs/c d"},"z":{"$ref":"#/$defs/c%20d"}}}`)

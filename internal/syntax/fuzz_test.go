@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"regexp"
 	"testing"
-	"time"
 
 	"chimera.ai/engine/diag"
 )
@@ -50,11 +49,7 @@ func TestCut(t *testing.T) {
 // check checks what FuzzParse says.
 func check(t *testing.T, src []byte) {
 	t.Helper()
-	begin := time.Now()
 	docs, diags := Parse("f", src, Limits{Depth: 50, Nodes: 10_000, AliasNodes: 1000})
-	if d := time.Since(begin); d > 5*time.Second {
-		t.Fatalf("took %s", d)
-	}
 	for _, d := range diags {
 		if d.Code != diag.PlanSyntax || d.Severity != diag.Error || d.Summary == "" || d.Detail == "" {
 			t.Fatalf("incomplete finding %+v", d)
