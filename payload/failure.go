@@ -19,9 +19,22 @@ import (
 func NewFailureConverter(data converter.DataConverter) converter.FailureConverter {
 	c, ok := data.(patient)
 	if !ok || c.sealing.Keys == nil {
-		return temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: data})
+		return outages{temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: data})}
 	}
 	return failures{data: c}
+}
+
+// outages gives what the SDK says of a large value that could not be stored or
+// read, in the name of the activity, the kind that the interpreter waits for.
+type outages struct{ converter.FailureConverter }
+
+// ErrorToFailure implements the SDK's interface.
+func (c outages) ErrorToFailure(err error) *failurepb.Failure {
+	var e *contract.Error
+	if errors.As(err, &e) && e.Kind == contract.StoreUnavailable && !errors.As(err, new(*temporal.ApplicationError)) {
+		err = temporal.NewApplicationErrorWithOptions(err.Error(), string(e.Kind), temporal.ApplicationErrorOptions{})
+	}
+	return c.FailureConverter.ErrorToFailure(err)
 }
 
 // failures seals messages.
@@ -37,7 +50,7 @@ func (c failures) WithSerializationContext(ctx converter.SerializationContext) c
 }
 
 func (c failures) base() converter.FailureConverter {
-	return temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: c.data})
+	return outages{temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: c.data})}
 }
 
 // attributes is what is sealed of a failure. The first two have the names that

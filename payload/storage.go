@@ -3,6 +3,7 @@ package payload
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"chimera.ai/engine/blob"
+	"chimera.ai/engine/contract"
 )
 
 const (
@@ -94,7 +96,7 @@ func (d driver) Store(ctx converter.StorageDriverStoreContext, payloads []*commo
 			return err
 		})
 		if err != nil {
-			return nil, fmt.Errorf("store payload: %w", err)
+			return nil, away("store payload", err)
 		}
 		claims[i] = converter.StorageDriverClaim{ClaimData: map[string]string{
 			claimDigest: digest,
@@ -134,13 +136,22 @@ func (d driver) Retrieve(ctx converter.StorageDriverRetrieveContext, claims []co
 			return err
 		})
 		if err != nil {
-			return nil, fmt.Errorf("retrieve payload: %w", err)
+			return nil, away("retrieve payload", err)
 		}
 		if payloads[i], err = retrieved(b); err != nil {
 			return nil, fmt.Errorf("payload %.80s: %w", claim.ClaimData[claimDigest], err)
 		}
 	}
 	return payloads, nil
+}
+
+// away says that the store is at fault, where it is: neither the value, nor who
+// asks for it.
+func away(what string, err error) error {
+	if errors.Is(err, blob.ErrNotFound) || errors.Is(err, blob.ErrCorrupt) {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return contract.Errorf(contract.StoreUnavailable, "%s: %w", what, err)
 }
 
 // retrieved reads what was stored.

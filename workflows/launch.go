@@ -95,7 +95,8 @@ func size(call *contract.Call) int {
 
 // options are the activity options of node i, from its contract. The retry
 // policy counts the contract's failures only: a lost worker (Temporal's own
-// timeouts) comes back at once, and the run reschedules it.
+// timeouts) and a store that is away come back at once, and the run reschedules
+// the node.
 func (r *run) options(i, spent int) workflow.Context {
 	n := &r.plan.Nodes[i]
 	queue := contract.QueueTools
@@ -108,7 +109,7 @@ func (r *run) options(i, spent int) workflow.Context {
 		heartbeat = 0
 	}
 	policy := retryPolicy(&n.Retry, spent)
-	policy.NonRetryableErrorTypes = []string{"TemporalTimeout:StartToClose", "TemporalTimeout:Heartbeat"}
+	policy.NonRetryableErrorTypes = []string{"TemporalTimeout:StartToClose", "TemporalTimeout:Heartbeat", string(contract.StoreUnavailable)}
 	return workflow.WithActivityOptions(r.ctx, workflow.ActivityOptions{
 		TaskQueue:           queue,
 		ActivityID:          n.ID + "#1",

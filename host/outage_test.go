@@ -1,0 +1,109 @@
+package host_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/pgtest"
+	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/payload"
+	"chimera.ai/engine/skills"
+	"chimera.ai/engine/store"
+)
+
+// TestALargeResultWaitsForTheStore: a store that cannot take what a node has
+// returned is no failure of the node, whatever its contract allows.
+func TestALargeResultWaitsForTheStore(t *testing.T) {
+	keys, err := payload.ParseKeys([]string{"k:" + strings.Repeat("0123456789abcdef", 4)})
+	require.NoError(t, err)
+	for name, sealing := range map[string]payload.Sealing{"plain": {}, "sealed": {Keys: keys}} {
+		t.Run(name, func(t *testing.T) {
+			large, err := json.Marshal(map[string]string{"x": strings.Repeat("large ", 4<<10)})
+			require.NoError(t, err)
+			begun, gate := make(chan bool, 100), make(chan struct{})
+			log, dir := new(lines), filepath.Join(t.TempDir(), "store")
+			h := stage.Host(t, host.Options{
+				Store: store.Options{Dir: dir}, Sealing: sealing, Logger: slog.New(slog.NewTextHandler(log, nil)),
+				Skills: []skills.Skill{skill("give", func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+					begun <- true
+					select {
+					case <-gate:
+						return large, nil
+					case <-ctx.Done():
+						return nil, ctx.Err()
+					}
+				})},
+			})
+			run := stage.Start(t, h.Client(), source("", []string{"a test/give 60000"}, []string{"$input.x -> a.x", "a.x -> $output.x"}), `{"x":1}`)
+			<-begun
+			blobs := filepath.Join(dir, "blobs")
+			require.NoError(t, os.Rename(blobs, blobs+".away"))
+			require.NoError(t, os.WriteFile(blobs, nil, 0o600))
+			close(gate)
+			stage.Until(t, "its result waits", func() bool { return strings.Count(log.String(), "store payload: ") > 1 })
+			require.NoError(t, os.Remove(blobs))
+			require.NoError(t, os.Rename(blobs+".away", blobs))
+			require.NoError(t, stage.Await(t, h.Client(), run, nil))
+			r := told(t, h.Store(), run)
+			require.Equal(t, ledger.RunSucceeded, r.State)
+			require.Len(t, r.Outcomes, 1)
+		})
+	}
+}
+
+// TestTheDatabaseLetsNobodyIn: a worker whose user may not connect any more, as
+// after its password was changed, makes runs wait: those that begin, and those
+// that end.
+func TestTheDatabaseLetsNobodyIn(t *testing.T) {
+	owner := pgtest.URL(t)
+	o := migrated(t, store.Options{Dir: filepath.Join(t.TempDir(), "store"), URL: owner})
+	require.NoError(t, store.Grant(t.Context(), o))
+	conn, err := pgx.Connect(t.Context(), owner)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(context.WithoutCancel(t.Context()))) }()
+	user := fmt.Sprintf("worker_%d", os.Getpid())
+	do := func(format string, args ...any) {
+		_, err := conn.Exec(t.Context(), fmt.Sprintf(format, args...))
+		require.NoError(t, err)
+	}
+	do("CREATE ROLE %s LOGIN PASSWORD 'first' IN ROLE chimera_engine", user)
+	t.Cleanup(func() {
+		conn, err := pgx.Connect(context.WithoutCancel(t.Context()), owner)
+		require.NoError(t, err)
+		_, err = conn.Exec(context.WithoutCancel(t.Context()), "DROP ROLE "+user)
+		require.NoError(t, err)
+		require.NoError(t, conn.Close(context.WithoutCancel(t.Context())))
+	})
+	at, err := url.Parse(owner)
+	require.NoError(t, err)
+	at.User = url.UserPassword(user, "first")
+	o.URL = at.String()
+
+	gate, log := make(chan struct{}), new(lines)
+	h := stage.Host(t, host.Options{Store: o, Skills: []skills.Skill{gated(gate)}, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	ends := stage.Start(t, h.Client(), source("", []string{"b test/gate 60000"}, []string{"$input.x -> b.x", "b.x -> $output.x"}), `{"x":1}`)
+	stage.Until(t, "b runs", func() bool { return stage.State(t, h.Client(), ends).Counts.Running == 1 })
+	do("ALTER ROLE %s NOLOGIN", user)
+	do("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '%s'", user)
+	close(gate)
+	begins := stage.Start(t, h.Client(), source("", []string{"b engine/pass 500"}, []string{"$input.x -> b.x", "b.x -> $output.x"}), `{"x":1}`)
+	stage.Until(t, "the end waits", func() bool { return strings.Count(log.String(), "the end of the run was not written") > 2 })
+	do("ALTER ROLE %s LOGIN", user)
+	for _, run := range []interface{ GetID() string }{ends, begins} {
+		run := h.Client().GetWorkflow(t.Context(), run.GetID(), "")
+		require.NoError(t, stage.Await(t, h.Client(), run, nil))
+		require.Equal(t, ledger.RunSucceeded, told(t, h.Store(), run).State)
+	}
+}
