@@ -74,19 +74,19 @@ func (e *Engine) stated(ctx context.Context, r ledger.Run, do func() error) erro
 	return refusal(err)
 }
 
-// refusal gives an error of the ledger its kind.
+// refusal gives an error of the ledger its kind, if it has none.
 func refusal(err error) error {
 	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, ledger.ErrUnavailable):
-		return contract.Errorf(contract.StoreUnavailable, "%w", err)
+	case err == nil, errors.As(err, new(*contract.Error)):
+		return err
 	case errors.Is(err, ledger.ErrConflict):
 		return contract.Errorf(contract.Conflict, "%w", err)
 	case errors.Is(err, ledger.ErrNotFound), errors.Is(err, ledger.ErrGone), errors.Is(err, ledger.ErrInvalid):
 		return contract.Errorf(contract.Contract, "%w", err)
 	}
-	return err
+	// Whatever else befalls a store, such as tables or rights that it lacks, says
+	// nothing about what was asked of it, and can be mended while the run waits.
+	return contract.Errorf(contract.StoreUnavailable, "%w", err)
 }
 
 // runOf is a run of a plan, as it is opened.

@@ -134,7 +134,7 @@ func TestWriteRefusals(t *testing.T) {
 		kind    contract.Kind
 		retried bool
 	}{
-		{errors.New("something new"), contract.ToolError, true},
+		{errors.New("something new"), contract.StoreUnavailable, true},
 		{fmt.Errorf("x: %w", ledger.ErrUnavailable), contract.StoreUnavailable, true},
 		{fmt.Errorf("x: %w", ledger.ErrConflict), contract.Conflict, false},
 		{fmt.Errorf("x: %w", ledger.ErrInvalid), contract.Contract, false},

@@ -228,8 +228,14 @@ func code(err error, codes ...string) bool {
 	return false
 }
 
-// unavailable: the server, or the way to it, is in trouble.
+// unavailable: the server, or the way to it, is in trouble. Whatever a server
+// says to who would connect is such trouble, as that the password is wrong: the
+// operation did not begin.
 func unavailable(err error) bool {
+	var connect *pgconn.ConnectError
+	if errors.As(err, &connect) {
+		return true
+	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		// Connection exceptions, insufficient resources, operator intervention,
@@ -237,7 +243,6 @@ func unavailable(err error) bool {
 		return code(err, "08", "53", "57", "58", "25006")
 	}
 	var network net.Error
-	var connect *pgconn.ConnectError
-	return errors.As(err, &network) || errors.As(err, &connect) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, driver.ErrBadConn) || errors.Is(err, net.ErrClosed) || pgconn.SafeToRetry(err)
 }
