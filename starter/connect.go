@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
+	"chimera.ai/engine/blob"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
 	"chimera.ai/engine/payload"
@@ -74,11 +76,8 @@ func (p *Program) connect(ctx context.Context) (*connection, error) {
 func (p *Program) dial(ctx context.Context, conn *connection, options client.Options, sealing payload.Sealing, hint string) error {
 	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	blobs, done, err := store.OpenBlobs(bounded, conn.place.store)
-	if err != nil {
-		return storeError(err)
-	}
-	p.later(done)
+	blobs := &values{at: conn.place.store, turn: make(chan struct{}, 1)}
+	p.later(blobs.close)
 	c, err := host.Dial(bounded, options, blobs, sealing, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return unanswered("no Temporal server answers at %s: %s", options.HostPort, plainError(err)).withHint("%s", hint)
@@ -86,6 +85,60 @@ func (p *Program) dial(ctx context.Context, conn *connection, options client.Opt
 	p.later(func() error { c.Close(); return nil })
 	conn.Client = c
 	return nil
+}
+
+// values are the deployment's large values, opened when the first one is asked
+// for: most commands need none, and what runs do has to be seen while the store
+// is away.
+type values struct {
+	at     store.Options
+	turn   chan struct{}
+	opened blob.Store
+	done   func() error
+}
+
+var _ blob.Store = (*values)(nil)
+
+func (v *values) open(ctx context.Context) (blob.Store, error) {
+	select {
+	case v.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("open the store: %w", ctx.Err())
+	}
+	defer func() { <-v.turn }()
+	if v.opened != nil {
+		return v.opened, nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	var err error
+	v.opened, v.done, err = store.OpenBlobs(bounded, v.at)
+	return v.opened, err
+}
+
+// Put implements [blob.Store].
+func (v *values) Put(ctx context.Context, b []byte) (string, error) {
+	s, err := v.open(ctx)
+	if err != nil {
+		return "", err
+	}
+	return s.Put(ctx, b)
+}
+
+// Get implements [blob.Store].
+func (v *values) Get(ctx context.Context, digest string) ([]byte, error) {
+	s, err := v.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.Get(ctx, digest)
+}
+
+func (v *values) close() error {
+	if v.done == nil {
+		return nil
+	}
+	return v.done()
 }
 
 // plainError is the last cause of an error, without the wrapping of a client

@@ -81,6 +81,8 @@ func storeError(err error) error {
 		return misuse("%s", err)
 	case errors.Is(err, ledger.ErrConflict), errors.Is(err, ledger.ErrNotFound), errors.Is(err, ledger.ErrInvalid):
 		return negative("%s", err)
+	case errors.Is(err, ledger.ErrUnavailable):
+		return unanswered("%s", err).withHint("Check that the store is there, and lets this user in: store.url or store.path, and store.dir.")
 	}
 	return unanswered("%s", err)
 }

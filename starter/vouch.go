@@ -47,8 +47,11 @@ func (p *Program) vouch(ctx context.Context, kept *store.Opened, t ticket, folde
 	}
 	p.say("ledger     verified: %s about %s, signed by the log's key, complete and in their order; %s",
 		plural(int(r.Size), "entry"), plural(r.Runs, "run"), ends(r.Open))
-	p.say("           do it yourself: %s && %s", p.command("audit", "export", "--out", "export"),
-		p.command("audit", "verify", "export", "--trust", filepath.Join(folder, trustFile)))
+	// An export makes its folder: one for each size of the log, beside the rest of
+	// what dev mode has.
+	out := filepath.Join(folder, fmt.Sprintf("export-%d", r.Size))
+	p.say("           do it yourself: %s && %s", p.command("audit", "export", "--out", out),
+		p.command("audit", "verify", out, "--trust", filepath.Join(folder, trustFile)))
 	return nil
 }
 

@@ -172,7 +172,7 @@ func (r *Report) WriteText(w io.Writer, now time.Time) error {
 		return err
 	}
 	if r.OK {
-		if err := p("verified: %d entries of %s, root %s\n", r.Size, r.Origin, r.Root); err != nil {
+		if err := p("verified: %s of %s, root %s\n", count(r.Size, "entry", "entries"), r.Origin, r.Root); err != nil {
 			return err
 		}
 	} else if err := p("NOT VERIFIED: %s\n", r.Origin); err != nil {
@@ -219,16 +219,17 @@ func (r *Report) WriteText(w io.Writer, now time.Time) error {
 		}
 	}
 	if r.Against != nil && r.OK {
-		if err := p("  it begins with the %d entries of the older checkpoint\n", *r.Against); err != nil {
+		if err := p("  it begins with the %s of the older checkpoint\n", count(*r.Against, "entry", "entries")); err != nil {
 			return err
 		}
 	}
-	if err := p("  %d chains, %d runs, %d of them open; %d bodies pruned, %d sealed; %d entries not in the tree yet\n",
-		r.Chains, r.Runs, r.Open, r.Missing, r.Sealed, r.Pending); err != nil {
+	if err := p("  %s, %s, %d of them open; %s pruned, %d sealed; %s not in the tree yet\n",
+		count(r.Chains, "chain", "chains"), count(r.Runs, "run", "runs"), r.Open,
+		count(r.Missing, "body", "bodies"), r.Sealed, count(r.Pending, "entry", "entries")); err != nil {
 		return err
 	}
 	for _, x := range r.Pruned {
-		if err := p("  pruned: %d bodies of class %s that were stated before %s (%s)\n", x.Count, plain(string(x.Class)), x.Before, plain(x.Reason)); err != nil {
+		if err := p("  pruned: %s of class %s that were stated before %s (%s)\n", count(x.Count, "body", "bodies"), plain(string(x.Class)), x.Before, plain(x.Reason)); err != nil {
 			return err
 		}
 	}
@@ -238,14 +239,22 @@ func (r *Report) WriteText(w io.Writer, now time.Time) error {
 		}
 	}
 	if r.Erased > 0 {
-		if err := p("  %d subjects erased\n", r.Erased); err != nil {
+		if err := p("  %s erased\n", count(r.Erased, "subject", "subjects")); err != nil {
 			return err
 		}
 	}
 	for _, x := range r.OpenRuns {
-		if err := p("  open: %s, %d entries, the last %s\n", plain(x.Workflow), x.Entries, ago(x.Last.Time(), now)); err != nil {
+		if err := p("  open: %s, %s, the last %s\n", plain(x.Workflow), count(x.Entries, "entry", "entries"), ago(x.Last.Time(), now)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// count writes a number with its noun.
+func count[N int | int64](n N, one, many string) string {
+	if n == 1 {
+		return fmt.Sprintf("%d %s", n, one)
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
