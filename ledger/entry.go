@@ -22,6 +22,10 @@ const (
 	MaxBodyBytes = 256 << 10
 	// MaxRefs bounds the references of an entry.
 	MaxRefs = 64
+	// MaxStatements bounds the chain of admins' statements, and MaxAuthority their
+	// bytes together: every reader verifies, and holds, the whole of it.
+	MaxStatements = 100_000
+	MaxAuthority  = 64 << 20
 	// maxName bounds each name in an entry, in bytes.
 	maxName = 1024
 )

@@ -178,9 +178,10 @@ type Facts interface {
 	Hypothesis(ctx context.Context, id string) (Hypothesis, error)
 	TakeSnapshot(ctx context.Context, s Snapshot) error
 	// StateAuthority stores a verified statement, which follows the one before:
-	// prev is its digest, "" for the first. Another successor is ErrConflict.
+	// prev is its digest, "" for the first. Another successor is ErrConflict; one too
+	// many, by MaxStatements and MaxAuthority, is ErrInvalid.
 	StateAuthority(ctx context.Context, statement json.RawMessage, prev string) error
-	// Authority lists the statements in order.
+	// Authority lists the statements in order. More than a store takes are ErrInvalid.
 	Authority(ctx context.Context) ([]json.RawMessage, error)
 }
 

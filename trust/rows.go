@@ -80,7 +80,7 @@ func Publish(ctx context.Context, k Keeper, b *Bootstrap, envelope []byte, at ti
 	if len(list) > 0 {
 		last := list[len(list)-1]
 		if _, have, err := ParseStatement(last); err == nil && have.Digest() == e.Digest() {
-			return s, Apply(ctx, k, s) // it is there; what it says may not be yet
+			return settle(ctx, k, b, s) // it is there; what it says may not be yet
 		}
 		prev = plan.DigestOf(last)
 	}
@@ -95,10 +95,31 @@ func Publish(ctx context.Context, k Keeper, b *Bootstrap, envelope []byte, at ti
 	if err != nil {
 		return State{}, err
 	}
-	if err := k.StateAuthority(ctx, raw, prev); err != nil {
+	err = k.StateAuthority(ctx, raw, prev)
+	if errors.Is(err, ledger.ErrConflict) {
+		return State{}, fmt.Errorf("publish statement %d: another was stated in its place, and this one is to be made anew: %w", st.N, err)
+	}
+	if err != nil {
 		return State{}, fmt.Errorf("publish statement %d: %w", st.N, err)
 	}
-	return next, Apply(ctx, k, next)
+	return settle(ctx, k, b, next)
+}
+
+// settle applies a state, and those that follow it meanwhile: whoever applies an
+// older one beside them would else leave rows behind that say no more what counts.
+// It gives the state that is applied.
+func settle(ctx context.Context, k Keeper, b *Bootstrap, s State) (State, error) {
+	for {
+		err := Apply(ctx, k, s)
+		now, again := Read(ctx, k, b)
+		if again != nil {
+			return State{}, errors.Join(err, again)
+		}
+		if now.N == s.N {
+			return now, err
+		}
+		s = now
+	}
 }
 
 // Apply brings the rows of a store to what a state says. It may be repeated. The

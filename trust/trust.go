@@ -44,6 +44,8 @@ import (
 
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
+
+	"chimera.ai/engine/ledger"
 )
 
 // Bounds of what is read.
@@ -59,7 +61,7 @@ const (
 	// MaxActs bounds the acts of a statement.
 	MaxActs = 256
 	// MaxStatements bounds a chain.
-	MaxStatements = 100_000
+	MaxStatements = ledger.MaxStatements
 	// maxName bounds each name, maxList each list of an act, in bytes and items.
 	maxName, maxList = 256, 64
 )

@@ -2,9 +2,11 @@ package postgres_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/internal/crash"
@@ -44,3 +46,24 @@ func TestCrash(t *testing.T) {
 }
 
 func TestSuite(t *testing.T) { ledgertest.Run(t, suite) }
+
+// More statements than a reader can hold are refused, whoever has put them there.
+func TestAuthorityIsBounded(t *testing.T) {
+	o := postgres.Options{URL: pgtest.URL(t), Origin: ledgertest.Origin}
+	_, err := postgres.Migrate(t.Context(), o)
+	require.NoError(t, err)
+	s, err := postgres.Open(t.Context(), o)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	require.NoError(t, s.StateAuthority(t.Context(), json.RawMessage(`{"n":1}`), ""))
+	conn, err := pgx.Connect(t.Context(), o.URL)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(t.Context())) }()
+	_, err = conn.Exec(t.Context(), "INSERT INTO authority (n, digest, prev, statement) VALUES (2, 'd', 'p', repeat('x', $1))", ledger.MaxAuthority)
+	require.NoError(t, err)
+	_, err = s.Authority(t.Context())
+	require.ErrorIs(t, err, ledger.ErrInvalid)
+	err = s.StateAuthority(t.Context(), json.RawMessage(`{"n":3}`), "d")
+	require.ErrorIs(t, err, ledger.ErrInvalid)
+	require.ErrorContains(t, err, "the chain of statements is full: 2 of 100000")
+}

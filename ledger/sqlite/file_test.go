@@ -154,3 +154,17 @@ func TestNewerDatabase(t *testing.T) {
 	_, err = sqlite.Open(t.Context(), sqlite.Options{Path: path, Origin: ledgertest.Origin})
 	require.ErrorContains(t, err, "use a newer one")
 }
+
+// More statements than a reader can hold are refused, whoever has put them there.
+func TestAuthorityIsBounded(t *testing.T) {
+	s, db, _ := file(t)
+	require.NoError(t, s.StateAuthority(t.Context(), json.RawMessage(`{"n":1}`), ""))
+	_, err := db.Exec("INSERT INTO authority (n, digest, prev, statement) VALUES (2, 'd', 'p', ?)", strings.Repeat("x", ledger.MaxAuthority))
+	require.NoError(t, err)
+	_, err = s.Authority(t.Context())
+	require.ErrorIs(t, err, ledger.ErrInvalid)
+	require.ErrorContains(t, err, "list authority: ")
+	err = s.StateAuthority(t.Context(), json.RawMessage(`{"n":3}`), "d")
+	require.ErrorIs(t, err, ledger.ErrInvalid)
+	require.ErrorContains(t, err, "the chain of statements is full: 2 of 100000")
+}

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -179,6 +180,13 @@ func (s *Store) StateAuthority(ctx context.Context, statement json.RawMessage, p
 		if known > 0 {
 			return fmt.Errorf("%w: it was stated before others", ledger.ErrConflict)
 		}
+		var size int64
+		if err := t.row(ctx, "SELECT coalesce(sum(octet_length(statement)), 0) FROM authority").Scan(&size); err != nil {
+			return err
+		}
+		if n >= ledger.MaxStatements || size+int64(len(raw)) > ledger.MaxAuthority {
+			return fmt.Errorf("%w: the chain of statements is full: %d of %d, %d bytes of %d", ledger.ErrInvalid, n, ledger.MaxStatements, size, ledger.MaxAuthority)
+		}
 		if _, err := t.exec(ctx, "INSERT INTO authority (n, digest, prev, statement) VALUES ($1, $2, $3, $4)", n+1, digest, prev, string(raw)); err != nil {
 			return err
 		}
@@ -190,9 +198,16 @@ func (s *Store) StateAuthority(ctx context.Context, statement json.RawMessage, p
 
 // Authority implements [ledger.Facts].
 func (s *Store) Authority(ctx context.Context) ([]json.RawMessage, error) {
+	size, n := 0, 0
 	return list(ctx, s, "list authority", "SELECT statement FROM authority ORDER BY n", nil, func(rows *sql.Rows) (json.RawMessage, error) {
-		var raw string
-		err := rows.Scan(&raw)
-		return json.RawMessage(raw), err
+		// Whoever has the database may have put more there than a reader can hold.
+		var raw sql.RawBytes
+		if err := rows.Scan(&raw); err != nil {
+			return nil, err
+		}
+		if n, size = n+1, size+len(raw); n > ledger.MaxStatements || size > ledger.MaxAuthority {
+			return nil, fmt.Errorf("%w: more than %d statements or %d bytes", ledger.ErrInvalid, ledger.MaxStatements, ledger.MaxAuthority)
+		}
+		return bytes.Clone(raw), nil
 	})
 }
