@@ -143,6 +143,34 @@ func anchors(text string) []string {
 }
 
 var (
+	heading = regexp.MustCompile(`(?m)^## (.+)$`)
+	listed  = regexp.MustCompile(`(?m)^- \[(.+)\]\(#`)
+)
+
+// TestContents: a page that begins with its contents lists every section, in
+// their order.
+func TestContents(t *testing.T) {
+	seen := 0
+	for _, doc := range documents(t) {
+		text := prose(read(t, doc))
+		before, _, _ := strings.Cut(text, "\n## ")
+		var contents, sections []string
+		for _, m := range listed.FindAllStringSubmatch(before, -1) {
+			contents = append(contents, m[1])
+		}
+		if contents == nil {
+			continue
+		}
+		seen++
+		for _, m := range heading.FindAllStringSubmatch(text, -1) {
+			sections = append(sections, m[1])
+		}
+		require.Equal(t, sections, contents, doc)
+	}
+	require.NotZero(t, seen)
+}
+
+var (
 	code = regexp.MustCompile("`([^`\n]+)`")
 	path = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)*(/|\.(go|md|json|yaml|yml|mod))$`)
 )
