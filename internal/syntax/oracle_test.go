@@ -58,7 +58,7 @@ func same(v *Value, n *yaml.Node) error {
 	at := fmt.Sprintf("%d:%d", v.Range().Start.Line, v.Range().Start.Column)
 	switch n.Kind {
 	case yaml.AliasNode:
-		if !v.Aliased() {
+		if v.target == nil {
 			return fmt.Errorf("%s: not an alias", at)
 		}
 		return same(v, n.Alias)
@@ -150,7 +150,7 @@ func positions(v *Value, src []byte) error {
 	}
 	start, end := v.Range().Start.Byte, v.Range().End.Byte
 	token := string(src[start:end])
-	if !v.Aliased() {
+	if v.target == nil {
 		switch v.style {
 		case plain:
 			if !strings.Contains(token, "\n") && v.Kind == String && token != v.Text {

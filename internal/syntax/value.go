@@ -161,9 +161,6 @@ func (v *Value) Plain() bool { return v != nil && v.written().style == plain }
 // author forgot to quote.
 func (v *Value) Commented() bool { return v != nil && v.commented }
 
-// Aliased reports whether v stands in the file as an alias ("*name").
-func (v *Value) Aliased() bool { return v != nil && v.target != nil }
-
 // written is the value whose token is in the file: v, or what an alias means.
 func (v *Value) written() *Value {
 	if v.target != nil {
