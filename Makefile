@@ -73,7 +73,7 @@ verify: ## modules are tidy and as published, generated files are as their sourc
 	go mod tidy -diff
 	cd tools && go mod verify
 	cd tools/lint && go mod verify
-	go test -count=1 -run 'Reference|Schema|Golden' ./config ./compiler ./plan ./schemas
+	go test -count=1 -run '^Test(Architecture|DiagnosticsPage|EditorSchemas|Golden|GoldenChecked|Picture|Reference)$$' ./compiler ./config ./examples/word-report ./graph ./internal/deps ./internal/docs
 
 .PHONY: clean
 clean: ## remove what was built; the state of dev mode (.chimera) stays
