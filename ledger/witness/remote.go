@@ -95,7 +95,7 @@ func refusal(code int) error {
 	case http.StatusNotFound:
 		return errors.New("it does not know the log (404)")
 	case http.StatusForbidden:
-		return errors.New("it does not trust the log's key (403)")
+		return errors.New("it does not trust the log's key, or does not know the log (403)")
 	case http.StatusUnprocessableEntity:
 		return errors.New("the proof does not convince it (422): it may have cosigned another log")
 	case http.StatusBadRequest:

@@ -153,7 +153,7 @@ func TestNoCosignature(t *testing.T) {
 			rw.WriteHeader(307)
 		}, "it points elsewhere (307)"},
 		"unknown log": {func(_ *world, rw http.ResponseWriter, _ []byte) { rw.WriteHeader(404) }, "it does not know the log (404)"},
-		"unknown key": {func(_ *world, rw http.ResponseWriter, _ []byte) { rw.WriteHeader(403) }, "it does not trust the log's key (403)"},
+		"unknown key": {func(_ *world, rw http.ResponseWriter, _ []byte) { rw.WriteHeader(403) }, "it does not trust the log's key, or does not know the log (403)"},
 		"no proof":    {func(_ *world, rw http.ResponseWriter, _ []byte) { rw.WriteHeader(422) }, "the proof does not convince it (422)"},
 		"too often":   {func(_ *world, rw http.ResponseWriter, _ []byte) { rw.WriteHeader(429) }, "it is asked too often (429)"},
 		"broken":      {func(_ *world, rw http.ResponseWriter, _ []byte) { rw.WriteHeader(503) }, "it answers with status 503"},
