@@ -125,7 +125,7 @@ func (u *unit) cheaper(estimate, price *expr.Amount, given, asked string, s sigh
 	if err != nil {
 		return nil, "", "", false
 	}
-	q := &inquiry{template: &template{Template: t, value: value, raw: raw}, sight: s, target: schemas.False(), admits: func(vars expr.Vars) bool {
+	q := &inquiry{template: &template{Template: t, value: value, raw: raw, scope: expr.Estimate}, sight: s, target: schemas.False(), admits: func(vars expr.Vars) bool {
 		a, err := estimate.Eval(vars)
 		if err != nil {
 			return false

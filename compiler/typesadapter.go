@@ -117,7 +117,7 @@ func (x *adapted) prepare(u *unit, scope expr.Scope) {
 		refuse(diag.TypeExpr, "its transform does not compile: %v", errs[0])
 		return
 	}
-	checked := u.checked(&template{Template: t, value: value, raw: x.Transform}, sight{value: x.input})
+	checked := u.checked(&template{Template: t, value: value, raw: x.Transform, scope: expr.Adapter}, sight{value: x.input})
 	if len(checked.problems) > 0 {
 		refuse(kindCode(checked.problems[0].Kind), "its transform may fail for what it takes: %s", checked.problems[0].Message)
 		return
@@ -143,7 +143,7 @@ func (x *adapted) prepare(u *unit, scope expr.Scope) {
 		refuse(diag.TypeExpr, "its transform cannot be written: %v", err)
 		return
 	}
-	x.template = &template{Template: t, value: made, raw: raw}
+	x.template = &template{Template: t, value: made, raw: raw, scope: scope}
 }
 
 // within is a schema of what is in both, the simpler one where it is known to

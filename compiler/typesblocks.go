@@ -2,6 +2,7 @@ package compiler
 
 import (
 	"chimera.ai/engine/containment"
+	"chimera.ai/engine/expr"
 	"chimera.ai/engine/schemas"
 )
 
@@ -108,6 +109,7 @@ func (u *unit) fork() *unit {
 		src: u.src, cat: u.cat, pol: u.pol, docs: u.docs, scout: true,
 		said:              map[finding]bool{},
 		checkedPredicates: map[programAt]predicateCheck{}, checkedTemplates: map[templateAt]templateCheck{},
+		readied: map[*template]*expr.Template{}, readiedPredicates: map[programAt]*expr.Program{},
 		narrowed: map[narrowing]sight{}, questions: map[proofKey]containment.Result{},
 		proofSteps: u.proofSteps, checkSteps: u.checkSteps, errors: u.errors,
 	}

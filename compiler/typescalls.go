@@ -126,11 +126,15 @@ func (u *unit) typeVerify(doc *document, n *node) {
 	if !ok {
 		return
 	}
+	condition := v.predicate
+	if x, err := expr.CompilePredicate(v.condition, expr.When); err == nil && condition != nil {
+		condition = x
+	}
 	u.fitsWhole(&inquiry{template: made, sight: at, target: output, admits: func(vars expr.Vars) bool {
-		if v.predicate == nil {
+		if condition == nil {
 			return true
 		}
-		executed, err := v.predicate.EvalBool(vars)
+		executed, err := condition.EvalBool(vars)
 		return err == nil && executed
 	}, condition: v.predicate}, result, v.output.Range(), "the output of "+quote(n.id), n.id)
 }

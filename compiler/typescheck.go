@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 
@@ -76,11 +77,57 @@ func (u *unit) checked(t *template, s sight) templateCheck {
 		value, result, problems := t.Check(u.typing(s))
 		c = templateCheck{made: t, result: result, problems: problems}
 		if raw, err := plan.Canonical(value); err == nil && len(problems) == 0 {
-			c.made = &template{Template: t.Template, value: value, raw: raw}
+			c.made = &template{Template: t.Template, value: value, raw: raw, scope: t.scope, converted: !bytes.Equal(raw, t.raw)}
 		}
 		u.checkedTemplates[key] = c
 	}
 	return c
+}
+
+// ready is a template as a run evaluates it, with the conversions of numbers that
+// it needs.
+func (u *unit) ready(t *template) *expr.Template {
+	if !t.converted {
+		return t.Template
+	}
+	r, ok := u.readied[t]
+	if !ok {
+		r = t.Template
+		if x, errs := expr.CompileTemplate(t.value, t.scope); len(errs) == 0 {
+			r = x
+		}
+		u.readied[t] = r
+	}
+	return r
+}
+
+// readyPredicate is the same for the condition of an edge.
+func (u *unit) readyPredicate(doc *document, e *edge) *expr.Program {
+	before, ok := u.before(doc, e)
+	if !ok || e.predicate == nil {
+		return e.predicate
+	}
+	key := programAt{e.predicate, before}
+	p, ok := u.readiedPredicates[key]
+	if !ok {
+		p = e.predicate
+		c, known := u.checkedPredicates[key]
+		if !known {
+			c.source, c.problems = p.Check(u.typing(before))
+			u.checkedPredicates[key] = c
+		}
+		scope := expr.When
+		if e.kind == plan.Error {
+			scope = expr.ErrorWhen
+		}
+		if len(c.problems) == 0 && c.source != e.when.Text {
+			if x, err := expr.CompilePredicate(c.source, scope); err == nil {
+				p = x
+			}
+		}
+		u.readiedPredicates[key] = p
+	}
+	return p
 }
 
 // fixed is the schema of the one value of a template without expressions.

@@ -19,6 +19,9 @@ type template struct {
 	*expr.Template
 	value any
 	raw   json.RawMessage
+	scope expr.Scope
+	// converted: value has conversions of numbers that Template does not.
+	converted bool
 }
 
 // sourceKey finds an expression that was compiled before.
@@ -174,7 +177,7 @@ func (u *unit) templateOf(v *syntax.Value, scope expr.Scope, node, edge string) 
 	r, ok := u.templates[key]
 	if !ok {
 		t, errs := expr.CompileTemplate(value, scope)
-		r = templateResult{&template{t, value, raw}, errs}
+		r = templateResult{&template{Template: t, value: value, raw: raw, scope: scope}, errs}
 		u.templates[key] = r
 	}
 	for _, e := range r.errs {

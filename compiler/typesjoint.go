@@ -429,10 +429,14 @@ func (u *unit) arrives(doc *document, i int, a *assembly, in *schemas.Schema, ou
 		value, there := pick(outputs[e.from], e.fromPort)
 		if there && e.kind == plan.Conditional {
 			vars["value"] = value
-			if e.otherwise || e.holds(value, vars) == fails {
+			holds := fails
+			if !e.otherwise {
+				holds = u.delivers(doc, e, value, vars)
+			}
+			if holds == fails {
 				return nil, nil, false
 			}
-			there = e.holds(value, vars) == yes
+			there = holds == yes
 		}
 		if !there {
 			if e.required {
@@ -446,7 +450,7 @@ func (u *unit) arrives(doc *document, i int, a *assembly, in *schemas.Schema, ou
 		}
 		if e.template != nil {
 			vars["value"] = value
-			made, err := e.template.Eval(vars)
+			made, err := u.ready(e.template).Eval(vars)
 			if err != nil {
 				return nil, nil, false
 			}
@@ -461,7 +465,7 @@ func (u *unit) arrives(doc *document, i int, a *assembly, in *schemas.Schema, ou
 		if _, filled := got[f.port]; filled {
 			continue
 		}
-		v, err := f.template.Eval(expr.Vars{"input": outputs[0]})
+		v, err := u.ready(f.template).Eval(expr.Vars{"input": outputs[0]})
 		if err != nil {
 			return nil, nil, false
 		}

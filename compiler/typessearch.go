@@ -46,13 +46,13 @@ func (u *unit) search(doc *document, e *edge, s sight, hint any, target *schemas
 				if x.otherwise {
 					continue
 				}
-				if value, there := pick(vars["output"], x.fromPort); there && x.holds(value, vars) != no {
+				if value, there := pick(vars["output"], x.fromPort); there && u.delivers(doc, x, value, vars) != no {
 					return false
 				}
 			}
 			return true
 		case e.kind == plan.Conditional || e.predicate != nil:
-			return e.holds(vars["value"], vars) == yes
+			return u.delivers(doc, e, vars["value"], vars) == yes
 		}
 		return true
 	}}
@@ -108,8 +108,8 @@ const (
 	fails
 )
 
-// holds evaluates the condition of an edge.
-func (e *edge) holds(value any, vars expr.Vars) answer {
+// delivers evaluates the condition of an edge.
+func (u *unit) delivers(doc *document, e *edge, value any, vars expr.Vars) answer {
 	if e.predicate == nil {
 		switch value {
 		case true:
@@ -125,7 +125,7 @@ func (e *edge) holds(value any, vars expr.Vars) answer {
 			mine[name] = v
 		}
 	}
-	ok, err := e.predicate.EvalBool(mine)
+	ok, err := u.readyPredicate(doc, e).EvalBool(mine)
 	switch {
 	case err != nil:
 		return fails
@@ -198,7 +198,10 @@ func edges(p *prover) []*schemas.Schema {
 	large := p.make(made{form: "large"}, func() schemas.Keywords {
 		return schemas.Keywords{Types: []string{"number"}, Minimum: million}
 	})
-	return append(out, negative, large,
+	fraction := p.make(made{form: "fraction"}, func() schemas.Keywords {
+		return schemas.Keywords{Types: []string{"number"}, Not: p.typed("integer")}
+	})
+	return append(out, negative, large, fraction,
 		p.make(made{form: "empty text"}, func() schemas.Keywords { return constant("") }),
 		p.make(made{form: "long text"}, func() schemas.Keywords { return schemas.Keywords{Types: []string{"string"}, MinLength: &many} }),
 		p.make(made{form: "empty list"}, func() schemas.Keywords { return constant([]any{}) }),
@@ -348,7 +351,7 @@ func (q *inquiry) try(shape *schemas.Schema) (before, after any, found bool) {
 	if !q.admits(vars) {
 		return nil, nil, false
 	}
-	after, err := q.template.Eval(vars)
+	after, err := q.u.ready(q.template).Eval(vars)
 	if err != nil {
 		return nil, nil, false
 	}

@@ -30,6 +30,9 @@ type unit struct {
 	checkedPredicates map[programAt]predicateCheck
 	checkedTemplates  map[templateAt]templateCheck
 	narrowed          map[narrowing]sight
+	// readied are expressions as a run evaluates them.
+	readied           map[*template]*expr.Template
+	readiedPredicates map[programAt]*expr.Program
 	// judgement is that of the condition that was judged last, under what it was
 	// judged: who checks one usually narrows by it.
 	judged    programAt
@@ -73,6 +76,7 @@ func newUnit(src Source, cat *Catalog, pol *Policy) *unit {
 		said:       map[finding]bool{},
 		predicates: map[sourceKey]predicateResult{}, templates: map[sourceKey]templateResult{},
 		checkedPredicates: map[programAt]predicateCheck{}, checkedTemplates: map[templateAt]templateCheck{},
+		readied: map[*template]*expr.Template{}, readiedPredicates: map[programAt]*expr.Program{},
 		narrowed: map[narrowing]sight{}, inputs: map[assembled]bool{}, questions: map[proofKey]containment.Result{},
 		prices: map[priceOf]priceCheck{}, adapters: map[adapterIn]*adapted{}, tries: maxTriesEver, mends: maxMends, checkSteps: MinProofSteps,
 	}

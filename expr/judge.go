@@ -301,6 +301,8 @@ func (j *judge) missing(of known, key string, offset int) bool {
 			p.Message = field + " may be missing: " + strconv.Quote(clip(key, 60)) + " is not in `properties`"
 			if near := nearest(key, keys); near != "" {
 				p.Hint = "did you mean " + near + "? Else: " + p.Hint
+				// Where nothing says what it holds, all else follows from the slip.
+				goOn = j.kinds(j.property(of.schema, key)) != isAny
 			}
 		}
 	}
