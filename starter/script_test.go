@@ -26,14 +26,21 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/internal/pgtest"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/store"
 	"chimera.ai/engine/trust"
 )
 
+// database ends what tests have started of PostgreSQL.
+type database struct{ *testing.M }
+
+// Run implements the interface of testscript.
+func (d database) Run() int { return pgtest.Main(d.M) }
+
 // TestMain makes this binary the program chimera for the scripts.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"chimera": func() {
+	testscript.Main(database{m}, map[string]func(){"chimera": func() {
 		fallbackAddress = "localhost:1"
 		main()
 	}})
