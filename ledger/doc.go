@@ -28,14 +28,15 @@
 //	key       what it says, once: a chain has no two entries of one key
 //	kind      one of the kinds below; another makes the log invalid
 //	at        when it was stated, on the store's clock: 2026-01-31T09:30:00.000Z
-//	class     operational, evidence, financial or permanent: how long its body stays
+//	class     operational, evidence, financial or permanent: how long its body stays,
+//	          in this order; never one before that of its kind
 //	agent?    on whose behalf
 //	plan?     the digest of the compiled plan
 //	run?      the workflow id of the run
 //	node?, visit?, element?   the node, from 0 which visit, and which element of a list
 //	task?     the id of the task
 //	refs?     [{"name":…,"digest":…}], at most 64, sorted by name, each name once
-//	body?     the digest of its body
+//	body?     the digest of its body; those of every kind below have one
 //
 // Names have at most 1024 bytes and no characters below U+0020, nor U+007F. A
 // digest is "sha256:" and 64 small hex digits of a SHA-256. n, visit and element
@@ -60,7 +61,8 @@
 // of 12 bytes and text with its tag of 16 bytes in base64 (RFC 4648, section 4),
 // with the bytes of "key" as associated data. "key" is the id of the subject's
 // key: the first 16 bytes of SHA-256 of it, in hex. Who deletes the key erases
-// what it sealed, and no digest changes.
+// what it sealed, and no digest changes. What a run states is sealed whole, with one
+// key, or not at all; bodies of kinds whose class is financial or permanent never are.
 //
 // # Chains
 //

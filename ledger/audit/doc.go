@@ -47,7 +47,12 @@
 // checkpoint says how many there are; a checkpoint by another key; a whole tree
 // that was made anew, against an older checkpoint; bodies that are not those of
 // their entries, or are missing for no stated reason; chains with a gap or a
-// fork; and whatever cannot have happened, by package model. Of runs whose chain
+// fork; and whatever cannot have happened, by package model. A body is missing for a
+// reason if an act of pruning stands behind its entry, of its class and of an instant
+// after its own, while its chain was under no legal hold; there are no more such
+// bodies than those acts count. What is missing or sealed hides what it said, and not
+// that it was said: entries keep their kinds, in the chains of these, and an order
+// that is impossible without bodies is found. Of runs whose chain
 // has no end it tells that they are open: an end that was withheld shows.
 //
 // With a bootstrap in the trust file it follows the admins' statements, and judges
@@ -56,6 +61,8 @@
 // the trust file; each plan must have the signature of an author who was one when it
 // was published; a start grant must be for its run, and signed by a key that could
 // start runs for the agent then; who has approved must have been enrolled, valid and
-// not revoked; and signers, agents, tools and budgets must be as stated. What stands
-// in the log up to a minute after a statement may have been judged before it.
+// not revoked; and signers, agents, tools and budgets must be as stated, each limit and
+// each trust of a tool as it was then. What stands in the log up to a minute after a
+// statement may have been judged before it. Where entries say that they are older than
+// ones before them in the log, these tell how late it was.
 package audit
