@@ -43,22 +43,18 @@ func errorObject(stdout []byte) (message string, more json.RawMessage, err error
 	if _, err := schemas.Decode(stdout); err != nil {
 		return "", nil, err
 	}
-	var out struct {
-		Error *struct {
-			Message string          `json:"message"`
-			Details json.RawMessage `json:"details"`
-		} `json:"error"`
-	}
+	// Maps, since encoding/json takes the fields of a struct in any case.
+	var out, said map[string]json.RawMessage
 	if err := json.Unmarshal(stdout, &out); err != nil {
 		return "", nil, err
 	}
-	if out.Error == nil || out.Error.Message == "" {
+	if json.Unmarshal(out["error"], &said) != nil || json.Unmarshal(said["message"], &message) != nil || message == "" {
 		return "", nil, errNotAnError
 	}
-	if len(out.Error.Details) > maxDetails {
-		out.Error.Details = nil
+	if more = said["details"]; len(more) > maxDetails {
+		more = nil
 	}
-	return out.Error.Message, out.Error.Details, nil
+	return message, more, nil
 }
 
 func lastLine(s string) string {
