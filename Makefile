@@ -7,7 +7,8 @@ SHELL := /bin/sh
 ARGS ?=
 # How long make fuzz spends on each target.
 FUZZTIME ?= 60s
-# How many random plans and expressions make soak draws, and the first seed.
+# How many random plans and expressions make soak draws, and the first seed of all
+# random cases.
 PLANS ?= 2000
 SEED ?= 1
 # How many processes make chaos kills.
@@ -58,8 +59,8 @@ fuzz: ## run each fuzz target for FUZZTIME (60s)
 
 .PHONY: soak
 soak: server ## the long form of random tests: schemas, plans and expressions in numbers (PLANS=2000 SEED=1)
-	go test -timeout 120m ./containment -soak
-	go test -timeout 120m ./compiler -soak
+	go test -timeout 120m ./containment -soak -seed $(SEED)
+	go test -timeout 120m ./compiler -soak -seed $(SEED)
 	go test -timeout 120m -v -run 'Checked|Narrow|Witnesses' ./compiler/plangen -expressions $(PLANS) -seed $(SEED)
 	go test -timeout 120m -v -run 'RandomPlansDoNotFail|RefusalsAreReal' ./workflows -plans $(PLANS) -seed $(SEED)
 
@@ -70,10 +71,10 @@ chaos: ## kill writers, sequencers and databases of the ledger in the midst of w
 .PHONY: verify
 verify: ## modules are tidy and as published, generated files are as their sources say
 	go mod verify
-	go mod tidy -diff
 	cd tools && go mod verify
 	cd tools/lint && go mod verify
 	go test -count=1 -run '^Test(Architecture|DiagnosticsPage|EditorSchemas|Golden|GoldenChecked|Picture|Reference)$$' ./compiler ./config ./examples/word-report ./graph ./internal/deps ./internal/docs
+	go mod tidy -diff
 
 .PHONY: clean
 clean: ## remove what was built; the state of dev mode (.chimera) stays

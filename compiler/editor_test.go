@@ -18,6 +18,9 @@ import (
 // soak is set by make soak: the tests draw many more cases.
 var soak = flag.Bool("soak", false, "draw many more cases")
 
+// firstSeed draws other cases.
+var firstSeed = flag.Uint64("seed", 0, "which random cases are drawn")
+
 // cases is how many cases a test draws: a quarter of n under the race detector.
 func cases(n int) int {
 	if raced {

@@ -285,7 +285,7 @@ func TestFlowAgainstWorlds(t *testing.T) {
 		seeds = 20_000
 	}
 	for seed := range seeds {
-		text := randomPlan(rand.New(rand.NewPCG(seed, 7)))
+		text := randomPlan(rand.New(rand.NewPCG(seed, 7+*firstSeed)))
 		u := newUnit(Source{Name: "random.yaml", Text: []byte(text)}, cat, nil)
 		_, ds := u.compile(passes)
 		if slices.ContainsFunc(ds, func(d diag.Diagnostic) bool {

@@ -231,7 +231,7 @@ func TestMutated(t *testing.T) {
 	}
 	all := seeds(t)
 	cat := testCatalog(t)
-	r := rand.New(rand.NewPCG(20, 26))
+	r := rand.New(rand.NewPCG(20, 26+*firstSeed))
 	compiled := 0
 	var before, after runtime.MemStats
 	for i := range total {

@@ -54,7 +54,7 @@ func tools(t *testing.T) []tool {
 
 // shuffle rolls fair dice from a seed.
 func shuffle(seed uint64) dice {
-	r := rand.New(rand.NewPCG(seed, 1))
+	r := rand.New(rand.NewPCG(seed, 1+*firstSeed))
 	return func(n int) int { return r.IntN(n) }
 }
 

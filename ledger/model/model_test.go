@@ -455,22 +455,26 @@ func FuzzApply(f *testing.F) {
 	}
 	f.Add(uint8(0), uint8(200), chain, "invocation.settled/", "", 0, []byte(`{"attempt":-1,"id":""}`))
 	f.Add(uint8(0), uint8(200), "run/", "/", "", -1, []byte(`null`))
-	f.Fuzz(func(t *testing.T, kind, after uint8, chain, key, node string, visit int, data []byte) {
-		l, before := start(), start()
-		for _, x := range life()[:min(int(after), len(life()))] {
+	story := life()
+	told := func(t *testing.T, n int) *log {
+		l := start()
+		for _, x := range story[:min(n, len(story))] {
 			require.NoError(t, l.say(x))
-			require.NoError(t, before.say(x))
 		}
+		return l
+	}
+	f.Fuzz(func(t *testing.T, kind, after uint8, chain, key, node string, visit int, data []byte) {
+		l := told(t, int(after))
 		k := kinds[int(kind)%len(kinds)]
 		e := &ledger.Entry{Format: ledger.EntryFormat, Origin: "o", Chain: chain, Key: key, Kind: k, Class: k.Class(), Node: node, Visit: visit, Body: sum("x")}
 		err := l.Apply(e, ledger.Hash{1}, data)
 		if err != nil {
 			require.ErrorIs(t, err, model.ErrImpossible)
 			require.Less(t, len(err.Error()), 4096+2*len(chain)+2*len(data), "what is wrong is said briefly")
-			require.Equal(t, before.State, l.State, "what is refused changes nothing")
+			require.Equal(t, told(t, int(after)).State, l.State, "what is refused changes nothing")
 		}
 		// Whatever was said, what follows is taken or refused.
-		for _, x := range life() {
+		for _, x := range story {
 			if err := l.say(x); err != nil {
 				require.ErrorIs(t, err, model.ErrImpossible)
 			}
