@@ -79,7 +79,7 @@ func (u *unit) never(e *edge, before sight) {
 	left := u.narrow(e.predicate, before, true)
 	for _, n := range names {
 		was, is := *n.of(&before), *n.of(&left)
-		if was == is || !e.predicate.Reads(n.name) || !u.prover.holds(is, schemas.False()) || u.prover.holds(was, schemas.False()) {
+		if was == is || !e.predicate.Reads(n.name) || containment.Nonempty(is) || !u.prover.holds(is, schemas.False()) || u.prover.holds(was, schemas.False()) {
 			continue
 		}
 		u.report(diag.Diagnostic{

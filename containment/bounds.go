@@ -3,6 +3,8 @@ package containment
 import (
 	"math/big"
 	"slices"
+
+	"chimera.ai/engine/schemas"
 )
 
 // bounds are what a schema and those that it applies to the same value ask of
@@ -14,25 +16,38 @@ type bounds struct {
 	only, whole bool
 }
 
-// maxBounds is how many schemas bounds are gathered from. What stands behind them
-// is left out, which can only make the bounds wider.
-const maxBounds = 16
+// maxTogether is how many schemas together looks at. What stands behind them is
+// left out, so that what is found is there, and what is not found may be.
+const maxTogether = 16
+
+// together visits s and what it applies to the same value through references and
+// allOf, until visit says that it has found what was looked for.
+func together(s *schema, left *int, visit func(s *schema) bool) bool {
+	if *left--; *left < 0 {
+		return false
+	}
+	if visit(s) || s.Ref != nil && together(s.Ref, left, visit) {
+		return true
+	}
+	return slices.ContainsFunc(s.AllOf, func(c *schema) bool { return together(c, left, visit) })
+}
 
 // boundsOf gathers the bounds of s through references and allOf.
 func boundsOf(s *schema) bounds {
 	var b bounds
-	left := maxBounds
-	b.gather(s, &left)
+	left := maxTogether
+	together(s, &left, func(s *schema) bool {
+		b.gather(s)
+		return false
+	})
 	if b.whole {
 		b.tighten()
 	}
 	return b
 }
 
-func (b *bounds) gather(s *schema, left *int) {
-	if *left--; *left < 0 || s.Always != nil {
-		return
-	}
+// gather adds what s itself asks.
+func (b *bounds) gather(s *schema) {
 	if len(s.Types) > 0 {
 		b.only = b.only || !slices.ContainsFunc(s.Types, func(t string) bool { return t != "number" && t != "integer" })
 		b.whole = b.whole || !slices.Contains(s.Types, "number")
@@ -41,12 +56,6 @@ func (b *bounds) gather(s *schema, left *int) {
 	b.above(s.ExclusiveMinimum, true)
 	b.below(s.Maximum, false)
 	b.below(s.ExclusiveMaximum, true)
-	if s.Ref != nil {
-		b.gather(s.Ref, left)
-	}
-	for _, c := range s.AllOf {
-		b.gather(c, left)
-	}
 }
 
 func (b *bounds) above(x *big.Rat, open bool) {
@@ -113,6 +122,32 @@ func numbersWithin(a, b *schema) bool {
 		return c < 0 || c == 0 && (in.openHigh || !open)
 	}
 	return least(b.Minimum, false) && least(b.ExclusiveMinimum, true) && most(b.Maximum, false) && most(b.ExclusiveMaximum, true)
+}
+
+// Nonempty reports whether a look shows that s has a value: it asks for nothing but
+// types, and bounds that some number lies within. False says nothing. It is for
+// those who need no witness, which takes a search and the validator.
+func Nonempty(s *schemas.Schema) bool {
+	if s == nil {
+		return false
+	}
+	left := maxTogether
+	if together(s.Compiled(), &left, func(c *schema) bool { return !admits(c, "number") || !boundsOnly(c) }) || left < 0 {
+		return false
+	}
+	in := boundsOf(s.Compiled())
+	if in.lo == nil || in.hi == nil {
+		return true
+	}
+	c := compare(in.lo, in.hi)
+	return c < 0 || c == 0 && !in.openLow && !in.openHigh
+}
+
+// boundsOnly reports whether s itself asks nothing of numbers but what boundsOf
+// gathers.
+func boundsOnly(s *schema) bool {
+	return s.RecursiveRef == nil && s.DynamicRef == nil && s.Not == nil && len(s.AnyOf)+len(s.OneOf) == 0 && s.If == nil &&
+		s.MultipleOf == nil && len(s.Enum)+len(s.Constant)+len(s.Extensions) == 0
 }
 
 // compare is a.Cmp(b), which takes memory also for whole numbers.

@@ -65,3 +65,32 @@ func TestBoundsAgainstNumbers(t *testing.T) {
 		require.Equal(t, want, containment.Prove(a, b, containment.Options{}).Verdict, "%s within %s", left, right)
 	})
 }
+
+func TestNonempty(t *testing.T) {
+	for text, want := range map[string]bool{
+		`true`:                           true,
+		`false`:                          false,
+		`{"type":"integer","minimum":0}`: true,
+		`{"type":"string"}`:              false, // it has values, and a look does not say so
+		`{"minimum":1,"maximum":1}`:      true,
+		`{"minimum":1,"maximum":0}`:      false,
+		`{"allOf":[false]}`:              false,
+		`{"type":"number","enum":[1]}`:   false,
+		`{"multipleOf":2}`:               false,
+		`{"not":{"type":"number"}}`:      false,
+		`{"anyOf":[{"type":"null"}]}`:    false,
+		`{"if":true,"else":true}`:        false,
+		`{"oneOf":[{"type":"null"}]}`:    false,
+		`{"const":1}`:                    false,
+		`{"allOf":[{"type":"integer","maximum":9},{"exclusiveMaximum":4},{"exclusiveMinimum":3}]}`:                     false,
+		`{"allOf":[{"type":"number","maximum":9},{"exclusiveMaximum":4},{"exclusiveMinimum":3}]}`:                      true,
+		`{"allOf":[{"minimum":4,"type":["number","string"]},{"exclusiveMaximum":4}]}`:                                  false,
+		`{"$defs":{"a":{"type":"integer","maximum":5}},"allOf":[{"$ref":"#/$defs/a"},{"minimum":5}]}`:                  true,
+		`{"$defs":{"a":{"type":"string"}},"allOf":[{"$ref":"#/$defs/a"},{"minimum":5}]}`:                               false,
+		`{"allOf":[` + strings.Repeat(`{},`, 20) + `{"type":"null"}]}`:                                                 false,
+		`{"$ref":"#/$defs/a","$defs":{"a":{"$dynamicRef":"#b"},"b":{"$dynamicAnchor":"b","type":"null"}},"minimum":0}`: false,
+	} {
+		require.Equal(t, want, containment.Nonempty(compile(t, text)), text)
+	}
+	require.False(t, containment.Nonempty(nil))
+}

@@ -214,7 +214,7 @@ func (p *prover) kinds(lits []lit) result {
 	}
 	all := result{state: empty}
 	for _, t := range kinds {
-		if slices.ContainsFunc(lits, func(l lit) bool { return !l.neg && !admits(l.s, t) }) {
+		if slices.ContainsFunc(lits, func(l lit) bool { return !l.neg && !takes(l.s, t) }) {
 			continue
 		}
 		var r result
@@ -248,6 +248,12 @@ func (p *prover) finite(l lit) ([]any, bool) {
 		return l.s.Enum, true
 	}
 	return nil, false
+}
+
+// takes is admits, and looks through references and allOf.
+func takes(s *schema, t string) bool {
+	left := maxTogether
+	return !together(s, &left, func(s *schema) bool { return !admits(s, t) })
 }
 
 func admits(s *schema, t string) bool {
