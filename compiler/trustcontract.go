@@ -59,19 +59,19 @@ func (u *unit) weakerInput(n *node, t *Template, c *templateContract) {
 }
 
 func (u *unit) weakerOutput(n *node, t *Template, c *templateContract) {
-	promised, whence := c.output, "the operation"
+	promised, whence := n.promised(t, c), "the operation"
 	if t.passes() {
-		if n.input == nil || n.input.faulty {
+		if promised == nil || promised.faulty {
 			return
 		}
-		promised, whence = n.input, "the operation, which returns its input,"
+		whence = "the operation, which returns its input,"
 	}
 	name := quote(t.Name())
 	f := misfit{u: u, node: n, template: t, field: "output_schema", given: n.output, want: promised, at: t.OutputAt}
 	if t.passes() && promised.at != nil {
 		f.promise = oneLine(promised.at)
 	}
-	lasting := n.effect == plan.Committing || n.effect == plan.Irreversible
+	lasting := n.lasting()
 	// Without a lasting effect the answer only helps to say what never fits.
 	u.brief = !lasting
 	defer func() { u.brief = false }()
@@ -97,6 +97,18 @@ func (u *unit) weakerOutput(n *node, t *Template, c *templateContract) {
 	}
 	f.unknown(res, fmt.Sprintf("it is not proved that %s accepts all that %s may return", quote(n.id), name), rule)
 }
+
+// promised is the schema of what the operation of a node returns, or nil.
+func (n *node) promised(t *Template, c *templateContract) *contractSchema {
+	if t.passes() {
+		return n.input
+	}
+	return c.output
+}
+
+// lasting reports whether what the node does stays done where its answer is
+// refused.
+func (n *node) lasting() bool { return n.effect == plan.Committing || n.effect == plan.Irreversible }
 
 // promise asks whether the node accepts all that its operation promises. Of a
 // template without an output schema nothing is promised.

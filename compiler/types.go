@@ -25,6 +25,7 @@ func (u *unit) types() {
 			u.typeSchema(doc, n, n.output)
 			u.typeNode(n)
 		}
+		u.compileConditions(doc)
 		for _, e := range doc.edges {
 			if e.shaped {
 				u.typeExpressions(e)

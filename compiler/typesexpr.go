@@ -251,15 +251,44 @@ func follow(v *syntax.Value, path []any) *syntax.Value {
 	return v
 }
 
-// typeExpressions compiles the expressions of an edge.
-func (u *unit) typeExpressions(e *edge) {
-	when, transform := expr.When, expr.Transform
-	if e.kind == plan.Error {
-		when, transform = expr.ErrorWhen, expr.ErrorTransform
-		if e.fromPort == plan.CompensatePort {
-			transform = expr.Compensate
+// scopes are what the expressions of an edge may read.
+func (e *edge) scopes() (when, transform expr.Scope) {
+	switch {
+	case e.kind != plan.Error:
+		return expr.When, expr.Transform
+	case e.fromPort == plan.CompensatePort:
+		return expr.ErrorWhen, expr.Compensate
+	}
+	return expr.ErrorWhen, expr.ErrorTransform
+}
+
+// compileConditions compiles the conditions of a document's edges, side by side.
+// What comes of each is the same as if it were compiled when it is met.
+func (u *unit) compileConditions(doc *document) {
+	var todo []sourceKey
+	for _, e := range doc.edges {
+		if !e.shaped || e.when == nil || strings.TrimSpace(e.when.Text) == "" {
+			continue
+		}
+		when, _ := e.scopes()
+		key := sourceKey{e.when.Text, when}
+		if _, known := u.predicates[key]; !known {
+			u.predicates[key] = predicateResult{}
+			todo = append(todo, key)
 		}
 	}
+	made := make([]predicateResult, len(todo))
+	sideBySide(len(todo), func(i int) {
+		made[i].program, made[i].err = expr.CompilePredicate(todo[i].text, todo[i].scope)
+	})
+	for i, key := range todo {
+		u.predicates[key] = made[i]
+	}
+}
+
+// typeExpressions compiles the expressions of an edge.
+func (u *unit) typeExpressions(e *edge) {
+	when, transform := e.scopes()
 	e.predicate = u.predicate(e.when, when, "", e.String())
 	if e.predicate != nil && e.kind == plan.Conditional && e.fromPort == plan.DonePort && e.predicate.Reads("value") {
 		u.report(diag.Diagnostic{

@@ -41,7 +41,9 @@ type unit struct {
 	adapters  map[adapterIn]*adapted
 	inputs    map[assembled]bool
 	questions map[proofKey]containment.Result
-	prover    *prover
+	// ahead are the answers of proveAhead.
+	ahead  map[proofKey]foreseen
+	prover *prover
 	// proofSteps is the work that proofs have done.
 	proofSteps int
 	// brief: what is proved now is worth few steps.

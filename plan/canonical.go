@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -52,7 +51,12 @@ func appendCanonical(buf *bytes.Buffer, v any) error {
 		buf.WriteByte(']')
 	case map[string]any:
 		buf.WriteByte('{')
-		for i, k := range slices.Sorted(maps.Keys(v)) {
+		keys := make([]string, 0, len(v))
+		for k := range v {
+			keys = append(keys, k)
+		}
+		slices.Sort(keys)
+		for i, k := range keys {
 			if i > 0 {
 				buf.WriteByte(',')
 			}

@@ -26,7 +26,7 @@ func (p *Plan) Encode() ([]byte, error) {
 // "sha256:" and 64 hex digits.
 func DigestOf(b []byte) string {
 	sum := sha256.Sum256(b)
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return string(hex.AppendEncode([]byte("sha256:"), sum[:]))
 }
 
 // IsDigest reports whether s has the form of a digest: "sha256:" and 64
