@@ -47,10 +47,9 @@ func Dynamic(node func(context.Context, contract.Call) (contract.Outcome, error)
 	}
 }
 
-// BeatEvery is the time between two heartbeats: several of them may be lost, or
-// late, within the interpreter's heartbeat timeout. A worker has it for its longest
-// throttle too, since the library else sends one in 80 % of the timeout.
-const BeatEvery = 3 * time.Second
+// beatEvery is well below the interpreter's heartbeat timeout. The library sends
+// fewer: one in 80 % of that timeout, which it gives each of them to arrive.
+const beatEvery = 3 * time.Second
 
 // beat heartbeats until the returned function is called, where the interpreter
 // asks for heartbeats. A heartbeat also brings a cancellation, or the end of the
@@ -66,7 +65,7 @@ func beat(ctx context.Context, spent int) (stop func()) {
 	}
 	done := make(chan struct{})
 	go func() {
-		ticker := time.NewTicker(BeatEvery)
+		ticker := time.NewTicker(beatEvery)
 		defer ticker.Stop()
 		for {
 			select {

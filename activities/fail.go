@@ -12,7 +12,6 @@ import (
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/worker"
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/plan"
@@ -37,8 +36,8 @@ func fail(ctx context.Context, spent int, retry *plan.Retry, err error) error {
 	}
 	e := kindOf(ctx, err)
 	kind := e.Kind
-	if kind == contract.Cancelled && errors.Is(context.Cause(ctx), worker.ErrWorkerShutdown) {
-		// Nobody cancelled the run: this worker stops, and another one goes on.
+	if kind == contract.Cancelled && interrupted(ctx) {
+		// Nobody cancelled the run: another worker goes on.
 		kind = contract.WorkerLost
 	}
 	attempts := spent + int(activity.GetInfo(ctx).Attempt)
@@ -48,6 +47,14 @@ func fail(ctx context.Context, spent int, retry *plan.Retry, err error) error {
 		Details:        []any{details},
 		NextRetryDelay: retryAfter(e.RetryAfterMS),
 	})
+}
+
+// interrupted reports whether a call's context ended though nobody asked for that:
+// this worker stops, or the server did not take its heartbeats, which the library
+// answers by ending the call.
+func interrupted(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return errors.Is(ctx.Err(), context.Canceled) && !errors.Is(cause, context.Canceled) && !temporal.IsCanceledError(cause)
 }
 
 func retryAfter(ms int64) time.Duration {

@@ -11,7 +11,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 
 	"chimera.ai/engine/activities"
@@ -180,12 +182,16 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// TestTheWorkerStops: a call that is cut off because its worker stops is lost,
-// not cancelled; the interpreter gives it to another worker.
-func TestTheWorkerStops(t *testing.T) {
+// TestACallIsCutOff: a call that is cut off because its worker stops, or because
+// the server did not take its heartbeats, is lost, not cancelled; the interpreter
+// gives it to another worker.
+func TestACallIsCutOff(t *testing.T) {
 	for cause, want := range map[error]contract.Kind{
-		worker.ErrWorkerShutdown: contract.WorkerLost,
-		context.Canceled:         contract.Cancelled,
+		worker.ErrWorkerShutdown:                       contract.WorkerLost,
+		serviceerror.NewDeadlineExceeded("a busy one"): contract.WorkerLost,
+		serviceerror.NewUnavailable("a server"):        contract.WorkerLost,
+		context.Canceled:                               contract.Cancelled,
+		temporal.NewCanceledError():                    contract.Cancelled,
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		e := stage(t, shape{}.plan(t))
@@ -195,7 +201,7 @@ func TestTheWorkerStops(t *testing.T) {
 			<-ctx.Done()
 			return nil, contract.Errorf(contract.Cancelled, "the call was cancelled")
 		}), contract.Call{Node: target, Spent: 2})
-		require.Equal(t, want, f.kind)
+		require.Equal(t, want, f.kind, "%v", cause)
 		require.Equal(t, 3, f.attempts)
 		require.False(t, f.retried)
 	}

@@ -276,7 +276,6 @@ func (h *Host) worker(queue string, o worker.Options) worker.Worker {
 func (h *Host) bounded(queue string, o worker.Options) worker.Options {
 	o.MaxConcurrentActivityTaskPollers = h.options.ActivityPollers
 	o.MaxConcurrentActivityExecutionSize = h.options.MaxActivities
-	o.MaxHeartbeatThrottleInterval = activities.BeatEvery
 	o.WorkerStopTimeout = h.options.Drain
 	o.OnFatalError = func(err error) {
 		select {
