@@ -56,7 +56,7 @@ func (i *inspector) walk(e ast.Expr, b *bound) float64 {
 		call := e.AsCall()
 		if call.FunctionName() == overloads.Matches {
 			i.patterns = true
-			i.pattern(e, call)
+			i.pattern(call)
 		}
 		if call.IsMemberFunction() {
 			steps += i.walk(call.Target(), b)
@@ -140,7 +140,7 @@ func (i *inspector) key(e ast.Expr) {
 }
 
 // pattern checks the pattern of matches: it must be known now, so that its cost is.
-func (i *inspector) pattern(e ast.Expr, call ast.CallExpr) {
+func (i *inspector) pattern(call ast.CallExpr) {
 	args := call.Args()
 	if len(args) == 0 {
 		return

@@ -279,7 +279,7 @@ func (t *tx) repeated(ctx context.Context, d *ledger.Draft, r ledger.Record) err
 		return err
 	}
 	conflict := fmt.Errorf("%w: %s has another entry %s", ledger.ErrConflict, d.Chain, d.Key)
-	if (e.Body == "") != (d.Data == nil) || !bytes.Equal(r.Bytes, t.again(d, e)) {
+	if (e.Body == "") != (d.Data == nil) || !bytes.Equal(r.Bytes, again(d, e)) {
 		return conflict
 	}
 	if e.Body == "" {
@@ -320,7 +320,7 @@ func equalDrafts(a, b *ledger.Draft) (bool, error) {
 }
 
 // again is the draft's entry in the place that e has.
-func (t *tx) again(d *ledger.Draft, e *ledger.Entry) []byte {
+func again(d *ledger.Draft, e *ledger.Entry) []byte {
 	raw, err := d.Entry(e.Origin, e.N, e.Prev, e.At, e.Body).Encode()
 	if err != nil {
 		return nil

@@ -186,8 +186,8 @@ func (s *Store) OpenHold(ctx context.Context, h ledger.Hold) (out ledger.Hold, e
 	return out, err
 }
 
-// move ends or marks a pending hold. change decides; a hold that is in the
-// state wanted already is given as it is.
+// move ends or marks a pending hold, in a transaction of its own. One that is in
+// the state wanted already is given as it is.
 func (s *Store) move(ctx context.Context, what, id string, to ledger.TxStatus, kind ledger.Kind, spent *ledger.Money) (out ledger.Hold, err error) {
 	err = s.do(ctx, what+" "+id, func(t *tx) error {
 		h, err := scanHold(t.row(ctx, selectHold+" WHERE id = $1", id).Scan)
