@@ -261,4 +261,7 @@ func (p *parser) unclosed(open int, what string, stop int) {
 		d.Detail = fmt.Sprintf("It has to be closed before line %d, which is not indented as what belongs to it would be.", pos.Line)
 		d.Context = diag.Range{File: p.source.name, Start: pos, End: p.loc.at(p.lineEnd(stop))}
 	}
+	if what == "bracket" && p.hidden > open {
+		d.Detail = fmt.Sprintf("What stands behind the # on line %d is a comment, and a closing bracket with it. Quote the text that the # belongs to, or put the comment on a line of its own. ", p.loc.at(p.hidden).Line) + d.Detail
+	}
 }

@@ -65,6 +65,8 @@ type parser struct {
 	// tab is the first tab in the white space that skip went over on this line,
 	// or -1, and stood where skip ended.
 	tab, stood int
+	// hidden is the last comment that skip went over that has a closing bracket in it.
+	hidden int
 	// tabbed says that tabs in the indentation were reported.
 	tabbed bool
 
@@ -191,7 +193,11 @@ func (p *parser) skip() {
 			if p.off > p.line && !isBlank(p.text[p.off-1]) {
 				return
 			}
-			p.off = p.lineEnd(p.off)
+			end := p.lineEnd(p.off)
+			if strings.ContainsAny(p.text[p.off:end], "]}") {
+				p.hidden = p.off
+			}
+			p.off = end
 		default:
 			if p.begin < 0 {
 				p.begin = p.off

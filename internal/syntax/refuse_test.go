@@ -51,6 +51,23 @@ func marked(t *testing.T, text string) (src string, subjects, contexts []diag.Ra
 	return b.String(), subjects, contexts
 }
 
+// TestHiddenBracket: a comment that swallows the end of a map is the reason why
+// the map is never closed.
+func TestHiddenBracket(t *testing.T) {
+	const hint = "is a comment, and a closing bracket with it"
+	for text, hides := range map[string]bool{
+		"- {when: has(a.b) # mail, required: true}\n- c\n": true,
+		"- {a: 1,\n  b: 2 # two}\n- c\n":                   true,
+		"- {a: 1 # one\n- c\n":                             false,
+		"# {}\n- {a: 1\n- c\n":                             false,
+	} {
+		_, ds := Parse("f", []byte(text), Limits{})
+		require.NotEmpty(t, ds, text)
+		require.Equal(t, "this bracket is never closed", ds[0].Summary, text)
+		require.Equal(t, hides, strings.Contains(ds[0].Detail, hint), "%s: %s", text, ds[0].Detail)
+	}
+}
+
 func TestRefused(t *testing.T) {
 	long := strings.Repeat("k", maxKey+1)
 	digits := strings.Repeat("1", maxDigits+1)
