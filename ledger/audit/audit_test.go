@@ -359,6 +359,7 @@ func TestTrustFile(t *testing.T) {
 	for _, bad := range []string{
 		``, `{}`, `[]`, string(good) + `{}`, `{"format":"chimera.ai/trust/v1","origin":"o","log":"l","quorum":1}`,
 		`{"format":"chimera.ai/trust/v1","origin":"o","log":"l","extra":1}`, `{"format":"chimera.ai/trust/v1","origin":"o","origin":"p","log":"l"}`,
+		`{"format":"chimera.ai/trust/v1","origin":"o","Origin":"p","log":"l"}`, `{"format":"chimera.ai/trust/v1","ORIGIN":"o","log":"l"}`,
 		`{"format":"chimera.ai/trust/v1","origin":"o","log":"l","LOG":"k"}`, `{"format":"chimera.ai/trust/v1","Origin":"o","log":"l"}`,
 	} {
 		_, err := audit.ParseTrust([]byte(bad))

@@ -169,6 +169,9 @@ func (v *verifier) authority() authority {
 	v.plans(state, told)
 	v.grants(state, told)
 	v.approvals(state, told)
+	if v.permits > 0 {
+		v.warn(BadAuthority, -1, "%d permits of effects are held against their decisions, and their signatures are not verified: this version does not know their form", v.permits)
+	}
 	return v.signing(state, told)
 }
 

@@ -289,6 +289,34 @@ func TestWitnessesAreOthers(t *testing.T) {
 	}
 }
 
+// TestFoldedBootstrap: the bootstrap in a trust file says the same to every reader.
+func TestFoldedBootstrap(t *testing.T) {
+	d := newDeployment(t)
+	good, err := json.Marshal(d.trust)
+	require.NoError(t, err)
+	_, err = audit.ParseTrust(good)
+	require.NoError(t, err)
+	for _, change := range [][2]string{{`"quorum":2`, `"quorum":2,"QUORUM":2`}, {`"deployment":`, `"Deployment":`}} {
+		bad := strings.Replace(string(good), change[0], change[1], 1)
+		require.NotEqual(t, string(good), bad)
+		_, err := audit.ParseTrust([]byte(bad))
+		require.ErrorContains(t, err, "read trust file: ", change[1])
+	}
+}
+
+// TestPermitsAreNotVerified, and the report says so.
+func TestPermitsAreNotVerified(t *testing.T) {
+	d := newDeployment(t)
+	r := ledger.Run{Workflow: "y", Root: "r", Origin: "r", Agent: "bot", PlanDigest: ledger.BodyDigest(nil), InputDigest: ledger.BodyDigest(nil)}
+	require.NoError(t, d.store.OpenRun(t.Context(), r))
+	require.NoError(t, d.store.RecordDecision(t.Context(), r, ledger.Decision{ID: "d", ActionDigest: ledger.BodyDigest(nil), Decision: ledger.Approve, Record: json.RawMessage(`{}`)}))
+	_, err := d.store.Permit(t.Context(), r, ledger.Invocation{ID: "i", ActionDigest: ledger.BodyDigest(nil), DecisionID: "d"}, nil)
+	require.NoError(t, err)
+	d.drain(t)
+	report := d.finds(t, "", "")
+	require.True(t, slices.ContainsFunc(report.Warnings, func(p audit.Problem) bool { return strings.Contains(p.Message, "1 permits of effects") }), "%v", report.Warnings)
+}
+
 // TestProofsAskTheBootstrapsWitnesses: a proof of one entry rests on a checkpoint as
 // an export does.
 func TestProofsAskTheBootstrapsWitnesses(t *testing.T) {
@@ -311,4 +339,29 @@ func TestProofsAskTheBootstrapsWitnesses(t *testing.T) {
 	require.NoError(t, err)
 	_, err = audit.VerifyProof(proof, d.trust)
 	require.NoError(t, err)
+}
+
+// TestClockAhead: an entry of a time that the witnesses had not seen is told.
+func TestClockAhead(t *testing.T) {
+	w := newWorld(t)
+	secret, public, err := ledger.NewKey("witness.example.com")
+	require.NoError(t, err)
+	w.trust.Witnesses, w.trust.Quorum = []string{public}, 1
+	for ahead, told := range map[time.Duration]bool{0: false, 2 * time.Hour: true} {
+		w.export(t)
+		of := w.tale(t)
+		last := of[len(of)-1]
+		last.At = ledger.At(last.At.Time().Add(ahead))
+		w.tell(t, of)
+		witness, err := ledger.NewWitness(secret, w.key.Public(), nil)
+		require.NoError(t, err)
+		cosigned, err := witness.Cosign(w.read(t, audit.CheckpointFile), nil)
+		require.NoError(t, err)
+		w.write(t, audit.CheckpointFile, cosigned)
+		r := w.verify(t, nil)
+		require.True(t, r.OK, "%v", r.Problems)
+		require.Equal(t, told, slices.ContainsFunc(r.Warnings, func(p audit.Problem) bool {
+			return p.Kind == audit.BadTime && strings.Contains(p.Message, "the store's clock is ahead")
+		}), "%v", r.Warnings)
+	}
 }

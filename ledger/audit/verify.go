@@ -161,6 +161,8 @@ type verifier struct {
 	opened              []start
 	limits              []limit
 	trusted             []standing
+	// permits counts those of effects.
+	permits int
 }
 
 // claim is an entry that the admins' statements decide about, with the model's
@@ -401,6 +403,8 @@ func (v *verifier) note(f fact, stated int) {
 	case ledger.ApprovalAccepted:
 		at.what = model.About(f.e)
 		v.accepted = append(v.accepted, at)
+	case ledger.InvocationPermitted:
+		v.permits++
 	case ledger.RunOpened:
 		// As it was opened: what its end says of it is another question.
 		if r := v.model.Runs[f.e.Chain]; r != nil && (len(r.Grant) > 0 || r.GrantDigest != "") {
