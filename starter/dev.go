@@ -278,8 +278,8 @@ func (p *Program) worker(ctx context.Context, settings config.Config, server *de
 }
 
 // polling waits until both queues are polled.
-func polling(ctx context.Context, conn *connection) error {
-	ctx, cancel := context.WithTimeout(ctx, pollWait)
+func polling(asked context.Context, conn *connection) error {
+	ctx, cancel := context.WithTimeout(asked, pollWait)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -291,6 +291,9 @@ func polling(ctx context.Context, conn *connection) error {
 			}
 			select {
 			case <-ctx.Done():
+				if asked.Err() != nil {
+					return unanswered("interrupted")
+				}
 				return unanswered("the worker does not poll the queue %s: %s", queue, ctx.Err())
 			case <-tick.C:
 			}
