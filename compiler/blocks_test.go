@@ -53,6 +53,8 @@ func TestBlocks(t *testing.T) {
 	_, wrong, _ := typedWith(t, faulty(n), 0, 1, nothing)
 	// Four that do not fit or may fail, and three conditions that never hold.
 	require.Len(t, wrong, 7, "%s", show(wrong))
+	_, many, _ := typedWith(t, faulty(maxWarned), 0, 1, nothing)
+	require.Len(t, many, 4, "the conditions of a large plan are not looked at for warnings: %s", show(many))
 	for _, size := range []int{16, 50} {
 		for _, processors := range []int{1, 4} {
 			p, ds, u := typedWith(t, plangen.Typed(n), size, processors, nothing)
