@@ -166,17 +166,17 @@ func (s Signers) verifiers() (log note.Verifier, others []note.Verifier, err err
 		return nil, nil, fmt.Errorf("the log's verifier key %.120q: %w", s.Log, err)
 	}
 	// Each of another party: a key under two names, or the log's own, would count twice.
-	names, keys := map[string]bool{log.Name(): true}, map[string]bool{material(s.Log): true}
+	keys := map[string]bool{material(s.Log): true}
 	for _, w := range s.Witnesses {
 		v, err := cosign.NewVerifierForCosignatureV1(w)
 		if err != nil {
 			return nil, nil, fmt.Errorf("the witness's verifier key %.120q: %w", w, err)
 		}
-		if key := material(w); names[v.Name()] || keys[key] {
-			return nil, nil, fmt.Errorf("the witness %.120q: its name or its key is also that of the log, or of another witness", v.Name())
-		} else {
-			names[v.Name()], keys[key] = true, true
+		key := material(w)
+		if keys[key] {
+			return nil, nil, fmt.Errorf("the witness %.120q: its key is also that of the log, or of another witness", v.Name())
 		}
+		keys[key] = true
 		others = append(others, v)
 	}
 	return log, others, nil

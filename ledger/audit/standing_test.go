@@ -265,12 +265,12 @@ func TestWitnessesAreOthers(t *testing.T) {
 	for name, keys := range map[string][]string{
 		"one key under two names": {public, verifier(t, "two.example.com", key(public))},
 		"the log's own key":       {verifier(t, "witness.example.com", key(w.key.Public()))},
-		"one name twice":          {public, public},
+		"one witness twice":       {public, public},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.trust.Witnesses, w.trust.Quorum = keys, len(keys)
 			_, err := audit.Verify(w.dir, w.trust, nil)
-			require.ErrorContains(t, err, "its name or its key is also that of the log, or of another witness")
+			require.ErrorContains(t, err, "its key is also that of the log, or of another witness")
 			boot := newDeployment(t).boot
 			boot.Witnesses = trust.Witnesses{Keys: keys, Quorum: len(keys)}
 			boot.Log = trust.LogKey{Origin: ledgertest.Origin, Key: w.key.Public()}
