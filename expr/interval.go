@@ -329,6 +329,14 @@ func lengthsOf(s *schemas.Schema, kind kinds, left *int) interval {
 	}
 	lo, hi := c.MinLength, c.MaxLength
 	switch kind {
+	case isText:
+		if c.Pattern != nil {
+			least, most := schemas.PatternLengths(c.Pattern)
+			lo = max(lo, least)
+			if most >= 0 && (hi < 0 || hi > most) {
+				hi = most
+			}
+		}
 	case isList:
 		lo, hi = c.MinItems, c.MaxItems
 		if no := c.Items2020; no != nil && no.Always != nil && !*no.Always && (hi < 0 || hi > len(c.PrefixItems)) {
