@@ -25,7 +25,7 @@ var (
 	// ErrUnavailable: the store could not be reached, or could not write. What
 	// became of the operation is not known; doing it again is safe.
 	ErrUnavailable = errors.New("store unavailable")
-	// ErrGone: the body was pruned or erased.
+	// ErrGone: the body was pruned or erased, or it is about an erased person.
 	ErrGone = errors.New("gone")
 )
 
@@ -287,8 +287,10 @@ type Retention interface {
 	// LiftLegalHold, which gives ErrNotFound where there is none.
 	PlaceLegalHold(ctx context.Context, chain, reason string) error
 	LiftLegalHold(ctx context.Context, chain, reason string) error
-	// EraseSubject deletes the key under which a person's bodies are sealed.
-	// Under a legal hold of any of them it is ErrConflict; where there is no such
-	// key, or no more, ErrNotFound. What the database's backups hold is not reached.
+	// EraseSubject deletes the key under which a person's bodies are sealed. Runs
+	// about that person go on, but take no task, decision, approval or permit any
+	// more: that is ErrGone. Under a legal hold of any of them it is ErrConflict;
+	// where there is no such key, or no more, ErrNotFound. What the database's backups
+	// hold is not reached.
 	EraseSubject(ctx context.Context, subject, reason string) error
 }

@@ -104,6 +104,18 @@ func subjects(t *testing.T, open Open) {
 	}
 	nothing()
 
+	// Nothing is judged for it again: the tables do not know what was before, or
+	// whether an approval was used up.
+	d := draft()
+	require.ErrorIs(t, s.DraftTask(ctx, "w", "r1", d), ledger.ErrGone)
+	require.ErrorIs(t, s.RecordDecision(ctx, about, ledger.Decision{ID: "d-1", ActionDigest: digest("action"), PolicyDigest: digest("policy"), Decision: "REJECT"}), ledger.ErrGone)
+	for _, accepted := range []bool{true, false} {
+		require.ErrorIs(t, s.RecordApproval(ctx, about, ledger.Approval{ID: "a-1", Barrier: "b", Accepted: accepted}), ledger.ErrGone)
+	}
+	_, err := s.Permit(ctx, about, ledger.Invocation{ID: "i-1", ActionDigest: digest("action"), DecisionID: "d-1"}, nil)
+	require.ErrorIs(t, err, ledger.ErrGone)
+	nothing()
+
 	// It still runs, and what it states now nobody can read either.
 	require.NoError(t, s.OpenRun(ctx, about), "the same again")
 	require.NoError(t, s.RecordOutcomes(ctx, "w", "r1", []ledger.Outcome{{Node: "b", Kind: ledger.NodeFailed, InputDigest: digest("Erika"), Error: told}}))

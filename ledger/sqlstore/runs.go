@@ -157,19 +157,24 @@ func (t *tx) closed(ctx context.Context, r ledger.Run) (bool, error) {
 }
 
 // open makes sure that a run, whose chain is locked, was opened, so that its
-// chain begins with that; and that it still runs, if it must.
+// chain begins with that; that it still runs, if it must; and that its subject was
+// not erased: the tables beside the log would tell again what they have forgotten,
+// and not know what was judged before.
 func (t *tx) open(ctx context.Context, workflow, root string, running bool) error {
 	var state ledger.RunState
 	var id sql.NullString
+	var sealed *sealKey
 	err := t.row(ctx, "SELECT state, subject_key FROM runs WHERE workflow = $1 AND root = $2", workflow, root).Scan(&state, &id)
 	if err == nil {
-		_, err = t.sealedWith(ctx, ledger.RunChain(workflow, root), id)
+		sealed, err = t.sealedWith(ctx, ledger.RunChain(workflow, root), id)
 	}
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return fmt.Errorf("the run %.80q of %.80q was not opened: %w", root, workflow, ledger.ErrNotFound)
 	case err == nil && running && state != ledger.RunRunning:
 		return fmt.Errorf("%w: the run has ended as %s", ledger.ErrConflict, state)
+	case err == nil && sealed != nil && sealed.gone:
+		return fmt.Errorf("whom the run is about was erased: %w", ledger.ErrGone)
 	}
 	return err
 }
