@@ -191,7 +191,6 @@ type Blobs interface {
 	GetBlob(ctx context.Context, digest string) ([]byte, error)
 	// PutPacket stores an evidence packet and gives its digest.
 	PutPacket(ctx context.Context, p Packet) (digest string, err error)
-	Packet(ctx context.Context, digest string) (Packet, error)
 }
 
 // Record is an entry in the log.
@@ -224,6 +223,8 @@ type Log interface {
 	// pruned or erased. Stored gives it as it is stored.
 	Body(ctx context.Context, digest string) ([]byte, error)
 	Stored(ctx context.Context, digest string) ([]byte, error)
+	// Packet gives an evidence packet that [Blobs] has stored, by its digest.
+	Packet(ctx context.Context, digest string) (Packet, error)
 
 	// Lead makes the caller the log's one sequencer until release is called or
 	// ctx ends; ErrConflict if there is another.

@@ -45,6 +45,9 @@ func TestEvidenceIsExported(t *testing.T) {
 	r := w.verify(t, nil)
 	require.True(t, r.OK, "%v", r.Problems)
 	require.EqualValues(t, 3, r.Packets)
+	x, err := audit.Export(t.Context(), audit.Witnessed(w.store, nil, 1), filepath.Join(t.TempDir(), "witnessed"))
+	require.NoError(t, err, "also as witnesses have seen the log")
+	require.EqualValues(t, 3, x.Packets)
 
 	for name, forged := range map[string][][]byte{
 		"dropped":  lines[1:],
@@ -68,7 +71,7 @@ func TestEvidenceIsExported(t *testing.T) {
 	require.False(t, w.verify(t, nil).OK)
 
 	// Pruned, it is gone with the bodies, and nothing is missing.
-	_, err := w.store.Prune(t.Context(), ledger.Evidence, time.Now().Add(time.Hour), "old")
+	_, err = w.store.Prune(t.Context(), ledger.Evidence, time.Now().Add(time.Hour), "old")
 	require.NoError(t, err)
 	ledgertest.Drain(t, w.store, w.key)
 	w.export(t)

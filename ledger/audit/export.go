@@ -221,13 +221,7 @@ func stored(ctx context.Context, log ledger.Log, e *ledger.Entry) (raw, packet [
 	if _, sealed := ledger.Sealed(raw); err != nil || digest == "" || sealed {
 		return raw, nil, err
 	}
-	shelf, ok := log.(interface {
-		Packet(ctx context.Context, digest string) (ledger.Packet, error)
-	})
-	if !ok {
-		return nil, nil, errors.New("this log does not give evidence packets")
-	}
-	p, err := shelf.Packet(ctx, digest)
+	p, err := log.Packet(ctx, digest)
 	if errors.Is(err, ledger.ErrNotFound) {
 		// They go together: now the body may be gone too.
 		raw, err = log.Stored(ctx, e.Body)
