@@ -1,6 +1,9 @@
 package ledger
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // Agent is a row of AGENT_IDENTITY: on whose behalf plans act.
 type Agent struct {
@@ -145,7 +148,26 @@ type Run struct {
 func (r *Run) Chain() string { return RunChain(r.Workflow, r.Root) }
 
 // RunChain names the chain of a run.
-func RunChain(workflow, root string) string { return "run/" + workflow + "/" + root }
+func RunChain(workflow, root string) string { return runChains + workflow + "/" + root }
+
+const runChains = "run/"
+
+// RunOf gives the run whose chain has that name; ok is false for other chains. A
+// root has no slash in it, a workflow id may have.
+func RunOf(chain string) (workflow, root string, ok bool) {
+	rest, ok := strings.CutPrefix(chain, runChains)
+	i := strings.LastIndexByte(rest, '/')
+	if !ok || i < 0 {
+		return "", "", false
+	}
+	return rest[:i], rest[i+1:], true
+}
+
+// HypothesesChain names the chain of an agent's hypotheses.
+func HypothesesChain(agent string) string { return "hypotheses/" + agent }
+
+// SnapshotsChain names the chain of what was seen of a tool server.
+func SnapshotsChain(server string) string { return "snapshots/" + server }
 
 // The chains of facts that no run owns.
 const (

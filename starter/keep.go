@@ -90,13 +90,12 @@ func chainOf(ctx context.Context, books ledger.Store, what string) (string, erro
 	case ledger.PlansChain, ledger.AuthorityChain, ledger.AgentsChain, ledger.ToolsChain, ledger.LedgerChain:
 		return what, nil
 	}
-	workflow, root := what, ""
-	if rest, ok := strings.CutPrefix(what, "run/"); ok {
-		i := strings.LastIndexByte(rest, '/')
-		if i < 0 {
-			return "", misuse("%s is not the chain of a run", what).withHint("Such a chain is run/WORKFLOW/ROOT; a run may be named by its workflow id alone.")
-		}
-		workflow, root = rest[:i], rest[i+1:]
+	workflow, root, ok := ledger.RunOf(what)
+	switch {
+	case !ok && strings.HasPrefix(what, "run/"):
+		return "", misuse("%s is not the chain of a run", what).withHint("Such a chain is run/WORKFLOW/ROOT; a run may be named by its workflow id alone.")
+	case !ok:
+		workflow = what
 	}
 	r, err := books.Run(ctx, workflow, root)
 	if err == nil {

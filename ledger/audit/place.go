@@ -51,11 +51,11 @@ func home(e *ledger.Entry) bool {
 	case ledger.BodyPruned, ledger.SubjectErased, ledger.LegalHoldPlaced, ledger.LegalHoldLifted:
 		return e.Chain == ledger.LedgerChain
 	case ledger.HypothesisStated, ledger.HypothesisObserved:
-		return e.Chain == "hypotheses/"+e.Agent
+		return e.Chain == ledger.HypothesesChain(e.Agent)
 	case ledger.SnapshotTaken:
-		return strings.HasPrefix(e.Chain, "snapshots/")
+		return strings.HasPrefix(e.Chain, ledger.SnapshotsChain(""))
 	default:
-		root, ok := strings.CutPrefix(e.Chain, ledger.RunChain(e.Run, ""))
-		return ok && e.Run != "" && root != "" && !strings.Contains(root, "/")
+		run, root, ok := ledger.RunOf(e.Chain)
+		return ok && run != "" && run == e.Run && root != ""
 	}
 }

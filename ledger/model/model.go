@@ -437,8 +437,8 @@ func (s *State) run(e *ledger.Entry, data Facts) error {
 
 // workflow is the workflow id in the name of a run's chain.
 func workflow(chain string) string {
-	run := strings.TrimPrefix(chain, "run/")
-	return run[:max(strings.LastIndexByte(run, '/'), 0)]
+	id, _, _ := ledger.RunOf(chain)
+	return id
 }
 
 // begun is what a run was when it was opened.

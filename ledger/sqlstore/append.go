@@ -171,7 +171,7 @@ func (t *tx) look(ctx context.Context, chain string, drafts []ledger.Draft, whic
 		n = -1
 		var raw []byte
 		var err error
-		workflow, root, run := runOf(chain)
+		workflow, root, run := ledger.RunOf(chain)
 		if _, known := t.keys[chain]; known || !run {
 			err = t.row(ctx, "SELECT n, hash FROM entries WHERE chain = $1 ORDER BY n DESC LIMIT 1", chain).Scan(&n, &raw)
 		} else {

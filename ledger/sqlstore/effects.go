@@ -148,7 +148,8 @@ func (s *Store) Permit(ctx context.Context, run ledger.Run, i ledger.Invocation,
 				return fmt.Errorf("%w: there is no approval %s", ledger.ErrConflict, id)
 			case err != nil:
 				return err
-			case workflowOf(of) != run.Workflow:
+			}
+			if workflow, _, _ := ledger.RunOf(of); workflow != run.Workflow {
 				return fmt.Errorf("%w: approval %s is of another workflow", ledger.ErrConflict, id)
 			}
 			a.ConsumedBy = i.ID
@@ -242,7 +243,8 @@ func (s *Store) advance(ctx context.Context, what, id string, kind ledger.Kind, 
 		if kind == ledger.InvocationCalling {
 			data.CallNotAfter = i.CallNotAfter
 		}
-		d := ledger.Draft{Chain: chain, Key: key(kind, fmt.Sprintf("%s/%d", id, i.Attempt)), Kind: kind, Run: workflowOf(chain), Refs: refs("output", i.OutputDigest)}
+		workflow, _, _ := ledger.RunOf(chain)
+		d := ledger.Draft{Chain: chain, Key: key(kind, fmt.Sprintf("%s/%d", id, i.Attempt)), Kind: kind, Run: workflow, Refs: refs("output", i.OutputDigest)}
 		if was == ledger.Unknown {
 			d.Key += "/resolved"
 		}

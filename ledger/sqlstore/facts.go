@@ -15,9 +15,6 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// hypothesesChain is that of the agent that a hypothesis is for.
-func hypothesesChain(agent string) string { return "hypotheses/" + agent }
-
 const selectHypothesis = "SELECT hypothesis_id, agent_id, description, inputs, prediction, risk_score, created_at, state, observed, tool_id FROM causal_hypothesis WHERE hypothesis_id = $1"
 
 func scanHypothesis(scan func(...any) error) (h ledger.Hypothesis, err error) {
@@ -63,7 +60,7 @@ func (s *Store) StateHypothesis(ctx context.Context, h ledger.Hypothesis) error 
 		if err != nil {
 			return err
 		}
-		fresh, err := t.add(ctx, hypothesesChain(h.AgentID), func() (bool, error) {
+		fresh, err := t.add(ctx, ledger.HypothesesChain(h.AgentID), func() (bool, error) {
 			have, err := scanHypothesis(t.row(ctx, selectHypothesis, h.HypothesisID).Scan)
 			return have.AgentID == h.AgentID && string(have.Inputs) == string(inputs) && string(have.Prediction) == string(prediction), err
 		})
@@ -77,7 +74,7 @@ func (s *Store) StateHypothesis(ctx context.Context, h ledger.Hypothesis) error 
 			millis(h.CreatedAt), string(h.State), h.ToolID); err != nil {
 			return err
 		}
-		_, err = t.state(ctx, ledger.Draft{Chain: hypothesesChain(h.AgentID), Key: key(ledger.HypothesisStated, h.HypothesisID), Kind: ledger.HypothesisStated, Agent: h.AgentID}, h)
+		_, err = t.state(ctx, ledger.Draft{Chain: ledger.HypothesesChain(h.AgentID), Key: key(ledger.HypothesisStated, h.HypothesisID), Kind: ledger.HypothesisStated, Agent: h.AgentID}, h)
 		return err
 	})
 }
@@ -93,7 +90,7 @@ func (s *Store) ObserveHypothesis(ctx context.Context, id string, observed json.
 		if err != nil {
 			return err
 		}
-		chain := hypothesesChain(h.AgentID)
+		chain := ledger.HypothesesChain(h.AgentID)
 		if err := t.lock(ctx, chain); err != nil {
 			return err
 		}
@@ -124,7 +121,7 @@ func (s *Store) Hypothesis(ctx context.Context, id string) (ledger.Hypothesis, e
 // TakeSnapshot implements [ledger.Facts].
 func (s *Store) TakeSnapshot(ctx context.Context, v ledger.Snapshot) error {
 	return s.do(ctx, "take a snapshot of "+v.Server, func(t *tx) error {
-		chain := "snapshots/" + v.Server
+		chain := ledger.SnapshotsChain(v.Server)
 		if err := t.lock(ctx, chain); err != nil {
 			return err
 		}

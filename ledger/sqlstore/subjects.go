@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"chimera.ai/engine/ledger"
 )
@@ -90,22 +89,12 @@ func (t *tx) keyNamed(ctx context.Context, id string) (sealKey, error) {
 	return k, err
 }
 
-// runOf is the run of a chain.
-func runOf(chain string) (workflow, root string, ok bool) {
-	rest, ok := strings.CutPrefix(chain, "run/")
-	i := strings.LastIndexByte(rest, '/')
-	if !ok || i < 0 {
-		return "", "", false
-	}
-	return rest[:i], rest[i+1:], true
-}
-
 // sealing gives the key of a chain that is sealed, or nil. The chain is locked.
 func (t *tx) sealing(ctx context.Context, chain string) (*sealKey, error) {
 	if k, ok := t.keys[chain]; ok {
 		return k, nil
 	}
-	if workflow, root, ok := runOf(chain); ok {
+	if workflow, root, ok := ledger.RunOf(chain); ok {
 		var id sql.NullString
 		err := t.row(ctx, "SELECT subject_key FROM runs WHERE workflow = $1 AND root = $2", workflow, root).Scan(&id)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/task"
@@ -24,13 +23,8 @@ func (t *tx) stored(ctx context.Context, id string) (task.Task, string, error) {
 
 // draftOf is an entry about a task. Its chain is run/WORKFLOW/ROOT.
 func draftOf(kind ledger.Kind, chain string, d task.Draft) ledger.Draft {
-	return ledger.Draft{Chain: chain, Key: key(kind, d.TaskID), Kind: kind, Agent: d.AgentID, Run: workflowOf(chain), Task: d.TaskID}
-}
-
-// workflowOf is the workflow of a run's chain.
-func workflowOf(chain string) string {
-	run := strings.TrimPrefix(chain, "run/")
-	return run[:max(strings.LastIndexByte(run, '/'), 0)]
+	workflow, _, _ := ledger.RunOf(chain)
+	return ledger.Draft{Chain: chain, Key: key(kind, d.TaskID), Kind: kind, Agent: d.AgentID, Run: workflow, Task: d.TaskID}
 }
 
 // DraftTask implements [ledger.Tasks].
