@@ -50,7 +50,14 @@ func exportsMeanwhile(t *testing.T, w *world) {
 		r.State = ledger.RunSucceeded
 		return w.store.CloseRun(ctx, r)
 	})
+	// An export settles where pruning does, as its acts must be in the log.
+	prune := make(chan struct{})
 	again(func(i int) error {
+		select {
+		case <-prune:
+		case <-ctx.Done():
+			return nil
+		}
 		_, err := w.store.Prune(ctx, ledger.Operational, time.Now().Add(-time.Duration(i%5)*50*time.Millisecond), "policy")
 		return err
 	})
@@ -70,6 +77,15 @@ func exportsMeanwhile(t *testing.T, w *world) {
 	missing, sealed := int64(0), int64(0)
 	for i := range 8 {
 		w.dir = filepath.Join(t.TempDir(), fmt.Sprint("export-", i))
+		all.Go(func() {
+			for range 20 {
+				select {
+				case prune <- struct{}{}:
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
 		_, err := audit.Export(t.Context(), w.store, w.dir)
 		require.NoError(t, err)
 		r := w.verify(t, nil)
