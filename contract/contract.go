@@ -32,6 +32,7 @@ const (
 	ActivityLocal   = "engine/local"
 	ActivityRoute   = "engine/route"
 	ActivityJournal = "engine/journal"
+	ActivityClose   = "engine/close"
 )
 
 // Search attributes of a run.
@@ -99,6 +100,8 @@ type Outcome struct {
 	Output string `json:"out,omitempty"`
 	// Attempts counts the calls made, where it is not one.
 	Attempts int `json:"attempts,omitempty"`
+	// Request is that of the [Call] that this answers.
+	Request string `json:"request,omitempty"`
 }
 
 // Delivery is one delivered edge that a request carries, with its value.
@@ -126,8 +129,15 @@ type Call struct {
 	Input Value `json:"input,omitempty"`
 	// Deliveries are the edges that fill the node's ports, in plan order.
 	Deliveries []Delivery `json:"deliveries,omitempty"`
-	// Spent counts attempts that were used up before a worker was lost.
+	// Spent counts the contract's attempts that were used up before this request.
 	Spent int `json:"spent,omitempty"`
+	// Request names this request among all of its workflow. The answer, or the
+	// failure, repeats it.
+	Request string `json:"request,omitempty"`
+	// Patient: the store was unavailable before. The activity checks that the
+	// store can be written to before it calls anything, and Temporal tries again
+	// until it can.
+	Patient bool `json:"patient,omitempty"`
 }
 
 // RouteRequest asks engine/route which error edges of a failed node hold.
@@ -139,12 +149,16 @@ type RouteRequest struct {
 	Error ErrorPayload `json:"error"`
 	// Input is the plan's input, where a predicate reads it.
 	Input Value `json:"input,omitempty"`
+	// Request is as in [Call].
+	Request string `json:"request,omitempty"`
 }
 
 // RouteResult says which error edges are delivered.
 type RouteResult struct {
 	// Held has one entry for each outgoing error edge of the node, in plan order.
 	Held []bool `json:"held"`
+	// Request is that of the [RouteRequest] that this answers.
+	Request string `json:"request,omitempty"`
 }
 
 // JournalEntry is the outcome of one node, for the ledger.
@@ -185,6 +199,31 @@ type JournalRequest struct {
 type JournalReceipt struct {
 	// Batch is that of the request.
 	Batch int `json:"batch,omitempty"`
+}
+
+// CloseRequest asks engine/close to state the last outcomes of a run, and how it
+// ended, unless an end stands for it already.
+type CloseRequest struct {
+	Run Identity `json:"run"`
+	// Plan and Input are as in [JournalRequest]; both are empty for a run whose plan
+	// was not loaded, which is closed only if it was opened all the same.
+	Plan  string `json:"plan,omitempty"`
+	Input string `json:"input,omitempty"`
+	// Entries may have been stated before.
+	Entries []JournalEntry `json:"entries,omitempty"`
+	// End is the proposed end, and Output the output of a run that is to succeed.
+	End    RunEnd `json:"end"`
+	Output Value  `json:"output,omitempty"`
+}
+
+// Closed is the answer to a [CloseRequest]: the end that stands, which the run
+// closes with whatever it had proposed.
+type Closed struct {
+	// Root is that of the run. An answer for another root, which a reset may have
+	// left in the history, says nothing about this run.
+	Root   string `json:"root"`
+	End    RunEnd `json:"end"`
+	Output Value  `json:"output,omitempty"`
 }
 
 // RunEnd is how a run ended.

@@ -60,6 +60,11 @@ const (
 	StoreUnavailable Kind = "store_unavailable"
 )
 
+// WrongQueue is the type of the failure of a worker that was asked for a node which
+// it is not configured to call. It is no kind: the interpreter asks on
+// [QueueTools] instead, outside the node's contract.
+const WrongQueue = "wrong_queue"
+
 // Kinds lists the closed set, in the order of the documentation.
 func Kinds() []Kind {
 	return []Kind{
@@ -137,6 +142,12 @@ type ErrorDetails struct {
 	Details json.RawMessage `json:"details,omitempty"`
 	// Diagnostics is what the compiler said, where a plan did not compile.
 	Diagnostics json.RawMessage `json:"diagnostics,omitempty"`
+	// Request is that of the [Call] or [RouteRequest] that failed.
+	Request string `json:"request,omitempty"`
+	// WaitMS is how long the interpreter waits before it asks again, in
+	// milliseconds, where the contract allows another attempt and the wait is too
+	// long to be Temporal's.
+	WaitMS int64 `json:"wait_ms,omitempty"`
 }
 
 // Beat is what a running activity reports with its heartbeats, so that the

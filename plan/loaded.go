@@ -30,6 +30,9 @@ type Head struct {
 	// with, or "" where there is none. Workers of one deployment that read
 	// different bundles show by it.
 	Policy string `json:"policy,omitempty"`
+	// ToolsQueue is the task queue of calls that are not in-process; "" means
+	// contract.QueueTools.
+	ToolsQueue string `json:"tools_queue,omitempty"`
 	// ContinueAfter is the number of history events after which the run
 	// continues as new.
 	ContinueAfter int `json:"continue_after"`
