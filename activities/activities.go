@@ -62,6 +62,8 @@ type Engine struct {
 	// Skills calls in-process skills.
 	Skills Caller
 	Ledger Ledger
+	// Children knows child workflows.
+	Children Children
 	// Authority says who may publish plans, and start runs for an agent. Where it is
 	// nil nobody vouches for what is published, and no start grant is taken.
 	Authority Authority

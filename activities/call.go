@@ -97,7 +97,7 @@ func (c *nodes) find(ctx context.Context, plans Plans, digest string, i int) (*n
 func (c *nodes) run(ctx context.Context, plans Plans, caller Caller, call *contract.Call) (contract.Outcome, error) {
 	n, err := c.find(ctx, plans, call.Plan, call.Node)
 	if err != nil {
-		return contract.Outcome{}, fail(ctx, call.Spent, nil, err)
+		return contract.Outcome{}, failed(ctx, call.Request, call.Spent, nil, err)
 	}
 	var out contract.Outcome
 	err = recovered("node "+n.spec.ID, func() (err error) {
@@ -107,7 +107,8 @@ func (c *nodes) run(ctx context.Context, plans Plans, caller Caller, call *contr
 	if attempts := call.Spent + int(activity.GetInfo(ctx).Attempt); attempts > 1 {
 		out.Attempts = attempts
 	}
-	return out, fail(ctx, call.Spent, &n.spec.Retry, err)
+	out.Request = call.Request
+	return out, failed(ctx, call.Request, call.Spent, &n.spec.Retry, err)
 }
 
 func (n *node) run(ctx context.Context, caller Caller, call *contract.Call) (contract.Outcome, error) {

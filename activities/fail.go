@@ -31,6 +31,10 @@ const (
 // kind. It is retried only where the contract says so; spent counts attempts
 // that were used up before this activity was scheduled.
 func fail(ctx context.Context, spent int, retry *plan.Retry, err error) error {
+	return failed(ctx, "", spent, retry, err)
+}
+
+func failed(ctx context.Context, request string, spent int, retry *plan.Retry, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -41,7 +45,7 @@ func fail(ctx context.Context, spent int, retry *plan.Retry, err error) error {
 		kind = contract.WorkerLost
 	}
 	attempts := spent + int(activity.GetInfo(ctx).Attempt)
-	details := contract.ErrorDetails{Attempts: attempts, Details: bounded(e.Details)}
+	details := contract.ErrorDetails{Attempts: attempts, Details: bounded(e.Details), Request: request}
 	return temporal.NewApplicationErrorWithOptions(clip(e.Message, maxMessage), string(kind), temporal.ApplicationErrorOptions{
 		NonRetryable:   !retried(retry, kind, attempts),
 		Details:        []any{details},

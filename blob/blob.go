@@ -31,7 +31,12 @@ type Store interface {
 	Put(ctx context.Context, b []byte) (digest string, err error)
 	// Get returns the bytes of a digest, ErrNotFound or ErrCorrupt.
 	Get(ctx context.Context, digest string) ([]byte, error)
+	// Check reports why the store cannot take a blob of [CheckBytes], and stores none.
+	Check(ctx context.Context) error
 }
+
+// CheckBytes is how much room [Store.Check] looks for: more than most values take.
+const CheckBytes = 64 << 10
 
 // Digest is the key of b.
 func Digest(b []byte) string {
@@ -80,14 +85,23 @@ func (d *Dir) Put(ctx context.Context, b []byte) (string, error) {
 	return digest, nil
 }
 
-func write(path string, b []byte) (err error) {
+func write(path string, b []byte) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, ".put-*")
+	name, err := temporary(dir, b)
 	if err != nil {
 		return err
+	}
+	return os.Rename(name, path)
+}
+
+// temporary writes b to a new file of a folder, and syncs it.
+func temporary(dir string, b []byte) (name string, err error) {
+	f, err := os.CreateTemp(dir, ".put-*")
+	if err != nil {
+		return "", err
 	}
 	defer func() {
 		if err != nil {
@@ -97,10 +111,22 @@ func write(path string, b []byte) (err error) {
 	if _, err = f.Write(b); err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
+	return f.Name(), errors.Join(err, f.Close())
+}
+
+// Check implements [Store].
+func (d *Dir) Check(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("check the blob store: %w", err)
 	}
-	return os.Rename(f.Name(), path)
+	name, err := temporary(d.root, make([]byte, CheckBytes))
+	if err == nil {
+		err = os.Remove(name)
+	}
+	if err != nil {
+		return fmt.Errorf("check the blob store: %w", err)
+	}
+	return nil
 }
 
 // Get implements [Store].

@@ -22,6 +22,13 @@ const (
 	QueueTools  = "chimera-tools"
 )
 
+// WorkflowCall is the type of the child workflow that makes one call of a run which
+// may continue as new meanwhile.
+const WorkflowCall = "chimera.Call"
+
+// SignalReport is the signal by which such a child reports, with a [Report].
+const SignalReport = "chimera.report"
+
 // QueryState is the query that answers with a [State].
 const QueryState = "chimera.state"
 
@@ -33,6 +40,7 @@ const (
 	ActivityRoute   = "engine/route"
 	ActivityJournal = "engine/journal"
 	ActivityClose   = "engine/close"
+	ActivityChild   = "engine/child"
 )
 
 // Search attributes of a run.
@@ -140,6 +148,65 @@ type Call struct {
 	Patient bool `json:"patient,omitempty"`
 }
 
+// ChildCall is the argument of a child workflow of type [WorkflowCall].
+type ChildCall struct {
+	// Call is the call to make, by an activity of that type on that queue.
+	Call     Call   `json:"call"`
+	Activity string `json:"activity"`
+	Queue    string `json:"queue"`
+	// ActivityID and Summary are those of the activity.
+	ActivityID string `json:"activity_id"`
+	Summary    string `json:"summary"`
+	// The activity's timeouts and retry policy, in milliseconds and thousandths;
+	// Attempts 0 is no bound.
+	StartMS         int64    `json:"start_ms"`
+	TimeoutMS       int64    `json:"timeout_ms"`
+	HeartbeatMS     int64    `json:"heartbeat_ms,omitempty"`
+	Attempts        int32    `json:"attempts,omitempty"`
+	InitialMS       int64    `json:"initial_ms"`
+	MultiplierMilli int64    `json:"multiplier_milli"`
+	MaxMS           int64    `json:"max_ms"`
+	NonRetryable    []string `json:"non_retryable,omitempty"`
+}
+
+// Report is what a child workflow came to: exactly one of Outcome and Failure.
+type Report struct {
+	// Request is that of the [Call], and Child the workflow that made it.
+	Request string       `json:"request"`
+	Child   Child        `json:"child"`
+	Outcome *Outcome     `json:"outcome,omitempty"`
+	Failure *CallFailure `json:"failure,omitempty"`
+}
+
+// CallFailure is the failure of a call as its workflow has read it.
+type CallFailure struct {
+	Error ErrorPayload `json:"error"`
+	// Spent counts the contract's attempts that were used up, and WaitMS is how long
+	// to wait before the next, in milliseconds.
+	Spent  int   `json:"spent,omitempty"`
+	WaitMS int64 `json:"wait_ms,omitempty"`
+	// Unstarted: no worker took the call. WrongQueue: it was one that calls no tools.
+	Unstarted  bool `json:"unstarted,omitempty"`
+	WrongQueue bool `json:"wrong_queue,omitempty"`
+}
+
+// ChildRequest asks engine/child what has become of a child workflow.
+type ChildRequest struct {
+	Run   Identity `json:"run"`
+	Child Child    `json:"child"`
+	// Request is that of the child's [Call].
+	Request string `json:"request"`
+}
+
+// ChildResult is the answer to a [ChildRequest].
+type ChildResult struct {
+	Request string `json:"request"`
+	// Running: the child has not ended. Otherwise Report is what it has returned, or
+	// nil where it was ended, or is not known.
+	Running bool    `json:"running,omitempty"`
+	Report  *Report `json:"report,omitempty"`
+}
+
 // RouteRequest asks engine/route which error edges of a failed node hold.
 type RouteRequest struct {
 	Run  Identity `json:"run"`
@@ -149,8 +216,9 @@ type RouteRequest struct {
 	Error ErrorPayload `json:"error"`
 	// Input is the plan's input, where a predicate reads it.
 	Input Value `json:"input,omitempty"`
-	// Request is as in [Call].
+	// Request and Patient are as in [Call].
 	Request string `json:"request,omitempty"`
+	Patient bool   `json:"patient,omitempty"`
 }
 
 // RouteResult says which error edges are delivered.
@@ -187,6 +255,8 @@ type JournalRequest struct {
 	Input string `json:"input"`
 	// Batch numbers the requests of a run that a worker answers, from 1.
 	Batch int `json:"batch,omitempty"`
+	// Request is as in [Call].
+	Request string `json:"request,omitempty"`
 	// Entries may arrive more than once: in a batch that is tried again, and in
 	// the last one what an earlier one may have failed to write.
 	Entries []JournalEntry `json:"entries,omitempty"`
@@ -197,8 +267,9 @@ type JournalRequest struct {
 // JournalReceipt is the answer to a [JournalRequest]: only the answer to the very
 // request says that it was written.
 type JournalReceipt struct {
-	// Batch is that of the request.
-	Batch int `json:"batch,omitempty"`
+	// Batch and Request are those of the request.
+	Batch   int    `json:"batch,omitempty"`
+	Request string `json:"request,omitempty"`
 }
 
 // CloseRequest asks engine/close to state the last outcomes of a run, and how it
@@ -313,11 +384,21 @@ type Carried struct {
 	Origin string `json:"origin"`
 	// StartedMS is when the first run started, in Unix milliseconds.
 	StartedMS int64 `json:"started_ms"`
+	// Executions counts the executions of the run so far.
+	Executions int `json:"executions"`
+	// ToolsQueue is the task queue of calls that are not in-process.
+	ToolsQueue string `json:"tools_queue"`
 	// Nodes and Edges hold one state a byte, in plan order.
 	Nodes []byte `json:"nodes"`
 	Edges []byte `json:"edges"`
+	// Times has when nodes began and ended, and Attempts the attempts of those that
+	// took more than one, both packed by the interpreter.
+	Times    []byte `json:"times,omitempty"`
+	Attempts []byte `json:"attempts,omitempty"`
 	// Queue lists nodes that are to run next.
 	Queue []int `json:"queue,omitempty"`
+	// Waits are what the run waits for.
+	Waits []CarriedWait `json:"waits,omitempty"`
 	// Unhandled lists failed nodes whose failure no node has handled yet.
 	Unhandled []int `json:"unhandled,omitempty"`
 	// Values holds the outputs that nodes still to run read.
@@ -328,6 +409,34 @@ type Carried struct {
 	Batch int `json:"batch,omitempty"`
 	// Entries are outcomes that the ledger may not have yet.
 	Entries []JournalEntry `json:"entries,omitempty"`
+}
+
+// CarriedWait is one thing that a run waits for, across executions.
+type CarriedWait struct {
+	// Kind is the interpreter's.
+	Kind byte `json:"kind"`
+	// Node is an index into the plan's nodes.
+	Node int `json:"node"`
+	// SinceMS is since when it waits, and DueMS when it goes on, in Unix
+	// milliseconds; DueMS 0 means as soon as there is room.
+	SinceMS int64 `json:"since_ms"`
+	DueMS   int64 `json:"due_ms,omitempty"`
+	// Launches counts the requests made so far, Lost the workers that were lost with
+	// them, Waits the waits outside the contract, and Spent the contract's attempts.
+	Launches int `json:"launches,omitempty"`
+	Lost     int `json:"lost,omitempty"`
+	Waits    int `json:"waits,omitempty"`
+	Spent    int `json:"spent,omitempty"`
+	// Error is the failure whose error edges are to be chosen.
+	Error *ErrorPayload `json:"error,omitempty"`
+	// Child is the child workflow that makes the call.
+	Child *Child `json:"child,omitempty"`
+}
+
+// Child names a child workflow that makes one call of a run.
+type Child struct {
+	Workflow string `json:"workflow"`
+	Run      string `json:"run"`
 }
 
 // NodeValues is the values of one node's OutPorts.

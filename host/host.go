@@ -114,6 +114,10 @@ type Options struct {
 	Secrets *redact.Secrets
 }
 
+// blobTime bounds each call of the store of large values: less than what an activity
+// has beyond its node's own timeout.
+const blobTime = 8 * time.Second
+
 // Host is a process with workers. It is made by [New] and ends with [Host.Close].
 type Host struct {
 	options   Options
@@ -155,7 +159,7 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 		return nil, err
 	}
 	var plans *payload.Plans
-	if h.client, plans, err = dial(ctx, o.Client, h.store.Blobs, o.Sealing, o.Logger); err != nil {
+	if h.client, plans, err = dial(ctx, o.Client, blob.Prompt(h.store.Blobs, blobTime), o.Sealing, o.Logger); err != nil {
 		return nil, err
 	}
 	switch {
@@ -180,7 +184,7 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 				Compile: func(source string) (*plan.Plan, diag.Diagnostics) {
 					return compiler.Compile(compiler.Source{Name: "plan", Text: []byte(source)}, catalog, o.Policy)
 				},
-				Plans: plans, Skills: callers, Ledger: h.store.Ledger, Namespace: o.Client.Namespace,
+				Plans: plans, Skills: callers, Ledger: h.store.Ledger, Children: children{h.client}, Namespace: o.Client.Namespace,
 				Policy: o.Policy.Digest(), Attributes: attributes, ContinueAfter: o.ContinueAfter,
 			}
 			if o.Trust != nil {
@@ -292,10 +296,13 @@ func (h *Host) engine(e *activities.Engine) {
 		MaxConcurrentWorkflowTaskExecutionSize: h.options.MaxWorkflows,
 	})
 	w.RegisterWorkflowWithOptions(workflows.Plan, workflow.RegisterOptions{Name: contract.WorkflowType})
+	w.RegisterWorkflowWithOptions(workflows.Call, workflow.RegisterOptions{Name: contract.WorkflowCall})
 	w.RegisterActivityWithOptions(e.Load, activity.RegisterOptions{Name: contract.ActivityLoad})
 	w.RegisterActivityWithOptions(e.Local, activity.RegisterOptions{Name: contract.ActivityLocal})
 	w.RegisterActivityWithOptions(e.Route, activity.RegisterOptions{Name: contract.ActivityRoute})
 	w.RegisterActivityWithOptions(e.Write, activity.RegisterOptions{Name: contract.ActivityJournal})
+	w.RegisterActivityWithOptions(e.Close, activity.RegisterOptions{Name: contract.ActivityClose})
+	w.RegisterActivityWithOptions(e.Child, activity.RegisterOptions{Name: contract.ActivityChild})
 	dynamic(w, e.Node)
 }
 

@@ -189,6 +189,9 @@ type Facts interface {
 type Blobs interface {
 	PutBlob(ctx context.Context, b []byte) (digest string, err error)
 	GetBlob(ctx context.Context, digest string) ([]byte, error)
+	// CheckBlobs reports why a blob of so many bytes could not be stored, and stores
+	// none.
+	CheckBlobs(ctx context.Context, size int) error
 	// PutPacket stores an evidence packet and gives its digest.
 	PutPacket(ctx context.Context, p Packet) (digest string, err error)
 }

@@ -15,6 +15,7 @@ package plan
 
 import (
 	"encoding/json"
+	"slices"
 
 	"chimera.ai/engine/contract"
 )
@@ -237,6 +238,25 @@ type Retry struct {
 	// MultiplierMilli is the backoff factor in thousandths; at least 1000.
 	MultiplierMilli int64 `json:"multiplier_milli"`
 	MaxMS           int64 `json:"max_ms"`
+}
+
+// Again reports whether the contract allows another attempt when one of that kind
+// of failure was the last of so many. Credentials are refreshed once only.
+func (r *Retry) Again(kind contract.Kind, attempts int) bool {
+	return attempts < r.MaxAttempts && slices.Contains(r.On, kind) && (kind != contract.Auth || attempts < 2)
+}
+
+// WaitMS is how long to wait after so many attempts, at least 1, before the next,
+// in milliseconds.
+func (r *Retry) WaitMS(attempts int) int64 {
+	wait, most := max(r.InitialMS, 1), max(r.MaxMS, r.InitialMS, 1)
+	for ; attempts > 1 && wait < most && r.MultiplierMilli > 1000; attempts-- {
+		if wait > most*1000/r.MultiplierMilli {
+			return most
+		}
+		wait = max(wait*r.MultiplierMilli/1000, wait+1)
+	}
+	return min(wait, most)
 }
 
 // PortTemplate fills one input port.

@@ -134,6 +134,15 @@ func (v *values) Get(ctx context.Context, digest string) ([]byte, error) {
 	return s.Get(ctx, digest)
 }
 
+// Check implements [blob.Store].
+func (v *values) Check(ctx context.Context) error {
+	s, err := v.open(ctx)
+	if err != nil {
+		return err
+	}
+	return s.Check(ctx)
+}
+
 func (v *values) close() error {
 	if v.done == nil {
 		return nil

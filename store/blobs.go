@@ -23,3 +23,6 @@ func (d database) Get(ctx context.Context, digest string) ([]byte, error) {
 	}
 	return b, err
 }
+
+// Check implements [blob.Store].
+func (d database) Check(ctx context.Context) error { return d.blobs.CheckBlobs(ctx, blob.CheckBytes) }

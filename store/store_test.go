@@ -136,6 +136,7 @@ func TestBlobs(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, blob.Digest(value), digest)
 		}
+		require.NoError(t, blobs.Check(t.Context()))
 		back, err := blobs.Get(t.Context(), blob.Digest(value))
 		require.NoError(t, err)
 		require.Equal(t, value, back)

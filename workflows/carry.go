@@ -1,9 +1,9 @@
 package workflows
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -12,35 +12,80 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// due reports whether the run is to continue as new; from then on nothing new
-// is launched.
+const (
+	// hardFactor is how much longer than the soft bound (plan.Head.ContinueAfter) a
+	// history may get, and hardBytes how large: far below Temporal's 51,200 events
+	// and 50 MB. Beyond, nothing new is launched until the run has continued as new.
+	hardFactor = 3
+	hardBytes  = 15 << 20
+	// softBytes is the size from which the run continues as new when it can.
+	softBytes = 4 << 20
+	// little is how many calls in flight are worth waiting for, once the soft bound is
+	// passed.
+	little = 4
+)
+
+// due reports whether the run is to continue as new now. Between the soft bound and
+// the hard one it goes on until little is in flight, and then waits for that.
 func (r *run) due() bool {
-	if r.info.GetCurrentHistoryLength() >= r.head.ContinueAfter || r.info.GetContinueAsNewSuggested() {
+	length, bytes := r.info.GetCurrentHistoryLength(), r.info.GetCurrentHistorySize()
+	switch {
+	case length >= hardFactor*r.head.ContinueAfter, bytes >= hardBytes, r.info.GetContinueAsNewSuggested():
 		r.draining = true
+	case length >= r.head.ContinueAfter, bytes >= softBytes:
+		if n, short := r.activities(); n <= little && short {
+			r.draining = true
+		}
 	}
-	return r.draining
+	// What a run carries lies in the store.
+	n, _ := r.activities()
+	return r.draining && !r.outage.away && n == 0 && r.begun()
 }
 
-// continueAsNew ends this execution and carries the state to the next. Nothing
-// is in flight.
+// activities counts the activities of nodes that are in flight, which have to end
+// before the run can continue as new, and reports whether all of them end soon.
+// Children need not.
+func (r *run) activities() (n int, short bool) {
+	short = true
+	for _, w := range r.flights {
+		if w.kind == waitCall || w.kind == waitRoute {
+			n++
+			short = short && time.Duration(r.plan.Nodes[w.node].TimeoutMS)*time.Millisecond <= shortWait
+		}
+	}
+	return n, short
+}
+
+// continueAsNew ends this execution and carries the state to the next.
 func (r *run) continueAsNew() error {
 	carried := &contract.Carried{
-		Root:      r.root,
-		Origin:    r.origin,
-		StartedMS: r.started.UnixMilli(),
-		Nodes:     make([]byte, len(r.nodes)),
-		Edges:     make([]byte, len(r.edges)),
-		Queue:     r.queue,
-		Unhandled: r.unhandled,
-		Batch:     r.journal.batch,
-		Entries:   slices.Concat(r.journal.unwritten, r.journal.sent, r.journal.entries),
+		Root:       r.root,
+		Origin:     r.origin,
+		StartedMS:  r.started.UnixMilli(),
+		Executions: r.executions,
+		ToolsQueue: r.toolsQueue,
+		Nodes:      make([]byte, len(r.nodes)),
+		Edges:      make([]byte, len(r.edges)),
+		Times:      r.packTimes(),
+		Attempts:   r.packAttempts(),
+		Queue:      r.queue,
+		Unhandled:  r.unhandled,
+		Batch:      r.journal.batch,
+		Entries:    r.journal.left(),
+	}
+	for _, waits := range [][]*wait{r.flights, r.again, r.stalled, r.sleeping} {
+		for _, w := range waits {
+			if w.kind != waitJournal {
+				carried.Waits = append(carried.Waits, r.carry(w))
+			}
+		}
 	}
 	for i, s := range r.nodes {
 		carried.Nodes[i] = byte(s)
 		if r.values[i] != nil {
 			carried.Values = append(carried.Values, contract.NodeValues{Node: i, Values: r.values[i]})
 		}
-		if r.errors[i] != nil {
+		if s == nodeFailed {
 			carried.Errors = append(carried.Errors, *r.errors[i])
 		}
 	}
@@ -52,6 +97,20 @@ func (r *run) continueAsNew() error {
 	return workflow.NewContinueAsNewError(r.ctx, contract.WorkflowType, json.RawMessage("null"), loaded, carried)
 }
 
+func (r *run) carry(w *wait) contract.CarriedWait {
+	c := contract.CarriedWait{
+		Kind: byte(w.kind), Node: w.node, SinceMS: w.since.UnixMilli(),
+		Launches: w.launches, Lost: w.lost, Waits: w.waits, Spent: w.spent, Child: w.child,
+	}
+	if !w.due.IsZero() {
+		c.DueMS = w.due.UnixMilli()
+	}
+	if w.kind == waitRoute {
+		c.Error = r.errors[w.node]
+	}
+	return c
+}
+
 var errCarried = errors.New("the carried state does not fit the plan")
 
 // restore takes up the state that an earlier execution carried.
@@ -59,35 +118,18 @@ func (r *run) restore(c *contract.Carried) error {
 	if len(c.Nodes) != len(r.nodes) || len(c.Edges) != len(r.edges) {
 		return errCarried
 	}
-	r.root, r.origin = c.Root, c.Origin
+	r.named(contract.Identity{Root: c.Root, Origin: c.Origin})
 	if wasReset(r.info) {
 		r.root = r.info.WorkflowExecution.RunID
 	}
 	r.started = time.UnixMilli(c.StartedMS).UTC()
+	r.executions = c.Executions + 1
+	r.toolsQueue = c.ToolsQueue
 	r.journal.batch, r.journal.entries = c.Batch, c.Entries
 	r.queue = c.Queue
 	r.unhandled = c.Unhandled
-	for i, s := range c.Nodes {
-		if s > byte(nodeSkipped) {
-			return errCarried
-		}
-		r.nodes[i] = nodeState(s)
-		if r.nodes[i] >= nodeSucceeded {
-			r.settled++
-		}
-	}
-	for i, s := range c.Edges {
-		if s > byte(edgeSkipped) {
-			return errCarried
-		}
-		r.edges[i] = edgeState(s)
-		edge := &r.plan.Edges[i]
-		if r.edges[i] != edgeOpen {
-			r.open[edge.To]--
-		}
-		if r.nodes[edge.To] >= nodeSucceeded {
-			r.remaining[edge.From]--
-		}
+	if !r.unpackTimes(c.Times) || !r.unpackAttempts(c.Attempts) || !r.restoreNodes(c) {
+		return errCarried
 	}
 	for _, e := range c.Entries {
 		if e.Node < 0 || e.Node >= len(r.nodes) {
@@ -107,16 +149,143 @@ func (r *run) restore(c *contract.Carried) error {
 		}
 		r.values[v.Node] = v.Values
 	}
-	next := 0
-	for i := range r.nodes {
-		if r.nodes[i] != nodeFailed {
-			continue
-		}
-		if next == len(c.Errors) {
+	for i := range c.Waits {
+		if !r.restoreWait(&c.Waits[i]) {
 			return errCarried
 		}
-		r.errors[i] = &c.Errors[next]
-		next++
 	}
 	return nil
+}
+
+// restoreNodes takes up the states of nodes and edges.
+func (r *run) restoreNodes(c *contract.Carried) bool {
+	failures := c.Errors
+	for i, s := range c.Nodes {
+		if s > byte(nodeSkipped) {
+			return false
+		}
+		r.nodes[i] = nodeState(s)
+		if r.nodes[i] >= nodeSucceeded {
+			r.settled++
+		}
+		if r.nodes[i] == nodeFailed {
+			if len(failures) == 0 {
+				return false
+			}
+			r.errors[i], failures = &failures[0], failures[1:]
+		}
+	}
+	for i, s := range c.Edges {
+		if s > byte(edgeSkipped) {
+			return false
+		}
+		r.edges[i] = edgeState(s)
+		edge := &r.plan.Edges[i]
+		if r.edges[i] != edgeOpen {
+			r.open[edge.To]--
+		}
+		if r.nodes[edge.To] >= nodeSucceeded {
+			r.remaining[edge.From]--
+		}
+	}
+	return true
+}
+
+func (r *run) restoreWait(c *contract.CarriedWait) bool {
+	if c.Node < 0 || c.Node >= len(r.nodes) || r.nodes[c.Node] != nodeRunning {
+		return false
+	}
+	w := &wait{
+		kind: waitKind(c.Kind), node: c.Node, since: time.UnixMilli(c.SinceMS).UTC(), child: c.Child,
+		tries: tries{launches: c.Launches, lost: c.Lost, waits: c.Waits, spent: c.Spent},
+	}
+	if c.DueMS != 0 {
+		w.due = time.UnixMilli(c.DueMS).UTC()
+	}
+	switch w.kind {
+	case waitRoute:
+		if c.Error == nil {
+			return false
+		}
+		r.errors[w.node] = c.Error
+	case waitChild:
+		return r.adopt(w)
+	case waitCall:
+	case waitJournal:
+		return false
+	default:
+		return false
+	}
+	if w.due.IsZero() {
+		r.again = append(r.again, w)
+	} else {
+		r.sleeping = append(r.sleeping, w)
+	}
+	return true
+}
+
+// packTimes writes when nodes began and how long they took; a zero stands for what
+// has not been.
+func (s *scope) packTimes() []byte {
+	var b []byte
+	for i := range s.began {
+		b = binary.AppendUvarint(b, uint64(s.began[i]))
+		took := int64(0)
+		if s.ended[i] > 0 {
+			took = s.ended[i] - s.began[i] + 1
+		}
+		b = binary.AppendUvarint(b, uint64(max(took, 0)))
+	}
+	return b
+}
+
+func (s *scope) unpackTimes(b []byte) bool {
+	for i := range s.began {
+		began, n := binary.Uvarint(b)
+		if n <= 0 || began > 1<<62 {
+			return false
+		}
+		took, m := binary.Uvarint(b[n:])
+		if m <= 0 || took > 1<<62 {
+			return false
+		}
+		b = b[n+m:]
+		if s.began[i] = int64(began); took > 0 {
+			s.ended[i] = int64(began) + int64(took) - 1
+		}
+	}
+	return len(b) == 0
+}
+
+// packAttempts writes the attempts of the nodes that took more than one, each after
+// how many nodes there are since the one before.
+func (s *scope) packAttempts() []byte {
+	var b []byte
+	last := 0
+	for i, n := range s.attempts {
+		if n > 1 {
+			b = binary.AppendUvarint(b, uint64(i-last))
+			b = binary.AppendUvarint(b, uint64(n))
+			last = i
+		}
+	}
+	return b
+}
+
+func (s *scope) unpackAttempts(b []byte) bool {
+	at := uint64(0)
+	for len(b) > 0 {
+		step, n := binary.Uvarint(b)
+		if n <= 0 {
+			return false
+		}
+		attempts, m := binary.Uvarint(b[n:])
+		at += step
+		if m <= 0 || step > uint64(len(s.attempts)) || at >= uint64(len(s.attempts)) || attempts > 1<<30 {
+			return false
+		}
+		s.attempts[at] = int32(attempts)
+		b = b[n+m:]
+	}
+	return true
 }

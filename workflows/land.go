@@ -5,109 +5,142 @@ import (
 	"strings"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/workflow"
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/plan"
 )
 
-const (
-	// maxLost is how many workers a node may cost. A node that has cost as many
-	// is more likely to kill them than to be unlucky.
-	maxLost = 10
-	// Bounds of the wait before a node is scheduled again after a lost worker
-	// or while the store cannot be reached.
-	minBackoff = time.Second
-	maxBackoff = time.Minute
-	// Bounds of what is kept of a failure, in bytes.
-	maxMessage = 8 << 10
-	maxDetails = 32 << 10
-)
+// maxLost is how many workers a node may cost. A node that has cost as many is
+// more likely to kill them than to be unlucky.
+const maxLost = 10
 
-// land takes the result of node i's activity.
-func (r *run) land(i int, t trouble, future workflow.Future) {
-	n := &r.plan.Nodes[i]
-	var out contract.Outcome
-	err := future.Get(r.ctx, &out)
-	if err == nil {
-		if n.Local {
-			r.meter.local(&out)
-		}
-		r.journal.note(contract.JournalEntry{
-			Node: i, Visit: 1, State: contract.Succeeded, Attempts: max(out.Attempts, 1), Input: out.Input, Output: out.Output,
-		})
-		if r.remaining[i] > 0 {
-			r.values[i] = out.Values
-		}
-		r.succeed(i, out)
-		return
+// landAll takes what has come.
+func (r *run) landAll() {
+	for _, w := range r.takeReady() {
+		r.land(w)
 	}
-	failure := readFailure(err, n.Local)
-	if failure.Kind == contract.WorkerLost {
-		t.lost++
-		failure.Attempts = t.lost
-	}
-	if failure.Kind == contract.WorkerLost && t.lost < maxLost || failure.Kind == contract.StoreUnavailable {
-		r.again(i, t, failure.spent)
-		return
-	}
-	if n.Local {
-		r.meter.local(&out)
-	}
-	failure.Node = n.ID
-	r.journal.note(contract.JournalEntry{
-		Node: i, Visit: 1, State: contract.Failed, Attempts: failure.Attempts, Error: brief(&failure.ErrorPayload),
-	})
-	r.errors[i] = &failure.ErrorPayload
-	r.failed(i)
+	r.takeReports()
+	r.release()
 }
 
-// failed settles failed node i: at once where no predicate has to be asked.
-func (r *run) failed(i int) {
-	var held []bool
-	for _, e := range r.plan.Out(i) {
-		edge := &r.plan.Edges[e]
+// land takes the end of something in flight.
+func (r *run) land(w *wait) {
+	switch w.kind {
+	case waitJournal:
+		r.landBatch(w)
+	case waitRoute:
+		r.landRoute(w)
+	case waitChild:
+		r.landChild(w)
+	case waitCall:
+		var out contract.Outcome
+		err := w.future.Get(r.steady, &out)
+		if w.local {
+			r.meter.landed(brought(&out))
+		}
+		if err == nil && out.Request != w.request {
+			err = errOther
+		}
+		if err != nil {
+			r.failedCall(w, readFailure(err, w))
+			return
+		}
+		r.returned(w)
+		r.succeeded(w.node, out)
+	}
+}
+
+// errOther is the answer of a worker to another request than that which it was
+// asked.
+var errOther = contract.Errorf(contract.WorkerLost, "the answer is to another request")
+
+// failedCall takes the failure of a call: the infrastructure's is no attempt of the
+// node's contract.
+func (r *run) failedCall(w *wait, f failure) {
+	n := &r.plan.Nodes[w.node]
+	if f.Kind == contract.StoreUnavailable {
+		w.spent = max(w.spent, f.spent)
+		r.stall(w)
+		return
+	}
+	if f.unstarted || f.wrongQueue || f.Kind == contract.WorkerLost {
+		r.unproved(w)
+	} else {
+		r.returned(w)
+	}
+	switch {
+	case f.wrongQueue && w.queue != contract.QueueTools && !n.InProcess:
+		r.toolsQueue = contract.QueueTools
+		r.later(w, 0)
+		return
+	case f.unstarted || f.wrongQueue:
+		w.spent = max(w.spent, f.spent)
+		w.waits++
+		r.later(w, backoff(w.waits))
+		return
+	case f.Kind == contract.WorkerLost:
+		w.spent = max(w.spent, f.spent)
+		w.lost++
+		if f.Attempts = w.lost; w.lost < maxLost {
+			w.waits++
+			r.later(w, backoff(w.waits-1))
+			return
+		}
+	case n.Kind == plan.KindCall && n.Retry.Again(f.Kind, f.Attempts):
+		w.spent = f.Attempts
+		r.later(w, max(f.wait, time.Duration(n.Retry.WaitMS(f.Attempts))*time.Millisecond))
+		return
+	}
+	r.unsuccessful(w.node, f.ErrorPayload)
+}
+
+// unconditional gives which error edges of failed node i hold, or reports that a
+// predicate has to be asked.
+func (s *scope) unconditional(i int) (held []bool, asked bool) {
+	for _, e := range s.plan.Out(i) {
+		edge := &s.plan.Edges[e]
 		if edge.Type != plan.Error {
 			continue
 		}
 		if edge.When != "" || edge.Otherwise {
-			r.route(i, trouble{})
-			return
+			return nil, true
 		}
 		held = append(held, true)
 	}
-	r.fail(i, held)
+	return held, false
 }
 
-// again schedules node i once more after a wait; such failures of the
-// infrastructure do not count as attempts of the contract. While the store
-// cannot be reached, the run's deadline is the bound.
-func (r *run) again(i int, t trouble, spent int) {
-	t.spent = max(t.spent, spent)
-	r.later(i, t, func(t trouble) { r.launch(i, t) })
-}
-
-// later does something for node i after a wait.
-func (r *run) later(i int, t trouble, do func(trouble)) {
-	wait := t.backoff()
-	t.waits++
-	r.flights = append(r.flights, &flight{
-		future: workflow.NewTimerWithOptions(r.ctx, wait, workflow.TimerOptions{Summary: "again: " + r.plan.Nodes[i].ID}),
-		land: func(future workflow.Future) {
-			if future.Get(r.ctx, nil) == nil {
-				do(t)
-			}
-		},
-	})
-}
-
-// backoff is the wait before the next try.
-func (t trouble) backoff() time.Duration {
-	if t.waits >= 6 {
-		return maxBackoff
+// landRoute takes which error edges of a failed node hold.
+func (r *run) landRoute(w *wait) {
+	var result contract.RouteResult
+	err := w.future.Get(r.steady, &result)
+	if w.local {
+		r.meter.landed(len(result.Held))
 	}
-	return min(minBackoff<<t.waits, maxBackoff)
+	if err == nil && result.Request != w.request {
+		err = errOther
+	}
+	if err == nil {
+		r.returned(w)
+		r.fail(w.node, result.Held)
+		return
+	}
+	f := readFailure(err, w)
+	if f.Kind == contract.StoreUnavailable {
+		r.stall(w)
+		return
+	}
+	if f.Kind == contract.WorkerLost || f.unstarted {
+		r.unproved(w)
+		w.waits++
+		r.later(w, backoff(w.waits-1))
+		return
+	}
+	r.returned(w)
+	r.errors[w.node].Message = bounded("a predicate of its error edges failed: " + f.Message + "; the failure was: " + r.errors[w.node].Message)
+	r.fail(w.node, nil)
 }
 
 // failure is an activity's failure as the run understands it.
@@ -115,69 +148,42 @@ type failure struct {
 	contract.ErrorPayload
 	// spent counts the attempts that were used up before a worker was lost, as
 	// far as it could say.
-	spent       int
-	diagnostics []byte
+	spent int
+	// wait is how long the worker says to wait before the next attempt.
+	wait time.Duration
+	// unstarted: no worker has taken the request. wrongQueue: it was one that does
+	// not call tools.
+	unstarted, wrongQueue bool
+	diagnostics           []byte
 }
 
-// readFailure gives the kind of an activity's error. What comes without a kind
-// of the closed set is a server_error: somebody else answered the activity, or
-// the worker does not know it.
-func readFailure(err error, local bool) failure {
+// readFailure gives the kind of the failure of what w has asked for. What comes
+// without a kind of the closed set is a server_error: somebody else answered the
+// activity, or the worker does not know it.
+func readFailure(err error, w *wait) failure {
 	var application *temporal.ApplicationError
 	var timeout *temporal.TimeoutError
 	var refused *contract.Error
 	switch {
 	case errors.As(err, &application):
-		f := failure{ErrorPayload: contract.ErrorPayload{
-			Kind: contract.Kind(application.Type()), Message: bounded(application.Message()), Attempts: 1,
-		}}
-		if application.Type() == "" && application.Message() == stopped {
-			// Said by the library, in the name of a worker that stops.
-			f.Kind, f.Message = contract.WorkerLost, "the worker was lost"
-		}
-		if !f.Kind.Valid() {
-			f.Kind = contract.ServerError
-			f.Message = bounded(application.Type() + ": " + f.Message)
-		}
-		var details contract.ErrorDetails
-		if application.HasDetails() && application.Details(&details) == nil {
-			f.Attempts = max(details.Attempts, 1)
-			f.spent = f.Attempts - 1
-			if len(details.Details) <= maxDetails {
-				f.Details = details.Details
-			}
-			f.diagnostics = details.Diagnostics
-		}
-		return f
-	case errors.As(err, &timeout) && local:
-		return failure{ErrorPayload: contract.ErrorPayload{
-			Kind: contract.Timeout, Message: "the skill did not return in its time", Attempts: 1,
-		}}
+		return readApplication(application, w)
 	case errors.As(err, &timeout):
-		f := failure{ErrorPayload: contract.ErrorPayload{
-			Kind: contract.WorkerLost, Message: "the worker was lost", Attempts: 1,
-		}}
-		var beat contract.Beat
-		if timeout.HasLastHeartbeatDetails() && timeout.LastHeartbeatDetails(&beat) == nil {
-			f.spent = beat.Spent
-		}
-		return f
+		return readTimeout(timeout, w)
 	case errors.As(err, &refused):
 		// The answer is not from a worker of this deployment.
-		return failure{ErrorPayload: contract.ErrorPayload{Kind: refused.Kind, Message: bounded(refused.Message), Attempts: 1}}
+		return failed(refused.Kind, refused.Message)
 	case temporal.IsCanceledError(err):
-		return failure{ErrorPayload: contract.ErrorPayload{Kind: contract.Cancelled, Message: "cancelled", Attempts: 1}}
+		return failed(contract.Cancelled, "cancelled")
 	}
-	text := "no reason given"
-	if err != nil {
-		text = err.Error()
-	}
-	return failure{ErrorPayload: contract.ErrorPayload{Kind: contract.ServerError, Message: bounded(text), Attempts: 1}}
+	return failed(contract.ServerError, err.Error())
 }
 
-// stopped is what the library answers for an activity whose heartbeat was on its
-// way when its worker stopped.
-const stopped = "context canceled"
+const (
+	// Bounds of what is kept of a failure, in bytes: with its values, it is as large
+	// as a result that does not go by reference.
+	maxMessage = 4 << 10
+	maxDetails = 8 << 10
+)
 
 // bounded clips what a failure says: it may come from a worker that is not ours.
 func bounded(text string) string {
@@ -186,3 +192,58 @@ func bounded(text string) string {
 	}
 	return strings.ToValidUTF8(text[:maxMessage], "") + "…"
 }
+
+func failed(kind contract.Kind, message string) failure {
+	return failure{ErrorPayload: contract.ErrorPayload{Kind: kind, Message: bounded(message), Attempts: 1}}
+}
+
+func readApplication(err *temporal.ApplicationError, w *wait) failure {
+	f := failed(contract.Kind(err.Type()), err.Message())
+	var details contract.ErrorDetails
+	told := err.HasDetails() && err.Details(&details) == nil
+	switch {
+	case err.Type() == contract.WrongQueue:
+		f.wrongQueue = true
+	case err.Type() == "" && err.Message() == stopped:
+		// Said by the library, in the name of a worker that stops.
+		f.Kind, f.Message = contract.WorkerLost, "the worker was lost"
+	case !f.Kind.Valid():
+		f.Kind = contract.ServerError
+		f.Message = bounded(err.Type() + ": " + f.Message)
+	case f.Kind != contract.WorkerLost && f.Kind != contract.StoreUnavailable && w != nil && details.Request != w.request:
+		return failed(errOther.Kind, errOther.Message)
+	}
+	if told {
+		f.Attempts = max(details.Attempts, 1)
+		f.spent = f.Attempts - 1
+		f.wait = min(time.Duration(max(details.WaitMS, 0))*time.Millisecond, maxWait)
+		if len(details.Details) <= maxDetails {
+			f.Details = details.Details
+		}
+		f.diagnostics = details.Diagnostics
+	}
+	return f
+}
+
+// maxWait bounds what a worker may say of the wait before the next attempt.
+const maxWait = 24 * time.Hour
+
+// readTimeout reads what Temporal itself says of an activity. A local one that it
+// has ended did not end by itself within the node's own timeout: the store hangs, or
+// the machine is overloaded.
+func readTimeout(err *temporal.TimeoutError, w *wait) failure {
+	if w != nil && w.local {
+		return failed(contract.StoreUnavailable, "the worker did not answer in time")
+	}
+	f := failed(contract.WorkerLost, "the worker was lost")
+	f.unstarted = err.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START
+	var beat contract.Beat
+	if err.HasLastHeartbeatDetails() && err.LastHeartbeatDetails(&beat) == nil && (w == nil || beat.Request == w.request) {
+		f.spent = beat.Spent
+	}
+	return f
+}
+
+// stopped is what the library answers for an activity whose heartbeat was on its
+// way when its worker stopped.
+const stopped = "context canceled"

@@ -24,6 +24,6 @@ func TestReadFailure(t *testing.T) {
 		"no kind":          {temporal.NewApplicationError("no", ""), contract.ServerError},
 		"no failure":       {errors.New("no"), contract.ServerError},
 	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, c.kind, readFailure(c.err, false).Kind) })
+		t.Run(name, func(t *testing.T) { require.Equal(t, c.kind, readFailure(c.err, nil).Kind) })
 	}
 }

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"strconv"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -21,63 +22,125 @@ const (
 	// localGrace is the same as graceTimeout for local activities, which need
 	// no round trip to report.
 	localGrace = time.Second
+	// startTimeout is how long an activity may wait for a worker before the run
+	// takes it back, since it cannot continue as new with activities in flight.
+	startTimeout = time.Minute
+	// shortWait is the longest wait between two attempts that is left to Temporal.
+	shortWait = 10 * time.Second
+	// drainTime bounds how long Temporal may try an activity again and again, for
+	// the same reason.
+	drainTime = time.Minute
 )
 
-// trouble counts what befell a node outside its contract.
-type trouble struct {
-	// lost counts workers that were lost with it, waits the times that it was
-	// scheduled again.
-	lost, waits int
-	// spent counts the contract's attempts that were used up before.
-	spent int
+// launch asks for what w waits for.
+func (r *run) launch(w *wait) {
+	w.launches++
+	w.since, w.due = r.now(), time.Time{}
+	w.request = r.requestOf(w)
+	w.local = !w.patient && r.answers() < maxAnswers
+	if r.began[w.node] == 0 {
+		r.began[w.node] = stamp(r.started, w.since)
+	}
+	n := &r.plan.Nodes[w.node]
+	switch {
+	case w.kind == waitRoute:
+		r.ask(w, contract.ActivityRoute, r.routeRequest(w))
+	case n.Kind == plan.KindOutput || n.Local && w.local:
+		r.ask(w, contract.ActivityLocal, r.request(w))
+	case r.outlives(n):
+		r.beget(w)
+	default:
+		w.local = false
+		r.call(w)
+	}
+	r.flights = append(r.flights, w)
 }
 
-// launch starts node i.
-func (r *run) launch(i int, t trouble) {
-	n := &r.plan.Nodes[i]
-	call := r.request(i, t.spent)
-	f := &flight{local: n.Local}
-	if n.Local {
-		f.future = workflow.ExecuteLocalActivity(r.localOptions(i), contract.ActivityLocal, call)
-	} else {
-		r.meter.emit(size(&call))
-		f.future = workflow.ExecuteActivity(r.options(i, t.spent), n.Activity(), call)
-	}
-	f.land = func(future workflow.Future) { r.land(i, t, future) }
-	r.flights = append(r.flights, f)
+// requestOf names the request that w waits for among all of the workflow.
+func (r *run) requestOf(w *wait) string {
+	return r.tag + "/" + r.name(w.node) + "#" + strconv.Itoa(w.launches)
 }
 
-// request assembles what the activity of node i needs: the delivered edges that
-// fill its ports, and the plan's input where an expression reads it.
-func (r *run) request(i, spent int) contract.Call {
-	call := contract.Call{Run: r.identity(), Plan: r.head.Digest, Node: i, Visit: 1, Spent: spent}
-	if n := &r.plan.Nodes[i]; n.ReadsInput || n.RoutesOnInput {
-		call.Input = r.head.Whole
-	}
-	for _, e := range r.deliveries(i) {
-		edge := &r.plan.Edges[e]
-		d := contract.Delivery{Edge: e}
-		if edge.Type == plan.Error {
-			d.Error = r.errors[edge.From]
-		} else {
-			values := r.values[edge.From]
-			d.Value = at(values, r.plan.ValueAt(e))
-			d.Output = at(values, r.plan.OutputAt(e))
+// answers counts what may answer while a workflow task runs.
+func (r *run) answers() int {
+	n := 2 // the deadline, and what sleeps
+	for _, w := range r.flights {
+		if !w.local {
+			n++
 		}
-		call.Deliveries = append(call.Deliveries, d)
+	}
+	return n
+}
+
+// ask launches an activity of the engine itself: a local one, if it may be.
+func (r *run) ask(w *wait, activity string, request any) {
+	timeout := graceTimeout
+	if n := &r.plan.Nodes[w.node]; w.kind == waitCall && n.Kind != plan.KindOutput {
+		timeout = time.Duration(n.TimeoutMS)*time.Millisecond + localGrace
+	}
+	if w.local {
+		r.meter.reserve()
+		w.future = workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(r.steady, workflow.LocalActivityOptions{
+			StartToCloseTimeout: timeout,
+			Summary:             r.plan.Nodes[w.node].ID,
+			RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
+		}), activity, request)
+		return
+	}
+	w.queue = contract.QueueEngine
+	r.meter.emit(byReference)
+	w.future = workflow.ExecuteActivity(workflow.WithActivityOptions(r.steady, workflow.ActivityOptions{
+		TaskQueue:              w.queue,
+		ActivityID:             r.commandID(w),
+		Summary:                r.plan.Nodes[w.node].ID,
+		ScheduleToStartTimeout: startTimeout,
+		StartToCloseTimeout:    timeout + graceTimeout,
+		RetryPolicy:            r.policy(w),
+	}), activity, request)
+}
+
+// call launches the activity that runs a node.
+func (r *run) call(w *wait) {
+	call := r.request(w)
+	r.meter.emit(size(&call))
+	options := r.options(w)
+	ctx := r.steady
+	if options.HeartbeatTimeout > 0 {
+		ctx = r.hearing
+	}
+	w.future = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), r.plan.Nodes[w.node].Activity(), call)
+}
+
+// commandID names an activity among those of the run. A route and the call before
+// it are never in flight together, but have names of their own in the history.
+func (r *run) commandID(w *wait) string {
+	if w.kind == waitRoute {
+		return "engine/route/" + r.path + r.plan.Nodes[w.node].ID
+	}
+	return r.name(w.node)
+}
+
+// request assembles what the activity of a node needs: the delivered edges that
+// fill its ports, and the plan's input where an expression reads it.
+func (r *run) request(w *wait) contract.Call {
+	call := contract.Call{
+		Run: r.identity(), Plan: r.head.Digest, Node: w.node, Visit: r.visit, Spent: w.spent,
+		Request: w.request, Patient: w.patient, Deliveries: r.deliver(w.node),
+	}
+	if n := &r.plan.Nodes[w.node]; n.ReadsInput || n.RoutesOnInput {
+		call.Input = r.head.Whole
 	}
 	return call
 }
 
-func at(values []contract.Value, i int) contract.Value {
-	if i < 0 || i >= len(values) {
-		return nil
+func (r *run) routeRequest(w *wait) contract.RouteRequest {
+	request := contract.RouteRequest{
+		Run: r.identity(), Plan: r.head.Digest, Node: w.node, Error: *r.errors[w.node], Request: w.request, Patient: w.patient,
 	}
-	return values[i]
-}
-
-func (r *run) identity() contract.Identity {
-	return contract.Identity{Workflow: r.info.WorkflowExecution.ID, Root: r.root, Origin: r.origin}
+	if r.plan.Nodes[w.node].RoutesOnInput {
+		request.Input = r.head.Whole
+	}
+	return request
 }
 
 // size is about how many bytes a request adds to the workflow task: what is
@@ -93,89 +156,71 @@ func size(call *contract.Call) int {
 	return emitted(n)
 }
 
-// options are the activity options of node i, from its contract. The retry
-// policy counts the contract's failures only: a lost worker (Temporal's own
-// timeouts) and a store that is away come back at once, and the run reschedules
-// the node.
-func (r *run) options(i, spent int) workflow.Context {
-	n := &r.plan.Nodes[i]
-	queue := contract.QueueTools
+// options are the activity options of a node, from its contract.
+func (r *run) options(w *wait) workflow.ActivityOptions {
+	n := &r.plan.Nodes[w.node]
+	w.queue = r.toolsQueue
 	if n.InProcess {
-		queue = contract.QueueEngine
+		w.queue = contract.QueueEngine
 	}
 	timeout := time.Duration(n.TimeoutMS) * time.Millisecond
 	heartbeat := heartbeatTimeout
 	if timeout <= heartbeatTimeout {
 		heartbeat = 0
 	}
-	policy := retryPolicy(&n.Retry, spent)
-	policy.NonRetryableErrorTypes = []string{"TemporalTimeout:StartToClose", "TemporalTimeout:Heartbeat", string(contract.StoreUnavailable)}
-	return workflow.WithActivityOptions(r.ctx, workflow.ActivityOptions{
-		TaskQueue:           queue,
-		ActivityID:          n.ID + "#1",
-		Summary:             n.ID,
-		StartToCloseTimeout: timeout + graceTimeout,
-		HeartbeatTimeout:    heartbeat,
-		RetryPolicy:         policy,
-	})
-}
-
-// localOptions are the options of a node that runs as a local activity, and of
-// $output. What a local activity can use up in all is bounded by its attempts.
-func (r *run) localOptions(i int) workflow.Context {
-	n := &r.plan.Nodes[i]
-	timeout := time.Duration(n.TimeoutMS)*time.Millisecond + localGrace
-	retry := n.Retry
-	if n.Kind == plan.KindOutput {
-		timeout = graceTimeout
-		retry = plan.Retry{MaxAttempts: 1, MultiplierMilli: 1000}
-	}
-	return workflow.WithLocalActivityOptions(r.ctx, workflow.LocalActivityOptions{
-		StartToCloseTimeout:    timeout,
-		ScheduleToCloseTimeout: time.Duration(r.plan.Limits.DeadlineMS) * time.Millisecond,
+	return workflow.ActivityOptions{
+		TaskQueue:              w.queue,
+		ActivityID:             r.commandID(w),
 		Summary:                n.ID,
-		RetryPolicy:            retryPolicy(&retry, 0),
-	})
+		ScheduleToStartTimeout: startTimeout,
+		StartToCloseTimeout:    timeout + graceTimeout,
+		HeartbeatTimeout:       heartbeat,
+		RetryPolicy:            r.policy(w),
+	}
 }
 
-func retryPolicy(retry *plan.Retry, spent int) *temporal.RetryPolicy {
+// policy is what is left to Temporal of a node's contract: as many attempts, with
+// short waits between them, as keep the activity from being in flight for long. The
+// run asks again for the rest. It counts the contract's failures only: a lost worker
+// (Temporal's own timeouts) and a store that is away come back at once, but for a
+// patient request, which waits for the store.
+func (r *run) policy(w *wait) *temporal.RetryPolicy {
+	if w.patient {
+		return &temporal.RetryPolicy{
+			InitialInterval: minBackoff, BackoffCoefficient: 2, MaximumInterval: maxBackoff,
+			NonRetryableErrorTypes: timeouts,
+		}
+	}
+	n := &r.plan.Nodes[w.node]
+	if w.kind == waitRoute || n.Kind == plan.KindOutput {
+		return &temporal.RetryPolicy{MaximumAttempts: 1}
+	}
+	first := time.Duration(n.Retry.WaitMS(w.spent+1)) * time.Millisecond
 	return &temporal.RetryPolicy{
-		InitialInterval:    time.Duration(max(retry.InitialMS, 1)) * time.Millisecond,
-		BackoffCoefficient: float64(retry.MultiplierMilli) / 1000,
-		MaximumInterval:    time.Duration(max(retry.MaxMS, retry.InitialMS, 1)) * time.Millisecond,
-		MaximumAttempts:    int32(max(retry.MaxAttempts-spent, 1)),
+		InitialInterval:        min(first, shortWait),
+		BackoffCoefficient:     max(float64(n.Retry.MultiplierMilli)/1000, 1),
+		MaximumInterval:        min(max(time.Duration(n.Retry.MaxMS)*time.Millisecond, first), shortWait),
+		MaximumAttempts:        int32(r.attemptsAtOnce(n, w.spent)),
+		NonRetryableErrorTypes: append([]string{string(contract.StoreUnavailable)}, timeouts...),
 	}
 }
 
-// route asks which error edges of failed node i hold, where one has a predicate.
-// It is asked again while the store cannot be reached.
-func (r *run) route(i int, t trouble) {
-	n := &r.plan.Nodes[i]
-	request := contract.RouteRequest{Run: r.identity(), Plan: r.head.Digest, Node: i, Error: *r.errors[i]}
-	if n.RoutesOnInput {
-		request.Input = r.head.Whole
+// timeouts are the types of Temporal's own failures of an activity.
+var timeouts = []string{"TemporalTimeout:StartToClose", "TemporalTimeout:ScheduleToStart", "TemporalTimeout:Heartbeat"}
+
+// attemptsAtOnce is how many of the contract's attempts are left to Temporal.
+func (r *run) attemptsAtOnce(n *plan.Node, spent int) int {
+	left := max(n.Retry.MaxAttempts-spent, 1)
+	took := time.Duration(0)
+	for k := 1; k <= left; k++ {
+		if took += time.Duration(n.TimeoutMS) * time.Millisecond; took > drainTime {
+			return max(k-1, 1)
+		}
+		wait := time.Duration(n.Retry.WaitMS(spent+k)) * time.Millisecond
+		if wait > shortWait {
+			return k
+		}
+		took += wait
 	}
-	ctx := workflow.WithLocalActivityOptions(r.ctx, workflow.LocalActivityOptions{
-		StartToCloseTimeout: graceTimeout,
-		Summary:             n.ID,
-		RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
-	})
-	r.flights = append(r.flights, &flight{
-		local:  true,
-		future: workflow.ExecuteLocalActivity(ctx, contract.ActivityRoute, request),
-		land: func(future workflow.Future) {
-			var result contract.RouteResult
-			if err := future.Get(r.ctx, &result); err != nil {
-				failure := readFailure(err, true)
-				if failure.Kind == contract.StoreUnavailable {
-					r.later(i, t, func(t trouble) { r.route(i, t) })
-					return
-				}
-				r.errors[i].Message = "a predicate of its error edges failed: " + failure.Message + "; the failure was: " + r.errors[i].Message
-				r.fail(i, nil)
-				return
-			}
-			r.fail(i, result.Held)
-		},
-	})
+	return left
 }

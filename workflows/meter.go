@@ -3,8 +3,6 @@ package workflows
 import (
 	"time"
 
-	"go.temporal.io/sdk/workflow"
-
 	"chimera.ai/engine/contract"
 )
 
@@ -15,7 +13,8 @@ const (
 	taskBytes    = 1 << 20
 	taskDuration = 500 * time.Millisecond
 	// reference is about what a value that goes by reference leaves in the
-	// history; byReference is the size from which it does (package payload).
+	// history; byReference is the size from which it does (package payload), and
+	// so the most that a local activity's result or failure brings.
 	reference   = 512
 	byReference = 16 << 10
 	// overhead is about what an event has beside its values.
@@ -25,16 +24,19 @@ const (
 // meter counts what the current workflow task emits. A new task shows in the
 // length of the history, which is the same in a replay.
 type meter struct {
-	length  int
-	since   time.Time
-	nodes   int
+	length int
+	since  time.Time
+	// nodes counts the local activities of the task that have ended, and flying
+	// those that have not.
+	nodes, flying int
+	// bytes counts what the task emits, with the most that each of flying may bring.
 	bytes   int
 	cutting bool
 }
 
 func (m *meter) begin(r *run) {
 	m.length = r.info.GetCurrentHistoryLength()
-	m.since = workflow.Now(r.ctx)
+	m.since = r.now()
 }
 
 // tick starts to count anew if a new workflow task has begun.
@@ -43,26 +45,39 @@ func (m *meter) tick(r *run) {
 		return
 	}
 	m.begin(r)
-	m.nodes, m.bytes = 0, 0
+	m.nodes, m.bytes = 0, m.flying*(byReference+overhead)
 }
 
 // emit counts bytes of a request.
 func (m *meter) emit(bytes int) { m.bytes += bytes }
 
-// local counts a local node that has ended, with its result.
-func (m *meter) local(out *contract.Outcome) {
+// reserve counts a local activity that is launched, at the most that it may bring.
+func (m *meter) reserve() {
+	m.flying++
+	m.bytes += byReference + overhead
+}
+
+// landed replaces what was reserved for a local activity by what it has brought.
+func (m *meter) landed(bytes int) {
+	m.flying--
+	m.nodes++
+	m.bytes += emitted(bytes) - byReference - overhead
+}
+
+// full reports whether the current workflow task has had enough: one more local
+// activity, or request, could be too much.
+func (m *meter) full(r *run) bool {
+	return m.nodes+m.flying >= taskNodes || m.bytes > taskBytes-byReference-overhead ||
+		m.nodes > 0 && r.now().Sub(m.since) >= taskDuration
+}
+
+// brought is how many bytes an outcome has.
+func brought(out *contract.Outcome) int {
 	n := len(out.Input) + len(out.Output)
 	for _, v := range out.Values {
 		n += len(v)
 	}
-	m.nodes++
-	m.bytes += emitted(n)
-}
-
-// full reports whether the current workflow task has had enough.
-func (m *meter) full(r *run) bool {
-	return m.nodes >= taskNodes || m.bytes >= taskBytes-byReference ||
-		m.nodes > 0 && workflow.Now(r.ctx).Sub(m.since) >= taskDuration
+	return n
 }
 
 func emitted(n int) int {

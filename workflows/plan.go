@@ -51,17 +51,17 @@ func Plan(ctx workflow.Context, start json.RawMessage, loaded *plan.Loaded, carr
 	if loaded == nil {
 		var err error
 		if loaded, err = load(ctx, start); err != nil {
-			return nil, v.end(ctx, err)
+			return v.unloaded(ctx, err)
 		}
 	}
-	r := newRun(ctx, loaded)
+	r := newRun(ctx, loaded, v)
 	v.run = r
 	if carried == nil {
 		r.begin()
 	} else if err := r.restore(carried); err != nil {
 		return nil, v.fail(contract.Failure{Kind: contract.Contract, Message: err.Error()})
 	}
-	return r.loop(v)
+	return r.loop()
 }
 
 // refuse gives the reason why a run of this form is not taken, or "".

@@ -68,7 +68,7 @@ func newProgress(p *plan.Plan) *progress {
 }
 
 // begin settles $input and decides the nodes that have no edges. The node
-// $output is decided last, by [progress.output].
+// $output is decided last, by [progress.assembles].
 func (s *progress) begin(input contract.Outcome) {
 	s.succeed(0, input)
 	for i := 1; i < len(s.nodes)-1; i++ {
@@ -235,8 +235,8 @@ func (s *progress) review() {
 // done reports whether every node but $output has settled.
 func (s *progress) done() bool { return s.settled == len(s.nodes)-1 }
 
-// output decides $output: whether the plan's output can be assembled.
-func (s *progress) output() bool {
+// assembles decides $output: whether the plan's output can be assembled.
+func (s *progress) assembles() bool {
 	last := len(s.nodes) - 1
 	for _, e := range s.plan.In(last) {
 		if s.plan.Edges[e].Required && s.edges[e] != edgeDelivered {

@@ -204,6 +204,6 @@ func TestSkippingALongChainNeedsNoStack(t *testing.T) {
 	s := newProgress(p)
 	s.begin(contract.Outcome{Held: []bool{false}})
 	require.True(t, s.done())
-	require.False(t, s.output())
+	require.False(t, s.assembles())
 	require.Equal(t, nodeSkipped, s.nodes[n-2])
 }

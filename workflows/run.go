@@ -11,53 +11,69 @@ import (
 	"chimera.ai/engine/plan"
 )
 
+// phase is where a run stands. A run goes from one to the next, and never back.
+type phase byte
+
+const (
+	forward   phase = iota // nodes start
+	unwinding              // the end is known: nothing starts, what is in flight is let go
+	closing                // the end goes to the ledger, and no event changes it any more
+)
+
 // run is one execution of one plan, between two continue-as-new.
 type run struct {
-	ctx  workflow.Context
+	// ctx is cancelled with the run. steady never is: whether a cancellation
+	// reaches what is in flight is decided by the phases. hearing is that of calls
+	// that hear of their cancellation.
+	ctx, steady, hearing workflow.Context
+	deafen               workflow.CancelFunc
+
 	info *workflow.Info
 	head plan.Head
-	*progress
+	view *view
+	*scope
 
-	// root and origin are as in contract.Identity.
-	root, origin string
-	started      time.Time
+	// root and origin are as in contract.Identity, and tag is a part of origin that
+	// requests are named by.
+	root, origin, tag string
+	started           time.Time
+	executions        int
+	toolsQueue        string
 
-	// values holds, for each settled node, its OutPorts' values while a target
-	// may still read them; remaining counts those edges.
-	values    [][]contract.Value
-	remaining []int32
-	// errors holds the failure of each failed node, by node.
-	errors []*contract.ErrorPayload
+	phase phase
+	// unwound: nothing is left to be undone or let go.
+	unwound bool
+	// end is how the run is to end, and output what it is to return.
+	end    contract.RunEnd
+	output contract.Value
 
-	flights []*flight
-	meter   meter
-	journal journal
-	// deadline fires at the run's deadline.
+	// flights are in flight. sleeping goes on when it is due, again as soon as there
+	// is room, and stalled when the store is back.
+	flights, sleeping, again, stalled []*wait
+	alarm                             alarm
+	outage                            outage
+	reports                           workflow.ReceiveChannel
+
+	meter    meter
+	journal  journal
 	deadline workflow.Future
 	draining bool
+	// ahead estimates the events of what has not settled yet.
+	ahead int
 	// rows are the beginnings of the rows of the table in the user interface.
 	rows []string
 }
 
-// flight is something that the run waits for: an activity, or a wait before one.
-type flight struct {
-	future workflow.Future
-	local  bool
-	land   func(workflow.Future)
-}
-
-func newRun(ctx workflow.Context, loaded *plan.Loaded) *run {
+func newRun(ctx workflow.Context, loaded *plan.Loaded, v *view) *run {
 	r := &run{
-		ctx:       ctx,
-		info:      workflow.GetInfo(ctx),
-		head:      loaded.Head,
-		progress:  newProgress(loaded.Plan),
-		values:    make([][]contract.Value, len(loaded.Plan.Nodes)),
-		remaining: make([]int32, len(loaded.Plan.Nodes)),
-		errors:    make([]*contract.ErrorPayload, len(loaded.Plan.Nodes)),
+		ctx: ctx, info: workflow.GetInfo(ctx), head: loaded.Head, view: v, scope: newScope(loaded.Plan),
+		toolsQueue: loaded.Head.ToolsQueue,
+		reports:    workflow.GetSignalChannel(ctx, contract.SignalReport),
 	}
-	for i := range r.plan.Nodes {
-		r.remaining[i] = int32(len(r.plan.Out(i)))
+	r.steady, _ = workflow.NewDisconnectedContext(ctx)
+	r.hearing, r.deafen = workflow.WithCancel(r.steady)
+	if r.toolsQueue == "" {
+		r.toolsQueue = contract.QueueTools
 	}
 	return r
 }
@@ -65,178 +81,124 @@ func newRun(ctx workflow.Context, loaded *plan.Loaded) *run {
 // begin starts the first execution of a run.
 func (r *run) begin() {
 	id := identify(r.info)
-	r.root, r.origin = id.Root, id.Origin
-	r.started = r.info.WorkflowStartTime
+	r.named(id)
+	r.started, r.executions = r.info.WorkflowStartTime, 1
 	r.values[0] = r.head.Input.Values
 	r.progress.begin(r.head.Input)
-	r.release()
 	r.announce(contract.RunRunning, true)
 }
 
+// named takes up the names of the run.
+func (r *run) named(id contract.Identity) {
+	r.root, r.origin = id.Root, id.Origin
+	// A reset changes the root, and may change no command of the history before it.
+	r.tag = id.Origin[max(0, len(id.Origin)-12):]
+}
+
 // loop runs the plan to its end.
-func (r *run) loop(v *view) (contract.Result, error) {
-	v.state = contract.RunRunning
-	r.deadline = workflow.NewTimerWithOptions(r.ctx, r.untilDeadline(), workflow.TimerOptions{Summary: "deadline"})
+func (r *run) loop() (contract.Result, error) {
+	r.view.state = contract.RunRunning
+	for i := range r.nodes {
+		if r.nodes[i] < nodeSucceeded {
+			r.ahead += weight(&r.plan.Nodes[i])
+		}
+	}
+	r.deadline = workflow.NewTimerWithOptions(r.steady, r.untilDeadline(), workflow.TimerOptions{Summary: "engine/deadline"})
 	r.meter.begin(r)
+	r.release()
 	for {
-		switch {
-		case r.ctx.Err() != nil:
-			return nil, v.end(r.ctx, r.ctx.Err())
-		case r.deadline.IsReady():
-			return nil, r.close(v, contract.Failure{Kind: contract.Deadline, Message: "the run's deadline has passed"})
-		case len(r.orphans) > 0:
-			cause := r.errors[r.orphans[0]]
-			return nil, r.close(v, contract.Failure{Kind: cause.Kind, Node: cause.Node, Message: cause.Message})
-		case r.done() && r.idle():
-			return r.finish(v)
-		case r.due() && r.idle():
-			return nil, r.continueAsNew()
+		switch r.advance() {
+		case forward:
+			if r.due() {
+				if r.reported() {
+					r.takeReports()
+					r.release()
+					continue
+				}
+				return nil, r.continueAsNew()
+			}
+			r.dispatch()
+			r.arm()
+			r.await()
+			r.landAll()
+		case unwinding:
+			r.unwind()
+		case closing:
+			return r.close()
 		}
-		r.dispatch()
-		if len(r.flights) == 0 {
-			return nil, r.close(v, contract.Failure{Kind: contract.Contract, Message: "no node can run, and some have not been decided: the plan is not sound"})
-		}
-		r.wait()
-		r.release()
 	}
 }
+
+// advance moves the run on to the phase that it is time for. It is the only place
+// where that is decided.
+func (r *run) advance() phase {
+	if r.phase == forward && r.over() {
+		r.phase = unwinding
+	}
+	if r.phase == unwinding && r.unwound {
+		r.phase = closing
+	}
+	return r.phase
+}
+
+// over reports whether the run has an end, and which.
+func (r *run) over() bool {
+	switch {
+	case r.end.State != "": // stated where it was seen
+	case r.ctx.Err() != nil:
+		r.ends(contract.RunCancelled, contract.Failure{Kind: contract.Cancelled, Message: "the run was cancelled"})
+	case r.deadline.IsReady():
+		r.fails(contract.Failure{Kind: contract.Deadline, Message: "the run's deadline has passed"})
+	case len(r.orphans) > 0:
+		cause := r.errors[r.orphans[0]]
+		r.fails(contract.Failure{Kind: cause.Kind, Node: cause.Node, Message: cause.Message})
+	case r.done() && r.nodes[r.last()] == nodePending && !r.assembles():
+		r.fails(contract.Failure{
+			Kind: contract.Contract, Node: plan.OutputNode,
+			Message: "the output cannot be assembled: a required edge or port of $output has no value",
+		})
+	case !r.done() && r.stuck():
+		r.fails(contract.Failure{Kind: contract.Contract, Message: "no node can run, and some have not been decided: the plan is not sound"})
+	default:
+		return false
+	}
+	return true
+}
+
+// stuck reports whether nothing is left that could settle a node.
+func (r *run) stuck() bool {
+	return len(r.flights)+len(r.sleeping)+len(r.again)+len(r.stalled)+len(r.queue) == 0
+}
+
+// fails gives the run its end.
+func (r *run) fails(f contract.Failure) { r.ends(contract.RunFailed, f) }
+
+func (r *run) ends(state contract.RunState, f contract.Failure) {
+	f = complete(f)
+	r.end = contract.RunEnd{State: state, Failure: &f}
+}
+
+// last is the index of $output.
+func (r *run) last() int { return len(r.plan.Nodes) - 1 }
 
 func (r *run) untilDeadline() time.Duration {
 	end := r.started.Add(time.Duration(r.plan.Limits.DeadlineMS) * time.Millisecond)
-	return max(end.Sub(workflow.Now(r.ctx)), time.Millisecond)
+	return max(end.Sub(r.now()), time.Millisecond)
 }
-
-// dispatch launches nodes while there is room for them.
-func (r *run) dispatch() {
-	r.meter.tick(r)
-	if len(r.journal.entries) >= journalEntries && !r.journal.writing {
-		r.write()
-	}
-	for len(r.queue) > 0 && r.inFlight() < r.plan.Limits.MaxParallel && !r.draining && !r.meter.cutting && len(r.journal.entries) < maxEntries {
-		if r.meter.full(r) {
-			r.cut()
-			return
-		}
-		i, _ := r.next()
-		r.launch(i, trouble{})
-	}
-}
-
-// wait blocks until something in flight has ended, and lands all that has.
-func (r *run) wait() {
-	if !slices.ContainsFunc(r.flights, func(f *flight) bool { return f.local }) {
-		// The workflow task ends here.
-		workflow.SetCurrentDetails(r.ctx, r.details())
-	}
-	if !slices.ContainsFunc(r.flights, func(f *flight) bool { return f.future.IsReady() }) {
-		selector := workflow.NewSelector(r.ctx)
-		for _, f := range r.flights {
-			selector.AddFuture(f.future, func(workflow.Future) {})
-		}
-		selector.AddFuture(r.deadline, func(workflow.Future) {})
-		selector.AddReceive(r.ctx.Done(), func(workflow.ReceiveChannel, bool) {})
-		selector.Select(r.ctx)
-	}
-	if r.ctx.Err() != nil {
-		return
-	}
-	var ready []*flight
-	r.flights = slices.DeleteFunc(r.flights, func(f *flight) bool {
-		if f.future.IsReady() {
-			ready = append(ready, f)
-			return true
-		}
-		return false
-	})
-	for _, f := range ready {
-		f.land(f.future)
-	}
-}
-
-// inFlight counts what nodes wait for; a batch on its way to the ledger is none
-// of it.
-func (r *run) inFlight() int {
-	if r.journal.writing {
-		return len(r.flights) - 1
-	}
-	return len(r.flights)
-}
-
-// idle reports whether no node waits for anything. What is on its way to the
-// ledger then is written once more at the end, or carried.
-func (r *run) idle() bool { return r.inFlight() == 0 }
 
 // release forgets the values that no edge will read any more, and notes the
 // nodes that were skipped.
 func (r *run) release() {
 	for _, i := range r.log {
+		r.ahead -= weight(&r.plan.Nodes[i])
 		if r.nodes[i] == nodeSkipped {
-			r.journal.note(contract.JournalEntry{Node: i, Visit: 1, State: contract.Skipped})
+			r.journal.note(r.entry(i, contract.JournalEntry{State: contract.Skipped}))
 		}
 		for _, e := range r.plan.In(i) {
 			r.consume(r.plan.Edges[e].From)
 		}
 	}
 	r.log = r.log[:0]
-}
-
-func (r *run) consume(from int) {
-	if r.remaining[from]--; r.remaining[from] == 0 {
-		r.values[from] = nil
-	}
-}
-
-// finish assembles the output and ends the run.
-func (r *run) finish(v *view) (contract.Result, error) {
-	last := len(r.plan.Nodes) - 1
-	if !r.output() {
-		return nil, r.close(v, contract.Failure{
-			Kind: contract.Contract, Node: plan.OutputNode,
-			Message: "the output cannot be assembled: a required edge or port of $output has no value",
-		})
-	}
-	var out contract.Outcome
-	var err error
-	for t := (trouble{}); ; t.waits++ {
-		err = workflow.ExecuteLocalActivity(r.localOptions(last), contract.ActivityLocal, r.request(last, 0)).Get(r.ctx, &out)
-		if r.ctx.Err() != nil {
-			return nil, v.end(r.ctx, r.ctx.Err())
-		}
-		if err == nil || readFailure(err, true).Kind != contract.StoreUnavailable || r.deadline.IsReady() {
-			break
-		}
-		// A cancelled wait shows in the next round.
-		_ = workflow.Sleep(r.ctx, t.backoff())
-	}
-	if err != nil || len(out.Values) != 1 {
-		failure := readFailure(err, true)
-		return nil, r.close(v, contract.Failure{Kind: failure.Kind, Node: plan.OutputNode, Message: failure.Message})
-	}
-	if refused := r.conclude(contract.RunEnd{State: contract.RunSucceeded, Output: out.Output}); refused != nil {
-		return nil, r.unrecorded(v, refused)
-	}
-	v.state = contract.RunSucceeded
-	r.announce(contract.RunSucceeded, false)
-	return contract.Result(out.Values[0]), nil
-}
-
-// close ends a run that has failed.
-func (r *run) close(v *view, f contract.Failure) error {
-	f = complete(f)
-	if refused := r.conclude(contract.RunEnd{State: contract.RunFailed, Failure: &f}); refused != nil {
-		return r.unrecorded(v, refused)
-	}
-	err := v.fail(f)
-	r.announce(contract.RunFailed, false)
-	return err
-}
-
-// unrecorded ends a run that the ledger holds to be another: it fails, whatever
-// its nodes have said.
-func (r *run) unrecorded(v *view, refused *failure) error {
-	err := v.fail(contract.Failure{Kind: refused.Kind, Message: "the ledger refuses what the run states: " + refused.Message})
-	r.announce(contract.RunFailed, false)
-	return err
 }
 
 // announce writes the search attributes that the server knows: once at the
@@ -259,4 +221,14 @@ func (r *run) announce(state contract.RunState, first bool) {
 	if err := workflow.UpsertTypedSearchAttributes(r.ctx, updates...); err != nil {
 		workflow.GetLogger(r.ctx).Warn("search attributes were not written", "error", err)
 	}
+}
+
+func (r *run) identity() contract.Identity {
+	return contract.Identity{Workflow: r.info.WorkflowExecution.ID, Root: r.root, Origin: r.origin}
+}
+
+// entry completes what the ledger is told about node i.
+func (r *run) entry(i int, e contract.JournalEntry) contract.JournalEntry {
+	e.Node, e.Visit, e.Element = i, r.visit, r.element
+	return e
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/workflow"
 
 	"chimera.ai/engine/contract"
 )
@@ -128,26 +127,6 @@ func (v *view) fail(f contract.Failure) error {
 	})
 }
 
-// end gives the workflow's error for err: a cancelled run closes as cancelled,
-// everything else as failed with err's kind.
-func (v *view) end(ctx workflow.Context, err error) error {
-	if ctx.Err() != nil {
-		f := complete(contract.Failure{Kind: contract.Cancelled, Message: "the run was cancelled"})
-		if v.run != nil {
-			if refused := v.run.conclude(contract.RunEnd{State: contract.RunCancelled, Failure: &f}); refused != nil {
-				return v.run.unrecorded(v, refused)
-			}
-		}
-		v.state, v.failure = contract.RunCancelled, &f
-		if v.run != nil {
-			v.run.announce(contract.RunCancelled, false)
-		}
-		return temporal.NewCanceledError(f)
-	}
-	read := readFailure(err, false)
-	return v.fail(contract.Failure{Kind: read.Kind, Message: read.Message, Diagnostics: read.diagnostics})
-}
-
 // complete gives a failure with all its lists.
 func complete(f contract.Failure) contract.Failure {
 	if f.Compensated == nil {
@@ -160,8 +139,8 @@ func complete(f contract.Failure) contract.Failure {
 }
 
 // details is the node table of the Temporal user interface, in Markdown.
-func (r *run) details() string {
-	v := &view{run: r, state: contract.RunRunning}
+func (r *run) details(state contract.RunState) string {
+	v := &view{run: r, state: state}
 	calls := len(r.plan.Nodes) - 2
 	if r.rows == nil {
 		for i := 1; i <= min(calls, detailNodes); i++ {

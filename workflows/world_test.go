@@ -158,6 +158,7 @@ func (w *world) environment() *testsuite.TestWorkflowEnvironment {
 		return out, err
 	}, activity.RegisterOptions{Name: contract.ActivityRoute})
 	env.RegisterActivityWithOptions(w.engine.Write, activity.RegisterOptions{Name: contract.ActivityJournal})
+	env.RegisterActivityWithOptions(w.engine.Close, activity.RegisterOptions{Name: contract.ActivityClose})
 	env.RegisterDynamicActivity(activities.Dynamic(func(ctx context.Context, call contract.Call) (contract.Outcome, error) {
 		out, err := w.engine.Node(ctx, call)
 		w.ran(call, out, err)

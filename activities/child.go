@@ -1,0 +1,30 @@
+package activities
+
+import (
+	"context"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/plan"
+)
+
+// Children knows the child workflows that make calls of runs.
+type Children interface {
+	// Child reports whether a child still runs, or what it has returned: nil where it
+	// was ended before, or is not known.
+	Child(ctx context.Context, child contract.Child) (running bool, report *contract.Report, err error)
+}
+
+// Child implements the activity engine/child: what has become of a child workflow
+// whose report has not come.
+func (e *Engine) Child(ctx context.Context, request contract.ChildRequest) (contract.ChildResult, error) {
+	result := contract.ChildResult{Request: request.Request}
+	var err error
+	result.Running, result.Report, err = e.Children.Child(ctx, request.Child)
+	if err != nil {
+		err = contract.Errorf(contract.Transport, "ask Temporal about %s: %w", clip(request.Child.Workflow, 200), err)
+	}
+	return result, failed(ctx, request.Request, 0, asking, err)
+}
+
+// asking has the kinds after which Temporal is asked again.
+var asking = &plan.Retry{On: []contract.Kind{contract.Transport}}

@@ -1,0 +1,66 @@
+package host_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/payload"
+	"chimera.ai/engine/skills"
+)
+
+// TestALongCallDelaysNothing: a call that takes long is made by a child workflow
+// where the run continues as new meanwhile; what is beside it goes on, and its
+// result arrives.
+func TestALongCallDelaysNothing(t *testing.T) {
+	keys, err := payload.ParseKeys([]string{"k:" + strings.Repeat("0123456789abcdef", 4)})
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		sealing payload.Sealing
+		x       string
+	}{
+		"small":         {payload.Sealing{}, "1"},
+		"large, sealed": {payload.Sealing{Keys: keys}, strings.Repeat("large ", 4<<10)},
+		"large":         {payload.Sealing{}, strings.Repeat("large ", 4<<10)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gate := make(chan struct{})
+			give := skill("gate", func(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
+				select {
+				case <-gate:
+					return input, nil
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			})
+			h := stage.Host(t, host.Options{ContinueAfter: 60, Sealing: c.sealing, Skills: []skills.Skill{give}})
+			x, err := json.Marshal(c.x)
+			require.NoError(t, err)
+			nodes := []string{"long test/gate 3600000"}
+			edges := []string{"$input.x -> long.x", "$input.x -> n0.x", "long.x -> $output.x"}
+			for i := range 40 {
+				nodes = append(nodes, fmt.Sprintf("n%d engine/pass 2000", i))
+				if i > 0 {
+					edges = append(edges, fmt.Sprintf("n%d.x -> n%d.x", i-1, i))
+				}
+			}
+			run := stage.Start(t, h.Client(), source("", nodes, append(edges, "n39 -> $output")), `{"x":`+string(x)+`}`)
+			stage.Until(t, "all but the long call have ended", func() bool { return stage.State(t, h.Client(), run).Counts.Succeeded == 40 })
+			about, err := h.Client().DescribeWorkflowExecution(t.Context(), run.GetID(), "")
+			require.NoError(t, err)
+			require.NotEqual(t, run.GetRunID(), about.GetWorkflowExecutionInfo().GetExecution().GetRunId(), "the run has continued as new")
+			close(gate)
+			var result map[string]string
+			require.NoError(t, stage.Await(t, h.Client(), run, &result))
+			require.Equal(t, c.x, result["x"])
+			require.Empty(t, events(t, h.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED))
+		})
+	}
+}

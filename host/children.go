@@ -1,0 +1,40 @@
+package host
+
+import (
+	"context"
+	"errors"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"chimera.ai/engine/contract"
+)
+
+// children asks Temporal about child workflows.
+type children struct{ client client.Client }
+
+// Child implements activities.Children.
+func (c children) Child(ctx context.Context, child contract.Child) (bool, *contract.Report, error) {
+	described, err := c.client.DescribeWorkflowExecution(ctx, child.Workflow, child.Run)
+	if errors.As(err, new(*serviceerror.NotFound)) {
+		return false, nil, nil
+	}
+	if err != nil {
+		return false, nil, err
+	}
+	switch described.GetWorkflowExecutionInfo().GetStatus() {
+	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED:
+		return true, nil, nil
+	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+	default:
+		return false, nil, nil
+	}
+	var report contract.Report
+	err = c.client.GetWorkflow(ctx, child.Workflow, child.Run).Get(ctx, &report)
+	if errors.As(err, new(*temporal.WorkflowExecutionError)) {
+		return false, nil, nil
+	}
+	return false, &report, err
+}

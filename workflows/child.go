@@ -1,0 +1,205 @@
+package workflows
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/plan"
+)
+
+// Call makes one call of a run that may continue as new meanwhile; it is registered
+// as [contract.WorkflowCall]. What it came to is reported by a signal to whatever
+// execution of the run there is then, and returned for those who ask later. A run
+// that has ended needs no report.
+func Call(ctx workflow.Context, request contract.ChildCall) (contract.Report, error) {
+	info := workflow.GetInfo(ctx)
+	report := contract.Report{
+		Request: request.Call.Request,
+		Child:   contract.Child{Workflow: info.WorkflowExecution.ID, Run: info.WorkflowExecution.RunID},
+	}
+	if info.ParentWorkflowExecution == nil {
+		return report, temporal.NewNonRetryableApplicationError("a call is made by a run", string(contract.Contract), nil)
+	}
+	millis := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+	var out contract.Outcome
+	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue: request.Queue, ActivityID: request.ActivityID, Summary: request.Summary,
+		ScheduleToStartTimeout: millis(request.StartMS), StartToCloseTimeout: millis(request.TimeoutMS), HeartbeatTimeout: millis(request.HeartbeatMS),
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: millis(request.InitialMS), BackoffCoefficient: float64(request.MultiplierMilli) / 1000,
+			MaximumInterval: millis(request.MaxMS), MaximumAttempts: request.Attempts, NonRetryableErrorTypes: request.NonRetryable,
+		},
+	}), request.Activity, request.Call).Get(ctx, &out)
+	if err == nil && out.Request != report.Request {
+		err = errOther
+	}
+	if err == nil {
+		report.Outcome = &out
+	} else {
+		f := readFailure(err, &wait{request: report.Request})
+		report.Failure = &contract.CallFailure{
+			Error: f.ErrorPayload, Spent: f.spent, WaitMS: f.wait.Milliseconds(), Unstarted: f.unstarted, WrongQueue: f.wrongQueue,
+		}
+	}
+	steady, _ := workflow.NewDisconnectedContext(ctx)
+	if err := workflow.SignalExternalWorkflow(steady, info.ParentWorkflowExecution.ID, "", contract.SignalReport, report).Get(steady, nil); err != nil {
+		workflow.GetLogger(ctx).Info("the run that this call was made for takes no report", "error", err)
+	}
+	return report, nil
+}
+
+// outlives reports whether a call of node n may take longer than the run can wait
+// when it is to continue as new, and may have to.
+func (r *run) outlives(n *plan.Node) bool {
+	return time.Duration(n.TimeoutMS)*time.Millisecond > shortWait &&
+		r.info.GetCurrentHistoryLength()+r.ahead > r.head.ContinueAfter
+}
+
+// beget starts the child workflow that makes the call w waits for.
+func (r *run) beget(w *wait) {
+	w.kind, w.local = waitChild, false
+	call := r.request(w)
+	options := r.options(w)
+	policy := options.RetryPolicy
+	r.meter.emit(size(&call))
+	w.child = &contract.Child{Workflow: r.info.WorkflowExecution.ID + "/" + r.tag + "/" + r.name(w.node) + "#" + strconv.Itoa(w.launches)}
+	// What is reported later is asked for.
+	w.due = w.since.Add(options.ScheduleToStartTimeout + drainTime + options.StartToCloseTimeout)
+	child := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(r.steady, workflow.ChildWorkflowOptions{
+		WorkflowID: w.child.Workflow, TaskQueue: contract.QueueEngine, StaticSummary: options.Summary,
+		ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_ABANDON,
+	}), contract.WorkflowCall, contract.ChildCall{
+		Call: call, Activity: r.plan.Nodes[w.node].Activity(), Queue: options.TaskQueue, ActivityID: options.ActivityID, Summary: options.Summary,
+		StartMS: options.ScheduleToStartTimeout.Milliseconds(), TimeoutMS: options.StartToCloseTimeout.Milliseconds(), HeartbeatMS: options.HeartbeatTimeout.Milliseconds(),
+		Attempts: policy.MaximumAttempts, InitialMS: policy.InitialInterval.Milliseconds(), MultiplierMilli: int64(policy.BackoffCoefficient * 1000),
+		MaxMS: policy.MaximumInterval.Milliseconds(), NonRetryable: policy.NonRetryableErrorTypes,
+	})
+	w.future, w.started = child, child.GetChildWorkflowExecution()
+}
+
+// begun reports whether all children are known to run.
+func (r *run) begun() bool {
+	all := true
+	for _, w := range r.flights {
+		if w.kind == waitChild && !r.identified(w) {
+			all = false
+		}
+	}
+	return all
+}
+
+// adopt takes up a child that an earlier execution has started.
+func (r *run) adopt(w *wait) bool {
+	if w.child == nil || w.child.Run == "" {
+		return false
+	}
+	w.request = r.requestOf(w)
+	r.flights = append(r.flights, w)
+	return true
+}
+
+// reported reports whether a child has reported.
+func (r *run) reported() bool { return r.reports.Len() > 0 }
+
+// takeReports takes what children have reported. What nobody waits for any more, or
+// comes from anybody else, is dropped.
+func (r *run) takeReports() {
+	var report contract.Report
+	for r.reports.ReceiveAsync(&report) {
+		i := slices.IndexFunc(r.flights, func(w *wait) bool {
+			return w.kind == waitChild && w.request == report.Request && r.made(w, report.Child)
+		})
+		if i >= 0 {
+			w := r.flights[i]
+			r.flights = slices.Delete(r.flights, i, i+1)
+			r.takeReport(w, &report)
+		}
+		report = contract.Report{}
+	}
+}
+
+// made reports whether c is the child that makes the call of w.
+func (r *run) made(w *wait, c contract.Child) bool {
+	r.identified(w)
+	return *w.child == c
+}
+
+// identified reports whether it is known whether the child of w has started, and
+// takes its run id.
+func (r *run) identified(w *wait) bool {
+	if w.child.Run != "" {
+		return true
+	}
+	if !w.started.IsReady() {
+		return false
+	}
+	var execution workflow.Execution
+	if w.started.Get(r.steady, &execution) == nil {
+		w.child.Run = execution.RunID
+	}
+	return true
+}
+
+// landChild takes the end of a child, or what was asked about it.
+func (r *run) landChild(w *wait) {
+	if w.asking {
+		r.landAnswer(w)
+		return
+	}
+	var report contract.Report
+	if err := w.future.Get(r.steady, &report); err != nil {
+		workflow.GetLogger(r.ctx).Warn("a child workflow has ended without a report", "child", w.child.Workflow, "error", err)
+		r.failedCall(w, failed(contract.WorkerLost, "the child workflow that made the call was lost"))
+		return
+	}
+	r.takeReport(w, &report)
+}
+
+// inquire asks Temporal about a child that should have reported.
+func (r *run) inquire(w *wait) {
+	w.asking, w.due = true, time.Time{}
+	w.future = workflow.ExecuteActivity(workflow.WithActivityOptions(r.steady, workflow.ActivityOptions{
+		TaskQueue: contract.QueueEngine, ActivityID: "engine/child/" + r.name(w.node) + "#" + strconv.Itoa(w.launches), Summary: r.plan.Nodes[w.node].ID,
+		StartToCloseTimeout: journalTimeout, RetryPolicy: recording,
+	}), contract.ActivityChild, contract.ChildRequest{Run: r.identity(), Child: *w.child, Request: w.request})
+}
+
+func (r *run) landAnswer(w *wait) {
+	var result contract.ChildResult
+	err := w.future.Get(r.steady, &result)
+	w.future, w.asking = nil, false
+	switch {
+	case err != nil || result.Request != w.request || result.Running:
+		w.due = r.now().Add(maxBackoff)
+		r.flights = append(r.flights, w)
+	case result.Report == nil || !r.made(w, result.Report.Child):
+		r.failedCall(w, failed(contract.WorkerLost, "the child workflow that made the call was lost"))
+	default:
+		r.takeReport(w, result.Report)
+	}
+}
+
+// takeReport settles a call by what its child has reported.
+func (r *run) takeReport(w *wait, report *contract.Report) {
+	switch {
+	case report.Request != w.request:
+		r.failedCall(w, failed(errOther.Kind, errOther.Message))
+	case report.Outcome != nil:
+		r.returned(w)
+		r.succeeded(w.node, *report.Outcome)
+	case report.Failure != nil:
+		told := report.Failure
+		r.failedCall(w, failure{
+			ErrorPayload: told.Error, spent: told.Spent, wait: min(time.Duration(max(told.WaitMS, 0))*time.Millisecond, maxWait),
+			unstarted: told.Unstarted, wrongQueue: told.WrongQueue,
+		})
+	default:
+		r.failedCall(w, failed(contract.WorkerLost, "the child workflow that made the call has reported nothing"))
+	}
+}

@@ -1,0 +1,128 @@
+package workflows
+
+import (
+	"slices"
+	"strconv"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"chimera.ai/engine/contract"
+)
+
+// close ends the run as the ledger says that it has ended. No event changes that:
+// what the run proposes is dropped where an end stands already, as after a workflow
+// task that Temporal has discarded.
+func (r *run) close() (contract.Result, error) {
+	closed, refused := conclude(r.steady, r.tag, contract.CloseRequest{
+		Run: r.identity(), Plan: r.head.Digest, Input: r.head.InputDigest,
+		Entries: r.journal.left(), End: r.end, Output: r.output,
+	})
+	if refused != nil {
+		f := unrecorded(refused)
+		closed = contract.Closed{End: contract.RunEnd{State: contract.RunFailed, Failure: &f}}
+	}
+	result, err := r.view.close(closed)
+	r.announce(r.view.state, false)
+	workflow.SetCurrentDetails(r.ctx, r.details(r.view.state))
+	return result, err
+}
+
+// conclude states the end of a run, and all outcomes that the ledger may not have,
+// and gives the end that stands then. It waits for a store that cannot be reached,
+// however long. The failure is that of a ledger that refuses, since it has other
+// things under the same name.
+func conclude(ctx workflow.Context, tag string, end contract.CloseRequest) (contract.Closed, *failure) {
+	t := teller{ctx: ctx}
+	for len(end.Entries) > requestEntries {
+		t.n++
+		request := contract.JournalRequest{
+			Run: end.Run, Plan: end.Plan, Input: end.Input, Entries: end.Entries[:requestEntries],
+			Request: tag + "/engine/close#" + strconv.Itoa(t.n),
+		}
+		var receipt contract.JournalReceipt
+		if f := t.tell(contract.ActivityJournal, request, &receipt, func() bool { return receipt.Request == request.Request }); f != nil {
+			return contract.Closed{}, f
+		}
+		end.Entries = end.Entries[requestEntries:]
+	}
+	t.n++
+	var closed contract.Closed
+	f := t.tell(contract.ActivityClose, end, &closed, func() bool { return closed.Root == end.Run.Root })
+	return closed, f
+}
+
+// teller tells the ledger what it has to take before a run ends.
+type teller struct {
+	ctx workflow.Context
+	// n counts what is told, and asked what was asked for that.
+	n, asked int
+}
+
+// tell asks for an activity until it has the right answer: first by a local
+// activity, which is one event, then by an ordinary one that Temporal tries until
+// the store is back.
+func (t *teller) tell(activity string, request, answer any, right func() bool) *failure {
+	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(t.ctx, workflow.LocalActivityOptions{
+		Summary: activity, StartToCloseTimeout: journalTimeout, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
+	}), activity, request).Get(t.ctx, answer)
+	for waits := 0; ; waits++ {
+		if err == nil && right() {
+			return nil
+		}
+		if err != nil {
+			f := readFailure(err, nil)
+			if slices.Contains(refusals, f.Kind) {
+				return &f
+			}
+			workflow.GetLogger(t.ctx).Warn("the end of the run was not written", "kind", f.Kind, "error", f.Message)
+		}
+		if waits > 0 {
+			// What answers is not this deployment's; somebody else may.
+			_ = workflow.NewTimerWithOptions(t.ctx, backoff(waits-1), workflow.TimerOptions{Summary: "waits for the ledger"}).Get(t.ctx, nil)
+		}
+		t.asked++
+		err = workflow.ExecuteActivity(workflow.WithActivityOptions(t.ctx, workflow.ActivityOptions{
+			TaskQueue: contract.QueueEngine, ActivityID: activity + "/end#" + strconv.Itoa(t.asked), Summary: activity,
+			StartToCloseTimeout: journalTimeout, RetryPolicy: recording,
+		}), activity, request).Get(t.ctx, answer)
+	}
+}
+
+// close gives what the workflow returns for the end that stands.
+func (v *view) close(closed contract.Closed) (contract.Result, error) {
+	end := closed.End
+	switch {
+	case end.State == contract.RunSucceeded && closed.Output == nil:
+		return nil, v.fail(contract.Failure{Kind: contract.Contract, Message: "the run has succeeded, and its output is no longer in the ledger"})
+	case end.State == contract.RunSucceeded:
+		v.state = contract.RunSucceeded
+		return contract.Result(closed.Output), nil
+	case end.Failure == nil:
+		return nil, v.fail(contract.Failure{Kind: contract.Contract, Message: "the run has ended as " + string(end.State) + ", and its failure is no longer in the ledger"})
+	case end.State == contract.RunCancelled:
+		f := complete(*end.Failure)
+		v.state, v.failure = contract.RunCancelled, &f
+		return nil, temporal.NewCanceledError(f)
+	}
+	return nil, v.fail(*end.Failure)
+}
+
+// unloaded ends a run whose plan was not loaded: engine/load may have opened it in
+// the ledger all the same.
+func (v *view) unloaded(ctx workflow.Context, err error) (contract.Result, error) {
+	read := readFailure(err, nil)
+	f := complete(contract.Failure{Kind: read.Kind, Message: read.Message, Diagnostics: read.diagnostics})
+	end := contract.RunEnd{State: contract.RunFailed, Failure: &f}
+	if ctx.Err() != nil {
+		f = complete(contract.Failure{Kind: contract.Cancelled, Message: "the run was cancelled"})
+		end.State = contract.RunCancelled
+	}
+	steady, _ := workflow.NewDisconnectedContext(ctx)
+	id := identify(workflow.GetInfo(ctx))
+	closed, refused := conclude(steady, id.Origin, contract.CloseRequest{Run: id, End: end})
+	if refused != nil {
+		return nil, v.fail(unrecorded(refused))
+	}
+	return v.close(closed)
+}

@@ -1,0 +1,208 @@
+package workflows
+
+import (
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/plan"
+)
+
+const (
+	// maxPending bounds what is in flight, whatever a plan allows: Temporal refuses
+	// more than 2,000 pending activities, and fails the workflow task for ever.
+	// maxChildren bounds the children among them.
+	maxPending  = 1000
+	maxChildren = 500
+	// maxAnswers is how many answers may arrive while a workflow task runs local
+	// activities: the server discards a task for which more than 100 events, or 2 MiB
+	// of them, wait.
+	maxAnswers = 90
+)
+
+// dispatch launches what can be launched.
+func (r *run) dispatch() {
+	r.meter.tick(r)
+	if r.outage.away {
+		r.probe()
+		return
+	}
+	if len(r.journal.entries) >= journalEntries && !r.journal.writing {
+		r.write()
+	}
+	for r.room() {
+		w := r.next()
+		if w == nil {
+			break
+		}
+		if r.meter.full(r) {
+			r.back(w)
+			r.cut()
+			return
+		}
+		r.launch(w)
+	}
+}
+
+// room reports whether one more call may be in flight.
+func (r *run) room() bool {
+	n := r.inFlight()
+	return !r.draining && r.children() < maxChildren && !r.meter.cutting && len(r.journal.entries) < maxEntries &&
+		n < min(r.plan.Limits.MaxParallel, maxPending) && (r.outage.window == 0 || n < r.outage.window)
+}
+
+// children counts the child workflows in flight.
+func (r *run) children() int {
+	n := 0
+	for _, w := range r.flights {
+		if w.kind == waitChild {
+			n++
+		}
+	}
+	return n
+}
+
+// next gives what is to be launched next, or nil: what was launched before comes
+// before what was not, and $output when all else has settled.
+func (r *run) next() *wait {
+	if len(r.again) > 0 {
+		w := r.again[0]
+		r.again = r.again[1:]
+		return w
+	}
+	i, ok := r.progress.next()
+	if !ok {
+		if i = r.last(); !r.done() || r.nodes[i] != nodePending || !r.idle() {
+			return nil
+		}
+		r.nodes[i] = nodeRunning
+	}
+	return &wait{kind: waitCall, node: i, since: r.now()}
+}
+
+// back puts off what next has given.
+func (r *run) back(w *wait) { r.again = append([]*wait{w}, r.again...) }
+
+// outage is what is known of the store.
+type outage struct {
+	// away: the store was unavailable, and what proves the contrary is in flight, or
+	// has to be launched.
+	away, probing bool
+	// window bounds what is in flight once the store is back; it grows with what
+	// succeeds. 0 is no bound.
+	window int
+}
+
+// stall puts off w until the store is back.
+func (r *run) stall(w *wait) {
+	if w.patient {
+		r.outage.probing = false
+	}
+	w.waits++
+	again := &wait{kind: w.kind, node: w.node, tries: w.tries, since: r.now()}
+	r.stalled = append(r.stalled, again)
+	r.outage.away = true
+}
+
+// probe asks again for the first of what has stalled, by an activity that Temporal
+// tries until the store is back: that costs no event. Until then nothing new
+// starts.
+func (r *run) probe() {
+	if r.outage.probing {
+		return
+	}
+	from := &r.stalled
+	if len(*from) == 0 {
+		from = &r.again
+	}
+	if len(*from) == 0 {
+		return // it sleeps
+	}
+	w := (*from)[0]
+	*from = (*from)[1:]
+	w.patient, r.outage.probing = true, true
+	r.launch(w)
+}
+
+// returned is told that a call has ended for another reason than the store. What
+// has stalled goes on, slowly at first: what answered may not be what was away.
+func (r *run) returned(w *wait) {
+	switch {
+	case w.patient:
+		r.outage = outage{window: 2}
+		r.again = append(r.again, r.stalled...)
+		r.stalled = nil
+	case r.outage.window > 0:
+		if r.outage.window *= 2; r.outage.window > maxPending {
+			r.outage.window = 0
+		}
+	}
+}
+
+// unproved is told that a call has ended without an answer, which says nothing of
+// the store.
+func (r *run) unproved(w *wait) {
+	if w.patient {
+		r.outage.probing = false
+	}
+}
+
+// weight is about how many events node n costs at most, but for failures of the
+// infrastructure.
+func weight(n *plan.Node) int {
+	if n.Local {
+		return 2
+	}
+	return 7 * max(n.Retry.MaxAttempts, 1)
+}
+
+// settledAs notes when node i has settled, and after how many attempts.
+func (r *run) settledAs(i int, attempts int) {
+	r.ended[i] = stamp(r.started, r.now())
+	r.attempts[i] = int32(max(attempts, 1))
+}
+
+// succeeded settles node i with its outcome.
+func (r *run) succeeded(i int, out contract.Outcome) {
+	r.settledAs(i, out.Attempts)
+	if i == r.last() {
+		r.nodes[i] = nodeSucceeded
+		r.produced(out)
+		return
+	}
+	r.journal.note(r.entry(i, contract.JournalEntry{
+		State: contract.Succeeded, Attempts: max(out.Attempts, 1), Input: out.Input, Output: out.Output,
+	}))
+	if r.remaining[i] > 0 {
+		r.values[i] = out.Values
+	}
+	r.succeed(i, out)
+}
+
+// produced takes the plan's output.
+func (r *run) produced(out contract.Outcome) {
+	if len(out.Values) != 1 {
+		r.fails(contract.Failure{Kind: contract.ServerError, Node: r.plan.Nodes[r.last()].ID, Message: "the output was assembled, and is missing"})
+		return
+	}
+	r.output = out.Values[0]
+	r.end = contract.RunEnd{State: contract.RunSucceeded, Output: out.Output}
+}
+
+// unsuccessful settles node i with its failure, once its error edges are chosen: at
+// once where no predicate has to be asked.
+func (r *run) unsuccessful(i int, e contract.ErrorPayload) {
+	e.Node = r.plan.Nodes[i].ID
+	r.settledAs(i, e.Attempts)
+	if i == r.last() {
+		r.nodes[i] = nodeFailed
+		r.errors[i] = &e
+		r.fails(contract.Failure{Kind: e.Kind, Node: e.Node, Message: e.Message})
+		return
+	}
+	r.journal.note(r.entry(i, contract.JournalEntry{State: contract.Failed, Attempts: e.Attempts, Error: brief(&e)}))
+	r.errors[i] = &e
+	held, asked := r.unconditional(i)
+	if asked {
+		r.again = append(r.again, &wait{kind: waitRoute, node: i, since: r.now()})
+		return
+	}
+	r.fail(i, held)
+}

@@ -1,0 +1,88 @@
+package workflows
+
+import (
+	"time"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/plan"
+)
+
+// scope is one body of a plan that runs once, with the states of its nodes and
+// edges. The plan's root is one.
+type scope struct {
+	*progress
+	// path stands before the ids of the scope's nodes wherever a node of a run is
+	// named; it is empty for the root, and ends in a slash elsewhere.
+	path string
+	// visit counts the visits of a loop and element the elements of a list, from 1;
+	// element is 0 outside of lists.
+	visit, element int
+
+	// values holds, for each settled node, its OutPorts' values while a target
+	// may still read them; remaining counts those edges.
+	values    [][]contract.Value
+	remaining []int32
+	// errors holds the failure of each failed node, by node.
+	errors []*contract.ErrorPayload
+	// began and ended are when nodes were first launched and when they settled, in
+	// milliseconds since the run's start, plus one; 0 is not yet. attempts counts
+	// the contract's attempts.
+	began, ended []int64
+	attempts     []int32
+}
+
+func newScope(p *plan.Plan) *scope {
+	s := &scope{
+		progress:  newProgress(p),
+		visit:     1,
+		values:    make([][]contract.Value, len(p.Nodes)),
+		remaining: make([]int32, len(p.Nodes)),
+		errors:    make([]*contract.ErrorPayload, len(p.Nodes)),
+		began:     make([]int64, len(p.Nodes)),
+		ended:     make([]int64, len(p.Nodes)),
+		attempts:  make([]int32, len(p.Nodes)),
+	}
+	for i := range p.Nodes {
+		s.remaining[i] = int32(len(p.Out(i)))
+	}
+	return s
+}
+
+// name is the command id of node i: no two nodes of a run have the same, and none
+// has that of a command of the engine.
+func (s *scope) name(i int) string { return "node/" + s.path + s.plan.Nodes[i].ID }
+
+// consume forgets the values of a node that no edge will read any more.
+func (s *scope) consume(from int) {
+	if s.remaining[from]--; s.remaining[from] == 0 {
+		s.values[from] = nil
+	}
+}
+
+// deliver gives the delivered edges that fill the ports of node i.
+func (s *scope) deliver(i int) []contract.Delivery {
+	var all []contract.Delivery
+	for _, e := range s.deliveries(i) {
+		edge := &s.plan.Edges[e]
+		d := contract.Delivery{Edge: e}
+		if edge.Type == plan.Error {
+			d.Error = s.errors[edge.From]
+		} else {
+			values := s.values[edge.From]
+			d.Value = at(values, s.plan.ValueAt(e))
+			d.Output = at(values, s.plan.OutputAt(e))
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+func at(values []contract.Value, i int) contract.Value {
+	if i < 0 || i >= len(values) {
+		return nil
+	}
+	return values[i]
+}
+
+// stamp gives the time of something in the run, as began and ended hold it.
+func stamp(start, t time.Time) int64 { return t.Sub(start).Milliseconds() + 1 }

@@ -1,0 +1,193 @@
+package workflows
+
+import (
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"chimera.ai/engine/contract"
+)
+
+// waitKind is what a run waits for.
+type waitKind byte
+
+const (
+	waitCall    waitKind = iota // the activity that runs a node
+	waitRoute                   // the activity that chooses a failed node's error edges
+	waitChild                   // the child workflow that makes a node's call
+	waitJournal                 // a batch on its way to the ledger
+)
+
+// tries counts what was asked for a node, and what befell it outside its contract.
+type tries struct {
+	// launches counts requests, lost the workers that were lost with them, and waits
+	// the times that it was asked again outside the contract.
+	launches, lost, waits int
+	// spent counts the contract's attempts that were used up.
+	spent int
+}
+
+// wait is something that a run waits for. All of it but the future is data, which
+// an execution can hand to the next.
+type wait struct {
+	kind waitKind
+	node int
+	tries
+	// since is when it began, and due when a wait that nothing of Temporal is in
+	// flight for goes on; zero means as soon as there is room.
+	since, due time.Time
+	// patient asks for an activity that Temporal tries until the store is back.
+	patient bool
+	child   *contract.Child
+
+	// What follows is of something in flight.
+	future  workflow.Future
+	request string
+	queue   string
+	local   bool
+	// started is the start of a child, and asking says that future is of a question
+	// about it.
+	started workflow.Future
+	asking  bool
+}
+
+// ready reports whether what is in flight has ended.
+func (w *wait) ready() bool { return w.future != nil && w.future.IsReady() }
+
+// overdue reports whether a child that an earlier execution has started should have
+// reported by then.
+func (w *wait) overdue(t time.Time) bool {
+	return w.kind == waitChild && w.future == nil && !w.due.After(t)
+}
+
+const (
+	// Bounds of the wait before something is asked again outside its contract.
+	minBackoff = time.Second
+	maxBackoff = time.Minute
+)
+
+// backoff is the wait before the next try after so many.
+func backoff(waits int) time.Duration {
+	if waits >= 6 {
+		return maxBackoff
+	}
+	return min(minBackoff<<waits, maxBackoff)
+}
+
+// later asks again for what w has asked for, after a wait.
+func (r *run) later(w *wait, after time.Duration) {
+	again := &wait{kind: w.kind, node: w.node, tries: w.tries, since: r.now()}
+	if again.kind == waitChild {
+		again.kind = waitCall
+	}
+	if after > 0 {
+		again.due = again.since.Add(after)
+		r.sleeping = append(r.sleeping, again)
+		return
+	}
+	r.again = append(r.again, again)
+}
+
+// wake moves what is due to what can be launched.
+func (r *run) wake() {
+	now := r.now()
+	r.sleeping = slices.DeleteFunc(r.sleeping, func(w *wait) bool {
+		if w.due.After(now) {
+			return false
+		}
+		r.again = append(r.again, w)
+		return true
+	})
+	for _, w := range r.flights {
+		if w.overdue(now) {
+			r.inquire(w)
+		}
+	}
+}
+
+// arm sees to it that a timer fires no later than the first wait is due. One timer
+// serves them all.
+func (r *run) arm() {
+	var first time.Time
+	for _, w := range r.sleeping {
+		if first.IsZero() || w.due.Before(first) {
+			first = w.due
+		}
+	}
+	for _, w := range r.flights {
+		if w.kind == waitChild && w.future == nil && (first.IsZero() || w.due.Before(first)) {
+			first = w.due
+		}
+	}
+	if first.IsZero() {
+		r.disarm()
+		return
+	}
+	if r.alarm.future != nil && !r.alarm.future.IsReady() && !r.alarm.at.After(first) {
+		return
+	}
+	r.disarm()
+	ctx, cancel := workflow.WithCancel(r.steady)
+	r.alarm.at, r.alarm.cancel = first, cancel
+	r.alarm.future = workflow.NewTimerWithOptions(ctx, max(first.Sub(r.now()), time.Millisecond), workflow.TimerOptions{Summary: "engine/wait"})
+}
+
+func (r *run) disarm() {
+	if r.alarm.future != nil && !r.alarm.future.IsReady() {
+		r.alarm.cancel()
+	}
+	r.alarm = alarm{}
+}
+
+// alarm is the timer of what sleeps.
+type alarm struct {
+	at     time.Time
+	future workflow.Future
+	cancel workflow.CancelFunc
+}
+
+// rung reports whether the timer has fired.
+func (a *alarm) rung() bool { return a.future != nil && a.future.IsReady() }
+
+// inFlight counts the nodes whose calls are in flight; a batch on its way to the
+// ledger is none of them.
+func (r *run) inFlight() int {
+	if r.journal.writing {
+		return len(r.flights) - 1
+	}
+	return len(r.flights)
+}
+
+// idle reports whether no node's call is in flight. What is on its way to the
+// ledger then is written once more at the end, or carried.
+func (r *run) idle() bool { return r.inFlight() == 0 }
+
+// await blocks until something has happened that the run goes on with.
+func (r *run) await() {
+	if !slices.ContainsFunc(r.flights, func(w *wait) bool { return w.local }) {
+		// The workflow task ends here.
+		workflow.SetCurrentDetails(r.ctx, r.details(contract.RunRunning))
+	}
+	// It cannot be cancelled, and fails in no other way.
+	_ = workflow.Await(r.steady, func() bool {
+		return r.ctx.Err() != nil || r.deadline.IsReady() || r.alarm.rung() || r.reported() ||
+			slices.ContainsFunc(r.flights, (*wait).ready)
+	})
+	r.wake()
+}
+
+// takeReady removes what has ended from what is in flight.
+func (r *run) takeReady() []*wait {
+	var ready []*wait
+	r.flights = slices.DeleteFunc(r.flights, func(w *wait) bool {
+		if w.ready() {
+			ready = append(ready, w)
+			return true
+		}
+		return false
+	})
+	return ready
+}
+
+func (r *run) now() time.Time { return workflow.Now(r.ctx) }
