@@ -181,6 +181,7 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 					return compiler.Compile(compiler.Source{Name: "plan", Text: []byte(source)}, catalog, o.Policy)
 				},
 				Plans: plans, Skills: callers, Ledger: h.store.Ledger, Namespace: o.Client.Namespace,
+				Outputs: payload.NewOutputs(h.store.Blobs, o.Sealing, o.Client.Namespace),
 				Policy: o.Policy.Digest(), Attributes: attributes, ContinueAfter: o.ContinueAfter,
 			}
 			if o.Trust != nil {
@@ -296,6 +297,7 @@ func (h *Host) engine(e *activities.Engine) {
 	w.RegisterActivityWithOptions(e.Local, activity.RegisterOptions{Name: contract.ActivityLocal})
 	w.RegisterActivityWithOptions(e.Route, activity.RegisterOptions{Name: contract.ActivityRoute})
 	w.RegisterActivityWithOptions(e.Write, activity.RegisterOptions{Name: contract.ActivityJournal})
+	w.RegisterActivityWithOptions(e.Close, activity.RegisterOptions{Name: contract.ActivityClose})
 	dynamic(w, e.Node)
 }
 
