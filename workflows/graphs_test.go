@@ -43,7 +43,9 @@ type noLedger struct{ activities.Ledger }
 
 func (noLedger) OpenRun(context.Context, ledger.Run) error                              { return nil }
 func (noLedger) RecordOutcomes(context.Context, string, string, []ledger.Outcome) error { return nil }
-func (noLedger) CloseRun(context.Context, ledger.Run) error                             { return nil }
+func (noLedger) CloseRun(_ context.Context, r ledger.Run, _ []ledger.Outcome) (ledger.Run, error) {
+	return r, nil
+}
 
 // environment is the interpreter with the real activities, without a server.
 func environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
