@@ -41,7 +41,7 @@ type Ledger interface {
 	Run(ctx context.Context, workflow, root string) (ledger.Run, error)
 	OpenRun(ctx context.Context, r ledger.Run) error
 	RecordOutcomes(ctx context.Context, workflow, root string, outcomes []ledger.Outcome) error
-	CloseRun(ctx context.Context, r ledger.Run) error
+	CloseRun(ctx context.Context, r ledger.Run, last []ledger.Outcome) (ledger.Run, error)
 }
 
 // Authority is what the admins of the deployment have stated, verified from its
@@ -64,6 +64,8 @@ type Engine struct {
 	Ledger Ledger
 	// Children knows child workflows.
 	Children Children
+	// Outputs keeps the outputs of runs until their workflows have them.
+	Outputs Outputs
 	// Authority says who may publish plans, and start runs for an agent. Where it is
 	// nil nobody vouches for what is published, and no start grant is taken.
 	Authority Authority

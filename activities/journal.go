@@ -29,13 +29,9 @@ func (e *Engine) write(ctx context.Context, request *contract.JournalRequest) er
 	if err != nil {
 		return contract.Errorf(contract.StoreUnavailable, "the plan cannot be read: %w", err)
 	}
-	outcomes := make([]ledger.Outcome, 0, len(request.Entries))
-	for i := range request.Entries {
-		o, err := outcomeOf(p, &request.Entries[i])
-		if err != nil {
-			return err
-		}
-		outcomes = append(outcomes, o)
+	outcomes, err := outcomesOf(p, request.Entries)
+	if err != nil {
+		return err
 	}
 	r := runOf(p, request.Plan, request.Run, request.Input)
 	if len(outcomes) > 0 {
@@ -46,10 +42,17 @@ func (e *Engine) write(ctx context.Context, request *contract.JournalRequest) er
 	if request.End == nil {
 		return nil
 	}
-	if err := ended(&r, request.End); err != nil {
+	end := r
+	if err := ended(&end, request.End); err != nil {
 		return err
 	}
-	return e.stated(ctx, r, func() error { return e.Ledger.CloseRun(ctx, r) })
+	return e.stated(ctx, r, func() error {
+		stands, err := e.Ledger.CloseRun(ctx, end, nil)
+		if err == nil && (stands.State != end.State || stands.OutputDigest != "" && stands.OutputDigest != end.OutputDigest) {
+			err = fmt.Errorf("%w: it has ended as %s", ledger.ErrConflict, stands.State)
+		}
+		return err
+	})
 }
 
 // stated does what needs the run to be open; one that was reset is not, until
@@ -119,6 +122,19 @@ func ended(r *ledger.Run, end *contract.RunEnd) error {
 		r.Failure = raw
 	}
 	return nil
+}
+
+// outcomesOf gives the ledger's form of a request's entries.
+func outcomesOf(p *plan.Plan, entries []contract.JournalEntry) ([]ledger.Outcome, error) {
+	outcomes := make([]ledger.Outcome, 0, len(entries))
+	for i := range entries {
+		o, err := outcomeOf(p, &entries[i])
+		if err != nil {
+			return nil, err
+		}
+		outcomes = append(outcomes, o)
+	}
+	return outcomes, nil
 }
 
 func outcomeOf(p *plan.Plan, entry *contract.JournalEntry) (ledger.Outcome, error) {

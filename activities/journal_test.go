@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,9 +73,21 @@ func (b *books) RecordOutcomes(_ context.Context, workflow, root string, outcome
 	return b.err
 }
 
-func (b *books) CloseRun(_ context.Context, r ledger.Run) error {
+func (b *books) CloseRun(_ context.Context, r ledger.Run, last []ledger.Outcome) (ledger.Run, error) {
+	if b.err != nil {
+		return ledger.Run{}, b.err
+	}
+	for _, have := range b.closed {
+		if have.Root == r.Root {
+			return have, nil
+		}
+	}
+	if !slices.ContainsFunc(b.open, func(have ledger.Run) bool { return have.Root == r.Root }) {
+		return ledger.Run{}, fmt.Errorf("close run: %w", ledger.ErrNotFound)
+	}
+	b.outcomes = append(b.outcomes, last...)
 	b.closed = append(b.closed, r)
-	return b.err
+	return r, nil
 }
 
 // journal writes a batch with an engine over books.

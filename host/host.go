@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -110,6 +111,10 @@ type Options struct {
 	// [DefaultRetainEvery].
 	Retention   ledger.Policy
 	RetainEvery time.Duration
+	// EndsEvery is how often the host that sequences the log asks Temporal what became
+	// of runs that the ledger has open, and closes those that cannot close themselves:
+	// terminated ones at once, others after four times that. 0 means [DefaultEndsEvery].
+	EndsEvery time.Duration
 	// Secrets are taken out of what tools answer, and out of the log.
 	Secrets *redact.Secrets
 }
@@ -159,7 +164,8 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 		return nil, err
 	}
 	var plans *payload.Plans
-	if h.client, plans, err = dial(ctx, o.Client, blob.Prompt(h.store.Blobs, blobTime), o.Sealing, o.Logger); err != nil {
+	blobs := blob.Prompt(h.store.Blobs, blobTime)
+	if h.client, plans, err = dial(ctx, o.Client, blobs, o.Sealing, o.Logger); err != nil {
 		return nil, err
 	}
 	switch {
@@ -185,7 +191,8 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 					return compiler.Compile(compiler.Source{Name: "plan", Text: []byte(source)}, catalog, o.Policy)
 				},
 				Plans: plans, Skills: callers, Ledger: h.store.Ledger, Children: children{h.client}, Namespace: o.Client.Namespace,
-				Policy: o.Policy.Digest(), Attributes: attributes, ContinueAfter: o.ContinueAfter,
+				Outputs: payload.NewOutputs(blobs, o.Sealing, o.Client.Namespace),
+				Policy:  o.Policy.Digest(), Attributes: attributes, ContinueAfter: o.ContinueAfter,
 			}
 			if o.Trust != nil {
 				reader, former, err := authority(ctx, o.Trust, h.store)
@@ -202,9 +209,14 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 				break
 			}
 			h.sequencer = newSequencer(h.store, o)
-			if len(o.Retention) > 0 {
-				books := h.store.Ledger
-				h.sequencer.Leading = func(ctx context.Context) { retain(ctx, books, o.Retention, o.RetainEvery, o.Logger) }
+			books, temporal := h.store.Ledger, h.client
+			h.sequencer.Leading = func(ctx context.Context) {
+				var beside sync.WaitGroup
+				defer beside.Wait()
+				beside.Go(func() { (&ends{client: temporal, runs: books, logger: o.Logger, every: o.EndsEvery}).run(ctx) })
+				if len(o.Retention) > 0 {
+					retain(ctx, books, o.Retention, o.RetainEvery, o.Logger)
+				}
 			}
 		case RoleTools:
 			h.tools(&activities.Tools{Plans: plans, Caller: callers})
@@ -234,6 +246,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.RetainEvery <= 0 {
 		o.RetainEvery = DefaultRetainEvery
+	}
+	if o.EndsEvery <= 0 {
+		o.EndsEvery = DefaultEndsEvery
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()

@@ -172,10 +172,10 @@ func TestTheLedgerKnowsARun(t *testing.T) {
 	}
 }
 
-// TestTheLedgerKnowsHowRunsEnd: failed and cancelled runs have their ends; a
-// terminated one has none, and shows as open.
+// TestTheLedgerKnowsHowRunsEnd: failed and cancelled runs have their ends, and a
+// terminated one soon has.
 func TestTheLedgerKnowsHowRunsEnd(t *testing.T) {
-	h := stage.Host(t, host.Options{Skills: []skills.Skill{
+	h := stage.Host(t, host.Options{EndsEvery: soon, Skills: []skills.Skill{
 		skill("waits", func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
@@ -207,7 +207,8 @@ func TestTheLedgerKnowsHowRunsEnd(t *testing.T) {
 	ready(terminated)
 	require.NoError(t, h.Client().TerminateWorkflow(t.Context(), terminated.GetID(), "", "enough"))
 	require.Error(t, stage.Await(t, h.Client(), terminated, nil))
-	require.Equal(t, ledger.RunRunning, told(t, h.Store(), terminated).State)
+	becomes(t, h.Store(), terminated.GetID(), terminated.GetRunID(), ledger.RunTerminated)
+	require.Equal(t, ledger.RunTerminated, told(t, h.Store(), terminated).State)
 
 	refused := stage.Start(t, h.Client(), "kind: Plan", `{}`)
 	require.Error(t, stage.Await(t, h.Client(), refused, nil))

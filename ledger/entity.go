@@ -111,7 +111,24 @@ const (
 	RunSucceeded RunState = "succeeded"
 	RunFailed    RunState = "failed"
 	RunCancelled RunState = "cancelled"
+	// RunTerminated and RunTimedOut are ends that Temporal makes: the run itself
+	// could neither state them, nor undo anything.
+	RunTerminated RunState = "terminated"
+	RunTimedOut   RunState = "timed_out"
 )
+
+// Ended reports whether s is one of the states in which a run ends.
+func (s RunState) Ended() bool {
+	switch s {
+	case RunSucceeded, RunFailed, RunCancelled, RunTerminated, RunTimedOut:
+		return true
+	case RunRunning:
+	}
+	return false
+}
+
+// MaxRunValue bounds the value of a run, in bytes.
+const MaxRunValue = 20 << 10
 
 // Run is one run of a plan. Workflow and Root, the id of the workflow and of
 // its first Temporal run, identify it.
@@ -142,6 +159,10 @@ type Run struct {
 	// states is sealed with that, until [Retention.EraseSubject] deletes it. A run
 	// that goes on with another is about the same person.
 	Subject string `json:"-"`
+	// Value is the output of a run that succeeded, in a form that only whoever wrote
+	// it can read, of at most [MaxRunValue] bytes. It lies beside the log, which has
+	// its digest alone, and goes with the subject, or with the run's bodies.
+	Value []byte `json:"-"`
 }
 
 // Chain is the name of the run's chain of entries.

@@ -77,10 +77,17 @@ type Runs interface {
 	// RecordOutcomes states how nodes of a run ended. Outcomes that the run has
 	// already are not repeated.
 	RecordOutcomes(ctx context.Context, workflow, root string, outcomes []Outcome) error
-	// CloseRun states how a run ended: state, output or failure.
-	CloseRun(ctx context.Context, r Run) error
-	// Run finds the run of a workflow id; root "" means its latest.
+	// CloseRun states the last outcomes of a run's nodes and how it ended (state,
+	// output or failure, value), unless an end stands for it: then both are dropped.
+	// Either way it gives the run as it stands. Where r has a plan or an input, the
+	// run must have been opened for them; that it was not is ErrConflict, as are
+	// outcomes that contradict what an open run has stated.
+	CloseRun(ctx context.Context, r Run, last []Outcome) (Run, error)
+	// Run finds the run of a workflow id, with its value; root "" means its latest.
 	Run(ctx context.Context, workflow, root string) (Run, error)
+	// OpenRuns lists runs that have not ended, ordered by workflow id and root, from
+	// behind the given one on; at most limit.
+	OpenRuns(ctx context.Context, workflow, root string, limit int) ([]Run, error)
 	// ListRuns lists runs, the last opened first.
 	ListRuns(ctx context.Context, page Page) ([]Run, error)
 	// Outcomes lists the outcomes of a run's nodes in the order in which they

@@ -43,7 +43,9 @@ type noLedger struct{ activities.Ledger }
 
 func (noLedger) OpenRun(context.Context, ledger.Run) error                              { return nil }
 func (noLedger) RecordOutcomes(context.Context, string, string, []ledger.Outcome) error { return nil }
-func (noLedger) CloseRun(context.Context, ledger.Run) error                             { return nil }
+func (noLedger) CloseRun(_ context.Context, r ledger.Run, _ []ledger.Outcome) (ledger.Run, error) {
+	return r, nil
+}
 
 // environment is the interpreter with the real activities, without a server.
 func environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
@@ -57,6 +59,7 @@ func environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 			return compiler.Compile(compiler.Source{Name: "plan.yaml", Text: []byte(source)}, catalog, nil)
 		},
 		Plans: plans, Skills: registry{known}, Ledger: noLedger{},
+		Outputs: payload.NewOutputs(store, payload.Sealing{}, "default"),
 	}
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()

@@ -18,6 +18,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"chimera.ai/engine/activities"
+	"chimera.ai/engine/blob"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/compiler/plangen"
 	"chimera.ai/engine/contract"
@@ -74,7 +75,11 @@ func newWorld(t *testing.T, c *plangen.Case, plans *payload.Plans, seed uint64) 
 	require.NoError(t, err)
 	w.output, err = schemas.Compile(c.Output)
 	require.NoError(t, err)
-	w.engine = &activities.Engine{Compile: w.compile, Plans: plans, Skills: w, Ledger: noLedger{}}
+	store, err := blob.Open(t.TempDir())
+	require.NoError(t, err)
+	w.engine = &activities.Engine{
+		Compile: w.compile, Plans: plans, Skills: w, Ledger: noLedger{}, Outputs: payload.NewOutputs(store, payload.Sealing{}, "default"),
+	}
 	return w
 }
 

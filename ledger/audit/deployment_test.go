@@ -109,7 +109,8 @@ func (d *deployment) start(t testing.TB, id string, key *trust.Key, change func(
 	}
 	require.NoError(t, d.store.OpenRun(t.Context(), r))
 	r.State = ledger.RunSucceeded
-	require.NoError(t, d.store.CloseRun(t.Context(), r))
+	_, err := d.store.CloseRun(t.Context(), r, nil)
+	require.NoError(t, err)
 }
 
 // drain places and exports what there is.

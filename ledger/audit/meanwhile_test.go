@@ -48,7 +48,8 @@ func exportsMeanwhile(t *testing.T, w *world) {
 			return err
 		}
 		r.State = ledger.RunSucceeded
-		return w.store.CloseRun(ctx, r)
+		_, err := w.store.CloseRun(ctx, r, nil)
+		return err
 	})
 	// An export settles where pruning does, as its acts must be in the log.
 	prune := make(chan struct{})

@@ -249,7 +249,7 @@ func outcome(k ledger.Kind, told terms) (status, severity int) {
 	case k == ledger.InvocationUnknown:
 		return statusUnknown, severityMedium
 	case k == ledger.NodeFailed, k == ledger.ApprovalRefused, k == ledger.HoldExpired,
-		k == ledger.RunClosed && told.State == string(ledger.RunFailed), k == ledger.RunClosed && told.State == string(ledger.RunCancelled),
+		k == ledger.RunClosed && told.State != "" && told.State != string(ledger.RunSucceeded),
 		k == ledger.DecisionMade && told.Decision == "REJECT":
 		return statusFailure, severityLow
 	case k == ledger.RunClosed && told.State == "", k == ledger.DecisionMade && told.Decision != "APPROVE":

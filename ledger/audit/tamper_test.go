@@ -205,9 +205,10 @@ func TestEndsWithheld(t *testing.T) {
 	w := newWorld(t)
 	w.run(t, "withheld", 2, false)
 	ledgertest.Drain(t, w.store, w.key)
-	require.NoError(t, w.store.CloseRun(t.Context(), ledger.Run{
+	_, err := w.store.CloseRun(t.Context(), ledger.Run{
 		Workflow: "withheld", Root: "r", Origin: "r", PlanDigest: ledger.BodyDigest([]byte("p")), InputDigest: ledger.BodyDigest([]byte("i")), Agent: "agent-42", State: ledger.RunFailed,
-	}))
+	}, nil)
+	require.NoError(t, err)
 	w.export(t)
 	for _, shown := range []int64{1, 0} {
 		if shown == 0 {

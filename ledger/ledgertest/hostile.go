@@ -79,7 +79,13 @@ func hostile(t *testing.T, open Open) {
 	refused(s.OpenRun(ctx, r))
 	r = run()
 	r.State = "done"
-	refused(s.CloseRun(ctx, r))
+	refused(no(s.CloseRun(ctx, r, nil)))
+	r.State = ledger.RunRunning
+	refused(no(s.CloseRun(ctx, r, nil)))
+	r.State, r.Value = ledger.RunFailed, []byte("v")
+	refused(no(s.CloseRun(ctx, r, nil)))
+	r.State, r.Value = ledger.RunSucceeded, make([]byte, ledger.MaxRunValue+1)
+	refused(no(s.CloseRun(ctx, r, nil)))
 	refused(s.RecordOutcomes(ctx, "w", "r1", []ledger.Outcome{{Node: "x", Kind: ledger.RunClosed}}))
 	refused(no(s.Append(ctx, ledger.Draft{Chain: "c", Key: "k", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`[1]`)})))
 	refused(no(s.Append(ctx, ledger.Draft{Chain: "c", Key: "k", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{"a":1,"a":2}`)})))

@@ -141,8 +141,17 @@ func (a action) ask(ctx context.Context, t testing.TB, s ledger.Store, key *ledg
 			// Little may happen after it, so that it is rare.
 			return nil
 		}
-		r.State, r.Failure = []ledger.RunState{ledger.RunSucceeded, ledger.RunFailed, ledger.RunCancelled}[a.A], doc
-		return s.CloseRun(ctx, r)
+		states := []ledger.RunState{ledger.RunSucceeded, ledger.RunFailed, ledger.RunCancelled, ledger.RunTerminated, ledger.RunTimedOut}
+		r.State, r.Failure = states[(a.A+a.Cut)%len(states)], doc
+		told, err := s.CloseRun(ctx, r, []ledger.Outcome{{Node: "last", Kind: ledger.NodeFailed, Error: doc}})
+		if err != nil {
+			return err
+		}
+		now, err := s.Run(ctx, r.Workflow, r.Root)
+		if err == nil && (now.State != told.State || *now.ClosedAt != *told.ClosedAt) {
+			err = fmt.Errorf("the run has two ends, %s at %s and %s at %s", told.State, told.ClosedAt, now.State, now.ClosedAt)
+		}
+		return err
 	case "agent":
 		return s.AddAgent(ctx, ledger.Agent{AgentID: id, PersonaRef: name})
 	case "tool":

@@ -30,7 +30,7 @@ func Run(t *testing.T, fresh func(t testing.TB) Open) {
 		"life": life, "again": again, "refusals": refusals, "sequencer": sequencer,
 		"hostile": hostile, "ambiguous": ambiguous, "order": order, "ahead": ahead, "places": places, "pruning": pruning, "erasure": erasure,
 		"linear": linear, "exact": exact, "grants": grants, "witnesses": witnesses, "subjects": subjects,
-		"permits": permits, "pages": pages, "tiles": tiles, "packets": packets,
+		"permits": permits, "pages": pages, "tiles": tiles, "packets": packets, "ends": ends, "values": values,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, fresh(t)) })
 	}
@@ -168,7 +168,7 @@ func Story(t testing.TB, s ledger.Store, twice bool) {
 	do("revoke", func() error { return s.RevokeSigner(ctx, "s-1") })
 	end := run()
 	end.State, end.OutputDigest = ledger.RunSucceeded, digest("result")
-	do("close", func() error { return s.CloseRun(ctx, end) })
+	do("close", func() error { return no(s.CloseRun(ctx, end, nil)) })
 }
 
 // Replay gives the state that the store's log tells, chain by chain in the order

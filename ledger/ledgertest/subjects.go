@@ -121,7 +121,11 @@ func subjects(t *testing.T, open Open) {
 	require.NoError(t, s.RecordOutcomes(ctx, "w", "r1", []ledger.Outcome{{Node: "b", Kind: ledger.NodeFailed, InputDigest: digest("Erika"), Error: told}}))
 	about.State, about.Failure, about.OutputDigest = ledger.RunFailed, told, digest("Erika")
 	for range 2 {
-		require.NoError(t, s.CloseRun(ctx, about))
+		have, err := s.CloseRun(ctx, about, nil)
+		require.NoError(t, err)
+		require.Equal(t, ledger.RunFailed, have.State)
+		require.Empty(t, have.Failure)
+		require.Empty(t, have.OutputDigest)
 	}
 	again := run()
 	again.Root, again.Origin = "r3", "r1"

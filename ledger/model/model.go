@@ -392,7 +392,7 @@ func (s *State) run(e *ledger.Entry, data Facts) error {
 			return err
 		}
 		switch {
-		case end.State == ledger.RunRunning || end.ClosedAt == nil:
+		case !end.State.Ended() || end.ClosedAt == nil:
 			return impossible("it closes nothing")
 		case r.State != ledger.RunRunning && r.State != end.State:
 			return impossible("the run has ended as %s", r.State)

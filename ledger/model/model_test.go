@@ -344,6 +344,7 @@ func TestRefused(t *testing.T) {
 		{"an outcome after the end", "", node("late", ledger.NodeSucceeded), "the run has ended"},
 		{"a decision after the end", "", about(ledger.DecisionMade, chain, "e", ledger.Decision{ID: "e", Record: json.RawMessage(`{}`)}), "the run has ended as succeeded"},
 		{"an end that ends nothing", "run.closed/9", with(byKey["run.closed/9"], func(r *ledger.Run) { r.State = ledger.RunRunning }), "closes nothing"},
+		{"an end in a state that nobody knows", "run.closed/9", with(byKey["run.closed/9"], func(r *ledger.Run) { r.State = "done" }), "closes nothing"},
 		{"an end without a time", "run.closed/9", with(byKey["run.closed/9"], func(r *ledger.Run) { r.ClosedAt = nil }), "closes nothing"},
 		{"an end of another plan", "run.closed/9", with(byKey["run.closed/9"], func(r *ledger.Run) { r.PlanDigest = sum("q") }), "about another run"},
 		{"another end", "", with(byKey["run.closed/9"], func(r *ledger.Run) { r.State = ledger.RunFailed }), "the run has ended as succeeded"},
@@ -505,4 +506,25 @@ func FuzzOutcome(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, slow, fast)
 	})
+}
+
+// TestEnds: a run may end in each of the states that say so.
+func TestEnds(t *testing.T) {
+	for state, ends := range map[ledger.RunState]bool{
+		ledger.RunSucceeded: true, ledger.RunFailed: true, ledger.RunCancelled: true, ledger.RunTerminated: true, ledger.RunTimedOut: true,
+		ledger.RunRunning: false, "": false, "Terminated": false,
+	} {
+		end := closed()
+		end.State, end.OutputDigest = state, ""
+		m := start()
+		require.NoError(t, m.say(fact{kind: ledger.RunOpened, chain: chain, key: "run.opened", data: aRun()}))
+		require.Equal(t, ends, state.Ended(), string(state))
+		err := m.say(fact{kind: ledger.RunClosed, chain: chain, key: "run.closed/1", data: end})
+		if !ends {
+			require.ErrorIs(t, err, model.ErrImpossible, string(state))
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, state, m.Runs[chain].State)
+	}
 }

@@ -43,7 +43,7 @@ var matrix = map[string][2]string{ // engine, guardian
 	"outcomes":          {"i", ""},
 	"pending":           {"id", "i"},
 	"plans":             {"i", ""},
-	"runs":              {"i(doc,state)", ""},
+	"runs":              {"i(closed_at,doc,state,value)", ""},
 	"signers":           {"i(doc)", ""},
 	"snapshots":         {"i", "i"},
 	"subject_keys":      {"i", "i"},

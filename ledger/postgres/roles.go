@@ -52,7 +52,7 @@ var grants = map[string]struct{ engine, guardian string }{
 	"causal_hypothesis": {"INSERT, UPDATE (observed, state)", "INSERT, UPDATE (observed, state)"},
 	"mcp_tool_registry": {"INSERT, UPDATE (status)", ""},
 	"plans":             {"INSERT", ""},
-	"runs":              {"INSERT, UPDATE (state, doc)", ""},
+	"runs":              {"INSERT, UPDATE (state, doc, closed_at, value)", ""},
 	"outcomes":          {"INSERT", ""},
 	"tasks":             {"INSERT, UPDATE (state, doc)", "INSERT, UPDATE (state, doc)"},
 	"signers":           {"INSERT, UPDATE (doc)", ""},

@@ -22,6 +22,10 @@ var mutations = []mutant.Mutation{
 	{Name: "a decision permits many", Replace: [][2]string{{"SELECT count(*) FROM invocations WHERE decision_id = ?", "SELECT 0 WHERE ? IS NOT NULL"}}, Tests: "permits"},
 	{Name: "indexes have gaps", Replace: [][2]string{{"INSERT INTO log_index (place, serial) SELECT ?, serial", "INSERT INTO log_index (place, serial) SELECT ? * 2, serial"}}, Tests: "tiles"},
 	{Name: "entries are placed against their order", Replace: [][2]string{{"ORDER BY serial LIMIT", "ORDER BY serial DESC LIMIT"}}, Tests: "places|tiles"},
+	{Name: "an end is put over another", Replace: [][2]string{{"SELECT doc, value, subject_key FROM runs", `SELECT replace(doc, '"state":"succeeded"', '"state":"running"'), value, subject_key FROM runs`}}, Tests: "ends|values"},
+	{Name: "values outlive whom they are about", Replace: [][2]string{{"SET doc = ?, value = NULL", "SET doc = ?"}}, Tests: "values"},
+	{Name: "values under legal hold go", Replace: [][2]string{{"|| root NOT IN (SELECT chain FROM legal_holds)", "|| root IS NOT NULL"}}, Tests: "values"},
+	{Name: "open runs are passed over", Replace: [][2]string{{"ORDER BY workflow, root LIMIT", "ORDER BY serial LIMIT"}}, Tests: "ends"},
 	{
 		Name: "chains fork", Replace: [][2]string{{"ORDER BY n DESC LIMIT 1) AS head", "ORDER BY n DESC LIMIT 1 OFFSET 1) AS head"}},
 		Execute: []string{"DROP TRIGGER entries_replace"}, Tests: "interleavings|life",

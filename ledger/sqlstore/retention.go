@@ -56,6 +56,11 @@ func (s *Store) Prune(ctx context.Context, c ledger.Class, before time.Time, rea
 			return err
 		}
 		cut := ledger.At(before)
+		if c == ledger.RunClosed.Class() {
+			if err := t.dropValues(ctx, cut); err != nil {
+				return err
+			}
+		}
 		if n, err = t.d.Prune(ctx, t.tx, string(c), millis(cut)); err != nil || n == 0 {
 			return err
 		}
@@ -65,6 +70,14 @@ func (s *Store) Prune(ctx context.Context, c ledger.Class, before time.Time, rea
 		return t.act(ctx, ledger.BodyPruned, ledger.PrunedData{Class: c, Before: cut, Count: n, Reason: reason})
 	})
 	return n, err
+}
+
+// dropValues takes out the values of runs that ended before an instant, and are
+// under no legal hold.
+func (t *tx) dropValues(ctx context.Context, before ledger.Time) error {
+	_, err := t.exec(ctx, `UPDATE runs SET value = NULL WHERE value IS NOT NULL AND closed_at < $1
+		AND 'run/' || workflow || '/' || root NOT IN (SELECT chain FROM legal_holds)`, millis(before))
+	return err
 }
 
 // Retain implements [ledger.Retention].

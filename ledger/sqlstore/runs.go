@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"chimera.ai/engine/ledger"
@@ -52,7 +51,7 @@ func (s *Store) OpenRun(ctx context.Context, r ledger.Run) error {
 		if sealed != nil {
 			id = sealed.id
 		}
-		r.State, r.OpenedAt, r.ClosedAt = ledger.RunRunning, t.now, nil
+		r.State, r.OpenedAt, r.ClosedAt, r.OutputDigest, r.Failure, r.Value = ledger.RunRunning, t.now, nil, "", nil, nil
 		doc, err := text(t.kept(r))
 		if err != nil {
 			return err
@@ -106,56 +105,6 @@ func (t *tx) ofRun(r ledger.Run, kind ledger.Kind, key string) ledger.Draft {
 	}
 }
 
-// CloseRun implements [ledger.Runs].
-func (s *Store) CloseRun(ctx context.Context, end ledger.Run) error {
-	return s.do(ctx, "close run "+end.Workflow, func(t *tx) error {
-		switch end.State {
-		case ledger.RunSucceeded, ledger.RunFailed, ledger.RunCancelled:
-		default:
-			return fmt.Errorf("%w: a run is not closed as %.40q", ledger.ErrInvalid, end.State)
-		}
-		if err := t.lock(ctx, end.Chain()); err != nil {
-			return err
-		}
-		r, sealed, err := t.stands(ctx, end.Workflow, end.Root)
-		if err != nil {
-			return err
-		}
-		erased := sealed != nil && sealed.gone
-		if r.State != ledger.RunRunning {
-			if r.State != end.State || !erased && r.OutputDigest != end.OutputDigest {
-				return fmt.Errorf("%w: it has ended as %s", ledger.ErrConflict, r.State)
-			}
-			if closed, err := t.closed(ctx, r); err != nil || closed {
-				return err
-			}
-			// Effects were settled after its end: it is closed again behind them.
-		} else {
-			r.State, r.ClosedAt, r.OutputDigest, r.Failure = end.State, &t.now, end.OutputDigest, end.Failure
-		}
-		doc, err := text(t.kept(r))
-		if err != nil {
-			return err
-		}
-		if _, err := t.exec(ctx, "UPDATE runs SET state = $3, doc = $4 WHERE workflow = $1 AND root = $2", r.Workflow, r.Root, string(r.State), doc); err != nil {
-			return err
-		}
-		n, err := t.next(ctx, r.Chain())
-		if err != nil {
-			return err
-		}
-		_, err = t.state(ctx, t.ofRun(r, ledger.RunClosed, key(ledger.RunClosed, strconv.FormatInt(n, 10))), r)
-		return err
-	})
-}
-
-// closed reports whether the run's chain ends with its end.
-func (t *tx) closed(ctx context.Context, r ledger.Run) (bool, error) {
-	var kind string
-	err := t.row(ctx, "SELECT kind FROM entries WHERE chain = $1 ORDER BY n DESC LIMIT 1", r.Chain()).Scan(&kind)
-	return kind == string(ledger.RunClosed), err
-}
-
 // open makes sure that a run, whose chain is locked, was opened, so that its
 // chain begins with that; that it still runs, if it must; and that its subject was
 // not erased: the tables beside the log would tell again what they have forgotten,
@@ -189,30 +138,7 @@ func (s *Store) RecordOutcomes(ctx context.Context, workflow, root string, outco
 		if err != nil {
 			return err
 		}
-		var rows []any
-		drafts := make([]ledger.Draft, 0, len(outcomes))
-		for _, o := range outcomes {
-			switch o.Kind {
-			case ledger.NodeSucceeded, ledger.NodeFailed, ledger.NodeSkipped:
-			default:
-				return fmt.Errorf("%w: %s is no outcome of a node", ledger.ErrInvalid, o.Kind)
-			}
-			doc, err := text(o)
-			if err != nil {
-				return err
-			}
-			d := t.ofRun(r, o.Kind, fmt.Sprintf("node/%s/%d/%d", o.Node, o.Visit, o.Element))
-			d.Node, d.Visit, d.Element, d.Refs = o.Node, o.Visit, o.Element, refs("input", o.InputDigest, "output", o.OutputDigest)
-			d.Data = json.RawMessage(doc)
-			drafts = append(drafts, d)
-			if sealed != nil && sealed.gone {
-				if doc, err = text(bareOutcome(o)); err != nil {
-					return err
-				}
-			}
-			rows = append(rows, workflow, root, o.Node, o.Visit, o.Element, doc)
-		}
-		fresh, err := t.insert(ctx, "INSERT INTO outcomes (workflow, root, node, visit, element, doc) VALUES ", " ON CONFLICT DO NOTHING", 6, rows)
+		drafts, fresh, err := t.outcomes(ctx, r, sealed, outcomes)
 		if err != nil {
 			return err
 		}
@@ -225,13 +151,54 @@ func (s *Store) RecordOutcomes(ctx context.Context, workflow, root string, outco
 	})
 }
 
-// Run implements [ledger.Runs].
-func (s *Store) Run(ctx context.Context, workflow, root string) (ledger.Run, error) {
-	what := fmt.Sprintf("find run %.120q", workflow)
-	if root == "" {
-		return find[ledger.Run](ctx, s, what, "SELECT doc FROM runs WHERE workflow = $1 ORDER BY serial DESC LIMIT 1", workflow)
+// outcomes writes the rows of a run's outcomes that it does not have yet, tells how
+// many those are, and gives the entries of all.
+func (t *tx) outcomes(ctx context.Context, r ledger.Run, sealed *sealKey, outcomes []ledger.Outcome) (drafts []ledger.Draft, fresh int64, err error) {
+	rows := make([]any, 0, 6*len(outcomes))
+	drafts = make([]ledger.Draft, 0, len(outcomes)+1)
+	for _, o := range outcomes {
+		switch o.Kind {
+		case ledger.NodeSucceeded, ledger.NodeFailed, ledger.NodeSkipped:
+		default:
+			return nil, 0, fmt.Errorf("%w: %s is no outcome of a node", ledger.ErrInvalid, o.Kind)
+		}
+		doc, err := text(o)
+		if err != nil {
+			return nil, 0, err
+		}
+		d := t.ofRun(r, o.Kind, fmt.Sprintf("node/%s/%d/%d", o.Node, o.Visit, o.Element))
+		d.Node, d.Visit, d.Element, d.Refs = o.Node, o.Visit, o.Element, refs("input", o.InputDigest, "output", o.OutputDigest)
+		d.Data = json.RawMessage(doc)
+		drafts = append(drafts, d)
+		if sealed != nil && sealed.gone {
+			if doc, err = text(bareOutcome(o)); err != nil {
+				return nil, 0, err
+			}
+		}
+		rows = append(rows, r.Workflow, r.Root, o.Node, o.Visit, o.Element, doc)
 	}
-	return find[ledger.Run](ctx, s, what, selectRun, workflow, root)
+	fresh, err = t.insert(ctx, "INSERT INTO outcomes (workflow, root, node, visit, element, doc) VALUES ", " ON CONFLICT DO NOTHING", 6, rows)
+	if fresh < int64(len(drafts)) {
+		t.careful = true // some have their entries
+	}
+	return drafts, fresh, err
+}
+
+// Run implements [ledger.Runs].
+func (s *Store) Run(ctx context.Context, workflow, root string) (r ledger.Run, err error) {
+	what := fmt.Sprintf("find run %.120q", workflow)
+	query, args := "SELECT doc, value FROM runs WHERE workflow = $1 AND root = $2", []any{workflow, root}
+	if root == "" {
+		query, args = "SELECT doc, value FROM runs WHERE workflow = $1 ORDER BY serial DESC LIMIT 1", args[:1]
+	}
+	var doc string
+	var value []byte
+	if err := s.one(ctx, what, query, args, &doc, &value); err != nil {
+		return r, err
+	}
+	err = s.explain(what, json.Unmarshal([]byte(doc), &r))
+	r.Value = value
+	return r, err
 }
 
 // ListRuns implements [ledger.Runs].

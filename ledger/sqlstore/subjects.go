@@ -124,12 +124,14 @@ func (t *tx) sealedWith(ctx context.Context, chain string, id sql.NullString) (*
 func (t *tx) stands(ctx context.Context, workflow, root string) (r ledger.Run, k *sealKey, err error) {
 	var doc string
 	var id sql.NullString
-	if err := t.row(ctx, "SELECT doc, subject_key FROM runs WHERE workflow = $1 AND root = $2", workflow, root).Scan(&doc, &id); err != nil {
+	var value []byte
+	if err := t.row(ctx, "SELECT doc, value, subject_key FROM runs WHERE workflow = $1 AND root = $2", workflow, root).Scan(&doc, &value, &id); err != nil {
 		return r, nil, err
 	}
 	if err := json.Unmarshal([]byte(doc), &r); err != nil {
 		return r, nil, err
 	}
+	r.Value = value
 	k, err = t.sealedWith(ctx, r.Chain(), id)
 	return r, k, err
 }
@@ -192,7 +194,7 @@ func (t *tx) forget(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		if _, err := t.exec(ctx, "UPDATE runs SET doc = $3 WHERE workflow = $1 AND root = $2", r.Workflow, r.Root, doc); err != nil {
+		if _, err := t.exec(ctx, "UPDATE runs SET doc = $3, value = NULL WHERE workflow = $1 AND root = $2", r.Workflow, r.Root, doc); err != nil {
 			return err
 		}
 		rows, err := t.rows(ctx, "SELECT doc FROM outcomes WHERE workflow = $1 AND root = $2", r.Workflow, r.Root)

@@ -1,0 +1,135 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"go.temporal.io/sdk/activity"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/ledger"
+)
+
+// Outputs keeps what runs came to, so that only the run's own workflow reads it.
+type Outputs interface {
+	// Keep gives the form in which the output of a workflow's run is kept, of at most
+	// [ledger.MaxRunValue] bytes: a large output is stored, and referred to.
+	Keep(ctx context.Context, workflow string, output json.RawMessage) ([]byte, error)
+	// Give reads it. Its error is a [contract.Error], of kind
+	// [contract.StoreUnavailable] where it may be read later.
+	Give(ctx context.Context, workflow string, kept []byte) (json.RawMessage, error)
+}
+
+// Close implements the activity engine/close: it states the last outcomes and the
+// end of a run, unless an end stands, and answers with the end that stands, which
+// the run closes with. So it may be asked again, for another end too. An answer for
+// a run that succeeded has no output where another was proposed, and nobody can read
+// the one that stands any more, as after an erasure.
+func (e *Engine) Close(ctx context.Context, request contract.CloseRequest) (contract.Closed, error) {
+	closed, err := e.close(ctx, &request)
+	return closed, fail(ctx, 0, journaling, err)
+}
+
+func (e *Engine) close(ctx context.Context, request *contract.CloseRequest) (contract.Closed, error) {
+	opened := ledger.Run{Workflow: request.Run.Workflow, Root: request.Run.Root, Origin: request.Run.Origin}
+	var last []ledger.Outcome
+	switch {
+	case request.Plan != "":
+		p, err := e.Plans.Get(ctx, request.Plan)
+		if err != nil {
+			return contract.Closed{}, contract.Errorf(contract.StoreUnavailable, "the plan cannot be read: %w", err)
+		}
+		if last, err = outcomesOf(p, request.Entries); err != nil {
+			return contract.Closed{}, err
+		}
+		opened = runOf(p, request.Plan, request.Run, request.Input)
+	case len(request.Entries) > 0:
+		return contract.Closed{}, contract.Errorf(contract.Contract, "a run without a plan has no outcomes")
+	}
+	proposed := opened
+	if err := ended(&proposed, &request.End); err != nil {
+		return contract.Closed{}, err
+	}
+	if proposed.State == ledger.RunSucceeded && len(request.Output) > 0 {
+		var err error
+		if proposed.Value, err = e.Outputs.Keep(ctx, proposed.Workflow, request.Output); err != nil {
+			return contract.Closed{}, err
+		}
+	}
+	var stands ledger.Run
+	state := func() (err error) {
+		stands, err = e.Ledger.CloseRun(ctx, proposed, last)
+		return err
+	}
+	if request.Plan == "" {
+		err := state()
+		if errors.Is(err, ledger.ErrNotFound) {
+			return contract.Closed{Root: request.Run.Root, End: request.End, Output: request.Output}, nil
+		}
+		if err != nil {
+			return contract.Closed{}, refusal(err)
+		}
+	} else if err := e.stated(ctx, opened, state); err != nil {
+		return contract.Closed{}, err
+	}
+	return e.standing(ctx, request, &stands)
+}
+
+// standing is the answer to a request where a run stands so.
+func (e *Engine) standing(ctx context.Context, request *contract.CloseRequest, r *ledger.Run) (contract.Closed, error) {
+	closed := contract.Closed{Root: r.Root, End: contract.RunEnd{Output: r.OutputDigest}}
+	switch r.State {
+	case ledger.RunSucceeded:
+		closed.End.State = contract.RunSucceeded
+		var err error
+		closed.Output, err = e.output(ctx, request, r)
+		return closed, err
+	case ledger.RunFailed:
+		closed.End.State = contract.RunFailed
+		closed.End.Failure = erased(contract.FailedKind)
+	case ledger.RunCancelled:
+		closed.End.State = contract.RunCancelled
+		closed.End.Failure = erased(contract.Cancelled)
+	case ledger.RunTerminated, ledger.RunTimedOut, ledger.RunRunning:
+		// Temporal has said so of an execution that asks for nothing any more.
+		return closed, contract.Errorf(contract.Conflict, "the ledger has the run as %s", r.State)
+	}
+	if len(r.Failure) > 0 {
+		if err := json.Unmarshal(r.Failure, closed.End.Failure); err != nil {
+			return closed, contract.Errorf(contract.Contract, "the failure that the ledger has cannot be read: %w", err)
+		}
+	}
+	return closed, nil
+}
+
+// erased is the failure of a run whose own nobody has any more.
+func erased(kind contract.Kind) *contract.Failure {
+	return &contract.Failure{
+		Kind: kind, Message: "how it ended was erased, with the person whom it was about", Compensated: []string{}, NotCompensated: []string{},
+	}
+}
+
+// output is that of a run that has succeeded, or nil where nobody can read it.
+func (e *Engine) output(ctx context.Context, request *contract.CloseRequest, r *ledger.Run) (json.RawMessage, error) {
+	switch {
+	case request.End.State == contract.RunSucceeded && (r.OutputDigest == "" || r.OutputDigest == request.End.Output):
+		// The same, whoever has stated it. The ledger lacks the digest where the person
+		// whom the run is about was erased; the run's own history has the value still.
+		return request.Output, nil
+	case len(r.Value) == 0:
+		return nil, nil
+	}
+	output, err := e.Outputs.Give(ctx, r.Workflow, r.Value)
+	if err == nil {
+		return output, nil
+	}
+	err = fmt.Errorf("the output that the ledger has of the run: %w", err)
+	if kind := kindOf(ctx, err).Kind; kind == contract.StoreUnavailable || kind == contract.Timeout || kind == contract.Cancelled {
+		return nil, err
+	}
+	// Another try would find the same.
+	activity.GetLogger(ctx).Error("The output of a run that has succeeded cannot be read", "run", r.Workflow, "error", err)
+	return nil, nil
+}

@@ -1,0 +1,99 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"chimera.ai/engine/ledger"
+)
+
+// CloseRun implements [ledger.Runs].
+func (s *Store) CloseRun(ctx context.Context, end ledger.Run, last []ledger.Outcome) (r ledger.Run, err error) {
+	err = s.do(ctx, "close run "+end.Workflow, func(t *tx) error {
+		switch {
+		case !end.State.Ended():
+			return fmt.Errorf("%w: a run is not closed as %.40q", ledger.ErrInvalid, end.State)
+		case len(end.Value) > ledger.MaxRunValue:
+			return fmt.Errorf("%w: the value of a run has %d bytes, more than %d", ledger.ErrInvalid, len(end.Value), ledger.MaxRunValue)
+		case len(end.Value) > 0 && end.State != ledger.RunSucceeded:
+			return fmt.Errorf("%w: a run that is closed as %s has no value", ledger.ErrInvalid, end.State)
+		}
+		if err := t.lock(ctx, end.Chain()); err != nil {
+			return err
+		}
+		have, sealed, err := t.stands(ctx, end.Workflow, end.Root)
+		if err != nil {
+			return err
+		}
+		// A run whose subject was erased has no digest of its input any more.
+		if end.PlanDigest != "" && have.PlanDigest != end.PlanDigest ||
+			end.InputDigest != "" && have.InputDigest != "" && have.InputDigest != end.InputDigest {
+			return fmt.Errorf("%w: it was opened for another plan or input", ledger.ErrConflict)
+		}
+		if have.State != ledger.RunRunning {
+			r = have
+			if closed, err := t.closed(ctx, have); err != nil || closed {
+				return err
+			}
+			// Effects were settled after its end: it is closed again behind them.
+			return t.end(ctx, have, nil, 0)
+		}
+		drafts, fresh, err := t.outcomes(ctx, have, sealed, last)
+		if err != nil {
+			return err
+		}
+		at := t.now
+		have.State, have.ClosedAt, have.OutputDigest, have.Failure = end.State, &at, end.OutputDigest, end.Failure
+		if err := t.end(ctx, have, drafts, fresh); err != nil {
+			return err
+		}
+		kept := t.kept(have)
+		doc, err := text(kept)
+		if err != nil {
+			return err
+		}
+		// As whoever asks later gets it.
+		if r = (ledger.Run{}); json.Unmarshal([]byte(doc), &r) != nil {
+			return fmt.Errorf("%w: it cannot be read again", ledger.ErrInvalid)
+		}
+		var value any // NULL
+		if len(end.Value) > 0 && (sealed == nil || !sealed.gone) {
+			r.Value, value = end.Value, end.Value
+		}
+		_, err = t.exec(ctx, "UPDATE runs SET state = $3, doc = $4, closed_at = $5, value = $6 WHERE workflow = $1 AND root = $2",
+			r.Workflow, r.Root, string(r.State), doc, millis(at), value)
+		return err
+	})
+	return r, err
+}
+
+// end states the end of a run, behind its last outcomes, of which so many are new.
+func (t *tx) end(ctx context.Context, r ledger.Run, outcomes []ledger.Draft, fresh int64) error {
+	n, err := t.next(ctx, r.Chain())
+	if err != nil {
+		return err
+	}
+	r.Value = nil // it is not stated
+	d := t.ofRun(r, ledger.RunClosed, key(ledger.RunClosed, strconv.FormatInt(n+fresh, 10)))
+	if d.Data, err = json.Marshal(r); err != nil {
+		return err
+	}
+	_, err = t.append(ctx, append(outcomes, d)...)
+	return err
+}
+
+// closed reports whether the run's chain ends with its end.
+func (t *tx) closed(ctx context.Context, r ledger.Run) (bool, error) {
+	var kind string
+	err := t.row(ctx, "SELECT kind FROM entries WHERE chain = $1 ORDER BY n DESC LIMIT 1", r.Chain()).Scan(&kind)
+	return kind == string(ledger.RunClosed), err
+}
+
+// OpenRuns implements [ledger.Runs].
+func (s *Store) OpenRuns(ctx context.Context, workflow, root string, limit int) ([]ledger.Run, error) {
+	limit, _ = limits(ledger.Page{Limit: limit})
+	return list(ctx, s, "list open runs", "SELECT doc FROM runs WHERE state = 'running' AND (workflow, root) > ($1, $2) ORDER BY workflow, root LIMIT $3",
+		[]any{workflow, root, limit}, document[ledger.Run])
+}
