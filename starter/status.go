@@ -27,6 +27,8 @@ type report struct {
 	StartTime time.Time  `json:"start_time"`
 	CloseTime *time.Time `json:"close_time,omitempty"`
 	UI        string     `json:"ui,omitempty"`
+	// Stuck is why the run does not go on, where that is known.
+	Stuck *stuck `json:"stuck,omitempty"`
 	// Detail is the answer of the run itself; null where no worker answers for it.
 	Detail  *contract.State   `json:"detail"`
 	Output  json.RawMessage   `json:"output,omitempty"`
@@ -39,7 +41,7 @@ func statusCommand(p *Program, _ *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		r, err := inspect(ctx, conn, operands[0])
+		r, err := p.inspect(ctx, conn, operands[0])
 		if err != nil {
 			return err
 		}
@@ -56,7 +58,7 @@ func statusCommand(p *Program, _ *flag.FlagSet) action {
 }
 
 // inspect asks the server and the run.
-func inspect(ctx context.Context, conn *connection, id string) (*report, error) {
+func (p *Program) inspect(ctx context.Context, conn *connection, id string) (*report, error) {
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	described, err := conn.DescribeWorkflowExecution(bounded, id, "")
@@ -88,6 +90,10 @@ func inspect(ctx context.Context, conn *connection, id string) (*report, error) 
 		}
 	} else if ctx.Err() != nil {
 		return nil, unanswered("interrupted")
+	}
+	// Queries are refused while a workflow task fails.
+	if r.Stuck, err = p.examine(ctx, conn, described, r.Detail != nil); err != nil {
+		p.say("why the run does not answer is not known: %s", err)
 	}
 	return r, nil
 }
@@ -127,9 +133,17 @@ func (p *Program) show(r *report) {
 	if r.CloseTime != nil {
 		row("ended", r.CloseTime.Local().Format(time.DateTime)+"  after "+r.CloseTime.Sub(r.StartTime).Round(time.Millisecond).String())
 	}
+	if r.Stuck != nil {
+		row("stuck", r.Stuck.describe())
+	}
 	row("page", r.UI)
 	_ = table.Flush()
+	if r.Stuck != nil {
+		p.printf("\n%s\n", printable(r.Stuck.Hint))
+	}
 	switch {
+	case r.Detail == nil && r.Stuck != nil:
+		p.say("it answers no questions meanwhile, so its nodes are not known")
 	case r.Detail == nil:
 		p.say("no worker answers for this run, so its nodes are not known")
 	case len(r.Detail.Nodes) > 0:
