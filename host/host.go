@@ -256,7 +256,7 @@ func dial(ctx context.Context, o client.Options, blobs blob.Store, sealing paylo
 	o.FailureConverter = payload.NewFailureConverter(o.DataConverter)
 	o.ExternalStorage = payload.NewStorage(blobs, sealing)
 	if logger != nil {
-		o.Logger = log.NewStructuredLogger(logger)
+		o.Logger = log.NewStructuredLogger(slog.New(raised{logger.Handler()}))
 	}
 	c, err := client.DialContext(ctx, o)
 	if err != nil {
