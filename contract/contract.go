@@ -244,6 +244,25 @@ func (r Result) MarshalJSON() ([]byte, error) { return json.RawMessage(r).Marsha
 // UnmarshalJSON keeps the JSON text.
 func (r *Result) UnmarshalJSON(b []byte) error { return (*json.RawMessage)(r).UnmarshalJSON(b) }
 
+// Reference is what a client reads in place of a [Result] that is too large for
+// the history.
+type Reference struct {
+	Ref Ref `json:"chimera_ref"`
+}
+
+// Ref names a value in the deployment's store.
+type Ref struct {
+	// Digest is that of what lies in the store, which may be compressed and sealed.
+	Digest string `json:"digest"`
+	// Bytes is about the size of the value.
+	Bytes int64 `json:"bytes"`
+	// How says how to get it.
+	How string `json:"how"`
+}
+
+// RefHow is the advice of a [Ref].
+const RefHow = "chimera status RUN --format json prints it as output, where the deployment's store (and its payload keys) can be reached; RUN is the workflow id"
+
 // NodeState is the state of a node in a run.
 type NodeState string
 

@@ -60,6 +60,9 @@ func TestDocumentedForms(t *testing.T) {
 			}},
 		})
 	})
+	t.Run("reference", func(t *testing.T) {
+		exactly(t, section(t, start, "## Large values"), contract.Reference{Ref: contract.Ref{Digest: "sha256:…", Bytes: 400_012, How: "…"}})
+	})
 	t.Run("error payload", func(t *testing.T) {
 		exactly(t, section(t, "failure-semantics.md", "## Error edges"), contract.ErrorPayload{
 			Kind: contract.ToolError, Message: "…", Node: "read_extra", Attempts: 1, Details: json.RawMessage(`{"exit_code":1}`),
