@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -21,18 +24,24 @@ const (
 
 // report is the JSON answer of status.
 type report struct {
-	Run       string     `json:"run"`
-	RunID     string     `json:"run_id"`
-	State     string     `json:"state"`
-	StartTime time.Time  `json:"start_time"`
-	CloseTime *time.Time `json:"close_time,omitempty"`
-	UI        string     `json:"ui,omitempty"`
+	Run   string `json:"run"`
+	RunID string `json:"run_id"`
+	State string `json:"state"`
+	// StartTime is when the run's first execution started, and Executions counts
+	// them, where the run says so.
+	StartTime  time.Time  `json:"start_time"`
+	Executions int        `json:"executions,omitempty"`
+	CloseTime  *time.Time `json:"close_time,omitempty"`
+	UI         string     `json:"ui,omitempty"`
 	// Stuck is why the run does not go on, where that is known.
 	Stuck *stuck `json:"stuck,omitempty"`
 	// Detail is the answer of the run itself; null where no worker answers for it.
 	Detail  *contract.State   `json:"detail"`
 	Output  json.RawMessage   `json:"output,omitempty"`
 	Failure *contract.Failure `json:"failure,omitempty"`
+
+	// unread is why it is not known what the run came to.
+	unread error
 }
 
 func statusCommand(p *Program, _ *flag.FlagSet) action {
@@ -50,8 +59,11 @@ func statusCommand(p *Program, _ *flag.FlagSet) action {
 		} else {
 			p.show(r)
 		}
-		if err == nil && r.Failure != nil {
-			err = &failure{code: exitNegative}
+		switch {
+		case err == nil && r.unread != nil:
+			return r.unread
+		case err == nil && r.Failure != nil:
+			return &failure{code: exitNegative}
 		}
 		return err
 	}
@@ -71,15 +83,17 @@ func (p *Program) inspect(ctx context.Context, conn *connection, id string) (*re
 	}
 	r := &report{
 		Run: id, RunID: info.GetExecution().GetRunId(), State: stateOf(info),
-		StartTime: info.GetStartTime().AsTime(),
-		UI:        conn.page(id, info.GetExecution().GetRunId()),
+		UI: conn.page(id, info.GetExecution().GetRunId()),
+	}
+	if r.StartTime, err = begun(bounded, conn, info); err != nil {
+		return nil, conn.refused("run "+id, err)
 	}
 	if t := info.GetCloseTime(); t != nil {
 		closed := t.AsTime()
 		r.CloseTime = &closed
 		e, err := wait(bounded, conn, conn.GetWorkflow(bounded, id, r.RunID))
-		if err != nil {
-			return nil, err
+		if err != nil { // such as of a large value while the store is away
+			r.unread = err
 		}
 		r.Output, r.Failure = e.Output, e.Failure
 	}
@@ -87,6 +101,11 @@ func (p *Program) inspect(ctx context.Context, conn *connection, id string) (*re
 		r.Detail = &state
 		if r.CloseTime == nil {
 			r.State = string(state.State)
+		}
+		r.Executions = state.Executions
+		// The first execution may be retained no more.
+		if t, ok := moment(state.StartedAt); ok && t.Before(r.StartTime) {
+			r.StartTime = t
 		}
 	} else if ctx.Err() != nil {
 		return nil, unanswered("interrupted")
@@ -136,6 +155,9 @@ func (p *Program) show(r *report) {
 	if r.Stuck != nil {
 		row("stuck", r.Stuck.describe())
 	}
+	if r.Executions > 1 {
+		row("executions", strconv.Itoa(r.Executions))
+	}
 	row("page", r.UI)
 	_ = table.Flush()
 	if r.Stuck != nil {
@@ -149,10 +171,16 @@ func (p *Program) show(r *report) {
 	case len(r.Detail.Nodes) > 0:
 		p.printf("\n")
 		for _, n := range r.Detail.Nodes {
-			p.printf("%s\n", describe(n))
+			p.printf("%s\n", describe(n)+timing(n))
 		}
 		if r.Detail.Truncated {
 			p.printf("  … and %d more\n", total(r.Detail.Counts)-len(r.Detail.Nodes))
+		}
+	}
+	if r.Detail != nil && len(r.Detail.Waiting) > 0 {
+		p.printf("\nwaits for\n")
+		for _, w := range r.Detail.Waiting {
+			p.printf("%s\n", awaited(w))
 		}
 	}
 	if r.Failure != nil {
@@ -162,4 +190,42 @@ func (p *Program) show(r *report) {
 		p.printf("\n")
 		p.output(r.Output)
 	}
+}
+
+// timing says how often a node was called, and when.
+func timing(n contract.NodeStatus) string {
+	text := ""
+	if n.Attempts > 1 {
+		text += "  " + plural(n.Attempts, "attempt")
+	}
+	from, begun := moment(n.StartedAt)
+	to, ended := moment(n.EndedAt)
+	switch {
+	case begun && ended:
+		text += "  " + from.Local().Format(time.DateTime) + " for " + to.Sub(from).String()
+	case begun:
+		text += "  since " + from.Local().Format(time.DateTime)
+	}
+	return text
+}
+
+// awaited is a line about what a run waits for.
+func awaited(w contract.Wait) string {
+	text := fmt.Sprintf("  %-9s %s", w.Kind, w.Node)
+	if t, ok := moment(w.Since); ok {
+		text += "  since " + t.Local().Format(time.DateTime)
+	}
+	if t, ok := moment(w.Until); ok {
+		text += "  until " + t.Local().Format(time.DateTime)
+	}
+	if w.Detail != "" {
+		text += "  " + w.Detail
+	}
+	return strings.TrimRight(printable(strings.ReplaceAll(text, "\n", " ")), " ")
+}
+
+// moment reads a time of a [contract.State].
+func moment(s string) (time.Time, bool) {
+	t, err := time.Parse(time.RFC3339, s)
+	return t, err == nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -99,26 +100,42 @@ func TestARunWhoseTaskFails(t *testing.T) {
 	})
 }
 
-func testTaskFails(t *testing.T, sealing payload.Sealing, cause string) {
+// stand starts a server of the test's own, which commands in this process find,
+// and gives a client of it.
+func stand(t *testing.T, sealing payload.Sealing) client.Client {
 	server, err := devserver.Start(t.Context(), devserver.Options{})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, server.Stop(t.Context())) })
+	t.Cleanup(func() { require.NoError(t, server.Stop(context.WithoutCancel(t.Context()))) })
 	t.Chdir(t.TempDir())
 	t.Setenv("CHIMERA_TEMPORAL_ADDRESS", server.Address)
 	c, err := host.Dial(t.Context(), client.Options{HostPort: server.Address}, nil, sealing, nil)
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
+	return c
+}
 
-	run := func(args ...string) (string, string, int) {
-		var out, said bytes.Buffer
-		code := run(args, strings.NewReader(""), &out, &said)
-		return out.String(), said.String(), code
-	}
-	_, err = c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "early", TaskQueue: contract.QueueEngine}, contract.WorkflowType)
+// cli runs a command, and gives what it prints and its exit code.
+func cli(args ...string) (string, string, int) {
+	var out, said bytes.Buffer
+	code := run(args, strings.NewReader(""), &out, &said)
+	return out.String(), said.String(), code
+}
+
+// imitate has a worker of the test take the engine's place.
+func imitate(t *testing.T, c client.Client, plan any) {
+	w := worker.New(c, contract.QueueEngine, worker.Options{})
+	w.RegisterWorkflowWithOptions(plan, workflow.RegisterOptions{Name: contract.WorkflowType})
+	require.NoError(t, w.Start())
+	t.Cleanup(w.Stop)
+}
+
+func testTaskFails(t *testing.T, sealing payload.Sealing, cause string) {
+	c := stand(t, sealing)
+	_, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "early", TaskQueue: contract.QueueEngine}, contract.WorkflowType)
 	require.NoError(t, err)
 	var r report
 	status := func(id string) {
-		out, _, code := run("status", id, "--format", "json")
+		out, _, code := cli("status", id, "--format", "json")
 		require.Equal(t, exitDone, code)
 		r = report{}
 		require.NoError(t, json.Unmarshal([]byte(out), &r))
@@ -128,10 +145,7 @@ func testTaskFails(t *testing.T, sealing payload.Sealing, cause string) {
 	require.Equal(t, reasonNoWorker, r.Stuck.Reason)
 	require.Equal(t, 1, r.Stuck.Attempt)
 
-	w := worker.New(c, contract.QueueEngine, worker.Options{})
-	w.RegisterWorkflowWithOptions(func(ctx workflow.Context, _ contract.Start) error { panic("boom") }, workflow.RegisterOptions{Name: contract.WorkflowType})
-	require.NoError(t, w.Start())
-	t.Cleanup(w.Stop)
+	imitate(t, c, func(workflow.Context, contract.Start) error { panic("boom") })
 
 	// Queries are refused from the third attempt on.
 	require.Eventually(t, func() bool { status("early"); return r.Stuck != nil && r.Stuck.Attempt >= 3 }, time.Minute, 100*time.Millisecond)
@@ -141,12 +155,12 @@ func testTaskFails(t *testing.T, sealing payload.Sealing, cause string) {
 	require.False(t, r.Stuck.Since.IsZero())
 	require.Nil(t, r.Detail)
 	require.Equal(t, "running", r.State)
-	out, said, _ := run("status", "early")
+	out, said, _ := cli("status", "early")
 	require.Contains(t, out, "only the first is recorded")
 	require.Contains(t, out, cause)
 	require.Contains(t, said, "its nodes are not known")
 
-	_, said, code := run("cancel", "early")
+	_, said, code := cli("cancel", "early")
 	require.Equal(t, exitDone, code)
 	require.Contains(t, said, "has no effect yet")
 	require.Contains(t, said, cause)
@@ -157,7 +171,7 @@ func testTaskFails(t *testing.T, sealing payload.Sealing, cause string) {
 	var waited lines
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run2(plan, &waited, "start", "-", "--id", "late", "--wait", "--format", "json")
+		ended <- cliWith(plan, &waited, "start", "-", "--id", "late", "--wait", "--format", "json")
 	}()
 	require.Eventually(t, func() bool { return strings.Contains(waited.String(), "the run does not go on") }, time.Minute, 50*time.Millisecond)
 	require.Contains(t, waited.String(), cause)
@@ -171,8 +185,8 @@ func testTaskFails(t *testing.T, sealing payload.Sealing, cause string) {
 	require.Equal(t, 1, strings.Count(waited.String(), "the run does not go on"))
 }
 
-// run2 runs a command whose standard error is watched meanwhile.
-func run2(stdin string, said *lines, args ...string) int {
+// cliWith runs a command whose standard error is watched meanwhile.
+func cliWith(stdin string, said *lines, args ...string) int {
 	return run(args, strings.NewReader(stdin), new(bytes.Buffer), said)
 }
 
