@@ -51,11 +51,8 @@ func References() grpc.UnaryClientInterceptor {
 // readable turns the SDK's references in a run's result into ours.
 func readable(c *commandpb.Command) {
 	for _, p := range c.GetCompleteWorkflowExecutionCommandAttributes().GetResult().GetPayloads() {
-		if encodingOf(p) != converter.MetadataEncodingProtoJSON || string(p.GetMetadata()[converter.MetadataMessageType]) != messageReference {
-			continue
-		}
-		var ref sdkpb.ExternalStorageReference
-		if protojson.Unmarshal(p.GetData(), &ref) != nil || ref.GetDriverName() != driverName {
+		ref, ok := referenceOf(p)
+		if !ok {
 			continue
 		}
 		var size int64

@@ -35,14 +35,19 @@ func begun(ctx context.Context, conn *connection, info *workflow.WorkflowExecuti
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	d, err := conn.DescribeWorkflowExecution(ctx, info.GetExecution().GetWorkflowId(), first)
-	var gone *serviceerror.NotFound
-	if errors.As(err, &gone) {
+	if isGone(err) {
 		return start, nil
 	}
 	if err != nil {
 		return start, fmt.Errorf("look for the first execution: %w", err)
 	}
 	return d.GetWorkflowExecutionInfo().GetStartTime().AsTime(), nil
+}
+
+// isGone reports whether an execution is not, or not any more, on the server.
+func isGone(err error) bool {
+	var gone *serviceerror.NotFound
+	return errors.As(err, &gone)
 }
 
 // fromTheStart gives listed runs the start of their first execution. A list does
@@ -82,9 +87,8 @@ func firstStart(ctx context.Context, conn *connection, r listed) (time.Time, err
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	d, err := conn.DescribeWorkflowExecution(bounded, r.Run, r.RunID)
-	var gone *serviceerror.NotFound
 	switch {
-	case errors.As(err, &gone): // meanwhile
+	case isGone(err): // meanwhile
 		return r.StartTime, nil
 	case err != nil:
 		return r.StartTime, fmt.Errorf("look for the first execution: %w", err)

@@ -44,11 +44,15 @@ type report struct {
 	unread error
 }
 
-func statusCommand(p *Program, _ *flag.FlagSet) action {
+func statusCommand(p *Program, fs *flag.FlagSet) action {
+	node := fs.String("values", "", "show what `NODE` got and gave, from the history and the store; it takes the payload keys where values are sealed")
 	return func(ctx context.Context, operands []string) error {
 		conn, err := p.connect(ctx)
 		if err != nil {
 			return err
+		}
+		if *node != "" {
+			return p.values(ctx, conn, operands[0], *node)
 		}
 		r, err := p.inspect(ctx, conn, operands[0])
 		if err != nil {
