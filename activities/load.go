@@ -24,6 +24,10 @@ import (
 // maxDiagnostics is how many findings a failure carries.
 const maxDiagnostics = 50
 
+// maxFindings bounds how large they get as JSON, in bytes: clients without the
+// engine's store read them.
+const maxFindings = 128 << 10
+
 // loading has the kinds after which Temporal tries a start again.
 var loading = &plan.Retry{On: []contract.Kind{contract.StoreUnavailable, contract.Timeout, contract.WorkerLost}}
 
@@ -257,6 +261,17 @@ func refused(ctx context.Context, ds diag.Diagnostics) error {
 		ds = ds[:maxDiagnostics]
 	}
 	list, err := json.Marshal(ds)
+	for err == nil && len(list) > maxFindings {
+		if len(ds) > 1 {
+			slices.SortStableFunc(ds, func(a, b diag.Diagnostic) int { return cmp.Compare(a.Severity, b.Severity) })
+			ds = ds[:len(ds)/2]
+		} else {
+			d := ds[0]
+			ds = diag.Diagnostics{{Code: d.Code, Severity: d.Severity, Summary: clip(d.Summary, maxMessage), Subject: d.Subject}}
+			ds[0].Subject.File = clip(d.Subject.File, maxMessage)
+		}
+		list, err = json.Marshal(ds)
+	}
 	if err != nil {
 		return fail(ctx, 0, nil, contract.Errorf(contract.Contract, "write diagnostics: %w", err))
 	}

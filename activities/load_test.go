@@ -220,6 +220,35 @@ func TestManyDiagnostics(t *testing.T) {
 	require.True(t, utf8.ValidString(f.message))
 }
 
+// TestLargeDiagnostics: whatever the compiler says, a client without the engine's
+// store reads it.
+func TestLargeDiagnostics(t *testing.T) {
+	for name, detail := range map[string]int{"many": 20 << 10, "one is enough": 300 << 10} {
+		t.Run(name, func(t *testing.T) {
+			l := load(nil)
+			for i := range 30 {
+				d := finding(i+1, diag.Warning)
+				d.Detail = strings.Repeat("x", detail)
+				l.findings.Add(d)
+			}
+			bad := finding(1000, diag.Error)
+			bad.Detail = strings.Repeat("x", detail)
+			l.findings.Add(bad)
+			_, f := l.start(t, `{"source":"s"}`)
+			var list []struct {
+				Severity, Summary string
+				Line              int
+			}
+			require.NoError(t, json.Unmarshal(f.diagnosed, &list))
+			require.LessOrEqual(t, len(f.diagnosed), 128<<10)
+			require.NotEmpty(t, list)
+			require.Equal(t, "error", list[0].Severity)
+			require.Equal(t, "finding 1000", list[0].Summary)
+			require.Equal(t, 1000, list[0].Line)
+		})
+	}
+}
+
 // TestErrorsForbidThePlan, whatever else the compiler returns.
 func TestErrorsForbidThePlan(t *testing.T) {
 	l := load(shape{}.plan(t))

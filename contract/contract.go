@@ -315,6 +315,25 @@ func (r Result) MarshalJSON() ([]byte, error) { return json.RawMessage(r).Marsha
 // UnmarshalJSON keeps the JSON text.
 func (r *Result) UnmarshalJSON(b []byte) error { return (*json.RawMessage)(r).UnmarshalJSON(b) }
 
+// Reference is what a client reads in place of a [Result] that is too large for
+// the history.
+type Reference struct {
+	Ref Ref `json:"chimera_ref"`
+}
+
+// Ref names a value in the deployment's store.
+type Ref struct {
+	// Digest is that of what lies in the store, which may be compressed and sealed.
+	Digest string `json:"digest"`
+	// Bytes is about the size of the value.
+	Bytes int64 `json:"bytes"`
+	// How says how to get it.
+	How string `json:"how"`
+}
+
+// RefHow is the advice of a [Ref].
+const RefHow = "chimera status RUN --format json prints it as output, where the deployment's store (and its payload keys) can be reached; RUN is the workflow id"
+
 // NodeState is the state of a node in a run.
 type NodeState string
 
@@ -355,6 +374,45 @@ type State struct {
 	Truncated bool         `json:"truncated,omitempty"`
 	// Failure is there once the run has failed or was cancelled.
 	Failure *Failure `json:"failure,omitempty"`
+	// StartedAt is when the run's first execution started, in RFC 3339; Executions
+	// counts them, from 1: a long run continues as new.
+	StartedAt  string `json:"started_at,omitempty"`
+	Executions int    `json:"executions,omitempty"`
+	// Waiting is what the run waits for; Truncated covers it, too.
+	Waiting []Wait `json:"waiting,omitempty"`
+}
+
+// WaitKind is what a run waits for.
+type WaitKind string
+
+// The kinds of wait.
+const (
+	// WaitCall is a call in flight, and WaitRetry the time before another attempt.
+	WaitCall  WaitKind = "call"
+	WaitRetry WaitKind = "retry"
+	// WaitTimer is any other timer.
+	WaitTimer WaitKind = "timer"
+	// WaitStore is the store, which was away; WaitQueue is a worker that calls
+	// what the node calls.
+	WaitStore WaitKind = "store"
+	WaitQueue WaitKind = "queue"
+	// WaitJournal is the ledger, which takes what nodes came to.
+	WaitJournal WaitKind = "journal"
+	// WaitChild is a child workflow.
+	WaitChild WaitKind = "child"
+)
+
+// Wait is one thing that a run waits for. Times are in RFC 3339.
+type Wait struct {
+	Kind WaitKind `json:"kind"`
+	// Node is a node's id, where one waits.
+	Node string `json:"node,omitempty"`
+	// Since is when the wait began, and Until when it ends at the latest, where
+	// that is known.
+	Since string `json:"since,omitempty"`
+	Until string `json:"until,omitempty"`
+	// Detail says more, for people.
+	Detail string `json:"detail,omitempty"`
 }
 
 // Counts is the number of nodes in each state.
@@ -374,6 +432,12 @@ type NodeStatus struct {
 	State     NodeState `json:"state"`
 	// Error is the failure of a failed node.
 	Error *ErrorPayload `json:"error,omitempty"`
+	// Attempts counts the calls made so far.
+	Attempts int `json:"attempts,omitempty"`
+	// StartedAt and EndedAt are when the node started and when it was settled, in
+	// RFC 3339.
+	StartedAt string `json:"started_at,omitempty"`
+	EndedAt   string `json:"ended_at,omitempty"`
 }
 
 // Carried is the state of a run that continues as new. Large parts travel by

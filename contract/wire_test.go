@@ -51,8 +51,17 @@ func TestDocumentedForms(t *testing.T) {
 	t.Run("state", func(t *testing.T) {
 		exactly(t, section(t, start, "## The state"), contract.State{
 			Plan: "greet@1.0.0", Digest: "sha256:…", State: contract.RunRunning, Counts: contract.Counts{Running: 1},
-			Nodes: []contract.NodeStatus{{ID: "greet", Operation: "engine/pass", State: contract.Running}},
+			Nodes: []contract.NodeStatus{{
+				ID: "greet", Operation: "engine/pass", State: contract.Running, Attempts: 2, StartedAt: "2026-01-02T15:04:05.125Z",
+			}},
+			StartedAt: "2026-01-02T15:04:05Z", Executions: 1,
+			Waiting: []contract.Wait{{
+				Kind: contract.WaitCall, Node: "greet", Since: "2026-01-02T15:04:06Z", Until: "2026-01-02T15:04:16Z",
+			}},
 		})
+	})
+	t.Run("reference", func(t *testing.T) {
+		exactly(t, section(t, start, "## Large values"), contract.Reference{Ref: contract.Ref{Digest: "sha256:…", Bytes: 400_012, How: "…"}})
 	})
 	t.Run("error payload", func(t *testing.T) {
 		exactly(t, section(t, "failure-semantics.md", "## Error edges"), contract.ErrorPayload{

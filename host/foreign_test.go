@@ -51,6 +51,8 @@ func foreign(t *testing.T, modules string, s payload.Sealing) {
 	var seen struct {
 		Result    struct{ X, Big string }
 		Published struct{ X string }
+		Huge      contract.Reference
+		HugeID    string
 		State     contract.State
 		Failure   struct {
 			Type    contract.Kind
@@ -62,6 +64,15 @@ func foreign(t *testing.T, modules string, s payload.Sealing) {
 	require.Equal(t, "from afar", seen.Result.X)
 	require.Equal(t, "from afar "+big, seen.Result.Big)
 	require.Equal(t, "published", seen.Published.X)
+	// Above the size up to which a history has results, there is a reference.
+	require.Regexp(t, "^sha256:[0-9a-f]{64}$", seen.Huge.Ref.Digest)
+	require.Greater(t, seen.Huge.Ref.Bytes, int64(payload.InlineLimit))
+	require.Contains(t, seen.Huge.Ref.How, "chimera status")
+	_, err = h.Store().Blobs.Get(t.Context(), seen.Huge.Ref.Digest)
+	require.NoError(t, err)
+	var whole struct{ X string }
+	require.NoError(t, h.Client().GetWorkflow(t.Context(), seen.HugeID, "").Get(t.Context(), &whole), "our own client reads it whole")
+	require.Equal(t, strings.Repeat("much ", 100_000), whole.X)
 	require.Equal(t, contract.RunSucceeded, seen.State.State)
 	require.Equal(t, 2, seen.State.Counts.Succeeded)
 	require.Equal(t, contract.Contract, seen.Failure.Type)

@@ -28,6 +28,7 @@ import (
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
+	"google.golang.org/grpc"
 
 	"chimera.ai/engine/activities"
 	"chimera.ai/engine/blob"
@@ -274,8 +275,9 @@ func dial(ctx context.Context, o client.Options, blobs blob.Store, sealing paylo
 	o.DataConverter = payload.NewConverter(plans, sealing)
 	o.FailureConverter = payload.NewFailureConverter(o.DataConverter)
 	o.ExternalStorage = payload.NewStorage(blobs, sealing)
+	o.ConnectionOptions.DialOptions = append(slices.Clone(o.ConnectionOptions.DialOptions), grpc.WithChainUnaryInterceptor(payload.References()))
 	if logger != nil {
-		o.Logger = log.NewStructuredLogger(logger)
+		o.Logger = log.NewStructuredLogger(slog.New(raised{logger.Handler()}))
 	}
 	c, err := client.DialContext(ctx, o)
 	if err != nil {

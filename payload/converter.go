@@ -10,7 +10,8 @@
 //     is the cache.
 //   - What foreign clients read (a run's result, the answer to chimera.state,
 //     a failure's details) stays in the history up to [InlineLimit], so that a
-//     client without our store reads it.
+//     client without our store reads it. A larger result goes to the store, and
+//     such a client reads a [contract.Reference].
 //   - Everything else that is larger than [Threshold] goes to the store, bound to
 //     the workflow that it is stored for: no other workflow reads it there.
 //   - Where there are keys, every payload is sealed (AES-256-GCM) but those of

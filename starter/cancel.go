@@ -30,14 +30,24 @@ func cancelCommand(p *Program, _ *flag.FlagSet) action {
 		if err := conn.CancelWorkflow(bounded, id, info.GetExecution().GetRunId()); err != nil {
 			return conn.refused("cancelling "+id, err)
 		}
+		held, err := p.examine(ctx, conn, described, false)
+		if err != nil {
+			p.say("whether the run goes on is not known: %s", err)
+		}
 		if p.json() {
 			return p.document(struct {
 				Run       string `json:"run"`
 				RunID     string `json:"run_id"`
 				Requested bool   `json:"cancel_requested"`
-			}{id, info.GetExecution().GetRunId(), true})
+				// Stuck is why it has no effect yet.
+				Stuck *stuck `json:"stuck,omitempty"`
+			}{id, info.GetExecution().GetRunId(), true, held})
 		}
 		p.printf("%s\n", id)
+		if held != nil {
+			p.say("asked to end, and that has no effect yet: %s", printable(held.line()))
+			return nil
+		}
 		p.say("asked to end; %s shows how it ends", p.command("status", id))
 		return nil
 	}

@@ -36,6 +36,9 @@ type connection struct {
 	// ui is the address of the web pages, or "".
 	ui    string
 	place *place
+	// sealing and blobs are those of the client.
+	sealing payload.Sealing
+	blobs   blob.Store
 }
 
 // page is the address of a run's web page, or "".
@@ -83,7 +86,7 @@ func (p *Program) dial(ctx context.Context, conn *connection, options client.Opt
 		return unanswered("no Temporal server answers at %s: %s", options.HostPort, plainError(err)).withHint("%s", hint)
 	}
 	p.later(func() error { c.Close(); return nil })
-	conn.Client = c
+	conn.Client, conn.sealing, conn.blobs = c, sealing, blobs
 	return nil
 }
 

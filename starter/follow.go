@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -185,18 +184,17 @@ func failed(err error) ending {
 }
 
 // watch shows a run's state until ctx ends, on a terminal as a list that moves,
-// elsewhere as a line for each change, and for programs not at all. It fails
-// when the server has been silent for too long.
+// elsewhere as a line for each change, and for programs not at all. Whatever
+// keeps the run from going on is told to all. It fails when the server has been silent for too long.
 func (p *Program) watch(ctx context.Context, conn *connection, run string) error {
 	screen := newScreen(p.Stderr)
-	if p.json() {
-		screen = newScreen(io.Discard)
-	}
+	screen.quiet = p.json()
 	tick := time.NewTicker(refresh)
 	defer tick.Stop()
 	begun := time.Now()
 	// When the run answered last, and when anybody did.
 	answered, server := begun, begun
+	var looked time.Time
 	for {
 		state, err := query(ctx, conn, run)
 		switch {
@@ -204,13 +202,16 @@ func (p *Program) watch(ctx context.Context, conn *connection, run string) error
 			answered, server = time.Now(), time.Now()
 			screen.show(state, time.Since(begun))
 		case ctx.Err() == nil && time.Since(answered) > patience:
-			if n, err := pollers(ctx, conn, contract.QueueEngine); err == nil {
-				server = time.Now()
-				if n == 0 {
-					screen.note("no worker polls the queue " + contract.QueueEngine + "; the run waits for one")
+			if time.Since(looked) > patience {
+				looked = time.Now()
+				if held, err := p.hindered(ctx, conn, run); err == nil {
+					server = time.Now()
+					if held != nil {
+						screen.note(printable(held.line()))
+					}
+				} else if ctx.Err() == nil {
+					screen.note("Temporal does not answer at " + conn.address + "; still trying")
 				}
-			} else if ctx.Err() == nil {
-				screen.note("Temporal does not answer at " + conn.address + "; still trying")
 			}
 			if time.Since(server) > silence {
 				return unanswered("Temporal has not answered at %s for %s; whether the run %s goes on is not known", conn.address, silence, run)
@@ -228,6 +229,17 @@ func (p *Program) watch(ctx context.Context, conn *connection, run string) error
 		case <-tick.C:
 		}
 	}
+}
+
+// hindered asks why a run does not answer.
+func (p *Program) hindered(ctx context.Context, conn *connection, run string) (*stuck, error) {
+	bounded, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	described, err := conn.DescribeWorkflowExecution(bounded, run, "")
+	if err != nil {
+		return nil, err
+	}
+	return p.examine(bounded, conn, described, false)
 }
 
 // query asks a run for its state.

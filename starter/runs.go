@@ -19,10 +19,11 @@ const maxRuns = 10_000
 
 // listed is one run in the JSON answer of runs.
 type listed struct {
-	Run       string     `json:"run"`
-	RunID     string     `json:"run_id"`
-	Plan      string     `json:"plan"`
-	State     string     `json:"state"`
+	Run   string `json:"run"`
+	RunID string `json:"run_id"`
+	Plan  string `json:"plan"`
+	State string `json:"state"`
+	// StartTime is when the run's first execution started.
 	StartTime time.Time  `json:"start_time"`
 	CloseTime *time.Time `json:"close_time,omitempty"`
 }
@@ -41,6 +42,9 @@ func runsCommand(p *Program, fs *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
+		if err := fromTheStart(ctx, conn, runs); err != nil {
+			return conn.refused("looking for the first executions", err)
+		}
 		if p.json() {
 			return p.document(struct {
 				Runs []listed `json:"runs"`
@@ -51,12 +55,20 @@ func runsCommand(p *Program, fs *flag.FlagSet) action {
 			return nil
 		}
 		table := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
-		_, _ = fmt.Fprintln(table, "RUN\tPLAN\tSTATE\tSTARTED")
+		_, _ = fmt.Fprintln(table, "RUN\tPLAN\tSTATE\tSTARTED\tTOOK")
 		for _, r := range runs {
-			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", printable(r.Run), printable(r.Plan), r.State, r.StartTime.Local().Format(time.DateTime))
+			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", printable(r.Run), printable(r.Plan), r.State, r.StartTime.Local().Format(time.DateTime), r.took())
 		}
 		return table.Flush()
 	}
+}
+
+// took is the duration of a run that has ended, or "".
+func (r listed) took() string {
+	if r.CloseTime == nil {
+		return ""
+	}
+	return r.CloseTime.Sub(r.StartTime).Round(time.Millisecond).String()
 }
 
 // list asks for the latest runs. Continued runs are one run: their last part.

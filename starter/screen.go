@@ -18,6 +18,8 @@ type screen struct {
 	fd    int
 	moves bool
 	color bool
+	// quiet: only notes are shown.
+	quiet bool
 	// drawn is the number of lines of the moving list.
 	drawn int
 	// seen has the state of each node at the last line about it.
@@ -34,6 +36,9 @@ func newScreen(w io.Writer) *screen {
 // show shows a state.
 func (s *screen) show(state contract.State, elapsed time.Duration) {
 	s.noted = ""
+	if s.quiet {
+		return
+	}
 	if !s.moves {
 		s.changes(state)
 		return

@@ -205,6 +205,26 @@ func (p *Program) input(given string) (json.RawMessage, error) {
 	return text, nil
 }
 
+// taken is the failure of a start under an id that is given already: an id is
+// given once, and nothing was started.
+func (p *Program) taken(ctx context.Context, conn *connection, id string) error {
+	shows := p.command("status", id) + " shows it."
+	d, err := conn.DescribeWorkflowExecution(ctx, id, "")
+	if err != nil {
+		return negative("there is a run %s already, and no other was started", id).withHint("%s", shows)
+	}
+	info := d.GetWorkflowExecutionInfo()
+	switch name := info.GetType().GetName(); {
+	case name != contract.WorkflowType:
+		return negative("%s is a workflow of type %s already, and no run was started", id, name).withHint("Choose another id with --id.")
+	case info.GetCloseTime() == nil:
+		return negative("the run %s is running already, and no other was started: its plan and input are those of its own start", id).
+			withHint("%s", shows)
+	}
+	return negative("there was a run %s already, it is %s, and no other was started: an id is given once", id, stateOf(info)).
+		withHint("%s Choose another id with --id.", shows)
+}
+
 // launch starts a run. An id that a run has or had is not given again.
 func (p *Program) launch(ctx context.Context, conn *connection, o *order) (ticket, client.WorkflowRun, error) {
 	if err := p.settle(ctx, conn.place, o); err != nil {
@@ -225,7 +245,7 @@ func (p *Program) launch(ctx context.Context, conn *connection, o *order) (ticke
 	}, contract.WorkflowType, o.start)
 	var twice *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &twice) {
-		return ticket{}, nil, negative("there is a run %s already", o.id).withHint("%s shows it.", p.command("status", o.id))
+		return ticket{}, nil, p.taken(bounded, conn, o.id)
 	}
 	if err != nil {
 		return ticket{}, nil, conn.refused(fmt.Sprintf("starting %s", o.id), err)

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -21,25 +24,37 @@ const (
 
 // report is the JSON answer of status.
 type report struct {
-	Run       string     `json:"run"`
-	RunID     string     `json:"run_id"`
-	State     string     `json:"state"`
-	StartTime time.Time  `json:"start_time"`
-	CloseTime *time.Time `json:"close_time,omitempty"`
-	UI        string     `json:"ui,omitempty"`
+	Run   string `json:"run"`
+	RunID string `json:"run_id"`
+	State string `json:"state"`
+	// StartTime is when the run's first execution started, and Executions counts
+	// them, where the run says so.
+	StartTime  time.Time  `json:"start_time"`
+	Executions int        `json:"executions,omitempty"`
+	CloseTime  *time.Time `json:"close_time,omitempty"`
+	UI         string     `json:"ui,omitempty"`
+	// Stuck is why the run does not go on, where that is known.
+	Stuck *stuck `json:"stuck,omitempty"`
 	// Detail is the answer of the run itself; null where no worker answers for it.
 	Detail  *contract.State   `json:"detail"`
 	Output  json.RawMessage   `json:"output,omitempty"`
 	Failure *contract.Failure `json:"failure,omitempty"`
+
+	// unread is why it is not known what the run came to.
+	unread error
 }
 
-func statusCommand(p *Program, _ *flag.FlagSet) action {
+func statusCommand(p *Program, fs *flag.FlagSet) action {
+	node := fs.String("values", "", "show what `NODE` got and gave, from the history and the store; it takes the payload keys where values are sealed")
 	return func(ctx context.Context, operands []string) error {
 		conn, err := p.connect(ctx)
 		if err != nil {
 			return err
 		}
-		r, err := inspect(ctx, conn, operands[0])
+		if *node != "" {
+			return p.values(ctx, conn, operands[0], *node)
+		}
+		r, err := p.inspect(ctx, conn, operands[0])
 		if err != nil {
 			return err
 		}
@@ -48,15 +63,18 @@ func statusCommand(p *Program, _ *flag.FlagSet) action {
 		} else {
 			p.show(r)
 		}
-		if err == nil && r.Failure != nil {
-			err = &failure{code: exitNegative}
+		switch {
+		case err == nil && r.unread != nil:
+			return r.unread
+		case err == nil && r.Failure != nil:
+			return &failure{code: exitNegative}
 		}
 		return err
 	}
 }
 
 // inspect asks the server and the run.
-func inspect(ctx context.Context, conn *connection, id string) (*report, error) {
+func (p *Program) inspect(ctx context.Context, conn *connection, id string) (*report, error) {
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	described, err := conn.DescribeWorkflowExecution(bounded, id, "")
@@ -69,15 +87,17 @@ func inspect(ctx context.Context, conn *connection, id string) (*report, error) 
 	}
 	r := &report{
 		Run: id, RunID: info.GetExecution().GetRunId(), State: stateOf(info),
-		StartTime: info.GetStartTime().AsTime(),
-		UI:        conn.page(id, info.GetExecution().GetRunId()),
+		UI: conn.page(id, info.GetExecution().GetRunId()),
+	}
+	if r.StartTime, err = begun(bounded, conn, info); err != nil {
+		return nil, conn.refused("run "+id, err)
 	}
 	if t := info.GetCloseTime(); t != nil {
 		closed := t.AsTime()
 		r.CloseTime = &closed
 		e, err := wait(bounded, conn, conn.GetWorkflow(bounded, id, r.RunID))
-		if err != nil {
-			return nil, err
+		if err != nil { // such as of a large value while the store is away
+			r.unread = err
 		}
 		r.Output, r.Failure = e.Output, e.Failure
 	}
@@ -86,8 +106,17 @@ func inspect(ctx context.Context, conn *connection, id string) (*report, error) 
 		if r.CloseTime == nil {
 			r.State = string(state.State)
 		}
+		r.Executions = state.Executions
+		// The first execution may be retained no more.
+		if t, ok := moment(state.StartedAt); ok && t.Before(r.StartTime) {
+			r.StartTime = t
+		}
 	} else if ctx.Err() != nil {
 		return nil, unanswered("interrupted")
+	}
+	// Queries are refused while a workflow task fails.
+	if r.Stuck, err = p.examine(ctx, conn, described, r.Detail != nil); err != nil {
+		p.say("why the run does not answer is not known: %s", err)
 	}
 	return r, nil
 }
@@ -127,18 +156,35 @@ func (p *Program) show(r *report) {
 	if r.CloseTime != nil {
 		row("ended", r.CloseTime.Local().Format(time.DateTime)+"  after "+r.CloseTime.Sub(r.StartTime).Round(time.Millisecond).String())
 	}
+	if r.Stuck != nil {
+		row("stuck", r.Stuck.describe())
+	}
+	if r.Executions > 1 {
+		row("executions", strconv.Itoa(r.Executions))
+	}
 	row("page", r.UI)
 	_ = table.Flush()
+	if r.Stuck != nil {
+		p.printf("\n%s\n", printable(r.Stuck.Hint))
+	}
 	switch {
+	case r.Detail == nil && r.Stuck != nil:
+		p.say("it answers no questions meanwhile, so its nodes are not known")
 	case r.Detail == nil:
 		p.say("no worker answers for this run, so its nodes are not known")
 	case len(r.Detail.Nodes) > 0:
 		p.printf("\n")
 		for _, n := range r.Detail.Nodes {
-			p.printf("%s\n", describe(n))
+			p.printf("%s\n", describe(n)+timing(n))
 		}
 		if r.Detail.Truncated {
 			p.printf("  … and %d more\n", total(r.Detail.Counts)-len(r.Detail.Nodes))
+		}
+	}
+	if r.Detail != nil && len(r.Detail.Waiting) > 0 {
+		p.printf("\nwaits for\n")
+		for _, w := range r.Detail.Waiting {
+			p.printf("%s\n", awaited(w))
 		}
 	}
 	if r.Failure != nil {
@@ -148,4 +194,42 @@ func (p *Program) show(r *report) {
 		p.printf("\n")
 		p.output(r.Output)
 	}
+}
+
+// timing says how often a node was called, and when.
+func timing(n contract.NodeStatus) string {
+	text := ""
+	if n.Attempts > 1 {
+		text += "  " + plural(n.Attempts, "attempt")
+	}
+	from, begun := moment(n.StartedAt)
+	to, ended := moment(n.EndedAt)
+	switch {
+	case begun && ended:
+		text += "  " + from.Local().Format(time.DateTime) + " for " + to.Sub(from).String()
+	case begun:
+		text += "  since " + from.Local().Format(time.DateTime)
+	}
+	return text
+}
+
+// awaited is a line about what a run waits for.
+func awaited(w contract.Wait) string {
+	text := fmt.Sprintf("  %-9s %s", w.Kind, w.Node)
+	if t, ok := moment(w.Since); ok {
+		text += "  since " + t.Local().Format(time.DateTime)
+	}
+	if t, ok := moment(w.Until); ok {
+		text += "  until " + t.Local().Format(time.DateTime)
+	}
+	if w.Detail != "" {
+		text += "  " + w.Detail
+	}
+	return strings.TrimRight(printable(strings.ReplaceAll(text, "\n", " ")), " ")
+}
+
+// moment reads a time of a [contract.State].
+func moment(s string) (time.Time, bool) {
+	t, err := time.Parse(time.RFC3339, s)
+	return t, err == nil
 }

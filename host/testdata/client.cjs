@@ -25,6 +25,14 @@ async function main() {
   });
   seen.published = await published.result();
 
+  const huge = await client.workflow.start('chimera.Plan', {
+    taskQueue: 'chimera',
+    workflowId: 'foreign-huge-' + process.pid,
+    args: [{ plan: ref, input: { x: 'much '.repeat(100000) } }],
+  });
+  seen.hugeId = huge.workflowId;
+  seen.huge = await huge.result();
+
   const bad = await client.workflow.start('chimera.Plan', {
     taskQueue: 'chimera',
     workflowId: 'foreign-bad-' + process.pid,

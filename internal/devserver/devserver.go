@@ -51,7 +51,8 @@ type Options struct {
 	Namespace string
 	// LogLevel is debug, info, warn, error or never; "" is error.
 	LogLevel string
-	// Log takes the server's log, or nil.
+	// Log takes the server's log, or nil. What it cannot take, as on a full disk,
+	// is lost; the server goes on.
 	Log io.Writer
 	// Progress takes lines for people (a first build takes minutes); nil is stderr.
 	Progress io.Writer

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -237,6 +238,26 @@ func foreignDatabase(sound []byte) []byte {
 	db[100] = 13                                     // a leaf of the schema's table,
 	db[105], db[106] = byte(page>>8), byte(page&255) // with no cells
 	return db
+}
+
+// full is a disk without room.
+type full struct{ refused atomic.Int64 }
+
+func (f *full) Write([]byte) (int, error) {
+	f.refused.Add(1)
+	return 0, syscall.ENOSPC
+}
+
+// TestAFullDiskUnderTheLog: the server outlives its log.
+func TestAFullDiskUnderTheLog(t *testing.T) {
+	log := new(full)
+	s := begin(t, devserver.Options{Log: log, LogLevel: "debug"})
+	before := log.refused.Load()
+	require.Positive(t, before)
+	launch(t, dial(t, s), "logged")
+	require.Eventually(t, func() bool { return log.refused.Load() > before }, 10*time.Second, 10*time.Millisecond)
+	launch(t, dial(t, s), "logged-still")
+	require.NoError(t, s.Err())
 }
 
 func TestContextEndsStart(t *testing.T) {

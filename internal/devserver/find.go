@@ -27,7 +27,11 @@ const (
 	cliPackage = cliModule + "/cmd/temporal"
 )
 
-// Find answers with the path of a temporal executable: the one on PATH, else
+// executable gives the path of this program's file.
+var executable = os.Executable
+
+// Find answers with the path of a temporal executable: the one on PATH, else the
+// one beside this program's own file, as both lie in an archive, else
 // bin/temporal of the source tree around the working directory or around this
 // executable, which is built first where it is missing or of another version
 // than tools/go.mod names. Of several processes one builds, the others wait.
@@ -37,6 +41,9 @@ func Find(ctx context.Context, progress io.Writer) (string, error) {
 		return filepath.Abs(path)
 	}
 	root, err := sourceRoot()
+	if path, ok := beside(); ok && (err != nil || path != filepath.Join(root, "bin", "temporal")) {
+		return path, nil
+	}
 	if err != nil {
 		return "", err
 	}
@@ -46,13 +53,32 @@ func Find(ctx context.Context, progress io.Writer) (string, error) {
 	return build(ctx, root, progress)
 }
 
+// beside is the temporal in the folder of this program's file, which links may
+// lead to.
+func beside() (path string, ok bool) {
+	exe, err := executable()
+	if err != nil {
+		return "", false
+	}
+	for _, file := range []func(string) (string, error){filepath.Abs, filepath.EvalSymlinks} {
+		at, err := file(exe)
+		if err != nil {
+			continue
+		}
+		if path, err := exec.LookPath(filepath.Join(filepath.Dir(at), "temporal")); err == nil {
+			return path, true
+		}
+	}
+	return "", false
+}
+
 // sourceRoot is the folder that holds tools/go.mod of this product.
 func sourceRoot() (string, error) {
 	var starts []string
 	if dir, err := os.Getwd(); err == nil {
 		starts = append(starts, dir)
 	}
-	if exe, err := os.Executable(); err == nil {
+	if exe, err := executable(); err == nil {
 		if real, err := filepath.EvalSymlinks(exe); err == nil {
 			exe = real
 		}
@@ -71,7 +97,7 @@ func sourceRoot() (string, error) {
 			dir = parent
 		}
 	}
-	return "", errors.New("no Temporal server: there is no temporal on PATH, and no source tree of Chimera" +
+	return "", errors.New("no Temporal server: there is no temporal on PATH or beside this program, and no source tree of Chimera" +
 		" around the working directory to build one from; install the Temporal CLI" +
 		" (https://docs.temporal.io/cli) or run inside the source tree")
 }

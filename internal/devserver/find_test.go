@@ -54,11 +54,64 @@ func TestFindOnPath(t *testing.T) {
 	require.Equal(t, want, have)
 }
 
+// TestFindBeside: an archive that has both programs needs no PATH. What a source
+// tree has built there is held to its version all the same.
+func TestFindBeside(t *testing.T) {
+	home, err := os.Getwd()
+	require.NoError(t, err)
+	dir := t.TempDir()
+	dir, err = filepath.EvalSymlinks(dir)
+	require.NoError(t, err)
+	was := executable
+	t.Cleanup(func() { executable = was })
+	executable = func() (string, error) { return filepath.Join(dir, "chimera"), nil }
+	want := filepath.Join(dir, "temporal")
+	t.Chdir(t.TempDir())
+	t.Setenv("PATH", "")
+	for _, file := range []string{"chimera", "temporal"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte("#!/bin/sh\n"), 0o755))
+	}
+	have, err := Find(t.Context(), nil)
+	require.NoError(t, err)
+	require.Equal(t, want, have)
+
+	// By a link, as on PATH.
+	link := filepath.Join(t.TempDir(), "chimera")
+	require.NoError(t, os.Symlink(filepath.Join(dir, "chimera"), link))
+	executable = func() (string, error) { return link, nil }
+	have, err = Find(t.Context(), nil)
+	require.NoError(t, err)
+	require.Equal(t, want, have)
+
+	// One on PATH comes first, and one that is no program is none.
+	other := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(other, "temporal"), []byte("#!/bin/sh\n"), 0o755))
+	t.Setenv("PATH", other)
+	have, err = Find(t.Context(), nil)
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(other, "temporal"), have)
+	t.Setenv("PATH", "")
+	require.NoError(t, os.Chmod(want, 0o600))
+	_, err = Find(t.Context(), nil)
+	require.ErrorContains(t, err, "no Temporal server")
+
+	executable = was
+	t.Chdir(home)
+	program, version := real(t)
+	root, calls := scene(t, version, `ln -s `+program+` "$3"`)
+	require.NoError(t, os.Mkdir(filepath.Join(root, "bin"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "bin", "temporal"), []byte("#!/bin/sh\n"), 0o755))
+	executable = func() (string, error) { return filepath.Join(root, "bin", "chimera"), nil }
+	_, err = Find(t.Context(), new(bytes.Buffer))
+	require.NoError(t, err)
+	require.FileExists(t, calls, "it is of another version, and was built anew")
+}
+
 func TestFindNowhere(t *testing.T) {
 	t.Setenv("PATH", "")
 	t.Chdir(t.TempDir())
 	_, err := Find(t.Context(), nil)
-	require.ErrorContains(t, err, "there is no temporal on PATH, and no source tree of Chimera")
+	require.ErrorContains(t, err, "there is no temporal on PATH or beside this program, and no source tree of Chimera")
 }
 
 // TestFindBuildsOnce: of many that look at one time one builds, the others wait

@@ -141,7 +141,7 @@ func start(ctx context.Context, o Options, version string, held *Lock) (*Server,
 	s.cmd.Stdout = io.Discard
 	s.cmd.Stderr = s.tail
 	if o.Log != nil {
-		s.cmd.Stderr = io.MultiWriter(s.tail, o.Log)
+		s.cmd.Stderr = io.MultiWriter(s.tail, lossy{o.Log})
 	}
 	s.cmd.WaitDelay = time.Second
 	if held != nil {
@@ -173,6 +173,15 @@ func start(ctx context.Context, o Options, version string, held *Lock) (*Server,
 		return nil, err
 	}
 	return s, nil
+}
+
+// lossy takes whatever is written, also where its writer fails. The server would
+// end with a broken pipe if nobody read its log any more.
+type lossy struct{ w io.Writer }
+
+func (l lossy) Write(p []byte) (int, error) {
+	_, _ = l.w.Write(p)
+	return len(p), nil
 }
 
 // inUse names the port that the server could not take, which somebody took

@@ -1,0 +1,92 @@
+package payload
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	commonpb "go.temporal.io/api/common/v1"
+	sdkpb "go.temporal.io/api/sdk/v1"
+	"go.temporal.io/sdk/converter"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"chimera.ai/engine/blob"
+	"chimera.ai/engine/plan"
+)
+
+// Reader reads payloads of a history for people who may: with the deployment's
+// store, and its keys. Like [Codec] it takes a sealed payload from any context, so
+// nothing may be decided by what it gives.
+type Reader struct {
+	blobs blob.Store
+	keys  *Keyring
+	plans *Plans
+}
+
+// NewReader makes a reader; without keys it reads what is not sealed.
+func NewReader(blobs blob.Store, keys *Keyring) *Reader {
+	return &Reader{blobs: blobs, keys: keys, plans: NewPlans(blobs, 0)}
+}
+
+// Plan gives the compiled plan of a digest.
+func (r *Reader) Plan(ctx context.Context, digest string) (*plan.Plan, error) {
+	return r.plans.Get(ctx, digest)
+}
+
+// Read reads a payload into target, a pointer: a **[plan.Loaded], or whatever
+// JSON is read into.
+func (r *Reader) Read(ctx context.Context, p *commonpb.Payload, target any) error {
+	p, err := r.fetched(ctx, p)
+	if err != nil {
+		return err
+	}
+	if isSealed(p) {
+		if p, err = open(r.keys, p, "", maxOpened); err != nil {
+			return err
+		}
+	}
+	if p, err = decompress(p, maxOpened); err != nil {
+		return err
+	}
+	p = unscoped(p)
+	switch encodingOf(p) {
+	case encodingPlan:
+		return planConverter{r.plans}.FromPayload(p, target)
+	case converter.MetadataEncodingJSON:
+		if err := json.Unmarshal(p.GetData(), target); err != nil {
+			return fmt.Errorf("read payload: %w", err)
+		}
+		return nil
+	}
+	return fmt.Errorf("read payload: its encoding %.80q is not known", encodingOf(p))
+}
+
+// fetched gives a payload as it was stored, where it lies in the store.
+func (r *Reader) fetched(ctx context.Context, p *commonpb.Payload) (*commonpb.Payload, error) {
+	ref, ok := referenceOf(p)
+	if !ok {
+		return p, nil
+	}
+	digest := ref.GetClaimData()[claimDigest]
+	b, err := r.blobs.Get(ctx, digest)
+	if err != nil {
+		return nil, away("retrieve payload", err)
+	}
+	stored, err := retrieved(b)
+	if err != nil {
+		return nil, fmt.Errorf("payload %.80s: %w", digest, err)
+	}
+	return stored, nil
+}
+
+// referenceOf reads the SDK's reference to a payload in our store.
+func referenceOf(p *commonpb.Payload) (*sdkpb.ExternalStorageReference, bool) {
+	if encodingOf(p) != converter.MetadataEncodingProtoJSON || string(p.GetMetadata()[converter.MetadataMessageType]) != messageReference {
+		return nil, false
+	}
+	var ref sdkpb.ExternalStorageReference
+	if protojson.Unmarshal(p.GetData(), &ref) != nil || ref.GetDriverName() != driverName {
+		return nil, false
+	}
+	return &ref, true
+}

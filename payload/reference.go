@@ -1,0 +1,95 @@
+package payload
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+
+	commandpb "go.temporal.io/api/command/v1"
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/enums/v1"
+	sdkpb "go.temporal.io/api/sdk/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/converter"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"chimera.ai/engine/contract"
+)
+
+// referenceMark ends the JSON of a reference that stands for a run's result. No
+// result ends so: [contract.Result] is compact JSON with one [inlineMark].
+var referenceMark = []byte{inlineMark, inlineMark}
+
+// messageReference is the type of the SDK's own references.
+var messageReference = string((*sdkpb.ExternalStorageReference)(nil).ProtoReflect().Descriptor().FullName())
+
+// References lets every client read how a run ended. The SDK writes a reference
+// that clients without its external storage refuse; in the history of a run whose
+// result is over [InlineLimit] stands a [contract.Reference] instead, which is
+// JSON like any result. A client of the engine's own gets the SDK's reference
+// back, and with it the value.
+func References() grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if completed, ok := req.(*workflowservice.RespondWorkflowTaskCompletedRequest); ok {
+			for _, c := range completed.GetCommands() {
+				readable(c)
+			}
+		}
+		err := invoke(ctx, method, req, reply, cc, opts...)
+		if answer, ok := reply.(*workflowservice.GetWorkflowExecutionHistoryResponse); ok && err == nil {
+			for _, e := range answer.GetHistory().GetEvents() {
+				if e.GetEventType() == enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED {
+					resolvable(e.GetWorkflowExecutionCompletedEventAttributes().GetResult().GetPayloads())
+				}
+			}
+		}
+		return err
+	}
+}
+
+// readable turns the SDK's references in a run's result into ours.
+func readable(c *commandpb.Command) {
+	for _, p := range c.GetCompleteWorkflowExecutionCommandAttributes().GetResult().GetPayloads() {
+		ref, ok := referenceOf(p)
+		if !ok {
+			continue
+		}
+		var size int64
+		for _, external := range p.GetExternalPayloads() {
+			size += external.GetSizeBytes()
+		}
+		data, err := json.Marshal(contract.Reference{Ref: contract.Ref{
+			Digest: ref.GetClaimData()[claimDigest], Bytes: size, How: contract.RefHow,
+		}})
+		if err != nil {
+			continue // it has no such field
+		}
+		p.Metadata = map[string][]byte{converter.MetadataEncoding: []byte(converter.MetadataEncodingJSON)}
+		p.Data = append(data, referenceMark...)
+	}
+}
+
+// resolvable undoes readable.
+func resolvable(ps []*commonpb.Payload) {
+	for _, p := range ps {
+		if encodingOf(p) != converter.MetadataEncodingJSON || !bytes.HasSuffix(p.GetData(), referenceMark) {
+			continue
+		}
+		var ours contract.Reference
+		if json.Unmarshal(p.GetData(), &ours) != nil || ours.Ref.Digest == "" {
+			continue
+		}
+		data, err := protojson.Marshal(&sdkpb.ExternalStorageReference{
+			DriverName: driverName, ClaimData: map[string]string{claimDigest: ours.Ref.Digest},
+		})
+		if err != nil {
+			continue // it has no such field
+		}
+		p.Metadata = map[string][]byte{
+			converter.MetadataEncoding:    []byte(converter.MetadataEncodingProtoJSON),
+			converter.MetadataMessageType: []byte(messageReference),
+		}
+		p.Data = data
+	}
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+
+	"chimera.ai/engine/contract"
+)
+
+const (
+	// maxNames bounds how many workflow ids one query names, and maxPages how many
+	// pages of executions are read to see which of them were continued.
+	maxNames = 100
+	maxPages = 10
+	// lookUps bounds how many continued runs are looked up at one time.
+	lookUps = 8
+)
+
+// begun is when the run began whose last execution is described: a long run
+// continues as new, and each execution has a start of its own. Where the first is
+// not retained any more, it is the start of the last.
+func begun(ctx context.Context, conn *connection, info *workflow.WorkflowExecutionInfo) (time.Time, error) {
+	start, first := info.GetStartTime().AsTime(), info.GetFirstRunId()
+	if first == "" || first == info.GetExecution().GetRunId() {
+		return start, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	d, err := conn.DescribeWorkflowExecution(ctx, info.GetExecution().GetWorkflowId(), first)
+	if isGone(err) {
+		return start, nil
+	}
+	if err != nil {
+		return start, fmt.Errorf("look for the first execution: %w", err)
+	}
+	return d.GetWorkflowExecutionInfo().GetStartTime().AsTime(), nil
+}
+
+// isGone reports whether an execution is not, or not any more, on the server.
+func isGone(err error) bool {
+	var gone *serviceerror.NotFound
+	return errors.As(err, &gone)
+}
+
+// fromTheStart gives listed runs the start of their first execution. A list does
+// not say which runs were continued: one more asks for it, and only those are
+// described.
+func fromTheStart(ctx context.Context, conn *connection, runs []listed) error {
+	var names []string
+	for _, r := range runs {
+		names = append(names, r.Run)
+	}
+	continued := map[string]bool{}
+	for len(names) > 0 {
+		n := min(len(names), maxNames)
+		if err := findContinued(ctx, conn, names[:n], continued); err != nil {
+			return err
+		}
+		names = names[n:]
+	}
+	var all sync.WaitGroup
+	errs := make([]error, len(runs))
+	turns := make(chan struct{}, lookUps)
+	for i := range runs {
+		if r := &runs[i]; continued[r.Run] {
+			turns <- struct{}{}
+			all.Go(func() {
+				defer func() { <-turns }()
+				r.StartTime, errs[i] = firstStart(ctx, conn, *r)
+			})
+		}
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// firstStart is when a listed run began.
+func firstStart(ctx context.Context, conn *connection, r listed) (time.Time, error) {
+	bounded, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	d, err := conn.DescribeWorkflowExecution(bounded, r.Run, r.RunID)
+	switch {
+	case isGone(err): // meanwhile
+		return r.StartTime, nil
+	case err != nil:
+		return r.StartTime, fmt.Errorf("look for the first execution: %w", err)
+	}
+	return begun(ctx, conn, d.GetWorkflowExecutionInfo())
+}
+
+// findContinued notes which workflow ids have executions that were continued.
+func findContinued(ctx context.Context, conn *connection, ids []string, continued map[string]bool) error {
+	quoted := make([]string, len(ids))
+	for i, id := range ids {
+		quoted[i] = "'" + strings.ReplaceAll(id, "'", "''") + "'"
+	}
+	var page []byte
+	for range maxPages {
+		bounded, cancel := context.WithTimeout(ctx, callTimeout)
+		answer, err := conn.ListWorkflow(bounded, &workflowservice.ListWorkflowExecutionsRequest{
+			Namespace: conn.namespace, PageSize: 1000, NextPageToken: page,
+			Query: fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'ContinuedAsNew' AND WorkflowId IN (%s)",
+				contract.WorkflowType, strings.Join(quoted, ", ")),
+		})
+		cancel()
+		if err != nil {
+			return err
+		}
+		for _, info := range answer.GetExecutions() {
+			continued[info.GetExecution().GetWorkflowId()] = true
+		}
+		if page = answer.GetNextPageToken(); len(page) == 0 {
+			return nil
+		}
+	}
+	for _, id := range ids { // too many to tell
+		continued[id] = true
+	}
+	return nil
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/workflowservice/v1"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/payload"
+)
+
+const (
+	// lookBack bounds how many events are read to find why a workflow task failed:
+	// what has arrived since stands behind it.
+	lookBack = 1000
+	// maxCause bounds what is shown of a cause, in bytes.
+	maxCause = 2000
+)
+
+// Reasons why a run does not go on.
+const (
+	// reasonNoWorker: nobody polls the queue of the run's workflow tasks.
+	reasonNoWorker = "no_worker"
+	// reasonStore: a worker answers, and the store does not.
+	reasonStore = "store"
+	// reasonValue: a value that the run needs cannot be read.
+	reasonValue = "value"
+	// reasonHistory: the workers' build does not take up the run's history.
+	reasonHistory = "history"
+	// reasonSilent: a worker took the task, and was not heard of again.
+	reasonSilent = "silent"
+	// reasonTask: the task fails for another reason.
+	reasonTask = "task"
+)
+
+// stuck says why a run does not go on: its workflow task is tried again and again.
+type stuck struct {
+	// Attempt is the attempt that is under way, from 1.
+	Attempt int `json:"attempt"`
+	// Since is when that began, where it is known.
+	Since time.Time `json:"since,omitzero"`
+	// Reason is for programs, and Kind the kind of the error, where it has one.
+	Reason string        `json:"reason"`
+	Kind   contract.Kind `json:"kind,omitempty"`
+	// Cause is that of the first attempt: those of later ones are not recorded.
+	Cause string `json:"cause"`
+	Hint  string `json:"hint"`
+}
+
+// describe tells what is known in one line.
+func (s *stuck) describe() string {
+	text := s.Cause
+	if !s.Since.IsZero() {
+		text = "since " + s.Since.Local().Format(time.DateTime) + ": " + text
+	}
+	if s.Attempt > 1 {
+		text += fmt.Sprintf("  (the first attempt of its workflow task; this is attempt %d, and only the first is recorded)", s.Attempt)
+	}
+	return strings.ReplaceAll(text, "\n", " ")
+}
+
+// line tells it to people, without what changes with each attempt.
+func (s *stuck) line() string {
+	text := "the run does not go on"
+	if !s.Since.IsZero() {
+		text += ", since " + s.Since.Local().Format(time.DateTime)
+	}
+	return text + ": " + s.Cause + "\n" + s.Hint
+}
+
+// examine asks why a run that is described does not go on; nil says that nothing
+// is known to hold it. answered: the run itself has answered a query.
+func (p *Program) examine(ctx context.Context, conn *connection, d *workflowservice.DescribeWorkflowExecutionResponse, answered bool) (*stuck, error) {
+	info, task := d.GetWorkflowExecutionInfo(), d.GetPendingWorkflowTask()
+	if info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return nil, nil
+	}
+	again := task.GetAttempt() > 1
+	waits := task.GetState() == enums.PENDING_WORKFLOW_TASK_STATE_SCHEDULED
+	if !again && !waits && answered {
+		return nil, nil
+	}
+	var event *historypb.HistoryEvent
+	if again {
+		var err error
+		if event, err = lastFailure(ctx, conn, info.GetExecution()); err != nil {
+			return nil, conn.refused("reading the history", err)
+		}
+	}
+	queue := d.GetExecutionConfig().GetTaskQueue().GetName()
+	workers, err := pollers(ctx, conn, queue)
+	if err != nil {
+		return nil, conn.refused("looking for workers", err)
+	}
+	if answered && workers == 0 { // it has just been there
+		workers = 1
+	}
+	found := p.hold(info.GetExecution().GetWorkflowId(), queue, workers, event, conn.sealing.Keys)
+	if found == nil {
+		return nil, nil
+	}
+	found.Attempt = int(max(task.GetAttempt(), 1))
+	switch {
+	case found.Reason != reasonNoWorker:
+		found.Since = event.GetEventTime().AsTime()
+	case task != nil: // else it sleeps, and nobody would wake it
+		found.Since = task.GetOriginalScheduledTime().AsTime()
+	}
+	return found, nil
+}
+
+// lastFailure finds the event of the workflow task that failed last, or nil where
+// none has since one was completed.
+func lastFailure(ctx context.Context, conn *connection, run *commonpb.WorkflowExecution) (*historypb.HistoryEvent, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var page []byte
+	for seen := 0; seen < lookBack; {
+		answer, err := conn.WorkflowService().GetWorkflowExecutionHistoryReverse(ctx, &workflowservice.GetWorkflowExecutionHistoryReverseRequest{
+			Namespace: conn.namespace, Execution: run, MaximumPageSize: 100, NextPageToken: page,
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range answer.GetHistory().GetEvents() {
+			switch e.GetEventType() {
+			case enums.EVENT_TYPE_WORKFLOW_TASK_FAILED, enums.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT:
+				return e, nil
+			case enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
+				return nil, nil
+			}
+		}
+		seen += len(answer.GetHistory().GetEvents())
+		if page = answer.GetNextPageToken(); len(page) == 0 {
+			break
+		}
+	}
+	return nil, nil
+}
+
+// hold says why a run does not go on, by the workers that poll its queue and
+// the event of the workflow task that failed, or nil; nil where that is no cause.
+func (p *Program) hold(id, queue string, workers int, event *historypb.HistoryEvent, keys *payload.Keyring) *stuck {
+	terminate := p.command("terminate", id) + " ends the run; then nothing is compensated."
+	if workers == 0 {
+		return &stuck{
+			Reason: reasonNoWorker, Cause: "no worker polls the queue " + queue,
+			Hint: "Start a worker with the role engine, or look at the log of the one that should run; the run then goes on by itself.",
+		}
+	}
+	if event == nil {
+		return nil
+	}
+	if event.GetEventType() == enums.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT {
+		return &stuck{
+			Reason: reasonSilent, Kind: contract.WorkerLost, Cause: "a worker took the run's workflow task and did not answer in time",
+			Hint: "The task is tried again. Where that goes on, a worker dies at it, or is overloaded: its log says more. " + terminate,
+		}
+	}
+	failed := event.GetWorkflowTaskFailedEventAttributes()
+	s := &stuck{Reason: reasonTask, Cause: told(failed.GetFailure(), keys)}
+	if kind := contract.Kind(failed.GetFailure().GetApplicationFailureInfo().GetType()); kind.Valid() {
+		s.Kind = kind
+	}
+	switch cause := failed.GetCause(); {
+	case cause == enums.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND,
+		cause == enums.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW,
+		cause == enums.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND:
+		return nil // something arrived meanwhile, or the run was reset: the next attempt goes on
+	case s.Kind == contract.StoreUnavailable:
+		s.Reason = reasonStore
+		s.Hint = "The workers' store does not answer, or a worker lacks a key (payload.keys). The run goes on by itself once that is right: see store.* and payload.* of the workers, and their log."
+	case cause == enums.WORKFLOW_TASK_FAILED_CAUSE_EXTERNAL_STORAGE_FAILURE:
+		s.Reason = reasonValue
+		s.Hint = "A value that the run needs cannot be read from the workers' store: whoever started the run had another store, or the value was deleted. Bring it back, or: " + terminate
+	case cause == enums.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR:
+		s.Reason = reasonHistory
+		s.Hint = "The workers' build does not take up this run's history. Run a worker of the build that began it, or else: " + terminate
+	default:
+		s.Hint = "This is a fault of the engine, or of the workers' configuration: the worker's log says more, and a worker of a build without the fault takes the run up where it stands. Else: " + terminate
+	}
+	return s
+}
+
+// told is what a failure says, opened where there are keys for it.
+func told(f *failurepb.Failure, keys *payload.Keyring) string {
+	text := f.GetMessage()
+	if sealed := f.GetEncodedAttributes(); sealed != nil {
+		text = "its message is sealed, and this process has no key to open it (payload.keys)"
+		opened, err := payload.Codec{Keys: keys, Limit: 1 << 20}.Decode([]*commonpb.Payload{sealed})
+		var said struct {
+			Message string `json:"message"`
+		}
+		if err == nil && json.Unmarshal(opened[0].GetData(), &said) == nil {
+			text = said.Message
+		}
+	}
+	if typ := f.GetApplicationFailureInfo().GetType(); typ != "" {
+		text = typ + ": " + text
+	}
+	return clip(text, maxCause)
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/payload"
+)
+
+// TestWhyARunIsHeld: each cause is told apart by types, never by wording.
+func TestWhyARunIsHeld(t *testing.T) {
+	failed := func(cause enums.WorkflowTaskFailedCause, typ string) *historypb.HistoryEvent {
+		return &historypb.HistoryEvent{
+			EventType: enums.EVENT_TYPE_WORKFLOW_TASK_FAILED,
+			Attributes: &historypb.HistoryEvent_WorkflowTaskFailedEventAttributes{WorkflowTaskFailedEventAttributes: &historypb.WorkflowTaskFailedEventAttributes{
+				Cause: cause, Failure: &failurepb.Failure{Message: "so it is", FailureInfo: &failurepb.Failure_ApplicationFailureInfo{
+					ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{Type: typ},
+				}},
+			}},
+		}
+	}
+	timedOut := &historypb.HistoryEvent{EventType: enums.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT}
+	const unhandled = enums.WORKFLOW_TASK_FAILED_CAUSE_WORKFLOW_WORKER_UNHANDLED_FAILURE
+	for name, c := range map[string]struct {
+		workers      int
+		event        *historypb.HistoryEvent
+		reason       string
+		kind         contract.Kind
+		cause, hints string
+	}{
+		"nobody":        {0, nil, reasonNoWorker, "", "no worker polls the queue q", "role engine"},
+		"nobody left":   {0, failed(unhandled, "PanicError"), reasonNoWorker, "", "no worker polls the queue q", "role engine"},
+		"silent":        {1, timedOut, reasonSilent, contract.WorkerLost, "did not answer in time", "chimera terminate r"},
+		"panic":         {1, failed(unhandled, "PanicError"), reasonTask, "", "PanicError: so it is", "chimera terminate r"},
+		"store away":    {1, failed(unhandled, "store_unavailable"), reasonStore, contract.StoreUnavailable, "so it is", "goes on by itself"},
+		"value gone":    {1, failed(enums.WORKFLOW_TASK_FAILED_CAUSE_EXTERNAL_STORAGE_FAILURE, "wrapError"), reasonValue, "", "so it is", "chimera terminate r"},
+		"another build": {1, failed(enums.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR, "PanicError"), reasonHistory, "", "so it is", "build that began it"},
+		"limit":         {1, failed(enums.WORKFLOW_TASK_FAILED_CAUSE_PENDING_ACTIVITIES_LIMIT_EXCEEDED, ""), reasonTask, "", "so it is", "fault of the engine"},
+		"an event came": {1, failed(enums.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND, ""), "", "", "", ""},
+		"nothing known": {1, nil, "", "", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := new(Program).hold("r", "q", c.workers, c.event, nil)
+			if c.reason == "" {
+				require.Nil(t, s)
+				return
+			}
+			require.NotNil(t, s)
+			require.Equal(t, c.reason, s.Reason)
+			require.Equal(t, c.kind, s.Kind)
+			require.Contains(t, s.Cause, c.cause)
+			require.Contains(t, s.Hint, c.hints)
+		})
+	}
+}
+
+// lines is a standard error that a test waits on.
+type lines struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
+}
+
+// TestARunWhoseTaskFails: a run that no worker can carry on says so everywhere,
+// with its cause and what to do, and goes on being waited for.
+func TestARunWhoseTaskFails(t *testing.T) {
+	t.Run("plain", func(t *testing.T) { testTaskFails(t, payload.Sealing{}, "boom") })
+	t.Run("sealed", func(t *testing.T) {
+		ring, err := payload.ParseKeys([]string{"a:" + strings.Repeat("0123456789abcdef", 4)})
+		require.NoError(t, err)
+		testTaskFails(t, payload.Sealing{Keys: ring}, "its message is sealed")
+	})
+}
+
+// stand starts a server of the test's own, which commands in this process find,
+// and gives a client of it.
+func stand(t *testing.T, sealing payload.Sealing) client.Client {
+	server, err := devserver.Start(t.Context(), devserver.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Stop(context.WithoutCancel(t.Context()))) })
+	t.Chdir(t.TempDir())
+	t.Setenv("CHIMERA_TEMPORAL_ADDRESS", server.Address)
+	c, err := host.Dial(t.Context(), client.Options{HostPort: server.Address}, nil, sealing, nil)
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// cli runs a command, and gives what it prints and its exit code.
+func cli(args ...string) (string, string, int) {
+	var out, said bytes.Buffer
+	code := run(args, strings.NewReader(""), &out, &said)
+	return out.String(), said.String(), code
+}
+
+// imitate has a worker of the test take the engine's place.
+func imitate(t *testing.T, c client.Client, plan any) {
+	w := worker.New(c, contract.QueueEngine, worker.Options{})
+	w.RegisterWorkflowWithOptions(plan, workflow.RegisterOptions{Name: contract.WorkflowType})
+	require.NoError(t, w.Start())
+	t.Cleanup(w.Stop)
+}
+
+func testTaskFails(t *testing.T, sealing payload.Sealing, cause string) {
+	c := stand(t, sealing)
+	_, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "early", TaskQueue: contract.QueueEngine}, contract.WorkflowType)
+	require.NoError(t, err)
+	var r report
+	status := func(id string) {
+		out, _, code := cli("status", id, "--format", "json")
+		require.Equal(t, exitDone, code)
+		r = report{}
+		require.NoError(t, json.Unmarshal([]byte(out), &r))
+	}
+	status("early")
+	require.NotNil(t, r.Stuck)
+	require.Equal(t, reasonNoWorker, r.Stuck.Reason)
+	require.Equal(t, 1, r.Stuck.Attempt)
+
+	imitate(t, c, func(workflow.Context, contract.Start) error { panic("boom") })
+
+	// Queries are refused from the third attempt on.
+	require.Eventually(t, func() bool { status("early"); return r.Stuck != nil && r.Stuck.Attempt >= 3 }, time.Minute, 100*time.Millisecond)
+	require.Equal(t, reasonTask, r.Stuck.Reason)
+	require.Contains(t, r.Stuck.Cause, cause)
+	require.Contains(t, r.Stuck.Hint, "chimera terminate early")
+	require.False(t, r.Stuck.Since.IsZero())
+	require.Nil(t, r.Detail)
+	require.Equal(t, "running", r.State)
+	out, said, _ := cli("status", "early")
+	require.Contains(t, out, "only the first is recorded")
+	require.Contains(t, out, cause)
+	require.Contains(t, said, "its nodes are not known")
+
+	_, said, code := cli("cancel", "early")
+	require.Equal(t, exitDone, code)
+	require.Contains(t, said, "has no effect yet")
+	require.Contains(t, said, cause)
+	require.Contains(t, said, "chimera terminate early")
+
+	const plan = `{"apiVersion":"chimera/v1","kind":"Plan","name":"p","version":"1","agent":"a","input_schema":{"type":"object"},"output_schema":{"type":"object"},
+		"nodes":[{"id":"a","template":"engine/pass"}],"edges":["a.$ -> $output.$"]}`
+	var waited lines
+	ended := make(chan int, 1)
+	go func() {
+		ended <- cliWith(plan, &waited, "start", "-", "--id", "late", "--wait", "--format", "json")
+	}()
+	require.Eventually(t, func() bool { return strings.Contains(waited.String(), "the run does not go on") }, time.Minute, 50*time.Millisecond)
+	require.Contains(t, waited.String(), cause)
+	select {
+	case code := <-ended:
+		require.Fail(t, "it waits no more", "exit code %d: %s", code, waited.String())
+	default:
+	}
+	require.NoError(t, c.TerminateWorkflow(t.Context(), "late", "", "the test is over"))
+	require.Equal(t, exitNegative, <-ended)
+	require.Equal(t, 1, strings.Count(waited.String(), "the run does not go on"))
+}
+
+// cliWith runs a command whose standard error is watched meanwhile.
+func cliWith(stdin string, said *lines, args ...string) int {
+	return run(args, strings.NewReader(stdin), new(bytes.Buffer), said)
+}
+
+func TestStuckInALine(t *testing.T) {
+	s := stuck{Attempt: 4, Since: time.Unix(0, 0), Cause: "a\nb", Hint: "do"}
+	require.Equal(t, fmt.Sprintf("since %s: a b  (the first attempt of its workflow task; this is attempt 4, and only the first is recorded)",
+		time.Unix(0, 0).Local().Format(time.DateTime)), s.describe())
+	s = stuck{Attempt: 1, Cause: "a", Hint: "do"}
+	require.Equal(t, "a", s.describe())
+	require.Equal(t, "the run does not go on: a\ndo", s.line())
+}
