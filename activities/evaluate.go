@@ -205,7 +205,7 @@ func pick(output any, port string) (any, bool) {
 // Route implements the activity engine/route: which error edges of a failed
 // node are delivered.
 func (e *Engine) Route(ctx context.Context, request contract.RouteRequest) (contract.RouteResult, error) {
-	var result contract.RouteResult
+	result := contract.RouteResult{Request: request.Request}
 	n, err := e.nodes.find(ctx, e.Plans, request.Plan, request.Node)
 	if err == nil {
 		err = recovered("a predicate", func() (err error) {
@@ -213,7 +213,7 @@ func (e *Engine) Route(ctx context.Context, request contract.RouteRequest) (cont
 			return err
 		})
 	}
-	return result, fail(ctx, 0, nil, err)
+	return result, failed(ctx, request.Request, 0, nil, err)
 }
 
 func (n *node) routeError(request *contract.RouteRequest) ([]bool, error) {

@@ -27,12 +27,23 @@ const (
 	maxRetryAfter = 24 * time.Hour
 )
 
-// fail turns err into what Temporal carries to the interpreter: the type is the
+// fail is [failed] for a request without a name.
+func fail(ctx context.Context, spent int, retry *plan.Retry, err error) error {
+	return failed(ctx, "", spent, retry, err)
+}
+
+// failed turns err into what Temporal carries to the interpreter: the type is the
 // kind. It is retried only where the contract says so; spent counts attempts
 // that were used up before this activity was scheduled.
-func fail(ctx context.Context, spent int, retry *plan.Retry, err error) error {
+func failed(ctx context.Context, request string, spent int, retry *plan.Retry, err error) error {
 	if err == nil {
 		return nil
+	}
+	if errors.Is(err, errWrongQueue) {
+		return temporal.NewApplicationErrorWithOptions(clip(err.Error(), maxMessage), contract.WrongQueue, temporal.ApplicationErrorOptions{
+			NonRetryable: true,
+			Details:      []any{contract.ErrorDetails{Attempts: spent + int(activity.GetInfo(ctx).Attempt), Request: request}},
+		})
 	}
 	e := kindOf(ctx, err)
 	kind := e.Kind
@@ -41,7 +52,7 @@ func fail(ctx context.Context, spent int, retry *plan.Retry, err error) error {
 		kind = contract.WorkerLost
 	}
 	attempts := spent + int(activity.GetInfo(ctx).Attempt)
-	details := contract.ErrorDetails{Attempts: attempts, Details: bounded(e.Details)}
+	details := contract.ErrorDetails{Attempts: attempts, Details: bounded(e.Details), Request: request}
 	return temporal.NewApplicationErrorWithOptions(clip(e.Message, maxMessage), string(kind), temporal.ApplicationErrorOptions{
 		NonRetryable:   !retried(retry, kind, attempts),
 		Details:        []any{details},
