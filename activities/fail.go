@@ -42,6 +42,7 @@ func failed(ctx context.Context, request string, spent int, retry *plan.Retry, e
 	if errors.Is(err, errWrongQueue) {
 		return temporal.NewApplicationErrorWithOptions(clip(err.Error(), maxMessage), contract.WrongQueue, temporal.ApplicationErrorOptions{
 			NonRetryable: true,
+			Category:     temporal.ApplicationErrorCategoryBenign, // no cause for alarm in the log
 			Details:      []any{contract.ErrorDetails{Attempts: spent + int(activity.GetInfo(ctx).Attempt), Request: request}},
 		})
 	}
