@@ -59,9 +59,14 @@ type Compiler func(source string) (*plan.Plan, diag.Diagnostics)
 type Engine struct {
 	Compile Compiler
 	Plans   Plans
-	// Skills calls in-process skills.
+	// Skills calls in-process skills, and nothing else.
 	Skills Caller
-	Ledger Ledger
+	// Tools calls MCP servers and executables, where this process has that role
+	// too; nil means that it has not. ToolsQueue is where runs ask for such calls,
+	// for those that are loaded here; "" means contract.QueueTools.
+	Tools      Caller
+	ToolsQueue string
+	Ledger     Ledger
 	// Children knows child workflows.
 	Children Children
 	// Outputs keeps the outputs of runs until their workflows have them.

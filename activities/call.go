@@ -13,22 +13,22 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// Local implements the activity engine/local: one local node, or $output.
+// Local implements the activity engine/local: one in-process node, or $output.
 func (e *Engine) Local(ctx context.Context, call contract.Call) (contract.Outcome, error) {
-	return e.nodes.run(ctx, e.Plans, e.Skills, &call)
+	return e.nodes.run(ctx, e.Plans, inProcess(e.Skills), &call)
 }
 
-// Node implements the activity types "provider/operation" of in-process skills
-// that are not local.
+// Node implements the activity types "provider/operation" on the engine's queue:
+// nodes of in-process skills and, where this process may call them, of tools.
 func (e *Engine) Node(ctx context.Context, call contract.Call) (contract.Outcome, error) {
-	defer beat(ctx, call.Spent)()
-	return e.nodes.run(ctx, e.Plans, e.Skills, &call)
+	defer beat(ctx, &call)()
+	return e.nodes.run(ctx, e.Plans, either(e.Skills, e.Tools), &call)
 }
 
-// Node implements the activity types "provider/operation" of the tools role.
+// Node implements the activity types "provider/operation" on the queue of tools.
 func (t *Tools) Node(ctx context.Context, call contract.Call) (contract.Outcome, error) {
-	defer beat(ctx, call.Spent)()
-	return t.nodes.run(ctx, t.Plans, t.Caller, &call)
+	defer beat(ctx, &call)()
+	return t.nodes.run(ctx, t.Plans, outside(t.Caller), &call)
 }
 
 // Dynamic gives the function that Temporal calls for every activity type that
@@ -37,7 +37,8 @@ func Dynamic(node func(context.Context, contract.Call) (contract.Outcome, error)
 	return func(ctx context.Context, args converter.EncodedValues) (contract.Outcome, error) {
 		var call contract.Call
 		if err := args.Get(&call); err != nil {
-			kind := contract.Contract
+			// Which request it was nobody can say, so it counts as lost.
+			kind := contract.WorkerLost
 			if known := new(contract.Error); errors.As(err, &known) && known.Kind == contract.StoreUnavailable {
 				kind = known.Kind // this worker lacks the key; another one may have it
 			}
@@ -54,11 +55,11 @@ const beatEvery = 3 * time.Second
 // beat heartbeats until the returned function is called, where the interpreter
 // asks for heartbeats. A heartbeat also brings a cancellation, or the end of the
 // run, to the call's context.
-func beat(ctx context.Context, spent int) (stop func()) {
+func beat(ctx context.Context, call *contract.Call) (stop func()) {
 	info := activity.GetInfo(ctx)
-	spent += int(info.Attempt) - 1
-	if spent > 0 {
-		activity.RecordHeartbeat(ctx, contract.Beat{Spent: spent})
+	beat := contract.Beat{Spent: call.Spent + int(info.Attempt) - 1, Request: call.Request}
+	if beat.Spent > 0 {
+		activity.RecordHeartbeat(ctx, beat)
 	}
 	if info.HeartbeatTimeout == 0 {
 		return func() {}
@@ -70,7 +71,7 @@ func beat(ctx context.Context, spent int) (stop func()) {
 		for {
 			select {
 			case <-ticker.C:
-				activity.RecordHeartbeat(ctx, contract.Beat{Spent: spent})
+				activity.RecordHeartbeat(ctx, beat)
 			case <-done:
 				return
 			case <-ctx.Done():
@@ -93,9 +94,14 @@ func (c *nodes) find(ctx context.Context, plans Plans, digest string, i int) (*n
 	return c.of(p, digest).node(i), nil
 }
 
-// run is the life of one node: assemble, validate, call, validate, route.
-func (c *nodes) run(ctx context.Context, plans Plans, caller Caller, call *contract.Call) (contract.Outcome, error) {
+// run is the life of one node: assemble, validate, call, validate, route. The
+// answer names the request, and so does the failure.
+func (c *nodes) run(ctx context.Context, plans Plans, choose choice, call *contract.Call) (contract.Outcome, error) {
 	n, err := c.find(ctx, plans, call.Plan, call.Node)
+	if err != nil {
+		return contract.Outcome{}, failed(ctx, call.Request, call.Spent, nil, err)
+	}
+	caller, err := choose(n.spec)
 	if err != nil {
 		return contract.Outcome{}, failed(ctx, call.Request, call.Spent, nil, err)
 	}

@@ -27,16 +27,24 @@ const (
 	maxRetryAfter = 24 * time.Hour
 )
 
-// fail turns err into what Temporal carries to the interpreter: the type is the
-// kind. It is retried only where the contract says so; spent counts attempts
-// that were used up before this activity was scheduled.
+// fail is [failed] for a request without a name.
 func fail(ctx context.Context, spent int, retry *plan.Retry, err error) error {
 	return failed(ctx, "", spent, retry, err)
 }
 
+// failed turns err into what Temporal carries to the interpreter: the type is the
+// kind. It is retried only where the contract says so; spent counts attempts
+// that were used up before this activity was scheduled.
 func failed(ctx context.Context, request string, spent int, retry *plan.Retry, err error) error {
 	if err == nil {
 		return nil
+	}
+	if errors.Is(err, errWrongQueue) {
+		return temporal.NewApplicationErrorWithOptions(clip(err.Error(), maxMessage), contract.WrongQueue, temporal.ApplicationErrorOptions{
+			NonRetryable: true,
+			Category:     temporal.ApplicationErrorCategoryBenign, // no cause for alarm in the log
+			Details:      []any{contract.ErrorDetails{Attempts: spent + int(activity.GetInfo(ctx).Attempt), Request: request}},
+		})
 	}
 	e := kindOf(ctx, err)
 	kind := e.Kind

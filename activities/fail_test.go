@@ -242,7 +242,7 @@ func TestArgument(t *testing.T) {
 	e.env.RegisterDynamicActivity(activities.Dynamic(tools.Node), activity.DynamicRegisterOptions{})
 	_, err := e.env.ExecuteActivity("test/target", "hello")
 	f := read(t, err)
-	require.Equal(t, contract.Contract, f.kind)
+	require.Equal(t, contract.WorkerLost, f.kind, "it names no request")
 	require.Contains(t, f.message, "read the activity's argument")
 	require.Empty(t, called)
 

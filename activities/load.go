@@ -69,6 +69,7 @@ func (e *Engine) Load(ctx context.Context, request contract.LoadRequest) (*plan.
 	}
 	return &plan.Loaded{Plan: shared, Head: plan.Head{
 		Digest: digest, Input: admitted, Whole: input, InputDigest: inputDigest, Attributes: e.Attributes, ContinueAfter: after, Policy: e.Policy,
+		ToolsQueue: e.ToolsQueue,
 	}}, nil
 }
 

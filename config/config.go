@@ -110,6 +110,9 @@ type Worker struct {
 	MaxWorkflows, MaxActivities int
 	// Drain is how long a stopping worker waits for activities in flight.
 	Drain time.Duration
+	// ToolsQueue says where runs ask for calls of MCP servers and executables:
+	// "own" or "shared".
+	ToolsQueue string
 }
 
 // Store is where the deployment keeps its ledger and its large values.
@@ -250,6 +253,7 @@ func Default() Config {
 			MaxWorkflows:    200,
 			MaxActivities:   200,
 			Drain:           30 * time.Second,
+			ToolsQueue:      "own",
 		},
 		Store:      Store{Driver: "sqlite", Path: ".chimera/ledger.db", Blobs: "dir", Dir: ".chimera/store"},
 		Ledger:     Ledger{FormerKeys: []string{}},

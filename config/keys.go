@@ -77,7 +77,7 @@ var keys = []key[Config]{
 		doc: "The temporal executable to run. Where it is empty, it is the one on PATH, and otherwise one that is built from tools/go.mod of the source tree."},
 
 	{name: "worker.roles", sort: choices, oneOf: roles, at: func(c *Config) any { return &c.Worker.Roles },
-		doc: "What a worker process does: `engine` runs workflows and in-process skills, `tools` calls MCP servers and executables. The flag -roles of chimera-worker wins. In the environment: names with commas."},
+		doc: "What a worker process does: `engine` runs workflows and in-process skills, `tools` calls MCP servers and executables. It resolves the secrets of its own roles only. The flag -roles of chimera-worker wins. In the environment: names with commas."},
 	{name: "worker.workflow_pollers", sort: integer, min: 2, max: 1000, at: func(c *Config) any { return &c.Worker.WorkflowPollers },
 		doc: "Pollers for workflow tasks. With few, sequential work waits for polls."},
 	{name: "worker.activity_pollers", sort: integer, min: 1, max: 1000, at: func(c *Config) any { return &c.Worker.ActivityPollers },
@@ -88,6 +88,8 @@ var keys = []key[Config]{
 		doc: "Activities that one process works on at one time, for each queue."},
 	{name: "worker.drain", sort: duration, max: 3600 * second, at: func(c *Config) any { return &c.Worker.Drain },
 		doc: "How long a stopping worker waits for activities in flight, such as `30s` or `2m`. What has not ended by then runs again elsewhere, as its retry contract says."},
+	{name: "worker.tools_queue", sort: choice, oneOf: []string{"own", "shared"}, at: func(c *Config) any { return &c.Worker.ToolsQueue },
+		doc: "Where runs ask for calls of MCP servers and executables: on a queue of their `own`, `chimera-tools`, or on that of the engine, `shared`, which is faster where each worker has both roles. All workers with role `engine` of a deployment say the same. A run that asks a worker without the role `tools` goes to `chimera-tools` from then on, so a deployment may be split, or put together, while runs are under way. `chimera dev` shares."},
 
 	{name: "store.driver", sort: choice, oneOf: []string{"sqlite", "postgres"}, at: func(c *Config) any { return &c.Store.Driver },
 		doc: "The database of published plans, runs and the audit log: `sqlite`, one file for one machine, or `postgres`."},
@@ -125,7 +127,7 @@ var keys = []key[Config]{
 		doc: "A reference to the key that `chimera start` signs start grants with. The admins have stated its public half for the plan's agent. Where it is empty, runs are started without a grant."},
 
 	{name: "payload.keys", sort: references, at: func(c *Config) any { return &c.Payload.Keys },
-		doc: "The keys that seal what passes through Temporal, each a reference to ID:KEY, or an ID and a reference, such as `${file:/run/secrets/payload-key}` or `2026a:${env:PAYLOAD_KEY}`. KEY is 32 bytes in base64 or hex. The first seals, all open. Without keys nothing is sealed. In the environment: with commas."},
+		doc: "The keys that seal what passes through Temporal, each a reference to ID:KEY, or an ID and a reference, such as `${file:/run/secrets/payload-key}` or `2026a:${env:PAYLOAD_KEY}`. KEY is 32 bytes in base64 or hex. The first seals, all open. Without keys nothing is sealed, which a worker beside PostgreSQL refuses. In the environment: with commas."},
 	{name: "payload.compress", sort: boolean, at: func(c *Config) any { return &c.Payload.Compress },
 		doc: "Compress what is sealed, and what goes to the store, where that makes it smaller."},
 	{name: "payload.accept_plain", sort: boolean, at: func(c *Config) any { return &c.Payload.AcceptPlain },

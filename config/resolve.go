@@ -9,15 +9,23 @@ import (
 	"slices"
 )
 
-// Resolve answers with a copy in which every reference to a secret is replaced
-// by the secret. Only a worker calls it; the result is never printed or
-// stored. Its error names all references that could not be resolved, each with
-// the key it stands under. The API key of section temporal, the store's URL, the
-// log's key, the keys of sections trust and payload, and the codec's token stay
-// references: [Config.Client], [Config.StoreURL], [Config.LedgerKey],
-// [Config.AuthorKey], [Config.StartKey], [Config.PayloadKeys] and
-// [Config.CodecToken] resolve them.
-func (c Config) Resolve() (Config, error) {
+// Resolve answers with a copy for a process with the given roles, or with those of
+// worker.roles where none is given: in what these roles need, every reference to a
+// secret is replaced by the secret, and what they do not need is not there. MCP
+// servers and executables are the role tools'. Only a worker calls it; the result
+// is never printed or stored. Its error names all references that could not be
+// resolved, each with the key it stands under. The API key of section temporal, the
+// store's URL, the log's key, the keys of sections trust and payload, and the
+// codec's token stay references: [Config.Client], [Config.StoreURL],
+// [Config.LedgerKey], [Config.AuthorKey], [Config.StartKey], [Config.PayloadKeys]
+// and [Config.CodecToken] resolve them.
+func (c Config) Resolve(roles ...string) (Config, error) {
+	if len(roles) > 0 {
+		c.Worker.Roles = slices.Clone(roles)
+	}
+	if !c.Has("tools") {
+		c.MCPServers, c.Skills = map[string]Server{}, map[string]Skill{}
+	}
 	r := c.resolver()
 	var found []Secret
 	r.found = func(value string) { found = append(found, Secret(value)) }
@@ -57,9 +65,32 @@ func (c Config) Resolve() (Config, error) {
 	return c, nil
 }
 
+// Has reports whether a worker of this configuration has a role.
+func (c Config) Has(role string) bool { return slices.Contains(c.Worker.Roles, role) }
+
+// NeedsDatabase reports whether a worker of this configuration connects to the
+// ledger's database: without the role engine it does so for large values alone.
+func (c Config) NeedsDatabase() bool { return c.Has("engine") || c.Store.Blobs == "database" }
+
+// needs reports whether a worker of this configuration has any use for the secret
+// of a single key.
+func (c Config) needs(name string) bool {
+	switch name {
+	case "ledger.key":
+		return c.Has("engine")
+	case "store.url":
+		return c.NeedsDatabase()
+	case "trust.author_key", "trust.start_key", "console.codec.token":
+		return false // of commands
+	}
+	return true
+}
+
 // Secrets lists what references stand for, so that it can be kept from coming
 // back in answers, errors and logs: those that [Config.Resolve] has replaced, and
-// those of single keys, where they can be resolved. A variable that every child gets anyway, such as HOME, is no secret.
+// those of single keys, where they can be resolved. A variable that every child
+// gets anyway, such as HOME, is no secret. After [Config.Resolve] they are those of
+// the roles: nobody reads the secrets of others, not even to hide them.
 func (c Config) Secrets() []Secret {
 	var all []Secret
 	if c.resolved != nil {
@@ -68,6 +99,9 @@ func (c Config) Secrets() []Secret {
 	r := c.resolver()
 	r.found = func(value string) { all = append(all, Secret(value)) }
 	for _, k := range keys {
+		if c.resolved != nil && !c.needs(k.name) {
+			continue
+		}
 		var list []Secret
 		switch at := k.at(&c).(type) {
 		case *Secret:

@@ -155,6 +155,6 @@ type ErrorDetails struct {
 type Beat struct {
 	// Spent counts the attempts that have failed by the contract before this one.
 	Spent int `json:"spent"`
-	// Request is that of the [Call].
+	// Request is that of the [Call] that runs.
 	Request string `json:"request,omitempty"`
 }

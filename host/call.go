@@ -13,18 +13,20 @@ import (
 	"chimera.ai/engine/skills"
 )
 
-// callers finds what a node calls: a Go skill, an executable or an MCP tool.
-type callers struct {
-	skills      *skills.Registry
-	executables map[string]skills.Executable
-	pool        *mcp.Pool
-	// secrets are what the children were given in confidence.
+// cleaned is a caller whose answers, whatever comes back, hold no secret that the
+// configuration resolved. It is an activities.Caller.
+type cleaned struct {
+	caller
 	secrets *redact.Secrets
 }
 
-// Call implements activities.Caller. Whatever comes back, no secret that the
-// configuration resolved is in it.
-func (c *callers) Call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
+// caller calls what a node says.
+type caller interface {
+	call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error)
+}
+
+// Call implements activities.Caller.
+func (c cleaned) Call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
 	forms, err := c.call(ctx, n, input)
 	if err != nil {
 		return nil, c.clean(err)
@@ -36,7 +38,7 @@ func (c *callers) Call(ctx context.Context, n *plan.Node, input json.RawMessage)
 }
 
 // clean takes secrets out of an error. Its cause keeps what it is, and tells no more.
-func (c *callers) clean(err error) error {
+func (c cleaned) clean(err error) error {
 	var e *contract.Error
 	if !errors.As(err, &e) {
 		return c.secrets.Error(err)
@@ -47,17 +49,31 @@ func (c *callers) clean(err error) error {
 	return &safe
 }
 
-func (c *callers) call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
+// goSkills calls the Go skills of this process, and nothing else: all that the
+// engine's role may call.
+type goSkills struct{ registry *skills.Registry }
+
+func (c goSkills) call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
+	if skill, ok := c.registry.Lookup(n.Provider, n.Operation); ok && n.ProviderType != plan.MCP {
+		return one(skill.Run(ctx, input))
+	}
+	return nil, contract.Errorf(contract.Contract, "this worker has no Go skill %s", n.Activity())
+}
+
+// children calls MCP servers and executables, and no Go skill.
+type children struct {
+	executables map[string]skills.Executable
+	pool        *mcp.Pool
+}
+
+func (c children) call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
 	if n.ProviderType == plan.MCP {
 		return c.tool(ctx, n, input)
-	}
-	if skill, ok := c.skills.Lookup(n.Provider, n.Operation); ok {
-		return one(skill.Run(ctx, input))
 	}
 	if executable, ok := c.executables[n.Provider]; ok {
 		return one(executable.Call(ctx, n.Operation, input))
 	}
-	return nil, contract.Errorf(contract.Contract, "this worker has no skill %s", n.Activity())
+	return nil, contract.Errorf(contract.Contract, "this worker has no executable %s", n.Activity())
 }
 
 func one(output json.RawMessage, err error) ([]json.RawMessage, error) {
@@ -71,7 +87,7 @@ func one(output json.RawMessage, err error) ([]json.RawMessage, error) {
 // protocol's object {content: […]} if the node's schema takes it, else the JSON
 // of a single text block: which of the two is a matter of the contract, never
 // of what the text happens to look like.
-func (c *callers) tool(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
+func (c children) tool(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
 	result, err := c.pool.Call(ctx, n.Provider, n.Operation, input)
 	if err != nil {
 		return nil, err

@@ -61,23 +61,31 @@ const (
 // Roles lists all roles.
 func Roles() []Role { return []Role{RoleEngine, RoleTools} }
 
-// Options say what a host is made of.
+// Options say what a host is made of. What only one role needs is used by no
+// other: a host without the role engine opens no ledger and compiles nothing, and
+// one without the role tools starts no child.
 type Options struct {
 	// Roles to run; empty means all.
 	Roles []Role
+	// Dev allows what production refuses: payloads that are not sealed, beside a
+	// store on PostgreSQL.
+	Dev bool
 	// Client is how to reach Temporal. Its data converter, external storage and
 	// logger are set by the host.
 	Client client.Options
 	// Store is where the ledger and large values are; every worker of a
 	// deployment, and every client that starts large runs, sees the same one.
 	Store store.Options
+	// Sealing protects what passes through Temporal and what is large. Every
+	// process of a deployment has the same keys.
+	Sealing payload.Sealing
+
+	// For the role engine.
+
 	// Witnesses cosign the log's checkpoints, where this process signs them.
 	Witnesses []witness.Witness
 	// FormerKeys are verifier keys that the log had before its key.
 	FormerKeys []string
-	// Sealing protects what passes through Temporal and what is large. Every
-	// process of a deployment has the same keys.
-	Sealing payload.Sealing
 	// Catalog has the operations of MCP servers and executables; the built-in
 	// skills and Skills are added to it.
 	Catalog *compiler.Catalog
@@ -88,17 +96,28 @@ type Options struct {
 	Policy *compiler.Policy
 	// Skills are Go skills that run in this process.
 	Skills []skills.Skill
+	// SharedQueue has runs that are loaded here ask for calls of tools on the
+	// engine's queue, which is faster where each worker of a deployment has both
+	// roles. The hosts of one deployment say the same.
+	SharedQueue bool
+
+	// For the role tools.
+
 	// Executables are programs by provider name.
 	Executables map[string]skills.Executable
 	// Servers are MCP servers by provider name.
 	Servers map[string]mcp.Server
 	// MCP bounds the MCP clients; its zero value has defaults.
 	MCP mcp.Options
+
+	// For all roles.
+
 	// WorkflowPollers and ActivityPollers for each queue; 0 means 8 and 16. With
 	// fewer, sequential work waits for polls.
 	WorkflowPollers, ActivityPollers int
 	// MaxActivities and MaxWorkflows bound what runs at one time; 0 means 200
-	// activities and 200 workflow tasks.
+	// activities for each queue and 200 workflow tasks. What a run needs to go on,
+	// such as the journal, has room of its own.
 	MaxActivities, MaxWorkflows int
 	// Drain is how long a stopping worker waits for activities in flight.
 	Drain time.Duration
@@ -140,19 +159,7 @@ type Host struct {
 // everything. Nothing polls yet.
 func New(ctx context.Context, o Options) (_ *Host, err error) {
 	o = o.withDefaults()
-	for _, r := range o.Roles {
-		if !slices.Contains(Roles(), r) {
-			return nil, fmt.Errorf("role %q is not supported yet; the roles are %v", r, Roles())
-		}
-	}
-	if o.Trust != nil && o.Trust.Audience == trust.Dev && o.Store.Driver == store.Postgres {
-		return nil, errors.New("the bootstrap's audience is dev, which exists with the embedded store alone")
-	}
-	if err := witness.CheckAll(o.Witnesses, 0); err != nil {
-		return nil, err
-	}
-	registry, catalog, err := Catalog(o.Catalog, o.Skills)
-	if err != nil {
+	if err := o.Check(); err != nil {
 		return nil, err
 	}
 	h := &Host{options: o, refused: make(chan error, 1)}
@@ -161,7 +168,12 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 			err = errors.Join(err, h.Close())
 		}
 	}()
-	if h.store, err = store.Open(ctx, o.Store); err != nil {
+	if o.has(RoleEngine) {
+		h.store, err = store.Open(ctx, o.Store)
+	} else {
+		h.store, err = store.OpenValues(ctx, o.Store)
+	}
+	if err != nil {
 		return nil, err
 	}
 	var plans *payload.Plans
@@ -178,52 +190,71 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 	default:
 		o.Logger.InfoContext(ctx, "payloads are sealed", "key", o.Sealing.Keys.KeyID())
 	}
-	h.pool = mcp.NewPool(o.Servers, o.MCP)
-	callers := &callers{skills: registry, executables: o.Executables, pool: h.pool, secrets: o.Secrets}
-	for _, role := range o.Roles {
-		switch role {
-		case RoleEngine:
-			attributes, err := searchAttributes(ctx, h.client, o.Client.Namespace, o.Logger)
-			if err != nil {
-				return nil, err
-			}
-			e := &activities.Engine{
-				Compile: func(source string) (*plan.Plan, diag.Diagnostics) {
-					return compiler.Compile(compiler.Source{Name: "plan", Text: []byte(source)}, catalog, o.Policy)
-				},
-				Plans: plans, Skills: callers, Ledger: h.store.Ledger, Children: children{h.client}, Namespace: o.Client.Namespace,
-				Outputs: payload.NewOutputs(blobs, o.Sealing, o.Client.Namespace),
-				Policy:  o.Policy.Digest(), Attributes: attributes, ContinueAfter: o.ContinueAfter,
-			}
-			if o.Trust != nil {
-				reader, former, err := authority(ctx, o.Trust, h.store)
-				if err != nil {
-					return nil, err
-				}
-				e.Authority, o.FormerKeys = reader, append(slices.Clone(o.FormerKeys), former...)
-			} else {
-				o.Logger.WarnContext(ctx, "this worker has no root of trust (trust.bootstrap): nobody vouches for what is published, and runs have no effects")
-			}
-			h.engine(e)
-			if h.store.Key == nil {
-				o.Logger.WarnContext(ctx, "this worker has no key of the ledger (ledger.key): another process must sign checkpoints")
-				break
-			}
-			h.sequencer = newSequencer(h.store, o)
-			books, temporal := h.store.Ledger, h.client
-			h.sequencer.Leading = func(ctx context.Context) {
-				var beside sync.WaitGroup
-				defer beside.Wait()
-				beside.Go(func() { (&ends{client: temporal, runs: books, logger: o.Logger, every: o.EndsEvery}).run(ctx) })
-				if len(o.Retention) > 0 {
-					retain(ctx, books, o.Retention, o.RetainEvery, o.Logger)
-				}
-			}
-		case RoleTools:
-			h.tools(&activities.Tools{Plans: plans, Caller: callers})
+	var tools activities.Caller // nil without the role
+	if o.has(RoleTools) {
+		h.pool = mcp.NewPool(o.Servers, o.MCP)
+		tools = cleaned{children{executables: o.Executables, pool: h.pool}, o.Secrets}
+		h.tools(&activities.Tools{Plans: plans, Caller: tools})
+	}
+	if o.has(RoleEngine) {
+		if err := h.prepare(ctx, blobs, plans, tools); err != nil {
+			return nil, err
 		}
 	}
 	return h, nil
+}
+
+// prepare makes the engine's role. tools calls tools, or is nil.
+func (h *Host) prepare(ctx context.Context, blobs blob.Store, plans *payload.Plans, tools activities.Caller) error {
+	o := &h.options
+	registry, catalog, err := Catalog(o.Catalog, o.Skills)
+	if err != nil {
+		return err
+	}
+	attributes, err := searchAttributes(ctx, h.client, o.Client.Namespace, o.Logger)
+	if err != nil {
+		return err
+	}
+	e := &activities.Engine{
+		Compile: func(source string) (*plan.Plan, diag.Diagnostics) {
+			return compiler.Compile(compiler.Source{Name: "plan", Text: []byte(source)}, catalog, o.Policy)
+		},
+		Plans: plans, Skills: cleaned{goSkills{registry}, o.Secrets}, Tools: tools, Ledger: h.store.Ledger, Namespace: o.Client.Namespace,
+		Children: childWorkflows{h.client}, Outputs: payload.NewOutputs(blobs, o.Sealing, o.Client.Namespace),
+		Policy: o.Policy.Digest(), Attributes: attributes, ContinueAfter: o.ContinueAfter,
+	}
+	if o.SharedQueue {
+		e.ToolsQueue = contract.QueueEngine
+		if tools == nil {
+			o.Logger.WarnContext(ctx, "runs are told to call tools on the engine's queue (worker.tools_queue), and this worker has not the role tools: it sends them on, one by one",
+				"to", contract.QueueTools)
+		}
+	}
+	if o.Trust != nil {
+		reader, former, err := authority(ctx, o.Trust, h.store)
+		if err != nil {
+			return err
+		}
+		e.Authority, o.FormerKeys = reader, append(slices.Clone(o.FormerKeys), former...)
+	} else {
+		o.Logger.WarnContext(ctx, "this worker has no root of trust (trust.bootstrap): nobody vouches for what is published, and runs have no effects")
+	}
+	h.engine(e)
+	if h.store.Key == nil {
+		o.Logger.WarnContext(ctx, "this worker has no key of the ledger (ledger.key): another process must sign checkpoints")
+		return nil
+	}
+	h.sequencer = newSequencer(h.store, *o)
+	books, temporal := h.store.Ledger, h.client
+	h.sequencer.Leading = func(ctx context.Context) {
+		var beside sync.WaitGroup
+		defer beside.Wait()
+		beside.Go(func() { (&ends{client: temporal, runs: books, logger: o.Logger, every: o.EndsEvery}).run(ctx) })
+		if len(o.Retention) > 0 {
+			retain(ctx, books, o.Retention, o.RetainEvery, o.Logger)
+		}
+	}
+	return nil
 }
 
 func (o Options) withDefaults() Options {
@@ -292,11 +323,22 @@ func (h *Host) worker(queue string, o worker.Options) worker.Worker {
 	return w
 }
 
+// The journal's pollers and slots, whatever the others have: what is written there
+// takes milliseconds, and waits for one store.
+const (
+	journalPollers = 4
+	journalSlots   = 64
+)
+
 // bounded gives the options that all workers share. What ends one of them ends
 // [Host.Run]: a worker that polls no more does nothing, and nobody would know.
 func (h *Host) bounded(queue string, o worker.Options) worker.Options {
 	o.MaxConcurrentActivityTaskPollers = h.options.ActivityPollers
 	o.MaxConcurrentActivityExecutionSize = h.options.MaxActivities
+	if queue == contract.QueueJournal {
+		o.MaxConcurrentActivityTaskPollers = journalPollers
+		o.MaxConcurrentActivityExecutionSize = journalSlots
+	}
 	o.WorkerStopTimeout = h.options.Drain
 	o.OnFatalError = func(err error) {
 		select {
@@ -314,13 +356,21 @@ func (h *Host) engine(e *activities.Engine) {
 	})
 	w.RegisterWorkflowWithOptions(workflows.Plan, workflow.RegisterOptions{Name: contract.WorkflowType})
 	w.RegisterWorkflowWithOptions(workflows.Call, workflow.RegisterOptions{Name: contract.WorkflowCall})
+	own(w, e)
+	dynamic(w, e.Node)
+	own(h.worker(contract.QueueJournal, worker.Options{DisableWorkflowWorker: true}), e)
+}
+
+// own registers the engine's own activities. On its queue they are there as local
+// ones; those that are not local are asked for on a queue of their own, since calls
+// that take long can fill every other one.
+func own(w worker.Worker, e *activities.Engine) {
 	w.RegisterActivityWithOptions(e.Load, activity.RegisterOptions{Name: contract.ActivityLoad})
 	w.RegisterActivityWithOptions(e.Local, activity.RegisterOptions{Name: contract.ActivityLocal})
 	w.RegisterActivityWithOptions(e.Route, activity.RegisterOptions{Name: contract.ActivityRoute})
 	w.RegisterActivityWithOptions(e.Write, activity.RegisterOptions{Name: contract.ActivityJournal})
 	w.RegisterActivityWithOptions(e.Close, activity.RegisterOptions{Name: contract.ActivityClose})
 	w.RegisterActivityWithOptions(e.Child, activity.RegisterOptions{Name: contract.ActivityChild})
-	dynamic(w, e.Node)
 }
 
 func (h *Host) tools(t *activities.Tools) {
@@ -375,9 +425,11 @@ func (h *Host) Run(ctx context.Context) error {
 // Close stops the workers, lets activities in flight end within the drain time,
 // ends all children, and gives what was stated its place in the log.
 func (h *Host) Close() error {
-	for _, w := range slices.Backward(h.workers) {
-		w.Stop()
+	var stopping sync.WaitGroup // each waits for its calls; all of them within the drain time
+	for _, w := range h.workers {
+		stopping.Go(w.Stop)
 	}
+	stopping.Wait()
 	h.workers = nil
 	var err error
 	if h.sequencer != nil {

@@ -142,69 +142,89 @@ func ClientSealing(c config.Config) payload.Sealing {
 	return s
 }
 
-// Settings gives the options that a configuration says: everything but what
-// only code can give. It reads the catalog and policy files, but no secrets: the
-// configuration is one that [config.Config.Resolve] has made.
+// Settings gives the options that a configuration says for its roles: everything
+// but what only code can give. It reads the catalog and policy files for the role
+// engine, which compiles, but no secrets of tools: the configuration is one that
+// [config.Config.Resolve] has made.
 func Settings(c config.Config) (Options, diag.Diagnostics, error) {
-	connection, err := c.Client()
-	if err != nil {
-		return Options{}, nil, err
-	}
-	kept, err := Store(c)
-	if err != nil {
-		return Options{}, nil, err
-	}
-	root, err := Bootstrap(c)
-	if err != nil {
-		return Options{}, nil, err
-	}
-	sealing, err := Sealing(c)
-	if err != nil {
-		return Options{}, nil, err
-	}
 	o := Options{
-		Secrets:         confidential(c, kept),
-		Trust:           root,
-		Client:          connection,
-		Store:           kept,
-		Witnesses:       Witnesses(c),
-		FormerKeys:      c.Ledger.FormerKeys,
-		Sealing:         sealing,
-		Executables:     make(map[string]skills.Executable, len(c.Skills)),
-		Servers:         make(map[string]mcp.Server, len(c.MCPServers)),
 		WorkflowPollers: c.Worker.WorkflowPollers,
 		ActivityPollers: c.Worker.ActivityPollers,
 		MaxActivities:   c.Worker.MaxActivities,
 		MaxWorkflows:    c.Worker.MaxWorkflows,
 		Drain:           c.Worker.Drain,
-	}
-	if o.Retention, err = Retention(c); err != nil {
-		return Options{}, nil, err
+		SharedQueue:     c.Worker.ToolsQueue == "shared",
 	}
 	for _, role := range c.Worker.Roles {
 		o.Roles = append(o.Roles, Role(role))
 	}
+	var err error
+	if o.Client, err = c.Client(); err != nil {
+		return Options{}, nil, err
+	}
+	if o.Store, err = workerStore(c); err != nil {
+		return Options{}, nil, err
+	}
+	if o.Sealing, err = Sealing(c); err != nil {
+		return Options{}, nil, err
+	}
+	o.Secrets = confidential(c, o.Store)
+	if o.has(RoleTools) {
+		o.settleTools(c)
+	}
+	var ds diag.Diagnostics
+	if o.has(RoleEngine) {
+		if ds, err = o.settleEngine(c); err != nil {
+			return Options{}, nil, err
+		}
+	}
+	return o, ds, nil
+}
+
+// workerStore is [Store] with the secrets of the worker's roles.
+func workerStore(c config.Config) (store.Options, error) {
+	if !c.Has(string(RoleEngine)) {
+		c.Ledger.Key = ""
+	}
+	if !c.NeedsDatabase() {
+		c.Store.URL = ""
+	}
+	return Store(c)
+}
+
+func (o *Options) settleTools(c config.Config) {
+	o.Executables = make(map[string]skills.Executable, len(c.Skills))
 	for name, s := range c.Skills {
 		o.Executables[name] = skills.Executable{
 			Command: s.Command, Args: s.Args, Env: s.Environ(), Dir: s.Dir,
 			MaxOutput: s.MaxOutput, MaxMemory: s.MaxMemory,
 		}
 	}
+	o.Servers = make(map[string]mcp.Server, len(c.MCPServers))
 	for name, s := range c.MCPServers {
 		o.Servers[name] = mcp.Server{Command: s.Command, Args: s.Args, Env: s.Environ(), Dir: s.Dir}
 	}
-	var ds diag.Diagnostics
+}
+
+func (o *Options) settleEngine(c config.Config) (ds diag.Diagnostics, err error) {
+	if o.Trust, err = Bootstrap(c); err != nil {
+		return nil, err
+	}
+	o.Witnesses, o.FormerKeys = Witnesses(c), c.Ledger.FormerKeys
+	if o.Retention, err = Retention(c); err != nil {
+		return nil, err
+	}
 	if c.CatalogFile != "" {
 		if o.Catalog, _, ds, err = LoadCatalog(c.CatalogFile); err != nil {
-			return Options{}, nil, err
+			return nil, err
 		}
 	}
 	policy, _, found, err := LoadPolicy(c.PolicyFiles)
 	if err != nil {
-		return Options{}, nil, err
+		return nil, err
 	}
 	o.Policy = policy
-	return o, append(ds, found...), nil
+	return append(ds, found...), nil
 }
 
 // Witnesses gives the witnesses of the log that a configuration says.

@@ -174,7 +174,7 @@ func TestPublishedPlansAreSigned(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, books.StateAuthority(t.Context(), raw, plan.DigestOf(list[len(list)-1])))
 			refused("signed@1", "statement 3: 1 of the admins' persons have signed (ada), 2 must")
-			_, err = host.New(t.Context(), host.Options{Store: o, Trust: d.bootstrap, Client: client.Options{HostPort: stage.Temporal(t).Address}})
+			_, err = host.New(t.Context(), host.Options{Dev: true, Store: o, Trust: d.bootstrap, Client: client.Options{HostPort: stage.Temporal(t).Address}})
 			require.ErrorIs(t, err, trust.ErrInvalid, "no worker begins with it either")
 
 			// What rests on no publication runs: it has no effects.

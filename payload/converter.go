@@ -16,14 +16,15 @@
 //     the workflow that it is stored for: no other workflow reads it there.
 //   - Where there are keys, every payload is sealed (AES-256-GCM) but those of
 //     the start, signals, updates, results and queries, whose Go types are listed
-//     in plain. What is sealed is bound to namespace, workflow id and activity
-//     type, and is taken nowhere else; what is not sealed is refused wherever it
-//     had to be. Any client that may write to the namespace can answer an
-//     activity, but not with a payload that opens.
+//     in plain. What is sealed is bound to namespace, workflow id, activity type
+//     and its sort ([sortOf]), and is taken nowhere else: what an activity was
+//     asked is no answer. What is not sealed is refused wherever it had to be. Any
+//     client that may write to the namespace can answer an activity, but not with a
+//     payload that opens.
 //
 // A sealed payload is not bound to one execution: within a workflow id, an
 // activity's answer can be replayed as that of another activity of the same type.
-// Whoever trusts an answer for more than its type compares what stands in it.
+// So every answer names its request, and the interpreter compares.
 package payload
 
 import (
@@ -182,15 +183,6 @@ func internal(target any) bool {
 	return t != nil && strings.HasPrefix(t.PkgPath(), "go.temporal.io/sdk/internal")
 }
 
-// label tells a run's carried state apart from all else of its workflow.
-func label(value any) string {
-	switch value.(type) {
-	case contract.Carried, *contract.Carried, **contract.Carried:
-		return "carried"
-	}
-	return ""
-}
-
 func (c sealer) ToPayload(value any) (*commonpb.Payload, error) {
 	p, err := c.base.ToPayload(value)
 	if err != nil || p == nil || c.sealing.Keys == nil || c.plain(value) {
@@ -199,7 +191,7 @@ func (c sealer) ToPayload(value any) (*commonpb.Payload, error) {
 	if _, raw := value.(converter.RawValue); raw && isSealed(p) {
 		return p, nil
 	}
-	return seal(c.sealing.Keys, p, c.scope.context(label(value)), c.sealing.Compress)
+	return seal(c.sealing.Keys, p, c.scope.context(sortOf(value)), c.sealing.Compress)
 }
 
 func (c sealer) ToPayloads(values ...any) (*commonpb.Payloads, error) {
@@ -238,7 +230,7 @@ func (c sealer) opened(p *commonpb.Payload, target any) (*commonpb.Payload, erro
 	p = unscoped(p)
 	switch {
 	case isSealed(p):
-		return open(c.sealing.Keys, p, c.scope.context(label(target)), maxOpened)
+		return open(c.sealing.Keys, p, c.scope.context(sortOf(target)), maxOpened)
 	case !strict, c.plain(target):
 	case c.scope.place == placeWorkflow && !c.blocks && !internal(target):
 		// A client reads a result or an answer into a type of its own.

@@ -1,9 +1,13 @@
 package payload
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 
+	commonpb "go.temporal.io/api/common/v1"
 	failurepb "go.temporal.io/api/failure/v1"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
@@ -19,22 +23,45 @@ import (
 func NewFailureConverter(data converter.DataConverter) converter.FailureConverter {
 	c, ok := data.(patient)
 	if !ok || c.sealing.Keys == nil {
-		return outages{temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: data})}
+		return ours{temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: data}), placeNone}
 	}
 	return failures{data: c}
 }
 
-// outages gives what the SDK says of a large value that could not be stored or
-// read, in the name of the activity, the kind that the interpreter waits for.
-type outages struct{ converter.FailureConverter }
+// ours gives the failures that workers write kinds that the interpreter knows.
+// What the SDK says in the name of an activity names no request and has no kind of
+// the contract: of a large value that could not be stored or read, the kind that
+// the interpreter waits for, and of all else, such as a panic outside a node's own
+// code, that the activity's worker is as good as lost.
+type ours struct {
+	converter.FailureConverter
+	place string
+}
+
+var _ converter.FailureConverterWithSerializationContext = ours{}
+
+// WithSerializationContext says where failures stand.
+func (c ours) WithSerializationContext(ctx converter.SerializationContext) converter.FailureConverter {
+	return ours{c.FailureConverter, scopeOf(ctx).place}
+}
 
 // ErrorToFailure implements the SDK's interface.
-func (c outages) ErrorToFailure(err error) *failurepb.Failure {
+func (c ours) ErrorToFailure(err error) *failurepb.Failure {
+	return c.FailureConverter.ErrorToFailure(c.known(err))
+}
+
+func (c ours) known(err error) error {
 	var e *contract.Error
-	if errors.As(err, &e) && e.Kind == contract.StoreUnavailable && !errors.As(err, new(*temporal.ApplicationError)) {
-		err = temporal.NewApplicationErrorWithOptions(err.Error(), string(e.Kind), temporal.ApplicationErrorOptions{})
+	switch {
+	case err == nil, errors.As(err, new(*temporal.ApplicationError)):
+	case errors.As(err, &e) && e.Kind == contract.StoreUnavailable:
+		return temporal.NewApplicationErrorWithOptions(err.Error(), string(e.Kind), temporal.ApplicationErrorOptions{})
+	case c.place != placeActivity, temporal.IsCanceledError(err), temporal.IsTimeoutError(err):
+	default:
+		return temporal.NewApplicationErrorWithOptions(err.Error(), string(contract.WorkerLost),
+			temporal.ApplicationErrorOptions{NonRetryable: true})
 	}
-	return c.FailureConverter.ErrorToFailure(err)
+	return err
 }
 
 // failures seals messages.
@@ -50,17 +77,33 @@ func (c failures) WithSerializationContext(ctx converter.SerializationContext) c
 }
 
 func (c failures) base() converter.FailureConverter {
-	return outages{temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: c.data})}
+	return ours{temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: c.data}), c.data.scope.place}
 }
 
 // attributes is what is sealed of a failure. The first two have the names that
-// every SDK and the UI read; the others are visible in the history too, since
-// the server acts on them, and are compared.
+// every SDK and the UI read; the others stand beside them in the history, since
+// the server acts on them or since they are sealed by themselves, and are compared.
 type attributes struct {
 	Message      string `json:"message"`
 	StackTrace   string `json:"stack_trace"`
 	Type         string `json:"type,omitempty"`
 	NonRetryable bool   `json:"non_retryable,omitempty"`
+	// Details is the digest of the details, "" where there are none.
+	Details string `json:"details,omitempty"`
+}
+
+// digest tells the details of a failure from all others. What is sealed is told by
+// its data alone: they do not open with another key or in another context.
+func digest(details *commonpb.Payloads) string {
+	if len(details.GetPayloads()) == 0 {
+		return ""
+	}
+	h := sha256.New()
+	for _, p := range details.GetPayloads() {
+		_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(p.GetData()))))
+		_, _ = h.Write(p.GetData())
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // hidden is what the SDKs write where the message was.
@@ -103,6 +146,7 @@ func (c failures) hide(f *failurepb.Failure) {
 	info := f.GetApplicationFailureInfo()
 	p, err := c.data.sealer.ToPayload(attributes{
 		Message: f.GetMessage(), StackTrace: f.GetStackTrace(), Type: info.GetType(), NonRetryable: info.GetNonRetryable(),
+		Details: digest(info.GetDetails()),
 	})
 	if err == nil {
 		f.EncodedAttributes = p
@@ -126,33 +170,57 @@ func (c failures) FailureToError(f *failurepb.Failure) error {
 				panic(err)
 			}
 			if err != nil {
-				return temporal.NewApplicationErrorWithOptions(err.Error(), string(contract.WorkerLost), temporal.ApplicationErrorOptions{})
+				kind := contract.WorkerLost
+				if e := new(contract.Error); errors.As(err, &e) {
+					kind = e.Kind
+				}
+				return temporal.NewApplicationErrorWithOptions(err.Error(), string(kind), temporal.ApplicationErrorOptions{})
 			}
 		}
 	}
 	return c.base().FailureToError(f)
 }
 
-// check refuses a failure that an activity's worker has to seal and did not. What
-// the server itself says of an activity (timeouts, cancellation) is not sealed.
+// check refuses a failure that an activity's worker has to seal and did not. The
+// server itself says that an activity has timed out, and the workflow's own worker
+// that a local one has, or was cancelled: neither is sealed. All else that the
+// server can be made to say is as good as nothing.
 func (c failures) check(f *failurepb.Failure) error {
 	info := f.GetApplicationFailureInfo()
-	if info == nil {
+	switch {
+	case info != nil:
+	case f.GetTimeoutFailureInfo() != nil, f.GetCanceledFailureInfo() != nil && c.data.scope.local:
 		return nil
+	default:
+		return refusal("the failure of an activity is none that a worker writes (%s)", c.data.scope)
 	}
 	if f.GetEncodedAttributes() == nil {
 		return refusal("the failure of an activity is not sealed (%s)", c.data.scope)
 	}
 	opened, err := c.data.opened(f.GetEncodedAttributes(), attributes{})
 	if err != nil {
-		return err
+		return c.waits(f, err)
 	}
 	var said attributes
 	if err := json.Unmarshal(opened.GetData(), &said); err != nil {
 		return refusal("the attributes of a failure: %w", err)
 	}
-	if said.Type != info.GetType() || said.NonRetryable != info.GetNonRetryable() {
-		return refusal("the type of a failure is not the one that was sealed (%s)", c.data.scope)
+	if said.Type != info.GetType() || said.NonRetryable != info.GetNonRetryable() || said.Details != digest(info.GetDetails()) {
+		return refusal("the type or the details of a failure are not those that were sealed (%s)", c.data.scope)
 	}
 	return nil
+}
+
+// waits lets one failure pass that was sealed for no activity: before a worker
+// knows what it is asked, the SDK (1.50.0) does not say for which activity it
+// reports that large values could not be read. The worst that somebody gains by
+// bringing such a failure here is that the run waits for its store.
+func (c failures) waits(f *failurepb.Failure, refused error) error {
+	if f.GetApplicationFailureInfo().GetType() != string(contract.StoreUnavailable) {
+		return refused
+	}
+	if _, err := open(c.data.sealing.Keys, f.GetEncodedAttributes(), scopeOf(nil).context(sortFailure), maxOpened); err != nil {
+		return refused
+	}
+	return contract.Errorf(contract.StoreUnavailable, "the worker could not read what it was asked, since the store was unavailable")
 }

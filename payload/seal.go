@@ -67,24 +67,25 @@ type scope struct {
 	place string
 	// names are namespace, workflow id and, of an activity, its type.
 	names [3]string
+	// local: the activity is one that the workflow's own worker runs.
+	local bool
 }
 
 func scopeOf(ctx converter.SerializationContext) scope {
 	switch c := ctx.(type) {
 	case converter.WorkflowSerializationContext:
-		return scope{placeWorkflow, [3]string{c.Namespace, c.WorkflowID}}
+		return scope{place: placeWorkflow, names: [3]string{c.Namespace, c.WorkflowID}}
 	case converter.ActivitySerializationContext:
-		return scope{placeActivity, [3]string{c.Namespace, c.WorkflowID, c.ActivityType}}
+		return scope{place: placeActivity, names: [3]string{c.Namespace, c.WorkflowID, c.ActivityType}, local: c.IsLocal}
 	case converter.NexusSerializationContext:
-		return scope{placeNexus, [3]string{c.Endpoint, c.Service, c.Operation}}
+		return scope{place: placeNexus, names: [3]string{c.Endpoint, c.Service, c.Operation}}
 	}
 	return scope{place: placeNone}
 }
 
-// context is the text that a payload is bound to. The label tells apart what
-// one workflow seals for different uses.
-func (s scope) context(label string) string {
-	b, err := json.Marshal([]string{s.place, s.names[0], s.names[1], s.names[2], label})
+// context is the text that a payload of a sort is bound to.
+func (s scope) context(of sort) string {
+	b, err := json.Marshal([]string{s.place, s.names[0], s.names[1], s.names[2], string(of)})
 	if err != nil {
 		panic(fmt.Sprintf("strings have no JSON: %v", err))
 	}

@@ -241,7 +241,7 @@ type running struct {
 // worker starts a worker with all that the configuration says, and waits until
 // it polls.
 func (p *Program) worker(ctx context.Context, settings config.Config, server *devserver.Server, root *rooted) (*running, error) {
-	resolved, err := settings.Resolve()
+	resolved, err := settings.Resolve(config.Roles()...)
 	if err != nil {
 		return nil, misuse("%s", err)
 	}
@@ -258,7 +258,7 @@ func (p *Program) worker(ctx context.Context, settings config.Config, server *de
 	}
 	// The embedded server is local: nothing of another server's credentials goes there.
 	options.Client = client.Options{HostPort: server.Address, Namespace: server.Namespace}
-	options.Roles = nil
+	options.Dev, options.SharedQueue = true, true
 	options.Trust = root.bootstrap
 	options.Drain = min(options.Drain, devDrain)
 	options.Logger = slog.New(slog.NewTextHandler(log, nil))
@@ -277,13 +277,13 @@ func (p *Program) worker(ctx context.Context, settings config.Config, server *de
 	return &running{host: h, store: options.Store}, nil
 }
 
-// polling waits until both queues are polled.
+// polling waits until all queues are polled.
 func polling(asked context.Context, conn *connection) error {
 	ctx, cancel := context.WithTimeout(asked, pollWait)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for _, queue := range []string{contract.QueueEngine, contract.QueueTools} {
+	for _, queue := range []string{contract.QueueEngine, contract.QueueJournal, contract.QueueTools} {
 		for {
 			n, err := pollers(ctx, conn, queue)
 			if err == nil && n > 0 {

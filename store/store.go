@@ -74,15 +74,18 @@ func (o Options) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, o.String
 
 // Opened is an open store.
 type Opened struct {
+	// Ledger is nil in a process that has opened the large values alone.
 	Ledger ledger.Store
 	// Blobs has the large values.
 	Blobs blob.Store
 	// Key is the log's, nil where this process has none.
 	Key *ledger.Key
+
+	done func() error
 }
 
 // Close releases the store. What was stated stays.
-func (o *Opened) Close() error { return o.Ledger.Close() }
+func (o *Opened) Close() error { return o.done() }
 
 // Open opens the store. SQLite's database is made, with its key, and brought to
 // its newest form; one of PostgreSQL that [Migrate] has not brought there is
@@ -102,6 +105,7 @@ func Open(ctx context.Context, o Options) (_ *Opened, err error) {
 	if err != nil {
 		return nil, err
 	}
+	s.done = s.Ledger.Close
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -120,20 +124,39 @@ func Open(ctx context.Context, o Options) (_ *Opened, err error) {
 	return s, nil
 }
 
-// OpenBlobs opens the large values alone, for a process that does not touch the
-// ledger. done releases them.
+// OpenValues opens a store of large values alone, for a process that does not
+// touch the ledger: it needs neither the log's key nor its name, and of a database
+// the table of large values only ([postgres.Roles]).
+func OpenValues(ctx context.Context, o Options) (*Opened, error) {
+	blobs, done, err := OpenBlobs(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Opened{Blobs: blobs, done: done}, nil
+}
+
+// OpenBlobs is [OpenValues] for a process that keeps nothing else. done releases
+// them.
 func OpenBlobs(ctx context.Context, o Options) (blobs blob.Store, done func() error, err error) {
-	if o.InDatabase {
-		s, err := Open(ctx, o)
-		if err != nil {
+	if !o.InDatabase {
+		if blobs, err = blob.Open(o.blobs()); err != nil {
 			return nil, nil, err
 		}
-		return s.Blobs, s.Close, nil
+		return blobs, func() error { return nil }, nil
 	}
-	if blobs, err = blob.Open(o.blobs()); err != nil {
+	if err := o.check(); err != nil {
 		return nil, nil, err
 	}
-	return blobs, func() error { return nil }, nil
+	var s ledger.Store
+	if o.Driver == Postgres {
+		s, err = postgres.Open(ctx, postgres.Options{URL: o.URL, Origin: o.Origin})
+	} else {
+		s, err = sqlite.Open(ctx, sqlite.Options{Path: o.path(), Origin: o.Origin})
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return database{s}, s.Close, nil
 }
 
 // Migrate brings the database to its newest form, and tells how many steps that

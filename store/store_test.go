@@ -3,6 +3,7 @@ package store_test
 import (
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"chimera.ai/engine/blob"
 	"chimera.ai/engine/internal/pgtest"
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/postgres"
 	"chimera.ai/engine/store"
 )
 
@@ -183,4 +185,38 @@ func TestMigratedPostgres(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, s.Key, "this process has none")
 	require.NoError(t, s.Close())
+}
+
+// TestToolsReachNothingButValues of a database: with the rights of their role they
+// read and add large values, and the ledger is closed to them. They need neither
+// the log's key nor its name.
+func TestToolsReachNothingButValues(t *testing.T) {
+	o := store.Options{Driver: store.Postgres, URL: pgtest.URL(t), InDatabase: true, Key: newKey(t, "example.com/log")}
+	_, err := store.Migrate(t.Context(), o)
+	require.NoError(t, err)
+	require.NoError(t, store.Grant(t.Context(), o))
+	owner, err := store.Open(t.Context(), o)
+	require.NoError(t, err)
+	digest, err := owner.Blobs.Put(t.Context(), []byte("a plan"))
+	require.NoError(t, err)
+	require.NoError(t, owner.Close())
+
+	u, err := url.Parse(o.URL)
+	require.NoError(t, err)
+	q := u.Query()
+	q.Set("role", postgres.DefaultRoles.Tools)
+	u.RawQuery = q.Encode()
+	tools := store.Options{Driver: store.Postgres, URL: u.String(), InDatabase: true}
+	s, err := store.OpenValues(t.Context(), tools)
+	require.NoError(t, err)
+	require.Nil(t, s.Ledger)
+	b, err := s.Blobs.Get(t.Context(), digest)
+	require.NoError(t, err)
+	require.Equal(t, "a plan", string(b))
+	_, err = s.Blobs.Put(t.Context(), []byte("a large result"))
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	tools.Origin = "example.com/log"
+	_, err = store.Open(t.Context(), tools)
+	require.ErrorContains(t, err, "permission denied")
 }

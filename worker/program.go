@@ -139,6 +139,9 @@ func (p *Program) Run(ctx context.Context) error {
 	if options.Trust != nil && options.Trust.Audience == trust.Dev {
 		return &misuse{"the bootstrap (trust.bootstrap) has the audience dev, which is for chimera dev alone"}
 	}
+	if err := options.Check(); err != nil {
+		return &misuse{err.Error()}
+	}
 	options.Logger = p.logger
 	start, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

@@ -165,7 +165,7 @@ func (r *run) landChild(w *wait) {
 func (r *run) inquire(w *wait) {
 	w.asking, w.due = true, time.Time{}
 	w.future = workflow.ExecuteActivity(workflow.WithActivityOptions(r.steady, workflow.ActivityOptions{
-		TaskQueue: contract.QueueEngine, ActivityID: "engine/child/" + r.name(w.node) + "#" + strconv.Itoa(w.launches), Summary: r.plan.Nodes[w.node].ID,
+		TaskQueue: contract.QueueJournal, ActivityID: "engine/child/" + r.name(w.node) + "#" + strconv.Itoa(w.launches), Summary: r.plan.Nodes[w.node].ID,
 		StartToCloseTimeout: journalTimeout, RetryPolicy: recording,
 	}), contract.ActivityChild, contract.ChildRequest{Run: r.identity(), Child: *w.child, Request: w.request})
 }

@@ -66,7 +66,7 @@ func (r *run) write() {
 		Batch: j.batch, Request: r.tag + "/" + id, Entries: j.sent,
 	}
 	ctx := workflow.WithActivityOptions(r.steady, workflow.ActivityOptions{
-		TaskQueue: contract.QueueEngine, ActivityID: id, Summary: "journal",
+		TaskQueue: contract.QueueJournal, ActivityID: id, Summary: "journal",
 		StartToCloseTimeout: journalTimeout, RetryPolicy: recording,
 	})
 	r.flights = append(r.flights, &wait{

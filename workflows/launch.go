@@ -87,7 +87,7 @@ func (r *run) ask(w *wait, activity string, request any) {
 		}), activity, request)
 		return
 	}
-	w.queue = contract.QueueEngine
+	w.queue = contract.QueueJournal
 	r.meter.emit(byReference)
 	w.future = workflow.ExecuteActivity(workflow.WithActivityOptions(r.steady, workflow.ActivityOptions{
 		TaskQueue:              w.queue,

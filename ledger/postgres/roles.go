@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"chimera.ai/engine/ledger"
@@ -18,13 +19,16 @@ import (
 // Whoever reads may not read the keys of subjects. Only the guardian states
 // decisions, permits, holds and what permits consume, in the tables and in the
 // log; the engine states everything else, claims and ends what was permitted,
-// and gives entries their places in the log.
+// and gives entries their places in the log. Tools read and add large values, where
+// these lie in the database, and see nothing else of it.
 type Roles struct {
-	Engine, Guardian, Reader string
+	Engine, Guardian, Reader, Tools string
 }
 
+func (r Roles) all() []string { return []string{r.Engine, r.Guardian, r.Reader, r.Tools} }
+
 // DefaultRoles are the names that documents use.
-var DefaultRoles = Roles{Engine: "chimera_engine", Guardian: "chimera_guardian", Reader: "chimera_reader"}
+var DefaultRoles = Roles{Engine: "chimera_engine", Guardian: "chimera_guardian", Reader: "chimera_reader", Tools: "chimera_tools"}
 
 // guarded are the kinds of entries that only the guardian states.
 var guarded = []ledger.Kind{
@@ -76,13 +80,13 @@ var roleName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
 // ledger's tables, and may be repeated. The caller owns the tables; to make a
 // role takes CREATEROLE.
 func Grant(ctx context.Context, o Options, r Roles) (err error) {
-	for _, name := range []string{r.Engine, r.Guardian, r.Reader} {
+	for _, name := range r.all() {
 		if !roleName.MatchString(name) {
 			return fmt.Errorf("grant: %w: %.80q is no name of a role: small letters, digits and _", ledger.ErrInvalid, name)
 		}
 	}
-	if r.Engine == r.Guardian || r.Engine == r.Reader || r.Guardian == r.Reader {
-		return fmt.Errorf("grant: %w: the roles are not three", ledger.ErrInvalid)
+	if names := slices.Sorted(slices.Values(r.all())); len(slices.Compact(names)) != len(r.all()) {
+		return fmt.Errorf("grant: %w: the roles are not %d", ledger.ErrInvalid, len(r.all()))
 	}
 	db, err := open(o)
 	if err != nil {
@@ -111,7 +115,7 @@ func grant(ctx context.Context, t *sql.Tx, r Roles) error {
 		// Roles are the cluster's: two databases may make them at once.
 		"SELECT pg_advisory_xact_lock(hashtextextended('chimera roles', 7))",
 	}
-	for _, name := range []string{r.Engine, r.Guardian, r.Reader} {
+	for _, name := range r.all() {
 		var there bool
 		if err := t.QueryRowContext(ctx, "SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)", name).Scan(&there); err != nil {
 			return err
@@ -120,11 +124,18 @@ func grant(ctx context.Context, t *sql.Tx, r Roles) error {
 			statements = append(statements, "DO $$ BEGIN CREATE ROLE "+name+" NOLOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$")
 		}
 	}
-	all := r.Engine + ", " + r.Guardian + ", " + r.Reader
+	all := strings.Join(r.all(), ", ")
+	readers := strings.Join([]string{r.Engine, r.Guardian, r.Reader}, ", ")
 	for table, g := range grants {
 		statements = append(statements, "REVOKE ALL ON "+table+" FROM PUBLIC, "+all)
 		if table != keysTable {
-			statements = append(statements, "GRANT SELECT ON "+table+" TO "+all)
+			statements = append(statements, "GRANT SELECT ON "+table+" TO "+readers)
+		}
+		switch table {
+		case "blobs":
+			statements = append(statements, "GRANT SELECT, INSERT ON "+table+" TO "+r.Tools)
+		case "goose_db_version": // whether the tables are those that the program knows
+			statements = append(statements, "GRANT SELECT ON "+table+" TO "+r.Tools)
 		}
 		if g.engine != "" {
 			statements = append(statements, "GRANT "+g.engine+" ON "+table+" TO "+r.Engine)

@@ -101,8 +101,8 @@ func TestRoles(t *testing.T) {
 	for range 2 {
 		require.NoError(t, postgres.Grant(ctx, o, roles))
 	}
-	require.ErrorIs(t, postgres.Grant(ctx, o, postgres.Roles{Engine: "a; DROP TABLE entries", Guardian: "b", Reader: "c"}), ledger.ErrInvalid)
-	require.ErrorIs(t, postgres.Grant(ctx, o, postgres.Roles{Engine: "a", Guardian: "a", Reader: "c"}), ledger.ErrInvalid)
+	require.ErrorIs(t, postgres.Grant(ctx, o, postgres.Roles{Engine: "a; DROP TABLE entries", Guardian: "b", Reader: "c", Tools: "d"}), ledger.ErrInvalid)
+	require.ErrorIs(t, postgres.Grant(ctx, o, postgres.Roles{Engine: "a", Guardian: "a", Reader: "c", Tools: "d"}), ledger.ErrInvalid)
 	engine, guardian, reader := as(t, o, roles.Engine), as(t, o, roles.Guardian), as(t, o, roles.Reader)
 	far := ledger.At(time.Unix(1<<33, 0))
 	cents, err := ledger.Minor(100, "USD")

@@ -12,11 +12,11 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// children asks Temporal about child workflows.
-type children struct{ client client.Client }
+// childWorkflows asks Temporal about child workflows.
+type childWorkflows struct{ client client.Client }
 
 // Child implements activities.Children.
-func (c children) Child(ctx context.Context, child contract.Child) (bool, *contract.Report, error) {
+func (c childWorkflows) Child(ctx context.Context, child contract.Child) (bool, *contract.Report, error) {
 	described, err := c.client.DescribeWorkflowExecution(ctx, child.Workflow, child.Run)
 	if errors.As(err, new(*serviceerror.NotFound)) {
 		return false, nil, nil
