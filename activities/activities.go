@@ -24,6 +24,8 @@ type Plans interface {
 	Put(ctx context.Context, p *plan.Plan) (digest string, err error)
 	// Get returns the plan of a digest. The plan is shared: nobody changes it.
 	Get(ctx context.Context, digest string) (*plan.Plan, error)
+	// Check reports why the store of large values cannot be written to.
+	Check(ctx context.Context) error
 }
 
 // Caller calls the operation of a node. It returns the forms that the output

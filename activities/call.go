@@ -42,7 +42,7 @@ func Dynamic(node func(context.Context, contract.Call) (contract.Outcome, error)
 			if known := new(contract.Error); errors.As(err, &known) && known.Kind == contract.StoreUnavailable {
 				kind = known.Kind // this worker lacks the key; another one may have it
 			}
-			return contract.Outcome{}, fail(ctx, 0, nil, contract.Errorf(kind, "read the activity's argument: %w", err))
+			return contract.Outcome{}, fail(ctx, nil, contract.Errorf(kind, "read the activity's argument: %w", err))
 		}
 		return node(ctx, call)
 	}
@@ -94,27 +94,41 @@ func (c *nodes) find(ctx context.Context, plans Plans, digest string, i int) (*n
 	return c.of(p, digest).node(i), nil
 }
 
+// waited reports why the store is still away, where a patient request asks.
+func waited(ctx context.Context, plans Plans, patient bool) error {
+	if !patient {
+		return nil
+	}
+	if err := plans.Check(ctx); err != nil {
+		return contract.Errorf(contract.StoreUnavailable, "the store is away: %w", err)
+	}
+	return nil
+}
+
 // run is the life of one node: assemble, validate, call, validate, route. The
 // answer names the request, and so does the failure.
 func (c *nodes) run(ctx context.Context, plans Plans, choose choice, call *contract.Call) (contract.Outcome, error) {
+	if err := waited(ctx, plans, call.Patient); err != nil {
+		return contract.Outcome{}, of(call, nil).failed(ctx, err)
+	}
 	n, err := c.find(ctx, plans, call.Plan, call.Node)
 	if err != nil {
-		return contract.Outcome{}, failed(ctx, call.Request, call.Spent, nil, err)
+		return contract.Outcome{}, of(call, nil).failed(ctx, err)
 	}
 	caller, err := choose(n.spec)
 	if err != nil {
-		return contract.Outcome{}, failed(ctx, call.Request, call.Spent, nil, err)
+		return contract.Outcome{}, of(call, nil).failed(ctx, err)
 	}
 	var out contract.Outcome
 	err = recovered("node "+n.spec.ID, func() (err error) {
 		out, err = n.run(ctx, caller, call)
 		return err
 	})
-	if attempts := call.Spent + int(activity.GetInfo(ctx).Attempt); attempts > 1 {
+	if attempts := of(call, nil).attempts(ctx); attempts > 1 {
 		out.Attempts = attempts
 	}
 	out.Request = call.Request
-	return out, failed(ctx, call.Request, call.Spent, &n.spec.Retry, err)
+	return out, of(call, &n.spec.Retry).failed(ctx, err)
 }
 
 func (n *node) run(ctx context.Context, caller Caller, call *contract.Call) (contract.Outcome, error) {
@@ -176,11 +190,48 @@ func invoke(ctx context.Context, caller Caller, n *plan.Node, input json.RawMess
 	timeout := time.Duration(n.TimeoutMS) * time.Millisecond
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNodeTimeout)
 	defer cancel()
-	result, err := caller.Call(ctx, n, input)
+	result, err := within(ctx, caller, n, input)
 	if err != nil && errors.Is(context.Cause(ctx), errNodeTimeout) && kindOf(ctx, err).Kind != contract.Unsent {
 		return nil, contract.Errorf(contract.Timeout, "%s did not answer within %s", n.Activity(), timeout)
 	}
 	return result, err
+}
+
+// answer is what a caller came to.
+type answer struct {
+	forms []json.RawMessage
+	err   error
+}
+
+// overtime is how long a call may go on when its context has ended. What does not
+// return then is left behind.
+const overtime = 500 * time.Millisecond
+
+// within calls the operation, and waits no longer than its context allows, even for
+// code that does not heed it.
+func within(ctx context.Context, caller Caller, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
+	done := make(chan answer, 1)
+	go func() {
+		var a answer
+		a.err = recovered("node "+n.ID, func() (err error) {
+			a.forms, err = caller.Call(ctx, n, input)
+			return err
+		})
+		done <- a
+	}()
+	select {
+	case a := <-done:
+		return a.forms, a.err
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(overtime)
+	defer timer.Stop()
+	select {
+	case a := <-done:
+		return a.forms, a.err
+	case <-timer.C:
+		return nil, ctx.Err()
+	}
 }
 
 var errNodeTimeout = errors.New("the node's timeout has passed")

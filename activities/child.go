@@ -23,7 +23,7 @@ func (e *Engine) Child(ctx context.Context, request contract.ChildRequest) (cont
 	if err != nil {
 		err = contract.Errorf(contract.Transport, "ask Temporal about %s: %w", clip(request.Child.Workflow, 200), err)
 	}
-	return result, failed(ctx, request.Request, 0, asking, err)
+	return result, asked{request: request.Request, retry: asking}.failed(ctx, err)
 }
 
 // asking has the kinds after which Temporal is asked again.

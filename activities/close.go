@@ -29,7 +29,7 @@ type Outputs interface {
 // the one that stands any more, as after an erasure.
 func (e *Engine) Close(ctx context.Context, request contract.CloseRequest) (contract.Closed, error) {
 	closed, err := e.close(ctx, &request)
-	return closed, fail(ctx, 0, journaling, err)
+	return closed, fail(ctx, journaling, err)
 }
 
 func (e *Engine) close(ctx context.Context, request *contract.CloseRequest) (contract.Closed, error) {

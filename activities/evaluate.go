@@ -206,14 +206,18 @@ func pick(output any, port string) (any, bool) {
 // node are delivered.
 func (e *Engine) Route(ctx context.Context, request contract.RouteRequest) (contract.RouteResult, error) {
 	result := contract.RouteResult{Request: request.Request}
-	n, err := e.nodes.find(ctx, e.Plans, request.Plan, request.Node)
+	var n *node
+	err := waited(ctx, e.Plans, request.Patient)
+	if err == nil {
+		n, err = e.nodes.find(ctx, e.Plans, request.Plan, request.Node)
+	}
 	if err == nil {
 		err = recovered("a predicate", func() (err error) {
 			result.Held, err = n.routeError(&request)
 			return err
 		})
 	}
-	return result, failed(ctx, request.Request, 0, nil, err)
+	return result, asked{request: request.Request, patient: request.Patient}.failed(ctx, err)
 }
 
 func (n *node) routeError(request *contract.RouteRequest) ([]bool, error) {

@@ -19,31 +19,57 @@ import (
 )
 
 const (
-	// maxMessage and maxDetails bound what a failure carries into the history, in bytes.
+	// maxMessage and maxDetails bound what a failure carries into the history, in
+	// bytes: less than a result that does not go by reference.
 	maxMessage = 4 << 10
-	maxDetails = 16 << 10
+	maxDetails = 8 << 10
 	// maxRetryAfter bounds the wait that the other side asks for: a policy's own
 	// waits are no longer either.
 	maxRetryAfter = 24 * time.Hour
 )
 
-// fail is [failed] for a request without a name.
-func fail(ctx context.Context, spent int, retry *plan.Retry, err error) error {
-	return failed(ctx, "", spent, retry, err)
+// asked is the request that an activity answers.
+type asked struct {
+	// request names it, and spent counts the contract's attempts before it.
+	request string
+	spent   int
+	// patient: Temporal tries until the store is back, outside the contract.
+	patient bool
+	// retry is the contract, or nil: then nothing is tried again.
+	retry *plan.Retry
+}
+
+// of is a call as it was asked for, with its node's contract.
+func of(call *contract.Call, retry *plan.Retry) asked {
+	return asked{request: call.Request, spent: call.Spent, patient: call.Patient, retry: retry}
+}
+
+// attempts counts the contract's attempts, this one included.
+func (a asked) attempts(ctx context.Context) int {
+	if a.patient {
+		return a.spent + 1
+	}
+	return a.spent + int(activity.GetInfo(ctx).Attempt)
+}
+
+// fail is [asked.failed] for a request without a name.
+func fail(ctx context.Context, retry *plan.Retry, err error) error {
+	return asked{retry: retry}.failed(ctx, err)
 }
 
 // failed turns err into what Temporal carries to the interpreter: the type is the
-// kind. It is retried only where the contract says so; spent counts attempts
-// that were used up before this activity was scheduled.
-func failed(ctx context.Context, request string, spent int, retry *plan.Retry, err error) error {
+// kind. Temporal tries again only where the contract says so, and soon; where the
+// contract wants a long wait, the interpreter does.
+func (a asked) failed(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
+	attempts := a.attempts(ctx)
 	if errors.Is(err, errWrongQueue) {
 		return temporal.NewApplicationErrorWithOptions(clip(err.Error(), maxMessage), contract.WrongQueue, temporal.ApplicationErrorOptions{
 			NonRetryable: true,
 			Category:     temporal.ApplicationErrorCategoryBenign, // no cause for alarm in the log
-			Details:      []any{contract.ErrorDetails{Attempts: spent + int(activity.GetInfo(ctx).Attempt), Request: request}},
+			Details:      []any{contract.ErrorDetails{Attempts: attempts, Request: a.request}},
 		})
 	}
 	e := kindOf(ctx, err)
@@ -52,10 +78,19 @@ func failed(ctx context.Context, request string, spent int, retry *plan.Retry, e
 		// Nobody cancelled the run: another worker goes on.
 		kind = contract.WorkerLost
 	}
-	attempts := spent + int(activity.GetInfo(ctx).Attempt)
-	details := contract.ErrorDetails{Attempts: attempts, Details: bounded(e.Details), Request: request}
+	details := contract.ErrorDetails{Attempts: attempts, Details: bounded(e.Details), Request: a.request}
+	again := retried(a.retry, kind, attempts)
+	if a.retry != nil && a.retry.Again(kind, attempts) {
+		wait := max(retryAfter(e.RetryAfterMS), time.Duration(a.retry.WaitMS(attempts))*time.Millisecond)
+		if a.patient || wait > contract.ShortWait {
+			again, details.WaitMS = false, wait.Milliseconds()
+		}
+	}
+	if a.patient {
+		again = kind == contract.StoreUnavailable
+	}
 	return temporal.NewApplicationErrorWithOptions(clip(e.Message, maxMessage), string(kind), temporal.ApplicationErrorOptions{
-		NonRetryable:   !retried(retry, kind, attempts),
+		NonRetryable:   !again,
 		Details:        []any{details},
 		NextRetryDelay: retryAfter(e.RetryAfterMS),
 	})

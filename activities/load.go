@@ -36,7 +36,7 @@ var loading = &plan.Retry{On: []contract.Kind{contract.StoreUnavailable, contrac
 func (e *Engine) Load(ctx context.Context, request contract.LoadRequest) (*plan.Loaded, error) {
 	start, err := readStart(request.Start)
 	if err != nil {
-		return nil, fail(ctx, 0, nil, err)
+		return nil, fail(ctx, nil, err)
 	}
 	shared, digest, err := e.find(ctx, &start)
 	if err != nil {
@@ -48,17 +48,17 @@ func (e *Engine) Load(ctx context.Context, request contract.LoadRequest) (*plan.
 	}
 	admitted, inputDigest, err := e.admit(shared, digest, input)
 	if err != nil {
-		return nil, fail(ctx, 0, nil, err)
+		return nil, fail(ctx, nil, err)
 	}
 	r := runOf(shared, digest, request.Run, inputDigest)
 	r.Subject = start.Subject
 	if present(start.Grant) {
 		if err := e.granted(ctx, &r, start.Grant); err != nil {
-			return nil, fail(ctx, 0, loading, err)
+			return nil, fail(ctx, loading, err)
 		}
 	}
 	if err := refusal(e.Ledger.OpenRun(ctx, r)); err != nil {
-		return nil, fail(ctx, 0, loading, err)
+		return nil, fail(ctx, loading, err)
 	}
 	if !slices.ContainsFunc(shared.Nodes, func(n plan.Node) bool { return n.ReadsInput || n.RoutesOnInput }) {
 		input = nil
@@ -85,26 +85,26 @@ func (e *Engine) find(ctx context.Context, start *contract.Start) (*plan.Plan, s
 		if errors.Is(err, ledger.ErrNotFound) {
 			err = contract.Errorf(contract.Contract, "no plan is published as %s", clip(start.Plan, 200))
 		}
-		return nil, "", fail(ctx, 0, loading, refusal(err))
+		return nil, "", fail(ctx, loading, refusal(err))
 	}
 	if err := e.authored(ctx, start.Plan, published); err != nil {
-		return nil, "", fail(ctx, 0, loading, err)
+		return nil, "", fail(ctx, loading, err)
 	}
 	source, err := e.Ledger.GetBlob(ctx, published.SourceDigest)
 	if err != nil {
-		return nil, "", fail(ctx, 0, loading, refusal(err))
+		return nil, "", fail(ctx, loading, refusal(err))
 	}
 	compiled, digest, err := e.plan(ctx, string(source), present(start.Grant))
 	if err != nil {
 		return nil, "", err
 	}
 	if digest != published.Digest {
-		return nil, "", fail(ctx, 0, nil, contract.Errorf(contract.Contract,
+		return nil, "", fail(ctx, nil, contract.Errorf(contract.Contract,
 			"%s@%s was published as %s, and the catalog and policy of this worker make %s of its source: publish it again under a new version",
 			published.Name, published.Version, published.Digest, digest))
 	}
 	if compiled.Name != published.Name || compiled.Version != published.Version {
-		return nil, "", fail(ctx, 0, nil, contract.Errorf(contract.Blocked, "what is published as %s@%s is the source of %s@%s",
+		return nil, "", fail(ctx, nil, contract.Errorf(contract.Blocked, "what is published as %s@%s is the source of %s@%s",
 			clip(published.Name, 100), clip(published.Version, 100), compiled.Name, compiled.Version))
 	}
 	return compiled, digest, nil
@@ -115,7 +115,7 @@ func (e *Engine) find(ctx context.Context, start *contract.Start) (*plan.Plan, s
 func (e *Engine) plan(ctx context.Context, source string, granted bool) (*plan.Plan, string, error) {
 	if digest, ok := e.sources.digest(source); ok {
 		if p, err := e.Plans.Get(ctx, digest); err == nil {
-			return p, digest, fail(ctx, 0, nil, harmless(p, granted))
+			return p, digest, fail(ctx, nil, harmless(p, granted))
 		}
 	}
 	compiled, diagnostics := e.compile(source)
@@ -123,10 +123,10 @@ func (e *Engine) plan(ctx context.Context, source string, granted bool) (*plan.P
 		return nil, "", refused(ctx, diagnostics)
 	}
 	if err := harmless(compiled, granted); err != nil {
-		return nil, "", fail(ctx, 0, nil, err)
+		return nil, "", fail(ctx, nil, err)
 	}
 	if what := beyond(compiled); what != "" {
-		return nil, "", fail(ctx, 0, nil, contract.Errorf(contract.Contract, "not supported yet: %s", what))
+		return nil, "", fail(ctx, nil, contract.Errorf(contract.Contract, "not supported yet: %s", what))
 	}
 	digest, err := e.Plans.Put(ctx, compiled)
 	if err != nil {
@@ -274,7 +274,7 @@ func refused(ctx context.Context, ds diag.Diagnostics) error {
 		list, err = json.Marshal(ds)
 	}
 	if err != nil {
-		return fail(ctx, 0, nil, contract.Errorf(contract.Contract, "write diagnostics: %w", err))
+		return fail(ctx, nil, contract.Errorf(contract.Contract, "write diagnostics: %w", err))
 	}
 	message := fmt.Sprintf("the plan does not compile (%d errors):%s", n, text.String())
 	return temporal.NewApplicationErrorWithOptions(clip(message, maxMessage), string(contract.Contract), temporal.ApplicationErrorOptions{

@@ -39,6 +39,8 @@ func (m *memory) Put(_ context.Context, p *plan.Plan) (string, error) {
 	return plan.DigestOf(b), nil
 }
 
+func (m *memory) Check(context.Context) error { return nil }
+
 func (m *memory) Get(_ context.Context, digest string) (*plan.Plan, error) {
 	if m.get != nil {
 		return nil, m.get

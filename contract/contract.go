@@ -9,6 +9,7 @@ package contract
 import (
 	"encoding/json"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -28,6 +29,10 @@ const WorkflowCall = "chimera.Call"
 
 // SignalReport is the signal by which such a child reports, with a [Report].
 const SignalReport = "chimera.report"
+
+// ShortWait is the longest wait between two attempts that is left to Temporal: a
+// longer one is the interpreter's, which can continue as new meanwhile.
+const ShortWait = 10 * time.Second
 
 // QueryState is the query that answers with a [State].
 const QueryState = "chimera.state"

@@ -59,6 +59,9 @@ func (c *Plans) Put(ctx context.Context, p *plan.Plan) (string, error) {
 	return digest, nil
 }
 
+// Check reports why the store behind the cache cannot be written to.
+func (c *Plans) Check(ctx context.Context) error { return c.store.Check(ctx) }
+
 // Get returns the plan of a digest, from the cache or from the store.
 func (c *Plans) Get(ctx context.Context, digest string) (*plan.Plan, error) {
 	c.mu.Lock()

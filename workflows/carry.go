@@ -50,7 +50,7 @@ func (r *run) activities() (n int, short bool) {
 	for _, w := range r.flights {
 		if w.kind == waitCall || w.kind == waitRoute {
 			n++
-			short = short && time.Duration(r.plan.Nodes[w.node].TimeoutMS)*time.Millisecond <= shortWait
+			short = short && time.Duration(r.plan.Nodes[w.node].TimeoutMS)*time.Millisecond <= contract.ShortWait
 		}
 	}
 	return n, short

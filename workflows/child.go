@@ -57,7 +57,7 @@ func Call(ctx workflow.Context, request contract.ChildCall) (contract.Report, er
 // outlives reports whether a call of node n may take longer than the run can wait
 // when it is to continue as new, and may have to.
 func (r *run) outlives(n *plan.Node) bool {
-	return time.Duration(n.TimeoutMS)*time.Millisecond > shortWait &&
+	return time.Duration(n.TimeoutMS)*time.Millisecond > contract.ShortWait &&
 		r.info.GetCurrentHistoryLength()+r.ahead > r.head.ContinueAfter
 }
 

@@ -25,8 +25,6 @@ const (
 	// startTimeout is how long an activity may wait for a worker before the run
 	// takes it back, since it cannot continue as new with activities in flight.
 	startTimeout = time.Minute
-	// shortWait is the longest wait between two attempts that is left to Temporal.
-	shortWait = 10 * time.Second
 	// drainTime bounds how long Temporal may try an activity again and again, for
 	// the same reason.
 	drainTime = time.Minute
@@ -197,9 +195,9 @@ func (r *run) policy(w *wait) *temporal.RetryPolicy {
 	}
 	first := time.Duration(n.Retry.WaitMS(w.spent+1)) * time.Millisecond
 	return &temporal.RetryPolicy{
-		InitialInterval:        min(first, shortWait),
+		InitialInterval:        min(first, contract.ShortWait),
 		BackoffCoefficient:     max(float64(n.Retry.MultiplierMilli)/1000, 1),
-		MaximumInterval:        min(max(time.Duration(n.Retry.MaxMS)*time.Millisecond, first), shortWait),
+		MaximumInterval:        min(max(time.Duration(n.Retry.MaxMS)*time.Millisecond, first), contract.ShortWait),
 		MaximumAttempts:        int32(r.attemptsAtOnce(n, w.spent)),
 		NonRetryableErrorTypes: append([]string{string(contract.StoreUnavailable)}, timeouts...),
 	}
@@ -217,7 +215,7 @@ func (r *run) attemptsAtOnce(n *plan.Node, spent int) int {
 			return max(k-1, 1)
 		}
 		wait := time.Duration(n.Retry.WaitMS(spent+k)) * time.Millisecond
-		if wait > shortWait {
+		if wait > contract.ShortWait {
 			return k
 		}
 		took += wait
