@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"flag"
+	"fmt"
+	"strings"
 
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/payload"
 	"chimera.ai/engine/store"
 )
 
@@ -94,13 +98,34 @@ type migration struct {
 	Steps int `json:"steps"`
 }
 
+// makePayloadKey makes a payload key in a file, and leaves one that is there. Its id
+// is its own, since ids stand in histories.
+func makePayloadKey(file string) error {
+	key, err := store.KeepKey(file, func() (string, error) {
+		return payload.NewKey("k" + strings.ToLower(rand.Text()[:10]))
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := payload.ParseKeys([]string{key}); err != nil {
+		return fmt.Errorf("%w: %s: %w", store.ErrOptions, file, err)
+	}
+	return nil
+}
+
 func migrateCommand(p *Program, fs *flag.FlagSet) action {
 	grant := fs.Bool("grant", false, "make the database roles of the parts too, with their rights (PostgreSQL; takes CREATEROLE)")
 	newKey := fs.String("new-key", "", "make the log's key in `FILE`, where there is none, for the name store.origin")
+	newPayloadKey := fs.String("new-payload-key", "", "make a payload key in `FILE`, where there is none, for payload.keys")
 	return func(ctx context.Context, _ []string) error {
 		settings, err := p.settings()
 		if err != nil {
 			return err
+		}
+		if *newPayloadKey != "" {
+			if err := makePayloadKey(*newPayloadKey); err != nil {
+				return storeError(err)
+			}
 		}
 		if *newKey != "" { // first: ledger.key may refer to it
 			if err := store.NewKey(*newKey, settings.Store.Origin); err != nil {

@@ -36,21 +36,34 @@ func NewKey(file, origin string) error {
 }
 
 // ownKey reads the key that an embedded log has beside it, and makes one where
-// there is none. Of several processes that do so at once, one makes it.
+// there is none.
 func ownKey(file, origin string) (string, error) {
+	return KeepKey(file, func() (string, error) {
+		if origin == "" {
+			origin = "dev.chimera.local/" + strings.ToLower(rand.Text()[:10])
+		}
+		made, _, err := ledger.NewKey(origin)
+		if err != nil {
+			return "", fmt.Errorf("%w: make a key for the log %.120q: %w", ErrOptions, origin, err)
+		}
+		return made, nil
+	})
+}
+
+// KeepKey reads the key that a file has, and makes one where there is none, which
+// only the file's owner reads. Of several processes that do so at once, one makes
+// it.
+func KeepKey(file string, create func() (string, error)) (string, error) {
 	secret, err := readKey(file)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return secret, err
 	}
-	if origin == "" {
-		origin = "dev.chimera.local/" + strings.ToLower(rand.Text()[:10])
-	}
-	made, _, err := ledger.NewKey(origin)
+	made, err := create()
 	if err != nil {
-		return "", fmt.Errorf("%w: make a key for the log %.120q: %w", ErrOptions, origin, err)
+		return "", err
 	}
 	if err := keep(file, made); err != nil {
-		return "", fmt.Errorf("keep the log's key: %w", err)
+		return "", fmt.Errorf("keep a key: %w", err)
 	}
 	return readKey(file)
 }
@@ -58,14 +71,14 @@ func ownKey(file, origin string) (string, error) {
 func readKey(file string) (string, error) {
 	info, err := os.Stat(file)
 	if err != nil {
-		return "", fmt.Errorf("read the log's key: %w", err)
+		return "", fmt.Errorf("read a key: %w", err)
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxKey {
-		return "", fmt.Errorf("read the log's key: %s is not a key file", file)
+		return "", fmt.Errorf("read a key: %s is not a key file", file)
 	}
 	raw, err := os.ReadFile(file)
 	if err != nil {
-		return "", fmt.Errorf("read the log's key: %w", err)
+		return "", fmt.Errorf("read a key: %w", err)
 	}
 	return strings.TrimSpace(string(raw)), nil
 }

@@ -63,10 +63,13 @@ func TestWrongUse(t *testing.T) {
 	require.NoError(t, os.WriteFile(dev, []byte("trust: {bootstrap: bootstrap.json, pin: "+devBootstrap(t, filepath.Join(dir, "bootstrap.json"))+"}\n"), 0o600))
 	unpinned := filepath.Join(dir, "unpinned.yaml")
 	require.NoError(t, os.WriteFile(unpinned, []byte("trust: {bootstrap: bootstrap.json}\n"), 0o600))
+	production := filepath.Join(dir, "production.yaml")
+	require.NoError(t, os.WriteFile(production, []byte("store: {driver: postgres, url: '${env:HOME}', origin: example.com/log}\n"), 0o600))
 	for name, c := range map[string]struct {
 		args []string
 		want string
 	}{
+		"unsealed":     {[]string{"--config", production}, "chimera migrate --new-payload-key FILE makes one"},
 		"dev's trust":  {[]string{"--config", dev}, "has the audience dev, which is for chimera dev alone"},
 		"no pin":       {[]string{"--config", unpinned}, "trust.pin, the digest that it must have, is not"},
 		"flag":         {[]string{"-rolls", "engine"}, "flag provided but not defined: -rolls"},
@@ -111,6 +114,35 @@ func TestVersionAndHelp(t *testing.T) {
 	code, out, _ = drive("-help")
 	require.Zero(t, code)
 	require.Contains(t, out, "-roles")
+}
+
+// TestRolesNeedTheirOwnSecrets: a worker of one role starts without what the other
+// needs; here it gets as far as the server.
+func TestRolesNeedTheirOwnSecrets(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	file := filepath.Join(dir, "chimera.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(`
+temporal: {address: "127.0.0.1:1"}
+ledger: {key: '${env:CHIMERA_TEST_LOG}'}
+skills: {x: {command: y, env: {A: '${env:CHIMERA_TEST_TOOL}'}}}
+`), 0o600))
+	secret, _, err := ledger.NewKey("example.com/log")
+	require.NoError(t, err)
+	for role, c := range map[string]struct{ variable, value, missing string }{
+		"engine": {"CHIMERA_TEST_LOG", secret, "ledger.key: the variable CHIMERA_TEST_LOG is not set"},
+		"tools":  {"CHIMERA_TEST_TOOL", "a secret", "skills.x.env.A: the variable CHIMERA_TEST_TOOL is not set"},
+	} {
+		t.Run(role, func(t *testing.T) {
+			code, _, messages := drive("-roles", role)
+			require.Equal(t, exitUsage, code)
+			require.Contains(t, messages, c.missing)
+			t.Setenv(c.variable, c.value)
+			code, _, messages = drive("-roles", role)
+			require.Equal(t, exitUnanswered, code, messages)
+			require.Contains(t, messages, "connect to Temporal")
+		})
+	}
 }
 
 func TestNoServer(t *testing.T) {

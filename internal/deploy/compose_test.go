@@ -146,6 +146,20 @@ func TestNoDefaultPasswords(t *testing.T) {
 	}
 }
 
+// TestPayloadsAreSealed with the key that is made with the log's, or with those of
+// the environment, while they are rotated.
+func TestPayloadsAreSealed(t *testing.T) {
+	p := project(t)
+	require.Contains(t, strings.Join(p.Services["chimera-migrate"].Command, " "), "--new-payload-key /var/lib/chimera/payload.key")
+	const variable = "CHIMERA_PAYLOAD_KEYS"
+	require.Equal(t, "${file:/var/lib/chimera/payload.key}", *p.Services["worker"].Environment[variable])
+	env := maps.Clone(needed)
+	env[variable] = "${file:/var/lib/chimera/new.key},${file:/var/lib/chimera/payload.key}"
+	p, err := load(t, env)
+	require.NoError(t, err)
+	require.Equal(t, env[variable], *p.Services["worker"].Environment[variable])
+}
+
 func TestNetworks(t *testing.T) {
 	p := project(t)
 	require.True(t, p.Networks["database"].Internal)
@@ -208,13 +222,13 @@ func TestVariablesAreDocumented(t *testing.T) {
 	file, err := os.ReadFile(filepath.Join(root, "docker-compose.yml"))
 	require.NoError(t, err)
 	read := map[string]string{}
-	for _, m := range regexp.MustCompile(`\$+\{([A-Z_]+)(?::([-?])([^}]*))?\}`).FindAllStringSubmatch(string(file), -1) {
+	for _, m := range regexp.MustCompile(`\$+\{([A-Z_]+)(?::([-?])((?:[^{}]|\{[^}]*\})*))?\}`).FindAllStringSubmatch(string(file), -1) {
 		if strings.HasPrefix(m[0], "$$") {
 			continue
 		}
 		value := "required"
 		if m[2] == "-" {
-			value = "`" + m[3] + "`"
+			value = "`" + strings.ReplaceAll(m[3], "$$", "$") + "`"
 		}
 		if old, ok := read[m[1]]; ok {
 			require.Equal(t, old, value, "%s has two defaults", m[1])

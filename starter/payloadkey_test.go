@@ -1,0 +1,41 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/payload"
+	"chimera.ai/engine/store"
+)
+
+// TestMakePayloadKey: the key is made once, its owner alone reads it, and what is
+// there and is none is left as it is.
+func TestMakePayloadKey(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "payload.key")
+	require.NoError(t, makePayloadKey(file))
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	made, err := store.KeepKey(file, nil)
+	require.NoError(t, err)
+	ring, err := payload.ParseKeys([]string{made})
+	require.NoError(t, err)
+	require.NotEmpty(t, ring.KeyID())
+	require.NoError(t, makePayloadKey(file))
+	again, err := store.KeepKey(file, nil)
+	require.NoError(t, err)
+	require.Equal(t, made, again)
+
+	other := filepath.Join(t.TempDir(), "other.key")
+	require.NoError(t, makePayloadKey(other))
+	another, err := store.KeepKey(other, nil)
+	require.NoError(t, err)
+	require.NotEqual(t, made, another)
+	require.NoError(t, os.WriteFile(other, []byte("PRIVATE+KEY+s3cret"), 0o600))
+	err = makePayloadKey(other)
+	require.ErrorIs(t, err, store.ErrOptions)
+	require.NotContains(t, err.Error(), "s3cret")
+}
