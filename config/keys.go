@@ -74,7 +74,7 @@ var keys = []key[Config]{
 	{name: "dev.ui_port", sort: integer, max: 65535, at: func(c *Config) any { return &c.Dev.UIPort },
 		doc: "TCP port of the server's web pages; 0 takes a free one."},
 	{name: "dev.temporal", sort: command, at: func(c *Config) any { return &c.Dev.Temporal },
-		doc: "The temporal executable to run. Where it is empty, it is the one on PATH, and otherwise one that is built from tools/go.mod of the source tree."},
+		doc: "The temporal executable to run. Where it is empty, it is the one on PATH, else one beside chimera's own file, and otherwise one that is built from tools/go.mod of the source tree."},
 
 	{name: "worker.roles", sort: choices, oneOf: roles, at: func(c *Config) any { return &c.Worker.Roles },
 		doc: "What a worker process does: `engine` runs workflows and in-process skills, `tools` calls MCP servers and executables. It resolves the secrets of its own roles only. The flag -roles of chimera-worker wins. In the environment: names with commas."},

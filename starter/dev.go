@@ -115,6 +115,7 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	if todo != nil {
 		conn := &connection{
 			Client: worker.host.Client(), address: l.Address, namespace: l.Namespace, ui: l.UI,
+			sealing: host.ClientSealing(settings), blobs: worker.host.Store().Blobs,
 			place: &place{store: worker.store, local: &l, known: true, settings: settings, opened: worker.host.Store(), books: worker.host.Store().Ledger, root: root},
 		}
 		return p.devRun(ctx, o, conn, todo, server, worker.host.Store(), trusted)
