@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
@@ -41,6 +42,17 @@ func gate(opened <-chan struct{}) skills.Skill {
 			return nil, ctx.Err()
 		}
 	})
+}
+
+// chain is a plan whose runs continue as new where they may have 60 events, and wait
+// then.
+func chain() string {
+	nodes, edges := []string{"n0 engine/pass 2000"}, []string{"$input.x -> n0.x"}
+	for i := range 30 {
+		nodes = append(nodes, fmt.Sprintf("n%d engine/pass 2000", i+1))
+		edges = append(edges, fmt.Sprintf("n%d.x -> n%d.x", i, i+1))
+	}
+	return source("", append(nodes, "last test/gate 60000"), append(edges, "n30 -> last", "last.x -> $output.x"))
 }
 
 // becomes waits until the ledger has a run in a state.
@@ -92,14 +104,7 @@ func TestTheLedgerIsToldOfEndsThatTemporalMakes(t *testing.T) {
 			becomes(t, h.Store(), late.GetID(), late.GetRunID(), ledger.RunTimedOut)
 
 			// Continued as new, and again by another run of the same id.
-			nodes, edges := []string{"n0 engine/pass 2000"}, []string{"$input.x -> n0.x"}
-			for i := range 30 {
-				nodes = append(nodes, fmt.Sprintf("n%d engine/pass 2000", i+1))
-				edges = append(edges, fmt.Sprintf("n%d.x -> n%d.x", i, i+1))
-			}
-			nodes = append(nodes, "last test/gate 60000")
-			edges = append(edges, "n30 -> last", "last.x -> $output.x")
-			long := stage.Start(t, c, source("", nodes, edges), `{"x":1}`)
+			long := stage.Start(t, c, chain(), `{"x":1}`)
 			first := long.GetRunID()
 			ready(long)
 			described, err := c.DescribeWorkflowExecution(t.Context(), long.GetID(), "")
@@ -151,7 +156,7 @@ func TestTheLedgerIsToldOfEndsThatTemporalMakes(t *testing.T) {
 // was lost before the run knew, is closed as Temporal has ended it; one that Temporal
 // does not know stays open, and the log says so once.
 func TestTheLedgerIsToldOfEndsThatNobodyStated(t *testing.T) {
-	h := stage.Host(t, host.Options{Skills: []skills.Skill{gate(nil)}})
+	h := stage.Host(t, host.Options{ContinueAfter: 60, Skills: []skills.Skill{gate(nil)}})
 	c := h.Client()
 	succeeded := stage.Start(t, c, source("", []string{"a engine/pass 500"}, []string{"$input.x -> a.x", "a.x -> $output.x"}), `{"x":1}`)
 	require.NoError(t, stage.Await(t, c, succeeded, nil))
@@ -163,6 +168,21 @@ func TestTheLedgerIsToldOfEndsThatNobodyStated(t *testing.T) {
 	require.Error(t, stage.Await(t, c, cancelled, nil))
 	running := stage.Start(t, c, source("", []string{"b test/gate 60000"}, []string{"b -> $output"}), `{}`)
 	stage.Until(t, "it waits", func() bool { return stage.State(t, c, running).Counts.Running == 1 })
+	// Temporal has forgotten how this one began.
+	forgotten := stage.Start(t, c, chain(), `{"x":1}`)
+	root := forgotten.GetRunID()
+	stage.Until(t, "it waits", func() bool {
+		s := stage.State(t, c, forgotten)
+		return s.Counts.Running == 1 && s.Counts.Pending == 0
+	})
+	_, err := c.WorkflowService().DeleteWorkflowExecution(t.Context(), &workflowservice.DeleteWorkflowExecutionRequest{
+		Namespace: stage.Temporal(t).Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: forgotten.GetID(), RunId: root},
+	})
+	require.NoError(t, err)
+	stage.Until(t, "its first execution is gone", func() bool {
+		_, err := c.DescribeWorkflowExecution(t.Context(), forgotten.GetID(), root)
+		return errors.As(err, new(*serviceerror.NotFound))
+	})
 	require.NoError(t, h.Close())
 
 	// A ledger that has them open.
@@ -177,6 +197,7 @@ func TestTheLedgerIsToldOfEndsThatNobodyStated(t *testing.T) {
 	for _, run := range []client.WorkflowRun{succeeded, refused, cancelled, running} {
 		open(run.GetID(), run.GetRunID())
 	}
+	open(forgotten.GetID(), root)
 	open("nobody-1", uuid.NewString())
 	open("nobody-2", "no id of Temporal's")
 	open(running.GetID(), uuid.NewString())
@@ -196,11 +217,13 @@ func TestTheLedgerIsToldOfEndsThatNobodyStated(t *testing.T) {
 	stage.Until(t, "the log says what is not known", func() bool { return strings.Contains(log.String(), "runs open that Temporal does not know") })
 	left, err := h.Store().Ledger.OpenRuns(t.Context(), "", "", 10)
 	require.NoError(t, err)
-	require.Len(t, left, 4)
+	require.Len(t, left, 5)
 
 	// Rounds later it has said nothing more.
 	require.NoError(t, h.Client().TerminateWorkflow(t.Context(), running.GetID(), running.GetRunID(), "enough"))
 	becomes(t, h.Store(), running.GetID(), running.GetRunID(), ledger.RunTerminated)
+	require.NoError(t, h.Client().TerminateWorkflow(t.Context(), forgotten.GetID(), "", "enough"))
+	becomes(t, h.Store(), forgotten.GetID(), root, ledger.RunTerminated)
 	require.NoError(t, h.Close())
 	require.Equal(t, 1, strings.Count(log.String(), "runs open that Temporal does not know"))
 	require.Contains(t, log.String(), "count=3")

@@ -74,7 +74,9 @@
 //	hypotheses/AGENT, snapshots/SERVER
 //	ledger                what was taken out, and legal holds
 //
-// A run's chain begins with run.opened and ends with run.closed. After that
+// A run's chain begins with run.opened and ends with run.closed. It ends as
+// succeeded, failed or cancelled, as the run has stated itself, or as terminated or
+// timed_out, which is stated for a run that could not. After that
 // still may come kinds invocation.* (but permitted), task.* and
 // hypothesis.observed, and then run.closed again. The times of a chain rise as
 // far as the store's clock does.

@@ -43,6 +43,8 @@ func commands() []command {
 		{name: "status", operands: "RUN", least: 1, most: 1, prepare: statusCommand, summary: "show a run"},
 		{name: "runs", prepare: runsCommand, summary: "list runs, the latest first"},
 		{name: "cancel", operands: "RUN", least: 1, most: 1, prepare: cancelCommand, summary: "ask a run to end"},
+		{name: "terminate", operands: "RUN", least: 1, most: 1, prepare: terminateCommand,
+			summary: "end a run that cannot end by itself; nothing is compensated"},
 		{name: "pause", summary: "hold a run before its next node"},
 		{name: "resume", summary: "let a paused run go on"},
 		{name: "retry", summary: "run again from a node"},
@@ -201,7 +203,7 @@ func writeHelp(w io.Writer) {
 			later = append(later, c.name)
 			continue
 		}
-		_, _ = fmt.Fprintf(w, "  %-9s%s\n", c.name, c.summary)
+		_, _ = fmt.Fprintf(w, "  %-10s%s\n", c.name, c.summary)
 	}
 	_, _ = fmt.Fprintf(w, "\nNot supported yet: %s.\n\n", strings.Join(later, ", "))
 	_, _ = fmt.Fprint(w, "On every command: --config FILE, --format text|json. chimera help COMMAND shows the rest.\n"+

@@ -300,7 +300,7 @@ func waitFor(ts *testscript.TestScript, _ bool, args []string) {
 
 // TestContract: the commands of the contract are all there.
 func TestContract(t *testing.T) {
-	want := strings.Fields(`compile graph contain publish start status runs cancel pause resume retry approvals signers
+	want := strings.Fields(`compile graph contain publish start status runs cancel terminate pause resume retry approvals signers
 		tools agents budgets policy simulate test audit trust migrate schema dev console mcp version`)
 	var have []string
 	for _, c := range commands() {
