@@ -79,7 +79,7 @@ func TestRetryAfter(t *testing.T) {
 	for ms, want := range map[int64]time.Duration{
 		0: 0, 1500: 1500 * time.Millisecond, -1: 0, -1 << 63: 0, 1<<63 - 1: 24 * time.Hour, 86_400_001: 24 * time.Hour,
 	} {
-		_, f := call(t, shape{retry: plan.Retry{MaxAttempts: 2, On: []contract.Kind{contract.Throttled}}},
+		_, f := call(t, shape{retry: plan.Retry{On: []contract.Kind{contract.Throttled}}},
 			fails(&contract.Error{Kind: contract.Throttled, RetryAfterMS: ms}))
 		require.Equal(t, want, f.wait, ms)
 		// A long wait is the interpreter's, which can continue as new meanwhile.
