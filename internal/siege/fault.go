@@ -1,0 +1,122 @@
+package siege
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+
+	"chimera.ai/engine/contract"
+)
+
+// Fault is what a client does to a run.
+type Fault string
+
+// The faults.
+const (
+	None    Fault = "nothing"
+	Cancel  Fault = "cancel"
+	Flood   Fault = "flood"
+	Queries Fault = "queries"
+	Reset   Fault = "reset"
+)
+
+// floodSize is how many signals a flood has.
+const floodSize = 2000
+
+// draw gives the faults of a run. A run that would last for ever is cancelled.
+func draw(r *rand.Rand, m *Model) []Fault {
+	var faults []Fault
+	switch r.IntN(12) {
+	case 0, 1:
+		faults = append(faults, Cancel)
+	case 2:
+		faults = append(faults, Flood)
+	case 3:
+		faults = append(faults, Queries)
+	case 4, 5:
+		faults = append(faults, Reset)
+	case 6:
+		faults = append(faults, Flood, Cancel, Queries)
+	}
+	lasts := !m.Complete && (m.Plan.DeadlineMS == 0 || m.Plan.DeadlineMS > Late)
+	for _, f := range faults {
+		lasts = lasts && f != Cancel
+	}
+	if lasts {
+		faults = append(faults, Cancel)
+	}
+	return faults
+}
+
+// meddle does one fault to a run. It ends when that is done, or ctx ends.
+func (r *siegedRun) meddle(ctx context.Context, c client.Client, f Fault, after time.Duration) {
+	select {
+	case <-time.After(after):
+	case <-ctx.Done():
+		return
+	}
+	var err error
+	switch f {
+	case Cancel:
+		r.note(func() { r.cancelled = true })
+		err = c.CancelWorkflow(ctx, r.id, "")
+	case Flood:
+		r.note(func() { r.flooded = true })
+		for i := 0; i < floodSize && err == nil; i++ {
+			err = c.SignalWorkflow(ctx, r.id, "", "x", i)
+		}
+	case Queries:
+		for i := 0; i < 200 && ctx.Err() == nil; i++ {
+			_, _ = c.QueryWorkflow(ctx, r.id, "", contract.QueryState)
+		}
+	case Reset:
+		err = r.reset(ctx, c)
+	case None:
+	}
+	if err != nil {
+		// It has ended before, or the server refuses: what matters is how it ends.
+		r.note(func() { r.said = append(r.said, fmt.Sprintf("%s: %.100s", f, err)) })
+	}
+}
+
+// reset goes back to some workflow task of the execution that is there.
+func (r *siegedRun) reset(ctx context.Context, c client.Client) error {
+	about, err := c.DescribeWorkflowExecution(ctx, r.id, "")
+	if err != nil {
+		return err
+	}
+	run := about.GetWorkflowExecutionInfo().GetExecution().GetRunId()
+	var tasks []int64
+	it := c.GetWorkflowHistory(ctx, r.id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for it.HasNext() {
+		event, err := it.Next()
+		if err != nil {
+			return err
+		}
+		if event.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED {
+			tasks = append(tasks, event.GetEventId())
+		}
+	}
+	if len(tasks) == 0 {
+		return fmt.Errorf("no workflow task has completed yet")
+	}
+	at := tasks[int(r.seed%uint64(len(tasks)))]
+	answer, err := c.ResetWorkflowExecution(ctx, &workflowservice.ResetWorkflowExecutionRequest{
+		Namespace: client.DefaultNamespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: r.id, RunId: run},
+		Reason: "siege", WorkflowTaskFinishEventId: at, RequestId: fmt.Sprintf("%s-reset", r.id),
+	})
+	if err != nil {
+		return err
+	}
+	r.note(func() {
+		r.firsts = append(r.firsts, answer.GetRunId())
+		r.said = append(r.said, fmt.Sprintf("reset of %s to event %d", run, at))
+	})
+	return nil
+}
