@@ -65,6 +65,7 @@ soak: server ## the long form of random tests: schemas, plans and expressions in
 	go test -timeout 120m -v -run 'RandomPlansDoNotFail|RefusalsAreReal' ./workflows -plans $(PLANS) -seed $(SEED)
 
 .PHONY: siege
+siege: PLANS = 300
 siege: server ## run PLANS hostile plans under siege from SEED on: cancelled, late, flooded, reset, workers killed, the store away
 	go test -timeout 600m -count=1 -v -run 'NoPlanWedgesItsRun' ./internal/siege -plans $(PLANS) -seed $(SEED)
 

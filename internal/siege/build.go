@@ -107,17 +107,16 @@ func (b *builder) chain(n int, timeout func() int64) {
 	}
 }
 
-// wide is n independent nodes with constants of a size, of which some meet in one.
-func (b *builder) wide(n, size int, timeout func() int64) {
+// wide is n independent nodes with constants of a size, which may meet in one.
+func (b *builder) wide(n, size int, meet bool, timeout func() int64) {
 	at := b.part(fmt.Sprintf("wide%dx%d", n, size))
-	meet := b.chance(2)
 	if meet {
 		b.add(at+"meet", Pass, 1000, nil)
 	}
 	for i := range n {
 		id := fmt.Sprintf("%sw%d", at, i)
 		b.add(id, Pass, timeout(), map[string]any{"x": fmt.Sprintf("%d %s", i, text(size))})
-		if meet && b.chance(2) || i == 0 && meet {
+		if meet {
 			b.edge(Edge{From: id, FromPort: "x", To: at + "meet", ToPort: "x", Type: "data"})
 		}
 	}

@@ -28,7 +28,7 @@ func (b *builder) smallPart() {
 	case 0:
 		b.chain(1+b.IntN(120), b.either())
 	case 1:
-		b.wide(1+b.IntN(60), pick(b, []int{1, 15_000, 16_000, 16_384}), b.either())
+		b.wide(1+b.IntN(60), pick(b, []int{1, 15_000, 16_000, 16_384}), b.chance(2), b.either())
 	case 2:
 		b.fanin(1+b.IntN(60), b.local)
 	case 3:
@@ -57,11 +57,11 @@ func (b *builder) heavyPart() {
 	case 2:
 		b.chain(pick(b, []int{3, 150}), b.either())
 	case 3:
-		b.wide(pick(b, []int{320, 330, 64}), 15_000, b.local)
+		b.wide(pick(b, []int{320, 330, 64}), 15_000, b.chance(2), b.local)
 	case 4:
-		b.wide(pick(b, []int{1, 40, 200}), pick(b, []int{16_000, 16_383, 16_384, 16_500, 30_000}), b.either())
+		b.wide(pick(b, []int{1, 40, 200}), pick(b, []int{16_000, 16_383, 16_384, 16_500, 30_000}), b.chance(2), b.either())
 	case 5:
-		b.wide(pick(b, []int{500, 3000}), 1, b.either())
+		b.wide(pick(b, []int{500, 3000}), 1, b.chance(2), b.either())
 	case 6:
 		b.fanin(pick(b, []int{2, 5000}), b.local)
 	case 7:

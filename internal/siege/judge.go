@@ -26,6 +26,8 @@ type End struct {
 	Digest string
 	// Kind and Node are the failure's.
 	Kind, Node string
+	// Message is for people.
+	Message string
 }
 
 // Seen is what was seen of a run.
@@ -109,7 +111,7 @@ func (j *judgement) end() {
 		}
 	case end.State == "failed":
 		if !j.m.Fatal[end.Node] {
-			j.say("the run failed with %s of %q; fatal are %v", end.Kind, end.Node, j.fatal())
+			j.say("the run failed with %s of %q (%.200s); fatal are %v", end.Kind, end.Node, end.Message, j.fatal())
 		} else if f := j.m.Nodes[end.Node].Failure; f.Kind != end.Kind {
 			j.say("the run failed with %s of %q, which fails with %s", end.Kind, end.Node, f.Kind)
 		}

@@ -182,7 +182,10 @@ func (p *Plan) Source() (string, error) {
 	}
 	document := object{
 		"apiVersion": "chimera/v1", "kind": "Plan", "name": "siege", "version": "1.0.0", "agent": "besieger",
-		"input_schema": ports(of, slices.Sorted(maps.Keys(p.Input))...), "output_schema": ports(of), "nodes": nodes, "edges": edges,
+		"input_schema": ports(of, slices.Sorted(maps.Keys(p.Input))...), "output_schema": ports(of), "nodes": nodes,
+	}
+	if len(edges) > 0 {
+		document["edges"] = edges
 	}
 	limits := object{}
 	if p.Parallel > 0 {

@@ -97,7 +97,7 @@ func (r *siegedRun) clientEnd(ctx context.Context, c client.Client) (End, error)
 		return End{State: "cancelled", Kind: string(contract.Cancelled)}, nil
 	case errors.As(err, &application):
 		err := application.Details(&failure)
-		return End{State: "failed", Kind: application.Type(), Node: failure.Node}, err
+		return End{State: "failed", Kind: application.Type(), Node: failure.Node, Message: failure.Message}, err
 	}
 	return End{}, err
 }
