@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -40,6 +41,7 @@ func camp(t *testing.T, o host.Options, own ...skills.Skill) *field {
 			o.Skills = append(o.Skills, s)
 		}
 	}
+	o.Logger = slog.New(slog.DiscardHandler)
 	f.Host = stage.Host(t, o)
 	return f
 }

@@ -19,11 +19,13 @@ type Fault string
 
 // The faults.
 const (
-	None    Fault = "nothing"
-	Cancel  Fault = "cancel"
-	Flood   Fault = "flood"
-	Queries Fault = "queries"
-	Reset   Fault = "reset"
+	None   Fault = "nothing"
+	Cancel Fault = "cancel"
+	// CancelLast cancels where the run seems to end.
+	CancelLast Fault = "cancel last"
+	Flood      Fault = "flood"
+	Queries    Fault = "queries"
+	Reset      Fault = "reset"
 )
 
 // floodSize is how many signals a flood has.
@@ -37,6 +39,8 @@ func draw(r *rand.Rand, m *Model) []Fault {
 		faults = append(faults, Cancel)
 	case 2:
 		faults = append(faults, Flood)
+	case 7, 8:
+		faults = append(faults, CancelLast)
 	case 3:
 		faults = append(faults, Queries)
 	case 4, 5:
@@ -46,7 +50,7 @@ func draw(r *rand.Rand, m *Model) []Fault {
 	}
 	lasts := !m.Complete && (m.Plan.DeadlineMS == 0 || m.Plan.DeadlineMS > Late)
 	for _, f := range faults {
-		lasts = lasts && f != Cancel
+		lasts = lasts && f != Cancel // the last moment of a run that lasts never comes
 	}
 	if lasts {
 		faults = append(faults, Cancel)
@@ -66,6 +70,10 @@ func (r *siegedRun) meddle(ctx context.Context, c client.Client, f Fault, after 
 	case Cancel:
 		r.note(func() { r.cancelled = true })
 		err = c.CancelWorkflow(ctx, r.id, "")
+	case CancelLast:
+		r.last(ctx, c)
+		r.note(func() { r.cancelled = true })
+		err = c.CancelWorkflow(ctx, r.id, "")
 	case Flood:
 		r.note(func() { r.flooded = true })
 		for i := 0; i < floodSize && err == nil; i++ {
@@ -82,6 +90,21 @@ func (r *siegedRun) meddle(ctx context.Context, c client.Client, f Fault, after 
 	if err != nil {
 		// It has ended before, or the server refuses: what matters is how it ends.
 		r.note(func() { r.said = append(r.said, fmt.Sprintf("%s: %.100s", f, err)) })
+	}
+}
+
+// last waits until a run is in a workflow task and has no activities, or has ended.
+func (r *siegedRun) last(ctx context.Context, c client.Client) {
+	for ctx.Err() == nil {
+		about, err := c.DescribeWorkflowExecution(ctx, r.id, "")
+		if err != nil {
+			continue
+		}
+		info := about.GetWorkflowExecutionInfo()
+		if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING ||
+			info.GetHistoryLength() > 6 && len(about.GetPendingActivities()) == 0 && about.GetPendingWorkflowTask() != nil {
+			return
+		}
 	}
 }
 

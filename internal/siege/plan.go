@@ -145,6 +145,15 @@ func (p *Plan) Source() (string, error) {
 	type object = map[string]any
 	fed := p.fed()
 	of := map[string]string{"x": value, "y": value, "z": value, "n": number}
+	names, defs := map[string]string{}, object{}
+	define := func(schema json.RawMessage) object {
+		name, ok := names[string(schema)]
+		if !ok {
+			name = fmt.Sprintf("S%d", len(names))
+			names[string(schema)], defs[name] = name, schema
+		}
+		return object{"$ref": "#/defs/" + name}
+	}
 	var nodes, edges []any
 	for _, n := range p.Nodes {
 		o := object{"id": n.ID, "template": string(n.Op), "timeout_ms": n.TimeoutMS, "retry_policy": n.Retry}
@@ -158,12 +167,12 @@ func (p *Plan) Source() (string, error) {
 					required = append(required, port)
 				}
 			}
-			o["input_schema"] = ports(of, required...)
+			o["input_schema"] = define(ports(of, required...))
 			out := of
 			if n.Longest > 0 {
 				out = map[string]string{"x": fmt.Sprintf(`{"type":"string","maxLength":%d}`, n.Longest), "y": value, "z": value, "n": number}
 			}
-			o["output_schema"] = ports(out, required...)
+			o["output_schema"] = define(ports(out, required...))
 		}
 		nodes = append(nodes, o)
 	}
@@ -186,6 +195,9 @@ func (p *Plan) Source() (string, error) {
 	}
 	if len(edges) > 0 {
 		document["edges"] = edges
+	}
+	if len(defs) > 0 {
+		document["defs"] = defs
 	}
 	limits := object{}
 	if p.Parallel > 0 {

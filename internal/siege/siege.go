@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -103,11 +104,25 @@ func keep(t *testing.T, r *rand.Rand, small bool) *Keep {
 func round(t *testing.T, o Options, r *rand.Rand, seed uint64, n int, report *Report) {
 	server := stage.Temporal(t)
 	k := keep(t, r, o.Small)
-	g := newGarrison(t, server.Address, k)
+	var sealing payload.Sealing
+	secret := ""
+	if r.IntN(2) == 0 {
+		secret = "siege:" + strings.Repeat("0123456789abcdef", 4)
+		keys, err := payload.ParseKeys([]string{secret})
+		require.NoError(t, err)
+		sealing.Keys = keys
+		k.Name += ", sealed"
+	}
+	shared := t.TempDir()
+	g := newGarrison(t, server.Address, k, secret, shared)
+	if r.IntN(3) == 0 {
+		g.second = newGarrison(t, server.Address, k, secret, shared)
+		k.Name += ", two workers"
+	}
 	opened, err := store.Open(t.Context(), k.Options)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, opened.Close()) })
-	c, err := host.Dial(t.Context(), client.Options{HostPort: server.Address, Logger: silent{}}, opened.Blobs, payload.Sealing{}, nil)
+	c, err := host.Dial(t.Context(), client.Options{HostPort: server.Address, Logger: silent{}}, opened.Blobs, sealing, nil)
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 
@@ -143,8 +158,10 @@ func round(t *testing.T, o Options, r *rand.Rand, seed uint64, n int, report *Re
 	ends.Wait()
 	over()
 	<-quiet
-	if g.fallen() {
-		t.Errorf("the worker has ended by itself: %s", g.said(4000))
+	for w := g; w != nil; w = w.second {
+		if w.fallen() {
+			t.Errorf("a worker has ended by itself: %s", w.said(4000))
+		}
 	}
 	for _, run := range runs {
 		run.verdict(t, c, opened, &outages)
@@ -152,7 +169,7 @@ func round(t *testing.T, o Options, r *rand.Rand, seed uint64, n int, report *Re
 		run.tell(t, k, &outages, seed)
 	}
 	if t.Failed() {
-		keepLog(t, g)
+		keepLog(t, g, seed)
 	}
 }
 
@@ -200,6 +217,9 @@ func besiege(ctx context.Context, t *testing.T, done *sync.WaitGroup, r *rand.Ra
 		away = names[r.IntN(len(names))]
 	}
 	at, long := random()/2, random()+time.Second
+	if r.IntN(6) == 0 {
+		long *= 4
+	}
 	var mu sync.Mutex // a worker does not start while the store is away
 	if len(kills) > 0 {
 		done.Go(func() {
@@ -247,19 +267,19 @@ func (r *siegedRun) watch(ctx context.Context, c client.Client, o *times, quiet 
 	var since time.Time // when it was left alone
 	var felt int32      // the attempt that an outage explains
 	for range tick.C {
+		if since.IsZero() {
+			select {
+			case <-quiet: // a reset that has been done shows from now on
+				since = time.Now()
+			default:
+			}
+		}
 		about, err := c.DescribeWorkflowExecution(ctx, r.id, "")
 		if err != nil {
 			if ctx.Err() != nil {
 				return
 			}
 			continue
-		}
-		if since.IsZero() {
-			select {
-			case <-quiet:
-				since = time.Now()
-			default:
-			}
 		}
 		status := about.GetWorkflowExecutionInfo().GetStatus()
 		running := status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING || status == enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW
@@ -307,10 +327,12 @@ func (r *siegedRun) tell(t *testing.T, k *Keep, o *times, seed uint64) {
 	}
 }
 
-func keepLog(t *testing.T, g *garrison) {
-	file := filepath.Join(os.TempDir(), fmt.Sprintf("siege-worker-%d.log", os.Getpid()))
-	if err := os.WriteFile(file, []byte(g.said(4<<20)), 0o600); err == nil {
-		t.Logf("the end of what the workers said is in %s", file)
+func keepLog(t *testing.T, g *garrison, seed uint64) {
+	for n := 1; g != nil; n, g = n+1, g.second {
+		file := filepath.Join(os.TempDir(), fmt.Sprintf("siege-worker-%d-%d-%d.log", os.Getpid(), seed, n))
+		if err := os.WriteFile(file, []byte(g.said(4<<20)), 0o600); err == nil {
+			t.Logf("the end of what the workers said is in %s", file)
+		}
 	}
 }
 

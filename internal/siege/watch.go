@@ -76,12 +76,13 @@ func (o *times) String() string {
 
 // histories is what the histories of a run's executions say.
 type histories struct {
-	executions     int
-	events         int64
-	bytes          int64
-	longest        int64
-	failed         map[string]int
-	lastFailure    string
+	executions int
+	events     int64
+	bytes      int64
+	longest    int64
+	failed     map[string]int
+	// why has the last failure of each cause.
+	why            map[string]string
 	timedOut       int
 	signals        int
 	unaccountedFor []string
@@ -121,10 +122,10 @@ func (h *histories) event(e *historypb.HistoryEvent) (next string) {
 	case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
 		a := e.GetWorkflowTaskFailedEventAttributes()
 		if h.failed == nil {
-			h.failed = map[string]int{}
+			h.failed, h.why = map[string]int{}, map[string]string{}
 		}
 		h.failed[a.GetCause().String()]++
-		h.lastFailure = fmt.Sprintf("%s: %.300s", a.GetCause(), a.GetFailure().GetMessage())
+		h.why[a.GetCause().String()] = a.GetFailure().GetMessage()
 	case enumspb.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT:
 		h.timedOut++
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
@@ -156,7 +157,7 @@ func (h *histories) judge(o *times, flooded bool) []string {
 				continue
 			}
 		}
-		findings = append(findings, fmt.Sprintf("%d workflow tasks failed by %s (the last failure: %s)", n, cause, h.lastFailure))
+		findings = append(findings, fmt.Sprintf("%d workflow tasks failed by %s (%.300s)", n, cause, h.why[cause]))
 	}
 	if h.timedOut > 0 && !o.had("kill") && !o.had("store") {
 		findings = append(findings, fmt.Sprintf("%d workflow tasks timed out", h.timedOut))

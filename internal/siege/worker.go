@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/payload"
 	"chimera.ai/engine/store"
 )
 
@@ -25,6 +26,8 @@ const envWorker = "CHIMERA_SIEGE_WORKER"
 type setting struct {
 	Address string
 	Store   store.Options
+	// Key seals payloads; "" leaves them plain.
+	Key string
 	// Dir has gates, and counts of calls.
 	Dir string
 }
@@ -48,10 +51,17 @@ func work(raw []byte) error {
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return fmt.Errorf("read %s: %w", envWorker, err)
 	}
+	var sealing payload.Sealing
+	if s.Key != "" {
+		var err error
+		if sealing.Keys, err = payload.ParseKeys([]string{s.Key}); err != nil {
+			return err
+		}
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	h, err := host.New(ctx, host.Options{
-		Client: client.Options{HostPort: s.Address}, Store: s.Store, Skills: Skills(s.Dir),
+		Client: client.Options{HostPort: s.Address}, Store: s.Store, Sealing: sealing, Skills: Skills(s.Dir),
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	})
 	if err != nil {
@@ -67,6 +77,8 @@ type garrison struct {
 	setting string
 	// log is the file with all that the workers say.
 	log *os.File
+	// second is another one, or nil, which nobody kills.
+	second *garrison
 
 	mu  sync.Mutex
 	cmd *exec.Cmd
@@ -74,11 +86,10 @@ type garrison struct {
 	done chan struct{}
 }
 
-func newGarrison(t testing.TB, address string, keep *Keep) *garrison {
-	dir := t.TempDir()
-	raw, err := json.Marshal(setting{Address: address, Store: keep.Options, Dir: dir})
+func newGarrison(t testing.TB, address string, keep *Keep, key, dir string) *garrison {
+	raw, err := json.Marshal(setting{Address: address, Store: keep.Options, Key: key, Dir: dir})
 	require.NoError(t, err)
-	log, err := os.Create(filepath.Join(dir, "worker.log"))
+	log, err := os.Create(filepath.Join(t.TempDir(), "worker.log"))
 	require.NoError(t, err)
 	g := &garrison{t: t, setting: string(raw), log: log}
 	require.NoError(t, g.start())
