@@ -193,6 +193,21 @@ func (b *builder) burst(n int) {
 	}
 }
 
+// tools is calls of programs, a chain of them and some beside it.
+func (b *builder) tools(n int) {
+	at := b.part(fmt.Sprintf("tools%d", n))
+	last := ""
+	for i := range n {
+		id := fmt.Sprintf("%st%d", at, i)
+		b.add(id, Tool, 60_000, map[string]any{"key": id})
+		if i > 0 && i < n/2 {
+			b.after(last, id)
+		}
+		last = id
+	}
+	b.result(last, "z")
+}
+
 // names are nodes with the names of the engine's own things, in flight beside a
 // chain that is cut.
 func (b *builder) names(n int) {

@@ -24,7 +24,7 @@ func Generate(seed uint64, small bool) *Plan {
 }
 
 func (b *builder) smallPart() {
-	switch b.IntN(9) {
+	switch b.IntN(10) {
 	case 0:
 		b.chain(1+b.IntN(120), b.either())
 	case 1:
@@ -41,6 +41,8 @@ func (b *builder) smallPart() {
 		b.values(15_000, 17_000, 300_000)
 	case 7:
 		b.fatal(4, 50)
+	case 8:
+		b.tools(1 + b.IntN(5))
 	default:
 		b.mesh(10 + b.IntN(60))
 	}
@@ -49,7 +51,7 @@ func (b *builder) smallPart() {
 func (b *builder) heavyPart() {
 	// Few at a time would make these last for minutes.
 	many := b.p.Parallel == 0 || b.p.Parallel >= 32
-	switch b.IntN(20) {
+	switch b.IntN(21) {
 	case 0:
 		b.chain(pick(b, []int{1, 449, 450, 2000}), b.local)
 	case 1:
@@ -96,6 +98,8 @@ func (b *builder) heavyPart() {
 		b.values(3 << 20)
 	case 18:
 		b.given(pick(b, []int{16_300, 300_000, 1 << 20}), pick(b, []int{1, 100}))
+	case 19:
+		b.tools(pick(b, []int{4, 30}))
 	default:
 		b.mesh(pick(b, []int{30, 150, 400}))
 	}

@@ -12,7 +12,9 @@ import (
 
 // TestPlansCompile: what is generated is valid, and the model can say how it goes.
 func TestPlansCompile(t *testing.T) {
-	_, catalog, err := host.Catalog(nil, Skills(t.TempDir()))
+	o, err := Tools()
+	require.NoError(t, err)
+	_, catalog, err := host.Catalog(o.Catalog, Skills(t.TempDir()))
 	require.NoError(t, err)
 	ends := map[string]int{}
 	for seed := uint64(1); seed <= 60; seed++ {

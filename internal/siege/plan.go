@@ -30,11 +30,13 @@ const (
 	Sleep Op = "engine/sleep"
 	Fail  Op = "engine/fail"
 	// Grow returns a text of a given size, Blow fails a given number of times
-	// before it succeeds, Wait ends when its gate is open, Open opens one.
+	// before it succeeds, Wait ends when its gate is open, and Open opens one.
 	Grow Op = "siege/grow"
 	Blow Op = "siege/blow"
 	Wait Op = "siege/wait"
 	Open Op = "siege/open"
+	// Tool is a program: its output is its input.
+	Tool Op = "siegetools/echo"
 )
 
 // Node is one node.

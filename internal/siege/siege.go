@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
@@ -114,9 +115,9 @@ func round(t *testing.T, o Options, r *rand.Rand, seed uint64, n int, report *Re
 		k.Name += ", sealed"
 	}
 	shared := t.TempDir()
-	g := newGarrison(t, server.Address, k, secret, shared)
+	g := newGarrison(t, server.Address, k, secret, shared, false)
 	if r.IntN(3) == 0 {
-		g.second = newGarrison(t, server.Address, k, secret, shared)
+		g.second = newGarrison(t, server.Address, k, secret, shared, r.IntN(2) == 0)
 		k.Name += ", two workers"
 	}
 	opened, err := store.Open(t.Context(), k.Options)
@@ -128,7 +129,9 @@ func round(t *testing.T, o Options, r *rand.Rand, seed uint64, n int, report *Re
 
 	var runs []*siegedRun
 	for i := range n {
-		runs = append(runs, begin(t, c, o, seed+uint64(i)))
+		run := begin(t, c, o, seed+uint64(i))
+		run.histories.failures = failures(opened, sealing, run.id)
+		runs = append(runs, run)
 	}
 	var outages times
 	ctx, over := context.WithCancel(t.Context())
@@ -171,6 +174,15 @@ func round(t *testing.T, o Options, r *rand.Rand, seed uint64, n int, report *Re
 	if t.Failed() {
 		keepLog(t, g, seed)
 	}
+}
+
+// failures opens the failures of a workflow.
+func failures(s *store.Opened, sealing payload.Sealing, id string) converter.FailureConverter {
+	c := payload.NewFailureConverter(payload.NewConverter(payload.NewPlans(s.Blobs, 0), sealing))
+	if of, ok := c.(converter.FailureConverterWithSerializationContext); ok {
+		return of.WithSerializationContext(converter.WorkflowSerializationContext{Namespace: client.DefaultNamespace, WorkflowID: id})
+	}
+	return c
 }
 
 // begin starts the run of one plan.

@@ -5,12 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/stage"
 )
 
 var (
 	plans = flag.Int("plans", 0, "how many heavy plans are run under siege; 0 is a few small ones")
 	seed  = flag.Uint64("seed", 1, "the first seed of plans")
+	huge  = flag.Bool("huge", false, "a plan of 100,000 nodes is run")
 	calm  = flag.Bool("calm", false, "nothing befalls runs")
 )
 
@@ -29,4 +31,20 @@ func TestNoPlanWedgesItsRun(t *testing.T) {
 		o.Plans, o.Small, o.Patience = *plans, false, 4*time.Minute
 	}
 	Run(t, o)
+}
+
+// TestAHundredThousandNodes: the largest plan finishes.
+func TestAHundredThousandNodes(t *testing.T) {
+	if !*huge {
+		t.Skip("it takes minutes: -huge runs it")
+	}
+	f := camp(t, host.Options{})
+	f.patience = 30 * time.Minute
+	b := newBuilder(9)
+	b.p.Parallel = 10_000
+	for range 9 {
+		b.chain(10_000, b.local)
+	}
+	b.wide(9990, 100, true, b.local)
+	f.wins(t, f.send(t, b.p))
 }

@@ -10,7 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/host"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/skills"
 )
@@ -102,3 +104,42 @@ func isPath(err error) bool {
 	_, ok := err.(*fs.PathError)
 	return ok
 }
+
+// envTool makes the test binary the program that siegetools/echo calls.
+const envTool = "CHIMERA_SIEGE_TOOL"
+
+// echo gives the key of its input.
+func echo() error {
+	var in request
+	if err := json.NewDecoder(os.Stdin).Decode(&in); err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(map[string]string{"x": in.Key})
+}
+
+// Tools gives options with the programs that plans call, and their catalog.
+func Tools() (host.Options, error) {
+	catalog, ds := compiler.ParseCatalog(compiler.Source{Name: "siege", Text: []byte(toolCatalog)})
+	if ds.HasErrors() {
+		return host.Options{}, fmt.Errorf("the catalog of the siege: %s", ds[0].Summary)
+	}
+	return host.Options{Catalog: catalog, Executables: map[string]skills.Executable{
+		"siegetools": {Command: os.Args[0], Env: map[string]string{envTool: "1"}, MaxMemory: -1},
+	}}, nil
+}
+
+const toolCatalog = `apiVersion: chimera/v1
+kind: Catalog
+templates:
+  - provider_type: skill
+    provider_name: siegetools
+    operation: echo
+    mode: deter
+    effect_class: pure
+    input_schema: {type: object, properties: {key: {type: string}}, required: [key], additionalProperties: false}
+    output_schema: {type: object, properties: {x: {type: string}}, required: [x]}
+    timeout_ms: 60000
+    retry_policy: {max_retries: 0}
+    trust_requirement: allow_auto
+    status: allow_auto
+`

@@ -13,6 +13,7 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 )
 
 // Bounds of a history: half of Temporal's own.
@@ -76,13 +77,17 @@ func (o *times) String() string {
 
 // histories is what the histories of a run's executions say.
 type histories struct {
+	// failures opens what is sealed; nil where nothing is.
+	failures   converter.FailureConverter
 	executions int
 	events     int64
 	bytes      int64
 	longest    int64
 	failed     map[string]int
 	// why has the last failure of each cause.
-	why            map[string]string
+	why map[string]string
+	// last is the cause of the event before, if that is a failed workflow task.
+	last           enumspb.WorkflowTaskFailedCause
 	timedOut       int
 	signals        int
 	unaccountedFor []string
@@ -104,6 +109,7 @@ func (h *histories) read(ctx context.Context, c client.Client, id, first string)
 			h.unaccountedFor = append(h.unaccountedFor, fmt.Sprintf("the execution %s has %d events and %d bytes", run, info.GetHistoryLength(), info.GetHistorySizeBytes()))
 		}
 		next := ""
+		h.last = enumspb.WORKFLOW_TASK_FAILED_CAUSE_UNSPECIFIED
 		it := c.GetWorkflowHistory(ctx, id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		for it.HasNext() {
 			event, err := it.Next()
@@ -118,6 +124,8 @@ func (h *histories) read(ctx context.Context, c client.Client, id, first string)
 }
 
 func (h *histories) event(e *historypb.HistoryEvent) (next string) {
+	last := h.last
+	h.last = enumspb.WORKFLOW_TASK_FAILED_CAUSE_UNSPECIFIED
 	switch e.GetEventType() {
 	case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
 		a := e.GetWorkflowTaskFailedEventAttributes()
@@ -125,7 +133,18 @@ func (h *histories) event(e *historypb.HistoryEvent) (next string) {
 			h.failed, h.why = map[string]int{}, map[string]string{}
 		}
 		h.failed[a.GetCause().String()]++
+		h.last = a.GetCause()
 		h.why[a.GetCause().String()] = a.GetFailure().GetMessage()
+		if h.failures != nil && a.GetFailure() != nil {
+			h.why[a.GetCause().String()] = h.failures.FailureToError(a.GetFailure()).Error()
+		}
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED:
+		// A reset, or who terminates, ends the workflow task that is in hand.
+		if last == enumspb.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND {
+			if h.failed[last.String()]--; h.failed[last.String()] == 0 {
+				delete(h.failed, last.String())
+			}
+		}
 	case enumspb.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT:
 		h.timedOut++
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:

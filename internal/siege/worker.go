@@ -30,11 +30,20 @@ type setting struct {
 	Key string
 	// Dir has gates, and counts of calls.
 	Dir string
+	// Engine: the worker has no tools.
+	Engine bool
 }
 
-// Worker runs a worker, and reports true, where the process is to be one. TestMain
-// calls it.
+// Worker runs a worker, or a tool, and reports true, where the process is to be
+// one. TestMain calls it.
 func Worker() bool {
+	if os.Getenv(envTool) != "" {
+		if err := echo(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return true
+	}
 	raw := os.Getenv(envWorker)
 	if raw == "" {
 		return false
@@ -60,10 +69,16 @@ func work(raw []byte) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	h, err := host.New(ctx, host.Options{
-		Client: client.Options{HostPort: s.Address}, Store: s.Store, Sealing: sealing, Skills: Skills(s.Dir),
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo})),
-	})
+	o, err := Tools()
+	if err != nil {
+		return err
+	}
+	o.Client, o.Store, o.Sealing, o.Skills = client.Options{HostPort: s.Address}, s.Store, sealing, Skills(s.Dir)
+	o.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	if s.Engine {
+		o.Roles, o.Executables = []host.Role{host.RoleEngine}, nil
+	}
+	h, err := host.New(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -86,8 +101,8 @@ type garrison struct {
 	done chan struct{}
 }
 
-func newGarrison(t testing.TB, address string, keep *Keep, key, dir string) *garrison {
-	raw, err := json.Marshal(setting{Address: address, Store: keep.Options, Key: key, Dir: dir})
+func newGarrison(t testing.TB, address string, keep *Keep, key, dir string, engine bool) *garrison {
+	raw, err := json.Marshal(setting{Address: address, Store: keep.Options, Key: key, Dir: dir, Engine: engine})
 	require.NoError(t, err)
 	log, err := os.Create(filepath.Join(t.TempDir(), "worker.log"))
 	require.NoError(t, err)
