@@ -153,6 +153,11 @@ func ledgerEnd(ctx context.Context, s *store.Opened, id string) (End, []Outcome,
 
 func queryEnd(ctx context.Context, c client.Client, id string) (End, map[string]int, error) {
 	value, err := c.QueryWorkflow(ctx, id, "", contract.QueryState)
+	for range 4 { // a worker may just have come back, and has all to replay
+		if err != nil {
+			value, err = c.QueryWorkflow(ctx, id, "", contract.QueryState)
+		}
+	}
 	if err != nil {
 		return End{}, nil, err
 	}
