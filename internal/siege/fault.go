@@ -108,28 +108,37 @@ func (r *siegedRun) last(ctx context.Context, c client.Client) {
 	}
 }
 
-// reset goes back to some workflow task of the execution that is there.
-func (r *siegedRun) reset(ctx context.Context, c client.Client) error {
-	about, err := c.DescribeWorkflowExecution(ctx, r.id, "")
-	if err != nil {
-		return err
-	}
-	run := about.GetWorkflowExecutionInfo().GetExecution().GetRunId()
-	var tasks []int64
-	it := c.GetWorkflowHistory(ctx, r.id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+// tasks lists the workflow tasks that an execution has completed.
+func tasks(ctx context.Context, c client.Client, id, run string) (events []int64, err error) {
+	it := c.GetWorkflowHistory(ctx, id, run, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for it.HasNext() {
 		event, err := it.Next()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if event.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED {
-			tasks = append(tasks, event.GetEventId())
+			events = append(events, event.GetEventId())
 		}
 	}
-	if len(tasks) == 0 {
-		return fmt.Errorf("no workflow task has completed yet")
+	return events, nil
+}
+
+// reset goes back to some workflow task of the execution that is there, as soon as
+// it has completed one.
+func (r *siegedRun) reset(ctx context.Context, c client.Client) error {
+	var run string
+	var completed []int64
+	for len(completed) == 0 {
+		about, err := c.DescribeWorkflowExecution(ctx, r.id, "")
+		if err != nil {
+			return err
+		}
+		run = about.GetWorkflowExecutionInfo().GetExecution().GetRunId()
+		if completed, err = tasks(ctx, c, r.id, run); err != nil {
+			return err
+		}
 	}
-	at := tasks[int(r.seed%uint64(len(tasks)))]
+	at := completed[int(r.seed%uint64(len(completed)))]
 	answer, err := c.ResetWorkflowExecution(ctx, &workflowservice.ResetWorkflowExecutionRequest{
 		Namespace: client.DefaultNamespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: r.id, RunId: run},
 		Reason: "siege", WorkflowTaskFinishEventId: at, RequestId: fmt.Sprintf("%s-reset", r.id),

@@ -166,10 +166,14 @@ func round(t *testing.T, o Options, r *rand.Rand, seed uint64, n int, report *Re
 			t.Errorf("a worker has ended by itself: %s", w.said(4000))
 		}
 	}
+	again := "" // that many small plans are run without -plans
+	if !o.Small {
+		again = fmt.Sprintf(" -plans %d", n)
+	}
 	for _, run := range runs {
 		run.verdict(t, c, opened, &outages)
 		report.add(run, &outages)
-		run.tell(t, k, &outages, seed)
+		run.tell(t, k, &outages, seed, again)
 	}
 	if t.Failed() {
 		keepLog(t, g, seed)
@@ -323,7 +327,7 @@ func (r *siegedRun) watch(ctx context.Context, c client.Client, o *times, quiet 
 }
 
 // tell reports what is wrong with a run, and how to see it again.
-func (r *siegedRun) tell(t *testing.T, k *Keep, o *times, seed uint64) {
+func (r *siegedRun) tell(t *testing.T, k *Keep, o *times, seed uint64, again string) {
 	if len(r.findings) == 0 {
 		return
 	}
@@ -337,6 +341,7 @@ func (r *siegedRun) tell(t *testing.T, k *Keep, o *times, seed uint64) {
 	for _, f := range r.findings {
 		t.Errorf("seed %d: %s", r.seed, f)
 	}
+	t.Logf("this round again: go test ./internal/siege -count=1 -v -run NoPlanWedges -seed %d%s", seed, again)
 }
 
 func keepLog(t *testing.T, g *garrison, seed uint64) {

@@ -109,7 +109,6 @@ func (b *builder) given(size, n int) {
 // mesh is n nodes with edges of every type between them.
 func (b *builder) mesh(n int) {
 	at := b.part(fmt.Sprintf("mesh%d", n))
-	var ids []string
 	var nodes []*Node
 	for i := range n {
 		id := fmt.Sprintf("%sm%d", at, i)
@@ -136,7 +135,6 @@ func (b *builder) mesh(n int) {
 			b.into(node, nodes, true)
 			nodes = append(nodes, node)
 		}
-		ids = append(ids, id)
 	}
 	for range 3 {
 		from := nodes[b.IntN(len(nodes))]
