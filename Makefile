@@ -64,6 +64,11 @@ soak: server ## the long form of random tests: schemas, plans and expressions in
 	go test -timeout 120m -v -run 'Checked|Narrow|Witnesses' ./compiler/plangen -expressions $(PLANS) -seed $(SEED)
 	go test -timeout 120m -v -run 'RandomPlansDoNotFail|RefusalsAreReal' ./workflows -plans $(PLANS) -seed $(SEED)
 
+.PHONY: siege
+siege: PLANS = 300
+siege: server ## run PLANS hostile plans under siege from SEED on: cancelled, late, flooded, reset, workers killed, the store away
+	go test -timeout 600m -count=1 -v -run 'NoPlanWedgesItsRun|HundredThousand' ./internal/siege -plans $(PLANS) -seed $(SEED) -huge
+
 .PHONY: chaos
 chaos: ## kill writers, sequencers and databases of the ledger in the midst of work, KILLS times each (100)
 	go test -timeout 120m -count=1 -v -run 'Crash' ./ledger/postgres ./ledger/sqlite -crashes $(KILLS)

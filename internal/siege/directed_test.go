@@ -1,0 +1,400 @@
+package siege
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/skills"
+)
+
+// field is a host in this process, on which runs of known plans are watched.
+type field struct {
+	*host.Host
+	dir     string
+	outages times
+	quiet   chan struct{}
+	// patience is how long a run may take.
+	patience time.Duration
+}
+
+// camp starts one. Skills of the name replace those of the siege.
+func camp(t *testing.T, o host.Options, own ...skills.Skill) *field {
+	f := &field{dir: t.TempDir(), quiet: make(chan struct{}), patience: 90 * time.Second}
+	close(f.quiet)
+	o.Skills = own
+	for _, s := range Skills(f.dir) {
+		taken := false
+		for _, mine := range own {
+			taken = taken || mine.Operation == s.Operation
+		}
+		if !taken {
+			o.Skills = append(o.Skills, s)
+		}
+	}
+	o.Logger = slog.New(slog.DiscardHandler)
+	f.Host = stage.Host(t, o)
+	return f
+}
+
+// send starts a run of a plan.
+func (f *field) send(t *testing.T, p *Plan) *siegedRun {
+	t.Helper()
+	m, err := Foresee(p)
+	require.NoError(t, err)
+	source, err := p.Source()
+	require.NoError(t, err)
+	in, err := json.Marshal(p.Input)
+	require.NoError(t, err)
+	run := stage.Start(t, f.Client(), source, string(in))
+	return &siegedRun{model: m, id: run.GetID(), seed: p.Seed, firsts: []string{run.GetRunID()}}
+}
+
+// wins waits for the end of a run, which must be as the model says.
+func (f *field) wins(t *testing.T, r *siegedRun) {
+	t.Helper()
+	r.watch(t.Context(), f.Client(), &f.outages, f.quiet, f.patience)
+	r.verdict(t, f.Client(), f.Store(), &f.outages)
+	for _, finding := range r.findings {
+		t.Errorf("%s: %s", r.model.Plan.Name, finding)
+	}
+}
+
+// done counts the nodes of a run that have ended.
+func (f *field) done(t *testing.T, r *siegedRun) int {
+	value, err := f.Client().QueryWorkflow(t.Context(), r.id, "", contract.QueryState)
+	if err != nil {
+		return 0
+	}
+	var state contract.State
+	require.NoError(t, value.Get(&state))
+	return state.Counts.Succeeded + state.Counts.Failed
+}
+
+// replaced is a skill of the siege with other code.
+func replaced(operation string, run func(context.Context, request) (string, error)) skills.Skill {
+	for _, s := range Skills("") {
+		if s.Operation == operation {
+			return skill(operation, string(s.InputSchema), s.OutputSchema, run)
+		}
+	}
+	panic("siege: no skill " + operation)
+}
+
+// gated is siege/wait with a gate in this process.
+func gated(gate <-chan struct{}) skills.Skill {
+	return replaced("wait",
+		func(ctx context.Context, in request) (string, error) {
+			select {
+			case <-gate:
+				return in.Key, nil
+			case <-ctx.Done():
+				return "", ctx.Err()
+			}
+		})
+}
+
+const day = 24 * 60 * 60 * 1000
+
+// TestANodeMayHaveAnyName: nodes with the names of the engine's own activities are
+// in flight while local chains are cut.
+func TestANodeMayHaveAnyName(t *testing.T) {
+	gate := make(chan struct{})
+	f := camp(t, host.Options{}, gated(gate))
+	b := newBuilder(1)
+	for _, id := range []string{"journal", "journal-1", "engine", "node", "close", "load", "local", "route", "probe", "deadline"} {
+		b.add(id, Wait, day, map[string]any{"key": id})
+	}
+	b.chain(450, func() int64 { return 1000 })
+	r := f.send(t, b.p)
+	go func() {
+		defer close(gate)
+		for range 600 {
+			about, err := f.Client().DescribeWorkflowExecution(t.Context(), r.id, "")
+			if err != nil || about.GetPendingWorkflowTask().GetAttempt() > 1 || f.done(t, r) >= 450 {
+				return
+			}
+		}
+	}()
+	f.wins(t, r)
+}
+
+// TestMaxParallelMayBeAnything: more calls may run at one time than Temporal
+// allows, and are held to that.
+func TestMaxParallelMayBeAnything(t *testing.T) {
+	f := camp(t, host.Options{MaxActivities: 2300})
+	b := newBuilder(2)
+	b.p.Parallel = 2300
+	b.sleeps(2300, 1500)
+	f.wins(t, f.send(t, b.p))
+}
+
+// TestLocalNodesOfAnySize: what a workflow task emits is bounded before it is
+// emitted.
+func TestLocalNodesOfAnySize(t *testing.T) {
+	f := camp(t, host.Options{})
+	b := newBuilder(3)
+	b.p.Parallel = 400
+	b.wide(320, 15_000, true, func() int64 { return 1000 })
+	f.wins(t, f.send(t, b.p))
+}
+
+// TestManyLocalNodesAtOnce: thousands of local nodes that are ready at one time take
+// no more work each than a few do.
+func TestManyLocalNodesAtOnce(t *testing.T) {
+	f := camp(t, host.Options{})
+	b := newBuilder(11)
+	b.p.Parallel = 10_000
+	b.fanin(5000, func() int64 { return 1000 })
+	f.wins(t, f.send(t, b.p))
+}
+
+// TestFailuresOfAnySize: so are failures, with messages and details at their
+// bounds.
+func TestFailuresOfAnySize(t *testing.T) {
+	f := camp(t, host.Options{})
+	b := newBuilder(4)
+	b.p.Parallel = 10_000
+	b.storm(400)
+	b.payloads(300)
+	f.wins(t, f.send(t, b.p))
+}
+
+// TestAFatalFailureEndsARunOnce: calls end while the end of the run is written.
+func TestAFatalFailureEndsARunOnce(t *testing.T) {
+	f := camp(t, host.Options{})
+	for range 3 {
+		var runs []*siegedRun
+		for i := range 4 {
+			b := newBuilder(uint64(i))
+			b.fatal(31, 300)
+			runs = append(runs, f.send(t, b.p))
+		}
+		for _, r := range runs {
+			f.wins(t, r)
+		}
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// atTheEnd runs a plan whose store hangs from its last call on, until what then
+// comes to the run has come.
+func atTheEnd(t *testing.T, deadline int64, comes func(f *field, r *siegedRun)) {
+	k := Database(t, true)
+	var back func()
+	var hang atomic.Bool
+	f := camp(t, host.Options{Store: k.Options}, replaced("wait",
+		func(_ context.Context, in request) (string, error) {
+			var err error
+			if hang.CompareAndSwap(false, true) {
+				back, err = k.Outages["hanging"]()
+			}
+			return in.Key, err
+		}))
+	b := newBuilder(5)
+	b.p.DeadlineMS = deadline
+	at := b.part("end")
+	b.add(at+"w", Wait, day, map[string]any{"key": at})
+	b.result(at+"w", "x")
+	r := f.send(t, b.p)
+	stage.Until(t, "the end is being written", func() bool {
+		about, err := f.Client().DescribeWorkflowExecution(t.Context(), r.id, "")
+		return err == nil && hang.Load() && len(about.GetPendingActivities()) == 0 &&
+			about.GetPendingWorkflowTask().GetState() == enumspb.PENDING_WORKFLOW_TASK_STATE_STARTED
+	})
+	f.outages.begin("store")()
+	comes(f, r)
+	back()
+	f.wins(t, r)
+}
+
+// TestACancelWhileTheEndIsWritten: the run ends once, as it was written.
+func TestACancelWhileTheEndIsWritten(t *testing.T) {
+	atTheEnd(t, 0, func(f *field, r *siegedRun) {
+		r.cancelled = true
+		require.NoError(t, f.Client().CancelWorkflow(t.Context(), r.id, ""))
+	})
+}
+
+// TestADeadlineWhileTheEndIsWritten is the same for the deadline.
+func TestADeadlineWhileTheEndIsWritten(t *testing.T) {
+	const deadline = 4000
+	atTheEnd(t, deadline, func(f *field, r *siegedRun) {
+		about, err := f.Client().DescribeWorkflowExecution(t.Context(), r.id, "")
+		require.NoError(t, err)
+		passed := about.GetWorkflowExecutionInfo().GetStartTime().AsTime().Add((deadline + 1000) * time.Millisecond)
+		stage.Until(t, "the deadline passes", func() bool { return time.Now().After(passed) })
+	})
+}
+
+// TestAStoreThatHangsFailsNoNode: local nodes give large values while the store
+// hangs for longer than they may take.
+func TestAStoreThatHangsFailsNoNode(t *testing.T) {
+	k := Database(t, true)
+	var back func()
+	var hang atomic.Bool
+	f := camp(t, host.Options{Store: k.Options}, replaced("grow", func(ctx context.Context, in request) (string, error) {
+		if hang.CompareAndSwap(false, true) {
+			var err error
+			if back, err = k.Outages["hanging"](); err != nil {
+				return "", err
+			}
+		}
+		return grow(ctx, in)
+	}))
+	b := newBuilder(10)
+	b.values(20_000)
+	b.p.Nodes[0].TimeoutMS, b.p.Nodes[1].TimeoutMS = 1000, 1000
+	b.chain(10, func() int64 { return 1000 })
+	r := f.send(t, b.p)
+	stage.Until(t, "the store hangs", hang.Load)
+	end := f.outages.begin("store")
+	began := time.Now()
+	stage.Until(t, "it hangs for long", func() bool { return time.Since(began) > 20*time.Second })
+	back()
+	end()
+	f.wins(t, r)
+}
+
+// TestALongNodeHoldsUpNobody: a call that takes long does not stop the others where
+// the run would continue as new.
+func TestALongNodeHoldsUpNobody(t *testing.T) {
+	gate := make(chan struct{})
+	f := camp(t, host.Options{ContinueAfter: 400}, gated(gate))
+	b := newBuilder(6)
+	b.add("long", Wait, day, map[string]any{"key": "long"})
+	b.chain(1500, func() int64 { return 1000 })
+	r := f.send(t, b.p)
+	until := time.Now().Add(40 * time.Second)
+	for f.done(t, r) < 1500 && time.Now().Before(until) {
+		about, err := f.Client().DescribeWorkflowExecution(t.Context(), r.id, "")
+		require.NoError(t, err)
+		if about.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_FAILED {
+			break
+		}
+	}
+	if n := f.done(t, r); n < 1500 {
+		t.Errorf("%d of 1500 nodes have ended beside a long one", n)
+	}
+	close(gate)
+	f.wins(t, r)
+}
+
+// TestAnswersDuringLocalNodes: many calls end while local nodes run.
+func TestAnswersDuringLocalNodes(t *testing.T) {
+	const calls = 300
+	gate, opened := make(chan struct{}), atomic.Bool{}
+	var c client.Client
+	var id atomic.Value
+	f := camp(t, host.Options{MaxActivities: calls + 10}, gated(gate),
+		// Local nodes that take as long as they may, or until all calls have ended.
+		replaced("open",
+			func(ctx context.Context, in request) (string, error) {
+				if opened.CompareAndSwap(false, true) {
+					close(gate)
+				}
+				for ctx.Err() == nil {
+					deadline, _ := ctx.Deadline()
+					about, err := c.DescribeWorkflowExecution(ctx, id.Load().(string), "")
+					if err == nil && len(about.GetPendingActivities()) == 0 || time.Until(deadline) < 300*time.Millisecond {
+						break
+					}
+				}
+				return in.Key, nil
+			}))
+	c = f.Client()
+	b := newBuilder(7)
+	b.p.Parallel = 400
+	at := b.part("answers")
+	for i := range calls {
+		b.add(fmt.Sprintf("%sw%d", at, i), Wait, day, map[string]any{"key": at})
+	}
+	b.add(at+"first", Sleep, 60_000, map[string]any{"ms": whole(1500)})
+	last := at + "first"
+	for i := range 3 {
+		next := fmt.Sprintf("%so%d", at, i)
+		b.add(next, Open, 1000, map[string]any{"key": at})
+		b.after(last, next)
+		last = next
+	}
+	id.Store("")
+	r := f.send(t, b.p)
+	id.Store(r.id)
+	f.wins(t, r)
+	if r.histories.executions > 3 {
+		t.Errorf("the run has %d executions", r.histories.executions)
+	}
+}
+
+// TestAStoreThatIsAwayFillsNoHistory: while the store is away, a run with a
+// thousand calls that end is one record with one probe.
+func TestAStoreThatIsAwayFillsNoHistory(t *testing.T) {
+	const calls = 1000
+	for name, keep := range map[string]func(testing.TB) *Keep{"refusing": Folder, "full": Disk} {
+		t.Run(name, func(t *testing.T) {
+			k := keep(t)
+			if k == nil {
+				t.Skip("no disk can be mounted")
+			}
+			gate, begun := make(chan struct{}), atomic.Int64{}
+			f := camp(t, host.Options{Store: k.Options, MaxActivities: calls}, replaced("grow",
+				func(ctx context.Context, in request) (string, error) {
+					begun.Add(1)
+					select {
+					case <-gate:
+						return grow(ctx, in)
+					case <-ctx.Done():
+						return "", ctx.Err()
+					}
+				}))
+			b := newBuilder(8)
+			b.p.Parallel = calls
+			at := b.part("away")
+			for i := range calls {
+				id := fmt.Sprintf("%sg%d", at, i)
+				b.add(id, Grow, day, map[string]any{"size": whole(20_000 + i)})
+				b.edge(Edge{From: id, FromPort: "x", To: at + "meet", ToPort: "x", Type: "data"})
+			}
+			b.add(at+"meet", Pass, 1000, nil)
+			r := f.send(t, b.p)
+			events := func() int64 {
+				var h histories
+				require.NoError(t, h.read(t.Context(), f.Client(), r.id, r.firsts[0]))
+				return h.events
+			}
+			stage.Until(t, "calls are in flight", func() bool { return begun.Load() >= calls*9/10 })
+			end := f.outages.begin("store")
+			back, err := k.Outages[name]()
+			require.NoError(t, err)
+			close(gate)
+			began := time.Now()
+			stage.Until(t, "the run has felt it", func() bool { return time.Since(began) > 15*time.Second })
+			before := events()
+			began = time.Now()
+			stage.Until(t, "the store is away for a while", func() bool { return time.Since(began) > 30*time.Second })
+			after := events()
+			// 600 an hour are 8.3 in 30 seconds; a workflow task more does not matter.
+			if n := after - before; n > 8 {
+				t.Errorf("%d events in 30 seconds, after %d", n, before)
+			} else {
+				t.Logf("%d events in 30 seconds, after %d", n, before)
+			}
+			back()
+			end()
+			f.wins(t, r)
+		})
+	}
+}
