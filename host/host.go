@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -112,6 +113,12 @@ type Options struct {
 	RetainEvery time.Duration
 	// Secrets are taken out of what tools answer, and out of the log.
 	Secrets *redact.Secrets
+	// Deployment says of which build the workers are; its zero value is
+	// unversioned.
+	Deployment Deployment
+
+	// interpreter is the workflow code of another build, in tests.
+	interpreter any
 }
 
 // Host is a process with workers. It is made by [New] and ends with [Host.Close].
@@ -124,6 +131,9 @@ type Host struct {
 	sequencer *sequencer
 	// refused has why a worker polls no more, once.
 	refused chan error
+	// placing is the look at the worker deployment, which unplace ends.
+	placing sync.WaitGroup
+	unplace context.CancelFunc
 }
 
 // New opens the store, connects to Temporal, prepares the catalog, and registers
@@ -134,6 +144,9 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 		if !slices.Contains(Roles(), r) {
 			return nil, fmt.Errorf("role %q is not supported yet; the roles are %v", r, Roles())
 		}
+	}
+	if err := o.Deployment.check(); err != nil {
+		return nil, err
 	}
 	if o.Trust != nil && o.Trust.Audience == trust.Dev && o.Store.Driver == store.Postgres {
 		return nil, errors.New("the bootstrap's audience is dev, which exists with the embedded store alone")
@@ -228,6 +241,9 @@ func (o Options) withDefaults() Options {
 	if o.MaxWorkflows == 0 {
 		o.MaxWorkflows = 200
 	}
+	if o.interpreter == nil {
+		o.interpreter = workflows.Plan
+	}
 	if o.RetainEvery <= 0 {
 		o.RetainEvery = DefaultRetainEvery
 	}
@@ -277,6 +293,7 @@ func (h *Host) bounded(queue string, o worker.Options) worker.Options {
 	o.MaxConcurrentActivityTaskPollers = h.options.ActivityPollers
 	o.MaxConcurrentActivityExecutionSize = h.options.MaxActivities
 	o.WorkerStopTimeout = h.options.Drain
+	o.DeploymentOptions = h.options.Deployment.options()
 	o.OnFatalError = func(err error) {
 		select {
 		case h.refused <- fmt.Errorf("the worker of the queue %s has stopped: %w", queue, err):
@@ -291,7 +308,7 @@ func (h *Host) engine(e *activities.Engine) {
 		MaxConcurrentWorkflowTaskPollers:       h.options.WorkflowPollers,
 		MaxConcurrentWorkflowTaskExecutionSize: h.options.MaxWorkflows,
 	})
-	w.RegisterWorkflowWithOptions(workflows.Plan, workflow.RegisterOptions{Name: contract.WorkflowType})
+	w.RegisterWorkflowWithOptions(h.options.interpreter, workflow.RegisterOptions{Name: contract.WorkflowType})
 	w.RegisterActivityWithOptions(e.Load, activity.RegisterOptions{Name: contract.ActivityLoad})
 	w.RegisterActivityWithOptions(e.Local, activity.RegisterOptions{Name: contract.ActivityLocal})
 	w.RegisterActivityWithOptions(e.Route, activity.RegisterOptions{Name: contract.ActivityRoute})
@@ -324,6 +341,11 @@ func (h *Host) Start() error {
 			return fmt.Errorf("start worker: %w", err)
 		}
 	}
+	if h.options.Deployment.Name != "" {
+		var ctx context.Context
+		ctx, h.unplace = context.WithCancel(context.Background())
+		h.placing.Go(func() { h.place(ctx) })
+	}
 	return nil
 }
 
@@ -355,6 +377,10 @@ func (h *Host) Close() error {
 		w.Stop()
 	}
 	h.workers = nil
+	if h.unplace != nil {
+		h.unplace()
+	}
+	h.placing.Wait()
 	var err error
 	if h.sequencer != nil {
 		h.sequencer.stop()
