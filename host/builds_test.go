@@ -102,10 +102,12 @@ func (b *builds) begun(t *testing.T) string {
 
 // taken gives the builds that have completed workflow tasks of all executions of
 // a run, in their order, and the number of executions.
-func (b *builds) taken(t *testing.T, run client.WorkflowRun) (by []string, executions int) {
+func (b *builds) taken(t *testing.T, workflowID string) (by []string, executions int) {
 	t.Helper()
-	for id := run.GetRunID(); id != ""; executions++ {
-		history, err := host.History(t.Context(), b.client, run.GetID(), id)
+	described, err := b.client.DescribeWorkflowExecution(t.Context(), workflowID, "")
+	require.NoError(t, err)
+	for id := described.GetWorkflowExecutionInfo().GetFirstRunId(); id != ""; executions++ {
+		history, err := host.History(t.Context(), b.client, workflowID, id)
 		require.NoError(t, err)
 		id = ""
 		for _, event := range history.GetEvents() {
@@ -156,12 +158,12 @@ func TestTwoBuilds(t *testing.T) {
 
 	first, waited, last := where(t, b.client, old)
 	require.Equal(t, []string{"a", "a", "a"}, []string{first, waited, last})
-	by, executions := b.taken(t, old)
+	by, executions := b.taken(t, old.GetID())
 	require.Equal(t, []string{"a"}, by)
 	require.Greater(t, executions, 1, "the run continued as new")
 	first, waited, last = where(t, b.client, fresh)
 	require.Equal(t, []string{"b", "b", "b"}, []string{first, waited, last})
-	by, _ = b.taken(t, fresh)
+	by, _ = b.taken(t, fresh.GetID())
 	require.Equal(t, []string{"b"}, by)
 
 	// A worker of the old build that comes back does not take new runs again.
@@ -239,7 +241,7 @@ func TestMove(t *testing.T) {
 	close(b.gate)
 	first, waited, last := where(t, b.client, run)
 	require.Equal(t, []string{"a", "b", "b"}, []string{first, waited, last})
-	by, _ := b.taken(t, run)
+	by, _ := b.taken(t, run.GetID())
 	require.Equal(t, []string{"a", "b"}, by)
 	first, _, _ = where(t, b.client, fresh)
 	require.Equal(t, "c", first)
