@@ -110,6 +110,9 @@ type Worker struct {
 	MaxWorkflows, MaxActivities int
 	// Drain is how long a stopping worker waits for activities in flight.
 	Drain time.Duration
+	// Deployment is the worker deployment that the workers are of, or "": then they
+	// are unversioned. Build is their build id, or "" for the program's version.
+	Deployment, Build string
 }
 
 // Store is where the deployment keeps its ledger and its large values.

@@ -223,8 +223,7 @@ func TestMove(t *testing.T) {
 
 	values, err := blob.Open(filepath.Join(b.store, "blobs"))
 	require.NoError(t, err)
-	bad, err := host.NewReplayerOf(reordered, values, b.sealed)
-	require.NoError(t, err)
+	bad := host.NewReplayerOf(reordered, values, b.sealed)
 	err = bad.Move(t.Context(), b.client, "default", run.GetID(), host.Deployment{Name: "test", Build: "c"})
 	var refused *host.ReplayError
 	require.ErrorAs(t, err, &refused)
@@ -233,8 +232,7 @@ func TestMove(t *testing.T) {
 
 	stage.Host(t, b.options("b"))
 	b.current(t, "b")
-	good, err := host.NewReplayer(values, b.sealed)
-	require.NoError(t, err)
+	good := host.NewReplayer(values, b.sealed)
 	require.NoError(t, good.Move(t.Context(), b.client, "default", run.GetID(), host.Deployment{Name: "test", Build: "b"}))
 	require.Equal(t, "b", pinned(t, b.client, run))
 	require.Equal(t, "b", b.begun(t), "its call is tried again by the new build")

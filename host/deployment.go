@@ -33,7 +33,8 @@ type Deployment struct {
 // workflow id of both.
 const maxDeploymentName = 200
 
-func (d Deployment) check() error {
+// Check says what is wrong with a deployment, or nil.
+func (d Deployment) Check() error {
 	switch {
 	case d.Name == "" && d.MakeCurrent:
 		return errors.New("a build is made the current one of a worker deployment (worker.deployment), and none is named")

@@ -145,7 +145,7 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 			return nil, fmt.Errorf("role %q is not supported yet; the roles are %v", r, Roles())
 		}
 	}
-	if err := o.Deployment.check(); err != nil {
+	if err := o.Deployment.Check(); err != nil {
 		return nil, err
 	}
 	if o.Trust != nil && o.Trust.Audience == trust.Dev && o.Store.Driver == store.Postgres {

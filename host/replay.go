@@ -4,16 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
-	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
-	"google.golang.org/grpc"
 
 	"chimera.ai/engine/blob"
 	"chimera.ai/engine/contract"
@@ -23,52 +23,97 @@ import (
 
 // Replayer replays histories of runs under the workflow code of this build. It
 // calls no activity and changes nothing.
-type Replayer struct{ replayer worker.WorkflowReplayer }
+type Replayer struct {
+	interpreter any
+	blobs       blob.Store
+	sealing     payload.Sealing
+}
 
 // NewReplayer makes a replayer that reads large values from blobs, and opens
 // sealed ones.
-func NewReplayer(blobs blob.Store, sealing payload.Sealing) (*Replayer, error) {
-	return newReplayer(workflows.Plan, blobs, sealing)
+func NewReplayer(blobs blob.Store, sealing payload.Sealing) *Replayer {
+	return NewReplayerOf(workflows.Plan, blobs, sealing)
 }
 
-func newReplayer(interpreter any, blobs blob.Store, sealing payload.Sealing) (*Replayer, error) {
-	data := payload.NewConverter(payload.NewPlans(blobs, 0), sealing)
-	r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
-		DataConverter:    data,
-		FailureConverter: payload.NewFailureConverter(data),
-		ExternalStorage:  payload.NewStorage(blobs, sealing),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("make a replayer: %w", err)
-	}
-	r.RegisterWorkflowWithOptions(interpreter, workflow.RegisterOptions{Name: contract.WorkflowType})
-	return &Replayer{r}, nil
+// NewReplayerOf is [NewReplayer] for another workflow function.
+func NewReplayerOf(interpreter any, blobs blob.Store, sealing payload.Sealing) *Replayer {
+	return &Replayer{interpreter, blobs, sealing}
 }
 
 // Replay says why the history of one execution of a run does not replay, or nil.
 // Namespace and workflow id are those that it was recorded under: sealed and large
 // values open there only. A history in which no workflow task has completed
 // replays under any code.
-func (r *Replayer) Replay(ctx context.Context, namespace, workflowID string, history *historypb.History) error {
-	begun := false
-	for _, event := range history.GetEvents() {
-		begun = begun || event.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
-	}
-	if !begun {
+func (r *Replayer) Replay(namespace, workflowID string, history *historypb.History) error {
+	if !slices.ContainsFunc(history.GetEvents(), func(e *historypb.HistoryEvent) bool {
+		return e.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
+	}) {
 		return nil
 	}
-	execution := workflow.Execution{ID: workflowID, RunID: history.Events[0].GetWorkflowExecutionStartedEventAttributes().GetOriginalExecutionRunId()}
-	return r.replayer.ReplayWorkflowExecution(ctx, recorded{history: history}, quiet{}, namespace, execution)
+	data := payload.NewConverter(payload.NewPlans(r.blobs, 0), r.sealing)
+	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
+		DataConverter:    elsewhere{data, namespace},
+		FailureConverter: failedElsewhere{payload.NewFailureConverter(data), namespace},
+		ExternalStorage:  payload.NewStorage(r.blobs, r.sealing),
+	})
+	if err != nil {
+		return fmt.Errorf("make a replayer: %w", err)
+	}
+	replayer.RegisterWorkflowWithOptions(r.interpreter, workflow.RegisterOptions{Name: contract.WorkflowType})
+	// Only what is replayed so counts as a replay: with a namespace of its own, the
+	// SDK (1.50.0) runs the local activities of the last task, and finds no mistake.
+	return replayer.ReplayWorkflowHistoryWithOptions(quiet{}, history, worker.ReplayWorkflowHistoryOptions{
+		OriginalExecution: workflow.Execution{ID: workflowID, RunID: history.Events[0].GetWorkflowExecutionStartedEventAttributes().GetOriginalExecutionRunId()},
+	})
 }
 
-// recorded is the service of a Temporal server that has one history.
-type recorded struct {
-	workflowservice.WorkflowServiceClient
-	history *historypb.History
+// elsewhere reads the values of a history under the namespace that it was recorded
+// in, where the SDK replays it in none.
+type elsewhere struct {
+	converter.DataConverter
+	namespace string
 }
 
-func (s recorded) GetWorkflowExecutionHistory(context.Context, *workflowservice.GetWorkflowExecutionHistoryRequest, ...grpc.CallOption) (*workflowservice.GetWorkflowExecutionHistoryResponse, error) {
-	return &workflowservice.GetWorkflowExecutionHistoryResponse{History: s.history}, nil
+var (
+	_ workflow.ContextAware                              = elsewhere{}
+	_ converter.DataConverterWithSerializationContext    = elsewhere{}
+	_ converter.FailureConverterWithSerializationContext = failedElsewhere{}
+)
+
+func (c elsewhere) WithWorkflowContext(ctx workflow.Context) converter.DataConverter {
+	bound := c.DataConverter
+	if aware, ok := bound.(workflow.ContextAware); ok {
+		bound = aware.WithWorkflowContext(ctx)
+	}
+	return elsewhere{bound, c.namespace}
+}
+
+func (c elsewhere) WithContext(context.Context) converter.DataConverter { return c }
+
+func (c elsewhere) WithSerializationContext(ctx converter.SerializationContext) converter.DataConverter {
+	return elsewhere{converter.WithDataConverterSerializationContext(c.DataConverter, within(c.namespace, ctx)), c.namespace}
+}
+
+// failedElsewhere is the same for failures.
+type failedElsewhere struct {
+	converter.FailureConverter
+	namespace string
+}
+
+func (c failedElsewhere) WithSerializationContext(ctx converter.SerializationContext) converter.FailureConverter {
+	return failedElsewhere{converter.WithFailureConverterSerializationContext(c.FailureConverter, within(c.namespace, ctx)), c.namespace}
+}
+
+func within(namespace string, ctx converter.SerializationContext) converter.SerializationContext {
+	switch c := ctx.(type) {
+	case converter.WorkflowSerializationContext:
+		c.Namespace = namespace
+		return c
+	case converter.ActivitySerializationContext:
+		c.Namespace = namespace
+		return c
+	}
+	return ctx
 }
 
 // quiet logs nothing: what a replay finds is its error.
@@ -114,7 +159,7 @@ var ErrEnded = errors.New("the run has ended")
 // this build's code: to is the build of this process. A history that does not is a
 // [ReplayError], and the run stays where it is.
 func (r *Replayer) Move(ctx context.Context, c client.Client, namespace, workflowID string, to Deployment) error {
-	if err := to.check(); err != nil {
+	if err := to.Check(); err != nil {
 		return err
 	}
 	runID, err := r.Check(ctx, c, namespace, workflowID)
@@ -149,7 +194,7 @@ func (r *Replayer) Check(ctx context.Context, c client.Client, namespace, workfl
 	if err != nil {
 		return "", err
 	}
-	if err := r.Replay(ctx, namespace, workflowID, history); err != nil {
+	if err := r.Replay(namespace, workflowID, history); err != nil {
 		return "", &ReplayError{err}
 	}
 	return runID, nil

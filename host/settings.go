@@ -177,6 +177,7 @@ func Settings(c config.Config) (Options, diag.Diagnostics, error) {
 		MaxActivities:   c.Worker.MaxActivities,
 		MaxWorkflows:    c.Worker.MaxWorkflows,
 		Drain:           c.Worker.Drain,
+		Deployment:      Deployment{Name: c.Worker.Deployment, Build: c.Worker.Build},
 	}
 	if o.Retention, err = Retention(c); err != nil {
 		return Options{}, nil, err
