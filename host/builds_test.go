@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/workflow"
 
 	"chimera.ai/engine/blob"
+	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
@@ -244,6 +246,67 @@ func TestMove(t *testing.T) {
 	first, _, _ = where(t, b.client, fresh)
 	require.Equal(t, "c", first)
 	require.ErrorIs(t, good.Move(t.Context(), b.client, "default", run.GetID(), host.Deployment{Name: "test", Build: "b"}), host.ErrEnded)
+}
+
+// TestToolsOfABuild: calls of the tools role go to the tools workers of the
+// run's own build, once there has been one; before, they wait for the current
+// build's.
+func TestToolsOfABuild(t *testing.T) {
+	b := newBuilds(t)
+	close(b.gate)
+	catalog, ds := compiler.ParseCatalog(compiler.Source{Name: "catalog.yaml", Text: []byte(`
+apiVersion: chimera/v1
+kind: Catalog
+templates:
+  - {provider_type: skill, provider_name: sh, operation: where, mode: deter, effect_class: pure, input_schema: {type: object}, timeout_ms: 20000,
+     output_schema: {type: object, properties: {x: {type: string}}, required: [x]}, retry_policy: {max_retries: 0}, trust_requirement: allow_auto, status: allow_auto}
+`)})
+	require.Empty(t, ds)
+	role := func(role host.Role, build string) *host.Host {
+		o := b.options(build)
+		o.Roles, o.Catalog = []host.Role{role}, catalog
+		o.Executables = map[string]skills.Executable{"sh": {Command: "/bin/sh", Args: []string{"-c", `cat >/dev/null; echo '{"x":"` + build + `"}'`}}}
+		o.Deployment.MakeCurrent = role == host.RoleEngine
+		return stage.Host(t, o)
+	}
+	calling := `{apiVersion: chimera/v1, kind: Plan, name: tools, version: "1", agent: tester, input_schema: {type: object},
+  output_schema: {type: object, properties: {x: {type: string}}}, nodes: [{id: a, template: sh/where, timeout_ms: 20000}], edges: [a.x -> $output.x]}`
+	answer := func(run client.WorkflowRun) string {
+		var out struct{ X string }
+		require.NoError(t, stage.Await(t, b.client, run, &out))
+		return out.X
+	}
+	role(host.RoleEngine, "a")
+	b.current(t, "a")
+	early := stage.Start(t, b.client, calling, `{}`) // before any tools worker
+	tools := role(host.RoleTools, "a")
+	require.Equal(t, "a", answer(early))
+	require.NoError(t, tools.Close())
+	old := stage.Start(t, b.client, calling, `{}`)
+	stage.Until(t, "the old run's call is scheduled", func() bool {
+		return count(t, b.client, old, enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED) == 1
+	})
+
+	role(host.RoleTools, "b")
+	role(host.RoleEngine, "b")
+	b.current(t, "b")
+	require.Equal(t, "b", answer(stage.Start(t, b.client, calling, `{}`)))
+	require.Zero(t, count(t, b.client, old, enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED), "tools of another build do not answer")
+	role(host.RoleTools, "a")
+	require.Equal(t, "a", answer(old))
+}
+
+// count counts the events of a type in a run's present execution.
+func count(t *testing.T, c client.Client, run client.WorkflowRun, kind enumspb.EventType) (n int) {
+	t.Helper()
+	history, err := host.History(t.Context(), c, run.GetID(), run.GetRunID())
+	require.NoError(t, err)
+	for _, event := range history.GetEvents() {
+		if event.GetEventType() == kind {
+			n++
+		}
+	}
+	return n
 }
 
 // pinned is the build that a run is pinned to.

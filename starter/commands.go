@@ -43,6 +43,8 @@ func commands() []command {
 		{name: "status", operands: "RUN", least: 1, most: 1, prepare: statusCommand, summary: "show a run"},
 		{name: "runs", prepare: runsCommand, summary: "list runs, the latest first"},
 		{name: "cancel", operands: "RUN", least: 1, most: 1, prepare: cancelCommand, summary: "ask a run to end"},
+		{name: "upgrade", operands: "RUN… | --all", most: -1, prepare: upgradeCommand,
+			summary: "move runs to this build of the worker, where their histories replay under it"},
 		{name: "pause", summary: "hold a run before its next node"},
 		{name: "resume", summary: "let a paused run go on"},
 		{name: "retry", summary: "run again from a node"},

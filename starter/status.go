@@ -27,6 +27,8 @@ type report struct {
 	StartTime time.Time  `json:"start_time"`
 	CloseTime *time.Time `json:"close_time,omitempty"`
 	UI        string     `json:"ui,omitempty"`
+	// Build is the build that the run is pinned to.
+	Build *pinned `json:"build,omitempty"`
 	// Detail is the answer of the run itself; null where no worker answers for it.
 	Detail  *contract.State   `json:"detail"`
 	Output  json.RawMessage   `json:"output,omitempty"`
@@ -81,6 +83,7 @@ func inspect(ctx context.Context, conn *connection, id string) (*report, error) 
 		}
 		r.Output, r.Failure = e.Output, e.Failure
 	}
+	r.Build = conn.pinned(bounded, info)
 	if state, err := query(ctx, conn, id); err == nil {
 		r.Detail = &state
 		if r.CloseTime == nil {
@@ -127,9 +130,14 @@ func (p *Program) show(r *report) {
 	if r.CloseTime != nil {
 		row("ended", r.CloseTime.Local().Format(time.DateTime)+"  after "+r.CloseTime.Sub(r.StartTime).Round(time.Millisecond).String())
 	}
+	if r.Build != nil {
+		row("build", r.Build.String())
+	}
 	row("page", r.UI)
 	_ = table.Flush()
 	switch {
+	case r.Detail == nil && r.Build != nil && r.Build.Alone:
+		p.say("no worker of the build %s is there: the run waits for one, or is moved to another build (%s)", r.Build, p.command("upgrade", r.Run))
 	case r.Detail == nil:
 		p.say("no worker answers for this run, so its nodes are not known")
 	case len(r.Detail.Nodes) > 0:

@@ -45,8 +45,8 @@ type Program struct {
 	about      bool
 	// current makes this build the one that new runs come to.
 	current bool
-	host       *host.Host
-	secrets    *redact.Secrets
+	host    *host.Host
+	secrets *redact.Secrets
 }
 
 // misuse is wrong use, or a wrong configuration. An empty message has been said.
