@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -10,7 +11,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/workflow"
@@ -315,4 +318,46 @@ func pinned(t *testing.T, c client.Client, run client.WorkflowRun) string {
 	described, err := c.DescribeWorkflowExecution(t.Context(), run.GetID(), "")
 	require.NoError(t, err)
 	return host.BuildOf(described.GetWorkflowExecutionInfo()).Build
+}
+
+// TestUnversionedRuns: a run that began before there were builds goes to the
+// current one. So does a run that is reset to its first task, since it begins anew;
+// one that is reset to a later task goes on under the build that it was of.
+func TestUnversionedRuns(t *testing.T) {
+	b := newBuilds(t)
+	o := b.options("none")
+	o.Deployment = host.Deployment{}
+	before := stage.Host(t, o)
+	run := stage.Start(t, b.client, waiting(), `{}`)
+	require.Equal(t, "none", b.begun(t))
+	stage.Host(t, b.options("a"))
+	b.current(t, "a")
+	require.NoError(t, before.Close())
+	close(b.gate)
+	first, _, last := where(t, b.client, run)
+	require.Equal(t, []string{"none", "a"}, []string{first, last})
+
+	of := stage.Start(t, b.client, waiting(), `{}`)
+	where(t, b.client, of)
+	stage.Host(t, b.options("b"))
+	b.current(t, "b")
+	root := of.GetRunID()
+	history, err := host.History(t.Context(), b.client, of.GetID(), root)
+	require.NoError(t, err)
+	var tasks []int64
+	for _, event := range history.GetEvents() {
+		if event.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED {
+			tasks = append(tasks, event.GetEventId())
+		}
+	}
+	for i, task := range tasks[:2] {
+		reset, err := b.client.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+			Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: of.GetID(), RunId: root},
+			Reason: "a test", WorkflowTaskFinishEventId: task, RequestId: fmt.Sprint(task),
+		})
+		require.NoError(t, err)
+		again := b.client.GetWorkflow(t.Context(), of.GetID(), reset.GetRunId())
+		_, _, last = where(t, b.client, again)
+		require.Equal(t, []string{"b", "a"}[i], last)
+	}
 }
