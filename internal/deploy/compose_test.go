@@ -255,7 +255,7 @@ func TestCommandsExist(t *testing.T) {
 	p := project(t)
 	w := p.Services["worker"]
 	dir, database := t.TempDir(), pgtest.URL(t)
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "./worker", "./starter")
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-X main.version=local", "-o", dir, "./worker", "./starter")
 	build.Dir = root
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
