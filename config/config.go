@@ -113,6 +113,9 @@ type Worker struct {
 	// ToolsQueue says where runs ask for calls of MCP servers and executables:
 	// "own" or "shared".
 	ToolsQueue string
+	// Deployment is the worker deployment that the workers are of, or "": then they
+	// are unversioned. Build is their build id, or "" for the program's version.
+	Deployment, Build string
 }
 
 // Store is where the deployment keeps its ledger and its large values.

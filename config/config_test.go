@@ -59,6 +59,8 @@ worker:
   max_activities: 7
   tools_queue: shared
   drain: 1m30s
+  deployment: chimera
+  build: "7"
 store: {driver: postgres, path: ledger.db, url: "${env:DATABASE}", origin: example.com/log, blobs: database, dir: /var/lib/chimera}
 ledger:
   key: ${file:pin.txt}
@@ -96,7 +98,7 @@ func TestEveryKey(t *testing.T) {
 			TLS: TLS{CAFile: filepath.Join(dir, "ca.pem"), ServerName: "temporal.internal"}},
 		Dev: Dev{Dir: filepath.Join(dir, "state"), Port: 7000, UIPort: 0, Temporal: filepath.Join(filepath.Dir(dir), "bin/temporal")},
 		Worker: Worker{Roles: []string{"tools"}, WorkflowPollers: 4, ActivityPollers: 5, MaxWorkflows: 6, MaxActivities: 7,
-			Drain: 90 * time.Second, ToolsQueue: "shared"},
+			Drain: 90 * time.Second, ToolsQueue: "shared", Deployment: "chimera", Build: "7"},
 		Store: Store{Driver: "postgres", Path: filepath.Join(dir, "ledger.db"), URL: "${env:DATABASE}", Origin: "example.com/log",
 			Blobs: "database", Dir: "/var/lib/chimera"},
 		Ledger: Ledger{Key: "${file:pin.txt}", FormerKeys: []string{"example.com/log+1+AA=="}, Quorum: 1,

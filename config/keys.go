@@ -90,6 +90,10 @@ var keys = []key[Config]{
 		doc: "How long a stopping worker waits for activities in flight, such as `30s` or `2m`. What has not ended by then runs again elsewhere, as its retry contract says."},
 	{name: "worker.tools_queue", sort: choice, oneOf: []string{"own", "shared"}, at: func(c *Config) any { return &c.Worker.ToolsQueue },
 		doc: "Where runs ask for calls of MCP servers and executables: on a queue of their `own`, `chimera-tools`, or on that of the engine, `shared`, which is faster where each worker has both roles. All workers with role `engine` of a deployment say the same. A run that asks a worker without the role `tools` goes to `chimera-tools` from then on, so a deployment may be split, or put together, while runs are under way. `chimera dev` shares."},
+	{name: "worker.deployment", sort: text, at: func(c *Config) any { return &c.Worker.Deployment },
+		doc: "The name of the worker deployment, without `.` and `:`, such as `chimera`. With it, a run stays with the build of the worker that began it, and new runs go to the build that is the current one; all workers of a deployment say the same name. Where it is empty, workers are unversioned: any of them takes any run. `chimera dev` is unversioned."},
+	{name: "worker.build", sort: text, at: func(c *Config) any { return &c.Worker.Build },
+		doc: "The build id of `worker.deployment`, the same for all roles of one release, and another one for each release. Where it is empty, the version that `chimera-worker -version` shows."},
 
 	{name: "store.driver", sort: choice, oneOf: []string{"sqlite", "postgres"}, at: func(c *Config) any { return &c.Store.Driver },
 		doc: "The database of published plans, runs and the audit log: `sqlite`, one file for one machine, or `postgres`."},

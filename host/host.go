@@ -137,6 +137,12 @@ type Options struct {
 	EndsEvery time.Duration
 	// Secrets are taken out of what tools answer, and out of the log.
 	Secrets *redact.Secrets
+	// Deployment says of which build the workers are; its zero value is
+	// unversioned.
+	Deployment Deployment
+
+	// interpreter is the workflow code of another build, in tests.
+	interpreter any
 }
 
 // blobTime bounds each call of the store of large values: less than what an activity
@@ -153,12 +159,18 @@ type Host struct {
 	sequencer *sequencer
 	// refused has why a worker polls no more, once.
 	refused chan error
+	// placing is the look at the worker deployment, which unplace ends.
+	placing sync.WaitGroup
+	unplace context.CancelFunc
 }
 
 // New opens the store, connects to Temporal, prepares the catalog, and registers
 // everything. Nothing polls yet.
 func New(ctx context.Context, o Options) (_ *Host, err error) {
 	o = o.withDefaults()
+	if err := o.Deployment.Check(); err != nil {
+		return nil, err
+	}
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
@@ -276,6 +288,9 @@ func (o Options) withDefaults() Options {
 	if o.MaxWorkflows == 0 {
 		o.MaxWorkflows = 200
 	}
+	if o.interpreter == nil {
+		o.interpreter = workflows.Plan
+	}
 	if o.RetainEvery <= 0 {
 		o.RetainEvery = DefaultRetainEvery
 	}
@@ -340,6 +355,7 @@ func (h *Host) bounded(queue string, o worker.Options) worker.Options {
 		o.MaxConcurrentActivityExecutionSize = journalSlots
 	}
 	o.WorkerStopTimeout = h.options.Drain
+	o.DeploymentOptions = h.options.Deployment.options()
 	o.OnFatalError = func(err error) {
 		select {
 		case h.refused <- fmt.Errorf("the worker of the queue %s has stopped: %w", queue, err):
@@ -354,7 +370,7 @@ func (h *Host) engine(e *activities.Engine) {
 		MaxConcurrentWorkflowTaskPollers:       h.options.WorkflowPollers,
 		MaxConcurrentWorkflowTaskExecutionSize: h.options.MaxWorkflows,
 	})
-	w.RegisterWorkflowWithOptions(workflows.Plan, workflow.RegisterOptions{Name: contract.WorkflowType})
+	w.RegisterWorkflowWithOptions(h.options.interpreter, workflow.RegisterOptions{Name: contract.WorkflowType})
 	w.RegisterWorkflowWithOptions(workflows.Call, workflow.RegisterOptions{Name: contract.WorkflowCall})
 	own(w, e)
 	dynamic(w, e.Node)
@@ -398,6 +414,11 @@ func (h *Host) Start() error {
 			return fmt.Errorf("start worker: %w", err)
 		}
 	}
+	if h.options.Deployment.Name != "" {
+		var ctx context.Context
+		ctx, h.unplace = context.WithCancel(context.Background())
+		h.placing.Go(func() { h.place(ctx) })
+	}
 	return nil
 }
 
@@ -431,6 +452,10 @@ func (h *Host) Close() error {
 	}
 	stopping.Wait()
 	h.workers = nil
+	if h.unplace != nil {
+		h.unplace()
+	}
+	h.placing.Wait()
 	var err error
 	if h.sequencer != nil {
 		h.sequencer.stop()

@@ -154,6 +154,7 @@ func Settings(c config.Config) (Options, diag.Diagnostics, error) {
 		MaxWorkflows:    c.Worker.MaxWorkflows,
 		Drain:           c.Worker.Drain,
 		SharedQueue:     c.Worker.ToolsQueue == "shared",
+		Deployment:      Deployment{Name: c.Worker.Deployment, Build: c.Worker.Build},
 	}
 	for _, role := range c.Worker.Roles {
 		o.Roles = append(o.Roles, Role(role))

@@ -45,6 +45,8 @@ func commands() []command {
 		{name: "cancel", operands: "RUN", least: 1, most: 1, prepare: cancelCommand, summary: "ask a run to end"},
 		{name: "terminate", operands: "RUN", least: 1, most: 1, prepare: terminateCommand,
 			summary: "end a run that cannot end by itself; nothing is compensated"},
+		{name: "upgrade", operands: "RUN… | --all", most: -1, prepare: upgradeCommand,
+			summary: "move runs to this build of the worker, where their histories replay under it"},
 		{name: "pause", summary: "hold a run before its next node"},
 		{name: "resume", summary: "let a paused run go on"},
 		{name: "retry", summary: "run again from a node"},

@@ -260,6 +260,7 @@ func (p *Program) worker(ctx context.Context, settings config.Config, server *de
 	// The embedded server is local: nothing of another server's credentials goes there.
 	options.Client = client.Options{HostPort: server.Address, Namespace: server.Namespace}
 	options.Dev, options.SharedQueue = true, true
+	options.Deployment = host.Deployment{} // a queue that was versioned once gives nothing to others
 	options.Trust = root.bootstrap
 	options.Drain = min(options.Drain, devDrain)
 	options.Logger = slog.New(slog.NewTextHandler(log, nil))

@@ -35,6 +35,8 @@ type report struct {
 	UI         string     `json:"ui,omitempty"`
 	// Stuck is why the run does not go on, where that is known.
 	Stuck *stuck `json:"stuck,omitempty"`
+	// Build is the build that the run is pinned to.
+	Build *pinned `json:"build,omitempty"`
 	// Detail is the answer of the run itself; null where no worker answers for it.
 	Detail  *contract.State   `json:"detail"`
 	Output  json.RawMessage   `json:"output,omitempty"`
@@ -101,6 +103,7 @@ func (p *Program) inspect(ctx context.Context, conn *connection, id string) (*re
 		}
 		r.Output, r.Failure = e.Output, e.Failure
 	}
+	r.Build = conn.pinned(bounded, info)
 	if state, err := query(ctx, conn, id); err == nil {
 		r.Detail = &state
 		if r.CloseTime == nil {
@@ -162,12 +165,17 @@ func (p *Program) show(r *report) {
 	if r.Executions > 1 {
 		row("executions", strconv.Itoa(r.Executions))
 	}
+	if r.Build != nil {
+		row("build", r.Build.String())
+	}
 	row("page", r.UI)
 	_ = table.Flush()
 	if r.Stuck != nil {
 		p.printf("\n%s\n", printable(r.Stuck.Hint))
 	}
 	switch {
+	case r.Detail == nil && r.Build != nil && r.Build.Alone:
+		p.say("no worker of the build %s is there: the run waits for one, or is moved to another build (%s)", r.Build, p.command("upgrade", r.Run))
 	case r.Detail == nil && r.Stuck != nil:
 		p.say("it answers no questions meanwhile, so its nodes are not known")
 	case r.Detail == nil:

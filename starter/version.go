@@ -12,6 +12,9 @@ import (
 // version is set by the linker where a release is built (-X main.version=…).
 var version string
 
+// develBuild is the version of a build that has none.
+const develBuild = "(devel)"
+
 // build says which build this is.
 type build struct {
 	Version string `json:"version"`
@@ -54,7 +57,7 @@ func thisBuild() build {
 		b.Version = info.Main.Version
 	}
 	if b.Version == "" {
-		b.Version = "(devel)"
+		b.Version = develBuild
 	}
 	if ok {
 		for _, s := range info.Settings {

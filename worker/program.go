@@ -43,8 +43,10 @@ type Program struct {
 	roles      []string
 	logger     *slog.Logger
 	about      bool
-	host       *host.Host
-	secrets    *redact.Secrets
+	// current makes this build the one that new runs come to.
+	current bool
+	host    *host.Host
+	secrets *redact.Secrets
 }
 
 // misuse is wrong use, or a wrong configuration. An empty message has been said.
@@ -60,6 +62,7 @@ func (p *Program) Parse(args []string) error {
 	roles := fs.String("roles", "", "`ROLES` of this process, with commas: "+strings.Join(config.Roles(), ", ")+" (worker.roles)")
 	level := fs.String("log-level", "info", "least `LEVEL` that is logged: debug, info, warn, error")
 	format := fs.String("log-format", "text", "`FORMAT` of the log on standard error: text or json")
+	fs.BoolVar(&p.current, "make-current", false, "make this build the current one of worker.deployment, which new runs go to, unless it was current before and was replaced")
 	fs.BoolVar(&p.about, "version", false, "say which build this is")
 	fs.Usage = func() {}
 	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
@@ -139,6 +142,13 @@ func (p *Program) Run(ctx context.Context) error {
 	if options.Trust != nil && options.Trust.Audience == trust.Dev {
 		return &misuse{"the bootstrap (trust.bootstrap) has the audience dev, which is for chimera dev alone"}
 	}
+	options.Deployment.MakeCurrent = p.current
+	if options.Deployment.Build == "" {
+		options.Deployment.Build = buildID()
+	}
+	if err := options.Deployment.Check(); err != nil {
+		return &misuse{err.Error()}
+	}
 	if err := options.Check(); err != nil {
 		return &misuse{err.Error()}
 	}
@@ -151,7 +161,7 @@ func (p *Program) Run(ctx context.Context) error {
 		}
 		return fmt.Errorf("starting the worker: %w", err)
 	}
-	p.logger.InfoContext(ctx, "worker starts", "version", thisVersion(), "roles", settings.Worker.Roles,
+	p.logger.InfoContext(ctx, "worker starts", "version", thisVersion(), "build", options.Deployment, "roles", settings.Worker.Roles,
 		"address", options.Client.HostPort, "namespace", options.Client.Namespace, "store", options.Store, "policy", options.Policy.Digest())
 	if err := p.host.Run(ctx); err != nil {
 		return fmt.Errorf("running the worker: %w", err)
@@ -207,6 +217,15 @@ func (p *Program) Report(err error) int {
 	}
 	_, _ = fmt.Fprintln(p.Stderr, "chimera-worker:", p.secrets.Text(err.Error()))
 	return exitUnanswered
+}
+
+// buildID is this program's version as a build id: "" where it has none, since
+// different code would then be one build.
+func buildID() string {
+	if v := thisVersion(); v != "(devel)" {
+		return v
+	}
+	return ""
 }
 
 func thisVersion() string {

@@ -65,24 +65,31 @@ func TestWrongUse(t *testing.T) {
 	require.NoError(t, os.WriteFile(unpinned, []byte("trust: {bootstrap: bootstrap.json}\n"), 0o600))
 	production := filepath.Join(dir, "production.yaml")
 	require.NoError(t, os.WriteFile(production, []byte("store: {driver: postgres, url: '${env:HOME}', origin: example.com/log}\n"), 0o600))
+	dotted := filepath.Join(dir, "dotted.yaml")
+	require.NoError(t, os.WriteFile(dotted, []byte("worker: {deployment: a.b, build: '1'}\n"), 0o600))
+	unbuilt := filepath.Join(dir, "unbuilt.yaml")
+	require.NoError(t, os.WriteFile(unbuilt, []byte("worker: {deployment: chimera}\n"), 0o600))
 	for name, c := range map[string]struct {
 		args []string
 		want string
 	}{
-		"unsealed":     {[]string{"--config", production}, "chimera migrate --new-payload-key FILE makes one"},
-		"dev's trust":  {[]string{"--config", dev}, "has the audience dev, which is for chimera dev alone"},
-		"no pin":       {[]string{"--config", unpinned}, "trust.pin, the digest that it must have, is not"},
-		"flag":         {[]string{"-rolls", "engine"}, "flag provided but not defined: -rolls"},
-		"operand":      {[]string{"engine"}, `does not take "engine"`},
-		"role":         {[]string{"-roles", "engin"}, "did you mean engine?"},
-		"later role":   {[]string{"-roles", "engine,guardian"}, "not supported yet: the role guardian"},
-		"level":        {[]string{"-log-level", "loud"}, "none of debug, info, warn, error"},
-		"format":       {[]string{"-log-format", "xml"}, "none of text, json"},
-		"no file":      {[]string{"--config", "none.yaml"}, "the configuration is not valid"},
-		"bad key":      {[]string{"--config", bad}, `there is no key "wroker"`},
-		"unset secret": {[]string{"--config", secret}, "resolving skills.x.env.A: the variable CHIMERA_TEST_NOT_SET is not set"},
-		"bad policy":   {[]string{"--config", unruly}, "the catalog or the policy is not valid"},
-		"bad catalog":  {[]string{"--config", broken}, "the catalog or the policy is not valid"},
+		"unsealed":       {[]string{"--config", production}, "chimera migrate --new-payload-key FILE makes one"},
+		"dev's trust":    {[]string{"--config", dev}, "has the audience dev, which is for chimera dev alone"},
+		"no pin":         {[]string{"--config", unpinned}, "trust.pin, the digest that it must have, is not"},
+		"flag":           {[]string{"-rolls", "engine"}, "flag provided but not defined: -rolls"},
+		"operand":        {[]string{"engine"}, `does not take "engine"`},
+		"role":           {[]string{"-roles", "engin"}, "did you mean engine?"},
+		"later role":     {[]string{"-roles", "engine,guardian"}, "not supported yet: the role guardian"},
+		"level":          {[]string{"-log-level", "loud"}, "none of debug, info, warn, error"},
+		"format":         {[]string{"-log-format", "xml"}, "none of text, json"},
+		"no file":        {[]string{"--config", "none.yaml"}, "the configuration is not valid"},
+		"bad key":        {[]string{"--config", bad}, `there is no key "wroker"`},
+		"unset secret":   {[]string{"--config", secret}, "resolving skills.x.env.A: the variable CHIMERA_TEST_NOT_SET is not set"},
+		"no deployment":  {[]string{"-make-current"}, "(worker.deployment), and none is named"},
+		"bad deployment": {[]string{"--config", dotted}, "has a . or : in its name"},
+		"no build":       {[]string{"--config", unbuilt}, "set worker.build"},
+		"bad policy":     {[]string{"--config", unruly}, "the catalog or the policy is not valid"},
+		"bad catalog":    {[]string{"--config", broken}, "the catalog or the policy is not valid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, messages := drive(c.args...)

@@ -1,10 +1,15 @@
 package workflows_test
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,8 +18,8 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/temporalproto"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
+	"google.golang.org/protobuf/proto"
 
 	"chimera.ai/engine/blob"
 	"chimera.ai/engine/contract"
@@ -27,16 +32,15 @@ import (
 
 func TestMain(m *testing.M) { stage.Main(m) }
 
-var record = flag.Bool("record", false, "record new histories in testdata/histories on a real server")
+var update = flag.Bool("update", false, "record the histories in testdata/histories anew, on a real server")
 
-const histories = "testdata/histories"
-
-// recorded are the runs whose histories are kept: between them, every sort of
-// event that the interpreter causes.
-var recorded = []struct{ name, source, input string }{
-	{"mixed", mixed, `{"x":"hello","flaky":true}`},
-	{"failed", mixed, `{"x":"hello","flaky":false}`},
-}
+// The recorded histories, one file for each execution of a run (NAME.json, and
+// NAME.2.json and so on where it continued as new), and the values that they have
+// by reference, in a store for each NAME.
+const (
+	histories = "testdata/histories"
+	blobs     = "testdata/blobs"
+)
 
 const mixed = `apiVersion: chimera/v1
 kind: Plan
@@ -66,83 +70,207 @@ edges:
   - {from_node: $input, from_port: flaky, to_node: broken_too, to_port: $start, edge_type: conditional, required: true, when: "!value"}
 `
 
-// TestRecord writes histories anew when asked to: go test ./workflows -run Record -record.
+// TestRecord records histories anew when asked to: go test ./workflows -run Record -update.
+// With -run Record/NAME it records one.
 func TestRecord(t *testing.T) {
-	if !*record {
-		files, err := filepath.Glob(filepath.Join(histories, "*.json"))
-		require.NoError(t, err)
-		require.NotEmpty(t, files, "histories are kept in the repository")
+	all := recordings(t)
+	if !*update {
+		var want []string
+		for _, r := range all {
+			want = append(want, r.name)
+		}
+		var have []string
+		for _, file := range recorded(t) {
+			name, _, _ := strings.Cut(filepath.Base(file), ".")
+			have = append(have, name)
+		}
+		slices.Sort(want)
+		slices.Sort(have)
+		require.Equal(t, want, slices.Compact(have), "each recording is kept, and nothing else: go test ./workflows -run Record -update")
 		return
 	}
-	for _, after := range []int{0, 10} {
-		h := stage.Host(t, host.Options{ContinueAfter: after})
-		for _, r := range recorded {
-			run := stage.Start(t, h.Client(), r.source, r.input)
-			_ = stage.Await(t, h.Client(), run, nil)
-			name := r.name
-			if after > 0 {
-				name += "-continued"
+	for _, r := range all {
+		t.Run(r.name, func(t *testing.T) {
+			s := newStudio(t, r)
+			c := s.host.Client()
+			run := stage.Start(t, c, r.source, r.input)
+			id := run.GetRunID()
+			if r.during != nil {
+				run = r.during(t, s, run)
+				id = run.GetRunID()
 			}
-			keep(t, h.Client(), run, filepath.Join(histories, name+".json"))
-		}
-		require.NoError(t, h.Close())
-	}
-}
-
-// keep writes the history of a run's last execution.
-func keep(t *testing.T, c client.Client, run client.WorkflowRun, file string) {
-	var history historypb.History
-	events := c.GetWorkflowHistory(t.Context(), run.GetID(), "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	for events.HasNext() {
-		event, err := events.Next()
-		require.NoError(t, err)
-		history.Events = append(history.Events, event)
-	}
-	b, err := temporalproto.CustomJSONMarshalOptions{Indent: " "}.Marshal(&history)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(file, append(b, '\n'), 0o600))
-}
-
-func replay(t *testing.T, file string, interpreter any) error {
-	t.Helper()
-	store, err := blob.Open(t.TempDir())
-	require.NoError(t, err)
-	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
-		DataConverter:   payload.NewConverter(payload.NewPlans(store, 0), payload.Sealing{}),
-		ExternalStorage: payload.NewStorage(store, payload.Sealing{}),
-	})
-	require.NoError(t, err)
-	replayer.RegisterWorkflowWithOptions(interpreter, workflow.RegisterOptions{Name: contract.WorkflowType})
-	return replayer.ReplayWorkflowHistoryFromJSONFile(nil, file)
-}
-
-func TestRecordedHistoriesReplay(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(histories, "*.json"))
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			require.NoError(t, replay(t, file, workflows.Plan))
+			_ = stage.Await(t, c, run, nil)
+			old, err := filepath.Glob(filepath.Join(histories, r.name+".*json"))
+			require.NoError(t, err)
+			for _, file := range old {
+				require.NoError(t, os.Remove(file))
+			}
+			require.NoError(t, os.RemoveAll(filepath.Join(blobs, r.name)))
+			var whole historypb.History
+			for n := 1; id != ""; n++ {
+				h := history(t, c, run.GetID(), id)
+				name := r.name + ".json"
+				if n > 1 {
+					name = fmt.Sprintf("%s.%d.json", r.name, n)
+				}
+				keep(t, h, filepath.Join(histories, name))
+				carry(t, h, filepath.Join(s.options.Store.Dir, "blobs"), filepath.Join(blobs, r.name))
+				whole.Events = append(whole.Events, h.GetEvents()...)
+				id = h.Events[len(h.Events)-1].GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId()
+			}
+			for _, kind := range r.has {
+				require.NotZero(t, count(&whole, kind), "%s has a %s", r.name, kind)
+			}
 		})
 	}
 }
 
+// history reads the history of one execution.
+func history(t *testing.T, c client.Client, workflowID, runID string) *historypb.History {
+	t.Helper()
+	h, err := host.History(t.Context(), c, workflowID, runID)
+	require.NoError(t, err)
+	return h
+}
+
+// count counts the events of a type.
+func count(h *historypb.History, kind enumspb.EventType) (n int) {
+	for _, event := range h.GetEvents() {
+		if event.GetEventType() == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// keep writes a history, an event a line.
+func keep(t *testing.T, h *historypb.History, file string) {
+	var b bytes.Buffer
+	b.WriteString("{\"events\":[\n")
+	for i, event := range h.GetEvents() {
+		if i > 0 {
+			b.WriteString(",\n")
+		}
+		raw, err := temporalproto.CustomJSONMarshalOptions{}.Marshal(event)
+		require.NoError(t, err)
+		require.NoError(t, json.Compact(&b, raw))
+	}
+	b.WriteString("\n]}\n")
+	require.NoError(t, os.WriteFile(file, b.Bytes(), 0o600))
+}
+
+// carry copies the values that a replay of a history reads.
+func carry(t *testing.T, h *historypb.History, from, to string) {
+	source, err := blob.Open(from)
+	require.NoError(t, err)
+	require.NoError(t, replay(t, h, copying{source, to}, workflows.Plan))
+}
+
+// copying copies each blob that is read.
+type copying struct {
+	blob.Store
+	to string
+}
+
+func (c copying) Get(ctx context.Context, digest string) ([]byte, error) {
+	b, err := c.Store.Get(ctx, digest)
+	if err != nil {
+		return nil, err
+	}
+	target, err := blob.Open(c.to)
+	if err == nil {
+		_, err = target.Put(ctx, b)
+	}
+	return b, err
+}
+
+// recorded lists the files of the recorded histories.
+func recorded(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(histories, "*.json"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	return files
+}
+
+// read reads a recorded history.
+func read(t *testing.T, file string) *historypb.History {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	h, err := client.HistoryFromJSON(bytes.NewReader(b), client.HistoryJSONOptions{})
+	require.NoError(t, err)
+	return h
+}
+
+// replay replays a history with the values that a store has.
+func replay(t *testing.T, h *historypb.History, values blob.Store, interpreter any) error {
+	t.Helper()
+	return host.NewReplayerOf(interpreter, values, payload.Sealing{}).Replay("default", h.Events[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowId(), proto.CloneOf(h))
+}
+
+// kept has the values of a recorded history. A folder that is not there has none.
+func kept(t *testing.T, file string) blob.Store {
+	t.Helper()
+	name, _, _ := strings.Cut(filepath.Base(file), ".")
+	dir := filepath.Join(blobs, name)
+	if _, err := os.Stat(dir); err != nil {
+		dir = t.TempDir()
+	}
+	store, err := blob.Open(dir)
+	require.NoError(t, err)
+	return store
+}
+
+// TestRecordedHistoriesReplay replays each history whole, as of a run that has
+// ended, and up to each of its workflow tasks, as of one that goes on.
+func TestRecordedHistoriesReplay(t *testing.T) {
+	for _, file := range recorded(t) {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			whole := read(t, file)
+			require.NoError(t, replay(t, whole, kept(t, file), workflows.Plan))
+			for i, event := range whole.GetEvents() {
+				if event.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_STARTED {
+					part := &historypb.History{Events: whole.GetEvents()[:i+1]}
+					require.NoErrorf(t, replay(t, part, kept(t, file), workflows.Plan), "up to event %d", event.GetEventId())
+				}
+			}
+		})
+	}
+}
+
+// reordered is a build whose interpreter asks for something before all else.
+func reordered(ctx workflow.Context, start json.RawMessage, loaded *plan.Loaded, carried *contract.Carried) (contract.Result, error) {
+	if err := workflow.Sleep(ctx, 1); err != nil {
+		return nil, err
+	}
+	return workflows.Plan(ctx, start, loaded, carried)
+}
+
 // TestABrokenInterpreterDoesNotReplay shows that the test above can fail.
 func TestABrokenInterpreterDoesNotReplay(t *testing.T) {
-	file := filepath.Join(histories, "mixed.json")
-	t.Run("an activity too many", func(t *testing.T) {
-		require.ErrorContains(t, replay(t, file, func(ctx workflow.Context, start json.RawMessage, loaded *plan.Loaded, carried *contract.Carried) (contract.Result, error) {
-			_ = workflow.Sleep(ctx, 1)
-			return workflows.Plan(ctx, start, loaded, carried)
-		}), "TMPRL1100")
-	})
+	for _, file := range recorded(t) {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			require.ErrorContains(t, replay(t, read(t, file), kept(t, file), reordered), "TMPRL1100")
+		})
+	}
 	t.Run("a history with other names", func(t *testing.T) {
-		b, err := os.ReadFile(file)
+		file := filepath.Join(histories, "mixed.json")
+		whole := read(t, file)
+		changed := 0
+		for _, event := range whole.GetEvents() {
+			if a := event.GetActivityTaskScheduledEventAttributes(); a.GetActivityType().GetName() == "engine/sleep" {
+				a.ActivityType.Name = "engine/snooze"
+				changed++
+			}
+		}
+		require.NotZero(t, changed)
+		require.ErrorContains(t, replay(t, whole, kept(t, file), workflows.Plan), "TMPRL1100")
+	})
+	t.Run("a value that is gone", func(t *testing.T) {
+		empty, err := blob.Open(t.TempDir())
 		require.NoError(t, err)
-		changed := strings.ReplaceAll(string(b), `"engine/sleep"`, `"engine/snooze"`)
-		require.NotEqual(t, string(b), changed)
-		path := filepath.Join(t.TempDir(), "changed.json")
-		require.NoError(t, os.WriteFile(path, []byte(changed), 0o600))
-		require.ErrorContains(t, replay(t, path, workflows.Plan), "TMPRL1100")
+		err = replay(t, read(t, filepath.Join(histories, "large.json")), empty, workflows.Plan)
+		require.True(t, errors.Is(err, blob.ErrNotFound), "%v", err)
 	})
 }

@@ -122,6 +122,18 @@ func TestDependencies(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
+// TestPreviousBuild: the worker of the build before differs from the worker in its
+// image alone, and in that it takes no new runs; it is there on demand.
+func TestPreviousBuild(t *testing.T) {
+	p, err := project(t).WithProfiles([]string{"previous"})
+	require.NoError(t, err)
+	now, before := p.Services["worker"], p.Services["worker-previous"]
+	require.Equal(t, append(slices.Clone(before.Command), "-make-current"), now.Command)
+	require.Equal(t, "chimera", *now.Environment["CHIMERA_WORKER_DEPLOYMENT"])
+	before.Name, before.Profiles, before.Image, before.Build, before.Command = now.Name, now.Profiles, now.Image, now.Build, now.Command
+	require.Equal(t, now, before)
+}
+
 // TestNoDefaultPasswords: each needed variable stops the load when it is
 // missing or empty, and no secret stands in the file.
 func TestNoDefaultPasswords(t *testing.T) {
@@ -257,7 +269,7 @@ func TestCommandsExist(t *testing.T) {
 	p := project(t)
 	w := p.Services["worker"]
 	dir, database := t.TempDir(), pgtest.URL(t)
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "./worker", "./starter")
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-X main.version=local", "-o", dir, "./worker", "./starter")
 	build.Dir = root
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)

@@ -1,0 +1,211 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	sdklog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"chimera.ai/engine/blob"
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/payload"
+	"chimera.ai/engine/workflows"
+)
+
+// Replayer replays histories of runs under the workflow code of this build. It
+// calls no activity and changes nothing.
+type Replayer struct {
+	interpreter any
+	blobs       blob.Store
+	sealing     payload.Sealing
+}
+
+// NewReplayer makes a replayer that reads large values from blobs, and opens
+// sealed ones.
+func NewReplayer(blobs blob.Store, sealing payload.Sealing) *Replayer {
+	return NewReplayerOf(workflows.Plan, blobs, sealing)
+}
+
+// NewReplayerOf is [NewReplayer] for another workflow function.
+func NewReplayerOf(interpreter any, blobs blob.Store, sealing payload.Sealing) *Replayer {
+	return &Replayer{interpreter, blobs, sealing}
+}
+
+// Replay says why the history of one execution of a run does not replay, or nil.
+// Namespace and workflow id are those that it was recorded under: sealed and large
+// values open there only. A history in which no workflow task has completed
+// replays under any code.
+func (r *Replayer) Replay(namespace, workflowID string, history *historypb.History) error {
+	if !slices.ContainsFunc(history.GetEvents(), func(e *historypb.HistoryEvent) bool {
+		return e.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
+	}) {
+		return nil
+	}
+	data := payload.NewConverter(payload.NewPlans(r.blobs, 0), r.sealing)
+	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
+		DataConverter:    elsewhere{data, namespace},
+		FailureConverter: failedElsewhere{payload.NewFailureConverter(data), namespace},
+		ExternalStorage:  payload.NewStorage(r.blobs, r.sealing),
+	})
+	if err != nil {
+		return fmt.Errorf("make a replayer: %w", err)
+	}
+	replayer.RegisterWorkflowWithOptions(r.interpreter, workflow.RegisterOptions{Name: contract.WorkflowType})
+	// Only what is replayed so counts as a replay: with a namespace of its own, the
+	// SDK (1.50.0) runs the local activities of the last task, and finds no mistake.
+	return replayer.ReplayWorkflowHistoryWithOptions(quiet{}, history, worker.ReplayWorkflowHistoryOptions{
+		OriginalExecution: workflow.Execution{ID: workflowID, RunID: history.Events[0].GetWorkflowExecutionStartedEventAttributes().GetOriginalExecutionRunId()},
+	})
+}
+
+// elsewhere reads the values of a history under the namespace that it was recorded
+// in, where the SDK replays it in none.
+type elsewhere struct {
+	converter.DataConverter
+	namespace string
+}
+
+var (
+	_ workflow.ContextAware                              = elsewhere{}
+	_ converter.DataConverterWithSerializationContext    = elsewhere{}
+	_ converter.FailureConverterWithSerializationContext = failedElsewhere{}
+)
+
+func (c elsewhere) WithWorkflowContext(ctx workflow.Context) converter.DataConverter {
+	bound := c.DataConverter
+	if aware, ok := bound.(workflow.ContextAware); ok {
+		bound = aware.WithWorkflowContext(ctx)
+	}
+	return elsewhere{bound, c.namespace}
+}
+
+func (c elsewhere) WithContext(context.Context) converter.DataConverter { return c }
+
+func (c elsewhere) WithSerializationContext(ctx converter.SerializationContext) converter.DataConverter {
+	return elsewhere{converter.WithDataConverterSerializationContext(c.DataConverter, within(c.namespace, ctx)), c.namespace}
+}
+
+// failedElsewhere is the same for failures.
+type failedElsewhere struct {
+	converter.FailureConverter
+	namespace string
+}
+
+func (c failedElsewhere) WithSerializationContext(ctx converter.SerializationContext) converter.FailureConverter {
+	return failedElsewhere{converter.WithFailureConverterSerializationContext(c.FailureConverter, within(c.namespace, ctx)), c.namespace}
+}
+
+func within(namespace string, ctx converter.SerializationContext) converter.SerializationContext {
+	switch c := ctx.(type) {
+	case converter.WorkflowSerializationContext:
+		c.Namespace = namespace
+		return c
+	case converter.ActivitySerializationContext:
+		c.Namespace = namespace
+		return c
+	}
+	return ctx
+}
+
+// quiet logs nothing: what a replay finds is its error.
+type quiet struct{}
+
+var _ sdklog.Logger = quiet{}
+
+func (quiet) Debug(string, ...any) {}
+func (quiet) Info(string, ...any)  {}
+func (quiet) Warn(string, ...any)  {}
+func (quiet) Error(string, ...any) {}
+
+// History reads the whole history of one execution of a run.
+func History(ctx context.Context, c client.Client, workflowID, runID string) (*historypb.History, error) {
+	history := &historypb.History{}
+	events := c.GetWorkflowHistory(ctx, workflowID, runID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for events.HasNext() {
+		event, err := events.Next()
+		if err != nil {
+			return nil, fmt.Errorf("read the history: %w", err)
+		}
+		history.Events = append(history.Events, event)
+	}
+	return history, nil
+}
+
+// ReplayError reports a history that does not replay under this build.
+type ReplayError struct{ Cause error }
+
+// Error implements error.
+func (e *ReplayError) Error() string {
+	return "its history does not replay under this build: " + e.Cause.Error()
+}
+
+// Unwrap gives what the replay said.
+func (e *ReplayError) Unwrap() error { return e.Cause }
+
+// ErrEnded reports a run that goes on no more, and so stays where it is.
+var ErrEnded = errors.New("the run has ended")
+
+// Move moves a run to another build of a worker deployment, where it stays also
+// when it continues as new, if the history of its present execution replays under
+// this build's code: to is the build of this process. A history that does not is a
+// [ReplayError], and the run stays where it is.
+func (r *Replayer) Move(ctx context.Context, c client.Client, namespace, workflowID string, to Deployment) error {
+	if err := to.Check(); err != nil {
+		return err
+	}
+	runID, err := r.Check(ctx, c, namespace, workflowID)
+	if err != nil {
+		return err
+	}
+	_, err = c.UpdateWorkflowExecutionOptions(ctx, client.UpdateWorkflowExecutionOptionsRequest{
+		WorkflowId: workflowID, RunId: runID,
+		WorkflowExecutionOptionsChanges: client.WorkflowExecutionOptionsChanges{
+			VersioningOverride: &client.VersioningOverrideChange{Value: &client.PinnedVersioningOverride{Version: to.version()}},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("move the run to %s: %w", to, err)
+	}
+	return nil
+}
+
+// Check says whether the present execution of a run, whose id it gives, replays
+// under this build's code.
+func (r *Replayer) Check(ctx context.Context, c client.Client, namespace, workflowID string) (runID string, err error) {
+	described, err := c.DescribeWorkflowExecution(ctx, workflowID, "")
+	if err != nil {
+		return "", fmt.Errorf("describe the run: %w", err)
+	}
+	info := described.GetWorkflowExecutionInfo()
+	if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return "", ErrEnded
+	}
+	runID = info.GetExecution().GetRunId()
+	history, err := History(ctx, c, workflowID, runID)
+	if err != nil {
+		return "", err
+	}
+	if err := r.Replay(namespace, workflowID, history); err != nil {
+		return "", &ReplayError{err}
+	}
+	return runID, nil
+}
+
+// BuildOf gives the build that a run is pinned to: the zero value, where it is not.
+func BuildOf(info *workflowpb.WorkflowExecutionInfo) Deployment {
+	v := info.GetVersioningInfo()
+	at := v.GetDeploymentVersion()
+	if override := v.GetVersioningOverride().GetPinned().GetVersion(); override != nil {
+		at = override
+	}
+	return Deployment{Name: at.GetDeploymentName(), Build: at.GetBuildId()}
+}

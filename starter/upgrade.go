@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"text/tabwriter"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/host"
+)
+
+// moved is one run in the JSON answer of upgrade.
+type moved struct {
+	Run string `json:"run"`
+	// From is the build that the run was pinned to, or "".
+	From string `json:"from,omitempty"`
+	// Fits: the history replays under this build. Moved: the run is pinned to it.
+	Fits  bool `json:"fits"`
+	Moved bool `json:"moved"`
+	// Reason says why the run stays where it is.
+	Reason string `json:"reason,omitempty"`
+}
+
+func upgradeCommand(p *Program, fs *flag.FlagSet) action {
+	all := fs.Bool("all", false, "every run that goes on and is not of this build")
+	check := fs.Bool("check", false, "only say whether the histories replay under this build")
+	return func(ctx context.Context, operands []string) error {
+		if *all == (len(operands) > 0) {
+			return misuse("name the runs to move, or say --all")
+		}
+		settings, err := p.settings()
+		if err != nil {
+			return err
+		}
+		to := host.Deployment{Name: settings.Worker.Deployment, Build: settings.Worker.Build}
+		if to.Build == "" {
+			if v := thisBuild().Version; v != develBuild {
+				to.Build = v
+			}
+		}
+		if to.Name == "" {
+			return misuse("runs are of a build only where worker.deployment names a worker deployment").withHint("docs/operate.md, Upgrade, says what that is.")
+		}
+		if err := to.Check(); err != nil {
+			return misuse("%s", err)
+		}
+		conn, err := p.connect(ctx)
+		if err != nil {
+			return err
+		}
+		if err := conn.polled(ctx, to); err != nil && !*check {
+			return err
+		}
+		if *all {
+			if operands, err = openRuns(ctx, conn, to); err != nil {
+				return err
+			}
+		}
+		blobs := &values{at: conn.place.store, turn: make(chan struct{}, 1)}
+		p.later(blobs.close)
+		replayer := host.NewReplayer(blobs, host.ClientSealing(settings))
+		runs := []moved{}
+		for _, id := range operands {
+			one, err := upgrade(ctx, conn, replayer, id, to, *check)
+			if err != nil {
+				return err
+			}
+			runs = append(runs, one)
+		}
+		return p.upgraded(to, runs, *check)
+	}
+}
+
+// polled refuses a build that no worker has been of: a run that was moved to it
+// would wait.
+func (c *connection) polled(ctx context.Context, to host.Deployment) error {
+	bounded, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := c.WorkerDeploymentClient().GetHandle(to.Name).DescribeVersion(bounded, client.WorkerDeploymentDescribeVersionOptions{BuildID: to.Build})
+	var absent *serviceerror.NotFound
+	if errors.As(err, &absent) {
+		return negative("no worker of the build %s has come to this namespace", to).withHint("Start one first; worker.build and its version say which build it is.")
+	}
+	if err != nil {
+		return c.refused("the build "+to.String(), err)
+	}
+	return nil
+}
+
+// openRuns lists the runs that go on and are of another build.
+func openRuns(ctx context.Context, conn *connection, to host.Deployment) ([]string, error) {
+	var ids []string
+	var page []byte
+	for {
+		bounded, cancel := context.WithTimeout(ctx, callTimeout)
+		answer, err := conn.ListWorkflow(bounded, &workflowservice.ListWorkflowExecutionsRequest{
+			Namespace: conn.namespace, PageSize: 1000, NextPageToken: page,
+			Query: fmt.Sprintf(`WorkflowType = '%s' AND ExecutionStatus = 'Running'`, contract.WorkflowType),
+		})
+		cancel()
+		if err != nil {
+			return nil, conn.refused("listing runs", err)
+		}
+		for _, info := range answer.GetExecutions() {
+			if host.BuildOf(info) != to {
+				ids = append(ids, info.GetExecution().GetWorkflowId())
+			}
+		}
+		if page = answer.GetNextPageToken(); len(page) == 0 {
+			return ids, nil
+		}
+	}
+}
+
+// upgrade checks one run, and moves it. Its error is one that ends the command.
+func upgrade(ctx context.Context, conn *connection, replayer *host.Replayer, id string, to host.Deployment, check bool) (moved, error) {
+	bounded, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	one := moved{Run: id}
+	described, err := conn.DescribeWorkflowExecution(bounded, id, "")
+	if err != nil {
+		return one, conn.refused("run "+id, err)
+	}
+	info := described.GetWorkflowExecutionInfo()
+	if name := info.GetType().GetName(); name != contract.WorkflowType {
+		return one, negative("%s is a workflow of type %s, not a run of a plan", id, name)
+	}
+	from := host.BuildOf(info)
+	if from.Name != "" {
+		one.From = from.String()
+	}
+	if check {
+		_, err = replayer.Check(ctx, conn, conn.namespace, id)
+	} else {
+		err = replayer.Move(ctx, conn, conn.namespace, id, to)
+	}
+	var unfit *host.ReplayError
+	switch {
+	case err == nil:
+		one.Fits, one.Moved = true, !check
+	case errors.As(err, &unfit), errors.Is(err, host.ErrEnded):
+		one.Reason = err.Error()
+	default:
+		return one, conn.refused("moving "+id, err)
+	}
+	return one, nil
+}
+
+// upgraded shows what has become of runs.
+func (p *Program) upgraded(to host.Deployment, runs []moved, check bool) error {
+	refused := 0
+	for _, r := range runs {
+		if !r.Fits {
+			refused++
+		}
+	}
+	if p.json() {
+		if err := p.document(struct {
+			Build string  `json:"build"`
+			Runs  []moved `json:"runs"`
+		}{to.String(), runs}); err != nil {
+			return err
+		}
+	} else {
+		table := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+		for _, r := range runs {
+			word := "moved"
+			switch {
+			case !r.Fits:
+				word = "stays"
+			case check:
+				word = "fits"
+			}
+			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", printable(r.Run), word, printable(r.From), printable(r.Reason))
+		}
+		if err := table.Flush(); err != nil {
+			return err
+		}
+		p.say("%d of %d runs %s %s", len(runs)-refused, len(runs), map[bool]string{true: "fit", false: "are now of"}[check], to)
+	}
+	if refused > 0 {
+		return &failure{code: exitNegative}
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/store"
+)
+
+const sleeper = `{apiVersion: chimera/v1, kind: Plan, name: sleeper, version: "1", agent: tester,
+  input_schema: {type: object}, output_schema: {type: object},
+  nodes: [{id: nap, template: engine/sleep, timeout_ms: 3600000, with: {ms: 3500000}}], edges: [nap -> $output]}`
+
+// TestUpgrade moves a run to another build, as an operator does.
+func TestUpgrade(t *testing.T) {
+	server, err := devserver.Start(t.Context(), devserver.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Stop(context.Background())) })
+	dir := t.TempDir()
+	t.Chdir(dir)
+	t.Setenv("CHIMERA_TEMPORAL_ADDRESS", server.Address)
+	t.Setenv("CHIMERA_STORE_DIR", filepath.Join(dir, "store"))
+	t.Setenv("CHIMERA_STORE_PATH", filepath.Join(dir, "ledger.db"))
+	chimera := func(code int, args ...string) (string, string) {
+		t.Helper()
+		var out, messages bytes.Buffer
+		require.Equal(t, code, run(args, strings.NewReader(""), &out, &messages), "%s%s", out.String(), messages.String())
+		return out.String(), messages.String()
+	}
+	up := func(build string) client.Client {
+		h, err := host.New(t.Context(), host.Options{
+			Client: client.Options{HostPort: server.Address}, Store: store.Options{Dir: filepath.Join(dir, "store"), Path: filepath.Join(dir, "ledger.db")},
+			Deployment: host.Deployment{Name: "test", Build: build, MakeCurrent: true}, Logger: slog.New(slog.DiscardHandler),
+		})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, h.Close()) })
+		require.NoError(t, h.Start())
+		require.Eventually(t, func() bool {
+			d, err := h.Client().WorkerDeploymentClient().GetHandle("test").Describe(t.Context(), client.WorkerDeploymentDescribeOptions{})
+			return err == nil && d.Info.RoutingConfig.CurrentVersion != nil && d.Info.RoutingConfig.CurrentVersion.BuildID == build
+		}, time.Minute, 10*time.Millisecond)
+		return h.Client()
+	}
+	status := func() (r report) {
+		out, _ := chimera(0, "status", "nap", "--format", "json")
+		require.NoError(t, json.Unmarshal([]byte(out), &r))
+		return r
+	}
+
+	_, said := chimera(2, "upgrade", "nap")
+	require.Contains(t, said, "worker.deployment")
+	t.Setenv("CHIMERA_WORKER_DEPLOYMENT", "test")
+	t.Setenv("CHIMERA_WORKER_BUILD", "b")
+	_, said = chimera(2, "upgrade")
+	require.Contains(t, said, "--all")
+
+	c := up("a")
+	_, err = c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "nap", TaskQueue: contract.QueueEngine},
+		contract.WorkflowType, contract.Start{Source: sleeper})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		r := status()
+		return r.Detail != nil && r.Detail.Counts.Running == 1
+	}, time.Minute, 10*time.Millisecond)
+	require.Equal(t, &pinned{Deployment: "test", ID: "a"}, status().Build)
+	out, _ := chimera(0, "status", "nap")
+	require.Regexp(t, `(?m)^build +test:a$`, out)
+	_, said = chimera(1, "upgrade", "nap")
+	require.Contains(t, said, "no worker of the build test:b")
+
+	up("b")
+	out, _ = chimera(0, "upgrade", "nap", "--check")
+	require.Regexp(t, `^nap +fits +test:a`, out)
+	require.Equal(t, "a", status().Build.ID, "a check moves nothing")
+	require.Eventually(t, func() bool { // lists lag behind
+		out, _ = chimera(0, "upgrade", "--all", "--format", "json")
+		return strings.Contains(out, `"moved": true`)
+	}, time.Minute, 10*time.Millisecond)
+	require.Contains(t, out, `"from": "test:a"`)
+	require.Equal(t, &pinned{Deployment: "test", ID: "b"}, status().Build)
+
+	_, said = chimera(1, "upgrade", "nobody")
+	require.Contains(t, said, "run nobody")
+
+	// A build of which there is no worker.
+	_, err = c.UpdateWorkflowExecutionOptions(t.Context(), client.UpdateWorkflowExecutionOptionsRequest{
+		WorkflowId: "nap",
+		WorkflowExecutionOptionsChanges: client.WorkflowExecutionOptionsChanges{VersioningOverride: &client.VersioningOverrideChange{
+			Value: &client.PinnedVersioningOverride{Version: worker.WorkerDeploymentVersion{DeploymentName: "test", BuildID: "gone"}},
+		}},
+	})
+	require.NoError(t, err)
+	_, said = chimera(0, "status", "nap")
+	require.Contains(t, said, "no worker of the build test:gone is there")
+	require.True(t, status().Build.Alone)
+	require.NoError(t, c.TerminateWorkflow(t.Context(), "nap", "", "the test is over"))
+	out, _ = chimera(1, "upgrade", "nap")
+	require.Regexp(t, `^nap +stays .*the run has ended`, out)
+}

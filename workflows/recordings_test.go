@@ -1,0 +1,302 @@
+package workflows_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+
+	"chimera.ai/engine/compiler"
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/skills"
+)
+
+// recording is a run whose histories are kept: between them they have every sort
+// of event that the interpreter causes, and every way in which a run ends.
+type recording struct {
+	name, source, input string
+	// after is the number of events after which the run continues as new; 0 is
+	// the default, which is never reached here.
+	after int
+	// has are types of events without which the recording is not what its name says.
+	has []enumspb.EventType
+	// during does to the run what has to be done while it goes on. It gives the run
+	// to record, where it is another one.
+	during func(t *testing.T, s *studio, run client.WorkflowRun) client.WorkflowRun
+}
+
+const (
+	started   = enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED
+	timedOut  = enumspb.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT
+	failing   = enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED
+	marker    = enumspb.EVENT_TYPE_MARKER_RECORDED
+	fired     = enumspb.EVENT_TYPE_TIMER_FIRED
+	continued = enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
+	cancelled = enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED
+	completed = enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED
+	failed    = enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED
+	broken    = enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED
+)
+
+type types = []enumspb.EventType
+
+func recordings(t *testing.T) []recording {
+	all := []recording{
+		{name: "mixed", source: mixed, input: `{"x":"hello","flaky":true}`, has: types{started, marker, completed}},
+		{name: "mixed-continued", source: mixed, input: `{"x":"hello","flaky":true}`, after: 10, has: types{continued, completed}},
+		{name: "failed", source: mixed, input: `{"x":"hello","flaky":false}`, has: types{failing, failed}},
+		{name: "refused", source: "nodes: []", input: `{}`, has: types{failed}},
+		{name: "input-refused", source: mixed, input: `{"x":1}`, has: types{failed}},
+		{name: "chain", source: chain(205), input: `{"x":"hello"}`, has: types{marker, completed}},
+		{name: "slow-chain", source: slowChain(8), input: `{}`, has: types{marker, started, completed}},
+		{name: "parallel", source: parallel(12), input: `{"x":"hello"}`, has: types{started, completed}},
+		{name: "parallel-continued", source: parallel(12), input: `{"x":"hello"}`, after: 10, has: types{continued, completed}},
+		{name: "cancelled", source: holding(60_000, 0), input: `{"x":"hello"}`, has: types{cancelled}, during: cancelling},
+		{name: "cancelled-continued", source: holding(60_000, 0), input: `{"x":"hello"}`, after: 8, has: types{continued, cancelled}, during: cancelling},
+		{name: "deadline", source: holding(60_000, 2000), input: `{"x":"hello"}`, has: types{fired, failed}},
+		{name: "deadline-continued", source: holding(60_000, 2000), input: `{"x":"hello"}`, after: 8, has: types{continued, fired, failed}},
+		{name: "retried", source: flaky(contract.Transport), input: `{}`, has: types{completed}},
+		{name: "retries-used-up", source: flaky(contract.ToolError), input: `{}`, has: types{failing, failed}},
+		{name: "retries-used-up-continued", source: flaky(contract.ToolError), input: `{}`, after: 8, has: types{continued, failed}},
+		{name: "local-retried", source: strings.ReplaceAll(flaky(contract.Transport), "timeout_ms: 5000", "timeout_ms: 500"), input: `{}`, has: types{marker, completed}},
+		{name: "store-away", source: flaky(contract.StoreUnavailable), input: `{}`, has: types{failing, fired, completed}},
+		{name: "store-away-continued", source: flaky(contract.StoreUnavailable), input: `{}`, after: 8, has: types{continued, completed}},
+		{name: "lost-worker", source: remote, input: `{}`, has: types{timedOut, fired, completed}, during: losing},
+		{name: "reset", source: flaky(contract.ToolError), input: `{}`, has: types{broken, completed}, during: resetting},
+		{name: "large", source: large, input: fmt.Sprintf(`{"x":%q}`, strings.Repeat("x", 40_000)), has: types{completed}},
+		{name: "large-continued", source: large, input: fmt.Sprintf(`{"x":%q}`, strings.Repeat("x", 40_000)), after: 8, has: types{continued, completed}},
+		{name: "output-too-large", source: vast, input: `{}`, has: types{failed}},
+	}
+	for i, g := range stage.Graphs() {
+		end := completed
+		if g.Failure.Kind != "" {
+			end = failed
+		}
+		all = append(all, recording{name: fmt.Sprintf("graph-%02d-%s", i+1, g.Plan), source: g.Source(t), input: g.Input, has: types{end}})
+	}
+	return all
+}
+
+// document writes a plan whose input may have the port x, a string.
+func document(head, nodes, edges string) string {
+	return `apiVersion: chimera/v1
+kind: Plan
+name: recorded
+version: 1.0.0
+agent: tester
+input_schema: {type: object, properties: {x: {type: string, maxLength: 100000}}, required: [` + map[bool]string{true: "x", false: ""}[strings.Contains(edges, "$input.x")] + `]}
+output_schema: {type: object, properties: {x: {}, y: {}, z: {}}}
+defs: {X: {type: object, required: [x], properties: {x: {type: string, maxLength: 100000}}}}
+` + head + "nodes:\n" + nodes + "edges:\n" + edges
+}
+
+const passing = "input_schema: {$ref: '#/defs/X'}, output_schema: {$ref: '#/defs/X'}"
+
+// chain is n local nodes, which have to be cut into several workflow tasks.
+func chain(n int) string {
+	var nodes, edges strings.Builder
+	for i := range n {
+		fmt.Fprintf(&nodes, "  - {id: n%d, template: engine/pass, timeout_ms: 500, %s}\n", i, passing)
+		if i > 0 {
+			fmt.Fprintf(&edges, "  - n%d.x -> n%d.x\n", i-1, i)
+		}
+	}
+	return document("", nodes.String(), fmt.Sprintf("  - $input.x -> n0.x\n%s  - n%d.x -> $output.x\n", edges.String(), n-1))
+}
+
+// slowChain is n local nodes that take long enough to be cut by their time.
+func slowChain(n int) string {
+	var nodes, edges strings.Builder
+	for i := range n {
+		fmt.Fprintf(&nodes, "  - {id: n%d, template: engine/sleep, timeout_ms: 500, with: {ms: 100}}\n", i)
+		if i > 0 {
+			fmt.Fprintf(&edges, "  - n%d -> n%d\n", i-1, i)
+		}
+	}
+	return document("", nodes.String(), fmt.Sprintf("%s  - n%d.slept_ms -> $output.x\n", edges.String(), n-1))
+}
+
+// parallel is n chains of a local and an ordinary node, of which five may run at
+// one time.
+func parallel(n int) string {
+	var nodes, edges strings.Builder
+	for i := range n {
+		fmt.Fprintf(&nodes, "  - {id: local%d, template: engine/pass, timeout_ms: 500, %s}\n  - {id: ordinary%d, template: engine/pass, timeout_ms: 5000, %s}\n", i, passing, i, passing)
+		fmt.Fprintf(&edges, "  - $input.x -> local%d.x\n  - local%d.x -> ordinary%d.x\n", i, i, i)
+	}
+	return document("limits: {max_parallel: 5}\n", nodes.String(), edges.String()+"  - ordinary0.x -> $output.x\n")
+}
+
+// holding waits in a call until it is cancelled, beside a node that ends.
+func holding(timeout, deadline int) string {
+	head := ""
+	if deadline > 0 {
+		head = fmt.Sprintf("limits: {deadline_ms: %d}\n", deadline)
+	}
+	return document(head, fmt.Sprintf(`  - {id: first, template: engine/pass, timeout_ms: 5000, %s}
+  - {id: hold, template: test/hold, timeout_ms: %d}
+  - {id: never, template: engine/pass, timeout_ms: 5000}
+`, passing, timeout), "  - $input.x -> first.x\n  - first -> hold\n  - hold -> never\n  - first.x -> $output.x\n")
+}
+
+// flaky has a call that fails twice with a kind, and has one retry where the
+// kind is a tool's own, else two.
+func flaky(kind contract.Kind) string {
+	retries := 2
+	if kind == contract.ToolError {
+		retries = 1
+	}
+	return document("", fmt.Sprintf(`  - {id: before, template: engine/sleep, timeout_ms: 5000, with: {ms: 1}}
+  - {id: flaky, template: test/flaky, timeout_ms: 5000, with: {kind: %s}, retry_policy: {max_retries: %d, initial_ms: 10, on: [transport, tool_error]}}
+  - {id: after, template: engine/sleep, timeout_ms: 5000, with: {ms: 1}}
+`, kind, retries), "  - before -> flaky\n  - flaky -> after\n  - after.slept_ms -> $output.x\n")
+}
+
+// remote has a call of the tools role.
+const remoteNodes = `  - {id: before, template: engine/sleep, timeout_ms: 5000, with: {ms: 1}}
+  - {id: remote, template: sh/echo, timeout_ms: 1000}
+`
+
+var remote = document("", remoteNodes, "  - before -> remote\n  - remote.x -> $output.x\n")
+
+// large has values that the history has by reference: an input, outputs of a
+// local and of an ordinary node, and a result.
+var large = document("", `  - {id: local, template: engine/pass, timeout_ms: 500, `+passing+`}
+  - {id: ordinary, template: engine/pass, timeout_ms: 5000, `+passing+`}
+  - {id: bulky, template: test/bulk, timeout_ms: 5000, with: {size: 300000}}
+  - {id: last, template: engine/pass, timeout_ms: 5000, `+passing+`}
+`, "  - $input.x -> local.x\n  - local.x -> ordinary.x\n  - ordinary -> bulky\n  - ordinary.x -> last.x\n  - bulky -> last\n  - bulky.x -> $output.y\n  - last.x -> $output.x\n")
+
+// vast has an output that no run may have.
+var vast = document("", `  - {id: bulky, template: test/bulk, timeout_ms: 20000, with: {size: 9000000}}
+`, "  - bulky.x -> $output.x\n  - bulky.x -> $output.y\n")
+
+// shell is the catalog of the calls of the tools role.
+const shell = `
+apiVersion: chimera/v1
+kind: Catalog
+templates:
+  - {provider_type: skill, provider_name: sh, operation: echo, mode: deter, effect_class: pure, input_schema: {type: object}, timeout_ms: 20000,
+     output_schema: {type: object, properties: {x: {type: string}}, required: [x]}, retry_policy: {max_retries: 0}, trust_requirement: allow_auto, status: allow_auto}
+`
+
+// studio is where a recording is made.
+type studio struct {
+	options host.Options
+	host    *host.Host
+	// held has each call of test/hold that began.
+	held chan struct{}
+	// flaky counts calls of test/flaky.
+	calls int
+}
+
+// operations are the skills of a studio.
+func (s *studio) operations() []skills.Skill {
+	one := func(operation, input, output string, run skills.Func) skills.Skill {
+		return skills.Skill{Provider: "test", Operation: operation, Mode: plan.Deter, Description: "A skill of a test.",
+			InputSchema: json.RawMessage(input), OutputSchema: json.RawMessage(output), Run: run}
+	}
+	return []skills.Skill{
+		one("hold", `{"type":"object"}`, `{"type":"object"}`, func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+			s.held <- struct{}{}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}),
+		one("flaky", `{"type":"object","properties":{"kind":{"type":"string"}},"required":["kind"]}`, `{"type":"object"}`, func(_ context.Context, input json.RawMessage) (json.RawMessage, error) {
+			var in struct{ Kind contract.Kind }
+			if err := json.Unmarshal(input, &in); err != nil {
+				return nil, err
+			}
+			if s.calls++; s.calls <= 2 {
+				return nil, contract.Errorf(in.Kind, "not yet")
+			}
+			return json.RawMessage(`{}`), nil
+		}),
+		one("bulk", `{"type":"object","properties":{"size":{"type":"integer"}},"required":["size"]}`, `{"type":"object","properties":{"x":{"type":"string"}},"required":["x"]}`, func(_ context.Context, input json.RawMessage) (json.RawMessage, error) {
+			var in struct{ Size int }
+			if err := json.Unmarshal(input, &in); err != nil {
+				return nil, err
+			}
+			return json.RawMessage(`{"x":"` + strings.Repeat("x", in.Size) + `"}`), nil
+		}),
+	}
+}
+
+// newStudio starts what a recording needs: with a call that is to be lost, no
+// worker of the tools role yet.
+func newStudio(t *testing.T, r recording) *studio {
+	s := &studio{held: make(chan struct{}, 10)}
+	catalog, ds := compiler.ParseCatalog(compiler.Source{Name: "catalog.yaml", Text: []byte(shell)})
+	require.Empty(t, ds)
+	s.options = host.Options{
+		ContinueAfter: r.after, Skills: s.operations(), Catalog: catalog,
+		Executables: map[string]skills.Executable{"sh": {Command: "/bin/sh", Args: []string{"-c", `cat >/dev/null; echo '{"x":"y"}'`}}},
+	}
+	s.options.Client.Identity = "recorded"
+	s.options.Store.Dir = t.TempDir()
+	s.options.Sealing.Compress = true
+	first := s.options
+	if r.source == remote {
+		first.Roles = []host.Role{host.RoleEngine}
+	}
+	s.host = stage.Host(t, first)
+	return s
+}
+
+// cancelling cancels a run whose call has begun.
+func cancelling(t *testing.T, s *studio, run client.WorkflowRun) client.WorkflowRun {
+	<-s.held
+	require.NoError(t, s.host.Client().CancelWorkflow(t.Context(), run.GetID(), ""))
+	return run
+}
+
+// losing takes a call away as a worker would that dies with it, and starts a
+// worker once Temporal has seen it.
+func losing(t *testing.T, s *studio, run client.WorkflowRun) client.WorkflowRun {
+	namespace := stage.Temporal(t).Namespace
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	taken, err := s.host.Client().WorkflowService().PollActivityTaskQueue(ctx, &workflowservice.PollActivityTaskQueueRequest{
+		Namespace: namespace, TaskQueue: &taskqueuepb.TaskQueue{Name: contract.QueueTools}, Identity: "lost",
+	})
+	require.NoError(t, err)
+	require.Equal(t, run.GetID(), taken.GetWorkflowExecution().GetWorkflowId())
+	stage.Until(t, "the call counts as lost", func() bool {
+		return count(history(t, s.host.Client(), run.GetID(), run.GetRunID()), timedOut) > 0
+	})
+	o := s.options
+	o.Roles = []host.Role{host.RoleTools}
+	stage.Host(t, o)
+	return run
+}
+
+// resetting waits for the end of a run and has it go on from its first task.
+func resetting(t *testing.T, s *studio, run client.WorkflowRun) client.WorkflowRun {
+	c, first := s.host.Client(), run.GetRunID()
+	require.Error(t, stage.Await(t, c, run, nil))
+	var task int64
+	for _, event := range history(t, c, run.GetID(), first).GetEvents() {
+		if event.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED {
+			task = event.GetEventId() // the last but one
+			break
+		}
+	}
+	reset, err := c.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+		Namespace: stage.Temporal(t).Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: run.GetID(), RunId: first},
+		Reason: "the tool is there now", WorkflowTaskFinishEventId: task, RequestId: "once",
+	})
+	require.NoError(t, err)
+	return c.GetWorkflow(t.Context(), run.GetID(), reset.GetRunId())
+}
