@@ -76,9 +76,13 @@ type Engine struct {
 	// ContinueAfter is the number of history events after which a run
 	// continues as new; 0 means [DefaultContinueAfter].
 	ContinueAfter int
+	// CompileWithin is how long a start waits for the compiler; 0 means
+	// [DefaultCompileWithin].
+	CompileWithin time.Duration
 
-	nodes   nodes
-	sources sources
+	nodes        nodes
+	sources      sources
+	compilations compilations
 }
 
 // Tools is the activities of a role that calls tools: every activity type that

@@ -113,7 +113,10 @@ func (e *Engine) plan(ctx context.Context, source string, granted bool) (*plan.P
 			return p, digest, fail(ctx, 0, nil, harmless(p, granted))
 		}
 	}
-	compiled, diagnostics := e.compile(source)
+	compiled, diagnostics, err := e.compile(ctx, source)
+	if err != nil {
+		return nil, "", fail(ctx, 0, loading, err)
+	}
 	if compiled == nil {
 		return nil, "", refused(ctx, diagnostics)
 	}
@@ -140,21 +143,6 @@ func (e *Engine) plan(ctx context.Context, source string, granted bool) (*plan.P
 func unavailable(err error) error {
 	return temporal.NewApplicationErrorWithOptions(clip(err.Error(), maxMessage), string(contract.StoreUnavailable),
 		temporal.ApplicationErrorOptions{})
-}
-
-func (e *Engine) compile(source string) (p *plan.Plan, ds diag.Diagnostics) {
-	err := recovered("the compiler", func() error {
-		p, ds = e.Compile(source)
-		return nil
-	})
-	if err != nil {
-		ds.Add(diag.Diagnostic{Code: diag.PlanSyntax, Summary: err.Error()})
-		return nil, ds
-	}
-	if ds.HasErrors() {
-		return nil, ds
-	}
-	return p, ds
 }
 
 // admit validates the plan's input, gives its digest and resolves the edges of
