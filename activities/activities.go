@@ -79,6 +79,10 @@ type Engine struct {
 	// CompileWithin is how long a start waits for the compiler; 0 means
 	// [DefaultCompileWithin].
 	CompileWithin time.Duration
+	// Arguments reads starts that are stored by reference. ArgumentWithin is how long
+	// a store may be away for that; 0 means [DefaultArgumentWithin].
+	Arguments      Arguments
+	ArgumentWithin time.Duration
 
 	nodes        nodes
 	sources      sources

@@ -30,7 +30,11 @@ var loading = &plan.Retry{On: []contract.Kind{contract.StoreUnavailable, contrac
 // Load implements the activity engine/load: it compiles the plan of a start,
 // stores it, validates the input, and states that the run has begun.
 func (e *Engine) Load(ctx context.Context, request contract.LoadRequest) (*plan.Loaded, error) {
-	start, err := readStart(request.Start)
+	raw, err := e.argument(ctx, &request)
+	if err != nil {
+		return nil, err
+	}
+	start, err := readStart(raw)
 	if err != nil {
 		return nil, fail(ctx, 0, nil, err)
 	}

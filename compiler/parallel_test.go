@@ -72,7 +72,9 @@ func TestDeepest(t *testing.T) {
 	flow := func(n int, open, inner, end string) string {
 		return strings.Repeat(open, n) + inner + strings.Repeat(end, n)
 	}
-	node := func(fields string) string { return plainHead + "nodes:\n  - {id: a, template: engine/pass, " + fields + "}\n" }
+	node := func(fields string) string {
+		return plainHead + "nodes:\n  - {id: a, template: engine/pass, " + fields + "}\n"
+	}
 	object := "input_schema: {type: object, properties: {x: {}}}, "
 	cat := testCatalog(t)
 	for _, depth := range []int{1, 30, 60, 110, 120, 130, 100_000} {

@@ -103,6 +103,9 @@ type Options struct {
 	// ContinueAfter is the number of history events after which a run continues
 	// as new; 0 means activities.DefaultContinueAfter.
 	ContinueAfter int
+	// ArgumentWithin is how long a start waits for a store that is away, to read its
+	// own argument; 0 means activities.DefaultArgumentWithin.
+	ArgumentWithin time.Duration
 	// Logger; nil means slog.Default().
 	Logger *slog.Logger
 	// Retention says how long bodies of the ledger are kept; the host that
@@ -155,7 +158,9 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 		return nil, err
 	}
 	var plans *payload.Plans
-	if h.client, plans, err = dial(ctx, o.Client, h.store.Blobs, o.Sealing, o.Logger); err != nil {
+	connection := o.Client
+	connection.ConnectionOptions.DialOptions = append(slices.Clone(connection.ConnectionOptions.DialOptions), payload.HideReferences())
+	if h.client, plans, err = dial(ctx, connection, h.store.Blobs, o.Sealing, o.Logger); err != nil {
 		return nil, err
 	}
 	switch {
@@ -182,6 +187,8 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 				},
 				Plans: plans, Skills: callers, Ledger: h.store.Ledger, Namespace: o.Client.Namespace,
 				Policy: o.Policy.Digest(), Attributes: attributes, ContinueAfter: o.ContinueAfter,
+				Arguments:      payload.Arguments{Store: h.store.Blobs, Sealing: o.Sealing, Namespace: o.Client.Namespace},
+				ArgumentWithin: o.ArgumentWithin,
 			}
 			if o.Trust != nil {
 				reader, former, err := authority(ctx, o.Trust, h.store)

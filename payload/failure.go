@@ -31,7 +31,9 @@ type outages struct{ converter.FailureConverter }
 // ErrorToFailure implements the SDK's interface.
 func (c outages) ErrorToFailure(err error) *failurepb.Failure {
 	var e *contract.Error
-	if errors.As(err, &e) && e.Kind == contract.StoreUnavailable && !errors.As(err, new(*temporal.ApplicationError)) {
+	if bad := new(argumentError); errors.As(err, &bad) {
+		err = bad.failure()
+	} else if errors.As(err, &e) && e.Kind == contract.StoreUnavailable && !errors.As(err, new(*temporal.ApplicationError)) {
 		err = temporal.NewApplicationErrorWithOptions(err.Error(), string(e.Kind), temporal.ApplicationErrorOptions{})
 	}
 	return c.FailureConverter.ErrorToFailure(err)
