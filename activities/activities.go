@@ -79,6 +79,9 @@ type Engine struct {
 	// CompileWithin is how long a start waits for the compiler; 0 means
 	// [DefaultCompileWithin].
 	CompileWithin time.Duration
+	// Named gives what a source says of its plan's name, version and agent, without
+	// compiling it; nil knows nothing.
+	Named func(source string) (name, version, agent string)
 	// Arguments reads starts that are stored by reference. ArgumentWithin is how long
 	// a store may be away for that; 0 means [DefaultArgumentWithin].
 	Arguments      Arguments

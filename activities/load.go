@@ -30,7 +30,16 @@ var loading = &plan.Retry{On: []contract.Kind{contract.StoreUnavailable, contrac
 // Load implements the activity engine/load: it compiles the plan of a start,
 // stores it, validates the input, and states that the run has begun.
 func (e *Engine) Load(ctx context.Context, request contract.LoadRequest) (*plan.Loaded, error) {
-	raw, err := e.argument(ctx, &request)
+	var s subject
+	loaded, err := e.load(ctx, &request, &s)
+	if err != nil {
+		return nil, e.about(err, &s)
+	}
+	return loaded, nil
+}
+
+func (e *Engine) load(ctx context.Context, request *contract.LoadRequest, s *subject) (*plan.Loaded, error) {
+	raw, err := e.argument(ctx, request)
 	if err != nil {
 		return nil, err
 	}
@@ -38,10 +47,15 @@ func (e *Engine) Load(ctx context.Context, request contract.LoadRequest) (*plan.
 	if err != nil {
 		return nil, fail(ctx, 0, nil, err)
 	}
+	s.source = start.Source
+	if strings.Contains(start.Plan, "@") {
+		s.plan = start.Plan
+	}
 	shared, digest, err := e.find(ctx, &start)
 	if err != nil {
 		return nil, err
 	}
+	s.is(shared)
 	input := start.Input
 	if len(input) == 0 {
 		input = json.RawMessage("{}")

@@ -187,6 +187,7 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 				},
 				Plans: plans, Skills: callers, Ledger: h.store.Ledger, Namespace: o.Client.Namespace,
 				Policy: o.Policy.Digest(), Attributes: attributes, ContinueAfter: o.ContinueAfter,
+				Named:          func(source string) (name, version, agent string) { return compiler.Named([]byte(source)) },
 				Arguments:      payload.Arguments{Store: h.store.Blobs, Sealing: o.Sealing, Namespace: o.Client.Namespace},
 				ArgumentWithin: o.ArgumentWithin,
 			}
