@@ -87,9 +87,20 @@ type Engine struct {
 	// ContinueAfter is the number of history events after which a run
 	// continues as new; 0 means [DefaultContinueAfter].
 	ContinueAfter int
+	// CompileWithin is how long a start waits for the compiler; 0 means
+	// [DefaultCompileWithin].
+	CompileWithin time.Duration
+	// Named gives what a source says of its plan's name, version and agent, without
+	// compiling it; nil knows nothing.
+	Named func(source string) (name, version, agent string)
+	// Arguments reads starts that are stored by reference. ArgumentWithin is how long
+	// a store may be away for that; 0 means [DefaultArgumentWithin].
+	Arguments      Arguments
+	ArgumentWithin time.Duration
 
-	nodes   nodes
-	sources sources
+	nodes        nodes
+	sources      sources
+	compilations compilations
 }
 
 // Tools is the activities of a role that calls tools: every activity type that

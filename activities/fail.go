@@ -167,10 +167,14 @@ func clip(s string, n int) string {
 func recovered(what string, f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
+			stack := debug.Stack()
+			if elsewhere, ok := p.(interface{ Trace() []byte }); ok {
+				stack = elsewhere.Trace()
+			}
 			err = &contract.Error{
 				Kind:    contract.ToolError,
 				Message: fmt.Sprintf("%s panicked: %v", what, p),
-				Cause:   fmt.Errorf("panic: %v\n%s", p, debug.Stack()),
+				Cause:   fmt.Errorf("panic: %v\n%s", p, stack),
 			}
 		}
 	}()

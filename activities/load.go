@@ -34,14 +34,32 @@ var loading = &plan.Retry{On: []contract.Kind{contract.StoreUnavailable, contrac
 // Load implements the activity engine/load: it compiles the plan of a start,
 // stores it, validates the input, and states that the run has begun.
 func (e *Engine) Load(ctx context.Context, request contract.LoadRequest) (*plan.Loaded, error) {
-	start, err := readStart(request.Start)
+	var s subject
+	loaded, err := e.load(ctx, &request, &s)
+	if err != nil {
+		return nil, e.about(err, &s)
+	}
+	return loaded, nil
+}
+
+func (e *Engine) load(ctx context.Context, request *contract.LoadRequest, s *subject) (*plan.Loaded, error) {
+	raw, err := e.argument(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	start, err := readStart(raw)
 	if err != nil {
 		return nil, fail(ctx, nil, err)
+	}
+	s.source = start.Source
+	if strings.Contains(start.Plan, "@") {
+		s.plan = start.Plan
 	}
 	shared, digest, err := e.find(ctx, &start)
 	if err != nil {
 		return nil, err
 	}
+	s.is(shared)
 	input := start.Input
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
@@ -118,7 +136,10 @@ func (e *Engine) plan(ctx context.Context, source string, granted bool) (*plan.P
 			return p, digest, fail(ctx, nil, harmless(p, granted))
 		}
 	}
-	compiled, diagnostics := e.compile(source)
+	compiled, diagnostics, err := e.compile(ctx, source)
+	if err != nil {
+		return nil, "", fail(ctx, loading, err)
+	}
 	if compiled == nil {
 		return nil, "", refused(ctx, diagnostics)
 	}
@@ -145,21 +166,6 @@ func (e *Engine) plan(ctx context.Context, source string, granted bool) (*plan.P
 func unavailable(err error) error {
 	return temporal.NewApplicationErrorWithOptions(clip(err.Error(), maxMessage), string(contract.StoreUnavailable),
 		temporal.ApplicationErrorOptions{})
-}
-
-func (e *Engine) compile(source string) (p *plan.Plan, ds diag.Diagnostics) {
-	err := recovered("the compiler", func() error {
-		p, ds = e.Compile(source)
-		return nil
-	})
-	if err != nil {
-		ds.Add(diag.Diagnostic{Code: diag.PlanSyntax, Summary: err.Error()})
-		return nil, ds
-	}
-	if ds.HasErrors() {
-		return nil, ds
-	}
-	return p, ds
 }
 
 // admit validates the plan's input, gives its digest and resolves the edges of

@@ -148,6 +148,8 @@ type ErrorDetails struct {
 	// milliseconds, where the contract allows another attempt and the wait is too
 	// long to be Temporal's.
 	WaitMS int64 `json:"wait_ms,omitempty"`
+	// Loading is there in the failure of engine/load.
+	Loading *Loading `json:"loading,omitempty"`
 }
 
 // Beat is what a running activity reports with its heartbeats, so that the

@@ -124,6 +124,9 @@ type Options struct {
 	// ContinueAfter is the number of history events after which a run continues
 	// as new; 0 means activities.DefaultContinueAfter.
 	ContinueAfter int
+	// ArgumentWithin is how long a start waits for a store that is away, to read its
+	// own argument; 0 means activities.DefaultArgumentWithin.
+	ArgumentWithin time.Duration
 	// Logger; nil means slog.Default().
 	Logger *slog.Logger
 	// Retention says how long bodies of the ledger are kept; the host that
@@ -190,7 +193,9 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 	}
 	var plans *payload.Plans
 	blobs := blob.Prompt(h.store.Blobs, blobTime)
-	if h.client, plans, err = dial(ctx, o.Client, blobs, o.Sealing, o.Logger); err != nil {
+	connection := o.Client
+	connection.ConnectionOptions.DialOptions = append(slices.Clone(connection.ConnectionOptions.DialOptions), payload.HideReferences())
+	if h.client, plans, err = dial(ctx, connection, blobs, o.Sealing, o.Logger); err != nil {
 		return nil, err
 	}
 	switch {
@@ -234,6 +239,9 @@ func (h *Host) prepare(ctx context.Context, blobs blob.Store, plans *payload.Pla
 		Plans: plans, Skills: cleaned{goSkills{registry}, o.Secrets}, Tools: tools, Ledger: h.store.Ledger, Namespace: o.Client.Namespace,
 		Children: childWorkflows{h.client}, Outputs: payload.NewOutputs(blobs, o.Sealing, o.Client.Namespace),
 		Policy: o.Policy.Digest(), Attributes: attributes, ContinueAfter: o.ContinueAfter,
+		Named:          func(source string) (name, version, agent string) { return compiler.Named([]byte(source)) },
+		Arguments:      payload.Arguments{Store: blobs, Sealing: o.Sealing, Namespace: o.Client.Namespace},
+		ArgumentWithin: o.ArgumentWithin,
 	}
 	if o.SharedQueue {
 		e.ToolsQueue = contract.QueueEngine

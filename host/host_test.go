@@ -173,6 +173,23 @@ func TestAPlanThatDoesNotCompileFailsTheRun(t *testing.T) {
 	require.Equal(t, "plan/unknown-node", findings[0]["code"])
 	require.EqualValues(t, 11, findings[0]["line"])
 	require.Equal(t, []string{}, f.Compensated)
+	for name, want := range map[string]string{"ChimeraPlan": "test@1.0.0", "ChimeraAgent": "tester", "ChimeraState": "failed"} {
+		require.Equal(t, want, attributeOf(t, h.Client(), run, name))
+	}
+
+	run, err := h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{TaskQueue: contract.QueueEngine},
+		contract.WorkflowType, contract.Start{Plan: "nobody@1.2.3"})
+	require.NoError(t, err)
+	failureOf(t, stage.Await(t, h.Client(), run, nil))
+	require.Equal(t, "nobody@1.2.3", attributeOf(t, h.Client(), run, "ChimeraPlan"), "what the start says")
+}
+
+func attributeOf(t *testing.T, c client.Client, run client.WorkflowRun, name string) string {
+	t.Helper()
+	described, err := c.DescribeWorkflow(t.Context(), run.GetID(), run.GetRunID())
+	require.NoError(t, err)
+	value, _ := described.TypedSearchAttributes.GetKeyword(temporal.NewSearchAttributeKeyKeyword(name))
+	return value
 }
 
 func TestWrongStartsAreRefused(t *testing.T) {

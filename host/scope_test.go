@@ -10,6 +10,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"google.golang.org/protobuf/proto"
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
@@ -28,7 +29,8 @@ func TestAReferenceBringsNothingElsewhere(t *testing.T) {
 	require.NoError(t, stage.Await(t, h.Client(), run, &out))
 	require.Contains(t, string(out), "confidential")
 
-	service := h.Client().WorkflowService()
+	// The worker's own connection hides references.
+	service := stage.Dial(t, stage.Temporal(t).Address, t.TempDir()).WorkflowService()
 	raw, err := service.GetWorkflowExecutionHistory(t.Context(), &workflowservice.GetWorkflowExecutionHistoryRequest{
 		Namespace: stage.Temporal(t).Namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: run.GetID(), RunId: run.GetRunID()}, MaximumPageSize: 1,
 	})
@@ -36,16 +38,30 @@ func TestAReferenceBringsNothingElsewhere(t *testing.T) {
 	input := raw.GetHistory().GetEvents()[0].GetWorkflowExecutionStartedEventAttributes().GetInput()
 	require.NotContains(t, string(input.GetPayloads()[0].GetData()), "confidential", "the history has a reference only")
 
-	thief, err := service.StartWorkflowExecution(t.Context(), &workflowservice.StartWorkflowExecutionRequest{
-		Namespace: stage.Temporal(t).Namespace, WorkflowId: "thief-of-" + run.GetID(), RequestId: "once", Input: input,
-		WorkflowType: &commonpb.WorkflowType{Name: contract.WorkflowType}, TaskQueue: &taskqueuepb.TaskQueue{Name: contract.QueueEngine},
-	})
+	whole, err := proto.Marshal(input.GetPayloads()[0])
 	require.NoError(t, err)
-	stolen := h.Client().GetWorkflow(t.Context(), "thief-of-"+run.GetID(), thief.GetRunId())
-	err = stage.Await(t, h.Client(), stolen, nil)
-	require.ErrorContains(t, err, "stored for another workflow")
-	require.NotContains(t, err.Error(), "confidential")
-	require.Empty(t, events(t, h.Client(), stolen, enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED))
-	_, err = h.Store().Ledger.Run(t.Context(), stolen.GetID(), "")
-	require.ErrorIs(t, err, ledger.ErrNotFound)
+	forged, err := json.Marshal(contract.Unread{Reference: whole})
+	require.NoError(t, err)
+	for name, p := range map[string]*commonpb.Payload{
+		"the reference":         input.GetPayloads()[0],
+		"what stands for it":    {Data: whole, Metadata: map[string][]byte{"encoding": []byte("binary/chimera-unread")}},
+		"what the run is given": {Data: forged, Metadata: map[string][]byte{"encoding": []byte("json/plain")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			id := "thief-of-" + run.GetID() + "-" + strings.ReplaceAll(name, " ", "-")
+			thief, err := service.StartWorkflowExecution(t.Context(), &workflowservice.StartWorkflowExecutionRequest{
+				Namespace: stage.Temporal(t).Namespace, WorkflowId: id, RequestId: "once", Input: &commonpb.Payloads{Payloads: []*commonpb.Payload{p}},
+				WorkflowType: &commonpb.WorkflowType{Name: contract.WorkflowType}, TaskQueue: &taskqueuepb.TaskQueue{Name: contract.QueueEngine},
+			})
+			require.NoError(t, err)
+			stolen := h.Client().GetWorkflow(t.Context(), id, thief.GetRunId())
+			err = stage.Await(t, h.Client(), stolen, nil)
+			require.Equal(t, contract.Contract, failureOf(t, err).Kind)
+			require.ErrorContains(t, err, "stored for another workflow")
+			require.NotContains(t, err.Error(), "confidential")
+			require.Empty(t, events(t, h.Client(), stolen, enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED))
+			_, err = h.Store().Ledger.Run(t.Context(), stolen.GetID(), "")
+			require.ErrorIs(t, err, ledger.ErrNotFound)
+		})
+	}
 }

@@ -80,11 +80,27 @@ func (s *Sequencer) lead(ctx context.Context, idle time.Duration) error {
 		if err != nil {
 			return err
 		}
-		if n == 0 {
+		switch {
+		case n == 0:
 			s.pause(ctx, idle)
+		case n < s.batch():
+			// Whoever states things works on, and would wait for the next batch.
+			s.pause(ctx, min(idle, gather))
 		}
 	}
 	return nil
+}
+
+// gather is the pause after a batch that was not full. A batch takes the store's
+// only writer for as long as a run's own statement does, so that one behind each
+// statement would double what every run waits for.
+const gather = 50 * time.Millisecond
+
+func (s *Sequencer) batch() int {
+	if s.Batch <= 0 {
+		return DefaultBatch
+	}
+	return s.Batch
 }
 
 func (s *Sequencer) pause(ctx context.Context, d time.Duration) {
@@ -128,10 +144,7 @@ func (s *Sequencer) Integrate(ctx context.Context) (int, error) {
 			return 0, fmt.Errorf("integrate: the last checkpoint: %w", err)
 		}
 	}
-	limit := s.Batch
-	if limit <= 0 {
-		limit = DefaultBatch
-	}
+	limit := s.batch()
 	pending, err := s.Store.Pending(ctx, limit)
 	if err != nil {
 		return 0, fmt.Errorf("integrate: %w", err)

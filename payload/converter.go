@@ -212,6 +212,9 @@ func (c sealer) FromPayload(p *commonpb.Payload, target any) error {
 	if p == nil {
 		return nil
 	}
+	if hidden, err := c.handOn(p, target); hidden {
+		return err
+	}
 	opened, err := c.opened(p, target)
 	if err != nil {
 		if c.blocks && errors.Is(err, errNoKey) {
@@ -252,7 +255,11 @@ func (c sealer) FromPayloads(ps *commonpb.Payloads, targets ...any) error {
 			break
 		}
 		if err := c.FromPayload(p, targets[i]); err != nil {
-			return fmt.Errorf("payload item %d: %w", i, err)
+			err = fmt.Errorf("payload item %d: %w", i, err)
+			if c.blocks && isStart(targets) {
+				err = &argumentError{err}
+			}
+			return err
 		}
 	}
 	return nil

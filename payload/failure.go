@@ -52,6 +52,9 @@ func (c ours) ErrorToFailure(err error) *failurepb.Failure {
 
 func (c ours) known(err error) error {
 	var e *contract.Error
+	if bad := new(argumentError); errors.As(err, &bad) {
+		return bad.failure()
+	}
 	switch {
 	case err == nil, errors.As(err, new(*temporal.ApplicationError)):
 	case errors.As(err, &e) && e.Kind == contract.StoreUnavailable:

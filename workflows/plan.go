@@ -19,6 +19,8 @@ package workflows
 
 import (
 	"encoding/json"
+	"errors"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -51,6 +53,7 @@ func Plan(ctx workflow.Context, start json.RawMessage, loaded *plan.Loaded, carr
 	if loaded == nil {
 		var err error
 		if loaded, err = load(ctx, start); err != nil {
+			named(ctx, err)
 			return v.unloaded(ctx, err)
 		}
 	}
@@ -123,4 +126,30 @@ func load(ctx workflow.Context, start json.RawMessage) (*plan.Loaded, error) {
 		return nil, err
 	}
 	return loaded, nil
+}
+
+// named writes the search attributes of a run that ends without its plan, as
+// far as engine/load could say them.
+func named(ctx workflow.Context, err error) {
+	var failed *temporal.ApplicationError
+	var details contract.ErrorDetails
+	if ctx.Err() != nil || !errors.As(err, &failed) || !failed.HasDetails() || failed.Details(&details) != nil || details.Loading == nil {
+		return
+	}
+	known := details.Loading
+	var updates []temporal.SearchAttributeUpdate
+	add := func(name, value string) {
+		if value != "" && slices.Contains(known.Attributes, name) {
+			updates = append(updates, temporal.NewSearchAttributeKeyKeyword(name).ValueSet(value))
+		}
+	}
+	add(contract.AttributePlan, known.Plan)
+	add(contract.AttributeAgent, known.Agent)
+	add(contract.AttributeState, string(contract.RunFailed))
+	if len(updates) == 0 {
+		return
+	}
+	if err := workflow.UpsertTypedSearchAttributes(ctx, updates...); err != nil {
+		workflow.GetLogger(ctx).Warn("search attributes were not written", "error", err)
+	}
 }

@@ -1,0 +1,133 @@
+package activities
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"runtime"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/plan"
+)
+
+// DefaultCompileWithin is how long a start waits for the compiler. It is less than
+// an attempt of engine/load may take: a plan that takes longer is refused, where a
+// timeout of the attempt would bring it back, to this worker or to another.
+const DefaultCompileWithin = 100 * time.Second
+
+// compilations are those under way, by source: however many runs start with the
+// same plan, it is compiled once at a time, and few plans are side by side. The
+// zero value is ready to use.
+type compilations struct {
+	mu    sync.Mutex
+	under map[[sha256.Size]byte]*compilation
+	turns chan struct{}
+}
+
+// compilation is one call of the compiler, which cannot be interrupted.
+type compilation struct {
+	// waiting counts who waits for it; the mutex is that of compilations.
+	waiting     int
+	begun, done chan struct{}
+	// plan and findings are there once it is done.
+	plan     *plan.Plan
+	findings diag.Diagnostics
+	// crash is the panic of a compiler that panicked.
+	crash error
+}
+
+// compile gives the plan of a source, or the findings that refuse it. The error
+// says that the compiler took too long, or that ctx ended before.
+func (e *Engine) compile(ctx context.Context, source string) (*plan.Plan, diag.Diagnostics, error) {
+	within := e.CompileWithin
+	if within == 0 {
+		within = DefaultCompileWithin
+	}
+	c := e.compilations.join(sha256.Sum256([]byte(source)), within, func(c *compilation) {
+		err := recovered("the compiler", func() error {
+			c.plan, c.findings = e.Compile(source)
+			return nil
+		})
+		if err != nil {
+			c.crash = errors.Unwrap(err)
+			c.findings = diag.Diagnostics{{Severity: diag.Error, Code: diag.PlanSyntax, Summary: err.Error()}}
+		}
+		if c.findings.HasErrors() {
+			c.plan = nil
+		}
+	})
+	defer e.compilations.leave(c)
+	select {
+	case <-c.begun:
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	timer := time.NewTimer(within)
+	defer timer.Stop()
+	select {
+	case <-c.done:
+		if c.crash != nil {
+			activity.GetLogger(ctx).Error("the compiler panicked", "error", c.crash)
+		}
+		return c.plan, c.findings, nil
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	case <-timer.C:
+		return nil, nil, contract.Errorf(contract.TooLarge,
+			"the plan was not compiled within %s: it is too large for this worker, or the worker has too much to do", within)
+	}
+}
+
+// join gives the compilation of a source, which is begun if nobody waits for it.
+// It has a turn for so long at most: what takes longer keeps nobody else waiting.
+func (a *compilations) join(key [sha256.Size]byte, turn time.Duration, do func(*compilation)) *compilation {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.under == nil {
+		a.under = map[[sha256.Size]byte]*compilation{}
+		a.turns = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
+	}
+	if c, ok := a.under[key]; ok {
+		c.waiting++
+		return c
+	}
+	c := &compilation{waiting: 1, begun: make(chan struct{}), done: make(chan struct{})}
+	a.under[key] = c
+	go func() {
+		a.turns <- struct{}{}
+		release := sync.OnceFunc(func() { <-a.turns })
+		defer release()
+		if !a.wanted(key, c) {
+			return
+		}
+		defer time.AfterFunc(turn, release).Stop()
+		close(c.begun)
+		do(c)
+		a.mu.Lock()
+		delete(a.under, key)
+		a.mu.Unlock()
+		close(c.done)
+	}()
+	return c
+}
+
+// wanted reports whether anybody still waits for a compilation; else it is dropped.
+func (a *compilations) wanted(key [sha256.Size]byte, c *compilation) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if c.waiting == 0 {
+		delete(a.under, key)
+	}
+	return c.waiting > 0
+}
+
+func (a *compilations) leave(c *compilation) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c.waiting--
+}

@@ -1,0 +1,29 @@
+package compiler
+
+import (
+	"chimera.ai/engine/internal/syntax"
+)
+
+// maxNamed bounds the file that Named reads, in bytes.
+const maxNamed = 4 << 20
+
+// Named gives what a file says of its plan's name, version and agent, without
+// compiling it: for those who speak of a plan that does not compile. What is not
+// there, or breaks the rules of the language, is "", and so is all of a very
+// large file.
+func Named(text []byte) (name, version, agent string) {
+	if len(text) > maxNamed {
+		return "", "", ""
+	}
+	docs, _ := syntax.Parse("plan", text, syntaxLimits)
+	if len(docs) == 0 || docs[0].Root == nil || docs[0].Root.Kind != syntax.Map {
+		return "", "", ""
+	}
+	get := func(field string, g grammar) string {
+		if v := docs[0].Root.Get(field); v != nil && v.Kind == syntax.String && g.re.MatchString(v.Text) {
+			return v.Text
+		}
+		return ""
+	}
+	return get("name", planNames), get("version", versions), get("agent", agents)
+}

@@ -1,0 +1,290 @@
+package payload
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"sync"
+
+	commonpb "go.temporal.io/api/common/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/proxy"
+	sdkpb "go.temporal.io/api/sdk/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/converter"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"chimera.ai/engine/blob"
+	"chimera.ai/engine/contract"
+)
+
+// The SDK reads what a history has by reference before any workflow code runs. A
+// value that cannot be read fails the workflow task, again and again: right for
+// what the run has stored itself, since that comes back with the store, and wrong
+// for what a client has sent, which may never have been in this store. So a worker
+// is not shown what clients send by reference, but a payload that stands for it.
+// The start's argument is handed on as a [contract.Unread], which an activity
+// reads; nothing of the rest is ever read.
+const encodingUnread = "binary/chimera-unread"
+
+// MaxArgument bounds a start's argument that is stored, in bytes.
+const MaxArgument = 128 << 20
+
+// HideReferences gives the option of a worker's connection to Temporal that hides
+// what clients send by reference to runs of [contract.WorkflowType]: with starts,
+// signals and queries. Whoever reads histories of such runs by the same connection
+// has it hidden too.
+func HideReferences() grpc.DialOption {
+	h := &hider{runs: map[string]bool{}}
+	return grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if err := invoke(ctx, method, req, reply, cc, opts...); err != nil {
+			return err
+		}
+		switch r := reply.(type) {
+		case *workflowservice.PollWorkflowTaskQueueResponse:
+			return h.task(ctx, r)
+		case *workflowservice.RespondWorkflowTaskCompletedResponse:
+			return h.task(ctx, r.GetWorkflowTask())
+		case *workflowservice.StartWorkflowExecutionResponse:
+			return h.task(ctx, r.GetEagerWorkflowTask())
+		case *workflowservice.GetWorkflowExecutionHistoryResponse:
+			asked, _ := req.(*workflowservice.GetWorkflowExecutionHistoryRequest)
+			return h.page(ctx, asked.GetExecution().GetRunId(), r.GetHistory())
+		}
+		return nil
+	})
+}
+
+// hider hides references from a worker.
+type hider struct {
+	mu sync.Mutex
+	// runs are those of our type whose history has more pages than the first,
+	// which alone names the type.
+	runs   map[string]bool
+	oldest []string
+}
+
+// maxHidden bounds the runs that a hider knows. What it has forgotten, the SDK
+// reads.
+const maxHidden = 10_000
+
+func (h *hider) remember(run string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.runs[run] {
+		return
+	}
+	if len(h.oldest) == maxHidden {
+		delete(h.runs, h.oldest[0])
+		h.oldest = h.oldest[1:]
+	}
+	h.runs[run] = true
+	h.oldest = append(h.oldest, run)
+}
+
+func (h *hider) knows(run string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.runs[run]
+}
+
+func (h *hider) task(ctx context.Context, task *workflowservice.PollWorkflowTaskQueueResponse) error {
+	if task.GetWorkflowType().GetName() != contract.WorkflowType {
+		return nil
+	}
+	if len(task.GetNextPageToken()) > 0 {
+		h.remember(task.GetWorkflowExecution().GetRunId())
+	}
+	if err := hide(ctx, task.GetQuery()); err != nil {
+		return err
+	}
+	for _, q := range task.GetQueries() {
+		if err := hide(ctx, q); err != nil {
+			return err
+		}
+	}
+	return hideEvents(ctx, task.GetHistory())
+}
+
+func (h *hider) page(ctx context.Context, run string, page *historypb.History) error {
+	if len(page.GetEvents()) == 0 {
+		return nil
+	}
+	if started := page.GetEvents()[0].GetWorkflowExecutionStartedEventAttributes(); started != nil {
+		if started.GetWorkflowType().GetName() != contract.WorkflowType {
+			return nil
+		}
+		h.remember(run)
+	} else if !h.knows(run) {
+		return nil
+	}
+	return hideEvents(ctx, page)
+}
+
+// hideEvents hides what clients have sent to a run.
+func hideEvents(ctx context.Context, history *historypb.History) error {
+	for _, event := range history.GetEvents() {
+		if started := event.GetWorkflowExecutionStartedEventAttributes(); started != nil {
+			input := started.Input
+			if started.GetContinuedExecutionRunId() != "" {
+				started.Input = nil // the run's own state
+			}
+			err := hide(ctx, started)
+			started.Input = input
+			if err != nil {
+				return err
+			}
+		} else if signaled := event.GetWorkflowExecutionSignaledEventAttributes(); signaled != nil {
+			if err := hide(ctx, signaled); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// hide replaces all references in a message.
+func hide(ctx context.Context, m proto.Message) error {
+	return proxy.VisitPayloads(ctx, m, proxy.VisitPayloadsOptions{
+		SkipSearchAttributes: true,
+		Visitor: func(_ *proxy.VisitPayloadsContext, ps []*commonpb.Payload) ([]*commonpb.Payload, error) {
+			hidden := make([]*commonpb.Payload, len(ps))
+			for i, p := range ps {
+				hidden[i] = unread(p)
+			}
+			return hidden, nil
+		},
+	})
+}
+
+// unread gives what stands for a reference, and every other payload as it is.
+func unread(p *commonpb.Payload) *commonpb.Payload {
+	if !isReference(p) {
+		return p
+	}
+	b, err := encode(p)
+	if err != nil {
+		b = nil // a reference to nothing
+	}
+	return &commonpb.Payload{
+		Metadata: map[string][]byte{converter.MetadataEncoding: []byte(encodingUnread)},
+		Data:     b,
+	}
+}
+
+// The forms of a reference, as the SDK writes and reads them.
+const (
+	encodingReferenceOld = "json/external-storage-reference"
+	referenceType        = "temporal.api.sdk.v1.ExternalStorageReference"
+)
+
+func isReference(p *commonpb.Payload) bool {
+	switch encodingOf(p) {
+	case encodingReferenceOld:
+		return true
+	case converter.MetadataEncodingProtoJSON:
+		return string(p.GetMetadata()[converter.MetadataMessageType]) == referenceType
+	}
+	return false
+}
+
+// handOn gives a workflow the start's argument unread; it reports whether p is
+// one that was hidden.
+func (c sealer) handOn(p *commonpb.Payload, target any) (bool, error) {
+	if encodingOf(p) != encodingUnread {
+		return false, nil
+	}
+	start, ok := target.(*json.RawMessage)
+	if !ok || !c.blocks {
+		return true, contract.Errorf(contract.Contract, "it is a reference into a store, which is taken for the start's first argument only")
+	}
+	raw, err := json.Marshal(contract.Unread{Reference: p.GetData()})
+	*start = raw
+	return true, err
+}
+
+// Arguments reads the arguments of starts that histories have by reference.
+type Arguments struct {
+	Store     blob.Store
+	Sealing   Sealing
+	Namespace string
+}
+
+// Argument reads the argument of a workflow's start. It is one that was stored for
+// this very workflow, whatever the reference says: what was stored for another one
+// is refused, as if the SDK had read it. The error is a [contract.Error]: of kind
+// StoreUnavailable where the store or a key is away, of TooLarge, or of Contract;
+// blob.ErrNotFound is among its causes where the store does not have it.
+func (a Arguments) Argument(ctx context.Context, workflow string, reference []byte) (json.RawMessage, error) {
+	claim, err := claimOf(reference)
+	if err != nil {
+		return nil, err
+	}
+	ps, err := driver{a.Store, a.Sealing}.Retrieve(converter.StorageDriverRetrieveContext{Context: ctx}, []converter.StorageDriverClaim{claim})
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	c := sealer{
+		base:    converter.NewCompositeDataConverter(jsonConverter{converter.NewJSONPayloadConverter()}),
+		sealing: a.Sealing,
+		scope:   scopeOf(converter.WorkflowSerializationContext{Namespace: a.Namespace, WorkflowID: workflow}),
+	}
+	var raw json.RawMessage
+	if err := c.FromPayload(ps[0], &raw); err != nil {
+		return nil, unreadable(err)
+	}
+	if len(raw) > MaxArgument {
+		return nil, contract.Errorf(contract.TooLarge, "the start's argument has %d bytes; the most are %d", len(raw), MaxArgument)
+	}
+	return raw, nil
+}
+
+// claimOf reads a reference, in either form.
+func claimOf(reference []byte) (converter.StorageDriverClaim, error) {
+	var claim converter.StorageDriverClaim
+	p, err := decode(reference)
+	if err != nil || !isReference(p) {
+		return claim, contract.Errorf(contract.Contract, "what stands for the start's argument is not a reference into a store")
+	}
+	var ref sdkpb.ExternalStorageReference
+	if encodingOf(p) == encodingReferenceOld {
+		old := struct {
+			DriverName  string                       `json:"driver_name"`
+			DriverClaim converter.StorageDriverClaim `json:"driver_claim"`
+		}{}
+		err = json.Unmarshal(p.GetData(), &old)
+		ref.DriverName, ref.ClaimData = old.DriverName, old.DriverClaim.ClaimData
+	} else {
+		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(p.GetData(), &ref)
+	}
+	if err != nil {
+		return claim, contract.Errorf(contract.Contract, "the start's argument is stored by a reference that cannot be read")
+	}
+	if ref.GetDriverName() != driverName {
+		return claim, contract.Errorf(contract.Contract, "the start's argument lies in a store of the kind %.80q, which this deployment does not have", ref.GetDriverName())
+	}
+	if size, err := strconv.ParseInt(ref.GetClaimData()[claimSize], 10, 64); err == nil && size > MaxArgument {
+		return claim, contract.Errorf(contract.TooLarge, "the start's argument has %d bytes; the most are %d", size, MaxArgument)
+	}
+	claim.ClaimData = ref.GetClaimData()
+	return claim, nil
+}
+
+// unreadable gives the failure to read an argument its kind.
+func unreadable(err error) error {
+	var e *contract.Error
+	switch {
+	case errors.Is(err, blob.ErrNotFound):
+		return contract.Errorf(contract.Contract,
+			"the start's argument is stored by reference, and its value is not in this deployment's store (%w): start the run from where the same store is configured, or send the argument inline", err)
+	case errors.Is(err, blob.ErrCorrupt):
+		return contract.Errorf(contract.Contract,
+			"the start's argument is stored by reference, and its value is damaged (%w): start the run again, or send the argument inline", err)
+	case errors.As(err, &e) && e.Kind == contract.StoreUnavailable:
+		return contract.Errorf(contract.StoreUnavailable, "the start's argument is stored by reference, and its value cannot be read: %w", err)
+	}
+	return contract.Errorf(contract.Contract, "the start's argument is stored by reference, and its value is not taken: %w", err)
+}

@@ -1,0 +1,110 @@
+package payload
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	historypb "go.temporal.io/api/history/v1"
+	querypb "go.temporal.io/api/query/v1"
+	"go.temporal.io/api/workflowservice/v1"
+
+	"chimera.ai/engine/blob"
+	"chimera.ai/engine/contract"
+)
+
+func payloads(ps ...*commonpb.Payload) *commonpb.Payloads { return &commonpb.Payloads{Payloads: ps} }
+
+func referenceTo(data string) *commonpb.Payload {
+	return &commonpb.Payload{Data: []byte(data), Metadata: map[string][]byte{"encoding": []byte("json/protobuf"), "messageType": []byte(referenceType)}}
+}
+
+func started(kind, continued string) *historypb.HistoryEvent {
+	return &historypb.HistoryEvent{Attributes: &historypb.HistoryEvent_WorkflowExecutionStartedEventAttributes{
+		WorkflowExecutionStartedEventAttributes: &historypb.WorkflowExecutionStartedEventAttributes{
+			WorkflowType: &commonpb.WorkflowType{Name: kind}, ContinuedExecutionRunId: continued,
+			Input: payloads(referenceTo("input")),
+			Memo:  &commonpb.Memo{Fields: map[string]*commonpb.Payload{"m": referenceTo("memo")}},
+		},
+	}}
+}
+
+func signaled() *historypb.HistoryEvent {
+	return &historypb.HistoryEvent{Attributes: &historypb.HistoryEvent_WorkflowExecutionSignaledEventAttributes{
+		WorkflowExecutionSignaledEventAttributes: &historypb.WorkflowExecutionSignaledEventAttributes{Input: payloads(referenceTo("signal"))},
+	}}
+}
+
+func isHidden(p *commonpb.Payload) bool { return encodingOf(p) == encodingUnread }
+
+// What clients send is hidden, and what the run has stored itself is not.
+func TestReferencesAreHidden(t *testing.T) {
+	for _, c := range []struct {
+		name, kind, continued string
+		input, memo           bool
+	}{
+		{"a start", contract.WorkflowType, "", true, true},
+		{"a continued run", contract.WorkflowType, "before", false, true},
+		{"another's workflow", "other", "", false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := &hider{runs: map[string]bool{}}
+			task := &workflowservice.PollWorkflowTaskQueueResponse{
+				WorkflowType: &commonpb.WorkflowType{Name: c.kind}, WorkflowExecution: &commonpb.WorkflowExecution{RunId: "r"}, NextPageToken: []byte("more"),
+				History: &historypb.History{Events: []*historypb.HistoryEvent{started(c.kind, c.continued), signaled()}},
+				Queries: map[string]*querypb.WorkflowQuery{"q": {QueryArgs: payloads(referenceTo("q"))}},
+				Query:   &querypb.WorkflowQuery{QueryArgs: payloads(referenceTo("q"))},
+			}
+			require.NoError(t, h.task(t.Context(), task))
+			at := task.History.Events[0].GetWorkflowExecutionStartedEventAttributes()
+			require.Equal(t, c.input, isHidden(at.Input.Payloads[0]))
+			require.Equal(t, c.memo, isHidden(at.Memo.Fields["m"]))
+			require.Equal(t, c.memo, isHidden(task.History.Events[1].GetWorkflowExecutionSignaledEventAttributes().Input.Payloads[0]))
+			require.Equal(t, c.memo, isHidden(task.Queries["q"].QueryArgs.Payloads[0]))
+			require.Equal(t, c.memo, isHidden(task.Query.QueryArgs.Payloads[0]))
+
+			next := &historypb.History{Events: []*historypb.HistoryEvent{signaled()}}
+			require.NoError(t, h.page(t.Context(), "r", next))
+			require.Equal(t, c.memo, isHidden(next.Events[0].GetWorkflowExecutionSignaledEventAttributes().Input.Payloads[0]), "the next page of the same run")
+
+			first := &historypb.History{Events: []*historypb.HistoryEvent{started(c.kind, c.continued)}}
+			require.NoError(t, h.page(t.Context(), "s", first))
+			require.Equal(t, c.input, isHidden(first.Events[0].GetWorkflowExecutionStartedEventAttributes().Input.Payloads[0]))
+			require.Equal(t, c.memo, h.knows("s"))
+		})
+	}
+	h := &hider{runs: map[string]bool{}}
+	require.NoError(t, h.task(t.Context(), nil))
+	require.NoError(t, h.task(t.Context(), &workflowservice.PollWorkflowTaskQueueResponse{WorkflowType: &commonpb.WorkflowType{Name: contract.WorkflowType}}))
+	require.NoError(t, h.page(t.Context(), "r", nil))
+}
+
+// FuzzReference: a reference is what a client has written.
+func FuzzReference(f *testing.F) {
+	f.Add([]byte(nil))
+	f.Add([]byte("\n\x00"))
+	for _, p := range []*commonpb.Payload{
+		referenceTo(`{"driverName":"chimera-blob","claimData":{"digest":"sha256:00","size":"9"}}`), referenceTo(`{`),
+		{Data: []byte(`{"driver_name":"chimera-blob"}`), Metadata: map[string][]byte{"encoding": []byte(encodingReferenceOld)}},
+	} {
+		b, err := encode(p)
+		require.NoError(f, err)
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_, err := Arguments{Store: nowhere{}}.Argument(t.Context(), "w", b)
+		var e *contract.Error
+		require.ErrorAs(t, err, &e)
+		require.Contains(t, []contract.Kind{contract.Contract, contract.TooLarge}, e.Kind)
+	})
+}
+
+// nowhere has no blob.
+type nowhere struct{}
+
+func (nowhere) Put(context.Context, []byte) (string, error) { return "", blob.ErrNotFound }
+
+func (nowhere) Check(context.Context) error { return blob.ErrNotFound }
+
+func (nowhere) Get(context.Context, string) ([]byte, error) { return nil, blob.ErrNotFound }
