@@ -24,6 +24,10 @@ type Plans interface {
 	Put(ctx context.Context, p *plan.Plan) (digest string, err error)
 	// Get returns the plan of a digest. The plan is shared: nobody changes it.
 	Get(ctx context.Context, digest string) (*plan.Plan, error)
+	// Prepared returns what prepare makes of the plan of a digest, once for as long
+	// as the plan is cached. What prepare makes says by grow how many bytes of
+	// memory it has come to hold.
+	Prepared(ctx context.Context, digest string, prepare func(p *plan.Plan, grow func(bytes int)) any) (any, error)
 }
 
 // Caller calls the operation of a node. It returns the forms that the output
@@ -77,7 +81,6 @@ type Engine struct {
 	// continues as new; 0 means [DefaultContinueAfter].
 	ContinueAfter int
 
-	nodes   nodes
 	sources sources
 }
 
@@ -86,8 +89,6 @@ type Engine struct {
 type Tools struct {
 	Plans  Plans
 	Caller Caller
-
-	nodes nodes
 }
 
 // DefaultContinueAfter keeps a history far below Temporal's limit of 51,200

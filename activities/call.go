@@ -15,20 +15,20 @@ import (
 
 // Local implements the activity engine/local: one local node, or $output.
 func (e *Engine) Local(ctx context.Context, call contract.Call) (contract.Outcome, error) {
-	return e.nodes.run(ctx, e.Plans, e.Skills, &call)
+	return run(ctx, e.Plans, e.Skills, &call)
 }
 
 // Node implements the activity types "provider/operation" of in-process skills
 // that are not local.
 func (e *Engine) Node(ctx context.Context, call contract.Call) (contract.Outcome, error) {
 	defer beat(ctx, call.Spent)()
-	return e.nodes.run(ctx, e.Plans, e.Skills, &call)
+	return run(ctx, e.Plans, e.Skills, &call)
 }
 
 // Node implements the activity types "provider/operation" of the tools role.
 func (t *Tools) Node(ctx context.Context, call contract.Call) (contract.Outcome, error) {
 	defer beat(ctx, call.Spent)()
-	return t.nodes.run(ctx, t.Plans, t.Caller, &call)
+	return run(ctx, t.Plans, t.Caller, &call)
 }
 
 // Dynamic gives the function that Temporal calls for every activity type that
@@ -82,20 +82,20 @@ func beat(ctx context.Context, spent int) (stop func()) {
 }
 
 // find gives a prepared node.
-func (c *nodes) find(ctx context.Context, plans Plans, digest string, i int) (*node, error) {
-	p, err := plans.Get(ctx, digest)
+func find(ctx context.Context, plans Plans, digest string, i int) (*node, error) {
+	q, err := preparedPlan(ctx, plans, digest)
 	if err != nil {
-		return nil, contract.Errorf(contract.StoreUnavailable, "the plan cannot be read: %w", err)
+		return nil, err
 	}
-	if i < 0 || i >= len(p.Nodes) {
+	if i < 0 || i >= len(q.plan.Nodes) {
 		return nil, contract.Errorf(contract.Contract, "plan %s has no node %d", digest, i)
 	}
-	return c.of(p, digest).node(i), nil
+	return q.node(i), nil
 }
 
 // run is the life of one node: assemble, validate, call, validate, route.
-func (c *nodes) run(ctx context.Context, plans Plans, caller Caller, call *contract.Call) (contract.Outcome, error) {
-	n, err := c.find(ctx, plans, call.Plan, call.Node)
+func run(ctx context.Context, plans Plans, caller Caller, call *contract.Call) (contract.Outcome, error) {
+	n, err := find(ctx, plans, call.Plan, call.Node)
 	if err != nil {
 		return contract.Outcome{}, fail(ctx, call.Spent, nil, err)
 	}

@@ -206,7 +206,7 @@ func pick(output any, port string) (any, bool) {
 // node are delivered.
 func (e *Engine) Route(ctx context.Context, request contract.RouteRequest) (contract.RouteResult, error) {
 	var result contract.RouteResult
-	n, err := e.nodes.find(ctx, e.Plans, request.Plan, request.Node)
+	n, err := find(ctx, e.Plans, request.Plan, request.Node)
 	if err == nil {
 		err = recovered("a predicate", func() (err error) {
 			result.Held, err = n.routeError(&request)

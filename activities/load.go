@@ -42,9 +42,9 @@ func (e *Engine) Load(ctx context.Context, request contract.LoadRequest) (*plan.
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
 	}
-	admitted, inputDigest, err := e.admit(shared, digest, input)
+	admitted, inputDigest, err := e.admit(ctx, digest, input)
 	if err != nil {
-		return nil, fail(ctx, 0, nil, err)
+		return nil, fail(ctx, 0, loading, err)
 	}
 	r := runOf(shared, digest, request.Run, inputDigest)
 	r.Subject = start.Subject
@@ -159,8 +159,12 @@ func (e *Engine) compile(source string) (p *plan.Plan, ds diag.Diagnostics) {
 
 // admit validates the plan's input, gives its digest and resolves the edges of
 // $input.
-func (e *Engine) admit(p *plan.Plan, digest string, raw json.RawMessage) (contract.Outcome, string, error) {
-	n := e.nodes.of(p, digest).node(0)
+func (e *Engine) admit(ctx context.Context, digest string, raw json.RawMessage) (contract.Outcome, string, error) {
+	q, err := preparedPlan(ctx, e.Plans, digest)
+	if err != nil {
+		return contract.Outcome{}, "", err
+	}
+	n := q.node(0)
 	input, err := n.check(n.output, raw, contract.Contract, "the plan's input")
 	if err != nil {
 		return contract.Outcome{}, "", err

@@ -346,11 +346,11 @@ func (c planConverter) FromPayload(p *commonpb.Payload, target any) error {
 	if err := json.Unmarshal(p.GetMetadata()[metadataHead], &head); err != nil {
 		return fmt.Errorf("decode the head of a plan: %w", err)
 	}
-	compiled, err := c.plans.decode(head.Digest, p.GetData())
+	e, err := c.plans.decode(head.Digest, p.GetData())
 	if err != nil {
 		return err
 	}
-	*loaded = &plan.Loaded{Plan: compiled, Head: head}
+	*loaded = &plan.Loaded{Plan: e.plan, Head: head}
 	return nil
 }
 
