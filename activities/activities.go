@@ -82,6 +82,7 @@ type Engine struct {
 	ContinueAfter int
 
 	sources sources
+	gate    gate
 }
 
 // Tools is the activities of a role that calls tools: every activity type that

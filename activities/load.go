@@ -113,7 +113,12 @@ func (e *Engine) plan(ctx context.Context, source string, granted bool) (*plan.P
 			return p, digest, fail(ctx, 0, nil, harmless(p, granted))
 		}
 	}
+	leave, err := e.gate.enter(ctx, source)
+	if err != nil {
+		return nil, "", fail(ctx, 0, loading, err)
+	}
 	compiled, diagnostics := e.compile(source)
+	leave()
 	if compiled == nil {
 		return nil, "", refused(ctx, diagnostics)
 	}

@@ -86,6 +86,10 @@ var keys = []key[Config]{
 		doc: "Workflow tasks that one process works on at one time."},
 	{name: "worker.max_activities", sort: integer, min: 1, max: 100_000, at: func(c *Config) any { return &c.Worker.MaxActivities },
 		doc: "Activities that one process works on at one time, for each queue."},
+	{name: "worker.cache_bytes", sort: integer, min: 1 << 20, max: 1 << 40, at: func(c *Config) any { return &c.Worker.CacheBytes },
+		doc: "Memory for compiled plans and what activities have made of them, in bytes. What was used least recently goes first, and is loaded again when it is needed."},
+	{name: "worker.cached_runs", sort: integer, min: 2, max: 100_000, at: func(c *Config) any { return &c.Worker.CachedRuns },
+		doc: "Runs whose state one process keeps in memory between workflow tasks, each with its plan. The state of any other is made anew from its history."},
 	{name: "worker.drain", sort: duration, max: 3600 * second, at: func(c *Config) any { return &c.Worker.Drain },
 		doc: "How long a stopping worker waits for activities in flight, such as `30s` or `2m`. What has not ended by then runs again elsewhere, as its retry contract says."},
 

@@ -98,6 +98,12 @@ type Options struct {
 	// MaxActivities and MaxWorkflows bound what runs at one time; 0 means 200
 	// activities and 200 workflow tasks.
 	MaxActivities, MaxWorkflows int
+	// CacheBytes is the memory for compiled plans and what is made of them; 0 means
+	// payload.DefaultCacheBytes.
+	CacheBytes int
+	// CachedRuns is how many runs are kept in memory between workflow tasks; 0 means
+	// 1000. It holds for the whole process, from its first host on.
+	CachedRuns int
 	// Drain is how long a stopping worker waits for activities in flight.
 	Drain time.Duration
 	// ContinueAfter is the number of history events after which a run continues
@@ -155,7 +161,8 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 		return nil, err
 	}
 	var plans *payload.Plans
-	if h.client, plans, err = dial(ctx, o.Client, h.store.Blobs, o.Sealing, o.Logger); err != nil {
+	worker.SetStickyWorkflowCacheSize(o.CachedRuns)
+	if h.client, plans, err = dial(ctx, o.Client, h.store.Blobs, o.Sealing, o.CacheBytes, o.Logger); err != nil {
 		return nil, err
 	}
 	switch {
@@ -228,6 +235,9 @@ func (o Options) withDefaults() Options {
 	if o.MaxWorkflows == 0 {
 		o.MaxWorkflows = 200
 	}
+	if o.CachedRuns == 0 {
+		o.CachedRuns = 1000
+	}
 	if o.RetainEvery <= 0 {
 		o.RetainEvery = DefaultRetainEvery
 	}
@@ -246,12 +256,12 @@ func (o Options) withDefaults() Options {
 // Dial connects a client that speaks the engine's payloads: its converter, and
 // large values by reference to blobs.
 func Dial(ctx context.Context, o client.Options, blobs blob.Store, sealing payload.Sealing, logger *slog.Logger) (client.Client, error) {
-	c, _, err := dial(ctx, o, blobs, sealing, logger)
+	c, _, err := dial(ctx, o, blobs, sealing, 0, logger)
 	return c, err
 }
 
-func dial(ctx context.Context, o client.Options, blobs blob.Store, sealing payload.Sealing, logger *slog.Logger) (client.Client, *payload.Plans, error) {
-	plans := payload.NewPlans(blobs, 0)
+func dial(ctx context.Context, o client.Options, blobs blob.Store, sealing payload.Sealing, cache int, logger *slog.Logger) (client.Client, *payload.Plans, error) {
+	plans := payload.NewPlans(blobs, cache)
 	o.DataConverter = payload.NewConverter(plans, sealing)
 	o.FailureConverter = payload.NewFailureConverter(o.DataConverter)
 	o.ExternalStorage = payload.NewStorage(blobs, sealing)

@@ -176,6 +176,8 @@ func Settings(c config.Config) (Options, diag.Diagnostics, error) {
 		ActivityPollers: c.Worker.ActivityPollers,
 		MaxActivities:   c.Worker.MaxActivities,
 		MaxWorkflows:    c.Worker.MaxWorkflows,
+		CacheBytes:      c.Worker.CacheBytes,
+		CachedRuns:      c.Worker.CachedRuns,
 		Drain:           c.Worker.Drain,
 	}
 	if o.Retention, err = Retention(c); err != nil {
