@@ -31,7 +31,7 @@ type Plans struct {
 	alive map[string]alive
 }
 
-// cached is an entry. Its bytes are guarded by the mutex of its cache.
+// cached is an entry. Its bytes and prepared are guarded by the mutex of its cache.
 type cached struct {
 	digest string
 	bytes  int
@@ -41,8 +41,15 @@ type cached struct {
 	plan     *plan.Plan
 	err      error
 
-	preparing sync.Once
-	prepared  any
+	prepared *preparation
+}
+
+// preparation is what has been made of a plan. Its bytes, which count among those
+// of its entry, are guarded by the mutex of the cache.
+type preparation struct {
+	bytes int
+	once  sync.Once
+	value any
 }
 
 // alive is a decoded plan, and the length of its encoding.
@@ -60,7 +67,7 @@ const DefaultCacheBytes = 256 << 20
 const undecoded = 3
 
 // NewPlans makes a cache over store. Its entries hold at most about limit bytes of
-// memory, but the most recent one is always kept; limit 0 means
+// memory, but the most recent plan is always kept; limit 0 means
 // [DefaultCacheBytes].
 func NewPlans(store blob.Store, limit int) *Plans {
 	if limit == 0 {
@@ -96,21 +103,31 @@ func (c *Plans) Get(ctx context.Context, digest string) (*plan.Plan, error) {
 }
 
 // Prepared returns what prepare makes of the plan of a digest. It is made once
-// while the plan is cached, and evicted with it. What it comes to hold, it says by
-// grow, in bytes of memory, then or at any later time.
+// while the plan is cached, and evicted with it, or before it where it alone is
+// over the bound. What it comes to hold, it says by grow, in bytes of memory, then
+// or at any later time.
 func (c *Plans) Prepared(ctx context.Context, digest string, prepare func(p *plan.Plan, grow func(bytes int)) any) (any, error) {
 	e, err := c.get(ctx, digest)
 	if err != nil {
 		return nil, err
 	}
-	e.preparing.Do(func() {
-		e.prepared = prepare(e.plan, func(bytes int) {
+	c.mu.Lock()
+	if e.prepared == nil {
+		e.prepared = new(preparation)
+	}
+	made := e.prepared
+	c.mu.Unlock()
+	made.once.Do(func() {
+		made.value = prepare(e.plan, func(bytes int) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			c.grow(e, bytes)
+			if e.prepared == made {
+				made.bytes += bytes
+				c.grow(e, bytes)
+			}
 		})
 	})
-	return e.prepared, nil
+	return made.value, nil
 }
 
 // get gives the entry of a digest, decoded.
@@ -197,6 +214,11 @@ func (c *Plans) grow(e *cached, bytes int) {
 	c.size += bytes
 	for c.size > c.limit && c.recent.Len() > 1 {
 		c.remove(c.recent.Back().Value.(*cached))
+	}
+	if c.size > c.limit && c.has(e) && e.prepared != nil {
+		e.bytes -= e.prepared.bytes
+		c.size -= e.prepared.bytes
+		e.prepared = nil
 	}
 }
 

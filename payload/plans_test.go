@@ -64,7 +64,7 @@ func TestWhatIsPreparedCounts(t *testing.T) {
 			require.Equal(t, fmt.Sprint("p", i), p.Name)
 			made[p.Name]++
 			grow[i] = g
-			g(1000)
+			g(20_000)
 			return &p.Name
 		})
 		require.NoError(t, err)
@@ -77,7 +77,8 @@ func TestWhatIsPreparedCounts(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{"p0": 1, "p1": 1, "p2": 1}, made)
 
-	grow[2](1 << 20) // more than all may hold: the others go
+	const most = 1<<20 - 30_000 // there is room for one of them then, and no more
+	grow[2](most)
 	for i := range digests {
 		prepared(2 - i)
 	}
@@ -85,12 +86,44 @@ func TestWhatIsPreparedCounts(t *testing.T) {
 
 	// What is out of the cache counts no more, whatever it says.
 	old := grow[1]
-	grow[0](1 << 20)
+	grow[0](most)
 	prepared(1)
 	old(1 << 30)
 	prepared(0)
 	prepared(1)
 	require.Equal(t, map[string]int{"p0": 3, "p1": 3, "p2": 1}, made)
+}
+
+// TestOneLargePlan: what is prepared of a plan goes where that alone is too much,
+// and the plan stays.
+func TestOneLargePlan(t *testing.T) {
+	store := open(t)
+	plans := payload.NewPlans(store, 1<<20)
+	digest := stored(t, plans, 1)[0]
+	made := 0
+	var grow func(int)
+	prepared := func() {
+		_, err := plans.Prepared(t.Context(), digest, func(_ *plan.Plan, g func(int)) any {
+			made++
+			grow = g
+			return made
+		})
+		require.NoError(t, err)
+	}
+	for i := range 5 {
+		prepared()
+		prepared()
+		require.Equal(t, i+1, made)
+		old := grow
+		old(1 << 19)
+		prepared()
+		require.Equal(t, i+1, made)
+		old(1 << 19)
+		old(1 << 19) // counts no more
+	}
+	runtime.GC()
+	prepared()
+	require.Zero(t, store.gets)
 }
 
 // TestPlansAreShared: of many who want the same plans at once, nobody gets another
