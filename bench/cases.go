@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -66,6 +67,9 @@ func (b *bench) speed(ctx context.Context) error {
 		{"chain of 200 ordinary nodes", 0.95, b.engine(chain(n, ordinary)), b.hand(handChain, n, value)},
 		{"200 ordinary nodes, 32 in parallel", 0.95, b.engine(fan(n, ordinary)), b.hand(handFan, n, 32, value)},
 	} {
+		if !strings.Contains(c.name, b.match) {
+			continue
+		}
 		if err := b.compare(ctx, c.name, c.bar, c.engine, c.hand); err != nil {
 			return err
 		}

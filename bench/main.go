@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/pprof"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
@@ -42,6 +43,8 @@ type bench struct {
 	rounds int
 	// pairs is how many pairs of runs are held against a bar.
 	pairs int
+	// match selects cases by a part of their name.
+	match string
 	// server is the process id of the server, and books what the engine states.
 	server int
 	books  ledger.Log
@@ -52,8 +55,21 @@ func run(ctx context.Context, args []string) (err error) {
 	rounds := flags.Int("rounds", 0, "counted runs of each side of a case; 0 means 5, and 21 where times are held against a bar")
 	one := flags.String("compile", "", "compile one plan, `NAME:NODES`, and print the milliseconds and its edges")
 	only := flags.String("only", "", "run only the cases of this group: compile, ledger, audit, sealing, speed, events or scale")
+	match := flags.String("case", "", "of the group speed, run only the cases whose name holds this `TEXT`")
+	profile := flags.String("profile", "", "write a profile of this process's processor time to `FILE`")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *profile != "" {
+		file, err := os.Create(*profile)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		if err := pprof.StartCPUProfile(file); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
 	}
 	pairs := *rounds
 	if *rounds <= 0 {
@@ -117,7 +133,7 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer hand.Stop()
-	b := &bench{client: h.Client(), rounds: *rounds, pairs: pairs, server: server.PID, books: h.Store().Ledger}
+	b := &bench{client: h.Client(), rounds: *rounds, pairs: pairs, match: *match, server: server.PID, books: h.Store().Ledger}
 	if selected("speed") {
 		err = b.speed(ctx)
 	}

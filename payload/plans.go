@@ -31,13 +31,14 @@ type Plans struct {
 	alive map[string]alive
 }
 
-// cached is an entry. Its bytes and prepared are guarded by the mutex of its cache.
+// cached is an entry. Its bytes, prepared and, once it is decoded, data are guarded
+// by the mutex of its cache.
 type cached struct {
 	digest string
 	bytes  int
 
 	decoding sync.Once
-	data     []byte // or nil, where the plan came back
+	data     []byte // or nil, once the plan is decoded and the store has it
 	plan     *plan.Plan
 	err      error
 
@@ -52,10 +53,11 @@ type preparation struct {
 	value any
 }
 
-// alive is a decoded plan, and the length of its encoding.
+// alive is a decoded plan, the length of its encoding, and whether the store has it.
 type alive struct {
 	plan    weak.Pointer[plan.Plan]
 	encoded int
+	stored  bool
 }
 
 // DefaultCacheBytes is how many bytes of memory a process keeps for plans and what
@@ -89,7 +91,7 @@ func (c *Plans) Put(ctx context.Context, p *plan.Plan) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("store plan: %w", err)
 	}
-	_, err = c.decode(digest, data)
+	_, err = c.stored(c.decode(digest, data))
 	return digest, err
 }
 
@@ -142,7 +144,23 @@ func (c *Plans) get(ctx context.Context, digest string) (*cached, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load plan: %w", err)
 	}
-	return c.decode(digest, data)
+	return c.stored(c.decode(digest, data))
+}
+
+// stored notes that the store has the plan of an entry: its bytes need not be here.
+func (c *Plans) stored(e *cached, err error) (*cached, error) {
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a, ok := c.alive[e.digest]; ok {
+		a.stored = true
+		c.alive[e.digest] = a
+	}
+	c.grow(e, -len(e.data))
+	e.data = nil
+	return e, nil
 }
 
 // decode gives the entry of data, whose digest must be as named. Whoever comes
@@ -192,7 +210,7 @@ func (c *Plans) decoded(e *cached) (*cached, error) {
 			c.remove(e)
 			return
 		}
-		c.alive[e.digest] = alive{weak.Make(e.plan), len(e.data)}
+		c.alive[e.digest] = alive{plan: weak.Make(e.plan), encoded: len(e.data)}
 		runtime.AddCleanup(e.plan, c.forget, e.digest)
 		c.grow(e, len(e.data)+e.plan.Memory(len(e.data))-e.bytes)
 	})
@@ -245,15 +263,21 @@ func (c *Plans) forget(digest string) {
 	}
 }
 
-// bytes gives the canonical bytes of a loaded plan.
+// bytes gives the canonical bytes of a loaded plan, or nil where the store has them.
 func (c *Plans) bytes(loaded *plan.Loaded) ([]byte, error) {
+	digest := loaded.Head.Digest
 	c.mu.Lock()
-	element, ok := c.entries[loaded.Head.Digest]
+	a := c.alive[digest]
+	var data []byte
+	if element, ok := c.entries[digest]; ok {
+		data = element.Value.(*cached).data
+	}
 	c.mu.Unlock()
-	if ok {
-		if data := element.Value.(*cached).data; data != nil {
-			return data, nil
-		}
+	if a.stored && a.plan.Value() == loaded.Plan {
+		return nil, nil
+	}
+	if data != nil {
+		return data, nil
 	}
 	return loaded.Plan.Encode()
 }

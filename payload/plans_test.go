@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
 
+	"chimera.ai/engine/blob"
 	"chimera.ai/engine/payload"
 	"chimera.ai/engine/plan"
 )
@@ -48,7 +50,7 @@ func TestAPlanInUseIsNotDecodedTwice(t *testing.T) {
 	c := payload.NewConverter(plans, payload.Sealing{})
 	p, err := c.ToPayload(&plan.Loaded{Plan: again, Head: plan.Head{Digest: first}})
 	require.NoError(t, err)
-	require.Equal(t, first, plan.DigestOf(p.Data), "its bytes can be had, too")
+	require.Empty(t, p.Data, "the store has it")
 	runtime.KeepAlive(held)
 }
 
@@ -155,4 +157,44 @@ func TestPlansAreShared(t *testing.T) {
 	}
 	all.Wait()
 	runtime.KeepAlive(held)
+}
+
+// TestAStoredPlanTravelsAsItsDigest: a plan that the store has is not stored again
+// for each run, and who cannot read it there learns why.
+func TestAStoredPlanTravelsAsItsDigest(t *testing.T) {
+	store := open(t)
+	plans := payload.NewPlans(store, 0)
+	digest, err := plans.Put(t.Context(), small())
+	require.NoError(t, err)
+	one, err := plans.Get(t.Context(), digest)
+	require.NoError(t, err)
+	p, err := payload.NewConverter(plans, payload.Sealing{}).ToPayload(&plan.Loaded{Plan: one, Head: plan.Head{Digest: digest, ContinueAfter: 7}})
+	require.NoError(t, err)
+	require.Empty(t, p.Data)
+
+	var back *plan.Loaded
+	require.NoError(t, payload.NewConverter(payload.NewPlans(store, 0), payload.Sealing{}).FromPayload(p, &back))
+	require.NoError(t, back.Err)
+	require.Equal(t, 7, back.Head.ContinueAfter)
+	require.Equal(t, "p", back.Plan.Name)
+
+	require.NoError(t, payload.NewConverter(payload.NewPlans(open(t), 0), payload.Sealing{}).FromPayload(p, &back))
+	require.ErrorIs(t, back.Err, blob.ErrNotFound)
+	require.Nil(t, back.Plan)
+	require.Equal(t, digest, back.Head.Digest)
+
+	shown, err := payload.Codec{Limit: 1 << 20}.Decode([]*commonpb.Payload{p})
+	require.NoError(t, err)
+	require.Contains(t, string(shown[0].Data), digest)
+
+	// What came with its bytes only keeps them.
+	whole, err := payload.NewConverter(payload.NewPlans(store, 0), payload.Sealing{}).ToPayload(&plan.Loaded{Plan: small(), Head: plan.Head{Digest: digest}})
+	require.NoError(t, err)
+	require.Equal(t, digest, plan.DigestOf(whole.Data))
+	other := payload.NewPlans(open(t), 0)
+	c := payload.NewConverter(other, payload.Sealing{})
+	require.NoError(t, c.FromPayload(whole, &back))
+	again, err := c.ToPayload(back)
+	require.NoError(t, err)
+	require.Equal(t, whole.Data, again.Data)
 }
