@@ -22,7 +22,7 @@ import (
 	"chimera.ai/engine/skills"
 )
 
-// What TestMemoryIsBounded loads: make bench loads a hundred plans of 20,000 nodes.
+// What TestMemoryIsBounded loads: make memory loads a hundred plans of 20,000 nodes.
 var (
 	memoryPlans = flag.Int("memory-plans", 12, "how many plans TestMemoryIsBounded loads")
 	memoryNodes = flag.Int("memory-nodes", 800, "how many nodes each of them has")

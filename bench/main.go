@@ -1,6 +1,6 @@
 // Command bench measures the engine against hand-written Temporal workflows, in
 // one process and on one server, and prints ratios. Both sides have the same
-// number of pollers and do the same work; runs alternate, so that a machine
+// number of pollers, take as many activities eagerly, and do the same work; runs alternate, so that a machine
 // whose speed drifts slows both. Where a ratio has a bar, the spread of the pairs
 // says whether it is held, is not, or whether the runs do not show it.
 package main
@@ -115,6 +115,8 @@ func run(ctx context.Context, args []string) (err error) {
 	h, err := host.New(ctx, host.Options{
 		Client:          client.Options{HostPort: server.Address, Namespace: server.Namespace},
 		Store:           store.Options{Dir: filepath.Join(dir, "store")},
+		Catalog:         echoCatalog(),
+		Executables:     echoProgram,
 		ActivityPollers: pollers,
 		Logger:          slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 	})
@@ -125,8 +127,10 @@ func run(ctx context.Context, args []string) (err error) {
 	if err := h.Start(); err != nil {
 		return err
 	}
+	eager := host.EagerActivities
 	hand := worker.New(h.Client(), handQueue, worker.Options{
 		MaxConcurrentWorkflowTaskPollers: 8, MaxConcurrentActivityTaskPollers: pollers,
+		MaxEagerActivityReservationsPerWorkflowTask: &eager,
 	})
 	registerHand(hand)
 	if err := hand.Start(); err != nil {
