@@ -48,6 +48,10 @@ lint: linters ## formatting, vet, staticcheck, exhaustive switches, determinism 
 bench: server ## the engine beside hand-written workflows, as ratios (BENCH=flags)
 	go run ./bench $(BENCH)
 
+.PHONY: memory
+memory: ## a hundred different plans of 20,000 nodes hold no more than worker.cache_bytes (some minutes)
+	go test -timeout 60m -count=1 -v -run 'MemoryIsBounded' ./activities -memory-plans 100 -memory-nodes 20000 -memory-bytes 268435456
+
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (60s)
 	@go list -f '{{.Dir}}' ./... | while read -r dir; do \

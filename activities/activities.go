@@ -26,6 +26,10 @@ type Plans interface {
 	Get(ctx context.Context, digest string) (*plan.Plan, error)
 	// Check reports why the store of large values cannot be written to.
 	Check(ctx context.Context) error
+	// Prepared returns what prepare makes of the plan of a digest, once for as long
+	// as the plan is cached. What prepare makes says by grow how many bytes of
+	// memory it has come to hold.
+	Prepared(ctx context.Context, digest string, prepare func(p *plan.Plan, grow func(bytes int)) any) (any, error)
 }
 
 // Caller calls the operation of a node. It returns the forms that the output
@@ -98,9 +102,9 @@ type Engine struct {
 	Arguments      Arguments
 	ArgumentWithin time.Duration
 
-	nodes        nodes
 	sources      sources
 	compilations compilations
+	gate         gate
 }
 
 // Tools is the activities of a role that calls tools: every activity type that
@@ -108,8 +112,6 @@ type Engine struct {
 type Tools struct {
 	Plans  Plans
 	Caller Caller
-
-	nodes nodes
 }
 
 // DefaultContinueAfter keeps a history far below Temporal's limit of 51,200

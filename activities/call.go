@@ -15,20 +15,20 @@ import (
 
 // Local implements the activity engine/local: one in-process node, or $output.
 func (e *Engine) Local(ctx context.Context, call contract.Call) (contract.Outcome, error) {
-	return e.nodes.run(ctx, e.Plans, inProcess(e.Skills), &call)
+	return run(ctx, e.Plans, inProcess(e.Skills), &call)
 }
 
 // Node implements the activity types "provider/operation" on the engine's queue:
 // nodes of in-process skills and, where this process may call them, of tools.
 func (e *Engine) Node(ctx context.Context, call contract.Call) (contract.Outcome, error) {
 	defer beat(ctx, &call)()
-	return e.nodes.run(ctx, e.Plans, either(e.Skills, e.Tools), &call)
+	return run(ctx, e.Plans, either(e.Skills, e.Tools), &call)
 }
 
 // Node implements the activity types "provider/operation" on the queue of tools.
 func (t *Tools) Node(ctx context.Context, call contract.Call) (contract.Outcome, error) {
 	defer beat(ctx, &call)()
-	return t.nodes.run(ctx, t.Plans, outside(t.Caller), &call)
+	return run(ctx, t.Plans, outside(t.Caller), &call)
 }
 
 // Dynamic gives the function that Temporal calls for every activity type that
@@ -83,15 +83,15 @@ func beat(ctx context.Context, call *contract.Call) (stop func()) {
 }
 
 // find gives a prepared node.
-func (c *nodes) find(ctx context.Context, plans Plans, digest string, i int) (*node, error) {
-	p, err := plans.Get(ctx, digest)
+func find(ctx context.Context, plans Plans, digest string, i int) (*node, error) {
+	q, err := preparedPlan(ctx, plans, digest)
 	if err != nil {
-		return nil, contract.Errorf(contract.StoreUnavailable, "the plan cannot be read: %w", err)
+		return nil, err
 	}
-	if i < 0 || i >= len(p.Nodes) {
+	if i < 0 || i >= len(q.plan.Nodes) {
 		return nil, contract.Errorf(contract.Contract, "plan %s has no node %d", digest, i)
 	}
-	return c.of(p, digest).node(i), nil
+	return q.node(i), nil
 }
 
 // waited reports why the store is still away, where a patient request asks.
@@ -107,11 +107,11 @@ func waited(ctx context.Context, plans Plans, patient bool) error {
 
 // run is the life of one node: assemble, validate, call, validate, route. The
 // answer names the request, and so does the failure.
-func (c *nodes) run(ctx context.Context, plans Plans, choose choice, call *contract.Call) (contract.Outcome, error) {
+func run(ctx context.Context, plans Plans, choose choice, call *contract.Call) (contract.Outcome, error) {
 	if err := waited(ctx, plans, call.Patient); err != nil {
 		return contract.Outcome{}, of(call, nil).failed(ctx, err)
 	}
-	n, err := c.find(ctx, plans, call.Plan, call.Node)
+	n, err := find(ctx, plans, call.Plan, call.Node)
 	if err != nil {
 		return contract.Outcome{}, of(call, nil).failed(ctx, err)
 	}

@@ -209,7 +209,7 @@ func (e *Engine) Route(ctx context.Context, request contract.RouteRequest) (cont
 	var n *node
 	err := waited(ctx, e.Plans, request.Patient)
 	if err == nil {
-		n, err = e.nodes.find(ctx, e.Plans, request.Plan, request.Node)
+		n, err = find(ctx, e.Plans, request.Plan, request.Node)
 	}
 	if err == nil {
 		err = recovered("a predicate", func() (err error) {

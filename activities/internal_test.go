@@ -33,27 +33,12 @@ func TestLazyPanics(t *testing.T) {
 func TestPreparationPanics(t *testing.T) {
 	p := &plan.Plan{Nodes: []plan.Node{{ID: "n", InputSchema: 5, OutputSchema: -1}}}
 	p.Index()
-	var c nodes
+	q := prepare(p, func(int) {}).(*prepared)
 	for range 2 {
-		n := c.of(p, "digest").node(0)
+		n := q.node(0)
 		require.NotNil(t, n)
 		require.ErrorContains(t, n.err, "the preparation of node n panicked")
 	}
-}
-
-func TestPreparedPlansAreBounded(t *testing.T) {
-	var c nodes
-	p := &plan.Plan{}
-	first := c.of(p, "0")
-	for i := 1; i < maxPrepared; i++ {
-		c.of(p, fmt.Sprint(i))
-	}
-	require.Same(t, first, c.of(p, "0"), "what is used stays")
-	second := c.plans[0]
-	c.of(p, "new")
-	require.Len(t, c.plans, maxPrepared)
-	require.Same(t, first, c.of(p, "0"))
-	require.NotSame(t, second, c.of(p, second.digest), "the oldest goes")
 }
 
 func TestSourcesAreBounded(t *testing.T) {

@@ -64,9 +64,9 @@ func (e *Engine) load(ctx context.Context, request *contract.LoadRequest, s *sub
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
 	}
-	admitted, inputDigest, err := e.admit(shared, digest, input)
+	admitted, inputDigest, err := e.admit(ctx, digest, input)
 	if err != nil {
-		return nil, fail(ctx, nil, err)
+		return nil, fail(ctx, loading, err)
 	}
 	r := runOf(shared, digest, request.Run, inputDigest)
 	r.Subject = start.Subject
@@ -136,7 +136,12 @@ func (e *Engine) plan(ctx context.Context, source string, granted bool) (*plan.P
 			return p, digest, fail(ctx, nil, harmless(p, granted))
 		}
 	}
+	leave, err := e.gate.enter(ctx, source)
+	if err != nil {
+		return nil, "", fail(ctx, loading, err)
+	}
 	compiled, diagnostics, err := e.compile(ctx, source)
+	leave()
 	if err != nil {
 		return nil, "", fail(ctx, loading, err)
 	}
@@ -170,8 +175,12 @@ func unavailable(err error) error {
 
 // admit validates the plan's input, gives its digest and resolves the edges of
 // $input.
-func (e *Engine) admit(p *plan.Plan, digest string, raw json.RawMessage) (contract.Outcome, string, error) {
-	n := e.nodes.of(p, digest).node(0)
+func (e *Engine) admit(ctx context.Context, digest string, raw json.RawMessage) (contract.Outcome, string, error) {
+	q, err := preparedPlan(ctx, e.Plans, digest)
+	if err != nil {
+		return contract.Outcome{}, "", err
+	}
+	n := q.node(0)
 	input, err := n.check(n.output, raw, contract.Contract, "the plan's input")
 	if err != nil {
 		return contract.Outcome{}, "", err

@@ -1,10 +1,11 @@
 package activities
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"chimera.ai/engine/contract"
@@ -13,23 +14,47 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// nodes keeps what plans need at run time, made once: compiled schemas and
-// expressions. The zero value is ready to use.
-type nodes struct {
-	mu    sync.Mutex
-	plans []*prepared // most recent last
-}
-
-// maxPrepared is how many plans a process keeps prepared.
-const maxPrepared = 32
-
-// prepared is one plan with its schemas and expressions compiled at first use.
+// prepared is one plan with its schemas and expressions compiled at first use. It
+// lives beside the plan in the cache of plans, which it tells what it comes to
+// hold.
 type prepared struct {
 	plan    *plan.Plan
-	digest  string
 	schemas []lazy[*schemas.Schema]
 	nodes   []lazy[*node]
+	grow    func(bytes int)
 }
+
+// prepare begins to prepare a plan.
+func prepare(p *plan.Plan, grow func(bytes int)) any {
+	grow(placeBytes * (len(p.Schemas) + len(p.Nodes)))
+	return &prepared{
+		plan: p, grow: grow,
+		schemas: make([]lazy[*schemas.Schema], len(p.Schemas)),
+		nodes:   make([]lazy[*node], len(p.Nodes)),
+	}
+}
+
+// preparedPlan gives the plan of a digest, prepared.
+func preparedPlan(ctx context.Context, plans Plans, digest string) (*prepared, error) {
+	v, err := plans.Prepared(ctx, digest, prepare)
+	if err != nil {
+		return nil, contract.Errorf(contract.StoreUnavailable, "the plan cannot be read: %w", err)
+	}
+	return v.(*prepared), nil
+}
+
+// About how many bytes of memory what is prepared holds once it is in use:
+// measured, and rather too many than too few.
+const (
+	placeBytes = 48  // of a schema or node that is not prepared yet
+	nodeBytes  = 320 // of a node, without its schemas and expressions
+	edgeBytes  = 16
+
+	// An expression, and each byte of its text; literals hold less.
+	predicateBytes, predicateByte = 2000, 110
+	templateBytes, templateByte   = 600, 180
+	literalByte                   = 30
+)
 
 type lazy[T any] struct {
 	once  sync.Once
@@ -69,32 +94,12 @@ type port struct {
 	template *expr.Template
 }
 
-func (c *nodes) of(p *plan.Plan, digest string) *prepared {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	at := slices.IndexFunc(c.plans, func(q *prepared) bool { return q.digest == digest })
-	if at >= 0 {
-		q := c.plans[at]
-		c.plans = append(slices.Delete(c.plans, at, at+1), q)
-		return q
-	}
-	q := &prepared{
-		plan: p, digest: digest,
-		schemas: make([]lazy[*schemas.Schema], len(p.Schemas)),
-		nodes:   make([]lazy[*node], len(p.Nodes)),
-	}
-	if len(c.plans) == maxPrepared {
-		c.plans = slices.Delete(c.plans, 0, 1)
-	}
-	c.plans = append(c.plans, q)
-	return q
-}
-
 // node gives node i, prepared. It is never nil.
 func (q *prepared) node(i int) *node {
 	n, _ := q.nodes[i].get(func() (n *node, _ error) {
 		err := recovered("the preparation of node "+q.plan.Nodes[i].ID, func() error {
 			n = q.prepare(i)
+			q.grow(n.memory())
 			return nil
 		})
 		if err != nil {
@@ -144,7 +149,40 @@ func (q *prepared) schema(i int) (*schemas.Schema, error) {
 	if i < 0 {
 		return nil, nil
 	}
-	return q.schemas[i].get(func() (*schemas.Schema, error) { return schemas.Compile(q.plan.Schemas[i].Schema) })
+	return q.schemas[i].get(func() (*schemas.Schema, error) {
+		s, err := schemas.Compile(q.plan.Schemas[i].Schema)
+		if err == nil {
+			q.grow(s.Memory())
+		}
+		return s, err
+	})
+}
+
+// memory is about how many bytes the node holds, without its schemas.
+func (n *node) memory() int {
+	held := nodeBytes + edgeBytes*(len(n.transforms)+len(n.predicates))
+	for _, w := range n.spec.With {
+		held += templateMemory(w.Template)
+	}
+	for _, e := range n.plan.In(n.index) {
+		held += templateMemory(n.plan.Edges[e].Transform)
+	}
+	for _, e := range n.plan.Out(n.index) {
+		if when := n.plan.Edges[e].When; when != "" {
+			held += predicateBytes + predicateByte*len(when)
+		}
+	}
+	return held
+}
+
+func templateMemory(raw json.RawMessage) int {
+	switch {
+	case raw == nil:
+		return 0
+	case bytes.Contains(raw, []byte("${")):
+		return templateBytes + templateByte*len(raw)
+	}
+	return templateBytes + literalByte*len(raw)
 }
 
 func transform(e *plan.Edge) (*expr.Template, error) {

@@ -52,6 +52,14 @@ func (m *memory) Get(_ context.Context, digest string) (*plan.Plan, error) {
 	return p, nil
 }
 
+func (m *memory) Prepared(ctx context.Context, digest string, prepare func(*plan.Plan, func(int)) any) (any, error) {
+	p, err := m.Get(ctx, digest)
+	if err != nil {
+		return nil, err
+	}
+	return prepare(p, func(int) {}), nil
+}
+
 // caller is an operation, made by hand.
 type caller func(ctx context.Context, input json.RawMessage) ([]json.RawMessage, error)
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -63,14 +64,22 @@ func (b *bench) speed(ctx context.Context) error {
 	}{
 		{"chain of 200 local nodes", 8, b.engine(chain(n, local)), b.hand(handChain, n, value)},
 		{"200 local nodes, 32 in parallel", 1.5, b.engine(fan(n, local)), b.hand(handFan, n, 32, value)},
-		{"chain of 200 ordinary nodes", 0.95, b.engine(chain(n, ordinary)), b.hand(handChain, n, value)},
+		{"chain of 200 ordinary nodes", 0.97, b.engine(chain(n, ordinary)), b.hand(handChain, n, value)},
 		{"200 ordinary nodes, 32 in parallel", 0.95, b.engine(fan(n, ordinary)), b.hand(handFan, n, 32, value)},
 	} {
+		if !strings.Contains(c.name, b.match) {
+			continue
+		}
 		if err := b.compare(ctx, c.name, c.bar, c.engine, c.hand); err != nil {
 			return err
 		}
 	}
-	return nil
+	const calls = 60
+	name := fmt.Sprintf("%d executables in sequence beside as many in-process nodes", calls)
+	if !strings.Contains(name, b.match) {
+		return nil
+	}
+	return b.sides(ctx, name, 1/1.35, [2]string{"executables", "in-process"}, [2]execution{b.engine(programs(calls)), b.engine(chain(calls, ordinary))})
 }
 
 // length is the number of events of a finished run, and their bytes.

@@ -1,6 +1,6 @@
 // Command bench measures the engine against hand-written Temporal workflows, in
 // one process and on one server, and prints ratios. Both sides have the same
-// number of pollers and do the same work; runs alternate, so that a machine
+// number of pollers, take as many activities eagerly, and do the same work; runs alternate, so that a machine
 // whose speed drifts slows both. Where a ratio has a bar, the spread of the pairs
 // says whether it is held, is not, or whether the runs do not show it.
 package main
@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/pprof"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
@@ -42,6 +43,8 @@ type bench struct {
 	rounds int
 	// pairs is how many pairs of runs are held against a bar.
 	pairs int
+	// match selects cases by a part of their name.
+	match string
 	// server is the process id of the server, and books what the engine states.
 	server int
 	books  ledger.Log
@@ -52,8 +55,21 @@ func run(ctx context.Context, args []string) (err error) {
 	rounds := flags.Int("rounds", 0, "counted runs of each side of a case; 0 means 5, and 21 where times are held against a bar")
 	one := flags.String("compile", "", "compile one plan, `NAME:NODES`, and print the milliseconds and its edges")
 	only := flags.String("only", "", "run only the cases of this group: compile, ledger, audit, sealing, speed, events or scale")
+	match := flags.String("case", "", "of the group speed, run only the cases whose name holds this `TEXT`")
+	profile := flags.String("profile", "", "write a profile of this process's processor time to `FILE`")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *profile != "" {
+		file, err := os.Create(*profile)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		if err := pprof.StartCPUProfile(file); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
 	}
 	pairs := *rounds
 	if *rounds <= 0 {
@@ -99,6 +115,8 @@ func run(ctx context.Context, args []string) (err error) {
 	h, err := host.New(ctx, host.Options{
 		Client:          client.Options{HostPort: server.Address, Namespace: server.Namespace},
 		Store:           store.Options{Dir: filepath.Join(dir, "store")},
+		Catalog:         echoCatalog(),
+		Executables:     echoProgram,
 		ActivityPollers: pollers,
 		Logger:          slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 	})
@@ -109,15 +127,17 @@ func run(ctx context.Context, args []string) (err error) {
 	if err := h.Start(); err != nil {
 		return err
 	}
+	eager := host.EagerActivities
 	hand := worker.New(h.Client(), handQueue, worker.Options{
 		MaxConcurrentWorkflowTaskPollers: 8, MaxConcurrentActivityTaskPollers: pollers,
+		MaxEagerActivityReservationsPerWorkflowTask: &eager,
 	})
 	registerHand(hand)
 	if err := hand.Start(); err != nil {
 		return err
 	}
 	defer hand.Stop()
-	b := &bench{client: h.Client(), rounds: *rounds, pairs: pairs, server: server.PID, books: h.Store().Ledger}
+	b := &bench{client: h.Client(), rounds: *rounds, pairs: pairs, match: *match, server: server.PID, books: h.Store().Ledger}
 	if selected("speed") {
 		err = b.speed(ctx)
 	}

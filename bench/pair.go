@@ -66,10 +66,15 @@ func (b *bench) placed(ctx context.Context) error {
 	}
 }
 
-// compare prints how many times faster than the other side the engine is, and
+// compare prints how many times faster than a hand-written workflow the engine is.
+func (b *bench) compare(ctx context.Context, name string, bar float64, engine, hand execution) error {
+	return b.sides(ctx, name, bar, [2]string{"engine", "hand-written"}, [2]execution{engine, hand})
+}
+
+// sides prints how many times faster than the other the first side is, and
 // whether that shows that the bar is held. Runs come in pairs, and each side is
 // first as often as the other: what else the machine does hits both.
-func (b *bench) compare(ctx context.Context, name string, bar float64, engine, hand execution) error {
+func (b *bench) sides(ctx context.Context, name string, bar float64, names [2]string, sides [2]execution) error {
 	var ours, theirs [2]figures
 	var ratios [2]figures
 	for i := range b.pairs + 1 {
@@ -77,8 +82,8 @@ func (b *bench) compare(ctx context.Context, name string, bar float64, engine, h
 		for k := range pair {
 			side := (i + k) % 2
 			var err error
-			if pair[side], err = b.measure(ctx, []execution{engine, hand}[side]); err != nil {
-				return fmt.Errorf("%s: %s: %w", name, []string{"engine", "hand-written"}[side], err)
+			if pair[side], err = b.measure(ctx, sides[side]); err != nil {
+				return fmt.Errorf("%s: %s: %w", name, names[side], err)
 			}
 		}
 		if i == 0 {
@@ -97,8 +102,8 @@ func (b *bench) compare(ctx context.Context, name string, bar float64, engine, h
 	fmt.Printf("%s (bar ≥ %.2f)\n", name, bar)
 	for m, what := range []string{"time", "processor time"} {
 		low, high := ratios[m].bounds()
-		fmt.Printf("  %-15s engine ms %s   hand-written ms %s   times faster %s   the median is within %.2f–%.2f: %s\n", what,
-			ours[m].quartiles("%.0f"), theirs[m].quartiles("%.0f"), ratios[m].quartiles("%.2f"), low, high, verdict(low, high, bar))
+		fmt.Printf("  %-15s %s ms %s   %s ms %s   times faster %s   the median is within %.2f–%.2f: %s\n", what,
+			names[0], ours[m].quartiles("%.0f"), names[1], theirs[m].quartiles("%.0f"), ratios[m].quartiles("%.2f"), low, high, verdict(low, high, bar))
 	}
 	return nil
 }

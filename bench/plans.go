@@ -35,12 +35,27 @@ func chain(n, timeout int) string {
 	for i := range n {
 		node(&b, i, timeout)
 	}
+	return edges(&b, n)
+}
+
+// edges ends a plan of n nodes in sequence.
+func edges(b *strings.Builder, n int) string {
 	b.WriteString("edges:\n  - $input.x -> n0.x\n")
 	for i := 1; i < n; i++ {
-		fmt.Fprintf(&b, "  - n%d.x -> n%d.x\n", i-1, i)
+		fmt.Fprintf(b, "  - n%d.x -> n%d.x\n", i-1, i)
 	}
-	fmt.Fprintf(&b, "  - n%d.x -> $output.x\n", n-1)
+	fmt.Fprintf(b, "  - n%d.x -> $output.x\n", n-1)
 	return b.String()
+}
+
+// programs is a plan of n calls of an executable in sequence.
+func programs(n int) string {
+	var b strings.Builder
+	b.WriteString(head)
+	for i := range n {
+		fmt.Fprintf(&b, "  - {id: n%d, template: bench/echo, retry_policy: {max_retries: 0}}\n", i)
+	}
+	return edges(&b, n)
 }
 
 // fan is a plan of n nodes side by side.

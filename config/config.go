@@ -108,6 +108,9 @@ type Worker struct {
 	WorkflowPollers, ActivityPollers int
 	// MaxWorkflows and MaxActivities bound what runs at one time.
 	MaxWorkflows, MaxActivities int
+	// CacheBytes bounds the memory for compiled plans, in bytes, and CachedRuns is
+	// how many runs are kept in memory.
+	CacheBytes, CachedRuns int
 	// Drain is how long a stopping worker waits for activities in flight.
 	Drain time.Duration
 	// ToolsQueue says where runs ask for calls of MCP servers and executables:
@@ -255,6 +258,8 @@ func Default() Config {
 			ActivityPollers: 16,
 			MaxWorkflows:    200,
 			MaxActivities:   200,
+			CacheBytes:      256 << 20,
+			CachedRuns:      1000,
 			Drain:           30 * time.Second,
 			ToolsQueue:      "own",
 		},

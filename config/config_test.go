@@ -58,6 +58,8 @@ worker:
   max_workflows: 6
   max_activities: 7
   tools_queue: shared
+  cache_bytes: 1048577
+  cached_runs: 9
   drain: 1m30s
   deployment: chimera
   build: "7"
@@ -98,7 +100,7 @@ func TestEveryKey(t *testing.T) {
 			TLS: TLS{CAFile: filepath.Join(dir, "ca.pem"), ServerName: "temporal.internal"}},
 		Dev: Dev{Dir: filepath.Join(dir, "state"), Port: 7000, UIPort: 0, Temporal: filepath.Join(filepath.Dir(dir), "bin/temporal")},
 		Worker: Worker{Roles: []string{"tools"}, WorkflowPollers: 4, ActivityPollers: 5, MaxWorkflows: 6, MaxActivities: 7,
-			Drain: 90 * time.Second, ToolsQueue: "shared", Deployment: "chimera", Build: "7"},
+			CacheBytes: 1<<20 + 1, CachedRuns: 9, Drain: 90 * time.Second, ToolsQueue: "shared", Deployment: "chimera", Build: "7"},
 		Store: Store{Driver: "postgres", Path: filepath.Join(dir, "ledger.db"), URL: "${env:DATABASE}", Origin: "example.com/log",
 			Blobs: "database", Dir: "/var/lib/chimera"},
 		Ledger: Ledger{Key: "${file:pin.txt}", FormerKeys: []string{"example.com/log+1+AA=="}, Quorum: 1,

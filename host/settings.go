@@ -152,6 +152,8 @@ func Settings(c config.Config) (Options, diag.Diagnostics, error) {
 		ActivityPollers: c.Worker.ActivityPollers,
 		MaxActivities:   c.Worker.MaxActivities,
 		MaxWorkflows:    c.Worker.MaxWorkflows,
+		CacheBytes:      c.Worker.CacheBytes,
+		CachedRuns:      c.Worker.CachedRuns,
 		Drain:           c.Worker.Drain,
 		SharedQueue:     c.Worker.ToolsQueue == "shared",
 		Deployment:      Deployment{Name: c.Worker.Deployment, Build: c.Worker.Build},

@@ -33,7 +33,8 @@ func (Codec) Encode([]*commonpb.Payload) ([]*commonpb.Payload, error) {
 }
 
 // Decode implements the SDK's interface. What is neither sealed nor compressed
-// comes back as it is; a compiled plan is shown as the JSON that it is.
+// comes back as it is; a compiled plan is shown as the JSON that it is, or, where it
+// travels as its digest, as what names it.
 func (c Codec) Decode(ps []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	opened := make([]*commonpb.Payload, len(ps))
 	left := c.Limit
@@ -52,9 +53,13 @@ func (c Codec) Decode(ps []*commonpb.Payload) ([]*commonpb.Payload, error) {
 		}
 		p = unscoped(p)
 		if encodingOf(p) == encodingPlan {
+			text := p.GetData()
+			if len(text) == 0 { // its digest, and what else the run has of it
+				text = p.GetMetadata()[metadataHead]
+			}
 			p = &commonpb.Payload{
 				Metadata: map[string][]byte{converter.MetadataEncoding: []byte(converter.MetadataEncodingJSON)},
-				Data:     p.GetData(),
+				Data:     text,
 			}
 		}
 		opened[i] = p

@@ -15,9 +15,9 @@ const (
 	// compressFrom is the size in bytes from which compression is tried: below
 	// it, little is won.
 	compressFrom = 512
-	// maxOpened bounds what a compressed payload may become, in bytes. It is that
-	// of the largest compiled plan that a process keeps.
-	maxOpened = DefaultCacheBytes
+	// maxOpened bounds what a compressed payload may become, in bytes: no compiled
+	// plan is as large.
+	maxOpened = 256 << 20
 	// maxRatio is more than what the format can reach: a run-length block of 4
 	// bytes stands for 128 KiB. A header that promises more lies.
 	maxRatio = 40_000

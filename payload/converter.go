@@ -5,9 +5,9 @@
 //
 // Four sorts of payload differ from the SDK's own:
 //
-//   - A compiled plan ([plan.Loaded]) travels as its canonical bytes. A process
-//     decodes each plan once, whatever the number of runs and replays: [Plans]
-//     is the cache.
+//   - A compiled plan ([plan.Loaded]) travels as its digest where the store has it,
+//     else as its canonical bytes. A process decodes each plan once, whatever the
+//     number of runs and replays: [Plans] is the cache.
 //   - What foreign clients read (a run's result, the answer to chimera.state,
 //     a failure's details) stays in the history up to [InlineLimit], so that a
 //     client without our store reads it. A larger result goes to the store, and
@@ -35,6 +35,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
 	sdkpb "go.temporal.io/api/sdk/v1"
@@ -310,6 +311,9 @@ func (c jsonConverter) ToPayload(value any) (*commonpb.Payload, error) {
 	return p, nil
 }
 
+// planTimeout bounds the wait for a plan's bytes; a workflow task has as long.
+const planTimeout = 10 * time.Second
+
 // planConverter carries *plan.Loaded.
 type planConverter struct{ plans *Plans }
 
@@ -346,11 +350,18 @@ func (c planConverter) FromPayload(p *commonpb.Payload, target any) error {
 	if err := json.Unmarshal(p.GetMetadata()[metadataHead], &head); err != nil {
 		return fmt.Errorf("decode the head of a plan: %w", err)
 	}
-	compiled, err := c.plans.decode(head.Digest, p.GetData())
+	if len(p.GetData()) == 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), planTimeout)
+		defer cancel()
+		compiled, err := c.plans.Get(ctx, head.Digest)
+		*loaded = &plan.Loaded{Plan: compiled, Head: head, Err: err}
+		return nil
+	}
+	e, err := c.plans.decode(head.Digest, p.GetData())
 	if err != nil {
 		return err
 	}
-	*loaded = &plan.Loaded{Plan: compiled, Head: head}
+	*loaded = &plan.Loaded{Plan: e.plan, Head: head}
 	return nil
 }
 

@@ -4,43 +4,81 @@ import (
 	"container/list"
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
+	"weak"
 
 	"chimera.ai/engine/blob"
 	"chimera.ai/engine/plan"
 )
 
 // Plans is the process-wide cache of decoded plans by digest, over the blob
-// store that has them all. It is safe for concurrent use, and a plan in it is
-// shared: nobody changes it.
+// store that has them all, and of what has been made of them. It is safe for
+// concurrent use, and a plan in it is shared: nobody changes it.
+//
+// It is bounded by an estimate of the memory that its entries hold. What is
+// evicted is not gone while a run still uses it: it comes back into the cache as it
+// is, so no plan is in memory twice.
 type Plans struct {
 	store blob.Store
 	limit int
 
 	mu      sync.Mutex
-	size    int
+	size    int                      // bytes that the entries hold
 	entries map[string]*list.Element // of *cached
 	recent  *list.List               // most recent first
+	// alive has every decoded plan that somebody uses, the cache included.
+	alive map[string]alive
 }
 
+// cached is an entry. Its bytes, prepared and, once it is decoded, data are guarded
+// by the mutex of its cache.
 type cached struct {
 	digest string
-	once   sync.Once
-	plan   *plan.Plan
-	data   []byte
-	err    error
+	bytes  int
+
+	decoding sync.Once
+	data     []byte // or nil, once the plan is decoded and the store has it
+	plan     *plan.Plan
+	err      error
+
+	prepared *preparation
 }
 
-// DefaultCacheBytes is how many encoded bytes of plans a process keeps decoded.
+// preparation is what has been made of a plan. Its bytes, which count among those
+// of its entry, are guarded by the mutex of the cache.
+type preparation struct {
+	bytes int
+	once  sync.Once
+	value any
+}
+
+// alive is a decoded plan, the length of its encoding, and whether the store has it.
+type alive struct {
+	plan    weak.Pointer[plan.Plan]
+	encoded int
+	stored  bool
+}
+
+// DefaultCacheBytes is how many bytes of memory a process keeps for plans and what
+// it has made of them.
 const DefaultCacheBytes = 256 << 20
 
-// NewPlans makes a cache over store. The plans in it have at most limit encoded
-// bytes, but the most recent one is always kept; limit 0 means [DefaultCacheBytes].
+// undecoded is how many times its encoded bytes a plan counts before it is
+// decoded: about as many as after.
+const undecoded = 3
+
+// NewPlans makes a cache over store. Its entries hold at most about limit bytes of
+// memory, but the most recent plan is always kept; limit 0 means
+// [DefaultCacheBytes].
 func NewPlans(store blob.Store, limit int) *Plans {
 	if limit == 0 {
 		limit = DefaultCacheBytes
 	}
-	return &Plans{store: store, limit: limit, entries: map[string]*list.Element{}, recent: list.New()}
+	return &Plans{
+		store: store, limit: limit,
+		entries: map[string]*list.Element{}, recent: list.New(), alive: map[string]alive{},
+	}
 }
 
 // Put stores a compiled plan and returns its digest.
@@ -53,10 +91,8 @@ func (c *Plans) Put(ctx context.Context, p *plan.Plan) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("store plan: %w", err)
 	}
-	if _, err := c.decode(digest, data); err != nil {
-		return "", err
-	}
-	return digest, nil
+	_, err = c.stored(c.decode(digest, data))
+	return digest, err
 }
 
 // Check reports why the store behind the cache cannot be written to.
@@ -64,82 +100,187 @@ func (c *Plans) Check(ctx context.Context) error { return c.store.Check(ctx) }
 
 // Get returns the plan of a digest, from the cache or from the store.
 func (c *Plans) Get(ctx context.Context, digest string) (*plan.Plan, error) {
-	c.mu.Lock()
-	element, ok := c.entries[digest]
-	if ok {
-		c.recent.MoveToFront(element)
+	e, err := c.get(ctx, digest)
+	if err != nil {
+		return nil, err
 	}
+	return e.plan, nil
+}
+
+// Prepared returns what prepare makes of the plan of a digest. It is made once
+// while the plan is cached, and evicted with it, or before it where it alone is
+// over the bound. What it comes to hold, it says by grow, in bytes of memory, then
+// or at any later time.
+func (c *Plans) Prepared(ctx context.Context, digest string, prepare func(p *plan.Plan, grow func(bytes int)) any) (any, error) {
+	e, err := c.get(ctx, digest)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	if e.prepared == nil {
+		e.prepared = new(preparation)
+	}
+	made := e.prepared
 	c.mu.Unlock()
-	if ok {
-		entry := element.Value.(*cached)
-		return entry.wait()
+	made.once.Do(func() {
+		made.value = prepare(e.plan, func(bytes int) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if e.prepared == made {
+				made.bytes += bytes
+				c.grow(e, bytes)
+			}
+		})
+	})
+	return made.value, nil
+}
+
+// get gives the entry of a digest, decoded.
+func (c *Plans) get(ctx context.Context, digest string) (*cached, error) {
+	c.mu.Lock()
+	e := c.entry(digest, nil)
+	c.mu.Unlock()
+	if e != nil {
+		return c.decoded(e)
 	}
 	data, err := c.store.Get(ctx, digest)
 	if err != nil {
 		return nil, fmt.Errorf("load plan: %w", err)
 	}
-	return c.decode(digest, data)
+	return c.stored(c.decode(digest, data))
 }
 
-// decode gives the plan of data, whose digest must be as named. Whoever comes
-// while the same plan is being decoded waits for it.
-func (c *Plans) decode(digest string, data []byte) (*plan.Plan, error) {
-	c.mu.Lock()
-	element, ok := c.entries[digest]
-	if !ok {
-		element = c.recent.PushFront(&cached{digest: digest, data: data})
-		c.entries[digest] = element
-		c.size += len(data)
-		c.trim()
-	}
-	c.mu.Unlock()
-	p, err := element.Value.(*cached).wait()
+// stored notes that the store has the plan of an entry: its bytes need not be here.
+func (c *Plans) stored(e *cached, err error) (*cached, error) {
 	if err != nil {
-		c.drop(element)
+		return nil, err
 	}
-	return p, err
-}
-
-func (e *cached) wait() (*plan.Plan, error) {
-	e.once.Do(func() {
-		if plan.DigestOf(e.data) != e.digest {
-			e.err = errDigest
-			return
-		}
-		e.plan, e.err = plan.Decode(e.data)
-	})
-	return e.plan, e.err
-}
-
-func (c *Plans) trim() {
-	for c.size > c.limit && c.recent.Len() > 1 {
-		c.remove(c.recent.Back())
-	}
-}
-
-func (c *Plans) drop(element *list.Element) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.remove(element)
+	if a, ok := c.alive[e.digest]; ok {
+		a.stored = true
+		c.alive[e.digest] = a
+	}
+	c.grow(e, -len(e.data))
+	e.data = nil
+	return e, nil
 }
 
-func (c *Plans) remove(element *list.Element) {
-	entry := element.Value.(*cached)
-	if c.entries[entry.digest] != element {
+// decode gives the entry of data, whose digest must be as named. Whoever comes
+// while the same plan is being decoded waits for it.
+func (c *Plans) decode(digest string, data []byte) (*cached, error) {
+	c.mu.Lock()
+	e := c.entry(digest, data)
+	if e == nil {
+		e = &cached{digest: digest, data: data}
+		c.add(e, undecoded*len(data))
+	}
+	c.mu.Unlock()
+	return c.decoded(e)
+}
+
+// entry gives the entry of a digest, which is the most recent one then, or nil.
+// A plan that somebody still uses gets a new one, with data. The lock is held.
+func (c *Plans) entry(digest string, data []byte) *cached {
+	if element, ok := c.entries[digest]; ok {
+		c.recent.MoveToFront(element)
+		return element.Value.(*cached)
+	}
+	a := c.alive[digest]
+	p := a.plan.Value()
+	if p == nil {
+		return nil
+	}
+	e := &cached{digest: digest, data: data, plan: p}
+	c.add(e, len(data)+p.Memory(a.encoded))
+	return e
+}
+
+// decoded gives an entry once it is decoded, and drops it where it cannot be.
+func (c *Plans) decoded(e *cached) (*cached, error) {
+	e.decoding.Do(func() {
+		if e.plan != nil {
+			return
+		}
+		if plan.DigestOf(e.data) != e.digest {
+			e.err = errDigest
+		} else {
+			e.plan, e.err = plan.Decode(e.data)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if e.err != nil {
+			c.remove(e)
+			return
+		}
+		c.alive[e.digest] = alive{plan: weak.Make(e.plan), encoded: len(e.data)}
+		runtime.AddCleanup(e.plan, c.forget, e.digest)
+		c.grow(e, len(e.data)+e.plan.Memory(len(e.data))-e.bytes)
+	})
+	return e, e.err
+}
+
+// add makes an entry the most recent one. The lock is held.
+func (c *Plans) add(e *cached, bytes int) {
+	c.entries[e.digest] = c.recent.PushFront(e)
+	c.grow(e, bytes)
+}
+
+// grow counts bytes that an entry holds, if it is still here. The lock is held.
+func (c *Plans) grow(e *cached, bytes int) {
+	if !c.has(e) {
 		return
 	}
-	delete(c.entries, entry.digest)
-	c.recent.Remove(element)
-	c.size -= len(entry.data)
+	e.bytes += bytes
+	c.size += bytes
+	for c.size > c.limit && c.recent.Len() > 1 {
+		c.remove(c.recent.Back().Value.(*cached))
+	}
+	if c.size > c.limit && c.has(e) && e.prepared != nil {
+		e.bytes -= e.prepared.bytes
+		c.size -= e.prepared.bytes
+		e.prepared = nil
+	}
 }
 
-// bytes gives the canonical bytes of a loaded plan.
-func (c *Plans) bytes(loaded *plan.Loaded) ([]byte, error) {
+func (c *Plans) has(e *cached) bool {
+	element, ok := c.entries[e.digest]
+	return ok && element.Value.(*cached) == e
+}
+
+// remove takes an entry out, if it is still here. The lock is held.
+func (c *Plans) remove(e *cached) {
+	if c.has(e) {
+		c.recent.Remove(c.entries[e.digest])
+		delete(c.entries, e.digest)
+		c.size -= e.bytes
+	}
+}
+
+// forget is called when nobody uses a plan any more.
+func (c *Plans) forget(digest string) {
 	c.mu.Lock()
-	element, ok := c.entries[loaded.Head.Digest]
+	defer c.mu.Unlock()
+	if a, ok := c.alive[digest]; ok && a.plan.Value() == nil {
+		delete(c.alive, digest)
+	}
+}
+
+// bytes gives the canonical bytes of a loaded plan, or nil where the store has them.
+func (c *Plans) bytes(loaded *plan.Loaded) ([]byte, error) {
+	digest := loaded.Head.Digest
+	c.mu.Lock()
+	a := c.alive[digest]
+	var data []byte
+	if element, ok := c.entries[digest]; ok {
+		data = element.Value.(*cached).data
+	}
 	c.mu.Unlock()
-	if ok {
-		return element.Value.(*cached).data, nil
+	if a.stored && a.plan.Value() == loaded.Plan {
+		return nil, nil
+	}
+	if data != nil {
+		return data, nil
 	}
 	return loaded.Plan.Encode()
 }

@@ -6,12 +6,15 @@ import "chimera.ai/engine/contract"
 // admitted input, and the settings of the run that must be the same in every
 // replay.
 //
-// It crosses to the workflow as one payload: the canonical bytes of the plan,
-// with [Head] beside it, so that a process decodes each plan once (package
-// payload).
+// It crosses to the workflow as one payload: [Head], and the canonical bytes of the
+// plan where the store does not have them, so that a process decodes each plan once
+// (package payload).
 type Loaded struct {
 	Plan *Plan
 	Head Head
+	// Err says why a plan that travels as its digest could not be read from the
+	// store, where Plan is nil. Whoever needs it tries again later.
+	Err error
 }
 
 // Head is the part of [Loaded] that differs from run to run.

@@ -71,7 +71,14 @@ type Schema struct {
 	// anchors are what dynamic references can lead to, besides what exported
 	// fields lead to.
 	anchors []*jsonschema.Schema
+	// text is the length of the schema's text, and patterns the size of the
+	// programs of its patterns.
+	text, patterns int
 }
+
+// Memory is about how many bytes of memory a schema that [Compile] has made holds
+// once it is in use: measured, and rather too many than too few.
+func (s *Schema) Memory() int { return 1600 + 25*s.text + 80*s.patterns }
 
 // Compile compiles a JSON Schema of draft 4, 6, 7, 2019-09 or 2020-12, the last
 // if it has no $schema. Its errors are the same each time; those about a bound
@@ -102,6 +109,7 @@ func compile(raw []byte, known map[string][]byte) (s *Schema, err error) {
 		return nil, err
 	}
 	if s := Plain(root); s != nil {
+		s.text = len(raw)
 		return s, nil
 	}
 	return library(raw, root, known)
@@ -166,7 +174,7 @@ func library(raw []byte, root any, known map[string][]byte) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Schema{compiled: compiled, graph: g, anchors: roots[1:]}, nil
+	return &Schema{compiled: compiled, graph: g, anchors: roots[1:], text: len(raw), patterns: found.patterns}, nil
 }
 
 // inject gives the text of the schema with its draft. Without $schema the

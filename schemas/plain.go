@@ -42,19 +42,19 @@ const maxPlainChain = MaxChain / 2
 // nil for any other, right or wrong, for which Compile takes much longer. The
 // value belongs to the schema from then on.
 func Plain(v any) *Schema {
-	s := plainSchema(v)
+	s, patterns := plainSchema(v)
 	if s == nil {
 		return nil
 	}
-	return &Schema{compiled: s, made: &made{plain: true}}
+	return &Schema{compiled: s, made: &made{plain: true}, patterns: patterns}
 }
 
 // plainSchema gives the library's schema of a decoded one, or nil if that is not
-// plain.
-func plainSchema(root any) *jsonschema.Schema {
+// plain, and the size of its patterns.
+func plainSchema(root any) (*jsonschema.Schema, int) {
 	m, ok := root.(map[string]any)
 	if !ok {
-		return nil
+		return nil, 0
 	}
 	s := new(jsonschema.Schema)
 	*s = *plainRoot
@@ -63,9 +63,9 @@ func plainSchema(root any) *jsonschema.Schema {
 	}
 	p := plainer{root: m}
 	if !p.keywords(s, m, 0) || !p.definitions() || !p.chains(s) {
-		return nil
+		return nil, 0
 	}
-	return s
+	return s, p.patterns
 }
 
 // plainer puts a plain schema together.

@@ -21,7 +21,7 @@ func checkPlain(t require.TestingT, raw []byte) bool {
 	if err != nil {
 		return false
 	}
-	plain := plainSchema(root)
+	plain, _ := plainSchema(root)
 	if plain == nil {
 		return false
 	}

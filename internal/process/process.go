@@ -56,10 +56,12 @@ type Process struct {
 	// All three take deadlines.
 	Stdin, Stdout, Stderr *os.File
 
-	cmd   *exec.Cmd
-	mark  string
-	guard *guard
-	done  chan struct{}
+	cmd  *exec.Cmd
+	mark string
+	// before are the processes that cannot be of this child's making.
+	before others
+	guard  *guard
+	done   chan struct{}
 
 	mu     sync.Mutex
 	reaped bool
@@ -109,6 +111,7 @@ func Start(s Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.before = listOthers()
 	var bounded error
 	err = onSpawner(func() error {
 		err := p.cmd.Start()
@@ -167,7 +170,7 @@ func closeAll(files []*os.File) {
 func (p *Process) reap() {
 	awaitExit(p.cmd)
 	p.signal(syscall.SIGKILL)
-	sweep(p.mark)
+	sweep(p.mark, p.before)
 	if p.guard != nil {
 		p.guard.dismiss()
 	}

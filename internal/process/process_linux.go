@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
@@ -82,10 +81,50 @@ const (
 	sweepPause  = 2 * time.Millisecond
 )
 
-// sweep kills whatever carries the mark in its environment, wherever it went.
-func sweep(mark string) {
+// others are the processes that were there before a child, and when they were
+// listed. What is among them is not of the child's making.
+type others struct {
+	pids map[int]bool
+	at   time.Time
+}
+
+// othersLast is how long others counts: later, a number can have been given to
+// another process.
+const othersLast = time.Minute
+
+func listOthers() others {
+	o := others{pids: map[int]bool{}, at: time.Now()}
+	for _, pid := range processes() {
+		o.pids[pid] = true
+	}
+	return o
+}
+
+// processes lists the numbers of all processes.
+func processes() []int {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1) // what was read before an error is all there is
+	var pids []int
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// sweep kills whatever carries the mark in its environment, wherever it went. To
+// read an environment is slow, so those that were there before are left out.
+func sweep(mark string, before others) {
+	if time.Since(before.at) > othersLast {
+		before.pids = nil
+	}
 	for range sweepRounds {
-		pids := marked(mark)
+		pids := marked(mark, before.pids)
 		if len(pids) == 0 {
 			return
 		}
@@ -96,18 +135,15 @@ func sweep(mark string) {
 	}
 }
 
-// marked lists the living processes that carry the mark.
-func marked(mark string) []int {
-	// The pattern is well formed, which is the only error.
-	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+// marked lists the living processes that carry the mark, but those to leave out.
+func marked(mark string, out map[int]bool) []int {
 	var pids []int
-	for _, file := range files {
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		if err != nil || pid == os.Getpid() {
+	for _, pid := range processes() {
+		if out[pid] || pid == os.Getpid() {
 			continue
 		}
 		// Another user's process cannot be read, a dead one is empty.
-		env, err := os.ReadFile(file)
+		env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 		if err == nil && hasVariable(env, mark) {
 			pids = append(pids, pid)
 		}

@@ -1,0 +1,22 @@
+package main
+
+import (
+	"encoding/json"
+
+	"chimera.ai/engine/compiler"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/skills"
+)
+
+// echoProgram is an executable that is as little as can be: what it costs is the
+// engine's way to it, and the start of a process.
+var echoProgram = map[string]skills.Executable{"bench": {Command: "/bin/sh", Args: []string{"-c", "exec cat"}}}
+
+// echoCatalog has its operation.
+func echoCatalog() *compiler.Catalog {
+	schema := json.RawMessage(`{"type":"object","required":["x"],"properties":{"x":{"type":"string"}}}`)
+	return &compiler.Catalog{Templates: []compiler.Template{{
+		ProviderType: plan.Skill, Provider: "bench", Operation: "echo", Mode: plan.Deter, Effect: plan.Pure,
+		InputSchema: schema, OutputSchema: schema, Trust: plan.AllowAuto, Status: plan.AllowAuto, TimeoutMS: ordinary,
+	}}}
+}

@@ -1,0 +1,37 @@
+package process
+
+import (
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestSweepLeavesOut: what was there before a child is none of its making, and is
+// not even looked at, until its number may have been given away.
+func TestSweepLeavesOut(t *testing.T) {
+	const mark = markName + "=TestSweepLeavesOut"
+	start := func() (*exec.Cmd, <-chan error) {
+		cmd := exec.Command("/bin/sleep", "600")
+		cmd.Env = []string{mark}
+		require.NoError(t, cmd.Start())
+		done := make(chan error, 1)
+		go func() { done <- cmd.Wait() }()
+		t.Cleanup(func() { _ = cmd.Process.Kill() })
+		return cmd, done
+	}
+	old, oldDone := start()
+	before := listOthers()
+	require.True(t, before.pids[old.Process.Pid])
+	young, youngDone := start()
+	require.Equal(t, []int{young.Process.Pid}, marked(mark, before.pids))
+
+	sweep(mark, before)
+	require.Error(t, <-youngDone)
+	require.Equal(t, []int{old.Process.Pid}, marked(mark, nil), "it still runs")
+
+	before.at = time.Now().Add(-2 * othersLast)
+	sweep(mark, before)
+	require.Error(t, <-oldDone)
+}
