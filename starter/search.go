@@ -1,0 +1,286 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/workflowservice/v1"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/payload"
+	"chimera.ai/engine/plan"
+)
+
+// The record of a local activity, as Temporal's library for Go writes it.
+const (
+	localMarker = "LocalActivity"
+	localData   = "data"
+	localResult = "result"
+)
+
+// search looks for the calls of one node in the histories of a run.
+type search struct {
+	conn     *connection
+	reader   *payload.Reader
+	id, node string
+
+	plan  *plan.Plan
+	index int
+	found exchanges
+	// open has calls that have not ended, by the event that scheduled them.
+	open map[int64]int
+}
+
+// all searches every execution of the run, the first one first.
+func (s *search) all(ctx context.Context) error {
+	var runs []string
+	for run := s.found.RunID; run != ""; {
+		answer, err := s.page(ctx, run, nil, 1)
+		if err != nil && len(runs) > 0 && isGone(err) {
+			s.found.Partial = true
+			break
+		}
+		if err != nil {
+			return s.conn.refused("the history of "+s.id, err)
+		}
+		runs = append(runs, run)
+		first := answer.GetHistory().GetEvents()
+		if len(first) == 0 {
+			break
+		}
+		run = first[0].GetWorkflowExecutionStartedEventAttributes().GetContinuedExecutionRunId()
+	}
+	for _, run := range slices.Backward(runs) {
+		if err := s.execution(ctx, run); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *search) page(ctx context.Context, run string, token []byte, size int32) (*workflowservice.GetWorkflowExecutionHistoryResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return s.conn.WorkflowService().GetWorkflowExecutionHistory(ctx, &workflowservice.GetWorkflowExecutionHistoryRequest{
+		Namespace: s.conn.namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: s.id, RunId: run},
+		MaximumPageSize: size, NextPageToken: token,
+	})
+}
+
+func (s *search) execution(ctx context.Context, run string) error {
+	s.open = map[int64]int{}
+	var token []byte
+	for {
+		answer, err := s.page(ctx, run, token, 1000)
+		if err != nil {
+			return s.conn.refused("the history of "+s.id, err)
+		}
+		for _, e := range answer.GetHistory().GetEvents() {
+			if err := s.event(ctx, run, e); err != nil {
+				return err
+			}
+		}
+		if token = answer.GetNextPageToken(); len(token) == 0 {
+			return nil
+		}
+	}
+}
+
+// event takes what one event says of the node.
+func (s *search) event(ctx context.Context, run string, e *historypb.HistoryEvent) error {
+	switch e.GetEventType() {
+	case enums.EVENT_TYPE_MARKER_RECORDED:
+		return s.marker(ctx, run, e)
+	case enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+		return s.scheduled(ctx, run, e)
+	case enums.EVENT_TYPE_ACTIVITY_TASK_STARTED:
+		a := e.GetActivityTaskStartedEventAttributes()
+		if c := s.call(a.GetScheduledEventId(), nil); c != nil {
+			c.Attempts = int(a.GetAttempt())
+		}
+	case enums.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+		a := e.GetActivityTaskCompletedEventAttributes()
+		if c := s.call(a.GetScheduledEventId(), e); c != nil {
+			return s.outcome(ctx, c, a.GetResult().GetPayloads())
+		}
+	case enums.EVENT_TYPE_ACTIVITY_TASK_FAILED:
+		a := e.GetActivityTaskFailedEventAttributes()
+		if c := s.call(a.GetScheduledEventId(), e); c != nil {
+			c.Failure = s.failure(ctx, a.GetFailure(), contract.ToolError)
+		}
+	case enums.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT:
+		a := e.GetActivityTaskTimedOutEventAttributes()
+		if c := s.call(a.GetScheduledEventId(), e); c != nil {
+			c.Failure = s.failure(ctx, a.GetFailure(), contract.WorkerLost)
+		}
+	case enums.EVENT_TYPE_ACTIVITY_TASK_CANCELED:
+		if c := s.call(e.GetActivityTaskCanceledEventAttributes().GetScheduledEventId(), e); c != nil {
+			c.Failure = &contract.ErrorPayload{Kind: contract.Cancelled, Message: "the call was cancelled", Node: s.node, Attempts: c.Attempts}
+		}
+	}
+	return nil
+}
+
+// call is the call of the node that an event scheduled, or nil; end is the event
+// that ends it.
+func (s *search) call(scheduled int64, end *historypb.HistoryEvent) *exchange {
+	i, ok := s.open[scheduled]
+	if !ok {
+		return nil
+	}
+	c := &s.found.Calls[i]
+	if end != nil {
+		at := end.GetEventTime().AsTime()
+		c.EndTime = &at
+	}
+	return c
+}
+
+// scheduled takes the request for an ordinary activity, if it is one of the node's.
+func (s *search) scheduled(ctx context.Context, run string, e *historypb.HistoryEvent) error {
+	a := e.GetActivityTaskScheduledEventAttributes()
+	name, in := a.GetActivityType().GetName(), a.GetInput().GetPayloads()
+	if len(in) == 0 || s.plan != nil && name != s.found.Operation || isInternal(name) {
+		return nil
+	}
+	var call contract.Call
+	if err := s.reader.Read(ctx, in[0], &call); err != nil {
+		return s.unreadable(err)
+	}
+	if s.plan == nil {
+		compiled, err := s.reader.Plan(ctx, call.Plan)
+		if err != nil {
+			return s.unreadable(err)
+		}
+		if err := s.know(compiled); err != nil {
+			return err
+		}
+	}
+	if call.Node != s.index || call.Node < 0 {
+		return nil
+	}
+	at := e.GetEventTime().AsTime()
+	c := exchange{Execution: run, StartTime: &at, Input: call.Input}
+	for _, d := range call.Deliveries {
+		if d.Edge < 0 || d.Edge >= len(s.plan.Edges) {
+			return unanswered("the history of %s does not fit its plan", s.id)
+		}
+		c.Got = append(c.Got, brought{Edge: s.plan.EdgeString(d.Edge), Value: d.Value, Output: d.Output, Error: d.Error})
+	}
+	s.open[e.GetEventId()] = len(s.found.Calls)
+	s.found.Calls = append(s.found.Calls, c)
+	return nil
+}
+
+// isInternal reports whether an activity is one of the engine's own.
+func isInternal(name string) bool {
+	return slices.Contains([]string{
+		contract.ActivityLoad, contract.ActivityLocal, contract.ActivityRoute, contract.ActivityJournal, contract.ActivityClose,
+	}, name)
+}
+
+// marker takes the record of a local activity: the plan, or an answer of the node.
+func (s *search) marker(ctx context.Context, run string, e *historypb.HistoryEvent) error {
+	a := e.GetMarkerRecordedEventAttributes()
+	data, result := a.GetDetails()[localData].GetPayloads(), a.GetDetails()[localResult].GetPayloads()
+	if a.GetMarkerName() != localMarker || len(data) == 0 {
+		return nil
+	}
+	var record struct {
+		ActivityType string
+		Attempt      int
+	}
+	if err := s.reader.Read(ctx, data[0], &record); err != nil {
+		return s.unreadable(err)
+	}
+	switch {
+	case record.ActivityType == contract.ActivityLoad && s.plan == nil && len(result) > 0:
+		var loaded *plan.Loaded
+		if err := s.reader.Read(ctx, result[0], &loaded); err != nil {
+			return s.unreadable(err)
+		}
+		return s.know(loaded.Plan)
+	case record.ActivityType != contract.ActivityLocal:
+		return nil
+	}
+	var summary string
+	if p := e.GetUserMetadata().GetSummary(); p == nil {
+		return nil
+	} else if err := s.reader.Read(ctx, p, &summary); err != nil {
+		return s.unreadable(err)
+	}
+	if summary != s.node || s.plan == nil {
+		return nil
+	}
+	at := e.GetEventTime().AsTime()
+	s.found.Calls = append(s.found.Calls, exchange{Execution: run, Local: true, EndTime: &at, Attempts: record.Attempt})
+	c := &s.found.Calls[len(s.found.Calls)-1]
+	if f := a.GetFailure(); f != nil {
+		c.Failure = s.failure(ctx, f, contract.ToolError)
+		return nil
+	}
+	return s.outcome(ctx, c, result)
+}
+
+// know takes the plan of the run, and finds the node in it.
+func (s *search) know(p *plan.Plan) error {
+	s.plan, s.found.Plan = p, p.Name+"@"+p.Version
+	var names []string
+	for i := range p.Nodes {
+		names = append(names, p.Nodes[i].ID)
+	}
+	if s.index = slices.Index(names, s.node); s.index < 0 {
+		return negative("the plan %s has no node %s", s.found.Plan, s.node).meant("", s.node, names, "chimera status lists its nodes.")
+	}
+	s.found.Operation = p.Nodes[s.index].Activity()
+	return nil
+}
+
+// outcome takes what a call gave.
+func (s *search) outcome(ctx context.Context, c *exchange, result []*commonpb.Payload) error {
+	var out contract.Outcome
+	if len(result) == 0 {
+		return nil
+	}
+	if err := s.reader.Read(ctx, result[0], &out); err != nil {
+		return s.unreadable(err)
+	}
+	c.InputDigest, c.OutputDigest, c.Attempts = out.Input, out.Output, max(c.Attempts, out.Attempts)
+	for i, port := range s.plan.Nodes[s.index].OutPorts {
+		if i < len(out.Values) && out.Values[i] != nil {
+			if c.Gave == nil {
+				c.Gave = map[string]json.RawMessage{}
+			}
+			c.Gave[port] = out.Values[i]
+		}
+	}
+	return nil
+}
+
+// failure takes why a call failed; kind is that of what says none.
+func (s *search) failure(ctx context.Context, f *failurepb.Failure, kind contract.Kind) *contract.ErrorPayload {
+	e := &contract.ErrorPayload{Kind: kind, Message: told(f, s.conn.sealing.Keys), Node: s.node}
+	if info := f.GetApplicationFailureInfo(); info != nil {
+		if k := contract.Kind(info.GetType()); k.Valid() {
+			e.Kind = k
+			e.Message = strings.TrimPrefix(e.Message, string(k)+": ")
+		}
+		var details contract.ErrorDetails
+		if ps := info.GetDetails().GetPayloads(); len(ps) > 0 && s.reader.Read(ctx, ps[0], &details) == nil {
+			e.Attempts, e.Details = details.Attempts, details.Details
+		}
+	}
+	return e
+}
+
+// unreadable is the failure of a value that cannot be read here.
+func (s *search) unreadable(err error) error {
+	return unanswered("the values of the run %s cannot be read here: %s", s.id, err).
+		withHint("It takes the deployment's store (store.*) and, where payloads are sealed, its keys (payload.keys).")
+}
