@@ -10,8 +10,9 @@ import (
 // Children knows the child workflows that make calls of runs.
 type Children interface {
 	// Child reports whether a child still runs, or what it has returned: nil where it
-	// was ended before, or is not known.
-	Child(ctx context.Context, child contract.Child) (running bool, report *contract.Report, err error)
+	// was ended before, or is not known. One that has ended, by its own word, is
+	// waited for.
+	Child(ctx context.Context, child contract.Child, ended bool) (running bool, report *contract.Report, err error)
 }
 
 // Child implements the activity engine/child: what has become of a child workflow
@@ -19,7 +20,7 @@ type Children interface {
 func (e *Engine) Child(ctx context.Context, request contract.ChildRequest) (contract.ChildResult, error) {
 	result := contract.ChildResult{Request: request.Request}
 	var err error
-	result.Running, result.Report, err = e.Children.Child(ctx, request.Child)
+	result.Running, result.Report, err = e.Children.Child(ctx, request.Child, request.Ended)
 	if err != nil {
 		err = contract.Errorf(contract.Transport, "ask Temporal about %s: %w", clip(request.Child.Workflow, 200), err)
 	}

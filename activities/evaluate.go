@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/expr"
@@ -63,13 +64,8 @@ func (n *node) assemble(call *contract.Call) (json.RawMessage, error) {
 
 // arrive gives the value that a delivered edge brings to its port.
 func (n *node) arrive(d *contract.Delivery, vars expr.Vars) (any, error) {
-	at := -1
-	for i, e := range n.plan.In(n.index) {
-		if e == d.Edge {
-			at = i
-		}
-	}
-	if at < 0 || !n.plan.Edges[d.Edge].Carries() {
+	at, ok := slices.BinarySearch(n.plan.In(n.index), d.Edge) // in plan order
+	if !ok || !n.plan.Edges[d.Edge].Carries() {
 		return nil, contract.Errorf(contract.Contract, "edge %d brings no value to %s", d.Edge, n.spec.ID)
 	}
 	edge := n.plan.EdgeString(d.Edge)

@@ -174,7 +174,8 @@ type ChildCall struct {
 	NonRetryable    []string `json:"non_retryable,omitempty"`
 }
 
-// Report is what a child workflow came to: exactly one of Outcome and Failure.
+// Report is what a child workflow came to: one of Outcome and Failure, or neither in
+// a signal that would be too large with it, after which the child returns the rest.
 type Report struct {
 	// Request is that of the [Call], and Child the workflow that made it.
 	Request string       `json:"request"`
@@ -201,6 +202,8 @@ type ChildRequest struct {
 	Child Child    `json:"child"`
 	// Request is that of the child's [Call].
 	Request string `json:"request"`
+	// Ended: the child has said that it is about to end.
+	Ended bool `json:"ended,omitempty"`
 }
 
 // ChildResult is the answer to a [ChildRequest].

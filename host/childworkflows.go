@@ -16,7 +16,7 @@ import (
 type childWorkflows struct{ client client.Client }
 
 // Child implements activities.Children.
-func (c childWorkflows) Child(ctx context.Context, child contract.Child) (bool, *contract.Report, error) {
+func (c childWorkflows) Child(ctx context.Context, child contract.Child, ended bool) (bool, *contract.Report, error) {
 	described, err := c.client.DescribeWorkflowExecution(ctx, child.Workflow, child.Run)
 	if errors.As(err, new(*serviceerror.NotFound)) {
 		return false, nil, nil
@@ -26,7 +26,9 @@ func (c childWorkflows) Child(ctx context.Context, child contract.Child) (bool, 
 	}
 	switch described.GetWorkflowExecutionInfo().GetStatus() {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED:
-		return true, nil, nil
+		if !ended {
+			return true, nil, nil
+		}
 	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
 	default:
 		return false, nil, nil

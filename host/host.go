@@ -163,6 +163,11 @@ type Options struct {
 // has beyond its node's own timeout.
 const blobTime = 8 * time.Second
 
+// deadlockTimeout is how long workflow code may take at one go before it counts as
+// stuck: less than a workflow task may take, and more than the library's second, which
+// an overloaded machine passes.
+const deadlockTimeout = 8 * time.Second
+
 // Host is a process with workers. It is made by [New] and ends with [Host.Close].
 type Host struct {
 	options   Options
@@ -394,6 +399,7 @@ func (h *Host) engine(e *activities.Engine) {
 	w := h.worker(contract.QueueEngine, worker.Options{
 		MaxConcurrentWorkflowTaskPollers:       h.options.WorkflowPollers,
 		MaxConcurrentWorkflowTaskExecutionSize: h.options.MaxWorkflows,
+		DeadlockDetectionTimeout:               deadlockTimeout,
 	})
 	w.RegisterWorkflowWithOptions(h.options.interpreter, workflow.RegisterOptions{Name: contract.WorkflowType})
 	w.RegisterWorkflowWithOptions(workflows.Call, workflow.RegisterOptions{Name: contract.WorkflowCall})

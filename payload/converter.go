@@ -83,7 +83,10 @@ func NewConverter(plans *Plans, sealing Sealing) converter.DataConverter {
 	return sealer{base: base, sealing: sealing, scope: scopeOf(nil)}.patient()
 }
 
-// patient reads compiled plans outside the deadlock detector, since a plan of
+// patientBytes is the size from which any payload is read as patiently as a plan.
+const patientBytes = 256 << 10
+
+// patient reads compiled plans, and other large values, outside the deadlock detector, since a plan of
 // 100,000 nodes takes longer than the second that the detector allows.
 //
 // Nothing is written so: a workflow reads in its own coroutine, but a local
@@ -124,14 +127,14 @@ func (c patient) WithSerializationContext(ctx converter.SerializationContext) co
 }
 
 func (c patient) FromPayload(p *commonpb.Payload, target any) error {
-	if wantsPlan(target) {
+	if wantsPlan(target) || len(p.GetData()) > patientBytes {
 		return c.slow.FromPayload(p, target)
 	}
 	return c.sealer.FromPayload(p, target)
 }
 
 func (c patient) FromPayloads(ps *commonpb.Payloads, targets ...any) error {
-	if slices.ContainsFunc(targets, wantsPlan) {
+	if slices.ContainsFunc(targets, wantsPlan) || slices.ContainsFunc(ps.GetPayloads(), func(p *commonpb.Payload) bool { return len(p.GetData()) > patientBytes }) {
 		return c.slow.FromPayloads(ps, targets...)
 	}
 	return c.sealer.FromPayloads(ps, targets...)

@@ -26,6 +26,8 @@ const (
 	// message and what else is sealed of it.
 	sortDetails sort = "details"
 	sortFailure sort = "failure"
+	// sortReport is what a child workflow came to.
+	sortReport sort = "report"
 	// sortCarried is the state of a run that continues as new.
 	sortCarried sort = "carried"
 )
@@ -37,8 +39,12 @@ func sortOf(value any) sort {
 		contract.Call, *contract.Call, **contract.Call,
 		contract.RouteRequest, *contract.RouteRequest, **contract.RouteRequest,
 		contract.JournalRequest, *contract.JournalRequest, **contract.JournalRequest,
-		contract.CloseRequest, *contract.CloseRequest, **contract.CloseRequest:
+		contract.CloseRequest, *contract.CloseRequest, **contract.CloseRequest,
+		contract.ChildRequest, *contract.ChildRequest, **contract.ChildRequest,
+		contract.ChildCall, *contract.ChildCall, **contract.ChildCall:
 		return sortRequest
+	case contract.Report, *contract.Report, **contract.Report:
+		return sortReport
 	case contract.Beat, *contract.Beat, **contract.Beat:
 		return sortBeat
 	case contract.ErrorDetails, *contract.ErrorDetails, **contract.ErrorDetails:

@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strconv"
 	"time"
@@ -48,7 +50,12 @@ func Call(ctx workflow.Context, request contract.ChildCall) (contract.Report, er
 		}
 	}
 	steady, _ := workflow.NewDisconnectedContext(ctx)
-	if err := workflow.SignalExternalWorkflow(steady, info.ParentWorkflowExecution.ID, "", contract.SignalReport, report).Get(steady, nil); err != nil {
+	told := report
+	if told.Outcome != nil && brought(told.Outcome) >= byReference/2 {
+		// A signal by reference is not read: anybody may send one.
+		told.Outcome = nil
+	}
+	if err := workflow.SignalExternalWorkflow(steady, info.ParentWorkflowExecution.ID, "", contract.SignalReport, told).Get(steady, nil); err != nil {
 		workflow.GetLogger(ctx).Info("the run that this call was made for takes no report", "error", err)
 	}
 	return report, nil
@@ -68,7 +75,7 @@ func (r *run) beget(w *wait) {
 	options := r.options(w)
 	policy := options.RetryPolicy
 	r.meter.emit(size(&call))
-	w.child = &contract.Child{Workflow: r.info.WorkflowExecution.ID + "/" + r.tag + "/" + r.name(w.node) + "#" + strconv.Itoa(w.launches)}
+	w.child = &contract.Child{Workflow: r.childID(w)}
 	// What is reported later is asked for.
 	w.due = w.since.Add(options.ScheduleToStartTimeout + drainTime + options.StartToCloseTimeout)
 	child := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(r.steady, workflow.ChildWorkflowOptions{
@@ -81,6 +88,21 @@ func (r *run) beget(w *wait) {
 		MaxMS: policy.MaximumInterval.Milliseconds(), NonRetryable: policy.NonRetryableErrorTypes,
 	})
 	w.future, w.started = child, child.GetChildWorkflowExecution()
+}
+
+// maxWorkflowID is how long an id of a workflow may be where Temporal keeps them in
+// columns of 255 characters.
+const maxWorkflowID = 255
+
+// childID names a child workflow. Its run's name is a part of it, unless that would
+// be too long.
+func (r *run) childID(w *wait) string {
+	id := r.info.WorkflowExecution.ID + "/" + w.request
+	if len(id) <= maxWorkflowID {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return r.tag + "/" + hex.EncodeToString(sum[:])
 }
 
 // begun reports whether all children are known to run.
@@ -115,7 +137,13 @@ func (r *run) takeReports() {
 		i := slices.IndexFunc(r.flights, func(w *wait) bool {
 			return w.kind == waitChild && w.request == report.Request && r.made(w, report.Child)
 		})
-		if i >= 0 {
+		switch {
+		case i < 0:
+		case report.Outcome == nil && report.Failure == nil:
+			if w := r.flights[i]; w.future == nil {
+				r.inquire(w, true)
+			}
+		default:
 			w := r.flights[i]
 			r.flights = slices.Delete(r.flights, i, i+1)
 			r.takeReport(w, &report)
@@ -161,13 +189,14 @@ func (r *run) landChild(w *wait) {
 	r.takeReport(w, &report)
 }
 
-// inquire asks Temporal about a child that should have reported.
-func (r *run) inquire(w *wait) {
+// inquire asks Temporal about a child that should have reported, or has ended by its
+// own word.
+func (r *run) inquire(w *wait, ended bool) {
 	w.asking, w.due = true, time.Time{}
 	w.future = workflow.ExecuteActivity(workflow.WithActivityOptions(r.steady, workflow.ActivityOptions{
 		TaskQueue: contract.QueueJournal, ActivityID: "engine/child/" + r.name(w.node) + "#" + strconv.Itoa(w.launches), Summary: r.plan.Nodes[w.node].ID,
 		StartToCloseTimeout: journalTimeout, RetryPolicy: recording,
-	}), contract.ActivityChild, contract.ChildRequest{Run: r.identity(), Child: *w.child, Request: w.request})
+	}), contract.ActivityChild, contract.ChildRequest{Run: r.identity(), Child: *w.child, Request: w.request, Ended: ended})
 }
 
 func (r *run) landAnswer(w *wait) {

@@ -77,7 +77,7 @@ func (r *run) failedCall(w *wait, f failure) {
 		return
 	case f.unstarted || f.wrongQueue:
 		w.spent = max(w.spent, f.spent)
-		w.waits++
+		w.waits, w.unstarted = w.waits+1, f.unstarted
 		r.later(w, backoff(w.waits))
 		return
 	case f.Kind == contract.WorkerLost:

@@ -33,7 +33,7 @@ const (
 // launch asks for what w waits for.
 func (r *run) launch(w *wait) {
 	w.launches++
-	w.since, w.due = r.now(), time.Time{}
+	w.since, w.due, w.unstarted = r.now(), time.Time{}, false
 	w.request = r.requestOf(w)
 	w.local = !w.patient && r.answers() < maxAnswers
 	if r.began[w.node] == 0 {

@@ -50,6 +50,9 @@ func Plan(ctx workflow.Context, start json.RawMessage, loaded *plan.Loaded, carr
 	if reason := refuse(info, loaded, carried); reason != "" {
 		return nil, v.fail(contract.Failure{Kind: contract.Contract, Message: reason})
 	}
+	if loaded != nil && loaded.Err != nil {
+		panic(loaded.Err) // fails the workflow task, which is tried again when the store is back
+	}
 	if loaded == nil {
 		var err error
 		if loaded, err = load(ctx, start); err != nil {

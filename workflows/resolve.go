@@ -185,18 +185,19 @@ func (s *progress) runs(i int) bool {
 // filled reports whether every required port of node i has a value.
 func (s *progress) filled(i int) bool {
 	n := &s.plan.Nodes[i]
-	for _, port := range n.RequiredPorts {
-		if slices.ContainsFunc(n.With, func(w plan.PortTemplate) bool { return w.Port == port || w.Port == plan.WholePort }) {
-			continue
-		}
-		if !slices.ContainsFunc(s.plan.In(i), func(e int) bool {
-			edge := &s.plan.Edges[e]
-			return s.edges[e] == edgeDelivered && edge.Carries() && (edge.ToPort == port || edge.ToPort == plan.WholePort)
-		}) {
-			return false
+	if len(n.RequiredPorts) == 0 {
+		return true
+	}
+	filled := map[string]bool{}
+	for _, w := range n.With {
+		filled[w.Port] = true
+	}
+	for _, e := range s.plan.In(i) {
+		if edge := &s.plan.Edges[e]; s.edges[e] == edgeDelivered && edge.Carries() {
+			filled[edge.ToPort] = true
 		}
 	}
-	return true
+	return filled[plan.WholePort] || !slices.ContainsFunc(n.RequiredPorts, func(port string) bool { return !filled[port] })
 }
 
 // review moves failures that nobody can handle any more to orphans, and forgets
@@ -250,14 +251,14 @@ func (s *progress) assembles() bool {
 // order, the first one for each port only.
 func (s *progress) deliveries(i int) []int {
 	var list []int
+	filled := map[string]bool{}
 	for _, e := range s.plan.In(i) {
 		edge := &s.plan.Edges[e]
-		if s.edges[e] != edgeDelivered || !edge.Carries() {
+		if s.edges[e] != edgeDelivered || !edge.Carries() || filled[edge.ToPort] {
 			continue
 		}
-		if !slices.ContainsFunc(list, func(o int) bool { return s.plan.Edges[o].ToPort == edge.ToPort }) {
-			list = append(list, e)
-		}
+		filled[edge.ToPort] = true
+		list = append(list, e)
 	}
 	return list
 }

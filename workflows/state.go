@@ -3,6 +3,7 @@ package workflows
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 
@@ -17,6 +18,8 @@ const (
 	stateBytes = 192 << 10
 	// stateMessage bounds a failure's message in an answer, in bytes.
 	stateMessage = 500
+	// stateWaits is how many waits it lists.
+	stateWaits = 100
 	// detailNodes is how many rows the table in the user interface has.
 	detailNodes = 100
 )
@@ -41,7 +44,12 @@ func (v *view) answer() (contract.State, error) {
 	for i := 1; i <= calls; i++ {
 		count(&s.Counts, v.nodeState(i))
 	}
+	s.StartedAt, s.Executions = v.run.started.UTC().Format(time.RFC3339Nano), v.run.executions
 	s.Truncated = calls > stateNodes
+	if v.state == contract.RunRunning {
+		s.Waiting = v.run.waiting()
+		s.Truncated = s.Truncated || len(s.Waiting) == stateWaits
+	}
 	bytes := 0
 	for i := 1; i <= calls; i++ {
 		state := v.nodeState(i)
@@ -50,8 +58,9 @@ func (v *view) answer() (contract.State, error) {
 		}
 		status := contract.NodeStatus{
 			ID: p.Nodes[i].ID, Operation: p.Nodes[i].Activity(), State: state, Error: brief(v.run.errors[i]),
+			Attempts: int(v.run.attempts[i]), StartedAt: v.run.at(v.run.began[i]), EndedAt: v.run.at(v.run.ended[i]),
 		}
-		bytes += 64 + len(status.ID) + len(status.Operation)
+		bytes += 160 + len(status.ID) + len(status.Operation)
 		if status.Error != nil {
 			bytes += 64 + len(status.ID) + len(status.Error.Message)
 		}
@@ -62,6 +71,61 @@ func (v *view) answer() (contract.State, error) {
 		s.Nodes = append(s.Nodes, status)
 	}
 	return s, nil
+}
+
+// at gives a time of a node in RFC 3339, or "" for none.
+func (r *run) at(stamp int64) string {
+	if stamp == 0 {
+		return ""
+	}
+	return instant(r.started.Add(time.Duration(stamp-1) * time.Millisecond))
+}
+
+func instant(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+}
+
+// waiting lists what the run waits for: what holds it up first.
+func (r *run) waiting() []contract.Wait {
+	var all []contract.Wait
+	add := func(kind contract.WaitKind, w *wait, detail string) {
+		if len(all) < stateWaits {
+			node := ""
+			if kind != contract.WaitJournal {
+				node = r.plan.Nodes[w.node].ID
+			}
+			all = append(all, contract.Wait{Kind: kind, Node: node, Since: instant(w.since), Until: instant(w.due), Detail: detail})
+		}
+	}
+	for _, w := range r.stalled {
+		add(contract.WaitStore, w, "the store was unavailable")
+	}
+	for _, w := range r.flights {
+		switch {
+		case w.patient:
+			add(contract.WaitStore, w, "asks again and again until the store is back")
+		case w.kind == waitJournal:
+			add(contract.WaitJournal, w, "outcomes on their way to the ledger")
+		case w.kind == waitChild:
+			add(contract.WaitChild, w, w.child.Workflow)
+		default:
+			add(contract.WaitCall, w, "")
+		}
+	}
+	for _, w := range r.sleeping {
+		switch {
+		case w.unstarted:
+			add(contract.WaitQueue, w, "no worker took the call")
+		case w.kind == waitRoute:
+			add(contract.WaitTimer, w, "")
+		default:
+			add(contract.WaitRetry, w, "")
+		}
+	}
+	return all
 }
 
 // brief is a failure without its details, and with a message of bounded length.

@@ -37,6 +37,8 @@ type wait struct {
 	// since is when it began, and due when a wait that nothing of Temporal is in
 	// flight for goes on; zero means as soon as there is room.
 	since, due time.Time
+	// unstarted: no worker took the request before.
+	unstarted bool
 	// patient asks for an activity that Temporal tries until the store is back.
 	patient bool
 	child   *contract.Child
@@ -77,7 +79,7 @@ func backoff(waits int) time.Duration {
 
 // later asks again for what w has asked for, after a wait.
 func (r *run) later(w *wait, after time.Duration) {
-	again := &wait{kind: w.kind, node: w.node, tries: w.tries, since: r.now()}
+	again := &wait{kind: w.kind, node: w.node, tries: w.tries, since: r.now(), unstarted: w.unstarted}
 	if again.kind == waitChild {
 		again.kind = waitCall
 	}
@@ -101,7 +103,7 @@ func (r *run) wake() {
 	})
 	for _, w := range r.flights {
 		if w.overdue(now) {
-			r.inquire(w)
+			r.inquire(w, false)
 		}
 	}
 }
