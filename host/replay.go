@@ -65,8 +65,20 @@ func (r *Replayer) Replay(namespace, workflowID string, history *historypb.Histo
 	// Only what is replayed so counts as a replay: with a namespace of its own, the
 	// SDK (1.50.0) runs the local activities of the last task, and finds no mistake.
 	return replayer.ReplayWorkflowHistoryWithOptions(quiet{}, history, worker.ReplayWorkflowHistoryOptions{
-		OriginalExecution: workflow.Execution{ID: workflowID, RunID: history.Events[0].GetWorkflowExecutionStartedEventAttributes().GetOriginalExecutionRunId()},
+		OriginalExecution: workflow.Execution{ID: workflowID, RunID: runOf(history)},
 	})
+}
+
+// runOf gives the run id of the execution that a history is of: the one that it
+// began with, or the one that the last reset gave it.
+func runOf(history *historypb.History) string {
+	run := history.Events[0].GetWorkflowExecutionStartedEventAttributes().GetOriginalExecutionRunId()
+	for _, event := range history.Events {
+		if failed := event.GetWorkflowTaskFailedEventAttributes(); failed.GetNewRunId() != "" {
+			run = failed.GetNewRunId()
+		}
+	}
+	return run
 }
 
 // elsewhere reads the values of a history under the namespace that it was recorded

@@ -16,8 +16,8 @@ const (
 	// hardFactor is how much longer than the soft bound (plan.Head.ContinueAfter) a
 	// history may get, and hardBytes how large: far below Temporal's 51,200 events
 	// and 50 MB. Beyond, nothing new is launched until the run has continued as new.
-	hardFactor = 3
-	hardBytes  = 15 << 20
+	hardFactor = 5
+	hardBytes  = 20 << 20
 	// softBytes is the size from which the run continues as new when it can.
 	softBytes = 4 << 20
 	// little is how many calls in flight are worth waiting for, once the soft bound is
@@ -30,7 +30,7 @@ const (
 func (r *run) due() bool {
 	length, bytes := r.info.GetCurrentHistoryLength(), r.info.GetCurrentHistorySize()
 	switch {
-	case length >= hardFactor*r.head.ContinueAfter, bytes >= hardBytes, r.info.GetContinueAsNewSuggested():
+	case length >= r.hard(), bytes >= hardBytes, r.info.GetContinueAsNewSuggested():
 		r.draining = true
 	case length >= r.head.ContinueAfter, bytes >= softBytes:
 		if n, short := r.activities(); n <= little && short {
@@ -41,6 +41,9 @@ func (r *run) due() bool {
 	n, _ := r.activities()
 	return r.draining && !r.outage.away && n == 0 && r.begun()
 }
+
+// hard is the length of the history from which nothing new is launched.
+func (r *run) hard() int { return hardFactor * r.head.ContinueAfter }
 
 // activities counts the activities of nodes that are in flight, which have to end
 // before the run can continue as new, and reports whether all of them end soon.

@@ -62,10 +62,14 @@ func Call(ctx workflow.Context, request contract.ChildCall) (contract.Report, er
 }
 
 // outlives reports whether a call of node n may take longer than the run can wait
-// when it is to continue as new, and may have to.
+// when it has to continue as new, and whether it may have to: a run that ends before
+// its history is that long needs no child workflows, which cost more.
 func (r *run) outlives(n *plan.Node) bool {
-	return time.Duration(n.TimeoutMS)*time.Millisecond > contract.ShortWait &&
-		r.info.GetCurrentHistoryLength()+r.ahead > r.head.ContinueAfter
+	if time.Duration(n.TimeoutMS)*time.Millisecond <= contract.ShortWait {
+		return false
+	}
+	length, bytes := r.info.GetCurrentHistoryLength(), r.info.GetCurrentHistorySize()
+	return length+r.ahead > r.hard() || bytes+r.ahead*(bytes/max(length, 1)) > hardBytes
 }
 
 // beget starts the child workflow that makes the call w waits for.

@@ -13,8 +13,8 @@ const (
 	maxChildren = 500
 	// maxAnswers is how many answers may arrive while a workflow task runs local
 	// activities: the server discards a task for which more than 100 events, or 2 MiB
-	// of them, wait.
-	maxAnswers = 90
+	// of them, wait, and an answer brings two.
+	maxAnswers = 45
 )
 
 // dispatch launches what can be launched.

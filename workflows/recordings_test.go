@@ -71,7 +71,7 @@ func recordings(t *testing.T) []recording {
 		{name: "retries-used-up", source: flaky(contract.ToolError), input: `{}`, has: types{failing, failed}},
 		{name: "retries-used-up-continued", source: flaky(contract.ToolError), input: `{}`, after: 8, has: types{continued, failed}},
 		{name: "local-retried", source: strings.ReplaceAll(flaky(contract.Transport), "timeout_ms: 5000", "timeout_ms: 500"), input: `{}`, has: types{marker, completed}},
-		{name: "store-away", source: flaky(contract.StoreUnavailable), input: `{}`, has: types{failing, fired, completed}},
+		{name: "store-away", source: flaky(contract.StoreUnavailable), input: `{}`, has: types{failing, completed}},
 		{name: "store-away-continued", source: flaky(contract.StoreUnavailable), input: `{}`, after: 8, has: types{continued, completed}},
 		{name: "lost-worker", source: remote, input: `{}`, has: types{timedOut, fired, completed}, during: losing},
 		{name: "reset", source: flaky(contract.ToolError), input: `{}`, has: types{broken, completed}, during: resetting},

@@ -55,7 +55,7 @@ type Node struct {
 // Retry is a retry policy. On nil leaves the kinds to the language.
 type Retry struct {
 	Max        int      `json:"max_retries"`
-	On         []string `json:"on,omitempty"`
+	On         []string `json:"on,omitzero"`
 	InitialMS  int64    `json:"initial_ms,omitempty"`
 	Multiplier float64  `json:"multiplier,omitempty"`
 	MaxMS      int64    `json:"max_ms,omitempty"`

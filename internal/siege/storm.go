@@ -18,7 +18,7 @@ func (b *builder) storm(n int) {
 		kind := pick(b, []string{"tool_error", "timeout", "server_error", "contract", "auth", "transport"})
 		with := map[string]any{"message": text(pick(b, []int{1, 500, 501, 4096})), "kind": kind}
 		if b.chance(2) {
-			with["details"] = map[string]any{"d": text(pick(b, []int{1, 1000, 16<<10 - 8}))}
+			with["details"] = map[string]any{"d": text(pick(b, []int{1, 1000, 8<<10 - 8}))}
 		}
 		node := b.add(id, Fail, pick(b, []int64{500, 1000, 5000}), with)
 		node.Retry = pick(b, []Retry{{}, {Max: 2, InitialMS: 1, MaxMS: 1}, {Max: 1, On: []string{"tool_error"}, InitialMS: 20}, {Max: 100, On: []string{}}})
@@ -44,7 +44,7 @@ func (b *builder) payloads(n int) {
 	for i := range n {
 		from, to := fmt.Sprintf("%sf%d", at, i), fmt.Sprintf("%st%d", at, i)
 		b.add(from, Fail, pick(b, []int64{500, 5000}), map[string]any{
-			"message": text(pick(b, []int{1, 4096})), "details": map[string]any{"d": text(pick(b, []int{1, 16<<10 - 8}))},
+			"message": text(pick(b, []int{1, 4096})), "details": map[string]any{"d": text(pick(b, []int{1, 8<<10 - 8}))},
 		})
 		b.add(to, Pass, pick(b, []int64{500, 5000}), nil)
 		b.edge(Edge{From: from, FromPort: "$error", To: to, ToPort: "x", Type: "error", Required: true, Kind: b.chance(2)})
