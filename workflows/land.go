@@ -132,7 +132,7 @@ func (r *run) landRoute(w *wait) {
 	}
 	if err == nil {
 		r.returned(w)
-		r.fail(w.node, result.Held)
+		r.progress.Fail(w.node, result.Held)
 		return
 	}
 	f := readFailure(err, w)
@@ -148,7 +148,7 @@ func (r *run) landRoute(w *wait) {
 	}
 	r.returned(w)
 	r.errors[w.node].Message = bounded("a predicate of its error edges failed: " + f.Message + "; the failure was: " + r.errors[w.node].Message)
-	r.fail(w.node, nil)
+	r.progress.Fail(w.node, nil)
 }
 
 // failure is an activity's failure as the run understands it.

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/plan"
 )
 
 const (
@@ -145,14 +146,14 @@ func brief(e *contract.ErrorPayload) *contract.ErrorPayload {
 // or waiting was dropped.
 func (v *view) nodeState(i int) contract.NodeState {
 	over := v.state == contract.RunFailed || v.state == contract.RunCancelled
-	switch v.run.nodes[i] {
-	case nodeSucceeded:
+	switch v.run.progress.Node(i) {
+	case plan.NodeSucceeded:
 		return contract.Succeeded
-	case nodeFailed:
+	case plan.NodeFailed:
 		return contract.Failed
-	case nodeSkipped:
+	case plan.NodeSkipped:
 		return contract.Skipped
-	case nodeRunning:
+	case plan.NodeRunning:
 		if over && v.run.errors[i] != nil {
 			return contract.Failed // its error edges were never chosen
 		}
@@ -160,12 +161,12 @@ func (v *view) nodeState(i int) contract.NodeState {
 			return contract.Dropped
 		}
 		return contract.Running
-	default:
-		if over {
-			return contract.Dropped
-		}
-		return contract.Pending
+	case plan.NodePending, plan.NodeReady:
 	}
+	if over {
+		return contract.Dropped
+	}
+	return contract.Pending
 }
 
 func count(c *contract.Counts, s contract.NodeState) {
@@ -216,7 +217,7 @@ func (r *run) details(state contract.RunState) string {
 	}
 	var b strings.Builder
 	b.Grow(100 * (len(r.rows) + 3))
-	b.WriteString("**" + r.plan.Name + "@" + r.plan.Version + "** " + strconv.Itoa(r.settled-1) + " of " + strconv.Itoa(calls) +
+	b.WriteString("**" + r.plan.Name + "@" + r.plan.Version + "** " + strconv.Itoa(r.progress.Settled()-1) + " of " + strconv.Itoa(calls) +
 		" nodes settled\n\n| node | operation | state |\n|---|---|---|")
 	for i, row := range r.rows {
 		b.WriteString(row)
