@@ -122,7 +122,7 @@ func (r *run) waiting() []contract.Wait {
 		case w.kind == waitChild:
 			add(contract.WaitChild, w, w.child.Workflow)
 		default:
-			add(contract.WaitCall, w, "")
+			add(contract.WaitCall, w, w.queue)
 		}
 	}
 	for _, w := range r.sleeping {

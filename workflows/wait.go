@@ -56,6 +56,11 @@ type wait struct {
 	asking  bool
 }
 
+// checks reports whether the request asks to check the store before anything is
+// called: where the store was away, and where workers were lost with it, which a
+// store that hangs looks like.
+func (w *wait) checks() bool { return w.patient || w.lost > 0 }
+
 // ready reports whether what is in flight has ended.
 func (w *wait) ready() bool { return w.future != nil && w.future.IsReady() }
 
