@@ -84,7 +84,7 @@ func (t *teller) tell(activity string, request, answer any, right func() bool) *
 		t.asked++
 		err = workflow.ExecuteActivity(workflow.WithActivityOptions(t.ctx, workflow.ActivityOptions{
 			TaskQueue: contract.QueueJournal, ActivityID: activity + "/end#" + strconv.Itoa(t.asked), Summary: activity,
-			StartToCloseTimeout: journalTimeout, RetryPolicy: recording,
+			StartToCloseTimeout: journalTimeout, ScheduleToCloseTimeout: tryTime, RetryPolicy: recording,
 		}), activity, request).Get(t.ctx, answer)
 	}
 }
