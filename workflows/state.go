@@ -153,6 +153,9 @@ func (v *view) nodeState(i int) contract.NodeState {
 	case nodeSkipped:
 		return contract.Skipped
 	case nodeRunning:
+		if over && v.run.errors[i] != nil {
+			return contract.Failed // its error edges were never chosen
+		}
 		if over {
 			return contract.Dropped
 		}
