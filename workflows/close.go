@@ -85,7 +85,7 @@ func (t *teller) ask(activity string, request, answer any, right func() bool) *f
 		t.asked++
 		err := workflow.ExecuteActivity(workflow.WithActivityOptions(t.ctx, workflow.ActivityOptions{
 			TaskQueue: contract.QueueJournal, ActivityID: activity + "/end#" + strconv.Itoa(t.asked), Summary: activity,
-			StartToCloseTimeout: journalTimeout, RetryPolicy: recording,
+			StartToCloseTimeout: journalTimeout, ScheduleToCloseTimeout: tryTime, RetryPolicy: recording,
 		}), activity, request).Get(t.ctx, answer)
 		if told, f := t.told(err, right); told || f != nil {
 			return f

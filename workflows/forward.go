@@ -178,10 +178,13 @@ func weight(n *plan.Node) int {
 	return 7 * max(n.Retry.MaxAttempts, 1)
 }
 
+// maxAttempts bounds what a worker may say that it took.
+const maxAttempts = 1 << 20
+
 // settledAs notes when node i has settled, and after how many attempts.
 func (r *run) settledAs(i int, attempts int) {
 	r.ended[i] = stamp(r.started, r.now())
-	r.attempts[i] = int32(max(attempts, 1))
+	r.attempts[i] = int32(min(max(attempts, 1), maxAttempts))
 }
 
 // succeeded settles node i with its outcome.

@@ -91,6 +91,7 @@ func (r *run) ask(w *wait, activity string, request any) {
 		TaskQueue:              w.queue,
 		ActivityID:             r.commandID(w),
 		Summary:                r.plan.Nodes[w.node].ID,
+		ScheduleToCloseTimeout: lasting(r.policy(w).MaximumAttempts, startTimeout, timeout+graceTimeout),
 		ScheduleToStartTimeout: startTimeout,
 		StartToCloseTimeout:    timeout + graceTimeout,
 		RetryPolicy:            r.policy(w),
@@ -170,15 +171,31 @@ func (r *run) options(w *wait) workflow.ActivityOptions {
 	if w.probe {
 		timeout, heartbeat = journalTimeout, 0
 	}
+	policy := r.policy(w)
 	return workflow.ActivityOptions{
 		TaskQueue:              w.queue,
 		ActivityID:             r.commandID(w),
 		Summary:                n.ID,
+		ScheduleToCloseTimeout: lasting(policy.MaximumAttempts, startTimeout, timeout+graceTimeout),
 		ScheduleToStartTimeout: startTimeout,
 		StartToCloseTimeout:    timeout + graceTimeout,
 		HeartbeatTimeout:       heartbeat,
-		RetryPolicy:            r.policy(w),
+		RetryPolicy:            policy,
 	}
+}
+
+// tryTime is how long Temporal tries without a bound on attempts, before the run asks
+// anew.
+const tryTime = time.Hour
+
+// lasting bounds an activity with all its attempts, each of which may wait and run so
+// long; 0 is no bound on them. Temporal itself has none: whoever answers an attempt
+// by a failure of any kind says when the next one is, which may be in a year.
+func lasting(attempts int32, start, attempt time.Duration) time.Duration {
+	if attempts == 0 {
+		return start + attempt + tryTime
+	}
+	return time.Duration(attempts) * (start + attempt + contract.ShortWait)
 }
 
 // policy is what is left to Temporal of a node's contract: as many attempts, with
