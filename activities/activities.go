@@ -115,6 +115,7 @@ type Tools struct {
 	Caller Caller
 }
 
-// DefaultContinueAfter keeps a history far below Temporal's limit of 51,200
-// events, and a replay short.
-const DefaultContinueAfter = 10_000
+// DefaultContinueAfter is the soft bound of a history, in events: from there on a run
+// continues as new as soon as little is in flight. The hard one, five times as long,
+// is still far below Temporal's limit of 51,200 events.
+const DefaultContinueAfter = 4_000

@@ -115,6 +115,8 @@ type Outcome struct {
 	Attempts int `json:"attempts,omitempty"`
 	// Request is that of the [Call] that this answers.
 	Request string `json:"request,omitempty"`
+	// Probed: nothing was called, as was asked for.
+	Probed bool `json:"probed,omitempty"`
 }
 
 // Delivery is one delivered edge that a request carries, with its value.
@@ -151,6 +153,9 @@ type Call struct {
 	// store can be written to before it calls anything, and Temporal tries again
 	// until it can.
 	Patient bool `json:"patient,omitempty"`
+	// Probe: the activity calls nothing. It answers [Outcome.Probed] once the store
+	// can be written to.
+	Probe bool `json:"probe,omitempty"`
 }
 
 // ChildCall is the argument of a child workflow of type [WorkflowCall].

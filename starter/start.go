@@ -242,6 +242,7 @@ func (p *Program) launch(ctx context.Context, conn *connection, o *order) (ticke
 		TaskQueue:                                contract.QueueEngine,
 		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
+		StaticSummary:                            o.title,
 	}, contract.WorkflowType, o.start)
 	var twice *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &twice) {

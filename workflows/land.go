@@ -48,6 +48,10 @@ func (r *run) land(w *wait) {
 			return
 		}
 		r.returned(w)
+		if out.Probed {
+			r.later(w, 0)
+			return
+		}
 		r.succeeded(w.node, out)
 	}
 }
@@ -79,6 +83,10 @@ func (r *run) failedCall(w *wait, f failure) {
 		w.spent = max(w.spent, f.spent)
 		w.waits, w.unstarted = w.waits+1, f.unstarted
 		r.later(w, backoff(w.waits))
+		return
+	case f.Kind == contract.WorkerLost && w.probe:
+		w.waits++
+		r.later(w, backoff(w.waits-1))
 		return
 	case f.Kind == contract.WorkerLost:
 		w.spent = max(w.spent, f.spent)
@@ -124,7 +132,7 @@ func (r *run) landRoute(w *wait) {
 	}
 	if err == nil {
 		r.returned(w)
-		r.fail(w.node, result.Held)
+		r.progress.Fail(w.node, result.Held)
 		return
 	}
 	f := readFailure(err, w)
@@ -140,7 +148,7 @@ func (r *run) landRoute(w *wait) {
 	}
 	r.returned(w)
 	r.errors[w.node].Message = bounded("a predicate of its error edges failed: " + f.Message + "; the failure was: " + r.errors[w.node].Message)
-	r.fail(w.node, nil)
+	r.progress.Fail(w.node, nil)
 }
 
 // failure is an activity's failure as the run understands it.

@@ -45,7 +45,7 @@ func (r *run) launch(w *wait) {
 		r.ask(w, contract.ActivityRoute, r.routeRequest(w))
 	case n.Kind == plan.KindOutput || n.Local && w.local:
 		r.ask(w, contract.ActivityLocal, r.request(w))
-	case r.outlives(n):
+	case !w.probe && r.outlives(n):
 		r.beget(w)
 	default:
 		w.local = false
@@ -125,6 +125,7 @@ func (r *run) request(w *wait) contract.Call {
 		Run: r.identity(), Plan: r.head.Digest, Node: w.node, Visit: r.visit, Spent: w.spent,
 		Request: w.request, Patient: w.patient, Deliveries: r.deliver(w.node),
 	}
+	call.Probe = w.probe
 	if n := &r.plan.Nodes[w.node]; n.ReadsInput || n.RoutesOnInput {
 		call.Input = r.head.Whole
 	}
@@ -165,6 +166,9 @@ func (r *run) options(w *wait) workflow.ActivityOptions {
 	heartbeat := heartbeatTimeout
 	if timeout <= heartbeatTimeout {
 		heartbeat = 0
+	}
+	if w.probe {
+		timeout, heartbeat = journalTimeout, 0
 	}
 	return workflow.ActivityOptions{
 		TaskQueue:              w.queue,

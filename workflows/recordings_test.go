@@ -47,6 +47,8 @@ const (
 	cancelled = enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED
 	completed = enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED
 	failed    = enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED
+	begotten  = enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED
+	signaled  = enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
 	broken    = enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED
 )
 
@@ -73,6 +75,8 @@ func recordings(t *testing.T) []recording {
 		{name: "local-retried", source: strings.ReplaceAll(flaky(contract.Transport), "timeout_ms: 5000", "timeout_ms: 500"), input: `{}`, has: types{marker, completed}},
 		{name: "store-away", source: flaky(contract.StoreUnavailable), input: `{}`, has: types{failing, completed}},
 		{name: "store-away-continued", source: flaky(contract.StoreUnavailable), input: `{}`, after: 8, has: types{continued, completed}},
+		{name: "long-call-continued", source: beside("hold, template: engine/sleep, timeout_ms: 60000, with: {ms: 2000}"), input: `{"x":"hello"}`, after: 10, has: types{begotten, continued, signaled, completed}},
+		{name: "long-retry-continued", source: beside("hold, template: engine/fail, timeout_ms: 5000, with: {kind: tool_error, message: again}, retry_policy: {max_retries: 1, initial_ms: 12000, on: [tool_error]}"), input: `{"x":"hello"}`, after: 10, has: types{failing, continued, fired, failed}},
 		{name: "lost-worker", source: remote, input: `{}`, has: types{timedOut, fired, completed}, during: losing},
 		{name: "reset", source: flaky(contract.ToolError), input: `{}`, has: types{broken, completed}, during: resetting},
 		{name: "large", source: large, input: fmt.Sprintf(`{"x":%q}`, strings.Repeat("x", 40_000)), has: types{completed}},
@@ -114,6 +118,19 @@ func chain(n int) string {
 		}
 	}
 	return document("", nodes.String(), fmt.Sprintf("  - $input.x -> n0.x\n%s  - n%d.x -> $output.x\n", edges.String(), n-1))
+}
+
+// beside is a node beside a chain of ordinary ones, which are more events than one
+// execution may have.
+func beside(node string) string {
+	var nodes, edges strings.Builder
+	for i := range 16 {
+		fmt.Fprintf(&nodes, "  - {id: n%d, template: engine/pass, timeout_ms: 5000, %s}\n", i, passing)
+		if i > 0 {
+			fmt.Fprintf(&edges, "  - n%d.x -> n%d.x\n", i-1, i)
+		}
+	}
+	return document("", nodes.String()+"  - {id: "+node+"}\n", "  - $input.x -> n0.x\n"+edges.String()+"  - $input.x -> $output.x\n")
 }
 
 // slowChain is n local nodes that take long enough to be cut by their time.

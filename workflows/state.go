@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/plan"
 )
 
 const (
@@ -157,24 +158,27 @@ func (v *view) nodeState(i int) contract.NodeState {
 		return v.stands.State(i)
 	}
 	over := v.state == contract.RunFailed || v.state == contract.RunCancelled
-	switch v.run.nodes[i] {
-	case nodeSucceeded:
+	switch v.run.progress.Node(i) {
+	case plan.NodeSucceeded:
 		return contract.Succeeded
-	case nodeFailed:
+	case plan.NodeFailed:
 		return contract.Failed
-	case nodeSkipped:
+	case plan.NodeSkipped:
 		return contract.Skipped
-	case nodeRunning:
+	case plan.NodeRunning:
+		if over && v.run.errors[i] != nil {
+			return contract.Failed // its error edges were never chosen
+		}
 		if over {
 			return contract.Dropped
 		}
 		return contract.Running
-	default:
-		if over {
-			return contract.Dropped
-		}
-		return contract.Pending
+	case plan.NodePending, plan.NodeReady:
 	}
+	if over {
+		return contract.Dropped
+	}
+	return contract.Pending
 }
 
 func count(c *contract.Counts, s contract.NodeState) {
@@ -217,7 +221,7 @@ func complete(f contract.Failure) contract.Failure {
 // details is the node table of the Temporal user interface, in Markdown.
 func (r *run) details(state contract.RunState) string {
 	v := &view{run: r, state: state, stands: r.view.stands}
-	calls, settled := len(r.plan.Nodes)-2, r.settled-1
+	calls, settled := len(r.plan.Nodes)-2, r.progress.Settled()-1
 	if v.stands != "" {
 		settled = 0
 		for i := 1; i <= calls; i++ {

@@ -41,7 +41,9 @@ type wait struct {
 	unstarted bool
 	// patient asks for an activity that Temporal tries until the store is back.
 	patient bool
-	child   *contract.Child
+	// probe asks for nothing but that, since the call itself may take long.
+	probe bool
+	child *contract.Child
 
 	// What follows is of something in flight.
 	future  workflow.Future
@@ -116,6 +118,9 @@ func (r *run) arm() {
 		if first.IsZero() || w.due.Before(first) {
 			first = w.due
 		}
+	}
+	if o := &r.outage; o.away && !o.probing && o.next.After(r.now()) && (first.IsZero() || o.next.Before(first)) {
+		first = o.next
 	}
 	for _, w := range r.flights {
 		if w.kind == waitChild && w.future == nil && (first.IsZero() || w.due.Before(first)) {

@@ -398,3 +398,50 @@ func TestAStoreThatIsAwayFillsNoHistory(t *testing.T) {
 		})
 	}
 }
+
+// TestALongCallIsNoProbe: the call that proves that the store is back takes no
+// longer for that, so that what it waits for itself can go on.
+func TestALongCallIsNoProbe(t *testing.T) {
+	k := Folder(t)
+	gate := make(chan struct{})
+	var calls atomic.Int32
+	back := make(chan func(), 1)
+	f := camp(t, host.Options{Store: k.Options},
+		replaced("grow", func(ctx context.Context, in request) (string, error) {
+			if calls.Add(1) == 1 {
+				restore, err := k.Outages["refusing"]()
+				if err != nil {
+					return "", err
+				}
+				back <- restore
+				return grow(ctx, in)
+			}
+			select {
+			case <-gate:
+				return grow(ctx, in)
+			case <-ctx.Done():
+				return "", ctx.Err()
+			}
+		}),
+		replaced("open", func(_ context.Context, in request) (string, error) {
+			close(gate)
+			return in.Key, nil
+		}))
+	b := newBuilder(12)
+	at := b.part("probe")
+	b.add(at+"long", Grow, day, map[string]any{"size": whole(20_000)})
+	b.result(at+"long", "x")
+	b.add(at+"wait", Sleep, 60_000, map[string]any{"ms": whole(4000)})
+	b.add(at+"open", Open, 1000, map[string]any{"key": at})
+	b.after(at+"wait", at+"open")
+	end := f.outages.begin("store")
+	r := f.send(t, b.p)
+	restore := <-back
+	stage.Until(t, "the run waits for the store alone", func() bool {
+		state := stage.State(t, f.Client(), f.Client().GetWorkflow(t.Context(), r.id, ""))
+		return state.Counts.Succeeded == 1 && len(state.Waiting) > 0 && state.Waiting[0].Kind == contract.WaitStore
+	})
+	restore()
+	end()
+	f.wins(t, r)
+}

@@ -1,4 +1,4 @@
-package workflows
+package plan_test
 
 import (
 	"slices"
@@ -60,10 +60,10 @@ func drawWorld(t *rapid.T) *world {
 
 // model states the rules of the plan language in the plainest way, node by node
 // in topological order.
-func (w *world) model() (nodes []nodeState, edges []edgeState) {
+func (w *world) model() (nodes []plan.NodeState, edges []plan.EdgeState) {
 	p := w.plan
-	nodes = make([]nodeState, len(p.Nodes))
-	edges = make([]edgeState, len(p.Edges))
+	nodes = make([]plan.NodeState, len(p.Nodes))
+	edges = make([]plan.EdgeState, len(p.Edges))
 	for i := range p.Nodes {
 		required, any, filled := true, false, map[string]bool{}
 		count := 0
@@ -72,7 +72,7 @@ func (w *world) model() (nodes []nodeState, edges []edgeState) {
 				continue
 			}
 			count++
-			if edges[e] == edgeDelivered {
+			if edges[e] == plan.EdgeDelivered {
 				any = true
 				if p.Edges[e].Carries() {
 					filled[p.Edges[e].ToPort] = true
@@ -93,23 +93,23 @@ func (w *world) model() (nodes []nodeState, edges []edgeState) {
 		case i == len(p.Nodes)-1:
 			continue
 		case i > 0 && (!required || count > 0 && !any):
-			nodes[i] = nodeSkipped
+			nodes[i] = plan.NodeSkipped
 		case w.fails[i]:
-			nodes[i] = nodeFailed
+			nodes[i] = plan.NodeFailed
 		default:
-			nodes[i] = nodeSucceeded
+			nodes[i] = plan.NodeSucceeded
 		}
 		for e := range p.Edges {
 			if p.Edges[e].From != i {
 				continue
 			}
-			edges[e] = edgeSkipped
-			want := nodeSucceeded
+			edges[e] = plan.EdgeSkipped
+			want := plan.NodeSucceeded
 			if p.Edges[e].Type == plan.Error {
-				want = nodeFailed
+				want = plan.NodeFailed
 			}
 			if nodes[i] == want && w.holds[e] {
-				edges[e] = edgeDelivered
+				edges[e] = plan.EdgeDelivered
 			}
 		}
 	}
@@ -117,17 +117,17 @@ func (w *world) model() (nodes []nodeState, edges []edgeState) {
 }
 
 // orphaned lists, by the model, failed nodes whose failure no node handles.
-func (w *world) orphaned(nodes []nodeState, edges []edgeState) []int {
+func (w *world) orphaned(nodes []plan.NodeState, edges []plan.EdgeState) []int {
 	var list []int
 	for i, s := range nodes {
-		if s != nodeFailed {
+		if s != plan.NodeFailed {
 			continue
 		}
 		handled := false
 		for e, edge := range w.plan.Edges {
-			if edge.From == i && edge.Type == plan.Error && edges[e] == edgeDelivered {
+			if edge.From == i && edge.Type == plan.Error && edges[e] == plan.EdgeDelivered {
 				to := nodes[edge.To]
-				handled = handled || edge.To == len(nodes)-1 || to == nodeSucceeded || to == nodeFailed
+				handled = handled || edge.To == len(nodes)-1 || to == plan.NodeSucceeded || to == plan.NodeFailed
 			}
 		}
 		if !handled {
@@ -160,12 +160,12 @@ func (w *world) held(i int) []bool {
 func TestResolutionAgreesWithTheModelInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
-		s := newProgress(w.plan)
-		s.begin(w.outcome(0))
+		s := plan.NewProgress(w.plan)
+		s.Begin(w.outcome(0))
 		var running []int
 		for {
 			for {
-				i, ok := s.next()
+				i, ok := s.Next()
 				if !ok {
 					break
 				}
@@ -174,24 +174,76 @@ func TestResolutionAgreesWithTheModelInAnyOrder(t *testing.T) {
 			if len(running) == 0 {
 				break
 			}
+			if rapid.IntRange(0, 4).Draw(t, "carried") == 0 && len(s.Orphans()) == 0 {
+				var c contract.Carried
+				s.Carry(&c)
+				s = plan.NewProgress(w.plan)
+				require.True(t, s.Restore(&c))
+			}
 			at := rapid.IntRange(0, len(running)-1).Draw(t, "lands")
 			i := running[at]
 			running = slices.Delete(running, at, at+1)
 			if w.fails[i] {
-				s.fail(i, w.held(i))
+				s.Fail(i, w.held(i))
 			} else {
-				s.succeed(i, w.outcome(i))
+				s.Succeed(i, w.outcome(i))
 			}
 		}
 		nodes, edges := w.model()
 		last := len(nodes) - 1
-		require.Equal(t, nodes[:last], s.nodes[:last])
-		require.Equal(t, edges, s.edges)
-		require.True(t, s.done())
-		slices.Sort(s.orphans)
-		require.Equal(t, w.orphaned(nodes, edges), s.orphans)
-		require.Empty(t, s.unhandled)
+		for i, want := range nodes[:last] {
+			require.Equal(t, want, s.Node(i), "node %d", i)
+		}
+		for e, want := range edges {
+			require.Equal(t, want, s.Edge(e), "edge %d", e)
+		}
+		require.True(t, s.Done())
+		require.Equal(t, w.orphaned(nodes, edges), slices.Sorted(slices.Values(s.Orphans())))
+		var c contract.Carried
+		s.Carry(&c)
+		require.Empty(t, c.Queue)
+		require.Empty(t, c.Unhandled)
 	})
+}
+
+// TestDeliveriesAreTheFirstOfEachPort: of several edges that are delivered to one
+// port, the first in the order of the plan is its value.
+func TestDeliveriesAreTheFirstOfEachPort(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		s := plan.NewProgress(w.plan)
+		s.Begin(w.outcome(0))
+		for i, ok := s.Next(); ok; i, ok = s.Next() {
+			s.Succeed(i, w.outcome(i))
+		}
+		for i := range w.plan.Nodes {
+			var want []int
+			ports := map[string]bool{}
+			for e, edge := range w.plan.Edges {
+				if edge.To == i && s.Edge(e) == plan.EdgeDelivered && edge.Carries() && !ports[edge.ToPort] {
+					ports[edge.ToPort] = true
+					want = append(want, e)
+				}
+			}
+			require.Equal(t, want, s.Deliveries(i), "node %d", i)
+		}
+	})
+}
+
+// TestRestoreRefuses a state that is not of the plan.
+func TestRestoreRefuses(t *testing.T) {
+	p := &plan.Plan{Nodes: make([]plan.Node, 3), Edges: []plan.Edge{{From: 0, To: 1, Type: plan.Data}}}
+	p.Index()
+	for name, c := range map[string]contract.Carried{
+		"too few nodes":      {Nodes: make([]byte, 2), Edges: make([]byte, 1)},
+		"too many edges":     {Nodes: make([]byte, 3), Edges: make([]byte, 2)},
+		"a state of a node":  {Nodes: []byte{6, 0, 0}, Edges: make([]byte, 1)},
+		"a state of an edge": {Nodes: make([]byte, 3), Edges: []byte{3}},
+		"a node in line":     {Nodes: make([]byte, 3), Edges: make([]byte, 1), Queue: []int{3}},
+		"an open failure":    {Nodes: make([]byte, 3), Edges: make([]byte, 1), Unhandled: []int{-1}},
+	} {
+		require.False(t, plan.NewProgress(p).Restore(&c), name)
+	}
 }
 
 func TestSkippingALongChainNeedsNoStack(t *testing.T) {
@@ -201,9 +253,9 @@ func TestSkippingALongChainNeedsNoStack(t *testing.T) {
 		p.Edges = append(p.Edges, plan.Edge{From: i, To: i + 1, FromPort: "x", ToPort: "x", Type: plan.Data, Required: true})
 	}
 	p.Index()
-	s := newProgress(p)
-	s.begin(contract.Outcome{Held: []bool{false}})
-	require.True(t, s.done())
-	require.False(t, s.assembles())
-	require.Equal(t, nodeSkipped, s.nodes[n-2])
+	s := plan.NewProgress(p)
+	s.Begin(contract.Outcome{Held: []bool{false}})
+	require.True(t, s.Done())
+	require.False(t, s.Assembles())
+	require.Equal(t, plan.NodeSkipped, s.Node(n-2))
 }
