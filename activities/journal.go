@@ -11,10 +11,10 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// Write implements the activity engine/journal: it states outcomes of nodes, and
-// the end of the run. What the ledger has already is not stated again. Whoever
-// asked tries again until the store is back; a ledger that has other things
-// under the same names refuses for good.
+// Write implements the activity engine/journal: it states outcomes of nodes.
+// What the ledger has already is not stated again. Whoever asked tries again until
+// the store is back; a ledger that has other things under the same names refuses
+// for good.
 func (e *Engine) Write(ctx context.Context, request contract.JournalRequest) (contract.JournalReceipt, error) {
 	return contract.JournalReceipt{Batch: request.Batch, Request: request.Request}, fail(ctx, journaling, e.write(ctx, &request))
 }
@@ -33,26 +33,11 @@ func (e *Engine) write(ctx context.Context, request *contract.JournalRequest) er
 	if err != nil {
 		return err
 	}
-	r := runOf(p, request.Plan, request.Run, request.Input)
-	if len(outcomes) > 0 {
-		if err := e.stated(ctx, r, func() error { return e.Ledger.RecordOutcomes(ctx, r.Workflow, r.Root, outcomes) }); err != nil {
-			return err
-		}
-	}
-	if request.End == nil {
+	if len(outcomes) == 0 {
 		return nil
 	}
-	end := r
-	if err := ended(&end, request.End); err != nil {
-		return err
-	}
-	return e.stated(ctx, r, func() error {
-		stands, err := e.Ledger.CloseRun(ctx, end, nil)
-		if err == nil && (stands.State != end.State || stands.OutputDigest != "" && stands.OutputDigest != end.OutputDigest) {
-			err = fmt.Errorf("%w: it has ended as %s", ledger.ErrConflict, stands.State)
-		}
-		return err
-	})
+	r := runOf(p, request.Plan, request.Run, request.Input)
+	return e.stated(ctx, r, func() error { return e.Ledger.RecordOutcomes(ctx, r.Workflow, r.Root, outcomes) })
 }
 
 // stated does what needs the run to be open; one that was reset is not, until
@@ -100,6 +85,7 @@ func runOf(p *plan.Plan, digest string, id contract.Identity, input string) ledg
 	}
 }
 
+// ended writes the proposed end of a run into r.
 func ended(r *ledger.Run, end *contract.RunEnd) error {
 	switch end.State {
 	case contract.RunSucceeded:

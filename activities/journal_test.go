@@ -105,7 +105,7 @@ func journal(t *testing.T, b *books, request func(digest string) contract.Journa
 
 var identity = contract.Identity{Workflow: "w", Root: "r", Origin: "o"}
 
-// TestWrite: what nodes and the run came to is stated, and a run that nothing
+// TestWrite: what nodes came to is stated, and a run that nothing
 // was stated about is opened first.
 func TestWrite(t *testing.T) {
 	input, output := plan.DigestOf([]byte("in")), plan.DigestOf([]byte("out"))
@@ -120,7 +120,6 @@ func TestWrite(t *testing.T) {
 				{Node: target, Visit: 2, State: contract.Failed, Attempts: 1, Output: "sha256:nonsense", Error: &contract.ErrorPayload{Kind: contract.Timeout, Message: "late"}},
 				{Node: target, Visit: 3, State: contract.Skipped},
 			},
-			End: &contract.RunEnd{State: contract.RunFailed, Failure: &contract.Failure{Kind: contract.Timeout, Message: "late"}},
 		}
 	})
 	require.Nil(t, f)
@@ -134,9 +133,7 @@ func TestWrite(t *testing.T) {
 			Error: json.RawMessage(`{"kind":"timeout","message":"late","node":"","attempts":0,"details":null}`)},
 		{Node: "target", Visit: 3, Kind: ledger.NodeSkipped, Activity: "test/target"},
 	}, b.outcomes), "a digest that is none is left out")
-	require.Len(t, b.closed, 1)
-	require.Equal(t, ledger.RunFailed, b.closed[0].State)
-	require.Contains(t, string(b.closed[0].Failure), `"late"`)
+	require.Empty(t, b.closed)
 }
 
 // TestWriteRefusals: a batch is tried again until the store is back, and not
@@ -152,24 +149,18 @@ func TestWriteRefusals(t *testing.T) {
 		{fmt.Errorf("x: %w", ledger.ErrConflict), contract.Conflict, false},
 		{fmt.Errorf("x: %w", ledger.ErrInvalid), contract.Contract, false},
 	} {
-		for _, request := range []contract.JournalRequest{
-			{Entries: []contract.JournalEntry{{Node: target, Visit: 1, State: contract.Succeeded}}},
-			{End: &contract.RunEnd{State: contract.RunSucceeded}},
-		} {
-			f := journal(t, &books{err: c.err}, func(d string) contract.JournalRequest {
-				request.Run, request.Plan = identity, d
-				return request
-			})
-			require.NotNil(t, f)
-			require.Equal(t, c.kind, f.kind)
-			require.Equal(t, c.retried, f.retried, "%s", c.err)
-		}
+		f := journal(t, &books{err: c.err}, func(d string) contract.JournalRequest {
+			return contract.JournalRequest{
+				Run: identity, Plan: d, Entries: []contract.JournalEntry{{Node: target, Visit: 1, State: contract.Succeeded}},
+			}
+		})
+		require.NotNil(t, f)
+		require.Equal(t, c.kind, f.kind)
+		require.Equal(t, c.retried, f.retried, "%s", c.err)
 	}
 	for name, request := range map[string]contract.JournalRequest{
 		"no such node": {Entries: []contract.JournalEntry{{Node: 99, State: contract.Succeeded}}},
 		"has not ende": {Entries: []contract.JournalEntry{{Node: target, State: contract.Running}}},
-		"not end as r": {End: &contract.RunEnd{State: contract.RunRunning}},
-		"not end as x": {End: &contract.RunEnd{State: "x"}},
 		"does not end": {Entries: []contract.JournalEntry{{Node: target, State: "y"}}},
 	} {
 		t.Run(name, func(t *testing.T) {

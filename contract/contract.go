@@ -254,7 +254,7 @@ type JournalEntry struct {
 }
 
 // JournalRequest asks engine/journal to state the outcomes of nodes in the
-// ledger, and the end of the run.
+// ledger.
 type JournalRequest struct {
 	Run Identity `json:"run"`
 	// Plan and Input are the digests of the plan and of its input, with which
@@ -265,11 +265,9 @@ type JournalRequest struct {
 	Batch int `json:"batch,omitempty"`
 	// Request is as in [Call].
 	Request string `json:"request,omitempty"`
-	// Entries may arrive more than once: in a batch that is tried again, and in
-	// the last one what an earlier one may have failed to write.
+	// Entries may arrive more than once: in a batch that is tried again, and where
+	// an earlier batch may not have been written.
 	Entries []JournalEntry `json:"entries,omitempty"`
-	// End is the end of the run, in the last request.
-	End *RunEnd `json:"end,omitempty"`
 }
 
 // JournalReceipt is the answer to a [JournalRequest]: only the answer to the very
