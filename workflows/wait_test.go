@@ -39,6 +39,22 @@ func TestACallThatStallsIsLaunchedAnew(t *testing.T) {
 	})
 }
 
+// TestWaitsForAChildToStart: a run that is to continue as new hears of the start of
+// the last child, which is all that it waits for.
+func TestWaitsForAChildToStart(t *testing.T) {
+	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
+		never, _ := workflow.NewFuture(r.ctx)
+		started, start := workflow.NewFuture(r.ctx)
+		r.deadline, r.draining = never, true
+		r.flights = []*wait{{kind: waitChild, node: 1, child: &contract.Child{Workflow: "child"}, future: never, started: started}}
+		require.False(t, r.due())
+		workflow.Go(r.ctx, func(workflow.Context) { start.SetValue(workflow.Execution{ID: "child", RunID: "r"}) })
+		r.await()
+		require.True(t, r.due())
+		require.Equal(t, "r", r.flights[0].child.Run)
+	})
+}
+
 // TestAttemptsAreUsedUp: a failure that does not say which attempt it was of counts
 // as the next one.
 func TestAttemptsAreUsedUp(t *testing.T) {
