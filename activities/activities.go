@@ -105,7 +105,6 @@ type Engine struct {
 
 	sources      sources
 	compilations compilations
-	gate         gate
 }
 
 // Tools is the activities of a role that calls tools: every activity type that

@@ -196,6 +196,7 @@ func TestCloseRefusals(t *testing.T) {
 		{"timed out", stands(ledger.RunTimedOut, ""), drawer{}, asFailed, contract.Conflict, false},
 		{"no such plan", &books{}, drawer{}, func(r *contract.CloseRequest) { asFailed(r); r.Plan = plan.DigestOf([]byte("none")) }, contract.StoreUnavailable, true},
 		{"no end", &books{}, drawer{}, func(r *contract.CloseRequest) { r.End.State = contract.RunRunning }, contract.Contract, false},
+		{"a strange end", &books{}, drawer{}, func(r *contract.CloseRequest) { r.End.State = "x" }, contract.Contract, false},
 		{"no such node", &books{}, drawer{}, func(r *contract.CloseRequest) {
 			asFailed(r)
 			r.Entries = []contract.JournalEntry{{Node: 99, State: contract.Succeeded}}

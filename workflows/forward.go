@@ -103,8 +103,7 @@ func (r *run) stall(w *wait) {
 		r.outage.probing = false
 	}
 	w.waits++
-	again := &wait{kind: w.kind, node: w.node, tries: w.tries, since: r.now()}
-	r.stalled = append(r.stalled, again)
+	r.stalled = append(r.stalled, r.anew(w))
 	if r.outage.away {
 		return
 	}

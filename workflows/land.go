@@ -73,6 +73,8 @@ func (r *run) failedCall(w *wait, f failure) {
 		r.unproved(w)
 	} else {
 		r.returned(w)
+		// Whatever a worker says of it, this was one more.
+		f.Attempts = max(f.Attempts, w.spent+1)
 	}
 	switch {
 	case f.wrongQueue && w.queue != contract.QueueTools && !n.InProcess:
