@@ -119,6 +119,9 @@ func run(ctx context.Context, plans Plans, choose choice, call *contract.Call) (
 	if err != nil {
 		return contract.Outcome{}, of(call, nil).failed(ctx, err)
 	}
+	if call.Probe {
+		return contract.Outcome{Request: call.Request, Probed: true}, nil
+	}
 	var out contract.Outcome
 	err = recovered("node "+n.spec.ID, func() (err error) {
 		out, err = n.run(ctx, caller, call)

@@ -11,10 +11,10 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// Write implements the activity engine/journal: it states outcomes of nodes.
-// What the ledger has already is not stated again. Whoever asked tries again until
-// the store is back; a ledger that has other things under the same names refuses
-// for good.
+// Write implements the activity engine/journal: it states outcomes of nodes. What
+// the ledger has already is not stated again. Whoever asked tries again until the
+// store is back; a ledger that has other things under the same names refuses for
+// good.
 func (e *Engine) Write(ctx context.Context, request contract.JournalRequest) (contract.JournalReceipt, error) {
 	return contract.JournalReceipt{Batch: request.Batch, Request: request.Request}, fail(ctx, journaling, e.write(ctx, &request))
 }
@@ -33,11 +33,23 @@ func (e *Engine) write(ctx context.Context, request *contract.JournalRequest) er
 	if err != nil {
 		return err
 	}
+	r := runOf(p, request.Plan, request.Run, request.Input)
 	if len(outcomes) == 0 {
 		return nil
 	}
-	r := runOf(p, request.Plan, request.Run, request.Input)
-	return e.stated(ctx, r, func() error { return e.Ledger.RecordOutcomes(ctx, r.Workflow, r.Root, outcomes) })
+	return e.stated(ctx, r, func() error {
+		err := e.Ledger.RecordOutcomes(ctx, r.Workflow, r.Root, outcomes)
+		if !request.Closing || !errors.Is(err, ledger.ErrConflict) {
+			return err
+		}
+		switch have, unread := e.Ledger.Run(ctx, r.Workflow, r.Root); {
+		case unread != nil:
+			return unread
+		case have.State.Ended():
+			return nil
+		}
+		return err
+	})
 }
 
 // stated does what needs the run to be open; one that was reset is not, until
@@ -85,7 +97,6 @@ func runOf(p *plan.Plan, digest string, id contract.Identity, input string) ledg
 	}
 }
 
-// ended writes the proposed end of a run into r.
 func ended(r *ledger.Run, end *contract.RunEnd) error {
 	switch end.State {
 	case contract.RunSucceeded:

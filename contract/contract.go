@@ -115,6 +115,8 @@ type Outcome struct {
 	Attempts int `json:"attempts,omitempty"`
 	// Request is that of the [Call] that this answers.
 	Request string `json:"request,omitempty"`
+	// Probed: nothing was called, as was asked for.
+	Probed bool `json:"probed,omitempty"`
 }
 
 // Delivery is one delivered edge that a request carries, with its value.
@@ -151,6 +153,9 @@ type Call struct {
 	// store can be written to before it calls anything, and Temporal tries again
 	// until it can.
 	Patient bool `json:"patient,omitempty"`
+	// Probe: the activity calls nothing. It answers [Outcome.Probed] once the store
+	// can be written to.
+	Probe bool `json:"probe,omitempty"`
 }
 
 // ChildCall is the argument of a child workflow of type [WorkflowCall].
@@ -265,9 +270,13 @@ type JournalRequest struct {
 	Batch int `json:"batch,omitempty"`
 	// Request is as in [Call].
 	Request string `json:"request,omitempty"`
-	// Entries may arrive more than once: in a batch that is tried again, and where
-	// an earlier batch may not have been written.
+	// Entries may arrive more than once: in a batch that is tried again, and in
+	// the last one what an earlier one may have failed to write.
 	Entries []JournalEntry `json:"entries,omitempty"`
+	// Closing says that an end of the run may stand. Then the ledger takes no more
+	// outcomes: these are dropped, and the answer to the [CloseRequest] that follows
+	// says what it has.
+	Closing bool `json:"closing,omitempty"`
 }
 
 // JournalReceipt is the answer to a [JournalRequest]: only the answer to the very
@@ -301,6 +310,9 @@ type Closed struct {
 	Root   string `json:"root"`
 	End    RunEnd `json:"end"`
 	Output Value  `json:"output,omitempty"`
+	// Nodes is what the ledger has of the plan's nodes, where the end stood before
+	// the request: it may have taken less than the run states now, or more.
+	Nodes NodeStates `json:"nodes,omitempty"`
 }
 
 // RunEnd is how a run ended.

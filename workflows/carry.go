@@ -30,9 +30,9 @@ const (
 func (r *run) due() bool {
 	length, bytes := r.info.GetCurrentHistoryLength(), r.info.GetCurrentHistorySize()
 	switch {
-	case length >= r.hard(), bytes >= hardBytes, r.info.GetContinueAsNewSuggested():
+	case length >= r.hard(), bytes >= hardBytes:
 		r.draining = true
-	case length >= r.head.ContinueAfter, bytes >= softBytes:
+	case length >= r.head.ContinueAfter, bytes >= softBytes, r.info.GetContinueAsNewSuggested():
 		if n, short := r.activities(); n <= little && short {
 			r.draining = true
 		}

@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"time"
+
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/plan"
 )
@@ -85,6 +87,11 @@ type outage struct {
 	// away: the store was unavailable, and what proves the contrary is in flight, or
 	// has to be launched.
 	away, probing bool
+	// again counts how often the store was away since something last came of it, and
+	// next is when it is probed at the earliest: what proves that it is back need not
+	// prove that it takes all that it is given.
+	again int
+	next  time.Time
 	// window bounds what is in flight once the store is back; it grows with what
 	// succeeds. 0 is no bound.
 	window int
@@ -97,14 +104,21 @@ func (r *run) stall(w *wait) {
 	}
 	w.waits++
 	r.stalled = append(r.stalled, r.anew(w))
-	r.outage.away = true
+	if r.outage.away {
+		return
+	}
+	if r.outage.away = true; r.outage.again > 0 {
+		r.outage.next = r.now().Add(backoff(r.outage.again - 1))
+	}
+	r.outage.again++
 }
 
 // probe asks again for the first of what has stalled, by an activity that Temporal
 // tries until the store is back: that costs no event. Until then nothing new
-// starts.
+// starts. What may take long is not called for that: what it waits for might be
+// something that waits for the store.
 func (r *run) probe() {
-	if r.outage.probing {
+	if r.outage.probing || r.outage.next.After(r.now()) {
 		return
 	}
 	from := &r.stalled
@@ -112,11 +126,17 @@ func (r *run) probe() {
 		from = &r.again
 	}
 	if len(*from) == 0 {
-		return // it sleeps
+		// All that has felt it sleeps, or has failed.
+		w := r.next()
+		if w == nil {
+			return
+		}
+		*from = append(*from, w)
 	}
 	w := (*from)[0]
 	*from = (*from)[1:]
 	w.patient, r.outage.probing = true, true
+	w.probe = w.kind == waitCall && time.Duration(r.plan.Nodes[w.node].TimeoutMS)*time.Millisecond > contract.ShortWait
 	r.launch(w)
 }
 
@@ -125,10 +145,15 @@ func (r *run) probe() {
 func (r *run) returned(w *wait) {
 	switch {
 	case w.patient:
-		r.outage = outage{window: 2}
+		again := 0
+		if w.probe {
+			again = r.outage.again
+		}
+		r.outage = outage{window: 2, again: again}
 		r.again = append(r.again, r.stalled...)
 		r.stalled = nil
 	case r.outage.window > 0:
+		r.outage.again = 0
 		if r.outage.window *= 2; r.outage.window > maxPending {
 			r.outage.window = 0
 		}

@@ -43,8 +43,8 @@ type noLedger struct{ activities.Ledger }
 
 func (noLedger) OpenRun(context.Context, ledger.Run) error                              { return nil }
 func (noLedger) RecordOutcomes(context.Context, string, string, []ledger.Outcome) error { return nil }
-func (noLedger) CloseRun(_ context.Context, r ledger.Run, _ []ledger.Outcome) (ledger.Run, error) {
-	return r, nil
+func (noLedger) CloseRun(_ context.Context, r ledger.Run, _ []ledger.Outcome) (ledger.Run, bool, error) {
+	return r, false, nil
 }
 
 // environment is the interpreter with the real activities, without a server.

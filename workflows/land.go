@@ -48,6 +48,10 @@ func (r *run) land(w *wait) {
 			return
 		}
 		r.returned(w)
+		if out.Probed {
+			r.later(w, 0)
+			return
+		}
 		r.succeeded(w.node, out)
 	}
 }
@@ -81,6 +85,10 @@ func (r *run) failedCall(w *wait, f failure) {
 		w.spent = max(w.spent, f.spent)
 		w.waits, w.unstarted = w.waits+1, f.unstarted
 		r.later(w, backoff(w.waits))
+		return
+	case f.Kind == contract.WorkerLost && w.probe:
+		w.waits++
+		r.later(w, backoff(w.waits-1))
 		return
 	case f.Kind == contract.WorkerLost:
 		w.spent = max(w.spent, f.spent)

@@ -45,7 +45,7 @@ func (r *run) launch(w *wait) {
 		r.ask(w, contract.ActivityRoute, r.routeRequest(w))
 	case n.Kind == plan.KindOutput || n.Local && w.local:
 		r.ask(w, contract.ActivityLocal, r.request(w))
-	case r.outlives(n):
+	case !w.probe && r.outlives(n):
 		r.beget(w)
 	default:
 		w.local = false
@@ -123,8 +123,9 @@ func (r *run) commandID(w *wait) string {
 func (r *run) request(w *wait) contract.Call {
 	call := contract.Call{
 		Run: r.identity(), Plan: r.head.Digest, Node: w.node, Visit: r.visit, Spent: w.spent,
-		Request: w.request, Patient: w.patient, Deliveries: r.deliver(w.node),
+		Request: w.request, Patient: w.checks(), Deliveries: r.deliver(w.node),
 	}
+	call.Probe = w.probe
 	if n := &r.plan.Nodes[w.node]; n.ReadsInput || n.RoutesOnInput {
 		call.Input = r.head.Whole
 	}
@@ -133,7 +134,7 @@ func (r *run) request(w *wait) contract.Call {
 
 func (r *run) routeRequest(w *wait) contract.RouteRequest {
 	request := contract.RouteRequest{
-		Run: r.identity(), Plan: r.head.Digest, Node: w.node, Error: *r.errors[w.node], Request: w.request, Patient: w.patient,
+		Run: r.identity(), Plan: r.head.Digest, Node: w.node, Error: *r.errors[w.node], Request: w.request, Patient: w.checks(),
 	}
 	if r.plan.Nodes[w.node].RoutesOnInput {
 		request.Input = r.head.Whole
@@ -166,6 +167,9 @@ func (r *run) options(w *wait) workflow.ActivityOptions {
 	if timeout <= heartbeatTimeout {
 		heartbeat = 0
 	}
+	if w.probe {
+		timeout, heartbeat = journalTimeout, 0
+	}
 	return workflow.ActivityOptions{
 		TaskQueue:              w.queue,
 		ActivityID:             r.commandID(w),
@@ -183,7 +187,7 @@ func (r *run) options(w *wait) workflow.ActivityOptions {
 // (Temporal's own timeouts) and a store that is away come back at once, but for a
 // patient request, which waits for the store.
 func (r *run) policy(w *wait) *temporal.RetryPolicy {
-	if w.patient {
+	if w.checks() {
 		return &temporal.RetryPolicy{
 			InitialInterval: minBackoff, BackoffCoefficient: 2, MaximumInterval: maxBackoff,
 			NonRetryableErrorTypes: timeouts,

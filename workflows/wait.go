@@ -41,7 +41,9 @@ type wait struct {
 	unstarted bool
 	// patient asks for an activity that Temporal tries until the store is back.
 	patient bool
-	child   *contract.Child
+	// probe asks for nothing but that, since the call itself may take long.
+	probe bool
+	child *contract.Child
 
 	// What follows is of something in flight.
 	future  workflow.Future
@@ -53,6 +55,11 @@ type wait struct {
 	started workflow.Future
 	asking  bool
 }
+
+// checks reports whether the request asks to check the store before anything is
+// called: where the store was away, and where workers were lost with it, which a
+// store that hangs looks like.
+func (w *wait) checks() bool { return w.patient || w.lost > 0 }
 
 // ready reports whether what is in flight has ended.
 func (w *wait) ready() bool { return w.future != nil && w.future.IsReady() }
@@ -123,6 +130,9 @@ func (r *run) arm() {
 		if first.IsZero() || w.due.Before(first) {
 			first = w.due
 		}
+	}
+	if o := &r.outage; o.away && !o.probing && o.next.After(r.now()) && (first.IsZero() || o.next.Before(first)) {
+		first = o.next
 	}
 	for _, w := range r.flights {
 		if w.kind == waitChild && w.future == nil && (first.IsZero() || w.due.Before(first)) {

@@ -270,27 +270,38 @@ func TestAStoreThatHangsFailsNoNode(t *testing.T) {
 }
 
 // TestALongNodeHoldsUpNobody: a call that takes long does not stop the others where
-// the run would continue as new.
+// the run would continue as new, or where the server suggests that it does (from
+// 4,096 events on).
 func TestALongNodeHoldsUpNobody(t *testing.T) {
-	gate := make(chan struct{})
-	f := camp(t, host.Options{ContinueAfter: 400}, gated(gate))
-	b := newBuilder(6)
-	b.add("long", Wait, day, map[string]any{"key": "long"})
-	b.chain(1500, func() int64 { return 1000 })
-	r := f.send(t, b.p)
-	until := time.Now().Add(40 * time.Second)
-	for f.done(t, r) < 1500 && time.Now().Before(until) {
-		about, err := f.Client().DescribeWorkflowExecution(t.Context(), r.id, "")
-		require.NoError(t, err)
-		if about.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_FAILED {
-			break
-		}
+	for name, c := range map[string]struct {
+		after, nodes int
+		timeout      int64
+	}{
+		"local nodes":    {400, 1500, 1000},
+		"ordinary nodes": {0, 750, 5000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gate := make(chan struct{})
+			f := camp(t, host.Options{ContinueAfter: c.after}, gated(gate))
+			b := newBuilder(6)
+			b.add("long", Wait, day, map[string]any{"key": "long"})
+			b.chain(c.nodes, func() int64 { return c.timeout })
+			r := f.send(t, b.p)
+			until := time.Now().Add(90 * time.Second)
+			for f.done(t, r) < c.nodes && time.Now().Before(until) {
+				about, err := f.Client().DescribeWorkflowExecution(t.Context(), r.id, "")
+				require.NoError(t, err)
+				if about.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_FAILED {
+					break
+				}
+			}
+			if n := f.done(t, r); n < c.nodes {
+				t.Errorf("%d of %d nodes have ended beside a long one", n, c.nodes)
+			}
+			close(gate)
+			f.wins(t, r)
+		})
 	}
-	if n := f.done(t, r); n < 1500 {
-		t.Errorf("%d of 1500 nodes have ended beside a long one", n)
-	}
-	close(gate)
-	f.wins(t, r)
 }
 
 // TestAnswersDuringLocalNodes: many calls end while local nodes run.
@@ -397,4 +408,51 @@ func TestAStoreThatIsAwayFillsNoHistory(t *testing.T) {
 			f.wins(t, r)
 		})
 	}
+}
+
+// TestALongCallIsNoProbe: the call that proves that the store is back takes no
+// longer for that, so that what it waits for itself can go on.
+func TestALongCallIsNoProbe(t *testing.T) {
+	k := Folder(t)
+	gate := make(chan struct{})
+	var calls atomic.Int32
+	back := make(chan func(), 1)
+	f := camp(t, host.Options{Store: k.Options},
+		replaced("grow", func(ctx context.Context, in request) (string, error) {
+			if calls.Add(1) == 1 {
+				restore, err := k.Outages["refusing"]()
+				if err != nil {
+					return "", err
+				}
+				back <- restore
+				return grow(ctx, in)
+			}
+			select {
+			case <-gate:
+				return grow(ctx, in)
+			case <-ctx.Done():
+				return "", ctx.Err()
+			}
+		}),
+		replaced("open", func(_ context.Context, in request) (string, error) {
+			close(gate)
+			return in.Key, nil
+		}))
+	b := newBuilder(12)
+	at := b.part("probe")
+	b.add(at+"long", Grow, day, map[string]any{"size": whole(20_000)})
+	b.result(at+"long", "x")
+	b.add(at+"wait", Sleep, 60_000, map[string]any{"ms": whole(4000)})
+	b.add(at+"open", Open, 1000, map[string]any{"key": at})
+	b.after(at+"wait", at+"open")
+	end := f.outages.begin("store")
+	r := f.send(t, b.p)
+	restore := <-back
+	stage.Until(t, "the run waits for the store alone", func() bool {
+		state := stage.State(t, f.Client(), f.Client().GetWorkflow(t.Context(), r.id, ""))
+		return state.Counts.Succeeded == 1 && len(state.Waiting) > 0 && state.Waiting[0].Kind == contract.WaitStore
+	})
+	restore()
+	end()
+	f.wins(t, r)
 }

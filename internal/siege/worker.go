@@ -142,19 +142,18 @@ func (g *garrison) kill() {
 	}
 }
 
-// fallen reports whether the worker has ended by itself.
+// fallen reports whether the worker, or its second, has ended by itself.
 func (g *garrison) fallen() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.cmd == nil {
-		return false
+	if g.cmd != nil {
+		select {
+		case <-g.done:
+			return true
+		default:
+		}
 	}
-	select {
-	case <-g.done:
-		return true
-	default:
-		return false
-	}
+	return g.second != nil && g.second.fallen()
 }
 
 // said gives the end of what the workers said.
