@@ -11,10 +11,10 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// Write implements the activity engine/journal: it states outcomes of nodes.
-// What the ledger has already is not stated again. Whoever asked tries again until
-// the store is back; a ledger that has other things under the same names refuses
-// for good.
+// Write implements the activity engine/journal: it states outcomes of nodes. What
+// the ledger has already is not stated again. Whoever asked tries again until the
+// store is back; a ledger that has other things under the same names refuses for
+// good.
 func (e *Engine) Write(ctx context.Context, request contract.JournalRequest) (contract.JournalReceipt, error) {
 	return contract.JournalReceipt{Batch: request.Batch, Request: request.Request}, fail(ctx, journaling, e.write(ctx, &request))
 }
@@ -97,7 +97,6 @@ func runOf(p *plan.Plan, digest string, id contract.Identity, input string) ledg
 	}
 }
 
-// ended writes the proposed end of a run into r.
 func ended(r *ledger.Run, end *contract.RunEnd) error {
 	switch end.State {
 	case contract.RunSucceeded:

@@ -270,8 +270,8 @@ type JournalRequest struct {
 	Batch int `json:"batch,omitempty"`
 	// Request is as in [Call].
 	Request string `json:"request,omitempty"`
-	// Entries may arrive more than once: in a batch that is tried again, and where
-	// an earlier batch may not have been written.
+	// Entries may arrive more than once: in a batch that is tried again, and in
+	// the last one what an earlier one may have failed to write.
 	Entries []JournalEntry `json:"entries,omitempty"`
 	// Closing says that an end of the run may stand. Then the ledger takes no more
 	// outcomes: these are dropped, and the answer to the [CloseRequest] that follows
