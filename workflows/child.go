@@ -126,6 +126,9 @@ func (r *run) adopt(w *wait) bool {
 		return false
 	}
 	w.request = r.requestOf(w)
+	if w.due.IsZero() {
+		w.due = r.now() // it was asked for: the answer has not come
+	}
 	r.flights = append(r.flights, w)
 	return true
 }

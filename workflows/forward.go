@@ -104,6 +104,9 @@ func (r *run) stall(w *wait) {
 	}
 	w.waits++
 	again := &wait{kind: w.kind, node: w.node, tries: w.tries, since: r.now()}
+	if again.kind == waitChild {
+		again.kind = waitCall // its child has ended
+	}
 	r.stalled = append(r.stalled, again)
 	if r.outage.away {
 		return
