@@ -410,6 +410,46 @@ func TestAStoreThatIsAwayFillsNoHistory(t *testing.T) {
 	}
 }
 
+// TestAChildCallMeetsAnOutage: the store is away when a call ends that a child
+// workflow has made, and the run continues as new after that.
+func TestAChildCallMeetsAnOutage(t *testing.T) {
+	k := Folder(t)
+	var calls atomic.Int32
+	back := make(chan func(), 1)
+	f := camp(t, host.Options{Store: k.Options, ContinueAfter: 10},
+		replaced("grow", func(ctx context.Context, in request) (string, error) {
+			if calls.Add(1) == 1 {
+				restore, err := k.Outages["refusing"]()
+				if err != nil {
+					return "", err
+				}
+				back <- restore
+			}
+			return grow(ctx, in)
+		}))
+	b := newBuilder(13)
+	at := b.part("child")
+	for i := range 12 {
+		id := fmt.Sprintf("%slong%d", at, i)
+		b.add(id, Grow, day, map[string]any{"size": whole(20_000 + i)})
+		b.result(id, "x")
+	}
+	b.chain(60, b.local)
+	end := f.outages.begin("store")
+	r := f.send(t, b.p)
+	restore := <-back
+	stage.Until(t, "the run waits for the store", func() bool {
+		state := stage.State(t, f.Client(), f.Client().GetWorkflow(t.Context(), r.id, ""))
+		return len(state.Waiting) > 0 && state.Waiting[0].Kind == contract.WaitStore
+	})
+	restore()
+	end()
+	f.wins(t, r)
+	if r.histories.executions < 2 {
+		t.Errorf("the run has %d executions", r.histories.executions)
+	}
+}
+
 // TestALongCallIsNoProbe: the call that proves that the store is back takes no
 // longer for that, so that what it waits for itself can go on.
 func TestALongCallIsNoProbe(t *testing.T) {
