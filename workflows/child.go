@@ -52,7 +52,7 @@ func Call(ctx workflow.Context, request contract.ChildCall) (contract.Report, er
 	}
 	steady, _ := workflow.NewDisconnectedContext(ctx)
 	told := report
-	if bulk(&report) >= byReference/4 {
+	if bulk(&report) >= byReference/8 {
 		// A signal by reference is not read: anybody may send one.
 		told.Outcome, told.Failure = nil, nil
 	}
@@ -62,11 +62,11 @@ func Call(ctx workflow.Context, request contract.ChildCall) (contract.Report, er
 	return report, nil
 }
 
-// bulk is how many bytes of foreign values a report has. As JSON they may be twice as
-// many.
+// bulk is how many bytes of foreign values a report has. As JSON they may be six
+// times as many.
 func bulk(report *contract.Report) int {
 	if report.Outcome != nil {
-		return brought(report.Outcome) + len(report.Outcome.Held)
+		return brought(report.Outcome) + len("false,")*len(report.Outcome.Held)
 	}
 	return len(report.Failure.Error.Message) + len(report.Failure.Error.Details)
 }
