@@ -91,7 +91,7 @@ var keys = []key[Config]{
 	{name: "worker.cached_runs", sort: integer, min: 2, max: 100_000, at: func(c *Config) any { return &c.Worker.CachedRuns },
 		doc: "Runs whose state one process keeps in memory between workflow tasks, each with its plan. The state of any other is made anew from its history."},
 	{name: "worker.drain", sort: duration, max: 3600 * second, at: func(c *Config) any { return &c.Worker.Drain },
-		doc: "How long a stopping worker waits for activities in flight, such as `30s` or `2m`. What has not ended by then runs again elsewhere, as its retry contract says."},
+		doc: "How long a stopping worker waits for activities in flight, such as `30s` or `2m`. What has not ended by then runs again elsewhere, which uses up no retry."},
 	{name: "worker.tools_queue", sort: choice, oneOf: []string{"own", "shared"}, at: func(c *Config) any { return &c.Worker.ToolsQueue },
 		doc: "Where runs ask for calls of MCP servers and executables: on a queue of their `own`, `chimera-tools`, or on that of the engine, `shared`, which is faster where each worker has both roles. All workers with role `engine` of a deployment say the same. A run that asks a worker without the role `tools` goes to `chimera-tools` from then on, so a deployment may be split, or put together, while runs are under way. `chimera dev` shares."},
 	{name: "worker.deployment", sort: text, at: func(c *Config) any { return &c.Worker.Deployment },

@@ -7,7 +7,6 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/temporal"
 
 	"chimera.ai/engine/contract"
 )
@@ -35,8 +34,14 @@ func (c childWorkflows) Child(ctx context.Context, child contract.Child, ended b
 	}
 	var report contract.Report
 	err = c.client.GetWorkflow(ctx, child.Workflow, child.Run).Get(ctx, &report)
-	if errors.As(err, new(*temporal.WorkflowExecutionError)) {
-		return false, nil, nil
+	var elsewhere serviceerror.ServiceError
+	var known *contract.Error
+	switch {
+	case err == nil:
+		return false, &report, nil
+	case ctx.Err() != nil, errors.As(err, &elsewhere), errors.As(err, &known) && known.Kind == contract.StoreUnavailable:
+		return false, nil, err
 	}
-	return false, &report, err
+	// It has failed, or returned what none of this deployment's workers returns.
+	return false, nil, nil
 }

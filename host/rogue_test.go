@@ -3,7 +3,9 @@ package host_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +16,8 @@ import (
 	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
@@ -125,4 +129,133 @@ func TestAnAnswerIsReplayedForNoOther(t *testing.T) {
 	tools()
 	require.NoError(t, stage.Await(t, engine.Client(), run, nil))
 	require.Equal(t, 2, box.calls("echo"), "each node was called")
+}
+
+// TestAReferenceIsNoAnswer: a reference to nothing, to what is no payload, or into a
+// store of another kind, is given as the answer of a node, as the details of its
+// failure, and with its heartbeat. It counts as a lost worker.
+func TestAReferenceIsNoAnswer(t *testing.T) {
+	box := newToolbox(t)
+	kept, s := store.Options{Dir: filepath.Join(t.TempDir(), "store")}, sealing(t, keys(t, "k1")...)
+	engine := stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleEngine}, Sealing: s, Store: kept}))
+	r := rogue{t, stranger(t)}
+	run := stage.Start(t, r, source("", []string{"a box/echo 60000"}, []string{"$input.x -> a.x", "a.x -> $output.x"}), `{"x":"forged"}`)
+	stray, err := engine.Store().Blobs.Put(t.Context(), []byte("no payload"))
+	require.NoError(t, err)
+	gone := pointer(`{"driverName":"chimera-blob","claimData":{"digest":"sha256:` + strings.Repeat("0", 64) + `"}}`)
+	for _, answer := range []*commonpb.Payloads{gone, pointer(`{"driverName":"chimera-blob","claimData":{"digest":"` + stray + `"}}`), pointer(`{"driverName":"elsewhere"}`), pointer("no JSON")} {
+		r.answers(r.takes(run.GetID()), answer)
+	}
+	task := r.takes(run.GetID())
+	_, err = r.WorkflowService().RecordActivityTaskHeartbeat(t.Context(), &workflowservice.RecordActivityTaskHeartbeatRequest{
+		Namespace: client.DefaultNamespace, TaskToken: task.GetTaskToken(), Details: gone, Identity: "rogue",
+	})
+	require.NoError(t, err)
+	r.fails(task, &failurepb.Failure{
+		Message: "Encoded failure", EncodedAttributes: gone.GetPayloads()[0],
+		FailureInfo: &failurepb.Failure_ApplicationFailureInfo{ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{
+			Type: string(contract.ToolError), Details: gone, NextRetryDelay: durationpb.New(365 * 24 * time.Hour),
+		}},
+	})
+	stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleTools}, Sealing: s, Store: kept}))
+	require.NoError(t, stage.Await(t, engine.Client(), run, nil))
+	require.Equal(t, 1, box.calls("echo"))
+	require.Empty(t, events(t, engine.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED))
+}
+
+// pointer is a payload that says that its value lies in a store.
+func pointer(data string) *commonpb.Payloads {
+	return &commonpb.Payloads{Payloads: []*commonpb.Payload{{
+		Metadata: map[string][]byte{"encoding": []byte("json/protobuf"), "messageType": []byte("temporal.api.sdk.v1.ExternalStorageReference")},
+		Data:     []byte(data),
+	}}}
+}
+
+// signals sends a payload as a signal. The server takes none for a moment while a
+// workflow continues as new.
+func (r rogue) signals(workflow, name string, input *commonpb.Payloads) error {
+	_, err := r.WorkflowService().SignalWorkflowExecution(r.t.Context(), &workflowservice.SignalWorkflowExecutionRequest{
+		Namespace: client.DefaultNamespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: workflow}, SignalName: name, Input: input, Identity: "rogue",
+	})
+	return err
+}
+
+// longCall starts a run of one long call, beside a chain, that has continued as new
+// with the call in flight, and gives the call's child workflow.
+func longCall(t *testing.T, h *host.Host) (run client.WorkflowRun, child string) {
+	t.Helper()
+	nodes, edges := []string{"long test/gate 3600000 retry_policy: {max_retries: 40}"}, []string{"$input.x -> long.x", "$input.x -> n0.x", "long.x -> $output.x"}
+	for i := range 40 {
+		nodes = append(nodes, fmt.Sprintf("n%d engine/pass 2000", i))
+		if i > 0 {
+			edges = append(edges, fmt.Sprintf("n%d.x -> n%d.x", i-1, i))
+		}
+	}
+	run = stage.Start(t, h.Client(), source("", nodes, append(edges, "n39 -> $output")), `{"x":1}`)
+	stage.Until(t, "all but the long call have ended", func() bool { return stage.State(t, h.Client(), run).Counts.Succeeded == 40 })
+	for _, w := range stage.State(t, h.Client(), run).Waiting {
+		if w.Kind == contract.WaitChild {
+			child = w.Detail
+		}
+	}
+	require.NotEmpty(t, child)
+	about, err := h.Client().DescribeWorkflowExecution(t.Context(), run.GetID(), "")
+	require.NoError(t, err)
+	require.NotEqual(t, run.GetRunID(), about.GetWorkflowExecutionInfo().GetExecution().GetRunId(), "the run has continued as new")
+	return run, child
+}
+
+// TestReportsAreFlooded: whoever may signal sends reports of all sorts to a run that
+// waits for one, and references to the child that is to report. The run drops them
+// all, continues as new among them, and ends by its own child's report.
+func TestReportsAreFlooded(t *testing.T) {
+	for name, large := range map[string]string{"small": "true", "large": strings.Repeat("true ", 4<<10)} {
+		t.Run(name, func(t *testing.T) {
+			gate := make(chan struct{})
+			h := stage.Host(t, host.Options{ContinueAfter: 60, Sealing: sealing(t, keys(t, "k1")...), Skills: []skills.Skill{
+				skill("gate", func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+					select {
+					case <-gate:
+						return json.Marshal(map[string]string{"x": large})
+					case <-ctx.Done():
+						return nil, ctx.Err()
+					}
+				}),
+			}})
+			r := rogue{t, stranger(t)}
+			run, child := longCall(t, h)
+			about, err := r.DescribeWorkflowExecution(t.Context(), child, "")
+			require.NoError(t, err)
+			request := strings.TrimPrefix(child, run.GetID()+"/")
+			forged := contract.Report{
+				Request: request, Child: contract.Child{Workflow: child, Run: about.GetWorkflowExecutionInfo().GetExecution().GetRunId()},
+				Outcome: &contract.Outcome{Values: []contract.Value{contract.Value(`"forged"`)}, Held: []bool{true}, Request: request},
+			}
+			plain, err := converter.GetDefaultDataConverter().ToPayloads(forged)
+			require.NoError(t, err)
+			other, err := converter.GetDefaultDataConverter().ToPayloads(contract.Report{Request: request, Child: forged.Child})
+			require.NoError(t, err)
+			huge, err := converter.GetDefaultDataConverter().ToPayloads(strings.Repeat("x", 100_000))
+			require.NoError(t, err)
+			gone := pointer(`{"driverName":"chimera-blob","claimData":{"digest":"sha256:` + strings.Repeat("0", 64) + `"}}`)
+			sorts := []*commonpb.Payloads{plain, other, huge, gone, nil, {Payloads: []*commonpb.Payload{{Data: []byte{0}}}}}
+			require.NoError(t, r.signals(child, contract.SignalReport, gone))
+			require.NoError(t, r.signals(child, "anything", gone))
+			for i := range 300 {
+				stage.Until(t, "it is taken", func() bool {
+					return r.signals(run.GetID(), contract.SignalReport, sorts[i%len(sorts)]) == nil
+				})
+			}
+			close(gate)
+			for i := range 100 {
+				if _, err := r.QueryWorkflow(t.Context(), run.GetID(), "", contract.QueryState, gone.GetPayloads()[0]); err != nil {
+					break
+				}
+				_ = r.SignalWorkflow(t.Context(), run.GetID(), "", contract.SignalReport, i) // it may have ended
+			}
+			var result map[string]string
+			require.NoError(t, stage.Await(t, h.Client(), run, &result))
+			require.Equal(t, large, result["x"])
+		})
+	}
 }

@@ -226,7 +226,7 @@ func TestAForgedAnswerIsRefused(t *testing.T) {
 	}
 	complete := func(run client.WorkflowRun, answers ...*commonpb.Payload) error {
 		_, err := plain.WorkflowService().RespondActivityTaskCompletedById(t.Context(), &workflowservice.RespondActivityTaskCompletedByIdRequest{
-			Namespace: client.DefaultNamespace, WorkflowId: run.GetID(), RunId: run.GetRunID(), ActivityId: "a#1",
+			Namespace: client.DefaultNamespace, WorkflowId: run.GetID(), RunId: run.GetRunID(), ActivityId: "node/a",
 			Result: &commonpb.Payloads{Payloads: answers},
 		})
 		return err
@@ -252,7 +252,7 @@ func TestAForgedAnswerIsRefused(t *testing.T) {
 		},
 		"a failure": func(run client.WorkflowRun) error {
 			_, err := plain.WorkflowService().RespondActivityTaskFailedById(t.Context(), &workflowservice.RespondActivityTaskFailedByIdRequest{
-				Namespace: client.DefaultNamespace, WorkflowId: run.GetID(), RunId: run.GetRunID(), ActivityId: "a#1",
+				Namespace: client.DefaultNamespace, WorkflowId: run.GetID(), RunId: run.GetRunID(), ActivityId: "node/a",
 				Failure: &failurepb.Failure{Message: "forged", FailureInfo: &failurepb.Failure_ApplicationFailureInfo{
 					ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{Type: string(contract.ToolError), NonRetryable: true},
 				}},

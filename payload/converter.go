@@ -174,10 +174,10 @@ func (c sealer) plain(value any) bool {
 }
 
 // internal reports whether only the engine or Temporal's library writes what is
-// read here: a plan, a run's state, the record of a local activity.
+// read here: a plan, a run's state, a child's report, the record of a local activity.
 func internal(target any) bool {
 	switch target.(type) {
-	case **plan.Loaded, *contract.Carried, **contract.Carried:
+	case **plan.Loaded, *contract.Carried, **contract.Carried, *contract.Report, **contract.Report:
 		return true
 	}
 	t := reflect.TypeOf(target)

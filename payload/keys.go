@@ -5,6 +5,7 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -197,6 +198,41 @@ func (r *Keyring) open(id string, sealed []byte, context string) ([]byte, error)
 }
 
 func associated(id, context string) []byte { return []byte(domain + id + "\n" + context) }
+
+// prove gives a text that vouches for another one, or "" without a key.
+func (r *Keyring) prove(text string) string {
+	if r == nil {
+		return ""
+	}
+	sum := r.sum(r.first, text)
+	if sum == nil {
+		return ""
+	}
+	return r.first + ":" + base64.RawStdEncoding.EncodeToString(sum)
+}
+
+// proves reports whether a proof vouches for a text.
+func (r *Keyring) proves(text, proof string) bool {
+	id, encoded, _ := strings.Cut(proof, ":")
+	sum, err := base64.RawStdEncoding.DecodeString(encoded)
+	want := r.sum(id, text)
+	return err == nil && want != nil && hmac.Equal(sum, want)
+}
+
+// sum is nil without that key.
+func (r *Keyring) sum(id, text string) []byte {
+	key, ok := r.keys[id]
+	if !ok || r.locked != nil {
+		return nil
+	}
+	own, err := hkdf.Key(sha256.New, key, nil, domain+"proof", keyBytes)
+	if err != nil {
+		return nil
+	}
+	h := hmac.New(sha256.New, own)
+	_, _ = io.WriteString(h, text)
+	return h.Sum(nil)
+}
 
 // NewKey gives a key for a configuration: id, and 32 random bytes in base64.
 func NewKey(id string) (string, error) {

@@ -182,8 +182,9 @@ func TestTheDriverKeepsPayloads(t *testing.T) {
 	loose, err := store.Put(t.Context(), stranger)
 	require.NoError(t, err)
 	for _, digest := range []string{plan, loose} {
-		_, err = driver.Retrieve(converter.StorageDriverRetrieveContext{Context: t.Context()}, []converter.StorageDriverClaim{{ClaimData: map[string]string{"digest": digest}}})
-		require.Error(t, err, "what the driver has not stored")
+		out, err = driver.Retrieve(converter.StorageDriverRetrieveContext{Context: t.Context()}, []converter.StorageDriverClaim{{ClaimData: map[string]string{"digest": digest}}})
+		require.NoError(t, err)
+		require.ErrorIs(t, payload.NewConverter(nil, payload.Sealing{}).FromPayload(out[0], new(any)), payload.ErrRefused, "what the driver has not stored")
 	}
 	claims[0].ClaimData["digest"] = "sha256:../../etc/passwd"
 	_, err = driver.Retrieve(converter.StorageDriverRetrieveContext{Context: t.Context()}, claims[:1])

@@ -74,6 +74,9 @@ func (driver) Type() string { return "chimera-blob" }
 const (
 	claimDigest = "digest"
 	claimSize   = "size"
+	// claimProof vouches for the digest, where there are keys: what it names was
+	// stored by this deployment, whether the store has it now or not.
+	claimProof = "proof"
 )
 
 func (d driver) Store(ctx converter.StorageDriverStoreContext, payloads []*commonpb.Payload) ([]converter.StorageDriverClaim, error) {
@@ -106,6 +109,9 @@ func (d driver) Store(ctx converter.StorageDriverStoreContext, payloads []*commo
 			claimDigest: digest,
 			claimSize:   strconv.Itoa(len(b)),
 		}}
+		if proof := d.sealing.Keys.prove(digest); proof != "" {
+			claims[i].ClaimData[claimProof] = proof
+		}
 	}
 	return claims, nil
 }
@@ -129,24 +135,54 @@ func (d driver) protect(target converter.StorageDriverTargetInfo, p *commonpb.Pa
 }
 
 // Retrieve gives payloads with what binds them, their seal or their owner: only
-// the data converter knows where they are read. What this driver has not stored
-// is refused, such as a plan's source.
+// the data converter knows where they are read. An error fails the workflow task
+// that the payload is in, again and again, which is right while the store is away.
+// For what this deployment can never have stored, such as a reference to nothing
+// that somebody has answered an activity with, a payload stands that the data
+// converter refuses.
 func (d driver) Retrieve(ctx converter.StorageDriverRetrieveContext, claims []converter.StorageDriverClaim) ([]*commonpb.Payload, error) {
 	payloads := make([]*commonpb.Payload, len(claims))
 	for i, claim := range claims {
-		var b []byte
-		err := ctx.GetLimiter().Permit(orBackground(ctx.Context), claim, func() (err error) {
-			b, err = d.store.Get(orBackground(ctx.Context), claim.ClaimData[claimDigest])
-			return err
-		})
-		if err != nil {
-			return nil, away("retrieve payload", err)
+		var err error
+		if payloads[i], err = d.retrieve(ctx, claim); err == nil {
+			continue
 		}
-		if payloads[i], err = retrieved(b); err != nil {
-			return nil, fmt.Errorf("payload %.80s: %w", claim.ClaimData[claimDigest], err)
+		if !d.forged(claim, err) {
+			return nil, err
 		}
+		payloads[i] = nothing()
 	}
 	return payloads, nil
+}
+
+// errNoPayload reports bytes of the store that this driver has not put there.
+var errNoPayload = errors.New("what is stored is no payload")
+
+func (d driver) retrieve(ctx converter.StorageDriverRetrieveContext, claim converter.StorageDriverClaim) (*commonpb.Payload, error) {
+	var b []byte
+	err := ctx.GetLimiter().Permit(orBackground(ctx.Context), claim, func() (err error) {
+		b, err = d.store.Get(orBackground(ctx.Context), claim.ClaimData[claimDigest])
+		return err
+	})
+	if err != nil {
+		return nil, away("retrieve payload", err)
+	}
+	p, err := retrieved(b)
+	if err != nil {
+		return nil, fmt.Errorf("payload %.80s: %w: %w", claim.ClaimData[claimDigest], errNoPayload, err)
+	}
+	return p, nil
+}
+
+// forged reports whether a claim that cannot be read is none of this deployment's.
+func (d driver) forged(claim converter.StorageDriverClaim, err error) bool {
+	switch {
+	case errors.Is(err, errNoPayload):
+		return true
+	case errors.Is(err, blob.ErrNotFound):
+		return d.sealing.Keys != nil && !d.sealing.AcceptPlain && !d.sealing.Keys.proves(claim.ClaimData[claimDigest], claim.ClaimData[claimProof])
+	}
+	return false
 }
 
 // away says that the store is at fault, where it is: neither the value, nor who

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/proxy"
 	sdkpb "go.temporal.io/api/sdk/v1"
@@ -34,8 +35,8 @@ const encodingUnread = "binary/chimera-unread"
 const MaxArgument = 128 << 20
 
 // HideReferences gives the option of a worker's connection to Temporal that hides
-// what clients send by reference to runs of [contract.WorkflowType]: with starts,
-// signals and queries. Whoever reads histories of such runs by the same connection
+// what clients send by reference to workflows of the engine: with starts, signals
+// and queries. Whoever reads histories of such runs by the same connection
 // has it hidden too.
 func HideReferences() grpc.DialOption {
 	h := &hider{runs: map[string]bool{}}
@@ -92,7 +93,7 @@ func (h *hider) knows(run string) bool {
 }
 
 func (h *hider) task(ctx context.Context, task *workflowservice.PollWorkflowTaskQueueResponse) error {
-	if task.GetWorkflowType().GetName() != contract.WorkflowType {
+	if !ourType(task.GetWorkflowType().GetName()) {
 		return nil
 	}
 	if len(task.GetNextPageToken()) > 0 {
@@ -114,7 +115,7 @@ func (h *hider) page(ctx context.Context, run string, page *historypb.History) e
 		return nil
 	}
 	if started := page.GetEvents()[0].GetWorkflowExecutionStartedEventAttributes(); started != nil {
-		if started.GetWorkflowType().GetName() != contract.WorkflowType {
+		if !ourType(started.GetWorkflowType().GetName()) {
 			return nil
 		}
 		h.remember(run)
@@ -124,13 +125,17 @@ func (h *hider) page(ctx context.Context, run string, page *historypb.History) e
 	return hideEvents(ctx, page)
 }
 
-// hideEvents hides what clients have sent to a run.
+// ourType reports whether workflows of a type are the engine's.
+func ourType(name string) bool { return name == contract.WorkflowType || name == contract.WorkflowCall }
+
+// hideEvents hides what clients have sent to a run, and of what was answered to it
+// the references that nobody can ever read.
 func hideEvents(ctx context.Context, history *historypb.History) error {
 	for _, event := range history.GetEvents() {
 		if started := event.GetWorkflowExecutionStartedEventAttributes(); started != nil {
 			input := started.Input
-			if started.GetContinuedExecutionRunId() != "" {
-				started.Input = nil // the run's own state
+			if started.GetContinuedExecutionRunId() != "" || started.GetParentWorkflowExecution() != nil {
+				started.Input = nil // the run's own state, or what it asks of a child
 			}
 			err := hide(ctx, started)
 			started.Input = input
@@ -141,19 +146,37 @@ func hideEvents(ctx context.Context, history *historypb.History) error {
 			if err := hide(ctx, signaled); err != nil {
 				return err
 			}
+		} else if answers(event.GetEventType()) {
+			if err := visit(ctx, event, unreadForeign); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
+// answers reports whether an event brings what somebody has answered.
+func answers(kind enumspb.EventType) bool {
+	switch kind {
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED, enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED,
+		enumspb.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT, enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCELED,
+		enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED, enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_FAILED,
+		enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_CANCELED:
+		return true
+	}
+	return false
+}
+
 // hide replaces all references in a message.
-func hide(ctx context.Context, m proto.Message) error {
+func hide(ctx context.Context, m proto.Message) error { return visit(ctx, m, unread) }
+
+func visit(ctx context.Context, m proto.Message, replace func(*commonpb.Payload) *commonpb.Payload) error {
 	return proxy.VisitPayloads(ctx, m, proxy.VisitPayloadsOptions{
 		SkipSearchAttributes: true,
 		Visitor: func(_ *proxy.VisitPayloadsContext, ps []*commonpb.Payload) ([]*commonpb.Payload, error) {
 			hidden := make([]*commonpb.Payload, len(ps))
 			for i, p := range ps {
-				hidden[i] = unread(p)
+				hidden[i] = replace(p)
 			}
 			return hidden, nil
 		},
@@ -173,6 +196,23 @@ func unread(p *commonpb.Payload) *commonpb.Payload {
 		Metadata: map[string][]byte{converter.MetadataEncoding: []byte(encodingUnread)},
 		Data:     b,
 	}
+}
+
+// unreadForeign gives what stands for a reference that is not into our store, and
+// every other payload as it is.
+func unreadForeign(p *commonpb.Payload) *commonpb.Payload {
+	if !isReference(p) {
+		return p
+	}
+	if name, _, err := referred(p); err == nil && name == driverName {
+		return p
+	}
+	return nothing()
+}
+
+// nothing stands for a reference to nothing.
+func nothing() *commonpb.Payload {
+	return &commonpb.Payload{Metadata: map[string][]byte{converter.MetadataEncoding: []byte(encodingUnread)}}
 }
 
 // The forms of a reference, as the SDK writes and reads them.
@@ -197,8 +237,11 @@ func (c sealer) handOn(p *commonpb.Payload, target any) (bool, error) {
 	if encodingOf(p) != encodingUnread {
 		return false, nil
 	}
+	if c.scope.place != placeWorkflow || !c.blocks {
+		return true, refusal("it is a reference to nothing that this deployment has stored (%s)", c.scope)
+	}
 	start, ok := target.(*json.RawMessage)
-	if !ok || !c.blocks {
+	if !ok {
 		return true, contract.Errorf(contract.Contract, "it is a reference into a store, which is taken for the start's first argument only")
 	}
 	raw, err := json.Marshal(contract.Unread{Reference: p.GetData()})
@@ -223,7 +266,7 @@ func (a Arguments) Argument(ctx context.Context, workflow string, reference []by
 	if err != nil {
 		return nil, err
 	}
-	ps, err := driver{a.Store, a.Sealing}.Retrieve(converter.StorageDriverRetrieveContext{Context: ctx}, []converter.StorageDriverClaim{claim})
+	p, err := driver{a.Store, a.Sealing}.retrieve(converter.StorageDriverRetrieveContext{Context: ctx}, claim)
 	if err != nil {
 		return nil, unreadable(err)
 	}
@@ -233,7 +276,7 @@ func (a Arguments) Argument(ctx context.Context, workflow string, reference []by
 		scope:   scopeOf(converter.WorkflowSerializationContext{Namespace: a.Namespace, WorkflowID: workflow}),
 	}
 	var raw json.RawMessage
-	if err := c.FromPayload(ps[0], &raw); err != nil {
+	if err := c.FromPayload(p, &raw); err != nil {
 		return nil, unreadable(err)
 	}
 	if len(raw) > MaxArgument {
@@ -249,6 +292,22 @@ func claimOf(reference []byte) (converter.StorageDriverClaim, error) {
 	if err != nil || !isReference(p) {
 		return claim, contract.Errorf(contract.Contract, "what stands for the start's argument is not a reference into a store")
 	}
+	name, data, err := referred(p)
+	if err != nil {
+		return claim, contract.Errorf(contract.Contract, "the start's argument is stored by a reference that cannot be read")
+	}
+	if name != driverName {
+		return claim, contract.Errorf(contract.Contract, "the start's argument lies in a store of the kind %.80q, which this deployment does not have", name)
+	}
+	if size, err := strconv.ParseInt(data[claimSize], 10, 64); err == nil && size > MaxArgument {
+		return claim, contract.Errorf(contract.TooLarge, "the start's argument has %d bytes; the most are %d", size, MaxArgument)
+	}
+	claim.ClaimData = data
+	return claim, nil
+}
+
+// referred reads a reference: the name of the driver, and the claim.
+func referred(p *commonpb.Payload) (name string, claim map[string]string, err error) {
 	var ref sdkpb.ExternalStorageReference
 	if encodingOf(p) == encodingReferenceOld {
 		old := struct {
@@ -260,17 +319,7 @@ func claimOf(reference []byte) (converter.StorageDriverClaim, error) {
 	} else {
 		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(p.GetData(), &ref)
 	}
-	if err != nil {
-		return claim, contract.Errorf(contract.Contract, "the start's argument is stored by a reference that cannot be read")
-	}
-	if ref.GetDriverName() != driverName {
-		return claim, contract.Errorf(contract.Contract, "the start's argument lies in a store of the kind %.80q, which this deployment does not have", ref.GetDriverName())
-	}
-	if size, err := strconv.ParseInt(ref.GetClaimData()[claimSize], 10, 64); err == nil && size > MaxArgument {
-		return claim, contract.Errorf(contract.TooLarge, "the start's argument has %d bytes; the most are %d", size, MaxArgument)
-	}
-	claim.ClaimData = ref.GetClaimData()
-	return claim, nil
+	return ref.GetDriverName(), ref.GetClaimData(), err
 }
 
 // unreadable gives the failure to read an argument its kind.

@@ -2,6 +2,7 @@ package payload
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,6 +10,7 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	querypb "go.temporal.io/api/query/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/converter"
 
 	"chimera.ai/engine/blob"
 	"chimera.ai/engine/contract"
@@ -108,3 +110,23 @@ func (nowhere) Put(context.Context, []byte) (string, error) { return "", blob.Er
 func (nowhere) Check(context.Context) error { return blob.ErrNotFound }
 
 func (nowhere) Get(context.Context, string) ([]byte, error) { return nil, blob.ErrNotFound }
+
+// TestAReportIsNeverPlain: a client that asks for what a child workflow has returned
+// takes no report that is not sealed: anybody who polls for workflow tasks can end it.
+func TestAReportIsNeverPlain(t *testing.T) {
+	ring, err := ParseKeys([]string{"k:" + strings.Repeat("0123456789abcdef", 4)})
+	require.NoError(t, err)
+	at := converter.WorkflowSerializationContext{Namespace: "default", WorkflowID: "child"}
+	in := func(s Sealing) converter.DataConverter {
+		return converter.WithDataConverterSerializationContext(NewConverter(nil, s), at)
+	}
+	report := contract.Report{Request: "r", Outcome: &contract.Outcome{}}
+	var read contract.Report
+	plain, err := in(Sealing{}).ToPayload(report)
+	require.NoError(t, err)
+	require.ErrorIs(t, in(Sealing{Keys: ring}).FromPayload(plain, &read), ErrRefused)
+	sealed, err := in(Sealing{Keys: ring}).ToPayload(report)
+	require.NoError(t, err)
+	require.NoError(t, in(Sealing{Keys: ring}).FromPayload(sealed, &read))
+	require.Equal(t, report, read)
+}

@@ -3,6 +3,7 @@ package workflows
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"time"
@@ -32,6 +33,7 @@ func Call(ctx workflow.Context, request contract.ChildCall) (contract.Report, er
 	var out contract.Outcome
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue: request.Queue, ActivityID: request.ActivityID, Summary: request.Summary,
+		ScheduleToCloseTimeout: lasting(request.Attempts, millis(request.StartMS), millis(request.TimeoutMS)),
 		ScheduleToStartTimeout: millis(request.StartMS), StartToCloseTimeout: millis(request.TimeoutMS), HeartbeatTimeout: millis(request.HeartbeatMS),
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: millis(request.InitialMS), BackoffCoefficient: float64(request.MultiplierMilli) / 1000,
@@ -51,9 +53,9 @@ func Call(ctx workflow.Context, request contract.ChildCall) (contract.Report, er
 	}
 	steady, _ := workflow.NewDisconnectedContext(ctx)
 	told := report
-	if told.Outcome != nil && brought(told.Outcome) >= byReference/2 {
+	if b, err := json.Marshal(report); err != nil || len(b) >= byReference/2 {
 		// A signal by reference is not read: anybody may send one.
-		told.Outcome = nil
+		told.Outcome, told.Failure = nil, nil
 	}
 	if err := workflow.SignalExternalWorkflow(steady, info.ParentWorkflowExecution.ID, "", contract.SignalReport, told).Get(steady, nil); err != nil {
 		workflow.GetLogger(ctx).Info("the run that this call was made for takes no report", "error", err)
@@ -127,7 +129,7 @@ func (r *run) adopt(w *wait) bool {
 	}
 	w.request = r.requestOf(w)
 	if w.due.IsZero() {
-		w.due = r.now() // it was asked for: the answer has not come
+		w.due = w.since // it was being asked about
 	}
 	r.flights = append(r.flights, w)
 	return true
@@ -204,7 +206,7 @@ func (r *run) inquire(w *wait, ended bool) {
 	w.asking, w.due = true, time.Time{}
 	w.future = workflow.ExecuteActivity(workflow.WithActivityOptions(r.steady, workflow.ActivityOptions{
 		TaskQueue: contract.QueueJournal, ActivityID: "engine/child/" + r.name(w.node) + "#" + strconv.Itoa(w.launches), Summary: r.plan.Nodes[w.node].ID,
-		StartToCloseTimeout: journalTimeout, RetryPolicy: recording,
+		StartToCloseTimeout: journalTimeout, ScheduleToCloseTimeout: tryTime, RetryPolicy: recording,
 	}), contract.ActivityChild, contract.ChildRequest{Run: r.identity(), Child: *w.child, Request: w.request, Ended: ended})
 }
 

@@ -22,7 +22,10 @@ func TestAChildIsAskedForAgain(t *testing.T) {
 	rung := false
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		r := newRun(ctx, &plan.Loaded{Plan: p}, new(view))
-		r.nodes[1], r.nodes[2] = nodeRunning, nodeRunning
+		r.progress.Begin(contract.Outcome{})
+		for range 2 {
+			r.progress.Next()
+		}
 		later := r.now().Add(time.Hour)
 		if !r.restoreWait(&contract.CarriedWait{Kind: byte(waitCall), Node: 1, DueMS: later.UnixMilli()}) ||
 			!r.restoreWait(&contract.CarriedWait{Kind: byte(waitChild), Node: 2, Child: &contract.Child{Workflow: "w", Run: "r"}}) {

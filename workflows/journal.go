@@ -67,7 +67,7 @@ func (r *run) write() {
 	}
 	ctx := workflow.WithActivityOptions(r.steady, workflow.ActivityOptions{
 		TaskQueue: contract.QueueJournal, ActivityID: id, Summary: "journal",
-		StartToCloseTimeout: journalTimeout, RetryPolicy: recording,
+		StartToCloseTimeout: journalTimeout, ScheduleToCloseTimeout: tryTime, RetryPolicy: recording,
 	})
 	r.flights = append(r.flights, &wait{
 		kind: waitJournal, since: r.now(), request: request.Request,

@@ -91,6 +91,7 @@ func (r *run) ask(w *wait, activity string, request any) {
 		TaskQueue:              w.queue,
 		ActivityID:             r.commandID(w),
 		Summary:                r.plan.Nodes[w.node].ID,
+		ScheduleToCloseTimeout: lasting(r.policy(w).MaximumAttempts, startTimeout, timeout+graceTimeout),
 		ScheduleToStartTimeout: startTimeout,
 		StartToCloseTimeout:    timeout + graceTimeout,
 		RetryPolicy:            r.policy(w),
@@ -123,7 +124,7 @@ func (r *run) commandID(w *wait) string {
 func (r *run) request(w *wait) contract.Call {
 	call := contract.Call{
 		Run: r.identity(), Plan: r.head.Digest, Node: w.node, Visit: r.visit, Spent: w.spent,
-		Request: w.request, Patient: w.patient, Deliveries: r.deliver(w.node),
+		Request: w.request, Patient: w.checks(), Deliveries: r.deliver(w.node),
 	}
 	call.Probe = w.probe
 	if n := &r.plan.Nodes[w.node]; n.ReadsInput || n.RoutesOnInput {
@@ -134,7 +135,7 @@ func (r *run) request(w *wait) contract.Call {
 
 func (r *run) routeRequest(w *wait) contract.RouteRequest {
 	request := contract.RouteRequest{
-		Run: r.identity(), Plan: r.head.Digest, Node: w.node, Error: *r.errors[w.node], Request: w.request, Patient: w.patient,
+		Run: r.identity(), Plan: r.head.Digest, Node: w.node, Error: *r.errors[w.node], Request: w.request, Patient: w.checks(),
 	}
 	if r.plan.Nodes[w.node].RoutesOnInput {
 		request.Input = r.head.Whole
@@ -170,15 +171,31 @@ func (r *run) options(w *wait) workflow.ActivityOptions {
 	if w.probe {
 		timeout, heartbeat = journalTimeout, 0
 	}
+	policy := r.policy(w)
 	return workflow.ActivityOptions{
 		TaskQueue:              w.queue,
 		ActivityID:             r.commandID(w),
 		Summary:                n.ID,
+		ScheduleToCloseTimeout: lasting(policy.MaximumAttempts, startTimeout, timeout+graceTimeout),
 		ScheduleToStartTimeout: startTimeout,
 		StartToCloseTimeout:    timeout + graceTimeout,
 		HeartbeatTimeout:       heartbeat,
-		RetryPolicy:            r.policy(w),
+		RetryPolicy:            policy,
 	}
+}
+
+// tryTime is how long Temporal tries without a bound on attempts, before the run asks
+// anew.
+const tryTime = time.Hour
+
+// lasting bounds an activity with all its attempts, each of which may wait and run so
+// long; 0 is no bound on them. Temporal itself has none: whoever answers an attempt
+// by a failure of any kind says when the next one is, which may be in a year.
+func lasting(attempts int32, start, attempt time.Duration) time.Duration {
+	if attempts == 0 {
+		return start + attempt + tryTime
+	}
+	return time.Duration(attempts) * (start + attempt + contract.ShortWait)
 }
 
 // policy is what is left to Temporal of a node's contract: as many attempts, with
@@ -187,7 +204,7 @@ func (r *run) options(w *wait) workflow.ActivityOptions {
 // (Temporal's own timeouts) and a store that is away come back at once, but for a
 // patient request, which waits for the store.
 func (r *run) policy(w *wait) *temporal.RetryPolicy {
-	if w.patient {
+	if w.checks() {
 		return &temporal.RetryPolicy{
 			InitialInterval: minBackoff, BackoffCoefficient: 2, MaximumInterval: maxBackoff,
 			NonRetryableErrorTypes: timeouts,
