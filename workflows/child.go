@@ -159,6 +159,8 @@ func (r *run) takeReports() {
 		case report.Outcome == nil && report.Failure == nil:
 			if w := r.flights[i]; w.future == nil {
 				r.inquire(w, true)
+			} else {
+				w.due = r.now() // the next execution asks, if this one ends before the child
 			}
 		default:
 			w := r.flights[i]
