@@ -358,7 +358,7 @@ func TestAStoreThatIsAwayFillsNoHistory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k := keep(t)
 			if k == nil {
-				t.Skip("no disk can be mounted")
+				t.Fatal("a small disk cannot be mounted here; run this as root")
 			}
 			gate, begun := make(chan struct{}), atomic.Int64{}
 			f := camp(t, host.Options{Store: k.Options, MaxActivities: calls}, replaced("grow",
