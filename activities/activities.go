@@ -47,7 +47,8 @@ type Ledger interface {
 	Run(ctx context.Context, workflow, root string) (ledger.Run, error)
 	OpenRun(ctx context.Context, r ledger.Run) error
 	RecordOutcomes(ctx context.Context, workflow, root string, outcomes []ledger.Outcome) error
-	CloseRun(ctx context.Context, r ledger.Run, last []ledger.Outcome) (ledger.Run, error)
+	CloseRun(ctx context.Context, r ledger.Run, last []ledger.Outcome) (have ledger.Run, stood bool, err error)
+	Outcomes(ctx context.Context, workflow, root string, page ledger.Page) ([]ledger.Outcome, error)
 }
 
 // Authority is what the admins of the deployment have stated, verified from its
@@ -104,7 +105,6 @@ type Engine struct {
 
 	sources      sources
 	compilations compilations
-	gate         gate
 }
 
 // Tools is the activities of a role that calls tools: every activity type that

@@ -10,6 +10,7 @@ import (
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
 )
 
 // Outputs keeps what runs came to, so that only the run's own workflow reads it.
@@ -35,9 +36,11 @@ func (e *Engine) Close(ctx context.Context, request contract.CloseRequest) (cont
 func (e *Engine) close(ctx context.Context, request *contract.CloseRequest) (contract.Closed, error) {
 	opened := ledger.Run{Workflow: request.Run.Workflow, Root: request.Run.Root, Origin: request.Run.Origin}
 	var last []ledger.Outcome
+	var p *plan.Plan
 	switch {
 	case request.Plan != "":
-		p, err := e.Plans.Get(ctx, request.Plan)
+		var err error
+		p, err = e.Plans.Get(ctx, request.Plan)
 		if err != nil {
 			return contract.Closed{}, contract.Errorf(contract.StoreUnavailable, "the plan cannot be read: %w", err)
 		}
@@ -59,8 +62,9 @@ func (e *Engine) close(ctx context.Context, request *contract.CloseRequest) (con
 		}
 	}
 	var stands ledger.Run
+	var stood bool
 	state := func() (err error) {
-		stands, err = e.Ledger.CloseRun(ctx, proposed, last)
+		stands, stood, err = e.Ledger.CloseRun(ctx, proposed, last)
 		return err
 	}
 	if request.Plan == "" {
@@ -74,7 +78,46 @@ func (e *Engine) close(ctx context.Context, request *contract.CloseRequest) (con
 	} else if err := e.stated(ctx, opened, state); err != nil {
 		return contract.Closed{}, err
 	}
-	return e.standing(ctx, request, &stands)
+	closed, err := e.standing(ctx, request, &stands)
+	if err == nil && stood && p != nil {
+		closed.Nodes, err = e.nodes(ctx, p, &stands)
+	}
+	return closed, err
+}
+
+// outcomesPage is how many outcomes are read at a time.
+const outcomesPage = 10_000
+
+// nodes is what the ledger has of a plan's nodes in a run that has ended.
+func (e *Engine) nodes(ctx context.Context, p *plan.Plan, r *ledger.Run) (contract.NodeStates, error) {
+	at := make(map[string]int, len(p.Nodes))
+	for i := range p.Nodes {
+		at[p.Nodes[i].ID] = i
+	}
+	states := make([]contract.NodeState, len(p.Nodes))
+	for offset := 0; ; offset += outcomesPage {
+		page, err := e.Ledger.Outcomes(ctx, r.Workflow, r.Root, ledger.Page{Limit: outcomesPage, Offset: offset})
+		if err != nil {
+			return "", refusal(err)
+		}
+		for _, o := range page {
+			i, ok := at[o.Node]
+			if !ok {
+				continue
+			}
+			switch o.Kind {
+			case ledger.NodeSucceeded:
+				states[i] = contract.Succeeded
+			case ledger.NodeFailed:
+				states[i] = contract.Failed
+			case ledger.NodeSkipped:
+				states[i] = contract.Skipped
+			}
+		}
+		if len(page) < outcomesPage {
+			return contract.Letters(states), nil
+		}
+	}
 }
 
 // standing is the answer to a request where a run stands so.

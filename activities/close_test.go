@@ -88,6 +88,12 @@ func TestClose(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			closed, f := closing(t, b, drawer{}, propose)
 			require.Nil(t, f)
+			want := want
+			if name != "of a plan that was not loaded" {
+				want.Nodes = closed.Nodes
+				require.Equal(t, contract.Succeeded, closed.Nodes.State(target), "as it was stated before")
+				require.Equal(t, contract.Dropped, closed.Nodes.State(0))
+			}
 			require.Equal(t, want, closed)
 		})
 	}
@@ -100,6 +106,8 @@ func TestClose(t *testing.T) {
 	require.Empty(t, b.closed[0].Value)
 	closed, f = closing(t, b, drawer{}, asSucceeded)
 	require.Nil(t, f)
+	require.NotEmpty(t, closed.Nodes)
+	want.Nodes = closed.Nodes
 	require.Equal(t, want, closed)
 
 	b = &books{}
@@ -183,10 +191,12 @@ func TestCloseRefusals(t *testing.T) {
 		{"not to be stored", &books{err: fmt.Errorf("x: %w", ledger.ErrInvalid)}, drawer{}, asFailed, contract.Contract, false},
 		{"the output cannot be kept now", &books{}, away, asSucceeded, contract.StoreUnavailable, true},
 		{"the output cannot be read now", stands(ledger.RunSucceeded, "w:1"), away, asFailed, contract.StoreUnavailable, true},
+		{"the outcomes cannot be read now", &books{closed: []ledger.Run{{Workflow: "w", Root: "r", State: ledger.RunFailed}}, unread: ledger.ErrUnavailable}, drawer{}, asFailed, contract.StoreUnavailable, true},
 		{"terminated", stands(ledger.RunTerminated, ""), drawer{}, asFailed, contract.Conflict, false},
 		{"timed out", stands(ledger.RunTimedOut, ""), drawer{}, asFailed, contract.Conflict, false},
 		{"no such plan", &books{}, drawer{}, func(r *contract.CloseRequest) { asFailed(r); r.Plan = plan.DigestOf([]byte("none")) }, contract.StoreUnavailable, true},
 		{"no end", &books{}, drawer{}, func(r *contract.CloseRequest) { r.End.State = contract.RunRunning }, contract.Contract, false},
+		{"a strange end", &books{}, drawer{}, func(r *contract.CloseRequest) { r.End.State = "x" }, contract.Contract, false},
 		{"no such node", &books{}, drawer{}, func(r *contract.CloseRequest) {
 			asFailed(r)
 			r.Entries = []contract.JournalEntry{{Node: 99, State: contract.Succeeded}}

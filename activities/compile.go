@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"golang.org/x/sync/semaphore"
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
@@ -20,13 +21,19 @@ import (
 // timeout of the attempt would bring it back, to this worker or to another.
 const DefaultCompileWithin = 100 * time.Second
 
+// maxCompiling bounds the sources that a process compiles at one time, in bytes; a
+// larger one is compiled alone. A compiler takes up to a hundred times the memory
+// of the text, and as many starts arrive at one time as clients please.
+const maxCompiling = 2 << 20
+
 // compilations are those under way, by source: however many runs start with the
-// same plan, it is compiled once at a time, and few plans are side by side. The
-// zero value is ready to use.
+// same plan, it is compiled once at a time; few plans are side by side, and large
+// ones alone. The zero value is ready to use.
 type compilations struct {
 	mu    sync.Mutex
 	under map[[sha256.Size]byte]*compilation
-	turns chan struct{}
+	// room is for maxCompiling bytes.
+	room *semaphore.Weighted
 }
 
 // compilation is one call of the compiler, which cannot be interrupted.
@@ -48,7 +55,7 @@ func (e *Engine) compile(ctx context.Context, source string) (*plan.Plan, diag.D
 	if within == 0 {
 		within = DefaultCompileWithin
 	}
-	c := e.compilations.join(sha256.Sum256([]byte(source)), within, func(c *compilation) {
+	c := e.compilations.join(source, within, func(c *compilation) {
 		err := recovered("the compiler", func() error {
 			c.plan, c.findings = e.Compile(source)
 			return nil
@@ -83,14 +90,22 @@ func (e *Engine) compile(ctx context.Context, source string) (*plan.Plan, diag.D
 	}
 }
 
-// join gives the compilation of a source, which is begun if nobody waits for it.
-// It has a turn for so long at most: what takes longer keeps nobody else waiting.
-func (a *compilations) join(key [sha256.Size]byte, turn time.Duration, do func(*compilation)) *compilation {
+// share is the room that the compilation of a source takes: at least as much as
+// leaves a place to each processor.
+func share(source string) int64 {
+	return int64(min(max(len(source), maxCompiling/max(2, runtime.GOMAXPROCS(0))), maxCompiling))
+}
+
+// join gives the compilation of a source, which is begun if nobody waits for it,
+// once there is room. It has that for so long at most: what takes longer keeps
+// nobody else waiting.
+func (a *compilations) join(source string, turn time.Duration, do func(*compilation)) *compilation {
+	key, size := sha256.Sum256([]byte(source)), share(source)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.under == nil {
 		a.under = map[[sha256.Size]byte]*compilation{}
-		a.turns = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
+		a.room = semaphore.NewWeighted(maxCompiling)
 	}
 	if c, ok := a.under[key]; ok {
 		c.waiting++
@@ -99,8 +114,8 @@ func (a *compilations) join(key [sha256.Size]byte, turn time.Duration, do func(*
 	c := &compilation{waiting: 1, begun: make(chan struct{}), done: make(chan struct{})}
 	a.under[key] = c
 	go func() {
-		a.turns <- struct{}{}
-		release := sync.OnceFunc(func() { <-a.turns })
+		_ = a.room.Acquire(context.Background(), size) // fails with its context only
+		release := sync.OnceFunc(func() { a.room.Release(size) })
 		defer release()
 		if !a.wanted(key, c) {
 			return

@@ -33,10 +33,12 @@ func (n *node) assemble(call *contract.Call) (json.RawMessage, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Of several, the first in the order of the plan is the value.
-		if port := n.plan.Edges[d.Edge].ToPort; !has(ports, port) {
-			ports[port] = v
+		// Which of several is the value, [plan.Progress] has decided.
+		port := n.plan.Edges[d.Edge].ToPort
+		if has(ports, port) {
+			return nil, contract.Errorf(contract.Contract, "edge %d brings a second value to port %s of %s", d.Edge, port, n.spec.ID)
 		}
+		ports[port] = v
 	}
 	for _, w := range n.with {
 		if has(ports, w.name) {

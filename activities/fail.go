@@ -81,9 +81,16 @@ func (a asked) failed(ctx context.Context, err error) error {
 	details := contract.ErrorDetails{Attempts: attempts, Details: bounded(e.Details), Request: a.request}
 	again := retried(a.retry, kind, attempts)
 	if a.retry != nil && a.retry.Again(kind, attempts) {
-		wait := max(retryAfter(e.RetryAfterMS), time.Duration(a.retry.WaitMS(attempts))*time.Millisecond)
-		if a.patient || wait > contract.ShortWait {
-			again, details.WaitMS = false, wait.Milliseconds()
+		wanted := retryAfter(e.RetryAfterMS)
+		wait := max(wanted, time.Duration(a.retry.WaitMS(attempts))*time.Millisecond)
+		long := a.patient || wait > contract.ShortWait
+		if long {
+			again = false
+		}
+		if long || wanted > 0 {
+			// Of a short wait, too: the interpreter asks again for local nodes, and where
+			// Temporal has used up its share of the attempts.
+			details.WaitMS = wait.Milliseconds()
 		}
 	}
 	if a.patient {

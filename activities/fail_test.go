@@ -82,6 +82,9 @@ func TestRetryAfter(t *testing.T) {
 		_, f := call(t, shape{retry: plan.Retry{On: []contract.Kind{contract.Throttled}}},
 			fails(&contract.Error{Kind: contract.Throttled, RetryAfterMS: ms}))
 		require.Equal(t, want, f.wait, ms)
+		// The interpreter is told every wait: it asks again for local nodes, and where
+		// Temporal has used up its share of the attempts.
+		require.Equal(t, want, f.later, ms)
 		// A long wait is the interpreter's, which can continue as new meanwhile.
 		require.Equal(t, want <= contract.ShortWait, f.retried)
 	}

@@ -11,10 +11,10 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// Write implements the activity engine/journal: it states outcomes of nodes, and
-// the end of the run. What the ledger has already is not stated again. Whoever
-// asked tries again until the store is back; a ledger that has other things
-// under the same names refuses for good.
+// Write implements the activity engine/journal: it states outcomes of nodes. What
+// the ledger has already is not stated again. Whoever asked tries again until the
+// store is back; a ledger that has other things under the same names refuses for
+// good.
 func (e *Engine) Write(ctx context.Context, request contract.JournalRequest) (contract.JournalReceipt, error) {
 	return contract.JournalReceipt{Batch: request.Batch, Request: request.Request}, fail(ctx, journaling, e.write(ctx, &request))
 }
@@ -34,22 +34,19 @@ func (e *Engine) write(ctx context.Context, request *contract.JournalRequest) er
 		return err
 	}
 	r := runOf(p, request.Plan, request.Run, request.Input)
-	if len(outcomes) > 0 {
-		if err := e.stated(ctx, r, func() error { return e.Ledger.RecordOutcomes(ctx, r.Workflow, r.Root, outcomes) }); err != nil {
-			return err
-		}
-	}
-	if request.End == nil {
+	if len(outcomes) == 0 {
 		return nil
 	}
-	end := r
-	if err := ended(&end, request.End); err != nil {
-		return err
-	}
 	return e.stated(ctx, r, func() error {
-		stands, err := e.Ledger.CloseRun(ctx, end, nil)
-		if err == nil && (stands.State != end.State || stands.OutputDigest != "" && stands.OutputDigest != end.OutputDigest) {
-			err = fmt.Errorf("%w: it has ended as %s", ledger.ErrConflict, stands.State)
+		err := e.Ledger.RecordOutcomes(ctx, r.Workflow, r.Root, outcomes)
+		if !request.Closing || !errors.Is(err, ledger.ErrConflict) {
+			return err
+		}
+		switch have, unread := e.Ledger.Run(ctx, r.Workflow, r.Root); {
+		case unread != nil:
+			return unread
+		case have.State.Ended():
+			return nil
 		}
 		return err
 	})

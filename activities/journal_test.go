@@ -22,7 +22,9 @@ import (
 // books is a ledger in memory.
 type books struct {
 	// err is the answer of everything while it is set.
-	err      error
+	err error
+	// unread is the answer where outcomes are listed.
+	unread   error
 	plans    map[string]ledger.Plan
 	blobs    map[string][]byte
 	open     []ledger.Run
@@ -47,7 +49,7 @@ func (b *books) GetBlob(_ context.Context, digest string) ([]byte, error) {
 }
 
 func (b *books) Run(_ context.Context, workflow, root string) (ledger.Run, error) {
-	for _, r := range b.open {
+	for _, r := range slices.Concat(b.closed, b.open) {
 		if b.err == nil && r.Workflow == workflow && r.Root == root {
 			return r, nil
 		}
@@ -69,25 +71,32 @@ func (b *books) RecordOutcomes(_ context.Context, workflow, root string, outcome
 	if b.err == nil && (len(b.open) == 0 || b.open[0].Workflow != workflow || b.open[0].Root != root) {
 		return fmt.Errorf("record outcomes: %w", ledger.ErrNotFound)
 	}
+	if b.err == nil && slices.ContainsFunc(b.closed, func(have ledger.Run) bool { return have.Root == root }) {
+		return fmt.Errorf("record outcomes: %w", ledger.ErrConflict)
+	}
 	b.outcomes = append(b.outcomes, outcomes...)
 	return b.err
 }
 
-func (b *books) CloseRun(_ context.Context, r ledger.Run, last []ledger.Outcome) (ledger.Run, error) {
+func (b *books) CloseRun(_ context.Context, r ledger.Run, last []ledger.Outcome) (ledger.Run, bool, error) {
 	if b.err != nil {
-		return ledger.Run{}, b.err
+		return ledger.Run{}, false, b.err
 	}
 	for _, have := range b.closed {
 		if have.Root == r.Root {
-			return have, nil
+			return have, true, nil
 		}
 	}
 	if !slices.ContainsFunc(b.open, func(have ledger.Run) bool { return have.Root == r.Root }) {
-		return ledger.Run{}, fmt.Errorf("close run: %w", ledger.ErrNotFound)
+		return ledger.Run{}, false, fmt.Errorf("close run: %w", ledger.ErrNotFound)
 	}
 	b.outcomes = append(b.outcomes, last...)
 	b.closed = append(b.closed, r)
-	return r, nil
+	return r, false, nil
+}
+
+func (b *books) Outcomes(_ context.Context, _, _ string, page ledger.Page) ([]ledger.Outcome, error) {
+	return b.outcomes[min(page.Offset, len(b.outcomes)):min(page.Offset+page.Limit, len(b.outcomes))], b.unread
 }
 
 // journal writes a batch with an engine over books.
@@ -105,8 +114,8 @@ func journal(t *testing.T, b *books, request func(digest string) contract.Journa
 
 var identity = contract.Identity{Workflow: "w", Root: "r", Origin: "o"}
 
-// TestWrite: what nodes and the run came to is stated, and a run that nothing
-// was stated about is opened first.
+// TestWrite: what nodes came to is stated, and a run that nothing was stated about
+// is opened first.
 func TestWrite(t *testing.T) {
 	input, output := plan.DigestOf([]byte("in")), plan.DigestOf([]byte("out"))
 	b := &books{}
@@ -120,7 +129,6 @@ func TestWrite(t *testing.T) {
 				{Node: target, Visit: 2, State: contract.Failed, Attempts: 1, Output: "sha256:nonsense", Error: &contract.ErrorPayload{Kind: contract.Timeout, Message: "late"}},
 				{Node: target, Visit: 3, State: contract.Skipped},
 			},
-			End: &contract.RunEnd{State: contract.RunFailed, Failure: &contract.Failure{Kind: contract.Timeout, Message: "late"}},
 		}
 	})
 	require.Nil(t, f)
@@ -134,9 +142,33 @@ func TestWrite(t *testing.T) {
 			Error: json.RawMessage(`{"kind":"timeout","message":"late","node":"","attempts":0,"details":null}`)},
 		{Node: "target", Visit: 3, Kind: ledger.NodeSkipped, Activity: "test/target"},
 	}, b.outcomes), "a digest that is none is left out")
-	require.Len(t, b.closed, 1)
-	require.Equal(t, ledger.RunFailed, b.closed[0].State)
-	require.Contains(t, string(b.closed[0].Failure), `"late"`)
+}
+
+// TestWriteWhereAnEndStands: a run that closes may bring what the ledger takes no
+// more; any other may not.
+func TestWriteWhereAnEndStands(t *testing.T) {
+	ask := func(b *books, closing bool) *failure {
+		return journal(t, b, func(d string) contract.JournalRequest {
+			return contract.JournalRequest{
+				Run: identity, Plan: d, Entries: []contract.JournalEntry{{Node: target, Visit: 1, State: contract.Succeeded}}, Closing: closing,
+			}
+		})
+	}
+	b := &books{}
+	require.Nil(t, ask(b, true))
+	require.Len(t, b.outcomes, 1, "none stands yet")
+	b.closed = []ledger.Run{{Workflow: "w", Root: "r", State: ledger.RunFailed}}
+	require.Nil(t, ask(b, true))
+	f := ask(b, false)
+	require.NotNil(t, f)
+	require.Equal(t, contract.Conflict, f.kind)
+	require.Len(t, b.outcomes, 1)
+
+	// What contradicts an open run is refused all the same.
+	b.closed[0].State = ledger.RunRunning
+	f = ask(b, true)
+	require.NotNil(t, f)
+	require.Equal(t, contract.Conflict, f.kind)
 }
 
 // TestWriteRefusals: a batch is tried again until the store is back, and not
@@ -152,10 +184,11 @@ func TestWriteRefusals(t *testing.T) {
 		{fmt.Errorf("x: %w", ledger.ErrConflict), contract.Conflict, false},
 		{fmt.Errorf("x: %w", ledger.ErrInvalid), contract.Contract, false},
 	} {
-		for _, request := range []contract.JournalRequest{
-			{Entries: []contract.JournalEntry{{Node: target, Visit: 1, State: contract.Succeeded}}},
-			{End: &contract.RunEnd{State: contract.RunSucceeded}},
-		} {
+		for _, closing := range []bool{false, true} {
+			request := contract.JournalRequest{Entries: []contract.JournalEntry{{Node: target, Visit: 1, State: contract.Succeeded}}, Closing: closing}
+			if closing && c.kind == contract.Conflict {
+				continue // the ledger is asked whether it has an end
+			}
 			f := journal(t, &books{err: c.err}, func(d string) contract.JournalRequest {
 				request.Run, request.Plan = identity, d
 				return request
@@ -168,8 +201,6 @@ func TestWriteRefusals(t *testing.T) {
 	for name, request := range map[string]contract.JournalRequest{
 		"no such node": {Entries: []contract.JournalEntry{{Node: 99, State: contract.Succeeded}}},
 		"has not ende": {Entries: []contract.JournalEntry{{Node: target, State: contract.Running}}},
-		"not end as r": {End: &contract.RunEnd{State: contract.RunRunning}},
-		"not end as x": {End: &contract.RunEnd{State: "x"}},
 		"does not end": {Entries: []contract.JournalEntry{{Node: target, State: "y"}}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -136,12 +136,7 @@ func (e *Engine) plan(ctx context.Context, source string, granted bool) (*plan.P
 			return p, digest, fail(ctx, nil, harmless(p, granted))
 		}
 	}
-	leave, err := e.gate.enter(ctx, source)
-	if err != nil {
-		return nil, "", fail(ctx, loading, err)
-	}
 	compiled, diagnostics, err := e.compile(ctx, source)
-	leave()
 	if err != nil {
 		return nil, "", fail(ctx, loading, err)
 	}

@@ -208,13 +208,14 @@ func readsOutput(e *plan.Edge) { e.ReadsOutput = true }
 
 // failure is what Temporal carries of an activity that has failed.
 type failure struct {
-	kind      contract.Kind
-	message   string
-	retried   bool
-	wait      time.Duration
-	attempts  int
-	details   string
-	diagnosed json.RawMessage
+	kind    contract.Kind
+	message string
+	retried bool
+	// wait is what Temporal is told, and later what the interpreter is told.
+	wait, later time.Duration
+	attempts    int
+	details     string
+	diagnosed   json.RawMessage
 }
 
 func read(t require.TestingT, err error) *failure {
@@ -231,6 +232,7 @@ func read(t require.TestingT, err error) *failure {
 		var details contract.ErrorDetails
 		require.NoError(t, application.Details(&details))
 		f.attempts, f.details, f.diagnosed = details.Attempts, string(details.Details), details.Diagnostics
+		f.later = time.Duration(details.WaitMS) * time.Millisecond
 	}
 	return f
 }

@@ -10,8 +10,8 @@ import (
 // ErrHangs reports a store that has not answered in time.
 var ErrHangs = errors.New("the blob store does not answer")
 
-// maxHanging is how many calls of a store may hang at one time: the next fails at
-// once.
+// maxHanging is how many calls of a store may be under way, or hang, at one time: the
+// next waits for one of them to end, for as long as a call may take.
 const maxHanging = 64
 
 // Prompt gives a store whose calls end within a time, even where the store itself

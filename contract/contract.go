@@ -259,7 +259,7 @@ type JournalEntry struct {
 }
 
 // JournalRequest asks engine/journal to state the outcomes of nodes in the
-// ledger, and the end of the run.
+// ledger.
 type JournalRequest struct {
 	Run Identity `json:"run"`
 	// Plan and Input are the digests of the plan and of its input, with which
@@ -273,8 +273,10 @@ type JournalRequest struct {
 	// Entries may arrive more than once: in a batch that is tried again, and in
 	// the last one what an earlier one may have failed to write.
 	Entries []JournalEntry `json:"entries,omitempty"`
-	// End is the end of the run, in the last request.
-	End *RunEnd `json:"end,omitempty"`
+	// Closing says that an end of the run may stand. Then the ledger takes no more
+	// outcomes: these are dropped, and the answer to the [CloseRequest] that follows
+	// says what it has.
+	Closing bool `json:"closing,omitempty"`
 }
 
 // JournalReceipt is the answer to a [JournalRequest]: only the answer to the very
@@ -308,6 +310,9 @@ type Closed struct {
 	Root   string `json:"root"`
 	End    RunEnd `json:"end"`
 	Output Value  `json:"output,omitempty"`
+	// Nodes is what the ledger has of the plan's nodes, where the end stood before
+	// the request: it may have taken less than the run states now, or more.
+	Nodes NodeStates `json:"nodes,omitempty"`
 }
 
 // RunEnd is how a run ended.

@@ -40,7 +40,7 @@ func TestALongCallDelaysNothing(t *testing.T) {
 					return nil, ctx.Err()
 				}
 			})
-			h := stage.Host(t, host.Options{ContinueAfter: 60, Sealing: c.sealing, Skills: []skills.Skill{give}})
+			h := stage.Host(t, host.Options{ContinueAfter: 20, Sealing: c.sealing, Skills: []skills.Skill{give}})
 			x, err := json.Marshal(c.x)
 			require.NoError(t, err)
 			// So many attempts may not fit into one history.

@@ -143,7 +143,7 @@ func (e *ends) look(ctx context.Context, r *ledger.Run) error {
 	default: // it runs, or nobody knows
 		return nil
 	}
-	stands, err := e.runs.CloseRun(ctx, end, nil)
+	stands, _, err := e.runs.CloseRun(ctx, end, nil)
 	if err != nil {
 		return err
 	}

@@ -129,7 +129,7 @@ func TestARunReturnsItsOutput(t *testing.T) {
 	require.NoError(t, err)
 	var metadata sdkpb.WorkflowMetadata
 	require.NoError(t, value.Get(&metadata))
-	require.Contains(t, metadata.GetCurrentDetails(), "| b | engine/pass | running |", "the node table, as of the last wait")
+	require.Contains(t, metadata.GetCurrentDetails(), "| b | engine/pass | succeeded |", "the node table, as the run has ended")
 
 	described, err := h.Client().DescribeWorkflow(t.Context(), run.GetID(), "")
 	require.NoError(t, err)

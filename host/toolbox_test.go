@@ -52,12 +52,6 @@ func (b *toolbox) put(o host.Options) host.Options {
 	return o
 }
 
-// release lets held calls answer, now and later.
-func (b *toolbox) release() {
-	b.t.Helper()
-	require.NoError(b.t, os.WriteFile(filepath.Join(b.dir, "go"), nil, 0o600))
-}
-
 // calls counts the calls of an operation so far.
 func (b *toolbox) calls(operation string) int {
 	raw, err := os.ReadFile(filepath.Join(b.dir, "calls"))

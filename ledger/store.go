@@ -78,11 +78,12 @@ type Runs interface {
 	// already are not repeated.
 	RecordOutcomes(ctx context.Context, workflow, root string, outcomes []Outcome) error
 	// CloseRun states the last outcomes of a run's nodes and how it ended (state,
-	// output or failure, value), unless an end stands for it: then both are dropped.
+	// output or failure, value), unless an end stands for it: then both are dropped,
+	// and stood says so: what the run has is in Outcomes, and no more comes to that.
 	// Either way it gives the run as it stands. Where r has a plan or an input, the
 	// run must have been opened for them; that it was not is ErrConflict, as are
 	// outcomes that contradict what an open run has stated.
-	CloseRun(ctx context.Context, r Run, last []Outcome) (Run, error)
+	CloseRun(ctx context.Context, r Run, last []Outcome) (have Run, stood bool, err error)
 	// Run finds the run of a workflow id, with its value; root "" means its latest.
 	Run(ctx context.Context, workflow, root string) (Run, error)
 	// OpenRuns lists runs that have not ended, ordered by workflow id and root, from

@@ -190,7 +190,7 @@ func internal(target any) bool {
 func (c sealer) ToPayload(value any) (*commonpb.Payload, error) {
 	p, err := c.base.ToPayload(value)
 	if err != nil || p == nil || c.sealing.Keys == nil || c.plain(value) {
-		return p, err
+		return c.scope.owned(value, p), err
 	}
 	if _, raw := value.(converter.RawValue); raw && isSealed(p) {
 		return p, nil

@@ -18,6 +18,21 @@ import (
 // seal.
 const metadataScope = "chimera-scope"
 
+// metadataOwner names the workflow for which a payload is to be stored, where that
+// is not the one that the SDK names.
+const metadataOwner = "chimera-owner"
+
+// owned gives what a child workflow came to, with its owner: the SDK stores that on
+// behalf of the parent, and reads it as the child's.
+func (s scope) owned(value any, p *commonpb.Payload) *commonpb.Payload {
+	if p == nil || s.place != placeWorkflow || sortOf(value) != sortReport {
+		return p
+	}
+	out := &commonpb.Payload{Metadata: maps.Clone(p.GetMetadata()), Data: p.GetData()}
+	out.Metadata[metadataOwner] = []byte(owner(s.names[0], s.names[1]))
+	return out
+}
+
 // owner is the text that tells workflows apart; that of no workflow is no
 // workflow's.
 func owner(namespace, workflow string) string {

@@ -87,7 +87,11 @@ func (d driver) Store(ctx converter.StorageDriverStoreContext, payloads []*commo
 			return nil, err
 		}
 		if !isSealed(protected) {
-			protected = scoped(protected, ownerOf(ctx.Target))
+			of := ownerOf(ctx.Target)
+			if own, ok := protected.GetMetadata()[metadataOwner]; ok {
+				of = string(own)
+			}
+			protected = scoped(protected, of)
 		}
 		b, err := encode(protected)
 		if err != nil {

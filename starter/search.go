@@ -181,7 +181,7 @@ func (s *search) scheduled(ctx context.Context, run string, e *historypb.History
 // isInternal reports whether an activity is one of the engine's own.
 func isInternal(name string) bool {
 	return slices.Contains([]string{
-		contract.ActivityLoad, contract.ActivityLocal, contract.ActivityRoute, contract.ActivityJournal, contract.ActivityClose,
+		contract.ActivityLoad, contract.ActivityLocal, contract.ActivityRoute, contract.ActivityJournal, contract.ActivityClose, contract.ActivityChild,
 	}, name)
 }
 

@@ -30,9 +30,9 @@ const (
 func (r *run) due() bool {
 	length, bytes := r.info.GetCurrentHistoryLength(), r.info.GetCurrentHistorySize()
 	switch {
-	case length >= r.hard(), bytes >= hardBytes, r.info.GetContinueAsNewSuggested():
+	case length >= r.hard(), bytes >= hardBytes:
 		r.draining = true
-	case length >= r.head.ContinueAfter, bytes >= softBytes:
+	case length >= r.head.ContinueAfter, bytes >= softBytes, r.info.GetContinueAsNewSuggested():
 		if n, short := r.activities(); n <= little && short {
 			r.draining = true
 		}
@@ -67,15 +67,12 @@ func (r *run) continueAsNew() error {
 		StartedMS:  r.started.UnixMilli(),
 		Executions: r.executions,
 		ToolsQueue: r.toolsQueue,
-		Nodes:      make([]byte, len(r.nodes)),
-		Edges:      make([]byte, len(r.edges)),
 		Times:      r.packTimes(),
 		Attempts:   r.packAttempts(),
-		Queue:      r.queue,
-		Unhandled:  r.unhandled,
 		Batch:      r.journal.batch,
 		Entries:    r.journal.left(),
 	}
+	r.progress.Carry(carried)
 	for _, waits := range [][]*wait{r.flights, r.again, r.stalled, r.sleeping} {
 		for _, w := range waits {
 			if w.kind != waitJournal {
@@ -83,17 +80,13 @@ func (r *run) continueAsNew() error {
 			}
 		}
 	}
-	for i, s := range r.nodes {
-		carried.Nodes[i] = byte(s)
+	for i := range r.plan.Nodes {
 		if r.values[i] != nil {
 			carried.Values = append(carried.Values, contract.NodeValues{Node: i, Values: r.values[i]})
 		}
-		if s == nodeFailed {
+		if r.progress.Node(i) == plan.NodeFailed {
 			carried.Errors = append(carried.Errors, *r.errors[i])
 		}
-	}
-	for i, s := range r.edges {
-		carried.Edges[i] = byte(s)
 	}
 	loaded := &plan.Loaded{Plan: r.plan, Head: r.head}
 	loaded.Head.Input = contract.Outcome{}
@@ -118,9 +111,6 @@ var errCarried = errors.New("the carried state does not fit the plan")
 
 // restore takes up the state that an earlier execution carried.
 func (r *run) restore(c *contract.Carried) error {
-	if len(c.Nodes) != len(r.nodes) || len(c.Edges) != len(r.edges) {
-		return errCarried
-	}
 	r.named(contract.Identity{Root: c.Root, Origin: c.Origin})
 	if wasReset(r.info) {
 		r.root = r.info.WorkflowExecution.RunID
@@ -129,21 +119,12 @@ func (r *run) restore(c *contract.Carried) error {
 	r.executions = c.Executions + 1
 	r.toolsQueue = c.ToolsQueue
 	r.journal.batch, r.journal.entries = c.Batch, c.Entries
-	r.queue = c.Queue
-	r.unhandled = c.Unhandled
-	if !r.unpackTimes(c.Times) || !r.unpackAttempts(c.Attempts) || !r.restoreNodes(c) {
+	if !r.progress.Restore(c) || !r.unpackTimes(c.Times) || !r.unpackAttempts(c.Attempts) || !r.restoreNodes(c) {
 		return errCarried
 	}
 	for _, e := range c.Entries {
-		if e.Node < 0 || e.Node >= len(r.nodes) {
+		if e.Node < 0 || e.Node >= len(r.plan.Nodes) {
 			return errCarried
-		}
-	}
-	for _, list := range [][]int{c.Queue, c.Unhandled} {
-		for _, i := range list {
-			if i < 0 || i >= len(r.nodes) {
-				return errCarried
-			}
 		}
 	}
 	for _, v := range c.Values {
@@ -160,34 +141,20 @@ func (r *run) restore(c *contract.Carried) error {
 	return nil
 }
 
-// restoreNodes takes up the states of nodes and edges.
+// restoreNodes takes up what belongs to the states of nodes and edges.
 func (r *run) restoreNodes(c *contract.Carried) bool {
 	failures := c.Errors
-	for i, s := range c.Nodes {
-		if s > byte(nodeSkipped) {
-			return false
-		}
-		r.nodes[i] = nodeState(s)
-		if r.nodes[i] >= nodeSucceeded {
-			r.settled++
-		}
-		if r.nodes[i] == nodeFailed {
+	for i := range r.plan.Nodes {
+		if r.progress.Node(i) == plan.NodeFailed {
 			if len(failures) == 0 {
 				return false
 			}
 			r.errors[i], failures = &failures[0], failures[1:]
 		}
 	}
-	for i, s := range c.Edges {
-		if s > byte(edgeSkipped) {
-			return false
-		}
-		r.edges[i] = edgeState(s)
+	for i := range r.plan.Edges {
 		edge := &r.plan.Edges[i]
-		if r.edges[i] != edgeOpen {
-			r.open[edge.To]--
-		}
-		if r.nodes[edge.To] >= nodeSucceeded {
+		if r.progress.Node(edge.To).Settled() {
 			r.remaining[edge.From]--
 		}
 	}
@@ -195,7 +162,7 @@ func (r *run) restoreNodes(c *contract.Carried) bool {
 }
 
 func (r *run) restoreWait(c *contract.CarriedWait) bool {
-	if c.Node < 0 || c.Node >= len(r.nodes) || r.nodes[c.Node] != nodeRunning {
+	if c.Node < 0 || c.Node >= len(r.plan.Nodes) || r.progress.Node(c.Node) != plan.NodeRunning {
 		return false
 	}
 	w := &wait{

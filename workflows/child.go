@@ -3,7 +3,6 @@ package workflows
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"time"
@@ -53,7 +52,7 @@ func Call(ctx workflow.Context, request contract.ChildCall) (contract.Report, er
 	}
 	steady, _ := workflow.NewDisconnectedContext(ctx)
 	told := report
-	if b, err := json.Marshal(report); err != nil || len(b) >= byReference/2 {
+	if bulk(&report) >= byReference/8 {
 		// A signal by reference is not read: anybody may send one.
 		told.Outcome, told.Failure = nil, nil
 	}
@@ -61,6 +60,15 @@ func Call(ctx workflow.Context, request contract.ChildCall) (contract.Report, er
 		workflow.GetLogger(ctx).Info("the run that this call was made for takes no report", "error", err)
 	}
 	return report, nil
+}
+
+// bulk is how many bytes of foreign values a report has. As JSON they may be six
+// times as many.
+func bulk(report *contract.Report) int {
+	if report.Outcome != nil {
+		return brought(report.Outcome) + len("false,")*len(report.Outcome.Held)
+	}
+	return len(report.Failure.Error.Message) + len(report.Failure.Error.Details)
 }
 
 // outlives reports whether a call of node n may take longer than the run can wait
@@ -151,6 +159,8 @@ func (r *run) takeReports() {
 		case report.Outcome == nil && report.Failure == nil:
 			if w := r.flights[i]; w.future == nil {
 				r.inquire(w, true)
+			} else {
+				w.due = r.now() // the next execution asks, if this one ends before the child
 			}
 		default:
 			w := r.flights[i]

@@ -32,16 +32,20 @@ func (r *run) close() (contract.Result, error) {
 // and gives the end that stands then. It waits for a store that cannot be reached,
 // however long. The failure is that of a ledger that refuses, since it has other
 // things under the same name.
+//
+// What is told before the end is told by ordinary activities: the history has by
+// then what it tells of, so that the run tells the same again after a workflow task
+// that Temporal has discarded.
 func conclude(ctx workflow.Context, tag string, end contract.CloseRequest) (contract.Closed, *failure) {
 	t := teller{ctx: ctx}
 	for len(end.Entries) > requestEntries {
 		t.n++
 		request := contract.JournalRequest{
 			Run: end.Run, Plan: end.Plan, Input: end.Input, Entries: end.Entries[:requestEntries],
-			Request: tag + "/engine/close#" + strconv.Itoa(t.n),
+			Request: tag + "/engine/close#" + strconv.Itoa(t.n), Closing: true,
 		}
 		var receipt contract.JournalReceipt
-		if f := t.tell(contract.ActivityJournal, request, &receipt, func() bool { return receipt.Request == request.Request }); f != nil {
+		if f := t.ask(contract.ActivityJournal, request, &receipt, func() bool { return receipt.Request == request.Request }); f != nil {
 			return contract.Closed{}, f
 		}
 		end.Entries = end.Entries[requestEntries:]
@@ -59,39 +63,53 @@ type teller struct {
 	n, asked int
 }
 
-// tell asks for an activity until it has the right answer: first by a local
-// activity, which is one event, then by an ordinary one that Temporal tries until
-// the store is back.
+// tell asks for an activity first by a local one, which is one event.
 func (t *teller) tell(activity string, request, answer any, right func() bool) *failure {
 	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(t.ctx, workflow.LocalActivityOptions{
 		Summary: activity, StartToCloseTimeout: journalTimeout, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
 	}), activity, request).Get(t.ctx, answer)
+	if told, f := t.told(err, right); told || f != nil {
+		return f
+	}
+	return t.ask(activity, request, answer, right)
+}
+
+// ask asks for an activity, which Temporal tries until the store is back, until it
+// has the right answer.
+func (t *teller) ask(activity string, request, answer any, right func() bool) *failure {
 	for waits := 0; ; waits++ {
-		if err == nil && right() {
-			return nil
-		}
-		if err != nil {
-			f := readFailure(err, nil)
-			if slices.Contains(refusals, f.Kind) {
-				return &f
-			}
-			workflow.GetLogger(t.ctx).Warn("the end of the run was not written", "kind", f.Kind, "error", f.Message)
-		}
 		if waits > 0 {
 			// What answers is not this deployment's; somebody else may.
 			_ = workflow.NewTimerWithOptions(t.ctx, backoff(waits-1), workflow.TimerOptions{Summary: "waits for the ledger"}).Get(t.ctx, nil)
 		}
 		t.asked++
-		err = workflow.ExecuteActivity(workflow.WithActivityOptions(t.ctx, workflow.ActivityOptions{
+		err := workflow.ExecuteActivity(workflow.WithActivityOptions(t.ctx, workflow.ActivityOptions{
 			TaskQueue: contract.QueueJournal, ActivityID: activity + "/end#" + strconv.Itoa(t.asked), Summary: activity,
 			StartToCloseTimeout: journalTimeout, ScheduleToCloseTimeout: tryTime, RetryPolicy: recording,
 		}), activity, request).Get(t.ctx, answer)
+		if told, f := t.told(err, right); told || f != nil {
+			return f
+		}
 	}
+}
+
+// told reports whether an answer is the right one, or the failure that is final.
+func (t *teller) told(err error, right func() bool) (bool, *failure) {
+	if err == nil {
+		return right(), nil
+	}
+	f := readFailure(err, nil)
+	if slices.Contains(refusals, f.Kind) {
+		return false, &f
+	}
+	workflow.GetLogger(t.ctx).Warn("the end of the run was not written", "kind", f.Kind, "error", f.Message)
+	return false, nil
 }
 
 // close gives what the workflow returns for the end that stands.
 func (v *view) close(closed contract.Closed) (contract.Result, error) {
 	end := closed.End
+	v.stands = closed.Nodes
 	switch {
 	case end.State == contract.RunSucceeded && closed.Output == nil:
 		return nil, v.fail(contract.Failure{Kind: contract.Contract, Message: "the run has succeeded, and its output is no longer in the ledger"})

@@ -69,12 +69,12 @@ func (r *run) next() *wait {
 		r.again = r.again[1:]
 		return w
 	}
-	i, ok := r.progress.next()
+	i, ok := r.progress.Next()
+	if !ok && r.idle() {
+		i, ok = r.progress.Output()
+	}
 	if !ok {
-		if i = r.last(); !r.done() || r.nodes[i] != nodePending || !r.idle() {
-			return nil
-		}
-		r.nodes[i] = nodeRunning
+		return nil
 	}
 	return &wait{kind: waitCall, node: i, since: r.now()}
 }
@@ -103,8 +103,7 @@ func (r *run) stall(w *wait) {
 		r.outage.probing = false
 	}
 	w.waits++
-	again := &wait{kind: w.kind, node: w.node, tries: w.tries, since: r.now()}
-	r.stalled = append(r.stalled, again)
+	r.stalled = append(r.stalled, r.anew(w))
 	if r.outage.away {
 		return
 	}
@@ -191,7 +190,7 @@ func (r *run) settledAs(i int, attempts int) {
 func (r *run) succeeded(i int, out contract.Outcome) {
 	r.settledAs(i, out.Attempts)
 	if i == r.last() {
-		r.nodes[i] = nodeSucceeded
+		r.progress.Succeed(i, out)
 		r.produced(out)
 		return
 	}
@@ -201,7 +200,7 @@ func (r *run) succeeded(i int, out contract.Outcome) {
 	if r.remaining[i] > 0 {
 		r.values[i] = out.Values
 	}
-	r.succeed(i, out)
+	r.progress.Succeed(i, out)
 }
 
 // produced takes the plan's output.
@@ -220,7 +219,7 @@ func (r *run) unsuccessful(i int, e contract.ErrorPayload) {
 	e.Node = r.plan.Nodes[i].ID
 	r.settledAs(i, e.Attempts)
 	if i == r.last() {
-		r.nodes[i] = nodeFailed
+		r.progress.Fail(i, nil)
 		r.errors[i] = &e
 		r.fails(contract.Failure{Kind: e.Kind, Node: e.Node, Message: e.Message})
 		return
@@ -232,5 +231,5 @@ func (r *run) unsuccessful(i int, e contract.ErrorPayload) {
 		r.again = append(r.again, &wait{kind: waitRoute, node: i, since: r.now()})
 		return
 	}
-	r.fail(i, held)
+	r.progress.Fail(i, held)
 }

@@ -43,12 +43,13 @@ type noLedger struct{ activities.Ledger }
 
 func (noLedger) OpenRun(context.Context, ledger.Run) error                              { return nil }
 func (noLedger) RecordOutcomes(context.Context, string, string, []ledger.Outcome) error { return nil }
-func (noLedger) CloseRun(_ context.Context, r ledger.Run, _ []ledger.Outcome) (ledger.Run, error) {
-	return r, nil
+func (noLedger) CloseRun(_ context.Context, r ledger.Run, _ []ledger.Outcome) (ledger.Run, bool, error) {
+	return r, false, nil
 }
 
-// environment is the interpreter with the real activities, without a server.
-func environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
+// environment is the interpreter with the real activities over a ledger, without a
+// server.
+func environment(t *testing.T, l activities.Ledger) *testsuite.TestWorkflowEnvironment {
 	known, catalog, err := host.Catalog(nil, nil)
 	require.NoError(t, err)
 	store, err := blob.Open(filepath.Join(t.TempDir(), "blobs"))
@@ -58,7 +59,7 @@ func environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 		Compile: func(source string) (*plan.Plan, diag.Diagnostics) {
 			return compiler.Compile(compiler.Source{Name: "plan.yaml", Text: []byte(source)}, catalog, nil)
 		},
-		Plans: plans, Skills: registry{known}, Ledger: noLedger{},
+		Plans: plans, Skills: registry{known}, Ledger: l,
 		Outputs: payload.NewOutputs(store, payload.Sealing{}, "default"),
 	}
 	var suite testsuite.WorkflowTestSuite
@@ -77,7 +78,7 @@ func environment(t *testing.T) *testsuite.TestWorkflowEnvironment {
 func TestGraphsInTheInterpreter(t *testing.T) {
 	for _, g := range stage.Graphs() {
 		t.Run(g.Plan+" "+g.Input, func(t *testing.T) {
-			env := environment(t)
+			env := environment(t, noLedger{})
 			env.ExecuteWorkflow(contract.WorkflowType, contract.Start{Source: g.Source(t), Input: json.RawMessage(g.Input)})
 			require.True(t, env.IsWorkflowCompleted())
 			var output json.RawMessage

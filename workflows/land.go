@@ -73,6 +73,8 @@ func (r *run) failedCall(w *wait, f failure) {
 		r.unproved(w)
 	} else {
 		r.returned(w)
+		// Whatever a worker says of it, this was one more.
+		f.Attempts = max(f.Attempts, w.spent+1)
 	}
 	switch {
 	case f.wrongQueue && w.queue != contract.QueueTools && !n.InProcess:
@@ -132,7 +134,7 @@ func (r *run) landRoute(w *wait) {
 	}
 	if err == nil {
 		r.returned(w)
-		r.fail(w.node, result.Held)
+		r.progress.Fail(w.node, result.Held)
 		return
 	}
 	f := readFailure(err, w)
@@ -148,7 +150,7 @@ func (r *run) landRoute(w *wait) {
 	}
 	r.returned(w)
 	r.errors[w.node].Message = bounded("a predicate of its error edges failed: " + f.Message + "; the failure was: " + r.errors[w.node].Message)
-	r.fail(w.node, nil)
+	r.progress.Fail(w.node, nil)
 }
 
 // failure is an activity's failure as the run understands it.

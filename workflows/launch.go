@@ -124,7 +124,7 @@ func (r *run) commandID(w *wait) string {
 func (r *run) request(w *wait) contract.Call {
 	call := contract.Call{
 		Run: r.identity(), Plan: r.head.Digest, Node: w.node, Visit: r.visit, Spent: w.spent,
-		Request: w.request, Patient: w.patient, Deliveries: r.deliver(w.node),
+		Request: w.request, Patient: w.checks(), Deliveries: r.deliver(w.node),
 	}
 	call.Probe = w.probe
 	if n := &r.plan.Nodes[w.node]; n.ReadsInput || n.RoutesOnInput {
@@ -135,7 +135,7 @@ func (r *run) request(w *wait) contract.Call {
 
 func (r *run) routeRequest(w *wait) contract.RouteRequest {
 	request := contract.RouteRequest{
-		Run: r.identity(), Plan: r.head.Digest, Node: w.node, Error: *r.errors[w.node], Request: w.request, Patient: w.patient,
+		Run: r.identity(), Plan: r.head.Digest, Node: w.node, Error: *r.errors[w.node], Request: w.request, Patient: w.checks(),
 	}
 	if r.plan.Nodes[w.node].RoutesOnInput {
 		request.Input = r.head.Whole
@@ -204,7 +204,7 @@ func lasting(attempts int32, start, attempt time.Duration) time.Duration {
 // (Temporal's own timeouts) and a store that is away come back at once, but for a
 // patient request, which waits for the store.
 func (r *run) policy(w *wait) *temporal.RetryPolicy {
-	if w.patient {
+	if w.checks() {
 		return &temporal.RetryPolicy{
 			InitialInterval: minBackoff, BackoffCoefficient: 2, MaximumInterval: maxBackoff,
 			NonRetryableErrorTypes: timeouts,

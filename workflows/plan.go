@@ -7,10 +7,17 @@
 // reading them. The package reads no clock but Temporal's, starts no goroutine,
 // ranges over no map, and imports nothing with a side effect.
 //
-//	resolve.go   which edges are delivered and which nodes run (pure)
-//	run.go       the loop: dispatch, wait, land
+// Which edges are delivered and which nodes run is decided by [plan.Progress].
+//
+//	run.go       the loop and its phases
+//	scope.go     the values of a plan's nodes
+//	forward.go   what is asked for next, and what came of it
+//	wait.go      what a run waits for
 //	launch.go    a node as an activity
+//	child.go     a node as a child workflow
 //	land.go      an activity's result, or its failure
+//	unwind.go    what is in flight when the end is known
+//	close.go     the end
 //	journal.go   what the ledger is told
 //	meter.go     how much one workflow task may hold
 //	carry.go     continue-as-new

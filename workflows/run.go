@@ -84,7 +84,7 @@ func (r *run) begin() {
 	r.named(id)
 	r.started, r.executions = r.info.WorkflowStartTime, 1
 	r.values[0] = r.head.Input.Values
-	r.progress.begin(r.head.Input)
+	r.progress.Begin(r.head.Input)
 	r.announce(contract.RunRunning, true)
 }
 
@@ -98,8 +98,8 @@ func (r *run) named(id contract.Identity) {
 // loop runs the plan to its end.
 func (r *run) loop() (contract.Result, error) {
 	r.view.state = contract.RunRunning
-	for i := range r.nodes {
-		if r.nodes[i] < nodeSucceeded {
+	for i := range r.plan.Nodes {
+		if !r.progress.Node(i).Settled() {
 			r.ahead += weight(&r.plan.Nodes[i])
 		}
 	}
@@ -149,15 +149,15 @@ func (r *run) over() bool {
 		r.ends(contract.RunCancelled, contract.Failure{Kind: contract.Cancelled, Message: "the run was cancelled"})
 	case r.deadline.IsReady():
 		r.fails(contract.Failure{Kind: contract.Deadline, Message: "the run's deadline has passed"})
-	case len(r.orphans) > 0:
-		cause := r.errors[r.orphans[0]]
+	case len(r.progress.Orphans()) > 0:
+		cause := r.errors[r.progress.Orphans()[0]]
 		r.fails(contract.Failure{Kind: cause.Kind, Node: cause.Node, Message: cause.Message})
-	case r.done() && r.nodes[r.last()] == nodePending && !r.assembles():
+	case r.progress.Done() && r.progress.Node(r.last()) == plan.NodePending && !r.progress.Assembles():
 		r.fails(contract.Failure{
 			Kind: contract.Contract, Node: plan.OutputNode,
 			Message: "the output cannot be assembled: a required edge or port of $output has no value",
 		})
-	case !r.done() && r.stuck():
+	case !r.progress.Done() && r.stuck():
 		r.fails(contract.Failure{Kind: contract.Contract, Message: "no node can run, and some have not been decided: the plan is not sound"})
 	default:
 		return false
@@ -167,7 +167,7 @@ func (r *run) over() bool {
 
 // stuck reports whether nothing is left that could settle a node.
 func (r *run) stuck() bool {
-	return len(r.flights)+len(r.sleeping)+len(r.again)+len(r.stalled)+len(r.queue) == 0
+	return len(r.flights)+len(r.sleeping)+len(r.again)+len(r.stalled)+r.progress.Ready() == 0
 }
 
 // fails gives the run its end.
@@ -189,16 +189,15 @@ func (r *run) untilDeadline() time.Duration {
 // release forgets the values that no edge will read any more, and notes the
 // nodes that were skipped.
 func (r *run) release() {
-	for _, i := range r.log {
+	for _, i := range r.progress.TakeSettled() {
 		r.ahead -= weight(&r.plan.Nodes[i])
-		if r.nodes[i] == nodeSkipped {
+		if r.progress.Node(i) == plan.NodeSkipped {
 			r.journal.note(r.entry(i, contract.JournalEntry{State: contract.Skipped}))
 		}
 		for _, e := range r.plan.In(i) {
 			r.consume(r.plan.Edges[e].From)
 		}
 	}
-	r.log = r.log[:0]
 }
 
 // announce writes the search attributes that the server knows: once at the

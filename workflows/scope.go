@@ -10,7 +10,8 @@ import (
 // scope is one body of a plan that runs once, with the states of its nodes and
 // edges. The plan's root is one.
 type scope struct {
-	*progress
+	plan     *plan.Plan
+	progress *plan.Progress
 	// path stands before the ids of the scope's nodes wherever a node of a run is
 	// named; it is empty for the root, and ends in a slash elsewhere.
 	path string
@@ -33,7 +34,8 @@ type scope struct {
 
 func newScope(p *plan.Plan) *scope {
 	s := &scope{
-		progress:  newProgress(p),
+		plan:      p,
+		progress:  plan.NewProgress(p),
 		visit:     1,
 		values:    make([][]contract.Value, len(p.Nodes)),
 		remaining: make([]int32, len(p.Nodes)),
@@ -62,7 +64,7 @@ func (s *scope) consume(from int) {
 // deliver gives the delivered edges that fill the ports of node i.
 func (s *scope) deliver(i int) []contract.Delivery {
 	var all []contract.Delivery
-	for _, e := range s.deliveries(i) {
+	for _, e := range s.progress.Deliveries(i) {
 		edge := &s.plan.Edges[e]
 		d := contract.Delivery{Edge: e}
 		if edge.Type == plan.Error {

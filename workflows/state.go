@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/plan"
 )
 
 const (
@@ -30,6 +31,9 @@ type view struct {
 	run     *run
 	state   contract.RunState
 	failure *contract.Failure
+	// stands is what the ledger has of the nodes of a run that has ended, where that
+	// may not be what they came to here.
+	stands contract.NodeStates
 }
 
 // answer is the query handler of [contract.QueryState].
@@ -57,8 +61,14 @@ func (v *view) answer() (contract.State, error) {
 			continue
 		}
 		status := contract.NodeStatus{
-			ID: p.Nodes[i].ID, Operation: p.Nodes[i].Activity(), State: state, Error: brief(v.run.errors[i]),
-			Attempts: int(v.run.attempts[i]), StartedAt: v.run.at(v.run.began[i]), EndedAt: v.run.at(v.run.ended[i]),
+			ID: p.Nodes[i].ID, Operation: p.Nodes[i].Activity(), State: state,
+			Attempts: int(v.run.attempts[i]), StartedAt: v.run.at(v.run.began[i]),
+		}
+		if state != contract.Dropped {
+			status.EndedAt = v.run.at(v.run.ended[i])
+		}
+		if v.stands == "" || state == contract.Failed {
+			status.Error = brief(v.run.errors[i])
 		}
 		bytes += 160 + len(status.ID) + len(status.Operation)
 		if status.Error != nil {
@@ -112,7 +122,7 @@ func (r *run) waiting() []contract.Wait {
 		case w.kind == waitChild:
 			add(contract.WaitChild, w, w.child.Workflow)
 		default:
-			add(contract.WaitCall, w, "")
+			add(contract.WaitCall, w, w.queue)
 		}
 	}
 	for _, w := range r.sleeping {
@@ -142,17 +152,20 @@ func brief(e *contract.ErrorPayload) *contract.ErrorPayload {
 }
 
 // nodeState is the state of node i; when a run has failed, what was in flight
-// or waiting was dropped.
+// or waiting was dropped, and where the ledger had an end before, what it has not.
 func (v *view) nodeState(i int) contract.NodeState {
+	if v.stands != "" {
+		return v.stands.State(i)
+	}
 	over := v.state == contract.RunFailed || v.state == contract.RunCancelled
-	switch v.run.nodes[i] {
-	case nodeSucceeded:
+	switch v.run.progress.Node(i) {
+	case plan.NodeSucceeded:
 		return contract.Succeeded
-	case nodeFailed:
+	case plan.NodeFailed:
 		return contract.Failed
-	case nodeSkipped:
+	case plan.NodeSkipped:
 		return contract.Skipped
-	case nodeRunning:
+	case plan.NodeRunning:
 		if over && v.run.errors[i] != nil {
 			return contract.Failed // its error edges were never chosen
 		}
@@ -160,12 +173,12 @@ func (v *view) nodeState(i int) contract.NodeState {
 			return contract.Dropped
 		}
 		return contract.Running
-	default:
-		if over {
-			return contract.Dropped
-		}
-		return contract.Pending
+	case plan.NodePending, plan.NodeReady:
 	}
+	if over {
+		return contract.Dropped
+	}
+	return contract.Pending
 }
 
 func count(c *contract.Counts, s contract.NodeState) {
@@ -207,8 +220,16 @@ func complete(f contract.Failure) contract.Failure {
 
 // details is the node table of the Temporal user interface, in Markdown.
 func (r *run) details(state contract.RunState) string {
-	v := &view{run: r, state: state}
-	calls := len(r.plan.Nodes) - 2
+	v := &view{run: r, state: state, stands: r.view.stands}
+	calls, settled := len(r.plan.Nodes)-2, r.progress.Settled()-1
+	if v.stands != "" {
+		settled = 0
+		for i := 1; i <= calls; i++ {
+			if v.nodeState(i) != contract.Dropped {
+				settled++
+			}
+		}
+	}
 	if r.rows == nil {
 		for i := 1; i <= min(calls, detailNodes); i++ {
 			r.rows = append(r.rows, "\n| "+r.plan.Nodes[i].ID+" | "+r.plan.Nodes[i].Activity()+" | ")
@@ -216,7 +237,7 @@ func (r *run) details(state contract.RunState) string {
 	}
 	var b strings.Builder
 	b.Grow(100 * (len(r.rows) + 3))
-	b.WriteString("**" + r.plan.Name + "@" + r.plan.Version + "** " + strconv.Itoa(r.settled-1) + " of " + strconv.Itoa(calls) +
+	b.WriteString("**" + r.plan.Name + "@" + r.plan.Version + "** " + strconv.Itoa(settled) + " of " + strconv.Itoa(calls) +
 		" nodes settled\n\n| node | operation | state |\n|---|---|---|")
 	for i, row := range r.rows {
 		b.WriteString(row)

@@ -56,6 +56,11 @@ type wait struct {
 	asking  bool
 }
 
+// checks reports whether the request asks to check the store before anything is
+// called: where the store was away, and where workers were lost with it, which a
+// store that hangs looks like.
+func (w *wait) checks() bool { return w.patient || w.lost > 0 }
+
 // ready reports whether what is in flight has ended.
 func (w *wait) ready() bool { return w.future != nil && w.future.IsReady() }
 
@@ -79,12 +84,19 @@ func backoff(waits int) time.Duration {
 	return min(minBackoff<<waits, maxBackoff)
 }
 
-// later asks again for what w has asked for, after a wait.
-func (r *run) later(w *wait, after time.Duration) {
+// anew is what asks again for what w has asked for. Whether a child is to make the
+// call is decided when it is launched.
+func (r *run) anew(w *wait) *wait {
 	again := &wait{kind: w.kind, node: w.node, tries: w.tries, since: r.now(), unstarted: w.unstarted}
 	if again.kind == waitChild {
 		again.kind = waitCall
 	}
+	return again
+}
+
+// later asks again for what w has asked for, after a wait.
+func (r *run) later(w *wait, after time.Duration) {
+	again := r.anew(w)
 	if after > 0 {
 		again.due = again.since.Add(after)
 		r.sleeping = append(r.sleeping, again)
@@ -179,7 +191,7 @@ func (r *run) await() {
 	// It cannot be cancelled, and fails in no other way.
 	_ = workflow.Await(r.steady, func() bool {
 		return r.ctx.Err() != nil || r.deadline.IsReady() || r.alarm.rung() || r.reported() ||
-			slices.ContainsFunc(r.flights, (*wait).ready)
+			slices.ContainsFunc(r.flights, (*wait).ready) || r.draining && r.due()
 	})
 	r.wake()
 }

@@ -83,7 +83,7 @@ var Rules = []Rule{
 		Never: []string{"plan", "compiler", "Temporal", "os", "net"}},
 	{Path: "expr", Zone: Pure, Owns: "CEL predicates and JSON templates: check and evaluate",
 		Never: []string{"compiler", "workflows", "activities", "Temporal", "os", "net"}},
-	{Path: "plan", Zone: Pure, Owns: "the compiled plan: closed types, canonical bytes, digest",
+	{Path: "plan", Zone: Pure, Owns: "the compiled plan: closed types, canonical bytes, digest, which nodes run",
 		Never: []string{"compiler", "expr", "schemas", "YAML", "Temporal", "os", "net", "sync"}},
 	{Path: "contract", Zone: Pure, Owns: "where workflow code and activities meet: names, requests, results, error kinds",
 		Never: []string{"any package of ours", "Temporal", "os", "net", "sync"}},

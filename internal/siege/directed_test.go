@@ -270,27 +270,38 @@ func TestAStoreThatHangsFailsNoNode(t *testing.T) {
 }
 
 // TestALongNodeHoldsUpNobody: a call that takes long does not stop the others where
-// the run would continue as new.
+// the run would continue as new, or where the server suggests that it does (from
+// 4,096 events on).
 func TestALongNodeHoldsUpNobody(t *testing.T) {
-	gate := make(chan struct{})
-	f := camp(t, host.Options{ContinueAfter: 400}, gated(gate))
-	b := newBuilder(6)
-	b.add("long", Wait, day, map[string]any{"key": "long"})
-	b.chain(1500, func() int64 { return 1000 })
-	r := f.send(t, b.p)
-	until := time.Now().Add(40 * time.Second)
-	for f.done(t, r) < 1500 && time.Now().Before(until) {
-		about, err := f.Client().DescribeWorkflowExecution(t.Context(), r.id, "")
-		require.NoError(t, err)
-		if about.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_FAILED {
-			break
-		}
+	for name, c := range map[string]struct {
+		after, nodes int
+		timeout      int64
+	}{
+		"local nodes":    {400, 1500, 1000},
+		"ordinary nodes": {0, 750, 5000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			gate := make(chan struct{})
+			f := camp(t, host.Options{ContinueAfter: c.after}, gated(gate))
+			b := newBuilder(6)
+			b.add("long", Wait, day, map[string]any{"key": "long"})
+			b.chain(c.nodes, func() int64 { return c.timeout })
+			r := f.send(t, b.p)
+			until := time.Now().Add(90 * time.Second)
+			for f.done(t, r) < c.nodes && time.Now().Before(until) {
+				about, err := f.Client().DescribeWorkflowExecution(t.Context(), r.id, "")
+				require.NoError(t, err)
+				if about.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_FAILED {
+					break
+				}
+			}
+			if n := f.done(t, r); n < c.nodes {
+				t.Errorf("%d of %d nodes have ended beside a long one", n, c.nodes)
+			}
+			close(gate)
+			f.wins(t, r)
+		})
 	}
-	if n := f.done(t, r); n < 1500 {
-		t.Errorf("%d of 1500 nodes have ended beside a long one", n)
-	}
-	close(gate)
-	f.wins(t, r)
 }
 
 // TestAnswersDuringLocalNodes: many calls end while local nodes run.
@@ -396,6 +407,46 @@ func TestAStoreThatIsAwayFillsNoHistory(t *testing.T) {
 			end()
 			f.wins(t, r)
 		})
+	}
+}
+
+// TestAChildCallMeetsAnOutage: the store is away when a call ends that a child
+// workflow has made, and the run continues as new after that.
+func TestAChildCallMeetsAnOutage(t *testing.T) {
+	k := Folder(t)
+	var calls atomic.Int32
+	back := make(chan func(), 1)
+	f := camp(t, host.Options{Store: k.Options, ContinueAfter: 10},
+		replaced("grow", func(ctx context.Context, in request) (string, error) {
+			if calls.Add(1) == 1 {
+				restore, err := k.Outages["refusing"]()
+				if err != nil {
+					return "", err
+				}
+				back <- restore
+			}
+			return grow(ctx, in)
+		}))
+	b := newBuilder(13)
+	at := b.part("child")
+	for i := range 12 {
+		id := fmt.Sprintf("%slong%d", at, i)
+		b.add(id, Grow, day, map[string]any{"size": whole(20_000 + i)})
+		b.result(id, "x")
+	}
+	b.chain(60, b.local)
+	end := f.outages.begin("store")
+	r := f.send(t, b.p)
+	restore := <-back
+	stage.Until(t, "the run waits for the store", func() bool {
+		state := stage.State(t, f.Client(), f.Client().GetWorkflow(t.Context(), r.id, ""))
+		return len(state.Waiting) > 0 && state.Waiting[0].Kind == contract.WaitStore
+	})
+	restore()
+	end()
+	f.wins(t, r)
+	if r.histories.executions < 2 {
+		t.Errorf("the run has %d executions", r.histories.executions)
 	}
 }
 

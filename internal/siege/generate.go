@@ -79,7 +79,8 @@ func (b *builder) heavyPart() {
 	case 10:
 		b.long(pick(b, []int{5000, 12_000}), pick(b, []int{300, 1500}))
 	case 11:
-		if many {
+		// What opens the gate needs room beside those that wait for it.
+		if b.p.Parallel >= 400 {
 			b.burst(pick(b, []int{99, 300}))
 		}
 	case 12:

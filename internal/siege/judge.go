@@ -39,6 +39,8 @@ type Seen struct {
 	Counts map[string]int
 	// Cancelled and Late: the run was cancelled, its deadline may have passed.
 	Cancelled, Late bool
+	// Reset: outcomes are also those of the run before, which may have gone farther.
+	Reset bool
 	// Restless: workers were killed, so that calls may have been made twice.
 	Restless bool
 }
@@ -186,7 +188,7 @@ func (j *judgement) outcome(o Outcome) {
 
 // counts: the query counts what the ledger has.
 func (j *judgement) counts() {
-	if j.s.Query.State == "" || len(j.s.Counts) == 0 {
+	if j.s.Reset || j.s.Query.State == "" || len(j.s.Counts) == 0 {
 		return
 	}
 	want := map[string]int{"dropped": len(j.m.Plan.Nodes)}

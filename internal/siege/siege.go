@@ -281,7 +281,7 @@ func besiege(ctx context.Context, t *testing.T, done *sync.WaitGroup, r *rand.Ra
 
 // watch waits for the end of a run, and watches its workflow tasks meanwhile.
 func (r *siegedRun) watch(ctx context.Context, c client.Client, o *times, quiet <-chan struct{}, patience time.Duration) {
-	began := time.Now()
+	began, answered := time.Now(), time.Now()
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	var since time.Time // when it was left alone
@@ -299,8 +299,14 @@ func (r *siegedRun) watch(ctx context.Context, c client.Client, o *times, quiet 
 			if ctx.Err() != nil {
 				return
 			}
+			if time.Since(answered) > patience {
+				r.find("the server does not answer: %v", err)
+				r.pending, r.took = "unknown", time.Since(began)
+				return
+			}
 			continue
 		}
+		answered = time.Now()
 		status := about.GetWorkflowExecutionInfo().GetStatus()
 		running := status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING || status == enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW
 		if !running && !(slices.Contains(r.faults, Reset) && since.IsZero()) {

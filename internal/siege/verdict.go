@@ -38,6 +38,7 @@ func (r *siegedRun) verdict(t *testing.T, c client.Client, s *store.Opened, o *t
 	}
 	seen := &Seen{
 		Cancelled: r.cancelled, Late: r.model.Plan.DeadlineMS > 0 && r.model.Plan.DeadlineMS <= Late,
+		Reset:    len(r.firsts) > 1,
 		Restless: o.had("kill") || o.had("store") || len(r.firsts) > 1,
 	}
 	var err error
@@ -118,11 +119,27 @@ func ledgerEnd(ctx context.Context, s *store.Opened, id string) (End, []Outcome,
 		}
 		end.Kind, end.Node = string(f.Kind), f.Node
 	}
+	all, err := outcomes(ctx, s, id, run.Root)
+	if err != nil || run.Origin == run.Root {
+		return end, all, err
+	}
+	// A run that was reset goes on with the one before.
+	before, err := outcomes(ctx, s, id, run.Origin)
+	for _, o := range before {
+		if !slices.ContainsFunc(all, func(own Outcome) bool { return own.Node == o.Node }) {
+			all = append(all, o)
+		}
+	}
+	return end, all, err
+}
+
+// outcomes are those that the ledger has under one root.
+func outcomes(ctx context.Context, s *store.Opened, id, root string) ([]Outcome, error) {
 	var all []Outcome
 	for {
-		page, err := s.Ledger.Outcomes(ctx, id, run.Root, ledger.Page{Limit: 10_000, Offset: len(all)})
+		page, err := s.Ledger.Outcomes(ctx, id, root, ledger.Page{Limit: 10_000, Offset: len(all)})
 		if err != nil {
-			return end, nil, err
+			return nil, err
 		}
 		for _, o := range page {
 			outcome := Outcome{Node: o.Node, In: o.InputDigest, Out: o.OutputDigest, Attempts: o.Attempts}
@@ -139,14 +156,14 @@ func ledgerEnd(ctx context.Context, s *store.Opened, id string) (End, []Outcome,
 			if len(o.Error) > 0 {
 				var e contract.ErrorPayload
 				if err := json.Unmarshal(o.Error, &e); err != nil {
-					return end, nil, err
+					return nil, err
 				}
 				outcome.Kind, outcome.Message = string(e.Kind), e.Message
 			}
 			all = append(all, outcome)
 		}
 		if len(page) < 10_000 {
-			return end, all, nil
+			return all, nil
 		}
 	}
 }

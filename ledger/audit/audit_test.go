@@ -85,7 +85,7 @@ func (w *world) run(t testing.TB, id string, nodes int, closed bool) {
 	require.NoError(t, w.store.RecordOutcomes(t.Context(), id, "r", outcomes))
 	if closed {
 		r.State = ledger.RunSucceeded
-		_, err := w.store.CloseRun(t.Context(), r, nil)
+		_, _, err := w.store.CloseRun(t.Context(), r, nil)
 		require.NoError(t, err)
 	}
 }

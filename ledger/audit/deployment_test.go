@@ -109,7 +109,7 @@ func (d *deployment) start(t testing.TB, id string, key *trust.Key, change func(
 	}
 	require.NoError(t, d.store.OpenRun(t.Context(), r))
 	r.State = ledger.RunSucceeded
-	_, err := d.store.CloseRun(t.Context(), r, nil)
+	_, _, err := d.store.CloseRun(t.Context(), r, nil)
 	require.NoError(t, err)
 }
 

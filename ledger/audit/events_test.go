@@ -160,7 +160,7 @@ func TestEventsTellNothingThatCanBeErased(t *testing.T) {
 		{Node: "o", Kind: ledger.NodeFailed, Activity: "Erika, in prose", Error: json.RawMessage(`"Erika"`)},
 	}))
 	r.State, r.Failure = ledger.RunFailed, json.RawMessage(`{"kind":"tool_error","node":"n","message":"no Erika in Bonn"}`)
-	_, err := w.store.CloseRun(ctx, r, nil)
+	_, _, err := w.store.CloseRun(ctx, r, nil)
 	require.NoError(t, err)
 	_, err = w.store.Append(ctx, ledger.Draft{Chain: "run/sealed/r", Key: "node/n/0/0", Kind: ledger.NodeFailed, Node: "n", Subject: "erika", Data: json.RawMessage(`{"activity":"crm/sealed","error":{"kind":"tool_error"}}`)})
 	require.NoError(t, err)

@@ -48,7 +48,7 @@ func exportsMeanwhile(t *testing.T, w *world) {
 			return err
 		}
 		r.State = ledger.RunSucceeded
-		_, err := w.store.CloseRun(ctx, r, nil)
+		_, _, err := w.store.CloseRun(ctx, r, nil)
 		return err
 	})
 	// An export settles where pruning does, as its acts must be in the log.

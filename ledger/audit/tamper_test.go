@@ -205,7 +205,7 @@ func TestEndsWithheld(t *testing.T) {
 	w := newWorld(t)
 	w.run(t, "withheld", 2, false)
 	ledgertest.Drain(t, w.store, w.key)
-	_, err := w.store.CloseRun(t.Context(), ledger.Run{
+	_, _, err := w.store.CloseRun(t.Context(), ledger.Run{
 		Workflow: "withheld", Root: "r", Origin: "r", PlanDigest: ledger.BodyDigest([]byte("p")), InputDigest: ledger.BodyDigest([]byte("i")), Agent: "agent-42", State: ledger.RunFailed,
 	}, nil)
 	require.NoError(t, err)

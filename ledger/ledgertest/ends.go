@@ -14,7 +14,7 @@ import (
 )
 
 // ends: a run has one end, that which is stated first, with the outcomes that came
-// with it; whoever asks for another is told of it. What can never be right is refused.
+// with it; whoever asks for another is told of it, and that it stood. What can never be right is refused.
 func ends(t *testing.T, open Open) {
 	s := open(t)
 	ctx := t.Context()
@@ -34,14 +34,14 @@ func ends(t *testing.T, open Open) {
 		r.Root = fmt.Sprintf("at-once-%d", i)
 		require.NoError(t, s.OpenRun(ctx, r))
 		require.NoError(t, s.RecordOutcomes(ctx, r.Workflow, r.Root, []ledger.Outcome{outcome("a", ledger.NodeSucceeded)}))
-		told := make([]ledger.Run, len(proposals))
+		told, stood := make([]ledger.Run, len(proposals)), make([]bool, len(proposals))
 		var all sync.WaitGroup
 		for j, p := range append(proposals[i:len(proposals):len(proposals)], proposals[:i]...) {
 			all.Go(func() {
 				end := r
 				end.State, end.OutputDigest, end.Failure, end.Value = p.State, p.OutputDigest, p.Failure, p.Value
 				var err error
-				told[j], err = s.CloseRun(ctx, end, []ledger.Outcome{outcome("a", ledger.NodeSucceeded), outcome(string(end.State), ledger.NodeSkipped)})
+				told[j], stood[j], err = s.CloseRun(ctx, end, []ledger.Outcome{outcome("a", ledger.NodeSucceeded), outcome(string(end.State), ledger.NodeSkipped)})
 				if err != nil {
 					t.Error(err)
 				}
@@ -51,9 +51,15 @@ func ends(t *testing.T, open Open) {
 		if t.Failed() {
 			return
 		}
-		for _, have := range told {
+		first := 0
+		for j, have := range told {
 			require.Equal(t, told[0], have, "all are told of one end")
+			if !stood[j] {
+				first++
+				require.Equal(t, append(proposals[i:len(proposals):len(proposals)], proposals[:i]...)[j].State, have.State)
+			}
 		}
+		require.Equal(t, 1, first, "for one it did not stand yet")
 		stands, err := s.Run(ctx, r.Workflow, r.Root)
 		require.NoError(t, err)
 		require.Equal(t, told[0], stands)
@@ -78,7 +84,7 @@ func ends(t *testing.T, open Open) {
 	end.State = ledger.RunFailed
 	refused := func(want error, end ledger.Run, last ...ledger.Outcome) {
 		t.Helper()
-		_, err := s.CloseRun(ctx, end, last)
+		_, _, err := s.CloseRun(ctx, end, last)
 		require.ErrorIs(t, err, want)
 	}
 	refused(ledger.ErrConflict, end, outcome("b", ledger.NodeSucceeded), outcome("a", ledger.NodeFailed))
@@ -102,13 +108,18 @@ func ends(t *testing.T, open Open) {
 
 	// Who does not know the plan closes it too; what contradicts it then is dropped,
 	// but not another plan.
-	have, err = s.CloseRun(ctx, ledger.Run{Workflow: r.Workflow, Root: r.Root, State: ledger.RunTerminated}, nil)
+	have, stood, err := s.CloseRun(ctx, ledger.Run{Workflow: r.Workflow, Root: r.Root, State: ledger.RunTerminated}, nil)
 	require.NoError(t, err)
+	require.False(t, stood)
 	require.Equal(t, ledger.RunTerminated, have.State)
 	require.Equal(t, "pay", have.PlanName)
-	again, err := s.CloseRun(ctx, end, []ledger.Outcome{outcome("a", ledger.NodeFailed), outcome("late", ledger.NodeFailed)})
+	again, stood, err := s.CloseRun(ctx, end, []ledger.Outcome{outcome("a", ledger.NodeFailed), outcome("late", ledger.NodeFailed)})
 	require.NoError(t, err)
+	require.True(t, stood)
 	require.Equal(t, have, again)
+	kept, err := s.Outcomes(ctx, r.Workflow, r.Root, everything)
+	require.NoError(t, err)
+	require.Equal(t, outcomes, kept)
 	end.PlanDigest = digest("other")
 	refused(ledger.ErrConflict, end)
 
@@ -120,7 +131,7 @@ func ends(t *testing.T, open Open) {
 		require.NoError(t, s.OpenRun(ctx, r))
 		want = append(want, root)
 	}
-	_, err = s.CloseRun(ctx, ledger.Run{Workflow: "open/y", Root: "y", State: ledger.RunTimedOut}, nil)
+	_, _, err = s.CloseRun(ctx, ledger.Run{Workflow: "open/y", Root: "y", State: ledger.RunTimedOut}, nil)
 	require.NoError(t, err)
 	want = slices.DeleteFunc(want, func(root string) bool { return root == "y" })
 	slices.Sort(want)
@@ -154,7 +165,7 @@ func values(t *testing.T, open Open) {
 		r.Root, r.Origin, r.Subject = root, root, subject
 		require.NoError(t, s.OpenRun(ctx, r))
 		r.State, r.OutputDigest, r.Value = ledger.RunSucceeded, digest("out"), []byte("a value of Erika, "+root)
-		have, err := s.CloseRun(ctx, r, nil)
+		have, _, err := s.CloseRun(ctx, r, nil)
 		require.NoError(t, err)
 		require.Equal(t, string(r.Value), string(have.Value))
 		for _, d := range bodiesOf(t, s, r.Chain()) {
@@ -175,7 +186,7 @@ func values(t *testing.T, open Open) {
 		require.Equal(t, want, len(r.Value) > 0)
 		r.State, r.OutputDigest = ledger.RunFailed, ""
 		r.Value = nil
-		have, err := s.CloseRun(ctx, r, nil)
+		have, _, err := s.CloseRun(ctx, r, nil)
 		require.NoError(t, err)
 		require.Equal(t, want, len(have.Value) > 0)
 		require.Equal(t, ledger.RunSucceeded, have.State)
@@ -191,7 +202,7 @@ func values(t *testing.T, open Open) {
 	has("about", false)
 	has("plain", true)
 	going.State, going.Value = ledger.RunSucceeded, []byte("said too late")
-	have, err := s.CloseRun(ctx, going, nil)
+	have, _, err := s.CloseRun(ctx, going, nil)
 	require.NoError(t, err)
 	require.Empty(t, have.Value, "what such a run still states nobody reads")
 	has("going", false)

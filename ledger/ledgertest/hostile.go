@@ -74,18 +74,23 @@ func hostile(t *testing.T, open Open) {
 		t.Helper()
 		require.ErrorIs(t, err, ledger.ErrInvalid)
 	}
+	closing := func(r ledger.Run) {
+		t.Helper()
+		_, _, err := s.CloseRun(ctx, r, nil)
+		refused(err)
+	}
 	r := run()
 	r.Root = "a/b"
 	refused(s.OpenRun(ctx, r))
 	r = run()
 	r.State = "done"
-	refused(no(s.CloseRun(ctx, r, nil)))
+	closing(r)
 	r.State = ledger.RunRunning
-	refused(no(s.CloseRun(ctx, r, nil)))
+	closing(r)
 	r.State, r.Value = ledger.RunFailed, []byte("v")
-	refused(no(s.CloseRun(ctx, r, nil)))
+	closing(r)
 	r.State, r.Value = ledger.RunSucceeded, make([]byte, ledger.MaxRunValue+1)
-	refused(no(s.CloseRun(ctx, r, nil)))
+	closing(r)
 	refused(s.RecordOutcomes(ctx, "w", "r1", []ledger.Outcome{{Node: "x", Kind: ledger.RunClosed}}))
 	refused(no(s.Append(ctx, ledger.Draft{Chain: "c", Key: "k", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`[1]`)})))
 	refused(no(s.Append(ctx, ledger.Draft{Chain: "c", Key: "k", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{"a":1,"a":2}`)})))

@@ -143,7 +143,7 @@ func (a action) ask(ctx context.Context, t testing.TB, s ledger.Store, key *ledg
 		}
 		states := []ledger.RunState{ledger.RunSucceeded, ledger.RunFailed, ledger.RunCancelled, ledger.RunTerminated, ledger.RunTimedOut}
 		r.State, r.Failure = states[(a.A+a.Cut)%len(states)], doc
-		told, err := s.CloseRun(ctx, r, []ledger.Outcome{{Node: "last", Kind: ledger.NodeFailed, Error: doc}})
+		told, _, err := s.CloseRun(ctx, r, []ledger.Outcome{{Node: "last", Kind: ledger.NodeFailed, Error: doc}})
 		if err != nil {
 			return err
 		}

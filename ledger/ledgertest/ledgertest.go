@@ -168,7 +168,7 @@ func Story(t testing.TB, s ledger.Store, twice bool) {
 	do("revoke", func() error { return s.RevokeSigner(ctx, "s-1") })
 	end := run()
 	end.State, end.OutputDigest = ledger.RunSucceeded, digest("result")
-	do("close", func() error { return no(s.CloseRun(ctx, end, nil)) })
+	do("close", func() error { _, _, err := s.CloseRun(ctx, end, nil); return err })
 }
 
 // Replay gives the state that the store's log tells, chain by chain in the order

@@ -120,9 +120,10 @@ func subjects(t *testing.T, open Open) {
 	require.NoError(t, s.OpenRun(ctx, about), "the same again")
 	require.NoError(t, s.RecordOutcomes(ctx, "w", "r1", []ledger.Outcome{{Node: "b", Kind: ledger.NodeFailed, InputDigest: digest("Erika"), Error: told}}))
 	about.State, about.Failure, about.OutputDigest = ledger.RunFailed, told, digest("Erika")
-	for range 2 {
-		have, err := s.CloseRun(ctx, about, nil)
+	for i := range 2 {
+		have, stood, err := s.CloseRun(ctx, about, nil)
 		require.NoError(t, err)
+		require.Equal(t, i > 0, stood)
 		require.Equal(t, ledger.RunFailed, have.State)
 		require.Empty(t, have.Failure)
 		require.Empty(t, have.OutputDigest)

@@ -10,7 +10,7 @@ import (
 )
 
 // CloseRun implements [ledger.Runs].
-func (s *Store) CloseRun(ctx context.Context, end ledger.Run, last []ledger.Outcome) (r ledger.Run, err error) {
+func (s *Store) CloseRun(ctx context.Context, end ledger.Run, last []ledger.Outcome) (r ledger.Run, stood bool, err error) {
 	err = s.do(ctx, "close run "+end.Workflow, func(t *tx) error {
 		switch {
 		case !end.State.Ended():
@@ -33,7 +33,7 @@ func (s *Store) CloseRun(ctx context.Context, end ledger.Run, last []ledger.Outc
 			return fmt.Errorf("%w: it was opened for another plan or input", ledger.ErrConflict)
 		}
 		if have.State != ledger.RunRunning {
-			r = have
+			r, stood = have, true
 			if closed, err := t.closed(ctx, have); err != nil || closed {
 				return err
 			}
@@ -66,7 +66,7 @@ func (s *Store) CloseRun(ctx context.Context, end ledger.Run, last []ledger.Outc
 			r.Workflow, r.Root, string(r.State), doc, millis(at), value)
 		return err
 	})
-	return r, err
+	return r, stood, err
 }
 
 // end states the end of a run, behind its last outcomes, of which so many are new.

@@ -1,0 +1,41 @@
+package workflows
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/plan"
+)
+
+// TestAChildIsAskedForAgain: where a run has continued as new while it asked about a
+// child, the next execution asks again, whatever else sleeps meanwhile.
+func TestAChildIsAskedForAgain(t *testing.T) {
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	p := &plan.Plan{Nodes: make([]plan.Node, 4)}
+	p.Index()
+	rung := false
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		r := newRun(ctx, &plan.Loaded{Plan: p}, new(view))
+		r.progress.Begin(contract.Outcome{})
+		for range 2 {
+			r.progress.Next()
+		}
+		later := r.now().Add(time.Hour)
+		if !r.restoreWait(&contract.CarriedWait{Kind: byte(waitCall), Node: 1, DueMS: later.UnixMilli()}) ||
+			!r.restoreWait(&contract.CarriedWait{Kind: byte(waitChild), Node: 2, Child: &contract.Child{Workflow: "w", Run: "r"}}) {
+			return errCarried
+		}
+		r.arm()
+		rung = workflow.Await(ctx, r.alarm.rung) == nil && r.now().Before(later)
+		return nil
+	})
+	require.True(t, env.IsWorkflowCompleted())
+	require.NoError(t, env.GetWorkflowError())
+	require.True(t, rung)
+}

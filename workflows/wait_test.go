@@ -1,0 +1,69 @@
+package workflows
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/plan"
+)
+
+// inRun does something with a run whose only node is in flight.
+func inRun(t *testing.T, retry plan.Retry, do func(r *run)) {
+	p := &plan.Plan{
+		Nodes: []plan.Node{{ID: plan.InputNode, Kind: plan.KindInput}, {ID: "node", Kind: plan.KindCall, Retry: retry}, {ID: plan.OutputNode, Kind: plan.KindOutput}},
+	}
+	p.Index()
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		r := newRun(ctx, &plan.Loaded{Plan: p}, new(view))
+		r.begin()
+		require.Equal(t, 1, r.next().node)
+		do(r)
+		return nil
+	})
+	require.NoError(t, env.GetWorkflowError())
+}
+
+// TestACallThatStallsIsLaunchedAnew: what a child asked for in vain is asked for
+// again in whatever way fits then.
+func TestACallThatStallsIsLaunchedAnew(t *testing.T) {
+	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
+		r.failedCall(&wait{kind: waitChild, node: 1, child: new(contract.Child)}, failed(contract.StoreUnavailable, "away"))
+		require.Len(t, r.stalled, 1)
+		require.Equal(t, waitCall, r.stalled[0].kind)
+	})
+}
+
+// TestWaitsForAChildToStart: a run that is to continue as new hears of the start of
+// the last child, which is all that it waits for.
+func TestWaitsForAChildToStart(t *testing.T) {
+	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
+		never, _ := workflow.NewFuture(r.ctx)
+		started, start := workflow.NewFuture(r.ctx)
+		r.deadline, r.draining = never, true
+		r.flights = []*wait{{kind: waitChild, node: 1, child: &contract.Child{Workflow: "child"}, future: never, started: started}}
+		require.False(t, r.due())
+		workflow.Go(r.ctx, func(workflow.Context) { start.SetValue(workflow.Execution{ID: "child", RunID: "r"}) })
+		r.await()
+		require.True(t, r.due())
+		require.Equal(t, "r", r.flights[0].child.Run)
+	})
+}
+
+// TestAttemptsAreUsedUp: a failure that does not say which attempt it was of counts
+// as the next one.
+func TestAttemptsAreUsedUp(t *testing.T) {
+	inRun(t, plan.Retry{MaxAttempts: 3, On: []contract.Kind{contract.ServerError}}, func(r *run) {
+		w := &wait{kind: waitCall, node: 1, tries: tries{spent: 1}}
+		r.failedCall(w, failed(contract.ServerError, "no"))
+		require.Equal(t, 2, w.spent)
+		r.failedCall(w, failed(contract.ServerError, "no"))
+		require.Equal(t, plan.NodeFailed, r.progress.Node(1))
+		require.EqualValues(t, 3, r.attempts[1])
+	})
+}
