@@ -43,7 +43,8 @@ func TestALongCallDelaysNothing(t *testing.T) {
 			h := stage.Host(t, host.Options{ContinueAfter: 20, Sealing: c.sealing, Skills: []skills.Skill{give}})
 			x, err := json.Marshal(c.x)
 			require.NoError(t, err)
-			nodes := []string{"long test/gate 3600000"}
+			// So many attempts may not fit into one history.
+			nodes := []string{"long test/gate 3600000 retry_policy: {max_retries: 40}"}
 			edges := []string{"$input.x -> long.x", "$input.x -> n0.x", "long.x -> $output.x"}
 			for i := range 40 {
 				nodes = append(nodes, fmt.Sprintf("n%d engine/pass 2000", i))
