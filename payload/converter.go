@@ -231,9 +231,7 @@ func (c sealer) FromPayload(p *commonpb.Payload, target any) error {
 
 func (c sealer) opened(p *commonpb.Payload, target any) (*commonpb.Payload, error) {
 	strict := c.sealing.Keys != nil && !c.sealing.AcceptPlain
-	// The SDK stores a child's result on behalf of its parent, which may have continued
-	// as new, and reads it as the child's.
-	if err := c.scope.within(p); err != nil && sortOf(target) != sortReport {
+	if err := c.scope.within(p); err != nil {
 		return nil, err
 	}
 	p = unscoped(p)
