@@ -391,10 +391,14 @@ func TestAStoreThatIsAwayFillsNoHistory(t *testing.T) {
 			back, err := k.Outages[name]()
 			require.NoError(t, err)
 			close(gate)
+			before, since := events(), time.Now()
+			stage.Until(t, "the run has felt it", func() bool {
+				if n := events(); n != before {
+					before, since = n, time.Now()
+				}
+				return time.Since(since) > 5*time.Second
+			})
 			began := time.Now()
-			stage.Until(t, "the run has felt it", func() bool { return time.Since(began) > 15*time.Second })
-			before := events()
-			began = time.Now()
 			stage.Until(t, "the store is away for a while", func() bool { return time.Since(began) > 30*time.Second })
 			after := events()
 			// 600 an hour are 8.3 in 30 seconds; a workflow task more does not matter.
