@@ -55,7 +55,9 @@ func TestALargeResultWaitsForTheStore(t *testing.T) {
 			require.NoError(t, os.Rename(blobs, blobs+".away"))
 			require.NoError(t, os.WriteFile(blobs, nil, 0o600))
 			close(gate)
-			stage.Until(t, "its result waits", func() bool { return strings.Count(log.String(), "store payload: ")+strings.Count(log.String(), "the store is away") > 1 })
+			stage.Until(t, "its result waits", func() bool {
+				return strings.Count(log.String(), "store payload: ")+strings.Count(log.String(), "the store is away") > 1
+			})
 			require.NoError(t, os.Remove(blobs))
 			require.NoError(t, os.Rename(blobs+".away", blobs))
 			require.NoError(t, stage.Await(t, h.Client(), run, nil))
