@@ -301,7 +301,7 @@ func waitFor(ts *testscript.TestScript, _ bool, args []string) {
 // TestContract: the commands of the contract are all there.
 func TestContract(t *testing.T) {
 	want := strings.Fields(`compile graph contain publish start status runs cancel terminate pause resume retry approvals signers
-		tools agents budgets policy simulate test audit trust migrate schema dev console mcp version`)
+		tools agents budgets policy simulate test audit trust migrate upgrade schema dev console mcp version`)
 	var have []string
 	for _, c := range commands() {
 		have = append(have, c.name)

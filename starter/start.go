@@ -19,6 +19,7 @@ import (
 
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/host"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
 )
@@ -237,12 +238,16 @@ func (p *Program) launch(ctx context.Context, conn *connection, o *order) (ticke
 	}
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	summary := ""
+	if host.ClientSealing(conn.place.settings).Keys == nil {
+		summary = o.title // it would be sealed, and a start needs no keys
+	}
 	run, err := conn.ExecuteWorkflow(bounded, client.StartWorkflowOptions{
 		ID:                                       o.id,
 		TaskQueue:                                contract.QueueEngine,
 		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		StaticSummary:                            o.title,
+		StaticSummary:                            summary,
 	}, contract.WorkflowType, o.start)
 	var twice *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &twice) {
