@@ -4,6 +4,8 @@ import (
 	"context"
 	"flag"
 
+	"go.temporal.io/api/workflowservice/v1"
+
 	"chimera.ai/engine/contract"
 )
 
@@ -16,17 +18,11 @@ func cancelCommand(p *Program, _ *flag.FlagSet) action {
 		id := operands[0]
 		bounded, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		described, err := conn.DescribeWorkflowExecution(bounded, id, "")
+		described, err := conn.going(bounded, id)
 		if err != nil {
-			return conn.refused("run "+id, err)
+			return err
 		}
 		info := described.GetWorkflowExecutionInfo()
-		if name := info.GetType().GetName(); name != contract.WorkflowType {
-			return negative("%s is a workflow of type %s, not a run of a plan", id, name)
-		}
-		if info.GetCloseTime() != nil {
-			return negative("the run %s has ended already: it is %s", id, stateOf(info))
-		}
 		if err := conn.CancelWorkflow(bounded, id, info.GetExecution().GetRunId()); err != nil {
 			return conn.refused("cancelling "+id, err)
 		}
@@ -51,4 +47,20 @@ func cancelCommand(p *Program, _ *flag.FlagSet) action {
 		p.say("asked to end; %s shows how it ends", p.command("status", id))
 		return nil
 	}
+}
+
+// going describes a run that has not ended, and refuses all else.
+func (c *connection) going(ctx context.Context, id string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	described, err := c.DescribeWorkflowExecution(ctx, id, "")
+	if err != nil {
+		return nil, c.refused("run "+id, err)
+	}
+	info := described.GetWorkflowExecutionInfo()
+	if name := info.GetType().GetName(); name != contract.WorkflowType {
+		return nil, negative("%s is a workflow of type %s, not a run of a plan", id, name)
+	}
+	if info.GetCloseTime() != nil {
+		return nil, negative("the run %s has ended already: it is %s", id, stateOf(info))
+	}
+	return described, nil
 }

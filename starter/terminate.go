@@ -7,8 +7,6 @@ import (
 
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/workflowservice/v1"
-
-	"chimera.ai/engine/contract"
 )
 
 func terminateCommand(p *Program, fs *flag.FlagSet) action {
@@ -28,17 +26,11 @@ func terminateCommand(p *Program, fs *flag.FlagSet) action {
 		id := operands[0]
 		bounded, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		described, err := conn.DescribeWorkflowExecution(bounded, id, "")
+		described, err := conn.going(bounded, id)
 		if err != nil {
-			return conn.refused("run "+id, err)
+			return err
 		}
 		info := described.GetWorkflowExecutionInfo()
-		if name := info.GetType().GetName(); name != contract.WorkflowType {
-			return negative("%s is a workflow of type %s, not a run of a plan", id, name)
-		}
-		if info.GetCloseTime() != nil {
-			return negative("the run %s has ended already: it is %s", id, stateOf(info))
-		}
 		ask := &workflowservice.TerminateWorkflowExecutionRequest{
 			Namespace: conn.namespace, Reason: *reason, Identity: p.Name,
 			// Its latest execution, also where it has continued as new meanwhile; but not

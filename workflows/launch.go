@@ -124,9 +124,8 @@ func (r *run) commandID(w *wait) string {
 func (r *run) request(w *wait) contract.Call {
 	call := contract.Call{
 		Run: r.identity(), Plan: r.head.Digest, Node: w.node, Visit: r.visit, Spent: w.spent,
-		Request: w.request, Patient: w.checks(), Deliveries: r.deliver(w.node),
+		Request: w.request, Patient: w.checks(), Probe: w.probe, Deliveries: r.deliver(w.node),
 	}
-	call.Probe = w.probe
 	if n := &r.plan.Nodes[w.node]; n.ReadsInput || n.RoutesOnInput {
 		call.Input = r.head.Whole
 	}
