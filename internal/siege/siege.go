@@ -285,7 +285,8 @@ func (r *siegedRun) watch(ctx context.Context, c client.Client, o *times, quiet 
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	var since time.Time // when it was left alone
-	var felt int32      // the attempt that an outage explains
+	var felt int32      // the attempt that an outage or a burst of answers explains
+	var events int64    // the length of its history
 	for range tick.C {
 		if since.IsZero() {
 			select {
@@ -314,7 +315,11 @@ func (r *siegedRun) watch(ctx context.Context, c client.Client, o *times, quiet 
 			return
 		}
 		attempt := about.GetPendingWorkflowTask().GetAttempt()
-		if o.bad() {
+		grown := about.GetWorkflowExecutionInfo().GetHistoryLength() > events
+		events = about.GetWorkflowExecutionInfo().GetHistoryLength()
+		if o.bad() || grown {
+			// An attempt that a burst of answers discards leaves them in the history. One
+			// that fails by itself leaves nothing.
 			felt = max(attempt, maxAttempts)
 		} else if attempt <= 1 {
 			felt = maxAttempts
