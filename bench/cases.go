@@ -11,16 +11,54 @@ import (
 
 	"go.temporal.io/sdk/client"
 
+	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
 )
 
 const input = `{"x":"hello"}`
 
+// engine runs a plan, which is published first, as the code of a workflow is
+// deployed before it runs.
 func (b *bench) engine(source string) execution {
-	return func(ctx context.Context) (client.WorkflowRun, error) {
+	ref := ""
+	return func(ctx context.Context) (_ client.WorkflowRun, err error) {
+		if ref == "" {
+			if ref, err = b.publish(ctx, source); err != nil {
+				return nil, err
+			}
+		}
 		return b.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{TaskQueue: contract.QueueEngine},
-			contract.WorkflowType, contract.Start{Source: source, Input: json.RawMessage(input)})
+			contract.WorkflowType, contract.Start{Plan: ref, Input: json.RawMessage(input)})
 	}
+}
+
+// publish publishes a plan as chimera publish does, under a version of its own,
+// and tells which.
+func (b *bench) publish(ctx context.Context, source string) (string, error) {
+	source = strings.Replace(source, version, version+"+"+plan.DigestOf([]byte(source))[len("sha256:"):][:16], 1)
+	_, catalog, err := host.Catalog(echoCatalog(), nil)
+	if err != nil {
+		return "", err
+	}
+	compiled, ds := compiler.Compile(compiler.Source{Name: "plan", Text: []byte(source)}, catalog, nil)
+	if ds.HasErrors() {
+		return "", fmt.Errorf("the plan of a case does not compile: %v", ds)
+	}
+	raw, err := compiled.Encode()
+	if err != nil {
+		return "", err
+	}
+	blob, err := b.books.PutBlob(ctx, []byte(source))
+	if err != nil {
+		return "", err
+	}
+	_, err = b.books.PublishPlan(ctx, ledger.Plan{
+		Name: compiled.Name, Version: compiled.Version, Digest: plan.DigestOf(raw), SourceDigest: blob, Author: "bench", Agent: compiled.Agent,
+	})
+	return compiled.Name + "@" + compiled.Version, err
 }
 
 func (b *bench) hand(workflow string, args ...any) execution {

@@ -47,7 +47,7 @@ type bench struct {
 	match string
 	// server is the process id of the server, and books what the engine states.
 	server int
-	books  ledger.Log
+	books  ledger.Store
 }
 
 func run(ctx context.Context, args []string) (err error) {
@@ -117,6 +117,7 @@ func run(ctx context.Context, args []string) (err error) {
 		Store:           store.Options{Dir: filepath.Join(dir, "store")},
 		Catalog:         echoCatalog(),
 		Executables:     echoProgram,
+		SharedQueue:     true,
 		ActivityPollers: pollers,
 		Logger:          slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 	})

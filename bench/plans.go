@@ -11,10 +11,12 @@ const (
 	ordinary = 5000
 )
 
+const version = "1.0.0"
+
 const head = `apiVersion: chimera/v1
 kind: Plan
 name: bench
-version: 1.0.0
+version: ` + version + `
 agent: bench
 input_schema: {type: object, required: [x], properties: {x: {type: string}}}
 output_schema: {type: object, properties: {x: {type: string}}}

@@ -17,7 +17,7 @@ import (
 )
 
 // stand is a server of its own with a host on it.
-func stand(ctx context.Context, sealing payload.Sealing) (_ client.Client, done func() error, err error) {
+func stand(ctx context.Context, sealing payload.Sealing) (_ *host.Host, done func() error, err error) {
 	var closers []func() error
 	done = func() error {
 		var err error
@@ -52,7 +52,7 @@ func stand(ctx context.Context, sealing payload.Sealing) (_ client.Client, done 
 		return nil, nil, err
 	}
 	closers = append(closers, h.Close)
-	return h.Client(), done, h.Start()
+	return h, done, h.Start()
 }
 
 // sealing prints what sealing costs: the same runs with and without keys, by
@@ -68,12 +68,12 @@ func (b *bench) sealing(ctx context.Context) (err error) {
 	}
 	var sides [2]*bench
 	for i, s := range []payload.Sealing{{Keys: ring, Compress: true}, {Compress: true}} {
-		c, done, failed := stand(ctx, s)
+		h, done, failed := stand(ctx, s)
 		if failed != nil {
 			return failed
 		}
 		defer func() { err = errors.Join(err, done()) }()
-		sides[i] = &bench{client: c, rounds: b.rounds}
+		sides[i] = &bench{client: h.Client(), books: h.Store().Ledger, rounds: b.rounds}
 	}
 	fmt.Println("\nSealing, each as min median max of", b.rounds, "runs")
 	for _, c := range []struct {
