@@ -99,8 +99,10 @@ func (h *hider) task(ctx context.Context, task *workflowservice.PollWorkflowTask
 	if len(task.GetNextPageToken()) > 0 {
 		h.remember(task.GetWorkflowExecution().GetRunId())
 	}
-	if err := hide(ctx, task.GetQuery()); err != nil {
-		return err
+	if q := task.GetQuery(); q != nil {
+		if err := hide(ctx, q); err != nil {
+			return err
+		}
 	}
 	for _, q := range task.GetQueries() {
 		if err := hide(ctx, q); err != nil {
@@ -146,6 +148,12 @@ func hideEvents(ctx context.Context, history *historypb.History) error {
 			if err := hide(ctx, signaled); err != nil {
 				return err
 			}
+		} else if completed := event.GetActivityTaskCompletedEventAttributes(); completed != nil {
+			// Most events with payloads are such: they cost no walk through a message.
+			ps := completed.GetResult().GetPayloads()
+			for i, p := range ps {
+				ps[i] = unreadForeign(p)
+			}
 		} else if answers(event.GetEventType()) {
 			if err := visit(ctx, event, unreadForeign); err != nil {
 				return err
@@ -155,10 +163,10 @@ func hideEvents(ctx context.Context, history *historypb.History) error {
 	return nil
 }
 
-// answers reports whether an event brings what somebody has answered.
+// answers reports whether an event brings what somebody has answered otherwise.
 func answers(kind enumspb.EventType) bool {
 	switch kind {
-	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED, enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED,
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED,
 		enumspb.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT, enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCELED,
 		enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED, enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_FAILED,
 		enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_CANCELED:
