@@ -138,9 +138,12 @@ func (h *histories) event(e *historypb.HistoryEvent) (next string) {
 			}
 			return ""
 		}
-	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED, enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED:
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED, enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED, enumspb.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT, enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCELED:
 		return ""
 	default:
+	}
+	if last == enumspb.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND && h.burst < maxAnswers {
+		h.why[last.String()] = fmt.Sprintf("%d answers came right after it, then %s", h.burst, e.GetEventType())
 	}
 	h.last, h.burst = enumspb.WORKFLOW_TASK_FAILED_CAUSE_UNSPECIFIED, 0
 	switch e.GetEventType() {
