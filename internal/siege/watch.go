@@ -154,7 +154,9 @@ func (h *histories) event(e *historypb.HistoryEvent) (next string) {
 		}
 		h.failed[a.GetCause().String()]++
 		h.last = a.GetCause()
-		h.why[a.GetCause().String()] = a.GetFailure().GetMessage()
+		if m := a.GetFailure().GetMessage(); m != "" {
+			h.why[a.GetCause().String()] = m
+		}
 		if h.failures != nil && a.GetFailure() != nil {
 			h.why[a.GetCause().String()] = h.failures.FailureToError(a.GetFailure()).Error()
 		}
