@@ -116,6 +116,8 @@ type Worker struct {
 	// ToolsQueue says where runs ask for calls of MCP servers and executables:
 	// "own" or "shared".
 	ToolsQueue string
+	// Metrics is the TCP address on which a worker answers Prometheus, or "".
+	Metrics string
 	// Deployment is the worker deployment that the workers are of, or "": then they
 	// are unversioned. Build is their build id, or "" for the program's version.
 	Deployment, Build string

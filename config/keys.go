@@ -94,6 +94,8 @@ var keys = []key[Config]{
 		doc: "How long a stopping worker waits for activities in flight, such as `30s` or `2m`. What has not ended by then runs again elsewhere, which uses up no retry."},
 	{name: "worker.tools_queue", sort: choice, oneOf: []string{"own", "shared"}, at: func(c *Config) any { return &c.Worker.ToolsQueue },
 		doc: "Where runs ask for calls of MCP servers and executables: on a queue of their `own`, `chimera-tools`, or on that of the engine, `shared`, which is faster where each worker has both roles. All workers with role `engine` of a deployment say the same. A run that asks a worker without the role `tools` goes to `chimera-tools` from then on, so a deployment may be split, or put together, while runs are under way. `chimera dev` shares."},
+	{name: "worker.metrics", sort: text, at: func(c *Config) any { return &c.Worker.Metrics },
+		doc: "The TCP address on which chimera-worker answers Prometheus, such as `127.0.0.1:9464` or `:9464`, under the path `/metrics`, to whoever asks. Where it is empty, on none."},
 	{name: "worker.deployment", sort: text, at: func(c *Config) any { return &c.Worker.Deployment },
 		doc: "The name of the worker deployment, without `.` and `:`, such as `chimera`. With it, a run stays with the build of the worker that began it, and new runs go to the build that is the current one; all workers of a deployment say the same name. Where it is empty, workers are unversioned: any of them takes any run. `chimera dev` is unversioned."},
 	{name: "worker.build", sort: text, at: func(c *Config) any { return &c.Worker.Build },

@@ -76,7 +76,8 @@ type Options struct {
 	// store on PostgreSQL.
 	Dev bool
 	// Client is how to reach Temporal. Its data converter, external storage and
-	// logger are set by the host.
+	// logger are set by the host. Its MetricsHandler, if it has one, counts what the
+	// library does, and [metrics.Retried].
 	Client client.Options
 	// Store is where the ledger and large values are; every worker of a
 	// deployment, and every client that starts large runs, sees the same one.
@@ -212,6 +213,9 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 	blobs := blob.Prompt(h.store.Blobs, blobTime)
 	connection := o.Client
 	connection.ConnectionOptions.DialOptions = append(slices.Clone(connection.ConnectionOptions.DialOptions), payload.HideReferences())
+	if o.Client.MetricsHandler != nil {
+		connection.ConnectionOptions.DialOptions = append(connection.ConnectionOptions.DialOptions, retried(o.Client.MetricsHandler))
+	}
 	if h.client, plans, err = dial(ctx, connection, blobs, o.Sealing, o.CacheBytes, o.Logger); err != nil {
 		return nil, err
 	}

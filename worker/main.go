@@ -1,6 +1,7 @@
 // Command chimera-worker is a worker of a deployment: it runs workflows,
 // compiles plans, and calls skills, executables and MCP servers, as its roles
-// say. It has no port; it talks to Temporal, to its store and to its children.
+// say. It talks to Temporal, to its store and to its children, and has no port but
+// that of worker.metrics, if one is said.
 //
 // SIGTERM and SIGINT end it in order: no new work, then the time of worker.drain
 // for calls in flight, then its children. A second signal ends it at once.

@@ -7,16 +7,22 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
+	"go.temporal.io/sdk/client"
+
 	"chimera.ai/engine/config"
+	"chimera.ai/engine/console"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/metrics"
 	"chimera.ai/engine/redact"
 	"chimera.ai/engine/trust"
 )
@@ -47,6 +53,8 @@ type Program struct {
 	current bool
 	host    *host.Host
 	secrets *redact.Secrets
+	// unmeasure ends what answers Prometheus, if anything does.
+	unmeasure func()
 }
 
 // misuse is wrong use, or a wrong configuration. An empty message has been said.
@@ -153,6 +161,13 @@ func (p *Program) Run(ctx context.Context) error {
 		return &misuse{err.Error()}
 	}
 	options.Logger = p.logger
+	if address := settings.Worker.Metrics; address != "" {
+		counted, err := p.measure(ctx, address)
+		if err != nil {
+			return &misuse{err.Error()}
+		}
+		options.Client.MetricsHandler = counted
+	}
 	start, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if p.host, err = host.New(start, options); err != nil {
@@ -168,6 +183,33 @@ func (p *Program) Run(ctx context.Context) error {
 	}
 	p.logger.Info("worker stops", "drain", settings.Worker.Drain)
 	return nil
+}
+
+// measure answers Prometheus on an address until the worker is closed, and gives
+// what records.
+func (p *Program) measure(ctx context.Context, address string) (client.MetricsHandler, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("worker.metrics: %w", err)
+	}
+	registry := metrics.New()
+	pages := http.NewServeMux()
+	pages.Handle("GET /metrics", registry.HTTP())
+	// It answers until all is done, since a worker that stops still works.
+	serving, end := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := console.Serve(serving, l, pages); err != nil {
+			p.logger.Error("metrics are answered no more", "address", l.Addr(), "error", err)
+		}
+	}()
+	p.unmeasure = func() {
+		end()
+		<-done
+	}
+	p.logger.InfoContext(ctx, "metrics are answered", "url", "http://"+l.Addr().String()+"/metrics")
+	return registry.Handler(), nil
 }
 
 // judge shows findings, and refuses if one is an error.
@@ -194,6 +236,10 @@ func (p *Program) judge(ds diag.Diagnostics, message string) error {
 // Close ends the worker: no new work, calls in flight until the drain time, then
 // its children. It may be called again.
 func (p *Program) Close() error {
+	if p.unmeasure != nil {
+		defer p.unmeasure()
+		p.unmeasure = nil
+	}
 	if p.host == nil {
 		return nil
 	}

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -171,6 +173,30 @@ const hello = `{apiVersion: chimera/v1, kind: Plan, name: hello, version: "1", a
     output_schema: {type: object, properties: {x: {type: string}}, required: [x]}}],
   edges: [$input.x -> a.x, a.x -> $output.x]}`
 
+// get is what a worker tells Prometheus.
+func get(t *testing.T, url string) string {
+	t.Helper()
+	answer, err := http.Get(url)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, answer.Body.Close()) }()
+	require.Equal(t, http.StatusOK, answer.StatusCode)
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// TestNoPortForMetrics: an address that is taken is said at once.
+func TestNoPortForMetrics(t *testing.T) {
+	t.Chdir(t.TempDir())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close()) }()
+	t.Setenv("CHIMERA_WORKER_METRICS", l.Addr().String())
+	code, _, messages := drive()
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, messages, "worker.metrics: listen tcp "+l.Addr().String())
+}
+
 // TestWorks runs two workers of one role each, has a run done, and ends them in order.
 func TestWorks(t *testing.T) {
 	server := stage.Temporal(t) // looks for the source tree around the working directory
@@ -178,20 +204,25 @@ func TestWorks(t *testing.T) {
 	t.Chdir(dir)
 	t.Setenv("CHIMERA_TEMPORAL_ADDRESS", server.Address)
 	t.Setenv("CHIMERA_STORE_DIR", filepath.Join(dir, "store"))
+	t.Setenv("CHIMERA_WORKER_METRICS", "127.0.0.1:0")
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 2)
 	var programs []*Program
+	var pages []string
 	for _, role := range []string{"engine", "tools"} {
 		log := new(buffer)
 		p := &Program{Stdout: new(buffer), Stderr: log}
 		require.NoError(t, p.Parse([]string{"-roles", role, "-log-format", "json"}))
 		go func() { ended <- p.Run(ctx) }()
 		stage.Until(t, "the worker starts", func() bool { return strings.Contains(log.String(), "worker starts") })
-		var line struct{ Roles []string }
+		var line struct {
+			Roles []string
+			URL   string
+		}
 		for text := range strings.Lines(log.String()) {
 			require.NoError(t, json.Unmarshal([]byte(text), &line), "each line is JSON")
 		}
-		programs = append(programs, p)
+		programs, pages = append(programs, p), append(pages, line.URL)
 	}
 	run := stage.Start(t, programs[0].host.Client(), hello, `{"x":"y"}`)
 	var out struct{ X string }
@@ -199,6 +230,9 @@ func TestWorks(t *testing.T) {
 	defer cancel()
 	require.NoError(t, run.Get(waited, &out))
 	require.Equal(t, "y", out.X)
+	for i, name := range []string{"temporal_workflow_completed_total", "temporal_num_pollers"} {
+		stage.Until(t, "a worker counts "+name, func() bool { return strings.Contains(get(t, pages[i]), "\n"+name+"{") })
+	}
 	stop()
 	for range programs {
 		require.NoError(t, <-ended)

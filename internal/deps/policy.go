@@ -148,6 +148,8 @@ var Rules = []Rule{
 		Never: []string{"workflows", "activities", "compiler", "host", "config", "mcp", "skills", "Temporal"}},
 	{Path: "console", Zone: Effects, Owns: "the HTTP server: the codec endpoint, which opens payloads for people",
 		Never: []string{"workflows", "activities", "compiler", "expr", "guardian", "mcp", "skills", "host", "config", "worker", "starter", "pgx", "SQLite"}},
+	{Path: "metrics", Zone: Effects, Owns: "what a worker counts, for Prometheus",
+		Never: []string{"any package of ours"}},
 	{Path: "internal/devserver", Zone: Effects, Owns: "finds or builds the Temporal dev server, starts and ends it",
 		Never: []string{"any package of ours"}, Except: []string{"contract", "internal/process"}},
 
@@ -206,6 +208,7 @@ var Sole = []struct {
 	{"github.com/mark3labs/mcp-go", []string{"mcp", "examples/..."}, "its client is safe only as package mcp uses it"},
 	{"os/exec", []string{"mcp", "skills", "ledger/ledgertest", "internal/...", "examples/..."},
 		"a child process needs its own environment, its own group and an end"},
+	{"github.com/prometheus", []string{"metrics"}, "the series of a process are bounded in one place"},
 	{"github.com/chromedp", nil, "a browser is for tests"},
 	{"unsafe", nil, "no reason so far is good enough"},
 }

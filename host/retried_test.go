@@ -1,0 +1,46 @@
+package host_test
+
+import (
+	"encoding/json"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/workflow"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/metrics"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/workflows"
+)
+
+// TestRetriedTasksAreCounted: a workflow task that fails shows in what Prometheus
+// gets, when it is tried again.
+func TestRetriedTasksAreCounted(t *testing.T) {
+	registry := metrics.New()
+	var o host.Options
+	o.Client.MetricsHandler = registry.Handler()
+	var fails atomic.Bool
+	fails.Store(true)
+	o = host.Interpreted(o, func(ctx workflow.Context, start json.RawMessage, loaded *plan.Loaded, carried *contract.Carried) (contract.Result, error) {
+		if fails.Load() {
+			panic("the task fails")
+		}
+		return workflows.Plan(ctx, start, loaded, carried)
+	})
+	h := stage.Host(t, o)
+	retried := func() bool {
+		w := httptest.NewRecorder()
+		registry.HTTP().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		return strings.Contains(w.Body.String(), metrics.Retried+`_total{workflow_type="`+contract.WorkflowType+`"} `)
+	}
+	require.False(t, retried())
+	run := stage.Start(t, h.Client(), source("", []string{"a engine/pass 500"}, []string{"$input.x -> a.x", "a.x -> $output.x"}), `{"x":2}`)
+	stage.Until(t, "a task that is tried again is counted", retried)
+	fails.Store(false)
+	require.NoError(t, stage.Await(t, h.Client(), run, nil))
+}
