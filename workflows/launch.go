@@ -214,11 +214,15 @@ func (r *run) policy(w *wait) *temporal.RetryPolicy {
 		return &temporal.RetryPolicy{MaximumAttempts: 1}
 	}
 	first := time.Duration(n.Retry.WaitMS(w.spent+1)) * time.Millisecond
+	attempts := int32(r.attemptsAtOnce(n, w.spent))
+	if attempts == 1 {
+		return &temporal.RetryPolicy{MaximumAttempts: 1}
+	}
 	return &temporal.RetryPolicy{
 		InitialInterval:        min(first, contract.ShortWait),
 		BackoffCoefficient:     max(float64(n.Retry.MultiplierMilli)/1000, 1),
 		MaximumInterval:        min(max(time.Duration(n.Retry.MaxMS)*time.Millisecond, first), contract.ShortWait),
-		MaximumAttempts:        int32(r.attemptsAtOnce(n, w.spent)),
+		MaximumAttempts:        attempts,
 		NonRetryableErrorTypes: append([]string{string(contract.StoreUnavailable)}, timeouts...),
 	}
 }
