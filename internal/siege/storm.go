@@ -2,6 +2,7 @@ package siege
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -179,6 +180,9 @@ func (b *builder) into(n *Node, earlier []*Node, data bool) {
 		case kind == 4 && b.branches(from.ID):
 			e.Type, e.When = "conditional", Otherwise
 		}
+		if e.Type == "conditional" && b.asked(&e) {
+			e.Required = false // together they might never hold, and the compiler says so
+		}
 		if !b.same(&e) {
 			b.edge(e)
 		}
@@ -205,6 +209,13 @@ func (b *builder) branches(id string) bool {
 		found = found || e.From == id && e.Type == "conditional"
 	}
 	return found
+}
+
+// asked reports whether a required condition leads from e's node to the same one.
+func (b *builder) asked(e *Edge) bool {
+	return slices.ContainsFunc(b.p.Edges, func(o *Edge) bool {
+		return o.From == e.From && o.To == e.To && o.Type == "conditional" && o.Required
+	})
 }
 
 // same reports whether there is such an edge already.
