@@ -179,6 +179,8 @@ func (b *builder) into(n *Node, earlier []*Node, data bool) {
 			e.Holds = func(f Facts) bool { return integer(f.Input["n"]) < int64(limit) }
 		case kind == 4 && b.branches(from.ID):
 			e.Type, e.When = "conditional", Otherwise
+			// Conditions on the input may be known to hold, and then this one never does.
+			e.Required = e.Required && !b.onInput(from.ID)
 		}
 		if e.Type == "conditional" && b.asked(&e) {
 			e.Required = false // together they might never hold, and the compiler says so
@@ -209,6 +211,11 @@ func (b *builder) branches(id string) bool {
 		found = found || e.From == id && e.Type == "conditional"
 	}
 	return found
+}
+
+// onInput reports whether a node has a condition on its input.
+func (b *builder) onInput(id string) bool {
+	return slices.ContainsFunc(b.p.Edges, func(e *Edge) bool { return e.From == id && strings.HasPrefix(e.When, "input.") })
 }
 
 // asked reports whether a required condition leads from e's node to the same one.

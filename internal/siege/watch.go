@@ -88,7 +88,7 @@ type histories struct {
 	why map[string]string
 	// last is the cause of the event before, if that is a failed workflow task.
 	last enumspb.WorkflowTaskFailedCause
-	// burst counts the answers that came right after it.
+	// burst counts the events of answers that came right after it.
 	burst          int
 	timedOut       int
 	signals        int
@@ -127,23 +127,19 @@ func (h *histories) read(ctx context.Context, c client.Client, id, first string)
 
 func (h *histories) event(e *historypb.HistoryEvent) (next string) {
 	last := h.last
-	switch e.GetEventType() {
-	case enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED:
+	if last == enumspb.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND {
 		// What waited for a discarded task comes right after it. So many answers are a
 		// burst, which costs nothing but the task: local activities run only while fewer
 		// can come.
-		if last == enumspb.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND {
+		if answers(e.GetEventType()) {
 			if h.burst++; h.burst == maxAnswers {
 				h.forgive(last)
 			}
 			return ""
 		}
-	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED, enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED, enumspb.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT, enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCELED:
-		return ""
-	default:
-	}
-	if last == enumspb.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND && h.burst < maxAnswers {
-		h.why[last.String()] = fmt.Sprintf("%d answers came right after it, then %s", h.burst, e.GetEventType())
+		if h.burst < maxAnswers {
+			h.why[last.String()] = fmt.Sprintf("%d events of answers came right after it, then %s", h.burst, e.GetEventType())
+		}
 	}
 	h.last, h.burst = enumspb.WORKFLOW_TASK_FAILED_CAUSE_UNSPECIFIED, 0
 	switch e.GetEventType() {
@@ -179,9 +175,21 @@ func (h *histories) event(e *historypb.HistoryEvent) (next string) {
 	return ""
 }
 
-// maxAnswers is how many answers may come during a workflow task with local
-// activities.
-const maxAnswers = 45
+// maxAnswers is how many events of answers may come during a workflow task with local
+// activities: an activity brings two, its start and its end.
+const maxAnswers = 90
+
+// answers reports whether an event belongs to an answer.
+func answers(kind enumspb.EventType) bool {
+	switch kind {
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED, enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED, enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED,
+		enumspb.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT, enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCELED,
+		enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED, enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED,
+		enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_FAILED, enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_CANCELED:
+		return true
+	}
+	return false
+}
 
 // forgive takes back a failed workflow task that is explained.
 func (h *histories) forgive(cause enumspb.WorkflowTaskFailedCause) {
