@@ -59,12 +59,12 @@ const preface = "# Configuration\n\n" +
 	"Where none of them names a server, commands use the one that `chimera dev` runs in this\n" +
 	"folder, and otherwise `localhost:7233`.\n\n" +
 	"A variable that begins like a section (`CHIMERA_TEMPORAL_`, `CHIMERA_DEV_`, `CHIMERA_WORKER_`,\n" +
-	"`CHIMERA_STORE_`, `CHIMERA_LEDGER_`, `CHIMERA_PAYLOAD_`, `CHIMERA_CONSOLE_`) and names no key is refused.\n\n" +
+	"`CHIMERA_STORE_`, `CHIMERA_LEDGER_`, `CHIMERA_PAYLOAD_`, `CHIMERA_TRUST_`, `CHIMERA_CONSOLE_`) and names no key is refused.\n\n" +
 	"## Paths\n\n" +
 	"A relative path in the file starts at the file's folder; one in a variable or a default\n" +
 	"starts at the working directory. A `command` without a slash is looked up on `PATH`.\n\n" +
 	"## Secrets\n\n" +
-	"Values of `env`, `temporal.api_key`, `store.url`, `ledger.key`, `payload.keys` and `console.codec.token`\n" +
+	"Values of `env`, `temporal.api_key`, `store.url`, `ledger.key`, `trust.author_key`, `trust.start_key`, `payload.keys` and `console.codec.token`\n" +
 	"may hold references: `${env:NAME}` is a variable of the worker's environment, `${file:PATH}` the text of a file of at most 64 KiB, without\n" +
 	"the line end that closes it. `$${` stands for `${`. The worker resolves them when it starts,\n" +
 	"and stops with an error that names the reference where it cannot. Secrets are never printed,\n" +

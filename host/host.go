@@ -214,7 +214,7 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 	connection := o.Client
 	connection.ConnectionOptions.DialOptions = append(slices.Clone(connection.ConnectionOptions.DialOptions), payload.HideReferences())
 	if o.Client.MetricsHandler != nil {
-		connection.ConnectionOptions.DialOptions = append(connection.ConnectionOptions.DialOptions, retried(o.Client.MetricsHandler))
+		connection.ConnectionOptions.DialOptions = append(connection.ConnectionOptions.DialOptions, retried(o.Client.MetricsHandler, o.has(RoleEngine)))
 	}
 	if h.client, plans, err = dial(ctx, connection, blobs, o.Sealing, o.CacheBytes, o.Logger); err != nil {
 		return nil, err

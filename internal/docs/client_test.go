@@ -33,7 +33,7 @@ func TestForeignClient(t *testing.T) {
 	client := first(t, "docs/start-from-any-language.md", "ts")
 	plan := first(t, "docs/write-a-plan.md", "yaml plan")
 	h := stage.Host(t, host.Options{})
-	run := func(id, plan string) (stdout, stderr string) {
+	run := func(id, plan string, code int) (stdout, stderr string) {
 		dir := t.TempDir()
 		require.NoError(t, os.Symlink(filepath.Join(npm.Dir(t), "node_modules"), filepath.Join(dir, "node_modules")))
 		program := strings.NewReplacer("localhost:7233", stage.Temporal(t).Address, "greet-ada", id).Replace(client)
@@ -44,15 +44,18 @@ func TestForeignClient(t *testing.T) {
 		var errs strings.Builder
 		cmd.Stderr = &errs
 		out, err := cmd.Output()
-		require.NoError(t, err, "%s%s", out, errs.String())
+		if code == 0 {
+			require.NoError(t, err, "%s%s", out, errs.String())
+		}
+		require.Equal(t, code, cmd.ProcessState.ExitCode())
 		return string(out), errs.String()
 	}
 
-	out, errs := run("docs-good", plan)
+	out, errs := run("docs-good", plan, 0)
 	require.Contains(t, out, "{ greeting: 'Hello, Ada!' }")
 	require.Empty(t, errs)
 
-	_, errs = run("docs-bad", strings.Replace(plan, "greet.greeting ->", "greet.greetings ->", 1))
+	_, errs = run("docs-bad", strings.Replace(plan, "greet.greeting ->", "greet.greetings ->", 1), 1)
 	require.Contains(t, errs, "contract")
 	require.Contains(t, errs, "plan/unknown-port")
 	value, err := h.Client().QueryWorkflow(t.Context(), "docs-bad", "", contract.QueryState)
