@@ -70,7 +70,7 @@ func (r *run) write() {
 		StartToCloseTimeout: journalTimeout, ScheduleToCloseTimeout: tryTime, RetryPolicy: recording,
 	})
 	r.flights = append(r.flights, &wait{
-		kind: waitJournal, since: r.now(), request: request.Request,
+		kind: waitJournal, since: r.now(), request: request.Request, key: r.key,
 		future: workflow.ExecuteActivity(ctx, contract.ActivityJournal, request),
 	})
 }
