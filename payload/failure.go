@@ -1,6 +1,7 @@
 package payload
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -59,6 +60,10 @@ func (c ours) known(err error) error {
 	case err == nil, errors.As(err, new(*temporal.ApplicationError)):
 	case errors.As(err, &e) && e.Kind == contract.StoreUnavailable:
 		return temporal.NewApplicationErrorWithOptions(err.Error(), string(e.Kind), temporal.ApplicationErrorOptions{})
+	case c.place == placeNone && errors.Is(err, context.Canceled):
+		// A worker that stops while it reads what an activity is asked.
+		return temporal.NewApplicationErrorWithOptions(err.Error(), string(contract.WorkerLost),
+			temporal.ApplicationErrorOptions{NonRetryable: true})
 	case c.place != placeActivity, temporal.IsCanceledError(err), temporal.IsTimeoutError(err):
 	default:
 		return temporal.NewApplicationErrorWithOptions(err.Error(), string(contract.WorkerLost),

@@ -245,9 +245,6 @@ func readApplication(err *temporal.ApplicationError, w *wait) failure {
 	switch {
 	case err.Type() == contract.WrongQueue:
 		f.wrongQueue = true
-	case err.Type() == "" && err.Message() == stopped:
-		// Said by the library, in the name of a worker that stops.
-		f.Kind, f.Message = contract.WorkerLost, "the worker was lost"
 	case !f.Kind.Valid():
 		f.Kind = contract.ServerError
 		f.Message = bounded(err.Type() + ": " + f.Message)
@@ -284,7 +281,3 @@ func readTimeout(err *temporal.TimeoutError, w *wait) failure {
 	}
 	return f
 }
-
-// stopped is what the library answers for an activity whose heartbeat was on its
-// way when its worker stopped.
-const stopped = "context canceled"
