@@ -273,8 +273,6 @@ type JournalRequest struct {
 	// the run was opened.
 	Plan  string `json:"plan"`
 	Input string `json:"input"`
-	// Batch numbers the requests of a run that a worker answers, from 1.
-	Batch int `json:"batch,omitempty"`
 	// Request is as in [Call].
 	Request string `json:"request,omitempty"`
 	// Entries may arrive more than once: in a batch that is tried again, and in
@@ -289,8 +287,7 @@ type JournalRequest struct {
 // JournalReceipt is the answer to a [JournalRequest]: only the answer to the very
 // request says that it was written.
 type JournalReceipt struct {
-	// Batch and Request are those of the request.
-	Batch   int    `json:"batch,omitempty"`
+	// Request is that of the request.
 	Request string `json:"request,omitempty"`
 }
 

@@ -63,7 +63,7 @@ func (r *run) write() {
 	id := "engine/journal#" + strconv.Itoa(j.batch)
 	request := contract.JournalRequest{
 		Run: r.identity(), Plan: r.head.Digest, Input: r.head.InputDigest,
-		Batch: j.batch, Request: r.tag + "/" + id, Entries: j.sent,
+		Request: r.tag + "/" + id, Entries: j.sent,
 	}
 	ctx := workflow.WithActivityOptions(r.steady, workflow.ActivityOptions{
 		TaskQueue: contract.QueueJournal, ActivityID: id, Summary: "journal",
