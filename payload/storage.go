@@ -88,7 +88,7 @@ func (d driver) Store(ctx converter.StorageDriverStoreContext, payloads []*commo
 		}
 		if !isSealed(protected) {
 			of := ownerOf(ctx.Target)
-			if own, ok := protected.GetMetadata()[metadataOwner]; ok {
+			if own, ok := p.GetMetadata()[metadataOwner]; ok { // compressed, it shows no more
 				of = string(own)
 			}
 			protected = scoped(protected, of)
