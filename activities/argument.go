@@ -1,6 +1,7 @@
 package activities
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +13,8 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// Arguments reads the argument of a workflow's start that is stored by reference.
+// Arguments reads the argument of a workflow's start that is stored by reference, or
+// sealed.
 // Its errors are of kind StoreUnavailable while that cannot be said, and of
 // another one where the value will not be had; blob.ErrNotFound is among the
 // causes where the store does not have it.
@@ -89,11 +91,11 @@ func waits(attempt int) (before, after time.Duration) {
 
 // unread gives the reference that a start has instead of its argument.
 func unread(start json.RawMessage) ([]byte, bool) {
-	if len(start) == 0 || start[0] != '{' {
+	if len(start) > maxUnread || !bytes.HasPrefix(start, []byte(`{"chimera.unread":`)) {
 		return nil, false
 	}
 	var fields map[string]json.RawMessage
-	if len(start) > maxReference || json.Unmarshal(start, &fields) != nil || len(fields) != 1 {
+	if json.Unmarshal(start, &fields) != nil || len(fields) != 1 {
 		return nil, false
 	}
 	var u contract.Unread
@@ -103,5 +105,5 @@ func unread(start json.RawMessage) ([]byte, bool) {
 	return u.Reference, true
 }
 
-// maxReference is more than a reference has, in bytes.
-const maxReference = 64 << 10
+// maxUnread is more than a payload of the history has, in bytes, as it is handed on.
+const maxUnread = 4 << 20

@@ -16,7 +16,7 @@ import (
 // store is back; a ledger that has other things under the same names refuses for
 // good.
 func (e *Engine) Write(ctx context.Context, request contract.JournalRequest) (contract.JournalReceipt, error) {
-	return contract.JournalReceipt{Batch: request.Batch, Request: request.Request}, fail(ctx, journaling, e.write(ctx, &request))
+	return contract.JournalReceipt{Request: request.Request}, fail(ctx, journaling, e.write(ctx, &request))
 }
 
 // journaling has the kinds after which Temporal tries a batch again.

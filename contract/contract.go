@@ -177,6 +177,8 @@ type ChildCall struct {
 	MultiplierMilli int64    `json:"multiplier_milli"`
 	MaxMS           int64    `json:"max_ms"`
 	NonRetryable    []string `json:"non_retryable,omitempty"`
+	// SealedWith is the id of the payload key that this was sealed with, or "".
+	SealedWith string `json:"-"`
 }
 
 // Report is what a child workflow came to: one of Outcome and Failure, or neither in
@@ -187,6 +189,11 @@ type Report struct {
 	Child   Child        `json:"child"`
 	Outcome *Outcome     `json:"outcome,omitempty"`
 	Failure *CallFailure `json:"failure,omitempty"`
+	// SealedWith is the id of the payload key that this was or is to be sealed with, or
+	// "". Err says, in workflow code, that this process does not have that key: all else is
+	// empty then.
+	SealedWith string `json:"-"`
+	Err        error  `json:"-"`
 }
 
 // CallFailure is the failure of a call as its workflow has read it.
@@ -266,8 +273,6 @@ type JournalRequest struct {
 	// the run was opened.
 	Plan  string `json:"plan"`
 	Input string `json:"input"`
-	// Batch numbers the requests of a run that a worker answers, from 1.
-	Batch int `json:"batch,omitempty"`
 	// Request is as in [Call].
 	Request string `json:"request,omitempty"`
 	// Entries may arrive more than once: in a batch that is tried again, and in
@@ -282,8 +287,7 @@ type JournalRequest struct {
 // JournalReceipt is the answer to a [JournalRequest]: only the answer to the very
 // request says that it was written.
 type JournalReceipt struct {
-	// Batch and Request are those of the request.
-	Batch   int    `json:"batch,omitempty"`
+	// Request is that of the request.
 	Request string `json:"request,omitempty"`
 }
 
@@ -511,8 +515,10 @@ type CarriedWait struct {
 	Spent    int `json:"spent,omitempty"`
 	// Error is the failure whose error edges are to be chosen.
 	Error *ErrorPayload `json:"error,omitempty"`
-	// Child is the child workflow that makes the call.
+	// Child is the child workflow that makes the call, and Key the id of the payload
+	// key that it reports with.
 	Child *Child `json:"child,omitempty"`
+	Key   string `json:"key,omitempty"`
 }
 
 // Child names a child workflow that makes one call of a run.

@@ -159,4 +159,6 @@ type Beat struct {
 	Spent int `json:"spent"`
 	// Request is that of the [Call] that runs.
 	Request string `json:"request,omitempty"`
+	// SealedWith is the id of the payload key that this was sealed with, or "".
+	SealedWith string `json:"-"`
 }

@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -237,6 +238,12 @@ func TestMove(t *testing.T) {
 
 	stage.Host(t, b.options("b"))
 	b.current(t, "b")
+	var unknown *host.UncheckedError
+	_, err = host.NewReplayer(values, sealing(t, keys(t, "other")...)).Check(t.Context(), b.client, "default", run.GetID())
+	require.ErrorAs(t, err, &unknown, "without the key")
+	_, err = host.NewReplayer(storeAway{values}, b.sealed).Check(t.Context(), b.client, "default", run.GetID())
+	require.ErrorAs(t, err, &unknown, "without the store")
+	require.NotErrorAs(t, err, &refused)
 	good := host.NewReplayer(values, b.sealed)
 	require.NoError(t, good.Move(t.Context(), b.client, "default", run.GetID(), host.Deployment{Name: "test", Build: "b"}))
 	require.Equal(t, "b", pinned(t, b.client, run))
@@ -250,6 +257,11 @@ func TestMove(t *testing.T) {
 	require.Equal(t, "c", first)
 	require.ErrorIs(t, good.Move(t.Context(), b.client, "default", run.GetID(), host.Deployment{Name: "test", Build: "b"}), host.ErrEnded)
 }
+
+// storeAway is a store that does not answer.
+type storeAway struct{ blob.Store }
+
+func (storeAway) Get(context.Context, string) ([]byte, error) { return nil, errors.New("away") }
 
 // TestToolsOfABuild: calls of the tools role go to the tools workers of the
 // run's own build, once there has been one; before, they wait for the current

@@ -353,6 +353,7 @@ func dial(ctx context.Context, o client.Options, blobs blob.Store, sealing paylo
 	o.DataConverter = payload.NewConverter(plans, sealing)
 	o.FailureConverter = payload.NewFailureConverter(o.DataConverter)
 	o.ExternalStorage = payload.NewStorage(blobs, sealing)
+	o.ContextPropagators = append(slices.Clone(o.ContextPropagators), payload.Asking{})
 	o.ConnectionOptions.DialOptions = append(slices.Clone(o.ConnectionOptions.DialOptions), grpc.WithChainUnaryInterceptor(payload.References()))
 	if logger != nil {
 		o.Logger = log.NewStructuredLogger(slog.New(raised{logger.Handler()}))
@@ -387,6 +388,7 @@ func (h *Host) bounded(queue string, o worker.Options) worker.Options {
 		o.MaxConcurrentActivityExecutionSize = journalSlots
 	}
 	o.WorkerStopTimeout = h.options.Drain
+	o.Interceptors = append(o.Interceptors, &payload.Answering{})
 	o.DeploymentOptions = h.options.Deployment.options()
 	eager := EagerActivities
 	o.MaxEagerActivityReservationsPerWorkflowTask = &eager

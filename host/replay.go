@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
+	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
 	historypb "go.temporal.io/api/history/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/client"
@@ -43,18 +46,20 @@ func NewReplayerOf(interpreter any, blobs blob.Store, sealing payload.Sealing) *
 // Replay says why the history of one execution of a run does not replay, or nil.
 // Namespace and workflow id are those that it was recorded under: sealed and large
 // values open there only. A history in which no workflow task has completed
-// replays under any code.
+// replays under any code. An [UncheckedError] says that it cannot be told.
 func (r *Replayer) Replay(namespace, workflowID string, history *historypb.History) error {
 	if !slices.ContainsFunc(history.GetEvents(), func(e *historypb.HistoryEvent) bool {
 		return e.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
 	}) {
 		return nil
 	}
-	data := payload.NewConverter(payload.NewPlans(r.blobs, 0), r.sealing)
+	var gone gone
+	blobs := watched{r.blobs, &gone}
+	data := payload.NewConverter(payload.NewPlans(blobs, 0), r.sealing)
 	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
-		DataConverter:    elsewhere{data, namespace},
-		FailureConverter: failedElsewhere{payload.NewFailureConverter(data), namespace},
-		ExternalStorage:  payload.NewStorage(r.blobs, r.sealing),
+		DataConverter:    elsewhere{data, namespace, &gone},
+		FailureConverter: failedElsewhere{payload.NewFailureConverter(data), namespace, &gone},
+		ExternalStorage:  payload.NewStorage(blobs, r.sealing),
 		// How fast this machine reads large values says nothing about the history.
 		DisableDeadlockDetection: true,
 	})
@@ -64,9 +69,66 @@ func (r *Replayer) Replay(namespace, workflowID string, history *historypb.Histo
 	replayer.RegisterWorkflowWithOptions(r.interpreter, workflow.RegisterOptions{Name: contract.WorkflowType})
 	// Only what is replayed so counts as a replay: with a namespace of its own, the
 	// SDK (1.50.0) runs the local activities of the last task, and finds no mistake.
-	return replayer.ReplayWorkflowHistoryWithOptions(quiet{}, history, worker.ReplayWorkflowHistoryOptions{
+	err = replayer.ReplayWorkflowHistoryWithOptions(quiet{}, history, worker.ReplayWorkflowHistoryOptions{
 		OriginalExecution: workflow.Execution{ID: workflowID, RunID: runOf(history)},
 	})
+	if cause := gone.cause(); err != nil && cause != nil {
+		return &UncheckedError{cause}
+	}
+	return err
+}
+
+// gone notes why a value of a history was not to be had: the SDK hands on of the
+// error that a replay meets only its words.
+type gone struct {
+	mu  sync.Mutex
+	err error
+}
+
+func (g *gone) cause() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.err
+}
+
+// note takes an error of the kind that a run waits for.
+func (g *gone) note(err error) {
+	var known *contract.Error
+	if errors.As(err, &known) && known.Kind == contract.StoreUnavailable {
+		g.set(err)
+	}
+}
+
+func (g *gone) set(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.err == nil {
+		g.err = err
+	}
+}
+
+// reading notes that a workflow's converter waits for a key.
+func (g *gone) reading() {
+	if p := recover(); p != nil {
+		if err, ok := p.(error); ok {
+			g.note(err)
+		}
+		panic(p)
+	}
+}
+
+// watched is a store that notes when it is away.
+type watched struct {
+	blob.Store
+	gone *gone
+}
+
+func (w watched) Get(ctx context.Context, digest string) ([]byte, error) {
+	b, err := w.Store.Get(ctx, digest)
+	if err != nil && !errors.Is(err, blob.ErrNotFound) && !errors.Is(err, blob.ErrCorrupt) {
+		w.gone.set(err)
+	}
+	return b, err
 }
 
 // runOf gives the run id of the execution that a history is of: the one that it
@@ -86,6 +148,7 @@ func runOf(history *historypb.History) string {
 type elsewhere struct {
 	converter.DataConverter
 	namespace string
+	gone      *gone
 }
 
 var (
@@ -99,23 +162,47 @@ func (c elsewhere) WithWorkflowContext(ctx workflow.Context) converter.DataConve
 	if aware, ok := bound.(workflow.ContextAware); ok {
 		bound = aware.WithWorkflowContext(ctx)
 	}
-	return elsewhere{bound, c.namespace}
+	return elsewhere{bound, c.namespace, c.gone}
+}
+
+func (c elsewhere) FromPayload(p *commonpb.Payload, target any) error {
+	defer c.gone.reading()
+	err := c.DataConverter.FromPayload(p, target)
+	c.gone.note(err)
+	return err
+}
+
+func (c elsewhere) FromPayloads(ps *commonpb.Payloads, targets ...any) error {
+	defer c.gone.reading()
+	err := c.DataConverter.FromPayloads(ps, targets...)
+	c.gone.note(err)
+	return err
 }
 
 func (c elsewhere) WithContext(context.Context) converter.DataConverter { return c }
 
 func (c elsewhere) WithSerializationContext(ctx converter.SerializationContext) converter.DataConverter {
-	return elsewhere{converter.WithDataConverterSerializationContext(c.DataConverter, within(c.namespace, ctx)), c.namespace}
+	return elsewhere{converter.WithDataConverterSerializationContext(c.DataConverter, within(c.namespace, ctx)), c.namespace, c.gone}
 }
 
 // failedElsewhere is the same for failures.
 type failedElsewhere struct {
 	converter.FailureConverter
 	namespace string
+	gone      *gone
+}
+
+func (c failedElsewhere) FailureToError(f *failurepb.Failure) error {
+	defer c.gone.reading()
+	err := c.FailureConverter.FailureToError(f)
+	if said := new(contract.SealedError); errors.As(err, &said) && said.Missing {
+		c.gone.note(said.Err)
+	}
+	return err
 }
 
 func (c failedElsewhere) WithSerializationContext(ctx converter.SerializationContext) converter.FailureConverter {
-	return failedElsewhere{converter.WithFailureConverterSerializationContext(c.FailureConverter, within(c.namespace, ctx)), c.namespace}
+	return failedElsewhere{converter.WithFailureConverterSerializationContext(c.FailureConverter, within(c.namespace, ctx)), c.namespace, c.gone}
 }
 
 func within(namespace string, ctx converter.SerializationContext) converter.SerializationContext {
@@ -165,13 +252,25 @@ func (e *ReplayError) Error() string {
 // Unwrap gives what the replay said.
 func (e *ReplayError) Unwrap() error { return e.Cause }
 
+// UncheckedError says that it cannot be told whether a history replays: a value of
+// it was not to be had, since the store is away or a key is missing.
+type UncheckedError struct{ Cause error }
+
+// Error implements error.
+func (e *UncheckedError) Error() string {
+	return "whether its history replays under this build cannot be told: " + e.Cause.Error()
+}
+
+// Unwrap gives why.
+func (e *UncheckedError) Unwrap() error { return e.Cause }
+
 // ErrEnded reports a run that goes on no more, and so stays where it is.
 var ErrEnded = errors.New("the run has ended")
 
 // Move moves a run to another build of a worker deployment, where it stays also
 // when it continues as new, if the history of its present execution replays under
 // this build's code: to is the build of this process. A history that does not is a
-// [ReplayError], and the run stays where it is.
+// [ReplayError], and one that cannot be read an [UncheckedError]; the run stays where it is.
 func (r *Replayer) Move(ctx context.Context, c client.Client, namespace, workflowID string, to Deployment) error {
 	if err := to.Check(); err != nil {
 		return err
@@ -208,7 +307,11 @@ func (r *Replayer) Check(ctx context.Context, c client.Client, namespace, workfl
 	if err != nil {
 		return "", err
 	}
-	if err := r.Replay(namespace, workflowID, history); err != nil {
+	err = r.Replay(namespace, workflowID, history)
+	if errors.As(err, new(*UncheckedError)) {
+		return "", err
+	}
+	if err != nil {
 		return "", &ReplayError{err}
 	}
 	return runID, nil

@@ -20,7 +20,7 @@
 //     and its sort ([sortOf]), and is taken nowhere else: what an activity was
 //     asked is no answer. What is not sealed is refused wherever it had to be. Any
 //     client that may write to the namespace can answer an activity, but not with a
-//     payload that opens.
+//     payload that opens. An answer has the key of its request ([contract.SealedWith]).
 //
 // A sealed payload is not bound to one execution: within a workflow id, an
 // activity's answer can be replayed as that of another activity of the same type.
@@ -109,6 +109,7 @@ func (c sealer) patient() patient { return patient{sealer: c, slow: c} }
 func (c patient) WithWorkflowContext(ctx workflow.Context) converter.DataConverter {
 	bound := c.sealer
 	bound.blocks = true
+	bound.key = keyAt(ctx)
 	slow := workflow.DataConverterWithoutDeadlockDetection(bound)
 	if aware, ok := slow.(workflow.ContextAware); ok {
 		slow = aware.WithWorkflowContext(ctx)
@@ -116,7 +117,12 @@ func (c patient) WithWorkflowContext(ctx workflow.Context) converter.DataConvert
 	return patient{sealer: bound, slow: slow}
 }
 
-func (c patient) WithContext(context.Context) converter.DataConverter { return c }
+// WithContext binds what an activity answers to the key of its request.
+func (c patient) WithContext(ctx context.Context) converter.DataConverter {
+	moved := c.sealer
+	moved.asked = askedOf(ctx)
+	return moved.patient()
+}
 
 // WithSerializationContext says where payloads stand. The SDK does so before it
 // binds a converter to a workflow.
@@ -153,6 +159,12 @@ type sealer struct {
 	// blocks: this converts for a workflow, which must wait where this process
 	// lacks a key; an error could end the run for what a restart puts right.
 	blocks bool
+	// key is the id of the key that an execution's requests and their answers are
+	// sealed with ([contract.SealedWith]), or "": whichever is first seals.
+	key string
+	// asked, of an activity, is told the key of its request, which is that of all
+	// that it answers.
+	asked *asked
 }
 
 // plain reports whether a value of this type, or a pointer to where one is read,
@@ -195,7 +207,7 @@ func (c sealer) ToPayload(value any) (*commonpb.Payload, error) {
 	if _, raw := value.(converter.RawValue); raw && isSealed(p) {
 		return p, nil
 	}
-	return seal(c.sealing.Keys, p, c.scope.context(sortOf(value)), c.sealing.Compress)
+	return seal(c.sealing.Keys, c.sealsWith(value), p, c.scope.context(sortOf(value)), c.sealing.Compress)
 }
 
 func (c sealer) ToPayloads(values ...any) (*commonpb.Payloads, error) {
@@ -222,11 +234,20 @@ func (c sealer) FromPayload(p *commonpb.Payload, target any) error {
 	opened, err := c.opened(p, target)
 	if err != nil {
 		if c.blocks && errors.Is(err, errNoKey) {
+			if report, ok := target.(*contract.Report); ok {
+				// Anybody may send one: who reads it knows whether it is waited for.
+				*report = contract.Report{SealedWith: keyOf(p), Err: err}
+				return nil
+			}
 			panic(err) // fails the workflow task, which is tried again
 		}
 		return err
 	}
-	return c.base.FromPayload(opened, target)
+	if err := c.base.FromPayload(opened, target); err != nil {
+		return err
+	}
+	c.named(keyOf(p), target)
+	return nil
 }
 
 func (c sealer) opened(p *commonpb.Payload, target any) (*commonpb.Payload, error) {
@@ -237,6 +258,9 @@ func (c sealer) opened(p *commonpb.Payload, target any) (*commonpb.Payload, erro
 	p = unscoped(p)
 	switch {
 	case isSealed(p):
+		if err := c.answers(p); err != nil {
+			return nil, err
+		}
 		return open(c.sealing.Keys, p, c.scope.context(sortOf(target)), maxOpened)
 	case !strict, c.plain(target):
 	case c.scope.place == placeWorkflow && !c.blocks && !internal(target):

@@ -1,6 +1,7 @@
 package payload
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -59,6 +60,10 @@ func (c ours) known(err error) error {
 	case err == nil, errors.As(err, new(*temporal.ApplicationError)):
 	case errors.As(err, &e) && e.Kind == contract.StoreUnavailable:
 		return temporal.NewApplicationErrorWithOptions(err.Error(), string(e.Kind), temporal.ApplicationErrorOptions{})
+	case c.place == placeNone && errors.Is(err, context.Canceled):
+		// A worker that stops while it reads what an activity is asked.
+		return temporal.NewApplicationErrorWithOptions(err.Error(), string(contract.WorkerLost),
+			temporal.ApplicationErrorOptions{NonRetryable: true})
 	case c.place != placeActivity, temporal.IsCanceledError(err), temporal.IsTimeoutError(err):
 	default:
 		return temporal.NewApplicationErrorWithOptions(err.Error(), string(contract.WorkerLost),
@@ -76,6 +81,13 @@ var _ converter.FailureConverterWithSerializationContext = failures{}
 func (c failures) WithSerializationContext(ctx converter.SerializationContext) converter.FailureConverter {
 	moved := c.data.sealer
 	moved.scope = scopeOf(ctx)
+	return failures{data: moved.patient()}
+}
+
+// sealing gives a converter that seals with the key of an id.
+func (c failures) sealing(id string) failures {
+	moved := c.data.sealer
+	moved.key = id
 	return failures{data: moved.patient()}
 }
 
@@ -115,6 +127,9 @@ const hidden = "Encoded failure"
 // ErrorToFailure implements the SDK's interface. Without a key to seal with, the
 // failure says only that.
 func (c failures) ErrorToFailure(err error) *failurepb.Failure {
+	if answer := new(answerError); errors.As(err, &answer) && c.data.key == "" {
+		return c.sealing(answer.key).ErrorToFailure(answer.error)
+	}
 	f := c.base().ErrorToFailure(err)
 	if f == nil {
 		return nil
@@ -164,24 +179,50 @@ func (c failures) FailureToError(f *failurepb.Failure) error {
 	if f == nil {
 		return nil
 	}
-	if c.data.scope.place == placeActivity && !c.data.sealing.AcceptPlain {
-		for at := f; at != nil; at = at.GetCause() {
-			err := c.check(at)
-			if errors.Is(err, errNoKey) {
-				// Only a workflow hears of an activity's failure, and it has to wait:
-				// the panic fails the workflow task, which is tried again.
-				panic(err)
-			}
-			if err != nil {
-				kind := contract.WorkerLost
-				if e := new(contract.Error); errors.As(err, &e) {
-					kind = e.Kind
-				}
-				return temporal.NewApplicationErrorWithOptions(err.Error(), string(kind), temporal.ApplicationErrorOptions{})
-			}
+	if c.data.scope.place != placeActivity || c.data.sealing.AcceptPlain {
+		return c.base().FailureToError(f)
+	}
+	key, err := keyOfFailure(f)
+	for at := f; at != nil && err == nil; at = at.GetCause() {
+		err = c.check(at)
+	}
+	said := &contract.SealedError{Key: key, Local: c.data.scope.local, Kind: contract.Kind(f.GetApplicationFailureInfo().GetType())}
+	switch {
+	case err == nil:
+		said.Err = c.base().FailureToError(f)
+	case errors.Is(err, errNoKey) && c.data.scope.local:
+		// Only the workflow's own worker says what came of a local activity, and the
+		// workflow has to wait: the panic fails its task, which is tried again.
+		panic(err)
+	case errors.Is(err, errNoKey):
+		said.Missing, said.Err = true, err
+	default:
+		kind := contract.WorkerLost
+		if e := new(contract.Error); errors.As(err, &e) {
+			kind = e.Kind
+		}
+		said.Err = temporal.NewApplicationErrorWithOptions(err.Error(), string(kind), temporal.ApplicationErrorOptions{})
+	}
+	if key == "" {
+		return said.Err
+	}
+	return said
+}
+
+// keyOfFailure is the id of the key that a failure and its causes are sealed with, or
+// "" where nothing of them is. A worker seals them with one.
+func keyOfFailure(f *failurepb.Failure) (string, error) {
+	key := ""
+	for at := f; at != nil; at = at.GetCause() {
+		switch id := keyOf(at.GetEncodedAttributes()); {
+		case id == "" || id == key:
+		case key == "":
+			key = id
+		default:
+			return "", refusal("the causes of a failure are sealed with several keys")
 		}
 	}
-	return c.base().FailureToError(f)
+	return key, nil
 }
 
 // check refuses a failure that an activity's worker has to seal and did not. The

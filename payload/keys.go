@@ -175,13 +175,13 @@ func derive(key []byte, context string) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// seal encrypts text for a context, with the first key.
-func (r *Keyring) seal(text []byte, context string) (id string, sealed []byte, err error) {
-	aead, err := r.cipher(r.first, context)
+// seal encrypts text for a context, with the key of that id.
+func (r *Keyring) seal(id string, text []byte, context string) ([]byte, error) {
+	aead, err := r.cipher(id, context)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
-	return r.first, aead.Seal(nil, nil, text, associated(r.first, context)), nil
+	return aead.Seal(nil, nil, text, associated(id, context)), nil
 }
 
 // open decrypts what key id has sealed for a context.

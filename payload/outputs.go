@@ -48,7 +48,7 @@ func (o *Outputs) Keep(ctx context.Context, workflow string, output json.RawMess
 	var err error
 	switch {
 	case o.sealing.Keys != nil:
-		p, err = seal(o.sealing.Keys, p, at.context(outputLabel), o.sealing.Compress)
+		p, err = seal(o.sealing.Keys, o.sealing.Keys.first, p, at.context(outputLabel), o.sealing.Compress)
 	case o.sealing.Compress:
 		p, err = compress(p)
 	}

@@ -105,9 +105,17 @@ func (s scope) String() string {
 
 func isSealed(p *commonpb.Payload) bool { return encodingOf(p) == encodingSealed }
 
-// seal encrypts p for a context; small says that it is compressed first, where
-// that makes it smaller.
-func seal(ring *Keyring, p *commonpb.Payload, context string, small bool) (*commonpb.Payload, error) {
+// keyOf is the id of the key that a payload says that it was sealed with, or "".
+func keyOf(p *commonpb.Payload) string {
+	if !isSealed(p) {
+		return ""
+	}
+	return string(p.GetMetadata()[metadataKey])
+}
+
+// seal encrypts p for a context, with the key of an id; small says that it is
+// compressed first, where that makes it smaller.
+func seal(ring *Keyring, id string, p *commonpb.Payload, context string, small bool) (*commonpb.Payload, error) {
 	b, err := encode(p)
 	if err != nil {
 		return nil, err
@@ -118,7 +126,7 @@ func seal(ring *Keyring, p *commonpb.Payload, context string, small bool) (*comm
 			form, b = zstdForm, shrunk
 		}
 	}
-	id, data, err := ring.seal(append([]byte{form}, b...), context)
+	data, err := ring.seal(id, append([]byte{form}, b...), context)
 	if err != nil {
 		return nil, kinded(err)
 	}

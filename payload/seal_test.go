@@ -394,9 +394,15 @@ func TestFailuresOfActivities(t *testing.T) {
 			require.Equal(t, string(contract.WorkerLost), read(forged).Type())
 		})
 	}
+	lacking := payload.NewFailureConverter(at(t, sealed(t, "b"), nil))
+	var unopened *contract.SealedError
+	require.ErrorAs(t, converter.WithFailureConverterSerializationContext(lacking, inActivity).FailureToError(proto.CloneOf(f)), &unopened)
+	require.True(t, unopened.Missing, "without the key, who has asked decides")
+	require.Equal(t, "a", unopened.Key)
+	local := inActivity
+	local.IsLocal = true
 	require.Panics(t, func() {
-		c := payload.NewFailureConverter(at(t, sealed(t, "b"), nil))
-		_ = converter.WithFailureConverterSerializationContext(c, inActivity).FailureToError(proto.CloneOf(f))
+		_ = converter.WithFailureConverterSerializationContext(lacking, local).FailureToError(proto.CloneOf(f))
 	}, "without the key, the workflow task is tried again")
 	s.AcceptPlain = true
 	open := converter.WithFailureConverterSerializationContext(payload.NewFailureConverter(at(t, s, nil)), inActivity)

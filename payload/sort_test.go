@@ -142,6 +142,7 @@ func TestWhatTheLibrarySays(t *testing.T) {
 			{fmt.Errorf("unexpected activity cancel error: %w", context.Canceled), c, contract.WorkerLost},
 			{fmt.Errorf("retrieve: %w", contract.Errorf(contract.StoreUnavailable, "away")), c, contract.StoreUnavailable},
 			// Said before the worker knows which activity it has in hand.
+			{fmt.Errorf("retrieve: %w", context.Canceled), root, contract.WorkerLost},
 			{fmt.Errorf("retrieve: %w", contract.Errorf(contract.StoreUnavailable, "away")), root, contract.StoreUnavailable},
 		} {
 			t.Run(name+" "+said.err.Error(), func(t *testing.T) {

@@ -88,7 +88,7 @@ func (d driver) Store(ctx converter.StorageDriverStoreContext, payloads []*commo
 		}
 		if !isSealed(protected) {
 			of := ownerOf(ctx.Target)
-			if own, ok := protected.GetMetadata()[metadataOwner]; ok {
+			if own, ok := p.GetMetadata()[metadataOwner]; ok { // compressed, it shows no more
 				of = string(own)
 			}
 			protected = scoped(protected, of)
@@ -127,7 +127,7 @@ func (d driver) protect(target converter.StorageDriverTargetInfo, p *commonpb.Pa
 		if w, ok := target.(converter.StorageDriverWorkflowInfo); ok {
 			at = scopeOf(converter.WorkflowSerializationContext{Namespace: w.Namespace, WorkflowID: w.WorkflowID})
 		}
-		return seal(d.sealing.Keys, p, at.context(sortValue), d.sealing.Compress)
+		return seal(d.sealing.Keys, d.sealing.Keys.first, p, at.context(sortValue), d.sealing.Compress)
 	case d.sealing.Compress:
 		return compress(p)
 	}

@@ -28,7 +28,8 @@ import (
 // for what a client has sent, which may never have been in this store. So a worker
 // is not shown what clients send by reference, but a payload that stands for it.
 // The start's argument is handed on as a [contract.Unread], which an activity
-// reads; nothing of the rest is ever read.
+// reads; nothing of the rest is ever read. So is an argument that a client has
+// sealed, with a key that the workers may not have yet, or nobody has.
 const encodingUnread = "binary/chimera-unread"
 
 // MaxArgument bounds a start's argument that is stored, in bytes.
@@ -136,10 +137,19 @@ func hideEvents(ctx context.Context, history *historypb.History) error {
 	for _, event := range history.GetEvents() {
 		if started := event.GetWorkflowExecutionStartedEventAttributes(); started != nil {
 			input := started.Input
-			if started.GetContinuedExecutionRunId() != "" || started.GetParentWorkflowExecution() != nil {
-				started.Input = nil // the run's own state, or what it asks of a child
+			if own(started) {
+				started.Input = nil
 			}
 			err := hide(ctx, started)
+			for i, p := range started.GetInput().GetPayloads() {
+				switch {
+				case !isSealed(p):
+				case i == 0:
+					started.Input.Payloads[i] = unreadOf(p)
+				default:
+					started.Input.Payloads[i] = nothing()
+				}
+			}
 			started.Input = input
 			if err != nil {
 				return err
@@ -161,6 +171,19 @@ func hideEvents(ctx context.Context, history *historypb.History) error {
 		}
 	}
 	return nil
+}
+
+// own reports whether a workflow has its input from the engine: a run's state, or
+// what a run asks of a child. A retry or a cron schedule gives it the client's again.
+func own(started *historypb.WorkflowExecutionStartedEventAttributes) bool {
+	switch started.GetInitiator() {
+	case enumspb.CONTINUE_AS_NEW_INITIATOR_RETRY, enumspb.CONTINUE_AS_NEW_INITIATOR_CRON_SCHEDULE:
+		return false
+	}
+	if started.GetWorkflowType().GetName() == contract.WorkflowCall {
+		return started.GetParentWorkflowExecution() != nil
+	}
+	return started.GetContinuedExecutionRunId() != ""
 }
 
 // answers reports whether an event brings what somebody has answered otherwise.
@@ -196,6 +219,11 @@ func unread(p *commonpb.Payload) *commonpb.Payload {
 	if !isReference(p) {
 		return p
 	}
+	return unreadOf(p)
+}
+
+// unreadOf gives what stands for a payload that an activity may read.
+func unreadOf(p *commonpb.Payload) *commonpb.Payload {
 	b, err := encode(p)
 	if err != nil {
 		b = nil // a reference to nothing
@@ -246,18 +274,18 @@ func (c sealer) handOn(p *commonpb.Payload, target any) (bool, error) {
 		return false, nil
 	}
 	if c.scope.place != placeWorkflow || !c.blocks {
-		return true, refusal("it is a reference to nothing that this deployment has stored (%s)", c.scope)
+		return true, refusal("it is nothing that is read here (%s)", c.scope)
 	}
 	start, ok := target.(*json.RawMessage)
 	if !ok {
-		return true, contract.Errorf(contract.Contract, "it is a reference into a store, which is taken for the start's first argument only")
+		return true, contract.Errorf(contract.Contract, "it is sealed, or a reference into a store, which is taken for the start's first argument only")
 	}
 	raw, err := json.Marshal(contract.Unread{Reference: p.GetData()})
 	*start = raw
 	return true, err
 }
 
-// Arguments reads the arguments of starts that histories have by reference.
+// Arguments reads the arguments of starts that histories have by reference, or sealed.
 type Arguments struct {
 	Store     blob.Store
 	Sealing   Sealing
@@ -270,13 +298,16 @@ type Arguments struct {
 // StoreUnavailable where the store or a key is away, of TooLarge, or of Contract;
 // blob.ErrNotFound is among its causes where the store does not have it.
 func (a Arguments) Argument(ctx context.Context, workflow string, reference []byte) (json.RawMessage, error) {
-	claim, err := claimOf(reference)
-	if err != nil {
-		return nil, err
-	}
-	p, err := driver{a.Store, a.Sealing}.retrieve(converter.StorageDriverRetrieveContext{Context: ctx}, claim)
-	if err != nil {
-		return nil, unreadable(err)
+	p, err := decode(reference)
+	if err != nil || !isSealed(p) {
+		claim, err := claimOf(reference)
+		if err != nil {
+			return nil, err
+		}
+		p, err = driver{a.Store, a.Sealing}.retrieve(converter.StorageDriverRetrieveContext{Context: ctx}, claim)
+		if err != nil {
+			return nil, unreadable(err)
+		}
 	}
 	c := sealer{
 		base:    converter.NewCompositeDataConverter(jsonConverter{converter.NewJSONPayloadConverter()}),
@@ -334,6 +365,8 @@ func referred(p *commonpb.Payload) (name string, claim map[string]string, err er
 func unreadable(err error) error {
 	var e *contract.Error
 	switch {
+	case errors.Is(err, errNoKey):
+		return contract.Errorf(contract.StoreUnavailable, "the start's argument is sealed, and cannot be read: %w", err)
 	case errors.Is(err, blob.ErrNotFound):
 		return contract.Errorf(contract.Contract,
 			"the start's argument is stored by reference, and its value is not in this deployment's store (%w): start the run from where the same store is configured, or send the argument inline", err)
@@ -343,5 +376,5 @@ func unreadable(err error) error {
 	case errors.As(err, &e) && e.Kind == contract.StoreUnavailable:
 		return contract.Errorf(contract.StoreUnavailable, "the start's argument is stored by reference, and its value cannot be read: %w", err)
 	}
-	return contract.Errorf(contract.Contract, "the start's argument is stored by reference, and its value is not taken: %w", err)
+	return contract.Errorf(contract.Contract, "the start's argument is sealed, or stored by reference, and its value is not taken: %w", err)
 }

@@ -15,6 +15,9 @@ type Loaded struct {
 	// Err says why a plan that travels as its digest could not be read from the
 	// store, where Plan is nil. Whoever needs it tries again later.
 	Err error
+	// SealedWith is the id of the payload key that this was sealed with where it was
+	// read, or "".
+	SealedWith string
 }
 
 // Head is the part of [Loaded] that differs from run to run.

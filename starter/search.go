@@ -33,7 +33,8 @@ type search struct {
 	plan  *plan.Plan
 	index int
 	found exchanges
-	// open has calls that have not ended, by the event that scheduled them.
+	// open has calls that have not ended, and children that make some, by the event
+	// that scheduled them.
 	open map[int64]int
 }
 
@@ -41,7 +42,7 @@ type search struct {
 func (s *search) all(ctx context.Context) error {
 	var runs []string
 	for run := s.found.RunID; run != ""; {
-		answer, err := s.page(ctx, run, nil, 1)
+		answer, err := s.page(ctx, s.id, run, nil, 1)
 		if err != nil && len(runs) > 0 && isGone(err) {
 			s.found.Partial = true
 			break
@@ -57,32 +58,40 @@ func (s *search) all(ctx context.Context) error {
 		run = first[0].GetWorkflowExecutionStartedEventAttributes().GetContinuedExecutionRunId()
 	}
 	for _, run := range slices.Backward(runs) {
-		if err := s.execution(ctx, run); err != nil {
+		if err := s.execution(ctx, s.id, run, run); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *search) page(ctx context.Context, run string, token []byte, size int32) (*workflowservice.GetWorkflowExecutionHistoryResponse, error) {
+func (s *search) page(ctx context.Context, workflow, run string, token []byte, size int32) (*workflowservice.GetWorkflowExecutionHistoryResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return s.conn.WorkflowService().GetWorkflowExecutionHistory(ctx, &workflowservice.GetWorkflowExecutionHistoryRequest{
-		Namespace: s.conn.namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: s.id, RunId: run},
+		Namespace: s.conn.namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: workflow, RunId: run},
 		MaximumPageSize: size, NextPageToken: token,
 	})
 }
 
-func (s *search) execution(ctx context.Context, run string) error {
+// execution searches the history of one execution of a workflow. asked is the run id
+// of the execution that asks for its calls: itself, or that of a child workflow's run.
+func (s *search) execution(ctx context.Context, workflow, run, asked string) error {
+	outer := s.open
 	s.open = map[int64]int{}
+	defer func() { s.open = outer }()
 	var token []byte
 	for {
-		answer, err := s.page(ctx, run, token, 1000)
+		answer, err := s.page(ctx, workflow, run, token, 1000)
+		if err != nil && workflow != s.id && isGone(err) {
+			s.found.Partial = true
+			return nil
+		}
 		if err != nil {
-			return s.conn.refused("the history of "+s.id, err)
+			return s.conn.refused("the history of "+workflow, err)
 		}
 		for _, e := range answer.GetHistory().GetEvents() {
-			if err := s.event(ctx, run, e); err != nil {
+			if err := s.event(ctx, asked, e); err != nil {
 				return err
 			}
 		}
@@ -99,6 +108,14 @@ func (s *search) event(ctx context.Context, run string, e *historypb.HistoryEven
 		return s.marker(ctx, run, e)
 	case enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
 		return s.scheduled(ctx, run, e)
+	case enums.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
+		return s.initiated(ctx, e)
+	case enums.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
+		a := e.GetChildWorkflowExecutionStartedEventAttributes()
+		if _, ok := s.open[a.GetInitiatedEventId()]; ok {
+			child := a.GetWorkflowExecution()
+			return s.execution(ctx, child.GetWorkflowId(), child.GetRunId(), run)
+		}
 	case enums.EVENT_TYPE_ACTIVITY_TASK_STARTED:
 		a := e.GetActivityTaskStartedEventAttributes()
 		if c := s.call(a.GetScheduledEventId(), nil); c != nil {
@@ -153,17 +170,8 @@ func (s *search) scheduled(ctx context.Context, run string, e *historypb.History
 	if err := s.reader.Read(ctx, in[0], &call); err != nil {
 		return s.unreadable(err)
 	}
-	if s.plan == nil {
-		compiled, err := s.reader.Plan(ctx, call.Plan)
-		if err != nil {
-			return s.unreadable(err)
-		}
-		if err := s.know(compiled); err != nil {
-			return err
-		}
-	}
-	if call.Node != s.index || call.Node < 0 {
-		return nil
+	if ours, err := s.asks(ctx, &call); err != nil || !ours {
+		return err
 	}
 	at := e.GetEventTime().AsTime()
 	c := exchange{Execution: run, StartTime: &at, Input: call.Input}
@@ -176,6 +184,39 @@ func (s *search) scheduled(ctx context.Context, run string, e *historypb.History
 	s.open[e.GetEventId()] = len(s.found.Calls)
 	s.found.Calls = append(s.found.Calls, c)
 	return nil
+}
+
+// initiated takes the start of a child workflow that makes a call of the node.
+func (s *search) initiated(ctx context.Context, e *historypb.HistoryEvent) error {
+	a := e.GetStartChildWorkflowExecutionInitiatedEventAttributes()
+	in := a.GetInput().GetPayloads()
+	if a.GetWorkflowType().GetName() != contract.WorkflowCall || len(in) == 0 {
+		return nil
+	}
+	var child contract.ChildCall
+	if err := s.reader.Read(ctx, in[0], &child); err != nil {
+		return s.unreadable(err)
+	}
+	ours, err := s.asks(ctx, &child.Call)
+	if ours {
+		s.open[e.GetEventId()] = -1 // its calls stand in a history of their own
+	}
+	return err
+}
+
+// asks reports whether a call is one of the node's, and takes the plan that it names
+// where none is known.
+func (s *search) asks(ctx context.Context, call *contract.Call) (bool, error) {
+	if s.plan == nil {
+		compiled, err := s.reader.Plan(ctx, call.Plan)
+		if err != nil {
+			return false, s.unreadable(err)
+		}
+		if err := s.know(compiled); err != nil {
+			return false, err
+		}
+	}
+	return call.Node == s.index && call.Node >= 0, nil
 }
 
 // isInternal reports whether an activity is one of the engine's own.

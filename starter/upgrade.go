@@ -25,6 +25,10 @@ type moved struct {
 	Moved bool `json:"moved"`
 	// Reason says why the run stays where it is.
 	Reason string `json:"reason,omitempty"`
+	// Unchecked: whether the history replays could not be told. Ended: the run has
+	// ended, and moves nowhere.
+	Unchecked bool `json:"unchecked,omitempty"`
+	Ended     bool `json:"ended,omitempty"`
 }
 
 func upgradeCommand(p *Program, fs *flag.FlagSet) action {
@@ -67,13 +71,13 @@ func upgradeCommand(p *Program, fs *flag.FlagSet) action {
 		replayer := host.NewReplayer(blobs, host.ClientSealing(settings))
 		runs := []moved{}
 		for _, id := range operands {
-			one, err := upgrade(ctx, conn, replayer, id, to, *check)
+			one, err := upgrade(ctx, conn, replayer, id, to, *all, *check)
 			if err != nil {
 				return err
 			}
 			runs = append(runs, one)
 		}
-		return p.upgraded(to, runs, *check)
+		return p.upgraded(to, runs, *all, *check)
 	}
 }
 
@@ -119,11 +123,15 @@ func openRuns(ctx context.Context, conn *connection, to host.Deployment) ([]stri
 }
 
 // upgrade checks one run, and moves it. Its error is one that ends the command.
-func upgrade(ctx context.Context, conn *connection, replayer *host.Replayer, id string, to host.Deployment, check bool) (moved, error) {
+func upgrade(ctx context.Context, conn *connection, replayer *host.Replayer, id string, to host.Deployment, all, check bool) (moved, error) {
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	one := moved{Run: id}
 	described, err := conn.DescribeWorkflowExecution(bounded, id, "")
+	if all && isGone(err) {
+		one.Ended, one.Reason = true, host.ErrEnded.Error()
+		return one, nil
+	}
 	if err != nil {
 		return one, conn.refused("run "+id, err)
 	}
@@ -141,22 +149,29 @@ func upgrade(ctx context.Context, conn *connection, replayer *host.Replayer, id 
 		err = replayer.Move(ctx, conn, conn.namespace, id, to)
 	}
 	var unfit *host.ReplayError
+	var unknown *host.UncheckedError
 	switch {
 	case err == nil:
 		one.Fits, one.Moved = true, !check
-	case errors.As(err, &unfit), errors.Is(err, host.ErrEnded):
-		one.Reason = err.Error()
+	case errors.As(err, &unfit), errors.As(err, &unknown), errors.Is(err, host.ErrEnded):
+		one.Reason, one.Unchecked, one.Ended = err.Error(), unknown != nil, errors.Is(err, host.ErrEnded)
 	default:
 		return one, conn.refused("moving "+id, err)
 	}
 	return one, nil
 }
 
-// upgraded shows what has become of runs.
-func (p *Program) upgraded(to host.Deployment, runs []moved, check bool) error {
-	refused := 0
+// upgraded shows what has become of runs. One that has ended is done with where all
+// that go on were asked for, and cannot be moved where it was named.
+func (p *Program) upgraded(to host.Deployment, runs []moved, all, check bool) error {
+	fit, refused, unknown := 0, 0, 0
 	for _, r := range runs {
-		if !r.Fits {
+		switch {
+		case r.Fits:
+			fit++
+		case r.Unchecked:
+			unknown++
+		case !r.Ended || !all:
 			refused++
 		}
 	}
@@ -172,6 +187,8 @@ func (p *Program) upgraded(to host.Deployment, runs []moved, check bool) error {
 		for _, r := range runs {
 			word := "moved"
 			switch {
+			case r.Ended && all:
+				word = "ended"
 			case !r.Fits:
 				word = "stays"
 			case check:
@@ -182,9 +199,12 @@ func (p *Program) upgraded(to host.Deployment, runs []moved, check bool) error {
 		if err := table.Flush(); err != nil {
 			return err
 		}
-		p.say("%d of %d runs %s %s", len(runs)-refused, len(runs), map[bool]string{true: "fit", false: "are now of"}[check], to)
+		p.say("%d of %d runs %s %s", fit, fit+refused+unknown, map[bool]string{true: "fit", false: "are now of"}[check], to)
 	}
-	if refused > 0 {
+	switch {
+	case unknown > 0:
+		return &failure{code: exitUnanswered}
+	case refused > 0:
 		return &failure{code: exitNegative}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -109,4 +110,43 @@ func TestUpgrade(t *testing.T) {
 	require.NoError(t, c.TerminateWorkflow(t.Context(), "nap", "", "the test is over"))
 	out, _ = chimera(1, "upgrade", "nap")
 	require.Regexp(t, `^nap +stays .*the run has ended`, out)
+
+	// A list that lags behind names it all the same.
+	conn := &connection{Client: c, namespace: client.DefaultNamespace}
+	for _, id := range []string{"nap", "removed"} {
+		one, err := upgrade(t.Context(), conn, nil, id, host.Deployment{Name: "test", Build: "b"}, true, true)
+		require.NoError(t, err)
+		require.True(t, one.Ended)
+	}
+}
+
+// TestWhatUpgradeCounts: a run that has ended meanwhile is not refused, and a check
+// that could not be made is no negative answer.
+func TestWhatUpgradeCounts(t *testing.T) {
+	fit, ended := moved{Run: "fit", Fits: true, Moved: true}, moved{Run: "over", Ended: true}
+	stays, unknown := moved{Run: "stays"}, moved{Run: "unknown", Unchecked: true}
+	for name, c := range map[string]struct {
+		runs []moved
+		all  bool
+		code int
+		said string
+	}{
+		"ended meanwhile": {[]moved{fit, ended}, true, exitDone, "1 of 1 runs are now of test:b"},
+		"named":           {[]moved{fit, ended}, false, exitNegative, "1 of 2 runs"},
+		"refused":         {[]moved{fit, ended, stays}, true, exitNegative, "1 of 2 runs"},
+		"unknown":         {[]moved{fit, stays, unknown}, true, exitUnanswered, "1 of 3 runs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, said bytes.Buffer
+			p := &Program{Stdout: &out, Stderr: &said}
+			err := p.upgraded(host.Deployment{Name: "test", Build: "b"}, c.runs, c.all, false)
+			code := exitDone
+			var f *failure
+			if errors.As(err, &f) {
+				code = f.code
+			}
+			require.Equal(t, c.code, code)
+			require.Contains(t, said.String(), c.said)
+		})
+	}
 }

@@ -18,7 +18,8 @@ type exchanges struct {
 	Plan      string `json:"plan"`
 	Node      string `json:"node"`
 	Operation string `json:"operation"`
-	// Partial: the first executions of the run are not retained any more.
+	// Partial: the first executions of the run, or workflows that made calls for it,
+	// are not retained any more.
 	Partial bool       `json:"partial,omitempty"`
 	Calls   []exchange `json:"calls"`
 }
@@ -87,7 +88,7 @@ func (p *Program) values(ctx context.Context, conn *connection, id, node string)
 func (p *Program) exchanged(all *exchanges) {
 	p.printf("node  %s  %s\n", printable(all.Node), printable(all.Operation))
 	if all.Partial {
-		p.say("the first executions of this run are not retained any more: calls may be missing")
+		p.say("a part of this run's histories is not retained any more: calls may be missing")
 	}
 	if len(all.Calls) == 0 {
 		p.say("it has not been called, or its calls have not ended")

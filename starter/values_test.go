@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
 
 	"chimera.ai/engine/contract"
@@ -40,9 +42,9 @@ func testValues(t *testing.T, sealing payload.Sealing, key string) {
 	node := func(id string, timeout int) string {
 		return fmt.Sprintf(`{"id":%q,"template":"engine/pass","timeout_ms":%d,%s}`, id, timeout, schema)
 	}
-	nodes, edges := []string{node("local", 500), `{"id":"broken","template":"engine/fail","timeout_ms":3000,"with":{"message":"on purpose"}}`, node("after", 3000)},
-		[]string{`"$input.x -> local.x"`, `"local.x -> n0.x"`, `{"from_node":"broken","from_port":"$error","to_node":"after","to_port":"e","edge_type":"error","required":true}`, `"$input.x -> after.x"`}
-	const chain = 8
+	nodes, edges := []string{node("local", 500), `{"id":"broken","template":"engine/fail","timeout_ms":3000,"with":{"message":"on purpose"}}`, node("after", 3000), node("long", 60000)},
+		[]string{`"$input.x -> local.x"`, `"local.x -> n0.x"`, `{"from_node":"broken","from_port":"$error","to_node":"after","to_port":"e","edge_type":"error","required":true}`, `"$input.x -> after.x"`, `"$input.x -> long.x"`, `"long.x -> $output.y"`}
+	const chain = 20
 	for i := range chain {
 		nodes = append(nodes, node(fmt.Sprintf("n%d", i), 3000))
 		if i > 0 {
@@ -51,7 +53,7 @@ func testValues(t *testing.T, sealing payload.Sealing, key string) {
 	}
 	edges = append(edges, fmt.Sprintf(`"n%d.x -> $output.x"`, chain-1))
 	source := `{"apiVersion":"chimera/v1","kind":"Plan","name":"p","version":"1","agent":"a",
-		"input_schema":{"type":"object","required":["x"],"properties":{"x":{"type":"string"}}},"output_schema":{"type":"object","properties":{"x":{}}},
+		"input_schema":{"type":"object","required":["x"],"properties":{"x":{"type":"string"}}},"output_schema":{"type":"object","properties":{"x":{},"y":{}}},
 		"nodes":[` + strings.Join(nodes, ",") + `],"edges":[` + strings.Join(edges, ",") + `]}`
 	large := strings.Repeat("large ", 5000)
 	input, err := json.Marshal(map[string]string{"x": large})
@@ -101,6 +103,15 @@ func testValues(t *testing.T, sealing payload.Sealing, key string) {
 		require.Nil(t, call.Failure)
 	}
 	require.Equal(t, d.GetWorkflowExecutionInfo().GetFirstRunId(), values("n0").Calls[0].Execution)
+	first, err := host.History(t.Context(), c, "r", d.GetWorkflowExecutionInfo().GetFirstRunId())
+	require.NoError(t, err)
+	require.True(t, slices.ContainsFunc(first.GetEvents(), func(e *historypb.HistoryEvent) bool {
+		return e.GetChildWorkflowExecutionStartedEventAttributes() != nil
+	}), "a child workflow made the call")
+	long := values("long").Calls[0]
+	require.Len(t, long.Got, 1)
+	require.JSONEq(t, string(quoted), string(long.Gave["x"]))
+	require.Equal(t, d.GetWorkflowExecutionInfo().GetFirstRunId(), long.Execution)
 	local := values("local").Calls[0]
 	require.True(t, local.Local)
 	require.JSONEq(t, string(quoted), string(local.Gave["x"]))

@@ -96,7 +96,7 @@ func (r *run) continueAsNew() error {
 func (r *run) carry(w *wait) contract.CarriedWait {
 	c := contract.CarriedWait{
 		Kind: byte(w.kind), Node: w.node, SinceMS: w.since.UnixMilli(),
-		Launches: w.launches, Lost: w.lost, Waits: w.waits, Spent: w.spent, Child: w.child,
+		Launches: w.launches, Lost: w.lost, Waits: w.waits, Spent: w.spent, Child: w.child, Key: w.key,
 	}
 	if !w.due.IsZero() {
 		c.DueMS = w.due.UnixMilli()
@@ -179,6 +179,7 @@ func (r *run) restoreWait(c *contract.CarriedWait) bool {
 		}
 		r.errors[w.node] = c.Error
 	case waitChild:
+		w.key = c.Key
 		return r.adopt(w)
 	case waitCall:
 	case waitJournal:

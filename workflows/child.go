@@ -24,11 +24,14 @@ func Call(ctx workflow.Context, request contract.ChildCall) (contract.Report, er
 	report := contract.Report{
 		Request: request.Call.Request,
 		Child:   contract.Child{Workflow: info.WorkflowExecution.ID, Run: info.WorkflowExecution.RunID},
+		// The run takes only what is sealed as it has asked.
+		SealedWith: request.SealedWith,
 	}
 	if info.ParentWorkflowExecution == nil {
 		return report, temporal.NewNonRetryableApplicationError("a call is made by a run", string(contract.Contract), nil)
 	}
 	millis := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+	ctx = sealedWith(ctx, request.SealedWith)
 	var out contract.Outcome
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue: request.Queue, ActivityID: request.ActivityID, Summary: request.Summary,
@@ -45,7 +48,7 @@ func Call(ctx workflow.Context, request contract.ChildCall) (contract.Report, er
 	if err == nil {
 		report.Outcome = &out
 	} else {
-		f := readFailure(err, &wait{request: report.Request})
+		f := readFailure(err, &wait{request: report.Request, key: request.SealedWith})
 		report.Failure = &contract.CallFailure{
 			Error: f.ErrorPayload, Spent: f.spent, WaitMS: f.wait.Milliseconds(), Unstarted: f.unstarted, WrongQueue: f.wrongQueue,
 		}
@@ -89,7 +92,7 @@ func (r *run) beget(w *wait) {
 	options := r.options(w)
 	policy := options.RetryPolicy
 	r.meter.emit(size(&call))
-	w.child = &contract.Child{Workflow: r.childID(w)}
+	w.child, w.key = &contract.Child{Workflow: r.childID(w)}, r.key
 	// What is reported later is asked for.
 	w.due = w.since.Add(options.ScheduleToStartTimeout + drainTime + options.StartToCloseTimeout)
 	child := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(r.steady, workflow.ChildWorkflowOptions{
@@ -151,8 +154,9 @@ func (r *run) reported() bool { return r.reports.Len() > 0 }
 func (r *run) takeReports() {
 	var report contract.Report
 	for r.reports.ReceiveAsync(&report) {
+		r.unopened(&report)
 		i := slices.IndexFunc(r.flights, func(w *wait) bool {
-			return w.kind == waitChild && w.request == report.Request && r.made(w, report.Child)
+			return w.kind == waitChild && w.sealed(report.SealedWith) && w.request == report.Request && r.made(w, report.Child)
 		})
 		switch {
 		case i < 0:
@@ -168,6 +172,15 @@ func (r *run) takeReports() {
 			r.takeReport(w, &report)
 		}
 		report = contract.Report{}
+	}
+}
+
+// unopened fails the workflow task for a report that this worker lacks the key of,
+// if a child may have sent it: the task is tried again, until a worker has the key.
+// Else it is dropped, as nobody waits for it.
+func (r *run) unopened(report *contract.Report) {
+	if report.Err != nil && slices.ContainsFunc(r.flights, func(w *wait) bool { return w.kind == waitChild && w.sealed(report.SealedWith) }) {
+		panic(report.Err)
 	}
 }
 
@@ -200,7 +213,14 @@ func (r *run) landChild(w *wait) {
 		return
 	}
 	var report contract.Report
-	if err := w.future.Get(r.steady, &report); err != nil {
+	err := w.future.Get(r.steady, &report)
+	if err == nil && !w.sealed(report.SealedWith) {
+		err = errOther
+	}
+	if err == nil && report.Err != nil {
+		panic(report.Err) // as in unopened
+	}
+	if err != nil {
 		workflow.GetLogger(r.ctx).Warn("a child workflow has ended without a report", "child", w.child.Workflow, "error", err)
 		r.failedCall(w, failed(contract.WorkerLost, "the child workflow that made the call was lost"))
 		return

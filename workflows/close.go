@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 
@@ -98,7 +99,7 @@ func (t *teller) told(err error, right func() bool) (bool, *failure) {
 	if err == nil {
 		return right(), nil
 	}
-	f := readFailure(err, nil)
+	f := readEnd(t.ctx, err)
 	if slices.Contains(refusals, f.Kind) {
 		return false, &f
 	}
@@ -136,6 +137,10 @@ func (v *view) unloaded(ctx workflow.Context, err error) (contract.Result, error
 		f = complete(contract.Failure{Kind: contract.Cancelled, Message: "the run was cancelled"})
 		end.State = contract.RunCancelled
 	}
+	var said *contract.SealedError
+	if errors.As(err, &said) {
+		ctx = sealedWith(ctx, said.Key) // nothing else is known of the run's key
+	}
 	steady, _ := workflow.NewDisconnectedContext(ctx)
 	id := identify(workflow.GetInfo(ctx))
 	closed, refused := conclude(steady, id.Origin, contract.CloseRequest{Run: id, End: end})
@@ -143,4 +148,13 @@ func (v *view) unloaded(ctx workflow.Context, err error) (contract.Result, error
 		return nil, v.fail(unrecorded(refused))
 	}
 	return v.close(closed)
+}
+
+// readEnd reads the failure of what was told before the end.
+func readEnd(ctx workflow.Context, err error) failure {
+	key, _ := ctx.Value(contract.SealedWith{}).(string)
+	if f := foreign(err, key); f != nil {
+		return *f
+	}
+	return readFailure(err, nil)
 }

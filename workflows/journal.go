@@ -63,14 +63,14 @@ func (r *run) write() {
 	id := "engine/journal#" + strconv.Itoa(j.batch)
 	request := contract.JournalRequest{
 		Run: r.identity(), Plan: r.head.Digest, Input: r.head.InputDigest,
-		Batch: j.batch, Request: r.tag + "/" + id, Entries: j.sent,
+		Request: r.tag + "/" + id, Entries: j.sent,
 	}
 	ctx := workflow.WithActivityOptions(r.steady, workflow.ActivityOptions{
 		TaskQueue: contract.QueueJournal, ActivityID: id, Summary: "journal",
 		StartToCloseTimeout: journalTimeout, ScheduleToCloseTimeout: tryTime, RetryPolicy: recording,
 	})
 	r.flights = append(r.flights, &wait{
-		kind: waitJournal, since: r.now(), request: request.Request,
+		kind: waitJournal, since: r.now(), request: request.Request, key: r.key,
 		future: workflow.ExecuteActivity(ctx, contract.ActivityJournal, request),
 	})
 }

@@ -171,6 +171,13 @@ type failure struct {
 // without a kind of the closed set is a server_error: somebody else answered the
 // activity, or the worker does not know it.
 func readFailure(err error, w *wait) failure {
+	key := ""
+	if w != nil {
+		key = w.key
+	}
+	if f := foreign(err, key); f != nil {
+		return *f
+	}
 	var application *temporal.ApplicationError
 	var timeout *temporal.TimeoutError
 	var refused *contract.Error
@@ -186,6 +193,30 @@ func readFailure(err error, w *wait) failure {
 		return failed(contract.Cancelled, "cancelled")
 	}
 	return failed(contract.ServerError, err.Error())
+}
+
+// foreign gives what stands for a failure that is sealed with another key than the
+// request, which no worker of this deployment has written in answer to it, or nil. A
+// worker that cannot read what it is asked, since it lacks a key or the store, does
+// not know that key: so much is believed that the run waits for its store. Where
+// this worker lacks the right key, the workflow task fails, and is tried again.
+func foreign(err error, key string) *failure {
+	var said *contract.SealedError
+	if !errors.As(err, &said) || said.Local {
+		return nil
+	}
+	switch {
+	case key == "" || said.Key == key:
+		if said.Missing {
+			panic(said.Err)
+		}
+		return nil
+	case said.Kind == contract.StoreUnavailable:
+		f := failed(contract.StoreUnavailable, "the worker could not read what it was asked")
+		return &f
+	}
+	f := failed(contract.WorkerLost, "the failure is sealed with another key than the request")
+	return &f
 }
 
 const (
@@ -214,9 +245,6 @@ func readApplication(err *temporal.ApplicationError, w *wait) failure {
 	switch {
 	case err.Type() == contract.WrongQueue:
 		f.wrongQueue = true
-	case err.Type() == "" && err.Message() == stopped:
-		// Said by the library, in the name of a worker that stops.
-		f.Kind, f.Message = contract.WorkerLost, "the worker was lost"
 	case !f.Kind.Valid():
 		f.Kind = contract.ServerError
 		f.Message = bounded(err.Type() + ": " + f.Message)
@@ -248,12 +276,8 @@ func readTimeout(err *temporal.TimeoutError, w *wait) failure {
 	f := failed(contract.WorkerLost, "the worker was lost")
 	f.unstarted = err.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START
 	var beat contract.Beat
-	if err.HasLastHeartbeatDetails() && err.LastHeartbeatDetails(&beat) == nil && (w == nil || beat.Request == w.request) {
+	if err.HasLastHeartbeatDetails() && err.LastHeartbeatDetails(&beat) == nil && (w == nil || beat.Request == w.request && w.sealed(beat.SealedWith)) {
 		f.spent = beat.Spent
 	}
 	return f
 }
-
-// stopped is what the library answers for an activity whose heartbeat was on its
-// way when its worker stopped.
-const stopped = "context canceled"

@@ -11,7 +11,7 @@ import (
 )
 
 // TestReadFailure: what has no kind of ours is the fault of whoever answered,
-// unless a worker of ours has stopped.
+// whatever it says.
 func TestReadFailure(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
@@ -19,8 +19,8 @@ func TestReadFailure(t *testing.T) {
 	}{
 		"ours":             {temporal.NewApplicationError("no", string(contract.ToolError)), contract.ToolError},
 		"a kind of theirs": {temporal.NewApplicationError("no", "Oops"), contract.ServerError},
-		"a stopped worker": {temporal.NewApplicationError("context canceled", ""), contract.WorkerLost},
-		"who says so":      {temporal.NewApplicationError("context canceled", "Oops"), contract.ServerError},
+		"a stopped worker": {temporal.NewApplicationError("context canceled", string(contract.WorkerLost)), contract.WorkerLost},
+		"who says so":      {temporal.NewApplicationError("context canceled", ""), contract.ServerError},
 		"no kind":          {temporal.NewApplicationError("no", ""), contract.ServerError},
 		"no failure":       {errors.New("no"), contract.ServerError},
 	} {

@@ -34,7 +34,7 @@ const (
 func (r *run) launch(w *wait) {
 	w.launches++
 	w.since, w.due, w.unstarted = r.now(), time.Time{}, false
-	w.request = r.requestOf(w)
+	w.request, w.key = r.requestOf(w), r.key
 	w.local = !w.patient && r.answers() < maxAnswers
 	if r.began[w.node] == 0 {
 		r.began[w.node] = stamp(r.started, w.since)

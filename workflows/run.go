@@ -39,6 +39,8 @@ type run struct {
 	started           time.Time
 	executions        int
 	toolsQueue        string
+	// key is the id of the payload key of this execution ([contract.SealedWith]), or "".
+	key string
 
 	phase phase
 	// unwound: nothing is left to be undone or let go.
@@ -69,8 +71,10 @@ func newRun(ctx workflow.Context, loaded *plan.Loaded, v *view) *run {
 		ctx: ctx, info: workflow.GetInfo(ctx), head: loaded.Head, view: v, scope: newScope(loaded.Plan),
 		toolsQueue: loaded.Head.ToolsQueue,
 		reports:    workflow.GetSignalChannel(ctx, contract.SignalReport),
+		key:        loaded.SealedWith,
 	}
-	r.steady, _ = workflow.NewDisconnectedContext(ctx)
+	// The next execution has a key of its own, so ctx has none.
+	r.steady, _ = workflow.NewDisconnectedContext(sealedWith(ctx, r.key))
 	r.hearing, r.deafen = workflow.WithCancel(r.steady)
 	if r.toolsQueue == "" {
 		r.toolsQueue = contract.QueueTools

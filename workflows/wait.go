@@ -48,8 +48,10 @@ type wait struct {
 	// What follows is of something in flight.
 	future  workflow.Future
 	request string
-	queue   string
-	local   bool
+	// key is the id of the payload key that what is asked is sealed with, or "".
+	key   string
+	queue string
+	local bool
 	// started is the start of a child, and asking says that future is of a question
 	// about it.
 	started workflow.Future
@@ -60,6 +62,18 @@ type wait struct {
 // called: where the store was away, and where workers were lost with it, which a
 // store that hangs looks like.
 func (w *wait) checks() bool { return w.patient || w.lost > 0 }
+
+// sealed reports whether what is sealed with a key may be the answer.
+func (w *wait) sealed(key string) bool { return w.key == "" || w.key == key }
+
+// sealedWith gives a context in which requests are sealed with the key of an id, and
+// answers are taken only if they are.
+func sealedWith(ctx workflow.Context, key string) workflow.Context {
+	if key == "" {
+		return ctx
+	}
+	return workflow.WithValue(ctx, contract.SealedWith{}, key)
+}
 
 // ready reports whether what is in flight has ended.
 func (w *wait) ready() bool { return w.future != nil && w.future.IsReady() }
