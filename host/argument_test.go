@@ -83,8 +83,10 @@ func healthy(t *testing.T, c client.Client, run client.WorkflowRun) {
 // TestAStartFromAnotherStore: a client whose store is not that of the workers
 // starts a run whose argument they cannot read. The run ends, and says so.
 func TestAStartFromAnotherStore(t *testing.T) {
+	t.Parallel()
 	for name, s := range map[string]payload.Sealing{"plain": {}, "sealed": sealing(t, keys(t, "k1")...)} {
 		t.Run(name, func(t *testing.T) {
+			stage.Parallel(t)
 			h := stage.Host(t, host.Options{ArgumentWithin: time.Second, Sealing: s})
 			elsewhere := stage.DialSealed(t, stage.Temporal(t).Address, t.TempDir(), s)
 			run := begin(t, elsewhere, long())
@@ -104,6 +106,7 @@ func TestAStartFromAnotherStore(t *testing.T) {
 // TestArgumentsThatCannotBeRead: whatever a client sends, the run ends by a
 // failure of the closed set, and no workflow task fails.
 func TestArgumentsThatCannotBeRead(t *testing.T) {
+	stage.Parallel(t)
 	h := stage.Host(t, host.Options{ArgumentWithin: time.Second})
 	good := inline(`{"source":"x"}`)
 	for name, c := range map[string]struct {
@@ -160,6 +163,7 @@ func TestArgumentsThatCannotBeRead(t *testing.T) {
 // TestTheStoreIsAwayAtAStart: a start waits for a store that is away, for a
 // bounded time; meanwhile it can be cancelled.
 func TestTheStoreIsAwayAtAStart(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		within time.Duration
 		then   func(t *testing.T, h *host.Host, run client.WorkflowRun, back func())
@@ -180,6 +184,7 @@ func TestTheStoreIsAwayAtAStart(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			stage.Parallel(t)
 			log, dir, elsewhere := new(lines), filepath.Join(t.TempDir(), "store"), t.TempDir()
 			h := stage.Host(t, host.Options{
 				Store: store.Options{Dir: dir}, ArgumentWithin: c.within,

@@ -21,6 +21,7 @@ import (
 // A server that does not take heartbeats cancels nothing: the library ends the
 // call, and the node runs again, as after a lost worker.
 func TestAHeartbeatThatFailsCancelsNoRun(t *testing.T) {
+	stage.Parallel(t)
 	var calls atomic.Int32
 	broken := func(ctx context.Context, method string, request, reply any, c *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
 		if strings.HasSuffix(method, "/RecordActivityTaskHeartbeat") {

@@ -148,6 +148,7 @@ func where(t *testing.T, c client.Client, run client.WorkflowRun) (first, waited
 // TestTwoBuilds: what began on the old build ends there, over continue-as-new
 // too, while new runs go to the new one.
 func TestTwoBuilds(t *testing.T) {
+	t.Parallel()
 	b := newBuilds(t)
 	o := b.options("a")
 	o.ContinueAfter = 10
@@ -184,6 +185,7 @@ func TestTwoBuilds(t *testing.T) {
 // TestNoCurrentBuild: the first build of a deployment takes no run until it is
 // made the current one, and its worker says so.
 func TestNoCurrentBuild(t *testing.T) {
+	t.Parallel()
 	b := newBuilds(t)
 	close(b.gate)
 	log := new(buffer)
@@ -212,6 +214,7 @@ func reordered(ctx workflow.Context, start json.RawMessage, loaded *plan.Loaded,
 // TestMove: a run whose build has no worker any more waits, and goes on under
 // another build only if its history replays there.
 func TestMove(t *testing.T) {
+	t.Parallel()
 	b := newBuilds(t)
 	old := stage.Host(t, b.options("a"))
 	b.current(t, "a")
@@ -267,6 +270,7 @@ func (storeAway) Get(context.Context, string) ([]byte, error) { return nil, erro
 // run's own build, once there has been one; before, they wait for the current
 // build's.
 func TestToolsOfABuild(t *testing.T) {
+	t.Parallel()
 	b := newBuilds(t)
 	close(b.gate)
 	catalog, ds := compiler.ParseCatalog(compiler.Source{Name: "catalog.yaml", Text: []byte(`
@@ -336,6 +340,7 @@ func pinned(t *testing.T, c client.Client, run client.WorkflowRun) string {
 // current one. So does a run that is reset to its first task, since it begins anew;
 // one that is reset to a later task goes on under the build that it was of.
 func TestUnversionedRuns(t *testing.T) {
+	t.Parallel()
 	b := newBuilds(t)
 	o := b.options("none")
 	o.Deployment = host.Deployment{}

@@ -107,6 +107,7 @@ func settled(t *testing.T, c client.Client, run client.WorkflowRun) int {
 }
 
 func TestAKilledWorkerLosesNothing(t *testing.T) {
+	stage.Parallel(t)
 	server := stage.Temporal(t)
 	store := filepath.Join(t.TempDir(), "store")
 	c := stage.Dial(t, server.Address, store)
@@ -124,6 +125,7 @@ func TestAKilledWorkerLosesNothing(t *testing.T) {
 }
 
 func TestAKilledServerLosesNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	o := devserver.Options{DB: filepath.Join(dir, "temporal.db"), Port: freePort(t)}
 	server, err := devserver.Start(t.Context(), o)
@@ -146,6 +148,7 @@ func TestAKilledServerLosesNothing(t *testing.T) {
 // A worker that forgets every run between two workflow tasks replays the whole
 // history each time: whatever is not deterministic shows.
 func TestAWorkerWithoutMemoryReplaysEveryTask(t *testing.T) {
+	stage.Parallel(t)
 	server := stage.Temporal(t)
 	store := filepath.Join(t.TempDir(), "store")
 	c := stage.Dial(t, server.Address, store)

@@ -20,6 +20,7 @@ import (
 // where the run continues as new meanwhile; what is beside it goes on, and its
 // result arrives.
 func TestALongCallDelaysNothing(t *testing.T) {
+	t.Parallel()
 	keys, err := payload.ParseKeys([]string{"k:" + strings.Repeat("0123456789abcdef", 4)})
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
@@ -31,6 +32,7 @@ func TestALongCallDelaysNothing(t *testing.T) {
 		"large":         {payload.Sealing{}, strings.Repeat("large ", 4<<10)},
 	} {
 		t.Run(name, func(t *testing.T) {
+			stage.Parallel(t)
 			gate := make(chan struct{})
 			give := skill("gate", func(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
 				select {

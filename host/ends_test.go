@@ -74,11 +74,13 @@ func becomes(t *testing.T, s *store.Opened, workflow, root string, want ledger.R
 // out of time, or was reset while it ran, could state no end; the host that leads
 // does, of the last execution of the run and of no other. What it states verifies.
 func TestTheLedgerIsToldOfEndsThatTemporalMakes(t *testing.T) {
+	t.Parallel()
 	for name, open := range stores(t) {
 		if name == "postgres" || name == "postgres, with blobs" {
 			continue // as the one with the engine's role
 		}
 		t.Run(name, func(t *testing.T) {
+			stage.Parallel(t)
 			o := open(t)
 			opened := make(chan struct{})
 			h := stage.Host(t, host.Options{Store: o, EndsEvery: soon, ContinueAfter: 60, Skills: []skills.Skill{gate(opened)}})
@@ -156,6 +158,7 @@ func TestTheLedgerIsToldOfEndsThatTemporalMakes(t *testing.T) {
 // was lost before the run knew, is closed as Temporal has ended it; one that Temporal
 // does not know stays open, and the log says so once.
 func TestTheLedgerIsToldOfEndsThatNobodyStated(t *testing.T) {
+	stage.Parallel(t)
 	h := stage.Host(t, host.Options{ContinueAfter: 60, Skills: []skills.Skill{gate(nil)}})
 	c := h.Client()
 	succeeded := stage.Start(t, c, source("", []string{"a engine/pass 500"}, []string{"$input.x -> a.x", "a.x -> $output.x"}), `{"x":1}`)

@@ -47,6 +47,7 @@ func disk(t *testing.T) (dir string, fill, free func()) {
 // TestTheDiskIsFull: a run whose store cannot write waits, and says why; when
 // there is room again it goes on, and all of it is told.
 func TestTheDiskIsFull(t *testing.T) {
+	t.Parallel()
 	for name, open := range map[string]func(t *testing.T, dir string) store.Options{
 		"sqlite": func(t *testing.T, dir string) store.Options { return store.Options{Dir: filepath.Join(dir, "store")} },
 		"postgres": func(t *testing.T, dir string) store.Options {
@@ -68,6 +69,7 @@ func TestTheDiskIsFull(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			stage.Parallel(t)
 			dir, fill, free := disk(t)
 			log, gate := new(lines), make(chan struct{})
 			h := stage.Host(t, host.Options{

@@ -24,9 +24,11 @@ import (
 // TestStartGrants: a start grant opens the one run that it names, and nothing
 // else, on a real server with each store.
 func TestStartGrants(t *testing.T) {
+	t.Parallel()
 	all := stores(t)
 	for _, name := range []string{"sqlite", "postgres, as the engine's role"} {
 		t.Run(name, func(t *testing.T) {
+			stage.Parallel(t)
 			o := all[name](t)
 			d := deploy(t, &o)
 			h := stage.Host(t, host.Options{Store: o, Trust: d.bootstrap})

@@ -10,6 +10,7 @@ import (
 )
 
 func TestGraphsOnARealServer(t *testing.T) {
+	stage.Parallel(t)
 	h := stage.Host(t, host.Options{})
 	for _, g := range stage.Graphs() {
 		t.Run(g.Plan+" "+g.Input, func(t *testing.T) {

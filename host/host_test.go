@@ -193,6 +193,7 @@ func attributeOf(t *testing.T, c client.Client, run client.WorkflowRun, name str
 }
 
 func TestWrongStartsAreRefused(t *testing.T) {
+	stage.Parallel(t)
 	h := stage.Host(t, host.Options{})
 	good := source("", []string{"a engine/pass 500"}, []string{"$input.x -> a.x"})
 	for name, c := range map[string]struct {
@@ -241,6 +242,7 @@ func TestWrongStartsAreRefused(t *testing.T) {
 }
 
 func TestRetriesFollowTheContract(t *testing.T) {
+	stage.Parallel(t)
 	var calls atomic.Int64
 	flaky := func(kind contract.Kind, fails int64) skills.Func {
 		return func(context.Context, json.RawMessage) (json.RawMessage, error) {
@@ -297,6 +299,7 @@ func TestRetriesFollowTheContract(t *testing.T) {
 }
 
 func TestTimeouts(t *testing.T) {
+	stage.Parallel(t)
 	stop := make(chan struct{})
 	defer close(stop)
 	h := stage.Host(t, host.Options{Skills: []skills.Skill{
@@ -319,6 +322,7 @@ func TestTimeouts(t *testing.T) {
 }
 
 func TestParallelismIsBounded(t *testing.T) {
+	stage.Parallel(t)
 	var now, most atomic.Int64
 	h := stage.Host(t, host.Options{Skills: []skills.Skill{
 		skill("busy", func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
@@ -352,6 +356,7 @@ func TestParallelismIsBounded(t *testing.T) {
 }
 
 func TestDeadlineAndCancellationEndARun(t *testing.T) {
+	stage.Parallel(t)
 	started := make(chan struct{}, 10)
 	ended := make(chan error, 10)
 	h := stage.Host(t, host.Options{Skills: []skills.Skill{
@@ -388,9 +393,10 @@ func TestDeadlineAndCancellationEndARun(t *testing.T) {
 	})
 }
 
-// Five hundred local nodes of 60 KB each: were their results all in one
-// workflow task, it could never complete.
+// Local nodes of 60 KB each, of more than Temporal takes in one message: were their
+// results all in one workflow task, it could never complete.
 func TestLargeLocalResultsDoNotWedgeTheRun(t *testing.T) {
+	t.Parallel()
 	// Sealing compresses it to about a seventh, below the size from which values
 	// go by reference.
 	noise := make([]byte, 60_000)
@@ -398,12 +404,21 @@ func TestLargeLocalResultsDoNotWedgeTheRun(t *testing.T) {
 	for i := range noise {
 		noise[i] = '0' + byte(random.UintN(2))
 	}
-	for name, s := range map[string]payload.Sealing{"plain": {}, "sealed": sealing(t, keys(t, "k1")...)} {
-		t.Run(name, func(t *testing.T) { largeLocalResults(t, string(noise), s) })
+	for name, c := range map[string]struct {
+		sealing payload.Sealing
+		nodes   int
+	}{
+		"plain":  {payload.Sealing{}, 120},
+		"sealed": {sealing(t, keys(t, "k1")...), 500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stage.Parallel(t)
+			largeLocalResults(t, string(noise), c.nodes, c.sealing)
+		})
 	}
 }
 
-func largeLocalResults(t *testing.T, big string, s payload.Sealing) {
+func largeLocalResults(t *testing.T, big string, n int, s payload.Sealing) {
 	h := stage.Host(t, host.Options{Sealing: s, Skills: []skills.Skill{
 		skill("big", func(context.Context, json.RawMessage) (json.RawMessage, error) {
 			return json.RawMessage(`{"x":"` + big + `"}`), nil
@@ -411,11 +426,11 @@ func largeLocalResults(t *testing.T, big string, s payload.Sealing) {
 	}})
 	nodes := []string{"n0 test/big 900"}
 	var edges []string
-	for i := 1; i < 500; i++ {
+	for i := 1; i < n; i++ {
 		nodes = append(nodes, fmt.Sprintf("n%d test/big 900", i))
 		edges = append(edges, fmt.Sprintf("n%d.x -> n%d.x", i-1, i))
 	}
-	edges = append(edges, "n499.x -> $output.x")
+	edges = append(edges, fmt.Sprintf("n%d.x -> $output.x", n-1))
 	run := stage.Start(t, h.Client(), source("", nodes, edges), `{}`)
 	var result struct{ X string }
 	require.NoError(t, stage.Await(t, h.Client(), run, &result))
@@ -426,6 +441,7 @@ func largeLocalResults(t *testing.T, big string, s payload.Sealing) {
 // The same without the help of references: each result is just below the size
 // from which values leave the history.
 func TestManySmallLocalResultsDoNotWedgeTheRun(t *testing.T) {
+	stage.Parallel(t)
 	medium := strings.Repeat("x", 16_000)
 	h := stage.Host(t, host.Options{Skills: []skills.Skill{
 		skill("medium", func(context.Context, json.RawMessage) (json.RawMessage, error) {
@@ -445,6 +461,7 @@ func TestManySmallLocalResultsDoNotWedgeTheRun(t *testing.T) {
 }
 
 func TestContinueAsNewKeepsTheRun(t *testing.T) {
+	stage.Parallel(t)
 	h := stage.Host(t, host.Options{ContinueAfter: 40})
 	var nodes, edges []string
 	for i := range 60 {

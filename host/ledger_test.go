@@ -144,8 +144,10 @@ edges:
 // TestTheLedgerKnowsARun: what runs and nodes came to is in the log, local or
 // not, and the log is what its key has signed.
 func TestTheLedgerKnowsARun(t *testing.T) {
+	t.Parallel()
 	for name, open := range stores(t) {
 		t.Run(name, func(t *testing.T) {
+			stage.Parallel(t)
 			h := stage.Host(t, host.Options{Store: open(t)})
 			run := stage.Start(t, h.Client(), several, `{"x":"hello"}`)
 			require.NoError(t, stage.Await(t, h.Client(), run, nil))
@@ -175,6 +177,7 @@ func TestTheLedgerKnowsARun(t *testing.T) {
 // TestTheLedgerKnowsHowRunsEnd: failed and cancelled runs have their ends, and a
 // terminated one soon has.
 func TestTheLedgerKnowsHowRunsEnd(t *testing.T) {
+	stage.Parallel(t)
 	h := stage.Host(t, host.Options{EndsEvery: soon, Skills: []skills.Skill{
 		skill("waits", func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
 			<-ctx.Done()
@@ -219,6 +222,7 @@ func TestTheLedgerKnowsHowRunsEnd(t *testing.T) {
 // TestAResetRunIsARunOfItsOwn: what it does again may come out differently, so
 // it has a chain of its own, which says what it goes on with.
 func TestAResetRunIsARunOfItsOwn(t *testing.T) {
+	stage.Parallel(t)
 	var calls atomic.Int64
 	h := stage.Host(t, host.Options{Skills: []skills.Skill{
 		skill("later", func(context.Context, json.RawMessage) (json.RawMessage, error) {
@@ -254,6 +258,7 @@ func TestAResetRunIsARunOfItsOwn(t *testing.T) {
 // TestManyOutcomes: batches ride beside the nodes and continue with the run, and
 // nothing is told twice or not at all.
 func TestManyOutcomes(t *testing.T) {
+	stage.Parallel(t)
 	h := stage.Host(t, host.Options{ContinueAfter: 300})
 	var nodes, edges []string
 	for i := range 1200 {
@@ -273,6 +278,7 @@ func TestManyOutcomes(t *testing.T) {
 // TestTheStoreIsAway: a database that is killed under a run makes the run wait;
 // it goes on when it is back, and nothing is lost.
 func TestTheStoreIsAway(t *testing.T) {
+	stage.Parallel(t)
 	cluster, err := pgtest.Start(t.Context(), t.TempDir())
 	require.NoError(t, err)
 	defer cluster.Kill()
@@ -313,6 +319,7 @@ func TestTheStoreIsAway(t *testing.T) {
 // TestConnectionsAreLost: a run goes on though every connection to its database
 // is cut again and again, and nothing is lost, or told twice.
 func TestConnectionsAreLost(t *testing.T) {
+	stage.Parallel(t)
 	o := migrated(t, store.Options{Dir: filepath.Join(t.TempDir(), "store"), URL: pgtest.URL(t)})
 	h := stage.Host(t, host.Options{Store: o, ContinueAfter: 200, Logger: slog.New(slog.DiscardHandler)})
 	conn, err := pgx.Connect(t.Context(), o.URL)
@@ -402,6 +409,7 @@ func published(t *testing.T, h *host.Host, text string) string {
 // TestPublishedPlansRun: by name and version, and by digest; one that this
 // worker would not compile to the same is refused.
 func TestPublishedPlansRun(t *testing.T) {
+	stage.Parallel(t)
 	h := stage.Host(t, host.Options{})
 	ctx := t.Context()
 	books := h.Store().Ledger
@@ -443,6 +451,7 @@ func sorted[V any](m map[string]V) []string {
 // TestTheLogGoesOn: another host on the same store adds to the same log, and one
 // with another key refuses it.
 func TestTheLogGoesOn(t *testing.T) {
+	stage.Parallel(t)
 	o := store.Options{Dir: filepath.Join(t.TempDir(), "store")}
 	text := source("", []string{"a engine/pass 500"}, []string{"$input.x -> a.x"})
 	var size int64

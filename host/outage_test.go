@@ -29,10 +29,12 @@ import (
 // TestALargeResultWaitsForTheStore: a store that cannot take what a node has
 // returned is no failure of the node, whatever its contract allows.
 func TestALargeResultWaitsForTheStore(t *testing.T) {
+	t.Parallel()
 	keys, err := payload.ParseKeys([]string{"k:" + strings.Repeat("0123456789abcdef", 4)})
 	require.NoError(t, err)
 	for name, sealing := range map[string]payload.Sealing{"plain": {}, "sealed": {Keys: keys}} {
 		t.Run(name, func(t *testing.T) {
+			stage.Parallel(t)
 			large, err := json.Marshal(map[string]string{"x": strings.Repeat("large ", 4<<10)})
 			require.NoError(t, err)
 			begun, gate := make(chan bool, 100), make(chan struct{})
@@ -72,6 +74,7 @@ func TestALargeResultWaitsForTheStore(t *testing.T) {
 // after its password was changed, makes runs wait: those that begin, and those
 // that end.
 func TestTheDatabaseLetsNobodyIn(t *testing.T) {
+	stage.Parallel(t)
 	owner := pgtest.URL(t)
 	o := migrated(t, store.Options{Dir: filepath.Join(t.TempDir(), "store"), URL: owner})
 	require.NoError(t, store.Grant(t.Context(), o))

@@ -25,11 +25,13 @@ func owner(o store.Options) store.Options {
 // TestRetention: the host that leads prunes what is older than the policy keeps
 // it, but for what is under legal hold, and what is left still verifies.
 func TestRetention(t *testing.T) {
+	t.Parallel()
 	for name, options := range stores(t) {
 		if name == "postgres, with blobs" {
 			continue // as the one before
 		}
 		t.Run(name, func(t *testing.T) {
+			stage.Parallel(t)
 			o := options(t)
 			text := source("", []string{"a engine/pass 500"}, []string{"$input.x -> a.x"})
 			h := stage.Host(t, host.Options{Store: o})

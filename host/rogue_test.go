@@ -69,6 +69,7 @@ func (r rogue) fails(task *workflowservice.PollActivityTaskQueueResponse, failur
 // of an activity at hand, and gives it as the answer, or as the words of a failure.
 // Neither is one, and the node runs at a worker.
 func TestARequestIsTakenForNoAnswer(t *testing.T) {
+	stage.Parallel(t)
 	box := newToolbox(t)
 	kept, s := store.Options{Dir: filepath.Join(t.TempDir(), "store")}, sealing(t, keys(t, "k1")...)
 	engine := stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleEngine}, Sealing: s, Store: kept}))
@@ -96,6 +97,7 @@ func TestARequestIsTakenForNoAnswer(t *testing.T) {
 // answer of another node of the same type. It is refused, and the node runs at a
 // worker.
 func TestAnAnswerIsReplayedForNoOther(t *testing.T) {
+	stage.Parallel(t)
 	box, pass := newToolbox(t), make(chan struct{})
 	kept, s := store.Options{Dir: filepath.Join(t.TempDir(), "store")}, sealing(t, keys(t, "k1")...)
 	engine := stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleEngine}, Sealing: s, Store: kept, Skills: []skills.Skill{
@@ -135,6 +137,7 @@ func TestAnAnswerIsReplayedForNoOther(t *testing.T) {
 // store of another kind, is given as the answer of a node, as the details of its
 // failure, and with its heartbeat. It counts as a lost worker.
 func TestAReferenceIsNoAnswer(t *testing.T) {
+	stage.Parallel(t)
 	box := newToolbox(t)
 	kept, s := store.Options{Dir: filepath.Join(t.TempDir(), "store")}, sealing(t, keys(t, "k1")...)
 	engine := stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleEngine}, Sealing: s, Store: kept}))
@@ -209,8 +212,10 @@ func longCall(t *testing.T, h *host.Host) (run client.WorkflowRun, child string)
 // waits for one, and references to the child that is to report. The run drops them
 // all, continues as new among them, and ends by its own child's report.
 func TestReportsAreFlooded(t *testing.T) {
+	t.Parallel()
 	for name, large := range map[string]string{"small": "true", "large": strings.Repeat("true ", 4<<10)} {
 		t.Run(name, func(t *testing.T) {
+			stage.Parallel(t)
 			gate := make(chan struct{})
 			h := stage.Host(t, host.Options{ContinueAfter: 60, Sealing: sealing(t, keys(t, "k1")...), Skills: []skills.Skill{
 				skill("gate", func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {

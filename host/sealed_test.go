@@ -138,8 +138,10 @@ func lies(t *testing.T, dir, text string) []string {
 // TestASealedRunTellsNothing searches what Temporal and the store hold for a
 // value that only nodes see. Without keys it is found, so the search works.
 func TestASealedRunTellsNothing(t *testing.T) {
+	t.Parallel()
 	for name, s := range map[string]payload.Sealing{"sealed": sealing(t, keys(t, "k1")...), "plain": {}} {
 		t.Run(name, func(t *testing.T) {
+			stage.Parallel(t)
 			dir := filepath.Join(t.TempDir(), "store")
 			h := stage.Host(t, host.Options{Sealing: s, Skills: secretive(), Store: store.Options{Dir: dir, Path: filepath.Join(t.TempDir(), "ledger.db")}, ContinueAfter: 12})
 			plain := stranger(t)
@@ -189,6 +191,7 @@ func stranger(t *testing.T) client.Client {
 // activity that a worker has in hand. The answer counts as none, and the node
 // runs again.
 func TestAForgedAnswerIsRefused(t *testing.T) {
+	stage.Parallel(t)
 	s := sealing(t, keys(t, "k1")...)
 	var mu sync.Mutex
 	calls := map[string]int{}
@@ -287,6 +290,7 @@ func TestAForgedAnswerIsRefused(t *testing.T) {
 // TestKeysAreRotated while a run is in flight: a worker that lacks the old key
 // leaves the run as it is, and one that has both goes on with it.
 func TestKeysAreRotated(t *testing.T) {
+	stage.Parallel(t)
 	old, fresh := keys(t, "old")[0], keys(t, "new")[0]
 	begun, again := make(chan struct{}, 1), make(chan struct{})
 	close(again)

@@ -44,8 +44,10 @@ func (g gates) skills() []skills.Skill {
 // put together again, while runs are under way that began before and in between.
 // Every call is made once, by whoever may make it.
 func TestFromOneQueueToTwoAndBack(t *testing.T) {
+	t.Parallel()
 	for name, sealed := range map[string]bool{"plain": false, "sealed": true} {
 		t.Run(name, func(t *testing.T) {
+			stage.Parallel(t)
 			box := newToolbox(t)
 			g := gates{"first": make(chan struct{}), "second": make(chan struct{})}
 			o := box.put(host.Options{Store: store.Options{Dir: filepath.Join(t.TempDir(), "store")}, Skills: g.skills()})
@@ -109,6 +111,7 @@ func TestFromOneQueueToTwoAndBack(t *testing.T) {
 // TestCallsDoNotHoldUpTheJournal: every place for activities of the engine's queue
 // is taken, and a run that needs none of them goes on, and ends.
 func TestCallsDoNotHoldUpTheJournal(t *testing.T) {
+	stage.Parallel(t)
 	g := gates{"hold": make(chan struct{})}
 	h := stage.Host(t, host.Options{Skills: g.skills(), MaxActivities: 2})
 	holding := source("", []string{"a test/hold 60000", "b test/hold 60000", "c test/hold 60000"}, []string{"a.x -> $output.x", "b.x -> $output.y", "c.x -> $output.a"})

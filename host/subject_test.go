@@ -22,11 +22,13 @@ import (
 // TestASubjectIsErased: what a run about a person states is sealed, also where the
 // run was reset; erased, nobody reads it, and the export verifies.
 func TestASubjectIsErased(t *testing.T) {
+	t.Parallel()
 	for name, options := range stores(t) {
 		if name == "postgres, with blobs" {
 			continue // as the one before
 		}
 		t.Run(name, func(t *testing.T) {
+			stage.Parallel(t)
 			o := options(t)
 			h := stage.Host(t, host.Options{Store: o})
 			id := "about a person, on " + name

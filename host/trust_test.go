@@ -111,9 +111,11 @@ func versioned(version string) string {
 // TestPublishedPlansAreSigned: whatever rows say, a worker with a root of trust
 // runs what a publisher of the admins has signed, and nothing else.
 func TestPublishedPlansAreSigned(t *testing.T) {
+	t.Parallel()
 	all := stores(t)
 	for _, name := range []string{"sqlite", "postgres, as the engine's role"} {
 		t.Run(name, func(t *testing.T) {
+			stage.Parallel(t)
 			o := all[name](t)
 			d := deploy(t, &o)
 			h := stage.Host(t, host.Options{Store: o, Trust: d.bootstrap})
@@ -205,6 +207,7 @@ func TestTheStoreAnswersAnother(t *testing.T) {
 // TestWorkersPinTheBootstrap: a worker refuses another bootstrap than the pinned
 // one, one of another log, and the log's key where the admins have not stated it.
 func TestWorkersPinTheBootstrap(t *testing.T) {
+	stage.Parallel(t)
 	dir := t.TempDir()
 	o := store.Options{Dir: filepath.Join(dir, "store")}
 	d := deploy(t, &o)
@@ -259,6 +262,7 @@ func TestWorkersPinTheBootstrap(t *testing.T) {
 // TestTheLogsKeyIsRotated: after the admins have stated the next key, the log goes
 // on with that and with no other.
 func TestTheLogsKeyIsRotated(t *testing.T) {
+	stage.Parallel(t)
 	o := store.Options{Dir: filepath.Join(t.TempDir(), "store")}
 	d := deploy(t, &o)
 	begin := func() (*host.Host, error) {

@@ -18,6 +18,7 @@ import (
 // TestWitnesses: a host asks the witnesses of its log; one that is away delays no
 // run, and the checkpoint of the other's cosignature is what is exported.
 func TestWitnesses(t *testing.T) {
+	stage.Parallel(t)
 	secret, public, err := ledger.NewKey("witness.example.com")
 	require.NoError(t, err)
 	_, absent, err := ledger.NewKey("absent.example.com")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
 	"chimera.ai/engine/contract"
@@ -71,6 +72,20 @@ func (f *field) wins(t *testing.T, r *siegedRun) {
 	}
 }
 
+// follow looks at a run now and then, until it has seen enough, or has no more time.
+func (f *field) follow(t *testing.T, r *siegedRun, within time.Duration, enough func(*workflowservice.DescribeWorkflowExecutionResponse) bool) {
+	t.Helper()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for until := time.Now().Add(within); time.Now().Before(until); <-tick.C {
+		about, err := f.Client().DescribeWorkflowExecution(t.Context(), r.id, "")
+		require.NoError(t, err)
+		if enough(about) {
+			return
+		}
+	}
+}
+
 // done counts the nodes of a run that have ended.
 func (f *field) done(t *testing.T, r *siegedRun) int {
 	value, err := f.Client().QueryWorkflow(t.Context(), r.id, "", contract.QueryState)
@@ -110,6 +125,7 @@ const day = 24 * 60 * 60 * 1000
 // TestANodeMayHaveAnyName: nodes with the names of the engine's own activities are
 // in flight while local chains are cut.
 func TestANodeMayHaveAnyName(t *testing.T) {
+	stage.Parallel(t)
 	gate := make(chan struct{})
 	f := camp(t, host.Options{}, gated(gate))
 	b := newBuilder(1)
@@ -118,26 +134,37 @@ func TestANodeMayHaveAnyName(t *testing.T) {
 	}
 	b.chain(450, func() int64 { return 1000 })
 	r := f.send(t, b.p)
-	go func() {
-		defer close(gate)
-		for range 600 {
-			about, err := f.Client().DescribeWorkflowExecution(t.Context(), r.id, "")
-			if err != nil || about.GetPendingWorkflowTask().GetAttempt() > 1 || f.done(t, r) >= 450 {
-				return
-			}
-		}
-	}()
+	f.follow(t, r, f.patience, func(about *workflowservice.DescribeWorkflowExecutionResponse) bool {
+		return about.GetPendingWorkflowTask().GetAttempt() > 1 || f.done(t, r) >= 450
+	})
+	close(gate)
 	f.wins(t, r)
 }
 
-// TestMaxParallelMayBeAnything: more calls may run at one time than Temporal
-// allows, and are held to that.
+// TestMaxParallelMayBeAnything: more calls may run at one time than the engine asks
+// Temporal for, and are held to that.
 func TestMaxParallelMayBeAnything(t *testing.T) {
-	f := camp(t, host.Options{MaxActivities: 2300})
+	const most, calls = 1000, 1150
+	gate := make(chan struct{})
+	f := camp(t, host.Options{MaxActivities: 2300}, gated(gate))
 	b := newBuilder(2)
 	b.p.Parallel = 2300
-	b.sleeps(2300, 1500)
-	f.wins(t, f.send(t, b.p))
+	at := b.part("parallel")
+	for i := range calls {
+		b.add(fmt.Sprintf("%sw%d", at, i), Wait, day, map[string]any{"key": at})
+	}
+	r := f.send(t, b.p)
+	begun := 0
+	f.follow(t, r, f.patience, func(about *workflowservice.DescribeWorkflowExecutionResponse) bool {
+		// A workflow task that has ended has asked for all that it will.
+		begun = len(about.GetPendingActivities())
+		return begun >= most && about.GetPendingWorkflowTask() == nil
+	})
+	if begun != most {
+		t.Errorf("%d calls are in flight", begun)
+	}
+	close(gate)
+	f.wins(t, r)
 }
 
 // TestLocalNodesOfAnySize: what a workflow task emits is bounded before it is
@@ -173,6 +200,7 @@ func TestFailuresOfAnySize(t *testing.T) {
 
 // TestAFatalFailureEndsARunOnce: calls end while the end of the run is written.
 func TestAFatalFailureEndsARunOnce(t *testing.T) {
+	stage.Parallel(t)
 	f := camp(t, host.Options{})
 	for range 3 {
 		var runs []*siegedRun
@@ -223,6 +251,7 @@ func atTheEnd(t *testing.T, deadline int64, comes func(f *field, r *siegedRun)) 
 
 // TestACancelWhileTheEndIsWritten: the run ends once, as it was written.
 func TestACancelWhileTheEndIsWritten(t *testing.T) {
+	stage.Parallel(t)
 	atTheEnd(t, 0, func(f *field, r *siegedRun) {
 		r.cancelled = true
 		require.NoError(t, f.Client().CancelWorkflow(t.Context(), r.id, ""))
@@ -231,6 +260,7 @@ func TestACancelWhileTheEndIsWritten(t *testing.T) {
 
 // TestADeadlineWhileTheEndIsWritten is the same for the deadline.
 func TestADeadlineWhileTheEndIsWritten(t *testing.T) {
+	stage.Parallel(t)
 	const deadline = 4000
 	atTheEnd(t, deadline, func(f *field, r *siegedRun) {
 		about, err := f.Client().DescribeWorkflowExecution(t.Context(), r.id, "")
@@ -243,6 +273,7 @@ func TestADeadlineWhileTheEndIsWritten(t *testing.T) {
 // TestAStoreThatHangsFailsNoNode: local nodes give large values while the store
 // hangs for longer than they may take.
 func TestAStoreThatHangsFailsNoNode(t *testing.T) {
+	stage.Parallel(t)
 	k := Database(t, true)
 	var back func()
 	var hang atomic.Bool
@@ -273,6 +304,7 @@ func TestAStoreThatHangsFailsNoNode(t *testing.T) {
 // the run would continue as new, or where the server suggests that it does (from
 // 4,096 events on).
 func TestALongNodeHoldsUpNobody(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		after, nodes int
 		timeout      int64
@@ -281,21 +313,19 @@ func TestALongNodeHoldsUpNobody(t *testing.T) {
 		"ordinary nodes": {0, 750, 5000},
 	} {
 		t.Run(name, func(t *testing.T) {
+			stage.Parallel(t)
 			gate := make(chan struct{})
 			f := camp(t, host.Options{ContinueAfter: c.after}, gated(gate))
 			b := newBuilder(6)
 			b.add("long", Wait, day, map[string]any{"key": "long"})
 			b.chain(c.nodes, func() int64 { return c.timeout })
 			r := f.send(t, b.p)
-			until := time.Now().Add(90 * time.Second)
-			for f.done(t, r) < c.nodes && time.Now().Before(until) {
-				about, err := f.Client().DescribeWorkflowExecution(t.Context(), r.id, "")
-				require.NoError(t, err)
-				if about.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_FAILED {
-					break
-				}
-			}
-			if n := f.done(t, r); n < c.nodes {
+			n := 0
+			f.follow(t, r, 90*time.Second, func(about *workflowservice.DescribeWorkflowExecutionResponse) bool {
+				n = f.done(t, r)
+				return n >= c.nodes || about.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_FAILED
+			})
+			if n < c.nodes {
 				t.Errorf("%d of %d nodes have ended beside a long one", n, c.nodes)
 			}
 			close(gate)
@@ -350,16 +380,19 @@ func TestAnswersDuringLocalNodes(t *testing.T) {
 	}
 }
 
-// TestAStoreThatIsAwayFillsNoHistory: while the store is away, a run with a
-// thousand calls that end is one record with one probe.
+// TestAStoreThatIsAwayFillsNoHistory: while the store is away, a run with hundreds
+// of calls that end is one record with one probe. In the long form it has as many as
+// a run may.
 func TestAStoreThatIsAwayFillsNoHistory(t *testing.T) {
-	const calls = 1000
-	keeps := map[string]func(testing.TB) *Keep{"full": Disk}
-	if *plans > 0 { // the long form
-		keeps["refusing"] = Folder
+	calls, keeps := 300, map[string]func(testing.TB) *Keep{"full": Disk}
+	if *plans > 0 {
+		calls, keeps["refusing"] = 1000, Folder
 	}
 	for name, keep := range keeps {
 		t.Run(name, func(t *testing.T) {
+			if *plans == 0 {
+				stage.Parallel(t)
+			}
 			k := keep(t)
 			if k == nil {
 				t.Fatal("a small disk cannot be mounted here; run this as root")
@@ -390,7 +423,7 @@ func TestAStoreThatIsAwayFillsNoHistory(t *testing.T) {
 				require.NoError(t, h.read(t.Context(), f.Client(), r.id, r.firsts[0]))
 				return h.events
 			}
-			stage.Until(t, "calls are in flight", func() bool { return begun.Load() >= calls*9/10 })
+			stage.Until(t, "calls are in flight", func() bool { return begun.Load() >= int64(calls)*9/10 })
 			end := f.outages.begin("store")
 			back, err := k.Outages[name]()
 			require.NoError(t, err)
@@ -421,6 +454,7 @@ func TestAStoreThatIsAwayFillsNoHistory(t *testing.T) {
 // TestAChildCallMeetsAnOutage: the store is away when a call ends that a child
 // workflow has made, and the run continues as new after that.
 func TestAChildCallMeetsAnOutage(t *testing.T) {
+	stage.Parallel(t)
 	k := Folder(t)
 	var calls atomic.Int32
 	back := make(chan func(), 1)
@@ -461,6 +495,7 @@ func TestAChildCallMeetsAnOutage(t *testing.T) {
 // TestALongCallIsNoProbe: the call that proves that the store is back takes no
 // longer for that, so that what it waits for itself can go on.
 func TestALongCallIsNoProbe(t *testing.T) {
+	stage.Parallel(t)
 	k := Folder(t)
 	gate := make(chan struct{})
 	var calls atomic.Int32

@@ -29,6 +29,8 @@ func TestNoPlanWedgesItsRun(t *testing.T) {
 	o := Options{Plans: 6, Seed: *seed, Small: true, Calm: *calm, Patience: time.Minute}
 	if *plans > 0 {
 		o.Plans, o.Small, o.Patience = *plans, false, 4*time.Minute
+	} else {
+		stage.Parallel(t)
 	}
 	Run(t, o)
 }

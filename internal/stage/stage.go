@@ -1,13 +1,16 @@
 // Package stage sets up what integration tests and benchmarks run on: a real
-// Temporal server, one for each test binary, and hosts on it.
+// Temporal server, one for each test binary and one for each test that runs beside
+// others, and hosts on it.
 package stage
 
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
+	"path"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -24,18 +27,33 @@ import (
 	"chimera.ai/engine/store"
 )
 
-var shared struct {
-	once   sync.Once
-	server *devserver.Server
-	err    error
+// servers are the Temporal servers of the test binary.
+var servers struct {
+	sync.Mutex
+	// shared is that of all tests which run one after the other.
+	shared *devserver.Server
+	// lent are those of tests that run beside others, by name, and free those that
+	// such tests have given back.
+	lent map[string]*devserver.Server
+	free []*devserver.Server
 }
+
+// beside is how many tests run at one time, if -parallel does not say: they wait
+// more than they compute.
+const beside = "3"
 
 // Main runs the tests of a package and then ends the servers that they shared.
 // TestMain calls it.
 func Main(m *testing.M) {
+	if err := flag.Set("test.parallel", beside); err != nil {
+		panic(err)
+	}
 	code := pgtest.Main(m)
-	if shared.server != nil {
-		if err := shared.server.Stop(context.Background()); err != nil {
+	for _, server := range append(servers.free, servers.shared) {
+		if server == nil {
+			continue
+		}
+		if err := server.Stop(context.Background()); err != nil {
 			fmt.Fprintln(os.Stderr, "stop the Temporal server:", err)
 			code = 1
 		}
@@ -43,14 +61,57 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// Temporal gives the test binary's server, in memory, started at first use.
+// Parallel lets a test run beside others, with a Temporal server that no other has
+// meanwhile: hosts share their queues.
+func Parallel(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	servers.Lock()
+	var server *devserver.Server
+	if n := len(servers.free); n > 0 {
+		server, servers.free = servers.free[n-1], servers.free[:n-1]
+	}
+	servers.Unlock()
+	if server == nil {
+		server = start(t)
+	}
+	servers.Lock()
+	defer servers.Unlock()
+	if servers.lent == nil {
+		servers.lent = map[string]*devserver.Server{}
+	}
+	servers.lent[t.Name()] = server
+	t.Cleanup(func() {
+		servers.Lock()
+		defer servers.Unlock()
+		delete(servers.lent, t.Name())
+		servers.free = append(servers.free, server)
+	})
+}
+
+func start(t testing.TB) *devserver.Server {
+	t.Helper()
+	server, err := devserver.Start(context.Background(), devserver.Options{})
+	require.NoError(t, err, "a real Temporal server is needed")
+	return server
+}
+
+// Temporal gives the server of a test, in memory: that of its own, or of the test
+// that it is part of, after [Parallel], or the one that the others share, started at
+// first use.
 func Temporal(t testing.TB) *devserver.Server {
 	t.Helper()
-	shared.once.Do(func() {
-		shared.server, shared.err = devserver.Start(context.Background(), devserver.Options{})
-	})
-	require.NoError(t, shared.err, "a real Temporal server is needed")
-	return shared.server
+	servers.Lock()
+	defer servers.Unlock()
+	for name := t.Name(); name != "."; name = path.Dir(name) {
+		if server := servers.lent[name]; server != nil {
+			return server
+		}
+	}
+	if servers.shared == nil {
+		servers.shared = start(t)
+	}
+	return servers.shared
 }
 
 // Dial connects a client to a server, with large values in a folder.
@@ -114,7 +175,7 @@ func Start(t testing.TB, c client.Client, source, input string) client.WorkflowR
 }
 
 // patience is how long a test waits for a run.
-const patience = 2 * time.Minute
+const patience = 4 * time.Minute
 
 // Await waits for the end of a run and reads its result, which may be nil. A
 // run that does not end fails the test, with what it was doing.
@@ -146,8 +207,8 @@ func State(t testing.TB, c client.Client, run client.WorkflowRun) contract.State
 	return state
 }
 
-// Until waits until a condition holds, and fails the test after a minute.
+// Until waits until a condition holds, and fails the test after two minutes.
 func Until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	require.Eventually(t, holds, time.Minute, 10*time.Millisecond, what)
+	require.Eventually(t, holds, 2*time.Minute, 20*time.Millisecond, what)
 }
