@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
 
+	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/payload"
@@ -66,4 +68,39 @@ func TestALongCallDelaysNothing(t *testing.T) {
 			require.Empty(t, events(t, h.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED))
 		})
 	}
+}
+
+// TestTheEndOfARunCancelsItsChildren: what a child calls for a run that has ended is
+// cancelled, and not tried again.
+func TestTheEndOfARunCancelsItsChildren(t *testing.T) {
+	var calls, heard atomic.Int32
+	h := stage.Host(t, host.Options{ContinueAfter: 60, Skills: []skills.Skill{
+		skill("long", func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
+			calls.Add(1)
+			<-ctx.Done()
+			heard.Add(1)
+			return nil, ctx.Err()
+		}),
+	}})
+	c := h.Client()
+	run := stage.Start(t, c, source("", []string{"long test/long 60000 retry_policy: {max_retries: 60}"},
+		[]string{"$input.x -> long.x", "long.x -> $output.x"}), `{"x":1}`)
+	child := ""
+	stage.Until(t, "a child makes the call", func() bool {
+		for _, w := range stage.State(t, c, run).Waiting {
+			if w.Kind == contract.WaitChild {
+				child = w.Detail
+			}
+		}
+		return child != "" && calls.Load() > 0
+	})
+	require.NoError(t, c.CancelWorkflow(t.Context(), run.GetID(), ""))
+	require.Error(t, stage.Await(t, c, run, nil))
+	stage.Until(t, "the child has ended", func() bool {
+		about, err := c.DescribeWorkflowExecution(t.Context(), child, "")
+		return err == nil && about.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+	})
+	require.Len(t, events(t, c, c.GetWorkflow(t.Context(), child, ""), enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED), 1)
+	require.EqualValues(t, 1, calls.Load())
+	require.EqualValues(t, 1, heard.Load())
 }

@@ -354,7 +354,7 @@ func dial(ctx context.Context, o client.Options, blobs blob.Store, sealing paylo
 	o.FailureConverter = payload.NewFailureConverter(o.DataConverter)
 	o.ExternalStorage = payload.NewStorage(blobs, sealing)
 	o.ContextPropagators = append(slices.Clone(o.ContextPropagators), payload.Asking{})
-	o.ConnectionOptions.DialOptions = append(slices.Clone(o.ConnectionOptions.DialOptions), grpc.WithChainUnaryInterceptor(payload.References()))
+	o.ConnectionOptions.DialOptions = append(slices.Clone(o.ConnectionOptions.DialOptions), grpc.WithChainUnaryInterceptor(payload.References(), routable))
 	if logger != nil {
 		o.Logger = log.NewStructuredLogger(slog.New(raised{logger.Handler()}))
 	}

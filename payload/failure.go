@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"chimera.ai/engine/contract"
 )
@@ -49,6 +50,11 @@ func (c ours) WithSerializationContext(ctx converter.SerializationContext) conve
 // ErrorToFailure implements the SDK's interface.
 func (c ours) ErrorToFailure(err error) *failurepb.Failure {
 	return c.FailureConverter.ErrorToFailure(c.known(err))
+}
+
+// FailureToError implements the SDK's interface.
+func (c ours) FailureToError(f *failurepb.Failure) error {
+	return c.FailureConverter.FailureToError(shallow(f))
 }
 
 func (c ours) known(err error) error {
@@ -207,6 +213,35 @@ func (c failures) FailureToError(f *failurepb.Failure) error {
 		return said.Err
 	}
 	return said
+}
+
+// maxCauses bounds the causes of a failure: the library copies all that are left at
+// each of them.
+const maxCauses = 20
+
+// shallow gives a failure with no more causes than maxCauses.
+func shallow(f *failurepb.Failure) *failurepb.Failure {
+	at, causes := f, 0
+	for ; at.GetCause() != nil && causes < maxCauses; at = at.GetCause() {
+		causes++
+	}
+	if at.GetCause() == nil {
+		return f
+	}
+	copied := &failurepb.Failure{}
+	for from, to := f, copied; ; from, to = from.GetCause(), to.GetCause() {
+		// All but the causes: a copy of those would be as long.
+		from.ProtoReflect().Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+			if fd.Name() != "cause" {
+				to.ProtoReflect().Set(fd, v)
+			}
+			return true
+		})
+		if causes--; causes < 0 {
+			return copied
+		}
+		to.Cause = &failurepb.Failure{}
+	}
 }
 
 // keyOfFailure is the id of the key that a failure and its causes are sealed with, or

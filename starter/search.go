@@ -246,6 +246,9 @@ func (s *search) marker(ctx context.Context, run string, e *historypb.HistoryEve
 		if err := s.reader.Read(ctx, result[0], &loaded); err != nil {
 			return s.unreadable(err)
 		}
+		if loaded.Plan == nil {
+			return s.unreadable(loaded.Err)
+		}
 		return s.know(loaded.Plan)
 	case record.ActivityType != contract.ActivityLocal:
 		return nil

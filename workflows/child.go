@@ -93,8 +93,7 @@ func (r *run) beget(w *wait) {
 	policy := options.RetryPolicy
 	r.meter.emit(size(&call))
 	w.child, w.key = &contract.Child{Workflow: r.childID(w)}, r.key
-	// What is reported later is asked for.
-	w.due = w.since.Add(options.ScheduleToStartTimeout + drainTime + options.StartToCloseTimeout)
+	w.due = r.asked(w)
 	child := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(r.steady, workflow.ChildWorkflowOptions{
 		WorkflowID: w.child.Workflow, TaskQueue: contract.QueueEngine, StaticSummary: options.Summary,
 		ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_ABANDON,
@@ -105,6 +104,24 @@ func (r *run) beget(w *wait) {
 		MaxMS: policy.MaximumInterval.Milliseconds(), NonRetryable: policy.NonRetryableErrorTypes,
 	})
 	w.future, w.started = child, child.GetChildWorkflowExecution()
+}
+
+// askEvery is how long a child may be lost without its run's noticing: terminated,
+// reset, or ended for a run that has been reset since.
+const askEvery = 15 * time.Minute
+
+// asked is when Temporal is asked about the child of w next: when it should have
+// reported, or before, where that is long.
+func (r *run) asked(w *wait) time.Time {
+	now, n := r.now(), &r.plan.Nodes[w.node]
+	latest := w.since.Add(startTimeout + drainTime + time.Duration(n.TimeoutMS)*time.Millisecond + graceTimeout)
+	if first := now.Add(maxBackoff); latest.Before(first) {
+		return first
+	}
+	if soon := now.Add(askEvery); soon.Before(latest) {
+		return soon
+	}
+	return latest
 }
 
 // maxWorkflowID is how long an id of a workflow may be where Temporal keeps them in
@@ -164,7 +181,7 @@ func (r *run) takeReports() {
 			if w := r.flights[i]; w.future == nil {
 				r.inquire(w, true)
 			} else {
-				w.due = r.now() // the next execution asks, if this one ends before the child
+				w.due = r.now().Add(contract.ShortWait) // it is about to end
 			}
 		default:
 			w := r.flights[i]
@@ -244,7 +261,7 @@ func (r *run) landAnswer(w *wait) {
 	w.future, w.asking = nil, false
 	switch {
 	case err != nil || result.Request != w.request || result.Running:
-		w.due = r.now().Add(maxBackoff)
+		w.due = r.asked(w)
 		r.flights = append(r.flights, w)
 	case result.Report == nil || !r.made(w, result.Report.Child):
 		r.failedCall(w, failed(contract.WorkerLost, "the child workflow that made the call was lost"))

@@ -104,7 +104,7 @@ func (r *run) stall(w *wait) {
 	}
 	w.waits++
 	r.stalled = append(r.stalled, r.anew(w))
-	if r.outage.away {
+	if r.outage.away && !w.patient {
 		return
 	}
 	if r.outage.away = true; r.outage.again > 0 {

@@ -9,11 +9,22 @@ import (
 func (r *run) unwind() {
 	r.deafen()
 	r.disarm()
+	r.dismiss()
+	r.unwound = true
+}
+
+// dismiss cancels the children in flight, and waits until each has been asked: the
+// server forgets what a run that has ended asks for.
+func (r *run) dismiss() {
+	var asked []workflow.Future
+	// It cannot be cancelled, and fails in no other way.
+	_ = workflow.Await(r.steady, r.begun)
 	for _, w := range r.flights {
-		if w.kind == waitChild {
-			// Whether it hears of it or not, nobody waits for it any more.
-			workflow.RequestCancelExternalWorkflow(r.steady, w.child.Workflow, w.child.Run)
+		if w.kind == waitChild && w.child.Run != "" {
+			asked = append(asked, workflow.RequestCancelExternalWorkflow(r.steady, w.child.Workflow, w.child.Run))
 		}
 	}
-	r.unwound = true
+	for _, f := range asked {
+		_ = f.Get(r.steady, nil) // one that has ended cannot be asked
+	}
 }

@@ -78,11 +78,12 @@ func sealedWith(ctx workflow.Context, key string) workflow.Context {
 // ready reports whether what is in flight has ended.
 func (w *wait) ready() bool { return w.future != nil && w.future.IsReady() }
 
-// overdue reports whether a child that an earlier execution has started should have
-// reported by then.
-func (w *wait) overdue(t time.Time) bool {
-	return w.kind == waitChild && w.future == nil && !w.due.After(t)
-}
+// watched reports whether a child is asked about when w is due. It reports by itself
+// to whoever knows of it; after a reset, nobody may.
+func (w *wait) watched() bool { return w.kind == waitChild && !w.asking }
+
+// overdue reports whether it is time to ask about a child.
+func (w *wait) overdue(t time.Time) bool { return w.watched() && !w.due.After(t) }
 
 const (
 	// Bounds of the wait before something is asked again outside its contract.
@@ -149,7 +150,7 @@ func (r *run) arm() {
 		first = o.next
 	}
 	for _, w := range r.flights {
-		if w.kind == waitChild && w.future == nil && (first.IsZero() || w.due.Before(first)) {
+		if w.watched() && (first.IsZero() || w.due.Before(first)) {
 			first = w.due
 		}
 	}

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/testsuite"
@@ -46,7 +47,7 @@ func TestWaitsForAChildToStart(t *testing.T) {
 		never, _ := workflow.NewFuture(r.ctx)
 		started, start := workflow.NewFuture(r.ctx)
 		r.deadline, r.draining = never, true
-		r.flights = []*wait{{kind: waitChild, node: 1, child: &contract.Child{Workflow: "child"}, future: never, started: started}}
+		r.flights = []*wait{{kind: waitChild, node: 1, child: &contract.Child{Workflow: "child"}, future: never, started: started, due: r.now().Add(time.Hour)}}
 		require.False(t, r.due())
 		workflow.Go(r.ctx, func(workflow.Context) { start.SetValue(workflow.Execution{ID: "child", RunID: "r"}) })
 		r.await()
@@ -65,5 +66,46 @@ func TestAttemptsAreUsedUp(t *testing.T) {
 		r.failedCall(w, failed(contract.ServerError, "no"))
 		require.Equal(t, plan.NodeFailed, r.progress.Node(1))
 		require.EqualValues(t, 3, r.attempts[1])
+	})
+}
+
+// TestALostChildIsAskedAbout: also one that the server should report of, which it
+// does not do after a reset, and long before it should have ended.
+func TestALostChildIsAskedAbout(t *testing.T) {
+	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
+		never, _ := workflow.NewFuture(r.ctx)
+		r.plan.Nodes[1].TimeoutMS = 24 * time.Hour.Milliseconds()
+		w := &wait{kind: waitChild, node: 1, child: new(contract.Child), since: r.now(), future: never}
+		w.due = r.asked(w)
+		require.Equal(t, r.now().Add(askEvery), w.due)
+		require.False(t, w.overdue(r.now()))
+		require.True(t, w.overdue(w.due))
+		w.asking = true
+		require.False(t, w.overdue(w.due))
+		r.plan.Nodes[1].TimeoutMS = 11_000
+		require.Equal(t, r.now().Add(startTimeout+drainTime+21*time.Second), r.asked(w))
+		w.since = r.now().Add(-time.Hour)
+		require.Equal(t, r.now().Add(maxBackoff), r.asked(w))
+	})
+}
+
+// TestAProbeThatFailsWaits: whoever answers a probe by saying that the store is away
+// is not asked again at once.
+func TestAProbeThatFailsWaits(t *testing.T) {
+	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
+		away := failed(contract.StoreUnavailable, "away")
+		r.failedCall(&wait{kind: waitCall, node: 1}, away)
+		var last time.Time
+		for range 8 {
+			w := r.stalled[0]
+			r.stalled = r.stalled[1:]
+			w.patient, r.outage.probing = true, true
+			r.failedCall(w, away)
+			require.False(t, r.outage.probing)
+			require.True(t, r.outage.next.After(r.now()))
+			require.False(t, r.outage.next.Before(last))
+			last = r.outage.next
+		}
+		require.Equal(t, r.now().Add(maxBackoff), last)
 	})
 }
