@@ -101,6 +101,6 @@ func TestTheEndOfARunCancelsItsChildren(t *testing.T) {
 		return err == nil && about.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
 	})
 	require.Len(t, events(t, c, c.GetWorkflow(t.Context(), child, ""), enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED), 1)
+	stage.Until(t, "the call hears of it", func() bool { return heard.Load() == 1 })
 	require.EqualValues(t, 1, calls.Load())
-	require.EqualValues(t, 1, heard.Load())
 }

@@ -115,4 +115,12 @@ func TestAContinuedRun(t *testing.T) {
 	require.True(t, started(long, first).Equal(r.StartTime))
 	out, _, _ = cli("status", long)
 	require.Contains(t, out, "after "+r.CloseTime.Sub(r.StartTime).Round(time.Millisecond).String())
+
+	// A run that was terminated does nothing any more, whatever it says of itself.
+	require.NoError(t, c.TerminateWorkflow(t.Context(), "short", "", "enough"))
+	out, _, code := cli("status", "short")
+	require.Equal(t, exitNegative, code)
+	require.Regexp(t, `(?m)^state +terminated$`, out)
+	require.Regexp(t, `dropped +b  x/z`, out)
+	require.NotContains(t, out, "waits for")
 }

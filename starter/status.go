@@ -106,8 +106,11 @@ func (p *Program) inspect(ctx context.Context, conn *connection, id string) (*re
 	r.Build = conn.pinned(bounded, info)
 	if state, err := query(ctx, conn, id); err == nil {
 		r.Detail = &state
-		if r.CloseTime == nil {
+		switch {
+		case r.CloseTime == nil:
 			r.State = string(state.State)
+		case r.State == stateTerminated, r.State == stateTimedOut:
+			cutOff(r.Detail)
 		}
 		r.Executions = state.Executions
 		// The first execution may be retained no more.
@@ -122,6 +125,19 @@ func (p *Program) inspect(ctx context.Context, conn *connection, id string) (*re
 		p.say("why the run does not answer is not known: %s", err)
 	}
 	return r, nil
+}
+
+// cutOff tells what became of the nodes of a run that Temporal has ended: nobody waits
+// for what was under way. The run itself, asked later, does not know of its end.
+func cutOff(s *contract.State) {
+	s.Waiting = nil
+	s.Counts.Dropped += s.Counts.Running + s.Counts.Pending
+	s.Counts.Running, s.Counts.Pending = 0, 0
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.State == contract.Running || n.State == contract.Pending {
+			n.State = contract.Dropped
+		}
+	}
 }
 
 // stateOf is a run's state as Temporal has it.
