@@ -191,11 +191,15 @@ func TestManyLocalNodesAtOnce(t *testing.T) {
 // bounds.
 func TestFailuresOfAnySize(t *testing.T) {
 	f := camp(t, host.Options{})
-	b := newBuilder(4)
-	b.p.Parallel = 10_000
-	b.storm(400)
-	b.payloads(300)
-	f.wins(t, f.send(t, b.p))
+	for _, add := range []func(*builder){
+		func(b *builder) { b.storm(400) },
+		func(b *builder) { b.payloads(300) },
+	} {
+		b := newBuilder(4)
+		b.p.Parallel = 10_000
+		add(b)
+		f.wins(t, f.send(t, b.p))
+	}
 }
 
 // TestAFatalFailureEndsARunOnce: calls end while the end of the run is written.
