@@ -14,10 +14,9 @@ import (
 )
 
 // Arguments reads the argument of a workflow's start that is stored by reference, or
-// sealed.
-// Its errors are of kind StoreUnavailable while that cannot be said, and of
-// another one where the value will not be had; blob.ErrNotFound is among the
-// causes where the store does not have it.
+// sealed. Its errors are of kind StoreUnavailable while that cannot be said, and of
+// another one where the value will not be had; blob.ErrNotFound is among the causes
+// where the store does not have it.
 type Arguments interface {
 	Argument(ctx context.Context, workflow string, reference []byte) (json.RawMessage, error)
 }

@@ -1,8 +1,9 @@
 // Command bench measures the engine against hand-written Temporal workflows, in
 // one process and on one server, and prints ratios. Both sides have the same
-// number of pollers, take as many activities eagerly, and do the same work; runs alternate, so that a machine
-// whose speed drifts slows both. Where a ratio has a bar, the spread of the pairs
-// says whether it is held, is not, or whether the runs do not show it.
+// number of pollers, take as many activities eagerly, and do the same work; runs
+// alternate, so that a machine whose speed drifts slows both. Where a ratio has a
+// bar, the spread of the pairs says whether it is held, is not, or whether the runs
+// do not show it.
 package main
 
 import (
