@@ -36,15 +36,7 @@ func TestALongCallDelaysNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stage.Parallel(t)
 			gate := make(chan struct{})
-			give := skill("gate", func(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
-				select {
-				case <-gate:
-					return input, nil
-				case <-ctx.Done():
-					return nil, ctx.Err()
-				}
-			})
-			h := stage.Host(t, host.Options{ContinueAfter: 20, Sealing: c.sealing, Skills: []skills.Skill{give}})
+			h := stage.Host(t, host.Options{ContinueAfter: 20, Sealing: c.sealing, Skills: []skills.Skill{atGate(gate, c.x)}})
 			x, err := json.Marshal(c.x)
 			require.NoError(t, err)
 			// So many attempts may not fit into one history.

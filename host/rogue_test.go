@@ -217,16 +217,7 @@ func TestReportsAreFlooded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stage.Parallel(t)
 			gate := make(chan struct{})
-			h := stage.Host(t, host.Options{ContinueAfter: 60, Sealing: sealing(t, keys(t, "k1")...), Skills: []skills.Skill{
-				skill("gate", func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
-					select {
-					case <-gate:
-						return json.Marshal(map[string]string{"x": large})
-					case <-ctx.Done():
-						return nil, ctx.Err()
-					}
-				}),
-			}})
+			h := stage.Host(t, host.Options{ContinueAfter: 60, Sealing: sealing(t, keys(t, "k1")...), Skills: []skills.Skill{atGate(gate, large)}})
 			r := rogue{t, stranger(t)}
 			run, child := longCall(t, h)
 			about, err := r.DescribeWorkflowExecution(t.Context(), child, "")

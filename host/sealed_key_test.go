@@ -29,12 +29,12 @@ func nobodys(context string) *commonpb.Payload {
 	}}
 }
 
-// atGate is a skill that answers when a gate is opened.
-func atGate(gate <-chan struct{}) skills.Skill {
+// atGate is a skill that answers with x when a gate is opened.
+func atGate(gate <-chan struct{}, x string) skills.Skill {
 	return skill("gate", func(ctx context.Context, _ json.RawMessage) (json.RawMessage, error) {
 		select {
 		case <-gate:
-			return json.RawMessage(`{"x":"true"}`), nil
+			return json.Marshal(map[string]string{"x": x})
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -93,7 +93,7 @@ func TestAKeyThatNobodyHas(t *testing.T) {
 // TestAReportWithAKeyThatNobodyHas: so is a report by whoever may send a signal.
 func TestAReportWithAKeyThatNobodyHas(t *testing.T) {
 	gate := make(chan struct{})
-	h := stage.Host(t, host.Options{ContinueAfter: 60, Sealing: sealing(t, keys(t, "k1")...), Skills: []skills.Skill{atGate(gate)}})
+	h := stage.Host(t, host.Options{ContinueAfter: 60, Sealing: sealing(t, keys(t, "k1")...), Skills: []skills.Skill{atGate(gate, "true")}})
 	r := rogue{t, stranger(t)}
 	run, _ := longCall(t, h)
 	place, err := json.Marshal([]string{"workflow", client.DefaultNamespace, run.GetID(), "", "report"})
