@@ -34,7 +34,7 @@ func (r *run) dispatch() {
 		if w == nil {
 			break
 		}
-		if r.meter.full(r) {
+		if r.meter.full(r, w) {
 			r.back(w)
 			r.cut()
 			return
@@ -46,7 +46,7 @@ func (r *run) dispatch() {
 // room reports whether one more call may be in flight.
 func (r *run) room() bool {
 	n := r.inFlight()
-	return !r.draining && r.children() < maxChildren && !r.meter.cutting && len(r.journal.entries) < maxEntries &&
+	return !r.draining && r.children() < maxChildren && !r.meter.cutting && r.meter.flying < r.meter.window && len(r.journal.entries) < maxEntries &&
 		n < min(r.plan.Limits.MaxParallel, maxPending) && (r.outage.window == 0 || n < r.outage.window)
 }
 

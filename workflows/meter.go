@@ -19,6 +19,10 @@ const (
 	byReference = 16 << 10
 	// overhead is about what an event has beside its values.
 	overhead = 256
+	// Bounds of the window of local activities: the library gives each that is in
+	// flight a coroutine, and each of them a turn whenever something ends. minWindow
+	// is enough for those that take no longer than that.
+	minWindow, maxWindow = 4, 32
 )
 
 // meter counts what the current workflow task emits. A new task shows in the
@@ -32,6 +36,9 @@ type meter struct {
 	// bytes counts what the task emits, with the most that each of flying may bring.
 	bytes   int
 	cutting bool
+	// window is how many local activities may be in flight: fewer where they end as
+	// soon as the run has taken the end of those before, more where they take long.
+	window int
 }
 
 func (m *meter) begin(r *run) {
@@ -58,16 +65,26 @@ func (m *meter) reserve() {
 }
 
 // landed replaces what was reserved for a local activity by what it has brought.
-func (m *meter) landed(bytes int) {
+func (m *meter) landed(bytes int, took time.Duration) {
+	switch {
+	case took > time.Duration(m.window)*time.Millisecond:
+		m.window = min(2*m.window, maxPending)
+	case m.window > minWindow:
+		m.window--
+	}
 	m.flying--
 	m.nodes++
 	m.bytes += emitted(bytes) - byReference - overhead
 }
 
 // full reports whether the current workflow task has had enough: one more local
-// activity, or request, could be too much.
-func (m *meter) full(r *run) bool {
-	return m.nodes+m.flying >= taskNodes || m.bytes > taskBytes-byReference-overhead ||
+// activity, or request, could be too much. The output is one more than nodes are.
+func (m *meter) full(r *run, w *wait) bool {
+	nodes := taskNodes
+	if w.node == r.last() {
+		nodes++
+	}
+	return m.nodes+m.flying >= nodes || m.bytes > taskBytes-byReference-overhead ||
 		m.nodes > 0 && r.now().Sub(m.since) >= taskDuration
 }
 

@@ -72,6 +72,7 @@ func newRun(ctx workflow.Context, loaded *plan.Loaded, v *view) *run {
 		toolsQueue: loaded.Head.ToolsQueue,
 		reports:    workflow.GetSignalChannel(ctx, contract.SignalReport),
 		key:        loaded.SealedWith,
+		meter:      meter{window: maxWindow},
 	}
 	// The next execution has a key of its own, so ctx has none.
 	r.steady, _ = workflow.NewDisconnectedContext(sealedWith(ctx, r.key))
