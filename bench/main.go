@@ -1,7 +1,8 @@
 // Command bench measures the engine against hand-written Temporal workflows, in
 // one process and on one server, and prints ratios. Both sides have the same
-// number of pollers, take as many activities eagerly, and do the same work; runs
-// alternate, so that a machine whose speed drifts slows both. Where a ratio has a
+// number of pollers, take as many activities eagerly, and do the same work; the
+// hand-written one has else what the library gives by default. Runs alternate, so
+// that a machine whose speed drifts slows both. Where a ratio has a
 // bar, the spread of the pairs says whether it is held, is not, or whether the runs
 // do not show it.
 package main
@@ -18,6 +19,7 @@ import (
 	"runtime/pprof"
 
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 
 	"chimera.ai/engine/host"
@@ -41,6 +43,8 @@ const pollers = 16
 // bench holds both sides.
 type bench struct {
 	client client.Client
+	// plain is a client as the library makes it, for the hand-written side.
+	plain  client.Client
 	rounds int
 	// pairs is how many pairs of runs are held against a bar.
 	pairs int
@@ -129,8 +133,16 @@ func run(ctx context.Context, args []string) (err error) {
 	if err := h.Start(); err != nil {
 		return err
 	}
+	plain, err := client.DialContext(ctx, client.Options{
+		HostPort: server.Address, Namespace: server.Namespace,
+		Logger: log.NewStructuredLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))),
+	})
+	if err != nil {
+		return err
+	}
+	defer plain.Close()
 	eager := host.EagerActivities
-	hand := worker.New(h.Client(), handQueue, worker.Options{
+	hand := worker.New(plain, handQueue, worker.Options{
 		MaxConcurrentWorkflowTaskPollers: 8, MaxConcurrentActivityTaskPollers: pollers,
 		MaxEagerActivityReservationsPerWorkflowTask: &eager,
 	})
@@ -139,7 +151,7 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer hand.Stop()
-	b := &bench{client: h.Client(), rounds: *rounds, pairs: pairs, match: *match, server: server.PID, books: h.Store().Ledger}
+	b := &bench{client: h.Client(), plain: plain, rounds: *rounds, pairs: pairs, match: *match, server: server.PID, books: h.Store().Ledger}
 	if selected("speed") {
 		err = b.speed(ctx)
 	}
