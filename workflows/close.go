@@ -89,12 +89,9 @@ func (t *teller) tell(activity string, request, answer any, right func() bool) *
 // ask asks for an activity, which Temporal tries until the store is back, until it
 // has the right answer.
 func (t *teller) ask(activity string, request, answer any, right func() bool) *failure {
-	for waits := 0; ; waits++ {
-		if waits > 0 {
-			// What answers is not this deployment's; somebody else may.
-			_ = workflow.NewTimerWithOptions(t.ctx, backoff(waits-1), workflow.TimerOptions{Summary: "waits for the ledger"}).Get(t.ctx, nil)
-		}
+	for wrong := 0; ; wrong++ {
 		t.asked++
+		began := workflow.Now(t.ctx)
 		err := workflow.ExecuteActivity(workflow.WithActivityOptions(t.ctx, workflow.ActivityOptions{
 			TaskQueue: contract.QueueJournal, ActivityID: activity + "/end#" + strconv.Itoa(t.asked), Summary: activity,
 			StartToCloseTimeout: t.timeout, ScheduleToCloseTimeout: tryTime, RetryPolicy: recording,
@@ -102,8 +99,19 @@ func (t *teller) ask(activity string, request, answer any, right func() bool) *f
 		if told, f := t.told(err, right); told || f != nil {
 			return f
 		}
+		if workflow.Now(t.ctx).Sub(began) >= maxPause {
+			wrong = 0 // the store was away, or it costs few events anyway
+		}
+		_ = workflow.NewTimerWithOptions(t.ctx, pause(wrong), workflow.TimerOptions{Summary: "waits for the ledger"}).Get(t.ctx, nil)
 	}
 }
+
+// maxPause bounds the wait after an answer that is not this deployment's. Each costs
+// about nine events, and a run that closes cannot continue as new.
+const maxPause = 15 * time.Minute
+
+// pause is the wait before the next try after so many such answers.
+func pause(wrong int) time.Duration { return min(minBackoff<<min(wrong, 10), maxPause) }
 
 // told reports whether an answer is the right one, or the failure that is final.
 func (t *teller) told(err error, right func() bool) (bool, *failure) {
