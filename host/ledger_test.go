@@ -292,22 +292,26 @@ func TestAResetRunIsToldWhole(t *testing.T) {
 			run := stage.Start(t, c, text, `{"x":1}`)
 			root := run.GetRunID()
 			require.Error(t, stage.Await(t, c, run, nil))
-			tasks := events(t, c, run, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
-			reset, err := c.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
-				Namespace: stage.Temporal(t).Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: run.GetID(), RunId: root},
-				Reason: "n210 is there now", WorkflowTaskFinishEventId: tasks[len(tasks)-2].GetEventId(), RequestId: "once",
-			})
-			require.NoError(t, err)
-			again := c.GetWorkflow(t.Context(), run.GetID(), reset.GetRunId())
-			require.NoError(t, stage.Await(t, c, again, nil))
-			require.Equal(t, bound > 0, again.GetRunID() != reset.GetRunId(), "it continued as new")
-			state, _ := replayed(t, h.Store())
-			require.Len(t, state.Runs[ledger.RunChain(run.GetID(), root)].Outcomes, len(nodes))
-			second := state.Runs[ledger.RunChain(run.GetID(), reset.GetRunId())]
-			require.Equal(t, ledger.RunSucceeded, second.State)
-			require.Len(t, second.Outcomes, len(nodes))
-			for _, o := range second.Outcomes {
-				require.Equal(t, ledger.NodeSucceeded, o.Kind)
+			for base, i := root, 0; i < 2; i++ {
+				tasks := events(t, c, c.GetWorkflow(t.Context(), run.GetID(), base), enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
+				reset, err := c.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+					Namespace: stage.Temporal(t).Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: run.GetID(), RunId: base},
+					Reason: "n210 is there now", WorkflowTaskFinishEventId: tasks[len(tasks)-2].GetEventId(), RequestId: "reset of " + base,
+				})
+				require.NoError(t, err)
+				again := c.GetWorkflow(t.Context(), run.GetID(), reset.GetRunId())
+				require.NoError(t, stage.Await(t, c, again, nil))
+				require.Equal(t, bound > 0, again.GetRunID() != reset.GetRunId(), "it continued as new")
+				state, _ := replayed(t, h.Store())
+				require.Len(t, state.Runs[ledger.RunChain(run.GetID(), root)].Outcomes, len(nodes))
+				base = reset.GetRunId()
+				next := state.Runs[ledger.RunChain(run.GetID(), base)]
+				require.Equal(t, ledger.RunSucceeded, next.State)
+				require.Equal(t, root, next.Origin)
+				require.Len(t, next.Outcomes, len(nodes))
+				for _, o := range next.Outcomes {
+					require.Equal(t, ledger.NodeSucceeded, o.Kind)
+				}
 			}
 		})
 	}
