@@ -30,7 +30,7 @@ type Outputs interface {
 // the one that stands any more, as after an erasure.
 func (e *Engine) Close(ctx context.Context, request contract.CloseRequest) (contract.Closed, error) {
 	closed, err := e.close(ctx, &request)
-	return closed, fail(ctx, journaling, err)
+	return closed, asked{root: request.Run.Root, retry: journaling}.failed(ctx, err)
 }
 
 func (e *Engine) close(ctx context.Context, request *contract.CloseRequest) (contract.Closed, error) {
@@ -64,6 +64,12 @@ func (e *Engine) close(ctx context.Context, request *contract.CloseRequest) (con
 	var stands ledger.Run
 	var stood bool
 	state := func() (err error) {
+		for len(last) > closingOutcomes {
+			if err := e.record(ctx, opened, last[:closingOutcomes], true); err != nil {
+				return err
+			}
+			last = last[closingOutcomes:]
+		}
 		stands, stood, err = e.Ledger.CloseRun(ctx, proposed, last)
 		return err
 	}
@@ -84,6 +90,10 @@ func (e *Engine) close(ctx context.Context, request *contract.CloseRequest) (con
 	}
 	return closed, err
 }
+
+// closingOutcomes is how many outcomes are stated together with an end; what there is
+// more of them, after a reset, is stated before.
+const closingOutcomes = 1000
 
 // outcomesPage is how many outcomes are read at a time.
 const outcomesPage = 10_000

@@ -33,6 +33,8 @@ type asked struct {
 	// request names it, and spent counts the contract's attempts before it.
 	request string
 	spent   int
+	// root is that of the run whose ledger is asked, or "".
+	root string
 	// patient: Temporal tries until the store is back, outside the contract.
 	patient bool
 	// retry is the contract, or nil: then nothing is tried again.
@@ -78,7 +80,7 @@ func (a asked) failed(ctx context.Context, err error) error {
 		// Nobody cancelled the run: another worker goes on.
 		kind = contract.WorkerLost
 	}
-	details := contract.ErrorDetails{Attempts: attempts, Details: bounded(e.Details), Request: a.request}
+	details := contract.ErrorDetails{Attempts: attempts, Details: bounded(e.Details), Request: a.request, Root: a.root}
 	again := retried(a.retry, kind, attempts)
 	if a.retry != nil && a.retry.Again(kind, attempts) {
 		wanted := retryAfter(e.RetryAfterMS)

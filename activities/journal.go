@@ -16,7 +16,8 @@ import (
 // store is back; a ledger that has other things under the same names refuses for
 // good.
 func (e *Engine) Write(ctx context.Context, request contract.JournalRequest) (contract.JournalReceipt, error) {
-	return contract.JournalReceipt{Request: request.Request}, fail(ctx, journaling, e.write(ctx, &request))
+	receipt := contract.JournalReceipt{Request: request.Request, Root: request.Run.Root}
+	return receipt, asked{request: receipt.Request, root: receipt.Root, retry: journaling}.failed(ctx, e.write(ctx, &request))
 }
 
 // journaling has the kinds after which Temporal tries a batch again.
@@ -37,19 +38,22 @@ func (e *Engine) write(ctx context.Context, request *contract.JournalRequest) er
 	if len(outcomes) == 0 {
 		return nil
 	}
-	return e.stated(ctx, r, func() error {
-		err := e.Ledger.RecordOutcomes(ctx, r.Workflow, r.Root, outcomes)
-		if !request.Closing || !errors.Is(err, ledger.ErrConflict) {
-			return err
-		}
-		switch have, unread := e.Ledger.Run(ctx, r.Workflow, r.Root); {
-		case unread != nil:
-			return unread
-		case have.State.Ended():
-			return nil
-		}
+	return e.stated(ctx, r, func() error { return e.record(ctx, r, outcomes, request.Closing) })
+}
+
+// record states outcomes; those of a run that closes are dropped where an end stands.
+func (e *Engine) record(ctx context.Context, r ledger.Run, outcomes []ledger.Outcome, closing bool) error {
+	err := e.Ledger.RecordOutcomes(ctx, r.Workflow, r.Root, outcomes)
+	if !closing || !errors.Is(err, ledger.ErrConflict) {
 		return err
-	})
+	}
+	switch have, unread := e.Ledger.Run(ctx, r.Workflow, r.Root); {
+	case unread != nil:
+		return unread
+	case have.State.Ended():
+		return nil
+	}
+	return err
 }
 
 // stated does what needs the run to be open; one that was reset is not, until

@@ -287,8 +287,10 @@ type JournalRequest struct {
 // JournalReceipt is the answer to a [JournalRequest]: only the answer to the very
 // request says that it was written.
 type JournalReceipt struct {
-	// Request is that of the request.
+	// Request is that of the request, and Root that of the run which it was written for:
+	// a reset may have left an answer for the run before in the history.
 	Request string `json:"request,omitempty"`
+	Root    string `json:"root,omitempty"`
 }
 
 // CloseRequest asks engine/close to state the last outcomes of a run, and how it

@@ -142,8 +142,11 @@ type ErrorDetails struct {
 	Details json.RawMessage `json:"details,omitempty"`
 	// Diagnostics is what the compiler said, where a plan did not compile.
 	Diagnostics json.RawMessage `json:"diagnostics,omitempty"`
-	// Request is that of the [Call] or [RouteRequest] that failed.
+	// Request is that of the [Call], [RouteRequest] or [JournalRequest] that failed.
 	Request string `json:"request,omitempty"`
+	// Root is that of the run whose ledger was asked, in a failure of engine/journal and
+	// engine/close.
+	Root string `json:"root,omitempty"`
 	// WaitMS is how long the interpreter waits before it asks again, in
 	// milliseconds, where the contract allows another attempt and the wait is too
 	// long to be Temporal's.

@@ -96,3 +96,24 @@ func TestTheEndOfARunCancelsItsChildren(t *testing.T) {
 	stage.Until(t, "the call hears of it", func() bool { return heard.Load() == 1 })
 	require.EqualValues(t, 1, calls.Load())
 }
+
+// TestACancelledChildIsAskedForAgain: who cancels the workflow that makes a call costs
+// the run that workflow, and not the node.
+func TestACancelledChildIsAskedForAgain(t *testing.T) {
+	stage.Parallel(t)
+	gate := make(chan struct{})
+	h := stage.Host(t, host.Options{ContinueAfter: 60, Skills: []skills.Skill{atGate(gate, "1")}})
+	c := h.Client()
+	run, child := longCall(t, h)
+	require.NoError(t, c.CancelWorkflow(t.Context(), child, ""))
+	stage.Until(t, "the call is made again", func() bool {
+		for _, w := range stage.State(t, c, run).Waiting {
+			if w.Kind == contract.WaitChild && w.Detail != child {
+				return true
+			}
+		}
+		return stage.State(t, c, run).State != contract.RunRunning
+	})
+	close(gate)
+	require.NoError(t, stage.Await(t, c, run, nil))
+}

@@ -45,16 +45,7 @@ func TestOneEnd(t *testing.T) {
 			e := &activities.Engine{
 				Plans: plans, Ledger: s.Ledger, Namespace: "default", Outputs: payload.NewOutputs(s.Blobs, sealed, "default"),
 			}
-			ask := func(request contract.CloseRequest) (contract.Closed, error) {
-				env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
-				env.RegisterActivityWithOptions(e.Close, activity.RegisterOptions{Name: contract.ActivityClose})
-				var closed contract.Closed
-				value, err := env.ExecuteActivity(contract.ActivityClose, request)
-				if err == nil {
-					err = value.Get(&closed)
-				}
-				return closed, err
-			}
+			ask := func(request contract.CloseRequest) (contract.Closed, error) { return closes(e, request) }
 			for i, size := range []int{10, 100_000, 10, 100_000} {
 				id := contract.Identity{Workflow: "ends", Root: fmt.Sprintf("r%d", i), Origin: "r0"} // as resets of the first
 				output := json.RawMessage(fmt.Sprintf(`{"x":%q}`, letters(size)))
@@ -107,6 +98,59 @@ func TestOneEnd(t *testing.T) {
 				if i%2 == 0 {
 					require.Equal(t, contract.RunSucceeded, answers[0].End.State)
 				}
+			}
+		})
+	}
+}
+
+// closes asks for engine/close.
+func closes(e *activities.Engine, request contract.CloseRequest) (closed contract.Closed, err error) {
+	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
+	env.RegisterActivityWithOptions(e.Close, activity.RegisterOptions{Name: contract.ActivityClose})
+	value, err := env.ExecuteActivity(contract.ActivityClose, request)
+	if err == nil {
+		err = value.Get(&closed)
+	}
+	return closed, err
+}
+
+// TestAnEndWithManyOutcomes: what a run that was reset has to tell again may be more
+// than the stores take at once.
+func TestAnEndWithManyOutcomes(t *testing.T) {
+	const many = 5000
+	_, catalog, err := host.Catalog(nil, nil)
+	require.NoError(t, err)
+	text := source("", []string{"a engine/pass 500"}, []string{"$input.x -> a.x", "a.x -> $output.x"})
+	compiled, diagnostics := compiler.Compile(compiler.Source{Name: "plan", Text: []byte(text)}, catalog, nil)
+	require.False(t, diagnostics.HasErrors(), "%v", diagnostics)
+	for name, open := range stores(t) {
+		if name == "postgres" || name == "postgres, with blobs" {
+			continue // as the one with the engine's role
+		}
+		t.Run(name, func(t *testing.T) {
+			s, err := store.Open(t.Context(), open(t))
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, s.Close()) })
+			e := &activities.Engine{
+				Plans: payload.NewPlans(s.Blobs, 0), Ledger: s.Ledger, Outputs: payload.NewOutputs(s.Blobs, payload.Sealing{}, "default"),
+			}
+			digest, err := e.Plans.Put(t.Context(), compiled)
+			require.NoError(t, err)
+			request := contract.CloseRequest{
+				Run: contract.Identity{Workflow: "w", Root: "again", Origin: "first"}, Plan: digest, Input: plan.DigestOf([]byte("in")),
+				End: contract.RunEnd{State: contract.RunCancelled, Failure: &contract.Failure{Kind: contract.Cancelled, Message: "enough"}},
+			}
+			for i := range many {
+				request.Entries = append(request.Entries, contract.JournalEntry{Node: 1, Visit: i + 1, State: contract.Succeeded})
+			}
+			for range 2 {
+				closed, err := closes(e, request)
+				require.NoError(t, err)
+				require.Equal(t, contract.RunCancelled, closed.End.State)
+				all, err := s.Ledger.Outcomes(t.Context(), "w", "again", ledger.Page{Limit: 2 * many})
+				require.NoError(t, err)
+				require.Len(t, all, many)
+				request.Entries = append(request.Entries, contract.JournalEntry{Node: 1, Visit: many + 1, State: contract.Succeeded})
 			}
 		})
 	}

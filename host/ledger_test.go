@@ -255,6 +255,68 @@ func TestAResetRunIsARunOfItsOwn(t *testing.T) {
 	require.Equal(t, first.InputDigest, second.InputDigest)
 }
 
+// TestAResetRunIsToldWhole: what nodes came to before the point of a reset, and the
+// ledger has of the run before, it has of the new run, too, also where that continues
+// as new.
+func TestAResetRunIsToldWhole(t *testing.T) {
+	t.Parallel()
+	const before, after = 210, 30 // the first 200 are written before the reset
+	var nodes, edges []string
+	for i := range before + 1 + after {
+		operation, timeout := "engine/pass", 500
+		switch {
+		case i == before:
+			operation, timeout = "test/later", 2000
+		case i > before:
+			timeout = 2000
+		}
+		nodes = append(nodes, fmt.Sprintf("n%d %s %d", i, operation, timeout))
+		if i > 0 {
+			edges = append(edges, fmt.Sprintf("n%d.x -> n%d.x", i-1, i))
+		}
+	}
+	text := source("", nodes, append(edges, "$input.x -> n0.x", fmt.Sprintf("n%d.x -> $output.x", before+after)))
+	for name, bound := range map[string]int{"in one execution": 0, "continued as new": 300} {
+		t.Run(name, func(t *testing.T) {
+			stage.Parallel(t)
+			var calls atomic.Int64
+			h := stage.Host(t, host.Options{ContinueAfter: bound, Skills: []skills.Skill{
+				skill("later", func(context.Context, json.RawMessage) (json.RawMessage, error) {
+					if calls.Add(1) == 1 {
+						return nil, errors.New("not yet")
+					}
+					return json.RawMessage(`{"x":1}`), nil
+				}),
+			}})
+			c := h.Client()
+			run := stage.Start(t, c, text, `{"x":1}`)
+			root := run.GetRunID()
+			require.Error(t, stage.Await(t, c, run, nil))
+			for base, i := root, 0; i < 2; i++ {
+				tasks := events(t, c, c.GetWorkflow(t.Context(), run.GetID(), base), enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
+				reset, err := c.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+					Namespace: stage.Temporal(t).Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: run.GetID(), RunId: base},
+					Reason: "n210 is there now", WorkflowTaskFinishEventId: tasks[len(tasks)-2].GetEventId(), RequestId: "reset of " + base,
+				})
+				require.NoError(t, err)
+				again := c.GetWorkflow(t.Context(), run.GetID(), reset.GetRunId())
+				require.NoError(t, stage.Await(t, c, again, nil))
+				require.Equal(t, bound > 0, again.GetRunID() != reset.GetRunId(), "it continued as new")
+				state, _ := replayed(t, h.Store())
+				require.Len(t, state.Runs[ledger.RunChain(run.GetID(), root)].Outcomes, len(nodes))
+				base = reset.GetRunId()
+				next := state.Runs[ledger.RunChain(run.GetID(), base)]
+				require.Equal(t, ledger.RunSucceeded, next.State)
+				require.Equal(t, root, next.Origin)
+				require.Len(t, next.Outcomes, len(nodes))
+				for _, o := range next.Outcomes {
+					require.Equal(t, ledger.NodeSucceeded, o.Kind)
+				}
+			}
+		})
+	}
+}
+
 // TestManyOutcomes: batches ride beside the nodes and continue with the run, and
 // nothing is told twice or not at all.
 func TestManyOutcomes(t *testing.T) {

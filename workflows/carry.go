@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -70,7 +71,7 @@ func (r *run) continueAsNew() error {
 		Times:      r.packTimes(),
 		Attempts:   r.packAttempts(),
 		Batch:      r.journal.batch,
-		Entries:    r.journal.left(),
+		Entries:    slices.Concat(r.journal.left(), r.journal.elsewhere),
 	}
 	r.progress.Carry(carried)
 	for _, waits := range [][]*wait{r.flights, r.again, r.stalled, r.sleeping} {

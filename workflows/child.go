@@ -45,9 +45,14 @@ func Call(ctx workflow.Context, request contract.ChildCall) (contract.Report, er
 	if err == nil && out.Request != report.Request {
 		err = errOther
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		report.Outcome = &out
-	} else {
+	case ctx.Err() != nil && temporal.IsCanceledError(err):
+		// Not by the run, which waits for the call or has ended.
+		f := failed(contract.WorkerLost, "the child workflow that made the call was cancelled")
+		report.Failure = &contract.CallFailure{Error: f.ErrorPayload}
+	default:
 		f := readFailure(err, &wait{request: report.Request, key: request.SealedWith})
 		report.Failure = &contract.CallFailure{
 			Error: f.ErrorPayload, Spent: f.spent, WaitMS: f.wait.Milliseconds(), Unstarted: f.unstarted, WrongQueue: f.wrongQueue,

@@ -39,3 +39,19 @@ func TestAChildIsAskedForAgain(t *testing.T) {
 	require.NoError(t, env.GetWorkflowError())
 	require.True(t, rung)
 }
+
+// TestAnswersOfChildren: a child brings more than one answer until it is known to run,
+// and while it is asked about.
+func TestAnswersOfChildren(t *testing.T) {
+	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
+		started, start := workflow.NewFuture(r.ctx)
+		w := &wait{kind: waitChild, node: 1, child: new(contract.Child), started: started}
+		none := r.answers()
+		r.flights = []*wait{w, {kind: waitCall, node: 1, local: true}}
+		require.Equal(t, none+2, r.answers())
+		start.SetValue(workflow.Execution{})
+		require.Equal(t, none+1, r.answers())
+		w.asking = true
+		require.Equal(t, none+2, r.answers())
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -18,7 +19,7 @@ func (r *run) close() (contract.Result, error) {
 	closed, refused := conclude(r.steady, r.tag, contract.CloseRequest{
 		Run: r.identity(), Plan: r.head.Digest, Input: r.head.InputDigest,
 		Entries: r.journal.left(), End: r.end, Output: r.output,
-	})
+	}, r.journal.elsewhere)
 	if refused != nil {
 		f := unrecorded(refused)
 		closed = contract.Closed{End: contract.RunEnd{State: contract.RunFailed, Failure: &f}}
@@ -36,9 +37,10 @@ func (r *run) close() (contract.Result, error) {
 //
 // What is told before the end is told by ordinary activities: the history has by
 // then what it tells of, so that the run tells the same again after a workflow task
-// that Temporal has discarded.
-func conclude(ctx workflow.Context, tag string, end contract.CloseRequest) (contract.Closed, *failure) {
-	t := teller{ctx: ctx}
+// that Temporal has discarded. What was written elsewhere goes with the end, however
+// much that is: a request more might not be in the history before a reset.
+func conclude(ctx workflow.Context, tag string, end contract.CloseRequest, elsewhere []contract.JournalEntry) (contract.Closed, *failure) {
+	t := teller{ctx: ctx, root: end.Run.Root, timeout: journalTimeout}
 	for len(end.Entries) > requestEntries {
 		t.n++
 		request := contract.JournalRequest{
@@ -49,25 +51,34 @@ func conclude(ctx workflow.Context, tag string, end contract.CloseRequest) (cont
 		if f := t.ask(contract.ActivityJournal, request, &receipt, func() bool { return receipt.Request == request.Request }); f != nil {
 			return contract.Closed{}, f
 		}
+		if receipt.Root != t.root {
+			elsewhere = append(elsewhere, request.Entries...)
+		}
 		end.Entries = end.Entries[requestEntries:]
 	}
 	t.n++
+	t.timeout += time.Duration(len(elsewhere)/requestEntries) * time.Second
+	end.Entries = slices.Concat(end.Entries, elsewhere)
 	var closed contract.Closed
-	f := t.tell(contract.ActivityClose, end, &closed, func() bool { return closed.Root == end.Run.Root })
+	f := t.tell(contract.ActivityClose, end, &closed, func() bool { return closed.Root == t.root })
 	return closed, f
 }
 
 // teller tells the ledger what it has to take before a run ends.
 type teller struct {
 	ctx workflow.Context
+	// root is that of the run.
+	root string
 	// n counts what is told, and asked what was asked for that.
 	n, asked int
+	// timeout is long enough for what is told, however busy the store is.
+	timeout time.Duration
 }
 
 // tell asks for an activity first by a local one, which is one event.
 func (t *teller) tell(activity string, request, answer any, right func() bool) *failure {
 	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(t.ctx, workflow.LocalActivityOptions{
-		Summary: activity, StartToCloseTimeout: journalTimeout, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
+		Summary: activity, StartToCloseTimeout: t.timeout, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
 	}), activity, request).Get(t.ctx, answer)
 	if told, f := t.told(err, right); told || f != nil {
 		return f
@@ -78,21 +89,29 @@ func (t *teller) tell(activity string, request, answer any, right func() bool) *
 // ask asks for an activity, which Temporal tries until the store is back, until it
 // has the right answer.
 func (t *teller) ask(activity string, request, answer any, right func() bool) *failure {
-	for waits := 0; ; waits++ {
-		if waits > 0 {
-			// What answers is not this deployment's; somebody else may.
-			_ = workflow.NewTimerWithOptions(t.ctx, backoff(waits-1), workflow.TimerOptions{Summary: "waits for the ledger"}).Get(t.ctx, nil)
-		}
+	for wrong := 0; ; wrong++ {
 		t.asked++
+		began := workflow.Now(t.ctx)
 		err := workflow.ExecuteActivity(workflow.WithActivityOptions(t.ctx, workflow.ActivityOptions{
 			TaskQueue: contract.QueueJournal, ActivityID: activity + "/end#" + strconv.Itoa(t.asked), Summary: activity,
-			StartToCloseTimeout: journalTimeout, ScheduleToCloseTimeout: tryTime, RetryPolicy: recording,
+			StartToCloseTimeout: t.timeout, ScheduleToCloseTimeout: tryTime, RetryPolicy: recording,
 		}), activity, request).Get(t.ctx, answer)
 		if told, f := t.told(err, right); told || f != nil {
 			return f
 		}
+		if workflow.Now(t.ctx).Sub(began) >= maxPause {
+			wrong = 0 // the store was away, or it costs few events anyway
+		}
+		_ = workflow.NewTimerWithOptions(t.ctx, pause(wrong), workflow.TimerOptions{Summary: "waits for the ledger"}).Get(t.ctx, nil)
 	}
 }
+
+// maxPause bounds the wait after an answer that is not this deployment's. Each costs
+// about nine events, and a run that closes cannot continue as new.
+const maxPause = 15 * time.Minute
+
+// pause is the wait before the next try after so many such answers.
+func pause(wrong int) time.Duration { return min(minBackoff<<min(wrong, 10), maxPause) }
 
 // told reports whether an answer is the right one, or the failure that is final.
 func (t *teller) told(err error, right func() bool) (bool, *failure) {
@@ -100,7 +119,7 @@ func (t *teller) told(err error, right func() bool) (bool, *failure) {
 		return right(), nil
 	}
 	f := readEnd(t.ctx, err)
-	if slices.Contains(refusals, f.Kind) {
+	if f.refused(t.root) {
 		return false, &f
 	}
 	workflow.GetLogger(t.ctx).Warn("the end of the run was not written", "kind", f.Kind, "error", f.Message)
@@ -143,7 +162,7 @@ func (v *view) unloaded(ctx workflow.Context, err error) (contract.Result, error
 	}
 	steady, _ := workflow.NewDisconnectedContext(ctx)
 	id := identify(workflow.GetInfo(ctx))
-	closed, refused := conclude(steady, id.Origin, contract.CloseRequest{Run: id, End: end})
+	closed, refused := conclude(steady, id.Origin, contract.CloseRequest{Run: id, End: end}, nil)
 	if refused != nil {
 		return nil, v.fail(unrecorded(refused))
 	}

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/mock"
 	"github.com/stretchr/testify/require"
 	sdkpb "go.temporal.io/api/sdk/v1"
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
 
 	"chimera.ai/engine/activities"
 	"chimera.ai/engine/contract"
@@ -148,6 +151,38 @@ func TestManyOutcomesAtTheEnd(t *testing.T) {
 			require.Error(t, err)
 			require.Equal(t, contract.Timeout, state.Failure.Kind)
 			require.Equal(t, contract.Counts{Dropped: skipped}, state.Counts)
+		})
+	}
+}
+
+// TestWhoClosesWithGarbage: an answer that is none is asked for again and again, ever
+// more rarely; after a store that was away for hours, the run is not kept waiting.
+func TestWhoClosesWithGarbage(t *testing.T) {
+	for name, c := range map[string]struct {
+		takes       time.Duration
+		err         error
+		asked       int
+		after, late time.Duration
+	}{
+		"garbage": {0, nil, 150, 24 * time.Hour, 48 * time.Hour},
+		"away":    {time.Hour, temporal.NewNonRetryableApplicationError("away", string(contract.StoreUnavailable), nil), 20, 20 * time.Hour, 20*time.Hour + time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := environment(t, noLedger{})
+			env.SetTestTimeout(time.Minute)
+			env.OnActivity(contract.ActivityClose, mock.Anything, mock.Anything).Return(func(_ context.Context, request contract.CloseRequest) (contract.Closed, error) {
+				return contract.Closed{Root: "another", End: request.End}, c.err
+			}).After(c.takes).Times(c.asked)
+			env.OnActivity(contract.ActivityClose, mock.Anything, mock.Anything).Return(func(_ context.Context, request contract.CloseRequest) (contract.Closed, error) {
+				return contract.Closed{Root: request.Run.Root, End: request.End, Output: request.Output}, nil
+			}).Once()
+			began := env.Now()
+			env.ExecuteWorkflow(contract.WorkflowType, contract.Start{Source: chain(1), Input: json.RawMessage(`{"x":"y"}`)})
+			require.NoError(t, env.GetWorkflowError())
+			env.AssertExpectations(t)
+			took := env.Now().Sub(began)
+			require.Greater(t, took, c.after)
+			require.Less(t, took, c.late)
 		})
 	}
 }

@@ -30,14 +30,17 @@ type journal struct {
 	// entries were not sent yet, those of sent are on their way, and those of
 	// unwritten were sent without an answer.
 	entries, sent, unwritten []contract.JournalEntry
-	writing                  bool
+	// elsewhere were written for the run before a reset. They decide nothing but what
+	// requests have in them, so that the history before the reset replays.
+	elsewhere []contract.JournalEntry
+	writing   bool
 	// batch is the number of the last batch.
 	batch int
 }
 
 func (j *journal) note(e contract.JournalEntry) { j.entries = append(j.entries, e) }
 
-// left are all outcomes that the ledger may not have.
+// left are the outcomes that the ledger may not have, without those of elsewhere.
 func (j *journal) left() []contract.JournalEntry {
 	return slices.Concat(j.unwritten, j.sent, j.entries)
 }
@@ -90,19 +93,28 @@ func (r *run) landBatch(w *wait) {
 	if err == nil && receipt.Request != w.request {
 		err = errOther
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		f := readFailure(err, w)
-		if slices.Contains(refusals, f.Kind) {
+		if f.refused(r.root) {
 			r.fails(unrecorded(&f))
 		}
 		workflow.GetLogger(r.ctx).Warn("a journal batch was not written", "batch", j.batch, "error", err)
 		j.unwritten = append(j.unwritten, j.sent...)
+	case receipt.Root != r.root:
+		j.elsewhere = append(j.elsewhere, j.sent...)
 	}
 	j.sent = nil
 }
 
 // refusals are the kinds of a ledger that will not take what a run states, ever.
 var refusals = []contract.Kind{contract.Conflict, contract.Contract, contract.TooLarge}
+
+// refused reports whether the ledger refuses for good what the run of that root
+// states. What it refuses of the run before a reset says nothing of this one.
+func (f *failure) refused(root string) bool {
+	return f.root == root && slices.Contains(refusals, f.Kind)
+}
 
 // unrecorded is the failure of a run that the ledger holds to be another: it fails,
 // whatever its nodes have said.

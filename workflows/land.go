@@ -165,6 +165,8 @@ type failure struct {
 	// not call tools.
 	unstarted, wrongQueue bool
 	diagnostics           []byte
+	// root is that of the run whose ledger was asked.
+	root string
 }
 
 // readFailure gives the kind of the failure of what w has asked for. What comes
@@ -258,7 +260,7 @@ func readApplication(err *temporal.ApplicationError, w *wait) failure {
 		if len(details.Details) <= maxDetails {
 			f.Details = details.Details
 		}
-		f.diagnostics = details.Diagnostics
+		f.diagnostics, f.root = details.Diagnostics, details.Root
 	}
 	return f
 }

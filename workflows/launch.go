@@ -59,11 +59,15 @@ func (r *run) requestOf(w *wait) string {
 	return r.tag + "/" + r.name(w.node) + "#" + strconv.Itoa(w.launches)
 }
 
-// answers counts what may answer while a workflow task runs.
+// answers counts what may answer while a workflow task runs, two events each. A child
+// brings its start, its report and its end, besides what is asked about it.
 func (r *run) answers() int {
 	n := 2 // the deadline, and what sleeps
 	for _, w := range r.flights {
 		if !w.local {
+			n++
+		}
+		if w.asking || w.started != nil && !w.started.IsReady() {
 			n++
 		}
 	}

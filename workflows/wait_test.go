@@ -1,10 +1,14 @@
 package workflows
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
@@ -108,4 +112,72 @@ func TestAProbeThatFailsWaits(t *testing.T) {
 		}
 		require.Equal(t, r.now().Add(maxBackoff), last)
 	})
+}
+
+// TestAnswersOfTheRunBefore: what was written, or refused, for the run before a reset
+// was not for this one.
+func TestAnswersOfTheRunBefore(t *testing.T) {
+	of := func(root string, kind contract.Kind) error {
+		return temporal.NewNonRetryableApplicationError("no", string(kind), nil, contract.ErrorDetails{Request: "request", Root: root})
+	}
+	for name, c := range map[string]struct {
+		receipt              *contract.JournalReceipt
+		err                  error
+		unwritten, elsewhere int
+		fails                bool
+	}{
+		"written":              {receipt: &contract.JournalReceipt{Request: "request", Root: "own"}},
+		"written for another":  {receipt: &contract.JournalReceipt{Request: "request", Root: "another"}, elsewhere: 1},
+		"another request":      {receipt: &contract.JournalReceipt{Request: "other", Root: "own"}, unwritten: 1},
+		"refused":              {err: of("own", contract.Conflict), unwritten: 1, fails: true},
+		"refused of another":   {err: of("another", contract.Conflict), unwritten: 1},
+		"refused, who says so": {err: of("", contract.Conflict), unwritten: 1},
+		"away":                 {err: of("own", contract.StoreUnavailable), unwritten: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
+				r.root = "own"
+				r.journal.writing, r.journal.sent = true, []contract.JournalEntry{{Node: 1}}
+				answer, give := workflow.NewFuture(r.ctx)
+				give.Set(c.receipt, c.err)
+				r.landBatch(&wait{kind: waitJournal, request: "request", future: answer})
+				require.Len(t, r.journal.unwritten, c.unwritten)
+				require.Len(t, r.journal.elsewhere, c.elsewhere)
+				require.Equal(t, c.fails, r.end.State == contract.RunFailed)
+			})
+		})
+	}
+}
+
+// TestTheEndTellsWhatWasWrittenElsewhere: it goes with the end, whatever was written
+// for the run before while that was closing, and costs no request more.
+func TestTheEndTellsWhatWasWrittenElsewhere(t *testing.T) {
+	for name, c := range map[string]struct {
+		root string
+		want int
+	}{"this run": {"own", 700}, "the run before": {"another", 1700}} {
+		t.Run(name, func(t *testing.T) {
+			var suite testsuite.WorkflowTestSuite
+			env := suite.NewTestWorkflowEnvironment()
+			env.RegisterActivityWithOptions(func(_ context.Context, request contract.JournalRequest) (contract.JournalReceipt, error) {
+				return contract.JournalReceipt{Request: request.Request, Root: c.root}, nil
+			}, activity.RegisterOptions{Name: contract.ActivityJournal})
+			told, batches := 0, 0
+			env.SetOnActivityStartedListener(func(*activity.Info, context.Context, converter.EncodedValues) { batches++ })
+			env.RegisterActivityWithOptions(func(_ context.Context, request contract.CloseRequest) (contract.Closed, error) {
+				told = len(request.Entries)
+				return contract.Closed{Root: request.Run.Root}, nil
+			}, activity.RegisterOptions{Name: contract.ActivityClose})
+			env.ExecuteWorkflow(func(ctx workflow.Context) error {
+				_, refused := conclude(ctx, "tag", contract.CloseRequest{
+					Run: contract.Identity{Root: "own"}, Entries: make([]contract.JournalEntry, requestEntries+200),
+				}, make([]contract.JournalEntry, 500))
+				require.Nil(t, refused)
+				return nil
+			})
+			require.NoError(t, env.GetWorkflowError())
+			require.Equal(t, c.want, told)
+			require.Equal(t, 1, batches)
+		})
+	}
 }
