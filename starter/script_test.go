@@ -25,6 +25,7 @@ import (
 	"go.temporal.io/api/proxy"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"chimera.ai/engine/contract"
 	"chimera.ai/engine/internal/devserver"
 	"chimera.ai/engine/internal/pgtest"
 	"chimera.ai/engine/ledger"
@@ -286,15 +287,17 @@ func payloads(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), lines, 0o600))
 }
 
-// waitfor STATE RUN waits until a run is in a state.
+// waitfor STATE RUN [KIND] waits until a run is in a state, and waits for something
+// of a kind.
 func waitFor(ts *testscript.TestScript, _ bool, args []string) {
-	if len(args) != 2 {
-		ts.Fatalf("usage: waitfor STATE RUN")
+	if len(args) != 2 && len(args) != 3 {
+		ts.Fatalf("usage: waitfor STATE RUN [KIND]")
 	}
 	until(ts, "run "+args[1]+" is "+args[0], func() bool {
 		_ = ts.Exec("chimera", "status", args[1], "--format", "json")
 		var r report
-		return json.Unmarshal([]byte(ts.ReadFile("stdout")), &r) == nil && r.State == args[0]
+		return json.Unmarshal([]byte(ts.ReadFile("stdout")), &r) == nil && r.State == args[0] &&
+			(len(args) == 2 || r.Detail != nil && slices.ContainsFunc(r.Detail.Waiting, func(w contract.Wait) bool { return string(w.Kind) == args[2] }))
 	})
 }
 
