@@ -79,7 +79,7 @@ func (p *Program) connect(ctx context.Context) (*connection, error) {
 func (p *Program) dial(ctx context.Context, conn *connection, options client.Options, sealing payload.Sealing, hint string) error {
 	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	blobs := &values{at: conn.place.store, turn: make(chan struct{}, 1)}
+	blobs := &values{at: conn.place, turn: make(chan struct{}, 1)}
 	p.later(blobs.close)
 	c, err := host.Dial(bounded, options, blobs, sealing, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -94,7 +94,7 @@ func (p *Program) dial(ctx context.Context, conn *connection, options client.Opt
 // for: most commands need none, and what runs do has to be seen while the store
 // is away.
 type values struct {
-	at     store.Options
+	at     *place
 	turn   chan struct{}
 	opened blob.Store
 	done   func() error
@@ -112,10 +112,13 @@ func (v *values) open(ctx context.Context) (blob.Store, error) {
 	if v.opened != nil {
 		return v.opened, nil
 	}
+	if err := v.at.there(); err != nil {
+		return nil, err
+	}
 	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	var err error
-	v.opened, v.done, err = store.OpenBlobs(bounded, v.at)
+	v.opened, v.done, err = store.OpenBlobs(bounded, v.at.store)
 	return v.opened, err
 }
 

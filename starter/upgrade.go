@@ -66,7 +66,7 @@ func upgradeCommand(p *Program, fs *flag.FlagSet) action {
 				return err
 			}
 		}
-		blobs := &values{at: conn.place.store, turn: make(chan struct{}, 1)}
+		blobs := &values{at: conn.place, turn: make(chan struct{}, 1)}
 		p.later(blobs.close)
 		replayer := host.NewReplayer(blobs, host.ClientSealing(settings))
 		runs := []moved{}

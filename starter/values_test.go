@@ -138,7 +138,7 @@ func testValues(t *testing.T, sealing payload.Sealing, key string) {
 }
 
 func blobsAt(t *testing.T, dir string) *values {
-	v := &values{at: store.Options{Dir: dir}, turn: make(chan struct{}, 1)}
+	v := &values{at: &place{store: store.Options{Dir: dir}}, turn: make(chan struct{}, 1)}
 	t.Cleanup(func() { require.NoError(t, v.close()) })
 	return v
 }
