@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
 	"chimera.ai/engine/blob"
+	"chimera.ai/engine/config"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
 	"chimera.ai/engine/payload"
@@ -25,9 +27,18 @@ const (
 	callTimeout = 10 * time.Second
 )
 
-// fallbackAddress is where a server is looked for if nothing says one. Tests
-// set it to where none can be, since any may run on the machine.
-var fallbackAddress = "localhost:7233"
+// fallbackAddress is where a server is looked for if nothing says one, not even
+// which port chimera dev takes. Tests set it to where none can be, since any may run
+// on the machine.
+var fallbackAddress = "localhost:" + strconv.Itoa(config.DevPort)
+
+// fallback is where a chimera dev with this configuration is, of whatever folder.
+func fallback(dev config.Dev) string {
+	if dev.Port == 0 || dev.Port == config.DevPort {
+		return fallbackAddress
+	}
+	return "localhost:" + strconv.Itoa(dev.Port)
+}
 
 // connection is a client, and what it is connected to.
 type connection struct {
@@ -69,7 +80,7 @@ func (p *Program) connect(ctx context.Context) (*connection, error) {
 			options = client.Options{HostPort: l.Address, Namespace: l.Namespace}
 			conn.ui = l.UI
 		} else {
-			options.HostPort = fallbackAddress
+			options.HostPort = fallback(settings.Dev)
 		}
 	}
 	conn.address, conn.namespace = options.HostPort, options.Namespace

@@ -114,6 +114,10 @@ func verb(s contract.RunState) string {
 		return "has failed"
 	case contract.RunLoading, contract.RunRunning:
 		return "is running"
+	case stateTerminated:
+		return "was terminated"
+	case stateTimedOut:
+		return "has timed out"
 	}
 	return "is " + string(s)
 }
