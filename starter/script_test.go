@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -81,6 +82,7 @@ func TestScript(t *testing.T) {
 			"flip":       flip,
 			"behind":     behind,
 			"pin":        pin,
+			"twice":      twice,
 		},
 	})
 }
@@ -238,6 +240,18 @@ func dead(ts *testscript.TestScript, _ bool, args []string) {
 	process, err := os.FindProcess(pid)
 	ts.Check(err)
 	ts.Check(process.Kill())
+}
+
+// twice asks the last program in the background to end, again and again for a moment,
+// as timeout(1) does: two signals at once may be one.
+func twice(ts *testscript.TestScript, _ bool, _ []string) {
+	all := ts.BackgroundCmds()
+	process := all[len(all)-1].Process
+	for begun := time.Now(); time.Since(begun) < 50*time.Millisecond; {
+		if err := process.Signal(syscall.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
+			ts.Check(err)
+		}
+	}
 }
 
 // listen takes a free port until the script ends, and sets TAKEN.
