@@ -36,8 +36,8 @@ const (
 )
 
 // argument gives the start's argument, which is read here where the workflow was
-// handed a reference. A try that fails is repeated by Temporal, so that a run can
-// be cancelled meanwhile; what the waits come to bounds the tries.
+// handed a reference. A try that fails is repeated by the run, which can be
+// cancelled meanwhile; what the waits come to bounds the tries.
 func (e *Engine) argument(ctx context.Context, request *contract.LoadRequest) (json.RawMessage, error) {
 	reference, ok := unread(request.Start)
 	if !ok {
@@ -68,7 +68,7 @@ func (e *Engine) argument(ctx context.Context, request *contract.LoadRequest) (j
 	case failure.Kind != contract.StoreUnavailable:
 		return nil, fail(ctx, nil, err)
 	}
-	waited, next := waits(int(activity.GetInfo(ctx).Attempt))
+	waited, next := waits(max(request.Attempt, 1))
 	if waited >= within {
 		return nil, fail(ctx, nil, err)
 	}

@@ -76,6 +76,10 @@ func (a asked) failed(ctx context.Context, err error) error {
 	}
 	e := kindOf(ctx, err)
 	kind := e.Kind
+	category := temporal.ApplicationErrorCategoryUnspecified
+	if kind == contract.Cancelled && ctx.Err() != nil {
+		category = temporal.ApplicationErrorCategoryBenign // it was told to end, and did
+	}
 	if kind == contract.Cancelled && interrupted(ctx) {
 		// Nobody cancelled the run: another worker goes on.
 		kind = contract.WorkerLost
@@ -102,6 +106,7 @@ func (a asked) failed(ctx context.Context, err error) error {
 		NonRetryable:   !again,
 		Details:        []any{details},
 		NextRetryDelay: retryAfter(e.RetryAfterMS),
+		Category:       category,
 	})
 }
 

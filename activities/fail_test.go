@@ -208,7 +208,12 @@ func TestACallIsCutOff(t *testing.T) {
 		require.Equal(t, want, f.kind, "%v", cause)
 		require.Equal(t, 3, f.attempts)
 		require.False(t, f.retried)
+		require.True(t, f.benign, "nothing went wrong: it is no error in the log")
 	}
+	_, f := call(t, shape{}, caller(func(context.Context, json.RawMessage) ([]json.RawMessage, error) {
+		return nil, contract.Errorf(contract.Cancelled, "somebody else's")
+	}))
+	require.False(t, f.benign)
 }
 
 func TestNoEffectRuns(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"chimera.ai/engine/activities"
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/diag"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
 )
@@ -287,8 +288,14 @@ func TestLoadPublished(t *testing.T) {
 		require.Contains(t, f.message, want)
 		require.Less(t, len(f.message), 1000)
 	}
+	changed := load(nil)
+	changed.books.plans, changed.books.blobs = l.books.plans, l.books.blobs
+	changed.findings.Add(finding(3, diag.Error))
+	_, f := changed.start(t, `{"plan":"p@1"}`)
+	require.Contains(t, f.message, "p@1 compiled when it was published: the catalog or the policy of this worker differs")
+	require.Contains(t, f.message, "finding 3")
 	l.books.err = ledger.ErrUnavailable
-	_, f := l.start(t, `{"plan":"p@1"}`)
+	_, f = l.start(t, `{"plan":"p@1"}`)
 	require.Equal(t, contract.StoreUnavailable, f.kind)
 	require.True(t, f.retried)
 }

@@ -96,7 +96,7 @@ func (e *Engine) load(ctx context.Context, request *contract.LoadRequest, s *sub
 // same digest.
 func (e *Engine) find(ctx context.Context, start *contract.Start) (*plan.Plan, string, error) {
 	if start.Plan == "" {
-		return e.plan(ctx, start.Source, present(start.Grant))
+		return e.plan(ctx, "", start.Source, present(start.Grant))
 	}
 	published, err := e.Ledger.Plan(ctx, start.Plan)
 	if err != nil {
@@ -112,13 +112,13 @@ func (e *Engine) find(ctx context.Context, start *contract.Start) (*plan.Plan, s
 	if err != nil {
 		return nil, "", fail(ctx, loading, refusal(err))
 	}
-	compiled, digest, err := e.plan(ctx, string(source), present(start.Grant))
+	compiled, digest, err := e.plan(ctx, published.Name+"@"+published.Version, string(source), present(start.Grant))
 	if err != nil {
 		return nil, "", err
 	}
 	if digest != published.Digest {
 		return nil, "", fail(ctx, nil, contract.Errorf(contract.Contract,
-			"%s@%s was published as %s, and the catalog and policy of this worker make %s of its source: publish it again under a new version",
+			"%s@%s was published as %s: the catalog or the policy of this worker differs from what it was published with, and makes %s of its source. Give the worker those, or publish it again under a new version",
 			published.Name, published.Version, published.Digest, digest))
 	}
 	if compiled.Name != published.Name || compiled.Version != published.Version {
@@ -129,8 +129,9 @@ func (e *Engine) find(ctx context.Context, start *contract.Start) (*plan.Plan, s
 }
 
 // plan gives the compiled plan of a source, which is in the store then. Without a
-// start grant it holds pure nodes only.
-func (e *Engine) plan(ctx context.Context, source string, granted bool) (*plan.Plan, string, error) {
+// start grant it holds pure nodes only. published is the name@version that the source
+// is published under, or "".
+func (e *Engine) plan(ctx context.Context, published, source string, granted bool) (*plan.Plan, string, error) {
 	if digest, ok := e.sources.digest(source); ok {
 		if p, err := e.Plans.Get(ctx, digest); err == nil {
 			return p, digest, fail(ctx, nil, harmless(p, granted))
@@ -141,7 +142,7 @@ func (e *Engine) plan(ctx context.Context, source string, granted bool) (*plan.P
 		return nil, "", fail(ctx, loading, err)
 	}
 	if compiled == nil {
-		return nil, "", refused(ctx, diagnostics)
+		return nil, "", refused(ctx, published, diagnostics)
 	}
 	if err := harmless(compiled, granted); err != nil {
 		return nil, "", fail(ctx, nil, err)
@@ -250,8 +251,9 @@ func present(raw json.RawMessage) bool {
 	return len(raw) > 0 && string(raw) != "null"
 }
 
-// refused is the failure of a run whose plan does not compile.
-func refused(ctx context.Context, ds diag.Diagnostics) error {
+// refused is the failure of a run whose plan does not compile. One that is published
+// did when it was: what it is compiled with is another.
+func refused(ctx context.Context, published string, ds diag.Diagnostics) error {
 	ds.Sort()
 	var text strings.Builder
 	n := 0
@@ -286,7 +288,11 @@ func refused(ctx context.Context, ds diag.Diagnostics) error {
 	if err != nil {
 		return fail(ctx, nil, contract.Errorf(contract.Contract, "write diagnostics: %w", err))
 	}
-	message := fmt.Sprintf("the plan does not compile (%d errors):%s", n, text.String())
+	what := "the plan does not compile"
+	if published != "" {
+		what = clip(published, 200) + " compiled when it was published: the catalog or the policy of this worker differs from what it was published with, and the plan does not compile any more"
+	}
+	message := fmt.Sprintf("%s (%d errors):%s", what, n, text.String())
 	return temporal.NewApplicationErrorWithOptions(clip(message, maxMessage), string(contract.Contract), temporal.ApplicationErrorOptions{
 		NonRetryable: true,
 		Details:      []any{contract.ErrorDetails{Attempts: int(activity.GetInfo(ctx).Attempt), Diagnostics: list}},

@@ -216,6 +216,7 @@ type failure struct {
 	attempts    int
 	details     string
 	diagnosed   json.RawMessage
+	benign      bool
 }
 
 func read(t require.TestingT, err error) *failure {
@@ -227,6 +228,7 @@ func read(t require.TestingT, err error) *failure {
 	f := &failure{
 		kind: contract.Kind(application.Type()), message: application.Message(),
 		retried: !application.NonRetryable(), wait: application.NextRetryDelay(),
+		benign: application.Category() == temporal.ApplicationErrorCategoryBenign,
 	}
 	if application.HasDetails() {
 		var details contract.ErrorDetails

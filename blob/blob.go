@@ -87,7 +87,8 @@ func (d *Dir) Put(ctx context.Context, b []byte) (string, error) {
 
 func write(path string, b []byte) error {
 	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	// The store's own folder is not made anew: where it is gone, so are its values.
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	name, err := temporary(dir, b)
@@ -140,6 +141,9 @@ func (d *Dir) Get(ctx context.Context, digest string) ([]byte, error) {
 	}
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
+		if _, gone := os.Stat(d.root); gone != nil {
+			return nil, fmt.Errorf("get blob %s: the store is not there: %w", digest, gone)
+		}
 		return nil, fmt.Errorf("blob %s: %w", digest, ErrNotFound)
 	}
 	if err != nil {

@@ -74,3 +74,25 @@ func TestDirFindsCorruption(t *testing.T) {
 	_, err = dir.Get(t.Context(), digest)
 	require.ErrorIs(t, err, blob.ErrCorrupt)
 }
+
+// A store whose folder is removed beneath it is not made anew, and does not say of
+// its values that they never were.
+func TestDirThatIsGone(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "store", "blobs")
+	dir, err := blob.Open(root)
+	require.NoError(t, err)
+	digest, err := dir.Put(t.Context(), []byte("a"))
+	require.NoError(t, err)
+	store := filepath.Dir(root)
+	require.NoError(t, os.Rename(store, store+".away"))
+	_, err = dir.Get(t.Context(), digest)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.NotErrorIs(t, err, blob.ErrNotFound)
+	_, err = dir.Put(t.Context(), []byte("b"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.Error(t, dir.Check(t.Context()))
+	require.NoDirExists(t, store)
+	require.NoError(t, os.Rename(store+".away", store))
+	_, err = dir.Get(t.Context(), digest)
+	require.NoError(t, err)
+}

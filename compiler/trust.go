@@ -165,9 +165,11 @@ func (u *unit) weakerRetry(n *node, t *Template) {
 	ofTemplate := *n
 	ofTemplate.retry = t.Retry
 	allowed := retryOf(&ofTemplate).On
-	var more []string
+	var more, both []string
 	for _, k := range retryOf(n).On {
-		if !slices.Contains(allowed, k) {
+		if slices.Contains(allowed, k) {
+			both = append(both, string(k))
+		} else {
 			more = append(more, string(k))
 		}
 	}
@@ -183,14 +185,15 @@ func (u *unit) weakerRetry(n *node, t *Template) {
 			}
 		}
 	}
-	want := make([]string, len(allowed))
-	for i, k := range allowed {
-		want[i] = string(k)
+	// No more than the author asks for: after other kinds a call may not be safe to repeat.
+	suggestion := "on: [" + strings.Join(both, ", ") + "]"
+	if len(both) == 0 {
+		suggestion = "retry_policy: {max_retries: 0}"
 	}
 	u.report(diag.Diagnostic{
 		Code: diag.TrustWeaker, Summary: fmt.Sprintf("%s retries after %s, the catalog's %s does not", quote(n.id), either(more), quote(t.Name())),
 		Detail:  "A node with a template may retry less often and after fewer kinds of failure, never after others.",
-		Subject: at, Context: t.Range, Node: n.id, Suggestion: "on: [" + strings.Join(want, ", ") + "]",
+		Subject: at, Context: t.Range, Node: n.id, Suggestion: suggestion,
 	})
 }
 

@@ -90,6 +90,9 @@ type TLS struct {
 	ServerName string
 }
 
+// DevPort is the default of [Dev.Port].
+const DevPort = 7233
+
 // Dev is the embedded server.
 type Dev struct {
 	// Dir holds the state of dev mode.
@@ -253,7 +256,7 @@ var roles = []string{"engine", "tools"}
 func Default() Config {
 	return Config{
 		Temporal: Temporal{Namespace: "default"},
-		Dev:      Dev{Dir: ".chimera", Port: 7233, UIPort: 8233},
+		Dev:      Dev{Dir: ".chimera", Port: DevPort, UIPort: 8233},
 		Worker: Worker{
 			Roles:           Roles(),
 			WorkflowPollers: 8,

@@ -49,7 +49,7 @@ const nameRule = "1 to 128 letters, digits, `.`, `_` and `-`, beginning with a l
 // underscores.
 var keys = []key[Config]{
 	{name: "temporal.address", sort: text, at: func(c *Config) any { return &c.Temporal.Address },
-		doc: "The server's frontend, as host:port. Where nothing says one, commands use the dev server that runs in this folder, and otherwise localhost:7233."},
+		doc: "The server's frontend, as host:port. Where nothing says one, commands use the dev server that runs in this folder, and otherwise localhost, at dev.port."},
 	{name: "temporal.namespace", sort: text, at: func(c *Config) any { return &c.Temporal.Namespace },
 		doc: "The Temporal namespace of runs and workers."},
 	{name: "temporal.profile", sort: text, at: func(c *Config) any { return &c.Temporal.Profile },

@@ -57,7 +57,7 @@ const preface = "# Configuration\n\n" +
 	"5. a variable for each key of the tables below;\n" +
 	"6. flags of the command.\n\n" +
 	"Where none of them names a server, commands use the one that `chimera dev` runs in this\n" +
-	"folder, and otherwise `localhost:7233`.\n\n" +
+	"folder, and otherwise `localhost`, at `dev.port`.\n\n" +
 	"A variable that begins like a section (`CHIMERA_TEMPORAL_`, `CHIMERA_DEV_`, `CHIMERA_WORKER_`,\n" +
 	"`CHIMERA_STORE_`, `CHIMERA_LEDGER_`, `CHIMERA_PAYLOAD_`, `CHIMERA_TRUST_`, `CHIMERA_CONSOLE_`) and names no key is refused.\n\n" +
 	"## Paths\n\n" +

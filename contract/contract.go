@@ -94,6 +94,8 @@ type LoadRequest struct {
 	Run Identity `json:"run"`
 	// Start is a [Start] as the client wrote it.
 	Start json.RawMessage `json:"start"`
+	// Attempt counts the attempts of the run to begin, from 1.
+	Attempt int `json:"attempt,omitempty"`
 }
 
 // Value is one output port of a finished node. Values of a node stand in the

@@ -70,6 +70,35 @@ func TestALargeResultWaitsForTheStore(t *testing.T) {
 	}
 }
 
+// TestARunThatBeginsSaysThatItWaitsForTheStore: a run whose start cannot be
+// written down answers meanwhile, and says why.
+func TestARunThatBeginsSaysThatItWaitsForTheStore(t *testing.T) {
+	stage.Parallel(t)
+	dir := filepath.Join(t.TempDir(), "store")
+	h := stage.Host(t, host.Options{Store: store.Options{Dir: dir}})
+	blobs := filepath.Join(dir, "blobs")
+	require.NoError(t, os.Rename(blobs, blobs+".away"))
+	require.NoError(t, os.WriteFile(blobs, nil, 0o600))
+	run := stage.Start(t, h.Client(), source("", []string{"b engine/pass 500"}, []string{"$input.x -> b.x", "b.x -> $output.x"}), `{"x":1}`)
+	var state contract.State
+	stage.Until(t, "it says what it waits for", func() bool {
+		state = stage.State(t, h.Client(), run)
+		return len(state.Waiting) > 0
+	})
+	require.Equal(t, contract.RunLoading, state.State)
+	require.NotEmpty(t, state.Plan)
+	require.Len(t, state.Waiting, 1)
+	w := state.Waiting[0]
+	require.Equal(t, contract.WaitStore, w.Kind)
+	require.NotEmpty(t, w.Since)
+	require.Greater(t, w.Until, w.Since)
+	require.Contains(t, w.Detail, "not a directory")
+	require.NoError(t, os.Remove(blobs))
+	require.NoError(t, os.Rename(blobs+".away", blobs))
+	require.NoError(t, stage.Await(t, h.Client(), run, nil))
+	require.Empty(t, stage.State(t, h.Client(), run).Waiting)
+}
+
 // TestTheDatabaseLetsNobodyIn: a worker whose user may not connect any more, as
 // after its password was changed, makes runs wait: those that begin, and those
 // that end.

@@ -60,7 +60,7 @@ func (c *connection) going(ctx context.Context, id string) (*workflowservice.Des
 		return nil, negative("%s is a workflow of type %s, not a run of a plan", id, name)
 	}
 	if info.GetCloseTime() != nil {
-		return nil, negative("the run %s has ended already: it is %s", id, stateOf(info))
+		return nil, negative("the run %s %s already", id, verb(contract.RunState(stateOf(info))))
 	}
 	return described, nil
 }

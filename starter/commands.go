@@ -109,9 +109,9 @@ func (p *Program) parse(args []string) error {
 	if err != nil {
 		return err
 	}
-	if formats := append([]string{formatText, formatJSON}, c.formats...); !slices.Contains(formats, p.format) {
+	if !slices.Contains(c.all(), p.format) {
 		p.format = format
-		return misuse("--format is one of %s", strings.Join(formats, ", "))
+		return misuse("--format is one of %s", strings.Join(c.all(), ", "))
 	}
 	if len(operands) < c.least {
 		return misuse("chimera %s needs %s", c.name, c.operands).withHint("%s", usage(c))
@@ -130,6 +130,9 @@ func unknownCommand(all []command, name string) error {
 	}
 	return misuse("there is no command %q", name).meant("chimera ", name, names, "chimera help lists the commands.")
 }
+
+// all are the values of --format.
+func (c command) all() []string { return append([]string{formatText, formatJSON}, c.formats...) }
 
 func usage(c command) string {
 	return strings.TrimSpace("Usage: chimera " + c.name + " [flags] " + c.operands)
@@ -177,11 +180,18 @@ func (p *Program) help(rest []string) error {
 			p.format = formatText
 			fs := p.flags(c.name)
 			c.prepare(p, fs)
+			fs.Lookup("format").Usage = "`FORMAT` of the answer: " + either(c.all())
 			fs.VisitAll(func(f *flag.Flag) { writeFlag(p.Stdout, f) })
 		}
 		return nil
 	}
 	return nil
+}
+
+// either lists words: a, b or c.
+func either(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 func sentence(c command) string {

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
 	"chimera.ai/engine/blob"
+	"chimera.ai/engine/config"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
 	"chimera.ai/engine/payload"
@@ -25,9 +27,18 @@ const (
 	callTimeout = 10 * time.Second
 )
 
-// fallbackAddress is where a server is looked for if nothing says one. Tests
-// set it to where none can be, since any may run on the machine.
-var fallbackAddress = "localhost:7233"
+// fallbackAddress is where a server is looked for if nothing says one, not even
+// which port chimera dev takes. Tests set it to where none can be, since any may run
+// on the machine.
+var fallbackAddress = "localhost:" + strconv.Itoa(config.DevPort)
+
+// fallback is where a chimera dev with this configuration is, of whatever folder.
+func fallback(dev config.Dev) string {
+	if dev.Port == 0 || dev.Port == config.DevPort {
+		return fallbackAddress
+	}
+	return "localhost:" + strconv.Itoa(dev.Port)
+}
 
 // connection is a client, and what it is connected to.
 type connection struct {
@@ -69,7 +80,7 @@ func (p *Program) connect(ctx context.Context) (*connection, error) {
 			options = client.Options{HostPort: l.Address, Namespace: l.Namespace}
 			conn.ui = l.UI
 		} else {
-			options.HostPort = fallbackAddress
+			options.HostPort = fallback(settings.Dev)
 		}
 	}
 	conn.address, conn.namespace = options.HostPort, options.Namespace
@@ -79,7 +90,7 @@ func (p *Program) connect(ctx context.Context) (*connection, error) {
 func (p *Program) dial(ctx context.Context, conn *connection, options client.Options, sealing payload.Sealing, hint string) error {
 	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	blobs := &values{at: conn.place.store, turn: make(chan struct{}, 1)}
+	blobs := &values{at: conn.place, turn: make(chan struct{}, 1)}
 	p.later(blobs.close)
 	c, err := host.Dial(bounded, options, blobs, sealing, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -94,7 +105,7 @@ func (p *Program) dial(ctx context.Context, conn *connection, options client.Opt
 // for: most commands need none, and what runs do has to be seen while the store
 // is away.
 type values struct {
-	at     store.Options
+	at     *place
 	turn   chan struct{}
 	opened blob.Store
 	done   func() error
@@ -112,10 +123,13 @@ func (v *values) open(ctx context.Context) (blob.Store, error) {
 	if v.opened != nil {
 		return v.opened, nil
 	}
+	if err := v.at.there(); err != nil {
+		return nil, err
+	}
 	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	var err error
-	v.opened, v.done, err = store.OpenBlobs(bounded, v.at)
+	v.opened, v.done, err = store.OpenBlobs(bounded, v.at.store)
 	return v.opened, err
 }
 

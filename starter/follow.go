@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -113,6 +114,10 @@ func verb(s contract.RunState) string {
 		return "has failed"
 	case contract.RunLoading, contract.RunRunning:
 		return "is running"
+	case stateTerminated:
+		return "was terminated"
+	case stateTimedOut:
+		return "has timed out"
 	}
 	return "is " + string(s)
 }
@@ -195,12 +200,18 @@ func (p *Program) watch(ctx context.Context, conn *connection, run string) error
 	// When the run answered last, and when anybody did.
 	answered, server := begun, begun
 	var looked time.Time
+	away := false
 	for {
 		state, err := query(ctx, conn, run)
 		switch {
 		case err == nil:
 			answered, server = time.Now(), time.Now()
 			screen.show(state, time.Since(begun))
+			i := slices.IndexFunc(state.Waiting, func(w contract.Wait) bool { return w.Kind == contract.WaitStore })
+			if i >= 0 && !away {
+				screen.note(printable("the run waits for the workers' store, and goes on by itself once that is back: " + state.Waiting[i].Detail))
+			}
+			away = i >= 0
 		case ctx.Err() == nil && time.Since(answered) > patience:
 			if time.Since(looked) > patience {
 				looked = time.Now()

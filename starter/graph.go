@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"chimera.ai/engine/graph"
 )
@@ -18,11 +19,42 @@ type picture struct {
 	Out   string `json:"out,omitempty"`
 }
 
+// extensions are those of files that hold a picture; others but .txt are refused, as
+// nobody could open the file by its name.
+var extensions = map[string]graph.Format{
+	".mmd": graph.Mermaid, ".mermaid": graph.Mermaid, ".md": graph.Mermaid, ".dot": graph.DOT, ".gv": graph.DOT, ".svg": graph.SVG,
+}
+
+// drawnAs gives the format of a picture: the one that was asked for, or that of the
+// file that it goes to.
+func (p *Program) drawnAs(out string) (graph.Format, error) {
+	asked := p.format != formatText && p.format != formatJSON
+	extension := strings.ToLower(filepath.Ext(out))
+	format, known := extensions[extension]
+	switch {
+	case extension == "" || extension == ".txt":
+		format = graph.Mermaid
+		if asked {
+			format = graph.Format(p.format)
+		}
+	case !known:
+		return "", misuse("no picture is written as %s", extension).
+			withHint("--out takes files that end in .mmd, .mermaid or .md (mermaid), .dot or .gv (dot), .svg or .txt.")
+	case asked && format != graph.Format(p.format):
+		return "", misuse("--format %s does not fit %s, which is a file for %s", p.format, out, format)
+	}
+	return format, nil
+}
+
 func graphCommand(p *Program, fs *flag.FlagSet) action {
 	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
 	policyFile := fs.String("policy", "", "`FILE` with the operator's policy bundle; several, separated by commas, make one")
 	out := fs.String("out", "", "`FILE` to write to instead of standard output")
 	return func(_ context.Context, operands []string) error {
+		format, err := p.drawnAs(*out)
+		if err != nil {
+			return err
+		}
 		shelf, err := p.shelf(*catalogFile, *policyFile)
 		if err != nil {
 			return err
@@ -37,15 +69,6 @@ func graphCommand(p *Program, fs *flag.FlagSet) action {
 		}
 		if compiled == nil {
 			return &failure{code: exitNegative, message: "the plan does not compile", diagnostics: ds, sources: shelf.texts(src)}
-		}
-		format := graph.Mermaid
-		switch {
-		case p.format != formatText && p.format != formatJSON:
-			format = graph.Format(p.format)
-		case filepath.Ext(*out) == ".svg":
-			format = graph.SVG
-		case filepath.Ext(*out) == ".dot":
-			format = graph.DOT
 		}
 		drawn, err := graph.Render(compiled, format)
 		if errors.Is(err, graph.ErrTooLarge) {

@@ -18,14 +18,20 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
+// sameSignal is how long a signal may come again that was meant once.
+const sameSignal = time.Second
+
 func run(args []string, in io.Reader, out, messages io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	// A second signal ends the process at once, but for one that comes with the first:
+	// timeout(1) signals a process, and then its group.
+	context.AfterFunc(ctx, func() { time.AfterFunc(sameSignal, stop) })
 	p := &Program{Stdin: in, Stdout: out, Stderr: messages}
 	if strings.ContainsRune(os.Args[0], '/') && !filepath.IsAbs(os.Args[0]) {
 		p.Name = os.Args[0] // bin/chimera: so it is not on PATH

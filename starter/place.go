@@ -62,10 +62,28 @@ func (p *Program) placeOf(settings config.Config) (*place, error) {
 	return at, nil
 }
 
+// there refuses the store of a chimera dev that runs where its files were removed: it
+// would be made anew here, and be another one than that of the worker.
+func (at *place) there() error {
+	if at.local == nil {
+		return nil
+	}
+	for _, file := range []string{at.local.Store, at.local.Ledger} {
+		if file != "" && !exists(file) {
+			return unanswered("%s is gone, and the chimera dev of this folder had it open", file).
+				withHint("Bring it back, or end chimera dev: the next one begins with a new store.")
+		}
+	}
+	return nil
+}
+
 // ledger opens the ledger, until Close.
 func (at *place) ledger(ctx context.Context, p *Program) (ledger.Store, error) {
 	if at.books != nil {
 		return at.books, nil
+	}
+	if err := at.there(); err != nil {
+		return nil, err
 	}
 	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()

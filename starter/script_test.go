@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	"go.temporal.io/api/proxy"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"chimera.ai/engine/contract"
 	"chimera.ai/engine/internal/devserver"
 	"chimera.ai/engine/internal/pgtest"
 	"chimera.ai/engine/ledger"
@@ -80,6 +82,7 @@ func TestScript(t *testing.T) {
 			"flip":       flip,
 			"behind":     behind,
 			"pin":        pin,
+			"twice":      twice,
 		},
 	})
 }
@@ -239,6 +242,18 @@ func dead(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(process.Kill())
 }
 
+// twice asks the last program in the background to end, again and again for a moment,
+// as timeout(1) does: two signals at once may be one.
+func twice(ts *testscript.TestScript, _ bool, _ []string) {
+	all := ts.BackgroundCmds()
+	process := all[len(all)-1].Process
+	for begun := time.Now(); time.Since(begun) < 50*time.Millisecond; {
+		if err := process.Signal(syscall.SIGTERM); !errors.Is(err, os.ErrProcessDone) {
+			ts.Check(err)
+		}
+	}
+}
+
 // listen takes a free port until the script ends, and sets TAKEN.
 func listen(ts *testscript.TestScript, _ bool, _ []string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -286,15 +301,17 @@ func payloads(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), lines, 0o600))
 }
 
-// waitfor STATE RUN waits until a run is in a state.
+// waitfor STATE RUN [KIND] waits until a run is in a state, and waits for something
+// of a kind.
 func waitFor(ts *testscript.TestScript, _ bool, args []string) {
-	if len(args) != 2 {
-		ts.Fatalf("usage: waitfor STATE RUN")
+	if len(args) != 2 && len(args) != 3 {
+		ts.Fatalf("usage: waitfor STATE RUN [KIND]")
 	}
 	until(ts, "run "+args[1]+" is "+args[0], func() bool {
 		_ = ts.Exec("chimera", "status", args[1], "--format", "json")
 		var r report
-		return json.Unmarshal([]byte(ts.ReadFile("stdout")), &r) == nil && r.State == args[0]
+		return json.Unmarshal([]byte(ts.ReadFile("stdout")), &r) == nil && r.State == args[0] &&
+			(len(args) == 2 || r.Detail != nil && slices.ContainsFunc(r.Detail.Waiting, func(w contract.Wait) bool { return string(w.Kind) == args[2] }))
 	})
 }
 

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
 	failurepb "go.temporal.io/api/failure/v1"
 	historypb "go.temporal.io/api/history/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
 	"chimera.ai/engine/contract"
@@ -29,6 +31,9 @@ type search struct {
 	conn     *connection
 	reader   *payload.Reader
 	id, node string
+
+	// started is the start of the first execution, nil where it is not retained.
+	started *historypb.HistoryEvent
 
 	plan  *plan.Plan
 	index int
@@ -55,7 +60,9 @@ func (s *search) all(ctx context.Context) error {
 		if len(first) == 0 {
 			break
 		}
-		run = first[0].GetWorkflowExecutionStartedEventAttributes().GetContinuedExecutionRunId()
+		if run = first[0].GetWorkflowExecutionStartedEventAttributes().GetContinuedExecutionRunId(); run == "" {
+			s.started = first[0]
+		}
 	}
 	for _, run := range slices.Backward(runs) {
 		if err := s.execution(ctx, s.id, run, run); err != nil {
@@ -282,8 +289,50 @@ func (s *search) know(p *plan.Plan) error {
 	if s.index = slices.Index(names, s.node); s.index < 0 {
 		return negative("the plan %s has no node %s", s.found.Plan, s.node).meant("", s.node, names, "chimera status lists its nodes.")
 	}
-	s.found.Operation = p.Nodes[s.index].Activity()
+	if n := &p.Nodes[s.index]; n.Kind != plan.KindInput && n.Kind != plan.KindOutput {
+		s.found.Operation = n.Activity()
+	}
 	return nil
+}
+
+// given takes the plan's input, which $input gives: it stands in the run's start.
+func (s *search) given(ctx context.Context) error {
+	in := s.started.GetWorkflowExecutionStartedEventAttributes().GetInput().GetPayloads()
+	if len(in) == 0 {
+		return nil
+	}
+	var start contract.Start
+	if err := s.reader.Read(ctx, in[0], &start); err != nil {
+		return s.unreadable(err)
+	}
+	if len(start.Input) == 0 {
+		start.Input = json.RawMessage("{}")
+	}
+	at := s.started.GetEventTime().AsTime()
+	s.whole(s.started.GetWorkflowExecutionStartedEventAttributes().GetOriginalExecutionRunId(), at, start.Input)
+	return nil
+}
+
+// result takes the plan's output, which is that of $output, of a run that has ended
+// with one.
+func (s *search) result(ctx context.Context, info *workflowpb.WorkflowExecutionInfo) error {
+	s.found.Calls = []exchange{}
+	if info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_COMPLETED {
+		return nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	e, err := wait(bounded, s.conn, s.conn.GetWorkflow(bounded, s.id, s.found.RunID))
+	if err != nil {
+		return err
+	}
+	s.whole(s.found.RunID, info.GetCloseTime().AsTime(), e.Output)
+	return nil
+}
+
+// whole is all that there is to say of $input and $output.
+func (s *search) whole(run string, at time.Time, value json.RawMessage) {
+	s.found.Calls = []exchange{{Execution: run, EndTime: &at, Gave: map[string]json.RawMessage{plan.WholePort: value}}}
 }
 
 // outcome takes what a call gave.

@@ -20,6 +20,7 @@ import (
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
 )
@@ -102,6 +103,8 @@ type order struct {
 	source compiler.Source
 	ref    string
 	digest string
+	// catalog is the file that ref is compiled against, or "".
+	catalog string
 	// title is the plan's name@version, and agent whom it acts for.
 	title, agent string
 	start        contract.Start
@@ -120,7 +123,7 @@ func (p *Program) order(target, input, id, catalogFile string) (*order, error) {
 			return nil, misuse("there is no file %s", target)
 		case digestForm.MatchString(target), nameForm.MatchString(target):
 			value, err := p.input(input)
-			return &order{id: id, ref: target, start: contract.Start{Input: value}}, err
+			return &order{id: id, ref: target, catalog: catalogFile, start: contract.Start{Input: value}}, err
 		}
 		return nil, misuse("%s is no file, no name of a plan and no digest", target)
 	}
@@ -143,10 +146,52 @@ func (p *Program) order(target, input, id, catalogFile string) (*order, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := fits(compiled, value); err != nil {
+		return nil, err
+	}
 	return &order{
 		id: id, plan: compiled, source: src, digest: digest, title: compiled.Name + "@" + compiled.Version, agent: compiled.Agent,
 		start: contract.Start{Input: value},
 	}, nil
+}
+
+// fits refuses an input that the plan does not take: the run would begin and fail.
+func fits(compiled *plan.Plan, input json.RawMessage) error {
+	schema, err := schemas.Compile(compiled.Schemas[compiled.Nodes[0].OutputSchema].Schema)
+	if err != nil {
+		return negative("the plan's input schema: %s", err)
+	}
+	if _, err := schema.ValidateJSON(input); err != nil {
+		return negative("the plan's input does not match its schema, and no run was started: %s", err)
+	}
+	return nil
+}
+
+// publishedFits is fits for a published plan, where it compiles here to what it is
+// published as. Else its workers, which have the catalog, look at the input.
+func (p *Program) publishedFits(ctx context.Context, at *place, o *order, kept ledger.Plan) error {
+	books, err := at.ledger(ctx, p)
+	if err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	text, err := books.GetBlob(bounded, kept.SourceDigest)
+	if err != nil {
+		return storeError(err)
+	}
+	shelf, err := p.shelf(o.catalog, "")
+	if err != nil {
+		return err
+	}
+	compiled, _, err := shelf.compile(compiler.Source{Name: o.ref, Text: text})
+	if err != nil || compiled == nil {
+		return err
+	}
+	if encoded, err := compiled.Encode(); err != nil || plan.DigestOf(encoded) != kept.Digest {
+		return nil
+	}
+	return fits(compiled, o.start.Input)
 }
 
 // settle makes an order name a published plan: a file is published first. Only
@@ -156,6 +201,9 @@ func (p *Program) settle(ctx context.Context, at *place, o *order) error {
 	if o.ref != "" {
 		kept, err := p.published(ctx, at, o.ref)
 		if err != nil {
+			return err
+		}
+		if err := p.publishedFits(ctx, at, o, kept); err != nil {
 			return err
 		}
 		o.title, o.digest, o.agent = kept.Name+"@"+kept.Version, kept.Digest, kept.Agent
@@ -222,7 +270,7 @@ func (p *Program) taken(ctx context.Context, conn *connection, id string) error 
 		return negative("the run %s is running already, and no other was started: its plan and input are those of its own start", id).
 			withHint("%s", shows)
 	}
-	return negative("there was a run %s already, it is %s, and no other was started: an id is given once", id, stateOf(info)).
+	return negative("the run %s %s already, and no other was started: an id is given once", id, verb(contract.RunState(stateOf(info)))).
 		withHint("%s Choose another id with --id.", shows)
 }
 

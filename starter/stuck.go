@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/host"
 	"chimera.ai/engine/payload"
 )
 
@@ -29,6 +30,8 @@ const (
 const (
 	// reasonNoWorker: nobody polls the queue of the run's workflow tasks.
 	reasonNoWorker = "no_worker"
+	// reasonNoCurrent: workers are there, and no build of theirs is the current one.
+	reasonNoCurrent = "no_current_build"
 	// reasonStore: a worker answers, and the store does not.
 	reasonStore = "store"
 	// reasonValue: a value that the run needs cannot be read.
@@ -104,17 +107,36 @@ func (p *Program) examine(ctx context.Context, conn *connection, d *workflowserv
 		workers = 1
 	}
 	found := p.hold(info.GetExecution().GetWorkflowId(), queue, workers, event, conn.sealing.Keys)
+	if found == nil && event == nil && host.BuildOf(info) == (host.Deployment{}) {
+		build, err := conn.unplaced(ctx)
+		if err != nil {
+			return nil, conn.refused("looking for the current build", err)
+		}
+		found = unplaced(build)
+	}
 	if found == nil {
 		return nil, nil
 	}
 	found.Attempt = int(max(task.GetAttempt(), 1))
 	switch {
-	case found.Reason != reasonNoWorker:
+	case event != nil && found.Reason != reasonNoWorker:
 		found.Since = event.GetEventTime().AsTime()
 	case task != nil: // else it sleeps, and nobody would wake it
 		found.Since = task.GetOriginalScheduledTime().AsTime()
 	}
 	return found, nil
+}
+
+// unplaced is the cause of a run that does not begin since no build is current; nil
+// where there is no build that could be.
+func unplaced(b host.Deployment) *stuck {
+	if b == (host.Deployment{}) {
+		return nil
+	}
+	return &stuck{
+		Reason: reasonNoCurrent, Cause: "no build of the worker deployment " + b.Name + " is current",
+		Hint: "Make one current, and the run begins by itself: temporal worker deployment set-current-version --deployment-name " + b.Name + " --build-id " + b.Build,
+	}
 }
 
 // lastFailure finds the event of the workflow task that failed last, or nil where

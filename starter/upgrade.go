@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"slices"
 	"text/tabwriter"
 
 	"go.temporal.io/api/serviceerror"
@@ -29,6 +30,9 @@ type moved struct {
 	// ended, and moves nowhere.
 	Unchecked bool `json:"unchecked,omitempty"`
 	Ended     bool `json:"ended,omitempty"`
+
+	// there: it was of the build before.
+	there bool
 }
 
 func upgradeCommand(p *Program, fs *flag.FlagSet) action {
@@ -58,7 +62,7 @@ func upgradeCommand(p *Program, fs *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		if err := conn.polled(ctx, to); err != nil && !*check {
+		if err := p.polled(ctx, conn, to, *check); err != nil {
 			return err
 		}
 		if *all {
@@ -66,7 +70,7 @@ func upgradeCommand(p *Program, fs *flag.FlagSet) action {
 				return err
 			}
 		}
-		blobs := &values{at: conn.place.store, turn: make(chan struct{}, 1)}
+		blobs := &values{at: conn.place, turn: make(chan struct{}, 1)}
 		p.later(blobs.close)
 		replayer := host.NewReplayer(blobs, host.ClientSealing(settings))
 		runs := []moved{}
@@ -75,24 +79,33 @@ func upgradeCommand(p *Program, fs *flag.FlagSet) action {
 			if err != nil {
 				return err
 			}
-			runs = append(runs, one)
+			if !one.there {
+				runs = append(runs, one)
+			}
 		}
 		return p.upgraded(to, runs, *all, *check)
 	}
 }
 
-// polled refuses a build that no worker has been of: a run that was moved to it
-// would wait.
-func (c *connection) polled(ctx context.Context, to host.Deployment) error {
+// polled refuses a build that no worker has been of, and warns of one that no worker
+// is of: a run that was moved to it would wait. A check warns of both.
+func (p *Program) polled(ctx context.Context, conn *connection, to host.Deployment, check bool) error {
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	_, err := c.WorkerDeploymentClient().GetHandle(to.Name).DescribeVersion(bounded, client.WorkerDeploymentDescribeVersionOptions{BuildID: to.Build})
+	_, err := conn.WorkerDeploymentClient().GetHandle(to.Name).DescribeVersion(bounded, client.WorkerDeploymentDescribeVersionOptions{BuildID: to.Build})
 	var absent *serviceerror.NotFound
-	if errors.As(err, &absent) {
+	switch {
+	case errors.As(err, &absent) && !check:
 		return negative("no worker of the build %s has come to this namespace", to).withHint("Start one first; worker.build and its version say which build it is.")
+	case err != nil && !errors.As(err, &absent):
+		return conn.refused("the build "+to.String(), err)
 	}
+	builds, err := conn.builds(bounded)
 	if err != nil {
-		return c.refused("the build "+to.String(), err)
+		return conn.refused("looking for workers", err)
+	}
+	if !slices.Contains(builds, to) {
+		p.say("no worker of the build %s is there: a run that is moved to it waits for one", to)
 	}
 	return nil
 }
@@ -142,6 +155,10 @@ func upgrade(ctx context.Context, conn *connection, replayer *host.Replayer, id 
 	from := host.BuildOf(info)
 	if from.Name != "" {
 		one.From = from.String()
+	}
+	if all && from == to { // the list does not know of moves until the run goes on
+		one.there = true
+		return one, nil
 	}
 	if check {
 		_, err = replayer.Check(ctx, conn, conn.namespace, id)

@@ -82,9 +82,13 @@ func TestUpgrade(t *testing.T) {
 	_, said = chimera(1, "upgrade", "nap")
 	require.Contains(t, said, "no worker of the build test:b")
 
+	_, said = chimera(0, "upgrade", "nap", "--check")
+	require.Contains(t, said, "no worker of the build test:b is there")
+
 	up("b")
-	out, _ = chimera(0, "upgrade", "nap", "--check")
+	out, said = chimera(0, "upgrade", "nap", "--check")
 	require.Regexp(t, `^nap +fits +test:a`, out)
+	require.NotContains(t, said, "no worker")
 	require.Equal(t, "a", status().Build.ID, "a check moves nothing")
 	require.Eventually(t, func() bool { // lists lag behind
 		out, _ = chimera(0, "upgrade", "--all", "--format", "json")
@@ -92,6 +96,8 @@ func TestUpgrade(t *testing.T) {
 	}, time.Minute, 10*time.Millisecond)
 	require.Contains(t, out, `"from": "test:a"`)
 	require.Equal(t, &pinned{Deployment: "test", ID: "b"}, status().Build)
+	out, _ = chimera(0, "upgrade", "--all", "--format", "json")
+	require.Contains(t, out, `"runs": []`, "it is moved once")
 
 	_, said = chimera(1, "upgrade", "nobody")
 	require.Contains(t, said, "run nobody")
@@ -118,6 +124,43 @@ func TestUpgrade(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, one.Ended)
 	}
+}
+
+// TestNoBuildIsCurrent: workers are there, and Temporal gives new runs to none.
+func TestNoBuildIsCurrent(t *testing.T) {
+	server, err := devserver.Start(t.Context(), devserver.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Stop(context.Background())) })
+	dir := t.TempDir()
+	h, err := host.New(t.Context(), host.Options{
+		Client: client.Options{HostPort: server.Address}, Store: store.Options{Dir: dir},
+		Deployment: host.Deployment{Name: "test", Build: "a"}, Logger: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, h.Close()) })
+	require.NoError(t, h.Start())
+	_, err = h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "nap", TaskQueue: contract.QueueEngine},
+		contract.WorkflowType, contract.Start{Source: sleeper})
+	require.NoError(t, err)
+	conn := &connection{Client: h.Client(), namespace: client.DefaultNamespace}
+	p := new(Program)
+	look := func() *stuck {
+		d, err := conn.DescribeWorkflowExecution(t.Context(), "nap", "")
+		require.NoError(t, err)
+		found, err := p.examine(t.Context(), conn, d, false)
+		if err != nil { // the deployment is not registered yet
+			return nil
+		}
+		return found
+	}
+	require.Eventually(t, func() bool { f := look(); return f != nil && f.Reason == reasonNoCurrent }, time.Minute, 10*time.Millisecond)
+	f := look()
+	require.Equal(t, "no build of the worker deployment test is current", f.Cause)
+	require.Contains(t, f.Hint, "--deployment-name test --build-id a")
+	require.WithinDuration(t, time.Now(), f.Since, time.Hour)
+	_, err = h.Client().WorkerDeploymentClient().GetHandle("test").SetCurrentVersion(t.Context(), client.WorkerDeploymentSetCurrentVersionOptions{BuildID: "a"})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { _, err := query(t.Context(), conn, "nap"); return err == nil && look() == nil }, time.Minute, 10*time.Millisecond)
 }
 
 // TestWhatUpgradeCounts: a run that has ended meanwhile is not refused, and a check

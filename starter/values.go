@@ -9,6 +9,7 @@ import (
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/payload"
+	"chimera.ai/engine/plan"
 )
 
 // exchanges is the JSON answer of status --values: what a node got and gave.
@@ -74,6 +75,15 @@ func (p *Program) values(ctx context.Context, conn *connection, id, node string)
 	if err := s.all(ctx); err != nil {
 		return err
 	}
+	switch node {
+	case plan.InputNode:
+		err = s.given(ctx)
+	case plan.OutputNode:
+		err = s.result(ctx, info)
+	}
+	if err != nil {
+		return err
+	}
 	if s.plan == nil {
 		return negative("the plan of the run %s is not known (yet): no node has been called", id)
 	}
@@ -91,7 +101,7 @@ func (p *Program) exchanged(all *exchanges) {
 		p.say("a part of this run's histories is not retained any more: calls may be missing")
 	}
 	if len(all.Calls) == 0 {
-		p.say("it has not been called, or its calls have not ended")
+		p.say("nothing is recorded of it: it has not been called, or its calls have not ended")
 	}
 	for i, c := range all.Calls {
 		p.printf("\ncall %d", i+1)
@@ -108,8 +118,11 @@ func (p *Program) exchanged(all *exchanges) {
 			}
 		}
 		switch {
-		case c.Local:
+		case c.Local && c.InputDigest != "":
 			p.printf("  got: not recorded of a local node, but for the digest %s\n", c.InputDigest)
+		case c.Local:
+			p.printf("  got: not recorded of a local node\n")
+		case all.Operation == "": // $input and $output
 		default:
 			p.printf("  got\n")
 		}
@@ -128,7 +141,11 @@ func (p *Program) exchanged(all *exchanges) {
 		case c.EndTime == nil:
 			p.printf("  and has not answered yet\n")
 		default:
-			p.printf("  gave  (the whole has the digest %s)\n", c.OutputDigest)
+			p.printf("  gave")
+			if c.OutputDigest != "" {
+				p.printf("  (the whole has the digest %s)", c.OutputDigest)
+			}
+			p.printf("\n")
 			for _, port := range slices.Sorted(maps.Keys(c.Gave)) {
 				line(port, c.Gave[port])
 			}

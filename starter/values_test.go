@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -119,6 +120,10 @@ func testValues(t *testing.T, sealing payload.Sealing, key string) {
 	require.NotNil(t, broken.Failure)
 	require.Equal(t, contract.ToolError, broken.Failure.Kind)
 	require.Equal(t, "on purpose", broken.Failure.Message)
+	given := values("$input").Calls[0]
+	require.JSONEq(t, string(input), string(given.Gave["$"]))
+	require.Equal(t, d.GetWorkflowExecutionInfo().GetFirstRunId(), given.Execution)
+	require.JSONEq(t, `{"x":`+string(quoted)+`,"y":`+string(quoted)+`}`, string(values("$output").Calls[0].Gave["$"]))
 	after := values("after").Calls[0]
 	require.Len(t, after.Got, 2)
 
@@ -129,6 +134,8 @@ func testValues(t *testing.T, sealing payload.Sealing, key string) {
 	require.Contains(t, out, "$input.x -> after.x: "+string(quoted))
 	out, _, _ = cli("status", "r", "--values", "broken")
 	require.Contains(t, out, "failed (tool_error): on purpose")
+	out, _, _ = cli("status", "r", "--values", "$output")
+	require.Regexp(t, `^node  \$output *\n\ncall 1\n  gave\n    \$: \{`, out)
 	_, said, code := cli("status", "r", "--values", "brokn")
 	require.Equal(t, exitNegative, code)
 	require.Contains(t, said, "has no node brokn")
@@ -138,7 +145,16 @@ func testValues(t *testing.T, sealing payload.Sealing, key string) {
 }
 
 func blobsAt(t *testing.T, dir string) *values {
-	v := &values{at: store.Options{Dir: dir}, turn: make(chan struct{}, 1)}
+	v := &values{at: &place{store: store.Options{Dir: dir}}, turn: make(chan struct{}, 1)}
 	t.Cleanup(func() { require.NoError(t, v.close()) })
 	return v
+}
+
+// A local node that has failed has no digests, and none is shown.
+func TestValuesOfALocalFailure(t *testing.T) {
+	var out bytes.Buffer
+	(&Program{Stdout: &out}).exchanged(&exchanges{Node: "n", Operation: "engine/fail", Calls: []exchange{{
+		Local: true, Failure: &contract.ErrorPayload{Kind: contract.ToolError, Message: "no"},
+	}}})
+	require.Equal(t, "node  n  engine/fail\n\ncall 1\n  got: not recorded of a local node\n  failed (tool_error): no\n", out.String())
 }

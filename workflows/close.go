@@ -162,6 +162,7 @@ func (v *view) unloaded(ctx workflow.Context, err error) (contract.Result, error
 	}
 	steady, _ := workflow.NewDisconnectedContext(ctx)
 	id := identify(workflow.GetInfo(ctx))
+	v.awaits(contract.WaitJournal, workflow.Now(ctx), time.Time{}, "the run's end, on its way to the ledger")
 	closed, refused := conclude(steady, id.Origin, contract.CloseRequest{Run: id, End: end}, nil)
 	if refused != nil {
 		return nil, v.fail(unrecorded(refused))

@@ -62,7 +62,7 @@ func Plan(ctx workflow.Context, start json.RawMessage, loaded *plan.Loaded, carr
 	}
 	if loaded == nil {
 		var err error
-		if loaded, err = load(ctx, start); err != nil {
+		if loaded, err = v.load(ctx, start); err != nil {
 			named(ctx, err)
 			return v.unloaded(ctx, err)
 		}
@@ -114,39 +114,79 @@ func wasReset(info *workflow.Info) bool {
 const (
 	loadTimeout  = 2 * time.Minute
 	loadAttempts = 50
+	// Bounds of the wait between two attempts.
+	minLoadWait = 500 * time.Millisecond
+	maxLoadWait = 30 * time.Second
 )
 
 // load compiles the plan, admits the input and states the beginning of the run,
-// in a local activity: a round trip less before the first node.
-func load(ctx workflow.Context, start json.RawMessage) (*plan.Loaded, error) {
-	ctx = workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
-		Summary:                "compile the plan, admit the input, open the run",
-		StartToCloseTimeout:    loadTimeout,
-		ScheduleToCloseTimeout: loadAttempts * loadTimeout,
-		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval:    500 * time.Millisecond,
-			BackoffCoefficient: 2,
-			MaximumInterval:    30 * time.Second,
-			MaximumAttempts:    loadAttempts,
-		},
+// in a local activity: a round trip less before the first node. The waits between
+// attempts are timers of the run, which answers queries meanwhile and says what it
+// waits for.
+func (v *view) load(ctx workflow.Context, start json.RawMessage) (*plan.Loaded, error) {
+	local := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
+		Summary:             "compile the plan, admit the input, open the run",
+		StartToCloseTimeout: loadTimeout,
+		RetryPolicy:         &temporal.RetryPolicy{MaximumAttempts: 1},
 	})
-	var loaded *plan.Loaded
-	err := workflow.ExecuteLocalActivity(ctx, contract.ActivityLoad, contract.LoadRequest{Run: identify(workflow.GetInfo(ctx)), Start: start}).Get(ctx, &loaded)
-	if err != nil {
-		return nil, err
+	request := contract.LoadRequest{Run: identify(workflow.GetInfo(ctx)), Start: start}
+	since, next := workflow.Now(ctx), minLoadWait
+	for {
+		request.Attempt++
+		var loaded *plan.Loaded
+		err := workflow.ExecuteLocalActivity(local, contract.ActivityLoad, request).Get(ctx, &loaded)
+		if err == nil {
+			return loaded, nil
+		}
+		v.plan = knownOf(err).Plan
+		again, after := retriedLoad(err)
+		if !again || ctx.Err() != nil || request.Attempt == loadAttempts {
+			return nil, err
+		}
+		if after == 0 {
+			after = next
+		}
+		after, next = min(after, maxLoadWait), min(2*next, maxLoadWait)
+		why, kind := readFailure(err, &wait{local: true}), contract.WaitRetry
+		if why.Kind == contract.StoreUnavailable {
+			kind = contract.WaitStore
+		}
+		v.awaits(kind, since, workflow.Now(ctx).Add(after), why.Message)
+		if stopped := workflow.NewTimerWithOptions(ctx, after, workflow.TimerOptions{Summary: "waits for the store"}).Get(ctx, nil); stopped != nil {
+			return nil, err
+		}
 	}
-	return loaded, nil
+}
+
+// retriedLoad reports whether engine/load is tried again after a failure, and when,
+// where the worker says so.
+func retriedLoad(err error) (bool, time.Duration) {
+	var failed *temporal.ApplicationError
+	var timeout *temporal.TimeoutError
+	var panicked *temporal.PanicError
+	if errors.As(err, &failed) {
+		return !failed.NonRetryable(), max(failed.NextRetryDelay(), 0)
+	}
+	return errors.As(err, &timeout) || errors.As(err, &panicked), 0
+}
+
+// knownOf gives what engine/load could say of a run that it has not loaded.
+func knownOf(err error) contract.Loading {
+	var failed *temporal.ApplicationError
+	var details contract.ErrorDetails
+	if !errors.As(err, &failed) || !failed.HasDetails() || failed.Details(&details) != nil || details.Loading == nil {
+		return contract.Loading{}
+	}
+	return *details.Loading
 }
 
 // named writes the search attributes of a run that ends without its plan, as
 // far as engine/load could say them.
 func named(ctx workflow.Context, err error) {
-	var failed *temporal.ApplicationError
-	var details contract.ErrorDetails
-	if ctx.Err() != nil || !errors.As(err, &failed) || !failed.HasDetails() || failed.Details(&details) != nil || details.Loading == nil {
+	if ctx.Err() != nil {
 		return
 	}
-	known := details.Loading
+	known := knownOf(err)
 	var updates []temporal.SearchAttributeUpdate
 	add := func(name, value string) {
 		if value != "" && slices.Contains(known.Attributes, name) {

@@ -34,12 +34,26 @@ type view struct {
 	// stands is what the ledger has of the nodes of a run that has ended, where that
 	// may not be what they came to here.
 	stands contract.NodeStates
+
+	// plan is the plan's name@version, as far as it is known, and waiting what the run
+	// waits for, both of a run that is not loaded.
+	plan    string
+	waiting []contract.Wait
+}
+
+// awaits says what a run waits for that is not loaded.
+func (v *view) awaits(kind contract.WaitKind, since, until time.Time, detail string) {
+	v.waiting = []contract.Wait{{Kind: kind, Since: instant(since), Until: instant(until), Detail: clipped(detail)}}
 }
 
 // answer is the query handler of [contract.QueryState].
 func (v *view) answer() (contract.State, error) {
 	s := contract.State{State: v.state, Failure: v.failure, Nodes: []contract.NodeStatus{}}
 	if v.run == nil {
+		s.Plan = v.plan
+		if v.state == contract.RunLoading {
+			s.Waiting = v.waiting
+		}
 		return s, nil
 	}
 	p := v.run.plan
@@ -145,10 +159,16 @@ func brief(e *contract.ErrorPayload) *contract.ErrorPayload {
 	}
 	short := *e
 	short.Details = nil
-	if len(short.Message) > stateMessage {
-		short.Message = strings.ToValidUTF8(short.Message[:stateMessage], "") + "…"
-	}
+	short.Message = clipped(short.Message)
 	return &short
+}
+
+// clipped bounds a message in an answer.
+func clipped(message string) string {
+	if len(message) <= stateMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:stateMessage], "") + "…"
 }
 
 // nodeState is the state of node i; when a run has failed, what was in flight

@@ -168,3 +168,43 @@ func TestAuthorityIsBounded(t *testing.T) {
 	require.ErrorIs(t, err, ledger.ErrInvalid)
 	require.ErrorContains(t, err, "the chain of statements is full: 2 of 100000")
 }
+
+// A database whose file is removed or replaced beneath the store is away: nothing is
+// written into a file that nobody finds, and none is made anew.
+func TestAFileThatIsGone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	o := sqlite.Options{Path: filepath.Join(dir, "ledger.db"), Origin: ledgertest.Origin}
+	s, err := sqlite.Open(t.Context(), o)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	n := 0
+	state := func() error {
+		n++
+		_, err := s.Append(t.Context(), ledger.Draft{Chain: "c", Key: fmt.Sprint(n), Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{}`)})
+		return err
+	}
+	require.NoError(t, state())
+	away := func(why string) {
+		t.Helper()
+		_, pending := s.Pending(t.Context(), 1)
+		_, checkpoint := s.Checkpoint(t.Context())
+		_, body := s.Body(t.Context(), "sha256:none")
+		for _, err := range []error{state(), pending, checkpoint, body} {
+			require.ErrorIs(t, err, ledger.ErrUnavailable)
+			require.ErrorContains(t, err, why)
+		}
+	}
+	require.NoError(t, os.Rename(dir, dir+".away"))
+	away("the database's file is gone")
+	require.NoDirExists(t, dir)
+	other, err := sqlite.Open(t.Context(), o)
+	require.NoError(t, err)
+	require.NoError(t, other.Close())
+	away("is another file than the one that was opened")
+	require.NoError(t, os.RemoveAll(dir))
+	require.NoError(t, os.Rename(dir+".away", dir))
+	require.NoError(t, state())
+	pending, err := s.Pending(t.Context(), 10)
+	require.NoError(t, err)
+	require.Len(t, pending, 2)
+}

@@ -237,7 +237,26 @@ func Open(ctx context.Context, o Options) (*sqlstore.Store, error) {
 		}
 		return nil, fmt.Errorf("open the SQLite store: %w", errors.Join(err, db.Close()))
 	}
+	opened, err := os.Stat(o.Path)
+	if err != nil {
+		return nil, fmt.Errorf("open the SQLite store: %w", errors.Join(err, db.Close()))
+	}
+	d.There = func() error { return there(o.Path, opened) }
 	return sqlstore.New(db, d, o.Origin), nil
+}
+
+// there refuses a file that was removed or replaced: SQLite goes on with the one
+// that it has open, which nobody finds again, and makes an empty one for the next
+// connection.
+func there(path string, opened os.FileInfo) error {
+	now, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: the database's file is gone: %w", ledger.ErrUnavailable, err)
+	case !os.SameFile(opened, now):
+		return fmt.Errorf("%w: %s is another file than the one that was opened: it was replaced, and a restart takes up the new one", ledger.ErrUnavailable, path)
+	}
+	return nil
 }
 
 // create makes the file for its owner alone, as it may hold what only they are

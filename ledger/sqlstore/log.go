@@ -232,6 +232,9 @@ func (s *Store) Body(ctx context.Context, digest string) ([]byte, error) {
 	if storable(args) != nil {
 		return nil, fmt.Errorf("read body: %w", ledger.ErrGone)
 	}
+	if err := s.there(); err != nil {
+		return nil, s.explain("read a body", err)
+	}
 	raw, err := opened(s.db.QueryRowContext(ctx, query, args...), digest)
 	return raw, s.explain("read a body", err)
 }

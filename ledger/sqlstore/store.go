@@ -40,6 +40,9 @@ type Dialect struct {
 	Isolation sql.IsolationLevel
 	// Enter, where it is not nil, waits for this process's turn to write.
 	Enter func(ctx context.Context) (leave func(), err error)
+	// There, where it is not nil, reports why the database is not the one any more that
+	// was opened: what its connections write would be lost.
+	There func() error
 	// Lock locks a chain, by its name, to the end of the transaction, where there
 	// is more than one writer, and then reads the database's clock in milliseconds
 	// since 1970. Now reads the clock alone.
@@ -239,6 +242,9 @@ func (s *Store) once(ctx context.Context, careful bool, f func(*tx) error) (err 
 		}
 		defer leave()
 	}
+	if err := s.there(); err != nil {
+		return err
+	}
 	t, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: s.d.Isolation})
 	if err != nil {
 		return err
@@ -256,7 +262,17 @@ func (s *Store) once(ctx context.Context, careful bool, f func(*tx) error) (err 
 		return err
 	}
 	done = true
-	return t.Commit()
+	if err := t.Commit(); err != nil {
+		return err
+	}
+	return s.there() // it may have gone meanwhile
+}
+
+func (s *Store) there() error {
+	if s.d.There == nil {
+		return nil
+	}
+	return s.d.There()
 }
 
 // lock locks a chain before its state is looked at, so that what is decided
@@ -392,6 +408,9 @@ func (s *Store) one(ctx context.Context, what, query string, args []any, into ..
 	if storable(args) != nil {
 		return s.explain(what, sql.ErrNoRows)
 	}
+	if err := s.there(); err != nil {
+		return s.explain(what, err)
+	}
 	query, args = s.place(query, args)
 	return s.explain(what, s.db.QueryRowContext(ctx, query, args...).Scan(into...))
 }
@@ -400,6 +419,9 @@ func (s *Store) one(ctx context.Context, what, query string, args []any, into ..
 func list[T any](ctx context.Context, s *Store, what, query string, args []any, scan func(*sql.Rows) (T, error)) ([]T, error) {
 	if storable(args) != nil {
 		return nil, nil
+	}
+	if err := s.there(); err != nil {
+		return nil, s.explain(what, err)
 	}
 	query, args = s.place(query, args)
 	rows, err := s.db.QueryContext(ctx, query, args...)
