@@ -62,6 +62,31 @@ func TestALongCallDelaysNothing(t *testing.T) {
 	}
 }
 
+// TestALargeReport: what a child returns by reference is read by the execution that
+// has started it, which hears of it by its end.
+func TestALargeReport(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]payload.Sealing{"sealed": sealing(t, keys(t, "k1")...), "plain": {}} {
+		t.Run(name, func(t *testing.T) {
+			stage.Parallel(t)
+			var calls atomic.Int32
+			large := letters(30_000)
+			h := stage.Host(t, host.Options{ContinueAfter: 50, Sealing: s, Skills: []skills.Skill{
+				skill("large", func(context.Context, json.RawMessage) (json.RawMessage, error) {
+					calls.Add(1)
+					return json.Marshal(map[string]string{"x": large})
+				}),
+			}})
+			run := stage.Start(t, h.Client(), source("limits: {deadline_ms: 20000}\n", []string{"a test/large 60000 retry_policy: {max_retries: 40}"}, []string{"$input.x -> a.x", "a.x -> $output.x"}), `{"x":1}`)
+			var result map[string]string
+			require.NoError(t, stage.Await(t, h.Client(), run, &result))
+			require.Equal(t, large, result["x"])
+			require.Len(t, events(t, h.Client(), run, enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED), 1)
+			require.EqualValues(t, 1, calls.Load())
+		})
+	}
+}
+
 // TestTheEndOfARunCancelsItsChildren: what a child calls for a run that has ended is
 // cancelled, and not tried again.
 func TestTheEndOfARunCancelsItsChildren(t *testing.T) {

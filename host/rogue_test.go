@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,6 +23,8 @@ import (
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/payload"
 	"chimera.ai/engine/skills"
 	"chimera.ai/engine/store"
 )
@@ -166,6 +169,39 @@ func TestAReferenceIsNoAnswer(t *testing.T) {
 	require.Empty(t, events(t, engine.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED))
 }
 
+// TestAnAnswerIsBounded: a worker that has the keys answers a probe that it was not
+// asked for, which counts as a lost worker, and then says what no worker of ours would of
+// attempts and digests.
+func TestAnAnswerIsBounded(t *testing.T) {
+	stage.Parallel(t)
+	s := sealing(t, keys(t, "k1")...)
+	box := newToolbox(t)
+	h := stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleEngine}, Sealing: s}))
+	r := rogue{t, stranger(t)}
+	run := stage.Start(t, r, source("", []string{"a box/echo 60000"}, []string{"$input.x -> a.x", "a.x -> $output.x"}), `{"x":1}`)
+	sealed := converter.WithDataConverterSerializationContext(payload.NewConverter(nil, s), converter.ActivitySerializationContext{
+		Namespace: client.DefaultNamespace, WorkflowID: run.GetID(), ActivityType: "box/echo",
+	})
+	for _, out := range []contract.Outcome{
+		{Probed: true},
+		{Values: []contract.Value{contract.Value("2")}, Held: []bool{true}, Attempts: math.MaxInt, Input: "none", Output: strings.Repeat("x", 200_000)},
+	} {
+		task := r.takes(run.GetID())
+		var call contract.Call
+		require.NoError(t, sealed.FromPayloads(task.GetInput(), &call))
+		out.Request = call.Request
+		answer, err := sealed.ToPayloads(out)
+		require.NoError(t, err)
+		r.answers(task, answer)
+	}
+	require.NoError(t, stage.Await(t, r, run, nil))
+	require.Len(t, events(t, h.Client(), run, enumspb.EVENT_TYPE_TIMER_STARTED), 2, "the deadline, and the wait for another worker")
+	outcomes := told(t, h.Store(), run).Outcomes
+	require.Len(t, outcomes, 1)
+	require.Less(t, outcomes[0].Attempts, math.MaxInt32)
+	require.Empty(t, outcomes[0].InputDigest+outcomes[0].OutputDigest)
+}
+
 // pointer is a payload that says that its value lies in a store.
 func pointer(data string) *commonpb.Payloads {
 	return &commonpb.Payloads{Payloads: []*commonpb.Payload{{
@@ -206,6 +242,30 @@ func longCall(t *testing.T, h *host.Host) (run client.WorkflowRun, child string)
 	require.NoError(t, err)
 	require.NotEqual(t, run.GetRunID(), about.GetWorkflowExecutionInfo().GetExecution().GetRunId(), "the run has continued as new")
 	return run, child
+}
+
+// TestAReportIsBounded: where nothing is sealed, whoever may signal reports what no
+// worker would. The run takes of it what it would take of a worker, and ends.
+func TestAReportIsBounded(t *testing.T) {
+	stage.Parallel(t)
+	h := stage.Host(t, host.Options{ContinueAfter: 60, Skills: []skills.Skill{atGate(nil, "")}})
+	r := rogue{t, stranger(t)}
+	run, child := longCall(t, h)
+	about, err := r.DescribeWorkflowExecution(t.Context(), child, "")
+	require.NoError(t, err)
+	long := strings.Repeat("<", 200_000)
+	forged, err := converter.GetDefaultDataConverter().ToPayloads(contract.Report{
+		Request: strings.TrimPrefix(child, run.GetID()+"/"),
+		Child:   contract.Child{Workflow: child, Run: about.GetWorkflowExecutionInfo().GetExecution().GetRunId()},
+		Failure: &contract.CallFailure{Error: contract.ErrorPayload{Kind: contract.Kind(long[:100_000]), Message: long, Attempts: math.MaxInt}},
+	})
+	require.NoError(t, err)
+	require.NoError(t, r.signals(run.GetID(), contract.SignalReport, forged))
+	f := failureOf(t, stage.Await(t, h.Client(), run, nil))
+	require.Equal(t, contract.ServerError, f.Kind)
+	require.Less(t, len(f.Message), 5000)
+	require.Equal(t, ledger.RunFailed, told(t, h.Store(), run).State)
+	require.Empty(t, events(t, h.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED))
 }
 
 // TestReportsAreFlooded: whoever may signal sends reports of all sorts to a run that

@@ -207,7 +207,8 @@ func (c sealer) ToPayload(value any) (*commonpb.Payload, error) {
 	if _, raw := value.(converter.RawValue); raw && isSealed(p) {
 		return p, nil
 	}
-	return seal(c.sealing.Keys, c.sealsWith(value), p, c.scope.context(sortOf(value)), c.sealing.Compress)
+	p, err = seal(c.sealing.Keys, c.sealsWith(value), p, c.scope.context(sortOf(value)), c.sealing.Compress)
+	return c.scope.owned(value, p), err
 }
 
 func (c sealer) ToPayloads(values ...any) (*commonpb.Payloads, error) {

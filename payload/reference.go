@@ -52,7 +52,7 @@ func References() grpc.UnaryClientInterceptor {
 func readable(c *commandpb.Command) {
 	for _, p := range c.GetCompleteWorkflowExecutionCommandAttributes().GetResult().GetPayloads() {
 		ref, ok := referenceOf(p)
-		if !ok {
+		if !ok || ref.GetClaimData()[claimReport] != "" {
 			continue
 		}
 		var size int64

@@ -74,6 +74,9 @@ func (driver) Type() string { return "chimera-blob" }
 const (
 	claimDigest = "digest"
 	claimSize   = "size"
+	// claimReport is there where the payload is a child's report: only its run reads
+	// it, so the reference stays the SDK's.
+	claimReport = "report"
 	// claimProof vouches for the digest, where there are keys: what it names was
 	// stored by this deployment, whether the store has it now or not.
 	claimProof = "proof"
@@ -109,6 +112,9 @@ func (d driver) Store(ctx converter.StorageDriverStoreContext, payloads []*commo
 			claimDigest: digest,
 			claimSize:   strconv.Itoa(len(b)),
 		}}
+		if _, ok := p.GetMetadata()[metadataOwner]; ok {
+			claims[i].ClaimData[claimReport] = "1"
+		}
 		if proof := d.sealing.Keys.prove(digest); proof != "" {
 			claims[i].ClaimData[claimProof] = proof
 		}

@@ -38,9 +38,15 @@ func (r *run) due() bool {
 			r.draining = true
 		}
 	}
-	// What a run carries lies in the store.
 	n, _ := r.activities()
-	return r.draining && !r.outage.away && n == 0 && r.begun()
+	return r.draining && !r.stays(length, bytes) && n == 0 && r.begun()
+}
+
+// stays reports whether the run has to wait for its store before it continues as new,
+// since what it carries lies there. A store that is away costs no events: where a
+// history has grown to twice the hard bound all the same, somebody only says so.
+func (r *run) stays(length, bytes int) bool {
+	return r.outage.away && length < 2*r.hard() && bytes < 2*hardBytes
 }
 
 // hard is the length of the history from which nothing new is launched.

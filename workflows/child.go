@@ -284,12 +284,24 @@ func (r *run) takeReport(w *wait, report *contract.Report) {
 		r.returned(w)
 		r.succeeded(w.node, *report.Outcome)
 	case report.Failure != nil:
-		told := report.Failure
-		r.failedCall(w, failure{
-			ErrorPayload: told.Error, spent: told.Spent, wait: min(time.Duration(max(told.WaitMS, 0))*time.Millisecond, maxWait),
-			unstarted: told.Unstarted, wrongQueue: told.WrongQueue,
-		})
+		r.failedCall(w, readReport(report.Failure))
 	default:
 		r.failedCall(w, failed(contract.WorkerLost, "the child workflow that made the call has reported nothing"))
 	}
+}
+
+// readReport reads the failure of a call as its child has reported it. Where nothing
+// is sealed, anybody may have: it is bounded like that of a worker.
+func readReport(told *contract.CallFailure) failure {
+	f := failed(told.Error.Kind, told.Error.Message)
+	f.unstarted, f.wrongQueue = told.Unstarted, told.WrongQueue
+	if !f.Kind.Valid() && !f.wrongQueue {
+		f.Kind = contract.ServerError
+	}
+	f.Attempts, f.spent = counted(1, told.Error.Attempts), counted(0, told.Spent)
+	f.wait = waits(told.WaitMS)
+	if len(told.Error.Details) <= maxDetails {
+		f.Details = told.Error.Details
+	}
+	return f
 }

@@ -180,10 +180,14 @@ func weight(n *plan.Node) int {
 // maxAttempts bounds what a worker may say that it took.
 const maxAttempts = 1 << 20
 
+// counted is a number of attempts as a worker says it, of which there are at least so
+// many.
+func counted(least, said int) int { return min(max(said, least), maxAttempts) }
+
 // settledAs notes when node i has settled, and after how many attempts.
 func (r *run) settledAs(i int, attempts int) {
 	r.ended[i] = stamp(r.started, r.now())
-	r.attempts[i] = int32(min(max(attempts, 1), maxAttempts))
+	r.attempts[i] = int32(counted(1, attempts))
 }
 
 // succeeded settles node i with its outcome.
@@ -195,12 +199,21 @@ func (r *run) succeeded(i int, out contract.Outcome) {
 		return
 	}
 	r.journal.note(r.entry(i, contract.JournalEntry{
-		State: contract.Succeeded, Attempts: max(out.Attempts, 1), Input: out.Input, Output: out.Output,
+		State: contract.Succeeded, Attempts: counted(1, out.Attempts), Input: digestOf(out.Input), Output: digestOf(out.Output),
 	}))
 	if r.remaining[i] > 0 {
 		r.values[i] = out.Values
 	}
 	r.progress.Succeed(i, out)
+}
+
+// digestOf lets a digest pass: a worker may say what is none, and is as long as it
+// likes.
+func digestOf(s string) string {
+	if plan.IsDigest(s) {
+		return s
+	}
+	return ""
 }
 
 // produced takes the plan's output.

@@ -40,7 +40,7 @@ func (r *run) land(w *wait) {
 		if w.local {
 			r.meter.landed(brought(&out), r.now().Sub(w.since))
 		}
-		if err == nil && out.Request != w.request {
+		if err == nil && (out.Request != w.request || out.Probed && !w.probe) {
 			err = errOther
 		}
 		if err != nil {
@@ -254,9 +254,9 @@ func readApplication(err *temporal.ApplicationError, w *wait) failure {
 		return failed(errOther.Kind, errOther.Message)
 	}
 	if told {
-		f.Attempts = max(details.Attempts, 1)
+		f.Attempts = counted(1, details.Attempts)
 		f.spent = f.Attempts - 1
-		f.wait = min(time.Duration(max(details.WaitMS, 0))*time.Millisecond, maxWait)
+		f.wait = waits(details.WaitMS)
 		if len(details.Details) <= maxDetails {
 			f.Details = details.Details
 		}
@@ -267,6 +267,10 @@ func readApplication(err *temporal.ApplicationError, w *wait) failure {
 
 // maxWait bounds what a worker may say of the wait before the next attempt.
 const maxWait = 24 * time.Hour
+
+func waits(ms int64) time.Duration {
+	return time.Duration(min(max(ms, 0), maxWait.Milliseconds())) * time.Millisecond
+}
 
 // readTimeout reads what Temporal itself says of an activity. A local one that it
 // has ended did not end by itself within the node's own timeout: the store hangs, or
@@ -279,7 +283,7 @@ func readTimeout(err *temporal.TimeoutError, w *wait) failure {
 	f.unstarted = err.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START
 	var beat contract.Beat
 	if err.HasLastHeartbeatDetails() && err.LastHeartbeatDetails(&beat) == nil && (w == nil || beat.Request == w.request && w.sealed(beat.SealedWith)) {
-		f.spent = beat.Spent
+		f.spent = counted(0, beat.Spent)
 	}
 	return f
 }

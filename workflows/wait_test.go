@@ -181,3 +181,15 @@ func TestTheEndTellsWhatWasWrittenElsewhere(t *testing.T) {
 		})
 	}
 }
+
+// TestAStoreThatIsSaidToBeAway: a run waits for its store before it continues as new,
+// but does not grow for ever where somebody only says that the store is away.
+func TestAStoreThatIsSaidToBeAway(t *testing.T) {
+	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
+		r.failedCall(&wait{kind: waitCall, node: 1}, failed(contract.StoreUnavailable, "away"))
+		r.draining, r.head.ContinueAfter = true, 1000
+		require.False(t, r.due())
+		r.head.ContinueAfter = 0 // now the history is longer than all of its bounds
+		require.True(t, r.due())
+	})
+}
