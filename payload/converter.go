@@ -28,6 +28,7 @@
 package payload
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -321,16 +322,23 @@ func (c sealer) ToStrings(ps *commonpb.Payloads) []string {
 	return all
 }
 
-// jsonConverter is the SDK's JSON converter, which also marks what foreign
-// clients read as inline.
+// jsonConverter is the SDK's JSON converter, but that it writes "<", ">" and "&" as
+// they are: a value would be six times as large as what the workflow has measured. It
+// also marks what foreign clients read as inline.
 type jsonConverter struct {
 	*converter.JSONPayloadConverter
 }
 
 func (c jsonConverter) ToPayload(value any) (*commonpb.Payload, error) {
-	p, err := c.JSONPayloadConverter.ToPayload(value)
-	if err != nil || p == nil {
-		return p, err
+	var data bytes.Buffer
+	encoder := json.NewEncoder(&data)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return nil, fmt.Errorf("%w: %w", converter.ErrUnableToEncode, err)
+	}
+	p := &commonpb.Payload{
+		Metadata: map[string][]byte{converter.MetadataEncoding: []byte(c.Encoding())},
+		Data:     bytes.TrimSuffix(data.Bytes(), []byte("\n")),
 	}
 	switch value.(type) {
 	case contract.Result, contract.State, *contract.State, contract.Failure, *contract.Failure, contract.ErrorDetails:

@@ -70,13 +70,12 @@ func Call(ctx workflow.Context, request contract.ChildCall) (contract.Report, er
 	return report, nil
 }
 
-// bulk is how many bytes of foreign values a report has. As JSON they may be six
-// times as many.
+// bulk is how many bytes of foreign values a report has.
 func bulk(report *contract.Report) int {
 	if report.Outcome != nil {
-		return brought(report.Outcome) + len("false,")*len(report.Outcome.Held)
+		return bytesOf(report.Outcome)
 	}
-	return len(report.Failure.Error.Message) + len(report.Failure.Error.Details)
+	return quoted(report.Failure.Error.Message) + len(report.Failure.Error.Details)
 }
 
 // outlives reports whether a call of node n may take longer than the run can wait

@@ -38,7 +38,7 @@ func (r *run) land(w *wait) {
 		var out contract.Outcome
 		err := w.future.Get(r.steady, &out)
 		if w.local {
-			r.meter.landed(brought(&out), r.now().Sub(w.since))
+			r.meter.landed(brought(err, bytesOf(&out)), r.now().Sub(w.since))
 		}
 		if err == nil && (out.Request != w.request || out.Probed && !w.probe) {
 			err = errOther
@@ -127,7 +127,7 @@ func (r *run) landRoute(w *wait) {
 	var result contract.RouteResult
 	err := w.future.Get(r.steady, &result)
 	if w.local {
-		r.meter.landed(len(result.Held), r.now().Sub(w.since))
+		r.meter.landed(brought(err, len("false,")*len(result.Held)), r.now().Sub(w.since))
 	}
 	if err == nil && result.Request != w.request {
 		err = errOther

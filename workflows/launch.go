@@ -146,14 +146,14 @@ func (r *run) routeRequest(w *wait) contract.RouteRequest {
 	return request
 }
 
-// size is about how many bytes a request adds to the workflow task: what is
-// large goes by reference.
+// size is about how many bytes a request adds to the workflow task.
 func size(call *contract.Call) int {
-	n := len(call.Input)
+	const delivery = len(`{"edge":1000000,"value":,"output":,"error":{"kind":"store_unavailable","node":"","message":,"details":,"attempts":1000000}},`)
+	n := len(call.Input) + quoted(call.Run.Workflow)
 	for _, d := range call.Deliveries {
-		n += len(d.Value) + len(d.Output)
+		n += len(d.Value) + len(d.Output) + delivery
 		if d.Error != nil {
-			n += len(d.Error.Message) + len(d.Error.Details)
+			n += len(d.Error.Node) + quoted(d.Error.Message) + len(d.Error.Details)
 		}
 	}
 	return emitted(n)

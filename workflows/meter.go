@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"time"
+	"unicode/utf8"
 
 	"chimera.ai/engine/contract"
 )
@@ -12,16 +13,19 @@ const (
 	taskNodes    = 200
 	taskBytes    = 1 << 20
 	taskDuration = 500 * time.Millisecond
-	// reference is about what a value that goes by reference leaves in the
-	// history; byReference is the size from which it does (package payload), and
-	// so the most that a local activity's result or failure brings.
-	reference   = 512
+	// byReference is the size from which a value goes by reference (package payload),
+	// and so the most that it leaves in the history. It may leave as much where it is
+	// larger: what is compressed is measured then.
 	byReference = 16 << 10
+	// failureBytes is the most that a local activity's failure brings: its details,
+	// and its message, which is sealed as JSON.
+	failureBytes = maxDetails + 6*maxMessage
 	// overhead is about what an event has beside its values.
 	overhead = 256
 	// Bounds of the window of local activities: the library gives each that is in
 	// flight a coroutine, and each of them a turn whenever something ends. minWindow
-	// is enough for those that take no longer than that.
+	// is enough for those that take no longer than that; more than maxWindow would
+	// rather wait for each other than end sooner.
 	minWindow, maxWindow = 4, 32
 )
 
@@ -68,13 +72,13 @@ func (m *meter) reserve() {
 func (m *meter) landed(bytes int, took time.Duration) {
 	switch {
 	case took > time.Duration(m.window)*time.Millisecond:
-		m.window = min(2*m.window, maxPending)
+		m.window = min(2*m.window, maxWindow)
 	case m.window > minWindow:
 		m.window--
 	}
 	m.flying--
 	m.nodes++
-	m.bytes += emitted(bytes) - byReference - overhead
+	m.bytes += bytes - byReference - overhead
 }
 
 // full reports whether the current workflow task has had enough: one more local
@@ -88,18 +92,38 @@ func (m *meter) full(r *run, w *wait) bool {
 		m.nodes > 0 && r.now().Sub(m.since) >= taskDuration
 }
 
-// brought is how many bytes an outcome has.
-func brought(out *contract.Outcome) int {
-	n := len(out.Input) + len(out.Output)
+// brought is how many bytes the end of a local activity adds to the workflow task.
+func brought(err error, bytes int) int {
+	if err != nil {
+		return failureBytes + overhead
+	}
+	return emitted(bytes)
+}
+
+// bytesOf is how many bytes an outcome has.
+func bytesOf(out *contract.Outcome) int {
+	n := len(out.Input) + len(out.Output) + len("false,")*len(out.Held)
 	for _, v := range out.Values {
-		n += len(v)
+		n += len(v) + 1
 	}
 	return n
 }
 
-func emitted(n int) int {
-	if n >= byReference {
-		n = reference
+// emitted is about how many bytes a payload of n adds to the workflow task.
+func emitted(n int) int { return min(n, byReference) + overhead }
+
+// quoted is the most bytes that a text has as JSON.
+func quoted(text string) int {
+	n := len(`""`)
+	for _, c := range text {
+		switch {
+		case c < ' ', c == utf8.RuneError, c == '\u2028', c == '\u2029':
+			n += len(`\u0000`)
+		case c == '"', c == '\\':
+			n += 2
+		default:
+			n += utf8.RuneLen(c)
+		}
 	}
-	return n + overhead
+	return n
 }

@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"bytes"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -21,11 +23,42 @@ func TestTheWindowFollowsTheTimeOfLocalActivities(t *testing.T) {
 	}
 	land(maxWindow, time.Millisecond)
 	require.Equal(t, minWindow, m.window)
-	land(4, 900*time.Millisecond)
-	require.Equal(t, 16*minWindow, m.window)
+	land(2, 900*time.Millisecond)
+	require.Equal(t, 4*minWindow, m.window)
 	land(20, time.Minute)
-	require.Equal(t, maxPending, m.window)
+	require.Equal(t, maxWindow, m.window)
 	require.Zero(t, m.flying)
+}
+
+// TestQuoted: a text is never longer as JSON than was measured, nor much shorter.
+func TestQuoted(t *testing.T) {
+	for _, text := range []string{"", "abc", "<&>", "\x00\x1f\n", `"\`, "ü€😀", "\u2028\u2029", "\xff\xfe", "\x7f"} {
+		var b bytes.Buffer
+		encoder := json.NewEncoder(&b)
+		encoder.SetEscapeHTML(false)
+		require.NoError(t, encoder.Encode(text))
+		require.GreaterOrEqual(t, quoted(text), b.Len()-1, "%q", text)
+		require.LessOrEqual(t, quoted(text), b.Len()+3*len(text), "%q", text)
+	}
+}
+
+// TestATaskHoldsWhatItsLocalActivitiesBring: whether they succeed or fail, and
+// whatever they say, all that are in flight fit into the completion of a workflow
+// task, which Temporal refuses from 4 MiB.
+func TestATaskHoldsWhatItsLocalActivitiesBring(t *testing.T) {
+	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
+		r.meter.begin(r)
+		n := 0
+		for ; !r.meter.full(r, &wait{node: 1}); n++ {
+			r.meter.reserve()
+		}
+		for range n {
+			r.meter.landed(brought(errOther, 0), time.Millisecond)
+		}
+		require.True(t, r.meter.full(r, &wait{node: r.last()}))
+		require.Equal(t, n*(failureBytes+overhead), r.meter.bytes)
+		require.Less(t, r.meter.bytes, 3<<20)
+	})
 }
 
 // TestTheOutputNeedsNoTaskOfItsOwn: a run of as many nodes as a workflow task holds

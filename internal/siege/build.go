@@ -81,8 +81,8 @@ func pick[T any](b *builder, from []T) T { return from[b.IntN(len(from))] }
 // chance is true once in n times.
 func (b *builder) chance(n int) bool { return b.IntN(n) == 0 }
 
-// text is a text of n bytes.
-func text(n int) string { return strings.Repeat("abcdefghijklmnopqrstuvwxyz0123456789", n/36+1)[:n] }
+// text is a text of n bytes, most of which some writers of JSON escape.
+func text(n int) string { return strings.Repeat("0<1&2>3<&><<<<>>>>&&&&<<<<>>>>&&&&<<", n/36+1)[:n] }
 
 // chain is n nodes, one after the other, by data or by control alone.
 func (b *builder) chain(n int, timeout func() int64) {

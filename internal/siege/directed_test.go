@@ -182,6 +182,21 @@ func TestLocalNodesOfAnySize(t *testing.T) {
 	f.wins(t, f.send(t, b.p))
 }
 
+// TestRequestsOfAnySize: so are requests, whatever their values are made of.
+func TestRequestsOfAnySize(t *testing.T) {
+	f := camp(t, host.Options{})
+	b := newBuilder(12)
+	b.p.Parallel = 1000
+	b.add("source", Pass, 1000, map[string]any{"x": text(2500)})
+	b.result("source", "x")
+	for i := range 400 {
+		id := fmt.Sprintf("n%d", i)
+		b.add(id, Pass, 5000, nil)
+		b.flow("source", id)
+	}
+	f.wins(t, f.send(t, b.p))
+}
+
 // TestManyLocalNodesAtOnce: thousands of local nodes that are ready at one time take
 // no more work each than a few do.
 func TestManyLocalNodesAtOnce(t *testing.T) {

@@ -17,7 +17,7 @@ func (b *builder) storm(n int) {
 	for i := range n {
 		id := fmt.Sprintf("%sf%d", at, i)
 		kind := pick(b, []string{"tool_error", "timeout", "server_error", "contract", "auth", "transport"})
-		with := map[string]any{"message": text(pick(b, []int{1, 500, 501, 4096})), "kind": kind}
+		with := map[string]any{"message": text(pick(b, []int{1, 500, 501, 2600, 4096})), "kind": kind}
 		if b.chance(2) {
 			with["details"] = map[string]any{"d": text(pick(b, []int{1, 1000, 8<<10 - 8}))}
 		}
