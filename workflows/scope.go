@@ -86,5 +86,6 @@ func at(values []contract.Value, i int) contract.Value {
 	return values[i]
 }
 
-// stamp gives the time of something in the run, as began and ended hold it.
-func stamp(start, t time.Time) int64 { return t.Sub(start).Milliseconds() + 1 }
+// stamp gives the time of something in the run, as began and ended hold it. The
+// server's clock may have stepped back since the start.
+func stamp(start, t time.Time) int64 { return max(t.Sub(start).Milliseconds(), 0) + 1 }

@@ -63,15 +63,17 @@ func (v *view) answer() (contract.State, error) {
 		count(&s.Counts, v.nodeState(i))
 	}
 	s.StartedAt, s.Executions = v.run.started.UTC().Format(time.RFC3339Nano), v.run.executions
-	s.Truncated = calls > stateNodes
+	large := calls > stateNodes
+	s.Truncated = large
 	if v.state == contract.RunRunning {
-		s.Waiting = v.run.waiting()
-		s.Truncated = s.Truncated || len(s.Waiting) == stateWaits
+		var more bool
+		s.Waiting, more = v.run.waiting()
+		s.Truncated = large || more
 	}
 	bytes := 0
 	for i := 1; i <= calls; i++ {
 		state := v.nodeState(i)
-		if s.Truncated && state == contract.Pending {
+		if large && state == contract.Pending {
 			continue
 		}
 		status := contract.NodeStatus{
@@ -86,7 +88,7 @@ func (v *view) answer() (contract.State, error) {
 		}
 		bytes += 160 + len(status.ID) + len(status.Operation)
 		if status.Error != nil {
-			bytes += 64 + len(status.ID) + len(status.Error.Message)
+			bytes += 64 + len(status.ID) + quoted(status.Error.Message)
 		}
 		if len(s.Nodes) == stateNodes || bytes > stateBytes {
 			s.Truncated = true
@@ -112,11 +114,11 @@ func instant(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z07:00")
 }
 
-// waiting lists what the run waits for: what holds it up first.
-func (r *run) waiting() []contract.Wait {
-	var all []contract.Wait
+// waiting lists what the run waits for, what holds it up first, and reports whether
+// there is more.
+func (r *run) waiting() (all []contract.Wait, more bool) {
 	add := func(kind contract.WaitKind, w *wait, detail string) {
-		if len(all) < stateWaits {
+		if more = len(all) == stateWaits; !more {
 			node := ""
 			if kind != contract.WaitJournal {
 				node = r.plan.Nodes[w.node].ID
@@ -149,7 +151,7 @@ func (r *run) waiting() []contract.Wait {
 			add(contract.WaitRetry, w, "")
 		}
 	}
-	return all
+	return all, more
 }
 
 // brief is a failure without its details, and with a message of bounded length.

@@ -193,3 +193,20 @@ func TestAStoreThatIsSaidToBeAway(t *testing.T) {
 		require.True(t, r.due())
 	})
 }
+
+// TestMoreWaitsThanAreListed: a state says that there are more only where there are.
+func TestMoreWaitsThanAreListed(t *testing.T) {
+	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
+		for range stateWaits {
+			r.flights = append(r.flights, &wait{kind: waitCall, node: 1})
+		}
+		all, more := r.waiting()
+		require.Len(t, all, stateWaits)
+		require.False(t, more)
+		r.stalled = []*wait{{kind: waitCall, node: 1}}
+		all, more = r.waiting()
+		require.Len(t, all, stateWaits)
+		require.True(t, more)
+		require.Equal(t, contract.WaitStore, all[0].Kind)
+	})
+}
