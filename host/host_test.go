@@ -408,7 +408,7 @@ func TestLargeLocalResultsDoNotWedgeTheRun(t *testing.T) {
 		sealing payload.Sealing
 		nodes   int
 	}{
-		"plain":  {payload.Sealing{}, 120},
+		"plain":  {payload.Sealing{}, 150},
 		"sealed": {sealing(t, keys(t, "k1")...), 500},
 	} {
 		t.Run(name, func(t *testing.T) {
