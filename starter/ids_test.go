@@ -50,7 +50,7 @@ func TestWorkflowIDs(t *testing.T) {
 	require.NoError(t, c.TerminateWorkflow(t.Context(), "r", second, ""))
 	_, said, code = cli("start", plan, "--id", "r")
 	require.Equal(t, exitNegative, code)
-	require.Contains(t, said, "there was a run r already, it is terminated, and no other was started")
+	require.Contains(t, said, "the run r was terminated already, and no other was started")
 	_, err = start(client.StartWorkflowOptions{WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE})
 	require.ErrorAs(t, err, &taken)
 	third, err := start(client.StartWorkflowOptions{})
