@@ -41,11 +41,10 @@ func (r *run) close() (contract.Result, error) {
 // much that is: a request more might not be in the history before a reset.
 func conclude(ctx workflow.Context, tag string, end contract.CloseRequest, elsewhere []contract.JournalEntry) (contract.Closed, *failure) {
 	t := teller{ctx: ctx, root: end.Run.Root, timeout: journalTimeout}
-	for len(end.Entries) > requestEntries {
-		t.n++
+	for n := 1; len(end.Entries) > requestEntries; n++ {
 		request := contract.JournalRequest{
 			Run: end.Run, Plan: end.Plan, Input: end.Input, Entries: end.Entries[:requestEntries],
-			Request: tag + "/engine/close#" + strconv.Itoa(t.n), Closing: true,
+			Request: tag + "/engine/close#" + strconv.Itoa(n), Closing: true,
 		}
 		var receipt contract.JournalReceipt
 		if f := t.ask(contract.ActivityJournal, request, &receipt, func() bool { return receipt.Request == request.Request }); f != nil {
@@ -56,7 +55,6 @@ func conclude(ctx workflow.Context, tag string, end contract.CloseRequest, elsew
 		}
 		end.Entries = end.Entries[requestEntries:]
 	}
-	t.n++
 	t.timeout += time.Duration(len(elsewhere)/requestEntries) * time.Second
 	end.Entries = slices.Concat(end.Entries, elsewhere)
 	var closed contract.Closed
@@ -69,8 +67,8 @@ type teller struct {
 	ctx workflow.Context
 	// root is that of the run.
 	root string
-	// n counts what is told, and asked what was asked for that.
-	n, asked int
+	// asked counts what was asked for.
+	asked int
 	// timeout is long enough for what is told, however busy the store is.
 	timeout time.Duration
 }
