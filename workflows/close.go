@@ -46,8 +46,8 @@ func conclude(ctx workflow.Context, tag string, end contract.CloseRequest, elsew
 			Run: end.Run, Plan: end.Plan, Input: end.Input, Entries: end.Entries[:requestEntries],
 			Request: tag + "/engine/close#" + strconv.Itoa(n), Closing: true,
 		}
-		var receipt contract.JournalReceipt
-		if f := t.ask(contract.ActivityJournal, request, &receipt, func() bool { return receipt.Request == request.Request }); f != nil {
+		receipt, f := ask(&t, contract.ActivityJournal, request, func(a *contract.JournalReceipt) bool { return a.Request == request.Request })
+		if f != nil {
 			return contract.Closed{}, f
 		}
 		if receipt.Root != t.root {
@@ -57,9 +57,7 @@ func conclude(ctx workflow.Context, tag string, end contract.CloseRequest, elsew
 	}
 	t.timeout += time.Duration(len(elsewhere)/requestEntries) * time.Second
 	end.Entries = slices.Concat(end.Entries, elsewhere)
-	var closed contract.Closed
-	f := t.tell(contract.ActivityClose, end, &closed, func() bool { return closed.Root == t.root })
-	return closed, f
+	return tell(&t, contract.ActivityClose, end, func(a *contract.Closed) bool { return a.Root == t.root })
 }
 
 // teller tells the ledger what it has to take before a run ends.
@@ -74,28 +72,28 @@ type teller struct {
 }
 
 // tell asks for an activity first by a local one, which is one event.
-func (t *teller) tell(activity string, request, answer any, right func() bool) *failure {
-	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(t.ctx, workflow.LocalActivityOptions{
+func tell[T any](t *teller, activity string, request any, right func(*T) bool) (T, *failure) {
+	answer, told, f := told(t, workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(t.ctx, workflow.LocalActivityOptions{
 		Summary: activity, StartToCloseTimeout: t.timeout, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
-	}), activity, request).Get(t.ctx, answer)
-	if told, f := t.told(err, right); told || f != nil {
-		return f
+	}), activity, request), right)
+	if told || f != nil {
+		return answer, f
 	}
-	return t.ask(activity, request, answer, right)
+	return ask(t, activity, request, right)
 }
 
 // ask asks for an activity, which Temporal tries until the store is back, until it
 // has the right answer.
-func (t *teller) ask(activity string, request, answer any, right func() bool) *failure {
+func ask[T any](t *teller, activity string, request any, right func(*T) bool) (T, *failure) {
 	for wrong := 0; ; wrong++ {
 		t.asked++
 		began := workflow.Now(t.ctx)
-		err := workflow.ExecuteActivity(workflow.WithActivityOptions(t.ctx, workflow.ActivityOptions{
+		answer, told, f := told(t, workflow.ExecuteActivity(workflow.WithActivityOptions(t.ctx, workflow.ActivityOptions{
 			TaskQueue: contract.QueueJournal, ActivityID: activity + "/end#" + strconv.Itoa(t.asked), Summary: activity,
 			StartToCloseTimeout: t.timeout, ScheduleToCloseTimeout: tryTime, RetryPolicy: recording,
-		}), activity, request).Get(t.ctx, answer)
-		if told, f := t.told(err, right); told || f != nil {
-			return f
+		}), activity, request), right)
+		if told || f != nil {
+			return answer, f
 		}
 		if workflow.Now(t.ctx).Sub(began) >= maxPause {
 			wrong = 0 // the store was away, or it costs few events anyway
@@ -111,17 +109,19 @@ const maxPause = 15 * time.Minute
 // pause is the wait before the next try after so many such answers.
 func pause(wrong int) time.Duration { return min(minBackoff<<min(wrong, 10), maxPause) }
 
-// told reports whether an answer is the right one, or the failure that is final.
-func (t *teller) told(err error, right func() bool) (bool, *failure) {
+// told reports whether an answer is the right one, or the failure that is final. Each
+// answer is a value of its own: what one has does not remain where the next has nothing.
+func told[T any](t *teller, answered workflow.Future, right func(*T) bool) (answer T, is bool, f *failure) {
+	err := answered.Get(t.ctx, &answer)
 	if err == nil {
-		return right(), nil
+		return answer, right(&answer), nil
 	}
-	f := readEnd(t.ctx, err)
-	if f.refused(t.root) {
-		return false, &f
+	said := readEnd(t.ctx, err)
+	if said.refused(t.root) {
+		return answer, false, &said
 	}
-	workflow.GetLogger(t.ctx).Warn("the end of the run was not written", "kind", f.Kind, "error", f.Message)
-	return false, nil
+	workflow.GetLogger(t.ctx).Warn("the end of the run was not written", "kind", said.Kind, "error", said.Message)
+	return answer, false, nil
 }
 
 // close gives what the workflow returns for the end that stands.
