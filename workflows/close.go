@@ -38,7 +38,8 @@ func (r *run) close() (contract.Result, error) {
 // What is told before the end is told by ordinary activities: the history has by
 // then what it tells of, so that the run tells the same again after a workflow task
 // that Temporal has discarded. What was written elsewhere goes with the end, however
-// much that is: a request more might not be in the history before a reset.
+// much that is: a request more might not be in the history before a reset. It comes
+// first, since engine/close may state the first of many before the end.
 func conclude(ctx workflow.Context, tag string, end contract.CloseRequest, elsewhere []contract.JournalEntry) (contract.Closed, *failure) {
 	t := teller{ctx: ctx, root: end.Run.Root, timeout: journalTimeout}
 	for n := 1; len(end.Entries) > requestEntries; n++ {
@@ -56,7 +57,7 @@ func conclude(ctx workflow.Context, tag string, end contract.CloseRequest, elsew
 		end.Entries = end.Entries[requestEntries:]
 	}
 	t.timeout += time.Duration(len(elsewhere)/requestEntries) * time.Second
-	end.Entries = slices.Concat(end.Entries, elsewhere)
+	end.Entries = slices.Concat(elsewhere, end.Entries)
 	return tell(&t, contract.ActivityClose, end, func(a *contract.Closed) bool { return a.Root == t.root })
 }
 
