@@ -65,10 +65,11 @@ func (e *Engine) close(ctx context.Context, request *contract.CloseRequest) (con
 	var stood bool
 	state := func() (err error) {
 		for len(last) > closingOutcomes {
-			if err := e.record(ctx, opened, last[:closingOutcomes], true); err != nil {
+			n := min(len(last)-closingOutcomes, closingOutcomes)
+			if err := e.record(ctx, opened, last[:n], true); err != nil {
 				return err
 			}
-			last = last[closingOutcomes:]
+			last = last[n:]
 		}
 		stands, stood, err = e.Ledger.CloseRun(ctx, proposed, last)
 		return err
@@ -91,8 +92,9 @@ func (e *Engine) close(ctx context.Context, request *contract.CloseRequest) (con
 	return closed, err
 }
 
-// closingOutcomes is how many outcomes are stated together with an end; what there is
-// more of them, after a reset, is stated before.
+// closingOutcomes is how many outcomes are stated together with an end: the last ones,
+// which the history of the run may not have yet. What there is more of them, after a
+// reset, is stated before.
 const closingOutcomes = 1000
 
 // outcomesPage is how many outcomes are read at a time.

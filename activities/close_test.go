@@ -216,3 +216,23 @@ func TestCloseRefusals(t *testing.T) {
 		})
 	}
 }
+
+// TestTheLastOutcomesGoWithTheEnd: of more outcomes than go with an end, the first are
+// stated before. The history of a run may not have the last ones yet.
+func TestTheLastOutcomesGoWithTheEnd(t *testing.T) {
+	for _, many := range []int{1000, 1001, 2500} {
+		b := &books{}
+		_, f := closing(t, b, drawer{}, func(r *contract.CloseRequest) {
+			asSucceeded(r)
+			for i := range many {
+				r.Entries = append(r.Entries, contract.JournalEntry{Node: target, Visit: i + 1, State: contract.Succeeded})
+			}
+		})
+		require.Nil(t, f)
+		require.Len(t, b.outcomes, many)
+		require.Equal(t, 1000, b.last)
+		for i, o := range b.outcomes {
+			require.Equal(t, i+1, o.Visit)
+		}
+	}
+}

@@ -31,6 +31,8 @@ type books struct {
 	open     []ledger.Run
 	outcomes []ledger.Outcome
 	closed   []ledger.Run
+	// last is how many outcomes came with the last end.
+	last int
 }
 
 func (b *books) Plan(_ context.Context, ref string) (ledger.Plan, error) {
@@ -91,7 +93,7 @@ func (b *books) CloseRun(_ context.Context, r ledger.Run, last []ledger.Outcome)
 	if !slices.ContainsFunc(b.open, func(have ledger.Run) bool { return have.Root == r.Root }) {
 		return ledger.Run{}, false, fmt.Errorf("close run: %w", ledger.ErrNotFound)
 	}
-	b.outcomes = append(b.outcomes, last...)
+	b.outcomes, b.last = append(b.outcomes, last...), len(last)
 	b.closed = append(b.closed, r)
 	return r, false, nil
 }

@@ -38,17 +38,17 @@ func (r *run) close() (contract.Result, error) {
 // What is told before the end is told by ordinary activities: the history has by
 // then what it tells of, so that the run tells the same again after a workflow task
 // that Temporal has discarded. What was written elsewhere goes with the end, however
-// much that is: a request more might not be in the history before a reset.
+// much that is: a request more might not be in the history before a reset. It comes
+// first, since engine/close may state the first of many before the end.
 func conclude(ctx workflow.Context, tag string, end contract.CloseRequest, elsewhere []contract.JournalEntry) (contract.Closed, *failure) {
 	t := teller{ctx: ctx, root: end.Run.Root, timeout: journalTimeout}
-	for len(end.Entries) > requestEntries {
-		t.n++
+	for n := 1; len(end.Entries) > requestEntries; n++ {
 		request := contract.JournalRequest{
 			Run: end.Run, Plan: end.Plan, Input: end.Input, Entries: end.Entries[:requestEntries],
-			Request: tag + "/engine/close#" + strconv.Itoa(t.n), Closing: true,
+			Request: tag + "/engine/close#" + strconv.Itoa(n), Closing: true,
 		}
-		var receipt contract.JournalReceipt
-		if f := t.ask(contract.ActivityJournal, request, &receipt, func() bool { return receipt.Request == request.Request }); f != nil {
+		receipt, f := ask(&t, contract.ActivityJournal, request, func(a *contract.JournalReceipt) bool { return a.Request == request.Request })
+		if f != nil {
 			return contract.Closed{}, f
 		}
 		if receipt.Root != t.root {
@@ -56,12 +56,9 @@ func conclude(ctx workflow.Context, tag string, end contract.CloseRequest, elsew
 		}
 		end.Entries = end.Entries[requestEntries:]
 	}
-	t.n++
 	t.timeout += time.Duration(len(elsewhere)/requestEntries) * time.Second
-	end.Entries = slices.Concat(end.Entries, elsewhere)
-	var closed contract.Closed
-	f := t.tell(contract.ActivityClose, end, &closed, func() bool { return closed.Root == t.root })
-	return closed, f
+	end.Entries = slices.Concat(elsewhere, end.Entries)
+	return tell(&t, contract.ActivityClose, end, func(a *contract.Closed) bool { return a.Root == t.root })
 }
 
 // teller tells the ledger what it has to take before a run ends.
@@ -69,35 +66,35 @@ type teller struct {
 	ctx workflow.Context
 	// root is that of the run.
 	root string
-	// n counts what is told, and asked what was asked for that.
-	n, asked int
+	// asked counts what was asked for.
+	asked int
 	// timeout is long enough for what is told, however busy the store is.
 	timeout time.Duration
 }
 
 // tell asks for an activity first by a local one, which is one event.
-func (t *teller) tell(activity string, request, answer any, right func() bool) *failure {
-	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(t.ctx, workflow.LocalActivityOptions{
+func tell[T any](t *teller, activity string, request any, right func(*T) bool) (T, *failure) {
+	answer, told, f := told(t, workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(t.ctx, workflow.LocalActivityOptions{
 		Summary: activity, StartToCloseTimeout: t.timeout, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
-	}), activity, request).Get(t.ctx, answer)
-	if told, f := t.told(err, right); told || f != nil {
-		return f
+	}), activity, request), right)
+	if told || f != nil {
+		return answer, f
 	}
-	return t.ask(activity, request, answer, right)
+	return ask(t, activity, request, right)
 }
 
 // ask asks for an activity, which Temporal tries until the store is back, until it
 // has the right answer.
-func (t *teller) ask(activity string, request, answer any, right func() bool) *failure {
+func ask[T any](t *teller, activity string, request any, right func(*T) bool) (T, *failure) {
 	for wrong := 0; ; wrong++ {
 		t.asked++
 		began := workflow.Now(t.ctx)
-		err := workflow.ExecuteActivity(workflow.WithActivityOptions(t.ctx, workflow.ActivityOptions{
+		answer, told, f := told(t, workflow.ExecuteActivity(workflow.WithActivityOptions(t.ctx, workflow.ActivityOptions{
 			TaskQueue: contract.QueueJournal, ActivityID: activity + "/end#" + strconv.Itoa(t.asked), Summary: activity,
 			StartToCloseTimeout: t.timeout, ScheduleToCloseTimeout: tryTime, RetryPolicy: recording,
-		}), activity, request).Get(t.ctx, answer)
-		if told, f := t.told(err, right); told || f != nil {
-			return f
+		}), activity, request), right)
+		if told || f != nil {
+			return answer, f
 		}
 		if workflow.Now(t.ctx).Sub(began) >= maxPause {
 			wrong = 0 // the store was away, or it costs few events anyway
@@ -113,17 +110,19 @@ const maxPause = 15 * time.Minute
 // pause is the wait before the next try after so many such answers.
 func pause(wrong int) time.Duration { return min(minBackoff<<min(wrong, 10), maxPause) }
 
-// told reports whether an answer is the right one, or the failure that is final.
-func (t *teller) told(err error, right func() bool) (bool, *failure) {
+// told reports whether an answer is the right one, or the failure that is final. Each
+// answer is a value of its own: what one has does not remain where the next has nothing.
+func told[T any](t *teller, answered workflow.Future, right func(*T) bool) (answer T, is bool, f *failure) {
+	err := answered.Get(t.ctx, &answer)
 	if err == nil {
-		return right(), nil
+		return answer, right(&answer), nil
 	}
-	f := readEnd(t.ctx, err)
-	if f.refused(t.root) {
-		return false, &f
+	said := readEnd(t.ctx, err)
+	if said.refused(t.root) {
+		return answer, false, &said
 	}
-	workflow.GetLogger(t.ctx).Warn("the end of the run was not written", "kind", f.Kind, "error", f.Message)
-	return false, nil
+	workflow.GetLogger(t.ctx).Warn("the end of the run was not written", "kind", said.Kind, "error", said.Message)
+	return answer, false, nil
 }
 
 // close gives what the workflow returns for the end that stands.

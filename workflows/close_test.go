@@ -186,3 +186,30 @@ func TestWhoClosesWithGarbage(t *testing.T) {
 		})
 	}
 }
+
+// TestAnotherRunsEnd: of the answer that a history has for the run before a reset,
+// nothing is taken where the right one has nothing.
+func TestAnotherRunsEnd(t *testing.T) {
+	env := environment(t, noLedger{})
+	failure := contract.Failure{Kind: contract.Timeout, Node: "n0", Message: "late", Compensated: []string{}, NotCompensated: []string{}}
+	another := failure
+	another.Diagnostics = json.RawMessage(`[{"code":"x"}]`)
+	env.OnActivity(contract.ActivityClose, mock.Anything, mock.Anything).Return(contract.Closed{
+		Root: "another", End: contract.RunEnd{State: contract.RunFailed, Failure: &another, Output: "another's"},
+		Output: json.RawMessage(`1`), Nodes: contract.Letters([]contract.NodeState{contract.Failed}),
+	}, nil).Once()
+	env.OnActivity(contract.ActivityClose, mock.Anything, mock.Anything).Return(func(_ context.Context, request contract.CloseRequest) (contract.Closed, error) {
+		return contract.Closed{Root: request.Run.Root, End: contract.RunEnd{State: contract.RunFailed, Failure: &failure}}, nil
+	}).Once()
+	env.ExecuteWorkflow(contract.WorkflowType, contract.Start{Source: chain(1), Input: json.RawMessage(`{"x":"y"}`)})
+	var application *temporal.ApplicationError
+	require.ErrorAs(t, env.GetWorkflowError(), &application)
+	var got contract.Failure
+	require.NoError(t, application.Details(&got))
+	require.Equal(t, failure, got)
+	value, err := env.QueryWorkflow(contract.QueryState)
+	require.NoError(t, err)
+	var state contract.State
+	require.NoError(t, value.Get(&state))
+	require.Equal(t, contract.Counts{Succeeded: 1}, state.Counts)
+}

@@ -96,7 +96,7 @@ func (r *run) landBatch(w *wait) {
 	switch {
 	case err != nil:
 		f := readFailure(err, w)
-		if f.refused(r.root) {
+		if f.refused(r.root) || f.root != "" && f.refused(f.root) && r.acted() {
 			r.fails(unrecorded(&f))
 		}
 		workflow.GetLogger(r.ctx).Warn("a journal batch was not written", "batch", j.batch, "error", err)
@@ -107,11 +107,21 @@ func (r *run) landBatch(w *wait) {
 	j.sent = nil
 }
 
+// acted reports whether the run has ended already with a refusal of its last batch that
+// does not name its root, in the history before a reset. Then it ends so again, since
+// the commands in that history are those of a run that ends. A refusal that arrives
+// after the reset ends nothing, and a marker says so to whoever replays it.
+func (r *run) acted() bool {
+	change := "engine/journal#" + strconv.Itoa(r.journal.batch)
+	return workflow.GetVersion(r.steady, change, workflow.DefaultVersion, 1) == workflow.DefaultVersion
+}
+
 // refusals are the kinds of a ledger that will not take what a run states, ever.
 var refusals = []contract.Kind{contract.Conflict, contract.Contract, contract.TooLarge}
 
 // refused reports whether the ledger refuses for good what the run of that root
-// states. What it refuses of the run before a reset says nothing of this one.
+// states. What it refuses of another run, as the one before a reset, says nothing of
+// this one.
 func (f *failure) refused(root string) bool {
 	return f.root == root && slices.Contains(refusals, f.Kind)
 }

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -150,7 +151,8 @@ func TestAnswersOfTheRunBefore(t *testing.T) {
 }
 
 // TestTheEndTellsWhatWasWrittenElsewhere: it goes with the end, whatever was written
-// for the run before while that was closing, and costs no request more.
+// for the run before while that was closing, and costs no request more. What the history
+// may not have yet comes last.
 func TestTheEndTellsWhatWasWrittenElsewhere(t *testing.T) {
 	for name, c := range map[string]struct {
 		root string
@@ -162,21 +164,24 @@ func TestTheEndTellsWhatWasWrittenElsewhere(t *testing.T) {
 			env.RegisterActivityWithOptions(func(_ context.Context, request contract.JournalRequest) (contract.JournalReceipt, error) {
 				return contract.JournalReceipt{Request: request.Request, Root: c.root}, nil
 			}, activity.RegisterOptions{Name: contract.ActivityJournal})
-			told, batches := 0, 0
+			told, fresh, batches := 0, 0, 0
 			env.SetOnActivityStartedListener(func(*activity.Info, context.Context, converter.EncodedValues) { batches++ })
 			env.RegisterActivityWithOptions(func(_ context.Context, request contract.CloseRequest) (contract.Closed, error) {
 				told = len(request.Entries)
+				fresh = slices.IndexFunc(request.Entries, func(e contract.JournalEntry) bool { return e.Node == 1 })
 				return contract.Closed{Root: request.Run.Root}, nil
 			}, activity.RegisterOptions{Name: contract.ActivityClose})
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
 				_, refused := conclude(ctx, "tag", contract.CloseRequest{
-					Run: contract.Identity{Root: "own"}, Entries: make([]contract.JournalEntry, requestEntries+200),
+					Run:     contract.Identity{Root: "own"},
+					Entries: append(make([]contract.JournalEntry, requestEntries), slices.Repeat([]contract.JournalEntry{{Node: 1}}, 200)...),
 				}, make([]contract.JournalEntry, 500))
 				require.Nil(t, refused)
 				return nil
 			})
 			require.NoError(t, env.GetWorkflowError())
 			require.Equal(t, c.want, told)
+			require.Equal(t, told-200, fresh)
 			require.Equal(t, 1, batches)
 		})
 	}
