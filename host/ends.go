@@ -243,8 +243,12 @@ func (e *ends) told(ctx context.Context, info *workflowpb.WorkflowExecutionInfo,
 	err := e.client.GetWorkflow(ctx, id.GetWorkflowId(), id.GetRunId()).Get(ctx, &result)
 	if info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
 		end.State = ledger.RunSucceeded
-		if err != nil {
-			return ctx.Err() // else nobody reads it
+		switch {
+		case err == nil:
+		case unanswered(ctx, err):
+			return err
+		default:
+			return nil // nobody can read it
 		}
 		if v, err := schemas.Decode(json.RawMessage(result)); err == nil {
 			if whole, err := plan.Canonical(v); err == nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,6 +25,7 @@ import (
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
+	"chimera.ai/engine/payload"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/skills"
 	"chimera.ai/engine/store"
@@ -230,4 +232,43 @@ func TestTheLedgerIsToldOfEndsThatNobodyStated(t *testing.T) {
 	require.NoError(t, h.Close())
 	require.Equal(t, 1, strings.Count(log.String(), "runs open that Temporal does not know"))
 	require.Contains(t, log.String(), "count=3")
+}
+
+// TestALargeOutputIsReadBeforeItsRunIsClosed: the host closes a run that Temporal has
+// completed only when it has read the output, whose digest the ledger is told.
+func TestALargeOutputIsReadBeforeItsRunIsClosed(t *testing.T) {
+	stage.Parallel(t)
+	large, err := json.Marshal(map[string]string{"x": strings.Repeat("large ", payload.InlineLimit/4)})
+	require.NoError(t, err)
+	first, second := filepath.Join(t.TempDir(), "store"), filepath.Join(t.TempDir(), "store")
+	h := stage.Host(t, host.Options{
+		Store: store.Options{Dir: first},
+		Skills: []skills.Skill{skill("give", func(context.Context, json.RawMessage) (json.RawMessage, error) {
+			return large, nil
+		})},
+	})
+	run := stage.Start(t, h.Client(), source("", []string{"a test/give 60000"}, []string{"a.x -> $output.x"}), `{}`)
+	require.NoError(t, stage.Await(t, h.Client(), run, nil))
+	require.NoError(t, h.Close())
+
+	// Another ledger has it open, and cannot read the values.
+	log := new(lines)
+	h = stage.Host(t, host.Options{Store: store.Options{Dir: second}, EndsEvery: soon, Roles: []host.Role{host.RoleEngine}, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	blobs := filepath.Join(second, "blobs")
+	require.NoError(t, os.RemoveAll(blobs))
+	require.NoError(t, os.WriteFile(blobs, nil, 0o600))
+	require.NoError(t, h.Store().Ledger.OpenRun(t.Context(), ledger.Run{
+		Workflow: run.GetID(), Root: run.GetRunID(), Origin: run.GetRunID(), PlanDigest: plan.DigestOf([]byte("p")), InputDigest: plan.DigestOf([]byte("i")),
+	}))
+	stage.Until(t, "the host has asked for the output", func() bool {
+		return strings.Contains(log.String(), "open runs of the ledger were not held against Temporal") ||
+			strings.Contains(log.String(), "a run was closed in the ledger")
+	})
+	r, err := h.Store().Ledger.Run(t.Context(), run.GetID(), run.GetRunID())
+	require.NoError(t, err)
+	require.Equal(t, ledger.RunRunning, r.State)
+	require.NoError(t, os.Remove(blobs))
+	require.NoError(t, os.CopyFS(blobs, os.DirFS(filepath.Join(first, "blobs"))))
+	r = becomes(t, h.Store(), run.GetID(), run.GetRunID(), ledger.RunSucceeded)
+	require.Equal(t, plan.DigestOf(large), r.OutputDigest)
 }
