@@ -54,7 +54,7 @@ func chain() string {
 		nodes = append(nodes, fmt.Sprintf("n%d engine/pass 2000", i+1))
 		edges = append(edges, fmt.Sprintf("n%d.x -> n%d.x", i, i+1))
 	}
-	return source("", append(nodes, "last test/gate 60000"), append(edges, "n30 -> last", "last.x -> $output.x"))
+	return source("", append(nodes, "last test/gate 600000"), append(edges, "n30 -> last", "last.x -> $output.x"))
 }
 
 // becomes waits until the ledger has a run in a state.
@@ -167,11 +167,11 @@ func TestTheLedgerIsToldOfEndsThatNobodyStated(t *testing.T) {
 	require.NoError(t, stage.Await(t, c, succeeded, nil))
 	refused := stage.Start(t, c, "kind: Plan", `{}`)
 	require.Error(t, stage.Await(t, c, refused, nil))
-	cancelled := stage.Start(t, c, source("", []string{"b test/gate 60000"}, []string{"b -> $output"}), `{}`)
+	cancelled := stage.Start(t, c, source("", []string{"b test/gate 600000"}, []string{"b -> $output"}), `{}`)
 	stage.Until(t, "it waits", func() bool { return stage.State(t, c, cancelled).Counts.Running == 1 })
 	require.NoError(t, c.CancelWorkflow(t.Context(), cancelled.GetID(), ""))
 	require.Error(t, stage.Await(t, c, cancelled, nil))
-	running := stage.Start(t, c, source("", []string{"b test/gate 60000"}, []string{"b -> $output"}), `{}`)
+	running := stage.Start(t, c, source("", []string{"b test/gate 600000"}, []string{"b -> $output"}), `{}`)
 	stage.Until(t, "it waits", func() bool { return stage.State(t, c, running).Counts.Running == 1 })
 	// Temporal has forgotten how this one began.
 	forgotten := stage.Start(t, c, chain(), `{"x":1}`)
@@ -180,13 +180,26 @@ func TestTheLedgerIsToldOfEndsThatNobodyStated(t *testing.T) {
 		s := stage.State(t, c, forgotten)
 		return s.Counts.Running == 1 && s.Counts.Pending == 0
 	})
-	_, err := c.WorkflowService().DeleteWorkflowExecution(t.Context(), &workflowservice.DeleteWorkflowExecutionRequest{
-		Namespace: stage.Temporal(t).Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: forgotten.GetID(), RunId: root},
+	// It has forgotten this one, too, which was reset; the reset was terminated at once.
+	based := stage.Start(t, c, source("", []string{"b test/gate 600000"}, []string{"b -> $output"}), `{}`)
+	base := based.GetRunID()
+	stage.Until(t, "it waits", func() bool { return stage.State(t, c, based).Counts.Running == 1 })
+	_, err := c.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+		Namespace: stage.Temporal(t).Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: based.GetID(), RunId: base},
+		Reason: "test", WorkflowTaskFinishEventId: events(t, c, based, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)[0].GetEventId(), RequestId: "reset of a forgotten run",
 	})
 	require.NoError(t, err)
-	stage.Until(t, "its first execution is gone", func() bool {
+	require.NoError(t, c.TerminateWorkflow(t.Context(), based.GetID(), "", "enough"))
+	for workflow, first := range map[string]string{forgotten.GetID(): root, based.GetID(): base} {
+		_, err := c.WorkflowService().DeleteWorkflowExecution(t.Context(), &workflowservice.DeleteWorkflowExecutionRequest{
+			Namespace: stage.Temporal(t).Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: workflow, RunId: first},
+		})
+		require.NoError(t, err)
+	}
+	stage.Until(t, "the first executions are gone", func() bool {
 		_, err := c.DescribeWorkflowExecution(t.Context(), forgotten.GetID(), root)
-		return errors.As(err, new(*serviceerror.NotFound))
+		_, other := c.DescribeWorkflowExecution(t.Context(), based.GetID(), base)
+		return errors.As(err, new(*serviceerror.NotFound)) && errors.As(other, new(*serviceerror.NotFound))
 	})
 	require.NoError(t, h.Close())
 
@@ -203,6 +216,7 @@ func TestTheLedgerIsToldOfEndsThatNobodyStated(t *testing.T) {
 		open(run.GetID(), run.GetRunID())
 	}
 	open(forgotten.GetID(), root)
+	open(based.GetID(), base)
 	open("nobody-1", uuid.NewString())
 	open("nobody-2", "no id of Temporal's")
 	open(running.GetID(), uuid.NewString())
@@ -222,7 +236,7 @@ func TestTheLedgerIsToldOfEndsThatNobodyStated(t *testing.T) {
 	stage.Until(t, "the log says what is not known", func() bool { return strings.Contains(log.String(), "runs open that Temporal does not know") })
 	left, err := h.Store().Ledger.OpenRuns(t.Context(), "", "", 10)
 	require.NoError(t, err)
-	require.Len(t, left, 5)
+	require.Len(t, left, 6)
 
 	// Rounds later it has said nothing more.
 	require.NoError(t, h.Client().TerminateWorkflow(t.Context(), running.GetID(), running.GetRunID(), "enough"))
@@ -231,7 +245,7 @@ func TestTheLedgerIsToldOfEndsThatNobodyStated(t *testing.T) {
 	becomes(t, h.Store(), forgotten.GetID(), root, ledger.RunTerminated)
 	require.NoError(t, h.Close())
 	require.Equal(t, 1, strings.Count(log.String(), "runs open that Temporal does not know"))
-	require.Contains(t, log.String(), "count=3")
+	require.Contains(t, log.String(), "count=4")
 }
 
 // TestALargeOutputIsReadBeforeItsRunIsClosed: the host closes a run that Temporal has
