@@ -142,7 +142,8 @@ type ErrorDetails struct {
 	Details json.RawMessage `json:"details,omitempty"`
 	// Diagnostics is what the compiler said, where a plan did not compile.
 	Diagnostics json.RawMessage `json:"diagnostics,omitempty"`
-	// Request is that of the [Call], [RouteRequest] or [JournalRequest] that failed.
+	// Request is that of the [Call], [RouteRequest], [JournalRequest] or [ChildRequest]
+	// that failed.
 	Request string `json:"request,omitempty"`
 	// Root is that of the run whose ledger was asked, in a failure of engine/journal and
 	// engine/close.
