@@ -114,7 +114,7 @@ func (s *scope) unconditional(i int) (held []bool, asked bool) {
 		if edge.Type != plan.Error {
 			continue
 		}
-		if edge.When != "" || edge.Otherwise {
+		if edge.When != "" {
 			return nil, true
 		}
 		held = append(held, true)
