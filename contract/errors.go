@@ -133,6 +133,14 @@ func (e *Error) Error() string { return string(e.Kind) + ": " + e.Message }
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
+// MaxMessage and MaxDetails bound the message and the details of a failure in a
+// history, in bytes: together they are less than a result that does not go by
+// reference. Activities write no more, and the interpreter keeps no more.
+const (
+	MaxMessage = 4 << 10
+	MaxDetails = 8 << 10
+)
+
 // ErrorDetails is the first detail of an activity's failure; the failure's type
 // is the kind, and its message the message.
 type ErrorDetails struct {

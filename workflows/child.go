@@ -300,7 +300,7 @@ func readReport(told *contract.CallFailure) failure {
 	}
 	f.Attempts, f.spent = counted(1, told.Error.Attempts), counted(0, told.Spent)
 	f.wait = waits(told.WaitMS)
-	if len(told.Error.Details) <= maxDetails {
+	if len(told.Error.Details) <= contract.MaxDetails {
 		f.Details = told.Error.Details
 	}
 	return f
