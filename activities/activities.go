@@ -1,5 +1,6 @@
 // Package activities is what the interpreter asks for: loading a plan, running
-// a node, choosing error edges, writing the journal.
+// a node, choosing error edges, writing the journal, closing a run, and asking
+// about a child workflow.
 //
 // All evaluation happens here: schemas validate each input and output,
 // expressions fill ports and choose edges. What an activity calls stands behind

@@ -18,15 +18,9 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-const (
-	// maxMessage and maxDetails bound what a failure carries into the history, in
-	// bytes: less than a result that does not go by reference.
-	maxMessage = 4 << 10
-	maxDetails = 8 << 10
-	// maxRetryAfter bounds the wait that the other side asks for: a policy's own
-	// waits are no longer either.
-	maxRetryAfter = 24 * time.Hour
-)
+// maxRetryAfter bounds the wait that the other side asks for: a policy's own waits
+// are no longer either.
+const maxRetryAfter = 24 * time.Hour
 
 // asked is the request that an activity answers.
 type asked struct {
@@ -68,7 +62,7 @@ func (a asked) failed(ctx context.Context, err error) error {
 	}
 	attempts := a.attempts(ctx)
 	if errors.Is(err, errWrongQueue) {
-		return temporal.NewApplicationErrorWithOptions(clip(err.Error(), maxMessage), contract.WrongQueue, temporal.ApplicationErrorOptions{
+		return temporal.NewApplicationErrorWithOptions(clip(err.Error(), contract.MaxMessage), contract.WrongQueue, temporal.ApplicationErrorOptions{
 			NonRetryable: true,
 			Category:     temporal.ApplicationErrorCategoryBenign, // no cause for alarm in the log
 			Details:      []any{contract.ErrorDetails{Attempts: attempts, Request: a.request}},
@@ -102,7 +96,7 @@ func (a asked) failed(ctx context.Context, err error) error {
 	if a.patient {
 		again = kind == contract.StoreUnavailable
 	}
-	return temporal.NewApplicationErrorWithOptions(clip(e.Message, maxMessage), string(kind), temporal.ApplicationErrorOptions{
+	return temporal.NewApplicationErrorWithOptions(clip(e.Message, contract.MaxMessage), string(kind), temporal.ApplicationErrorOptions{
 		NonRetryable:   !again,
 		Details:        []any{details},
 		NextRetryDelay: retryAfter(e.RetryAfterMS),
@@ -154,7 +148,7 @@ func bounded(details json.RawMessage) json.RawMessage {
 	if len(details) == 0 {
 		return nil
 	}
-	if len(details) <= maxDetails {
+	if len(details) <= contract.MaxDetails {
 		if _, err := schemas.Decode(details); err == nil {
 			return details
 		}

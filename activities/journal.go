@@ -89,7 +89,7 @@ func refusal(err error) error {
 		return contract.Errorf(contract.Contract, "%w", err)
 	}
 	// Whatever else befalls a store, such as tables or rights that it lacks, says
-	// nothing about what was asked of it, and can be mended while the run waits.
+	// nothing about what was asked of it, and can be fixed while the run waits.
 	return contract.Errorf(contract.StoreUnavailable, "%w", err)
 }
 

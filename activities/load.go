@@ -165,7 +165,7 @@ func (e *Engine) plan(ctx context.Context, published, source string, granted boo
 // unavailable is the failure of a start while the store is down: Temporal tries
 // again, outside any contract.
 func unavailable(err error) error {
-	return temporal.NewApplicationErrorWithOptions(clip(err.Error(), maxMessage), string(contract.StoreUnavailable),
+	return temporal.NewApplicationErrorWithOptions(clip(err.Error(), contract.MaxMessage), string(contract.StoreUnavailable),
 		temporal.ApplicationErrorOptions{})
 }
 
@@ -280,8 +280,8 @@ func refused(ctx context.Context, published string, ds diag.Diagnostics) error {
 			ds = ds[:len(ds)/2]
 		} else {
 			d := ds[0]
-			ds = diag.Diagnostics{{Code: d.Code, Severity: d.Severity, Summary: clip(d.Summary, maxMessage), Subject: d.Subject}}
-			ds[0].Subject.File = clip(d.Subject.File, maxMessage)
+			ds = diag.Diagnostics{{Code: d.Code, Severity: d.Severity, Summary: clip(d.Summary, contract.MaxMessage), Subject: d.Subject}}
+			ds[0].Subject.File = clip(d.Subject.File, contract.MaxMessage)
 		}
 		list, err = json.Marshal(ds)
 	}
@@ -293,7 +293,7 @@ func refused(ctx context.Context, published string, ds diag.Diagnostics) error {
 		what = clip(published, 200) + " compiled when it was published: the catalog or the policy of this worker differs from what it was published with, and the plan does not compile any more"
 	}
 	message := fmt.Sprintf("%s (%d errors):%s", what, n, text.String())
-	return temporal.NewApplicationErrorWithOptions(clip(message, maxMessage), string(contract.Contract), temporal.ApplicationErrorOptions{
+	return temporal.NewApplicationErrorWithOptions(clip(message, contract.MaxMessage), string(contract.Contract), temporal.ApplicationErrorOptions{
 		NonRetryable: true,
 		Details:      []any{contract.ErrorDetails{Attempts: int(activity.GetInfo(ctx).Attempt), Diagnostics: list}},
 	})

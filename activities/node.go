@@ -257,7 +257,7 @@ func causes(invalid *schemas.Invalid) json.RawMessage {
 			details["more"] = more
 		}
 		raw, err := json.Marshal(details)
-		if err == nil && len(raw) <= maxDetails {
+		if err == nil && len(raw) <= contract.MaxDetails {
 			return raw
 		}
 	}

@@ -17,10 +17,14 @@ import (
 // WorkflowType is the type under which any Temporal client starts a run.
 const WorkflowType = "chimera.Plan"
 
-// Task queues, one per role.
+// Task queues. Workers of the engine's role poll two, those of the tools' role one.
 const (
 	QueueEngine = "chimera"
 	QueueTools  = "chimera-tools"
+	// QueueJournal is where workers of the engine's role write the ledger, and what
+	// else a run needs to go on: hours of calls that fill the other queues' workers do
+	// not hold it up.
+	QueueJournal = "chimera-journal"
 )
 
 // WorkflowCall is the type of the child workflow that makes one call of a run which

@@ -133,6 +133,14 @@ func (e *Error) Error() string { return string(e.Kind) + ": " + e.Message }
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
+// MaxMessage and MaxDetails bound the message and the details of a failure in a
+// history, in bytes: together they are less than a result that does not go by
+// reference. Activities write no more, and the interpreter keeps no more.
+const (
+	MaxMessage = 4 << 10
+	MaxDetails = 8 << 10
+)
+
 // ErrorDetails is the first detail of an activity's failure; the failure's type
 // is the kind, and its message the message.
 type ErrorDetails struct {
@@ -142,7 +150,8 @@ type ErrorDetails struct {
 	Details json.RawMessage `json:"details,omitempty"`
 	// Diagnostics is what the compiler said, where a plan did not compile.
 	Diagnostics json.RawMessage `json:"diagnostics,omitempty"`
-	// Request is that of the [Call], [RouteRequest] or [JournalRequest] that failed.
+	// Request is that of the [Call], [RouteRequest], [JournalRequest] or [ChildRequest]
+	// that failed.
 	Request string `json:"request,omitempty"`
 	// Root is that of the run whose ledger was asked, in a failure of engine/journal and
 	// engine/close.

@@ -34,14 +34,20 @@ func (c childWorkflows) Child(ctx context.Context, child contract.Child, ended b
 	}
 	var report contract.Report
 	err = c.client.GetWorkflow(ctx, child.Workflow, child.Run).Get(ctx, &report)
-	var elsewhere serviceerror.ServiceError
-	var known *contract.Error
 	switch {
 	case err == nil:
 		return false, &report, nil
-	case ctx.Err() != nil, errors.As(err, &elsewhere), errors.As(err, &known) && known.Kind == contract.StoreUnavailable:
+	case unanswered(ctx, err):
 		return false, nil, err
 	}
 	// It has failed, or returned what none of this deployment's workers returns.
 	return false, nil, nil
+}
+
+// unanswered reports whether err, of the question how an execution ended, says
+// nothing about its result: it may be read later.
+func unanswered(ctx context.Context, err error) bool {
+	var elsewhere serviceerror.ServiceError
+	var known *contract.Error
+	return ctx.Err() != nil || errors.As(err, &elsewhere) || errors.As(err, &known) && known.Kind == contract.StoreUnavailable
 }

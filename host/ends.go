@@ -11,6 +11,7 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
@@ -161,7 +162,7 @@ func (e *ends) execution(ctx context.Context, r *ledger.Run) (*workflowpb.Workfl
 		id = r.Root
 	}
 	for range endsHops {
-		info, err := e.describe(ctx, r.Workflow, id)
+		described, err := e.describe(ctx, r.Workflow, id)
 		if absent(err) {
 			return e.latest(ctx, r)
 		}
@@ -169,6 +170,7 @@ func (e *ends) execution(ctx context.Context, r *ledger.Run) (*workflowpb.Workfl
 			return nil, err
 		}
 		e.next[r.Chain()] = id
+		info := described.GetWorkflowExecutionInfo()
 		if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
 			return info, nil
 		}
@@ -183,11 +185,10 @@ func (e *ends) execution(ctx context.Context, r *ledger.Run) (*workflowpb.Workfl
 	return nil, nil // the next round goes on
 }
 
-func (e *ends) describe(ctx context.Context, workflow, id string) (*workflowpb.WorkflowExecutionInfo, error) {
+func (e *ends) describe(ctx context.Context, workflow, id string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, endsCall)
 	defer cancel()
-	described, err := e.client.DescribeWorkflowExecution(ctx, workflow, id)
-	return described.GetWorkflowExecutionInfo(), err
+	return e.client.DescribeWorkflowExecution(ctx, workflow, id)
 }
 
 // successor is the execution that another one continued as.
@@ -208,12 +209,14 @@ func (e *ends) successor(ctx context.Context, workflow, id string) (string, erro
 }
 
 // latest describes the latest execution of a run's workflow id, where Temporal has
-// forgotten the first one: it is the run's where it goes back to that, and the ledger
-// has no later run of the id.
+// forgotten the first one: it is the run's where it goes back to that and is no reset,
+// and the ledger has no later run of the id. A reset is in the ledger only once it has
+// stated something.
 func (e *ends) latest(ctx context.Context, r *ledger.Run) (*workflowpb.WorkflowExecutionInfo, error) {
 	e.next[r.Chain()] = ""
-	info, err := e.describe(ctx, r.Workflow, "")
-	if absent(err) || err == nil && info.GetFirstRunId() != r.Root {
+	described, err := e.describe(ctx, r.Workflow, "")
+	info := described.GetWorkflowExecutionInfo()
+	if absent(err) || err == nil && (info.GetFirstRunId() != r.Root || described.GetWorkflowExtendedInfo().GetLastResetTime() != nil) {
 		return nil, nil
 	}
 	if err != nil {
@@ -243,8 +246,12 @@ func (e *ends) told(ctx context.Context, info *workflowpb.WorkflowExecutionInfo,
 	err := e.client.GetWorkflow(ctx, id.GetWorkflowId(), id.GetRunId()).Get(ctx, &result)
 	if info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
 		end.State = ledger.RunSucceeded
-		if err != nil {
-			return ctx.Err() // else nobody reads it
+		switch {
+		case err == nil:
+		case unanswered(ctx, err):
+			return err
+		default:
+			return nil // nobody can read it
 		}
 		if v, err := schemas.Decode(json.RawMessage(result)); err == nil {
 			if whole, err := plan.Canonical(v); err == nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,6 +25,7 @@ import (
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
+	"chimera.ai/engine/payload"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/skills"
 	"chimera.ai/engine/store"
@@ -52,7 +54,7 @@ func chain() string {
 		nodes = append(nodes, fmt.Sprintf("n%d engine/pass 2000", i+1))
 		edges = append(edges, fmt.Sprintf("n%d.x -> n%d.x", i, i+1))
 	}
-	return source("", append(nodes, "last test/gate 60000"), append(edges, "n30 -> last", "last.x -> $output.x"))
+	return source("", append(nodes, "last test/gate 600000"), append(edges, "n30 -> last", "last.x -> $output.x"))
 }
 
 // becomes waits until the ledger has a run in a state.
@@ -165,11 +167,11 @@ func TestTheLedgerIsToldOfEndsThatNobodyStated(t *testing.T) {
 	require.NoError(t, stage.Await(t, c, succeeded, nil))
 	refused := stage.Start(t, c, "kind: Plan", `{}`)
 	require.Error(t, stage.Await(t, c, refused, nil))
-	cancelled := stage.Start(t, c, source("", []string{"b test/gate 60000"}, []string{"b -> $output"}), `{}`)
+	cancelled := stage.Start(t, c, source("", []string{"b test/gate 600000"}, []string{"b -> $output"}), `{}`)
 	stage.Until(t, "it waits", func() bool { return stage.State(t, c, cancelled).Counts.Running == 1 })
 	require.NoError(t, c.CancelWorkflow(t.Context(), cancelled.GetID(), ""))
 	require.Error(t, stage.Await(t, c, cancelled, nil))
-	running := stage.Start(t, c, source("", []string{"b test/gate 60000"}, []string{"b -> $output"}), `{}`)
+	running := stage.Start(t, c, source("", []string{"b test/gate 600000"}, []string{"b -> $output"}), `{}`)
 	stage.Until(t, "it waits", func() bool { return stage.State(t, c, running).Counts.Running == 1 })
 	// Temporal has forgotten how this one began.
 	forgotten := stage.Start(t, c, chain(), `{"x":1}`)
@@ -178,13 +180,26 @@ func TestTheLedgerIsToldOfEndsThatNobodyStated(t *testing.T) {
 		s := stage.State(t, c, forgotten)
 		return s.Counts.Running == 1 && s.Counts.Pending == 0
 	})
-	_, err := c.WorkflowService().DeleteWorkflowExecution(t.Context(), &workflowservice.DeleteWorkflowExecutionRequest{
-		Namespace: stage.Temporal(t).Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: forgotten.GetID(), RunId: root},
+	// It has forgotten this one, too, which was reset; the reset was terminated at once.
+	based := stage.Start(t, c, source("", []string{"b test/gate 600000"}, []string{"b -> $output"}), `{}`)
+	base := based.GetRunID()
+	stage.Until(t, "it waits", func() bool { return stage.State(t, c, based).Counts.Running == 1 })
+	_, err := c.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+		Namespace: stage.Temporal(t).Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: based.GetID(), RunId: base},
+		Reason: "test", WorkflowTaskFinishEventId: events(t, c, based, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)[0].GetEventId(), RequestId: "reset of a forgotten run",
 	})
 	require.NoError(t, err)
-	stage.Until(t, "its first execution is gone", func() bool {
+	require.NoError(t, c.TerminateWorkflow(t.Context(), based.GetID(), "", "enough"))
+	for workflow, first := range map[string]string{forgotten.GetID(): root, based.GetID(): base} {
+		_, err := c.WorkflowService().DeleteWorkflowExecution(t.Context(), &workflowservice.DeleteWorkflowExecutionRequest{
+			Namespace: stage.Temporal(t).Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: workflow, RunId: first},
+		})
+		require.NoError(t, err)
+	}
+	stage.Until(t, "the first executions are gone", func() bool {
 		_, err := c.DescribeWorkflowExecution(t.Context(), forgotten.GetID(), root)
-		return errors.As(err, new(*serviceerror.NotFound))
+		_, other := c.DescribeWorkflowExecution(t.Context(), based.GetID(), base)
+		return errors.As(err, new(*serviceerror.NotFound)) && errors.As(other, new(*serviceerror.NotFound))
 	})
 	require.NoError(t, h.Close())
 
@@ -201,6 +216,7 @@ func TestTheLedgerIsToldOfEndsThatNobodyStated(t *testing.T) {
 		open(run.GetID(), run.GetRunID())
 	}
 	open(forgotten.GetID(), root)
+	open(based.GetID(), base)
 	open("nobody-1", uuid.NewString())
 	open("nobody-2", "no id of Temporal's")
 	open(running.GetID(), uuid.NewString())
@@ -220,7 +236,7 @@ func TestTheLedgerIsToldOfEndsThatNobodyStated(t *testing.T) {
 	stage.Until(t, "the log says what is not known", func() bool { return strings.Contains(log.String(), "runs open that Temporal does not know") })
 	left, err := h.Store().Ledger.OpenRuns(t.Context(), "", "", 10)
 	require.NoError(t, err)
-	require.Len(t, left, 5)
+	require.Len(t, left, 6)
 
 	// Rounds later it has said nothing more.
 	require.NoError(t, h.Client().TerminateWorkflow(t.Context(), running.GetID(), running.GetRunID(), "enough"))
@@ -229,5 +245,44 @@ func TestTheLedgerIsToldOfEndsThatNobodyStated(t *testing.T) {
 	becomes(t, h.Store(), forgotten.GetID(), root, ledger.RunTerminated)
 	require.NoError(t, h.Close())
 	require.Equal(t, 1, strings.Count(log.String(), "runs open that Temporal does not know"))
-	require.Contains(t, log.String(), "count=3")
+	require.Contains(t, log.String(), "count=4")
+}
+
+// TestALargeOutputIsReadBeforeItsRunIsClosed: the host closes a run that Temporal has
+// completed only when it has read the output, whose digest the ledger is told.
+func TestALargeOutputIsReadBeforeItsRunIsClosed(t *testing.T) {
+	stage.Parallel(t)
+	large, err := json.Marshal(map[string]string{"x": strings.Repeat("large ", payload.InlineLimit/4)})
+	require.NoError(t, err)
+	first, second := filepath.Join(t.TempDir(), "store"), filepath.Join(t.TempDir(), "store")
+	h := stage.Host(t, host.Options{
+		Store: store.Options{Dir: first},
+		Skills: []skills.Skill{skill("give", func(context.Context, json.RawMessage) (json.RawMessage, error) {
+			return large, nil
+		})},
+	})
+	run := stage.Start(t, h.Client(), source("", []string{"a test/give 60000"}, []string{"a.x -> $output.x"}), `{}`)
+	require.NoError(t, stage.Await(t, h.Client(), run, nil))
+	require.NoError(t, h.Close())
+
+	// Another ledger has it open, and cannot read the values.
+	log := new(lines)
+	h = stage.Host(t, host.Options{Store: store.Options{Dir: second}, EndsEvery: soon, Roles: []host.Role{host.RoleEngine}, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	blobs := filepath.Join(second, "blobs")
+	require.NoError(t, os.RemoveAll(blobs))
+	require.NoError(t, os.WriteFile(blobs, nil, 0o600))
+	require.NoError(t, h.Store().Ledger.OpenRun(t.Context(), ledger.Run{
+		Workflow: run.GetID(), Root: run.GetRunID(), Origin: run.GetRunID(), PlanDigest: plan.DigestOf([]byte("p")), InputDigest: plan.DigestOf([]byte("i")),
+	}))
+	stage.Until(t, "the host has asked for the output", func() bool {
+		return strings.Contains(log.String(), "open runs of the ledger were not held against Temporal") ||
+			strings.Contains(log.String(), "a run was closed in the ledger")
+	})
+	r, err := h.Store().Ledger.Run(t.Context(), run.GetID(), run.GetRunID())
+	require.NoError(t, err)
+	require.Equal(t, ledger.RunRunning, r.State)
+	require.NoError(t, os.Remove(blobs))
+	require.NoError(t, os.CopyFS(blobs, os.DirFS(filepath.Join(first, "blobs"))))
+	r = becomes(t, h.Store(), run.GetID(), run.GetRunID(), ledger.RunSucceeded)
+	require.Equal(t, plan.DigestOf(large), r.OutputDigest)
 }

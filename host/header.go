@@ -12,8 +12,8 @@ import (
 const resourceHeader = "temporal-resource-id"
 
 // routable drops that header where it could not be sent: a header takes printable
-// ASCII only, and a workflow id takes more. A worker could else not answer for such a
-// run, and nobody could end it.
+// ASCII only, and a workflow id takes more. Otherwise a worker could not answer for
+// such a run, and nobody could end it.
 func routable(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if md, ok := metadata.FromOutgoingContext(ctx); ok {
 		for _, v := range md.Get(resourceHeader) {

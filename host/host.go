@@ -286,13 +286,13 @@ func (h *Host) prepare(ctx context.Context, blobs blob.Store, plans *payload.Pla
 		return nil
 	}
 	h.sequencer = newSequencer(h.store, *o)
-	books, temporal := h.store.Ledger, h.client
+	runs, temporal := h.store.Ledger, h.client
 	h.sequencer.Leading = func(ctx context.Context) {
 		var beside sync.WaitGroup
 		defer beside.Wait()
-		beside.Go(func() { (&ends{client: temporal, runs: books, logger: o.Logger, every: o.EndsEvery}).run(ctx) })
+		beside.Go(func() { (&ends{client: temporal, runs: runs, logger: o.Logger, every: o.EndsEvery}).run(ctx) })
 		if len(o.Retention) > 0 {
-			retain(ctx, books, o.Retention, o.RetainEvery, o.Logger)
+			retain(ctx, runs, o.Retention, o.RetainEvery, o.Logger)
 		}
 	}
 	return nil

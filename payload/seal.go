@@ -92,7 +92,7 @@ func (s scope) context(of sort) string {
 	return string(b)
 }
 
-// shown is the scope in an error.
+// String is the scope in an error.
 func (s scope) String() string {
 	switch s.place {
 	case placeActivity:

@@ -118,7 +118,7 @@ var errCarried = errors.New("the carried state does not fit the plan")
 
 // restore takes up the state that an earlier execution carried.
 func (r *run) restore(c *contract.Carried) error {
-	r.named(contract.Identity{Root: c.Root, Origin: c.Origin})
+	r.identifyAs(contract.Identity{Root: c.Root, Origin: c.Origin})
 	if wasReset(r.info) {
 		r.root = r.info.WorkflowExecution.RunID
 	}

@@ -198,7 +198,7 @@ func (r *run) takeReports() {
 
 // unopened fails the workflow task for a report that this worker lacks the key of,
 // if a child may have sent it: the task is tried again, until a worker has the key.
-// Else it is dropped, as nobody waits for it.
+// Otherwise it is dropped, as nobody waits for it.
 func (r *run) unopened(report *contract.Report) {
 	if report.Err != nil && slices.ContainsFunc(r.flights, func(w *wait) bool { return w.kind == waitChild && w.sealed(report.SealedWith) }) {
 		panic(report.Err)
@@ -299,7 +299,7 @@ func readReport(told *contract.CallFailure) failure {
 	}
 	f.Attempts, f.spent = counted(1, told.Error.Attempts), counted(0, told.Spent)
 	f.wait = waits(told.WaitMS)
-	if len(told.Error.Details) <= maxDetails {
+	if len(told.Error.Details) <= contract.MaxDetails {
 		f.Details = told.Error.Details
 	}
 	return f

@@ -114,7 +114,7 @@ func (s *scope) unconditional(i int) (held []bool, asked bool) {
 		if edge.Type != plan.Error {
 			continue
 		}
-		if edge.When != "" || edge.Otherwise {
+		if edge.When != "" {
 			return nil, true
 		}
 		held = append(held, true)
@@ -221,19 +221,12 @@ func foreign(err error, key string) *failure {
 	return &f
 }
 
-const (
-	// Bounds of what is kept of a failure, in bytes: with its values, it is as large
-	// as a result that does not go by reference.
-	maxMessage = 4 << 10
-	maxDetails = 8 << 10
-)
-
 // bounded clips what a failure says: it may come from a worker that is not ours.
 func bounded(text string) string {
-	if len(text) <= maxMessage {
+	if len(text) <= contract.MaxMessage {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxMessage], "") + "…"
+	return strings.ToValidUTF8(text[:contract.MaxMessage], "") + "…"
 }
 
 func failed(kind contract.Kind, message string) failure {
@@ -257,7 +250,7 @@ func readApplication(err *temporal.ApplicationError, w *wait) failure {
 		f.Attempts = counted(1, details.Attempts)
 		f.spent = f.Attempts - 1
 		f.wait = waits(details.WaitMS)
-		if len(details.Details) <= maxDetails {
+		if len(details.Details) <= contract.MaxDetails {
 			f.Details = details.Details
 		}
 		f.diagnostics, f.root = details.Diagnostics, details.Root

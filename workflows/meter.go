@@ -19,7 +19,7 @@ const (
 	byReference = 16 << 10
 	// failureBytes is the most that a local activity's failure brings: its details,
 	// and its message, which is sealed as JSON.
-	failureBytes = maxDetails + 6*maxMessage
+	failureBytes = contract.MaxDetails + 6*contract.MaxMessage
 	// overhead is about what an event has beside its values.
 	overhead = 256
 	// Bounds of the window of local activities: the library gives each that is in

@@ -63,7 +63,7 @@ func Plan(ctx workflow.Context, start json.RawMessage, loaded *plan.Loaded, carr
 	if loaded == nil {
 		var err error
 		if loaded, err = v.load(ctx, start); err != nil {
-			named(ctx, err)
+			announceUnloaded(ctx, err)
 			return v.unloaded(ctx, err)
 		}
 	}
@@ -180,9 +180,9 @@ func knownOf(err error) contract.Loading {
 	return *details.Loading
 }
 
-// named writes the search attributes of a run that ends without its plan, as
+// announceUnloaded writes the search attributes of a run that ends without its plan, as
 // far as engine/load could say them.
-func named(ctx workflow.Context, err error) {
+func announceUnloaded(ctx workflow.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}

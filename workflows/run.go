@@ -86,15 +86,15 @@ func newRun(ctx workflow.Context, loaded *plan.Loaded, v *view) *run {
 // begin starts the first execution of a run.
 func (r *run) begin() {
 	id := identify(r.info)
-	r.named(id)
+	r.identifyAs(id)
 	r.started, r.executions = r.info.WorkflowStartTime, 1
 	r.values[0] = r.head.Input.Values
 	r.progress.Begin(r.head.Input)
 	r.announce(contract.RunRunning, true)
 }
 
-// named takes up the names of the run.
-func (r *run) named(id contract.Identity) {
+// identifyAs takes up the names of the run.
+func (r *run) identifyAs(id contract.Identity) {
 	r.root, r.origin = id.Root, id.Origin
 	// A reset changes the root, and may change no command of the history before it.
 	r.tag = id.Origin[max(0, len(id.Origin)-12):]
