@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/internal/syntax"
 )
 
@@ -76,7 +77,10 @@ func damaged(t *testing.T, text []byte, step int, use func(text []byte)) {
 // changed at random seldom leave a file that is read so far.
 func TestDamaged(t *testing.T) {
 	step := 101
-	if *soak {
+	switch {
+	case raced.Enabled:
+		step *= 4
+	case *soak:
 		step = 17
 	}
 	cat := testCatalog(t)

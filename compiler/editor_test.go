@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
 )
@@ -23,7 +24,7 @@ var firstSeed = flag.Uint64("seed", 0, "which random cases are drawn")
 
 // cases is how many cases a test draws: a quarter of n under the race detector.
 func cases(n int) int {
-	if raced {
+	if raced.Enabled {
 		return n / 4
 	}
 	return n

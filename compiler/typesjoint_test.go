@@ -166,13 +166,13 @@ func (c jointCase) wrong(t *testing.T) (string, bool) {
 // TestJointIsSound holds the compiler against all that can arrive: what compiles
 // always fits, and what is refuted does not.
 func TestJointIsSound(t *testing.T) {
-	cases := 300
+	total := cases(300)
 	if *soak {
-		cases = 20_000
+		total = 20_000
 	}
 	cat := engineCatalog()
 	proved, refuted, unknown, missed := 0, 0, 0, 0
-	for seed := range uint64(cases) {
+	for seed := range uint64(total) {
 		c := drawJoint(rand.New(rand.NewPCG(seed, 5+*firstSeed)))
 		p, ds := Compile(Source{Name: "joint.yaml", Text: c.text()}, cat, nil)
 		how, wrong := c.wrong(t)
@@ -197,7 +197,7 @@ func TestJointIsSound(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d of %d compile; %d refuted; not decided: %d wrong, %d right", proved, cases, refuted, unknown, missed)
+	t.Logf("%d of %d compile; %d refuted; not decided: %d wrong, %d right", proved, total, refuted, unknown, missed)
 	// Measured at about 9 to 10 for each that stays undecided.
 	require.Greater(t, refuted, 8*(unknown+1))
 	require.Greater(t, proved, 5*(missed+1))

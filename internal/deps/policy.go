@@ -159,6 +159,8 @@ var Rules = []Rule{
 		Never: []string{"any package of ours"}},
 	{Path: "internal/crash", Zone: Effects, Owns: "a test of the ledger's stores: processes are killed in the midst of work",
 		Never: []string{"workflows", "activities", "host", "config", "Temporal"}},
+	{Path: "internal/raced", Zone: Pure, Owns: "whether the race detector watches, for tests that draw fewer cases under it",
+		Never: []string{"any package of ours", "Temporal", "os", "net"}},
 	{Path: "internal/process", Zone: Effects, Owns: "child processes that cannot outlive their use",
 		Never: []string{"any package of ours"}},
 

@@ -1,6 +1,0 @@
-//go:build !race
-
-package compiler
-
-// raced: the race detector watches.
-const raced = false
