@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -40,8 +41,12 @@ type database struct{ *testing.M }
 // Run implements the interface of testscript.
 func (d database) Run() int { return pgtest.Main(d.M) }
 
-// TestMain makes this binary the program chimera for the scripts.
+// TestMain makes this binary the program chimera for the scripts. They wait more
+// than they compute.
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
 	testscript.Main(database{m}, map[string]func(){"chimera": func() {
 		fallbackAddress = "localhost:1"
 		main()
@@ -63,6 +68,7 @@ func TestScript(t *testing.T) {
 			e.Setenv("CHIMERA_DEV_TEMPORAL", temporal)
 			e.Setenv("CHIMERA_DEV_PORT", "0")
 			e.Setenv("CHIMERA_DEV_UI_PORT", "0")
+			e.Setenv("GORACE", os.Getenv("GORACE"))
 			return trustPage(filepath.Join(e.WorkDir, "page"))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
