@@ -14,6 +14,8 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+
+	"chimera.ai/engine/contract"
 )
 
 // Bounds of a history: half of Temporal's own.
@@ -131,7 +133,7 @@ func (h *histories) event(e *historypb.HistoryEvent) (next string) {
 		// What waited for a discarded task comes right after it. So many answers are a
 		// burst, which costs nothing but the task: local activities run only while fewer
 		// can come.
-		if answers(e.GetEventType()) {
+		if answers(e) {
 			if h.burst++; h.burst == maxAnswers {
 				h.forgive(last)
 			}
@@ -176,12 +178,15 @@ func (h *histories) event(e *historypb.HistoryEvent) (next string) {
 }
 
 // maxAnswers is how many events of answers may come during a workflow task with local
-// activities: an activity brings two, its start and its end.
+// activities: an activity brings two, its start and its end, and so does a child, its
+// report and its end.
 const maxAnswers = 90
 
 // answers reports whether an event belongs to an answer.
-func answers(kind enumspb.EventType) bool {
-	switch kind {
+func answers(e *historypb.HistoryEvent) bool {
+	switch e.GetEventType() {
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
+		return e.GetWorkflowExecutionSignaledEventAttributes().GetSignalName() == contract.SignalReport
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED, enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED, enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED,
 		enumspb.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT, enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCELED,
 		enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED, enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED,

@@ -74,6 +74,8 @@ func work(raw []byte) error {
 		return err
 	}
 	o.Client, o.Store, o.Sealing, o.Skills = client.Options{HostPort: s.Address}, s.Store, sealing, Skills(s.Dir)
+	// Calls that wait for what another node does may not take up the whole worker.
+	o.MaxActivities = 1000
 	o.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	if s.Engine {
 		o.Roles, o.Executables = []host.Role{host.RoleEngine}, nil
