@@ -26,11 +26,7 @@ import (
 // too, and whoever asks is told of that one, with its output, small or large.
 func TestOneEnd(t *testing.T) {
 	sealed := sealing(t, keys(t, "a")...)
-	_, catalog, err := host.Catalog(nil, nil)
-	require.NoError(t, err)
-	text := source("", []string{"a engine/pass 500"}, []string{"$input.x -> a.x", "a.x -> $output.x"})
-	compiled, diagnostics := compiler.Compile(compiler.Source{Name: "plan", Text: []byte(text)}, catalog, nil)
-	require.False(t, diagnostics.HasErrors(), "%v", diagnostics)
+	compiled := compiledPass(t)
 	for name, open := range stores(t) {
 		if name == "postgres" {
 			continue // as the one with blobs
@@ -103,6 +99,16 @@ func TestOneEnd(t *testing.T) {
 	}
 }
 
+// compiledPass is a plan of one node.
+func compiledPass(t *testing.T) *plan.Plan {
+	_, catalog, err := host.Catalog(nil, nil)
+	require.NoError(t, err)
+	text := source("", []string{"a engine/pass 500"}, []string{"$input.x -> a.x", "a.x -> $output.x"})
+	compiled, diagnostics := compiler.Compile(compiler.Source{Name: "plan", Text: []byte(text)}, catalog, nil)
+	require.False(t, diagnostics.HasErrors(), "%v", diagnostics)
+	return compiled
+}
+
 // closes asks for engine/close.
 func closes(e *activities.Engine, request contract.CloseRequest) (closed contract.Closed, err error) {
 	env := (&testsuite.WorkflowTestSuite{}).NewTestActivityEnvironment()
@@ -118,11 +124,7 @@ func closes(e *activities.Engine, request contract.CloseRequest) (closed contrac
 // than the stores take at once.
 func TestAnEndWithManyOutcomes(t *testing.T) {
 	const many = 5000
-	_, catalog, err := host.Catalog(nil, nil)
-	require.NoError(t, err)
-	text := source("", []string{"a engine/pass 500"}, []string{"$input.x -> a.x", "a.x -> $output.x"})
-	compiled, diagnostics := compiler.Compile(compiler.Source{Name: "plan", Text: []byte(text)}, catalog, nil)
-	require.False(t, diagnostics.HasErrors(), "%v", diagnostics)
+	compiled := compiledPass(t)
 	for name, open := range stores(t) {
 		if name == "postgres" || name == "postgres, with blobs" {
 			continue // as the one with the engine's role
