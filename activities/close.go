@@ -64,8 +64,10 @@ func (e *Engine) close(ctx context.Context, request *contract.CloseRequest) (con
 	var stands ledger.Run
 	var stood bool
 	state := func() (err error) {
-		for len(last) > closingOutcomes {
-			n := min(len(last)-closingOutcomes, closingOutcomes)
+		// The last ones go with the end: the history of the run may not have them yet.
+		// After a reset there are more, which it has.
+		for len(last) > contract.MaxEntries {
+			n := min(len(last)-contract.MaxEntries, contract.MaxEntries)
 			if err := e.record(ctx, opened, last[:n], true); err != nil {
 				return err
 			}
@@ -91,11 +93,6 @@ func (e *Engine) close(ctx context.Context, request *contract.CloseRequest) (con
 	}
 	return closed, err
 }
-
-// closingOutcomes is how many outcomes are stated together with an end: the last ones,
-// which the history of the run may not have yet. What there is more of them, after a
-// reset, is stated before.
-const closingOutcomes = 1000
 
 // outcomesPage is how many outcomes are read at a time.
 const outcomesPage = 10_000

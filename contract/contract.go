@@ -271,6 +271,10 @@ type JournalEntry struct {
 	Error *ErrorPayload `json:"error,omitempty"`
 }
 
+// MaxEntries is how many outcomes the interpreter states in one request, and how many
+// engine/close states in one transaction with the end.
+const MaxEntries = 1000
+
 // JournalRequest asks engine/journal to state the outcomes of nodes in the
 // ledger.
 type JournalRequest struct {

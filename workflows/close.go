@@ -42,9 +42,9 @@ func (r *run) close() (contract.Result, error) {
 // first, since engine/close may state the first of many before the end.
 func conclude(ctx workflow.Context, tag string, end contract.CloseRequest, elsewhere []contract.JournalEntry) (contract.Closed, *failure) {
 	t := teller{ctx: ctx, root: end.Run.Root, timeout: journalTimeout}
-	for n := 1; len(end.Entries) > requestEntries; n++ {
+	for n := 1; len(end.Entries) > contract.MaxEntries; n++ {
 		request := contract.JournalRequest{
-			Run: end.Run, Plan: end.Plan, Input: end.Input, Entries: end.Entries[:requestEntries],
+			Run: end.Run, Plan: end.Plan, Input: end.Input, Entries: end.Entries[:contract.MaxEntries],
 			Request: tag + "/engine/close#" + strconv.Itoa(n), Closing: true,
 		}
 		receipt, f := ask(&t, contract.ActivityJournal, request, func(a *contract.JournalReceipt) bool { return a.Request == request.Request })
@@ -54,9 +54,9 @@ func conclude(ctx workflow.Context, tag string, end contract.CloseRequest, elsew
 		if receipt.Root != t.root {
 			elsewhere = append(elsewhere, request.Entries...)
 		}
-		end.Entries = end.Entries[requestEntries:]
+		end.Entries = end.Entries[contract.MaxEntries:]
 	}
-	t.timeout += time.Duration(len(elsewhere)/requestEntries) * time.Second
+	t.timeout += time.Duration(len(elsewhere)/contract.MaxEntries) * time.Second
 	end.Entries = slices.Concat(elsewhere, end.Entries)
 	return tell(&t, contract.ActivityClose, end, func(a *contract.Closed) bool { return a.Root == t.root })
 }

@@ -18,8 +18,6 @@ const (
 	// maxEntries is how many may wait while the store cannot be reached, before
 	// nodes wait too.
 	maxEntries = 4 * journalEntries
-	// requestEntries bounds the outcomes of one request.
-	requestEntries = 1000
 	// journalTimeout is long enough for a store that works, however busy.
 	journalTimeout = 30 * time.Second
 )
@@ -60,7 +58,7 @@ func (r *run) cut() {
 func (r *run) write() {
 	j := &r.journal
 	j.batch++
-	n := min(len(j.entries), requestEntries)
+	n := min(len(j.entries), contract.MaxEntries)
 	j.sent, j.entries = j.entries[:n:n], j.entries[n:]
 	j.writing = true
 	id := "engine/journal#" + strconv.Itoa(j.batch)

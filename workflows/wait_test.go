@@ -174,7 +174,7 @@ func TestTheEndTellsWhatWasWrittenElsewhere(t *testing.T) {
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
 				_, refused := conclude(ctx, "tag", contract.CloseRequest{
 					Run:     contract.Identity{Root: "own"},
-					Entries: append(make([]contract.JournalEntry, requestEntries), slices.Repeat([]contract.JournalEntry{{Node: 1}}, 200)...),
+					Entries: append(make([]contract.JournalEntry, contract.MaxEntries), slices.Repeat([]contract.JournalEntry{{Node: 1}}, 200)...),
 				}, make([]contract.JournalEntry, 500))
 				require.Nil(t, refused)
 				return nil
