@@ -114,7 +114,7 @@ func ended(r *ledger.Run, end *contract.RunEnd) error {
 	default:
 		return contract.Errorf(contract.Contract, "a run does not end as %.40q", end.State)
 	}
-	r.OutputDigest = digestOf(end.Output)
+	r.OutputDigest = plan.OnlyDigest(end.Output)
 	if end.Failure != nil {
 		raw, err := json.Marshal(end.Failure)
 		if err != nil {
@@ -145,7 +145,7 @@ func outcomeOf(p *plan.Plan, entry *contract.JournalEntry) (ledger.Outcome, erro
 	n := &p.Nodes[entry.Node]
 	o := ledger.Outcome{
 		Node: n.ID, Visit: entry.Visit, Element: entry.Element, Activity: n.Activity(), Attempts: entry.Attempts,
-		InputDigest: digestOf(entry.Input), OutputDigest: digestOf(entry.Output),
+		InputDigest: plan.OnlyDigest(entry.Input), OutputDigest: plan.OnlyDigest(entry.Output),
 	}
 	switch entry.State {
 	case contract.Succeeded:
@@ -167,13 +167,4 @@ func outcomeOf(p *plan.Plan, entry *contract.JournalEntry) (ledger.Outcome, erro
 		o.Error = raw
 	}
 	return o, nil
-}
-
-// digestOf lets a digest pass. It may come from a worker that is not ours: what
-// is none would not be a reference that the ledger takes.
-func digestOf(s string) string {
-	if plan.IsDigest(s) {
-		return s
-	}
-	return ""
 }

@@ -36,6 +36,15 @@ func IsDigest(s string) bool {
 	return ok && len(digits) == 2*sha256.Size && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
+// OnlyDigest gives s if it is a digest, and otherwise "": what somebody else says may
+// be none, and of any length.
+func OnlyDigest(s string) string {
+	if IsDigest(s) {
+		return s
+	}
+	return ""
+}
+
 // Decode reads canonical bytes and verifies the plan as [Plan.Verify] does. What
 // [Plan.Encode] would not write is refused, so that a plan has one digest.
 func Decode(b []byte) (*Plan, error) {

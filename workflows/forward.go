@@ -199,21 +199,12 @@ func (r *run) succeeded(i int, out contract.Outcome) {
 		return
 	}
 	r.journal.note(r.entry(i, contract.JournalEntry{
-		State: contract.Succeeded, Attempts: counted(1, out.Attempts), Input: digestOf(out.Input), Output: digestOf(out.Output),
+		State: contract.Succeeded, Attempts: counted(1, out.Attempts), Input: plan.OnlyDigest(out.Input), Output: plan.OnlyDigest(out.Output),
 	}))
 	if r.remaining[i] > 0 {
 		r.values[i] = out.Values
 	}
 	r.progress.Succeed(i, out)
-}
-
-// digestOf lets a digest pass: a worker may say what is none, and is as long as it
-// likes.
-func digestOf(s string) string {
-	if plan.IsDigest(s) {
-		return s
-	}
-	return ""
 }
 
 // produced takes the plan's output.

@@ -222,11 +222,14 @@ func foreign(err error, key string) *failure {
 }
 
 // bounded clips what a failure says: it may come from a worker that is not ours.
-func bounded(text string) string {
-	if len(text) <= contract.MaxMessage {
+func bounded(text string) string { return clip(text, contract.MaxMessage) }
+
+// clip gives at most n bytes of a text, and the mark that something is missing.
+func clip(text string, n int) string {
+	if len(text) <= n {
 		return text
 	}
-	return strings.ToValidUTF8(text[:contract.MaxMessage], "") + "…"
+	return strings.ToValidUTF8(text[:n], "") + "…"
 }
 
 func failed(kind contract.Kind, message string) failure {

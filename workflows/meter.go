@@ -23,9 +23,9 @@ const (
 	// overhead is about what an event has beside its values.
 	overhead = 256
 	// Bounds of the window of local activities: the library gives each that is in
-	// flight a coroutine, and each of them a turn whenever something ends. minWindow
-	// is enough for those that take no longer than that; more than maxWindow would
-	// rather wait for each other than end sooner.
+	// flight a coroutine, and wakes each of them whenever something ends. Of activities
+	// that end at once, minWindow keep the run busy; more than maxWindow would wait for
+	// a processor rather than end sooner.
 	minWindow, maxWindow = 4, 32
 )
 

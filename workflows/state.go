@@ -43,7 +43,7 @@ type view struct {
 
 // awaits says what a run waits for that is not loaded.
 func (v *view) awaits(kind contract.WaitKind, since, until time.Time, detail string) {
-	v.waiting = []contract.Wait{{Kind: kind, Since: instant(since), Until: instant(until), Detail: clipped(detail)}}
+	v.waiting = []contract.Wait{{Kind: kind, Since: instant(since), Until: instant(until), Detail: clip(detail, stateMessage)}}
 }
 
 // answer is the query handler of [contract.QueryState].
@@ -161,16 +161,8 @@ func brief(e *contract.ErrorPayload) *contract.ErrorPayload {
 	}
 	short := *e
 	short.Details = nil
-	short.Message = clipped(short.Message)
+	short.Message = clip(short.Message, stateMessage)
 	return &short
-}
-
-// clipped bounds a message in an answer.
-func clipped(message string) string {
-	if len(message) <= stateMessage {
-		return message
-	}
-	return strings.ToValidUTF8(message[:stateMessage], "") + "…"
 }
 
 // nodeState is the state of node i; when a run has failed, what was in flight
