@@ -55,7 +55,7 @@ func programs(n int) string {
 	var b strings.Builder
 	b.WriteString(head)
 	for i := range n {
-		fmt.Fprintf(&b, "  - {id: n%d, template: bench/echo, retry_policy: {max_retries: 0}}\n", i)
+		fmt.Fprintf(&b, "  - {id: n%d, template: bench/stdin, retry_policy: {max_retries: 0}}\n", i)
 	}
 	return edges(&b, n)
 }

@@ -7,7 +7,7 @@
 // group is killed before the child is reaped, so that the group's number cannot
 // have been given to anybody else. On Linux two more nets are out: the child
 // dies with this process (PR_SET_PDEATHSIG; the kernel ties that signal to the
-// thread that forked, so one thread that never ends does all forking), and
+// thread that forked, so none forks that could end with a goroutine), and
 // what left the group is found by a mark in its environment. [Spec.Guard] adds
 // a watchdog that kills group and marked alike if this process dies.
 //
@@ -71,22 +71,16 @@ type Process struct {
 // back for as long as a device does not answer.
 const killWait = 10 * time.Second
 
-// spawner is the thread that forks: see the package comment.
-var spawner = sync.OnceValue(func() chan<- func() {
-	jobs := make(chan func())
+// onThread runs f, which forks, on one thread that lasts. Go ends a thread only with
+// a goroutine that has locked it; the caller may be such a one, a goroutine of its own
+// never runs on such a thread.
+func onThread(f func() error) error {
+	result := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
-		for job := range jobs {
-			job()
-		}
+		defer runtime.UnlockOSThread()
+		result <- f()
 	}()
-	return jobs
-})
-
-// onSpawner runs f on the forking thread.
-func onSpawner(f func() error) error {
-	result := make(chan error)
-	spawner() <- func() { result <- f() }
 	return <-result
 }
 
@@ -111,9 +105,9 @@ func Start(s Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.before = listOthers()
+	p.before = knownOthers()
 	var bounded error
-	err = onSpawner(func() error {
+	err = onThread(func() error {
 		err := p.cmd.Start()
 		if err == nil && s.Memory > 0 {
 			bounded = limitMemory(p.cmd.Process.Pid, uint64(s.Memory))
@@ -170,7 +164,7 @@ func closeAll(files []*os.File) {
 func (p *Process) reap() {
 	awaitExit(p.cmd)
 	p.signal(syscall.SIGKILL)
-	sweep(p.mark, p.before)
+	sweep(p.PID, p.mark, p.before)
 	if p.guard != nil {
 		p.guard.dismiss()
 	}

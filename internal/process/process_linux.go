@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -88,9 +89,30 @@ type others struct {
 	at   time.Time
 }
 
-// othersLast is how long others counts: later, a number can have been given to
-// another process.
-const othersLast = time.Minute
+const (
+	// othersLast is how long others counts: later, a number can have been given to
+	// another process.
+	othersLast = time.Minute
+	// othersServe is how long one list serves the children that start. Each process
+	// that is newer than the list costs a look at its environment.
+	othersServe = 10 * time.Second
+)
+
+// listed is the newest list of others.
+var listed struct {
+	sync.Mutex
+	others
+}
+
+// knownOthers gives the newest list of others, or a new one where that is old.
+func knownOthers() others {
+	listed.Lock()
+	defer listed.Unlock()
+	if listed.pids == nil || time.Since(listed.at) > othersServe {
+		listed.others = listOthers()
+	}
+	return listed.others
+}
 
 func listOthers() others {
 	o := others{pids: map[int]bool{}, at: time.Now()}
@@ -98,6 +120,15 @@ func listOthers() others {
 		o.pids[pid] = true
 	}
 	return o
+}
+
+// newest tells whether no process and no thread has begun since the unreaped child
+// pid did, so that it has left none behind. /proc/loadavg ends with the number that
+// was given last, and a number that is in use is not given again.
+func newest(pid int) bool {
+	load, err := os.ReadFile("/proc/loadavg")
+	fields := bytes.Fields(load)
+	return err == nil && len(fields) > 0 && string(fields[len(fields)-1]) == strconv.Itoa(pid)
 }
 
 // processes lists the numbers of all processes.
@@ -117,9 +148,13 @@ func processes() []int {
 	return pids
 }
 
-// sweep kills whatever carries the mark in its environment, wherever it went. To
-// read an environment is slow, so those that were there before are left out.
-func sweep(mark string, before others) {
+// sweep kills whatever the unreaped child pid has left that carries the mark in its
+// environment, wherever it went. To read an environment is slow, so those that were
+// there before are left out.
+func sweep(pid int, mark string, before others) {
+	if newest(pid) {
+		return
+	}
 	if time.Since(before.at) > othersLast {
 		before.pids = nil
 	}

@@ -23,6 +23,6 @@ func awaitExit(cmd *exec.Cmd) { _ = cmd.Wait() }
 
 type others struct{}
 
-func listOthers() others { return others{} }
+func knownOthers() others { return others{} }
 
-func sweep(string, others) {}
+func sweep(int, string, others) {}

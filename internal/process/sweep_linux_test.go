@@ -27,11 +27,11 @@ func TestSweepLeavesOut(t *testing.T) {
 	young, youngDone := start()
 	require.Equal(t, []int{young.Process.Pid}, marked(mark, before.pids))
 
-	sweep(mark, before)
+	sweep(young.Process.Pid-1, mark, before)
 	require.Error(t, <-youngDone)
 	require.Equal(t, []int{old.Process.Pid}, marked(mark, nil), "it still runs")
 
 	before.at = time.Now().Add(-2 * othersLast)
-	sweep(mark, before)
+	sweep(young.Process.Pid-1, mark, before)
 	require.Error(t, <-oldDone)
 }
