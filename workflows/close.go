@@ -16,7 +16,8 @@ import (
 // what the run proposes is dropped where an end stands already, as after a workflow
 // task that Temporal has discarded.
 func (r *run) close() (contract.Result, error) {
-	closed, refused := conclude(r.steady, r.tag, contract.CloseRequest{
+	t := teller{ctx: r.steady, crowded: r.answers() >= maxAnswers}
+	closed, refused := t.conclude(r.tag, contract.CloseRequest{
 		Run: r.identity(), Plan: r.head.Digest, Input: r.head.InputDigest,
 		Entries: r.journal.left(), End: r.end, Output: r.output,
 	}, r.journal.elsewhere)
@@ -40,8 +41,8 @@ func (r *run) close() (contract.Result, error) {
 // that Temporal has discarded. What was written elsewhere goes with the end, however
 // much that is: a request more might not be in the history before a reset. It comes
 // first, since engine/close may state the first of many before the end.
-func conclude(ctx workflow.Context, tag string, end contract.CloseRequest, elsewhere []contract.JournalEntry) (contract.Closed, *failure) {
-	t := teller{ctx: ctx, root: end.Run.Root, timeout: journalTimeout}
+func (t teller) conclude(tag string, end contract.CloseRequest, elsewhere []contract.JournalEntry) (contract.Closed, *failure) {
+	t.root, t.timeout = end.Run.Root, journalTimeout
 	for n := 1; len(end.Entries) > contract.MaxEntries; n++ {
 		request := contract.JournalRequest{
 			Run: end.Run, Plan: end.Plan, Input: end.Input, Entries: end.Entries[:contract.MaxEntries],
@@ -66,14 +67,19 @@ type teller struct {
 	ctx workflow.Context
 	// root is that of the run.
 	root string
+	// crowded: too much may answer meanwhile for a local activity.
+	crowded bool
 	// asked counts what was asked for.
 	asked int
 	// timeout is long enough for what is told, however busy the store is.
 	timeout time.Duration
 }
 
-// tell asks for an activity first by a local one, which is one event.
+// tell asks for an activity first by a local one, which is one event, where it may be.
 func tell[T any](t *teller, activity string, request any, right func(*T) bool) (T, *failure) {
+	if t.crowded {
+		return ask(t, activity, request, right)
+	}
 	answer, told, f := told(t, workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(t.ctx, workflow.LocalActivityOptions{
 		Summary: activity, StartToCloseTimeout: t.timeout, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
 	}), activity, request), right)
@@ -162,7 +168,8 @@ func (v *view) unloaded(ctx workflow.Context, err error) (contract.Result, error
 	steady, _ := workflow.NewDisconnectedContext(ctx)
 	id := identify(workflow.GetInfo(ctx))
 	v.awaits(contract.WaitJournal, workflow.Now(ctx), time.Time{}, "the run's end, on its way to the ledger")
-	closed, refused := conclude(steady, id.Origin, contract.CloseRequest{Run: id, End: end}, nil)
+	t := teller{ctx: steady}
+	closed, refused := t.conclude(id.Origin, contract.CloseRequest{Run: id, End: end}, nil)
 	if refused != nil {
 		return nil, v.fail(unrecorded(refused))
 	}

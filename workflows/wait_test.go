@@ -172,7 +172,7 @@ func TestTheEndTellsWhatWasWrittenElsewhere(t *testing.T) {
 				return contract.Closed{Root: request.Run.Root}, nil
 			}, activity.RegisterOptions{Name: contract.ActivityClose})
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
-				_, refused := conclude(ctx, "tag", contract.CloseRequest{
+				_, refused := (teller{ctx: ctx}).conclude("tag", contract.CloseRequest{
 					Run:     contract.Identity{Root: "own"},
 					Entries: append(make([]contract.JournalEntry, contract.MaxEntries), slices.Repeat([]contract.JournalEntry{{Node: 1}}, 200)...),
 				}, make([]contract.JournalEntry, 500))

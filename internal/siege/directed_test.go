@@ -3,14 +3,17 @@ package siege
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
@@ -292,6 +295,72 @@ func TestADeadlineWhileTheEndIsWritten(t *testing.T) {
 		passed := about.GetWorkflowExecutionInfo().GetStartTime().AsTime().Add((deadline + 1000) * time.Millisecond)
 		stage.Until(t, "the deadline passes", func() bool { return time.Now().After(passed) })
 	})
+}
+
+// TestAnswersWhileTheEndIsWritten: hundreds of calls end while a store that hangs is
+// told how the run has ended. The server discards no workflow task for that.
+func TestAnswersWhileTheEndIsWritten(t *testing.T) {
+	stage.Parallel(t)
+	const calls = 200
+	k := Database(t, true)
+	gate := make(chan struct{})
+	var back func()
+	var hang atomic.Bool
+	f := camp(t, host.Options{Store: k.Options, MaxActivities: calls + 10},
+		gated(gate),
+		replaced("open", func(_ context.Context, in request) (string, error) {
+			var err error
+			if hang.CompareAndSwap(false, true) {
+				back, err = k.Outages["hanging"]()
+			}
+			return in.Key, errors.Join(err, errors.New("this run has failed"))
+		}))
+	b := newBuilder(9)
+	b.p.Parallel = 400
+	at := b.part("crowd")
+	for i := range calls {
+		b.add(fmt.Sprintf("%sw%d", at, i), Wait, 9000, map[string]any{"key": at})
+	}
+	b.add(at+"first", Sleep, 60_000, map[string]any{"ms": whole(1500)})
+	b.add(at+"last", Open, 60_000, map[string]any{"key": at})
+	b.after(at+"first", at+"last")
+	source, err := b.p.Source()
+	require.NoError(t, err)
+	in, err := json.Marshal(b.p.Input)
+	require.NoError(t, err)
+	run := stage.Start(t, f.Client(), source, string(in))
+	pending := func() *workflowservice.DescribeWorkflowExecutionResponse {
+		about, err := f.Client().DescribeWorkflowExecution(t.Context(), run.GetID(), "")
+		require.NoError(t, err)
+		return about
+	}
+	stage.Until(t, "the end is being written", func() bool { return hang.Load() && closing(pending()) })
+	// One after the other: hundreds at once are too many for any workflow task.
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for range calls {
+		<-tick.C
+		gate <- struct{}{}
+	}
+	back()
+	require.ErrorContains(t, run.Get(t.Context(), nil), "this run has failed")
+	for events := f.Client().GetWorkflowHistory(t.Context(), run.GetID(), run.GetRunID(), false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
+		e, err := events.Next()
+		require.NoError(t, err)
+		if failed := e.GetWorkflowTaskFailedEventAttributes(); failed != nil {
+			require.Equal(t, enumspb.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND, failed.GetCause())
+		}
+	}
+}
+
+// closing tells whether a run is being closed: by an activity, or by a local one, for
+// which its workflow task lasts.
+func closing(about *workflowservice.DescribeWorkflowExecutionResponse) bool {
+	task := about.GetPendingWorkflowTask()
+	return task.GetState() == enumspb.PENDING_WORKFLOW_TASK_STATE_STARTED && time.Since(task.GetStartedTime().AsTime()) > time.Second ||
+		slices.ContainsFunc(about.GetPendingActivities(), func(a *workflowpb.PendingActivityInfo) bool {
+			return a.GetActivityType().GetName() == contract.ActivityClose && a.GetState() == enumspb.PENDING_ACTIVITY_STATE_STARTED
+		})
 }
 
 // TestAStoreThatHangsFailsNoNode: local nodes give large values while the store

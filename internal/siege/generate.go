@@ -1,6 +1,12 @@
 package siege
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+
+	"chimera.ai/engine/compiler"
+	"chimera.ai/engine/diag"
+)
 
 // Parallels are the values of max_parallel that are drawn; 0 is the default.
 var Parallels = []int{0, 1, 2, 32, 400, 2300, 10_000}
@@ -21,6 +27,28 @@ func Generate(seed uint64, small bool) *Plan {
 	b.deadline()
 	b.rename()
 	return b.p
+}
+
+// Draw is Generate, and again with another seed while the compiler refuses the plan
+// for a node that can never run, or for an edge that is there twice: a few in a
+// thousand draws come to that. Any other refusal is an error.
+func Draw(seed uint64, small bool, catalog *compiler.Catalog) (*Plan, error) {
+	for again := uint64(0); ; again++ {
+		p := Generate(seed+again<<32, small)
+		source, err := p.Source()
+		if err != nil {
+			return nil, err
+		}
+		_, ds := compiler.Compile(compiler.Source{Name: "plan", Text: []byte(source)}, catalog, nil)
+		if !ds.HasErrors() {
+			return p, nil
+		}
+		for _, d := range ds {
+			if d.Severity == diag.Error && (again == 2 || d.Code != diag.PlanUnreachable && d.Code != diag.PlanDuplicateID) {
+				return nil, fmt.Errorf("seed %d (%s): %s: %s: %s", seed, p.Name, d.Code, d.Summary, d.Detail)
+			}
+		}
+	}
 }
 
 func (b *builder) smallPart() {

@@ -195,7 +195,12 @@ func failures(s *store.Opened, sealing payload.Sealing, id string) converter.Fai
 
 // begin starts the run of one plan.
 func begin(t *testing.T, c client.Client, o Options, seed uint64) *siegedRun {
-	p := Generate(seed, o.Small)
+	tools, err := Tools()
+	require.NoError(t, err)
+	_, catalog, err := host.Catalog(tools.Catalog, Skills(""))
+	require.NoError(t, err)
+	p, err := Draw(seed, o.Small, catalog)
+	require.NoError(t, err)
 	m, err := Foresee(p)
 	require.NoError(t, err)
 	source, err := p.Source()
