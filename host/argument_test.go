@@ -13,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
+	sdkpb "go.temporal.io/api/sdk/v1"
 	taskqueuepb "go.temporal.io/api/taskqueue/v1"
+	updatepb "go.temporal.io/api/update/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
@@ -109,6 +111,15 @@ func TestArgumentsThatCannotBeRead(t *testing.T) {
 	stage.Parallel(t)
 	h := stage.Host(t, host.Options{ArgumentWithin: time.Second})
 	good := inline(`{"source":"x"}`)
+	// As a worker ran it, a run replays where it is moved to another build.
+	other := stage.Dial(t, stage.Temporal(t).Address, t.TempDir())
+	replays := func(t *testing.T, run client.WorkflowRun) {
+		t.Helper()
+		healthy(t, h.Client(), run)
+		whole, err := host.History(t.Context(), other, run.GetID(), run.GetRunID())
+		require.NoError(t, err)
+		require.NoError(t, host.NewReplayer(h.Store().Blobs, payload.Sealing{}).Replay(client.DefaultNamespace, run.GetID(), whole))
+	}
 	for name, c := range map[string]struct {
 		change func(*workflowservice.StartWorkflowExecutionRequest)
 		args   []*commonpb.Payload
@@ -136,6 +147,9 @@ func TestArgumentsThatCannotBeRead(t *testing.T) {
 		"a last result": {func(r *workflowservice.StartWorkflowExecutionRequest) {
 			r.LastCompletionResult = &commonpb.Payloads{Payloads: []*commonpb.Payload{reference(lost)}}
 		}, []*commonpb.Payload{good}, contract.Contract, "does not compile"},
+		"a summary": {func(r *workflowservice.StartWorkflowExecutionRequest) {
+			r.UserMetadata = &sdkpb.UserMetadata{Summary: reference(lost), Details: reference(`{"driverName":"s3","claimData":{"key":"k"}}`)}
+		}, []*commonpb.Payload{good}, contract.Contract, "does not compile"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := raw(t, h.Client(), c.change, c.args...)
@@ -143,20 +157,35 @@ func TestArgumentsThatCannotBeRead(t *testing.T) {
 			require.Equal(t, c.kind, f.Kind)
 			require.Contains(t, f.Message, c.want)
 			require.Equal(t, []string{}, f.Compensated)
-			healthy(t, h.Client(), run)
+			replays(t, run)
 		})
 	}
 	t.Run("signals and queries", func(t *testing.T) {
-		text := source("", []string{"a engine/sleep 2000 " + sleeping}, []string{`{from_node: $input, from_port: $done, to_node: a, to_port: ms, edge_type: data, required: true, transform: "${100}"}`})
-		run := stage.Start(t, h.Client(), text, `{}`)
+		text := source("", []string{"a engine/sleep 2000 " + sleeping}, []string{`{from_node: $input, from_port: x, to_node: a, to_port: ms, edge_type: data, required: true, transform: "${1000}"}`})
+		run := stage.Start(t, h.Client(), text, `{"x":1}`)
 		service, execution := h.Client().WorkflowService(), &commonpb.WorkflowExecution{WorkflowId: run.GetID()}
 		_, err := service.SignalWorkflowExecution(t.Context(), &workflowservice.SignalWorkflowExecutionRequest{
 			Namespace: stage.Temporal(t).Namespace, WorkflowExecution: execution, SignalName: "any",
 			Input: &commonpb.Payloads{Payloads: []*commonpb.Payload{reference(lost)}},
 		})
 		require.NoError(t, err)
-		_ = stage.Await(t, h.Client(), run, nil)
-		healthy(t, h.Client(), run)
+		require.NoError(t, stage.Await(t, h.Client(), run, nil))
+		replays(t, run)
+	})
+	t.Run("an update", func(t *testing.T) {
+		text := source("", []string{"a engine/sleep 2000 " + sleeping}, []string{`{from_node: $input, from_port: x, to_node: a, to_port: ms, edge_type: data, required: true, transform: "${1000}"}`})
+		run := stage.Start(t, h.Client(), text, `{"x":1}`)
+		answer, err := h.Client().WorkflowService().UpdateWorkflowExecution(t.Context(), &workflowservice.UpdateWorkflowExecutionRequest{
+			Namespace: stage.Temporal(t).Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: run.GetID()},
+			WaitPolicy: &updatepb.WaitPolicy{LifecycleStage: enumspb.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_COMPLETED},
+			Request: &updatepb.Request{Meta: &updatepb.Meta{UpdateId: "u"}, Input: &updatepb.Input{
+				Name: "any", Args: &commonpb.Payloads{Payloads: []*commonpb.Payload{reference(lost)}},
+			}},
+		})
+		require.NoError(t, err)
+		require.Contains(t, answer.GetOutcome().GetFailure().GetMessage(), "any", "nobody takes it")
+		require.NoError(t, stage.Await(t, h.Client(), run, nil))
+		replays(t, run)
 	})
 }
 

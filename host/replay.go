@@ -53,6 +53,11 @@ func (r *Replayer) Replay(namespace, workflowID string, history *historypb.Histo
 	}) {
 		return nil
 	}
+	// As a worker sees it.
+	history, err := payload.HideHistory(context.Background(), history)
+	if err != nil {
+		return fmt.Errorf("read the history: %w", err)
+	}
 	var gone gone
 	blobs := watched{r.blobs, &gone}
 	data := payload.NewConverter(payload.NewPlans(blobs, 0), r.sealing)

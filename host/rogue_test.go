@@ -169,6 +169,33 @@ func TestAReferenceIsNoAnswer(t *testing.T) {
 	require.Empty(t, events(t, engine.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED))
 }
 
+// TestAReferenceIsNoReason: an attempt fails with references to nothing and into a
+// store of another kind, and the next succeeds: the history has the failure with the
+// start of the last attempt.
+func TestAReferenceIsNoReason(t *testing.T) {
+	stage.Parallel(t)
+	box := newToolbox(t)
+	kept, s := store.Options{Dir: filepath.Join(t.TempDir(), "store")}, sealing(t, keys(t, "k1")...)
+	engine := stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleEngine}, Sealing: s, Store: kept}))
+	r := rogue{t, stranger(t)}
+	run := stage.Start(t, r, source("", []string{"a box/echo 60000 retry_policy: {max_retries: 3, on: [tool_error], initial_ms: 1}"},
+		[]string{"$input.x -> a.x", "a.x -> $output.x"}), `{"x":"forged"}`)
+	for _, elsewhere := range []string{`{"driverName":"elsewhere"}`, "no JSON"} {
+		r.fails(r.takes(run.GetID()), &failurepb.Failure{
+			Message: "Encoded failure", EncodedAttributes: pointer(elsewhere).GetPayloads()[0],
+			FailureInfo: &failurepb.Failure_ApplicationFailureInfo{ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{
+				Type: string(contract.ToolError), Details: pointer(elsewhere),
+			}},
+		})
+	}
+	stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleTools}, Sealing: s, Store: kept}))
+	require.NoError(t, stage.Await(t, engine.Client(), run, nil))
+	require.Empty(t, events(t, engine.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED))
+	whole, err := host.History(t.Context(), r, run.GetID(), run.GetRunID())
+	require.NoError(t, err)
+	require.NoError(t, host.NewReplayer(engine.Store().Blobs, s).Replay(client.DefaultNamespace, run.GetID(), whole))
+}
+
 // TestAnAnswerIsBounded: a worker that has the keys answers a probe that it was not
 // asked for, which counts as a lost worker, and then says what no worker of ours would of
 // attempts and digests.

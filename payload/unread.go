@@ -36,8 +36,8 @@ const encodingUnread = "binary/chimera-unread"
 const MaxArgument = 128 << 20
 
 // HideReferences gives the option of a worker's connection to Temporal that hides
-// what clients send by reference to workflows of the engine: with starts, signals
-// and queries. Whoever reads histories of such runs by the same connection
+// what clients send by reference to workflows of the engine: with starts, signals,
+// queries and updates. Whoever reads histories of such runs by the same connection
 // has it hidden too.
 func HideReferences() grpc.DialOption {
 	h := &hider{runs: map[string]bool{}}
@@ -63,7 +63,7 @@ func HideReferences() grpc.DialOption {
 // hider hides references from a worker.
 type hider struct {
 	mu sync.Mutex
-	// runs are those of our type whose history has more pages than the first,
+	// runs are those of our type whose history may have more pages than the first,
 	// which alone names the type.
 	runs   map[string]bool
 	oldest []string
@@ -110,6 +110,11 @@ func (h *hider) task(ctx context.Context, task *workflowservice.PollWorkflowTask
 			return err
 		}
 	}
+	for _, update := range task.GetMessages() {
+		if err := hide(ctx, update); err != nil {
+			return err
+		}
+	}
 	return hideEvents(ctx, task.GetHistory())
 }
 
@@ -131,46 +136,71 @@ func (h *hider) page(ctx context.Context, run string, page *historypb.History) e
 // ourType reports whether workflows of a type are the engine's.
 func ourType(name string) bool { return name == contract.WorkflowType || name == contract.WorkflowCall }
 
+// HideHistory gives the history of a run as [HideReferences] shows it to a worker, or
+// the same one where it is no run of the engine's.
+func HideHistory(ctx context.Context, history *historypb.History) (*historypb.History, error) {
+	if len(history.GetEvents()) == 0 || !ourType(history.GetEvents()[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowType().GetName()) {
+		return history, nil
+	}
+	hidden := proto.CloneOf(history)
+	return hidden, hideEvents(ctx, hidden)
+}
+
 // hideEvents hides what clients have sent to a run, and of what was answered to it
 // the references that nobody can ever read.
 func hideEvents(ctx context.Context, history *historypb.History) error {
 	for _, event := range history.GetEvents() {
-		if started := event.GetWorkflowExecutionStartedEventAttributes(); started != nil {
-			input := started.Input
-			if own(started) {
-				started.Input = nil
-			}
-			err := hide(ctx, started)
-			for i, p := range started.GetInput().GetPayloads() {
-				switch {
-				case !isSealed(p):
-				case i == 0:
-					started.Input.Payloads[i] = unreadOf(p)
-				default:
-					started.Input.Payloads[i] = nothing()
-				}
-			}
-			started.Input = input
-			if err != nil {
-				return err
-			}
-		} else if signaled := event.GetWorkflowExecutionSignaledEventAttributes(); signaled != nil {
-			if err := hide(ctx, signaled); err != nil {
-				return err
-			}
-		} else if completed := event.GetActivityTaskCompletedEventAttributes(); completed != nil {
+		var err error
+		switch a := event.GetAttributes().(type) {
+		case *historypb.HistoryEvent_WorkflowExecutionStartedEventAttributes:
+			err = hideStart(ctx, event, a.WorkflowExecutionStartedEventAttributes)
+		case *historypb.HistoryEvent_WorkflowExecutionSignaledEventAttributes:
+			err = hide(ctx, event)
+		case *historypb.HistoryEvent_ActivityTaskCompletedEventAttributes:
 			// Most events with payloads are such: they cost no walk through a message.
-			ps := completed.GetResult().GetPayloads()
+			ps := a.ActivityTaskCompletedEventAttributes.GetResult().GetPayloads()
 			for i, p := range ps {
 				ps[i] = unreadForeign(p)
 			}
-		} else if answers(event.GetEventType()) {
-			if err := visit(ctx, event, unreadForeign); err != nil {
-				return err
+		case *historypb.HistoryEvent_ActivityTaskStartedEventAttributes:
+			// It has why the last attempt failed.
+			if a.ActivityTaskStartedEventAttributes.GetLastFailure() != nil {
+				err = visit(ctx, event, unreadForeign)
 			}
+		case *historypb.HistoryEvent_WorkflowTaskScheduledEventAttributes, *historypb.HistoryEvent_WorkflowTaskStartedEventAttributes,
+			*historypb.HistoryEvent_WorkflowTaskCompletedEventAttributes, *historypb.HistoryEvent_ActivityTaskScheduledEventAttributes,
+			*historypb.HistoryEvent_TimerStartedEventAttributes, *historypb.HistoryEvent_TimerFiredEventAttributes,
+			*historypb.HistoryEvent_MarkerRecordedEventAttributes:
+			// These have what the run itself has written, or nothing.
+		default:
+			err = visit(ctx, event, unreadForeign)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// hideStart hides what the start of a run has from clients: all but what the engine
+// has written itself.
+func hideStart(ctx context.Context, event *historypb.HistoryEvent, started *historypb.WorkflowExecutionStartedEventAttributes) error {
+	input := started.Input
+	if own(started) {
+		started.Input = nil
+	}
+	err := hide(ctx, event)
+	for i, p := range started.GetInput().GetPayloads() {
+		switch {
+		case !isSealed(p):
+		case i == 0:
+			started.Input.Payloads[i] = unreadOf(p)
+		default:
+			started.Input.Payloads[i] = nothing()
+		}
+	}
+	started.Input = input
+	return err
 }
 
 // own reports whether a workflow has its input from the engine: a run's state, or
@@ -184,18 +214,6 @@ func own(started *historypb.WorkflowExecutionStartedEventAttributes) bool {
 		return started.GetParentWorkflowExecution() != nil
 	}
 	return started.GetContinuedExecutionRunId() != ""
-}
-
-// answers reports whether an event brings what somebody has answered otherwise.
-func answers(kind enumspb.EventType) bool {
-	switch kind {
-	case enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED,
-		enumspb.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT, enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCELED,
-		enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED, enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_FAILED,
-		enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_CANCELED:
-		return true
-	}
-	return false
 }
 
 // hide replaces all references in a message.
