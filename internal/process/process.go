@@ -7,7 +7,7 @@
 // group is killed before the child is reaped, so that the group's number cannot
 // have been given to anybody else. On Linux two more nets are out: the child
 // dies with this process (PR_SET_PDEATHSIG; the kernel ties that signal to the
-// thread that forked, so none forks that could end with a goroutine), and
+// thread that forked, which is held until the child is reaped), and
 // what left the group is found by a mark in its environment. [Spec.Guard] adds
 // a watchdog that kills group and marked alike if this process dies.
 //
@@ -71,19 +71,6 @@ type Process struct {
 // back for as long as a device does not answer.
 const killWait = 10 * time.Second
 
-// onThread runs f, which forks, on one thread that lasts. Go ends a thread only with
-// a goroutine that has locked it; the caller may be such a one, a goroutine of its own
-// never runs on such a thread.
-func onThread(f func() error) error {
-	result := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		result <- f()
-	}()
-	return <-result
-}
-
 // Start starts a child. An error means that nothing runs.
 func Start(s Spec) (*Process, error) {
 	env, err := Environ(s.Env)
@@ -106,31 +93,40 @@ func Start(s Spec) (*Process, error) {
 		return nil, err
 	}
 	p.before = knownOthers()
-	var bounded error
-	err = onThread(func() error {
-		err := p.cmd.Start()
-		if err == nil && s.Memory > 0 {
-			bounded = limitMemory(p.cmd.Process.Pid, uint64(s.Memory))
-		}
-		return err
-	})
+	began := make(chan error)
+	go p.live(s, began)
+	err = <-began
 	closeAll(theirs)
 	if err != nil {
 		p.closePipes()
 		return nil, err
 	}
+	return p, nil
+}
+
+// live forks, says whether the child runs, and reaps it: all on one thread, which
+// nobody else has for as long as the child lives.
+func (p *Process) live(s Spec, began chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := p.cmd.Start(); err != nil {
+		began <- err
+		return
+	}
 	p.PID = p.cmd.Process.Pid
-	if bounded == nil && s.Guard {
+	if s.Memory > 0 {
+		if err := limitMemory(p.PID, uint64(s.Memory)); err != nil {
+			p.Kill()
+			p.reap()
+			began <- fmt.Errorf("bound the memory of the child: %w", err)
+			return
+		}
+	}
+	if s.Guard {
 		p.guard = watch(p.PID, p.mark)
 	}
-	go p.reap()
-	if bounded != nil {
-		p.Kill()
-		<-p.done
-		p.closePipes()
-		return nil, fmt.Errorf("bound the memory of the child: %w", bounded)
-	}
-	return p, nil
+	began <- nil
+	p.reap()
 }
 
 func (p *Process) pipes() (theirs []*os.File, err error) {

@@ -124,9 +124,15 @@ func listOthers() others {
 
 // newest tells whether no process and no thread has begun since the unreaped child
 // pid did, so that it has left none behind. /proc/loadavg ends with the number that
-// was given last, and a number that is in use is not given again.
+// was given last, and a number that is in use is not given again. A container may have
+// a file there that is not the kernel's, and late.
 func newest(pid int) bool {
-	load, err := os.ReadFile("/proc/loadavg")
+	const path = "/proc/loadavg"
+	var on unix.Statfs_t
+	if unix.Statfs(path, &on) != nil || on.Type != unix.PROC_SUPER_MAGIC {
+		return false
+	}
+	load, err := os.ReadFile(path)
 	fields := bytes.Fields(load)
 	return err == nil && len(fields) > 0 && string(fields[len(fields)-1]) == strconv.Itoa(pid)
 }

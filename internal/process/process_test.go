@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -220,6 +221,25 @@ func TestChildOutlivesTheThreadThatAsked(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "still here\n", line)
 	require.NoError(t, r.p.Stop(time.Second))
+}
+
+// TestChildOutlivesOtherThreads: whoever ends threads, as code that has locked them
+// does, ends none that a child depends on.
+func TestChildOutlivesOtherThreads(t *testing.T) {
+	p, err := Start(Spec{Command: "cat"})
+	require.NoError(t, err)
+	defer p.closePipes()
+	var all sync.WaitGroup
+	for range 200 {
+		all.Go(runtime.LockOSThread)
+	}
+	all.Wait()
+	_, err = io.WriteString(p.Stdin, "still here\n")
+	require.NoError(t, err)
+	line, err := bufio.NewReader(p.Stdout).ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "still here\n", line)
+	require.NoError(t, p.Stop(time.Second))
 }
 
 func TestMemory(t *testing.T) {

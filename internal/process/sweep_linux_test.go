@@ -35,3 +35,22 @@ func TestSweepLeavesOut(t *testing.T) {
 	sweep(young.Process.Pid-1, mark, before)
 	require.Error(t, <-oldDone)
 }
+
+// TestNewest: a child has left nobody if it was the last to begin, and not else.
+func TestNewest(t *testing.T) {
+	start := func() int {
+		p, err := Start(Spec{Command: "cat"})
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			require.NoError(t, p.Stop(time.Second))
+			p.closePipes()
+		})
+		return p.PID
+	}
+	first := start()
+	start()
+	require.False(t, newest(first))
+	for tries := 1; !newest(start()); tries++ {
+		require.Less(t, tries, 100) // others begin at any time
+	}
+}
