@@ -79,7 +79,7 @@ soak: server ## the long form of random tests: schemas, plans and expressions in
 siege: PLANS = 300
 siege: server ## run PLANS hostile plans under siege from SEED on: cancelled, late, flooded, reset, workers killed, the store away
 	go test -timeout 30m -count=1 -v -run 'ThousandsOfNodes' ./host -huge
-	go test -timeout 600m -count=1 -v -run 'NoPlanWedgesItsRun|HundredThousand|StoreThatIsAway|MaxParallel' ./internal/siege -plans $(PLANS) -seed $(SEED) -huge
+	go test -timeout 600m -count=1 -v -run 'NoPlanWedgesItsRun|HundredThousand|StoreThatIsAway|MaxParallel|ManyLongNodes' ./internal/siege -plans $(PLANS) -seed $(SEED) -huge
 
 .PHONY: chaos
 chaos: ## kill writers, sequencers and databases of the ledger in the midst of work, KILLS times each (100)

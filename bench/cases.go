@@ -78,7 +78,7 @@ func timed(ctx context.Context, start execution) (time.Duration, error) {
 	return time.Since(begin), err
 }
 
-// figures are sorted measurements.
+// figures are measurements.
 type figures []float64
 
 func (f figures) row(format string) string {

@@ -38,6 +38,10 @@ const SignalReport = "chimera.report"
 // longer one is the interpreter's, which can continue as new meanwhile.
 const ShortWait = 10 * time.Second
 
+// ByReference is the size in bytes from which a value goes by reference: a history has
+// no more of it.
+const ByReference = 16 << 10
+
 // QueryState is the query that answers with a [State].
 const QueryState = "chimera.state"
 
@@ -395,7 +399,8 @@ const (
 
 // State is the answer to the query chimera.state.
 type State struct {
-	// Plan is name@version; Digest the compiled plan's digest. Both are empty while loading.
+	// Plan is name@version; Digest the compiled plan's digest. Before the plan is loaded there is
+	// at most what the start names.
 	Plan   string   `json:"plan"`
 	Digest string   `json:"digest"`
 	Agent  string   `json:"agent,omitempty"`

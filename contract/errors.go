@@ -135,7 +135,8 @@ func (e *Error) Unwrap() error { return e.Cause }
 
 // MaxMessage and MaxDetails bound the message and the details of a failure in a
 // history, in bytes: together they are less than a result that does not go by
-// reference. Activities write no more, and the interpreter keeps no more.
+// reference. Activities write no more, and the interpreter keeps no more, but for the
+// mark of three bytes that a longer message ends with.
 const (
 	MaxMessage = 4 << 10
 	MaxDetails = 8 << 10
@@ -157,8 +158,8 @@ type ErrorDetails struct {
 	// engine/close.
 	Root string `json:"root,omitempty"`
 	// WaitMS is how long the interpreter waits before it asks again, in
-	// milliseconds, where the contract allows another attempt and the wait is too
-	// long to be Temporal's.
+	// milliseconds, where the contract allows another attempt and Temporal does not
+	// make it, or the other side has said how long.
 	WaitMS int64 `json:"wait_ms,omitempty"`
 	// Loading is there in the failure of engine/load.
 	Loading *Loading `json:"loading,omitempty"`

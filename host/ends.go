@@ -63,7 +63,11 @@ type ends struct {
 func (e *ends) run(ctx context.Context) {
 	e.known, e.next = map[string]string{}, map[string]string{}
 	for {
-		if err := e.round(ctx); err != nil && ctx.Err() == nil && err.Error() != e.failed {
+		err := e.round(ctx)
+		switch {
+		case err == nil:
+			e.failed = ""
+		case ctx.Err() == nil && err.Error() != e.failed:
 			e.failed = err.Error()
 			e.logger.WarnContext(ctx, "open runs of the ledger were not held against Temporal; this is tried again", "error", err)
 		}

@@ -26,14 +26,11 @@ type argumentError struct{ cause error }
 func (e *argumentError) Error() string { return e.cause.Error() }
 func (e *argumentError) Unwrap() error { return e.cause }
 
-// maxSaid bounds the message of a failure, in bytes.
-const maxSaid = 4 << 10
-
 // failure gives the failure the form in which every run of a plan fails.
 func (e *argumentError) failure() error {
 	text := "the start's arguments cannot be read (a start has one: {plan | source, input, grant, subject}): " + e.Error()
-	if len(text) > maxSaid {
-		text = text[:maxSaid]
+	if len(text) > contract.MaxMessage {
+		text = text[:contract.MaxMessage]
 	}
 	f := contract.Failure{
 		Kind: contract.Contract, Message: strings.ToValidUTF8(text, "\uFFFD"), Compensated: []string{}, NotCompensated: []string{},

@@ -17,7 +17,7 @@ import (
 
 const (
 	// Threshold is the size in bytes from which a payload goes to the store.
-	Threshold = 16 << 10
+	Threshold = contract.ByReference
 	// InlineLimit is the size in bytes up to which results, query answers and
 	// failure details stay in the history.
 	InlineLimit = 256 << 10

@@ -89,6 +89,12 @@ func (r *run) outlives(n *plan.Node) bool {
 	return length+r.ahead > r.hard() || bytes+r.ahead*(bytes/max(length, 1)) > hardBytes
 }
 
+// begets reports whether a child workflow makes the call that w waits for.
+func (r *run) begets(w *wait) bool {
+	n := &r.plan.Nodes[w.node]
+	return w.kind != waitRoute && n.Kind != plan.KindOutput && !w.probe && r.outlives(n)
+}
+
 // beget starts the child workflow that makes the call w waits for.
 func (r *run) beget(w *wait) {
 	w.kind, w.local = waitChild, false
@@ -265,7 +271,9 @@ func (r *run) landAnswer(w *wait) {
 	w.future, w.asking = nil, false
 	switch {
 	case err != nil || result.Request != w.request || result.Running:
-		w.due = r.asked(w)
+		if w.due.IsZero() { // else it has said meanwhile that it is about to end
+			w.due = r.asked(w)
+		}
 		r.flights = append(r.flights, w)
 	case result.Report == nil || !r.made(w, result.Report.Child):
 		r.failedCall(w, failed(contract.WorkerLost, "the child workflow that made the call was lost"))

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"slices"
 	"time"
 
 	"chimera.ai/engine/contract"
@@ -29,6 +30,7 @@ func (r *run) dispatch() {
 	if len(r.journal.entries) >= journalEntries && !r.journal.writing {
 		r.write()
 	}
+	var aside []*wait
 	for r.room() {
 		w := r.next()
 		if w == nil {
@@ -37,16 +39,21 @@ func (r *run) dispatch() {
 		if r.meter.full(r, w) {
 			r.back(w)
 			r.cut()
-			return
+			break
+		}
+		if r.begets(w) && r.children() >= maxChildren {
+			aside = append(aside, w)
+			continue
 		}
 		r.launch(w)
 	}
+	r.again = slices.Concat(aside, r.again)
 }
 
 // room reports whether one more call may be in flight.
 func (r *run) room() bool {
 	n := r.inFlight()
-	return !r.draining && r.children() < maxChildren && !r.meter.cutting && r.meter.flying < r.meter.window && len(r.journal.entries) < maxEntries &&
+	return !r.draining && !r.meter.cutting && r.meter.flying < r.meter.window && len(r.journal.entries) < maxEntries &&
 		n < min(r.plan.Limits.MaxParallel, maxPending) && (r.outage.window == 0 || n < r.outage.window)
 }
 

@@ -15,8 +15,8 @@ const (
 	// journalEntries is how many outcomes of ordinary nodes are gathered before
 	// they are written, beside the nodes' own work. Each batch costs a few events.
 	journalEntries = 500
-	// maxEntries is how many may wait while the store cannot be reached, before
-	// nodes wait too.
+	// maxEntries is how many may wait for a batch that is on its way, however long the
+	// store cannot be reached, before nodes wait too.
 	maxEntries = 4 * journalEntries
 	// journalTimeout is long enough for a store that works, however busy.
 	journalTimeout = 30 * time.Second

@@ -45,7 +45,7 @@ func (r *run) launch(w *wait) {
 		r.ask(w, contract.ActivityRoute, r.routeRequest(w))
 	case n.Kind == plan.KindOutput || n.Local && w.local:
 		r.ask(w, contract.ActivityLocal, r.request(w))
-	case !w.probe && r.outlives(n):
+	case r.begets(w):
 		r.beget(w)
 	default:
 		w.local = false

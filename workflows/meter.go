@@ -13,10 +13,9 @@ const (
 	taskNodes    = 200
 	taskBytes    = 1 << 20
 	taskDuration = 500 * time.Millisecond
-	// byReference is the size from which a value goes by reference (package payload),
-	// and so the most that it leaves in the history. It may leave as much where it is
-	// larger: what is compressed is measured then.
-	byReference = 16 << 10
+	// byReference is the most that a value leaves in the history. It may leave as much
+	// where it is larger: what is compressed is measured then.
+	byReference = contract.ByReference
 	// failureBytes is the most that a local activity's failure brings: its details,
 	// and its message, which is sealed as JSON.
 	failureBytes = contract.MaxDetails + 6*contract.MaxMessage
@@ -62,7 +61,9 @@ func (m *meter) tick(r *run) {
 // emit counts bytes of a request.
 func (m *meter) emit(bytes int) { m.bytes += bytes }
 
-// reserve counts a local activity that is launched, at the most that it may bring.
+// reserve counts a local activity that is launched, at the most that its value may
+// bring. A failure may bring twice that, which the window keeps from being much: of
+// maxWindow failures half a mebibyte is not reserved.
 func (m *meter) reserve() {
 	m.flying++
 	m.bytes += byReference + overhead

@@ -427,6 +427,34 @@ func TestALongNodeHoldsUpNobody(t *testing.T) {
 	}
 }
 
+// TestManyLongNodesHoldUpNobody: as many long calls are ready as a run may have no
+// children for, and the others go on.
+func TestManyLongNodesHoldUpNobody(t *testing.T) {
+	if !*huge {
+		t.Skip("it takes a minute: -huge runs it")
+	}
+	const children, nodes = 500, 100
+	gate := make(chan struct{})
+	f := camp(t, host.Options{MaxActivities: children + 20, ContinueAfter: 20}, gated(gate))
+	b := newBuilder(8)
+	b.p.Parallel = 1000
+	for i := range children + 10 {
+		b.add(fmt.Sprintf("long%d", i), Wait, day, map[string]any{"key": "long"})
+	}
+	b.chain(nodes, func() int64 { return 5000 })
+	r := f.send(t, b.p)
+	n := 0
+	f.follow(t, r, f.patience, func(about *workflowservice.DescribeWorkflowExecutionResponse) bool {
+		n = f.done(t, r)
+		return n >= nodes
+	})
+	if n < nodes {
+		t.Errorf("%d of %d nodes have ended beside many long ones", n, nodes)
+	}
+	close(gate)
+	f.wins(t, r)
+}
+
 // TestAnswersDuringLocalNodes: many calls end while local nodes run.
 func TestAnswersDuringLocalNodes(t *testing.T) {
 	const calls = 300

@@ -6,13 +6,16 @@
 //	plan.go      a plan that knows what its nodes do, and writes itself
 //	model.go     how a run must end, from the plan language's own rules (pure)
 //	judge.go     what was seen of a run, held against the model (pure)
-//	build.go     parts that plans are made of: chains, storms, meshes
+//	build.go     parts that plans are made of: chains, fans, values
+//	storm.go     more of them: storms and meshes of edges
 //	generate.go  plans at the bounds of the language, by seed
-//	skills.go    the skills that plans call, and the worker process that has them
-//	store.go     stores that can be taken away
+//	skills.go    the skills and tools that plans call
+//	worker.go    the worker process that has them
+//	store.go     stores that can be taken away, and disk_*.go one that is full
 //	fault.go     what befalls runs
 //	watch.go     what a server says of a run while it runs, and of its histories
-//	siege.go     a round: a store, workers, runs, faults, verdicts
+//	verdict.go   whether ledger, Temporal and client tell that end
+//	siege.go     a round: a store, workers, runs, faults
 //
 // The model shares no code with the interpreter: it is written from the pages of
 // the plan language and of failures. The package uses the engine only from

@@ -95,7 +95,9 @@ func (r *siegedRun) meddle(ctx context.Context, c client.Client, f Fault, after 
 
 // last waits until a run is in a workflow task and has no activities, or has ended.
 func (r *siegedRun) last(ctx context.Context, c client.Client) {
-	for ctx.Err() == nil {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for ; ctx.Err() == nil; <-tick.C {
 		about, err := c.DescribeWorkflowExecution(ctx, r.id, "")
 		if err != nil {
 			continue
