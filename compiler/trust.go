@@ -237,7 +237,7 @@ func (u *unit) unknownOperation(n *node, at diag.Range, kind plan.ProviderType, 
 	if len(ops) == 0 {
 		d := diag.Diagnostic{
 			Code: diag.TrustProvider, Summary: fmt.Sprintf("the provider %s is not in the catalog", quote(provider)),
-			Detail:  "Every skill and every MCP tool that a plan calls stands in the operator's catalog.",
+			Detail:  "Every skill and every MCP tool that a plan calls stands in the operator's catalog, the file that `--catalog` or the key `catalog` of chimera.yaml names.",
 			Subject: providerAt, Node: n.id, Suggestion: u.near(provider, u.cat.providers),
 		}
 		if len(u.cat.providers) == 0 {

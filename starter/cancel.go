@@ -51,9 +51,9 @@ func cancelCommand(p *Program, _ *flag.FlagSet) action {
 
 // going describes a run that has not ended, and refuses all else.
 func (c *connection) going(ctx context.Context, id string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
-	described, err := c.DescribeWorkflowExecution(ctx, id, "")
+	described, err := c.describe(ctx, id)
 	if err != nil {
-		return nil, c.refused("run "+id, err)
+		return nil, err
 	}
 	info := described.GetWorkflowExecutionInfo()
 	if name := info.GetType().GetName(); name != contract.WorkflowType {

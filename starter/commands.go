@@ -113,7 +113,7 @@ func (p *Program) parse(args []string) error {
 		p.format = format
 		return misuse("--format is one of %s", strings.Join(c.all(), ", "))
 	}
-	if len(operands) < c.least {
+	if len(operands) < c.least || slices.Contains(operands, "") {
 		return misuse("chimera %s needs %s", c.name, c.operands).withHint("%s", usage(c))
 	}
 	if c.most >= 0 && len(operands) > c.most {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
 	"chimera.ai/engine/blob"
@@ -170,17 +171,38 @@ func (v *values) close() error {
 // plainError is the last cause of an error, without the wrapping of a client
 // that tried several times.
 func plainError(err error) string {
-	if errors.Is(err, context.DeadlineExceeded) {
+	if isLate(err) {
 		return "no answer in time"
 	}
 	return err.Error()
 }
 
+// isLate reports whether a call had no answer in time: by our clock, or as the
+// library puts it.
+func isLate(err error) bool {
+	var late *serviceerror.DeadlineExceeded
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late)
+}
+
+// describe asks for a run's workflow.
+func (c *connection) describe(ctx context.Context, id string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	described, err := c.DescribeWorkflowExecution(ctx, id, "")
+	if isGone(err) {
+		return nil, negative("there is no run %s in the namespace %s at %s", id, c.namespace, c.address).
+			withHint("chimera runs lists those that are there.")
+	}
+	if err != nil {
+		return nil, c.refused("run "+id, err)
+	}
+	return described, nil
+}
+
 // refused turns the error of a call into ours; what is what was asked for.
-func (c *connection) refused(what string, err error) error {
+func (c *connection) refused(what string, err error) *failure {
 	var missing *serviceerror.NamespaceNotFound
 	var absent *serviceerror.NotFound
 	var denied *serviceerror.PermissionDenied
+	var invalid *serviceerror.InvalidArgument
 	switch {
 	case errors.As(err, &missing):
 		return unanswered("%s: there is no namespace %s at %s", what, c.namespace, c.address)
@@ -188,6 +210,10 @@ func (c *connection) refused(what string, err error) error {
 		return negative("%s: %s", what, absent.Message)
 	case errors.As(err, &denied):
 		return unanswered("%s: permission denied at %s", what, c.address)
+	case errors.As(err, &invalid):
+		return negative("%s: %s", what, invalid.Message)
+	case isLate(err):
+		return unanswered("%s: Temporal at %s gave no answer in time", what, c.address).withHint("Its log says why.")
 	}
-	return unanswered("%s: %s", what, plainError(err))
+	return unanswered("%s: %s", what, err)
 }

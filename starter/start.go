@@ -302,7 +302,11 @@ func (p *Program) launch(ctx context.Context, conn *connection, o *order) (ticke
 		return ticket{}, nil, p.taken(bounded, conn, o.id)
 	}
 	if err != nil {
-		return ticket{}, nil, conn.refused(fmt.Sprintf("starting %s", o.id), err)
+		f := conn.refused(fmt.Sprintf("starting %s", o.id), err)
+		if isLate(err) {
+			f.withHint("Whether the run was started is not known: %s says it once Temporal answers.", p.command("status", o.id))
+		}
+		return ticket{}, nil, f
 	}
 	return ticket{
 		Run: run.GetID(), RunID: run.GetRunID(), Plan: o.title, Digest: o.digest,

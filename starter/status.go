@@ -79,9 +79,9 @@ func statusCommand(p *Program, fs *flag.FlagSet) action {
 func (p *Program) inspect(ctx context.Context, conn *connection, id string) (*report, error) {
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	described, err := conn.DescribeWorkflowExecution(bounded, id, "")
+	described, err := conn.describe(bounded, id)
 	if err != nil {
-		return nil, conn.refused("run "+id, err)
+		return nil, err
 	}
 	info := described.GetWorkflowExecutionInfo()
 	if name := info.GetType().GetName(); name != contract.WorkflowType {
@@ -246,7 +246,11 @@ func awaited(w contract.Wait) string {
 	if t, ok := moment(w.Until); ok {
 		text += "  until " + t.Local().Format(time.DateTime)
 	}
-	if w.Detail != "" {
+	switch {
+	case w.Detail == "":
+	case w.Kind == contract.WaitCall:
+		text += "  on the queue " + w.Detail
+	default:
 		text += "  " + w.Detail
 	}
 	return strings.TrimRight(printable(strings.ReplaceAll(text, "\n", " ")), " ")

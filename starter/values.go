@@ -60,9 +60,9 @@ type brought struct {
 func (p *Program) values(ctx context.Context, conn *connection, id, node string) error {
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	described, err := conn.DescribeWorkflowExecution(bounded, id, "")
+	described, err := conn.describe(bounded, id)
 	if err != nil {
-		return conn.refused("run "+id, err)
+		return err
 	}
 	info := described.GetWorkflowExecutionInfo()
 	if name := info.GetType().GetName(); name != contract.WorkflowType {

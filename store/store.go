@@ -222,6 +222,9 @@ func (o Options) identity() (*ledger.Key, string, error) {
 	}
 	key, err := ledger.ParseKey(secret)
 	if err != nil {
+		if o.Key == "" {
+			err = fmt.Errorf("%s: %w", o.keyFile(), err)
+		}
 		return nil, "", fmt.Errorf("%w: the log's key: %w", ErrOptions, err)
 	}
 	if o.Origin != "" && o.Origin != key.Name() {
@@ -260,7 +263,7 @@ func named(ctx context.Context, s ledger.Store) error {
 			return fmt.Errorf("look at the log: %w", err)
 		}
 		if e.Origin != s.Origin() {
-			return fmt.Errorf("%w: the database has the log %.120q, not %.120q", ErrOptions, e.Origin, s.Origin())
+			return fmt.Errorf("%w: the database has the log %.120q, not %.120q: bring back the key of the first, or take another database", ErrOptions, e.Origin, s.Origin())
 		}
 	}
 	return nil

@@ -63,6 +63,11 @@ func TestTheEmbeddedLogHasAKey(t *testing.T) {
 	n, err := store.Migrate(t.Context(), o)
 	require.NoError(t, err)
 	require.Zero(t, n)
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "ledger.key"), []byte("no key"), 0o600))
+	_, err = store.Open(t.Context(), o)
+	require.ErrorIs(t, err, store.ErrOptions)
+	require.ErrorContains(t, err, "the log's key: "+filepath.Join(dir, "ledger.key")+": ")
 }
 
 // TestOneLogOneName: a database whose log has another name is refused, and so is
@@ -79,7 +84,7 @@ func TestOneLogOneName(t *testing.T) {
 	other.Key = newKey(t, "other.example.com")
 	_, err = store.Open(t.Context(), other)
 	require.ErrorIs(t, err, store.ErrOptions)
-	require.ErrorContains(t, err, `the database has the log "one.example.com", not "other.example.com"`)
+	require.ErrorContains(t, err, `the database has the log "one.example.com", not "other.example.com": bring back the key of the first`)
 
 	o.Origin = "other.example.com"
 	_, err = store.Open(t.Context(), o)

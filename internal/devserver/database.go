@@ -61,7 +61,7 @@ func inspect(file, version string) error {
 	if series(made) != series(version) {
 		return &DatabaseError{File: file,
 			Reason: fmt.Sprintf("was made by Temporal server %s, and this is %s, which does not migrate it", made, version),
-			Hint:   "use the older server, or " + moveAway(file)}
+			Hint:   "nothing was changed; use the server that made it or, " + startEmpty(file)}
 	}
 	return nil
 }

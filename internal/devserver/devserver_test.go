@@ -204,7 +204,7 @@ func TestUnusableDatabase(t *testing.T) {
 		"torn":            {torn, "", "is damaged"},
 		"cut":             {sound[:20000], "", "is damaged"},
 		"foreign":         {foreign, "", "was not made by this version"},
-		"another version": {sound, "1.2.3", "was made by Temporal server 1.2.3"},
+		"another version": {sound, "1.2.3", "which does not migrate it; nothing was changed; use the server that made it or, to start with an empty one"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := filepath.Join(t.TempDir(), "temporal.db")

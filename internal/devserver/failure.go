@@ -35,7 +35,12 @@ func (e *DatabaseError) Error() string {
 
 // moveAway is the way out of every unusable database.
 func moveAway(file string) string {
-	return fmt.Sprintf("nothing was changed; to start with an empty one and keep the old, run: mv %s %s.old", file, file)
+	return "nothing was changed; " + startEmpty(file)
+}
+
+// startEmpty tells how to start without the database, and keep it.
+func startEmpty(file string) string {
+	return fmt.Sprintf("to start with an empty one and keep the old, run: mv %s %s.old", file, file)
 }
 
 // damage is how SQLite and the server speak of a file that is not, or no

@@ -155,6 +155,18 @@ func TestNewerDatabase(t *testing.T) {
 	require.ErrorContains(t, err, "use a newer one")
 }
 
+// What is no database is refused, and left alone.
+func TestNoDatabase(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	text := bytes.Repeat([]byte("no database "), 400)
+	require.NoError(t, os.WriteFile(path, text, 0o600))
+	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Origin: ledgertest.Origin})
+	require.ErrorContains(t, err, "open the SQLite store "+path+": ")
+	now, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, text, now)
+}
+
 // More statements than a reader can hold are refused, whoever has put them there.
 func TestAuthorityIsBounded(t *testing.T) {
 	s, db, _ := file(t)

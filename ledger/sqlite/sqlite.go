@@ -235,7 +235,7 @@ func Open(ctx context.Context, o Options) (*sqlstore.Store, error) {
 		if d.Unavailable(err) || d.Busy(err) {
 			err = fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
 		}
-		return nil, fmt.Errorf("open the SQLite store: %w", errors.Join(err, db.Close()))
+		return nil, fmt.Errorf("open the SQLite store %s: %w", o.Path, errors.Join(err, db.Close()))
 	}
 	opened, err := os.Stat(o.Path)
 	if err != nil {
