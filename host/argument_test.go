@@ -172,18 +172,21 @@ func TestArgumentsThatCannotBeRead(t *testing.T) {
 		require.NoError(t, stage.Await(t, h.Client(), run, nil))
 		replays(t, run)
 	})
-	t.Run("an update", func(t *testing.T) {
+	t.Run("updates", func(t *testing.T) {
 		text := source("", []string{"a engine/sleep 2000 " + sleeping}, []string{`{from_node: $input, from_port: x, to_node: a, to_port: ms, edge_type: data, required: true, transform: "${1000}"}`})
 		run := stage.Start(t, h.Client(), text, `{"x":1}`)
-		answer, err := h.Client().WorkflowService().UpdateWorkflowExecution(t.Context(), &workflowservice.UpdateWorkflowExecutionRequest{
-			Namespace: stage.Temporal(t).Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: run.GetID()},
-			WaitPolicy: &updatepb.WaitPolicy{LifecycleStage: enumspb.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_COMPLETED},
-			Request: &updatepb.Request{Meta: &updatepb.Meta{UpdateId: "u"}, Input: &updatepb.Input{
-				Name: "any", Args: &commonpb.Payloads{Payloads: []*commonpb.Payload{reference(lost)}},
-			}},
-		})
-		require.NoError(t, err)
-		require.Contains(t, answer.GetOutcome().GetFailure().GetMessage(), "any", "nobody takes it")
+		for i, p := range []*commonpb.Payload{reference(lost), reference(`{"driverName":"s3"}`), reference(`{`)} {
+			answer, err := h.Client().WorkflowService().UpdateWorkflowExecution(t.Context(), &workflowservice.UpdateWorkflowExecutionRequest{
+				Namespace: stage.Temporal(t).Namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: run.GetID()},
+				WaitPolicy: &updatepb.WaitPolicy{LifecycleStage: enumspb.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_COMPLETED},
+				Request: &updatepb.Request{Meta: &updatepb.Meta{UpdateId: fmt.Sprint(i)}, Input: &updatepb.Input{
+					Name: "any", Args: &commonpb.Payloads{Payloads: []*commonpb.Payload{p}},
+					Header: &commonpb.Header{Fields: map[string]*commonpb.Payload{"h": p}},
+				}},
+			})
+			require.NoError(t, err)
+			require.Contains(t, answer.GetOutcome().GetFailure().GetMessage(), "any", "nobody takes it")
+		}
 		require.NoError(t, stage.Await(t, h.Client(), run, nil))
 		replays(t, run)
 	})
