@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mount makes a small disk, where the test may.
+// mount makes a small disk, where the test may. The values of a round fit in.
 func mount(t testing.TB) string {
 	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256m,mode=0755"); err != nil {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1g,mode=0755"); err != nil {
 		return ""
 	}
 	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
