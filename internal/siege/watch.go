@@ -139,6 +139,9 @@ func (h *histories) event(e *historypb.HistoryEvent) (next string) {
 			}
 			return ""
 		}
+		if e.GetEventType() == enumspb.EVENT_TYPE_TIMER_FIRED || e.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED {
+			return "" // the deadline, or a cancel, comes in between
+		}
 		if h.burst < maxAnswers {
 			h.why[last.String()] = fmt.Sprintf("%d events of answers came right after it, then %s", h.burst, e.GetEventType())
 		}
