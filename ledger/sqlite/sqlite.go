@@ -200,7 +200,10 @@ func address(o Options) (string, error) {
 		return "", fmt.Errorf("open the SQLite store: %w", err)
 	}
 	address := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
-		"_pragma": {"busy_timeout(2000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "secure_delete(1)"},
+		// Keys are digests, so that what one run states lies all over the file: pages
+		// are kept, and written back to it once for many runs.
+		"_pragma": {"busy_timeout(2000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "secure_delete(1)",
+			"cache_size(-8000)", "wal_autocheckpoint(8000)"},
 		// A transaction that will write says so at once, and waits for its turn.
 		"_txlock": {"immediate"},
 	}.Encode()}
