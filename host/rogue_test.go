@@ -68,16 +68,33 @@ func (r rogue) fails(task *workflowservice.PollActivityTaskQueueResponse, failur
 	require.NoError(r.t, err)
 }
 
+// unserved is a run of one node that calls the toolbox, in a deployment that seals and
+// has no worker for tools until serve is called.
+type unserved struct {
+	box     *toolbox
+	engine  *host.Host
+	sealing payload.Sealing
+	serve   func()
+}
+
+func startUnserved(t *testing.T, node string) (unserved, rogue, client.WorkflowRun) {
+	t.Helper()
+	u := unserved{box: newToolbox(t), sealing: sealing(t, keys(t, "k1")...)}
+	kept := store.Options{Dir: filepath.Join(t.TempDir(), "store")}
+	of := func(role host.Role) *host.Host {
+		return stage.Host(t, u.box.put(host.Options{Roles: []host.Role{role}, Sealing: u.sealing, Store: kept}))
+	}
+	u.engine, u.serve = of(host.RoleEngine), func() { of(host.RoleTools) }
+	r := rogue{t, stranger(t)}
+	return u, r, stage.Start(t, r, source("", []string{node}, []string{"$input.x -> a.x", "a.x -> $output.x"}), `{"x":"forged"}`)
+}
+
 // TestARequestIsTakenForNoAnswer: whoever may poll a queue has the sealed request
 // of an activity at hand, and gives it as the answer, or as the words of a failure.
 // Neither is one, and the node runs at a worker.
 func TestARequestIsTakenForNoAnswer(t *testing.T) {
 	stage.Parallel(t)
-	box := newToolbox(t)
-	kept, s := store.Options{Dir: filepath.Join(t.TempDir(), "store")}, sealing(t, keys(t, "k1")...)
-	engine := stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleEngine}, Sealing: s, Store: kept}))
-	r := rogue{t, stranger(t)}
-	run := stage.Start(t, r, source("", []string{"a box/echo 60000"}, []string{"$input.x -> a.x", "a.x -> $output.x"}), `{"x":"forged"}`)
+	u, r, run := startUnserved(t, "a box/echo 60000")
 
 	task := r.takes(run.GetID())
 	r.answers(task, task.GetInput())
@@ -88,12 +105,12 @@ func TestARequestIsTakenForNoAnswer(t *testing.T) {
 			Type: string(contract.ToolError), NonRetryable: true, Details: task.GetInput(),
 		}},
 	})
-	require.Zero(t, box.calls("echo"))
-	stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleTools}, Sealing: s, Store: kept}))
+	require.Zero(t, u.box.calls("echo"))
+	u.serve()
 	var result map[string]string
-	require.NoError(t, stage.Await(t, engine.Client(), run, &result))
+	require.NoError(t, stage.Await(t, u.engine.Client(), run, &result))
 	require.Equal(t, map[string]string{"x": "echo of a tool"}, result)
-	require.Equal(t, 1, box.calls("echo"))
+	require.Equal(t, 1, u.box.calls("echo"))
 }
 
 // TestAnAnswerIsReplayedForNoOther: what one node has answered is given as the
@@ -141,12 +158,8 @@ func TestAnAnswerIsReplayedForNoOther(t *testing.T) {
 // failure, and with its heartbeat. It counts as a lost worker.
 func TestAReferenceIsNoAnswer(t *testing.T) {
 	stage.Parallel(t)
-	box := newToolbox(t)
-	kept, s := store.Options{Dir: filepath.Join(t.TempDir(), "store")}, sealing(t, keys(t, "k1")...)
-	engine := stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleEngine}, Sealing: s, Store: kept}))
-	r := rogue{t, stranger(t)}
-	run := stage.Start(t, r, source("", []string{"a box/echo 60000"}, []string{"$input.x -> a.x", "a.x -> $output.x"}), `{"x":"forged"}`)
-	stray, err := engine.Store().Blobs.Put(t.Context(), []byte("no payload"))
+	u, r, run := startUnserved(t, "a box/echo 60000")
+	stray, err := u.engine.Store().Blobs.Put(t.Context(), []byte("no payload"))
 	require.NoError(t, err)
 	gone := pointer(`{"driverName":"chimera-blob","claimData":{"digest":"sha256:` + strings.Repeat("0", 64) + `"}}`)
 	for _, answer := range []*commonpb.Payloads{gone, pointer(`{"driverName":"chimera-blob","claimData":{"digest":"` + stray + `"}}`), pointer(`{"driverName":"elsewhere"}`), pointer("no JSON")} {
@@ -163,10 +176,10 @@ func TestAReferenceIsNoAnswer(t *testing.T) {
 			Type: string(contract.ToolError), Details: gone, NextRetryDelay: durationpb.New(365 * 24 * time.Hour),
 		}},
 	})
-	stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleTools}, Sealing: s, Store: kept}))
-	require.NoError(t, stage.Await(t, engine.Client(), run, nil))
-	require.Equal(t, 1, box.calls("echo"))
-	require.Empty(t, events(t, engine.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED))
+	u.serve()
+	require.NoError(t, stage.Await(t, u.engine.Client(), run, nil))
+	require.Equal(t, 1, u.box.calls("echo"))
+	require.Empty(t, events(t, u.engine.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED))
 }
 
 // TestAReferenceIsNoReason: an attempt fails with references to nothing and into a
@@ -174,12 +187,7 @@ func TestAReferenceIsNoAnswer(t *testing.T) {
 // start of the last attempt.
 func TestAReferenceIsNoReason(t *testing.T) {
 	stage.Parallel(t)
-	box := newToolbox(t)
-	kept, s := store.Options{Dir: filepath.Join(t.TempDir(), "store")}, sealing(t, keys(t, "k1")...)
-	engine := stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleEngine}, Sealing: s, Store: kept}))
-	r := rogue{t, stranger(t)}
-	run := stage.Start(t, r, source("", []string{"a box/echo 60000 retry_policy: {max_retries: 3, on: [tool_error], initial_ms: 1}"},
-		[]string{"$input.x -> a.x", "a.x -> $output.x"}), `{"x":"forged"}`)
+	u, r, run := startUnserved(t, "a box/echo 60000 retry_policy: {max_retries: 3, on: [tool_error], initial_ms: 1}")
 	for _, elsewhere := range []string{`{"driverName":"elsewhere"}`, "no JSON"} {
 		r.fails(r.takes(run.GetID()), &failurepb.Failure{
 			Message: "Encoded failure", EncodedAttributes: pointer(elsewhere).GetPayloads()[0],
@@ -188,12 +196,12 @@ func TestAReferenceIsNoReason(t *testing.T) {
 			}},
 		})
 	}
-	stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleTools}, Sealing: s, Store: kept}))
-	require.NoError(t, stage.Await(t, engine.Client(), run, nil))
-	require.Empty(t, events(t, engine.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED))
+	u.serve()
+	require.NoError(t, stage.Await(t, u.engine.Client(), run, nil))
+	require.Empty(t, events(t, u.engine.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED))
 	whole, err := host.History(t.Context(), r, run.GetID(), run.GetRunID())
 	require.NoError(t, err)
-	require.NoError(t, host.NewReplayer(engine.Store().Blobs, s).Replay(client.DefaultNamespace, run.GetID(), whole))
+	require.NoError(t, host.NewReplayer(u.engine.Store().Blobs, u.sealing).Replay(client.DefaultNamespace, run.GetID(), whole))
 }
 
 // TestAnAnswerIsBounded: a worker that has the keys answers a probe that it was not

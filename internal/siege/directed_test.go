@@ -324,17 +324,12 @@ func TestAnswersWhileTheEndIsWritten(t *testing.T) {
 	b.add(at+"first", Sleep, 60_000, map[string]any{"ms": whole(1500)})
 	b.add(at+"last", Open, 60_000, map[string]any{"key": at})
 	b.after(at+"first", at+"last")
-	source, err := b.p.Source()
-	require.NoError(t, err)
-	in, err := json.Marshal(b.p.Input)
-	require.NoError(t, err)
-	run := stage.Start(t, f.Client(), source, string(in))
-	pending := func() *workflowservice.DescribeWorkflowExecutionResponse {
-		about, err := f.Client().DescribeWorkflowExecution(t.Context(), run.GetID(), "")
+	id := f.send(t, b.p).id
+	stage.Until(t, "the end is being written", func() bool {
+		about, err := f.Client().DescribeWorkflowExecution(t.Context(), id, "")
 		require.NoError(t, err)
-		return about
-	}
-	stage.Until(t, "the end is being written", func() bool { return hang.Load() && closing(pending()) })
+		return hang.Load() && closing(about)
+	})
 	// One after the other: hundreds at once are too many for any workflow task.
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -343,8 +338,8 @@ func TestAnswersWhileTheEndIsWritten(t *testing.T) {
 		gate <- struct{}{}
 	}
 	back()
-	require.ErrorContains(t, run.Get(t.Context(), nil), "this run has failed")
-	for events := f.Client().GetWorkflowHistory(t.Context(), run.GetID(), run.GetRunID(), false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
+	require.ErrorContains(t, f.Client().GetWorkflow(t.Context(), id, "").Get(t.Context(), nil), "this run has failed")
+	for events := f.Client().GetWorkflowHistory(t.Context(), id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
 		e, err := events.Next()
 		require.NoError(t, err)
 		if failed := e.GetWorkflowTaskFailedEventAttributes(); failed != nil {

@@ -29,9 +29,12 @@ func Generate(seed uint64, small bool) *Plan {
 	return b.p
 }
 
-// Draw is Generate, and again with another seed while the compiler refuses the plan
-// for a node that can never run, or for an edge that is there twice: a few in a
-// thousand draws come to that. Any other refusal is an error.
+// draws bounds how often [Draw] draws a plan.
+const draws = 3
+
+// Draw is [Generate], and again with another seed where the compiler refuses the plan
+// for a node that can never run, or for an edge that is there twice: fewer than one
+// draw in a hundred comes to that. Any other refusal is an error.
 func Draw(seed uint64, small bool, catalog *compiler.Catalog) (*Plan, error) {
 	for again := uint64(0); ; again++ {
 		p := Generate(seed+again<<32, small)
@@ -44,7 +47,7 @@ func Draw(seed uint64, small bool, catalog *compiler.Catalog) (*Plan, error) {
 			return p, nil
 		}
 		for _, d := range ds {
-			if d.Severity == diag.Error && (again == 2 || d.Code != diag.PlanUnreachable && d.Code != diag.PlanDuplicateID) {
+			if d.Severity == diag.Error && (again+1 == draws || d.Code != diag.PlanUnreachable && d.Code != diag.PlanDuplicateID) {
 				return nil, fmt.Errorf("seed %d (%s): %s: %s: %s", seed, p.Name, d.Code, d.Summary, d.Detail)
 			}
 		}
