@@ -100,6 +100,8 @@ func (b *bench) speed(ctx context.Context) error {
 		bar          float64
 		engine, hand execution
 	}{
+		// What a run costs beside its nodes: an empty workflow is nearly all Temporal's.
+		{"one local node, beside no activity at all", 0.5, b.engine(chain(1, local)), b.hand(handChain, 0, value)},
 		{"chain of 200 local nodes", 22, b.engine(chain(n, local)), b.hand(handChain, n, value)},
 		{"200 local nodes, 32 in parallel", 3.3, b.engine(fan(n, local)), b.hand(handFan, n, 32, value)},
 		{"chain of 200 ordinary nodes", 0.97, b.engine(chain(n, ordinary)), b.hand(handChain, n, value)},
