@@ -77,7 +77,9 @@ type Engine struct {
 	Ledger     Ledger
 	// Children knows child workflows.
 	Children Children
-	// Outputs keeps the outputs of runs until their workflows have them.
+	// Values keeps the large values of runs, and Outputs what they came to until their
+	// workflows have it.
+	Values  Values
 	Outputs Outputs
 	// Authority says who may publish plans, and start runs for an agent. Where it is
 	// nil nobody vouches for what is published, and no start grant is taken.
@@ -112,6 +114,7 @@ type Engine struct {
 // is a node's "provider/operation".
 type Tools struct {
 	Plans  Plans
+	Values Values
 	Caller Caller
 }
 

@@ -15,20 +15,20 @@ import (
 
 // Local implements the activity engine/local: one in-process node, or $output.
 func (e *Engine) Local(ctx context.Context, call contract.Call) (contract.Outcome, error) {
-	return run(ctx, e.Plans, inProcess(e.Skills), &call)
+	return run(ctx, e.Plans, e.Values, inProcess(e.Skills), &call)
 }
 
 // Node implements the activity types "provider/operation" on the engine's queue:
 // nodes of in-process skills and, where this process may call them, of tools.
 func (e *Engine) Node(ctx context.Context, call contract.Call) (contract.Outcome, error) {
 	defer beat(ctx, &call)()
-	return run(ctx, e.Plans, either(e.Skills, e.Tools), &call)
+	return run(ctx, e.Plans, e.Values, either(e.Skills, e.Tools), &call)
 }
 
 // Node implements the activity types "provider/operation" on the queue of tools.
 func (t *Tools) Node(ctx context.Context, call contract.Call) (contract.Outcome, error) {
 	defer beat(ctx, &call)()
-	return run(ctx, t.Plans, outside(t.Caller), &call)
+	return run(ctx, t.Plans, t.Values, outside(t.Caller), &call)
 }
 
 // Dynamic gives the function that Temporal calls for every activity type that
@@ -107,7 +107,7 @@ func waited(ctx context.Context, plans Plans, patient bool) error {
 
 // run is the life of one node: assemble, validate, call, validate, route. The
 // answer names the request, and so does the failure.
-func run(ctx context.Context, plans Plans, choose choice, call *contract.Call) (contract.Outcome, error) {
+func run(ctx context.Context, plans Plans, values Values, choose choice, call *contract.Call) (contract.Outcome, error) {
 	if err := waited(ctx, plans, call.Patient); err != nil {
 		return contract.Outcome{}, of(call, nil).failed(ctx, err)
 	}
@@ -124,8 +124,13 @@ func run(ctx context.Context, plans Plans, choose choice, call *contract.Call) (
 	}
 	var out contract.Outcome
 	err = recovered("node "+n.spec.ID, func() (err error) {
-		out, err = n.run(ctx, caller, call)
-		return err
+		if err = values.Give(ctx, call.Run.Workflow, call.Values()...); err != nil {
+			return err
+		}
+		if out, err = n.run(ctx, caller, call); err != nil {
+			return err
+		}
+		return values.Keep(ctx, call.Run.Workflow, out.Values)
 	})
 	if attempts := of(call, nil).attempts(ctx); attempts > 1 {
 		out.Attempts = attempts

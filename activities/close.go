@@ -56,7 +56,10 @@ func (e *Engine) close(ctx context.Context, request *contract.CloseRequest) (con
 		return contract.Closed{}, err
 	}
 	if proposed.State == ledger.RunSucceeded && len(request.Output) > 0 {
-		var err error
+		err := e.Values.Give(ctx, proposed.Workflow, &request.Output)
+		if err != nil {
+			return contract.Closed{}, err
+		}
 		if proposed.Value, err = e.Outputs.Keep(ctx, proposed.Workflow, request.Output); err != nil {
 			return contract.Closed{}, err
 		}

@@ -36,7 +36,7 @@ func (d drawer) Give(_ context.Context, workflow string, kept []byte) (json.RawM
 func closing(t *testing.T, b *books, d drawer, change func(r *contract.CloseRequest)) (contract.Closed, *failure) {
 	t.Helper()
 	e := stage(t, shape{}.plan(t))
-	engine := &activities.Engine{Plans: e.store, Ledger: b, Outputs: d}
+	engine := &activities.Engine{Plans: e.store, Values: inline{}, Ledger: b, Outputs: d}
 	e.env.RegisterActivityWithOptions(engine.Close, activity.RegisterOptions{Name: contract.ActivityClose})
 	request := contract.CloseRequest{Run: identity, Plan: e.digest, Input: plan.DigestOf([]byte("in"))}
 	change(&request)

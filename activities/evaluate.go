@@ -210,6 +210,9 @@ func (e *Engine) Route(ctx context.Context, request contract.RouteRequest) (cont
 		n, err = find(ctx, e.Plans, request.Plan, request.Node)
 	}
 	if err == nil {
+		err = e.Values.Give(ctx, request.Run.Workflow, &request.Input)
+	}
+	if err == nil {
 		err = recovered("a predicate", func() (err error) {
 			result.Held, err = n.routeError(&request)
 			return err

@@ -247,7 +247,7 @@ func TestThePlanCannotBeRead(t *testing.T) {
 func TestArgument(t *testing.T) {
 	e := stage(t, shape{}.plan(t))
 	called := ""
-	tools := &activities.Tools{Plans: e.store, Caller: echo(&called)}
+	tools := &activities.Tools{Plans: e.store, Values: inline{}, Caller: echo(&called)}
 	e.env.RegisterDynamicActivity(activities.Dynamic(tools.Node), activity.DynamicRegisterOptions{})
 	_, err := e.env.ExecuteActivity("test/target", "hello")
 	f := read(t, err)

@@ -106,7 +106,7 @@ func (b *books) Outcomes(_ context.Context, _, _ string, page ledger.Page) ([]le
 func journal(t *testing.T, b *books, request func(digest string) contract.JournalRequest) *failure {
 	s := shape{}
 	e := stage(t, s.plan(t))
-	engine := &activities.Engine{Plans: e.store, Ledger: b}
+	engine := &activities.Engine{Plans: e.store, Values: inline{}, Ledger: b}
 	e.env.RegisterActivityWithOptions(engine.Write, activity.RegisterOptions{Name: contract.ActivityJournal})
 	_, err := e.env.ExecuteActivity(contract.ActivityJournal, request(e.digest))
 	if err != nil {

@@ -81,12 +81,18 @@ func (e *Engine) load(ctx context.Context, request *contract.LoadRequest, s *sub
 	if !slices.ContainsFunc(shared.Nodes, func(n plan.Node) bool { return n.ReadsInput || n.RoutesOnInput }) {
 		input = nil
 	}
+	head := []contract.Value{input}
+	for _, values := range [][]contract.Value{admitted.Values, head} {
+		if err := e.Values.Keep(ctx, request.Run.Workflow, values); err != nil {
+			return nil, fail(ctx, loading, err)
+		}
+	}
 	after := e.ContinueAfter
 	if after == 0 {
 		after = DefaultContinueAfter
 	}
 	return &plan.Loaded{Plan: shared, Head: plan.Head{
-		Digest: digest, Input: admitted, Whole: input, InputDigest: inputDigest, Attributes: e.Attributes, ContinueAfter: after, Policy: e.Policy,
+		Digest: digest, Input: admitted, Whole: head[0], InputDigest: inputDigest, Attributes: e.Attributes, ContinueAfter: after, Policy: e.Policy,
 		ToolsQueue: e.ToolsQueue,
 	}}, nil
 }

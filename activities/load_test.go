@@ -34,7 +34,7 @@ type loader struct {
 func load(p *plan.Plan) *loader {
 	l := &loader{plan: p, store: &memory{}, books: &books{}}
 	l.engine = &activities.Engine{
-		Plans: l.store, Ledger: l.books, Attributes: []string{contract.AttributePlan},
+		Plans: l.store, Values: inline{}, Ledger: l.books, Attributes: []string{contract.AttributePlan},
 		Compile: func(string) (*plan.Plan, diag.Diagnostics) {
 			l.compiled++
 			if l.panics {

@@ -60,7 +60,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	require.NoError(t, err)
 	catalog := own()
 	engine := &Engine{
-		Ledger: open{}, Plans: payload.NewPlans(dir, *memoryBytes),
+		Ledger: open{}, Plans: payload.NewPlans(dir, *memoryBytes), Values: payload.NewValues(dir, payload.Sealing{}, "default"),
 		Compile: func(source string) (*plan.Plan, diag.Diagnostics) {
 			return compiler.Compile(compiler.Source{Name: "plan", Text: []byte(source)}, catalog, nil)
 		},

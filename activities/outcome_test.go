@@ -151,7 +151,7 @@ func deep(n int) string {
 func TestOutput(t *testing.T) {
 	s := shape{input: `{"type":"object","required":["r"]}`, edges: []plan.Edge{from("x", plan.Data, "")}}
 	e := stage(t, s.plan(t))
-	engine := &activities.Engine{Plans: e.store}
+	engine := &activities.Engine{Plans: e.store, Values: inline{}}
 	e.env.RegisterActivityWithOptions(engine.Local, activity.RegisterOptions{Name: contract.ActivityLocal})
 	got, err := e.env.ExecuteActivity(contract.ActivityLocal, contract.Call{Plan: e.digest, Node: 3, Deliveries: []contract.Delivery{value(0, `1`)}})
 	require.NoError(t, err)
@@ -187,7 +187,7 @@ func TestRoute(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := stage(t, shape{edges: c.edges, routes: c.input != ""}.plan(t))
-			engine := &activities.Engine{Plans: e.store}
+			engine := &activities.Engine{Plans: e.store, Values: inline{}}
 			e.env.RegisterActivityWithOptions(engine.Route, activity.RegisterOptions{Name: contract.ActivityRoute})
 			got, err := e.env.ExecuteActivity(contract.ActivityRoute, contract.RouteRequest{Plan: e.digest, Node: target, Error: c.error, Input: contract.Value(c.input)})
 			if c.want != "" {

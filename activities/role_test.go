@@ -30,9 +30,9 @@ func TestRolesAreApart(t *testing.T) {
 		p.Nodes[i].InProcess = i == source
 	}
 	e := stage(t, p)
-	engine := &activities.Engine{Plans: e.store, Skills: who("skill")}
-	both := &activities.Engine{Plans: e.store, Skills: who("skill"), Tools: who("tool")}
-	tools := &activities.Tools{Plans: e.store, Caller: who("tool")}
+	engine := &activities.Engine{Plans: e.store, Values: inline{}, Skills: who("skill")}
+	both := &activities.Engine{Plans: e.store, Values: inline{}, Skills: who("skill"), Tools: who("tool")}
+	tools := &activities.Tools{Plans: e.store, Values: inline{}, Caller: who("tool")}
 	type node = func(context.Context, contract.Call) (contract.Outcome, error)
 	for name, c := range map[string]struct {
 		by             node
@@ -97,7 +97,7 @@ func TestEveryAnswerNamesItsRequest(t *testing.T) {
 			e := stage(t, good)
 			e.store.get = c.get
 			c.call.Plan, c.call.Request = e.digest, request
-			tools := &activities.Tools{Plans: e.store, Caller: c.caller}
+			tools := &activities.Tools{Plans: e.store, Values: inline{}, Caller: c.caller}
 			e.env.RegisterActivityWithOptions(tools.Node, activity.RegisterOptions{Name: "test/target"})
 			answered, err := e.env.ExecuteActivity("test/target", c.call)
 			if err != nil {
@@ -111,7 +111,7 @@ func TestEveryAnswerNamesItsRequest(t *testing.T) {
 	}
 	t.Run("route", func(t *testing.T) {
 		e := stage(t, good)
-		engine := &activities.Engine{Plans: e.store}
+		engine := &activities.Engine{Plans: e.store, Values: inline{}}
 		e.env.RegisterActivityWithOptions(engine.Route, activity.RegisterOptions{Name: contract.ActivityRoute})
 		answered, err := e.env.ExecuteActivity(contract.ActivityRoute, contract.RouteRequest{Plan: e.digest, Node: target, Request: request})
 		require.NoError(t, err)

@@ -60,6 +60,12 @@ func (m *memory) Prepared(ctx context.Context, digest string, prepare func(*plan
 	return prepare(p, func(int) {}), nil
 }
 
+// inline keeps no value elsewhere.
+type inline struct{}
+
+func (inline) Keep(context.Context, string, []contract.Value) error   { return nil }
+func (inline) Give(context.Context, string, ...*contract.Value) error { return nil }
+
 // caller is an operation, made by hand.
 type caller func(ctx context.Context, input json.RawMessage) ([]json.RawMessage, error)
 
@@ -259,7 +265,7 @@ func stage(t testing.TB, p *plan.Plan) *environment {
 }
 
 func (e *environment) tool(c activities.Caller, call contract.Call) (contract.Outcome, *failure) {
-	tools := &activities.Tools{Plans: e.store, Caller: c}
+	tools := &activities.Tools{Plans: e.store, Values: inline{}, Caller: c}
 	e.env.RegisterActivityWithOptions(tools.Node, activity.RegisterOptions{Name: "test/target"})
 	if call.Plan == "" {
 		call.Plan = e.digest

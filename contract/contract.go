@@ -168,6 +168,15 @@ type Call struct {
 	Probe bool `json:"probe,omitempty"`
 }
 
+// Values gives the values of the call. A run has references in the place of large ones.
+func (c *Call) Values() []*Value {
+	all := []*Value{&c.Input}
+	for i := range c.Deliveries {
+		all = append(all, &c.Deliveries[i].Value, &c.Deliveries[i].Output)
+	}
+	return all
+}
+
 // ChildCall is the argument of a child workflow of type [WorkflowCall].
 type ChildCall struct {
 	// Call is the call to make, by an activity of that type on that queue.

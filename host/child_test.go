@@ -70,17 +70,29 @@ func TestALargeReport(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stage.Parallel(t)
 			var calls atomic.Int32
-			large := letters(30_000)
+			// What is left of as many values is large, too.
+			large := map[string]string{"x": letters(30_000)}
+			ports, names, edges := "x: {type: string}", "x", []string{"$input.x -> a.x", "a.x -> $output.x", "b -> $output"}
+			for i := range 300 {
+				port := fmt.Sprintf("p%d", i)
+				large[port] = letters(100)
+				ports, names = ports+", "+port+": {type: string}", names+", "+port
+				edges = append(edges, "a."+port+" -> b."+port)
+			}
 			h := stage.Host(t, host.Options{ContinueAfter: 50, Sealing: s, Skills: []skills.Skill{
 				skill("large", func(context.Context, json.RawMessage) (json.RawMessage, error) {
 					calls.Add(1)
-					return json.Marshal(map[string]string{"x": large})
+					return json.Marshal(large)
 				}),
 			}})
-			run := stage.Start(t, h.Client(), source("limits: {deadline_ms: 20000}\n", []string{"a test/large 60000 retry_policy: {max_retries: 40}"}, []string{"$input.x -> a.x", "a.x -> $output.x"}), `{"x":1}`)
+			nodes := []string{
+				"a test/large 60000 retry_policy: {max_retries: 40}, output_schema: {type: object, required: [" + names + "], properties: {" + ports + "}}",
+				"b engine/pass 2000 input_schema: {type: object, properties: {" + ports + "}}, output_schema: {type: object}",
+			}
+			run := stage.Start(t, h.Client(), source("limits: {deadline_ms: 20000}\n", nodes, edges), `{"x":1}`)
 			var result map[string]string
 			require.NoError(t, stage.Await(t, h.Client(), run, &result))
-			require.Equal(t, large, result["x"])
+			require.Equal(t, large["x"], result["x"])
 			require.Len(t, events(t, h.Client(), run, enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED), 1)
 			require.EqualValues(t, 1, calls.Load())
 		})

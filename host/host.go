@@ -228,14 +228,15 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 	default:
 		o.Logger.InfoContext(ctx, "payloads are sealed", "key", o.Sealing.Keys.KeyID())
 	}
+	values := payload.NewValues(blobs, o.Sealing, o.Client.Namespace)
 	var tools activities.Caller // nil without the role
 	if o.has(RoleTools) {
 		h.pool = mcp.NewPool(o.Servers, o.MCP)
 		tools = cleaned{children{executables: o.Executables, pool: h.pool}, o.Secrets}
-		h.tools(&activities.Tools{Plans: plans, Caller: tools})
+		h.tools(&activities.Tools{Plans: plans, Values: values, Caller: tools})
 	}
 	if o.has(RoleEngine) {
-		if err := h.prepare(ctx, blobs, plans, tools); err != nil {
+		if err := h.prepare(ctx, blobs, plans, values, tools); err != nil {
 			return nil, err
 		}
 	}
@@ -243,7 +244,7 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 }
 
 // prepare makes the engine's role. tools calls tools, or is nil.
-func (h *Host) prepare(ctx context.Context, blobs blob.Store, plans *payload.Plans, tools activities.Caller) error {
+func (h *Host) prepare(ctx context.Context, blobs blob.Store, plans *payload.Plans, values *payload.Values, tools activities.Caller) error {
 	o := &h.options
 	registry, catalog, err := Catalog(o.Catalog, o.Skills)
 	if err != nil {
@@ -258,7 +259,7 @@ func (h *Host) prepare(ctx context.Context, blobs blob.Store, plans *payload.Pla
 			return compiler.Compile(compiler.Source{Name: "plan", Text: []byte(source)}, catalog, o.Policy)
 		},
 		Plans: plans, Skills: cleaned{goSkills{registry}, o.Secrets}, Tools: tools, Ledger: h.store.Ledger, Namespace: o.Client.Namespace,
-		Children: childWorkflows{h.client}, Outputs: payload.NewOutputs(blobs, o.Sealing, o.Client.Namespace),
+		Children: childWorkflows{h.client}, Values: values, Outputs: payload.NewOutputs(blobs, o.Sealing, o.Client.Namespace),
 		Policy: o.Policy.Digest(), Attributes: attributes, ContinueAfter: o.ContinueAfter,
 		Named:          func(source string) (name, version, agent string) { return compiler.Named([]byte(source)) },
 		Arguments:      payload.Arguments{Store: blobs, Sealing: o.Sealing, Namespace: o.Client.Namespace},

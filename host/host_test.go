@@ -393,8 +393,8 @@ func TestDeadlineAndCancellationEndARun(t *testing.T) {
 	})
 }
 
-// Local nodes of 60 KB each, of more than Temporal takes in one message: were their
-// results all in one workflow task, it could never complete.
+// Local nodes of 60 KB each, of more than Temporal takes in one message: were what
+// their results leave in the history all in one workflow task, it could never complete.
 func TestLargeLocalResultsDoNotWedgeTheRun(t *testing.T) {
 	t.Parallel()
 	// Sealing compresses it to about a seventh, below the size from which values
@@ -408,7 +408,7 @@ func TestLargeLocalResultsDoNotWedgeTheRun(t *testing.T) {
 		sealing payload.Sealing
 		nodes   int
 	}{
-		"plain":  {payload.Sealing{}, 150},
+		"plain":  {payload.Sealing{}, 450},
 		"sealed": {sealing(t, keys(t, "k1")...), 500},
 	} {
 		t.Run(name, func(t *testing.T) {

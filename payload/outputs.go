@@ -12,23 +12,102 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// Outputs keeps what runs came to, outside of histories, so that only the run's own
-// workflow reads it: sealed where there are keys, else marked with its owner. It
-// implements the interface of package activities. It is safe for concurrent use.
-type Outputs struct {
+// kept is where values of one kind lie outside of histories, so that only the
+// workflow reads them that they are kept for: sealed where there are keys, else marked
+// with their owner.
+type kept struct {
 	store     blob.Store
 	sealing   Sealing
 	namespace string
+	// label tells them apart from all else that is sealed for the workflow.
+	label sort
 }
+
+// wrap gives the form in which a value is kept for a workflow.
+func (k *kept) wrap(workflow string, value json.RawMessage) ([]byte, error) {
+	p := &commonpb.Payload{
+		Metadata: map[string][]byte{converter.MetadataEncoding: []byte(converter.MetadataEncodingJSON)},
+		Data:     value,
+	}
+	var err error
+	switch {
+	case k.sealing.Keys != nil:
+		p, err = seal(k.sealing.Keys, k.sealing.Keys.first, p, k.scope(workflow).context(k.label), k.sealing.Compress)
+	case k.sealing.Compress:
+		p, err = compress(p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !isSealed(p) {
+		p = scoped(p, k.owner(workflow))
+	}
+	return encode(p)
+}
+
+// put stores what wrap has given, and gives its digest.
+func (k *kept) put(ctx context.Context, b []byte) (string, error) {
+	digest, err := k.store.Put(ctx, b)
+	if err != nil {
+		return "", contract.Errorf(contract.StoreUnavailable, "store the %s: %w", k.label, err)
+	}
+	return digest, nil
+}
+
+// get reads what was stored. A blob that is gone may come back, from a backup or
+// another folder.
+func (k *kept) get(ctx context.Context, digest string) ([]byte, error) {
+	b, err := k.store.Get(ctx, digest)
+	if err != nil {
+		return nil, contract.Errorf(contract.StoreUnavailable, "read the %s: %w", k.label, err)
+	}
+	return b, nil
+}
+
+// unwrap reads what wrap has given for the workflow.
+func (k *kept) unwrap(workflow string, b []byte) (json.RawMessage, error) {
+	p, err := decode(b)
+	if err != nil {
+		return nil, refusal("%w", err)
+	}
+	at := k.scope(workflow)
+	switch {
+	case isSealed(p):
+		p, err = open(k.sealing.Keys, p, at.context(k.label), maxOpened)
+	case k.sealing.Keys != nil && !k.sealing.AcceptPlain:
+		err = refusal("the %s of a run is not sealed (%s)", k.label, at)
+	case string(p.GetMetadata()[metadataScope]) != k.owner(workflow):
+		err = refusal("it was not kept as the %s of a run (%s)", k.label, at)
+	default:
+		p, err = decompress(unscoped(p), maxOpened)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(p.GetMetadata()[converter.MetadataEncoding], []byte(converter.MetadataEncodingJSON)) || !json.Valid(p.GetData()) {
+		return nil, refusal("the %s of a run is not JSON", k.label)
+	}
+	return p.GetData(), nil
+}
+
+func (k *kept) scope(workflow string) scope {
+	return scopeOf(converter.WorkflowSerializationContext{Namespace: k.namespace, WorkflowID: workflow})
+}
+
+// owner marks what is not sealed: no payload of a workflow has the same.
+func (k *kept) owner(workflow string) string {
+	return owner(k.namespace, workflow+"\n"+string(k.label))
+}
+
+// Outputs keeps what runs came to, outside of histories, so that only the run's own
+// workflow reads it. It implements the interface of package activities. It is safe
+// for concurrent use.
+type Outputs struct{ kept }
 
 // NewOutputs keeps the outputs of a namespace's runs; large ones lie in store.
 func NewOutputs(store blob.Store, sealing Sealing, namespace string) *Outputs {
-	return &Outputs{store, sealing, namespace}
+	return &Outputs{kept{store, sealing, namespace, sortOutput}}
 }
-
-// outputLabel tells a run's output apart from all else that is sealed for its
-// workflow.
-const outputLabel = "output"
 
 // The forms of a kept output: its first byte, and then a payload in protobuf, or
 // the digest of one in the store.
@@ -40,34 +119,16 @@ const (
 // Keep gives the form in which an output is kept, of at most [Threshold] bytes:
 // larger ones are stored before it returns, and referred to.
 func (o *Outputs) Keep(ctx context.Context, workflow string, output json.RawMessage) ([]byte, error) {
-	p := &commonpb.Payload{
-		Metadata: map[string][]byte{converter.MetadataEncoding: []byte(converter.MetadataEncodingJSON)},
-		Data:     output,
-	}
-	at := o.scope(workflow)
-	var err error
-	switch {
-	case o.sealing.Keys != nil:
-		p, err = seal(o.sealing.Keys, o.sealing.Keys.first, p, at.context(outputLabel), o.sealing.Compress)
-	case o.sealing.Compress:
-		p, err = compress(p)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if !isSealed(p) {
-		p = scoped(p, o.owner(workflow))
-	}
-	b, err := encode(p)
+	b, err := o.wrap(workflow, output)
 	if err != nil {
 		return nil, err
 	}
 	if len(b) < Threshold {
 		return append([]byte{outputInline}, b...), nil
 	}
-	digest, err := o.store.Put(ctx, b)
+	digest, err := o.put(ctx, b)
 	if err != nil {
-		return nil, contract.Errorf(contract.StoreUnavailable, "store the output: %w", err)
+		return nil, err
 	}
 	return append([]byte{outputStored}, digest...), nil
 }
@@ -84,42 +145,11 @@ func (o *Outputs) Give(ctx context.Context, workflow string, kept []byte) (json.
 	case outputInline:
 	case outputStored:
 		var err error
-		if b, err = o.store.Get(ctx, string(b)); err != nil {
-			// A blob that is gone may come back, from a backup or another folder.
-			return nil, contract.Errorf(contract.StoreUnavailable, "read the output: %w", err)
+		if b, err = o.get(ctx, string(b)); err != nil {
+			return nil, err
 		}
 	default:
 		return nil, refusal("the form %q of an output is not known", form)
 	}
-	p, err := decode(b)
-	if err != nil {
-		return nil, refusal("%w", err)
-	}
-	at := o.scope(workflow)
-	switch {
-	case isSealed(p):
-		p, err = open(o.sealing.Keys, p, at.context(outputLabel), maxOpened)
-	case o.sealing.Keys != nil && !o.sealing.AcceptPlain:
-		err = refusal("the output of a run is not sealed (%s)", at)
-	case string(p.GetMetadata()[metadataScope]) != o.owner(workflow):
-		err = refusal("it was not kept as the output of a run (%s)", at)
-	default:
-		p, err = decompress(unscoped(p), maxOpened)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if !bytes.Equal(p.GetMetadata()[converter.MetadataEncoding], []byte(converter.MetadataEncodingJSON)) || !json.Valid(p.GetData()) {
-		return nil, refusal("the output of a run is not JSON")
-	}
-	return p.GetData(), nil
-}
-
-func (o *Outputs) scope(workflow string) scope {
-	return scopeOf(converter.WorkflowSerializationContext{Namespace: o.namespace, WorkflowID: workflow})
-}
-
-// owner marks an output that is not sealed: no payload of a workflow has the same.
-func (o *Outputs) owner(workflow string) string {
-	return owner(o.namespace, workflow+"\n"+outputLabel)
+	return o.unwrap(workflow, b)
 }

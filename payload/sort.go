@@ -30,6 +30,10 @@ const (
 	sortReport sort = "report"
 	// sortCarried is the state of a run that continues as new.
 	sortCarried sort = "carried"
+	// sortOutput is what a run came to, and sortLarge a large value of one, both as
+	// they are kept outside of histories.
+	sortOutput sort = "output"
+	sortLarge  sort = "value"
 )
 
 // sortOf gives the sort of a value, or of what is read into a target.

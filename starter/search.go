@@ -30,6 +30,7 @@ const (
 type search struct {
 	conn     *connection
 	reader   *payload.Reader
+	values   *payload.Values
 	id, node string
 
 	// started is the start of the first execution, nil where it is not retained.
@@ -179,6 +180,9 @@ func (s *search) scheduled(ctx context.Context, run string, e *historypb.History
 	}
 	if ours, err := s.asks(ctx, &call); err != nil || !ours {
 		return err
+	}
+	if err := s.values.Give(ctx, s.id, call.Values()...); err != nil {
+		return s.unreadable(err)
 	}
 	at := e.GetEventTime().AsTime()
 	c := exchange{Execution: run, StartTime: &at, Input: call.Input}
@@ -342,6 +346,13 @@ func (s *search) outcome(ctx context.Context, c *exchange, result []*commonpb.Pa
 		return nil
 	}
 	if err := s.reader.Read(ctx, result[0], &out); err != nil {
+		return s.unreadable(err)
+	}
+	values := make([]*contract.Value, len(out.Values))
+	for i := range out.Values {
+		values[i] = &out.Values[i]
+	}
+	if err := s.values.Give(ctx, s.id, values...); err != nil {
 		return s.unreadable(err)
 	}
 	c.InputDigest, c.OutputDigest, c.Attempts = out.Input, out.Output, max(c.Attempts, out.Attempts)

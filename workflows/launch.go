@@ -12,16 +12,13 @@ import (
 )
 
 const (
-	// graceTimeout is what an activity has beyond the node's own timeout, to
-	// notice that timeout and to report it.
+	// graceTimeout is what an activity has beyond the node's own timeout, to read and
+	// to store large values, to notice that timeout and to report it.
 	graceTimeout = 10 * time.Second
 	// heartbeatTimeout is how long a worker may be silent before it counts as
 	// lost. A node whose own timeout is no longer needs no heartbeats: its
 	// activity ends as soon. Each one that has them costs the server a timer.
 	heartbeatTimeout = 10 * time.Second
-	// localGrace is the same as graceTimeout for local activities, which need
-	// no round trip to report.
-	localGrace = time.Second
 	// startTimeout is how long an activity may wait for a worker before the run
 	// takes it back, since it cannot continue as new with activities in flight.
 	startTimeout = time.Minute
@@ -78,7 +75,7 @@ func (r *run) answers() int {
 func (r *run) ask(w *wait, activity string, request any) {
 	timeout := graceTimeout
 	if n := &r.plan.Nodes[w.node]; w.kind == waitCall && n.Kind != plan.KindOutput {
-		timeout = time.Duration(n.TimeoutMS)*time.Millisecond + localGrace
+		timeout = time.Duration(n.TimeoutMS)*time.Millisecond + graceTimeout
 	}
 	if w.local {
 		r.meter.reserve()
@@ -146,7 +143,7 @@ func (r *run) routeRequest(w *wait) contract.RouteRequest {
 	return request
 }
 
-// size is about how many bytes a request adds to the workflow task.
+// size is about how many bytes a request has.
 func size(call *contract.Call) int {
 	const delivery = len(`{"edge":1000000,"value":,"output":,"error":{"kind":"store_unavailable","node":"","message":,"details":,"attempts":1000000}},`)
 	n := len(call.Input) + quoted(call.Run.Workflow)
@@ -156,7 +153,7 @@ func size(call *contract.Call) int {
 			n += len(d.Error.Node) + quoted(d.Error.Message) + len(d.Error.Details)
 		}
 	}
-	return emitted(n)
+	return n
 }
 
 // options are the activity options of a node, from its contract.

@@ -13,6 +13,10 @@ const (
 	taskNodes    = 200
 	taskBytes    = 1 << 20
 	taskDuration = 500 * time.Millisecond
+	// taskEncoded bounds the bytes of a task's requests before any go by reference: they
+	// are encoded, sealed and stored within the task, which the server takes for lost
+	// after 10 s.
+	taskEncoded = 32 << 20
 	// byReference is the most that a value leaves in the history. It may leave as much
 	// where it is larger: what is compressed is measured then.
 	byReference = contract.ByReference
@@ -36,9 +40,10 @@ type meter struct {
 	// nodes counts the local activities of the task that have ended, and flying
 	// those that have not.
 	nodes, flying int
-	// bytes counts what the task emits, with the most that each of flying may bring.
-	bytes   int
-	cutting bool
+	// bytes counts what the task emits, with the most that each of flying may bring,
+	// and encoded the bytes of its requests.
+	bytes, encoded int
+	cutting        bool
 	// window is how many local activities may be in flight: fewer where they end as
 	// soon as the run has taken the end of those before, more where they take long.
 	window int
@@ -55,11 +60,14 @@ func (m *meter) tick(r *run) {
 		return
 	}
 	m.begin(r)
-	m.nodes, m.bytes = 0, m.flying*(byReference+overhead)
+	m.nodes, m.encoded, m.bytes = 0, 0, m.flying*(byReference+overhead)
 }
 
-// emit counts bytes of a request.
-func (m *meter) emit(bytes int) { m.bytes += bytes }
+// emit counts a request of so many bytes.
+func (m *meter) emit(bytes int) {
+	m.bytes += emitted(bytes)
+	m.encoded += bytes
+}
 
 // reserve counts a local activity that is launched, at the most that its value may
 // bring. A failure may bring twice that, which the window keeps from being much: of
@@ -89,7 +97,7 @@ func (m *meter) full(r *run, w *wait) bool {
 	if w.node == r.last() {
 		nodes++
 	}
-	return m.nodes+m.flying >= nodes || m.bytes > taskBytes-byReference-overhead ||
+	return m.nodes+m.flying >= nodes || m.bytes > taskBytes-byReference-overhead || m.encoded > taskEncoded ||
 		m.nodes > 0 && r.now().Sub(m.since) >= taskDuration
 }
 

@@ -78,7 +78,8 @@ func newWorld(t *testing.T, c *plangen.Case, plans *payload.Plans, seed uint64) 
 	store, err := blob.Open(t.TempDir())
 	require.NoError(t, err)
 	w.engine = &activities.Engine{
-		Compile: w.compile, Plans: plans, Skills: w, Ledger: noLedger{}, Outputs: payload.NewOutputs(store, payload.Sealing{}, "default"),
+		Compile: w.compile, Plans: plans, Skills: w, Ledger: noLedger{},
+		Outputs: payload.NewOutputs(store, payload.Sealing{}, "default"), Values: payload.NewValues(store, payload.Sealing{}, "default"),
 	}
 	return w
 }

@@ -200,6 +200,37 @@ func TestRequestsOfAnySize(t *testing.T) {
 	f.wins(t, f.send(t, b.p))
 }
 
+// TestValuesOfAnySize: what a run has to read and write does not grow with its values,
+// however many are large. In the long form they are more than a workflow task could
+// read in its time.
+func TestValuesOfAnySize(t *testing.T) {
+	f := camp(t, host.Options{})
+	calls := 8
+	if *plans > 0 {
+		calls = 400
+		f.patience = 10 * time.Minute
+	}
+	b := newBuilder(14)
+	b.p.Parallel = 1000
+	b.add("source", Grow, 60_000, map[string]any{"size": whole(MaxSize)})
+	for i := range calls {
+		id := fmt.Sprintf("n%d", i)
+		b.add(id, Pass, 60_000, nil)
+		b.flow("source", id)
+	}
+	r := f.send(t, b.p)
+	f.wins(t, r)
+	// A result over the threshold would lie in the store, and be read at each replay.
+	for i := f.Client().GetWorkflowHistory(t.Context(), r.id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); i.HasNext(); {
+		e, err := i.Next()
+		require.NoError(t, err)
+		for _, p := range e.GetActivityTaskCompletedEventAttributes().GetResult().GetPayloads() {
+			require.Empty(t, p.GetExternalPayloads())
+			require.NotContains(t, string(p.GetMetadata()["messageType"]), "ExternalStorageReference")
+		}
+	}
+}
+
 // TestManyLocalNodesAtOnce: thousands of local nodes that are ready at one time take
 // no more work each than a few do.
 func TestManyLocalNodesAtOnce(t *testing.T) {
