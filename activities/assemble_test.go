@@ -9,6 +9,7 @@ import (
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
 )
 
 func TestAssembly(t *testing.T) {
@@ -64,6 +65,7 @@ func failed() contract.Delivery {
 // TestAssemblyFails: none of these calls anything, and none is tried again.
 func TestAssemblyFails(t *testing.T) {
 	const object = `{"properties":{"a":{"type":"string"}},"required":["a"],"type":"object"}`
+	half := `"` + strings.Repeat("x", schemas.MaxBytes/2) + `"`
 	type d = []contract.Delivery
 	for _, c := range []struct {
 		name       string
@@ -83,6 +85,7 @@ func TestAssemblyFails(t *testing.T) {
 		{"the input", shape{input: object, edges: []plan.Edge{into("a")}}, "", d{value(0, `1`)}, contract.Contract, "the input of target does not match its schema: /a: "},
 		{"a missing port", shape{input: object}, "", nil, contract.Contract, "the input of target does not match its schema: "},
 		{"$ against the schema", shape{input: object, edges: []plan.Edge{into("$")}}, "", d{value(0, `[]`)}, contract.Contract, "the input of target"},
+		{"too much together", shape{input: object, edges: []plan.Edge{into("a"), into("b")}}, "", d{value(0, half), value(1, half)}, contract.TooLarge, "the input of target: "},
 		{"no JSON", shape{edges: []plan.Edge{into("a")}}, "", d{{Edge: 0}}, contract.Contract, "the value of source.x -> target.a: at byte 0"},
 		{"two values of one port", shape{edges: []plan.Edge{into("a"), into("a")}}, "", d{value(0, `1`), value(1, `2`)}, contract.Contract, "edge 1 brings a second value to port a of target"},
 		{"no output for the transform", shape{edges: []plan.Edge{into("a", through(`"${output.y}"`), readsOutput)}}, "", d{value(0, `1`)}, contract.Contract, "the output behind source.x -> target.a"},

@@ -241,6 +241,9 @@ func (n *node) validate(s *schemas.Schema, v any, kind contract.Kind, what strin
 	if err == nil {
 		return nil
 	}
+	if errors.Is(err, schemas.ErrTooLarge) {
+		return contract.Errorf(contract.TooLarge, "%s: %w", what, err)
+	}
 	e := contract.Errorf(kind, "%s does not match its schema: %w", what, err)
 	var invalid *schemas.Invalid
 	if errors.As(err, &invalid) {
