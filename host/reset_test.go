@@ -107,6 +107,15 @@ func TestResetsOfARefusedRun(t *testing.T) {
 		}
 	}
 	require.Less(t, seen, last(first))
+	// Nobody hears of it any more.
+	started := events(t, c, first, enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED)
+	require.Len(t, started, 1)
+	child := started[0].GetChildWorkflowExecutionStartedEventAttributes().GetWorkflowExecution()
+	stage.Until(t, "the child has ended", func() bool {
+		about, err := c.DescribeWorkflowExecution(t.Context(), child.GetWorkflowId(), child.GetRunId())
+		require.NoError(t, err)
+		return about.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+	})
 	close(released)
 	again = reset(first, seen)
 	require.NoError(t, stage.Await(t, c, again, nil))

@@ -255,6 +255,26 @@ func (r *run) landChild(w *wait) {
 	r.takeReport(w, &report)
 }
 
+// resume asks about every child at the point from which a reset run goes on: what has
+// ended between may not be told to it. A marker shows the point to whoever replays it.
+func (r *run) resume() {
+	child := func(w *wait) bool { return w.kind == waitChild && !w.asking && r.identified(w) && w.child.Run != "" }
+	if r.resumed || !wasReset(r.info) || !slices.ContainsFunc(r.flights, child) {
+		return
+	}
+	r.rounds++
+	change := "engine/reset#" + strconv.Itoa(r.rounds)
+	if workflow.GetVersion(r.steady, change, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return
+	}
+	r.resumed = true
+	for _, w := range r.flights {
+		if child(w) {
+			r.inquire(w, false)
+		}
+	}
+}
+
 // inquire asks Temporal about a child that should have reported, or has ended by its
 // own word.
 func (r *run) inquire(w *wait, ended bool) {

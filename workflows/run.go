@@ -62,6 +62,10 @@ type run struct {
 	draining bool
 	// ahead estimates the events of what has not settled yet.
 	ahead int
+	// rounds counts the turns of a reset run with children, until it has resumed: all
+	// that comes is new.
+	rounds  int
+	resumed bool
 	// rows are the beginnings of the rows of the table in the user interface.
 	rows []string
 }
@@ -123,6 +127,7 @@ func (r *run) loop() (contract.Result, error) {
 				return nil, r.continueAsNew()
 			}
 			r.dispatch()
+			r.resume()
 			r.arm()
 			r.await()
 			r.landAll()
