@@ -19,11 +19,13 @@ const (
 	heldChildren = 20
 	// heldLate is how late Temporal may be to end what is in flight.
 	heldLate = time.Minute
+	// heldOff is longer than any wait between two attempts that the engine asks for.
+	heldOff = 2 * time.Minute
 )
 
-// held is an activity that a run waits for and that somebody has paused, or changed
-// the options of, in Temporal. A paused one has no timeouts: the run waits for it until
-// its deadline, and beyond that where it is told to end.
+// held is an activity that a run waits for and that somebody has paused, put off, or
+// changed the options of, in Temporal. A paused one has no timeouts: the run waits for
+// it until its deadline, and beyond that where it is about to end.
 type held struct {
 	// Workflow is that of the activity: the run, or a child that makes a call of it.
 	Workflow string `json:"workflow"`
@@ -76,7 +78,7 @@ func heldOf(d *workflowservice.DescribeWorkflowExecutionResponse, now time.Time)
 	for _, a := range d.GetPendingActivities() {
 		h := held{Workflow: d.GetWorkflowExecutionInfo().GetExecution().GetWorkflowId(), Activity: a.GetActivityId()}
 		at := fmt.Sprintf("--workflow-id %s --activity-id %s", h.Workflow, h.Activity)
-		queue, over := a.GetActivityOptions().GetTaskQueue().GetName(), a.GetExpirationTime()
+		queue, over, next := a.GetActivityOptions().GetTaskQueue().GetName(), a.GetExpirationTime(), a.GetNextAttemptScheduleTime()
 		switch {
 		case a.GetPaused():
 			h.Cause, h.Hint = "was paused"+pauser(a.GetPauseInfo()), "temporal activity unpause "+at+" lets it go on."
@@ -87,11 +89,15 @@ func heldOf(d *workflowservice.DescribeWorkflowExecutionResponse, now time.Time)
 			h.Cause = "was moved to the queue " + queue + ", which is none of Chimera's"
 		case over != nil && now.Sub(over.AsTime()) > heldLate:
 			h.Cause, h.Since = "was to be over, and its timeouts were changed", over.AsTime()
+		case next != nil && next.AsTime().Sub(now) > heldOff:
+			h.Cause = "was put off until " + next.AsTime().Local().Format(time.DateTime) + " by whoever failed it last"
+			h.Hint = "temporal activity reset " + at + " has it tried again now."
 		default:
 			continue
 		}
 		if h.Hint == "" {
-			h.Hint = "temporal activity update-options " + at + " --restore-original-options undoes that."
+			// Temporal's command line (of server 1.29.1) has a flag for that, and does not send it.
+			h.Hint = "UpdateActivityOptions of Temporal's API, with restore_original, undoes that for the activity " + h.Activity + " of the workflow " + h.Workflow + "."
 		}
 		all = append(all, h)
 	}

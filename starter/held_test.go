@@ -87,7 +87,7 @@ func TestWhatIsHeld(t *testing.T) {
 	require.False(t, of["held node/a"].Since.IsZero())
 	require.Contains(t, of["held/child node/c"].Hint, "--workflow-id held/child --activity-id node/c")
 	require.Contains(t, of["held node/b"].Cause, "elsewhere")
-	require.Contains(t, of["held node/b"].Hint, "--restore-original-options")
+	require.Contains(t, of["held node/b"].Hint, "restore_original, undoes that for the activity node/b of the workflow held.")
 	out, _, _ := cli("status", "held")
 	require.Contains(t, out, "node/a was paused by olga (the tool is down), since ")
 	require.Contains(t, out, of["held node/b"].Hint)
@@ -104,5 +104,18 @@ func TestHeldBeyondItsTime(t *testing.T) {
 	all := heldOf(d, over.Add(heldLate+1))
 	require.Len(t, all, 1)
 	require.True(t, over.Equal(all[0].Since))
-	require.Contains(t, all[0].Hint, "--restore-original-options")
+	require.Contains(t, all[0].Hint, "restore_original")
+}
+
+// TestHeldOff: whoever answers an attempt says when the next one is.
+func TestHeldOff(t *testing.T) {
+	now := time.Unix(1000, 0)
+	d := &workflowservice.DescribeWorkflowExecutionResponse{PendingActivities: []*workflowpb.PendingActivityInfo{{
+		ActivityId: "engine/journal#1", NextAttemptScheduleTime: timestamppb.New(now.Add(heldOff)),
+	}}}
+	require.Empty(t, heldOf(d, now))
+	all := heldOf(d, now.Add(-1))
+	require.Len(t, all, 1)
+	require.Contains(t, all[0].Cause, "was put off until "+now.Add(heldOff).Local().Format(time.DateTime))
+	require.Contains(t, all[0].Hint, "temporal activity reset")
 }
