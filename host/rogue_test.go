@@ -204,6 +204,27 @@ func TestAReferenceIsNoReason(t *testing.T) {
 	require.NoError(t, host.NewReplayer(u.engine.Store().Blobs, u.sealing).Replay(client.DefaultNamespace, run.GetID(), whole))
 }
 
+// TestAHeartbeatReachesNoAttempt: an attempt reports a reference into a store of another
+// kind, and fails. The next attempt is not asked to read it, and answers.
+func TestAHeartbeatReachesNoAttempt(t *testing.T) {
+	stage.Parallel(t)
+	u, r, run := startUnserved(t, "a box/echo 9000 retry_policy: {max_retries: 3, on: [tool_error], initial_ms: 1}")
+	task := r.takes(run.GetID())
+	_, err := r.WorkflowService().RecordActivityTaskHeartbeat(t.Context(), &workflowservice.RecordActivityTaskHeartbeatRequest{
+		Namespace: client.DefaultNamespace, TaskToken: task.GetTaskToken(), Details: pointer(`{"driverName":"elsewhere"}`), Identity: "rogue",
+	})
+	require.NoError(t, err)
+	r.fails(task, &failurepb.Failure{Message: "again", FailureInfo: &failurepb.Failure_ApplicationFailureInfo{
+		ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{Type: string(contract.ToolError)},
+	}})
+	u.serve()
+	require.NoError(t, stage.Await(t, u.engine.Client(), run, nil))
+	require.Equal(t, 1, u.box.calls("echo"))
+	begun := events(t, u.engine.Client(), run, enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED)
+	require.Len(t, begun, 1)
+	require.EqualValues(t, 2, begun[0].GetActivityTaskStartedEventAttributes().GetAttempt())
+}
+
 // TestAnAnswerIsBounded: a worker that has the keys answers a probe that it was not
 // asked for, which counts as a lost worker, and then says what no worker of ours would of
 // attempts and digests.

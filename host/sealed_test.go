@@ -262,6 +262,12 @@ func TestAForgedAnswerIsRefused(t *testing.T) {
 			})
 			return err
 		},
+		"a failure that says nothing": func(run client.WorkflowRun) error {
+			_, err := plain.WorkflowService().RespondActivityTaskFailedById(t.Context(), &workflowservice.RespondActivityTaskFailedByIdRequest{
+				Namespace: client.DefaultNamespace, WorkflowId: run.GetID(), RunId: run.GetRunID(), ActivityId: "node/a",
+			})
+			return err
+		},
 	}
 	started := map[string]client.WorkflowRun{}
 	text := source("", []string{"a test/slow 60000"}, []string{"$input.x -> a.x", "a.x -> $output.x"})

@@ -182,14 +182,14 @@ func (c failures) hide(f *failurepb.Failure) {
 // worker of this deployment has written comes out as a lost worker: what anybody
 // may have said is no reason to take an error edge.
 func (c failures) FailureToError(f *failurepb.Failure) error {
-	if f == nil {
-		return nil
-	}
 	if c.data.scope.place != placeActivity || c.data.sealing.AcceptPlain {
 		return c.base().FailureToError(f)
 	}
 	key, err := keyOfFailure(f)
-	for at := f; at != nil && err == nil; at = at.GetCause() {
+	if err == nil {
+		err = c.check(f) // there may be none: the server takes that, too
+	}
+	for at := f.GetCause(); at != nil && err == nil; at = at.GetCause() {
 		err = c.check(at)
 	}
 	said := &contract.SealedError{Key: key, Local: c.data.scope.local, Kind: contract.Kind(f.GetApplicationFailureInfo().GetType())}

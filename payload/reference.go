@@ -8,6 +8,7 @@ import (
 	commandpb "go.temporal.io/api/command/v1"
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
 	sdkpb "go.temporal.io/api/sdk/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
@@ -28,7 +29,8 @@ var messageReference = string((*sdkpb.ExternalStorageReference)(nil).ProtoReflec
 // that clients without its external storage refuse; in the history of a run whose
 // result is over [InlineLimit] stands a [contract.Reference] instead, which is
 // JSON like any result. A client of the engine's own gets the SDK's reference
-// back, and with it the value.
+// back, and with it the value; of what a workflow came to it reads one reference, since
+// whoever can end one could name a large value as often as a message has room for.
 func References() grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		if completed, ok := req.(*workflowservice.RespondWorkflowTaskCompletedRequest); ok {
@@ -38,14 +40,27 @@ func References() grpc.UnaryClientInterceptor {
 		}
 		err := invoke(ctx, method, req, reply, cc, opts...)
 		if answer, ok := reply.(*workflowservice.GetWorkflowExecutionHistoryResponse); ok && err == nil {
-			for _, e := range answer.GetHistory().GetEvents() {
-				if e.GetEventType() == enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED {
-					resolvable(e.GetWorkflowExecutionCompletedEventAttributes().GetResult().GetPayloads())
-				}
-			}
+			return ended(ctx, answer.GetHistory())
 		}
 		return err
 	}
+}
+
+// ended shows a client how a workflow ended.
+func ended(ctx context.Context, page *historypb.History) error {
+	for _, e := range page.GetEvents() {
+		switch e.GetEventType() {
+		case enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
+			resolvable(e.GetWorkflowExecutionCompletedEventAttributes().GetResult().GetPayloads())
+		case enums.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED:
+		default:
+			continue
+		}
+		if err := visit(ctx, e, one(func(p *commonpb.Payload) *commonpb.Payload { return p })); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // readable turns the SDK's references in a run's result into ours.

@@ -38,7 +38,9 @@ const MaxArgument = 128 << 20
 // HideReferences gives the option of a worker's connection to Temporal that hides
 // what clients send by reference to workflows of the engine: with starts, signals,
 // queries and updates. Whoever reads histories of such runs by the same connection
-// has it hidden too.
+// has it hidden too. Of what answers an activity one reference is shown, since all that
+// are shown are in memory together. What an attempt has reported
+// is not shown to the next one, which does not ask.
 func HideReferences() grpc.DialOption {
 	h := &hider{runs: map[string]bool{}}
 	return grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
@@ -46,6 +48,8 @@ func HideReferences() grpc.DialOption {
 			return err
 		}
 		switch r := reply.(type) {
+		case *workflowservice.PollActivityTaskQueueResponse:
+			r.HeartbeatDetails = nil // anybody may have reported it
 		case *workflowservice.PollWorkflowTaskQueueResponse:
 			return h.task(ctx, r)
 		case *workflowservice.RespondWorkflowTaskCompletedResponse:
@@ -147,7 +151,7 @@ func HideHistory(ctx context.Context, history *historypb.History) (*historypb.Hi
 }
 
 // hideEvents hides what clients have sent to a run, and of what was answered to it
-// the references that nobody can ever read.
+// the references that nobody can ever read, and all but the first.
 func hideEvents(ctx context.Context, history *historypb.History) error {
 	for _, event := range history.GetEvents() {
 		var err error
@@ -159,21 +163,24 @@ func hideEvents(ctx context.Context, history *historypb.History) error {
 		case *historypb.HistoryEvent_ActivityTaskCompletedEventAttributes:
 			// Most events with payloads are such: they cost no walk through a message.
 			ps := a.ActivityTaskCompletedEventAttributes.GetResult().GetPayloads()
+			first := one(unreadForeign)
 			for i, p := range ps {
-				ps[i] = unreadForeign(p)
+				ps[i] = first(p)
 			}
 		case *historypb.HistoryEvent_ActivityTaskStartedEventAttributes:
 			// It has why the last attempt failed.
 			if a.ActivityTaskStartedEventAttributes.GetLastFailure() != nil {
-				err = visit(ctx, event, unreadForeign)
+				err = visit(ctx, event, one(unreadForeign))
 			}
 		case *historypb.HistoryEvent_WorkflowTaskScheduledEventAttributes, *historypb.HistoryEvent_WorkflowTaskStartedEventAttributes,
 			*historypb.HistoryEvent_WorkflowTaskCompletedEventAttributes, *historypb.HistoryEvent_ActivityTaskScheduledEventAttributes,
 			*historypb.HistoryEvent_TimerStartedEventAttributes, *historypb.HistoryEvent_TimerFiredEventAttributes,
 			*historypb.HistoryEvent_MarkerRecordedEventAttributes:
 			// These have what the run itself has written, or nothing.
+		case *historypb.HistoryEvent_WorkflowExecutionContinuedAsNewEventAttributes:
+			err = visit(ctx, event, unreadForeign) // a plan and a state
 		default:
-			err = visit(ctx, event, unreadForeign)
+			err = visit(ctx, event, one(unreadForeign))
 		}
 		if err != nil {
 			return err
@@ -262,6 +269,23 @@ func unreadForeign(p *commonpb.Payload) *commonpb.Payload {
 		return p
 	}
 	return nothing()
+}
+
+// one gives a replacement that leaves at most one reference of those that replace does.
+// Nothing that is answered has more.
+func one(replace func(*commonpb.Payload) *commonpb.Payload) func(*commonpb.Payload) *commonpb.Payload {
+	seen := false
+	return func(p *commonpb.Payload) *commonpb.Payload {
+		p = replace(p)
+		if !isReference(p) {
+			return p
+		}
+		if seen {
+			return nothing()
+		}
+		seen = true
+		return p
+	}
 }
 
 // nothing stands for a reference to nothing.

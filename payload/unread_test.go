@@ -7,10 +7,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
 	historypb "go.temporal.io/api/history/v1"
 	querypb "go.temporal.io/api/query/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"chimera.ai/engine/blob"
 	"chimera.ai/engine/contract"
@@ -80,6 +84,72 @@ func TestReferencesAreHidden(t *testing.T) {
 	require.NoError(t, h.task(t.Context(), nil))
 	require.NoError(t, h.task(t.Context(), &workflowservice.PollWorkflowTaskQueueResponse{WorkflowType: &commonpb.WorkflowType{Name: contract.WorkflowType}}))
 	require.NoError(t, h.page(t.Context(), "r", nil))
+}
+
+// TestAnAnswerHasOneReference: whoever may answer an activity, or end a workflow, names
+// one large value as often as a message has room for. It is read once.
+func TestAnAnswerHasOneReference(t *testing.T) {
+	ours := func() *commonpb.Payload {
+		return referenceTo(`{"driverName":"chimera-blob","claimData":{"digest":"sha256:00","size":"9"}}`)
+	}
+	failure := func() *failurepb.Failure {
+		var f *failurepb.Failure
+		for range 3 {
+			f = &failurepb.Failure{EncodedAttributes: ours(), Cause: f, FailureInfo: &failurepb.Failure_ApplicationFailureInfo{
+				ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{Details: payloads(ours(), ours())},
+			}}
+		}
+		return f
+	}
+	left := func(m proto.Message) int {
+		n := 0
+		require.NoError(t, visit(t.Context(), m, func(p *commonpb.Payload) *commonpb.Payload {
+			if isReference(p) {
+				n++
+			}
+			return p
+		}))
+		return n
+	}
+	for name, c := range map[string]struct {
+		event *historypb.HistoryEvent
+		ends  bool
+		left  int
+	}{
+		"a result": {&historypb.HistoryEvent{Attributes: &historypb.HistoryEvent_ActivityTaskCompletedEventAttributes{
+			ActivityTaskCompletedEventAttributes: &historypb.ActivityTaskCompletedEventAttributes{Result: payloads(ours(), ours(), ours())},
+		}}, false, 1},
+		"a failure": {&historypb.HistoryEvent{Attributes: &historypb.HistoryEvent_ActivityTaskFailedEventAttributes{
+			ActivityTaskFailedEventAttributes: &historypb.ActivityTaskFailedEventAttributes{Failure: failure()},
+		}}, false, 1},
+		"the failure before": {&historypb.HistoryEvent{Attributes: &historypb.HistoryEvent_ActivityTaskStartedEventAttributes{
+			ActivityTaskStartedEventAttributes: &historypb.ActivityTaskStartedEventAttributes{LastFailure: failure()},
+		}}, false, 1},
+		"the end of a child": {&historypb.HistoryEvent{Attributes: &historypb.HistoryEvent_ChildWorkflowExecutionCompletedEventAttributes{
+			ChildWorkflowExecutionCompletedEventAttributes: &historypb.ChildWorkflowExecutionCompletedEventAttributes{Result: payloads(ours(), ours())},
+		}}, false, 1},
+		"an end that succeeds": {&historypb.HistoryEvent{Attributes: &historypb.HistoryEvent_WorkflowExecutionCompletedEventAttributes{
+			WorkflowExecutionCompletedEventAttributes: &historypb.WorkflowExecutionCompletedEventAttributes{Result: payloads(ours(), ours())},
+		}, EventType: enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED}, true, 1},
+		"an end that fails": {&historypb.HistoryEvent{Attributes: &historypb.HistoryEvent_WorkflowExecutionFailedEventAttributes{
+			WorkflowExecutionFailedEventAttributes: &historypb.WorkflowExecutionFailedEventAttributes{Failure: failure()},
+		}, EventType: enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED}, true, 1},
+		"the run's own state": {&historypb.HistoryEvent{Attributes: &historypb.HistoryEvent_WorkflowExecutionContinuedAsNewEventAttributes{
+			WorkflowExecutionContinuedAsNewEventAttributes: &historypb.WorkflowExecutionContinuedAsNewEventAttributes{Input: payloads(ours(), ours())},
+		}}, false, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			history := &historypb.History{Events: []*historypb.HistoryEvent{c.event}}
+			if c.ends {
+				reply := &workflowservice.GetWorkflowExecutionHistoryResponse{History: history}
+				require.NoError(t, References()(t.Context(), "", nil, reply, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error { return nil }))
+			} else {
+				h := &hider{runs: map[string]bool{"r": true}}
+				require.NoError(t, h.page(t.Context(), "r", history))
+			}
+			require.Equal(t, c.left, left(c.event))
+		})
+	}
 }
 
 // FuzzReference: a reference is what a client has written.

@@ -35,6 +35,9 @@ type report struct {
 	UI         string     `json:"ui,omitempty"`
 	// Stuck is why the run does not go on, where that is known.
 	Stuck *stuck `json:"stuck,omitempty"`
+	// Held are the activities that the run waits for and that somebody has paused, or
+	// changed the options of.
+	Held []held `json:"held,omitempty"`
 	// Build is the build that the run is pinned to.
 	Build *pinned `json:"build,omitempty"`
 	// Detail is the answer of the run itself; null where no worker answers for it.
@@ -124,6 +127,9 @@ func (p *Program) inspect(ctx context.Context, conn *connection, id string) (*re
 	if r.Stuck, err = p.examine(ctx, conn, described, r.Detail != nil); err != nil {
 		p.say("why the run does not answer is not known: %s", err)
 	}
+	if r.Held, err = heldIn(bounded, conn, described, r.Detail); err != nil {
+		p.say("whether what the run waits for was paused is not known: %s", err)
+	}
 	return r, nil
 }
 
@@ -178,6 +184,9 @@ func (p *Program) show(r *report) {
 	if r.Stuck != nil {
 		row("stuck", r.Stuck.describe())
 	}
+	for i := range r.Held {
+		row("held", r.Held[i].describe())
+	}
 	if r.Executions > 1 {
 		row("executions", strconv.Itoa(r.Executions))
 	}
@@ -188,6 +197,12 @@ func (p *Program) show(r *report) {
 	_ = table.Flush()
 	if r.Stuck != nil {
 		p.printf("\n%s\n", printable(r.Stuck.Hint))
+	}
+	if len(r.Held) > 0 {
+		p.printf("\n")
+	}
+	for i := range r.Held {
+		p.printf("%s\n", printable(r.Held[i].Hint))
 	}
 	switch {
 	case r.Detail == nil && r.Build != nil && r.Build.Alone:
