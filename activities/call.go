@@ -130,7 +130,7 @@ func run(ctx context.Context, plans Plans, values Values, choose choice, call *c
 		if out, err = n.run(ctx, caller, call); err != nil {
 			return err
 		}
-		return values.Keep(ctx, call.Run.Workflow, out.Values)
+		return values.Keep(ctx, call.Run.Workflow, out.Values, call.Lean)
 	})
 	if attempts := of(call, nil).attempts(ctx); attempts > 1 {
 		out.Attempts = attempts

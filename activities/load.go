@@ -83,7 +83,7 @@ func (e *Engine) load(ctx context.Context, request *contract.LoadRequest, s *sub
 	}
 	head := []contract.Value{input}
 	for _, values := range [][]contract.Value{admitted.Values, head} {
-		if err := e.Values.Keep(ctx, request.Run.Workflow, values); err != nil {
+		if err := e.Values.Keep(ctx, request.Run.Workflow, values, false); err != nil {
 			return nil, fail(ctx, loading, err)
 		}
 	}

@@ -63,8 +63,8 @@ func (m *memory) Prepared(ctx context.Context, digest string, prepare func(*plan
 // inline keeps no value elsewhere.
 type inline struct{}
 
-func (inline) Keep(context.Context, string, []contract.Value) error   { return nil }
-func (inline) Give(context.Context, string, ...*contract.Value) error { return nil }
+func (inline) Keep(context.Context, string, []contract.Value, bool) error { return nil }
+func (inline) Give(context.Context, string, ...*contract.Value) error     { return nil }
 
 // caller is an operation, made by hand.
 type caller func(ctx context.Context, input json.RawMessage) ([]json.RawMessage, error)

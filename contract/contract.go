@@ -163,6 +163,8 @@ type Call struct {
 	// store can be written to before it calls anything, and Temporal tries again
 	// until it can.
 	Patient bool `json:"patient,omitempty"`
+	// Lean: the run holds much already, so references stand for small values too.
+	Lean bool `json:"lean,omitempty"`
 	// Probe: the activity calls nothing. It answers [Outcome.Probed] once the store
 	// can be written to.
 	Probe bool `json:"probe,omitempty"`

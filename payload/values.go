@@ -28,14 +28,23 @@ type reference struct {
 	At int `json:"at,omitempty"`
 }
 
+// leanValues is how many bytes of an outcome's values go without references where a run
+// holds much already: few more than a reference has.
+const leanValues = 256
+
 const referencePrefix = `{"$stored":`
 
 func refers(v contract.Value) bool { return bytes.HasPrefix(v, []byte(referencePrefix)) }
 
-// Keep replaces values of one outcome by references, so that about [Threshold] bytes
-// are left of them, besides the references: each that is as large goes by itself, and
-// where the others are, those go together. It stores them before it returns.
-func (v *Values) Keep(ctx context.Context, workflow string, values []contract.Value) error {
+// Keep replaces values of one outcome by references, so that less than [Threshold]
+// bytes are left of them, or a few where it is to be lean, besides the references: each
+// that is as large goes by itself, and the others together where all of them are too
+// large. It stores them before it returns.
+func (v *Values) Keep(ctx context.Context, workflow string, values []contract.Value, lean bool) error {
+	limit := Threshold
+	if lean {
+		limit = leanValues
+	}
 	var others []int
 	left, alike := 0, false
 	for i, value := range values {
@@ -53,7 +62,7 @@ func (v *Values) Keep(ctx context.Context, workflow string, values []contract.Va
 			alike = alike || refers(value)
 		}
 	}
-	if left < Threshold && !alike {
+	if left < limit && !alike {
 		return nil
 	}
 	all := []byte{'['}

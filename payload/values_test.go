@@ -45,7 +45,7 @@ func TestValues(t *testing.T) {
 				store := open(t)
 				v := payload.NewValues(store, s, "ns")
 				kept := slices.Clone(values)
-				require.NoError(t, v.Keep(t.Context(), "run-1", kept))
+				require.NoError(t, v.Keep(t.Context(), "run-1", kept, false))
 				left, stored := 0, 0
 				for i := range kept {
 					require.Equal(t, values[i] == nil, kept[i] == nil)
@@ -69,10 +69,10 @@ func TestValues(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, fmt.Sprintf("%q", values), fmt.Sprintf("%q", given))
 				if stored == 0 {
-					require.NoError(t, payload.NewValues(away{}, s, "ns").Keep(t.Context(), "run-1", slices.Clone(values)))
+					require.NoError(t, payload.NewValues(away{}, s, "ns").Keep(t.Context(), "run-1", slices.Clone(values), false))
 					return
 				}
-				isUnavailable(t, payload.NewValues(away{}, s, "ns").Keep(t.Context(), "run-1", slices.Clone(values)))
+				isUnavailable(t, payload.NewValues(away{}, s, "ns").Keep(t.Context(), "run-1", slices.Clone(values), false))
 				_, err = back(payload.NewValues(away{}, s, "ns"), "run-1")
 				isUnavailable(t, err)
 				_, err = back(payload.NewValues(open(t), s, "ns"), "run-1") // it may come back
@@ -83,6 +83,20 @@ func TestValues(t *testing.T) {
 				require.ErrorIs(t, err, payload.ErrRefused)
 			})
 		}
+	}
+}
+
+// TestLeanValues: of an outcome that is to be lean, less is left.
+func TestLeanValues(t *testing.T) {
+	v := payload.NewValues(open(t), payload.Sealing{}, "ns")
+	for size, want := range map[int]bool{100: false, 300: true, 10_000: true} {
+		value := contract.Value(`"` + strings.Repeat("x", size) + `"`)
+		kept := []contract.Value{nil, value}
+		require.NoError(t, v.Keep(t.Context(), "run-1", kept, true))
+		require.Nil(t, kept[0])
+		require.Equal(t, want, len(kept[1]) != len(value))
+		require.NoError(t, v.Give(t.Context(), "run-1", &kept[1]))
+		require.Equal(t, string(value), string(kept[1]))
 	}
 }
 
@@ -103,7 +117,7 @@ func TestValuesOfOthers(t *testing.T) {
 			}
 			refused(`{"$stored":"` + string(kept[1:]) + `"}`)
 			values := []contract.Value{large}
-			require.NoError(t, v.Keep(t.Context(), "run-1", values))
+			require.NoError(t, v.Keep(t.Context(), "run-1", values, false))
 			one := strings.TrimSuffix(string(values[0]), "}")
 			refused(one + `,"at":1}`)
 			refused(one + `,"at":-1}`)
@@ -113,7 +127,7 @@ func TestValuesOfOthers(t *testing.T) {
 			for i := range values {
 				values[i] = contract.Value(string(values[i]) + `"`)
 			}
-			require.NoError(t, v.Keep(t.Context(), "run-1", values))
+			require.NoError(t, v.Keep(t.Context(), "run-1", values, false))
 			refused(strings.Replace(string(values[1]), `"at":2`, `"at":3`, 1))
 			refused(strings.Replace(string(values[1]), `"at":2`, `"at":-2`, 1))
 			strange := contract.Value(`{"$stored":"../../etc/passwd"}`)

@@ -71,7 +71,7 @@ func (p *Program) values(ctx context.Context, conn *connection, id, node string)
 	s := &search{
 		conn: conn, reader: payload.NewReader(conn.blobs, conn.sealing.Keys), id: id, node: node,
 		values: payload.NewValues(conn.blobs, conn.sealing, conn.namespace),
-		found: exchanges{Run: id, RunID: info.GetExecution().GetRunId(), Node: node, Calls: []exchange{}},
+		found:  exchanges{Run: id, RunID: info.GetExecution().GetRunId(), Node: node, Calls: []exchange{}},
 	}
 	if err := s.all(ctx); err != nil {
 		return err

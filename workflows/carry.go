@@ -138,7 +138,7 @@ func (r *run) restore(c *contract.Carried) error {
 		if v.Node < 0 || v.Node >= len(r.values) {
 			return errCarried
 		}
-		r.values[v.Node] = v.Values
+		r.hold(v.Node, v.Values)
 	}
 	for i := range c.Waits {
 		if !r.restoreWait(&c.Waits[i]) {

@@ -209,7 +209,7 @@ func (r *run) succeeded(i int, out contract.Outcome) {
 		State: contract.Succeeded, Attempts: counted(1, out.Attempts), Input: plan.OnlyDigest(out.Input), Output: plan.OnlyDigest(out.Output),
 	}))
 	if r.remaining[i] > 0 {
-		r.values[i] = out.Values
+		r.hold(i, out.Values)
 	}
 	r.progress.Succeed(i, out)
 }

@@ -126,6 +126,7 @@ func (r *run) request(w *wait) contract.Call {
 	call := contract.Call{
 		Run: r.identity(), Plan: r.head.Digest, Node: w.node, Visit: r.visit, Spent: w.spent,
 		Request: w.request, Patient: w.checks(), Probe: w.probe, Deliveries: r.deliver(w.node),
+		Lean: r.held > maxHeld,
 	}
 	if n := &r.plan.Nodes[w.node]; n.ReadsInput || n.RoutesOnInput {
 		call.Input = r.head.Whole
@@ -142,6 +143,11 @@ func (r *run) routeRequest(w *wait) contract.RouteRequest {
 	}
 	return request
 }
+
+// maxHeld is how many bytes of small values a run holds before it has them stored as
+// large ones are: what it carries into the next execution is encoded within one
+// workflow task.
+const maxHeld = 16 << 20
 
 // size is about how many bytes a request has.
 func size(call *contract.Call) int {

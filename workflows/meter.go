@@ -111,11 +111,7 @@ func brought(err error, bytes int) int {
 
 // bytesOf is how many bytes an outcome has.
 func bytesOf(out *contract.Outcome) int {
-	n := len(out.Input) + len(out.Output) + len("false,")*len(out.Held)
-	for _, v := range out.Values {
-		n += len(v) + 1
-	}
-	return n
+	return len(out.Input) + len(out.Output) + len("false,")*len(out.Held) + length(out.Values) + len(out.Values)
 }
 
 // emitted is about how many bytes a payload of n adds to the workflow task.

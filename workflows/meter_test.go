@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/contract"
 	"chimera.ai/engine/plan"
 )
 
@@ -71,5 +72,21 @@ func TestTheOutputNeedsNoTaskOfItsOwn(t *testing.T) {
 		require.False(t, r.meter.full(r, &wait{node: r.last()}))
 		r.meter.nodes++
 		require.True(t, r.meter.full(r, &wait{node: r.last()}))
+	})
+}
+
+// TestARunThatHoldsMuchAsksForLess: what waits for nodes that have yet to read it has to
+// fit into what a run carries.
+func TestARunThatHoldsMuchAsksForLess(t *testing.T) {
+	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
+		w := &wait{node: 1}
+		r.hold(1, []contract.Value{make(contract.Value, maxHeld)})
+		require.False(t, r.request(w).Lean)
+		r.hold(0, []contract.Value{nil, make(contract.Value, 1)})
+		require.True(t, r.request(w).Lean)
+		r.remaining[1] = 1
+		r.consume(1)
+		require.False(t, r.request(w).Lean)
+		require.Equal(t, 1, r.held)
 	})
 }

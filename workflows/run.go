@@ -92,7 +92,7 @@ func (r *run) begin() {
 	id := identify(r.info)
 	r.identifyAs(id)
 	r.started, r.executions = r.info.WorkflowStartTime, 1
-	r.values[0] = r.head.Input.Values
+	r.hold(0, r.head.Input.Values)
 	r.progress.Begin(r.head.Input)
 	r.announce(contract.RunRunning, true)
 }

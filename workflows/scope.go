@@ -23,6 +23,8 @@ type scope struct {
 	// may still read them; remaining counts those edges.
 	values    [][]contract.Value
 	remaining []int32
+	// held is how many bytes values have.
+	held int
 	// errors holds the failure of each failed node, by node.
 	errors []*contract.ErrorPayload
 	// began and ended are when nodes were first launched and when they settled, in
@@ -54,11 +56,26 @@ func newScope(p *plan.Plan) *scope {
 // has that of a command of the engine.
 func (s *scope) name(i int) string { return "node/" + s.path + s.plan.Nodes[i].ID }
 
+// hold keeps the values of a node for the edges that will read them.
+func (s *scope) hold(from int, values []contract.Value) {
+	s.held += length(values) - length(s.values[from])
+	s.values[from] = values
+}
+
 // consume forgets the values of a node that no edge will read any more.
 func (s *scope) consume(from int) {
 	if s.remaining[from]--; s.remaining[from] == 0 {
-		s.values[from] = nil
+		s.hold(from, nil)
 	}
+}
+
+// length is how many bytes values have.
+func length(values []contract.Value) int {
+	n := 0
+	for _, v := range values {
+		n += len(v)
+	}
+	return n
 }
 
 // deliver gives the delivered edges that fill the ports of node i.
