@@ -94,6 +94,28 @@ func TestALostChildIsAskedAbout(t *testing.T) {
 	})
 }
 
+// TestAChildThatCannotBeStarted: when the run hears of it late, it asks nobody about a
+// child that there never was, and does not carry one into the next execution.
+func TestAChildThatCannotBeStarted(t *testing.T) {
+	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
+		ended, end := workflow.NewFuture(r.ctx)
+		started, start := workflow.NewFuture(r.ctx)
+		w := &wait{kind: waitChild, node: 1, child: &contract.Child{Workflow: "child"}, since: r.now(), due: r.now(), future: ended, started: started}
+		r.flights = []*wait{w}
+		r.wake()
+		require.False(t, w.asking)
+		require.True(t, w.due.After(r.now()))
+		w.due = r.now()
+		end.SetError(errOther)
+		start.SetError(errOther)
+		r.wake()
+		require.False(t, w.asking)
+		r.landAll()
+		require.Empty(t, r.flights)
+		require.Equal(t, waitCall, r.sleeping[0].kind)
+	})
+}
+
 // TestAProbeThatFailsWaits: whoever answers a probe by saying that the store is away
 // is not asked again at once.
 func TestAProbeThatFailsWaits(t *testing.T) {
