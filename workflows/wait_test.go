@@ -137,6 +137,26 @@ func TestAProbeThatFailsWaits(t *testing.T) {
 	})
 }
 
+// TestAStoreThatIsBack: calls that were in flight while it was away, and may be for
+// hours, do not keep the run from going on.
+func TestAStoreThatIsBack(t *testing.T) {
+	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
+		r.plan.Limits.MaxParallel = maxPending
+		never, _ := workflow.NewFuture(r.ctx)
+		for range 10 {
+			r.flights = append(r.flights, &wait{kind: waitCall, future: never})
+		}
+		r.failedCall(&wait{kind: waitCall, node: 1}, failed(contract.StoreUnavailable, "away"))
+		r.outage.probing = true
+		r.returned(&wait{kind: waitCall, node: 1, patient: true})
+		for range 2 {
+			require.True(t, r.room())
+			r.flights = append(r.flights, &wait{kind: waitCall, future: never})
+		}
+		require.False(t, r.room())
+	})
+}
+
 // TestAnswersOfTheRunBefore: what was written, or refused, for the run before a reset
 // was not for this one.
 func TestAnswersOfTheRunBefore(t *testing.T) {
