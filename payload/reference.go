@@ -21,8 +21,45 @@ import (
 // result ends so: [contract.Result] is compact JSON with one [inlineMark].
 var referenceMark = []byte{inlineMark, inlineMark}
 
-// messageReference is the type of the SDK's own references.
+// The forms of the SDK's own references, of which it writes the newer one, a message.
+const encodingReferenceOld = "json/external-storage-reference"
+
 var messageReference = string((*sdkpb.ExternalStorageReference)(nil).ProtoReflect().Descriptor().FullName())
+
+func isReference(p *commonpb.Payload) bool {
+	switch encodingOf(p) {
+	case encodingReferenceOld:
+		return true
+	case converter.MetadataEncodingProtoJSON:
+		return string(p.GetMetadata()[converter.MetadataMessageType]) == messageReference
+	}
+	return false
+}
+
+// referred reads a reference: the name of the driver, and the claim.
+func referred(p *commonpb.Payload) (name string, claim map[string]string, err error) {
+	var ref sdkpb.ExternalStorageReference
+	if encodingOf(p) == encodingReferenceOld {
+		old := struct {
+			DriverName  string                       `json:"driver_name"`
+			DriverClaim converter.StorageDriverClaim `json:"driver_claim"`
+		}{}
+		err = json.Unmarshal(p.GetData(), &old)
+		ref.DriverName, ref.ClaimData = old.DriverName, old.DriverClaim.ClaimData
+	} else {
+		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(p.GetData(), &ref)
+	}
+	return ref.GetDriverName(), ref.GetClaimData(), err
+}
+
+// referenceOf gives the claim of a reference to a payload in our store.
+func referenceOf(p *commonpb.Payload) (claim map[string]string, ok bool) {
+	if !isReference(p) {
+		return nil, false
+	}
+	name, claim, err := referred(p)
+	return claim, err == nil && name == driverName
+}
 
 // References lets every client read how a run ended. The SDK writes a reference
 // that clients without its external storage refuse; in the history of a run whose
@@ -51,8 +88,8 @@ func References() grpc.UnaryClientInterceptor {
 // readable turns the SDK's references in a run's result into ours.
 func readable(c *commandpb.Command) {
 	for _, p := range c.GetCompleteWorkflowExecutionCommandAttributes().GetResult().GetPayloads() {
-		ref, ok := referenceOf(p)
-		if !ok || ref.GetClaimData()[claimReport] != "" {
+		claim, ok := referenceOf(p)
+		if !ok || claim[claimReport] != "" {
 			continue
 		}
 		var size int64
@@ -60,7 +97,7 @@ func readable(c *commandpb.Command) {
 			size += external.GetSizeBytes()
 		}
 		data, err := json.Marshal(contract.Reference{Ref: contract.Ref{
-			Digest: ref.GetClaimData()[claimDigest], Bytes: size, How: contract.RefHow,
+			Digest: claim[claimDigest], Bytes: size, How: contract.RefHow,
 		}})
 		if err != nil {
 			continue // it has no such field

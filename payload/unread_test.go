@@ -19,7 +19,7 @@ import (
 func payloads(ps ...*commonpb.Payload) *commonpb.Payloads { return &commonpb.Payloads{Payloads: ps} }
 
 func referenceTo(data string) *commonpb.Payload {
-	return &commonpb.Payload{Data: []byte(data), Metadata: map[string][]byte{"encoding": []byte("json/protobuf"), "messageType": []byte(referenceType)}}
+	return &commonpb.Payload{Data: []byte(data), Metadata: map[string][]byte{"encoding": []byte("json/protobuf"), "messageType": []byte(messageReference)}}
 }
 
 func started(kind, continued string) *historypb.HistoryEvent {
