@@ -65,8 +65,9 @@ func referenceOf(p *commonpb.Payload) (claim map[string]string, ok bool) {
 // that clients without its external storage refuse; in the history of a run whose
 // result is over [InlineLimit] stands a [contract.Reference] instead, which is
 // JSON like any result. A client of the engine's own gets the SDK's reference
-// back, and with it the value.
-func References() grpc.UnaryClientInterceptor {
+// back, and with it the value. Its keys vouch for that, so that it hears of a value
+// which is not in the store.
+func References(keys *Keyring) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		if completed, ok := req.(*workflowservice.RespondWorkflowTaskCompletedRequest); ok {
 			for _, c := range completed.GetCommands() {
@@ -77,7 +78,7 @@ func References() grpc.UnaryClientInterceptor {
 		if answer, ok := reply.(*workflowservice.GetWorkflowExecutionHistoryResponse); ok && err == nil {
 			for _, e := range answer.GetHistory().GetEvents() {
 				if e.GetEventType() == enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED {
-					resolvable(e.GetWorkflowExecutionCompletedEventAttributes().GetResult().GetPayloads())
+					resolvable(e.GetWorkflowExecutionCompletedEventAttributes().GetResult().GetPayloads(), keys)
 				}
 			}
 		}
@@ -108,7 +109,7 @@ func readable(c *commandpb.Command) {
 }
 
 // resolvable undoes readable.
-func resolvable(ps []*commonpb.Payload) {
+func resolvable(ps []*commonpb.Payload, keys *Keyring) {
 	for _, p := range ps {
 		if encodingOf(p) != converter.MetadataEncodingJSON || !bytes.HasSuffix(p.GetData(), referenceMark) {
 			continue
@@ -117,9 +118,9 @@ func resolvable(ps []*commonpb.Payload) {
 		if json.Unmarshal(p.GetData(), &ours) != nil || ours.Ref.Digest == "" {
 			continue
 		}
-		data, err := protojson.Marshal(&sdkpb.ExternalStorageReference{
-			DriverName: driverName, ClaimData: map[string]string{claimDigest: ours.Ref.Digest},
-		})
+		claim := map[string]string{claimDigest: ours.Ref.Digest}
+		keys.vouch(claim)
+		data, err := protojson.Marshal(&sdkpb.ExternalStorageReference{DriverName: driverName, ClaimData: claim})
 		if err != nil {
 			continue // it has no such field
 		}
