@@ -205,25 +205,32 @@ func (r *run) release() {
 	}
 }
 
-// announce writes the search attributes that the server knows: once at the
-// start, once at the end.
+// announce writes the search attributes that change: all at the start, and the state at
+// the end.
 func (r *run) announce(state contract.RunState, first bool) {
+	all := []attribute{{contract.AttributeState, string(state)}}
+	if first {
+		all = append(all, attribute{contract.AttributePlan, r.plan.Name + "@" + r.plan.Version}, attribute{contract.AttributeAgent, r.plan.Agent})
+	}
+	announce(r.ctx, r.head.Attributes, all)
+}
+
+// attribute is a search attribute of a run.
+type attribute struct{ name, value string }
+
+// announce writes search attributes, those that the server knows.
+func announce(ctx workflow.Context, known []string, all []attribute) {
 	var updates []temporal.SearchAttributeUpdate
-	add := func(name, value string) {
-		if slices.Contains(r.head.Attributes, name) {
-			updates = append(updates, temporal.NewSearchAttributeKeyKeyword(name).ValueSet(value))
+	for _, a := range all {
+		if slices.Contains(known, a.name) {
+			updates = append(updates, temporal.NewSearchAttributeKeyKeyword(a.name).ValueSet(a.value))
 		}
 	}
-	if first {
-		add(contract.AttributePlan, r.plan.Name+"@"+r.plan.Version)
-		add(contract.AttributeAgent, r.plan.Agent)
-	}
-	add(contract.AttributeState, string(state))
 	if len(updates) == 0 {
 		return
 	}
-	if err := workflow.UpsertTypedSearchAttributes(r.ctx, updates...); err != nil {
-		workflow.GetLogger(r.ctx).Warn("search attributes were not written", "error", err)
+	if err := workflow.UpsertTypedSearchAttributes(ctx, updates...); err != nil {
+		workflow.GetLogger(ctx).Warn("search attributes were not written", "error", err)
 	}
 }
 
