@@ -40,6 +40,22 @@ func TestAChildIsAskedForAgain(t *testing.T) {
 	require.True(t, rung)
 }
 
+// TestWhatIsAhead: what settles as a run begins is not ahead of it, and neither is what
+// settled in an execution before.
+func TestWhatIsAhead(t *testing.T) {
+	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
+		r.release()
+		want := weight(&r.plan.Nodes[1]) + weight(&r.plan.Nodes[2])
+		require.Equal(t, want, r.ahead)
+		var c contract.Carried
+		r.progress.Carry(&c)
+		c.Times = r.packTimes()
+		next := newRun(r.ctx, &plan.Loaded{Plan: r.plan}, new(view))
+		require.NoError(t, next.restore(&c))
+		require.Equal(t, want, next.ahead)
+	})
+}
+
 // TestAnswersOfChildren: a child brings more than one answer until it is known to run,
 // and while it is asked about.
 func TestAnswersOfChildren(t *testing.T) {

@@ -80,6 +80,9 @@ func newRun(ctx workflow.Context, loaded *plan.Loaded, v *view) *run {
 	if r.toolsQueue == "" {
 		r.toolsQueue = contract.QueueTools
 	}
+	for i := range r.plan.Nodes {
+		r.ahead += weight(&r.plan.Nodes[i])
+	}
 	return r
 }
 
@@ -103,11 +106,6 @@ func (r *run) identifyAs(id contract.Identity) {
 // loop runs the plan to its end.
 func (r *run) loop() (contract.Result, error) {
 	r.view.state = contract.RunRunning
-	for i := range r.plan.Nodes {
-		if !r.progress.Node(i).Settled() {
-			r.ahead += weight(&r.plan.Nodes[i])
-		}
-	}
 	r.deadline = workflow.NewTimerWithOptions(r.steady, r.untilDeadline(), workflow.TimerOptions{Summary: "engine/deadline"})
 	r.meter.begin(r)
 	r.release()
@@ -191,8 +189,8 @@ func (r *run) untilDeadline() time.Duration {
 	return max(end.Sub(r.now()), time.Millisecond)
 }
 
-// release forgets the values that no edge will read any more, and notes the
-// nodes that were skipped.
+// release follows nodes that have settled: it forgets the values that no edge will
+// read any more, and notes the nodes that were skipped.
 func (r *run) release() {
 	for _, i := range r.progress.TakeSettled() {
 		r.ahead -= weight(&r.plan.Nodes[i])
