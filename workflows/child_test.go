@@ -56,6 +56,20 @@ func TestWhatIsAhead(t *testing.T) {
 	})
 }
 
+// TestDetailsAreForgotten: once the targets of its error edges have settled, a run does
+// not carry the details of a failure on.
+func TestDetailsAreForgotten(t *testing.T) {
+	p := &plan.Plan{Nodes: make([]plan.Node, 2), Edges: []plan.Edge{{From: 0, To: 1, Type: plan.Error}}}
+	p.Index()
+	s := newScope(p)
+	told := &contract.ErrorPayload{Message: "no", Details: []byte(`{}`)}
+	s.errors[0] = told
+	s.consume(0)
+	require.Nil(t, s.errors[0].Details)
+	require.Equal(t, "no", s.errors[0].Message)
+	require.NotNil(t, told.Details)
+}
+
 // TestAnswersOfChildren: a child brings more than one answer until it is known to run,
 // and while it is asked about.
 func TestAnswersOfChildren(t *testing.T) {

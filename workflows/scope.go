@@ -54,10 +54,17 @@ func newScope(p *plan.Plan) *scope {
 // has that of a command of the engine.
 func (s *scope) name(i int) string { return "node/" + s.path + s.plan.Nodes[i].ID }
 
-// consume forgets the values of a node that no edge will read any more.
+// consume forgets what no edge will read any more: the values of a node, or the details
+// of its failure.
 func (s *scope) consume(from int) {
-	if s.remaining[from]--; s.remaining[from] == 0 {
-		s.values[from] = nil
+	if s.remaining[from]--; s.remaining[from] > 0 {
+		return
+	}
+	s.values[from] = nil
+	if e := s.errors[from]; e != nil && e.Details != nil {
+		short := *e // a local activity may read the other one still
+		short.Details = nil
+		s.errors[from] = &short
 	}
 }
 
