@@ -31,13 +31,10 @@ func (e *Engine) write(ctx context.Context, request *contract.JournalRequest) er
 		return contract.Errorf(contract.StoreUnavailable, "the plan cannot be read: %w", err)
 	}
 	outcomes, err := outcomesOf(p, request.Entries)
-	if err != nil {
+	if err != nil || len(outcomes) == 0 {
 		return err
 	}
 	r := runOf(p, request.Plan, request.Run, request.Input)
-	if len(outcomes) == 0 {
-		return nil
-	}
 	return e.stated(ctx, r, func() error { return e.record(ctx, r, outcomes, request.Closing) })
 }
 

@@ -66,10 +66,10 @@ type lazy[T any] struct {
 // is not there must not pass for one that allows everything.
 var errUnmade = errors.New("it could not be made")
 
-func (l *lazy[T]) get(make func() (T, error)) (T, error) {
+func (l *lazy[T]) get(build func() (T, error)) (T, error) {
 	l.once.Do(func() {
 		l.err = errUnmade
-		l.value, l.err = make()
+		l.value, l.err = build()
 	})
 	return l.value, l.err
 }

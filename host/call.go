@@ -73,7 +73,7 @@ func (c children) call(ctx context.Context, n *plan.Node, input json.RawMessage)
 	if executable, ok := c.executables[n.Provider]; ok {
 		return one(executable.Call(ctx, n.Operation, input))
 	}
-	return nil, contract.Errorf(contract.Contract, "this worker has no executable %s", n.Activity())
+	return nil, contract.Errorf(contract.Contract, "this worker has no executable for %s: its configuration has no skills.%s", n.Activity(), n.Provider)
 }
 
 func one(output json.RawMessage, err error) ([]json.RawMessage, error) {

@@ -69,7 +69,7 @@ func (e *ends) run(ctx context.Context) {
 			e.failed = ""
 		case ctx.Err() == nil && err.Error() != e.failed:
 			e.failed = err.Error()
-			e.logger.WarnContext(ctx, "open runs of the ledger were not held against Temporal; this is tried again", "error", err)
+			e.logger.WarnContext(ctx, "open runs of the ledger were not compared with Temporal; this is tried again", "error", err)
 		}
 		timer := time.NewTimer(e.every)
 		select {

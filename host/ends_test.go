@@ -275,7 +275,7 @@ func TestALargeOutputIsReadBeforeItsRunIsClosed(t *testing.T) {
 		Workflow: run.GetID(), Root: run.GetRunID(), Origin: run.GetRunID(), PlanDigest: plan.DigestOf([]byte("p")), InputDigest: plan.DigestOf([]byte("i")),
 	}))
 	stage.Until(t, "the host has asked for the output", func() bool {
-		return strings.Contains(log.String(), "open runs of the ledger were not held against Temporal") ||
+		return strings.Contains(log.String(), "open runs of the ledger were not compared with Temporal") ||
 			strings.Contains(log.String(), "a run was closed in the ledger")
 	})
 	r, err := h.Store().Ledger.Run(t.Context(), run.GetID(), run.GetRunID())

@@ -355,7 +355,7 @@ func dial(ctx context.Context, o client.Options, blobs blob.Store, sealing paylo
 	o.FailureConverter = payload.NewFailureConverter(o.DataConverter)
 	o.ExternalStorage = payload.NewStorage(blobs, sealing)
 	o.ContextPropagators = append(slices.Clone(o.ContextPropagators), payload.Asking{})
-	o.ConnectionOptions.DialOptions = append(slices.Clone(o.ConnectionOptions.DialOptions), grpc.WithChainUnaryInterceptor(payload.References(), routable))
+	o.ConnectionOptions.DialOptions = append(slices.Clone(o.ConnectionOptions.DialOptions), grpc.WithChainUnaryInterceptor(payload.References(sealing.Keys), routable))
 	if o.ConnectionOptions.GrpcCompression == nil {
 		// Most messages are smaller than the tables that gzip clears for each of them,
 		// on both sides, and sealed payloads cannot be compressed.

@@ -87,8 +87,8 @@ func NewConverter(plans *Plans, sealing Sealing) converter.DataConverter {
 // patientBytes is the size from which any payload is read as patiently as a plan.
 const patientBytes = 256 << 10
 
-// patient reads compiled plans, and other large values, outside the deadlock detector, since a plan of
-// 100,000 nodes takes longer than the second that the detector allows.
+// patient reads compiled plans, and other large values, outside the deadlock detector,
+// since a plan of 100,000 nodes takes longer than the second that the detector allows.
 //
 // Nothing is written so: a workflow reads in its own coroutine, but a local
 // activity writes its result with the workflow's converter in a goroutine of its

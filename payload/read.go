@@ -6,9 +6,7 @@ import (
 	"fmt"
 
 	commonpb "go.temporal.io/api/common/v1"
-	sdkpb "go.temporal.io/api/sdk/v1"
 	"go.temporal.io/sdk/converter"
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"chimera.ai/engine/blob"
 	"chimera.ai/engine/plan"
@@ -63,11 +61,11 @@ func (r *Reader) Read(ctx context.Context, p *commonpb.Payload, target any) erro
 
 // fetched gives a payload as it was stored, where it lies in the store.
 func (r *Reader) fetched(ctx context.Context, p *commonpb.Payload) (*commonpb.Payload, error) {
-	ref, ok := referenceOf(p)
+	claim, ok := referenceOf(p)
 	if !ok {
 		return p, nil
 	}
-	digest := ref.GetClaimData()[claimDigest]
+	digest := claim[claimDigest]
 	b, err := r.blobs.Get(ctx, digest)
 	if err != nil {
 		return nil, away("retrieve payload", err)
@@ -77,16 +75,4 @@ func (r *Reader) fetched(ctx context.Context, p *commonpb.Payload) (*commonpb.Pa
 		return nil, fmt.Errorf("payload %.80s: %w", digest, err)
 	}
 	return stored, nil
-}
-
-// referenceOf reads the SDK's reference to a payload in our store.
-func referenceOf(p *commonpb.Payload) (*sdkpb.ExternalStorageReference, bool) {
-	if encodingOf(p) != converter.MetadataEncodingProtoJSON || string(p.GetMetadata()[converter.MetadataMessageType]) != messageReference {
-		return nil, false
-	}
-	var ref sdkpb.ExternalStorageReference
-	if protojson.Unmarshal(p.GetData(), &ref) != nil || ref.GetDriverName() != driverName {
-		return nil, false
-	}
-	return &ref, true
 }

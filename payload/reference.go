@@ -22,16 +22,54 @@ import (
 // result ends so: [contract.Result] is compact JSON with one [inlineMark].
 var referenceMark = []byte{inlineMark, inlineMark}
 
-// messageReference is the type of the SDK's own references.
+// The forms of the SDK's own references, of which it writes the newer one, a message.
+const encodingReferenceOld = "json/external-storage-reference"
+
 var messageReference = string((*sdkpb.ExternalStorageReference)(nil).ProtoReflect().Descriptor().FullName())
+
+func isReference(p *commonpb.Payload) bool {
+	switch encodingOf(p) {
+	case encodingReferenceOld:
+		return true
+	case converter.MetadataEncodingProtoJSON:
+		return string(p.GetMetadata()[converter.MetadataMessageType]) == messageReference
+	}
+	return false
+}
+
+// referred reads a reference: the name of the driver, and the claim.
+func referred(p *commonpb.Payload) (name string, claim map[string]string, err error) {
+	var ref sdkpb.ExternalStorageReference
+	if encodingOf(p) == encodingReferenceOld {
+		old := struct {
+			DriverName  string                       `json:"driver_name"`
+			DriverClaim converter.StorageDriverClaim `json:"driver_claim"`
+		}{}
+		err = json.Unmarshal(p.GetData(), &old)
+		ref.DriverName, ref.ClaimData = old.DriverName, old.DriverClaim.ClaimData
+	} else {
+		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(p.GetData(), &ref)
+	}
+	return ref.GetDriverName(), ref.GetClaimData(), err
+}
+
+// referenceOf gives the claim of a reference to a payload in our store.
+func referenceOf(p *commonpb.Payload) (claim map[string]string, ok bool) {
+	if !isReference(p) {
+		return nil, false
+	}
+	name, claim, err := referred(p)
+	return claim, err == nil && name == driverName
+}
 
 // References lets every client read how a run ended. The SDK writes a reference
 // that clients without its external storage refuse; in the history of a run whose
 // result is over [InlineLimit] stands a [contract.Reference] instead, which is
 // JSON like any result. A client of the engine's own gets the SDK's reference
 // back, and with it the value; of what a workflow came to it reads one reference, since
-// whoever can end one could name a large value as often as a message has room for.
-func References() grpc.UnaryClientInterceptor {
+// whoever can end one could name a large value as often as a message has room for. Its
+// keys vouch for that, so that it hears of a value which is not in the store.
+func References(keys *Keyring) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		if completed, ok := req.(*workflowservice.RespondWorkflowTaskCompletedRequest); ok {
 			for _, c := range completed.GetCommands() {
@@ -40,18 +78,18 @@ func References() grpc.UnaryClientInterceptor {
 		}
 		err := invoke(ctx, method, req, reply, cc, opts...)
 		if answer, ok := reply.(*workflowservice.GetWorkflowExecutionHistoryResponse); ok && err == nil {
-			return ended(ctx, answer.GetHistory())
+			return ended(ctx, answer.GetHistory(), keys)
 		}
 		return err
 	}
 }
 
 // ended shows a client how a workflow ended.
-func ended(ctx context.Context, page *historypb.History) error {
+func ended(ctx context.Context, page *historypb.History, keys *Keyring) error {
 	for _, e := range page.GetEvents() {
 		switch e.GetEventType() {
 		case enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
-			resolvable(e.GetWorkflowExecutionCompletedEventAttributes().GetResult().GetPayloads())
+			resolvable(e.GetWorkflowExecutionCompletedEventAttributes().GetResult().GetPayloads(), keys)
 		case enums.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED:
 		default:
 			continue
@@ -66,8 +104,8 @@ func ended(ctx context.Context, page *historypb.History) error {
 // readable turns the SDK's references in a run's result into ours.
 func readable(c *commandpb.Command) {
 	for _, p := range c.GetCompleteWorkflowExecutionCommandAttributes().GetResult().GetPayloads() {
-		ref, ok := referenceOf(p)
-		if !ok || ref.GetClaimData()[claimReport] != "" {
+		claim, ok := referenceOf(p)
+		if !ok || claim[claimReport] != "" {
 			continue
 		}
 		var size int64
@@ -75,7 +113,7 @@ func readable(c *commandpb.Command) {
 			size += external.GetSizeBytes()
 		}
 		data, err := json.Marshal(contract.Reference{Ref: contract.Ref{
-			Digest: ref.GetClaimData()[claimDigest], Bytes: size, How: contract.RefHow,
+			Digest: claim[claimDigest], Bytes: size, How: contract.RefHow,
 		}})
 		if err != nil {
 			continue // it has no such field
@@ -86,7 +124,7 @@ func readable(c *commandpb.Command) {
 }
 
 // resolvable undoes readable.
-func resolvable(ps []*commonpb.Payload) {
+func resolvable(ps []*commonpb.Payload, keys *Keyring) {
 	for _, p := range ps {
 		if encodingOf(p) != converter.MetadataEncodingJSON || !bytes.HasSuffix(p.GetData(), referenceMark) {
 			continue
@@ -95,9 +133,9 @@ func resolvable(ps []*commonpb.Payload) {
 		if json.Unmarshal(p.GetData(), &ours) != nil || ours.Ref.Digest == "" {
 			continue
 		}
-		data, err := protojson.Marshal(&sdkpb.ExternalStorageReference{
-			DriverName: driverName, ClaimData: map[string]string{claimDigest: ours.Ref.Digest},
-		})
+		claim := map[string]string{claimDigest: ours.Ref.Digest}
+		keys.vouch(claim)
+		data, err := protojson.Marshal(&sdkpb.ExternalStorageReference{DriverName: driverName, ClaimData: claim})
 		if err != nil {
 			continue // it has no such field
 		}

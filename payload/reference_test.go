@@ -48,7 +48,7 @@ func read(t *testing.T, p *commonpb.Payload) *commonpb.Payload {
 }
 
 func through(t *testing.T, req, reply any) {
-	require.NoError(t, payload.References()(t.Context(), "", req, reply, nil,
+	require.NoError(t, payload.References(nil)(t.Context(), "", req, reply, nil,
 		func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error { return nil }))
 }
 

@@ -115,11 +115,16 @@ func (d driver) Store(ctx converter.StorageDriverStoreContext, payloads []*commo
 		if _, ok := p.GetMetadata()[metadataOwner]; ok {
 			claims[i].ClaimData[claimReport] = "1"
 		}
-		if proof := d.sealing.Keys.prove(digest); proof != "" {
-			claims[i].ClaimData[claimProof] = proof
-		}
+		d.sealing.Keys.vouch(claims[i].ClaimData)
 	}
 	return claims, nil
+}
+
+// vouch adds the proof of its digest to a claim, where there are keys.
+func (r *Keyring) vouch(claim map[string]string) {
+	if proof := r.prove(claim[claimDigest]); proof != "" {
+		claim[claimProof] = proof
+	}
 }
 
 // protect gives the form in which a payload is stored. What it seals is bound to

@@ -11,11 +11,9 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/proxy"
-	sdkpb "go.temporal.io/api/sdk/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"chimera.ai/engine/blob"
@@ -262,10 +260,7 @@ func unreadOf(p *commonpb.Payload) *commonpb.Payload {
 // unreadForeign gives what stands for a reference that is not into our store, and
 // every other payload as it is.
 func unreadForeign(p *commonpb.Payload) *commonpb.Payload {
-	if !isReference(p) {
-		return p
-	}
-	if name, _, err := referred(p); err == nil && name == driverName {
+	if _, ours := referenceOf(p); ours || !isReference(p) {
 		return p
 	}
 	return nothing()
@@ -291,22 +286,6 @@ func one(replace func(*commonpb.Payload) *commonpb.Payload) func(*commonpb.Paylo
 // nothing stands for a reference to nothing.
 func nothing() *commonpb.Payload {
 	return &commonpb.Payload{Metadata: map[string][]byte{converter.MetadataEncoding: []byte(encodingUnread)}}
-}
-
-// The forms of a reference, as the SDK writes and reads them.
-const (
-	encodingReferenceOld = "json/external-storage-reference"
-	referenceType        = "temporal.api.sdk.v1.ExternalStorageReference"
-)
-
-func isReference(p *commonpb.Payload) bool {
-	switch encodingOf(p) {
-	case encodingReferenceOld:
-		return true
-	case converter.MetadataEncodingProtoJSON:
-		return string(p.GetMetadata()[converter.MetadataMessageType]) == referenceType
-	}
-	return false
 }
 
 // handOn gives a workflow the start's argument unread; it reports whether p is
@@ -385,22 +364,6 @@ func claimOf(reference []byte) (converter.StorageDriverClaim, error) {
 	}
 	claim.ClaimData = data
 	return claim, nil
-}
-
-// referred reads a reference: the name of the driver, and the claim.
-func referred(p *commonpb.Payload) (name string, claim map[string]string, err error) {
-	var ref sdkpb.ExternalStorageReference
-	if encodingOf(p) == encodingReferenceOld {
-		old := struct {
-			DriverName  string                       `json:"driver_name"`
-			DriverClaim converter.StorageDriverClaim `json:"driver_claim"`
-		}{}
-		err = json.Unmarshal(p.GetData(), &old)
-		ref.DriverName, ref.ClaimData = old.DriverName, old.DriverClaim.ClaimData
-	} else {
-		err = protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(p.GetData(), &ref)
-	}
-	return ref.GetDriverName(), ref.GetClaimData(), err
 }
 
 // unreadable gives the failure to read an argument its kind.

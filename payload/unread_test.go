@@ -2,6 +2,7 @@ package payload
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -23,7 +24,7 @@ import (
 func payloads(ps ...*commonpb.Payload) *commonpb.Payloads { return &commonpb.Payloads{Payloads: ps} }
 
 func referenceTo(data string) *commonpb.Payload {
-	return &commonpb.Payload{Data: []byte(data), Metadata: map[string][]byte{"encoding": []byte("json/protobuf"), "messageType": []byte(referenceType)}}
+	return &commonpb.Payload{Data: []byte(data), Metadata: map[string][]byte{"encoding": []byte("json/protobuf"), "messageType": []byte(messageReference)}}
 }
 
 func started(kind, continued string) *historypb.HistoryEvent {
@@ -142,7 +143,7 @@ func TestAnAnswerHasOneReference(t *testing.T) {
 			history := &historypb.History{Events: []*historypb.HistoryEvent{c.event}}
 			if c.ends {
 				reply := &workflowservice.GetWorkflowExecutionHistoryResponse{History: history}
-				require.NoError(t, References()(t.Context(), "", nil, reply, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error { return nil }))
+				require.NoError(t, References(nil)(t.Context(), "", nil, reply, nil, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error { return nil }))
 			} else {
 				h := &hider{runs: map[string]bool{"r": true}}
 				require.NoError(t, h.page(t.Context(), "r", history))
@@ -180,6 +181,21 @@ func (nowhere) Put(context.Context, []byte) (string, error) { return "", blob.Er
 func (nowhere) Check(context.Context) error { return blob.ErrNotFound }
 
 func (nowhere) Get(context.Context, string) ([]byte, error) { return nil, blob.ErrNotFound }
+
+// TestALostResult: a client with keys hears that the value of a large result is not in
+// the store.
+func TestALostResult(t *testing.T) {
+	ring, err := ParseKeys([]string{"k:" + strings.Repeat("0123456789abcdef", 4)})
+	require.NoError(t, err)
+	data, err := json.Marshal(contract.Reference{Ref: contract.Ref{Digest: "sha256:" + strings.Repeat("0", 64)}})
+	require.NoError(t, err)
+	p := &commonpb.Payload{Metadata: map[string][]byte{"encoding": []byte("json/plain")}, Data: append(data, referenceMark...)}
+	resolvable([]*commonpb.Payload{p}, ring)
+	claim, ok := referenceOf(p)
+	require.True(t, ok)
+	_, err = driver{nowhere{}, Sealing{Keys: ring}}.Retrieve(converter.StorageDriverRetrieveContext{}, []converter.StorageDriverClaim{{ClaimData: claim}})
+	require.ErrorIs(t, err, blob.ErrNotFound)
+}
 
 // TestAReportIsNeverPlain: a client that asks for what a child workflow has returned
 // takes no report that is not sealed: anybody who polls for workflow tasks can end it.

@@ -43,7 +43,7 @@ func commands() []command {
 		{name: "status", operands: "RUN", least: 1, most: 1, prepare: statusCommand, summary: "show a run"},
 		{name: "runs", prepare: runsCommand, summary: "list runs, the latest first"},
 		{name: "cancel", operands: "RUN", least: 1, most: 1, prepare: cancelCommand, summary: "ask a run to end"},
-		{name: "terminate", operands: "RUN", least: 1, most: 1, prepare: terminateCommand,
+		{name: "terminate", operands: "RUN --reason TEXT", least: 1, most: 1, prepare: terminateCommand,
 			summary: "end a run that cannot end by itself; nothing is compensated"},
 		{name: "upgrade", operands: "RUN… | --all", most: -1, prepare: upgradeCommand,
 			summary: "move runs to this build of the worker, where their histories replay under it"},

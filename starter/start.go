@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
@@ -117,6 +119,9 @@ var (
 
 // order compiles the plan and reads the input.
 func (p *Program) order(target, input, id, catalogFile string) (*order, error) {
+	if !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl) {
+		return nil, misuse("--id takes text without control characters, such as line breaks")
+	}
 	if target != "-" && !exists(target) {
 		switch {
 		case slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(target)) || strings.ContainsAny(target, `/\`):

@@ -152,6 +152,9 @@ func (r *run) restore(c *contract.Carried) error {
 func (r *run) restoreNodes(c *contract.Carried) bool {
 	failures := c.Errors
 	for i := range r.plan.Nodes {
+		if r.progress.Node(i).Settled() {
+			r.ahead -= weight(&r.plan.Nodes[i])
+		}
 		if r.progress.Node(i) == plan.NodeFailed {
 			if len(failures) == 0 {
 				return false

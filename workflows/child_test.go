@@ -40,6 +40,36 @@ func TestAChildIsAskedForAgain(t *testing.T) {
 	require.True(t, rung)
 }
 
+// TestWhatIsAhead: what settles as a run begins is not ahead of it, and neither is what
+// settled in an execution before.
+func TestWhatIsAhead(t *testing.T) {
+	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
+		r.release()
+		want := weight(&r.plan.Nodes[1]) + weight(&r.plan.Nodes[2])
+		require.Equal(t, want, r.ahead)
+		var c contract.Carried
+		r.progress.Carry(&c)
+		c.Times = r.packTimes()
+		next := newRun(r.ctx, &plan.Loaded{Plan: r.plan}, new(view))
+		require.NoError(t, next.restore(&c))
+		require.Equal(t, want, next.ahead)
+	})
+}
+
+// TestDetailsAreForgotten: once the targets of its error edges have settled, a run does
+// not carry the details of a failure on.
+func TestDetailsAreForgotten(t *testing.T) {
+	p := &plan.Plan{Nodes: make([]plan.Node, 2), Edges: []plan.Edge{{From: 0, To: 1, Type: plan.Error}}}
+	p.Index()
+	s := newScope(p)
+	told := &contract.ErrorPayload{Message: "no", Details: []byte(`{}`)}
+	s.errors[0] = told
+	s.consume(0)
+	require.Nil(t, s.errors[0].Details)
+	require.Equal(t, "no", s.errors[0].Message)
+	require.NotNil(t, told.Details)
+}
+
 // TestAnswersOfChildren: a child brings more than one answer until it is known to run,
 // and while it is asked about.
 func TestAnswersOfChildren(t *testing.T) {

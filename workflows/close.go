@@ -48,7 +48,7 @@ func (t teller) conclude(tag string, end contract.CloseRequest, elsewhere []cont
 			Run: end.Run, Plan: end.Plan, Input: end.Input, Entries: end.Entries[:contract.MaxEntries],
 			Request: tag + "/engine/close#" + strconv.Itoa(n), Closing: true,
 		}
-		receipt, f := ask(&t, contract.ActivityJournal, request, func(a *contract.JournalReceipt) bool { return a.Request == request.Request })
+		receipt, f := insist(&t, contract.ActivityJournal, request, func(a *contract.JournalReceipt) bool { return a.Request == request.Request })
 		if f != nil {
 			return contract.Closed{}, f
 		}
@@ -69,37 +69,38 @@ type teller struct {
 	root string
 	// crowded: too much may answer meanwhile for a local activity.
 	crowded bool
-	// asked counts what was asked for.
-	asked int
+	// launches counts the ordinary activities.
+	launches int
 	// timeout is long enough for what is told, however busy the store is.
 	timeout time.Duration
 }
 
-// tell asks for an activity first by a local one, which is one event, where it may be.
+// tell runs an activity as a local one, which is one event, where it may be, and then
+// insists.
 func tell[T any](t *teller, activity string, request any, right func(*T) bool) (T, *failure) {
 	if t.crowded {
-		return ask(t, activity, request, right)
+		return insist(t, activity, request, right)
 	}
-	answer, told, f := told(t, workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(t.ctx, workflow.LocalActivityOptions{
+	answer, final, f := read(t, workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(t.ctx, workflow.LocalActivityOptions{
 		Summary: activity, StartToCloseTimeout: t.timeout, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
 	}), activity, request), right)
-	if told || f != nil {
+	if final {
 		return answer, f
 	}
-	return ask(t, activity, request, right)
+	return insist(t, activity, request, right)
 }
 
-// ask asks for an activity, which Temporal tries until the store is back, until it
-// has the right answer.
-func ask[T any](t *teller, activity string, request any, right func(*T) bool) (T, *failure) {
+// insist runs an activity, which Temporal tries until the store is back, again and
+// again until it has the right answer.
+func insist[T any](t *teller, activity string, request any, right func(*T) bool) (T, *failure) {
 	for wrong := 0; ; wrong++ {
-		t.asked++
+		t.launches++
 		began := workflow.Now(t.ctx)
-		answer, told, f := told(t, workflow.ExecuteActivity(workflow.WithActivityOptions(t.ctx, workflow.ActivityOptions{
-			TaskQueue: contract.QueueJournal, ActivityID: activity + "/end#" + strconv.Itoa(t.asked), Summary: activity,
+		answer, final, f := read(t, workflow.ExecuteActivity(workflow.WithActivityOptions(t.ctx, workflow.ActivityOptions{
+			TaskQueue: contract.QueueJournal, ActivityID: activity + "/end#" + strconv.Itoa(t.launches), Summary: activity,
 			StartToCloseTimeout: t.timeout, ScheduleToCloseTimeout: tryTime, RetryPolicy: recording,
 		}), activity, request), right)
-		if told || f != nil {
+		if final {
 			return answer, f
 		}
 		if workflow.Now(t.ctx).Sub(began) >= maxPause {
@@ -116,16 +117,17 @@ const maxPause = 15 * time.Minute
 // pause is the wait before the next try after so many such answers.
 func pause(wrong int) time.Duration { return min(minBackoff<<min(wrong, 10), maxPause) }
 
-// told reports whether an answer is the right one, or the failure that is final. Each
-// answer is a value of its own: what one has does not remain where the next has nothing.
-func told[T any](t *teller, answered workflow.Future, right func(*T) bool) (answer T, is bool, f *failure) {
+// read gives an answer, and reports whether it is final: the right one, or a refusal,
+// which f is then. Each answer is a value of its own: what one has does not remain where
+// the next has nothing.
+func read[T any](t *teller, answered workflow.Future, right func(*T) bool) (answer T, final bool, f *failure) {
 	err := answered.Get(t.ctx, &answer)
 	if err == nil {
 		return answer, right(&answer), nil
 	}
 	said := readEnd(t.ctx, err)
 	if said.refused(t.root) {
-		return answer, false, &said
+		return answer, true, &said
 	}
 	workflow.GetLogger(t.ctx).Warn("the end of the run was not written", "kind", said.Kind, "error", said.Message)
 	return answer, false, nil

@@ -99,8 +99,8 @@ type outage struct {
 	// prove that it takes all that it is given.
 	again int
 	next  time.Time
-	// window bounds what is in flight once the store is back; it grows with what
-	// succeeds. 0 is no bound.
+	// window bounds what is in flight once the store is back: two more than there were
+	// then, which may take long, and twice as many with each that returns. 0 is no bound.
 	window int
 }
 
@@ -156,7 +156,7 @@ func (r *run) returned(w *wait) {
 		if w.probe {
 			again = r.outage.again
 		}
-		r.outage = outage{window: 2, again: again}
+		r.outage = outage{window: r.inFlight() + 2, again: again}
 		r.again = append(r.again, r.stalled...)
 		r.stalled = nil
 	case r.outage.window > 0:

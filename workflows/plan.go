@@ -27,7 +27,6 @@ package workflows
 import (
 	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -187,19 +186,12 @@ func announceUnloaded(ctx workflow.Context, err error) {
 		return
 	}
 	known := knownOf(err)
-	var updates []temporal.SearchAttributeUpdate
-	add := func(name, value string) {
-		if value != "" && slices.Contains(known.Attributes, name) {
-			updates = append(updates, temporal.NewSearchAttributeKeyKeyword(name).ValueSet(value))
-		}
+	all := []attribute{{contract.AttributeState, string(contract.RunFailed)}}
+	if known.Plan != "" {
+		all = append(all, attribute{contract.AttributePlan, known.Plan})
 	}
-	add(contract.AttributePlan, known.Plan)
-	add(contract.AttributeAgent, known.Agent)
-	add(contract.AttributeState, string(contract.RunFailed))
-	if len(updates) == 0 {
-		return
+	if known.Agent != "" {
+		all = append(all, attribute{contract.AttributeAgent, known.Agent})
 	}
-	if err := workflow.UpsertTypedSearchAttributes(ctx, updates...); err != nil {
-		workflow.GetLogger(ctx).Warn("search attributes were not written", "error", err)
-	}
+	announce(ctx, known.Attributes, all)
 }

@@ -84,6 +84,9 @@ func newRun(ctx workflow.Context, loaded *plan.Loaded, v *view) *run {
 	if r.toolsQueue == "" {
 		r.toolsQueue = contract.QueueTools
 	}
+	for i := range r.plan.Nodes {
+		r.ahead += weight(&r.plan.Nodes[i])
+	}
 	return r
 }
 
@@ -107,11 +110,6 @@ func (r *run) identifyAs(id contract.Identity) {
 // loop runs the plan to its end.
 func (r *run) loop() (contract.Result, error) {
 	r.view.state = contract.RunRunning
-	for i := range r.plan.Nodes {
-		if !r.progress.Node(i).Settled() {
-			r.ahead += weight(&r.plan.Nodes[i])
-		}
-	}
 	r.deadline = workflow.NewTimerWithOptions(r.steady, r.untilDeadline(), workflow.TimerOptions{Summary: "engine/deadline"})
 	r.meter.begin(r)
 	r.release()
@@ -196,8 +194,8 @@ func (r *run) untilDeadline() time.Duration {
 	return max(end.Sub(r.now()), time.Millisecond)
 }
 
-// release forgets the values that no edge will read any more, and notes the
-// nodes that were skipped.
+// release follows nodes that have settled: it forgets the values that no edge will
+// read any more, and notes the nodes that were skipped.
 func (r *run) release() {
 	for _, i := range r.progress.TakeSettled() {
 		r.ahead -= weight(&r.plan.Nodes[i])
@@ -210,25 +208,32 @@ func (r *run) release() {
 	}
 }
 
-// announce writes the search attributes that the server knows: once at the
-// start, once at the end.
+// announce writes the search attributes that change: all at the start, and the state at
+// the end.
 func (r *run) announce(state contract.RunState, first bool) {
+	all := []attribute{{contract.AttributeState, string(state)}}
+	if first {
+		all = append(all, attribute{contract.AttributePlan, r.plan.Name + "@" + r.plan.Version}, attribute{contract.AttributeAgent, r.plan.Agent})
+	}
+	announce(r.ctx, r.head.Attributes, all)
+}
+
+// attribute is a search attribute of a run.
+type attribute struct{ name, value string }
+
+// announce writes search attributes, those that the server knows.
+func announce(ctx workflow.Context, known []string, all []attribute) {
 	var updates []temporal.SearchAttributeUpdate
-	add := func(name, value string) {
-		if slices.Contains(r.head.Attributes, name) {
-			updates = append(updates, temporal.NewSearchAttributeKeyKeyword(name).ValueSet(value))
+	for _, a := range all {
+		if slices.Contains(known, a.name) {
+			updates = append(updates, temporal.NewSearchAttributeKeyKeyword(a.name).ValueSet(a.value))
 		}
 	}
-	if first {
-		add(contract.AttributePlan, r.plan.Name+"@"+r.plan.Version)
-		add(contract.AttributeAgent, r.plan.Agent)
-	}
-	add(contract.AttributeState, string(state))
 	if len(updates) == 0 {
 		return
 	}
-	if err := workflow.UpsertTypedSearchAttributes(r.ctx, updates...); err != nil {
-		workflow.GetLogger(r.ctx).Warn("search attributes were not written", "error", err)
+	if err := workflow.UpsertTypedSearchAttributes(ctx, updates...); err != nil {
+		workflow.GetLogger(ctx).Warn("search attributes were not written", "error", err)
 	}
 }
 

@@ -62,10 +62,17 @@ func (s *scope) hold(from int, values []contract.Value) {
 	s.values[from] = values
 }
 
-// consume forgets the values of a node that no edge will read any more.
+// consume forgets what no edge will read any more: the values of a node, or the details
+// of its failure.
 func (s *scope) consume(from int) {
-	if s.remaining[from]--; s.remaining[from] == 0 {
-		s.hold(from, nil)
+	if s.remaining[from]--; s.remaining[from] > 0 {
+		return
+	}
+	s.hold(from, nil)
+	if e := s.errors[from]; e != nil && e.Details != nil {
+		short := *e // a local activity may read the other one still
+		short.Details = nil
+		s.errors[from] = &short
 	}
 }
 

@@ -82,8 +82,9 @@ func (w *wait) ready() bool { return w.future != nil && w.future.IsReady() }
 // to whoever knows of it; after a reset, nobody may.
 func (w *wait) watched() bool { return w.kind == waitChild && !w.asking }
 
-// overdue reports whether it is time to ask about a child.
-func (w *wait) overdue(t time.Time) bool { return w.watched() && !w.due.After(t) }
+// overdue reports whether it is time to ask about a child. One that has ended, or could
+// not be started, is about to land.
+func (w *wait) overdue(t time.Time) bool { return w.watched() && !w.ready() && !w.due.After(t) }
 
 const (
 	// Bounds of the wait before something is asked again outside its contract.
@@ -131,8 +132,12 @@ func (r *run) wake() {
 		return true
 	})
 	for _, w := range r.flights {
-		if w.overdue(now) {
+		switch {
+		case !w.overdue(now):
+		case r.identified(w):
 			r.inquire(w, false)
+		default:
+			w.due = r.asked(w) // Temporal has not answered its start yet
 		}
 	}
 }

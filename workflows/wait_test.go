@@ -94,6 +94,28 @@ func TestALostChildIsAskedAbout(t *testing.T) {
 	})
 }
 
+// TestAChildThatCannotBeStarted: when the run hears of it late, it asks nobody about a
+// child that there never was, and does not carry one into the next execution.
+func TestAChildThatCannotBeStarted(t *testing.T) {
+	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
+		ended, end := workflow.NewFuture(r.ctx)
+		started, start := workflow.NewFuture(r.ctx)
+		w := &wait{kind: waitChild, node: 1, child: &contract.Child{Workflow: "child"}, since: r.now(), due: r.now(), future: ended, started: started}
+		r.flights = []*wait{w}
+		r.wake()
+		require.False(t, w.asking)
+		require.True(t, w.due.After(r.now()))
+		w.due = r.now()
+		end.SetError(errOther)
+		start.SetError(errOther)
+		r.wake()
+		require.False(t, w.asking)
+		r.landAll()
+		require.Empty(t, r.flights)
+		require.Equal(t, waitCall, r.sleeping[0].kind)
+	})
+}
+
 // TestAProbeThatFailsWaits: whoever answers a probe by saying that the store is away
 // is not asked again at once.
 func TestAProbeThatFailsWaits(t *testing.T) {
@@ -112,6 +134,26 @@ func TestAProbeThatFailsWaits(t *testing.T) {
 			last = r.outage.next
 		}
 		require.Equal(t, r.now().Add(maxBackoff), last)
+	})
+}
+
+// TestAStoreThatIsBack: calls that were in flight while it was away, and may be for
+// hours, do not keep the run from going on.
+func TestAStoreThatIsBack(t *testing.T) {
+	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
+		r.plan.Limits.MaxParallel = maxPending
+		never, _ := workflow.NewFuture(r.ctx)
+		for range 10 {
+			r.flights = append(r.flights, &wait{kind: waitCall, future: never})
+		}
+		r.failedCall(&wait{kind: waitCall, node: 1}, failed(contract.StoreUnavailable, "away"))
+		r.outage.probing = true
+		r.returned(&wait{kind: waitCall, node: 1, patient: true})
+		for range 2 {
+			require.True(t, r.room())
+			r.flights = append(r.flights, &wait{kind: waitCall, future: never})
+		}
+		require.False(t, r.room())
 	})
 }
 
