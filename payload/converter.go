@@ -330,21 +330,29 @@ type jsonConverter struct {
 }
 
 func (c jsonConverter) ToPayload(value any) (*commonpb.Payload, error) {
-	var data bytes.Buffer
-	encoder := json.NewEncoder(&data)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
+	data, err := encodeJSON(value)
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", converter.ErrUnableToEncode, err)
 	}
 	p := &commonpb.Payload{
 		Metadata: map[string][]byte{converter.MetadataEncoding: []byte(c.Encoding())},
-		Data:     bytes.TrimSuffix(data.Bytes(), []byte("\n")),
+		Data:     data,
 	}
 	switch value.(type) {
 	case contract.Result, contract.State, *contract.State, contract.Failure, *contract.Failure, contract.ErrorDetails:
 		p.Data = append(p.Data, inlineMark)
 	}
 	return p, nil
+}
+
+// encodeJSON writes values as they are: with escapes for HTML, a text could be six times
+// as long, and more than a reader takes.
+func encodeJSON(value any) ([]byte, error) {
+	var data bytes.Buffer
+	encoder := json.NewEncoder(&data)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return bytes.TrimSuffix(data.Bytes(), []byte("\n")), err
 }
 
 // planTimeout bounds the wait for a plan's bytes; a workflow task has as long.
@@ -360,7 +368,7 @@ func (c planConverter) ToPayload(value any) (*commonpb.Payload, error) {
 	if !ok || loaded == nil {
 		return nil, nil
 	}
-	head, err := json.Marshal(loaded.Head)
+	head, err := encodeJSON(loaded.Head)
 	if err != nil {
 		return nil, fmt.Errorf("encode the head of a plan: %w", err)
 	}

@@ -190,3 +190,24 @@ func TestTheDriverKeepsPayloads(t *testing.T) {
 	_, err = driver.Retrieve(converter.StorageDriverRetrieveContext{Context: t.Context()}, claims[:1])
 	require.ErrorIs(t, err, blob.ErrNotFound)
 }
+
+// TestAnInputIsNoLongerThanItIs: what a run got as its input reaches its nodes without
+// escapes, with which it could be more than a node takes.
+func TestAnInputIsNoLongerThanItIs(t *testing.T) {
+	store := open(t)
+	plans := payload.NewPlans(store, 0)
+	digest, err := plans.Put(t.Context(), small())
+	require.NoError(t, err)
+	one, err := plans.Get(t.Context(), digest)
+	require.NoError(t, err)
+	input := json.RawMessage(`"` + strings.Repeat("<&>", 1000) + `"`)
+	head := plan.Head{Digest: digest, Whole: input, Input: contract.Outcome{Values: []contract.Value{input}}}
+
+	c := payload.NewConverter(plans, payload.Sealing{})
+	p, err := c.ToPayload(&plan.Loaded{Plan: one, Head: head})
+	require.NoError(t, err)
+	var back *plan.Loaded
+	require.NoError(t, c.FromPayload(p, &back))
+	require.Len(t, back.Head.Whole, len(input))
+	require.Len(t, back.Head.Input.Values[0], len(input))
+}
