@@ -261,6 +261,55 @@ func TestMove(t *testing.T) {
 	require.ErrorIs(t, good.Move(t.Context(), b.client, "default", run.GetID(), host.Deployment{Name: "test", Build: "b"}), host.ErrEnded)
 }
 
+// TestMoveACall: a call in a workflow of its own stays with its build as its run does,
+// and is moved as that is.
+func TestMoveACall(t *testing.T) {
+	t.Parallel()
+	b := newBuilds(t)
+	o := b.options("a")
+	o.ContinueAfter = 10
+	old := stage.Host(t, o)
+	b.current(t, "a")
+	nodes, edges := []string{"wait test/hold 60000 retry_policy: {max_retries: 10, initial_ms: 1}"}, []string{"wait.x -> $output.x"}
+	for i := range 16 {
+		nodes = append(nodes, fmt.Sprintf("n%d engine/sleep 5000 with: {ms: 1}, %s", i, sleeping))
+		if i > 0 {
+			edges = append(edges, fmt.Sprintf("n%d -> n%d", i-1, i))
+		}
+	}
+	run := stage.Start(t, b.client, source("", nodes, edges), `{}`)
+	require.Equal(t, "a", b.begun(t))
+	var call string
+	stage.Until(t, "its call is a workflow", func() bool {
+		listed, err := b.client.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{
+			Namespace: "default", Query: fmt.Sprintf("WorkflowType = '%s'", contract.WorkflowCall),
+		})
+		require.NoError(t, err)
+		for _, e := range listed.GetExecutions() {
+			call = e.GetExecution().GetWorkflowId()
+		}
+		return call != ""
+	})
+	stage.Until(t, "all else has ended", func() bool { return stage.State(t, b.client, run).Counts.Succeeded == 16 })
+	require.NoError(t, old.Close())
+	for len(b.held) > 0 {
+		<-b.held
+	}
+	stage.Host(t, b.options("b"))
+	b.current(t, "b")
+	values, err := blob.Open(filepath.Join(b.store, "blobs"))
+	require.NoError(t, err)
+	replayer := host.NewReplayer(values, b.sealed)
+	for _, id := range []string{run.GetID(), call} {
+		require.NoError(t, replayer.Move(t.Context(), b.client, "default", id, host.Deployment{Name: "test", Build: "b"}))
+	}
+	require.Equal(t, "b", b.begun(t))
+	close(b.gate)
+	var out struct{ X string }
+	require.NoError(t, stage.Await(t, b.client, run, &out))
+	require.Equal(t, "b", out.X)
+}
+
 // storeAway is a store that does not answer.
 type storeAway struct{ blob.Store }
 

@@ -24,8 +24,8 @@ import (
 	"chimera.ai/engine/workflows"
 )
 
-// Replayer replays histories of runs under the workflow code of this build. It
-// calls no activity and changes nothing.
+// Replayer replays histories of runs, and of the workflows that make their long calls,
+// under the workflow code of this build. It calls no activity and changes nothing.
 type Replayer struct {
 	interpreter any
 	blobs       blob.Store
@@ -72,6 +72,7 @@ func (r *Replayer) Replay(namespace, workflowID string, history *historypb.Histo
 		return fmt.Errorf("make a replayer: %w", err)
 	}
 	replayer.RegisterWorkflowWithOptions(r.interpreter, workflow.RegisterOptions{Name: contract.WorkflowType})
+	replayer.RegisterWorkflowWithOptions(workflows.Call, workflow.RegisterOptions{Name: contract.WorkflowCall})
 	// Only what is replayed so counts as a replay: with a namespace of its own, the
 	// SDK (1.50.0) runs the local activities of the last task, and finds no mistake.
 	err = replayer.ReplayWorkflowHistoryWithOptions(quiet{}, history, worker.ReplayWorkflowHistoryOptions{

@@ -36,7 +36,7 @@ type moved struct {
 }
 
 func upgradeCommand(p *Program, fs *flag.FlagSet) action {
-	all := fs.Bool("all", false, "every run that goes on and is not of this build")
+	all := fs.Bool("all", false, "every run that goes on and is not of this build, and every call in a workflow of its own")
 	check := fs.Bool("check", false, "only say whether the histories replay under this build")
 	return func(ctx context.Context, operands []string) error {
 		if *all == (len(operands) > 0) {
@@ -110,7 +110,8 @@ func (p *Program) polled(ctx context.Context, conn *connection, to host.Deployme
 	return nil
 }
 
-// openRuns lists the runs that go on and are of another build.
+// openRuns lists the runs that go on and are of another build, and so the workflows
+// that make their long calls: a run waits for one whose build has no worker any more.
 func openRuns(ctx context.Context, conn *connection, to host.Deployment) ([]string, error) {
 	var ids []string
 	var page []byte
@@ -118,7 +119,7 @@ func openRuns(ctx context.Context, conn *connection, to host.Deployment) ([]stri
 		bounded, cancel := context.WithTimeout(ctx, callTimeout)
 		answer, err := conn.ListWorkflow(bounded, &workflowservice.ListWorkflowExecutionsRequest{
 			Namespace: conn.namespace, PageSize: 1000, NextPageToken: page,
-			Query: fmt.Sprintf(`WorkflowType = '%s' AND ExecutionStatus = 'Running'`, contract.WorkflowType),
+			Query: fmt.Sprintf(`WorkflowType IN ('%s', '%s') AND ExecutionStatus = 'Running'`, contract.WorkflowType, contract.WorkflowCall),
 		})
 		cancel()
 		if err != nil {
@@ -149,7 +150,7 @@ func upgrade(ctx context.Context, conn *connection, replayer *host.Replayer, id 
 		return one, conn.refused("run "+id, err)
 	}
 	info := described.GetWorkflowExecutionInfo()
-	if name := info.GetType().GetName(); name != contract.WorkflowType {
+	if name := info.GetType().GetName(); name != contract.WorkflowType && name != contract.WorkflowCall {
 		return one, negative("%s is a workflow of type %s, not a run of a plan", id, name)
 	}
 	from := host.BuildOf(info)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/payload"
 	"chimera.ai/engine/store"
 )
 
@@ -124,6 +126,28 @@ func TestUpgrade(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, one.Ended)
 	}
+}
+
+// TestCallsAreUpgraded: a run waits for its long call, whose workflow is of a build as
+// well.
+func TestCallsAreUpgraded(t *testing.T) {
+	server, err := devserver.Start(t.Context(), devserver.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, server.Stop(context.Background())) })
+	c, err := client.Dial(client.Options{HostPort: server.Address})
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	_, err = c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "nap/call", TaskQueue: contract.QueueEngine}, contract.WorkflowCall)
+	require.NoError(t, err)
+	conn, to := &connection{Client: c, namespace: client.DefaultNamespace}, host.Deployment{Name: "test", Build: "b"}
+	require.Eventually(t, func() bool { // lists lag behind
+		ids, err := openRuns(t.Context(), conn, to)
+		require.NoError(t, err)
+		return slices.Equal(ids, []string{"nap/call"})
+	}, time.Minute, 10*time.Millisecond)
+	one, err := upgrade(t.Context(), conn, host.NewReplayer(nil, payload.Sealing{}), "nap/call", to, true, true)
+	require.NoError(t, err)
+	require.True(t, one.Fits)
 }
 
 // TestNoBuildIsCurrent: workers are there, and Temporal gives new runs to none.

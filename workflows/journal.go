@@ -25,8 +25,8 @@ const (
 // journal gathers outcomes that are not yet recorded in the ledger. All that it
 // holds is recorded at the latest when the run ends; an outcome may be told twice.
 type journal struct {
-	// entries were not sent yet, those of sent are on their way, and those of
-	// unwritten were sent without an answer.
+	// entries were not sent yet, or are to be sent again; those of sent are on their
+	// way, and those of unwritten are told at the end.
 	entries, sent, unwritten []contract.JournalEntry
 	// elsewhere were written for the run before a reset. They decide nothing but what
 	// requests have in them, so that the history before the reset replays.
@@ -93,16 +93,28 @@ func (r *run) landBatch(w *wait) {
 	}
 	switch {
 	case err != nil:
+		workflow.GetLogger(r.ctx).Warn("a journal batch was not written", "batch", j.batch, "error", err)
 		f := readFailure(err, w)
-		if f.refused(r.root) || f.root != "" && f.refused(f.root) && r.acted() {
+		refused := f.refused(r.root) || f.root != "" && f.refused(f.root) && r.acted()
+		if refused {
 			r.fails(unrecorded(&f))
 		}
-		workflow.GetLogger(r.ctx).Warn("a journal batch was not written", "batch", j.batch, "error", err)
+		if !refused && r.now().Sub(w.since) >= maxPause && r.resends() {
+			j.entries = slices.Concat(j.sent, j.entries)
+			break
+		}
+		// Whoever answers at once would be asked without end.
 		j.unwritten = append(j.unwritten, j.sent...)
 	case receipt.Root != r.root:
 		j.elsewhere = append(j.elsewhere, j.sent...)
 	}
 	j.sent = nil
+}
+
+// resends reports whether a batch that the store was away for is sent again, as it is
+// but in histories from before that was so.
+func (r *run) resends() bool {
+	return workflow.GetVersion(r.steady, "engine/journal", workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
 // acted reports whether the run has ended already with a refusal of its last batch that

@@ -164,10 +164,11 @@ func TestAnswersOfTheRunBefore(t *testing.T) {
 		return temporal.NewNonRetryableApplicationError("no", string(kind), nil, contract.ErrorDetails{Request: "request", Root: root})
 	}
 	for name, c := range map[string]struct {
-		receipt              *contract.JournalReceipt
-		err                  error
-		unwritten, elsewhere int
-		fails                bool
+		receipt                     *contract.JournalReceipt
+		err                         error
+		took                        time.Duration
+		unwritten, elsewhere, again int
+		fails                       bool
 	}{
 		"written":              {receipt: &contract.JournalReceipt{Request: "request", Root: "own"}},
 		"written for another":  {receipt: &contract.JournalReceipt{Request: "request", Root: "another"}, elsewhere: 1},
@@ -175,7 +176,9 @@ func TestAnswersOfTheRunBefore(t *testing.T) {
 		"refused":              {err: of("own", contract.Conflict), unwritten: 1, fails: true},
 		"refused of another":   {err: of("another", contract.Conflict), unwritten: 1},
 		"refused, who says so": {err: of("", contract.Conflict), unwritten: 1},
+		"refused at last":      {err: of("own", contract.Conflict), took: time.Hour, unwritten: 1, fails: true},
 		"away":                 {err: of("own", contract.StoreUnavailable), unwritten: 1},
+		"away for an hour":     {err: of("own", contract.StoreUnavailable), took: time.Hour, again: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
@@ -183,7 +186,8 @@ func TestAnswersOfTheRunBefore(t *testing.T) {
 				r.journal.writing, r.journal.sent = true, []contract.JournalEntry{{Node: 1}}
 				answer, give := workflow.NewFuture(r.ctx)
 				give.Set(c.receipt, c.err)
-				r.landBatch(&wait{kind: waitJournal, request: "request", future: answer})
+				r.landBatch(&wait{kind: waitJournal, request: "request", since: r.now().Add(-c.took), future: answer})
+				require.Len(t, r.journal.entries, c.again)
 				require.Len(t, r.journal.unwritten, c.unwritten)
 				require.Len(t, r.journal.elsewhere, c.elsewhere)
 				require.Equal(t, c.fails, r.end.State == contract.RunFailed)

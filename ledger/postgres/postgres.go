@@ -139,7 +139,7 @@ func open(o Options) (*sql.DB, error) {
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "chimera"
 	}
-	db := stdlib.OpenDB(*config)
+	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(watched), stdlib.OptionShouldPing(silent))
 	n := o.Connections
 	if n <= 0 {
 		n = 16
@@ -147,6 +147,34 @@ func open(o Options) (*sql.DB, error) {
 	db.SetMaxOpenConns(n)
 	db.SetMaxIdleConns(n)
 	return db, nil
+}
+
+// watched has the server end a session whose process has stopped in the midst of a
+// transaction, or whose machine is gone: it holds locks that others wait for. It is
+// said to each connection, since poolers refuse such settings at the start of one.
+func watched(ctx context.Context, conn *pgx.Conn) error {
+	err := conn.PgConn().Exec(ctx, `SET idle_in_transaction_session_timeout = '10s';
+		SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3`).Close()
+	if err != nil {
+		_ = conn.Close(ctx) // the library forgets it
+	}
+	return err
+}
+
+// pingTime is how long a connection that nobody has used for a while may take to
+// answer.
+const pingTime = 2 * time.Second
+
+// silent reports whether a connection that has been idle does not answer any more, as
+// where the way to the server has forgotten it. It is closed then, and the ping that
+// follows drops it at once.
+func silent(ctx context.Context, p stdlib.ShouldPingParams) bool {
+	if p.IdleDuration <= time.Second {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, pingTime)
+	defer cancel()
+	return p.Conn.PgConn().Ping(ctx) != nil
 }
 
 // Open opens a database that [Migrate] has brought to its newest form; any
@@ -239,8 +267,9 @@ func unavailable(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		// Connection exceptions, insufficient resources, operator intervention,
-		// errors of the system, and a server that is read-only while another takes over.
-		return code(err, "08", "53", "57", "58", "25006")
+		// errors of the system, a server that is read-only while another takes over, and
+		// a transaction that this process was too slow for.
+		return code(err, "08", "53", "57", "58", "25006", "25P03")
 	}
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||

@@ -1,0 +1,165 @@
+package postgres_test
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/ledgertest"
+	"chimera.ai/engine/ledger/postgres"
+)
+
+// wire is the way to a server, whose connections can fall silent: nobody is told, as
+// where a machine has lost its power or a firewall has forgotten them.
+type wire struct {
+	mu     sync.Mutex
+	silent chan struct{}
+}
+
+// through gives the address of a server by way of a wire.
+func through(t *testing.T, address string) (*wire, string) {
+	t.Helper()
+	at, err := url.Parse(address)
+	require.NoError(t, err)
+	to := at.Host
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	w := &wire{silent: make(chan struct{})}
+	go func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", to)
+			if err != nil {
+				_ = near.Close()
+				continue
+			}
+			t.Cleanup(func() { _, _ = near.Close(), far.Close() })
+			w.mu.Lock()
+			silent := w.silent
+			w.mu.Unlock()
+			go carry(near, far, silent)
+			go carry(far, near, silent)
+		}
+	}()
+	at.Host = l.Addr().String()
+	return w, at.String()
+}
+
+// carry copies until the connection falls silent. Then it closes nothing.
+func carry(to, from net.Conn, silent <-chan struct{}) {
+	b := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(b)
+		select {
+		case <-silent:
+			return
+		default:
+		}
+		if _, wrong := to.Write(b[:n]); err != nil || wrong != nil {
+			_, _ = to.Close(), from.Close()
+			return
+		}
+	}
+}
+
+// cut lets all connections that there are fall silent; new ones are as they should be.
+func (w *wire) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.silent)
+	w.silent = make(chan struct{})
+}
+
+func draft(chain, key string) ledger.Draft {
+	return ledger.Draft{Chain: chain, Key: key, Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{}`)}
+}
+
+// waiting waits until so many transactions wait for the lock of a chain.
+func waiting(t *testing.T, conn *pgx.Conn, want int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		var n int
+		require.NoError(t, conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database
+			WHERE locktype = 'advisory' AND NOT granted AND datname = current_database()`).Scan(&n))
+		return n == want
+	}, time.Minute, 10*time.Millisecond)
+}
+
+// Connections that have fallen silent while nobody used them cost an operation
+// seconds, and not all the time that it has, once for each of them.
+func TestConnectionsThatFellSilent(t *testing.T) {
+	t.Parallel()
+	o, _ := database(t)
+	conn := connect(t, o)
+	w, address := through(t, o.URL)
+	s, err := postgres.Open(t.Context(), postgres.Options{URL: address, Origin: ledgertest.Origin})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+
+	// All connections are used at once, and are idle then.
+	const all = 16
+	_, err = conn.Exec(t.Context(), "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('c', 7))")
+	require.NoError(t, err)
+	var used sync.WaitGroup
+	for range all {
+		used.Go(func() {
+			_, err := s.Append(t.Context(), draft("c", "k"))
+			require.NoError(t, err)
+		})
+	}
+	waiting(t, conn, all)
+	_, err = conn.Exec(t.Context(), "COMMIT")
+	require.NoError(t, err)
+	used.Wait()
+	idle := time.Now().Add(time.Second)
+	require.Eventually(t, func() bool { return time.Now().After(idle) }, time.Minute, 10*time.Millisecond)
+
+	w.cut()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err = s.Append(ctx, draft("c", "k2"))
+	require.NoError(t, err)
+}
+
+// A process that stops in the midst of a transaction keeps nobody else from what it
+// has locked for long.
+func TestATransactionThatFellSilent(t *testing.T) {
+	t.Parallel()
+	o, other := database(t)
+	conn := connect(t, o)
+	w, address := through(t, o.URL)
+	s, err := postgres.Open(t.Context(), postgres.Options{URL: address, Origin: ledgertest.Origin})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	_, err = conn.Exec(t.Context(), "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('c', 7))")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	given := make(chan error, 1)
+	go func() {
+		_, err := s.Append(ctx, draft("a", "k"), draft("c", "k"))
+		given <- err
+	}()
+	waiting(t, conn, 1) // it has a, and waits for c
+	w.cut()
+	_, err = conn.Exec(t.Context(), "COMMIT")
+	require.NoError(t, err)
+
+	soon, end := context.WithTimeout(t.Context(), 30*time.Second)
+	defer end()
+	_, err = other.Append(soon, draft("a", "k"))
+	require.NoError(t, err)
+	cancel()
+	require.ErrorIs(t, <-given, ledger.ErrUnavailable)
+}
