@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -268,12 +269,18 @@ func listen(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Setenv("TAKEN", strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
 }
 
-// freeport sets PORT to one that is free.
+// freeport sets PORT to one that is free, and below those that systems give to whoever
+// asks for any: nobody else gets it meanwhile.
 func freePort(ts *testscript.TestScript, _ bool, _ []string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	ts.Check(err)
-	ts.Setenv("PORT", strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
-	ts.Check(l.Close())
+	for range 100 {
+		port := strconv.Itoa(10_000 + rand.IntN(20_000))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			ts.Setenv("PORT", port)
+			ts.Check(l.Close())
+			return
+		}
+	}
+	ts.Fatalf("no port is free")
 }
 
 // listens ADDRESS waits until somebody listens there.
