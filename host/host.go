@@ -246,6 +246,10 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 // prepare makes the engine's role. tools calls tools, or is nil.
 func (h *Host) prepare(ctx context.Context, blobs blob.Store, plans *payload.Plans, values *payload.Values, tools activities.Caller) error {
 	o := &h.options
+	if h.store.Empty {
+		o.Logger.InfoContext(ctx, "the ledger is empty, and a new log begins: where runs go on that began before, this is not their store",
+			"store", o.Store, "log", h.store.Ledger.Origin())
+	}
 	registry, catalog, err := Catalog(o.Catalog, o.Skills)
 	if err != nil {
 		return err

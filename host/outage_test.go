@@ -99,6 +99,24 @@ func TestARunThatBeginsSaysThatItWaitsForTheStore(t *testing.T) {
 	require.Empty(t, stage.State(t, h.Client(), run).Waiting)
 }
 
+// TestANewLedgerIsSaid: a worker whose store was removed begins an empty one, and
+// says so.
+func TestANewLedgerIsSaid(t *testing.T) {
+	stage.Parallel(t)
+	dir := filepath.Join(t.TempDir(), "store")
+	for _, empty := range []bool{true, false, true} {
+		log := new(lines)
+		h := stage.Host(t, host.Options{Store: kept(dir), Logger: slog.New(slog.NewTextHandler(log, nil))})
+		require.Equal(t, empty, strings.Contains(log.String(), "the ledger is empty"), log)
+		run := stage.Start(t, h.Client(), source("", []string{"b engine/pass 500"}, []string{"$input.x -> b.x", "b.x -> $output.x"}), `{"x":1}`)
+		require.NoError(t, stage.Await(t, h.Client(), run, nil))
+		require.NoError(t, h.Close())
+		if !empty {
+			require.NoError(t, os.RemoveAll(dir))
+		}
+	}
+}
+
 // TestTheDatabaseLetsNobodyIn: a worker whose user may not connect any more, as
 // after its password was changed, makes runs wait: those that begin, and those
 // that end.

@@ -80,6 +80,8 @@ type Opened struct {
 	Blobs blob.Store
 	// Key is the log's, nil where this process has none.
 	Key *ledger.Key
+	// Empty: nothing was ever stated in the ledger.
+	Empty bool
 
 	done func() error
 }
@@ -111,7 +113,7 @@ func Open(ctx context.Context, o Options) (_ *Opened, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	if err := named(ctx, s.Ledger); err != nil {
+	if s.Empty, err = named(ctx, s.Ledger); err != nil {
 		return nil, err
 	}
 	if o.InDatabase {
@@ -248,23 +250,23 @@ func (o Options) keyFile() string {
 func (o Options) blobs() string { return filepath.Join(o.Dir, "blobs") }
 
 // named refuses a database whose log has another name: entries of two names
-// would be two logs in one tree.
-func named(ctx context.Context, s ledger.Store) error {
+// would be two logs in one tree. It tells whether the log has none yet.
+func named(ctx context.Context, s ledger.Store) (empty bool, err error) {
 	records, err := s.Records(ctx, 0, 1)
 	if err == nil && len(records) == 0 {
 		records, err = s.Pending(ctx, 1)
 	}
 	if err != nil {
-		return fmt.Errorf("look at the log: %w", err)
+		return false, fmt.Errorf("look at the log: %w", err)
 	}
 	for _, r := range records {
 		e, err := ledger.DecodeEntry(r.Bytes)
 		if err != nil {
-			return fmt.Errorf("look at the log: %w", err)
+			return false, fmt.Errorf("look at the log: %w", err)
 		}
 		if e.Origin != s.Origin() {
-			return fmt.Errorf("%w: the database has the log %.120q, not %.120q: bring back the key of the first, or take another database", ErrOptions, e.Origin, s.Origin())
+			return false, fmt.Errorf("%w: the database has the log %.120q, not %.120q: bring back the key of the first, or take another database", ErrOptions, e.Origin, s.Origin())
 		}
 	}
-	return nil
+	return len(records) == 0, nil
 }

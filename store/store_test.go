@@ -77,7 +77,13 @@ func TestOneLogOneName(t *testing.T) {
 	s, err := store.Open(t.Context(), o)
 	require.NoError(t, err)
 	require.Equal(t, "one.example.com", s.Ledger.Origin())
+	require.True(t, s.Empty)
 	require.NoError(t, s.Ledger.AddAgent(t.Context(), ledger.Agent{AgentID: "a"}))
+	require.NoError(t, s.Close())
+
+	s, err = store.Open(t.Context(), o)
+	require.NoError(t, err)
+	require.False(t, s.Empty)
 	require.NoError(t, s.Close())
 
 	other := o

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -262,13 +263,24 @@ func there(path string, opened os.FileInfo) error {
 	return nil
 }
 
+// creating is held while a file is made.
+var creating sync.Mutex
+
 // create makes the file for its owner alone, as it may hold what only they are
-// to read. Those that SQLite makes beside it get the same mode.
+// to read. Those that SQLite makes beside it get the same mode. One that is there is
+// not opened: to close it would take away the locks of all connections that this
+// process has to it, and who closes the last of another process's then would remove
+// the write-ahead log that they write to.
 func create(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	creating.Lock()
+	defer creating.Unlock()
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return os.Chmod(path, 0o600)
+	}
 	if err != nil {
 		return err
 	}
