@@ -106,8 +106,9 @@ type LoadRequest struct {
 	Attempt int `json:"attempt,omitempty"`
 }
 
-// Value is one output port of a finished node. Values of a node stand in the
-// order of the compiled plan's Node.OutPorts; an absent port is nil.
+// Value is one output port of a finished node, or a reference to it: a run has no
+// large values, activities store and read them. Values of a node stand in the order
+// of the compiled plan's Node.OutPorts; an absent port is nil.
 type Value = json.RawMessage
 
 // Outcome is what a successful node activity returns.
