@@ -14,8 +14,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 
+	"chimera.ai/engine/blob"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/pgtest"
@@ -167,4 +170,28 @@ func TestTheDatabaseLetsNobodyIn(t *testing.T) {
 		require.NoError(t, stage.Await(t, h.Client(), run, nil))
 		require.Equal(t, ledger.RunSucceeded, told(t, h.Store(), run).State)
 	}
+}
+
+// TestAPlanThatCannotBeReadIsWaitedFor: a worker takes up a run whose plan its store does
+// not have. The run's workflow task fails, and says so, until a worker has the plan.
+func TestAPlanThatCannotBeReadIsWaitedFor(t *testing.T) {
+	stage.Parallel(t)
+	opened, kept := make(chan struct{}), store.Options{Dir: filepath.Join(t.TempDir(), "store")}
+	h := stage.Host(t, host.Options{Store: kept, Skills: []skills.Skill{gate(opened)}})
+	c := stranger(t)
+	run := stage.Start(t, c, source("", []string{"a test/gate 2000 retry_policy: {max_retries: 9, on: [timeout]}"}, []string{"$input.x -> a.x", "a.x -> $output.x"}), `{"x":1}`)
+	stage.Until(t, "it runs", func() bool { return len(events(t, c, run, enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED)) > 0 })
+	require.NoError(t, h.Close())
+	h = stage.Host(t, host.Options{Skills: []skills.Skill{gate(opened)}})
+	require.NoError(t, c.SignalWorkflow(t.Context(), run.GetID(), "", "wake", nil))
+	var failed []*historypb.HistoryEvent
+	stage.Until(t, "its task fails", func() bool {
+		failed = events(t, c, run, enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED)
+		return len(failed) > 0
+	})
+	require.Contains(t, failed[0].GetWorkflowTaskFailedEventAttributes().GetFailure().GetMessage(), blob.ErrNotFound.Error())
+	require.NoError(t, h.Close())
+	close(opened)
+	stage.Host(t, host.Options{Store: kept, Skills: []skills.Skill{gate(opened)}})
+	require.NoError(t, stage.Await(t, c, run, nil))
 }

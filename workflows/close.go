@@ -16,6 +16,7 @@ import (
 // what the run proposes is dropped where an end stands already, as after a workflow
 // task that Temporal has discarded.
 func (r *run) close() (contract.Result, error) {
+	r.view.awaits(contract.WaitJournal, r.now(), time.Time{}, "the run's end, on its way to the ledger")
 	t := teller{ctx: r.steady, crowded: r.answers() >= maxAnswers}
 	closed, refused := t.conclude(r.tag, contract.CloseRequest{
 		Run: r.identity(), Plan: r.head.Digest, Input: r.head.InputDigest,

@@ -3,8 +3,10 @@ package workflows_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -212,4 +214,46 @@ func TestAnotherRunsEnd(t *testing.T) {
 	var state contract.State
 	require.NoError(t, value.Get(&state))
 	require.Equal(t, contract.Counts{Succeeded: 1}, state.Counts)
+}
+
+// slow is a ledger that takes no end until it is back.
+type slow struct {
+	standing
+	back *atomic.Bool
+}
+
+func (slow) RecordOutcomes(context.Context, string, string, []ledger.Outcome) error { return nil }
+func (s slow) CloseRun(ctx context.Context, r ledger.Run, last []ledger.Outcome) (ledger.Run, bool, error) {
+	if !s.back.Load() {
+		return ledger.Run{}, false, errors.New("the ledger is away")
+	}
+	return s.standing.CloseRun(ctx, r, last)
+}
+
+// TestARunThatClosesSaysWhatItWaitsFor: the ledger is away when a run ends.
+func TestARunThatClosesSaysWhatItWaitsFor(t *testing.T) {
+	var g stage.Graph
+	for _, of := range stage.Graphs() {
+		if of.Plan == "error_into_skipped" {
+			g = of
+		}
+	}
+	var back atomic.Bool
+	env := environment(t, slow{standing{end: ledger.Run{State: ledger.RunCancelled}}, &back})
+	var waiting []contract.Wait
+	env.RegisterDelayedCallback(func() {
+		defer back.Store(true)
+		value, err := env.QueryWorkflow(contract.QueryState)
+		require.NoError(t, err)
+		var state contract.State
+		require.NoError(t, value.Get(&state))
+		require.Equal(t, contract.RunRunning, state.State)
+		waiting = state.Waiting
+	}, 10*time.Second)
+	env.ExecuteWorkflow(contract.WorkflowType, contract.Start{Source: g.Source(t), Input: json.RawMessage(g.Input)})
+	require.True(t, env.IsWorkflowCompleted())
+	require.Len(t, waiting, 1)
+	require.Equal(t, contract.WaitJournal, waiting[0].Kind)
+	require.NotEmpty(t, waiting[0].Since)
+	require.Contains(t, waiting[0].Detail, "the run's end")
 }

@@ -56,15 +56,15 @@ func Plan(ctx workflow.Context, start json.RawMessage, loaded *plan.Loaded, carr
 	if reason := refuse(info, loaded, carried); reason != "" {
 		return nil, v.fail(contract.Failure{Kind: contract.Contract, Message: reason})
 	}
-	if loaded != nil && loaded.Err != nil {
-		panic(loaded.Err) // fails the workflow task, which is tried again when the store is back
-	}
 	if loaded == nil {
 		var err error
 		if loaded, err = v.load(ctx, start); err != nil {
 			announceUnloaded(ctx, err)
 			return v.unloaded(ctx, err)
 		}
+	}
+	if loaded.Err != nil {
+		panic(loaded.Err) // fails the workflow task, which is tried again when the store is back
 	}
 	r := newRun(ctx, loaded, v)
 	v.run = r

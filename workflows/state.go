@@ -35,13 +35,13 @@ type view struct {
 	// may not be what they came to here.
 	stands contract.NodeStates
 
-	// plan is the plan's name@version, as far as it is known, and waiting what the run
-	// waits for, both of a run that is not loaded.
+	// plan is the plan's name@version, as far as it is known, of a run that is not
+	// loaded, and waiting what such a run waits for, or one that closes.
 	plan    string
 	waiting []contract.Wait
 }
 
-// awaits says what a run waits for that is not loaded.
+// awaits says what a run waits for that is not loaded, or closes.
 func (v *view) awaits(kind contract.WaitKind, since, until time.Time, detail string) {
 	v.waiting = []contract.Wait{{Kind: kind, Since: instant(since), Until: instant(until), Detail: clip(detail, stateMessage)}}
 }
@@ -65,7 +65,11 @@ func (v *view) answer() (contract.State, error) {
 	s.StartedAt, s.Executions = v.run.started.UTC().Format(time.RFC3339Nano), v.run.executions
 	large := calls > stateNodes
 	s.Truncated = large
-	if v.state == contract.RunRunning {
+	switch {
+	case v.state != contract.RunRunning:
+	case v.run.phase == closing: // nobody waits for what is still in flight
+		s.Waiting = v.waiting
+	default:
 		var more bool
 		s.Waiting, more = v.run.waiting()
 		s.Truncated = large || more
