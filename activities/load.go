@@ -64,10 +64,11 @@ func (e *Engine) load(ctx context.Context, request *contract.LoadRequest, s *sub
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
 	}
-	admitted, inputDigest, err := e.admit(ctx, digest, input)
+	admitted, input, err := e.admit(ctx, digest, input)
 	if err != nil {
 		return nil, fail(ctx, loading, err)
 	}
+	inputDigest := plan.DigestOf(input)
 	r := runOf(shared, digest, request.Run, inputDigest)
 	r.Subject = start.Subject
 	if present(start.Grant) {
@@ -175,24 +176,25 @@ func unavailable(err error) error {
 		temporal.ApplicationErrorOptions{})
 }
 
-// admit validates the plan's input, gives its digest and resolves the edges of
-// $input.
-func (e *Engine) admit(ctx context.Context, digest string, raw json.RawMessage) (contract.Outcome, string, error) {
+// admit validates the plan's input, resolves the edges of $input and gives the
+// input's canonical form: with the white space of its writer, one that looks like a
+// reference would be taken for a value ([Values]), and then be read without it.
+func (e *Engine) admit(ctx context.Context, digest string, raw json.RawMessage) (contract.Outcome, json.RawMessage, error) {
 	q, err := preparedPlan(ctx, e.Plans, digest)
 	if err != nil {
-		return contract.Outcome{}, "", err
+		return contract.Outcome{}, nil, err
 	}
 	n := q.node(0)
 	input, err := n.check(n.output, raw, contract.Contract, "the plan's input")
 	if err != nil {
-		return contract.Outcome{}, "", err
+		return contract.Outcome{}, nil, err
 	}
 	whole, err := plan.Canonical(input)
 	if err != nil {
-		return contract.Outcome{}, "", contract.Errorf(contract.Contract, "the plan's input: %w", err)
+		return contract.Outcome{}, nil, contract.Errorf(contract.Contract, "the plan's input: %w", err)
 	}
 	out, err := n.outcome(input, input)
-	return out, plan.DigestOf(whole), err
+	return out, whole, err
 }
 
 // readStart reads the argument of a run, strictly.

@@ -192,6 +192,36 @@ func TestArgumentsThatCannotBeRead(t *testing.T) {
 	})
 }
 
+// TestAnInputThatLooksLikeAReference: what begins as the engine's own references do,
+// with the white space of its writer, is an input like others to the node and the
+// predicate that read the whole of it.
+func TestAnInputThatLooksLikeAReference(t *testing.T) {
+	stage.Parallel(t)
+	h := stage.Host(t, host.Options{})
+	text, err := json.Marshal(source("", []string{
+		"a engine/pass 500 with: {x: '${input}'}",
+		"b engine/fail 500 with: {message: of the error edge}, " + failing,
+		"c engine/pass 500 with: {x: 1}",
+	}, []string{
+		"a.x -> $output.x",
+		`{from_node: b, from_port: $error, to_node: c, to_port: $start, edge_type: error, required: false, when: "size(input) == 1"}`,
+		"{from_node: c, from_port: x, to_node: $output, to_port: y, edge_type: data, required: false}",
+	}))
+	require.NoError(t, err)
+	for name, in := range map[string]string{
+		"to nothing": `{ "$stored": "` + blob.Digest([]byte("never stored")) + `" }`,
+		"none":       "{\n\t\"$stored\": 7\n}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := raw(t, h.Client(), nil, inline(`{"source":`+string(text)+`,"input":`+in+`}`))
+			var result map[string]json.RawMessage
+			require.NoError(t, stage.Await(t, h.Client(), run, &result))
+			require.JSONEq(t, in, string(result["x"]))
+			require.Equal(t, "1", string(result["y"]))
+		})
+	}
+}
+
 // TestTheStoreIsAwayAtAStart: a start waits for a store that is away, for a
 // bounded time; meanwhile it can be cancelled.
 func TestTheStoreIsAwayAtAStart(t *testing.T) {
