@@ -98,9 +98,14 @@ func (r reference) value() contract.Value {
 	return b
 }
 
+// maxGiven bounds the values of one request together, in bytes: all are in memory at
+// once, and those that many edges bring are decoded for each of them.
+const maxGiven = 256 << 20
+
 // Give replaces references that [Values.Keep] has made for a workflow by the values.
 // What was kept for another one, or by somebody else, is [ErrRefused]; what cannot be
-// read now has the kind [contract.StoreUnavailable].
+// read now has the kind [contract.StoreUnavailable], and more than 256 MiB together
+// [contract.TooLarge].
 func (v *Values) Give(ctx context.Context, workflow string, values ...*contract.Value) error {
 	type stored struct {
 		whole json.RawMessage
@@ -108,7 +113,11 @@ func (v *Values) Give(ctx context.Context, workflow string, values ...*contract.
 		parts []contract.Value
 	}
 	read := map[string]*stored{}
+	given := 0
 	for _, value := range values {
+		if given += len(*value); given > maxGiven {
+			return contract.Errorf(contract.TooLarge, "the edges bring more than %d bytes together", maxGiven)
+		}
 		if !refers(*value) {
 			continue
 		}
@@ -129,6 +138,7 @@ func (v *Values) Give(ctx context.Context, workflow string, values ...*contract.
 			read[r.Stored] = s
 		}
 		if *value = s.whole; r.At == 0 {
+			given += len(s.whole)
 			continue
 		}
 		if s.parts == nil {
@@ -140,6 +150,7 @@ func (v *Values) Give(ctx context.Context, workflow string, values ...*contract.
 			return refusal("a reference is to value %d of %d", r.At, len(s.parts))
 		}
 		*value = s.parts[r.At-1]
+		given += len(*value)
 	}
 	return nil
 }

@@ -100,6 +100,26 @@ func TestLeanValues(t *testing.T) {
 	}
 }
 
+// TestValuesTogether: a request brings what a worker has memory for, even where it is
+// one value again and again.
+func TestValuesTogether(t *testing.T) {
+	v := payload.NewValues(open(t), payload.Sealing{}, "ns")
+	kept := []contract.Value{contract.Value(`"` + strings.Repeat("x", 16<<20) + `"`)}
+	require.NoError(t, v.Keep(t.Context(), "run-1", kept, false))
+	give := func(n int) error {
+		given := slices.Repeat(kept, n)
+		all := make([]*contract.Value, n)
+		for i := range given {
+			all[i] = &given[i]
+		}
+		return v.Give(t.Context(), "run-1", all...)
+	}
+	require.NoError(t, give(15))
+	var e *contract.Error
+	require.ErrorAs(t, give(1000), &e)
+	require.Equal(t, contract.TooLarge, e.Kind)
+}
+
 // TestValuesOfOthers: nothing else that is stored for a workflow is taken for a value,
 // and no reference says more than there is.
 func TestValuesOfOthers(t *testing.T) {
