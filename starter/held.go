@@ -45,7 +45,8 @@ func (h *held) describe() string {
 	return strings.ReplaceAll(text, "\n", " ")
 }
 
-// held gives the activities of a run that Temporal is told to hold.
+// heldIn gives the activities of a run, and of its calls in workflows of their own,
+// that Temporal is told to hold.
 func heldIn(ctx context.Context, conn *connection, d *workflowservice.DescribeWorkflowExecutionResponse, state *contract.State) ([]held, error) {
 	if d.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		return nil, nil
@@ -72,7 +73,7 @@ func heldIn(ctx context.Context, conn *connection, d *workflowservice.DescribeWo
 	return all, nil
 }
 
-// heldOf gives those of one workflow.
+// heldOf gives the held activities of one workflow.
 func heldOf(d *workflowservice.DescribeWorkflowExecutionResponse, now time.Time) []held {
 	var all []held
 	for _, a := range d.GetPendingActivities() {
