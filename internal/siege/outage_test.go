@@ -1,0 +1,175 @@
+package siege
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/stage"
+)
+
+// TestAStoreThatIsAwayFillsNoHistory: while the store is away, a run with hundreds
+// of calls that end is one record with one probe. In the long form it has as many as
+// a run may.
+func TestAStoreThatIsAwayFillsNoHistory(t *testing.T) {
+	calls, keeps := 300, map[string]func(testing.TB) *Keep{"full": Disk}
+	if *plans > 0 {
+		calls, keeps["refusing"] = 1000, Folder
+	}
+	for name, keep := range keeps {
+		t.Run(name, func(t *testing.T) {
+			if *plans == 0 {
+				stage.Parallel(t)
+			}
+			k := keep(t)
+			if k == nil {
+				t.Fatal("a small disk cannot be mounted here; run this as root")
+			}
+			gate, begun := make(chan struct{}), atomic.Int64{}
+			f := camp(t, host.Options{Store: k.Options, MaxActivities: calls}, replaced("grow",
+				func(ctx context.Context, in request) (string, error) {
+					begun.Add(1)
+					select {
+					case <-gate:
+						return grow(ctx, in)
+					case <-ctx.Done():
+						return "", ctx.Err()
+					}
+				}))
+			b := newBuilder(8)
+			b.p.Parallel = calls
+			at := b.part("away")
+			for i := range calls {
+				id := fmt.Sprintf("%sg%d", at, i)
+				b.add(id, Grow, day, map[string]any{"size": whole(20_000 + i)})
+				b.edge(Edge{From: id, FromPort: "x", To: at + "meet", ToPort: "x", Type: "data"})
+			}
+			b.add(at+"meet", Pass, 1000, nil)
+			r := f.send(t, b.p)
+			events := func() int64 {
+				var h histories
+				require.NoError(t, h.read(t.Context(), f.Client(), r.id, r.firsts[0]))
+				return h.events
+			}
+			stage.Until(t, "calls are in flight", func() bool { return begun.Load() >= int64(calls)*9/10 })
+			end := f.outages.begin("store")
+			back, err := k.Outages[name]()
+			require.NoError(t, err)
+			close(gate)
+			before, since := events(), time.Now()
+			stage.Until(t, "the run has felt it", func() bool {
+				if n := events(); n != before {
+					before, since = n, time.Now()
+				}
+				return time.Since(since) > 5*time.Second
+			})
+			began := time.Now()
+			stage.Until(t, "the store is away for a while", func() bool { return time.Since(began) > 30*time.Second })
+			after := events()
+			// 600 an hour are 8.3 in 30 seconds; a workflow task more does not matter.
+			if n := after - before; n > 8 {
+				t.Errorf("%d events in 30 seconds, after %d", n, before)
+			} else {
+				t.Logf("%d events in 30 seconds, after %d", n, before)
+			}
+			back()
+			end()
+			f.wins(t, r)
+		})
+	}
+}
+
+// TestAChildCallMeetsAnOutage: the store is away when a call ends that a child
+// workflow has made, and the run continues as new after that.
+func TestAChildCallMeetsAnOutage(t *testing.T) {
+	stage.Parallel(t)
+	k := Folder(t)
+	var calls atomic.Int32
+	back := make(chan func(), 1)
+	f := camp(t, host.Options{Store: k.Options, ContinueAfter: 10},
+		replaced("grow", func(ctx context.Context, in request) (string, error) {
+			if calls.Add(1) == 1 {
+				restore, err := k.Outages["refusing"]()
+				if err != nil {
+					return "", err
+				}
+				back <- restore
+			}
+			return grow(ctx, in)
+		}))
+	b := newBuilder(13)
+	at := b.part("child")
+	for i := range 12 {
+		id := fmt.Sprintf("%slong%d", at, i)
+		b.add(id, Grow, day, map[string]any{"size": whole(20_000 + i)})
+		b.result(id, "x")
+	}
+	b.chain(60, b.local)
+	end := f.outages.begin("store")
+	r := f.send(t, b.p)
+	restore := <-back
+	stage.Until(t, "the run waits for the store", func() bool {
+		state := stage.State(t, f.Client(), f.Client().GetWorkflow(t.Context(), r.id, ""))
+		return len(state.Waiting) > 0 && state.Waiting[0].Kind == contract.WaitStore
+	})
+	restore()
+	end()
+	f.wins(t, r)
+	if r.histories.executions < 2 {
+		t.Errorf("the run has %d executions", r.histories.executions)
+	}
+}
+
+// TestALongCallIsNoProbe: the call that proves that the store is back takes no
+// longer for that, so that what it waits for itself can go on.
+func TestALongCallIsNoProbe(t *testing.T) {
+	stage.Parallel(t)
+	k := Folder(t)
+	gate := make(chan struct{})
+	var calls atomic.Int32
+	back := make(chan func(), 1)
+	f := camp(t, host.Options{Store: k.Options},
+		replaced("grow", func(ctx context.Context, in request) (string, error) {
+			if calls.Add(1) == 1 {
+				restore, err := k.Outages["refusing"]()
+				if err != nil {
+					return "", err
+				}
+				back <- restore
+				return grow(ctx, in)
+			}
+			select {
+			case <-gate:
+				return grow(ctx, in)
+			case <-ctx.Done():
+				return "", ctx.Err()
+			}
+		}),
+		replaced("open", func(_ context.Context, in request) (string, error) {
+			close(gate)
+			return in.Key, nil
+		}))
+	b := newBuilder(12)
+	at := b.part("probe")
+	b.add(at+"long", Grow, day, map[string]any{"size": whole(20_000)})
+	b.result(at+"long", "x")
+	b.add(at+"wait", Sleep, 60_000, map[string]any{"ms": whole(4000)})
+	b.add(at+"open", Open, 1000, map[string]any{"key": at})
+	b.after(at+"wait", at+"open")
+	end := f.outages.begin("store")
+	r := f.send(t, b.p)
+	restore := <-back
+	stage.Until(t, "the run waits for the store alone", func() bool {
+		state := stage.State(t, f.Client(), f.Client().GetWorkflow(t.Context(), r.id, ""))
+		return state.Counts.Succeeded == 1 && len(state.Waiting) > 0 && state.Waiting[0].Kind == contract.WaitStore
+	})
+	restore()
+	end()
+	f.wins(t, r)
+}
