@@ -29,7 +29,9 @@ type Outputs interface {
 // a run that succeeded has no output where another was proposed, and nobody can read
 // the one that stands any more, as after an erasure.
 func (e *Engine) Close(ctx context.Context, request contract.CloseRequest) (contract.Closed, error) {
-	closed, err := e.close(ctx, &request)
+	store, stop := storing(ctx, 0)
+	defer stop()
+	closed, err := e.close(store, &request)
 	return closed, asked{root: request.Run.Root, retry: journaling}.failed(ctx, err)
 }
 
