@@ -62,7 +62,7 @@ func (e *Engine) close(ctx context.Context, request *contract.CloseRequest) (con
 		if err != nil {
 			return contract.Closed{}, err
 		}
-		if proposed.Value, err = e.Outputs.Keep(ctx, proposed.Workflow, request.Output); err != nil {
+		if proposed.Value, err = e.keep(ctx, &proposed, request.Output); err != nil {
 			return contract.Closed{}, err
 		}
 	}
@@ -97,6 +97,20 @@ func (e *Engine) close(ctx context.Context, request *contract.CloseRequest) (con
 		closed.Nodes, err = e.nodes(ctx, p, &stands)
 	}
 	return closed, err
+}
+
+// keep gives the form in which the output of a run is kept, the same for each try to
+// end it.
+func (e *Engine) keep(ctx context.Context, r *ledger.Run, output json.RawMessage) ([]byte, error) {
+	name := r.Workflow + "\n" + r.Root + "\n" + plan.DigestOf(output)
+	if value, ok := e.outputs.get(name); ok {
+		return []byte(value), nil
+	}
+	value, err := e.Outputs.Keep(ctx, r.Workflow, output)
+	if err == nil {
+		e.outputs.remember(name, string(value))
+	}
+	return value, err
 }
 
 // outcomesPage is how many outcomes are read at a time.

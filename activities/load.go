@@ -139,7 +139,7 @@ func (e *Engine) find(ctx context.Context, start *contract.Start) (*plan.Plan, s
 // start grant it holds pure nodes only. published is the name@version that the source
 // is published under, or "".
 func (e *Engine) plan(ctx context.Context, published, source string, granted bool) (*plan.Plan, string, error) {
-	if digest, ok := e.sources.digest(source); ok {
+	if digest, ok := e.sources.get(source); ok {
 		if p, err := e.Plans.Get(ctx, digest); err == nil {
 			return p, digest, fail(ctx, nil, harmless(p, granted))
 		}
