@@ -106,8 +106,14 @@ type Engine struct {
 	Arguments      Arguments
 	ArgumentWithin time.Duration
 
-	sources      sources
+	// sources has the plan digests of sources that this process has compiled.
+	// Compilation is pure, and the catalog and the policy of a process do not change,
+	// so the same source gives the same plan.
+	sources      recent
 	compilations compilations
+	// outputs has the form in which outputs of runs are kept: where the ledger is away,
+	// each try to end the run would store another copy of a sealed one.
+	outputs recent
 }
 
 // Tools is the activities of a role that calls tools: every activity type that

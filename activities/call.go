@@ -108,10 +108,12 @@ func waited(ctx context.Context, plans Plans, patient bool) error {
 // run is the life of one node: assemble, validate, call, validate, route. The
 // answer names the request, and so does the failure.
 func run(ctx context.Context, plans Plans, values Values, choose choice, call *contract.Call) (contract.Outcome, error) {
-	if err := waited(ctx, plans, call.Patient); err != nil {
+	store, stop := storing(ctx, 0)
+	defer stop()
+	if err := waited(store, plans, call.Patient); err != nil {
 		return contract.Outcome{}, of(call, nil).failed(ctx, err)
 	}
-	n, err := find(ctx, plans, call.Plan, call.Node)
+	n, err := find(store, plans, call.Plan, call.Node)
 	if err != nil {
 		return contract.Outcome{}, of(call, nil).failed(ctx, err)
 	}
@@ -124,13 +126,15 @@ func run(ctx context.Context, plans Plans, values Values, choose choice, call *c
 	}
 	var out contract.Outcome
 	err = recovered("node "+n.spec.ID, func() (err error) {
-		if err = values.Give(ctx, call.Run.Workflow, call.Values()...); err != nil {
+		before, stop := storing(ctx, time.Duration(n.spec.TimeoutMS)*time.Millisecond)
+		defer stop()
+		if err = values.Give(before, call.Run.Workflow, call.Values()...); err != nil {
 			return err
 		}
 		if out, err = n.run(ctx, caller, call); err != nil {
 			return err
 		}
-		return values.Keep(ctx, call.Run.Workflow, out.Values, call.Lean)
+		return values.Keep(store, call.Run.Workflow, out.Values, call.Lean)
 	})
 	if attempts := of(call, nil).attempts(ctx); attempts > 1 {
 		out.Attempts = attempts

@@ -29,7 +29,9 @@ type Outputs interface {
 // a run that succeeded has no output where another was proposed, and nobody can read
 // the one that stands any more, as after an erasure.
 func (e *Engine) Close(ctx context.Context, request contract.CloseRequest) (contract.Closed, error) {
-	closed, err := e.close(ctx, &request)
+	store, stop := storing(ctx, 0)
+	defer stop()
+	closed, err := e.close(store, &request)
 	return closed, asked{root: request.Run.Root, retry: journaling}.failed(ctx, err)
 }
 
@@ -60,7 +62,7 @@ func (e *Engine) close(ctx context.Context, request *contract.CloseRequest) (con
 		if err != nil {
 			return contract.Closed{}, err
 		}
-		if proposed.Value, err = e.Outputs.Keep(ctx, proposed.Workflow, request.Output); err != nil {
+		if proposed.Value, err = e.keep(ctx, &proposed, request.Output); err != nil {
 			return contract.Closed{}, err
 		}
 	}
@@ -95,6 +97,20 @@ func (e *Engine) close(ctx context.Context, request *contract.CloseRequest) (con
 		closed.Nodes, err = e.nodes(ctx, p, &stands)
 	}
 	return closed, err
+}
+
+// keep gives the form in which the output of a run is kept, the same for each try to
+// end it.
+func (e *Engine) keep(ctx context.Context, r *ledger.Run, output json.RawMessage) ([]byte, error) {
+	name := r.Workflow + "\n" + r.Root + "\n" + plan.DigestOf(output)
+	if value, ok := e.outputs.get(name); ok {
+		return []byte(value), nil
+	}
+	value, err := e.Outputs.Keep(ctx, r.Workflow, output)
+	if err == nil {
+		e.outputs.remember(name, string(value))
+	}
+	return value, err
 }
 
 // outcomesPage is how many outcomes are read at a time.

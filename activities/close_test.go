@@ -32,6 +32,42 @@ func (d drawer) Give(_ context.Context, workflow string, kept []byte) (json.RawM
 	return output, d.err
 }
 
+// counted counts what is kept, as a store of sealed values has it: no two are alike.
+type counted struct {
+	drawer
+	kept *int
+}
+
+func (c counted) Keep(ctx context.Context, workflow string, output json.RawMessage) ([]byte, error) {
+	*c.kept++
+	return c.drawer.Keep(ctx, workflow, append(output, bytes.Repeat([]byte(" "), *c.kept)...))
+}
+
+// TestAnOutputIsStoredOnce: a run whose ledger is away does not fill the store of large
+// values, however often it is tried to end it. Another run has an output of its own.
+func TestAnOutputIsStoredOnce(t *testing.T) {
+	b, kept := &books{err: errors.New("away")}, 0
+	e := stage(t, shape{}.plan(t))
+	engine := &activities.Engine{Plans: e.store, Values: inline{}, Ledger: b, Outputs: counted{kept: &kept}}
+	e.env.RegisterActivityWithOptions(engine.Close, activity.RegisterOptions{Name: contract.ActivityClose})
+	request := contract.CloseRequest{Run: identity, Plan: e.digest, Input: plan.DigestOf([]byte("in"))}
+	asSucceeded(&request)
+	for range 3 {
+		_, err := e.env.ExecuteActivity(contract.ActivityClose, request)
+		require.Equal(t, contract.StoreUnavailable, read(t, err).kind)
+		require.Equal(t, 1, kept)
+	}
+	b.err = nil
+	_, err := e.env.ExecuteActivity(contract.ActivityClose, request)
+	require.NoError(t, err)
+	require.Equal(t, 1, kept)
+	require.Equal(t, `w:{"x":1} `, string(b.closed[0].Value))
+	request.Run.Root = "another"
+	_, err = e.env.ExecuteActivity(contract.ActivityClose, request)
+	require.NoError(t, err)
+	require.Equal(t, 2, kept)
+}
+
 // closing asks an engine over books to close a run of a plan.
 func closing(t *testing.T, b *books, d drawer, change func(r *contract.CloseRequest)) (contract.Closed, *failure) {
 	t.Helper()

@@ -205,12 +205,14 @@ func pick(output any, port string) (any, bool) {
 func (e *Engine) Route(ctx context.Context, request contract.RouteRequest) (contract.RouteResult, error) {
 	result := contract.RouteResult{Request: request.Request}
 	var n *node
-	err := waited(ctx, e.Plans, request.Patient)
+	store, stop := storing(ctx, 0)
+	defer stop()
+	err := waited(store, e.Plans, request.Patient)
 	if err == nil {
-		n, err = find(ctx, e.Plans, request.Plan, request.Node)
+		n, err = find(store, e.Plans, request.Plan, request.Node)
 	}
 	if err == nil {
-		err = e.Values.Give(ctx, request.Run.Workflow, &request.Input)
+		err = e.Values.Give(store, request.Run.Workflow, &request.Input)
 	}
 	if err == nil {
 		err = recovered("a predicate", func() (err error) {

@@ -41,22 +41,22 @@ func TestPreparationPanics(t *testing.T) {
 	}
 }
 
-func TestSourcesAreBounded(t *testing.T) {
-	var s sources
-	_, ok := s.digest("a")
+func TestRecentIsBounded(t *testing.T) {
+	var s recent
+	_, ok := s.get("a")
 	require.False(t, ok)
-	for i := range maxSources + 1 {
+	for i := range maxRecent + 1 {
 		s.remember(fmt.Sprint(i), fmt.Sprint("digest ", i))
 		s.remember(fmt.Sprint(i), "another")
 	}
-	require.Len(t, s.digests, maxSources)
-	require.Len(t, s.order, maxSources)
-	_, ok = s.digest("0")
+	require.Len(t, s.values, maxRecent)
+	require.Len(t, s.order, maxRecent)
+	_, ok = s.get("0")
 	require.False(t, ok, "the oldest goes")
-	got, ok := s.digest("1")
+	got, ok := s.get("1")
 	require.True(t, ok)
 	require.Equal(t, "digest 1", got)
-	require.NotContains(t, s.digests, sha256.Sum256([]byte("0")))
+	require.NotContains(t, s.values, sha256.Sum256([]byte("0")))
 }
 
 func FuzzClip(f *testing.F) {

@@ -77,7 +77,7 @@ func (e *Engine) load(ctx context.Context, request *contract.LoadRequest, s *sub
 		}
 	}
 	if err := refusal(e.Ledger.OpenRun(ctx, r)); err != nil {
-		return nil, fail(ctx, loading, err)
+		return nil, fail(ctx, loading, e.differs(ctx, &r, err))
 	}
 	if !slices.ContainsFunc(shared.Nodes, func(n plan.Node) bool { return n.ReadsInput || n.RoutesOnInput }) {
 		input = nil
@@ -96,6 +96,22 @@ func (e *Engine) load(ctx context.Context, request *contract.LoadRequest, s *sub
 		Digest: digest, Input: admitted, Whole: head[0], InputDigest: inputDigest, Attributes: e.Attributes, ContinueAfter: after, Policy: e.Policy,
 		ToolsQueue: e.ToolsQueue,
 	}}, nil
+}
+
+// differs says of a run that cannot be opened where its plan is another than it was
+// opened with, by a worker that was lost before its answer arrived. That plan is not
+// taken from the ledger, since nobody but this worker's compiler vouches for one.
+func (e *Engine) differs(ctx context.Context, r *ledger.Run, refused error) error {
+	if !errors.Is(refused, ledger.ErrConflict) {
+		return refused
+	}
+	have, err := e.Ledger.Run(ctx, r.Workflow, r.Root)
+	if err != nil || have.PlanDigest == r.PlanDigest {
+		return refused
+	}
+	return contract.Errorf(contract.Conflict,
+		"the run was opened with %s, and its worker was lost then: the catalog or the policy of this worker differs from that one's, and makes %s of the start. Give all workers the same, and start the run again",
+		have.PlanDigest, r.PlanDigest)
 }
 
 // find gives the compiled plan of a start. A published one is compiled from its
@@ -139,7 +155,7 @@ func (e *Engine) find(ctx context.Context, start *contract.Start) (*plan.Plan, s
 // start grant it holds pure nodes only. published is the name@version that the source
 // is published under, or "".
 func (e *Engine) plan(ctx context.Context, published, source string, granted bool) (*plan.Plan, string, error) {
-	if digest, ok := e.sources.digest(source); ok {
+	if digest, ok := e.sources.get(source); ok {
 		if p, err := e.Plans.Get(ctx, digest); err == nil {
 			return p, digest, fail(ctx, nil, harmless(p, granted))
 		}

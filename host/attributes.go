@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
@@ -47,4 +48,43 @@ func searchAttributes(ctx context.Context, c client.Client, namespace string, lo
 		}
 	}
 	return known, nil
+}
+
+// keepAttributes registers again, every so often until ctx ends, those of the known
+// search attributes that somebody has removed from the namespace: a run sets what was
+// known when it began, and its workflow task fails until that is there again.
+func keepAttributes(ctx context.Context, c client.Client, namespace string, known []string, every time.Duration, logger *slog.Logger) {
+	if len(known) == 0 {
+		return
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		// What goes wrong is tried again; that of a worker's start has said why.
+		listed, err := c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+		if err != nil {
+			continue
+		}
+		missing := map[string]enumspb.IndexedValueType{}
+		for _, name := range known {
+			if _, ok := listed.GetCustomAttributes()[name]; !ok {
+				missing[name] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
+			}
+		}
+		if len(missing) == 0 {
+			continue
+		}
+		if _, err := c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
+			Namespace: namespace, SearchAttributes: missing,
+		}); err != nil {
+			logger.WarnContext(ctx, "search attributes that runs set were removed, and cannot be registered again", "error", err)
+			continue
+		}
+		logger.WarnContext(ctx, "search attributes that runs set were removed, and are registered again", "count", len(missing))
+	}
 }

@@ -148,7 +148,8 @@ type Options struct {
 	RetainEvery time.Duration
 	// EndsEvery is how often the host that sequences the log asks Temporal what became
 	// of runs that the ledger has open, and closes those that cannot close themselves:
-	// terminated ones at once, others after four times that. 0 means [DefaultEndsEvery].
+	// terminated ones at once, others after four times that. As often it looks whether
+	// the search attributes that runs set are there. 0 means [DefaultEndsEvery].
 	EndsEvery time.Duration
 	// Secrets are taken out of what tools answer, and out of the log.
 	Secrets *redact.Secrets
@@ -296,6 +297,7 @@ func (h *Host) prepare(ctx context.Context, blobs blob.Store, plans *payload.Pla
 		var beside sync.WaitGroup
 		defer beside.Wait()
 		beside.Go(func() { (&ends{client: temporal, runs: runs, logger: o.Logger, every: o.EndsEvery}).run(ctx) })
+		beside.Go(func() { keepAttributes(ctx, temporal, o.Client.Namespace, attributes, o.EndsEvery, o.Logger) })
 		if len(o.Retention) > 0 {
 			retain(ctx, runs, o.Retention, o.RetainEvery, o.Logger)
 		}

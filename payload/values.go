@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"chimera.ai/engine/blob"
 	"chimera.ai/engine/contract"
@@ -45,28 +48,39 @@ func (v *Values) Keep(ctx context.Context, workflow string, values []contract.Va
 	if lean {
 		limit = leanValues
 	}
-	var others []int
+	var others, large []int
 	left, alike := 0, false
 	for i, value := range values {
 		switch {
 		case value == nil:
 		case len(value) >= Threshold:
-			digest, err := v.keep(ctx, workflow, value)
-			if err != nil {
-				return err
-			}
-			values[i] = reference{Stored: digest}.value()
+			large = append(large, i)
 		default:
 			others = append(others, i)
 			left += len(value)
 			alike = alike || refers(value)
 		}
 	}
-	if left < limit && !alike {
-		return nil
+	all, ctx := abreast(ctx)
+	for _, i := range large {
+		all.Go(func() error {
+			digest, err := v.keep(ctx, workflow, values[i])
+			if err == nil {
+				values[i] = reference{Stored: digest}.value()
+			}
+			return err
+		})
 	}
+	if left >= limit || alike {
+		all.Go(func() error { return v.together(ctx, workflow, values, others) })
+	}
+	return all.Wait()
+}
+
+// together stores these values as one.
+func (v *Values) together(ctx context.Context, workflow string, values []contract.Value, these []int) error {
 	all := []byte{'['}
-	for k, i := range others {
+	for k, i := range these {
 		if k > 0 {
 			all = append(all, ',')
 		}
@@ -76,10 +90,20 @@ func (v *Values) Keep(ctx context.Context, workflow string, values []contract.Va
 	if err != nil {
 		return err
 	}
-	for k, i := range others {
+	for k, i := range these {
 		values[i] = reference{Stored: digest, At: k + 1}.value()
 	}
 	return nil
+}
+
+// atOnce is how many values of one request are read or stored at one time: a store
+// that is slow to answer takes little longer for several than for one.
+const atOnce = 4
+
+func abreast(ctx context.Context) (*errgroup.Group, context.Context) {
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(atOnce)
+	return all, ctx
 }
 
 func (v *Values) keep(ctx context.Context, workflow string, value json.RawMessage) (digest string, err error) {
@@ -107,36 +131,36 @@ const maxGiven = 256 << 20
 // read now has the kind [contract.StoreUnavailable], and more than 256 MiB together
 // [contract.TooLarge].
 func (v *Values) Give(ctx context.Context, workflow string, values ...*contract.Value) error {
-	type stored struct {
-		whole json.RawMessage
-		// parts are the values that are stored as one.
-		parts []contract.Value
-	}
+	references := make([]reference, len(values))
+	var digests []string
 	read := map[string]*stored{}
+	for i, value := range values {
+		if !refers(*value) {
+			continue
+		}
+		r := &references[i]
+		if err := json.Unmarshal(*value, r); err != nil {
+			return refusal("the reference to a value cannot be read: %w", err)
+		}
+		if read[r.Stored] == nil {
+			read[r.Stored] = new(stored)
+			digests = append(digests, r.Stored)
+		}
+		read[r.Stored].given = read[r.Stored].given || r.At == 0
+	}
+	if err := v.read(ctx, workflow, digests, read); err != nil {
+		return err
+	}
 	given := 0
-	for _, value := range values {
+	for i, value := range values {
 		if given += len(*value); given > maxGiven {
-			return contract.Errorf(contract.TooLarge, "the edges bring more than %d bytes together", maxGiven)
+			return errGiven
 		}
 		if !refers(*value) {
 			continue
 		}
-		var r reference
-		if err := json.Unmarshal(*value, &r); err != nil {
-			return refusal("the reference to a value cannot be read: %w", err)
-		}
+		r := references[i]
 		s := read[r.Stored]
-		if s == nil {
-			b, err := v.get(ctx, r.Stored)
-			if err != nil {
-				return err
-			}
-			s = &stored{}
-			if s.whole, err = v.unwrap(workflow, b); err != nil {
-				return err
-			}
-			read[r.Stored] = s
-		}
 		if *value = s.whole; r.At == 0 {
 			given += len(s.whole)
 			continue
@@ -154,3 +178,40 @@ func (v *Values) Give(ctx context.Context, workflow string, values ...*contract.
 	}
 	return nil
 }
+
+// stored is what a reference is to.
+type stored struct {
+	whole json.RawMessage
+	// given says that a value is the whole of it.
+	given bool
+	// parts are the values that are stored as one.
+	parts []contract.Value
+}
+
+// read reads what is stored under each of these digests.
+func (v *Values) read(ctx context.Context, workflow string, digests []string, into map[string]*stored) error {
+	var size atomic.Int64
+	all, ctx := abreast(ctx)
+	for _, digest := range digests {
+		s := into[digest]
+		all.Go(func() error {
+			if size.Load() > maxGiven {
+				return errGiven
+			}
+			b, err := v.get(ctx, digest)
+			if err != nil {
+				return err
+			}
+			if s.whole, err = v.unwrap(workflow, b); err != nil {
+				return err
+			}
+			if s.given {
+				size.Add(int64(len(s.whole)))
+			}
+			return nil
+		})
+	}
+	return all.Wait()
+}
+
+var errGiven = contract.Errorf(contract.TooLarge, "the edges bring more than %d bytes together", maxGiven)

@@ -2,15 +2,21 @@ package payload_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/blob"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/payload"
 )
@@ -98,6 +104,74 @@ func TestLeanValues(t *testing.T) {
 		require.NoError(t, v.Give(t.Context(), "run-1", &kept[1]))
 		require.Equal(t, string(value), string(kept[1]))
 	}
+}
+
+// slow is a store that takes its time.
+type slow struct {
+	blob.Store
+	each      time.Duration
+	now, most atomic.Int32
+}
+
+func (s *slow) takes(ctx context.Context) error {
+	if n := s.now.Add(1); n > s.most.Load() {
+		s.most.Store(n)
+	}
+	defer s.now.Add(-1)
+	select {
+	case <-time.After(s.each):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *slow) Put(ctx context.Context, b []byte) (string, error) {
+	if err := s.takes(ctx); err != nil {
+		return "", err
+	}
+	return s.Store.Put(ctx, b)
+}
+
+func (s *slow) Get(ctx context.Context, digest string) ([]byte, error) {
+	if err := s.takes(ctx); err != nil {
+		return nil, err
+	}
+	return s.Store.Get(ctx, digest)
+}
+
+// TestValuesOfASlowStore: several values take little longer than one, and what takes
+// too long is a store that is away.
+func TestValuesOfASlowStore(t *testing.T) {
+	dir := open(t)
+	synctest.Test(t, func(t *testing.T) {
+		store := &slow{Store: dir, each: 4 * time.Second}
+		v := payload.NewValues(store, payload.Sealing{}, "ns")
+		values := make([]contract.Value, 5)
+		for i := range values {
+			values[i] = contract.Value(`"` + strings.Repeat(strconv.Itoa(i), 20_000) + `"`)
+		}
+		values = append(values, values[0][:9000:9000], values[1][:9000:9000])
+		values[5], values[6] = append(values[5], '"'), append(values[6], '"')
+		bounded, stop := context.WithTimeout(t.Context(), 9*time.Second)
+		defer stop()
+		kept := slices.Clone(values)
+		require.NoError(t, v.Keep(bounded, "run-1", kept, false))
+		given, all := slices.Clone(kept), make([]*contract.Value, len(kept))
+		for i := range given {
+			all[i] = &given[i]
+		}
+		isUnavailable(t, v.Give(bounded, "run-1", all...))
+		given = slices.Clone(kept)
+		for i := range given {
+			all[i] = &given[i]
+		}
+		bounded, stop = context.WithTimeout(t.Context(), 9*time.Second)
+		defer stop()
+		require.NoError(t, v.Give(bounded, "run-1", all...))
+		require.Equal(t, values, given)
+		require.EqualValues(t, 4, store.most.Load())
+	})
 }
 
 // TestValuesTogether: a request brings what a worker has memory for, even where it is

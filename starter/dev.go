@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
 	"chimera.ai/engine/config"
@@ -286,8 +287,12 @@ func polling(asked context.Context, conn *connection) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for _, queue := range []string{contract.QueueEngine, contract.QueueJournal, contract.QueueTools} {
+		kind := enums.TASK_QUEUE_TYPE_ACTIVITY
+		if queue == contract.QueueEngine {
+			kind = enums.TASK_QUEUE_TYPE_WORKFLOW
+		}
 		for {
-			n, err := pollers(ctx, conn, queue)
+			n, err := pollers(ctx, conn, queue, kind)
 			if err == nil && n > 0 {
 				break
 			}

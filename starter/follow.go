@@ -266,13 +266,9 @@ func query(ctx context.Context, conn *connection, run string) (contract.State, e
 }
 
 // pollers counts the workers that have polled a queue lately.
-func pollers(ctx context.Context, conn *connection, queue string) (int, error) {
+func pollers(ctx context.Context, conn *connection, queue string, kind enums.TaskQueueType) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	kind := enums.TASK_QUEUE_TYPE_WORKFLOW
-	if queue != contract.QueueEngine {
-		kind = enums.TASK_QUEUE_TYPE_ACTIVITY
-	}
 	d, err := conn.DescribeTaskQueue(ctx, queue, kind)
 	if err != nil {
 		return 0, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -25,11 +26,13 @@ const (
 
 // held is an activity that a run waits for and that somebody has paused, put off, or
 // changed the options of, in Temporal. A paused one has no timeouts: the run waits for
-// it until its deadline, and beyond that where it is about to end.
+// it until its deadline, and beyond that where it is about to end. Or it is a workflow
+// that makes a call of the run, and is pinned to a build that no worker has.
 type held struct {
 	// Workflow is that of the activity: the run, or a child that makes a call of it.
 	Workflow string `json:"workflow"`
-	Activity string `json:"activity"`
+	// Activity is empty where the workflow itself is held.
+	Activity string `json:"activity,omitempty"`
 	// Since is when it was paused, or was to be over.
 	Since time.Time `json:"since,omitzero"`
 	Cause string    `json:"cause"`
@@ -38,7 +41,7 @@ type held struct {
 
 // describe tells it in one line.
 func (h *held) describe() string {
-	text := h.Activity + " " + h.Cause
+	text := cmp.Or(h.Activity, h.Workflow) + " " + h.Cause
 	if !h.Since.IsZero() {
 		text += ", since " + h.Since.Local().Format(time.DateTime)
 	}
@@ -69,6 +72,12 @@ func heldIn(ctx context.Context, conn *connection, d *workflowservice.DescribeWo
 			return all, conn.refused("child "+w.Detail, err)
 		}
 		all = append(all, heldOf(child, time.Now())...)
+		if build := conn.pinned(ctx, child.GetWorkflowExecutionInfo()); build != nil && build.Alone {
+			all = append(all, held{
+				Workflow: w.Detail, Cause: "is of the build " + build.String() + ", and no worker of it is there",
+				Hint: "chimera upgrade " + w.Detail + " moves the call to another build, or a worker of its own takes it up.",
+			})
+		}
 	}
 	return all, nil
 }

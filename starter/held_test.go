@@ -21,6 +21,28 @@ import (
 	"chimera.ai/engine/payload"
 )
 
+// TestACallOfABuildThatIsGone: a run waits for a call whose workflow is pinned to a
+// build that no worker has, and says so.
+func TestACallOfABuildThatIsGone(t *testing.T) {
+	c := stand(t, payload.Sealing{})
+	start := func(id, typ string, override client.VersioningOverride) {
+		_, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: contract.QueueEngine, VersioningOverride: override}, typ)
+		require.NoError(t, err)
+	}
+	start("run", contract.WorkflowType, nil)
+	start("run/call", contract.WorkflowCall, &client.PinnedVersioningOverride{Version: worker.WorkerDeploymentVersion{DeploymentName: "test", BuildID: "gone"}})
+	start("run/other", contract.WorkflowCall, nil)
+	d, err := c.DescribeWorkflowExecution(t.Context(), "run", "")
+	require.NoError(t, err)
+	all, err := heldIn(t.Context(), &connection{Client: c, namespace: client.DefaultNamespace}, d, &contract.State{Waiting: []contract.Wait{
+		{Kind: contract.WaitChild, Detail: "run/call"}, {Kind: contract.WaitChild, Detail: "run/other"},
+	}})
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Equal(t, "run/call is of the build test:gone, and no worker of it is there", all[0].describe())
+	require.Contains(t, all[0].Hint, "chimera upgrade run/call")
+}
+
 // TestWhatIsHeld: an operator pauses a call of a run in Temporal, and one that a child
 // makes, and moves one to another queue. All of them are told, with the way out.
 func TestWhatIsHeld(t *testing.T) {

@@ -33,6 +33,8 @@ type report struct {
 	Executions int        `json:"executions,omitempty"`
 	CloseTime  *time.Time `json:"close_time,omitempty"`
 	UI         string     `json:"ui,omitempty"`
+	// StartsAt is when the run begins, where it was started with a delay.
+	StartsAt *time.Time `json:"starts_at,omitempty"`
 	// Stuck is why the run does not go on, where that is known.
 	Stuck *stuck `json:"stuck,omitempty"`
 	// Held are the activities that the run waits for and that somebody has paused, or
@@ -123,6 +125,9 @@ func (p *Program) inspect(ctx context.Context, conn *connection, id string) (*re
 	} else if ctx.Err() != nil {
 		return nil, unanswered("interrupted")
 	}
+	if at := startsAt(described); r.Detail == nil && r.CloseTime == nil && !at.IsZero() {
+		r.StartsAt = &at
+	}
 	// Queries are refused while a workflow task fails.
 	if r.Stuck, err = p.examine(ctx, conn, described, r.Detail != nil); err != nil {
 		p.say("why the run does not answer is not known: %s", err)
@@ -178,6 +183,9 @@ func (p *Program) show(r *report) {
 	}
 	row("state", r.State)
 	row("started", r.StartTime.Local().Format(time.DateTime))
+	if r.StartsAt != nil {
+		row("begins", r.StartsAt.Local().Format(time.DateTime))
+	}
 	if r.CloseTime != nil {
 		row("ended", r.CloseTime.Local().Format(time.DateTime)+"  after "+r.CloseTime.Sub(r.StartTime).Round(time.Millisecond).String())
 	}
@@ -209,6 +217,8 @@ func (p *Program) show(r *report) {
 		p.say("no worker of the build %s is there: the run waits for one, or is moved to another build (%s)", r.Build, p.command("upgrade", r.Run))
 	case r.Detail == nil && r.Stuck != nil:
 		p.say("it answers no questions meanwhile, so its nodes are not known")
+	case r.StartsAt != nil:
+		p.say("it was started with a delay, and has not begun")
 	case r.Detail == nil:
 		p.say("no worker answers for this run, so its nodes are not known")
 	case len(r.Detail.Nodes) > 0:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"go.temporal.io/api/enums/v1"
 	failurepb "go.temporal.io/api/failure/v1"
 	historypb "go.temporal.io/api/history/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
 	"chimera.ai/engine/contract"
@@ -40,6 +42,8 @@ const (
 	reasonHistory = "history"
 	// reasonSilent: a worker took the task, and was not heard of again.
 	reasonSilent = "silent"
+	// reasonUntaken: no worker takes the task, though there are workers.
+	reasonUntaken = "untaken"
 	// reasonTask: the task fails for another reason.
 	reasonTask = "task"
 )
@@ -83,7 +87,7 @@ func (s *stuck) line() string {
 // is known to hold it. answered: the run itself has answered a query.
 func (p *Program) examine(ctx context.Context, conn *connection, d *workflowservice.DescribeWorkflowExecutionResponse, answered bool) (*stuck, error) {
 	info, task := d.GetWorkflowExecutionInfo(), d.GetPendingWorkflowTask()
-	if info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+	if info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING || !answered && !startsAt(d).IsZero() {
 		return nil, nil
 	}
 	again := task.GetAttempt() > 1
@@ -99,7 +103,7 @@ func (p *Program) examine(ctx context.Context, conn *connection, d *workflowserv
 		}
 	}
 	queue := d.GetExecutionConfig().GetTaskQueue().GetName()
-	workers, err := pollers(ctx, conn, queue)
+	workers, err := pollers(ctx, conn, queue, enums.TASK_QUEUE_TYPE_WORKFLOW)
 	if err != nil {
 		return nil, conn.refused("looking for workers", err)
 	}
@@ -114,6 +118,11 @@ func (p *Program) examine(ctx context.Context, conn *connection, d *workflowserv
 		}
 		found = unplaced(build)
 	}
+	if found == nil && event == nil && !answered && waits && time.Since(task.GetScheduledTime().AsTime()) > untakenAfter {
+		if found, err = p.untaken(ctx, conn, info); err != nil {
+			return nil, conn.refused("looking for workers", err)
+		}
+	}
 	if found == nil {
 		return nil, nil
 	}
@@ -125,6 +134,42 @@ func (p *Program) examine(ctx context.Context, conn *connection, d *workflowserv
 		found.Since = task.GetOriginalScheduledTime().AsTime()
 	}
 	return found, nil
+}
+
+// startsAt is when the first workflow task of a run is due that waits for its start, as
+// one that was started with a delay; zero where it has begun.
+func startsAt(d *workflowservice.DescribeWorkflowExecutionResponse) time.Time {
+	at := d.GetWorkflowExecutionInfo().GetExecutionTime().AsTime()
+	if d.GetPendingWorkflowTask() != nil || !at.After(time.Now()) {
+		return time.Time{}
+	}
+	return at
+}
+
+// untakenAfter is how long a workflow task may wait for a worker, where there are some,
+// before that is worth saying: a busy one takes it within seconds.
+const untakenAfter = time.Minute
+
+// untaken is the cause of a run whose workflow task no worker takes; nil where no worker
+// is of the build that the run is pinned to.
+func (p *Program) untaken(ctx context.Context, conn *connection, info *workflowpb.WorkflowExecutionInfo) (*stuck, error) {
+	if build := host.BuildOf(info); build != (host.Deployment{}) {
+		builds, err := conn.builds(ctx)
+		if err != nil || !slices.Contains(builds, build) {
+			return nil, err
+		}
+	}
+	id := info.GetExecution().GetWorkflowId()
+	return &stuck{
+		Reason: reasonUntaken, Cause: "no worker has taken the run's workflow task",
+		Hint: "Look whether the workers are there, and have room. Where they go on with other runs, somebody has answered for this one and sent its task to a queue of their own: temporal workflow reset --type LastWorkflowTask --reason untaken --workflow-id " +
+			id + " takes the run up where it stands. Else: " + p.terminate(id),
+	}, nil
+}
+
+// terminate says how a run is ended that cannot end by itself.
+func (p *Program) terminate(id string) string {
+	return p.command("terminate", id) + " ends the run; then nothing is compensated."
 }
 
 // unplaced is the cause of a run that does not begin since no build is current; nil
@@ -171,8 +216,14 @@ func lastFailure(ctx context.Context, conn *connection, run *commonpb.WorkflowEx
 // hold says why a run does not go on, by the workers that poll its queue and
 // the event of the workflow task that failed, or nil; nil where that is no cause.
 func (p *Program) hold(id, queue string, workers int, event *historypb.HistoryEvent, keys *payload.Keyring) *stuck {
-	terminate := p.command("terminate", id) + " ends the run; then nothing is compensated."
-	if workers == 0 {
+	terminate := p.terminate(id)
+	switch {
+	case workers == 0 && queue != contract.QueueEngine:
+		return &stuck{
+			Reason: reasonNoWorker, Cause: "no worker polls the queue " + queue,
+			Hint: "Runs belong on the queue " + contract.QueueEngine + ": start it again there. " + terminate,
+		}
+	case workers == 0:
 		return &stuck{
 			Reason: reasonNoWorker, Cause: "no worker polls the queue " + queue,
 			Hint: "Start a worker with the role engine, or look at the log of the one that should run; the run then goes on by itself.",

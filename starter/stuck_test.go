@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,12 +12,17 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
 	failurepb "go.temporal.io/api/failure/v1"
 	historypb "go.temporal.io/api/history/v1"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
@@ -44,20 +50,22 @@ func TestWhyARunIsHeld(t *testing.T) {
 		reason       string
 		kind         contract.Kind
 		cause, hints string
+		queue        string
 	}{
-		"nobody":        {0, nil, reasonNoWorker, "", "no worker polls the queue q", "role engine"},
-		"nobody left":   {0, failed(unhandled, "PanicError"), reasonNoWorker, "", "no worker polls the queue q", "role engine"},
-		"silent":        {1, timedOut, reasonSilent, contract.WorkerLost, "did not answer in time", "chimera terminate r"},
-		"panic":         {1, failed(unhandled, "PanicError"), reasonTask, "", "PanicError: so it is", "chimera terminate r"},
-		"store away":    {1, failed(unhandled, "store_unavailable"), reasonStore, contract.StoreUnavailable, "so it is", "goes on by itself"},
-		"value gone":    {1, failed(enums.WORKFLOW_TASK_FAILED_CAUSE_EXTERNAL_STORAGE_FAILURE, "wrapError"), reasonValue, "", "so it is", "chimera terminate r"},
-		"another build": {1, failed(enums.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR, "PanicError"), reasonHistory, "", "so it is", "build that began it"},
-		"limit":         {1, failed(enums.WORKFLOW_TASK_FAILED_CAUSE_PENDING_ACTIVITIES_LIMIT_EXCEEDED, ""), reasonTask, "", "so it is", "fault of the engine"},
-		"an event came": {1, failed(enums.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND, ""), "", "", "", ""},
-		"nothing known": {1, nil, "", "", "", ""},
+		"nobody":        {0, nil, reasonNoWorker, "", "no worker polls the queue chimera", "role engine", ""},
+		"nobody left":   {0, failed(unhandled, "PanicError"), reasonNoWorker, "", "no worker polls the queue chimera", "role engine", ""},
+		"other queue":   {0, nil, reasonNoWorker, "", "no worker polls the queue q", "belong on the queue chimera", "q"},
+		"silent":        {1, timedOut, reasonSilent, contract.WorkerLost, "did not answer in time", "chimera terminate r", ""},
+		"panic":         {1, failed(unhandled, "PanicError"), reasonTask, "", "PanicError: so it is", "chimera terminate r", ""},
+		"store away":    {1, failed(unhandled, "store_unavailable"), reasonStore, contract.StoreUnavailable, "so it is", "goes on by itself", ""},
+		"value gone":    {1, failed(enums.WORKFLOW_TASK_FAILED_CAUSE_EXTERNAL_STORAGE_FAILURE, "wrapError"), reasonValue, "", "so it is", "chimera terminate r", ""},
+		"another build": {1, failed(enums.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR, "PanicError"), reasonHistory, "", "so it is", "build that began it", ""},
+		"limit":         {1, failed(enums.WORKFLOW_TASK_FAILED_CAUSE_PENDING_ACTIVITIES_LIMIT_EXCEEDED, ""), reasonTask, "", "so it is", "fault of the engine", ""},
+		"an event came": {1, failed(enums.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND, ""), "", "", "", "", ""},
+		"nothing known": {1, nil, "", "", "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := new(Program).hold("r", "q", c.workers, c.event, nil)
+			s := new(Program).hold("r", cmp.Or(c.queue, contract.QueueEngine), c.workers, c.event, nil)
 			if c.reason == "" {
 				require.Nil(t, s)
 				return
@@ -68,6 +76,78 @@ func TestWhyARunIsHeld(t *testing.T) {
 			require.Contains(t, s.Cause, c.cause)
 			require.Contains(t, s.Hint, c.hints)
 		})
+	}
+}
+
+// TestATaskThatNobodyTakes: somebody has answered for a run, and sent its next task to
+// a queue of their own, for years. What status says to do takes it up again.
+func TestATaskThatNobodyTakes(t *testing.T) {
+	c := stand(t, payload.Sealing{})
+	run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "r", TaskQueue: contract.QueueEngine}, contract.WorkflowType)
+	require.NoError(t, err)
+	sticky := &taskqueuepb.TaskQueue{Name: "nowhere", Kind: enums.TASK_QUEUE_KIND_STICKY, NormalName: contract.QueueEngine}
+	poll := func(queue *taskqueuepb.TaskQueue) []byte {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		task, err := c.WorkflowService().PollWorkflowTaskQueue(ctx, &workflowservice.PollWorkflowTaskQueueRequest{
+			Namespace: "default", TaskQueue: queue, Identity: "somebody",
+		})
+		require.NoError(t, err)
+		return task.GetTaskToken()
+	}
+	require.Empty(t, poll(sticky)) // else the server knows that nobody is there
+	_, err = c.WorkflowService().RespondWorkflowTaskCompleted(t.Context(), &workflowservice.RespondWorkflowTaskCompletedRequest{
+		TaskToken: poll(&taskqueuepb.TaskQueue{Name: contract.QueueEngine}), Namespace: "default", Identity: "somebody",
+		StickyAttributes:           &taskqueuepb.StickyExecutionAttributes{WorkerTaskQueue: sticky, ScheduleToStartTimeout: durationpb.New(10 * 365 * 24 * time.Hour)},
+		ForceCreateNewWorkflowTask: true,
+	})
+	require.NoError(t, err)
+	imitate(t, c, func(workflow.Context) error { return nil })
+
+	p, conn := new(Program), &connection{Client: c, namespace: client.DefaultNamespace}
+	var found *stuck
+	since := time.Now().Add(-time.Hour).Truncate(time.Second)
+	require.Eventually(t, func() bool {
+		d, err := c.DescribeWorkflowExecution(t.Context(), "r", "")
+		require.NoError(t, err)
+		at := d.GetPendingWorkflowTask()
+		require.Equal(t, enums.PENDING_WORKFLOW_TASK_STATE_SCHEDULED, at.GetState())
+		at.ScheduledTime, at.OriginalScheduledTime = timestamppb.New(since), timestamppb.New(since)
+		found, err = p.examine(t.Context(), conn, d, false)
+		require.NoError(t, err)
+		return found != nil && found.Reason != reasonNoWorker
+	}, time.Minute, 10*time.Millisecond)
+	require.Equal(t, reasonUntaken, found.Reason)
+	require.WithinDuration(t, since, found.Since, 0)
+	require.Contains(t, found.Hint, "temporal workflow reset --type LastWorkflowTask --reason untaken --workflow-id r ")
+	require.Contains(t, found.Hint, "chimera terminate r")
+
+	reset, err := c.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: "r", RunId: run.GetRunID()},
+		WorkflowTaskFinishEventId: 4, RequestId: "1", Reason: "untaken",
+	})
+	require.NoError(t, err)
+	require.NoError(t, c.GetWorkflow(t.Context(), "r", reset.GetRunId()).Get(t.Context(), nil))
+}
+
+// TestADelayedStart: a run that has not begun, since it was started with a delay, says
+// when it does, whoever is there.
+func TestADelayedStart(t *testing.T) {
+	c := stand(t, payload.Sealing{})
+	_, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "r", TaskQueue: contract.QueueEngine, StartDelay: time.Hour}, contract.WorkflowType)
+	require.NoError(t, err)
+	for range 2 {
+		out, said, code := cli("status", "r", "--format", "json")
+		require.Equal(t, exitDone, code, said)
+		var r report
+		require.NoError(t, json.Unmarshal([]byte(out), &r))
+		require.NotNil(t, r.StartsAt)
+		require.Equal(t, r.StartTime.Add(time.Hour), *r.StartsAt)
+		require.Nil(t, r.Stuck)
+		out, said, _ = cli("status", "r")
+		require.Regexp(t, `(?m)^begins +\d`, out)
+		require.Contains(t, said, "has not begun")
+		imitate(t, c, func(workflow.Context) error { return nil })
 	}
 }
 

@@ -92,9 +92,9 @@ func (r *run) ask(w *wait, activity string, request any) {
 		TaskQueue:              w.queue,
 		ActivityID:             r.commandID(w),
 		Summary:                r.plan.Nodes[w.node].ID,
-		ScheduleToCloseTimeout: lasting(r.policy(w).MaximumAttempts, startTimeout, timeout+graceTimeout),
+		ScheduleToCloseTimeout: lasting(r.policy(w).MaximumAttempts, startTimeout, timeout+w.grace()),
 		ScheduleToStartTimeout: startTimeout,
-		StartToCloseTimeout:    timeout + graceTimeout,
+		StartToCloseTimeout:    timeout + w.grace(),
 		RetryPolicy:            r.policy(w),
 	}), activity, request)
 }
@@ -175,16 +175,16 @@ func (r *run) options(w *wait) workflow.ActivityOptions {
 		heartbeat = 0
 	}
 	if w.probe {
-		timeout, heartbeat = journalTimeout, 0
+		timeout, heartbeat = 0, 0
 	}
 	policy := r.policy(w)
 	return workflow.ActivityOptions{
 		TaskQueue:              w.queue,
 		ActivityID:             r.commandID(w),
 		Summary:                n.ID,
-		ScheduleToCloseTimeout: lasting(policy.MaximumAttempts, startTimeout, timeout+graceTimeout),
+		ScheduleToCloseTimeout: lasting(policy.MaximumAttempts, startTimeout, timeout+w.grace()),
 		ScheduleToStartTimeout: startTimeout,
-		StartToCloseTimeout:    timeout + graceTimeout,
+		StartToCloseTimeout:    timeout + w.grace(),
 		HeartbeatTimeout:       heartbeat,
 		RetryPolicy:            policy,
 	}

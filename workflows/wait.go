@@ -63,6 +63,16 @@ type wait struct {
 // store that hangs looks like.
 func (w *wait) checks() bool { return w.patient || w.lost > 0 }
 
+// grace is what an ordinary activity has beyond the node's own timeout. One that is
+// asked for again has longer: where the store is slow it would never come to an end
+// otherwise, least of all where it looks at the store first.
+func (w *wait) grace() time.Duration {
+	if w.patient || w.waits > 0 {
+		return journalTimeout
+	}
+	return graceTimeout
+}
+
 // sealed reports whether what is sealed with a key may be the answer.
 func (w *wait) sealed(key string) bool { return w.key == "" || w.key == key }
 

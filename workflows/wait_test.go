@@ -45,6 +45,18 @@ func TestACallThatStallsIsLaunchedAnew(t *testing.T) {
 	})
 }
 
+// TestAStoreThatIsSlowHasMoreTime: what was not read and written in time has longer
+// where it is asked for again.
+func TestAStoreThatIsSlowHasMoreTime(t *testing.T) {
+	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
+		require.Equal(t, graceTimeout, r.options(&wait{node: 1}).StartToCloseTimeout)
+		for _, w := range []*wait{{node: 1, patient: true}, {node: 1, tries: tries{waits: 1}}, {node: 1, patient: true, probe: true}} {
+			o := r.options(w)
+			require.Equal(t, journalTimeout, o.StartToCloseTimeout)
+		}
+	})
+}
+
 // TestWaitsForAChildToStart: a run that is to continue as new hears of the start of
 // the last child, which is all that it waits for.
 func TestWaitsForAChildToStart(t *testing.T) {
