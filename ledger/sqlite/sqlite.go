@@ -94,6 +94,9 @@ func dialect() sqlstore.Dialect {
 		Unavailable: func(err error) bool {
 			return code(err, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT)
 		},
+		// A connection that could not open the file for writing never writes.
+		Stale: func(err error) bool { return code(err, sqlite3.SQLITE_READONLY) },
+		Idle:  2,
 	}
 }
 

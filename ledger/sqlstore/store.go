@@ -76,6 +76,12 @@ type Dialect struct {
 	// value cannot be stored, and Unavailable one that says nothing about the
 	// operation itself.
 	Busy, Taken, Invalid, Unavailable func(error) bool
+	// Stale reports an error that may be one of the connection alone: what it found
+	// when it was opened, such as a file that was read-only, holds for as long as it
+	// lives.
+	Stale func(error) bool
+	// Idle is how many connections stay open that nobody uses.
+	Idle int
 }
 
 // Row is an entry to write, with its body.
@@ -104,7 +110,10 @@ type Store struct {
 var _ ledger.Store = (*Store)(nil)
 
 // New gives the store of a database that has been migrated.
-func New(db *sql.DB, d Dialect, origin string) *Store { return &Store{db: db, d: d, origin: origin} }
+func New(db *sql.DB, d Dialect, origin string) *Store {
+	db.SetMaxIdleConns(d.Idle)
+	return &Store{db: db, d: d, origin: origin}
+}
 
 // Origin implements [ledger.Store].
 func (s *Store) Origin() string { return s.origin }
@@ -295,6 +304,11 @@ func (t *tx) lock(ctx context.Context, chain string) error {
 
 // explain wraps an error, and marks what says that the database is not there.
 func (s *Store) explain(what string, err error) error {
+	if err != nil && s.d.Stale(err) {
+		// This closes the connections that nobody uses.
+		s.db.SetMaxIdleConns(-1)
+		s.db.SetMaxIdleConns(s.d.Idle)
+	}
 	switch {
 	case err == nil:
 		return nil
