@@ -223,7 +223,7 @@ func open(o Options) (*sql.DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the SQLite store: %w", err)
 	}
-	db.SetMaxOpenConns(8)
+	db.SetMaxOpenConns(1 + 8) // one is held
 	return db, nil
 }
 
@@ -244,24 +244,51 @@ func Open(ctx context.Context, o Options) (*sqlstore.Store, error) {
 		}
 		return nil, fmt.Errorf("open the SQLite store %s: %w", o.Path, errors.Join(err, db.Close()))
 	}
-	opened, err := os.Stat(o.Path)
+	opened, leave, err := hold(ctx, db, o.Path)
 	if err != nil {
 		return nil, fmt.Errorf("open the SQLite store: %w", errors.Join(err, db.Close()))
 	}
-	d.There = func() error { return there(o.Path, opened) }
+	d.There, d.Leave = func() error { return there(o.Path, opened) }, leave
 	return sqlstore.New(db, d, o.Origin), nil
+}
+
+// suffixes are those of the files that SQLite has open: the database, the write-ahead
+// log and its index.
+var suffixes = []string{"", "-wal", "-shm"}
+
+// hold gives the files that connections have open, as suffixes has them, and keeps a
+// connection until leave: who closes the last one removes all but the database itself.
+func hold(ctx context.Context, db *sql.DB, path string) (opened []os.FileInfo, leave func() error, err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var n int
+	err = conn.QueryRowContext(ctx, "SELECT count(*) FROM goose_db_version").Scan(&n) // opens the others
+	opened = make([]os.FileInfo, len(suffixes))
+	for i, suffix := range suffixes {
+		if err == nil {
+			opened[i], err = os.Stat(path + suffix)
+		}
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
+	}
+	return opened, conn.Close, nil
 }
 
 // there refuses a file that was removed or replaced: SQLite goes on with the one
 // that it has open, which nobody finds again, and makes an empty one for the next
 // connection.
-func there(path string, opened os.FileInfo) error {
-	now, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return fmt.Errorf("%w: the database's file is gone: %w", ledger.ErrUnavailable, err)
-	case !os.SameFile(opened, now):
-		return fmt.Errorf("%w: %s is another file than the one that was opened: it was replaced, and a restart takes up the new one", ledger.ErrUnavailable, path)
+func there(path string, opened []os.FileInfo) error {
+	for i, suffix := range suffixes {
+		now, err := os.Stat(path + suffix)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%w: the database's file is gone: %w", ledger.ErrUnavailable, err)
+		case !os.SameFile(opened[i], now):
+			return fmt.Errorf("%w: %s is another file than the one that was opened: it was replaced, and a restart takes up the new one", ledger.ErrUnavailable, path+suffix)
+		}
 	}
 	return nil
 }

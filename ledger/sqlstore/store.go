@@ -43,6 +43,9 @@ type Dialect struct {
 	// There, where it is not nil, reports why the database is not the one any more that
 	// was opened: what its connections write would be lost.
 	There func() error
+	// Leave, where it is not nil, gives back what holds the database, before it is
+	// closed.
+	Leave func() error
 	// Lock locks a chain, by its name, to the end of the transaction, where there
 	// is more than one writer, and then reads the database's clock in milliseconds
 	// since 1970. Now reads the clock alone.
@@ -119,7 +122,12 @@ func New(db *sql.DB, d Dialect, origin string) *Store {
 func (s *Store) Origin() string { return s.origin }
 
 // Close implements [ledger.Store].
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() (err error) {
+	if s.d.Leave != nil {
+		err = s.d.Leave()
+	}
+	return errors.Join(err, s.db.Close())
+}
 
 // Migrate brings the database to the newest form, and tells how many steps
 // that took. It is safe to run from several processes at once.
