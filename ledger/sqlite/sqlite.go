@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/pressly/goose/v3"
 	"modernc.org/sqlite"
@@ -227,6 +228,9 @@ func open(o Options) (*sql.DB, error) {
 	return db, nil
 }
 
+// opening bounds how often an opening is begun again that others were in the way of.
+const opening = 10
+
 // Open opens the file, makes it if it is not there, and brings it to its newest
 // form. Several processes may do so at once.
 func Open(ctx context.Context, o Options) (*sqlstore.Store, error) {
@@ -238,7 +242,18 @@ func Open(ctx context.Context, o Options) (*sqlstore.Store, error) {
 		return nil, err
 	}
 	d := dialect()
-	if err := migrate(ctx, o, db, d); err != nil {
+	err = migrate(ctx, o, db, d)
+	// Who opens while the last connection of others closes is refused at once.
+	for try := 1; d.Busy(err) && try < opening && ctx.Err() == nil; try++ {
+		timer := time.NewTimer(time.Duration(try) * time.Millisecond)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+		case <-timer.C:
+		}
+		err = migrate(ctx, o, db, d)
+	}
+	if err != nil {
 		if d.Unavailable(err) || d.Busy(err) {
 			err = fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
 		}
