@@ -23,6 +23,9 @@ type Sequencer struct {
 	Batch int
 	// Idle is the pause after a look that found nothing; 0 means 200 ms.
 	Idle time.Duration
+	// Within is how long the store may take for one batch; 0 means a minute. One that
+	// does not answer any more, as after a failover, would keep it for ever.
+	Within time.Duration
 	// Wake ends a pause early; nil never does.
 	Wake <-chan struct{}
 	// Leading runs beside for as long as this is the leader, if it is set; then ctx
@@ -63,7 +66,7 @@ func (s *Sequencer) Run(ctx context.Context) error {
 
 // lead integrates for as long as this is the leader.
 func (s *Sequencer) lead(ctx context.Context, idle time.Duration) error {
-	release, err := s.Store.Lead(ctx)
+	release, err := within(ctx, s, s.Store.Lead)
 	if err != nil {
 		return err
 	}
@@ -76,7 +79,7 @@ func (s *Sequencer) lead(ctx context.Context, idle time.Duration) error {
 		defer end()
 	}
 	for ctx.Err() == nil {
-		n, err := s.Integrate(ctx)
+		n, err := within(ctx, s, s.Integrate)
 		if err != nil {
 			return err
 		}
@@ -89,6 +92,17 @@ func (s *Sequencer) lead(ctx context.Context, idle time.Duration) error {
 		}
 	}
 	return nil
+}
+
+// within gives f the time that the store may take.
+func within[T any](ctx context.Context, s *Sequencer, f func(context.Context) (T, error)) (T, error) {
+	bound := s.Within
+	if bound <= 0 {
+		bound = time.Minute
+	}
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	return f(ctx)
 }
 
 // gather is the pause after a batch that was not full. A batch takes the store's

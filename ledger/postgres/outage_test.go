@@ -3,7 +3,10 @@ package postgres_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -111,6 +114,42 @@ func TestOutage(t *testing.T) {
 	require.Len(t, chain, 1)
 	ledgertest.Drain(t, s, ledgertest.Key(t))
 	ledgertest.Same(t, s, ledgertest.Replay(t, s))
+}
+
+// Sessions that began while the database had other settings do not outlive those.
+func TestSettingsOfTheDatabase(t *testing.T) {
+	for _, setting := range []string{"default_transaction_read_only = on", "statement_timeout = '1ms'", "lock_timeout = '1ms'"} {
+		t.Run(setting, func(t *testing.T) {
+			o, s := database(t)
+			conn := connect(t, o)
+			var db string
+			require.NoError(t, conn.QueryRow(t.Context(), "SELECT current_database()").Scan(&db))
+			exec := func(q string) {
+				_, err := conn.Exec(t.Context(), q)
+				require.NoError(t, err)
+			}
+			var n atomic.Int64
+			state := func() error {
+				errs := make([]error, 16) // as many as there are connections
+				var all sync.WaitGroup
+				for i := range errs {
+					all.Go(func() {
+						// They wait for each other.
+						_, errs[i] = s.Append(t.Context(), ledger.Draft{Chain: "c", Key: fmt.Sprint(n.Add(1)), Kind: ledger.SnapshotTaken})
+					})
+				}
+				all.Wait()
+				return errors.Join(errs...)
+			}
+			exec("ALTER DATABASE " + db + " SET " + setting)
+			exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")
+			for range 3 {
+				require.ErrorIs(t, state(), ledger.ErrUnavailable)
+			}
+			exec("ALTER DATABASE " + db + " RESET ALL")
+			eventually(t, state)
+		})
+	}
 }
 
 // A caller that gives up learns that the outcome is not known, and leaves

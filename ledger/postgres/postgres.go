@@ -33,6 +33,8 @@ type Options struct {
 	Connections int
 }
 
+const connections = 16
+
 // Password is the one that a connection string brings, or what libpq's own
 // variables and files have for it; "" where there is none.
 func Password(url string) string {
@@ -71,6 +73,10 @@ var dialect = sqlstore.Dialect{
 	Taken:       func(err error) bool { return code(err, "23505") },
 	Invalid:     func(err error) bool { return code(err, "22", "54") },
 	Unavailable: unavailable,
+	// A session has the settings of its role and database from its start, such as
+	// default_transaction_read_only, statement_timeout and lock_timeout.
+	Stale: func(err error) bool { return code(err, "25006", "57014", "55P03") },
+	Idle:  connections,
 }
 
 // prune calls the function that the engine's role may call: it may delete nothing
@@ -140,13 +146,15 @@ func open(o Options) (*sql.DB, error) {
 		config.RuntimeParams["application_name"] = "chimera"
 	}
 	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(watched), stdlib.OptionShouldPing(silent))
-	n := o.Connections
-	if n <= 0 {
-		n = 16
-	}
-	db.SetMaxOpenConns(n)
-	db.SetMaxIdleConns(n)
+	db.SetMaxOpenConns(o.connections())
 	return db, nil
+}
+
+func (o Options) connections() int {
+	if o.Connections <= 0 {
+		return connections
+	}
+	return o.Connections
 }
 
 // watched has the server end a session whose process has stopped in the midst of a
@@ -194,7 +202,9 @@ func Open(ctx context.Context, o Options) (*sqlstore.Store, error) {
 		}
 		return nil, fmt.Errorf("open the PostgreSQL store: %w", errors.Join(err, db.Close()))
 	}
-	return sqlstore.New(db, dialect, o.Origin), nil
+	d := dialect
+	d.Idle = o.connections()
+	return sqlstore.New(db, d, o.Origin), nil
 }
 
 // Migrate brings the database to the newest form, and tells how many steps that
@@ -266,10 +276,10 @@ func unavailable(err error) bool {
 	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
-		// Connection exceptions, insufficient resources, operator intervention,
-		// errors of the system, a server that is read-only while another takes over, and
-		// a transaction that this process was too slow for.
-		return code(err, "08", "53", "57", "58", "25006", "25P03")
+		// Connection exceptions, insufficient resources, a lock that was not had in
+		// time, operator intervention, errors of the system, a server that is read-only
+		// while another takes over, and a transaction that this process was too slow for.
+		return code(err, "08", "53", "55P03", "57", "58", "25006", "25P03")
 	}
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -162,4 +163,43 @@ func TestATransactionThatFellSilent(t *testing.T) {
 	require.NoError(t, err)
 	cancel()
 	require.ErrorIs(t, <-given, ledger.ErrUnavailable)
+}
+
+// Who places entries and is not answered any more begins again, and so does what it
+// does beside.
+func TestASequencerWhoseConnectionFellSilent(t *testing.T) {
+	t.Parallel()
+	o, other := database(t)
+	conn := connect(t, o)
+	w, address := through(t, o.URL)
+	s, err := postgres.Open(t.Context(), postgres.Options{URL: address, Origin: ledgertest.Origin})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	var leading, led atomic.Int32
+	q := ledger.Sequencer{Store: s, Key: ledgertest.Key(t), Within: 2 * time.Second, Leading: func(ctx context.Context) {
+		leading.Add(1)
+		<-ctx.Done()
+		led.Add(1)
+	}}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- q.Run(ctx) }()
+	placed := func(key string, want int) {
+		_, err := other.Append(t.Context(), draft("c", key))
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			all, err := other.Records(t.Context(), 0, 10)
+			return err == nil && len(all) == want
+		}, time.Minute, 10*time.Millisecond)
+	}
+	placed("a", 1)
+	w.cut()
+	// The server notices it, too: the lock was that of a session.
+	_, err = conn.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")
+	require.NoError(t, err)
+	placed("b", 2)
+	require.Equal(t, int32(2), leading.Load())
+	require.Equal(t, int32(1), led.Load())
+	stop()
+	require.NoError(t, <-ended)
 }

@@ -220,3 +220,32 @@ func TestAFileThatIsGone(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, pending, 2)
 }
+
+// So is one whose journal is: what would be acknowledged would be lost with the
+// process. A restart takes up all that was.
+func TestAJournalThatIsGone(t *testing.T) {
+	for _, suffix := range []string{"-wal", "-shm"} {
+		t.Run(suffix, func(t *testing.T) {
+			o := sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db"), Origin: ledgertest.Origin}
+			s, err := sqlite.Open(t.Context(), o)
+			require.NoError(t, err)
+			state := func(key string) error {
+				_, err := s.Append(t.Context(), ledger.Draft{Chain: "c", Key: key, Kind: ledger.SnapshotTaken})
+				return err
+			}
+			require.NoError(t, state("a"))
+			require.NoError(t, os.Remove(o.Path+suffix))
+			for range 3 {
+				require.ErrorIs(t, state("b"), ledger.ErrUnavailable)
+			}
+			require.NoError(t, s.Close())
+			s, err = sqlite.Open(t.Context(), o)
+			require.NoError(t, err)
+			defer func() { require.NoError(t, s.Close()) }()
+			require.NoError(t, state("b"))
+			chain, err := s.Chain(t.Context(), "c", 0, 10)
+			require.NoError(t, err)
+			require.Len(t, chain, 2)
+		})
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/pressly/goose/v3"
 	"modernc.org/sqlite"
@@ -94,6 +95,9 @@ func dialect() sqlstore.Dialect {
 		Unavailable: func(err error) bool {
 			return code(err, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT)
 		},
+		// A connection that could not open the file for writing never writes.
+		Stale: func(err error) bool { return code(err, sqlite3.SQLITE_READONLY) },
+		Idle:  2,
 	}
 }
 
@@ -220,9 +224,12 @@ func open(o Options) (*sql.DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the SQLite store: %w", err)
 	}
-	db.SetMaxOpenConns(8)
+	db.SetMaxOpenConns(1 + 8) // one is held
 	return db, nil
 }
+
+// opening bounds how often an opening is begun again that others were in the way of.
+const opening = 10
 
 // Open opens the file, makes it if it is not there, and brings it to its newest
 // form. Several processes may do so at once.
@@ -235,30 +242,68 @@ func Open(ctx context.Context, o Options) (*sqlstore.Store, error) {
 		return nil, err
 	}
 	d := dialect()
-	if err := migrate(ctx, o, db, d); err != nil {
+	err = migrate(ctx, o, db, d)
+	// Who opens while the last connection of others closes is refused at once.
+	for try := 1; d.Busy(err) && try < opening && ctx.Err() == nil; try++ {
+		timer := time.NewTimer(time.Duration(try) * time.Millisecond)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+		case <-timer.C:
+		}
+		err = migrate(ctx, o, db, d)
+	}
+	if err != nil {
 		if d.Unavailable(err) || d.Busy(err) {
 			err = fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
 		}
 		return nil, fmt.Errorf("open the SQLite store %s: %w", o.Path, errors.Join(err, db.Close()))
 	}
-	opened, err := os.Stat(o.Path)
+	opened, leave, err := hold(ctx, db, o.Path)
 	if err != nil {
 		return nil, fmt.Errorf("open the SQLite store: %w", errors.Join(err, db.Close()))
 	}
-	d.There = func() error { return there(o.Path, opened) }
+	d.There, d.Leave = func() error { return there(o.Path, opened) }, leave
 	return sqlstore.New(db, d, o.Origin), nil
+}
+
+// suffixes are those of the files that SQLite has open: the database, the write-ahead
+// log and its index.
+var suffixes = []string{"", "-wal", "-shm"}
+
+// hold gives the files that connections have open, as suffixes has them, and keeps a
+// connection until leave: who closes the last one removes all but the database itself.
+func hold(ctx context.Context, db *sql.DB, path string) (opened []os.FileInfo, leave func() error, err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var n int
+	err = conn.QueryRowContext(ctx, "SELECT count(*) FROM goose_db_version").Scan(&n) // opens the others
+	opened = make([]os.FileInfo, len(suffixes))
+	for i, suffix := range suffixes {
+		if err == nil {
+			opened[i], err = os.Stat(path + suffix)
+		}
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
+	}
+	return opened, conn.Close, nil
 }
 
 // there refuses a file that was removed or replaced: SQLite goes on with the one
 // that it has open, which nobody finds again, and makes an empty one for the next
 // connection.
-func there(path string, opened os.FileInfo) error {
-	now, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return fmt.Errorf("%w: the database's file is gone: %w", ledger.ErrUnavailable, err)
-	case !os.SameFile(opened, now):
-		return fmt.Errorf("%w: %s is another file than the one that was opened: it was replaced, and a restart takes up the new one", ledger.ErrUnavailable, path)
+func there(path string, opened []os.FileInfo) error {
+	for i, suffix := range suffixes {
+		now, err := os.Stat(path + suffix)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%w: the database's file is gone: %w", ledger.ErrUnavailable, err)
+		case !os.SameFile(opened[i], now):
+			return fmt.Errorf("%w: %s is another file than the one that was opened: it was replaced, and a restart takes up the new one", ledger.ErrUnavailable, path+suffix)
+		}
 	}
 	return nil
 }

@@ -43,6 +43,9 @@ type Dialect struct {
 	// There, where it is not nil, reports why the database is not the one any more that
 	// was opened: what its connections write would be lost.
 	There func() error
+	// Leave, where it is not nil, gives back what holds the database, before it is
+	// closed.
+	Leave func() error
 	// Lock locks a chain, by its name, to the end of the transaction, where there
 	// is more than one writer, and then reads the database's clock in milliseconds
 	// since 1970. Now reads the clock alone.
@@ -76,6 +79,12 @@ type Dialect struct {
 	// value cannot be stored, and Unavailable one that says nothing about the
 	// operation itself.
 	Busy, Taken, Invalid, Unavailable func(error) bool
+	// Stale reports an error that may be one of the connection alone: what it found
+	// when it was opened, such as a file that was read-only, holds for as long as it
+	// lives.
+	Stale func(error) bool
+	// Idle is how many connections stay open that nobody uses.
+	Idle int
 }
 
 // Row is an entry to write, with its body.
@@ -104,13 +113,21 @@ type Store struct {
 var _ ledger.Store = (*Store)(nil)
 
 // New gives the store of a database that has been migrated.
-func New(db *sql.DB, d Dialect, origin string) *Store { return &Store{db: db, d: d, origin: origin} }
+func New(db *sql.DB, d Dialect, origin string) *Store {
+	db.SetMaxIdleConns(d.Idle)
+	return &Store{db: db, d: d, origin: origin}
+}
 
 // Origin implements [ledger.Store].
 func (s *Store) Origin() string { return s.origin }
 
 // Close implements [ledger.Store].
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() (err error) {
+	if s.d.Leave != nil {
+		err = s.d.Leave()
+	}
+	return errors.Join(err, s.db.Close())
+}
 
 // Migrate brings the database to the newest form, and tells how many steps
 // that took. It is safe to run from several processes at once.
@@ -295,6 +312,11 @@ func (t *tx) lock(ctx context.Context, chain string) error {
 
 // explain wraps an error, and marks what says that the database is not there.
 func (s *Store) explain(what string, err error) error {
+	if err != nil && s.d.Stale(err) {
+		// This closes the connections that nobody uses.
+		s.db.SetMaxIdleConns(-1)
+		s.db.SetMaxIdleConns(s.d.Idle)
+	}
 	switch {
 	case err == nil:
 		return nil

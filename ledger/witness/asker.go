@@ -33,6 +33,9 @@ type Asker struct {
 	// Longest bounds the pause after questions that have failed, which grows; 0
 	// means 5 minutes.
 	Longest time.Duration
+	// Within is how long the log and a witness may take for one question; 0 means a
+	// minute.
+	Within time.Duration
 	// Transport asks by HTTP; nil means one with the system's authorities, which
 	// unpacks nothing.
 	Transport http.RoundTripper
@@ -135,7 +138,13 @@ func (a *asking) pause() time.Duration {
 
 // turn asks once, and tells whether to ask again without a new checkpoint.
 func (a *asking) turn(ctx context.Context) (again bool) {
-	again, err := a.step(ctx)
+	within := a.Within
+	if within <= 0 {
+		within = time.Minute
+	}
+	bounded, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	again, err := a.step(bounded)
 	switch {
 	case ctx.Err() != nil:
 	case err == nil:

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -203,6 +204,30 @@ func TestNoCosignature(t *testing.T) {
 			require.Eventually(t, func() bool { return log.count("the witness cosigns again") == 1 }, patience, look)
 		})
 	}
+}
+
+// silent is a log that does not answer its first question.
+type silent struct {
+	witness.Log
+	asked atomic.Bool
+}
+
+func (l *silent) Checkpoint(ctx context.Context) ([]byte, error) {
+	if l.asked.CompareAndSwap(false, true) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return l.Log.Checkpoint(ctx)
+}
+
+// TestSilentLog: a question that the log's store never answers is not the last one.
+func TestSilentLog(t *testing.T) {
+	w := newWorld(t)
+	s, key := newServer(t, w.key.Public())
+	a := w.asker(s, key, io.Discard)
+	a.Log, a.Within = &silent{Log: w.store}, time.Second
+	begin(t, a)
+	w.until(t, key)
 }
 
 // TestSlow: the log does not wait for a witness, and who is slow is asked for the

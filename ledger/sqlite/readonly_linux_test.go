@@ -1,0 +1,58 @@
+package sqlite_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/ledgertest"
+	"chimera.ai/engine/ledger/sqlite"
+)
+
+// A connection that was opened while the file was read-only does not outlive that.
+func TestAFileThatWasReadOnly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Origin: ledgertest.Origin})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	var n atomic.Int64
+	state := func() error {
+		errs := make([]error, 8) // as many as there are connections
+		var all sync.WaitGroup
+		for i := range errs {
+			all.Go(func() {
+				// Who reads waits for nobody, so that each takes a connection of its own.
+				_, errs[i] = s.ListRuns(t.Context(), ledger.Page{})
+				_, err := s.Append(t.Context(), ledger.Draft{Chain: "c", Key: fmt.Sprint(n.Add(1)), Kind: ledger.SnapshotTaken})
+				errs[i] = errors.Join(errs[i], err)
+			})
+		}
+		all.Wait()
+		return errors.Join(errs...)
+	}
+	require.NoError(t, state())
+	dir := filepath.Dir(path)
+	require.NoError(t, syscall.Mount(dir, dir, "", syscall.MS_BIND, ""), "a folder can be read-only only where it can be mounted: run this as root")
+	back := sync.OnceFunc(func() { require.NoError(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
+	t.Cleanup(back)
+	require.NoError(t, syscall.Mount("", dir, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
+	require.Eventually(t, func() bool { return errors.Is(state(), ledger.ErrUnavailable) }, time.Minute, time.Millisecond)
+	back()
+	// One that nobody has written with since is found out later.
+	failed := 0
+	for range 100 {
+		if err := state(); err != nil {
+			require.ErrorIs(t, err, ledger.ErrUnavailable)
+			failed++
+		}
+	}
+	require.Less(t, failed, 10)
+}
