@@ -31,7 +31,8 @@ var templateFields = &table{what: "a template", fields: []field{
 	{"trust_requirement", formText, false, "the least trust state that nodes ask for"},
 	{"status", formText, true, "the operation's trust state: `allow_auto`, `manual_review` or `block`"},
 	{"fingerprint", formText, false, "what plans pin of an MCP tool: `sha256:` and 64 hex digits"},
-	{"trusted_output", formBool, false, "whether the operator vouches for what the operation returns"},
+	{"trusted_output", formBool, false, "whether the operation adds no taint: its output is as clean as its input"},
+	{"endorses", formBool, false, "whether the operation checks what it gets, so that its output is clean whatever went in"},
 	{"egress", formText, false, "`allowed` if arguments that are not trusted may leave through it, else `denied`"},
 	{"open_world", formBool, false, "whether it talks to parties outside; an MCP tool does unless this is false"},
 	{"idempotency_port", formText, false, "the input port that takes an idempotency key"},
@@ -188,6 +189,7 @@ func (u *unit) readTemplate(v *syntax.Value) *Template {
 		t.Fingerprint = x.Text
 	}
 	t.TrustedOutput = isTrue(r.get("trusted_output"))
+	t.Endorses = isTrue(r.get("endorses"))
 	t.EgressAllowed = u.word(r.get("egress"), "egress", egresses) == "allowed"
 	// Nobody has said that an MCP tool is closed: it is taken for open.
 	t.OpenWorld = isTrue(r.get("open_world")) || (t.ProviderType == plan.MCP && !r.has("open_world"))
