@@ -75,58 +75,8 @@ func (u *unit) prove(left, right *schema) containment.Result {
 		if err != nil {
 			return containment.Result{Reason: "a schema does not compile"}
 		}
-		return u.proof(func(o containment.Options) containment.Result {
-			if a := u.ahead[proofKey{"contained", u.brief, left, right}]; a.steps == o.Steps {
-				return a.result
-			}
-			return containment.Prove(l, r, o)
-		})
+		return u.proof(func(o containment.Options) containment.Result { return containment.Prove(l, r, o) })
 	})
-}
-
-// foreseen is what prove will find if it may do that many steps.
-type foreseen struct {
-	steps  int
-	result containment.Result
-}
-
-// proveAhead finds the answers to questions that prove will be asked next, side by
-// side. It claims nothing and charges nothing: prove takes an answer for its own
-// only where it would do the same work.
-func (u *unit) proveAhead(keys []proofKey) {
-	clear(u.ahead)
-	if u.errors >= manyErrors || u.proofLimit()-u.proofSteps < containment.DefaultSteps {
-		return
-	}
-	if u.ahead == nil {
-		u.ahead = map[proofKey]foreseen{}
-	}
-	var todo []proofKey
-	for _, key := range keys {
-		_, known := u.questions[key]
-		if _, twice := u.ahead[key]; known || twice || key.left == key.right {
-			continue
-		}
-		if _, err := key.left.compile(); err != nil {
-			continue
-		}
-		if _, err := key.right.compile(); err != nil {
-			continue
-		}
-		u.ahead[key] = foreseen{}
-		todo = append(todo, key)
-	}
-	found := make([]foreseen, len(todo))
-	sideBySide(len(todo), func(i int) {
-		steps := containment.DefaultSteps
-		if todo[i].brief {
-			steps = fewSteps
-		}
-		found[i] = foreseen{steps, containment.Prove(todo[i].left.compiled, todo[i].right.compiled, containment.Options{Steps: steps})}
-	})
-	for i, key := range todo {
-		u.ahead[key] = found[i]
-	}
 }
 
 // disjoint asks whether no value is one of both.

@@ -22,7 +22,7 @@ const (
 // propose gives the edits for a value that the target refuses, or "". Edits that
 // would not do are not proposed; those that cannot be tried are given as they are.
 func (m mend) propose(v any) string {
-	if m.u.mends--; m.u.scout || m.u.mends < 0 {
+	if m.u.mends--; m.u.mends < 0 {
 		return ""
 	}
 	edits := m.plan(v)

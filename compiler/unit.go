@@ -41,9 +41,7 @@ type unit struct {
 	adapters  map[adapterIn]*adapted
 	inputs    map[assembled]bool
 	questions map[proofKey]containment.Result
-	// ahead are the answers of proveAhead.
-	ahead  map[proofKey]foreseen
-	prover *prover
+	prover    *prover
 	// proofSteps is the work that proofs have done.
 	proofSteps int
 	// brief: what is proved now is worth few steps.
@@ -64,17 +62,13 @@ type unit struct {
 	said   map[finding]bool
 	errors int
 	full   bool
-	// blockEdges is how many edges are typed together.
-	blockEdges int
-	// scout: it only finds out whether there is something to report.
-	scout bool
 	// nearLeft bounds the work that goes into suggestions.
 	nearLeft int
 }
 
 func newUnit(src Source, cat *Catalog, pol *Policy) *unit {
 	u := &unit{
-		src: src, cat: indexCatalog(cat), pol: pol, nearLeft: 2_000_000, blockEdges: blockEdges,
+		src: src, cat: indexCatalog(cat), pol: pol, nearLeft: 2_000_000,
 		said:       map[finding]bool{},
 		predicates: map[sourceKey]predicateResult{}, templates: map[sourceKey]templateResult{},
 		checkedPredicates: map[programAt]predicateCheck{}, checkedTemplates: map[templateAt]templateCheck{},
