@@ -65,23 +65,23 @@ func ParseCatalog(src Source) (*Catalog, diag.Diagnostics) {
 }
 
 // single parses a file of one document, or gives nil.
-func (u *unit) single(what string) *syntax.Value {
-	docs, ds := syntax.Parse(u.src.Name, u.src.Text, syntaxLimits)
+func (rep *reporter) single(what string) *syntax.Value {
+	docs, ds := syntax.Parse(rep.src.Name, rep.src.Text, syntaxLimits)
 	for _, d := range ds {
-		u.report(d)
+		rep.report(d)
 	}
 	if ds.HasErrors() {
 		return nil
 	}
 	if len(docs) == 0 {
-		u.report(diag.Diagnostic{
+		rep.report(diag.Diagnostic{
 			Code: diag.PlanSyntax, Summary: "the file holds no " + what,
-			Subject: diag.Range{File: u.src.Name, Start: diag.Pos{Line: 1, Column: 1}, End: diag.Pos{Line: 1, Column: 1}},
+			Subject: diag.Range{File: rep.src.Name, Start: diag.Pos{Line: 1, Column: 1}, End: diag.Pos{Line: 1, Column: 1}},
 		})
 		return nil
 	}
 	if len(docs) > 1 {
-		u.report(diag.Diagnostic{
+		rep.report(diag.Diagnostic{
 			Code: diag.PlanSyntax, Summary: fmt.Sprintf("the file holds %d documents", len(docs)),
 			Detail: fmt.Sprintf("A %s is one document.", what), Subject: head(docs[1].Root),
 		})
