@@ -112,11 +112,11 @@ func (u *unit) readCatalog() *Catalog {
 		})
 		items = items[:MaxTemplates]
 	}
-	u.listed = len(items)
+	listed := len(items)
 	if adapters != nil {
-		u.listed += min(len(adapters.Items), MaxAdapters)
+		listed += min(len(adapters.Items), MaxAdapters)
 	}
-	u.checkSteps = u.proofLimit()
+	u.grow(listed)
 	all := new(Catalog)
 	for _, item := range items {
 		if t := u.readTemplate(item); t != nil {

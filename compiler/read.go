@@ -41,7 +41,11 @@ func (u *unit) readAll() {
 			u.docs = append(u.docs, doc)
 		}
 	}
-	u.checkSteps = u.proofLimit()
+	size := 0
+	for _, doc := range u.docs {
+		size += len(doc.nodes) + len(doc.edges)
+	}
+	u.grow(size)
 	u.prepareSchemas()
 }
 

@@ -54,7 +54,7 @@ func (m mend) plan(v any) []edit {
 		if m.template != nil {
 			cost = checkCost
 		}
-		if m.u.mends -= cost; m.u.mends < 0 || m.u.proofSteps > m.u.proofLimit()/2 {
+		if m.u.mends -= cost; m.u.mends < 0 || m.u.proofs > m.u.limit/2 {
 			return nil
 		}
 		if !e.apply(&m) {

@@ -9,13 +9,12 @@ import (
 // unit is one compilation: what the passes share.
 type unit struct {
 	*reporter
+	*budget
 	cat *catalogIndex
 	pol *Policy
 
 	docs []*document
-	// listed counts what a catalog file lists.
-	listed int
-	pool   schemaPool
+	pool schemaPool
 	// What was compiled, checked or proved once.
 	predicates        map[sourceKey]predicateResult
 	templates         map[sourceKey]templateResult
@@ -34,16 +33,6 @@ type unit struct {
 	inputs    map[assembled]bool
 	questions map[proofKey]containment.Result
 	prover    *prover
-	// proofSteps is the work that proofs have done.
-	proofSteps int
-	// brief: what is proved now is worth few steps.
-	brief bool
-	// checkSteps is what is left for the checks of expressions.
-	checkSteps int
-	// tries is what is left of the search for counterexamples.
-	tries int
-	// mends is what is left for proving that proposed edits would do.
-	mends int
 	// tainted is what is tainted of each plan whose input is not, set by the
 	// effects pass.
 	tainted []*taintResult
@@ -53,12 +42,12 @@ type unit struct {
 
 func newUnit(src Source, cat *Catalog, pol *Policy) *unit {
 	u := &unit{
-		reporter: newReporter(src), cat: indexCatalog(cat), pol: pol,
+		reporter: newReporter(src), budget: newBudget(), cat: indexCatalog(cat), pol: pol,
 		predicates: map[sourceKey]predicateResult{}, templates: map[sourceKey]templateResult{},
 		checkedPredicates: map[programAt]predicateCheck{}, checkedTemplates: map[templateAt]templateCheck{},
 		readied: map[*template]*expr.Template{}, readiedPredicates: map[programAt]*expr.Program{},
 		narrowed: map[narrowing]sight{}, inputs: map[assembled]bool{}, questions: map[proofKey]containment.Result{},
-		prices: map[priceOf]priceCheck{}, adapters: map[adapterIn]*adapted{}, tries: maxTriesEver, mends: maxMends, checkSteps: MinProofSteps,
+		prices: map[priceOf]priceCheck{}, adapters: map[adapterIn]*adapted{},
 	}
 	u.prover = newProver(u.proof)
 	return u
