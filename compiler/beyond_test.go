@@ -85,3 +85,25 @@ edges: [$input -> a, $input -> b, $input -> c, $input -> d, $input -> e]
 	}, p.Barriers)
 	require.Equal(t, -1, p.Nodes[5].Commit.Barrier)
 }
+
+// TestVerifyWithoutInput: a verifying node that requires nothing is called with
+// an empty object.
+func TestVerifyWithoutInput(t *testing.T) {
+	src := `
+apiVersion: chimera/v1
+kind: Plan
+name: verified
+version: "1"
+agent: agent-42
+allow: [pure, committing]
+input_schema: {type: object}
+output_schema: {type: object}
+nodes:
+  - {id: pay, template: engine/pass, effect_class: committing, commit_policy: {verify: {node: ping, executed: "true"}}}
+  - {id: ping, template: engine/pass, input_schema: {type: object, properties: {n: {type: integer}}}}
+edges: [$input -> pay]
+`
+	p, ds := Check(Source{Name: "verified", Text: []byte(src)}, testCatalog(t), nil)
+	require.Empty(t, show(ds))
+	require.Equal(t, &plan.Verify{Node: 2, With: []byte("{}"), Executed: "true"}, p.Nodes[1].Commit.Verify)
+}

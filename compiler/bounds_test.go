@@ -36,13 +36,13 @@ func TestProofsShareSteps(t *testing.T) {
 	const nodes = 160
 	ds, u := spent(t, plainHead+"nodes:\n"+repeated(nodes, "  - {id: n%, template: text/count, input_schema: {type: object, minProperties: %, allOf: ["+choices24()+"]}}"))
 	require.NotEmpty(t, ds)
-	require.LessOrEqual(t, u.proofSteps, u.proofLimit())
-	require.Less(t, u.proofSteps, manyErrors*containment.DefaultSteps+3*nodes*fewSteps)
+	require.LessOrEqual(t, u.proofs, u.limit)
+	require.Less(t, u.proofs, manyErrors*containment.DefaultSteps+3*nodes*fewSteps)
 
 	// A plan that is sound as far as it goes has what it needs.
 	ds, u = spent(t, plainHead+"nodes:\n"+repeated(40, "  - {id: n%, template: engine/pass, input_schema: {type: object, minProperties: %, allOf: ["+choices24()+"]}}"))
 	require.Empty(t, among(ds, "after"), show(ds[:min(len(ds), 3)]))
-	require.Less(t, u.proofSteps, u.proofLimit())
+	require.Less(t, u.proofs, u.limit)
 }
 
 // The search for counterexamples and edits ends after so many tries, and a
@@ -54,7 +54,7 @@ func TestSearchEnds(t *testing.T) {
 	require.Zero(t, u.tries)
 	require.Greater(t, among(ds, "was looked for that comes out so: a file has 8000 tries"), edges/2)
 	require.Positive(t, among(ds, "was found that comes out so"))
-	require.LessOrEqual(t, u.proofSteps, u.proofLimit())
+	require.LessOrEqual(t, u.proofs, u.limit)
 }
 
 // Many schemas that share one deep chain of definitions cost what they say, if
@@ -97,5 +97,5 @@ func TestProofsEnd(t *testing.T) {
 	ds, all := spent(t, text(edges))
 	require.Len(t, ds, MaxFindings+1)
 	_, some := spent(t, text(MaxFindings))
-	require.InEpsilon(t, some.proofSteps, all.proofSteps, 0.1)
+	require.InEpsilon(t, some.proofs, all.proofs, 0.1)
 }

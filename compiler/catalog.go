@@ -56,8 +56,12 @@ type Template struct {
 	Status plan.Trust
 	// Fingerprint is what plans pin of an MCP tool: "sha256:" and 64 hex digits, or "".
 	Fingerprint string
-	// TrustedOutput: the operator vouches for what the operation returns.
+	// TrustedOutput: the operation adds no taint of its own. Its output is tainted
+	// exactly if its input is.
 	TrustedOutput bool
+	// Endorses: the operation checks what it gets. Its output is not tainted,
+	// whatever its input is.
+	Endorses bool
 	// EgressAllowed: arguments that are not trusted may leave through it.
 	EgressAllowed bool
 	// OpenWorld: it talks to parties outside.

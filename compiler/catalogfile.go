@@ -31,7 +31,8 @@ var templateFields = &table{what: "a template", fields: []field{
 	{"trust_requirement", formText, false, "the least trust state that nodes ask for"},
 	{"status", formText, true, "the operation's trust state: `allow_auto`, `manual_review` or `block`"},
 	{"fingerprint", formText, false, "what plans pin of an MCP tool: `sha256:` and 64 hex digits"},
-	{"trusted_output", formBool, false, "whether the operator vouches for what the operation returns"},
+	{"trusted_output", formBool, false, "whether the operation adds no taint: its output is as clean as its input"},
+	{"endorses", formBool, false, "whether the operation checks what it gets, so that its output is clean whatever went in"},
 	{"egress", formText, false, "`allowed` if arguments that are not trusted may leave through it, else `denied`"},
 	{"open_world", formBool, false, "whether it talks to parties outside; an MCP tool does unless this is false"},
 	{"idempotency_port", formText, false, "the input port that takes an idempotency key"},
@@ -64,23 +65,23 @@ func ParseCatalog(src Source) (*Catalog, diag.Diagnostics) {
 }
 
 // single parses a file of one document, or gives nil.
-func (u *unit) single(what string) *syntax.Value {
-	docs, ds := syntax.Parse(u.src.Name, u.src.Text, syntaxLimits)
+func (rep *reporter) single(what string) *syntax.Value {
+	docs, ds := syntax.Parse(rep.src.Name, rep.src.Text, syntaxLimits)
 	for _, d := range ds {
-		u.report(d)
+		rep.report(d)
 	}
 	if ds.HasErrors() {
 		return nil
 	}
 	if len(docs) == 0 {
-		u.report(diag.Diagnostic{
+		rep.report(diag.Diagnostic{
 			Code: diag.PlanSyntax, Summary: "the file holds no " + what,
-			Subject: diag.Range{File: u.src.Name, Start: diag.Pos{Line: 1, Column: 1}, End: diag.Pos{Line: 1, Column: 1}},
+			Subject: diag.Range{File: rep.src.Name, Start: diag.Pos{Line: 1, Column: 1}, End: diag.Pos{Line: 1, Column: 1}},
 		})
 		return nil
 	}
 	if len(docs) > 1 {
-		u.report(diag.Diagnostic{
+		rep.report(diag.Diagnostic{
 			Code: diag.PlanSyntax, Summary: fmt.Sprintf("the file holds %d documents", len(docs)),
 			Detail: fmt.Sprintf("A %s is one document.", what), Subject: head(docs[1].Root),
 		})
@@ -111,11 +112,11 @@ func (u *unit) readCatalog() *Catalog {
 		})
 		items = items[:MaxTemplates]
 	}
-	u.listed = len(items)
+	listed := len(items)
 	if adapters != nil {
-		u.listed += min(len(adapters.Items), MaxAdapters)
+		listed += min(len(adapters.Items), MaxAdapters)
 	}
-	u.checkSteps = u.proofLimit()
+	u.grow(listed)
 	all := new(Catalog)
 	for _, item := range items {
 		if t := u.readTemplate(item); t != nil {
@@ -188,6 +189,7 @@ func (u *unit) readTemplate(v *syntax.Value) *Template {
 		t.Fingerprint = x.Text
 	}
 	t.TrustedOutput = isTrue(r.get("trusted_output"))
+	t.Endorses = isTrue(r.get("endorses"))
 	t.EgressAllowed = u.word(r.get("egress"), "egress", egresses) == "allowed"
 	// Nobody has said that an MCP tool is closed: it is taken for open.
 	t.OpenWorld = isTrue(r.get("open_world")) || (t.ProviderType == plan.MCP && !r.has("open_world"))

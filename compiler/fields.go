@@ -95,7 +95,7 @@ var groupFields = &table{what: "an approval group", fields: []field{
 
 var verifyFields = &table{what: "a `verify` map", fields: []field{
 	{"node", formText, true, "a pure node without edges"},
-	{"with", formMap, true, "a map from its input ports to constants or ${…} expressions over `args`, `output` and `input`"},
+	{"with", formMap, false, "a map from its input ports to constants or ${…} expressions over `args`, `output` and `input`"},
 	{"executed", formText, true, "a CEL predicate over its `output`: the effect happened"},
 	{"output", formAny, false, "a template over its `output` that gives what the effect returned"},
 }}

@@ -2,6 +2,7 @@ package compiler
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"slices"
 
@@ -75,11 +76,14 @@ func (m *maker) commits(p *plan.Plan) {
 			out.Waived = c.rollback.Get("none").Text
 		}
 		if v := c.verify; v != nil {
-			out.Verify = &plan.Verify{Node: v.target, With: v.args.raw, Executed: v.condition}
+			out.Verify = &plan.Verify{Node: v.target, With: json.RawMessage("{}"), Executed: v.condition}
+			if v.args != nil {
+				out.Verify.With = v.args.raw
+				p.Nodes[v.target].ReadsInput = p.Nodes[v.target].ReadsInput || v.args.Reads("input")
+			}
 			if v.result != nil {
 				out.Verify.Output = v.result.raw
 			}
-			p.Nodes[v.target].ReadsInput = p.Nodes[v.target].ReadsInput || v.args.Reads("input")
 		}
 		rule := c.rule()
 		switch {

@@ -141,18 +141,18 @@ func (u *unit) readPolicy() *Policy {
 }
 
 // entries gives the items of a list of bounded length.
-func (u *unit) entries(v *syntax.Value, name string) []*syntax.Value {
+func (rep *reporter) entries(v *syntax.Value, name string) []*syntax.Value {
 	if v == nil {
 		return nil
 	}
-	return u.atMost(v.Items, MaxRules, name)
+	return rep.atMost(v.Items, MaxRules, name)
 }
 
-func (u *unit) atMost(items []*syntax.Value, most int, name string) []*syntax.Value {
+func (rep *reporter) atMost(items []*syntax.Value, most int, name string) []*syntax.Value {
 	if len(items) <= most {
 		return items
 	}
-	u.report(diag.Diagnostic{
+	rep.report(diag.Diagnostic{
 		Code: diag.PlanLimits, Summary: fmt.Sprintf("`%s` has %d entries", name, len(items)),
 		Detail: fmt.Sprintf("It has at most %d.", most), Subject: head(items[most]),
 	})
@@ -161,27 +161,27 @@ func (u *unit) atMost(items []*syntax.Value, most int, name string) []*syntax.Va
 
 // names reads a list of names. An empty list is refused: it could be meant as
 // "none", and an absent one means "all".
-func (u *unit) names(v *syntax.Value, name string) []*syntax.Value {
+func (rep *reporter) names(v *syntax.Value, name string) []*syntax.Value {
 	if v == nil {
 		return nil
 	}
 	if len(v.Items) == 0 {
-		u.report(diag.Diagnostic{
+		rep.report(diag.Diagnostic{
 			Code: diag.PlanSchema, Summary: fmt.Sprintf("`%s` is empty", name),
 			Detail: "Name at least one, or leave the field out.", Subject: v.Range(),
 		})
 	}
-	return u.atMost(u.texts(v, name), MaxNames, name)
+	return rep.atMost(rep.texts(v, name), MaxNames, name)
 }
 
-func (u *unit) operationList(v *syntax.Value, name string) []string {
-	return u.nameList(v, name, operationNames)
+func (rep *reporter) operationList(v *syntax.Value, name string) []string {
+	return rep.nameList(v, name, operationNames)
 }
 
-func (u *unit) nameList(v *syntax.Value, name string, g grammar) []string {
+func (rep *reporter) nameList(v *syntax.Value, name string, g grammar) []string {
 	var out []string
-	for _, x := range u.names(v, name) {
-		if u.name(x, name, g) {
+	for _, x := range rep.names(v, name) {
+		if rep.name(x, name, g) {
 			out = append(out, x.Text)
 		}
 	}
@@ -190,59 +190,59 @@ func (u *unit) nameList(v *syntax.Value, name string, g grammar) []string {
 
 // readMatch reads which actions an entry is about, as far as its table has the
 // fields.
-func (u *unit) readMatch(r *record) Match {
+func (rep *reporter) readMatch(r *record) Match {
 	var m Match
 	for _, f := range r.table.fields {
 		switch f.name {
 		case effectsField.name:
-			for _, x := range u.names(r.get(f.name), f.name) {
-				if w := u.word(x, f.name, effectClasses); w != "" {
+			for _, x := range rep.names(r.get(f.name), f.name) {
+				if w := rep.word(x, f.name, effectClasses); w != "" {
 					m.Effects = append(m.Effects, plan.EffectClass(w))
 				}
 			}
 		case agentsField.name:
-			m.Agents = u.nameList(r.get(f.name), f.name, agents)
+			m.Agents = rep.nameList(r.get(f.name), f.name, agents)
 		case operationsField.name:
-			m.Operations = u.operationList(r.get(f.name), f.name)
+			m.Operations = rep.operationList(r.get(f.name), f.name)
 		}
 	}
 	return m
 }
 
-func (u *unit) readThresholds(p *Policy, v *syntax.Value) {
+func (rep *reporter) readThresholds(p *Policy, v *syntax.Value) {
 	if v == nil {
 		return
 	}
-	r := u.read(v, thresholdsFields, "")
-	if risk, at := u.risk(r); risk != "" {
+	r := rep.read(v, thresholdsFields, "")
+	if risk, at := rep.risk(r); risk != "" {
 		p.Thresholds = append(p.Thresholds, Threshold{MaxAutoLaunchRisk: risk, Range: at})
 	}
-	for _, x := range u.entries(r.get("per"), "per") {
-		t := u.read(x, thresholdFields, "")
+	for _, x := range rep.entries(r.get("per"), "per") {
+		t := rep.read(x, thresholdFields, "")
 		if t == nil {
 			continue
 		}
-		m := u.readMatch(t)
+		m := rep.readMatch(t)
 		if !t.has("effects") && !t.has("agents") {
-			u.report(diag.Diagnostic{
+			rep.report(diag.Diagnostic{
 				Code: diag.PlanSchema, Summary: "the threshold does not say what it is about",
 				Detail: "Give it `effects` or `agents`. The one for all actions stands directly under `thresholds`.", Subject: head(x),
 			})
 		}
-		if risk, _ := u.risk(t); risk != "" {
+		if risk, _ := rep.risk(t); risk != "" {
 			p.Thresholds = append(p.Thresholds, Threshold{Match: m, MaxAutoLaunchRisk: risk, Range: head(x)})
 		}
 	}
 }
 
 // risk reads max_auto_launch_risk, or gives "".
-func (u *unit) risk(r *record) (json.Number, diag.Range) {
+func (rep *reporter) risk(r *record) (json.Number, diag.Range) {
 	v := r.get("max_auto_launch_risk")
 	if v == nil {
 		return "", diag.Range{}
 	}
 	if x := number(v); x == nil || x.Sign() < 0 || x.Cmp(big.NewRat(1, 1)) > 0 {
-		u.report(diag.Diagnostic{
+		rep.report(diag.Diagnostic{
 			Code: diag.PlanLimits, Summary: fmt.Sprintf("`max_auto_launch_risk` is out of range: %s", quote(v.Text)),
 			Detail: "It is a probability, from 0 to 1.", Subject: v.Range(),
 		})
@@ -251,17 +251,17 @@ func (u *unit) risk(r *record) (json.Number, diag.Range) {
 	return json.Number(v.Text), v.Range()
 }
 
-func (u *unit) readBundleApproval(p *Policy, v *syntax.Value) {
+func (rep *reporter) readBundleApproval(p *Policy, v *syntax.Value) {
 	if v == nil {
 		return
 	}
-	r := u.read(v, bundleApprovalFields, "")
-	for _, x := range u.entries(r.get("floor"), "floor") {
-		f := u.read(x, floorFields, "")
+	r := rep.read(v, bundleApprovalFields, "")
+	for _, x := range rep.entries(r.get("floor"), "floor") {
+		f := rep.read(x, floorFields, "")
 		if f == nil {
 			continue
 		}
-		p.Floor = append(p.Floor, Floor{Match: u.readMatch(f), Groups: u.readGroups(f.get("groups")), Range: head(x)})
+		p.Floor = append(p.Floor, Floor{Match: rep.readMatch(f), Groups: rep.readGroups(f.get("groups")), Range: head(x)})
 	}
 	lift := r.get("lift")
 	if lift == nil {
@@ -269,38 +269,38 @@ func (u *unit) readBundleApproval(p *Policy, v *syntax.Value) {
 	}
 	for i := range lift.Fields {
 		key, val := lift.Fields[i].Key, lift.Fields[i].Value
-		if !u.name(key, "lift", reasons) {
+		if !rep.name(key, "lift", reasons) {
 			continue
 		}
 		if val.Kind != syntax.List {
-			u.report(diag.Diagnostic{
+			rep.report(diag.Diagnostic{
 				Code: diag.PlanSchema, Summary: fmt.Sprintf("%s is a list of roles, not %s", quote(key.Text), kindName(val)), Subject: val.Range(), Context: key.Range(),
 			})
 			continue
 		}
-		p.Lift = append(p.Lift, Lift{Reason: key.Text, Roles: u.nameList(val, key.Text, roles), Range: key.Range()})
+		p.Lift = append(p.Lift, Lift{Reason: key.Text, Roles: rep.nameList(val, key.Text, roles), Range: key.Range()})
 	}
 }
 
-func (u *unit) readGroups(v *syntax.Value) []Group {
+func (rep *reporter) readGroups(v *syntax.Value) []Group {
 	if v == nil {
 		return nil
 	}
 	if len(v.Items) == 0 {
-		u.report(diag.Diagnostic{
+		rep.report(diag.Diagnostic{
 			Code: diag.PlanSchema, Summary: "`groups` is empty", Detail: "Name at least one group.", Subject: v.Range(),
 		})
 	}
 	var out []Group
-	for _, x := range u.atMost(v.Items, MaxSigners, "groups") {
-		g := u.read(x, groupFields, "")
+	for _, x := range rep.atMost(v.Items, MaxSigners, "groups") {
+		g := rep.read(x, groupFields, "")
 		role := g.get("role")
-		count, ok := u.whole(g.get("min"), "min", 1, MaxSigners)
-		if !u.name(role, "role", roles) || !ok {
+		count, ok := rep.whole(g.get("min"), "min", 1, MaxSigners)
+		if !rep.name(role, "role", roles) || !ok {
 			continue
 		}
 		if slices.ContainsFunc(out, func(o Group) bool { return o.Role == role.Text }) {
-			u.report(diag.Diagnostic{
+			rep.report(diag.Diagnostic{
 				Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("a group of role %s is there already", quote(role.Text)), Subject: role.Range(),
 			})
 		}
@@ -309,12 +309,12 @@ func (u *unit) readGroups(v *syntax.Value) []Group {
 	return out
 }
 
-func (u *unit) readCaps(p *Policy, v *syntax.Value) {
+func (rep *reporter) readCaps(p *Policy, v *syntax.Value) {
 	if v == nil {
 		return
 	}
-	r := u.read(v, capsFields, "")
-	if n, ok := u.whole(r.get("invocations_per_run"), "invocations_per_run", 1, MaxInvocations); ok {
+	r := rep.read(v, capsFields, "")
+	if n, ok := rep.whole(r.get("invocations_per_run"), "invocations_per_run", 1, MaxInvocations); ok {
 		p.Caps.InvocationsPerRun, p.Caps.InvocationsAt = n, r.get("invocations_per_run").Range()
 	}
 	x := r.get("prob_cost_per_run")
@@ -322,7 +322,7 @@ func (u *unit) readCaps(p *Policy, v *syntax.Value) {
 		return
 	}
 	if !amounts.re.MatchString(x.Text) {
-		u.report(diag.Diagnostic{
+		rep.report(diag.Diagnostic{
 			Code: diag.PlanSchema, Summary: fmt.Sprintf("`prob_cost_per_run` is not an amount: %s", quote(x.Text)),
 			Detail: "It is " + amounts.say + ".", Subject: x.Range(),
 		})

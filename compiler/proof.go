@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"chimera.ai/engine/containment"
+	"chimera.ai/engine/schemas"
 )
 
 // All proofs of one file together have MinProofSteps and ProofSteps for each node
@@ -24,30 +25,49 @@ const (
 	fewSteps   = 1_000
 )
 
-// proofLimit is what the proofs of the file may take together.
-func (u *unit) proofLimit() int {
-	size := u.listed
-	for _, doc := range u.docs {
-		size += len(doc.nodes) + len(doc.edges)
-	}
-	return min(MaxProofSteps, MinProofSteps+ProofSteps*size)
+// budget is the work that one file may still ask for.
+type budget struct {
+	// limit is the steps that all proofs may take together, and proofs what they
+	// have taken.
+	limit, proofs int
+	// checks is the steps that are left for the checks of expressions.
+	checks int
+	// tries is what is left of the search for counterexamples, and mends of
+	// proving that proposed edits would do.
+	tries, mends int
 }
 
-// proof runs one proof within what is left for the file. When nothing is left,
-// nothing is claimed.
-func (u *unit) proof(run func(containment.Options) containment.Result) containment.Result {
-	limit := u.proofLimit()
-	left := limit - u.proofSteps
+// newBudget is the budget of a file that lists nothing.
+func newBudget() *budget {
+	return &budget{limit: MinProofSteps, checks: MinProofSteps, tries: maxTriesEver, mends: maxMends}
+}
+
+// grow makes it the budget of a file that lists so many nodes and edges, or
+// entries.
+func (b *budget) grow(entries int) {
+	b.limit = min(MaxProofSteps, MinProofSteps+ProofSteps*entries)
+	b.checks = b.limit
+}
+
+// proof runs one proof of at most so many steps, within what is left. When
+// nothing is left, nothing is claimed.
+func (b *budget) proof(most int, run func(containment.Options) containment.Result) containment.Result {
+	left := b.limit - b.proofs
 	if left <= 0 {
-		return containment.Result{Reason: fmt.Sprintf("all proofs of this file together take more than %d steps", limit)}
-	}
-	most := containment.DefaultSteps
-	if u.brief || u.errors >= manyErrors {
-		most = fewSteps
+		return containment.Result{Reason: fmt.Sprintf("all proofs of this file together take more than %d steps", b.limit)}
 	}
 	res := run(containment.Options{Steps: min(most, left)})
-	u.proofSteps += max(res.Steps, 1)
-	if res.Verdict == containment.Unknown && !u.brief && most == fewSteps && res.Steps >= most {
+	b.proofs += max(res.Steps, 1)
+	return res
+}
+
+// proof runs one proof within the budget of the file.
+func (u *unit) proof(run func(containment.Options) containment.Result) containment.Result {
+	if u.errors < manyErrors {
+		return u.budget.proof(containment.DefaultSteps, run)
+	}
+	res := u.budget.proof(fewSteps, run)
+	if res.Verdict == containment.Unknown && res.Steps >= fewSteps {
 		res.Reason += fmt.Sprintf(", which is all that a proof has after %d errors", manyErrors)
 	}
 	return res
@@ -61,94 +81,42 @@ type proofKey struct {
 }
 
 // prove asks whether each value of left is one of right. The schemas of a pool
-// are told apart by their digests, so a question is asked once.
-func (u *unit) prove(left, right *schema) containment.Result {
+// are told apart by their digests, so a question is asked once. The answer to a
+// brief one is worth few steps.
+func (u *unit) prove(left, right *schema, brief bool) containment.Result {
 	if left == right {
 		return containment.Result{Verdict: containment.Proved}
 	}
-	return u.asked(proofKey{"contained", u.brief, left, right}, func() containment.Result {
-		l, err := left.compile()
-		if err != nil {
-			return containment.Result{Reason: "a schema does not compile"}
-		}
-		r, err := right.compile()
-		if err != nil {
-			return containment.Result{Reason: "a schema does not compile"}
-		}
-		return u.proof(func(o containment.Options) containment.Result {
-			if a := u.ahead[proofKey{"contained", u.brief, left, right}]; a.steps == o.Steps {
-				return a.result
-			}
-			return containment.Prove(l, r, o)
-		})
-	})
+	return u.ask("contained", left, right, brief, containment.Prove)
 }
 
-// foreseen is what prove will find if it may do that many steps.
-type foreseen struct {
-	steps  int
-	result containment.Result
-}
-
-// proveAhead finds the answers to questions that prove will be asked next, side by
-// side. It claims nothing and charges nothing: prove takes an answer for its own
-// only where it would do the same work.
-func (u *unit) proveAhead(keys []proofKey) {
-	clear(u.ahead)
-	if u.errors >= manyErrors || u.proofLimit()-u.proofSteps < containment.DefaultSteps {
-		return
-	}
-	if u.ahead == nil {
-		u.ahead = map[proofKey]foreseen{}
-	}
-	var todo []proofKey
-	for _, key := range keys {
-		_, known := u.questions[key]
-		if _, twice := u.ahead[key]; known || twice || key.left == key.right {
-			continue
-		}
-		if _, err := key.left.compile(); err != nil {
-			continue
-		}
-		if _, err := key.right.compile(); err != nil {
-			continue
-		}
-		u.ahead[key] = foreseen{}
-		todo = append(todo, key)
-	}
-	found := make([]foreseen, len(todo))
-	sideBySide(len(todo), func(i int) {
-		steps := containment.DefaultSteps
-		if todo[i].brief {
-			steps = fewSteps
-		}
-		found[i] = foreseen{steps, containment.Prove(todo[i].left.compiled, todo[i].right.compiled, containment.Options{Steps: steps})}
-	})
-	for i, key := range todo {
-		u.ahead[key] = found[i]
-	}
-}
-
-// disjoint asks whether no value is one of both.
+// disjoint asks briefly whether no value is one of both.
 func (u *unit) disjoint(a, b *schema) containment.Result {
-	return u.asked(proofKey{"disjoint", u.brief, a, b}, func() containment.Result {
-		x, err := a.compile()
-		if err != nil {
-			return containment.Result{Reason: "a schema does not compile"}
-		}
-		y, err := b.compile()
-		if err != nil {
-			return containment.Result{Reason: "a schema does not compile"}
-		}
-		return u.proof(func(o containment.Options) containment.Result { return containment.Disjoint(x, y, o) })
-	})
+	return u.ask("disjoint", a, b, true, containment.Disjoint)
 }
 
-func (u *unit) asked(key proofKey, ask func() containment.Result) containment.Result {
-	if res, known := u.questions[key]; known {
-		return res
+func (u *unit) ask(question string, left, right *schema, brief bool, decide func(left, right *schemas.Schema, o containment.Options) containment.Result) containment.Result {
+	key := proofKey{question, brief, left, right}
+	res, known := u.questions[key]
+	if !known {
+		res = u.answer(left, right, brief, decide)
+		u.questions[key] = res
 	}
-	res := ask()
-	u.questions[key] = res
 	return res
+}
+
+func (u *unit) answer(left, right *schema, brief bool, decide func(left, right *schemas.Schema, o containment.Options) containment.Result) containment.Result {
+	l, err := left.compile()
+	if err != nil {
+		return containment.Result{Reason: "a schema does not compile"}
+	}
+	r, err := right.compile()
+	if err != nil {
+		return containment.Result{Reason: "a schema does not compile"}
+	}
+	run := func(o containment.Options) containment.Result { return decide(l, r, o) }
+	if brief {
+		return u.budget.proof(fewSteps, run)
+	}
+	return u.proof(run)
 }

@@ -41,7 +41,11 @@ func (u *unit) readAll() {
 			u.docs = append(u.docs, doc)
 		}
 	}
-	u.checkSteps = u.proofLimit()
+	size := 0
+	for _, doc := range u.docs {
+		size += len(doc.nodes) + len(doc.edges)
+	}
+	u.grow(size)
 	u.prepareSchemas()
 }
 
@@ -82,9 +86,9 @@ func (u *unit) readDocument(root *syntax.Value) *document {
 }
 
 // constant checks a field that has one possible value.
-func (u *unit) constant(r *record, name, want string) {
+func (rep *reporter) constant(r *record, name, want string) {
 	if v := r.get(name); v != nil && v.Text != want {
-		u.report(diag.Diagnostic{
+		rep.report(diag.Diagnostic{
 			Code:       diag.PlanSchema,
 			Summary:    fmt.Sprintf("`%s` is `%s`, not %s", name, want, quote(v.Text)),
 			Subject:    v.Range(),
@@ -93,13 +97,13 @@ func (u *unit) constant(r *record, name, want string) {
 	}
 }
 
-func (u *unit) readAllow(v *syntax.Value) map[plan.EffectClass]bool {
+func (rep *reporter) readAllow(v *syntax.Value) map[plan.EffectClass]bool {
 	if v == nil {
 		return map[plan.EffectClass]bool{plan.Pure: true}
 	}
 	allow := map[plan.EffectClass]bool{}
-	for _, item := range u.texts(v, "allow") {
-		if w := u.word(item, "allow", effectClasses); w != "" {
+	for _, item := range rep.texts(v, "allow") {
+		if w := rep.word(item, "allow", effectClasses); w != "" {
 			allow[plan.EffectClass(w)] = true
 		}
 	}
@@ -107,7 +111,7 @@ func (u *unit) readAllow(v *syntax.Value) map[plan.EffectClass]bool {
 }
 
 // texts gives the strings of a list and reports everything else in it.
-func (u *unit) texts(v *syntax.Value, name string) []*syntax.Value {
+func (rep *reporter) texts(v *syntax.Value, name string) []*syntax.Value {
 	if v == nil {
 		return nil
 	}
@@ -116,13 +120,13 @@ func (u *unit) texts(v *syntax.Value, name string) []*syntax.Value {
 	for _, item := range v.Items {
 		switch {
 		case item.Kind != syntax.String:
-			u.report(diag.Diagnostic{
+			rep.report(diag.Diagnostic{
 				Code:    diag.PlanSchema,
 				Summary: fmt.Sprintf("`%s` is a list of strings, and this is %s", name, kindName(item)),
 				Subject: item.Range(),
 			})
 		case seen[item.Text]:
-			u.report(diag.Diagnostic{
+			rep.report(diag.Diagnostic{
 				Code:    diag.PlanDuplicateID,
 				Summary: fmt.Sprintf("%s stands twice in `%s`", quote(item.Text), name),
 				Subject: item.Range(),
@@ -135,22 +139,22 @@ func (u *unit) texts(v *syntax.Value, name string) []*syntax.Value {
 	return out
 }
 
-func (u *unit) readLimits(v *syntax.Value) plan.Limits {
+func (rep *reporter) readLimits(v *syntax.Value) plan.Limits {
 	lim := plan.Limits{MaxParallel: DefaultParallel, DeadlineMS: DefaultDeadlineMS}
 	if v == nil {
 		return lim
 	}
-	r := u.read(v, limitsFields, "")
-	if n, ok := u.whole(r.get("max_parallel"), "max_parallel", 1, MaxParallel); ok {
+	r := rep.read(v, limitsFields, "")
+	if n, ok := rep.whole(r.get("max_parallel"), "max_parallel", 1, MaxParallel); ok {
 		lim.MaxParallel = int(n)
 	}
-	if n, ok := u.whole(r.get("deadline_ms"), "deadline_ms", 1, MaxDeadlineMS); ok {
+	if n, ok := rep.whole(r.get("deadline_ms"), "deadline_ms", 1, MaxDeadlineMS); ok {
 		lim.DeadlineMS = n
 	}
 	return lim
 }
 
-func (u *unit) readCycles(doc *record) *cycles {
+func (rep *reporter) readCycles(doc *record) *cycles {
 	v := doc.get("cycles")
 	if v == nil {
 		// A refused policy still says that loops are meant.
@@ -160,11 +164,11 @@ func (u *unit) readCycles(doc *record) *cycles {
 		return nil
 	}
 	c := &cycles{at: v, maxIterations: 1}
-	r := u.read(v, cyclesFields, "")
-	if n, ok := u.whole(r.get("max_iterations"), "max_iterations", 1, MaxIterations); ok {
+	r := rep.read(v, cyclesFields, "")
+	if n, ok := rep.whole(r.get("max_iterations"), "max_iterations", 1, MaxIterations); ok {
 		c.maxIterations = n
 	}
-	c.carryOn = u.word(r.get("on_exhausted"), "on_exhausted", exhaustions) == "continue"
+	c.carryOn = rep.word(r.get("on_exhausted"), "on_exhausted", exhaustions) == "continue"
 	return c
 }
 

@@ -181,12 +181,12 @@ func retryable() []string {
 
 // readRetry reads a retry policy. On stays nil where it was left out: the
 // default depends on the node's mode, which a template may give.
-func (u *unit) readRetry(v *syntax.Value) plan.Retry {
+func (rep *reporter) readRetry(v *syntax.Value) plan.Retry {
 	retry := plan.Retry{InitialMS: DefaultInitialMS, MultiplierMilli: DefaultMultiplierMilli, MaxMS: DefaultMaxMS}
-	r := u.read(v, retryFields, "")
-	n, counted := u.whole(r.get("max_retries"), "max_retries", 0, MaxRetries)
-	initial, hasInitial := u.whole(r.get("initial_ms"), "initial_ms", 1, MaxBackoffMS)
-	longest, hasLongest := u.whole(r.get("max_ms"), "max_ms", 1, MaxBackoffMS)
+	r := rep.read(v, retryFields, "")
+	n, counted := rep.whole(r.get("max_retries"), "max_retries", 0, MaxRetries)
+	initial, hasInitial := rep.whole(r.get("initial_ms"), "initial_ms", 1, MaxBackoffMS)
+	longest, hasLongest := rep.whole(r.get("max_ms"), "max_ms", 1, MaxBackoffMS)
 	if hasInitial {
 		retry.InitialMS = initial
 		retry.MaxMS = max(retry.MaxMS, initial)
@@ -195,7 +195,7 @@ func (u *unit) readRetry(v *syntax.Value) plan.Retry {
 		retry.MaxMS = longest
 		if longest < retry.InitialMS {
 			if hasInitial {
-				u.report(diag.Diagnostic{
+				rep.report(diag.Diagnostic{
 					Code: diag.PlanLimits, Summary: "`max_ms` is smaller than `initial_ms`",
 					Detail:  fmt.Sprintf("The first wait is %d ms, so the longest is at least that.", initial),
 					Subject: r.get("max_ms").Range(), Context: r.get("initial_ms").Range(),
@@ -205,14 +205,14 @@ func (u *unit) readRetry(v *syntax.Value) plan.Retry {
 		}
 	}
 	if m := r.get("multiplier"); m != nil {
-		if milli, ok := u.milli(m, "multiplier", MaxMultiplier); ok {
+		if milli, ok := rep.milli(m, "multiplier", MaxMultiplier); ok {
 			retry.MultiplierMilli = milli
 		}
 	}
 	if on := r.get("on"); on != nil {
 		retry.On = []contract.Kind{}
-		for _, item := range u.texts(on, "on") {
-			if u.retryKind(item) {
+		for _, item := range rep.texts(on, "on") {
+			if rep.retryKind(item) {
 				retry.On = append(retry.On, contract.Kind(item.Text))
 			}
 		}
@@ -224,7 +224,7 @@ func (u *unit) readRetry(v *syntax.Value) plan.Retry {
 	return retry
 }
 
-func (u *unit) retryKind(v *syntax.Value) bool {
+func (rep *reporter) retryKind(v *syntax.Value) bool {
 	set := retryable()
 	if slices.Contains(set, v.Text) {
 		return true
@@ -232,29 +232,29 @@ func (u *unit) retryKind(v *syntax.Value) bool {
 	d := diag.Diagnostic{
 		Code: diag.PlanSchema, Summary: fmt.Sprintf("%s is not a kind of error", quote(v.Text)),
 		Detail:  "`on` may hold " + either(set) + ".",
-		Subject: v.Range(), Suggestion: u.near(v.Text, set),
+		Subject: v.Range(), Suggestion: rep.near(v.Text, set),
 	}
 	if contract.Kind(v.Text).Valid() {
 		d.Summary = fmt.Sprintf("errors of kind %s are never retried", quote(v.Text))
 		d.Suggestion = ""
 	}
-	u.report(d)
+	rep.report(d)
 	return false
 }
 
 // milli reads a factor of at least 1 with at most three decimals, in thousandths.
-func (u *unit) milli(v *syntax.Value, name string, high int64) (int64, bool) {
+func (rep *reporter) milli(v *syntax.Value, name string, high int64) (int64, bool) {
 	r := number(v)
 	switch {
 	case r == nil || r.Cmp(big.NewRat(1, 1)) < 0 || r.Cmp(big.NewRat(high, 1)) > 0:
-		u.report(diag.Diagnostic{
+		rep.report(diag.Diagnostic{
 			Code: diag.PlanLimits, Summary: fmt.Sprintf("`%s` is out of range: %s", name, quote(v.Text)),
 			Detail: fmt.Sprintf("It lies between 1 and %d.", high), Subject: v.Range(),
 		})
 		return 0, false
 	}
 	if r.Mul(r, big.NewRat(1000, 1)); !r.IsInt() {
-		u.report(diag.Diagnostic{
+		rep.report(diag.Diagnostic{
 			Code: diag.PlanLimits, Summary: fmt.Sprintf("`%s` has more than three decimals: %s", name, quote(v.Text)), Subject: v.Range(),
 		})
 		return 0, false
@@ -262,61 +262,61 @@ func (u *unit) milli(v *syntax.Value, name string, high int64) (int64, bool) {
 	return r.Num().Int64(), true
 }
 
-func (u *unit) readCommit(v *syntax.Value) *commitPolicy {
-	errs := u.errors
-	r := u.read(v, commitFields, "")
+func (rep *reporter) readCommit(v *syntax.Value) *commitPolicy {
+	errs := rep.errors
+	r := rep.read(v, commitFields, "")
 	c := &commitPolicy{at: v, approval: r.get("approval"), barrier: r.get("barrier"), rollback: r.get("rollback")}
 	if c.approval != nil {
-		u.readApproval(c.approval)
+		rep.readApproval(c.approval)
 	}
-	if c.barrier != nil && !u.name(c.barrier, "barrier", nodeIDs) {
+	if c.barrier != nil && !rep.name(c.barrier, "barrier", nodeIDs) {
 		c.barrier = nil
 	}
-	c.prechecks = u.texts(r.get("prechecks"), "prechecks")
+	c.prechecks = rep.texts(r.get("prechecks"), "prechecks")
 	if x := r.get("verify"); x != nil {
-		vr := u.read(x, verifyFields, "")
+		vr := rep.read(x, verifyFields, "")
 		c.verify = &verify{at: x, node: vr.get("node"), with: vr.get("with"), executed: vr.get("executed"), output: vr.get("output")}
 	}
 	if c.rollback != nil {
-		rr := u.read(c.rollback, rollbackFields, "")
+		rr := rep.read(c.rollback, rollbackFields, "")
 		reason := rr.get("none")
-		u.text(reason, "none")
+		rep.text(reason, "none")
 		if reason != nil && strings.TrimSpace(reason.Text) == "" {
-			u.report(diag.Diagnostic{
+			rep.report(diag.Diagnostic{
 				Code: diag.EffectRollback, Summary: "the reason is empty",
 				Detail: "Say why nothing can be undone: approvers read it.", Subject: reason.Range(),
 			})
 		}
 		c.waived = reason != nil
 	}
-	c.refused = u.errors > errs
+	c.refused = rep.errors > errs
 	return c
 }
 
-func (u *unit) readApproval(v *syntax.Value) {
-	r := u.read(v, approvalFields, "")
-	u.whole(r.get("expires_in_ms"), "expires_in_ms", 1, MaxExpiresMS)
-	for _, x := range u.texts(r.get("exclude"), "exclude") {
-		u.name(x, "exclude", roles)
+func (rep *reporter) readApproval(v *syntax.Value) {
+	r := rep.read(v, approvalFields, "")
+	rep.whole(r.get("expires_in_ms"), "expires_in_ms", 1, MaxExpiresMS)
+	for _, x := range rep.texts(r.get("exclude"), "exclude") {
+		rep.name(x, "exclude", roles)
 	}
 	groups := r.get("groups")
 	if groups == nil {
 		return
 	}
 	if len(groups.Items) == 0 {
-		u.report(diag.Diagnostic{
+		rep.report(diag.Diagnostic{
 			Code: diag.EffectPolicy, Summary: "`groups` is empty",
 			Detail: "Name at least one group, or leave `groups` out.", Subject: groups.Range(),
 		})
 	}
 	seen := map[string]bool{}
 	for _, g := range groups.Items {
-		gr := u.read(g, groupFields, "")
+		gr := rep.read(g, groupFields, "")
 		role := gr.get("role")
-		u.whole(gr.get("min"), "min", 1, MaxSigners)
-		if u.name(role, "role", roles) {
+		rep.whole(gr.get("min"), "min", 1, MaxSigners)
+		if rep.name(role, "role", roles) {
 			if seen[role.Text] {
-				u.report(diag.Diagnostic{
+				rep.report(diag.Diagnostic{
 					Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("a group of role %s is there already", quote(role.Text)), Subject: role.Range(),
 				})
 			}

@@ -115,13 +115,13 @@ func (r *record) has(name string) bool { return r != nil && r.at.Get(name) != ni
 // read reads v by the table and reports unknown fields, wrong forms and what
 // is missing. id names the construct in messages, or is "". The record is nil
 // if v is no map.
-func (u *unit) read(v *syntax.Value, t *table, id string) *record {
+func (rep *reporter) read(v *syntax.Value, t *table, id string) *record {
 	what := t.what
 	if id != "" {
 		what = strings.TrimPrefix(strings.TrimPrefix(what, "a "), "an ") + " " + quote(id)
 	}
 	if v.Kind != syntax.Map {
-		u.report(diag.Diagnostic{
+		rep.report(diag.Diagnostic{
 			Code:    diag.PlanSchema,
 			Summary: fmt.Sprintf("%s is a map, not %s", t.what, kindName(v)),
 			Detail:  "Its fields are: " + strings.Join(t.names(), ", ") + ".",
@@ -136,14 +136,14 @@ func (u *unit) read(v *syntax.Value, t *table, id string) *record {
 		at := slices.IndexFunc(t.fields, func(f field) bool { return f.name == key.Text })
 		if at < 0 {
 			if !t.open {
-				r.meant = append(r.meant, u.unknownField(key, t, what))
+				r.meant = append(r.meant, rep.unknownField(key, t, what))
 			}
 			continue
 		}
 		seen[at] = true
 		f := &t.fields[at]
 		if formOf(val.Kind)&f.form == 0 {
-			u.wrongForm(f, key, val)
+			rep.wrongForm(f, key, val)
 			r.complete = r.complete && !f.required
 			continue
 		}
@@ -162,7 +162,7 @@ func (u *unit) read(v *syntax.Value, t *table, id string) *record {
 		if f.say != "" {
 			detail = fmt.Sprintf("`%s` is %s.", f.name, f.say)
 		}
-		u.report(diag.Diagnostic{
+		rep.report(diag.Diagnostic{
 			Code:    diag.PlanSchema,
 			Summary: fmt.Sprintf("%s has no `%s`", what, f.name),
 			Detail:  detail,
@@ -174,13 +174,13 @@ func (u *unit) read(v *syntax.Value, t *table, id string) *record {
 
 // unknownField reports a field that a table does not have, and gives the one that
 // was probably meant, or "".
-func (u *unit) unknownField(key *syntax.Value, t *table, what string) string {
+func (rep *reporter) unknownField(key *syntax.Value, t *table, what string) string {
 	d := diag.Diagnostic{
 		Code:       diag.PlanSchema,
 		Summary:    fmt.Sprintf("unknown field %s in %s", quote(key.Text), what),
 		Detail:     "The fields here are: " + strings.Join(t.names(), ", ") + ".",
 		Subject:    key.Range(),
-		Suggestion: u.near(key.Text, t.names()),
+		Suggestion: rep.near(key.Text, t.names()),
 	}
 	meant := d.Suggestion
 	for _, inner := range nested[t] {
@@ -189,11 +189,11 @@ func (u *unit) unknownField(key *syntax.Value, t *table, what string) string {
 			meant = ""
 		}
 	}
-	u.report(d)
+	rep.report(d)
 	return meant
 }
 
-func (u *unit) wrongForm(f *field, key, val *syntax.Value) {
+func (rep *reporter) wrongForm(f *field, key, val *syntax.Value) {
 	d := diag.Diagnostic{
 		Code:    diag.PlanSchema,
 		Summary: fmt.Sprintf("`%s` is %s, not %s", f.name, f.form, kindName(val)),
@@ -222,9 +222,9 @@ func (u *unit) wrongForm(f *field, key, val *syntax.Value) {
 		}
 	case f.form == formText && (val.Kind == syntax.Number || val.Kind == syntax.Bool):
 		d.Detail = strings.TrimSpace(d.Detail + " YAML reads it as " + kindName(val) + " unless it is quoted.")
-		d.Suggestion = fmt.Sprintf("%s: %q", f.name, u.source(val))
+		d.Suggestion = fmt.Sprintf("%s: %q", f.name, rep.source(val))
 	}
-	u.report(d)
+	rep.report(d)
 }
 
 // plainNumber is a number that somebody put in quotes.

@@ -141,7 +141,7 @@ func (u *unit) taintedCommit(n *node, r *taintResult, v int32, what string) {
 	path, first := r.path(v)
 	u.report(diag.Diagnostic{
 		Code: diag.EffectTainted, Summary: fmt.Sprintf("%s reaches the effect of %s, and no human approves it", what, quote(n.id)),
-		Detail:  path + " An approval in its commit policy vouches for the action; so does the operator by `tainted: true` in the bundle's `allow` entry, or by `trusted_output: true` in the catalog.",
+		Detail:  path + " An approval in its commit policy vouches for the action; so does the operator by `tainted: true` in the bundle's `allow` entry, or by `endorses: true` in the catalog for an operation on the way that checks what it gets.",
 		Subject: n.key, Context: first, Node: n.id, Suggestion: "approval: {groups: [{role: ROLE, min: 1}]}",
 	})
 }

@@ -9,10 +9,11 @@ import (
 )
 
 // Taint is an allow-list. Untainted are constants, the plan's input, what the
-// engine's own skills and transforms make of untainted values, and outputs of
-// operations whose template says trusted_output. All else is tainted: what
-// tools and models return, every error payload, and whether a node failed whose
-// failure the plan handles.
+// engine's own skills and transforms make of untainted values, what operations
+// whose template says trusted_output make of them, and all outputs of those
+// whose template says endorses. All else is tainted: what tools and models
+// return, every error payload, and whether a node failed whose failure the plan
+// handles.
 //
 // It spreads by value and by decision. An edge is a decision of its source
 // having run, of its condition, of the conditions of its siblings where it is
@@ -206,7 +207,9 @@ func (g *taintGraph) node(i int, n *node) {
 				g.arc(v, f.out)
 			}
 		}
+	case n.template != nil && n.template.Endorses:
 	case n.template != nil && n.template.TrustedOutput:
+		g.arc(f.in, f.all)
 	case n.mode == plan.Prob:
 		g.source(f.all, fmt.Sprintf("what %s returns, which is prob", quote(n.id)))
 	default:

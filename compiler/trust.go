@@ -14,9 +14,6 @@ import (
 func (u *unit) trust() {
 	for _, doc := range u.docs {
 		for i, n := range doc.nodes {
-			if i%admittedTogether == 0 {
-				u.admitAhead(doc.nodes[i:min(i+admittedTogether, len(doc.nodes))])
-			}
 			if n.kind != plan.KindCall || n.provider == "" || n.operation == "" {
 				continue
 			}
@@ -38,31 +35,6 @@ func (u *unit) trust() {
 			}
 		}
 	}
-}
-
-// admittedTogether is for how many nodes proofs are made side by side: few enough
-// that those made in vain, behind errors or the file's last steps, cost little.
-const admittedTogether = 64
-
-// admitAhead makes the proofs that some nodes' admission will ask for.
-func (u *unit) admitAhead(nodes []*node) {
-	var keys []proofKey
-	for _, n := range nodes {
-		if n.template == nil {
-			continue
-		}
-		c := u.contract(n.template)
-		if c.fault != nil {
-			continue
-		}
-		if n.input.own() && c.input != nil {
-			keys = append(keys, proofKey{"contained", false, n.input.schema, c.input.schema})
-		}
-		if promised := n.promised(n.template, c); n.output.own() && promised != nil && !promised.faulty {
-			keys = append(keys, proofKey{"contained", !n.lasting(), promised.schema, n.output.schema})
-		}
-	}
-	u.proveAhead(keys)
 }
 
 func (u *unit) admit(doc *document, i int) {

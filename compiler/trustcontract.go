@@ -43,7 +43,7 @@ func (u *unit) weakerSchemas(n *node, t *Template) {
 func (c *contractSchema) own() bool { return c != nil && c.at != nil && !c.faulty }
 
 func (u *unit) weakerInput(n *node, t *Template, c *templateContract) {
-	res := u.prove(n.input.schema, c.input.schema)
+	res := u.prove(n.input.schema, c.input.schema, false)
 	name := quote(t.Name())
 	f := misfit{u: u, node: n, template: t, field: "input_schema", given: n.input, want: c.input, at: t.InputAt}
 	switch res.Verdict {
@@ -73,9 +73,7 @@ func (u *unit) weakerOutput(n *node, t *Template, c *templateContract) {
 	}
 	lasting := n.lasting()
 	// Without a lasting effect the answer only helps to say what never fits.
-	u.brief = !lasting
-	defer func() { u.brief = false }()
-	res := u.promise(promised, n.output)
+	res := u.promise(promised, n.output, !lasting)
 	switch {
 	case res.Verdict == containment.Proved:
 		return
@@ -112,15 +110,15 @@ func (n *node) lasting() bool { return n.effect == plan.Committing || n.effect =
 
 // promise asks whether the node accepts all that its operation promises. Of a
 // template without an output schema nothing is promised.
-func (u *unit) promise(promised, accepted *contractSchema) containment.Result {
+func (u *unit) promise(promised, accepted *contractSchema, brief bool) containment.Result {
 	if promised == nil {
 		any, err := u.pool.add(true)
 		if err != nil {
 			return containment.Result{Reason: err.Error()}
 		}
-		return u.prove(any, accepted.schema)
+		return u.prove(any, accepted.schema, brief)
 	}
-	return u.prove(promised.schema, accepted.schema)
+	return u.prove(promised.schema, accepted.schema, brief)
 }
 
 // passes reports whether the operation is engine/pass, whose output is its

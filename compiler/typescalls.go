@@ -2,6 +2,7 @@ package compiler
 
 import (
 	"fmt"
+	"strings"
 
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
@@ -102,6 +103,9 @@ func (u *unit) typeVerify(doc *document, n *node) {
 	if called == nil || called.input.usable() == nil || called.output.usable() == nil {
 		return
 	}
+	if v.with == nil {
+		u.typeUnfilled(n, called)
+	}
 	if v.args != nil {
 		made, result, ok := u.checkTemplate(v.with, v.args, s, n.id, "")
 		v.args = made
@@ -137,6 +141,27 @@ func (u *unit) typeVerify(doc *document, n *node) {
 		executed, err := condition.EvalBool(vars)
 		return err == nil && executed
 	}, condition: v.predicate}, result, v.output.Range(), "the output of "+quote(n.id), n.id)
+}
+
+// typeUnfilled checks that the node which verifies n, called without `with`,
+// takes an empty input.
+func (u *unit) typeUnfilled(n, called *node) {
+	v := n.commit.verify
+	empty := map[string]any{}
+	if _, refused := causeOf(empty, called.input.usable()); !refused {
+		return
+	}
+	var fields []string
+	for _, port := range called.input.portsOf().names {
+		if called.input.portsOf().requires(port) {
+			fields = append(fields, port+": …")
+		}
+	}
+	u.report(diag.Diagnostic{
+		Code: diag.TypeMissingInput, Summary: fmt.Sprintf("`verify` calls %s without an input", quote(called.id)),
+		Detail:  "Without `with` the input is {}. " + u.refusal(empty, called.input.usable(), "the input of "+quote(called.id)),
+		Subject: v.node.Range(), Context: called.key, Node: n.id, Suggestion: "with: {" + strings.Join(fields, ", ") + "}",
+	})
 }
 
 func anyVars(expr.Vars) bool { return true }

@@ -12,6 +12,20 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
+// typeEdges types every edge of a document, one after the other. When no more
+// findings are listed, nothing more is looked for.
+func (u *unit) typeEdges(doc *document) {
+	for _, e := range doc.edges {
+		switch {
+		case !e.sound:
+		case u.full:
+			e.failed = true
+		default:
+			u.typeEdge(doc, e)
+		}
+	}
+}
+
 // typeEdge proves that the condition of an edge is one, and that what the edge
 // brings fits the port that it enters.
 func (u *unit) typeEdge(doc *document, e *edge) {

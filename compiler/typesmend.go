@@ -22,7 +22,7 @@ const (
 // propose gives the edits for a value that the target refuses, or "". Edits that
 // would not do are not proposed; those that cannot be tried are given as they are.
 func (m mend) propose(v any) string {
-	if m.u.mends--; m.u.scout || m.u.mends < 0 {
+	if m.u.mends--; m.u.mends < 0 {
 		return ""
 	}
 	edits := m.plan(v)
@@ -54,7 +54,7 @@ func (m mend) plan(v any) []edit {
 		if m.template != nil {
 			cost = checkCost
 		}
-		if m.u.mends -= cost; m.u.mends < 0 || m.u.proofSteps > m.u.proofLimit()/2 {
+		if m.u.mends -= cost; m.u.mends < 0 || m.u.proofs > m.u.limit/2 {
 			return nil
 		}
 		if !e.apply(&m) {

@@ -44,7 +44,7 @@ func (s sight) typing() expr.Typing {
 // typing is what an expression may rely on, and the work that its check may be.
 func (u *unit) typing(s sight) expr.Typing {
 	t := s.typing()
-	t.Work = &u.checkSteps
+	t.Work = &u.checks
 	return t
 }
 

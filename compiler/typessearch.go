@@ -152,7 +152,7 @@ func pick(output any, port string) (any, bool) {
 }
 
 func (q *inquiry) run(hint any) (before, after any, found bool) {
-	if q.u.scout || q.u.tries <= 0 {
+	if q.u.tries <= 0 {
 		return nil, nil, false
 	}
 	q.left = min(maxTries, q.u.tries)
