@@ -155,6 +155,23 @@ func TestNewerDatabase(t *testing.T) {
 	require.ErrorContains(t, err, "use a newer one")
 }
 
+// A database of a build from before the first release is left alone.
+func TestEarlierDatabase(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	db, err := sql.Open("sqlite", path)
+	require.NoError(t, err)
+	for _, statement := range []string{
+		"CREATE TABLE goose_db_version (id INTEGER PRIMARY KEY AUTOINCREMENT, version_id INTEGER NOT NULL, is_applied INTEGER NOT NULL, tstamp TIMESTAMP DEFAULT (datetime('now')))",
+		"INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, 1), (1, 1), (8, 1)",
+	} {
+		_, err := db.Exec(statement)
+		require.NoError(t, err)
+	}
+	require.NoError(t, db.Close())
+	_, err = sqlite.Open(t.Context(), sqlite.Options{Path: path, Origin: ledgertest.Origin})
+	require.ErrorContains(t, err, "begin with an empty database")
+}
+
 // What is no database is refused, and left alone.
 func TestNoDatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.db")

@@ -170,8 +170,8 @@ func Current(ctx context.Context, db *sql.DB, d Dialect) (bool, error) {
 	return !pending, nil
 }
 
-// known refuses a database that a newer program has migrated: what its tables
-// mean is not known here.
+// known refuses a database of a program that is newer, or older than the first
+// migration: what its tables mean is not known here.
 func known(ctx context.Context, p *goose.Provider) error {
 	current, target, err := p.GetVersions(ctx)
 	if err != nil {
@@ -179,6 +179,9 @@ func known(ctx context.Context, p *goose.Provider) error {
 	}
 	if current > target {
 		return fmt.Errorf("the database is of version %d; this program knows %d: use a newer one", current, target)
+	}
+	if first := p.ListSources()[0].Version; current > 0 && current < first {
+		return fmt.Errorf("the database is of version %d, of a build from before the first release; this program knows %d and later: begin with an empty database, and keep this one with the build that wrote it, which can export its log", current, first)
 	}
 	return nil
 }

@@ -1,5 +1,7 @@
 -- +goose Up
 
+-- Versions before this one are of builds that were never released.
+
 -- The log. Rows of these tables are inserted and read, and nothing else.
 CREATE TABLE entries (
 	serial INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -19,6 +21,7 @@ CREATE TABLE log_batches (
 	grown      INTEGER NOT NULL CHECK (grown >= size),
 	checkpoint BLOB NOT NULL
 ) STRICT;
+CREATE INDEX log_batches_grown ON log_batches (grown);
 CREATE TABLE log_index (
 	place  INTEGER PRIMARY KEY,
 	serial INTEGER NOT NULL UNIQUE REFERENCES entries
@@ -35,6 +38,9 @@ CREATE TABLE log_cosignatures (
 	size       INTEGER NOT NULL,
 	checkpoint BLOB NOT NULL
 ) STRICT;
+-- Cosignatures are looked for by the size of their checkpoint, which may be an
+-- older one: a witness takes its time.
+CREATE INDEX log_cosignatures_size ON log_cosignatures (size);
 
 -- Bodies are the one thing that can be taken out, but for those of the class
 -- permanent and of chains under legal hold.
@@ -121,9 +127,22 @@ CREATE TABLE runs (
 	opened_at INTEGER NOT NULL,
 	state     TEXT NOT NULL,
 	doc       TEXT NOT NULL,
+	-- The key under which everything that a run states is sealed, where the run is
+	-- about a person. It stays when the key is deleted.
+	subject_key TEXT,
+	-- When the run was closed, in milliseconds since 1970.
+	closed_at INTEGER,
+	-- The output of a run that succeeded, sealed to its workflow where there are keys:
+	-- an end that is asked for again is told with it.
+	value     BLOB,
 	UNIQUE (workflow, root)
 ) STRICT;
 CREATE INDEX runs_workflow ON runs (workflow, serial);
+CREATE INDEX runs_root ON runs (root);
+CREATE INDEX runs_subject ON runs (subject_key) WHERE subject_key IS NOT NULL;
+CREATE INDEX runs_value ON runs (closed_at) WHERE value IS NOT NULL;
+-- What has no end yet is looked through again and again.
+CREATE INDEX runs_open ON runs (workflow, root) WHERE state = 'running';
 CREATE TABLE outcomes (
 	serial INTEGER PRIMARY KEY AUTOINCREMENT,
 	workflow TEXT NOT NULL,
@@ -195,6 +214,8 @@ CREATE TABLE invocations (
 	call_not_after INTEGER,
 	output_digest  TEXT NOT NULL
 ) STRICT;
+-- A decision permits one invocation.
+CREATE INDEX invocations_decision ON invocations (decision_id);
 CREATE TABLE snapshots (
 	serial INTEGER PRIMARY KEY AUTOINCREMENT,
 	server      TEXT NOT NULL,
@@ -207,6 +228,13 @@ CREATE TABLE evidence (
 	digest TEXT PRIMARY KEY,
 	doc    TEXT NOT NULL
 ) STRICT;
+-- Which body an evidence packet stands behind: it goes with that.
+CREATE TABLE evidence_refs (
+	packet TEXT NOT NULL,
+	body   TEXT NOT NULL,
+	PRIMARY KEY (packet, body)
+) STRICT;
+CREATE INDEX evidence_refs_body ON evidence_refs (body);
 CREATE TABLE authority (
 	n         INTEGER PRIMARY KEY,
 	digest    TEXT NOT NULL UNIQUE,
@@ -235,8 +263,13 @@ CREATE TRIGGER log_index_delete BEFORE DELETE ON log_index BEGIN SELECT RAISE(AB
 -- +goose StatementBegin
 CREATE TRIGGER log_tiles_update BEFORE UPDATE ON log_tiles BEGIN SELECT RAISE(ABORT, 'table log_tiles of the ledger takes no UPDATE'); END;
 -- +goose StatementEnd
+-- A tile that a wider one begins with may go: nothing is lost with it, and the
+-- sequencer makes another at every batch.
 -- +goose StatementBegin
-CREATE TRIGGER log_tiles_delete BEFORE DELETE ON log_tiles BEGIN SELECT RAISE(ABORT, 'table log_tiles of the ledger takes no DELETE'); END;
+CREATE TRIGGER log_tiles_delete BEFORE DELETE ON log_tiles
+WHEN NOT EXISTS (SELECT 1 FROM log_tiles w WHERE w.level = OLD.level AND w.n = OLD.n AND w.width > OLD.width
+	AND substr(w.data, 1, length(OLD.data)) = OLD.data)
+BEGIN SELECT RAISE(ABORT, 'table log_tiles of the ledger takes no DELETE'); END;
 -- +goose StatementEnd
 -- +goose StatementBegin
 CREATE TRIGGER log_cosignatures_update BEFORE UPDATE ON log_cosignatures BEGIN SELECT RAISE(ABORT, 'table log_cosignatures of the ledger takes no UPDATE'); END;

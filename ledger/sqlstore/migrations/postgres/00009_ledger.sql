@@ -1,5 +1,7 @@
 -- +goose Up
 
+-- Versions before this one are of builds that were never released.
+
 -- The log. Rows of these tables are inserted and read, and nothing else.
 CREATE TABLE entries (
 	serial BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -24,6 +26,7 @@ CREATE TABLE log_batches (
 	grown      BIGINT NOT NULL CHECK (grown >= size),
 	checkpoint BYTEA NOT NULL
 );
+CREATE INDEX log_batches_grown ON log_batches (grown);
 CREATE TABLE log_index (
 	place  BIGINT PRIMARY KEY,
 	serial BIGINT NOT NULL UNIQUE REFERENCES entries
@@ -40,6 +43,9 @@ CREATE TABLE log_cosignatures (
 	size       BIGINT NOT NULL,
 	checkpoint BYTEA NOT NULL
 );
+-- Cosignatures are looked for by the size of their checkpoint, which may be an
+-- older one: a witness takes its time.
+CREATE INDEX log_cosignatures_size ON log_cosignatures (size);
 
 -- Bodies are the one thing that can be taken out, but for those of the class
 -- permanent and of chains under legal hold.
@@ -126,9 +132,22 @@ CREATE TABLE runs (
 	opened_at BIGINT NOT NULL,
 	state     TEXT NOT NULL,
 	doc       TEXT NOT NULL,
+	-- The key under which everything that a run states is sealed, where the run is
+	-- about a person. It stays when the key is deleted.
+	subject_key TEXT,
+	-- When the run was closed, in milliseconds since 1970.
+	closed_at BIGINT,
+	-- The output of a run that succeeded, sealed to its workflow where there are keys:
+	-- an end that is asked for again is told with it.
+	value     BYTEA,
 	PRIMARY KEY (workflow, root)
 );
 CREATE INDEX runs_workflow ON runs (workflow, serial);
+CREATE INDEX runs_root ON runs (root);
+CREATE INDEX runs_subject ON runs (subject_key) WHERE subject_key IS NOT NULL;
+CREATE INDEX runs_value ON runs (closed_at) WHERE value IS NOT NULL;
+-- What has no end yet is looked through again and again.
+CREATE INDEX runs_open ON runs (workflow, root) WHERE state = 'running';
 CREATE TABLE outcomes (
 	workflow TEXT NOT NULL,
 	root     TEXT NOT NULL,
@@ -200,6 +219,8 @@ CREATE TABLE invocations (
 	call_not_after BIGINT,
 	output_digest  TEXT NOT NULL
 );
+-- A decision permits one invocation.
+CREATE INDEX invocations_decision ON invocations (decision_id);
 CREATE TABLE snapshots (
 	serial BIGINT GENERATED ALWAYS AS IDENTITY UNIQUE,
 	server      TEXT NOT NULL,
@@ -212,6 +233,13 @@ CREATE TABLE evidence (
 	digest TEXT PRIMARY KEY,
 	doc    TEXT NOT NULL
 );
+-- Which body an evidence packet stands behind: it goes with that.
+CREATE TABLE evidence_refs (
+	packet TEXT NOT NULL,
+	body   TEXT NOT NULL,
+	PRIMARY KEY (packet, body)
+);
+CREATE INDEX evidence_refs_body ON evidence_refs (body);
 CREATE TABLE authority (
 	n         BIGINT PRIMARY KEY,
 	digest    TEXT NOT NULL UNIQUE,
@@ -234,17 +262,73 @@ BEGIN
 	RETURN OLD;
 END $$;
 -- +goose StatementEnd
+-- A tile that a wider one begins with may go: nothing is lost with it, and the
+-- sequencer makes another at every batch.
+-- +goose StatementBegin
+CREATE FUNCTION keep_tile() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF NOT EXISTS (SELECT FROM log_tiles w WHERE w.level = OLD.level AND w.n = OLD.n AND w.width > OLD.width
+			AND substr(w.data, 1, length(OLD.data)) = OLD.data) THEN
+		RAISE EXCEPTION 'table log_tiles of the ledger takes no DELETE' USING ERRCODE = 'integrity_constraint_violation';
+	END IF;
+	RETURN OLD;
+END $$;
+-- +goose StatementEnd
 -- +goose StatementBegin
 DO $$
 DECLARE t TEXT;
 BEGIN
-	FOREACH t IN ARRAY ARRAY['entries', 'log_batches', 'log_index', 'log_tiles', 'log_cosignatures', 'authority'] LOOP
+	FOREACH t IN ARRAY ARRAY['entries', 'log_batches', 'log_index', 'log_cosignatures', 'authority'] LOOP
 		EXECUTE format('CREATE TRIGGER append_only BEFORE UPDATE OR DELETE ON %I FOR EACH ROW EXECUTE FUNCTION refuse_change()', t);
 		EXECUTE format('CREATE TRIGGER never_emptied BEFORE TRUNCATE ON %I FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()', t);
 	END LOOP;
+	CREATE TRIGGER append_only BEFORE UPDATE ON log_tiles FOR EACH ROW EXECUTE FUNCTION refuse_change();
+	CREATE TRIGGER kept BEFORE DELETE ON log_tiles FOR EACH ROW EXECUTE FUNCTION keep_tile();
+	CREATE TRIGGER never_emptied BEFORE TRUNCATE ON log_tiles FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 	CREATE TRIGGER never_changed BEFORE UPDATE ON bodies FOR EACH ROW EXECUTE FUNCTION refuse_change();
 	CREATE TRIGGER kept BEFORE DELETE ON bodies FOR EACH ROW EXECUTE FUNCTION keep_body();
 	CREATE TRIGGER never_emptied BEFORE TRUNCATE ON bodies FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+	CREATE TRIGGER never_changed BEFORE UPDATE ON evidence_refs FOR EACH ROW EXECUTE FUNCTION refuse_change();
+END $$;
+-- +goose StatementEnd
+
+-- Pruning is by class and age alone: whoever may call this, and may delete
+-- nothing, cannot choose what goes. What is kept, the trigger on bodies keeps.
+-- +goose StatementBegin
+CREATE FUNCTION prune_bodies(what TEXT, before BIGINT) RETURNS BIGINT LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE gone BIGINT;
+BEGIN
+	DELETE FROM bodies b WHERE b.class = what AND b.at < before AND b.chain NOT IN (SELECT h.chain FROM legal_holds h);
+	GET DIAGNOSTICS gone = ROW_COUNT;
+	RETURN gone;
+END $$;
+-- +goose StatementEnd
+REVOKE EXECUTE ON FUNCTION prune_bodies FROM PUBLIC;
+
+-- Packets that stand behind bodies that are all gone, and those of a key that is.
+-- +goose StatementBegin
+CREATE FUNCTION drop_packets() RETURNS BIGINT LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE gone BIGINT;
+BEGIN
+	DELETE FROM evidence e WHERE EXISTS (SELECT FROM evidence_refs r WHERE r.packet = e.digest)
+		AND NOT EXISTS (SELECT FROM evidence_refs r JOIN bodies b ON b.digest = r.body LEFT JOIN subject_keys k ON k.id = b.subject_key
+			WHERE r.packet = e.digest AND (b.subject_key IS NULL OR k.id IS NOT NULL));
+	GET DIAGNOSTICS gone = ROW_COUNT;
+	DELETE FROM evidence_refs r WHERE NOT EXISTS (SELECT FROM bodies b WHERE b.digest = r.body);
+	RETURN gone;
+END $$;
+-- +goose StatementEnd
+REVOKE EXECUTE ON FUNCTION drop_packets FROM PUBLIC;
+
+-- Temporary tables are found first unless they are named last: a role that may
+-- make one could show these functions legal holds, or tiles, of its own.
+-- +goose StatementBegin
+DO $$
+DECLARE f TEXT;
+BEGIN
+	FOREACH f IN ARRAY ARRAY['keep_body()', 'keep_tile()', 'prune_bodies(TEXT, BIGINT)', 'drop_packets()'] LOOP
+		EXECUTE format('ALTER FUNCTION %s SET search_path = %I, pg_temp', f, current_schema());
+	END LOOP;
 END $$;
 -- +goose StatementEnd
 
