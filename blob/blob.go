@@ -7,6 +7,7 @@
 package blob
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -113,7 +114,7 @@ func (d *Dir) Put(ctx context.Context, b []byte) (string, error) {
 	if err := d.there(); err != nil {
 		return "", fmt.Errorf("put blob %s: %w", digest, err)
 	}
-	if info, err := os.Stat(path); err == nil && info.Size() == int64(len(b)) {
+	if has(path, b) {
 		return digest, nil
 	}
 	if err := write(path, b); err != nil {
@@ -123,17 +124,44 @@ func (d *Dir) Put(ctx context.Context, b []byte) (string, error) {
 	return digest, nil
 }
 
+// has reports whether a file has these bytes. One that is damaged has not, and is
+// written anew.
+func has(path string, b []byte) bool {
+	if info, err := os.Stat(path); err != nil || info.Size() != int64(len(b)) {
+		return false
+	}
+	have, err := os.ReadFile(path)
+	return err == nil && bytes.Equal(have, b)
+}
+
 func write(path string, b []byte) error {
 	dir := filepath.Dir(path)
 	// The store's own folder is not made anew: where it is gone, so are its values.
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	switch err := os.Mkdir(dir, 0o700); {
+	case err == nil:
+		if err := sync(filepath.Dir(dir)); err != nil {
+			return err
+		}
+	case !errors.Is(err, fs.ErrExist):
 		return err
 	}
 	name, err := temporary(dir, b)
 	if err != nil {
 		return err
 	}
-	return os.Rename(name, path)
+	if err := os.Rename(name, path); err != nil {
+		return err
+	}
+	return sync(dir)
+}
+
+// sync makes the names in a folder durable: those of files that are synced are not.
+func sync(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // temporary writes b to a new file of a folder, and syncs it.

@@ -128,3 +128,21 @@ func TestDirThatIsReplaced(t *testing.T) {
 		})
 	}
 }
+
+// A blob that was damaged is mended by whoever stores it again.
+func TestDirMendsWhatIsStoredAgain(t *testing.T) {
+	root := t.TempDir()
+	dir, err := blob.Open(root)
+	require.NoError(t, err)
+	good := []byte("the true bytes")
+	digest, err := dir.Put(t.Context(), good)
+	require.NoError(t, err)
+	for _, bad := range []string{"the fake bytes", "the true", ""} {
+		require.NoError(t, os.WriteFile(filepath.Join(root, digest[7:9], digest[9:]), []byte(bad), 0o600))
+		_, err = dir.Put(t.Context(), good)
+		require.NoError(t, err)
+		b, err := dir.Get(t.Context(), digest)
+		require.NoError(t, err, bad)
+		require.Equal(t, good, b)
+	}
+}
