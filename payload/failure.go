@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	commonpb "go.temporal.io/api/common/v1"
 	failurepb "go.temporal.io/api/failure/v1"
@@ -57,6 +58,11 @@ func (c ours) FailureToError(f *failurepb.Failure) error {
 	return c.FailureConverter.FailureToError(shallow(f))
 }
 
+// awayPrefix begins the words of a [contract.Error] of kind StoreUnavailable. Of one that
+// workflow code has panicked with, so that its task is tried again, the library keeps
+// the words alone.
+const awayPrefix = string(contract.StoreUnavailable) + ": "
+
 func (c ours) known(err error) error {
 	var e *contract.Error
 	if bad := new(argumentError); errors.As(err, &bad) {
@@ -66,6 +72,8 @@ func (c ours) known(err error) error {
 	case err == nil, errors.As(err, new(*temporal.ApplicationError)):
 	case errors.As(err, &e) && e.Kind == contract.StoreUnavailable:
 		return temporal.NewApplicationErrorWithOptions(err.Error(), string(e.Kind), temporal.ApplicationErrorOptions{})
+	case c.place == placeNone && strings.HasPrefix(err.Error(), awayPrefix):
+		return temporal.NewApplicationErrorWithOptions(strings.TrimPrefix(err.Error(), awayPrefix), string(contract.StoreUnavailable), temporal.ApplicationErrorOptions{})
 	case c.place == placeNone && errors.Is(err, context.Canceled):
 		// A worker that stops while it reads what an activity is asked.
 		return temporal.NewApplicationErrorWithOptions(err.Error(), string(contract.WorkerLost),
