@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"chimera.ai/engine/blob"
 	"chimera.ai/engine/contract"
 )
 
@@ -72,6 +73,9 @@ func (c ours) known(err error) error {
 	case err == nil, errors.As(err, new(*temporal.ApplicationError)):
 	case errors.As(err, &e) && e.Kind == contract.StoreUnavailable:
 		return temporal.NewApplicationErrorWithOptions(err.Error(), string(e.Kind), temporal.ApplicationErrorOptions{})
+	case c.place == placeNone && (errors.Is(err, blob.ErrNotFound) || errors.Is(err, blob.ErrCorrupt)):
+		// A task that has such a value by reference is tried again until it is back.
+		return temporal.NewApplicationErrorWithOptions(err.Error(), string(contract.StoreUnavailable), temporal.ApplicationErrorOptions{})
 	case c.place == placeNone && strings.HasPrefix(err.Error(), awayPrefix):
 		return temporal.NewApplicationErrorWithOptions(strings.TrimPrefix(err.Error(), awayPrefix), string(contract.StoreUnavailable), temporal.ApplicationErrorOptions{})
 	case c.place == placeNone && errors.Is(err, context.Canceled):
