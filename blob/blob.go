@@ -7,15 +7,18 @@
 package blob
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 )
 
 // ErrNotFound reports that the store has no blob of that digest.
@@ -48,14 +51,46 @@ const prefix = "sha256:"
 
 // Dir is a [Store] in a directory of the local file system: one file a blob,
 // in 256 folders by the first two hex digits.
-type Dir struct{ root string }
+type Dir struct {
+	root string
+	// used: the directory has been seen with something in it. One that is empty then
+	// is another one, such as what a volume was mounted on.
+	used atomic.Bool
+}
 
 // Open makes the directory if need be, and a store in it.
 func Open(root string) (*Dir, error) {
 	if err := os.MkdirAll(root, 0o700); err != nil {
 		return nil, fmt.Errorf("open blob store: %w", err)
 	}
-	return &Dir{root: root}, nil
+	d := &Dir{root: root}
+	if err := d.there(); err != nil {
+		return nil, fmt.Errorf("open blob store: %w", err)
+	}
+	return d, nil
+}
+
+// errReplaced reports a directory that is not the one that the store was opened in.
+var errReplaced = errors.New("the store's folder is empty, and was not before: it was replaced, and a restart takes up the new one")
+
+// there refuses a directory that was removed, or replaced by an empty one: what it
+// had may come back, and what is written to the other one would be lost then.
+func (d *Dir) there() error {
+	f, err := os.Open(d.root)
+	if err != nil {
+		return err
+	}
+	_, err = f.Readdirnames(1)
+	switch {
+	case err == nil:
+		d.used.Store(true)
+	case !errors.Is(err, io.EOF):
+	case d.used.Load():
+		err = errReplaced
+	default:
+		err = nil
+	}
+	return errors.Join(err, f.Close())
 }
 
 func (d *Dir) path(digest string) (string, error) {
@@ -76,26 +111,57 @@ func (d *Dir) Put(ctx context.Context, b []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if info, err := os.Stat(path); err == nil && info.Size() == int64(len(b)) {
+	if err := d.there(); err != nil {
+		return "", fmt.Errorf("put blob %s: %w", digest, err)
+	}
+	if has(path, b) {
 		return digest, nil
 	}
 	if err := write(path, b); err != nil {
 		return "", fmt.Errorf("put blob %s: %w", digest, err)
 	}
+	d.used.Store(true)
 	return digest, nil
+}
+
+// has reports whether a file has these bytes. One that is damaged has not, and is
+// written anew.
+func has(path string, b []byte) bool {
+	if info, err := os.Stat(path); err != nil || info.Size() != int64(len(b)) {
+		return false
+	}
+	have, err := os.ReadFile(path)
+	return err == nil && bytes.Equal(have, b)
 }
 
 func write(path string, b []byte) error {
 	dir := filepath.Dir(path)
 	// The store's own folder is not made anew: where it is gone, so are its values.
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	switch err := os.Mkdir(dir, 0o700); {
+	case err == nil:
+		if err := sync(filepath.Dir(dir)); err != nil {
+			return err
+		}
+	case !errors.Is(err, fs.ErrExist):
 		return err
 	}
 	name, err := temporary(dir, b)
 	if err != nil {
 		return err
 	}
-	return os.Rename(name, path)
+	if err := os.Rename(name, path); err != nil {
+		return err
+	}
+	return sync(dir)
+}
+
+// sync makes the names in a folder durable: those of files that are synced are not.
+func sync(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // temporary writes b to a new file of a folder, and syncs it.
@@ -120,9 +186,12 @@ func (d *Dir) Check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("check the blob store: %w", err)
 	}
-	name, err := temporary(d.root, make([]byte, CheckBytes))
+	err := d.there()
 	if err == nil {
-		err = os.Remove(name)
+		var name string
+		if name, err = temporary(d.root, make([]byte, CheckBytes)); err == nil {
+			err = os.Remove(name)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("check the blob store: %w", err)
@@ -141,7 +210,7 @@ func (d *Dir) Get(ctx context.Context, digest string) ([]byte, error) {
 	}
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, gone := os.Stat(d.root); gone != nil {
+		if gone := d.there(); gone != nil {
 			return nil, fmt.Errorf("get blob %s: the store is not there: %w", digest, gone)
 		}
 		return nil, fmt.Errorf("blob %s: %w", digest, ErrNotFound)

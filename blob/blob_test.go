@@ -96,3 +96,53 @@ func TestDirThatIsGone(t *testing.T) {
 	_, err = dir.Get(t.Context(), digest)
 	require.NoError(t, err)
 }
+
+// A folder that is replaced by an empty one, as where a volume is mounted no more,
+// takes nothing, and does not say of its values that they never were.
+func TestDirThatIsReplaced(t *testing.T) {
+	for name, reopened := range map[string]bool{"just made": false, "opened": true} {
+		t.Run(name, func(t *testing.T) {
+			root := filepath.Join(t.TempDir(), "blobs")
+			dir, err := blob.Open(root)
+			require.NoError(t, err)
+			digest, err := dir.Put(t.Context(), []byte("a"))
+			require.NoError(t, err)
+			if reopened {
+				dir, err = blob.Open(root)
+				require.NoError(t, err)
+			}
+			require.NoError(t, os.Rename(root, root+".away"))
+			require.NoError(t, os.Mkdir(root, 0o700))
+			_, err = dir.Get(t.Context(), digest)
+			require.Error(t, err)
+			require.NotErrorIs(t, err, blob.ErrNotFound)
+			_, err = dir.Put(t.Context(), []byte("b"))
+			require.Error(t, err)
+			require.Error(t, dir.Check(t.Context()))
+			require.NoError(t, os.Remove(root), "it is empty")
+			require.NoError(t, os.Rename(root+".away", root))
+			_, err = dir.Get(t.Context(), digest)
+			require.NoError(t, err)
+			_, err = dir.Put(t.Context(), []byte("b"))
+			require.NoError(t, err)
+		})
+	}
+}
+
+// A blob that was damaged is mended by whoever stores it again.
+func TestDirMendsWhatIsStoredAgain(t *testing.T) {
+	root := t.TempDir()
+	dir, err := blob.Open(root)
+	require.NoError(t, err)
+	good := []byte("the true bytes")
+	digest, err := dir.Put(t.Context(), good)
+	require.NoError(t, err)
+	for _, bad := range []string{"the fake bytes", "the true", ""} {
+		require.NoError(t, os.WriteFile(filepath.Join(root, digest[7:9], digest[9:]), []byte(bad), 0o600))
+		_, err = dir.Put(t.Context(), good)
+		require.NoError(t, err)
+		b, err := dir.Get(t.Context(), digest)
+		require.NoError(t, err, bad)
+		require.Equal(t, good, b)
+	}
+}

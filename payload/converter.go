@@ -398,6 +398,9 @@ func (c planConverter) FromPayload(p *commonpb.Payload, target any) error {
 		ctx, cancel := context.WithTimeout(context.Background(), planTimeout)
 		defer cancel()
 		compiled, err := c.plans.Get(ctx, head.Digest)
+		if err != nil {
+			err = contract.Errorf(contract.StoreUnavailable, "the plan cannot be read: %w", err)
+		}
 		*loaded = &plan.Loaded{Plan: compiled, Head: head, Err: err}
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	commonpb "go.temporal.io/api/common/v1"
 	failurepb "go.temporal.io/api/failure/v1"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"chimera.ai/engine/blob"
 	"chimera.ai/engine/contract"
 )
 
@@ -57,6 +59,11 @@ func (c ours) FailureToError(f *failurepb.Failure) error {
 	return c.FailureConverter.FailureToError(shallow(f))
 }
 
+// awayPrefix begins the words of a [contract.Error] of kind StoreUnavailable. Of one that
+// workflow code has panicked with, so that its task is tried again, the library keeps
+// the words alone.
+const awayPrefix = string(contract.StoreUnavailable) + ": "
+
 func (c ours) known(err error) error {
 	var e *contract.Error
 	if bad := new(argumentError); errors.As(err, &bad) {
@@ -66,6 +73,11 @@ func (c ours) known(err error) error {
 	case err == nil, errors.As(err, new(*temporal.ApplicationError)):
 	case errors.As(err, &e) && e.Kind == contract.StoreUnavailable:
 		return temporal.NewApplicationErrorWithOptions(err.Error(), string(e.Kind), temporal.ApplicationErrorOptions{})
+	case c.place == placeNone && (errors.Is(err, blob.ErrNotFound) || errors.Is(err, blob.ErrCorrupt)):
+		// A task that has such a value by reference is tried again until it is back.
+		return temporal.NewApplicationErrorWithOptions(err.Error(), string(contract.StoreUnavailable), temporal.ApplicationErrorOptions{})
+	case c.place == placeNone && strings.HasPrefix(err.Error(), awayPrefix):
+		return temporal.NewApplicationErrorWithOptions(strings.TrimPrefix(err.Error(), awayPrefix), string(contract.StoreUnavailable), temporal.ApplicationErrorOptions{})
 	case c.place == placeNone && errors.Is(err, context.Canceled):
 		// A worker that stops while it reads what an activity is asked.
 		return temporal.NewApplicationErrorWithOptions(err.Error(), string(contract.WorkerLost),

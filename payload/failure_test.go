@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	failurepb "go.temporal.io/api/failure/v1"
 
+	"chimera.ai/engine/blob"
+	"chimera.ai/engine/contract"
 	"chimera.ai/engine/payload"
 )
 
@@ -34,4 +36,16 @@ func TestCausesAreBounded(t *testing.T) {
 		}
 		return at.GetMessage()
 	}(), "the failure itself stays as it was")
+}
+
+// TestAMissingValueIsWaitedFor: the library fails a task whose value it cannot read,
+// before anybody knows what the task is. What it says then is that the store is away.
+func TestAMissingValueIsWaitedFor(t *testing.T) {
+	c := payload.NewFailureConverter(payload.NewConverter(payload.NewPlans(nil, 0), payload.Sealing{}))
+	for _, cause := range []error{blob.ErrNotFound, blob.ErrCorrupt} {
+		f := c.ErrorToFailure(fmt.Errorf("storage driver: %w", cause))
+		require.Equal(t, string(contract.StoreUnavailable), f.GetApplicationFailureInfo().GetType())
+		require.False(t, f.GetApplicationFailureInfo().GetNonRetryable())
+		require.Contains(t, f.GetMessage(), cause.Error())
+	}
 }

@@ -250,7 +250,7 @@ func (p *Program) hold(id, queue string, workers int, event *historypb.HistoryEv
 		return nil // something arrived meanwhile, or the run was reset: the next attempt goes on
 	case s.Kind == contract.StoreUnavailable:
 		s.Reason = reasonStore
-		s.Hint = "The workers' store does not answer, or a worker lacks a key (payload.keys). The run goes on by itself once that is right: see store.* and payload.* of the workers, and their log."
+		s.Hint = "The workers' store does not answer or lacks a value that the run needs, or a worker lacks a key (payload.keys). The run goes on by itself once that is right: see store.* and payload.* of the workers, and their log. Where it never will be: " + terminate
 	case cause == enums.WORKFLOW_TASK_FAILED_CAUSE_EXTERNAL_STORAGE_FAILURE:
 		s.Reason = reasonValue
 		s.Hint = "A value that the run needs cannot be read from the workers' store: whoever started the run had another store, or the value was deleted. Bring it back, or: " + terminate

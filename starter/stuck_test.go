@@ -6,6 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -27,7 +30,9 @@ import (
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/payload"
+	"chimera.ai/engine/store"
 )
 
 // TestWhyARunIsHeld: each cause is told apart by types, never by wording.
@@ -268,6 +273,63 @@ func testTaskFails(t *testing.T, sealing payload.Sealing, cause string) {
 // cliWith runs a command whose standard error is watched meanwhile.
 func cliWith(stdin string, said *lines, args ...string) int {
 	return run(args, strings.NewReader(stdin), new(bytes.Buffer), said)
+}
+
+// TestARunWhosePlanIsGone: it says that it waits for the store, and goes on once the
+// plan is back.
+func TestARunWhosePlanIsGone(t *testing.T) {
+	ring, err := payload.ParseKeys([]string{"a:" + strings.Repeat("0123456789abcdef", 4)})
+	require.NoError(t, err)
+	for name, sealing := range map[string]payload.Sealing{"plain": {}, "sealed": {Keys: ring}} {
+		t.Run(name, func(t *testing.T) {
+			c := stand(t, sealing)
+			dir := t.TempDir()
+			engine := func() *host.Host {
+				h, err := host.New(t.Context(), host.Options{
+					Client: client.Options{HostPort: os.Getenv("CHIMERA_TEMPORAL_ADDRESS")}, Store: store.Options{Dir: dir}, Sealing: sealing,
+					Logger: slog.New(slog.DiscardHandler),
+				})
+				require.NoError(t, err)
+				require.NoError(t, h.Start())
+				return h
+			}
+			h := engine()
+			const plan = `{"apiVersion":"chimera/v1","kind":"Plan","name":"p","version":"1","agent":"a","input_schema":{"type":"object"},"output_schema":{"type":"object"},
+				"nodes":[{"id":"s","template":"engine/sleep","timeout_ms":60000,"with":{"ms":30000}}],"edges":[]}`
+			run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "r", TaskQueue: contract.QueueEngine}, contract.WorkflowType, contract.Start{Source: plan})
+			require.NoError(t, err)
+			stage.Until(t, "it runs", func() bool {
+				v, err := c.QueryWorkflow(t.Context(), "r", "", contract.QueryState)
+				var s contract.State
+				return err == nil && v.Get(&s) == nil && s.Counts.Running == 1
+			})
+			require.NoError(t, h.Close())
+			files, err := filepath.Glob(filepath.Join(dir, "blobs", "*", "*"))
+			require.NoError(t, err)
+			require.Len(t, files, 1)
+			require.NoError(t, os.Rename(files[0], files[0]+".gone"))
+			h = engine()
+			defer func() { require.NoError(t, h.Close()) }()
+			require.NoError(t, c.SignalWorkflow(t.Context(), "r", "", "wake", nil))
+			var r report
+			stage.Until(t, "it is stuck", func() bool {
+				out, _, _ := cli("status", "r", "--format", "json")
+				r = report{}
+				return json.Unmarshal([]byte(out), &r) == nil && r.Stuck != nil && r.Stuck.Attempt > 1
+			})
+			require.Equal(t, reasonStore, r.Stuck.Reason)
+			require.Equal(t, contract.StoreUnavailable, r.Stuck.Kind)
+			if sealing.Keys == nil {
+				require.Contains(t, r.Stuck.Cause, filepath.Base(files[0]))
+			}
+			require.NoError(t, os.Rename(files[0]+".gone", files[0]))
+			require.NoError(t, c.CancelWorkflow(t.Context(), "r", ""))
+			require.Error(t, stage.Await(t, c, run, nil))
+			d, err := c.DescribeWorkflowExecution(t.Context(), "r", "")
+			require.NoError(t, err)
+			require.Equal(t, enums.WORKFLOW_EXECUTION_STATUS_CANCELED, d.GetWorkflowExecutionInfo().GetStatus())
+		})
+	}
 }
 
 func TestStuckInALine(t *testing.T) {

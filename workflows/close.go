@@ -16,8 +16,7 @@ import (
 // what the run proposes is dropped where an end stands already, as after a workflow
 // task that Temporal has discarded.
 func (r *run) close() (contract.Result, error) {
-	r.view.awaits(contract.WaitJournal, r.now(), time.Time{}, "the run's end, on its way to the ledger")
-	t := teller{ctx: r.steady, crowded: r.answers() >= maxAnswers}
+	t := teller{ctx: r.steady, view: r.view, crowded: r.answers() >= maxAnswers}
 	closed, refused := t.conclude(r.tag, contract.CloseRequest{
 		Run: r.identity(), Plan: r.head.Digest, Input: r.head.InputDigest,
 		Entries: r.journal.left(), End: r.end, Output: r.output,
@@ -43,7 +42,8 @@ func (r *run) close() (contract.Result, error) {
 // much that is: a request more might not be in the history before a reset. It comes
 // first, since engine/close may state the first of many before the end.
 func (t teller) conclude(tag string, end contract.CloseRequest, elsewhere []contract.JournalEntry) (contract.Closed, *failure) {
-	t.root, t.timeout = end.Run.Root, journalTimeout
+	t.root, t.timeout, t.since = end.Run.Root, journalTimeout, workflow.Now(t.ctx)
+	t.waits("")
 	for n := 1; len(end.Entries) > contract.MaxEntries; n++ {
 		request := contract.JournalRequest{
 			Run: end.Run, Plan: end.Plan, Input: end.Input, Entries: end.Entries[:contract.MaxEntries],
@@ -66,6 +66,9 @@ func (t teller) conclude(tag string, end contract.CloseRequest, elsewhere []cont
 // teller tells the ledger what it has to take before a run ends.
 type teller struct {
 	ctx workflow.Context
+	// view is told what the run waits for, since when it does.
+	view  *view
+	since time.Time
 	// root is that of the run.
 	root string
 	// crowded: too much may answer meanwhile for a local activity.
@@ -74,6 +77,15 @@ type teller struct {
 	launches int
 	// timeout is long enough for what is told, however busy the store is.
 	timeout time.Duration
+}
+
+// waits says what the run waits for, and why, where that is known.
+func (t *teller) waits(why string) {
+	detail := "the run's end, on its way to the ledger"
+	if why != "" {
+		detail += ": " + why
+	}
+	t.view.awaits(contract.WaitJournal, t.since, time.Time{}, detail)
 }
 
 // tell runs an activity as a local one, which is one event, where it may be, and then
@@ -131,6 +143,7 @@ func read[T any](t *teller, answered workflow.Future, right func(*T) bool) (answ
 		return answer, true, &said
 	}
 	workflow.GetLogger(t.ctx).Warn("the end of the run was not written", "kind", said.Kind, "error", said.Message)
+	t.waits(said.Message)
 	return answer, false, nil
 }
 
@@ -170,8 +183,7 @@ func (v *view) unloaded(ctx workflow.Context, err error) (contract.Result, error
 	}
 	steady, _ := workflow.NewDisconnectedContext(ctx)
 	id := identify(workflow.GetInfo(ctx))
-	v.awaits(contract.WaitJournal, workflow.Now(ctx), time.Time{}, "the run's end, on its way to the ledger")
-	t := teller{ctx: steady}
+	t := teller{ctx: steady, view: v}
 	closed, refused := t.conclude(id.Origin, contract.CloseRequest{Run: id, End: end}, nil)
 	if refused != nil {
 		return nil, v.fail(unrecorded(refused))

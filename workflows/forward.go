@@ -92,8 +92,9 @@ func (r *run) back(w *wait) { r.again = append([]*wait{w}, r.again...) }
 // outage is what is known of the store.
 type outage struct {
 	// away: the store was unavailable, and what proves the contrary is in flight, or
-	// has to be launched.
+	// has to be launched. why is what was said of that last.
 	away, probing bool
+	why           string
 	// again counts how often the store was away since something last came of it, and
 	// next is when it is probed at the earliest: what proves that it is back need not
 	// prove that it takes all that it is given.
@@ -105,7 +106,8 @@ type outage struct {
 }
 
 // stall puts off w until the store is back.
-func (r *run) stall(w *wait) {
+func (r *run) stall(w *wait, why string) {
+	r.outage.why = why
 	if w.patient {
 		r.outage.probing = false
 	}

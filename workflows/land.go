@@ -66,7 +66,7 @@ func (r *run) failedCall(w *wait, f failure) {
 	n := &r.plan.Nodes[w.node]
 	if f.Kind == contract.StoreUnavailable {
 		w.spent = max(w.spent, f.spent)
-		r.stall(w)
+		r.stall(w, f.Message)
 		return
 	}
 	if f.unstarted || f.wrongQueue || f.Kind == contract.WorkerLost {
@@ -139,7 +139,7 @@ func (r *run) landRoute(w *wait) {
 	}
 	f := readFailure(err, w)
 	if f.Kind == contract.StoreUnavailable {
-		r.stall(w)
+		r.stall(w, f.Message)
 		return
 	}
 	if f.Kind == contract.WorkerLost || f.unstarted {

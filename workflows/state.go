@@ -130,13 +130,16 @@ func (r *run) waiting() (all []contract.Wait, more bool) {
 			all = append(all, contract.Wait{Kind: kind, Node: node, Since: instant(w.since), Until: instant(w.due), Detail: detail})
 		}
 	}
+	why := r.outage.because() // said once: it may be long
 	for _, w := range r.stalled {
-		add(contract.WaitStore, w, "the store was unavailable")
+		add(contract.WaitStore, w, "the store was unavailable"+why)
+		why = ""
 	}
 	for _, w := range r.flights {
 		switch {
 		case w.patient:
-			add(contract.WaitStore, w, "asks again and again until the store is back")
+			add(contract.WaitStore, w, "asks again and again until the store is back"+why)
+			why = ""
 		case w.kind == waitJournal:
 			add(contract.WaitJournal, w, "outcomes on their way to the ledger")
 		case w.kind == waitChild:
@@ -156,6 +159,14 @@ func (r *run) waiting() (all []contract.Wait, more bool) {
 		}
 	}
 	return all, more
+}
+
+// because gives what was said of an outage, to be read after what it holds up.
+func (o *outage) because() string {
+	if o.why == "" {
+		return ""
+	}
+	return ": " + clip(o.why, stateMessage)
 }
 
 // brief is a failure without its details, and with a message of bounded length.

@@ -230,7 +230,7 @@ func TestTheEndTellsWhatWasWrittenElsewhere(t *testing.T) {
 				return contract.Closed{Root: request.Run.Root}, nil
 			}, activity.RegisterOptions{Name: contract.ActivityClose})
 			env.ExecuteWorkflow(func(ctx workflow.Context) error {
-				_, refused := (teller{ctx: ctx}).conclude("tag", contract.CloseRequest{
+				_, refused := (teller{ctx: ctx, view: new(view)}).conclude("tag", contract.CloseRequest{
 					Run:     contract.Identity{Root: "own"},
 					Entries: append(make([]contract.JournalEntry, contract.MaxEntries), slices.Repeat([]contract.JournalEntry{{Node: 1}}, 200)...),
 				}, make([]contract.JournalEntry, 500))
@@ -243,6 +243,27 @@ func TestTheEndTellsWhatWasWrittenElsewhere(t *testing.T) {
 			require.Equal(t, 1, batches)
 		})
 	}
+}
+
+// TestAnEndSaysWhyItWaits: a run whose end cannot be stated says what it was told.
+func TestAnEndSaysWhyItWaits(t *testing.T) {
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	v, asked, said := new(view), 0, ""
+	env.SetOnActivityStartedListener(func(*activity.Info, context.Context, converter.EncodedValues) { said = v.waiting[0].Detail })
+	env.RegisterActivityWithOptions(func(_ context.Context, request contract.CloseRequest) (contract.Closed, error) {
+		if asked++; asked == 1 {
+			return contract.Closed{}, temporal.NewNonRetryableApplicationError("a value is gone", string(contract.StoreUnavailable), nil)
+		}
+		return contract.Closed{Root: request.Run.Root}, nil
+	}, activity.RegisterOptions{Name: contract.ActivityClose})
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		_, refused := (teller{ctx: ctx, view: v}).conclude("tag", contract.CloseRequest{Run: contract.Identity{Root: "own"}}, nil)
+		require.Nil(t, refused)
+		return nil
+	})
+	require.NoError(t, env.GetWorkflowError())
+	require.Equal(t, "the run's end, on its way to the ledger: a value is gone", said)
 }
 
 // TestAStoreThatIsSaidToBeAway: a run waits for its store before it continues as new,

@@ -3,6 +3,10 @@ package siege
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -172,4 +176,67 @@ func TestALongCallIsNoProbe(t *testing.T) {
 	restore()
 	end()
 	f.wins(t, r)
+}
+
+// TestAValueThatIsGone: a run says which value it waits for, goes on once that is back,
+// and hurts no other run; one that nobody brings back can be cancelled.
+func TestAValueThatIsGone(t *testing.T) {
+	stage.Parallel(t)
+	k := Folder(t)
+	gate := make(chan struct{})
+	f := camp(t, host.Options{Store: k.Options}, gated(gate))
+	send := func() *siegedRun {
+		b := newBuilder(14)
+		at := b.part("gone")
+		b.add(at+"large", Grow, 1000, map[string]any{"size": whole(20_000)})
+		b.add(at+"wait", Wait, day, map[string]any{"key": at})
+		b.add(at+"reads", Pass, 5000, nil).Longest = 30_000
+		b.after(at+"large", at+"wait")
+		b.after(at+"wait", at+"reads")
+		b.flow(at+"large", at+"reads")
+		b.result(at+"reads", "x")
+		return f.send(t, b.p)
+	}
+	// values are the files of the store but for the plan, which all runs share.
+	values := func() []string {
+		files, err := filepath.Glob(filepath.Join(k.Options.Dir, "blobs", "*", "*"))
+		require.NoError(t, err)
+		return slices.DeleteFunc(files, func(file string) bool {
+			b, err := os.ReadFile(file)
+			require.NoError(t, err)
+			return b[0] == '{'
+		})
+	}
+	waits := func(r *siegedRun) {
+		stage.Until(t, "the large value is there", func() bool { return f.done(t, r) == 1 })
+	}
+	back, never := send(), send()
+	waits(back)
+	waits(never)
+	gone := values()
+	require.Len(t, gone, 2, "one of each run")
+	other := send()
+	waits(other)
+	end := f.outages.begin("store")
+	for _, file := range gone {
+		require.NoError(t, os.Rename(file, file+".gone"))
+	}
+	close(gate)
+	f.wins(t, other)
+	for _, r := range []*siegedRun{back, never} {
+		stage.Until(t, "the run says what it waits for", func() bool {
+			state := stage.State(t, f.Client(), f.Client().GetWorkflow(t.Context(), r.id, ""))
+			return len(state.Waiting) > 0 && state.Waiting[0].Kind == contract.WaitStore && slices.ContainsFunc(gone, func(file string) bool {
+				return strings.Contains(state.Waiting[0].Detail, filepath.Base(file))
+			})
+		})
+	}
+	require.NoError(t, f.Client().CancelWorkflow(t.Context(), never.id, ""))
+	never.cancelled = true
+	f.wins(t, never)
+	for _, file := range gone {
+		require.NoError(t, os.Rename(file+".gone", file))
+	}
+	end()
+	f.wins(t, back)
 }

@@ -23,11 +23,13 @@ type Keep struct {
 	Outages map[string]func() (back func(), err error)
 }
 
-// Folder is a store in a folder, whose large values can be refused.
+// Folder is a store in a folder, whose large values can be refused, or be another
+// folder's.
 func Folder(t testing.TB) *Keep {
 	dir := filepath.Join(t.TempDir(), "store")
 	return &Keep{Name: "folder", Options: store.Options{Dir: dir}, Outages: map[string]func() (func(), error){
 		"refusing": func() (func(), error) { return refuse(filepath.Join(dir, "blobs")) },
+		"emptied":  func() (func(), error) { return empty(filepath.Join(dir, "blobs")) },
 	}}
 }
 
@@ -41,6 +43,25 @@ func refuse(dir string) (back func(), err error) {
 	}
 	return func() {
 		if err := os.Remove(dir); err != nil {
+			panic(err)
+		}
+		if err := os.Rename(dir+".away", dir); err != nil {
+			panic(err)
+		}
+	}, nil
+}
+
+// empty puts an empty folder where another one is, as where a volume is unmounted. What
+// is written to it is lost.
+func empty(dir string) (back func(), err error) {
+	if err := os.Rename(dir, dir+".away"); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	return func() {
+		if err := os.RemoveAll(dir); err != nil {
 			panic(err)
 		}
 		if err := os.Rename(dir+".away", dir); err != nil {
