@@ -111,10 +111,9 @@ func (p *Program) inspect(ctx context.Context, conn *connection, id string) (*re
 	r.Build = conn.pinned(bounded, info)
 	if state, err := query(ctx, conn, id); err == nil {
 		r.Detail = &state
-		switch {
-		case r.CloseTime == nil:
+		if r.CloseTime == nil {
 			r.State = string(state.State)
-		case r.State == stateTerminated, r.State == stateTimedOut:
+		} else {
 			cutOff(r.Detail)
 		}
 		r.Executions = state.Executions
@@ -138,8 +137,9 @@ func (p *Program) inspect(ctx context.Context, conn *connection, id string) (*re
 	return r, nil
 }
 
-// cutOff tells what became of the nodes of a run that Temporal has ended: nobody waits
-// for what was under way. The run itself, asked later, does not know of its end.
+// cutOff tells what became of the nodes of a run that has ended: nobody waits for what
+// was under way. The run itself, asked later, knows of no end but its own: not of one that
+// Temporal made, or somebody who answered for a worker.
 func cutOff(s *contract.State) {
 	s.Waiting = nil
 	s.Counts.Dropped += s.Counts.Running + s.Counts.Pending
