@@ -131,6 +131,9 @@ func (p *Program) inspect(ctx context.Context, conn *connection, id string) (*re
 	if r.Stuck, err = p.examine(ctx, conn, described, r.Detail != nil); err != nil {
 		p.say("why the run does not answer is not known: %s", err)
 	}
+	if r.Stuck == nil && r.Detail != nil {
+		r.Stuck = p.unwoken(described, r.Detail)
+	}
 	if r.Held, err = heldIn(bounded, conn, described, r.Detail); err != nil {
 		p.say("whether what the run waits for was paused is not known: %s", err)
 	}
