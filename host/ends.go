@@ -149,6 +149,12 @@ func (e *ends) look(ctx context.Context, r *ledger.Run) error {
 		return nil
 	}
 	stands, _, err := e.runs.CloseRun(ctx, end, nil)
+	if errors.Is(err, ledger.ErrInvalid) && len(end.Failure) > 0 {
+		// No run of the engine's says what the ledger does not take.
+		if end.Failure, err = json.Marshal(unsaid(end.State)); err == nil {
+			stands, _, err = e.runs.CloseRun(ctx, end, nil)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -269,11 +275,11 @@ func (e *ends) told(ctx context.Context, info *workflowpb.WorkflowExecutionInfo,
 	}
 	var application *temporal.ApplicationError
 	var cancelled *temporal.CanceledError
-	failure := contract.Failure{Kind: contract.FailedKind, Message: "the run ended before it could say how", Compensated: []string{}, NotCompensated: []string{}}
 	end.State = ledger.RunFailed
 	if info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED {
-		end.State, failure.Kind = ledger.RunCancelled, contract.Cancelled
+		end.State = ledger.RunCancelled
 	}
+	failure := unsaid(end.State)
 	// What it does not have, or what is none of ours, leaves the failure as it is.
 	switch read := failure; {
 	case errors.As(err, &application) && application.HasDetails() && application.Details(&read) == nil,
@@ -286,4 +292,13 @@ func (e *ends) told(ctx context.Context, info *workflowpb.WorkflowExecutionInfo,
 	}
 	end.Failure = raw
 	return nil
+}
+
+// unsaid is the failure of a run that has not said how it ended.
+func unsaid(state ledger.RunState) contract.Failure {
+	f := contract.Failure{Kind: contract.FailedKind, Message: "the run ended before it could say how", Compensated: []string{}, NotCompensated: []string{}}
+	if state == ledger.RunCancelled {
+		f.Kind = contract.Cancelled
+	}
+	return f
 }

@@ -19,6 +19,9 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
@@ -201,6 +204,17 @@ func TestTheLedgerIsToldOfEndsThatNobodyStated(t *testing.T) {
 		_, other := c.DescribeWorkflowExecution(t.Context(), based.GetID(), base)
 		return errors.As(err, new(*serviceerror.NotFound)) && errors.As(other, new(*serviceerror.NotFound))
 	})
+	// A worker of somebody else's has ended this one, and says more than the ledger takes.
+	other := stranger(t)
+	w := worker.New(other, "of somebody else", worker.Options{})
+	w.RegisterWorkflowWithOptions(func(workflow.Context) error {
+		return temporal.NewApplicationError("loud", "loud", contract.Failure{Kind: contract.FailedKind, Message: strings.Repeat("x", ledger.MaxBodyBytes)})
+	}, workflow.RegisterOptions{Name: contract.WorkflowType})
+	require.NoError(t, w.Start())
+	loud, err := other.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{TaskQueue: "of somebody else"}, contract.WorkflowType)
+	require.NoError(t, err)
+	require.Error(t, stage.Await(t, other, loud, nil))
+	w.Stop()
 	require.NoError(t, h.Close())
 
 	// A ledger that has them open.
@@ -212,7 +226,7 @@ func TestTheLedgerIsToldOfEndsThatNobodyStated(t *testing.T) {
 			Workflow: workflow, Root: root, Origin: root, PlanDigest: plan.DigestOf([]byte("p")), InputDigest: plan.DigestOf([]byte("i")),
 		}))
 	}
-	for _, run := range []client.WorkflowRun{succeeded, refused, cancelled, running} {
+	for _, run := range []client.WorkflowRun{succeeded, refused, cancelled, loud, running} {
 		open(run.GetID(), run.GetRunID())
 	}
 	open(forgotten.GetID(), root)
@@ -233,6 +247,9 @@ func TestTheLedgerIsToldOfEndsThatNobodyStated(t *testing.T) {
 	r = becomes(t, h.Store(), cancelled.GetID(), "", ledger.RunCancelled)
 	require.NoError(t, json.Unmarshal(r.Failure, &f))
 	require.Equal(t, contract.Cancelled, f.Kind)
+	r = becomes(t, h.Store(), loud.GetID(), "", ledger.RunFailed)
+	require.NoError(t, json.Unmarshal(r.Failure, &f))
+	require.Equal(t, "the run ended before it could say how", f.Message)
 	stage.Until(t, "the log says what is not known", func() bool { return strings.Contains(log.String(), "runs open that Temporal does not know") })
 	left, err := h.Store().Ledger.OpenRuns(t.Context(), "", "", 10)
 	require.NoError(t, err)

@@ -230,14 +230,32 @@ func TestWrongStartsAreRefused(t *testing.T) {
 		f := failureOf(t, stage.Await(t, h.Client(), run, nil))
 		require.Contains(t, f.Message, "never taken from outside")
 	})
-	t.Run("cron and retry", func(t *testing.T) {
-		for _, o := range []client.StartWorkflowOptions{
-			{TaskQueue: contract.QueueEngine, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 2}},
-		} {
-			run, err := h.Client().ExecuteWorkflow(t.Context(), o, contract.WorkflowType, contract.Start{Source: good})
-			require.NoError(t, err)
-			require.Contains(t, failureOf(t, stage.Await(t, h.Client(), run, nil)).Message, "retry policy")
-		}
+	t.Run("retry", func(t *testing.T) {
+		run, err := h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
+			TaskQueue: contract.QueueEngine, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 2},
+		}, contract.WorkflowType, contract.Start{Source: good})
+		require.NoError(t, err)
+		require.Contains(t, failureOf(t, stage.Await(t, h.Client(), run, nil)).Message, "retry policy")
+	})
+	t.Run("workflow task timeout", func(t *testing.T) {
+		run, err := h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
+			TaskQueue: contract.QueueEngine, WorkflowTaskTimeout: 10, // 10 ns, and 10 s were meant
+		}, contract.WorkflowType, contract.Start{Source: good, Input: json.RawMessage(`{"x":1}`)})
+		require.NoError(t, err)
+		require.Contains(t, failureOf(t, stage.Await(t, h.Client(), run, nil)).Message, "workflow task timeout of 10ns")
+	})
+	// As a failure it would be started again by the schedule, for ever.
+	t.Run("cron", func(t *testing.T) {
+		run, err := h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
+			TaskQueue: contract.QueueEngine, CronSchedule: "@every 1s",
+		}, contract.WorkflowType, contract.Start{Source: good})
+		require.NoError(t, err)
+		var cancelled *temporal.CanceledError
+		require.ErrorAs(t, stage.Await(t, h.Client(), run, nil), &cancelled)
+		var f contract.Failure
+		require.NoError(t, cancelled.Details(&f))
+		require.Equal(t, contract.Contract, f.Kind)
+		require.Contains(t, f.Message, "cron schedule")
 	})
 }
 

@@ -111,10 +111,9 @@ func (p *Program) inspect(ctx context.Context, conn *connection, id string) (*re
 	r.Build = conn.pinned(bounded, info)
 	if state, err := query(ctx, conn, id); err == nil {
 		r.Detail = &state
-		switch {
-		case r.CloseTime == nil:
+		if r.CloseTime == nil {
 			r.State = string(state.State)
-		case r.State == stateTerminated, r.State == stateTimedOut:
+		} else {
 			cutOff(r.Detail)
 		}
 		r.Executions = state.Executions
@@ -132,14 +131,18 @@ func (p *Program) inspect(ctx context.Context, conn *connection, id string) (*re
 	if r.Stuck, err = p.examine(ctx, conn, described, r.Detail != nil); err != nil {
 		p.say("why the run does not answer is not known: %s", err)
 	}
+	if r.Stuck == nil && r.Detail != nil {
+		r.Stuck = p.unwoken(described, r.Detail)
+	}
 	if r.Held, err = heldIn(bounded, conn, described, r.Detail); err != nil {
 		p.say("whether what the run waits for was paused is not known: %s", err)
 	}
 	return r, nil
 }
 
-// cutOff tells what became of the nodes of a run that Temporal has ended: nobody waits
-// for what was under way. The run itself, asked later, does not know of its end.
+// cutOff tells what became of the nodes of a run that has ended: nobody waits for what
+// was under way. The run itself, asked later, knows of no end but its own: not of one that
+// Temporal made, or somebody who answered for a worker.
 func cutOff(s *contract.State) {
 	s.Waiting = nil
 	s.Counts.Dropped += s.Counts.Running + s.Counts.Pending

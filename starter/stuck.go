@@ -42,7 +42,8 @@ const (
 	reasonHistory = "history"
 	// reasonSilent: a worker took the task, and was not heard of again.
 	reasonSilent = "silent"
-	// reasonUntaken: no worker takes the task, though there are workers.
+	// reasonUntaken: no worker takes the task, though there are workers, or somebody else
+	// has.
 	reasonUntaken = "untaken"
 	// reasonTask: the task fails for another reason.
 	reasonTask = "task"
@@ -162,9 +163,28 @@ func (p *Program) untaken(ctx context.Context, conn *connection, info *workflowp
 	id := info.GetExecution().GetWorkflowId()
 	return &stuck{
 		Reason: reasonUntaken, Cause: "no worker has taken the run's workflow task",
-		Hint: "Look whether the workers are there, and have room. Where they go on with other runs, somebody has answered for this one and sent its task to a queue of their own: temporal workflow reset --type LastWorkflowTask --reason untaken --workflow-id " +
-			id + " takes the run up where it stands. Else: " + p.terminate(id),
+		Hint: "Look whether the workers are there, and have room. Where they go on with other runs, somebody has answered for this one and sent its task to a queue of their own: " + p.takeUp(id),
 	}, nil
+}
+
+// unwoken is the cause of a run that has not begun, and that nothing will wake, since
+// its workflow task is done; nil where it has one, waits for something, or has begun.
+func (p *Program) unwoken(d *workflowservice.DescribeWorkflowExecutionResponse, state *contract.State) *stuck {
+	info := d.GetWorkflowExecutionInfo()
+	if info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING || d.GetPendingWorkflowTask() != nil || !startsAt(d).IsZero() ||
+		state.State != contract.RunLoading || len(state.Waiting) > 0 {
+		return nil
+	}
+	return &stuck{
+		Attempt: 1, Since: info.GetExecutionTime().AsTime(),
+		Reason: reasonUntaken, Cause: "the run's workflow task was completed, and not by a worker of the engine",
+		Hint: "Somebody has answered for this run, and nothing wakes it: " + p.takeUp(info.GetExecution().GetWorkflowId()),
+	}
+}
+
+// takeUp says how a run goes on that somebody has answered for.
+func (p *Program) takeUp(id string) string {
+	return "temporal workflow reset --type LastWorkflowTask --reason untaken --workflow-id " + id + " takes the run up where it stands. Else: " + p.terminate(id)
 }
 
 // terminate says how a run is ended that cannot end by itself.

@@ -156,6 +156,47 @@ func TestADelayedStart(t *testing.T) {
 	}
 }
 
+// TestATaskThatWasAnswered: somebody has completed the first workflow task of a run with
+// nothing. No task is left for a worker, and the run says that it is loading, for ever.
+func TestATaskThatWasAnswered(t *testing.T) {
+	c := stand(t, payload.Sealing{})
+	run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "r", TaskQueue: contract.QueueEngine}, contract.WorkflowType)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	task, err := c.WorkflowService().PollWorkflowTaskQueue(ctx, &workflowservice.PollWorkflowTaskQueueRequest{
+		Namespace: "default", TaskQueue: &taskqueuepb.TaskQueue{Name: contract.QueueEngine}, Identity: "somebody",
+	})
+	require.NoError(t, err)
+	_, err = c.WorkflowService().RespondWorkflowTaskCompleted(t.Context(), &workflowservice.RespondWorkflowTaskCompletedRequest{
+		TaskToken: task.GetTaskToken(), Namespace: "default", Identity: "somebody",
+	})
+	require.NoError(t, err)
+	imitate(t, c, func(ctx workflow.Context) error {
+		if err := workflow.SetQueryHandler(ctx, contract.QueryState, func() (contract.State, error) {
+			return contract.State{State: contract.RunLoading}, nil
+		}); err != nil {
+			return err
+		}
+		local := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{StartToCloseTimeout: time.Minute})
+		return workflow.ExecuteLocalActivity(local, func(context.Context) error { return nil }).Get(ctx, nil)
+	})
+	out, said, code := cli("status", "r", "--format", "json")
+	require.Equal(t, exitDone, code, said)
+	var r report
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	require.NotNil(t, r.Stuck)
+	require.Equal(t, reasonUntaken, r.Stuck.Reason)
+	require.Contains(t, r.Stuck.Hint, "temporal workflow reset --type LastWorkflowTask --reason untaken --workflow-id r ")
+
+	_, err = c.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: "r", RunId: run.GetRunID()},
+		WorkflowTaskFinishEventId: 4, RequestId: "1", Reason: "untaken",
+	})
+	require.NoError(t, err)
+	require.NoError(t, c.GetWorkflow(t.Context(), "r", "").Get(t.Context(), nil))
+}
+
 // lines is a standard error that a test waits on.
 type lines struct {
 	mu  sync.Mutex

@@ -54,7 +54,13 @@ func Plan(ctx workflow.Context, start json.RawMessage, loaded *plan.Loaded, carr
 		return nil, err
 	}
 	if reason := refuse(info, loaded, carried); reason != "" {
-		return nil, v.fail(contract.Failure{Kind: contract.Contract, Message: reason})
+		f := complete(contract.Failure{Kind: contract.Contract, Message: reason})
+		if info.CronSchedule != "" {
+			// Temporal starts again by the schedule what ends in any other way.
+			v.state, v.failure = contract.RunCancelled, &f
+			return nil, temporal.NewCanceledError(f)
+		}
+		return nil, v.fail(f)
 	}
 	if loaded == nil {
 		var err error
@@ -76,6 +82,11 @@ func Plan(ctx workflow.Context, start json.RawMessage, loaded *plan.Loaded, carr
 	return r.loop()
 }
 
+// minTaskTimeout is the least workflow task timeout that a run may be started with. Of
+// one that is nearly over when its task comes, the library asks for another task rather
+// than take what a local activity has answered, and does so without end.
+const minTaskTimeout = time.Second
+
 // refuse gives the reason why a run of this form is not taken, or "".
 func refuse(info *workflow.Info, loaded *plan.Loaded, carried *contract.Carried) string {
 	switch {
@@ -83,6 +94,8 @@ func refuse(info *workflow.Info, loaded *plan.Loaded, carried *contract.Carried)
 		return "a plan is not run by a cron schedule; use a Temporal Schedule, which starts a run of its own each time"
 	case info.RetryPolicy != nil:
 		return "a plan is not run under a workflow retry policy; each node's contract says what is retried"
+	case loaded == nil && info.WorkflowTaskTimeout < minTaskTimeout:
+		return "a plan is not run with a workflow task timeout of " + info.WorkflowTaskTimeout.String() + "; leave it out, or give at least " + minTaskTimeout.String()
 	case (loaded != nil || carried != nil) && info.ContinuedExecutionRunID == "":
 		return "a start takes one argument: a compiled plan or a run's state is never taken from outside"
 	case (loaded == nil) != (carried == nil):
