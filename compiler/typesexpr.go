@@ -166,7 +166,7 @@ var emptyExpression = regexp.MustCompile(`\$\{\s*\}`)
 
 // templateOf compiles a JSON template where it stands, or gives nil.
 func (u *unit) templateOf(v *syntax.Value, scope expr.Scope, node, edge string) *template {
-	refused := u.templateStrings(v, nil, node, edge)
+	refused := u.templateStrings(v, nil, scope, node, edge)
 	value := v.Any()
 	raw, err := plan.Canonical(value)
 	if err != nil {
@@ -208,14 +208,18 @@ func (u *unit) templateOf(v *syntax.Value, scope expr.Scope, node, edge string) 
 
 // templateStrings checks what only the text of the strings can tell, and adds
 // those that are refused to the list.
-func (u *unit) templateStrings(v *syntax.Value, refused []*syntax.Value, node, edge string) []*syntax.Value {
+func (u *unit) templateStrings(v *syntax.Value, refused []*syntax.Value, scope expr.Scope, node, edge string) []*syntax.Value {
 	for _, item := range v.Items {
-		refused = u.templateStrings(item, refused, node, edge)
+		refused = u.templateStrings(item, refused, scope, node, edge)
 	}
 	for i := range v.Fields {
-		refused = u.templateStrings(v.Fields[i].Value, refused, node, edge)
+		refused = u.templateStrings(v.Fields[i].Value, refused, scope, node, edge)
 	}
-	if v.Kind != syntax.String || !strings.Contains(v.Text, "${") {
+	if v.Kind != syntax.String {
+		return refused
+	}
+	u.lookalike(v, scope, node, edge)
+	if !strings.Contains(v.Text, "${") {
 		return refused
 	}
 	errs := u.errors

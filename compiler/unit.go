@@ -70,11 +70,13 @@ type unit struct {
 	scout bool
 	// nearLeft bounds the work that goes into suggestions.
 	nearLeft int
+	// lookalikesLeft bounds the work of finding expressions in texts.
+	lookalikesLeft int
 }
 
 func newUnit(src Source, cat *Catalog, pol *Policy) *unit {
 	u := &unit{
-		src: src, cat: indexCatalog(cat), pol: pol, nearLeft: 2_000_000, blockEdges: blockEdges,
+		src: src, cat: indexCatalog(cat), pol: pol, nearLeft: 2_000_000, lookalikesLeft: maxLookalikes, blockEdges: blockEdges,
 		said:       map[finding]bool{},
 		predicates: map[sourceKey]predicateResult{}, templates: map[sourceKey]templateResult{},
 		checkedPredicates: map[programAt]predicateCheck{}, checkedTemplates: map[templateAt]templateCheck{},

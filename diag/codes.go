@@ -206,7 +206,7 @@ const (
 	TypeMissingInput Code = "type/missing-input"
 
 	// TypeExpr: an expression cannot be compiled, or names something that is not
-	// there.
+	// there. As a warning: a text looks like an expression of another language.
 	//
 	// Example:
 	//
