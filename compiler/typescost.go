@@ -98,7 +98,7 @@ func (u *unit) amount(v *syntax.Value, scope expr.Scope, node string) *expr.Amou
 	}
 	where := &expr.Error{Message: err.Error()}
 	errors.As(err, &where)
-	u.badExpression(u.point(v, where.Offset), v.Range(), where.Message, "", node, "")
+	u.badExpression(u.point(v, where.Offset), v.Range(), *where, scope, "", node, "")
 	return nil
 }
 
