@@ -139,7 +139,7 @@ func (u *unit) proveAdapter(v *syntax.Value, t *template, input, output *schema,
 		return
 	}
 	s := sight{value: in}
-	made, result, ok := u.checkTemplate(v, t, s, "", "")
+	made, result, ok := u.checkTemplate(v, t, s, false, "", "")
 	if !ok {
 		return
 	}
