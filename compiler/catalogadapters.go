@@ -2,6 +2,7 @@ package compiler
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"chimera.ai/engine/diag"
@@ -84,20 +85,28 @@ func (u *unit) adapterTemplate(v *syntax.Value, id string) *template {
 	if bare(v) {
 		u.report(diag.Diagnostic{
 			Code: diag.TypeExpr, Summary: fmt.Sprintf("the transform of the adapter %s is a bare string", quote(id)),
-			Detail:  "On an edge that would be the id of an adapter, and an adapter is not made of others. Write the expression between `${` and `}`; a text that is always the same is one too.",
-			Subject: v.Range(), Suggestion: bareExpression(v.Text),
+			Detail:  "On an edge that would be the id of an adapter, and an adapter is not made of others. An expression stands between `${` and `}`, and " + constantRule(v.Text),
+			Subject: v.Range(), Suggestion: u.bareExpression(v.Text, expr.Adapter),
 		})
 		return nil
 	}
 	return u.templateOf(v, expr.Adapter, "", "")
 }
 
+// constantRule says how a constant text is written as a transform.
+func constantRule(text string) string {
+	return fmt.Sprintf("a constant text is one too: `%s`.", constantText(clip(text, 80)))
+}
+
 // bareExpression is what the author of a bare string most probably means: an
-// expression without its braces, or else a constant text.
-func bareExpression(text string) string {
+// expression in the marks of another language or in none, or else a constant text.
+func (u *unit) bareExpression(text string, scope expr.Scope) string {
+	if found, meant := u.lookalikes(text, scope); len(found) > 0 {
+		return fmt.Sprintf("%q", meant)
+	}
 	fits := func(text string) bool {
-		_, errs := expr.CompileTemplate("${"+text+"}", expr.Adapter)
-		return len(errs) == 0 && strings.Contains(text, "value")
+		t, errs := expr.CompileTemplate("${"+text+"}", scope)
+		return len(errs) == 0 && slices.ContainsFunc(scope.Names(), t.Reads)
 	}
 	// A path of JSONPath or jq starts at the value.
 	path := text
@@ -112,7 +121,7 @@ func bareExpression(text string) string {
 	if strings.ContainsAny(text, "'\\\n\r{}$") || len(text) > 80 {
 		return ""
 	}
-	return `"${'` + text + `'}"`
+	return `"` + constantText(text) + `"`
 }
 
 // proveAdapter proves that the transform cannot fail, and gives what the adapter
@@ -130,7 +139,7 @@ func (u *unit) proveAdapter(v *syntax.Value, t *template, input, output *schema,
 		return
 	}
 	s := sight{value: in}
-	made, result, ok := u.checkTemplate(v, t, s, "", "")
+	made, result, ok := u.checkTemplate(v, t, s, false, "", "")
 	if !ok {
 		return
 	}

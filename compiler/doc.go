@@ -103,6 +103,9 @@
 //
 // Expressions are proved not to fail, for all values of their names; package expr
 // says how, and writes conversions of numbers out, which the compiled plan keeps.
+// `check: runtime` leaves to the run what is not proved of an edge's transform and
+// condition, but not what is proved to fail. From such an expression nothing follows:
+// its result can be anything, and its condition narrows nothing.
 // A cost is proved to be an amount: exact, from 0 on, and in a currency. A catalog
 // file proves its own when it is read, for all that its operations take and
 // return; for a node that narrows or widens these it is asked again.

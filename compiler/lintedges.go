@@ -138,7 +138,8 @@ func (u *unit) rules(e *edge) {
 	if !valued && e.transform != nil {
 		bad(diag.PlanSchema, keyOf(e.at, "transform"), "", "an edge that brings no value has nothing to transform", "")
 	}
-	if !valued && e.check != nil {
+	decides := e.when != nil && (e.kind == plan.Conditional || e.kind == plan.Error)
+	if !valued && !decides && e.check != nil {
 		bad(diag.PlanSchema, keyOf(e.at, "check"), "", "an edge that brings no value has nothing to check", "")
 	}
 	if e.when != nil && strings.TrimSpace(e.when.Text) == "" {

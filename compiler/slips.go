@@ -1,6 +1,14 @@
 package compiler
 
-import "strings"
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/syntax"
+)
 
 // slip is an expression as CEL would write it, where its text has what other
 // languages have for the same: `and`, `===`, a condition between `${` and `}`.
@@ -83,4 +91,167 @@ func operators(text string) string {
 		}
 	}
 	return out.String()
+}
+
+// maxLookalikes bounds how often what stands in the texts of a file is compiled,
+// and maxLookalikesEach how often that of one string is.
+const (
+	maxLookalikes     = 10_000
+	maxLookalikesEach = 16
+)
+
+// maxLookalike is the largest number of bytes that are looked at as one.
+const maxLookalike = 1_000
+
+// lookalike warns of a string in which a text has the form of an expression in
+// another language: `{{ input.x }}`, `{input.x}`, `$(input.x)`, `$input.x`. What
+// stands there must compile, and read a name of the scope.
+func (u *unit) lookalike(v *syntax.Value, scope expr.Scope, node, edge string) {
+	found, meant := u.lookalikes(v.Text, scope)
+	if len(found) == 0 {
+		return
+	}
+	at := found[0]
+	d := diag.Diagnostic{
+		Code: diag.TypeExpr, Severity: diag.Warning, Summary: "the text looks like an expression",
+		Detail: fmt.Sprintf("It is a text as it stands. An expression stands between `${` and `}`. To keep the text, write it as a constant: `%s`.",
+			constantText(v.Text[at[0]:at[1]])),
+		Subject: v.Sub(at[0], at[1]), Context: v.Range(), Node: node, Edge: edge,
+	}
+	if len(meant) <= 200 {
+		d.Suggestion = fmt.Sprintf("%q", meant)
+	}
+	u.report(d)
+}
+
+// lookalikes are the ranges of a template's string that have the form of an
+// expression in another language, and the string with expressions of CEL there.
+func (u *unit) lookalikes(text string, scope expr.Scope) (found [][2]int, meant string) {
+	if !strings.ContainsAny(text, "{$") {
+		return nil, text
+	}
+	left := min(u.guesses, maxLookalikesEach)
+	u.guesses -= left
+	defer func() { u.guesses += left }()
+	names := scope.Names()
+	// compiled is CEL for what stands between the marks, or "".
+	compiled := func(inner string) string {
+		inner = strings.TrimSpace(inner)
+		if !slices.ContainsFunc(names, func(name string) bool { return strings.Contains(inner, name) }) {
+			return ""
+		}
+		for _, candidate := range slices.Compact([]string{inner, operators(inner)}) {
+			if left--; left < 0 {
+				left = 0
+				return ""
+			}
+			t, errs := expr.CompileTemplate("${"+candidate+"}", scope)
+			if len(errs) == 0 && slices.ContainsFunc(names, t.Reads) {
+				return candidate
+			}
+		}
+		return ""
+	}
+	var b strings.Builder
+	done := 0
+	for _, r := range expr.Texts(text) {
+		for i := r[0]; i < r[1]; {
+			end, source := marked(text[:r[1]], i, names, compiled)
+			if source != "" {
+				found = append(found, [2]int{i, end})
+				b.WriteString(text[done:i] + "${" + source + "}")
+				done = end
+			}
+			i = end
+		}
+	}
+	return found, b.String() + text[done:]
+}
+
+// marked looks at one place of a text. It gives where to look next, and what
+// stands between the marks of another language there, as compiled gives it.
+func marked(text string, i int, names []string, compiled func(string) string) (next int, source string) {
+	rest := text[i:min(i+maxLookalike, len(text))]
+	switch {
+	case rest[0] == '\\':
+		return min(i+2, len(text)), ""
+	case strings.HasPrefix(rest, "$$"):
+		// `$${` is an escape, and probably the braces behind it are meant, too.
+		next = i + 2
+		for next < len(text) && text[next] == '{' {
+			next++
+		}
+		return next, ""
+	case rest[0] == '{':
+		n := len(rest) - len(strings.TrimLeft(rest, "{"))
+		end, source := closed(rest, n, strings.Repeat("}", n), compiled)
+		return i + end, source
+	case strings.HasPrefix(rest, "$("):
+		end, source := closed(rest, 2, ")", compiled)
+		return i + end, source
+	case rest[0] == '$':
+		end := selected(rest, names)
+		if end == 1 {
+			return i + 1, ""
+		}
+		return i + end, compiled(rest[1:end])
+	}
+	return i + 1, ""
+}
+
+// closed finds the mark that ends what n bytes of text have opened: the first
+// before which there is something that compiles.
+func closed(text string, n int, mark string, compiled func(string) string) (end int, source string) {
+	const most = 4
+	end = n
+	for range most {
+		at := strings.Index(text[end:], mark)
+		if at < 0 {
+			break
+		}
+		end += at + len(mark)
+		if source = compiled(text[n : end-len(mark)]); source != "" {
+			return end, source
+		}
+	}
+	return n, ""
+}
+
+// selected is the length of a `$` with a name behind it and what is selected of
+// it, or 1 where there is no such name.
+func selected(text string, names []string) int {
+	wordEnd := func(at int) int {
+		for at < len(text) && word(text[at]) {
+			at++
+		}
+		return at
+	}
+	end := wordEnd(1)
+	if !slices.Contains(names, text[1:end]) {
+		return 1
+	}
+	for end < len(text) {
+		next := end
+		switch text[end] {
+		case '.':
+			if next = wordEnd(end + 1); next == end+1 {
+				return end
+			}
+		case '[':
+			at := strings.IndexByte(text[end:], ']')
+			if at < 0 {
+				return end
+			}
+			next = end + at + 1
+		default:
+			return end
+		}
+		end = next
+	}
+	return end
+}
+
+// constantText is a template's string for a text that is always the same.
+func constantText(text string) string {
+	return "${'" + strings.NewReplacer(`\`, `\\`, "'", `\'`, "\n", `\n`, "\r", `\r`).Replace(text) + "'}"
 }

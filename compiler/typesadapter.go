@@ -42,7 +42,7 @@ func (u *unit) findAdapter(e *edge, scope expr.Scope) {
 	id := e.transform.Text
 	a := u.cat.adapters[id]
 	if a == nil {
-		u.unknownAdapter(e)
+		u.unknownAdapter(e, scope)
 		return
 	}
 	key := adapterIn{a, scope}
@@ -63,7 +63,7 @@ func (u *unit) findAdapter(e *edge, scope expr.Scope) {
 }
 
 // unknownAdapter: nothing has that id, or a bare string is not what was meant.
-func (u *unit) unknownAdapter(e *edge) {
+func (u *unit) unknownAdapter(e *edge, scope expr.Scope) {
 	id := e.transform.Text
 	d := diag.Diagnostic{
 		Code: diag.TrustOperation, Summary: fmt.Sprintf("the catalog has no adapter %s", quote(clip(id, 80))),
@@ -76,9 +76,9 @@ func (u *unit) unknownAdapter(e *edge) {
 		d.Detail = "It has " + either(names) + "."
 	}
 	d.Detail = strings.TrimSpace("A transform that is a string without `${…}` is the id of an adapter. " + d.Detail)
+	d.Detail += " An expression stands between `${` and `}`, and " + constantRule(id)
 	if d.Suggestion == "" {
-		d.Detail += " An expression stands between `${` and `}`, and so does a text that is always the same."
-		d.Suggestion = bareExpression(id)
+		d.Suggestion = u.bareExpression(id, scope)
 	}
 	u.report(d)
 }

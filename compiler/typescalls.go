@@ -107,7 +107,7 @@ func (u *unit) typeVerify(doc *document, n *node) {
 		u.typeUnfilled(n, called)
 	}
 	if v.args != nil {
-		made, result, ok := u.checkTemplate(v.with, v.args, s, n.id, "")
+		made, result, ok := u.checkTemplate(v.with, v.args, s, false, n.id, "")
 		v.args = made
 		for i := range v.with.Fields {
 			// A port that is not there is reported by the effects pass.
@@ -119,13 +119,13 @@ func (u *unit) typeVerify(doc *document, n *node) {
 	}
 	at := sight{input: s.input, output: called.output.usable(), value: called.output.usable(), port: plan.WholePort}
 	if v.predicate != nil {
-		v.condition, _ = u.checkPredicate(v.executed, v.predicate, at, n.id, "")
+		v.condition, _ = u.checkPredicate(v.executed, v.predicate, at, false, n.id, "")
 		at = u.narrow(v.predicate, at, true)
 	}
 	if v.result == nil {
 		return
 	}
-	made, result, ok := u.checkTemplate(v.output, v.result, at, n.id, "")
+	made, result, ok := u.checkTemplate(v.output, v.result, at, false, n.id, "")
 	v.result = made
 	if !ok {
 		return

@@ -3,6 +3,7 @@ package compiler
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"chimera.ai/engine/diag"
@@ -35,8 +36,19 @@ type templateAt struct {
 }
 
 // checkPredicate checks a condition against the types of its names. It gives the
-// condition with its conversions written out, and whether it is refused.
-func (u *unit) checkPredicate(v *syntax.Value, p *expr.Program, s sight, node, edge string) (source string, refused bool) {
+// condition with its conversions written out, and whether it is refused. Where
+// the check is lenient, what is not proved is left to the run.
+func (u *unit) checkPredicate(v *syntax.Value, p *expr.Program, s sight, lenient bool, node, edge string) (source string, refused bool) {
+	c := u.checkedPredicate(p, s)
+	strict := !lenient || c.strict()
+	for _, x := range c.problems {
+		u.problem(u.point(v, x.Offset), v.Range(), x, lenient, strict, node, edge)
+	}
+	return c.source, len(c.problems) > 0 && strict
+}
+
+// checkedPredicate is checkPredicate without its findings.
+func (u *unit) checkedPredicate(p *expr.Program, s sight) predicateCheck {
 	key := programAt{p, s}
 	c, ok := u.checkedPredicates[key]
 	if !ok {
@@ -44,29 +56,36 @@ func (u *unit) checkPredicate(v *syntax.Value, p *expr.Program, s sight, node, e
 		c.source, c.problems = u.judgement.Check()
 		u.checkedPredicates[key] = c
 	}
-	for _, x := range c.problems {
-		u.problem(u.point(v, x.Offset), v.Range(), x, node, edge)
-	}
-	return c.source, len(c.problems) > 0
+	return c
+}
+
+func (c predicateCheck) strict() bool {
+	return slices.ContainsFunc(c.problems, func(p expr.Problem) bool { return p.Strict })
+}
+
+func (c templateCheck) strict() bool {
+	return slices.ContainsFunc(c.problems, func(p expr.TemplateProblem) bool { return p.Strict })
 }
 
 // checkTemplate checks a template against the types of its names. It gives the
 // template with its conversions written out and a schema of what it makes; ok is
-// false if it is refused.
-func (u *unit) checkTemplate(v *syntax.Value, t *template, s sight, node, edge string) (made *template, result *schemas.Schema, ok bool) {
+// false if it is refused. Where the check is lenient, what is not proved is left to
+// the run.
+func (u *unit) checkTemplate(v *syntax.Value, t *template, s sight, lenient bool, node, edge string) (made *template, result *schemas.Schema, ok bool) {
 	if t.Constant() {
 		return t, u.fixed(t), true
 	}
 	c := u.checked(t, s)
+	strict := !lenient || c.strict()
 	for _, x := range c.problems {
 		part := follow(v, x.Path)
 		at := head(part)
 		if part.Kind == syntax.String {
 			at = u.point(part, x.Offset)
 		}
-		u.problem(at, part.Range(), x.Problem, node, edge)
+		u.problem(at, part.Range(), x.Problem, lenient, strict, node, edge)
 	}
-	return c.made, c.result, len(c.problems) == 0
+	return c.made, c.result, len(c.problems) == 0 || !strict
 }
 
 // checked is checkTemplate without its findings.
@@ -76,7 +95,7 @@ func (u *unit) checked(t *template, s sight) templateCheck {
 	if !ok {
 		value, result, problems := t.Check(u.typing(s))
 		c = templateCheck{made: t, result: result, problems: problems}
-		if raw, err := plan.Canonical(value); err == nil && len(problems) == 0 {
+		if raw, err := plan.Canonical(value); err == nil && !c.strict() {
 			c.made = &template{Template: t.Template, value: value, raw: raw, scope: t.scope, converted: !bytes.Equal(raw, t.raw)}
 		}
 		u.checkedTemplates[key] = c
@@ -111,16 +130,12 @@ func (u *unit) readyPredicate(doc *document, e *edge) *expr.Program {
 	p, ok := u.readiedPredicates[key]
 	if !ok {
 		p = e.predicate
-		c, known := u.checkedPredicates[key]
-		if !known {
-			c.source, c.problems = p.Check(u.typing(before))
-			u.checkedPredicates[key] = c
-		}
+		c := u.checkedPredicate(p, before)
 		scope := expr.When
 		if e.kind == plan.Error {
 			scope = expr.ErrorWhen
 		}
-		if len(c.problems) == 0 && c.source != e.when.Text {
+		if !c.strict() && c.source != e.when.Text {
 			if x, err := expr.CompilePredicate(c.source, scope); err == nil {
 				p = x
 			}
@@ -158,8 +173,9 @@ func spoken(s string) string {
 	return s
 }
 
-// problem reports what the checker of expressions found.
-func (u *unit) problem(at, whole diag.Range, p expr.Problem, node, edge string) {
+// problem reports what the checker of expressions found: as a warning where the
+// edge has `check: runtime` (lenient), unless all of the expression is to be proved.
+func (u *unit) problem(at, whole diag.Range, p expr.Problem, lenient, strict bool, node, edge string) {
 	d := diag.Diagnostic{
 		Summary: "the expression is wrong for the types of its names", Detail: spoken(strings.TrimRight(p.Message, ".") + "."),
 		Subject: at, Context: whole, Node: node, Edge: edge, Suggestion: p.Hint,
@@ -170,6 +186,13 @@ func (u *unit) problem(at, whole diag.Range, p expr.Problem, node, edge string) 
 	case expr.Predicate:
 		d.Summary = "the condition is not always true or false"
 	case expr.Wrong:
+	}
+	switch {
+	case !strict:
+		d.Severity = diag.Warning
+		d.Detail += " `check: runtime` leaves it to the run, where such a failure has kind `expr`."
+	case lenient && p.Strict && p.Kind == expr.MayFail:
+		d.Detail += " `check: runtime` does not help: a quotient of whole numbers is another one than of doubles, so the types must be known."
 	}
 	if p.Witness != nil {
 		if raw, err := json.Marshal(p.Witness); err == nil {

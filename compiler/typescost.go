@@ -83,7 +83,7 @@ func (u *unit) typeEstimate(doc *document, n *node) {
 	var problems []expr.Problem
 	n.estimate, problems = a.Check(u.typing(s))
 	for _, p := range problems {
-		u.problem(u.point(n.cost, p.Offset), n.cost.Range(), p, n.id, "")
+		u.problem(u.point(n.cost, p.Offset), n.cost.Range(), p, false, true, n.id, "")
 	}
 }
 
@@ -98,7 +98,7 @@ func (u *unit) amount(v *syntax.Value, scope expr.Scope, node string) *expr.Amou
 	}
 	where := &expr.Error{Message: err.Error()}
 	errors.As(err, &where)
-	u.badExpression(u.point(v, where.Offset), v.Range(), where.Message, "", node, "")
+	u.badExpression(u.point(v, where.Offset), v.Range(), *where, scope, "", node, "")
 	return nil
 }
 
@@ -190,7 +190,7 @@ func (u *unit) readPrice(v *syntax.Value, c *Cost, in, out *schema, id string) {
 	}
 	_, problems := a.Check(u.typing(sight{args: args, output: output}))
 	for _, p := range problems {
-		u.problem(u.point(v, p.Offset), v.Range(), p, id, "")
+		u.problem(u.point(v, p.Offset), v.Range(), p, false, true, id, "")
 	}
 }
 

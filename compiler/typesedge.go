@@ -41,8 +41,10 @@ func (u *unit) typeEdge(doc *document, e *edge) {
 	}
 	switch {
 	case e.predicate != nil:
-		e.condition, e.failed = u.checkPredicate(e.when, e.predicate, before, "", e.String())
-		if !e.failed && len(doc.edges) <= maxWarned {
+		// A condition that fails fails its source, which is too late for an effect.
+		lenient := e.check != nil && !from.lasting()
+		e.condition, e.failed = u.checkPredicate(e.when, e.predicate, before, lenient, "", e.String())
+		if !e.failed && len(doc.edges) <= maxWarned && !u.deferred(doc, e) {
 			u.never(e, before)
 		}
 	case e.kind == plan.Conditional && e.when == nil && !e.otherwise:
@@ -116,7 +118,8 @@ func (u *unit) typeTransform(e *edge, s sight) *schemas.Schema {
 	if e.template == nil {
 		return nil
 	}
-	t, result, ok := u.checkTemplate(e.transform, e.template, s, "", e.String())
+	lenient := e.check != nil && e.fromPort != plan.CompensatePort
+	t, result, ok := u.checkTemplate(e.transform, e.template, s, lenient, "", e.String())
 	e.template = t
 	if !ok {
 		return nil

@@ -57,10 +57,10 @@ func (u *unit) predicate(v *syntax.Value, scope expr.Scope, node, edge string) *
 	if r.err == nil {
 		return r.program
 	}
+	at, bad := v.Range(), expr.Error{Message: r.err.Error()}
 	var where *expr.Error
-	at, message := v.Range(), r.err.Error()
 	if errors.As(r.err, &where) {
-		at, message = u.point(v, where.Offset), where.Message
+		at, bad = u.point(v, where.Offset), *where
 	}
 	meant := slip(v.Text, func(text string) bool {
 		_, err := expr.CompilePredicate(text, scope)
@@ -70,21 +70,24 @@ func (u *unit) predicate(v *syntax.Value, scope expr.Scope, node, edge string) *
 		meant = "otherwise"
 	}
 	if strings.HasPrefix(strings.TrimSpace(v.Text), "${") {
-		message = "a condition is an expression as it is, without `${` and `}`"
+		bad = expr.Error{Message: "a condition is an expression as it is, without `${` and `}`"}
 	}
-	u.badExpression(at, v.Range(), message, meant, node, edge)
+	u.badExpression(at, v.Range(), bad, scope, meant, node, edge)
 	return nil
 }
 
 // badExpression reports what is wrong with an expression; meant is what to write
 // instead, if that is known.
-func (u *unit) badExpression(at, whole diag.Range, message, meant, node, edge string) {
-	detail := sentence(message)
-	if m := unknownReference.FindStringSubmatch(message); m != nil && meant == "" {
-		meant = u.nearReference(m[1], strings.Split(m[2], ", "))
-		if u.isNode(m[1]) {
-			detail += " An expression reads no other node: what it needs of one comes by an edge."
-		}
+func (u *unit) badExpression(at, whole diag.Range, bad expr.Error, scope expr.Scope, meant, node, edge string) {
+	detail := sentence(bad.Message)
+	if meant == "" && bad.Unknown != "" {
+		meant = u.nearReference(bad, scope)
+	}
+	switch {
+	case bad.Call:
+		detail += " docs/expressions.md, Functions, lists all that there are."
+	case bad.Unknown != "" && u.isNode(bad.Unknown):
+		detail += " An expression reads no other node: what it needs of one comes by an edge."
 	}
 	u.report(diag.Diagnostic{
 		Code: diag.TypeExpr, Summary: "the expression does not compile", Detail: detail,
@@ -99,21 +102,31 @@ func (u *unit) isNode(name string) bool {
 		slices.ContainsFunc(u.docs, func(d *document) bool { _, there := d.index[name]; return there })
 }
 
-// unknownReference finds what an expression names that is not there, and the names
-// that are.
-var unknownReference = regexp.MustCompile(`^undeclared reference to '(\w+)'; the names here are ([\w, ]+)$`)
-
 // nearReference is the name or function that was most probably meant, or "".
-func (u *unit) nearReference(name string, known []string) string {
-	switch name {
-	case "length", "len", "count", "lenght":
-		return "size"
+func (u *unit) nearReference(bad expr.Error, scope expr.Scope) string {
+	if bad.Call {
+		if name := functionWords[bad.Unknown]; name != "" {
+			return name
+		}
+		return u.near(bad.Unknown, expr.Functions())
+	}
+	switch bad.Unknown {
 	case "null", "None", "nil", "undefined":
 		return "null"
 	case "True", "TRUE", "False", "FALSE":
-		return strings.ToLower(name)
+		return strings.ToLower(bad.Unknown)
 	}
-	return u.near(name, append(known, expr.Functions()...))
+	return u.near(bad.Unknown, scope.Names())
+}
+
+// functionWords are the functions of other languages, and what CEL calls them.
+var functionWords = map[string]string{
+	"length": "size", "len": "size", "count": "size", "lenght": "size",
+	"lower": "lowerAscii", "toLower": "lowerAscii", "toLowerCase": "lowerAscii",
+	"upper": "upperAscii", "toUpper": "upperAscii", "toUpperCase": "upperAscii",
+	"strip": "trim", "includes": "contains", "match": "matches", "substr": "substring", "slice": "substring",
+	"str": "string", "toString": "string", "parseInt": "int", "toInt": "int", "float": "double", "number": "double",
+	"some": "exists", "any": "exists", "every": "all", "default": "orValue", "coalesce": "orValue",
 }
 
 // point is the range of the name, or else the character, at a byte of a string's
@@ -166,11 +179,11 @@ var emptyExpression = regexp.MustCompile(`\$\{\s*\}`)
 
 // templateOf compiles a JSON template where it stands, or gives nil.
 func (u *unit) templateOf(v *syntax.Value, scope expr.Scope, node, edge string) *template {
-	refused := u.templateStrings(v, nil, node, edge)
+	refused := u.templateStrings(v, nil, scope, node, edge)
 	value := v.Any()
 	raw, err := plan.Canonical(value)
 	if err != nil {
-		u.badExpression(head(v), v.Range(), err.Error(), "", node, edge)
+		u.badExpression(head(v), v.Range(), expr.Error{Message: err.Error()}, scope, "", node, edge)
 		return nil
 	}
 	key := sourceKey{string(raw), scope}
@@ -198,7 +211,7 @@ func (u *unit) templateOf(v *syntax.Value, scope expr.Scope, node, edge string) 
 				meant = fmt.Sprintf("%q", "${"+meant+"}")
 			}
 		}
-		u.badExpression(at, part.Range(), e.Message, meant, node, edge)
+		u.badExpression(at, part.Range(), expr.Error{Message: e.Message, Unknown: e.Unknown, Call: e.Call}, scope, meant, node, edge)
 	}
 	if len(r.errs)+len(refused) > 0 {
 		return nil
@@ -208,14 +221,18 @@ func (u *unit) templateOf(v *syntax.Value, scope expr.Scope, node, edge string) 
 
 // templateStrings checks what only the text of the strings can tell, and adds
 // those that are refused to the list.
-func (u *unit) templateStrings(v *syntax.Value, refused []*syntax.Value, node, edge string) []*syntax.Value {
+func (u *unit) templateStrings(v *syntax.Value, refused []*syntax.Value, scope expr.Scope, node, edge string) []*syntax.Value {
 	for _, item := range v.Items {
-		refused = u.templateStrings(item, refused, node, edge)
+		refused = u.templateStrings(item, refused, scope, node, edge)
 	}
 	for i := range v.Fields {
-		refused = u.templateStrings(v.Fields[i].Value, refused, node, edge)
+		refused = u.templateStrings(v.Fields[i].Value, refused, scope, node, edge)
 	}
-	if v.Kind != syntax.String || !strings.Contains(v.Text, "${") {
+	if v.Kind != syntax.String {
+		return refused
+	}
+	u.lookalike(v, scope, node, edge)
+	if !strings.Contains(v.Text, "${") {
 		return refused
 	}
 	errs := u.errors

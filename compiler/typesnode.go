@@ -23,7 +23,7 @@ func (u *unit) typeWith(doc *document, n *node) {
 	for i := range n.fills {
 		f := &n.fills[i]
 		v := n.with.Get(f.port)
-		made, result, ok := u.checkTemplate(v, f.template, s, n.id, "")
+		made, result, ok := u.checkTemplate(v, f.template, s, false, n.id, "")
 		f.template, f.brings = made, result
 		if f.failed = !ok; f.failed {
 			continue

@@ -238,7 +238,7 @@ func (u *unit) brought(doc *document, e *edge) (s sight, ok bool) {
 		}
 	case e.kind == plan.Conditional && e.when == nil:
 		s.value = u.prover.being(true)
-	case e.predicate == nil:
+	case e.predicate == nil || u.deferred(doc, e):
 	case e.kind == plan.Conditional:
 		s = u.narrow(e.predicate, s, true)
 	case e.kind == plan.Error:
@@ -246,6 +246,17 @@ func (u *unit) brought(doc *document, e *edge) (s sight, ok bool) {
 		s.value = s.failure
 	}
 	return s, ok
+}
+
+// deferred reports whether the condition of an edge may fail and the run finds
+// out. CEL swallows an error beside what decides && or ||, so that nothing is
+// known where it has held, or has not.
+func (u *unit) deferred(doc *document, e *edge) bool {
+	if e.check == nil || e.predicate == nil {
+		return false
+	}
+	s, ok := u.before(doc, e)
+	return !ok || len(u.checkedPredicate(e.predicate, s).problems) > 0
 }
 
 // refused takes into account that the condition of x, a sibling whose port is
@@ -265,7 +276,7 @@ func (u *unit) refused(doc *document, x *edge, s sight) sight {
 		at.value = u.prover.property(at.output, at.port)
 	}
 	switch {
-	case x.when != nil && x.predicate == nil:
+	case x.when != nil && (x.predicate == nil || u.deferred(doc, x)):
 		return s
 	case x.predicate != nil:
 		at = u.narrow(x.predicate, at, false)

@@ -206,7 +206,7 @@ const (
 	TypeMissingInput Code = "type/missing-input"
 
 	// TypeExpr: an expression cannot be compiled, or names something that is not
-	// there.
+	// there. As a warning: a text looks like an expression of another language.
 	//
 	// Example:
 	//
@@ -216,7 +216,7 @@ const (
 
 	// TypeExprMayFail: an expression fails on some value that it can meet: an
 	// optional field without has() or ?., an index without a bound, a division, an
-	// overflow.
+	// overflow. As a warning: `check: runtime` on the edge leaves it to the run.
 	//
 	// Example:
 	//
@@ -226,7 +226,8 @@ const (
 	TypeExprMayFail Code = "type/expr-may-fail"
 
 	// TypePredicate: what decides whether an edge is taken is not a boolean. As a
-	// warning: no value that the schemas allow makes it true.
+	// warning: no value that the schemas allow makes it true, or `check: runtime` on the
+	// edge leaves it to the run whether it is one.
 	//
 	// Example:
 	//

@@ -28,12 +28,13 @@ func (j *judge) arithmetic(e ast.Expr, op string, sides ...operand) known {
 	ints, uints := true, true
 	for _, s := range sides {
 		if !j.number(s, "the operator "+signs[op]) {
-			return broken()
+			return j.unproved(e, op, sides)
 		}
 		whole := j.only(s.known.schema, isWhole)
 		ints = ints && whole && s.known.notation == byValue
 		uints = uints && s.known.notation == asUint
 	}
+	j.settle(e, op, true)
 	switch {
 	case ints:
 		return j.whole(e, op, int64s, byValue, sides)
@@ -48,6 +49,48 @@ func (j *judge) arithmetic(e ast.Expr, op string, sides ...operand) known {
 		}
 	}
 	return j.fractions(e, op, sides)
+}
+
+// unproved judges arithmetic after a problem with an operand. Where its operands are
+// numbers, if they do not make it fail, it is written as one of ints or of doubles
+// all the same. Text is left alone: double("1") would not fail.
+func (j *judge) unproved(e ast.Expr, op string, sides []operand) known {
+	ints := true
+	for _, s := range sides {
+		have := j.kinds(s.known.schema)
+		if s.known.form != formJSON || s.known.notation == asUint || have&isNumber == 0 || have&^(isNumber|isNull|isBool) != 0 {
+			j.settle(e, op, false)
+			return broken()
+		}
+		ints = ints && have&isNumber == isWhole && s.known.notation == byValue
+	}
+	j.settle(e, op, true)
+	switch {
+	case ints:
+		return known{schema: int64s.schema(true), broken: true}
+	case op == operators.Modulo:
+		return broken()
+	}
+	j.double(e)
+	for i, s := range sides {
+		if s.known.notation != asDouble {
+			j.convert(e, i, len(sides), s.expr)
+		}
+	}
+	return known{schema: ofKind[isNumber], notation: asDouble, broken: true}
+}
+
+// settle notes of a division whether it is known to be one of ints or of doubles. In
+// a loop that is judged more than once it has to be each time.
+func (j *judge) settle(e ast.Expr, op string, known bool) {
+	if op != operators.Divide {
+		return
+	}
+	if j.settled == nil {
+		j.settled = map[int64]bool{}
+	}
+	before, judged := j.settled[e.ID()]
+	j.settled[e.ID()] = known && (before || !judged)
 }
 
 // number demands a number.

@@ -31,6 +31,9 @@ func (j *judge) call(e ast.Expr, n names) known {
 	}
 	for _, s := range sides {
 		if s.known.broken && name != operators.Equals && name != operators.NotEquals {
+			if _, calculates := signs[name]; calculates {
+				return j.unproved(e, name, sides)
+			}
 			return j.given(name)
 		}
 	}

@@ -1,7 +1,6 @@
 package expr
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -108,18 +107,41 @@ func first(src string, errs *common.Errors, scope Scope) *Error {
 		if e.Location != nil {
 			at = offsetOf(src, e.Location.Line(), e.Location.Column())
 		}
-		if bad == nil || at < bad.Offset {
-			bad = errorf(at, "%s", reword(e.Message, scope))
+		if bad != nil && at >= bad.Offset {
+			continue
 		}
+		if name, ok := undeclared(e.Message); ok {
+			bad = unknown(src, at, name, scope)
+			continue
+		}
+		bad = errorf(at, "%s", reword(e.Message))
 	}
 	return bad
 }
 
-func reword(message string, scope Scope) string {
-	if rest, ok := strings.CutPrefix(message, "undeclared reference to '"); ok {
-		name, _, _ := strings.Cut(rest, "'")
-		return fmt.Sprintf("undeclared reference to '%s'; the names here are %s", name, scope.list())
+// undeclared is the name or function that one of the library's errors says is
+// not there.
+func undeclared(message string) (name string, ok bool) {
+	rest, ok := strings.CutPrefix(message, "undeclared reference to '")
+	name, _, _ = strings.Cut(rest, "'")
+	return name, ok
+}
+
+// unknown is the error about a name or function that is not there. The library
+// gives the place of a call as that of its parenthesis.
+func unknown(src string, at int, name string, scope Scope) *Error {
+	before := strings.TrimRight(src[:at], " \t\r\n")
+	if !strings.HasPrefix(src[at:], "(") || !strings.HasSuffix(before, name) {
+		bad := errorf(at, "undeclared reference to '%s'; the names here are %s", name, scope.list())
+		bad.Unknown = name
+		return bad
 	}
+	bad := errorf(len(before)-len(name), "undeclared reference to the function '%s'", name)
+	bad.Unknown, bad.Call = name, true
+	return bad
+}
+
+func reword(message string) string {
 	if rest, ok := strings.CutPrefix(message, "found no matching overload for '"+functionList+"' applied to "); ok {
 		return "only lists can be walked, for the order of a map's keys is not fixed; this is of type " + strings.TrimSuffix(strings.TrimPrefix(rest, "'("), ")'")
 	}

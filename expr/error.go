@@ -13,6 +13,10 @@ type Error struct {
 	Offset int
 	// Message is one line.
 	Message string
+	// Unknown is the name that the expression reads, or with Call the function
+	// that it calls, where what is wrong is that it is not there.
+	Unknown string
+	Call    bool
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -26,6 +30,9 @@ type TemplateError struct {
 	Offset int
 	// Message is one line.
 	Message string
+	// Unknown and Call are those of [Error].
+	Unknown string
+	Call    bool
 }
 
 func (e TemplateError) Error() string {

@@ -56,6 +56,30 @@ func scan(s string) ([]segment, *Error) {
 	return out, nil
 }
 
+// Texts gives the byte ranges of a template's string that are outside of its
+// expressions, escapes included. There are none where the string is malformed.
+func Texts(s string) [][2]int {
+	segments, bad := scan(s)
+	if bad != nil {
+		return nil
+	}
+	var out [][2]int
+	at := 0
+	for _, x := range segments {
+		if !x.expr {
+			continue
+		}
+		if start := x.offset - len("${"); at < start {
+			out = append(out, [2]int{at, start})
+		}
+		at = x.offset + len(x.text) + len("}")
+	}
+	if at < len(s) {
+		out = append(out, [2]int{at, len(s)})
+	}
+	return out
+}
+
 // exprEnd finds the "}" that ends an expression: not one that a "{" opened, and
 // none inside a string or comment of CEL. Where a string does not end it gives
 // its place, and else -1 where there is no end.

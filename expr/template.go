@@ -174,6 +174,8 @@ func (c *templateCompiler) text(s string, path []any) node {
 		}
 		if bad != nil {
 			c.fail(path, p.offset+bad.Offset, "%s", bad.Message)
+			last := &c.bad[len(c.bad)-1]
+			last.Unknown, last.Call = bad.Unknown, bad.Call
 			continue
 		}
 		c.reads = append(c.reads, code.reads...)

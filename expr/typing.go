@@ -3,6 +3,9 @@ package expr
 import (
 	"slices"
 
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
+
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/schemas"
 )
@@ -55,6 +58,10 @@ type Problem struct {
 	// it was evaluated to be sure. Name is "" where there is no such value.
 	Name    string
 	Witness any
+	// Strict: it cannot be left to a run to find out. The expression fails for every
+	// value that gets there, or what it gives would depend on types that are not
+	// known: a quotient is another one for ints than for doubles.
+	Strict bool
 }
 
 // TemplateProblem is a [Problem] of one string of a template.
@@ -68,7 +75,7 @@ type TemplateProblem struct {
 // Check proves that the predicate cannot fail and gives true or false, for all
 // values that t allows. It gives the source with the conversions of numbers
 // written out that its arithmetic needs, and what is not proved. The source is
-// to be kept only if there are no problems.
+// to be kept only if no problem is strict.
 func (p *Program) Check(t Typing) (source string, problems []Problem) { return p.Judge(t).Check() }
 
 // Narrow gives what is known where the predicate was true, or where it was
@@ -125,9 +132,10 @@ func (x *Judgement) Narrow(holds bool) Typing {
 
 // predicate reports a condition that may be something else than a boolean.
 func (j *judge) predicate(v known) {
-	p := Problem{Kind: Predicate, Message: "a condition must be true or false; this is " + j.describe(v)}
+	p := Problem{Kind: Predicate, Strict: true, Message: "a condition must be true or false; this is " + j.describe(v)}
 	if v.form == formJSON && j.kinds(v.schema)&isBool != 0 {
 		p.Message = "a condition must be true or false; this may be " + orKinds(j.refined(v.schema)&^isBool)
+		p.Strict = false
 		if v.at != nil {
 			p.Hint = v.at.String() + " == true"
 			v.at.within(j, notKinds(isBool), &p)
@@ -193,6 +201,8 @@ type judge struct {
 	accepts func(v any) bool
 	// doubles are the nodes that calculate with doubles or convert to them.
 	doubles map[int64]bool
+	// settled are the divisions of which it is known whether they are of ints.
+	settled map[int64]bool
 	// parts remembers the parts of schemas.
 	parts map[part]*schemas.Schema
 }
@@ -238,7 +248,8 @@ func (j *judge) follow(path []step) known {
 
 // report notes a problem, once, and not more than a few.
 func (j *judge) report(p Problem) {
-	if len(j.problems) >= maxProblems {
+	p.Strict = p.Strict || p.Kind == Wrong
+	if len(j.problems) >= maxProblems && !p.Strict {
 		return
 	}
 	if j.steps <= 0 {
@@ -247,6 +258,10 @@ func (j *judge) report(p Problem) {
 	p.Message, p.Hint = clip(p.Message, maxMessage), clip(p.Hint, maxMessage)
 	if slices.ContainsFunc(j.problems, func(o Problem) bool { return o.Offset == p.Offset && o.Message == p.Message }) {
 		return
+	}
+	if last := len(j.problems) - 1; last >= maxProblems-1 {
+		// A strict one takes the place of another.
+		j.problems, j.where = j.problems[:last], j.where[:last]
 	}
 	j.problems = append(j.problems, p)
 	j.where = append(j.where, j.here)
@@ -259,7 +274,25 @@ func (j *judge) finish() (string, []Problem) {
 	if len(j.edits) > 0 {
 		source = j.converted()
 	}
+	if len(j.problems) > 0 && j.unsettled() {
+		for i := range j.problems {
+			j.problems[i].Strict = true
+		}
+	}
 	j.confirm(source)
 	slices.SortStableFunc(j.problems, func(a, b Problem) int { return a.Offset - b.Offset })
 	return source, j.problems
+}
+
+// unsettled reports whether the expression has a division that may be one of ints
+// or of doubles. What stands behind a problem may not have been judged.
+func (j *judge) unsettled() bool {
+	if j.code.ast == nil {
+		return false
+	}
+	found := false
+	ast.PreOrderVisit(j.code.ast.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		found = found || e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.Divide && !j.settled[e.ID()]
+	}))
+	return found
 }

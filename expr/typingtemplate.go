@@ -10,7 +10,8 @@ import (
 // Check proves that the template's expressions cannot fail, for all values that
 // ty allows. It gives the template with the conversions of numbers written out
 // that its arithmetic needs, a schema of its results, and what is not proved.
-// The template and the schema are to be used only if there are no problems.
+// The template and the schema are to be used only if no problem is strict; where
+// there are others, the schema is that of the results for which nothing fails.
 func (t *Template) Check(ty Typing) (value any, result *schemas.Schema, problems []TemplateProblem) {
 	c := templateChecker{typing: ty, left: maxTemplate}
 	value, result = c.node(&t.root)
@@ -80,6 +81,11 @@ func (c *templateChecker) text(n *node) (any, *schemas.Schema) {
 		sb.WriteString(source)
 		at = p.offset + len(p.code.src)
 		whole = v.schema
+		if len(problems) > 0 {
+			// What was found out may rest on what is not proved.
+			whole, constant, length = anything, false, between(0, maxText)
+			continue
+		}
 		text, ok := textual(v)
 		folded += text
 		constant = constant && ok && len(folded) <= maxFold

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"flag"
+	"maps"
+	"slices"
 
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/diag"
@@ -11,7 +13,9 @@ import (
 
 // verdict is the JSON answer for one plan.
 type verdict struct {
-	OK bool `json:"ok"`
+	// File is set where there are several.
+	File string `json:"file,omitempty"`
+	OK   bool   `json:"ok"`
 	// Digest is null where there is no compiled plan.
 	Digest      *string          `json:"plan_digest"`
 	Diagnostics diag.Diagnostics `json:"diagnostics"`
@@ -47,6 +51,9 @@ func compileCommand(p *Program, fs *flag.FlagSet) action {
 				return err
 			}
 			v := verdict{OK: compiled != nil, Diagnostics: ds}
+			if len(sources) > 1 {
+				v.File = src.Name
+			}
 			if compiled != nil {
 				encoded, err := compiled.Encode()
 				if err != nil {
@@ -58,12 +65,12 @@ func compileCommand(p *Program, fs *flag.FlagSet) action {
 			ok = ok && v.OK
 			verdicts = append(verdicts, v)
 			if !p.json() {
-				shown := ds
-				if i > 0 && len(shelf.findings) > 0 {
-					shown = ds[len(shelf.findings):] // the catalog's and policy's were shown with the first
+				if i == 0 {
+					p.shelved(shelf)
 				}
-				p.diagnose(shown, shelf.texts(src))
-				p.compiled(src.Name, compiled, v)
+				own := ds[len(shelf.findings):]
+				p.diagnose(own, shelf.texts(src))
+				p.compiled(src.Name, compiled, v.Digest, own)
 			}
 		}
 		switch {
@@ -89,33 +96,53 @@ func countOf(list []string, want string) int {
 	return n
 }
 
-// compiled says in a line what came of a plan.
-func (p *Program) compiled(name string, compiled *plan.Plan, v verdict) {
-	errors, warnings := 0, 0
-	for _, d := range v.Diagnostics {
-		if d.Severity == diag.Error {
-			errors++
-		} else {
-			warnings++
-		}
-	}
-	var found string
-	switch {
-	case errors > 0 && warnings > 0:
-		found = plural(errors, "error") + ", " + plural(warnings, "warning")
-	case errors > 0:
-		found = plural(errors, "error")
-	case warnings > 0:
-		found = plural(warnings, "warning")
-	}
-	if compiled == nil {
-		p.say("%s: %s", name, found)
+// shelved shows the findings in the catalog and the policy, and says in a line for
+// each file how many there are.
+func (p *Program) shelved(s *shelf) {
+	if len(s.findings) == 0 {
 		return
 	}
-	p.printf("%s: ok  %s@%s  %s\n", name, compiled.Name, compiled.Version, *v.Digest)
+	p.diagnose(s.findings, s.sources)
+	byFile := map[string]diag.Diagnostics{}
+	for _, d := range s.findings {
+		byFile[d.Subject.File] = append(byFile[d.Subject.File], d)
+	}
+	for _, name := range slices.Sorted(maps.Keys(byFile)) {
+		p.say("%s: %s", name, counted(byFile[name]))
+	}
+}
+
+// compiled says in a line what came of a plan, of which findings are.
+func (p *Program) compiled(name string, compiled *plan.Plan, digest *string, findings diag.Diagnostics) {
+	found := counted(findings)
+	if compiled != nil {
+		p.printf("%s: ok  %s@%s  %s\n", name, compiled.Name, compiled.Version, *digest)
+	} else if found == "" {
+		found = "not compiled, because of the errors above"
+	}
 	if found != "" {
 		p.say("%s: %s", name, found)
 	}
+}
+
+// counted says how many errors and warnings there are, or "".
+func counted(ds diag.Diagnostics) string {
+	errors := 0
+	for _, d := range ds {
+		if d.Severity == diag.Error {
+			errors++
+		}
+	}
+	warnings := len(ds) - errors
+	switch {
+	case errors > 0 && warnings > 0:
+		return plural(errors, "error") + ", " + plural(warnings, "warning")
+	case errors > 0:
+		return plural(errors, "error")
+	case warnings > 0:
+		return plural(warnings, "warning")
+	}
+	return ""
 }
 
 // compile compiles one plan; the findings in the catalog and the policy come first.

@@ -6,9 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/skills"
 )
 
 // TestGoBlocks builds each Go program of the documents, as if it stood in this
@@ -70,5 +73,24 @@ func TestScriptBlocks(t *testing.T) {
 	}
 	for info := range checkers {
 		require.NotZero(t, seen[info], info)
+	}
+}
+
+// TestEnvironmentOfExecutables: the page names every variable that a call of an
+// executable has.
+func TestEnvironmentOfExecutables(t *testing.T) {
+	t.Setenv("TZ", "UTC")
+	e := skills.Executable{Command: "sh", Args: []string{"-c", `env | sed 's/=.*//; s/.*/"&",/' | tr -d '\n' | sed 's/.*/[&""]/'`}}
+	out, err := e.Call(t.Context(), "names", json.RawMessage(`{}`))
+	require.NoError(t, err)
+	var names []string
+	require.NoError(t, json.Unmarshal(out, &names))
+	require.Contains(t, names, "TZ")
+	page := read(t, "docs/embed-go-skills.md")
+	for _, name := range names {
+		// The last four are the shell's own.
+		if !slices.Contains([]string{"", "PWD", "OLDPWD", "SHLVL", "_"}, name) {
+			require.Contains(t, page, "`"+name+"`")
+		}
 	}
 }
