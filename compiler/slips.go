@@ -15,7 +15,7 @@ import (
 // It is "" unless fits accepts it.
 func slip(text string, fits func(string) bool) string {
 	inner := strings.TrimSpace(text)
-	for _, marks := range [][2]string{{"${", "}"}, {"{{", "}}"}} {
+	for _, marks := range [][2]string{{"${", "}"}, {"{{", "}}"}, {"{", "}"}} {
 		rest, opened := strings.CutPrefix(inner, marks[0])
 		if rest, closed := strings.CutSuffix(rest, marks[1]); opened && closed && !strings.Contains(rest, "${") {
 			inner = strings.TrimSpace(rest)
