@@ -1,7 +1,6 @@
 package docs
 
 import (
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,8 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"go.temporal.io/sdk/temporal"
 
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
@@ -149,49 +146,5 @@ func first(t *testing.T, doc, info string) string {
 		}
 	}
 	require.Fail(t, "no block", "%s has no block %q", doc, info)
-	return ""
-}
-
-// TestTutorial runs the plans of docs/write-a-plan.md and gets what the page
-// says.
-func TestTutorial(t *testing.T) {
-	page := read(t, "docs/write-a-plan.md")
-	h := stage.Host(t, host.Options{})
-	for _, c := range []struct{ name, input, want string }{
-		{"greet", `{"name":"Ada"}`, `{"greeting":"Hello, Ada!"}`},
-		{"route", `{"words":11,"threshold":10}`, `{"verdict":"long"}`},
-		{"route", `{"words":10,"threshold":10}`, `{"verdict":"short"}`},
-		{"patience", `{"ms":1}`, `{"slept_ms":1}`},
-		{"patience", `{"ms":86400000}`, `{"slept_ms":500,"why":"timeout: engine/sleep did not answer within 500ms"}`},
-	} {
-		t.Run(c.name+c.input, func(t *testing.T) {
-			run := stage.Start(t, h.Client(), named(t, page, c.name), c.input)
-			var out json.RawMessage
-			require.NoError(t, run.Get(t.Context(), &out))
-			require.JSONEq(t, c.want, string(out))
-		})
-	}
-	t.Run("an input that does not fit", func(t *testing.T) {
-		run := stage.Start(t, h.Client(), named(t, page, "greet"), `{"name":""}`)
-		err := run.Get(t.Context(), nil)
-		var failed *temporal.ApplicationError
-		require.ErrorAs(t, err, &failed)
-		require.Equal(t, string(contract.Contract), failed.Type())
-		var failure contract.Failure
-		require.NoError(t, failed.Details(&failure))
-		require.Empty(t, failure.Node)
-		require.Contains(t, failure.Message, "the plan's input")
-	})
-}
-
-// named gives the plan of that name.
-func named(t *testing.T, page, name string) string {
-	t.Helper()
-	for _, b := range blocks(page) {
-		if strings.HasPrefix(b.info, "yaml plan") && strings.Contains(b.text, "\nname: "+name+"\n") {
-			return b.text
-		}
-	}
-	require.Fail(t, "no plan", name)
 	return ""
 }
