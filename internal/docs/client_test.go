@@ -1,6 +1,8 @@
 package docs
 
 import (
+	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/devserver"
 	"chimera.ai/engine/internal/npm"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
@@ -61,6 +64,64 @@ func TestForeignClient(t *testing.T) {
 	require.NoError(t, value.Get(&state))
 	require.Equal(t, contract.RunFailed, state.State)
 	require.NotEmpty(t, state.Failure.Diagnostics)
+}
+
+// TestGoClient runs the client in Go that the page shows: with the first plan of
+// docs/write-a-plan.md, and with a mistake in it.
+func TestGoClient(t *testing.T) {
+	text := first(t, "docs/start-from-any-language.md", "go")
+	good := first(t, tutorial, "yaml plan")
+	stage.Host(t, host.Options{})
+	run := func(id, plan string) (string, error) {
+		dir := t.TempDir()
+		program := filepath.Join(dir, "greet")
+		buildGo(t, strings.NewReplacer("localhost:7233", stage.Temporal(t).Address, "greet-ada", id).Replace(text), program)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "greet.yaml"), []byte(plan), 0o600))
+		cmd := exec.CommandContext(t.Context(), program)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	out, err := run("docs-go-good", good)
+	require.NoError(t, err, out)
+	require.Contains(t, out, `{"greeting":"Hello, Ada!"}`)
+	out, err = run("docs-go-bad", strings.Replace(good, "greet.greeting ->", "greet.greetings ->", 1))
+	require.Error(t, err)
+	require.Contains(t, out, "contract ")
+	require.Contains(t, out, "plan/unknown-port")
+}
+
+// TestSchedule runs the commands of the page that make a Temporal Schedule and
+// trigger it, and waits for the run.
+func TestSchedule(t *testing.T) {
+	h := stage.Host(t, host.Options{})
+	temporal, err := devserver.Find(t.Context(), os.Stderr)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	argument, err := json.Marshal(contract.Start{Source: first(t, tutorial, "yaml plan"), Input: json.RawMessage(`{"name":"Ada"}`)})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "start.json"), argument, 0o600))
+	cmd := exec.CommandContext(t.Context(), "sh", "-eu", "-c", first(t, "docs/start-from-any-language.md", "sh schedule"))
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "TEMPORAL_ADDRESS="+stage.Temporal(t).Address,
+		"PATH="+filepath.Dir(temporal)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	schedule := h.Client().ScheduleClient().GetHandle(t.Context(), "greet-daily")
+	t.Cleanup(func() { require.NoError(t, schedule.Delete(context.WithoutCancel(t.Context()))) })
+	var id string
+	stage.Until(t, "the schedule has started a run", func() bool {
+		d, err := schedule.Describe(t.Context())
+		if err != nil || len(d.Info.RecentActions) == 0 {
+			return false
+		}
+		id = d.Info.RecentActions[0].StartWorkflowResult.WorkflowID
+		return true
+	})
+	require.True(t, strings.HasPrefix(id, "greet-daily-"), id)
+	var result json.RawMessage
+	require.NoError(t, stage.Await(t, h.Client(), h.Client().GetWorkflow(t.Context(), id, ""), &result))
+	require.JSONEq(t, `{"greeting":"Hello, Ada!"}`, string(result))
 }
 
 // TestForeignGrant runs the recipe for start grants as it stands there, against a
