@@ -2,6 +2,7 @@ package docs
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -82,10 +83,10 @@ func TestGoClient(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	out, err := run("docs-go-good", good)
+	out, err := run("docs-go-"+rand.Text(), good)
 	require.NoError(t, err, out)
 	require.Contains(t, out, `{"greeting":"Hello, Ada!"}`)
-	out, err = run("docs-go-bad", strings.Replace(good, "greet.greeting ->", "greet.greetings ->", 1))
+	out, err = run("docs-go-"+rand.Text(), strings.Replace(good, "greet.greeting ->", "greet.greetings ->", 1))
 	require.Error(t, err)
 	require.Contains(t, out, "contract ")
 	require.Contains(t, out, "plan/unknown-port")
