@@ -1,6 +1,8 @@
 package docs
 
 import (
+	"context"
+	"crypto/rand"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -11,11 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"go.temporal.io/sdk/temporal"
-
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/devserver"
 	"chimera.ai/engine/internal/npm"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
@@ -64,6 +65,64 @@ func TestForeignClient(t *testing.T) {
 	require.NoError(t, value.Get(&state))
 	require.Equal(t, contract.RunFailed, state.State)
 	require.NotEmpty(t, state.Failure.Diagnostics)
+}
+
+// TestGoClient runs the client in Go that the page shows: with the first plan of
+// docs/write-a-plan.md, and with a mistake in it.
+func TestGoClient(t *testing.T) {
+	text := first(t, "docs/start-from-any-language.md", "go")
+	good := first(t, tutorial, "yaml plan")
+	stage.Host(t, host.Options{})
+	run := func(id, plan string) (string, error) {
+		dir := t.TempDir()
+		program := filepath.Join(dir, "greet")
+		buildGo(t, strings.NewReplacer("localhost:7233", stage.Temporal(t).Address, "greet-ada", id).Replace(text), program)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "greet.yaml"), []byte(plan), 0o600))
+		cmd := exec.CommandContext(t.Context(), program)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	out, err := run("docs-go-"+rand.Text(), good)
+	require.NoError(t, err, out)
+	require.Contains(t, out, `{"greeting":"Hello, Ada!"}`)
+	out, err = run("docs-go-"+rand.Text(), strings.Replace(good, "greet.greeting ->", "greet.greetings ->", 1))
+	require.Error(t, err)
+	require.Contains(t, out, "contract ")
+	require.Contains(t, out, "plan/unknown-port")
+}
+
+// TestSchedule runs the commands of the page that make a Temporal Schedule and
+// trigger it, and waits for the run.
+func TestSchedule(t *testing.T) {
+	h := stage.Host(t, host.Options{})
+	temporal, err := devserver.Find(t.Context(), os.Stderr)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	argument, err := json.Marshal(contract.Start{Source: first(t, tutorial, "yaml plan"), Input: json.RawMessage(`{"name":"Ada"}`)})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "start.json"), argument, 0o600))
+	cmd := exec.CommandContext(t.Context(), "sh", "-eu", "-c", first(t, "docs/start-from-any-language.md", "sh schedule"))
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "TEMPORAL_ADDRESS="+stage.Temporal(t).Address,
+		"PATH="+filepath.Dir(temporal)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	schedule := h.Client().ScheduleClient().GetHandle(t.Context(), "greet-daily")
+	t.Cleanup(func() { require.NoError(t, schedule.Delete(context.WithoutCancel(t.Context()))) })
+	var id string
+	stage.Until(t, "the schedule has started a run", func() bool {
+		d, err := schedule.Describe(t.Context())
+		if err != nil || len(d.Info.RecentActions) == 0 {
+			return false
+		}
+		id = d.Info.RecentActions[0].StartWorkflowResult.WorkflowID
+		return true
+	})
+	require.True(t, strings.HasPrefix(id, "greet-daily-"), id)
+	var result json.RawMessage
+	require.NoError(t, stage.Await(t, h.Client(), h.Client().GetWorkflow(t.Context(), id, ""), &result))
+	require.JSONEq(t, `{"greeting":"Hello, Ada!"}`, string(result))
 }
 
 // TestForeignGrant runs the recipe for start grants as it stands there, against a
@@ -149,49 +208,5 @@ func first(t *testing.T, doc, info string) string {
 		}
 	}
 	require.Fail(t, "no block", "%s has no block %q", doc, info)
-	return ""
-}
-
-// TestTutorial runs the plans of docs/write-a-plan.md and gets what the page
-// says.
-func TestTutorial(t *testing.T) {
-	page := read(t, "docs/write-a-plan.md")
-	h := stage.Host(t, host.Options{})
-	for _, c := range []struct{ name, input, want string }{
-		{"greet", `{"name":"Ada"}`, `{"greeting":"Hello, Ada!"}`},
-		{"route", `{"words":11,"threshold":10}`, `{"verdict":"long"}`},
-		{"route", `{"words":10,"threshold":10}`, `{"verdict":"short"}`},
-		{"patience", `{"ms":1}`, `{"slept_ms":1}`},
-		{"patience", `{"ms":86400000}`, `{"slept_ms":500,"why":"timeout: engine/sleep did not answer within 500ms"}`},
-	} {
-		t.Run(c.name+c.input, func(t *testing.T) {
-			run := stage.Start(t, h.Client(), named(t, page, c.name), c.input)
-			var out json.RawMessage
-			require.NoError(t, run.Get(t.Context(), &out))
-			require.JSONEq(t, c.want, string(out))
-		})
-	}
-	t.Run("an input that does not fit", func(t *testing.T) {
-		run := stage.Start(t, h.Client(), named(t, page, "greet"), `{"name":""}`)
-		err := run.Get(t.Context(), nil)
-		var failed *temporal.ApplicationError
-		require.ErrorAs(t, err, &failed)
-		require.Equal(t, string(contract.Contract), failed.Type())
-		var failure contract.Failure
-		require.NoError(t, failed.Details(&failure))
-		require.Empty(t, failure.Node)
-		require.Contains(t, failure.Message, "the plan's input")
-	})
-}
-
-// named gives the plan of that name.
-func named(t *testing.T, page, name string) string {
-	t.Helper()
-	for _, b := range blocks(page) {
-		if strings.HasPrefix(b.info, "yaml plan") && strings.Contains(b.text, "\nname: "+name+"\n") {
-			return b.text
-		}
-	}
-	require.Fail(t, "no plan", name)
 	return ""
 }

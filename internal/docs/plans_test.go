@@ -65,17 +65,24 @@ func report(b block, ds diag.Diagnostics) string {
 	return out.String()
 }
 
-// TestFields: the tables of fields name those of the schema for editors, in any
+const planPage = "docs/reference-plan.md"
+
+// TestFields: the tables of fields name those of the schemas for editors, in any
 // order, and which of them are required.
 func TestFields(t *testing.T) {
-	raw, ok := schemas.Named("plan")
-	require.True(t, ok)
-	decoded, err := schemas.Decode(raw)
-	require.NoError(t, err)
-	for _, of := range []string{"plan", "node", "edge"} {
+	for _, c := range []struct{ page, schema, of string }{
+		{planPage, "plan", "plan"}, {planPage, "plan", "node"}, {planPage, "plan", "edge"},
+		{"docs/reference-catalog.md", "catalog", "template"}, {"docs/reference-catalog.md", "catalog", "adapter"},
+		{"docs/reference-policy.md", "policy", "policy"},
+	} {
+		of := c.of
+		raw, ok := schemas.Named(c.schema)
+		require.True(t, ok)
+		decoded, err := schemas.Decode(raw)
+		require.NoError(t, err)
 		properties, required := fields(t, decoded, of)
 		said := map[string]bool{}
-		for _, row := range rows(t, read(t, "docs/write-a-plan.md"), "<!-- fields of "+of+" -->") {
+		for _, row := range rows(t, read(t, c.page), "<!-- fields of "+of+" -->") {
 			said[strings.Trim(row[0], "`")] = row[1] == "yes"
 		}
 		for _, name := range properties {
@@ -86,11 +93,12 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// fields finds the object schema that describes a plan, a node or an edge by
-// two of its fields.
+// fields finds the object schema that describes a plan, a node or the like by two
+// of its fields.
 func fields(t *testing.T, schema any, of string) (properties, required []string) {
 	t.Helper()
-	marks := map[string][2]string{"plan": {"nodes", "edges"}, "node": {"operation", "effect_class"}, "edge": {"from_node", "to_node"}}[of]
+	marks := map[string][2]string{"plan": {"nodes", "edges"}, "node": {"operation", "effect_class"}, "edge": {"from_node", "to_node"},
+		"template": {"operation", "status"}, "adapter": {"id", "transform"}, "policy": {"allow", "rules"}}[of]
 	var found map[string]any
 	var walk func(v any)
 	walk = func(v any) {
@@ -120,9 +128,24 @@ func fields(t *testing.T, schema any, of string) (properties, required []string)
 	return properties, required
 }
 
+// TestPolicies: a block "yaml policy" is a policy bundle without a finding.
+func TestPolicies(t *testing.T) {
+	seen := 0
+	for _, doc := range documents(t) {
+		for _, b := range blocks(read(t, doc)) {
+			if b.info == "yaml policy" {
+				seen++
+				_, ds := compiler.ParsePolicy(source(doc, b))
+				require.Empty(t, ds, "%s:%d", doc, b.line)
+			}
+		}
+	}
+	require.NotZero(t, seen)
+}
+
 func TestEngineSkills(t *testing.T) {
 	var said []string
-	for _, row := range rows(t, read(t, "docs/write-a-plan.md"), "<!-- skills of the engine -->") {
+	for _, row := range rows(t, read(t, planPage), "<!-- skills of the engine -->") {
 		said = append(said, strings.Trim(row[0], "`"))
 	}
 	var have []string
@@ -140,13 +163,13 @@ func TestLimits(t *testing.T) {
 		"conditions looked at exactly for `$output`": compiler.MaxAtoms,
 	}
 	said := map[string]int64{}
-	for _, row := range rows(t, read(t, "docs/write-a-plan.md"), "<!-- limits -->") {
+	for _, row := range rows(t, read(t, planPage), "<!-- limits -->") {
 		n, err := strconv.ParseInt(strings.ReplaceAll(row[1], ",", ""), 10, 64)
 		require.NoError(t, err)
 		said[row[0]] = n
 	}
 	require.Equal(t, want, said)
-	page := read(t, "docs/write-a-plan.md")
+	page := read(t, planPage)
 	require.Contains(t, page, fmt.Sprintf("limits: {max_parallel: %d, deadline_ms: %d}", compiler.DefaultParallel, compiler.DefaultDeadlineMS))
 	retry := fmt.Sprintf("initial_ms: %d, multiplier: %d, max_ms: %d", compiler.DefaultInitialMS, compiler.DefaultMultiplierMilli/1000, compiler.DefaultMaxMS)
 	require.Contains(t, page, retry)

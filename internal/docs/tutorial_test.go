@@ -1,0 +1,55 @@
+package docs
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const tutorial = "docs/write-a-plan.md"
+
+// TestTutorial runs the commands of docs/write-a-plan.md beside chimera dev, and
+// holds what they print against the block below each.
+func TestTutorial(t *testing.T) {
+	w := newWalk(t)
+	dir := filepath.Join(w.dir, "operator")
+	// It is interrupted below, after the test's context has ended.
+	dev := exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(w.dir, "bin", "chimera"), "dev")
+	dev.Dir, dev.Env = dir, w.env
+	ready, err := dev.StdoutPipe()
+	require.NoError(t, err)
+	dev.Stderr = dev.Stdout
+	require.NoError(t, dev.Start())
+	t.Cleanup(func() {
+		require.NoError(t, dev.Process.Signal(os.Interrupt))
+		_ = dev.Wait() // its exit code says that it was interrupted
+	})
+	lines := bufio.NewScanner(ready)
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), "ready") {
+	}
+	require.Contains(t, lines.Text(), "ready")
+
+	list := blocks(read(t, tutorial))
+	commands := 0
+	for i, b := range list {
+		if b.info != "sh tutorial" {
+			continue
+		}
+		commands++
+		cmd := exec.CommandContext(t.Context(), "sh", "-eu", "-c", b.text)
+		cmd.Dir, cmd.Env = dir, w.env
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		require.NoError(t, cmd.Run(), "line %d:\n%s", b.line, &out)
+		require.Equal(t, "text", list[i+1].info, "line %d", b.line)
+		require.Regexp(t, pattern(list[i+1].text), out.String(), "line %d", b.line)
+	}
+	require.NotZero(t, commands)
+}
