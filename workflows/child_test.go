@@ -17,6 +17,7 @@ import (
 func TestAChildIsAskedForAgain(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(time.Minute) // of real time; the default of 3 s is short on a busy machine
 	p := &plan.Plan{Nodes: make([]plan.Node, 4)}
 	p.Index()
 	rung := false

@@ -171,7 +171,6 @@ func TestWhoClosesWithGarbage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := environment(t, noLedger{})
-			env.SetTestTimeout(time.Minute)
 			env.OnActivity(contract.ActivityClose, mock.Anything, mock.Anything).Return(func(_ context.Context, request contract.CloseRequest) (contract.Closed, error) {
 				return contract.Closed{Root: "another", End: request.End}, c.err
 			}).After(c.takes).Times(c.asked)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
@@ -64,6 +65,7 @@ func environment(t *testing.T, l activities.Ledger) *testsuite.TestWorkflowEnvir
 	}
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(time.Minute) // of real time; the default of 3 s is short on a busy machine
 	env.SetDataConverter(payload.NewConverter(plans, payload.Sealing{}))
 	env.RegisterWorkflowWithOptions(workflows.Plan, workflow.RegisterOptions{Name: contract.WorkflowType})
 	env.RegisterActivityWithOptions(engine.Load, activity.RegisterOptions{Name: contract.ActivityLoad})

@@ -25,6 +25,7 @@ func inRun(t *testing.T, retry plan.Retry, do func(r *run)) {
 	p.Index()
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(time.Minute) // of real time; the default of 3 s is short on a busy machine
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		r := newRun(ctx, &plan.Loaded{Plan: p}, new(view))
 		r.begin()
@@ -219,6 +220,7 @@ func TestTheEndTellsWhatWasWrittenElsewhere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var suite testsuite.WorkflowTestSuite
 			env := suite.NewTestWorkflowEnvironment()
+			env.SetTestTimeout(time.Minute) // of real time; the default of 3 s is short on a busy machine
 			env.RegisterActivityWithOptions(func(_ context.Context, request contract.JournalRequest) (contract.JournalReceipt, error) {
 				return contract.JournalReceipt{Request: request.Request, Root: c.root}, nil
 			}, activity.RegisterOptions{Name: contract.ActivityJournal})
@@ -249,6 +251,7 @@ func TestTheEndTellsWhatWasWrittenElsewhere(t *testing.T) {
 func TestAnEndSaysWhyItWaits(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(time.Minute) // of real time; the default of 3 s is short on a busy machine
 	v, asked, said := new(view), 0, ""
 	env.SetOnActivityStartedListener(func(*activity.Info, context.Context, converter.EncodedValues) { said = v.waiting[0].Detail })
 	env.RegisterActivityWithOptions(func(_ context.Context, request contract.CloseRequest) (contract.Closed, error) {

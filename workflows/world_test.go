@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
@@ -150,6 +151,7 @@ func (w *world) environment() *testsuite.TestWorkflowEnvironment {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(quiet{})
 	env := suite.NewTestWorkflowEnvironment()
+	env.SetTestTimeout(time.Minute) // of real time; the default of 3 s is short on a busy machine
 	env.SetDataConverter(payload.NewConverter(w.plans, payload.Sealing{}))
 	env.RegisterWorkflowWithOptions(workflows.Plan, workflow.RegisterOptions{Name: contract.WorkflowType})
 	env.RegisterActivityWithOptions(w.engine.Load, activity.RegisterOptions{Name: contract.ActivityLoad})
