@@ -53,8 +53,9 @@ const prefix = "sha256:"
 // in 256 folders by the first two hex digits.
 type Dir struct {
 	root string
-	// used: the directory has been seen with something in it. One that is empty then
-	// is another one, such as what a volume was mounted on.
+	// used: the directory has been seen with something in it, other than the files of a
+	// [Dir.Check]. One that is empty then is another one, such as what a volume was
+	// mounted on.
 	used atomic.Bool
 }
 
@@ -80,7 +81,10 @@ func (d *Dir) there() error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Readdirnames(1)
+	names, err := f.Readdirnames(1)
+	for err == nil && strings.HasPrefix(names[0], unnamed) {
+		names, err = f.Readdirnames(1)
+	}
 	switch {
 	case err == nil:
 		d.used.Store(true)
@@ -164,9 +168,12 @@ func sync(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
+// unnamed begins the names of files that are no blobs, or not yet.
+const unnamed = ".put-"
+
 // temporary writes b to a new file of a folder, and syncs it.
 func temporary(dir string, b []byte) (name string, err error) {
-	f, err := os.CreateTemp(dir, ".put-*")
+	f, err := os.CreateTemp(dir, unnamed+"*")
 	if err != nil {
 		return "", err
 	}

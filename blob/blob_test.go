@@ -129,6 +129,30 @@ func TestDirThatIsReplaced(t *testing.T) {
 	}
 }
 
+// A folder that was empty but for what a check puts there for a moment stays the same.
+func TestDirThatIsChecked(t *testing.T) {
+	for _, when := range []string{"opened", "checked"} {
+		t.Run(when, func(t *testing.T) {
+			root := t.TempDir()
+			check := filepath.Join(root, ".put-123")
+			begin := func() { require.NoError(t, os.WriteFile(check, []byte("another's"), 0o600)) }
+			if when == "opened" {
+				begin()
+			}
+			dir, err := blob.Open(root)
+			require.NoError(t, err)
+			if when == "checked" {
+				begin()
+			}
+			require.NoError(t, dir.Check(t.Context()))
+			require.NoError(t, os.Remove(check))
+			require.NoError(t, dir.Check(t.Context()))
+			_, err = dir.Put(t.Context(), []byte("a"))
+			require.NoError(t, err)
+		})
+	}
+}
+
 // A blob that was damaged is mended by whoever stores it again.
 func TestDirMendsWhatIsStoredAgain(t *testing.T) {
 	root := t.TempDir()
