@@ -266,3 +266,24 @@ func TestAJournalThatIsGone(t *testing.T) {
 		})
 	}
 }
+
+// A link to the file does as well, for as long as it leads there.
+func TestALinkToTheFile(t *testing.T) {
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "ledger.db"), filepath.Join(t.TempDir(), "link.db")
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	require.NoError(t, os.Symlink(path, link))
+	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: link, Origin: ledgertest.Origin})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	state := func(key string) error {
+		_, err := s.Append(t.Context(), ledger.Draft{Chain: "c", Key: key, Kind: ledger.SnapshotTaken})
+		return err
+	}
+	require.NoError(t, state("a"))
+	require.FileExists(t, path+"-wal")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "other.db"), nil, 0o600))
+	require.NoError(t, os.Remove(link))
+	require.NoError(t, os.Symlink(filepath.Join(dir, "other.db"), link))
+	require.ErrorIs(t, state("b"), ledger.ErrUnavailable)
+}

@@ -259,31 +259,41 @@ func Open(ctx context.Context, o Options) (*sqlstore.Store, error) {
 		}
 		return nil, fmt.Errorf("open the SQLite store %s: %w", o.Path, errors.Join(err, db.Close()))
 	}
-	opened, leave, err := hold(ctx, db, o.Path)
+	paths, err := files(o.Path)
 	if err != nil {
 		return nil, fmt.Errorf("open the SQLite store: %w", errors.Join(err, db.Close()))
 	}
-	d.There, d.Leave = func() error { return there(o.Path, opened) }, leave
+	opened, leave, err := hold(ctx, db, paths)
+	if err != nil {
+		return nil, fmt.Errorf("open the SQLite store: %w", errors.Join(err, db.Close()))
+	}
+	d.There, d.Leave = func() error { return there(paths, opened) }, leave
 	return sqlstore.New(db, d, o.Origin), nil
 }
 
-// suffixes are those of the files that SQLite has open: the database, the write-ahead
-// log and its index.
-var suffixes = []string{"", "-wal", "-shm"}
+// files gives the paths of what SQLite has open: the database, which may be a link to
+// it, and the write-ahead log and its index, which lie beside the database itself.
+func files(path string) ([]string, error) {
+	target, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, err
+	}
+	return []string{path, target + "-wal", target + "-shm"}, nil
+}
 
-// hold gives the files that connections have open, as suffixes has them, and keeps a
-// connection until leave: who closes the last one removes all but the database itself.
-func hold(ctx context.Context, db *sql.DB, path string) (opened []os.FileInfo, leave func() error, err error) {
+// hold gives the files that connections have open, and keeps a connection until leave:
+// who closes the last one removes all but the database itself.
+func hold(ctx context.Context, db *sql.DB, paths []string) (opened []os.FileInfo, leave func() error, err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	var n int
 	err = conn.QueryRowContext(ctx, "SELECT count(*) FROM goose_db_version").Scan(&n) // opens the others
-	opened = make([]os.FileInfo, len(suffixes))
-	for i, suffix := range suffixes {
+	opened = make([]os.FileInfo, len(paths))
+	for i, path := range paths {
 		if err == nil {
-			opened[i], err = os.Stat(path + suffix)
+			opened[i], err = os.Stat(path)
 		}
 	}
 	if err != nil {
@@ -295,14 +305,14 @@ func hold(ctx context.Context, db *sql.DB, path string) (opened []os.FileInfo, l
 // there refuses a file that was removed or replaced: SQLite goes on with the one
 // that it has open, which nobody finds again, and makes an empty one for the next
 // connection.
-func there(path string, opened []os.FileInfo) error {
-	for i, suffix := range suffixes {
-		now, err := os.Stat(path + suffix)
+func there(paths []string, opened []os.FileInfo) error {
+	for i, path := range paths {
+		now, err := os.Stat(path)
 		switch {
 		case err != nil:
 			return fmt.Errorf("%w: the database's file is gone: %w", ledger.ErrUnavailable, err)
 		case !os.SameFile(opened[i], now):
-			return fmt.Errorf("%w: %s is another file than the one that was opened: it was replaced, and a restart takes up the new one", ledger.ErrUnavailable, path+suffix)
+			return fmt.Errorf("%w: %s is another file than the one that was opened: it was replaced, and a restart takes up the new one", ledger.ErrUnavailable, path)
 		}
 	}
 	return nil
