@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 )
 
 // ErrNotFound reports that the store has no blob of that digest.
@@ -159,13 +160,18 @@ func write(path string, b []byte) error {
 	return sync(dir)
 }
 
-// sync makes the names in a folder durable: those of files that are synced are not.
+// sync makes the names in a folder durable, where the file system does that: those of
+// files that are synced are not.
 func sync(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	err = f.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		err = nil // it has no way to sync folders
+	}
+	return errors.Join(err, f.Close())
 }
 
 // unnamed begins the names of files that are no blobs, or not yet.
