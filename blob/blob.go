@@ -231,6 +231,7 @@ func (d *Dir) Get(ctx context.Context, digest string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("get blob %s: %w", digest, err)
 	}
+	d.used.Store(true)
 	if Digest(b) != digest {
 		return nil, fmt.Errorf("blob %s: %w", digest, ErrCorrupt)
 	}

@@ -100,15 +100,22 @@ func TestDirThatIsGone(t *testing.T) {
 // A folder that is replaced by an empty one, as where a volume is mounted no more,
 // takes nothing, and does not say of its values that they never were.
 func TestDirThatIsReplaced(t *testing.T) {
-	for name, reopened := range map[string]bool{"just made": false, "opened": true} {
-		t.Run(name, func(t *testing.T) {
+	for _, which := range []string{"just made", "opened", "another's"} {
+		t.Run(which, func(t *testing.T) {
 			root := filepath.Join(t.TempDir(), "blobs")
 			dir, err := blob.Open(root)
 			require.NoError(t, err)
+			other, err := blob.Open(root)
+			require.NoError(t, err)
 			digest, err := dir.Put(t.Context(), []byte("a"))
 			require.NoError(t, err)
-			if reopened {
+			switch which {
+			case "opened":
 				dir, err = blob.Open(root)
+				require.NoError(t, err)
+			case "another's":
+				dir = other
+				_, err = dir.Get(t.Context(), digest)
 				require.NoError(t, err)
 			}
 			require.NoError(t, os.Rename(root, root+".away"))
