@@ -78,6 +78,7 @@ var errReplaced = errors.New("the store's folder is empty, and was not before: i
 // there refuses a directory that was removed, or replaced by an empty one: what it
 // had may come back, and what is written to the other one would be lost then.
 func (d *Dir) there() error {
+	used := d.used.Load() // before the look, since a first value may come during it
 	f, err := os.Open(d.root)
 	if err != nil {
 		return err
@@ -90,7 +91,7 @@ func (d *Dir) there() error {
 	case err == nil:
 		d.used.Store(true)
 	case !errors.Is(err, io.EOF):
-	case d.used.Load():
+	case used:
 		err = errReplaced
 	default:
 		err = nil

@@ -50,6 +50,23 @@ func TestDirConcurrentPutsOfTheSameBytes(t *testing.T) {
 	require.Len(t, files, 1, "no temporary file is left")
 }
 
+// The first value of a store may come while another look finds its folder empty.
+func TestDirConcurrentFirstPuts(t *testing.T) {
+	for range 100 {
+		dir, err := blob.Open(t.TempDir())
+		require.NoError(t, err)
+		var wg sync.WaitGroup
+		for i := range 8 {
+			wg.Go(func() {
+				if _, err := dir.Put(t.Context(), []byte{byte(i)}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
 func TestDirRefusesWhatIsNotADigest(t *testing.T) {
 	dir, err := blob.Open(t.TempDir())
 	require.NoError(t, err)
