@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -194,4 +195,57 @@ func TestAPlanThatCannotBeReadIsWaitedFor(t *testing.T) {
 	close(opened)
 	stage.Host(t, host.Options{Store: kept, Skills: []skills.Skill{gate(opened)}})
 	require.NoError(t, stage.Await(t, c, run, nil))
+}
+
+// TestARequestThatIsGone: what an activity is asked, and the store has lost before a
+// worker has read it, is asked again, since the run still knows it. The run reads it
+// nowhere itself.
+func TestARequestThatIsGone(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]payload.Sealing{"sealed": sealing(t, keys(t, "k1")...), "plain": {}} {
+		for how, hurt := range map[string]func(file string) error{
+			"removed": os.Remove, "damaged": func(file string) error { return os.Truncate(file, 1) },
+		} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				stage.Parallel(t)
+				opened, kept := make(chan struct{}), store.Options{Dir: filepath.Join(t.TempDir(), "store")}
+				h := stage.Host(t, host.Options{Store: kept, Sealing: s, MaxActivities: 1, Skills: []skills.Skill{gate(opened)}})
+				c := stranger(t)
+				x, err := json.Marshal(letters(12_000))
+				require.NoError(t, err)
+				// The worker holds one of the two, and the other one waits for it.
+				run := stage.Start(t, h.Client(), source("", []string{"a test/gate 600000", "b test/gate 600000"},
+					[]string{"$input.x -> a.x", "$input.x -> a.y", "$input.x -> b.x", "$input.x -> b.y", "a.x -> $output.a", "b.x -> $output.b"}), `{"x":`+string(x)+`}`)
+				waits := ""
+				stage.Until(t, "a worker holds one of two calls", func() bool {
+					about, err := c.DescribeWorkflowExecution(t.Context(), run.GetID(), "")
+					require.NoError(t, err)
+					held := false
+					for _, a := range about.GetPendingActivities() {
+						if a.GetState() == enumspb.PENDING_ACTIVITY_STATE_STARTED {
+							held = true
+						} else {
+							waits = a.GetActivityId()
+						}
+					}
+					return held && len(about.GetPendingActivities()) == 2
+				})
+				var gone []string
+				for _, e := range events(t, c, run, enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED) {
+					if a := e.GetActivityTaskScheduledEventAttributes(); a.GetActivityId() == waits {
+						for _, m := range regexp.MustCompile(`sha256:([0-9a-f]{2})([0-9a-f]{62})`).FindAllStringSubmatch(a.GetInput().String(), -1) {
+							gone = append(gone, filepath.Join(kept.Dir, "blobs", m[1], m[2]))
+						}
+					}
+				}
+				require.Len(t, gone, 1)
+				require.NoError(t, hurt(gone[0]))
+				close(opened)
+				var result map[string]int
+				require.NoError(t, stage.Await(t, h.Client(), run, &result))
+				require.Equal(t, map[string]int{"a": 1, "b": 1}, result)
+				require.Empty(t, events(t, c, run, enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED))
+			})
+		}
+	}
 }

@@ -27,7 +27,9 @@ import (
 // is not shown what clients send by reference, but a payload that stands for it.
 // The start's argument is handed on as a [contract.Unread], which an activity
 // reads; nothing of the rest is ever read. So is an argument that a client has
-// sealed, with a key that the workers may not have yet, or nobody has.
+// sealed, with a key that the workers may not have yet, or nobody has. What a run has
+// asked activities and children is hidden too: only those read it, and where it is
+// lost, the run asks again.
 const encodingUnread = "binary/chimera-unread"
 
 // MaxArgument bounds a start's argument that is stored, in bytes.
@@ -148,8 +150,9 @@ func HideHistory(ctx context.Context, history *historypb.History) (*historypb.Hi
 	return hidden, hideEvents(ctx, hidden)
 }
 
-// hideEvents hides what clients have sent to a run, and of what was answered to it
-// the references that nobody can ever read, and all but the first.
+// hideEvents hides what clients have sent to a run and what the run has asked others,
+// and of what was answered to it the references that nobody can ever read, and all but
+// the first.
 func hideEvents(ctx context.Context, history *historypb.History) error {
 	for _, event := range history.GetEvents() {
 		var err error
@@ -165,13 +168,21 @@ func hideEvents(ctx context.Context, history *historypb.History) error {
 			for i, p := range ps {
 				ps[i] = first(p)
 			}
+		case *historypb.HistoryEvent_ActivityTaskScheduledEventAttributes:
+			// Only the activity reads what it is asked.
+			ps := a.ActivityTaskScheduledEventAttributes.GetInput().GetPayloads()
+			for i, p := range ps {
+				ps[i] = unread(p)
+			}
+		case *historypb.HistoryEvent_StartChildWorkflowExecutionInitiatedEventAttributes:
+			err = hide(ctx, event) // as the child alone does
 		case *historypb.HistoryEvent_ActivityTaskStartedEventAttributes:
 			// It has why the last attempt failed.
 			if a.ActivityTaskStartedEventAttributes.GetLastFailure() != nil {
 				err = visit(ctx, event, one(unreadForeign))
 			}
 		case *historypb.HistoryEvent_WorkflowTaskScheduledEventAttributes, *historypb.HistoryEvent_WorkflowTaskStartedEventAttributes,
-			*historypb.HistoryEvent_WorkflowTaskCompletedEventAttributes, *historypb.HistoryEvent_ActivityTaskScheduledEventAttributes,
+			*historypb.HistoryEvent_WorkflowTaskCompletedEventAttributes,
 			*historypb.HistoryEvent_TimerStartedEventAttributes, *historypb.HistoryEvent_TimerFiredEventAttributes,
 			*historypb.HistoryEvent_MarkerRecordedEventAttributes:
 			// These have what the run itself has written, or nothing.

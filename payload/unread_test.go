@@ -43,9 +43,22 @@ func signaled() *historypb.HistoryEvent {
 	}}
 }
 
+// asks gives events of what a run has asked others.
+func asks() []*historypb.HistoryEvent {
+	return []*historypb.HistoryEvent{
+		{Attributes: &historypb.HistoryEvent_ActivityTaskScheduledEventAttributes{
+			ActivityTaskScheduledEventAttributes: &historypb.ActivityTaskScheduledEventAttributes{Input: payloads(referenceTo("call"))},
+		}},
+		{Attributes: &historypb.HistoryEvent_StartChildWorkflowExecutionInitiatedEventAttributes{
+			StartChildWorkflowExecutionInitiatedEventAttributes: &historypb.StartChildWorkflowExecutionInitiatedEventAttributes{Input: payloads(referenceTo("call"))},
+		}},
+	}
+}
+
 func isHidden(p *commonpb.Payload) bool { return encodingOf(p) == encodingUnread }
 
-// What clients send is hidden, and what the run has stored itself is not.
+// What clients send is hidden, and what the run asks others; what the run itself reads
+// is not.
 func TestReferencesAreHidden(t *testing.T) {
 	for _, c := range []struct {
 		name, kind, continued string
@@ -59,15 +72,18 @@ func TestReferencesAreHidden(t *testing.T) {
 			h := &hider{runs: map[string]bool{}}
 			task := &workflowservice.PollWorkflowTaskQueueResponse{
 				WorkflowType: &commonpb.WorkflowType{Name: c.kind}, WorkflowExecution: &commonpb.WorkflowExecution{RunId: "r"}, NextPageToken: []byte("more"),
-				History: &historypb.History{Events: []*historypb.HistoryEvent{started(c.kind, c.continued), signaled()}},
+				History: &historypb.History{Events: append(asks(), started(c.kind, c.continued), signaled())},
 				Queries: map[string]*querypb.WorkflowQuery{"q": {QueryArgs: payloads(referenceTo("q"))}},
 				Query:   &querypb.WorkflowQuery{QueryArgs: payloads(referenceTo("q"))},
 			}
 			require.NoError(t, h.task(t.Context(), task))
-			at := task.History.Events[0].GetWorkflowExecutionStartedEventAttributes()
+			call, child := task.History.Events[0].GetActivityTaskScheduledEventAttributes(), task.History.Events[1].GetStartChildWorkflowExecutionInitiatedEventAttributes()
+			require.Equal(t, c.memo, isHidden(call.Input.Payloads[0]))
+			require.Equal(t, c.memo, isHidden(child.Input.Payloads[0]))
+			at := task.History.Events[2].GetWorkflowExecutionStartedEventAttributes()
 			require.Equal(t, c.input, isHidden(at.Input.Payloads[0]))
 			require.Equal(t, c.memo, isHidden(at.Memo.Fields["m"]))
-			require.Equal(t, c.memo, isHidden(task.History.Events[1].GetWorkflowExecutionSignaledEventAttributes().Input.Payloads[0]))
+			require.Equal(t, c.memo, isHidden(task.History.Events[3].GetWorkflowExecutionSignaledEventAttributes().Input.Payloads[0]))
 			require.Equal(t, c.memo, isHidden(task.Queries["q"].QueryArgs.Payloads[0]))
 			require.Equal(t, c.memo, isHidden(task.Query.QueryArgs.Payloads[0]))
 
