@@ -3,7 +3,6 @@ package compiler
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -108,7 +107,7 @@ func (u *unit) typeDefs(doc *document) {
 				}
 				pointer = strings.TrimPrefix(rest, owner)
 			}
-			u.badSchema(err, at, pointer, "")
+			u.badSchema(errors.Unwrap(err), at, pointer, "")
 		}
 	}
 }
@@ -179,7 +178,7 @@ func (u *unit) badSchemas(err error, v *syntax.Value, node string) {
 	const most = 4
 	var invalid *schemas.Invalid
 	if !errors.As(err, &invalid) || len(invalid.Causes) < 2 {
-		u.badSchema(err, v, pointerOf(err), node)
+		u.badSchema(errors.Unwrap(err), v, pointerOf(err), node)
 		return
 	}
 	var places []string
@@ -203,17 +202,14 @@ func (u *unit) badSchema(err error, v *syntax.Value, pointer, node string) {
 			at = part.Range()
 		}
 	}
-	text := strings.TrimPrefix(err.Error(), "compile schema: ")
-	suggestion := ""
-	if m := outsideIn.FindStringSubmatch(err.Error()); m != nil {
-		if part := reference(v, m[1]); part != nil {
+	text, suggestion := err.Error(), ""
+	var lost *schemas.ReferenceError
+	if errors.As(err, &lost) {
+		if part := reference(v, lost.Reference); part != nil {
 			at = part.Range()
-		}
-	}
-	if m := nowhereIn.FindStringSubmatch(err.Error()); m != nil {
-		if part := reference(v, m[1]); part != nil {
-			at, text = part.Range(), "the reference "+quote(part.Text)+" leads nowhere"
-			suggestion = u.definitionFor(part)
+			if !lost.Outside {
+				text, suggestion = "the reference "+quote(part.Text)+" leads nowhere", u.definitionFor(part)
+			}
 		}
 	}
 	if part := descend(v, pointer); part != nil && part.Kind == syntax.String && strings.HasSuffix(pointer, "/type") {
@@ -235,20 +231,12 @@ func pointerOf(err error) string {
 	if errors.As(err, &invalid) && len(invalid.Causes) > 0 {
 		return invalid.Causes[0].Instance
 	}
-	// Bounds and references are reported by a sentence that names the place.
-	if m := placeIn.FindStringSubmatch(err.Error()); m != nil {
-		if pointer, err := strconv.Unquote(m[1]); err == nil {
-			return pointer
-		}
+	var place *schemas.PlaceError
+	if errors.As(err, &place) {
+		return place.Pointer
 	}
 	return ""
 }
-
-var (
-	placeIn   = regexp.MustCompile(`\bat ("/(?:[^"\\]|\\.)*")`)
-	outsideIn = regexp.MustCompile(`^compile schema: the reference ("(?:[^"\\]|\\.)*") leaves`)
-	nowhereIn = regexp.MustCompile(`the reference ("(?:[^"\\]|\\.)*") leads nowhere`)
-)
 
 // definitionFor is the reference to the plan's definition that has the name at
 // which a reference to nowhere ends, or "".
@@ -263,12 +251,8 @@ func (u *unit) definitionFor(ref *syntax.Value) string {
 	return ""
 }
 
-// reference is the value of the schema that refers to what is quoted, or nil.
-func reference(v *syntax.Value, quoted string) *syntax.Value {
-	text, bad := strconv.Unquote(quoted)
-	if bad != nil {
-		return nil
-	}
+// reference is the value of the schema that has the reference, or nil.
+func reference(v *syntax.Value, text string) *syntax.Value {
 	var find func(v *syntax.Value) *syntax.Value
 	find = func(v *syntax.Value) *syntax.Value {
 		for _, item := range v.Items {

@@ -195,14 +195,9 @@ func (c *conn) toolError(tool string, blocks []block, content, structured json.R
 		message = "it did not say why"
 	}
 	kind := contract.ToolError
-	switch {
-	case asked != "":
+	if asked != "" {
 		kind = contract.NeedsInput
 		message = "asked for input (" + asked + "), which this client does not give: " + message
-	case strings.HasPrefix(message, "MCP error -32602:"), strings.HasPrefix(message, "MCP error -32601:"):
-		// The TypeScript SDK answers an unknown tool or bad arguments with the
-		// protocol error's text in place of the error.
-		kind = contract.Contract
 	}
 	err := c.errorf(kind, "tool %q: %s", tool, message)
 	details := struct {

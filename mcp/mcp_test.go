@@ -208,7 +208,7 @@ func TestBadResults(t *testing.T) {
 
 		"is error":         {`{"result":{"isError":true,"content":[{"type":"text","text":"disk full"}],"structuredContent":{"code":9007199254740993}}}`, contract.ToolError, `tool "raw": disk full`},
 		"is error, silent": {`{"result":{"isError":true,"content":[]}}`, contract.ToolError, "did not say why"},
-		"unknown by SDK":   {`{"result":{"isError":true,"content":[{"type":"text","text":"MCP error -32602: Tool x not found"}]}}`, contract.Contract, "not found"},
+		"unknown by SDK":   {`{"result":{"isError":true,"content":[{"type":"text","text":"MCP error -32602: Tool x not found"}]}}`, contract.ToolError, "not found"},
 		"invalid params":   {`{"error":{"code":-32602,"message":"bad"}}`, contract.Contract, "bad"},
 		"no method":        {`{"error":{"code":-32601,"message":"bad"}}`, contract.Contract, "bad"},
 		"internal":         {`{"error":{"code":-32603,"message":"oops","data":{"n":9007199254740993}}}`, contract.ServerError, "oops"},

@@ -82,8 +82,10 @@ func (s *Schema) Memory() int { return 1600 + 25*s.text + 80*s.patterns }
 
 // Compile compiles a JSON Schema of draft 4, 6, 7, 2019-09 or 2020-12, the last
 // if it has no $schema. Its errors are the same each time; those about a bound
-// are [ErrTooLarge], those about its text a [*SyntaxError], and where the
-// schema breaks the rules of its draft they hold an [*Invalid].
+// are [ErrTooLarge], those about its text a [*SyntaxError], those about one part
+// of it a [*PlaceError], those about a reference a [*ReferenceError], and where
+// the schema breaks the rules of its draft they hold an [*Invalid]. Each is wrapped
+// once, and [errors.Unwrap] gives it without what was being done.
 func Compile(raw []byte) (*Schema, error) {
 	s, err := compile(raw, nil)
 	if err != nil {

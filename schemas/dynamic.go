@@ -94,7 +94,10 @@ func settled(s *jsonschema.Schema, anchors []*jsonschema.Schema, root any) (*jso
 	case name != first.DynamicAnchor:
 		return first, nil
 	case len(others) > 1:
-		return nil, fmt.Errorf("at %q: the $dynamicRef could lead to any of %d dynamic anchors %s", clip(pointerOf(s), 200), len(others), clip(quote(name), 120))
+		return nil, &PlaceError{
+			Pointer: pointerOf(s),
+			Err:     fmt.Errorf("the $dynamicRef could lead to any of %d dynamic anchors %s", len(others), clip(quote(name), 120)),
+		}
 	}
 	return others[0], nil
 }

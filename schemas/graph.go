@@ -178,7 +178,7 @@ func checkCounts(s *jsonschema.Schema) error {
 		s.MinContains, s.MaxContains, s.MinLength, s.MaxLength,
 	} {
 		if n < -1 || n > MaxCount {
-			return tooLarge("a count at %q is beyond %d", clip(location(s.Location), 200), MaxCount)
+			return &PlaceError{Pointer: location(s.Location), Err: tooLarge("a count is beyond %d", MaxCount)}
 		}
 	}
 	return nil

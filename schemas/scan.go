@@ -84,7 +84,7 @@ func scanSchema(root any) (*scan, error) {
 		p := s.queue[0]
 		s.queue = s.queue[1:]
 		if err := s.visit(p); err != nil {
-			return nil, fmt.Errorf("at %q: %w", clip(p.pointer, 200), err)
+			return nil, &PlaceError{Pointer: p.pointer, Err: err}
 		}
 		if len(s.seen)+s.extra > MaxSubschemas {
 			return nil, tooLarge("more than %d subschemas", MaxSubschemas)
@@ -97,8 +97,7 @@ func scanSchema(root any) (*scan, error) {
 }
 
 func externalError(refs []string) error {
-	slices.Sort(refs)
-	return fmt.Errorf("the reference %s leaves the document, and nothing is ever loaded", clip(quote(refs[0]), 200))
+	return &ReferenceError{Reference: slices.Min(refs), Outside: true}
 }
 
 // bound checks the size of whatever could be compiled as a pattern, wherever it
@@ -369,7 +368,7 @@ func (s *scan) follow(ref string) error {
 			s.alias(fragment, s.root)
 			return nil
 		}
-		return fmt.Errorf("the reference %s leads nowhere", clip(quote(ref), 200))
+		return &ReferenceError{Reference: ref}
 	}
 	if s.named {
 		// It may be relative to another part of the document.
