@@ -1,5 +1,6 @@
 package compiler
 
+import "chimera.ai/engine/internal/fields"
 import "chimera.ai/engine/internal/syntax"
 
 // Bounds of the plan language. They keep compilation and runs within known
@@ -38,10 +39,10 @@ const (
 	MaxDefinitions = 10_000
 	MaxUses        = 256
 	// MaxText bounds a description, a reason and the like, in bytes.
-	MaxText = 4096
+	MaxText = fields.MaxText
 	// MaxFindings bounds the diagnostics of one compilation; the last one then
 	// says that there are more.
-	MaxFindings = 5_000
+	MaxFindings = fields.MaxFindings
 	// MaxAtoms is the number of conditions up to which the certainty of $output
 	// is exact.
 	MaxAtoms = 16

@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"encoding/json"
 	"fmt"
 
@@ -106,7 +107,7 @@ func (c *Catalog) Merge(other *Catalog) (*Catalog, diag.Diagnostics) {
 		if first := named[t.Name()]; first != nil {
 			if report {
 				ds.Add(diag.Diagnostic{
-					Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("the operation %s is in the catalog already", quote(t.Name())),
+					Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("the operation %s is in the catalog already", fields.Quote(t.Name())),
 					Detail:  "One operation has one template. " + origin(first.Range),
 					Subject: t.Range, Context: first.Range,
 				})
@@ -116,7 +117,7 @@ func (c *Catalog) Merge(other *Catalog) (*Catalog, diag.Diagnostics) {
 		if first := types[t.Provider]; first != nil && first.ProviderType != t.ProviderType {
 			if report {
 				ds.Add(diag.Diagnostic{
-					Code: diag.PlanSchema, Summary: fmt.Sprintf("the provider %s is of type `%s` already", quote(t.Provider), first.ProviderType),
+					Code: diag.PlanSchema, Summary: fmt.Sprintf("the provider %s is of type `%s` already", fields.Quote(t.Provider), first.ProviderType),
 					Detail:  "A provider is either a skill provider or an MCP server, since plans name it without its type. " + origin(first.Range),
 					Subject: t.Range, Context: first.Range,
 				})
@@ -154,7 +155,7 @@ func (c *Catalog) addAdapters(more []Adapter, report bool) (ds diag.Diagnostics)
 			c.Adapters = append(c.Adapters, a)
 		} else if report {
 			ds.Add(diag.Diagnostic{
-				Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("the adapter %s is in the catalog already", quote(a.ID)),
+				Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("the adapter %s is in the catalog already", fields.Quote(a.ID)),
 				Detail: "Edges name an adapter by its id alone. " + origin(first), Subject: a.Range, Context: first,
 			})
 		}

@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,12 +11,12 @@ import (
 	"chimera.ai/engine/internal/syntax"
 )
 
-var adapterFields = &table{what: "an adapter", fields: []field{
-	{"id", formText, true, "what the `transform` of an edge says"},
-	{"description", formText, false, "for people"},
-	{"input_schema", formSchema, true, "the JSON Schema of the values that it takes"},
-	{"output_schema", formSchema, true, "the JSON Schema of what it gives, which is proved"},
-	{"transform", formAny, true, "a JSON template with ${…} expressions over `value`"},
+var adapterFields = &fields.Table{What: "an adapter", Fields: []fields.Field{
+	fields.Required("id", fields.FormText, "what the `transform` of an edge says"),
+	fields.Optional("description", fields.FormText, "for people"),
+	fields.Required("input_schema", fields.FormSchema, "the JSON Schema of the values that it takes"),
+	fields.Required("output_schema", fields.FormSchema, "the JSON Schema of what it gives, which is proved"),
+	fields.Required("transform", fields.FormAny, "a JSON template with ${…} expressions over `value`"),
 }}
 
 // MaxAdapters bounds the adapters of a catalog file.
@@ -28,9 +29,9 @@ func (u *unit) readAdapters(list *syntax.Value) []Adapter {
 	}
 	items := list.Items
 	if len(items) > MaxAdapters {
-		u.report(diag.Diagnostic{
+		u.Report(diag.Diagnostic{
 			Code: diag.PlanLimits, Summary: fmt.Sprintf("the catalog has %d adapters", len(items)),
-			Detail: fmt.Sprintf("A catalog has at most %d adapters.", MaxAdapters), Subject: head(items[MaxAdapters]),
+			Detail: fmt.Sprintf("A catalog has at most %d adapters.", MaxAdapters), Subject: fields.Head(items[MaxAdapters]),
 		})
 		items = items[:MaxAdapters]
 	}
@@ -50,31 +51,31 @@ func (u *unit) readAdapter(v *syntax.Value) *Adapter {
 	if x := v.Get("id"); x != nil && x.Kind == syntax.String {
 		id = x.Text
 	}
-	errs := u.errors
-	r := u.read(v, adapterFields, id)
+	errs := u.Errors
+	r := u.Read(v, adapterFields, id)
 	if r == nil {
 		return nil
 	}
-	a := &Adapter{Range: head(v)}
-	if x := r.get("id"); u.name(x, "id", adapterIDs) {
+	a := &Adapter{Range: fields.Head(v)}
+	if x := r.Get("id"); u.Name(x, "id", fields.AdapterIDs) {
 		a.ID, a.Range = x.Text, x.Range()
 	}
-	u.text(r.get("description"), "description")
-	if x := r.get("description"); x != nil {
+	u.Bounded(r.Get("description"), "description")
+	if x := r.Get("description"); x != nil {
 		a.Description = x.Text
 	}
 	var input, output *schema
-	a.InputSchema, input = u.fileSchema(r.get("input_schema"))
-	a.OutputSchema, output = u.fileSchema(r.get("output_schema"))
-	a.InputAt, a.OutputAt = oneLine(r.get("input_schema")), oneLine(r.get("output_schema"))
-	if x := r.get("transform"); x != nil {
+	a.InputSchema, input = u.fileSchema(r.Get("input_schema"))
+	a.OutputSchema, output = u.fileSchema(r.Get("output_schema"))
+	a.InputAt, a.OutputAt = oneLine(r.Get("input_schema")), oneLine(r.Get("output_schema"))
+	if x := r.Get("transform"); x != nil {
 		a.TransformAt = oneLine(x)
 		if t := u.adapterTemplate(x, a.ID); t != nil {
 			a.Transform = t.raw
 			u.proveAdapter(x, t, input, output, a.ID)
 		}
 	}
-	if u.errors > errs {
+	if u.Errors > errs {
 		return nil
 	}
 	return a
@@ -83,8 +84,8 @@ func (u *unit) readAdapter(v *syntax.Value) *Adapter {
 // adapterTemplate compiles the transform of an adapter where it stands.
 func (u *unit) adapterTemplate(v *syntax.Value, id string) *template {
 	if bare(v) {
-		u.report(diag.Diagnostic{
-			Code: diag.TypeExpr, Summary: fmt.Sprintf("the transform of the adapter %s is a bare string", quote(id)),
+		u.Report(diag.Diagnostic{
+			Code: diag.TypeExpr, Summary: fmt.Sprintf("the transform of the adapter %s is a bare string", fields.Quote(id)),
 			Detail:  "On an edge that would be the id of an adapter, and an adapter is not made of others. An expression stands between `${` and `}`, and " + constantRule(v.Text),
 			Subject: v.Range(), Suggestion: u.bareExpression(v.Text, expr.Adapter),
 		})
@@ -143,5 +144,5 @@ func (u *unit) proveAdapter(v *syntax.Value, t *template, input, output *schema,
 	if !ok {
 		return
 	}
-	u.fitsWhole(&inquiry{template: made, sight: s, target: out, admits: anyVars}, result, oneLine(v), "the `output_schema` of the adapter "+quote(id), "")
+	u.fitsWhole(&inquiry{template: made, sight: s, target: out, admits: anyVars}, result, oneLine(v), "the `output_schema` of the adapter "+fields.Quote(id), "")
 }

@@ -1,49 +1,49 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"encoding/json"
 	"fmt"
 
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
-	"chimera.ai/engine/schemas"
 )
 
-var catalogFields = &table{what: "a catalog", fields: []field{
-	{"apiVersion", formText, true, "always `chimera/v1`"},
-	{"kind", formText, true, "always `Catalog`"},
-	{"templates", formList, true, "the list of operations that plans may call"},
-	{"adapters", formList, false, "the list of transforms that edges may name by their id"},
+var catalogFields = &fields.Table{What: "a catalog", Fields: []fields.Field{
+	fields.Required("apiVersion", fields.FormText, "always `chimera/v1`"),
+	fields.Required("kind", fields.FormText, "always `Catalog`"),
+	fields.Required("templates", fields.FormList, "the list of operations that plans may call"),
+	fields.Optional("adapters", fields.FormList, "the list of transforms that edges may name by their id"),
 }}
 
-var templateFields = &table{what: "a template", fields: []field{
-	{"provider_type", formText, true, "`skill` or `mcp`"},
-	{"provider_name", formText, true, "the name of the skill provider or MCP server"},
-	{"operation", formText, true, "the skill or tool"},
-	{"description", formText, false, "for people"},
-	{"mode", formText, true, "`deter` if equal inputs give equal outputs, else `prob`"},
-	{"effect_class", formText, true, "what a call does outside: `pure`, `staged`, `committing` or `irreversible`"},
-	{"input_schema", formSchema, true, "the JSON Schema of what the operation takes"},
-	{"output_schema", formSchema, false, "the JSON Schema of what the operation returns; an MCP tool without one returns the protocol's object {content: […]}"},
-	{"timeout_ms", formNumber, false, "the longest time that one call may take, in milliseconds"},
-	{"retry_policy", formMap, false, "how often, when and after what wait a failed call is repeated"},
-	{"trust_requirement", formText, false, "the least trust state that nodes ask for"},
-	{"status", formText, true, "the operation's trust state: `allow_auto`, `manual_review` or `block`"},
-	{"fingerprint", formText, false, "what plans pin of an MCP tool: `sha256:` and 64 hex digits"},
-	{"trusted_output", formBool, false, "whether the operation adds no taint: its output is as clean as its input"},
-	{"endorses", formBool, false, "whether the operation checks what it gets, so that its output is clean whatever went in"},
-	{"egress", formText, false, "`allowed` if arguments that are not trusted may leave through it, else `denied`"},
-	{"open_world", formBool, false, "whether it talks to parties outside; an MCP tool does unless this is false"},
-	{"idempotency_port", formText, false, "the input port that takes an idempotency key"},
-	{"cost", formMap, false, "what a call costs"},
-	{"in_process", formBool, false, "whether it is a Go skill of this build"},
+var templateFields = &fields.Table{What: "a template", Fields: []fields.Field{
+	fields.Required("provider_type", fields.FormText, "`skill` or `mcp`"),
+	fields.Required("provider_name", fields.FormText, "the name of the skill provider or MCP server"),
+	fields.Required("operation", fields.FormText, "the skill or tool"),
+	fields.Optional("description", fields.FormText, "for people"),
+	fields.Required("mode", fields.FormText, "`deter` if equal inputs give equal outputs, else `prob`"),
+	fields.Required("effect_class", fields.FormText, "what a call does outside: `pure`, `staged`, `committing` or `irreversible`"),
+	fields.Required("input_schema", fields.FormSchema, "the JSON Schema of what the operation takes"),
+	fields.Optional("output_schema", fields.FormSchema, "the JSON Schema of what the operation returns; an MCP tool without one returns the protocol's object {content: […]}"),
+	fields.Optional("timeout_ms", fields.FormNumber, "the longest time that one call may take, in milliseconds"),
+	fields.Optional("retry_policy", fields.FormMap, "how often, when and after what wait a failed call is repeated"),
+	fields.Optional("trust_requirement", fields.FormText, "the least trust state that nodes ask for"),
+	fields.Required("status", fields.FormText, "the operation's trust state: `allow_auto`, `manual_review` or `block`"),
+	fields.Optional("fingerprint", fields.FormText, "what plans pin of an MCP tool: `sha256:` and 64 hex digits"),
+	fields.Optional("trusted_output", fields.FormBool, "whether the operation adds no taint: its output is as clean as its input"),
+	fields.Optional("endorses", fields.FormBool, "whether the operation checks what it gets, so that its output is clean whatever went in"),
+	fields.Optional("egress", fields.FormText, "`allowed` if arguments that are not trusted may leave through it, else `denied`"),
+	fields.Optional("open_world", fields.FormBool, "whether it talks to parties outside; an MCP tool does unless this is false"),
+	fields.Optional("idempotency_port", fields.FormText, "the input port that takes an idempotency key"),
+	fields.Optional("cost", fields.FormMap, "what a call costs"),
+	fields.Optional("in_process", fields.FormBool, "whether it is a Go skill of this build"),
 }}
 
-var costFields = &table{what: "a `cost` map", fields: []field{
-	{"expr", formText, true, "a CEL expression over `args`, and `output` where it is taken from there, that gives an amount from 0 on"},
-	{"currency", formText, true, "an ISO 4217 code, such as USD"},
-	{"from_output", formBool, false, "whether the actual cost is taken from the output"},
+var costFields = &fields.Table{What: "a `cost` map", Fields: []fields.Field{
+	fields.Required("expr", fields.FormText, "a CEL expression over `args`, and `output` where it is taken from there, that gives an amount from 0 on"),
+	fields.Required("currency", fields.FormText, "an ISO 4217 code, such as USD"),
+	fields.Optional("from_output", fields.FormBool, "whether the actual cost is taken from the output"),
 }}
 
 var egresses = []string{"denied", "allowed"}
@@ -57,58 +57,33 @@ const MaxTemplates = 10_000
 func ParseCatalog(src Source) (*Catalog, diag.Diagnostics) {
 	u := newUnit(src, nil, nil)
 	cat := u.readCatalog()
-	u.ds.Sort()
-	if u.ds.HasErrors() {
-		return nil, u.ds
+	u.Found.Sort()
+	if u.Found.HasErrors() {
+		return nil, u.Found
 	}
-	return cat, u.ds
-}
-
-// single parses a file of one document, or gives nil.
-func (rep *reporter) single(what string) *syntax.Value {
-	docs, ds := syntax.Parse(rep.src.Name, rep.src.Text, syntaxLimits)
-	for _, d := range ds {
-		rep.report(d)
-	}
-	if ds.HasErrors() {
-		return nil
-	}
-	if len(docs) == 0 {
-		rep.report(diag.Diagnostic{
-			Code: diag.PlanSyntax, Summary: "the file holds no " + what,
-			Subject: diag.Range{File: rep.src.Name, Start: diag.Pos{Line: 1, Column: 1}, End: diag.Pos{Line: 1, Column: 1}},
-		})
-		return nil
-	}
-	if len(docs) > 1 {
-		rep.report(diag.Diagnostic{
-			Code: diag.PlanSyntax, Summary: fmt.Sprintf("the file holds %d documents", len(docs)),
-			Detail: fmt.Sprintf("A %s is one document.", what), Subject: head(docs[1].Root),
-		})
-	}
-	return docs[0].Root
+	return cat, u.Found
 }
 
 func (u *unit) readCatalog() *Catalog {
-	root := u.single("catalog")
+	root := u.Single("catalog", syntaxLimits)
 	if root == nil {
 		return nil
 	}
-	r := u.read(root, catalogFields, "")
+	r := u.Read(root, catalogFields, "")
 	if r == nil {
 		return nil
 	}
-	u.constant(r, "apiVersion", apiVersion)
-	u.constant(r, "kind", "Catalog")
-	list, adapters := r.get("templates"), r.get("adapters")
+	u.Fixed(r, "apiVersion", apiVersion)
+	u.Fixed(r, "kind", "Catalog")
+	list, adapters := r.Get("templates"), r.Get("adapters")
 	if list == nil {
 		return nil
 	}
 	items := list.Items
 	if len(items) > MaxTemplates {
-		u.report(diag.Diagnostic{
+		u.Report(diag.Diagnostic{
 			Code: diag.PlanLimits, Summary: fmt.Sprintf("the catalog has %d templates", len(items)),
-			Detail: fmt.Sprintf("A catalog has at most %d templates.", MaxTemplates), Subject: head(items[MaxTemplates]),
+			Detail: fmt.Sprintf("A catalog has at most %d templates.", MaxTemplates), Subject: fields.Head(items[MaxTemplates]),
 		})
 		items = items[:MaxTemplates]
 	}
@@ -127,7 +102,7 @@ func (u *unit) readCatalog() *Catalog {
 	// Merging with nothing finds what the file says twice.
 	merged, ds := (*Catalog)(nil).Merge(all)
 	for _, d := range ds {
-		u.report(d)
+		u.Report(d)
 	}
 	return merged
 }
@@ -137,79 +112,79 @@ func (u *unit) readTemplate(v *syntax.Value) *Template {
 	if p, o := v.Get("provider_name"), v.Get("operation"); p != nil && o != nil && p.Kind == syntax.String && o.Kind == syntax.String {
 		id = operationName(p.Text, o.Text)
 	}
-	errs := u.errors
-	r := u.read(v, templateFields, id)
+	errs := u.Errors
+	r := u.Read(v, templateFields, id)
 	if r == nil {
 		return nil
 	}
-	t := &Template{Range: head(v)}
-	if x := r.get("operation"); u.name(x, "operation", operations) {
+	t := &Template{Range: fields.Head(v)}
+	if x := r.Get("operation"); u.Name(x, "operation", fields.OperationNames) {
 		t.Operation, t.Range = x.Text, x.Range()
 	}
-	if x := r.get("provider_name"); u.name(x, "provider_name", providers) {
+	if x := r.Get("provider_name"); u.Name(x, "provider_name", fields.ProviderNames) {
 		t.Provider = x.Text
 		if x.Text == engineProvider || x.Text == planProvider {
-			u.report(diag.Diagnostic{
-				Code: diag.PlanSchema, Summary: fmt.Sprintf("the provider name %s is reserved", quote(x.Text)),
+			u.Report(diag.Diagnostic{
+				Code: diag.PlanSchema, Summary: fmt.Sprintf("the provider name %s is reserved", fields.Quote(x.Text)),
 				Detail:  "`engine` is the engine's own skills, which are always there; `plan` calls sub-plans.",
 				Subject: x.Range(),
 			})
 		}
 	}
-	t.ProviderType = plan.ProviderType(u.word(r.get("provider_type"), "provider_type", providerTypes))
-	t.Mode = plan.Mode(u.word(r.get("mode"), "mode", modes))
-	t.Effect = plan.EffectClass(u.word(r.get("effect_class"), "effect_class", effectClasses))
-	t.Trust = plan.Trust(u.word(r.get("trust_requirement"), "trust_requirement", trustStates))
-	t.Status = plan.Trust(u.word(r.get("status"), "status", trustStates))
-	u.text(r.get("description"), "description")
-	if x := r.get("description"); x != nil {
+	t.ProviderType = plan.ProviderType(u.Word(r.Get("provider_type"), "provider_type", providerTypes))
+	t.Mode = plan.Mode(u.Word(r.Get("mode"), "mode", modes))
+	t.Effect = plan.EffectClass(u.Word(r.Get("effect_class"), "effect_class", effectClasses))
+	t.Trust = plan.Trust(u.Word(r.Get("trust_requirement"), "trust_requirement", trustStates))
+	t.Status = plan.Trust(u.Word(r.Get("status"), "status", trustStates))
+	u.Bounded(r.Get("description"), "description")
+	if x := r.Get("description"); x != nil {
 		t.Description = x.Text
 	}
-	t.TimeoutMS, _ = u.whole(r.get("timeout_ms"), "timeout_ms", 1, MaxTimeoutMS)
-	if x := r.get("retry_policy"); x != nil {
-		t.Retry = u.readRetry(x)
+	t.TimeoutMS, _ = u.Whole(r.Get("timeout_ms"), "timeout_ms", 1, MaxTimeoutMS)
+	if x := r.Get("retry_policy"); x != nil {
+		t.Retry = readRetry(u.Reader, x)
 	}
 	var input, output *schema
-	t.InputSchema, input = u.fileSchema(r.get("input_schema"))
-	t.OutputSchema, output = u.fileSchema(r.get("output_schema"))
-	if t.ProviderType == plan.MCP && !r.has("output_schema") {
+	t.InputSchema, input = u.fileSchema(r.Get("input_schema"))
+	t.OutputSchema, output = u.fileSchema(r.Get("output_schema"))
+	if t.ProviderType == plan.MCP && !r.Has("output_schema") {
 		if c, fault := u.templateSchema(json.RawMessage(contentSchema)); fault == nil {
 			output = c.schema
 		}
 	}
-	if t.ProviderType == plan.Skill && !r.has("output_schema") {
-		u.report(diag.Diagnostic{
-			Code: diag.PlanSchema, Summary: fmt.Sprintf("the skill %s has no `output_schema`", quote(operationName(t.Provider, t.Operation))),
+	if t.ProviderType == plan.Skill && !r.Has("output_schema") {
+		u.Report(diag.Diagnostic{
+			Code: diag.PlanSchema, Summary: fmt.Sprintf("the skill %s has no `output_schema`", fields.Quote(operationName(t.Provider, t.Operation))),
 			Detail:  "Only MCP tools go without one: they return the protocol's object `{content: […]}`.",
-			Subject: head(v), Suggestion: "output_schema: …",
+			Subject: fields.Head(v), Suggestion: "output_schema: …",
 		})
 	}
-	t.InputAt, t.OutputAt = oneLine(r.get("input_schema")), oneLine(r.get("output_schema"))
-	if x := r.get("fingerprint"); u.name(x, "fingerprint", fingerprints) {
+	t.InputAt, t.OutputAt = oneLine(r.Get("input_schema")), oneLine(r.Get("output_schema"))
+	if x := r.Get("fingerprint"); u.Name(x, "fingerprint", fields.Fingerprints) {
 		t.Fingerprint = x.Text
 	}
-	t.TrustedOutput = isTrue(r.get("trusted_output"))
-	t.Endorses = isTrue(r.get("endorses"))
-	t.EgressAllowed = u.word(r.get("egress"), "egress", egresses) == "allowed"
+	t.TrustedOutput = isTrue(r.Get("trusted_output"))
+	t.Endorses = isTrue(r.Get("endorses"))
+	t.EgressAllowed = u.Word(r.Get("egress"), "egress", egresses) == "allowed"
 	// Nobody has said that an MCP tool is closed: it is taken for open.
-	t.OpenWorld = isTrue(r.get("open_world")) || (t.ProviderType == plan.MCP && !r.has("open_world"))
-	t.InProcess = isTrue(r.get("in_process"))
+	t.OpenWorld = isTrue(r.Get("open_world")) || (t.ProviderType == plan.MCP && !r.Has("open_world"))
+	t.InProcess = isTrue(r.Get("in_process"))
 	if t.InProcess && t.ProviderType == plan.MCP {
-		u.report(diag.Diagnostic{
+		u.Report(diag.Diagnostic{
 			Code: diag.PlanSchema, Summary: "an MCP tool does not run in process", Subject: keyOf(v, "in_process"),
 		})
 	}
-	if x := r.get("idempotency_port"); x != nil {
+	if x := r.Get("idempotency_port"); x != nil {
 		t.IdempotencyPort = x.Text
 		if input != nil && !input.portsOf().has(x.Text) {
-			u.report(diag.Diagnostic{
-				Code: diag.PlanUnknownPort, Summary: fmt.Sprintf("the input schema has no port %s", quote(x.Text)),
-				Subject: x.Range(), Suggestion: u.near(x.Text, input.portsOf().names),
+			u.Report(diag.Diagnostic{
+				Code: diag.PlanUnknownPort, Summary: fmt.Sprintf("the input schema has no port %s", fields.Quote(x.Text)),
+				Subject: x.Range(), Suggestion: u.Near(x.Text, input.portsOf().names),
 			})
 		}
 	}
-	t.Cost = u.readCost(r.get("cost"), input, output, id)
-	if u.errors > errs {
+	t.Cost = u.readCost(r.Get("cost"), input, output, id)
+	if u.Errors > errs {
 		return nil
 	}
 	return t
@@ -221,12 +196,12 @@ func (u *unit) readCost(v *syntax.Value, in, out *schema, id string) *Cost {
 	if v == nil {
 		return nil
 	}
-	r := u.read(v, costFields, "")
-	c := &Cost{FromOutput: isTrue(r.get("from_output"))}
-	if x := r.get("currency"); u.name(x, "currency", currencies) {
+	r := u.Read(v, costFields, "")
+	c := &Cost{FromOutput: isTrue(r.Get("from_output"))}
+	if x := r.Get("currency"); u.Name(x, "currency", fields.Currencies) {
 		c.Currency = x.Text
 	}
-	if x := r.get("expr"); x != nil {
+	if x := r.Get("expr"); x != nil {
 		c.Expr = x.Text
 		u.readPrice(x, c, in, out, id)
 	}
@@ -242,10 +217,10 @@ func (u *unit) fileSchema(v *syntax.Value) (json.RawMessage, *schema) {
 	}
 	s, err := u.pool.add(v.Any())
 	if err != nil {
-		u.report(diag.Diagnostic{Code: diag.PlanLimits, Summary: err.Error(), Subject: head(v)})
+		u.Report(diag.Diagnostic{Code: diag.PlanLimits, Summary: err.Error(), Subject: fields.Head(v)})
 		return nil, nil
 	}
-	if _, err := schemas.Compile(s.raw); err != nil {
+	if _, err := s.compile(); err != nil {
 		u.badSchemas(err, v, "")
 		return nil, nil
 	}

@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"slices"
 
@@ -9,12 +10,7 @@ import (
 )
 
 // Source is one file as its author wrote it.
-type Source struct {
-	// Name is what diagnostics call the file.
-	Name string
-	// Text is YAML or JSON.
-	Text []byte
-}
+type Source = diag.Source
 
 // Compile checks the plan in src against the operations of cat and the
 // operator's policy pol, and materialises it. It is pure: no file, network or
@@ -56,18 +52,18 @@ func (u *unit) compile(passes []pass) (*plan.Plan, diag.Diagnostics) {
 	for _, p := range passes {
 		p.run(u)
 		if err := u.verify(); err != nil {
-			u.report(diag.Diagnostic{
+			u.Report(diag.Diagnostic{
 				Code: diag.PlanSchema, Summary: fmt.Sprintf("the compiler is at fault: after its pass %q %v", p.name, err),
-				Subject: diag.Range{File: u.src.Name, Start: diag.Pos{Line: 1, Column: 1}, End: diag.Pos{Line: 1, Column: 1}},
+				Subject: diag.Range{File: u.Src.Name, Start: diag.Pos{Line: 1, Column: 1}, End: diag.Pos{Line: 1, Column: 1}},
 			})
 			break
 		}
 	}
-	u.ds.Sort()
-	if u.ds.HasErrors() {
-		return nil, u.ds
+	u.Found.Sort()
+	if u.Found.HasErrors() {
+		return nil, u.Found
 	}
-	return u.made, u.ds
+	return u.made, u.Found
 }
 
 // verify checks what every pass relies on, so that a mistake of one pass shows
@@ -80,7 +76,7 @@ func (u *unit) verify() error {
 		}
 		for _, e := range doc.edges {
 			if e.sound && (e.from < 0 || e.from >= last || e.to < 1 || e.to > last || e.kind == "") {
-				return fmt.Errorf("the edge %s is out of place", quote(e.String()))
+				return fmt.Errorf("the edge %s is out of place", fields.Quote(e.String()))
 			}
 		}
 		if doc.order != nil && len(doc.order) != len(doc.nodes) {

@@ -2,6 +2,7 @@ package compiler
 
 import (
 	"bytes"
+	"chimera.ai/engine/internal/fields"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -61,12 +62,12 @@ func (o obj) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-func (f form) jsonTypes() []string {
+func typesOf(f fields.Form) []string {
 	var out []string
 	for _, n := range []struct {
-		f form
+		f fields.Form
 		s string
-	}{{formText, "string"}, {formNumber, "number"}, {formBool, "boolean"}, {formList, "array"}, {formMap, "object"}, {formNull, "null"}} {
+	}{{fields.FormText, "string"}, {fields.FormNumber, "number"}, {fields.FormBool, "boolean"}, {fields.FormList, "array"}, {fields.FormMap, "object"}, {fields.FormNull, "null"}} {
 		if f&n.f != 0 {
 			out = append(out, n.s)
 		}
@@ -76,22 +77,22 @@ func (f form) jsonTypes() []string {
 
 // tableSchema is the schema of a map that is read by a table; more refines
 // single fields.
-func tableSchema(t *table, more map[string]obj) obj {
+func tableSchema(t *fields.Table, more map[string]obj) obj {
 	props := obj{}
 	var required []string
-	for _, f := range t.fields {
-		s := obj{"description", strings.ToUpper(f.say[:1]) + f.say[1:] + "."}
-		extra, refined := more[f.name]
+	for _, f := range t.Fields {
+		s := obj{"description", strings.ToUpper(f.Say[:1]) + f.Say[1:] + "."}
+		extra, refined := more[f.Name]
 		if !refined || extra == nil {
-			if types := f.form.jsonTypes(); len(types) == 1 {
+			if types := typesOf(f.Form); len(types) == 1 {
 				s = append(s, "type", types[0])
-			} else if f.form != formAny {
+			} else if f.Form != fields.FormAny {
 				s = append(s, "type", types)
 			}
 		}
-		props = append(props, f.name, append(s, extra...))
-		if f.required {
-			required = append(required, f.name)
+		props = append(props, f.Name, append(s, extra...))
+		if f.Required {
+			required = append(required, f.Name)
 		}
 	}
 	out := obj{"type", "object", "additionalProperties", false}
@@ -111,7 +112,7 @@ func whole(low, high int64, def any) obj {
 	return o
 }
 
-func pattern(g grammar) obj { return obj{"type", "string", "pattern", g.re.String()} }
+func pattern(g fields.Grammar) obj { return obj{"type", "string", "pattern", g.Re.String()} }
 
 func ref(name string) obj { return obj{"$ref", "#/$defs/" + name} }
 
@@ -142,17 +143,17 @@ func schemaHead(name, title, description string, body obj) obj {
 
 func planSchema() obj {
 	node := tableSchema(nodeFields, map[string]obj{
-		"id":                pattern(nodeIDs),
+		"id":                pattern(fields.NodeIDs),
 		"template":          {"type", "string", "pattern", "^[0-9A-Za-z][0-9A-Za-z._-]{0,127}/[!-~]{1,128}$"},
 		"provider_type":     enum(providerTypes),
-		"provider_name":     pattern(providers),
-		"operation":         pattern(operations),
+		"provider_name":     pattern(fields.ProviderNames),
+		"operation":         pattern(fields.OperationNames),
 		"mode":              enum(modes),
 		"effect_class":      enum(effectClasses),
 		"timeout_ms":        whole(1, MaxTimeoutMS, nil),
 		"retry_policy":      ref("retry_policy"),
 		"trust_requirement": enum(trustStates),
-		"fingerprint":       pattern(fingerprints),
+		"fingerprint":       pattern(fields.Fingerprints),
 		"commit_policy":     ref("commit_policy"),
 		"cost_estimate":     {"type", []string{"number", "string"}, "minimum", 0, "minLength", 1},
 		"for_each":          ref("for_each"),
@@ -180,12 +181,12 @@ func planSchema() obj {
 	body := tableSchema(planFields, map[string]obj{
 		"apiVersion":  {"const", apiVersion},
 		"kind":        {"const", "Plan"},
-		"name":        pattern(planNames),
-		"version":     pattern(versions),
-		"agent":       pattern(agents),
-		"currency":    pattern(currencies),
+		"name":        pattern(fields.PlanNames),
+		"version":     pattern(fields.Versions),
+		"agent":       pattern(fields.AgentNames),
+		"currency":    pattern(fields.Currencies),
 		"description": shortText(),
-		"defs":        {"type", "object", "propertyNames", obj{"pattern", defNames.re.String()}, "additionalProperties", obj{"type", []string{"object", "boolean"}}},
+		"defs":        {"type", "object", "propertyNames", obj{"pattern", fields.DefinitionNames.Re.String()}, "additionalProperties", obj{"type", []string{"object", "boolean"}}},
 		"allow":       append(uniqueTexts(enum(effectClasses)), "default", []string{"pure"}),
 		"limits": tableSchema(limitsFields, map[string]obj{
 			"max_parallel": whole(1, MaxParallel, DefaultParallel),
@@ -213,15 +214,15 @@ func planSchema() obj {
 		}),
 		"commit_policy", tableSchema(commitFields, map[string]obj{
 			"approval":  ref("approval"),
-			"barrier":   pattern(nodeIDs),
+			"barrier":   pattern(fields.NodeIDs),
 			"prechecks": uniqueTexts(obj{"type", "string"}),
 			"verify":    tableSchema(verifyFields, nil),
 			"rollback":  tableSchema(rollbackFields, map[string]obj{"none": append(shortText(), "minLength", 1)}),
 		}),
 		"approval", tableSchema(approvalFields, map[string]obj{
-			"groups":        append(listOf(tableSchema(groupFields, map[string]obj{"role": pattern(roles), "min": whole(1, MaxSigners, nil)})), "minItems", 1),
+			"groups":        append(listOf(tableSchema(groupFields, map[string]obj{"role": pattern(fields.RoleNames), "min": whole(1, MaxSigners, nil)})), "minItems", 1),
 			"expires_in_ms": whole(1, MaxExpiresMS, nil),
-			"exclude":       uniqueTexts(pattern(roles)),
+			"exclude":       uniqueTexts(pattern(fields.RoleNames)),
 		}),
 	})
 	return schemaHead("plan", "Chimera plan", "A plan: a graph of nodes and edges with contracts. A file may hold several YAML documents; the first is the plan, the others are its sub-plans.", body)
@@ -234,8 +235,8 @@ func edgeType(word string) obj {
 func catalogSchema() obj {
 	template := tableSchema(templateFields, map[string]obj{
 		"provider_type":     enum(providerTypes),
-		"provider_name":     append(pattern(providers), "not", obj{"enum", []string{engineProvider, planProvider}}),
-		"operation":         pattern(operations),
+		"provider_name":     append(pattern(fields.ProviderNames), "not", obj{"enum", []string{engineProvider, planProvider}}),
+		"operation":         pattern(fields.OperationNames),
 		"description":       shortText(),
 		"mode":              enum(modes),
 		"effect_class":      enum(effectClasses),
@@ -243,11 +244,11 @@ func catalogSchema() obj {
 		"retry_policy":      ref("retry_policy"),
 		"trust_requirement": enum(trustStates),
 		"status":            enum(trustStates),
-		"fingerprint":       pattern(fingerprints),
+		"fingerprint":       pattern(fields.Fingerprints),
 		"egress":            append(enum(egresses), "default", "denied"),
 		"cost": tableSchema(costFields, map[string]obj{
 			"expr":     {"type", "string", "minLength", 1},
-			"currency": pattern(currencies),
+			"currency": pattern(fields.Currencies),
 		}),
 	})
 	template = append(template, "anyOf", []obj{
@@ -255,7 +256,7 @@ func catalogSchema() obj {
 		{"required", []string{"output_schema"}},
 	})
 	adapter := tableSchema(adapterFields, map[string]obj{
-		"id":          pattern(adapterIDs),
+		"id":          pattern(fields.AdapterIDs),
 		"description": shortText(),
 		"transform":   {"if", obj{"type", "string"}, "then", obj{"pattern", `\$\{`}},
 	})
@@ -272,7 +273,7 @@ func catalogSchema() obj {
 func policySchema() obj {
 	names := func(item obj) obj { return append(uniqueTexts(item), "minItems", 1, "maxItems", MaxNames) }
 	entries := func(item obj) obj { return append(listOf(item), "maxItems", MaxRules) }
-	match := map[string]obj{"effects": names(enum(effectClasses)), "agents": names(pattern(agents)), "operations": names(pattern(operationNames))}
+	match := map[string]obj{"effects": names(enum(effectClasses)), "agents": names(pattern(fields.AgentNames)), "operations": names(pattern(operationNames))}
 	risk := obj{"type", "number", "minimum", 0, "maximum", 1}
 	with := func(more map[string]obj) map[string]obj {
 		for k, v := range match {
@@ -282,16 +283,16 @@ func policySchema() obj {
 	}
 	threshold := tableSchema(thresholdFields, with(map[string]obj{"max_auto_launch_risk": risk}))
 	threshold = append(threshold, "anyOf", []obj{{"required", []string{"effects"}}, {"required", []string{"agents"}}})
-	groups := append(listOf(tableSchema(groupFields, map[string]obj{"role": pattern(roles), "min": whole(1, MaxSigners, nil)})), "minItems", 1, "maxItems", MaxSigners)
+	groups := append(listOf(tableSchema(groupFields, map[string]obj{"role": pattern(fields.RoleNames), "min": whole(1, MaxSigners, nil)})), "minItems", 1, "maxItems", MaxSigners)
 	predicate := obj{"type", "string", "minLength", 1}
 	body := tableSchema(bundleFields, map[string]obj{
 		"apiVersion": {"const", apiVersion},
 		"kind":       {"const", "PolicyBundle"},
-		"version":    pattern(versions),
+		"version":    pattern(fields.Versions),
 		"thresholds": tableSchema(thresholdsFields, map[string]obj{"max_auto_launch_risk": risk, "per": entries(threshold)}),
 		"approval": tableSchema(bundleApprovalFields, map[string]obj{
 			"floor": entries(tableSchema(floorFields, with(map[string]obj{"groups": groups}))),
-			"lift":  {"type", "object", "propertyNames", obj{"pattern", reasons.re.String()}, "additionalProperties", names(pattern(roles))},
+			"lift":  {"type", "object", "propertyNames", obj{"pattern", reasons.Re.String()}, "additionalProperties", names(pattern(fields.RoleNames))},
 		}),
 		"caps": tableSchema(capsFields, map[string]obj{
 			"invocations_per_run": whole(1, MaxInvocations, nil),
@@ -300,7 +301,7 @@ func policySchema() obj {
 		"allow":      entries(tableSchema(allowFields, with(map[string]obj{}))),
 		"unmodelled": names(pattern(operationNames)),
 		"rules": entries(tableSchema(ruleFields, map[string]obj{
-			"id":      pattern(nodeIDs),
+			"id":      pattern(fields.NodeIDs),
 			"type":    enum(ruleTypes),
 			"match":   predicate,
 			"require": predicate,

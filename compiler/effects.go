@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,8 +31,8 @@ func (u *unit) effects() {
 				u.callsPlan(n)
 			}
 			if at > 0 && n.effect != plan.Pure {
-				u.report(diag.Diagnostic{
-					Code: diag.EffectNotAllowed, Summary: fmt.Sprintf("node %s of a sub-plan is %s", quote(n.id), n.effect),
+				u.Report(diag.Diagnostic{
+					Code: diag.EffectNotAllowed, Summary: fmt.Sprintf("node %s of a sub-plan is %s", fields.Quote(n.id), n.effect),
 					Detail:  "A plan that another plan runs holds pure nodes only. Let it return what is to be done, and put the effect into the calling plan, where it is seen and approved.",
 					Subject: n.effectRange(), Node: n.id,
 				})
@@ -39,14 +40,14 @@ func (u *unit) effects() {
 			commits := n.effect == plan.Committing || n.effect == plan.Irreversible
 			switch {
 			case commits && n.commit == nil:
-				u.report(diag.Diagnostic{
-					Code: diag.EffectPolicy, Summary: fmt.Sprintf("node %s is %s and has no commit policy", quote(n.id), n.effect),
+				u.Report(diag.Diagnostic{
+					Code: diag.EffectPolicy, Summary: fmt.Sprintf("node %s is %s and has no commit policy", fields.Quote(n.id), n.effect),
 					Detail:  "It says who approves the effect, what is checked before, and how it is verified or undone. It may be empty: the operator's own rules hold all the same.",
 					Subject: n.effectRange(), Node: n.id, Suggestion: "commit_policy: {}",
 				})
 			case !commits && n.commit != nil:
-				u.report(diag.Diagnostic{
-					Code: diag.EffectPolicy, Summary: fmt.Sprintf("node %s is %s, so there is nothing to commit", quote(n.id), n.effect),
+				u.Report(diag.Diagnostic{
+					Code: diag.EffectPolicy, Summary: fmt.Sprintf("node %s is %s, so there is nothing to commit", fields.Quote(n.id), n.effect),
 					Detail:  "A commit policy belongs to committing and irreversible nodes.",
 					Subject: keyOf(n.at, "commit_policy"), Context: n.effectRange(), Node: n.id,
 				})
@@ -76,15 +77,15 @@ func (d *document) requiredInto() []bool {
 // and what it does is settled by the plan's digest.
 func (u *unit) callsPlan(n *node) {
 	if n.effect != plan.Pure {
-		u.report(diag.Diagnostic{
-			Code: diag.EffectNotAllowed, Summary: fmt.Sprintf("node %s runs a plan, and is %s", quote(n.id), n.effect),
+		u.Report(diag.Diagnostic{
+			Code: diag.EffectNotAllowed, Summary: fmt.Sprintf("node %s runs a plan, and is %s", fields.Quote(n.id), n.effect),
 			Detail:  "A plan that another plan runs holds pure nodes only, so the node is pure.",
 			Subject: n.effectRange(), Node: n.id, Suggestion: "effect_class: pure",
 		})
 	}
 	if n.mode == plan.Prob && n.modeAt != nil {
-		u.report(diag.Diagnostic{
-			Code: diag.PlanSchema, Summary: fmt.Sprintf("node %s runs a plan, and is prob", quote(n.id)),
+		u.Report(diag.Diagnostic{
+			Code: diag.PlanSchema, Summary: fmt.Sprintf("node %s runs a plan, and is prob", fields.Quote(n.id)),
 			Detail:  "Which nodes of a plan run is settled by its edges. What of its output comes from prob nodes is found for each port.",
 			Subject: n.modeAt.Range(), Node: n.id, Suggestion: "mode: deter",
 		})
@@ -96,7 +97,7 @@ func (u *unit) allowed(doc *document, n *node) {
 		return
 	}
 	d := diag.Diagnostic{
-		Code: diag.EffectNotAllowed, Summary: fmt.Sprintf("node %s is %s, which the plan does not allow", quote(n.id), n.effect),
+		Code: diag.EffectNotAllowed, Summary: fmt.Sprintf("node %s is %s, which the plan does not allow", fields.Quote(n.id), n.effect),
 		Detail:  "`allow` lists the effect classes that the plan may hold; without it that is `pure` alone.",
 		Subject: n.effectRange(), Node: n.id, Suggestion: "allow: [" + strings.Join(doc.effects(), ", ") + "]",
 	}
@@ -104,7 +105,7 @@ func (u *unit) allowed(doc *document, n *node) {
 		d.Context = keyOf(doc.at, "allow")
 		d.Suggestion = fmt.Sprintf("add %s to allow", n.effect)
 	}
-	u.report(d)
+	u.Report(d)
 }
 
 // effects are the classes of all nodes of the plan, and pure.
@@ -128,15 +129,15 @@ func (u *unit) commits(doc *document, n *node, gated bool) {
 		if n.modeAt != nil {
 			at = n.modeAt.Range()
 		}
-		u.report(diag.Diagnostic{
-			Code: diag.EffectProbCommits, Summary: fmt.Sprintf("node %s is prob, and would commit", quote(n.id)),
+		u.Report(diag.Diagnostic{
+			Code: diag.EffectProbCommits, Summary: fmt.Sprintf("node %s is prob, and would commit", fields.Quote(n.id)),
 			Detail:  "What may answer differently each time never commits. Let a prob node propose, and a deter node act.",
 			Subject: at, Context: n.effectRange(), Node: n.id,
 		})
 	}
 	if !gated && (n.commit == nil || len(n.commit.prechecks) == 0) {
-		u.report(diag.Diagnostic{
-			Code: diag.EffectUngated, Summary: fmt.Sprintf("nothing has to happen before the effect of %s", quote(n.id)),
+		u.Report(diag.Diagnostic{
+			Code: diag.EffectUngated, Summary: fmt.Sprintf("nothing has to happen before the effect of %s", fields.Quote(n.id)),
 			Detail:  "None of its incoming edges is required, so someone probably forgot one.",
 			Subject: n.key, Node: n.id,
 		})
@@ -150,8 +151,8 @@ func (u *unit) commits(doc *document, n *node, gated bool) {
 	}
 	for at, check := range n.commit.checks {
 		if check >= 0 && doc.nodes[check].effect != plan.Pure && doc.nodes[check].effect != "" {
-			u.report(diag.Diagnostic{
-				Code: diag.EffectPrechecks, Summary: fmt.Sprintf("the precheck %s has an effect itself", quote(doc.nodes[check].id)),
+			u.Report(diag.Diagnostic{
+				Code: diag.EffectPrechecks, Summary: fmt.Sprintf("the precheck %s has an effect itself", fields.Quote(doc.nodes[check].id)),
 				Detail:  "A precheck looks, and changes nothing: it is a pure node.",
 				Subject: n.commit.prechecks[at].Range(), Context: doc.nodes[check].effectRange(), Node: n.id,
 			})
@@ -161,15 +162,15 @@ func (u *unit) commits(doc *document, n *node, gated bool) {
 		return
 	}
 	if len(n.commit.prechecks) == 0 {
-		u.report(diag.Diagnostic{
-			Code: diag.EffectPrechecks, Summary: fmt.Sprintf("the irreversible node %s has no precheck", quote(n.id)),
+		u.Report(diag.Diagnostic{
+			Code: diag.EffectPrechecks, Summary: fmt.Sprintf("the irreversible node %s has no precheck", fields.Quote(n.id)),
 			Detail:  "At least one node must succeed before an effect that cannot be undone. The compiled plan has a required control edge from every precheck to the node; it needs none in the source.",
 			Subject: keyOf(n.at, "commit_policy"), Node: n.id, Suggestion: "prechecks: [NODE]",
 		})
 	}
 	if n.commit.verify == nil && !n.commit.waived {
-		u.report(diag.Diagnostic{
-			Code: diag.EffectRollback, Summary: fmt.Sprintf("the irreversible node %s says neither how to verify it nor why nothing can be done", quote(n.id)),
+		u.Report(diag.Diagnostic{
+			Code: diag.EffectRollback, Summary: fmt.Sprintf("the irreversible node %s says neither how to verify it nor why nothing can be done", fields.Quote(n.id)),
 			Detail:  "When its outcome is unknown, `verify` finds out whether it happened; otherwise say why that is impossible.",
 			Subject: keyOf(n.at, "commit_policy"), Node: n.id, Suggestion: "rollback: {none: reason}",
 		})
@@ -189,18 +190,18 @@ func (u *unit) granted(doc *document, n *node) {
 	who := "a plan without an `agent`"
 	entry := fmt.Sprintf("{effects: [%s], operations: [%q]}", n.effect, name)
 	if doc.agent != nil {
-		who = "agent " + quote(doc.agent.Text)
+		who = "agent " + fields.Quote(doc.agent.Text)
 		entry = fmt.Sprintf("{effects: [%s], agents: [%s], operations: [%q]}", n.effect, doc.agent.Text, name)
 	}
 	d := diag.Diagnostic{
-		Code: diag.EffectOperator, Summary: fmt.Sprintf("the operator's policy does not allow %s the irreversible %s", who, quote(name)),
+		Code: diag.EffectOperator, Summary: fmt.Sprintf("the operator's policy does not allow %s the irreversible %s", who, fields.Quote(name)),
 		Detail:  "An effect that cannot be undone needs an entry for its agent and operation in the `allow` list of the policy bundle: " + entry + ".",
 		Subject: n.effectRange(), Node: n.id,
 	}
 	if u.pol == nil {
 		d.Detail = "There is no policy bundle. " + d.Detail
 	}
-	u.report(d)
+	u.Report(d)
 }
 
 // proven are the kinds of failure that prove that nothing was sent, or that it
@@ -225,8 +226,8 @@ func (u *unit) safeRetry(n *node) {
 			if slices.Contains(proven, k) {
 				continue
 			}
-			u.report(diag.Diagnostic{
-				Code: diag.EffectRetry, Summary: fmt.Sprintf("after %s the effect of %s may have happened", quote(string(k)), quote(n.id)),
+			u.Report(diag.Diagnostic{
+				Code: diag.EffectRetry, Summary: fmt.Sprintf("after %s the effect of %s may have happened", fields.Quote(string(k)), fields.Quote(n.id)),
 				Detail:  "The template's retry policy names it, and the operation takes no idempotency key, so it is called again only after `unsent`, `throttled` and `auth`, which prove that nothing ran.",
 				Subject: n.operationRange(), Context: n.template.Range, Node: n.id, Suggestion: "retry_policy: {max_retries: 0}",
 			})
@@ -239,8 +240,8 @@ func (u *unit) safeRetry(n *node) {
 	}
 	for _, item := range list.Items {
 		if slices.Contains(n.retry.On, contract.Kind(item.Text)) && !slices.Contains(proven, contract.Kind(item.Text)) {
-			u.report(diag.Diagnostic{
-				Code: diag.EffectRetry, Summary: fmt.Sprintf("after %s the effect of %s may have happened", quote(item.Text), quote(n.id)),
+			u.Report(diag.Diagnostic{
+				Code: diag.EffectRetry, Summary: fmt.Sprintf("after %s the effect of %s may have happened", fields.Quote(item.Text), fields.Quote(n.id)),
 				Detail:  "The operation takes no idempotency key, so it is called again only after `unsent`, `throttled` and `auth`, which prove that nothing ran.",
 				Subject: item.Range(), Context: n.effectRange(), Node: n.id,
 			})

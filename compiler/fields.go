@@ -1,57 +1,59 @@
 package compiler
 
+import "chimera.ai/engine/internal/fields"
+
 // The closed sets of the plan language. schemas/plan.json says the same to
 // editors, and a test compares the two.
 
-var planFields = &table{what: "a plan", fields: []field{
-	{"apiVersion", formText, true, "always `chimera/v1`"},
-	{"kind", formText, true, "always `Plan`"},
-	{"name", formText, true, "the plan's name: lower-case letters, digits and hyphens"},
-	{"version", formText, true, "the plan's version, such as \"1.2.0\""},
-	{"description", formText, false, "for people"},
-	{"agent", formText, false, "the identity of the agent that the plan acts for"},
-	{"currency", formText, false, "the ISO 4217 code of `cost_estimate` where the catalog does not price the operation, such as USD"},
-	{"input_schema", formSchema, true, "the JSON Schema of the plan's input"},
-	{"output_schema", formSchema, true, "the JSON Schema of the plan's output"},
-	{"defs", formMap, false, "a map of JSON Schemas that every schema of the plan may refer to as #/defs/NAME"},
-	{"allow", formList, false, "the list of effect classes that the plan may hold"},
-	{"limits", formMap, false, "the bounds of a run"},
-	{"cycles", formMap, false, "the policy for loops; without it the plan has none"},
-	{"nodes", formList, true, "the list of steps"},
-	{"edges", formList, false, "the list of connections between steps"},
+var planFields = &fields.Table{What: "a plan", Nested: []fields.Nested{{Field: "limits", Table: limitsFields}, {Field: "cycles", Table: cyclesFields}}, Fields: []fields.Field{
+	fields.Required("apiVersion", fields.FormText, "always `chimera/v1`"),
+	fields.Required("kind", fields.FormText, "always `Plan`"),
+	fields.Required("name", fields.FormText, "the plan's name: lower-case letters, digits and hyphens"),
+	fields.Required("version", fields.FormText, "the plan's version, such as \"1.2.0\""),
+	fields.Optional("description", fields.FormText, "for people"),
+	fields.Optional("agent", fields.FormText, "the identity of the agent that the plan acts for"),
+	fields.Optional("currency", fields.FormText, "the ISO 4217 code of `cost_estimate` where the catalog does not price the operation, such as USD"),
+	fields.Required("input_schema", fields.FormSchema, "the JSON Schema of the plan's input"),
+	fields.Required("output_schema", fields.FormSchema, "the JSON Schema of the plan's output"),
+	fields.Optional("defs", fields.FormMap, "a map of JSON Schemas that every schema of the plan may refer to as #/defs/NAME"),
+	fields.Optional("allow", fields.FormList, "the list of effect classes that the plan may hold"),
+	fields.Optional("limits", fields.FormMap, "the bounds of a run"),
+	fields.Optional("cycles", fields.FormMap, "the policy for loops; without it the plan has none"),
+	fields.Required("nodes", fields.FormList, "the list of steps"),
+	fields.Optional("edges", fields.FormList, "the list of connections between steps"),
 }}
 
-var limitsFields = &table{what: "a `limits` map", fields: []field{
-	{"max_parallel", formNumber, false, "the largest number of nodes in flight"},
-	{"deadline_ms", formNumber, false, "the time after which a run ends, in milliseconds"},
+var limitsFields = &fields.Table{What: "a `limits` map", Fields: []fields.Field{
+	fields.Optional("max_parallel", fields.FormNumber, "the largest number of nodes in flight"),
+	fields.Optional("deadline_ms", fields.FormNumber, "the time after which a run ends, in milliseconds"),
 }}
 
-var cyclesFields = &table{what: "a `cycles` map", fields: []field{
-	{"max_iterations", formNumber, true, "the largest number of visits of a loop"},
-	{"on_exhausted", formText, false, "what follows the last visit: `fail` or `continue`"},
+var cyclesFields = &fields.Table{What: "a `cycles` map", Fields: []fields.Field{
+	fields.Required("max_iterations", fields.FormNumber, "the largest number of visits of a loop"),
+	fields.Optional("on_exhausted", fields.FormText, "what follows the last visit: `fail` or `continue`"),
 }}
 
-var nodeFields = &table{what: "a node", fields: []field{
-	{"id", formText, true, "the node's name: letters, digits, `_` and `-`"},
-	{"template", formText, false, "an operation of the catalog, as `provider/operation`, which gives the fields that the node leaves out"},
-	{"provider_type", formText, false, "`skill` or `mcp`"},
-	{"provider_name", formText, false, "the name of the skill provider or MCP server"},
-	{"operation", formText, false, "the skill or tool to call"},
-	{"mode", formText, false, "`deter` if equal inputs give equal outputs, else `prob`"},
-	{"effect_class", formText, false, "what a call does outside: `pure`, `staged`, `committing` or `irreversible`"},
-	{"input_schema", formSchema, false, "the JSON Schema of what the node takes"},
-	{"output_schema", formSchema, false, "the JSON Schema of what the node returns"},
-	{"timeout_ms", formNumber, false, "the longest time that one call may take, in milliseconds"},
-	{"retry_policy", formMap, false, "how often, when and after what wait a failed call is repeated"},
-	{"trust_requirement", formText, false, "the trust state that the operation must have: `allow_auto`, `manual_review` or `block`"},
-	{"fingerprint", formText, false, "the operation's fingerprint when the plan was written, `sha256:` and 64 hex digits: another one in the catalog is refused"},
-	{"with", formMap, false, "a map from input ports to constants or ${…} expressions over `input`"},
-	{"commit_policy", formMap, false, "who approves the effect, and how it is checked and undone"},
-	{"cost_estimate", formNumber | formText, false, "what a call costs: a number from 0 on, or a CEL expression over `args` and `input` that gives one"},
-	{"for_each", formMap, false, "the port whose list the node is run over"},
-	{"description", formText, false, "for people"},
-	{"resources", formList, false, "a list of strings for the task record"},
-	{"priority", formText, false, "`low`, `medium` or `high`"},
+var nodeFields = &fields.Table{What: "a node", Nested: []fields.Nested{{Field: "retry_policy", Table: retryFields}, {Field: "for_each", Table: forEachFields}, {Field: "commit_policy", Table: commitFields}}, Fields: []fields.Field{
+	fields.Required("id", fields.FormText, "the node's name: letters, digits, `_` and `-`"),
+	fields.Optional("template", fields.FormText, "an operation of the catalog, as `provider/operation`, which gives the fields that the node leaves out"),
+	fields.Optional("provider_type", fields.FormText, "`skill` or `mcp`"),
+	fields.Optional("provider_name", fields.FormText, "the name of the skill provider or MCP server"),
+	fields.Optional("operation", fields.FormText, "the skill or tool to call"),
+	fields.Optional("mode", fields.FormText, "`deter` if equal inputs give equal outputs, else `prob`"),
+	fields.Optional("effect_class", fields.FormText, "what a call does outside: `pure`, `staged`, `committing` or `irreversible`"),
+	fields.Optional("input_schema", fields.FormSchema, "the JSON Schema of what the node takes"),
+	fields.Optional("output_schema", fields.FormSchema, "the JSON Schema of what the node returns"),
+	fields.Optional("timeout_ms", fields.FormNumber, "the longest time that one call may take, in milliseconds"),
+	fields.Optional("retry_policy", fields.FormMap, "how often, when and after what wait a failed call is repeated"),
+	fields.Optional("trust_requirement", fields.FormText, "the trust state that the operation must have: `allow_auto`, `manual_review` or `block`"),
+	fields.Optional("fingerprint", fields.FormText, "the operation's fingerprint when the plan was written, `sha256:` and 64 hex digits: another one in the catalog is refused"),
+	fields.Optional("with", fields.FormMap, "a map from input ports to constants or ${…} expressions over `input`"),
+	fields.Optional("commit_policy", fields.FormMap, "who approves the effect, and how it is checked and undone"),
+	fields.Optional("cost_estimate", fields.FormNumber|fields.FormText, "what a call costs: a number from 0 on, or a CEL expression over `args` and `input` that gives one"),
+	fields.Optional("for_each", fields.FormMap, "the port whose list the node is run over"),
+	fields.Optional("description", fields.FormText, "for people"),
+	fields.Optional("resources", fields.FormList, "a list of strings for the task record"),
+	fields.Optional("priority", fields.FormText, "`low`, `medium` or `high`"),
 }}
 
 // contractFields are those that a node must have and a template may stand for.
@@ -60,72 +62,61 @@ var contractFields = []string{
 	"input_schema", "output_schema", "timeout_ms", "retry_policy", "trust_requirement",
 }
 
-var retryFields = &table{what: "a `retry_policy`", fields: []field{
-	{"max_retries", formNumber, true, "the number of calls after the first"},
-	{"on", formList, false, "the list of error kinds that are retried"},
-	{"initial_ms", formNumber, false, "the wait before the first retry, in milliseconds"},
-	{"multiplier", formNumber, false, "the factor by which the wait grows"},
-	{"max_ms", formNumber, false, "the longest wait, in milliseconds"},
+var retryFields = &fields.Table{What: "a `retry_policy`", Fields: []fields.Field{
+	fields.Required("max_retries", fields.FormNumber, "the number of calls after the first"),
+	fields.Optional("on", fields.FormList, "the list of error kinds that are retried"),
+	fields.Optional("initial_ms", fields.FormNumber, "the wait before the first retry, in milliseconds"),
+	fields.Optional("multiplier", fields.FormNumber, "the factor by which the wait grows"),
+	fields.Optional("max_ms", fields.FormNumber, "the longest wait, in milliseconds"),
 }}
 
-var forEachFields = &table{what: "a `for_each` map", fields: []field{
-	{"port", formText, true, "the input port that takes one element at a time"},
-	{"max_parallel", formNumber, false, "the largest number of elements in flight"},
-	{"max_items", formNumber, true, "the longest list that is accepted"},
+var forEachFields = &fields.Table{What: "a `for_each` map", Fields: []fields.Field{
+	fields.Required("port", fields.FormText, "the input port that takes one element at a time"),
+	fields.Optional("max_parallel", fields.FormNumber, "the largest number of elements in flight"),
+	fields.Required("max_items", fields.FormNumber, "the longest list that is accepted"),
 }}
 
-var commitFields = &table{what: "a `commit_policy`", fields: []field{
-	{"approval", formMap, false, "who must sign, and until when"},
-	{"barrier", formText, false, "the name of a barrier that several nodes share"},
-	{"prechecks", formList, false, "a list of nodes that must succeed first"},
-	{"verify", formMap, false, "how to find out whether the effect happened"},
-	{"rollback", formMap, false, "`{none: reason}` where the effect cannot be undone or verified"},
+var commitFields = &fields.Table{What: "a `commit_policy`", Nested: []fields.Nested{{Field: "approval", Table: approvalFields}, {Field: "verify", Table: verifyFields}, {Field: "rollback", Table: rollbackFields}}, Fields: []fields.Field{
+	fields.Optional("approval", fields.FormMap, "who must sign, and until when"),
+	fields.Optional("barrier", fields.FormText, "the name of a barrier that several nodes share"),
+	fields.Optional("prechecks", fields.FormList, "a list of nodes that must succeed first"),
+	fields.Optional("verify", fields.FormMap, "how to find out whether the effect happened"),
+	fields.Optional("rollback", fields.FormMap, "`{none: reason}` where the effect cannot be undone or verified"),
 }}
 
-var approvalFields = &table{what: "an `approval`", fields: []field{
-	{"groups", formList, false, "the list of groups that must all sign"},
-	{"expires_in_ms", formNumber, false, "the time after which an unsigned approval is refused, in milliseconds"},
-	{"exclude", formList, false, "a list of persons who may not sign"},
+var approvalFields = &fields.Table{What: "an `approval`", Fields: []fields.Field{
+	fields.Optional("groups", fields.FormList, "the list of groups that must all sign"),
+	fields.Optional("expires_in_ms", fields.FormNumber, "the time after which an unsigned approval is refused, in milliseconds"),
+	fields.Optional("exclude", fields.FormList, "a list of persons who may not sign"),
 }}
 
-var groupFields = &table{what: "an approval group", fields: []field{
-	{"role", formText, true, "the role that its signers hold"},
-	{"min", formNumber, true, "the number of signatures"},
+var groupFields = &fields.Table{What: "an approval group", Fields: []fields.Field{
+	fields.Required("role", fields.FormText, "the role that its signers hold"),
+	fields.Required("min", fields.FormNumber, "the number of signatures"),
 }}
 
-var verifyFields = &table{what: "a `verify` map", fields: []field{
-	{"node", formText, true, "a pure node without edges"},
-	{"with", formMap, false, "a map from its input ports to constants or ${…} expressions over `args`, `output` and `input`"},
-	{"executed", formText, true, "a CEL predicate over its `output`: the effect happened"},
-	{"output", formAny, false, "a template over its `output` that gives what the effect returned"},
+var verifyFields = &fields.Table{What: "a `verify` map", Fields: []fields.Field{
+	fields.Required("node", fields.FormText, "a pure node without edges"),
+	fields.Optional("with", fields.FormMap, "a map from its input ports to constants or ${…} expressions over `args`, `output` and `input`"),
+	fields.Required("executed", fields.FormText, "a CEL predicate over its `output`: the effect happened"),
+	fields.Optional("output", fields.FormAny, "a template over its `output` that gives what the effect returned"),
 }}
 
-var rollbackFields = &table{what: "a `rollback` map", fields: []field{
-	{"none", formText, true, "the reason why nothing can be undone"},
+var rollbackFields = &fields.Table{What: "a `rollback` map", Fields: []fields.Field{
+	fields.Required("none", fields.FormText, "the reason why nothing can be undone"),
 }}
 
-var edgeFields = &table{what: "an edge", fields: []field{
-	{"from_node", formText, true, "the node that the edge leaves"},
-	{"from_port", formText, true, "a port of that node's output, or `$`, `$done`, `$error`, `$compensate`"},
-	{"to_node", formText, true, "the node that the edge enters"},
-	{"to_port", formText, true, "a port of that node's input, or `$`, `$start`"},
-	{"edge_type", formText, true, "`data`, `control`, `conditional` or `error`"},
-	{"required", formBool, true, "whether the target needs this edge to run"},
-	{"transform", formAny, false, "a JSON template with ${…} expressions, or the id of an adapter"},
-	{"when", formText, false, "a CEL predicate, or `otherwise`"},
-	{"check", formText, false, "always `runtime`: the value is checked when it arrives"},
+var edgeFields = &fields.Table{What: "an edge", Fields: []fields.Field{
+	fields.Required("from_node", fields.FormText, "the node that the edge leaves"),
+	fields.Required("from_port", fields.FormText, "a port of that node's output, or `$`, `$done`, `$error`, `$compensate`"),
+	fields.Required("to_node", fields.FormText, "the node that the edge enters"),
+	fields.Required("to_port", fields.FormText, "a port of that node's input, or `$`, `$start`"),
+	fields.Required("edge_type", fields.FormText, "`data`, `control`, `conditional` or `error`"),
+	fields.Required("required", fields.FormBool, "whether the target needs this edge to run"),
+	fields.Optional("transform", fields.FormAny, "a JSON template with ${…} expressions, or the id of an adapter"),
+	fields.Optional("when", fields.FormText, "a CEL predicate, or `otherwise`"),
+	fields.Optional("check", fields.FormText, "always `runtime`: the value is checked when it arrives"),
 }}
-
-// nested are the tables of the maps in a construct, for fields that stand one
-// level too high.
-var nested = map[*table][]struct {
-	field string
-	table *table
-}{
-	planFields:   {{"limits", limitsFields}, {"cycles", cyclesFields}},
-	nodeFields:   {{"retry_policy", retryFields}, {"for_each", forEachFields}, {"commit_policy", commitFields}},
-	commitFields: {{"approval", approvalFields}, {"verify", verifyFields}, {"rollback", rollbackFields}},
-}
 
 // Closed sets of words.
 var (

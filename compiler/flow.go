@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"slices"
 
@@ -59,7 +60,7 @@ func newFlow(doc *document, has func(n *node, port string) bool) *flow {
 	}
 	for _, i := range doc.order {
 		f.runs[i] = f.orMerged(f.running(i), func() condition {
-			return condition{yes: fmt.Sprintf("%s runs", quote(doc.nodes[i].id)), no: fmt.Sprintf("%s does not run", quote(doc.nodes[i].id)), failing: -1}
+			return condition{yes: fmt.Sprintf("%s runs", fields.Quote(doc.nodes[i].id)), no: fmt.Sprintf("%s does not run", fields.Quote(doc.nodes[i].id)), failing: -1}
 		})
 	}
 	return f
@@ -177,7 +178,7 @@ func (f *flow) delivery(at int) formula {
 	case e.fromPort == plan.CompensatePort:
 		a, ok := f.undone[e.from]
 		if !ok {
-			a = f.condition(condition{yes: fmt.Sprintf("%s is undone", quote(e.fromNode)), no: fmt.Sprintf("%s is not undone", quote(e.fromNode)), failing: -1})
+			a = f.condition(condition{yes: fmt.Sprintf("%s is undone", fields.Quote(e.fromNode)), no: fmt.Sprintf("%s is not undone", fields.Quote(e.fromNode)), failing: -1})
 			f.undone[e.from] = a
 		}
 		return a
@@ -220,7 +221,7 @@ func (f *flow) succeeds(i int) formula {
 func (f *flow) failing(i int) formula {
 	a, ok := f.fails[i]
 	if !ok {
-		id := quote(f.doc.nodes[i].id)
+		id := fields.Quote(f.doc.nodes[i].id)
 		a = f.condition(condition{yes: id + " fails", no: id + " does not fail", failing: i})
 		f.fails[i] = a
 	}
@@ -234,7 +235,7 @@ func (f *flow) holds(e *edge) formula {
 	what := fmt.Sprintf("the value of %s.%s", e.fromNode, e.fromPort)
 	if e.when != nil {
 		key.when = e.when.Text
-		what = fmt.Sprintf("%s of %s", quote(e.when.Text), e.String())
+		what = fmt.Sprintf("%s of %s", fields.Quote(e.when.Text), e.String())
 	}
 	a, ok := f.whens[key]
 	if !ok {
@@ -260,7 +261,7 @@ func (f *flow) elsewise(i int) formula {
 		}
 	}
 	f.others[i] = f.orMerged(f.not(some), func() condition {
-		id := quote(f.doc.nodes[i].id)
+		id := fields.Quote(f.doc.nodes[i].id)
 		return condition{yes: "no condition of " + id + " holds", no: "a condition of " + id + " holds", failing: -1}
 	})
 	return f.others[i]
@@ -393,14 +394,14 @@ func (u *unit) unreachable(f *flow) {
 			edges = append(edges, doc.edges[at].String())
 		}
 		d := diag.Diagnostic{
-			Code: diag.PlanUnreachable, Summary: fmt.Sprintf("node %s can never run", quote(n.id)),
+			Code: diag.PlanUnreachable, Summary: fmt.Sprintf("node %s can never run", fields.Quote(n.id)),
 			Detail:  "No outcome of the nodes before it delivers all that it needs. " + listing("Its edges are ", edges),
 			Subject: n.key, Node: n.id,
 		}
 		if len(behind[i]) > 0 {
 			d.Detail += " " + listing("Nor can what comes after it: ", behind[i])
 		}
-		u.report(d)
+		u.Report(d)
 	}
 }
 
@@ -414,7 +415,7 @@ func (u *unit) certainOutput(f *flow) {
 		if !e.required || doc.back[at] {
 			continue
 		}
-		what := fmt.Sprintf("the required edge %s may not be delivered", quote(e.String()))
+		what := fmt.Sprintf("the required edge %s may not be delivered", fields.Quote(e.String()))
 		u.uncertain(f, f.delivered(at), what, diag.Diagnostic{
 			Subject: e.place(), Edge: e.String(), Suggestion: "required: false",
 			Detail: "`$output` needs all its required edges in every run that succeeds.",
@@ -434,7 +435,7 @@ func (u *unit) certainOutput(f *flow) {
 		if first == nil || required {
 			continue
 		}
-		u.uncertain(f, f.filled(last, p), fmt.Sprintf("the output port %s may be left without a value", quote(p)), diag.Diagnostic{
+		u.uncertain(f, f.filled(last, p), fmt.Sprintf("the output port %s may be left without a value", fields.Quote(p)), diag.Diagnostic{
 			Subject: first.place(), Context: u.requirement(doc.output, p), Edge: first.String(),
 			Detail: "The plan's output schema requires it, so every run that succeeds must fill it.",
 		})
@@ -468,7 +469,7 @@ func (u *unit) uncertain(f *flow, goal formula, what string, d diag.Diagnostic) 
 		}
 		d.Detail += " Add an alternative edge with `required: false` for that case."
 	}
-	u.report(d)
+	u.Report(d)
 }
 
 // requirement is where a schema of the plan requires a port, or its first key.
@@ -483,5 +484,5 @@ func (u *unit) requirement(c *contractSchema, port string) diag.Range {
 			}
 		}
 	}
-	return head(c.at)
+	return fields.Head(c.at)
 }

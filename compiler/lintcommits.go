@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"slices"
 
@@ -22,7 +23,7 @@ func (u *unit) lintPrechecks(doc *document) {
 		for _, at := range c.prechecks {
 			target, ok := u.named(doc, n, at, "prechecks")
 			if ok && target == i {
-				u.report(diag.Diagnostic{
+				u.Report(diag.Diagnostic{
 					Code: diag.EffectPrechecks, Summary: "a node cannot check itself before it runs", Subject: at.Range(), Node: n.id,
 				})
 				ok = false
@@ -62,15 +63,15 @@ func (u *unit) named(doc *document, n *node, at *syntax.Value, field string) (in
 	i, ok := doc.index[at.Text]
 	switch {
 	case !ok:
-		meant := u.near(at.Text, doc.ids)
+		meant := u.Near(at.Text, doc.ids)
 		doc.doubt(meant)
-		u.report(diag.Diagnostic{
-			Code: diag.PlanUnknownNode, Summary: fmt.Sprintf("there is no node %s", quote(at.Text)),
+		u.Report(diag.Diagnostic{
+			Code: diag.PlanUnknownNode, Summary: fmt.Sprintf("there is no node %s", fields.Quote(at.Text)),
 			Detail: fmt.Sprintf("`%s` names nodes of this plan.", field), Subject: at.Range(), Node: n.id, Suggestion: meant,
 		})
 	case doc.nodes[i].kind != plan.KindCall:
-		u.report(diag.Diagnostic{
-			Code: diag.PlanUnknownNode, Summary: fmt.Sprintf("%s is not a step", quote(at.Text)),
+		u.Report(diag.Diagnostic{
+			Code: diag.PlanUnknownNode, Summary: fmt.Sprintf("%s is not a step", fields.Quote(at.Text)),
 			Detail: fmt.Sprintf("`%s` names nodes of this plan.", field), Subject: at.Range(), Node: n.id,
 		})
 		ok = false
@@ -89,16 +90,16 @@ func (u *unit) lintVerify(doc *document, n *node, v *verify) {
 	target := doc.nodes[i]
 	target.called = true
 	bad := func(summary, detail string) {
-		u.report(diag.Diagnostic{
+		u.Report(diag.Diagnostic{
 			Code: diag.EffectRollback, Summary: summary, Detail: detail, Subject: v.node.Range(), Context: target.key, Node: n.id,
 		})
 	}
 	const why = "`verify` calls it by itself, perhaps several times, so it is a pure node without edges."
 	if target.effect != plan.Pure && target.effect != "" {
-		bad(fmt.Sprintf("%s verifies, and is not pure", quote(target.id)), why)
+		bad(fmt.Sprintf("%s verifies, and is not pure", fields.Quote(target.id)), why)
 	}
 	if len(doc.in[i])+len(doc.out[i]) > 0 {
-		bad(fmt.Sprintf("%s verifies, and has edges", quote(target.id)), why)
+		bad(fmt.Sprintf("%s verifies, and has edges", fields.Quote(target.id)), why)
 	}
 	if v.with != nil && target.input != nil {
 		for f := range v.with.Fields {
@@ -125,7 +126,7 @@ func (u *unit) lintBarriers(doc *document) {
 		members[name] = append(members[name], i)
 	}
 	if len(names) > MaxBarriers {
-		u.report(diag.Diagnostic{
+		u.Report(diag.Diagnostic{
 			Code: diag.PlanLimits, Summary: fmt.Sprintf("the plan has %d barriers", len(names)),
 			Detail:  fmt.Sprintf("A plan has at most %d barriers.", MaxBarriers),
 			Subject: doc.nodes[members[names[MaxBarriers]][0]].commit.barrier.Range(),
@@ -144,15 +145,15 @@ func (u *unit) lintBarrier(doc *document, name string, members []int) {
 		d := diag.Diagnostic{Code: diag.PlanBarrier, Subject: n.commit.barrier.Range(), Context: first.commit.barrier.Range(), Node: n.id}
 		switch {
 		case doc.loopOf[m] != doc.loopOf[members[0]]:
-			d.Summary = fmt.Sprintf("the barrier %s spans a loop", quote(name))
-			d.Detail = fmt.Sprintf("%s and %s do not run equally often. Nodes that share a barrier are all inside one loop, or all outside.", quote(first.id), quote(n.id))
+			d.Summary = fmt.Sprintf("the barrier %s spans a loop", fields.Quote(name))
+			d.Detail = fmt.Sprintf("%s and %s do not run equally often. Nodes that share a barrier are all inside one loop, or all outside.", fields.Quote(first.id), fields.Quote(n.id))
 		case doc.blockOf[m] != doc.blockOf[members[0]]:
-			d.Summary = fmt.Sprintf("the barrier %s spans a compensation", quote(name))
-			d.Detail = fmt.Sprintf("%s and %s never wait at the same time.", quote(first.id), quote(n.id))
+			d.Summary = fmt.Sprintf("the barrier %s spans a compensation", fields.Quote(name))
+			d.Detail = fmt.Sprintf("%s and %s never wait at the same time.", fields.Quote(first.id), fields.Quote(n.id))
 		default:
 			continue
 		}
-		u.report(d)
+		u.Report(d)
 	}
 	if len(members) < 2 {
 		return
@@ -180,8 +181,8 @@ func (u *unit) lintBarrier(doc *document, name string, members []int) {
 			}
 			seen[a.to] = true
 			if is[a.to] {
-				u.report(diag.Diagnostic{
-					Code: diag.PlanBarrier, Summary: fmt.Sprintf("%s and %s share the barrier %s, and one comes before the other", quote(doc.nodes[from].id), quote(doc.nodes[a.to].id), quote(name)),
+				u.Report(diag.Diagnostic{
+					Code: diag.PlanBarrier, Summary: fmt.Sprintf("%s and %s share the barrier %s, and one comes before the other", fields.Quote(doc.nodes[from].id), fields.Quote(doc.nodes[a.to].id), fields.Quote(name)),
 					Detail:  "The barrier opens when all its nodes wait at it. The later one would wait for the earlier one, and that for the barrier.",
 					Subject: doc.nodes[a.to].commit.barrier.Range(), Context: doc.nodes[from].commit.barrier.Range(), Node: doc.nodes[a.to].id,
 				})

@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"fmt"
 
 	"chimera.ai/engine/diag"
@@ -28,8 +29,8 @@ func (u *unit) lintCompensation(doc *document) {
 			continue
 		}
 		if n.effect == plan.Pure {
-			u.report(diag.Diagnostic{
-				Code: diag.PlanCompensation, Summary: fmt.Sprintf("node %s is pure, so there is nothing to undo", quote(n.id)),
+			u.Report(diag.Diagnostic{
+				Code: diag.PlanCompensation, Summary: fmt.Sprintf("node %s is pure, so there is nothing to undo", fields.Quote(n.id)),
 				Detail:  "Only a staged, committing or irreversible call has an effect. A failure is handled by an edge from `$error`.",
 				Subject: first.fromRange(), Context: n.key, Node: n.id, Edge: first.String(), Suggestion: plan.ErrorPort,
 			})
@@ -43,8 +44,8 @@ func (u *unit) lintCompensation(doc *document) {
 		}
 		for _, at := range doc.out[i] {
 			if e := doc.edges[at]; e.fromPort == plan.CompensatePort {
-				u.report(diag.Diagnostic{
-					Code: diag.PlanCompensation, Summary: fmt.Sprintf("%s undoes %s, and is undone itself", quote(doc.nodes[i].id), quote(doc.nodes[owner].id)),
+				u.Report(diag.Diagnostic{
+					Code: diag.PlanCompensation, Summary: fmt.Sprintf("%s undoes %s, and is undone itself", fields.Quote(doc.nodes[i].id), fields.Quote(doc.nodes[owner].id)),
 					Detail:  "What undoes an effect stands. If it fails, that is reported; nothing follows from it.",
 					Subject: e.fromRange(), Context: doc.nodes[i].key, Node: doc.nodes[i].id, Edge: e.String(),
 				})
@@ -106,15 +107,15 @@ func (u *unit) reportBlock(doc *document, owner, n int) {
 	}
 	switch {
 	case doc.nodes[n].kind == plan.KindOutput:
-		d.Summary = fmt.Sprintf("the compensation of %s reaches `$output`", quote(doc.nodes[owner].id))
+		d.Summary = fmt.Sprintf("the compensation of %s reaches `$output`", fields.Quote(doc.nodes[owner].id))
 		d.Detail += " A run that compensates has no output."
 	case n == owner:
-		d.Summary = fmt.Sprintf("the compensation of %s comes back to it", quote(doc.nodes[owner].id))
+		d.Summary = fmt.Sprintf("the compensation of %s comes back to it", fields.Quote(doc.nodes[owner].id))
 	default:
-		d.Summary = fmt.Sprintf("the compensation of %s reaches %s, which other edges enter too", quote(doc.nodes[owner].id), quote(doc.nodes[n].id))
+		d.Summary = fmt.Sprintf("the compensation of %s reaches %s, which other edges enter too", fields.Quote(doc.nodes[owner].id), fields.Quote(doc.nodes[n].id))
 		if foreign != nil {
 			d.Context = foreign.place()
 		}
 	}
-	u.report(d)
+	u.Report(d)
 }

@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"fmt"
 
 	"chimera.ai/engine/diag"
@@ -27,8 +28,8 @@ func (u *unit) lintConflicts(doc *document) {
 				continue
 			}
 			if first := required[e.toPort]; first != nil {
-				u.report(diag.Diagnostic{
-					Code: diag.PlanPortConflict, Summary: fmt.Sprintf("two required edges into port %s of %s", quote(e.toPort), quote(n.id)),
+				u.Report(diag.Diagnostic{
+					Code: diag.PlanPortConflict, Summary: fmt.Sprintf("two required edges into port %s of %s", fields.Quote(e.toPort), fields.Quote(n.id)),
 					Detail:  "A port takes one value. Alternatives are edges with `required: false`: the first delivered one in the order of the file is taken.",
 					Subject: e.toRange(), Context: first.toRange(), Node: n.id, Edge: e.String(), Suggestion: "required: false",
 				})
@@ -37,8 +38,8 @@ func (u *unit) lintConflicts(doc *document) {
 			required[e.toPort] = e
 		}
 		if whole != nil && part != nil {
-			u.report(diag.Diagnostic{
-				Code: diag.PlanPortConflict, Summary: fmt.Sprintf("an edge into `$` of %s beside one into %s", quote(n.id), quote(part.toPort)),
+			u.Report(diag.Diagnostic{
+				Code: diag.PlanPortConflict, Summary: fmt.Sprintf("an edge into `$` of %s beside one into %s", fields.Quote(n.id), fields.Quote(part.toPort)),
 				Detail:  "`$` is the whole input, so nothing else can fill a part of it.",
 				Subject: whole.toRange(), Context: part.toRange(), Node: n.id, Edge: whole.String(),
 			})
@@ -47,14 +48,14 @@ func (u *unit) lintConflicts(doc *document) {
 			continue
 		}
 		if hasWhole := n.withPort(plan.WholePort) != nil; hasWhole && part != nil {
-			u.report(diag.Diagnostic{
-				Code: diag.PlanPortConflict, Summary: fmt.Sprintf("`with` gives `$` of %s, and an edge fills %s", quote(n.id), quote(part.toPort)),
+			u.Report(diag.Diagnostic{
+				Code: diag.PlanPortConflict, Summary: fmt.Sprintf("`with` gives `$` of %s, and an edge fills %s", fields.Quote(n.id), fields.Quote(part.toPort)),
 				Detail:  "`$` is the whole input, so nothing else can fill a part of it.",
 				Subject: keyOf(n.with, plan.WholePort), Context: part.toRange(), Node: n.id, Edge: part.String(),
 			})
 		} else if !hasWhole && whole != nil && len(n.with.Fields) > 0 {
-			u.report(diag.Diagnostic{
-				Code: diag.PlanPortConflict, Summary: fmt.Sprintf("an edge into `$` of %s beside `with`", quote(n.id)),
+			u.Report(diag.Diagnostic{
+				Code: diag.PlanPortConflict, Summary: fmt.Sprintf("an edge into `$` of %s beside `with`", fields.Quote(n.id)),
 				Detail:  "`$` is the whole input, so nothing else can fill a part of it.",
 				Subject: whole.toRange(), Context: n.with.Fields[0].Key.Range(), Node: n.id, Edge: whole.String(),
 			})

@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,7 +21,7 @@ const maxPathNames = 12
 // go to the header (the back edges) are conditional, not required, and leave
 // one node (the latch); and without them it has no cycle.
 func (u *unit) lintCycles(doc *document) {
-	errs := u.errors
+	errs := u.Errors
 	doc.back = map[int]bool{}
 	doc.loopOf = make([]int, len(doc.nodes))
 	for i := range doc.loopOf {
@@ -37,7 +38,7 @@ func (u *unit) lintCycles(doc *document) {
 		}
 		u.natural(doc, g, comp)
 	}
-	if u.errors == errs {
+	if u.Errors == errs {
 		doc.order = g.topological(func(edge int) bool { return !doc.back[edge] })
 	}
 }
@@ -60,7 +61,7 @@ func (u *unit) reportCycle(doc *document, g *digraph, comp []int) {
 			d.Detail += " A precheck goes before the node that names it."
 		}
 	}
-	u.report(d)
+	u.Report(d)
 }
 
 // path writes a way through the plan.
@@ -92,7 +93,7 @@ func (u *unit) natural(doc *document, g *digraph, comp []int) {
 		if e != nil {
 			d.Edge = e.String()
 		}
-		u.report(d)
+		u.Report(d)
 	}
 	var headers []int
 	var entries []*edge
@@ -112,7 +113,7 @@ func (u *unit) natural(doc *document, g *digraph, comp []int) {
 		bad(nil, doc.nodes[path[0]].key, "no edge enters the loop "+loopName, "A loop starts at one node, its header, that an edge from outside enters.")
 		return
 	case len(headers) > 1:
-		bad(entries[1], entries[1].place(), fmt.Sprintf("the loop %s has %d entries: %s and %s", loopName, len(headers), quote(doc.nodes[headers[0]].id), quote(doc.nodes[headers[1]].id)),
+		bad(entries[1], entries[1].place(), fmt.Sprintf("the loop %s has %d entries: %s and %s", loopName, len(headers), fields.Quote(doc.nodes[headers[0]].id), fields.Quote(doc.nodes[headers[1]].id)),
 			"Edges from outside may enter a loop at one node only. Other nodes of it take the plan's input in a transform, or a value that the header passes on.")
 		return
 	}
@@ -127,14 +128,14 @@ func (u *unit) natural(doc *document, g *digraph, comp []int) {
 			l.back = append(l.back, at)
 			switch {
 			case l.latch >= 0 && l.latch != n:
-				bad(e, e.place(), fmt.Sprintf("back edges of one loop leave %s and %s", quote(doc.nodes[l.latch].id), quote(doc.nodes[n].id)),
+				bad(e, e.place(), fmt.Sprintf("back edges of one loop leave %s and %s", fields.Quote(doc.nodes[l.latch].id), fields.Quote(doc.nodes[n].id)),
 					"All back edges leave one node, the latch, so that it is clear when a visit ends.")
 				ok = false
 			case e.implicit:
 				bad(e, e.place(), "a precheck closes the loop "+loopName, "A loop goes back by conditional edges; a precheck must succeed before the node that names it.")
 				ok = false
 			case e.kind != plan.Conditional:
-				bad(e, e.place(), fmt.Sprintf("the back edge to %s is not conditional", quote(doc.nodes[l.header].id)),
+				bad(e, e.place(), fmt.Sprintf("the back edge to %s is not conditional", fields.Quote(doc.nodes[l.header].id)),
 					"A back edge says by its condition whether there is another visit.")
 				ok = false
 			case e.required:

@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"strings"
 
@@ -18,9 +19,9 @@ func (u *unit) lintEdges(doc *document) {
 			continue
 		}
 		found := u.findEnds(doc, e)
-		errs := u.errors
+		errs := u.Errors
 		u.rules(e)
-		ruled := u.errors == errs
+		ruled := u.Errors == errs
 		if !found || !ruled {
 			continue
 		}
@@ -45,8 +46,8 @@ func (u *unit) findEnds(doc *document, e *edge) bool {
 			return i
 		}
 		d := diag.Diagnostic{
-			Code: diag.PlanUnknownNode, Summary: fmt.Sprintf("there is no node %s", quote(name)),
-			Subject: at, Edge: e.String(), Suggestion: u.near(name, doc.endNames()),
+			Code: diag.PlanUnknownNode, Summary: fmt.Sprintf("there is no node %s", fields.Quote(name)),
+			Subject: at, Edge: e.String(), Suggestion: u.Near(name, doc.endNames()),
 		}
 		if name == "input" || name == "output" {
 			d.Suggestion = "$" + name
@@ -55,14 +56,14 @@ func (u *unit) findEnds(doc *document, e *edge) bool {
 		if d.Suggestion == "" && len(doc.ids) > 0 {
 			d.Detail = listing("The plan has ", doc.ids)
 		}
-		u.report(d)
+		u.Report(d)
 		return -1
 	}
 	e.from = look(e.fromNode, e.fromNodeAt)
 	e.to = look(e.toNode, e.toNodeAt)
 	ok := e.from >= 0 && e.to >= 0
 	if e.from >= 0 && doc.nodes[e.from].kind == plan.KindOutput {
-		u.report(diag.Diagnostic{
+		u.Report(diag.Diagnostic{
 			Code: diag.PlanUnknownPort, Summary: "no edge leaves `$output`",
 			Detail:  "`$output` is what the plan returns; it has input ports only.",
 			Subject: e.fromRange(), Edge: e.String(),
@@ -70,7 +71,7 @@ func (u *unit) findEnds(doc *document, e *edge) bool {
 		ok = false
 	}
 	if e.to == 0 {
-		u.report(diag.Diagnostic{
+		u.Report(diag.Diagnostic{
 			Code: diag.PlanUnknownPort, Summary: "no edge enters `$input`",
 			Detail:  "`$input` is what the plan was started with; it has output ports only.",
 			Subject: e.toRange(), Edge: e.String(),
@@ -87,7 +88,7 @@ func (u *unit) rules(e *edge) {
 		if !at.IsValid() {
 			at = e.at.Range()
 		}
-		u.report(diag.Diagnostic{Code: code, Summary: summary, Detail: detail, Subject: at, Edge: e.String(), Suggestion: suggestion})
+		u.Report(diag.Diagnostic{Code: code, Summary: summary, Detail: detail, Subject: at, Edge: e.String(), Suggestion: suggestion})
 	}
 	switch e.fromPort {
 	case plan.StartPort:
@@ -204,8 +205,8 @@ func (u *unit) otherwise(doc *document, e *edge) {
 			return
 		}
 	}
-	u.report(diag.Diagnostic{
-		Code: diag.PlanSchema, Summary: fmt.Sprintf("`otherwise` without another conditional edge of %s", quote(e.fromNode)),
+	u.Report(diag.Diagnostic{
+		Code: diag.PlanSchema, Summary: fmt.Sprintf("`otherwise` without another conditional edge of %s", fields.Quote(e.fromNode)),
 		Detail:  "It is delivered when no other conditional edge of the node holds, and there is none. Use a data or control edge.",
 		Subject: keyRange(e.at, "when"), Edge: e.String(), Node: e.fromNode,
 	})
@@ -232,7 +233,7 @@ func keyRange(v *syntax.Value, key string) diag.Range {
 			return v.Fields[i].Value.Range()
 		}
 	}
-	return head(v)
+	return fields.Head(v)
 }
 
 // duplicates refuses an edge that is there twice: the second never decides
@@ -255,7 +256,7 @@ func (u *unit) duplicates(doc *document) {
 			id.when = e.when.Text
 		}
 		if first := seen[id]; first != nil {
-			u.report(diag.Diagnostic{
+			u.Report(diag.Diagnostic{
 				Code: diag.PlanDuplicateID, Summary: "the edge is there already",
 				Detail:  "Two edges of one type between the same ports, under the same condition, are delivered together, and the first in the file decides.",
 				Subject: e.place(), Context: first.place(), Edge: e.String(),

@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"fmt"
 
 	"chimera.ai/engine/diag"
@@ -14,9 +15,9 @@ func (u *unit) lintNodes(doc *document) {
 			if c != nil && c.portsOf().partial {
 				at := n.key
 				if c.at != nil {
-					at = head(c.at)
+					at = fields.Head(c.at)
 				}
-				u.report(diag.Diagnostic{
+				u.Report(diag.Diagnostic{
 					Code: diag.TypeSchema, Summary: "the schema is too intricate to find its ports",
 					Detail:  "Its combinators and references multiply. Write the ports under `properties` of the schema itself.",
 					Subject: at, Node: n.id,
@@ -27,8 +28,8 @@ func (u *unit) lintNodes(doc *document) {
 		if n.kind != plan.KindCall || n.input == nil {
 			continue
 		}
-		errs := u.errors
-		if u.lintWith(n); u.errors > errs {
+		errs := u.Errors
+		if u.lintWith(n); u.Errors > errs {
 			doc.doubt(n.id)
 		}
 		if n.forEach != nil && n.forEach.port != nil && !n.input.takes(n.forEach.port.Text) {
@@ -55,7 +56,7 @@ func (u *unit) lintWith(n *node) {
 		}
 	}
 	if whole && len(n.with.Fields) > 1 {
-		u.report(diag.Diagnostic{
+		u.Report(diag.Diagnostic{
 			Code: diag.PlanPortConflict, Summary: "`$` beside other ports",
 			Detail:  "`$` is the whole input, so nothing else can fill a part of it.",
 			Subject: keyOf(n.with, plan.WholePort), Context: n.key, Node: n.id,
@@ -84,11 +85,11 @@ func (u *unit) unknownPort(n *node, name string, at diag.Range, input bool, edge
 		}
 	}
 	d := diag.Diagnostic{
-		Code: diag.PlanUnknownPort, Summary: fmt.Sprintf("%s has no %s port %s", quote(n.id), side, quote(name)),
-		Subject: at, Node: n.id, Edge: edge, Suggestion: u.near(name, ports.names),
+		Code: diag.PlanUnknownPort, Summary: fmt.Sprintf("%s has no %s port %s", fields.Quote(n.id), side, fields.Quote(name)),
+		Subject: at, Node: n.id, Edge: edge, Suggestion: u.Near(name, ports.names),
 	}
 	if c.at != nil {
-		d.Context = head(c.at)
+		d.Context = fields.Head(c.at)
 	}
 	d.Detail = fmt.Sprintf("A port is a name in `properties` or `required` of the %s schema. ", side)
 	if len(ports.names) == 0 {
@@ -96,5 +97,5 @@ func (u *unit) unknownPort(n *node, name string, at diag.Range, input bool, edge
 	} else {
 		d.Detail += listing("It has ", ports.names)
 	}
-	u.report(d)
+	u.Report(d)
 }

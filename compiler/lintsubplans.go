@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"strings"
 
@@ -30,8 +31,8 @@ func (u *unit) lintSubplans() {
 			continue
 		}
 		if first, taken := byRef[ref]; taken {
-			u.report(diag.Diagnostic{
-				Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("the file holds a plan %s already", quote(ref)),
+			u.Report(diag.Diagnostic{
+				Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("the file holds a plan %s already", fields.Quote(ref)),
 				Subject: doc.name.Range(), Context: u.docs[first].name.Range(),
 			})
 			used[i] = true
@@ -58,10 +59,10 @@ func (u *unit) lintSubplans() {
 			target, ok := byRef[n.operation]
 			if !ok {
 				if len(u.docs) > 1 {
-					u.report(diag.Diagnostic{
-						Code: diag.TrustOperation, Summary: fmt.Sprintf("the file holds no plan %s", quote(n.operation)),
+					u.Report(diag.Diagnostic{
+						Code: diag.TrustOperation, Summary: fmt.Sprintf("the file holds no plan %s", fields.Quote(n.operation)),
 						Detail:  "A sub-plan is a further document of the same file, called by `name@version`.",
-						Subject: n.operationAt.Range(), Node: n.id, Suggestion: u.near(n.operation, refs),
+						Subject: n.operationAt.Range(), Node: n.id, Suggestion: u.Near(n.operation, refs),
 					})
 				}
 				continue
@@ -76,16 +77,16 @@ func (u *unit) lintSubplans() {
 	for _, comp := range calls.components(func(int) bool { return true }) {
 		path, _ := calls.round(comp)
 		n := at[[2]int{path[len(path)-1], path[0]}]
-		u.report(diag.Diagnostic{
-			Code: diag.PlanCycle, Summary: fmt.Sprintf("the plan %s calls itself", quote(u.docs[path[0]].reference())),
+		u.Report(diag.Diagnostic{
+			Code: diag.PlanCycle, Summary: fmt.Sprintf("the plan %s calls itself", fields.Quote(u.docs[path[0]].reference())),
 			Detail:  "Plans do not recurse. Use a `cycles` policy for a loop.",
 			Subject: n.operationAt.Range(), Node: n.id,
 		})
 	}
 	for i, doc := range u.docs {
 		if !used[i] && doc.name != nil {
-			u.report(diag.Diagnostic{
-				Code: diag.PlanUnreachable, Summary: fmt.Sprintf("no node calls the plan %s", quote(doc.reference())),
+			u.Report(diag.Diagnostic{
+				Code: diag.PlanUnreachable, Summary: fmt.Sprintf("no node calls the plan %s", fields.Quote(doc.reference())),
 				Detail:  "The first document of a file is the plan, the others are its sub-plans: nodes with `provider_type: skill`, `provider_name: plan` and `operation: name@version` call them.",
 				Subject: doc.name.Range(),
 			})

@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"maps"
 	"slices"
 	"strings"
@@ -13,11 +14,11 @@ import (
 // materialise writes the plans of the file as compiled plans, each behind those
 // that it runs, unless anything was found that forbids it.
 func (u *unit) materialise() {
-	if u.errors > 0 || len(u.docs) == 0 {
+	if u.Errors > 0 || len(u.docs) == 0 {
 		return
 	}
 	u.pinnable()
-	if u.errors > 0 {
+	if u.Errors > 0 {
 		return
 	}
 	w := &writer{u: u, made: make([]*plan.Plan, len(u.docs)), digests: map[string]string{}}
@@ -33,7 +34,7 @@ func (u *unit) materialise() {
 			u.unmade(u.docs[0], err)
 		}
 	}
-	if u.errors > 0 {
+	if u.Errors > 0 {
 		return
 	}
 	root.Index()
@@ -42,8 +43,8 @@ func (u *unit) materialise() {
 
 // unmade: the passes should make this impossible. If they do not, nothing runs.
 func (u *unit) unmade(doc *document, err error) {
-	u.report(diag.Diagnostic{
-		Code: diag.PlanSchema, Summary: "the compiler made a plan that does not verify", Detail: sentence(err.Error()), Subject: head(doc.at),
+	u.Report(diag.Diagnostic{
+		Code: diag.PlanSchema, Summary: "the compiler made a plan that does not verify", Detail: sentence(err.Error()), Subject: fields.Head(doc.at),
 	})
 }
 

@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"cmp"
 	"encoding/json"
 	"maps"
@@ -115,12 +116,12 @@ func (c *commitPolicy) rule() plan.Barrier {
 	}
 	if list := c.approval.Get("groups"); list != nil {
 		for _, g := range list.Items {
-			least := number(g.Get("min"))
+			least := fields.Number(g.Get("min"))
 			b.Groups = append(b.Groups, plan.Group{Role: g.Get("role").Text, Min: int(least.Num().Int64())})
 		}
 	}
 	if v := c.approval.Get("expires_in_ms"); v != nil {
-		b.ExpiresInMS = number(v).Num().Int64()
+		b.ExpiresInMS = fields.Number(v).Num().Int64()
 	}
 	if list := c.approval.Get("exclude"); list != nil {
 		for _, x := range list.Items {

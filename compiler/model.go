@@ -3,6 +3,7 @@ package compiler
 import (
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
@@ -260,7 +261,7 @@ func (e *edge) place() diag.Range {
 	if r := e.at.Range(); r.Start.Line == r.End.Line {
 		return r
 	}
-	return head(e.at)
+	return fields.Head(e.at)
 }
 
 // fromRange covers the source end, node and port.

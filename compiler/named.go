@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
 )
 
@@ -19,11 +20,11 @@ func Named(text []byte) (name, version, agent string) {
 	if len(docs) == 0 || docs[0].Root == nil || docs[0].Root.Kind != syntax.Map {
 		return "", "", ""
 	}
-	get := func(field string, g grammar) string {
-		if v := docs[0].Root.Get(field); v != nil && v.Kind == syntax.String && g.re.MatchString(v.Text) {
+	get := func(field string, g fields.Grammar) string {
+		if v := docs[0].Root.Get(field); v != nil && v.Kind == syntax.String && g.Re.MatchString(v.Text) {
 			return v.Text
 		}
 		return ""
 	}
-	return get("name", planNames), get("version", versions), get("agent", agents)
+	return get("name", fields.PlanNames), get("version", fields.Versions), get("agent", fields.AgentNames)
 }

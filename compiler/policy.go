@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -181,11 +182,11 @@ func (p *Policy) lifts() diag.Diagnostics {
 			continue
 		}
 		d := diag.Diagnostic{
-			Code: diag.EffectOperator, Summary: fmt.Sprintf("the bundle has no rule %s to lift", quote(id)),
+			Code: diag.EffectOperator, Summary: fmt.Sprintf("the bundle has no rule %s to lift", fields.Quote(id)),
 			Detail: "`lift` names the soft rules whose escalation people may lift.", Subject: l.Range,
 		}
 		if _, hard := soft[id]; hard {
-			d.Summary = fmt.Sprintf("the rule %s is hard, so nobody lifts it", quote(id))
+			d.Summary = fmt.Sprintf("the rule %s is hard, so nobody lifts it", fields.Quote(id))
 			d.Detail = "A hard rule rejects. `lift` names soft rules, which escalate."
 			d.Severity = diag.Warning
 		} else if left > 0 {
@@ -227,7 +228,7 @@ func mergePolicies(files []*Policy) (*Policy, diag.Diagnostics) {
 		}
 		if p.Version != merged.Version {
 			ds.Add(diag.Diagnostic{
-				Code: diag.PlanSchema, Summary: fmt.Sprintf("the bundle is of version %s, not %s", quote(merged.Version), quote(p.Version)),
+				Code: diag.PlanSchema, Summary: fmt.Sprintf("the bundle is of version %s, not %s", fields.Quote(merged.Version), fields.Quote(p.Version)),
 				Detail:  "The files of one bundle carry one version.",
 				Subject: p.Range, Context: merged.Range, Suggestion: merged.Version,
 			})
@@ -238,10 +239,10 @@ func mergePolicies(files []*Policy) (*Policy, diag.Diagnostics) {
 			}
 		}
 		for _, l := range p.Lift {
-			once("the reason to lift "+quote(l.Reason), l.Range)
+			once("the reason to lift "+fields.Quote(l.Reason), l.Range)
 		}
 		for _, r := range p.Rules {
-			once("the rule "+quote(r.ID), r.Range)
+			once("the rule "+fields.Quote(r.ID), r.Range)
 		}
 		if p.Caps.InvocationsPerRun > 0 {
 			once("the cap `invocations_per_run`", p.Caps.InvocationsAt)

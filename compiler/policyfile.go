@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"encoding/json"
 	"fmt"
 	"math/big"
@@ -14,69 +15,69 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-var bundleFields = &table{what: "a policy bundle", fields: []field{
-	{"apiVersion", formText, true, "always `chimera/v1`"},
-	{"kind", formText, true, "always `PolicyBundle`"},
-	{"version", formText, true, "the bundle's version, such as \"2026-11-01\""},
-	{"thresholds", formMap, false, "the risks above which an action is not approved by itself"},
-	{"approval", formMap, false, "who must approve, and who may lift an escalation"},
-	{"caps", formMap, false, "the bounds of one run"},
-	{"allow", formList, false, "the list of effects that are allowed; irreversible ones need an entry"},
-	{"unmodelled", formList, false, "the list of operations, as `provider/operation`, that are accepted without a causal model"},
-	{"rules", formList, false, "the list of predicates that every action must meet"},
+var bundleFields = &fields.Table{What: "a policy bundle", Fields: []fields.Field{
+	fields.Required("apiVersion", fields.FormText, "always `chimera/v1`"),
+	fields.Required("kind", fields.FormText, "always `PolicyBundle`"),
+	fields.Required("version", fields.FormText, "the bundle's version, such as \"2026-11-01\""),
+	fields.Optional("thresholds", fields.FormMap, "the risks above which an action is not approved by itself"),
+	fields.Optional("approval", fields.FormMap, "who must approve, and who may lift an escalation"),
+	fields.Optional("caps", fields.FormMap, "the bounds of one run"),
+	fields.Optional("allow", fields.FormList, "the list of effects that are allowed; irreversible ones need an entry"),
+	fields.Optional("unmodelled", fields.FormList, "the list of operations, as `provider/operation`, that are accepted without a causal model"),
+	fields.Optional("rules", fields.FormList, "the list of predicates that every action must meet"),
 }}
 
 // Fields that say which actions an entry is about; absent is all.
 var (
-	effectsField    = field{"effects", formList, false, "the list of effect classes that it is about; absent: all"}
-	agentsField     = field{"agents", formList, false, "the list of agents that it is about; absent: all"}
-	operationsField = field{"operations", formList, false, "the list of operations, as `provider/operation`, that it is about; absent: all"}
+	effectsField    = fields.Optional("effects", fields.FormList, "the list of effect classes that it is about; absent: all")
+	agentsField     = fields.Optional("agents", fields.FormList, "the list of agents that it is about; absent: all")
+	operationsField = fields.Optional("operations", fields.FormList, "the list of operations, as `provider/operation`, that it is about; absent: all")
 )
 
-var thresholdsFields = &table{what: "a `thresholds` map", fields: []field{
-	{"max_auto_launch_risk", formNumber, false, "the largest risk, from 0 to 1, of an action that is approved by itself"},
-	{"per", formList, false, "the list of thresholds for some agents or effect classes"},
+var thresholdsFields = &fields.Table{What: "a `thresholds` map", Fields: []fields.Field{
+	fields.Optional("max_auto_launch_risk", fields.FormNumber, "the largest risk, from 0 to 1, of an action that is approved by itself"),
+	fields.Optional("per", fields.FormList, "the list of thresholds for some agents or effect classes"),
 }}
 
-var thresholdFields = &table{what: "a threshold", fields: []field{
+var thresholdFields = &fields.Table{What: "a threshold", Fields: []fields.Field{
 	effectsField, agentsField,
-	{"max_auto_launch_risk", formNumber, true, "the largest risk, from 0 to 1, of an action that is approved by itself"},
+	fields.Required("max_auto_launch_risk", fields.FormNumber, "the largest risk, from 0 to 1, of an action that is approved by itself"),
 }}
 
-var bundleApprovalFields = &table{what: "an `approval` map", fields: []field{
-	{"floor", formList, false, "the list of approvals that effects need whatever their plan says"},
-	{"lift", formMap, false, "a map from `budget_exceeded`, `causal_risk` or `policy:RULE` to the roles that may lift it"},
+var bundleApprovalFields = &fields.Table{What: "an `approval` map", Fields: []fields.Field{
+	fields.Optional("floor", fields.FormList, "the list of approvals that effects need whatever their plan says"),
+	fields.Optional("lift", fields.FormMap, "a map from `budget_exceeded`, `causal_risk` or `policy:RULE` to the roles that may lift it"),
 }}
 
-var floorFields = &table{what: "an approval floor", fields: []field{
+var floorFields = &fields.Table{What: "an approval floor", Fields: []fields.Field{
 	effectsField, agentsField, operationsField,
-	{"groups", formList, true, "the list of groups that must all sign"},
+	fields.Required("groups", fields.FormList, "the list of groups that must all sign"),
 }}
 
-var capsFields = &table{what: "a `caps` map", fields: []field{
-	{"invocations_per_run", formNumber, false, "the largest number of calls in one run"},
-	{"prob_cost_per_run", formText, false, "the most that prob nodes of one run may cost, such as \"50.00 USD\""},
+var capsFields = &fields.Table{What: "a `caps` map", Fields: []fields.Field{
+	fields.Optional("invocations_per_run", fields.FormNumber, "the largest number of calls in one run"),
+	fields.Optional("prob_cost_per_run", fields.FormText, "the most that prob nodes of one run may cost, such as \"50.00 USD\""),
 }}
 
-var allowFields = &table{what: "an `allow` entry", fields: []field{
+var allowFields = &fields.Table{What: "an `allow` entry", Fields: []fields.Field{
 	effectsField, agentsField, operationsField,
-	{"tainted", formBool, false, "whether tainted arguments and decisions are accepted without an approval"},
+	fields.Optional("tainted", fields.FormBool, "whether tainted arguments and decisions are accepted without an approval"),
 }}
 
-var ruleFields = &table{what: "a rule", fields: []field{
-	{"id", formText, true, "the rule's name: letters, digits, `_` and `-`"},
-	{"type", formText, true, "`hard`, which rejects, or `soft`, which escalates"},
-	{"match", formText, true, "a CEL predicate over `action`: the rule is about it"},
-	{"require", formText, true, "a CEL predicate over `action`: what must hold then"},
-	{"message", formText, false, "what is said where it does not hold"},
+var ruleFields = &fields.Table{What: "a rule", Fields: []fields.Field{
+	fields.Required("id", fields.FormText, "the rule's name: letters, digits, `_` and `-`"),
+	fields.Required("type", fields.FormText, "`hard`, which rejects, or `soft`, which escalates"),
+	fields.Required("match", fields.FormText, "a CEL predicate over `action`: the rule is about it"),
+	fields.Required("require", fields.FormText, "a CEL predicate over `action`: what must hold then"),
+	fields.Optional("message", fields.FormText, "what is said where it does not hold"),
 }}
 
 var (
 	ruleTypes = []string{"hard", "soft"}
 
-	operationNames = grammar{regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._-]{0,127}/[!-~]{1,128}$`), "a provider, `/` and an operation, such as mail/send"}
-	amounts        = grammar{regexp.MustCompile(`^(0|[1-9][0-9]{0,17})(\.[0-9]{1,4})? [A-Z]{3}$`), "a decimal amount, a blank and an ISO 4217 code, such as \"50.00 USD\""}
-	reasons        = grammar{regexp.MustCompile(`^(budget_exceeded|causal_risk|policy:[0-9A-Za-z_][0-9A-Za-z_-]{0,62})$`), "`budget_exceeded`, `causal_risk`, or `policy:` and the id of a rule"}
+	operationNames = fields.Grammar{Re: regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._-]{0,127}/[!-~]{1,128}$`), Say: "a provider, `/` and an operation, such as mail/send"}
+	amounts        = fields.Grammar{Re: regexp.MustCompile(`^(0|[1-9][0-9]{0,17})(\.[0-9]{1,4})? [A-Z]{3}$`), Say: "a decimal amount, a blank and an ISO 4217 code, such as \"50.00 USD\""}
+	reasons        = fields.Grammar{Re: regexp.MustCompile(`^(budget_exceeded|causal_risk|policy:[0-9A-Za-z_][0-9A-Za-z_-]{0,62})$`), Say: "`budget_exceeded`, `causal_risk`, or `policy:` and the id of a rule"}
 )
 
 // Bounds of a policy file.
@@ -100,88 +101,77 @@ func ParsePolicy(src Source) (*Policy, diag.Diagnostics) {
 		// escalation it lifts may stand in another file.
 		_, ds := mergePolicies([]*Policy{p})
 		for _, d := range ds {
-			u.report(d)
+			u.Report(d)
 		}
 	}
-	u.ds.Sort()
-	if u.ds.HasErrors() {
-		return nil, u.ds
+	u.Found.Sort()
+	if u.Found.HasErrors() {
+		return nil, u.Found
 	}
-	return p, u.ds
+	return p, u.Found
 }
 
 func (u *unit) readPolicy() *Policy {
-	root := u.single("policy bundle")
+	root := u.Single("policy bundle", syntaxLimits)
 	if root == nil {
 		return nil
 	}
-	r := u.read(root, bundleFields, "")
+	r := u.Read(root, bundleFields, "")
 	if r == nil {
 		return nil
 	}
-	u.constant(r, "apiVersion", apiVersion)
-	u.constant(r, "kind", "PolicyBundle")
-	p := &Policy{Range: head(root)}
-	if v := r.get("version"); u.name(v, "version", versions) {
+	u.Fixed(r, "apiVersion", apiVersion)
+	u.Fixed(r, "kind", "PolicyBundle")
+	p := &Policy{Range: fields.Head(root)}
+	if v := r.Get("version"); u.Name(v, "version", fields.Versions) {
 		p.Version, p.Range = v.Text, v.Range()
 	}
-	u.readThresholds(p, r.get("thresholds"))
-	u.readBundleApproval(p, r.get("approval"))
-	u.readCaps(p, r.get("caps"))
-	for _, v := range u.entries(r.get("allow"), "allow") {
-		if a := u.read(v, allowFields, ""); a != nil {
-			p.Allow = append(p.Allow, Allow{Match: u.readMatch(a), Tainted: isTrue(a.get("tainted")), Range: head(v)})
+	readThresholds(u.Reader, p, r.Get("thresholds"))
+	readBundleApproval(u.Reader, p, r.Get("approval"))
+	readCaps(u.Reader, p, r.Get("caps"))
+	for _, v := range entries(u.Reader, r.Get("allow"), "allow") {
+		if a := u.Read(v, allowFields, ""); a != nil {
+			p.Allow = append(p.Allow, Allow{Match: readMatch(u.Reader, a), Tainted: isTrue(a.Get("tainted")), Range: fields.Head(v)})
 		}
 	}
-	p.Unmodelled = u.operationList(r.get("unmodelled"), "unmodelled")
-	for _, v := range u.entries(r.get("rules"), "rules") {
+	p.Unmodelled = operationList(u.Reader, r.Get("unmodelled"), "unmodelled")
+	for _, v := range entries(u.Reader, r.Get("rules"), "rules") {
 		u.readRule(p, v)
 	}
 	return p
 }
 
 // entries gives the items of a list of bounded length.
-func (rep *reporter) entries(v *syntax.Value, name string) []*syntax.Value {
+func entries(rep *fields.Reader, v *syntax.Value, name string) []*syntax.Value {
 	if v == nil {
 		return nil
 	}
-	return rep.atMost(v.Items, MaxRules, name)
-}
-
-func (rep *reporter) atMost(items []*syntax.Value, most int, name string) []*syntax.Value {
-	if len(items) <= most {
-		return items
-	}
-	rep.report(diag.Diagnostic{
-		Code: diag.PlanLimits, Summary: fmt.Sprintf("`%s` has %d entries", name, len(items)),
-		Detail: fmt.Sprintf("It has at most %d.", most), Subject: head(items[most]),
-	})
-	return items[:most]
+	return rep.AtMost(v.Items, MaxRules, name)
 }
 
 // names reads a list of names. An empty list is refused: it could be meant as
 // "none", and an absent one means "all".
-func (rep *reporter) names(v *syntax.Value, name string) []*syntax.Value {
+func namesIn(rep *fields.Reader, v *syntax.Value, name string) []*syntax.Value {
 	if v == nil {
 		return nil
 	}
 	if len(v.Items) == 0 {
-		rep.report(diag.Diagnostic{
+		rep.Report(diag.Diagnostic{
 			Code: diag.PlanSchema, Summary: fmt.Sprintf("`%s` is empty", name),
 			Detail: "Name at least one, or leave the field out.", Subject: v.Range(),
 		})
 	}
-	return rep.atMost(rep.texts(v, name), MaxNames, name)
+	return rep.AtMost(rep.Texts(v, name), MaxNames, name)
 }
 
-func (rep *reporter) operationList(v *syntax.Value, name string) []string {
-	return rep.nameList(v, name, operationNames)
+func operationList(rep *fields.Reader, v *syntax.Value, name string) []string {
+	return nameList(rep, v, name, operationNames)
 }
 
-func (rep *reporter) nameList(v *syntax.Value, name string, g grammar) []string {
+func nameList(rep *fields.Reader, v *syntax.Value, name string, g fields.Grammar) []string {
 	var out []string
-	for _, x := range rep.names(v, name) {
-		if rep.name(x, name, g) {
+	for _, x := range namesIn(rep, v, name) {
+		if rep.Name(x, name, g) {
 			out = append(out, x.Text)
 		}
 	}
@@ -190,60 +180,60 @@ func (rep *reporter) nameList(v *syntax.Value, name string, g grammar) []string 
 
 // readMatch reads which actions an entry is about, as far as its table has the
 // fields.
-func (rep *reporter) readMatch(r *record) Match {
+func readMatch(rep *fields.Reader, r *fields.Record) Match {
 	var m Match
-	for _, f := range r.table.fields {
-		switch f.name {
-		case effectsField.name:
-			for _, x := range rep.names(r.get(f.name), f.name) {
-				if w := rep.word(x, f.name, effectClasses); w != "" {
+	for _, f := range r.Table.Fields {
+		switch f.Name {
+		case effectsField.Name:
+			for _, x := range namesIn(rep, r.Get(f.Name), f.Name) {
+				if w := rep.Word(x, f.Name, effectClasses); w != "" {
 					m.Effects = append(m.Effects, plan.EffectClass(w))
 				}
 			}
-		case agentsField.name:
-			m.Agents = rep.nameList(r.get(f.name), f.name, agents)
-		case operationsField.name:
-			m.Operations = rep.operationList(r.get(f.name), f.name)
+		case agentsField.Name:
+			m.Agents = nameList(rep, r.Get(f.Name), f.Name, fields.AgentNames)
+		case operationsField.Name:
+			m.Operations = operationList(rep, r.Get(f.Name), f.Name)
 		}
 	}
 	return m
 }
 
-func (rep *reporter) readThresholds(p *Policy, v *syntax.Value) {
+func readThresholds(rep *fields.Reader, p *Policy, v *syntax.Value) {
 	if v == nil {
 		return
 	}
-	r := rep.read(v, thresholdsFields, "")
-	if risk, at := rep.risk(r); risk != "" {
+	r := rep.Read(v, thresholdsFields, "")
+	if risk, at := risk(rep, r); risk != "" {
 		p.Thresholds = append(p.Thresholds, Threshold{MaxAutoLaunchRisk: risk, Range: at})
 	}
-	for _, x := range rep.entries(r.get("per"), "per") {
-		t := rep.read(x, thresholdFields, "")
+	for _, x := range entries(rep, r.Get("per"), "per") {
+		t := rep.Read(x, thresholdFields, "")
 		if t == nil {
 			continue
 		}
-		m := rep.readMatch(t)
-		if !t.has("effects") && !t.has("agents") {
-			rep.report(diag.Diagnostic{
+		m := readMatch(rep, t)
+		if !t.Has("effects") && !t.Has("agents") {
+			rep.Report(diag.Diagnostic{
 				Code: diag.PlanSchema, Summary: "the threshold does not say what it is about",
-				Detail: "Give it `effects` or `agents`. The one for all actions stands directly under `thresholds`.", Subject: head(x),
+				Detail: "Give it `effects` or `agents`. The one for all actions stands directly under `thresholds`.", Subject: fields.Head(x),
 			})
 		}
-		if risk, _ := rep.risk(t); risk != "" {
-			p.Thresholds = append(p.Thresholds, Threshold{Match: m, MaxAutoLaunchRisk: risk, Range: head(x)})
+		if risk, _ := risk(rep, t); risk != "" {
+			p.Thresholds = append(p.Thresholds, Threshold{Match: m, MaxAutoLaunchRisk: risk, Range: fields.Head(x)})
 		}
 	}
 }
 
 // risk reads max_auto_launch_risk, or gives "".
-func (rep *reporter) risk(r *record) (json.Number, diag.Range) {
-	v := r.get("max_auto_launch_risk")
+func risk(rep *fields.Reader, r *fields.Record) (json.Number, diag.Range) {
+	v := r.Get("max_auto_launch_risk")
 	if v == nil {
 		return "", diag.Range{}
 	}
-	if x := number(v); x == nil || x.Sign() < 0 || x.Cmp(big.NewRat(1, 1)) > 0 {
-		rep.report(diag.Diagnostic{
-			Code: diag.PlanLimits, Summary: fmt.Sprintf("`max_auto_launch_risk` is out of range: %s", quote(v.Text)),
+	if x := fields.Number(v); x == nil || x.Sign() < 0 || x.Cmp(big.NewRat(1, 1)) > 0 {
+		rep.Report(diag.Diagnostic{
+			Code: diag.PlanLimits, Summary: fmt.Sprintf("`max_auto_launch_risk` is out of range: %s", fields.Quote(v.Text)),
 			Detail: "It is a probability, from 0 to 1.", Subject: v.Range(),
 		})
 		return "", diag.Range{}
@@ -251,57 +241,57 @@ func (rep *reporter) risk(r *record) (json.Number, diag.Range) {
 	return json.Number(v.Text), v.Range()
 }
 
-func (rep *reporter) readBundleApproval(p *Policy, v *syntax.Value) {
+func readBundleApproval(rep *fields.Reader, p *Policy, v *syntax.Value) {
 	if v == nil {
 		return
 	}
-	r := rep.read(v, bundleApprovalFields, "")
-	for _, x := range rep.entries(r.get("floor"), "floor") {
-		f := rep.read(x, floorFields, "")
+	r := rep.Read(v, bundleApprovalFields, "")
+	for _, x := range entries(rep, r.Get("floor"), "floor") {
+		f := rep.Read(x, floorFields, "")
 		if f == nil {
 			continue
 		}
-		p.Floor = append(p.Floor, Floor{Match: rep.readMatch(f), Groups: rep.readGroups(f.get("groups")), Range: head(x)})
+		p.Floor = append(p.Floor, Floor{Match: readMatch(rep, f), Groups: readGroups(rep, f.Get("groups")), Range: fields.Head(x)})
 	}
-	lift := r.get("lift")
+	lift := r.Get("lift")
 	if lift == nil {
 		return
 	}
 	for i := range lift.Fields {
 		key, val := lift.Fields[i].Key, lift.Fields[i].Value
-		if !rep.name(key, "lift", reasons) {
+		if !rep.Name(key, "lift", reasons) {
 			continue
 		}
 		if val.Kind != syntax.List {
-			rep.report(diag.Diagnostic{
-				Code: diag.PlanSchema, Summary: fmt.Sprintf("%s is a list of roles, not %s", quote(key.Text), kindName(val)), Subject: val.Range(), Context: key.Range(),
+			rep.Report(diag.Diagnostic{
+				Code: diag.PlanSchema, Summary: fmt.Sprintf("%s is a list of roles, not %s", fields.Quote(key.Text), fields.KindOf(val)), Subject: val.Range(), Context: key.Range(),
 			})
 			continue
 		}
-		p.Lift = append(p.Lift, Lift{Reason: key.Text, Roles: rep.nameList(val, key.Text, roles), Range: key.Range()})
+		p.Lift = append(p.Lift, Lift{Reason: key.Text, Roles: nameList(rep, val, key.Text, fields.RoleNames), Range: key.Range()})
 	}
 }
 
-func (rep *reporter) readGroups(v *syntax.Value) []Group {
+func readGroups(rep *fields.Reader, v *syntax.Value) []Group {
 	if v == nil {
 		return nil
 	}
 	if len(v.Items) == 0 {
-		rep.report(diag.Diagnostic{
+		rep.Report(diag.Diagnostic{
 			Code: diag.PlanSchema, Summary: "`groups` is empty", Detail: "Name at least one group.", Subject: v.Range(),
 		})
 	}
 	var out []Group
-	for _, x := range rep.atMost(v.Items, MaxSigners, "groups") {
-		g := rep.read(x, groupFields, "")
-		role := g.get("role")
-		count, ok := rep.whole(g.get("min"), "min", 1, MaxSigners)
-		if !rep.name(role, "role", roles) || !ok {
+	for _, x := range rep.AtMost(v.Items, MaxSigners, "groups") {
+		g := rep.Read(x, groupFields, "")
+		role := g.Get("role")
+		count, ok := rep.Whole(g.Get("min"), "min", 1, MaxSigners)
+		if !rep.Name(role, "role", fields.RoleNames) || !ok {
 			continue
 		}
 		if slices.ContainsFunc(out, func(o Group) bool { return o.Role == role.Text }) {
-			rep.report(diag.Diagnostic{
-				Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("a group of role %s is there already", quote(role.Text)), Subject: role.Range(),
+			rep.Report(diag.Diagnostic{
+				Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("a group of role %s is there already", fields.Quote(role.Text)), Subject: role.Range(),
 			})
 		}
 		out = append(out, Group{role.Text, int(count)})
@@ -309,22 +299,22 @@ func (rep *reporter) readGroups(v *syntax.Value) []Group {
 	return out
 }
 
-func (rep *reporter) readCaps(p *Policy, v *syntax.Value) {
+func readCaps(rep *fields.Reader, p *Policy, v *syntax.Value) {
 	if v == nil {
 		return
 	}
-	r := rep.read(v, capsFields, "")
-	if n, ok := rep.whole(r.get("invocations_per_run"), "invocations_per_run", 1, MaxInvocations); ok {
-		p.Caps.InvocationsPerRun, p.Caps.InvocationsAt = n, r.get("invocations_per_run").Range()
+	r := rep.Read(v, capsFields, "")
+	if n, ok := rep.Whole(r.Get("invocations_per_run"), "invocations_per_run", 1, MaxInvocations); ok {
+		p.Caps.InvocationsPerRun, p.Caps.InvocationsAt = n, r.Get("invocations_per_run").Range()
 	}
-	x := r.get("prob_cost_per_run")
+	x := r.Get("prob_cost_per_run")
 	if x == nil {
 		return
 	}
-	if !amounts.re.MatchString(x.Text) {
-		rep.report(diag.Diagnostic{
-			Code: diag.PlanSchema, Summary: fmt.Sprintf("`prob_cost_per_run` is not an amount: %s", quote(x.Text)),
-			Detail: "It is " + amounts.say + ".", Subject: x.Range(),
+	if !amounts.Re.MatchString(x.Text) {
+		rep.Report(diag.Diagnostic{
+			Code: diag.PlanSchema, Summary: fmt.Sprintf("`prob_cost_per_run` is not an amount: %s", fields.Quote(x.Text)),
+			Detail: "It is " + amounts.Say + ".", Subject: x.Range(),
 		})
 		return
 	}
@@ -337,19 +327,19 @@ func (u *unit) readRule(p *Policy, v *syntax.Value) {
 	if x := v.Get("id"); x != nil && x.Kind == syntax.String {
 		id = x.Text
 	}
-	r := u.read(v, ruleFields, id)
+	r := u.Read(v, ruleFields, id)
 	if r == nil {
 		return
 	}
-	rule := Rule{Range: head(v)}
-	if x := r.get("id"); u.name(x, "id", nodeIDs) {
+	rule := Rule{Range: fields.Head(v)}
+	if x := r.Get("id"); u.Name(x, "id", fields.NodeIDs) {
 		rule.ID, rule.Range = x.Text, x.Range()
 	}
-	rule.Soft = u.word(r.get("type"), "type", ruleTypes) == "soft"
-	rule.Match = u.rulePredicate(r.get("match"))
-	rule.Require = u.rulePredicate(r.get("require"))
-	if x := r.get("message"); x != nil {
-		u.text(x, "message")
+	rule.Soft = u.Word(r.Get("type"), "type", ruleTypes) == "soft"
+	rule.Match = u.rulePredicate(r.Get("match"))
+	rule.Require = u.rulePredicate(r.Get("require"))
+	if x := r.Get("message"); x != nil {
+		u.Bounded(x, "message")
 		rule.Message = x.Text
 	}
 	if rule.ID != "" {
@@ -363,7 +353,7 @@ func (u *unit) rulePredicate(v *syntax.Value) string {
 		return ""
 	}
 	if strings.TrimSpace(v.Text) == "" {
-		u.report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: v.Range()})
+		u.Report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: v.Range()})
 		return ""
 	}
 	u.predicate(v, expr.Action, "", "")

@@ -63,7 +63,7 @@ func (b *budget) proof(most int, run func(containment.Options) containment.Resul
 
 // proof runs one proof within the budget of the file.
 func (u *unit) proof(run func(containment.Options) containment.Result) containment.Result {
-	if u.errors < manyErrors {
+	if u.Errors < manyErrors {
 		return u.budget.proof(containment.DefaultSteps, run)
 	}
 	res := u.budget.proof(fewSteps, run)

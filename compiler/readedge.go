@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"strings"
 
@@ -15,16 +16,16 @@ func (u *unit) readEdge(v *syntax.Value) *edge {
 		return u.readShort(v)
 	}
 	if v.Kind != syntax.Map {
-		u.report(diag.Diagnostic{
-			Code: diag.PlanSchema, Summary: "an edge is a map or a short form such as `a.x -> b.y`, not " + kindName(v),
+		u.Report(diag.Diagnostic{
+			Code: diag.PlanSchema, Summary: "an edge is a map or a short form such as `a.x -> b.y`, not " + fields.KindOf(v),
 			Subject: v.Range(),
 		})
 		return nil
 	}
-	r := u.read(v, edgeFields, "")
-	e := &edge{at: v, from: -1, to: -1, shaped: r.complete}
+	r := u.Read(v, edgeFields, "")
+	e := &edge{at: v, from: -1, to: -1, shaped: r.Complete}
 	text := func(name string, into *string, at *diag.Range) {
-		if x := r.get(name); x != nil {
+		if x := r.Get(name); x != nil {
 			*into, *at = x.Text, x.Range()
 		}
 	}
@@ -32,23 +33,23 @@ func (u *unit) readEdge(v *syntax.Value) *edge {
 	text("from_port", &e.fromPort, &e.fromPortAt)
 	text("to_node", &e.toNode, &e.toNodeAt)
 	text("to_port", &e.toPort, &e.toPortAt)
-	if x := r.get("edge_type"); x != nil {
+	if x := r.Get("edge_type"); x != nil {
 		e.kindAt = x.Range()
-		e.kind = plan.EdgeType(u.word(x, "edge_type", edgeTypes))
+		e.kind = plan.EdgeType(u.Word(x, "edge_type", edgeTypes))
 		e.shaped = e.shaped && e.kind != ""
 	}
-	if x := r.get("required"); x != nil {
+	if x := r.Get("required"); x != nil {
 		e.required, e.requiredAt = x.Text == "true", x.Range()
 	}
-	e.transform = r.get("transform")
-	if e.when = r.get("when"); e.when != nil && e.when.Text == "otherwise" {
+	e.transform = r.Get("transform")
+	if e.when = r.Get("when"); e.when != nil && e.when.Text == "otherwise" {
 		e.otherwise, e.when = true, nil
 	}
-	if e.check = r.get("check"); e.check != nil && e.check.Text != "runtime" {
-		u.word(e.check, "check", []string{"runtime"})
+	if e.check = r.Get("check"); e.check != nil && e.check.Text != "runtime" {
+		u.Word(e.check, "check", []string{"runtime"})
 	}
 	for _, f := range []string{"when", "transform", "check"} {
-		if r.has(f) && r.get(f) == nil {
+		if r.Has(f) && r.Get(f) == nil {
 			e.shaped = false
 		}
 	}
@@ -63,7 +64,7 @@ func (u *unit) readShort(v *syntax.Value) *edge {
 		if end > start {
 			at = v.Sub(start, end)
 		}
-		u.report(diag.Diagnostic{Code: diag.PlanSchema, Summary: summary, Detail: detail, Subject: at, Suggestion: suggestion})
+		u.Report(diag.Diagnostic{Code: diag.PlanSchema, Summary: summary, Detail: detail, Subject: at, Suggestion: suggestion})
 		return nil
 	}
 	const forms = "The short form is `a.x -> b.y` for a required data edge and `a -> b` for a required control edge."
@@ -97,7 +98,7 @@ func (u *unit) readShort(v *syntax.Value) *edge {
 			return bad(arrow, arrow+2, "the arrow has nothing on one side", forms, "")
 		}
 		if strings.ContainsAny(part, " \t\r\n") {
-			return bad(a, b, fmt.Sprintf("%s is not `node.port`", quote(part)), forms+" For a port with blanks in its name use the long form.", "")
+			return bad(a, b, fmt.Sprintf("%s is not `node.port`", fields.Quote(part)), forms+" For a port with blanks in its name use the long form.", "")
 		}
 		dot := strings.IndexByte(part, '.')
 		if dot < 0 {
@@ -107,9 +108,9 @@ func (u *unit) readShort(v *syntax.Value) *edge {
 		port := part[dot+1:]
 		switch {
 		case dot == 0 || port == "":
-			return bad(a, b, fmt.Sprintf("%s is not `node.port`", quote(part)), forms, "")
+			return bad(a, b, fmt.Sprintf("%s is not `node.port`", fields.Quote(part)), forms, "")
 		case strings.Contains(port, "."):
-			return bad(a+dot+1, b, fmt.Sprintf("%s is not the name of one port", quote(port)),
+			return bad(a+dot+1, b, fmt.Sprintf("%s is not the name of one port", fields.Quote(port)),
 				"A member of a port's value is taken by a transform such as `${value.member}`; a port with a dot in its name needs the long form.", "")
 		}
 		ends[i] = end{a, a + dot, a + dot + 1, b}

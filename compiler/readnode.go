@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"math/big"
 	"slices"
@@ -18,55 +19,55 @@ func (u *unit) readNode(v *syntax.Value, defs *defs) *node {
 	if x := v.Get("id"); x != nil && x.Kind == syntax.String {
 		id = x.Text
 	}
-	r := u.read(v, nodeFields, id)
+	r := u.Read(v, nodeFields, id)
 	if r == nil {
 		return nil
 	}
-	n := &node{kind: plan.KindCall, at: v, key: head(v), sound: r.complete}
-	n.idAt = r.get("id")
+	n := &node{kind: plan.KindCall, at: v, key: fields.Head(v), sound: r.Complete}
+	n.idAt = r.Get("id")
 	if n.idAt != nil {
 		n.id, n.key = n.idAt.Text, n.idAt.Range()
 		switch {
 		case strings.HasPrefix(n.id, "$"):
-			u.report(diag.Diagnostic{
-				Code: diag.PlanSchema, Summary: fmt.Sprintf("the id %s is reserved", quote(n.id)),
+			u.Report(diag.Diagnostic{
+				Code: diag.PlanSchema, Summary: fmt.Sprintf("the id %s is reserved", fields.Quote(n.id)),
 				Detail:  "Names that start with `$` belong to the language: `$input` and `$output` are always there.",
 				Subject: n.idAt.Range(), Node: n.id,
 			})
 			n.sound, n.id, n.idAt = false, "", nil
-		case !u.name(n.idAt, "id", nodeIDs):
+		case !u.Name(n.idAt, "id", fields.NodeIDs):
 			n.sound = false
 		}
 	}
 
 	u.readOperation(n, r)
-	if n.modeAt = r.get("mode"); n.modeAt != nil {
-		n.mode = plan.Mode(u.word(n.modeAt, "mode", modes))
+	if n.modeAt = r.Get("mode"); n.modeAt != nil {
+		n.mode = plan.Mode(u.Word(n.modeAt, "mode", modes))
 	}
-	if n.effectAt = r.get("effect_class"); n.effectAt != nil {
-		n.effect = plan.EffectClass(u.word(n.effectAt, "effect_class", effectClasses))
+	if n.effectAt = r.Get("effect_class"); n.effectAt != nil {
+		n.effect = plan.EffectClass(u.Word(n.effectAt, "effect_class", effectClasses))
 	}
-	if n.trustAt = r.get("trust_requirement"); n.trustAt != nil {
-		n.trust = plan.Trust(u.word(n.trustAt, "trust_requirement", trustStates))
+	if n.trustAt = r.Get("trust_requirement"); n.trustAt != nil {
+		n.trust = plan.Trust(u.Word(n.trustAt, "trust_requirement", trustStates))
 	}
-	if n.timeoutAt = r.get("timeout_ms"); n.timeoutAt != nil {
-		n.timeout, _ = u.whole(n.timeoutAt, "timeout_ms", 1, MaxTimeoutMS)
+	if n.timeoutAt = r.Get("timeout_ms"); n.timeoutAt != nil {
+		n.timeout, _ = u.Whole(n.timeoutAt, "timeout_ms", 1, MaxTimeoutMS)
 	}
-	if n.retryAt = r.get("retry_policy"); n.retryAt != nil {
-		n.retry = u.readRetry(n.retryAt)
+	if n.retryAt = r.Get("retry_policy"); n.retryAt != nil {
+		n.retry = readRetry(u.Reader, n.retryAt)
 	}
-	n.input = u.readSchema(r.get("input_schema"), defs)
-	n.output = u.readSchema(r.get("output_schema"), defs)
+	n.input = u.readSchema(r.Get("input_schema"), defs)
+	n.output = u.readSchema(r.Get("output_schema"), defs)
 
 	// A field that is there but was refused is not "missing": the template does
 	// not stand in for it, and nothing more is said about it.
 	for _, f := range contractFields {
-		if r.has(f) && !n.given(f) {
+		if r.Has(f) && !n.given(f) {
 			n.sound = false
 		}
 	}
 	u.readOptional(n, r)
-	n.meant = r.meant
+	n.meant = r.Meant
 	return n
 }
 
@@ -97,67 +98,67 @@ func (n *node) given(field string) bool {
 	panic("compiler: no contract field " + field)
 }
 
-func (u *unit) readOperation(n *node, r *record) {
-	if n.typeAt = r.get("provider_type"); n.typeAt != nil {
-		n.providerType = plan.ProviderType(u.word(n.typeAt, "provider_type", providerTypes))
+func (u *unit) readOperation(n *node, r *fields.Record) {
+	if n.typeAt = r.Get("provider_type"); n.typeAt != nil {
+		n.providerType = plan.ProviderType(u.Word(n.typeAt, "provider_type", providerTypes))
 	}
-	if n.providerAt = r.get("provider_name"); u.name(n.providerAt, "provider_name", providers) {
+	if n.providerAt = r.Get("provider_name"); u.Name(n.providerAt, "provider_name", fields.ProviderNames) {
 		n.provider = n.providerAt.Text
 	}
-	if n.operationAt = r.get("operation"); u.name(n.operationAt, "operation", operations) {
+	if n.operationAt = r.Get("operation"); u.Name(n.operationAt, "operation", fields.OperationNames) {
 		n.operation = n.operationAt.Text
 	}
-	if n.templateAt = r.get("template"); n.templateAt == nil {
-		n.sound = n.sound && !r.has("template")
+	if n.templateAt = r.Get("template"); n.templateAt == nil {
+		n.sound = n.sound && !r.Has("template")
 		return
 	}
 	provider, operation, ok := strings.Cut(n.templateAt.Text, "/")
-	if !ok || !providers.re.MatchString(provider) || !operations.re.MatchString(operation) {
-		u.report(diag.Diagnostic{
-			Code: diag.PlanSchema, Summary: fmt.Sprintf("`template` is `provider/operation`, not %s", quote(n.templateAt.Text)),
+	if !ok || !fields.ProviderNames.Re.MatchString(provider) || !fields.OperationNames.Re.MatchString(operation) {
+		u.Report(diag.Diagnostic{
+			Code: diag.PlanSchema, Summary: fmt.Sprintf("`template` is `provider/operation`, not %s", fields.Quote(n.templateAt.Text)),
 			Subject: n.templateAt.Range(), Node: n.id,
 		})
 		n.sound = false
 	}
 }
 
-func (u *unit) readOptional(n *node, r *record) {
-	if n.fingerprintAt = r.get("fingerprint"); r.has("fingerprint") && !u.name(n.fingerprintAt, "fingerprint", fingerprints) {
+func (u *unit) readOptional(n *node, r *fields.Record) {
+	if n.fingerprintAt = r.Get("fingerprint"); r.Has("fingerprint") && !u.Name(n.fingerprintAt, "fingerprint", fields.Fingerprints) {
 		n.sound, n.fingerprintAt = false, nil
 	}
-	n.with = r.get("with")
-	if v := r.get("description"); v != nil {
-		u.text(v, "description")
+	n.with = r.Get("with")
+	if v := r.Get("description"); v != nil {
+		u.Bounded(v, "description")
 		n.description = v.Text
 	}
-	for _, s := range u.texts(r.get("resources"), "resources") {
-		u.text(s, "resources")
+	for _, s := range u.Texts(r.Get("resources"), "resources") {
+		u.Bounded(s, "resources")
 		n.resources = append(n.resources, s.Text)
 	}
-	n.priority = u.word(r.get("priority"), "priority", priorities)
-	if n.cost = r.get("cost_estimate"); n.cost != nil && n.cost.Kind == syntax.Number {
-		if x := number(n.cost); x == nil || x.Sign() < 0 {
-			u.report(diag.Diagnostic{
-				Code: diag.PlanLimits, Summary: fmt.Sprintf("`cost_estimate` is out of range: %s", quote(n.cost.Text)),
+	n.priority = u.Word(r.Get("priority"), "priority", priorities)
+	if n.cost = r.Get("cost_estimate"); n.cost != nil && n.cost.Kind == syntax.Number {
+		if x := fields.Number(n.cost); x == nil || x.Sign() < 0 {
+			u.Report(diag.Diagnostic{
+				Code: diag.PlanLimits, Summary: fmt.Sprintf("`cost_estimate` is out of range: %s", fields.Quote(n.cost.Text)),
 				Detail: "It is a decimal number from 0 on.", Subject: n.cost.Range(), Node: n.id,
 			})
 			n.cost = nil
 		}
 	}
-	if v := r.get("for_each"); v != nil {
-		errs := u.errors
-		fe := u.read(v, forEachFields, "")
-		n.forEach = &forEach{at: v, port: fe.get("port")}
-		n.forEach.items, _ = u.whole(fe.get("max_items"), "max_items", 1, MaxItems)
-		n.forEach.parallel, _ = u.whole(fe.get("max_parallel"), "max_parallel", 1, MaxParallel)
-		n.torn = u.errors > errs
-	} else if r.has("for_each") {
+	if v := r.Get("for_each"); v != nil {
+		errs := u.Errors
+		fe := u.Read(v, forEachFields, "")
+		n.forEach = &forEach{at: v, port: fe.Get("port")}
+		n.forEach.items, _ = u.Whole(fe.Get("max_items"), "max_items", 1, MaxItems)
+		n.forEach.parallel, _ = u.Whole(fe.Get("max_parallel"), "max_parallel", 1, MaxParallel)
+		n.torn = u.Errors > errs
+	} else if r.Has("for_each") {
 		n.sound, n.torn = false, true
 	}
-	if v := r.get("commit_policy"); v != nil {
-		n.commit = u.readCommit(v)
-	} else if r.has("commit_policy") {
-		n.commit = &commitPolicy{at: r.at.Get("commit_policy"), refused: true}
+	if v := r.Get("commit_policy"); v != nil {
+		n.commit = readCommit(u.Reader, v)
+	} else if r.Has("commit_policy") {
+		n.commit = &commitPolicy{at: r.At.Get("commit_policy"), refused: true}
 		n.sound = false
 	}
 }
@@ -181,12 +182,12 @@ func retryable() []string {
 
 // readRetry reads a retry policy. On stays nil where it was left out: the
 // default depends on the node's mode, which a template may give.
-func (rep *reporter) readRetry(v *syntax.Value) plan.Retry {
+func readRetry(rep *fields.Reader, v *syntax.Value) plan.Retry {
 	retry := plan.Retry{InitialMS: DefaultInitialMS, MultiplierMilli: DefaultMultiplierMilli, MaxMS: DefaultMaxMS}
-	r := rep.read(v, retryFields, "")
-	n, counted := rep.whole(r.get("max_retries"), "max_retries", 0, MaxRetries)
-	initial, hasInitial := rep.whole(r.get("initial_ms"), "initial_ms", 1, MaxBackoffMS)
-	longest, hasLongest := rep.whole(r.get("max_ms"), "max_ms", 1, MaxBackoffMS)
+	r := rep.Read(v, retryFields, "")
+	n, counted := rep.Whole(r.Get("max_retries"), "max_retries", 0, MaxRetries)
+	initial, hasInitial := rep.Whole(r.Get("initial_ms"), "initial_ms", 1, MaxBackoffMS)
+	longest, hasLongest := rep.Whole(r.Get("max_ms"), "max_ms", 1, MaxBackoffMS)
 	if hasInitial {
 		retry.InitialMS = initial
 		retry.MaxMS = max(retry.MaxMS, initial)
@@ -195,24 +196,24 @@ func (rep *reporter) readRetry(v *syntax.Value) plan.Retry {
 		retry.MaxMS = longest
 		if longest < retry.InitialMS {
 			if hasInitial {
-				rep.report(diag.Diagnostic{
+				rep.Report(diag.Diagnostic{
 					Code: diag.PlanLimits, Summary: "`max_ms` is smaller than `initial_ms`",
 					Detail:  fmt.Sprintf("The first wait is %d ms, so the longest is at least that.", initial),
-					Subject: r.get("max_ms").Range(), Context: r.get("initial_ms").Range(),
+					Subject: r.Get("max_ms").Range(), Context: r.Get("initial_ms").Range(),
 				})
 			}
 			retry.InitialMS = longest
 		}
 	}
-	if m := r.get("multiplier"); m != nil {
-		if milli, ok := rep.milli(m, "multiplier", MaxMultiplier); ok {
+	if m := r.Get("multiplier"); m != nil {
+		if milli, ok := milli(rep, m, "multiplier", MaxMultiplier); ok {
 			retry.MultiplierMilli = milli
 		}
 	}
-	if on := r.get("on"); on != nil {
+	if on := r.Get("on"); on != nil {
 		retry.On = []contract.Kind{}
-		for _, item := range rep.texts(on, "on") {
-			if rep.retryKind(item) {
+		for _, item := range rep.Texts(on, "on") {
+			if retryKind(rep, item) {
 				retry.On = append(retry.On, contract.Kind(item.Text))
 			}
 		}
@@ -224,100 +225,100 @@ func (rep *reporter) readRetry(v *syntax.Value) plan.Retry {
 	return retry
 }
 
-func (rep *reporter) retryKind(v *syntax.Value) bool {
+func retryKind(rep *fields.Reader, v *syntax.Value) bool {
 	set := retryable()
 	if slices.Contains(set, v.Text) {
 		return true
 	}
 	d := diag.Diagnostic{
-		Code: diag.PlanSchema, Summary: fmt.Sprintf("%s is not a kind of error", quote(v.Text)),
-		Detail:  "`on` may hold " + either(set) + ".",
-		Subject: v.Range(), Suggestion: rep.near(v.Text, set),
+		Code: diag.PlanSchema, Summary: fmt.Sprintf("%s is not a kind of error", fields.Quote(v.Text)),
+		Detail:  "`on` may hold " + fields.Either(set) + ".",
+		Subject: v.Range(), Suggestion: rep.Near(v.Text, set),
 	}
 	if contract.Kind(v.Text).Valid() {
-		d.Summary = fmt.Sprintf("errors of kind %s are never retried", quote(v.Text))
+		d.Summary = fmt.Sprintf("errors of kind %s are never retried", fields.Quote(v.Text))
 		d.Suggestion = ""
 	}
-	rep.report(d)
+	rep.Report(d)
 	return false
 }
 
 // milli reads a factor of at least 1 with at most three decimals, in thousandths.
-func (rep *reporter) milli(v *syntax.Value, name string, high int64) (int64, bool) {
-	r := number(v)
+func milli(rep *fields.Reader, v *syntax.Value, name string, high int64) (int64, bool) {
+	r := fields.Number(v)
 	switch {
 	case r == nil || r.Cmp(big.NewRat(1, 1)) < 0 || r.Cmp(big.NewRat(high, 1)) > 0:
-		rep.report(diag.Diagnostic{
-			Code: diag.PlanLimits, Summary: fmt.Sprintf("`%s` is out of range: %s", name, quote(v.Text)),
+		rep.Report(diag.Diagnostic{
+			Code: diag.PlanLimits, Summary: fmt.Sprintf("`%s` is out of range: %s", name, fields.Quote(v.Text)),
 			Detail: fmt.Sprintf("It lies between 1 and %d.", high), Subject: v.Range(),
 		})
 		return 0, false
 	}
 	if r.Mul(r, big.NewRat(1000, 1)); !r.IsInt() {
-		rep.report(diag.Diagnostic{
-			Code: diag.PlanLimits, Summary: fmt.Sprintf("`%s` has more than three decimals: %s", name, quote(v.Text)), Subject: v.Range(),
+		rep.Report(diag.Diagnostic{
+			Code: diag.PlanLimits, Summary: fmt.Sprintf("`%s` has more than three decimals: %s", name, fields.Quote(v.Text)), Subject: v.Range(),
 		})
 		return 0, false
 	}
 	return r.Num().Int64(), true
 }
 
-func (rep *reporter) readCommit(v *syntax.Value) *commitPolicy {
-	errs := rep.errors
-	r := rep.read(v, commitFields, "")
-	c := &commitPolicy{at: v, approval: r.get("approval"), barrier: r.get("barrier"), rollback: r.get("rollback")}
+func readCommit(rep *fields.Reader, v *syntax.Value) *commitPolicy {
+	errs := rep.Errors
+	r := rep.Read(v, commitFields, "")
+	c := &commitPolicy{at: v, approval: r.Get("approval"), barrier: r.Get("barrier"), rollback: r.Get("rollback")}
 	if c.approval != nil {
-		rep.readApproval(c.approval)
+		readApproval(rep, c.approval)
 	}
-	if c.barrier != nil && !rep.name(c.barrier, "barrier", nodeIDs) {
+	if c.barrier != nil && !rep.Name(c.barrier, "barrier", fields.NodeIDs) {
 		c.barrier = nil
 	}
-	c.prechecks = rep.texts(r.get("prechecks"), "prechecks")
-	if x := r.get("verify"); x != nil {
-		vr := rep.read(x, verifyFields, "")
-		c.verify = &verify{at: x, node: vr.get("node"), with: vr.get("with"), executed: vr.get("executed"), output: vr.get("output")}
+	c.prechecks = rep.Texts(r.Get("prechecks"), "prechecks")
+	if x := r.Get("verify"); x != nil {
+		vr := rep.Read(x, verifyFields, "")
+		c.verify = &verify{at: x, node: vr.Get("node"), with: vr.Get("with"), executed: vr.Get("executed"), output: vr.Get("output")}
 	}
 	if c.rollback != nil {
-		rr := rep.read(c.rollback, rollbackFields, "")
-		reason := rr.get("none")
-		rep.text(reason, "none")
+		rr := rep.Read(c.rollback, rollbackFields, "")
+		reason := rr.Get("none")
+		rep.Bounded(reason, "none")
 		if reason != nil && strings.TrimSpace(reason.Text) == "" {
-			rep.report(diag.Diagnostic{
+			rep.Report(diag.Diagnostic{
 				Code: diag.EffectRollback, Summary: "the reason is empty",
 				Detail: "Say why nothing can be undone: approvers read it.", Subject: reason.Range(),
 			})
 		}
 		c.waived = reason != nil
 	}
-	c.refused = rep.errors > errs
+	c.refused = rep.Errors > errs
 	return c
 }
 
-func (rep *reporter) readApproval(v *syntax.Value) {
-	r := rep.read(v, approvalFields, "")
-	rep.whole(r.get("expires_in_ms"), "expires_in_ms", 1, MaxExpiresMS)
-	for _, x := range rep.texts(r.get("exclude"), "exclude") {
-		rep.name(x, "exclude", roles)
+func readApproval(rep *fields.Reader, v *syntax.Value) {
+	r := rep.Read(v, approvalFields, "")
+	rep.Whole(r.Get("expires_in_ms"), "expires_in_ms", 1, MaxExpiresMS)
+	for _, x := range rep.Texts(r.Get("exclude"), "exclude") {
+		rep.Name(x, "exclude", fields.RoleNames)
 	}
-	groups := r.get("groups")
+	groups := r.Get("groups")
 	if groups == nil {
 		return
 	}
 	if len(groups.Items) == 0 {
-		rep.report(diag.Diagnostic{
+		rep.Report(diag.Diagnostic{
 			Code: diag.EffectPolicy, Summary: "`groups` is empty",
 			Detail: "Name at least one group, or leave `groups` out.", Subject: groups.Range(),
 		})
 	}
 	seen := map[string]bool{}
 	for _, g := range groups.Items {
-		gr := rep.read(g, groupFields, "")
-		role := gr.get("role")
-		rep.whole(gr.get("min"), "min", 1, MaxSigners)
-		if rep.name(role, "role", roles) {
+		gr := rep.Read(g, groupFields, "")
+		role := gr.Get("role")
+		rep.Whole(gr.Get("min"), "min", 1, MaxSigners)
+		if rep.Name(role, "role", fields.RoleNames) {
 			if seen[role.Text] {
-				rep.report(diag.Diagnostic{
-					Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("a group of role %s is there already", quote(role.Text)), Subject: role.Range(),
+				rep.Report(diag.Diagnostic{
+					Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("a group of role %s is there already", fields.Quote(role.Text)), Subject: role.Range(),
 				})
 			}
 			seen[role.Text] = true

@@ -53,7 +53,7 @@ func (u *unit) refuseNode(n *node) {
 }
 
 func (u *unit) unsupported(what string, at diag.Range, node, edge string) {
-	u.report(diag.Diagnostic{
+	u.Report(diag.Diagnostic{
 		Code: diag.PlanNotSupported, Summary: "not supported yet: " + what,
 		Detail:  "It is part of the language, and this version of the engine cannot run it.",
 		Subject: at, Node: node, Edge: edge,

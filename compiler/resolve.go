@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,8 +46,8 @@ func (u *unit) complete(n *node) {
 		if given == "" || given == want {
 			return
 		}
-		u.report(diag.Diagnostic{
-			Code: diag.PlanSchema, Summary: fmt.Sprintf("`%s` is not that of the template %s", field, quote(name)),
+		u.Report(diag.Diagnostic{
+			Code: diag.PlanSchema, Summary: fmt.Sprintf("`%s` is not that of the template %s", field, fields.Quote(name)),
 			Detail:  "A node with a template takes its operation from there. Leave the field out.",
 			Subject: at, Context: n.templateAt.Range(), Node: n.id, Suggestion: want,
 		})
@@ -108,8 +109,8 @@ func (n *node) inProcessDefaults() {
 }
 
 func (u *unit) badTemplate(n *node, t *Template, err error) {
-	u.report(diag.Diagnostic{
-		Code: diag.TypeSchema, Summary: fmt.Sprintf("a schema of %s in the catalog cannot be used", quote(operationName(t.Provider, t.Operation))),
+	u.Report(diag.Diagnostic{
+		Code: diag.TypeSchema, Summary: fmt.Sprintf("a schema of %s in the catalog cannot be used", fields.Quote(operationName(t.Provider, t.Operation))),
 		Detail: sentence(err.Error()), Subject: n.operationRange(), Context: t.Range, Node: n.id,
 	})
 }
@@ -137,7 +138,7 @@ func (u *unit) missing(n *node) {
 		return
 	}
 	d := diag.Diagnostic{
-		Code: diag.PlanSchema, Summary: fmt.Sprintf("node %s has no %s", quote(n.id), strings.Join(absent, ", ")),
+		Code: diag.PlanSchema, Summary: fmt.Sprintf("node %s has no %s", fields.Quote(n.id), strings.Join(absent, ", ")),
 		Detail:  "Every node declares its whole contract, or takes it from the catalog by `template: provider/operation`.",
 		Subject: n.key, Node: n.id,
 	}
@@ -146,14 +147,14 @@ func (u *unit) missing(n *node) {
 	} else if n.template != nil {
 		d.Suggestion = "template: " + operationName(n.provider, n.operation)
 	}
-	u.report(d)
+	u.Report(d)
 }
 
 // reserved refuses an MCP server under a provider name of the engine's own.
 func (u *unit) reserved(n *node) {
 	if n.providerType == plan.MCP && (n.provider == engineProvider || n.provider == planProvider) && n.providerAt != nil {
-		u.report(diag.Diagnostic{
-			Code: diag.PlanSchema, Summary: fmt.Sprintf("the provider name %s is reserved", quote(n.provider)),
+		u.Report(diag.Diagnostic{
+			Code: diag.PlanSchema, Summary: fmt.Sprintf("the provider name %s is reserved", fields.Quote(n.provider)),
 			Detail:  "`engine` is the engine's own skills, `plan` calls sub-plans; both are of type `skill`.",
 			Subject: n.providerAt.Range(), Node: n.id, Suggestion: "provider_type: skill",
 		})

@@ -2,7 +2,9 @@ package compiler
 
 import (
 	"bytes"
+	"chimera.ai/engine/internal/fields"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -148,7 +150,8 @@ func (u *unit) prepareSchemas() {
 func (s *schema) compile() (*schemas.Schema, error) {
 	if !s.tried {
 		s.tried = true
-		s.compiled, s.fault = schemas.Compile(s.raw)
+		compiled, err := schemas.Compile(s.raw)
+		s.compiled, s.fault = compiled, errors.Unwrap(err) // where it stands says what was being done
 	}
 	return s.compiled, s.fault
 }
@@ -181,7 +184,7 @@ func (u *unit) readDefs(v *syntax.Value) *defs {
 		return d
 	}
 	if len(v.Fields) > MaxDefinitions {
-		u.report(diag.Diagnostic{
+		u.Report(diag.Diagnostic{
 			Code: diag.PlanLimits, Summary: fmt.Sprintf("the plan has %d definitions", len(v.Fields)),
 			Detail: fmt.Sprintf("A plan has at most %d.", MaxDefinitions), Subject: v.Fields[MaxDefinitions].Key.Range(),
 		})
@@ -189,13 +192,13 @@ func (u *unit) readDefs(v *syntax.Value) *defs {
 	direct := map[string][]string{}
 	for i := range v.Fields[:min(len(v.Fields), MaxDefinitions)] {
 		key, val := v.Fields[i].Key, v.Fields[i].Value
-		if !u.name(key, "defs", defNames) {
+		if !u.Name(key, "defs", fields.DefinitionNames) {
 			continue
 		}
-		if formOf(val.Kind)&formSchema == 0 {
-			u.report(diag.Diagnostic{
+		if fields.FormOf(val.Kind)&fields.FormSchema == 0 {
+			u.Report(diag.Diagnostic{
 				Code:    diag.PlanSchema,
-				Summary: fmt.Sprintf("the definition %s is a JSON Schema (a map, true or false), not %s", quote(key.Text), kindName(val)),
+				Summary: fmt.Sprintf("the definition %s is a JSON Schema (a map, true or false), not %s", fields.Quote(key.Text), fields.KindOf(val)),
 				Subject: val.Range(),
 			})
 			continue
@@ -211,9 +214,9 @@ func (u *unit) readDefs(v *syntax.Value) *defs {
 		def := d.byKey[name]
 		if def.uses = closure(name, direct); def.uses == nil {
 			def.bad, def.uses = true, []string{name}
-			u.report(diag.Diagnostic{
-				Code: diag.PlanLimits, Summary: fmt.Sprintf("the definition %s uses more than %d others", quote(name), MaxUses),
-				Detail: "What they refer to counts too: every schema carries along the definitions that it uses.", Subject: head(def.at),
+			u.Report(diag.Diagnostic{
+				Code: diag.PlanLimits, Summary: fmt.Sprintf("the definition %s uses more than %d others", fields.Quote(name), MaxUses),
+				Detail: "What they refer to counts too: every schema carries along the definitions that it uses.", Subject: fields.Head(def.at),
 			})
 		}
 	}
@@ -268,12 +271,12 @@ func (u *unit) refs(v *syntax.Value, d *defs) []string {
 			}
 			name, _, _ := strings.Cut(rest, "/")
 			if d.byKey[name] == nil {
-				suggestion := u.near(name, d.names)
+				suggestion := u.Near(name, d.names)
 				if suggestion != "" {
 					suggestion = defsPrefix + suggestion
 				}
-				u.report(diag.Diagnostic{
-					Code: diag.TypeSchema, Summary: fmt.Sprintf("the plan has no definition %s", quote(name)),
+				u.Report(diag.Diagnostic{
+					Code: diag.TypeSchema, Summary: fmt.Sprintf("the plan has no definition %s", fields.Quote(name)),
 					Detail:  "A reference that starts with #/defs/ is to an entry of the plan's `defs`; #/$defs/ is for definitions inside one schema.",
 					Subject: val.Range(), Suggestion: suggestion,
 				})
@@ -296,16 +299,16 @@ func (u *unit) readSchema(v *syntax.Value, d *defs) *contractSchema {
 	if v == nil {
 		return nil
 	}
-	errs := u.errors
+	errs := u.Errors
 	direct := u.refs(v, d)
 	if own := v.Get("defs"); own != nil && len(d.names) > 0 {
-		u.report(diag.Diagnostic{
+		u.Report(diag.Diagnostic{
 			Code: diag.TypeSchema, Summary: "`defs` inside a schema hides the plan's own",
 			Detail:  "Definitions of one schema stand under `$defs`.",
 			Subject: keyOf(v, "defs"), Suggestion: "$defs",
 		})
 	}
-	if u.errors > errs {
+	if u.Errors > errs {
 		return nil
 	}
 	value := v.Any()
@@ -330,7 +333,7 @@ func (u *unit) readSchema(v *syntax.Value, d *defs) *contractSchema {
 	}
 	s, err := u.pool.with(value, definitions)
 	if err != nil {
-		u.report(diag.Diagnostic{Code: diag.PlanLimits, Summary: err.Error(), Subject: head(v)})
+		u.Report(diag.Diagnostic{Code: diag.PlanLimits, Summary: err.Error(), Subject: fields.Head(v)})
 		return nil
 	}
 	c.schema = s
@@ -350,7 +353,7 @@ func keyOf(v *syntax.Value, key string) diag.Range {
 			return v.Fields[i].Key.Range()
 		}
 	}
-	return head(v)
+	return fields.Head(v)
 }
 
 // templateSchema reads a schema of the catalog, which stands on its own.

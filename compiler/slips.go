@@ -121,7 +121,7 @@ func (u *unit) lookalike(v *syntax.Value, scope expr.Scope, node, edge string) {
 	if len(meant) <= 200 {
 		d.Suggestion = fmt.Sprintf("%q", meant)
 	}
-	u.report(d)
+	u.Report(d)
 }
 
 // lookalikes are the ranges of a template's string that have the form of an

@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"slices"
 	"strings"
@@ -139,8 +140,8 @@ func (u *unit) judge(doc *document, r *taintResult) {
 
 func (u *unit) taintedCommit(n *node, r *taintResult, v int32, what string) {
 	path, first := r.path(v)
-	u.report(diag.Diagnostic{
-		Code: diag.EffectTainted, Summary: fmt.Sprintf("%s reaches the effect of %s, and no human approves it", what, quote(n.id)),
+	u.Report(diag.Diagnostic{
+		Code: diag.EffectTainted, Summary: fmt.Sprintf("%s reaches the effect of %s, and no human approves it", what, fields.Quote(n.id)),
 		Detail:  path + " An approval in its commit policy vouches for the action; so does the operator by `tainted: true` in the bundle's `allow` entry, or by `endorses: true` in the catalog for an operation on the way that checks what it gets.",
 		Subject: n.key, Context: first, Node: n.id, Suggestion: "approval: {groups: [{role: ROLE, min: 1}]}",
 	})
@@ -148,8 +149,8 @@ func (u *unit) taintedCommit(n *node, r *taintResult, v int32, what string) {
 
 func (u *unit) egress(r *taintResult, n *node, v int32) {
 	path, first := r.path(v)
-	u.report(diag.Diagnostic{
-		Code: diag.EffectEgress, Summary: fmt.Sprintf("a tainted value leaves by %s, which talks to the open world", quote(n.id)),
+	u.Report(diag.Diagnostic{
+		Code: diag.EffectEgress, Summary: fmt.Sprintf("a tainted value leaves by %s, which talks to the open world", fields.Quote(n.id)),
 		Detail:  path + " Its arguments are a channel out. The operator allows that by `egress: allowed`, or says by `open_world: false` that the operation has no way out.",
 		Subject: n.key, Context: first, Node: n.id,
 	})

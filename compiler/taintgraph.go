@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"maps"
 	"slices"
@@ -171,22 +172,22 @@ func (g *taintGraph) node(i int, n *node) {
 	case n.subplan():
 		s := g.summary(n)
 		if s == nil {
-			g.source(f.all, fmt.Sprintf("what the plan that %s calls returns", quote(n.id)))
+			g.source(f.all, fmt.Sprintf("what the plan that %s calls returns", fields.Quote(n.id)))
 			return
 		}
 		g.arc(f.in, f.all)
 		g.arc(f.runs, f.all)
 		for _, port := range slices.Sorted(maps.Keys(f.outs)) {
 			if s.port(port) {
-				g.source(f.outs[port], fmt.Sprintf("the port %s of the plan that %s calls", quote(port), quote(n.id)))
+				g.source(f.outs[port], fmt.Sprintf("the port %s of the plan that %s calls", fields.Quote(port), fields.Quote(n.id)))
 			}
 		}
 		if s.output {
-			g.source(f.out, fmt.Sprintf("what the plan that %s calls returns", quote(n.id)))
+			g.source(f.out, fmt.Sprintf("what the plan that %s calls returns", fields.Quote(n.id)))
 		}
 	case n.mode == plan.Prob && (n.template == nil || n.template.Mode != plan.Prob):
 		// The operator vouches for an operation that always answers the same.
-		g.source(f.all, fmt.Sprintf("what %s returns, which is prob", quote(n.id)))
+		g.source(f.all, fmt.Sprintf("what %s returns, which is prob", fields.Quote(n.id)))
 	case n.provider == engineProvider && n.template != nil:
 		// It is known what these do: nothing of theirs is better than their input,
 		// whatever the catalog says.
@@ -211,9 +212,9 @@ func (g *taintGraph) node(i int, n *node) {
 	case n.template != nil && n.template.TrustedOutput:
 		g.arc(f.in, f.all)
 	case n.mode == plan.Prob:
-		g.source(f.all, fmt.Sprintf("what %s returns, which is prob", quote(n.id)))
+		g.source(f.all, fmt.Sprintf("what %s returns, which is prob", fields.Quote(n.id)))
 	default:
-		g.source(f.all, fmt.Sprintf("what %s returns, since its template has no `trusted_output`", quote(n.id)))
+		g.source(f.all, fmt.Sprintf("what %s returns, since its template has no `trusted_output`", fields.Quote(n.id)))
 	}
 }
 
@@ -239,7 +240,7 @@ func (g *taintGraph) verify(i int, v *verify) {
 			g.arc(g.nodes[i].out, g.nodes[to].in)
 		}
 		if v.args == nil || v.args.Reads("error") {
-			g.source(g.nodes[to].in, fmt.Sprintf("the error of %s", quote(g.doc.nodes[i].id)))
+			g.source(g.nodes[to].in, fmt.Sprintf("the error of %s", fields.Quote(g.doc.nodes[i].id)))
 		}
 		if v.args == nil || v.args.Reads("input") {
 			g.arc(g.nodes[0].out, g.nodes[to].in)
@@ -251,7 +252,7 @@ func (g *taintGraph) verify(i int, v *verify) {
 }
 
 func (g *taintGraph) failure(n int) string {
-	return fmt.Sprintf("whether %s fails, which its `$error` edge handles", quote(g.doc.nodes[n].id))
+	return fmt.Sprintf("whether %s fails, which its `$error` edge handles", fields.Quote(g.doc.nodes[n].id))
 }
 
 // edge says what an edge brings and what it decides.
@@ -283,10 +284,10 @@ func (g *taintGraph) edge(i int, e *edge) {
 		g.compensation(i, e, reads)
 		return
 	case e.kind == plan.Error:
-		g.source(f.decided, fmt.Sprintf("whether %s fails, and how", quote(e.fromNode)))
+		g.source(f.decided, fmt.Sprintf("whether %s fails, and how", fields.Quote(e.fromNode)))
 		g.arc(from.runs, f.decided)
 		if reads("value") || reads("error") {
-			g.source(f.value, fmt.Sprintf("the error of %s", quote(e.fromNode)))
+			g.source(f.value, fmt.Sprintf("the error of %s", fields.Quote(e.fromNode)))
 		}
 		return
 	}
@@ -372,6 +373,6 @@ func (g *taintGraph) compensation(i int, e *edge, reads func(string) bool) {
 		g.arc(from.out, f.value)
 	}
 	if reads("error") || reads("value") {
-		g.source(f.value, fmt.Sprintf("the error of %s", quote(e.fromNode)))
+		g.source(f.value, fmt.Sprintf("the error of %s", fields.Quote(e.fromNode)))
 	}
 }

@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,8 +19,8 @@ func (u *unit) trust() {
 				continue
 			}
 			if n.trust == plan.Block {
-				u.report(diag.Diagnostic{
-					Code: diag.TrustBlocked, Summary: fmt.Sprintf("node %s asks to be blocked", quote(n.id)),
+				u.Report(diag.Diagnostic{
+					Code: diag.TrustBlocked, Summary: fmt.Sprintf("node %s asks to be blocked", fields.Quote(n.id)),
 					Detail:  "`trust_requirement: block` never runs. Take the node out, or ask for `allow_auto` or `manual_review`.",
 					Subject: n.trustRange(), Node: n.id,
 				})
@@ -27,7 +28,7 @@ func (u *unit) trust() {
 			if !n.subplan() {
 				u.admit(doc, i)
 			} else if n.fingerprintAt != nil {
-				u.report(diag.Diagnostic{
+				u.Report(diag.Diagnostic{
 					Code: diag.TrustDrift, Summary: "a sub-plan has no fingerprint",
 					Detail:  "It is pinned by its name and version, under which its content never changes, and by its digest in the compiled plan.",
 					Subject: n.fingerprintAt.Range(), Node: n.id, Suggestion: "leave fingerprint out",
@@ -47,23 +48,23 @@ func (u *unit) admit(doc *document, i int) {
 	}
 	t := n.template
 	if n.typeAt != nil && n.providerType != "" && n.providerType != t.ProviderType {
-		u.report(diag.Diagnostic{
-			Code: diag.TrustProvider, Summary: fmt.Sprintf("the provider %s is of type `%s`", quote(n.provider), t.ProviderType),
+		u.Report(diag.Diagnostic{
+			Code: diag.TrustProvider, Summary: fmt.Sprintf("the provider %s is of type `%s`", fields.Quote(n.provider), t.ProviderType),
 			Detail:  "The catalog lists it under that type.",
 			Subject: n.typeAt.Range(), Context: t.Range, Node: n.id, Suggestion: string(t.ProviderType),
 		})
 		return
 	}
-	name := quote(operationName(t.Provider, t.Operation))
+	name := fields.Quote(operationName(t.Provider, t.Operation))
 	switch status := t.state(); {
 	case status == plan.Block:
-		u.report(diag.Diagnostic{
+		u.Report(diag.Diagnostic{
 			Code: diag.TrustBlocked, Summary: fmt.Sprintf("the operation %s is blocked", name),
 			Detail:  "The operator's catalog forbids every call of it.",
 			Subject: n.operationRange(), Context: t.Range, Node: n.id,
 		})
 	case status == plan.ManualReview && n.trust == plan.AllowAuto:
-		u.report(diag.Diagnostic{
+		u.Report(diag.Diagnostic{
 			Code: diag.TrustInsufficient, Summary: fmt.Sprintf("the operation %s is not trusted enough for `allow_auto`", name),
 			Detail:  "Its state in the catalog is `manual_review`: every call waits for a human review, so the node must ask for one.",
 			Subject: n.trustRange(), Context: t.Range, Node: n.id, Suggestion: "trust_requirement: manual_review",
@@ -83,24 +84,24 @@ func (u *unit) drifted(n *node, t *Template) {
 		return
 	}
 	d := diag.Diagnostic{
-		Code: diag.TrustDrift, Summary: fmt.Sprintf("the operation %s is not the one that the plan was written for", quote(t.Name())),
+		Code: diag.TrustDrift, Summary: fmt.Sprintf("the operation %s is not the one that the plan was written for", fields.Quote(t.Name())),
 		Detail:  "Its fingerprint in the catalog is another: its schemas, its description or the server behind it have changed since. Look at what changed; if the plan is right for it, pin what is there now.",
 		Subject: n.fingerprintAt.Range(), Context: t.Range, Node: n.id, Suggestion: "fingerprint: " + t.Fingerprint,
 	}
 	if t.Fingerprint == "" {
-		d.Summary = fmt.Sprintf("the catalog has no fingerprint of %s", quote(t.Name()))
+		d.Summary = fmt.Sprintf("the catalog has no fingerprint of %s", fields.Quote(t.Name()))
 		d.Detail = "So it cannot be told whether this is the operation that the plan was written for. Only MCP tools that were imported have one."
 		d.Suggestion = "leave fingerprint out"
 	}
-	u.report(d)
+	u.Report(d)
 }
 
 // weaker refuses a node that promises less care than its template asks for.
 func (u *unit) weaker(n *node, t *Template) {
 	report := func(field, given, want string, at diag.Range) {
-		u.report(diag.Diagnostic{
+		u.Report(diag.Diagnostic{
 			Code: diag.TrustWeaker, Summary: fmt.Sprintf("`%s: %s` is weaker than the catalog's `%s`", field, given, want),
-			Detail:  fmt.Sprintf("A node may only be stricter than what the catalog says of %s.", quote(operationName(t.Provider, t.Operation))),
+			Detail:  fmt.Sprintf("A node may only be stricter than what the catalog says of %s.", fields.Quote(operationName(t.Provider, t.Operation))),
 			Subject: at, Context: t.Range, Node: n.id, Suggestion: field + ": " + want,
 		})
 	}
@@ -148,7 +149,7 @@ func (u *unit) weakerRetry(n *node, t *Template) {
 	if len(more) == 0 {
 		return
 	}
-	at := head(n.retryAt)
+	at := fields.Head(n.retryAt)
 	if on := n.retryAt.Get("on"); on != nil {
 		at = on.Range()
 		for _, item := range on.Items {
@@ -162,8 +163,8 @@ func (u *unit) weakerRetry(n *node, t *Template) {
 	if len(both) == 0 {
 		suggestion = "retry_policy: {max_retries: 0}"
 	}
-	u.report(diag.Diagnostic{
-		Code: diag.TrustWeaker, Summary: fmt.Sprintf("%s retries after %s, the catalog's %s does not", quote(n.id), either(more), quote(t.Name())),
+	u.Report(diag.Diagnostic{
+		Code: diag.TrustWeaker, Summary: fmt.Sprintf("%s retries after %s, the catalog's %s does not", fields.Quote(n.id), fields.Either(more), fields.Quote(t.Name())),
 		Detail:  "A node with a template may retry less often and after fewer kinds of failure, never after others.",
 		Subject: at, Context: t.Range, Node: n.id, Suggestion: suggestion,
 	})
@@ -199,7 +200,7 @@ func (t *Template) state() plan.Trust {
 func (u *unit) unknownOperation(n *node, at diag.Range, kind plan.ProviderType, provider, operation string, providerAt diag.Range, whole bool) {
 	ops := u.cat.operations[provider]
 	if provider == planProvider {
-		u.report(diag.Diagnostic{
+		u.Report(diag.Diagnostic{
 			Code: diag.TrustProvider, Summary: "a plan has no template",
 			Detail:  "The catalog holds operations. A node that runs another plan of the file declares its whole contract.",
 			Subject: at, Node: n.id, Suggestion: fmt.Sprintf("provider_type: skill, provider_name: plan, operation: %s", operation),
@@ -208,29 +209,29 @@ func (u *unit) unknownOperation(n *node, at diag.Range, kind plan.ProviderType, 
 	}
 	if len(ops) == 0 {
 		d := diag.Diagnostic{
-			Code: diag.TrustProvider, Summary: fmt.Sprintf("the provider %s is not in the catalog", quote(provider)),
+			Code: diag.TrustProvider, Summary: fmt.Sprintf("the provider %s is not in the catalog", fields.Quote(provider)),
 			Detail:  "Every skill and every MCP tool that a plan calls stands in the operator's catalog, the file that `--catalog` or the key `catalog` of chimera.yaml names.",
-			Subject: providerAt, Node: n.id, Suggestion: u.near(provider, u.cat.providers),
+			Subject: providerAt, Node: n.id, Suggestion: u.Near(provider, u.cat.providers),
 		}
 		if len(u.cat.providers) == 0 {
 			d.Detail += " The catalog is empty."
 		}
-		u.report(d)
+		u.Report(d)
 		return
 	}
-	suggestion := u.near(operation, ops)
+	suggestion := u.Near(operation, ops)
 	if suggestion != "" && whole {
 		suggestion = operationName(provider, suggestion)
 	}
 	d := diag.Diagnostic{
-		Code: diag.TrustOperation, Summary: fmt.Sprintf("%s has no operation %s in the catalog", quote(provider), quote(operation)),
+		Code: diag.TrustOperation, Summary: fmt.Sprintf("%s has no operation %s in the catalog", fields.Quote(provider), fields.Quote(operation)),
 		Detail:  listing("It has ", ops),
 		Subject: at, Node: n.id, Suggestion: suggestion,
 	}
 	if kind != "" && kind != u.cat.types[provider] {
 		d.Detail += fmt.Sprintf(" The provider is of type `%s`.", u.cat.types[provider])
 	}
-	u.report(d)
+	u.Report(d)
 }
 
 // listing writes the first names of a list as a sentence.
@@ -244,7 +245,7 @@ func listing(start string, names []string) string {
 		if i > 0 {
 			s += ", "
 		}
-		s += quote(n)
+		s += fields.Quote(n)
 	}
 	return s + "."
 }

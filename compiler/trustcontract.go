@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"errors"
 	"fmt"
 	"strings"
@@ -44,16 +45,16 @@ func (c *contractSchema) own() bool { return c != nil && c.at != nil && !c.fault
 
 func (u *unit) weakerInput(n *node, t *Template, c *templateContract) {
 	res := u.prove(n.input.schema, c.input.schema, false)
-	name := quote(t.Name())
+	name := fields.Quote(t.Name())
 	f := misfit{u: u, node: n, template: t, field: "input_schema", given: n.input, want: c.input, at: t.InputAt}
 	switch res.Verdict {
 	case containment.Proved:
 	case containment.Refuted:
 		f.refuted(res, c.input.compiled,
-			fmt.Sprintf("%s takes values that %s does not", quote(n.id), name),
+			fmt.Sprintf("%s takes values that %s does not", fields.Quote(n.id), name),
 			"A node may take less than its operation, never more. By its schema in the catalog, the operation refuses the counterexample: ")
 	case containment.Unknown:
-		f.unknown(res, fmt.Sprintf("it is not proved that %s takes all that %s does", name, quote(n.id)),
+		f.unknown(res, fmt.Sprintf("it is not proved that %s takes all that %s does", name, fields.Quote(n.id)),
 			"A node may take less than its operation, never more.")
 	}
 }
@@ -66,7 +67,7 @@ func (u *unit) weakerOutput(n *node, t *Template, c *templateContract) {
 		}
 		whence = "the operation, which returns its input,"
 	}
-	name := quote(t.Name())
+	name := fields.Quote(t.Name())
 	f := misfit{u: u, node: n, template: t, field: "output_schema", given: n.output, want: promised, at: t.OutputAt}
 	if t.passes() && promised.at != nil {
 		f.promise = oneLine(promised.at)
@@ -89,11 +90,11 @@ func (u *unit) weakerOutput(n *node, t *Template, c *templateContract) {
 	rule := fmt.Sprintf("The node is %s: when the answer comes, the effect has happened, so every answer that the operation may give has to be accepted.", n.effect)
 	if res.Verdict == containment.Refuted {
 		f.refuted(res, n.output.compiled,
-			fmt.Sprintf("%s refuses outputs that %s may return", quote(n.id), name),
+			fmt.Sprintf("%s refuses outputs that %s may return", fields.Quote(n.id), name),
 			fmt.Sprintf("%s By the catalog %s may return the counterexample, and the node refuses it: ", rule, whence))
 		return
 	}
-	f.unknown(res, fmt.Sprintf("it is not proved that %s accepts all that %s may return", quote(n.id), name), rule)
+	f.unknown(res, fmt.Sprintf("it is not proved that %s accepts all that %s may return", fields.Quote(n.id), name), rule)
 }
 
 // promised is the schema of what the operation of a node returns, or nil.
@@ -160,13 +161,13 @@ func (f *misfit) refuted(res containment.Result, by *schemas.Schema, summary, de
 
 func (f *misfit) unknown(res containment.Result, summary, rule string) {
 	detail := fmt.Sprintf("%s What stopped the proof: %s. Write that part of the schema more simply, or leave `%s` out, so that the operation's own schema stands.", rule, stopped(res), f.field)
-	f.report(diag.Diagnostic{Summary: summary, Detail: detail, Subject: head(f.given.at), Suggestion: f.leave()})
+	f.report(diag.Diagnostic{Summary: summary, Detail: detail, Subject: fields.Head(f.given.at), Suggestion: f.leave()})
 }
 
 // never reports that no output of the operation is one that the node accepts.
 func (f *misfit) never() {
 	f.report(diag.Diagnostic{
-		Summary: fmt.Sprintf("%s refuses every output of %s", quote(f.node.id), quote(f.template.Name())),
+		Summary: fmt.Sprintf("%s refuses every output of %s", fields.Quote(f.node.id), fields.Quote(f.template.Name())),
 		Detail:  "No value satisfies both the node's `output_schema` and what the operation may return, so the node could only fail. A pure or staged node may accept less than its operation returns, but it has to accept something.",
 		Subject: oneLine(f.given.at), Suggestion: f.leave(),
 	})
@@ -174,9 +175,9 @@ func (f *misfit) never() {
 
 func (f *misfit) report(d diag.Diagnostic) {
 	d.Code, d.Node = diag.TrustWeaker, f.node.id
-	there := diag.Related{Range: f.at, Label: "what " + quote(f.template.Name()) + " takes"}
+	there := diag.Related{Range: f.at, Label: "what " + fields.Quote(f.template.Name()) + " takes"}
 	if f.field == "output_schema" {
-		there.Label = "what " + quote(f.template.Name()) + " may return"
+		there.Label = "what " + fields.Quote(f.template.Name()) + " may return"
 	}
 	if f.promise.IsValid() {
 		there = diag.Related{Range: f.promise, Label: "what comes back"}
@@ -184,7 +185,7 @@ func (f *misfit) report(d diag.Diagnostic) {
 	if there.Range.IsValid() {
 		d.Related = append(d.Related, there)
 	}
-	f.u.report(d)
+	f.u.Report(d)
 }
 
 // leave is the suggestion that always mends: the operation's own schema.
@@ -204,13 +205,13 @@ func (f *misfit) place(cause schemas.Cause) diag.Range {
 			if part.Range().Start.Line == part.Range().End.Line {
 				return part.Range()
 			}
-			return head(part)
+			return fields.Head(part)
 		}
 	}
 	if at.Range().Start.Line == at.Range().End.Line {
 		return at.Range()
 	}
-	return head(at)
+	return fields.Head(at)
 }
 
 // mend is the smallest edit of the node's schema that takes the fault away.
@@ -281,7 +282,7 @@ func witness(res containment.Result) string { return clip(string(res.JSON), 2000
 func stopped(res containment.Result) string {
 	reason := res.Reason
 	if i := strings.Index(reason, "#/"); i >= 0 && strings.HasPrefix(reason, "chimera:") {
-		return "the keyword " + quote(reason[i+1:])
+		return "the keyword " + fields.Quote(reason[i+1:])
 	}
 	if reason == "" {
 		reason = "nothing that can be named"
@@ -298,5 +299,5 @@ func oneLine(v *syntax.Value) diag.Range {
 	if v.Range().Start.Line == v.Range().End.Line {
 		return v.Range()
 	}
-	return head(v)
+	return fields.Head(v)
 }

@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"math/big"
 	"slices"
@@ -55,30 +56,30 @@ func (u *unit) weakerCost(doc *document, i int, t *Template) {
 	if later && low.Cmp(least) >= 0 || most != nil && low.Cmp(most) >= 0 {
 		return
 	}
-	name := quote(t.Name())
+	name := fields.Quote(t.Name())
 	d := diag.Diagnostic{
 		Code: diag.TrustWeaker, Summary: fmt.Sprintf("`cost_estimate: %s` is below what %s costs", clip(n.cost.Text, 80), name),
 		Detail:  fmt.Sprintf("By the catalog a call costs %s %s. What an operation costs is not the plan's word; a plan may only reckon with more.", span(least, most), t.Cost.Currency),
 		Subject: n.cost.Range(), Context: t.Range, Node: n.id, Suggestion: "leave cost_estimate out",
 	}
 	if high != nil && high.Cmp(least) < 0 {
-		u.report(d)
+		u.Report(d)
 		return
 	}
 	if !later {
 		if args, e, p, found := u.cheaper(estimate, price, given, n.price, before); found {
 			d.Summary = fmt.Sprintf("`cost_estimate` may be below what %s costs", name)
 			d.Detail = fmt.Sprintf("For the counterexample the plan reckons with %s %s, and by the catalog the call costs %s. A plan may only reckon with more than the catalog says: %s.",
-				e, t.Cost.Currency, p, quote(clip(t.Cost.Expr, 120)))
+				e, t.Cost.Currency, p, fields.Quote(clip(t.Cost.Expr, 120)))
 			d.Witness = shown(args)
-			u.report(d)
+			u.Report(d)
 			return
 		}
 	}
 	d.Summary = fmt.Sprintf("it is not proved that `cost_estimate` is at least what %s costs", name)
 	d.Detail = fmt.Sprintf("By the catalog a call costs %s %s: %s. The estimate is known to be %s. A plan may only reckon with more than the catalog says: give an amount that no call exceeds, or the catalog's own expression.",
-		span(least, most), t.Cost.Currency, quote(clip(t.Cost.Expr, 120)), span(low, high))
-	u.report(d)
+		span(least, most), t.Cost.Currency, fields.Quote(clip(t.Cost.Expr, 120)), span(low, high))
+	u.Report(d)
 }
 
 // arrivesAt is what a node is called with: of what its input schema allows, what

@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"errors"
 	"fmt"
 	"slices"
@@ -91,7 +92,7 @@ func (u *unit) typeDefs(doc *document) {
 		}
 		s, err := u.pool.with(map[string]any{"$ref": defsPrefix + name, "defs": used}, len(used))
 		if err != nil {
-			u.report(diag.Diagnostic{Code: diag.PlanLimits, Summary: err.Error(), Subject: head(d.at)})
+			u.Report(diag.Diagnostic{Code: diag.PlanLimits, Summary: err.Error(), Subject: fields.Head(d.at)})
 			d.bad = true
 			continue
 		}
@@ -107,7 +108,7 @@ func (u *unit) typeDefs(doc *document) {
 				}
 				pointer = strings.TrimPrefix(rest, owner)
 			}
-			u.badSchema(errors.Unwrap(err), at, pointer, "")
+			u.badSchema(err, at, pointer, "")
 		}
 	}
 }
@@ -178,7 +179,7 @@ func (u *unit) badSchemas(err error, v *syntax.Value, node string) {
 	const most = 4
 	var invalid *schemas.Invalid
 	if !errors.As(err, &invalid) || len(invalid.Causes) < 2 {
-		u.badSchema(errors.Unwrap(err), v, pointerOf(err), node)
+		u.badSchema(err, v, pointerOf(err), node)
 		return
 	}
 	var places []string
@@ -195,9 +196,9 @@ func (u *unit) badSchemas(err error, v *syntax.Value, node string) {
 // badSchema reports a schema that does not compile, at the part of it that the
 // pointer names where there is one.
 func (u *unit) badSchema(err error, v *syntax.Value, pointer, node string) {
-	at := head(v)
+	at := fields.Head(v)
 	if part := descend(v, pointer); part != nil && part != v {
-		at = head(part)
+		at = fields.Head(part)
 		if part.Kind != syntax.Map && part.Kind != syntax.List {
 			at = part.Range()
 		}
@@ -208,18 +209,18 @@ func (u *unit) badSchema(err error, v *syntax.Value, pointer, node string) {
 		if part := reference(v, lost.Reference); part != nil {
 			at = part.Range()
 			if !lost.Outside {
-				text, suggestion = "the reference "+quote(part.Text)+" leads nowhere", u.definitionFor(part)
+				text, suggestion = "the reference "+fields.Quote(part.Text)+" leads nowhere", u.definitionFor(part)
 			}
 		}
 	}
 	if part := descend(v, pointer); part != nil && part.Kind == syntax.String && strings.HasSuffix(pointer, "/type") {
 		// Which words there are says all; that it might have been a list does not help.
-		text = "`type` is " + either(jsonTypes) + ", or a list of these, not " + quote(part.Text)
+		text = "`type` is " + fields.Either(jsonTypes) + ", or a list of these, not " + fields.Quote(part.Text)
 		if suggestion = typeWords[strings.ToLower(part.Text)]; suggestion == "" {
-			suggestion = u.near(part.Text, jsonTypes)
+			suggestion = u.Near(part.Text, jsonTypes)
 		}
 	}
-	u.report(diag.Diagnostic{
+	u.Report(diag.Diagnostic{
 		Code: diag.TypeSchema, Summary: "this is not a usable JSON Schema", Detail: sentence(text), Subject: at, Node: node, Suggestion: suggestion,
 	})
 }
@@ -314,7 +315,7 @@ func (u *unit) missingInputs(doc *document) {
 				continue
 			}
 			d := diag.Diagnostic{
-				Code: diag.TypeMissingInput, Summary: fmt.Sprintf("nothing fills the required port %s of %s", quote(p), quote(n.id)),
+				Code: diag.TypeMissingInput, Summary: fmt.Sprintf("nothing fills the required port %s of %s", fields.Quote(p), fields.Quote(n.id)),
 				Detail:  "No edge enters it and `with` does not give it, so the node could never run.",
 				Subject: n.key, Context: u.requirement(n.input, p), Node: n.id, Suggestion: "with: {" + p + ": …}",
 			}
@@ -322,14 +323,14 @@ func (u *unit) missingInputs(doc *document) {
 			case n.kind == plan.KindOutput:
 				d.Detail, d.Suggestion = "No edge enters it, so no run could succeed.", ""
 				if d.Subject = u.requirement(n.input, p); !d.Subject.IsValid() {
-					d.Subject = head(doc.at)
+					d.Subject = fields.Head(doc.at)
 				}
 				d.Context = diag.Range{}
 			case p == plan.WholePort:
 				d.Detail = "Its input schema takes no object, so only an edge into `$`, or `$` in `with`, can fill it."
 				d.Suggestion = ""
 			}
-			u.report(d)
+			u.Report(d)
 		}
 	}
 }
@@ -350,8 +351,8 @@ func (u *unit) certainSource(doc *document, e *edge) {
 		return
 	}
 	d := diag.Diagnostic{
-		Code: diag.TypeMissingInput, Summary: fmt.Sprintf("the edge is required, and %s may be absent", quote(e.fromNode+"."+e.fromPort)),
-		Detail:  fmt.Sprintf("The output schema of %s does not require %s. Require it there, take the whole output from `$` with a transform such as `${value.?%s}`, or let the edge be skipped.", quote(from.id), quote(e.fromPort), e.fromPort),
+		Code: diag.TypeMissingInput, Summary: fmt.Sprintf("the edge is required, and %s may be absent", fields.Quote(e.fromNode+"."+e.fromPort)),
+		Detail:  fmt.Sprintf("The output schema of %s does not require %s. Require it there, take the whole output from `$` with a transform such as `${value.?%s}`, or let the edge be skipped.", fields.Quote(from.id), fields.Quote(e.fromPort), e.fromPort),
 		Subject: e.fromRange(), Node: e.toNode, Edge: e.String(), Suggestion: "required: false",
 	}
 	if e.requiredAt.IsValid() {
@@ -359,8 +360,8 @@ func (u *unit) certainSource(doc *document, e *edge) {
 	}
 	ports := from.output.portsOf()
 	if ports.requires(e.fromPort) && !ports.object {
-		d.Detail = fmt.Sprintf("The output schema of %s lists %s as required, and does not say that the output is an object.", quote(from.id), quote(e.fromPort))
+		d.Detail = fmt.Sprintf("The output schema of %s lists %s as required, and does not say that the output is an object.", fields.Quote(from.id), fields.Quote(e.fromPort))
 		d.Suggestion = "type: object"
 	}
-	u.report(d)
+	u.Report(d)
 }

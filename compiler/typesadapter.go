@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"strings"
 
@@ -53,8 +54,8 @@ func (u *unit) findAdapter(e *edge, scope expr.Scope) {
 		u.adapters[key] = x
 	}
 	if x.fault != "" {
-		u.report(diag.Diagnostic{
-			Code: x.code, Summary: fmt.Sprintf("the adapter %s cannot be used here", quote(id)), Detail: sentence(x.fault),
+		u.Report(diag.Diagnostic{
+			Code: x.code, Summary: fmt.Sprintf("the adapter %s cannot be used here", fields.Quote(id)), Detail: sentence(x.fault),
 			Subject: e.transform.Range(), Edge: e.String(), Related: x.there(x.TransformAt, "the adapter"),
 		})
 		return
@@ -66,21 +67,21 @@ func (u *unit) findAdapter(e *edge, scope expr.Scope) {
 func (u *unit) unknownAdapter(e *edge, scope expr.Scope) {
 	id := e.transform.Text
 	d := diag.Diagnostic{
-		Code: diag.TrustOperation, Summary: fmt.Sprintf("the catalog has no adapter %s", quote(clip(id, 80))),
-		Subject: e.transform.Range(), Edge: e.String(), Suggestion: u.near(id, u.cat.adapterNames),
+		Code: diag.TrustOperation, Summary: fmt.Sprintf("the catalog has no adapter %s", fields.Quote(clip(id, 80))),
+		Subject: e.transform.Range(), Edge: e.String(), Suggestion: u.Near(id, u.cat.adapterNames),
 	}
 	switch names := u.cat.adapterNames; {
 	case len(names) == 0:
 		d.Detail = "It has none at all."
 	case len(names) <= 8:
-		d.Detail = "It has " + either(names) + "."
+		d.Detail = "It has " + fields.Either(names) + "."
 	}
 	d.Detail = strings.TrimSpace("A transform that is a string without `${…}` is the id of an adapter. " + d.Detail)
 	d.Detail += " An expression stands between `${` and `}`, and " + constantRule(id)
 	if d.Suggestion == "" {
 		d.Suggestion = u.bareExpression(id, scope)
 	}
-	u.report(d)
+	u.Report(d)
 }
 
 // prepare compiles the adapter, and proves it once more: only those of a file
@@ -198,9 +199,9 @@ func (u *unit) adapts(doc *document, e *edge, s sight, value *schemas.Schema) bo
 	if r.Verdict == containment.Proved {
 		return true
 	}
-	source, name := quote(e.fromNode+"."+e.fromPort), "the adapter "+quote(x.ID)
+	source, name := fields.Quote(e.fromNode+"."+e.fromPort), "the adapter "+fields.Quote(x.ID)
 	if e.fromPort == plan.CompensatePort {
-		source = "{args, output, error} of " + quote(e.fromNode)
+		source = "{args, output, error} of " + fields.Quote(e.fromNode)
 	}
 	d := diag.Diagnostic{
 		Subject: e.transform.Range(), Label: "takes " + brief(x.input), Edge: e.String(),
@@ -210,11 +211,11 @@ func (u *unit) adapts(doc *document, e *edge, s sight, value *schemas.Schema) bo
 	if r.Verdict == containment.Unknown {
 		d.Code, d.Summary = diag.TypeUnknown, fmt.Sprintf("it is not proved that %s takes every value of %s", name, source)
 		d.Detail = "What stopped the proof: " + stopped(r) + "." + rule
-		u.report(d)
+		u.Report(d)
 		return false
 	}
 	d.Code, d.Summary = diag.TypeNotContained, fmt.Sprintf("%s does not take every value of %s", name, source)
-	d.Detail, d.Witness = "The source may give the counterexample. "+u.refusal(r.Witness, x.input, quote(x.ID))+rule, shown(r.Witness)
+	d.Detail, d.Witness = "The source may give the counterexample. "+u.refusal(r.Witness, x.input, fields.Quote(x.ID))+rule, shown(r.Witness)
 	var root any
 	if c, err := u.templateSchema(x.InputSchema); err == nil && c != nil {
 		root = c.decoded()
@@ -224,6 +225,6 @@ func (u *unit) adapts(doc *document, e *edge, s sight, value *schemas.Schema) bo
 		sourceOpen: e.kind != plan.Error && doc.nodes[e.from].output.at != nil, adapter: true, root: root, sight: s,
 	}
 	d.Suggestion = m.propose(r.Witness)
-	u.report(d)
+	u.Report(d)
 	return false
 }

@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"strings"
 
@@ -30,13 +31,13 @@ func (u *unit) typeCalls() {
 }
 
 func (u *unit) typeCall(n *node, child *document) {
-	name := quote(child.reference())
+	name := fields.Quote(child.reference())
 	u.fitsCall(n, n.input, child.input, fits{
-		summary: fmt.Sprintf("%s takes what the plan %s does not", quote(n.id), name),
+		summary: fmt.Sprintf("%s takes what the plan %s does not", fields.Quote(n.id), name),
 		source:  "input_schema of " + n.id, target: "input_schema of " + child.reference(),
 	})
 	u.fitsCall(n, child.output, n.output, fits{
-		summary: fmt.Sprintf("the plan %s may return what %s does not", name, quote(n.id)),
+		summary: fmt.Sprintf("the plan %s may return what %s does not", name, fields.Quote(n.id)),
 		source:  "output_schema of " + child.reference(), target: "output_schema of " + n.id,
 	})
 }
@@ -56,12 +57,12 @@ func (u *unit) fitsCall(n *node, left, right *contractSchema, say fits) {
 	}
 	d := diag.Diagnostic{
 		Code: diag.TypeUnknown, Summary: "it is not proved that the " + say.source + " lies within the " + say.target,
-		Subject: head(left.at), Label: "takes " + brief(l), Node: n.id,
-		Related: []diag.Related{{Range: head(right.at), Label: "takes " + brief(r)}},
+		Subject: fields.Head(left.at), Label: "takes " + brief(l), Node: n.id,
+		Related: []diag.Related{{Range: fields.Head(right.at), Label: "takes " + brief(r)}},
 	}
 	if right == n.output {
-		d.Subject, d.Label = head(right.at), "gives "+brief(r)
-		d.Related = []diag.Related{{Range: head(left.at), Label: "gives " + brief(l)}}
+		d.Subject, d.Label = fields.Head(right.at), "gives "+brief(r)
+		d.Related = []diag.Related{{Range: fields.Head(left.at), Label: "gives " + brief(l)}}
 	}
 	if res.Verdict == containment.Refuted {
 		d.Code, d.Summary = diag.TypeNotContained, say.summary
@@ -75,7 +76,7 @@ func (u *unit) fitsCall(n *node, left, right *contractSchema, say fits) {
 	} else {
 		d.Detail = "What stopped the proof: " + stopped(res) + ". Write that part more simply, or give both the same words."
 	}
-	u.report(d)
+	u.Report(d)
 }
 
 // typeVerify checks what the verify of a commit policy calls, and asks of it. It
@@ -114,7 +115,7 @@ func (u *unit) typeVerify(doc *document, n *node) {
 			ok = ok && called.input.takes(v.with.Fields[i].Key.Text)
 		}
 		if ok {
-			u.fitsWhole(&inquiry{template: made, sight: s, target: called.input.usable(), admits: anyVars}, result, v.with.Range(), "the input of "+quote(called.id), n.id)
+			u.fitsWhole(&inquiry{template: made, sight: s, target: called.input.usable(), admits: anyVars}, result, v.with.Range(), "the input of "+fields.Quote(called.id), n.id)
 		}
 	}
 	at := sight{input: s.input, output: called.output.usable(), value: called.output.usable(), port: plan.WholePort}
@@ -140,7 +141,7 @@ func (u *unit) typeVerify(doc *document, n *node) {
 		}
 		executed, err := condition.EvalBool(vars)
 		return err == nil && executed
-	}, condition: v.predicate}, result, v.output.Range(), "the output of "+quote(n.id), n.id)
+	}, condition: v.predicate}, result, v.output.Range(), "the output of "+fields.Quote(n.id), n.id)
 }
 
 // typeUnfilled checks that the node which verifies n, called without `with`,
@@ -151,16 +152,16 @@ func (u *unit) typeUnfilled(n, called *node) {
 	if _, refused := causeOf(empty, called.input.usable()); !refused {
 		return
 	}
-	var fields []string
+	var given []string
 	for _, port := range called.input.portsOf().names {
 		if called.input.portsOf().requires(port) {
-			fields = append(fields, port+": …")
+			given = append(given, port+": …")
 		}
 	}
-	u.report(diag.Diagnostic{
-		Code: diag.TypeMissingInput, Summary: fmt.Sprintf("`verify` calls %s without an input", quote(called.id)),
-		Detail:  "Without `with` the input is {}. " + u.refusal(empty, called.input.usable(), "the input of "+quote(called.id)),
-		Subject: v.node.Range(), Context: called.key, Node: n.id, Suggestion: "with: {" + strings.Join(fields, ", ") + "}",
+	u.Report(diag.Diagnostic{
+		Code: diag.TypeMissingInput, Summary: fmt.Sprintf("`verify` calls %s without an input", fields.Quote(called.id)),
+		Detail:  "Without `with` the input is {}. " + u.refusal(empty, called.input.usable(), "the input of "+fields.Quote(called.id)),
+		Subject: v.node.Range(), Context: called.key, Node: n.id, Suggestion: "with: {" + strings.Join(given, ", ") + "}",
 	})
 }
 
@@ -186,7 +187,7 @@ func (u *unit) fitsWhole(q *inquiry, result *schemas.Schema, at diag.Range, name
 	}
 	if r.Verdict == containment.Refuted {
 		d.Detail = fmt.Sprintf("The template is known to give %s, which would allow %s. %s ",
-			describe(result), quote(shown(r.Witness)), u.refusal(r.Witness, q.target, name))
+			describe(result), fields.Quote(shown(r.Witness)), u.refusal(r.Witness, q.target, name))
 		before, after, found := any(nil), r.Witness, q.template.Constant()
 		if !found {
 			before, after, found = u.searchWhole(q, r.Witness)
@@ -200,5 +201,5 @@ func (u *unit) fitsWhole(q *inquiry, result *schemas.Schema, at diag.Range, name
 			d.Detail += u.unfound("value")
 		}
 	}
-	u.report(d)
+	u.Report(d)
 }

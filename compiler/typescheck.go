@@ -2,6 +2,7 @@ package compiler
 
 import (
 	"bytes"
+	"chimera.ai/engine/internal/fields"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -79,7 +80,7 @@ func (u *unit) checkTemplate(v *syntax.Value, t *template, s sight, lenient bool
 	strict := !lenient || c.strict()
 	for _, x := range c.problems {
 		part := follow(v, x.Path)
-		at := head(part)
+		at := fields.Head(part)
 		if part.Kind == syntax.String {
 			at = u.point(part, x.Offset)
 		}
@@ -199,5 +200,5 @@ func (u *unit) problem(at, whole diag.Range, p expr.Problem, lenient, strict boo
 			d.Witness = clip(string(raw), 400)
 		}
 	}
-	u.report(d)
+	u.Report(d)
 }

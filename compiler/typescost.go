@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"errors"
 	"fmt"
 	"strings"
@@ -54,13 +55,13 @@ func (u *unit) typeCurrency(doc *document, n *node) {
 		d.Summary = "`cost_estimate` is an amount without a currency"
 		d.Detail = "It is in the currency in which the catalog prices the operation, else in the plan's `currency`, and neither is given."
 		d.Suggestion = "currency: USD"
-		u.report(d)
+		u.Report(d)
 		return
 	case of != "" && doc.currency != nil && of != doc.currency.Text:
-		d.Summary = fmt.Sprintf("`cost_estimate` would be in %s, and the catalog prices %s in %s", doc.currency.Text, quote(n.template.Name()), of)
+		d.Summary = fmt.Sprintf("`cost_estimate` would be in %s, and the catalog prices %s in %s", doc.currency.Text, fields.Quote(n.template.Name()), of)
 		d.Detail = "Amounts of different currencies are never compared or added. Leave the estimate to the catalog."
 		d.Context, d.Suggestion = doc.currency.Range(), "leave cost_estimate out"
-		u.report(d)
+		u.Report(d)
 		return
 	case of != "":
 		n.currency = of
@@ -72,7 +73,7 @@ func (u *unit) typeCurrency(doc *document, n *node) {
 // typeEstimate checks the plan's own word on what a call costs.
 func (u *unit) typeEstimate(doc *document, n *node) {
 	if strings.TrimSpace(n.cost.Text) == "" {
-		u.report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: n.cost.Range(), Node: n.id})
+		u.Report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: n.cost.Range(), Node: n.id})
 		return
 	}
 	a := u.amount(n.cost, expr.Estimate, n.id)
@@ -134,20 +135,20 @@ func (u *unit) typePrice(n *node) {
 		return
 	}
 	d := diag.Diagnostic{
-		Code: kindCode(c.problem.Kind), Summary: fmt.Sprintf("what a call of %s costs is not known for every call of this node", quote(t.Name())),
-		Detail:  fmt.Sprintf("The catalog says that it costs %s. %s", quote(clip(t.Cost.Expr, 80)), sentence(c.problem.Message)),
+		Code: kindCode(c.problem.Kind), Summary: fmt.Sprintf("what a call of %s costs is not known for every call of this node", fields.Quote(t.Name())),
+		Detail:  fmt.Sprintf("The catalog says that it costs %s. %s", fields.Quote(clip(t.Cost.Expr, 80)), sentence(c.problem.Message)),
 		Subject: n.operationRange(), Context: t.Range, Node: n.id,
 	}
 	if c.problem.Witness != nil {
 		d.Witness = shown(c.problem.Witness)
 	}
-	u.report(d)
+	u.Report(d)
 }
 
 // price checks a cost for calls with such inputs and outputs.
 func (u *unit) price(c *Cost, in, out *schemas.Schema) priceCheck {
-	if !currencies.re.MatchString(c.Currency) {
-		return priceCheck{problem: &expr.Problem{Message: "it has no currency: " + currencies.say}}
+	if !fields.Currencies.Re.MatchString(c.Currency) {
+		return priceCheck{problem: &expr.Problem{Message: "it has no currency: " + fields.Currencies.Say}}
 	}
 	a, err := expr.CompileAmount(c.Expr, c.scope())
 	if err != nil {
@@ -164,15 +165,15 @@ func (u *unit) price(c *Cost, in, out *schemas.Schema) priceCheck {
 // all that its operation takes and returns.
 func (u *unit) readPrice(v *syntax.Value, c *Cost, in, out *schema, id string) {
 	if strings.TrimSpace(v.Text) == "" {
-		u.report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: v.Range()})
+		u.Report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: v.Range()})
 		return
 	}
-	errs := u.errors
+	errs := u.Errors
 	a := u.amount(v, c.scope(), id)
 	if a == nil {
-		if !c.FromOutput && u.errors > errs && len(u.ds) > 0 {
+		if !c.FromOutput && u.Errors > errs && len(u.Found) > 0 {
 			if _, err := expr.CompileAmount(v.Text, expr.Charge); err == nil {
-				u.ds[len(u.ds)-1].Suggestion = "from_output: true"
+				u.Found[len(u.Found)-1].Suggestion = "from_output: true"
 			}
 		}
 		return
@@ -196,7 +197,7 @@ func (u *unit) readPrice(v *syntax.Value, c *Cost, in, out *schema, id string) {
 
 // estimateOf is the plan's own word on the price of a call.
 func estimateOf(n *node) *plan.Cost {
-	if raw, err := plan.Canonical(n.cost.Any()); err == nil && number(n.cost) != nil && n.cost.Kind == syntax.Number {
+	if raw, err := plan.Canonical(n.cost.Any()); err == nil && fields.Number(n.cost) != nil && n.cost.Kind == syntax.Number {
 		return &plan.Cost{Amount: string(raw), Currency: n.currency}
 	}
 	return &plan.Cost{Expr: n.estimate, Currency: n.currency}

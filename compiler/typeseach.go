@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"fmt"
 
 	"chimera.ai/engine/containment"
@@ -14,17 +15,17 @@ import (
 func (u *unit) takesLists(from, to *node, e *edge) bool {
 	if to.forEach != nil && to.forEach.port != nil && e.toPort == plan.WholePort {
 		port := to.forEach.port.Text
-		u.report(diag.Diagnostic{
-			Code: diag.PlanPortConflict, Summary: fmt.Sprintf("an edge into `$` of %s, which has `for_each`", quote(to.id)),
-			Detail:  fmt.Sprintf("The list enters the port %s, one element for each call; other ports get the same value in each.", quote(port)),
+		u.Report(diag.Diagnostic{
+			Code: diag.PlanPortConflict, Summary: fmt.Sprintf("an edge into `$` of %s, which has `for_each`", fields.Quote(to.id)),
+			Detail:  fmt.Sprintf("The list enters the port %s, one element for each call; other ports get the same value in each.", fields.Quote(port)),
 			Subject: e.toRange(), Context: to.forEach.at.Range(), Node: to.id, Edge: e.String(), Suggestion: port,
 		})
 		return false
 	}
 	if from.forEach != nil && e.kind != plan.Error && !e.required && !u.has(from, e.fromPort) {
-		u.report(diag.Diagnostic{
-			Code: diag.TypeMissingInput, Summary: fmt.Sprintf("%s has no list, since a call may leave it out", quote(e.fromNode+"."+e.fromPort)),
-			Detail:  fmt.Sprintf("The calls of a node with `for_each` give one list for each port that its output schema requires, and the list of all outputs as `$`. Require %s there, or take `$`.", quote(e.fromPort)),
+		u.Report(diag.Diagnostic{
+			Code: diag.TypeMissingInput, Summary: fmt.Sprintf("%s has no list, since a call may leave it out", fields.Quote(e.fromNode+"."+e.fromPort)),
+			Detail:  fmt.Sprintf("The calls of a node with `for_each` give one list for each port that its output schema requires, and the list of all outputs as `$`. Require %s there, or take `$`.", fields.Quote(e.fromPort)),
 			Subject: e.fromRange(), Node: from.id, Edge: e.String(), Suggestion: fmt.Sprintf("add `%s` to `required` of `%s`", e.fromPort, from.id),
 		})
 		return false
@@ -44,9 +45,9 @@ func (u *unit) fitsItems(doc *document, e *edge) bool {
 	if r.Verdict == containment.Proved {
 		return true
 	}
-	u.report(diag.Diagnostic{
+	u.Report(diag.Diagnostic{
 		Code:    diag.TypeNotContained,
-		Summary: fmt.Sprintf("the list of %s may be longer than `for_each` of %s allows", quote(e.fromNode+"."+e.fromPort), quote(to.id)),
+		Summary: fmt.Sprintf("the list of %s may be longer than `for_each` of %s allows", fields.Quote(e.fromNode+"."+e.fromPort), fields.Quote(to.id)),
 		Detail:  fmt.Sprintf("A list of more than %d elements fails the node. Bound it in the schema of the source, or let the run check it with `check: runtime`.", most),
 		Subject: e.toRange(), Context: e.fromRange(), Edge: e.String(), Node: to.id, Suggestion: fmt.Sprintf("maxItems: %d", most),
 	})

@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ func (u *unit) typeEdges(doc *document) {
 	for _, e := range doc.edges {
 		switch {
 		case !e.sound:
-		case u.full:
+		case u.Full:
 			e.failed = true
 		default:
 			u.typeEdge(doc, e)
@@ -103,9 +104,9 @@ func (u *unit) never(e *edge, before sight) {
 		if was == is || !e.predicate.Reads(n.name) || containment.Nonempty(is) || !u.prover.holds(is, schemas.False()) || u.prover.holds(was, schemas.False()) {
 			continue
 		}
-		u.report(diag.Diagnostic{
+		u.Report(diag.Diagnostic{
 			Code: diag.TypePredicate, Severity: diag.Warning, Summary: "the condition never holds",
-			Detail:  fmt.Sprintf("No %s that the schema allows makes it true, so the edge is never delivered. The schema is %s.", quote(n.name), describe(was)),
+			Detail:  fmt.Sprintf("No %s that the schema allows makes it true, so the edge is never delivered. The schema is %s.", fields.Quote(n.name), describe(was)),
 			Subject: e.when.Range(), Edge: e.String(),
 		})
 		return
@@ -144,7 +145,7 @@ func (u *unit) fits(doc *document, e *edge, s sight, target *schemas.Schema) boo
 	if e.transform != nil {
 		d.Related = []diag.Related{{Range: e.transform.Range(), Label: "gives " + brief(e.brings)}}
 	}
-	source, port := quote(e.fromNode+"."+e.fromPort), quote(e.toNode+"."+e.toPort)
+	source, port := fields.Quote(e.fromNode+"."+e.fromPort), fields.Quote(e.toNode+"."+e.toPort)
 	if e.check != nil {
 		if !u.prover.disjoint(e.brings, target) {
 			return true
@@ -153,7 +154,7 @@ func (u *unit) fits(doc *document, e *edge, s sight, target *schemas.Schema) boo
 		d.Summary = fmt.Sprintf("no value of %s can ever fit %s", source, port)
 		d.Detail = "`check: runtime` leaves it to the run whether a value fits, and none of them does." + u.instance(r, target)
 		d.Witness = shown(r.Witness)
-		u.report(d)
+		u.Report(d)
 		return false
 	}
 	if r.Verdict == containment.Unknown {
@@ -174,7 +175,7 @@ func (u *unit) fits(doc *document, e *edge, s sight, target *schemas.Schema) boo
 		d.Detail = "The source may give the counterexample. " + u.refusal(r.Witness, target, port)
 		d.Witness = shown(r.Witness)
 		d.Suggestion = m.propose(r.Witness)
-		u.report(d)
+		u.Report(d)
 		return false
 	}
 	// What is known of a transform may be more than it can give, so a value of
@@ -183,7 +184,7 @@ func (u *unit) fits(doc *document, e *edge, s sight, target *schemas.Schema) boo
 	if !found {
 		u.unproved(d, "it is not proved that what the transform gives fits "+port,
 			r, fmt.Sprintf("The transform is known to give %s, which would allow %s. %s %s",
-				describe(e.brings), quote(shown(r.Witness)), u.refusal(r.Witness, target, port), u.unfound("value of the source")))
+				describe(e.brings), fields.Quote(shown(r.Witness)), u.refusal(r.Witness, target, port), u.unfound("value of the source")))
 		return false
 	}
 	d.Code = diag.TypeNotContained
@@ -191,7 +192,7 @@ func (u *unit) fits(doc *document, e *edge, s sight, target *schemas.Schema) boo
 	d.Detail = "A value of the source comes out as the counterexample. " + u.refusal(after, target, port)
 	d.Witness, d.Before = shown(after), shown(before)
 	d.Suggestion = m.propose(after)
-	u.report(d)
+	u.Report(d)
 	return false
 }
 
@@ -202,7 +203,7 @@ func (u *unit) unproved(d diag.Diagnostic, summary string, r containment.Result,
 		detail = "What stopped the proof: " + stopped(r) + "."
 	}
 	d.Detail = detail + " `check: runtime` on the edge leaves it to the run."
-	u.report(d)
+	u.Report(d)
 }
 
 // refusal says why a schema refuses a value, in the validator's words.
@@ -213,7 +214,7 @@ func (u *unit) refusal(v any, s *schemas.Schema, name string) string {
 	}
 	text := name + " refuses it"
 	if cause.Instance != "" {
-		text += " at " + quote(cause.Instance)
+		text += " at " + fields.Quote(cause.Instance)
 	}
 	text += ": " + cause.Message
 	if keyword := keywordOf(cause); keyword != "" {
@@ -283,7 +284,7 @@ func (u *unit) typeCondition(from *node, e *edge, value *schemas.Schema) {
 	}
 	e.failed = true
 	d := diag.Diagnostic{
-		Code: diag.TypePredicate, Summary: fmt.Sprintf("the value of %s is not a boolean", quote(e.fromNode+"."+e.fromPort)),
+		Code: diag.TypePredicate, Summary: fmt.Sprintf("the value of %s is not a boolean", fields.Quote(e.fromNode+"."+e.fromPort)),
 		Detail:  "A conditional edge without `when` takes the value itself as its condition. Give a condition over `value`.",
 		Subject: e.fromRange(), Edge: e.String(), Node: from.id,
 	}
@@ -291,13 +292,13 @@ func (u *unit) typeCondition(from *node, e *edge, value *schemas.Schema) {
 	case r.Verdict == containment.Refuted:
 		d.Witness = shown(r.Witness)
 		if !u.prover.disjoint(value, boolean) {
-			d.Summary = fmt.Sprintf("the value of %s is not always a boolean", quote(e.fromNode+"."+e.fromPort))
+			d.Summary = fmt.Sprintf("the value of %s is not always a boolean", fields.Quote(e.fromNode+"."+e.fromPort))
 			d.Suggestion = "when: value == true"
 		}
 	default:
-		d.Summary = fmt.Sprintf("it is not proved that %s is a boolean", quote(e.fromNode+"."+e.fromPort))
+		d.Summary = fmt.Sprintf("it is not proved that %s is a boolean", fields.Quote(e.fromNode+"."+e.fromPort))
 		d.Suggestion = "when: value == true"
 		d.Detail += " What stopped the proof: " + stopped(r) + "."
 	}
-	u.report(d)
+	u.Report(d)
 }

@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -89,7 +90,7 @@ func (u *unit) badExpression(at, whole diag.Range, bad expr.Error, scope expr.Sc
 	case bad.Unknown != "" && u.isNode(bad.Unknown):
 		detail += " An expression reads no other node: what it needs of one comes by an edge."
 	}
-	u.report(diag.Diagnostic{
+	u.Report(diag.Diagnostic{
 		Code: diag.TypeExpr, Summary: "the expression does not compile", Detail: detail,
 		Subject: at, Context: whole, Node: node, Edge: edge, Suggestion: meant,
 	})
@@ -108,7 +109,7 @@ func (u *unit) nearReference(bad expr.Error, scope expr.Scope) string {
 		if name := functionWords[bad.Unknown]; name != "" {
 			return name
 		}
-		return u.near(bad.Unknown, expr.Functions())
+		return u.Near(bad.Unknown, expr.Functions())
 	}
 	switch bad.Unknown {
 	case "null", "None", "nil", "undefined":
@@ -116,7 +117,7 @@ func (u *unit) nearReference(bad expr.Error, scope expr.Scope) string {
 	case "True", "TRUE", "False", "FALSE":
 		return strings.ToLower(bad.Unknown)
 	}
-	return u.near(bad.Unknown, scope.Names())
+	return u.Near(bad.Unknown, scope.Names())
 }
 
 // functionWords are the functions of other languages, and what CEL calls them.
@@ -167,7 +168,7 @@ func (u *unit) quoted(v *syntax.Value, node, edge string) bool {
 	if v.Kind != syntax.String || !v.Plain() || !v.Commented() {
 		return true
 	}
-	u.report(diag.Diagnostic{
+	u.Report(diag.Diagnostic{
 		Code: diag.PlanSyntax, Summary: "a comment right after an unquoted expression: quote this",
 		Detail:  "A `#` behind a blank starts a comment, so the expression ends before it. Quote the expression, and put the comment on a line of its own.",
 		Subject: v.Range(), Node: node, Edge: edge, Suggestion: "'" + strings.ReplaceAll(v.Text, "'", "''") + "'",
@@ -183,7 +184,7 @@ func (u *unit) templateOf(v *syntax.Value, scope expr.Scope, node, edge string) 
 	value := v.Any()
 	raw, err := plan.Canonical(value)
 	if err != nil {
-		u.badExpression(head(v), v.Range(), expr.Error{Message: err.Error()}, scope, "", node, edge)
+		u.badExpression(fields.Head(v), v.Range(), expr.Error{Message: err.Error()}, scope, "", node, edge)
 		return nil
 	}
 	key := sourceKey{string(raw), scope}
@@ -198,7 +199,7 @@ func (u *unit) templateOf(v *syntax.Value, scope expr.Scope, node, edge string) 
 		if slices.Contains(refused, part) {
 			continue
 		}
-		at := head(part)
+		at := fields.Head(part)
 		if part.Kind == syntax.String {
 			at = u.point(part, e.Offset)
 		}
@@ -235,14 +236,14 @@ func (u *unit) templateStrings(v *syntax.Value, refused []*syntax.Value, scope e
 	if !strings.Contains(v.Text, "${") {
 		return refused
 	}
-	errs := u.errors
+	errs := u.Errors
 	u.quoted(v, node, edge)
 	for _, m := range emptyExpression.FindAllStringIndex(v.Text, -1) {
-		u.report(diag.Diagnostic{
+		u.Report(diag.Diagnostic{
 			Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: v.Sub(m[0], m[1]), Node: node, Edge: edge,
 		})
 	}
-	if u.errors > errs {
+	if u.Errors > errs {
 		refused = append(refused, v)
 	}
 	return refused
@@ -308,7 +309,7 @@ func (u *unit) typeExpressions(e *edge) {
 	when, transform := e.scopes()
 	e.predicate = u.predicate(e.when, when, "", e.String())
 	if e.predicate != nil && e.kind == plan.Conditional && e.fromPort == plan.DonePort && e.predicate.Reads("value") {
-		u.report(diag.Diagnostic{
+		u.Report(diag.Diagnostic{
 			Code: diag.TypeExpr, Summary: "`$done` has no value",
 			Detail:  "The condition of an edge from `$done` reads `output` (the whole output of the node) and `input` (the plan's).",
 			Subject: e.when.Range(), Edge: e.String(), Suggestion: "output",
@@ -348,7 +349,7 @@ func (u *unit) typeNode(n *node) {
 			v.args = u.templateOf(v.with, expr.Compensate, n.id, "")
 		}
 		if v.executed != nil && strings.TrimSpace(v.executed.Text) == "" {
-			u.report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: v.executed.Range(), Node: n.id})
+			u.Report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: v.executed.Range(), Node: n.id})
 		}
 		v.predicate = u.predicate(v.executed, expr.When, n.id, "")
 		if v.output != nil {
@@ -370,8 +371,8 @@ func (u *unit) constantFits(n *node, name string, t *template, at diag.Range, ed
 	if err == nil {
 		return true
 	}
-	u.report(diag.Diagnostic{
-		Code: diag.TypeNotContained, Summary: fmt.Sprintf("the constant does not fit the port %s of %s", quote(name), quote(n.id)),
+	u.Report(diag.Diagnostic{
+		Code: diag.TypeNotContained, Summary: fmt.Sprintf("the constant does not fit the port %s of %s", fields.Quote(name), fields.Quote(n.id)),
 		Detail: sentence(err.Error()), Subject: at, Node: n.id, Edge: edge, Witness: clip(string(t.raw), 400),
 	})
 	return false

@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,7 +41,7 @@ func (u *unit) typeWith(doc *document, n *node) {
 		}
 		f.failed = true
 		d := diag.Diagnostic{Subject: v.Range(), Node: n.id}
-		port := quote(n.id + "." + f.port)
+		port := fields.Quote(n.id + "." + f.port)
 		if r.Verdict == containment.Refuted {
 			if before, after, found := u.searchInput(f.template, s, r.Witness, target); found {
 				d.Code = diag.TypeNotContained
@@ -53,7 +54,7 @@ func (u *unit) typeWith(doc *document, n *node) {
 					derive: func(in *schemas.Schema) *schemas.Schema { return u.taken(n, in, f.port) },
 				}
 				d.Suggestion = m.propose(after)
-				u.report(d)
+				u.Report(d)
 				continue
 			}
 		}
@@ -61,10 +62,10 @@ func (u *unit) typeWith(doc *document, n *node) {
 		d.Summary = "it is not proved that what `with` gives fits " + port
 		d.Detail = "What stopped the proof: " + stopped(r) + "."
 		if r.Verdict == containment.Refuted {
-			d.Detail = fmt.Sprintf("The expression is known to give %s, which would allow %s. %s", describe(result), quote(shown(r.Witness)), u.refusal(r.Witness, target, port))
+			d.Detail = fmt.Sprintf("The expression is known to give %s, which would allow %s. %s", describe(result), fields.Quote(shown(r.Witness)), u.refusal(r.Witness, target, port))
 		}
 		d.Detail += " An edge from `$input` with that transform and `check: runtime` leaves it to the run."
-		u.report(d)
+		u.Report(d)
 	}
 }
 
@@ -74,8 +75,8 @@ func (u *unit) fitsCount(n *node, f *fill) bool {
 		return true
 	}
 	v := n.with.Get(f.port)
-	u.report(diag.Diagnostic{
-		Code: diag.TypeNotContained, Summary: fmt.Sprintf("the list that `with` gives may be longer than `for_each` of %s allows", quote(n.id)),
+	u.Report(diag.Diagnostic{
+		Code: diag.TypeNotContained, Summary: fmt.Sprintf("the list that `with` gives may be longer than `for_each` of %s allows", fields.Quote(n.id)),
 		Detail:  fmt.Sprintf("A list of more than %d elements fails the node. Bound it in the schema of the plan's input.", most),
 		Subject: v.Range(), Node: n.id, Suggestion: fmt.Sprintf("maxItems: %d", most),
 	})
@@ -294,7 +295,7 @@ func (u *unit) typeInputs(doc *document) {
 		}
 	}
 	for i, n := range doc.nodes {
-		if !u.full && !doubtful[i] && n.kind != plan.KindInput && (n.sound || n.kind == plan.KindOutput) {
+		if !u.Full && !doubtful[i] && n.kind != plan.KindInput && (n.sound || n.kind == plan.KindOutput) {
 			u.typeInput(doc, i)
 		}
 	}
@@ -343,14 +344,14 @@ func (u *unit) typeInput(doc *document, i int) {
 			return
 		}
 	}
-	name := "the input of " + quote(n.id)
+	name := "the input of " + fields.Quote(n.id)
 	d := diag.Diagnostic{Subject: n.key, Node: n.id}
 	if n.kind == plan.KindOutput {
 		name = "the output of the plan"
-		d.Subject = head(doc.at)
+		d.Subject = fields.Head(doc.at)
 	}
 	if n.input.at != nil {
-		d.Context = head(n.input.at)
+		d.Context = fields.Head(n.input.at)
 		if n.kind == plan.KindOutput {
 			d.Subject, d.Context = d.Context, diag.Range{}
 		}
@@ -399,5 +400,5 @@ func (u *unit) typeInput(doc *document, i int) {
 		d.Detail += " What stopped the proof: " + stopped(r) + "."
 	}
 	d.Detail += from
-	u.report(d)
+	u.Report(d)
 }

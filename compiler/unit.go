@@ -3,12 +3,13 @@ package compiler
 import (
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
 )
 
 // unit is one compilation: what the passes share.
 type unit struct {
-	*reporter
+	*fields.Reader
 	*budget
 	cat *catalogIndex
 	pol *Policy
@@ -42,7 +43,7 @@ type unit struct {
 
 func newUnit(src Source, cat *Catalog, pol *Policy) *unit {
 	u := &unit{
-		reporter: newReporter(src), budget: newBudget(), cat: indexCatalog(cat), pol: pol,
+		Reader: fields.NewReader(src), budget: newBudget(), cat: indexCatalog(cat), pol: pol,
 		predicates: map[sourceKey]predicateResult{}, templates: map[sourceKey]templateResult{},
 		checkedPredicates: map[programAt]predicateCheck{}, checkedTemplates: map[templateAt]templateCheck{},
 		readied: map[*template]*expr.Template{}, readiedPredicates: map[programAt]*expr.Program{},

@@ -23,6 +23,14 @@ const (
 	Warning Severity = "warning"
 )
 
+// Source is one file as its author wrote it.
+type Source struct {
+	// Name is what diagnostics call the file.
+	Name string
+	// Text is YAML or JSON.
+	Text []byte
+}
+
 // Pos is a place in a source file. The zero Pos is "no place".
 type Pos struct {
 	// Line counts from 1.

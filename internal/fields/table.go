@@ -1,0 +1,294 @@
+package fields
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/syntax"
+)
+
+// Form is a set of JSON types that a field takes.
+type Form uint8
+
+// The JSON types.
+const (
+	FormText Form = 1 << iota
+	FormNumber
+	FormBool
+	FormList
+	FormMap
+	FormNull
+
+	FormSchema = FormMap | FormBool
+	FormAny    = FormText | FormNumber | FormBool | FormList | FormMap | FormNull
+)
+
+// FormOf is the form of a value.
+func FormOf(k syntax.Kind) Form {
+	switch k {
+	case syntax.String:
+		return FormText
+	case syntax.Number:
+		return FormNumber
+	case syntax.Bool:
+		return FormBool
+	case syntax.List:
+		return FormList
+	case syntax.Map:
+		return FormMap
+	case syntax.Null:
+	}
+	return FormNull
+}
+
+func (f Form) String() string {
+	if f == FormAny {
+		return "any value"
+	}
+	var names []string
+	for _, n := range []struct {
+		f Form
+		s string
+	}{{FormText, "a string"}, {FormNumber, "a number"}, {FormBool, "true or false"}, {FormList, "a list"}, {FormMap, "a map"}, {FormNull, "null"}} {
+		if f&n.f != 0 {
+			names = append(names, n.s)
+		}
+	}
+	return strings.Join(names, " or ")
+}
+
+// Field is one entry of a table.
+type Field struct {
+	Name     string
+	Form     Form
+	Required bool
+	// Say completes the sentence "`name` is …" in messages and schemas.
+	Say string
+}
+
+// Required is a field that has to be there; say completes "`name` is …".
+func Required(name string, form Form, say string) Field {
+	return Field{Name: name, Form: form, Required: true, Say: say}
+}
+
+// Optional is a field that may be left out; say completes "`name` is …".
+func Optional(name string, form Form, say string) Field {
+	return Field{Name: name, Form: form, Say: say}
+}
+
+// Table is the closed set of fields of one construct.
+type Table struct {
+	// What names the construct: "a node".
+	What   string
+	Fields []Field
+	// Nested are the tables of the maps in it, for fields that stand one level
+	// too high.
+	Nested []Nested
+}
+
+// Nested is the table of the map that a field takes.
+type Nested struct {
+	Field string
+	Table *Table
+}
+
+func (t *Table) names() []string {
+	names := make([]string, len(t.Fields))
+	for i, f := range t.Fields {
+		names[i] = f.Name
+	}
+	return names
+}
+
+// Record is a map that was read by a table.
+type Record struct {
+	Table *Table
+	At    *syntax.Value
+	vals  []*syntax.Value
+	// Complete: every required field is there in the right form.
+	Complete bool
+	// Meant are the fields that unknown ones were probably meant to be.
+	Meant []string
+}
+
+// Get returns the field's value, or nil if it is absent or was refused.
+func (r *Record) Get(name string) *syntax.Value {
+	if r == nil {
+		return nil
+	}
+	for i := range r.Table.Fields {
+		if r.Table.Fields[i].Name == name {
+			return r.vals[i]
+		}
+	}
+	panic("fields: no field " + name + " in the table of " + r.Table.What)
+}
+
+// Has reports whether the source holds the field, sound or not.
+func (r *Record) Has(name string) bool { return r != nil && r.At.Get(name) != nil }
+
+// Read reads v by the table and reports unknown fields, wrong forms and what
+// is missing. id names the construct in messages, or is "". The record is nil
+// if v is no map.
+func (rep *Reader) Read(v *syntax.Value, t *Table, id string) *Record {
+	what := t.What
+	if id != "" {
+		what = strings.TrimPrefix(strings.TrimPrefix(what, "a "), "an ") + " " + Quote(id)
+	}
+	if v.Kind != syntax.Map {
+		rep.Report(diag.Diagnostic{
+			Code:    diag.PlanSchema,
+			Summary: fmt.Sprintf("%s is a map, not %s", t.What, KindOf(v)),
+			Detail:  "Its fields are: " + strings.Join(t.names(), ", ") + ".",
+			Subject: v.Range(),
+		})
+		return nil
+	}
+	r := &Record{Table: t, At: v, vals: make([]*syntax.Value, len(t.Fields)), Complete: true}
+	seen := make([]bool, len(t.Fields))
+	for i := range v.Fields {
+		key, val := v.Fields[i].Key, v.Fields[i].Value
+		at := slices.IndexFunc(t.Fields, func(f Field) bool { return f.Name == key.Text })
+		if at < 0 {
+			r.Meant = append(r.Meant, rep.unknownField(key, t, what))
+			continue
+		}
+		seen[at] = true
+		f := &t.Fields[at]
+		if FormOf(val.Kind)&f.Form == 0 {
+			rep.wrongForm(f, key, val)
+			r.Complete = r.Complete && !f.Required
+			continue
+		}
+		r.vals[at] = val
+	}
+	for i := range t.Fields {
+		f := &t.Fields[i]
+		if !f.Required || seen[i] {
+			continue
+		}
+		r.Complete = false
+		if slices.Contains(r.Meant, f.Name) {
+			continue // the unknown field says it
+		}
+		detail := ""
+		if f.Say != "" {
+			detail = fmt.Sprintf("`%s` is %s.", f.Name, f.Say)
+		}
+		rep.Report(diag.Diagnostic{
+			Code:    diag.PlanSchema,
+			Summary: fmt.Sprintf("%s has no `%s`", what, f.Name),
+			Detail:  detail,
+			Subject: Head(v),
+		})
+	}
+	return r
+}
+
+// unknownField reports a field that a table does not have, and gives the one that
+// was probably meant, or "".
+func (rep *Reader) unknownField(key *syntax.Value, t *Table, what string) string {
+	d := diag.Diagnostic{
+		Code:       diag.PlanSchema,
+		Summary:    fmt.Sprintf("unknown field %s in %s", Quote(key.Text), what),
+		Detail:     "The fields here are: " + strings.Join(t.names(), ", ") + ".",
+		Subject:    key.Range(),
+		Suggestion: rep.Near(key.Text, t.names()),
+	}
+	meant := d.Suggestion
+	for _, inner := range t.Nested {
+		if slices.Contains(inner.Table.names(), key.Text) {
+			d.Suggestion = fmt.Sprintf("%s: {%s: …}", inner.Field, key.Text)
+			meant = ""
+		}
+	}
+	rep.Report(d)
+	return meant
+}
+
+func (rep *Reader) wrongForm(f *Field, key, val *syntax.Value) {
+	d := diag.Diagnostic{
+		Code:    diag.PlanSchema,
+		Summary: fmt.Sprintf("`%s` is %s, not %s", f.Name, f.Form, KindOf(val)),
+		Subject: val.Range(),
+		Context: key.Range(),
+	}
+	if f.Say != "" {
+		d.Detail = fmt.Sprintf("`%s` is %s.", f.Name, f.Say)
+	}
+	switch {
+	case val.Kind == syntax.Null:
+		d.Summary = fmt.Sprintf("`%s` is empty", f.Name)
+		d.Subject = key.Range()
+		d.Context = diag.Range{}
+		d.Detail = strings.TrimSpace(d.Detail + " Give it a value or leave the field out.")
+	case f.Form == FormBool && val.Kind == syntax.String:
+		switch strings.ToLower(val.Text) {
+		case "true", "yes", "on", "y":
+			d.Suggestion = f.Name + ": true"
+		case "false", "no", "off", "n":
+			d.Suggestion = f.Name + ": false"
+		}
+	case f.Form == FormNumber && val.Kind == syntax.String:
+		if plainNumber.MatchString(val.Text) {
+			d.Suggestion = f.Name + ": " + val.Text
+		}
+	case f.Form == FormText && (val.Kind == syntax.Number || val.Kind == syntax.Bool):
+		d.Detail = strings.TrimSpace(d.Detail + " YAML reads it as " + KindOf(val) + " unless it is quoted.")
+		d.Suggestion = fmt.Sprintf("%s: %q", f.Name, rep.Text(val))
+	}
+	rep.Report(d)
+}
+
+// plainNumber is a number that somebody put in quotes.
+var plainNumber = regexp.MustCompile(`^[0-9]{1,18}(\.[0-9]{1,18})?$`)
+
+// Head is the token that stands for a whole map or list in messages: its first
+// key, else itself.
+func Head(v *syntax.Value) diag.Range {
+	if v.Kind == syntax.Map && len(v.Fields) > 0 {
+		return v.Fields[0].Key.Range()
+	}
+	return v.Range()
+}
+
+// KindOf names a value's type for people.
+func KindOf(v *syntax.Value) string {
+	switch v.Kind {
+	case syntax.Null:
+		return "null"
+	case syntax.Bool:
+		return "a boolean"
+	case syntax.Number:
+		return "a number"
+	case syntax.String:
+		return "a string"
+	case syntax.List:
+		return "a list"
+	case syntax.Map:
+	}
+	return "a map"
+}
+
+// Quote writes a name from the source for a message: bounded, on one line, with
+// nothing hidden in it.
+func Quote(s string) string {
+	const most = 80
+	if len(s) > most {
+		cut := most
+		for cut > 0 && s[cut]&0xC0 == 0x80 {
+			cut--
+		}
+		s = s[:cut] + "…"
+	}
+	for _, r := range s {
+		if r == '`' || !strconv.IsPrint(r) {
+			return strconv.Quote(s)
+		}
+	}
+	return "`" + s + "`"
+}

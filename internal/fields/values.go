@@ -1,0 +1,226 @@
+package fields
+
+import (
+	"fmt"
+	"math/big"
+	"regexp"
+	"slices"
+	"strings"
+
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/syntax"
+)
+
+// Word reads an enumeration. It gives "" if v is absent or not in the set.
+func (rep *Reader) Word(v *syntax.Value, name string, set []string) string {
+	if v == nil {
+		return ""
+	}
+	if slices.Contains(set, v.Text) {
+		return v.Text
+	}
+	rep.Report(diag.Diagnostic{
+		Code:       diag.PlanSchema,
+		Summary:    fmt.Sprintf("`%s` is %s, not %s", name, Either(set), Quote(v.Text)),
+		Subject:    v.Range(),
+		Suggestion: rep.Near(v.Text, set),
+	})
+	return ""
+}
+
+// Either writes a set for a sentence: "`a`, `b` or `c`".
+func Either(set []string) string {
+	quoted := make([]string, len(set))
+	for i, s := range set {
+		quoted[i] = "`" + s + "`"
+	}
+	if len(quoted) < 2 {
+		return strings.Join(quoted, "")
+	}
+	last := len(quoted) - 1
+	return strings.Join(quoted[:last], ", ") + " or " + quoted[last]
+}
+
+// Whole reads a whole number within [low, high]. ok is false if v is absent or
+// was refused.
+func (rep *Reader) Whole(v *syntax.Value, name string, low, high int64) (n int64, ok bool) {
+	if v == nil {
+		return 0, false
+	}
+	r := Number(v)
+	if r == nil || !r.IsInt() {
+		rep.Report(diag.Diagnostic{
+			Code:    diag.PlanSchema,
+			Summary: fmt.Sprintf("`%s` is a whole number, not %s", name, Quote(v.Text)),
+			Subject: v.Range(),
+		})
+		return 0, false
+	}
+	if r.Cmp(big.NewRat(low, 1)) < 0 || r.Cmp(big.NewRat(high, 1)) > 0 {
+		rep.Report(diag.Diagnostic{
+			Code:    diag.PlanLimits,
+			Summary: fmt.Sprintf("`%s` is out of range: %s", name, Quote(v.Text)),
+			Detail:  fmt.Sprintf("It lies between %d and %d.", low, high),
+			Subject: v.Range(),
+		})
+		return 0, false
+	}
+	return r.Num().Int64(), true
+}
+
+// Number is the exact value of a number, or nil if its literal is longer, or
+// its exponent larger, than any number of the language needs.
+func Number(v *syntax.Value) *big.Rat {
+	const longest = 64
+	if len(v.Text) > longest {
+		return nil
+	}
+	if i := strings.IndexAny(v.Text, "eE"); i >= 0 && len(v.Text)-i > 4 {
+		return nil
+	}
+	r, ok := new(big.Rat).SetString(v.Text)
+	if !ok {
+		return nil
+	}
+	return r
+}
+
+// Grammar is the rule for one sort of name.
+type Grammar struct {
+	// Re matches the whole of a name.
+	Re *regexp.Regexp
+	// Say completes "… is made of".
+	Say string
+}
+
+// Names of the plan language, the catalog and the policy bundle.
+var (
+	PlanNames       = Grammar{regexp.MustCompile(`^[a-z0-9-]{1,63}$`), "1 to 63 lower-case letters, digits and hyphens"}
+	Versions        = Grammar{regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z.+-]{0,63}$`), "1 to 64 letters, digits, `.`, `+` and `-`, such as 1.2.0"}
+	AgentNames      = Grammar{regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._:@/-]{0,127}$`), "1 to 128 letters, digits and `. _ : @ / -`"}
+	NodeIDs         = Grammar{regexp.MustCompile(`^[0-9A-Za-z_][0-9A-Za-z_-]{0,62}$`), "1 to 63 letters, digits, `_` and `-`, and does not start with `-`"}
+	ProviderNames   = Grammar{regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._-]{0,127}$`), "1 to 128 letters, digits, `.`, `_` and `-`"}
+	OperationNames  = Grammar{regexp.MustCompile(`^[!-~]{1,128}$`), "1 to 128 visible ASCII characters"}
+	AdapterIDs      = Grammar{regexp.MustCompile(`^[0-9A-Za-z_][0-9A-Za-z._/@-]{0,127}$`), "1 to 128 letters, digits and `. _ / @ -`, and does not start with one of `. / @ -`"}
+	DefinitionNames = Grammar{regexp.MustCompile(`^[0-9A-Za-z_][0-9A-Za-z_.-]{0,127}$`), "1 to 128 letters, digits, `_`, `.` and `-`"}
+	RoleNames       = Grammar{regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._:@/-]{0,127}$`), "1 to 128 letters, digits and `. _ : @ / -`"}
+	Fingerprints    = Grammar{regexp.MustCompile(`^sha256:[0-9a-f]{64}$`), "`sha256:` and 64 hex digits"}
+	Currencies      = Grammar{regexp.MustCompile(`^[A-Z]{3}$`), "three capital letters (ISO 4217)"}
+)
+
+// fix is the name with other letters, if that is all that is wrong with it.
+func (g Grammar) fix(name string) string {
+	for _, other := range []string{strings.ToLower(name), strings.ToUpper(name), strings.Join(strings.Fields(name), "-")} {
+		if other != name && g.Re.MatchString(other) {
+			return other
+		}
+	}
+	return ""
+}
+
+// Name checks v against a grammar and reports whether it fits. A nil v does not.
+func (rep *Reader) Name(v *syntax.Value, field string, g Grammar) bool {
+	if v == nil {
+		return false
+	}
+	if g.Re.MatchString(v.Text) {
+		return true
+	}
+	rep.Report(diag.Diagnostic{
+		Code:    diag.PlanSchema,
+		Summary: fmt.Sprintf("`%s` is not a valid name: %s", field, Quote(v.Text)),
+		Detail:  "It is made of " + g.Say + ".",
+		Subject: v.Range(), Suggestion: g.fix(v.Text),
+	})
+	return false
+}
+
+// Bounded bounds free text.
+func (rep *Reader) Bounded(v *syntax.Value, name string) {
+	if v != nil && len(v.Text) > MaxText {
+		rep.Report(diag.Diagnostic{
+			Code:    diag.PlanLimits,
+			Summary: fmt.Sprintf("`%s` is too long", name),
+			Detail:  fmt.Sprintf("It has %d bytes; at most %d are kept.", len(v.Text), MaxText),
+			Subject: Head(v),
+		})
+	}
+}
+
+// Fixed checks a field that has one possible value.
+func (rep *Reader) Fixed(r *Record, name, want string) {
+	if v := r.Get(name); v != nil && v.Text != want {
+		rep.Report(diag.Diagnostic{
+			Code:       diag.PlanSchema,
+			Summary:    fmt.Sprintf("`%s` is `%s`, not %s", name, want, Quote(v.Text)),
+			Subject:    v.Range(),
+			Suggestion: want,
+		})
+	}
+}
+
+// Texts gives the strings of a list and reports everything else in it.
+func (rep *Reader) Texts(v *syntax.Value, name string) []*syntax.Value {
+	if v == nil {
+		return nil
+	}
+	var out []*syntax.Value
+	seen := map[string]bool{}
+	for _, item := range v.Items {
+		switch {
+		case item.Kind != syntax.String:
+			rep.Report(diag.Diagnostic{
+				Code:    diag.PlanSchema,
+				Summary: fmt.Sprintf("`%s` is a list of strings, and this is %s", name, KindOf(item)),
+				Subject: item.Range(),
+			})
+		case seen[item.Text]:
+			rep.Report(diag.Diagnostic{
+				Code:    diag.PlanDuplicateID,
+				Summary: fmt.Sprintf("%s stands twice in `%s`", Quote(item.Text), name),
+				Subject: item.Range(),
+			})
+		default:
+			seen[item.Text] = true
+			out = append(out, item)
+		}
+	}
+	return out
+}
+
+// AtMost gives the first of the entries, and reports that there are more.
+func (rep *Reader) AtMost(items []*syntax.Value, most int, name string) []*syntax.Value {
+	if len(items) <= most {
+		return items
+	}
+	rep.Report(diag.Diagnostic{
+		Code: diag.PlanLimits, Summary: fmt.Sprintf("`%s` has %d entries", name, len(items)),
+		Detail: fmt.Sprintf("It has at most %d.", most), Subject: Head(items[most]),
+	})
+	return items[:most]
+}
+
+// Single parses a file of one document, or gives nil.
+func (rep *Reader) Single(what string, limits syntax.Limits) *syntax.Value {
+	docs, ds := syntax.Parse(rep.Src.Name, rep.Src.Text, limits)
+	for _, d := range ds {
+		rep.Report(d)
+	}
+	if ds.HasErrors() {
+		return nil
+	}
+	if len(docs) == 0 {
+		rep.Report(diag.Diagnostic{
+			Code: diag.PlanSyntax, Summary: "the file holds no " + what,
+			Subject: diag.Range{File: rep.Src.Name, Start: diag.Pos{Line: 1, Column: 1}, End: diag.Pos{Line: 1, Column: 1}},
+		})
+		return nil
+	}
+	if len(docs) > 1 {
+		rep.Report(diag.Diagnostic{
+			Code: diag.PlanSyntax, Summary: fmt.Sprintf("the file holds %d documents", len(docs)),
+			Detail: fmt.Sprintf("A %s is one document.", what), Subject: Head(docs[1].Root),
+		})
+	}
+	return docs[0].Root
+}
