@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/activities"
-	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/parallel"
 	"chimera.ai/engine/plan"
 )
 
@@ -58,7 +58,7 @@ func TestTheCompilerTakesTooLong(t *testing.T) {
 func TestTheCompilerPanicsElsewhere(t *testing.T) {
 	l := load(nil)
 	l.engine.Compile = func(string) (*plan.Plan, diag.Diagnostics) {
-		panic(&compiler.Crash{Value: "no such thing", Stack: []byte("where it was")})
+		panic(&parallel.Crash{Value: "no such thing", Stack: []byte("where it was")})
 	}
 	_, f := l.start(t, `{"source":"s"}`)
 	require.Equal(t, contract.Contract, f.kind)

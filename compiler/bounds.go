@@ -1,7 +1,6 @@
 package compiler
 
 import "chimera.ai/engine/internal/fields"
-import "chimera.ai/engine/internal/syntax"
 
 // Bounds of the plan language. They keep compilation and runs within known
 // memory and time; what lies beyond is refused with plan/limits (numbers and
@@ -30,8 +29,6 @@ const (
 	MaxItems = 100_000
 	// MaxExpiresMS bounds an approval's expires_in_ms: 90 days.
 	MaxExpiresMS = 90 * 24 * 60 * 60 * 1000
-	// MaxSigners bounds the min of an approval group.
-	MaxSigners = 100
 	// MaxBarriers bounds the barriers of one plan.
 	MaxBarriers = 256
 	// MaxDefinitions bounds the entries of a plan's defs, MaxUses those that one of
@@ -63,12 +60,3 @@ const (
 	// LocalTimeoutMS is the longest timeout_ms of a node that runs as a local activity.
 	LocalTimeoutMS = 1000
 )
-
-// syntaxLimits bounds a file before anything is understood of it: room for a
-// plan of MaxNodes nodes that use templates, and a tenth of that written out.
-var syntaxLimits = syntax.Limits{
-	Bytes:      64 << 20,
-	Depth:      128,
-	Nodes:      4_000_000,
-	AliasNodes: 1_000_000,
-}

@@ -1,13 +1,14 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"slices"
 	"strings"
 
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/embedded"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
 )
 
@@ -71,7 +72,7 @@ func (u *unit) readAdapter(v *syntax.Value) *Adapter {
 	if x := r.Get("transform"); x != nil {
 		a.TransformAt = oneLine(x)
 		if t := u.adapterTemplate(x, a.ID); t != nil {
-			a.Transform = t.raw
+			a.Transform = t.Raw
 			u.proveAdapter(x, t, input, output, a.ID)
 		}
 	}
@@ -82,8 +83,8 @@ func (u *unit) readAdapter(v *syntax.Value) *Adapter {
 }
 
 // adapterTemplate compiles the transform of an adapter where it stands.
-func (u *unit) adapterTemplate(v *syntax.Value, id string) *template {
-	if bare(v) {
+func (u *unit) adapterTemplate(v *syntax.Value, id string) *embedded.Template {
+	if embedded.Bare(v) {
 		u.Report(diag.Diagnostic{
 			Code: diag.TypeExpr, Summary: fmt.Sprintf("the transform of the adapter %s is a bare string", fields.Quote(id)),
 			Detail:  "On an edge that would be the id of an adapter, and an adapter is not made of others. An expression stands between `${` and `}`, and " + constantRule(v.Text),
@@ -91,18 +92,18 @@ func (u *unit) adapterTemplate(v *syntax.Value, id string) *template {
 		})
 		return nil
 	}
-	return u.templateOf(v, expr.Adapter, "", "")
+	return u.Template(v, expr.Adapter, "", "")
 }
 
 // constantRule says how a constant text is written as a transform.
 func constantRule(text string) string {
-	return fmt.Sprintf("a constant text is one too: `%s`.", constantText(clip(text, 80)))
+	return fmt.Sprintf("a constant text is one too: `%s`.", embedded.ConstantText(fields.Clip(text, 80)))
 }
 
 // bareExpression is what the author of a bare string most probably means: an
 // expression in the marks of another language or in none, or else a constant text.
 func (u *unit) bareExpression(text string, scope expr.Scope) string {
-	if found, meant := u.lookalikes(text, scope); len(found) > 0 {
+	if found, meant := u.Lookalikes(text, scope); len(found) > 0 {
 		return fmt.Sprintf("%q", meant)
 	}
 	fits := func(text string) bool {
@@ -114,7 +115,7 @@ func (u *unit) bareExpression(text string, scope expr.Scope) string {
 	if rest, ok := strings.CutPrefix(strings.TrimPrefix(text, "$"), "."); ok {
 		path = "value." + rest
 	}
-	for _, candidate := range []string{text, slip(text, fits), path} {
+	for _, candidate := range []string{text, embedded.Fix(text, fits), path} {
 		if fits(candidate) {
 			return fmt.Sprintf("%q", "${"+candidate+"}")
 		}
@@ -122,12 +123,12 @@ func (u *unit) bareExpression(text string, scope expr.Scope) string {
 	if strings.ContainsAny(text, "'\\\n\r{}$") || len(text) > 80 {
 		return ""
 	}
-	return `"` + constantText(text) + `"`
+	return `"` + embedded.ConstantText(text) + `"`
 }
 
 // proveAdapter proves that the transform cannot fail, and gives what the adapter
 // promises, for all that it takes.
-func (u *unit) proveAdapter(v *syntax.Value, t *template, input, output *schema, id string) {
+func (u *unit) proveAdapter(v *syntax.Value, t *embedded.Template, input, output *schema, id string) {
 	if input == nil || output == nil {
 		return // reported already
 	}

@@ -1,11 +1,11 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"encoding/json"
 	"fmt"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 )
@@ -65,7 +65,7 @@ func ParseCatalog(src Source) (*Catalog, diag.Diagnostics) {
 }
 
 func (u *unit) readCatalog() *Catalog {
-	root := u.Single("catalog", syntaxLimits)
+	root := u.Single("catalog", fields.Limits)
 	if root == nil {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (u *unit) readCatalog() *Catalog {
 	if r == nil {
 		return nil
 	}
-	u.Fixed(r, "apiVersion", apiVersion)
+	u.Fixed(r, "apiVersion", fields.APIVersion)
 	u.Fixed(r, "kind", "Catalog")
 	list, adapters := r.Get("templates"), r.Get("adapters")
 	if list == nil {
@@ -131,11 +131,11 @@ func (u *unit) readTemplate(v *syntax.Value) *Template {
 			})
 		}
 	}
-	t.ProviderType = plan.ProviderType(u.Word(r.Get("provider_type"), "provider_type", providerTypes))
-	t.Mode = plan.Mode(u.Word(r.Get("mode"), "mode", modes))
-	t.Effect = plan.EffectClass(u.Word(r.Get("effect_class"), "effect_class", effectClasses))
-	t.Trust = plan.Trust(u.Word(r.Get("trust_requirement"), "trust_requirement", trustStates))
-	t.Status = plan.Trust(u.Word(r.Get("status"), "status", trustStates))
+	t.ProviderType = plan.ProviderType(u.Word(r.Get("provider_type"), "provider_type", fields.ProviderTypes))
+	t.Mode = plan.Mode(u.Word(r.Get("mode"), "mode", fields.Modes))
+	t.Effect = plan.EffectClass(u.Word(r.Get("effect_class"), "effect_class", fields.EffectClasses))
+	t.Trust = plan.Trust(u.Word(r.Get("trust_requirement"), "trust_requirement", fields.TrustStates))
+	t.Status = plan.Trust(u.Word(r.Get("status"), "status", fields.TrustStates))
 	u.Bounded(r.Get("description"), "description")
 	if x := r.Get("description"); x != nil {
 		t.Description = x.Text
@@ -163,12 +163,12 @@ func (u *unit) readTemplate(v *syntax.Value) *Template {
 	if x := r.Get("fingerprint"); u.Name(x, "fingerprint", fields.Fingerprints) {
 		t.Fingerprint = x.Text
 	}
-	t.TrustedOutput = isTrue(r.Get("trusted_output"))
-	t.Endorses = isTrue(r.Get("endorses"))
+	t.TrustedOutput = fields.IsTrue(r.Get("trusted_output"))
+	t.Endorses = fields.IsTrue(r.Get("endorses"))
 	t.EgressAllowed = u.Word(r.Get("egress"), "egress", egresses) == "allowed"
 	// Nobody has said that an MCP tool is closed: it is taken for open.
-	t.OpenWorld = isTrue(r.Get("open_world")) || (t.ProviderType == plan.MCP && !r.Has("open_world"))
-	t.InProcess = isTrue(r.Get("in_process"))
+	t.OpenWorld = fields.IsTrue(r.Get("open_world")) || (t.ProviderType == plan.MCP && !r.Has("open_world"))
+	t.InProcess = fields.IsTrue(r.Get("in_process"))
 	if t.InProcess && t.ProviderType == plan.MCP {
 		u.Report(diag.Diagnostic{
 			Code: diag.PlanSchema, Summary: "an MCP tool does not run in process", Subject: keyOf(v, "in_process"),
@@ -197,7 +197,7 @@ func (u *unit) readCost(v *syntax.Value, in, out *schema, id string) *Cost {
 		return nil
 	}
 	r := u.Read(v, costFields, "")
-	c := &Cost{FromOutput: isTrue(r.Get("from_output"))}
+	c := &Cost{FromOutput: fields.IsTrue(r.Get("from_output"))}
 	if x := r.Get("currency"); u.Name(x, "currency", fields.Currencies) {
 		c.Currency = x.Text
 	}
@@ -207,8 +207,6 @@ func (u *unit) readCost(v *syntax.Value, in, out *schema, id string) *Cost {
 	}
 	return c
 }
-
-func isTrue(v *syntax.Value) bool { return v != nil && v.Text == "true" }
 
 // fileSchema reads a schema of a catalog, which stands on its own.
 func (u *unit) fileSchema(v *syntax.Value) (json.RawMessage, *schema) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/internal/syntax"
 )
@@ -21,7 +22,7 @@ var wrongs = []any{nil, "", "a", json.Number("-1"), true, []any{}, map[string]an
 // putting a wrong one in its place; the n-th of each step of them.
 func damaged(t *testing.T, text []byte, step int, use func(text []byte)) {
 	t.Helper()
-	docs, ds := syntax.Parse("fuzz.yaml", text, syntaxLimits)
+	docs, ds := syntax.Parse("fuzz.yaml", text, fields.Limits)
 	if ds.HasErrors() {
 		return
 	}

@@ -2,7 +2,6 @@ package compiler
 
 import (
 	"bytes"
-	"chimera.ai/engine/internal/fields"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -12,8 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/policy"
 	"chimera.ai/engine/schemas"
 )
 
@@ -145,14 +146,14 @@ func planSchema() obj {
 	node := tableSchema(nodeFields, map[string]obj{
 		"id":                pattern(fields.NodeIDs),
 		"template":          {"type", "string", "pattern", "^[0-9A-Za-z][0-9A-Za-z._-]{0,127}/[!-~]{1,128}$"},
-		"provider_type":     enum(providerTypes),
+		"provider_type":     enum(fields.ProviderTypes),
 		"provider_name":     pattern(fields.ProviderNames),
 		"operation":         pattern(fields.OperationNames),
-		"mode":              enum(modes),
-		"effect_class":      enum(effectClasses),
+		"mode":              enum(fields.Modes),
+		"effect_class":      enum(fields.EffectClasses),
 		"timeout_ms":        whole(1, MaxTimeoutMS, nil),
 		"retry_policy":      ref("retry_policy"),
-		"trust_requirement": enum(trustStates),
+		"trust_requirement": enum(fields.TrustStates),
 		"fingerprint":       pattern(fields.Fingerprints),
 		"commit_policy":     ref("commit_policy"),
 		"cost_estimate":     {"type", []string{"number", "string"}, "minimum", 0, "minLength", 1},
@@ -179,7 +180,7 @@ func planSchema() obj {
 		{"if", obj{"properties", obj{"from_port", obj{"const", plan.CompensatePort}}, "required", []string{"from_port"}}, "then", obj{"required", []string{"transform"}}},
 	})
 	body := tableSchema(planFields, map[string]obj{
-		"apiVersion":  {"const", apiVersion},
+		"apiVersion":  {"const", fields.APIVersion},
 		"kind":        {"const", "Plan"},
 		"name":        pattern(fields.PlanNames),
 		"version":     pattern(fields.Versions),
@@ -187,7 +188,7 @@ func planSchema() obj {
 		"currency":    pattern(fields.Currencies),
 		"description": shortText(),
 		"defs":        {"type", "object", "propertyNames", obj{"pattern", fields.DefinitionNames.Re.String()}, "additionalProperties", obj{"type", []string{"object", "boolean"}}},
-		"allow":       append(uniqueTexts(enum(effectClasses)), "default", []string{"pure"}),
+		"allow":       append(uniqueTexts(enum(fields.EffectClasses)), "default", []string{"pure"}),
 		"limits": tableSchema(limitsFields, map[string]obj{
 			"max_parallel": whole(1, MaxParallel, DefaultParallel),
 			"deadline_ms":  whole(1, MaxDeadlineMS, DefaultDeadlineMS),
@@ -220,7 +221,7 @@ func planSchema() obj {
 			"rollback":  tableSchema(rollbackFields, map[string]obj{"none": append(shortText(), "minLength", 1)}),
 		}),
 		"approval", tableSchema(approvalFields, map[string]obj{
-			"groups":        append(listOf(tableSchema(groupFields, map[string]obj{"role": pattern(fields.RoleNames), "min": whole(1, MaxSigners, nil)})), "minItems", 1),
+			"groups":        append(listOf(tableSchema(policy.GroupFields, map[string]obj{"role": pattern(fields.RoleNames), "min": whole(1, policy.MaxSigners, nil)})), "minItems", 1),
 			"expires_in_ms": whole(1, MaxExpiresMS, nil),
 			"exclude":       uniqueTexts(pattern(fields.RoleNames)),
 		}),
@@ -234,16 +235,16 @@ func edgeType(word string) obj {
 
 func catalogSchema() obj {
 	template := tableSchema(templateFields, map[string]obj{
-		"provider_type":     enum(providerTypes),
+		"provider_type":     enum(fields.ProviderTypes),
 		"provider_name":     append(pattern(fields.ProviderNames), "not", obj{"enum", []string{engineProvider, planProvider}}),
 		"operation":         pattern(fields.OperationNames),
 		"description":       shortText(),
-		"mode":              enum(modes),
-		"effect_class":      enum(effectClasses),
+		"mode":              enum(fields.Modes),
+		"effect_class":      enum(fields.EffectClasses),
 		"timeout_ms":        whole(1, MaxTimeoutMS, nil),
 		"retry_policy":      ref("retry_policy"),
-		"trust_requirement": enum(trustStates),
-		"status":            enum(trustStates),
+		"trust_requirement": enum(fields.TrustStates),
+		"status":            enum(fields.TrustStates),
 		"fingerprint":       pattern(fields.Fingerprints),
 		"egress":            append(enum(egresses), "default", "denied"),
 		"cost": tableSchema(costFields, map[string]obj{
@@ -261,7 +262,7 @@ func catalogSchema() obj {
 		"transform":   {"if", obj{"type", "string"}, "then", obj{"pattern", `\$\{`}},
 	})
 	body := tableSchema(catalogFields, map[string]obj{
-		"apiVersion": {"const", apiVersion},
+		"apiVersion": {"const", fields.APIVersion},
 		"kind":       {"const", "Catalog"},
 		"templates":  append(listOf(ref("template")), "maxItems", MaxTemplates),
 		"adapters":   append(listOf(ref("adapter")), "maxItems", MaxAdapters),
@@ -271,9 +272,9 @@ func catalogSchema() obj {
 }
 
 func policySchema() obj {
-	names := func(item obj) obj { return append(uniqueTexts(item), "minItems", 1, "maxItems", MaxNames) }
-	entries := func(item obj) obj { return append(listOf(item), "maxItems", MaxRules) }
-	match := map[string]obj{"effects": names(enum(effectClasses)), "agents": names(pattern(fields.AgentNames)), "operations": names(pattern(operationNames))}
+	names := func(item obj) obj { return append(uniqueTexts(item), "minItems", 1, "maxItems", policy.MaxNames) }
+	entries := func(item obj) obj { return append(listOf(item), "maxItems", policy.MaxRules) }
+	match := map[string]obj{"effects": names(enum(fields.EffectClasses)), "agents": names(pattern(fields.AgentNames)), "operations": names(pattern(policy.OperationNames))}
 	risk := obj{"type", "number", "minimum", 0, "maximum", 1}
 	with := func(more map[string]obj) map[string]obj {
 		for k, v := range match {
@@ -281,28 +282,28 @@ func policySchema() obj {
 		}
 		return more
 	}
-	threshold := tableSchema(thresholdFields, with(map[string]obj{"max_auto_launch_risk": risk}))
+	threshold := tableSchema(policy.ThresholdFields, with(map[string]obj{"max_auto_launch_risk": risk}))
 	threshold = append(threshold, "anyOf", []obj{{"required", []string{"effects"}}, {"required", []string{"agents"}}})
-	groups := append(listOf(tableSchema(groupFields, map[string]obj{"role": pattern(fields.RoleNames), "min": whole(1, MaxSigners, nil)})), "minItems", 1, "maxItems", MaxSigners)
+	groups := append(listOf(tableSchema(policy.GroupFields, map[string]obj{"role": pattern(fields.RoleNames), "min": whole(1, policy.MaxSigners, nil)})), "minItems", 1, "maxItems", policy.MaxSigners)
 	predicate := obj{"type", "string", "minLength", 1}
-	body := tableSchema(bundleFields, map[string]obj{
-		"apiVersion": {"const", apiVersion},
+	body := tableSchema(policy.BundleFields, map[string]obj{
+		"apiVersion": {"const", fields.APIVersion},
 		"kind":       {"const", "PolicyBundle"},
 		"version":    pattern(fields.Versions),
-		"thresholds": tableSchema(thresholdsFields, map[string]obj{"max_auto_launch_risk": risk, "per": entries(threshold)}),
-		"approval": tableSchema(bundleApprovalFields, map[string]obj{
-			"floor": entries(tableSchema(floorFields, with(map[string]obj{"groups": groups}))),
-			"lift":  {"type", "object", "propertyNames", obj{"pattern", reasons.Re.String()}, "additionalProperties", names(pattern(fields.RoleNames))},
+		"thresholds": tableSchema(policy.ThresholdsFields, map[string]obj{"max_auto_launch_risk": risk, "per": entries(threshold)}),
+		"approval": tableSchema(policy.ApprovalFields, map[string]obj{
+			"floor": entries(tableSchema(policy.FloorFields, with(map[string]obj{"groups": groups}))),
+			"lift":  {"type", "object", "propertyNames", obj{"pattern", policy.Reasons.Re.String()}, "additionalProperties", names(pattern(fields.RoleNames))},
 		}),
-		"caps": tableSchema(capsFields, map[string]obj{
-			"invocations_per_run": whole(1, MaxInvocations, nil),
-			"prob_cost_per_run":   pattern(amounts),
+		"caps": tableSchema(policy.CapsFields, map[string]obj{
+			"invocations_per_run": whole(1, policy.MaxInvocations, nil),
+			"prob_cost_per_run":   pattern(policy.Amounts),
 		}),
-		"allow":      entries(tableSchema(allowFields, with(map[string]obj{}))),
-		"unmodelled": names(pattern(operationNames)),
-		"rules": entries(tableSchema(ruleFields, map[string]obj{
+		"allow":      entries(tableSchema(policy.AllowFields, with(map[string]obj{}))),
+		"unmodelled": names(pattern(policy.OperationNames)),
+		"rules": entries(tableSchema(policy.RuleFields, map[string]obj{
 			"id":      pattern(fields.NodeIDs),
-			"type":    enum(ruleTypes),
+			"type":    enum(policy.RuleTypes),
 			"match":   predicate,
 			"require": predicate,
 			"message": shortText(),

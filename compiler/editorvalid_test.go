@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/schemas"
 )
@@ -15,7 +16,7 @@ import (
 // parse gives the first document of a file as decoded JSON.
 func parse(t testing.TB, name string, text []byte) any {
 	t.Helper()
-	docs, ds := syntax.Parse(name, text, syntaxLimits)
+	docs, ds := syntax.Parse(name, text, fields.Limits)
 	require.Empty(t, show(ds))
 	require.NotEmpty(t, docs)
 	return docs[0].Root.Any()
@@ -95,8 +96,8 @@ nodes:
 `
 	s := editor(t, "plan")
 	for field, set := range map[string][]string{
-		"provider_type: skill": providerTypes, "mode: deter": modes, "effect_class: pure": effectClasses,
-		"trust_requirement: allow_auto": trustStates, "priority: low": priorities, "on: [timeout]": retryable(),
+		"provider_type: skill": fields.ProviderTypes, "mode: deter": fields.Modes, "effect_class: pure": fields.EffectClasses,
+		"trust_requirement: allow_auto": fields.TrustStates, "priority: low": priorities, "on: [timeout]": retryable(),
 	} {
 		name, was, _ := strings.Cut(field, ": ")
 		for _, word := range append([]string{"other", "PURE", ""}, set...) {

@@ -1,13 +1,13 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"slices"
 	"strings"
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
 )
 
@@ -18,9 +18,9 @@ func (u *unit) effects() {
 	for at, doc := range u.docs {
 		required := doc.requiredInto()
 		if doc.agent != nil {
-			doc.grants = u.pol.grantsOf(doc.agent.Text)
+			doc.grants = grantsOf(u.pol, doc.agent.Text)
 		} else {
-			doc.grants = u.pol.grantsOf("")
+			doc.grants = grantsOf(u.pol, "")
 		}
 		for i, n := range doc.nodes {
 			if n.kind != plan.KindCall || n.effect == "" {

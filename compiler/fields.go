@@ -90,11 +90,6 @@ var approvalFields = &fields.Table{What: "an `approval`", Fields: []fields.Field
 	fields.Optional("exclude", fields.FormList, "a list of persons who may not sign"),
 }}
 
-var groupFields = &fields.Table{What: "an approval group", Fields: []fields.Field{
-	fields.Required("role", fields.FormText, "the role that its signers hold"),
-	fields.Required("min", fields.FormNumber, "the number of signatures"),
-}}
-
 var verifyFields = &fields.Table{What: "a `verify` map", Fields: []fields.Field{
 	fields.Required("node", fields.FormText, "a pure node without edges"),
 	fields.Optional("with", fields.FormMap, "a map from its input ports to constants or ${…} expressions over `args`, `output` and `input`"),
@@ -120,11 +115,7 @@ var edgeFields = &fields.Table{What: "an edge", Fields: []fields.Field{
 
 // Closed sets of words.
 var (
-	providerTypes = []string{"skill", "mcp"}
-	modes         = []string{"prob", "deter"}
-	effectClasses = []string{"pure", "staged", "committing", "irreversible"}
-	trustStates   = []string{"allow_auto", "manual_review", "block"}
-	edgeTypes     = []string{"data", "control", "conditional", "error"}
-	exhaustions   = []string{"fail", "continue"}
-	priorities    = []string{"low", "medium", "high"}
+	edgeTypes   = []string{"data", "control", "conditional", "error"}
+	exhaustions = []string{"fail", "continue"}
+	priorities  = []string{"low", "medium", "high"}
 )

@@ -16,6 +16,7 @@ import (
 
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/policy"
 )
 
 // engineCatalog is the built-in operations that the tests use.
@@ -44,11 +45,11 @@ func testCatalog(t testing.TB) *Catalog {
 }
 
 // testPolicy is the bundle of testdata/policy.yaml.
-func testPolicy(t testing.TB) *Policy {
+func testPolicy(t testing.TB) *policy.Bundle {
 	t.Helper()
 	text, err := os.ReadFile("testdata/policy.yaml")
 	require.NoError(t, err)
-	p, ds := ParsePolicy(Source{Name: "policy.yaml", Text: text})
+	p, ds := policy.Parse(Source{Name: "policy.yaml", Text: text})
 	require.Empty(t, show(ds))
 	return p
 }
@@ -170,7 +171,7 @@ func TestFiles(t *testing.T) {
 				return
 			}
 			if strings.HasPrefix(file, "testdata/policies/") {
-				_, ds := ParsePolicy(Source{Name: file, Text: text})
+				_, ds := policy.Parse(Source{Name: file, Text: text})
 				compare(t, text, ds)
 				return
 			}

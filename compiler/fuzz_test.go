@@ -14,8 +14,10 @@ import (
 
 	"chimera.ai/engine/compiler/plangen"
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/policy"
 )
 
 // seeds are all plans of the test files, and a generated one.
@@ -73,7 +75,7 @@ func checkFindings(t *testing.T, text []byte, ds diag.Diagnostics) {
 // rewritten gives a file as JSON, whose keys are sorted: it says the same.
 func rewritten(t *testing.T, text []byte) Source {
 	t.Helper()
-	docs, ds := syntax.Parse("fuzz.yaml", text, syntaxLimits)
+	docs, ds := syntax.Parse("fuzz.yaml", text, fields.Limits)
 	require.False(t, ds.HasErrors(), "%q", text)
 	var b bytes.Buffer
 	for i, d := range docs {
@@ -147,16 +149,16 @@ func FuzzPolicy(f *testing.F) {
 	effects, err := os.ReadFile("testdata/effects/operator.yaml")
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, text []byte) {
-		p, ds := ParsePolicy(Source{Name: "fuzz.yaml", Text: text})
+		p, ds := policy.Parse(Source{Name: "fuzz.yaml", Text: text})
 		require.Equal(t, ds.HasErrors(), p == nil, "%q", text)
 		checkFindings(t, text, ds)
 		if p == nil {
 			return
 		}
-		other, ds := ParsePolicy(rewritten(t, text))
+		other, ds := policy.Parse(rewritten(t, text))
 		require.NotNil(t, other, "%q, written as JSON: %s", text, show(ds))
 		require.Equal(t, p.Digest(), other.Digest(), "%q", text)
-		if merged, ds := MergePolicies(p); merged != nil {
+		if merged, ds := policy.Merge(p); merged != nil {
 			require.Equal(t, p.Digest(), merged.Digest(), "%q: %s", text, show(ds))
 		}
 		for _, plan := range [][]byte{[]byte(minimal), effects} {

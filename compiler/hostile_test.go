@@ -12,6 +12,7 @@ import (
 	"chimera.ai/engine/compiler/plangen"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/policy"
 )
 
 const plainHead = `apiVersion: chimera/v1
@@ -227,7 +228,7 @@ func TestRefusedFiles(t *testing.T) {
 		{"cost", strings.Replace(catalog("{}"), "output_schema", `cost: {currency: USD, expr: "`+strings.Repeat("(", 100)+`1`+strings.Repeat(")", 100)+`"}, output_schema`, 1), diag.TypeExpr, "4:140"},
 		{"rule", rule(strings.Repeat("!(", 100) + "true" + strings.Repeat(")", 100)), diag.TypeExpr, "5:50"},
 		{"rule pattern", rule("'a'.matches('((a{1,100}){1,100}){1,100}')"), diag.TypeExpr, "5:62"},
-		{"many names", strings.Replace(rule("true"), "rules:", "allow:\n  - {agents: ["+repeatedWords(MaxNames+1, "a%, ")+"]}\nrules:", 1), diag.PlanLimits, "5:68905"},
+		{"many names", strings.Replace(rule("true"), "rules:", "allow:\n  - {agents: ["+repeatedWords(policy.MaxNames+1, "a%, ")+"]}\nrules:", 1), diag.PlanLimits, "5:68905"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			src := Source{Name: "hostile.yaml", Text: []byte(c.text)}
@@ -237,7 +238,7 @@ func TestRefusedFiles(t *testing.T) {
 				require.Nil(t, cat)
 				ds = found
 			} else {
-				pol, found := ParsePolicy(src)
+				pol, found := policy.Parse(src)
 				require.Nil(t, pol)
 				ds = found
 			}

@@ -1,13 +1,13 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"maps"
 	"slices"
 	"strings"
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
 )
 
@@ -44,7 +44,7 @@ func (u *unit) materialise() {
 // unmade: the passes should make this impossible. If they do not, nothing runs.
 func (u *unit) unmade(doc *document, err error) {
 	u.Report(diag.Diagnostic{
-		Code: diag.PlanSchema, Summary: "the compiler made a plan that does not verify", Detail: sentence(err.Error()), Subject: fields.Head(doc.at),
+		Code: diag.PlanSchema, Summary: "the compiler made a plan that does not verify", Detail: fields.Sentence(err.Error()), Subject: fields.Head(doc.at),
 	})
 }
 
@@ -202,7 +202,7 @@ func (m *maker) node(i int) plan.Node {
 	}
 	out.Local = out.InProcess && n.effect == plan.Pure && n.mode == plan.Deter && n.timeout <= LocalTimeoutMS
 	for _, f := range n.fills {
-		out.With = append(out.With, plan.PortTemplate{Port: f.port, Template: f.template.raw})
+		out.With = append(out.With, plan.PortTemplate{Port: f.port, Template: f.template.Raw})
 		out.ReadsInput = out.ReadsInput || f.template.Reads("input")
 	}
 	slices.SortFunc(out.With, func(a, b plan.PortTemplate) int {
@@ -243,7 +243,7 @@ func (m *maker) edge(p *plan.Plan, e *edge) plan.Edge {
 		p.Nodes[e.from].RoutesOnInput = p.Nodes[e.from].RoutesOnInput || e.predicate.Reads("input")
 	}
 	if e.template != nil {
-		out.Transform = e.template.raw
+		out.Transform = e.template.Raw
 		p.Nodes[e.to].ReadsInput = p.Nodes[e.to].ReadsInput || e.template.Reads("input")
 		out.ReadsOutput = e.fromPort != plan.ErrorPort && e.template.Reads("output")
 	}

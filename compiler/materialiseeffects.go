@@ -1,12 +1,12 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
 
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
 )
 
@@ -79,11 +79,11 @@ func (m *maker) commits(p *plan.Plan) {
 		if v := c.verify; v != nil {
 			out.Verify = &plan.Verify{Node: v.target, With: json.RawMessage("{}"), Executed: v.condition}
 			if v.args != nil {
-				out.Verify.With = v.args.raw
+				out.Verify.With = v.args.Raw
 				p.Nodes[v.target].ReadsInput = p.Nodes[v.target].ReadsInput || v.args.Reads("input")
 			}
 			if v.result != nil {
-				out.Verify.Output = v.result.raw
+				out.Verify.Output = v.result.Raw
 			}
 		}
 		rule := c.rule()

@@ -3,6 +3,7 @@ package compiler
 import (
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/embedded"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
@@ -166,7 +167,7 @@ const (
 // fill is one compiled entry of `with`.
 type fill struct {
 	port     string
-	template *template
+	template *embedded.Template
 	// brings is what it can give; failed: it was refused.
 	brings *schemas.Schema
 	failed bool
@@ -194,7 +195,7 @@ type verify struct {
 	// target is the node that is called.
 	target int
 	// args and result are with and output, compiled.
-	args, result *template
+	args, result *embedded.Template
 	// predicate is executed, compiled; condition its text with its conversions
 	// written out.
 	predicate *expr.Program
@@ -227,7 +228,7 @@ type edge struct {
 	check      *syntax.Value
 	// predicate and template are when and transform, compiled.
 	predicate *expr.Program
-	template  *template
+	template  *embedded.Template
 	// adapted is the adapter that the transform names, or nil.
 	adapted *adapted
 	// condition is when with its conversions written out.

@@ -16,7 +16,7 @@ func Named(text []byte) (name, version, agent string) {
 	if len(text) > maxNamed {
 		return "", "", ""
 	}
-	docs, _ := syntax.Parse("plan", text, syntaxLimits)
+	docs, _ := syntax.Parse("plan", text, fields.Limits)
 	if len(docs) == 0 || docs[0].Root == nil || docs[0].Root.Kind != syntax.Map {
 		return "", "", ""
 	}

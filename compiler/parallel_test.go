@@ -1,66 +1,26 @@
 package compiler
 
 import (
-	"errors"
 	"runtime"
 	"runtime/debug"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/internal/parallel"
 )
-
-// A panic of a goroutine that nobody can recover ends the process, and Temporal
-// would give the same plan to the next worker.
-func TestPanicsComeBackToTheCaller(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
-	cause := errors.New("no such thing")
-	caught := func(f func()) (v any) {
-		defer func() { v = recover() }()
-		f()
-		return nil
-	}
-	var calls atomic.Int64
-	v := caught(func() {
-		sideBySide(1000, func(i int) {
-			calls.Add(1)
-			if i == 3 {
-				injected(cause)
-			}
-		})
-	})
-	crash, ok := v.(*Crash)
-	require.True(t, ok, "%v", v)
-	require.EqualError(t, crash, "no such thing")
-	require.ErrorIs(t, crash, cause)
-	require.Contains(t, string(crash.Trace()), "injected", "the stack is that of the goroutine that panicked")
-
-	v = caught(func() {
-		sideBySide(2, func(int) { sideBySide(2, func(int) { panic("inside") }) })
-	})
-	crash, ok = v.(*Crash)
-	require.True(t, ok, "%v", v)
-	require.Equal(t, "inside", crash.Value, "a panic is wrapped once")
-
-	calls.Store(0)
-	require.Nil(t, caught(func() { sideBySide(1000, func(int) { calls.Add(1) }) }))
-	require.EqualValues(t, 1000, calls.Load())
-}
-
-//go:noinline
-func injected(err error) { panic(err) }
 
 // The same within a compilation.
 func TestCompilerHandsItsPanicsOver(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
 	u := newUnit(Source{Name: "p.yaml", Text: []byte(plainHead + "nodes:\n" + repeated(20, "  - {id: n%, template: engine/pass}"))}, testCatalog(t), nil)
 	defer func() {
-		crash, ok := recover().(*Crash)
+		crash, ok := recover().(*parallel.Crash)
 		require.True(t, ok)
 		require.Equal(t, "injected", crash.Value)
 	}()
-	u.compile(append(passes[:1:1], pass{"broken", func(*unit) { sideBySide(20, func(int) { panic("injected") }) }}))
+	u.compile(append(passes[:1:1], pass{"broken", func(*unit) { parallel.Do(20, func(int) { panic("injected") }) }}))
 	t.Error("the panic did not arrive")
 }
 

@@ -32,14 +32,14 @@ type budget struct {
 	limit, proofs int
 	// checks is the steps that are left for the checks of expressions.
 	checks int
-	// tries is what is left of the search for counterexamples, mends of proving that
-	// proposed edits would do, and guesses of finding expressions in texts.
-	tries, mends, guesses int
+	// tries is what is left of the search for counterexamples, and mends of proving
+	// that proposed edits would do.
+	tries, mends int
 }
 
 // newBudget is the budget of a file that lists nothing.
 func newBudget() *budget {
-	return &budget{limit: MinProofSteps, checks: MinProofSteps, tries: maxTriesEver, mends: maxMends, guesses: maxLookalikes}
+	return &budget{limit: MinProofSteps, checks: MinProofSteps, tries: maxTriesEver, mends: maxMends}
 }
 
 // grow makes it the budget of a file that lists so many nodes and edges, or

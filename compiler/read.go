@@ -1,22 +1,19 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"regexp"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 )
 
-// apiVersion is the version of every file format of the language.
-const apiVersion = "chimera/v1"
-
 // readAll turns the documents of the file into plans and reports everything
 // that is wrong with their shape.
 func (u *unit) readAll() {
-	docs, ds := syntax.Parse(u.Src.Name, u.Src.Text, syntaxLimits)
+	docs, ds := syntax.Parse(u.Src.Name, u.Src.Text, fields.Limits)
 	for _, d := range ds {
 		u.Report(d)
 	}
@@ -56,7 +53,7 @@ func (u *unit) readDocument(root *syntax.Value) *document {
 		return nil
 	}
 	doc := &document{at: root, index: map[string]int{}}
-	u.Fixed(r, "apiVersion", apiVersion)
+	u.Fixed(r, "apiVersion", fields.APIVersion)
 	u.Fixed(r, "kind", "Plan")
 	if v := r.Get("name"); u.Name(v, "name", fields.PlanNames) {
 		doc.name = v
@@ -92,7 +89,7 @@ func readAllow(rep *fields.Reader, v *syntax.Value) map[plan.EffectClass]bool {
 	}
 	allow := map[plan.EffectClass]bool{}
 	for _, item := range rep.Texts(v, "allow") {
-		if w := rep.Word(item, "allow", effectClasses); w != "" {
+		if w := rep.Word(item, "allow", fields.EffectClasses); w != "" {
 			allow[plan.EffectClass(w)] = true
 		}
 	}

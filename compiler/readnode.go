@@ -1,7 +1,6 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"math/big"
 	"slices"
@@ -9,8 +8,10 @@ import (
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/policy"
 )
 
 // readNode reads one node, without its template. It is nil if v is no map.
@@ -42,13 +43,13 @@ func (u *unit) readNode(v *syntax.Value, defs *defs) *node {
 
 	u.readOperation(n, r)
 	if n.modeAt = r.Get("mode"); n.modeAt != nil {
-		n.mode = plan.Mode(u.Word(n.modeAt, "mode", modes))
+		n.mode = plan.Mode(u.Word(n.modeAt, "mode", fields.Modes))
 	}
 	if n.effectAt = r.Get("effect_class"); n.effectAt != nil {
-		n.effect = plan.EffectClass(u.Word(n.effectAt, "effect_class", effectClasses))
+		n.effect = plan.EffectClass(u.Word(n.effectAt, "effect_class", fields.EffectClasses))
 	}
 	if n.trustAt = r.Get("trust_requirement"); n.trustAt != nil {
-		n.trust = plan.Trust(u.Word(n.trustAt, "trust_requirement", trustStates))
+		n.trust = plan.Trust(u.Word(n.trustAt, "trust_requirement", fields.TrustStates))
 	}
 	if n.timeoutAt = r.Get("timeout_ms"); n.timeoutAt != nil {
 		n.timeout, _ = u.Whole(n.timeoutAt, "timeout_ms", 1, MaxTimeoutMS)
@@ -100,7 +101,7 @@ func (n *node) given(field string) bool {
 
 func (u *unit) readOperation(n *node, r *fields.Record) {
 	if n.typeAt = r.Get("provider_type"); n.typeAt != nil {
-		n.providerType = plan.ProviderType(u.Word(n.typeAt, "provider_type", providerTypes))
+		n.providerType = plan.ProviderType(u.Word(n.typeAt, "provider_type", fields.ProviderTypes))
 	}
 	if n.providerAt = r.Get("provider_name"); u.Name(n.providerAt, "provider_name", fields.ProviderNames) {
 		n.provider = n.providerAt.Text
@@ -312,9 +313,9 @@ func readApproval(rep *fields.Reader, v *syntax.Value) {
 	}
 	seen := map[string]bool{}
 	for _, g := range groups.Items {
-		gr := rep.Read(g, groupFields, "")
+		gr := rep.Read(g, policy.GroupFields, "")
 		role := gr.Get("role")
-		rep.Whole(gr.Get("min"), "min", 1, MaxSigners)
+		rep.Whole(gr.Get("min"), "min", 1, policy.MaxSigners)
 		if rep.Name(role, "role", fields.RoleNames) {
 			if seen[role.Text] {
 				rep.Report(diag.Diagnostic{

@@ -1,12 +1,12 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"slices"
 	"strings"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
 )
 
@@ -111,7 +111,7 @@ func (n *node) inProcessDefaults() {
 func (u *unit) badTemplate(n *node, t *Template, err error) {
 	u.Report(diag.Diagnostic{
 		Code: diag.TypeSchema, Summary: fmt.Sprintf("a schema of %s in the catalog cannot be used", fields.Quote(operationName(t.Provider, t.Operation))),
-		Detail: sentence(err.Error()), Subject: n.operationRange(), Context: t.Range, Node: n.id,
+		Detail: fields.Sentence(err.Error()), Subject: n.operationRange(), Context: t.Range, Node: n.id,
 	})
 }
 
@@ -172,19 +172,4 @@ func (n *node) operationRange() diag.Range {
 		return n.templateAt.Range()
 	}
 	return n.key
-}
-
-// sentence makes a message end in a full stop and start with a capital letter.
-func sentence(s string) string {
-	s = strings.TrimSpace(s)
-	if s == "" {
-		return s
-	}
-	if c := s[0]; c >= 'a' && c <= 'z' {
-		s = string(c-'a'+'A') + s[1:]
-	}
-	if !strings.ContainsAny(s[len(s)-1:], ".!?") {
-		s += "."
-	}
-	return s
 }

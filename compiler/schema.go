@@ -2,7 +2,6 @@ package compiler
 
 import (
 	"bytes"
-	"chimera.ai/engine/internal/fields"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +9,8 @@ import (
 	"strings"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/internal/parallel"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
@@ -143,7 +144,7 @@ func (u *unit) prepareSchemas() {
 			}
 		}
 	}
-	sideBySide(len(todo), func(i int) { todo[i].prepare() })
+	parallel.Do(len(todo), func(i int) { todo[i].prepare() })
 }
 
 // compile compiles the schema once.

@@ -1,12 +1,12 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"slices"
 	"strings"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 )
@@ -162,9 +162,9 @@ func (r *taintResult) path(v int32) (text string, first diag.Range) {
 	for ; ; v = r.came[v] {
 		if i := v - r.g.first; i >= 0 && int(i/2) < len(r.g.edges) {
 			e := r.g.doc.edges[i/2]
-			step := fmt.Sprintf("%s (line %d)", clip(e.String(), 200), e.place().Start.Line)
+			step := fmt.Sprintf("%s (line %d)", fields.Clip(e.String(), 200), e.place().Start.Line)
 			if i%2 == 1 {
-				step = fmt.Sprintf("%s (line %d, decides)", clip(e.String(), 200), e.place().Start.Line)
+				step = fmt.Sprintf("%s (line %d, decides)", fields.Clip(e.String(), 200), e.place().Start.Line)
 			}
 			steps = append(steps, step)
 			first = e.place()

@@ -1,12 +1,12 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"slices"
 	"strings"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
 )
 
@@ -105,11 +105,11 @@ func (u *unit) weaker(n *node, t *Template) {
 			Subject: at, Context: t.Range, Node: n.id, Suggestion: field + ": " + want,
 		})
 	}
-	if n.effectAt != nil && n.effect != "" && rank(effectClasses, string(n.effect)) < rank(effectClasses, string(t.Effect)) {
+	if n.effectAt != nil && n.effect != "" && rank(fields.EffectClasses, string(n.effect)) < rank(fields.EffectClasses, string(t.Effect)) {
 		report("effect_class", string(n.effect), string(t.Effect), n.effectAt.Range())
 	}
 	unsure := t.state() == plan.ManualReview && n.trust == plan.AllowAuto // said already
-	if n.trustAt != nil && n.trust != "" && t.Trust != "" && !unsure && rank(trustStates, string(n.trust)) < rank(trustStates, string(t.Trust)) {
+	if n.trustAt != nil && n.trust != "" && t.Trust != "" && !unsure && rank(fields.TrustStates, string(n.trust)) < rank(fields.TrustStates, string(t.Trust)) {
 		report("trust_requirement", string(n.trust), string(t.Trust), n.trustAt.Range())
 	}
 	if n.modeAt != nil && n.mode == plan.Deter && t.Mode == plan.Prob {

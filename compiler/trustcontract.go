@@ -1,13 +1,14 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
@@ -151,7 +152,7 @@ func (f *misfit) refuted(res containment.Result, by *schemas.Schema, summary, de
 	}
 	reason := cause.Message
 	if cause.Instance != "" {
-		reason = fmt.Sprintf("at `%s` %s", clip(cause.Instance, 80), reason)
+		reason = fmt.Sprintf("at `%s` %s", fields.Clip(cause.Instance, 80), reason)
 	}
 	f.report(diag.Diagnostic{
 		Summary: summary, Detail: detail + reason + ".", Witness: witness(res),
@@ -267,7 +268,7 @@ func missingNames(a, b any) []string {
 	all, _ := words(a)
 	var out []string
 	for _, w := range all {
-		if !contains(have, w) {
+		if !slices.Contains(have, w) {
 			out = append(out, w)
 		}
 	}
@@ -276,7 +277,7 @@ func missingNames(a, b any) []string {
 
 // witness is the text of a counterexample. A very long one is cut: a person
 // reads it.
-func witness(res containment.Result) string { return clip(string(res.JSON), 2000) }
+func witness(res containment.Result) string { return fields.Clip(string(res.JSON), 2000) }
 
 // stopped says what made a proof end without an answer.
 func stopped(res containment.Result) string {
@@ -287,7 +288,7 @@ func stopped(res containment.Result) string {
 	if reason == "" {
 		reason = "nothing that can be named"
 	}
-	return strings.TrimSuffix(clip(reason, 300), ".")
+	return strings.TrimSuffix(fields.Clip(reason, 300), ".")
 }
 
 // oneLine is where a value of a catalog stands: all of it where that is one line,

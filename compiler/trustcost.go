@@ -1,7 +1,6 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"math/big"
 	"slices"
@@ -9,6 +8,8 @@ import (
 
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/embedded"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
 )
@@ -58,7 +59,7 @@ func (u *unit) weakerCost(doc *document, i int, t *Template) {
 	}
 	name := fields.Quote(t.Name())
 	d := diag.Diagnostic{
-		Code: diag.TrustWeaker, Summary: fmt.Sprintf("`cost_estimate: %s` is below what %s costs", clip(n.cost.Text, 80), name),
+		Code: diag.TrustWeaker, Summary: fmt.Sprintf("`cost_estimate: %s` is below what %s costs", fields.Clip(n.cost.Text, 80), name),
 		Detail:  fmt.Sprintf("By the catalog a call costs %s %s. What an operation costs is not the plan's word; a plan may only reckon with more.", span(least, most), t.Cost.Currency),
 		Subject: n.cost.Range(), Context: t.Range, Node: n.id, Suggestion: "leave cost_estimate out",
 	}
@@ -70,7 +71,7 @@ func (u *unit) weakerCost(doc *document, i int, t *Template) {
 		if args, e, p, found := u.cheaper(estimate, price, given, n.price, before); found {
 			d.Summary = fmt.Sprintf("`cost_estimate` may be below what %s costs", name)
 			d.Detail = fmt.Sprintf("For the counterexample the plan reckons with %s %s, and by the catalog the call costs %s. A plan may only reckon with more than the catalog says: %s.",
-				e, t.Cost.Currency, p, fields.Quote(clip(t.Cost.Expr, 120)))
+				e, t.Cost.Currency, p, fields.Quote(fields.Clip(t.Cost.Expr, 120)))
 			d.Witness = shown(args)
 			u.Report(d)
 			return
@@ -78,7 +79,7 @@ func (u *unit) weakerCost(doc *document, i int, t *Template) {
 	}
 	d.Summary = fmt.Sprintf("it is not proved that `cost_estimate` is at least what %s costs", name)
 	d.Detail = fmt.Sprintf("By the catalog a call costs %s %s: %s. The estimate is known to be %s. A plan may only reckon with more than the catalog says: give an amount that no call exceeds, or the catalog's own expression.",
-		span(least, most), t.Cost.Currency, fields.Quote(clip(t.Cost.Expr, 120)), span(low, high))
+		span(least, most), t.Cost.Currency, fields.Quote(fields.Clip(t.Cost.Expr, 120)), span(low, high))
 	u.Report(d)
 }
 
@@ -126,7 +127,7 @@ func (u *unit) cheaper(estimate, price *expr.Amount, given, asked string, s sigh
 	if err != nil {
 		return nil, "", "", false
 	}
-	q := &inquiry{template: &template{Template: t, value: value, raw: raw, scope: expr.Estimate}, sight: s, target: schemas.False(), admits: func(vars expr.Vars) bool {
+	q := &inquiry{template: &embedded.Template{Template: t, Value: value, Raw: raw, Scope: expr.Estimate}, sight: s, target: schemas.False(), admits: func(vars expr.Vars) bool {
 		a, err := estimate.Eval(vars)
 		if err != nil {
 			return false

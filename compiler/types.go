@@ -1,7 +1,6 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +8,8 @@ import (
 	"strings"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/internal/parallel"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
@@ -59,7 +60,7 @@ func (u *unit) compileAll(doc *document) {
 			}
 		}
 	}
-	sideBySide(len(todo), func(i int) {
+	parallel.Do(len(todo), func(i int) {
 		// An error stays with the schema.
 		_, _ = todo[i].compile()
 	})
@@ -221,7 +222,7 @@ func (u *unit) badSchema(err error, v *syntax.Value, pointer, node string) {
 		}
 	}
 	u.Report(diag.Diagnostic{
-		Code: diag.TypeSchema, Summary: "this is not a usable JSON Schema", Detail: sentence(text), Subject: at, Node: node, Suggestion: suggestion,
+		Code: diag.TypeSchema, Summary: "this is not a usable JSON Schema", Detail: fields.Sentence(text), Subject: at, Node: node, Suggestion: suggestion,
 	})
 }
 

@@ -1,13 +1,14 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"strings"
 
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/embedded"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
 )
@@ -27,7 +28,7 @@ type adapted struct {
 	input, output, result *schemas.Schema
 	// template is its transform with the conversions of numbers written out that
 	// it needs for all that it takes: an adapter means the same on every edge.
-	template *template
+	template *embedded.Template
 	code     diag.Code
 	fault    string
 }
@@ -35,7 +36,7 @@ type adapted struct {
 // adapter reports whether the transform is the id of an adapter: a bare string
 // without an expression.
 func (e *edge) adapter() bool {
-	return e.transform != nil && bare(e.transform)
+	return e.transform != nil && embedded.Bare(e.transform)
 }
 
 // findAdapter finds the adapter that the transform of an edge names.
@@ -55,7 +56,7 @@ func (u *unit) findAdapter(e *edge, scope expr.Scope) {
 	}
 	if x.fault != "" {
 		u.Report(diag.Diagnostic{
-			Code: x.code, Summary: fmt.Sprintf("the adapter %s cannot be used here", fields.Quote(id)), Detail: sentence(x.fault),
+			Code: x.code, Summary: fmt.Sprintf("the adapter %s cannot be used here", fields.Quote(id)), Detail: fields.Sentence(x.fault),
 			Subject: e.transform.Range(), Edge: e.String(), Related: x.there(x.TransformAt, "the adapter"),
 		})
 		return
@@ -67,7 +68,7 @@ func (u *unit) findAdapter(e *edge, scope expr.Scope) {
 func (u *unit) unknownAdapter(e *edge, scope expr.Scope) {
 	id := e.transform.Text
 	d := diag.Diagnostic{
-		Code: diag.TrustOperation, Summary: fmt.Sprintf("the catalog has no adapter %s", fields.Quote(clip(id, 80))),
+		Code: diag.TrustOperation, Summary: fmt.Sprintf("the catalog has no adapter %s", fields.Quote(fields.Clip(id, 80))),
 		Subject: e.transform.Range(), Edge: e.String(), Suggestion: u.Near(id, u.cat.adapterNames),
 	}
 	switch names := u.cat.adapterNames; {
@@ -118,7 +119,7 @@ func (x *adapted) prepare(u *unit, scope expr.Scope) {
 		refuse(diag.TypeExpr, "its transform does not compile: %v", errs[0])
 		return
 	}
-	checked := u.checked(&template{Template: t, value: value, raw: x.Transform, scope: expr.Adapter}, sight{value: x.input})
+	checked := u.checked(&embedded.Template{Template: t, Value: value, Raw: x.Transform, Scope: expr.Adapter}, sight{value: x.input})
 	if len(checked.problems) > 0 {
 		refuse(kindCode(checked.problems[0].Kind), "its transform may fail for what it takes: %s", checked.problems[0].Message)
 		return
@@ -128,7 +129,7 @@ func (x *adapted) prepare(u *unit, scope expr.Scope) {
 		refuse(diag.TypeUnknown, "it is not proved that its transform gives what its output_schema says")
 		return
 	}
-	made := checked.made.value
+	made := checked.made.Value
 	if scope == expr.Compensate {
 		if made, err = expr.Spread(made); err != nil {
 			refuse(diag.TypeExpr, "where an effect is undone, `value` stands for `args`, `output` and `error`, and %v", err)
@@ -144,7 +145,7 @@ func (x *adapted) prepare(u *unit, scope expr.Scope) {
 		refuse(diag.TypeExpr, "its transform cannot be written: %v", err)
 		return
 	}
-	x.template = &template{Template: t, value: made, raw: raw, scope: scope}
+	x.template = &embedded.Template{Template: t, Value: made, Raw: raw, Scope: scope}
 }
 
 // within is a schema of what is in both, the simpler one where it is known to
@@ -183,7 +184,7 @@ func (u *unit) typeAdapter(doc *document, e *edge, s sight) *schemas.Schema {
 	}
 	// Less than all that the adapter takes may arrive, so that more is known of
 	// what it gives. Where that cannot be told, what it gives anyway holds.
-	if c := u.checked(e.template, s); len(c.problems) == 0 && string(c.made.raw) == string(e.template.raw) {
+	if c := u.checked(e.template, s); len(c.problems) == 0 && string(c.made.Raw) == string(e.template.Raw) {
 		return u.within(c.result, x.output)
 	}
 	return x.result

@@ -1,13 +1,13 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"strings"
 
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
 )
@@ -174,8 +174,8 @@ func (u *unit) fitsWhole(q *inquiry, result *schemas.Schema, at diag.Range, name
 	r := u.prover.within(result, q.target)
 	if q.template.Constant() {
 		r = containment.Result{Verdict: containment.Proved}
-		if _, refused := causeOf(q.template.value, q.target); refused {
-			r = containment.Result{Verdict: containment.Refuted, Witness: q.template.value}
+		if _, refused := causeOf(q.template.Value, q.target); refused {
+			r = containment.Result{Verdict: containment.Refuted, Witness: q.template.Value}
 		}
 	}
 	if r.Verdict == containment.Proved {

@@ -2,13 +2,14 @@ package compiler
 
 import (
 	"bytes"
-	"chimera.ai/engine/internal/fields"
 	"encoding/json"
 	"slices"
 	"strings"
 
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/embedded"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
@@ -20,7 +21,7 @@ type predicateCheck struct {
 }
 
 type templateCheck struct {
-	made     *template
+	made     *embedded.Template
 	result   *schemas.Schema
 	problems []expr.TemplateProblem
 }
@@ -43,7 +44,7 @@ func (u *unit) checkPredicate(v *syntax.Value, p *expr.Program, s sight, lenient
 	c := u.checkedPredicate(p, s)
 	strict := !lenient || c.strict()
 	for _, x := range c.problems {
-		u.problem(u.point(v, x.Offset), v.Range(), x, lenient, strict, node, edge)
+		u.problem(u.Point(v, x.Offset), v.Range(), x, lenient, strict, node, edge)
 	}
 	return c.source, len(c.problems) > 0 && strict
 }
@@ -72,17 +73,17 @@ func (c templateCheck) strict() bool {
 // template with its conversions written out and a schema of what it makes; ok is
 // false if it is refused. Where the check is lenient, what is not proved is left to
 // the run.
-func (u *unit) checkTemplate(v *syntax.Value, t *template, s sight, lenient bool, node, edge string) (made *template, result *schemas.Schema, ok bool) {
+func (u *unit) checkTemplate(v *syntax.Value, t *embedded.Template, s sight, lenient bool, node, edge string) (made *embedded.Template, result *schemas.Schema, ok bool) {
 	if t.Constant() {
 		return t, u.fixed(t), true
 	}
 	c := u.checked(t, s)
 	strict := !lenient || c.strict()
 	for _, x := range c.problems {
-		part := follow(v, x.Path)
+		part := embedded.Follow(v, x.Path)
 		at := fields.Head(part)
 		if part.Kind == syntax.String {
-			at = u.point(part, x.Offset)
+			at = u.Point(part, x.Offset)
 		}
 		u.problem(at, part.Range(), x.Problem, lenient, strict, node, edge)
 	}
@@ -90,14 +91,14 @@ func (u *unit) checkTemplate(v *syntax.Value, t *template, s sight, lenient bool
 }
 
 // checked is checkTemplate without its findings.
-func (u *unit) checked(t *template, s sight) templateCheck {
+func (u *unit) checked(t *embedded.Template, s sight) templateCheck {
 	key := templateAt{t.Template, s}
 	c, ok := u.checkedTemplates[key]
 	if !ok {
 		value, result, problems := t.Check(u.typing(s))
 		c = templateCheck{made: t, result: result, problems: problems}
 		if raw, err := plan.Canonical(value); err == nil && !c.strict() {
-			c.made = &template{Template: t.Template, value: value, raw: raw, scope: t.scope, converted: !bytes.Equal(raw, t.raw)}
+			c.made = &embedded.Template{Template: t.Template, Value: value, Raw: raw, Scope: t.Scope, Converted: !bytes.Equal(raw, t.Raw)}
 		}
 		u.checkedTemplates[key] = c
 	}
@@ -106,14 +107,14 @@ func (u *unit) checked(t *template, s sight) templateCheck {
 
 // ready is a template as a run evaluates it, with the conversions of numbers that
 // it needs.
-func (u *unit) ready(t *template) *expr.Template {
-	if !t.converted {
+func (u *unit) ready(t *embedded.Template) *expr.Template {
+	if !t.Converted {
 		return t.Template
 	}
 	r, ok := u.readied[t]
 	if !ok {
 		r = t.Template
-		if x, errs := expr.CompileTemplate(t.value, t.scope); len(errs) == 0 {
+		if x, errs := expr.CompileTemplate(t.Value, t.Scope); len(errs) == 0 {
 			r = x
 		}
 		u.readied[t] = r
@@ -147,8 +148,8 @@ func (u *unit) readyPredicate(doc *document, e *edge) *expr.Program {
 }
 
 // fixed is the schema of the one value of a template without expressions.
-func (u *unit) fixed(t *template) *schemas.Schema {
-	return u.prover.make(made{form: "constant " + string(t.raw)}, func() schemas.Keywords { return constant(t.value) })
+func (u *unit) fixed(t *embedded.Template) *schemas.Schema {
+	return u.prover.make(made{form: "constant " + string(t.Raw)}, func() schemas.Keywords { return constant(t.Value) })
 }
 
 // kindCode is the code of a kind of problem.
@@ -168,7 +169,7 @@ func kindCode(k expr.Kind) diag.Code {
 func spoken(s string) string {
 	for _, start := range []string{"the ", "a ", "an ", "only ", "what ", "numbers "} {
 		if strings.HasPrefix(s, start) {
-			return sentence(s)
+			return fields.Sentence(s)
 		}
 	}
 	return s
@@ -197,7 +198,7 @@ func (u *unit) problem(at, whole diag.Range, p expr.Problem, lenient, strict boo
 	}
 	if p.Witness != nil {
 		if raw, err := json.Marshal(p.Witness); err == nil {
-			d.Witness = clip(string(raw), 400)
+			d.Witness = fields.Clip(string(raw), 400)
 		}
 	}
 	u.Report(d)

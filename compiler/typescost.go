@@ -1,13 +1,13 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"errors"
 	"fmt"
 	"strings"
 
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
@@ -84,13 +84,13 @@ func (u *unit) typeEstimate(doc *document, n *node) {
 	var problems []expr.Problem
 	n.estimate, problems = a.Check(u.typing(s))
 	for _, p := range problems {
-		u.problem(u.point(n.cost, p.Offset), n.cost.Range(), p, false, true, n.id, "")
+		u.problem(u.Point(n.cost, p.Offset), n.cost.Range(), p, false, true, n.id, "")
 	}
 }
 
 // amount compiles an expression that gives money, where it stands, or gives nil.
 func (u *unit) amount(v *syntax.Value, scope expr.Scope, node string) *expr.Amount {
-	if !u.quoted(v, node, "") {
+	if !u.Quoted(v, node, "") {
 		return nil
 	}
 	a, err := expr.CompileAmount(v.Text, scope)
@@ -99,7 +99,7 @@ func (u *unit) amount(v *syntax.Value, scope expr.Scope, node string) *expr.Amou
 	}
 	where := &expr.Error{Message: err.Error()}
 	errors.As(err, &where)
-	u.badExpression(u.point(v, where.Offset), v.Range(), *where, scope, "", node, "")
+	u.Refuse(u.Point(v, where.Offset), v.Range(), *where, scope, "", node, "")
 	return nil
 }
 
@@ -136,7 +136,7 @@ func (u *unit) typePrice(n *node) {
 	}
 	d := diag.Diagnostic{
 		Code: kindCode(c.problem.Kind), Summary: fmt.Sprintf("what a call of %s costs is not known for every call of this node", fields.Quote(t.Name())),
-		Detail:  fmt.Sprintf("The catalog says that it costs %s. %s", fields.Quote(clip(t.Cost.Expr, 80)), sentence(c.problem.Message)),
+		Detail:  fmt.Sprintf("The catalog says that it costs %s. %s", fields.Quote(fields.Clip(t.Cost.Expr, 80)), fields.Sentence(c.problem.Message)),
 		Subject: n.operationRange(), Context: t.Range, Node: n.id,
 	}
 	if c.problem.Witness != nil {
@@ -191,7 +191,7 @@ func (u *unit) readPrice(v *syntax.Value, c *Cost, in, out *schema, id string) {
 	}
 	_, problems := a.Check(u.typing(sight{args: args, output: output}))
 	for _, p := range problems {
-		u.problem(u.point(v, p.Offset), v.Range(), p, false, true, id, "")
+		u.problem(u.Point(v, p.Offset), v.Range(), p, false, true, id, "")
 	}
 }
 

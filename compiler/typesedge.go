@@ -1,7 +1,6 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
 )
@@ -220,7 +220,7 @@ func (u *unit) refusal(v any, s *schemas.Schema, name string) string {
 	if keyword := keywordOf(cause); keyword != "" {
 		text += " (`" + keyword + "`)"
 	}
-	return sentence(text)
+	return fields.Sentence(text)
 }
 
 func (u *unit) instance(r containment.Result, target *schemas.Schema) string {
@@ -258,16 +258,16 @@ func shown(v any) string {
 	if err != nil {
 		return ""
 	}
-	return clip(string(raw), 400)
+	return fields.Clip(string(raw), 400)
 }
 
 // describe says in short what a schema takes.
-func describe(s *schemas.Schema) string { return "`" + clip(s.Describe(), 240) + "`" }
+func describe(s *schemas.Schema) string { return "`" + fields.Clip(s.Describe(), 240) + "`" }
 
 // brief is what describe gives, for a label.
 func brief(s *schemas.Schema) string {
 	if text := s.Describe(); text != "true" {
-		return clip(text, 80)
+		return fields.Clip(text, 80)
 	}
 	return "anything"
 }

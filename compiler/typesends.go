@@ -28,7 +28,7 @@ var literal = regexp.MustCompile(`\d+(?:\.\d+)?|'[^'\\]*'|"[^"\\]*"`)
 func (q *inquiry) ends(hint any) []*schemas.Schema {
 	e := &ends{prover: q.u.prover, seen: map[string]bool{}, left: 400}
 	e.value(hint)
-	e.texts(q.template.value)
+	e.texts(q.template.Value)
 	e.schema(q.target, 6)
 	s := q.sight
 	for _, n := range names {

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/embedded"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
 )
@@ -32,7 +34,7 @@ type mend struct {
 	// narrows: other types are taken out of the source, whatever else could be done.
 	narrows bool
 	// template makes the value, if there is one, of what sight says.
-	template *template
+	template *embedded.Template
 	sight    sight
 	// adapter: the target is what an adapter takes, before which nothing stands.
 	adapter bool
@@ -128,7 +130,7 @@ func transformed(text string) edit {
 		if len(errs) > 0 {
 			return false
 		}
-		m.template = &template{Template: t, value: text}
+		m.template = &embedded.Template{Template: t, Value: text}
 		return m.check()
 	}
 	return e
@@ -213,7 +215,7 @@ func (m mend) narrow(c schemas.Cause, keyword string, want any) (edit, bool) {
 // narrowSelected says what the source should promise where the template only
 // selects the value.
 func (m mend) narrowSelected(c schemas.Cause, e edit, want any) (edit, bool) {
-	text, ok := at(m.template.value, c.Instance).(string)
+	text, ok := at(m.template.Value, c.Instance).(string)
 	if !ok {
 		return edit{}, false
 	}
@@ -276,7 +278,7 @@ func text(v any) string {
 	if v == nil {
 		return "…"
 	}
-	return clip(inline(v), 120)
+	return fields.Clip(inline(v), 120)
 }
 
 // at follows a JSON pointer in a value as far as it leads.

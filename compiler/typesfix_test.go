@@ -9,6 +9,7 @@ import (
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/embedded"
 	"chimera.ai/engine/schemas"
 )
 
@@ -73,7 +74,7 @@ func TestPropose(t *testing.T) {
 				require.NoError(t, err)
 				compiled, errs := expr.CompileTemplate(v, expr.Transform)
 				require.Empty(t, errs)
-				m.template = &template{Template: compiled, value: v}
+				m.template = &embedded.Template{Template: compiled, Value: v}
 			}
 			res := u.prover.within(l, r)
 			require.Equal(t, containment.Refuted, res.Verdict)

@@ -1,13 +1,13 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"slices"
 	"strings"
 
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
 )
@@ -173,7 +173,7 @@ func (a *assembly) fixed(n *node) (map[string]any, bool) {
 		if !f.template.Constant() {
 			return nil, false
 		}
-		v[f.port] = f.template.value
+		v[f.port] = f.template.Value
 	}
 	return v, true
 }

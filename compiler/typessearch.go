@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/embedded"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
 )
@@ -23,7 +24,7 @@ const (
 // candidates are made can do no harm.
 type inquiry struct {
 	u        *unit
-	template *template
+	template *embedded.Template
 	sight    sight
 	target   *schemas.Schema
 	// reads are the names that the template and the conditions read.
@@ -87,7 +88,7 @@ func (u *unit) searchWhole(q *inquiry, hint any) (before, after any, found bool)
 }
 
 // searchInput does the same for a template over the plan's input alone.
-func (u *unit) searchInput(t *template, s sight, hint any, target *schemas.Schema) (before, after any, found bool) {
+func (u *unit) searchInput(t *embedded.Template, s sight, hint any, target *schemas.Schema) (before, after any, found bool) {
 	q := &inquiry{u: u, template: t, sight: s, target: target, reads: map[string]bool{"input": true}, admits: anyVars}
 	return q.run(hint)
 }
@@ -159,7 +160,7 @@ func (q *inquiry) run(hint any) (before, after any, found bool) {
 	start := q.left
 	defer func() { q.u.tries -= start - q.left }()
 	p := q.u.prover
-	if shape, ok := q.mirror(q.template.value, hint); ok {
+	if shape, ok := q.mirror(q.template.Value, hint); ok {
 		if before, after, found = q.try(shape); found {
 			return before, after, true
 		}
@@ -168,7 +169,7 @@ func (q *inquiry) run(hint any) (before, after any, found bool) {
 		return before, after, true
 	}
 	shapes := append(q.ends(hint), edges(p)...)
-	for _, path := range q.paths(q.template.value) {
+	for _, path := range q.paths(q.template.Value) {
 		for _, s := range shapes {
 			if before, after, found = q.try(along(path, s)); found || q.left <= 0 {
 				return before, after, found

@@ -3,27 +3,27 @@ package compiler
 import (
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/embedded"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/policy"
 )
 
 // unit is one compilation: what the passes share.
 type unit struct {
-	*fields.Reader
+	*embedded.Expressions
 	*budget
 	cat *catalogIndex
-	pol *Policy
+	pol *policy.Bundle
 
 	docs []*document
 	pool schemaPool
 	// What was compiled, checked or proved once.
-	predicates        map[sourceKey]predicateResult
-	templates         map[sourceKey]templateResult
 	checkedPredicates map[programAt]predicateCheck
 	checkedTemplates  map[templateAt]templateCheck
 	narrowed          map[narrowing]sight
 	// readied are expressions as a run evaluates them.
-	readied           map[*template]*expr.Template
+	readied           map[*embedded.Template]*expr.Template
 	readiedPredicates map[programAt]*expr.Program
 	// judgement is that of the condition that was judged last, under what it was
 	// judged: who checks one usually narrows by it.
@@ -41,15 +41,15 @@ type unit struct {
 	made *plan.Plan
 }
 
-func newUnit(src Source, cat *Catalog, pol *Policy) *unit {
+func newUnit(src Source, cat *Catalog, pol *policy.Bundle) *unit {
 	u := &unit{
-		Reader: fields.NewReader(src), budget: newBudget(), cat: indexCatalog(cat), pol: pol,
-		predicates: map[sourceKey]predicateResult{}, templates: map[sourceKey]templateResult{},
+		budget: newBudget(), cat: indexCatalog(cat), pol: pol,
 		checkedPredicates: map[programAt]predicateCheck{}, checkedTemplates: map[templateAt]templateCheck{},
-		readied: map[*template]*expr.Template{}, readiedPredicates: map[programAt]*expr.Program{},
+		readied: map[*embedded.Template]*expr.Template{}, readiedPredicates: map[programAt]*expr.Program{},
 		narrowed: map[narrowing]sight{}, inputs: map[assembled]bool{}, questions: map[proofKey]containment.Result{},
 		prices: map[priceOf]priceCheck{}, adapters: map[adapterIn]*adapted{},
 	}
+	u.Expressions = embedded.NewExpressions(fields.NewReader(src), u.isNode)
 	u.prover = newProver(u.proof)
 	return u
 }

@@ -18,6 +18,7 @@ import (
 	"chimera.ai/engine/compiler/plangen"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/policy"
 )
 
 // The verdicts of the compiler are kept as data, so that a change of its
@@ -52,7 +53,7 @@ func digested(lines []string) string {
 // what was recorded. -soak compares all that was recorded of the random plans
 // and pairs, else a part.
 func TestVerdicts(t *testing.T) {
-	catalog, policy := testCatalog(t), testPolicy(t)
+	catalog, bundle := testCatalog(t), testPolicy(t)
 
 	t.Run("files", func(t *testing.T) {
 		files, err := filepath.Glob("testdata/*/*.yaml")
@@ -68,9 +69,9 @@ func TestVerdicts(t *testing.T) {
 			case "testdata/catalogs":
 				_, ds = ParseCatalog(src)
 			case "testdata/policies":
-				_, ds = ParsePolicy(src)
+				_, ds = policy.Parse(src)
 			default:
-				p, ds = Compile(src, catalog, policy)
+				p, ds = Compile(src, catalog, bundle)
 			}
 			fmt.Fprintf(&out, "%s\n\t%s\n", file, strings.Join(verdicts(t, p, ds), "\n\t"))
 		}

@@ -40,6 +40,7 @@ import (
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/payload"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/policy"
 	"chimera.ai/engine/redact"
 	"chimera.ai/engine/skills"
 	"chimera.ai/engine/store"
@@ -99,7 +100,7 @@ type Options struct {
 	// plans are taken unsigned, start grants are refused, and no run has effects.
 	Trust *trust.Bootstrap
 	// Policy is the operator's bundle, or nil.
-	Policy *compiler.Policy
+	Policy *policy.Bundle
 	// Skills are Go skills that run in this process.
 	Skills []skills.Skill
 	// SharedQueue has runs that are loaded here ask for calls of tools on the

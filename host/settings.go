@@ -16,6 +16,7 @@ import (
 	"chimera.ai/engine/ledger/witness"
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/payload"
+	"chimera.ai/engine/policy"
 	"chimera.ai/engine/redact"
 	"chimera.ai/engine/skills"
 	"chimera.ai/engine/store"
@@ -40,8 +41,8 @@ func LoadCatalog(file string) (*compiler.Catalog, []byte, diag.Diagnostics, erro
 // texts come along, by file, for those who show the findings. The error says
 // that a file cannot be read; the policy is nil if there is one, an error among
 // the findings, or no file.
-func LoadPolicy(files []string) (*compiler.Policy, map[string][]byte, diag.Diagnostics, error) {
-	var parts []*compiler.Policy
+func LoadPolicy(files []string) (*policy.Bundle, map[string][]byte, diag.Diagnostics, error) {
+	var parts []*policy.Bundle
 	var ds diag.Diagnostics
 	texts := make(map[string][]byte, len(files))
 	for _, file := range files {
@@ -49,7 +50,7 @@ func LoadPolicy(files []string) (*compiler.Policy, map[string][]byte, diag.Diagn
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("read the policy: %w", err)
 		}
-		part, found := compiler.ParsePolicy(compiler.Source{Name: file, Text: text})
+		part, found := policy.Parse(compiler.Source{Name: file, Text: text})
 		texts[file] = text
 		ds = append(ds, found...)
 		parts = append(parts, part)
@@ -57,7 +58,7 @@ func LoadPolicy(files []string) (*compiler.Policy, map[string][]byte, diag.Diagn
 	if ds.HasErrors() {
 		return nil, texts, ds, nil
 	}
-	merged, found := compiler.MergePolicies(parts...)
+	merged, found := policy.Merge(parts...)
 	return merged, texts, append(ds, found...), nil
 }
 

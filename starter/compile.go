@@ -9,6 +9,7 @@ import (
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/policy"
 )
 
 // verdict is the JSON answer for one plan.
@@ -156,7 +157,7 @@ func (s *shelf) check(src compiler.Source) (*plan.Plan, diag.Diagnostics, error)
 }
 
 func (s *shelf) with(
-	compile func(compiler.Source, *compiler.Catalog, *compiler.Policy) (*plan.Plan, diag.Diagnostics), src compiler.Source,
+	compile func(compiler.Source, *compiler.Catalog, *policy.Bundle) (*plan.Plan, diag.Diagnostics), src compiler.Source,
 ) (*plan.Plan, diag.Diagnostics, error) {
 	ds := append(diag.Diagnostics{}, s.findings...)
 	if s.catalog == nil || s.findings.HasErrors() {

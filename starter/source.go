@@ -13,6 +13,7 @@ import (
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/policy"
 )
 
 // maxSource bounds a plan and an input, in bytes.
@@ -74,7 +75,7 @@ func (p *Program) settings() (config.Config, error) {
 type shelf struct {
 	catalog *compiler.Catalog
 	// policy is nil where none was given.
-	policy *compiler.Policy
+	policy *policy.Bundle
 	// findings are about the files of catalog and policy, whose texts are in
 	// sources.
 	findings diag.Diagnostics

@@ -10,6 +10,7 @@ import (
 
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/graph"
+	"chimera.ai/engine/policy"
 )
 
 var update = flag.Bool("update", false, "rewrite pictures")
@@ -26,9 +27,9 @@ func TestPicture(t *testing.T) {
 	require.Empty(t, ds)
 	cat, ds := catalog(t).Merge(own)
 	require.Empty(t, ds)
-	part, ds := compiler.ParsePolicy(file("policy.yaml"))
+	part, ds := policy.Parse(file("policy.yaml"))
 	require.Empty(t, ds)
-	pol, ds := compiler.MergePolicies(part)
+	pol, ds := policy.Merge(part)
 	require.Empty(t, ds)
 	p, ds := compiler.Check(file("plan.yaml"), cat, pol)
 	require.Empty(t, ds)

@@ -11,6 +11,7 @@ import (
 
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/policy"
 	"chimera.ai/engine/schemas"
 	"chimera.ai/engine/skills"
 )
@@ -135,7 +136,7 @@ func TestPolicies(t *testing.T) {
 		for _, b := range blocks(read(t, doc)) {
 			if b.info == "yaml policy" {
 				seen++
-				_, ds := compiler.ParsePolicy(source(doc, b))
+				_, ds := policy.Parse(source(doc, b))
 				require.Empty(t, ds, "%s:%d", doc, b.line)
 			}
 		}

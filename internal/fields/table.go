@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"chimera.ai/engine/diag"
@@ -272,23 +271,4 @@ func KindOf(v *syntax.Value) string {
 	case syntax.Map:
 	}
 	return "a map"
-}
-
-// Quote writes a name from the source for a message: bounded, on one line, with
-// nothing hidden in it.
-func Quote(s string) string {
-	const most = 80
-	if len(s) > most {
-		cut := most
-		for cut > 0 && s[cut]&0xC0 == 0x80 {
-			cut--
-		}
-		s = s[:cut] + "…"
-	}
-	for _, r := range s {
-		if r == '`' || !strconv.IsPrint(r) {
-			return strconv.Quote(s)
-		}
-	}
-	return "`" + s + "`"
 }

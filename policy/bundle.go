@@ -1,22 +1,23 @@
-package compiler
+// Package policy reads the operator's policy bundle (kind: PolicyBundle): rules,
+// thresholds, approvals, caps and what is allowed, as values. It decides nothing.
+package policy
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 )
 
-// Policy is the operator's bundle (kind: PolicyBundle). The effects pass reads
-// Allow; all else is for whoever decides on a single action, and is kept here
-// as data whose shape and expressions were checked. A nil policy is no bundle:
-// no irreversible effect is allowed then.
-type Policy struct {
+// Bundle is what the operator's bundle says. The compiler reads Allow; all else is
+// for whoever decides on a single action, and is data here whose shape and
+// expressions were checked. A nil bundle allows no irreversible effect.
+type Bundle struct {
 	Version string
 	// Thresholds are risks above which an action is not approved by itself.
 	Thresholds []Threshold
@@ -110,15 +111,15 @@ type Rule struct {
 	Range          diag.Range
 }
 
-// MergePolicies makes one bundle of the files that it spans. All have the same
+// Merge makes one bundle of the files that it spans. All have the same
 // version; a rule, a cap, a reason to lift and the threshold for all actions
-// stand in one of them only. Nil policies are left out, and nothing but nil is
+// stand in one of them only. Nil bundles are left out, and nothing but nil is
 // nil. The policy is nil, too, where the diagnostics hold an error.
 //
 // A reason to lift names a soft rule of the bundle: a hard one rejects, so there
 // is nothing to lift.
-func MergePolicies(files ...*Policy) (*Policy, diag.Diagnostics) {
-	merged, ds := mergePolicies(files)
+func Merge(files ...*Bundle) (*Bundle, diag.Diagnostics) {
+	merged, ds := merge(files)
 	ds = append(ds, merged.lifts()...)
 	ds.Sort()
 	if ds.HasErrors() {
@@ -129,7 +130,7 @@ func MergePolicies(files ...*Policy) (*Policy, diag.Diagnostics) {
 
 // Digest identifies what a bundle says, wherever its files lie: "sha256:" and 64
 // hex digits, or "" for a nil policy.
-func (p *Policy) Digest() string {
+func (p *Bundle) Digest() string {
 	if p == nil {
 		return ""
 	}
@@ -162,7 +163,7 @@ func (p *Policy) Digest() string {
 }
 
 // lifts reports reasons that no soft rule gives.
-func (p *Policy) lifts() diag.Diagnostics {
+func (p *Bundle) lifts() diag.Diagnostics {
 	if p == nil {
 		return nil
 	}
@@ -207,9 +208,9 @@ const (
 	maxLiftHints = 20
 )
 
-// mergePolicies is MergePolicies of files that may not be all of the bundle.
-func mergePolicies(files []*Policy) (*Policy, diag.Diagnostics) {
-	var merged *Policy
+// merge is Merge of files that may not be all of the bundle.
+func merge(files []*Bundle) (*Bundle, diag.Diagnostics) {
+	var merged *Bundle
 	var ds diag.Diagnostics
 	seen := map[string]diag.Range{}
 	once := func(what string, at diag.Range) {
@@ -224,7 +225,7 @@ func mergePolicies(files []*Policy) (*Policy, diag.Diagnostics) {
 			continue
 		}
 		if merged == nil {
-			merged = &Policy{Version: p.Version, Range: p.Range}
+			merged = &Bundle{Version: p.Version, Range: p.Range}
 		}
 		if p.Version != merged.Version {
 			ds.Add(diag.Diagnostic{
@@ -276,62 +277,3 @@ func twice(what string, at, first diag.Range) diag.Diagnostic {
 
 // all reports whether every action matches.
 func (m *Match) all() bool { return len(m.Effects)+len(m.Agents)+len(m.Operations) == 0 }
-
-// grants is what a policy's allow list says of one agent's effects.
-type grants struct{ plain, tainted map[grant]bool }
-
-// grant is an effect class and an operation; an operation "" stands for all.
-type grant struct {
-	effect    plan.EffectClass
-	operation string
-}
-
-// grantsOf indexes the allow list for one agent; the agent "" is matched by
-// entries that name none. It is linear in the list, and finding is constant.
-func (p *Policy) grantsOf(agent string) *grants {
-	g := &grants{map[grant]bool{}, map[grant]bool{}}
-	if p == nil {
-		return g
-	}
-	for i := range p.Allow {
-		a := &p.Allow[i]
-		if len(a.Agents) > 0 && !contains(a.Agents, agent) {
-			continue
-		}
-		effects, ops := a.Effects, a.Operations
-		if len(effects) == 0 {
-			effects = []plan.EffectClass{plan.Pure, plan.Staged, plan.Committing, plan.Irreversible}
-		}
-		if len(ops) == 0 {
-			ops = []string{""}
-		}
-		for _, effect := range effects {
-			for _, op := range ops {
-				g.plain[grant{effect, op}] = true
-				if a.Tainted {
-					g.tainted[grant{effect, op}] = true
-				}
-			}
-		}
-	}
-	return g
-}
-
-func contains(list []string, want string) bool {
-	for _, s := range list {
-		if s == want {
-			return true
-		}
-	}
-	return false
-}
-
-// allows reports whether an entry matches the effect.
-func (g *grants) allows(effect plan.EffectClass, operation string) bool {
-	return g.plain[grant{effect, operation}] || g.plain[grant{effect, ""}]
-}
-
-// allowsTainted reports whether an entry that accepts taint matches it.
-func (g *grants) allowsTainted(effect plan.EffectClass, operation string) bool {
-	return g.tainted[grant{effect, operation}] || g.tainted[grant{effect, ""}]
-}

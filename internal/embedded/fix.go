@@ -1,4 +1,4 @@
-package compiler
+package embedded
 
 import (
 	"fmt"
@@ -10,10 +10,10 @@ import (
 	"chimera.ai/engine/internal/syntax"
 )
 
-// slip is an expression as CEL would write it, where its text has what other
+// Fix is an expression as CEL would write it, where its text has what other
 // languages have for the same: `and`, `===`, a condition between `${` and `}`.
 // It is "" unless fits accepts it.
-func slip(text string, fits func(string) bool) string {
+func Fix(text string, fits func(string) bool) string {
 	inner := strings.TrimSpace(text)
 	for _, marks := range [][2]string{{"${", "}"}, {"{{", "}}"}, {"{", "}"}} {
 		rest, opened := strings.CutPrefix(inner, marks[0])
@@ -106,8 +106,8 @@ const maxLookalike = 1_000
 // lookalike warns of a string in which a text has the form of an expression in
 // another language: `{{ input.x }}`, `{input.x}`, `$(input.x)`, `$input.x`. What
 // stands there must compile, and read a name of the scope.
-func (u *unit) lookalike(v *syntax.Value, scope expr.Scope, node, edge string) {
-	found, meant := u.lookalikes(v.Text, scope)
+func (u *Expressions) lookalike(v *syntax.Value, scope expr.Scope, node, edge string) {
+	found, meant := u.Lookalikes(v.Text, scope)
 	if len(found) == 0 {
 		return
 	}
@@ -115,7 +115,7 @@ func (u *unit) lookalike(v *syntax.Value, scope expr.Scope, node, edge string) {
 	d := diag.Diagnostic{
 		Code: diag.TypeExpr, Severity: diag.Warning, Summary: "the text looks like an expression",
 		Detail: fmt.Sprintf("It is a text as it stands. An expression stands between `${` and `}`. To keep the text, write it as a constant: `%s`.",
-			constantText(v.Text[at[0]:at[1]])),
+			ConstantText(v.Text[at[0]:at[1]])),
 		Subject: v.Sub(at[0], at[1]), Context: v.Range(), Node: node, Edge: edge,
 	}
 	if len(meant) <= 200 {
@@ -124,9 +124,9 @@ func (u *unit) lookalike(v *syntax.Value, scope expr.Scope, node, edge string) {
 	u.Report(d)
 }
 
-// lookalikes are the ranges of a template's string that have the form of an
+// Lookalikes are the ranges of a template's string that have the form of an
 // expression in another language, and the string with expressions of CEL there.
-func (u *unit) lookalikes(text string, scope expr.Scope) (found [][2]int, meant string) {
+func (u *Expressions) Lookalikes(text string, scope expr.Scope) (found [][2]int, meant string) {
 	if !strings.ContainsAny(text, "{$") {
 		return nil, text
 	}
@@ -251,7 +251,7 @@ func selected(text string, names []string) int {
 	return end
 }
 
-// constantText is a template's string for a text that is always the same.
-func constantText(text string) string {
+// ConstantText is a template's string for a text that is always the same.
+func ConstantText(text string) string {
 	return "${'" + strings.NewReplacer(`\`, `\\`, "'", `\'`, "\n", `\n`, "\r", `\r`).Replace(text) + "'}"
 }

@@ -1,7 +1,6 @@
-package compiler
+package policy
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"encoding/json"
 	"fmt"
 	"math/big"
@@ -11,11 +10,15 @@ import (
 
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/embedded"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 )
 
-var bundleFields = &fields.Table{What: "a policy bundle", Fields: []fields.Field{
+// BundleFields and those below are the tables of a policy file. schemas/policy.json
+// says the same to editors, and a test compares the two.
+var BundleFields = &fields.Table{What: "a policy bundle", Fields: []fields.Field{
 	fields.Required("apiVersion", fields.FormText, "always `chimera/v1`"),
 	fields.Required("kind", fields.FormText, "always `PolicyBundle`"),
 	fields.Required("version", fields.FormText, "the bundle's version, such as \"2026-11-01\""),
@@ -34,37 +37,42 @@ var (
 	operationsField = fields.Optional("operations", fields.FormList, "the list of operations, as `provider/operation`, that it is about; absent: all")
 )
 
-var thresholdsFields = &fields.Table{What: "a `thresholds` map", Fields: []fields.Field{
+var ThresholdsFields = &fields.Table{What: "a `thresholds` map", Fields: []fields.Field{
 	fields.Optional("max_auto_launch_risk", fields.FormNumber, "the largest risk, from 0 to 1, of an action that is approved by itself"),
 	fields.Optional("per", fields.FormList, "the list of thresholds for some agents or effect classes"),
 }}
 
-var thresholdFields = &fields.Table{What: "a threshold", Fields: []fields.Field{
+var ThresholdFields = &fields.Table{What: "a threshold", Fields: []fields.Field{
 	effectsField, agentsField,
 	fields.Required("max_auto_launch_risk", fields.FormNumber, "the largest risk, from 0 to 1, of an action that is approved by itself"),
 }}
 
-var bundleApprovalFields = &fields.Table{What: "an `approval` map", Fields: []fields.Field{
+var ApprovalFields = &fields.Table{What: "an `approval` map", Fields: []fields.Field{
 	fields.Optional("floor", fields.FormList, "the list of approvals that effects need whatever their plan says"),
 	fields.Optional("lift", fields.FormMap, "a map from `budget_exceeded`, `causal_risk` or `policy:RULE` to the roles that may lift it"),
 }}
 
-var floorFields = &fields.Table{What: "an approval floor", Fields: []fields.Field{
+var FloorFields = &fields.Table{What: "an approval floor", Fields: []fields.Field{
 	effectsField, agentsField, operationsField,
 	fields.Required("groups", fields.FormList, "the list of groups that must all sign"),
 }}
 
-var capsFields = &fields.Table{What: "a `caps` map", Fields: []fields.Field{
+var GroupFields = &fields.Table{What: "an approval group", Fields: []fields.Field{
+	fields.Required("role", fields.FormText, "the role that its signers hold"),
+	fields.Required("min", fields.FormNumber, "the number of signatures"),
+}}
+
+var CapsFields = &fields.Table{What: "a `caps` map", Fields: []fields.Field{
 	fields.Optional("invocations_per_run", fields.FormNumber, "the largest number of calls in one run"),
 	fields.Optional("prob_cost_per_run", fields.FormText, "the most that prob nodes of one run may cost, such as \"50.00 USD\""),
 }}
 
-var allowFields = &fields.Table{What: "an `allow` entry", Fields: []fields.Field{
+var AllowFields = &fields.Table{What: "an `allow` entry", Fields: []fields.Field{
 	effectsField, agentsField, operationsField,
 	fields.Optional("tainted", fields.FormBool, "whether tainted arguments and decisions are accepted without an approval"),
 }}
 
-var ruleFields = &fields.Table{What: "a rule", Fields: []fields.Field{
+var RuleFields = &fields.Table{What: "a rule", Fields: []fields.Field{
 	fields.Required("id", fields.FormText, "the rule's name: letters, digits, `_` and `-`"),
 	fields.Required("type", fields.FormText, "`hard`, which rejects, or `soft`, which escalates"),
 	fields.Required("match", fields.FormText, "a CEL predicate over `action`: the rule is about it"),
@@ -73,15 +81,17 @@ var ruleFields = &fields.Table{What: "a rule", Fields: []fields.Field{
 }}
 
 var (
-	ruleTypes = []string{"hard", "soft"}
+	RuleTypes = []string{"hard", "soft"}
 
-	operationNames = fields.Grammar{Re: regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._-]{0,127}/[!-~]{1,128}$`), Say: "a provider, `/` and an operation, such as mail/send"}
-	amounts        = fields.Grammar{Re: regexp.MustCompile(`^(0|[1-9][0-9]{0,17})(\.[0-9]{1,4})? [A-Z]{3}$`), Say: "a decimal amount, a blank and an ISO 4217 code, such as \"50.00 USD\""}
-	reasons        = fields.Grammar{Re: regexp.MustCompile(`^(budget_exceeded|causal_risk|policy:[0-9A-Za-z_][0-9A-Za-z_-]{0,62})$`), Say: "`budget_exceeded`, `causal_risk`, or `policy:` and the id of a rule"}
+	OperationNames = fields.Grammar{Re: regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._-]{0,127}/[!-~]{1,128}$`), Say: "a provider, `/` and an operation, such as mail/send"}
+	Amounts        = fields.Grammar{Re: regexp.MustCompile(`^(0|[1-9][0-9]{0,17})(\.[0-9]{1,4})? [A-Z]{3}$`), Say: "a decimal amount, a blank and an ISO 4217 code, such as \"50.00 USD\""}
+	Reasons        = fields.Grammar{Re: regexp.MustCompile(`^(budget_exceeded|causal_risk|policy:[0-9A-Za-z_][0-9A-Za-z_-]{0,62})$`), Say: "`budget_exceeded`, `causal_risk`, or `policy:` and the id of a rule"}
 )
 
 // Bounds of a policy file.
 const (
+	// MaxSigners bounds the min of an approval group.
+	MaxSigners = 100
 	// MaxRules bounds each list of a bundle: rules, allow, floor and the like.
 	MaxRules = 10_000
 	// MaxNames bounds each list of names within an entry.
@@ -90,16 +100,16 @@ const (
 	MaxInvocations = 1_000_000_000
 )
 
-// ParsePolicy reads a policy file (kind: PolicyBundle), YAML or JSON, of one
-// document. A bundle may span several files: see [MergePolicies]. The policy is
+// Parse reads a policy file (kind: PolicyBundle), YAML or JSON, of one
+// document. A bundle may span several files: see [Merge]. The policy is
 // nil exactly if the diagnostics hold an error. It is pure.
-func ParsePolicy(src Source) (*Policy, diag.Diagnostics) {
-	u := newUnit(src, nil, nil)
-	p := u.readPolicy()
+func Parse(src diag.Source) (*Bundle, diag.Diagnostics) {
+	u := embedded.NewExpressions(fields.NewReader(src), func(string) bool { return false })
+	p := readPolicy(u)
 	if p != nil {
 		// Merging with nothing finds what the file says twice. The rules whose
 		// escalation it lifts may stand in another file.
-		_, ds := mergePolicies([]*Policy{p})
+		_, ds := merge([]*Bundle{p})
 		for _, d := range ds {
 			u.Report(d)
 		}
@@ -111,18 +121,18 @@ func ParsePolicy(src Source) (*Policy, diag.Diagnostics) {
 	return p, u.Found
 }
 
-func (u *unit) readPolicy() *Policy {
-	root := u.Single("policy bundle", syntaxLimits)
+func readPolicy(u *embedded.Expressions) *Bundle {
+	root := u.Single("policy bundle", fields.Limits)
 	if root == nil {
 		return nil
 	}
-	r := u.Read(root, bundleFields, "")
+	r := u.Read(root, BundleFields, "")
 	if r == nil {
 		return nil
 	}
-	u.Fixed(r, "apiVersion", apiVersion)
+	u.Fixed(r, "apiVersion", fields.APIVersion)
 	u.Fixed(r, "kind", "PolicyBundle")
-	p := &Policy{Range: fields.Head(root)}
+	p := &Bundle{Range: fields.Head(root)}
 	if v := r.Get("version"); u.Name(v, "version", fields.Versions) {
 		p.Version, p.Range = v.Text, v.Range()
 	}
@@ -130,13 +140,13 @@ func (u *unit) readPolicy() *Policy {
 	readBundleApproval(u.Reader, p, r.Get("approval"))
 	readCaps(u.Reader, p, r.Get("caps"))
 	for _, v := range entries(u.Reader, r.Get("allow"), "allow") {
-		if a := u.Read(v, allowFields, ""); a != nil {
-			p.Allow = append(p.Allow, Allow{Match: readMatch(u.Reader, a), Tainted: isTrue(a.Get("tainted")), Range: fields.Head(v)})
+		if a := u.Read(v, AllowFields, ""); a != nil {
+			p.Allow = append(p.Allow, Allow{Match: readMatch(u.Reader, a), Tainted: fields.IsTrue(a.Get("tainted")), Range: fields.Head(v)})
 		}
 	}
 	p.Unmodelled = operationList(u.Reader, r.Get("unmodelled"), "unmodelled")
 	for _, v := range entries(u.Reader, r.Get("rules"), "rules") {
-		u.readRule(p, v)
+		readRule(u, p, v)
 	}
 	return p
 }
@@ -165,7 +175,7 @@ func namesIn(rep *fields.Reader, v *syntax.Value, name string) []*syntax.Value {
 }
 
 func operationList(rep *fields.Reader, v *syntax.Value, name string) []string {
-	return nameList(rep, v, name, operationNames)
+	return nameList(rep, v, name, OperationNames)
 }
 
 func nameList(rep *fields.Reader, v *syntax.Value, name string, g fields.Grammar) []string {
@@ -186,7 +196,7 @@ func readMatch(rep *fields.Reader, r *fields.Record) Match {
 		switch f.Name {
 		case effectsField.Name:
 			for _, x := range namesIn(rep, r.Get(f.Name), f.Name) {
-				if w := rep.Word(x, f.Name, effectClasses); w != "" {
+				if w := rep.Word(x, f.Name, fields.EffectClasses); w != "" {
 					m.Effects = append(m.Effects, plan.EffectClass(w))
 				}
 			}
@@ -199,16 +209,16 @@ func readMatch(rep *fields.Reader, r *fields.Record) Match {
 	return m
 }
 
-func readThresholds(rep *fields.Reader, p *Policy, v *syntax.Value) {
+func readThresholds(rep *fields.Reader, p *Bundle, v *syntax.Value) {
 	if v == nil {
 		return
 	}
-	r := rep.Read(v, thresholdsFields, "")
+	r := rep.Read(v, ThresholdsFields, "")
 	if risk, at := risk(rep, r); risk != "" {
 		p.Thresholds = append(p.Thresholds, Threshold{MaxAutoLaunchRisk: risk, Range: at})
 	}
 	for _, x := range entries(rep, r.Get("per"), "per") {
-		t := rep.Read(x, thresholdFields, "")
+		t := rep.Read(x, ThresholdFields, "")
 		if t == nil {
 			continue
 		}
@@ -241,13 +251,13 @@ func risk(rep *fields.Reader, r *fields.Record) (json.Number, diag.Range) {
 	return json.Number(v.Text), v.Range()
 }
 
-func readBundleApproval(rep *fields.Reader, p *Policy, v *syntax.Value) {
+func readBundleApproval(rep *fields.Reader, p *Bundle, v *syntax.Value) {
 	if v == nil {
 		return
 	}
-	r := rep.Read(v, bundleApprovalFields, "")
+	r := rep.Read(v, ApprovalFields, "")
 	for _, x := range entries(rep, r.Get("floor"), "floor") {
-		f := rep.Read(x, floorFields, "")
+		f := rep.Read(x, FloorFields, "")
 		if f == nil {
 			continue
 		}
@@ -259,7 +269,7 @@ func readBundleApproval(rep *fields.Reader, p *Policy, v *syntax.Value) {
 	}
 	for i := range lift.Fields {
 		key, val := lift.Fields[i].Key, lift.Fields[i].Value
-		if !rep.Name(key, "lift", reasons) {
+		if !rep.Name(key, "lift", Reasons) {
 			continue
 		}
 		if val.Kind != syntax.List {
@@ -283,7 +293,7 @@ func readGroups(rep *fields.Reader, v *syntax.Value) []Group {
 	}
 	var out []Group
 	for _, x := range rep.AtMost(v.Items, MaxSigners, "groups") {
-		g := rep.Read(x, groupFields, "")
+		g := rep.Read(x, GroupFields, "")
 		role := g.Get("role")
 		count, ok := rep.Whole(g.Get("min"), "min", 1, MaxSigners)
 		if !rep.Name(role, "role", fields.RoleNames) || !ok {
@@ -299,11 +309,11 @@ func readGroups(rep *fields.Reader, v *syntax.Value) []Group {
 	return out
 }
 
-func readCaps(rep *fields.Reader, p *Policy, v *syntax.Value) {
+func readCaps(rep *fields.Reader, p *Bundle, v *syntax.Value) {
 	if v == nil {
 		return
 	}
-	r := rep.Read(v, capsFields, "")
+	r := rep.Read(v, CapsFields, "")
 	if n, ok := rep.Whole(r.Get("invocations_per_run"), "invocations_per_run", 1, MaxInvocations); ok {
 		p.Caps.InvocationsPerRun, p.Caps.InvocationsAt = n, r.Get("invocations_per_run").Range()
 	}
@@ -311,10 +321,10 @@ func readCaps(rep *fields.Reader, p *Policy, v *syntax.Value) {
 	if x == nil {
 		return
 	}
-	if !amounts.Re.MatchString(x.Text) {
+	if !Amounts.Re.MatchString(x.Text) {
 		rep.Report(diag.Diagnostic{
 			Code: diag.PlanSchema, Summary: fmt.Sprintf("`prob_cost_per_run` is not an amount: %s", fields.Quote(x.Text)),
-			Detail: "It is " + amounts.Say + ".", Subject: x.Range(),
+			Detail: "It is " + Amounts.Say + ".", Subject: x.Range(),
 		})
 		return
 	}
@@ -322,12 +332,12 @@ func readCaps(rep *fields.Reader, p *Policy, v *syntax.Value) {
 	p.Caps.ProbCostPerRun, p.Caps.ProbCostAt = &Money{amount, currency}, x.Range()
 }
 
-func (u *unit) readRule(p *Policy, v *syntax.Value) {
+func readRule(u *embedded.Expressions, p *Bundle, v *syntax.Value) {
 	id := ""
 	if x := v.Get("id"); x != nil && x.Kind == syntax.String {
 		id = x.Text
 	}
-	r := u.Read(v, ruleFields, id)
+	r := u.Read(v, RuleFields, id)
 	if r == nil {
 		return
 	}
@@ -335,9 +345,9 @@ func (u *unit) readRule(p *Policy, v *syntax.Value) {
 	if x := r.Get("id"); u.Name(x, "id", fields.NodeIDs) {
 		rule.ID, rule.Range = x.Text, x.Range()
 	}
-	rule.Soft = u.Word(r.Get("type"), "type", ruleTypes) == "soft"
-	rule.Match = u.rulePredicate(r.Get("match"))
-	rule.Require = u.rulePredicate(r.Get("require"))
+	rule.Soft = u.Word(r.Get("type"), "type", RuleTypes) == "soft"
+	rule.Match = rulePredicate(u, r.Get("match"))
+	rule.Require = rulePredicate(u, r.Get("require"))
 	if x := r.Get("message"); x != nil {
 		u.Bounded(x, "message")
 		rule.Message = x.Text
@@ -348,7 +358,7 @@ func (u *unit) readRule(p *Policy, v *syntax.Value) {
 }
 
 // rulePredicate checks a predicate over an action and gives its text.
-func (u *unit) rulePredicate(v *syntax.Value) string {
+func rulePredicate(u *embedded.Expressions, v *syntax.Value) string {
 	if v == nil {
 		return ""
 	}
@@ -356,6 +366,6 @@ func (u *unit) rulePredicate(v *syntax.Value) string {
 		u.Report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: v.Range()})
 		return ""
 	}
-	u.predicate(v, expr.Action, "", "")
+	u.Predicate(v, expr.Action, "", "")
 	return v.Text
 }

@@ -1,4 +1,5 @@
-package compiler
+// Package parallel makes calls side by side whose panics come back to the caller.
+package parallel
 
 import (
 	"fmt"
@@ -8,14 +9,14 @@ import (
 	"sync/atomic"
 )
 
-// sideBySide calls f for 0 to n-1, side by side where that is worth it. What the
+// Do calls f for 0 to n-1, side by side where that is worth it. What the
 // calls share they only read, so that all comes out as if they were made in
 // turn.
 //
 // No call panics on a goroutine of its own, where nobody could recover and the
 // process would end: the first panic is handed to the caller as a *[Crash], once
 // all calls under way have returned.
-func sideBySide(n int, f func(i int)) {
+func Do(n int, f func(i int)) {
 	workers := min(runtime.GOMAXPROCS(0), n)
 	if workers < 2 {
 		for i := range n {
@@ -44,8 +45,8 @@ func sideBySide(n int, f func(i int)) {
 	}
 }
 
-// Crash is the value of a panic that happened on another goroutine of the
-// compiler than the caller's.
+// Crash is the value of a panic that happened on another goroutine than the
+// caller's.
 type Crash struct {
 	// Value is that of the panic.
 	Value any
