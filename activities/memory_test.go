@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/blob"
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/compiler/plangen"
 	"chimera.ai/engine/contract"
@@ -35,10 +36,10 @@ type open struct{ Ledger }
 func (open) OpenRun(context.Context, ledger.Run) error { return nil }
 
 // own is a catalog with the engine's own skills.
-func own() *compiler.Catalog {
-	c := new(compiler.Catalog)
+func own() *catalog.Catalog {
+	c := new(catalog.Catalog)
 	for _, s := range skills.Builtin() {
-		c.Templates = append(c.Templates, compiler.Template{
+		c.Templates = append(c.Templates, catalog.Template{
 			ProviderType: plan.Skill, Provider: s.Provider, Operation: s.Operation, Mode: s.Mode, Effect: plan.Pure,
 			InputSchema: s.InputSchema, OutputSchema: s.OutputSchema, Trust: plan.AllowAuto, Status: plan.AllowAuto, InProcess: true,
 		})

@@ -3,7 +3,7 @@ package main
 import (
 	"encoding/json"
 
-	"chimera.ai/engine/compiler"
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/skills"
 )
@@ -14,9 +14,9 @@ import (
 var echoProgram = map[string]skills.Executable{"bench": {Command: "/bin/cat", Dir: "/dev"}}
 
 // echoCatalog has its operation.
-func echoCatalog() *compiler.Catalog {
+func echoCatalog() *catalog.Catalog {
 	schema := json.RawMessage(`{"type":"object","required":["x"],"properties":{"x":{"type":"string"}}}`)
-	return &compiler.Catalog{Templates: []compiler.Template{{
+	return &catalog.Catalog{Templates: []catalog.Template{{
 		ProviderType: plan.Skill, Provider: "bench", Operation: "stdin", Mode: plan.Deter, Effect: plan.Pure,
 		InputSchema: schema, OutputSchema: schema, Trust: plan.AllowAuto, Status: plan.AllowAuto, TimeoutMS: ordinary,
 	}}}

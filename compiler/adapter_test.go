@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/diag"
 )
 
@@ -29,20 +30,20 @@ edges:
 func TestAdapterOfCode(t *testing.T) {
 	object := []byte(`{"type":"object","properties":{"n":{"type":"integer","minimum":0,"maximum":9}}}`)
 	for _, tt := range []struct {
-		adapter Adapter
+		adapter catalog.Adapter
 		code    diag.Code
 		say     string
 	}{
-		{Adapter{}, diag.TypeSchema, "input_schema"},
-		{Adapter{InputSchema: []byte(`{`)}, diag.TypeSchema, "input_schema"},
-		{Adapter{InputSchema: object, OutputSchema: []byte(`{"type":7}`)}, diag.TypeSchema, "output_schema"},
-		{Adapter{InputSchema: object, OutputSchema: object}, diag.TypeExpr, "not JSON"},
-		{Adapter{InputSchema: object, OutputSchema: object, Transform: []byte(`"${input}"`)}, diag.TypeExpr, "does not compile"},
-		{Adapter{InputSchema: object, OutputSchema: object, Transform: []byte(`"${value.n}"`)}, diag.TypeExprMayFail, "may be missing"},
-		{Adapter{InputSchema: object, OutputSchema: object, Transform: []byte(`{"n":"${has(value.n) ? value.n + 1 : 0}"}`)}, diag.TypeUnknown, "not proved"},
+		{catalog.Adapter{}, diag.TypeSchema, "input_schema"},
+		{catalog.Adapter{InputSchema: []byte(`{`)}, diag.TypeSchema, "input_schema"},
+		{catalog.Adapter{InputSchema: object, OutputSchema: []byte(`{"type":7}`)}, diag.TypeSchema, "output_schema"},
+		{catalog.Adapter{InputSchema: object, OutputSchema: object}, diag.TypeExpr, "not JSON"},
+		{catalog.Adapter{InputSchema: object, OutputSchema: object, Transform: []byte(`"${input}"`)}, diag.TypeExpr, "does not compile"},
+		{catalog.Adapter{InputSchema: object, OutputSchema: object, Transform: []byte(`"${value.n}"`)}, diag.TypeExprMayFail, "may be missing"},
+		{catalog.Adapter{InputSchema: object, OutputSchema: object, Transform: []byte(`{"n":"${has(value.n) ? value.n + 1 : 0}"}`)}, diag.TypeUnknown, "not proved"},
 	} {
 		tt.adapter.ID = "mine"
-		cat, ds := engineCatalog().Merge(&Catalog{Adapters: []Adapter{tt.adapter}})
+		cat, ds := engineCatalog().Merge(&catalog.Catalog{Adapters: []catalog.Adapter{tt.adapter}})
 		require.Empty(t, ds)
 		p, ds := Compile(oneEdge(string(object), "mine", "true"), cat, nil)
 		require.Nil(t, p)
@@ -55,17 +56,17 @@ func TestAdapterOfCode(t *testing.T) {
 // TestAdapterPinned: the digest of a plan holds the transform itself, so that it
 // changes with the adapter, and with nothing else of the catalog.
 func TestAdapterPinned(t *testing.T) {
-	compile := func(adapters ...Adapter) string {
-		cat, ds := engineCatalog().Merge(&Catalog{Adapters: adapters})
+	compile := func(adapters ...catalog.Adapter) string {
+		cat, ds := engineCatalog().Merge(&catalog.Catalog{Adapters: adapters})
 		require.Empty(t, ds)
 		p, ds := Compile(oneEdge("{type: string}", "a", "true"), cat, nil)
 		require.Empty(t, show(ds))
 		return string(encode(t, p))
 	}
 	text := []byte(`{"type":"string"}`)
-	first := Adapter{ID: "a", InputSchema: text, OutputSchema: text, Transform: []byte(`"${value}!"`)}
+	first := catalog.Adapter{ID: "a", InputSchema: text, OutputSchema: text, Transform: []byte(`"${value}!"`)}
 	want := compile(first)
-	require.Equal(t, want, compile(Adapter{ID: "b"}, first))
+	require.Equal(t, want, compile(catalog.Adapter{ID: "b"}, first))
 	described := first
 	described.Description, described.OutputSchema = "other words", []byte(`true`)
 	require.Equal(t, want, compile(described), "what it promises is no part of the plan")
@@ -92,7 +93,7 @@ edges:
 `, transform)}
 	}
 	text := []byte(`{"type":"string"}`)
-	cat, ds := testCatalog(t).Merge(&Catalog{Adapters: []Adapter{
+	cat, ds := testCatalog(t).Merge(&catalog.Catalog{Adapters: []catalog.Adapter{
 		{ID: "same", InputSchema: text, OutputSchema: text, Transform: []byte(`"${value}"`)},
 		{ID: "fixed", InputSchema: text, OutputSchema: text, Transform: []byte(`"a constant"`)},
 	}})

@@ -11,18 +11,10 @@ const (
 	MaxEdges = 400_000
 	// MaxDocuments bounds the plans in one file: the root and its sub-plans.
 	MaxDocuments = 64
-	// MaxTimeoutMS bounds a node's timeout_ms: one day.
-	MaxTimeoutMS = 24 * 60 * 60 * 1000
 	// MaxDeadlineMS bounds limits.deadline_ms: 366 days.
 	MaxDeadlineMS = 366 * 24 * 60 * 60 * 1000
 	// MaxParallel bounds limits.max_parallel and for_each.max_parallel.
 	MaxParallel = 10_000
-	// MaxRetries bounds retry_policy.max_retries.
-	MaxRetries = 100
-	// MaxBackoffMS bounds retry_policy.initial_ms and max_ms: one day.
-	MaxBackoffMS = 24 * 60 * 60 * 1000
-	// MaxMultiplier bounds retry_policy.multiplier, which has at most three decimals.
-	MaxMultiplier = 100
 	// MaxIterations bounds cycles.max_iterations.
 	MaxIterations = 10_000
 	// MaxItems bounds for_each.max_items.
@@ -51,12 +43,6 @@ const (
 	DefaultParallel = 32
 	// DefaultDeadlineMS is limits.deadline_ms: one day.
 	DefaultDeadlineMS = 24 * 60 * 60 * 1000
-	// DefaultInitialMS is retry_policy.initial_ms, the wait before the first retry.
-	DefaultInitialMS = 500
-	// DefaultMultiplierMilli is retry_policy.multiplier in thousandths.
-	DefaultMultiplierMilli = 2000
-	// DefaultMaxMS is retry_policy.max_ms, the longest wait between two calls.
-	DefaultMaxMS = 60_000
 	// LocalTimeoutMS is the longest timeout_ms of a node that runs as a local activity.
 	LocalTimeoutMS = 1000
 )

@@ -12,76 +12,6 @@ import (
 	"chimera.ai/engine/internal/syntax"
 )
 
-var adapterFields = &fields.Table{What: "an adapter", Fields: []fields.Field{
-	fields.Required("id", fields.FormText, "what the `transform` of an edge says"),
-	fields.Optional("description", fields.FormText, "for people"),
-	fields.Required("input_schema", fields.FormSchema, "the JSON Schema of the values that it takes"),
-	fields.Required("output_schema", fields.FormSchema, "the JSON Schema of what it gives, which is proved"),
-	fields.Required("transform", fields.FormAny, "a JSON template with ${…} expressions over `value`"),
-}}
-
-// MaxAdapters bounds the adapters of a catalog file.
-const MaxAdapters = 10_000
-
-// readAdapters reads the adapters of a catalog.
-func (u *unit) readAdapters(list *syntax.Value) []Adapter {
-	if list == nil {
-		return nil
-	}
-	items := list.Items
-	if len(items) > MaxAdapters {
-		u.Report(diag.Diagnostic{
-			Code: diag.PlanLimits, Summary: fmt.Sprintf("the catalog has %d adapters", len(items)),
-			Detail: fmt.Sprintf("A catalog has at most %d adapters.", MaxAdapters), Subject: fields.Head(items[MaxAdapters]),
-		})
-		items = items[:MaxAdapters]
-	}
-	var all []Adapter
-	for _, item := range items {
-		if a := u.readAdapter(item); a != nil {
-			all = append(all, *a)
-		}
-	}
-	return all
-}
-
-// readAdapter reads one adapter, and proves that it gives what it promises for
-// all that it takes. It is nil where anything was refused.
-func (u *unit) readAdapter(v *syntax.Value) *Adapter {
-	id := ""
-	if x := v.Get("id"); x != nil && x.Kind == syntax.String {
-		id = x.Text
-	}
-	errs := u.Errors
-	r := u.Read(v, adapterFields, id)
-	if r == nil {
-		return nil
-	}
-	a := &Adapter{Range: fields.Head(v)}
-	if x := r.Get("id"); u.Name(x, "id", fields.AdapterIDs) {
-		a.ID, a.Range = x.Text, x.Range()
-	}
-	u.Bounded(r.Get("description"), "description")
-	if x := r.Get("description"); x != nil {
-		a.Description = x.Text
-	}
-	var input, output *schema
-	a.InputSchema, input = u.fileSchema(r.Get("input_schema"))
-	a.OutputSchema, output = u.fileSchema(r.Get("output_schema"))
-	a.InputAt, a.OutputAt = oneLine(r.Get("input_schema")), oneLine(r.Get("output_schema"))
-	if x := r.Get("transform"); x != nil {
-		a.TransformAt = oneLine(x)
-		if t := u.adapterTemplate(x, a.ID); t != nil {
-			a.Transform = t.Raw
-			u.proveAdapter(x, t, input, output, a.ID)
-		}
-	}
-	if u.Errors > errs {
-		return nil
-	}
-	return a
-}
-
 // adapterTemplate compiles the transform of an adapter where it stands.
 func (u *unit) adapterTemplate(v *syntax.Value, id string) *embedded.Template {
 	if embedded.Bare(v) {
@@ -145,5 +75,5 @@ func (u *unit) proveAdapter(v *syntax.Value, t *embedded.Template, input, output
 	if !ok {
 		return
 	}
-	u.fitsWhole(&inquiry{template: made, sight: s, target: out, admits: anyVars}, result, oneLine(v), "the `output_schema` of the adapter "+fields.Quote(id), "")
+	u.fitsWhole(&inquiry{template: made, sight: s, target: out, admits: anyVars}, result, fields.OneLine(v), "the `output_schema` of the adapter "+fields.Quote(id), "")
 }

@@ -4,12 +4,13 @@ import (
 	"encoding/json"
 	"slices"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/plan"
 )
 
 // catalogIndex finds templates by name.
 type catalogIndex struct {
-	byName map[string]*Template
+	byName map[string]*catalog.Template
 	// operations lists the operations of each provider, sorted; providers their
 	// names, sorted.
 	operations map[string][]string
@@ -17,10 +18,10 @@ type catalogIndex struct {
 	providers  []string
 	names      []string
 	// adapters finds adapters by id; adapterNames are their ids, sorted.
-	adapters     map[string]*Adapter
+	adapters     map[string]*catalog.Adapter
 	adapterNames []string
 	// schemas keeps what was read of each template.
-	schemas map[*Template]*templateContract
+	schemas map[*catalog.Template]*templateContract
 }
 
 // templateContract is a template's schemas, read once; fault says what is wrong
@@ -32,24 +33,18 @@ type templateContract struct {
 	fault      error
 }
 
-// contentSchema is what an MCP tool returns that declares no output schema: the
-// protocol's object, a list of blocks that each have a type.
-const contentSchema = `{"type":"object","properties":{"content":{"type":"array","items":{"type":"object","properties":{"type":{"type":"string"}},"required":["type"]}}},"required":["content"]}`
-
-func operationName(provider, operation string) string { return provider + "/" + operation }
-
-func indexCatalog(cat *Catalog) *catalogIndex {
+func indexCatalog(cat *catalog.Catalog) *catalogIndex {
 	x := &catalogIndex{
-		byName: map[string]*Template{}, operations: map[string][]string{},
-		types: map[string]plan.ProviderType{}, schemas: map[*Template]*templateContract{},
-		adapters: map[string]*Adapter{},
+		byName: map[string]*catalog.Template{}, operations: map[string][]string{},
+		types: map[string]plan.ProviderType{}, schemas: map[*catalog.Template]*templateContract{},
+		adapters: map[string]*catalog.Adapter{},
 	}
 	if cat == nil {
 		return x
 	}
 	for i := range cat.Templates {
 		t := &cat.Templates[i]
-		name := operationName(t.Provider, t.Operation)
+		name := catalog.OperationName(t.Provider, t.Operation)
 		if x.byName[name] != nil {
 			continue
 		}
@@ -78,14 +73,14 @@ func indexCatalog(cat *Catalog) *catalogIndex {
 }
 
 // contract reads the schemas of a template.
-func (u *unit) contract(t *Template) *templateContract {
+func (u *unit) contract(t *catalog.Template) *templateContract {
 	if c := u.cat.schemas[t]; c != nil {
 		return c
 	}
 	c := new(templateContract)
 	output := t.OutputSchema
 	if c.undeclared = t.ProviderType == plan.MCP && len(output) == 0; c.undeclared {
-		output = json.RawMessage(contentSchema)
+		output = json.RawMessage(catalog.ContentSchema)
 	}
 	if c.input, c.fault = u.templateSchema(t.InputSchema); c.fault == nil {
 		c.output, c.fault = u.templateSchema(output)

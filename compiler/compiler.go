@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
@@ -21,13 +22,13 @@ type Source = diag.Source
 // place. A nil catalog knows no operation; a nil policy is no bundle.
 //
 // What the language has and the engine cannot run yet is plan/not-supported.
-func Compile(src Source, cat *Catalog, pol *policy.Bundle) (*plan.Plan, diag.Diagnostics) {
+func Compile(src Source, cat *catalog.Catalog, pol *policy.Bundle) (*plan.Plan, diag.Diagnostics) {
 	return newUnit(src, cat, pol).compile(append(slices.Clone(passes), pass{"refuse", (*unit).refuse}))
 }
 
 // Check is Compile for those who only look at a plan: what the engine cannot run
 // yet is left in. The engine takes no plan from it.
-func Check(src Source, cat *Catalog, pol *policy.Bundle) (*plan.Plan, diag.Diagnostics) {
+func Check(src Source, cat *catalog.Catalog, pol *policy.Bundle) (*plan.Plan, diag.Diagnostics) {
 	return newUnit(src, cat, pol).compile(passes)
 }
 

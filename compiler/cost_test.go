@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/plan"
 )
@@ -54,20 +55,20 @@ nodes:
   - {id: a, template: made/here}
 `)}
 	for _, c := range []struct {
-		cost Cost
+		cost catalog.Cost
 		code diag.Code
 		say  string
 	}{
-		{Cost{Expr: "1", Currency: "USD"}, "", ""},
-		{Cost{Expr: "output.cost", Currency: "USD", FromOutput: true}, "", ""},
-		{Cost{Expr: "1"}, diag.TypeExpr, "no currency"},
-		{Cost{Expr: "", Currency: "USD"}, diag.TypeExpr, "empty"},
-		{Cost{Expr: "1 +", Currency: "USD"}, diag.TypeExpr, "not complete"},
-		{Cost{Expr: "output.cost", Currency: "USD"}, diag.TypeExpr, "Undeclared"},
-		{Cost{Expr: "args.x", Currency: "USD"}, diag.TypeExprMayFail, "args.x may be"},
-		{Cost{Expr: "output.cost * 1.5", Currency: "USD", FromOutput: true}, diag.TypeExpr, "doubles"},
+		{catalog.Cost{Expr: "1", Currency: "USD"}, "", ""},
+		{catalog.Cost{Expr: "output.cost", Currency: "USD", FromOutput: true}, "", ""},
+		{catalog.Cost{Expr: "1"}, diag.TypeExpr, "no currency"},
+		{catalog.Cost{Expr: "", Currency: "USD"}, diag.TypeExpr, "empty"},
+		{catalog.Cost{Expr: "1 +", Currency: "USD"}, diag.TypeExpr, "not complete"},
+		{catalog.Cost{Expr: "output.cost", Currency: "USD"}, diag.TypeExpr, "Undeclared"},
+		{catalog.Cost{Expr: "args.x", Currency: "USD"}, diag.TypeExprMayFail, "args.x may be"},
+		{catalog.Cost{Expr: "output.cost * 1.5", Currency: "USD", FromOutput: true}, diag.TypeExpr, "doubles"},
 	} {
-		cat := &Catalog{Templates: []Template{{
+		cat := &catalog.Catalog{Templates: []catalog.Template{{
 			ProviderType: plan.Skill, Provider: "made", Operation: "here", Mode: plan.Deter, Effect: plan.Pure, Trust: plan.AllowAuto, Status: plan.AllowAuto,
 			InProcess: true, InputSchema: json.RawMessage(`{"type": "object"}`), Cost: &c.cost,
 			OutputSchema: json.RawMessage(`{"type": "object", "properties": {"cost": {"type": "number", "minimum": 0, "maximum": 9}}, "required": ["cost"]}`),

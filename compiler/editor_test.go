@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/plan"
@@ -124,12 +125,12 @@ func shortText() obj { return obj{"type", "string", "maxLength", MaxText} }
 func uniqueTexts(item obj) obj { return append(listOf(item), "uniqueItems", true) }
 
 func retrySchema() obj {
-	return tableSchema(retryFields, map[string]obj{
-		"max_retries": whole(0, MaxRetries, nil),
-		"on":          uniqueTexts(enum(retryable())),
-		"initial_ms":  whole(1, MaxBackoffMS, DefaultInitialMS),
-		"multiplier":  {"type", "number", "minimum", 1, "maximum", MaxMultiplier, "multipleOf", json.Number("0.001"), "default", DefaultMultiplierMilli / 1000},
-		"max_ms":      whole(1, MaxBackoffMS, DefaultMaxMS),
+	return tableSchema(catalog.RetryFields, map[string]obj{
+		"max_retries": whole(0, catalog.MaxRetries, nil),
+		"on":          uniqueTexts(enum(catalog.Retryable())),
+		"initial_ms":  whole(1, catalog.MaxBackoffMS, catalog.DefaultInitialMS),
+		"multiplier":  {"type", "number", "minimum", 1, "maximum", catalog.MaxMultiplier, "multipleOf", json.Number("0.001"), "default", catalog.DefaultMultiplierMilli / 1000},
+		"max_ms":      whole(1, catalog.MaxBackoffMS, catalog.DefaultMaxMS),
 	})
 }
 
@@ -151,7 +152,7 @@ func planSchema() obj {
 		"operation":         pattern(fields.OperationNames),
 		"mode":              enum(fields.Modes),
 		"effect_class":      enum(fields.EffectClasses),
-		"timeout_ms":        whole(1, MaxTimeoutMS, nil),
+		"timeout_ms":        whole(1, catalog.MaxTimeoutMS, nil),
 		"retry_policy":      ref("retry_policy"),
 		"trust_requirement": enum(fields.TrustStates),
 		"fingerprint":       pattern(fields.Fingerprints),
@@ -234,20 +235,20 @@ func edgeType(word string) obj {
 }
 
 func catalogSchema() obj {
-	template := tableSchema(templateFields, map[string]obj{
+	template := tableSchema(catalog.TemplateFields, map[string]obj{
 		"provider_type":     enum(fields.ProviderTypes),
-		"provider_name":     append(pattern(fields.ProviderNames), "not", obj{"enum", []string{engineProvider, planProvider}}),
+		"provider_name":     append(pattern(fields.ProviderNames), "not", obj{"enum", []string{catalog.EngineProvider, catalog.PlanProvider}}),
 		"operation":         pattern(fields.OperationNames),
 		"description":       shortText(),
 		"mode":              enum(fields.Modes),
 		"effect_class":      enum(fields.EffectClasses),
-		"timeout_ms":        whole(1, MaxTimeoutMS, nil),
+		"timeout_ms":        whole(1, catalog.MaxTimeoutMS, nil),
 		"retry_policy":      ref("retry_policy"),
 		"trust_requirement": enum(fields.TrustStates),
 		"status":            enum(fields.TrustStates),
 		"fingerprint":       pattern(fields.Fingerprints),
-		"egress":            append(enum(egresses), "default", "denied"),
-		"cost": tableSchema(costFields, map[string]obj{
+		"egress":            append(enum(catalog.Egresses), "default", "denied"),
+		"cost": tableSchema(catalog.CostFields, map[string]obj{
 			"expr":     {"type", "string", "minLength", 1},
 			"currency": pattern(fields.Currencies),
 		}),
@@ -256,16 +257,16 @@ func catalogSchema() obj {
 		{"properties", obj{"provider_type", obj{"const", string(plan.MCP)}}},
 		{"required", []string{"output_schema"}},
 	})
-	adapter := tableSchema(adapterFields, map[string]obj{
+	adapter := tableSchema(catalog.AdapterFields, map[string]obj{
 		"id":          pattern(fields.AdapterIDs),
 		"description": shortText(),
 		"transform":   {"if", obj{"type", "string"}, "then", obj{"pattern", `\$\{`}},
 	})
-	body := tableSchema(catalogFields, map[string]obj{
+	body := tableSchema(catalog.CatalogFields, map[string]obj{
 		"apiVersion": {"const", fields.APIVersion},
 		"kind":       {"const", "Catalog"},
-		"templates":  append(listOf(ref("template")), "maxItems", MaxTemplates),
-		"adapters":   append(listOf(ref("adapter")), "maxItems", MaxAdapters),
+		"templates":  append(listOf(ref("template")), "maxItems", catalog.MaxTemplates),
+		"adapters":   append(listOf(ref("adapter")), "maxItems", catalog.MaxAdapters),
 	})
 	body = append(body, "$defs", obj{"template", template, "adapter", adapter, "retry_policy", retrySchema()})
 	return schemaHead("catalog", "Chimera catalog", "The operations that plans may call, and what the operator says of each.", body)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
@@ -49,7 +50,7 @@ func (u *unit) effects() {
 				u.Report(diag.Diagnostic{
 					Code: diag.EffectPolicy, Summary: fmt.Sprintf("node %s is %s, so there is nothing to commit", fields.Quote(n.id), n.effect),
 					Detail:  "A commit policy belongs to committing and irreversible nodes.",
-					Subject: keyOf(n.at, "commit_policy"), Context: n.effectRange(), Node: n.id,
+					Subject: fields.KeyOf(n.at, "commit_policy"), Context: n.effectRange(), Node: n.id,
 				})
 			}
 			if !commits {
@@ -102,7 +103,7 @@ func (u *unit) allowed(doc *document, n *node) {
 		Subject: n.effectRange(), Node: n.id, Suggestion: "allow: [" + strings.Join(doc.effects(), ", ") + "]",
 	}
 	if at := doc.at.Get("allow"); at != nil {
-		d.Context = keyOf(doc.at, "allow")
+		d.Context = fields.KeyOf(doc.at, "allow")
 		d.Suggestion = fmt.Sprintf("add %s to allow", n.effect)
 	}
 	u.Report(d)
@@ -165,14 +166,14 @@ func (u *unit) commits(doc *document, n *node, gated bool) {
 		u.Report(diag.Diagnostic{
 			Code: diag.EffectPrechecks, Summary: fmt.Sprintf("the irreversible node %s has no precheck", fields.Quote(n.id)),
 			Detail:  "At least one node must succeed before an effect that cannot be undone. The compiled plan has a required control edge from every precheck to the node; it needs none in the source.",
-			Subject: keyOf(n.at, "commit_policy"), Node: n.id, Suggestion: "prechecks: [NODE]",
+			Subject: fields.KeyOf(n.at, "commit_policy"), Node: n.id, Suggestion: "prechecks: [NODE]",
 		})
 	}
 	if n.commit.verify == nil && !n.commit.waived {
 		u.Report(diag.Diagnostic{
 			Code: diag.EffectRollback, Summary: fmt.Sprintf("the irreversible node %s says neither how to verify it nor why nothing can be done", fields.Quote(n.id)),
 			Detail:  "When its outcome is unknown, `verify` finds out whether it happened; otherwise say why that is impossible.",
-			Subject: keyOf(n.at, "commit_policy"), Node: n.id, Suggestion: "rollback: {none: reason}",
+			Subject: fields.KeyOf(n.at, "commit_policy"), Node: n.id, Suggestion: "rollback: {none: reason}",
 		})
 	}
 }
@@ -183,7 +184,7 @@ func (u *unit) granted(doc *document, n *node) {
 	if n.provider == "" || n.operation == "" || (doc.agent == nil && doc.at.Get("agent") != nil) {
 		return
 	}
-	name := operationName(n.provider, n.operation)
+	name := catalog.OperationName(n.provider, n.operation)
 	if doc.grants.allows(n.effect, name) {
 		return
 	}

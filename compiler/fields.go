@@ -1,6 +1,9 @@
 package compiler
 
-import "chimera.ai/engine/internal/fields"
+import (
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/internal/fields"
+)
 
 // The closed sets of the plan language. schemas/plan.json says the same to
 // editors, and a test compares the two.
@@ -33,7 +36,7 @@ var cyclesFields = &fields.Table{What: "a `cycles` map", Fields: []fields.Field{
 	fields.Optional("on_exhausted", fields.FormText, "what follows the last visit: `fail` or `continue`"),
 }}
 
-var nodeFields = &fields.Table{What: "a node", Nested: []fields.Nested{{Field: "retry_policy", Table: retryFields}, {Field: "for_each", Table: forEachFields}, {Field: "commit_policy", Table: commitFields}}, Fields: []fields.Field{
+var nodeFields = &fields.Table{What: "a node", Nested: []fields.Nested{{Field: "retry_policy", Table: catalog.RetryFields}, {Field: "for_each", Table: forEachFields}, {Field: "commit_policy", Table: commitFields}}, Fields: []fields.Field{
 	fields.Required("id", fields.FormText, "the node's name: letters, digits, `_` and `-`"),
 	fields.Optional("template", fields.FormText, "an operation of the catalog, as `provider/operation`, which gives the fields that the node leaves out"),
 	fields.Optional("provider_type", fields.FormText, "`skill` or `mcp`"),
@@ -61,14 +64,6 @@ var contractFields = []string{
 	"provider_type", "provider_name", "operation", "mode", "effect_class",
 	"input_schema", "output_schema", "timeout_ms", "retry_policy", "trust_requirement",
 }
-
-var retryFields = &fields.Table{What: "a `retry_policy`", Fields: []fields.Field{
-	fields.Required("max_retries", fields.FormNumber, "the number of calls after the first"),
-	fields.Optional("on", fields.FormList, "the list of error kinds that are retried"),
-	fields.Optional("initial_ms", fields.FormNumber, "the wait before the first retry, in milliseconds"),
-	fields.Optional("multiplier", fields.FormNumber, "the factor by which the wait grows"),
-	fields.Optional("max_ms", fields.FormNumber, "the longest wait, in milliseconds"),
-}}
 
 var forEachFields = &fields.Table{What: "a `for_each` map", Fields: []fields.Field{
 	fields.Required("port", fields.FormText, "the input port that takes one element at a time"),

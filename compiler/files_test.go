@@ -14,26 +14,27 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/policy"
 )
 
 // engineCatalog is the built-in operations that the tests use.
-func engineCatalog() *Catalog {
+func engineCatalog() *catalog.Catalog {
 	object := json.RawMessage(`{"type":"object"}`)
-	skill := func(operation string, input json.RawMessage) Template {
-		return Template{
-			ProviderType: plan.Skill, Provider: engineProvider, Operation: operation, Mode: plan.Deter, Effect: plan.Pure,
+	skill := func(operation string, input json.RawMessage) catalog.Template {
+		return catalog.Template{
+			ProviderType: plan.Skill, Provider: catalog.EngineProvider, Operation: operation, Mode: plan.Deter, Effect: plan.Pure,
 			InputSchema: input, OutputSchema: object, Trust: plan.AllowAuto, Status: plan.AllowAuto, InProcess: true,
 		}
 	}
 	fail := json.RawMessage(`{"type":"object","properties":{"message":{"type":"string"}},"required":["message"]}`)
-	return &Catalog{Templates: []Template{skill("fail", fail), skill("pass", object)}}
+	return &catalog.Catalog{Templates: []catalog.Template{skill("fail", fail), skill("pass", object)}}
 }
 
 // testCatalog is the built-in operations and those of testdata/catalog.yaml.
-func testCatalog(t testing.TB) *Catalog {
+func testCatalog(t testing.TB) *catalog.Catalog {
 	t.Helper()
 	text, err := os.ReadFile("testdata/catalog.yaml")
 	require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler/plangen"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/plan"
@@ -319,7 +320,7 @@ func TestNoCatalog(t *testing.T) {
 
 // TestBadTemplate: a catalog made by code may hold anything.
 func TestBadTemplate(t *testing.T) {
-	for _, bad := range []Template{
+	for _, bad := range []catalog.Template{
 		{InputSchema: []byte(`{`), OutputSchema: []byte(`{}`)},
 		{InputSchema: []byte(`{"type": 7}`), OutputSchema: []byte(`{}`)},
 		{InputSchema: []byte(`{}`), OutputSchema: []byte(`{"$ref": "https://example.com"}`)},
@@ -328,7 +329,7 @@ func TestBadTemplate(t *testing.T) {
 		bad.ProviderType, bad.Provider, bad.Operation, bad.Mode, bad.Effect = plan.Skill, "p", "o", plan.Deter, plan.Pure
 		bad.Trust, bad.Status, bad.InProcess = plan.AllowAuto, plan.AllowAuto, true
 		text := plainHead + "nodes: [{id: a, template: p/o}]\n"
-		p, ds := Compile(Source{Name: "plan.yaml", Text: []byte(text)}, &Catalog{Templates: []Template{bad}}, nil)
+		p, ds := Compile(Source{Name: "plan.yaml", Text: []byte(text)}, &catalog.Catalog{Templates: []catalog.Template{bad}}, nil)
 		require.Nil(t, p)
 		require.Len(t, ds, 1, show(ds))
 	}

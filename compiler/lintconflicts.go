@@ -1,10 +1,10 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"fmt"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
 )
 
@@ -51,7 +51,7 @@ func (u *unit) lintConflicts(doc *document) {
 			u.Report(diag.Diagnostic{
 				Code: diag.PlanPortConflict, Summary: fmt.Sprintf("`with` gives `$` of %s, and an edge fills %s", fields.Quote(n.id), fields.Quote(part.toPort)),
 				Detail:  "`$` is the whole input, so nothing else can fill a part of it.",
-				Subject: keyOf(n.with, plan.WholePort), Context: part.toRange(), Node: n.id, Edge: part.String(),
+				Subject: fields.KeyOf(n.with, plan.WholePort), Context: part.toRange(), Node: n.id, Edge: part.String(),
 			})
 		} else if !hasWhole && whole != nil && len(n.with.Fields) > 0 {
 			u.Report(diag.Diagnostic{

@@ -1,11 +1,11 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"strings"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 )
@@ -133,15 +133,15 @@ func (u *unit) rules(e *edge) {
 		u.errorRules(e, bad)
 	}
 	if (e.when != nil || e.otherwise) && e.kind != plan.Conditional && e.kind != plan.Error {
-		bad(diag.PlanSchema, keyOf(e.at, "when"), "edge_type: conditional", fmt.Sprintf("a %s edge has no condition", e.kind), "`when` belongs to conditional and error edges.")
+		bad(diag.PlanSchema, fields.KeyOf(e.at, "when"), "edge_type: conditional", fmt.Sprintf("a %s edge has no condition", e.kind), "`when` belongs to conditional and error edges.")
 	}
 	valued := e.carries() || e.kind == plan.Data
 	if !valued && e.transform != nil {
-		bad(diag.PlanSchema, keyOf(e.at, "transform"), "", "an edge that brings no value has nothing to transform", "")
+		bad(diag.PlanSchema, fields.KeyOf(e.at, "transform"), "", "an edge that brings no value has nothing to transform", "")
 	}
 	decides := e.when != nil && (e.kind == plan.Conditional || e.kind == plan.Error)
 	if !valued && !decides && e.check != nil {
-		bad(diag.PlanSchema, keyOf(e.at, "check"), "", "an edge that brings no value has nothing to check", "")
+		bad(diag.PlanSchema, fields.KeyOf(e.at, "check"), "", "an edge that brings no value has nothing to check", "")
 	}
 	if e.when != nil && strings.TrimSpace(e.when.Text) == "" {
 		bad(diag.PlanSyntax, e.when.Range(), "", "the condition is empty", "Give a CEL predicate, or leave `when` out.")
@@ -156,7 +156,7 @@ func (u *unit) errorRules(e *edge, bad func(code diag.Code, at diag.Range, sugge
 		bad(diag.PlanErrorEdge, e.fromRange(), "", "`$input` cannot fail", "An input that breaks the plan's schema is refused before the run starts.")
 	}
 	if e.otherwise {
-		bad(diag.PlanErrorEdge, keyOf(e.at, "when"), "", "an error edge has no `otherwise`", "Write the condition out, over `error`.")
+		bad(diag.PlanErrorEdge, fields.KeyOf(e.at, "when"), "", "an error edge has no `otherwise`", "Write the condition out, over `error`.")
 	}
 	if e.fromPort == plan.CompensatePort {
 		if e.transform == nil {
@@ -166,7 +166,7 @@ func (u *unit) errorRules(e *edge, bad func(code diag.Code, at diag.Range, sugge
 			bad(diag.PlanCompensation, e.toPortAt, "", "a compensation brings a value, so it does not enter `$start`", "")
 		}
 		if e.when != nil {
-			bad(diag.PlanCompensation, keyOf(e.at, "when"), "", "a compensation has no condition", "It is delivered when the effect has to be undone.")
+			bad(diag.PlanCompensation, fields.KeyOf(e.at, "when"), "", "a compensation has no condition", "It is delivered when the effect has to be undone.")
 		}
 	}
 }

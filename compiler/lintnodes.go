@@ -1,10 +1,10 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"fmt"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
 )
 
@@ -59,7 +59,7 @@ func (u *unit) lintWith(n *node) {
 		u.Report(diag.Diagnostic{
 			Code: diag.PlanPortConflict, Summary: "`$` beside other ports",
 			Detail:  "`$` is the whole input, so nothing else can fill a part of it.",
-			Subject: keyOf(n.with, plan.WholePort), Context: n.key, Node: n.id,
+			Subject: fields.KeyOf(n.with, plan.WholePort), Context: n.key, Node: n.id,
 		})
 		n.sound = false
 	}

@@ -1,11 +1,12 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"strings"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
 )
 
 // reference is how a plan is called: name@version, or "" if either is missing.
@@ -47,7 +48,7 @@ func (u *unit) lintSubplans() {
 		for _, n := range doc.nodes {
 			if n.templateAt != nil {
 				// Refused, but it says which plan is meant.
-				if ref, ok := strings.CutPrefix(n.templateAt.Text, planProvider+"/"); ok {
+				if ref, ok := strings.CutPrefix(n.templateAt.Text, catalog.PlanProvider+"/"); ok {
 					if target, ok := byRef[ref]; ok {
 						used[target] = true
 					}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
@@ -221,7 +222,7 @@ func (m *maker) node(i int) plan.Node {
 func retryOf(n *node) plan.Retry {
 	r := n.retry
 	if r.On == nil {
-		r.On = slices.Clone(retried)
+		r.On = slices.Clone(catalog.RetriedKinds)
 		if !n.repeatable() {
 			r.On = slices.Clone(proven)
 		}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
 )
@@ -59,7 +60,7 @@ func (m *maker) tainted(i int) *plan.Taint {
 		t.Ports = []string{plan.WholePort}
 	}
 	n := m.doc.nodes[i]
-	t.Accepted = t.Any() && m.doc.grants.allowsTainted(n.effect, operationName(n.provider, n.operation))
+	t.Accepted = t.Any() && m.doc.grants.allowsTainted(n.effect, catalog.OperationName(n.provider, n.operation))
 	return t
 }
 

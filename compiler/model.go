@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/internal/embedded"
@@ -116,7 +117,7 @@ type node struct {
 	// fingerprintAt is what the plan's author saw of the operation, or nil.
 	fingerprintAt *syntax.Value
 	// template is what the catalog says of the operation, or nil.
-	template *Template
+	template *catalog.Template
 
 	input, output *contractSchema
 
@@ -155,14 +156,8 @@ func (n *node) withPort(port string) *syntax.Value {
 
 // subplan reports whether the node runs another plan.
 func (n *node) subplan() bool {
-	return n.providerType == plan.Skill && n.provider == planProvider
+	return n.providerType == plan.Skill && n.provider == catalog.PlanProvider
 }
-
-// Names that no catalog may define.
-const (
-	engineProvider = "engine"
-	planProvider   = "plan"
-)
 
 // fill is one compiled entry of `with`.
 type fill struct {

@@ -2,11 +2,9 @@ package compiler
 
 import (
 	"fmt"
-	"math/big"
-	"slices"
 	"strings"
 
-	"chimera.ai/engine/contract"
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
@@ -52,10 +50,10 @@ func (u *unit) readNode(v *syntax.Value, defs *defs) *node {
 		n.trust = plan.Trust(u.Word(n.trustAt, "trust_requirement", fields.TrustStates))
 	}
 	if n.timeoutAt = r.Get("timeout_ms"); n.timeoutAt != nil {
-		n.timeout, _ = u.Whole(n.timeoutAt, "timeout_ms", 1, MaxTimeoutMS)
+		n.timeout, _ = u.Whole(n.timeoutAt, "timeout_ms", 1, catalog.MaxTimeoutMS)
 	}
 	if n.retryAt = r.Get("retry_policy"); n.retryAt != nil {
-		n.retry = readRetry(u.Reader, n.retryAt)
+		n.retry = catalog.ReadRetry(u.Reader, n.retryAt)
 	}
 	n.input = u.readSchema(r.Get("input_schema"), defs)
 	n.output = u.readSchema(r.Get("output_schema"), defs)
@@ -162,106 +160,6 @@ func (u *unit) readOptional(n *node, r *fields.Record) {
 		n.commit = &commitPolicy{at: r.At.Get("commit_policy"), refused: true}
 		n.sound = false
 	}
-}
-
-// retried are the kinds that a retry policy may name, and that a pure node
-// retries where it names none: those that page "Error kinds" of the documents
-// marks as retried for pure operations. invalid_output is retried for prob
-// nodes only: asking again may give another answer.
-var retried = []contract.Kind{
-	contract.Unsent, contract.Transport, contract.Timeout, contract.Throttled, contract.Auth, contract.ServerError,
-}
-
-// retryable are the kinds that `on` may hold.
-func retryable() []string {
-	out := make([]string, 0, len(retried)+2)
-	for _, k := range retried {
-		out = append(out, string(k))
-	}
-	return append(out, string(contract.ToolError), string(contract.InvalidOutput))
-}
-
-// readRetry reads a retry policy. On stays nil where it was left out: the
-// default depends on the node's mode, which a template may give.
-func readRetry(rep *fields.Reader, v *syntax.Value) plan.Retry {
-	retry := plan.Retry{InitialMS: DefaultInitialMS, MultiplierMilli: DefaultMultiplierMilli, MaxMS: DefaultMaxMS}
-	r := rep.Read(v, retryFields, "")
-	n, counted := rep.Whole(r.Get("max_retries"), "max_retries", 0, MaxRetries)
-	initial, hasInitial := rep.Whole(r.Get("initial_ms"), "initial_ms", 1, MaxBackoffMS)
-	longest, hasLongest := rep.Whole(r.Get("max_ms"), "max_ms", 1, MaxBackoffMS)
-	if hasInitial {
-		retry.InitialMS = initial
-		retry.MaxMS = max(retry.MaxMS, initial)
-	}
-	if hasLongest {
-		retry.MaxMS = longest
-		if longest < retry.InitialMS {
-			if hasInitial {
-				rep.Report(diag.Diagnostic{
-					Code: diag.PlanLimits, Summary: "`max_ms` is smaller than `initial_ms`",
-					Detail:  fmt.Sprintf("The first wait is %d ms, so the longest is at least that.", initial),
-					Subject: r.Get("max_ms").Range(), Context: r.Get("initial_ms").Range(),
-				})
-			}
-			retry.InitialMS = longest
-		}
-	}
-	if m := r.Get("multiplier"); m != nil {
-		if milli, ok := milli(rep, m, "multiplier", MaxMultiplier); ok {
-			retry.MultiplierMilli = milli
-		}
-	}
-	if on := r.Get("on"); on != nil {
-		retry.On = []contract.Kind{}
-		for _, item := range rep.Texts(on, "on") {
-			if retryKind(rep, item) {
-				retry.On = append(retry.On, contract.Kind(item.Text))
-			}
-		}
-		slices.Sort(retry.On)
-	}
-	if counted {
-		retry.MaxAttempts = int(n) + 1
-	}
-	return retry
-}
-
-func retryKind(rep *fields.Reader, v *syntax.Value) bool {
-	set := retryable()
-	if slices.Contains(set, v.Text) {
-		return true
-	}
-	d := diag.Diagnostic{
-		Code: diag.PlanSchema, Summary: fmt.Sprintf("%s is not a kind of error", fields.Quote(v.Text)),
-		Detail:  "`on` may hold " + fields.Either(set) + ".",
-		Subject: v.Range(), Suggestion: rep.Near(v.Text, set),
-	}
-	if contract.Kind(v.Text).Valid() {
-		d.Summary = fmt.Sprintf("errors of kind %s are never retried", fields.Quote(v.Text))
-		d.Suggestion = ""
-	}
-	rep.Report(d)
-	return false
-}
-
-// milli reads a factor of at least 1 with at most three decimals, in thousandths.
-func milli(rep *fields.Reader, v *syntax.Value, name string, high int64) (int64, bool) {
-	r := fields.Number(v)
-	switch {
-	case r == nil || r.Cmp(big.NewRat(1, 1)) < 0 || r.Cmp(big.NewRat(high, 1)) > 0:
-		rep.Report(diag.Diagnostic{
-			Code: diag.PlanLimits, Summary: fmt.Sprintf("`%s` is out of range: %s", name, fields.Quote(v.Text)),
-			Detail: fmt.Sprintf("It lies between 1 and %d.", high), Subject: v.Range(),
-		})
-		return 0, false
-	}
-	if r.Mul(r, big.NewRat(1000, 1)); !r.IsInt() {
-		rep.Report(diag.Diagnostic{
-			Code: diag.PlanLimits, Summary: fmt.Sprintf("`%s` has more than three decimals: %s", name, fields.Quote(v.Text)), Subject: v.Range(),
-		})
-		return 0, false
-	}
-	return r.Num().Int64(), true
 }
 
 func readCommit(rep *fields.Reader, v *syntax.Value) *commitPolicy {

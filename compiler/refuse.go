@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
 )
 
@@ -39,7 +40,7 @@ func (u *unit) refuseNode(n *node) {
 		u.unsupported("sub-plans", n.operationRange(), n.id, "")
 	}
 	if n.forEach != nil {
-		u.unsupported("`for_each`", keyOf(n.at, "for_each"), n.id, "")
+		u.unsupported("`for_each`", fields.KeyOf(n.at, "for_each"), n.id, "")
 	}
 	switch {
 	case n.cost != nil:

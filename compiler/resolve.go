@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
@@ -20,7 +21,7 @@ func (u *unit) resolve(doc *document) {
 		if n.templateAt != nil {
 			u.complete(n)
 		} else if n.operation != "" {
-			n.template = u.cat.byName[operationName(n.provider, n.operation)]
+			n.template = u.cat.byName[catalog.OperationName(n.provider, n.operation)]
 		}
 		u.missing(n)
 		u.reserved(n)
@@ -104,13 +105,13 @@ func (n *node) inProcessDefaults() {
 		n.timeout = LocalTimeoutMS
 	}
 	if n.retry.MaxAttempts == 0 && n.retryAt == nil {
-		n.retry = plan.Retry{MaxAttempts: 1, InitialMS: DefaultInitialMS, MultiplierMilli: DefaultMultiplierMilli, MaxMS: DefaultMaxMS}
+		n.retry = plan.Retry{MaxAttempts: 1, InitialMS: catalog.DefaultInitialMS, MultiplierMilli: catalog.DefaultMultiplierMilli, MaxMS: catalog.DefaultMaxMS}
 	}
 }
 
-func (u *unit) badTemplate(n *node, t *Template, err error) {
+func (u *unit) badTemplate(n *node, t *catalog.Template, err error) {
 	u.Report(diag.Diagnostic{
-		Code: diag.TypeSchema, Summary: fmt.Sprintf("a schema of %s in the catalog cannot be used", fields.Quote(operationName(t.Provider, t.Operation))),
+		Code: diag.TypeSchema, Summary: fmt.Sprintf("a schema of %s in the catalog cannot be used", fields.Quote(catalog.OperationName(t.Provider, t.Operation))),
 		Detail: fields.Sentence(err.Error()), Subject: n.operationRange(), Context: t.Range, Node: n.id,
 	})
 }
@@ -145,14 +146,14 @@ func (u *unit) missing(n *node) {
 	if n.template != nil && n.templateAt != nil {
 		d.Detail = "The template does not give them either."
 	} else if n.template != nil {
-		d.Suggestion = "template: " + operationName(n.provider, n.operation)
+		d.Suggestion = "template: " + catalog.OperationName(n.provider, n.operation)
 	}
 	u.Report(d)
 }
 
 // reserved refuses an MCP server under a provider name of the engine's own.
 func (u *unit) reserved(n *node) {
-	if n.providerType == plan.MCP && (n.provider == engineProvider || n.provider == planProvider) && n.providerAt != nil {
+	if n.providerType == plan.MCP && (n.provider == catalog.EngineProvider || n.provider == catalog.PlanProvider) && n.providerAt != nil {
 		u.Report(diag.Diagnostic{
 			Code: diag.PlanSchema, Summary: fmt.Sprintf("the provider name %s is reserved", fields.Quote(n.provider)),
 			Detail:  "`engine` is the engine's own skills, `plan` calls sub-plans; both are of type `skill`.",

@@ -306,7 +306,7 @@ func (u *unit) readSchema(v *syntax.Value, d *defs) *contractSchema {
 		u.Report(diag.Diagnostic{
 			Code: diag.TypeSchema, Summary: "`defs` inside a schema hides the plan's own",
 			Detail:  "Definitions of one schema stand under `$defs`.",
-			Subject: keyOf(v, "defs"), Suggestion: "$defs",
+			Subject: fields.KeyOf(v, "defs"), Suggestion: "$defs",
 		})
 	}
 	if u.Errors > errs {
@@ -345,16 +345,6 @@ func (u *unit) readSchema(v *syntax.Value, d *defs) *contractSchema {
 		d.users[own] = s
 	}
 	return c
-}
-
-// keyOf is the place of a key of a map.
-func keyOf(v *syntax.Value, key string) diag.Range {
-	for i := range v.Fields {
-		if v.Fields[i].Key.Text == key {
-			return v.Fields[i].Key.Range()
-		}
-	}
-	return fields.Head(v)
 }
 
 // templateSchema reads a schema of the catalog, which stands on its own.

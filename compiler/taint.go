@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
@@ -129,7 +130,7 @@ func (u *unit) judge(doc *document, r *taintResult) {
 			if t := n.template; t != nil && t.OpenWorld && !t.EgressAllowed && r.came[f.in] >= 0 {
 				u.egress(r, n, f.in)
 			}
-		case doc.approved(n) || doc.grants.allowsTainted(n.effect, operationName(n.provider, n.operation)):
+		case doc.approved(n) || doc.grants.allowsTainted(n.effect, catalog.OperationName(n.provider, n.operation)):
 		case r.came[f.in] >= 0:
 			u.taintedCommit(n, r, f.in, "a tainted value")
 		case r.came[f.runs] >= 0:

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/diag"
 )
 
@@ -92,7 +93,7 @@ func (p drawnPlan) naive() (in, runs []bool) {
 }
 
 // tainted lists the nodes that the compiler refuses for taint.
-func (p drawnPlan) tainted(t require.TestingT, cat *Catalog) map[string]bool {
+func (p drawnPlan) tainted(t require.TestingT, cat *catalog.Catalog) map[string]bool {
 	_, ds := Check(p.source(), cat, nil)
 	out := map[string]bool{}
 	for _, d := range ds {

@@ -1,11 +1,12 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"maps"
 	"slices"
 
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
 )
 
@@ -188,7 +189,7 @@ func (g *taintGraph) node(i int, n *node) {
 	case n.mode == plan.Prob && (n.template == nil || n.template.Mode != plan.Prob):
 		// The operator vouches for an operation that always answers the same.
 		g.source(f.all, fmt.Sprintf("what %s returns, which is prob", fields.Quote(n.id)))
-	case n.provider == engineProvider && n.template != nil:
+	case n.provider == catalog.EngineProvider && n.template != nil:
 		// It is known what these do: nothing of theirs is better than their input,
 		// whatever the catalog says.
 		if n.operation != passOperation {

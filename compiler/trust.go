@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
@@ -55,8 +56,8 @@ func (u *unit) admit(doc *document, i int) {
 		})
 		return
 	}
-	name := fields.Quote(operationName(t.Provider, t.Operation))
-	switch status := t.state(); {
+	name := fields.Quote(catalog.OperationName(t.Provider, t.Operation))
+	switch status := t.State(); {
 	case status == plan.Block:
 		u.Report(diag.Diagnostic{
 			Code: diag.TrustBlocked, Summary: fmt.Sprintf("the operation %s is blocked", name),
@@ -79,7 +80,7 @@ func (u *unit) admit(doc *document, i int) {
 // drifted compares the operation that the plan's author saw with the one that
 // the catalog has now. An operation without a fingerprint cannot be told from
 // another, so a plan that pins one is refused.
-func (u *unit) drifted(n *node, t *Template) {
+func (u *unit) drifted(n *node, t *catalog.Template) {
 	if n.fingerprintAt == nil || n.fingerprintAt.Text == t.Fingerprint {
 		return
 	}
@@ -97,18 +98,18 @@ func (u *unit) drifted(n *node, t *Template) {
 }
 
 // weaker refuses a node that promises less care than its template asks for.
-func (u *unit) weaker(n *node, t *Template) {
+func (u *unit) weaker(n *node, t *catalog.Template) {
 	report := func(field, given, want string, at diag.Range) {
 		u.Report(diag.Diagnostic{
 			Code: diag.TrustWeaker, Summary: fmt.Sprintf("`%s: %s` is weaker than the catalog's `%s`", field, given, want),
-			Detail:  fmt.Sprintf("A node may only be stricter than what the catalog says of %s.", fields.Quote(operationName(t.Provider, t.Operation))),
+			Detail:  fmt.Sprintf("A node may only be stricter than what the catalog says of %s.", fields.Quote(catalog.OperationName(t.Provider, t.Operation))),
 			Subject: at, Context: t.Range, Node: n.id, Suggestion: field + ": " + want,
 		})
 	}
 	if n.effectAt != nil && n.effect != "" && rank(fields.EffectClasses, string(n.effect)) < rank(fields.EffectClasses, string(t.Effect)) {
 		report("effect_class", string(n.effect), string(t.Effect), n.effectAt.Range())
 	}
-	unsure := t.state() == plan.ManualReview && n.trust == plan.AllowAuto // said already
+	unsure := t.State() == plan.ManualReview && n.trust == plan.AllowAuto // said already
 	if n.trustAt != nil && n.trust != "" && t.Trust != "" && !unsure && rank(fields.TrustStates, string(n.trust)) < rank(fields.TrustStates, string(t.Trust)) {
 		report("trust_requirement", string(n.trust), string(t.Trust), n.trustAt.Range())
 	}
@@ -134,7 +135,7 @@ func (u *unit) weaker(n *node, t *Template) {
 // weakerRetry refuses kinds of failure after which the template does not retry.
 // The kinds of a node that leaves `on` out are those of page "Retry" of the
 // documents, whatever its template lists. Waits are the plan's own matter.
-func (u *unit) weakerRetry(n *node, t *Template) {
+func (u *unit) weakerRetry(n *node, t *catalog.Template) {
 	ofTemplate := *n
 	ofTemplate.retry = t.Retry
 	allowed := retryOf(&ofTemplate).On
@@ -187,19 +188,11 @@ func (n *node) trustRange() diag.Range {
 	return n.operationRange()
 }
 
-// state is the template's trust state; one that is not given is manual_review.
-func (t *Template) state() plan.Trust {
-	if t.Status == "" {
-		return plan.ManualReview
-	}
-	return t.Status
-}
-
 // unknownOperation reports a provider or an operation that is not in the
 // catalog. whole says that the name was written as provider/operation.
 func (u *unit) unknownOperation(n *node, at diag.Range, kind plan.ProviderType, provider, operation string, providerAt diag.Range, whole bool) {
 	ops := u.cat.operations[provider]
-	if provider == planProvider {
+	if provider == catalog.PlanProvider {
 		u.Report(diag.Diagnostic{
 			Code: diag.TrustProvider, Summary: "a plan has no template",
 			Detail:  "The catalog holds operations. A node that runs another plan of the file declares its whole contract.",
@@ -221,7 +214,7 @@ func (u *unit) unknownOperation(n *node, at diag.Range, kind plan.ProviderType, 
 	}
 	suggestion := u.Near(operation, ops)
 	if suggestion != "" && whole {
-		suggestion = operationName(provider, suggestion)
+		suggestion = catalog.OperationName(provider, suggestion)
 	}
 	d := diag.Diagnostic{
 		Code: diag.TrustOperation, Summary: fmt.Sprintf("%s has no operation %s in the catalog", fields.Quote(provider), fields.Quote(operation)),

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
-	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
 )
@@ -18,7 +18,7 @@ import (
 // operation: it may take less, and what it accepts as output has to hold all
 // that the operation may return. Only a node without a lasting effect may
 // narrow the output, since an answer that does not fit then undoes nothing.
-func (u *unit) weakerSchemas(n *node, t *Template) {
+func (u *unit) weakerSchemas(n *node, t *catalog.Template) {
 	c := u.contract(t)
 	if c.fault != nil {
 		u.badTemplate(n, t, c.fault)
@@ -44,7 +44,7 @@ func (u *unit) weakerSchemas(n *node, t *Template) {
 // own reports whether the plan gives the schema, and it can be used.
 func (c *contractSchema) own() bool { return c != nil && c.at != nil && !c.faulty }
 
-func (u *unit) weakerInput(n *node, t *Template, c *templateContract) {
+func (u *unit) weakerInput(n *node, t *catalog.Template, c *templateContract) {
 	res := u.prove(n.input.schema, c.input.schema, false)
 	name := fields.Quote(t.Name())
 	f := misfit{u: u, node: n, template: t, field: "input_schema", given: n.input, want: c.input, at: t.InputAt}
@@ -60,9 +60,9 @@ func (u *unit) weakerInput(n *node, t *Template, c *templateContract) {
 	}
 }
 
-func (u *unit) weakerOutput(n *node, t *Template, c *templateContract) {
+func (u *unit) weakerOutput(n *node, t *catalog.Template, c *templateContract) {
 	promised, whence := n.promised(t, c), "the operation"
-	if t.passes() {
+	if t.Passes() {
 		if promised == nil || promised.faulty {
 			return
 		}
@@ -70,8 +70,8 @@ func (u *unit) weakerOutput(n *node, t *Template, c *templateContract) {
 	}
 	name := fields.Quote(t.Name())
 	f := misfit{u: u, node: n, template: t, field: "output_schema", given: n.output, want: promised, at: t.OutputAt}
-	if t.passes() && promised.at != nil {
-		f.promise = oneLine(promised.at)
+	if t.Passes() && promised.at != nil {
+		f.promise = fields.OneLine(promised.at)
 	}
 	lasting := n.lasting()
 	// Without a lasting effect the answer only helps to say what never fits.
@@ -99,8 +99,8 @@ func (u *unit) weakerOutput(n *node, t *Template, c *templateContract) {
 }
 
 // promised is the schema of what the operation of a node returns, or nil.
-func (n *node) promised(t *Template, c *templateContract) *contractSchema {
-	if t.passes() {
+func (n *node) promised(t *catalog.Template, c *templateContract) *contractSchema {
+	if t.Passes() {
 		return n.input
 	}
 	return c.output
@@ -123,15 +123,11 @@ func (u *unit) promise(promised, accepted *contractSchema, brief bool) containme
 	return u.prove(promised.schema, accepted.schema, brief)
 }
 
-// passes reports whether the operation is engine/pass, whose output is its
-// input: what it promises is the node's own input schema.
-func (t *Template) passes() bool { return t.Provider == engineProvider && t.Operation == "pass" }
-
 // misfit is a schema of a node that is not within its operation's contract.
 type misfit struct {
 	u        *unit
 	node     *node
-	template *Template
+	template *catalog.Template
 	// field is input_schema or output_schema; given is the node's, want what the
 	// catalog says, which stands at at.
 	field       string
@@ -170,7 +166,7 @@ func (f *misfit) never() {
 	f.report(diag.Diagnostic{
 		Summary: fmt.Sprintf("%s refuses every output of %s", fields.Quote(f.node.id), fields.Quote(f.template.Name())),
 		Detail:  "No value satisfies both the node's `output_schema` and what the operation may return, so the node could only fail. A pure or staged node may accept less than its operation returns, but it has to accept something.",
-		Subject: oneLine(f.given.at), Suggestion: f.leave(),
+		Subject: fields.OneLine(f.given.at), Suggestion: f.leave(),
 	})
 }
 
@@ -289,16 +285,4 @@ func stopped(res containment.Result) string {
 		reason = "nothing that can be named"
 	}
 	return strings.TrimSuffix(fields.Clip(reason, 300), ".")
-}
-
-// oneLine is where a value of a catalog stands: all of it where that is one line,
-// else its beginning.
-func oneLine(v *syntax.Value) diag.Range {
-	if v == nil {
-		return diag.Range{}
-	}
-	if v.Range().Start.Line == v.Range().End.Line {
-		return v.Range()
-	}
-	return fields.Head(v)
 }

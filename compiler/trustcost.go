@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/internal/embedded"
@@ -19,7 +20,7 @@ import (
 // two, or where both are the same expression. What an operation takes from its
 // output is known only after the call, and is the cost whatever the plan reckons
 // with; there the estimate must not be below what every call costs at least.
-func (u *unit) weakerCost(doc *document, i int, t *Template) {
+func (u *unit) weakerCost(doc *document, i int, t *catalog.Template) {
 	n := doc.nodes[i]
 	if n.cost == nil || t.Cost == nil || n.price == "" {
 		return // there is nothing to compare, or it was refused
@@ -36,7 +37,7 @@ func (u *unit) weakerCost(doc *document, i int, t *Template) {
 	if err != nil {
 		return // refused already
 	}
-	price, err := expr.CompileAmount(n.price, t.Cost.scope())
+	price, err := expr.CompileAmount(n.price, scopeOf(t.Cost))
 	if err != nil {
 		return
 	}

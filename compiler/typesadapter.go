@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
@@ -15,14 +16,14 @@ import (
 
 // adapterIn finds what is known of an adapter in the transforms of a scope.
 type adapterIn struct {
-	adapter *Adapter
+	adapter *catalog.Adapter
 	scope   expr.Scope
 }
 
 // adapted is an adapter as transforms of one scope take it in. fault says why it
 // cannot be used there.
 type adapted struct {
-	*Adapter
+	*catalog.Adapter
 	// input and output are its schemas; result is what is known of its results
 	// for all that it takes.
 	input, output, result *schemas.Schema

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/internal/fields"
@@ -16,7 +17,7 @@ import (
 // priceOf finds what was found of a cost of the catalog, which is asked once for
 // nodes with the same schemas.
 type priceOf struct {
-	cost          *Cost
+	cost          *catalog.Cost
 	input, output *schemas.Schema
 }
 
@@ -104,7 +105,7 @@ func (u *unit) amount(v *syntax.Value, scope expr.Scope, node string) *expr.Amou
 }
 
 // scope is what the expression of a cost may read.
-func (c *Cost) scope() expr.Scope {
+func scopeOf(c *catalog.Cost) expr.Scope {
 	if c.FromOutput {
 		return expr.Charge
 	}
@@ -146,11 +147,11 @@ func (u *unit) typePrice(n *node) {
 }
 
 // price checks a cost for calls with such inputs and outputs.
-func (u *unit) price(c *Cost, in, out *schemas.Schema) priceCheck {
+func (u *unit) price(c *catalog.Cost, in, out *schemas.Schema) priceCheck {
 	if !fields.Currencies.Re.MatchString(c.Currency) {
 		return priceCheck{problem: &expr.Problem{Message: "it has no currency: " + fields.Currencies.Say}}
 	}
-	a, err := expr.CompileAmount(c.Expr, c.scope())
+	a, err := expr.CompileAmount(c.Expr, scopeOf(c))
 	if err != nil {
 		return priceCheck{problem: &expr.Problem{Message: err.Error()}}
 	}
@@ -163,13 +164,13 @@ func (u *unit) price(c *Cost, in, out *schemas.Schema) priceCheck {
 
 // readPrice checks the expression of a cost where it stands in a catalog, for
 // all that its operation takes and returns.
-func (u *unit) readPrice(v *syntax.Value, c *Cost, in, out *schema, id string) {
+func (u *unit) readPrice(v *syntax.Value, c *catalog.Cost, in, out *schema, id string) {
 	if strings.TrimSpace(v.Text) == "" {
 		u.Report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: v.Range()})
 		return
 	}
 	errs := u.Errors
-	a := u.amount(v, c.scope(), id)
+	a := u.amount(v, scopeOf(c), id)
 	if a == nil {
 		if !c.FromOutput && u.Errors > errs && len(u.Found) > 0 {
 			if _, err := expr.CompileAmount(v.Text, expr.Charge); err == nil {

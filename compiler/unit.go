@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/internal/embedded"
@@ -41,7 +42,7 @@ type unit struct {
 	made *plan.Plan
 }
 
-func newUnit(src Source, cat *Catalog, pol *policy.Bundle) *unit {
+func newUnit(src Source, cat *catalog.Catalog, pol *policy.Bundle) *unit {
 	u := &unit{
 		budget: newBudget(), cat: indexCatalog(cat), pol: pol,
 		checkedPredicates: map[programAt]predicateCheck{}, checkedTemplates: map[templateAt]templateCheck{},

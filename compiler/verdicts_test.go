@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler/plangen"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/plan"
@@ -146,11 +147,11 @@ func TestVerdicts(t *testing.T) {
 }
 
 // drawnCatalog is the catalog of a random plan.
-func drawnCatalog(t *testing.T, c *plangen.Case) *Catalog {
+func drawnCatalog(t *testing.T, c *plangen.Case) *catalog.Catalog {
 	t.Helper()
-	own := new(Catalog)
+	own := new(catalog.Catalog)
 	for _, op := range c.Operations {
-		own.Templates = append(own.Templates, Template{
+		own.Templates = append(own.Templates, catalog.Template{
 			ProviderType: plan.Skill, Provider: plangen.Provider, Operation: op.Name, Mode: plan.Deter, Effect: plan.Pure,
 			InputSchema: json.RawMessage(`{"type":"object"}`), OutputSchema: op.Output, TimeoutMS: 500,
 			Trust: plan.AllowAuto, Status: plan.AllowAuto, InProcess: true, TrustedOutput: true,

@@ -32,6 +32,7 @@ import (
 
 	"chimera.ai/engine/activities"
 	"chimera.ai/engine/blob"
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
@@ -95,7 +96,7 @@ type Options struct {
 	FormerKeys []string
 	// Catalog has the operations of MCP servers and executables; the built-in
 	// skills and Skills are added to it.
-	Catalog *compiler.Catalog
+	Catalog *catalog.Catalog
 	// Trust is the bootstrap of the deployment's authority, or nil: then published
 	// plans are taken unsigned, start grants are refused, and no run has effects.
 	Trust *trust.Bootstrap

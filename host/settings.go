@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/diag"
@@ -28,7 +29,7 @@ const maxCatalog = 64 << 20
 // LoadCatalog reads a catalog file. Its text comes along for those who show the
 // findings. The error says that the file cannot be read; the catalog is nil if
 // there is one, or an error among the findings.
-func LoadCatalog(file string) (*compiler.Catalog, []byte, diag.Diagnostics, error) {
+func LoadCatalog(file string) (*catalog.Catalog, []byte, diag.Diagnostics, error) {
 	text, err := readFile(file, maxCatalog)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("read the catalog: %w", err)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/plan"
@@ -157,7 +158,7 @@ func (s *shelf) check(src compiler.Source) (*plan.Plan, diag.Diagnostics, error)
 }
 
 func (s *shelf) with(
-	compile func(compiler.Source, *compiler.Catalog, *policy.Bundle) (*plan.Plan, diag.Diagnostics), src compiler.Source,
+	compile func(compiler.Source, *catalog.Catalog, *policy.Bundle) (*plan.Plan, diag.Diagnostics), src compiler.Source,
 ) (*plan.Plan, diag.Diagnostics, error) {
 	ds := append(diag.Diagnostics{}, s.findings...)
 	if s.catalog == nil || s.findings.HasErrors() {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/diag"
@@ -73,7 +74,7 @@ func (p *Program) settings() (config.Config, error) {
 
 // shelf is what plans are compiled against.
 type shelf struct {
-	catalog *compiler.Catalog
+	catalog *catalog.Catalog
 	// policy is nil where none was given.
 	policy *policy.Bundle
 	// findings are about the files of catalog and policy, whose texts are in
@@ -109,7 +110,7 @@ func (p *Program) shelf(file, policies string) (*shelf, error) {
 // catalog reads the catalog file, if any, and adds the built-in skills.
 func (p *Program) catalog(file string) (*shelf, error) {
 	s := &shelf{sources: map[string][]byte{}}
-	var own *compiler.Catalog
+	var own *catalog.Catalog
 	if file != "" {
 		catalog, text, ds, err := host.LoadCatalog(file)
 		if err != nil {

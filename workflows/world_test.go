@@ -20,6 +20,7 @@ import (
 
 	"chimera.ai/engine/activities"
 	"chimera.ai/engine/blob"
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/compiler/plangen"
 	"chimera.ai/engine/contract"
@@ -34,7 +35,7 @@ import (
 // world is a random plan with its operations, ready to run many times.
 type world struct {
 	*plangen.Case
-	catalog *compiler.Catalog
+	catalog *catalog.Catalog
 	skills  registry
 	outputs map[string]*plangen.Instances
 	fails   map[string]bool
@@ -57,9 +58,9 @@ type world struct {
 
 func newWorld(t *testing.T, c *plangen.Case, plans *payload.Plans, seed uint64) *world {
 	w := &world{Case: c, plans: plans, received: map[string]json.RawMessage{}, outputs: map[string]*plangen.Instances{}, fails: map[string]bool{}, r: rand.New(rand.NewPCG(seed, 7))}
-	own := new(compiler.Catalog)
+	own := new(catalog.Catalog)
 	for _, op := range c.Operations {
-		own.Templates = append(own.Templates, compiler.Template{
+		own.Templates = append(own.Templates, catalog.Template{
 			ProviderType: plan.Skill, Provider: plangen.Provider, Operation: op.Name, Mode: plan.Deter, Effect: plan.Pure,
 			InputSchema: json.RawMessage(`{"type":"object"}`), OutputSchema: op.Output, TimeoutMS: 500,
 			Trust: plan.AllowAuto, Status: plan.AllowAuto, InProcess: true, TrustedOutput: true,

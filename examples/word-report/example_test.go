@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/contract"
@@ -37,7 +38,7 @@ func source(t *testing.T, name string) compiler.Source {
 	return compiler.Source{Name: name, Text: text}
 }
 
-func catalogs(t *testing.T) (own, merged *compiler.Catalog) {
+func catalogs(t *testing.T) (own, merged *catalog.Catalog) {
 	t.Helper()
 	own, ds := compiler.ParseCatalog(source(t, "catalog.yaml"))
 	require.Empty(t, ds)
@@ -131,7 +132,7 @@ func TestCatalogIsWhatTheServerSays(t *testing.T) {
 	tools, err := pool.Tools(t.Context(), "files")
 	require.NoError(t, err)
 	own, _ := catalogs(t)
-	said := map[string]compiler.Template{}
+	said := map[string]catalog.Template{}
 	for _, template := range own.Templates {
 		if template.ProviderType == plan.MCP {
 			said[template.Operation] = template

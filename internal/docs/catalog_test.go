@@ -5,12 +5,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"chimera.ai/engine/compiler"
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/host"
 )
 
 // catalog is that of a worker without a catalog file.
-func catalog(t *testing.T) *compiler.Catalog {
+func operations(t *testing.T) *catalog.Catalog {
 	t.Helper()
 	_, cat, err := host.Catalog(nil, nil)
 	require.NoError(t, err)

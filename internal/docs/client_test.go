@@ -158,7 +158,7 @@ func TestForeignGrant(t *testing.T) {
 	require.NoError(t, err)
 	_, err = trust.Publish(t.Context(), books, b, statement, time.Now())
 	require.NoError(t, err)
-	p, ds := compiler.Compile(compiler.Source{Name: "plan", Text: []byte(text)}, catalog(t), nil)
+	p, ds := compiler.Compile(compiler.Source{Name: "plan", Text: []byte(text)}, operations(t), nil)
 	require.False(t, ds.HasErrors(), "%v", ds)
 	raw, err := p.Encode()
 	require.NoError(t, err)

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 	"go.temporal.io/sdk/temporal"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/stage"
@@ -29,7 +29,7 @@ const outcomes = "| input | result |"
 func TestCookbook(t *testing.T) {
 	text := read(t, cookbook)
 	list := blocks(text)
-	own := new(compiler.Catalog)
+	own := new(catalog.Catalog)
 	for _, b := range list {
 		if b.info == "yaml catalog" {
 			more, ds := compiler.ParseCatalog(source(cookbook, b))
@@ -73,7 +73,7 @@ func TestCookbook(t *testing.T) {
 
 // cooks are a host's options with the operations of the cookbook's catalog: the
 // example server over a folder, the example executable, and a model.
-func cooks(t *testing.T, own *compiler.Catalog) host.Options {
+func cooks(t *testing.T, own *catalog.Catalog) host.Options {
 	t.Helper()
 	dir := t.TempDir()
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir+string(filepath.Separator), "./examples/mcp-files", "./examples/word-count")

@@ -50,7 +50,7 @@ func retriedByDefault(t *testing.T, prob bool) []contract.Kind {
 	if prob {
 		mode = "prob"
 	}
-	p, ds := compiler.Compile(compiler.Source{Name: "plan.yaml", Text: []byte(retryPlan(mode, "{max_retries: 1}"))}, catalog(t), nil)
+	p, ds := compiler.Compile(compiler.Source{Name: "plan.yaml", Text: []byte(retryPlan(mode, "{max_retries: 1}"))}, operations(t), nil)
 	require.False(t, ds.HasErrors(), "%+v", ds)
 	return p.Nodes[1].Retry.On
 }
@@ -58,7 +58,7 @@ func retriedByDefault(t *testing.T, prob bool) []contract.Kind {
 func allowedInOn(t *testing.T, kind contract.Kind) bool {
 	t.Helper()
 	source := compiler.Source{Name: "plan.yaml", Text: []byte(retryPlan("prob", "{max_retries: 1, on: ["+string(kind)+"]}"))}
-	_, ds := compiler.Compile(source, catalog(t), nil)
+	_, ds := compiler.Compile(source, operations(t), nil)
 	return !ds.HasErrors()
 }
 

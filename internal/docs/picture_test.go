@@ -25,7 +25,7 @@ func TestPicture(t *testing.T) {
 	}
 	own, ds := compiler.ParseCatalog(file("catalog.yaml"))
 	require.Empty(t, ds)
-	cat, ds := catalog(t).Merge(own)
+	cat, ds := operations(t).Merge(own)
 	require.Empty(t, ds)
 	part, ds := policy.Parse(file("policy.yaml"))
 	require.Empty(t, ds)

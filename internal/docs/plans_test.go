@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/policy"
@@ -21,7 +22,7 @@ import (
 func TestPlans(t *testing.T) {
 	plans := 0
 	for _, doc := range documents(t) {
-		cat := catalog(t)
+		cat := operations(t)
 		list := blocks(read(t, doc))
 		for _, b := range list {
 			if b.info != "yaml catalog" {
@@ -159,8 +160,8 @@ func TestEngineSkills(t *testing.T) {
 func TestLimits(t *testing.T) {
 	want := map[string]int64{
 		"nodes of a plan": compiler.MaxNodes, "edges of a plan": compiler.MaxEdges, "plans in a file": compiler.MaxDocuments,
-		"`timeout_ms`": compiler.MaxTimeoutMS, "`deadline_ms`": compiler.MaxDeadlineMS, "`max_parallel`": compiler.MaxParallel,
-		"`max_retries`": compiler.MaxRetries, "`multiplier`": compiler.MaxMultiplier,
+		"`timeout_ms`": catalog.MaxTimeoutMS, "`deadline_ms`": compiler.MaxDeadlineMS, "`max_parallel`": compiler.MaxParallel,
+		"`max_retries`": catalog.MaxRetries, "`multiplier`": catalog.MaxMultiplier,
 		"conditions looked at exactly for `$output`": compiler.MaxAtoms,
 	}
 	said := map[string]int64{}
@@ -172,7 +173,7 @@ func TestLimits(t *testing.T) {
 	require.Equal(t, want, said)
 	page := read(t, planPage)
 	require.Contains(t, page, fmt.Sprintf("limits: {max_parallel: %d, deadline_ms: %d}", compiler.DefaultParallel, compiler.DefaultDeadlineMS))
-	retry := fmt.Sprintf("initial_ms: %d, multiplier: %d, max_ms: %d", compiler.DefaultInitialMS, compiler.DefaultMultiplierMilli/1000, compiler.DefaultMaxMS)
+	retry := fmt.Sprintf("initial_ms: %d, multiplier: %d, max_ms: %d", catalog.DefaultInitialMS, catalog.DefaultMultiplierMilli/1000, catalog.DefaultMaxMS)
 	require.Contains(t, page, retry)
 	require.Contains(t, read(t, failures), retry)
 	require.Equal(t, 1000, compiler.LocalTimeoutMS, "the page says: at most a second")

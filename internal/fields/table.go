@@ -246,15 +246,6 @@ func (rep *Reader) wrongForm(f *Field, key, val *syntax.Value) {
 // plainNumber is a number that somebody put in quotes.
 var plainNumber = regexp.MustCompile(`^[0-9]{1,18}(\.[0-9]{1,18})?$`)
 
-// Head is the token that stands for a whole map or list in messages: its first
-// key, else itself.
-func Head(v *syntax.Value) diag.Range {
-	if v.Kind == syntax.Map && len(v.Fields) > 0 {
-		return v.Fields[0].Key.Range()
-	}
-	return v.Range()
-}
-
 // KindOf names a value's type for people.
 func KindOf(v *syntax.Value) string {
 	switch v.Kind {

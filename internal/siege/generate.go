@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/diag"
 )
@@ -35,7 +36,7 @@ const draws = 3
 // Draw is [Generate], and again with another seed where the compiler refuses the plan
 // for a node that can never run, or for an edge that is there twice: fewer than one
 // draw in a hundred comes to that. Any other refusal is an error.
-func Draw(seed uint64, small bool, catalog *compiler.Catalog) (*Plan, error) {
+func Draw(seed uint64, small bool, catalog *catalog.Catalog) (*Plan, error) {
 	for again := uint64(0); ; again++ {
 		p := Generate(seed+again<<32, small)
 		source, err := p.Source()

@@ -1,11 +1,14 @@
-package compiler
+// Package catalog holds what the operator says of the operations that plans may call,
+// the trust manifest, and of the adapters that their edges may name: as values, and as
+// files. What schemas, prices and transforms mean is proved by package compiler.
+package catalog
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"encoding/json"
 	"fmt"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
 )
 
@@ -91,7 +94,7 @@ type Cost struct {
 }
 
 // Name is the operation as plans and messages write it: "provider/operation".
-func (t *Template) Name() string { return operationName(t.Provider, t.Operation) }
+func (t *Template) Name() string { return OperationName(t.Provider, t.Operation) }
 
 // Merge gives a new catalog with the templates and adapters of both. An operation
 // or an adapter that stands in both, and a provider that is a skill in one and an
@@ -169,3 +172,28 @@ func origin(first diag.Range) string {
 	}
 	return fmt.Sprintf("The first one stands in %s, line %d.", first.File, first.Start.Line)
 }
+
+// ContentSchema is what an MCP tool returns that declares no output schema: the
+// protocol's object, a list of blocks that each have a type.
+const ContentSchema = `{"type":"object","properties":{"content":{"type":"array","items":{"type":"object","properties":{"type":{"type":"string"}},"required":["type"]}}},"required":["content"]}`
+
+// OperationName is an operation as plans and messages write it.
+func OperationName(provider, operation string) string { return provider + "/" + operation }
+
+// Names that no catalog may define.
+const (
+	EngineProvider = "engine"
+	PlanProvider   = "plan"
+)
+
+// State is the template's trust state; one that is not given is manual_review.
+func (t *Template) State() plan.Trust {
+	if t.Status == "" {
+		return plan.ManualReview
+	}
+	return t.Status
+}
+
+// Passes reports whether the operation is engine/pass, whose output is its
+// input: what it promises is the node's own input schema.
+func (t *Template) Passes() bool { return t.Provider == EngineProvider && t.Operation == "pass" }

@@ -1,0 +1,241 @@
+package catalog
+
+import (
+	"fmt"
+
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/plan"
+)
+
+// CatalogFields and those below are the tables of a catalog file. schemas/catalog.json
+// says the same to editors, and a test compares the two.
+var CatalogFields = &fields.Table{What: "a catalog", Fields: []fields.Field{
+	fields.Required("apiVersion", fields.FormText, "always `chimera/v1`"),
+	fields.Required("kind", fields.FormText, "always `Catalog`"),
+	fields.Required("templates", fields.FormList, "the list of operations that plans may call"),
+	fields.Optional("adapters", fields.FormList, "the list of transforms that edges may name by their id"),
+}}
+
+var TemplateFields = &fields.Table{What: "a template", Fields: []fields.Field{
+	fields.Required("provider_type", fields.FormText, "`skill` or `mcp`"),
+	fields.Required("provider_name", fields.FormText, "the name of the skill provider or MCP server"),
+	fields.Required("operation", fields.FormText, "the skill or tool"),
+	fields.Optional("description", fields.FormText, "for people"),
+	fields.Required("mode", fields.FormText, "`deter` if equal inputs give equal outputs, else `prob`"),
+	fields.Required("effect_class", fields.FormText, "what a call does outside: `pure`, `staged`, `committing` or `irreversible`"),
+	fields.Required("input_schema", fields.FormSchema, "the JSON Schema of what the operation takes"),
+	fields.Optional("output_schema", fields.FormSchema, "the JSON Schema of what the operation returns; an MCP tool without one returns the protocol's object {content: […]}"),
+	fields.Optional("timeout_ms", fields.FormNumber, "the longest time that one call may take, in milliseconds"),
+	fields.Optional("retry_policy", fields.FormMap, "how often, when and after what wait a failed call is repeated"),
+	fields.Optional("trust_requirement", fields.FormText, "the least trust state that nodes ask for"),
+	fields.Required("status", fields.FormText, "the operation's trust state: `allow_auto`, `manual_review` or `block`"),
+	fields.Optional("fingerprint", fields.FormText, "what plans pin of an MCP tool: `sha256:` and 64 hex digits"),
+	fields.Optional("trusted_output", fields.FormBool, "whether the operation adds no taint: its output is as clean as its input"),
+	fields.Optional("endorses", fields.FormBool, "whether the operation checks what it gets, so that its output is clean whatever went in"),
+	fields.Optional("egress", fields.FormText, "`allowed` if arguments that are not trusted may leave through it, else `denied`"),
+	fields.Optional("open_world", fields.FormBool, "whether it talks to parties outside; an MCP tool does unless this is false"),
+	fields.Optional("idempotency_port", fields.FormText, "the input port that takes an idempotency key"),
+	fields.Optional("cost", fields.FormMap, "what a call costs"),
+	fields.Optional("in_process", fields.FormBool, "whether it is a Go skill of this build"),
+}}
+
+var CostFields = &fields.Table{What: "a `cost` map", Fields: []fields.Field{
+	fields.Required("expr", fields.FormText, "a CEL expression over `args`, and `output` where it is taken from there, that gives an amount from 0 on"),
+	fields.Required("currency", fields.FormText, "an ISO 4217 code, such as USD"),
+	fields.Optional("from_output", fields.FormBool, "whether the actual cost is taken from the output"),
+}}
+
+// Egresses are the words of `egress`.
+var Egresses = []string{"denied", "allowed"}
+
+// MaxTemplates bounds a catalog file.
+const MaxTemplates = 10_000
+
+var AdapterFields = &fields.Table{What: "an adapter", Fields: []fields.Field{
+	fields.Required("id", fields.FormText, "what the `transform` of an edge says"),
+	fields.Optional("description", fields.FormText, "for people"),
+	fields.Required("input_schema", fields.FormSchema, "the JSON Schema of the values that it takes"),
+	fields.Required("output_schema", fields.FormSchema, "the JSON Schema of what it gives, which is proved"),
+	fields.Required("transform", fields.FormAny, "a JSON template with ${…} expressions over `value`"),
+}}
+
+// MaxAdapters bounds the adapters of a catalog file.
+const MaxAdapters = 10_000
+
+// File is a catalog file as its fields say it. What its schemas, prices and
+// transforms mean is for a compiler to prove.
+type File struct {
+	Templates []*TemplateEntry
+	Adapters  []*AdapterEntry
+}
+
+// TemplateEntry is a template where it stands in its file.
+type TemplateEntry struct {
+	// Template is without its schemas.
+	Template
+	Fields *fields.Record
+	// Refused reports that something in it was reported.
+	Refused bool
+}
+
+// AdapterEntry is an adapter where it stands in its file.
+type AdapterEntry struct {
+	// Adapter is without its schemas and transform.
+	Adapter
+	Fields *fields.Record
+	// Refused reports that something in it was reported.
+	Refused bool
+}
+
+// Read reads a catalog file (kind: Catalog), YAML or JSON, of one document. It is
+// nil where the document is no catalog; all that it refuses is reported.
+func Read(r *fields.Reader) *File {
+	root := r.Single("catalog", fields.Limits)
+	if root == nil {
+		return nil
+	}
+	top := r.Read(root, CatalogFields, "")
+	if top == nil {
+		return nil
+	}
+	r.Fixed(top, "apiVersion", fields.APIVersion)
+	r.Fixed(top, "kind", "Catalog")
+	list := top.Get("templates")
+	if list == nil {
+		return nil
+	}
+	f := new(File)
+	for _, item := range atMost(r, list.Items, MaxTemplates, "templates") {
+		if t := readTemplate(r, item); t != nil {
+			f.Templates = append(f.Templates, t)
+		}
+	}
+	if list := top.Get("adapters"); list != nil {
+		for _, item := range atMost(r, list.Items, MaxAdapters, "adapters") {
+			if a := readAdapter(r, item); a != nil {
+				f.Adapters = append(f.Adapters, a)
+			}
+		}
+	}
+	return f
+}
+
+// atMost gives the first of the entries, and reports that there are more.
+func atMost(r *fields.Reader, items []*syntax.Value, most int, what string) []*syntax.Value {
+	if len(items) <= most {
+		return items
+	}
+	r.Report(diag.Diagnostic{
+		Code: diag.PlanLimits, Summary: fmt.Sprintf("the catalog has %d %s", len(items), what),
+		Detail: fmt.Sprintf("A catalog has at most %d %s.", most, what), Subject: fields.Head(items[most]),
+	})
+	return items[:most]
+}
+
+func readTemplate(rep *fields.Reader, v *syntax.Value) *TemplateEntry {
+	id := ""
+	if p, o := v.Get("provider_name"), v.Get("operation"); p != nil && o != nil && p.Kind == syntax.String && o.Kind == syntax.String {
+		id = OperationName(p.Text, o.Text)
+	}
+	errs := rep.Errors
+	r := rep.Read(v, TemplateFields, id)
+	if r == nil {
+		return nil
+	}
+	t := &TemplateEntry{Fields: r, Template: Template{Range: fields.Head(v)}}
+	if x := r.Get("operation"); rep.Name(x, "operation", fields.OperationNames) {
+		t.Operation, t.Range = x.Text, x.Range()
+	}
+	if x := r.Get("provider_name"); rep.Name(x, "provider_name", fields.ProviderNames) {
+		t.Provider = x.Text
+		if x.Text == EngineProvider || x.Text == PlanProvider {
+			rep.Report(diag.Diagnostic{
+				Code: diag.PlanSchema, Summary: fmt.Sprintf("the provider name %s is reserved", fields.Quote(x.Text)),
+				Detail:  "`engine` is the engine's own skills, which are always there; `plan` calls sub-plans.",
+				Subject: x.Range(),
+			})
+		}
+	}
+	t.ProviderType = plan.ProviderType(rep.Word(r.Get("provider_type"), "provider_type", fields.ProviderTypes))
+	t.Mode = plan.Mode(rep.Word(r.Get("mode"), "mode", fields.Modes))
+	t.Effect = plan.EffectClass(rep.Word(r.Get("effect_class"), "effect_class", fields.EffectClasses))
+	t.Trust = plan.Trust(rep.Word(r.Get("trust_requirement"), "trust_requirement", fields.TrustStates))
+	t.Status = plan.Trust(rep.Word(r.Get("status"), "status", fields.TrustStates))
+	rep.Bounded(r.Get("description"), "description")
+	if x := r.Get("description"); x != nil {
+		t.Description = x.Text
+	}
+	t.TimeoutMS, _ = rep.Whole(r.Get("timeout_ms"), "timeout_ms", 1, MaxTimeoutMS)
+	if x := r.Get("retry_policy"); x != nil {
+		t.Retry = ReadRetry(rep, x)
+	}
+	if t.ProviderType == plan.Skill && !r.Has("output_schema") {
+		rep.Report(diag.Diagnostic{
+			Code: diag.PlanSchema, Summary: fmt.Sprintf("the skill %s has no `output_schema`", fields.Quote(OperationName(t.Provider, t.Operation))),
+			Detail:  "Only MCP tools go without one: they return the protocol's object `{content: […]}`.",
+			Subject: fields.Head(v), Suggestion: "output_schema: …",
+		})
+	}
+	t.InputAt, t.OutputAt = fields.OneLine(r.Get("input_schema")), fields.OneLine(r.Get("output_schema"))
+	if x := r.Get("fingerprint"); rep.Name(x, "fingerprint", fields.Fingerprints) {
+		t.Fingerprint = x.Text
+	}
+	t.TrustedOutput = fields.IsTrue(r.Get("trusted_output"))
+	t.Endorses = fields.IsTrue(r.Get("endorses"))
+	t.EgressAllowed = rep.Word(r.Get("egress"), "egress", Egresses) == "allowed"
+	// Nobody has said that an MCP tool is closed: it is taken for open.
+	t.OpenWorld = fields.IsTrue(r.Get("open_world")) || (t.ProviderType == plan.MCP && !r.Has("open_world"))
+	t.InProcess = fields.IsTrue(r.Get("in_process"))
+	if t.InProcess && t.ProviderType == plan.MCP {
+		rep.Report(diag.Diagnostic{
+			Code: diag.PlanSchema, Summary: "an MCP tool does not run in process", Subject: fields.KeyOf(v, "in_process"),
+		})
+	}
+	if x := r.Get("idempotency_port"); x != nil {
+		t.IdempotencyPort = x.Text
+	}
+	t.Cost = readCost(rep, r.Get("cost"))
+	t.Refused = rep.Errors > errs
+	return t
+}
+
+// readCost reads what a call costs.
+func readCost(rep *fields.Reader, v *syntax.Value) *Cost {
+	if v == nil {
+		return nil
+	}
+	r := rep.Read(v, CostFields, "")
+	c := &Cost{FromOutput: fields.IsTrue(r.Get("from_output"))}
+	if x := r.Get("currency"); rep.Name(x, "currency", fields.Currencies) {
+		c.Currency = x.Text
+	}
+	if x := r.Get("expr"); x != nil {
+		c.Expr = x.Text
+	}
+	return c
+}
+
+func readAdapter(rep *fields.Reader, v *syntax.Value) *AdapterEntry {
+	id := ""
+	if x := v.Get("id"); x != nil && x.Kind == syntax.String {
+		id = x.Text
+	}
+	errs := rep.Errors
+	r := rep.Read(v, AdapterFields, id)
+	if r == nil {
+		return nil
+	}
+	a := &AdapterEntry{Fields: r, Adapter: Adapter{Range: fields.Head(v)}}
+	if x := r.Get("id"); rep.Name(x, "id", fields.AdapterIDs) {
+		a.ID, a.Range = x.Text, x.Range()
+	}
+	rep.Bounded(r.Get("description"), "description")
+	if x := r.Get("description"); x != nil {
+		a.Description = x.Text
+	}
+	a.InputAt, a.OutputAt, a.TransformAt = fields.OneLine(r.Get("input_schema")), fields.OneLine(r.Get("output_schema")), fields.OneLine(r.Get("transform"))
+	a.Refused = rep.Errors > errs
+	return a
+}
