@@ -146,6 +146,11 @@ var Rules = []Rule{
 		Never: []string{"workflows", "activities", "host", "config", "Temporal"}},
 	{Path: "store", Zone: Effects, Owns: "which store a deployment has: the ledger, large values, the log's key",
 		Never: []string{"workflows", "activities", "compiler", "host", "config", "mcp", "skills", "Temporal"}},
+	{Path: "client", Zone: Effects, Owns: "what a caller of runs does: grant, start, follow, status, values, cancel, terminate, list",
+		Never: []string{
+			"compiler", "store", "blob", "payload", "ledger/sqlstore", "ledger/postgres", "ledger/sqlite", "config", "host", "starter", "worker", "console",
+			"workflows", "activities", "mcp", "skills", "pgx", "SQLite", "os",
+		}},
 	{Path: "console", Zone: Effects, Owns: "the HTTP server: the codec endpoint, which opens payloads for people",
 		Never: []string{"workflows", "activities", "compiler", "expr", "guardian", "mcp", "skills", "host", "config", "worker", "starter", "pgx", "SQLite"}},
 	{Path: "metrics", Zone: Effects, Owns: "what a worker counts, for Prometheus",
