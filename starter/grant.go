@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	"chimera.ai/engine/internal/wholefile"
 	"chimera.ai/engine/trust"
 )
 
@@ -17,7 +18,7 @@ func readGrant(file, id string) (json.RawMessage, error) {
 	if id == "" {
 		return nil, misuse("--grant needs --id: a start grant is for the run of one id")
 	}
-	raw, err := atMost(file, maxGrant)
+	raw, err := wholefile.Read(file, maxGrant)
 	if err != nil {
 		return nil, misuse("%s", err)
 	}

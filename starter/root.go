@@ -14,6 +14,7 @@ import (
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/internal/wholefile"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
 	"chimera.ai/engine/store"
@@ -165,7 +166,7 @@ func devRoot(ctx context.Context, dir string, kept *store.Opened, own bool) (*ro
 
 // devBootstrap reads the bootstrap of dev mode, nil where there is none.
 func devBootstrap(file string) (*trust.Bootstrap, error) {
-	raw, err := atMost(file, trust.MaxBootstrap)
+	raw, err := wholefile.Read(file, trust.MaxBootstrap)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -192,13 +193,13 @@ func owner() string {
 
 // adminKey reads the admin's key of dev mode, and makes one where there is none.
 func adminKey(file string) (*trust.Key, error) {
-	secret, err := atMost(file, maxSecretKey)
+	secret, err := wholefile.Read(file, maxSecretKey)
 	if errors.Is(err, fs.ErrNotExist) {
 		k, secret, err := trust.NewKey()
 		if err != nil {
 			return nil, err
 		}
-		return k, keepFile(file, secret)
+		return k, wholefile.Replace(file, secret)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the admin's key: %w", err)
@@ -259,31 +260,11 @@ func keepJSON(file string, v any) error {
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", file, err)
 	}
-	return keepFile(file, raw)
+	return wholefile.Replace(file, raw)
 }
 
 // indented is JSON for files that people read.
 func indented(v any) ([]byte, error) {
 	raw, err := json.MarshalIndent(v, "", "  ")
 	return append(raw, '\n'), err
-}
-
-// keepFile writes a file whole, for its owner alone; of several processes that do,
-// one wins.
-func keepFile(file string, raw []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", file, err)
-	}
-	_, err = f.Write(raw)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", file, errors.Join(err, os.Remove(f.Name())))
-	}
-	return nil
 }

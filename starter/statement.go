@@ -3,14 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"chimera.ai/engine/config"
+	"chimera.ai/engine/internal/wholefile"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/trust"
 )
@@ -49,7 +46,7 @@ func (p *Program) secretKey(ref string) (*trust.Key, error) {
 	}
 	secret := ref
 	if !strings.Contains(ref, "${") {
-		raw, err := atMost(ref, maxSecretKey)
+		raw, err := wholefile.Read(ref, maxSecretKey)
 		if err != nil {
 			return nil, misuse("--key: %s", err)
 		}
@@ -72,7 +69,7 @@ func publicKey(what, given string) (trust.Public, error) {
 	if k, err := trust.ParsePublic(given); err == nil {
 		return k, nil
 	}
-	raw, err := atMost(given, maxSecretKey)
+	raw, err := wholefile.Read(given, maxSecretKey)
 	if err != nil {
 		return trust.Public{}, misuse("%s: %s is neither the text of a public key nor a file with one", what, printable(given))
 	}
@@ -167,7 +164,7 @@ func (p *Program) propose(ctx context.Context, acts trust.Acts, refs []string, o
 		// no reader takes for one.
 		raw, err := e.Encode()
 		if err == nil {
-			err = newFile(out, append(raw, '\n'))
+			err = wholefile.Create(out, append(raw, '\n'))
 		}
 		if err != nil {
 			return misuse("%s", err)
@@ -199,22 +196,4 @@ func (p *Program) answer(a statement) error {
 		p.say("it counts after: %s", p.command("trust", "apply", a.File))
 	}
 	return nil
-}
-
-// newFile writes a file whole where there is none, for its owner alone.
-func newFile(file string, raw []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(raw)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		if err = os.Link(f.Name(), file); errors.Is(err, fs.ErrExist) {
-			err = &fs.PathError{Op: "write", Path: file, Err: fs.ErrExist}
-		}
-	}
-	return errors.Join(err, os.Remove(f.Name()))
 }

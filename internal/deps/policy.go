@@ -166,6 +166,8 @@ var Rules = []Rule{
 		Never: []string{"workflows", "activities", "host", "config", "Temporal"}},
 	{Path: "internal/raced", Zone: Pure, Owns: "whether the race detector watches, for tests that draw fewer cases under it",
 		Never: []string{"any package of ours", "Temporal", "os", "net"}},
+	{Path: "internal/wholefile", Zone: Effects, Owns: "small files, read and written whole",
+		Never: []string{"any package of ours"}},
 	{Path: "internal/process", Zone: Effects, Owns: "child processes that cannot outlive their use",
 		Never: []string{"any package of ours"}},
 
