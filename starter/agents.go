@@ -49,7 +49,7 @@ func agentsCommand(p *Program, fs *flag.FlagSet) action {
 					return err
 				}
 				if root.dev != nil {
-					act.Keys = append(act.Keys, root.dev.Public())
+					act.Keys = append(act.Keys, root.dev.Key.Public())
 				}
 			}
 			return p.propose(ctx, trust.Acts{act}, keys, *out)

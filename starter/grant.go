@@ -80,7 +80,7 @@ func (p *Program) grant(ctx context.Context, conn *connection, o *order) error {
 // starter is the key that signs start grants, or nil.
 func (r *rooted) starter(at *place) (*trust.Key, error) {
 	if r.dev != nil {
-		return r.dev, nil
+		return r.dev.Key, nil
 	}
 	secret, err := at.settings.StartKey()
 	if err != nil {

@@ -127,8 +127,10 @@ func (p *Program) publish(ctx context.Context, place *place, src compiler.Source
 // sign has the author sign a plan that is to be published, if the admins have
 // stated that the author may, and gives what they have stated.
 func (p *Program) sign(ctx context.Context, place *place, books ledger.Store, root *rooted, row *ledger.Plan) (trust.State, error) {
-	key := root.dev
-	if key == nil {
+	var key *trust.Key
+	if root.dev != nil {
+		key = root.dev.Key
+	} else {
 		secret, err := place.settings.AuthorKey()
 		if err != nil {
 			return trust.State{}, misuse("%s", err)

@@ -126,7 +126,7 @@ func (p *Program) propose(ctx context.Context, acts trust.Acts, refs []string, o
 		keys = append(keys, key)
 	}
 	if len(keys) == 0 && root.dev != nil {
-		keys = append(keys, root.dev)
+		keys = append(keys, root.dev.Key)
 	}
 	if len(keys) == 0 && out == "" {
 		return misuse("nobody signs: give --key, or --out for others to sign")

@@ -149,15 +149,17 @@ var Rules = []Rule{
 	{Path: "client", Zone: Effects, Owns: "what a caller of runs does: grant, start, follow, status, values, cancel, terminate, list",
 		Never: []string{
 			"compiler", "store", "blob", "payload", "ledger/sqlstore", "ledger/postgres", "ledger/sqlite", "config", "host", "starter", "worker", "console",
-			"workflows", "activities", "mcp", "skills", "pgx", "SQLite", "os",
+			"workflows", "activities", "mcp", "skills", "internal/devroot", "pgx", "SQLite", "os",
 		}},
 	{Path: "console", Zone: Effects, Owns: "the HTTP server: the codec endpoint, which opens payloads for people",
-		Never: []string{"workflows", "activities", "compiler", "expr", "guardian", "mcp", "skills", "host", "config", "worker", "starter", "pgx", "SQLite"}},
+		Never: []string{"workflows", "activities", "compiler", "expr", "guardian", "mcp", "skills", "host", "config", "worker", "starter", "internal/devroot", "pgx", "SQLite"}},
 	{Path: "metrics", Zone: Effects, Owns: "what a worker counts, for Prometheus",
 		Never: []string{"any package of ours"}},
 	{Path: "internal/devserver", Zone: Effects, Owns: "finds or builds the Temporal dev server, starts and ends it",
 		Never: []string{"any package of ours"}, Except: []string{"contract", "internal/process"}},
 
+	{Path: "internal/devroot", Zone: Effects, Owns: "dev mode's own key and root of trust",
+		Never: []string{"client", "console", "starter", "worker", "host", "config", "store", "workflows", "activities", "pgx", "SQLite"}},
 	{Path: "internal/pgtest", Zone: Effects, Owns: "a real PostgreSQL for tests, which may be killed",
 		Never: []string{"any package of ours"}},
 	{Path: "internal/mutant", Zone: Effects, Owns: "stores that are broken on purpose, so that their tests show that they find it",
@@ -173,9 +175,9 @@ var Rules = []Rule{
 
 	// Composition.
 	{Path: "host", Zone: Effects, Owns: "composition: the Temporal workers of chosen roles in one process",
-		Never: []string{"starter", "worker"}},
+		Never: []string{"starter", "worker", "internal/devroot"}},
 	{Path: "worker", Zone: Effects, Owns: "the program chimera-worker: flags, wiring, run, close",
-		Never: []string{"starter"}},
+		Never: []string{"starter", "internal/devroot"}},
 	{Path: "starter", Zone: Effects, Owns: "the program chimera: the command line",
 		Never: []string{"worker"}},
 
