@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"path/filepath"
-	"slices"
 
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/host"
@@ -120,11 +119,6 @@ func (r *rooted) state(ctx context.Context, books ledger.Store, missing func(tru
 		return trust.Read(ctx, books, r.bootstrap)
 	}
 	return r.dev.State(ctx, books, missing)
-}
-
-// signs reports whether a key is an admin's.
-func signs(s trust.State, k *trust.Key) bool {
-	return slices.ContainsFunc(s.Admins, func(a trust.Admin) bool { return a.Key == k.Public() })
 }
 
 // indented is JSON for files that people read.

@@ -268,39 +268,31 @@ func (p *Program) trustApply(ctx context.Context, file string) error {
 	if err != nil {
 		return misuse("%s", err)
 	}
-	st, e, err := trust.ParseStatement(raw)
-	if err != nil {
+	if _, _, err := trust.ParseStatement(raw); err != nil {
 		return negative("%s: %s", file, err)
 	}
-	books, root, err := p.authority(ctx)
+	over, _, err := p.authority(ctx)
 	if err != nil {
 		return err
 	}
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	before, err := trust.Read(bounded, books, root.bootstrap)
+	applied, err := over.Apply(bounded, raw)
 	if err != nil {
 		return untrusted(err)
 	}
-	if _, err := trust.Publish(bounded, books, root.bootstrap, raw, time.Now()); err != nil {
-		return untrusted(err)
-	}
-	who, _, err := before.Signed(e)
-	if err != nil {
-		return untrusted(err)
-	}
-	return p.answer(statement{Statement: st.N, Digest: e.Digest(), Applied: true, SignedBy: append([]string{}, who...), Acts: st.Acts})
+	return p.answer(stated(applied, ""))
 }
 
 // trustList shows what the admins have stated, from the bootstrap on.
 func (p *Program) trustList(ctx context.Context) error {
-	books, root, err := p.authority(ctx)
+	over, root, err := p.authority(ctx)
 	if err != nil {
 		return err
 	}
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	s, err := trust.Read(bounded, books, root.bootstrap)
+	s, err := over.State(bounded)
 	if err != nil {
 		return untrusted(err)
 	}

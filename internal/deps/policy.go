@@ -146,10 +146,15 @@ var Rules = []Rule{
 		Never: []string{"workflows", "activities", "host", "config", "Temporal"}},
 	{Path: "store", Zone: Effects, Owns: "which store a deployment has: the ledger, large values, the log's key",
 		Never: []string{"workflows", "activities", "compiler", "host", "config", "mcp", "skills", "Temporal"}},
+	{Path: "authority", Zone: Effects, Owns: "what holders of keys do: publish plans, propose and apply statements of the admins",
+		Never: []string{
+			"starter", "worker", "console", "client", "workflows", "activities", "compiler", "host", "config", "store", "mcp", "skills", "internal/devroot",
+			"ledger/sqlstore", "ledger/postgres", "ledger/sqlite", "Temporal", "pgx", "SQLite", "os", "net",
+		}},
 	{Path: "client", Zone: Effects, Owns: "what a caller of runs does: grant, start, follow, status, values, cancel, terminate, list",
 		Never: []string{
 			"compiler", "store", "blob", "payload", "ledger/sqlstore", "ledger/postgres", "ledger/sqlite", "config", "host", "starter", "worker", "console",
-			"workflows", "activities", "mcp", "skills", "internal/devroot", "pgx", "SQLite", "os",
+			"workflows", "activities", "mcp", "skills", "internal/devroot", "authority", "pgx", "SQLite", "os",
 		}},
 	{Path: "console", Zone: Effects, Owns: "the HTTP server: the codec endpoint, which opens payloads for people",
 		Never: []string{"workflows", "activities", "compiler", "expr", "guardian", "mcp", "skills", "host", "config", "worker", "starter", "internal/devroot", "pgx", "SQLite"}},
