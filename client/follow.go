@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"chimera.ai/engine/contract"
@@ -30,8 +31,8 @@ type Progress struct {
 
 // Follow waits until a run ends, and meanwhile tells show several times a second what
 // is seen of it. Calls of show, which may be nil, do not overlap, and none comes after
-// Follow has returned. If ctx ends before, the run goes on. A [LostError] says that
-// Temporal has not answered for a minute.
+// Follow has returned. If ctx ends before, so does Follow, with the error of ctx, and the
+// run goes on. A [LostError] says that Temporal has not answered for a minute.
 func (c *Client) Follow(ctx context.Context, run Run, show func(Progress)) (Ending, error) {
 	if show == nil {
 		show = func(Progress) {}
@@ -48,8 +49,11 @@ func (c *Client) Follow(ctx context.Context, run Run, show func(Progress)) (Endi
 	stop(nil)
 	<-shown
 	var lost *LostError
-	if err != nil && errors.As(context.Cause(watched), &lost) {
-		return e, lost
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return Ending{}, fmt.Errorf("following the run %s: %w", run.ID, ctx.Err())
+	case err != nil && errors.As(context.Cause(watched), &lost):
+		return Ending{}, lost
 	}
 	return e, err
 }

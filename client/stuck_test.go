@@ -15,6 +15,7 @@ import (
 	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	sdk "go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -95,6 +96,24 @@ func TestWhyARunIsHeld(t *testing.T) {
 			require.Contains(t, s.Hint, c.hints)
 		})
 	}
+}
+
+// open is a codec that opens what is sealed with nothing.
+type open struct{ converter.PayloadCodec }
+
+func (open) Decode(ps []*commonpb.Payload) ([]*commonpb.Payload, error) { return ps, nil }
+
+// TestSealedCause: the message of a failure that is sealed is opened by the codec, and
+// by nothing else.
+func TestSealedCause(t *testing.T) {
+	f := &failurepb.Failure{
+		Message: "Encoded failure", EncodedAttributes: &commonpb.Payload{Data: []byte(`{"message": "boom"}`)},
+		FailureInfo: &failurepb.Failure_ApplicationFailureInfo{ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{Type: "PanicError"}},
+	}
+	require.Equal(t, "PanicError: boom", told(f, open{}))
+	require.Equal(t, "PanicError: its message is sealed, and this process has no key to open it (payload.keys)", told(f, nil))
+	f.EncodedAttributes.Data = []byte("no JSON")
+	require.Contains(t, told(f, open{}), "sealed")
 }
 
 // TestATaskThatNobodyTakes: somebody has answered for a run, and sent its next task to
