@@ -20,6 +20,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"chimera.ai/engine/blob"
+	runs "chimera.ai/engine/client"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
@@ -382,7 +383,7 @@ func pinned(t *testing.T, c client.Client, run client.WorkflowRun) string {
 	t.Helper()
 	described, err := c.DescribeWorkflowExecution(t.Context(), run.GetID(), "")
 	require.NoError(t, err)
-	return host.BuildOf(described.GetWorkflowExecutionInfo()).Build
+	return runs.BuildOf(described.GetWorkflowExecutionInfo()).ID
 }
 
 // TestUnversionedRuns: a run that began before there were builds goes to the

@@ -11,7 +11,6 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	failurepb "go.temporal.io/api/failure/v1"
 	historypb "go.temporal.io/api/history/v1"
-	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	sdklog "go.temporal.io/sdk/log"
@@ -321,14 +320,4 @@ func (r *Replayer) Check(ctx context.Context, c client.Client, namespace, workfl
 		return "", &ReplayError{err}
 	}
 	return runID, nil
-}
-
-// BuildOf gives the build that a run is pinned to: the zero value, where it is not.
-func BuildOf(info *workflowpb.WorkflowExecutionInfo) Deployment {
-	v := info.GetVersioningInfo()
-	at := v.GetDeploymentVersion()
-	if override := v.GetVersioningOverride().GetPinned().GetVersion(); override != nil {
-		at = override
-	}
-	return Deployment{Name: at.GetDeploymentName(), Build: at.GetBuildId()}
 }

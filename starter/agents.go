@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"slices"
 	"text/tabwriter"
 
-	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/authority"
 	"chimera.ai/engine/trust"
 )
 
@@ -49,7 +47,7 @@ func agentsCommand(p *Program, fs *flag.FlagSet) action {
 					return err
 				}
 				if root.dev != nil {
-					act.Keys = append(act.Keys, root.dev.Public())
+					act.Keys = append(act.Keys, root.dev.Key.Public())
 				}
 			}
 			return p.propose(ctx, trust.Acts{act}, keys, *out)
@@ -66,56 +64,31 @@ func noPart(command, what string, parts []string, hint string) error {
 	return misuse("chimera %s has no part %q", command, what).meant("", what, parts, hint)
 }
 
-// What the chain of statements says of a row.
-const (
-	rowStated   = "stated"
-	rowUnstated = "unstated" // there is a row, and no statement
-	rowAltered  = "altered"  // the row is not as it was stated
-	rowMissing  = "missing"  // there is a statement, and no row
-)
-
-// knownAgent is one agent in the JSON answer of agents list.
-type knownAgent struct {
-	AgentID       string `json:"agent_id"`
-	Owner         string `json:"owner,omitempty"`
-	PersonaRef    string `json:"persona_ref,omitempty"`
-	WalletAddress string `json:"wallet_address,omitempty"`
-	// Keys may start runs for it.
-	Keys      []string     `json:"keys"`
-	CreatedAt *ledger.Time `json:"created_at,omitempty"`
-	// State is stated, unstated, altered or missing; only stated ones count.
-	State string `json:"state"`
-}
-
 // listAgents lists what the store and the admins say of agents, and where they
 // differ, which is a no.
 func (p *Program) listAgents(ctx context.Context) error {
-	books, root, err := p.authority(ctx)
+	over, _, err := p.authority(ctx)
 	if err != nil {
 		return err
 	}
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	s, err := trust.Read(bounded, books, root.bootstrap)
+	list, s, err := over.Agents(bounded)
 	if err != nil {
 		return untrusted(err)
 	}
-	list, err := agentsOf(bounded, books, s)
-	if err != nil {
-		return storeError(err)
-	}
 	bad := 0
 	for _, a := range list {
-		if a.State != rowStated {
+		if a.State != authority.Stated {
 			bad++
 		}
 	}
 	if p.json() {
 		err = p.document(struct {
-			OK         bool         `json:"ok"`
-			Deployment string       `json:"deployment"`
-			Statements int          `json:"statements"`
-			Agents     []knownAgent `json:"agents"`
+			OK         bool              `json:"ok"`
+			Deployment string            `json:"deployment"`
+			Statements int               `json:"statements"`
+			Agents     []authority.Agent `json:"agents"`
 		}{bad == 0, s.Deployment, s.N, list})
 	} else {
 		table := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
@@ -133,50 +106,4 @@ func (p *Program) listAgents(ctx context.Context) error {
 		return &failure{code: exitNegative}
 	}
 	return nil
-}
-
-// agentsOf holds the rows of agents against what the admins have stated.
-func agentsOf(ctx context.Context, books ledger.Store, s trust.State) ([]knownAgent, error) {
-	const page = 1000
-	rows := map[string]ledger.Agent{}
-	for offset := 0; ; offset += page {
-		some, err := books.ListAgents(ctx, ledger.Page{Limit: page, Offset: offset})
-		if err != nil {
-			return nil, err
-		}
-		for _, a := range some {
-			rows[a.AgentID] = a
-		}
-		if len(some) < page {
-			break
-		}
-	}
-	ids := maps.Clone(rows)
-	for id := range s.Agents {
-		if _, ok := ids[id]; !ok {
-			ids[id] = ledger.Agent{}
-		}
-	}
-	list := []knownAgent{}
-	for _, id := range slices.Sorted(maps.Keys(ids)) {
-		row, there := rows[id]
-		stated, said := s.Agents[id]
-		a := knownAgent{AgentID: id, Owner: stated.Owner, PersonaRef: stated.PersonaRef, WalletAddress: stated.WalletAddress, Keys: append([]string{}, stated.Keys...), State: rowStated}
-		if there {
-			a.CreatedAt = &row.CreatedAt
-		}
-		_, err := trust.Known(ctx, books, s, id)
-		switch {
-		case !there:
-			a.State = rowMissing
-		case !said:
-			a.State, a.PersonaRef, a.WalletAddress = rowUnstated, row.PersonaRef, row.WalletAddress
-		case errors.Is(err, trust.ErrInvalid):
-			a.State = rowAltered
-		case err != nil:
-			return nil, err
-		}
-		list = append(list, a)
-	}
-	return list, nil
 }

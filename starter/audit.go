@@ -6,7 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"chimera.ai/engine/internal/wholefile"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
 )
@@ -166,7 +166,7 @@ func (p *Program) auditExport(ctx context.Context, dir string) error {
 		return p.document(x)
 	}
 	p.printf("%s: %d entries, %d bodies\n", dir, x.Entries, x.Bodies)
-	if raw, err := atMost(filepath.Join(dir, audit.CheckpointFile), ledger.MaxCheckpointBytes); err == nil && audit.Cosigners(raw, keys) < quorum {
+	if raw, err := wholefile.Read(filepath.Join(dir, audit.CheckpointFile), ledger.MaxCheckpointBytes); err == nil && audit.Cosigners(raw, keys) < quorum {
 		p.say("its checkpoint has %d of the %d cosignatures that the configuration asks for", audit.Cosigners(raw, keys), quorum)
 	}
 	p.say("verify it anywhere: %s", p.command("audit", "verify", dir, "--trust", "FILE"))
@@ -223,7 +223,7 @@ func (p *Program) auditVerify(path, trustFile, against string) error {
 	}
 	var old []byte
 	if against != "" {
-		if old, err = atMost(against, ledger.MaxCheckpointBytes); err != nil {
+		if old, err = wholefile.Read(against, ledger.MaxCheckpointBytes); err != nil {
 			return unanswered("%s", err)
 		}
 	}
@@ -250,7 +250,7 @@ func (p *Program) auditVerify(path, trustFile, against string) error {
 
 // auditProof verifies the proof of one entry.
 func (p *Program) auditProof(file string, trust audit.Trust) error {
-	raw, err := atMost(file, audit.MaxProofBytes)
+	raw, err := wholefile.Read(file, audit.MaxProofBytes)
 	if err != nil {
 		return unanswered("%s", err)
 	}
@@ -276,18 +276,4 @@ func (p *Program) auditProof(file string, trust audit.Trust) error {
 	}
 	p.printf("verified: entry %d of %d of %s\n%s\n", x.Index, x.Checkpoint.Size, trust.Origin, printable(string(x.Bytes)))
 	return nil
-}
-
-// atMost reads a file of at most so many bytes.
-func atMost(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := io.ReadAll(io.LimitReader(f, most+1))
-	err = errors.Join(err, f.Close())
-	if err == nil && int64(len(raw)) > most {
-		err = fmt.Errorf("%s has more than %d bytes", path, most)
-	}
-	return raw, err
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"flag"
 
-	"go.temporal.io/api/workflowservice/v1"
-
-	"chimera.ai/engine/contract"
+	"chimera.ai/engine/client"
 )
 
 func cancelCommand(p *Program, _ *flag.FlagSet) action {
@@ -15,20 +13,13 @@ func cancelCommand(p *Program, _ *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		id := operands[0]
-		bounded, cancel := context.WithTimeout(ctx, callTimeout)
-		defer cancel()
-		described, err := conn.going(bounded, id)
+		run, err := conn.runs.Cancel(ctx, operands[0])
 		if err != nil {
-			return err
+			return conn.failed(err)
 		}
-		info := described.GetWorkflowExecutionInfo()
-		if err := conn.CancelWorkflow(bounded, id, info.GetExecution().GetRunId()); err != nil {
-			return conn.refused("cancelling "+id, err)
-		}
-		held, err := p.examine(ctx, conn, described, false)
+		held, err := conn.runs.Stuck(ctx, run.ID)
 		if err != nil {
-			p.say("whether the run goes on is not known: %s", err)
+			p.say("whether the run goes on is not known: %s", conn.failed(err))
 		}
 		if p.json() {
 			return p.document(struct {
@@ -36,31 +27,15 @@ func cancelCommand(p *Program, _ *flag.FlagSet) action {
 				RunID     string `json:"run_id"`
 				Requested bool   `json:"cancel_requested"`
 				// Stuck is why it has no effect yet.
-				Stuck *stuck `json:"stuck,omitempty"`
-			}{id, info.GetExecution().GetRunId(), true, held})
+				Stuck *client.Stuck `json:"stuck,omitempty"`
+			}{run.ID, run.RunID, true, held})
 		}
-		p.printf("%s\n", id)
+		p.printf("%s\n", run.ID)
 		if held != nil {
-			p.say("asked to end, and that has no effect yet: %s", printable(held.line()))
+			p.say("asked to end, and that has no effect yet: %s", printable(standstill(held)))
 			return nil
 		}
-		p.say("asked to end; %s shows how it ends", p.command("status", id))
+		p.say("asked to end; %s shows how it ends", p.command("status", run.ID))
 		return nil
 	}
-}
-
-// going describes a run that has not ended, and refuses all else.
-func (c *connection) going(ctx context.Context, id string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
-	described, err := c.describe(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	info := described.GetWorkflowExecutionInfo()
-	if name := info.GetType().GetName(); name != contract.WorkflowType {
-		return nil, negative("%s is a workflow of type %s, not a run of a plan", id, name)
-	}
-	if info.GetCloseTime() != nil {
-		return nil, negative("the run %s %s already", id, verb(contract.RunState(stateOf(info))))
-	}
-	return described, nil
 }

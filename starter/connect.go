@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"go.temporal.io/api/serviceerror"
-	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/client"
+	sdk "go.temporal.io/sdk/client"
 
 	"chimera.ai/engine/blob"
+	"chimera.ai/engine/client"
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
@@ -43,11 +43,13 @@ func fallback(dev config.Dev) string {
 
 // connection is a client, and what it is connected to.
 type connection struct {
-	client.Client
+	sdk.Client
 	address, namespace string
 	// ui is the address of the web pages, or "".
 	ui    string
 	place *place
+	// runs is the client of runs.
+	runs *client.Client
 	// sealing and blobs are those of the client.
 	sealing payload.Sealing
 	blobs   blob.Store
@@ -78,7 +80,7 @@ func (p *Program) connect(ctx context.Context) (*connection, error) {
 	if options.HostPort == "" {
 		hint = "Start one with chimera dev, or set temporal.address (CHIMERA_TEMPORAL_ADDRESS)."
 		if l := at.local; l != nil {
-			options = client.Options{HostPort: l.Address, Namespace: l.Namespace}
+			options = sdk.Options{HostPort: l.Address, Namespace: l.Namespace}
 			conn.ui = l.UI
 		} else {
 			options.HostPort = fallback(settings.Dev)
@@ -88,7 +90,7 @@ func (p *Program) connect(ctx context.Context) (*connection, error) {
 	return conn, p.dial(ctx, conn, options, host.ClientSealing(settings), hint)
 }
 
-func (p *Program) dial(ctx context.Context, conn *connection, options client.Options, sealing payload.Sealing, hint string) error {
+func (p *Program) dial(ctx context.Context, conn *connection, options sdk.Options, sealing payload.Sealing, hint string) error {
 	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	blobs := &values{at: conn.place, turn: make(chan struct{}, 1)}
@@ -98,7 +100,8 @@ func (p *Program) dial(ctx context.Context, conn *connection, options client.Opt
 		return unanswered("no Temporal server answers at %s: %s", options.HostPort, plainError(err)).withHint("%s", hint)
 	}
 	p.later(func() error { c.Close(); return nil })
-	conn.Client, conn.sealing, conn.blobs = c, sealing, blobs
+	conn.sealing, conn.blobs = sealing, blobs
+	p.of(conn, c)
 	return nil
 }
 
@@ -184,17 +187,34 @@ func isLate(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late)
 }
 
-// describe asks for a run's workflow.
-func (c *connection) describe(ctx context.Context, id string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
-	described, err := c.DescribeWorkflowExecution(ctx, id, "")
-	if isGone(err) {
-		return nil, negative("there is no run %s in the namespace %s at %s", id, c.namespace, c.address).
-			withHint("chimera runs lists those that are there.")
+// maxSealed bounds the sealed message of a failure once it is open, in bytes.
+const maxSealed = 1 << 20
+
+// of makes a connection one over a client.
+func (p *Program) of(conn *connection, c sdk.Client) {
+	conn.Client = c
+	conn.runs = client.New(c, client.Options{
+		Namespace: conn.namespace, Identity: p.Name, Codec: payload.Codec{Keys: conn.sealing.Keys, Limit: maxSealed}, Command: p.command,
+	})
+}
+
+// failed turns an error of package client into ours.
+func (c *connection) failed(err error) error {
+	var call *client.CallError
+	var absent *client.NotFoundError
+	var foreign *client.TypeError
+	var ended *client.EndedError
+	switch {
+	case errors.As(err, &call):
+		return c.refused(call.What, call.Err)
+	case errors.As(err, &absent):
+		return negative("there is no run %s in the namespace %s at %s", absent.Run, absent.Namespace, c.address).withHint("chimera runs lists those that are there.")
+	case errors.As(err, &foreign):
+		return negative("%s", foreign)
+	case errors.As(err, &ended):
+		return negative("the run %s %s already", ended.Run, verb(ended.State))
 	}
-	if err != nil {
-		return nil, c.refused("run "+id, err)
-	}
-	return described, nil
+	return err
 }
 
 // refused turns the error of a call into ours; what is what was asked for.

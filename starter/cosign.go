@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/internal/wholefile"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
 	"chimera.ai/engine/ledger/witness"
@@ -42,7 +43,7 @@ func (p *Program) auditCosign(dir string, c cosigning) error {
 			return misuse("%s", err)
 		}
 	}
-	secret, err := atMost(c.key, 4<<10)
+	secret, err := wholefile.Read(c.key, 4<<10)
 	if err != nil {
 		return unanswered("%s", err)
 	}
@@ -88,7 +89,7 @@ func (p *Program) auditCosign(dir string, c cosigning) error {
 
 // trustFrom reads a trust file.
 func trustFrom(file string) (audit.Trust, error) {
-	raw, err := atMost(file, 1<<20)
+	raw, err := wholefile.Read(file, 1<<20)
 	if err != nil {
 		return audit.Trust{}, unanswered("%s", err)
 	}

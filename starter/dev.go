@@ -115,10 +115,11 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	}
 	if todo != nil {
 		conn := &connection{
-			Client: worker.host.Client(), address: l.Address, namespace: l.Namespace, ui: l.UI,
+			address: l.Address, namespace: l.Namespace, ui: l.UI,
 			sealing: host.ClientSealing(settings), blobs: worker.host.Store().Blobs,
 			place: &place{store: worker.store, local: &l, known: true, settings: settings, opened: worker.host.Store(), books: worker.host.Store().Ledger, root: root},
 		}
+		p.of(conn, worker.host.Client())
 		return p.devRun(ctx, o, conn, todo, server, worker.host.Store(), trusted)
 	}
 	if p.json() {
@@ -132,7 +133,7 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 
 // devRun runs the one plan, and then stays up or ends.
 func (p *Program) devRun(ctx context.Context, o devOptions, conn *connection, todo *order, server *devserver.Server, kept *store.Opened, trusted audit.Trust) error {
-	t, run, err := p.launch(ctx, conn, todo)
+	t, err := p.launch(ctx, conn, todo)
 	if err != nil {
 		return err
 	}
@@ -145,7 +146,7 @@ func (p *Program) devRun(ctx context.Context, o devOptions, conn *connection, to
 		case <-followed.Done():
 		}
 	}()
-	result := p.follow(followed, conn, t, run)
+	result := p.follow(followed, conn, t)
 	if cause := context.Cause(followed); ctx.Err() == nil && cause != nil {
 		return unanswered("%s", cause)
 	}
@@ -273,15 +274,14 @@ func (p *Program) worker(ctx context.Context, settings config.Config, server *de
 	if err := h.Start(); err != nil {
 		return nil, unanswered("starting the worker: %s", err)
 	}
-	conn := &connection{Client: h.Client(), address: server.Address, namespace: server.Namespace}
-	if err := polling(ctx, conn); err != nil {
+	if err := polling(ctx, h.Client()); err != nil {
 		return nil, err
 	}
 	return &running{host: h, store: options.Store}, nil
 }
 
 // polling waits until all queues are polled.
-func polling(asked context.Context, conn *connection) error {
+func polling(asked context.Context, c client.Client) error {
 	ctx, cancel := context.WithTimeout(asked, pollWait)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -292,8 +292,10 @@ func polling(asked context.Context, conn *connection) error {
 			kind = enums.TASK_QUEUE_TYPE_WORKFLOW
 		}
 		for {
-			n, err := pollers(ctx, conn, queue, kind)
-			if err == nil && n > 0 {
+			bounded, cancel := context.WithTimeout(ctx, callTimeout)
+			d, err := c.DescribeTaskQueue(bounded, queue, kind)
+			cancel()
+			if err == nil && len(d.GetPollers()) > 0 {
 				break
 			}
 			select {

@@ -16,5 +16,5 @@ func TestPollingIsInterrupted(t *testing.T) {
 	t.Cleanup(c.Close)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.EqualError(t, polling(ctx, &connection{Client: c}), "interrupted")
+	require.EqualError(t, polling(ctx, c), "interrupted")
 }

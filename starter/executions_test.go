@@ -2,14 +2,14 @@ package main
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/client"
+	sdk "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/workflow"
 
+	"chimera.ai/engine/client"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/payload"
 )
@@ -43,7 +43,7 @@ func TestAContinuedRun(t *testing.T) {
 		return json.RawMessage(`{}`), nil
 	})
 	start := func(id, plan string) string {
-		run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: contract.QueueEngine}, contract.WorkflowType, contract.Start{Plan: plan})
+		run, err := c.ExecuteWorkflow(t.Context(), sdk.StartWorkflowOptions{ID: id, TaskQueue: contract.QueueEngine}, contract.WorkflowType, contract.Start{Plan: plan})
 		require.NoError(t, err)
 		return run.GetRunID()
 	}
@@ -59,7 +59,7 @@ func TestAContinuedRun(t *testing.T) {
 	require.NoError(t, c.GetWorkflow(t.Context(), long, "").Get(t.Context(), nil))
 	first, once := start(long, ""), start("short", "once")
 
-	status := func() (r report) {
+	status := func() (r client.Status) {
 		out, said, code := cli("status", long, "--format", "json")
 		require.Equal(t, exitDone, code, said)
 		require.NoError(t, json.Unmarshal([]byte(out), &r))
@@ -67,7 +67,7 @@ func TestAContinuedRun(t *testing.T) {
 	}
 	require.Eventually(t, func() bool {
 		r := status()
-		return r.Detail != nil && r.RunID != first && r.Executions == 3 && strings.Contains(r.State, "running")
+		return r.Detail != nil && r.RunID != first && r.Executions == 3 && r.State == contract.RunRunning
 	}, time.Minute, 50*time.Millisecond)
 	require.Eventually(t, func() bool { // the third execution is the last
 		d, err := c.DescribeWorkflowExecution(t.Context(), long, "")
@@ -94,7 +94,7 @@ func TestAContinuedRun(t *testing.T) {
 		require.Eventually(t, func() bool {
 			out, _, code := cli("runs", "--format", "json")
 			require.Equal(t, exitDone, code)
-			var answer struct{ Runs []listed }
+			var answer struct{ Runs []client.Listed }
 			require.NoError(t, json.Unmarshal([]byte(out), &answer))
 			if len(answer.Runs) != 3 {
 				return false

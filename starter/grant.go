@@ -2,33 +2,23 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"slices"
-	"time"
 
-	"chimera.ai/engine/ledger"
-	"chimera.ai/engine/plan"
-	"chimera.ai/engine/schemas"
+	"chimera.ai/engine/internal/wholefile"
 	"chimera.ai/engine/trust"
 )
 
-const (
-	// grantTime is how long a start grant of ours holds: a run that no worker takes
-	// up within it does not begin.
-	grantTime = time.Hour
-	// maxGrant bounds the file of a start grant, in bytes.
-	maxGrant = 16 << 10
-)
+// maxGrant bounds the file of a start grant, in bytes.
+const maxGrant = 16 << 10
 
 // readGrant reads a start grant that was made elsewhere, for the run of an id.
 func readGrant(file, id string) (json.RawMessage, error) {
 	if id == "" {
 		return nil, misuse("--grant needs --id: a start grant is for the run of one id")
 	}
-	raw, err := atMost(file, maxGrant)
+	raw, err := wholefile.Read(file, maxGrant)
 	if err != nil {
 		return nil, misuse("%s", err)
 	}
@@ -77,21 +67,8 @@ func (p *Program) grant(ctx context.Context, conn *connection, o *order) error {
 	if err != nil {
 		return err
 	}
-	input, err := schemas.Decode(o.start.Input)
-	if err != nil {
-		return misuse("the input is not JSON: %s", err)
-	}
-	canonical, err := plan.Canonical(input)
-	if err != nil {
-		return misuse("the input: %s", err)
-	}
-	nonce := make([]byte, 16)
-	_, _ = rand.Read(nonce) // it never fails
-	now := time.Now()
-	o.start.Grant, err = trust.SignGrant(key, trust.Grant{
-		Deployment: s.Deployment, Audience: s.Audience, Namespace: conn.namespace, WorkflowID: o.id,
-		Plan: o.digest, Input: plan.DigestOf(canonical), Agent: o.agent, Requester: requester,
-		Nonce: hex.EncodeToString(nonce), Issued: ledger.At(now), Expires: ledger.At(now.Add(grantTime)),
+	err = conn.runs.Grant(key, &o.Request, trust.Grant{
+		Deployment: s.Deployment, Audience: s.Audience, Plan: o.digest, Agent: o.agent, Requester: requester,
 	})
 	if errors.Is(err, trust.ErrInvalid) {
 		p.say("no start grant: %s", printable(err.Error())) // such as an id that is too long for one
@@ -103,7 +80,7 @@ func (p *Program) grant(ctx context.Context, conn *connection, o *order) error {
 // starter is the key that signs start grants, or nil.
 func (r *rooted) starter(at *place) (*trust.Key, error) {
 	if r.dev != nil {
-		return r.dev, nil
+		return r.dev.Key, nil
 	}
 	secret, err := at.settings.StartKey()
 	if err != nil {

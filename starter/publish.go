@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"os/user"
 	"strings"
-	"time"
 
+	"chimera.ai/engine/authority"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
@@ -78,7 +77,7 @@ func (p *Program) sound(shelf *shelf, src compiler.Source) (*plan.Plan, string, 
 	return compiled, plan.DigestOf(encoded), nil
 }
 
-// publish keeps the source of a plan, signed by its author. Other content under
+// publish stores the source of a plan, signed by its author. Other content under
 // its name and version is a no. Where nothing says whom to trust, nobody signs.
 func (p *Program) publish(ctx context.Context, place *place, src compiler.Source, compiled *plan.Plan, digest string) (ledger.Plan, error) {
 	author, err := person("author", place.settings.Author)
@@ -95,78 +94,61 @@ func (p *Program) publish(ctx context.Context, place *place, src compiler.Source
 	}
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	row := ledger.Plan{
-		Name: compiled.Name, Version: compiled.Version, Digest: digest, SourceDigest: plan.DigestOf(src.Text), Author: author, Agent: compiled.Agent,
-	}
-	ref := row.Name + "@" + row.Version
-	var stated trust.State
+	var key *trust.Key
 	if root.bootstrap == nil {
-		p.say("%s is published unsigned: nothing says whom to trust (trust.bootstrap)", ref)
-	} else if stated, err = p.sign(bounded, place, books, root, &row); err != nil {
+		p.say("%s@%s is published unsigned: nothing says whom to trust (trust.bootstrap)", compiled.Name, compiled.Version)
+	} else if key, err = root.author(bounded, place, books, author); err != nil {
 		return ledger.Plan{}, err
 	}
-	if _, err := books.PutBlob(bounded, src.Text); err != nil {
-		return ledger.Plan{}, storeError(err)
-	}
-	kept, err := books.PublishPlan(bounded, row)
-	if errors.Is(err, ledger.ErrConflict) {
-		return ledger.Plan{}, negative("%s is published already, with other content (%s)", ref, kept.Digest).
-			withHint("What is published stays. Raise the version of the plan.")
-	}
-	if err != nil {
-		return ledger.Plan{}, storeError(err)
-	}
-	if root.bootstrap != nil {
-		if err := trust.Authored(stated, ref, kept); err != nil {
-			return ledger.Plan{}, negative("%s is there already: %s", ref, err).withHint("What is published stays. Raise the version of the plan.")
-		}
+	over := authority.Authority{Bootstrap: root.bootstrap, Ledger: books}
+	kept, err := over.Publish(bounded, authority.Plan{
+		Source: src.Text, Digest: digest, Name: compiled.Name, Version: compiled.Version, Agent: compiled.Agent, Author: author,
+	}, key)
+	var exists *authority.ExistsError
+	switch {
+	case errors.As(err, &exists):
+		return ledger.Plan{}, negative("%s", exists).withHint("What is published stays. Raise the version of the plan.")
+	case err != nil:
+		return ledger.Plan{}, untrusted(err)
 	}
 	return kept, nil
 }
 
-// sign has the author sign a plan that is to be published, if the admins have
-// stated that the author may, and gives what they have stated.
-func (p *Program) sign(ctx context.Context, place *place, books ledger.Store, root *rooted, row *ledger.Plan) (trust.State, error) {
-	key := root.dev
-	if key == nil {
-		secret, err := place.settings.AuthorKey()
+// author is the key that signs plans: dev mode's, which first states that the author
+// may, or the configured one.
+func (r *rooted) author(ctx context.Context, place *place, books ledger.Store, author string) (*trust.Key, error) {
+	if r.dev != nil {
+		_, err := r.dev.State(ctx, books, func(s trust.State) []trust.Act {
+			if _, ok := s.Publishers[author]; ok {
+				return nil
+			}
+			return []trust.Act{&trust.AddPublisher{ID: author, Person: s.Admins[0].Person, Key: r.dev.Key.Public(), Uses: []string{trust.UsePlans}}}
+		})
 		if err != nil {
-			return trust.State{}, misuse("%s", err)
+			return nil, untrusted(err)
 		}
-		if secret == "" {
-			return trust.State{}, misuse("nobody can sign the plan: trust.author_key is not set").
-				withHint("Where there is a root of trust, its author signs what is published.")
-		}
-		if key, err = trust.ParseKey([]byte(secret)); err != nil {
-			return trust.State{}, misuse("trust.author_key: %s", err)
-		}
+		return r.dev.Key, nil
 	}
-	s, err := root.state(ctx, books, func(s trust.State) []trust.Act {
-		if _, ok := s.Publishers[row.Author]; ok {
-			return nil
-		}
-		return []trust.Act{&trust.AddPublisher{ID: row.Author, Person: s.Admins[0].Person, Key: key.Public(), Uses: []string{trust.UsePlans}}}
-	})
+	secret, err := place.settings.AuthorKey()
 	if err != nil {
-		return s, untrusted(err)
+		return nil, misuse("%s", err)
 	}
-	row.Signature, err = trust.SignPlan(key, trust.Plan{
-		Deployment: s.Deployment, Audience: s.Audience, Author: row.Author, Name: row.Name, Version: row.Version,
-		SourceDigest: row.SourceDigest, Digest: row.Digest, Issued: ledger.At(time.Now()),
-	})
-	if err == nil {
-		err = trust.Authored(s, row.Name+"@"+row.Version, *row)
+	if secret == "" {
+		return nil, misuse("nobody can sign the plan: trust.author_key is not set").
+			withHint("Where there is a root of trust, its author signs what is published.")
 	}
+	key, err := trust.ParseKey([]byte(secret))
 	if err != nil {
-		return s, untrusted(err)
+		return nil, misuse("trust.author_key: %s", err)
 	}
-	return s, nil
+	return key, nil
 }
 
 // untrusted is the failure of something that is not signed as it must be, or
 // cannot be read.
 func untrusted(err error) error {
-	if errors.Is(err, trust.ErrInvalid) {
+	var key *authority.KeyError
+	if errors.Is(err, trust.ErrInvalid) || errors.As(err, &key) {
 		return negative("%s", err)
 	}
 	return storeError(err)
@@ -190,31 +172,22 @@ func (p *Program) published(ctx context.Context, place *place, ref string) (ledg
 	if err != nil {
 		return ledger.Plan{}, err
 	}
+	root, err := place.rooted(ctx, p)
+	if err != nil {
+		return ledger.Plan{}, err
+	}
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	kept, err := books.Plan(bounded, ref)
-	if errors.Is(err, ledger.ErrNotFound) {
+	over := authority.Authority{Bootstrap: root.bootstrap, Ledger: books}
+	kept, err := over.Published(bounded, ref)
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
 		f := negative("no plan is published as %s", ref)
 		if !strings.HasPrefix(ref, "sha256:") {
 			return kept, f.withHint("There is no file of this name either. %s publishes one.", p.command("publish", "FILE"))
 		}
 		return kept, f
-	}
-	if err != nil {
-		return kept, storeError(fmt.Errorf("finding the plan %s: %w", ref, err))
-	}
-	root, err := place.rooted(ctx, p)
-	if err != nil || root.bootstrap == nil {
-		return kept, err
-	}
-	s, err := trust.Read(bounded, books, root.bootstrap)
-	if err != nil {
-		return kept, untrusted(err)
-	}
-	if ref == kept.Name { // the version that was published last
-		ref += "@" + kept.Version
-	}
-	if err := trust.Authored(s, ref, kept); err != nil {
+	case err != nil:
 		return kept, untrusted(err)
 	}
 	return kept, nil

@@ -1,143 +1,31 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
 	"chimera.ai/engine/store"
 	"chimera.ai/engine/trust"
 )
 
-func openStore(t *testing.T, dir, path string) *store.Opened {
-	s, err := store.Open(t.Context(), store.Options{Dir: dir, Path: filepath.Join(dir, path)})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	return s
-}
-
-func TestRoot(t *testing.T) {
+// TestTrustFile: what chimera dev trusts is in a file for auditors.
+func TestTrustFile(t *testing.T) {
 	dir := t.TempDir()
-	root := func(kept *store.Opened) (audit.Trust, error) {
-		r, err := devRoot(t.Context(), dir, kept, true)
-		if err != nil {
-			return audit.Trust{}, err
-		}
-		return keepTrust(t.Context(), dir, kept, r)
-	}
-	kept := openStore(t, dir, "ledger.db")
-	first, err := root(kept)
+	kept, err := store.Open(t.Context(), store.Options{Dir: dir, Path: filepath.Join(dir, "ledger.db")})
 	require.NoError(t, err)
-	again, err := root(kept)
+	t.Cleanup(func() { require.NoError(t, kept.Close()) })
+	r, err := rootedIn(t.Context(), dir, kept, true)
 	require.NoError(t, err)
-	require.Equal(t, first, again)
-	require.Equal(t, trust.Dev, first.Bootstrap.Audience)
+	trusted, err := keepTrust(t.Context(), dir, kept, r)
+	require.NoError(t, err)
+	require.Equal(t, string(trust.Dev), trusted.Audience)
 	raw, err := os.ReadFile(filepath.Join(dir, "trust.json"))
 	require.NoError(t, err)
 	read, err := audit.ParseTrust(raw)
 	require.NoError(t, err)
-	require.Equal(t, first, read)
-	info, err := os.Stat(filepath.Join(dir, "admin.key"))
-	require.NoError(t, err)
-	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
-
-	// Another ledger gets another bootstrap, from the owner of the folder; one with
-	// statements does not.
-	another := openStore(t, dir, "other.db")
-	same, err := devRoot(t.Context(), dir, another, false)
-	require.NoError(t, err)
-	require.Equal(t, first.Bootstrap.Digest(), same.bootstrap.Digest())
-	other, err := root(another)
-	require.NoError(t, err)
-	require.NotEqual(t, first.Bootstrap.Digest(), other.Bootstrap.Digest())
-	_, err = root(kept)
-	require.NoError(t, err)
-	r, err := devRoot(t.Context(), dir, kept, false)
-	require.NoError(t, err)
-	_, err = r.state(t.Context(), kept.Ledger, func(trust.State) []trust.Act {
-		return []trust.Act{&trust.AddAgent{AgentID: "a", Owner: "me", Keys: []string{}}}
-	})
-	require.NoError(t, err)
-	_, err = root(kept)
-	require.NoError(t, err)
-	_, err = root(another)
-	require.NoError(t, err, "that ledger has no statements")
-	_, err = root(kept)
-	require.ErrorContains(t, err, "is not the bootstrap that the ledger's statements of authority rest on")
-	_, err = devRoot(t.Context(), dir, kept, false)
-	require.ErrorIs(t, err, trust.ErrInvalid)
-}
-
-// TestRootAtOnce: of processes that come at once to a new folder, all trust the
-// same, and what each states is stated once.
-func TestRootAtOnce(t *testing.T) {
-	dir := t.TempDir()
-	var all sync.WaitGroup
-	roots, errs := make([]*rooted, 6), make([]error, 6)
-	for i := range roots {
-		kept := openStore(t, dir, "ledger.db")
-		all.Go(func() {
-			if roots[i], errs[i] = devRoot(t.Context(), dir, kept, i == 0); errs[i] != nil {
-				return
-			}
-			_, errs[i] = roots[i].state(t.Context(), kept.Ledger, func(s trust.State) (acts []trust.Act) {
-				for _, id := range []string{"shared", string(rune('a' + i))} {
-					if _, ok := s.Agents[id]; !ok {
-						acts = append(acts, &trust.AddAgent{AgentID: id, Owner: "me", Keys: []string{}})
-					}
-				}
-				return acts
-			})
-		})
-	}
-	all.Wait()
-	for i, r := range roots {
-		require.NoError(t, errs[i])
-		require.Equal(t, roots[0].bootstrap.Digest(), r.bootstrap.Digest())
-		require.Equal(t, roots[0].dev.Public(), r.dev.Public())
-	}
-	s, err := trust.Read(t.Context(), openStore(t, dir, "ledger.db").Ledger, roots[0].bootstrap)
-	require.NoError(t, err)
-	require.Len(t, s.Agents, 7)
-	left, err := filepath.Glob(filepath.Join(dir, ".*-*"))
-	require.NoError(t, err)
-	require.Empty(t, left, "nothing is left behind")
-}
-
-// silent is a ledger whose statements nobody can add to.
-type silent struct{ ledger.Store }
-
-func (silent) StateAuthority(context.Context, json.RawMessage, string) error {
-	return ledger.ErrUnavailable
-}
-
-// TestStateGivesUp: a store that refuses is an error, not a loop; and an admin's
-// key that is one no more states nothing.
-func TestStateGivesUp(t *testing.T) {
-	dir := t.TempDir()
-	kept := openStore(t, dir, "ledger.db")
-	r, err := devRoot(t.Context(), dir, kept, true)
-	require.NoError(t, err)
-	add := func(trust.State) []trust.Act {
-		return []trust.Act{&trust.AddAgent{AgentID: "a", Owner: "me", Keys: []string{}}}
-	}
-	_, err = r.state(t.Context(), silent{kept.Ledger}, add)
-	require.ErrorIs(t, err, ledger.ErrUnavailable)
-
-	next, _, err := trust.NewKey()
-	require.NoError(t, err)
-	_, err = r.state(t.Context(), kept.Ledger, func(trust.State) []trust.Act {
-		return []trust.Act{&trust.SetAdmins{Admins: []trust.Admin{{ID: "next", Person: "Next", Key: next.Public()}}, Quorum: 1}}
-	})
-	require.NoError(t, err)
-	s, err := r.state(t.Context(), kept.Ledger, add)
-	require.NoError(t, err)
-	require.Empty(t, s.Agents)
+	require.Equal(t, trusted, read)
 }

@@ -28,6 +28,7 @@ import (
 	"go.temporal.io/api/proxy"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"chimera.ai/engine/client"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/internal/devserver"
 	"chimera.ai/engine/internal/pgtest"
@@ -322,8 +323,8 @@ func waitFor(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	until(ts, "run "+args[1]+" is "+args[0], func() bool {
 		_ = ts.Exec("chimera", "status", args[1], "--format", "json")
-		var r report
-		return json.Unmarshal([]byte(ts.ReadFile("stdout")), &r) == nil && r.State == args[0] &&
+		var r client.Status
+		return json.Unmarshal([]byte(ts.ReadFile("stdout")), &r) == nil && string(r.State) == args[0] &&
 			(len(args) == 2 || r.Detail != nil && slices.ContainsFunc(r.Detail.Waiting, func(w contract.Wait) bool { return string(w.Kind) == args[2] }))
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,10 +14,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/serviceerror"
-	"go.temporal.io/sdk/client"
-
+	"chimera.ai/engine/client"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
@@ -57,9 +53,9 @@ func startCommand(p *Program, fs *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		o.start.Subject = *subject
+		o.Start.Subject = *subject
 		if *grant != "" {
-			if o.start.Grant, err = readGrant(*grant, *id); err != nil {
+			if o.Start.Grant, err = readGrant(*grant, *id); err != nil {
 				return err
 			}
 		}
@@ -67,12 +63,12 @@ func startCommand(p *Program, fs *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		t, run, err := p.launch(ctx, conn, o)
+		t, err := p.launch(ctx, conn, o)
 		if err != nil {
 			return err
 		}
 		if *wait {
-			return p.follow(ctx, conn, t, run)
+			return p.follow(ctx, conn, t)
 		}
 		if p.json() {
 			return p.document(t)
@@ -99,7 +95,7 @@ func (p *Program) next(t ticket) {
 
 // order is a run to start: checked here, before anything goes to the server.
 type order struct {
-	id string
+	client.Request
 	// plan is the compiled plan of a file, and nil where ref names a published one.
 	plan   *plan.Plan
 	source compiler.Source
@@ -109,7 +105,6 @@ type order struct {
 	catalog string
 	// title is the plan's name@version, and agent whom it acts for.
 	title, agent string
-	start        contract.Start
 }
 
 var (
@@ -128,7 +123,7 @@ func (p *Program) order(target, input, id, catalogFile string) (*order, error) {
 			return nil, misuse("there is no file %s", target)
 		case digestForm.MatchString(target), nameForm.MatchString(target):
 			value, err := p.input(input)
-			return &order{id: id, ref: target, catalog: catalogFile, start: contract.Start{Input: value}}, err
+			return &order{Request: client.Request{ID: id, Start: contract.Start{Input: value}}, ref: target, catalog: catalogFile}, err
 		}
 		return nil, misuse("%s is no file, no name of a plan and no digest", target)
 	}
@@ -155,8 +150,8 @@ func (p *Program) order(target, input, id, catalogFile string) (*order, error) {
 		return nil, err
 	}
 	return &order{
-		id: id, plan: compiled, source: src, digest: digest, title: compiled.Name + "@" + compiled.Version, agent: compiled.Agent,
-		start: contract.Start{Input: value},
+		Request: client.Request{ID: id, Start: contract.Start{Input: value}},
+		plan:    compiled, source: src, digest: digest, title: compiled.Name + "@" + compiled.Version, agent: compiled.Agent,
 	}, nil
 }
 
@@ -196,7 +191,7 @@ func (p *Program) publishedFits(ctx context.Context, at *place, o *order, kept l
 	if encoded, err := compiled.Encode(); err != nil || plan.DigestOf(encoded) != kept.Digest {
 		return nil
 	}
-	return fits(compiled, o.start.Input)
+	return fits(compiled, o.Start.Input)
 }
 
 // settle makes an order name a published plan: a file is published first. Only
@@ -212,26 +207,26 @@ func (p *Program) settle(ctx context.Context, at *place, o *order) error {
 			return err
 		}
 		o.title, o.digest, o.agent = kept.Name+"@"+kept.Version, kept.Digest, kept.Agent
-		o.start.Plan = o.title
+		o.Start.Plan = o.title
 		if strings.HasPrefix(o.ref, "sha256:") {
-			o.start.Plan = o.ref
+			o.Start.Plan = o.ref
 		}
-		o.id = cmp.Or(o.id, kept.Name+"-"+strings.ToLower(rand.Text()[:10]))
+		o.ID = cmp.Or(o.ID, kept.Name+"-"+strings.ToLower(rand.Text()[:10]))
 		return nil
 	}
-	o.id = cmp.Or(o.id, o.plan.Name+"-"+strings.ToLower(rand.Text()[:10]))
+	o.ID = cmp.Or(o.ID, o.plan.Name+"-"+strings.ToLower(rand.Text()[:10]))
 	if !at.known {
-		o.start.Source = string(o.source.Text)
+		o.Start.Source = string(o.source.Text)
 		return nil
 	}
 	_, err := p.publish(ctx, at, o.source, o.plan, o.digest)
 	var f *failure
 	if at.local != nil && errors.As(err, &f) && f.code == exitNegative {
 		p.say("%s; dev mode runs the file all the same", f.message)
-		o.start.Source = string(o.source.Text)
+		o.Start.Source = string(o.source.Text)
 		return nil
 	}
-	o.start.Plan = o.title
+	o.Start.Plan = o.title
 	return err
 }
 
@@ -261,60 +256,51 @@ func (p *Program) input(given string) (json.RawMessage, error) {
 
 // taken is the failure of a start under an id that is given already: an id is
 // given once, and nothing was started.
-func (p *Program) taken(ctx context.Context, conn *connection, id string) error {
-	shows := p.command("status", id) + " shows it."
-	d, err := conn.DescribeWorkflowExecution(ctx, id, "")
-	if err != nil {
-		return negative("there is a run %s already, and no other was started", id).withHint("%s", shows)
-	}
-	info := d.GetWorkflowExecutionInfo()
-	switch name := info.GetType().GetName(); {
-	case name != contract.WorkflowType:
-		return negative("%s is a workflow of type %s already, and no run was started", id, name).withHint("Choose another id with --id.")
-	case info.GetCloseTime() == nil:
-		return negative("the run %s is running already, and no other was started: its plan and input are those of its own start", id).
+func (p *Program) taken(e *client.ExistsError) error {
+	shows := p.command("status", e.Run) + " shows it."
+	switch {
+	case e.Type == "":
+		return negative("there is a run %s already, and no other was started", e.Run).withHint("%s", shows)
+	case e.Type != contract.WorkflowType:
+		return negative("%s is a workflow of type %s already, and no run was started", e.Run, e.Type).withHint("Choose another id with --id.")
+	case e.State == contract.RunRunning:
+		return negative("the run %s is running already, and no other was started: its plan and input are those of its own start", e.Run).
 			withHint("%s", shows)
 	}
-	return negative("the run %s %s already, and no other was started: an id is given once", id, verb(contract.RunState(stateOf(info)))).
+	return negative("the run %s %s already, and no other was started: an id is given once", e.Run, verb(e.State)).
 		withHint("%s Choose another id with --id.", shows)
 }
 
 // launch starts a run. An id that a run has or had is not given again.
-func (p *Program) launch(ctx context.Context, conn *connection, o *order) (ticket, client.WorkflowRun, error) {
+func (p *Program) launch(ctx context.Context, conn *connection, o *order) (ticket, error) {
 	if err := p.settle(ctx, conn.place, o); err != nil {
-		return ticket{}, nil, err
+		return ticket{}, err
 	}
-	if len(o.start.Grant) == 0 {
+	if len(o.Start.Grant) == 0 {
 		if err := p.grant(ctx, conn, o); err != nil {
-			return ticket{}, nil, err
+			return ticket{}, err
 		}
 	}
-	bounded, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	summary := ""
 	if host.ClientSealing(conn.place.settings).Keys == nil {
-		summary = o.title // it would be sealed, and a start needs no keys
+		o.Summary = o.title // it would be sealed, and a start needs no keys
 	}
-	run, err := conn.ExecuteWorkflow(bounded, client.StartWorkflowOptions{
-		ID:                                       o.id,
-		TaskQueue:                                contract.QueueEngine,
-		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		StaticSummary:                            summary,
-	}, contract.WorkflowType, o.start)
-	var twice *serviceerror.WorkflowExecutionAlreadyStarted
-	if errors.As(err, &twice) {
-		return ticket{}, nil, p.taken(bounded, conn, o.id)
-	}
-	if err != nil {
-		f := conn.refused(fmt.Sprintf("starting %s", o.id), err)
+	run, err := conn.runs.Start(ctx, o.Request)
+	var exists *client.ExistsError
+	var call *client.CallError
+	switch {
+	case errors.As(err, &exists):
+		return ticket{}, p.taken(exists)
+	case errors.As(err, &call):
+		f := conn.refused(call.What, call.Err)
 		if isLate(err) {
-			f.withHint("Whether the run was started is not known: %s says it once Temporal answers.", p.command("status", o.id))
+			f.withHint("Whether the run was started is not known: %s says it once Temporal answers.", p.command("status", o.ID))
 		}
-		return ticket{}, nil, f
+		return ticket{}, f
+	case err != nil:
+		return ticket{}, err
 	}
 	return ticket{
-		Run: run.GetID(), RunID: run.GetRunID(), Plan: o.title, Digest: o.digest,
-		Granted: len(o.start.Grant) > 0, Address: conn.address, Namespace: conn.namespace, UI: conn.page(run.GetID(), run.GetRunID()),
-	}, run, nil
+		Run: run.ID, RunID: run.RunID, Plan: o.title, Digest: o.digest,
+		Granted: len(o.Start.Grant) > 0, Address: conn.address, Namespace: conn.namespace, UI: conn.page(run.ID, run.RunID),
+	}, nil
 }

@@ -3,15 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
-	"time"
 
+	"chimera.ai/engine/authority"
 	"chimera.ai/engine/config"
-	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/internal/wholefile"
 	"chimera.ai/engine/trust"
 )
 
@@ -49,7 +45,7 @@ func (p *Program) secretKey(ref string) (*trust.Key, error) {
 	}
 	secret := ref
 	if !strings.Contains(ref, "${") {
-		raw, err := atMost(ref, maxSecretKey)
+		raw, err := wholefile.Read(ref, maxSecretKey)
 		if err != nil {
 			return nil, misuse("--key: %s", err)
 		}
@@ -72,7 +68,7 @@ func publicKey(what, given string) (trust.Public, error) {
 	if k, err := trust.ParsePublic(given); err == nil {
 		return k, nil
 	}
-	raw, err := atMost(given, maxSecretKey)
+	raw, err := wholefile.Read(given, maxSecretKey)
 	if err != nil {
 		return trust.Public{}, misuse("%s: %s is neither the text of a public key nor a file with one", what, printable(given))
 	}
@@ -86,8 +82,9 @@ func publicKey(what, given string) (trust.Public, error) {
 	return k, nil
 }
 
-// authority gives the ledger and the root of trust, which must be there.
-func (p *Program) authority(ctx context.Context) (ledger.Store, *rooted, error) {
+// authority gives the authority over the deployment, and the root of trust, which must
+// be there.
+func (p *Program) authority(ctx context.Context) (*authority.Authority, *rooted, error) {
 	at, err := p.place()
 	if err != nil {
 		return nil, nil, err
@@ -100,25 +97,16 @@ func (p *Program) authority(ctx context.Context) (ledger.Store, *rooted, error) 
 		return nil, nil, unanswered("nothing says whom to trust").withHint("Set trust.bootstrap and trust.pin; %s makes a bootstrap.", p.command("trust", "init"))
 	}
 	books, err := at.ledger(ctx, p)
-	return books, root, err
+	return &authority.Authority{Bootstrap: root.bootstrap, Ledger: books}, root, err
 }
 
 // propose makes the next statement of the admins, signed by the keys that refs
 // name, or by dev mode's. Where enough persons have signed, it counts at once;
 // else, or where out says so, it is written to a file for others to sign.
 func (p *Program) propose(ctx context.Context, acts trust.Acts, refs []string, out string) error {
-	books, root, err := p.authority(ctx)
+	over, root, err := p.authority(ctx)
 	if err != nil {
 		return err
-	}
-	bounded, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	s, err := trust.Read(bounded, books, root.bootstrap)
-	if err != nil {
-		return untrusted(err)
-	}
-	if err := s.Try(acts...); err != nil {
-		return untrusted(err)
 	}
 	var keys []*trust.Key
 	for _, ref := range refs {
@@ -129,51 +117,42 @@ func (p *Program) propose(ctx context.Context, acts trust.Acts, refs []string, o
 		keys = append(keys, key)
 	}
 	if len(keys) == 0 && root.dev != nil {
-		keys = append(keys, root.dev)
+		keys = append(keys, root.dev.Key)
 	}
 	if len(keys) == 0 && out == "" {
 		return misuse("nobody signs: give --key, or --out for others to sign")
 	}
-	for _, k := range keys {
-		if !signs(s, k) {
-			return negative("%s is not one of an admin", k)
-		}
-	}
-	e, err := s.Draft(time.Now(), acts...).Envelope(keys...)
+	bounded, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	proposed, err := over.Propose(bounded, acts, keys...)
 	if err != nil {
 		return untrusted(err)
 	}
-	who, persons, err := s.Signed(e)
-	if err != nil {
-		return untrusted(err)
-	}
-	answer := statement{Statement: s.N + 1, Digest: e.Digest(), SignedBy: append([]string{}, who...), Missing: max(s.Quorum-persons, 0), Acts: acts}
 	switch {
-	case out == "" && answer.Missing > 0:
-		return negative("%d of the admins' persons have signed, %d must", persons, s.Quorum).
+	case out == "" && proposed.Missing() > 0:
+		return negative("%d of the admins' persons have signed, %d must", proposed.Persons, proposed.Quorum).
 			withHint("Write the statement to a file with --out FILE; others sign it with %s.", p.command("trust", "sign", "FILE", "--key", "KEY"))
 	case out == "":
-		raw, err := e.Encode()
-		if err != nil {
+		if _, err := over.Apply(bounded, proposed.Envelope); err != nil {
 			return untrusted(err)
 		}
-		if _, err := trust.Publish(bounded, books, root.bootstrap, raw, time.Now()); err != nil {
-			return untrusted(err)
-		}
-		answer.Applied = true
-	default:
-		answer.File = out
-		// The envelope of a draft that nobody has signed yet has no signature, which
-		// no reader takes for one.
-		raw, err := e.Encode()
-		if err == nil {
-			err = newFile(out, append(raw, '\n'))
-		}
-		if err != nil {
-			return misuse("%s", err)
-		}
+		return p.answer(stated(proposed, ""))
 	}
-	return p.answer(answer)
+	// The envelope of a draft that nobody has signed yet has no signature, which no
+	// reader takes for one.
+	if err := wholefile.Create(out, append(proposed.Envelope, '\n')); err != nil {
+		return misuse("%s", err)
+	}
+	return p.answer(stated(proposed, out))
+}
+
+// stated is the answer about a statement, which waits in a file or, without one, counts.
+func stated(s *authority.Statement, file string) statement {
+	a := statement{Statement: s.N, Digest: s.Digest, Applied: file == "", File: file, SignedBy: s.SignedBy, Acts: s.Acts}
+	if !a.Applied {
+		a.Missing = s.Missing()
+	}
+	return a
 }
 
 // answer tells about a statement.
@@ -199,22 +178,4 @@ func (p *Program) answer(a statement) error {
 		p.say("it counts after: %s", p.command("trust", "apply", a.File))
 	}
 	return nil
-}
-
-// newFile writes a file whole where there is none, for its owner alone.
-func newFile(file string, raw []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(raw)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		if err = os.Link(f.Name(), file); errors.Is(err, fs.ErrExist) {
-			err = &fs.PathError{Op: "write", Path: file, Err: fs.ErrExist}
-		}
-	}
-	return errors.Join(err, os.Remove(f.Name()))
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,16 +16,13 @@ import (
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
-	failurepb "go.temporal.io/api/failure/v1"
-	historypb "go.temporal.io/api/history/v1"
 	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/client"
+	sdk "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
-	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"chimera.ai/engine/client"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
@@ -35,116 +31,16 @@ import (
 	"chimera.ai/engine/store"
 )
 
-// TestWhyARunIsHeld: each cause is told apart by types, never by wording.
-func TestWhyARunIsHeld(t *testing.T) {
-	failed := func(cause enums.WorkflowTaskFailedCause, typ string) *historypb.HistoryEvent {
-		return &historypb.HistoryEvent{
-			EventType: enums.EVENT_TYPE_WORKFLOW_TASK_FAILED,
-			Attributes: &historypb.HistoryEvent_WorkflowTaskFailedEventAttributes{WorkflowTaskFailedEventAttributes: &historypb.WorkflowTaskFailedEventAttributes{
-				Cause: cause, Failure: &failurepb.Failure{Message: "so it is", FailureInfo: &failurepb.Failure_ApplicationFailureInfo{
-					ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{Type: typ},
-				}},
-			}},
-		}
-	}
-	timedOut := &historypb.HistoryEvent{EventType: enums.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT}
-	const unhandled = enums.WORKFLOW_TASK_FAILED_CAUSE_WORKFLOW_WORKER_UNHANDLED_FAILURE
-	for name, c := range map[string]struct {
-		workers      int
-		event        *historypb.HistoryEvent
-		reason       string
-		kind         contract.Kind
-		cause, hints string
-		queue        string
-	}{
-		"nobody":        {0, nil, reasonNoWorker, "", "no worker polls the queue chimera", "role engine", ""},
-		"nobody left":   {0, failed(unhandled, "PanicError"), reasonNoWorker, "", "no worker polls the queue chimera", "role engine", ""},
-		"other queue":   {0, nil, reasonNoWorker, "", "no worker polls the queue q", "belong on the queue chimera", "q"},
-		"silent":        {1, timedOut, reasonSilent, contract.WorkerLost, "did not answer in time", "chimera terminate r", ""},
-		"panic":         {1, failed(unhandled, "PanicError"), reasonTask, "", "PanicError: so it is", "chimera terminate r", ""},
-		"store away":    {1, failed(unhandled, "store_unavailable"), reasonStore, contract.StoreUnavailable, "so it is", "goes on by itself", ""},
-		"value gone":    {1, failed(enums.WORKFLOW_TASK_FAILED_CAUSE_EXTERNAL_STORAGE_FAILURE, "wrapError"), reasonValue, "", "so it is", "chimera terminate r", ""},
-		"another build": {1, failed(enums.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR, "PanicError"), reasonHistory, "", "so it is", "build that began it", ""},
-		"limit":         {1, failed(enums.WORKFLOW_TASK_FAILED_CAUSE_PENDING_ACTIVITIES_LIMIT_EXCEEDED, ""), reasonTask, "", "so it is", "fault of the engine", ""},
-		"an event came": {1, failed(enums.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND, ""), "", "", "", "", ""},
-		"nothing known": {1, nil, "", "", "", "", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := new(Program).hold("r", cmp.Or(c.queue, contract.QueueEngine), c.workers, c.event, nil)
-			if c.reason == "" {
-				require.Nil(t, s)
-				return
-			}
-			require.NotNil(t, s)
-			require.Equal(t, c.reason, s.Reason)
-			require.Equal(t, c.kind, s.Kind)
-			require.Contains(t, s.Cause, c.cause)
-			require.Contains(t, s.Hint, c.hints)
-		})
-	}
-}
-
-// TestATaskThatNobodyTakes: somebody has answered for a run, and sent its next task to
-// a queue of their own, for years. What status says to do takes it up again.
-func TestATaskThatNobodyTakes(t *testing.T) {
-	c := stand(t, payload.Sealing{})
-	run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "r", TaskQueue: contract.QueueEngine}, contract.WorkflowType)
-	require.NoError(t, err)
-	sticky := &taskqueuepb.TaskQueue{Name: "nowhere", Kind: enums.TASK_QUEUE_KIND_STICKY, NormalName: contract.QueueEngine}
-	poll := func(queue *taskqueuepb.TaskQueue) []byte {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		task, err := c.WorkflowService().PollWorkflowTaskQueue(ctx, &workflowservice.PollWorkflowTaskQueueRequest{
-			Namespace: "default", TaskQueue: queue, Identity: "somebody",
-		})
-		require.NoError(t, err)
-		return task.GetTaskToken()
-	}
-	require.Empty(t, poll(sticky)) // else the server knows that nobody is there
-	_, err = c.WorkflowService().RespondWorkflowTaskCompleted(t.Context(), &workflowservice.RespondWorkflowTaskCompletedRequest{
-		TaskToken: poll(&taskqueuepb.TaskQueue{Name: contract.QueueEngine}), Namespace: "default", Identity: "somebody",
-		StickyAttributes:           &taskqueuepb.StickyExecutionAttributes{WorkerTaskQueue: sticky, ScheduleToStartTimeout: durationpb.New(10 * 365 * 24 * time.Hour)},
-		ForceCreateNewWorkflowTask: true,
-	})
-	require.NoError(t, err)
-	imitate(t, c, func(workflow.Context) error { return nil })
-
-	p, conn := new(Program), &connection{Client: c, namespace: client.DefaultNamespace}
-	var found *stuck
-	since := time.Now().Add(-time.Hour).Truncate(time.Second)
-	require.Eventually(t, func() bool {
-		d, err := c.DescribeWorkflowExecution(t.Context(), "r", "")
-		require.NoError(t, err)
-		at := d.GetPendingWorkflowTask()
-		require.Equal(t, enums.PENDING_WORKFLOW_TASK_STATE_SCHEDULED, at.GetState())
-		at.ScheduledTime, at.OriginalScheduledTime = timestamppb.New(since), timestamppb.New(since)
-		found, err = p.examine(t.Context(), conn, d, false)
-		require.NoError(t, err)
-		return found != nil && found.Reason != reasonNoWorker
-	}, time.Minute, 10*time.Millisecond)
-	require.Equal(t, reasonUntaken, found.Reason)
-	require.WithinDuration(t, since, found.Since, 0)
-	require.Contains(t, found.Hint, "temporal workflow reset --type LastWorkflowTask --reason untaken --workflow-id r ")
-	require.Contains(t, found.Hint, "chimera terminate r")
-
-	reset, err := c.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
-		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: "r", RunId: run.GetRunID()},
-		WorkflowTaskFinishEventId: 4, RequestId: "1", Reason: "untaken",
-	})
-	require.NoError(t, err)
-	require.NoError(t, c.GetWorkflow(t.Context(), "r", reset.GetRunId()).Get(t.Context(), nil))
-}
-
 // TestADelayedStart: a run that has not begun, since it was started with a delay, says
 // when it does, whoever is there.
 func TestADelayedStart(t *testing.T) {
 	c := stand(t, payload.Sealing{})
-	_, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "r", TaskQueue: contract.QueueEngine, StartDelay: time.Hour}, contract.WorkflowType)
+	_, err := c.ExecuteWorkflow(t.Context(), sdk.StartWorkflowOptions{ID: "r", TaskQueue: contract.QueueEngine, StartDelay: time.Hour}, contract.WorkflowType)
 	require.NoError(t, err)
 	for range 2 {
 		out, said, code := cli("status", "r", "--format", "json")
 		require.Equal(t, exitDone, code, said)
-		var r report
+		var r client.Status
 		require.NoError(t, json.Unmarshal([]byte(out), &r))
 		require.NotNil(t, r.StartsAt)
 		require.Equal(t, r.StartTime.Add(time.Hour), *r.StartsAt)
@@ -160,7 +56,7 @@ func TestADelayedStart(t *testing.T) {
 // nothing. No task is left for a worker, and the run says that it is loading, for ever.
 func TestATaskThatWasAnswered(t *testing.T) {
 	c := stand(t, payload.Sealing{})
-	run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "r", TaskQueue: contract.QueueEngine}, contract.WorkflowType)
+	run, err := c.ExecuteWorkflow(t.Context(), sdk.StartWorkflowOptions{ID: "r", TaskQueue: contract.QueueEngine}, contract.WorkflowType)
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -183,10 +79,10 @@ func TestATaskThatWasAnswered(t *testing.T) {
 	})
 	out, said, code := cli("status", "r", "--format", "json")
 	require.Equal(t, exitDone, code, said)
-	var r report
+	var r client.Status
 	require.NoError(t, json.Unmarshal([]byte(out), &r))
 	require.NotNil(t, r.Stuck)
-	require.Equal(t, reasonUntaken, r.Stuck.Reason)
+	require.Equal(t, client.ReasonUntaken, r.Stuck.Reason)
 	require.Contains(t, r.Stuck.Hint, "temporal workflow reset --type LastWorkflowTask --reason untaken --workflow-id r ")
 
 	_, err = c.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
@@ -228,13 +124,13 @@ func TestARunWhoseTaskFails(t *testing.T) {
 
 // stand starts a server of the test's own, which commands in this process find,
 // and gives a client of it.
-func stand(t *testing.T, sealing payload.Sealing) client.Client {
+func stand(t *testing.T, sealing payload.Sealing) sdk.Client {
 	server, err := devserver.Start(t.Context(), devserver.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop(context.WithoutCancel(t.Context()))) })
 	t.Chdir(t.TempDir())
 	t.Setenv("CHIMERA_TEMPORAL_ADDRESS", server.Address)
-	c, err := host.Dial(t.Context(), client.Options{HostPort: server.Address}, nil, sealing, nil)
+	c, err := host.Dial(t.Context(), sdk.Options{HostPort: server.Address}, nil, sealing, nil)
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c
@@ -248,7 +144,7 @@ func cli(args ...string) (string, string, int) {
 }
 
 // imitate has a worker of the test take the engine's place.
-func imitate(t *testing.T, c client.Client, plan any) {
+func imitate(t *testing.T, c sdk.Client, plan any) {
 	w := worker.New(c, contract.QueueEngine, worker.Options{})
 	w.RegisterWorkflowWithOptions(plan, workflow.RegisterOptions{Name: contract.WorkflowType})
 	require.NoError(t, w.Start())
@@ -257,30 +153,30 @@ func imitate(t *testing.T, c client.Client, plan any) {
 
 func testTaskFails(t *testing.T, sealing payload.Sealing, cause string) {
 	c := stand(t, sealing)
-	_, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "early", TaskQueue: contract.QueueEngine}, contract.WorkflowType)
+	_, err := c.ExecuteWorkflow(t.Context(), sdk.StartWorkflowOptions{ID: "early", TaskQueue: contract.QueueEngine}, contract.WorkflowType)
 	require.NoError(t, err)
-	var r report
+	var r client.Status
 	status := func(id string) {
 		out, _, code := cli("status", id, "--format", "json")
 		require.Equal(t, exitDone, code)
-		r = report{}
+		r = client.Status{}
 		require.NoError(t, json.Unmarshal([]byte(out), &r))
 	}
 	status("early")
 	require.NotNil(t, r.Stuck)
-	require.Equal(t, reasonNoWorker, r.Stuck.Reason)
+	require.Equal(t, client.ReasonNoWorker, r.Stuck.Reason)
 	require.Equal(t, 1, r.Stuck.Attempt)
 
 	imitate(t, c, func(workflow.Context, contract.Start) error { panic("boom") })
 
 	// Queries are refused from the third attempt on.
 	require.Eventually(t, func() bool { status("early"); return r.Stuck != nil && r.Stuck.Attempt >= 3 }, time.Minute, 100*time.Millisecond)
-	require.Equal(t, reasonTask, r.Stuck.Reason)
+	require.Equal(t, client.ReasonTask, r.Stuck.Reason)
 	require.Contains(t, r.Stuck.Cause, cause)
 	require.Contains(t, r.Stuck.Hint, "chimera terminate early")
 	require.False(t, r.Stuck.Since.IsZero())
 	require.Nil(t, r.Detail)
-	require.Equal(t, "running", r.State)
+	require.Equal(t, contract.RunRunning, r.State)
 	out, said, _ := cli("status", "early")
 	require.Contains(t, out, "only the first is recorded")
 	require.Contains(t, out, cause)
@@ -327,7 +223,7 @@ func TestARunWhosePlanIsGone(t *testing.T) {
 			dir := t.TempDir()
 			engine := func() *host.Host {
 				h, err := host.New(t.Context(), host.Options{
-					Client: client.Options{HostPort: os.Getenv("CHIMERA_TEMPORAL_ADDRESS")}, Store: store.Options{Dir: dir}, Sealing: sealing,
+					Client: sdk.Options{HostPort: os.Getenv("CHIMERA_TEMPORAL_ADDRESS")}, Store: store.Options{Dir: dir}, Sealing: sealing,
 					Logger: slog.New(slog.DiscardHandler),
 				})
 				require.NoError(t, err)
@@ -337,7 +233,7 @@ func TestARunWhosePlanIsGone(t *testing.T) {
 			h := engine()
 			const plan = `{"apiVersion":"chimera/v1","kind":"Plan","name":"p","version":"1","agent":"a","input_schema":{"type":"object"},"output_schema":{"type":"object"},
 				"nodes":[{"id":"s","template":"engine/sleep","timeout_ms":60000,"with":{"ms":30000}}],"edges":[]}`
-			run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "r", TaskQueue: contract.QueueEngine}, contract.WorkflowType, contract.Start{Source: plan})
+			run, err := c.ExecuteWorkflow(t.Context(), sdk.StartWorkflowOptions{ID: "r", TaskQueue: contract.QueueEngine}, contract.WorkflowType, contract.Start{Source: plan})
 			require.NoError(t, err)
 			stage.Until(t, "it runs", func() bool {
 				v, err := c.QueryWorkflow(t.Context(), "r", "", contract.QueryState)
@@ -352,13 +248,13 @@ func TestARunWhosePlanIsGone(t *testing.T) {
 			h = engine()
 			defer func() { require.NoError(t, h.Close()) }()
 			require.NoError(t, c.SignalWorkflow(t.Context(), "r", "", "wake", nil))
-			var r report
+			var r client.Status
 			stage.Until(t, "it is stuck", func() bool {
 				out, _, _ := cli("status", "r", "--format", "json")
-				r = report{}
+				r = client.Status{}
 				return json.Unmarshal([]byte(out), &r) == nil && r.Stuck != nil && r.Stuck.Attempt > 1
 			})
-			require.Equal(t, reasonStore, r.Stuck.Reason)
+			require.Equal(t, client.ReasonStore, r.Stuck.Reason)
 			require.Equal(t, contract.StoreUnavailable, r.Stuck.Kind)
 			if sealing.Keys == nil {
 				require.Contains(t, r.Stuck.Cause, filepath.Base(files[0]))
@@ -374,10 +270,10 @@ func TestARunWhosePlanIsGone(t *testing.T) {
 }
 
 func TestStuckInALine(t *testing.T) {
-	s := stuck{Attempt: 4, Since: time.Unix(0, 0), Cause: "a\nb", Hint: "do"}
+	s := client.Stuck{Attempt: 4, Since: time.Unix(0, 0), Cause: "a\nb", Hint: "do"}
 	require.Equal(t, fmt.Sprintf("since %s: a b  (the first attempt of its workflow task; this is attempt 4, and only the first is recorded)",
-		time.Unix(0, 0).Local().Format(time.DateTime)), s.describe())
-	s = stuck{Attempt: 1, Cause: "a", Hint: "do"}
-	require.Equal(t, "a", s.describe())
-	require.Equal(t, "the run does not go on: a\ndo", s.line())
+		time.Unix(0, 0).Local().Format(time.DateTime)), stuckAt(&s))
+	s = client.Stuck{Attempt: 1, Cause: "a", Hint: "do"}
+	require.Equal(t, "a", stuckAt(&s))
+	require.Equal(t, "the run does not go on: a\ndo", standstill(&s))
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/wholefile"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
 	"chimera.ai/engine/store"
@@ -75,11 +76,11 @@ func trustCommand(p *Program, fs *flag.FlagSet) action {
 
 // trustKey makes a private key where there is none, and shows its public half.
 func (p *Program) trustKey(file string) error {
-	raw, err := atMost(file, maxSecretKey)
+	raw, err := wholefile.Read(file, maxSecretKey)
 	made := errors.Is(err, fs.ErrNotExist)
 	if made {
 		if _, raw, err = trust.NewKey(); err == nil {
-			err = newFile(file, raw)
+			err = wholefile.Create(file, raw)
 		}
 	}
 	if err != nil {
@@ -138,7 +139,7 @@ func (p *Program) trustInit(ctx context.Context, f foundation, out string) error
 	}
 	raw, err := indented(b)
 	if err == nil {
-		err = newFile(out, raw)
+		err = wholefile.Create(out, raw)
 	}
 	if err == nil && f.auditors != "" {
 		t := audit.Trust{
@@ -146,7 +147,7 @@ func (p *Program) trustInit(ctx context.Context, f foundation, out string) error
 			Witnesses: f.witnesses, Quorum: f.cosigning,
 		}
 		if raw, err = indented(t); err == nil {
-			err = newFile(f.auditors, raw)
+			err = wholefile.Create(f.auditors, raw)
 		}
 	}
 	if err != nil {
@@ -200,7 +201,7 @@ func (p *Program) logKey(ctx context.Context, given string) (string, error) {
 
 // trustDraft makes the next statement from a file of acts.
 func (p *Program) trustDraft(ctx context.Context, file string, keys []string, out string) error {
-	raw, err := atMost(file, trust.MaxEnvelope)
+	raw, err := wholefile.Read(file, trust.MaxEnvelope)
 	if err != nil {
 		return misuse("%s", err)
 	}
@@ -217,7 +218,7 @@ func (p *Program) trustSign(file string, refs []string) error {
 	if len(refs) == 0 {
 		return misuse("chimera trust sign needs --key")
 	}
-	raw, err := atMost(file, trust.MaxEnvelope)
+	raw, err := wholefile.Read(file, trust.MaxEnvelope)
 	if err != nil {
 		return misuse("%s", err)
 	}
@@ -235,7 +236,7 @@ func (p *Program) trustSign(file string, refs []string) error {
 		}
 	}
 	if raw, err = e.Encode(); err == nil {
-		err = keepFile(file, append(raw, '\n'))
+		err = wholefile.Replace(file, append(raw, '\n'))
 	}
 	if err != nil {
 		return misuse("%s", err)
@@ -263,43 +264,35 @@ func (p *Program) trustSign(file string, refs []string) error {
 
 // trustApply states a statement that enough admins have signed.
 func (p *Program) trustApply(ctx context.Context, file string) error {
-	raw, err := atMost(file, trust.MaxEnvelope)
+	raw, err := wholefile.Read(file, trust.MaxEnvelope)
 	if err != nil {
 		return misuse("%s", err)
 	}
-	st, e, err := trust.ParseStatement(raw)
-	if err != nil {
+	if _, _, err := trust.ParseStatement(raw); err != nil {
 		return negative("%s: %s", file, err)
 	}
-	books, root, err := p.authority(ctx)
+	over, _, err := p.authority(ctx)
 	if err != nil {
 		return err
 	}
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	before, err := trust.Read(bounded, books, root.bootstrap)
+	applied, err := over.Apply(bounded, raw)
 	if err != nil {
 		return untrusted(err)
 	}
-	if _, err := trust.Publish(bounded, books, root.bootstrap, raw, time.Now()); err != nil {
-		return untrusted(err)
-	}
-	who, _, err := before.Signed(e)
-	if err != nil {
-		return untrusted(err)
-	}
-	return p.answer(statement{Statement: st.N, Digest: e.Digest(), Applied: true, SignedBy: append([]string{}, who...), Acts: st.Acts})
+	return p.answer(stated(applied, ""))
 }
 
 // trustList shows what the admins have stated, from the bootstrap on.
 func (p *Program) trustList(ctx context.Context) error {
-	books, root, err := p.authority(ctx)
+	over, root, err := p.authority(ctx)
 	if err != nil {
 		return err
 	}
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	s, err := trust.Read(bounded, books, root.bootstrap)
+	s, err := over.State(bounded)
 	if err != nil {
 		return untrusted(err)
 	}

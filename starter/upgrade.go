@@ -10,8 +10,9 @@ import (
 
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/client"
+	sdk "go.temporal.io/sdk/client"
 
+	"chimera.ai/engine/client"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 )
@@ -87,12 +88,15 @@ func upgradeCommand(p *Program, fs *flag.FlagSet) action {
 	}
 }
 
+// buildOf is a build of workers as runs are pinned to it.
+func buildOf(d host.Deployment) client.Build { return client.Build{Deployment: d.Name, ID: d.Build} }
+
 // polled refuses a build that no worker has been of, and warns of one that no worker
 // is of: a run that was moved to it would wait. A check warns of both.
 func (p *Program) polled(ctx context.Context, conn *connection, to host.Deployment, check bool) error {
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	_, err := conn.WorkerDeploymentClient().GetHandle(to.Name).DescribeVersion(bounded, client.WorkerDeploymentDescribeVersionOptions{BuildID: to.Build})
+	_, err := conn.WorkerDeploymentClient().GetHandle(to.Name).DescribeVersion(bounded, sdk.WorkerDeploymentDescribeVersionOptions{BuildID: to.Build})
 	var absent *serviceerror.NotFound
 	switch {
 	case errors.As(err, &absent) && !check:
@@ -100,11 +104,11 @@ func (p *Program) polled(ctx context.Context, conn *connection, to host.Deployme
 	case err != nil && !errors.As(err, &absent):
 		return conn.refused("the build "+to.String(), err)
 	}
-	builds, err := conn.builds(bounded)
+	builds, err := conn.runs.Builds(bounded)
 	if err != nil {
-		return conn.refused("looking for workers", err)
+		return conn.failed(err)
 	}
-	if !slices.Contains(builds, to) {
+	if !slices.Contains(builds, buildOf(to)) {
 		p.say("no worker of the build %s is there: a run that is moved to it waits for one", to)
 	}
 	return nil
@@ -126,7 +130,7 @@ func openRuns(ctx context.Context, conn *connection, to host.Deployment) ([]stri
 			return nil, conn.refused("listing runs", err)
 		}
 		for _, info := range answer.GetExecutions() {
-			if host.BuildOf(info) != to {
+			if client.BuildOf(info) != buildOf(to) {
 				ids = append(ids, info.GetExecution().GetWorkflowId())
 			}
 		}
@@ -142,7 +146,7 @@ func upgrade(ctx context.Context, conn *connection, replayer *host.Replayer, id 
 	defer cancel()
 	one := moved{Run: id}
 	described, err := conn.DescribeWorkflowExecution(bounded, id, "")
-	if all && isGone(err) {
+	if all && errors.As(err, new(*serviceerror.NotFound)) {
 		one.Ended, one.Reason = true, host.ErrEnded.Error()
 		return one, nil
 	}
@@ -153,11 +157,11 @@ func upgrade(ctx context.Context, conn *connection, replayer *host.Replayer, id 
 	if name := info.GetType().GetName(); name != contract.WorkflowType && name != contract.WorkflowCall {
 		return one, negative("%s is a workflow of type %s, not a run of a plan", id, name)
 	}
-	from := host.BuildOf(info)
-	if from.Name != "" {
+	from := client.BuildOf(info)
+	if from != (client.Build{}) {
 		one.From = from.String()
 	}
-	if all && from == to { // the list does not know of moves until the run goes on
+	if all && from == buildOf(to) { // the list does not know of moves until the run goes on
 		one.there = true
 		return one, nil
 	}

@@ -13,9 +13,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/sdk/client"
+	sdk "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 
+	"chimera.ai/engine/client"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
@@ -43,21 +44,21 @@ func TestUpgrade(t *testing.T) {
 		require.Equal(t, code, run(args, strings.NewReader(""), &out, &messages), "%s%s", out.String(), messages.String())
 		return out.String(), messages.String()
 	}
-	up := func(build string) client.Client {
+	up := func(build string) sdk.Client {
 		h, err := host.New(t.Context(), host.Options{
-			Client: client.Options{HostPort: server.Address}, Store: store.Options{Dir: filepath.Join(dir, "store"), Path: filepath.Join(dir, "ledger.db")},
+			Client: sdk.Options{HostPort: server.Address}, Store: store.Options{Dir: filepath.Join(dir, "store"), Path: filepath.Join(dir, "ledger.db")},
 			Deployment: host.Deployment{Name: "test", Build: build, MakeCurrent: true}, Logger: slog.New(slog.DiscardHandler),
 		})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, h.Close()) })
 		require.NoError(t, h.Start())
 		require.Eventually(t, func() bool {
-			d, err := h.Client().WorkerDeploymentClient().GetHandle("test").Describe(t.Context(), client.WorkerDeploymentDescribeOptions{})
+			d, err := h.Client().WorkerDeploymentClient().GetHandle("test").Describe(t.Context(), sdk.WorkerDeploymentDescribeOptions{})
 			return err == nil && d.Info.RoutingConfig.CurrentVersion != nil && d.Info.RoutingConfig.CurrentVersion.BuildID == build
 		}, time.Minute, 10*time.Millisecond)
 		return h.Client()
 	}
-	status := func() (r report) {
+	status := func() (r client.Status) {
 		out, _ := chimera(0, "status", "nap", "--format", "json")
 		require.NoError(t, json.Unmarshal([]byte(out), &r))
 		return r
@@ -71,14 +72,14 @@ func TestUpgrade(t *testing.T) {
 	require.Contains(t, said, "--all")
 
 	c := up("a")
-	_, err = c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "nap", TaskQueue: contract.QueueEngine},
+	_, err = c.ExecuteWorkflow(t.Context(), sdk.StartWorkflowOptions{ID: "nap", TaskQueue: contract.QueueEngine},
 		contract.WorkflowType, contract.Start{Source: sleeper})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		r := status()
 		return r.Detail != nil && r.Detail.Counts.Running == 1
 	}, time.Minute, 10*time.Millisecond)
-	require.Equal(t, &pinned{Deployment: "test", ID: "a"}, status().Build)
+	require.Equal(t, &client.Build{Deployment: "test", ID: "a"}, status().Build)
 	out, _ := chimera(0, "status", "nap")
 	require.Regexp(t, `(?m)^build +test:a$`, out)
 	_, said = chimera(1, "upgrade", "nap")
@@ -97,7 +98,7 @@ func TestUpgrade(t *testing.T) {
 		return strings.Contains(out, `"moved": true`)
 	}, time.Minute, 10*time.Millisecond)
 	require.Contains(t, out, `"from": "test:a"`)
-	require.Equal(t, &pinned{Deployment: "test", ID: "b"}, status().Build)
+	require.Equal(t, &client.Build{Deployment: "test", ID: "b"}, status().Build)
 	out, _ = chimera(0, "upgrade", "--all", "--format", "json")
 	require.Contains(t, out, `"runs": []`, "it is moved once")
 
@@ -105,10 +106,10 @@ func TestUpgrade(t *testing.T) {
 	require.Contains(t, said, "run nobody")
 
 	// A build of which there is no worker.
-	_, err = c.UpdateWorkflowExecutionOptions(t.Context(), client.UpdateWorkflowExecutionOptionsRequest{
+	_, err = c.UpdateWorkflowExecutionOptions(t.Context(), sdk.UpdateWorkflowExecutionOptionsRequest{
 		WorkflowId: "nap",
-		WorkflowExecutionOptionsChanges: client.WorkflowExecutionOptionsChanges{VersioningOverride: &client.VersioningOverrideChange{
-			Value: &client.PinnedVersioningOverride{Version: worker.WorkerDeploymentVersion{DeploymentName: "test", BuildID: "gone"}},
+		WorkflowExecutionOptionsChanges: sdk.WorkflowExecutionOptionsChanges{VersioningOverride: &sdk.VersioningOverrideChange{
+			Value: &sdk.PinnedVersioningOverride{Version: worker.WorkerDeploymentVersion{DeploymentName: "test", BuildID: "gone"}},
 		}},
 	})
 	require.NoError(t, err)
@@ -120,7 +121,7 @@ func TestUpgrade(t *testing.T) {
 	require.Regexp(t, `^nap +stays .*the run has ended`, out)
 
 	// A list that lags behind names it all the same.
-	conn := &connection{Client: c, namespace: client.DefaultNamespace}
+	conn := &connection{Client: c, namespace: sdk.DefaultNamespace}
 	for _, id := range []string{"nap", "removed"} {
 		one, err := upgrade(t.Context(), conn, nil, id, host.Deployment{Name: "test", Build: "b"}, true, true)
 		require.NoError(t, err)
@@ -134,12 +135,12 @@ func TestCallsAreUpgraded(t *testing.T) {
 	server, err := devserver.Start(t.Context(), devserver.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop(context.Background())) })
-	c, err := client.Dial(client.Options{HostPort: server.Address})
+	c, err := sdk.Dial(sdk.Options{HostPort: server.Address})
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
-	_, err = c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "nap/call", TaskQueue: contract.QueueEngine}, contract.WorkflowCall)
+	_, err = c.ExecuteWorkflow(t.Context(), sdk.StartWorkflowOptions{ID: "nap/call", TaskQueue: contract.QueueEngine}, contract.WorkflowCall)
 	require.NoError(t, err)
-	conn, to := &connection{Client: c, namespace: client.DefaultNamespace}, host.Deployment{Name: "test", Build: "b"}
+	conn, to := &connection{Client: c, namespace: sdk.DefaultNamespace}, host.Deployment{Name: "test", Build: "b"}
 	require.Eventually(t, func() bool { // lists lag behind
 		ids, err := openRuns(t.Context(), conn, to)
 		require.NoError(t, err)
@@ -148,43 +149,6 @@ func TestCallsAreUpgraded(t *testing.T) {
 	one, err := upgrade(t.Context(), conn, host.NewReplayer(nil, payload.Sealing{}), "nap/call", to, true, true)
 	require.NoError(t, err)
 	require.True(t, one.Fits)
-}
-
-// TestNoBuildIsCurrent: workers are there, and Temporal gives new runs to none.
-func TestNoBuildIsCurrent(t *testing.T) {
-	server, err := devserver.Start(t.Context(), devserver.Options{})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, server.Stop(context.Background())) })
-	dir := t.TempDir()
-	h, err := host.New(t.Context(), host.Options{
-		Client: client.Options{HostPort: server.Address}, Store: store.Options{Dir: dir},
-		Deployment: host.Deployment{Name: "test", Build: "a"}, Logger: slog.New(slog.DiscardHandler),
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, h.Close()) })
-	require.NoError(t, h.Start())
-	_, err = h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "nap", TaskQueue: contract.QueueEngine},
-		contract.WorkflowType, contract.Start{Source: sleeper})
-	require.NoError(t, err)
-	conn := &connection{Client: h.Client(), namespace: client.DefaultNamespace}
-	p := new(Program)
-	look := func() *stuck {
-		d, err := conn.DescribeWorkflowExecution(t.Context(), "nap", "")
-		require.NoError(t, err)
-		found, err := p.examine(t.Context(), conn, d, false)
-		if err != nil { // the deployment is not registered yet
-			return nil
-		}
-		return found
-	}
-	require.Eventually(t, func() bool { f := look(); return f != nil && f.Reason == reasonNoCurrent }, time.Minute, 10*time.Millisecond)
-	f := look()
-	require.Equal(t, "no build of the worker deployment test is current", f.Cause)
-	require.Contains(t, f.Hint, "--deployment-name test --build-id a")
-	require.WithinDuration(t, time.Now(), f.Since, time.Hour)
-	_, err = h.Client().WorkerDeploymentClient().GetHandle("test").SetCurrentVersion(t.Context(), client.WorkerDeploymentSetCurrentVersionOptions{BuildID: "a"})
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { _, err := query(t.Context(), conn, "nap"); return err == nil && look() == nil }, time.Minute, 10*time.Millisecond)
 }
 
 // TestWhatUpgradeCounts: a run that has ended meanwhile is not refused, and a check

@@ -2,101 +2,45 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"time"
 
-	"chimera.ai/engine/contract"
+	"chimera.ai/engine/client"
 	"chimera.ai/engine/payload"
-	"chimera.ai/engine/plan"
 )
-
-// exchanges is the JSON answer of status --values: what a node got and gave.
-type exchanges struct {
-	Run       string `json:"run"`
-	RunID     string `json:"run_id"`
-	Plan      string `json:"plan"`
-	Node      string `json:"node"`
-	Operation string `json:"operation"`
-	// Partial: the first executions of the run, or workflows that made calls for it,
-	// are not retained any more.
-	Partial bool       `json:"partial,omitempty"`
-	Calls   []exchange `json:"calls"`
-}
-
-// exchange is one request to run the node, and its answer.
-type exchange struct {
-	// Execution is the run id of the execution that asked.
-	Execution string `json:"execution"`
-	// Local: the request is not recorded, just the answer.
-	Local     bool       `json:"local,omitempty"`
-	StartTime *time.Time `json:"start_time,omitempty"`
-	EndTime   *time.Time `json:"end_time,omitempty"`
-	// Attempts counts the calls made, where it is known.
-	Attempts int `json:"attempts,omitempty"`
-	// Got is what the edges brought, and Input the plan's input where the node
-	// reads it.
-	Got   []brought       `json:"got,omitempty"`
-	Input json.RawMessage `json:"input,omitempty"`
-	// Gave has the output ports that something reads, and the digests are those of
-	// the whole input and output in the ledger.
-	Gave         map[string]json.RawMessage `json:"gave,omitempty"`
-	InputDigest  string                     `json:"input_digest,omitempty"`
-	OutputDigest string                     `json:"output_digest,omitempty"`
-	Failure      *contract.ErrorPayload     `json:"failure,omitempty"`
-}
-
-// brought is a value that an edge has delivered, before its transform.
-type brought struct {
-	Edge   string                 `json:"edge"`
-	Value  json.RawMessage        `json:"value,omitempty"`
-	Output json.RawMessage        `json:"output,omitempty"`
-	Error  *contract.ErrorPayload `json:"error,omitempty"`
-}
 
 // values shows what a node of a run got and gave, from the run's history and the
 // deployment's store.
 func (p *Program) values(ctx context.Context, conn *connection, id, node string) error {
-	bounded, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	described, err := conn.describe(bounded, id)
-	if err != nil {
-		return err
-	}
-	info := described.GetWorkflowExecutionInfo()
-	if name := info.GetType().GetName(); name != contract.WorkflowType {
-		return negative("%s is a workflow of type %s, not a run of a plan", id, name)
-	}
-	s := &search{
-		conn: conn, reader: payload.NewReader(conn.blobs, conn.sealing.Keys), id: id, node: node,
-		values: payload.NewValues(conn.blobs, conn.sealing, conn.namespace),
-		found:  exchanges{Run: id, RunID: info.GetExecution().GetRunId(), Node: node, Calls: []exchange{}},
-	}
-	if err := s.all(ctx); err != nil {
-		return err
-	}
-	switch node {
-	case plan.InputNode:
-		err = s.given(ctx)
-	case plan.OutputNode:
-		err = s.result(ctx, info)
-	}
-	if err != nil {
-		return err
-	}
-	if s.plan == nil {
-		return negative("the plan of the run %s is not known (yet): no node has been called", id)
+	found, err := conn.runs.Values(ctx, id, node, struct {
+		*payload.Reader
+		*payload.Values
+	}{payload.NewReader(conn.blobs, conn.sealing.Keys), payload.NewValues(conn.blobs, conn.sealing, conn.namespace)})
+	var unreadable *client.UnreadableError
+	var unknown *client.NodeError
+	var uncalled *client.UncalledError
+	switch {
+	case errors.As(err, &unreadable):
+		return unanswered("%s", unreadable).
+			withHint("It takes the deployment's store (store.*) and, where payloads are sealed, its keys (payload.keys).")
+	case errors.As(err, &unknown):
+		return negative("%s", unknown).meant("", unknown.Node, unknown.Nodes, "chimera status lists its nodes.")
+	case errors.As(err, &uncalled):
+		return negative("%s", uncalled)
+	case err != nil:
+		return conn.failed(err)
 	}
 	if p.json() {
-		return p.document(s.found)
+		return p.document(found)
 	}
-	p.exchanged(&s.found)
+	p.exchanged(found)
 	return nil
 }
 
 // exchanged writes the values for people.
-func (p *Program) exchanged(all *exchanges) {
+func (p *Program) exchanged(all *client.Exchanges) {
 	p.printf("node  %s  %s\n", printable(all.Node), printable(all.Operation))
 	if all.Partial {
 		p.say("a part of this run's histories is not retained any more: calls may be missing")

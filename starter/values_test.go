@@ -12,8 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	historypb "go.temporal.io/api/history/v1"
-	"go.temporal.io/sdk/client"
+	sdk "go.temporal.io/sdk/client"
 
+	"chimera.ai/engine/client"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/stage"
@@ -37,7 +38,7 @@ func testValues(t *testing.T, sealing payload.Sealing, key string) {
 	require.NoError(t, err)
 	t.Setenv("CHIMERA_STORE_DIR", dir)
 	stage.Host(t, host.Options{
-		Client: client.Options{HostPort: os.Getenv("CHIMERA_TEMPORAL_ADDRESS")}, Store: store.Options{Dir: dir}, Sealing: sealing, ContinueAfter: 20,
+		Client: sdk.Options{HostPort: os.Getenv("CHIMERA_TEMPORAL_ADDRESS")}, Store: store.Options{Dir: dir}, Sealing: sealing, ContinueAfter: 20,
 	})
 	schema := `"input_schema":{"type":"object","properties":{"x":{},"e":{}}},"output_schema":{"type":"object","required":["x"],"properties":{"x":{"type":"string"}}}`
 	node := func(id string, timeout int) string {
@@ -59,10 +60,10 @@ func testValues(t *testing.T, sealing payload.Sealing, key string) {
 	large := strings.Repeat("large ", 5000)
 	input, err := json.Marshal(map[string]string{"x": large})
 	require.NoError(t, err)
-	hc, err := host.Dial(t.Context(), client.Options{HostPort: os.Getenv("CHIMERA_TEMPORAL_ADDRESS")}, blobsAt(t, dir), sealing, nil)
+	hc, err := host.Dial(t.Context(), sdk.Options{HostPort: os.Getenv("CHIMERA_TEMPORAL_ADDRESS")}, blobsAt(t, dir), sealing, nil)
 	require.NoError(t, err)
 	t.Cleanup(hc.Close)
-	run, err := hc.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "r", TaskQueue: contract.QueueEngine}, contract.WorkflowType,
+	run, err := hc.ExecuteWorkflow(t.Context(), sdk.StartWorkflowOptions{ID: "r", TaskQueue: contract.QueueEngine}, contract.WorkflowType,
 		contract.Start{Source: source, Input: input})
 	require.NoError(t, err)
 	require.NoError(t, stage.Await(t, hc, run, nil))
@@ -79,7 +80,7 @@ func testValues(t *testing.T, sealing payload.Sealing, key string) {
 		require.NoError(t, os.WriteFile("key", []byte(key), 0o600))
 		require.NoError(t, os.WriteFile("chimera.yaml", []byte("payload: {keys: [\"${file:key}\"]}\n"), 0o600))
 	}
-	values := func(node string) (all exchanges) {
+	values := func(node string) (all client.Exchanges) {
 		out, said, code := cli("status", "r", "--values", node, "--format", "json")
 		require.Equal(t, exitDone, code, said)
 		require.NoError(t, json.Unmarshal([]byte(out), &all))
@@ -153,7 +154,7 @@ func blobsAt(t *testing.T, dir string) *values {
 // A local node that has failed has no digests, and none is shown.
 func TestValuesOfALocalFailure(t *testing.T) {
 	var out bytes.Buffer
-	(&Program{Stdout: &out}).exchanged(&exchanges{Node: "n", Operation: "engine/fail", Calls: []exchange{{
+	(&Program{Stdout: &out}).exchanged(&client.Exchanges{Node: "n", Operation: "engine/fail", Calls: []client.Exchange{{
 		Local: true, Failure: &contract.ErrorPayload{Kind: contract.ToolError, Message: "no"},
 	}}})
 	require.Equal(t, "node  n  engine/fail\n\ncall 1\n  got: not recorded of a local node\n  failed (tool_error): no\n", out.String())

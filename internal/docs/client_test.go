@@ -67,29 +67,33 @@ func TestForeignClient(t *testing.T) {
 	require.NotEmpty(t, state.Failure.Diagnostics)
 }
 
-// TestGoClient runs the client in Go that the page shows: with the first plan of
-// docs/write-a-plan.md, and with a mistake in it.
+// TestGoClient runs the clients in Go that the page shows, without and with package
+// client: with the first plan of docs/write-a-plan.md, and with a mistake in it.
 func TestGoClient(t *testing.T) {
-	text := first(t, "docs/start-from-any-language.md", "go")
 	good := first(t, tutorial, "yaml plan")
 	stage.Host(t, host.Options{})
-	run := func(id, plan string) (string, error) {
-		dir := t.TempDir()
-		program := filepath.Join(dir, "greet")
-		buildGo(t, strings.NewReplacer("localhost:7233", stage.Temporal(t).Address, "greet-ada", id).Replace(text), program)
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "greet.yaml"), []byte(plan), 0o600))
-		cmd := exec.CommandContext(t.Context(), program)
-		cmd.Dir = dir
-		out, err := cmd.CombinedOutput()
-		return string(out), err
+	for _, info := range []string{"go", "go client"} {
+		t.Run(info, func(t *testing.T) {
+			text := first(t, "docs/start-from-any-language.md", info)
+			run := func(id, plan string) (string, error) {
+				dir := t.TempDir()
+				program := filepath.Join(dir, "greet")
+				buildGo(t, strings.NewReplacer("localhost:7233", stage.Temporal(t).Address, "greet-ada", id).Replace(text), program)
+				require.NoError(t, os.WriteFile(filepath.Join(dir, "greet.yaml"), []byte(plan), 0o600))
+				cmd := exec.CommandContext(t.Context(), program)
+				cmd.Dir = dir
+				out, err := cmd.CombinedOutput()
+				return string(out), err
+			}
+			out, err := run("docs-go-"+rand.Text(), good)
+			require.NoError(t, err, out)
+			require.Contains(t, out, `{"greeting":"Hello, Ada!"}`)
+			out, err = run("docs-go-"+rand.Text(), strings.Replace(good, "greet.greeting ->", "greet.greetings ->", 1))
+			require.Error(t, err)
+			require.Contains(t, out, "contract ")
+			require.Contains(t, out, "plan/unknown-port")
+		})
 	}
-	out, err := run("docs-go-"+rand.Text(), good)
-	require.NoError(t, err, out)
-	require.Contains(t, out, `{"greeting":"Hello, Ada!"}`)
-	out, err = run("docs-go-"+rand.Text(), strings.Replace(good, "greet.greeting ->", "greet.greetings ->", 1))
-	require.Error(t, err)
-	require.Contains(t, out, "contract ")
-	require.Contains(t, out, "plan/unknown-port")
 }
 
 // TestSchedule runs the commands of the page that make a Temporal Schedule and

@@ -54,36 +54,32 @@ func fixed(message string) *regexp.Regexp {
 	return regexp.MustCompile("(?s)" + strings.Join(parts, ".*"))
 }
 
-// TestStuckReasons: the table of reasons is the set of the command line.
+// TestStuckReasons: the table of reasons is the closed set.
 func TestStuckReasons(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, "starter", "stuck.go"), nil, 0)
-	require.NoError(t, err)
-	var want []string
-	ast.Inspect(file, func(n ast.Node) bool {
-		if v, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(v.Names[0].Name, "reason") {
-			want = append(want, text(v.Values[0]))
-		}
-		return true
-	})
-	require.NotEmpty(t, want)
-	require.ElementsMatch(t, want, firstCells(t, "<!-- reasons -->"))
+	require.ElementsMatch(t, constants(t, "Reason", "client", "stuck.go"), firstCells(t, "<!-- reasons -->"))
 }
 
 // TestWaits: the table of what a run waits for is the closed set.
 func TestWaits(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, "contract", "contract.go"), nil, 0)
+	require.ElementsMatch(t, constants(t, "WaitKind", "contract", "contract.go"), firstCells(t, "<!-- waits -->"))
+}
+
+// constants lists those of a type of texts in a file.
+func constants(t *testing.T, name string, path ...string) []string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(append([]string{root}, path...)...), nil, 0)
 	require.NoError(t, err)
-	var want []string
+	var list []string
 	ast.Inspect(file, func(n ast.Node) bool {
 		if v, ok := n.(*ast.ValueSpec); ok {
-			if typ, ok := v.Type.(*ast.Ident); ok && typ.Name == "WaitKind" {
-				want = append(want, text(v.Values[0]))
+			if typ, ok := v.Type.(*ast.Ident); ok && typ.Name == name {
+				list = append(list, text(v.Values[0]))
 			}
 		}
 		return true
 	})
-	require.NotEmpty(t, want)
-	require.ElementsMatch(t, want, firstCells(t, "<!-- waits -->"))
+	require.NotEmpty(t, list)
+	return list
 }
 
 func firstCells(t *testing.T, mark string) []string {

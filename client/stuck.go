@@ -1,12 +1,11 @@
-package main
+package client
 
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
+	"unicode/utf8"
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
@@ -14,10 +13,9 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/converter"
 
 	"chimera.ai/engine/contract"
-	"chimera.ai/engine/host"
-	"chimera.ai/engine/payload"
 )
 
 const (
@@ -28,65 +26,59 @@ const (
 	maxCause = 2000
 )
 
-// Reasons why a run does not go on.
+// Reason is why a run does not go on, for programs.
+type Reason string
+
+// The reasons.
 const (
-	// reasonNoWorker: nobody polls the queue of the run's workflow tasks.
-	reasonNoWorker = "no_worker"
-	// reasonNoCurrent: workers are there, and no build of theirs is the current one.
-	reasonNoCurrent = "no_current_build"
-	// reasonStore: a worker answers, and the store does not.
-	reasonStore = "store"
-	// reasonValue: a value that the run needs cannot be read.
-	reasonValue = "value"
-	// reasonHistory: the workers' build does not take up the run's history.
-	reasonHistory = "history"
-	// reasonSilent: a worker took the task, and was not heard of again.
-	reasonSilent = "silent"
-	// reasonUntaken: no worker takes the task, though there are workers, or somebody else
+	// ReasonNoWorker: nobody polls the queue of the run's workflow tasks.
+	ReasonNoWorker Reason = "no_worker"
+	// ReasonNoCurrent: workers are there, and no build of theirs is the current one.
+	ReasonNoCurrent Reason = "no_current_build"
+	// ReasonStore: a worker answers, and the store does not.
+	ReasonStore Reason = "store"
+	// ReasonValue: a value that the run needs cannot be read.
+	ReasonValue Reason = "value"
+	// ReasonHistory: the workers' build does not take up the run's history.
+	ReasonHistory Reason = "history"
+	// ReasonSilent: a worker took the task, and was not heard of again.
+	ReasonSilent Reason = "silent"
+	// ReasonUntaken: no worker takes the task, though there are workers, or somebody else
 	// has.
-	reasonUntaken = "untaken"
-	// reasonTask: the task fails for another reason.
-	reasonTask = "task"
+	ReasonUntaken Reason = "untaken"
+	// ReasonTask: the task fails for another reason.
+	ReasonTask Reason = "task"
 )
 
-// stuck says why a run does not go on: its workflow task is tried again and again.
-type stuck struct {
+// Stuck says why a run does not go on: its workflow task is tried again and again.
+type Stuck struct {
 	// Attempt is the attempt that is under way, from 1.
 	Attempt int `json:"attempt"`
 	// Since is when that began, where it is known.
-	Since time.Time `json:"since,omitzero"`
-	// Reason is for programs, and Kind the kind of the error, where it has one.
-	Reason string        `json:"reason"`
-	Kind   contract.Kind `json:"kind,omitempty"`
+	Since  time.Time `json:"since,omitzero"`
+	Reason Reason    `json:"reason"`
+	// Kind is that of the error, where it has one.
+	Kind contract.Kind `json:"kind,omitempty"`
 	// Cause is that of the first attempt: those of later ones are not recorded.
 	Cause string `json:"cause"`
-	Hint  string `json:"hint"`
+	// Hint says what an operator can do about it, command lines included.
+	Hint string `json:"hint"`
 }
 
-// describe tells what is known in one line.
-func (s *stuck) describe() string {
-	text := s.Cause
-	if !s.Since.IsZero() {
-		text = "since " + s.Since.Local().Format(time.DateTime) + ": " + text
+// Stuck asks why a run does not go on; nil says that nothing is known to hold it.
+func (c *Client) Stuck(ctx context.Context, id string) (*Stuck, error) {
+	bounded, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	d, err := c.described(bounded, id)
+	if err != nil {
+		return nil, err
 	}
-	if s.Attempt > 1 {
-		text += fmt.Sprintf("  (the first attempt of its workflow task; this is attempt %d, and only the first is recorded)", s.Attempt)
-	}
-	return strings.ReplaceAll(text, "\n", " ")
-}
-
-// line tells it to people, without what changes with each attempt.
-func (s *stuck) line() string {
-	text := "the run does not go on"
-	if !s.Since.IsZero() {
-		text += ", since " + s.Since.Local().Format(time.DateTime)
-	}
-	return text + ": " + s.Cause + "\n" + s.Hint
+	return c.examine(bounded, d, false)
 }
 
 // examine asks why a run that is described does not go on; nil says that nothing
 // is known to hold it. answered: the run itself has answered a query.
-func (p *Program) examine(ctx context.Context, conn *connection, d *workflowservice.DescribeWorkflowExecutionResponse, answered bool) (*stuck, error) {
+func (c *Client) examine(ctx context.Context, d *workflowservice.DescribeWorkflowExecutionResponse, answered bool) (*Stuck, error) {
 	info, task := d.GetWorkflowExecutionInfo(), d.GetPendingWorkflowTask()
 	if info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING || !answered && !startsAt(d).IsZero() {
 		return nil, nil
@@ -99,29 +91,29 @@ func (p *Program) examine(ctx context.Context, conn *connection, d *workflowserv
 	var event *historypb.HistoryEvent
 	if again {
 		var err error
-		if event, err = lastFailure(ctx, conn, info.GetExecution()); err != nil {
-			return nil, conn.refused("reading the history", err)
+		if event, err = c.lastFailure(ctx, info.GetExecution()); err != nil {
+			return nil, &CallError{"reading the history", err}
 		}
 	}
 	queue := d.GetExecutionConfig().GetTaskQueue().GetName()
-	workers, err := pollers(ctx, conn, queue, enums.TASK_QUEUE_TYPE_WORKFLOW)
+	workers, err := c.pollers(ctx, queue)
 	if err != nil {
-		return nil, conn.refused("looking for workers", err)
+		return nil, &CallError{"looking for workers", err}
 	}
 	if answered && workers == 0 { // it has just been there
 		workers = 1
 	}
-	found := p.hold(info.GetExecution().GetWorkflowId(), queue, workers, event, conn.sealing.Keys)
-	if found == nil && event == nil && host.BuildOf(info) == (host.Deployment{}) {
-		build, err := conn.unplaced(ctx)
+	found := c.hold(info.GetExecution().GetWorkflowId(), queue, workers, event)
+	if found == nil && event == nil && BuildOf(info) == (Build{}) {
+		build, err := c.unplaced(ctx)
 		if err != nil {
-			return nil, conn.refused("looking for the current build", err)
+			return nil, &CallError{"looking for the current build", err}
 		}
 		found = unplaced(build)
 	}
 	if found == nil && event == nil && !answered && waits && time.Since(task.GetScheduledTime().AsTime()) > untakenAfter {
-		if found, err = p.untaken(ctx, conn, info); err != nil {
-			return nil, conn.refused("looking for workers", err)
+		if found, err = c.untaken(ctx, info); err != nil {
+			return nil, &CallError{"looking for workers", err}
 		}
 	}
 	if found == nil {
@@ -129,7 +121,7 @@ func (p *Program) examine(ctx context.Context, conn *connection, d *workflowserv
 	}
 	found.Attempt = int(max(task.GetAttempt(), 1))
 	switch {
-	case event != nil && found.Reason != reasonNoWorker:
+	case event != nil && found.Reason != ReasonNoWorker:
 		found.Since = event.GetEventTime().AsTime()
 	case task != nil: // else it sleeps, and nobody would wake it
 		found.Since = task.GetOriginalScheduledTime().AsTime()
@@ -153,66 +145,66 @@ const untakenAfter = time.Minute
 
 // untaken is the cause of a run whose workflow task no worker takes; nil where no worker
 // is of the build that the run is pinned to.
-func (p *Program) untaken(ctx context.Context, conn *connection, info *workflowpb.WorkflowExecutionInfo) (*stuck, error) {
-	if build := host.BuildOf(info); build != (host.Deployment{}) {
-		builds, err := conn.builds(ctx)
+func (c *Client) untaken(ctx context.Context, info *workflowpb.WorkflowExecutionInfo) (*Stuck, error) {
+	if build := BuildOf(info); build != (Build{}) {
+		builds, err := c.builds(ctx)
 		if err != nil || !slices.Contains(builds, build) {
 			return nil, err
 		}
 	}
 	id := info.GetExecution().GetWorkflowId()
-	return &stuck{
-		Reason: reasonUntaken, Cause: "no worker has taken the run's workflow task",
-		Hint: "Look whether the workers are there, and have room. Where they go on with other runs, somebody has answered for this one and sent its task to a queue of their own: " + p.takeUp(id),
+	return &Stuck{
+		Reason: ReasonUntaken, Cause: "no worker has taken the run's workflow task",
+		Hint: "Look whether the workers are there, and have room. Where they go on with other runs, somebody has answered for this one and sent its task to a queue of their own: " + c.takeUp(id),
 	}, nil
 }
 
 // unwoken is the cause of a run that has not begun, and that nothing will wake, since
 // its workflow task is done; nil where it has one, waits for something, or has begun.
-func (p *Program) unwoken(d *workflowservice.DescribeWorkflowExecutionResponse, state *contract.State) *stuck {
+func (c *Client) unwoken(d *workflowservice.DescribeWorkflowExecutionResponse, state *contract.State) *Stuck {
 	info := d.GetWorkflowExecutionInfo()
 	if info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING || d.GetPendingWorkflowTask() != nil || !startsAt(d).IsZero() ||
 		state.State != contract.RunLoading || len(state.Waiting) > 0 {
 		return nil
 	}
-	return &stuck{
+	return &Stuck{
 		Attempt: 1, Since: info.GetExecutionTime().AsTime(),
-		Reason: reasonUntaken, Cause: "the run's workflow task was completed, and not by a worker of the engine",
-		Hint: "Somebody has answered for this run, and nothing wakes it: " + p.takeUp(info.GetExecution().GetWorkflowId()),
+		Reason: ReasonUntaken, Cause: "the run's workflow task was completed, and not by a worker of the engine",
+		Hint: "Somebody has answered for this run, and nothing wakes it: " + c.takeUp(info.GetExecution().GetWorkflowId()),
 	}
 }
 
 // takeUp says how a run goes on that somebody has answered for.
-func (p *Program) takeUp(id string) string {
-	return "temporal workflow reset --type LastWorkflowTask --reason untaken --workflow-id " + id + " takes the run up where it stands. Else: " + p.terminate(id)
+func (c *Client) takeUp(id string) string {
+	return "temporal workflow reset --type LastWorkflowTask --reason untaken --workflow-id " + id + " takes the run up where it stands. Else: " + c.byForce(id)
 }
 
-// terminate says how a run is ended that cannot end by itself.
-func (p *Program) terminate(id string) string {
-	return p.command("terminate", id) + " ends the run; then nothing is compensated."
+// byForce says how a run is ended that cannot end by itself.
+func (c *Client) byForce(id string) string {
+	return c.options.Command("terminate", id) + " ends the run; then nothing is compensated."
 }
 
 // unplaced is the cause of a run that does not begin since no build is current; nil
 // where there is no build that could be.
-func unplaced(b host.Deployment) *stuck {
-	if b == (host.Deployment{}) {
+func unplaced(b Build) *Stuck {
+	if b == (Build{}) {
 		return nil
 	}
-	return &stuck{
-		Reason: reasonNoCurrent, Cause: "no build of the worker deployment " + b.Name + " is current",
-		Hint: "Make one current, and the run begins by itself: temporal worker deployment set-current-version --deployment-name " + b.Name + " --build-id " + b.Build,
+	return &Stuck{
+		Reason: ReasonNoCurrent, Cause: "no build of the worker deployment " + b.Deployment + " is current",
+		Hint: "Make one current, and the run begins by itself: temporal worker deployment set-current-version --deployment-name " + b.Deployment + " --build-id " + b.ID,
 	}
 }
 
 // lastFailure finds the event of the workflow task that failed last, or nil where
 // none has since one was completed.
-func lastFailure(ctx context.Context, conn *connection, run *commonpb.WorkflowExecution) (*historypb.HistoryEvent, error) {
+func (c *Client) lastFailure(ctx context.Context, run *commonpb.WorkflowExecution) (*historypb.HistoryEvent, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var page []byte
 	for seen := 0; seen < lookBack; {
-		answer, err := conn.WorkflowService().GetWorkflowExecutionHistoryReverse(ctx, &workflowservice.GetWorkflowExecutionHistoryReverseRequest{
-			Namespace: conn.namespace, Execution: run, MaximumPageSize: 100, NextPageToken: page,
+		answer, err := c.temporal.WorkflowService().GetWorkflowExecutionHistoryReverse(ctx, &workflowservice.GetWorkflowExecutionHistoryReverseRequest{
+			Namespace: c.options.Namespace, Execution: run, MaximumPageSize: 100, NextPageToken: page,
 		})
 		if err != nil {
 			return nil, err
@@ -235,17 +227,17 @@ func lastFailure(ctx context.Context, conn *connection, run *commonpb.WorkflowEx
 
 // hold says why a run does not go on, by the workers that poll its queue and
 // the event of the workflow task that failed, or nil; nil where that is no cause.
-func (p *Program) hold(id, queue string, workers int, event *historypb.HistoryEvent, keys *payload.Keyring) *stuck {
-	terminate := p.terminate(id)
+func (c *Client) hold(id, queue string, workers int, event *historypb.HistoryEvent) *Stuck {
+	terminate := c.byForce(id)
 	switch {
 	case workers == 0 && queue != contract.QueueEngine:
-		return &stuck{
-			Reason: reasonNoWorker, Cause: "no worker polls the queue " + queue,
+		return &Stuck{
+			Reason: ReasonNoWorker, Cause: "no worker polls the queue " + queue,
 			Hint: "Runs belong on the queue " + contract.QueueEngine + ": start it again there. " + terminate,
 		}
 	case workers == 0:
-		return &stuck{
-			Reason: reasonNoWorker, Cause: "no worker polls the queue " + queue,
+		return &Stuck{
+			Reason: ReasonNoWorker, Cause: "no worker polls the queue " + queue,
 			Hint: "Start a worker with the role engine, or look at the log of the one that should run; the run then goes on by itself.",
 		}
 	}
@@ -253,13 +245,13 @@ func (p *Program) hold(id, queue string, workers int, event *historypb.HistoryEv
 		return nil
 	}
 	if event.GetEventType() == enums.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT {
-		return &stuck{
-			Reason: reasonSilent, Kind: contract.WorkerLost, Cause: "a worker took the run's workflow task and did not answer in time",
+		return &Stuck{
+			Reason: ReasonSilent, Kind: contract.WorkerLost, Cause: "a worker took the run's workflow task and did not answer in time",
 			Hint: "The task is tried again. Where that goes on, a worker dies at it, or is overloaded: its log says more. " + terminate,
 		}
 	}
 	failed := event.GetWorkflowTaskFailedEventAttributes()
-	s := &stuck{Reason: reasonTask, Cause: told(failed.GetFailure(), keys)}
+	s := &Stuck{Reason: ReasonTask, Cause: told(failed.GetFailure(), c.options.Codec)}
 	if kind := contract.Kind(failed.GetFailure().GetApplicationFailureInfo().GetType()); kind.Valid() {
 		s.Kind = kind
 	}
@@ -269,13 +261,13 @@ func (p *Program) hold(id, queue string, workers int, event *historypb.HistoryEv
 		cause == enums.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND:
 		return nil // something arrived meanwhile, or the run was reset: the next attempt goes on
 	case s.Kind == contract.StoreUnavailable:
-		s.Reason = reasonStore
+		s.Reason = ReasonStore
 		s.Hint = "The workers' store does not answer or lacks a value that the run needs, or a worker lacks a key (payload.keys). The run goes on by itself once that is right: see store.* and payload.* of the workers, and their log. Where it never will be: " + terminate
 	case cause == enums.WORKFLOW_TASK_FAILED_CAUSE_EXTERNAL_STORAGE_FAILURE:
-		s.Reason = reasonValue
+		s.Reason = ReasonValue
 		s.Hint = "A value that the run needs cannot be read from the workers' store: whoever started the run had another store, or the value was deleted. Bring it back, or: " + terminate
 	case cause == enums.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR:
-		s.Reason = reasonHistory
+		s.Reason = ReasonHistory
 		s.Hint = "The workers' build does not take up this run's history. Run a worker of the build that began it, or else: " + terminate
 	default:
 		s.Hint = "This is a fault of the engine, or of the workers' configuration: the worker's log says more, and a worker of a build without the fault takes the run up where it stands. Else: " + terminate
@@ -283,21 +275,41 @@ func (p *Program) hold(id, queue string, workers int, event *historypb.HistoryEv
 	return s
 }
 
-// told is what a failure says, opened where there are keys for it.
-func told(f *failurepb.Failure, keys *payload.Keyring) string {
+// told is what a failure says, opened by the codec where that can.
+func told(f *failurepb.Failure, codec converter.PayloadCodec) string {
 	text := f.GetMessage()
 	if sealed := f.GetEncodedAttributes(); sealed != nil {
 		text = "its message is sealed, and this process has no key to open it (payload.keys)"
-		opened, err := payload.Codec{Keys: keys, Limit: 1 << 20}.Decode([]*commonpb.Payload{sealed})
-		var said struct {
-			Message string `json:"message"`
-		}
-		if err == nil && json.Unmarshal(opened[0].GetData(), &said) == nil {
-			text = said.Message
+		if said, ok := unsealed(sealed, codec); ok {
+			text = said
 		}
 	}
 	if typ := f.GetApplicationFailureInfo().GetType(); typ != "" {
 		text = typ + ": " + text
 	}
 	return clip(text, maxCause)
+}
+
+// unsealed is the message in the sealed attributes of a failure.
+func unsealed(sealed *commonpb.Payload, codec converter.PayloadCodec) (message string, ok bool) {
+	if codec == nil {
+		return "", false
+	}
+	opened, err := codec.Decode([]*commonpb.Payload{sealed})
+	if err != nil || len(opened) != 1 {
+		return "", false
+	}
+	var said struct {
+		Message string `json:"message"`
+	}
+	err = json.Unmarshal(opened[0].GetData(), &said)
+	return said.Message, err == nil
+}
+
+// clip cuts a text to a number of characters.
+func clip(s string, width int) string {
+	if utf8.RuneCountInString(s) <= width {
+		return s
+	}
+	return string([]rune(s)[:width-1]) + "…"
 }

@@ -1,4 +1,4 @@
-package main
+package client
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
@@ -27,14 +26,14 @@ const (
 // begun is when the run began whose last execution is described: a long run
 // continues as new, and each execution has a start of its own. Where the first is
 // not retained any more, it is the start of the last.
-func begun(ctx context.Context, conn *connection, info *workflow.WorkflowExecutionInfo) (time.Time, error) {
+func (c *Client) begun(ctx context.Context, info *workflow.WorkflowExecutionInfo) (time.Time, error) {
 	start, first := info.GetStartTime().AsTime(), info.GetFirstRunId()
 	if first == "" || first == info.GetExecution().GetRunId() {
 		return start, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	d, err := conn.DescribeWorkflowExecution(ctx, info.GetExecution().GetWorkflowId(), first)
+	d, err := c.temporal.DescribeWorkflowExecution(ctx, info.GetExecution().GetWorkflowId(), first)
 	if isGone(err) {
 		return start, nil
 	}
@@ -44,16 +43,10 @@ func begun(ctx context.Context, conn *connection, info *workflow.WorkflowExecuti
 	return d.GetWorkflowExecutionInfo().GetStartTime().AsTime(), nil
 }
 
-// isGone reports whether an execution is not, or not any more, on the server.
-func isGone(err error) bool {
-	var gone *serviceerror.NotFound
-	return errors.As(err, &gone)
-}
-
 // fromTheStart gives listed runs the start of their first execution. A list does
 // not say which runs were continued: one more asks for it, and only those are
 // described.
-func fromTheStart(ctx context.Context, conn *connection, runs []listed) error {
+func (c *Client) fromTheStart(ctx context.Context, runs []Listed) error {
 	var names []string
 	for _, r := range runs {
 		names = append(names, r.Run)
@@ -61,7 +54,7 @@ func fromTheStart(ctx context.Context, conn *connection, runs []listed) error {
 	continued := map[string]bool{}
 	for len(names) > 0 {
 		n := min(len(names), maxNames)
-		if err := findContinued(ctx, conn, names[:n], continued); err != nil {
+		if err := c.findContinued(ctx, names[:n], continued); err != nil {
 			return err
 		}
 		names = names[n:]
@@ -74,7 +67,7 @@ func fromTheStart(ctx context.Context, conn *connection, runs []listed) error {
 			turns <- struct{}{}
 			all.Go(func() {
 				defer func() { <-turns }()
-				r.StartTime, errs[i] = firstStart(ctx, conn, *r)
+				r.StartTime, errs[i] = c.firstStart(ctx, *r)
 			})
 		}
 	}
@@ -83,21 +76,21 @@ func fromTheStart(ctx context.Context, conn *connection, runs []listed) error {
 }
 
 // firstStart is when a listed run began.
-func firstStart(ctx context.Context, conn *connection, r listed) (time.Time, error) {
+func (c *Client) firstStart(ctx context.Context, r Listed) (time.Time, error) {
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	d, err := conn.DescribeWorkflowExecution(bounded, r.Run, r.RunID)
+	d, err := c.temporal.DescribeWorkflowExecution(bounded, r.Run, r.RunID)
 	switch {
 	case isGone(err): // meanwhile
 		return r.StartTime, nil
 	case err != nil:
 		return r.StartTime, fmt.Errorf("look for the first execution: %w", err)
 	}
-	return begun(ctx, conn, d.GetWorkflowExecutionInfo())
+	return c.begun(ctx, d.GetWorkflowExecutionInfo())
 }
 
 // findContinued notes which workflow ids have executions that were continued.
-func findContinued(ctx context.Context, conn *connection, ids []string, continued map[string]bool) error {
+func (c *Client) findContinued(ctx context.Context, ids []string, continued map[string]bool) error {
 	quoted := make([]string, len(ids))
 	for i, id := range ids {
 		quoted[i] = "'" + strings.ReplaceAll(id, "'", "''") + "'"
@@ -105,8 +98,8 @@ func findContinued(ctx context.Context, conn *connection, ids []string, continue
 	var page []byte
 	for range maxPages {
 		bounded, cancel := context.WithTimeout(ctx, callTimeout)
-		answer, err := conn.ListWorkflow(bounded, &workflowservice.ListWorkflowExecutionsRequest{
-			Namespace: conn.namespace, PageSize: 1000, NextPageToken: page,
+		answer, err := c.temporal.ListWorkflow(bounded, &workflowservice.ListWorkflowExecutionsRequest{
+			Namespace: c.options.Namespace, PageSize: 1000, NextPageToken: page,
 			Query: fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'ContinuedAsNew' AND WorkflowId IN (%s)",
 				contract.WorkflowType, strings.Join(quoted, ", ")),
 		})

@@ -1,11 +1,9 @@
-package main
+package client
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -24,11 +22,11 @@ const (
 	heldOff = 2 * time.Minute
 )
 
-// held is an activity that a run waits for and that somebody has paused, put off, or
+// Held is an activity that a run waits for and that somebody has paused, put off, or
 // changed the options of, in Temporal. A paused one has no timeouts: the run waits for
 // it until its deadline, and beyond that where it is about to end. Or it is a workflow
 // that makes a call of the run, and is pinned to a build that no worker has.
-type held struct {
+type Held struct {
 	// Workflow is that of the activity: the run, or a child that makes a call of it.
 	Workflow string `json:"workflow"`
 	// Activity is empty where the workflow itself is held.
@@ -36,21 +34,13 @@ type held struct {
 	// Since is when it was paused, or was to be over.
 	Since time.Time `json:"since,omitzero"`
 	Cause string    `json:"cause"`
-	Hint  string    `json:"hint"`
-}
-
-// describe tells it in one line.
-func (h *held) describe() string {
-	text := cmp.Or(h.Activity, h.Workflow) + " " + h.Cause
-	if !h.Since.IsZero() {
-		text += ", since " + h.Since.Local().Format(time.DateTime)
-	}
-	return strings.ReplaceAll(text, "\n", " ")
+	// Hint says what an operator can do about it.
+	Hint string `json:"hint"`
 }
 
 // heldIn gives the activities of a run, and of its calls in workflows of their own,
 // that Temporal is told to hold.
-func heldIn(ctx context.Context, conn *connection, d *workflowservice.DescribeWorkflowExecutionResponse, state *contract.State) ([]held, error) {
+func (c *Client) heldIn(ctx context.Context, d *workflowservice.DescribeWorkflowExecutionResponse, state *contract.State) ([]Held, error) {
 	if d.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		return nil, nil
 	}
@@ -64,18 +54,18 @@ func heldIn(ctx context.Context, conn *connection, d *workflowservice.DescribeWo
 			continue
 		}
 		children++
-		child, err := conn.DescribeWorkflowExecution(ctx, w.Detail, "")
+		child, err := c.temporal.DescribeWorkflowExecution(ctx, w.Detail, "")
 		if isGone(err) {
 			continue
 		}
 		if err != nil {
-			return all, conn.refused("child "+w.Detail, err)
+			return all, &CallError{"child " + w.Detail, err}
 		}
 		all = append(all, heldOf(child, time.Now())...)
-		if build := conn.pinned(ctx, child.GetWorkflowExecutionInfo()); build != nil && build.Alone {
-			all = append(all, held{
+		if build := c.pinned(ctx, child.GetWorkflowExecutionInfo()); build != nil && build.Alone {
+			all = append(all, Held{
 				Workflow: w.Detail, Cause: "is of the build " + build.String() + ", and no worker of it is there",
-				Hint: "chimera upgrade " + w.Detail + " moves the call to another build, or a worker of its own takes it up.",
+				Hint: c.options.Command("upgrade", w.Detail) + " moves the call to another build, or a worker of its own takes it up.",
 			})
 		}
 	}
@@ -83,10 +73,10 @@ func heldIn(ctx context.Context, conn *connection, d *workflowservice.DescribeWo
 }
 
 // heldOf gives the held activities of one workflow.
-func heldOf(d *workflowservice.DescribeWorkflowExecutionResponse, now time.Time) []held {
-	var all []held
+func heldOf(d *workflowservice.DescribeWorkflowExecutionResponse, now time.Time) []Held {
+	var all []Held
 	for _, a := range d.GetPendingActivities() {
-		h := held{Workflow: d.GetWorkflowExecutionInfo().GetExecution().GetWorkflowId(), Activity: a.GetActivityId()}
+		h := Held{Workflow: d.GetWorkflowExecutionInfo().GetExecution().GetWorkflowId(), Activity: a.GetActivityId()}
 		at := fmt.Sprintf("--workflow-id %s --activity-id %s", h.Workflow, h.Activity)
 		queue, over, next := a.GetActivityOptions().GetTaskQueue().GetName(), a.GetExpirationTime(), a.GetNextAttemptScheduleTime()
 		switch {

@@ -1,8 +1,9 @@
-package main
+package client
 
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +16,6 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 
 	"chimera.ai/engine/contract"
-	"chimera.ai/engine/payload"
 	"chimera.ai/engine/plan"
 )
 
@@ -28,9 +28,8 @@ const (
 
 // search looks for the calls of one node in the histories of a run.
 type search struct {
-	conn     *connection
-	reader   *payload.Reader
-	values   *payload.Values
+	client   *Client
+	from     Reader
 	id, node string
 
 	// started is the start of the first execution, nil where it is not retained.
@@ -38,7 +37,7 @@ type search struct {
 
 	plan  *plan.Plan
 	index int
-	found exchanges
+	found Exchanges
 	// open has calls that have not ended, and children that make some, by the event
 	// that scheduled them.
 	open map[int64]int
@@ -54,7 +53,7 @@ func (s *search) all(ctx context.Context) error {
 			break
 		}
 		if err != nil {
-			return s.conn.refused("the history of "+s.id, err)
+			return &CallError{"the history of " + s.id, err}
 		}
 		runs = append(runs, run)
 		first := answer.GetHistory().GetEvents()
@@ -76,8 +75,8 @@ func (s *search) all(ctx context.Context) error {
 func (s *search) page(ctx context.Context, workflow, run string, token []byte, size int32) (*workflowservice.GetWorkflowExecutionHistoryResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return s.conn.WorkflowService().GetWorkflowExecutionHistory(ctx, &workflowservice.GetWorkflowExecutionHistoryRequest{
-		Namespace: s.conn.namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: workflow, RunId: run},
+	return s.client.temporal.WorkflowService().GetWorkflowExecutionHistory(ctx, &workflowservice.GetWorkflowExecutionHistoryRequest{
+		Namespace: s.client.options.Namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: workflow, RunId: run},
 		MaximumPageSize: size, NextPageToken: token,
 	})
 }
@@ -96,7 +95,7 @@ func (s *search) execution(ctx context.Context, workflow, run, asked string) err
 			return nil
 		}
 		if err != nil {
-			return s.conn.refused("the history of "+workflow, err)
+			return &CallError{"the history of " + workflow, err}
 		}
 		for _, e := range answer.GetHistory().GetEvents() {
 			if err := s.event(ctx, asked, e); err != nil {
@@ -154,7 +153,7 @@ func (s *search) event(ctx context.Context, run string, e *historypb.HistoryEven
 
 // call is the call of the node that an event scheduled, or nil; end is the event
 // that ends it.
-func (s *search) call(scheduled int64, end *historypb.HistoryEvent) *exchange {
+func (s *search) call(scheduled int64, end *historypb.HistoryEvent) *Exchange {
 	i, ok := s.open[scheduled]
 	if !ok {
 		return nil
@@ -175,22 +174,22 @@ func (s *search) scheduled(ctx context.Context, run string, e *historypb.History
 		return nil
 	}
 	var call contract.Call
-	if err := s.reader.Read(ctx, in[0], &call); err != nil {
-		return s.unreadable(err)
+	if err := s.from.Read(ctx, in[0], &call); err != nil {
+		return &UnreadableError{s.id, err}
 	}
 	if ours, err := s.asks(ctx, &call); err != nil || !ours {
 		return err
 	}
-	if err := s.values.Give(ctx, s.id, call.Values()...); err != nil {
-		return s.unreadable(err)
+	if err := s.from.Give(ctx, s.id, call.Values()...); err != nil {
+		return &UnreadableError{s.id, err}
 	}
 	at := e.GetEventTime().AsTime()
-	c := exchange{Execution: run, StartTime: &at, Input: call.Input}
+	c := Exchange{Execution: run, StartTime: &at, Input: call.Input}
 	for _, d := range call.Deliveries {
 		if d.Edge < 0 || d.Edge >= len(s.plan.Edges) {
-			return unanswered("the history of %s does not fit its plan", s.id)
+			return fmt.Errorf("the history of %s does not fit its plan", s.id)
 		}
-		c.Got = append(c.Got, brought{Edge: s.plan.EdgeString(d.Edge), Value: d.Value, Output: d.Output, Error: d.Error})
+		c.Got = append(c.Got, Brought{Edge: s.plan.EdgeString(d.Edge), Value: d.Value, Output: d.Output, Error: d.Error})
 	}
 	s.open[e.GetEventId()] = len(s.found.Calls)
 	s.found.Calls = append(s.found.Calls, c)
@@ -205,8 +204,8 @@ func (s *search) initiated(ctx context.Context, e *historypb.HistoryEvent) error
 		return nil
 	}
 	var child contract.ChildCall
-	if err := s.reader.Read(ctx, in[0], &child); err != nil {
-		return s.unreadable(err)
+	if err := s.from.Read(ctx, in[0], &child); err != nil {
+		return &UnreadableError{s.id, err}
 	}
 	ours, err := s.asks(ctx, &child.Call)
 	if ours {
@@ -219,9 +218,9 @@ func (s *search) initiated(ctx context.Context, e *historypb.HistoryEvent) error
 // where none is known.
 func (s *search) asks(ctx context.Context, call *contract.Call) (bool, error) {
 	if s.plan == nil {
-		compiled, err := s.reader.Plan(ctx, call.Plan)
+		compiled, err := s.from.Plan(ctx, call.Plan)
 		if err != nil {
-			return false, s.unreadable(err)
+			return false, &UnreadableError{s.id, err}
 		}
 		if err := s.know(compiled); err != nil {
 			return false, err
@@ -248,17 +247,17 @@ func (s *search) marker(ctx context.Context, run string, e *historypb.HistoryEve
 		ActivityType string
 		Attempt      int
 	}
-	if err := s.reader.Read(ctx, data[0], &record); err != nil {
-		return s.unreadable(err)
+	if err := s.from.Read(ctx, data[0], &record); err != nil {
+		return &UnreadableError{s.id, err}
 	}
 	switch {
 	case record.ActivityType == contract.ActivityLoad && s.plan == nil && len(result) > 0:
 		var loaded *plan.Loaded
-		if err := s.reader.Read(ctx, result[0], &loaded); err != nil {
-			return s.unreadable(err)
+		if err := s.from.Read(ctx, result[0], &loaded); err != nil {
+			return &UnreadableError{s.id, err}
 		}
 		if loaded.Plan == nil {
-			return s.unreadable(loaded.Err)
+			return &UnreadableError{s.id, loaded.Err}
 		}
 		return s.know(loaded.Plan)
 	case record.ActivityType != contract.ActivityLocal:
@@ -267,14 +266,14 @@ func (s *search) marker(ctx context.Context, run string, e *historypb.HistoryEve
 	var summary string
 	if p := e.GetUserMetadata().GetSummary(); p == nil {
 		return nil
-	} else if err := s.reader.Read(ctx, p, &summary); err != nil {
-		return s.unreadable(err)
+	} else if err := s.from.Read(ctx, p, &summary); err != nil {
+		return &UnreadableError{s.id, err}
 	}
 	if summary != s.node || s.plan == nil {
 		return nil
 	}
 	at := e.GetEventTime().AsTime()
-	s.found.Calls = append(s.found.Calls, exchange{Execution: run, Local: true, EndTime: &at, Attempts: record.Attempt})
+	s.found.Calls = append(s.found.Calls, Exchange{Execution: run, Local: true, EndTime: &at, Attempts: record.Attempt})
 	c := &s.found.Calls[len(s.found.Calls)-1]
 	if f := a.GetFailure(); f != nil {
 		c.Failure = s.failure(ctx, f, contract.ToolError)
@@ -291,7 +290,7 @@ func (s *search) know(p *plan.Plan) error {
 		names = append(names, p.Nodes[i].ID)
 	}
 	if s.index = slices.Index(names, s.node); s.index < 0 {
-		return negative("the plan %s has no node %s", s.found.Plan, s.node).meant("", s.node, names, "chimera status lists its nodes.")
+		return &NodeError{Plan: s.found.Plan, Node: s.node, Nodes: names}
 	}
 	if n := &p.Nodes[s.index]; n.Kind != plan.KindInput && n.Kind != plan.KindOutput {
 		s.found.Operation = n.Activity()
@@ -306,8 +305,8 @@ func (s *search) given(ctx context.Context) error {
 		return nil
 	}
 	var start contract.Start
-	if err := s.reader.Read(ctx, in[0], &start); err != nil {
-		return s.unreadable(err)
+	if err := s.from.Read(ctx, in[0], &start); err != nil {
+		return &UnreadableError{s.id, err}
 	}
 	if len(start.Input) == 0 {
 		start.Input = json.RawMessage("{}")
@@ -320,13 +319,13 @@ func (s *search) given(ctx context.Context) error {
 // result takes the plan's output, which is that of $output, of a run that has ended
 // with one.
 func (s *search) result(ctx context.Context, info *workflowpb.WorkflowExecutionInfo) error {
-	s.found.Calls = []exchange{}
+	s.found.Calls = []Exchange{}
 	if info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_COMPLETED {
 		return nil
 	}
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	e, err := wait(bounded, s.conn, s.conn.GetWorkflow(bounded, s.id, s.found.RunID))
+	e, err := s.client.wait(bounded, Run{s.id, s.found.RunID})
 	if err != nil {
 		return err
 	}
@@ -336,24 +335,24 @@ func (s *search) result(ctx context.Context, info *workflowpb.WorkflowExecutionI
 
 // whole is all that there is to say of $input and $output.
 func (s *search) whole(run string, at time.Time, value json.RawMessage) {
-	s.found.Calls = []exchange{{Execution: run, EndTime: &at, Gave: map[string]json.RawMessage{plan.WholePort: value}}}
+	s.found.Calls = []Exchange{{Execution: run, EndTime: &at, Gave: map[string]json.RawMessage{plan.WholePort: value}}}
 }
 
 // outcome takes what a call gave.
-func (s *search) outcome(ctx context.Context, c *exchange, result []*commonpb.Payload) error {
+func (s *search) outcome(ctx context.Context, c *Exchange, result []*commonpb.Payload) error {
 	var out contract.Outcome
 	if len(result) == 0 {
 		return nil
 	}
-	if err := s.reader.Read(ctx, result[0], &out); err != nil {
-		return s.unreadable(err)
+	if err := s.from.Read(ctx, result[0], &out); err != nil {
+		return &UnreadableError{s.id, err}
 	}
 	values := make([]*contract.Value, len(out.Values))
 	for i := range out.Values {
 		values[i] = &out.Values[i]
 	}
-	if err := s.values.Give(ctx, s.id, values...); err != nil {
-		return s.unreadable(err)
+	if err := s.from.Give(ctx, s.id, values...); err != nil {
+		return &UnreadableError{s.id, err}
 	}
 	c.InputDigest, c.OutputDigest, c.Attempts = out.Input, out.Output, max(c.Attempts, out.Attempts)
 	for i, port := range s.plan.Nodes[s.index].OutPorts {
@@ -369,22 +368,16 @@ func (s *search) outcome(ctx context.Context, c *exchange, result []*commonpb.Pa
 
 // failure takes why a call failed; kind is that of what says none.
 func (s *search) failure(ctx context.Context, f *failurepb.Failure, kind contract.Kind) *contract.ErrorPayload {
-	e := &contract.ErrorPayload{Kind: kind, Message: told(f, s.conn.sealing.Keys), Node: s.node}
+	e := &contract.ErrorPayload{Kind: kind, Message: told(f, s.client.options.Codec), Node: s.node}
 	if info := f.GetApplicationFailureInfo(); info != nil {
 		if k := contract.Kind(info.GetType()); k.Valid() {
 			e.Kind = k
 			e.Message = strings.TrimPrefix(e.Message, string(k)+": ")
 		}
 		var details contract.ErrorDetails
-		if ps := info.GetDetails().GetPayloads(); len(ps) > 0 && s.reader.Read(ctx, ps[0], &details) == nil {
+		if ps := info.GetDetails().GetPayloads(); len(ps) > 0 && s.from.Read(ctx, ps[0], &details) == nil {
 			e.Attempts, e.Details = details.Attempts, details.Details
 		}
 	}
 	return e
-}
-
-// unreadable is the failure of a value that cannot be read here.
-func (s *search) unreadable(err error) error {
-	return unanswered("the values of the run %s cannot be read here: %s", s.id, err).
-		withHint("It takes the deployment's store (store.*) and, where payloads are sealed, its keys (payload.keys).")
 }

@@ -1,0 +1,87 @@
+package authority
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"chimera.ai/engine/trust"
+)
+
+// Statement is a statement of the admins that was proposed or applied.
+type Statement struct {
+	// N is its number in the chain, and Digest that of what is signed.
+	N      int
+	Digest string
+	// SignedBy are the ids of the admins who have signed, Persons counts whom they
+	// are, and Quorum is how many must.
+	SignedBy        []string
+	Persons, Quorum int
+	Acts            trust.Acts
+	// Envelope is the statement with its signatures.
+	Envelope []byte
+}
+
+// Missing is how many persons must still sign.
+func (s *Statement) Missing() int { return max(s.Quorum-s.Persons, 0) }
+
+// KeyError says that a key is not one of an admin.
+type KeyError struct{ Key *trust.Key }
+
+func (e *KeyError) Error() string { return fmt.Sprintf("%s is not one of an admin", e.Key) }
+
+// Propose makes the next statement, signed with keys of admins: none or some of those
+// who must sign it. It counts once it is applied. A key that is not an admin's is a
+// [KeyError].
+func (a *Authority) Propose(ctx context.Context, acts trust.Acts, keys ...*trust.Key) (*Statement, error) {
+	s, err := a.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Try(acts...); err != nil {
+		return nil, err
+	}
+	for _, k := range keys {
+		if !slices.ContainsFunc(s.Admins, func(a trust.Admin) bool { return a.Key == k.Public() }) {
+			return nil, &KeyError{k}
+		}
+	}
+	e, err := s.Draft(time.Now(), acts...).Envelope(keys...)
+	if err != nil {
+		return nil, err
+	}
+	return statement(s, s.N+1, acts, e)
+}
+
+// Apply states a statement that enough admins have signed: from now on it counts. The
+// same again changes nothing.
+func (a *Authority) Apply(ctx context.Context, envelope []byte) (*Statement, error) {
+	st, e, err := trust.ParseStatement(envelope)
+	if err != nil {
+		return nil, err
+	}
+	before, err := a.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := trust.Publish(ctx, a.Ledger, a.Bootstrap, envelope, time.Now()); err != nil {
+		return nil, err
+	}
+	return statement(before, st.N, st.Acts, e)
+}
+
+// statement tells who of the admins of a state have signed an envelope.
+func statement(s trust.State, n int, acts trust.Acts, e *trust.Envelope) (*Statement, error) {
+	who, persons, err := s.Signed(e)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := e.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return &Statement{
+		N: n, Digest: e.Digest(), SignedBy: append([]string{}, who...), Persons: persons, Quorum: s.Quorum, Acts: acts, Envelope: raw,
+	}, nil
+}

@@ -1,0 +1,121 @@
+package client
+
+import (
+	"context"
+	"slices"
+
+	"go.temporal.io/api/enums/v1"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
+	"go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	sdk "go.temporal.io/sdk/client"
+
+	"chimera.ai/engine/contract"
+)
+
+// Build is the build of a worker deployment, in the terms of Temporal's worker
+// versioning. The zero value is that of unversioned workers.
+type Build struct {
+	Deployment string `json:"deployment"`
+	ID         string `json:"id"`
+	// Alone: the server knows of no worker of the build that has asked for workflow
+	// tasks within the last minutes.
+	Alone bool `json:"alone,omitempty"`
+}
+
+// String is how people read a build.
+func (b Build) String() string {
+	if b.Deployment == "" {
+		return "unversioned"
+	}
+	return b.Deployment + ":" + b.ID
+}
+
+// BuildOf gives the build that a run is pinned to: the zero value, where it is not.
+func BuildOf(info *workflow.WorkflowExecutionInfo) Build {
+	v := info.GetVersioningInfo()
+	at := v.GetDeploymentVersion()
+	if override := v.GetVersioningOverride().GetPinned().GetVersion(); override != nil {
+		at = override
+	}
+	return Build{Deployment: at.GetDeploymentName(), ID: at.GetBuildId()}
+}
+
+// pinned gives the build of a run, or nil where it has none.
+func (c *Client) pinned(ctx context.Context, info *workflow.WorkflowExecutionInfo) *Build {
+	build := BuildOf(info)
+	if build == (Build{}) {
+		return nil
+	}
+	if info.GetCloseTime() == nil {
+		builds, err := c.builds(ctx)
+		build.Alone = err == nil && !slices.Contains(builds, build)
+	}
+	return &build
+}
+
+// Builds gives the builds of the workers that have asked for workflow tasks within
+// the last minutes, in no order, one for each of their polls.
+func (c *Client) Builds(ctx context.Context) ([]Build, error) {
+	builds, err := c.builds(ctx)
+	if err != nil {
+		return nil, &CallError{"looking for workers", err}
+	}
+	return builds, nil
+}
+
+// builds gives the builds of the workers that have asked for workflow tasks within
+// the last minutes, one for each of their polls; the zero value is an unversioned one.
+func (c *Client) builds(ctx context.Context) ([]Build, error) {
+	answer, err := c.temporal.WorkflowService().DescribeTaskQueue(ctx, &workflowservice.DescribeTaskQueueRequest{
+		Namespace: c.options.Namespace, TaskQueue: &taskqueuepb.TaskQueue{Name: contract.QueueEngine},
+		TaskQueueType: enums.TASK_QUEUE_TYPE_WORKFLOW,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var builds []Build
+	for _, poller := range answer.GetPollers() {
+		var b Build
+		if o := poller.GetDeploymentOptions(); o.GetWorkerVersioningMode() == enums.WORKER_VERSIONING_MODE_VERSIONED {
+			b.Deployment, b.ID = o.GetDeploymentName(), o.GetBuildId()
+		}
+		builds = append(builds, b)
+	}
+	return builds, nil
+}
+
+// unplaced gives a build that could be made the current one, where workers are there
+// and no build is current, so that no run begins; else the zero value.
+func (c *Client) unplaced(ctx context.Context) (Build, error) {
+	builds, err := c.builds(ctx)
+	if err != nil || len(builds) == 0 || slices.Contains(builds, Build{}) {
+		return Build{}, err
+	}
+	seen := map[string]bool{}
+	for _, b := range builds {
+		if seen[b.Deployment] {
+			continue
+		}
+		seen[b.Deployment] = true
+		d, err := c.temporal.WorkerDeploymentClient().GetHandle(b.Deployment).Describe(ctx, sdk.WorkerDeploymentDescribeOptions{})
+		if err != nil {
+			return Build{}, err
+		}
+		if r := d.Info.RoutingConfig; r.CurrentVersion != nil || r.RampingVersion != nil {
+			return Build{}, nil
+		}
+	}
+	return builds[0], nil
+}
+
+// pollers counts the workers that have polled a queue for workflow tasks lately.
+func (c *Client) pollers(ctx context.Context, queue string) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	d, err := c.temporal.DescribeTaskQueue(ctx, queue, enums.TASK_QUEUE_TYPE_WORKFLOW)
+	if err != nil {
+		return 0, err
+	}
+	return len(d.GetPollers()), nil
+}

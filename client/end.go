@@ -1,0 +1,64 @@
+package client
+
+import (
+	"context"
+
+	"go.temporal.io/api/common/v1"
+	"go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+)
+
+// Cancel asks a run to end: what is in flight is cancelled, and the run ends by
+// itself. [Client.Stuck] says why that has no effect yet. The run that it gives is the
+// execution that was asked. An [EndedError] says that it has ended already.
+func (c *Client) Cancel(ctx context.Context, id string) (Run, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	info, err := c.going(ctx, id)
+	if err != nil {
+		return Run{}, err
+	}
+	run := Run{id, info.GetExecution().GetRunId()}
+	if err := c.temporal.CancelWorkflow(ctx, id, run.RunID); err != nil {
+		return Run{}, &CallError{"cancelling " + id, err}
+	}
+	return run, nil
+}
+
+// Terminate ends a run that cannot end by itself: nothing is compensated, and calls in
+// flight end by themselves. Its history keeps the reason. The run that it gives is the
+// execution that was found. An [EndedError] says that it has ended already.
+func (c *Client) Terminate(ctx context.Context, id, reason string) (Run, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	info, err := c.going(ctx, id)
+	if err != nil {
+		return Run{}, err
+	}
+	ask := &workflowservice.TerminateWorkflowExecutionRequest{
+		Namespace: c.options.Namespace, Reason: reason, Identity: c.options.Identity,
+		// Its latest execution, also where it has continued as new meanwhile; but not
+		// that of another run which was started under its id.
+		WorkflowExecution: &common.WorkflowExecution{WorkflowId: id}, FirstExecutionRunId: info.GetFirstRunId(),
+	}
+	if ask.FirstExecutionRunId == "" {
+		ask.WorkflowExecution.RunId = info.GetExecution().GetRunId()
+	}
+	if _, err := c.temporal.WorkflowService().TerminateWorkflowExecution(ctx, ask); err != nil {
+		return Run{}, &CallError{"terminating " + id, err}
+	}
+	return Run{id, info.GetExecution().GetRunId()}, nil
+}
+
+// going describes a run that has not ended, and refuses all else.
+func (c *Client) going(ctx context.Context, id string) (*workflow.WorkflowExecutionInfo, error) {
+	d, err := c.described(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	info := d.GetWorkflowExecutionInfo()
+	if info.GetCloseTime() != nil {
+		return nil, &EndedError{Run: id, State: stateOf(info)}
+	}
+	return info, nil
+}

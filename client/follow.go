@@ -1,0 +1,104 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"chimera.ai/engine/contract"
+)
+
+const (
+	// refresh is how often a run is asked for its state while it is followed.
+	refresh = 250 * time.Millisecond
+	// patience is how long a run may not answer before its queue is looked at.
+	patience = 3 * time.Second
+	// silence is how long a server may be gone while a run is followed: it may be
+	// starting again.
+	silence = time.Minute
+)
+
+// Progress is what is seen of a run while it is followed: one of its fields is set.
+type Progress struct {
+	// State is what the run says of itself.
+	State *contract.State
+	// Stuck is why the run, which does not answer, does not go on.
+	Stuck *Stuck
+	// Away: Temporal does not answer, and is asked again.
+	Away bool
+}
+
+// Follow waits until a run ends, and meanwhile tells show several times a second what
+// is seen of it. Calls of show, which may be nil, do not overlap, and none comes after
+// Follow has returned. If ctx ends before, so does Follow, with the error of ctx, and the
+// run goes on. A [LostError] says that Temporal has not answered for a minute.
+func (c *Client) Follow(ctx context.Context, run Run, show func(Progress)) (Ending, error) {
+	if show == nil {
+		show = func(Progress) {}
+	}
+	watched, stop := context.WithCancelCause(ctx)
+	shown := make(chan struct{})
+	go func() {
+		defer close(shown)
+		if err := c.watch(watched, run.ID, show); err != nil {
+			stop(err)
+		}
+	}()
+	e, err := c.wait(watched, run)
+	stop(nil)
+	<-shown
+	var lost *LostError
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return Ending{}, fmt.Errorf("following the run %s: %w", run.ID, ctx.Err())
+	case err != nil && errors.As(context.Cause(watched), &lost):
+		return Ending{}, lost
+	}
+	return e, err
+}
+
+// watch shows a run until ctx ends. It fails when the server has been silent for too
+// long.
+func (c *Client) watch(ctx context.Context, id string, show func(Progress)) error {
+	tick := time.NewTicker(refresh)
+	defer tick.Stop()
+	// When the run answered last, and when anybody did.
+	answered := time.Now()
+	server := answered
+	var looked time.Time
+	for {
+		state, err := c.query(ctx, id)
+		switch {
+		case err == nil:
+			answered, server = time.Now(), time.Now()
+			show(Progress{State: &state})
+		case ctx.Err() == nil && time.Since(answered) > patience:
+			if time.Since(looked) > patience {
+				looked = time.Now()
+				if stuck, err := c.Stuck(ctx, id); err == nil {
+					server = time.Now()
+					if stuck != nil {
+						show(Progress{Stuck: stuck})
+					}
+				} else if ctx.Err() == nil {
+					show(Progress{Away: true})
+				}
+			}
+			if time.Since(server) > silence {
+				return &LostError{Run: id, Silent: silence}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			// The last state shows what the last moment has changed.
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+			defer cancel()
+			if state, err := c.query(last, id); err == nil {
+				show(Progress{State: &state})
+			}
+			return nil
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package client
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+	"chimera.ai/engine/trust"
+)
+
+// GrantTime is how long a start grant holds: a run that no worker takes up within it
+// does not begin.
+const GrantTime = time.Hour
+
+// Grant gives a request a start grant, signed by a key that may act for the agent. The
+// grant says the deployment and its audience, the digest of the plan, the agent and the
+// requester; the rest is filled in here: the run that it is for, its input, a nonce and
+// the time from now until [GrantTime] later. An error that is [trust.ErrInvalid] says
+// that there can be no such grant, such as for an id that is too long for one.
+func (c *Client) Grant(key *trust.Key, r *Request, g trust.Grant) error {
+	text := r.Start.Input
+	if len(text) == 0 {
+		text = []byte("{}")
+	}
+	input, err := schemas.Decode(text)
+	if err != nil {
+		return fmt.Errorf("the input is not JSON: %w", err)
+	}
+	canonical, err := plan.Canonical(input)
+	if err != nil {
+		return fmt.Errorf("the input: %w", err)
+	}
+	nonce := make([]byte, 16)
+	_, _ = rand.Read(nonce) // it never fails
+	now := time.Now()
+	g.Namespace, g.WorkflowID, g.Input = c.options.Namespace, r.ID, plan.DigestOf(canonical)
+	g.Nonce, g.Issued, g.Expires = hex.EncodeToString(nonce), ledger.At(now), ledger.At(now.Add(GrantTime))
+	signed, err := trust.SignGrant(key, g)
+	if err != nil {
+		return err
+	}
+	r.Start.Grant = signed
+	return nil
+}

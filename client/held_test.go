@@ -1,0 +1,67 @@
+package client
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	activitypb "go.temporal.io/api/activity/v1"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	sdk "go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"chimera.ai/engine/contract"
+)
+
+// TestACallOfABuildThatIsGone: a run waits for a call whose workflow is pinned to a
+// build that no worker has, and says so.
+func TestACallOfABuildThatIsGone(t *testing.T) {
+	c := dial(t)
+	start := func(id, typ string, override sdk.VersioningOverride) {
+		_, err := c.ExecuteWorkflow(t.Context(), sdk.StartWorkflowOptions{ID: id, TaskQueue: contract.QueueEngine, VersioningOverride: override}, typ)
+		require.NoError(t, err)
+	}
+	start("run", contract.WorkflowType, nil)
+	start("run/call", contract.WorkflowCall, &sdk.PinnedVersioningOverride{Version: worker.WorkerDeploymentVersion{DeploymentName: "test", BuildID: "gone"}})
+	start("run/other", contract.WorkflowCall, nil)
+	d, err := c.DescribeWorkflowExecution(t.Context(), "run", "")
+	require.NoError(t, err)
+	all, err := New(c, Options{}).heldIn(t.Context(), d, &contract.State{Waiting: []contract.Wait{
+		{Kind: contract.WaitChild, Detail: "run/call"}, {Kind: contract.WaitChild, Detail: "run/other"},
+	}})
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Equal(t, "run/call", all[0].Workflow)
+	require.Equal(t, "is of the build test:gone, and no worker of it is there", all[0].Cause)
+	require.Contains(t, all[0].Hint, "chimera upgrade run/call")
+}
+
+// TestHeldBeyondItsTime: what Temporal should have ended by now was given more time.
+func TestHeldBeyondItsTime(t *testing.T) {
+	over := time.Unix(1000, 0)
+	d := &workflowservice.DescribeWorkflowExecutionResponse{PendingActivities: []*workflowpb.PendingActivityInfo{{
+		ActivityId: "engine/close/end#1", ExpirationTime: timestamppb.New(over),
+		ActivityOptions: &activitypb.ActivityOptions{TaskQueue: &taskqueuepb.TaskQueue{Name: contract.QueueJournal}},
+	}}}
+	require.Empty(t, heldOf(d, over.Add(heldLate)))
+	all := heldOf(d, over.Add(heldLate+1))
+	require.Len(t, all, 1)
+	require.True(t, over.Equal(all[0].Since))
+	require.Contains(t, all[0].Hint, "restore_original")
+}
+
+// TestHeldOff: whoever answers an attempt says when the next one is.
+func TestHeldOff(t *testing.T) {
+	now := time.Unix(1000, 0)
+	d := &workflowservice.DescribeWorkflowExecutionResponse{PendingActivities: []*workflowpb.PendingActivityInfo{{
+		ActivityId: "engine/journal#1", NextAttemptScheduleTime: timestamppb.New(now.Add(heldOff)),
+	}}}
+	require.Empty(t, heldOf(d, now))
+	all := heldOf(d, now.Add(-1))
+	require.Len(t, all, 1)
+	require.Contains(t, all[0].Cause, "was put off until "+now.Add(heldOff).Local().Format(time.DateTime))
+	require.Contains(t, all[0].Hint, "temporal activity reset")
+}

@@ -1,0 +1,181 @@
+// Package devroot is the root of trust of dev mode, in its folder: the one key that is
+// admin, author and requester, and the bootstrap of audience dev that names it. Only a
+// program that runs on its user's machine may have it: neither a client of runs nor a
+// server imports this package.
+package devroot
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/internal/wholefile"
+	"chimera.ai/engine/trust"
+)
+
+// The files of dev mode's root of trust, in its folder.
+const (
+	adminFile     = "admin.key"
+	bootstrapFile = "bootstrap.json"
+	// lockFile is held by whoever makes any of them.
+	lockFile = "trust.lock"
+)
+
+const (
+	// lockTime bounds the wait for a process that makes these files.
+	lockTime = 10 * time.Second
+	// maxKey bounds the key's file, in bytes.
+	maxKey = 4 << 10
+)
+
+// Root is what dev mode trusts.
+type Root struct {
+	Bootstrap *trust.Bootstrap
+	// Key is the one key of dev mode: admin, author and requester.
+	Key *trust.Key
+}
+
+// Open gives the root of trust of the dev mode in a folder, and makes it where it is not
+// there: an admin's key, which only its owner can read, and a bootstrap that names it
+// and the key of the log. It fails if the source has statements that do not rest on it.
+// Only the owner of the folder, chimera dev, makes another one where the ledger or the
+// key was removed. Any number of processes may call it at once.
+func Open(ctx context.Context, dir string, source trust.Source, log trust.LogKey, own bool) (*Root, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	wait, cancel := context.WithTimeout(ctx, lockTime)
+	defer cancel()
+	held, err := devserver.AwaitLock(wait, filepath.Join(dir, lockFile), nil)
+	if err != nil {
+		return nil, fmt.Errorf("waiting for %s: %w", lockFile, err)
+	}
+	defer held.Release()
+	admin, err := adminKey(filepath.Join(dir, adminFile))
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(dir, bootstrapFile)
+	b, err := readBootstrap(file)
+	if err != nil {
+		return nil, err
+	}
+	if b == nil || own && (b.Log != log || b.Admins[0].Key != admin.Public()) {
+		// There is none, or it is of a ledger or a key that was removed.
+		stated, err := source.Authority(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if len(stated) > 0 {
+			return nil, fmt.Errorf("%s is not the bootstrap that the ledger's statements of authority rest on", file)
+		}
+		if b, err = trust.DevBootstrap(log.Origin, owner(), admin, log, time.Now()); err != nil {
+			return nil, fmt.Errorf("making the bootstrap: %w", err)
+		}
+		raw, err := json.MarshalIndent(b, "", "  ")
+		if err != nil {
+			return nil, fmt.Errorf("making the bootstrap: %w", err)
+		}
+		if err := wholefile.Replace(file, append(raw, '\n')); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := trust.Read(ctx, source, b); err != nil {
+		return nil, err
+	}
+	return &Root{b, admin}, nil
+}
+
+// readBootstrap reads the bootstrap of dev mode, nil where there is none.
+func readBootstrap(file string) (*trust.Bootstrap, error) {
+	raw, err := wholefile.Read(file, trust.MaxBootstrap)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the bootstrap: %w", err)
+	}
+	b, err := trust.ParseBootstrap(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if b.Audience != trust.Dev {
+		return nil, fmt.Errorf("%s is a bootstrap of audience %s; dev mode has its own", file, b.Audience)
+	}
+	return b, nil
+}
+
+// owner is the machine's user, to whom dev mode belongs.
+func owner() string {
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return "dev"
+}
+
+// adminKey reads the admin's key of dev mode, and makes one where there is none.
+func adminKey(file string) (*trust.Key, error) {
+	secret, err := wholefile.Read(file, maxKey)
+	if errors.Is(err, fs.ErrNotExist) {
+		k, secret, err := trust.NewKey()
+		if err != nil {
+			return nil, err
+		}
+		return k, wholefile.Replace(file, secret)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the admin's key: %w", err)
+	}
+	k, err := trust.ParseKey(secret)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return k, nil
+}
+
+// tries bounds how often a statement is made anew because another came first.
+const tries = 8
+
+// State gives what the admins have stated. Where the one key is all the admins, it first
+// states what is missing.
+func (r *Root) State(ctx context.Context, k trust.Keeper, missing func(trust.State) []trust.Act) (trust.State, error) {
+	for range tries {
+		s, err := trust.Read(ctx, k, r.Bootstrap)
+		if err != nil || s.Quorum != 1 {
+			return s, err
+		}
+		acts := missing(s)
+		if len(acts) == 0 || !r.signs(s) {
+			return s, nil
+		}
+		e, err := s.Draft(time.Now(), acts...).Envelope(r.Key)
+		if err != nil {
+			return s, err
+		}
+		raw, err := e.Encode()
+		if err != nil {
+			return s, err
+		}
+		next, err := trust.Publish(ctx, k, r.Bootstrap, raw, time.Now())
+		if err == nil {
+			return next, nil
+		}
+		if now, again := trust.Read(ctx, k, r.Bootstrap); again != nil || now.N == s.N {
+			return s, err // not because another statement came first
+		}
+	}
+	return trust.State{}, errors.New("the authority changed meanwhile; try again")
+}
+
+// signs reports whether the key is an admin's.
+func (r *Root) signs(s trust.State) bool {
+	return slices.ContainsFunc(s.Admins, func(a trust.Admin) bool { return a.Key == r.Key.Public() })
+}
