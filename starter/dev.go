@@ -263,6 +263,7 @@ func (p *Program) worker(ctx context.Context, settings config.Config, server *de
 	options.Dev, options.SharedQueue = true, true
 	options.Deployment = host.Deployment{} // a queue that was versioned once gives nothing to others
 	options.Trust = root.bootstrap
+	options.Reread = &host.Files{Catalog: settings.CatalogFile, Policy: settings.PolicyFiles}
 	options.Drain = min(options.Drain, devDrain)
 	options.Logger = slog.New(slog.NewTextHandler(log, nil))
 	h, err := host.New(ctx, options)
