@@ -63,10 +63,22 @@ type Authority interface {
 // policy.
 type Compiler func(source string) (*plan.Plan, diag.Diagnostics)
 
+// Workbench is what plans are compiled with.
+type Workbench struct {
+	Compile Compiler
+	// Policy is the digest of the operator's bundle that Compile goes by, or "".
+	Policy string
+	// Edition tells it from others of the same process.
+	Edition string
+}
+
 // Engine is the activities of the engine role.
 type Engine struct {
 	Compile Compiler
-	Plans   Plans
+	// Renew, where it is not nil, gives for each start what to compile with, in place
+	// of Compile and Policy.
+	Renew func() Workbench
+	Plans Plans
 	// Skills calls in-process skills, and nothing else.
 	Skills Caller
 	// Tools calls MCP servers and executables, where this process has that role
@@ -107,8 +119,7 @@ type Engine struct {
 	ArgumentWithin time.Duration
 
 	// sources has the plan digests of sources that this process has compiled.
-	// Compilation is pure, and the catalog and the policy of a process do not change,
-	// so the same source gives the same plan.
+	// Compilation is pure, so the same source gives the same plan of one [Workbench].
 	sources      recent
 	compilations compilations
 	// outputs has the form in which outputs of runs are kept: where the ledger is away,

@@ -50,14 +50,14 @@ type compilation struct {
 
 // compile gives the plan of a source, or the findings that refuse it. The error
 // says that the compiler took too long, or that ctx ended before.
-func (e *Engine) compile(ctx context.Context, source string) (*plan.Plan, diag.Diagnostics, error) {
+func (e *Engine) compile(ctx context.Context, bench *Workbench, source string) (*plan.Plan, diag.Diagnostics, error) {
 	within := e.CompileWithin
 	if within == 0 {
 		within = DefaultCompileWithin
 	}
-	c := e.compilations.join(source, within, func(c *compilation) {
+	c := e.compilations.join(bench.Edition+source, within, func(c *compilation) {
 		err := recovered("the compiler", func() error {
-			c.plan, c.findings = e.Compile(source)
+			c.plan, c.findings = bench.Compile(source)
 			return nil
 		})
 		if err != nil {

@@ -55,7 +55,8 @@ func (e *Engine) load(ctx context.Context, request *contract.LoadRequest, s *sub
 	if strings.Contains(start.Plan, "@") {
 		s.plan = start.Plan
 	}
-	shared, digest, err := e.find(ctx, &start)
+	bench := e.workbench()
+	shared, digest, err := e.find(ctx, &bench, &start)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +94,7 @@ func (e *Engine) load(ctx context.Context, request *contract.LoadRequest, s *sub
 		after = DefaultContinueAfter
 	}
 	return &plan.Loaded{Plan: shared, Head: plan.Head{
-		Digest: digest, Input: admitted, Whole: head[0], InputDigest: inputDigest, Attributes: e.Attributes, ContinueAfter: after, Policy: e.Policy,
+		Digest: digest, Input: admitted, Whole: head[0], InputDigest: inputDigest, Attributes: e.Attributes, ContinueAfter: after, Policy: bench.Policy,
 		ToolsQueue: e.ToolsQueue,
 	}}, nil
 }
@@ -114,12 +115,20 @@ func (e *Engine) differs(ctx context.Context, r *ledger.Run, refused error) erro
 		have.PlanDigest, r.PlanDigest)
 }
 
+// workbench is what a start is compiled with.
+func (e *Engine) workbench() Workbench {
+	if e.Renew != nil {
+		return e.Renew()
+	}
+	return Workbench{Compile: e.Compile, Policy: e.Policy}
+}
+
 // find gives the compiled plan of a start. A published one is compiled from its
 // source, as it was then: its author must have signed it, and it must come to the
 // same digest.
-func (e *Engine) find(ctx context.Context, start *contract.Start) (*plan.Plan, string, error) {
+func (e *Engine) find(ctx context.Context, bench *Workbench, start *contract.Start) (*plan.Plan, string, error) {
 	if start.Plan == "" {
-		return e.plan(ctx, "", start.Source, present(start.Grant))
+		return e.plan(ctx, bench, "", start.Source, present(start.Grant))
 	}
 	published, err := e.Ledger.Plan(ctx, start.Plan)
 	if err != nil {
@@ -135,7 +144,7 @@ func (e *Engine) find(ctx context.Context, start *contract.Start) (*plan.Plan, s
 	if err != nil {
 		return nil, "", fail(ctx, loading, refusal(err))
 	}
-	compiled, digest, err := e.plan(ctx, published.Name+"@"+published.Version, string(source), present(start.Grant))
+	compiled, digest, err := e.plan(ctx, bench, published.Name+"@"+published.Version, string(source), present(start.Grant))
 	if err != nil {
 		return nil, "", err
 	}
@@ -154,13 +163,13 @@ func (e *Engine) find(ctx context.Context, start *contract.Start) (*plan.Plan, s
 // plan gives the compiled plan of a source, which is in the store then. Without a
 // start grant it holds pure nodes only. published is the name@version that the source
 // is published under, or "".
-func (e *Engine) plan(ctx context.Context, published, source string, granted bool) (*plan.Plan, string, error) {
-	if digest, ok := e.sources.get(source); ok {
+func (e *Engine) plan(ctx context.Context, bench *Workbench, published, source string, granted bool) (*plan.Plan, string, error) {
+	if digest, ok := e.sources.get(bench.Edition + source); ok {
 		if p, err := e.Plans.Get(ctx, digest); err == nil {
 			return p, digest, fail(ctx, nil, harmless(p, granted))
 		}
 	}
-	compiled, diagnostics, err := e.compile(ctx, source)
+	compiled, diagnostics, err := e.compile(ctx, bench, source)
 	if err != nil {
 		return nil, "", fail(ctx, loading, err)
 	}
@@ -181,7 +190,7 @@ func (e *Engine) plan(ctx context.Context, published, source string, granted boo
 	if err != nil {
 		return nil, "", unavailable(err)
 	}
-	e.sources.remember(source, digest)
+	e.sources.remember(bench.Edition+source, digest)
 	return shared, digest, nil
 }
 

@@ -35,12 +35,10 @@ import (
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
-	"chimera.ai/engine/diag"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/witness"
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/payload"
-	"chimera.ai/engine/plan"
 	"chimera.ai/engine/policy"
 	"chimera.ai/engine/redact"
 	"chimera.ai/engine/skills"
@@ -102,6 +100,10 @@ type Options struct {
 	Trust *trust.Bootstrap
 	// Policy is the operator's bundle, or nil.
 	Policy *policy.Bundle
+	// Reread, where it is not nil, names the files of Catalog and Policy, which each start is
+	// compiled with as they are then. Only chimera dev has it: workers of one deployment
+	// would differ, and a run that is asked for again would be another.
+	Reread *Files
 	// Skills are Go skills that run in this process.
 	Skills []skills.Skill
 	// SharedQueue has runs that are loaded here ask for calls of tools on the
@@ -261,13 +263,12 @@ func (h *Host) prepare(ctx context.Context, blobs blob.Store, plans *payload.Pla
 	if err != nil {
 		return err
 	}
+	bench := workbench(catalog, o.Policy)
 	e := &activities.Engine{
-		Compile: func(source string) (*plan.Plan, diag.Diagnostics) {
-			return compiler.Compile(compiler.Source{Name: "plan", Text: []byte(source)}, catalog, o.Policy)
-		},
-		Plans: plans, Skills: cleaned{goSkills{registry}, o.Secrets}, Tools: tools, Ledger: h.store.Ledger, Namespace: o.Client.Namespace,
+		Compile: bench.Compile,
+		Plans:   plans, Skills: cleaned{goSkills{registry}, o.Secrets}, Tools: tools, Ledger: h.store.Ledger, Namespace: o.Client.Namespace,
 		Children: childWorkflows{h.client}, Values: values, Outputs: payload.NewOutputs(blobs, o.Sealing, o.Client.Namespace),
-		Policy: o.Policy.Digest(), Attributes: attributes, ContinueAfter: o.ContinueAfter,
+		Policy: bench.Policy, Attributes: attributes, ContinueAfter: o.ContinueAfter,
 		Named:          func(source string) (name, version, agent string) { return compiler.Named([]byte(source)) },
 		Arguments:      payload.Arguments{Store: blobs, Sealing: o.Sealing, Namespace: o.Client.Namespace},
 		ArgumentWithin: o.ArgumentWithin,
@@ -287,6 +288,9 @@ func (h *Host) prepare(ctx context.Context, blobs blob.Store, plans *payload.Pla
 		e.Authority, o.FormerKeys = reader, append(slices.Clone(o.FormerKeys), former...)
 	} else {
 		o.Logger.WarnContext(ctx, "this worker has no root of trust (trust.bootstrap): nobody vouches for what is published, and runs have no effects")
+	}
+	if o.Reread != nil {
+		e.Renew = (&reader{files: *o.Reread, skills: o.Skills}).workbench
 	}
 	h.engine(e)
 	if h.store.Key == nil {

@@ -43,24 +43,31 @@ func LoadCatalog(file string) (*catalog.Catalog, []byte, diag.Diagnostics, error
 // that a file cannot be read; the policy is nil if there is one, an error among
 // the findings, or no file.
 func LoadPolicy(files []string) (*policy.Bundle, map[string][]byte, diag.Diagnostics, error) {
-	var parts []*policy.Bundle
-	var ds diag.Diagnostics
 	texts := make(map[string][]byte, len(files))
 	for _, file := range files {
 		text, err := readFile(file, maxCatalog)
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("read the policy: %w", err)
 		}
-		part, found := policy.Parse(compiler.Source{Name: file, Text: text})
 		texts[file] = text
+	}
+	bundle, ds := parsePolicy(files, texts)
+	return bundle, texts, ds, nil
+}
+
+func parsePolicy(files []string, texts map[string][]byte) (*policy.Bundle, diag.Diagnostics) {
+	var parts []*policy.Bundle
+	var ds diag.Diagnostics
+	for _, file := range files {
+		part, found := policy.Parse(compiler.Source{Name: file, Text: texts[file]})
 		ds = append(ds, found...)
 		parts = append(parts, part)
 	}
 	if ds.HasErrors() {
-		return nil, texts, ds, nil
+		return nil, ds
 	}
 	merged, found := policy.Merge(parts...)
-	return merged, texts, append(ds, found...), nil
+	return merged, append(ds, found...)
 }
 
 func readFile(file string, limit int64) ([]byte, error) {

@@ -17,6 +17,7 @@ import (
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/devroot"
 	"chimera.ai/engine/internal/devserver"
 	"chimera.ai/engine/ledger/audit"
 	"chimera.ai/engine/store"
@@ -37,6 +38,7 @@ const (
 type devOptions struct {
 	port, uiPort  int
 	anyPort, exit bool
+	noWorker      bool
 	plan, input   string
 	id            string
 }
@@ -46,6 +48,7 @@ func devCommand(p *Program, fs *flag.FlagSet) action {
 	fs.IntVar(&o.port, "port", -1, "`PORT` of the Temporal server; 0 takes a free one (dev.port, 7233)")
 	fs.IntVar(&o.uiPort, "ui-port", -1, "`PORT` of its web pages; 0 takes a free one (dev.ui_port, 8233)")
 	fs.BoolVar(&o.anyPort, "any-port", false, "take free ports where the chosen ones are in use")
+	fs.BoolVar(&o.noWorker, "no-worker", false, "run no worker, and say how a program with one of its own joins")
 	fs.StringVar(&o.plan, "run", "", "`PLAN` to run once all is ready")
 	fs.StringVar(&o.input, "input", "{}", "`JSON` of that plan's input, @FILE, or - for standard input")
 	fs.StringVar(&o.id, "id", "", "`ID` of that run")
@@ -58,6 +61,9 @@ func devCommand(p *Program, fs *flag.FlagSet) action {
 		}
 		if o.plan == "" && (o.exit || o.id != "" || o.input != "{}") {
 			return misuse("--input, --id and --exit belong to --run PLAN")
+		}
+		if o.noWorker && o.plan != "" {
+			return misuse("--run needs the worker that --no-worker leaves out")
 		}
 		return p.dev(ctx, o)
 	}
@@ -93,16 +99,22 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	if err != nil {
 		return err
 	}
-	worker, err := p.worker(ctx, settings, server, root)
+	kept, err := host.Store(settings)
 	if err != nil {
-		return err
+		return misuse("%s", err)
+	}
+	var worker *running
+	if !o.noWorker {
+		if worker, err = p.worker(ctx, settings, server, root); err != nil {
+			return err
+		}
 	}
 	l := local{
 		Address: server.Address, UI: server.UI, Namespace: server.Namespace,
-		Store: worker.store.Dir, PID: os.Getpid(), Started: time.Now().UTC().Truncate(time.Second),
+		Store: kept.Dir, PID: os.Getpid(), Started: time.Now().UTC().Truncate(time.Second),
 	}
-	if worker.store.Driver != store.Postgres {
-		l.Ledger = worker.store.Path
+	if kept.Driver != store.Postgres {
+		l.Ledger = kept.Path
 	}
 	if err := p.announce(settings.Dev.Dir, l); err != nil {
 		return unanswered("%s", err)
@@ -110,8 +122,20 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	p.say("Temporal   %s (namespace %s)", server.Address, server.Namespace)
 	p.say("web pages  %s", server.UI)
 	p.say("state      %s", settings.Dev.Dir)
-	if err := codec.serve(ctx, p, worker.host.Store().Blobs, server.UI); err != nil {
-		return err
+	if codec != nil {
+		blobs, done, err := store.OpenBlobs(ctx, kept)
+		if err != nil {
+			return storeError(err)
+		}
+		p.later(done)
+		if err := codec.serve(ctx, p, blobs, server.UI); err != nil {
+			return err
+		}
+	}
+	if o.noWorker {
+		if err := p.joining(settings, &l, root); err != nil {
+			return err
+		}
 	}
 	if todo != nil {
 		conn := &connection{
@@ -129,6 +153,33 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	}
 	p.say("ready; in another terminal: %s\nCtrl-C ends it", p.command("start", "PLAN", "--wait"))
 	return p.linger(ctx, server)
+}
+
+// joining says how a program with a worker of its own joins.
+func (p *Program) joining(settings config.Config, l *local, root *rooted) error {
+	p.say("no worker runs here; one joins with these host.Options:")
+	p.say("  Client       HostPort %q, Namespace %q", l.Address, l.Namespace)
+	if l.Ledger == "" {
+		p.say("  Store        that of the configuration, on PostgreSQL")
+	} else {
+		p.say("  Store        Dir %q, Path %q", l.Store, l.Ledger)
+		p.say("               the key of its log lies beside it")
+	}
+	switch {
+	case root.dev != nil:
+		file, err := filepath.Abs(filepath.Join(settings.Dev.Dir, devroot.BootstrapFile))
+		if err != nil {
+			return unanswered("naming the bootstrap: %s", err)
+		}
+		p.say("  Trust        trust.ParseBootstrap of %q", file)
+	case root.bootstrap != nil:
+		p.say("  Trust        that of the configuration (trust.bootstrap)")
+	}
+	if host.ClientSealing(settings).Keys != nil {
+		p.say("  Sealing      the keys of the configuration (payload.keys)")
+	}
+	p.say("  SharedQueue  true, where it has all roles")
+	return nil
 }
 
 // devRun runs the one plan, and then stays up or ends.
@@ -264,6 +315,7 @@ func (p *Program) worker(ctx context.Context, settings config.Config, server *de
 	options.Dev, options.SharedQueue = true, true
 	options.Deployment = host.Deployment{} // a queue that was versioned once gives nothing to others
 	options.Trust = root.bootstrap
+	options.Reread = &host.Files{Catalog: settings.CatalogFile, Policy: settings.PolicyFiles}
 	options.Drain = min(options.Drain, devDrain)
 	options.Logger = slog.New(slog.NewTextHandler(log, nil))
 	h, err := host.New(ctx, options)

@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -26,10 +27,13 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/proxy"
+	temporal "go.temporal.io/sdk/client"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"chimera.ai/engine/client"
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/devroot"
 	"chimera.ai/engine/internal/devserver"
 	"chimera.ai/engine/internal/pgtest"
 	"chimera.ai/engine/ledger"
@@ -52,7 +56,42 @@ func TestMain(m *testing.M) {
 	testscript.Main(database{m}, map[string]func(){"chimera": func() {
 		fallbackAddress = "localhost:1"
 		main()
-	}})
+	}, "embedder": embedder})
+}
+
+// embedder is a program with a worker of its own, which joins the chimera dev of the
+// folder as that one says, until it is interrupted.
+func embedder() {
+	err := func() error {
+		raw, err := os.ReadFile(localFile(".chimera"))
+		if err != nil {
+			return err
+		}
+		var l local
+		if err := json.Unmarshal(raw, &l); err != nil {
+			return err
+		}
+		if raw, err = os.ReadFile(filepath.Join(".chimera", devroot.BootstrapFile)); err != nil {
+			return err
+		}
+		root, err := trust.ParseBootstrap(raw)
+		if err != nil {
+			return err
+		}
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+		defer stop()
+		h, err := host.New(ctx, host.Options{
+			Client: temporal.Options{HostPort: l.Address, Namespace: l.Namespace},
+			Store:  store.Options{Dir: l.Store, Path: l.Ledger}, Trust: root, SharedQueue: true,
+		})
+		if err != nil {
+			return err
+		}
+		return errors.Join(h.Run(ctx), h.Close())
+	}()
+	if err != nil {
+		panic(err)
+	}
 }
 
 // TestScript runs testdata/script: the command line as people and programs see

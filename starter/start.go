@@ -184,6 +184,9 @@ func (p *Program) publishedFits(ctx context.Context, at *place, o *order, kept l
 	if err != nil {
 		return err
 	}
+	if at.local != nil && shelf.findings.HasErrors() { // dev mode's worker reads the same files
+		return &failure{code: exitNegative, message: "the catalog or the policy is not valid", diagnostics: shelf.findings, sources: shelf.sources}
+	}
 	compiled, _, err := shelf.compile(compiler.Source{Name: o.ref, Text: text})
 	if err != nil || compiled == nil {
 		return err

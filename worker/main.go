@@ -6,8 +6,10 @@
 // SIGTERM and SIGINT end it in order: no new work, then the time of worker.drain
 // for calls in flight, then its children. A second signal ends it at once.
 //
-// Exit codes: 0 ended as asked, 2 wrong use or configuration, 3 Temporal or the
-// store cannot be reached.
+// It waits for a Temporal that is not there, and says so.
+//
+// Exit codes: 0 ended as asked, 2 wrong use or configuration, 3 Temporal refuses the
+// worker, or the store cannot be reached.
 //
 // main does nothing but drive a [Program], which tests drive too.
 package main

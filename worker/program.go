@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
 	"chimera.ai/engine/config"
@@ -22,6 +23,7 @@ import (
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/metrics"
 	"chimera.ai/engine/redact"
 	"chimera.ai/engine/trust"
@@ -34,9 +36,15 @@ const (
 	exitUnanswered = 3
 )
 
-// startTimeout bounds the first contact with Temporal. What comes after is
-// retried for ever; a worker that cannot even start is for its supervisor.
-const startTimeout = 30 * time.Second
+const (
+	// startTimeout bounds one try to start.
+	startTimeout = 30 * time.Second
+	// minPause and maxPause bound the time between tries while Temporal is not there,
+	// and sayEvery is how often that is said.
+	minPause = 100 * time.Millisecond
+	maxPause = 5 * time.Second
+	sayEvery = 30 * time.Second
+)
 
 // version is set by the linker where a release is built (-X main.version=…).
 var version string
@@ -168,9 +176,7 @@ func (p *Program) Run(ctx context.Context) error {
 		}
 		options.Client.MetricsHandler = counted
 	}
-	start, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	if p.host, err = host.New(start, options); err != nil {
+	if err := p.start(ctx, options); err != nil {
 		if ctx.Err() != nil {
 			return nil // asked to end before it began
 		}
@@ -183,6 +189,43 @@ func (p *Program) Run(ctx context.Context) error {
 	}
 	p.logger.Info("worker stops", "drain", settings.Worker.Drain)
 	return nil
+}
+
+// start makes the host, and waits for Temporal where it is not there. What it
+// refuses, such as credentials, is an error at once.
+func (p *Program) start(ctx context.Context, options host.Options) error {
+	var said time.Time
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		try, cancel := context.WithTimeout(ctx, startTimeout)
+		h, err := host.New(try, options)
+		cancel()
+		if err == nil {
+			p.host = h
+			return nil
+		}
+		if ctx.Err() != nil || !isAway(err) {
+			return err
+		}
+		if time.Since(said) >= sayEvery {
+			said = time.Now()
+			p.logger.WarnContext(ctx, "waiting for Temporal", "address", options.Client.HostPort, "error", err)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-timer.C:
+		}
+	}
+}
+
+// isAway reports whether Temporal gave no answer, or said that it cannot answer now.
+// A store that is away is none of these: it does not tell a wrong password from an outage.
+func isAway(err error) bool {
+	var unavailable *serviceerror.Unavailable
+	var late *serviceerror.DeadlineExceeded
+	return !errors.Is(err, ledger.ErrUnavailable) && (errors.As(err, &unavailable) || errors.As(err, &late) || errors.Is(err, context.DeadlineExceeded))
 }
 
 // measure answers Prometheus on an address until the worker is closed, and gives

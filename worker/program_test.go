@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
 
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
@@ -147,23 +149,113 @@ skills: {x: {command: y, env: {A: '${env:CHIMERA_TEST_TOOL}'}}}
 			require.Equal(t, exitUsage, code)
 			require.Contains(t, messages, c.missing)
 			t.Setenv(c.variable, c.value)
-			code, _, messages = drive("-roles", role)
-			require.Equal(t, exitUnanswered, code, messages)
-			require.Contains(t, messages, "connect to Temporal")
+			p, _, ended, stop := waiting(t, "-roles", role)
+			stop()
+			require.NoError(t, <-ended)
+			require.NoError(t, p.Close())
 		})
 	}
 }
 
-func TestNoServer(t *testing.T) {
+// nobody is an address where no server listens.
+func nobody(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	return l.Addr().String()
+}
+
+// waiting runs a worker until it says that it waits for Temporal, and gives what it
+// says, its end, and what asks for that.
+func waiting(t *testing.T, args ...string) (p *Program, log *buffer, ended chan error, stop context.CancelFunc) {
+	t.Helper()
+	log = new(buffer)
+	p = &Program{Stdout: new(buffer), Stderr: log}
+	require.NoError(t, p.Parse(args))
+	ctx, stop := context.WithCancel(t.Context())
+	ended = make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	stage.Until(t, "the worker waits", func() bool { return strings.Contains(log.String(), "waiting for Temporal") })
+	return p, log, ended, stop
+}
+
+// TestEndsWhileItWaits: who waits for Temporal ends as asked.
+func TestEndsWhileItWaits(t *testing.T) {
+	t.Chdir(t.TempDir())
+	address := nobody(t)
+	t.Setenv("CHIMERA_TEMPORAL_ADDRESS", address)
+	p, log, ended, stop := waiting(t)
+	require.Contains(t, log.String(), address)
+	stop()
+	require.NoError(t, <-ended)
+	require.NoError(t, p.Close())
+	require.Equal(t, 1, strings.Count(log.String(), "waiting for Temporal"))
+}
+
+// TestSilentServer: an address that takes connections and says nothing is no answer.
+func TestSilentServer(t *testing.T) {
 	t.Chdir(t.TempDir())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	address := l.Addr().String()
-	require.NoError(t, l.Close())
-	t.Setenv("CHIMERA_TEMPORAL_ADDRESS", address)
-	code, _, messages := drive()
-	require.Equal(t, exitUnanswered, code)
-	require.Contains(t, messages, "starting the worker: connect to Temporal")
+	defer func() { require.NoError(t, l.Close()) }()
+	t.Setenv("CHIMERA_TEMPORAL_ADDRESS", l.Addr().String())
+	p, _, ended, stop := waiting(t)
+	stop()
+	require.NoError(t, <-ended)
+	require.NoError(t, p.Close())
+}
+
+// TestWaitsForTemporal: a worker that comes before its server starts with it, and one
+// of a namespace that is not there ends.
+func TestWaitsForTemporal(t *testing.T) {
+	server := stage.Temporal(t)
+	for namespace, starts := range map[string]bool{"default": true, "nowhere": false} {
+		t.Run(namespace, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			address := nobody(t)
+			t.Setenv("CHIMERA_TEMPORAL_ADDRESS", address)
+			t.Setenv("CHIMERA_TEMPORAL_NAMESPACE", namespace)
+			p, log, ended, stop := waiting(t)
+			defer stop()
+			relay(t, address, server.Address)
+			if starts {
+				stage.Until(t, "the worker starts", func() bool { return strings.Contains(log.String(), "worker starts") })
+				stop()
+			}
+			err := <-ended
+			require.NoError(t, p.Close())
+			var missing *serviceerror.NamespaceNotFound
+			require.Equal(t, !starts, errors.As(err, &missing), "%v", err)
+		})
+	}
+}
+
+// relay passes connections to an address on to another until the test ends.
+func relay(t *testing.T, from, to string) {
+	t.Helper()
+	l, err := net.Listen("tcp", from)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", to)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
+				go func() {
+					_, _ = io.Copy(way[0], way[1])
+					_ = way[0].Close()
+				}()
+			}
+		}
+	}()
 }
 
 const hello = `{apiVersion: chimera/v1, kind: Plan, name: hello, version: "1", agent: tester,

@@ -23,8 +23,9 @@ import (
 
 // The files of dev mode's root of trust, in its folder.
 const (
-	adminFile     = "admin.key"
-	bootstrapFile = "bootstrap.json"
+	adminFile = "admin.key"
+	// BootstrapFile names admin.key to whoever verifies.
+	BootstrapFile = "bootstrap.json"
 	// lockFile is held by whoever makes any of them.
 	lockFile = "trust.lock"
 )
@@ -63,7 +64,7 @@ func Open(ctx context.Context, dir string, source trust.Source, log trust.LogKey
 	if err != nil {
 		return nil, err
 	}
-	file := filepath.Join(dir, bootstrapFile)
+	file := filepath.Join(dir, BootstrapFile)
 	b, err := readBootstrap(file)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,90 @@
+package host
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"sync"
+
+	"chimera.ai/engine/activities"
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/compiler"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/policy"
+	"chimera.ai/engine/skills"
+)
+
+// Files are those of a catalog, or "", and of a policy bundle.
+type Files struct {
+	Catalog string
+	Policy  []string
+}
+
+// reader gives what the files say at each time, and compiles them anew only when
+// they have changed.
+type reader struct {
+	files  Files
+	skills []skills.Skill
+
+	mu   sync.Mutex
+	last activities.Workbench
+}
+
+// workbench refuses every plan where a file cannot be read, or says what is wrong.
+func (r *reader) workbench() activities.Workbench {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	names := r.files.Policy
+	if r.files.Catalog != "" {
+		names = append(slices.Clone(names), r.files.Catalog)
+	}
+	texts := make(map[string][]byte, len(names))
+	hash := sha256.New()
+	for _, name := range names {
+		text, err := readFile(name, maxCatalog)
+		if err != nil {
+			return refusing(diag.Diagnostics{{Severity: diag.Error, Code: diag.ConfigFile, Summary: fmt.Sprintf("read the catalog or the policy: %s", err)}})
+		}
+		texts[name] = text
+		digest := sha256.Sum256(text)
+		hash.Write(digest[:])
+	}
+	edition := hex.EncodeToString(hash.Sum(nil))
+	if r.last.Edition != edition {
+		r.last = r.parse(texts)
+		r.last.Edition = edition
+	}
+	return r.last
+}
+
+func (r *reader) parse(texts map[string][]byte) activities.Workbench {
+	var base *catalog.Catalog
+	var ds diag.Diagnostics
+	if name := r.files.Catalog; name != "" {
+		base, ds = compiler.ParseCatalog(compiler.Source{Name: name, Text: texts[name]})
+	}
+	bundle, found := parsePolicy(r.files.Policy, texts)
+	if ds = append(ds, found...); ds.HasErrors() {
+		return refusing(ds)
+	}
+	_, operations, err := Catalog(base, r.skills)
+	if err != nil {
+		return refusing(diag.Diagnostics{{Severity: diag.Error, Code: diag.ConfigFile, Summary: err.Error()}})
+	}
+	return workbench(operations, bundle)
+}
+
+func workbench(operations *catalog.Catalog, bundle *policy.Bundle) activities.Workbench {
+	return activities.Workbench{
+		Policy: bundle.Digest(),
+		Compile: func(source string) (*plan.Plan, diag.Diagnostics) {
+			return compiler.Compile(compiler.Source{Name: "plan", Text: []byte(source)}, operations, bundle)
+		},
+	}
+}
+
+func refusing(ds diag.Diagnostics) activities.Workbench {
+	return activities.Workbench{Compile: func(string) (*plan.Plan, diag.Diagnostics) { return nil, ds }}
+}
