@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/internal/syntax"
 )
 
@@ -86,7 +87,7 @@ func (l *loader) unknown(at *syntax.Value, name string, names []string) {
 	d := diag.Diagnostic{
 		Code:    diag.ConfigKey,
 		Subject: at.Range(),
-		Summary: fmt.Sprintf("there is no key %s", quote(name)),
+		Summary: fmt.Sprintf("there is no key %s", excerpt.Quote(name, 80)),
 		Detail:  "Known here: " + strings.Join(names, ", ") + ".",
 	}
 	short := at.Text
@@ -113,7 +114,7 @@ func entries(l *loader, v *syntax.Value, section string, read func(*syntax.Value
 	for _, f := range v.Fields {
 		name := section + "." + f.Key.Text
 		if !providerName.MatchString(f.Key.Text) {
-			l.report(diag.ConfigKey, f.Key.Range(), fmt.Sprintf("%s cannot be the name of a provider", quote(f.Key.Text)), "A name is "+nameRule+".")
+			l.report(diag.ConfigKey, f.Key.Range(), fmt.Sprintf("%s cannot be the name of a provider", excerpt.Quote(f.Key.Text, 80)), "A name is "+nameRule+".")
 			continue
 		}
 		if l.isMap(f.Value, name) {
@@ -206,12 +207,4 @@ func fields[T any](l *loader, table []key[T], into *T, v *syntax.Value, at strin
 		}
 		set(l, table[i], into, f.Value, at+"."+names[i])
 	}
-}
-
-// quote shows a name that a stranger wrote.
-func quote(s string) string {
-	if len(s) > 80 {
-		s = strings.ToValidUTF8(s[:80], "") + "…"
-	}
-	return fmt.Sprintf("%q", s)
 }

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/contrib/envconfig"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/internal/syntax"
 )
 
@@ -54,7 +55,7 @@ func (l *loader) environment(env environ) {
 			continue
 		}
 		l.ds.Add(diag.Diagnostic{
-			Code: diag.ConfigKey, Summary: "the variable " + quote(name) + " sets no key",
+			Code: diag.ConfigKey, Summary: "the variable " + excerpt.Quote(name, 80) + " sets no key",
 			Detail:     "Variables that begin like a section of the configuration must name one of its keys.",
 			Suggestion: syntax.Nearest(name, known),
 		})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/internal/syntax"
 )
 
@@ -182,7 +183,7 @@ func (l *loader) secrets(v *syntax.Value, name string, into map[string]Secret) {
 	}
 	for _, f := range v.Fields {
 		if !variableName.MatchString(f.Key.Text) {
-			l.report(diag.ConfigKey, f.Key.Range(), quote(f.Key.Text)+" cannot be the name of a variable", "")
+			l.report(diag.ConfigKey, f.Key.Range(), excerpt.Quote(f.Key.Text, 80)+" cannot be the name of a variable", "")
 			continue
 		}
 		if f.Value.Kind != syntax.String {
@@ -201,7 +202,7 @@ func assign[T any](k key[T], into *T, raw string, list []string, dir string) err
 	switch at := k.at(into).(type) {
 	case *string:
 		if k.sort == choice && !slices.Contains(k.oneOf, raw) {
-			return fmt.Errorf("is %s; possible are %s", quote(raw), strings.Join(k.oneOf, ", "))
+			return fmt.Errorf("is %s; possible are %s", excerpt.Quote(raw, 80), strings.Join(k.oneOf, ", "))
 		}
 		*at = located(k.sort, raw, dir)
 	case *Secret:
@@ -246,7 +247,7 @@ func assign[T any](k key[T], into *T, raw string, list []string, dir string) err
 		if k.sort == paths {
 			for i := range list {
 				if list[i] == "" || slices.Contains(list[:i], list[i]) {
-					return fmt.Errorf("holds %s, which is empty or there already", quote(list[i]))
+					return fmt.Errorf("holds %s, which is empty or there already", excerpt.Quote(list[i], 80))
 				}
 			}
 			for i := range list {
@@ -297,7 +298,7 @@ func choose(into *[]string, list, oneOf []string) error {
 	}
 	for i, name := range list {
 		if !slices.Contains(oneOf, name) {
-			return fmt.Errorf("holds %s; possible are %s", quote(name), strings.Join(oneOf, ", "))
+			return fmt.Errorf("holds %s; possible are %s", excerpt.Quote(name, 80), strings.Join(oneOf, ", "))
 		}
 		if slices.Contains(list[:i], name) {
 			return fmt.Errorf("holds %s twice", name)

@@ -11,6 +11,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/internal/process"
 	"chimera.ai/engine/schemas"
 )
@@ -126,7 +127,7 @@ func (c *conn) judge(tool string, answer reply) (Result, *contract.Error) {
 		return Result{}, c.needsInput(string(mcp.ResultTypeInputRequired))
 	}
 	if raw.Type != "" && raw.Type != string(mcp.ResultTypeComplete) {
-		return invalid("is of the unknown type %q", process.Clip(raw.Type, 64))
+		return invalid("is of the unknown type %s", excerpt.Quote(raw.Type, 64))
 	}
 	if string(raw.Structured) == "null" {
 		raw.Structured = nil
@@ -233,7 +234,7 @@ func (c *conn) protocolError(tool string, answer reply) *contract.Error {
 	case n == mcp.METHOD_NOT_FOUND, n == mcp.INVALID_PARAMS:
 		kind = contract.Contract
 	}
-	err := c.errorf(kind, "tool %q: error %s: %s", tool, process.Clip(code.String(), 32), process.Clip(message, maxMessage))
+	err := c.errorf(kind, "tool %q: error %s: %s", tool, excerpt.Clip(code.String(), 32), process.Clip(message, maxMessage))
 	if answer.asked != "" {
 		err.Message += " (it asked for input: " + answer.asked + ")"
 	}

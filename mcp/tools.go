@@ -8,7 +8,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"chimera.ai/engine/contract"
-	"chimera.ai/engine/internal/process"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/schemas"
 )
 
@@ -74,7 +74,7 @@ func (p *Pool) tools(ctx context.Context, name string) ([]Tool, *contract.Error)
 				return fail(contract.InvalidOutput, "tool %d has no name", len(tools))
 			}
 			if names[t.Name] {
-				return fail(contract.InvalidOutput, "two tools are called %q", process.Clip(t.Name, 200))
+				return fail(contract.InvalidOutput, "two tools are called %s", excerpt.Quote(t.Name, 200))
 			}
 			names[t.Name] = true
 			if tools = append(tools, t); len(tools) > s.opts.MaxTools {

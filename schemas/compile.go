@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"chimera.ai/engine/internal/excerpt"
 )
 
 // DefaultDraft is the draft of a schema that does not say which one it is of.
@@ -98,7 +100,7 @@ func compile(raw []byte, known map[string][]byte) (s *Schema, err error) {
 	defer func() {
 		// The library panics on what its meta-schemas let through.
 		if r := recover(); r != nil {
-			s, err = nil, fmt.Errorf("the schema cannot be compiled: %s", clip(fmt.Sprint(r), 200))
+			s, err = nil, fmt.Errorf("the schema cannot be compiled: %s", excerpt.Clip(fmt.Sprint(r), 200))
 		}
 	}()
 	if len(raw) > MaxSchemaBytes {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"chimera.ai/engine/internal/excerpt"
 )
 
 // SyntaxError says why a text is not JSON that can be accepted.
@@ -197,7 +199,7 @@ func (d *decoder) object(depth int) (any, error) {
 		}
 		if _, twice := object[key]; twice {
 			d.pos = start
-			return nil, d.fail("the key %s stands twice in one object", clip(quote(key), 80))
+			return nil, d.fail("the key %s stands twice in one object", excerpt.Quote(key, 80))
 		}
 		if d.space(); d.peek() != ':' {
 			return nil, d.unexpected("':'")

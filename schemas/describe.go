@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"chimera.ai/engine/internal/excerpt"
 )
 
 // Bounds of what [Schema.Describe] says.
@@ -25,7 +27,7 @@ const (
 func (s *Schema) Describe() string {
 	d := describer{open: map[*jsonschema.Schema]bool{}}
 	d.schema(s.compiled, 0)
-	return clip(d.sb.String(), maxDescription)
+	return excerpt.Clip(d.sb.String(), maxDescription)
 }
 
 type describer struct {
@@ -129,7 +131,7 @@ func fields(s *jsonschema.Schema) []field {
 	count := func(name string, n, none int) { add(n >= 0 && n != none, name, strconv.Itoa(n)) }
 	number := func(name string, r *big.Rat) {
 		if r != nil {
-			add(true, name, clip(decimal(r), 60))
+			add(true, name, excerpt.Clip(decimal(r), 60))
 		}
 	}
 	one := func(name string, v any) {
@@ -162,7 +164,7 @@ func fields(s *jsonschema.Schema) []field {
 	count("minLength", s.MinLength, 0)
 	count("maxLength", s.MaxLength, -1)
 	if s.Pattern != nil {
-		add(true, "pattern", clip(quote(authored(s)), 60))
+		add(true, "pattern", excerpt.Clip(show(authored(s)), 60))
 	}
 	add(len(s.Properties) > 0, "properties", s.Properties)
 	add(len(s.Required) > 0, "required", s.Required)
@@ -220,7 +222,7 @@ func bareword(name string) string {
 	if bare.MatchString(name) {
 		return name
 	}
-	return clip(quote(name), 60)
+	return excerpt.Clip(show(name), 60)
 }
 
-func literal(v any) string { return clip(show(v), 60) }
+func literal(v any) string { return excerpt.Clip(show(v), 60) }

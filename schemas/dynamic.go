@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"chimera.ai/engine/internal/excerpt"
 )
 
 // settle makes plain references of the dynamic ones ($dynamicRef) that lead to
@@ -94,7 +96,7 @@ func settled(s *jsonschema.Schema, anchors []*jsonschema.Schema, root any) (*jso
 	case name != first.DynamicAnchor:
 		return first, nil
 	case len(others) > 1:
-		return nil, fmt.Errorf("at %q: the $dynamicRef could lead to any of %d dynamic anchors %s", clip(pointerOf(s), 200), len(others), clip(quote(name), 120))
+		return nil, fmt.Errorf("at %s: the $dynamicRef could lead to any of %d dynamic anchors %s", excerpt.Quote(pointerOf(s), 200), len(others), excerpt.Quote(name, 120))
 	}
 	return others[0], nil
 }

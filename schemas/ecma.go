@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"chimera.ai/engine/internal/excerpt"
 )
 
 // What ECMA-262 calls line terminators and white space, as parts of a class of
@@ -137,7 +139,7 @@ func (t *translator) escape() {
 		t.copy(len(rest))
 	case len(rest) > 1 && '1' <= rest[1] && rest[1] <= '9':
 		// RE2 takes \12 and the like for octal numbers.
-		t.err = errors.New("the pattern is not RE2: the back reference " + quote(rest[:2]))
+		t.err = errors.New("the pattern is not RE2: the back reference " + excerpt.Quote(rest[:2], 2))
 	default:
 		t.copy(2)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"chimera.ai/engine/internal/excerpt"
 )
 
 // kinds of instance, as far as the cost of validation depends on them.
@@ -178,7 +180,7 @@ func checkCounts(s *jsonschema.Schema) error {
 		s.MinContains, s.MaxContains, s.MinLength, s.MaxLength,
 	} {
 		if n < -1 || n > MaxCount {
-			return tooLarge("a count at %q is beyond %d", clip(location(s.Location), 200), MaxCount)
+			return tooLarge("a count at %s is beyond %d", excerpt.Quote(location(s.Location), 200), MaxCount)
 		}
 	}
 	return nil

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"chimera.ai/engine/internal/excerpt"
 )
 
 // Bounds of what [Invalid] says.
@@ -77,7 +79,7 @@ func flatten(ve *jsonschema.ValidationError, at map[string]*jsonschema.Schema, s
 	}
 	for i := range inv.Causes {
 		c := &inv.Causes[i]
-		c.Instance, c.Keyword, c.Message = clip(c.Instance, maxPointer), clip(c.Keyword, maxPointer), clip(c.Message, maxMessage)
+		c.Instance, c.Keyword, c.Message = excerpt.Clip(c.Instance, maxPointer), excerpt.Clip(c.Keyword, maxPointer), excerpt.Clip(c.Message, maxMessage)
 	}
 	return inv
 }
@@ -260,7 +262,7 @@ func (f *flattener) message(ve *jsonschema.ValidationError) string {
 			return "no value is allowed here"
 		}
 	case "const":
-		return "must be " + clip(show(s.Constant[0]), 200)
+		return "must be " + excerpt.Clip(show(s.Constant[0]), 200)
 	case "enum":
 		return "must be one of " + listed(s.Enum)
 	case "additionalProperties":
@@ -290,7 +292,7 @@ func (f *flattener) limit(ve *jsonschema.ValidationError, word string, bound *bi
 	if bound == nil {
 		return ve.Message
 	}
-	return fmt.Sprintf("must be %s %s, but is %s", word, clip(decimal(bound), 80), clip(show(f.instance(ve)), 80))
+	return fmt.Sprintf("must be %s %s, but is %s", word, excerpt.Clip(decimal(bound), 80), excerpt.Clip(show(f.instance(ve)), 80))
 }
 
 func (f *flattener) instance(ve *jsonschema.ValidationError) any {
@@ -324,7 +326,7 @@ func extra(s *jsonschema.Schema, object map[string]any) string {
 			known = known || p.MatchString(name)
 		}
 		if !known {
-			names = append(names, clip(quote(name), 60))
+			names = append(names, excerpt.Quote(name, 60))
 		}
 	}
 	if len(names) == 1 {
@@ -336,7 +338,7 @@ func extra(s *jsonschema.Schema, object map[string]any) string {
 func listed(values []any) string {
 	names := make([]string, 0, min(len(values), 12))
 	for _, v := range values[:min(len(values), 12)] {
-		names = append(names, clip(show(v), 60))
+		names = append(names, excerpt.Clip(show(v), 60))
 	}
 	if n := len(values) - len(names); n > 0 {
 		return strings.Join(names, ", ") + fmt.Sprintf(" or %d more", n)

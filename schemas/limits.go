@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"chimera.ai/engine/internal/excerpt"
 )
 
 // Bounds of what is read. They are far above what people and tools write, and
@@ -137,7 +139,7 @@ func checkNumber(s string) (int, error) {
 	case !ok || n != len(s):
 		return 0, fmt.Errorf("%q is not a JSON number", s)
 	case exponent > MaxExponent:
-		return 0, tooLarge("the exponent of %s is beyond %d", clip(s, 40), MaxExponent)
+		return 0, tooLarge("the exponent of %s is beyond %d", excerpt.Clip(s, 40), MaxExponent)
 	}
 	return len(s) + exponent, nil
 }

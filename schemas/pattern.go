@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"chimera.ai/engine/internal/excerpt"
 )
 
 // PatternSize is the size of a pattern's program in instructions, found without
@@ -63,9 +65,9 @@ func translate(pattern string) (string, int, error) {
 
 func notRE2(se *syntax.Error) error {
 	if strings.HasPrefix(se.Expr, "(?<=") || strings.HasPrefix(se.Expr, "(?<!") {
-		return errors.New("the pattern is not RE2: look-behind " + clip(quote(se.Expr[:4]), 120))
+		return errors.New("the pattern is not RE2: look-behind " + excerpt.Quote(se.Expr[:4], 4))
 	}
-	return errors.New("the pattern is not RE2: " + clip(se.Code.String()+": "+quote(se.Expr), 120))
+	return errors.New("the pattern is not RE2: " + se.Code.String() + ": " + excerpt.Quote(se.Expr, 100))
 }
 
 func programSize(re *syntax.Regexp) int {

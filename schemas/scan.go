@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"chimera.ai/engine/internal/excerpt"
 )
 
 // position says where in a keyword's value subschemas stand.
@@ -84,7 +86,7 @@ func scanSchema(root any) (*scan, error) {
 		p := s.queue[0]
 		s.queue = s.queue[1:]
 		if err := s.visit(p); err != nil {
-			return nil, fmt.Errorf("at %q: %w", clip(p.pointer, 200), err)
+			return nil, fmt.Errorf("at %s: %w", excerpt.Quote(p.pointer, 200), err)
 		}
 		if len(s.seen)+s.extra > MaxSubschemas {
 			return nil, tooLarge("more than %d subschemas", MaxSubschemas)
@@ -98,7 +100,7 @@ func scanSchema(root any) (*scan, error) {
 
 func externalError(refs []string) error {
 	slices.Sort(refs)
-	return fmt.Errorf("the reference %s leaves the document, and nothing is ever loaded", clip(quote(refs[0]), 200))
+	return fmt.Errorf("the reference %s leaves the document, and nothing is ever loaded", excerpt.Quote(refs[0], 200))
 }
 
 // bound checks the size of whatever could be compiled as a pattern, wherever it
@@ -242,7 +244,7 @@ func (s *scan) identify(p *place, m map[string]any) error {
 		draft := draftOf(v)
 		switch {
 		case draft == "":
-			return fmt.Errorf("$schema is %s, none of the drafts 4, 6, 7, 2019-09 and 2020-12", clip(show(v), 120))
+			return fmt.Errorf("$schema is %s, none of the drafts 4, 6, 7, 2019-09 and 2020-12", excerpt.Clip(show(v), 120))
 		case pointer == "":
 			s.draft = draft
 		case draft != s.draft && !agree(m, draft, s.draft):
@@ -310,7 +312,7 @@ func (s *scan) identifies(key string, m map[string]any) bool {
 func (s *scan) anchor(p place, name string) error {
 	key := [2]string{p.resource, name}
 	if other, ok := s.places[key]; ok && other != p.pointer {
-		return fmt.Errorf("the anchor %s stands twice in one resource", clip(quote(name), 80))
+		return fmt.Errorf("the anchor %s stands twice in one resource", excerpt.Quote(name, 80))
 	}
 	s.places[key] = p.pointer
 	return nil
@@ -369,7 +371,7 @@ func (s *scan) follow(ref string) error {
 			s.alias(fragment, s.root)
 			return nil
 		}
-		return fmt.Errorf("the reference %s leads nowhere", clip(quote(ref), 200))
+		return fmt.Errorf("the reference %s leads nowhere", excerpt.Quote(ref, 200))
 	}
 	if s.named {
 		// It may be relative to another part of the document.

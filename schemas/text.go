@@ -5,22 +5,7 @@ import (
 	"encoding/json"
 	"math/big"
 	"strings"
-	"unicode/utf8"
 )
-
-// clip cuts s to about n bytes at a rune's border, and says that it did.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
-}
-
-// quote writes s as a JSON string, on one line.
-func quote(s string) string { return show(s) }
 
 // show writes a decoded value as JSON.
 func show(v any) string {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"chimera.ai/engine/internal/excerpt"
 )
 
 // Validate checks a decoded value: nil, bool, string, [encoding/json.Number],
@@ -43,7 +45,7 @@ func (s *Schema) validate(v any, sz size) (err error) {
 	defer func() {
 		// Nothing is known to come here; a panic must still not end the process.
 		if r := recover(); r != nil {
-			err = fmt.Errorf("validate: the validator failed: %s", clip(fmt.Sprint(r), 200))
+			err = fmt.Errorf("validate: the validator failed: %s", excerpt.Clip(fmt.Sprint(r), 200))
 		}
 	}()
 	err = s.compiled.Validate(v)
@@ -54,5 +56,5 @@ func (s *Schema) validate(v any, sz size) (err error) {
 	case errors.As(err, &ve):
 		return flatten(ve, g.at, s.compiled, v)
 	}
-	return fmt.Errorf("validate: %s", clip(err.Error(), 300))
+	return fmt.Errorf("validate: %s", excerpt.Clip(err.Error(), 300))
 }
