@@ -20,10 +20,10 @@ const (
 	maxListed      = 8
 )
 
-// Describe gives a short text of the schema for messages, in the flow style of
-// YAML: {type: integer, maximum: 11}. References are followed. What is too long,
-// too deep or refers to itself is cut to "…", so that the text is no schema; it
-// is the same each time.
+// Describe returns a short text of the schema for messages, in the flow style of
+// YAML: {type: integer, maximum: 11}. It follows references. What is too long, too
+// deep or refers to itself becomes "…", so the text is not a schema. It is
+// deterministic.
 func (s *Schema) Describe() string {
 	d := describer{open: map[*jsonschema.Schema]bool{}}
 	d.schema(s.compiled, 0)
@@ -119,7 +119,7 @@ type field struct {
 	value any
 }
 
-// fields lists the asserting keywords of a schema in a fixed order. Values are
+// fields returns the asserting keywords of a schema in a fixed order. Their values are
 // those that value writes; a string is written as it is.
 func fields(s *jsonschema.Schema) []field {
 	var out []field
@@ -210,14 +210,14 @@ func fields(s *jsonschema.Schema) []field {
 	return out
 }
 
-// dependent writes what a property asks for, each one for itself.
+// dependent adds what a property demands, each demand on its own.
 func dependent(add func(bool, string, any), name string, v any) {
 	add(true, "with "+bareword(name), v)
 }
 
 var bare = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$-]{0,60}$`)
 
-// bareword writes a name without quotes where that is clear.
+// bareword returns a name without quotes if that is unambiguous.
 func bareword(name string) string {
 	if bare.MatchString(name) {
 		return name

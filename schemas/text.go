@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// show writes a decoded value as JSON.
+// show returns a decoded value as JSON.
 func show(v any) string {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -18,7 +18,7 @@ func show(v any) string {
 	return strings.TrimSuffix(buf.String(), "\n")
 }
 
-// decimal writes r exactly where it is a finite decimal, else as a fraction.
+// decimal returns r exactly: as a finite decimal if it is one, otherwise as a fraction.
 func decimal(r *big.Rat) string {
 	if n, exact := r.FloatPrec(); exact {
 		return r.FloatString(n)
