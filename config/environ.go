@@ -30,7 +30,7 @@ func variable(name string) string {
 	return "CHIMERA_" + strings.ToUpper(strings.ReplaceAll(name, ".", "_"))
 }
 
-// environment lays the variables of the scalar keys over the configuration.
+// environment overrides the configuration with the variables of the scalar keys.
 func (l *loader) environment(env environ) {
 	var known, sections []string
 	for _, k := range keys {
@@ -62,7 +62,7 @@ func (l *loader) environment(env environ) {
 	}
 }
 
-// override takes one variable. Its error never shows the value of a secret.
+// override applies one variable. Its error never shows the value of a secret.
 func (l *loader) override(k key[Config], raw string) error {
 	if problem := unfit(raw); problem != "" {
 		return fmt.Errorf("%s", problem)
@@ -85,7 +85,7 @@ func (l *loader) override(k key[Config], raw string) error {
 		}
 	case choices, texts, paths:
 		if k.sort == paths && raw == "" {
-			break // none: an empty path names no file
+			break // an empty path names no file
 		}
 		for item := range strings.SplitSeq(raw, ",") {
 			list = append(list, strings.TrimSpace(item))
@@ -94,9 +94,9 @@ func (l *loader) override(k key[Config], raw string) error {
 	return assign(k, &l.config, raw, list, "")
 }
 
-// connection lays the layers of Temporal's own conventions under and over the
-// keys of section temporal: its profile file is under chimera.yaml, its
-// environment over it, and CHIMERA_ variables are over all.
+// connection merges Temporal's own conventions with the keys of section temporal:
+// chimera.yaml overrides Temporal's profile file, Temporal's environment overrides
+// chimera.yaml, and CHIMERA_ variables override all.
 func (l *loader) connection(env environ) {
 	c := &l.config.Temporal
 	profile, err := envconfig.LoadClientConfigProfile(envconfig.LoadClientConfigProfileOptions{
@@ -120,7 +120,7 @@ func (l *loader) connection(env environ) {
 	l.config.profile = profile
 }
 
-// lay puts the keys of section temporal that are said into a profile.
+// lay copies the keys of section temporal for which said is true into a profile.
 func (l *loader) lay(p *envconfig.ClientConfigProfile, said func(string) bool) {
 	c := l.config.Temporal
 	if said("temporal.address") {
