@@ -7,14 +7,14 @@ import (
 	"go.temporal.io/sdk/contrib/envconfig"
 )
 
-// Client gives the options of a Temporal client: address, namespace,
+// Client returns the options of a Temporal client: address, namespace,
 // credentials, TLS and headers, as this configuration and Temporal's own
-// conventions say. It resolves the reference of the API key, and no other. An
-// empty address is left for the caller to fill.
+// conventions say. It resolves the reference to the API key, and no other. An empty
+// address is for the caller to fill in.
 func (c Config) Client() (client.Options, error) {
 	profile := c.profile
 	profile.Address, profile.Namespace = c.Temporal.Address, c.Temporal.Namespace
-	// Of what Temporal's own file or variables hold, nothing is a reference.
+	// Temporal's own file and variables hold no references.
 	if c.Temporal.APIKey != "" && profile.APIKey == c.Temporal.APIKey.Reveal() {
 		open, err := c.resolver().resolve(c.Temporal.APIKey)
 		if err != nil {

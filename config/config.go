@@ -1,12 +1,12 @@
-// Package config is chimera.yaml: what a deployment says about its Temporal,
-// its workers, its store, its MCP servers and its skills.
+// Package config reads chimera.yaml: the settings of a deployment's Temporal
+// connection, workers, store, MCP servers and skills.
 //
-// A [Config] is made from five layers, the later winning: built-in defaults,
+// A [Config] has five layers, of which later ones win: built-in defaults,
 // Temporal's own profile file, chimera.yaml, Temporal's own environment
-// (TEMPORAL_ADDRESS and its like), and the environment of Chimera (a variable
+// (TEMPORAL_ADDRESS and the like), and the environment of Chimera (a variable
 // for each scalar key: CHIMERA_TEMPORAL_ADDRESS for temporal.address). Unknown
 // keys are refused. The table in keys.go holds every key with its bounds and
-// its documentation; docs/configuration.md and schemas/config.json are written
+// its documentation; docs/configuration.md and schemas/config.json are generated
 // from it.
 //
 // References to secrets (${env:NAME}, ${file:PATH}) stay unresolved until
@@ -20,14 +20,14 @@ import (
 	"go.temporal.io/sdk/contrib/envconfig"
 )
 
-// DefaultFile is the configuration file that is read where none is named.
+// DefaultFile is the configuration file that is read if none is named.
 const DefaultFile = "chimera.yaml"
 
 // Config is one deployment's configuration.
 type Config struct {
-	// File is the file that was read, or "" where there was none. Relative
-	// paths in the file start at its folder, and are absolute here; paths of the
-	// environment and of defaults start at the working directory.
+	// File is the file that was read, or "" if there was none. Relative paths in the
+	// file are relative to its folder, and absolute here; those in the environment and
+	// in defaults are relative to the working directory.
 	File string
 	// Temporal says which server to use.
 	Temporal Temporal
@@ -35,7 +35,7 @@ type Config struct {
 	Dev Dev
 	// Worker sizes the workers.
 	Worker Worker
-	// Store is where the ledger, plans and large values are kept.
+	// Store says where the ledger, plans and large values are stored.
 	Store Store
 	// Ledger is how the audit log is signed.
 	Ledger Ledger
@@ -57,19 +57,19 @@ type Config struct {
 	// Skills are the executable skills, by provider.
 	Skills map[string]Skill
 
-	// kept: file or environment say where the ledger is.
-	kept bool
-	// resolved gives what Resolve has put in place of references. It is a function,
-	// for nothing else hides a field that is not exported from whoever prints it.
+	// stored is set if the file or the environment says where the ledger is.
+	stored bool
+	// resolved returns the secrets that Resolve has put in place of references. It is a
+	// function, since nothing else hides an unexported field from formatted printing.
 	resolved func() []Secret
-	// profile is the connection as Temporal's conventions and ours gave it.
+	// profile is the connection according to Temporal's conventions and ours.
 	profile envconfig.ClientConfigProfile
 }
 
-// Temporal is the connection to a Temporal server. [Config.Client] makes
-// client options of it.
+// Temporal is the connection to a Temporal server. [Config.Client] turns it into client
+// options.
 type Temporal struct {
-	// Address is host:port; "" is "not said": the dev server of this folder, if one runs.
+	// Address is host:port; "" means the dev server of this folder, if one runs.
 	Address string
 	// Namespace is the Temporal namespace.
 	Namespace string
@@ -86,7 +86,7 @@ type TLS struct {
 	CAFile   string
 	CertFile string
 	KeyFile  string
-	// ServerName replaces the name that the server's certificate must have.
+	// ServerName overrides the name that the server's certificate must have.
 	ServerName string
 }
 
@@ -97,7 +97,7 @@ const DevPort = 7233
 type Dev struct {
 	// Dir holds the state of dev mode.
 	Dir string
-	// Port and UIPort are TCP ports on the loopback address; 0 takes a free one.
+	// Port and UIPort are TCP ports on the loopback address; 0 means a free one.
 	Port, UIPort int
 	// Temporal is the executable to run, or "" to find or build one.
 	Temporal string
@@ -109,24 +109,24 @@ type Worker struct {
 	Roles []string
 	// WorkflowPollers and ActivityPollers are the pollers for each queue.
 	WorkflowPollers, ActivityPollers int
-	// MaxWorkflows and MaxActivities bound what runs at one time.
+	// MaxWorkflows and MaxActivities bound what runs at the same time.
 	MaxWorkflows, MaxActivities int
-	// CacheBytes bounds the memory for compiled plans, in bytes, and CachedRuns is
-	// how many runs are kept in memory.
+	// CacheBytes bounds the memory for compiled plans, in bytes, and CachedRuns the
+	// number of cached runs.
 	CacheBytes, CachedRuns int
 	// Drain is how long a stopping worker waits for activities in flight.
 	Drain time.Duration
-	// ToolsQueue says where runs ask for calls of MCP servers and executables:
-	// "own" or "shared".
+	// ToolsQueue says which queue calls of MCP servers and executables go to: "own" or
+	// "shared".
 	ToolsQueue string
-	// Metrics is the TCP address on which a worker answers Prometheus, or "".
+	// Metrics is the TCP address on which a worker serves metrics to Prometheus, or "".
 	Metrics string
-	// Deployment is the worker deployment that the workers are of, or "": then they
-	// are unversioned. Build is their build id, or "" for the program's version.
+	// Deployment is the workers' deployment, or "" for unversioned workers. Build is their
+	// build id, or "" for the program's version.
 	Deployment, Build string
 }
 
-// Store is where the deployment keeps its ledger and its large values.
+// Store says where the deployment stores its ledger and its large values.
 type Store struct {
 	// Driver is "sqlite" or "postgres".
 	Driver string
@@ -147,12 +147,12 @@ type Store struct {
 type Ledger struct {
 	// Key is a reference to the log's key, or "": [Config.LedgerKey] resolves it.
 	Key Secret
-	// Retention says how long bodies stay.
+	// Retention says how long bodies are kept.
 	Retention Retention
 	// FormerKeys are verifier keys that the log had before.
 	FormerKeys []string
-	// Witnesses cosign checkpoints, and Quorum of them must have cosigned the one
-	// of an export.
+	// Witnesses cosign checkpoints, and Quorum of them must have cosigned that of an
+	// export.
 	Witnesses []Witness
 	Quorum    int
 }
@@ -162,19 +162,19 @@ type Retention struct {
 	Operational, Evidence, Financial time.Duration
 }
 
-// Witness is one that cosigns the log's checkpoints.
+// Witness is a witness that cosigns the log's checkpoints.
 type Witness struct {
-	// Name is what this configuration calls it, Key its verifier key.
+	// Name is its name in this configuration, and Key its verifier key.
 	Name, Key string
-	// File is the folder that is shared with it, or URL where it answers.
+	// File is the folder that is shared with it, or URL its address.
 	File, URL string
 }
 
 // Trust is the root of the deployment's authority, and the keys that commands
 // sign with.
 type Trust struct {
-	// Bootstrap is the bootstrap file, or "": then nothing says who may publish
-	// plans or act for an agent. Pin is the digest that it must have.
+	// Bootstrap is the bootstrap file. If it is "", nothing says who may publish plans or
+	// act for an agent. Pin is the digest that the file must have.
 	Bootstrap, Pin string
 	// AuthorKey and StartKey are references to private keys, or "":
 	// [Config.AuthorKey] and [Config.StartKey] resolve them.
@@ -183,11 +183,12 @@ type Trust struct {
 
 // Payload is how what passes through Temporal is protected.
 type Payload struct {
-	// Keys are references to keys; the first seals. [Config.PayloadKeys] resolves them.
+	// Keys are references to keys, of which the first seals. [Config.PayloadKeys] resolves
+	// them.
 	Keys []Secret
-	// Compress makes what is sealed or stored smaller.
+	// Compress compresses what is sealed or stored.
 	Compress bool
-	// AcceptPlain takes unsealed payloads where there are keys.
+	// AcceptPlain accepts unsealed payloads even if there are keys.
 	AcceptPlain bool
 }
 
@@ -206,20 +207,20 @@ type Codec struct {
 	Origins []string
 }
 
-// Server is one MCP server that is started as a child and spoken to on stdio.
+// Server is an MCP server that runs as a child process and communicates over stdio.
 type Server struct {
 	Command string
 	Args    []string
-	// Env is the child's environment beside the few names that every child gets.
+	// Env is the child's environment, in addition to the few names that every child gets.
 	Env map[string]Secret
 	// Dir is the child's working directory.
 	Dir string
 }
 
-// Environ is Env as a child gets it. It is of use after [Config.Resolve] only.
+// Environ returns Env as a child gets it. It is useful only after [Config.Resolve].
 func (s Server) Environ() map[string]string { return reveal(s.Env) }
 
-// Skill is one executable that speaks JSON on stdin and stdout.
+// Skill is an executable that reads and writes JSON on stdin and stdout.
 type Skill struct {
 	Command string
 	Args    []string
@@ -232,7 +233,7 @@ type Skill struct {
 	MaxMemory int64
 }
 
-// Environ is Env as a child gets it. It is of use after [Config.Resolve] only.
+// Environ returns Env as a child gets it. It is useful only after [Config.Resolve].
 func (s Skill) Environ() map[string]string { return reveal(s.Env) }
 
 func reveal(env map[string]Secret) map[string]string {
@@ -243,16 +244,16 @@ func reveal(env map[string]Secret) map[string]string {
 	return open
 }
 
-// Kept reports whether the file or the environment says where the ledger is. Else
-// it is the default: that of dev mode in this folder.
-func (c Config) Kept() bool { return c.kept }
+// Kept reports whether the file or the environment says where the ledger is. Otherwise it
+// is the default: that of dev mode in this folder.
+func (c Config) Kept() bool { return c.stored }
 
-// Roles are the roles that a worker may have.
+// Roles returns the roles that a worker may have.
 func Roles() []string { return slices.Clone(roles) }
 
 var roles = []string{"engine", "tools"}
 
-// Default is the configuration where nothing is said.
+// Default returns the default configuration.
 func Default() Config {
 	return Config{
 		Temporal: Temporal{Namespace: "default"},

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/internal/syntax"
 )
 
@@ -49,7 +50,7 @@ func (l *loader) section(v *syntax.Value, prefix string) {
 	}
 }
 
-// children lists the names that may stand under a prefix, in table order.
+// children returns the names that are allowed under a prefix, in table order.
 func children(prefix string) []string {
 	var names []string
 	for _, k := range keys {
@@ -86,7 +87,7 @@ func (l *loader) unknown(at *syntax.Value, name string, names []string) {
 	d := diag.Diagnostic{
 		Code:    diag.ConfigKey,
 		Subject: at.Range(),
-		Summary: fmt.Sprintf("there is no key %s", quote(name)),
+		Summary: fmt.Sprintf("there is no key %s", excerpt.Quote(name, 80)),
 		Detail:  "Known here: " + strings.Join(names, ", ") + ".",
 	}
 	short := at.Text
@@ -113,7 +114,7 @@ func entries(l *loader, v *syntax.Value, section string, read func(*syntax.Value
 	for _, f := range v.Fields {
 		name := section + "." + f.Key.Text
 		if !providerName.MatchString(f.Key.Text) {
-			l.report(diag.ConfigKey, f.Key.Range(), fmt.Sprintf("%s cannot be the name of a provider", quote(f.Key.Text)), "A name is "+nameRule+".")
+			l.report(diag.ConfigKey, f.Key.Range(), fmt.Sprintf("%s cannot be the name of a provider", excerpt.Quote(f.Key.Text, 80)), "A name is "+nameRule+".")
 			continue
 		}
 		if l.isMap(f.Value, name) {
@@ -122,8 +123,8 @@ func entries(l *loader, v *syntax.Value, section string, read func(*syntax.Value
 	}
 }
 
-// foreign are keys of mcpServers that other hosts know, or that later versions
-// of this one will.
+// foreign holds the keys of mcpServers that other hosts know, or that later versions of
+// this one will know.
 var foreign = []string{"url", "headers", "auth", "oauth", "disabled", "autoApprove", "alwaysAllow", "timeout"}
 
 func (l *loader) server(v *syntax.Value, name, at string) {
@@ -139,7 +140,7 @@ func (l *loader) server(v *syntax.Value, name, at string) {
 			l.report(diag.ConfigNotSupported, f.Key.Range(), fmt.Sprintf("not supported yet: %s.%s", at, f.Key.Text),
 				"Servers that are started as a child and spoken to on standard input and output are supported.")
 			if f.Key.Text == "url" {
-				known = nil // a command would be missing, which is not the point
+				known = nil // a missing command would not be the mistake to report
 			}
 		}
 	}
@@ -157,7 +158,7 @@ func (l *loader) skill(v *syntax.Value, name, at string) {
 	l.config.Skills[name] = s
 }
 
-// witnesses reads the list of them.
+// witnesses reads the list of witnesses.
 func (l *loader) witnesses(v *syntax.Value) {
 	switch {
 	case v.Kind == syntax.Null:
@@ -186,7 +187,7 @@ func (l *loader) witnesses(v *syntax.Value) {
 	}
 }
 
-// fields reads an entry by its table. Keys in passed were looked at already.
+// fields reads an entry by its table. It ignores the keys in passed, which were read before.
 func fields[T any](l *loader, table []key[T], into *T, v *syntax.Value, at string, complete bool, passed []string) {
 	var names []string
 	for _, k := range table {
@@ -206,12 +207,4 @@ func fields[T any](l *loader, table []key[T], into *T, v *syntax.Value, at strin
 		}
 		set(l, table[i], into, f.Value, at+"."+names[i])
 	}
-}
-
-// quote shows a name that a stranger wrote.
-func quote(s string) string {
-	if len(s) > 80 {
-		s = strings.ToValidUTF8(s[:80], "") + "…"
-	}
-	return fmt.Sprintf("%q", s)
 }

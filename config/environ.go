@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/contrib/envconfig"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/internal/syntax"
 )
 
@@ -29,7 +30,7 @@ func variable(name string) string {
 	return "CHIMERA_" + strings.ToUpper(strings.ReplaceAll(name, ".", "_"))
 }
 
-// environment lays the variables of the scalar keys over the configuration.
+// environment overrides the configuration with the variables of the scalar keys.
 func (l *loader) environment(env environ) {
 	var known, sections []string
 	for _, k := range keys {
@@ -54,14 +55,14 @@ func (l *loader) environment(env environ) {
 			continue
 		}
 		l.ds.Add(diag.Diagnostic{
-			Code: diag.ConfigKey, Summary: "the variable " + quote(name) + " sets no key",
+			Code: diag.ConfigKey, Summary: "the variable " + excerpt.Quote(name, 80) + " sets no key",
 			Detail:     "Variables that begin like a section of the configuration must name one of its keys.",
 			Suggestion: syntax.Nearest(name, known),
 		})
 	}
 }
 
-// override takes one variable. Its error never shows the value of a secret.
+// override applies one variable. Its error never shows the value of a secret.
 func (l *loader) override(k key[Config], raw string) error {
 	if problem := unfit(raw); problem != "" {
 		return fmt.Errorf("%s", problem)
@@ -84,7 +85,7 @@ func (l *loader) override(k key[Config], raw string) error {
 		}
 	case choices, texts, paths:
 		if k.sort == paths && raw == "" {
-			break // none: an empty path names no file
+			break // an empty path names no file
 		}
 		for item := range strings.SplitSeq(raw, ",") {
 			list = append(list, strings.TrimSpace(item))
@@ -93,9 +94,9 @@ func (l *loader) override(k key[Config], raw string) error {
 	return assign(k, &l.config, raw, list, "")
 }
 
-// connection lays the layers of Temporal's own conventions under and over the
-// keys of section temporal: its profile file is under chimera.yaml, its
-// environment over it, and CHIMERA_ variables are over all.
+// connection merges Temporal's own conventions with the keys of section temporal:
+// chimera.yaml overrides Temporal's profile file, Temporal's environment overrides
+// chimera.yaml, and CHIMERA_ variables override all.
 func (l *loader) connection(env environ) {
 	c := &l.config.Temporal
 	profile, err := envconfig.LoadClientConfigProfile(envconfig.LoadClientConfigProfileOptions{
@@ -119,7 +120,7 @@ func (l *loader) connection(env environ) {
 	l.config.profile = profile
 }
 
-// lay puts the keys of section temporal that are said into a profile.
+// lay copies the keys of section temporal for which said is true into a profile.
 func (l *loader) lay(p *envconfig.ClientConfigProfile, said func(string) bool) {
 	c := l.config.Temporal
 	if said("temporal.address") {

@@ -25,7 +25,7 @@ type key[T any] struct {
 	// name has dots between the levels: "temporal.address".
 	name string
 	sort sort
-	// at is the place in the configuration that the key sets.
+	// at returns the place in the configuration that the key sets.
 	at       func(*T) any
 	min, max int64
 	oneOf    []string
@@ -35,7 +35,7 @@ type key[T any] struct {
 
 const second = int64(1e9)
 
-// Bounds of what stands in the file.
+// Bounds of the file.
 const (
 	maxText  = 4096
 	maxTexts = 1024

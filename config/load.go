@@ -16,8 +16,8 @@ import (
 const maxFile = 1 << 20
 
 // Load reads the file at path, or [DefaultFile] if path is "" and that file
-// exists, and lays the environment over it. The configuration is of use only
-// if the diagnostics hold no error.
+// exists, and applies the environment. The configuration is usable only if the
+// diagnostics contain no error.
 func Load(path string) (Config, diag.Diagnostics) {
 	return load(path, environ{os.LookupEnv, os.Environ})
 }
@@ -68,13 +68,13 @@ func read(path string) ([]byte, error) {
 	return src, nil
 }
 
-// parse makes a configuration of a file's text and an environment. An empty
-// file name means that there is no file.
+// parse makes a configuration from a file's text and an environment. An empty file name
+// means that there is no file.
 func parse(file string, src []byte, env environ) (Config, diag.Diagnostics) {
 	l := &loader{config: Default(), said: map[string]bool{}}
 	l.config.File = file
 	if file != "" {
-		dir, err := filepath.Abs(filepath.Dir(file)) // children start in other folders
+		dir, err := filepath.Abs(filepath.Dir(file)) // children run in other folders
 		if err != nil {
 			l.report(diag.ConfigFile, diag.Range{File: file}, "the folder of the configuration file cannot be found", err.Error())
 			return l.config, l.ds
@@ -96,7 +96,7 @@ func parse(file string, src []byte, env environ) (Config, diag.Diagnostics) {
 	if n := len(l.config.Ledger.Witnesses); l.config.Ledger.Quorum > n {
 		l.report(diag.ConfigValue, diag.Range{File: file}, fmt.Sprintf("ledger.quorum asks for %d of %d witnesses", l.config.Ledger.Quorum, n), "")
 	}
-	l.config.kept = l.said["store.driver"] || l.said["store.path"] || l.said["store.url"]
+	l.config.stored = l.said["store.driver"] || l.said["store.path"] || l.said["store.url"]
 	if !l.ds.HasErrors() {
 		l.connection(env)
 	}
@@ -108,7 +108,7 @@ func parse(file string, src []byte, env environ) (Config, diag.Diagnostics) {
 type loader struct {
 	config Config
 	dir    string
-	// said holds the keys that file or environment gave.
+	// said holds the keys that the file or the environment sets.
 	said map[string]bool
 	ds   diag.Diagnostics
 }

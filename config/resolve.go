@@ -9,12 +9,12 @@ import (
 	"slices"
 )
 
-// Resolve answers with a copy for a process with the given roles, or with those of
+// Resolve returns a copy for a process with the given roles, or with those of
 // worker.roles where none is given: in what these roles need, every reference to a
-// secret is replaced by the secret, and what they do not need is not there. MCP
-// servers and executables are the role tools'. Only a worker calls it; the result
-// is never printed or stored. Its error names all references that could not be
-// resolved, each with the key it stands under. The API key of section temporal, the
+// secret is replaced by the secret, and what they do not need is removed. MCP servers
+// and executables belong to role tools. Only a worker calls Resolve; the result is
+// never printed or stored. The error names all references that could not be resolved,
+// each with its key. The API key of section temporal, the
 // store's URL, the log's key, the keys of sections trust and payload, and the
 // codec's token stay references: [Config.Client], [Config.StoreURL],
 // [Config.LedgerKey], [Config.AuthorKey], [Config.StartKey], [Config.PayloadKeys]
@@ -68,12 +68,11 @@ func (c Config) Resolve(roles ...string) (Config, error) {
 // Has reports whether a worker of this configuration has a role.
 func (c Config) Has(role string) bool { return slices.Contains(c.Worker.Roles, role) }
 
-// NeedsDatabase reports whether a worker of this configuration connects to the
-// ledger's database: without the role engine it does so for large values alone.
+// NeedsDatabase reports whether a worker of this configuration connects to the ledger's
+// database: without role engine, it does so only for large values.
 func (c Config) NeedsDatabase() bool { return c.Has("engine") || c.Store.Blobs == "database" }
 
-// needs reports whether a worker of this configuration has any use for the secret
-// of a single key.
+// needs reports whether a worker of this configuration needs the secret of a scalar key.
 func (c Config) needs(name string) bool {
 	switch name {
 	case "ledger.key":
@@ -81,16 +80,16 @@ func (c Config) needs(name string) bool {
 	case "store.url":
 		return c.NeedsDatabase()
 	case "trust.author_key", "trust.start_key", "console.codec.token":
-		return false // of commands
+		return false // commands use it
 	}
 	return true
 }
 
-// Secrets lists what references stand for, so that it can be kept from coming
-// back in answers, errors and logs: those that [Config.Resolve] has replaced, and
-// those of single keys, where they can be resolved. A variable that every child
-// gets anyway, such as HOME, is no secret. After [Config.Resolve] they are those of
-// the roles: nobody reads the secrets of others, not even to hide them.
+// Secrets returns the values of references, so that they can be redacted in answers,
+// errors and logs: those that [Config.Resolve] has replaced, and those of scalar keys, if
+// they can be resolved. A variable that every child gets anyway, such as HOME, is not a
+// secret. After [Config.Resolve] they are those of the roles: nobody reads the secrets of
+// other roles, not even to hide them.
 func (c Config) Secrets() []Secret {
 	var all []Secret
 	if c.resolved != nil {
@@ -110,7 +109,7 @@ func (c Config) Secrets() []Secret {
 			list = *at
 		}
 		for _, s := range list {
-			// What cannot be resolved is used by nobody: who needs it says so.
+			// Nobody uses what cannot be resolved; those who need it report that.
 			_, _ = r.resolve(s)
 		}
 	}

@@ -15,14 +15,13 @@ import (
 	"chimera.ai/engine/internal/process"
 )
 
-// Secret is a text that may hold references to secrets, or, after
-// [Config.Resolve], the secrets themselves. It prints as "[hidden]", whatever
-// prints it.
+// Secret is a text that may hold references to secrets, or, after [Config.Resolve], the
+// secrets themselves. It always prints as "[hidden]".
 type Secret string
 
 const hidden = "[hidden]"
 
-// Reveal is the text itself.
+// Reveal returns the text itself.
 func (s Secret) Reveal() string { return string(s) }
 
 // String hides the text.
@@ -106,14 +105,14 @@ func split(text string) ([]part, error) {
 
 // resolver reads secrets.
 type resolver struct {
-	// dir is where relative paths start.
+	// dir is the folder to which relative paths are relative.
 	dir    string
 	lookup func(string) (string, bool)
-	// found, where it is not nil, is told what references stand for.
+	// found, if not nil, is called with the value of every reference.
 	found func(value string)
 }
 
-// resolve gives the text with every reference replaced. Its error names the
+// resolve returns the text with every reference replaced. Its error names the
 // reference, never a secret.
 func (r resolver) resolve(s Secret) (Secret, error) {
 	parts, err := split(string(s))
@@ -145,7 +144,7 @@ func (r resolver) resolve(s Secret) (Secret, error) {
 	return Secret(b.String()), nil
 }
 
-// file reads a secret from a regular file, without the line end that editors add.
+// file reads a secret from a regular file, without the final line end that editors add.
 func (r resolver) file(name string) (string, error) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(r.dir, name)

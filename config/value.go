@@ -11,10 +11,11 @@ import (
 	"time"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/internal/syntax"
 )
 
-// set reads one value of the file into its place.
+// set sets a key to a value of the file.
 func set[T any](l *loader, k key[T], into *T, v *syntax.Value, name string) {
 	wrong := func(at *syntax.Value, want string) {
 		l.report(diag.ConfigValue, at.Range(), fmt.Sprintf("%s is a %s, but must be %s", name, at.Kind, want), k.doc)
@@ -123,8 +124,8 @@ func article(s sort) string {
 	return "something else"
 }
 
-// plain refuses what no key takes: over-long text, zero bytes, and references
-// to secrets where none are resolved.
+// plain refuses what no key accepts: texts that are too long, zero bytes, and references
+// to secrets where they are not resolved.
 func (l *loader) plain(v *syntax.Value, name string) bool {
 	if problem := unfit(v.Text); problem != "" {
 		l.report(diag.ConfigValue, v.Range(), name+" "+problem, "")
@@ -148,8 +149,8 @@ func unfit(s string) string {
 	return ""
 }
 
-// references checks the references in a text. Where one must be there, a text
-// without any is refused, so that no secret is written into the file.
+// references checks the references in a text. If must is set, it refuses a text without
+// one, so that nobody writes a secret into the file.
 func (l *loader) references(v *syntax.Value, name string, must bool) bool {
 	if problem := unfit(v.Text); problem != "" {
 		l.report(diag.ConfigValue, v.Range(), name+" "+problem, "")
@@ -182,7 +183,7 @@ func (l *loader) secrets(v *syntax.Value, name string, into map[string]Secret) {
 	}
 	for _, f := range v.Fields {
 		if !variableName.MatchString(f.Key.Text) {
-			l.report(diag.ConfigKey, f.Key.Range(), quote(f.Key.Text)+" cannot be the name of a variable", "")
+			l.report(diag.ConfigKey, f.Key.Range(), excerpt.Quote(f.Key.Text, 80)+" cannot be the name of a variable", "")
 			continue
 		}
 		if f.Value.Kind != syntax.String {
@@ -195,13 +196,13 @@ func (l *loader) secrets(v *syntax.Value, name string, into map[string]Secret) {
 	}
 }
 
-// assign puts a value into its place, from the file or the environment: raw, or
-// list where the key is one. Relative paths start at dir.
+// assign sets a key to a value from the file or the environment: raw, or list if the key
+// is a list. Relative paths are relative to dir.
 func assign[T any](k key[T], into *T, raw string, list []string, dir string) error {
 	switch at := k.at(into).(type) {
 	case *string:
 		if k.sort == choice && !slices.Contains(k.oneOf, raw) {
-			return fmt.Errorf("is %s; possible are %s", quote(raw), strings.Join(k.oneOf, ", "))
+			return fmt.Errorf("is %s; possible are %s", excerpt.Quote(raw, 80), strings.Join(k.oneOf, ", "))
 		}
 		*at = located(k.sort, raw, dir)
 	case *Secret:
@@ -246,7 +247,7 @@ func assign[T any](k key[T], into *T, raw string, list []string, dir string) err
 		if k.sort == paths {
 			for i := range list {
 				if list[i] == "" || slices.Contains(list[:i], list[i]) {
-					return fmt.Errorf("holds %s, which is empty or there already", quote(list[i]))
+					return fmt.Errorf("holds %s, which is empty or there already", excerpt.Quote(list[i], 80))
 				}
 			}
 			for i := range list {
@@ -258,8 +259,8 @@ func assign[T any](k key[T], into *T, raw string, list []string, dir string) err
 	return nil
 }
 
-// units are those that a period has beside Go's. A year has as many days as the
-// longest, so that what is to be kept for years is.
+// units are the units of periods in addition to Go's. A year has the days of the longest
+// year, so that nothing is deleted too early.
 var units = map[byte]time.Duration{'d': 24 * time.Hour, 'w': 7 * 24 * time.Hour, 'y': 366 * 24 * time.Hour}
 
 // span reads a period: a whole number of days, weeks or years, or a duration.
@@ -297,7 +298,7 @@ func choose(into *[]string, list, oneOf []string) error {
 	}
 	for i, name := range list {
 		if !slices.Contains(oneOf, name) {
-			return fmt.Errorf("holds %s; possible are %s", quote(name), strings.Join(oneOf, ", "))
+			return fmt.Errorf("holds %s; possible are %s", excerpt.Quote(name, 80), strings.Join(oneOf, ", "))
 		}
 		if slices.Contains(list[:i], name) {
 			return fmt.Errorf("holds %s twice", name)
@@ -307,8 +308,8 @@ func choose(into *[]string, list, oneOf []string) error {
 	return nil
 }
 
-// located joins a relative path with the folder that it starts at. A command
-// without a slash is looked up on PATH, so it stays.
+// located joins a relative path with the folder to which it is relative. It returns a
+// command without a slash unchanged, since that is looked up on PATH.
 func located(s sort, raw, dir string) string {
 	if raw == "" || dir == "" || filepath.IsAbs(raw) {
 		return raw

@@ -1,16 +1,16 @@
-// Package console is Chimera's HTTP server. So far it has the codec endpoint: it
-// opens sealed and large payloads for people who look at runs in the Temporal UI
-// or with Temporal's command line.
+// Package console is Chimera's HTTP server. So far it has the codec endpoint, which
+// opens sealed and large payloads for people who look at runs in the Temporal UI or
+// with Temporal's command line.
 //
 //	POST /codec/decode     the protocol of Temporal's remote codecs: payloads in, opened payloads out
 //	POST /codec/download   the same, for large values that the UI asks for one by one
 //	GET  /codec            a page that takes the token, for browsers
-//	POST /codec            what the page sends: the answer is a cookie
+//	POST /codec            the form of that page; the response sets a cookie
 //
 // Whoever has the token reads every payload of the deployment, and every blob
-// whose digest they know; nothing is sealed here, and nothing decided. A command
-// line sends the token (Authorization: Bearer). The UI has no place to write one:
-// its user opens the page once, and lets the UI send credentials to the endpoint.
+// whose digest they know. The endpoint seals nothing and decides nothing. A command
+// line sends the token (Authorization: Bearer). The UI has no field for one: its user
+// opens the page once, and lets the UI send credentials to the endpoint.
 package console
 
 import (
@@ -39,11 +39,11 @@ const (
 	MinToken = 16
 	// maxBody bounds a request, in bytes: the UI asks for one event at a time.
 	maxBody = 8 << 20
-	// maxPayloads bounds how many payloads a request has.
+	// maxPayloads bounds the payloads of a request.
 	maxPayloads = 1000
 	// maxOpened bounds what a request opens, and what it reads from the store, in bytes.
 	maxOpened = 32 << 20
-	// maxRequests bounds how many requests are worked on at one time, and so the
+	// maxRequests bounds the requests that are served at the same time, and so the
 	// memory that they take.
 	maxRequests = 4
 )
@@ -59,19 +59,19 @@ const (
 
 // Codec is the codec endpoint.
 type Codec struct {
-	// Token is what a caller shows; see [MinToken].
+	// Token authorizes callers; see [MinToken].
 	Token string
 	// Origins are the origins whose pages may call, such as "https://temporal.example.com".
 	Origins []string
 	// Keys opens what is sealed, or is nil.
 	Keys *payload.Keyring
-	// Blobs has the large values.
+	// Blobs holds the large values.
 	Blobs blob.Store
 	// Now is the clock for the page's cookies; nil is the system's.
 	Now func() time.Time
 }
 
-// Handler checks the settings and gives the endpoint.
+// Handler checks the settings and returns the endpoint.
 func (c Codec) Handler() (http.Handler, error) {
 	if len(c.Token) < MinToken {
 		return nil, fmt.Errorf("the codec endpoint's token has fewer than %d characters", MinToken)
@@ -93,7 +93,7 @@ type codec struct {
 	slots chan struct{}
 }
 
-// ServeHTTP lets in who may come in, and refuses the rest before it reads.
+// ServeHTTP serves authorized requests, and refuses others before it reads their bodies.
 func (c *codec) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
@@ -129,7 +129,7 @@ func (c *codec) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case http.MethodPost:
 	default:
 		h.Set("Allow", "OPTIONS, POST")
-		http.Error(w, "payloads are sent with POST", http.StatusMethodNotAllowed)
+		http.Error(w, "use POST to send payloads", http.StatusMethodNotAllowed)
 		return
 	}
 	if !c.known(r) {
@@ -146,8 +146,7 @@ func (c *codec) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.open(w, r)
 }
 
-// known reports whether a request shows the token, or the cookie that the page
-// gave for it.
+// known reports whether a request has the token, or a cookie that the page set for it.
 func (c *codec) known(r *http.Request) bool {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if strings.EqualFold(scheme, "bearer") {
@@ -156,15 +155,15 @@ func (c *codec) known(r *http.Request) bool {
 	return c.visited(r)
 }
 
-// right compares in the same time, whatever was sent.
+// right compares a token in constant time.
 func (c *codec) right(token string) bool {
 	want, have := sha256.Sum256([]byte(c.Token)), sha256.Sum256([]byte(token))
 	return subtle.ConstantTimeCompare(want[:], have[:]) == 1
 }
 
-// open reads the request and has the SDK's handler answer it, which knows the
-// form of references to the store. That handler reads whatever it is given, so
-// bounds come first.
+// open reads the request and lets the SDK's handler answer it, which knows the form of
+// references to the store. That handler reads whatever it is given, so bounds come
+// first.
 func (c *codec) open(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	var large *http.MaxBytesError

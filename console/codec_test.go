@@ -54,7 +54,7 @@ func open(t *testing.T) *stand {
 	return s
 }
 
-// sealed gives a payload as an activity's worker writes it.
+// sealed returns a payload as an activity's worker writes it.
 func (s *stand) sealed(t *testing.T, value any) *commonpb.Payload {
 	t.Helper()
 	c := converter.WithDataConverterSerializationContext(payload.NewConverter(payload.NewPlans(s.blobs, 0), s.sealing),
@@ -64,7 +64,7 @@ func (s *stand) sealed(t *testing.T, value any) *commonpb.Payload {
 	return p
 }
 
-// stored puts a payload into the store and gives the reference that stands in
+// stored puts a payload into the store and returns the reference that stands in
 // the history.
 func (s *stand) stored(t *testing.T, p *commonpb.Payload) *commonpb.Payload {
 	t.Helper()

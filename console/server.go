@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// Bounds of a connection. Requests are small and answers come at once.
+// Bounds of a connection. Requests are small, and responses come at once.
 const (
 	headTime  = 5 * time.Second
 	readTime  = 30 * time.Second
 	writeTime = 60 * time.Second
 	idleTime  = 2 * time.Minute
-	// stopTime is how long answers that are under way may take once it is to end.
+	// stopTime is how long responses in progress may take once the server stops.
 	stopTime = 3 * time.Second
 	maxHead  = 16 << 10
 )
 
-// Serve answers requests on a listener until ctx ends, and closes it.
+// Serve serves requests on a listener until ctx ends, and closes the listener.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	s := &http.Server{
 		Handler: h, ReadHeaderTimeout: headTime, ReadTimeout: readTime, WriteTimeout: writeTime,
@@ -41,7 +41,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	}
 	<-done
 	if err != nil {
-		return fmt.Errorf("end the server: %w", err)
+		return fmt.Errorf("stop the server: %w", err)
 	}
 	return nil
 }

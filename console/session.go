@@ -13,7 +13,7 @@ import (
 
 const (
 	cookieName = "chimera-codec"
-	// visit is how long the page's cookie is good.
+	// visit is how long the page's cookie is valid.
 	visit = 12 * time.Hour
 	// maxForm bounds what the page sends, in bytes.
 	maxForm = 8 << 10
@@ -50,7 +50,7 @@ const (
 `
 )
 
-// page takes the token of a browser, and gives a cookie for it.
+// page serves the page, and sets a cookie for a browser that sends the token.
 func (c *codec) page(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", "default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
@@ -71,13 +71,13 @@ func (c *codec) page(w http.ResponseWriter, r *http.Request) {
 		until := c.Now().Add(visit)
 		http.SetCookie(w, &http.Cookie{
 			Name: cookieName, Value: c.stamp(strconv.FormatInt(until.Unix(), 10)), Path: codecRoot, Expires: until,
-			// Secure: browsers send it over TLS, or to their own machine.
+			// Secure: browsers send it over TLS, or to the local machine.
 			Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		})
 		show(w, http.StatusOK, visiting)
 	default:
 		h.Set("Allow", "GET, HEAD, POST")
-		http.Error(w, "the page is read with GET", http.StatusMethodNotAllowed)
+		http.Error(w, "use GET to read the page", http.StatusMethodNotAllowed)
 	}
 }
 
@@ -87,7 +87,7 @@ func show(w http.ResponseWriter, status int, said string) {
 	_, _ = io.WriteString(w, strings.Replace(frame, "%SAID%", said, 1)) // said is ours
 }
 
-// visited reports whether a request has a cookie of the page that is still good.
+// visited reports whether a request has a cookie of the page that is still valid.
 func (c *codec) visited(r *http.Request) bool {
 	cookie, err := r.Cookie(cookieName)
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *codec) visited(r *http.Request) bool {
 	return err == nil && c.Now().Before(time.Unix(seconds, 0))
 }
 
-// stamp is a time with proof that who has the token gave it.
+// stamp returns a time with a MAC, which only a holder of the token can compute.
 func (c *codec) stamp(until string) string {
 	mac := hmac.New(sha256.New, []byte(c.Token))
 	_, _ = mac.Write([]byte("chimera codec cookie v1\n" + until)) // never fails

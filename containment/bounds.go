@@ -7,21 +7,21 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// bounds are what a schema and those that it applies to the same value ask of
-// numbers together. A bound is nil where there is none.
+// bounds are the demands on numbers of a schema and of those that it applies to the
+// same value. A bound is nil if there is none.
 type bounds struct {
 	lo, hi            *big.Rat
 	openLow, openHigh bool
-	// only: nothing but numbers is taken; whole: of these only whole ones.
+	// only is set if numbers alone are accepted, whole if only whole ones are.
 	only, whole bool
 }
 
-// maxTogether is how many schemas together looks at. What stands behind them is
-// left out, so that what is found is there, and what is not found may be.
+// maxTogether bounds the schemas that together visits. It ignores any more, so what
+// it finds exists, but what it misses may exist too.
 const maxTogether = 16
 
-// together visits s and what it applies to the same value through references and
-// allOf, until visit says that it has found what was looked for.
+// together visits s and the schemas that it applies to the same value through
+// references and allOf, until visit returns true.
 func together(s *schema, left *int, visit func(s *schema) bool) bool {
 	if *left--; *left < 0 {
 		return false
@@ -91,8 +91,8 @@ func (b *bounds) tighten() {
 	}
 }
 
-// numbersWithin reports whether a takes only numbers, and b asks no more of them
-// than bounds that those of a lie within.
+// numbersWithin reports whether a accepts only numbers, and b demands nothing of them
+// but bounds that contain those of a.
 func numbersWithin(a, b *schema) bool {
 	if len(b.Types) > 0 && !slices.Contains(b.Types, "number") && !slices.Contains(b.Types, "integer") || b.MultipleOf != nil || !plainSchema(b) || b.RegexProperties {
 		return false
@@ -124,9 +124,9 @@ func numbersWithin(a, b *schema) bool {
 	return least(b.Minimum, false) && least(b.ExclusiveMinimum, true) && most(b.Maximum, false) && most(b.ExclusiveMaximum, true)
 }
 
-// Nonempty reports whether a look shows that s has a value: it asks for nothing but
-// types, and bounds that some number lies within. False says nothing. It is for
-// those who need no witness, which takes a search and the validator.
+// Nonempty reports whether s obviously has a value: it demands nothing but types, and
+// bounds that some number satisfies. False means nothing. Nonempty is for callers that
+// need no witness, which takes a search and the validator.
 func Nonempty(s *schemas.Schema) bool {
 	if s == nil {
 		return false
@@ -143,14 +143,14 @@ func Nonempty(s *schemas.Schema) bool {
 	return c < 0 || c == 0 && !in.openLow && !in.openHigh
 }
 
-// boundsOnly reports whether s itself asks nothing of numbers but what boundsOf
-// gathers.
+// boundsOnly reports whether s itself demands nothing of numbers but the bounds that
+// boundsOf gathers.
 func boundsOnly(s *schema) bool {
 	return s.RecursiveRef == nil && s.DynamicRef == nil && s.Not == nil && len(s.AnyOf)+len(s.OneOf) == 0 && s.If == nil &&
 		s.MultipleOf == nil && len(s.Enum)+len(s.Constant)+len(s.Extensions) == 0
 }
 
-// compare is a.Cmp(b), which takes memory also for whole numbers.
+// compare is a.Cmp(b) without the memory that Cmp allocates even for whole numbers.
 func compare(a, b *big.Rat) int {
 	if a.IsInt() && b.IsInt() {
 		return a.Num().Cmp(b.Num())

@@ -5,13 +5,12 @@ import (
 	"math/big"
 )
 
-// maxPaths bounds the lists that are looked at where places depend on each
-// other.
+// maxPaths bounds the lists that are tried when places depend on each other.
 const maxPaths = 400
 
 // compare looks for a list whose places all differ, or of which two are equal.
 func (l *listing) compare() result {
-	// What is not needed can be left out of a list with two equal places.
+	// A list with two equal places needs no other places than those that must exist.
 	most := min(l.most, max(l.least, l.edge)+2)
 	for _, n := range l.needs {
 		most = min(l.most, most+min(n.min, 64))
@@ -101,7 +100,7 @@ func (l *listing) agree(path []cell) (v any, sure, ok bool) {
 	return nil, sure, false
 }
 
-// differ gives each place a value of its own, by matching places with values. A
+// differ assigns each place a value of its own, by matching places with values. A
 // place with as many values as there are places can always wait for the others.
 func (l *listing) differ(path []cell) (v any, sure, ok bool) {
 	sure = true
@@ -150,15 +149,15 @@ func (l *listing) differ(path []cell) (v any, sure, ok bool) {
 	return out, true, true
 }
 
-// domain are values of one goal, with their canonical texts; whole is false if
-// there may be more that were not found.
+// domain holds values of one goal with their canonical texts. whole is false if there
+// may be others.
 type domain struct {
 	values []any
 	keys   []string
 	whole  bool
 }
 
-// domain gives n values of lits, or all if there are fewer.
+// domain returns n values of lits, or all if there are fewer.
 func (l *listing) domain(lits []lit, n int) *domain {
 	d := &domain{whole: true}
 	have := map[string]bool{}
@@ -196,7 +195,7 @@ func (l *listing) domain(lits []lit, n int) *domain {
 	return d
 }
 
-// beside gives another value of the same type, nil if it knows none.
+// beside returns another value of the same type, or nil if it knows none.
 func beside(v any) any {
 	switch v := v.(type) {
 	case string:

@@ -7,8 +7,8 @@
 // has none: each value that the validator of package schemas accepts with left,
 // it accepts with right. [Refuted] comes with a value that this very validator
 // has accepted with left and rejected with right. Everything else is [Unknown],
-// with the keyword that stopped the proof. [Disjoint] and [Empty] ask the same of
-// "both" and of one schema. [Property] and [Element] give schemas of the parts of
+// with the keyword that stopped the proof. [Disjoint] asks the same about "both", and
+// [Empty] about one schema. [Property] and [Element] give schemas of the parts of
 // values, which may admit too much and never too little.
 //
 // The proof is about compiled schemas, so that references, drafts, numbers and
@@ -19,41 +19,39 @@
 // # Normal form
 //
 // A goal is a set of schemas, each plain or negated, and the question is whether
-// they have a value in common. A first look compares plain and negated schemas
-// keyword by keyword, as that settles most questions. Listed values are tried
-// with the validator itself. Else the goal is split by the six types, and for
-// each type into atoms: each keyword gives what it asks and, as its dual, the
-// ways in which a value fails it. Where there are alternatives the shortest list
-// is tried first, and contradictions are dropped before they are entered. What
-// remains when all is atoms is
+// they have a value in common. First, plain and negated schemas are compared
+// keyword by keyword, which settles most questions. Listed values are tried
+// with the validator itself. Otherwise the goal is split by the six types, and for
+// each type into atoms: each keyword gives its demands and, as the dual, the
+// ways in which a value fails it. The shortest list of alternatives is tried first,
+// and contradictory alternatives are dropped before they are tried. When only atoms
+// are left, what remains is
 //
-//   - for numbers an interval, a lattice (the least common multiple of all
+//   - for numbers, an interval, a lattice (the least common multiple of all
 //     multipleOf), and lattices and values to avoid;
-//   - for strings a length, patterns that must or must not be found, as a
-//     product of automata that are built where the search goes, and words to
-//     avoid;
-//   - for lists what each place, and all places from one on, must hold, and how
-//     many places must or may hold something: a search over the counts, place by
-//     place; where places must differ they are matched with the values there are,
-//     and where two must be equal each pair is tried;
-//   - for objects keys that must be there or not, keys of which only the patterns
-//     are known, what each must hold, and keys that must hold something.
+//   - for strings, a length, patterns that must or must not match, as a product
+//     of automata that are built lazily, and words to avoid;
+//   - for lists, what each place, and every place from some place on, must hold,
+//     and how many places must or may hold something: a search over the counts,
+//     place by place; if places must differ, they are matched with the possible
+//     values, and if two must be equal, each pair is tried;
+//   - for objects, keys that must or must not be present, keys of which only the
+//     patterns are known, what each must hold, and values that some key must hold.
 //
 // unevaluatedProperties and unevaluatedItems are expanded by the occasions on
-// which the schemas beside them apply: on each it is known what they evaluate. A
+// which the schemas beside them apply: each occasion determines what they evaluate. A
 // oneOf whose alternatives exclude each other, by type or by a constant at one
 // key, is an anyOf.
 //
-// Values are finite, so a goal met again inside itself adds none: a smallest
-// value cannot contain a smaller one of the same goal. Goals are only ever met
-// again inside parts of values, since a schema that leads back to itself for the
-// same value is refused when it is compiled. What rests on a goal that is still
-// open is not remembered.
+// Values are finite, so a goal that recurs inside itself adds none: a smallest
+// value cannot contain a smaller one of the same goal. Goals recur only for parts of
+// values, since a schema that refers to itself for the same value does not compile.
+// Results that depend on a goal that is still open are not cached.
 //
 // # Limits
 //
-// What is not interpreted is left out, which can only make the goal larger: a
-// proof stays a proof, and a value is confirmed or not used. Left out are
+// What is not interpreted is ignored, which can only make the goal larger: a proof
+// remains a proof, and a value is used only if it is confirmed. Ignored are
 // $dynamicRef where it may lead to more than one dynamic anchor (package schemas
 // makes plain references of all others) and $recursiveRef where more than one
 // schema is an anchor; unevaluated keywords beside schemas that apply on more than 48
@@ -63,11 +61,11 @@
 // places must differ or be equal), objects of more than 300 members, values
 // nested deeper than 120, and witnesses beyond the bounds of package schemas.
 //
-// dependencies is no keyword from draft 2019-09 on, but the validator checks it in
-// every draft: proofs may rest on it, and a counterexample that it may have made
-// is not given.
+// dependencies is not a keyword from draft 2019-09 on, but the validator checks it in
+// every draft: proofs may rely on it, and a counterexample that may depend on it is
+// not returned.
 //
-// Work is counted in steps, also that of the validator and of patterns, by what
-// it costs; so a verdict never depends on the machine or its load. Out of steps
-// is Unknown, and says so.
+// Work, including that of the validator and of patterns, is counted in steps, so a
+// verdict never depends on the machine or its load. A proof that runs out of steps
+// is Unknown, and its reason says so.
 package containment

@@ -65,7 +65,7 @@ func slots(s any, put func(any), depth int) []slot {
 // fixed are keywords of a document that an edit does not touch.
 var fixed = []string{"$schema", "$defs", "definitions"}
 
-// edited gives a copy of a document with one change somewhere.
+// edited returns a copy of a document with one change somewhere.
 func (d dice) edited(doc any, draft int) any {
 	root := copied(doc)
 	places := slots(root, func(v any) { root = v }, 0)
@@ -144,7 +144,7 @@ func (d dice) nudge(m object, k string) {
 	}
 }
 
-// disguised gives a document that means the same in other words.
+// disguised returns a document that means the same in other words.
 func (d dice) disguised(doc any, draft int) any {
 	root := copied(doc)
 	places := slots(root, func(v any) { root = v }, 0)

@@ -9,9 +9,9 @@ import (
 // maxCases bounds the ways in which the parts of one schema can apply.
 const maxCases = 48
 
-// covered are the parts of a value that keywords beside unevaluatedProperties or
-// unevaluatedItems have evaluated: keys, or the first n places and those that
-// one of contains accepts; or all.
+// covered describes the parts of a value that keywords beside unevaluatedProperties or
+// unevaluatedItems have evaluated: keys, or the first n places and those that a
+// schema of contains accepts, or everything.
 type covered struct {
 	all      bool
 	names    map[string]*schema
@@ -58,9 +58,9 @@ func product(a, b []occasion) []occasion {
 	return out
 }
 
-// occasions finds what s evaluates when it holds, its own unevaluated keyword
-// left out if beside is set: together the occasions are all that there are. It
-// reports false where they are too many, or not known.
+// occasions returns all occasions on which s holds, with what it evaluates on each. If
+// beside is set, its own unevaluated keyword is ignored. occasions reports false if
+// there are too many, or if they are not known.
 func (p *prover) occasions(s *schema, kind string, beside bool) ([]occasion, bool) {
 	p.step()
 	if s.Always != nil || !admits(s, kind) {
@@ -179,8 +179,8 @@ func containsOf(s *schema) []*schema {
 	return []*schema{s.Contains}
 }
 
-// unevaluated adds unevaluatedProperties or unevaluatedItems: on each occasion,
-// what is not covered is asked for u.
+// unevaluated adds unevaluatedProperties or unevaluatedItems: on each occasion, the
+// parts that are not covered must satisfy u.
 func (p *prover) unevaluated(s, u *schema, kind, keyword string, d *demands) {
 	if u == nil || always(u) {
 		return
@@ -209,7 +209,8 @@ func (p *prover) unevaluated(s, u *schema, kind, keyword string, d *demands) {
 	d.pos = append(d.pos, cl)
 }
 
-// either gives a schema of the values of u and of more, the same for the same.
+// either returns the schema that is the union of u and more. Equal arguments give the
+// same schema.
 func (p *prover) either(u *schema, more []*schema) *schema {
 	if len(more) == 0 {
 		return u

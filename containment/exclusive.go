@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// exclusive reports whether it is seen that no value of type kind has two of the
-// alternatives of s.OneOf: only one of them admits the type, or they are objects
-// told apart by the value at one key, of which each lists its own.
+// exclusive reports whether a look at types and constants shows that no value of type
+// kind satisfies two alternatives of s.OneOf: only one of them admits the type, or they
+// are objects, and each lists values of its own for one key.
 func (p *prover) exclusive(s *schema, kind string) bool {
 	k := exclusion{s, kind}
 	if yes, ok := p.apart[k]; ok {
@@ -52,8 +52,7 @@ func (p *prover) discriminated(all []*schema) bool {
 	return false
 }
 
-// tells reports whether each alternative asks for a value at k that no other
-// takes.
+// tells reports whether each alternative demands a value at k that no other accepts.
 func (p *prover) tells(all []*schema, k string) bool {
 	seen := map[string]bool{}
 	for _, s := range all {

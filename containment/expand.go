@@ -33,8 +33,8 @@ const (
 	someName
 )
 
-// atom is one thing that is asked of a value of one type. every and some are
-// about the places from to to of a list, or the keys of class.
+// atom is one demand on a value of one type. every and some are about the places from
+// to to of a list, or the keys of class.
 type atom struct {
 	op       op
 	lit      lit
@@ -48,12 +48,12 @@ type atom struct {
 	value    any
 }
 
-// clause is a list of alternatives, each a list of what is asked together.
+// clause is a list of alternatives, each a conjunction of atoms.
 type clause [][]atom
 
-// conj is a partly expanded conjunction: goal is what it came from; units wait
-// to be taken apart; base has been; clauses are alternatives still to choose
-// from; seen are the schemas taken apart.
+// conj is a partly expanded conjunction: goal is its origin; units are still to be
+// expanded; base holds the atoms of those that were; clauses are alternatives still to
+// choose from; seen are the expanded schemas.
 type conj struct {
 	kind    string
 	goal    []lit
@@ -67,10 +67,10 @@ type conj struct {
 	lost reason
 	// keys are those that must be there, or must not.
 	keys map[string]bool
-	// pass, if it is set, is asked about listed values beside goal.
+	// pass, if set, must accept listed values, as goal must.
 	pass func(v any) bool
-	// gather, if it is set, is called instead of solving: with what is asked, or
-	// with all values that there can be.
+	// gather, if set, is called instead of solving, with the demands or with all
+	// possible values.
 	gather func(c *conj, values []any)
 }
 
@@ -163,7 +163,7 @@ func (p *prover) expand(c *conj) result {
 		case len(keep) == 0:
 			return result{state: empty}
 		case len(keep) == 1:
-			// What is left is asked for; what needs no taking apart counts at once.
+			// One alternative remains, so it must hold; atoms that need no expansion count at once.
 			for _, a := range keep[0] {
 				if a.op == literal || a.op == never {
 					c.units = append(c.units, a)
@@ -199,7 +199,7 @@ func (p *prover) expand(c *conj) result {
 	return out
 }
 
-// note remembers which keys must be there, and which must not.
+// note records which keys must be present, and which must not.
 func (c *conj) note(a atom) {
 	if a.op != required && a.op != absent {
 		return
@@ -210,7 +210,7 @@ func (c *conj) note(a atom) {
 	c.keys[a.key] = a.op == required
 }
 
-// prune drops the alternatives that contradict what has been taken apart.
+// prune drops the alternatives that contradict what has been expanded.
 func (p *prover) prune(c *conj, cl clause) clause {
 	keep := make(clause, 0, len(cl))
 	p.charge(1 + len(cl)/4)
@@ -222,7 +222,7 @@ func (p *prover) prune(c *conj, cl clause) clause {
 	return keep
 }
 
-// hopeless reports whether an alternative contradicts what has been taken apart.
+// hopeless reports whether an alternative contradicts what has been expanded.
 func (p *prover) hopeless(c *conj, alt []atom) bool {
 	return slices.ContainsFunc(alt, func(a atom) bool {
 		if a.op == never {
@@ -249,7 +249,7 @@ func (p *prover) contradicts(c *conj, l lit) bool {
 	})
 }
 
-// leaf solves a conjunction of atoms of one type, and confirms what it finds.
+// leaf solves a conjunction of atoms of one type, and confirms the value that it finds.
 func (p *prover) leaf(c *conj) result {
 	p.step()
 	var r result
@@ -266,7 +266,7 @@ func (p *prover) leaf(c *conj) result {
 	if r.state == unknown {
 		r.why = r.why.or(c.lost)
 		if r.why.none() {
-			r.why = c.blame()
+			r.why = c.author()
 		}
 		return r
 	}
@@ -282,7 +282,7 @@ func (p *prover) leaf(c *conj) result {
 		switch {
 		case !why.none():
 		case sure:
-			why = c.blame()
+			why = c.author()
 		default:
 			why = p.wildest(c.goal)
 		}
@@ -292,8 +292,8 @@ func (p *prover) leaf(c *conj) result {
 	return r
 }
 
-// blame gives the last schema taken apart that the user wrote.
-func (c *conj) blame() reason {
+// author returns the reason that names the last expanded schema that a user wrote.
+func (c *conj) author() reason {
 	for i := len(c.seen) - 1; i >= 0; i-- {
 		if c.seen[i].s.Location != made {
 			return reason{s: c.seen[i].s}

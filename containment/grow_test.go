@@ -370,7 +370,7 @@ func (g *grower) named(s object, depth int) {
 	}
 }
 
-// write gives the text of a value with the keys of objects in the order of the dice.
+// write returns the text of a value with the keys of objects in the order of the dice.
 func (d dice) write(v any) []byte {
 	var b bytes.Buffer
 	var put func(v any)
@@ -414,5 +414,5 @@ func (d dice) write(v any) []byte {
 	return b.Bytes()
 }
 
-// text gives the text of a value with sorted keys.
+// text returns the text of a value with sorted keys.
 func text(v any) []byte { return dice(func(n int) int { return n - 1 }).write(v) }

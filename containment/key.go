@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// maxPatterns bounds the patterns that tell the keys of one object apart.
+// maxPatterns bounds the patterns that distinguish the keys of one object.
 const maxPatterns = 10
 
-// fresh visits one key that neither is known nor stands in out for each set of
-// patterns that keys can have, until visit says that it suffices.
+// fresh visits, for each set of patterns that a key can match, one key that is neither
+// known nor in out, until visit returns true.
 func (o *record) fresh(out map[string]any, name []lit, visit func(k string) bool) {
 	if len(o.patterns) > maxPatterns {
 		o.unsure = true
-		o.why = o.why.or(reason{other: "the members of an object are told apart by too many patterns"})
+		o.why = o.why.or(reason{other: "too many patterns distinguish the members of an object"})
 		return
 	}
 	o.charge(1 + len(out)/4)

@@ -5,10 +5,10 @@ import "slices"
 func plain(s *schema) atom   { return atom{op: literal, lit: lit{s, false}} }
 func negated(s *schema) atom { return atom{op: literal, lit: lit{s, true}} }
 
-// demands gathers what a schema asks of a value of one type: pos are clauses
-// that hold together, neg are the ways in which a value can fail. lost is a
-// keyword that is not fully in them: then pos asks less, and neg has a way that
-// asks nothing, so that a goal made of either only grows.
+// demands gathers what a schema demands of a value of one type: pos holds the clauses,
+// all of which must hold, and neg the ways in which a value can fail. lost is a keyword
+// that they do not express fully: then pos demands less, and neg has a way that demands
+// nothing, so that a goal made of either only grows.
 type demands struct {
 	pos  []clause
 	neg  clause
@@ -95,7 +95,7 @@ func (p *prover) demands(s *schema, kind string) *demands {
 	return d
 }
 
-// values adds enum and const. Values that are asked for never come here: they
+// values adds enum and const. Values that must be one of a list never get here: they
 // are tried.
 func (p *prover) values(s *schema, kind string, d *demands) {
 	if len(s.Constant) > 0 {
@@ -147,8 +147,8 @@ func (p *prover) otherObject(v map[string]any, d *demands) {
 	}
 }
 
-// alternatives adds anyOf and oneOf. Where the alternatives of a oneOf exclude
-// each other, it is an anyOf.
+// alternatives adds anyOf and oneOf. A oneOf whose alternatives exclude each other
+// is an anyOf.
 func (p *prover) alternatives(s *schema, kind string, d *demands) {
 	if len(s.AnyOf) > 0 {
 		var cl clause

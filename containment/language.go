@@ -8,19 +8,20 @@ import (
 	"unicode"
 )
 
-// Bounds of patterns: instructions of one, and kinds of characters that those of
-// one string tell apart.
+// Bounds of patterns: the instructions of one, and the kinds of characters that the
+// patterns of one string distinguish.
 const (
 	maxInstructions = 2000
 	maxLetters      = 300
 )
 
-// lang is the language of a pattern that is searched for, as an automaton that
-// is built where it is needed.
+// lang is the language of a pattern that is searched for, as an automaton that is built
+// lazily.
 type lang struct {
 	prog *syntax.Prog
-	// cuts are where intervals of characters begin that the pattern does not tell
-	// apart, and kinds numbers them: equal numbers are not told apart either.
+	// cuts holds the first characters of the intervals within which the pattern does not
+	// distinguish characters. kinds numbers the intervals: the pattern does not
+	// distinguish intervals of equal numbers either.
 	cuts  []rune
 	kinds []int
 
@@ -32,15 +33,15 @@ type lang struct {
 	ends   map[int]bool
 }
 
-// front is where a search stands: its threads, before conditions on the place
-// are resolved, and the kind of the character before.
+// front is the state of a search: its threads, before conditions on the position are
+// resolved, and the kind of the previous character.
 type front struct {
 	pcs  []uint32
 	done bool
 	prev rune
 }
 
-// language gives the language of a pattern, nil if it is too large.
+// language returns the language of a pattern, or nil if it is too large.
 func (p *prover) language(re *regexp.Regexp) *lang {
 	text := re.String()
 	if l, ok := p.langs[text]; ok {
@@ -66,7 +67,7 @@ func (p *prover) language(re *regexp.Regexp) *lang {
 	return l
 }
 
-// sort finds the kinds of characters that l tells apart.
+// sort finds the kinds of characters that l distinguishes.
 func (l *lang) sort(p *prover) {
 	cuts := []rune{0, '\n', '\n' + 1, '0', '9' + 1, 'A', 'Z' + 1, '_', '_' + 1, 'a', 'z' + 1, 0xD800, 0xE000}
 	var readers []*syntax.Inst
@@ -121,7 +122,7 @@ func (l *lang) kind(r rune) int {
 	return l.kinds[i]
 }
 
-// place gives one character for all that conditions such as \b do not tell apart.
+// place returns one character for all that conditions such as \b do not distinguish.
 func place(r rune) rune {
 	switch {
 	case r < 0:
@@ -156,7 +157,7 @@ func (l *lang) intern(f front) int {
 	return n
 }
 
-// advance takes a search past the character r.
+// advance advances a search by the character r.
 func (l *lang) advance(at int, r rune) int {
 	if l.fronts[at].done {
 		return at
@@ -185,8 +186,8 @@ func (l *lang) accepts(at int) bool {
 	return yes
 }
 
-// run resolves conditions between the character before and next, then takes next;
-// -1 is the edge of the string.
+// run resolves the conditions between the previous character and next, then consumes
+// next. -1 is the edge of the string.
 func (l *lang) run(f front, next rune) front {
 	prev := f.prev
 	if prev >= 0 {

@@ -2,12 +2,11 @@ package containment
 
 import "github.com/santhosh-tekuri/jsonschema/v5"
 
-// legacy gives the schema whose dependencies keyword a counterexample may rest
-// on, if its draft no longer has that keyword: from 2019-09 on it is left to
-// implementations. The validator checks it in every draft, so a proof that uses
-// it holds at run time; a counterexample by it alone is one of this validator
-// only, and is not given. To be on the safe side, each value with a key that such
-// a keyword names counts.
+// legacy returns the schema whose dependencies keyword a counterexample may depend on,
+// if its draft no longer has that keyword: from 2019-09 on it is optional. The validator
+// checks it in every draft, so a proof that uses it holds at run time. A counterexample
+// that depends on it is one for this validator only, and is not returned. To be safe,
+// legacy counts every value with a key that such a keyword names.
 func legacy(v any, sides []side) reason {
 	for _, side := range sides {
 		seen := map[*schema]bool{}

@@ -5,7 +5,7 @@ import "slices"
 // unlimited is beyond the last place of any list.
 const unlimited = 1 << 60
 
-// longest bounds the lists that are made.
+// longest bounds the lists that are built.
 const longest = 4000
 
 func (p *prover) listKeywords(s *schema, d *demands) {
@@ -42,18 +42,18 @@ func (p *prover) listKeywords(s *schema, d *demands) {
 	p.unevaluated(s, s.UnevaluatedItems, "array", "unevaluatedItems", d)
 }
 
-// need asks that from min to max of the places from to to hold lit.
+// need demands that between min and max of the places from to to hold lit.
 type need struct {
 	lit      lit
 	from, to int
 	min, max int
 }
 
-// listing is what is asked of a list.
+// listing holds the demands on a list.
 type listing struct {
 	*prover
 	least, most int
-	// edge is the first of the places about which the same is asked for ever.
+	// edge is the first place from which on the demands are the same for every place.
 	edge             int
 	every            []atom
 	needs            []need
@@ -87,7 +87,7 @@ func (p *prover) list(base []atom) result {
 			} else {
 				l.add(need{lit: a.lit, to: unlimited, max: a.n})
 			}
-		default: // about other types, or told already
+		default: // about other types, or handled already
 		}
 	}
 	if l.repeated {
@@ -134,7 +134,7 @@ func (l *listing) solve() result {
 		return result{why: reason{other: "a list has more than 8 different demands on its places"}}
 	}
 	if l.least > longest {
-		// Only that a place holds nothing is worth finding out.
+		// The only useful answer is that a place holds nothing.
 		for i := range l.edge + 1 {
 			if len(l.at(i)) == 0 {
 				return result{state: empty}

@@ -15,8 +15,8 @@ const (
 	maxSteps = 512
 )
 
-// decimal writes a rational as JSON, if it has a finite decimal form that is
-// not too long.
+// decimal returns a rational as JSON, if it has a finite decimal form that is not too
+// long.
 func decimal(r *big.Rat) (json.Number, bool) {
 	n, exact := r.FloatPrec()
 	switch {
@@ -50,9 +50,8 @@ func numberKeywords(s *schema, d *demands) {
 	}
 }
 
-// interval is what is asked of a number: bounds, nil where there is none; a
-// lattice of multiples of step, nil for all numbers; lattices and values to
-// avoid.
+// interval holds the demands on a number: bounds, nil if there is none; a lattice of
+// multiples of step, nil for all numbers; lattices and values to avoid.
 type interval struct {
 	*prover
 	lo, hi            *big.Rat
@@ -86,7 +85,7 @@ func (p *prover) number(base []atom) result {
 			if n, ok := a.value.(json.Number); ok {
 				v.values[canonical(n)] = true
 			}
-		default: // about other types, or told already
+		default: // about other types, or handled already
 		}
 	}
 	if v.lo != nil && v.hi != nil {
@@ -105,7 +104,7 @@ func (p *prover) number(base []atom) result {
 	return v.lattice()
 }
 
-// common gives the least common multiple: of a/b and c/d it is that of a·d and
+// common returns the least common multiple: of a/b and c/d it is that of a·d and
 // c·b, divided by b·d. A nil stands for no lattice.
 func common(s, t *big.Rat) *big.Rat {
 	if s == nil {
@@ -118,8 +117,8 @@ func common(s, t *big.Rat) *big.Rat {
 	return new(big.Rat).SetFrac(l, new(big.Int).Mul(s.Denom(), t.Denom()))
 }
 
-// fits reports whether x lies between the bounds, on the lattice, and on none
-// that is to be avoided.
+// fits reports whether x lies between the bounds and on the lattice, and is not to be
+// avoided.
 func (v *interval) fits(x *big.Rat) bool {
 	v.charge(1 + len(v.lattices)/4)
 	if v.lo != nil {
@@ -150,8 +149,8 @@ func give(x *big.Rat) result {
 	return result{why: reason{other: "a number has too many digits"}}
 }
 
-// dense looks for a number where the interval has an inside: what is to be
-// avoided there is countable, so ever finer decimals find one.
+// dense looks for a number if the bounds differ: the numbers to avoid between them are
+// countable, so ever finer decimals find another.
 func (v *interval) dense() result {
 	from, width := new(big.Rat), one
 	switch {
@@ -177,7 +176,7 @@ func (v *interval) dense() result {
 	return result{why: reason{other: "no number between bounds was found"}}
 }
 
-// lattice goes through the multiples of step, from a bound on or from 0.
+// lattice tries the multiples of step, starting from a bound or from 0.
 func (v *interval) lattice() result {
 	for _, l := range v.lattices {
 		if new(big.Rat).Quo(v.step, l).IsInt() {

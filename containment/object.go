@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// class is a set of keys: one name, those that a pattern finds, or those that
-// none of names and patterns has.
+// class is a set of keys: one name, those that match a pattern, or those that neither
+// names nor patterns cover.
 type class struct {
 	name  string
 	named bool
@@ -91,20 +91,20 @@ func (p *prover) objectKeywords(s *schema, d *demands) {
 	p.unevaluated(s, s.UnevaluatedProperties, "object", "unevaluatedProperties", d)
 }
 
-// record is what is asked of an object.
+// record holds the demands on an object.
 type record struct {
 	*prover
 	least, most int
 	every       []atom
 	names       []lit
 	barred      map[string]bool
-	// order are the keys that something is said about by name; every other key is
-	// told from the rest by patterns only.
+	// order holds the keys that are mentioned by name; only patterns distinguish the
+	// others.
 	known    map[string]bool
 	order    []string
 	patterns []*regexp.Regexp
-	// wants are values or names that must stand at some key; extra are those of
-	// them that have been given one, by key, and the keys that must be there.
+	// wants are values or names that some key must have; extra holds those that have
+	// been assigned a key, by key, and the keys that must be present.
 	wants  []atom
 	extra  map[string][]lit
 	unsure bool
@@ -137,7 +137,7 @@ func (p *prover) object(base []atom) result {
 			}
 		case someName:
 			o.wants = append(o.wants, a)
-		default: // about other types, or told already
+		default: // about other types, or handled already
 		}
 		if c := a.class; c != nil {
 			if c.named {
@@ -165,7 +165,7 @@ func (p *prover) object(base []atom) result {
 	return o.solve()
 }
 
-// may gives what is asked of the value at k, or reports that k cannot be there.
+// may returns the demands on the value at k, or reports that k cannot be present.
 func (o *record) may(k string) ([]lit, bool) {
 	o.charge(1 + len(o.every)/8)
 	if o.barred[k] {
@@ -212,7 +212,7 @@ func (o *record) value(k string, more ...lit) result {
 
 func (o *record) solve() result {
 	must := ordered(o.extra)
-	// What is asked more of is likely to hold nothing: it comes first.
+	// Keys with more demands come first: they are more likely to admit no value.
 	slices.SortStableFunc(must, func(a, b string) int { return len(o.extra[b]) - len(o.extra[a]) })
 	out := map[string]any{}
 	whole := true
@@ -293,7 +293,7 @@ func (o *record) assign(wants []atom, out map[string]any) (map[string]any, bool)
 	return made, ok
 }
 
-// fill adds members until there are enough.
+// fill adds members until the object has enough.
 func (o *record) fill(out map[string]any) (map[string]any, bool) {
 	if o.least > 300 {
 		o.unsure = true

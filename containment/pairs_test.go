@@ -67,7 +67,7 @@ type tally struct{ total, proved, refuted, unknown, uncompiled int }
 
 func (c tally) decided() float64 { return float64(c.proved+c.refuted) / float64(c.total) }
 
-// dotted gives a schema with another meaning of the dot in its patterns, which it
+// dotted returns a schema with another meaning of the dot in its patterns, which it
 // has nowhere else than as a character class of its own.
 func dotted(t *testing.T, raw []byte, dialect, dot string) *schemas.Schema {
 	var doc any

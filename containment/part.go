@@ -6,21 +6,21 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// maxWays bounds the alternatives of a schema that parts are gathered from.
+// maxWays bounds the alternatives of a schema from which parts are gathered.
 const maxWays = 96
 
-// Property gives a schema of every value that can stand at name in an object
-// that is a value of s, and False if none can. It may admit more than that, but
-// never less; where s is a plain object it is the very subschema, and where s
-// has alternatives those are left out that contradict the rest. It does not
-// panic; where the steps run out it is coarser, at worst True.
+// Property returns a schema of every value that the property name can have in an
+// object that is a value of s, and False if it can have none. The schema may admit
+// more values, but never fewer. If s is a plain object, it is the subschema itself; if
+// s has alternatives, those that contradict the rest are ignored. Property does not
+// panic. If the steps run out, the schema is coarser, at worst True.
 func Property(s *schemas.Schema, name string, o Options) *schemas.Schema {
 	return part(s, o, member{name: name})
 }
 
-// Element gives a schema of every value that can stand at place index, from 0,
-// of a list that is a value of s, or at any place if index is negative; False if
-// none can. It is to lists what [Property] is to objects.
+// Element returns a schema of every value that can be at index, from 0, in a list that
+// is a value of s, or at any index if index is negative. It is False if there is none.
+// Element is to lists what [Property] is to objects.
 func Element(s *schemas.Schema, index int, o Options) *schemas.Schema {
 	return part(s, o, member{list: true, index: max(index, -1)})
 }
@@ -70,8 +70,8 @@ func plainSchema(s *schema) bool {
 	return inplaceFree(s) && len(s.Enum)+len(s.Constant) == 0 && s.UnevaluatedProperties == nil && s.UnevaluatedItems == nil && len(s.Extensions) == 0
 }
 
-// own gives what a plain schema itself asks of the part, all together; ok is
-// false where that takes a closer look.
+// own returns all that a plain schema itself demands of the part. ok is false if that
+// takes a closer look.
 func (m member) own(s *schema) (parts []*schema, ok bool) {
 	none := []*schema{nothing}
 	if m.list {
@@ -98,7 +98,7 @@ func (m member) own(s *schema) (parts []*schema, ok bool) {
 	return memberOf(s, m.name), true
 }
 
-// memberOf gives what s itself asks of the value at k, all together.
+// memberOf returns all that s itself demands of the value at k.
 func memberOf(s *schema, k string) (parts []*schema) {
 	if c := s.Properties[k]; c != nil {
 		parts = append(parts, c)
@@ -122,7 +122,7 @@ func memberOf(s *schema, k string) (parts []*schema) {
 	return nil
 }
 
-// gather finds all alternatives of s and what each asks of the part.
+// gather finds all alternatives of s and what each demands of the part.
 func (p *prover) gather(s *schema, m member) (ways [][]lit, ok bool) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -162,7 +162,7 @@ func (p *prover) gather(s *schema, m member) (ways [][]lit, ok bool) {
 	return ways, true
 }
 
-// of gives the values at the part of v.
+// of returns the values at the part of v.
 func (m member) of(v any) []any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -181,7 +181,7 @@ func (m member) of(v any) []any {
 	return nil
 }
 
-// alternative adds what one alternative asks of the part, if it can have it.
+// alternative adds what one alternative demands of the part, if it admits the part.
 func (p *prover) alternative(c *conj, m member, add func([]lit)) {
 	if !m.list {
 		base := append(c.base[:len(c.base):len(c.base)], atom{op: required, key: m.name})
@@ -224,14 +224,14 @@ func (p *prover) alternative(c *conj, m member, add func([]lit)) {
 	}
 }
 
-// contradictory reports whether a key must and must not be there.
+// contradictory reports whether a key both must and must not be present.
 func (p *prover) contradictory(base []atom) bool {
 	return slices.ContainsFunc(base, func(a atom) bool {
 		return a.op == absent && slices.ContainsFunc(base, func(b atom) bool { return b.op == required && b.key == a.key })
 	})
 }
 
-// coarsely looks at what must hold in any case, and at alternatives one by one.
+// coarsely considers what must hold in any case, and then each alternative alone.
 func (p *prover) coarsely(s *schema, m member) *schemas.Schema {
 	if p.dynamic(s) {
 		return schemas.True()
@@ -302,8 +302,8 @@ func union(all []*schemas.Schema) *schemas.Schema {
 	return schemas.Make(schemas.Keywords{Any: out})
 }
 
-// join gives the schema of alternatives. What depends on where it stands is left
-// out of them.
+// join returns the schema of alternatives, without the parts whose meaning depends on
+// their place.
 func join(ways [][]lit, wild map[*schema]bool) *schemas.Schema {
 	var all []*schemas.Schema
 	var seen [][]lit

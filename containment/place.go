@@ -2,7 +2,7 @@ package containment
 
 import "encoding/binary"
 
-// cell is one way to fill a place: which needs it serves, with a value if one is
+// cell is one way to fill a place: the needs that it satisfies, with a value if one is
 // known.
 type cell struct {
 	lits   []lit
@@ -11,9 +11,8 @@ type cell struct {
 	value  any
 }
 
-// at gives the ways to fill place i that are not known to be empty. A need with
-// a minimum is served by asking for it, one with a maximum spared by asking for
-// its negation.
+// at returns the ways to fill place i that are not known to be empty. A need with a
+// minimum adds its demand to the place, one with a maximum the negation.
 func (l *listing) at(i int) []cell {
 	i = min(i, l.edge)
 	if cells, ok := l.cells[i]; ok {
@@ -56,7 +55,7 @@ func (l *listing) at(i int) []cell {
 	return cells
 }
 
-// counts are how often each need is served, as far as it matters.
+// counts holds how often each need is satisfied, as far as it matters.
 type counts []int
 
 func (l *listing) serve(c counts, serves uint) (counts, bool) {
@@ -85,9 +84,8 @@ func (l *listing) served(c counts) bool {
 	return true
 }
 
-// shortest looks for the shortest list, breadth first over what has been served
-// place by place. With unsure, places may be filled by what is not known to be
-// empty.
+// shortest looks for the shortest list, place by place and breadth first over counts.
+// With unsure, places may hold what is not known to be empty.
 func (l *listing) shortest(unsure bool) ([]cell, bool) {
 	type node struct {
 		i    int

@@ -7,13 +7,12 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// Project gives schemas of what an object that is a value of s has under names,
-// all together: each such object, cut down to these names, is a value of one of
-// them at least. They may admit more than that, but never less. Each is an object
-// that has no other names. What stands under two names in one of s's alternatives
-// stays together, which [Property] name by name would lose. It is nil where s has
-// more than most alternatives, or the steps run out, and empty where no object is
-// a value of s. It does not panic.
+// Project returns schemas of the objects that are values of s, reduced to names: each
+// such object, without its other properties, is a value of at least one of the schemas.
+// They may admit more values, but never fewer, and allow no other names. They preserve
+// which values occur together in an alternative of s, which calls of [Property] would
+// lose. The result is nil if s has more than most alternatives or the steps run out,
+// and empty if no object is a value of s. Project does not panic.
 func Project(s *schemas.Schema, names []string, most int, o Options) []*schemas.Schema {
 	if s == nil {
 		s = schemas.True()
@@ -30,19 +29,19 @@ func Project(s *schemas.Schema, names []string, most int, o Options) []*schemas.
 	return pr.out
 }
 
-// projection gathers what the alternatives of a schema have under some names.
+// projection gathers what the alternatives of a schema demand of some names.
 type projection struct {
 	*prover
 	names []string
 	most  int
 	out   []*schemas.Schema
-	// ways are those of out that are no listed values; listed are the texts of
-	// those that are.
+	// ways holds the elements of out that are not listed values, and listed the texts
+	// of those that are.
 	ways   []way
 	listed map[string]bool
 }
 
-// way is what one alternative asks: of each name, and whether it is there.
+// way is what one alternative demands: of each name, and whether it is present.
 type way struct {
 	asked  [][]lit
 	absent []bool
@@ -81,7 +80,7 @@ func (pr *projection) run(s *schema) (ok bool) {
 	return true
 }
 
-// alternative adds what one alternative asks of the names.
+// alternative adds what one alternative demands of the names.
 func (pr *projection) alternative(base []atom) {
 	with := func(a atom) bool {
 		more := append(base[:len(base):len(base)], a)
@@ -153,7 +152,7 @@ func (pr *projection) add(k schemas.Keywords) {
 	pr.out = append(pr.out, schemas.Make(k))
 }
 
-// closed is an object that has no names yet, and no others.
+// closed returns the keywords of an object that allows no names; the caller adds them.
 func closed() schemas.Keywords {
 	return schemas.Keywords{Types: []string{"object"}, Properties: map[string]*schemas.Schema{}, Rest: schemas.False()}
 }

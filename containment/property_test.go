@@ -10,7 +10,7 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// rolled gives dice that rapid rolls.
+// rolled returns dice that rapid rolls.
 func rolled(t *rapid.T) dice {
 	return func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "") }
 }

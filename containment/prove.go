@@ -17,7 +17,7 @@ const (
 	Refuted
 )
 
-// String gives the verdict's name in lower case.
+// String returns the name of the verdict in lower case.
 func (v Verdict) String() string {
 	switch v {
 	case Proved:
@@ -30,16 +30,15 @@ func (v Verdict) String() string {
 }
 
 // DefaultSteps bounds a proof unless [Options] say otherwise. A step is a
-// microsecond or so, so that no proof takes much more than some tens of
-// milliseconds.
+// microsecond or so, so no proof takes much longer than some tens of milliseconds.
 const DefaultSteps = 20_000
 
 // Options bound a proof. The zero value is ready for use.
 type Options struct {
 	// Steps is the largest number of steps; 0 means [DefaultSteps].
 	Steps int
-	// Spent, if it is not nil, is where [Property] and [Element] add the steps that
-	// they did. The others say it in their results.
+	// Spent, if it is not nil, is where [Property] and [Element] add the steps that they
+	// took. The other functions report them in their results.
 	Spent *int
 }
 
@@ -50,22 +49,22 @@ func (o Options) steps() int {
 	return o.Steps
 }
 
-// Result is what a proof found.
+// Result is the result of a proof.
 type Result struct {
 	Verdict Verdict
 	// Witness is a decoded value that contradicts what was to be proved, and
 	// JSON its text, if the verdict is Refuted. The validator has confirmed it.
 	Witness any
 	JSON    []byte
-	// Reason says what stopped the proof, if the verdict is Unknown: a keyword,
-	// as `rhs: #/properties/a/unevaluatedItems`, or the budget that ran out.
+	// Reason says what stopped the proof, if the verdict is Unknown: a keyword, such
+	// as `rhs: #/properties/a/unevaluatedItems`, or the steps that ran out.
 	Reason string
 	// Steps is the work done.
 	Steps int
 }
 
-// Prove decides whether each value of lhs is a value of rhs. A witness is a
-// value of lhs that is none of rhs. Prove is deterministic and does not panic.
+// Prove decides whether every value of lhs is a value of rhs. A witness is a value of
+// lhs that is not a value of rhs. Prove is deterministic and does not panic.
 func Prove(lhs, rhs *schemas.Schema, o Options) Result {
 	return decide(o, side{"lhs", lhs, false}, side{"rhs", rhs, true})
 }
@@ -115,8 +114,8 @@ func decide(o Options, sides ...side) (res Result) {
 	for _, l := range lits {
 		p.survey(l.s)
 	}
-	// Most questions are settled by a look at the keywords. What it found is known
-	// to sat, which charges for nothing twice.
+	// A look at the keywords settles most questions. Its findings are cached, so sat
+	// does not charge for them again.
 	if len(lits) == 2 && !lits[0].neg && lits[1].neg && p.within(lits[0].s, lits[1].s) {
 		p.step()
 		return Result{Verdict: Proved}
@@ -137,7 +136,7 @@ func decide(o Options, sides ...side) (res Result) {
 	return Result{Reason: goal.why.text(sides)}
 }
 
-// confirm asks the validator of run time about a value.
+// confirm checks a value with the validator that is used at run time.
 func confirm(v any, sides []side) Result {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -29,7 +29,7 @@ const (
 	found
 )
 
-// result is what is known of a goal: that it has no value, one that it has, or
+// result is what is known about a goal: that it has no value, a value that it has, or
 // why neither is known.
 type result struct {
 	state state
@@ -48,7 +48,7 @@ type prover struct {
 	left int
 	// spent is work beyond the budget, which the size of a schema bounds.
 	spent int
-	// depth is the number of goals that the one being solved stands in, plus one.
+	// depth is the number of goals around the one being solved, plus one.
 	depth int
 	buf   []byte
 	ids   map[*schema]uint64
@@ -60,9 +60,9 @@ type prover struct {
 	// wild are the schemas that lead to what is not interpreted: what they mean
 	// depends on where they stand.
 	wild map[*schema]bool
-	// part: what is asked for is no answer but a part, which may stand elsewhere.
+	// part is set if the result is a part of a schema, which may be used elsewhere.
 	part bool
-	// depends: there is a dependencies keyword.
+	// depends is set if there is a dependencies keyword.
 	depends bool
 
 	pairs  map[[2]*schema]bool
@@ -93,8 +93,7 @@ func rejected(err error) bool {
 	return errors.As(err, &invalid)
 }
 
-// check reports whether v is a value of all lits; sure is false if that is not
-// known.
+// check reports whether v is a value of all lits. sure is false if that is not known.
 func (p *prover) check(lits []lit, v any) (yes, sure bool) {
 	sure = true
 	for _, l := range lits {
@@ -107,7 +106,7 @@ func (p *prover) check(lits []lit, v any) (yes, sure bool) {
 	return sure, sure
 }
 
-// try looks for a value among all that there can be.
+// try looks for a value of lits among all candidates.
 func (p *prover) try(lits []lit, values []any) result {
 	r := result{state: empty}
 	for _, v := range values {
@@ -122,7 +121,7 @@ func (p *prover) try(lits []lit, values []any) result {
 	return r
 }
 
-// id is the number of a schema, by which keys tell it from others.
+// id returns the number that identifies a schema in keys.
 func (p *prover) id(s *schema) uint64 {
 	n, ok := p.ids[s]
 	if !ok {
@@ -135,7 +134,7 @@ func (p *prover) id(s *schema) uint64 {
 	return n
 }
 
-// normal sorts lits, drops what stands twice, and writes a key into p.buf.
+// normal sorts lits, drops duplicates, and writes a key into p.buf.
 func (p *prover) normal(lits []lit) []lit {
 	id := func(l lit) uint64 {
 		n := 2 * p.id(l.s)
@@ -192,9 +191,9 @@ func (p *prover) sat(lits []lit) result {
 	r := p.kinds(lits)
 	p.depth--
 	delete(p.open, key)
-	// What rests on the emptiness of a goal that is still open is not kept. That
-	// this very goal is empty inside itself is no assumption: a smallest value of
-	// it holds no smaller one.
+	// A result that depends on the emptiness of a goal that is still open is not
+	// cached. That this goal is empty inside itself is no assumption: its smallest
+	// value contains no smaller one.
 	if r.state != empty || p.low >= depth {
 		p.memo[key] = r
 		p.low = outer
@@ -236,7 +235,7 @@ func (p *prover) kinds(lits []lit) result {
 	return all
 }
 
-// finite gives the values that l lists, if it does.
+// finite returns the values that l lists, if it does.
 func (p *prover) finite(l lit) ([]any, bool) {
 	if l.neg || l.s.Always != nil {
 		return nil, false
@@ -250,7 +249,7 @@ func (p *prover) finite(l lit) ([]any, bool) {
 	return nil, false
 }
 
-// takes is admits, and looks through references and allOf.
+// takes is like admits, but follows references and allOf.
 func takes(s *schema, t string) bool {
 	left := maxTogether
 	return !together(s, &left, func(s *schema) bool { return !admits(s, t) })

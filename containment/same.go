@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// same reports whether two schemas ask the same in the same words, references
-// followed. Pairs met again inside themselves are taken for the same: a value
-// that told them apart would hold a smaller one that does.
+// same reports whether two schemas have equal keywords, with references followed. Pairs
+// that recur inside themselves count as the same: a value that distinguishes them would
+// contain a smaller one that does.
 func (p *prover) same(a, b *schema) bool {
 	if p.wild[a] || p.wild[b] {
 		return false
@@ -34,8 +34,8 @@ func (p *prover) same(a, b *schema) bool {
 	return yes
 }
 
-// alike gathers in open the pairs on whose likeness the answer rests. All of
-// them have to be alike, so that nothing is left over from a failure.
+// alike collects in open the pairs on which the answer depends. All of them must be
+// alike, so a failure leaves nothing behind.
 func (p *prover) alike(a, b *schema, open map[[2]*schema]bool) bool {
 	k := [2]*schema{a, b}
 	if a == b || open[k] {
@@ -98,7 +98,7 @@ func (p *prover) alike(a, b *schema, open map[[2]*schema]bool) bool {
 		either(a.AdditionalItems, b.AdditionalItems) && either(a.Items, b.Items)
 }
 
-// alikeAlone compares what does not lead to other schemas.
+// alikeAlone compares the keywords that hold no schemas.
 func alikeAlone(a, b *schema) bool {
 	return (a.Always == nil) == (b.Always == nil) && (a.Always == nil || *a.Always == *b.Always) &&
 		a.MinProperties == b.MinProperties && a.MaxProperties == b.MaxProperties && a.MinItems == b.MinItems && a.MaxItems == b.MaxItems &&
@@ -111,7 +111,7 @@ func alikeAlone(a, b *schema) bool {
 		len(a.Extensions)+len(b.Extensions) == 0 && !a.RegexProperties && !b.RegexProperties
 }
 
-// sameValues reports whether two lists hold the same values in the same words.
+// sameValues reports whether two lists hold the same values, written alike.
 func (p *prover) sameValues(a, b []any) bool {
 	if len(a) != len(b) {
 		return false
@@ -149,8 +149,8 @@ func equalRat(a, b *big.Rat) bool {
 	return a == b || a != nil && b != nil && compare(a, b) == 0
 }
 
-// patternTable gives the patterns of s by text; ok is false if a text stands
-// twice.
+// patternTable returns the patterns of s by text; ok is false if a text
+// occurs twice.
 func patternTable(s *schema) (m map[string]*schema, ok bool) {
 	if len(s.PatternProperties) == 0 {
 		return nil, true

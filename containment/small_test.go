@@ -18,7 +18,7 @@ var (
 	smallTexts  = []string{"a", "^a", "b$", "^a$", "^.$", "^(a|b)*$"}
 )
 
-// smallWorld gives the values that the schemas of a kind are tried on.
+// smallWorld returns the values that the schemas of a kind are tried on.
 func smallWorld(kind string) (world []any) {
 	switch kind {
 	case "array":

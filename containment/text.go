@@ -14,7 +14,7 @@ func textKeywords(s *schema, d *demands) {
 	}
 }
 
-// longestText bounds the strings that are made, in code points.
+// longestText bounds the strings that are built, in code points.
 const longestText = 20_000
 
 func (p *prover) text(base []atom) result {
@@ -40,7 +40,7 @@ func (p *prover) text(base []atom) result {
 			if s, ok := a.value.(string); ok {
 				avoid[s] = true
 			}
-		default: // about other types, or told already
+		default: // about other types, or handled already
 		}
 	}
 	switch {
@@ -60,8 +60,7 @@ func (p *prover) text(base []atom) result {
 	return r
 }
 
-// letters gives a string of which only the length matters and that is not to be
-// avoided.
+// letters returns a string with a length within bounds that is not to be avoided.
 func (p *prover) letters(least, most int, avoid map[string]bool) result {
 	if least == 0 && !avoid[""] {
 		return result{state: found, value: ""}
@@ -72,7 +71,7 @@ func (p *prover) letters(least, most int, avoid map[string]bool) result {
 	n := max(least, 1)
 	p.charge(n / 64)
 	head := strings.Repeat("a", n-1)
-	// More strings of one length than are to be avoided: one is left.
+	// There are more strings of one length than strings to avoid, so one is left.
 	for i := range len(avoid) + 1 {
 		p.charge(1 + n/64)
 		s := head + string(letter(i))
@@ -83,7 +82,7 @@ func (p *prover) letters(least, most int, avoid map[string]bool) result {
 	return result{why: reason{other: "too many strings are to be avoided"}}
 }
 
-// letter gives the code points from a on, those of no meaning last.
+// letter returns the i-th code point from "a" on; unassigned ones come last.
 func letter(i int) rune {
 	if i < 26 {
 		return 'a' + rune(i)

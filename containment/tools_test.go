@@ -64,7 +64,7 @@ func must(t *testing.T, d dice, doc any) grown {
 	return grown{doc, c}
 }
 
-// renamed gives the definitions of a document other names.
+// renamed returns a document whose definitions have other names.
 func renamed(doc object) object {
 	out := copied(doc).(object)
 	for _, key := range []string{"$defs", "definitions"} {
@@ -138,7 +138,7 @@ func TestToolsReflexive(t *testing.T) {
 	t.Logf("%d schemas", len(list))
 }
 
-// tighten gives the ways to say a little more at s. Each of them rejects a value
+// tighten returns the ways to say a little more at s. Each of them rejects a value
 // that s takes, if nothing else in the document does.
 func tighten(s any) []any {
 	m, ok := s.(object)

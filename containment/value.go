@@ -19,7 +19,7 @@ func ordered[V any](m map[string]V) []string {
 	return slices.Sorted(maps.Keys(m))
 }
 
-// made is where schemas stand that no user wrote.
+// made is the location of schemas that no user wrote.
 const made = "chimera:///made#"
 
 func blank() *schema {
@@ -28,7 +28,7 @@ func blank() *schema {
 
 var nothing = func() *schema { s := blank(); no := false; s.Always = &no; return s }()
 
-// constant gives the schema of one value, the same for the same value.
+// constant returns the schema of one value. Equal values have the same schema.
 func (p *prover) constant(v any) *schema {
 	p.charge(1 + bulk(v, p.left*64)/64)
 	k := canonical(v)
@@ -44,8 +44,8 @@ func (p *prover) constant(v any) *schema {
 	return s
 }
 
-// canonical writes a value so that values that are equal, as JSON Schema has it,
-// have the same text and others have not.
+// canonical returns a text that two values share if and only if JSON Schema considers
+// them equal.
 func canonical(v any) string {
 	var b strings.Builder
 	write(&b, v)
@@ -130,14 +130,14 @@ func (p *prover) listed(s *schema, v any) bool {
 	return set.has[k]
 }
 
-// bare reports whether s asks for one of some values, and nothing else.
+// bare reports whether s lists values and demands nothing else.
 func bare(s *schema) bool {
 	return (len(s.Enum) > 0) != (len(s.Constant) > 0) && free(s) && inplaceFree(s) && s.UnevaluatedProperties == nil &&
 		s.UnevaluatedItems == nil && len(s.Extensions) == 0
 }
 
-// free reports whether s asks nothing itself, of any type: what others ask of
-// the same value, listed values and unevaluated parts are left aside.
+// free reports whether s itself demands nothing of any type. It ignores schemas that
+// apply to the same value, listed values and unevaluated parts.
 func free(s *schema) bool {
 	return s.Always == nil && len(s.Types) == 0 && s.MinProperties < 0 && s.MaxProperties < 0 && s.Required == nil && s.Properties == nil &&
 		s.PropertyNames == nil && s.PatternProperties == nil && s.AdditionalProperties == nil && s.DependentRequired == nil &&
@@ -152,13 +152,13 @@ func inplaceFree(s *schema) bool {
 		s.OneOf == nil && s.If == nil && s.Dependencies == nil && s.DependentSchemas == nil
 }
 
-// only reports whether s asks nothing but by the keyword that was taken out.
+// only reports whether s, a copy without one keyword, demands nothing.
 func only(s *schema) bool {
 	return free(s) && inplaceFree(s) && len(s.Enum)+len(s.Constant)+len(s.Extensions) == 0 && s.UnevaluatedProperties == nil &&
 		s.UnevaluatedItems == nil
 }
 
-// onlyRef reports whether s asks what it refers to, and nothing else.
+// onlyRef reports whether s is a reference and demands nothing else.
 func onlyRef(s *schema) bool {
 	if s.Ref == nil {
 		return false
@@ -168,7 +168,7 @@ func onlyRef(s *schema) bool {
 	return only(&rest)
 }
 
-// onlyNot reports whether s asks for a negation, and nothing else.
+// onlyNot reports whether s is a negation and demands nothing else.
 func onlyNot(s *schema) bool {
 	if s.Not == nil {
 		return false
@@ -178,8 +178,8 @@ func onlyNot(s *schema) bool {
 	return only(&rest)
 }
 
-// test reports what the validator says of v; sure is false if it was not asked
-// or gave up.
+// test reports whether the validator accepts v. sure is false if it was not asked or
+// gave up.
 func (p *prover) test(l lit, v any) (yes, sure bool) {
 	for range 8 {
 		switch s := l.s; {
@@ -198,7 +198,7 @@ func (p *prover) test(l lit, v any) (yes, sure bool) {
 	case s.Always != nil:
 		return *s.Always != l.neg, true
 	case p.wild[s] && p.depth > 1:
-		// What it means here depends on the way that led here.
+		// Its meaning depends on how it was reached.
 		return false, false
 	case bare(s):
 		return p.listed(s, v) != l.neg, true

@@ -8,8 +8,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// Work of the validator, in units of about 10 ns; a step is stepWork of them.
-// A visit is dear because one that fails describes the failure.
+// Work of the validator, in units of about 10 ns; a step is stepWork of them. A visit is
+// expensive because one that fails describes the failure.
 const (
 	stepWork    = 64
 	visitWork   = 100
@@ -18,12 +18,12 @@ const (
 	numberWork  = 60
 )
 
-// maxWitness bounds the values that are looked at, in bytes or so: a larger one
-// is of no use to anybody.
+// maxWitness bounds the values that are tried, in bytes or so: a larger witness helps
+// nobody.
 const maxWitness = 64 << 10
 
-// bulk is the size of a value in bytes or so. It stops counting beyond most, as
-// parts that are made once can stand at many places.
+// bulk returns the size of a value in bytes or so. It stops counting beyond most, since
+// many places can share one part.
 func bulk(v any, most int) int {
 	n := 8
 	switch v := v.(type) {
@@ -84,7 +84,7 @@ func (p *prover) load(s *schema) load {
 	return l
 }
 
-// comparing is the work of comparing a value with v, whatever the value.
+// comparing returns the work of comparing any value with v.
 func (p *prover) comparing(v any) int {
 	w := compareWork
 	switch v := v.(type) {
@@ -124,8 +124,8 @@ func (p *prover) size(re *regexp.Regexp) int {
 	return n
 }
 
-// weigh charges for the work of a validation before it is done: that of all the
-// schemas that it visits, of which there can be exponentially many.
+// weigh charges for a validation before it runs: for all visits to schemas, of which
+// there can be exponentially many.
 func (p *prover) weigh(s *schema, v any) {
 	w := weighing{prover: p, most: p.left * stepWork}
 	w.visit(s, v)

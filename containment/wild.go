@@ -2,9 +2,9 @@ package containment
 
 import "slices"
 
-// survey finds the schemas below s whose meaning is not known part by part: a
-// $dynamicRef or $recursiveRef whose target depends on how it was reached, and
-// extensions. wild holds them and all that lead to them.
+// survey finds the schemas below s whose meaning is not determined by the schema alone:
+// those with a $dynamicRef or $recursiveRef whose target depends on how it was reached,
+// and those with extensions. wild holds them and all schemas that lead to them.
 func (p *prover) survey(s *schema) {
 	var order []*schema
 	parents := map[*schema][]*schema{}
@@ -48,15 +48,15 @@ func (p *prover) survey(s *schema) {
 	}
 }
 
-// references gives the schemas that s applies to the same value by reference,
+// references returns the schemas that s applies to the same value by reference,
 // and the keyword of one that is not known.
 func (p *prover) references(s *schema) (refs []*schema, lost string) {
 	if s.Ref != nil {
 		refs = append(refs, s.Ref)
 	}
 	if s.RecursiveRef != nil {
-		// Where only the target itself is an anchor, no other is ever found. A
-		// schema is wild too if only the target of its reference is.
+		// If only the target itself is an anchor, the reference always leads to it. A
+		// schema is also wild if only the target of its reference is.
 		if p.wild[s] && (s.RecursiveRef.RecursiveAnchor || p.part) {
 			lost = "$recursiveRef"
 		} else {
@@ -64,7 +64,7 @@ func (p *prover) references(s *schema) (refs []*schema, lost string) {
 		}
 	}
 	if s.DynamicRef != nil {
-		// A target that is no dynamic anchor is never replaced by another.
+		// A target that is not a dynamic anchor is never replaced by another.
 		if s.DynamicRef.DynamicAnchor != "" || p.part {
 			lost = "$dynamicRef"
 		} else {
@@ -74,8 +74,8 @@ func (p *prover) references(s *schema) (refs []*schema, lost string) {
 	return refs, lost
 }
 
-// wildest gives the reason why the validator was not asked about lits: of all
-// that there are, the one that stands first by its place.
+// wildest returns the reason why the validator was not asked about lits: the first one
+// by its location.
 func (p *prover) wildest(lits []lit) reason {
 	var first reason
 	seen := map[*schema]bool{}
@@ -102,8 +102,8 @@ func (p *prover) wildest(lits []lit) reason {
 	return first
 }
 
-// dynamic reports whether one of all leads to what survey looks for, with every
-// dynamic reference taken for one that depends on how it was reached.
+// dynamic reports whether one of all leads to what survey looks for, if the target of
+// every dynamic reference depends on how it was reached.
 func (p *prover) dynamic(all ...*schema) bool {
 	seen := map[*schema]bool{}
 	yes := slices.ContainsFunc(all, func(s *schema) bool { return dynamic(s, seen) })
@@ -124,7 +124,7 @@ func dynamic(s *schema, seen map[*schema]bool) bool {
 	return found
 }
 
-// children visits the schemas that s leads to, in no certain order.
+// children visits the schemas that s leads to, in no particular order.
 func children(s *schema, visit func(*schema)) {
 	for _, c := range [...]*schema{s.Ref, s.RecursiveRef, s.DynamicRef, s.Not, s.If, s.Then, s.Else, s.PropertyNames, s.UnevaluatedProperties, s.Items2020, s.Contains, s.UnevaluatedItems} {
 		if c != nil {

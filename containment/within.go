@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// within reports whether a is seen to be contained in b keyword by keyword. It
-// is quick, and says no wherever that does not settle it. Pairs met again inside
-// themselves are taken for contained, as values are finite.
+// within reports whether a comparison keyword by keyword shows that b contains a. It is
+// fast, and reports false if that does not decide the question. Pairs that recur inside
+// themselves count as contained, since values are finite.
 func (p *prover) within(a, b *schema) bool {
 	if a == b || p.wild[a] || p.wild[b] {
 		return p.same(a, b)
@@ -23,16 +23,16 @@ func (p *prover) within(a, b *schema) bool {
 	w := &walk{prover: p, open: map[[2]*schema]bool{}}
 	yes := w.in(a, b)
 	if yes {
-		// All that was assumed has been shown, one by the other.
+		// All assumptions have been proved, each by the others.
 		maps.Copy(p.pairs, w.open)
 	}
 	p.pairs[k] = yes
 	return yes
 }
 
-// walk is one run of within. open holds the pairs that are being looked at or
-// were found to be contained; trail is their order, so that those that a failed
-// attempt found can be forgotten.
+// walk is one run of within. open holds the pairs that are being compared or were found
+// to be contained; trail is their order, so that those of a failed attempt can be
+// dropped.
 type walk struct {
 	*prover
 	open  map[[2]*schema]bool
@@ -70,7 +70,7 @@ func (w *walk) in(a, b *schema) bool {
 		delete(w.open, k)
 	}
 	w.trail = w.trail[:mark]
-	// What was assumed can only have helped: this is final.
+	// Assumptions can only have helped, so this is final.
 	w.pairs[k] = false
 	return false
 }
@@ -111,7 +111,7 @@ func (w *walk) oneOf(a, b *schema) bool {
 	return slices.ContainsFunc(b.OneOf, func(c *schema) bool { return w.in(a, c) })
 }
 
-// split takes a apart: one of what it asks suffices, or all of its alternatives.
+// split splits a: one of its demands suffices, or all of its alternatives.
 func (w *walk) split(a, b *schema) bool {
 	if numbersWithin(a, b) {
 		return true
@@ -136,8 +136,7 @@ func (w *walk) split(a, b *schema) bool {
 	return false
 }
 
-// alone looks at what the schemas ask without others that apply to the same
-// value.
+// alone compares what the schemas demand without others that apply to the same value.
 func (w *walk) alone(a, b *schema) bool {
 	if len(b.Types) > 0 {
 		if len(a.Types) == 0 {
@@ -175,8 +174,8 @@ func textWithin(a, b *schema) bool {
 		(b.Pattern == nil || a.Pattern != nil && a.Pattern.String() == b.Pattern.String())
 }
 
-// elements gives the schemas of the places that s gives one of their own, and of
-// the others, nil where it asks nothing of them.
+// elements returns the schemas of the places that have one of their own in s, and the
+// schema of the others, nil if s demands nothing of them.
 func elements(s *schema) (prefix []*schema, rest *schema) {
 	switch items := s.Items.(type) {
 	case *schema:
@@ -309,7 +308,7 @@ func (w *walk) object(a, b *schema) bool {
 	return w.others(a, rest)
 }
 
-// others reports whether what a asks of keys that it does not name is within y.
+// others reports whether what a demands of keys that it does not name is within y.
 func (w *walk) others(a, y *schema) bool {
 	switch more := a.AdditionalProperties.(type) {
 	case bool:
@@ -320,7 +319,7 @@ func (w *walk) others(a, y *schema) bool {
 	return always(y)
 }
 
-// member reports whether one of what a asks of the value at k is within y.
+// member reports whether one of the schemas that a has for the value at k is within y.
 func (w *walk) member(a *schema, k string, y *schema) bool {
 	if always(y) {
 		return true

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// alphabet gives one character of each kind that the patterns and the strings to
-// avoid tell apart, readable ones first.
+// alphabet returns one character of each kind that the patterns and the strings to avoid
+// distinguish, readable ones first.
 func alphabet(langs []*lang, avoid map[string]bool) []rune {
 	var cuts []rune
 	own := map[rune]bool{}
@@ -78,9 +78,9 @@ func newTrie(words map[string]bool) *trie {
 	return t
 }
 
-// spot is a state of the product: one of each language, the place in the trie or
-// -1, and how a string comes here.
-type spot struct {
+// wordState is a state of the product: one of each language, the node of the trie or -1,
+// and how a string leads here.
+type wordState struct {
 	at   []int
 	trie int
 	n    int
@@ -88,8 +88,8 @@ type spot struct {
 	r    rune
 }
 
-// words searches the product of the languages, where signs says if a pattern has
-// to be found, breadth first, so that the shortest string comes out.
+// words searches the product of the languages breadth first, so that it finds the
+// shortest string. signs says which patterns must match.
 func (p *prover) words(langs []*lang, signs []bool, least, most int, avoid map[string]bool) result {
 	weight := 0
 	for w := range avoid {
@@ -99,13 +99,13 @@ func (p *prover) words(langs []*lang, signs []bool, least, most int, avoid map[s
 	t := newTrie(avoid)
 	runes := alphabet(langs, avoid)
 	if len(runes) > maxLetters {
-		return result{why: reason{other: "patterns tell too many characters apart"}}
+		return result{why: reason{other: "patterns distinguish too many characters"}}
 	}
-	spots := []spot{{at: make([]int, len(langs)), back: -1}}
+	states := []wordState{{at: make([]int, len(langs)), back: -1}}
 	seen := map[string]bool{}
 	var key []byte
-	for i := 0; i < len(spots); i++ {
-		s := spots[i]
+	for i := 0; i < len(states); i++ {
+		s := states[i]
 		if s.n >= least && (s.trie < 0 || !t.ends[s.trie]) {
 			ok := true
 			for j, l := range langs {
@@ -113,8 +113,8 @@ func (p *prover) words(langs []*lang, signs []bool, least, most int, avoid map[s
 			}
 			if ok {
 				out := make([]rune, s.n)
-				for k := i; spots[k].back >= 0; k = spots[k].back {
-					out[spots[k].n-1] = spots[k].r
+				for k := i; states[k].back >= 0; k = states[k].back {
+					out[states[k].n-1] = states[k].r
 				}
 				return result{state: found, value: string(out)}
 			}
@@ -139,7 +139,7 @@ func (p *prover) words(langs []*lang, signs []bool, least, most int, avoid map[s
 					leaf = n
 				}
 			}
-			// Past the least length the shorter of two strings leaves more room.
+			// Beyond the least length the shorter of two strings leaves more room.
 			key = binary.AppendUvarint(key[:0], uint64(min(s.n+1, least)))
 			key = binary.AppendVarint(key, int64(leaf))
 			for _, a := range at {
@@ -149,7 +149,7 @@ func (p *prover) words(langs []*lang, signs []bool, least, most int, avoid map[s
 				continue
 			}
 			seen[string(key)] = true
-			spots = append(spots, spot{slices.Clone(at), leaf, s.n + 1, i, r})
+			states = append(states, wordState{slices.Clone(at), leaf, s.n + 1, i, r})
 		}
 	}
 	return result{state: empty}

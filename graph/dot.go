@@ -64,7 +64,7 @@ func (d *picture) dotNode(b *strings.Builder, indent string, i int) {
 		indent, i, dotText(strings.Join(d.texts[i], "\n")), dotShapes[l.class], l.fill, l.stroke, more)
 }
 
-// dotLegend shows the classes as nodes, and says the rest in words.
+// dotLegend shows the classes as nodes, and explains the rest in words.
 func (d *picture) dotLegend(b *strings.Builder) {
 	b.WriteString("  subgraph cluster_legend {\n    label=\"legend\";\n    color=\"#b0bec5\";\n    fontsize=10;\n    node [fontsize=10];\n")
 	classes, undo := d.classes()
@@ -76,7 +76,7 @@ func (d *picture) dotLegend(b *strings.Builder) {
 		dotText(strings.Join(d.words(undo, func(s string) string { return s }), "\n")))
 }
 
-// dotText writes a quoted string of DOT; a line end becomes its escape \n.
+// dotText returns a quoted string of DOT, in which a line end is escaped as \n.
 func dotText(s string) string {
 	s = strings.ReplaceAll(s, `\`, `\\`)
 	s = strings.ReplaceAll(s, `"`, `\"`)

@@ -1,17 +1,17 @@
 // Package graph draws a compiled plan as Mermaid, DOT or SVG.
 //
-// In every format a node's colour and shape say its effect class, and a line its
-// sort: data is solid, control is dotted, conditional is dashed and carries its
+// In every format a node's colour and shape show its effect class, and a line shows
+// its kind: data is solid, control is dotted, conditional is dashed and carries its
 // condition, error is red; compensation, prechecks and the calls that verify an
 // effect have lines of their own. A line that its target does not require is
-// lighter, or marked "?". $input and $output are round. Nodes that wait for
-// people at one barrier stand together under its name and the groups that sign;
-// nodes that undo an effect have a broken border. What nobody vouches for
-// (tainted values and decisions) is marked with a warning sign, and its lines are
-// underlaid. A legend explains what is there.
+// lighter, or marked "?". $input and $output are round. Nodes that wait for people
+// at one barrier are grouped under its name and the groups that sign; nodes that
+// undo an effect have a dashed border. What nobody vouches for (tainted values and
+// decisions) has a warning sign, and its lines are highlighted. A legend explains
+// what the picture uses.
 //
 // Names come from plan authors, who are not trusted: every name is escaped for
-// its format, bounded, and stripped of what cannot be seen. The text of a
+// its format, bounded, and stripped of invisible characters. The text of a
 // picture depends on the plan alone.
 package graph
 
@@ -24,7 +24,7 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// Format is a way to write a picture.
+// Format is the format of a picture.
 type Format string
 
 // The formats.
@@ -37,7 +37,7 @@ const (
 // Formats lists the formats, the default first.
 func Formats() []Format { return []Format{Mermaid, DOT, SVG} }
 
-// ErrTooLarge says that a plan has more nodes or edges than a picture shows.
+// ErrTooLarge reports a plan with more nodes or edges than a picture shows.
 var ErrTooLarge = errors.New("the plan is too large to draw")
 
 // Bounds of a picture. Nobody reads a larger one, and drawing it takes memory.
@@ -49,8 +49,8 @@ const (
 	MaxDrawn = 5_000
 )
 
-// Render draws p. Its errors are an unknown format, ErrTooLarge, and a plan that
-// does not verify.
+// Render draws p. It returns an error if the format is unknown, if the plan does not
+// verify, or, as [ErrTooLarge], if the plan is too large.
 func Render(p *plan.Plan, f Format) ([]byte, error) {
 	if err := p.Verify(); err != nil {
 		return nil, fmt.Errorf("draw plan: %w", err)
@@ -100,10 +100,10 @@ const (
 // warning marks what is tainted.
 const warning = "⚠"
 
-// picture is what of a plan is drawn.
+// picture holds the parts of a plan that are drawn.
 type picture struct {
 	p *plan.Plan
-	// marks say what is tainted; nil where that decides nothing.
+	// marks says what is tainted; it is nil if that decides nothing.
 	marks *plan.Marks
 	lines []line
 	// texts are the lines of each node's label.
@@ -135,8 +135,8 @@ func newPicture(p *plan.Plan) *picture {
 	return d
 }
 
-// marksOf are the marks that a picture shows: a plan without effects does not
-// care whether anybody vouches for its values.
+// marksOf returns the marks that a picture shows. There are none for a plan without
+// effects, for which it does not matter whether anybody vouches for its values.
 func marksOf(p *plan.Plan) *plan.Marks {
 	for i := range p.Nodes {
 		if e := p.Nodes[i].Effect; e != "" && e != plan.Pure {
@@ -146,7 +146,7 @@ func marksOf(p *plan.Plan) *plan.Marks {
 	return nil
 }
 
-// nodeLines are the lines of a node's label, as far as the node itself says them.
+// nodeLines returns the lines of a node's label that depend on the node alone.
 func (d *picture) nodeLines(i int) []string {
 	n := &d.p.Nodes[i]
 	lines := []string{visible(n.ID, maxName)}
@@ -195,13 +195,13 @@ func (d *picture) nodeLines(i int) []string {
 	return lines
 }
 
-// tainted reports whether what a node returns, or whether it runs, is tainted.
+// tainted reports whether a node's result, or the decision to run it, is tainted.
 func (d *picture) tainted(i int) bool {
 	n := &d.p.Nodes[i]
 	return n.Taint.Any() || d.marks != nil && (d.marks.Nodes[i].Value || d.marks.Nodes[i].Decision)
 }
 
-// barrierText is what stands over the nodes that wait at a barrier.
+// barrierText returns the title of the nodes that wait at a barrier.
 func barrierText(b *plan.Barrier) string {
 	text := b.ID
 	if text == "" {
@@ -218,8 +218,8 @@ func barrierText(b *plan.Barrier) string {
 	return visible(text, maxLabel)
 }
 
-// visible writes a name on one line: white space is one blank, other characters
-// that cannot be seen are written as code points, and what is too long is cut.
+// visible returns a name on one line: white space becomes one space, other invisible
+// characters become code points, and what is too long is cut.
 func visible(s string, most int) string {
 	var b strings.Builder
 	count, blank := 0, false

@@ -2,15 +2,15 @@ package graph
 
 import "slices"
 
-// maxBends bounds the points that edges are led through. A plan that needs more
-// has its long edges drawn straight from their labels on.
+// maxBends bounds the bends of edges. A plan that needs more gets long edges that are
+// straight from their labels on.
 const maxBends = 20_000
 
-// sweeps is how often the order within the layers is improved, down and up.
+// sweeps is the number of passes, down and up, that improve the order within layers.
 const sweeps = 8
 
 // slot is a place in a layer: a node, or a bend of an edge (node -1). Nodes
-// stand in the even layers. Every edge has a bend in the odd layer below its
+// are in the even layers. Every edge has a bend in the odd layer below its
 // source, as wide as its label, so that labels do not lie over each other.
 type slot struct {
 	node int
@@ -21,14 +21,14 @@ type slot struct {
 	x        float64
 }
 
-// wire is all that is drawn between two nodes as one line: lines of one sort in
+// wire combines the lines between two nodes that are drawn as one: those of one kind, in
 // the same direction, under the same condition.
 type wire struct {
 	from, to int
 	lines    []int
 	// through are the bends, from the source to the target.
 	through []int
-	// back: it goes against the layers (a loop).
+	// back is set if the wire goes up the layers, in a loop.
 	back bool
 }
 
@@ -55,7 +55,7 @@ func newLayout(lines []line, widths []float64, label func(lines []int) float64, 
 	return l
 }
 
-// join makes one wire of the lines of one sort between two nodes.
+// join combines the lines of one kind between two nodes into a wire.
 func (l *layout) join(lines []line) {
 	type key struct {
 		from, to  int
@@ -76,8 +76,8 @@ func (l *layout) join(lines []line) {
 	}
 }
 
-// rank gives every node its layer: the next even one below the deepest of its
-// sources. Wires that close a circle are marked.
+// rank assigns every node its layer: the next even one below the deepest of its
+// sources. It marks the wires that close a cycle.
 func (l *layout) rank() {
 	out := make([][]int, len(l.slots))
 	for i, w := range l.wires {
@@ -137,7 +137,7 @@ func (l *layout) rank() {
 	}
 }
 
-// bend leads edges through a slot in each layer between their ends.
+// bend routes edges through a slot in each layer between their ends.
 func (l *layout) bend(label func(lines []int) float64) {
 	need := 0
 	for _, w := range l.wires {
@@ -173,7 +173,7 @@ func (l *layout) link(above, below int) {
 	l.slots[below].up = append(l.slots[below].up, above)
 }
 
-// sort orders each layer by the mean place of its neighbours above, then below.
+// sort orders each layer by the mean position of its neighbours above, then below.
 func (l *layout) sort() {
 	place := make([]float64, len(l.slots))
 	number := func(layer []int) {
@@ -217,7 +217,7 @@ func (l *layout) sort() {
 	}
 }
 
-// place gives every slot the x of its middle: layers are centred, then slots
+// place sets the x of the middle of every slot: layers are centred, then slots
 // move towards their neighbours as far as those beside them let them.
 func (l *layout) place(gap float64) {
 	for _, layer := range l.layers {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// entry is one word of the legend of an SVG, behind a sign.
+// entry is one entry of the legend of an SVG: a sign and a text.
 type entry struct {
 	// sign draws it at x, on the line y.
 	sign  func(b *bytes.Buffer, x, y float64)
@@ -60,7 +60,7 @@ func (d *drawing) legendRows() [][]entry {
 	return rows
 }
 
-// wide is the width of the word and the gap behind it.
+// wide returns the width of the text and the gap after it.
 func (e *entry) wide() float64 { return float64(len([]rune(e.text)))*labelWidth + 16 }
 
 // legend explains what the picture uses.

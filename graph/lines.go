@@ -6,7 +6,7 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// style is how lines of one sort are drawn.
+// style is how lines of one kind are drawn.
 type style struct {
 	// name is what the legend calls it.
 	name, stroke string
@@ -16,7 +16,7 @@ type style struct {
 	width             float64
 }
 
-// The sorts of lines.
+// The kinds of lines.
 var (
 	data         = &style{"data", "#37474f", "", "solid", "-->", 1.2}
 	control      = &style{"control", "#78909c", "2 4", "dotted", "-.->", 1.2}
@@ -29,16 +29,16 @@ var (
 	styles = []*style{data, control, conditional, failure, compensation, precheck, verify}
 )
 
-// halo underlies lines that bring or decide something tainted.
+// halo is the colour under lines that carry or decide something tainted.
 const halo = "#ffb300"
 
 // line is one arrow: an edge, or the call of a node that verifies an effect.
 type line struct {
 	from, to int
 	style    *style
-	// label stands at the line, title is for whoever points at it.
+	// label is drawn beside the line, title is shown when the pointer is over it.
 	label, title string
-	// condition tells lines of one sort between two nodes apart.
+	// condition distinguishes lines of one kind between two nodes.
 	condition string
 	optional  bool
 	tainted   bool
@@ -94,8 +94,8 @@ func styleOf(e *plan.Edge) *style {
 	return data
 }
 
-// edgeLabel is what stands at an edge: its ports where they say something, and
-// its condition.
+// edgeLabel returns the label of an edge: its ports, if they are informative, and its
+// condition.
 func edgeLabel(e *plan.Edge) string {
 	var parts []string
 	switch {
@@ -142,8 +142,8 @@ func (d *picture) used() (out []*style, tainted bool) {
 	return out, tainted
 }
 
-// classes lists the effect classes of a picture, from harmless to final, and
-// whether some node undoes an effect.
+// classes returns the effect classes of a picture, from harmless to irreversible, and
+// whether a node undoes an effect.
 func (d *picture) classes() (out []plan.EffectClass, undo bool) {
 	seen := map[plan.EffectClass]bool{}
 	for i := range d.p.Nodes {

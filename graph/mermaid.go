@@ -83,8 +83,8 @@ func (d *picture) mermaidNode(b *strings.Builder, indent string, i int) {
 	fmt.Fprintf(b, "%sn%d%s\"%s\"%s:::%s\n", indent, i, shapes[class][0], strings.Join(lines, "<br/>"), shapes[class][1], class)
 }
 
-// mermaidLegend shows the classes as nodes, and says the rest in words: links of
-// a legend would be counted with those of the plan.
+// mermaidLegend shows the classes as nodes, and explains the rest in words, since Mermaid
+// would count links of a legend among those of the plan.
 func (d *picture) mermaidLegend(b *strings.Builder) {
 	b.WriteString("  subgraph legend\n")
 	classes, undo := d.classes()
@@ -94,7 +94,7 @@ func (d *picture) mermaidLegend(b *strings.Builder) {
 	fmt.Fprintf(b, "    legend_lines[\"%s\"]:::virtual\n  end\n", strings.Join(d.words(undo, mermaidText), "<br/>"))
 }
 
-// words explain lines and marks where a format cannot show them.
+// words explains lines and marks in formats that cannot show them in a legend.
 func (d *picture) words(undo bool, escape func(string) string) []string {
 	how := map[*style]string{
 		data: "solid", control: "dotted grey", conditional: "dashed violet", failure: "red",
@@ -125,7 +125,7 @@ func looksInOrder() []look {
 	return out
 }
 
-// mermaidText writes everything but letters, digits and a few harmless signs as
+// mermaidText replaces everything but letters, digits and a few harmless signs by
 // Mermaid's character codes, so that no name can end a label or start markup.
 func mermaidText(s string) string {
 	var b strings.Builder
@@ -140,7 +140,7 @@ func mermaidText(s string) string {
 	return b.String()
 }
 
-// lookOf is the look of a node; the map is complete over the effect classes.
+// lookOf returns the look of a node. The map has every effect class.
 func lookOf(n *plan.Node) look {
 	if n.Kind != plan.KindCall {
 		return virtual

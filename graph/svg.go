@@ -53,9 +53,9 @@ type drawing struct {
 	*picture
 	layout  *layout
 	heights []float64
-	// tabs are what stands over nodes that wait at a barrier.
+	// tabs holds the titles of nodes that wait at a barrier.
 	tabs []string
-	// y is the middle of each layer, tall its height.
+	// y is the middle of each layer, and tall its height.
 	y, tall       []float64
 	left          float64
 	width, height float64
@@ -89,7 +89,7 @@ func (d *drawing) measure() {
 		y += tall + gapDown
 	}
 	d.width = max(high-low+2*margin, 760)
-	// What is narrower than the legend stands in the middle.
+	// Centre what is narrower than the legend.
 	d.left = low - (d.width-(high-low))/2
 	d.rows = d.legendRows()
 	d.height = y - gapDown + margin + float64(len(d.rows))*legendGap + margin
@@ -135,7 +135,7 @@ func (d *drawing) write() []byte {
 	return b.Bytes()
 }
 
-// at is the middle of a slot in the picture.
+// at returns the middle of a slot in the picture.
 func (d *drawing) at(s int) (x, y float64) {
 	return d.layout.slots[s].x - d.left, d.y[d.layout.slots[s].layer]
 }
@@ -163,7 +163,7 @@ func (d *drawing) node(b *bytes.Buffer, i int) {
 	}
 	fmt.Fprintf(b, `<g><title>%s</title>`, escape(strings.Join(d.texts[i], ", ")))
 	if tab := d.tabs[i]; tab != "" {
-		// It reaches under the node, whose corners may be round.
+		// It extends under the node, whose corners may be round.
 		fmt.Fprintf(b, `<rect x="%s" y="%s" width="%s" height="%s" rx="5" fill="%s" stroke="%s"/><text x="%s" y="%s" text-anchor="middle" font-size="11" fill="%s">%s</text>`,
 			num(x-w/2), num(top), num(w), num(tabHeight+10), gate.fill, gate.stroke, num(x), num(top+tabHeight-6), gate.stroke, escape(tab))
 		top += tabHeight
@@ -188,8 +188,7 @@ func (d *drawing) node(b *bytes.Buffer, i int) {
 	b.WriteString("</g>\n")
 }
 
-// points are where a wire passes: out of its source, through its bends, into
-// its target.
+// points returns the points of a wire: from its source through its bends to its target.
 func (d *drawing) points(w *wire) [][2]float64 {
 	fx, fy := d.at(w.from)
 	tx, ty := d.at(w.to)
@@ -245,7 +244,7 @@ func (d *drawing) wire(b *bytes.Buffer, w *wire) {
 		path.String(), first.style.stroke, more, first.style.name, escape(d.title(w)))
 }
 
-// any reports whether some line of a wire is so.
+// any reports whether is holds for a line of a wire.
 func (d *drawing) any(w *wire, is func(*line) bool) bool {
 	for _, at := range w.lines {
 		if is(&d.lines[at]) {
@@ -255,7 +254,7 @@ func (d *drawing) any(w *wire, is func(*line) bool) bool {
 	return false
 }
 
-// title lists the lines of a wire, for whoever points at it.
+// title lists the lines of a wire, to show when the pointer is over it.
 func (d *drawing) title(w *wire) string {
 	const most = 8
 	var lines []string
@@ -269,7 +268,7 @@ func (d *drawing) title(w *wire) string {
 	return strings.Join(lines, "\n")
 }
 
-// labelOf is what stands at a wire.
+// labelOf returns the label of a wire.
 func (d *drawing) labelOf(lines []int) string {
 	var parts []string
 	for i, at := range lines {

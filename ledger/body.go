@@ -15,14 +15,14 @@ import (
 // saltBytes is the length of a body's salt.
 const saltBytes = 16
 
-// Body is what an entry is about. An entry holds its digest only, so that it
-// can be pruned; the salt keeps what was pruned from being guessed.
+// Body is the content of an entry. The entry holds only its digest, so that the body can be
+// pruned; the salt prevents guessing the content of a pruned body.
 type Body struct {
 	Data json.RawMessage
 	Salt [saltBytes]byte
 }
 
-// Encode gives the canonical bytes: {"data":…,"salt":"32 hex digits"}.
+// Encode returns the canonical bytes: {"data":…,"salt":"32 hex digits"}.
 func (b Body) Encode() ([]byte, error) {
 	v, err := schemas.Decode(b.Data)
 	if err != nil {
@@ -61,15 +61,15 @@ func DecodeBody(raw []byte) (Body, error) {
 	return decodeBody(raw)
 }
 
-// scanBody decodes a body that is written as those that are not sealed are, from
-// its bytes and the value that they hold; of others it says nothing.
+// scanBody decodes a body that is not sealed, from its bytes and their decoded value. It
+// reports whether the body is written in the common way.
 func scanBody(raw []byte, v any) (b Body, ok bool) {
 	const head, salt, tail = `{"data":`, `,"salt":"`, `"}`
 	end := len(raw) - len(tail) - 2*saltBytes - len(salt)
 	if end <= len(head) || string(raw[:len(head)]) != head || string(raw[end:end+len(salt)]) != salt || string(raw[len(raw)-len(tail):]) != tail {
 		return b, false
 	}
-	// The value has two members, so that what stands between is that of the first.
+	// The value has two members, so the bytes between are the value of the first.
 	m, _ := v.(map[string]any)
 	if _, isObject := m["data"].(map[string]any); !isObject || len(m) != 2 || raw[len(head)] != '{' || raw[end-1] != '}' {
 		return b, false
@@ -85,7 +85,7 @@ func scanBody(raw []byte, v any) (b Body, ok bool) {
 	return b, true
 }
 
-// decodeBody is DecodeBody for whatever JSON there is.
+// decodeBody is DecodeBody for any JSON.
 func decodeBody(raw []byte) (Body, error) {
 	var j struct {
 		Data   json.RawMessage `json:"data"`
@@ -113,7 +113,7 @@ func decodeBody(raw []byte) (Body, error) {
 	return b, nil
 }
 
-// ErrSealed says that the body is encrypted, and its key is not here.
+// ErrSealed reports that a body is encrypted, and that its key is not here.
 var ErrSealed = errors.New("the body is sealed")
 
 // BodyDigest is what an entry says of a body: "sha256:" and 64 hex digits.

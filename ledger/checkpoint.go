@@ -19,8 +19,8 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// Checkpoint is what the log's key signs: so many entries, with that root. Its
-// text is a C2SP tlog-checkpoint (https://c2sp.org/tlog-checkpoint).
+// Checkpoint is what the log's key signs: a number of entries and their root. Its text is a
+// C2SP tlog-checkpoint (https://c2sp.org/tlog-checkpoint).
 type Checkpoint struct {
 	Origin string
 	Size   int64
@@ -30,12 +30,11 @@ type Checkpoint struct {
 // MaxCheckpointBytes bounds a signed checkpoint with its cosignatures.
 const MaxCheckpointBytes = 64 << 10
 
-// ErrCheckpoint reports a checkpoint that is not well formed, or not signed by
-// the keys that it must be signed by.
+// ErrCheckpoint reports a checkpoint that is malformed, or not signed by the required keys.
 var ErrCheckpoint = errors.New("checkpoint")
 
 // Key signs checkpoints. It is made by [NewKey]; its secret form, a note signer
-// key "PRIVATE+KEY+…", is kept outside and read by [ParseKey].
+// key "PRIVATE+KEY+…", is stored elsewhere and read by [ParseKey].
 type Key struct {
 	signer note.Signer
 	public string
@@ -71,13 +70,13 @@ func ParseKey(secret string) (*Key, error) {
 	return &Key{s, public}, nil
 }
 
-// Public is the key's verifier form, "NAME+HASH+KEY".
+// Public returns the verifier key, "NAME+HASH+KEY".
 func (k *Key) Public() string { return k.public }
 
-// Name is the name of the log, or of whoever else owns the key.
+// Name returns the name of the log, or of another owner of the key.
 func (k *Key) Name() string { return k.signer.Name() }
 
-// Sign gives the signed text of a checkpoint. The key is that of its origin.
+// Sign returns the signed text of a checkpoint. The key is that of its origin.
 func (k *Key) Sign(c Checkpoint) ([]byte, error) {
 	if c.Origin != k.Name() {
 		return nil, fmt.Errorf("sign checkpoint: the key is that of %s, not of %s", k.Name(), c.Origin)
@@ -90,7 +89,7 @@ func (k *Key) Sign(c Checkpoint) ([]byte, error) {
 	return b, nil
 }
 
-// Signers says whose signatures a reader asks of a checkpoint.
+// Signers says whose signatures a reader requires on a checkpoint.
 type Signers struct {
 	// Log is the log's verifier key.
 	Log string
@@ -108,8 +107,8 @@ type Signed struct {
 	Cosigned  []time.Time
 }
 
-// Open verifies a signed checkpoint. The error is [ErrCheckpoint] where it is
-// not what was asked for.
+// Open verifies a signed checkpoint. If it lacks a required signature or is malformed, the
+// error is [ErrCheckpoint].
 func (s Signers) Open(raw []byte) (Signed, error) {
 	if len(raw) > MaxCheckpointBytes {
 		return Signed{}, fmt.Errorf("%w: %d bytes, more than %d", ErrCheckpoint, len(raw), MaxCheckpointBytes)
@@ -123,8 +122,8 @@ func (s Signers) Open(raw []byte) (Signed, error) {
 		return Signed{}, fmt.Errorf("%w: %w", ErrCheckpoint, err)
 	}
 	for _, sig := range n.Sigs {
-		// The library takes any bits where base64 has none to take: a signature has
-		// one text.
+		// The library ignores stray bits at the end of base64, but a signature must have
+		// exactly one text.
 		if _, err := base64.StdEncoding.Strict().DecodeString(sig.Base64); err != nil {
 			return Signed{}, fmt.Errorf("%w: the signature of %s: %w", ErrCheckpoint, sig.Name, err)
 		}
@@ -165,7 +164,7 @@ func (s Signers) verifiers() (log note.Verifier, others []note.Verifier, err err
 	if log, err = note.NewVerifier(s.Log); err != nil {
 		return nil, nil, fmt.Errorf("the log's verifier key %.120q: %w", s.Log, err)
 	}
-	// Each of another party: a key under two names, or the log's own, would count twice.
+	// All parties must differ: a key under two names, or that of the log, would count twice.
 	keys := map[string]bool{material(s.Log): true}
 	for _, w := range s.Witnesses {
 		v, err := cosign.NewVerifierForCosignatureV1(w)
@@ -193,7 +192,7 @@ func material(key string) string {
 	return string(raw[1:])
 }
 
-// Alone is [Signers.Open] for a checkpoint that is passed on: it gives the text
+// Alone is [Signers.Open] for a checkpoint that is passed on: it returns the text
 // with the log's signature and no other.
 func (s Signers) Alone(raw []byte) ([]byte, error) {
 	if _, err := s.Open(raw); err != nil {
@@ -227,7 +226,7 @@ type Witness struct {
 	last   Checkpoint
 }
 
-// NewWitness gives a witness of one log. last is the checkpoint that it has
+// NewWitness returns a witness of one log. last is the checkpoint that it has
 // cosigned last, nil for none. It must have the witness's own cosignature, and
 // none of the log: the log may have another key by now.
 func NewWitness(secret, logKey string, last []byte) (*Witness, error) {
@@ -244,7 +243,7 @@ func NewWitness(secret, logKey string, last []byte) (*Witness, error) {
 	return w, nil
 }
 
-// CosignatureKey gives a witness's verifier key as cosignatures have it
+// CosignatureKey returns a witness's verifier key as cosignatures have it
 // (https://c2sp.org/tlog-cosignature), of the one that [Key.Public] gives.
 func CosignatureKey(public string) (string, error) {
 	key, err := cosign.VKeyToCosignatureV1(public)
@@ -258,7 +257,7 @@ func CosignatureKey(public string) (string, error) {
 // there is none.
 func (w *Witness) Last() Checkpoint { return w.last }
 
-// Cosign gives the checkpoint with the witness's signature added, if proof
+// Cosign returns the checkpoint with the witness's signature added, if proof
 // shows that it extends the last one; a first one needs no proof.
 func (w *Witness) Cosign(raw []byte, proof []Hash) ([]byte, error) {
 	c, err := w.log.Open(raw)
@@ -319,7 +318,7 @@ func maker(line []byte) string {
 }
 
 // Cosignature verifies the cosignature of one witness, and of nobody else: what
-// the log's key has signed is another question. It gives the checkpoint, when it
+// the log's key has signed is another question. It returns the checkpoint, when it
 // was cosigned, and the text with that signature alone.
 func Cosignature(raw []byte, key string) (c Checkpoint, at time.Time, only []byte, err error) {
 	if len(raw) > MaxCheckpointBytes {

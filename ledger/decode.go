@@ -6,7 +6,7 @@ import (
 	"chimera.ai/engine/ledger/internal/scan"
 )
 
-// known gives the one copy of a name that many entries have.
+// known returns the shared copy of a name that many entries have.
 func known[K ~string](names map[string]K, text string) K {
 	if k, ok := names[text]; ok {
 		return k
@@ -22,7 +22,7 @@ var kindNames, classNames = func() (map[string]Kind, map[string]Class) {
 	return kinds, names
 }()
 
-// scanFields takes the fields of an entry that is written as most are.
+// scanFields reads the fields of an entry that is written in the common way.
 func scanFields(s *scan.Scanner) (e Entry) {
 	s.Need(`{"format":"` + EntryFormat + `"`)
 	e.Format = EntryFormat
@@ -102,8 +102,8 @@ func scanRefs(s *scan.Scanner) (refs []Ref) {
 	return nil
 }
 
-// scanEntry decodes bytes that are written as most entries are; of others it says
-// nothing. Its texts share one copy of the bytes.
+// scanEntry decodes an entry that is written in the common way, and reports whether it is.
+// The texts of the entry share one copy of the bytes.
 func scanEntry(b []byte) (*Entry, bool) {
 	s := scan.New(string(b))
 	e := scanFields(&s)

@@ -70,7 +70,7 @@ func appendField(b []byte, name, s string) []byte {
 	return append(b, '"')
 }
 
-// appendText writes a text that needs care.
+// appendText writes a text that may need escapes.
 func appendText(b []byte, s string) []byte {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)

@@ -173,7 +173,7 @@ func RunChain(workflow, root string) string { return runChains + workflow + "/" 
 
 const runChains = "run/"
 
-// RunOf gives the run whose chain has that name; ok is false for other chains. A
+// RunOf returns the run whose chain has that name; ok is false for other chains. A
 // root has no slash in it, a workflow id may have.
 func RunOf(chain string) (workflow, root string, ok bool) {
 	rest, ok := strings.CutPrefix(chain, runChains)

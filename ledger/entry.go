@@ -64,7 +64,7 @@ type Entry struct {
 	Body string `json:"body,omitempty"`
 }
 
-// Ref is a digest with the part that it plays: "input", "output", "evidence".
+// Ref is a digest with its role: "input", "output", "evidence".
 type Ref struct {
 	Name   string `json:"name"`
 	Digest string `json:"digest"`
@@ -76,7 +76,7 @@ type Time struct{ t time.Time }
 
 const timeLayout = "2006-01-02T15:04:05.000Z"
 
-// At gives an instant, cut to milliseconds.
+// At returns an instant, cut to milliseconds.
 func At(t time.Time) Time { return Time{t.UTC().Truncate(time.Millisecond)} }
 
 // Time is the instant.
@@ -96,7 +96,7 @@ func (t Time) MarshalText() ([]byte, error) {
 // UnmarshalText reads the one text of an instant.
 func (t *Time) UnmarshalText(text []byte) error {
 	v, err := time.Parse(timeLayout, string(text))
-	// The library takes a comma for the point.
+	// Package time also accepts a comma instead of the point.
 	if err != nil || v.Year() < 1 || v.Format(timeLayout) != string(text) {
 		return fmt.Errorf("%.40q is not an instant such as 2026-01-31T09:30:00.000Z", text)
 	}
@@ -104,7 +104,7 @@ func (t *Time) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Encode gives the canonical bytes, or says why the entry is not well formed.
+// Encode returns the canonical bytes, or says why the entry is not well formed.
 func (e *Entry) Encode() ([]byte, error) {
 	if err := e.check(); err != nil {
 		return nil, fmt.Errorf("encode entry: %w: %w", ErrInvalid, err)
@@ -131,7 +131,7 @@ func DecodeEntry(b []byte) (*Entry, error) {
 	return decodeEntry(b)
 }
 
-// decodeEntry is DecodeEntry for whatever JSON there is.
+// decodeEntry is DecodeEntry for any JSON.
 func decodeEntry(b []byte) (*Entry, error) {
 	e := new(Entry)
 	if err := strict(b, e); err != nil {
@@ -147,7 +147,7 @@ func decodeEntry(b []byte) (*Entry, error) {
 	return e, nil
 }
 
-// check holds the entry against the rules of the format.
+// check checks the entry against the rules of the format.
 func (e *Entry) check() error {
 	if e.Format != EntryFormat {
 		return fmt.Errorf("the format is %.80q, not %s", e.Format, EntryFormat)
@@ -216,7 +216,7 @@ func (e *Entry) Hash() (Hash, error) {
 	return LeafHash(b), nil
 }
 
-// Ref gives the digest that plays a part, or "".
+// Ref returns the digest of the reference with that name, or "".
 func (e *Entry) Ref(name string) string {
 	for _, r := range e.Refs {
 		if r.Name == name {
@@ -226,8 +226,8 @@ func (e *Entry) Ref(name string) string {
 	return ""
 }
 
-// Draft is an entry before the store has given it its place: its origin, n,
-// prev, time and body digest are the store's to fill in.
+// Draft is an entry before the store has assigned its place: the store fills in the origin,
+// n, prev, time and body digest.
 type Draft struct {
 	Chain, Key string
 	Kind       Kind
@@ -239,12 +239,12 @@ type Draft struct {
 	Refs                   []Ref
 	// Data is the body's content: a JSON object, or nil for no body.
 	Data json.RawMessage
-	// Subject names the person whose data the body holds, "" for none: the body
-	// is then sealed with the subject's key, and erased by deleting that.
+	// Subject names the person whose data the body holds, or is "". If it is set, the body
+	// is sealed with the subject's key, and erased by deleting that key.
 	Subject string
 }
 
-// Entry gives the draft its place.
+// Entry returns the draft as an entry at its place in the log.
 func (d *Draft) Entry(origin string, n int64, prev Hash, at Time, body string) *Entry {
 	class := d.Class
 	if class == "" {

@@ -6,7 +6,7 @@ import (
 )
 
 // Kind says what an entry states. The set is closed: a verifier refuses a kind
-// that it does not know, for it could not say what follows from it.
+// that it does not know, since it could not tell what follows from it.
 type Kind string
 
 // The kinds.
@@ -54,8 +54,8 @@ const (
 	HoldVoided  Kind = "hold.voided"
 	HoldExpired Kind = "hold.expired"
 
-	// AgentAdded, SignerEnrolled, SignerRevoked, ToolRegistered, ToolTrusted:
-	// who and what there is.
+	// AgentAdded, SignerEnrolled, SignerRevoked, ToolRegistered and ToolTrusted are changes
+	// of the directory.
 	AgentAdded     Kind = "agent.added"
 	SignerEnrolled Kind = "signer.enrolled"
 	SignerRevoked  Kind = "signer.revoked"
@@ -69,7 +69,7 @@ const (
 	// SnapshotTaken: what an MCP server declared around a call.
 	SnapshotTaken Kind = "snapshot.taken"
 
-	// BodyPruned and SubjectErased: what was taken out, and why it may be missing.
+	// BodyPruned and SubjectErased: bodies were deleted, which explains why they are missing.
 	BodyPruned    Kind = "body.pruned"
 	SubjectErased Kind = "subject.erased"
 	// LegalHoldPlaced and LegalHoldLifted keep bodies from being pruned.
@@ -77,7 +77,7 @@ const (
 	LegalHoldLifted Kind = "legal-hold.lifted"
 )
 
-// classes gives every kind its retention class.
+// classes maps every kind to its retention class.
 var classes = map[Kind]Class{
 	AuthorityStated: Permanent, PlanPublished: Permanent,
 	RunOpened: Operational, RunClosed: Operational,

@@ -38,7 +38,7 @@ func (c Currency) Exponent() (places int, ok bool) {
 		return 0, false
 	}
 	for places, codes := range currencies {
-		// A code stands between blanks, so that no part of two counts as one.
+		// Each code is between spaces, so parts of two codes do not match.
 		if strings.Contains(codes, " "+string(c)+" ") {
 			return places, true
 		}
@@ -59,7 +59,7 @@ var currencies = [...]string{
 	3: " BHD IQD JOD KWD LYD OMR TND ",
 }
 
-// Minor gives an amount of n minor units: Minor(1250, "USD") is 12.50 USD.
+// Minor returns an amount of n minor units: Minor(1250, "USD") is 12.50 USD.
 func Minor(n int64, c Currency) (Money, error) {
 	if _, ok := c.Exponent(); !ok {
 		return Money{}, fmt.Errorf("%w: ISO 4217 lists no %.20q", ErrCurrency, string(c))
@@ -91,8 +91,8 @@ func ParseMoney(amount string, c Currency) (Money, error) {
 	return Money{minor: r.Num().Int64(), currency: c}, nil
 }
 
-// decimal bounds what big.Rat is given: the grammar of a JSON number, short, and
-// with an exponent of at most two digits.
+// decimal reports whether s is safe to parse by big.Rat: a short JSON number with an
+// exponent of at most two digits.
 func decimal(s string) bool {
 	if len(s) > 40 || !json.Valid([]byte(s)) || strings.ContainsAny(s, "tfn\"[{ \t\r\n") {
 		return false
@@ -197,7 +197,7 @@ func (m Money) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads the form that the type describes, and no other spelling
 // of an amount.
 func (m *Money) UnmarshalJSON(raw []byte) error {
-	// Not by encoding/json, which takes fields in any case, and twice.
+	// encoding/json would accept fields in any case, and twice.
 	doc, err := schemas.Decode(raw)
 	if err != nil {
 		return err

@@ -12,16 +12,16 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// Packet is an evidence packet: what stood behind an effect, part by part. Its
-// digest, over canonical JSON, is what entries refer to.
+// Packet is an evidence packet: the evidence for an effect, part by part. Entries refer to
+// its digest, over canonical JSON.
 type Packet struct {
 	Format string `json:"format"`
 	// Parts are sorted by name: action, approvals, decision, simulation, trust.
 	Parts []Part `json:"parts"`
 }
 
-// EvidenceRef is the name under which an entry refers to the packet that stands
-// behind it. The packet goes with the entry's body, when that is pruned or erased.
+// EvidenceRef is the name under which an entry refers to its evidence packet. When the
+// entry's body is pruned or erased, so is the packet.
 const EvidenceRef = "evidence"
 
 // PacketFormat is the format of evidence packets.
@@ -30,7 +30,7 @@ const PacketFormat = "chimera.ai/ledger/evidence/v1"
 // MaxPacketBytes bounds the canonical bytes of an evidence packet.
 const MaxPacketBytes = 4 << 20
 
-// Encode gives the canonical bytes, whose SHA-256 is the packet's digest: its
+// Encode returns the canonical bytes, whose SHA-256 is the packet's digest: its
 // parts sorted by name, each name once.
 func (p Packet) Encode() ([]byte, error) {
 	p.Format = PacketFormat

@@ -19,7 +19,7 @@ const KeyBytes = 32
 // nonceBytes and tagBytes are those of AES-GCM as the format has it.
 const nonceBytes, tagBytes = 12, 16
 
-// sealed is what is stored of a body under a subject's key.
+// sealed is the stored form of a body that is encrypted with a subject's key.
 type sealed struct {
 	Sealed struct {
 		Key    string `json:"key"`
@@ -58,8 +58,8 @@ func Sealed(raw []byte) (id string, ok bool) {
 	return s.Sealed.Key, true
 }
 
-// checkSealed reports whether a body is what [Seal] makes: what only says that it is
-// sealed could stand for anything.
+// checkSealed returns an error unless a body is one that [Seal] made: one that only claims
+// to be sealed could be anything.
 func checkSealed(raw []byte) error {
 	bad := errors.New("it says that it is sealed, and is not written as sealed bodies are")
 	var s sealed
@@ -78,7 +78,7 @@ func checkSealed(raw []byte) error {
 	return nil
 }
 
-// Unseal gives the bytes of a body that was sealed.
+// Unseal returns the bytes of a body that was sealed.
 func Unseal(key []byte, raw []byte) ([]byte, error) {
 	var s sealed
 	if err := strict(raw, &s); err != nil {

@@ -8,40 +8,39 @@ import (
 	"time"
 )
 
-// Sequencer gives entries their places in the tree, in batches, and signs a
-// checkpoint after each. Of all sequencers of a log one leads; another that
-// takes over goes on from the last checkpoint, so that an end at any instant
-// loses nothing and places nothing twice.
+// Sequencer assigns entries their indexes in the tree, in batches, and signs a checkpoint
+// after each. One of the sequencers of a log is the leader. A new leader continues from the
+// last checkpoint, so a crash at any instant loses no entry and places none twice.
 type Sequencer struct {
 	Store Log
 	// Key signs checkpoints; its name is the log's origin.
 	Key *Key
-	// Former are verifier keys that the log had before Key. The checkpoint that it
-	// goes on from may be signed by one of them, and is signed again at once.
+	// Former holds verifier keys that the log had before Key. One of them may have signed
+	// the last checkpoint, which the sequencer then signs again at once.
 	Former []string
 	// Batch bounds the entries of one batch; 0 means [DefaultBatch].
 	Batch int
-	// Idle is the pause after a look that found nothing; 0 means 200 ms.
+	// Idle is the pause after a poll that found nothing; 0 means 200 ms.
 	Idle time.Duration
-	// Within is how long the store may take for one batch; 0 means a minute. One that
-	// does not answer any more, as after a failover, would keep it for ever.
+	// Within is how long the store may take for one batch; 0 means a minute. Without it, a
+	// store that no longer answers, as after a failover, would block the sequencer.
 	Within time.Duration
 	// Wake ends a pause early; nil never does.
 	Wake <-chan struct{}
-	// Leading runs beside for as long as this is the leader, if it is set; then ctx
-	// ends.
+	// Leading, if set, runs in its own goroutine while the sequencer is the leader; then
+	// its ctx ends.
 	Leading func(ctx context.Context)
-	// Integrated is told of every new checkpoint, if it is set.
+	// Integrated, if set, is called with every new checkpoint.
 	Integrated func(checkpoint []byte)
-	// Failed is told of errors after which Run goes on, if it is set.
+	// Failed, if set, is called with the errors after which Run continues.
 	Failed func(error)
 }
 
 // DefaultBatch is how many entries a batch has at most.
 const DefaultBatch = 4096
 
-// Run leads and integrates until ctx ends, which is no error. While another
-// leads, it waits.
+// Run leads and integrates until ctx ends, which is not an error. While another sequencer
+// leads, Run waits.
 func (s *Sequencer) Run(ctx context.Context) error {
 	idle := s.Idle
 	if idle <= 0 {
@@ -56,7 +55,7 @@ func (s *Sequencer) Run(ctx context.Context) error {
 			s.Failed(err)
 		}
 		if errors.Is(err, ErrCheckpoint) || errors.Is(err, ErrProof) {
-			// The log is not what this key has signed: nothing may be added to it.
+			// The log is not the one that this key has signed, so nothing may be added to it.
 			return err
 		}
 		s.pause(ctx, idle)
@@ -64,7 +63,7 @@ func (s *Sequencer) Run(ctx context.Context) error {
 	return nil
 }
 
-// lead integrates for as long as this is the leader.
+// lead integrates while the sequencer is the leader.
 func (s *Sequencer) lead(ctx context.Context, idle time.Duration) error {
 	release, err := within(ctx, s, s.Store.Lead)
 	if err != nil {
@@ -87,14 +86,14 @@ func (s *Sequencer) lead(ctx context.Context, idle time.Duration) error {
 		case n == 0:
 			s.pause(ctx, idle)
 		case n < s.batch():
-			// Whoever states things works on, and would wait for the next batch.
+			// Writers continue, and would wait for the next batch.
 			s.pause(ctx, min(idle, gather))
 		}
 	}
 	return nil
 }
 
-// within gives f the time that the store may take.
+// within calls f with a context that ends when the store has taken too long.
 func within[T any](ctx context.Context, s *Sequencer, f func(context.Context) (T, error)) (T, error) {
 	bound := s.Within
 	if bound <= 0 {
@@ -105,9 +104,9 @@ func within[T any](ctx context.Context, s *Sequencer, f func(context.Context) (T
 	return f(ctx)
 }
 
-// gather is the pause after a batch that was not full. A batch takes the store's
-// only writer for as long as a run's own statement does, so that one behind each
-// statement would double what every run waits for.
+// gather is the pause after a batch that was not full. A batch occupies the store's only
+// writer as long as a run's own statement does, so one batch for each statement would
+// double the time that every run waits.
 const gather = 50 * time.Millisecond
 
 func (s *Sequencer) batch() int {
@@ -127,7 +126,7 @@ func (s *Sequencer) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// last opens the checkpoint that the sequencer goes on from, and tells whether a
+// last opens the checkpoint from which the sequencer continues, and reports whether a
 // former key has signed it.
 func (s *Sequencer) last(raw []byte) (_ Checkpoint, rotated bool, err error) {
 	signed, err := Signers{Log: s.Key.Public()}.Open(raw)
@@ -142,8 +141,8 @@ func (s *Sequencer) last(raw []byte) (_ Checkpoint, rotated bool, err error) {
 	return Checkpoint{}, false, err
 }
 
-// Integrate places one batch, and tells how many entries it had. The caller
-// leads. An empty log gets its first checkpoint.
+// Integrate places one batch, and returns its number of entries. The caller must be the
+// leader. An empty log gets its first checkpoint.
 func (s *Sequencer) Integrate(ctx context.Context) (int, error) {
 	now := Checkpoint{Origin: s.Key.Name(), Root: EmptyRoot()}
 	raw, err := s.Store.Checkpoint(ctx)
@@ -153,7 +152,7 @@ func (s *Sequencer) Integrate(ctx context.Context) (int, error) {
 	case err != nil:
 		return 0, fmt.Errorf("integrate: %w", err)
 	default:
-		// A row of the database does not decide what the log was.
+		// Do not trust the database about what the log was.
 		if now, rotated, err = s.last(raw); err != nil {
 			return 0, fmt.Errorf("integrate: the last checkpoint: %w", err)
 		}

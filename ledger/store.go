@@ -14,25 +14,25 @@ import (
 var (
 	// ErrNotFound: there is no such thing.
 	ErrNotFound = errors.New("not found")
-	// ErrConflict: the key is taken by other content, or the state is another
-	// than the operation needs.
+	// ErrConflict: the key has other content, or the state is not the one that the
+	// operation needs.
 	ErrConflict = errors.New("conflict")
 	// ErrBudget: the hold does not fit in the budget; nothing was held.
 	ErrBudget = errors.New("over budget")
-	// ErrInvalid: what was given is not well formed, too large, or holds what
-	// cannot be stored, such as texts with NUL bytes. Doing it again is of no use.
+	// ErrInvalid: an argument is malformed, too large, or cannot be stored, such as a text
+	// with NUL bytes. Retrying does not help.
 	ErrInvalid = errors.New("invalid")
-	// ErrUnavailable: the store could not be reached, or could not write. What
-	// became of the operation is not known; doing it again is safe.
+	// ErrUnavailable: the store could not be reached, or could not write. The outcome of
+	// the operation is unknown; retrying is safe.
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrGone: the body was pruned or erased, or it is about an erased person.
 	ErrGone = errors.New("gone")
 )
 
-// Store keeps the state of a deployment and the log of how it came about. Every
-// method that changes something is one transaction with its entries, and may be
-// repeated: the second time it finds what the first has done. Implementations
-// are safe for concurrent use, and take the time from their own clock.
+// Store stores the state of a deployment and the log of its changes. Every method that
+// changes something is one transaction together with its entries, and is idempotent: a
+// second call finds what the first has done. Implementations are safe for concurrent use,
+// and take the time from their own clock.
 type Store interface {
 	// Origin names the log.
 	Origin() string
@@ -48,7 +48,7 @@ type Store interface {
 	Log
 	Retention
 
-	// Close releases the store. What was stated stays.
+	// Close releases the store.
 	Close() error
 }
 
@@ -60,7 +60,7 @@ type Plans interface {
 	// Plan finds a plan by "name@version", "name" (the version that was
 	// published last) or the digest of its compiled form.
 	Plan(ctx context.Context, ref string) (Plan, error)
-	// ListPlans lists them, the last published first.
+	// ListPlans lists plans, the last published first.
 	ListPlans(ctx context.Context, page Page) ([]Plan, error)
 }
 
@@ -70,24 +70,23 @@ type Page struct{ Limit, Offset int }
 
 // Runs are runs and the outcomes of their nodes.
 type Runs interface {
-	// OpenRun states that a run has begun. A start grant opens one run of its
-	// workflow id, and what goes on with that (the same Origin); for another one it
-	// is ErrConflict.
+	// OpenRun states that a run has begun. A start grant opens one run of its workflow id
+	// and the runs that continue it (with the same Origin); another run is ErrConflict.
 	OpenRun(ctx context.Context, r Run) error
-	// RecordOutcomes states how nodes of a run ended. Outcomes that the run has
-	// already are not repeated.
+	// RecordOutcomes states how nodes of a run ended. It does not repeat outcomes that the
+	// run has already.
 	RecordOutcomes(ctx context.Context, workflow, root string, outcomes []Outcome) error
 	// CloseRun states the last outcomes of a run's nodes and how it ended (state,
-	// output or failure, value), unless an end stands for it: then both are dropped,
-	// and stood says so: what the run has is in Outcomes, and no more comes to that.
-	// Either way it gives the run as it stands. Where r has a plan or an input, the
-	// run must have been opened for them; that it was not is ErrConflict, as are
-	// outcomes that contradict what an open run has stated.
+	// output or failure, value), unless the run has ended already: then CloseRun drops
+	// both, and stood is true; the outcomes of the run are those in Outcomes. Either way
+	// it returns the stored run. If r has a plan or an input, the run must have been
+	// opened for them; otherwise the error is ErrConflict, as it is for outcomes that
+	// contradict those of an open run.
 	CloseRun(ctx context.Context, r Run, last []Outcome) (have Run, stood bool, err error)
 	// Run finds the run of a workflow id, with its value; root "" means its latest.
 	Run(ctx context.Context, workflow, root string) (Run, error)
-	// OpenRuns lists runs that have not ended, ordered by workflow id and root, from
-	// behind the given one on; at most limit.
+	// OpenRuns lists runs that have not ended, ordered by workflow id and root, after the
+	// given one; at most limit.
 	OpenRuns(ctx context.Context, workflow, root string, limit int) ([]Run, error)
 	// ListRuns lists runs, the last opened first.
 	ListRuns(ctx context.Context, page Page) ([]Run, error)
@@ -96,13 +95,13 @@ type Runs interface {
 	Outcomes(ctx context.Context, workflow, root string, page Page) ([]Outcome, error)
 }
 
-// Tasks are what people and services see of an effect: see package task.
+// Tasks are effects as people and services see them: see package task.
 type Tasks interface {
 	// DraftTask stores a new draft of a run.
 	DraftTask(ctx context.Context, workflow, root string, t task.Draft) error
-	// SignTask and ExecuteTask move a task on. What it had before must be as it
-	// was, else ErrConflict. ExecuteTask makes audit_ref, the reference of the
-	// entry that says so, and gives the task with it.
+	// SignTask and ExecuteTask move a task to its next stage. Its earlier fields must be
+	// unchanged, otherwise the error is ErrConflict. ExecuteTask sets audit_ref, the
+	// reference to the entry of the execution, and returns the task with it.
 	SignTask(ctx context.Context, t task.Signed) error
 	ExecuteTask(ctx context.Context, id string, result json.RawMessage) (task.Executed, error)
 	// Task finds a task, ListTasks lists those of a state ("" is all), the last
@@ -111,7 +110,7 @@ type Tasks interface {
 	ListTasks(ctx context.Context, state task.State, page Page) ([]task.Task, error)
 }
 
-// Directory is who and what there is: agents, signers, tools.
+// Directory stores agents, signers and tools.
 type Directory interface {
 	AddAgent(ctx context.Context, a Agent) error
 	Agent(ctx context.Context, id string) (Agent, error)
@@ -129,25 +128,25 @@ type Directory interface {
 	ListTools(ctx context.Context, page Page) ([]Tool, error)
 }
 
-// Budgets are limits, and what is held on them.
+// Budgets are limits and the holds on them.
 type Budgets interface {
-	// SetBudget sets an agent's limit, and its parent. Pending and Posted of b
-	// are not looked at.
+	// SetBudget sets an agent's limit, and its parent. It ignores Pending and
+	// Posted of b.
 	SetBudget(ctx context.Context, b Budget) error
 	Budget(ctx context.Context, agent string, c Currency, period string) (Budget, error)
 	ListBudgets(ctx context.Context, page Page) ([]Budget, error)
-	// OpenHold reserves h.Amount on the agent's budget and all its parents at
-	// once, or gives ErrBudget and holds nothing; one statement decides, so that
-	// no two holds pass where one fits. An overdraft hold passes always. The same
-	// id again gives the hold that is there.
+	// OpenHold reserves h.Amount on the agent's budget and all its parents at once, or
+	// returns ErrBudget and holds nothing. One SQL statement decides, so two holds never
+	// pass if only one fits. An overdraft hold always passes. For an id that has a hold
+	// already, OpenHold returns that hold.
 	OpenHold(ctx context.Context, h Hold) (Hold, error)
 	// RunHold marks the hold as one of a running effect, which does not expire.
 	RunHold(ctx context.Context, id string) error
-	// PostHold spends at most what is held and frees the rest, VoidHold frees
-	// it all; each at most once.
+	// PostHold spends at most the amount of the hold and frees the rest, VoidHold frees
+	// all of it; each at most once.
 	PostHold(ctx context.Context, id string, spent Money) (Hold, error)
 	VoidHold(ctx context.Context, id string) (Hold, error)
-	// ExpireHolds ends pending holds whose time is over, and tells how many.
+	// ExpireHolds ends pending holds that have expired, and returns how many.
 	ExpireHolds(ctx context.Context) (int, error)
 	Hold(ctx context.Context, id string) (Hold, error)
 	// Transactions lists an agent's FINANCIAL_LEDGER rows, the last first.
@@ -185,9 +184,9 @@ type Facts interface {
 	ObserveHypothesis(ctx context.Context, id string, observed json.RawMessage) error
 	Hypothesis(ctx context.Context, id string) (Hypothesis, error)
 	TakeSnapshot(ctx context.Context, s Snapshot) error
-	// StateAuthority stores a verified statement, which follows the one before:
-	// prev is its digest, "" for the first. Another successor is ErrConflict; one too
-	// many, by MaxStatements and MaxAuthority, is ErrInvalid.
+	// StateAuthority stores a verified statement. prev is the digest of the previous one,
+	// "" for the first. If that has another successor, the error is ErrConflict; beyond
+	// MaxStatements and MaxAuthority, it is ErrInvalid.
 	StateAuthority(ctx context.Context, statement json.RawMessage, prev string) error
 	// Authority lists the statements in order. More than a store takes are ErrInvalid.
 	Authority(ctx context.Context) ([]json.RawMessage, error)
@@ -197,27 +196,25 @@ type Facts interface {
 type Blobs interface {
 	PutBlob(ctx context.Context, b []byte) (digest string, err error)
 	GetBlob(ctx context.Context, digest string) ([]byte, error)
-	// CheckBlobs reports why a blob of so many bytes could not be stored, and stores
-	// none.
+	// CheckBlobs reports why a blob of size bytes could not be stored. It stores none.
 	CheckBlobs(ctx context.Context, size int) error
-	// PutPacket stores an evidence packet and gives its digest.
+	// PutPacket stores an evidence packet and returns its digest.
 	PutPacket(ctx context.Context, p Packet) (digest string, err error)
 }
 
 // Record is an entry in the log.
 type Record struct {
-	// Bytes are the entry's canonical bytes, Hash their leaf hash.
+	// Bytes are the entry's canonical bytes, and Hash is their leaf hash.
 	Bytes []byte
 	Hash  Hash
-	// Index is the entry's place in the tree, -1 while the sequencer has not
-	// given it one.
+	// Index is the entry's index in the tree, -1 until the sequencer assigns one.
 	Index int64
 }
 
 // Log is the Merkle log over all entries.
 type Log interface {
 	// Append states facts that no other method of the store states, in one
-	// transaction, and gives their records. A draft whose key its chain has is
+	// transaction, and returns their records. A draft whose key its chain has is
 	// found if it says the same, else ErrConflict.
 	Append(ctx context.Context, drafts ...Draft) ([]Record, error)
 	// Records lists entries from an index on, in order; at most limit.
@@ -225,28 +222,28 @@ type Log interface {
 	// Chain lists the entries of a chain from number from on, in order, sequenced or
 	// not; at most limit.
 	Chain(ctx context.Context, name string, from int64, limit int) ([]Record, error)
-	// Find gives the record of a hash.
+	// Find returns the record of a hash.
 	Find(ctx context.Context, h Hash) (Record, error)
-	// Pending lists entries without an index, in the order in which they are
-	// to get one; at most limit.
+	// Pending lists entries without an index, in the order in which they will get one; at
+	// most limit.
 	Pending(ctx context.Context, limit int) ([]Record, error)
-	// Body gives a body by its digest, opened if it is sealed; ErrGone if it was
-	// pruned or erased. Stored gives it as it is stored.
+	// Body returns a body by its digest, opened if it is sealed; ErrGone if it was
+	// pruned or erased. Stored returns it as it is stored.
 	Body(ctx context.Context, digest string) ([]byte, error)
 	Stored(ctx context.Context, digest string) ([]byte, error)
-	// Packet gives an evidence packet that [Blobs] has stored, by its digest.
+	// Packet returns an evidence packet that [Blobs] has stored, by its digest.
 	Packet(ctx context.Context, digest string) (Packet, error)
 
 	// Lead makes the caller the log's one sequencer until release is called or
 	// ctx ends; ErrConflict if there is another.
 	Lead(ctx context.Context) (release func(), err error)
-	// Integrate gives the batch the indexes from size on, and stores tiles and
-	// the signed checkpoint, in one transaction; tiles that the new ones begin with
-	// may go. ErrConflict if the log's size is not size.
+	// Integrate assigns the batch the indexes from size on, and stores tiles and the
+	// signed checkpoint, in one transaction. It may delete tiles that are prefixes of the
+	// new ones. The error is ErrConflict if the log's size is not size.
 	Integrate(ctx context.Context, size int64, batch []Hash, tiles []Tile, checkpoint []byte) error
-	// Tile gives the hashes of a stored tile, or those with which a wider one begins.
+	// Tile returns the hashes of a stored tile, or those with which a wider one begins.
 	Tile(ctx context.Context, level int, n int64, width int) ([]byte, error)
-	// Checkpoint gives the latest checkpoint, ErrNotFound if there is none, with
+	// Checkpoint returns the latest checkpoint, ErrNotFound if there is none, with
 	// the cosignatures that AddCosignatures has stored for it.
 	Checkpoint(ctx context.Context) ([]byte, error)
 	// AddCosignatures stores the cosignatures of a checkpoint that the log has, or
@@ -287,10 +284,10 @@ func (p Policy) Check() error {
 	return nil
 }
 
-// Retention takes bodies out, and says so in the log.
+// Retention deletes bodies, and records that in the log.
 type Retention interface {
 	// Prune deletes bodies of a class that were stated before an instant and are
-	// under no legal hold, and tells how many. Permanent bodies stay.
+	// under no legal hold, and returns how many. It keeps permanent bodies.
 	Prune(ctx context.Context, c Class, before time.Time, reason string) (int, error)
 	// Retain prunes what is older than a policy keeps it, on the store's clock, and
 	// tells how many bodies of each class. It stops at the first error.
@@ -299,10 +296,10 @@ type Retention interface {
 	// LiftLegalHold, which gives ErrNotFound where there is none.
 	PlaceLegalHold(ctx context.Context, chain, reason string) error
 	LiftLegalHold(ctx context.Context, chain, reason string) error
-	// EraseSubject deletes the key under which a person's bodies are sealed. Runs
-	// about that person go on, but take no task, decision, approval or permit any
-	// more: that is ErrGone. Under a legal hold of any of them it is ErrConflict;
-	// where there is no such key, or no more, ErrNotFound. What the database's backups
-	// hold is not reached.
+	// EraseSubject deletes the key under which a person's bodies are sealed. Runs about
+	// that person continue, but no longer accept tasks, decisions, approvals or permits:
+	// the error of those is ErrGone. If any of the runs is under legal hold, the error is
+	// ErrConflict; if there is no such key, it is ErrNotFound. EraseSubject does not reach
+	// backups of the database.
 	EraseSubject(ctx context.Context, subject, reason string) error
 }

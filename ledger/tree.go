@@ -8,7 +8,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// ErrProof reports a proof that does not prove what it should.
+// ErrProof reports an invalid proof.
 var ErrProof = errors.New("proof")
 
 // Tree is the Merkle tree of a log up to a size, over a source of tiles.
@@ -20,12 +20,12 @@ type Tree struct {
 	fresh map[int64]tlog.Hash
 }
 
-// Tiles gives stored tiles.
+// Tiles returns stored tiles.
 type Tiles interface {
 	Tile(ctx context.Context, level int, n int64, width int) ([]byte, error)
 }
 
-// OpenTree gives the tree of a checkpoint. What is read from source is verified
+// OpenTree returns the tree of a checkpoint. What is read from source is verified
 // against its root.
 func OpenTree(ctx context.Context, c Checkpoint, source Tiles) *Tree {
 	t := tlog.Tree{N: c.Size, Hash: tlog.Hash(c.Root)}
@@ -54,7 +54,7 @@ func (r *tileReader) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
 
 func (r *tileReader) SaveTiles([]tlog.Tile, [][]byte) {}
 
-// ReadHashes gives hashes by storage index: those that were added here, and
+// ReadHashes returns hashes by storage index: those that were added here, and
 // verified ones of the source.
 func (t *Tree) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	out := make([]tlog.Hash, len(indexes))
@@ -85,7 +85,7 @@ func (t *Tree) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	return out, nil
 }
 
-// NewTree gives the empty tree, which keeps all its hashes.
+// NewTree returns an empty tree that holds all its hashes in memory.
 func NewTree() *Tree { return &Tree{root: EmptyRoot(), fresh: map[int64]tlog.Hash{}} }
 
 // Size and Root are those of the tree as it is now.
@@ -119,7 +119,7 @@ func (t *Tree) Add(leaves ...Hash) error {
 	return nil
 }
 
-// Since gives the tiles that a tree of size old lacks.
+// Since returns the tiles that a tree of size old lacks.
 func (t *Tree) Since(old int64) ([]Tile, error) {
 	var out []Tile
 	for _, x := range tlog.NewTiles(TileHeight, old, t.size) {
@@ -144,7 +144,7 @@ func (t *Tree) ProveEntry(index int64) ([]Hash, error) {
 	return hashes(p), nil
 }
 
-// ProveExtends proves that the tree begins with all entries of its older self.
+// ProveExtends proves that the tree begins with all entries of its older version.
 func (t *Tree) ProveExtends(old int64) ([]Hash, error) {
 	if old < 0 || old > t.size {
 		return nil, fmt.Errorf("%w: a tree of %d entries does not extend one of %d", ErrProof, t.size, old)
@@ -208,8 +208,8 @@ func Extends(old, c Checkpoint, proof []Hash) error {
 	return nil
 }
 
-// Frontier is the right edge of a growing tree: enough for its root, in memory
-// that grows with the logarithm of its size. The zero value is the empty tree.
+// Frontier is the right edge of a growing tree, from which its root can be computed, in
+// memory that grows with the logarithm of its size. The zero value is the empty tree.
 type Frontier struct {
 	size  int64
 	roots []Hash // of complete subtrees, the largest first
@@ -227,7 +227,7 @@ func (f *Frontier) Add(leaf Hash) {
 	}
 }
 
-// Size is how many leaves there are.
+// Size returns the number of leaves.
 func (f *Frontier) Size() int64 { return f.size }
 
 // Root is the root hash over all leaves.

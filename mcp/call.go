@@ -11,6 +11,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/internal/process"
 	"chimera.ai/engine/schemas"
 )
@@ -22,8 +23,7 @@ const (
 	maxDetails = 16 << 10
 )
 
-// tries bounds the clients that one call goes through, where each died before
-// the call was sent.
+// tries bounds the clients that one call tries, if each dies before the call is sent.
 const tries = 3
 
 // Call calls one tool. args is a JSON object; empty means {}.
@@ -65,8 +65,8 @@ func (p *Pool) call(ctx context.Context, server, tool string, args json.RawMessa
 	return c.judge(tool, answer)
 }
 
-// request sends a request through the server's client. Where that has died
-// before the request was sent, it takes the next one.
+// request sends a request through the server's client. If the client has died before the
+// request was sent, request tries the next one.
 func (s *server) request(ctx context.Context, method string, params map[string]any) (reply, *conn) {
 	leave, bad := s.enter(ctx)
 	if bad != nil {
@@ -126,7 +126,7 @@ func (c *conn) judge(tool string, answer reply) (Result, *contract.Error) {
 		return Result{}, c.needsInput(string(mcp.ResultTypeInputRequired))
 	}
 	if raw.Type != "" && raw.Type != string(mcp.ResultTypeComplete) {
-		return invalid("is of the unknown type %q", process.Clip(raw.Type, 64))
+		return invalid("is of the unknown type %s", excerpt.Quote(raw.Type, 64))
 	}
 	if string(raw.Structured) == "null" {
 		raw.Structured = nil
@@ -151,7 +151,7 @@ func (c *conn) judge(tool string, answer reply) (Result, *contract.Error) {
 	return result, nil
 }
 
-// block is what matters of a content block here.
+// block is the part of a content block that matters here.
 type block struct{ text *string }
 
 // blocksOf checks that content is an array of blocks with a type.
@@ -182,7 +182,7 @@ func blocksOf(content any) ([]block, error) {
 	return blocks, nil
 }
 
-// toolError is what the tool itself says went wrong.
+// toolError returns the error that the tool itself reports.
 func (c *conn) toolError(tool string, blocks []block, content, structured json.RawMessage, asked string) *contract.Error {
 	var texts []string
 	for _, b := range blocks {
@@ -228,7 +228,7 @@ func (c *conn) protocolError(tool string, answer reply) *contract.Error {
 	case n == mcp.METHOD_NOT_FOUND, n == mcp.INVALID_PARAMS:
 		kind = contract.Contract
 	}
-	err := c.errorf(kind, "tool %q: error %s: %s", tool, process.Clip(code.String(), 32), process.Clip(message, maxMessage))
+	err := c.errorf(kind, "tool %q: error %s: %s", tool, excerpt.Clip(code.String(), 32), process.Clip(message, maxMessage))
 	if answer.asked != "" {
 		err.Message += " (it asked for input: " + answer.asked + ")"
 	}
@@ -242,9 +242,8 @@ func (c *conn) protocolError(tool string, answer reply) *contract.Error {
 	return err
 }
 
-// exact decodes the named fields of a JSON object that was read without
-// complaint. Unlike encoding/json it takes no name for another that differs in
-// case.
+// exact decodes the named fields of a JSON object that is known to be valid. Unlike
+// encoding/json it distinguishes names that differ only in case.
 func exact(raw json.RawMessage, fields map[string]any) error {
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &all); err != nil {

@@ -19,48 +19,48 @@ import (
 	"chimera.ai/engine/internal/process"
 )
 
-// settle is how long a server that has closed its output may take to end, so
-// that its exit status and last words can be told.
+// settle is how long a server that has closed its output may take to exit, so that its
+// exit status and the end of its standard error can be reported.
 const settle = time.Second
 
-// queueLong is how many messages may wait to be written. Calls are bounded by
-// Options.MaxCalls; what else there is to say is dropped when nobody listens.
+// queueLong is how many messages may wait to be written. Options.MaxCalls bounds calls;
+// other messages are dropped if the server does not read.
 const queueLong = 128
 
 // stderrTail is how much of the end of a server's standard error is kept.
 const stderrTail = 8 << 10
 
-// conn is one running server. It is an mcp-go transport for the handshake; all
-// else goes through [conn.roundTrip].
+// conn is a connection to one running server. It is an mcp-go transport for the
+// handshake; everything else goes through [conn.roundTrip].
 //
-// Requests carry ids of its own, so that it may be shared by several clients.
+// Requests have ids of the connection, so several clients may share it.
 type conn struct {
 	name string
 	opts Options
 	log  *slog.Logger
 	proc *process.Process
 	tail process.Tail
-	// meta is what a stateless protocol version wants in every request.
+	// meta is what a stateless protocol version requires in every request.
 	meta map[string]any
 
 	queue chan *outgoing
-	// deaf is set once the server can take no more requests.
-	deaf atomic.Bool
-	// served is set once a request after the handshake was answered.
+	// closed is set once the server can take no more requests.
+	closed atomic.Bool
+	// served is set once the server has answered a request after the handshake.
 	served atomic.Bool
 
 	mu      sync.Mutex
 	next    int64
 	pending map[int64]*request
-	// late are requests that nobody waits for any more; their answers are no noise.
+	// late holds the requests that nobody waits for any more. Their answers are not noise.
 	late   map[int64]bool
 	reason *contract.Error
 	noise  noise
 
-	// failed is closed once there is a reason, gone once the process has ended
-	// and nothing of it is left.
+	// failed is closed once reason is set, and gone once the process and all that it
+	// started have ended.
 	failed, gone chan struct{}
-	// stderrEnd is closed once standard error has ended.
+	// stderrEnd is closed at the end of standard error.
 	stderrEnd chan struct{}
 }
 
@@ -70,7 +70,7 @@ type outgoing struct {
 	request *request
 }
 
-// request is one that waits for its answer.
+// request is a request that waits for its answer.
 type request struct {
 	id     int64
 	method string
@@ -116,23 +116,23 @@ func spawn(name string, s Server, opts Options) (*conn, error) {
 	pipes.Go(c.write)
 	pipes.Go(c.read)
 	pipes.Go(c.readErrors)
-	go c.bury(&pipes)
+	go c.reap(&pipes)
 	return c, nil
 }
 
-// bury ends the process once the connection has failed, and waits for all.
-func (c *conn) bury(pipes *sync.WaitGroup) {
+// reap ends the process once the connection has failed, and waits for everything to end.
+func (c *conn) reap(pipes *sync.WaitGroup) {
 	select {
 	case <-c.failed:
 	case <-c.proc.Done():
-		// Whoever got away from the group may still hold the pipes.
+		// A process that has left the group may still hold the pipes.
 		deadline := time.Now().Add(settle)
 		_ = c.proc.Stdout.SetReadDeadline(deadline)
 		_ = c.proc.Stderr.SetReadDeadline(deadline)
 		<-c.failed
 	}
 	if err := c.proc.Stop(c.opts.StopGrace); err != nil {
-		c.log.Error("MCP server does not end", "err", err)
+		c.log.Error("MCP server does not exit", "err", err)
 	}
 	c.proc.Stdout.Close()
 	c.proc.Stderr.Close()
@@ -140,15 +140,15 @@ func (c *conn) bury(pipes *sync.WaitGroup) {
 	close(c.gone)
 }
 
-// fail ends the connection for the given reason; only the first counts. Every
-// waiting request fails with it, or as unsent where that is certain.
+// fail ends the connection for the given reason; only the first counts. Every waiting
+// request fails with it, or as unsent if that is certain.
 func (c *conn) fail(reason *contract.Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.reason != nil {
 		return
 	}
-	c.deaf.Store(true)
+	c.closed.Store(true)
 	c.reason = reason
 	for _, id := range slices.Sorted(maps.Keys(c.pending)) {
 		r := c.pending[id]
@@ -163,21 +163,22 @@ func (c *conn) fail(reason *contract.Error) {
 	close(c.failed)
 }
 
-// offend ends a server that breaks the protocol.
+// offend ends the connection to a server that breaks the protocol.
 func (c *conn) offend(kind contract.Kind, format string, args ...any) {
 	err := c.errorf(kind, format, args...)
-	c.log.Warn("MCP server broke the protocol and is ended", "reason", err.Message)
+	c.log.Warn("MCP server broke the protocol and is stopped", "reason", err.Message)
 	c.fail(err)
 	c.proc.Kill()
 }
 
-// close ends the connection and waits until nothing of the server is left.
+// close ends the connection and waits until the server and all that it started have
+// ended.
 func (c *conn) close() {
 	c.fail(c.errorf(contract.Transport, "the client was closed"))
 	<-c.gone
 }
 
-func (c *conn) usable() bool { return !c.deaf.Load() }
+func (c *conn) usable() bool { return !c.closed.Load() }
 
 func (c *conn) errorf(kind contract.Kind, format string, args ...any) *contract.Error {
 	err := contract.Errorf(kind, format, args...)
@@ -189,7 +190,7 @@ func (c *conn) unsent(format string, args ...any) *contract.Error {
 	return c.errorf(contract.Unsent, format, args...)
 }
 
-// roundTrip sends a request and waits for its answer, for ctx, or for the end
+// roundTrip sends a request and waits for its answer, for the end of ctx, or for the end
 // of the server.
 func (c *conn) roundTrip(ctx context.Context, method string, params any) reply {
 	r := &request{method: method, answer: make(chan reply, 1)}
@@ -235,7 +236,7 @@ func (c *conn) roundTrip(ctx context.Context, method string, params any) reply {
 	}
 }
 
-// refuse says why a message could not be written down.
+// refuse returns the error of a message that could not be encoded.
 func (c *conn) refuse(err error) *contract.Error {
 	if over, ok := err.(*oversize); ok {
 		return c.errorf(contract.TooLarge, "the arguments are too large: %w", over)
@@ -265,17 +266,17 @@ func (c *conn) withdraw(ctx context.Context, r *request) reply {
 		return reply{err: c.needsInput(asked)}
 	}
 	err := stopped(ctx, c.name, "after the request was sent", true)
-	err.Details = c.lastWords(err.Details)
+	err.Details = c.withStderr(err.Details)
 	return reply{err: err}
 }
 
-// forget takes a request off the list; the caller holds c.mu.
+// forget removes a request from the list; the caller holds c.mu.
 func (c *conn) forget(r *request, answerMayCome bool) {
 	delete(c.pending, r.id)
 	if !answerMayCome {
 		return
 	}
-	// A server that never answers would let the list grow.
+	// The list would grow if a server never answers.
 	const most = 4096
 	if len(c.late) >= most {
 		clear(c.late)
@@ -283,7 +284,7 @@ func (c *conn) forget(r *request, answerMayCome bool) {
 	c.late[r.id] = true
 }
 
-// cancel tells the server that nobody waits any more; best effort.
+// cancel tells the server, as a best effort, that nobody waits any more.
 func (c *conn) cancel(r *request, reason string) {
 	// The handshake must not be cancelled.
 	if r.method == string(mcp.MethodInitialize) || r.method == string(mcp.MethodServerDiscover) {
@@ -326,11 +327,11 @@ func (c *conn) write() {
 		if err == nil {
 			continue
 		}
-		c.deaf.Store(true)
+		c.closed.Store(true)
 		if n == 0 && out.request != nil {
 			c.complete(out.request, reply{err: c.unsent("it no longer reads")})
 		}
-		// The end of its output tells more, if it comes.
+		// The end of its output explains more, if it comes.
 		select {
 		case <-c.failed:
 		case <-time.After(2 * settle):
@@ -340,7 +341,8 @@ func (c *conn) write() {
 	}
 }
 
-// complete hands a request its answer, if it still waits for one.
+// complete delivers the answer of a request that still waits for one, and reports whether
+// it did.
 func (c *conn) complete(r *request, answer reply) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -383,8 +385,8 @@ func (c *conn) SendNotification(_ context.Context, notification mcp.JSONRPCNotif
 	return nil
 }
 
-// SetNotificationHandler does nothing: no handler ever runs on the reading
-// goroutine, where a call would wait for itself.
+// SetNotificationHandler does nothing: a handler would run on the reading goroutine, where
+// a call would wait for itself.
 func (c *conn) SetNotificationHandler(func(mcp.JSONRPCNotification)) {}
 
 // Close ends the server.

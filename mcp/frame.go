@@ -17,8 +17,8 @@ type frame struct {
 
 var errFrame = errors.New("not a JSON-RPC message")
 
-// parse reads a message. Names are exact and may stand once: encoding/json's
-// own decoding would take "Result" for "result", and the last of two.
+// parse reads a message. Names are exact and may appear only once: encoding/json would
+// accept "Result" for "result", and the last of two.
 func parse(line []byte) (frame, error) {
 	var f frame
 	dec := json.NewDecoder(bytes.NewReader(line))
@@ -66,22 +66,22 @@ func parse(line []byte) (frame, error) {
 	return f, nil
 }
 
-// skim finds the id of a message that is too long to keep, while its bytes
-// pass by: the number at the name "id" on the first level, wherever it stands.
+// skim finds the id of a message that is too long to store, while it is read: the number
+// at the name "id" on the first level, wherever that is.
 type skim struct {
 	depth    int
 	inString bool
 	escaped  bool
-	// word is the last string of the first level, or as much of it as matters.
+	// word is the last string on the first level, as far as it matters.
 	word []byte
-	// value is set behind the colon after the name "id".
+	// value is set after the colon that follows the name "id".
 	value  bool
 	digits []byte
-	// call is set at the name "method": the message is no answer.
+	// call is set at the name "method": the message is not an answer.
 	call bool
 }
 
-// skimLong is how much of a name or a number is kept.
+// skimLong bounds the stored part of a name or a number, in bytes.
 const skimLong = 20
 
 func (s *skim) write(p []byte) {
@@ -127,12 +127,12 @@ func (s *skim) step(c byte) {
 	}
 }
 
-// id is the number that was found.
+// id returns the number that was found.
 func (s *skim) id() (int64, bool) {
 	return wireID(s.digits)
 }
 
-// wireID reads an id as this side writes them.
+// wireID reads an id in the form in which this side writes ids.
 func wireID(raw []byte) (int64, bool) {
 	if len(raw) == 0 || len(raw) > 18 {
 		return 0, false
@@ -147,8 +147,8 @@ func wireID(raw []byte) (int64, bool) {
 	return n, true
 }
 
-// encode writes a message as one line. Raw JSON inside loses its white space,
-// line breaks included.
+// encode returns a message as one line. Raw JSON inside loses its white space, including
+// line breaks.
 func encode(message any, limit int) ([]byte, error) {
 	line, err := json.Marshal(message)
 	if err != nil {
@@ -160,7 +160,7 @@ func encode(message any, limit int) ([]byte, error) {
 	return append(line, '\n'), nil
 }
 
-// oversize says that a message is over the bound of either direction.
+// oversize is the error of a message, in either direction, that exceeds its bound.
 type oversize struct{ limit int }
 
 func (e *oversize) Error() string {

@@ -1,21 +1,21 @@
 // Package mcp calls tools of MCP servers (Model Context Protocol) that run as
 // child processes and speak JSON-RPC over standard input and output.
 //
-// A [Pool] starts each server at its first use, keeps one client for it, and
-// replaces a client that has died at the next call. Servers are not trusted:
+// A [Pool] starts each server at its first use and has one client for it. If the
+// client has died, the next call replaces it. Servers are not trusted:
 //
 //   - their environment is explicit, and they end with the pool, with
 //     everything that they started (package process);
-//   - every message is bounded, and so is what is not an answer: noise beyond
-//     a bound per minute ends the server;
-//   - results are kept as they were on the wire: mcp-go's typed decoding turns
-//     integers beyond 2^53 into floats and drops what it does not know, so the
-//     raw result is taken at the transport;
+//   - every message is bounded, and so is noise, which is whatever is not an
+//     answer: a server that exceeds a bound per minute is stopped;
+//   - results stay as they were on the wire: mcp-go's typed decoding turns
+//     integers beyond 2^53 into floats and drops unknown fields, so the raw
+//     result is taken from the transport;
 //   - nothing that a server asks of its client is granted. No sampling,
 //     elicitation or roots capability is declared, and a call on whose behalf
 //     the server asks anyway fails with needs_input.
 //
-// mcp-go does the handshake and gives the protocol's types; its transport
+// mcp-go does the handshake and provides the protocol's types; its transport
 // interface is implemented here ([conn]), because its own stdio transport
 // blocks on a server that does not read, and reads lines without a bound.
 //
@@ -33,8 +33,8 @@ type Server struct {
 	// Command is a path, or a name to find on the worker's PATH.
 	Command string
 	Args    []string
-	// Env is the server's environment, beside HOME, LANG, LC_ALL, LOGNAME,
-	// PATH, TMPDIR, TZ and USER, which every child gets.
+	// Env is the server's environment, in addition to HOME, LANG, LC_ALL, LOGNAME, PATH,
+	// TMPDIR, TZ and USER, which every child gets.
 	Env map[string]string
 	// Dir is the working directory, or "" for the worker's.
 	Dir string
@@ -43,9 +43,9 @@ type Server struct {
 	URL string
 }
 
-// Options bound what a pool does; a zero field means its default.
+// Options holds the bounds of a pool. A zero field means its default.
 type Options struct {
-	// Logger gets starts, ends and protocol offences; the default is slog's.
+	// Logger logs starts, ends and protocol errors; the default is that of slog.
 	Logger *slog.Logger
 	// StartTimeout bounds spawn and handshake of a server: 30 s.
 	StartTimeout time.Duration
@@ -56,14 +56,14 @@ type Options struct {
 	// again: 5 s. The first restart is immediate, the next pause 100 ms, and
 	// each further one twice the last.
 	MaxBackoff time.Duration
-	// AskGrace is how long a call may still succeed after its server has asked
-	// for input and was refused: 1 s.
+	// AskGrace is how long a call may still succeed after its server has asked for input
+	// and has been refused: 1 s.
 	AskGrace time.Duration
-	// MaxLine bounds one message, in either direction, in bytes: 16 MiB. So
-	// MaxCalls times MaxLine bounds what a server can make the pool hold.
+	// MaxLine bounds one message, in either direction, in bytes: 16 MiB. MaxCalls times
+	// MaxLine bounds the memory that a server can make the pool use.
 	MaxLine int
-	// MaxNoise bounds, in bytes a minute, what a server writes that answers
-	// nothing: rubbish, notifications, requests, and its standard error: 64 MiB.
+	// MaxNoise bounds, in bytes a minute, what a server writes besides answers: garbage,
+	// notifications, requests, and its standard error: 64 MiB.
 	MaxNoise int
 	// MaxCalls bounds the calls in flight on one server: 32. Others wait.
 	MaxCalls int
@@ -108,16 +108,16 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Result is what a tool returned, as it was on the wire. The caller takes what
-// its contract is about: Structured where there is one, else Text as JSON
-// where it is that, else Content.
+// Result is what a tool returned, as it was on the wire. The caller uses what its contract
+// describes: Structured if there is one, otherwise Text if it is JSON, otherwise
+// Content.
 type Result struct {
 	// Structured is structuredContent, or nil.
 	Structured json.RawMessage
 	// Content is the array of content blocks; it is never nil.
 	Content json.RawMessage
-	// Text is the text of the only block, where there is one block and it is
-	// text, else nil.
+	// Text is the text of the content block if there is only one and it is text,
+	// otherwise nil.
 	Text *string
 }
 

@@ -61,9 +61,9 @@ func TestServerFilesystem(t *testing.T) {
 	e := requireKind(t, contract.ToolError, err)
 	require.Contains(t, e.Message, "denied")
 	_, err = call(t, p, "read_text_file", `{"path":7}`)
-	requireKind(t, contract.Contract, err)
+	requireKind(t, contract.ToolError, err)
 	_, err = call(t, p, "no_such_tool", `{}`)
-	requireKind(t, contract.Contract, err)
+	requireKind(t, contract.ToolError, err)
 }
 
 func TestServerEverything(t *testing.T) {

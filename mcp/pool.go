@@ -10,16 +10,15 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// Pool keeps one client for each server. It may be used from several
-// goroutines.
+// Pool has one client for each server. It is safe for concurrent use.
 type Pool struct {
 	servers map[string]*server
 	cancel  context.CancelFunc
-	// starts are the starts under way.
+	// starts counts the starts in progress.
 	starts sync.WaitGroup
 }
 
-// server is one configured server and its present client.
+// server is one configured server and its current client.
 type server struct {
 	pool *Pool
 	name string
@@ -27,27 +26,26 @@ type server struct {
 	opts Options
 	// ctx is the pool's: a client outlives the call that caused its start.
 	ctx context.Context
-	// calls has a place for each call that may be in flight.
+	// calls is a semaphore of the calls in flight.
 	calls chan struct{}
 
 	mu     sync.Mutex
 	closed bool
 	conn   *conn
 	start  *start
-	// failures counts starts, since one last served a call, that did not lead
-	// to a served call.
+	// failures counts the starts since the last served call.
 	failures int
 }
 
-// start is one start under way; conn and err are set when done is closed.
+// start is a start in progress; conn and err are set when done is closed.
 type start struct {
 	done chan struct{}
 	conn *conn
 	err  error
 }
 
-// NewPool makes a pool. No server is started before its first use. Whoever
-// makes a pool closes it.
+// NewPool returns a pool, which the caller must close. It starts no server before its
+// first use.
 func NewPool(servers map[string]Server, o Options) *Pool {
 	o = o.withDefaults()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -62,9 +60,9 @@ func NewPool(servers map[string]Server, o Options) *Pool {
 	return p
 }
 
-// Close ends all servers and waits until nothing of them is left. Calls in
-// flight fail with kind transport, those to come with kind unsent. It may be
-// called more than once.
+// Close stops all servers and waits until they and all that they started have ended. Calls
+// in flight fail with kind transport, later ones with kind unsent. It may be called more
+// than once.
 func (p *Pool) Close() error {
 	p.cancel()
 	var all sync.WaitGroup
@@ -96,7 +94,7 @@ func (p *Pool) server(name string) (*server, *contract.Error) {
 	return s, nil
 }
 
-// enter takes a place among the calls in flight; the caller gives it back.
+// enter waits until another call may be in flight. The caller must call leave.
 func (s *server) enter(ctx context.Context) (leave func(), _ *contract.Error) {
 	if ctx.Err() != nil {
 		return nil, stopped(ctx, s.name, "before the call began", false)
@@ -109,8 +107,8 @@ func (s *server) enter(ctx context.Context) (leave func(), _ *contract.Error) {
 	}
 }
 
-// client gives the present client, and starts one where there is none or it
-// has died. Whoever asks meanwhile waits for the same start.
+// client returns the current client. If there is none or it has died, client starts one.
+// Concurrent callers wait for the same start.
 func (s *server) client(ctx context.Context) (*conn, *contract.Error) {
 	s.mu.Lock()
 	if s.closed {
@@ -149,7 +147,7 @@ func (s *server) client(ctx context.Context) (*conn, *contract.Error) {
 	return st.conn, nil
 }
 
-// pause is how long the next start waits; the caller holds s.mu.
+// pause returns how long the next start must wait; the caller holds s.mu.
 func (s *server) pause() time.Duration {
 	const first = 100 * time.Millisecond
 	if s.failures < 2 {
@@ -161,7 +159,7 @@ func (s *server) pause() time.Duration {
 	return s.opts.MaxBackoff
 }
 
-// run starts a client once the one before is gone and the pause is over.
+// run starts a client once the previous one is gone and the pause is over.
 func (s *server) run(st *start, old *conn, pause time.Duration) {
 	defer s.pool.starts.Done()
 	if old != nil {
@@ -194,8 +192,8 @@ func (s *server) attempt(pause time.Duration) (*conn, error) {
 	return c, err
 }
 
-// stopped is the error of a call whose context has ended. Before anything was
-// sent a passed deadline is unsent; Details say so for a cancelled call too.
+// stopped returns the error of a call whose context has ended. If nothing was sent, a
+// passed deadline is unsent; the details of a cancelled call say so too.
 func stopped(ctx context.Context, name, when string, wasSent bool) *contract.Error {
 	kind, word := contract.Unsent, "the deadline passed"
 	switch {

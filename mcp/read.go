@@ -12,7 +12,7 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// noise counts, within a minute, what answers nothing.
+// noise counts the bytes within a minute that are not answers.
 type noise struct {
 	since time.Time
 	bytes int
@@ -27,13 +27,13 @@ func (n *noise) add(bytes, limit int, now time.Time) bool {
 	return n.bytes > limit
 }
 
-// hear counts bytes of noise and reports whether it can be borne.
+// hear counts bytes of noise and reports whether they are within the bound.
 func (c *conn) hear(bytes int) bool {
 	c.mu.Lock()
 	over := c.noise.add(bytes, c.opts.MaxNoise, time.Now())
 	c.mu.Unlock()
 	if over {
-		c.offend(contract.ServerError, "it wrote more than %d bytes in a minute that answer nothing", c.opts.MaxNoise)
+		c.offend(contract.ServerError, "it wrote more than %d bytes in a minute that are not answers", c.opts.MaxNoise)
 	}
 	return !over
 }
@@ -59,7 +59,7 @@ func (c *conn) read() {
 				if !c.take(line) {
 					return
 				}
-				// Frames point into the line, so it is not used again.
+				// Frames point into the line, so it is not reused.
 				line = nil
 			}
 		default:
@@ -69,9 +69,9 @@ func (c *conn) read() {
 	}
 }
 
-// overlong lets a message that is too long pass by, and fails the request that
-// it answers. It reports whether to read on. The bound on what passes is that
-// on noise; a line that never ends is an offence.
+// overlong skips a message that is too long, and fails the request that it answers. It
+// reports whether to continue reading. The bound on what it skips is that on noise; a line
+// that never ends breaks the protocol.
 func (c *conn) overlong(in *bufio.Reader, line, part []byte, end bool) bool {
 	var s skim
 	s.write(line)
@@ -83,30 +83,29 @@ func (c *conn) overlong(in *bufio.Reader, line, part []byte, end bool) bool {
 			break
 		}
 		if total > c.opts.MaxLine+c.opts.MaxNoise {
-			// Whoever hears of it and calls again gets another client.
-			c.deaf.Store(true)
-			c.blame(&s)
+			// A caller that retries after the error gets another client.
+			c.closed.Store(true)
+			c.failAnswered(&s)
 			c.offend(contract.Transport, "it wrote a line of more than %d bytes", total)
 			return false
 		}
 		var err error
 		part, err = in.ReadSlice('\n')
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			c.deaf.Store(true)
-			c.blame(&s)
+			c.closed.Store(true)
+			c.failAnswered(&s)
 			c.ended(err)
 			return false
 		}
 		end = err == nil
 	}
 	c.log.Warn("MCP message over the limit", "limit", c.opts.MaxLine)
-	return c.blame(&s) || c.hear(total)
+	return c.failAnswered(&s) || c.hear(total)
 }
 
-// blame fails the request that an overlong message answers: the one that it
-// names, or, if it names none, the only one there is. It reports whether there
-// was one.
-func (c *conn) blame(s *skim) bool {
+// failAnswered fails the request that an overlong message answers: the one that it names,
+// or, if it names none, the only one in flight. It reports whether there was one.
+func (c *conn) failAnswered(s *skim) bool {
 	if s.call {
 		return false
 	}
@@ -121,8 +120,8 @@ func (c *conn) blame(s *skim) bool {
 	return r != nil && c.complete(r, reply{err: c.errorf(contract.TooLarge, "the result is too large: %w", &oversize{c.opts.MaxLine})})
 }
 
-// ended fails the connection at the end of the server's output, with its exit
-// status and last words if they come soon.
+// ended fails the connection at the end of the server's output, with its exit status and
+// the end of its standard error if they come soon.
 func (c *conn) ended(err error) {
 	timer := time.NewTimer(settle)
 	defer timer.Stop()
@@ -141,7 +140,7 @@ func (c *conn) ended(err error) {
 	if !errors.Is(err, io.EOF) {
 		reason.Cause = err
 	}
-	reason.Details = c.lastWords(nil)
+	reason.Details = c.withStderr(nil)
 	c.log.Info("MCP server is gone", "how", how)
 	c.fail(reason)
 }
@@ -160,7 +159,7 @@ func (c *conn) readErrors() {
 	}
 }
 
-// take handles one line and reports whether to read on.
+// take handles one line and reports whether to continue reading.
 func (c *conn) take(line []byte) bool {
 	f, err := parse(line)
 	if err != nil {
@@ -190,8 +189,8 @@ func (c *conn) take(line []byte) bool {
 	return true
 }
 
-// answer answers a request of the server: a ping is returned, all else is
-// refused, as no capability for it was declared.
+// answer answers a request of the server: it answers a ping, and refuses everything else,
+// since no capability for it was declared.
 func (c *conn) answer(f frame) {
 	switch f.method {
 	case string(mcp.MethodPing):
@@ -206,9 +205,9 @@ func (c *conn) answer(f frame) {
 	})
 }
 
-// asked notes that the server asks for input. Such a request does not say for
-// which call it is made; where only one is in flight it can be no other. That
-// one may still succeed for a while: some servers can do without.
+// asked records that the server asks for input. Such a request does not say to which call
+// it belongs; if only one is in flight, it is that one. The call may still succeed for a
+// while, since some servers can do without input.
 func (c *conn) asked(method string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -239,8 +238,8 @@ func (c *conn) needsInput(method string) *contract.Error {
 	return err
 }
 
-// lastWords adds the end of standard error to details, which is an object or nil.
-func (c *conn) lastWords(details json.RawMessage) json.RawMessage {
+// withStderr adds the end of standard error to details, which is an object or nil.
+func (c *conn) withStderr(details json.RawMessage) json.RawMessage {
 	words := c.tail.String()
 	if words == "" {
 		return details
@@ -261,7 +260,7 @@ func (c *conn) lastWords(details json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// object is a JSON object of one entry.
+// object returns a JSON object with one entry.
 func object(key string, value any) json.RawMessage {
 	raw, err := json.Marshal(map[string]any{key: value})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// connect starts a server and shakes hands. Its error is of kind unsent: no
+// connect starts a server and does the handshake. Its error is of kind unsent, since no
 // tool was called.
 func connect(ctx context.Context, name string, s Server, opts Options) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, opts.StartTimeout)
@@ -36,14 +36,14 @@ func connect(ctx context.Context, name string, s Server, opts Options) (*conn, e
 		bad.Cause = err
 	}
 	c.close()
-	bad.Details = c.lastWords(nil)
+	bad.Details = c.withStderr(nil)
 	return nil, bad
 }
 
-// handshake agrees on a protocol version. It asks for the newest one that
-// begins with initialize, which every server in use answers, and turns to the
-// stateless versions only if the server knows no initialize: the other way
-// round, a server that ignores what it does not know costs a timeout.
+// handshake negotiates a protocol version. It asks for the newest one that begins with
+// initialize, which every server in use answers, and tries the stateless versions only if
+// the server does not know initialize: the other way round, a server that ignores unknown
+// requests would cost a timeout.
 //
 // No capability is declared: see the package comment.
 func (c *conn) handshake(ctx context.Context) error {
@@ -71,7 +71,7 @@ func (c *conn) handshake(ctx context.Context) error {
 	return nil
 }
 
-// version is this build's, as servers may log it.
+// version returns the version of this build, for the logs of servers.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version

@@ -8,14 +8,14 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"chimera.ai/engine/contract"
-	"chimera.ai/engine/internal/process"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/schemas"
 )
 
-// Tools lists the tools of a server, all pages, in the server's order, each as
-// it was on the wire. Its error is a [contract.Error]: those of [Pool.Call],
-// and too_large beyond the bounds in pages, tools and bytes, invalid_output
-// where a page is not one, a cursor comes back, or two tools have one name.
+// Tools returns the tools of a server on all pages, in the server's order, each as it was
+// on the wire. Its error is a [contract.Error]: one of those of [Pool.Call], too_large
+// beyond the bounds of pages, tools and bytes, or invalid_output if a page is malformed, a
+// cursor repeats, or two tools have the same name.
 func (p *Pool) Tools(ctx context.Context, server string) ([]Tool, error) {
 	tools, err := p.tools(ctx, server)
 	if err != nil {
@@ -74,7 +74,7 @@ func (p *Pool) tools(ctx context.Context, name string) ([]Tool, *contract.Error)
 				return fail(contract.InvalidOutput, "tool %d has no name", len(tools))
 			}
 			if names[t.Name] {
-				return fail(contract.InvalidOutput, "two tools are called %q", process.Clip(t.Name, 200))
+				return fail(contract.InvalidOutput, "two tools are called %s", excerpt.Quote(t.Name, 200))
 			}
 			names[t.Name] = true
 			if tools = append(tools, t); len(tools) > s.opts.MaxTools {

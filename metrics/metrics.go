@@ -1,6 +1,6 @@
-// Package metrics is what a worker counts, in the form that Prometheus reads: what
-// Temporal's library counts of its tasks, polls and requests, what the process
-// itself is like, and what the engine adds.
+// Package metrics collects the metrics of a worker for Prometheus: those of Temporal's
+// library about tasks, polls and requests, those of the process, and those that the
+// engine adds.
 package metrics
 
 import (
@@ -17,20 +17,20 @@ import (
 	"go.temporal.io/sdk/client"
 )
 
-// Retried counts workflow tasks that a worker has got again, since the attempt
-// before failed or was not answered in time: a run whose tasks are tried again and
-// again does not go on. Its label workflow_type is that of the run.
+// Retried counts the workflow tasks that a worker has received again, because the previous
+// attempt failed or timed out: a run whose tasks are retried again and again makes no
+// progress. The label workflow_type is the type of the run.
 const Retried = "chimera_workflow_task_retried"
 
-// MaxSeries bounds the series of a registry: who may ask a queue for activities
-// names their types, each of which has its own. What comes after them is counted in
-// one, [Dropped], and nowhere else.
+// MaxSeries bounds the series of a registry: whoever may schedule activities on a queue
+// chooses their types, each of which has its own series. [Dropped] alone counts what
+// exceeds the bound.
 const MaxSeries = 10_000
 
-// Dropped counts what was recorded of series beyond [MaxSeries].
+// Dropped counts the records of series beyond [MaxSeries].
 const Dropped = "chimera_metrics_dropped_total"
 
-// Registry has the metrics of a process.
+// Registry holds the metrics of a process.
 type Registry struct {
 	registry *prometheus.Registry
 	dropped  prometheus.Counter
@@ -38,7 +38,7 @@ type Registry struct {
 	series   map[string]prometheus.Collector
 }
 
-// New gives a registry with the metrics of the process.
+// New returns a registry with the metrics of the process.
 func New() *Registry {
 	r := &Registry{
 		registry: prometheus.NewRegistry(),
@@ -49,17 +49,17 @@ func New() *Registry {
 	return r
 }
 
-// Handler gives what Temporal's library records by. A counter's name gets the ending
-// _total, and a timer is a histogram of seconds, whose name ends so.
+// Handler returns the handler with which Temporal's library records. The names of counters
+// get the suffix _total; timers become histograms of seconds, with the suffix _seconds.
 func (r *Registry) Handler() client.MetricsHandler { return handler{r: r} }
 
-// HTTP answers Prometheus.
+// HTTP returns the handler that serves Prometheus.
 func (r *Registry) HTTP() http.Handler {
 	return promhttp.HandlerFor(r.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second})
 }
 
-// series collects what the library records. Its metrics of one name need not have
-// the same labels, so that nothing can be said of them beforehand.
+// series collects what the library records. Metrics of one name need not have the same
+// labels, so they cannot be described in advance.
 type series Registry
 
 // Describe implements [prometheus.Collector].
@@ -126,11 +126,11 @@ func (h handler) Timer(name string) client.MetricsTimer {
 
 const help = "As Temporal's library counts it."
 
-// buckets are from a local answer to a call that takes all day, in seconds.
+// buckets range from a local call to one that takes all day, in seconds.
 var buckets = []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 60, 600, 3600, 86_400}
 
-// get gives the series of a name and tags. It reports whether there is room for it,
-// and whether what is there under the name is of that kind.
+// get returns the series of a name and tags. ok is false if there is no room for it, or if
+// the name has series of another kind.
 func get[C prometheus.Collector](h handler, name string, fresh func() C) (c C, ok bool) {
 	key := keyOf(name, h.tags)
 	h.r.mu.Lock()
@@ -147,8 +147,8 @@ func get[C prometheus.Collector](h handler, name string, fresh func() C) (c C, o
 	return c, ok
 }
 
-// keyOf tells series apart. No tag has a NUL byte that would matter: two keys that
-// are alike would share a series.
+// keyOf returns a key that identifies a series. Tags with NUL bytes do no harm: in the worst
+// case, two keys share a series.
 func keyOf(name string, tags prometheus.Labels) string {
 	var b strings.Builder
 	b.WriteString(name)
@@ -173,7 +173,7 @@ type timer struct{ prometheus.Histogram }
 // Record implements [client.MetricsTimer].
 func (t timer) Record(d time.Duration) { t.Observe(d.Seconds()) }
 
-// dropped counts what has no series.
+// dropped counts records without a series.
 type dropped struct{ counter prometheus.Counter }
 
 func (d dropped) Update(float64)       { d.counter.Inc() }

@@ -7,8 +7,8 @@ import (
 	"log/slog"
 )
 
-// Handler gives a handler that takes secrets out of what it hands on: messages,
-// values and names.
+// Handler returns a handler that removes secrets from messages, values and names before it
+// passes them on.
 func (s *Secrets) Handler(next slog.Handler) slog.Handler {
 	if s == nil {
 		return next
@@ -72,8 +72,8 @@ func (s *Secrets) value(v slog.Value) slog.Value {
 	return v
 }
 
-// any takes secrets out of a value whichever way a handler may write it: as Go's
-// text or as JSON.
+// any removes secrets from a value however a handler may write it: as Go's text or as
+// JSON.
 func (s *Secrets) any(v slog.Value) slog.Value {
 	var text string
 	switch x := v.Any().(type) {

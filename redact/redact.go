@@ -1,14 +1,14 @@
-// Package redact keeps secrets from coming back: what a child process was given
-// in confidence is taken out of whatever it answers, and out of the log.
+// Package redact removes secrets from output: what a child process was given in
+// confidence must appear neither in its answers nor in the log.
 //
 // A secret is found as it is and as programs usually write it: escaped for JSON
 // (also twice, as JSON in a JSON string), for Go, for HTML and for URLs, in hex,
-// and in base64 wherever it stands in what was encoded. Of a secret of several
-// lines each long line is found too. What is shorter than [MinBytes] is not
-// looked for: it would be found everywhere.
+// and in base64 at any offset of the encoded text. If a secret has several lines,
+// each long line is found too. Secrets shorter than [MinBytes] are ignored, since
+// they would be found everywhere.
 //
 // This stops accidents: error messages, debug output, a tool that prints its
-// environment. A program that means to betray a secret can always write it in a
+// environment. A program that intends to reveal a secret can always write it in a
 // way that nobody foresees.
 package redact
 
@@ -30,19 +30,19 @@ import (
 )
 
 const (
-	// Mark stands where a secret stood.
+	// Mark replaces a secret.
 	Mark = "[redacted]"
-	// MinBytes is the length of the shortest secret that is looked for.
+	// MinBytes is the length of the shortest secret that is searched for.
 	MinBytes = 8
-	// minLine is the length of the shortest line of a secret that is looked for
-	// by itself, and minCut that of the shortest piece at a cut.
+	// minLine is the length of the shortest line of a secret that is searched for by
+	// itself, and minCut that of the shortest piece at a cut.
 	minLine = 20
 	minCut  = 4
-	// cut is what stands where a text was cut; see [Secrets.Text].
+	// cut marks where a text was cut; see [Secrets.Text].
 	cut = "…"
 )
 
-// Secrets are what to take out. A nil one takes out nothing. It is safe for
+// Secrets is a set of secrets to remove. A nil one removes nothing. It is safe for
 // concurrent use.
 type Secrets struct {
 	forms    []string
@@ -55,7 +55,7 @@ func (s *Secrets) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, Mark) }
 // LogValue hides the secrets from slog.
 func (s *Secrets) LogValue() slog.Value { return slog.StringValue(Mark) }
 
-// New prepares secrets. Those shorter than [MinBytes] are left out.
+// New returns a set of the secrets that are at least [MinBytes] long.
 func New(secrets []string) *Secrets {
 	found := map[string]bool{}
 	for _, secret := range secrets {
@@ -75,7 +75,7 @@ func New(secrets []string) *Secrets {
 	for form := range found {
 		s.forms = append(s.forms, form)
 	}
-	// Of two at one place the longer one is meant.
+	// Of two forms at one place the longer one is replaced.
 	slices.SortFunc(s.forms, func(a, b string) int {
 		if len(a) != len(b) {
 			return len(b) - len(a)
@@ -90,7 +90,7 @@ func New(secrets []string) *Secrets {
 	return s
 }
 
-// linesOf gives the long lines of a secret that has several, such as a key in
+// linesOf returns the long lines of a secret that has several, such as a key in
 // PEM, without their armour.
 func linesOf(secret string) []string {
 	parts := strings.Split(strings.NewReplacer(`\r`, "\n", `\n`, "\n", "\r", "\n").Replace(secret), "\n")
@@ -106,7 +106,7 @@ func linesOf(secret string) []string {
 	return out
 }
 
-// spell adds the ways in which a secret is written.
+// spell adds the forms in which a secret is written.
 func spell(found map[string]bool, secret string) {
 	add := func(forms ...string) {
 		for _, form := range forms {
@@ -138,7 +138,7 @@ func spell(found map[string]bool, secret string) {
 	}
 }
 
-// inJSON gives a text as the inside of a JSON string, as different programs write it.
+// inJSON returns a text as the inside of a JSON string, as different programs write it.
 func inJSON(s string) []string {
 	var plain bytes.Buffer
 	enc := json.NewEncoder(&plain)
@@ -155,7 +155,7 @@ func inJSON(s string) []string {
 	return out
 }
 
-// ascii escapes what is not ASCII, as programs do that write JSON for anyone.
+// ascii escapes what is not ASCII, as programs do that write JSON in ASCII.
 func ascii(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -174,7 +174,7 @@ func ascii(s string) string {
 	return b.String()
 }
 
-// lowerEscapes writes the hex digits of percent escapes small.
+// lowerEscapes returns s with lower-case hex digits in percent escapes.
 func lowerEscapes(s string) string {
 	b := []byte(s)
 	for i := 0; i+2 < len(b); i++ {
@@ -185,13 +185,13 @@ func lowerEscapes(s string) string {
 	return string(b)
 }
 
-// inside gives the digits of base64 that depend on the secret alone, where so
-// many bytes stand before it in what was encoded.
+// inside returns the digits of base64 that depend on the secret alone, if the given number
+// of bytes precedes it in the encoded text.
 func inside(encoding *base64.Encoding, secret string, before int) string {
 	padded := append(make([]byte, before), secret...)
 	digits := encoding.EncodeToString(padded)
-	// Of the digit in which the secret begins, and of the one in which it ends,
-	// others have a part.
+	// The digits in which the secret begins and ends also depend on the bytes around
+	// it.
 	from := (8*before + 5) / 6
 	to := 8 * len(padded) / 6
 	if from >= to {
@@ -200,8 +200,8 @@ func inside(encoding *base64.Encoding, secret string, before int) string {
 	return digits[from:to]
 }
 
-// Text takes secrets out of a text. Where the text was cut, which "…" tells, a
-// piece of a secret is taken out too.
+// Text removes secrets from a text. If the text was cut, as "…" shows, it also removes
+// pieces of secrets at the cuts.
 func (s *Secrets) Text(text string) string {
 	if s == nil {
 		return text
@@ -213,7 +213,7 @@ func (s *Secrets) Text(text string) string {
 	return text
 }
 
-// maxCuts bounds the cuts of a text that are looked at.
+// maxCuts bounds the cuts of a text that are examined.
 const maxCuts = 32
 
 func (s *Secrets) atCuts(text string) string {
@@ -233,8 +233,7 @@ func (s *Secrets) atCuts(text string) string {
 	return strings.Join(parts, cut)
 }
 
-// piece gives the length of the longest piece of a secret that stands at an end
-// of the text.
+// piece returns the length of the longest piece of a secret at an end of the text.
 func (s *Secrets) piece(text string, stands func(text, piece string) bool, of func(form string, n int) string) int {
 	most := 0
 	for _, form := range s.forms {
@@ -248,8 +247,8 @@ func (s *Secrets) piece(text string, stands func(text, piece string) bool, of fu
 	return most
 }
 
-// JSON takes secrets out of the strings, keys and numbers of a JSON text. What
-// holds none is given as it is, byte by byte; so is the layout around.
+// JSON removes secrets from the strings, keys and numbers of a JSON text. It returns all
+// other bytes unchanged, white space included.
 func (s *Secrets) JSON(raw json.RawMessage) json.RawMessage {
 	if s == nil {
 		return raw
@@ -257,8 +256,8 @@ func (s *Secrets) JSON(raw json.RawMessage) json.RawMessage {
 	return s.json(raw, s.replacer.Replace)
 }
 
-// Details is [Secrets.JSON] for what tells of a failure: its texts may have been
-// cut, as [Secrets.Text] has it.
+// Details is like [Secrets.JSON], for the details of a failure, whose texts may have been
+// cut: see [Secrets.Text].
 func (s *Secrets) Details(raw json.RawMessage) json.RawMessage {
 	if s == nil {
 		return raw
@@ -301,8 +300,8 @@ func (s *Secrets) json(raw []byte, clean func(string) string) []byte {
 
 func separates(b byte) bool { return strings.IndexByte(" \t\r\n,:[]{}", b) >= 0 }
 
-// closing gives the place behind the end of a string that begins before from, and
-// whether it has escapes.
+// closing returns the index after a string that begins before from, and whether it has
+// escapes.
 func closing(raw []byte, from int) (end int, escaped bool) {
 	for i := from; i < len(raw); i++ {
 		switch raw[i] {
@@ -316,7 +315,7 @@ func closing(raw []byte, from int) (end int, escaped bool) {
 	return len(raw), escaped
 }
 
-// literal takes secrets out of a JSON string; ok is false where there is none.
+// literal removes secrets from a JSON string. ok is false if there is none.
 func literal(raw []byte, escaped bool, clean func(string) string) (_ []byte, ok bool) {
 	var text string
 	// What is no string is taken as it is.
@@ -331,8 +330,7 @@ func literal(raw []byte, escaped bool, clean func(string) string) (_ []byte, ok 
 	return with, err == nil
 }
 
-// Error takes secrets out of an error's text. What the error is, [errors.Is]
-// still tells.
+// Error removes secrets from an error's text. [errors.Is] still works on the result.
 func (s *Secrets) Error(err error) error {
 	if s == nil || err == nil {
 		return err
@@ -344,7 +342,7 @@ func (s *Secrets) Error(err error) error {
 	return err
 }
 
-// hidden is an error whose text, and those of its causes, stay inside.
+// hidden is an error that hides its text and those of its causes.
 type hidden struct {
 	text string
 	err  error

@@ -2,10 +2,10 @@ package schemas
 
 import "slices"
 
-// agree reports whether a schema inside a document means the same in two drafts:
-// its own, and the document's, by which the library reads it all the same. It
-// looks at the forms of keywords that all drafts from the older to the newer one
-// of the two read alike, and takes everything else for a difference.
+// agree reports whether a schema inside a document means the same in two drafts: its
+// own, and that of the document, by which the library reads it anyway. It accepts the
+// forms of keywords that all drafts from the older to the newer one read alike, and
+// considers everything else a difference.
 func agree(v any, a, b string) bool {
 	old, young := age(a), age(b)
 	if old > young {
@@ -26,8 +26,8 @@ const (
 	draft2020
 )
 
-// alikeIn gives, for keywords whose value holds no schema, the oldest draft from
-// which on they are read alike.
+// alikeIn maps keywords whose value holds no schema to the oldest draft from which on
+// they are read alike.
 var alikeIn = map[string]int{
 	"$schema": draft4, "type": draft4, "enum": draft4, "required": draft4,
 	"minProperties": draft4, "maxProperties": draft4, "minItems": draft4, "maxItems": draft4, "uniqueItems": draft4,

@@ -12,12 +12,14 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"chimera.ai/engine/internal/excerpt"
 )
 
-// DefaultDraft is the draft of a schema that does not say which one it is of.
+// DefaultDraft is the draft of a schema without $schema.
 const DefaultDraft = "https://json-schema.org/draft/2020-12/schema"
 
-// base is the address of a document that has none of its own. Nothing is there.
+// base is the URI of a document that has none of its own. Nothing is loaded from it.
 const base = "chimera:///schema"
 
 var drafts = []string{
@@ -28,7 +30,7 @@ var drafts = []string{
 	"https://json-schema.org/draft-04/schema",
 }
 
-// draftOf gives the draft that a value of $schema names, or "".
+// draftOf returns the draft that a value of $schema names, or "" if it names none.
 func draftOf(v any) string {
 	name, _ := v.(string)
 	name = strings.TrimSuffix(strings.TrimSuffix(name, "#"), "#/")
@@ -44,7 +46,7 @@ func draftOf(v any) string {
 }
 
 // Maps that turn the library's assertions about format and content into
-// annotations: an entry that is nil takes precedence over the library's own.
+// annotations: a nil entry takes precedence over the library's own.
 var (
 	noFormats    = nils(jsonschema.Formats)
 	noDecoders   = nils(jsonschema.Decoders)
@@ -64,28 +66,28 @@ func nils[F any](own map[string]F) map[string]F {
 // concurrent use.
 type Schema struct {
 	compiled *jsonschema.Schema
-	// graph bounds validations; where that is worked out late there is made
-	// instead.
+	// graph bounds validations. It is nil if made computes it at the first
+	// validation.
 	graph *graph
 	made  *made
-	// anchors are what dynamic references can lead to, besides what exported
-	// fields lead to.
+	// anchors are the schemas that dynamic references can lead to and that no exported
+	// field leads to.
 	anchors []*jsonschema.Schema
 	// text is the length of the schema's text, and patterns the size of the
 	// programs of its patterns.
 	text, patterns int
 }
 
-// Memory is about how many bytes of memory a schema that [Compile] has made holds
-// once it is in use: measured, and rather too many than too few.
+// Memory estimates the memory, in bytes, that a schema from [Compile] holds once it is
+// in use. The estimate comes from measurements, and is rather too large than too small.
 func (s *Schema) Memory() int { return 1600 + 25*s.text + 80*s.patterns }
 
-// Compile compiles a JSON Schema of draft 4, 6, 7, 2019-09 or 2020-12, the last
-// if it has no $schema. Its errors are the same each time; those about a bound
-// are [ErrTooLarge], those about its text a [*SyntaxError], those about one part
-// of it a [*PlaceError], those about a reference a [*ReferenceError], and where
-// the schema breaks the rules of its draft they hold an [*Invalid]. Each is wrapped
-// once, and [errors.Unwrap] gives it without what was being done.
+// Compile compiles a JSON Schema of draft 4, 6, 7, 2019-09 or 2020-12, the last if it
+// has no $schema. Its errors are deterministic. An error about a bound is [ErrTooLarge],
+// one about the text is a [*SyntaxError], one about a part of the schema a
+// [*PlaceError], and one about a reference a [*ReferenceError]; if the schema breaks the
+// rules of its draft, the error wraps an [*Invalid]. [errors.Unwrap] returns the error
+// without the operation.
 func Compile(raw []byte) (*Schema, error) {
 	s, err := compile(raw, nil)
 	if err != nil {
@@ -94,13 +96,12 @@ func Compile(raw []byte) (*Schema, error) {
 	return s, nil
 }
 
-// compile compiles raw; known are further documents, by address, that it may
-// refer to.
+// compile compiles raw. known holds other documents that it may refer to, by URI.
 func compile(raw []byte, known map[string][]byte) (s *Schema, err error) {
 	defer func() {
-		// The library panics on what its meta-schemas let through.
+		// The library panics on some schemas that its meta-schemas accept.
 		if r := recover(); r != nil {
-			s, err = nil, fmt.Errorf("the schema cannot be compiled: %s", clip(fmt.Sprint(r), 200))
+			s, err = nil, fmt.Errorf("the schema cannot be compiled: %s", excerpt.Clip(fmt.Sprint(r), 200))
 		}
 	}()
 	if len(raw) > MaxSchemaBytes {
@@ -117,7 +118,7 @@ func compile(raw []byte, known map[string][]byte) (s *Schema, err error) {
 	return library(raw, root, known)
 }
 
-// library compiles a schema, whose text and value are given, by the library.
+// library compiles a schema, given as text and as value, with the library.
 func library(raw []byte, root any, known map[string][]byte) (*Schema, error) {
 	found, err := scanSchema(root)
 	if err != nil {
@@ -179,8 +180,8 @@ func library(raw []byte, root any, known map[string][]byte) (*Schema, error) {
 	return &Schema{compiled: compiled, graph: g, anchors: roots[1:], text: len(raw), patterns: found.patterns}, nil
 }
 
-// inject gives the text of the schema with its draft. Without $schema the
-// library takes every vocabulary for active, format assertion included.
+// inject returns the text of the schema with its draft. Without $schema the
+// library assumes that every vocabulary is active, including format assertion.
 func inject(raw []byte, root any) []byte {
 	m, ok := root.(map[string]any)
 	if !ok {
@@ -198,8 +199,8 @@ func inject(raw []byte, root any) []byte {
 	return append(out, rest...)
 }
 
-// explain turns an error of the library into one that is the same each time.
-// The library walks maps, so which of several problems it meets first varies.
+// explain makes an error of the library deterministic. The library ranges over maps, so
+// which of several problems it finds first varies.
 func explain(err error, root any, found *scan, denied bool) error {
 	var ve *jsonschema.ValidationError
 	var loop jsonschema.InfiniteLoopError
@@ -225,7 +226,7 @@ func fragment(pointer string) string {
 
 func unescapeFragment(s string) (string, error) { return url.PathUnescape(s) }
 
-// Compiled gives the library's schema, for provers that want to reason about
-// what run time really checks. It must not be changed. Its Format and Content
+// Compiled returns the library's schema, for provers that reason about what is checked
+// at run time. It must not be modified. Its Format and Content
 // fields are annotations here, whatever the draft.
 func (s *Schema) Compiled() *jsonschema.Schema { return s.compiled }

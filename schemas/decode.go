@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"chimera.ai/engine/internal/excerpt"
 )
 
-// SyntaxError says why a text is not JSON that can be accepted.
+// SyntaxError says why a text is not acceptable JSON.
 type SyntaxError struct {
 	// Offset counts bytes from the start of the text.
 	Offset  int
@@ -18,16 +20,16 @@ type SyntaxError struct {
 
 func (e *SyntaxError) Error() string { return fmt.Sprintf("at byte %d: %s", e.Offset, e.Message) }
 
-// Is reports whether the error is about a passed bound, if target is [ErrTooLarge].
+// Is reports whether target is [ErrTooLarge] and the text exceeds a bound.
 func (e *SyntaxError) Is(target error) bool { return e.limit && target == ErrTooLarge }
 
-// Decode reads one JSON text (RFC 8259). It gives nil, bool, string,
+// Decode reads one JSON text (RFC 8259). It returns nil, bool, string,
 // [json.Number] (as written), []any and map[string]any. Its error is a
 // [*SyntaxError].
 //
 // Unlike encoding/json it refuses duplicate keys, invalid UTF-8, lone
-// surrogates and whatever is beyond the bounds of this package: two readers
-// must never see two values in one text.
+// surrogates and whatever exceeds the bounds of this package: two readers
+// must never see different values in one text.
 func Decode(raw []byte) (any, error) {
 	v, _, err := decode(raw)
 	return v, err
@@ -54,7 +56,7 @@ type decoder struct {
 	data []byte
 	pos  int
 	size size
-	// keys shares the strings of keys: lists hold objects with the same ones.
+	// keys shares the strings of keys, since the objects of a list often have the same.
 	keys map[string]string
 }
 
@@ -66,7 +68,7 @@ func (d *decoder) over(format string, args ...any) error {
 	return &SyntaxError{Offset: d.pos, Message: fmt.Sprintf(format, args...), limit: true}
 }
 
-// unexpected describes what stands at the current place.
+// unexpected describes what is at the current position instead of wanted.
 func (d *decoder) unexpected(wanted string) error {
 	if d.pos >= len(d.data) {
 		return d.fail("the text ends where %s is expected", wanted)
@@ -197,7 +199,7 @@ func (d *decoder) object(depth int) (any, error) {
 		}
 		if _, twice := object[key]; twice {
 			d.pos = start
-			return nil, d.fail("the key %s stands twice in one object", clip(quote(key), 80))
+			return nil, d.fail("the key %s stands twice in one object", excerpt.Quote(key, 80))
 		}
 		if d.space(); d.peek() != ':' {
 			return nil, d.unexpected("':'")
@@ -230,7 +232,7 @@ func (d *decoder) enter(depth int) error {
 	return nil
 }
 
-// key reads a key, and gives one string for equal short keys.
+// key reads a key. Equal short keys share one string.
 func (d *decoder) key() (string, error) {
 	const short = 64
 	for i := d.pos + 1; i < len(d.data) && i <= d.pos+short; i++ {
@@ -281,7 +283,7 @@ func (d *decoder) text() (string, error) {
 	return "", d.fail("a string that does not end")
 }
 
-// escaped reads the rest of a string whose first escape stands at i.
+// escaped reads the rest of a string whose first escape is at i.
 func (d *decoder) escaped(start, i int) (string, error) {
 	buf := append(make([]byte, 0, i-start+16), d.data[start:i]...)
 	for i < len(d.data) {
@@ -311,7 +313,7 @@ func (d *decoder) escaped(start, i int) (string, error) {
 	return "", d.fail("a string that does not end")
 }
 
-// unescape reads one escape at the start of b; n is its length, or 0 if it is wrong.
+// unescape reads one escape at the start of b. n is its length, or 0 if it is invalid.
 func unescape(b []byte) (r rune, n int) {
 	if len(b) < 2 {
 		return 0, 0

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"chimera.ai/engine/internal/excerpt"
 )
 
 // Bounds of what [Schema.Describe] says.
@@ -18,14 +20,14 @@ const (
 	maxListed      = 8
 )
 
-// Describe gives a short text of the schema for messages, in the flow style of
-// YAML: {type: integer, maximum: 11}. References are followed. What is too long,
-// too deep or refers to itself is cut to "…", so that the text is no schema; it
-// is the same each time.
+// Describe returns a short text of the schema for messages, in the flow style of
+// YAML: {type: integer, maximum: 11}. It follows references. What is too long, too
+// deep or refers to itself becomes "…", so the text is not a schema. It is
+// deterministic.
 func (s *Schema) Describe() string {
 	d := describer{open: map[*jsonschema.Schema]bool{}}
 	d.schema(s.compiled, 0)
-	return clip(d.sb.String(), maxDescription)
+	return excerpt.Clip(d.sb.String(), maxDescription)
 }
 
 type describer struct {
@@ -117,7 +119,7 @@ type field struct {
 	value any
 }
 
-// fields lists the asserting keywords of a schema in a fixed order. Values are
+// fields returns the asserting keywords of a schema in a fixed order. Their values are
 // those that value writes; a string is written as it is.
 func fields(s *jsonschema.Schema) []field {
 	var out []field
@@ -129,7 +131,7 @@ func fields(s *jsonschema.Schema) []field {
 	count := func(name string, n, none int) { add(n >= 0 && n != none, name, strconv.Itoa(n)) }
 	number := func(name string, r *big.Rat) {
 		if r != nil {
-			add(true, name, clip(decimal(r), 60))
+			add(true, name, excerpt.Clip(decimal(r), 60))
 		}
 	}
 	one := func(name string, v any) {
@@ -162,7 +164,7 @@ func fields(s *jsonschema.Schema) []field {
 	count("minLength", s.MinLength, 0)
 	count("maxLength", s.MaxLength, -1)
 	if s.Pattern != nil {
-		add(true, "pattern", clip(quote(authored(s)), 60))
+		add(true, "pattern", excerpt.Clip(show(authored(s)), 60))
 	}
 	add(len(s.Properties) > 0, "properties", s.Properties)
 	add(len(s.Required) > 0, "required", s.Required)
@@ -208,19 +210,19 @@ func fields(s *jsonschema.Schema) []field {
 	return out
 }
 
-// dependent writes what a property asks for, each one for itself.
+// dependent adds what a property demands, each demand on its own.
 func dependent(add func(bool, string, any), name string, v any) {
 	add(true, "with "+bareword(name), v)
 }
 
 var bare = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$-]{0,60}$`)
 
-// bareword writes a name without quotes where that is clear.
+// bareword returns a name without quotes if that is unambiguous.
 func bareword(name string) string {
 	if bare.MatchString(name) {
 		return name
 	}
-	return clip(quote(name), 60)
+	return excerpt.Clip(show(name), 60)
 }
 
-func literal(v any) string { return clip(show(v), 60) }
+func literal(v any) string { return excerpt.Clip(show(v), 60) }

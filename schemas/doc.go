@@ -1,10 +1,9 @@
 // Package schemas is the guarded JSON Schema validator, and the home of the
 // JSON Schemas that Chimera publishes ([Named]).
 //
-// It stands around github.com/santhosh-tekuri/jsonschema/v5, which is exact
-// (rationals, all drafts from 4 to 2020-12) but was written for schemas and
-// values of a trusted author. Here both come from strangers, so the wrapper
-// sees to it that
+// It wraps github.com/santhosh-tekuri/jsonschema/v5, which is exact (rationals,
+// all drafts from 4 to 2020-12) but was written for schemas and values of a
+// trusted author. Here both come from strangers, so the wrapper ensures that
 //
 //   - JSON is read by [Decode]: bounded in size, depth, nodes and length and
 //     exponent of numbers; duplicate keys, invalid UTF-8 and lone surrogates
@@ -18,21 +17,21 @@
 //   - a schema is bounded when it is compiled (bytes, subschemas, patterns,
 //     chains of references), and the work of validating a value is bounded
 //     before it starts, so that no schema can make validation exponential;
-//   - a $dynamicRef that can lead to one schema only is made a reference like
-//     others, and one for which the library would take any of several anchors is
-//     refused; so is a part that names another draft, which the library overlooks,
-//     unless it means the same in both;
+//   - a $dynamicRef that can lead to one schema only becomes an ordinary reference,
+//     and one for which the library would take any of several anchors is refused;
+//     so is a part that names another draft, which the library ignores, unless it
+//     means the same in both;
 //   - panics of the library become errors;
-//   - what is wrong with a value ([Invalid]) is a flat, sorted, bounded list
-//     that is the same each time.
+//   - what is wrong with a value ([Invalid]) is a flat, sorted, bounded,
+//     deterministic list.
 //
 // Patterns mean what they mean in ECMA-262 with its flag u, as JSON Schema
-// recommends, as far as RE2 can say it: "." excludes all four line terminators,
-// \s is all white space of Unicode, "[" has no meaning inside of a class, and
+// recommends, as far as RE2 can express it: "." excludes all four line terminators,
+// \s is all white space of Unicode, "[" has no special meaning inside a class, and
 // \uXXXX, \u{X}, \cX and \p{Script=X} are understood (\u and \c not in the names
 // of patternProperties). A schema whose pattern needs look-around or back
-// references is refused. What only RE2 has, such as (?i), keeps its meaning.
+// references is refused. Syntax that only RE2 has, such as (?i), keeps its meaning.
 //
-// Schemas are also put together from others ([Make], [Wrap]), which is what the
-// typing of expressions and proofs of containment do.
+// Schemas can also be built from others ([Make], [Wrap]), as the typing of expressions
+// and proofs of containment do.
 package schemas

@@ -7,20 +7,22 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"chimera.ai/engine/internal/excerpt"
 )
 
-// settle makes plain references of the dynamic ones ($dynamicRef) that lead to
-// the same schema however they are reached, so that it is known what they mean,
-// also where a part of the document stands alone.
+// settle turns each dynamic reference ($dynamicRef) that leads to the same schema however
+// it is reached into an ordinary one, so that its meaning is known even in a part of the
+// document alone.
 //
 // The library takes, of the schemas that a validation has entered, the outermost
 // that has a dynamic anchor of that name at or below its place, other than the
 // one that the reference leads to at first. That is the document's root, which
-// every validation enters first and below which all anchors stand. So there is
-// nothing to choose where at most one other anchor has the name; of several it
-// takes any, which is refused. Two things could change that, and nothing is
-// settled where one of them is there: the library forgets what was entered before
-// a then or else, and an anchor may stand where it does not look for anchors.
+// every validation enters first and below which all anchors are. So if at most one
+// other anchor has the name, there is nothing to choose; of several it takes any,
+// which is refused. Two things could change that, and settle does nothing if it
+// finds one: the library forgets what was entered before a then or else, and an
+// anchor may be where it does not look for anchors.
 //
 // roots are the compiled document and, behind it, all schemas with a dynamic
 // anchor.
@@ -46,7 +48,7 @@ func settle(roots []*jsonschema.Schema, found *scan) error {
 	if !sure {
 		return nil
 	}
-	// The library walks maps, so which of several comes first varies.
+	// The library ranges over maps, so which of several comes first varies.
 	slices.SortFunc(all, func(a, b *jsonschema.Schema) int { return strings.Compare(a.Location, b.Location) })
 	for _, s := range all {
 		target, err := settled(s, roots[1:], found.root)
@@ -96,13 +98,13 @@ func settled(s *jsonschema.Schema, anchors []*jsonschema.Schema, root any) (*jso
 	case len(others) > 1:
 		return nil, &PlaceError{
 			Pointer: pointerOf(s),
-			Err:     fmt.Errorf("the $dynamicRef could lead to any of %d dynamic anchors %s", len(others), clip(quote(name), 120)),
+			Err:     fmt.Errorf("the $dynamicRef could lead to any of %d dynamic anchors %s", len(others), excerpt.Quote(name, 120)),
 		}
 	}
 	return others[0], nil
 }
 
-// pointerOf is the place of a schema as a plain JSON pointer.
+// pointerOf returns the place of a schema as a plain JSON pointer.
 func pointerOf(s *jsonschema.Schema) string {
 	_, place, _ := strings.Cut(s.Location, "#")
 	if pointer, err := unescapeFragment(place); err == nil {
@@ -111,8 +113,7 @@ func pointerOf(s *jsonschema.Schema) string {
 	return place
 }
 
-// valueAt is the value of a document that a location of the library names, or
-// nil.
+// valueAt returns the value of a document that a location of the library names, or nil.
 func valueAt(v any, location string) any {
 	_, pointer, _ := strings.Cut(location, "#")
 	if pointer == "" {
@@ -140,8 +141,8 @@ func valueAt(v any, location string) any {
 	return v
 }
 
-// hidden reports whether a pointer leads through what is no keyword for schemas
-// in draft 2020-12, where the library does not look for anchors.
+// hidden reports whether a pointer leads through something that holds no schemas in draft
+// 2020-12, where the library does not look for anchors.
 func hidden(pointer string) bool {
 	if pointer == "" {
 		return false
@@ -167,7 +168,7 @@ func hidden(pointer string) bool {
 	return false
 }
 
-// countAnchors counts the keys $dynamicAnchor of a document, wherever they stand.
+// countAnchors counts the keys $dynamicAnchor of a document, wherever they are.
 func countAnchors(v any) (n int) {
 	switch v := v.(type) {
 	case []any:

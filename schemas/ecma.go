@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"chimera.ai/engine/internal/excerpt"
 )
 
 // What ECMA-262 calls line terminators and white space, as parts of a class of
@@ -21,11 +23,10 @@ const (
 	anyRune = `[\x{0}-\x{10FFFF}]`
 )
 
-// ecma writes a pattern of JSON Schema, which is one of ECMA-262 with its flag
-// u, in the syntax of RE2. What both have is left as it is, and so is what only
-// RE2 has; what only ECMA-262 has and no rewriting can say, such as look-around,
-// is left for RE2 to refuse. The error is about what both have, but RE2 takes
-// for something else.
+// ecma translates a pattern of JSON Schema, which is one of ECMA-262 with its flag u, to
+// the syntax of RE2. It keeps what both have and what only RE2 has. What only ECMA-262
+// has and no translation can express, such as look-around, is left for RE2 to refuse.
+// The error is about syntax that both have but that means something else in RE2.
 func ecma(pattern string) (string, error) {
 	if !strings.ContainsAny(pattern, `.\[`) {
 		return pattern, nil
@@ -46,7 +47,7 @@ type translator struct {
 	err    error
 }
 
-// copy takes n bytes as they are.
+// copy copies n bytes.
 func (t *translator) copy(n int) {
 	n = min(n, len(t.in)-t.pos)
 	t.out.WriteString(t.in[t.pos : t.pos+n])
@@ -79,7 +80,7 @@ func (t *translator) next() {
 	}
 }
 
-// group takes the start of a group, whose flags may change what "." is.
+// group translates the start of a group, whose flags may change the meaning of ".".
 func (t *translator) group() {
 	flag := t.dotAll[len(t.dotAll)-1]
 	rest, flags := strings.CutPrefix(t.in[t.pos:], "(?")
@@ -97,7 +98,7 @@ func (t *translator) group() {
 			on = false
 		case 'i', 'm', 'U':
 		case ')':
-			// Flags for the rest of the group around.
+			// Flags for the rest of the enclosing group.
 			t.dotAll[len(t.dotAll)-1] = flag
 			t.copy(2 + i + 1)
 			return
@@ -114,7 +115,7 @@ func (t *translator) group() {
 	t.copy(len(t.in))
 }
 
-// escape takes an escape outside of a class.
+// escape translates an escape outside a class.
 func (t *translator) escape() {
 	if text, n := shared(t.in[t.pos:]); n > 0 {
 		t.out.WriteString(text)
@@ -136,15 +137,15 @@ func (t *translator) escape() {
 		}
 		t.copy(len(rest))
 	case len(rest) > 1 && '1' <= rest[1] && rest[1] <= '9':
-		// RE2 takes \12 and the like for octal numbers.
-		t.err = errors.New("the pattern is not RE2: the back reference " + quote(rest[:2]))
+		// RE2 reads \12 and the like as octal numbers.
+		t.err = errors.New("the pattern is not RE2: the back reference " + excerpt.Quote(rest[:2], 2))
 	default:
 		t.copy(2)
 	}
 }
 
-// class takes a class in brackets. In ECMA-262 the first "]" ends it, and "["
-// has no meaning in it.
+// class translates a class in brackets. In ECMA-262 the first "]" ends it, and "[" has no
+// special meaning in it.
 func (t *translator) class() {
 	start := t.pos
 	t.pos++
@@ -153,8 +154,8 @@ func (t *translator) class() {
 		t.pos++
 	}
 	var body strings.Builder
-	// ranged: a character and "-" were taken, and the end of a range comes.
-	// single: the last thing taken is a character, and a range may start there.
+	// ranged is set after a character and "-": the end of a range comes next.
+	// single is set after a character, which may start a range.
 	single, ranged := false, false
 	for t.pos < len(t.in) {
 		rest := t.in[t.pos:]
@@ -175,7 +176,7 @@ func (t *translator) class() {
 		text, n, one := member(rest)
 		switch {
 		case n == 0:
-			// RE2 sees what is wrong.
+			// RE2 will report the mistake.
 			text, n, one = rest[:1], 1, true
 		case rest[0] == '-' && single && len(rest) > 1 && rest[1] != ']':
 			body.WriteByte('-')
@@ -197,8 +198,8 @@ func (t *translator) class() {
 	t.copy(len(t.in))
 }
 
-// member reads what stands at the start of s inside of a class, and says how
-// long it is and whether it is one character.
+// member reads the first member of a class from the start of s, and returns its length
+// and whether it is one character.
 func member(s string) (text string, n int, one bool) {
 	if s[0] != '\\' {
 		_, n := utf8.DecodeRuneInString(s)
@@ -305,6 +306,6 @@ func unicodeEscape(s string) (text string, n int) {
 	if r := utf16.DecodeRune(high, low); ok && r != utf8.RuneError {
 		return fmt.Sprintf(`\x{%X}`, r), 12
 	}
-	// Half of a pair stands in no text that is UTF-8.
+	// No UTF-8 text contains half of a pair.
 	return "", 0
 }

@@ -1,6 +1,10 @@
 package schemas
 
-import "fmt"
+import (
+	"fmt"
+
+	"chimera.ai/engine/internal/excerpt"
+)
 
 // PlaceError reports a part of a schema that makes it unusable.
 type PlaceError struct {
@@ -9,9 +13,11 @@ type PlaceError struct {
 	Err     error
 }
 
-func (e *PlaceError) Error() string { return fmt.Sprintf("at %q: %v", clip(e.Pointer, 200), e.Err) }
+func (e *PlaceError) Error() string {
+	return fmt.Sprintf("at %s: %v", excerpt.Quote(e.Pointer, 200), e.Err)
+}
 
-// Unwrap gives what is wrong with the part.
+// Unwrap returns what is wrong with the part.
 func (e *PlaceError) Unwrap() error { return e.Err }
 
 // ReferenceError reports a reference that leads to no schema.
@@ -24,7 +30,7 @@ type ReferenceError struct {
 
 func (e *ReferenceError) Error() string {
 	if e.Outside {
-		return fmt.Sprintf("the reference %s leaves the document, and nothing is ever loaded", clip(quote(e.Reference), 200))
+		return fmt.Sprintf("the reference %s leaves the document, and nothing is ever loaded", excerpt.Quote(e.Reference, 200))
 	}
-	return fmt.Sprintf("the reference %s leads nowhere", clip(quote(e.Reference), 200))
+	return fmt.Sprintf("the reference %s leads nowhere", excerpt.Quote(e.Reference, 200))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// kinds of instance, as far as the cost of validation depends on them.
+// kind is a set of kinds of instances, as far as the cost of validation depends on them.
 type kind uint8
 
 const (
@@ -20,9 +20,8 @@ const (
 	anObject
 )
 
-// graph is the compiled schema as a graph whose edges say which schemas apply
-// to the same value, and which to a part of it. It serves to bound the work of
-// a validation.
+// graph is the compiled schema as a graph whose edges say which schemas apply to the same
+// value, and which to a part of it. It bounds the work of a validation.
 type graph struct {
 	// nodes are in topological order of their inplace edges: these lead to
 	// higher indexes only.
@@ -35,7 +34,7 @@ type graph struct {
 // node is one schema. Edges are indexes of nodes.
 type node struct {
 	schema *jsonschema.Schema
-	// kinds are the instances that a look at the type does not turn away.
+	// kinds are the instances that the type keyword admits.
 	kinds kind
 	// visit, member and text are the work of one visit, in units: once, per
 	// member of a list or object, and per byte of a string, number or of all keys.
@@ -73,11 +72,10 @@ type builder struct {
 	dynamic []*jsonschema.Schema
 }
 
-// newGraph is the graph of a compiled document. It puts the meaning of patterns,
-// empty enums and references to meta-schemas right on the way: no one else knows the
-// schemas yet. written gives the patterns, by pointers to their schemas, that the
-// library was given a translation of.
-// known are the documents that it may refer to besides itself.
+// newGraph returns the graph of a compiled document. On the way it corrects the meaning of
+// patterns, empty enums and references to meta-schemas: nobody else has seen the schemas
+// yet. written maps pointers to schemas to the patterns of which the library got a
+// translation. known holds the documents that it may refer to besides itself.
 func newGraph(roots []*jsonschema.Schema, known map[string][]byte, written map[string]string) (*graph, error) {
 	own, _, _ := strings.Cut(roots[0].Location, "#")
 	extends, refers := false, false
@@ -85,8 +83,8 @@ func newGraph(roots []*jsonschema.Schema, known map[string][]byte, written map[s
 		if plain[s] {
 			return nil
 		}
-		// The library has more documents built in, which it does not load; their
-		// formats assert.
+		// The library has more built-in documents, which need no loading; their formats
+		// assert.
 		doc, _, _ := strings.Cut(s.Location, "#")
 		if _, ok := known[doc]; !ok && doc != own || metas[s] != nil {
 			return externalError([]string{doc})
@@ -96,7 +94,7 @@ func newGraph(roots []*jsonschema.Schema, known map[string][]byte, written map[s
 			refers = true
 		}
 		if s.Enum != nil && len(s.Enum) == 0 {
-			// The library takes an empty enum for no keyword; it allows no value.
+			// The library ignores an empty enum, but an empty enum allows no value.
 			s.Always = new(bool)
 		}
 		extends = extends || s.RecursiveAnchor || s.DynamicAnchor == "meta"
@@ -108,9 +106,9 @@ func newGraph(roots []*jsonschema.Schema, known map[string][]byte, written map[s
 	return g, err
 }
 
-// joinedGraph is the graph of a schema that was put together from parts of
-// several documents, each of them admitted before. Places of several parts may
-// be the same text, so that they name no schema.
+// joinedGraph returns the graph of a schema that was built from parts of several
+// documents, each of which was admitted before. Parts may have equal places, so places
+// do not identify schemas.
 func joinedGraph(root *jsonschema.Schema, anchors []*jsonschema.Schema, loose bool) (*graph, error) {
 	g, err := buildGraph(append([]*jsonschema.Schema{root}, anchors...), MaxJoined, func(s *jsonschema.Schema) error {
 		if loose && (s.DynamicRef != nil || s.RecursiveRef != nil) {
@@ -170,8 +168,8 @@ func (b *builder) add(s *jsonschema.Schema) {
 	}
 }
 
-// checkCounts refuses counts that the library's conversion to int has mangled:
-// it turns maxLength 1e300 into a negative number on some machines.
+// checkCounts refuses counts that overflow in the library's conversion to int, which turns
+// maxLength 1e300 into a negative number on some machines.
 func checkCounts(s *jsonschema.Schema) error {
 	for _, n := range []int{
 		s.MinProperties, s.MaxProperties, s.MinItems, s.MaxItems,
@@ -184,8 +182,8 @@ func checkCounts(s *jsonschema.Schema) error {
 	return nil
 }
 
-// each calls f for every schema that s leads to, and says whether it applies to
-// the same value. Order does not matter.
+// each calls f for every schema that s leads to, with whether it applies to the same
+// value, in no particular order.
 func each(s *jsonschema.Schema, f func(child *jsonschema.Schema, inplace bool)) {
 	one := func(inplace bool, children ...*jsonschema.Schema) {
 		for _, c := range children {
@@ -395,8 +393,8 @@ func kindsOf(types []string) kind {
 	return k
 }
 
-// patternWork is the work of matching one byte: the worst case of RE2 is one
-// step per instruction.
+// patternWork returns the work of matching one byte: at worst, RE2 takes one step for
+// each instruction.
 func patternWork(p *regexp.Regexp) float64 {
 	n, err := sizeOf(p.String())
 	if err != nil {
@@ -405,7 +403,7 @@ func patternWork(p *regexp.Regexp) float64 {
 	return 1 + float64(n)/2
 }
 
-// equalsWork is the work of comparing a value with v, whatever the value.
+// equalsWork returns the work of comparing any value with v.
 func equalsWork(v any) float64 {
 	switch v := v.(type) {
 	case json.Number:

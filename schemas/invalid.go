@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"chimera.ai/engine/internal/excerpt"
 )
 
 // Bounds of what [Invalid] says.
@@ -20,17 +22,17 @@ const (
 	maxMessage = 320
 )
 
-// Invalid says why a value does not satisfy a schema. For the same schema and
-// value it is the same each time.
+// Invalid says why a value does not satisfy a schema. It is deterministic for a schema and
+// a value.
 type Invalid struct {
 	// Causes is sorted by instance, keyword and message, without duplicates, and
 	// holds at most 32.
 	Causes []Cause
-	// More counts the causes that were left out.
+	// More is the number of causes left out.
 	More int
 }
 
-// Cause is one reason.
+// Cause is one reason why a value is invalid.
 type Cause struct {
 	// Instance is a JSON pointer (RFC 6901) to the part of the value; "" is the whole.
 	Instance string
@@ -60,10 +62,10 @@ func (e *Invalid) Error() string {
 	return sb.String()
 }
 
-// flatten turns the library's tree of errors into a list. Its order, and the
-// order of names in some messages, vary with Go's maps; ours do not. at finds a
-// schema by its location, and s is the schema; without them the library's words
-// stand.
+// flatten turns the library's tree of errors into a list. The order of the tree, and of
+// names in some messages, varies with Go's maps; the list does not vary. at maps
+// locations to schemas, and s is the schema; without them, messages remain those of the
+// library.
 func flatten(ve *jsonschema.ValidationError, at map[string]*jsonschema.Schema, s *jsonschema.Schema, v any) *Invalid {
 	f := flattener{at: at, schema: s, root: v, seen: map[Cause]bool{}}
 	f.walk(ve)
@@ -77,7 +79,7 @@ func flatten(ve *jsonschema.ValidationError, at map[string]*jsonschema.Schema, s
 	}
 	for i := range inv.Causes {
 		c := &inv.Causes[i]
-		c.Instance, c.Keyword, c.Message = clip(c.Instance, maxPointer), clip(c.Keyword, maxPointer), clip(c.Message, maxMessage)
+		c.Instance, c.Keyword, c.Message = excerpt.Clip(c.Instance, maxPointer), excerpt.Clip(c.Keyword, maxPointer), excerpt.Clip(c.Message, maxMessage)
 	}
 	return inv
 }
@@ -137,7 +139,7 @@ func (f *flattener) owner(ve *jsonschema.ValidationError) (*jsonschema.Schema, s
 }
 
 // follow finds the schema that an error is about, and the keyword in it, by the
-// way that validation took from the root.
+// path that validation took from the root.
 func follow(s *jsonschema.Schema, path string) (*jsonschema.Schema, string) {
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	for len(parts) > 0 && parts[0] != "" {
@@ -146,7 +148,7 @@ func follow(s *jsonschema.Schema, path string) (*jsonschema.Schema, string) {
 			return s, strings.Join(parts, "/")
 		}
 		if s.DynamicRef == next || s.RecursiveRef == next {
-			// It may have led elsewhere.
+			// It may have led to another schema.
 			return nil, ""
 		}
 		s, parts = next, parts[n:]
@@ -154,8 +156,8 @@ func follow(s *jsonschema.Schema, path string) (*jsonschema.Schema, string) {
 	return s, ""
 }
 
-// step finds the subschema that the first parts of a way lead to, and how many
-// they are; it gives none where they name a keyword that only asserts.
+// step finds the subschema that the first parts of a path lead to, and how many
+// they are; it returns none where they name a keyword that only asserts.
 func step(s *jsonschema.Schema, parts []string) (*jsonschema.Schema, int) {
 	one := func(v any) (*jsonschema.Schema, int) {
 		c, _ := v.(*jsonschema.Schema)
@@ -231,8 +233,8 @@ func step(s *jsonschema.Schema, parts []string) (*jsonschema.Schema, int) {
 	return nil, 0
 }
 
-// message says what is wrong in our words where the library's are unclear or
-// vary, and in its own elsewhere.
+// message says what is wrong. It uses the library's message unless that is unclear or
+// varies.
 func (f *flattener) message(ve *jsonschema.ValidationError) string {
 	if ve.Message == "not failed" {
 		// Its location is also that of the schema under "not".
@@ -260,7 +262,7 @@ func (f *flattener) message(ve *jsonschema.ValidationError) string {
 			return "no value is allowed here"
 		}
 	case "const":
-		return "must be " + clip(show(s.Constant[0]), 200)
+		return "must be " + excerpt.Clip(show(s.Constant[0]), 200)
 	case "enum":
 		return "must be one of " + listed(s.Enum)
 	case "additionalProperties":
@@ -290,7 +292,7 @@ func (f *flattener) limit(ve *jsonschema.ValidationError, word string, bound *bi
 	if bound == nil {
 		return ve.Message
 	}
-	return fmt.Sprintf("must be %s %s, but is %s", word, clip(decimal(bound), 80), clip(show(f.instance(ve)), 80))
+	return fmt.Sprintf("must be %s %s, but is %s", word, excerpt.Clip(decimal(bound), 80), excerpt.Clip(show(f.instance(ve)), 80))
 }
 
 func (f *flattener) instance(ve *jsonschema.ValidationError) any {
@@ -324,7 +326,7 @@ func extra(s *jsonschema.Schema, object map[string]any) string {
 			known = known || p.MatchString(name)
 		}
 		if !known {
-			names = append(names, clip(quote(name), 60))
+			names = append(names, excerpt.Quote(name, 60))
 		}
 	}
 	if len(names) == 1 {
@@ -336,7 +338,7 @@ func extra(s *jsonschema.Schema, object map[string]any) string {
 func listed(values []any) string {
 	names := make([]string, 0, min(len(values), 12))
 	for _, v := range values[:min(len(values), 12)] {
-		names = append(names, clip(show(v), 60))
+		names = append(names, excerpt.Clip(show(v), 60))
 	}
 	if n := len(values) - len(names); n > 0 {
 		return strings.Join(names, ", ") + fmt.Sprintf(" or %d more", n)
@@ -351,7 +353,7 @@ func joined(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// location gives the plain JSON pointer of an absolute location.
+// location returns the plain JSON pointer of an absolute location.
 func location(absolute string) string {
 	_, f, _ := strings.Cut(absolute, "#")
 	return pointer(f)

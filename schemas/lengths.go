@@ -5,10 +5,9 @@ import (
 	"regexp/syntax"
 )
 
-// PatternLengths gives bounds of the lengths, in code points, of all strings that
-// a schema's pattern takes: at least lo, at most hi, which is -1 where there is no
-// bound or none is known. They hold; that a string of that length is taken does not
-// follow.
+// PatternLengths returns bounds of the lengths, in code points, of the strings that match
+// a schema's pattern: at least lo, and at most hi, which is -1 if there is no bound or
+// none is known. A string within the bounds need not match.
 func PatternLengths(pattern *regexp.Regexp) (lo, hi int) {
 	re, err := syntax.Parse(pattern.String(), syntax.Perl)
 	if err != nil {
@@ -16,17 +15,17 @@ func PatternLengths(pattern *regexp.Regexp) (lo, hi int) {
 	}
 	s := spanOf(re)
 	if !s.begins || !s.ends {
-		// A pattern takes what holds a match somewhere.
+		// A string that contains a match anywhere matches a pattern.
 		s.hi = -1
 	}
 	return s.lo, s.hi
 }
 
-// maxLength is where counting ends: more is no bound at all.
+// maxLength is the largest length that counts as a bound.
 const maxLength = 1 << 30
 
-// span is what is known of all matches of a part of a pattern: how long they are
-// (hi is -1 for no bound), and whether nothing can stand in front of them or after.
+// span is what is known about the matches of a part of a pattern: their lengths (hi is -1
+// for no bound), and whether nothing can precede or follow them.
 type span struct {
 	lo, hi       int
 	begins, ends bool
@@ -58,7 +57,7 @@ func spanOf(re *syntax.Regexp) span {
 		var out span
 		for _, sub := range re.Sub {
 			s := spanOf(sub)
-			// Where the text begins, all that stood before it in the match is empty.
+			// All that precedes the beginning of the text in a match is empty.
 			out = span{
 				lo: min(out.lo+s.lo, maxLength), hi: plus(out.hi, s.hi),
 				begins: out.begins || s.begins, ends: out.ends || s.ends,
@@ -77,7 +76,7 @@ func spanOf(re *syntax.Regexp) span {
 	return span{hi: -1}
 }
 
-// times is a span so often after itself; max is -1 for any number.
+// times returns the span of a repetition of s; most is -1 for any number.
 func (s span) times(least, most int) span {
 	out := span{lo: min(least*s.lo, maxLength), hi: -1}
 	if most >= 0 && s.hi >= 0 {

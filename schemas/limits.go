@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"chimera.ai/engine/internal/excerpt"
 )
 
-// Bounds of what is read. They are far above what people and tools write, and
-// low enough that the worst document costs milliseconds, not memory.
+// Bounds of JSON texts. They are far above what people and tools write, and low enough
+// that the worst document costs milliseconds, and little memory.
 const (
 	// MaxBytes is the length of a JSON text, in bytes.
 	MaxBytes = 16 << 20
@@ -40,15 +42,15 @@ const (
 	// MaxChain is how many schemas can apply to one value one inside the other,
 	// by $ref, allOf and the like.
 	MaxChain = 64
-	// MaxCount is the largest count (minLength, maxItems and so on). It is what a
-	// float64, by which the library reads counts, holds exactly.
+	// MaxCount is the largest count (minLength, maxItems and so on). The library reads
+	// counts as float64, which holds integers up to it exactly.
 	MaxCount = 1 << 53
 	// MaxWork bounds one validation, in units of about 10 ns.
 	MaxWork = 100_000_000
 )
 
-// ErrTooLarge is what errors about a passed bound are, by [errors.Is]: the
-// value may be sound, but it is too large, too deep or too costly to look at.
+// ErrTooLarge reports, by [errors.Is], a value or schema beyond a bound: it may be valid,
+// but it is too large, too deep or too expensive to check.
 var ErrTooLarge = errors.New("too large")
 
 func tooLarge(format string, args ...any) error {
@@ -66,8 +68,8 @@ type size struct {
 	depth int
 }
 
-// measure walks a decoded value, refuses whatever is not JSON as [Decode]
-// yields it, and gives its size.
+// measure returns the size of a decoded value. It refuses whatever is not JSON as
+// [Decode] returns it.
 func measure(v any) (size, error) {
 	var sz size
 	if err := sz.add(v, 0); err != nil {
@@ -127,7 +129,7 @@ func (sz *size) enter(depth int) error {
 	return nil
 }
 
-// checkNumber checks that s is one JSON number within bounds, and gives its
+// checkNumber checks that s is one JSON number within bounds, and returns its
 // weight: its length and what its exponent adds.
 func checkNumber(s string) (int, error) {
 	n, exponent, ok := scanNumber(s)
@@ -137,7 +139,7 @@ func checkNumber(s string) (int, error) {
 	case !ok || n != len(s):
 		return 0, fmt.Errorf("%q is not a JSON number", s)
 	case exponent > MaxExponent:
-		return 0, tooLarge("the exponent of %s is beyond %d", clip(s, 40), MaxExponent)
+		return 0, tooLarge("the exponent of %s is beyond %d", excerpt.Clip(s, 40), MaxExponent)
 	}
 	return len(s) + exponent, nil
 }

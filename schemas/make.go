@@ -9,9 +9,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// Keywords describe a schema that is put together from others. They mean what
-// they mean in draft 2020-12; a zero field asks nothing, and a nil schema is
-// [True].
+// Keywords describes a schema that is built from others. The keywords mean what they mean
+// in draft 2020-12; a zero field demands nothing, and a nil schema is [True].
 type Keywords struct {
 	// Types are the allowed JSON types, "integer" included.
 	Types []string
@@ -33,17 +32,17 @@ type Keywords struct {
 	Items              *Schema
 	MinItems, MaxItems *int
 
-	// MinLength and MaxLength count the code points of strings. Pattern means
-	// what it means in Go, and is searched for in the string.
+	// MinLength and MaxLength count the code points of strings. Pattern has Go's
+	// syntax, and may match anywhere in the string.
 	MinLength, MaxLength *int
 	Pattern              *regexp.Regexp
 
 	Minimum, Maximum, ExclusiveMinimum, ExclusiveMaximum, MultipleOf *big.Rat
 }
 
-// Make gives the schema of keywords. It shares its parts and costs little: what
-// bounds validation is worked out at the first [Schema.Validate], which
-// refuses a schema beyond the bounds of [Compile] ([MaxSubschemas] is
+// Make returns the schema of keywords. It shares its parts and is cheap: the bound of
+// validations is computed at the first [Schema.Validate], which refuses a schema
+// beyond the bounds of [Compile] ([MaxSubschemas] is
 // [MaxJoined] here). Neither the keywords nor what they hold may change later.
 func Make(k Keywords) *Schema {
 	s := blank()
@@ -84,8 +83,8 @@ func Make(k Keywords) *Schema {
 	return &Schema{compiled: s, made: j}
 }
 
-// counts sets a pair of counts. The library takes a negative one for none, but
-// no value is shorter than nothing.
+// counts sets a pair of counts. To the library a negative count means none, but no value
+// has a negative length.
 func counts(least, most, from, to *int) {
 	if from != nil && *from > 0 {
 		*least = *from
@@ -98,10 +97,10 @@ func counts(least, most, from, to *int) {
 	}
 }
 
-// Wrap gives a part of a compiled schema, or one that was put together from
-// such parts, as a schema of its own. Its references hold, but for dynamic ones
-// ($dynamicRef, $recursiveRef): where these lead depends on what stands around
-// the part, so that validation by a part with one always fails.
+// Wrap returns a part of a compiled schema, or one that was built from such parts, as a
+// schema of its own. Its references work, except for dynamic ones ($dynamicRef,
+// $recursiveRef): their targets depend on what is around the part, so validation by a
+// part with one always fails.
 func Wrap(s *jsonschema.Schema) *Schema {
 	return &Schema{compiled: s, made: &made{loose: true}}
 }
@@ -111,13 +110,13 @@ var (
 	nothing    = &Schema{compiled: always(false), made: &made{}}
 )
 
-// True is the schema of every value; it is one and the same each time.
+// True returns the schema of every value, always the same one.
 func True() *Schema { return everything }
 
-// False is the schema of no value; it is one and the same each time.
+// False returns the schema of no value, always the same one.
 func False() *Schema { return nothing }
 
-// blank is a schema without a keyword. Its place is that of no text.
+// blank returns a schema without keywords, whose place is in no text.
 func blank() *jsonschema.Schema {
 	return &jsonschema.Schema{
 		Location: madeBase, Draft: jsonschema.Draft2020,
@@ -136,21 +135,21 @@ func always(yes bool) *jsonschema.Schema {
 	return s
 }
 
-// madeBase is where made schemas stand: as in no document, their places tell
-// nothing.
+// madeBase is the location of built schemas: they are in no document, so their places
+// mean nothing.
 const (
 	madeDocument = "chimera:///made"
 	madeBase     = madeDocument + "#"
 )
 
-// made is what a schema that was put together here works out late, and what it
-// knows of its parts.
+// made is what a built schema computes at its first validation, and what it knows about
+// its parts.
 type made struct {
-	// plain: it is that of one text, so that places name schemas.
+	// plain is set if the schema is that of one text, so that places identify schemas.
 	plain bool
 	// anchors are what dynamic references of the parts can lead to.
 	anchors []*jsonschema.Schema
-	// loose: a part was taken out of its document.
+	// loose is set if a part was taken out of its document.
 	loose bool
 
 	once  sync.Once
@@ -186,7 +185,7 @@ func (m *made) parts(all []*Schema) []*jsonschema.Schema {
 	return out
 }
 
-// bounds gives the graph that bounds the schema's validations.
+// bounds returns the graph that bounds the schema's validations.
 func (s *Schema) bounds() (*graph, error) {
 	if s.made == nil {
 		return s.graph, nil

@@ -6,10 +6,10 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// metas gives for each of the library's own meta-schemas one that a reference to
-// it leads to. In the library's, formats assert, and dynamic references look for
-// what extends the meta-schema. In ours formats are annotations, as everywhere,
-// and these references lead to the meta-schema itself: nothing extends it.
+// metas maps each of the library's own meta-schemas to the one that a reference to it
+// leads to here. In the library's, formats assert, and dynamic references look for
+// extensions of the meta-schema. In ours, formats are annotations, as everywhere, and
+// these references lead to the meta-schema itself: nothing extends it.
 var metas = func() map[*jsonschema.Schema]*jsonschema.Schema {
 	m := make(map[*jsonschema.Schema]*jsonschema.Schema, len(drafts))
 	for _, d := range drafts {
@@ -35,7 +35,7 @@ var plain = func() map[*jsonschema.Schema]bool {
 	return all
 }()
 
-// still copies a meta-schema, with static references instead of dynamic ones.
+// still copies a meta-schema, and makes its dynamic references static.
 func still(root *jsonschema.Schema) *jsonschema.Schema {
 	done := map[*jsonschema.Schema]*jsonschema.Schema{}
 	var copied func(s *jsonschema.Schema) *jsonschema.Schema
@@ -71,7 +71,7 @@ func still(root *jsonschema.Schema) *jsonschema.Schema {
 	return copied(root)
 }
 
-// copiedField copies what a field holds, and the schemas in it by copied.
+// copiedField copies the value of a field, and the schemas in it with copied.
 func copiedField(v reflect.Value, copied func(*jsonschema.Schema) *jsonschema.Schema) reflect.Value {
 	switch v.Kind() {
 	case reflect.Interface:

@@ -9,7 +9,7 @@ import (
 //go:embed *.json
 var embedded embed.FS
 
-// Named gives the text of an embedded JSON Schema: "plan" for plan.json. The
+// Named returns the text of an embedded JSON Schema: "plan" for plan.json. The
 // command "chimera schema" prints it, for editors.
 func Named(name string) ([]byte, bool) {
 	if strings.ContainsAny(name, `/\`) {
@@ -39,7 +39,7 @@ func CompileNamed(name string) (*Schema, error) {
 	return s, nil
 }
 
-// origin is where embedded schemas say that they are.
+// origin is the beginning of the $id of every embedded schema.
 const origin = "https://chimera.ai/schemas/"
 
 // Names lists the embedded schemas, sorted.

@@ -7,12 +7,14 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"chimera.ai/engine/internal/excerpt"
 )
 
-// PatternSize is the size of a pattern's program in instructions, found without
-// building it: a pattern of twenty bytes can have a program of millions. The
-// pattern means what it means in Go. The error is [ErrTooLarge] where the
-// pattern or its program is beyond a bound, and another where it is not RE2.
+// PatternSize returns the size of a pattern's program in instructions, without building
+// it: a pattern of twenty bytes can have a program of millions. The pattern has Go's
+// syntax. The error is [ErrTooLarge] if the pattern or its program exceeds a bound, and
+// another if it is not RE2.
 func PatternSize(pattern string) (int, error) {
 	if len(pattern) > MaxPattern {
 		return 0, tooLarge("a pattern of %d bytes, more than %d", len(pattern), MaxPattern)
@@ -25,7 +27,7 @@ func PatternSize(pattern string) (int, error) {
 	return n, err
 }
 
-// sizeOf is PatternSize for a pattern of any length.
+// sizeOf is like PatternSize, for a pattern of any length.
 func sizeOf(pattern string) (int, error) {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -38,8 +40,8 @@ func sizeOf(pattern string) (int, error) {
 	return n, nil
 }
 
-// translate gives a pattern of a schema in the syntax of RE2, and the size of
-// its program. Its errors are as those of [PatternSize].
+// translate returns a pattern of a schema in the syntax of RE2, and the size of
+// its program. Its errors are those of [PatternSize].
 func translate(pattern string) (string, int, error) {
 	if len(pattern) > MaxPattern {
 		return "", 0, tooLarge("a pattern of %d bytes, more than %d", len(pattern), MaxPattern)
@@ -51,7 +53,7 @@ func translate(pattern string) (string, int, error) {
 	n, err := sizeOf(translated)
 	var se *syntax.Error
 	if errors.As(err, &se) {
-		// Say what is wrong with the author's text, where that is wrong too.
+		// Report the mistake in the author's text, if that has one too.
 		var own *syntax.Error
 		if _, err := sizeOf(pattern); errors.As(err, &own) {
 			se = own
@@ -63,9 +65,9 @@ func translate(pattern string) (string, int, error) {
 
 func notRE2(se *syntax.Error) error {
 	if strings.HasPrefix(se.Expr, "(?<=") || strings.HasPrefix(se.Expr, "(?<!") {
-		return errors.New("the pattern is not RE2: look-behind " + clip(quote(se.Expr[:4]), 120))
+		return errors.New("the pattern is not RE2: look-behind " + excerpt.Quote(se.Expr[:4], 4))
 	}
-	return errors.New("the pattern is not RE2: " + clip(se.Code.String()+": "+quote(se.Expr), 120))
+	return errors.New("the pattern is not RE2: " + se.Code.String() + ": " + excerpt.Quote(se.Expr, 100))
 }
 
 func programSize(re *syntax.Regexp) int {
@@ -83,9 +85,9 @@ func programSize(re *syntax.Regexp) int {
 	return min(n, ceiling)
 }
 
-// express gives the patterns of a schema the meaning that they have in JSON
-// Schema. The library keeps no comments: the field of that name holds the
-// author's pattern where the translation differs.
+// express gives the patterns of a schema the meaning that they have in JSON Schema. The
+// library does not use comments, so the field of that name holds the author's pattern if
+// the translation differs.
 func express(s *jsonschema.Schema, written map[string]string) error {
 	if s.Pattern != nil {
 		author, ok := written[location(s.Location)]
@@ -123,7 +125,7 @@ func expression(re *regexp.Regexp, author string) (*regexp.Regexp, error) {
 	return regexp.Compile(translated)
 }
 
-// authored gives the pattern of a schema as its author wrote it.
+// authored returns the pattern of a schema as its author wrote it.
 func authored(s *jsonschema.Schema) string {
 	if s.Comment != "" {
 		return s.Comment
@@ -131,7 +133,7 @@ func authored(s *jsonschema.Schema) string {
 	return s.Pattern.String()
 }
 
-// authoredKey gives a pattern of patternProperties as its author wrote it: the
+// authoredKey returns a pattern of patternProperties as its author wrote it: the
 // place of its schema ends with it.
 func authoredKey(re *regexp.Regexp, c *jsonschema.Schema) string {
 	at := c.Location[strings.LastIndexByte(c.Location, '/')+1:]

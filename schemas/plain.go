@@ -11,36 +11,36 @@ import (
 )
 
 // Most schemas are plain: of the default draft, without identifiers, and with
-// references to named definitions only. The library takes each subschema for a resource to
-// find by its address and for an instance of the draft's meta-schema, which costs
-// far more than to put the schema together. So a plain one is put together here,
-// under the meta-schema's rules, and comes out as the library's own, field by
-// field. Whatever is not certainly right is not plain: the library judges it.
+// references to named definitions only. The library looks up each subschema by its URI and
+// validates it against the draft's meta-schema, which costs far more than building it. So
+// a plain schema is built here, under the rules of the meta-schema, and equals the
+// library's own, field by field. Whatever is not certainly valid is not plain: the
+// library decides about it.
 
-// Schemas that the library has compiled hold what it keeps of the draft, and of
-// an enum, in fields of its own.
+// Schemas that the library has compiled, for what it stores about the draft and about an
+// enum in unexported fields.
 var (
 	plainRoot    = jsonschema.MustCompileString(base, `{"$schema":"`+DefaultDraft+`"}`)
 	plainListing = jsonschema.MustCompileString(base, `{"$schema":"`+DefaultDraft+`","enum":[{}]}`)
 	plainEnum    = jsonschema.MustCompileString(base, `{"$schema":"`+DefaultDraft+`","not":{"enum":[{}]}}`).Not
 )
 
-// plainBlank is a schema without a keyword, plainBool one that is true or false.
+// plainBlank is a schema without keywords, plainBool one that is true or false.
 var plainBlank, plainBool = func() (*jsonschema.Schema, *jsonschema.Schema) {
 	s := blank()
 	s.ContainsEval = plainRoot.ContainsEval
 	return s, blank()
 }()
 
-// maxPlainChain is how many schemas of a plain one can apply to one value one
-// inside the other; MaxChain is the bound for all.
+// maxPlainChain bounds the chain of schemas of a plain one that apply to one value;
+// MaxChain bounds all.
 const maxPlainChain = MaxChain / 2
 
-// Plain gives the compiled schema of a decoded text of at most [MaxSchemaBytes],
+// Plain returns the compiled schema of a decoded text of at most [MaxSchemaBytes],
 // as [Compile] does, if that is plain: of the default draft, without identifiers
-// and the rarer keywords, and with references to named definitions only. It gives
-// nil for any other, right or wrong, for which Compile takes much longer. The
-// value belongs to the schema from then on.
+// and the rarer keywords, and with references to named definitions only. It returns
+// nil for any other, valid or not, for which Compile takes much longer. The schema
+// takes ownership of the value.
 func Plain(v any) *Schema {
 	s, patterns := plainSchema(v)
 	if s == nil {
@@ -49,7 +49,7 @@ func Plain(v any) *Schema {
 	return &Schema{compiled: s, made: &made{plain: true}, patterns: patterns}
 }
 
-// plainSchema gives the library's schema of a decoded one, or nil if that is not
+// plainSchema returns the library's schema of a decoded one, or nil if that is not
 // plain, and the size of its patterns.
 func plainSchema(root any) (*jsonschema.Schema, int) {
 	m, ok := root.(map[string]any)
@@ -68,19 +68,19 @@ func plainSchema(root any) (*jsonschema.Schema, int) {
 	return s, p.patterns
 }
 
-// plainer puts a plain schema together.
+// plainer builds a plain schema.
 type plainer struct {
 	root map[string]any
 	// schemas counts subschemas, and patterns the size of the patterns.
 	schemas, patterns int
-	// defined are the definitions that were referred to, by their places.
+	// defined holds the definitions that are referred to, by their places.
 	defined map[string]*jsonschema.Schema
-	// heights are how many schemas apply to one value one inside the other, from
-	// a schema on; -1 while that is being found out.
+	// heights holds the length of the longest chain of schemas, from a schema on, that
+	// apply to one value; -1 while it is being computed.
 	heights map[*jsonschema.Schema]int
 }
 
-// reference gives the definition that a reference names: in `$defs`, or in
+// reference returns the definition that a reference names: in `$defs`, or in
 // `defs`, where plans have them.
 func (p *plainer) reference(v any) *jsonschema.Schema {
 	ref, _ := v.(string)
@@ -115,9 +115,8 @@ func (p *plainer) definition(key, name string) *jsonschema.Schema {
 	return s
 }
 
-// definitions sees to what stands in definitions but was not referred to: the
-// library looks at `$defs` as a whole, and at nothing of `defs` but what a
-// reference leads to.
+// definitions checks the definitions that nothing refers to: the library compiles all of
+// `$defs`, but of `defs` only what a reference leads to.
 func (p *plainer) definitions() bool {
 	for _, key := range []string{"defs", "$defs"} {
 		v, there := p.root[key]
@@ -135,8 +134,8 @@ func (p *plainer) definitions() bool {
 	return true
 }
 
-// chains reports whether references lead to no loop of schemas that apply to the
-// same value, and no long chain of them.
+// chains reports whether the schemas that apply to the same value form no loop and no long
+// chain.
 func (p *plainer) chains(root *jsonschema.Schema) bool {
 	if len(p.defined) == 0 {
 		return true
@@ -153,8 +152,8 @@ func (p *plainer) chains(root *jsonschema.Schema) bool {
 	return true
 }
 
-// height is how many schemas apply to a value inside s, or -1 where those are too
-// many. What applies to parts of the value is looked at too.
+// height returns the length of the longest chain of schemas that apply to a value of s, or
+// -1 if it is too long. It also checks what applies to parts of the value.
 func (p *plainer) height(s *jsonschema.Schema) int {
 	if h, ok := p.heights[s]; ok {
 		return h
@@ -182,8 +181,8 @@ func (p *plainer) height(s *jsonschema.Schema) int {
 	return h
 }
 
-// schema is the schema at a place inside the document. chain is how many schemas
-// around it apply to the same value. It is nil if v is not plain.
+// schema returns the schema at a place inside the document, or nil if v is not plain. chain
+// is the number of schemas around it that apply to the same value.
 func (p *plainer) schema(v any, place string, chain int) *jsonschema.Schema {
 	s := new(jsonschema.Schema)
 	if !p.fill(s, v, place, chain) {
@@ -212,8 +211,7 @@ func (p *plainer) fill(s *jsonschema.Schema, v any, place string, chain int) boo
 	return false
 }
 
-// keywords sets what the keywords of a schema say, and reports whether it is
-// plain.
+// keywords sets the keywords of a schema, and reports whether it is plain.
 func (p *plainer) keywords(s *jsonschema.Schema, m map[string]any, chain int) bool {
 	if p.schemas++; p.schemas > MaxSubschemas || chain > maxPlainChain {
 		return false
@@ -254,7 +252,7 @@ func (p *plainer) keyword(s *jsonschema.Schema, key string, v any, chain int) (o
 		s.Constant, ok = []any{v}, inert(v)
 	case "enum":
 		s.Enum, ok = v.([]any)
-		// An empty one is a trap of its own.
+		// An empty enum needs special care.
 		ok = ok && len(s.Enum) > 0 && inert(v)
 	case "minimum":
 		s.Minimum, ok = plainNumber(v)
@@ -366,8 +364,8 @@ func (p *plainer) pattern(s *jsonschema.Schema, v any) bool {
 	return true
 }
 
-// plainName reports whether a name stands in a place as it is. What is called
-// patternProperties is looked at before a schema is understood.
+// plainName reports whether a name appears unchanged in a place. Whatever is called
+// patternProperties is examined before a schema is understood.
 func plainName(name string) bool {
 	if name == "" || name == "patternProperties" {
 		return false
@@ -380,7 +378,7 @@ func plainName(name string) bool {
 	return true
 }
 
-// plainOne holds for each JSON type the list of it alone, which schemas share.
+// plainOne maps each JSON type to the list of it alone, which schemas share.
 var plainOne = map[string][]string{
 	"array": {"array"}, "boolean": {"boolean"}, "integer": {"integer"}, "null": {"null"},
 	"number": {"number"}, "object": {"object"}, "string": {"string"},
@@ -446,8 +444,7 @@ func plainNumber(v any) (*big.Rat, bool) {
 	return new(big.Rat).SetString(string(n))
 }
 
-// plainCount reads a count that is written in digits alone, and is far below
-// MaxCount.
+// plainCount reads a count that consists of digits and is far below MaxCount.
 func plainCount(v any) (int, bool) {
 	n, ok := v.(json.Number)
 	if !ok || len(n) > 15 {
@@ -457,8 +454,8 @@ func plainCount(v any) (int, bool) {
 	return int(i), err == nil
 }
 
-// inert reports whether nothing in a value could be taken for a pattern, which
-// is bounded wherever it stands.
+// inert reports whether nothing in a value could be mistaken for a pattern, which is
+// bounded wherever it is.
 func inert(v any) bool {
 	switch v := v.(type) {
 	case []any:

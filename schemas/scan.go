@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"chimera.ai/engine/internal/excerpt"
 )
 
-// position says where in a keyword's value subschemas stand.
+// position says where in a keyword's value subschemas are.
 type position int
 
 const (
@@ -18,8 +20,8 @@ const (
 	members
 )
 
-// keywords are those that hold subschemas in any draft. To look at a place that
-// is no schema in one draft does no harm.
+// keywords lists the keywords that hold subschemas in any draft. Examining a place that is
+// not a schema in some draft does no harm.
 var keywords = map[string]position{
 	"not": self, "if": self, "then": self, "else": self, "contains": self,
 	"propertyNames": self, "additionalItems": self, "additionalProperties": self,
@@ -36,25 +38,25 @@ type scan struct {
 	draft string
 	seen  map[string]bool
 	queue []place
-	// external are references that are no pointer into the document.
+	// external holds the references that are not pointers into the document.
 	external []string
-	// named: the document gives itself or a part of it an identifier, so that
-	// references resolve against more than one base.
+	// named is set if the document or a part of it has an identifier, so that references
+	// resolve against more than one base.
 	named bool
 	// anchors are the places of $dynamicAnchor.
 	anchors []string
-	// dynamic: there is a $dynamicRef or $recursiveRef.
+	// dynamic is set if there is a $dynamicRef or $recursiveRef.
 	dynamic bool
 	// patterns is the size of all patterns.
 	patterns int
 	// places are the places of anchors, by resource and name.
 	places map[[2]string]string
-	// aliases are pointers that are not written as the library writes them, and
-	// extra is how many values they lead to: it compiles the same part once for
-	// each way to write its place.
+	// aliases holds the pointers that are not spelled as the library spells them, and
+	// extra is the number of values that they lead to: the library compiles a part once
+	// for each spelling of its place.
 	aliases map[string]bool
 	extra   int
-	// rewrites are the patterns that the library does not understand.
+	// rewrites holds the patterns that the library does not understand.
 	rewrites []rewrite
 }
 
@@ -72,8 +74,8 @@ type place struct {
 	resource string
 }
 
-// scanSchema looks at all subschemas of a decoded schema that keywords or
-// pointers lead to, in an order that is the same each time.
+// scanSchema examines all subschemas of a decoded schema that keywords or pointers lead to,
+// in a deterministic order.
 func scanSchema(root any) (*scan, error) {
 	s := &scan{root: root, seen: map[string]bool{}, places: map[[2]string]string{}, aliases: map[string]bool{}}
 	if err := s.bound(root); err != nil {
@@ -100,8 +102,8 @@ func externalError(refs []string) error {
 	return &ReferenceError{Reference: slices.Min(refs), Outside: true}
 }
 
-// bound checks the size of whatever could be compiled as a pattern, wherever it
-// stands: references can make a schema of any part of the document.
+// bound checks the size of whatever could be compiled as a pattern, wherever it is:
+// references can turn any part of the document into a schema.
 func (s *scan) bound(v any) error {
 	switch v := v.(type) {
 	case []any:
@@ -169,7 +171,7 @@ func (s *scan) visit(p place) error {
 	for _, key := range []string{"$ref", "$dynamicRef", "$recursiveRef"} {
 		if ref, ok := m[key].(string); ok {
 			if key == "$ref" && draftOf(ref) != "" {
-				continue // A meta-schema, which is at hand.
+				continue // a meta-schema, which is built in
 			}
 			s.dynamic = s.dynamic || key != "$ref"
 			if err := s.follow(ref); err != nil {
@@ -203,7 +205,7 @@ func (s *scan) visit(p place) error {
 	return nil
 }
 
-// expressions looks at the patterns of a schema.
+// expressions examines the patterns of a schema.
 func (s *scan) expressions(pointer string, m map[string]any) error {
 	if p, ok := m["pattern"].(string); ok {
 		translated, _, err := translate(p)
@@ -211,8 +213,8 @@ func (s *scan) expressions(pointer string, m map[string]any) error {
 			return err
 		}
 		if _, err := PatternSize(p); err != nil {
-			// The library must be given the translation. What is a schema here may
-			// be a value elsewhere, which stays as it is.
+			// The library must get the translation. A schema here may be a value
+			// elsewhere, which stays as it is.
 			for _, part := range strings.Split(pointer, "/") {
 				if part == "const" || part == "enum" {
 					return err
@@ -234,14 +236,14 @@ func (s *scan) expressions(pointer string, m map[string]any) error {
 	return nil
 }
 
-// identify looks at the keywords that say what a schema is.
+// identify examines the keywords that identify a schema.
 func (s *scan) identify(p *place, m map[string]any) error {
 	pointer := p.pointer
 	if v, ok := m["$schema"]; ok {
 		draft := draftOf(v)
 		switch {
 		case draft == "":
-			return fmt.Errorf("$schema is %s, none of the drafts 4, 6, 7, 2019-09 and 2020-12", clip(show(v), 120))
+			return fmt.Errorf("$schema is %s, none of the drafts 4, 6, 7, 2019-09 and 2020-12", excerpt.Clip(show(v), 120))
 		case pointer == "":
 			s.draft = draft
 		case draft != s.draft && !agree(m, draft, s.draft):
@@ -263,7 +265,7 @@ func (s *scan) identify(p *place, m map[string]any) error {
 	return nil
 }
 
-// names looks at the names that a schema gives itself.
+// names examines the names that a schema gives itself.
 func (s *scan) names(p *place, m map[string]any) error {
 	for _, key := range []string{"$id", "id"} {
 		id, ok := m[key].(string)
@@ -292,7 +294,7 @@ func (s *scan) names(p *place, m map[string]any) error {
 }
 
 // identifies reports whether a keyword is an identifier in the draft of the
-// document. Beside $ref it is none up to draft 7.
+// document. Up to draft 7 it is not one beside $ref.
 func (s *scan) identifies(key string, m map[string]any) bool {
 	_, ref := m["$ref"]
 	switch s.draft {
@@ -304,19 +306,19 @@ func (s *scan) identifies(key string, m map[string]any) bool {
 	return key == "$id" && !ref
 }
 
-// anchor notes an anchor. Where there are several of a name, the library takes
-// any of them.
+// anchor records an anchor. If several have the same name, the library takes any of them,
+// which is an error here.
 func (s *scan) anchor(p place, name string) error {
 	key := [2]string{p.resource, name}
 	if other, ok := s.places[key]; ok && other != p.pointer {
-		return fmt.Errorf("the anchor %s stands twice in one resource", clip(quote(name), 80))
+		return fmt.Errorf("the anchor %s stands twice in one resource", excerpt.Quote(name, 80))
 	}
 	s.places[key] = p.pointer
 	return nil
 }
 
-// alias counts what a fragment makes the library compile once more, if it is
-// written in another way than the library's own.
+// alias counts what the library compiles once more for a fragment, if that is not spelled
+// as the library spells it.
 func (s *scan) alias(f string, v any) {
 	plain, err := unescapeFragment(f)
 	if err != nil || f == fragment(plain) || s.aliases[f] {
@@ -348,8 +350,8 @@ func nodes(v any, most int) int {
 	return n
 }
 
-// follow looks at where a reference leads. Where the document has identifiers,
-// the library resolves, and loads nothing.
+// follow examines the target of a reference. If the document has identifiers, the library
+// resolves it, and loads nothing.
 func (s *scan) follow(ref string) error {
 	fragment, local := strings.CutPrefix(ref, "#")
 	if !local {
@@ -380,8 +382,8 @@ func (s *scan) follow(ref string) error {
 	return nil
 }
 
-// resolve follows a JSON pointer in URI fragment form, and gives the value, the
-// pointer in plain form, and the resource that the value stands in.
+// resolve follows a JSON pointer in URI fragment form, and returns the value, the
+// pointer in plain form, and the resource that the value is in.
 func (s *scan) resolve(fragment string) (v any, pointer, resource string, ok bool) {
 	v = s.root
 	for _, part := range strings.Split(fragment, "/")[1:] {

@@ -5,24 +5,9 @@ import (
 	"encoding/json"
 	"math/big"
 	"strings"
-	"unicode/utf8"
 )
 
-// clip cuts s to about n bytes at a rune's border, and says that it did.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
-}
-
-// quote writes s as a JSON string, on one line.
-func quote(s string) string { return show(s) }
-
-// show writes a decoded value as JSON.
+// show returns a decoded value as JSON.
 func show(v any) string {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -33,7 +18,7 @@ func show(v any) string {
 	return strings.TrimSuffix(buf.String(), "\n")
 }
 
-// decimal writes r exactly where it is a finite decimal, else as a fraction.
+// decimal returns r exactly: as a finite decimal if it is one, otherwise as a fraction.
 func decimal(r *big.Rat) string {
 	if n, exact := r.FloatPrec(); exact {
 		return r.FloatString(n)

@@ -5,12 +5,14 @@ import (
 	"fmt"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"chimera.ai/engine/internal/excerpt"
 )
 
 // Validate checks a decoded value: nil, bool, string, [encoding/json.Number],
-// []any or map[string]any, as [Decode] yields it. The error is an [*Invalid]
-// where the value does not satisfy the schema, [ErrTooLarge] where it is beyond
-// a bound, and another where the value is not decoded JSON.
+// []any or map[string]any, as [Decode] returns it. The error is an [*Invalid] if the
+// value does not satisfy the schema, [ErrTooLarge] if it exceeds a bound, and another if
+// the value is not decoded JSON.
 func (s *Schema) Validate(v any) error {
 	sz, err := measure(v)
 	if err != nil {
@@ -20,7 +22,7 @@ func (s *Schema) Validate(v any) error {
 }
 
 // ValidateJSON decodes a text as [Decode] does, checks the value as
-// [Schema.Validate] does, and gives it. The value is nil if there is an error.
+// [Schema.Validate] does, and returns it. The value is nil if there is an error.
 func (s *Schema) ValidateJSON(raw []byte) (any, error) {
 	v, sz, err := decode(raw)
 	if err != nil {
@@ -41,9 +43,9 @@ func (s *Schema) validate(v any, sz size) (err error) {
 		return fmt.Errorf("validate: %w", err)
 	}
 	defer func() {
-		// Nothing is known to come here; a panic must still not end the process.
+		// No value is known to cause a panic, but one must not end the process.
 		if r := recover(); r != nil {
-			err = fmt.Errorf("validate: the validator failed: %s", clip(fmt.Sprint(r), 200))
+			err = fmt.Errorf("validate: the validator failed: %s", excerpt.Clip(fmt.Sprint(r), 200))
 		}
 	}()
 	err = s.compiled.Validate(v)
@@ -54,5 +56,5 @@ func (s *Schema) validate(v any, sz size) (err error) {
 	case errors.As(err, &ve):
 		return flatten(ve, g.at, s.compiled, v)
 	}
-	return fmt.Errorf("validate: %s", clip(err.Error(), 300))
+	return fmt.Errorf("validate: %s", excerpt.Clip(err.Error(), 300))
 }

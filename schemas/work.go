@@ -18,7 +18,7 @@ type entry struct {
 	times float64
 }
 
-// key tells bags apart.
+// key returns a key that identifies the bag.
 func (b bag) key() string {
 	var sb strings.Builder
 	for _, e := range b {
@@ -29,9 +29,9 @@ func (b bag) key() string {
 	return sb.String()
 }
 
-// bound is what a visit of any part of any value can cost at most, in units of
-// work. Where the schema is such that no small bound holds, known is false, and
-// the work is computed for each value.
+// bound is the most that a visit of any part of any value can cost, in units of work. If no
+// small bound holds for the schema, known is false, and the work is computed for each
+// value.
 type bound struct {
 	known               bool
 	visit, member, text float64
@@ -135,7 +135,7 @@ func (t *tally) close(b bag, k kind) (visits bag, w bound) {
 	}
 }
 
-// member gives the visits of the member of that name.
+// member returns the visits of the member of that name.
 func (t *tally) member(visits bag, name string) bag {
 	for _, e := range visits {
 		n := &t.g.nodes[e.node]
@@ -149,7 +149,7 @@ func (t *tally) member(visits bag, name string) bag {
 	return t.take()
 }
 
-// name gives the visits of a member's name.
+// name returns the visits of a member's name.
 func (t *tally) name(visits bag) bag {
 	for _, e := range visits {
 		t.each(t.g.nodes[e.node].names, e.times)
@@ -157,7 +157,7 @@ func (t *tally) name(visits bag) bag {
 	return t.take()
 }
 
-// item gives the visits of a list's member number i.
+// item returns the visits of a list's member number i.
 func (t *tally) item(visits bag, i int) bag {
 	for _, e := range visits {
 		n := &t.g.nodes[e.node]
@@ -177,8 +177,8 @@ func (t *tally) each(nodes []int, times float64) {
 	}
 }
 
-// explore looks for a bound that holds for each part of any value, by following
-// all that a value can lead to. It gives up where there is too much of it.
+// explore looks for a bound that holds for each part of any value, by following all that
+// a value can lead to. It gives up if that is too much.
 func (g *graph) explore() bound {
 	const most = 1 << 12
 	steps := 64*len(g.nodes) + 4096
@@ -243,7 +243,7 @@ func (g *graph) explore() bound {
 	return total
 }
 
-// admit bounds the work of validating v, and refuses what is too much.
+// admit computes the work of validating v, and returns an error if it is too much.
 func (g *graph) admit(v any, sz size) error {
 	if g.bound.known && g.bound.total(sz) <= MaxWork {
 		return nil

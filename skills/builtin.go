@@ -20,9 +20,8 @@ const Engine = "engine"
 const MaxSleep = 24 * time.Hour
 
 // Raisable lists the error kinds that engine/fail may raise: those that a
-// provider can meet. The others are the engine's own word about trust,
-// approval, effects, the run or its infrastructure, and no plan may put them
-// into its mouth.
+// provider can meet. The others are the engine's own statements about trust, approval,
+// effects, the run or its infrastructure, which no plan may make.
 func Raisable() []contract.Kind {
 	return []contract.Kind{
 		contract.Unsent, contract.Transport, contract.Timeout, contract.Throttled, contract.Auth,
@@ -113,7 +112,7 @@ func sleep(ctx context.Context, input json.RawMessage) (json.RawMessage, error) 
 	}
 }
 
-// milliseconds reads an integer as JSON Schema means it: 1e3 and 5.0 are ones.
+// milliseconds reads an integer in the sense of JSON Schema, which includes 1e3 and 5.0.
 func milliseconds(n json.Number) (int64, error) {
 	// A number this long is out of range or not canonical; the bound keeps
 	// 1e999999999 from being written out.

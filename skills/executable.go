@@ -15,18 +15,17 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// Bounds of an executable, where it does not set its own.
+// Bounds of an executable that does not set its own.
 const (
 	// DefaultOutput bounds standard output, in bytes.
 	DefaultOutput = 16 << 20
-	// DefaultMemory bounds the private memory of each process, in bytes. It
-	// holds on Linux.
+	// DefaultMemory bounds the private memory of each process, in bytes, on Linux.
 	DefaultMemory = 2 << 30
 
 	// stderrTail is how much of standard error's end is kept.
 	stderrTail = 8 << 10
-	// drain is how long the pipes may stay open once the program has ended
-	// and all that it started was killed.
+	// drain is how long the pipes may stay open once the program has ended and all that
+	// it started has been killed.
 	drain = 2 * time.Second
 )
 
@@ -34,18 +33,18 @@ const (
 //
 //   - its arguments are Args and then the operation;
 //   - its standard input is the input, one JSON text, and then the end of file;
-//   - its standard output is the output, one JSON text, nothing else but white
-//     space, and its exit code 0;
-//   - or the exit code is another and standard output is an error object
+//   - its standard output is the output, one JSON text and nothing else but white
+//     space, and its exit code is 0;
+//   - otherwise its exit code is not 0, and its standard output is an error object
 //     {"error": {"message": "…", "details": …}}, or anything else, in which
 //     case the end of standard error tells people what went wrong;
-//   - standard error is never part of the output. Its last 8 KiB stand in the
-//     details of a failure.
+//   - standard error is never part of the output. The details of a failure hold
+//     its last 8 KiB.
 //
 // The environment holds only Env and the names of process.Inherited: HOME,
-// LANG, LC_ALL, LOGNAME, PATH, TMPDIR, TZ, USER. What the program starts ends
-// with it: the group is killed when the program ends, when the call ends, and
-// when it writes too much.
+// LANG, LC_ALL, LOGNAME, PATH, TMPDIR, TZ, USER. All that the program starts ends
+// with it: its process group is killed when the program ends, when the call ends,
+// and when the program writes too much.
 type Executable struct {
 	// Command is a path, or a name to find on PATH.
 	Command string
@@ -93,7 +92,7 @@ func (e Executable) Call(ctx context.Context, operation string, input json.RawMe
 	return exchange(ctx, child, operation, input, limit)
 }
 
-// exchange feeds a started program, gathers what it writes and judges it.
+// exchange writes the input to a started program, reads its output and checks it.
 func exchange(ctx context.Context, child *process.Process, operation string, input []byte, limit int64) (json.RawMessage, error) {
 	var (
 		pipes  sync.WaitGroup
@@ -106,7 +105,7 @@ func exchange(ctx context.Context, child *process.Process, operation string, inp
 		child.Stdin.Close()
 	})
 	pipes.Go(func() {
-		// One byte more than allowed tells "full" from "too much".
+		// One byte more than allowed distinguishes "full" from "too much".
 		stdout, _ = io.ReadAll(io.LimitReader(child.Stdout, limit+1))
 		if int64(len(stdout)) > limit {
 			child.Kill()
@@ -123,7 +122,7 @@ func exchange(ctx context.Context, child *process.Process, operation string, inp
 		child.Kill()
 		<-child.Done()
 	}
-	// Whoever still holds the pipes got away from the group; do not wait for it.
+	// A process that still holds the pipes has left the group; do not wait for it.
 	deadline := time.Now().Add(drain)
 	for _, f := range []*os.File{child.Stdin, child.Stdout, child.Stderr} {
 		_ = f.SetDeadline(deadline)

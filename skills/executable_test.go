@@ -287,7 +287,7 @@ func (e *ending) Err() error {
 }
 
 // stuck calls a program that waits for ever, ends the call's context once it does,
-// and gives the call's error.
+// and returns the call's error.
 func stuck(t *testing.T, operation string, end error) error {
 	e := executable(t)
 	e.Env[readyVar] = filepath.Join(t.TempDir(), "ready")

@@ -19,7 +19,7 @@ const (
 	maxDetails = 16 << 10
 )
 
-// failure is the tool_error of a program that ended badly.
+// failure returns the tool_error of a program that failed.
 func failure(what string, state *os.ProcessState, stdout []byte, stderr string) *contract.Error {
 	message, more, err := errorObject(stdout)
 	if err == nil {
@@ -36,14 +36,14 @@ func failure(what string, state *os.ProcessState, stdout []byte, stderr string) 
 
 var errNotAnError = errors.New("not an error object")
 
-// errorObject reads {"error": {"message": "…", "details": …}}. Details over
-// their bound are left out.
+// errorObject reads {"error": {"message": "…", "details": …}}. It drops details that
+// exceed their bound.
 func errorObject(stdout []byte) (message string, more json.RawMessage, err error) {
 	stdout = bytes.TrimSpace(stdout)
 	if _, err := schemas.Decode(stdout); err != nil {
 		return "", nil, err
 	}
-	// Maps, since encoding/json takes the fields of a struct in any case.
+	// Use maps, since encoding/json accepts the fields of a struct in any case.
 	var out, said map[string]json.RawMessage
 	if err := json.Unmarshal(stdout, &out); err != nil {
 		return "", nil, err
@@ -62,7 +62,7 @@ func lastLine(s string) string {
 	return strings.TrimSpace(s[strings.LastIndexByte(s, '\n')+1:])
 }
 
-// details tells how a program ended and what it said last.
+// details returns how a program ended and the end of its standard error.
 func details(state *os.ProcessState, stderr string) json.RawMessage {
 	raw, err := json.Marshal(struct {
 		Exit   int    `json:"exit_code"`

@@ -36,7 +36,7 @@ type Skill struct {
 }
 
 // Registry holds skills by provider and operation. The zero Registry is empty
-// and ready; it may be used from several goroutines.
+// and ready to use. A Registry is safe for concurrent use.
 type Registry struct {
 	mu     sync.RWMutex
 	skills map[key]Skill
@@ -54,7 +54,7 @@ func (r *Registry) Register(s Skill) error {
 	defer r.mu.Unlock()
 	k := key{s.Provider, s.Operation}
 	if _, ok := r.skills[k]; ok {
-		return fmt.Errorf("register skill %s/%s: there is one already", s.Provider, s.Operation)
+		return fmt.Errorf("register skill %s/%s: it is registered already", s.Provider, s.Operation)
 	}
 	if r.skills == nil {
 		r.skills = map[key]Skill{}

@@ -32,7 +32,7 @@ func TestRegistry(t *testing.T) {
 	for _, s := range []Skill{sample("text", "words"), sample("text", "lines"), sample("math", "sum")} {
 		require.NoError(t, r.Register(s))
 	}
-	require.ErrorContains(t, r.Register(sample("text", "words")), "text/words: there is one already")
+	require.ErrorContains(t, r.Register(sample("text", "words")), "text/words: it is registered already")
 
 	got, ok := r.Lookup("text", "lines")
 	require.True(t, ok)

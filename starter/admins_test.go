@@ -101,7 +101,7 @@ trust: {bootstrap: bootstrap.json}
 				continue
 			}
 			// It was told by the chain that it read, or by the store.
-			require.Regexp(t, `it is number \d+, not \d+|another was stated in its place, and this one is to be made anew`, said[i])
+			require.Regexp(t, `it is number \d+, not \d+|the authority changed meanwhile`, said[i])
 			require.NotContains(t, said[i], "SQLSTATE")
 			// Made anew it counts, while the other one is applied again beside it.
 			next := draft("again")

@@ -9,7 +9,7 @@ import (
 	"chimera.ai/engine/ledger"
 )
 
-// database keeps large values in the ledger's database.
+// database stores large values in the ledger's database.
 type database struct{ blobs ledger.Blobs }
 
 // Put implements [blob.Store].

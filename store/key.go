@@ -15,8 +15,9 @@ import (
 // maxKey bounds a key file, in bytes.
 const maxKey = 4 << 10
 
-// NewKey makes a key for the log of that name in a file that only its owner
-// reads, and leaves one that is there; one of another log is an error.
+// NewKey makes a key for the log of that name in a file that only its owner can read. If
+// the file exists, NewKey leaves it alone; if its key is that of another log, NewKey
+// returns an error.
 func NewKey(file, origin string) error {
 	if origin == "" {
 		return fmt.Errorf("%w: a key needs the name of its log (store.origin)", ErrOptions)
@@ -35,8 +36,7 @@ func NewKey(file, origin string) error {
 	return nil
 }
 
-// ownKey reads the key that an embedded log has beside it, and makes one where
-// there is none.
+// ownKey reads the key file of an embedded log, and makes one if there is none.
 func ownKey(file, origin string) (string, error) {
 	return KeepKey(file, func() (string, error) {
 		if origin == "" {
@@ -50,9 +50,8 @@ func ownKey(file, origin string) (string, error) {
 	})
 }
 
-// KeepKey reads the key that a file has, and makes one where there is none, which
-// only the file's owner reads. Of several processes that do so at once, one makes
-// it.
+// KeepKey reads the key in a file. If there is no file, it makes one that only its owner
+// can read. If several processes do so at once, one of them makes it.
 func KeepKey(file string, create func() (string, error)) (string, error) {
 	secret, err := readKey(file)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -62,8 +61,8 @@ func KeepKey(file string, create func() (string, error)) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := keep(file, made); err != nil {
-		return "", fmt.Errorf("keep a key: %w", err)
+	if err := write(file, made); err != nil {
+		return "", fmt.Errorf("write a key: %w", err)
 	}
 	return readKey(file)
 }
@@ -83,13 +82,13 @@ func readKey(file string) (string, error) {
 	return strings.TrimSpace(string(raw)), nil
 }
 
-// keep writes a key whole, and leaves one that is there.
-func keep(file, secret string) error {
+// write writes a key file atomically, and leaves an existing one alone.
+func write(file, secret string) error {
 	dir := filepath.Dir(file)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, ".key-*") // only its owner reads it
+	f, err := os.CreateTemp(dir, ".key-*") // only its owner can read it
 	if err != nil {
 		return err
 	}

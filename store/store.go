@@ -1,10 +1,10 @@
-// Package store opens what a deployment keeps: its ledger, on SQLite or
+// Package store opens the stores of a deployment: its ledger, on SQLite or
 // PostgreSQL, and its large values, in a folder or in the same database.
 //
 // SQLite brings its own log key, in a file beside the database that only its
 // owner can read; whoever has that file may write the log. With PostgreSQL the
-// key comes from the configuration, and a process that only reads, or only adds
-// entries, needs none: then the log's name must be said.
+// key comes from the configuration. A process that only reads, or only adds
+// entries, needs no key, but then the options must name the log.
 package store
 
 import (
@@ -28,18 +28,18 @@ const (
 	Postgres = "postgres"
 )
 
-// Options say where a deployment keeps what it has.
+// Options says where a deployment stores its ledger and its large values.
 type Options struct {
 	// Driver is SQLite or Postgres; "" is SQLite.
 	Driver string
-	// Dir is the folder of large values. Unless they are in the database, every
-	// process of the deployment sees the same one.
+	// Dir is the folder of large values. Unless they are in the database, all processes
+	// of the deployment must share it.
 	Dir string
 	// Path is SQLite's file; "" is ledger.db in Dir.
 	Path string
 	// URL is PostgreSQL's connection string. It is a secret.
 	URL string
-	// InDatabase keeps large values in the database instead of Dir.
+	// InDatabase stores large values in the database instead of Dir.
 	InDatabase bool
 	// Origin names the log; "" is the name of its key.
 	Origin string
@@ -47,7 +47,7 @@ type Options struct {
 	Key string
 }
 
-// Password is the one that the connection string of PostgreSQL brings, or "".
+// Password returns the password in the connection string of PostgreSQL, or "".
 func (o Options) Password() string {
 	if o.Driver != Postgres {
 		return ""
@@ -55,7 +55,7 @@ func (o Options) Password() string {
 	return postgres.Password(o.URL)
 }
 
-// String names the store, and keeps its secrets.
+// String names the store without its secrets.
 func (o Options) String() string {
 	if o.Driver == Postgres {
 		return Postgres
@@ -74,24 +74,24 @@ func (o Options) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, o.String
 
 // Opened is an open store.
 type Opened struct {
-	// Ledger is nil in a process that has opened the large values alone.
+	// Ledger is nil if only the large values are open.
 	Ledger ledger.Store
-	// Blobs has the large values.
+	// Blobs holds the large values.
 	Blobs blob.Store
-	// Key is the log's, nil where this process has none.
+	// Key is the log's key, nil if this process has none.
 	Key *ledger.Key
-	// Empty: nothing was ever stated in the ledger.
+	// Empty is set if the ledger has no entries.
 	Empty bool
 
 	done func() error
 }
 
-// Close releases the store. What was stated stays.
+// Close releases the store.
 func (o *Opened) Close() error { return o.done() }
 
-// Open opens the store. SQLite's database is made, with its key, and brought to
-// its newest form; one of PostgreSQL that [Migrate] has not brought there is
-// refused. So is a log of another name.
+// Open opens the store. If there is no SQLite database, Open makes one, with its key, and
+// it migrates an older one. Open refuses a PostgreSQL database that [Migrate] has not
+// migrated, and a log of another name.
 func Open(ctx context.Context, o Options) (_ *Opened, err error) {
 	key, origin, err := o.identity()
 	if err != nil {
@@ -126,9 +126,9 @@ func Open(ctx context.Context, o Options) (_ *Opened, err error) {
 	return s, nil
 }
 
-// OpenValues opens a store of large values alone, for a process that does not
-// touch the ledger: it needs neither the log's key nor its name, and of a database
-// the table of large values only ([postgres.Roles]).
+// OpenValues opens a store of large values alone, for a process that does not use the
+// ledger: it needs neither the log's key nor its name, and rights on the table of large
+// values only ([postgres.Roles]).
 func OpenValues(ctx context.Context, o Options) (*Opened, error) {
 	blobs, done, err := OpenBlobs(ctx, o)
 	if err != nil {
@@ -137,8 +137,8 @@ func OpenValues(ctx context.Context, o Options) (*Opened, error) {
 	return &Opened{Blobs: blobs, done: done}, nil
 }
 
-// OpenBlobs is [OpenValues] for a process that keeps nothing else. done releases
-// them.
+// OpenBlobs is like [OpenValues], for a process that uses nothing else. done releases the
+// store.
 func OpenBlobs(ctx context.Context, o Options) (blobs blob.Store, done func() error, err error) {
 	if !o.InDatabase {
 		if blobs, err = blob.Open(o.blobs()); err != nil {
@@ -161,8 +161,8 @@ func OpenBlobs(ctx context.Context, o Options) (blobs blob.Store, done func() er
 	return database{s}, s.Close, nil
 }
 
-// Migrate brings the database to its newest form, and tells how many steps that
-// took. Several processes may do it at once.
+// Migrate migrates the database to the newest schema, and returns how many steps that took.
+// Several processes may call it at once.
 func Migrate(ctx context.Context, o Options) (int, error) {
 	if o.Driver == Postgres {
 		if err := o.check(); err != nil {
@@ -204,7 +204,7 @@ func (o Options) check() error {
 	return nil
 }
 
-// identity gives the log's key and name.
+// identity returns the log's key and name.
 func (o Options) identity() (*ledger.Key, string, error) {
 	if err := o.check(); err != nil {
 		return nil, "", err
@@ -249,8 +249,8 @@ func (o Options) keyFile() string {
 
 func (o Options) blobs() string { return filepath.Join(o.Dir, "blobs") }
 
-// named refuses a database whose log has another name: entries of two names
-// would be two logs in one tree. It tells whether the log has none yet.
+// named returns an error if the log of a database has another name: entries of two names
+// would be two logs in one tree. It reports whether the log has no entries yet.
 func named(ctx context.Context, s ledger.Store) (empty bool, err error) {
 	records, err := s.Records(ctx, 0, 1)
 	if err == nil && len(records) == 0 {

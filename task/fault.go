@@ -20,7 +20,7 @@ type Fault struct {
 // Faults are all that is wrong with a document, sorted by place.
 type Faults []Fault
 
-// Error writes the faults on one line.
+// Error returns the faults on one line.
 func (f Faults) Error() string {
 	parts := make([]string, len(f))
 	for i, x := range f {

@@ -15,7 +15,7 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// stages finds the schema of a state.
+// stages maps states to their schemas.
 var stages = map[State]func() (*schemas.Schema, error){
 	StateDraft: compiled("task.draft"), StateSigned: compiled("task.signed"), StateExecuted: compiled("task.executed"),
 }
@@ -24,10 +24,9 @@ func compiled(name string) func() (*schemas.Schema, error) {
 	return sync.OnceValues(func() (*schemas.Schema, error) { return schemas.CompileNamed(name) })
 }
 
-// Parse reads a task of any stage; what it gives is a [Draft], [Signed] or
-// [Executed] by the document's state. The error is [Faults] where the document
-// is JSON and not a proper task. Fields that the schemas do not name are left
-// out.
+// Parse reads a task of any stage. It returns a [Draft], [Signed] or [Executed],
+// depending on the document's state. The error is [Faults] if the document is JSON but
+// not a valid task. Parse ignores fields that the schemas do not name.
 func Parse(raw []byte) (Task, error) {
 	v, err := schemas.Decode(raw)
 	if err != nil {
@@ -40,7 +39,7 @@ func Parse(raw []byte) (Task, error) {
 	state, _ := doc["state"].(string)
 	stage, ok := stages[State(state)]
 	if !ok {
-		// The schema of drafts says what is wrong with the state.
+		// The schema of drafts reports what is wrong with the state.
 		stage = stages[StateDraft]
 	}
 	s, err := stage()
@@ -71,8 +70,7 @@ func Parse(raw []byte) (Task, error) {
 	return t, nil
 }
 
-// ParseDraft reads a draft and nothing else, ParseSigned a signed task, and
-// ParseExecuted an executed one.
+// ParseDraft reads a draft, and refuses tasks of other stages.
 func ParseDraft(raw []byte) (Draft, error) { return only[Draft](raw, StateDraft) }
 
 // ParseSigned reads a signed task; see [ParseDraft].
@@ -94,8 +92,8 @@ func only[T Task](raw []byte, want State) (T, error) {
 	return out, nil
 }
 
-// reader takes a decoded document apart. What has no proper form becomes a
-// fault, and the zero value.
+// reader reads the fields of a decoded document. A malformed value adds a fault, and
+// counts as the zero value.
 type reader struct {
 	doc   map[string]any
 	found []Fault
@@ -121,8 +119,8 @@ func text(m map[string]any, key string) string {
 	return s
 }
 
-// instants are those of RFC 3339: the library takes a comma for the point too, hours
-// of one digit, and zones that it does not write.
+// instants matches RFC 3339. Package time also accepts a comma instead of the point, hours
+// of one digit, and zones that RFC 3339 does not allow.
 var instants = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$`)
 
 func (r *reader) instant(m map[string]any, key, path string) time.Time {

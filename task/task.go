@@ -2,16 +2,16 @@
 // who signed it, and what came of it. A task is a record, never authority.
 //
 // A task is drafted, then signed, then executed; there is no other way. Each
-// stage is a type of its own, so that what has no signature cannot be executed:
+// stage is a type of its own, so that a task without a signature cannot be executed:
 //
 //	Draft ── Sign ──> Signed ── Execute ──> Executed
 //
 // The documents are those of the JSON Schemas task.draft, task.signed and
-// task.executed (package schemas). Every way in checks a document against its
-// schema and against the types, which ask for more: the state is that of the
-// stage, times are RFC 3339 and do not run backwards, a signature is complete,
-// and a cost is a number with a value that decimals can hold. Wrong documents
-// get all their faults at once.
+// task.executed (package schemas). All functions check documents against the schema
+// and against the types, which are stricter: the state is that of the stage, times
+// are RFC 3339 and do not go backwards, a signature is complete, and a cost is a
+// number that a decimal can represent. All faults of a document are reported at
+// once.
 package task
 
 import (
@@ -47,8 +47,8 @@ type Draft struct {
 	AgentID     string   `json:"agent_id"`
 	Description string   `json:"description"`
 	Resources   []string `json:"resources"`
-	// CostEstimate is a number as it was written, in the currency that its
-	// operation's contract names.
+	// CostEstimate is a number as written, in the currency that the contract of its
+	// operation names.
 	CostEstimate json.Number `json:"cost_estimate"`
 	Priority     Priority    `json:"priority"`
 	State        State       `json:"state"`
@@ -75,7 +75,7 @@ type Signed struct {
 type Executed struct {
 	Signed
 	ExecutedAt time.Time `json:"executed_at"`
-	// Result is a JSON object: what the effect gave, or how it failed.
+	// Result is a JSON object: the result of the effect, or how it failed.
 	Result json.RawMessage `json:"result"`
 	// AuditRef names the ledger's entry: "ledger://ORIGIN/HASH".
 	AuditRef string `json:"audit_ref"`
@@ -83,9 +83,9 @@ type Executed struct {
 
 // Task is a task of any stage: a [Draft], [Signed] or [Executed].
 type Task interface {
-	// Base is what the task had as a draft, with the state that it has now.
+	// Base returns the draft of the task, with its current state.
 	Base() Draft
-	// faults lists what the types find wrong.
+	// faults returns the faults that the types find.
 	faults() []Fault
 }
 
@@ -98,8 +98,7 @@ func (s Signed) Base() Draft { return s.Draft }
 // Base implements [Task].
 func (e Executed) Base() Draft { return e.Draft }
 
-// Sign approves the draft. The error is [Faults] if the result would not be a
-// proper task.
+// Sign approves the draft. The error is [Faults] if the result would not be a valid task.
 func (d Draft) Sign(s Signature) (Signed, error) {
 	if err := check(d); err != nil {
 		return Signed{}, fmt.Errorf("sign task: %w", err)
@@ -113,8 +112,8 @@ func (d Draft) Sign(s Signature) (Signed, error) {
 	return out, nil
 }
 
-// Execute closes the task with a result, a JSON object, and the entry of the
-// ledger that says so.
+// Execute closes the task with a result, a JSON object, and the ledger entry that records
+// it.
 func (s Signed) Execute(result json.RawMessage, auditRef string, at time.Time) (Executed, error) {
 	if err := check(s); err != nil {
 		return Executed{}, fmt.Errorf("execute task: %w", err)
@@ -128,7 +127,7 @@ func (s Signed) Execute(result json.RawMessage, auditRef string, at time.Time) (
 	return out, nil
 }
 
-// check holds a task of Go against schema and types.
+// check checks a task against its schema and its type.
 func check(t Task) error {
 	if f := t.faults(); len(f) > 0 {
 		return Faults(f)

@@ -9,7 +9,7 @@ import (
 )
 
 // Kind names an act. The set is closed: a reader refuses a statement with an act
-// that it does not know, for it could not say what follows from it.
+// that it does not know, since it could not tell what follows from it.
 type Kind string
 
 // The kinds of acts.
@@ -36,8 +36,7 @@ const (
 type Act interface {
 	// Kind is the act's kind.
 	Kind() Kind
-	// check holds the act against the rules that need no state, and do changes
-	// the state.
+	// check checks the rules that need no state, and do changes the state.
 	check() error
 	do(s *State) error
 }
@@ -49,7 +48,7 @@ type (
 		Admins []Admin `json:"admins"`
 		Quorum int     `json:"quorum"`
 	}
-	// EnrollSigner makes a person's key one that may approve.
+	// EnrollSigner allows a person's key to approve.
 	EnrollSigner struct {
 		ID        string      `json:"id"`
 		Person    string      `json:"person"`
@@ -73,7 +72,7 @@ type (
 		Signer string   `json:"signer"`
 		Roles  []string `json:"roles"`
 	}
-	// ActivateBundle makes a policy bundle the one that counts.
+	// ActivateBundle makes a policy bundle the active one.
 	ActivateBundle struct {
 		Digest string `json:"digest"`
 	}
@@ -84,7 +83,7 @@ type (
 		// Status is allow_auto, manual_review or block.
 		Status string `json:"status"`
 	}
-	// AddPublisher makes a key one that may sign plans or manifests of servers.
+	// AddPublisher allows a key to sign plans or manifests of servers.
 	AddPublisher struct {
 		ID     string `json:"id"`
 		Person string `json:"person"`
@@ -96,7 +95,7 @@ type (
 	RevokePublisher struct {
 		ID string `json:"id"`
 	}
-	// AddAgent makes an agent, on whose behalf plans may act.
+	// AddAgent adds an agent on whose behalf plans may act.
 	AddAgent struct {
 		AgentID       string `json:"agent_id"`
 		PersonaRef    string `json:"persona_ref,omitempty"`
@@ -119,7 +118,7 @@ type (
 		Period   string          `json:"period"`
 		Limit    ledger.Money    `json:"limit"`
 	}
-	// AddGuardian makes a key one that permits of effects are signed with.
+	// AddGuardian allows a key to sign permits of effects.
 	AddGuardian struct {
 		ID  string `json:"id"`
 		Key string `json:"key"`
@@ -186,7 +185,7 @@ func (*RotateLog) Kind() Kind { return LogRotate }
 // Kind implements [Act].
 func (*SetWitnesses) Kind() Kind { return WitnessSet }
 
-// makers give an empty act of each kind.
+// makers make an empty act of each kind.
 var makers = map[Kind]func() Act{
 	AdminsSet:       func() Act { return new(SetAdmins) },
 	SignerEnroll:    func() Act { return new(EnrollSigner) },
@@ -251,8 +250,7 @@ func (a *Acts) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// ParseActs reads a list of acts of a known form, and nothing that they do not
-// have.
+// ParseActs reads a list of acts of known kinds, without unknown fields.
 func ParseActs(raw []byte) (Acts, error) {
 	if len(raw) > MaxEnvelope {
 		return nil, invalid("acts of %d bytes, more than %d", len(raw), MaxEnvelope)
@@ -269,7 +267,7 @@ func ParseActs(raw []byte) (Acts, error) {
 	return acts, nil
 }
 
-// names holds a sorted list of names, each there once.
+// names checks a sorted list of unique names.
 func names(what string, list []string, least int) error {
 	if len(list) < least || len(list) > maxList {
 		return invalid("%d names of %s; there must be between %d and %d", len(list), what, least, maxList)
@@ -279,7 +277,7 @@ func names(what string, list []string, least int) error {
 			return err
 		}
 		if i > 0 && list[i-1] >= s {
-			return invalid("the names of %s are not sorted, each there once", what)
+			return invalid("the names of %s are not sorted, or not unique", what)
 		}
 	}
 	return nil
@@ -294,7 +292,7 @@ func keysOf(what string, list []string) error {
 			return err
 		}
 		if slices.Contains(list[:i], k) {
-			return invalid("a key of %s is there twice", what)
+			return invalid("a key of %s is listed twice", what)
 		}
 	}
 	return nil
@@ -328,7 +326,7 @@ func (a *EnrollSigner) check() error {
 		return invalid("the signer %s has no public key, or one that is too long", a.ID)
 	}
 	if !a.NotBefore.Time().Before(a.NotAfter.Time()) {
-		return invalid("the signer %s is valid at no time", a.ID)
+		return invalid("the signer %s is never valid", a.ID)
 	}
 	return nil
 }

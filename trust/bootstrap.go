@@ -32,7 +32,7 @@ type Bootstrap struct {
 	Issued    ledger.Time `json:"issued"`
 }
 
-// Admin is a key that may sign statements, and whose it is.
+// Admin is a key that may sign statements, with its owner.
 type Admin struct {
 	ID     string `json:"id"`
 	Person string `json:"person"`
@@ -68,7 +68,7 @@ func ParseBootstrap(raw []byte) (*Bootstrap, error) {
 	return b, nil
 }
 
-// Pinned reads a bootstrap file that must have a digest.
+// Pinned reads a bootstrap file whose digest must be pin.
 func Pinned(raw []byte, pin string) (*Bootstrap, error) {
 	b, err := ParseBootstrap(raw)
 	if err != nil {
@@ -83,7 +83,7 @@ func Pinned(raw []byte, pin string) (*Bootstrap, error) {
 	return b, nil
 }
 
-// Check says what is wrong with a bootstrap.
+// Check reports what is wrong with a bootstrap.
 func (b *Bootstrap) Check() error {
 	if b.Format != BootstrapFormat {
 		return invalid("the bootstrap's format is %.80q, not %s", b.Format, BootstrapFormat)
@@ -112,7 +112,7 @@ func (b *Bootstrap) Check() error {
 	return nil
 }
 
-// Encode gives the canonical bytes.
+// Encode returns the canonical bytes.
 func (b *Bootstrap) Encode() ([]byte, error) {
 	if err := b.Check(); err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (b *Bootstrap) Encode() ([]byte, error) {
 	return raw, nil
 }
 
-// Digest is what configurations pin; "" for a bootstrap that is not well formed.
+// Digest returns the digest that configurations pin, or "" for a malformed bootstrap.
 func (b *Bootstrap) Digest() string {
 	raw, err := b.Encode()
 	if err != nil {
@@ -133,8 +133,8 @@ func (b *Bootstrap) Digest() string {
 	return plan.DigestOf(raw)
 }
 
-// admins holds a set of admins against the rules: ids and keys are each there
-// once, and enough different persons are there to agree.
+// admins checks a set of admins: ids and keys are unique, and there are enough different
+// persons for the quorum.
 func admins(all []Admin, quorum, least int) error {
 	if len(all) > MaxAdmins {
 		return invalid("%d admins, more than %d", len(all), MaxAdmins)
@@ -151,7 +151,7 @@ func admins(all []Admin, quorum, least int) error {
 			return err
 		}
 		if ids[a.ID] || keys[a.Key] {
-			return invalid("the admin %s, or the key, is there twice", a.ID)
+			return invalid("the admin %s, or its key, is listed twice", a.ID)
 		}
 		ids[a.ID], keys[a.Key], persons[fold(a.Person)] = true, true, true
 	}
@@ -176,13 +176,13 @@ func (l LogKey) check() error {
 		return invalid("the log's key %.120q is not a note verifier key", l.Key)
 	}
 	if v.Name() != l.Origin {
-		return invalid("the log is called %s, and its key is that of %s", l.Origin, v.Name())
+		return invalid("the log is called %s, but its key is that of %s", l.Origin, v.Name())
 	}
 	return nil
 }
 
-// apart holds the log's key and its witnesses against each other: each is another
-// party's, or one would witness itself.
+// apart checks that the log and its witnesses have different keys, since no party can be
+// its own witness.
 func apart(l LogKey, w Witnesses) error {
 	if err := (ledger.Signers{Log: l.Key, Witnesses: w.Keys}).Check(); err != nil {
 		return invalid("%s", err)
@@ -204,7 +204,7 @@ func (w Witnesses) check() error {
 			return invalid("the witness's key %.120q is not a verifier key", k)
 		}
 		if slices.Contains(names, v.Name()) {
-			return invalid("the witness %s is there twice", v.Name())
+			return invalid("the witness %s is listed twice", v.Name())
 		}
 		names = append(names, v.Name())
 	}
@@ -214,8 +214,7 @@ func (w Witnesses) check() error {
 	return nil
 }
 
-// DevBootstrap makes the bootstrap of a deployment of development, which has one
-// admin.
+// DevBootstrap makes the bootstrap of a development deployment, which has one admin.
 func DevBootstrap(deployment, person string, admin *Key, log LogKey, issued time.Time) (*Bootstrap, error) {
 	b := &Bootstrap{
 		Format: BootstrapFormat, Deployment: deployment, Audience: Dev, Quorum: 1, Log: log, Witnesses: Witnesses{Keys: []string{}},

@@ -182,11 +182,11 @@ func TestChainRefuses(t *testing.T) {
 		"null for an act":              {rewrite(`"agent.add"`, `null`), "which this version does not know"},
 		"agent again":                  {act(agent("a1")), "the agent a1 is there already"},
 		"revokes nobody":               {act(&RevokeSigner{"s1"}), "there is no signer s1"},
-		"software key in production":   {act(&EnrollSigner{ID: "s", Person: "P", Roles: []string{"r"}, SigType: "dev", PublicKey: "k", NotBefore: at(0), NotAfter: at(1)}), "software keys sign in dev alone"},
+		"software key in production":   {act(&EnrollSigner{ID: "s", Person: "P", Roles: []string{"r"}, SigType: "dev", PublicKey: "k", NotBefore: at(0), NotAfter: at(1)}), "software keys sign only in dev"},
 		"quorum falls":                 {act(&SetAdmins{w.b.Admins, 1}), "a quorum of 1 is below 2"},
 		"budget of nobody":             {act(&SetBudget{Agent: "a7", Currency: "USD", Limit: money(t, 1)}), "there is no agent a7"},
 		"budget without its parent":    {act(&SetBudget{Agent: "a1", Parent: "a2", Currency: "USD", Limit: money(t, 1)}), "a2 has no budget"},
-		"budget that is its own":       {act(&SetBudget{Agent: "a1", Parent: "a1", Currency: "USD", Limit: money(t, 1)}), "have each other for parents"},
+		"budget that is its own":       {act(&SetBudget{Agent: "a1", Parent: "a1", Currency: "USD", Limit: money(t, 1)}), "a budget has more than 16 ancestors"},
 		"log of another name":          {act(&RotateLog{LogKey{"example.org/log", must(ledger.NewKey("example.org/log"))}}), "keeps its name"},
 		"log with the key that it has": {act(&RotateLog{w.b.Log}), "has or had this key"},
 		"not an envelope":              {[]byte("{}"), "the envelope"},
@@ -210,7 +210,7 @@ func TestChainRefuses(t *testing.T) {
 	have, problems := VerifyStatements(w.b, [][]byte{first, first, first})
 	require.Equal(t, s, have)
 	require.Len(t, problems, 2)
-	require.Contains(t, problems[1].Message, "1 statements rest on one")
+	require.Contains(t, problems[1].Message, "1 statements depend on an invalid one")
 }
 
 func must(_, public string, err error) string {
@@ -248,12 +248,12 @@ func TestWithin(t *testing.T) {
 	from, to := at(1), at(2)
 	st.NotBefore, st.Expires = &from, &to
 	w.sign(st)
-	require.ErrorContains(t, st.Within(day), "may not be stated before")
+	require.ErrorContains(t, st.Within(day), "must not be published before")
 	require.NoError(t, st.Within(day.Add(time.Hour)))
 	require.ErrorContains(t, st.Within(day.Add(3*time.Hour)), "has expired")
 	to = at(0)
 	_, err := st.Envelope(w.ada)
-	require.ErrorContains(t, err, "expired before it is valid")
+	require.ErrorContains(t, err, "expires before it becomes valid")
 }
 
 func TestBootstrap(t *testing.T) {

@@ -49,7 +49,7 @@ func ParseEnvelope(raw []byte, payloadType string) (*Envelope, error) {
 	return parseEnvelope(raw, payloadType, 1)
 }
 
-// parseEnvelope reads an envelope with at least so many signatures.
+// parseEnvelope reads an envelope with at least so many signatures as least says.
 func parseEnvelope(raw []byte, payloadType string, least int) (*Envelope, error) {
 	if len(raw) > MaxEnvelope {
 		return nil, invalid("an envelope of %d bytes, more than %d", len(raw), MaxEnvelope)
@@ -95,7 +95,7 @@ func (e *Envelope) Encode() ([]byte, error) {
 	return raw, err
 }
 
-// Sign adds a signature by a key. One that the key has made already is replaced.
+// Sign adds a signature by a key. It replaces an earlier signature of the key.
 func (e *Envelope) Sign(k *Key) error {
 	sig, err := k.sign(PAE(e.Type, e.Payload))
 	if err != nil {
@@ -119,8 +119,8 @@ func (e *Envelope) Sign(k *Key) error {
 	return nil
 }
 
-// By lists which of the keys have signed, as their indexes, in their order, each
-// once. Key ids are not looked at.
+// By returns the indexes of the keys that have signed, in order, each once. It ignores key
+// ids.
 func (e *Envelope) By(keys []Public) []int {
 	pae := PAE(e.Type, e.Payload)
 	var out []int

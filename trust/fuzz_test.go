@@ -82,7 +82,7 @@ func digestOf(t *testing.T, envelope []byte) string {
 // BenchmarkReader reads a chain of a thousand statements again.
 func BenchmarkReader(b *testing.B) {
 	w := newWorld(b)
-	source := new(shelf)
+	source := new(memory)
 	s := w.state()
 	for i := range 1000 {
 		raw := w.sign(s.Draft(day, agent("a"+time.Duration(i).String())))

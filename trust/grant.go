@@ -15,7 +15,7 @@ const (
 	// GrantFormat and GrantType are of a start grant.
 	GrantFormat = "chimera.ai/trust/grant/v1"
 	GrantType   = "application/vnd.chimera.grant.v1+json"
-	// MaxGrant bounds how long a start grant holds.
+	// MaxGrant bounds how long a start grant is valid.
 	MaxGrant = 24 * time.Hour
 	// maxGrantBytes bounds its envelope, which the audit log keeps.
 	maxGrantBytes = 16 << 10
@@ -65,9 +65,9 @@ func SignPlan(k *Key, p Plan) ([]byte, error) {
 	return seal(PlanType, &p, k)
 }
 
-// authored holds the signature of a plan against a state: its author is a
-// publisher of plans, who may be revoked since, and signed just this. want says
-// what was published: name, version, both digests and its author.
+// authored verifies the signature of a plan in a state: its author must be a publisher of
+// plans, who may have been revoked since, and must have signed exactly this plan. want
+// says what was published: name, version, both digests and the author.
 func authored(s State, envelope []byte, want Plan) (Plan, *ledger.Time, error) {
 	p, e, err := parsePlan(s, envelope, want)
 	if err != nil {
@@ -105,8 +105,8 @@ func parsePlan(s State, envelope []byte, want Plan) (Plan, *Envelope, error) {
 	return p, e, nil
 }
 
-// publisher reports whether a publisher with a use has signed an envelope, and
-// since when the publisher is revoked, if it is.
+// publisher returns an error unless a publisher with a use has signed an envelope, and
+// otherwise when the publisher was revoked, if it was.
 func (s State) publisher(e *Envelope, id, use string) (*ledger.Time, error) {
 	a, ok := s.Publishers[id]
 	switch {
@@ -164,7 +164,7 @@ func (g *Grant) check() error {
 		return invalid("the nonce is not 32 hex digits")
 	}
 	if d := g.Expires.Time().Sub(g.Issued.Time()); d <= 0 || d > MaxGrant {
-		return invalid("a grant holds for more than nothing and at most %s", MaxGrant)
+		return invalid("a grant must be valid for some time, and at most for %s", MaxGrant)
 	}
 	return nil
 }
@@ -178,8 +178,8 @@ func SignGrant(k *Key, g Grant) ([]byte, error) {
 	return seal(GrantType, &g, k)
 }
 
-// GrantDigest identifies a start grant: the digest of what was signed, whoever has
-// written the envelope down anew.
+// GrantDigest returns the digest that identifies a start grant: that of what was signed,
+// however the envelope is encoded.
 func GrantDigest(envelope []byte) (string, error) {
 	e, err := parseGrant(envelope)
 	if err != nil {
@@ -195,7 +195,7 @@ func parseGrant(envelope []byte) (*Envelope, error) {
 	return ParseEnvelope(envelope, GrantType)
 }
 
-// ReadGrant reads a start grant, and verifies no signature: see [VerifyGrant].
+// ReadGrant reads a start grant without verifying signatures: see [VerifyGrant].
 func ReadGrant(envelope []byte) (Grant, error) {
 	_, g, err := readGrant(envelope)
 	return g, err
@@ -213,10 +213,10 @@ func readGrant(envelope []byte) (*Envelope, Grant, error) {
 	return e, g, g.check()
 }
 
-// VerifyGrant holds a start grant against a state, at an instant: a key that may
-// act for its agent has signed it, and it is for just this run. want names the
-// run: namespace, workflow id, plan, input and agent. That a nonce is used once
-// is for whoever keeps them to see.
+// VerifyGrant verifies a start grant in a state at an instant: a key that may act for its
+// agent must have signed it, and it must be for exactly this run. want names the run:
+// namespace, workflow id, plan, input and agent. The caller must ensure that no nonce is
+// used twice.
 func VerifyGrant(s State, envelope []byte, want Grant, at time.Time) (Grant, error) {
 	e, g, err := readGrant(envelope)
 	if err != nil {

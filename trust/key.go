@@ -42,9 +42,9 @@ func ParsePublic(text string) (Public, error) {
 	if err := usable(key); err != nil {
 		return Public{}, err
 	}
-	// One key has one text.
+	// A key has exactly one text.
 	if again, err := x509.MarshalPKIXPublicKey(key); err != nil || string(again) != string(der) {
-		return Public{}, invalid("%.80q is not a public key in its one form", text)
+		return Public{}, invalid("%.80q is not a public key in canonical form", text)
 	}
 	return Public{key, string(der)}, nil
 }
@@ -73,10 +73,10 @@ func usable(key crypto.PublicKey) error {
 	return invalid("keys are Ed25519 or ECDSA on P-256")
 }
 
-// String is the key's text.
+// String returns the key's text.
 func (p Public) String() string { return base64.StdEncoding.EncodeToString([]byte(p.der)) }
 
-// ID is the SHA-256 of the key's DER in hex: the hint that our signatures carry.
+// ID returns the SHA-256 of the key's DER in hex, which our signatures carry as a hint.
 func (p Public) ID() string {
 	sum := sha256.Sum256([]byte(p.der))
 	return hex.EncodeToString(sum[:])
@@ -106,7 +106,7 @@ type Key struct {
 	public Public
 }
 
-// NewKey makes an Ed25519 key, and gives it with its secret form.
+// NewKey makes an Ed25519 key, and returns it with its secret form.
 func NewKey() (*Key, []byte, error) {
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -142,7 +142,7 @@ func ParseKey(secret []byte) (*Key, error) {
 	return FromSigner(signer)
 }
 
-// FromSigner makes a key of one that lies elsewhere, such as in an HSM.
+// FromSigner makes a key from a signer, such as one in an HSM.
 func FromSigner(signer crypto.Signer) (*Key, error) {
 	if err := usable(signer.Public()); err != nil {
 		return nil, fmt.Errorf("read key: %w", err)
@@ -154,10 +154,10 @@ func FromSigner(signer crypto.Signer) (*Key, error) {
 	return &Key{signer, Public{signer.Public(), string(der)}}, nil
 }
 
-// Public is the text of the key's public half.
+// Public returns the text of the public key.
 func (k *Key) Public() string { return k.public.String() }
 
-// String names the key by its public half.
+// String names the key by its public key.
 func (k *Key) String() string { return "key " + k.public.ID() }
 
 // GoString hides the key from %#v.

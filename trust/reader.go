@@ -10,21 +10,21 @@ import (
 	"sync"
 )
 
-// Reader reads what a source has again and again, and verifies what is new. It
-// refuses a source that takes back or changes what it has shown before, for as
-// long as the reader lives. It is safe for concurrent use.
+// Reader reads a source repeatedly, and verifies only new statements. As long as it
+// lives, it refuses a source that withdraws or changes statements that it has returned
+// before. It is safe for concurrent use.
 type Reader struct {
 	Source    Source
 	Bootstrap *Bootstrap
 
 	mu    sync.Mutex
 	state State
-	// sum is over the statements that state has taken in.
+	// sum is the checksum of the statements that state includes.
 	sum []byte
 }
 
-// State gives the state at the end of the chain. Nobody changes it. The error is
-// [ErrInvalid] where the chain does not hold, and else the source's.
+// State returns the state at the end of the chain, which callers must not modify. The
+// error is [ErrInvalid] if the chain does not verify, and otherwise the source's.
 func (r *Reader) State(ctx context.Context) (State, error) {
 	for {
 		r.mu.Lock()
@@ -40,10 +40,10 @@ func (r *Reader) State(ctx context.Context) (State, error) {
 	}
 }
 
-// take holds a list against what was shown before it was read, which was so many
-// statements, and takes in what is new. It is late where another call has taken in
-// more meanwhile: the list is then shorter than what was seen, and yet nothing was
-// taken back.
+// take compares a list with the statements verified so far, and verifies the new ones.
+// seen is how many statements there were before the list was read. late is true if
+// another call has added more meanwhile: the list is then shorter than the state, although
+// the source withdrew nothing.
 func (r *Reader) take(list []json.RawMessage, seen int) (out State, late bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,7 +54,7 @@ func (r *Reader) take(list []json.RawMessage, seen int) (out State, late bool, e
 	return out, false, err
 }
 
-// follow is take where the lock is held and the list is not late.
+// follow is take with the lock held, for a list that is not late.
 func (r *Reader) follow(list []json.RawMessage) (_ State, err error) {
 	sums := sha256.New()
 	if r.sum == nil {
@@ -70,7 +70,7 @@ func (r *Reader) follow(list []json.RawMessage) (_ State, err error) {
 		count(sums, st)
 	}
 	if string(sums.Sum(nil)) != string(r.sum) {
-		return State{}, fmt.Errorf("read authority: %w", invalid("one of the first %d statements is another than was seen before", r.state.N))
+		return State{}, fmt.Errorf("read authority: %w", invalid("one of the first %d statements has changed since it was seen", r.state.N))
 	}
 	if len(list) == r.state.N {
 		return r.state, nil
@@ -79,7 +79,7 @@ func (r *Reader) follow(list []json.RawMessage) (_ State, err error) {
 	for _, st := range list[r.state.N:] {
 		n := next.N + 1
 		if err := next.step(st); err != nil {
-			// What came before it is verified again the next time, and so is this.
+			// The next call verifies the statements before it again, and this one too.
 			return State{}, fmt.Errorf("read authority: %w", Problem{n, bare(err)})
 		}
 		count(sums, st)
@@ -90,6 +90,6 @@ func (r *Reader) follow(list []json.RawMessage) (_ State, err error) {
 
 // count adds a statement, with its length, so that no other list has the same sum.
 func count(sums hash.Hash, statement []byte) {
-	_ = binary.Write(sums, binary.BigEndian, uint64(len(statement))) // a hash takes everything
+	_ = binary.Write(sums, binary.BigEndian, uint64(len(statement))) // a hash never fails
 	sums.Write(statement)
 }

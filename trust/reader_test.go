@@ -12,13 +12,13 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// shelf is a source that shows what a test says.
-type shelf struct {
+// memory is a source that returns what a test sets.
+type memory struct {
 	list []json.RawMessage
 	err  error
 }
 
-func (s *shelf) Authority(context.Context) ([]json.RawMessage, error) { return s.list, s.err }
+func (s *memory) Authority(context.Context) ([]json.RawMessage, error) { return s.list, s.err }
 
 // TestReader: what is new is taken in; what was shown stays shown.
 func TestReader(t *testing.T) {
@@ -26,7 +26,7 @@ func TestReader(t *testing.T) {
 	first := w.sign(w.state().Draft(day, agent("a")))
 	second := w.sign(w.state(first).Draft(day, agent("b")))
 	other := w.sign(w.state().Draft(day, agent("c")))
-	source := new(shelf)
+	source := new(memory)
 	r := &Reader{Source: source, Bootstrap: w.b}
 	read := func(list ...[]byte) (State, error) {
 		source.list = nil
@@ -58,7 +58,7 @@ func TestReader(t *testing.T) {
 	require.ErrorContains(t, err, "there are 1 statements, but 2 were seen before")
 	_, err = read(other, second)
 	require.ErrorIs(t, err, ErrInvalid)
-	require.ErrorContains(t, err, "is another than was seen before")
+	require.ErrorContains(t, err, "has changed since it was seen")
 
 	source.err = ledger.ErrUnavailable
 	_, err = read(first, second)

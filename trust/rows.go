@@ -13,15 +13,15 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// Source gives the statements of a deployment in their order, as
-// [ledger.Facts] does. What it gives is verified, not believed.
+// Source returns the statements of a deployment in order, as [ledger.Facts] does. Its
+// results are verified, not trusted.
 type Source interface {
 	Authority(ctx context.Context) ([]json.RawMessage, error)
 }
 
-// Read verifies what a source has, and gives the state at its end. A chain that
-// breaks is an error, a [Problem]: whoever reads does not go on with part of it.
-// It cannot tell that a source keeps back the last statements: see [Reader].
+// Read verifies the statements of a source, and returns the state after the last. If the
+// chain breaks, the error is a [Problem], and there is no partial result. Read cannot
+// detect that a source withholds the last statements: see [Reader].
 func Read(ctx context.Context, source Source, b *Bootstrap) (State, error) {
 	s, _, err := read(ctx, source, b)
 	return s, err
@@ -43,7 +43,7 @@ func read(ctx context.Context, source Source, b *Bootstrap) (State, []json.RawMe
 	return s, list, nil
 }
 
-// Keeper is what [State] writes to: a [ledger.Store] is one.
+// Keeper is the store to which [Apply] and [Publish] write: a [ledger.Store] is one.
 type Keeper interface {
 	Source
 	StateAuthority(ctx context.Context, statement json.RawMessage, prev string) error
@@ -55,7 +55,7 @@ type Keeper interface {
 	SetBudget(ctx context.Context, b ledger.Budget) error
 }
 
-// Rows are what a store says of the things that authority owns.
+// Rows returns what a store says about the things that authority owns.
 type Rows interface {
 	Agent(ctx context.Context, id string) (ledger.Agent, error)
 	Signer(ctx context.Context, id string) (ledger.Signer, error)
@@ -63,10 +63,10 @@ type Rows interface {
 	Budget(ctx context.Context, agent string, c ledger.Currency, period string) (ledger.Budget, error)
 }
 
-// Publish states the next statement: it verifies the chain and the envelope, at
-// an instant, keeps the statement, and applies what it says. The same again
-// changes nothing. Another one in its place is [ledger.ErrConflict] or
-// [ErrInvalid].
+// Publish publishes the next statement: it verifies the chain and the envelope at an
+// instant, stores the statement, and applies it. Publishing the last statement again
+// changes nothing. If another statement has its place, the error is [ledger.ErrConflict]
+// or [ErrInvalid].
 func Publish(ctx context.Context, k Keeper, b *Bootstrap, envelope []byte, at time.Time) (State, error) {
 	s, list, err := read(ctx, k, b)
 	if err != nil {
@@ -80,7 +80,7 @@ func Publish(ctx context.Context, k Keeper, b *Bootstrap, envelope []byte, at ti
 	if len(list) > 0 {
 		last := list[len(list)-1]
 		if _, have, err := ParseStatement(last); err == nil && have.Digest() == e.Digest() {
-			return settle(ctx, k, b, s) // it is there; what it says may not be yet
+			return settle(ctx, k, b, s) // it is stored, but perhaps not yet applied
 		}
 		prev = plan.DigestOf(last)
 	}
@@ -97,7 +97,7 @@ func Publish(ctx context.Context, k Keeper, b *Bootstrap, envelope []byte, at ti
 	}
 	err = k.StateAuthority(ctx, raw, prev)
 	if errors.Is(err, ledger.ErrConflict) {
-		return State{}, fmt.Errorf("publish statement %d: another was stated in its place, and this one is to be made anew: %w", st.N, err)
+		return State{}, fmt.Errorf("publish statement %d: the authority changed meanwhile; make the statement again: %w", st.N, err)
 	}
 	if err != nil {
 		return State{}, fmt.Errorf("publish statement %d: %w", st.N, err)
@@ -105,9 +105,9 @@ func Publish(ctx context.Context, k Keeper, b *Bootstrap, envelope []byte, at ti
 	return settle(ctx, k, b, next)
 }
 
-// settle applies a state, and those that follow it meanwhile: whoever applies an
-// older one beside them would else leave rows behind that say no more what counts.
-// It gives the state that is applied.
+// settle applies a state, and those that follow it meanwhile; otherwise a concurrent call
+// that applies an older one could leave stale rows behind. It returns the state that it
+// has applied.
 func settle(ctx context.Context, k Keeper, b *Bootstrap, s State) (State, error) {
 	for {
 		err := Apply(ctx, k, s)
@@ -122,8 +122,8 @@ func settle(ctx context.Context, k Keeper, b *Bootstrap, s State) (State, error)
 	}
 }
 
-// Apply brings the rows of a store to what a state says. It may be repeated. The
-// trust of a tool that is not imported yet waits until it is.
+// Apply updates the rows of a store to match a state. It is idempotent. A tool that is not
+// imported yet gets its trust when it is.
 func Apply(ctx context.Context, k Keeper, s State) error {
 	for _, id := range sorted(s.Agents) {
 		a := s.Agents[id]
@@ -151,7 +151,7 @@ func Apply(ctx context.Context, k Keeper, s State) error {
 		if err == nil {
 			status := s.Tools[id].Status
 			if v.Fingerprint != s.Tools[id].Fingerprint {
-				status = "block" // what was imported is not what is trusted
+				status = "block" // the imported tool is not the trusted one
 			}
 			err = k.TrustTool(ctx, id, status)
 		}
@@ -174,7 +174,7 @@ func Apply(ctx context.Context, k Keeper, s State) error {
 	return nil
 }
 
-// budgets lists them, parents first.
+// budgets lists the budgets, parents first.
 func (s State) budgets() []SetBudget {
 	depth := func(b SetBudget) (n int) {
 		for b.Parent != "" && n <= maxParents {
@@ -211,8 +211,8 @@ func (v Signer) row() ledger.Signer {
 	}
 }
 
-// Enrolled finds a signer, whose row must be as the chain says. It has the roles
-// that the chain gives it now, and is revoked if the chain says so.
+// Enrolled finds a signer, whose row must match the chain. The result has the roles that
+// the chain gives it now, and is revoked if the chain says so.
 func Enrolled(ctx context.Context, rows Rows, s State, id string) (ledger.Signer, error) {
 	row, err := rows.Signer(ctx, id)
 	if err != nil {
@@ -231,7 +231,7 @@ func Enrolled(ctx context.Context, rows Rows, s State, id string) (ledger.Signer
 	return row, nil
 }
 
-// Known finds an agent, whose row must be as the chain says.
+// Known finds an agent, whose row must match the chain.
 func Known(ctx context.Context, rows Rows, s State, id string) (ledger.Agent, error) {
 	row, err := rows.Agent(ctx, id)
 	if err != nil {
@@ -244,9 +244,9 @@ func Known(ctx context.Context, rows Rows, s State, id string) (ledger.Agent, er
 	return row, nil
 }
 
-// Authored holds a plan that a store gave for a reference ("name@version" or a
-// digest) against the chain: it is the plan that was asked for, and a publisher of
-// plans who is not revoked has signed it.
+// Authored verifies a plan that a store returned for a reference ("name@version" or a
+// digest): it must be the plan that was asked for, and a publisher of plans who is not
+// revoked must have signed it.
 func Authored(s State, ref string, p ledger.Plan) error {
 	revoked, err := Published(s, ref, p)
 	if err == nil && revoked != nil {
@@ -255,8 +255,8 @@ func Authored(s State, ref string, p ledger.Plan) error {
 	return err
 }
 
-// Published is [Authored] for history: it takes the signature of a publisher who is
-// revoked by now, and says since when.
+// Published is like [Authored], for history: it accepts the signature of a publisher who
+// has been revoked since, and returns when.
 func Published(s State, ref string, p ledger.Plan) (revoked *ledger.Time, err error) {
 	if ref != p.Name+"@"+p.Version && ref != p.Digest {
 		return nil, invalid("the store gives the plan %.120q, version %.120q, for %.120q", p.Name, p.Version, ref)

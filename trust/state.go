@@ -10,12 +10,12 @@ import (
 	"chimera.ai/engine/ledger"
 )
 
-// State is what a verified chain says at a place.
+// State is what a verified chain says up to one of its statements.
 type State struct {
 	Deployment string
 	Audience   Audience
-	// N is how many statements there are, and Head the digest of the last, or of
-	// the bootstrap.
+	// N is the number of statements, and Head the digest of the last, or of the
+	// bootstrap.
 	N      int
 	Head   string
 	Issued ledger.Time
@@ -47,9 +47,9 @@ type BudgetKey struct {
 // Signer is a signer as it was enrolled, with the roles that it has now.
 type Signer struct {
 	EnrollSigner
-	// Now are the roles that it has now; Roles those of its enrolment.
+	// Now holds the roles that it has now, and Roles those of its enrolment.
 	Now []string
-	// Revoked is when it was, if it was.
+	// Revoked is when it was revoked, nil if it was not.
 	Revoked *ledger.Time
 }
 
@@ -65,7 +65,7 @@ type Guardian struct {
 	Revoked *ledger.Time
 }
 
-// Start gives the state of a bootstrap.
+// Start returns the state of a bootstrap.
 func Start(b *Bootstrap) (State, error) {
 	if err := b.Check(); err != nil {
 		return State{}, err
@@ -87,8 +87,8 @@ func (s *State) clone() *State {
 	return &c
 }
 
-// Next verifies the statement that follows the state, and gives the state after
-// it. The receiver stays as it is.
+// Next verifies the statement that follows the state, and returns the state after
+// it. It does not change the receiver.
 func (s State) Next(envelope []byte) (State, error) {
 	c := s.clone()
 	if err := c.step(envelope); err != nil {
@@ -97,7 +97,7 @@ func (s State) Next(envelope []byte) (State, error) {
 	return *c, nil
 }
 
-// step is Next on the state itself, which is of no use after an error.
+// step is Next in place. After an error, the state must not be used.
 func (s *State) step(envelope []byte) error {
 	st, e, err := ParseStatement(envelope)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *State) step(envelope []byte) error {
 	return nil
 }
 
-// agreed reports whether as many persons have signed as must.
+// agreed returns an error unless a quorum of persons has signed.
 func (s *State) agreed(e *Envelope) error {
 	who, persons, err := s.Signed(e)
 	if err != nil {
@@ -141,8 +141,8 @@ func (s *State) agreed(e *Envelope) error {
 	return nil
 }
 
-// Signed tells which admins have signed an envelope, by their ids, and how many
-// persons they are.
+// Signed returns the ids of the admins who have signed an envelope, and the number of
+// persons among them.
 func (s *State) Signed(e *Envelope) (who []string, persons int, err error) {
 	keys := make([]Public, len(s.Admins))
 	for i, a := range s.Admins {
@@ -175,7 +175,8 @@ func (s State) Try(acts ...Act) error {
 	return nil
 }
 
-// bare takes the mark of [ErrInvalid] from an error that goes into another one.
+// bare returns the text of an error without the prefix of [ErrInvalid], for an error that
+// has it again.
 func bare(err error) string {
 	if errors.Is(err, ErrInvalid) {
 		return strings.TrimPrefix(err.Error(), ErrInvalid.Error()+": ")
@@ -199,7 +200,7 @@ func (a *EnrollSigner) do(s *State) error {
 		return invalid("the signer %s is there already", a.ID)
 	}
 	if a.SigType == "dev" && s.Audience != Dev {
-		return invalid("software keys sign in dev alone")
+		return invalid("software keys sign only in dev")
 	}
 	for _, have := range s.Signers {
 		if have.PublicKey == a.PublicKey {
@@ -273,7 +274,7 @@ func (a *AddPublisher) do(s *State) error {
 		return invalid("the publisher %s is there already", a.ID)
 	}
 	for _, have := range s.Publishers {
-		// In development one key of the machine signs for everybody.
+		// In development one key on the machine signs for everybody.
 		if have.Key == a.Key && s.Audience != Dev {
 			return invalid("the key is that of the publisher %s", have.ID)
 		}
@@ -311,7 +312,7 @@ func (a *SetAgentKeys) do(s *State) error {
 	return nil
 }
 
-// maxParents bounds how long a line of budgets is, as stores do.
+// maxParents bounds the ancestors of a budget, as stores do.
 const maxParents = 16
 
 func (a *SetBudget) do(s *State) error {
@@ -326,7 +327,7 @@ func (a *SetBudget) do(s *State) error {
 			return invalid("%s has no budget in %s for this period", at, a.Currency)
 		}
 		if line == maxParents {
-			return invalid("more than %d budgets have each other for parents", maxParents)
+			return invalid("a budget has more than %d ancestors", maxParents)
 		}
 		at = b.Parent
 	}
@@ -374,17 +375,17 @@ func (a *SetWitnesses) do(s *State) error {
 	return nil
 }
 
-// Log is the key that signs the log now.
+// Log returns the key that signs the log now.
 func (s State) Log() LogKey { return s.LogKeys[len(s.LogKeys)-1] }
 
-// Problem is why a chain breaks.
+// Problem says why a chain breaks.
 type Problem struct {
 	// N is the statement's number, from 1; 0 is the bootstrap.
 	N       int
 	Message string
 }
 
-// Error is the problem as a sentence.
+// Error returns the problem as a sentence.
 func (p Problem) Error() string {
 	if p.N == 0 {
 		return "the bootstrap: " + p.Message
@@ -395,9 +396,9 @@ func (p Problem) Error() string {
 // Is makes every problem [ErrInvalid].
 func (p Problem) Is(target error) bool { return target == ErrInvalid }
 
-// Chain verifies statements from the bootstrap on, and gives the state after
-// them. Its error is a [Problem]; the state is then that before the statement
-// that breaks the chain.
+// Chain verifies statements from the bootstrap on, and returns the state after
+// them. Its error is a [Problem]; the state is then that before the statement that breaks
+// the chain.
 func Chain(b *Bootstrap, statements [][]byte) (State, error) {
 	s, err := Start(b)
 	if err != nil {
@@ -406,7 +407,7 @@ func Chain(b *Bootstrap, statements [][]byte) (State, error) {
 	at := s.clone()
 	for i, raw := range statements {
 		if err := at.step(raw); err != nil {
-			// What the broken one has changed is forgotten.
+			// Undo the changes of the statement that broke the chain.
 			good, again := Chain(b, statements[:i])
 			if again != nil {
 				return State{}, again
@@ -417,8 +418,8 @@ func Chain(b *Bootstrap, statements [][]byte) (State, error) {
 	return *at, nil
 }
 
-// VerifyStatements is [Chain] for reports: the state up to where the chain
-// holds, and what is wrong after that.
+// VerifyStatements is like [Chain], for reports: it returns the state up to where the chain
+// breaks, and what is wrong from there on.
 func VerifyStatements(b *Bootstrap, statements [][]byte) (State, []Problem) {
 	s, err := Chain(b, statements)
 	if err == nil {
@@ -430,7 +431,7 @@ func VerifyStatements(b *Bootstrap, statements [][]byte) (State, []Problem) {
 	}
 	problems := []Problem{p}
 	if p.N > 0 && p.N < len(statements) {
-		problems = append(problems, Problem{p.N + 1, fmt.Sprintf("%d statements rest on one that does not hold", len(statements)-p.N)})
+		problems = append(problems, Problem{p.N + 1, fmt.Sprintf("%d statements depend on an invalid one", len(statements)-p.N)})
 	}
 	return s, problems
 }

@@ -24,14 +24,14 @@ type Statement struct {
 	N      int         `json:"n"`
 	Prev   string      `json:"prev"`
 	Issued ledger.Time `json:"issued"`
-	// NotBefore and Expires bound when it may be stated. Whether it was then is
-	// checked when it is stated, and again by whoever knows when that was.
+	// NotBefore and Expires bound when it may be published. That is checked when it is
+	// published, and again by whoever knows when that was.
 	NotBefore *ledger.Time `json:"not_before,omitempty"`
 	Expires   *ledger.Time `json:"expires,omitempty"`
 	Acts      Acts         `json:"acts"`
 }
 
-// check holds a statement against the rules that need no state.
+// check checks the rules that need no state.
 func (st *Statement) check() error {
 	if st.Format != StatementFormat {
 		return invalid("the format is %.80q, not %s", st.Format, StatementFormat)
@@ -42,7 +42,7 @@ func (st *Statement) check() error {
 	if st.Expires != nil {
 		end := st.Expires.Time()
 		if end.Before(st.Issued.Time()) || st.NotBefore != nil && end.Before(st.NotBefore.Time()) {
-			return invalid("it has expired before it is valid")
+			return invalid("it expires before it becomes valid")
 		}
 	}
 	for i, a := range st.Acts {
@@ -53,18 +53,18 @@ func (st *Statement) check() error {
 	return nil
 }
 
-// Within reports whether the statement may be stated at an instant.
+// Within returns an error unless the statement may be published at an instant.
 func (st *Statement) Within(at time.Time) error {
 	switch {
 	case st.NotBefore != nil && at.Before(st.NotBefore.Time()):
-		return invalid("it may not be stated before %s", st.NotBefore)
+		return invalid("it must not be published before %s", st.NotBefore)
 	case st.Expires != nil && at.After(st.Expires.Time()):
 		return invalid("it has expired at %s", st.Expires)
 	}
 	return nil
 }
 
-// Draft gives the statement that follows a state with these acts, unsigned.
+// Draft returns the statement that follows a state with these acts, unsigned.
 func (s State) Draft(issued time.Time, acts ...Act) *Statement {
 	at := ledger.At(issued)
 	if at.Time().Before(s.Issued.Time()) {
@@ -75,7 +75,7 @@ func (s State) Draft(issued time.Time, acts ...Act) *Statement {
 	}
 }
 
-// Envelope gives the envelope of a statement, signed by the keys.
+// Envelope returns the envelope of a statement, signed by the keys.
 func (st *Statement) Envelope(keys ...*Key) (*Envelope, error) {
 	if err := st.check(); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (st *Statement) Envelope(keys ...*Key) (*Envelope, error) {
 	return e, nil
 }
 
-// ParseDraft is [ParseStatement] for a statement that nobody may have signed yet.
+// ParseDraft is like [ParseStatement], for a statement that may have no signature yet.
 func ParseDraft(raw []byte) (*Statement, *Envelope, error) {
 	e, err := parseEnvelope(raw, StatementType, 0)
 	if err != nil {
@@ -129,5 +129,5 @@ func (e *Envelope) statement() (*Statement, error) {
 	return st, st.check()
 }
 
-// Digest is what the statement after an envelope's names as its prev.
+// Digest returns the digest that the next statement names as its prev.
 func (e *Envelope) Digest() string { return plan.DigestOf(e.Payload) }

@@ -1,4 +1,4 @@
-// Package trust is where authority comes from, and how anybody can check it.
+// Package trust defines where authority comes from, and how anybody can check it.
 //
 // It starts from one file, the [Bootstrap], whose digest every configuration
 // pins: the name of the deployment, its audience (prod or dev), its first admins
@@ -6,14 +6,14 @@
 // From there on authority changes only by statements. A statement is a DSSE
 // envelope (https://github.com/secure-systems-lab/dsse) over the JSON of a
 // [Statement]: its place n in the chain, the digest of the payload before (for
-// the first, of the bootstrap), and acts of a closed set. It counts if as many
-// different persons as the quorum asks, admins as of the statement before, have
-// signed it. [Chain] verifies all of that and gives the [State] at its end, or
-// says at which statement it breaks and why.
+// the first, of the bootstrap), and acts of a closed set. It counts if a quorum of
+// different persons, admins as of the previous statement, has signed it. [Chain]
+// verifies all of that and returns the [State] at the end of the chain, or says at
+// which statement it breaks and why.
 //
-// Whatever a database says of signers, agents, tools or budgets is only a copy
-// of that: [Apply] writes it, and [Enrolled], [Known], [Trusted] and [Limited] refuse
-// rows that the chain does not bear out.
+// Whatever a database says about signers, agents, tools or budgets is only a copy of
+// that: [Apply] writes it, and [Enrolled], [Known], [Trusted] and [Limited] refuse rows
+// that contradict the chain.
 //
 // Two more things are signed: the source of a plan by its author ([SignPlan]),
 // and the start of a run by a key that may act for its agent ([SignGrant]).
@@ -48,7 +48,7 @@ import (
 	"chimera.ai/engine/ledger"
 )
 
-// Bounds of what is read.
+// Bounds of documents.
 const (
 	// MaxEnvelope bounds an envelope, in bytes.
 	MaxEnvelope = 192 << 10
@@ -66,8 +66,8 @@ const (
 	maxName, maxList = 256, 64
 )
 
-// ErrInvalid reports what is not well formed, not signed as it must be, or not
-// for this deployment.
+// ErrInvalid reports a document that is malformed, not signed as it must be, or not for
+// this deployment.
 var ErrInvalid = errors.New("not trusted")
 
 func invalid(format string, args ...any) error {
@@ -91,8 +91,8 @@ func (a Audience) quorum() int {
 	return 2
 }
 
-// exact decodes JSON whose fields are those of T, each at most once and spelled
-// as T spells it, and gives its canonical form.
+// exact decodes JSON that has only fields of T, each at most once and spelled as in T, and
+// returns its canonical form.
 func exact[T any](raw []byte, into *T) ([]byte, error) {
 	v, err := schemas.Decode(raw)
 	if err != nil {
@@ -120,7 +120,7 @@ func exact[T any](raw []byte, into *T) ([]byte, error) {
 	return canonical, nil
 }
 
-// canon gives the canonical JSON of v.
+// canon returns the canonical JSON of v.
 func canon(v any) ([]byte, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -133,8 +133,8 @@ func canon(v any) ([]byte, error) {
 	return plan.Canonical(x)
 }
 
-// name holds a name against what can be told apart by people: no control, no
-// invisible characters, no spaces around it.
+// name checks that people can recognize a name: it has no control or invisible characters,
+// and no spaces around it.
 func name(what, s string) error {
 	if s == "" || len(s) > maxName || !utf8.ValidString(s) || strings.TrimSpace(s) != s || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return invalid("%.80q is not the name of %s: 1 to %d bytes of printable text", s, what, maxName)
@@ -142,11 +142,11 @@ func name(what, s string) error {
 	return nil
 }
 
-// fold maps spellings of one person to one: letter case and compatibility forms
-// do not make another one.
+// fold maps all spellings of a person to one: they may differ in letter case and in
+// compatibility forms.
 func fold(person string) string { return strings.ToLower(norm.NFKC.String(person)) }
 
-// digest holds a digest against its one form.
+// digest checks the form of a digest.
 func digest(what, s string) error {
 	hex, ok := strings.CutPrefix(s, "sha256:")
 	if !ok || len(hex) != 64 || strings.Trim(hex, "0123456789abcdef") != "" {

@@ -66,7 +66,7 @@ func onBoth(t *testing.T, test func(t *testing.T, base *world)) {
 	}
 }
 
-// newWorld gives a world of its own in SQLite: a copy of the first one, since its
+// newWorld returns a world of its own in SQLite: a copy of the first one, since its
 // story takes a second to tell.
 func newWorld(t testing.TB) *world {
 	const file = "ledger.db"

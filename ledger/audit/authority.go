@@ -85,7 +85,7 @@ func (p *past) remember(at claim, acts trust.Acts) {
 	}
 }
 
-// held gives what statements may have said when an entry was stated: the last one
+// held returns what statements may have said when an entry was stated: the last one
 // before it, and those that were replaced so shortly before that whoever wrote the
 // entry need not have seen it.
 func held[T any](list []since[T], x claim) (out []T) {
@@ -97,7 +97,7 @@ func held[T any](list []since[T], x claim) (out []T) {
 	return out
 }
 
-// during gives the keys that could start runs for an agent when an entry was stated,
+// during returns the keys that could start runs for an agent when an entry was stated,
 // or at any time before it where an older start goes on.
 func (p *past) during(x start) []string {
 	var out []string

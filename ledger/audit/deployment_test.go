@@ -51,7 +51,7 @@ func newDeployment(t testing.TB, witnesses ...string) *deployment {
 	return d
 }
 
-// draft gives the next statement, signed by the admins.
+// draft returns the next statement, signed by the admins.
 func (d *deployment) draft(t testing.TB, change func(*trust.Statement), acts ...trust.Act) []byte {
 	s, err := trust.Read(t.Context(), d.store, d.boot)
 	require.NoError(t, err)

@@ -1,5 +1,5 @@
-// Package audit takes the ledger out of its store, and verifies it anywhere: an
-// export and the public keys that the auditor has from elsewhere are enough.
+// Package audit exports the ledger from its store, and verifies exports anywhere: an export
+// and the public keys that the auditor has from elsewhere are enough.
 //
 // # Export
 //

@@ -104,7 +104,7 @@ func eventOf(ctx context.Context, log ledger.Log, r ledger.Record) ([]byte, erro
 	return json.Marshal(cloudEvent(e, r, told))
 }
 
-// termsOf gives the terms of closed sets that a body says, as far as it is there
+// termsOf returns the terms of closed sets that a body says, as far as it is there
 // and can be read by everybody.
 func termsOf(ctx context.Context, log ledger.Log, e *ledger.Entry) (terms, error) {
 	raw, err := log.Stored(ctx, e.Body)

@@ -17,7 +17,7 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// feed exports a range of events and gives its lines.
+// feed exports a range of events and returns its lines.
 func (w *world) feed(t testing.TB, from, to int64) (audit.Fed, [][]byte) {
 	dir := filepath.Join(t.TempDir(), "events")
 	fed, err := audit.ExportEvents(t.Context(), w.store, dir, from, to)

@@ -9,7 +9,7 @@ import (
 	"chimera.ai/engine/ledger"
 )
 
-// packet is a line of evidence.jsonl, taken apart.
+// packet is a decoded line of evidence.jsonl.
 type packet struct {
 	digest string
 	err    error

@@ -26,7 +26,7 @@ const (
 // page is how many entries are read at once.
 const page = 1000
 
-// Exported tells what an export holds.
+// Exported says what an export contains.
 type Exported struct {
 	Entries int64 `json:"entries"`
 	Bodies  int64 `json:"bodies"`
@@ -65,7 +65,7 @@ func export(ctx context.Context, log ledger.Log, dir string) (x Exported, err er
 	return x, err
 }
 
-// folder makes a folder that is not there yet, which appears once it is filled.
+// folder makes a new folder, which appears once it is filled.
 func folder(dir string, fill func(temporary string) error) (err error) {
 	if _, err := os.Lstat(dir); err == nil {
 		return fmt.Errorf("%s is there already: %w", dir, os.ErrExist)
@@ -212,7 +212,7 @@ func (x *Exported) body(ctx context.Context, log ledger.Log, r ledger.Record, to
 	return evidence.line(packet)
 }
 
-// stored gives the body of an entry as it is stored, and the evidence packet
+// stored returns the body of an entry as it is stored, and the evidence packet
 // behind it, if everybody can read that: nil where it is not there, which the
 // verifier tells.
 func stored(ctx context.Context, log ledger.Log, e *ledger.Entry) (raw, packet []byte, err error) {
@@ -342,7 +342,7 @@ var errNoFile = errors.New("is not a file")
 
 var errLong = errors.New("a line is too long")
 
-// next gives the next line without its end; io.EOF behind the last. A last line
+// next returns the next line without its end; io.EOF behind the last. A last line
 // without an end is an error, for something is missing.
 func (s *source) next() ([]byte, error) {
 	var line []byte

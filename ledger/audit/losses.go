@@ -8,7 +8,7 @@ import (
 	"chimera.ai/engine/ledger"
 )
 
-// losses are the bodies that are not there, and what the log says of them.
+// losses holds the missing bodies, and what the log says about them.
 type losses struct {
 	of map[ledger.Class]*lost
 }

@@ -243,7 +243,7 @@ func cloudEvent(e *ledger.Entry, r ledger.Record, told terms) event {
 	}
 }
 
-// outcome gives status and severity.
+// outcome returns status and severity.
 func outcome(k ledger.Kind, told terms) (status, severity int) {
 	switch {
 	case k == ledger.InvocationUnknown:

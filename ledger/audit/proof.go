@@ -16,7 +16,7 @@ import (
 // level of the largest tree.
 const MaxProofBytes = 2*ledger.MaxEntryBytes + ledger.MaxCheckpointBytes + 64*64
 
-// Prove gives a proof that the log holds an entry, as a C2SP tlog-proof
+// Prove returns a proof that the log holds an entry, as a C2SP tlog-proof
 // (https://c2sp.org/tlog-proof) whose extra data are the entry's bytes. An entry
 // without a place in the tree yet is [ledger.ErrNotFound].
 func Prove(ctx context.Context, log ledger.Log, h ledger.Hash) ([]byte, error) {

@@ -83,7 +83,7 @@ func (r *reading) take() {
 	r.apply(b)
 }
 
-// close gives back what is left, and ends the workers.
+// close returns the remaining buffers to the pool and stops the workers.
 func (r *reading) close() {
 	r.flush()
 	for len(r.waiting) > 0 {

@@ -12,8 +12,8 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-// Report is what a verification found. OK is the answer; everything else says
-// what it rests on.
+// Report is the result of a verification. OK is the answer; the other fields say on what it
+// is based.
 type Report struct {
 	OK     bool        `json:"ok"`
 	Origin string      `json:"origin"`

@@ -246,7 +246,7 @@ func TestGrantsAreUsedOnce(t *testing.T) {
 	})
 }
 
-// verifier gives a key another name.
+// verifier returns a key under another name.
 func verifier(t testing.TB, name, key string) string {
 	raw, err := base64.StdEncoding.DecodeString(key)
 	require.NoError(t, err)

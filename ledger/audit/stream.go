@@ -72,7 +72,7 @@ func side[T any](s *source, apart func([]byte) T) *stream[T] {
 	return st
 }
 
-// peek gives the next line without taking it; io.EOF behind the last.
+// peek returns the next line without taking it; io.EOF behind the last.
 func (s *stream[T]) peek() (T, error) {
 	var none T
 	for s.now == nil || s.at == len(s.now.out) {
@@ -92,7 +92,7 @@ func (s *stream[T]) peek() (T, error) {
 // take goes on to the line behind the one that peek gave.
 func (s *stream[T]) take() { s.at++ }
 
-// next gives the next line and takes it.
+// next returns the next line and takes it.
 func (s *stream[T]) next() (T, error) {
 	v, err := s.peek()
 	if err == nil {

@@ -40,7 +40,7 @@ type Trust struct {
 
 var trustFields = []string{"format", "origin", "log", "witnesses", "quorum", "audience", "bootstrap"}
 
-// ParseTrust reads a trust file, and nothing that it does not know.
+// ParseTrust reads a trust file. It refuses unknown fields.
 func ParseTrust(raw []byte) (Trust, error) {
 	var t Trust
 	if len(raw) > maxTrustBytes {
@@ -57,8 +57,8 @@ func ParseTrust(raw []byte) (Trust, error) {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return t, errors.New("read trust file: data after the document")
 	}
-	// encoding/json takes a field in any case, and the last of several: who looks at
-	// the file with another reader must not see other keys.
+	// encoding/json accepts a field in any case, but another reader of the file must not see
+	// other keys.
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &fields); err != nil {
 		return t, fmt.Errorf("read trust file: %w", err)
@@ -79,7 +79,7 @@ func ParseTrust(raw []byte) (Trust, error) {
 	for i, key := range t.Witnesses {
 		name, _, _ := strings.Cut(key, "+")
 		if slices.ContainsFunc(t.Witnesses[:i], func(k string) bool { return strings.HasPrefix(k, name+"+") }) {
-			return t, fmt.Errorf("read trust file: the witness %.80s is there twice", name)
+			return t, fmt.Errorf("read trust file: the witness %.80s is listed twice", name)
 		}
 	}
 	if t.Bootstrap != nil {
@@ -103,7 +103,7 @@ func (t Trust) open(raw []byte) (ledger.Signed, error) {
 	return c, err
 }
 
-// usable says whether the keys of the trust file are keys.
+// usable reports whether the keys of the trust file are keys.
 func (t Trust) usable() error {
 	if err := (ledger.Signers{Log: t.Log, Witnesses: t.Witnesses}).Check(); err != nil {
 		return fmt.Errorf("the trust file: %w", err)

@@ -25,8 +25,8 @@ const maxActs = 50
 const maxOpenRuns = 50
 
 // Verify verifies an export against what the auditor trusts. against is an
-// older checkpoint of the log that the auditor has kept, or nil. The error is
-// about reading; whatever is wrong with the export stands in the report.
+// older checkpoint of the log that the auditor has kept, or nil. The error is about
+// reading; the report says what is wrong with the export.
 func Verify(dir string, t Trust, against []byte) (Report, error) {
 	r := Report{Origin: t.Origin, Audience: t.Audience, Problems: []Problem{}, OpenRuns: []OpenRun{}}
 	raw, err := readAll(filepath.Join(dir, CheckpointFile), ledger.MaxCheckpointBytes)
@@ -63,13 +63,13 @@ func Verify(dir string, t Trust, against []byte) (Report, error) {
 		return r, fmt.Errorf("verify: %w", err)
 	}
 	v.finish()
-	// Who must have signed is known only now: the admins' statements say it too.
+	// Only now it is known who must have signed, since the admins' statements say it too.
 	who := v.authority()
 	if claimed.Origin != "" {
 		v.signed(raw, who)
 	}
 	if against != nil {
-		if err := v.kept(against, who); err != nil {
+		if err := v.older(against, who); err != nil {
 			return r, fmt.Errorf("verify: the older checkpoint: %w", err)
 		}
 	}
@@ -77,7 +77,7 @@ func Verify(dir string, t Trust, against []byte) (Report, error) {
 	return r, nil
 }
 
-// signed holds the checkpoint against those who must have signed it.
+// signed verifies the signatures of the checkpoint.
 func (v *verifier) signed(raw []byte, who authority) {
 	for i, key := range slices.Backward(who.keys) {
 		t := Trust{Origin: v.trust.Origin, Log: key}
@@ -118,9 +118,9 @@ func (v *verifier) signed(raw []byte, who authority) {
 	}
 }
 
-// kept holds the older checkpoint against the keys that the log has or had. What
-// its witnesses say is of no matter now: the auditor has kept it.
-func (v *verifier) kept(raw []byte, who authority) error {
+// older verifies the older checkpoint with the keys that the log has or had. Its witnesses
+// do not matter, since the auditor has kept it.
+func (v *verifier) older(raw []byte, who authority) error {
 	_, err := Trust{Origin: v.trust.Origin, Log: v.trust.Log}.open(raw)
 	for _, key := range who.keys {
 		if err == nil {
@@ -131,7 +131,7 @@ func (v *verifier) kept(raw []byte, who authority) error {
 	return err
 }
 
-// verifier goes through the entries in order.
+// verifier verifies the entries in order.
 type verifier struct {
 	*Report
 	trust  Trust
@@ -203,7 +203,7 @@ type standing struct {
 	imported bool
 }
 
-// chain is what is known of a chain so far.
+// chain is what is known about a chain so far.
 type chain struct {
 	n    int64
 	hash ledger.Hash
@@ -236,14 +236,14 @@ func (c *chain) seal(e *ledger.Entry, key string) string {
 	return ""
 }
 
-// entry is a line of entries.jsonl, taken apart.
+// entry is a decoded line of entries.jsonl.
 type entry struct {
 	hash ledger.Hash
 	e    *ledger.Entry
 	err  error
 }
 
-// body is a line of bodies.jsonl, taken apart.
+// body is a decoded line of bodies.jsonl.
 type body struct {
 	digest string
 	data   json.RawMessage
@@ -321,7 +321,7 @@ func (v *verifier) read(dir string) (err error) {
 	return nil
 }
 
-// entry takes the next entry, and its body if it is there.
+// entry verifies the next entry, and its body if there is one.
 func (v *verifier) entry(x entry, bodies *stream[body]) {
 	i := v.tree.Size()
 	v.tree.Add(x.hash)
@@ -389,7 +389,7 @@ func (v *verifier) apply(b *facts) {
 	}
 }
 
-// note keeps what the admins' statements decide about, for the end.
+// note records the entries that the admins' statements decide about, for the end.
 func (v *verifier) note(f fact, stated int) {
 	at := claim{index: f.index, at: f.e.At, late: f.late}
 	switch f.e.Kind {
@@ -440,7 +440,7 @@ func (v *verifier) inherits(r ledger.Run) bool {
 	return v.model.Vague["run:"+chain] || first != nil && first.GrantDigest == r.GrantDigest
 }
 
-// link holds an entry against its chain.
+// link checks an entry against its chain.
 func (v *verifier) link(i int64, e *ledger.Entry, h ledger.Hash) *chain {
 	c := v.chains[e.Chain]
 	if c == nil {
@@ -485,7 +485,7 @@ func (v *verifier) pass(i int64, e *ledger.Entry) {
 	}
 }
 
-// crossOld holds the tree against the older checkpoint when it has its size.
+// crossOld compares the tree with the older checkpoint when it has reached its size.
 func (v *verifier) crossOld() {
 	if v.old == nil || v.tree.Size() != v.old.Size {
 		return
@@ -496,7 +496,7 @@ func (v *verifier) crossOld() {
 	v.old = nil
 }
 
-// judge holds the entries against the checkpoint.
+// judge compares the entries with the checkpoint.
 func (v *verifier) judge(c ledger.Checkpoint) {
 	switch size := v.tree.Size(); {
 	case size < c.Size:

@@ -9,7 +9,7 @@ import (
 // maxCosigned bounds how many older checkpoints are looked at.
 const maxCosigned = 1000
 
-// Witnessed gives a log as its witnesses have seen it: its checkpoint is the latest
+// Witnessed returns a log as its witnesses have seen it: its checkpoint is the latest
 // that as many of them have cosigned as quorum asks. Where there is none, it is
 // the latest at all, and says so by lacking them: see [Cosigners]. So it is for an
 // export if bodies were pruned since, which the witnesses have not seen stated.
@@ -26,7 +26,7 @@ type witnessed struct {
 	quorum int
 }
 
-// unwitnessed gives the log itself.
+// unwitnessed returns the log itself.
 func unwitnessed(log ledger.Log) ledger.Log {
 	if w, ok := log.(*witnessed); ok {
 		return w.Log

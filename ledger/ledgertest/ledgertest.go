@@ -171,7 +171,7 @@ func Story(t testing.TB, s ledger.Store, twice bool) {
 	do("close", func() error { _, _, err := s.CloseRun(ctx, end, nil); return err })
 }
 
-// Replay gives the state that the store's log tells, chain by chain in the order
+// Replay returns the state that the store's log tells, chain by chain in the order
 // of the tree; all entries must have a place.
 func Replay(t testing.TB, s ledger.Store) *model.State {
 	m := model.New()

@@ -60,7 +60,7 @@ func statusByte(s ledger.TxStatus) byte {
 	return byte(strings.Index("?pvxd", map[ledger.TxStatus]string{ledger.TxPending: "p", ledger.TxVoided: "v", ledger.TxExpired: "x", ledger.TxPosted: "d"}[s]))
 }
 
-// step says whether an answer is right in a state, and what the state is then.
+// step reports whether an answer is right in a state, and what the state is then.
 func (w world) step(op worldOp, a worldAnswer) (bool, world) {
 	agent, amount, overdraft, _ := shape(op.id)
 	h := &w.holds[op.id]

@@ -42,7 +42,7 @@ func (s *State) money(e *ledger.Entry, data Facts) error {
 			return err
 		}
 		if !ok {
-			p := purse{b.Agent, b.Currency}
+			p := account{b.Agent, b.Currency}
 			s.periods[p] = append(s.periods[p], b.Period)
 		}
 		return nil
@@ -119,13 +119,13 @@ func (s *State) money(e *ledger.Entry, data Facts) error {
 	return nil
 }
 
-// clocks is how far the clocks of a store's machines may be apart.
+// clocks is the largest allowed difference between the clocks of a store's machines.
 const clocks = time.Minute
 
-// maxParents bounds how long a line of budgets is, as stores do.
+// maxParents bounds the ancestors of a budget, as stores do.
 const maxParents = 16
 
-// line is a budget with its parents.
+// line returns a budget with its ancestors.
 func (s *State) line(agent string, c ledger.Currency, period string) ([]BudgetKey, error) {
 	var out []BudgetKey
 	seen := map[string]bool{}
@@ -148,8 +148,8 @@ func (s *State) line(agent string, c ledger.Currency, period string) ([]BudgetKe
 	return out, nil
 }
 
-// charge moves what is pending and posted; within says that no limit may be
-// passed.
+// charge changes the pending and posted amounts of budgets. If within is set, no limit may
+// be exceeded.
 func (s *State) charge(h ledger.Hold, pending, posted ledger.Money, within bool) error {
 	if s.Vague["chain:"+ledger.BudgetChain(h.Amount.Currency())] {
 		return nil // a limit is not known
@@ -203,7 +203,7 @@ func (s *State) consume(e *ledger.Entry, data Facts) error {
 		if _, twice := used[id]; !ok || !a.Accepted || a.ConsumedBy != "" || twice {
 			return impossible("approval %s cannot be used", id)
 		}
-		// A run that goes on with another has its approvals.
+		// A run that continues another has the approvals of that.
 		if s.from[id] != workflow(e.Chain) {
 			return impossible("approval %s is of another workflow", id)
 		}
@@ -272,8 +272,8 @@ func (s *State) invocation(e *ledger.Entry, data Facts) error {
 	return nil
 }
 
-// allow holds a permit against its decision: that of the guardian on this very
-// action, in this run, which permits one invocation.
+// allow checks a permit against its decision, which must be the guardian's about exactly
+// this action in this run, and permits one invocation.
 func (s *State) allow(e *ledger.Entry, i ledger.Invocation) error {
 	if s.Vague["decision:"+i.DecisionID] {
 		return nil

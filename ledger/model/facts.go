@@ -10,16 +10,16 @@ import (
 	"chimera.ai/engine/task"
 )
 
-// Facts are the data of an entry, read: all of [State.Apply] that does not depend
-// on what was before, so that it can be done beside it.
+// Facts holds the decoded data of an entry. Decoding does not depend on the state, so it can
+// run concurrently with [State.ApplyFacts].
 type Facts struct {
-	// v is a pointer to what the kind has, nil where err says why there is none.
+	// v is a pointer to the data of the kind, nil if err says why there are none.
 	v   any
 	err error
 }
 
-// Read reads the data of an entry of that kind. What is wrong with them
-// [State.ApplyFacts] reports, if the state depends on them.
+// Read decodes the data of an entry of that kind. [State.ApplyFacts] reports what is wrong
+// with them, if the state depends on them.
 func Read(kind ledger.Kind, data json.RawMessage) Facts {
 	switch kind {
 	case ledger.PlanPublished:
@@ -87,9 +87,8 @@ func Read(kind ledger.Kind, data json.RawMessage) Facts {
 	return Facts{err: impossible("the kind is not known")}
 }
 
-// decode reads data that are written in one way, or readers might differ about
-// what they say: fields that are not known, spelled in another case, or there
-// twice.
+// decode decodes data in canonical form. It refuses fields that are unknown, spelled in
+// another case, or repeated, about which readers might differ.
 func decode[T any](data json.RawMessage) Facts {
 	v := new(T)
 	if err := json.Unmarshal(data, v); err != nil {
@@ -98,7 +97,7 @@ func decode[T any](data json.RawMessage) Facts {
 	return written(v, data)
 }
 
-// written gives data that were read, if they are written as what was read is.
+// written returns data that were read, if they are written as what was read is.
 func written(v any, data json.RawMessage) Facts {
 	raw, err := json.Marshal(v)
 	if err == nil {
@@ -113,7 +112,7 @@ func written(v any, data json.RawMessage) Facts {
 	return Facts{v: v}
 }
 
-// read gives the data as what the caller's kind has.
+// read returns the data as what the caller's kind has.
 func read[T any](data Facts) (T, error) {
 	v, ok := data.v.(*T)
 	if !ok {

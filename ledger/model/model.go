@@ -1,12 +1,11 @@
-// Package model is the pure meaning of the ledger: what the entries of a log
-// say, one after the other, about plans, runs, tasks, agents, budgets, holds and
-// invocations.
+// Package model defines the meaning of the ledger: what the entries of a log say, one
+// after the other, about plans, runs, tasks, agents, budgets, holds and invocations.
 //
 // [State.Apply] takes the entries of each chain in their order; chains may be
-// interleaved in any way that the log has. It refuses an entry that cannot have
-// happened after those before it: a task that is executed before it is signed, a
-// hold that does not fit in its budget, an invocation that is settled twice. What
-// it refuses changes nothing.
+// interleaved in any way that the log allows. It refuses an entry that cannot follow
+// those before it: a task that is executed before it is signed, a hold that does not
+// fit in its budget, an invocation that is settled twice. A refused entry changes
+// nothing.
 // Verifiers replay a log through it, and tests compare it with what a store
 // answers.
 package model
@@ -46,21 +45,21 @@ type State struct {
 	Pruned []ledger.PrunedData
 	// Erased counts the acts of erasing a subject.
 	Erased int
-	// Vague names what is not known any more, since bodies about it are gone: see
-	// [State.Apply].
+	// Vague holds the names of things that are no longer known, since bodies about them
+	// are gone: see [State.Apply].
 	Vague map[string]bool
 
-	// course is how far vague things have come: the kind of their last entry.
+	// course maps vague things to the kind of their last entry.
 	course map[string]ledger.Kind
 	// from has the workflow id for which each of Approvals was made, and unused those
 	// of a workflow id of which it is known whether they are used up.
 	from   map[string]string
 	unused map[string][]string
-	// periods are those for which an agent has budgets in a currency.
-	periods map[purse][]string
+	// periods holds the periods for which an agent has budgets in a currency.
+	periods map[account][]string
 
-	// Brief keeps no outcomes of runs: they are held against what was before, and
-	// left out of Runs. Who verifies a long log has no use for them.
+	// Brief drops the outcomes of runs: Apply checks them, but does not add them to Runs.
+	// A verifier of a long log does not need them.
 	Brief bool
 
 	// granted has the origin of the run that each start grant has opened.
@@ -75,8 +74,8 @@ type decided struct {
 	used  bool
 }
 
-// spot is a node of a run, at a visit and an element.
-type spot struct {
+// visit is a visit of a node of a run, for one element.
+type visit struct {
 	node           string
 	visit, element int
 }
@@ -96,8 +95,8 @@ func (k BudgetKey) Thing() string {
 	return "budget:" + k.Agent + "\x00" + string(k.Currency) + "\x00" + k.Period
 }
 
-// purse is what an agent has in one currency.
-type purse struct {
+// account is an agent's money in one currency.
+type account struct {
 	agent    string
 	currency ledger.Currency
 }
@@ -109,29 +108,29 @@ type Run struct {
 	Outcomes []ledger.Outcome
 
 	// ended has the nodes that have an outcome, while the run goes on.
-	ended map[spot]struct{}
+	ended map[visit]struct{}
 }
 
-// New gives the state of an empty log.
+// New returns the state of an empty log.
 func New() *State {
 	return &State{
 		Plans: map[string]ledger.Plan{}, Runs: map[string]*Run{}, Tasks: map[string]task.Task{}, Agents: map[string]ledger.Agent{},
 		Signers: map[string]ledger.Signer{}, Tools: map[string]ledger.Tool{}, Budgets: map[BudgetKey]ledger.Budget{},
 		Holds: map[string]ledger.Hold{}, Decisions: map[string]ledger.Decision{}, Approvals: map[string]ledger.Approval{},
 		Invocations: map[string]ledger.Invocation{}, Hypotheses: map[string]ledger.Hypothesis{}, LegalHolds: map[string]bool{}, Vague: map[string]bool{},
-		course: map[string]ledger.Kind{}, from: map[string]string{}, unused: map[string][]string{}, periods: map[purse][]string{},
+		course: map[string]ledger.Kind{}, from: map[string]string{}, unused: map[string][]string{}, periods: map[account][]string{},
 		granted: map[grant]string{}, decided: map[string]decided{},
 	}
 }
 
-// Apply takes the next entry with its body's data. data is nil where the entry
-// has no body, or where it was pruned or erased: then what the entry is about is
-// vague from there on, and is no more in the state. What later entries say of it is
-// taken as it is, but for what the entries alone tell: in which order a thing is
-// begun and ended, and that what judges or permits in a run comes before its end.
-// [State.Vague] has it under a name that [Thing] gives; of a hold whose amount is not
-// known, the budgets that it was charged to ([BudgetKey.Thing]), and of approvals that
-// may have been used up, each ("used:ID").
+// Apply applies the next entry with its body's data. data is nil if the entry has no body,
+// or if the body was pruned or erased: then the thing that the entry is about becomes
+// vague, and is no longer in the state. Apply believes what later entries say about it,
+// except for what the entries alone show: the order in which a thing begins and ends, and
+// that decisions and permits of a run come before its end. [State.Vague] has the thing
+// under the name that [Thing] returns. For a hold of unknown amount it has the budgets
+// that were charged ([BudgetKey.Thing]), and for approvals that may have been used up,
+// each of them ("used:ID").
 func (s *State) Apply(e *ledger.Entry, h ledger.Hash, data json.RawMessage) error {
 	if data == nil {
 		return s.ApplyFacts(e, h, Facts{})
@@ -139,8 +138,8 @@ func (s *State) Apply(e *ledger.Entry, h ledger.Hash, data json.RawMessage) erro
 	return s.ApplyFacts(e, h, Read(e.Kind, data))
 }
 
-// ApplyFacts is [State.Apply] with data that were read before; the zero value is
-// no data.
+// ApplyFacts is like [State.Apply], for data that [Read] has read; the zero value means no
+// data.
 func (s *State) ApplyFacts(e *ledger.Entry, h ledger.Hash, data Facts) error {
 	if e.Body == "" {
 		return nil
@@ -161,8 +160,8 @@ func (s *State) ApplyFacts(e *ledger.Entry, h ledger.Hash, data Facts) error {
 	return nil
 }
 
-// within holds an entry about a run against the run: it was opened, and what
-// judges or permits comes before its end.
+// within checks an entry about a run against the run: it must be open, except for entries
+// that may follow its end.
 func (s *State) within(e *ledger.Entry) error {
 	running := false
 	switch e.Kind {
@@ -224,8 +223,8 @@ func Thing(e *ledger.Entry) string {
 	}
 }
 
-// named holds the key of an entry against what its data are about: a chain has
-// each key once, so that nothing is said twice.
+// named checks that the key of an entry names what its data are about: a chain has each key
+// once, so nothing can be said twice.
 func named(e *ledger.Entry, about string) error {
 	if e.Key != string(e.Kind)+"/"+about {
 		return impossible("its key is not that of %s", about)
@@ -379,7 +378,7 @@ func (s *State) run(e *ledger.Entry, data Facts) error {
 			}
 			s.granted[used] = r.Origin
 		}
-		s.Runs[r.Chain()] = &Run{Run: r, ended: map[spot]struct{}{}}
+		s.Runs[r.Chain()] = &Run{Run: r, ended: map[visit]struct{}{}}
 		return nil
 	}
 	r := s.Runs[e.Chain]
@@ -421,7 +420,7 @@ func (s *State) run(e *ledger.Entry, data Facts) error {
 	if err := told(e, r.Agent, r.PlanDigest, o.InputDigest, o.OutputDigest); err != nil {
 		return err
 	}
-	at := spot{o.Node, o.Visit, o.Element}
+	at := visit{o.Node, o.Visit, o.Element}
 	if _, twice := r.ended[at]; twice {
 		return impossible("node %s has ended before", o.Node)
 	}
@@ -441,14 +440,14 @@ func workflow(chain string) string {
 	return id
 }
 
-// begun is what a run was when it was opened.
+// begun returns a run as it was when it was opened.
 func begun(r ledger.Run) ledger.Run {
 	r.State, r.ClosedAt, r.OutputDigest, r.Failure = ledger.RunRunning, nil, "", nil
 	return r
 }
 
-// told holds what an entry says beside its body against the body. Digests that
-// could be guessed may be left out.
+// told checks that the fields of an entry match its body. Digests that could be guessed may
+// be missing.
 func told(e *ledger.Entry, agent, plan, input, output string) error {
 	in, out := e.Ref("input"), e.Ref("output")
 	if e.Agent != agent || e.Plan != plan || in != "" && in != input || out != "" && out != output {
@@ -506,7 +505,7 @@ func (s *State) task(e *ledger.Entry, h ledger.Hash, data Facts) error {
 	return impossible("a task is executed by its own kind of data")
 }
 
-// same compares two things by what they are written as.
+// same reports whether two things have the same JSON.
 func same(a, b any) bool {
 	x, err := json.Marshal(a)
 	y, err2 := json.Marshal(b)

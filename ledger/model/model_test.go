@@ -102,7 +102,7 @@ func cents(n int64) ledger.Money {
 
 func sum(s string) string { return ledger.BodyDigest([]byte(s)) }
 
-const chain, purse = "run/w/r", "budget/USD"
+const chain, budgetChain = "run/w/r", "budget/USD"
 
 func aRun() ledger.Run {
 	return ledger.Run{Workflow: "w", Root: "r", Origin: "r", PlanDigest: sum("p"), InputDigest: sum("i"), State: ledger.RunRunning, OpenedAt: at(0)}
@@ -155,10 +155,10 @@ func life() []fact {
 		about(ledger.SignerEnrolled, "authority", "s", ledger.Signer{ID: "s", Person: "b", NotBefore: at(0), NotAfter: at(9)}),
 		about(ledger.ToolRegistered, "tools", "u", ledger.Tool{ToolID: "u", Schema: json.RawMessage(`{}`), RegisteredAt: at(0)}),
 		about(ledger.ToolTrusted, "tools", "u/1", ledger.TrustedData{ToolID: "u", Status: "block"}),
-		about(ledger.BudgetSet, purse, "a/p/0", ledger.BudgetData{Agent: "a", Currency: "USD", Period: "p", Limit: cents(10)}),
+		about(ledger.BudgetSet, budgetChain, "a/p/0", ledger.BudgetData{Agent: "a", Currency: "USD", Period: "p", Limit: cents(10)}),
 		{kind: ledger.RunOpened, chain: chain, key: "run.opened", data: aRun()},
 		node("x", ledger.NodeSucceeded), node("y", ledger.NodeFailed), node("z", ledger.NodeSkipped),
-		about(ledger.HoldOpened, purse, "i", ledger.Hold{ID: "i", Agent: "a", Period: "p", Amount: cents(10), Status: ledger.TxPending, ExpiresAt: at(9)}),
+		about(ledger.HoldOpened, budgetChain, "i", ledger.Hold{ID: "i", Agent: "a", Period: "p", Amount: cents(10), Status: ledger.TxPending, ExpiresAt: at(9)}),
 		about(ledger.TaskDrafted, chain, "t", aDraft()),
 		about(ledger.DecisionMade, chain, "d", ledger.Decision{ID: "d", ActionDigest: sum("a"), PolicyDigest: sum("q"), Decision: ledger.Approve, Record: json.RawMessage(`{}`), DecidedAt: at(0)}),
 		about(ledger.ApprovalAccepted, chain, "v", ledger.Approval{ID: "v", Barrier: "i", Signer: "s", Accepted: true, Envelope: json.RawMessage(`{}`), ReceivedAt: at(0)}),
@@ -166,15 +166,15 @@ func life() []fact {
 		about(ledger.TaskSigned, chain, "t", aSigned()),
 		about(ledger.ApprovalConsumed, chain, "i", ledger.ConsumedData{Invocation: "i", Approvals: []string{"v"}}),
 		about(ledger.InvocationPermitted, chain, "i", ledger.Invocation{ID: "i", ActionDigest: sum("a"), DecisionID: "d", State: ledger.Permitted}),
-		about(ledger.HoldRunning, purse, "i", ledger.HoldData{ID: "i"}),
+		about(ledger.HoldRunning, budgetChain, "i", ledger.HoldData{ID: "i"}),
 		attempt(ledger.InvocationCalling, 1, ""), attempt(ledger.InvocationReleased, 1, ""),
 		attempt(ledger.InvocationCalling, 2, ""), attempt(ledger.InvocationUnknown, 2, ""), attempt(ledger.InvocationSettled, 2, "/resolved"),
-		about(ledger.HoldPosted, purse, "i", ledger.HoldData{ID: "i", Posted: &one}),
+		about(ledger.HoldPosted, budgetChain, "i", ledger.HoldData{ID: "i", Posted: &one}),
 		about(ledger.TaskExecuted, chain, "t", ledger.ExecutedData{TaskID: "t", ExecutedAt: at(6), Result: json.RawMessage(`{}`)}),
-		about(ledger.HoldOpened, purse, "j", ledger.Hold{ID: "j", Agent: "a", Period: "p", Amount: cents(9), Status: ledger.TxPending, ExpiresAt: at(9)}),
-		about(ledger.HoldVoided, purse, "j", ledger.HoldData{ID: "j"}),
-		about(ledger.HoldOpened, purse, "k", ledger.Hold{ID: "k", Agent: "a", Period: "p", Amount: cents(9), Status: ledger.TxPending, ExpiresAt: at(0)}),
-		about(ledger.HoldExpired, purse, "k", ledger.HoldData{ID: "k"}),
+		about(ledger.HoldOpened, budgetChain, "j", ledger.Hold{ID: "j", Agent: "a", Period: "p", Amount: cents(9), Status: ledger.TxPending, ExpiresAt: at(9)}),
+		about(ledger.HoldVoided, budgetChain, "j", ledger.HoldData{ID: "j"}),
+		about(ledger.HoldOpened, budgetChain, "k", ledger.Hold{ID: "k", Agent: "a", Period: "p", Amount: cents(9), Status: ledger.TxPending, ExpiresAt: at(0)}),
+		about(ledger.HoldExpired, budgetChain, "k", ledger.HoldData{ID: "k"}),
 		about(ledger.HypothesisStated, "hypotheses/a", "h", ledger.Hypothesis{HypothesisID: "h", AgentID: "a", Inputs: json.RawMessage(`{}`), Prediction: json.RawMessage(`{}`), RiskScore: "0.5", State: ledger.HypothesisOpen, CreatedAt: at(0)}),
 		about(ledger.HypothesisObserved, "hypotheses/a", "h", ledger.ObservedData{HypothesisID: "h", Observed: json.RawMessage(`{}`)}),
 		about(ledger.SnapshotTaken, "snapshots/m", "0", ledger.Snapshot{Server: "m", TakenAt: at(0)}),
@@ -313,7 +313,7 @@ func TestGone(t *testing.T) {
 	require.Empty(t, l.Invocations)
 }
 
-// with gives a fact other data.
+// with returns a fact with other data.
 func with[T any](f fact, change func(*T)) fact {
 	v := f.data.(T)
 	change(&v)
@@ -361,8 +361,8 @@ func TestRefused(t *testing.T) {
 		{"more spent than held", "hold.posted/i", with(byKey["hold.posted/i"], func(h *ledger.HoldData) { h.Posted = &two }), "is posted with"},
 		{"less than nothing spent", "hold.posted/i", with(byKey["hold.posted/i"], func(h *ledger.HoldData) { h.Posted = &minus }), "is posted with"},
 		{"spent without an amount", "hold.posted/i", with(byKey["hold.posted/i"], func(h *ledger.HoldData) { h.Posted = nil }), "without an amount"},
-		{"a running hold that expires", "hold.posted/i", about(ledger.HoldExpired, purse, "i", ledger.HoldData{ID: "i"}), "of a running effect expires"},
-		{"a hold that is voided after it was posted", "", about(ledger.HoldVoided, purse, "i", ledger.HoldData{ID: "i"}), "is not pending"},
+		{"a running hold that expires", "hold.posted/i", about(ledger.HoldExpired, budgetChain, "i", ledger.HoldData{ID: "i"}), "of a running effect expires"},
+		{"a hold that is voided after it was posted", "", about(ledger.HoldVoided, budgetChain, "i", ledger.HoldData{ID: "i"}), "is not pending"},
 		{"an approval that says otherwise", "approval.accepted/v", with(byKey["approval.accepted/v"], func(a *ledger.Approval) { a.Accepted = false }), "say otherwise"},
 		{"an approval that is used from the start", "approval.accepted/v", with(byKey["approval.accepted/v"], func(a *ledger.Approval) { a.ConsumedBy = "i" }), "say otherwise"},
 		{"a refused approval that is used", "approval.consumed/i", with(byKey["approval.consumed/i"], func(c *ledger.ConsumedData) { c.Approvals = []string{"w"} }), "approval w cannot be used"},
@@ -381,11 +381,11 @@ func TestRefused(t *testing.T) {
 		{"a hypothesis under another's key", "hypothesis.observed/h", with(byKey["hypothesis.observed/h"], func(o *ledger.ObservedData) { o.HypothesisID = "q" }), "its key is not that of q"},
 		{"a hold that is placed twice", "legal-hold.lifted/1", about(ledger.LegalHoldPlaced, "ledger", "9", ledger.LegalHoldData{Chain: chain, Reason: "x"}), "in that state already"},
 		{"data of another kind", "plan.published/p@1", about(ledger.PlanPublished, "plans", "p@1", ledger.HoldData{ID: "i"}), "are not written as those of its kind"},
-		{"a field that nobody knows", "hold.running/i", about(ledger.HoldRunning, purse, "i", json.RawMessage(`{"id":"i","x":1}`)), "are not written as"},
-		{"a field in another case", "hold.running/i", about(ledger.HoldRunning, purse, "i", json.RawMessage(`{"ID":"i"}`)), "are not written as"},
-		{"a field that is there twice", "hold.running/i", about(ledger.HoldRunning, purse, "i", json.RawMessage(`{"id":"j","id":"i"}`)), "are not written as"},
-		{"white space", "hold.running/i", about(ledger.HoldRunning, purse, "i", json.RawMessage(`{"id": "i"}`)), "are not written as"},
-		{"no object", "hold.running/i", about(ledger.HoldRunning, purse, "i", json.RawMessage(`7`)), "are not those of its kind"},
+		{"a field that nobody knows", "hold.running/i", about(ledger.HoldRunning, budgetChain, "i", json.RawMessage(`{"id":"i","x":1}`)), "are not written as"},
+		{"a field in another case", "hold.running/i", about(ledger.HoldRunning, budgetChain, "i", json.RawMessage(`{"ID":"i"}`)), "are not written as"},
+		{"a field that is there twice", "hold.running/i", about(ledger.HoldRunning, budgetChain, "i", json.RawMessage(`{"id":"j","id":"i"}`)), "are not written as"},
+		{"white space", "hold.running/i", about(ledger.HoldRunning, budgetChain, "i", json.RawMessage(`{"id": "i"}`)), "are not written as"},
+		{"no object", "hold.running/i", about(ledger.HoldRunning, budgetChain, "i", json.RawMessage(`7`)), "are not those of its kind"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			until := len(life())

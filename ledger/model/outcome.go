@@ -8,8 +8,8 @@ import (
 	"chimera.ai/engine/ledger/internal/scan"
 )
 
-// scanOutcome reads an outcome that is written as most are; of others it says
-// nothing. Most entries of a log are outcomes of nodes.
+// scanOutcome reads an outcome that is written in the common way, and reports whether it is.
+// Most entries of a log are outcomes of nodes.
 func scanOutcome(data json.RawMessage) (*ledger.Outcome, bool) {
 	s := scan.New(string(data))
 	o := new(ledger.Outcome)

@@ -8,8 +8,8 @@ import (
 	"chimera.ai/engine/task"
 )
 
-// stands gives the kind of the last entry that moved a thing on, "" if there was
-// none. A thing that is vague has a course all the same: entries keep their kinds.
+// stands returns the kind of the last entry that changed the state of a thing, or "". A
+// vague thing has one too, since entries keep their kinds.
 func (s *State) stands(e *ledger.Entry, thing string) ledger.Kind {
 	if s.Vague[thing] {
 		return s.course[thing]
@@ -73,14 +73,14 @@ func (s *State) stands(e *ledger.Entry, thing string) ledger.Kind {
 	return ""
 }
 
-// reached are the kinds that bring an invocation to its states.
+// reached maps states of an invocation to the kinds that lead to them.
 var reached = map[ledger.InvocationState]ledger.Kind{
 	ledger.Permitted: ledger.InvocationPermitted, ledger.Calling: ledger.InvocationCalling, ledger.Released: ledger.InvocationReleased,
 	ledger.Settled: ledger.InvocationSettled, ledger.Unknown: ledger.InvocationUnknown,
 }
 
-// after has what must come before an entry of a kind, "" for nothing. Kinds that
-// are not here may stand anywhere.
+// after maps kinds to the kinds that an entry of theirs may follow, "" for none. Other kinds
+// may appear anywhere.
 var after = map[ledger.Kind][]ledger.Kind{
 	ledger.RunOpened: {""}, ledger.RunClosed: {ledger.RunOpened, ledger.RunClosed},
 	ledger.NodeSucceeded: {ledger.RunOpened}, ledger.NodeFailed: {ledger.RunOpened}, ledger.NodeSkipped: {ledger.RunOpened},
@@ -94,8 +94,8 @@ var after = map[ledger.Kind][]ledger.Kind{
 	ledger.HypothesisStated:  {""}, ledger.HypothesisObserved: {ledger.HypothesisStated},
 }
 
-// blind takes an entry about something vague, or one that makes it so since its own
-// body is gone: what its kind alone says must be possible.
+// blind applies an entry about something vague, or one whose missing body makes it vague.
+// Only the kind of the entry is checked.
 func (s *State) blind(e *ledger.Entry, thing string, gone bool) error {
 	was := s.stands(e, thing)
 	if may, ok := after[e.Kind]; ok && !slices.Contains(may, was) {
@@ -120,7 +120,7 @@ func (s *State) blind(e *ledger.Entry, thing string, gone bool) error {
 	return nil
 }
 
-// forget makes vague what an entry without its body is about.
+// forget makes the thing that an entry without its body is about vague.
 func (s *State) forget(e *ledger.Entry, thing string) {
 	about := About(e)
 	what, _, _ := strings.Cut(thing, ":")
@@ -155,11 +155,11 @@ func (s *State) forget(e *ledger.Entry, thing string) {
 	s.Vague[thing] = true
 }
 
-// forgetHold makes vague the budgets that a hold is charged to, whose amount is in
-// their sums, or not. Whose it is its entry tells.
+// forgetHold makes the budgets of a hold vague, since its amount may be in their sums. The
+// entry tells whose hold it is.
 func (s *State) forgetHold(e *ledger.Entry, id string) {
 	c := ledger.Currency(strings.TrimPrefix(e.Chain, ledger.BudgetChain("")))
-	periods := s.periods[purse{e.Agent, c}]
+	periods := s.periods[account{e.Agent, c}]
 	if h, ok := s.Holds[id]; ok {
 		periods = []string{h.Period}
 	}

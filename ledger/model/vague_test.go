@@ -53,10 +53,10 @@ func TestVagueIsNarrow(t *testing.T) {
 		byKey[f.key] = f
 	}
 	limit := func(agent, period, parent string, n int64) fact {
-		return about(ledger.BudgetSet, purse, agent+"/"+period+"/0", ledger.BudgetData{Agent: agent, Currency: "USD", Parent: parent, Period: period, Limit: cents(n)})
+		return about(ledger.BudgetSet, budgetChain, agent+"/"+period+"/0", ledger.BudgetData{Agent: agent, Currency: "USD", Parent: parent, Period: period, Limit: cents(n)})
 	}
 	hold := func(id, agent, period string, n int64) fact {
-		return about(ledger.HoldOpened, purse, id, ledger.Hold{ID: id, Agent: agent, Period: period, Amount: cents(n), Status: ledger.TxPending, ExpiresAt: at(9)})
+		return about(ledger.HoldOpened, budgetChain, id, ledger.Hold{ID: id, Agent: agent, Period: period, Amount: cents(n), Status: ledger.TxPending, ExpiresAt: at(9)})
 	}
 	t.Run("budgets", func(t *testing.T) {
 		l := start()
@@ -72,7 +72,7 @@ func TestVagueIsNarrow(t *testing.T) {
 		require.ErrorContains(t, l.say(hold("4", "a", "q", 21)), "does not fit", "a later period")
 		require.NoError(t, l.say(limit("a", "p", "org", 70)))
 		require.Equal(t, cents(70), l.Budgets[model.BudgetKey{Agent: "a", Currency: "USD", Period: "p"}].Limit, "limits are known")
-		require.ErrorContains(t, l.say(about(ledger.HoldPosted, purse, "9", ledger.HoldData{ID: "9"})), "is not pending")
+		require.ErrorContains(t, l.say(about(ledger.HoldPosted, budgetChain, "9", ledger.HoldData{ID: "9"})), "is not pending")
 	})
 	t.Run("approvals", func(t *testing.T) {
 		l := start()
@@ -161,7 +161,7 @@ func TestHoldsAndApprovalsKeepToTheirs(t *testing.T) {
 		}
 		require.NoError(t, l.say(f))
 	}
-	require.ErrorContains(t, l.say(about(ledger.HoldExpired, purse, "i", ledger.HoldData{ID: "i"})), "before its time")
+	require.ErrorContains(t, l.say(about(ledger.HoldExpired, budgetChain, "i", ledger.HoldData{ID: "i"})), "before its time")
 
 	l = start()
 	for _, f := range life()[:16] {

@@ -10,7 +10,7 @@ import (
 	"chimera.ai/engine/ledger/sqlstore"
 )
 
-// Connector gives connections to a database.
+// Connector returns connections to a database.
 func Connector(o Options) (driver.Connector, error) {
 	config, err := pgx.ParseConfig(o.URL)
 	if err != nil {
@@ -19,5 +19,5 @@ func Connector(o Options) (driver.Connector, error) {
 	return stdlib.GetConnector(*config), nil
 }
 
-// On gives the store on a database that is open.
+// On returns the store on a database that is open.
 func On(db *sql.DB, origin string) *sqlstore.Store { return sqlstore.New(db, dialect, origin) }

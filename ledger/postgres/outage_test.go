@@ -19,7 +19,7 @@ import (
 	"chimera.ai/engine/ledger/postgres"
 )
 
-// cluster gives a server of the test's own, with a migrated database.
+// cluster returns a server of the test's own, with a migrated database.
 func cluster(t *testing.T) (*pgtest.Cluster, postgres.Options, ledger.Store) {
 	c, err := pgtest.Start(t.Context(), t.TempDir())
 	require.NoError(t, err)

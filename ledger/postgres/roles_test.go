@@ -16,7 +16,7 @@ import (
 	"chimera.ai/engine/ledger/postgres"
 )
 
-// database gives a migrated database, and a store on it.
+// database returns a migrated database, and a store on it.
 func database(t testing.TB) (postgres.Options, ledger.Store) {
 	o := postgres.Options{URL: pgtest.URL(t), Origin: ledgertest.Origin}
 	_, err := postgres.Migrate(t.Context(), o)
@@ -34,7 +34,7 @@ func connect(t testing.TB, o postgres.Options) *pgx.Conn {
 	return conn
 }
 
-// as gives a store that does everything in a role.
+// as returns a store that does everything in a role.
 func as(t testing.TB, o postgres.Options, role string) ledger.Store {
 	u, err := url.Parse(o.URL)
 	require.NoError(t, err)

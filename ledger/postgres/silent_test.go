@@ -25,7 +25,7 @@ type wire struct {
 	silent chan struct{}
 }
 
-// through gives the address of a server by way of a wire.
+// through returns the address of a server by way of a wire.
 func through(t *testing.T, address string) (*wire, string) {
 	t.Helper()
 	at, err := url.Parse(address)

@@ -7,7 +7,7 @@ import (
 	"chimera.ai/engine/ledger/sqlstore"
 )
 
-// Source gives the driver, and the name by which it opens a file.
+// Source returns the driver, and the name by which it opens a file.
 func Source(o Options) (driver.Driver, string, error) {
 	name, err := address(o)
 	if err != nil {
@@ -20,5 +20,5 @@ func Source(o Options) (driver.Driver, string, error) {
 	return db.Driver(), name, db.Close()
 }
 
-// On gives the store on a database that is open.
+// On returns the store on a database that is open.
 func On(db *sql.DB, origin string) *sqlstore.Store { return sqlstore.New(db, dialect(), origin) }

@@ -271,7 +271,7 @@ func Open(ctx context.Context, o Options) (*sqlstore.Store, error) {
 	return sqlstore.New(db, d, o.Origin), nil
 }
 
-// files gives the paths of what SQLite has open: the database, which may be a link to
+// files returns the paths of what SQLite has open: the database, which may be a link to
 // it, and the write-ahead log and its index, which lie beside the database itself.
 func files(path string) ([]string, error) {
 	target, err := filepath.EvalSymlinks(path)
@@ -281,7 +281,7 @@ func files(path string) ([]string, error) {
 	return []string{path, target + "-wal", target + "-shm"}, nil
 }
 
-// hold gives the files that connections have open, and keeps a connection until leave:
+// hold returns the files that connections have open, and keeps a connection until leave:
 // who closes the last one removes all but the database itself.
 func hold(ctx context.Context, db *sql.DB, paths []string) (opened []os.FileInfo, leave func() error, err error) {
 	conn, err := db.Conn(ctx)

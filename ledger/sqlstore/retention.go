@@ -15,7 +15,7 @@ import (
 
 const selectBody = "SELECT b.bytes, b.subject_key, k.key FROM bodies b LEFT JOIN subject_keys k ON k.id = b.subject_key WHERE b.digest = $1"
 
-// opened gives a body that was selected as it was before it was sealed.
+// opened returns a body that was selected as it was before it was sealed.
 func opened(row scanner, digest string) ([]byte, error) {
 	gone := fmt.Errorf("body %s: %w", digest, ledger.ErrGone)
 	var raw, key []byte

@@ -152,7 +152,7 @@ func (s *Store) RecordOutcomes(ctx context.Context, workflow, root string, outco
 }
 
 // outcomes writes the rows of a run's outcomes that it does not have yet, tells how
-// many those are, and gives the entries of all.
+// many those are, and returns the entries of all.
 func (t *tx) outcomes(ctx context.Context, r ledger.Run, sealed *sealKey, outcomes []ledger.Outcome) (drafts []ledger.Draft, fresh int64, err error) {
 	rows := make([]any, 0, 6*len(outcomes))
 	drafts = make([]ledger.Draft, 0, len(outcomes)+1)

@@ -112,7 +112,7 @@ type Store struct {
 
 var _ ledger.Store = (*Store)(nil)
 
-// New gives the store of a database that has been migrated.
+// New returns the store of a database that has been migrated.
 func New(db *sql.DB, d Dialect, origin string) *Store {
 	db.SetMaxIdleConns(d.Idle)
 	return &Store{db: db, d: d, origin: origin}

@@ -59,7 +59,7 @@ func (t *tx) beside(ctx context.Context, name string) error {
 	return err
 }
 
-// keyOf gives the key of a subject, which is made at need.
+// keyOf returns the key of a subject, which is made at need.
 func (t *tx) keyOf(ctx context.Context, subject string) (k sealKey, err error) {
 	if err := t.lockSubject(ctx, subject); err != nil {
 		return k, err
@@ -75,7 +75,7 @@ func (t *tx) keyOf(ctx context.Context, subject string) (k sealKey, err error) {
 	return k, t.lockKey(ctx, k.id)
 }
 
-// keyNamed gives the key of an id.
+// keyNamed returns the key of an id.
 func (t *tx) keyNamed(ctx context.Context, id string) (sealKey, error) {
 	if err := t.lockKey(ctx, id); err != nil {
 		return sealKey{}, err
@@ -89,7 +89,7 @@ func (t *tx) keyNamed(ctx context.Context, id string) (sealKey, error) {
 	return k, err
 }
 
-// sealing gives the key of a chain that is sealed, or nil. The chain is locked.
+// sealing returns the key of a chain that is sealed, or nil. The chain is locked.
 func (t *tx) sealing(ctx context.Context, chain string) (*sealKey, error) {
 	if k, ok := t.keys[chain]; ok {
 		return k, nil
@@ -136,7 +136,7 @@ func (t *tx) stands(ctx context.Context, workflow, root string) (r ledger.Run, k
 	return r, k, err
 }
 
-// subjectOf gives the key of a run that is opened: that of its subject, or of the
+// subjectOf returns the key of a run that is opened: that of its subject, or of the
 // run that it goes on with; nil for none.
 func (t *tx) subjectOf(ctx context.Context, r ledger.Run) (*sealKey, error) {
 	var id sql.NullString

@@ -208,7 +208,7 @@ func (a *asking) step(ctx context.Context) (again bool, err error) {
 	return c != q.Checkpoint, nil
 }
 
-// latest gives the log's latest checkpoint as a question, and as it is stored.
+// latest returns the log's latest checkpoint as a question, and as it is stored.
 func (a *asking) latest(ctx context.Context) (question, []byte, error) {
 	raw, err := a.Log.Checkpoint(ctx)
 	if errors.Is(err, ledger.ErrNotFound) {

@@ -37,7 +37,7 @@ type server struct {
 	hook  func(w http.ResponseWriter, r *http.Request) bool
 }
 
-// newServer gives a witness of a log by HTTPS, and its verifier key.
+// newServer returns a witness of a log by HTTPS, and its verifier key.
 func newServer(t testing.TB, log string) (*server, string) {
 	secret, public, err := ledger.NewKey("witness.example.com/w1")
 	require.NoError(t, err)

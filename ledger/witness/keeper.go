@@ -103,7 +103,7 @@ func (k Keeper) answer() (a Answer, err error) {
 	return a, writeFile(reply, cosigned, 0o644)
 }
 
-// mine gives what lies in reply, if the witness has cosigned it.
+// mine returns what lies in reply, if the witness has cosigned it.
 func (k Keeper) mine(reply string) ([]byte, error) {
 	raw, err := readFile(reply, ledger.MaxCheckpointBytes)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -32,7 +32,7 @@ func (q question) request(old int64) (Request, error) {
 
 // door is a way to a witness.
 type door interface {
-	// ask gives a checkpoint that the witness has cosigned: what was asked for, or
+	// ask returns a checkpoint that the witness has cosigned: what was asked for, or
 	// one before it. It gives errWaiting where there is no answer yet.
 	ask(ctx context.Context, q question) ([]byte, error)
 }
@@ -50,7 +50,7 @@ type remote struct {
 // answerTime bounds a question by HTTP.
 const answerTime = 10 * time.Second
 
-// newClient gives the client that witnesses are asked with. It follows nobody
+// newClient returns the client that witnesses are asked with. It follows nobody
 // elsewhere.
 func newClient(transport http.RoundTripper) *http.Client {
 	if transport == nil {

@@ -110,7 +110,7 @@ func CheckAll(all []Witness, quorum int) error {
 			return err
 		}
 		if names[w.Name] || keys[w.Key] {
-			return fmt.Errorf("the witness %s, or its key, is there twice", w.Name)
+			return fmt.Errorf("the witness %s, or its key, is listed twice", w.Name)
 		}
 		names[w.Name], keys[w.Key] = true, true
 	}
@@ -140,7 +140,7 @@ type Request struct {
 	Checkpoint []byte
 }
 
-// Encode gives the bytes of the request.
+// Encode returns the bytes of the request.
 func (r Request) Encode() []byte {
 	b := fmt.Appendf(nil, "old %d\n", r.Old)
 	for _, h := range r.Proof {

@@ -312,6 +312,6 @@ func TestCheck(t *testing.T) {
 		require.ErrorContains(t, w.Check(), strings.TrimSuffix(says, "\x00"))
 	}
 	require.NoError(t, witness.Witness{Name: "a", Key: key, URL: "http://127.0.0.1:8080/"}.Check())
-	require.ErrorContains(t, witness.CheckAll([]witness.Witness{good, good}, 0), "is there twice")
+	require.ErrorContains(t, witness.CheckAll([]witness.Witness{good, good}, 0), "is listed twice")
 	require.ErrorContains(t, witness.CheckAll([]witness.Witness{good}, 2), "2 of 1 witnesses cannot cosign")
 }

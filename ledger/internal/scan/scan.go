@@ -1,30 +1,28 @@
-// Package scan reads JSON that is written in one form, from left to right: what
-// a verifier of a log reads a million times. It knows the commonest writing
-// alone, and gives up on whatever needs more care, such as escapes; its caller
-// then takes the decoder that knows all of JSON. Whoever uses it says in a test
-// that both give the same.
+// Package scan reads JSON in one common form, from left to right, for verifiers that
+// read millions of entries. It gives up on anything else, such as escapes; its caller
+// then uses a complete decoder. Every user has a test that both agree.
 package scan
 
 import "strings"
 
-// Scanner is what is left to read. Once something was not as it must be it has
-// failed, and gives nothing more.
+// Scanner holds the text that is left to read. After unexpected text it has failed, and
+// returns only zero values.
 type Scanner struct {
 	rest   string
 	failed bool
 }
 
-// New begins to read a text.
+// New returns a scanner of a text.
 func New(text string) Scanner { return Scanner{rest: text} }
 
-// Need takes a text that must come now.
+// Need consumes text, which must come next; otherwise the scanner fails.
 func (s *Scanner) Need(text string) {
 	if !s.Has(text) {
 		s.failed = true
 	}
 }
 
-// Has takes a text if it comes now, and says so.
+// Has consumes text if it comes next, and reports whether it did.
 func (s *Scanner) Has(text string) bool {
 	if s.failed {
 		return false
@@ -36,12 +34,12 @@ func (s *Scanner) Has(text string) bool {
 	return ok
 }
 
-// Fail says that what was read is not what it must be.
+// Fail makes the scanner fail.
 func (s *Scanner) Fail() { s.failed = true }
 
-// Text takes a string behind its first quote, with its last one. It fails on
-// escapes; whether the rest is UTF-8 without control characters is the caller's
-// to see. The string shares the memory of the whole.
+// Text reads a string after its opening quote, and consumes the closing one. It fails on
+// escapes. The caller must check for UTF-8 and control characters. The string shares the
+// memory of the whole text.
 func (s *Scanner) Text() string {
 	i := strings.IndexByte(s.rest, '"')
 	if s.failed || i < 0 || strings.IndexByte(s.rest[:i], '\\') >= 0 {
@@ -53,7 +51,7 @@ func (s *Scanner) Text() string {
 	return out
 }
 
-// Plain takes a string as Text does, of printable ASCII alone.
+// Plain is like Text, for a string of printable ASCII alone.
 func (s *Scanner) Plain() string {
 	out := s.Text()
 	for i := range len(out) {
