@@ -9,6 +9,7 @@ package authority
 
 import (
 	"context"
+	"fmt"
 
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/trust"
@@ -24,5 +25,8 @@ type Authority struct {
 
 // State gives what the admins have stated, verified.
 func (a *Authority) State(ctx context.Context) (trust.State, error) {
+	if a.Bootstrap == nil {
+		return trust.State{}, fmt.Errorf("%w: there is no bootstrap, so nothing says whom to trust", trust.ErrInvalid)
+	}
 	return trust.Read(ctx, a.Ledger, a.Bootstrap)
 }

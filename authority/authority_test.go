@@ -156,3 +156,30 @@ func TestPublishUnsigned(t *testing.T) {
 	require.ErrorAs(t, err, &exists)
 	require.ErrorIs(t, err, trust.ErrInvalid)
 }
+
+// TestNothingToTrust: without a bootstrap nothing is believed or stated, and with one no
+// plan is published unsigned.
+func TestNothingToTrust(t *testing.T) {
+	w := newWorld(t)
+	p := authority.Plan{Source: []byte("source"), Digest: plan.DigestOf([]byte("compiled")), Name: "pay", Version: "1.0.0", Author: "fay"}
+	_, err := w.Publish(t.Context(), p, nil)
+	require.ErrorIs(t, err, trust.ErrInvalid)
+	_, err = w.Published(t.Context(), "pay")
+	require.ErrorIs(t, err, ledger.ErrNotFound)
+
+	acts := trust.Acts{&trust.AddAgent{AgentID: "bot", Owner: "Ada", Keys: []string{}}}
+	s, err := w.Propose(t.Context(), acts, w.ada, w.ben)
+	require.NoError(t, err)
+	free := &authority.Authority{Ledger: w.Ledger}
+	_, err = free.State(t.Context())
+	require.ErrorIs(t, err, trust.ErrInvalid)
+	_, _, err = free.Agents(t.Context())
+	require.ErrorIs(t, err, trust.ErrInvalid)
+	_, err = free.Propose(t.Context(), acts, w.ada)
+	require.ErrorIs(t, err, trust.ErrInvalid)
+	_, err = free.Apply(t.Context(), s.Envelope)
+	require.ErrorIs(t, err, trust.ErrInvalid)
+	state, err := w.State(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, state.N)
+}

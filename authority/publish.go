@@ -81,6 +81,9 @@ func (a *Authority) sign(ctx context.Context, row *ledger.Plan, key *trust.Key) 
 	if err != nil {
 		return s, err
 	}
+	if key == nil {
+		return s, fmt.Errorf("%w: there is no key to sign the plan with", trust.ErrInvalid)
+	}
 	row.Signature, err = trust.SignPlan(key, trust.Plan{
 		Deployment: s.Deployment, Audience: s.Audience, Author: row.Author, Name: row.Name, Version: row.Version,
 		SourceDigest: row.SourceDigest, Digest: row.Digest, Issued: ledger.At(time.Now()),
