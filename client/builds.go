@@ -21,6 +21,8 @@ type Build struct {
 	// Alone: the server knows of no worker of the build that has asked for workflow
 	// tasks within the last minutes.
 	Alone bool `json:"alone,omitempty"`
+	// Hint says how a run goes on that is alone.
+	Hint string `json:"hint,omitempty"`
 }
 
 // String is how people read a build.
@@ -49,9 +51,20 @@ func (c *Client) pinned(ctx context.Context, info *workflow.WorkflowExecutionInf
 	}
 	if info.GetCloseTime() == nil {
 		builds, err := c.builds(ctx)
-		build.Alone = err == nil && !slices.Contains(builds, build)
+		if build.Alone = err == nil && !slices.Contains(builds, build); build.Alone {
+			build.Hint = c.movesTo(info.GetExecution().GetWorkflowId(), builds)
+		}
 	}
 	return &build
+}
+
+// movesTo says how a run is moved to one of the builds whose workers are there.
+func (c *Client) movesTo(id string, builds []Build) string {
+	if slices.Contains(builds, Build{}) {
+		return "temporal workflow update-options --versioning-override-behavior unspecified --workflow-id " + quoted(id) +
+			" gives it to the workers that are there, which are of no build."
+	}
+	return c.options.Command("upgrade", quoted(id)) + " moves it to another build."
 }
 
 // Builds gives the builds of the workers that have asked for workflow tasks within

@@ -44,7 +44,7 @@ func (c *Client) heldIn(ctx context.Context, d *workflowservice.DescribeWorkflow
 	if d.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		return nil, nil
 	}
-	all := heldOf(d, time.Now())
+	all := c.heldOf(d, time.Now())
 	if state == nil {
 		return all, nil
 	}
@@ -61,32 +61,75 @@ func (c *Client) heldIn(ctx context.Context, d *workflowservice.DescribeWorkflow
 		if err != nil {
 			return all, &CallError{"child " + w.Detail, err}
 		}
-		all = append(all, heldOf(child, time.Now())...)
+		all = append(all, c.heldOf(child, time.Now())...)
 		if build := c.pinned(ctx, child.GetWorkflowExecutionInfo()); build != nil && build.Alone {
 			all = append(all, Held{
 				Workflow: w.Detail, Cause: "is of the build " + build.String() + ", and no worker of it is there",
-				Hint: c.options.Command("upgrade", w.Detail) + " moves the call to another build, or a worker of its own takes it up.",
+				Hint: build.Hint,
 			})
+			continue
+		}
+		held, err := c.stranded(ctx, child)
+		if err != nil {
+			return all, err
+		}
+		if held != nil {
+			all = append(all, *held)
 		}
 	}
 	return all, nil
 }
 
+// stranded is the workflow of a call that does not go on: its workflow task is not taken,
+// fails again and again, or was completed so that nothing wakes it.
+func (c *Client) stranded(ctx context.Context, d *workflowservice.DescribeWorkflowExecutionResponse) (*Held, error) {
+	info, task := d.GetWorkflowExecutionInfo(), d.GetPendingWorkflowTask()
+	if info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return nil, nil
+	}
+	id := info.GetExecution().GetWorkflowId()
+	h := Held{Workflow: id, Hint: "temporal workflow terminate --workflow-id " + quoted(id) + " has the call made again."}
+	if task != nil {
+		s, err := c.examine(ctx, d, silent)
+		if s == nil || s.Reason == ReasonNoWorker || err != nil { // the run itself lacks one
+			return nil, err
+		}
+		if h.Cause, h.Since = s.Cause, s.Since; s.Reason == ReasonStore {
+			h.Hint = s.Hint
+		}
+		return &h, nil
+	}
+	if len(d.GetPendingActivities()) > 0 {
+		return nil, nil
+	}
+	last, err := c.lastEvent(ctx, info.GetExecution())
+	if err != nil {
+		return nil, &CallError{"reading the history", err}
+	}
+	switch last.GetEventType() {
+	case enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED, enums.EVENT_TYPE_MARKER_RECORDED:
+		h.Cause, h.Since = answeredByAnother, last.GetEventTime().AsTime()
+		return &h, nil
+	}
+	return nil, nil
+}
+
 // heldOf gives the held activities of one workflow.
-func heldOf(d *workflowservice.DescribeWorkflowExecutionResponse, now time.Time) []Held {
+func (c *Client) heldOf(d *workflowservice.DescribeWorkflowExecutionResponse, now time.Time) []Held {
 	var all []Held
 	for _, a := range d.GetPendingActivities() {
 		h := Held{Workflow: d.GetWorkflowExecutionInfo().GetExecution().GetWorkflowId(), Activity: a.GetActivityId()}
-		at := fmt.Sprintf("--workflow-id %s --activity-id %s", h.Workflow, h.Activity)
+		at := fmt.Sprintf("--workflow-id %s --activity-id %s", quoted(h.Workflow), quoted(h.Activity))
 		queue, over, next := a.GetActivityOptions().GetTaskQueue().GetName(), a.GetExpirationTime(), a.GetNextAttemptScheduleTime()
+		elsewhere := queue != "" && !slices.Contains([]string{contract.QueueEngine, contract.QueueTools, contract.QueueJournal}, queue)
 		switch {
 		case a.GetPaused():
 			h.Cause, h.Hint = "was paused"+pauser(a.GetPauseInfo()), "temporal activity unpause "+at+" lets it go on."
 			if t := a.GetPauseInfo().GetPauseTime(); t != nil {
 				h.Since = t.AsTime()
 			}
-		case queue != "" && !slices.Contains([]string{contract.QueueEngine, contract.QueueTools, contract.QueueJournal}, queue):
-			h.Cause = "was moved to the queue " + queue + ", which is none of Chimera's"
+		case elsewhere:
+			h.Cause = "is on the queue " + queue + ", which is none of Chimera's"
 		case over != nil && now.Sub(over.AsTime()) > heldLate:
 			h.Cause, h.Since = "was to be over, and its timeouts were changed", over.AsTime()
 		case next != nil && next.AsTime().Sub(now) > heldOff:
@@ -98,6 +141,9 @@ func heldOf(d *workflowservice.DescribeWorkflowExecutionResponse, now time.Time)
 		if h.Hint == "" {
 			// Temporal's command line (of server 1.29.1) has a flag for that, and does not send it.
 			h.Hint = "UpdateActivityOptions of Temporal's API, with restore_original, undoes that for the activity " + h.Activity + " of the workflow " + h.Workflow + "."
+			if elsewhere {
+				h.Hint += " Where nobody has moved it, somebody has answered for the run, and asked for it: " + c.takeUp(h.Workflow)
+			}
 		}
 		all = append(all, h)
 	}

@@ -3,10 +3,12 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflow/v1"
 
 	"chimera.ai/engine/contract"
@@ -74,7 +76,9 @@ func (c *Client) Status(ctx context.Context, id string) (*Status, error) {
 		s.Output, s.Failure = e.Output, e.Failure
 	}
 	s.Build = c.pinned(bounded, info)
+	said := silent
 	if state, err := c.query(ctx, id); err == nil {
+		said = answered
 		s.Detail = &state
 		if s.CloseTime == nil {
 			s.State = state.State
@@ -88,14 +92,16 @@ func (c *Client) Status(ctx context.Context, id string) (*Status, error) {
 		}
 	} else if ctx.Err() != nil {
 		return nil, fmt.Errorf("asking the run %s for its state: %w", id, ctx.Err())
+	} else if errors.As(err, new(*serviceerror.QueryFailed)) {
+		said = refused
 	}
 	if at := startsAt(d); s.Detail == nil && s.CloseTime == nil && !at.IsZero() {
 		s.StartsAt = &at
 	}
 	// Queries are refused while a workflow task fails.
-	s.Stuck, s.StuckUnknown = c.examine(ctx, d, s.Detail != nil)
-	if s.Stuck == nil && s.Detail != nil {
-		s.Stuck = c.unwoken(d, s.Detail)
+	s.Stuck, s.StuckUnknown = c.examine(ctx, d, said)
+	if s.Stuck == nil && s.StuckUnknown == nil && s.Detail != nil {
+		s.Stuck, s.StuckUnknown = c.unwoken(bounded, d, s.Detail, time.Now())
 	}
 	s.Held, s.HeldUnknown = c.heldIn(bounded, d, s.Detail)
 	return s, nil

@@ -3,7 +3,10 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -73,12 +76,24 @@ func (c *Client) Stuck(ctx context.Context, id string) (*Stuck, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.examine(bounded, d, false)
+	return c.examine(bounded, d, silent)
 }
 
+// reply is what came of asking a run for its state.
+type reply int
+
+const (
+	// silent: it was not asked, or nobody has answered.
+	silent reply = iota
+	// refused: a worker has answered that it cannot take up the run.
+	refused
+	answered
+)
+
 // examine asks why a run that is described does not go on; nil says that nothing
-// is known to hold it. answered: the run itself has answered a query.
-func (c *Client) examine(ctx context.Context, d *workflowservice.DescribeWorkflowExecutionResponse, answered bool) (*Stuck, error) {
+// is known to hold it.
+func (c *Client) examine(ctx context.Context, d *workflowservice.DescribeWorkflowExecutionResponse, said reply) (*Stuck, error) {
+	answered := said == answered
 	info, task := d.GetWorkflowExecutionInfo(), d.GetPendingWorkflowTask()
 	if info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING || !answered && !startsAt(d).IsZero() {
 		return nil, nil
@@ -114,6 +129,13 @@ func (c *Client) examine(ctx context.Context, d *workflowservice.DescribeWorkflo
 	if found == nil && event == nil && !answered && waits && time.Since(task.GetScheduledTime().AsTime()) > untakenAfter {
 		if found, err = c.untaken(ctx, info); err != nil {
 			return nil, &CallError{"looking for workers", err}
+		}
+	}
+	if found == nil && said == refused && task == nil {
+		found = &Stuck{
+			Reason: ReasonHistory, Since: info.GetExecutionTime().AsTime(),
+			Cause: "no worker can take up the run's history, and none is asked to",
+			Hint:  c.otherHistory(info.GetExecution().GetWorkflowId()),
 		}
 	}
 	if found == nil {
@@ -159,29 +181,67 @@ func (c *Client) untaken(ctx context.Context, info *workflowpb.WorkflowExecution
 	}, nil
 }
 
-// unwoken is the cause of a run that has not begun, and that nothing will wake, since
-// its workflow task is done; nil where it has one, waits for something, or has begun.
-func (c *Client) unwoken(d *workflowservice.DescribeWorkflowExecutionResponse, state *contract.State) *Stuck {
+// answeredByAnother is the cause of a run that waits for nothing.
+const answeredByAnother = "its workflow task was completed, and not by a worker of the engine"
+
+// asleepFor is longer than a run waits for anything of which it does not say when that is
+// over, but where somebody else answers for the ledger again and again.
+const asleepFor = 3 * time.Minute
+
+// unwoken is the cause of a run that nothing will wake, since its workflow task is done
+// and it has asked for nothing; nil where it has a task, or waits for something.
+func (c *Client) unwoken(ctx context.Context, d *workflowservice.DescribeWorkflowExecutionResponse, state *contract.State, now time.Time) (*Stuck, error) {
 	info := d.GetWorkflowExecutionInfo()
 	if info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING || d.GetPendingWorkflowTask() != nil || !startsAt(d).IsZero() ||
-		state.State != contract.RunLoading || len(state.Waiting) > 0 {
-		return nil
+		len(d.GetPendingActivities())+len(d.GetPendingChildren()) > 0 {
+		return nil, nil
 	}
-	return &Stuck{
-		Attempt: 1, Since: info.GetExecutionTime().AsTime(),
-		Reason: ReasonUntaken, Cause: "the run's workflow task was completed, and not by a worker of the engine",
+	found := &Stuck{
+		Attempt: 1, Since: info.GetExecutionTime().AsTime(), Reason: ReasonUntaken, Cause: answeredByAnother,
 		Hint: "Somebody has answered for this run, and nothing wakes it: " + c.takeUp(info.GetExecution().GetWorkflowId()),
 	}
+	if state.State == contract.RunLoading && len(state.Waiting) == 0 {
+		return found, nil
+	}
+	for _, w := range state.Waiting {
+		if until, err := time.Parse(time.RFC3339, w.Until); err == nil && now.Sub(until) < asleepFor {
+			return nil, nil
+		}
+	}
+	last, err := c.lastEvent(ctx, info.GetExecution())
+	if err != nil {
+		return nil, &CallError{"reading the history", err}
+	}
+	if found.Since = last.GetEventTime().AsTime(); now.Sub(found.Since) < asleepFor {
+		return nil, nil
+	}
+	return found, nil
 }
 
 // takeUp says how a run goes on that somebody has answered for.
 func (c *Client) takeUp(id string) string {
-	return "temporal workflow reset --type LastWorkflowTask --reason untaken --workflow-id " + id + " takes the run up where it stands. Else: " + c.byForce(id)
+	return "temporal workflow reset --type LastWorkflowTask --reason untaken --workflow-id " + quoted(id) + " takes the run up where it stands. Else: " + c.byForce(id)
 }
 
 // byForce says how a run is ended that cannot end by itself.
 func (c *Client) byForce(id string) string {
-	return c.options.Command("terminate", id) + " ends the run; then nothing is compensated."
+	return c.options.Command("terminate", quoted(id)) + " ends the run; then nothing is compensated."
+}
+
+// otherHistory says what to do about a history that no worker takes up.
+func (c *Client) otherHistory(id string) string {
+	return "Run a worker of the build that began it. Where that is the one that is there, somebody has answered for this run: " + c.takeUp(id)
+}
+
+// plainWord is text that a shell takes for one word as it is.
+var plainWord = regexp.MustCompile(`^[0-9A-Za-z_./:@%+=,-]+$`)
+
+// quoted writes a word for the command line of a shell.
+func quoted(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // unplaced is the cause of a run that does not begin since no build is current; nil
@@ -194,6 +254,20 @@ func unplaced(b Build) *Stuck {
 		Reason: ReasonNoCurrent, Cause: "no build of the worker deployment " + b.Deployment + " is current",
 		Hint: "Make one current, and the run begins by itself: temporal worker deployment set-current-version --deployment-name " + b.Deployment + " --build-id " + b.ID,
 	}
+}
+
+// lastEvent is the last event of a run's history.
+func (c *Client) lastEvent(ctx context.Context, run *commonpb.WorkflowExecution) (*historypb.HistoryEvent, error) {
+	answer, err := c.temporal.WorkflowService().GetWorkflowExecutionHistoryReverse(ctx, &workflowservice.GetWorkflowExecutionHistoryReverseRequest{
+		Namespace: c.options.Namespace, Execution: run, MaximumPageSize: 1,
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range answer.GetHistory().GetEvents() {
+		return e, nil
+	}
+	return nil, errors.New("the history is empty")
 }
 
 // lastFailure finds the event of the workflow task that failed last, or nil where
@@ -268,9 +342,9 @@ func (c *Client) hold(id, queue string, workers int, event *historypb.HistoryEve
 		s.Hint = "A value that the run needs cannot be read from the workers' store: whoever started the run had another store, or the value was deleted. Bring it back, or: " + terminate
 	case cause == enums.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR:
 		s.Reason = ReasonHistory
-		s.Hint = "The workers' build does not take up this run's history. Run a worker of the build that began it, or else: " + terminate
+		s.Hint = c.otherHistory(id)
 	default:
-		s.Hint = "This is a fault of the engine, or of the workers' configuration: the worker's log says more, and a worker of a build without the fault takes the run up where it stands. Else: " + terminate
+		s.Hint = "This is a fault of the engine, or of the workers' configuration: the worker's log says more, and a worker of a build without the fault takes the run up where it stands. Where somebody has answered for this run: " + c.takeUp(id)
 	}
 	return s
 }

@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	commandpb "go.temporal.io/api/command/v1"
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
 	failurepb "go.temporal.io/api/failure/v1"
 	historypb "go.temporal.io/api/history/v1"
 	taskqueuepb "go.temporal.io/api/taskqueue/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	sdk "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
@@ -116,6 +118,78 @@ func TestSealedCause(t *testing.T) {
 	require.Contains(t, told(f, open{}), "sealed")
 }
 
+// answer has somebody else complete the next workflow task with commands.
+func answer(t *testing.T, c sdk.Client, commands ...*commandpb.Command) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	task, err := c.WorkflowService().PollWorkflowTaskQueue(ctx, &workflowservice.PollWorkflowTaskQueueRequest{
+		Namespace: "default", TaskQueue: &taskqueuepb.TaskQueue{Name: contract.QueueEngine}, Identity: "somebody",
+	})
+	require.NoError(t, err)
+	_, err = c.WorkflowService().RespondWorkflowTaskCompleted(t.Context(), &workflowservice.RespondWorkflowTaskCompletedRequest{
+		TaskToken: task.GetTaskToken(), Namespace: "default", Identity: "somebody", Commands: commands,
+	})
+	require.NoError(t, err)
+}
+
+// TestAHistoryOfAnother: somebody has answered for a run with a timer that the engine
+// never starts. Workers cannot take it up, and nothing asks them to.
+func TestAHistoryOfAnother(t *testing.T) {
+	c := dial(t)
+	_, err := c.ExecuteWorkflow(t.Context(), sdk.StartWorkflowOptions{ID: "r", TaskQueue: contract.QueueEngine}, contract.WorkflowType)
+	require.NoError(t, err)
+	answer(t, c, &commandpb.Command{
+		CommandType: enums.COMMAND_TYPE_START_TIMER,
+		Attributes: &commandpb.Command_StartTimerCommandAttributes{StartTimerCommandAttributes: &commandpb.StartTimerCommandAttributes{
+			TimerId: "forged", StartToFireTimeout: durationpb.New(100 * 365 * 24 * time.Hour),
+		}},
+	})
+	imitate(t, c, func(ctx workflow.Context) error {
+		if err := workflow.SetQueryHandler(ctx, contract.QueryState, func() (contract.State, error) { return contract.State{}, nil }); err != nil {
+			return err
+		}
+		return workflow.Await(ctx, func() bool { return false })
+	})
+	s, err := New(c, Options{}).Status(t.Context(), "r")
+	require.NoError(t, err)
+	require.NoError(t, s.StuckUnknown)
+	require.NotNil(t, s.Stuck)
+	require.Equal(t, ReasonHistory, s.Stuck.Reason)
+	require.Contains(t, s.Stuck.Hint, "temporal workflow reset --type LastWorkflowTask --reason untaken --workflow-id r ")
+}
+
+// TestARunThatNothingWakes: somebody has completed a workflow task of a run with nothing.
+// What it waited for is over, and it was not told.
+func TestARunThatNothingWakes(t *testing.T) {
+	c := dial(t)
+	_, err := c.ExecuteWorkflow(t.Context(), sdk.StartWorkflowOptions{ID: "r", TaskQueue: contract.QueueEngine}, contract.WorkflowType)
+	require.NoError(t, err)
+	answer(t, c)
+	d, err := c.DescribeWorkflowExecution(t.Context(), "r", "")
+	require.NoError(t, err)
+	now := time.Now()
+	waits := func(until time.Time) *contract.State {
+		return &contract.State{State: contract.RunRunning, Waiting: []contract.Wait{{Kind: contract.WaitRetry, Until: until.UTC().Format(time.RFC3339)}}}
+	}
+	runs := New(c, Options{})
+	for name, e := range map[string]struct {
+		until, now time.Time
+		found      bool
+	}{
+		"long over":              {now, now.Add(time.Hour), true},
+		"not over":               {now.Add(time.Hour), now.Add(time.Hour), false},
+		"something has happened": {now.Add(-time.Hour), now, false},
+	} {
+		found, err := runs.unwoken(t.Context(), d, waits(e.until), e.now)
+		require.NoError(t, err)
+		require.Equal(t, e.found, found != nil, name)
+	}
+	d.PendingChildren = []*workflowpb.PendingChildExecutionInfo{{}}
+	found, err := runs.unwoken(t.Context(), d, waits(now), now.Add(time.Hour))
+	require.NoError(t, err)
+	require.Nil(t, found)
+}
+
 // TestATaskThatNobodyTakes: somebody has answered for a run, and sent its next task to
 // a queue of their own, for years. What status says to do takes it up again.
 func TestATaskThatNobodyTakes(t *testing.T) {
@@ -150,7 +224,7 @@ func TestATaskThatNobodyTakes(t *testing.T) {
 		at := d.GetPendingWorkflowTask()
 		require.Equal(t, enums.PENDING_WORKFLOW_TASK_STATE_SCHEDULED, at.GetState())
 		at.ScheduledTime, at.OriginalScheduledTime = timestamppb.New(since), timestamppb.New(since)
-		found, err = runs.examine(t.Context(), d, false)
+		found, err = runs.examine(t.Context(), d, silent)
 		require.NoError(t, err)
 		return found != nil && found.Reason != ReasonNoWorker
 	}, time.Minute, 10*time.Millisecond)
@@ -191,7 +265,7 @@ func TestNoBuildIsCurrent(t *testing.T) {
 	look := func() *Stuck {
 		d, err := h.Client().DescribeWorkflowExecution(t.Context(), "nap", "")
 		require.NoError(t, err)
-		found, err := runs.examine(t.Context(), d, false)
+		found, err := runs.examine(t.Context(), d, silent)
 		if err != nil { // the deployment is not registered yet
 			return nil
 		}

@@ -98,11 +98,11 @@ func (p *Program) show(r *client.Status) {
 	}
 	switch {
 	case r.Detail == nil && r.Build != nil && r.Build.Alone:
-		p.say("no worker of the build %s is there: the run waits for one, or is moved to another build (%s)", r.Build, p.command("upgrade", r.Run))
+		p.say("no worker of the build %s is there, and the run waits for one; else: %s", r.Build, printable(r.Build.Hint))
 	case r.Detail == nil && r.Stuck != nil:
 		p.say("it answers no questions meanwhile, so its nodes are not known")
 	case r.StartsAt != nil:
-		p.say("it was started with a delay, and has not begun")
+		p.say("it has not begun: its start was put off until then")
 	case r.Detail == nil:
 		p.say("no worker answers for this run, so its nodes are not known")
 	case len(r.Detail.Nodes) > 0:
