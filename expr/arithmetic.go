@@ -234,7 +234,7 @@ func (j *judge) beyond(e ast.Expr, sides []operand, in []interval, out interval,
 
 // extreme looks for a value of a name that has the largest number at a place, or
 // else the smallest.
-func (j *judge) extreme(at *spot, in interval, p *Problem) {
+func (j *judge) extreme(at *location, in interval, p *Problem) {
 	if in.empty {
 		return
 	}

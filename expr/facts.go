@@ -12,7 +12,7 @@ import (
 type facts map[string]*schemas.Schema
 
 // fact says that the value at a place is one of s.
-func fact(at *spot, s *schemas.Schema) facts {
+func fact(at *location, s *schemas.Schema) facts {
 	if at == nil {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (n names) set(name string, v known) names {
 
 // with declares a name.
 func (n names) with(name string, v known) names {
-	v.local, v.at = true, &spot{name: name}
+	v.local, v.at = true, &location{name: name}
 	v.yes, v.no = nil, nil
 	return slices.Clone(n).set(name, v)
 }
@@ -149,7 +149,7 @@ func (n names) relate(j *judge, f facts) {
 		}
 	} else {
 		if of != nil {
-			output.schema = both(output.schema, (&spot{name: nameOutput}).key(j.port).of(of))
+			output.schema = both(output.schema, (&location{name: nameOutput}).key(j.port).of(of))
 		}
 		if whole != nil {
 			value.schema = both(value.schema, j.property(output.schema, j.port))

@@ -51,7 +51,7 @@ type known struct {
 	// items are those of a formList; whole lists have them all.
 	items []known
 	// at is the place that the value is selected from, if it is.
-	at *spot
+	at *location
 	// yes and no are what else is known where the value is true, or false.
 	yes, no facts
 	// filled is the name that surely holds an optional value where this is true.
@@ -59,7 +59,7 @@ type known struct {
 	// local marks a name that the expression declares, and from is the place of
 	// which it is the value, or one of the values.
 	local bool
-	from  *spot
+	from  *location
 	// broken: a problem with it has been reported, and no more are wanted.
 	broken bool
 }
@@ -172,11 +172,11 @@ func not(s *schemas.Schema) *schemas.Schema {
 	return schemas.Make(schemas.Keywords{Not: s})
 }
 
-// spot is where a value stands: a name, then keys and indexes. An index of
+// location is where a value is: a name, then keys and indexes. An index of
 // everywhere is any place of a list.
-type spot struct {
+type location struct {
 	name  string
-	outer *spot
+	outer *location
 	step  step
 }
 
@@ -186,22 +186,22 @@ const everywhere = -1
 // said one by one.
 const maxPrefix = 32
 
-func (p *spot) key(key string) *spot {
+func (p *location) key(key string) *location {
 	if p == nil {
 		return nil
 	}
-	return &spot{name: p.name, outer: p, step: step{key: key, isKey: true}}
+	return &location{name: p.name, outer: p, step: step{key: key, isKey: true}}
 }
 
-func (p *spot) index(i int) *spot {
+func (p *location) index(i int) *location {
 	if p == nil {
 		return nil
 	}
-	return &spot{name: p.name, outer: p, step: step{index: int64(i)}}
+	return &location{name: p.name, outer: p, step: step{index: int64(i)}}
 }
 
 // String writes the place as an expression.
-func (p *spot) String() string {
+func (p *location) String() string {
 	if p.outer == nil {
 		return p.name
 	}
@@ -224,7 +224,7 @@ func selectable(key string) bool {
 }
 
 // of gives the schema of the name's value where the place holds a value of s.
-func (p *spot) of(s *schemas.Schema) *schemas.Schema {
+func (p *location) of(s *schemas.Schema) *schemas.Schema {
 	for ; p.outer != nil; p = p.outer {
 		k := schemas.Keywords{}
 		switch {
@@ -253,7 +253,7 @@ func (p *spot) of(s *schemas.Schema) *schemas.Schema {
 
 // within notes for a problem which values of the name bring it up: those that
 // have one of bad at the place.
-func (p *spot) within(j *judge, bad *schemas.Schema, problem *Problem) {
+func (p *location) within(j *judge, bad *schemas.Schema, problem *Problem) {
 	for range maxLift {
 		name, _ := j.here.of(p.name)
 		bad = p.of(bad)

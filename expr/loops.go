@@ -167,7 +167,7 @@ func (j *judge) bind(l loop, v known, n names) known {
 	inner := n.with(l.name, v)
 	if v.at != nil && v.form == formJSON {
 		// What is learned of the value stays with the name.
-		inner.set(l.name, known{schema: v.schema, notation: v.notation, at: &spot{name: l.name}, local: true, from: v.at})
+		inner.set(l.name, known{schema: v.schema, notation: v.notation, at: &location{name: l.name}, local: true, from: v.at})
 	}
 	if v.form != formJSON {
 		v.local = true

@@ -219,7 +219,7 @@ func newJudge(c *code, t Typing, a *allowance) *judge {
 		if s == nil {
 			s = anything
 		}
-		j.names = append(j.names, named{name, known{schema: s, at: &spot{name: name}}})
+		j.names = append(j.names, named{name, known{schema: s, at: &location{name: name}}})
 	}
 	j.here = j.names
 	return j

@@ -106,7 +106,7 @@ func (r *run) call(w *wait) {
 	options := r.options(w)
 	ctx := r.steady
 	if options.HeartbeatTimeout > 0 {
-		ctx = r.hearing
+		ctx = r.heeded
 	}
 	w.future = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), r.plan.Nodes[w.node].Activity(), call)
 }

@@ -23,10 +23,10 @@ const (
 // run is one execution of one plan, between two continue-as-new.
 type run struct {
 	// ctx is cancelled with the run. steady never is: whether a cancellation
-	// reaches what is in flight is decided by the phases. hearing is that of calls
-	// that hear of their cancellation.
-	ctx, steady, hearing workflow.Context
-	deafen               workflow.CancelFunc
+	// reaches what is in flight is decided by the phases. heeded is that of calls
+	// that heed their cancellation.
+	ctx, steady, heeded workflow.Context
+	cancelHeeded        workflow.CancelFunc
 
 	info *workflow.Info
 	head plan.Head
@@ -80,7 +80,7 @@ func newRun(ctx workflow.Context, loaded *plan.Loaded, v *view) *run {
 	}
 	// The next execution has a key of its own, so ctx has none.
 	r.steady, _ = workflow.NewDisconnectedContext(sealedWith(ctx, r.key))
-	r.hearing, r.deafen = workflow.WithCancel(r.steady)
+	r.heeded, r.cancelHeeded = workflow.WithCancel(r.steady)
 	if r.toolsQueue == "" {
 		r.toolsQueue = contract.QueueTools
 	}

@@ -7,7 +7,7 @@ import (
 // unwind lets go what is in flight when the run's end is known. Calls that hear of
 // their cancellation are cancelled; the results of all others are dropped.
 func (r *run) unwind() {
-	r.deafen()
+	r.cancelHeeded()
 	r.disarm()
 	r.dismiss()
 	r.unwound = true
