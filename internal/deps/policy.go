@@ -101,7 +101,7 @@ var Rules = []Rule{
 	{Path: "policy", Zone: Pure, Owns: "the operator's policy bundle, as values",
 		Never:  []string{"compiler", "ledger", "mcp", "Temporal", "pgx", "SQLite", "YAML", "os", "net"},
 		Except: []string{"internal/embedded", "internal/fields", "internal/syntax"}},
-	{Path: "compiler", Zone: Pure, Owns: "source to compiled plan, one file for each pass; catalog files",
+	{Path: "compiler", Zone: Pure, Owns: "source to compiled plan, one file for each pass; proofs of catalog files",
 		Never: []string{"guardian", "ledger", "workflows", "activities", "mcp", "skills", "host", "config", "blob", "payload",
 			"Temporal", "mcp-go", "pgx", "SQLite", "YAML", "os", "net"},
 		Except: []string{"internal/fields", "internal/syntax"}},
