@@ -25,7 +25,8 @@ const (
 // Held is an activity that a run waits for and that somebody has paused, put off, or
 // changed the options of, in Temporal. A paused one has no timeouts: the run waits for
 // it until its deadline, and beyond that where it is about to end. Or it is a workflow
-// that makes a call of the run, and is pinned to a build that no worker has.
+// that makes a call of the run and does not go on, such as one pinned to a build that no
+// worker has.
 type Held struct {
 	// Workflow is that of the activity: the run, or a child that makes a call of it.
 	Workflow string `json:"workflow"`
