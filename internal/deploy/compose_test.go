@@ -1,7 +1,9 @@
 package deploy
 
 import (
+	"bufio"
 	"context"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -9,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -264,7 +267,8 @@ func TestVariablesAreDocumented(t *testing.T) {
 
 // TestCommandsExist runs what the worker's container runs, its health check
 // included, behind what prepares its database, against a Temporal server that is
-// not there: wrong flags would be exit code 2, an unreachable server is 3.
+// not there: wrong flags would be exit code 2, an unreachable server is 3, and the
+// worker waits for it.
 func TestCommandsExist(t *testing.T) {
 	p := project(t)
 	w := p.Services["worker"]
@@ -307,7 +311,8 @@ func TestCommandsExist(t *testing.T) {
 		require.NoError(t, err, "%s", out)
 	}
 	environ := here(w.Environment)
-	run := func(name string, args []string) int {
+	command := func(name string, args []string) *exec.Cmd {
+		args = slices.Clone(args)
 		for i := range args {
 			if args[i] == "/etc/chimera/chimera.yaml" {
 				args[i] = settings
@@ -315,15 +320,27 @@ func TestCommandsExist(t *testing.T) {
 		}
 		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, name), args...)
 		cmd.Dir, cmd.Env = dir, environ
-		out, err := cmd.CombinedOutput()
-		var exit *exec.ExitError
-		require.ErrorAs(t, err, &exit, "%s", out)
-		require.Contains(t, string(out), "127.0.0.1:1", "it got as far as the server")
-		return exit.ExitCode()
+		return cmd
 	}
-	require.Equal(t, 3, run("chimera-worker", slices.Clone(w.Command)))
+	cmd := command("chimera-worker", w.Command)
+	log, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	said, got := "", bufio.NewScanner(log)
+	for !strings.Contains(said, "127.0.0.1:1") && got.Scan() {
+		said += got.Text() + "\n"
+	}
+	require.Contains(t, said, "127.0.0.1:1", "it got as far as the server")
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	_, err = io.Copy(io.Discard, log)
+	require.NoError(t, err)
+	require.NoError(t, cmd.Wait())
 	require.Equal(t, "CMD", w.HealthCheck.Test[0])
-	require.Equal(t, 3, run(w.HealthCheck.Test[1], slices.Clone(w.HealthCheck.Test[2:])))
+	out, err = command(w.HealthCheck.Test[1], w.HealthCheck.Test[2:]).CombinedOutput()
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit, "%s", out)
+	require.Equal(t, 3, exit.ExitCode())
+	require.Contains(t, string(out), "127.0.0.1:1", "it got as far as the server")
 	require.Equal(t, 2, func() int {
 		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "chimera-worker"), append(slices.Clone(w.Command), "-no-such-flag")...)
 		cmd.Dir, cmd.Env = dir, environ
