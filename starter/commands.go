@@ -68,6 +68,8 @@ func commands() []command {
 		{name: "migrate", prepare: migrateCommand, summary: "bring the store's database to the form that this version needs"},
 		{name: "schema", operands: "[NAME]", most: 1, prepare: schemaCommand, completes: schemaNames,
 			summary: "print a JSON Schema for editors, or list them"},
+		{name: "init", operands: "[DIR]", most: 1, prepare: initCommand, completes: files,
+			summary: "make a folder with a plan, a catalog and a configuration to begin with"},
 		{name: "dev", prepare: devCommand, summary: "run everything on this machine: Temporal, its web pages, the worker"},
 		{name: "console", prepare: consoleCommand, summary: "serve the codec endpoint, which opens payloads for the Temporal UI"},
 		{name: "mcp", summary: "be an MCP server"},
