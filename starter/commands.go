@@ -145,7 +145,6 @@ func (p *Program) tree(c command) *cobra.Command {
 			return noCommand(cmd, operands[0])
 		}
 	default:
-		cmd.DisableFlagsInUseLine = true
 		act := c.prepare(p, cmd.Flags())
 		cmd.RunE = func(cmd *cobra.Command, operands []string) error { return p.choose(c, cmd, act, operands) }
 	}

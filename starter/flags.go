@@ -47,7 +47,7 @@ func names(cmd *cobra.Command) []string {
 // showsFlags says where the flags of a command are shown.
 func showsFlags(cmd *cobra.Command) string {
 	if !cmd.HasParent() {
-		return "chimera help shows the commands and their flags."
+		return "chimera help lists the commands."
 	}
 	return "chimera help " + strings.Join(words(cmd), " ") + " shows the flags."
 }
