@@ -2,19 +2,27 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"slices"
 	"text/tabwriter"
+
+	flag "github.com/spf13/pflag"
 
 	"chimera.ai/engine/authority"
 	"chimera.ai/engine/trust"
 )
 
-// The parts of chimera agents.
-var agentParts = []string{"add", "list"}
+// agentParts are the parts of chimera agents.
+func agentParts() []command {
+	return []command{
+		{name: "add", operands: "ID", least: 1, most: 1, prepare: addAgentCommand, summary: "add an agent, or change what is stated of it"},
+		{name: "list", summary: "list the agents, and where the store and the admins differ",
+			prepare: func(p *Program, _ *flag.FlagSet) action {
+				return func(ctx context.Context, _ []string) error { return p.listAgents(ctx) }
+			}},
+	}
+}
 
-func agentsCommand(p *Program, fs *flag.FlagSet) action {
+func addAgentCommand(p *Program, fs *flag.FlagSet) action {
 	var keys, starts texts
 	owner := fs.String("owner", "", "`PERSON` who answers for the agent, and never approves what it does")
 	persona := fs.String("persona", "", "`REF` of the agent's persona")
@@ -23,45 +31,28 @@ func agentsCommand(p *Program, fs *flag.FlagSet) action {
 	fs.Var(&keys, "key", "admin's private `KEY`, a PEM file or a reference such as ${env:NAME}; may be given again (in dev mode, dev mode's)")
 	out := fs.String("out", "", "`FILE` for the statement, where other admins are to sign it")
 	return func(ctx context.Context, operands []string) error {
-		switch what := operands[0]; {
-		case what == "list" && len(operands) == 1:
-			if len(keys)+len(starts) > 0 || *owner+*persona+*wallet+*out != "" {
-				return misuse("chimera agents list takes no flags of add")
-			}
-			return p.listAgents(ctx)
-		case what == "add" && len(operands) == 2:
-			if *owner == "" {
-				return misuse("chimera agents add needs --owner PERSON")
-			}
-			act := &trust.AddAgent{AgentID: operands[1], PersonaRef: *persona, WalletAddress: *wallet, Owner: *owner, Keys: []string{}}
-			for _, given := range starts {
-				k, err := publicKey("--start-key", given)
-				if err != nil {
-					return err
-				}
-				act.Keys = append(act.Keys, k.String())
-			}
-			if len(starts) == 0 {
-				_, root, err := p.authority(ctx)
-				if err != nil {
-					return err
-				}
-				if root.dev != nil {
-					act.Keys = append(act.Keys, root.dev.Key.Public())
-				}
-			}
-			return p.propose(ctx, trust.Acts{act}, keys, *out)
-		case slices.Contains(agentParts, what):
-			return misuse("chimera agents add takes the agent's id, and chimera agents list nothing")
-		default:
-			return noPart("agents", what, agentParts, "There are add ID --owner PERSON, and list.")
+		if *owner == "" {
+			return misuse("chimera agents add needs --owner PERSON")
 		}
+		act := &trust.AddAgent{AgentID: operands[0], PersonaRef: *persona, WalletAddress: *wallet, Owner: *owner, Keys: []string{}}
+		for _, given := range starts {
+			k, err := publicKey("--start-key", given)
+			if err != nil {
+				return err
+			}
+			act.Keys = append(act.Keys, k.String())
+		}
+		if len(starts) == 0 {
+			_, root, err := p.authority(ctx)
+			if err != nil {
+				return err
+			}
+			if root.dev != nil {
+				act.Keys = append(act.Keys, root.dev.Key.Public())
+			}
+		}
+		return p.propose(ctx, trust.Acts{act}, keys, *out)
 	}
-}
-
-// noPart is wrong use of a command that has parts.
-func noPart(command, what string, parts []string, hint string) error {
-	return misuse("chimera %s has no part %q", command, what).meant("", what, parts, hint)
 }
 
 // listAgents lists what the store and the admins say of agents, and where they

@@ -4,88 +4,128 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
+
+	flag "github.com/spf13/pflag"
 
 	"chimera.ai/engine/internal/wholefile"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
 )
 
-// The parts of chimera audit, with how many operands each takes.
-var auditParts = map[string]int{"checkpoint": 0, "prove": 1, "export": 0, "verify": 1, "cosign": 1, "prune": 0, "hold": 1, "lift": 1, "erase": 1}
+// auditParts are the parts of chimera audit.
+func auditParts() []command {
+	return []command{
+		{name: "checkpoint", prepare: checkpointCommand, summary: "print the log's latest checkpoint"},
+		{name: "prove", operands: "HASH", least: 1, most: 1, prepare: proveCommand, summary: "prove that an entry is in the log"},
+		{name: "export", prepare: exportCommand, summary: "write the whole log into a new folder"},
+		{name: "verify", operands: "DIR", least: 1, most: 1, prepare: verifyCommand, completes: files,
+			summary: "verify an export, or the proof of an entry, offline"},
+		{name: "cosign", operands: "DIR", least: 1, most: 1, prepare: cosignCommand, completes: files,
+			summary: "be a witness: cosign the checkpoint in a folder that is shared with the log"},
+		{name: "prune", prepare: pruneCommand, summary: "delete the bodies that need not be kept any longer"},
+		{name: "hold", operands: "RUN", least: 1, most: 1, prepare: holdCommand(true), completes: anyRun, summary: "keep the bodies of a run, or of a chain, whatever their age"},
+		{name: "lift", operands: "RUN", least: 1, most: 1, prepare: holdCommand(false), completes: anyRun, summary: "end such a hold"},
+		{name: "erase", operands: "SUBJECT", least: 1, most: 1, prepare: eraseCommand, summary: "make unreadable for ever what the ledger has of a person"},
+	}
+}
 
-func auditCommand(p *Program, fs *flag.FlagSet) action {
-	out := fs.String("out", "", "`DIR` that export makes")
-	as := fs.String("as", "native", "`FORM` of an export: native, which verify reads, or cloudevents, for a SIEM")
+func checkpointCommand(p *Program, _ *flag.FlagSet) action {
+	return func(ctx context.Context, _ []string) error { return p.auditCheckpoint(ctx) }
+}
+
+func proveCommand(p *Program, _ *flag.FlagSet) action {
+	return func(ctx context.Context, operands []string) error { return p.auditProve(ctx, operands[0]) }
+}
+
+func exportCommand(p *Program, fs *flag.FlagSet) action {
+	out := fs.String("out", "", "`DIR` to make")
+	as := fs.String("as", "native", "`FORM` of the export: native, which verify reads, or cloudevents, for a SIEM")
 	from := fs.Int64("from", 0, "`INDEX` of the first entry of an export as cloudevents")
 	to := fs.Int64("to", -1, "`INDEX` before which an export as cloudevents ends; without it, at the latest checkpoint")
-	trust := fs.String("trust", "", "`FILE` with the public keys that verify trusts: from elsewhere, never from the export")
-	against := fs.String("against", "", "older checkpoint, a `FILE`, that verify holds the log against")
-	var cosign cosigning
-	fs.StringVar(&cosign.key, "key", "", "`FILE` with the witness's key, for cosign")
-	fs.StringVar(&cosign.name, "name", "", "`NAME` for which cosign makes that key, where there is none")
-	fs.StringVar(&cosign.state, "state", "", "`FILE` where cosign keeps what it has signed last; nobody else may write there")
-	reason := fs.String("reason", "", "`TEXT` that the log keeps for ever: why prune, hold, lift or erase; name no person in it")
-	return func(ctx context.Context, operands []string) error {
-		what, rest := operands[0], operands[1:]
-		acts := slices.Contains([]string{"hold", "lift", "erase"}, what)
-		n, known := auditParts[what]
+	return func(ctx context.Context, _ []string) error {
 		switch {
-		case !known:
-			return noPart("audit", what, slices.Sorted(maps.Keys(auditParts)),
-				"There are checkpoint, prove HASH, export --out DIR, verify DIR --trust FILE, cosign DIR, prune, hold RUN, lift RUN and erase SUBJECT.")
-		case len(rest) != n:
-			return misuse("chimera audit %s takes %s", what, plural(n, "operand"))
-		case *out != "" && what != "export", *trust != "" && what != "verify" && what != "cosign", *against != "" && what != "verify":
-			return misuse("--out belongs to export, --trust and --against to verify")
-		case cosign.given() && what != "cosign":
-			return misuse("--key, --name and --state belong to cosign")
-		case (*as != "native" || *from != 0 || *to != -1) && what != "export":
-			return misuse("--as, --from and --to belong to export")
 		case *as != "native" && *as != "cloudevents":
 			return misuse("--as is one of native, cloudevents")
 		case *as == "native" && (*from != 0 || *to != -1):
 			return misuse("--from and --to belong to --as cloudevents").withHint("A native export is verified from its first entry on; prove HASH proves a single one.")
-		case *reason != "" && !acts && what != "prune":
-			return misuse("--reason belongs to prune, hold, lift and erase")
-		case *reason == "" && acts:
-			return misuse("chimera audit %s needs --reason TEXT, which the log keeps", what)
-		case len(*reason) > maxReason:
-			return misuse("the reason has more than %d bytes", maxReason)
+		case *out == "":
+			return misuse("chimera audit export needs --out DIR")
+		case *as == "cloudevents":
+			return p.auditEvents(ctx, *out, *from, *to)
 		}
-		switch what {
-		case "checkpoint":
-			return p.auditCheckpoint(ctx)
-		case "prove":
-			return p.auditProve(ctx, rest[0])
-		case "export":
-			if *out == "" {
-				return misuse("chimera audit export needs --out DIR")
-			}
-			if *as == "cloudevents" {
-				return p.auditEvents(ctx, *out, *from, *to)
-			}
-			return p.auditExport(ctx, *out)
-		case "cosign":
-			cosign.trust = *trust
-			return p.auditCosign(rest[0], cosign)
-		case "prune":
-			return p.auditPrune(ctx, *reason)
-		case "hold", "lift":
-			return p.auditHold(ctx, rest[0], *reason, what == "hold")
-		case "erase":
-			return p.auditErase(ctx, rest[0], *reason)
-		}
-		return p.auditVerify(rest[0], *trust, *against)
+		return p.auditExport(ctx, *out)
 	}
 }
+
+func verifyCommand(p *Program, fs *flag.FlagSet) action {
+	trust := fs.String("trust", "", "`FILE` with the public keys to trust: from elsewhere, never from the export")
+	against := fs.String("against", "", "older checkpoint, a `FILE`, to hold the log against")
+	return func(_ context.Context, operands []string) error { return p.auditVerify(operands[0], *trust, *against) }
+}
+
+func cosignCommand(p *Program, fs *flag.FlagSet) action {
+	var c cosigning
+	fs.StringVar(&c.trust, "trust", "", "`FILE` with the log's public key: from elsewhere, never from the folder")
+	fs.StringVar(&c.key, "key", "", "`FILE` with the witness's key")
+	fs.StringVar(&c.name, "name", "", "`NAME` for which that key is made, where there is none")
+	fs.StringVar(&c.state, "state", "", "`FILE` that keeps what was signed last; nobody else may write there")
+	return func(_ context.Context, operands []string) error { return p.auditCosign(operands[0], c) }
+}
+
+func pruneCommand(p *Program, fs *flag.FlagSet) action {
+	reason := reasonFlag(fs)
+	return func(ctx context.Context, _ []string) error {
+		if len(*reason) > maxReason {
+			return errReason
+		}
+		return p.auditPrune(ctx, *reason)
+	}
+}
+
+func holdCommand(place bool) func(*Program, *flag.FlagSet) action {
+	name := map[bool]string{true: "hold", false: "lift"}[place]
+	return func(p *Program, fs *flag.FlagSet) action {
+		reason := reasonFlag(fs)
+		return func(ctx context.Context, operands []string) error {
+			if err := reasoned(name, *reason); err != nil {
+				return err
+			}
+			return p.auditHold(ctx, operands[0], *reason, place)
+		}
+	}
+}
+
+func eraseCommand(p *Program, fs *flag.FlagSet) action {
+	reason := reasonFlag(fs)
+	return func(ctx context.Context, operands []string) error {
+		if err := reasoned("erase", *reason); err != nil {
+			return err
+		}
+		return p.auditErase(ctx, operands[0], *reason)
+	}
+}
+
+func reasonFlag(fs *flag.FlagSet) *string {
+	return fs.String("reason", "", "`TEXT` that the log keeps for ever: why; name no person in it")
+}
+
+// reasoned refuses an act without a reason.
+func reasoned(part, reason string) error {
+	switch {
+	case reason == "":
+		return misuse("chimera audit %s needs --reason TEXT, which the log keeps", part)
+	case len(reason) > maxReason:
+		return errReason
+	}
+	return nil
+}
+
+var errReason = misuse("the reason has more than %d bytes", maxReason)
 
 // maxReason bounds the reason of an act, in bytes.
 const maxReason = 1000

@@ -2,18 +2,17 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
-	"fmt"
-	"io"
 	"slices"
 	"strings"
+
+	"github.com/spf13/cobra"
+	flag "github.com/spf13/pflag"
 )
 
 // action does a command with its operands.
 type action func(ctx context.Context, operands []string) error
 
-// command is one word of the command line.
+// command is one word of the command line, or of a command with parts.
 type command struct {
 	name string
 	// operands is how they are written in help: "PLAN…".
@@ -23,29 +22,34 @@ type command struct {
 	least, most int
 	// formats are values of --format beside text and json.
 	formats []string
-	// prepare adds the command's flags. It is nil for what is not supported yet.
+	// completes offers operands to a shell, and is nil where they are not completed.
+	completes completer
+	// parts are the commands behind this word, of which one must be given.
+	parts []command
+	// prepare adds the command's flags. It and parts are nil for what is not supported
+	// yet.
 	prepare func(p *Program, fs *flag.FlagSet) action
 }
 
 // commands is the whole contract, in the order of the help.
 func commands() []command {
 	return []command{
-		{name: "compile", operands: "PLAN…", least: 1, most: -1, prepare: compileCommand,
+		{name: "compile", operands: "PLAN…", least: 1, most: -1, prepare: compileCommand, completes: files,
 			summary: "check plans, and say what is wrong and where (- is standard input)"},
-		{name: "graph", operands: "PLAN", least: 1, most: 1, prepare: graphCommand, formats: []string{"mermaid", "dot", "svg"},
+		{name: "graph", operands: "PLAN", least: 1, most: 1, prepare: graphCommand, formats: []string{"mermaid", "dot", "svg"}, completes: files,
 			summary: "draw a plan"},
-		{name: "contain", operands: "LHS RHS | --batch", most: 2, prepare: containCommand,
+		{name: "contain", operands: "LHS RHS | --batch", most: 2, prepare: containCommand, completes: files,
 			summary: "decide whether every value of one JSON Schema is a value of another"},
-		{name: "publish", operands: "PLAN", least: 1, most: 1, prepare: publishCommand,
+		{name: "publish", operands: "PLAN", least: 1, most: 1, prepare: publishCommand, completes: files,
 			summary: "check a plan, sign it as its author, and keep its source under its name and version"},
-		{name: "start", operands: "PLAN|NAME[@VERSION]|DIGEST", least: 1, most: 1, prepare: startCommand,
+		{name: "start", operands: "PLAN|NAME[@VERSION]|DIGEST", least: 1, most: 1, prepare: startCommand, completes: plansOrFiles,
 			summary: "start a run, and follow it with --wait"},
-		{name: "status", operands: "RUN", least: 1, most: 1, prepare: statusCommand, summary: "show a run"},
+		{name: "status", operands: "RUN", least: 1, most: 1, prepare: statusCommand, summary: "show a run", completes: anyRun},
 		{name: "runs", prepare: runsCommand, summary: "list runs, the latest first"},
-		{name: "cancel", operands: "RUN", least: 1, most: 1, prepare: cancelCommand, summary: "ask a run to end"},
-		{name: "terminate", operands: "RUN --reason TEXT", least: 1, most: 1, prepare: terminateCommand,
+		{name: "cancel", operands: "RUN", least: 1, most: 1, prepare: cancelCommand, summary: "ask a run to end", completes: openRun},
+		{name: "terminate", operands: "RUN --reason TEXT", least: 1, most: 1, prepare: terminateCommand, completes: openRun,
 			summary: "end a run that cannot end by itself; nothing is compensated"},
-		{name: "upgrade", operands: "RUN… | --all", most: -1, prepare: upgradeCommand,
+		{name: "upgrade", operands: "RUN… | --all", most: -1, prepare: upgradeCommand, completes: openRun,
 			summary: "move runs to this build of the worker, where their histories replay under it"},
 		{name: "pause", summary: "hold a run before its next node"},
 		{name: "resume", summary: "let a paused run go on"},
@@ -53,189 +57,151 @@ func commands() []command {
 		{name: "approvals", summary: "list, show, sign and reject approvals"},
 		{name: "signers", summary: "enroll, list and revoke signers"},
 		{name: "tools", summary: "import MCP tools, and decide on them"},
-		{name: "agents", operands: "add ID | list", least: 1, most: 2, prepare: agentsCommand,
+		{name: "agents", parts: agentParts(),
 			summary: "add and list agents, by statements of the admins"},
 		{name: "budgets", summary: "set and show budgets"},
 		{name: "policy", summary: "test, replay and compare policies"},
 		{name: "simulate", summary: "say what would happen"},
 		{name: "test", summary: "run the unit tests of plans"},
-		{name: "audit", operands: "checkpoint | prove HASH | export | verify DIR | cosign DIR | prune | hold RUN | lift RUN | erase SUBJECT",
-			least: 1, most: 2, prepare: auditCommand, summary: "export the ledger, verify an export offline, and say what is kept"},
-		{name: "trust", operands: "key FILE | init | draft ACTS | sign FILE | apply FILE | list", least: 1, most: 2, prepare: trustCommand,
-			summary: "make a bootstrap, and have the admins state who may do what"},
+		{name: "audit", parts: auditParts(), summary: "export the ledger, verify an export offline, and say what is kept"},
+		{name: "trust", parts: trustParts(), summary: "make a bootstrap, and have the admins state who may do what"},
 		{name: "migrate", prepare: migrateCommand, summary: "bring the store's database to the form that this version needs"},
-		{name: "schema", operands: "[NAME]", most: 1, prepare: schemaCommand,
+		{name: "schema", operands: "[NAME]", most: 1, prepare: schemaCommand, completes: schemaNames,
 			summary: "print a JSON Schema for editors, or list them"},
+		{name: "init", operands: "[DIR]", most: 1, prepare: initCommand, completes: files,
+			summary: "make a folder with a plan, a catalog and a configuration to begin with"},
 		{name: "dev", prepare: devCommand, summary: "run everything on this machine: Temporal, its web pages, the worker"},
 		{name: "console", prepare: consoleCommand, summary: "serve the codec endpoint, which opens payloads for the Temporal UI"},
 		{name: "mcp", summary: "be an MCP server"},
+		{name: "completion", operands: "SHELL", least: 1, most: 1, prepare: completionCommand, completes: shellNames,
+			summary: "print the script that completes commands in a shell: bash, zsh, fish or powershell"},
 		{name: "version", prepare: versionCommand, summary: "say which build this is"},
 	}
 }
 
-// parse finds the command and reads its flags.
-func (p *Program) parse(args []string) error {
-	format := p.format
-	rest, err := scan(p.flags("chimera"), args, true)
-	p.format = format // the command decides whether it is right
-	switch {
-	case errors.Is(err, errHelp) || err == nil && len(rest) > 0 && rest[0] == "help":
-		return p.helpOn(rest)
-	case err != nil:
-		return err
-	case len(rest) == 0:
+// supported reports whether the command is there yet.
+func (c command) supported() bool { return c.prepare != nil || c.parts != nil }
+
+// root makes the tree of commands that reads the arguments. What a command does
+// becomes the program's action.
+func (p *Program) root() *cobra.Command {
+	var asked bool
+	root := &cobra.Command{
+		Use: "chimera", SilenceErrors: true, SilenceUsage: true, Args: cobra.ArbitraryArgs,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	root.RunE = func(_ *cobra.Command, operands []string) error {
+		switch {
+		case len(operands) > 0:
+			return noCommand(root, operands[0])
+		case asked:
+			return p.choose(command{}, root, p.version, nil)
+		}
 		writeHelp(p.Stderr)
 		return misuse("no command is given")
 	}
-	all := commands()
-	i := slices.IndexFunc(all, func(c command) bool { return c.name == rest[0] })
-	if i < 0 {
-		return unknownCommand(all, rest[0])
-	}
-	c := all[i]
-	if c.prepare == nil {
-		if slices.ContainsFunc(rest[1:], func(a string) bool { return a == "-h" || a == "-help" || a == "--help" }) {
-			return p.help([]string{"help", c.name})
+	root.SetOut(p.Stdout)
+	root.SetErr(p.Stderr)
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		topic := words(cmd)
+		if cmd.HasSubCommands() {
+			topic = append(topic, cmd.Flags().Args()...)
 		}
-		return unsupported("chimera %s", c.name)
+		p.action = func(context.Context) error { return p.help(topic) }
+	})
+	root.Flags().BoolVarP(&asked, "version", "v", false, "say which build this is")
+	root.PersistentFlags().StringVar(&p.configFile, "config", "", "`FILE` with the configuration (chimera.yaml, if there)")
+	root.PersistentFlags().String("format", formatText, "`FORMAT` of the answer: text or json")
+	for _, c := range commands() {
+		root.AddCommand(p.tree(c))
 	}
-	fs := p.flags(c.name)
-	act := c.prepare(p, fs)
-	leading := args[:len(args)-len(rest)] // the two flags may stand before the command too
-	operands, err := scan(fs, slices.Concat(leading, rest[1:]), false)
-	if errors.Is(err, errHelp) {
-		return p.help([]string{"help", c.name})
+	root.SetHelpCommand(p.tree(command{name: "help", operands: "[COMMAND [PART]]", most: -1, completes: topics, prepare: helpCommand,
+		summary: "say what a command does, and which flags it takes"}))
+	completeFlags(root, command{})
+	return root
+}
+
+// tree makes a command, and those behind it.
+func (p *Program) tree(c command) *cobra.Command {
+	cmd := &cobra.Command{Use: c.name, Short: c.summary, Args: cobra.ArbitraryArgs, Hidden: !c.supported()}
+	switch {
+	case !c.supported():
+		cmd.DisableFlagParsing = true
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if slices.ContainsFunc(args, func(a string) bool { return a == "-h" || a == "--help" }) {
+				return flag.ErrHelp
+			}
+			return unsupported("%s", cmd.CommandPath())
+		}
+	case c.parts != nil:
+		for _, part := range c.parts {
+			cmd.AddCommand(p.tree(part))
+		}
+		cmd.RunE = func(cmd *cobra.Command, operands []string) error {
+			if len(operands) == 0 || operands[0] == "" {
+				return misuse("%s needs %s", cmd.CommandPath(), c.takes()).withHint("%s", usage(c.name, c))
+			}
+			return noCommand(cmd, operands[0])
+		}
+	default:
+		act := c.prepare(p, cmd.Flags())
+		cmd.RunE = func(cmd *cobra.Command, operands []string) error { return p.choose(c, cmd, act, operands) }
 	}
-	if err != nil {
-		return err
-	}
-	if !slices.Contains(c.all(), p.format) {
+	cmd.ValidArgsFunction = p.completion(c)
+	completeFlags(cmd, c)
+	return cmd
+}
+
+// choose makes a command the program's action, where it fits its operands.
+func (p *Program) choose(c command, cmd *cobra.Command, act action, operands []string) error {
+	if format := cmd.Flag("format").Value.String(); slices.Contains(c.all(), format) {
 		p.format = format
+	} else {
 		return misuse("--format is one of %s", strings.Join(c.all(), ", "))
 	}
-	if len(operands) < c.least || slices.Contains(operands, "") {
-		return misuse("chimera %s needs %s", c.name, c.operands).withHint("%s", usage(c))
-	}
-	if c.most >= 0 && len(operands) > c.most {
-		return misuse("chimera %s does not take %q", c.name, operands[c.most]).withHint("%s", usage(c))
+	shown := usage(strings.Join(words(cmd), " "), c)
+	switch {
+	case len(operands) < c.least || slices.Contains(operands, ""):
+		return misuse("%s needs %s", cmd.CommandPath(), c.operands).withHint("%s", shown)
+	case c.most >= 0 && len(operands) > c.most:
+		return misuse("%s does not take %q", cmd.CommandPath(), operands[c.most]).withHint("%s", shown)
 	}
 	p.action = func(ctx context.Context) error { return act(ctx, operands) }
 	return nil
 }
 
-func unknownCommand(all []command, name string) error {
-	var names []string
-	for _, c := range all {
-		names = append(names, c.name)
+// words are those of a command behind chimera.
+func words(cmd *cobra.Command) []string { return strings.Fields(cmd.CommandPath())[1:] }
+
+// noCommand is wrong use: a word that is no command of its parent.
+func noCommand(parent *cobra.Command, name string) error {
+	var there []string
+	for _, c := range parent.Commands() {
+		there = append(there, c.Name())
 	}
-	return misuse("there is no command %q", name).meant("chimera ", name, names, "chimera help lists the commands.")
+	if !parent.HasParent() {
+		return misuse("there is no command %q", name).meant("chimera ", name, there, "chimera help lists the commands.")
+	}
+	return misuse("%s has no part %q", parent.CommandPath(), name).
+		meant("", name, there, "chimera help "+parent.Name()+" lists the parts.")
 }
 
 // all are the values of --format.
 func (c command) all() []string { return append([]string{formatText, formatJSON}, c.formats...) }
 
-func usage(c command) string {
-	return strings.TrimSpace("Usage: chimera " + c.name + " [flags] " + c.operands)
-}
-
-// helpOn reads the operands of the command help.
-func (p *Program) helpOn(rest []string) error {
-	if len(rest) > 1 {
-		format := p.format
-		operands, err := scan(p.flags("help"), rest[1:], false)
-		p.format = format
-		if err != nil && !errors.Is(err, errHelp) {
-			return err
-		}
-		rest = append(rest[:1:1], operands...)
+// takes is how the operands of a command are written.
+func (c command) takes() string {
+	if c.parts == nil {
+		return c.operands
 	}
-	return p.help(rest)
-}
-
-// help makes help the action.
-func (p *Program) help(rest []string) error {
-	if len(rest) < 2 {
-		p.action = func(context.Context) error {
-			if p.json() {
-				return p.document(contents())
-			}
-			writeHelp(p.Stdout)
-			return nil
-		}
-		return nil
+	var parts []string
+	for _, part := range c.parts {
+		parts = append(parts, strings.TrimSpace(part.name+" "+part.operands))
 	}
-	all := commands()
-	i := slices.IndexFunc(all, func(c command) bool { return c.name == rest[1] })
-	if i < 0 {
-		return unknownCommand(all, rest[1])
-	}
-	p.action = func(context.Context) error {
-		c := all[i]
-		if p.json() {
-			return p.document(content(c))
-		}
-		p.printf("%s\n\n%s\n", usage(c), sentence(c))
-		if c.prepare != nil {
-			p.printf("\nFlags:\n")
-			p.format = formatText
-			fs := p.flags(c.name)
-			c.prepare(p, fs)
-			fs.Lookup("format").Usage = "`FORMAT` of the answer: " + either(c.all())
-			fs.VisitAll(func(f *flag.Flag) { writeFlag(p.Stdout, f) })
-		}
-		return nil
-	}
-	return nil
+	return strings.Join(parts, " | ")
 }
 
-// either lists words: a, b or c.
-func either(words []string) string {
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " or " + words[last]
-}
-
-func sentence(c command) string {
-	s := strings.ToUpper(c.summary[:1]) + c.summary[1:] + "."
-	if c.prepare == nil {
-		s += " Not supported yet."
-	}
-	return s
-}
-
-func writeFlag(w io.Writer, f *flag.Flag) {
-	name, text := flag.UnquoteUsage(f)
-	_, _ = fmt.Fprintf(w, "  --%s\n        %s\n", strings.TrimSpace(f.Name+" "+name), text)
-}
-
-func writeHelp(w io.Writer) {
-	_, _ = fmt.Fprint(w, "Chimera runs agents' plans safely.\n\nUsage: chimera COMMAND [flags] [operands]\n\nCommands:\n")
-	var later []string
-	for _, c := range commands() {
-		if c.prepare == nil {
-			later = append(later, c.name)
-			continue
-		}
-		_, _ = fmt.Fprintf(w, "  %-10s%s\n", c.name, c.summary)
-	}
-	_, _ = fmt.Fprintf(w, "\nNot supported yet: %s.\n\n", strings.Join(later, ", "))
-	_, _ = fmt.Fprint(w, "On every command: --config FILE, --format text|json. chimera help COMMAND shows the rest.\n"+
-		"Exit codes: 0 yes or done, 1 no, 2 wrong use, 3 no answer.\n")
-}
-
-// entry is a command in the JSON form of help.
-type entry struct {
-	Name      string `json:"name"`
-	Usage     string `json:"usage"`
-	Summary   string `json:"summary"`
-	Supported bool   `json:"supported"`
-}
-
-func content(c command) entry { return entry{c.name, usage(c), c.summary, c.prepare != nil} }
-
-func contents() []entry {
-	var all []entry
-	for _, c := range commands() {
-		all = append(all, content(c))
-	}
-	return all
+func usage(path string, c command) string {
+	return strings.TrimSpace("Usage: chimera " + path + " [flags] " + c.takes())
 }

@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
-	"flag"
 	"maps"
 	"slices"
+
+	flag "github.com/spf13/pflag"
 
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler"

@@ -3,10 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"net"
 	"net/url"
 	"slices"
+
+	flag "github.com/spf13/pflag"
 
 	"chimera.ai/engine/blob"
 	"chimera.ai/engine/config"

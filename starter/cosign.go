@@ -17,9 +17,6 @@ import (
 // cosigning are the flags of audit cosign.
 type cosigning struct{ key, name, state, trust string }
 
-// given reports whether any flag is there that belongs to cosign alone.
-func (c cosigning) given() bool { return c.key != "" || c.name != "" || c.state != "" }
-
 // cosigned is the JSON answer of audit cosign.
 type cosigned struct {
 	// Witness is the verifier key of this witness.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	flag "github.com/spf13/pflag"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 

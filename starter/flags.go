@@ -1,9 +1,11 @@
 package main
 
 import (
-	"flag"
-	"io"
+	"errors"
 	"strings"
+
+	"github.com/spf13/cobra"
+	flag "github.com/spf13/pflag"
 )
 
 // The formats of every command.
@@ -12,79 +14,69 @@ const (
 	formatJSON = "json"
 )
 
-// errHelp asks for help instead of an action.
-const errHelp = helpWanted("help")
-
-type helpWanted string
-
-func (h helpWanted) Error() string { return string(h) }
-
-// flags makes a set that reports its errors to us, with the two flags of every
-// command.
-func (p *Program) flags(name string) *flag.FlagSet {
-	fs := flag.NewFlagSet(name, flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.Usage = func() {}
-	fs.StringVar(&p.configFile, "config", p.configFile, "`FILE` with the configuration (chimera.yaml, if there)")
-	fs.StringVar(&p.format, "format", formatText, "`FORMAT` of the answer: text or json")
-	return fs
+// flagError says in our words what is wrong with a command's flags.
+func flagError(cmd *cobra.Command, err error) error {
+	var absent *flag.NotExistError
+	var bare *flag.ValueRequiredError
+	var invalid *flag.InvalidValueError
+	var syntax *flag.InvalidSyntaxError
+	switch {
+	case cmd.HasSubCommands() && cmd.Flags().NArg() > 0: // before the flag, and no command of this one
+		return noCommand(cmd, cmd.Flags().Arg(0))
+	case errors.As(err, &absent) && absent.GetSpecifiedShortnames() != "":
+		return oneDash(cmd, absent.GetSpecifiedShortnames())
+	case errors.As(err, &absent):
+		return unknownFlag(cmd, absent.GetSpecifiedName())
+	case errors.As(err, &bare):
+		return misuse("--%s needs a value", bare.GetFlag().Name)
+	case errors.As(err, &invalid):
+		return misuse("--%s does not take %q", invalid.GetFlag().Name, invalid.GetValue())
+	case errors.As(err, &syntax):
+		return misuse("%q is no flag", syntax.GetSpecifiedFlag())
+	}
+	return misuse("%s", err)
 }
 
-// scan reads flags that may stand before, between and behind operands, which
-// the standard library alone does not do, and gives the operands. Behind "--"
-// everything is an operand. With first set it stops at the first operand, and
-// gives that and all that follows.
-func scan(fs *flag.FlagSet, args []string, first bool) ([]string, error) {
-	var operands []string
-	for len(args) > 0 {
-		arg := args[0]
-		if arg == "--" {
-			return append(operands, args[1:]...), nil
-		}
-		if arg == "-" || !strings.HasPrefix(arg, "-") {
-			if first {
-				return args, nil
+// names are the flags that a command takes.
+func names(cmd *cobra.Command) []string {
+	var all []string
+	cmd.Flags().VisitAll(func(f *flag.Flag) { all = append(all, f.Name) })
+	return all
+}
+
+// showsFlags says where the flags of a command are shown.
+func showsFlags(cmd *cobra.Command) string {
+	if !cmd.HasParent() {
+		return "chimera help lists the commands."
+	}
+	return "chimera help " + strings.Join(words(cmd), " ") + " shows the flags."
+}
+
+func unknownFlag(cmd *cobra.Command, name string) error {
+	f := misuse("there is no flag --%s", name)
+	if cmd.HasParent() {
+		for _, sibling := range cmd.Parent().Commands() {
+			if cmd.Parent().HasParent() && sibling.Flags().Lookup(name) != nil {
+				return f.withHint("--%s belongs to %s.", name, sibling.CommandPath())
 			}
-			operands = append(operands, arg)
-			args = args[1:]
-			continue
 		}
-		name, _, joined := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"), "=")
-		if name == "h" || name == "help" {
-			return nil, errHelp
-		}
-		known := fs.Lookup(name)
-		if known == nil {
-			return nil, unknownFlag(fs, name)
-		}
-		width := 1
-		if b, ok := known.Value.(interface{ IsBoolFlag() bool }); !joined && !(ok && b.IsBoolFlag()) {
-			width = 2
-		}
-		if width > len(args) {
-			return nil, misuse("--%s needs a value", name)
-		}
-		if err := fs.Parse(args[:width]); err != nil {
-			return nil, misuse("--%s does not take %q", name, value(args[:width]))
-		}
-		args = args[width:]
 	}
-	return operands, nil
+	return f.meant("--", name, names(cmd), showsFlags(cmd))
 }
 
-// value is what a flag was given: "x" of --name=x and of --name x.
-func value(args []string) string {
-	if len(args) > 1 {
-		return args[1]
+// oneDash refuses what follows one dash: the rest of what was given, from the first
+// letter on that is no flag. A name of several letters has two dashes.
+func oneDash(cmd *cobra.Command, rest string) error {
+	rest, _, _ = strings.Cut(rest, "=")
+	if len(rest) > 1 {
+		for _, name := range names(cmd) {
+			f := cmd.Flags().Lookup(name)
+			if name == rest || f.Shorthand != "" && name == f.Shorthand+rest {
+				return misuse("there is no flag -%s", name).withHint("Did you mean --%s?", name)
+			}
+		}
 	}
-	_, v, _ := strings.Cut(args[0], "=")
-	return v
-}
-
-func unknownFlag(fs *flag.FlagSet, name string) error {
-	var names []string
-	fs.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
-	return misuse("there is no flag --%s", name).meant("--", name, names, "chimera help "+fs.Name()+" shows the flags.")
+	return misuse("there is no flag -%s", rest).withHint("%s", showsFlags(cmd))
 }
 
 // guessFormat finds --format json in arguments that may be wrong otherwise, so

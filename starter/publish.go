@@ -3,9 +3,10 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"os/user"
 	"strings"
+
+	flag "github.com/spf13/pflag"
 
 	"chimera.ai/engine/authority"
 	"chimera.ai/engine/compiler"

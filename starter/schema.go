@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"strings"
+
+	flag "github.com/spf13/pflag"
 
 	"chimera.ai/engine/schemas"
 )

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -130,6 +131,7 @@ func TestScript(t *testing.T) {
 			"behind":     behind,
 			"pin":        pin,
 			"twice":      twice,
+			"offered":    offered,
 		},
 	})
 }
@@ -368,10 +370,45 @@ func waitFor(ts *testscript.TestScript, _ bool, args []string) {
 	})
 }
 
+// offered REGEXP WORD… waits until a shell that asks for what completes the last word
+// gets a line that matches: lists of runs follow what happens after a moment.
+func offered(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: offered REGEXP WORD…")
+	}
+	line := regexp.MustCompile("(?m)" + args[0])
+	until(ts, "a line offered is "+args[0], func() bool {
+		ts.Check(ts.Exec("chimera", append([]string{"__complete"}, args[1:]...)...))
+		return line.MatchString(ts.ReadFile("stdout"))
+	})
+}
+
+// TestCompletionGivesUp: a person who has pressed Tab does not wait for a server that
+// does not answer, and is told nothing.
+func TestCompletionGivesUp(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close()) }()
+	t.Chdir(t.TempDir())
+	t.Setenv("CHIMERA_TEMPORAL_ADDRESS", l.Addr().String())
+	t.Setenv("CHIMERA_STORE_DRIVER", "postgres")
+	t.Setenv("CHIMERA_STORE_URL", "postgres://nobody@"+l.Addr().String()+"/none")
+	t.Setenv("CHIMERA_STORE_ORIGIN", "example.org/log")
+	for name, want := range map[string]string{"status": ":36\n", "start": ":32\n"} {
+		var out, messages bytes.Buffer
+		begun := time.Now()
+		require.Equal(t, exitDone, run([]string{"__complete", name, ""}, strings.NewReader(""), &out, &messages))
+		require.Less(t, time.Since(begun), dialTimeout-time.Second, name)
+		require.GreaterOrEqual(t, time.Since(begun), completeTime, "%s asked nobody", name)
+		require.Equal(t, want, out.String())
+		require.Empty(t, messages.String())
+	}
+}
+
 // TestContract: the commands of the contract are all there.
 func TestContract(t *testing.T) {
 	want := strings.Fields(`compile graph contain publish start status runs cancel terminate pause resume retry approvals signers
-		tools agents budgets policy simulate test audit trust migrate upgrade schema dev console mcp version`)
+		tools agents budgets policy simulate test audit trust migrate upgrade schema init dev console mcp completion version`)
 	var have []string
 	for _, c := range commands() {
 		have = append(have, c.name)
@@ -384,7 +421,7 @@ func TestContract(t *testing.T) {
 // TestPlanned: what is not there yet says so, and is no success.
 func TestPlanned(t *testing.T) {
 	for _, c := range commands() {
-		if c.prepare != nil {
+		if c.supported() {
 			continue
 		}
 		for _, args := range [][]string{{c.name}, {c.name, "x", "--flag", "y"}, {c.name, "--format", "json"}} {

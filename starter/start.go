@@ -6,13 +6,14 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"flag"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	flag "github.com/spf13/pflag"
 
 	"chimera.ai/engine/client"
 	"chimera.ai/engine/compiler"

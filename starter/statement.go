@@ -14,14 +14,17 @@ import (
 // texts is a flag that may be given several times.
 type texts []string
 
-// String implements [flag.Value].
+// String implements [pflag.Value].
 func (t *texts) String() string { return strings.Join(*t, ", ") }
 
-// Set implements [flag.Value].
+// Set implements [pflag.Value].
 func (t *texts) Set(s string) error {
 	*t = append(*t, s)
 	return nil
 }
+
+// Type implements [pflag.Value].
+func (t *texts) Type() string { return "texts" }
 
 // statement is the JSON answer about a statement of admins.
 type statement struct {

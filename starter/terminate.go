@@ -2,8 +2,9 @@ package main
 
 import (
 	"context"
-	"flag"
 	"strings"
+
+	flag "github.com/spf13/pflag"
 )
 
 func terminateCommand(p *Program, fs *flag.FlagSet) action {

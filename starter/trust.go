@@ -3,13 +3,14 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	flag "github.com/spf13/pflag"
 
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/wholefile"
@@ -19,8 +20,26 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-// The parts of chimera trust, with how many operands each takes.
-var trustParts = map[string]int{"key": 1, "init": 0, "draft": 1, "sign": 1, "apply": 1, "list": 0}
+// trustParts are the parts of chimera trust.
+func trustParts() []command {
+	return []command{
+		{name: "key", operands: "FILE", least: 1, most: 1, completes: files, summary: "make a private key where there is none, and print its public half",
+			prepare: func(p *Program, _ *flag.FlagSet) action {
+				return func(_ context.Context, operands []string) error { return p.trustKey(operands[0]) }
+			}},
+		{name: "init", prepare: trustInitCommand, summary: "make a bootstrap"},
+		{name: "draft", operands: "ACTS", least: 1, most: 1, prepare: draftCommand, completes: files, summary: "make the next statement, from a file of acts"},
+		{name: "sign", operands: "FILE", least: 1, most: 1, prepare: signCommand, completes: files, summary: "sign a statement, and show what it says"},
+		{name: "apply", operands: "FILE", least: 1, most: 1, completes: files, summary: "have a statement count that enough admins have signed",
+			prepare: func(p *Program, _ *flag.FlagSet) action {
+				return func(ctx context.Context, operands []string) error { return p.trustApply(ctx, operands[0]) }
+			}},
+		{name: "list", summary: "show what the admins have stated",
+			prepare: func(p *Program, _ *flag.FlagSet) action {
+				return func(ctx context.Context, _ []string) error { return p.trustList(ctx) }
+			}},
+	}
+}
 
 // foundation is what a bootstrap is made of.
 type foundation struct {
@@ -33,45 +52,34 @@ type foundation struct {
 	auditors   string
 }
 
-func trustCommand(p *Program, fs *flag.FlagSet) action {
+func trustInitCommand(p *Program, fs *flag.FlagSet) action {
 	var b foundation
+	fs.StringVar(&b.deployment, "deployment", "", "`NAME` of the deployment")
+	fs.Var(&b.admins, "admin", "`ID,PERSON,KEY` of an admin, KEY the public key's text or a PEM file; given for each")
+	fs.IntVar(&b.quorum, "quorum", 2, "`N` persons must sign a statement; at least 2")
+	fs.StringVar(&b.log, "log", "", "the audit log's public `KEY`, NAME+HASH+…; without it, that of ledger.key")
+	fs.Var(&b.witnesses, "witness", "public `KEY` of a witness, NAME+HASH+…; may be given again")
+	fs.IntVar(&b.cosigning, "witness-quorum", 0, "`N` witnesses must cosign a checkpoint")
+	fs.StringVar(&b.auditors, "auditors", "", "`FILE` for auditors, that audit verify takes as --trust")
+	out := fs.String("out", "", "`FILE` to write")
+	return func(ctx context.Context, _ []string) error { return p.trustInit(ctx, b, *out) }
+}
+
+func draftCommand(p *Program, fs *flag.FlagSet) action {
+	keys := keysFlag(fs)
+	out := fs.String("out", "", "`FILE` to write")
+	return func(ctx context.Context, operands []string) error { return p.trustDraft(ctx, operands[0], *keys, *out) }
+}
+
+func signCommand(p *Program, fs *flag.FlagSet) action {
+	keys := keysFlag(fs)
+	return func(_ context.Context, operands []string) error { return p.trustSign(operands[0], *keys) }
+}
+
+func keysFlag(fs *flag.FlagSet) *texts {
 	var keys texts
-	fs.StringVar(&b.deployment, "deployment", "", "init: `NAME` of the deployment")
-	fs.Var(&b.admins, "admin", "init: `ID,PERSON,KEY` of an admin, KEY the public key's text or a PEM file; given for each")
-	fs.IntVar(&b.quorum, "quorum", 2, "init: `N` persons must sign a statement; at least 2")
-	fs.StringVar(&b.log, "log", "", "init: the audit log's public `KEY`, NAME+HASH+…; without it, that of ledger.key")
-	fs.Var(&b.witnesses, "witness", "init: public `KEY` of a witness, NAME+HASH+…; may be given again")
-	fs.IntVar(&b.cosigning, "witness-quorum", 0, "init: `N` witnesses must cosign a checkpoint")
-	fs.StringVar(&b.auditors, "auditors", "", "init: `FILE` for auditors, that audit verify takes as --trust")
-	fs.Var(&keys, "key", "draft, sign: admin's private `KEY`, a PEM file or a reference such as ${env:NAME}; may be given again")
-	out := fs.String("out", "", "init, draft: `FILE` to write")
-	return func(ctx context.Context, operands []string) error {
-		what, rest := operands[0], operands[1:]
-		n, known := trustParts[what]
-		switch {
-		case !known:
-			return noPart("trust", what, slices.Sorted(maps.Keys(trustParts)), "There are key, init, draft, sign, apply and list.")
-		case len(rest) != n:
-			return misuse("chimera trust %s takes %s", what, plural(n, "operand"))
-		case len(keys) > 0 && what != "draft" && what != "sign", *out != "" && what != "init" && what != "draft":
-			return misuse("--key belongs to draft and sign, --out to init and draft")
-		case what != "init" && (b.deployment+b.log+b.auditors != "" || len(b.admins)+len(b.witnesses)+b.cosigning > 0 || b.quorum != 2):
-			return misuse("--deployment, --admin, --quorum, --log, --witness, --witness-quorum and --auditors belong to init")
-		}
-		switch what {
-		case "key":
-			return p.trustKey(rest[0])
-		case "init":
-			return p.trustInit(ctx, b, *out)
-		case "draft":
-			return p.trustDraft(ctx, rest[0], keys, *out)
-		case "sign":
-			return p.trustSign(rest[0], keys)
-		case "apply":
-			return p.trustApply(ctx, rest[0])
-		}
-		return p.trustList(ctx)
-	}
+	fs.Var(&keys, "key", "admin's private `KEY`, a PEM file or a reference such as ${env:NAME}; may be given again")
+	return &keys
 }
 
 // trustKey makes a private key where there is none, and shows its public half.

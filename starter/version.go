@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
-	"flag"
 	"runtime"
 	"runtime/debug"
+
+	flag "github.com/spf13/pflag"
 
 	"chimera.ai/engine/plan"
 )
@@ -28,23 +29,24 @@ type build struct {
 	Expr       int    `json:"expr"`
 }
 
-func versionCommand(p *Program, _ *flag.FlagSet) action {
-	return func(context.Context, []string) error {
-		b := thisBuild()
-		if p.json() {
-			return p.document(b)
-		}
-		p.printf("chimera %s\n", b.Version)
-		if b.Commit != "" {
-			changed := ""
-			if b.Modified {
-				changed = " (modified)"
-			}
-			p.printf("commit %s%s\n", b.Commit, changed)
-		}
-		p.printf("%s %s\nplans %s, expressions %d\n", b.Go, b.Platform, b.PlanFormat, b.Expr)
-		return nil
+func versionCommand(p *Program, _ *flag.FlagSet) action { return p.version }
+
+// version is the action of the command and of --version.
+func (p *Program) version(context.Context, []string) error {
+	b := thisBuild()
+	if p.json() {
+		return p.document(b)
 	}
+	p.printf("chimera %s\n", b.Version)
+	if b.Commit != "" {
+		changed := ""
+		if b.Modified {
+			changed = " (modified)"
+		}
+		p.printf("commit %s%s\n", b.Commit, changed)
+	}
+	p.printf("%s %s\nplans %s, expressions %d\n", b.Go, b.Platform, b.PlanFormat, b.Expr)
+	return nil
 }
 
 func thisBuild() build {

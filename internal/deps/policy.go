@@ -239,6 +239,7 @@ var Sole = []struct {
 	{"os/exec", []string{"mcp", "skills", "ledger/ledgertest", "internal/...", "examples/..."},
 		"a child process needs its own environment, its own group and an end"},
 	{"github.com/prometheus", []string{"metrics"}, "the series of a process are bounded in one place"},
+	{"github.com/spf13", []string{"starter"}, "it reads a command line, and no other package has one of that size"},
 	{"github.com/chromedp", nil, "a browser is for tests"},
 	{"unsafe", nil, "no reason so far is good enough"},
 }
