@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"chimera.ai/engine/compiler/internal/pool"
+
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/internal/embedded"
@@ -58,15 +60,15 @@ func (u *unit) bareExpression(text string, scope expr.Scope) string {
 
 // proveAdapter proves that the transform cannot fail, and gives what the adapter
 // promises, for all that it takes.
-func (u *unit) proveAdapter(v *syntax.Value, t *embedded.Template, input, output *schema, id string) {
+func (u *unit) proveAdapter(v *syntax.Value, t *embedded.Template, input, output *pool.Schema, id string) {
 	if input == nil || output == nil {
 		return // reported already
 	}
-	in, err := input.compile()
+	in, err := input.Compile()
 	if err != nil {
 		return
 	}
-	out, err := output.compile()
+	out, err := output.Compile()
 	if err != nil {
 		return
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"chimera.ai/engine/compiler/internal/pool"
+
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
@@ -30,7 +32,7 @@ func ParseCatalog(src Source) (*catalog.Catalog, diag.Diagnostics) {
 // proveCatalog completes a catalog with what its schemas, prices and transforms
 // mean.
 func (u *unit) proveCatalog(f *catalog.File) *catalog.Catalog {
-	u.grow(len(f.Templates) + len(f.Adapters))
+	u.prover.grow(len(f.Templates) + len(f.Adapters))
 	all := new(catalog.Catalog)
 	for _, t := range f.Templates {
 		errs := u.Errors
@@ -55,19 +57,19 @@ func (u *unit) proveCatalog(f *catalog.File) *catalog.Catalog {
 // proveTemplate reads the schemas of a template and checks what hangs on them: the
 // idempotency port, and the price for all that the operation takes and returns.
 func (u *unit) proveTemplate(t *catalog.TemplateEntry) {
-	var input, output *schema
+	var input, output *pool.Schema
 	r := t.Fields
 	t.InputSchema, input = u.fileSchema(r.Get("input_schema"))
 	t.OutputSchema, output = u.fileSchema(r.Get("output_schema"))
 	if t.ProviderType == plan.MCP && !r.Has("output_schema") {
 		if c, fault := u.templateSchema(json.RawMessage(catalog.ContentSchema)); fault == nil {
-			output = c.schema
+			output = c.Schema
 		}
 	}
-	if x := r.Get("idempotency_port"); x != nil && input != nil && !input.portsOf().has(x.Text) {
+	if x := r.Get("idempotency_port"); x != nil && input != nil && !input.Ports().Has(x.Text) {
 		u.Report(diag.Diagnostic{
 			Code: diag.PlanUnknownPort, Summary: fmt.Sprintf("the input schema has no port %s", fields.Quote(x.Text)),
-			Subject: x.Range(), Suggestion: u.Near(x.Text, input.portsOf().names),
+			Subject: x.Range(), Suggestion: u.Near(x.Text, input.Ports().Names),
 		})
 	}
 	if x := r.Get("cost").Get("expr"); t.Cost != nil && x != nil && x.Kind == syntax.String {
@@ -78,7 +80,7 @@ func (u *unit) proveTemplate(t *catalog.TemplateEntry) {
 // proveEntry reads the schemas of an adapter and proves that it gives what it
 // promises for all that it takes.
 func (u *unit) proveEntry(a *catalog.AdapterEntry) {
-	var input, output *schema
+	var input, output *pool.Schema
 	a.InputSchema, input = u.fileSchema(a.Fields.Get("input_schema"))
 	a.OutputSchema, output = u.fileSchema(a.Fields.Get("output_schema"))
 	if x := a.Fields.Get("transform"); x != nil {
@@ -90,18 +92,18 @@ func (u *unit) proveEntry(a *catalog.AdapterEntry) {
 }
 
 // fileSchema reads a schema of a catalog, which stands on its own.
-func (u *unit) fileSchema(v *syntax.Value) (json.RawMessage, *schema) {
+func (u *unit) fileSchema(v *syntax.Value) (json.RawMessage, *pool.Schema) {
 	if v == nil {
 		return nil, nil
 	}
-	s, err := u.pool.add(v.Any())
+	s, err := u.pool.Add(v.Any())
 	if err != nil {
 		u.Report(diag.Diagnostic{Code: diag.PlanLimits, Summary: err.Error(), Subject: fields.Head(v)})
 		return nil, nil
 	}
-	if _, err := s.compile(); err != nil {
+	if _, err := s.Compile(); err != nil {
 		u.badSchemas(err, v, "")
 		return nil, nil
 	}
-	return s.raw, s
+	return s.Raw, s
 }

@@ -1,9 +1,10 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"slices"
+
+	"chimera.ai/engine/internal/fields"
 
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/plan"
@@ -129,11 +130,11 @@ func (d *document) needs(i int) []string {
 			return []string{plan.WholePort}
 		}
 	}
-	ports := n.input.portsOf()
-	if ports.never {
+	ports := n.input.Ports()
+	if ports.Never {
 		return []string{plan.WholePort}
 	}
-	return ports.required()
+	return ports.Required()
 }
 
 // filled says when a port has a value. A port that nothing fills is reported

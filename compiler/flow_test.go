@@ -109,7 +109,7 @@ func (r *run) delivered(e *edge) bool {
 }
 
 func (r *run) present(e *edge) bool {
-	if e.fromPort == plan.DonePort || r.doc.nodes[e.from].output.portsOf().certain(e.fromPort) {
+	if e.fromPort == plan.DonePort || r.doc.nodes[e.from].output.Ports().Certain(e.fromPort) {
 		return true
 	}
 	return r.world.presents[portKey{e.from, e.fromPort}]
@@ -157,7 +157,7 @@ func worlds(doc *document, f func(world)) int {
 			from := e.from
 			once(from, func(w world, on bool) { w.fails[from] = on })
 		}
-		if e.kind != plan.Control && e.fromPort != plan.DonePort && e.kind != plan.Error && !doc.nodes[e.from].output.portsOf().certain(e.fromPort) {
+		if e.kind != plan.Control && e.fromPort != plan.DonePort && e.kind != plan.Error && !doc.nodes[e.from].output.Ports().Certain(e.fromPort) {
 			key := portKey{e.from, e.fromPort}
 			once(key, func(w world, on bool) { w.presents[key] = on })
 		}

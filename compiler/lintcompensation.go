@@ -1,8 +1,9 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"fmt"
+
+	"chimera.ai/engine/internal/fields"
 
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/plan"

@@ -1,10 +1,11 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"slices"
 	"strings"
+
+	"chimera.ai/engine/internal/fields"
 
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/plan"

@@ -12,7 +12,7 @@ import (
 func (u *unit) lintNodes(doc *document) {
 	for _, n := range doc.nodes {
 		for _, c := range []*contractSchema{n.input, n.output} {
-			if c != nil && c.portsOf().partial {
+			if c != nil && c.Ports().Partial {
 				at := n.key
 				if c.at != nil {
 					at = fields.Head(c.at)
@@ -67,7 +67,7 @@ func (u *unit) lintWith(n *node) {
 
 // takes reports whether the schema has that port.
 func (c *contractSchema) takes(name string) bool {
-	return name == plan.WholePort || c.portsOf().has(name)
+	return name == plan.WholePort || c.Ports().Has(name)
 }
 
 // unknownPort reports a port that a node's schema does not have.
@@ -76,26 +76,26 @@ func (u *unit) unknownPort(n *node, name string, at diag.Range, input bool, edge
 	if input {
 		c, side = n.input, "input"
 	}
-	ports := c.portsOf()
-	if ports.adrift {
+	ports := c.Ports()
+	if ports.Adrift {
 		// A schema that cannot be compiled is refused, and may have had the port.
-		u.pool.admit(c.schema)
-		if _, err := c.compile(); err != nil {
+		u.pool.Admit(c.Schema)
+		if _, err := c.Compile(); err != nil {
 			return
 		}
 	}
 	d := diag.Diagnostic{
 		Code: diag.PlanUnknownPort, Summary: fmt.Sprintf("%s has no %s port %s", fields.Quote(n.id), side, fields.Quote(name)),
-		Subject: at, Node: n.id, Edge: edge, Suggestion: u.Near(name, ports.names),
+		Subject: at, Node: n.id, Edge: edge, Suggestion: u.Near(name, ports.Names),
 	}
 	if c.at != nil {
 		d.Context = fields.Head(c.at)
 	}
 	d.Detail = fmt.Sprintf("A port is a name in `properties` or `required` of the %s schema. ", side)
-	if len(ports.names) == 0 {
+	if len(ports.Names) == 0 {
 		d.Detail += fmt.Sprintf("This one has none, so `$`, the whole %s, is its only port.", side)
 	} else {
-		d.Detail += listing("It has ", ports.names)
+		d.Detail += listing("It has ", ports.Names)
 	}
 	u.Report(d)
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"chimera.ai/engine/compiler/internal/pool"
+
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
@@ -92,7 +94,7 @@ func (w *writer) write(i int) {
 			}
 		}
 	}
-	m := &maker{doc: doc, digests: w.digests, schemas: map[string]*schema{}, reads: make([]map[string]bool, len(doc.nodes))}
+	m := &maker{doc: doc, digests: w.digests, schemas: map[string]*pool.Schema{}, reads: make([]map[string]bool, len(doc.nodes))}
 	if i < len(w.u.tainted) {
 		m.taint = w.u.tainted[i]
 	}
@@ -123,7 +125,7 @@ type maker struct {
 	taint *taintResult
 	// digests are those of the plans that this one may run, by name@version.
 	digests map[string]string
-	schemas map[string]*schema
+	schemas map[string]*pool.Schema
 	index   map[string]int
 	// reads are the output ports of each node that an edge takes along.
 	reads []map[string]bool
@@ -163,7 +165,7 @@ func (m *maker) plan() *plan.Plan {
 
 func (m *maker) pool(c *contractSchema) {
 	if c != nil {
-		m.schemas[c.digest] = c.schema
+		m.schemas[c.Digest] = c.Schema
 	}
 }
 
@@ -172,7 +174,7 @@ func (m *maker) sorted() []plan.Schema {
 	out := make([]plan.Schema, 0, len(m.schemas))
 	for i, digest := range slices.Sorted(maps.Keys(m.schemas)) {
 		m.index[digest] = i
-		out = append(out, plan.Schema{Digest: digest, Schema: m.schemas[digest].raw})
+		out = append(out, plan.Schema{Digest: digest, Schema: m.schemas[digest].Raw})
 	}
 	return out
 }
@@ -181,7 +183,7 @@ func (m *maker) schema(c *contractSchema) int {
 	if c == nil {
 		return -1
 	}
-	return m.index[c.digest]
+	return m.index[c.Digest]
 }
 
 func (m *maker) node(i int) plan.Node {

@@ -43,7 +43,7 @@ func (u *unit) readAll() {
 	for _, doc := range u.docs {
 		size += len(doc.nodes) + len(doc.edges)
 	}
-	u.grow(size)
+	u.prover.grow(size)
 	u.prepareSchemas()
 }
 

@@ -1,9 +1,10 @@
 package compiler
 
 import (
-	"chimera.ai/engine/internal/fields"
 	"fmt"
 	"strings"
+
+	"chimera.ai/engine/internal/fields"
 
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/syntax"

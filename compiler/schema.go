@@ -1,12 +1,12 @@
 package compiler
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"chimera.ai/engine/compiler/internal/pool"
 
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
@@ -16,32 +16,10 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// maxPooledBytes bounds the canonical bytes of all different schemas of a file,
-// each with the definitions that it uses.
-const maxPooledBytes = 32 << 20
-
-// schema is one self-contained JSON Schema, shared by all who write the same.
-type schema struct {
-	// raw is its canonical text. The value is let go: a large plan has many.
-	raw    json.RawMessage
-	digest string
-	// definitions is how many of the plan's it carries.
-	definitions int
-
-	// ports and shape are worked out by prepare.
-	ports *portSet
-	shape *shape
-
-	// tried: it was compiled; compiled is nil where that failed and fault says why.
-	tried    bool
-	compiled *schemas.Schema
-	fault    error
-}
-
 // contractSchema is a schema where it stands in the plan; at is nil for one
 // that the template gave.
 type contractSchema struct {
-	*schema
+	*pool.Schema
 	at *syntax.Value
 	// uses are the definitions that it refers to directly.
 	uses []string
@@ -49,112 +27,21 @@ type contractSchema struct {
 	faulty bool
 }
 
-// schemaPool keeps one schema for each digest.
-type schemaPool struct {
-	all   map[string]*schema
-	bytes int
-	// dear is the work of compiling schemas that are not plain.
-	dear int
-}
-
-// maxDear bounds the work of compiling the schemas of a file that are not plain,
-// in bytes of their text: a byte takes up to a microsecond, and the longer, the
-// more definitions there are that a reference is looked for in.
-const maxDear = 8 << 20
-
-// admit sees to it that compiling a schema is within what a file may take.
-func (p *schemaPool) admit(s *schema) {
-	const few = 8
-	if s.prepare(); s.tried {
-		return
-	}
-	if p.dear += len(s.raw) * (1 + s.definitions/few); p.dear > maxDear {
-		s.tried = true
-		s.fault = fmt.Errorf("the schemas of this file that need more than the plain keywords take more than %d MiB, each with the definitions that it uses, and the more of them the dearer", maxDear>>20)
-	}
-}
-
-// add gives the pooled schema of a decoded value.
-func (p *schemaPool) add(value any) (*schema, error) { return p.with(value, 0) }
-
-// with is add for a schema that carries that many definitions. Compiling takes
-// the more time for each byte, the longer the chains of references can be, so
-// the bytes of such a schema count for more.
-func (p *schemaPool) with(value any, definitions int) (*schema, error) {
-	raw, err := plan.Canonical(value)
-	if err != nil {
-		return nil, err
-	}
-	digest := plan.DigestOf(raw)
-	if s, ok := p.all[digest]; ok {
-		return s, nil
-	}
-	const cheap = 64
-	if p.bytes += len(raw) * (1 + definitions/cheap); p.bytes > maxPooledBytes {
-		return nil, fmt.Errorf("the schemas of this file, each with the definitions that it uses, take more than %d MiB", maxPooledBytes>>20)
-	}
-	if p.all == nil {
-		p.all = map[string]*schema{}
-	}
-	s := &schema{raw: bytes.Clone(raw), digest: digest, definitions: definitions}
-	p.all[digest] = s
-	return s, nil
-}
-
-// decoded gives the value of the schema, which is the caller's. It is nil where
-// the text is beyond the bounds of any schema.
-func (s *schema) decoded() any {
-	v, err := schemas.Decode(s.raw)
-	if err != nil {
-		return nil
-	}
-	return v
-}
-
-// prepare works out, once, what is asked of every schema, and compiles a plain one.
-func (s *schema) prepare() {
-	if s.ports != nil {
-		return
-	}
-	value, err := schemas.Decode(s.raw)
-	if err != nil {
-		s.ports = &portSet{partial: true}
-		return
-	}
-	s.ports, s.shape = portsIn(value), shapeOf(value)
-	if s.tried || len(s.raw) > schemas.MaxSchemaBytes {
-		return
-	}
-	if plain := schemas.Plain(value); plain != nil {
-		s.tried, s.compiled = true, plain
-	}
-}
-
 // prepareSchemas prepares the schemas of all nodes side by side.
 func (u *unit) prepareSchemas() {
-	var todo []*schema
-	seen := map[*schema]bool{}
+	var todo []*pool.Schema
+	seen := map[*pool.Schema]bool{}
 	for _, doc := range u.docs {
 		for _, n := range doc.nodes {
 			for _, c := range []*contractSchema{n.input, n.output} {
-				if c != nil && !seen[c.schema] {
-					seen[c.schema] = true
-					todo = append(todo, c.schema)
+				if c != nil && !seen[c.Schema] {
+					seen[c.Schema] = true
+					todo = append(todo, c.Schema)
 				}
 			}
 		}
 	}
-	parallel.Do(len(todo), func(i int) { todo[i].prepare() })
-}
-
-// compile compiles the schema once.
-func (s *schema) compile() (*schemas.Schema, error) {
-	if !s.tried {
-		s.tried = true
-		compiled, err := schemas.Compile(s.raw)
-		s.compiled, s.fault = compiled, errors.Unwrap(err) // where it stands says what was being done
-	}
-	return s.compiled, s.fault
+	parallel.Do(len(todo), func(i int) { todo[i].Prepare() })
 }
 
 // defs are the plan's shared definitions.
@@ -163,7 +50,7 @@ type defs struct {
 	byKey map[string]*definition
 	// users are the schemas that refer to definitions, by their own canonical
 	// text: most nodes of a large plan repeat what others say.
-	users map[string]*schema
+	users map[string]*pool.Schema
 }
 
 type definition struct {
@@ -319,7 +206,7 @@ func (u *unit) readSchema(v *syntax.Value, d *defs) *contractSchema {
 	if len(direct) > 0 {
 		if raw, err := plan.Canonical(value); err == nil {
 			own = string(raw)
-			if c.schema = d.users[own]; c.schema != nil {
+			if c.Schema = d.users[own]; c.Schema != nil {
 				return c
 			}
 		}
@@ -332,15 +219,15 @@ func (u *unit) readSchema(v *syntax.Value, d *defs) *contractSchema {
 		value.(map[string]any)["defs"] = used
 		definitions = len(used)
 	}
-	s, err := u.pool.with(value, definitions)
+	s, err := u.pool.With(value, definitions)
 	if err != nil {
 		u.Report(diag.Diagnostic{Code: diag.PlanLimits, Summary: err.Error(), Subject: fields.Head(v)})
 		return nil
 	}
-	c.schema = s
+	c.Schema = s
 	if own != "" {
 		if d.users == nil {
-			d.users = map[string]*schema{}
+			d.users = map[string]*pool.Schema{}
 		}
 		d.users[own] = s
 	}
@@ -356,9 +243,9 @@ func (u *unit) templateSchema(raw json.RawMessage) (*contractSchema, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := u.pool.add(value)
+	s, err := u.pool.Add(value)
 	if err != nil {
 		return nil, err
 	}
-	return &contractSchema{schema: s}, nil
+	return &contractSchema{Schema: s}, nil
 }

@@ -335,7 +335,7 @@ func (g *taintGraph) otherwise(n int) int32 {
 // presence: where the port may be absent, its value decides whether it is.
 func (g *taintGraph) presence(e *edge, v int32) {
 	out := g.doc.nodes[e.from].output
-	if e.fromPort != plan.DonePort && (out == nil || !out.portsOf().certain(e.fromPort)) {
+	if e.fromPort != plan.DonePort && (out == nil || !out.Ports().Certain(e.fromPort)) {
 		g.arc(g.outPort(e.from, e.fromPort), v)
 	}
 }

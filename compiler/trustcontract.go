@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"chimera.ai/engine/compiler/internal/pool"
+
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
@@ -28,7 +30,7 @@ func (u *unit) weakerSchemas(n *node, t *catalog.Template) {
 		if s == nil {
 			continue
 		}
-		if _, err := s.compile(); err != nil {
+		if _, err := s.Compile(); err != nil {
 			u.badTemplate(n, t, err)
 			return
 		}
@@ -45,13 +47,13 @@ func (u *unit) weakerSchemas(n *node, t *catalog.Template) {
 func (c *contractSchema) own() bool { return c != nil && c.at != nil && !c.faulty }
 
 func (u *unit) weakerInput(n *node, t *catalog.Template, c *templateContract) {
-	res := u.prove(n.input.schema, c.input.schema, false)
+	res := u.prover.prove(n.input.Schema, c.input.Schema, false)
 	name := fields.Quote(t.Name())
 	f := misfit{u: u, node: n, template: t, field: "input_schema", given: n.input, want: c.input, at: t.InputAt}
 	switch res.Verdict {
 	case containment.Proved:
 	case containment.Refuted:
-		f.refuted(res, c.input.compiled,
+		f.refuted(res, c.input.usable(),
 			fmt.Sprintf("%s takes values that %s does not", fields.Quote(n.id), name),
 			"A node may take less than its operation, never more. By its schema in the catalog, the operation refuses the counterexample: ")
 	case containment.Unknown:
@@ -82,15 +84,15 @@ func (u *unit) weakerOutput(n *node, t *catalog.Template, c *templateContract) {
 	case !lasting:
 		// A tool that declares no output may answer with JSON in a text, and what
 		// never returns (engine/fail) never returns what does not fit.
-		if promised != nil && !c.undeclared && u.disjoint(promised.schema, n.output.schema).Verdict == containment.Proved &&
-			u.disjoint(promised.schema, promised.schema).Verdict != containment.Proved {
+		if promised != nil && !c.undeclared && u.prover.apart(promised.Schema, n.output.Schema).Verdict == containment.Proved &&
+			u.prover.apart(promised.Schema, promised.Schema).Verdict != containment.Proved {
 			f.never()
 		}
 		return
 	}
 	rule := fmt.Sprintf("The node is %s: when the answer comes, the effect has happened, so every answer that the operation may give has to be accepted.", n.effect)
 	if res.Verdict == containment.Refuted {
-		f.refuted(res, n.output.compiled,
+		f.refuted(res, n.output.usable(),
 			fmt.Sprintf("%s refuses outputs that %s may return", fields.Quote(n.id), name),
 			fmt.Sprintf("%s By the catalog %s may return the counterexample, and the node refuses it: ", rule, whence))
 		return
@@ -114,13 +116,13 @@ func (n *node) lasting() bool { return n.effect == plan.Committing || n.effect =
 // template without an output schema nothing is promised.
 func (u *unit) promise(promised, accepted *contractSchema, brief bool) containment.Result {
 	if promised == nil {
-		any, err := u.pool.add(true)
+		any, err := u.pool.Add(true)
 		if err != nil {
 			return containment.Result{Reason: err.Error()}
 		}
-		return u.prove(any, accepted.schema, brief)
+		return u.prover.prove(any, accepted.Schema, brief)
 	}
-	return u.prove(promised.schema, accepted.schema, brief)
+	return u.prover.prove(promised.Schema, accepted.Schema, brief)
 }
 
 // misfit is a schema of a node that is not within its operation's contract.
@@ -214,10 +216,10 @@ func (f *misfit) place(cause schemas.Cause) diag.Range {
 // mend is the smallest edit of the node's schema that takes the fault away.
 func (f *misfit) mend(cause schemas.Cause) string {
 	const short = 100
-	given, _ := f.given.decoded().(map[string]any)
+	given, _ := f.given.Decoded().(map[string]any)
 	want := map[string]any{}
 	if f.want != nil {
-		want, _ = f.want.decoded().(map[string]any)
+		want, _ = f.want.Decoded().(map[string]any)
 	}
 	if port := portOf(cause); port != "" {
 		properties, _ := want["properties"].(map[string]any)
@@ -260,8 +262,8 @@ func portOf(cause schemas.Cause) string {
 
 // missingNames are the words of a that are not in b.
 func missingNames(a, b any) []string {
-	have, _ := words(b)
-	all, _ := words(a)
+	have, _ := pool.Words(b)
+	all, _ := pool.Words(a)
 	var out []string
 	for _, w := range all {
 		if !slices.Contains(have, w) {

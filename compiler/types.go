@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"chimera.ai/engine/compiler/internal/pool"
+
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/parallel"
@@ -48,21 +50,21 @@ func (u *unit) types() {
 // compileAll compiles the schemas of a document's nodes, side by side. What
 // comes of each is the same as if it were compiled when it is met.
 func (u *unit) compileAll(doc *document) {
-	var todo []*schema
-	seen := map[*schema]bool{}
+	var todo []*pool.Schema
+	seen := map[*pool.Schema]bool{}
 	for _, n := range doc.nodes {
 		for _, c := range []*contractSchema{n.input, n.output} {
-			if c != nil && !seen[c.schema] && !c.tried && !doc.usesBad(c) {
-				seen[c.schema] = true
-				if u.pool.admit(c.schema); !c.tried {
-					todo = append(todo, c.schema)
+			if c != nil && !seen[c.Schema] && !doc.usesBad(c) {
+				seen[c.Schema] = true
+				if u.pool.Admit(c.Schema) {
+					todo = append(todo, c.Schema)
 				}
 			}
 		}
 	}
 	parallel.Do(len(todo), func(i int) {
 		// An error stays with the schema.
-		_, _ = todo[i].compile()
+		_, _ = todo[i].Compile()
 	})
 }
 
@@ -91,14 +93,14 @@ func (u *unit) typeDefs(doc *document) {
 		for _, n := range d.uses {
 			used[n] = doc.defs.byKey[n].value
 		}
-		s, err := u.pool.with(map[string]any{"$ref": defsPrefix + name, "defs": used}, len(used))
+		s, err := u.pool.With(map[string]any{"$ref": defsPrefix + name, "defs": used}, len(used))
 		if err != nil {
 			u.Report(diag.Diagnostic{Code: diag.PlanLimits, Summary: err.Error(), Subject: fields.Head(d.at)})
 			d.bad = true
 			continue
 		}
-		u.pool.admit(s)
-		if _, err := s.compile(); err != nil {
+		u.pool.Admit(s)
+		if _, err := s.Compile(); err != nil {
 			d.bad = true
 			// The fault may lie in another definition that this one uses.
 			at, pointer := d.at, pointerOf(err)
@@ -132,12 +134,12 @@ func (u *unit) soundDefs(all *defs) (sound map[string]bool) {
 			used[n] = all.byKey[n].value
 			each = append(each, map[string]any{"$ref": defsPrefix + n})
 		}
-		s, err := u.pool.with(map[string]any{"allOf": each, "defs": used}, len(used))
+		s, err := u.pool.With(map[string]any{"allOf": each, "defs": used}, len(used))
 		if err != nil {
 			break // what is left is reported one by one
 		}
-		u.pool.admit(s)
-		if _, err := s.compile(); err == nil {
+		u.pool.Admit(s)
+		if _, err := s.Compile(); err == nil {
 			for _, n := range d.uses {
 				sound[n] = true
 			}
@@ -155,7 +157,7 @@ func (u *unit) typeSchema(doc *document, n *node, c *contractSchema) {
 		n.sound, c.faulty = false, true
 		return
 	}
-	if _, err := c.compile(); err != nil {
+	if _, err := c.Compile(); err != nil {
 		n.sound, c.faulty = false, true
 		if c.at == nil {
 			u.badTemplate(n, n.template, err)
@@ -359,8 +361,8 @@ func (u *unit) certainSource(doc *document, e *edge) {
 	if e.requiredAt.IsValid() {
 		d.Subject, d.Context = e.requiredAt, e.fromRange()
 	}
-	ports := from.output.portsOf()
-	if ports.requires(e.fromPort) && !ports.object {
+	ports := from.output.Ports()
+	if ports.Requires(e.fromPort) && !ports.Object {
 		d.Detail = fmt.Sprintf("The output schema of %s lists %s as required, and does not say that the output is an object.", fields.Quote(from.id), fields.Quote(e.fromPort))
 		d.Suggestion = "type: object"
 	}

@@ -95,14 +95,15 @@ func (x *adapted) prepare(u *unit, scope expr.Scope) {
 		if err == nil && c == nil {
 			err = fmt.Errorf("there is none")
 		}
+		var s *schemas.Schema
 		if err == nil {
-			_, err = c.compile()
+			s, err = c.Compile()
 		}
 		if err != nil {
 			refuse(diag.TypeSchema, "its %s is not a usable JSON Schema: %v", field, err)
 			return nil
 		}
-		return c.compiled
+		return s
 	}
 	if x.input = schemaOf(x.InputSchema, "input_schema"); x.input == nil {
 		return
@@ -220,7 +221,7 @@ func (u *unit) adapts(doc *document, e *edge, s sight, value *schemas.Schema) bo
 	d.Detail, d.Witness = "The source may give the counterexample. "+u.refusal(r.Witness, x.input, fields.Quote(x.ID))+rule, shown(r.Witness)
 	var root any
 	if c, err := u.templateSchema(x.InputSchema); err == nil && c != nil {
-		root = c.decoded()
+		root = c.Decoded()
 	}
 	m := mend{
 		u: u, source: value, target: x.input, sourceName: e.fromNode + "." + e.fromPort, targetName: x.ID,

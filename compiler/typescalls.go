@@ -70,7 +70,7 @@ func (u *unit) fitsCall(n *node, left, right *contractSchema, say fits) {
 		d.Witness = shown(res.Witness)
 		m := mend{
 			u: u, source: l, target: r, sourceName: say.source, targetName: say.target,
-			sourceOpen: true, targetOpen: true, root: right.decoded(),
+			sourceOpen: true, targetOpen: true, root: right.Decoded(),
 		}
 		d.Suggestion = m.propose(res.Witness)
 	} else {
@@ -153,8 +153,8 @@ func (u *unit) typeUnfilled(n, called *node) {
 		return
 	}
 	var given []string
-	for _, port := range called.input.portsOf().names {
-		if called.input.portsOf().requires(port) {
+	for _, port := range called.input.Ports().Names {
+		if called.input.Ports().Requires(port) {
 			given = append(given, port+": …")
 		}
 	}

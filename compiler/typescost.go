@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"chimera.ai/engine/compiler/internal/pool"
+
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
@@ -164,7 +166,7 @@ func (u *unit) price(c *catalog.Cost, in, out *schemas.Schema) priceCheck {
 
 // readPrice checks the expression of a cost where it stands in a catalog, for
 // all that its operation takes and returns.
-func (u *unit) readPrice(v *syntax.Value, c *catalog.Cost, in, out *schema, id string) {
+func (u *unit) readPrice(v *syntax.Value, c *catalog.Cost, in, out *pool.Schema, id string) {
 	if strings.TrimSpace(v.Text) == "" {
 		u.Report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: v.Range()})
 		return
@@ -182,11 +184,11 @@ func (u *unit) readPrice(v *syntax.Value, c *catalog.Cost, in, out *schema, id s
 	if in == nil || out == nil {
 		return // reported already
 	}
-	args, err := in.compile()
+	args, err := in.Compile()
 	if err != nil {
 		return
 	}
-	output, err := out.compile()
+	output, err := out.Compile()
 	if err != nil {
 		return
 	}

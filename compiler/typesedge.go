@@ -165,7 +165,7 @@ func (u *unit) fits(doc *document, e *edge, s sight, target *schemas.Schema) boo
 	m := mend{
 		u: u, source: e.brings, target: target, template: e.template,
 		sourceName: e.fromNode + "." + e.fromPort, targetName: e.toNode + "." + e.toPort,
-		sourceOpen: e.kind != plan.Error && from.output.at != nil, targetOpen: to.input.at != nil, root: to.input.decoded(),
+		sourceOpen: e.kind != plan.Error && from.output.at != nil, targetOpen: to.input.at != nil, root: to.input.Decoded(),
 		inputOpen: true, sight: s,
 		derive: func(in *schemas.Schema) *schemas.Schema { return u.taken(to, in, e.toPort) },
 	}

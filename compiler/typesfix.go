@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"chimera.ai/engine/compiler/internal/pool"
+
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/internal/embedded"
 	"chimera.ai/engine/internal/fields"
@@ -63,7 +65,7 @@ func (m mend) edit(v any) (edit, bool) {
 		return edit{}, false
 	}
 	part := at(v, c.Instance)
-	want, _ := resolve(m.root, "#"+c.Keyword)
+	want, _ := pool.Resolve(m.root, "#"+c.Keyword)
 	keyword := keywordOf(c)
 	switch keyword {
 	case "type":
@@ -90,7 +92,7 @@ func (m mend) edit(v any) (edit, bool) {
 func (m mend) retype(c schemas.Cause, part, want any) (edit, bool) {
 	have, types := typeName(part), []string(nil)
 	if keywordOf(c) == "type" {
-		types, _ = words(want)
+		types, _ = pool.Words(want)
 	}
 	whole := m.template == nil && !m.adapter && c.Instance == ""
 	switch {
@@ -147,7 +149,7 @@ func (m mend) only(name string) bool {
 // require: the value lacks what the target requires.
 func (m mend) require(c schemas.Cause, part, want any) (edit, bool) {
 	object, _ := part.(map[string]any)
-	listed, _ := words(want)
+	listed, _ := pool.Words(want)
 	var missing []string
 	for _, name := range listed {
 		if _, there := object[name]; !there {
@@ -283,30 +285,11 @@ func text(v any) string {
 
 // at follows a JSON pointer in a value as far as it leads.
 func at(v any, pointer string) any {
-	found, ok := resolve(v, "#"+pointer)
+	found, ok := pool.Resolve(v, "#"+pointer)
 	if !ok {
 		return nil
 	}
 	return found
-}
-
-// words gives a keyword that is a string or a list of strings.
-func words(v any) ([]string, bool) {
-	switch x := v.(type) {
-	case string:
-		return []string{x}, true
-	case []any:
-		out := make([]string, 0, len(x))
-		for _, e := range x {
-			s, ok := e.(string)
-			if !ok {
-				return nil, false
-			}
-			out = append(out, s)
-		}
-		return out, true
-	}
-	return nil, false
 }
 
 // typeName is the JSON Schema type of a decoded value; a number whose value is

@@ -110,7 +110,7 @@ func (u *unit) suppliers(doc *document, i int, a *assembly) (out []*supplier, bo
 		if s.output == nil {
 			continue
 		}
-		u.prover.run(func(o containment.Options) containment.Result {
+		u.prover.proof(func(o containment.Options) containment.Result {
 			steps := 0
 			o.Spent = &steps
 			s.ways = containment.Project(s.output, s.names, maxWays, o)
@@ -183,7 +183,7 @@ func (s *supplier) name(doc *document, port string) {
 // all notes every port that the schema of the source lists.
 func (s *supplier) all(doc *document) {
 	if out := doc.nodes[s.node].output; out != nil {
-		for _, port := range out.portsOf().names {
+		for _, port := range out.Ports().Names {
 			s.name(doc, port)
 		}
 	}

@@ -22,7 +22,7 @@ const (
 // propose gives the edits for a value that the target refuses, or "". Edits that
 // would not do are not proposed; those that cannot be tried are given as they are.
 func (m mend) propose(v any) string {
-	if m.u.mends--; m.u.mends < 0 {
+	if m.u.fixes--; m.u.fixes < 0 {
 		return ""
 	}
 	edits := m.plan(v)
@@ -54,7 +54,7 @@ func (m mend) plan(v any) []edit {
 		if m.template != nil {
 			cost = checkCost
 		}
-		if m.u.mends -= cost; m.u.mends < 0 || m.u.proofs > m.u.limit/2 {
+		if m.u.fixes -= cost; m.u.fixes < 0 || m.u.prover.proofs > m.u.prover.limit/2 {
 			return nil
 		}
 		if !e.apply(&m) {
@@ -104,12 +104,12 @@ func (m *mend) change(c schemas.Cause, f func(v any) any) bool {
 	if !ok {
 		return false
 	}
-	s, err := m.u.pool.add(root)
+	s, err := m.u.pool.Add(root)
 	if err != nil {
 		return false
 	}
-	m.u.pool.admit(s)
-	compiled, err := s.compile()
+	m.u.pool.Admit(s)
+	compiled, err := s.Compile()
 	if err != nil {
 		return false
 	}
@@ -164,12 +164,12 @@ func (m *mend) keyword(name string, want any) *schemas.Schema {
 	if root, ok := m.root.(map[string]any); ok && root["$schema"] != nil {
 		object["$schema"] = root["$schema"]
 	}
-	s, err := m.u.pool.add(object)
+	s, err := m.u.pool.Add(object)
 	if err != nil {
 		return nil
 	}
-	m.u.pool.admit(s)
-	compiled, err := s.compile()
+	m.u.pool.Admit(s)
+	compiled, err := s.Compile()
 	if err != nil {
 		return nil
 	}
@@ -191,7 +191,7 @@ func (m *mend) restrict(instance string, s *schemas.Schema) bool {
 
 // empty reports whether it is proved that a schema has no value.
 func (u *unit) empty(s *schemas.Schema) bool {
-	return u.proof(func(o containment.Options) containment.Result { return containment.Empty(s, o) }).Verdict == containment.Proved
+	return u.prover.proof(func(o containment.Options) containment.Result { return containment.Empty(s, o) }).Verdict == containment.Proved
 }
 
 // within is the values that have values of s at a place, if they have any there.

@@ -50,7 +50,7 @@ func (u *unit) typeWith(doc *document, n *node) {
 				d.Witness, d.Before = shown(after), shown(before)
 				m := mend{
 					u: u, source: result, target: target, template: f.template, inputOpen: true, targetName: n.id + "." + f.port,
-					targetOpen: n.input.at != nil, root: n.input.decoded(), sight: s,
+					targetOpen: n.input.at != nil, root: n.input.Decoded(), sight: s,
 					derive: func(in *schemas.Schema) *schemas.Schema { return u.taken(n, in, f.port) },
 				}
 				d.Suggestion = m.propose(after)
@@ -208,84 +208,6 @@ type assembled struct {
 	some    bool
 }
 
-// plainWords are the keywords that say no more of an object than its ports do one
-// by one, and those that refuse nothing.
-var plainWords = map[string]bool{
-	"type": true, "properties": true, "required": true, "additionalProperties": true,
-	"title": true, "description": true, "default": true, "examples": true, "$comment": true, "deprecated": true,
-	"readOnly": true, "writeOnly": true, "format": true, "$schema": true, "$id": true, "$defs": true, "definitions": true, "defs": true,
-}
-
-// shape is what a schema says of its objects, where it obviously says no more
-// than which properties they have and what these are.
-type shape struct {
-	// named are the properties, sorted, if no others are allowed.
-	named    []string
-	closed   bool
-	required []string
-}
-
-// shapeOf gives the shape of a decoded schema, or nil where it says more.
-func shapeOf(value any) *shape {
-	m, _ := value.(map[string]any)
-	if ref, alone := m["$ref"].(string); alone && !legacy(value) {
-		for k := range m {
-			if k != "$ref" && (!plainWords[k] || k == "type" || k == "properties" || k == "required" || k == "additionalProperties" || k == "$id") {
-				return nil
-			}
-		}
-		target, ok := resolve(value, ref)
-		if m, _ = target.(map[string]any); !ok {
-			return nil
-		}
-	}
-	if m == nil {
-		return nil
-	}
-	for k := range m {
-		if !plainWords[k] {
-			return nil
-		}
-	}
-	if t, typed := m["type"]; typed {
-		if names, ok := words(t); !ok || !slices.Contains(names, "object") {
-			return nil
-		}
-	}
-	s := &shape{}
-	if _, s.closed = m["additionalProperties"]; s.closed {
-		properties, _ := m["properties"].(map[string]any)
-		s.named = sortedKeys(properties)
-	}
-	if m["required"] != nil {
-		ok := false
-		if s.required, ok = words(m["required"]); !ok {
-			return nil
-		}
-	}
-	return s
-}
-
-// lists reports whether the schema obviously says no more of a closed object with
-// these ports than that they fit and that the certain ones are there.
-func (s *schema) lists(ports, certain []string) bool {
-	s.prepare()
-	if s.shape == nil {
-		return false
-	}
-	for _, p := range ports {
-		if _, named := slices.BinarySearch(s.shape.named, p); s.shape.closed && !named {
-			return false
-		}
-	}
-	for _, r := range s.shape.required {
-		if !slices.Contains(certain, r) {
-			return false
-		}
-	}
-	return true
-}
-
 // typeInputs proves the input of every node that is sound.
 func (u *unit) typeInputs(doc *document) {
 	doubtful := map[int]bool{}
@@ -313,7 +235,7 @@ func (u *unit) typeInput(doc *document, i int) {
 	if !ok || slices.Contains(a.ports, plan.WholePort) {
 		return
 	}
-	if n.input.lists(a.ports, a.certain) {
+	if n.input.Lists(a.ports, a.certain) {
 		return
 	}
 	key := assembled{in, strings.Join(a.ports, "\x00"), strings.Join(a.certain, "\x00"), a.some}
@@ -393,7 +315,7 @@ func (u *unit) typeInput(doc *document, i int) {
 			d.Detail += " What stopped the proof: " + stopped(r) + "."
 		}
 		if d.Code == diag.TypeNotContained {
-			m := mend{u: u, source: object, target: in, targetName: n.id, targetOpen: n.input.at != nil, root: n.input.decoded()}
+			m := mend{u: u, source: object, target: in, targetName: n.id, targetOpen: n.input.at != nil, root: n.input.Decoded()}
 			d.Suggestion = m.propose(r.Witness)
 		}
 	} else {

@@ -1,11 +1,12 @@
 package compiler
 
 import (
+	"slices"
+
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
-	"slices"
 )
 
 // sight is what is known of the values that an expression's names have: a
@@ -44,7 +45,7 @@ func (s sight) typing() expr.Typing {
 // typing is what an expression may rely on, and the work that its check may be.
 func (u *unit) typing(s sight) expr.Typing {
 	t := s.typing()
-	t.Work = &u.checks
+	t.Work = &u.prover.checks
 	return t
 }
 
@@ -97,15 +98,15 @@ func errorSchema() any {
 
 // failures is the schema of error payloads.
 func (u *unit) failures() *schemas.Schema {
-	if u.prover.errors == nil {
-		u.prover.errors = u.prover.whole
-		if s, err := u.pool.add(errorSchema()); err == nil {
-			if c, err := s.compile(); err == nil {
-				u.prover.errors = c
+	if u.errorSchema == nil {
+		u.errorSchema = u.prover.whole
+		if s, err := u.pool.Add(errorSchema()); err == nil {
+			if c, err := s.Compile(); err == nil {
+				u.errorSchema = c
 			}
 		}
 	}
-	return u.prover.errors
+	return u.errorSchema
 }
 
 // usable is the compiled schema, or nil if there is none.
@@ -113,7 +114,7 @@ func (c *contractSchema) usable() *schemas.Schema {
 	if c == nil || c.faulty {
 		return nil
 	}
-	s, err := c.compile()
+	s, err := c.Compile()
 	if err != nil {
 		return nil
 	}
@@ -172,7 +173,7 @@ func (u *unit) has(n *node, port string) bool {
 	if port == plan.WholePort || port == plan.DonePort {
 		return true
 	}
-	if n.output != nil && n.output.portsOf().certain(port) {
+	if n.output != nil && n.output.Ports().Certain(port) {
 		return true
 	}
 	out := n.output.usable()

@@ -2,23 +2,23 @@ package compiler
 
 import (
 	"chimera.ai/engine/catalog"
-	"chimera.ai/engine/containment"
+	"chimera.ai/engine/compiler/internal/pool"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/internal/embedded"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/policy"
+	"chimera.ai/engine/schemas"
 )
 
 // unit is one compilation: what the passes share.
 type unit struct {
 	*embedded.Expressions
-	*budget
 	cat *catalogIndex
 	pol *policy.Bundle
 
 	docs []*document
-	pool schemaPool
+	pool pool.Pool
 	// What was compiled, checked or proved once.
 	checkedPredicates map[programAt]predicateCheck
 	checkedTemplates  map[templateAt]templateCheck
@@ -28,13 +28,13 @@ type unit struct {
 	readiedPredicates map[programAt]*expr.Program
 	// judgement is that of the condition that was judged last, under what it was
 	// judged: who checks one usually narrows by it.
-	judged    programAt
-	judgement *expr.Judgement
-	prices    map[priceOf]priceCheck
-	adapters  map[adapterIn]*adapted
-	inputs    map[assembled]bool
-	questions map[proofKey]containment.Result
-	prover    *prover
+	judged      programAt
+	judgement   *expr.Judgement
+	prices      map[priceOf]priceCheck
+	adapters    map[adapterIn]*adapted
+	inputs      map[assembled]bool
+	prover      *prover
+	errorSchema *schemas.Schema
 	// tainted is what is tainted of each plan whose input is not, set by the
 	// effects pass.
 	tainted []*taintResult
@@ -44,13 +44,13 @@ type unit struct {
 
 func newUnit(src Source, cat *catalog.Catalog, pol *policy.Bundle) *unit {
 	u := &unit{
-		budget: newBudget(), cat: indexCatalog(cat), pol: pol,
+		cat: indexCatalog(cat), pol: pol,
 		checkedPredicates: map[programAt]predicateCheck{}, checkedTemplates: map[templateAt]templateCheck{},
 		readied: map[*embedded.Template]*expr.Template{}, readiedPredicates: map[programAt]*expr.Program{},
-		narrowed: map[narrowing]sight{}, inputs: map[assembled]bool{}, questions: map[proofKey]containment.Result{},
+		narrowed: map[narrowing]sight{}, inputs: map[assembled]bool{},
 		prices: map[priceOf]priceCheck{}, adapters: map[adapterIn]*adapted{},
 	}
 	u.Expressions = embedded.NewExpressions(fields.NewReader(src), u.isNode)
-	u.prover = newProver(u.proof)
+	u.prover = newProver(newBudget(u.Reader))
 	return u
 }

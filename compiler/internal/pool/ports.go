@@ -1,4 +1,4 @@
-package compiler
+package pool
 
 import (
 	"maps"
@@ -14,38 +14,38 @@ import (
 // and references can make exponential.
 const maxPortSteps = 100_000
 
-// portSet is what a schema says about ports.
-type portSet struct {
+// PortSet is what a schema says about ports.
+type PortSet struct {
 	// names are sorted. listed says of each whether every value that is an object
 	// has it.
-	names  []string
+	Names  []string
 	listed []bool
 	// object: every value is an object, so that listed ports are always there.
-	object bool
+	Object bool
 	// never: no object satisfies the schema, so that `$` is its only port.
-	never bool
+	Never bool
 	// partial: the schema is too intricate for the search.
-	partial bool
+	Partial bool
 	// adrift: a reference leads out of the schema, or nowhere.
-	adrift bool
+	Adrift bool
 }
 
-// has reports whether there is a port of that name.
-func (p *portSet) has(name string) bool {
-	_, found := slices.BinarySearch(p.names, name)
+// Has reports whether there is a port of that name.
+func (p *PortSet) Has(name string) bool {
+	_, found := slices.BinarySearch(p.Names, name)
 	return found
 }
 
-// requires reports whether every value that is an object has the port.
-func (p *portSet) requires(name string) bool {
-	i, found := slices.BinarySearch(p.names, name)
+// Requires reports whether every value that is an object has the port.
+func (p *PortSet) Requires(name string) bool {
+	i, found := slices.BinarySearch(p.Names, name)
 	return found && p.listed[i]
 }
 
-// required lists the listed ports, sorted.
-func (p *portSet) required() []string {
+// Required lists the listed ports, sorted.
+func (p *PortSet) Required() []string {
 	var out []string
-	for i, name := range p.names {
+	for i, name := range p.Names {
 		if p.listed[i] {
 			out = append(out, name)
 		}
@@ -53,25 +53,25 @@ func (p *portSet) required() []string {
 	return out
 }
 
-// certain reports whether every value has the port: it is `$`, or listed in a
+// Certain reports whether every value has the port: it is `$`, or listed in a
 // schema of objects only.
-func (p *portSet) certain(name string) bool {
-	return name == plan.WholePort || p.object && p.requires(name)
+func (p *PortSet) Certain(name string) bool {
+	return name == plan.WholePort || p.Object && p.Requires(name)
 }
 
 // portsOf gives the ports of a schema: the names in `properties` and
 // `required`, through `$ref`, `allOf`, `anyOf` and `oneOf`.
-func (s *schema) portsOf() *portSet {
-	s.prepare()
+func (s *Schema) Ports() *PortSet {
+	s.Prepare()
 	return s.ports
 }
 
-func portsIn(value any) *portSet {
+func portsIn(value any) *PortSet {
 	w := portWalk{root: value, steps: maxPortSteps, open: map[string]bool{}}
 	info := w.walk(value)
-	p := &portSet{names: slices.Sorted(maps.Keys(info.ports)), object: info.object, never: info.never, partial: w.steps < 0, adrift: w.adrift}
-	p.listed = make([]bool, len(p.names))
-	for i, name := range p.names {
+	p := &PortSet{Names: slices.Sorted(maps.Keys(info.ports)), Object: info.object, Never: info.never, Partial: w.steps < 0, Adrift: w.adrift}
+	p.listed = make([]bool, len(p.Names))
+	for i, name := range p.Names {
 		p.listed[i] = info.ports[name]
 	}
 	return p
@@ -199,7 +199,7 @@ func (w *portWalk) either(a, b portInfo) portInfo {
 // elsewhere, or back to one that is being followed, says nothing about ports.
 func (w *portWalk) follow(ref string) portInfo {
 	none := portInfo{ports: map[string]bool{}}
-	target, ok := resolve(w.root, ref)
+	target, ok := Resolve(w.root, ref)
 	w.adrift = w.adrift || !ok
 	if !ok || w.open[ref] {
 		return none
@@ -216,9 +216,9 @@ func legacy(root any) bool {
 	return strings.Contains(s, "/draft-0")
 }
 
-// resolve finds the target of a local reference: "#", "#/json/pointer" or
+// Resolve finds the target of a local reference: "#", "#/json/pointer" or
 // "#anchor".
-func resolve(root any, ref string) (any, bool) {
+func Resolve(root any, ref string) (any, bool) {
 	rest, ok := strings.CutPrefix(ref, "#")
 	if !ok {
 		return nil, false

@@ -9,14 +9,13 @@ import (
 // prover keeps what was proved and made in one compilation. Schemas are known
 // by their pointer, so what is derived is derived once.
 type prover struct {
-	// run does a piece of work within what is left for the file.
-	run    func(func(containment.Options) containment.Result) containment.Result
-	pairs  map[[2]*schemas.Schema]containment.Result
-	apart  map[[2]*schemas.Schema]containment.Result
-	parts  map[part]*schemas.Schema
-	made   map[made]*schemas.Schema
-	whole  *schemas.Schema
-	errors *schemas.Schema
+	*budget
+	questions map[proofKey]containment.Result
+	pairs     map[[2]*schemas.Schema]containment.Result
+	distinct  map[[2]*schemas.Schema]containment.Result
+	parts     map[part]*schemas.Schema
+	made      map[made]*schemas.Schema
+	whole     *schemas.Schema
 }
 
 // part is a property of an object, or with no name an element of a list.
@@ -33,10 +32,10 @@ type made struct {
 	n    int
 }
 
-func newProver(run func(func(containment.Options) containment.Result) containment.Result) *prover {
+func newProver(b *budget) *prover {
 	return &prover{
-		run:   run,
-		pairs: map[[2]*schemas.Schema]containment.Result{}, apart: map[[2]*schemas.Schema]containment.Result{},
+		budget: b, questions: map[proofKey]containment.Result{},
+		pairs: map[[2]*schemas.Schema]containment.Result{}, distinct: map[[2]*schemas.Schema]containment.Result{},
 		parts: map[part]*schemas.Schema{}, made: map[made]*schemas.Schema{}, whole: schemas.True(),
 	}
 }
@@ -49,7 +48,7 @@ func (p *prover) within(left, right *schemas.Schema) containment.Result {
 	key := [2]*schemas.Schema{left, right}
 	r, ok := p.pairs[key]
 	if !ok {
-		r = p.run(func(o containment.Options) containment.Result { return containment.Prove(left, right, o) })
+		r = p.proof(func(o containment.Options) containment.Result { return containment.Prove(left, right, o) })
 		p.pairs[key] = r
 	}
 	return r
@@ -71,17 +70,17 @@ func (p *prover) anything(s *schemas.Schema) bool {
 // disjoint reports whether it is proved that no value is in both.
 func (p *prover) disjoint(a, b *schemas.Schema) bool {
 	key := [2]*schemas.Schema{a, b}
-	r, ok := p.apart[key]
+	r, ok := p.distinct[key]
 	if !ok {
-		r = p.run(func(o containment.Options) containment.Result { return containment.Disjoint(a, b, o) })
-		p.apart[key] = r
+		r = p.proof(func(o containment.Options) containment.Result { return containment.Disjoint(a, b, o) })
+		p.distinct[key] = r
 	}
 	return r.Verdict == containment.Proved
 }
 
 // sample is a value of s, if one is found.
 func (p *prover) sample(s *schemas.Schema) (any, bool) {
-	r := p.run(func(o containment.Options) containment.Result { return containment.Empty(s, o) })
+	r := p.proof(func(o containment.Options) containment.Result { return containment.Empty(s, o) })
 	return r.Witness, r.Verdict == containment.Refuted
 }
 
@@ -93,7 +92,7 @@ func (p *prover) property(s *schemas.Schema, port string) *schemas.Schema {
 	key := part{of: s, name: port}
 	x, ok := p.parts[key]
 	if !ok {
-		p.run(func(o containment.Options) containment.Result {
+		p.proof(func(o containment.Options) containment.Result {
 			steps := 0
 			o.Spent = &steps
 			x = containment.Property(s, port, o)
@@ -112,7 +111,7 @@ func (p *prover) element(s *schemas.Schema) *schemas.Schema {
 	key := part{of: s, element: true}
 	x, ok := p.parts[key]
 	if !ok {
-		p.run(func(o containment.Options) containment.Result {
+		p.proof(func(o containment.Options) containment.Result {
 			steps := 0
 			o.Spent = &steps
 			x = containment.Element(s, -1, o)
