@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"chimera.ai/engine/compiler/internal/proof"
+
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/containment"
@@ -36,13 +38,13 @@ func TestProofsShareSteps(t *testing.T) {
 	const nodes = 160
 	ds, u := spent(t, plainHead+"nodes:\n"+repeated(nodes, "  - {id: n%, template: text/count, input_schema: {type: object, minProperties: %, allOf: ["+choices24()+"]}}"))
 	require.NotEmpty(t, ds)
-	require.LessOrEqual(t, u.prover.proofs, u.prover.limit)
-	require.Less(t, u.prover.proofs, manyErrors*containment.DefaultSteps+3*nodes*fewSteps)
+	require.LessOrEqual(t, u.prover.Proofs, u.prover.Limit)
+	require.Less(t, u.prover.Proofs, proof.ManyErrors*containment.DefaultSteps+3*nodes*proof.FewSteps)
 
 	// A plan that is sound as far as it goes has what it needs.
 	ds, u = spent(t, plainHead+"nodes:\n"+repeated(40, "  - {id: n%, template: engine/pass, input_schema: {type: object, minProperties: %, allOf: ["+choices24()+"]}}"))
 	require.Empty(t, among(ds, "after"), show(ds[:min(len(ds), 3)]))
-	require.Less(t, u.prover.proofs, u.prover.limit)
+	require.Less(t, u.prover.Proofs, u.prover.Limit)
 }
 
 // The search for counterexamples and edits ends after so many tries, and a
@@ -54,7 +56,7 @@ func TestSearchEnds(t *testing.T) {
 	require.Zero(t, u.tries)
 	require.Greater(t, among(ds, "was looked for that comes out so: a file has 8000 tries"), edges/2)
 	require.Positive(t, among(ds, "was found that comes out so"))
-	require.LessOrEqual(t, u.prover.proofs, u.prover.limit)
+	require.LessOrEqual(t, u.prover.Proofs, u.prover.Limit)
 }
 
 // Many schemas that share one deep chain of definitions cost what they say, if
@@ -89,5 +91,5 @@ func TestProofsEnd(t *testing.T) {
 	ds, all := spent(t, text(edges))
 	require.Len(t, ds, MaxFindings+1)
 	_, some := spent(t, text(MaxFindings))
-	require.InEpsilon(t, some.prover.proofs, all.prover.proofs, 0.1)
+	require.InEpsilon(t, some.prover.Proofs, all.prover.Proofs, 0.1)
 }

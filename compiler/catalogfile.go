@@ -32,7 +32,7 @@ func ParseCatalog(src Source) (*catalog.Catalog, diag.Diagnostics) {
 // proveCatalog completes a catalog with what its schemas, prices and transforms
 // mean.
 func (u *unit) proveCatalog(f *catalog.File) *catalog.Catalog {
-	u.prover.grow(len(f.Templates) + len(f.Adapters))
+	u.prover.Grow(len(f.Templates) + len(f.Adapters))
 	all := new(catalog.Catalog)
 	for _, t := range f.Templates {
 		errs := u.Errors

@@ -121,14 +121,14 @@
 //
 // Work is counted in steps of the prover, never in time, so that equal arguments
 // give equal findings on every machine. All proofs of a file together have
-// [MinProofSteps] and more for each node and edge, one has
+// proof.MinSteps and more for each node and edge, one has
 // containment.DefaultSteps; what is then left open is type/unknown, never proved.
 // The checks of all expressions together have as much again, and the search for a
 // counterexample has a budget of its own. At most [MaxFindings] are listed. After a
 // hundred errors a proof has few steps, and when no more are listed there are none.
 //
-// Schemas, and the edges of a large plan in blocks of a fixed size, are looked at
-// side by side; what is said does not depend on how many processors there are.
+// Schemas are read and compiled side by side; what is said does not depend on how
+// many processors there are.
 //
 // # What is certain
 //

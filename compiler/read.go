@@ -43,7 +43,7 @@ func (u *unit) readAll() {
 	for _, doc := range u.docs {
 		size += len(doc.nodes) + len(doc.edges)
 	}
-	u.prover.grow(size)
+	u.prover.Grow(size)
 	u.prepareSchemas()
 }
 

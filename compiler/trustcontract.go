@@ -47,7 +47,7 @@ func (u *unit) weakerSchemas(n *node, t *catalog.Template) {
 func (c *contractSchema) own() bool { return c != nil && c.at != nil && !c.faulty }
 
 func (u *unit) weakerInput(n *node, t *catalog.Template, c *templateContract) {
-	res := u.prover.prove(n.input.Schema, c.input.Schema, false)
+	res := u.prover.Within(n.input.usable(), c.input.usable())
 	name := fields.Quote(t.Name())
 	f := misfit{u: u, node: n, template: t, field: "input_schema", given: n.input, want: c.input, at: t.InputAt}
 	switch res.Verdict {
@@ -84,8 +84,7 @@ func (u *unit) weakerOutput(n *node, t *catalog.Template, c *templateContract) {
 	case !lasting:
 		// A tool that declares no output may answer with JSON in a text, and what
 		// never returns (engine/fail) never returns what does not fit.
-		if promised != nil && !c.undeclared && u.prover.apart(promised.Schema, n.output.Schema).Verdict == containment.Proved &&
-			u.prover.apart(promised.Schema, promised.Schema).Verdict != containment.Proved {
+		if promised != nil && !c.undeclared && u.prover.DisjointBriefly(promised.usable(), n.output.usable()) && !u.prover.DisjointBriefly(promised.usable(), promised.usable()) {
 			f.never()
 		}
 		return
@@ -115,14 +114,14 @@ func (n *node) lasting() bool { return n.effect == plan.Committing || n.effect =
 // promise asks whether the node accepts all that its operation promises. Of a
 // template without an output schema nothing is promised.
 func (u *unit) promise(promised, accepted *contractSchema, brief bool) containment.Result {
-	if promised == nil {
-		any, err := u.pool.Add(true)
-		if err != nil {
-			return containment.Result{Reason: err.Error()}
-		}
-		return u.prover.prove(any, accepted.Schema, brief)
+	all := u.prover.Whole
+	if promised != nil {
+		all = promised.usable()
 	}
-	return u.prover.prove(promised.Schema, accepted.Schema, brief)
+	if brief {
+		return u.prover.WithinBriefly(all, accepted.usable())
+	}
+	return u.prover.Within(all, accepted.usable())
 }
 
 // misfit is a schema of a node that is not within its operation's contract.

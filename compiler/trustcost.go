@@ -92,9 +92,9 @@ func (u *unit) arrivesAt(doc *document, i int, in *schemas.Schema) *schemas.Sche
 	case !known || doc.nodes[i].called:
 		return in
 	case slices.Contains(a.ports, plan.WholePort):
-		return u.prover.both(in, a.types[plan.WholePort])
+		return u.prover.Both(in, a.types[plan.WholePort])
 	}
-	return u.prover.both(in, u.object(&a, func(port string) *schemas.Schema { return a.types[port] }))
+	return u.prover.Both(in, u.object(&a, func(port string) *schemas.Schema { return a.types[port] }))
 }
 
 // span writes bounds of an amount.

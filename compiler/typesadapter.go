@@ -127,7 +127,7 @@ func (x *adapted) prepare(u *unit, scope expr.Scope) {
 		return
 	}
 	x.result = u.within(checked.result, x.output)
-	if r := u.prover.within(checked.result, x.output); r.Verdict != containment.Proved {
+	if r := u.prover.Within(checked.result, x.output); r.Verdict != containment.Proved {
 		refuse(diag.TypeUnknown, "it is not proved that its transform gives what its output_schema says")
 		return
 	}
@@ -153,10 +153,10 @@ func (x *adapted) prepare(u *unit, scope expr.Scope) {
 // within is a schema of what is in both, the simpler one where it is known to
 // lie in the other.
 func (u *unit) within(a, b *schemas.Schema) *schemas.Schema {
-	if u.prover.holds(a, b) {
+	if u.prover.Holds(a, b) {
 		return a
 	}
-	return u.prover.both(a, b)
+	return u.prover.Both(a, b)
 }
 
 // there is a place in the catalog's file, if it has one.
@@ -195,10 +195,10 @@ func (u *unit) typeAdapter(doc *document, e *edge, s sight) *schemas.Schema {
 // adapts proves that an adapter takes all that an edge brings it.
 func (u *unit) adapts(doc *document, e *edge, s sight, value *schemas.Schema) bool {
 	x := e.adapted
-	if u.prover.anything(x.input) {
+	if u.prover.Anything(x.input) {
 		return true
 	}
-	r := u.prover.within(value, x.input)
+	r := u.prover.Within(value, x.input)
 	if r.Verdict == containment.Proved {
 		return true
 	}

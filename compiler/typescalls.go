@@ -51,7 +51,7 @@ func (u *unit) fitsCall(n *node, left, right *contractSchema, say fits) {
 	if l == nil || r == nil {
 		return
 	}
-	res := u.prover.within(l, r)
+	res := u.prover.Within(l, r)
 	if res.Verdict == containment.Proved {
 		return
 	}
@@ -93,8 +93,8 @@ func (u *unit) typeVerify(doc *document, n *node) {
 	if s.input == nil || s.args == nil || output == nil {
 		return
 	}
-	null := u.prover.typed("null")
-	s.output, s.failure = u.prover.either(output, null), u.prover.either(u.failures(), null)
+	null := u.prover.Typed("null")
+	s.output, s.failure = u.prover.Either(output, null), u.prover.Either(u.failures(), null)
 	var called *node
 	if v.node != nil {
 		if i, ok := doc.index[v.node.Text]; ok {
@@ -171,7 +171,7 @@ func anyVars(expr.Vars) bool { return true }
 // for a transform, a counterexample counts only if values are found that come
 // out as it.
 func (u *unit) fitsWhole(q *inquiry, result *schemas.Schema, at diag.Range, name, node string) {
-	r := u.prover.within(result, q.target)
+	r := u.prover.Within(result, q.target)
 	if q.template.Constant() {
 		r = containment.Result{Verdict: containment.Proved}
 		if _, refused := causeOf(q.template.Value, q.target); refused {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"chimera.ai/engine/compiler/internal/proof"
+
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/internal/embedded"
@@ -149,7 +151,7 @@ func (u *unit) readyPredicate(doc *document, e *edge) *expr.Program {
 
 // fixed is the schema of the one value of a template without expressions.
 func (u *unit) fixed(t *embedded.Template) *schemas.Schema {
-	return u.prover.make(made{form: "constant " + string(t.Raw)}, func() schemas.Keywords { return constant(t.Value) })
+	return u.prover.Make("constant "+string(t.Raw), func() schemas.Keywords { return proof.Constant(t.Value) })
 }
 
 // kindCode is the code of a kind of problem.

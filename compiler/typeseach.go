@@ -41,8 +41,8 @@ func (u *unit) fitsItems(doc *document, e *edge) bool {
 	if most < 0 || e.check != nil {
 		return true
 	}
-	limit := u.prover.list(u.prover.whole, most)
-	r := u.prover.within(e.brings, limit)
+	limit := u.prover.List(u.prover.Whole, most)
+	r := u.prover.Within(e.brings, limit)
 	if r.Verdict == containment.Proved {
 		return true
 	}

@@ -101,7 +101,7 @@ func (u *unit) never(e *edge, before sight) {
 	left := u.narrow(e.predicate, before, true)
 	for _, n := range names {
 		was, is := *n.of(&before), *n.of(&left)
-		if was == is || !e.predicate.Reads(n.name) || containment.Nonempty(is) || !u.prover.holds(is, schemas.False()) || u.prover.holds(was, schemas.False()) {
+		if was == is || !e.predicate.Reads(n.name) || containment.Nonempty(is) || !u.prover.Holds(is, schemas.False()) || u.prover.Holds(was, schemas.False()) {
 			continue
 		}
 		u.Report(diag.Diagnostic{
@@ -131,10 +131,10 @@ func (u *unit) typeTransform(e *edge, s sight) *schemas.Schema {
 // fits proves that what an edge brings is contained in what its target takes,
 // and reports it where it is not.
 func (u *unit) fits(doc *document, e *edge, s sight, target *schemas.Schema) bool {
-	if u.prover.anything(target) {
+	if u.prover.Anything(target) {
 		return true
 	}
-	r := u.prover.within(e.brings, target)
+	r := u.prover.Within(e.brings, target)
 	if r.Verdict == containment.Proved {
 		return true
 	}
@@ -147,7 +147,7 @@ func (u *unit) fits(doc *document, e *edge, s sight, target *schemas.Schema) boo
 	}
 	source, port := fields.Quote(e.fromNode+"."+e.fromPort), fields.Quote(e.toNode+"."+e.toPort)
 	if e.check != nil {
-		if !u.prover.disjoint(e.brings, target) {
+		if !u.prover.Disjoint(e.brings, target) {
 			return true
 		}
 		d.Code = diag.TypeNotContained
@@ -277,9 +277,9 @@ func (u *unit) typeCondition(from *node, e *edge, value *schemas.Schema) {
 	if value == nil {
 		return
 	}
-	boolean := u.prover.typed("boolean")
-	r := u.prover.within(value, boolean)
-	if r.Verdict == containment.Proved || e.check != nil && !u.prover.disjoint(value, boolean) {
+	boolean := u.prover.Typed("boolean")
+	r := u.prover.Within(value, boolean)
+	if r.Verdict == containment.Proved || e.check != nil && !u.prover.Disjoint(value, boolean) {
 		return
 	}
 	e.failed = true
@@ -291,7 +291,7 @@ func (u *unit) typeCondition(from *node, e *edge, value *schemas.Schema) {
 	switch {
 	case r.Verdict == containment.Refuted:
 		d.Witness = shown(r.Witness)
-		if !u.prover.disjoint(value, boolean) {
+		if !u.prover.Disjoint(value, boolean) {
 			d.Summary = fmt.Sprintf("the value of %s is not always a boolean", fields.Quote(e.fromNode+"."+e.fromPort))
 			d.Suggestion = "when: value == true"
 		}

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 
+	"chimera.ai/engine/compiler/internal/proof"
+
 	"chimera.ai/engine/schemas"
 )
 
@@ -14,7 +16,7 @@ const maxEnds = 48
 
 // ends are the values and sizes at which something changes.
 type ends struct {
-	prover *prover
+	prover *proof.Prover
 	seen   map[string]bool
 	out    []*schemas.Schema
 	left   int
@@ -54,7 +56,7 @@ func (e *ends) number(r *big.Rat) {
 	for _, d := range []int64{0, 1, -1} {
 		x := new(big.Rat).Add(r, big.NewRat(d, 1))
 		if n, exact := x.FloatPrec(); exact && n < 20 {
-			e.add("n"+x.RatString(), constant(json.Number(x.FloatString(n))))
+			e.add("n"+x.RatString(), proof.Constant(json.Number(x.FloatString(n))))
 		}
 	}
 }
@@ -81,7 +83,7 @@ func (e *ends) value(v any) {
 		}
 	case string:
 		if len(v) <= 256 {
-			e.add("t"+v, constant(v))
+			e.add("t"+v, proof.Constant(v))
 		}
 	case []any:
 		for _, x := range v[:min(len(v), 8)] {

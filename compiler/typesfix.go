@@ -143,7 +143,7 @@ func (m mend) only(name string) bool {
 	if name == "integer" {
 		name = "number"
 	}
-	return m.u.prover.holds(m.source, m.u.prover.typed(name))
+	return m.u.prover.Holds(m.source, m.u.prover.Typed(name))
 }
 
 // require: the value lacks what the target requires.
@@ -208,7 +208,7 @@ func (m mend) narrow(c schemas.Cause, keyword string, want any) (edit, bool) {
 			return m.change(c, func(any) any { return nil })
 		}}, true
 	}
-	if m.adapter || m.u.prover.disjoint(m.source, m.target) {
+	if m.adapter || m.u.prover.Disjoint(m.source, m.target) {
 		return edit{}, false
 	}
 	return edit{text: "check: runtime", apply: func(m *mend) bool { return false }}, true

@@ -76,7 +76,7 @@ func TestPropose(t *testing.T) {
 				require.Empty(t, errs)
 				m.template = &embedded.Template{Template: compiled, Value: v}
 			}
-			res := u.prover.within(l, r)
+			res := u.prover.Within(l, r)
 			require.Equal(t, containment.Refuted, res.Verdict)
 			require.Equal(t, c.want, m.propose(res.Witness))
 		})

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"chimera.ai/engine/compiler/internal/proof"
+
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/plan"
@@ -57,7 +59,7 @@ func (u *unit) jointly(doc *document, i int, a *assembly, in *schemas.Schema) (r
 	at := make([]int, len(all))
 	for {
 		object := u.combined(doc, i, a, all, at)
-		r = u.prover.within(object, in)
+		r = u.prover.Within(object, in)
 		if r.Verdict != containment.Proved {
 			return r, true
 		}
@@ -110,12 +112,7 @@ func (u *unit) suppliers(doc *document, i int, a *assembly) (out []*supplier, bo
 		if s.output == nil {
 			continue
 		}
-		u.prover.proof(func(o containment.Options) containment.Result {
-			steps := 0
-			o.Spent = &steps
-			s.ways = containment.Project(s.output, s.names, maxWays, o)
-			return containment.Result{Steps: steps}
-		})
+		u.prover.Derive(func(o containment.Options) { s.ways = containment.Project(s.output, s.names, maxWays, o) })
 		switch {
 		case s.ways == nil || combinations*len(s.ways) > maxJoints:
 			bounded = true
@@ -157,7 +154,7 @@ func (u *unit) gathered(doc *document, i int, a *assembly) []*supplier {
 			s.all(doc)
 		}
 		if brought, known := u.brought(doc, e); e.required && known && s.output != nil && brought.output != nil {
-			s.output = u.prover.both(s.output, brought.output)
+			s.output = u.prover.Both(s.output, brought.output)
 		}
 	}
 	for k := range n.fills {
@@ -226,13 +223,13 @@ func (u *unit) combined(doc *document, i int, a *assembly, all []*supplier, at [
 		for _, e := range s.edges {
 			value := u.arriving(doc, e, way, whole)
 			if n.splits(e.toPort) {
-				value = u.prover.element(value)
+				value = u.prover.Element(value)
 			}
 			there := e.required || e.kind == plan.Data && s.ran && (e.fromPort == plan.WholePort || slices.Contains(way.Compiled().Required, e.fromPort))
 			given := n.fill(e.toPort)
 			switch {
 			case given != nil && !there:
-				value = u.prover.either(value, u.filled(n, given))
+				value = u.prover.Either(value, u.filled(n, given))
 			case there && !slices.Contains(b.certain, e.toPort):
 				b.certain = append(b.certain, e.toPort)
 			}
@@ -240,9 +237,9 @@ func (u *unit) combined(doc *document, i int, a *assembly, all []*supplier, at [
 		}
 		for _, f := range s.fills {
 			if c := u.checked(f.template, sight{input: whole, split: true}); len(c.problems) == 0 {
-				types[f.port] = u.prover.both(c.result, f.brings)
+				types[f.port] = u.prover.Both(c.result, f.brings)
 				if n.splits(f.port) {
-					types[f.port] = u.prover.element(types[f.port])
+					types[f.port] = u.prover.Element(types[f.port])
 				}
 			}
 		}
@@ -250,7 +247,7 @@ func (u *unit) combined(doc *document, i int, a *assembly, all []*supplier, at [
 	slices.Sort(b.certain)
 	object := u.object(&b, func(p string) *schemas.Schema { return types[p] })
 	if len(all) == 1 && u.relayed(n, a, all[0]) {
-		return u.prover.both(object, all[0].output)
+		return u.prover.Both(object, all[0].output)
 	}
 	return object
 }
@@ -270,7 +267,7 @@ func (u *unit) relayed(n *node, a *assembly, s *supplier) bool {
 	for _, port := range a.ports {
 		k.Properties[port] = schemas.True()
 	}
-	return u.prover.holds(s.output, schemas.Make(k))
+	return u.prover.Holds(s.output, schemas.Make(k))
 }
 
 // open is the outputs of a source that have that alternative's ports.
@@ -278,27 +275,27 @@ func (u *unit) open(s *supplier, way *schemas.Schema) *schemas.Schema {
 	c := way.Compiled()
 	k := schemas.Keywords{Types: []string{"object"}, Required: c.Required, Properties: map[string]*schemas.Schema{}}
 	for _, name := range s.names {
-		k.Properties[name] = u.prover.property(way, name)
+		k.Properties[name] = u.prover.Property(way, name)
 	}
-	return u.prover.both(s.output, schemas.Make(k))
+	return u.prover.Both(s.output, schemas.Make(k))
 }
 
 // arriving is what an edge brings of one alternative of its source.
 func (u *unit) arriving(doc *document, e *edge, way, whole *schemas.Schema) *schemas.Schema {
 	value := whole
 	if e.fromPort != plan.WholePort {
-		value = u.prover.property(way, e.fromPort)
+		value = u.prover.Property(way, e.fromPort)
 	}
 	if e.template == nil {
 		if e.kind == plan.Conditional {
 			// Its condition says more of the value.
-			value = u.prover.both(value, e.brings)
+			value = u.prover.Both(value, e.brings)
 		}
 		return value
 	}
 	s := sight{value: value, output: whole, input: doc.input.usable(), port: e.fromPort, split: true}
 	if c := u.checked(e.template, s); len(c.problems) == 0 {
-		return u.prover.both(c.result, e.brings)
+		return u.prover.Both(c.result, e.brings)
 	}
 	return e.brings
 }
@@ -316,7 +313,7 @@ func (n *node) fill(port string) *fill {
 // filled is what `with` gives one call of a node.
 func (u *unit) filled(n *node, f *fill) *schemas.Schema {
 	if n.splits(f.port) {
-		return u.prover.element(f.brings)
+		return u.prover.Element(f.brings)
 	}
 	return f.brings
 }
@@ -376,7 +373,7 @@ func (u *unit) output(doc *document, node int, edges []*edge, object map[string]
 			continue
 		}
 		v, there := object[e.toPort]
-		one := schemas.Make(constant(v))
+		one := schemas.Make(proof.Constant(v))
 		switch {
 		case there && e.fromPort == plan.WholePort:
 			k.All = append(k.All, one)
@@ -384,13 +381,13 @@ func (u *unit) output(doc *document, node int, edges []*edge, object map[string]
 			k.Properties[e.fromPort] = one
 			k.Required = append(k.Required, e.fromPort)
 		case e.kind == plan.Data && !e.required:
-			absent = append(absent, u.prover.having(e.fromPort))
+			absent = append(absent, u.prover.Having(e.fromPort))
 		}
 	}
 	if len(absent) > 0 {
 		k.Not = schemas.Make(schemas.Keywords{Any: absent})
 	}
-	return u.prover.sample(schemas.Make(k))
+	return u.prover.Sample(schemas.Make(k))
 }
 
 // turned asks of the output of an edge's source what its transform turns into v,
@@ -400,18 +397,18 @@ func (u *unit) turned(doc *document, e *edge, v any, k *schemas.Keywords) {
 	if !ok || e.template.Constant() || e.template.Reads("input") {
 		return
 	}
-	other := schemas.Make(schemas.Keywords{Not: schemas.Make(constant(v))})
+	other := schemas.Make(schemas.Keywords{Not: schemas.Make(proof.Constant(v))})
 	from, _, found := u.search(doc, e, s, v, other)
 	switch {
 	case !found:
 	case e.template.Reads("output"):
 		if !e.template.Reads("value") {
-			k.All = append(k.All, schemas.Make(constant(from)))
+			k.All = append(k.All, schemas.Make(proof.Constant(from)))
 		}
 	case e.fromPort == plan.WholePort:
-		k.All = append(k.All, schemas.Make(constant(from)))
+		k.All = append(k.All, schemas.Make(proof.Constant(from)))
 	case k.Properties[e.fromPort] == nil:
-		k.Properties[e.fromPort] = schemas.Make(constant(from))
+		k.Properties[e.fromPort] = schemas.Make(proof.Constant(from))
 		k.Required = append(k.Required, e.fromPort)
 	}
 }

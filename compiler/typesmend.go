@@ -54,7 +54,7 @@ func (m mend) plan(v any) []edit {
 		if m.template != nil {
 			cost = checkCost
 		}
-		if m.u.fixes -= cost; m.u.fixes < 0 || m.u.prover.proofs > m.u.prover.limit/2 {
+		if m.u.fixes -= cost; m.u.fixes < 0 || m.u.prover.Proofs > m.u.prover.Limit/2 {
 			return nil
 		}
 		if !e.apply(&m) {
@@ -63,7 +63,7 @@ func (m mend) plan(v any) []edit {
 			}
 			return nil
 		}
-		switch r := m.u.prover.within(m.source, m.target); r.Verdict {
+		switch r := m.u.prover.Within(m.source, m.target); r.Verdict {
 		case containment.Proved:
 			return edits
 		case containment.Unknown:
@@ -181,7 +181,7 @@ func (m *mend) keyword(name string, want any) *schemas.Schema {
 func (m *mend) restrict(instance string, s *schemas.Schema) bool {
 	s = within(instance, s)
 	p := m.u.prover
-	if x := p.both(m.source, s); !m.u.empty(x) {
+	if x := p.Both(m.source, s); !m.u.empty(x) {
 		m.source = x
 		return true
 	}
@@ -191,7 +191,7 @@ func (m *mend) restrict(instance string, s *schemas.Schema) bool {
 
 // empty reports whether it is proved that a schema has no value.
 func (u *unit) empty(s *schemas.Schema) bool {
-	return u.prover.proof(func(o containment.Options) containment.Result { return containment.Empty(s, o) }).Verdict == containment.Proved
+	return u.prover.Run(func(o containment.Options) containment.Result { return containment.Empty(s, o) }).Verdict == containment.Proved
 }
 
 // within is the values that have values of s at a place, if they have any there.
@@ -220,7 +220,7 @@ func (m *mend) promise(name, path string, s *schemas.Schema) bool {
 		return false
 	}
 	s = within(path, s)
-	x := m.u.prover.both(*of, s)
+	x := m.u.prover.Both(*of, s)
 	if m.u.empty(x) {
 		if path != "" || name == "value" && m.sight.port != "" {
 			return false
@@ -233,7 +233,7 @@ func (m *mend) promise(name, path string, s *schemas.Schema) bool {
 	case m.sight.port == plan.WholePort:
 		m.sight.output = x
 	default:
-		m.sight.output = m.u.prover.both(m.sight.output, within("/"+m.sight.port, s))
+		m.sight.output = m.u.prover.Both(m.sight.output, within("/"+m.sight.port, s))
 	}
 	return true
 }

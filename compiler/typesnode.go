@@ -34,7 +34,7 @@ func (u *unit) typeWith(doc *document, n *node) {
 			continue
 		}
 		target := u.wants(n, f.port)
-		r := u.prover.within(result, target)
+		r := u.prover.Within(result, target)
 		if r.Verdict == containment.Proved {
 			f.failed = n.splits(f.port) && !u.fitsCount(n, f)
 			continue
@@ -71,7 +71,7 @@ func (u *unit) typeWith(doc *document, n *node) {
 
 func (u *unit) fitsCount(n *node, f *fill) bool {
 	most := n.most()
-	if most < 0 || u.prover.holds(f.brings, u.prover.list(u.prover.whole, most)) {
+	if most < 0 || u.prover.Holds(f.brings, u.prover.List(u.prover.Whole, most)) {
 		return true
 	}
 	v := n.with.Get(f.port)
@@ -124,7 +124,7 @@ func (u *unit) assemble(doc *document, i int) (a assembly, ok bool) {
 		if _, there := a.types[e.toPort]; !there {
 			a.ports = append(a.ports, e.toPort)
 		}
-		a.types[e.toPort] = u.prover.either(a.types[e.toPort], u.each(n, e))
+		a.types[e.toPort] = u.prover.Either(a.types[e.toPort], u.each(n, e))
 		if e.required && !doc.back[at] && !slices.Contains(a.certain, e.toPort) {
 			a.certain = append(a.certain, e.toPort)
 		}
@@ -143,9 +143,9 @@ func (u *unit) assemble(doc *document, i int) (a assembly, ok bool) {
 		}
 		s := f.brings
 		if n.splits(f.port) {
-			s = u.prover.element(s)
+			s = u.prover.Element(s)
 		}
-		a.types[f.port] = u.prover.either(a.types[f.port], s)
+		a.types[f.port] = u.prover.Either(a.types[f.port], s)
 		a.certain = append(a.certain, f.port)
 	}
 	for _, p := range needs {
@@ -181,7 +181,7 @@ func (a *assembly) fixed(n *node) (map[string]any, bool) {
 // each is what an edge brings to one call of the node.
 func (u *unit) each(n *node, e *edge) *schemas.Schema {
 	if n.splits(e.toPort) {
-		return u.prover.element(e.brings)
+		return u.prover.Element(e.brings)
 	}
 	return e.brings
 }
@@ -194,7 +194,7 @@ func (u *unit) object(a *assembly, types func(port string) *schemas.Schema) *sch
 	}
 	if a.some {
 		for _, p := range a.ports {
-			k.Any = append(k.Any, u.prover.having(p))
+			k.Any = append(k.Any, u.prover.Having(p))
 		}
 	}
 	return schemas.Make(k)
@@ -241,14 +241,14 @@ func (u *unit) typeInput(doc *document, i int) {
 	key := assembled{in, strings.Join(a.ports, "\x00"), strings.Join(a.certain, "\x00"), a.some}
 	follows, known := u.inputs[key]
 	if !known {
-		follows = u.prover.holds(u.object(&a, func(p string) *schemas.Schema { return u.prover.property(in, p) }), in)
+		follows = u.prover.Holds(u.object(&a, func(p string) *schemas.Schema { return u.prover.Property(in, p) }), in)
 		u.inputs[key] = follows
 	}
 	if follows {
 		return
 	}
 	object := u.object(&a, func(p string) *schemas.Schema { return a.types[p] })
-	r := u.prover.within(object, in)
+	r := u.prover.Within(object, in)
 	v, fixed := a.fixed(n)
 	if fixed {
 		// There is one value only, which the validator decides.
@@ -257,7 +257,7 @@ func (u *unit) typeInput(doc *document, i int) {
 			r = containment.Result{Verdict: containment.Refuted, Witness: v}
 		}
 	}
-	if r.Verdict == containment.Proved || a.checked && !u.prover.disjoint(object, in) {
+	if r.Verdict == containment.Proved || a.checked && !u.prover.Disjoint(object, in) {
 		return
 	}
 	var before map[string]any

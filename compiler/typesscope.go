@@ -45,7 +45,7 @@ func (s sight) typing() expr.Typing {
 // typing is what an expression may rely on, and the work that its check may be.
 func (u *unit) typing(s sight) expr.Typing {
 	t := s.typing()
-	t.Work = &u.prover.checks
+	t.Work = &u.prover.Checks
 	return t
 }
 
@@ -99,7 +99,7 @@ func errorSchema() any {
 // failures is the schema of error payloads.
 func (u *unit) failures() *schemas.Schema {
 	if u.errorSchema == nil {
-		u.errorSchema = u.prover.whole
+		u.errorSchema = u.prover.Whole
 		if s, err := u.pool.Add(errorSchema()); err == nil {
 			if c, err := s.Compile(); err == nil {
 				u.errorSchema = c
@@ -136,9 +136,9 @@ func (u *unit) offers(n *node, port string) *schemas.Schema {
 	if out == nil {
 		return nil
 	}
-	s := u.prover.property(out, port)
+	s := u.prover.Property(out, port)
 	if n.forEach != nil {
-		return u.prover.list(s, n.most())
+		return u.prover.List(s, n.most())
 	}
 	return s
 }
@@ -155,9 +155,9 @@ func (u *unit) wants(n *node, port string) *schemas.Schema {
 
 // taken is wants for a node whose input schema is that one.
 func (u *unit) taken(n *node, in *schemas.Schema, port string) *schemas.Schema {
-	s := u.prover.property(in, port)
+	s := u.prover.Property(in, port)
 	if n.splits(port) {
-		return u.prover.list(s, -1)
+		return u.prover.List(s, -1)
 	}
 	return s
 }
@@ -177,7 +177,7 @@ func (u *unit) has(n *node, port string) bool {
 		return true
 	}
 	out := n.output.usable()
-	return out == nil || !loose(out, port) && u.prover.holds(out, u.prover.having(port))
+	return out == nil || !loose(out, port) && u.prover.Holds(out, u.prover.Having(port))
 }
 
 // loose reports whether a schema obviously leaves it open whether its objects
@@ -199,7 +199,7 @@ func (u *unit) before(doc *document, e *edge) (s sight, ok bool) {
 	case e.fromPort == plan.CompensatePort:
 		// Nothing says what failed where the node itself did not.
 		s.args, s.output = from.input.usable(), from.output.usable()
-		s.failure = u.prover.either(u.failures(), u.prover.typed("null"))
+		s.failure = u.prover.Either(u.failures(), u.prover.Typed("null"))
 		return s, s.input != nil && s.args != nil && s.output != nil
 	case e.kind == plan.Error:
 		s.failure = u.failures()
@@ -238,7 +238,7 @@ func (u *unit) brought(doc *document, e *edge) (s sight, ok bool) {
 			}
 		}
 	case e.kind == plan.Conditional && e.when == nil:
-		s.value = u.prover.being(true)
+		s.value = u.prover.Being(true)
 	case e.predicate == nil || u.deferred(doc, e):
 	case e.kind == plan.Conditional:
 		s = u.narrow(e.predicate, s, true)
@@ -274,7 +274,7 @@ func (u *unit) refused(doc *document, x *edge, s sight) sight {
 	if same {
 		at.value = s.value
 	} else if at.port != "" && !fresh {
-		at.value = u.prover.property(at.output, at.port)
+		at.value = u.prover.Property(at.output, at.port)
 	}
 	switch {
 	case x.when != nil && (x.predicate == nil || u.deferred(doc, x)):
@@ -282,7 +282,7 @@ func (u *unit) refused(doc *document, x *edge, s sight) sight {
 	case x.predicate != nil:
 		at = u.narrow(x.predicate, at, false)
 	case at.value != nil:
-		at.value = u.prover.both(at.value, u.prover.being(false))
+		at.value = u.prover.Both(at.value, u.prover.Being(false))
 	}
 	changed := at.output != s.output
 	s.output, s.input = at.output, at.input
@@ -290,7 +290,7 @@ func (u *unit) refused(doc *document, x *edge, s sight) sight {
 	case same:
 		s.value = at.value
 	case changed && s.port != "":
-		s.value = u.prover.property(s.output, s.port)
+		s.value = u.prover.Property(s.output, s.port)
 	}
 	return s
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"chimera.ai/engine/compiler/internal/proof"
+
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/internal/embedded"
 	"chimera.ai/engine/plan"
@@ -177,7 +179,7 @@ func (q *inquiry) run(hint any) (before, after any, found bool) {
 		}
 		if len(path) > 1 {
 			// The last step of the path may lead nowhere.
-			absent := schemas.Make(schemas.Keywords{Not: p.having(path[len(path)-1])})
+			absent := schemas.Make(schemas.Keywords{Not: p.Having(path[len(path)-1])})
 			if before, after, found = q.try(along(path[:len(path)-1], absent)); found {
 				return before, after, true
 			}
@@ -187,26 +189,26 @@ func (q *inquiry) run(hint any) (before, after any, found bool) {
 }
 
 // edges are the schemas of values at which expressions tend to go wrong.
-func edges(p *prover) []*schemas.Schema {
+func edges(p *proof.Prover) []*schemas.Schema {
 	var out []*schemas.Schema
 	for _, t := range []string{"null", "boolean", "integer", "string", "array", "object", "number"} {
-		out = append(out, p.typed(t))
+		out = append(out, p.Typed(t))
 	}
 	one, many := 1, 100
-	negative := p.make(made{form: "negative"}, func() schemas.Keywords {
+	negative := p.Make("negative", func() schemas.Keywords {
 		return schemas.Keywords{Not: schemas.Make(schemas.Keywords{Types: []string{"array", "boolean", "null", "object", "string"}}), Maximum: minusOne}
 	})
-	large := p.make(made{form: "large"}, func() schemas.Keywords {
+	large := p.Make("large", func() schemas.Keywords {
 		return schemas.Keywords{Types: []string{"number"}, Minimum: million}
 	})
-	fraction := p.make(made{form: "fraction"}, func() schemas.Keywords {
-		return schemas.Keywords{Types: []string{"number"}, Not: p.typed("integer")}
+	fraction := p.Make("fraction", func() schemas.Keywords {
+		return schemas.Keywords{Types: []string{"number"}, Not: p.Typed("integer")}
 	})
 	return append(out, negative, large, fraction,
-		p.make(made{form: "empty text"}, func() schemas.Keywords { return constant("") }),
-		p.make(made{form: "long text"}, func() schemas.Keywords { return schemas.Keywords{Types: []string{"string"}, MinLength: &many} }),
-		p.make(made{form: "empty list"}, func() schemas.Keywords { return constant([]any{}) }),
-		p.make(made{form: "some list"}, func() schemas.Keywords { return schemas.Keywords{Types: []string{"array"}, MinItems: &one} }),
+		p.Make("empty text", func() schemas.Keywords { return proof.Constant("") }),
+		p.Make("long text", func() schemas.Keywords { return schemas.Keywords{Types: []string{"string"}, MinLength: &many} }),
+		p.Make("empty list", func() schemas.Keywords { return proof.Constant([]any{}) }),
+		p.Make("some list", func() schemas.Keywords { return schemas.Keywords{Types: []string{"array"}, MinItems: &one} }),
 	)
 }
 
@@ -287,7 +289,7 @@ func (q *inquiry) mirror(t, result any) (*schemas.Schema, bool) {
 		switch t := t.(type) {
 		case string:
 			if m := plain.FindStringSubmatch(t); m != nil {
-				all = append(all, along(q.place(m[1]), schemas.Make(constant(result))))
+				all = append(all, along(q.place(m[1]), schemas.Make(proof.Constant(result))))
 			}
 		case []any:
 			list, ok := result.([]any)
@@ -327,12 +329,12 @@ func (q *inquiry) try(shape *schemas.Schema) (before, after any, found bool) {
 		}
 	}
 	if s.port != "" && s.port != plan.WholePort {
-		k.Properties["output"] = q.u.prover.both(s.output, along([]string{s.port}, s.value))
+		k.Properties["output"] = q.u.prover.Both(s.output, along([]string{s.port}, s.value))
 	}
 	if shape != nil {
 		k.All = []*schemas.Schema{shape}
 	}
-	v, ok := q.u.prover.sample(schemas.Make(k))
+	v, ok := q.u.prover.Sample(schemas.Make(k))
 	if !ok {
 		return nil, nil, false
 	}

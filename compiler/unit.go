@@ -3,6 +3,7 @@ package compiler
 import (
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler/internal/pool"
+	"chimera.ai/engine/compiler/internal/proof"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/internal/embedded"
 	"chimera.ai/engine/internal/fields"
@@ -28,13 +29,16 @@ type unit struct {
 	readiedPredicates map[programAt]*expr.Program
 	// judgement is that of the condition that was judged last, under what it was
 	// judged: who checks one usually narrows by it.
-	judged      programAt
-	judgement   *expr.Judgement
-	prices      map[priceOf]priceCheck
-	adapters    map[adapterIn]*adapted
-	inputs      map[assembled]bool
-	prover      *prover
-	errorSchema *schemas.Schema
+	judged    programAt
+	judgement *expr.Judgement
+	prices    map[priceOf]priceCheck
+	adapters  map[adapterIn]*adapted
+	inputs    map[assembled]bool
+	prover    *proof.Prover
+	// tries is what is left of the search for counterexamples, and fixes of proving
+	// that proposed edits would do.
+	tries, fixes int
+	errorSchema  *schemas.Schema
 	// tainted is what is tainted of each plan whose input is not, set by the
 	// effects pass.
 	tainted []*taintResult
@@ -48,9 +52,9 @@ func newUnit(src Source, cat *catalog.Catalog, pol *policy.Bundle) *unit {
 		checkedPredicates: map[programAt]predicateCheck{}, checkedTemplates: map[templateAt]templateCheck{},
 		readied: map[*embedded.Template]*expr.Template{}, readiedPredicates: map[programAt]*expr.Program{},
 		narrowed: map[narrowing]sight{}, inputs: map[assembled]bool{},
-		prices: map[priceOf]priceCheck{}, adapters: map[adapterIn]*adapted{},
+		prices: map[priceOf]priceCheck{}, adapters: map[adapterIn]*adapted{}, tries: maxTriesEver, fixes: maxMends,
 	}
 	u.Expressions = embedded.NewExpressions(fields.NewReader(src), u.isNode)
-	u.prover = newProver(newBudget(u.Reader))
+	u.prover = proof.New(u.Reader)
 	return u
 }

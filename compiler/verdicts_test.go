@@ -112,9 +112,9 @@ func TestVerdicts(t *testing.T) {
 			p, ds := typedWith(t, c.text, func(u *unit) {
 				switch c.name {
 				case "checks beyond their steps":
-					u.prover.checks = 20_000
+					u.prover.Checks = 20_000
 				case "proofs beyond their steps":
-					u.prover.proofs = u.prover.limit - 2_000
+					u.prover.Proofs = u.prover.Limit - 2_000
 				}
 			})
 			lines = append(lines, c.name+" "+digested(verdicts(t, p, ds)))

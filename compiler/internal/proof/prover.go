@@ -1,0 +1,224 @@
+// Package proof answers the compiler's questions about schemas: whether one lies
+// within another, what stands at a port, what two have in common. Each is answered
+// once, within the budget of the file.
+package proof
+
+import (
+	"chimera.ai/engine/containment"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+)
+
+// Prover keeps what was proved and made in one compilation. Schemas are known
+// by their pointer, so what is derived is derived once.
+type Prover struct {
+	Budget
+	answers map[question]containment.Result
+	parts   map[part]*schemas.Schema
+	made    map[made]*schemas.Schema
+	// Whole takes every value.
+	Whole *schemas.Schema
+}
+
+// question asks whether each value of left is one of right, or no value is one of
+// both. The answer to a brief one is worth few steps.
+type question struct {
+	disjoint, brief bool
+	left, right     *schemas.Schema
+}
+
+// part is a property of an object, or with no name an element of a list.
+type part struct {
+	of      *schemas.Schema
+	name    string
+	element bool
+}
+
+// made is a schema that was put together from others.
+type made struct {
+	form string
+	a, b *schemas.Schema
+	n    int
+}
+
+// New is the prover of a file that lists nothing. rep counts its errors.
+func New(rep *fields.Reader) *Prover {
+	return &Prover{
+		Budget: Budget{rep: rep, Limit: MinSteps, Checks: MinSteps}, answers: map[question]containment.Result{}, parts: map[part]*schemas.Schema{}, made: map[made]*schemas.Schema{}, Whole: schemas.True(),
+	}
+}
+
+// ask answers a question, once.
+func (p *Prover) ask(q question) containment.Result {
+	r, known := p.answers[q]
+	if !known {
+		decide := containment.Prove
+		if q.disjoint {
+			decide = containment.Disjoint
+		}
+		run := func(o containment.Options) containment.Result { return decide(q.left, q.right, o) }
+		if q.brief {
+			r = p.spend(FewSteps, run)
+		} else {
+			r = p.Run(run)
+		}
+		p.answers[q] = r
+	}
+	return r
+}
+
+// Within decides whether every value of left is one of right.
+func (p *Prover) Within(left, right *schemas.Schema) containment.Result {
+	return p.within(left, right, false)
+}
+
+// WithinBriefly is Within for few steps.
+func (p *Prover) WithinBriefly(left, right *schemas.Schema) containment.Result {
+	return p.within(left, right, true)
+}
+
+func (p *Prover) within(left, right *schemas.Schema, brief bool) containment.Result {
+	if left == right {
+		return containment.Result{Verdict: containment.Proved}
+	}
+	return p.ask(question{brief: brief, left: left, right: right})
+}
+
+// Holds reports whether it is proved that every value of left is one of right.
+func (p *Prover) Holds(left, right *schemas.Schema) bool {
+	return p.Within(left, right).Verdict == containment.Proved
+}
+
+// Anything reports whether it is proved that a schema takes every value.
+func (p *Prover) Anything(s *schemas.Schema) bool {
+	if c := s.Compiled(); len(c.Constant) > 0 || len(c.Types) == 1 {
+		return false
+	}
+	return p.Holds(p.Whole, s)
+}
+
+// Disjoint reports whether it is proved that no value is in both.
+func (p *Prover) Disjoint(a, b *schemas.Schema) bool {
+	return p.ask(question{disjoint: true, left: a, right: b}).Verdict == containment.Proved
+}
+
+// DisjointBriefly is Disjoint for few steps.
+func (p *Prover) DisjointBriefly(a, b *schemas.Schema) bool {
+	return p.ask(question{disjoint: true, brief: true, left: a, right: b}).Verdict == containment.Proved
+}
+
+// Sample is a value of s, if one is found.
+func (p *Prover) Sample(s *schemas.Schema) (any, bool) {
+	r := p.Run(func(o containment.Options) containment.Result { return containment.Empty(s, o) })
+	return r.Witness, r.Verdict == containment.Refuted
+}
+
+// Derive makes something of schemas within the budget.
+func (p *Prover) Derive(do func(containment.Options)) {
+	p.Run(func(o containment.Options) containment.Result {
+		steps := 0
+		o.Spent = &steps
+		do(o)
+		return containment.Result{Steps: steps}
+	})
+}
+
+// Property is a schema of what stands at a port of an object of s; `$` is s.
+func (p *Prover) Property(s *schemas.Schema, port string) *schemas.Schema {
+	if port == plan.WholePort {
+		return s
+	}
+	return p.part(part{of: s, name: port}, func(o containment.Options) *schemas.Schema { return containment.Property(s, port, o) })
+}
+
+// Element is a schema of what can stand in a list of s.
+func (p *Prover) Element(s *schemas.Schema) *schemas.Schema {
+	return p.part(part{of: s, element: true}, func(o containment.Options) *schemas.Schema { return containment.Element(s, -1, o) })
+}
+
+func (p *Prover) part(key part, derive func(containment.Options) *schemas.Schema) *schemas.Schema {
+	x, known := p.parts[key]
+	if !known {
+		p.Derive(func(o containment.Options) { x = derive(o) })
+		if x == nil {
+			x = p.Whole
+		}
+		p.parts[key] = x
+	}
+	return x
+}
+
+// Make puts a schema together once for each form.
+func (p *Prover) Make(form string, k func() schemas.Keywords) *schemas.Schema {
+	return p.once(made{form: form}, k)
+}
+
+func (p *Prover) once(key made, k func() schemas.Keywords) *schemas.Schema {
+	s, ok := p.made[key]
+	if !ok {
+		s = schemas.Make(k())
+		p.made[key] = s
+	}
+	return s
+}
+
+// List is the lists of items of s, of at most n of them if n ≥ 0.
+func (p *Prover) List(s *schemas.Schema, n int) *schemas.Schema {
+	return p.once(made{form: "list", a: s, n: n}, func() schemas.Keywords {
+		k := schemas.Keywords{Types: []string{"array"}, Items: s}
+		if n >= 0 {
+			k.MaxItems = &n
+		}
+		return k
+	})
+}
+
+// Either is the values of a or b.
+func (p *Prover) Either(a, b *schemas.Schema) *schemas.Schema {
+	switch {
+	case a == nil || a == b:
+		return b
+	case b == nil:
+		return a
+	}
+	return p.once(made{form: "either", a: a, b: b}, func() schemas.Keywords {
+		return schemas.Keywords{Any: []*schemas.Schema{a, b}}
+	})
+}
+
+// Both is the values of a that are values of b.
+func (p *Prover) Both(a, b *schemas.Schema) *schemas.Schema {
+	if a == b {
+		return a
+	}
+	return p.once(made{form: "both", a: a, b: b}, func() schemas.Keywords {
+		return schemas.Keywords{All: []*schemas.Schema{a, b}}
+	})
+}
+
+// Typed is the values of one JSON type.
+func (p *Prover) Typed(name string) *schemas.Schema {
+	return p.Make("type "+name, func() schemas.Keywords {
+		return schemas.Keywords{Types: []string{name}}
+	})
+}
+
+// Having is the objects that have a property.
+func (p *Prover) Having(name string) *schemas.Schema {
+	return p.Make("having "+name, func() schemas.Keywords {
+		return schemas.Keywords{Types: []string{"object"}, Required: []string{name}}
+	})
+}
+
+// Being is the one value true or false.
+func (p *Prover) Being(b bool) *schemas.Schema {
+	form := "false"
+	if b {
+		form = "true"
+	}
+	return p.Make(form, func() schemas.Keywords { return Constant(b) })
+}
+
+// Constant is the keywords of one value.
+func Constant(v any) schemas.Keywords { return schemas.Keywords{Const: []any{v}} }
