@@ -16,13 +16,9 @@ import (
 // bundle allow, that it says who approves it and how it is undone, and what
 // nobody vouches for on its way there.
 func (u *unit) effects() {
-	for at, doc := range u.docs {
+	u.graph = judged(u.typed, u.pol)
+	for at, doc := range u.graph {
 		required := doc.requiredInto()
-		if doc.agent != nil {
-			doc.grants = grantsOf(u.pol, doc.agent.Text)
-		} else {
-			doc.grants = grantsOf(u.pol, "")
-		}
 		for i, n := range doc.nodes {
 			if n.kind != plan.KindCall || n.effect == "" {
 				continue
@@ -64,7 +60,7 @@ func (u *unit) effects() {
 
 // requiredInto marks the nodes that a required edge enters, that of a precheck
 // included.
-func (d *document) requiredInto() []bool {
+func (d *judgedDocument) requiredInto() []bool {
 	into := make([]bool, len(d.nodes))
 	for _, e := range d.edges {
 		if e.to >= 0 && e.required {
@@ -76,7 +72,7 @@ func (d *document) requiredInto() []bool {
 
 // callsPlan checks a node that runs another plan: it has no effect of its own,
 // and what it does is settled by the plan's digest.
-func (u *unit) callsPlan(n *node) {
+func (u *unit) callsPlan(n *typedNode) {
 	if n.effect != plan.Pure {
 		u.Report(diag.Diagnostic{
 			Code: diag.EffectNotAllowed, Summary: fmt.Sprintf("node %s runs a plan, and is %s", fields.Quote(n.id), n.effect),
@@ -93,7 +89,7 @@ func (u *unit) callsPlan(n *node) {
 	}
 }
 
-func (u *unit) allowed(doc *document, n *node) {
+func (u *unit) allowed(doc *judgedDocument, n *typedNode) {
 	if doc.allow == nil || doc.allow[n.effect] {
 		return
 	}
@@ -110,7 +106,7 @@ func (u *unit) allowed(doc *document, n *node) {
 }
 
 // effects are the classes of all nodes of the plan, and pure.
-func (d *document) effects() []string {
+func (d *judgedDocument) effects() []string {
 	used := map[plan.EffectClass]bool{plan.Pure: true}
 	for _, n := range d.nodes {
 		used[n.effect] = true
@@ -124,7 +120,7 @@ func (d *document) effects() []string {
 	return out
 }
 
-func (u *unit) commits(doc *document, n *node, gated bool) {
+func (u *unit) commits(doc *judgedDocument, n *typedNode, gated bool) {
 	if n.mode == plan.Prob {
 		at := n.effectRange()
 		if n.modeAt != nil {
@@ -180,7 +176,7 @@ func (u *unit) commits(doc *document, n *node, gated bool) {
 
 // granted asks the operator's bundle for leave. An operation or an agent that
 // was refused before is not asked about.
-func (u *unit) granted(doc *document, n *node) {
+func (u *unit) granted(doc *judgedDocument, n *typedNode) {
 	if n.provider == "" || n.operation == "" || (doc.agent == nil && doc.at.Get("agent") != nil) {
 		return
 	}
@@ -211,14 +207,14 @@ var proven = []contract.Kind{contract.Unsent, contract.Throttled, contract.Auth}
 
 // repeatable reports whether a call may be made again after any failure: it has
 // no lasting effect, or the operation takes an idempotency key.
-func (n *node) repeatable() bool {
+func (n *typedNode) repeatable() bool {
 	lasting := n.effect == plan.Committing || n.effect == plan.Irreversible
 	return !lasting || (n.template != nil && n.template.IdempotencyPort != "")
 }
 
 // safeRetry refuses kinds in `on` after which the effect may have happened,
 // whether the node names them or its template does.
-func (u *unit) safeRetry(n *node) {
+func (u *unit) safeRetry(n *typedNode) {
 	if n.repeatable() || n.template == nil {
 		return
 	}
@@ -250,7 +246,7 @@ func (u *unit) safeRetry(n *node) {
 	}
 }
 
-func (n *node) effectRange() diag.Range {
+func (n *typedNode) effectRange() diag.Range {
 	if n.effectAt != nil {
 		return n.effectAt.Range()
 	}

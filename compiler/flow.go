@@ -23,9 +23,9 @@ type condition struct {
 // flow is what can run: for every node a formula over the conditions of the
 // plan, under the run rule of the package comment.
 type flow struct {
-	doc *document
+	doc *typedDocument
 	// has reports whether every output of a node has a port.
-	has func(n *node, port string) bool
+	has func(n *typedNode, port string) bool
 	*logic
 	conditions []condition
 	// runs is by node, in the order of the plan. The others are made when they
@@ -52,7 +52,7 @@ type portKey struct {
 	port string
 }
 
-func newFlow(doc *document, has func(n *node, port string) bool) *flow {
+func newFlow(doc *typedDocument, has func(n *typedNode, port string) bool) *flow {
 	f := &flow{
 		doc: doc, has: has, logic: newLogic(len(doc.nodes) + len(doc.edges)),
 		runs: make([]formula, len(doc.nodes)), delivers: make([]formula, len(doc.edges)), known: make([]bool, len(doc.edges)),
@@ -117,7 +117,7 @@ func (f *flow) running(i int) formula {
 
 // needs lists the ports without which a node does not run: `$` if anything is
 // sent there, else the ports that its schema requires.
-func (d *document) needs(i int) []string {
+func (d *typedDocument) needs(i int) []string {
 	n := d.nodes[i]
 	if n.input == nil {
 		return nil
@@ -231,7 +231,7 @@ func (f *flow) failing(i int) formula {
 
 // holds is the condition of an edge: one atom for all edges of a node that ask
 // the same of the same port.
-func (f *flow) holds(e *edge) formula {
+func (f *flow) holds(e *typedEdge) formula {
 	key := whenKey{e.from, e.fromPort, ""}
 	what := fmt.Sprintf("the value of %s.%s", e.fromNode, e.fromPort)
 	if e.when != nil {
@@ -256,7 +256,7 @@ func (f *flow) elsewise(i int) formula {
 		return made
 	}
 	some := never
-	for _, e := range f.doc.siblings(i) {
+	for _, e := range f.doc.siblings[i] {
 		if !e.otherwise {
 			some = f.or(some, f.and(f.present(e), f.holds(e)))
 		}
@@ -270,7 +270,7 @@ func (f *flow) elsewise(i int) formula {
 
 // present says when the source's port has a value. An edge that must be
 // delivered and may not be has an error of its own, and counts as present here.
-func (f *flow) present(e *edge) formula {
+func (f *flow) present(e *typedEdge) formula {
 	if e.required || e.fromPort == plan.DonePort || f.has(f.doc.nodes[e.from], e.fromPort) {
 		return always
 	}
@@ -354,7 +354,7 @@ func (f *flow) certainly(goal formula) (verdict, []string) {
 }
 
 // flows reports nodes that can never run and outputs that are not certain.
-func (u *unit) flows(doc *document) {
+func (u *unit) flows(doc *typedDocument) {
 	if doc.broken || doc.order == nil {
 		return
 	}
@@ -423,7 +423,7 @@ func (u *unit) certainOutput(f *flow) {
 		})
 	}
 	for _, p := range doc.needs(last) {
-		var first *edge
+		var first *typedEdge
 		required := false
 		for _, at := range doc.in[last] {
 			if e := doc.edges[at]; e.carries() && e.toPort == p {
@@ -474,7 +474,7 @@ func (u *unit) uncertain(f *flow, goal formula, what string, d diag.Diagnostic) 
 }
 
 // requirement is where a schema of the plan requires a port, or its first key.
-func (u *unit) requirement(c *contractSchema, port string) diag.Range {
+func (u *unit) requirement(c *typedSchema, port string) diag.Range {
 	if c == nil || c.at == nil {
 		return diag.Range{}
 	}

@@ -23,12 +23,12 @@ type world struct {
 // run is a second, naive reading of the rules in the package comment: it decides
 // nodes one after the other in one world.
 type run struct {
-	doc   *document
+	doc   *typedDocument
 	world world
 	ended map[int]string
 }
 
-func simulate(doc *document, w world) *run {
+func simulate(doc *typedDocument, w world) *run {
 	r := &run{doc: doc, world: w, ended: map[int]string{0: "succeeded"}}
 	for changed := true; changed; {
 		changed = false
@@ -84,7 +84,7 @@ func (r *run) decide(i int) string {
 	return "succeeded"
 }
 
-func (r *run) delivered(e *edge) bool {
+func (r *run) delivered(e *typedEdge) bool {
 	state := r.ended[e.from]
 	if e.kind == plan.Error {
 		return state == "failed" && (e.when == nil || r.holds(e))
@@ -108,14 +108,14 @@ func (r *run) delivered(e *edge) bool {
 	return r.present(e) && r.holds(e)
 }
 
-func (r *run) present(e *edge) bool {
+func (r *run) present(e *typedEdge) bool {
 	if e.fromPort == plan.DonePort || r.doc.nodes[e.from].output.Ports().Certain(e.fromPort) {
 		return true
 	}
 	return r.world.presents[portKey{e.from, e.fromPort}]
 }
 
-func (r *run) holds(e *edge) bool {
+func (r *run) holds(e *typedEdge) bool {
 	key := whenKey{e.from, e.fromPort, ""}
 	if e.when != nil {
 		key.when = e.when.Text
@@ -143,7 +143,7 @@ func (r *run) failed() bool {
 }
 
 // worlds calls f for every combination of what a plan leaves open.
-func worlds(doc *document, f func(world)) int {
+func worlds(doc *typedDocument, f func(world)) int {
 	var set []func(w world, on bool)
 	seen := map[any]bool{}
 	once := func(key any, s func(w world, on bool)) {
@@ -294,7 +294,7 @@ func TestFlowAgainstWorlds(t *testing.T) {
 		}) {
 			continue
 		}
-		doc := u.docs[0]
+		doc := u.typed[0]
 		require.False(t, doc.broken)
 		last := len(doc.nodes) - 1
 		runs := make([]bool, len(doc.nodes))

@@ -27,6 +27,12 @@ func (u *unit) lintEdges(doc *document) {
 		}
 		e.sound = u.findPorts(doc, e)
 	}
+	doc.conditional = map[int][]int{}
+	for i, e := range doc.edges {
+		if e.kind == plan.Conditional && e.from >= 0 {
+			doc.conditional[e.from] = append(doc.conditional[e.from], i)
+		}
+	}
 	for _, e := range doc.edges {
 		if e.sound && e.otherwise {
 			u.otherwise(doc, e)
@@ -200,8 +206,8 @@ func (u *unit) findPorts(doc *document, e *edge) bool {
 
 // otherwise checks that there is something to be otherwise to.
 func (u *unit) otherwise(doc *document, e *edge) {
-	for _, x := range doc.siblings(e.from) {
-		if !x.otherwise {
+	for _, at := range doc.conditional[e.from] {
+		if !doc.edges[at].otherwise {
 			return
 		}
 	}
@@ -211,19 +217,6 @@ func (u *unit) otherwise(doc *document, e *edge) {
 		Subject: keyRange(e.at, "when"), Edge: e.String(), Node: e.fromNode,
 	})
 	e.sound = false
-}
-
-// siblings lists the well-formed conditional edges of a node. It is built once.
-func (d *document) siblings(node int) []*edge {
-	if d.conditional == nil {
-		d.conditional = map[int][]*edge{}
-		for _, e := range d.edges {
-			if e.kind == plan.Conditional && e.from >= 0 {
-				d.conditional[e.from] = append(d.conditional[e.from], e)
-			}
-		}
-	}
-	return d.conditional[node]
 }
 
 // keyRange is the place of the value of a key.

@@ -17,15 +17,15 @@ import (
 // materialise writes the plans of the file as compiled plans, each behind those
 // that it runs, unless anything was found that forbids it.
 func (u *unit) materialise() {
-	if u.Errors > 0 || len(u.docs) == 0 {
+	if u.Errors > 0 || len(u.graph) == 0 {
 		return
 	}
 	u.pinnable()
 	if u.Errors > 0 {
 		return
 	}
-	w := &writer{u: u, made: make([]*plan.Plan, len(u.docs)), digests: map[string]string{}}
-	for i := range u.docs {
+	w := &writer{u: u, made: make([]*plan.Plan, len(u.graph)), digests: map[string]string{}}
+	for i := range u.graph {
 		w.write(i)
 	}
 	root := w.made[0]
@@ -34,7 +34,7 @@ func (u *unit) materialise() {
 		slices.SortFunc(root.Children, func(a, b plan.Child) int { return strings.Compare(a.Digest, b.Digest) })
 		root.Children = slices.CompactFunc(root.Children, func(a, b plan.Child) bool { return a.Digest == b.Digest })
 		if err := root.Verify(); err != nil {
-			u.unmade(u.docs[0], err)
+			u.unmade(u.graph[0], err)
 		}
 	}
 	if u.Errors > 0 {
@@ -45,7 +45,7 @@ func (u *unit) materialise() {
 }
 
 // unmade: the passes should make this impossible. If they do not, nothing runs.
-func (u *unit) unmade(doc *document, err error) {
+func (u *unit) unmade(doc *judgedDocument, err error) {
 	u.Report(diag.Diagnostic{
 		Code: diag.PlanSchema, Summary: "the compiler made a plan that does not verify", Detail: fields.Sentence(err.Error()), Subject: fields.Head(doc.at),
 	})
@@ -55,10 +55,10 @@ func (u *unit) unmade(doc *document, err error) {
 // nothing to pin yet.
 func (u *unit) pinnable() {
 	known := map[string]bool{}
-	for _, doc := range u.docs {
+	for _, doc := range u.graph {
 		known[doc.reference()] = true
 	}
-	for _, doc := range u.docs {
+	for _, doc := range u.graph {
 		for _, n := range doc.nodes {
 			if n.subplan() && !known[n.operation] {
 				u.unsupported("sub-plans", n.operationRange(), n.id, "")
@@ -82,22 +82,19 @@ func (w *writer) write(i int) {
 	if w.made[i] != nil {
 		return
 	}
-	doc := w.u.docs[i]
+	doc := w.u.graph[i]
 	for _, n := range doc.nodes {
 		if !n.subplan() {
 			continue
 		}
-		for at, other := range w.u.docs {
+		for at, other := range w.u.graph {
 			if other.reference() == n.operation {
 				w.write(at)
 				break
 			}
 		}
 	}
-	m := &maker{doc: doc, digests: w.digests, schemas: map[string]*pool.Schema{}, reads: make([]map[string]bool, len(doc.nodes))}
-	if i < len(w.u.tainted) {
-		m.taint = w.u.tainted[i]
-	}
+	m := &maker{doc: doc, digests: w.digests, schemas: map[string]*pool.Schema{}, reads: make([]map[string]bool, len(doc.nodes)), taint: doc.taint}
 	p := m.plan()
 	w.made[i] = p
 	if i == 0 {
@@ -120,7 +117,7 @@ func (w *writer) write(i int) {
 
 // maker gathers what nodes and edges share.
 type maker struct {
-	doc *document
+	doc *judgedDocument
 	// taint is what is tainted of the plan, its input being not.
 	taint *taintResult
 	// digests are those of the plans that this one may run, by name@version.
@@ -163,7 +160,7 @@ func (m *maker) plan() *plan.Plan {
 	return p
 }
 
-func (m *maker) pool(c *contractSchema) {
+func (m *maker) pool(c *typedSchema) {
 	if c != nil {
 		m.schemas[c.Digest] = c.Schema
 	}
@@ -179,7 +176,7 @@ func (m *maker) sorted() []plan.Schema {
 	return out
 }
 
-func (m *maker) schema(c *contractSchema) int {
+func (m *maker) schema(c *typedSchema) int {
 	if c == nil {
 		return -1
 	}
@@ -198,7 +195,7 @@ func (m *maker) node(i int) plan.Node {
 	}
 	out.ProviderType, out.Provider, out.Operation = n.providerType, n.provider, n.operation
 	out.Mode, out.Effect, out.Trust = n.mode, n.effect, n.trust
-	out.TimeoutMS, out.Retry = n.timeout, retryOf(n)
+	out.TimeoutMS, out.Retry = n.timeout, retryOf(n, n.retry)
 	if t := n.template; t != nil {
 		out.Fingerprint = t.Fingerprint
 		out.InProcess = t.InProcess && n.providerType == plan.Skill
@@ -218,11 +215,10 @@ func (m *maker) node(i int) plan.Node {
 	return out
 }
 
-// retryOf completes a retry policy: `on` that was left out means the retried
+// retryOf completes a retry policy of a node: `on` that was left out means the retried
 // kinds, with invalid_output for a prob node; for an effect that must not be
 // repeated blindly, the kinds that prove that nothing ran.
-func retryOf(n *node) plan.Retry {
-	r := n.retry
+func retryOf(n *typedNode, r plan.Retry) plan.Retry {
 	if r.On == nil {
 		r.On = slices.Clone(catalog.RetriedKinds)
 		if !n.repeatable() {
@@ -236,7 +232,7 @@ func retryOf(n *node) plan.Retry {
 	return r
 }
 
-func (m *maker) edge(p *plan.Plan, e *edge) plan.Edge {
+func (m *maker) edge(p *plan.Plan, e *typedEdge) plan.Edge {
 	out := plan.Edge{
 		From: e.from, FromPort: e.fromPort, To: e.to, ToPort: e.toPort,
 		Type: e.kind, Required: e.required, Otherwise: e.otherwise, Implicit: e.implicit,

@@ -77,7 +77,7 @@ func (m *maker) commits(p *plan.Plan) {
 		if c.waived {
 			out.Waived = c.rollback.Get("none").Text
 		}
-		if v := c.verify; v != nil {
+		if v := n.verify; v != nil {
 			out.Verify = &plan.Verify{Node: v.target, With: json.RawMessage("{}"), Executed: v.condition}
 			if v.args != nil {
 				out.Verify.With = v.args.Raw

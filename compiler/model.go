@@ -3,12 +3,9 @@ package compiler
 import (
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/diag"
-	"chimera.ai/engine/expr"
-	"chimera.ai/engine/internal/embedded"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
-	"chimera.ai/engine/schemas"
 )
 
 // document is one plan of a file as far as it was understood. A nil
@@ -23,13 +20,8 @@ type document struct {
 	input, output *contractSchema
 	defs          *defs
 	allow         map[plan.EffectClass]bool
-	// grants is what the operator's bundle allows the plan's agent; set by the
-	// effects pass.
-	grants *grants
-	// gates are the barriers that a human approves, built once.
-	gates  map[string]bool
-	limits plan.Limits
-	cycles *cycles
+	limits        plan.Limits
+	cycles        *cycles
 
 	// nodes starts with $input and ends with $output, like the compiled plan.
 	nodes []*node
@@ -44,8 +36,8 @@ type document struct {
 	in, out [][]int
 	// arcs is the graph of order, built once.
 	arcs *digraph
-	// conditional lists the conditional edges of each node.
-	conditional map[int][]*edge
+	// conditional lists the indexes of the conditional edges of each node.
+	conditional map[int][]int
 	// order is a topological order of the nodes over sound edges; nil if there
 	// is a cycle that the plan does not allow.
 	order []int
@@ -121,15 +113,9 @@ type node struct {
 
 	input, output *contractSchema
 
-	with *syntax.Value
-	// fills are the compiled entries of with, in file order.
-	fills  []fill
-	commit *commitPolicy
-	cost   *syntax.Value
-	// estimate is the expression of cost and price that of the template's cost,
-	// checked, with their conversions written out; currency is that of the estimate.
-	estimate, price, currency string
-
+	with    *syntax.Value
+	commit  *commitPolicy
+	cost    *syntax.Value
 	forEach *forEach
 	// description, priority and resources are for the people who approve.
 	description, priority string
@@ -159,15 +145,6 @@ func (n *node) subplan() bool {
 	return n.providerType == plan.Skill && n.provider == catalog.PlanProvider
 }
 
-// fill is one compiled entry of `with`.
-type fill struct {
-	port     string
-	template *embedded.Template
-	// brings is what it can give; failed: it was refused.
-	brings *schemas.Schema
-	failed bool
-}
-
 type commitPolicy struct {
 	at        *syntax.Value
 	approval  *syntax.Value
@@ -189,12 +166,6 @@ type verify struct {
 	with, executed, output *syntax.Value
 	// target is the node that is called.
 	target int
-	// args and result are with and output, compiled.
-	args, result *embedded.Template
-	// predicate is executed, compiled; condition its text with its conversions
-	// written out.
-	predicate *expr.Program
-	condition string
 }
 
 type forEach struct {
@@ -221,18 +192,6 @@ type edge struct {
 	otherwise  bool
 	transform  *syntax.Value
 	check      *syntax.Value
-	// predicate and template are when and transform, compiled.
-	predicate *expr.Program
-	template  *embedded.Template
-	// adapted is the adapter that the transform names, or nil.
-	adapted *adapted
-	// condition is when with its conversions written out.
-	condition string
-	// brings is what the edge can bring; failed: something of it was refused, so
-	// that nothing more is said of what it leads to.
-	brings *schemas.Schema
-	failed bool
-
 	// implicit: a precheck of the target makes the edge, and at is its place there.
 	implicit bool
 

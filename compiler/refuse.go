@@ -11,7 +11,7 @@ import (
 // refuse reports what the language has and the engine cannot run yet, once for
 // each place. Everything else of it has been checked before.
 func (u *unit) refuse() {
-	for _, doc := range u.docs {
+	for _, doc := range u.graph {
 		for _, n := range doc.nodes {
 			if n.kind == plan.KindCall {
 				u.refuseNode(n)
@@ -29,7 +29,7 @@ func (u *unit) refuse() {
 	}
 }
 
-func (u *unit) refuseNode(n *node) {
+func (u *unit) refuseNode(n *typedNode) {
 	if n.effect != "" && n.effect != plan.Pure {
 		u.unsupported(fmt.Sprintf("the effect class `%s`", n.effect), n.effectRange(), n.id, "")
 	}

@@ -23,8 +23,6 @@ type contractSchema struct {
 	at *syntax.Value
 	// uses are the definitions that it refers to directly.
 	uses []string
-	// faulty: it does not compile, or a definition that it uses does not.
-	faulty bool
 }
 
 // prepareSchemas prepares the schemas of all nodes side by side.
@@ -42,6 +40,15 @@ func (u *unit) prepareSchemas() {
 		}
 	}
 	parallel.Do(len(todo), func(i int) { todo[i].Prepare() })
+}
+
+// usable is the compiled schema, or nil if it does not compile.
+func (c *contractSchema) usable() *schemas.Schema {
+	s, err := c.Compile()
+	if err != nil {
+		return nil
+	}
+	return s
 }
 
 // defs are the plan's shared definitions.

@@ -40,18 +40,18 @@ func (r *taintResult) port(name string) bool {
 // A sub-plan is judged so too, and with a tainted input if a node that calls it
 // gives one.
 func (u *unit) taint() {
-	t := &tainter{u: u, plans: map[string]int{}, clean: make([]*taintResult, len(u.docs)), busy: make([]bool, len(u.docs))}
-	for i, doc := range u.docs {
+	t := &tainter{u: u, plans: map[string]int{}, clean: make([]*taintResult, len(u.graph)), busy: make([]bool, len(u.graph))}
+	for i, doc := range u.graph {
 		if ref := doc.reference(); ref != "" {
 			if _, taken := t.plans[ref]; !taken {
 				t.plans[ref] = i
 			}
 		}
 	}
-	dirty := make([]bool, len(u.docs))
-	done := make([]bool, len(u.docs))
+	dirty := make([]bool, len(u.graph))
+	done := make([]bool, len(u.graph))
 	var todo []int
-	for i, doc := range u.docs {
+	for i, doc := range u.graph {
 		r := t.result(i)
 		if r == nil {
 			continue
@@ -59,7 +59,9 @@ func (u *unit) taint() {
 		u.judge(doc, r)
 		todo = t.callees(r, dirty, todo)
 	}
-	u.tainted = t.clean
+	for i, doc := range u.graph {
+		doc.taint = t.clean[i]
+	}
 	for len(todo) > 0 {
 		i := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
@@ -68,7 +70,7 @@ func (u *unit) taint() {
 		}
 		done[i] = true
 		r := t.analyse(i, true)
-		u.judge(u.docs[i], r)
+		u.judge(u.graph[i], r)
 		todo = t.callees(r, dirty, todo)
 	}
 }
@@ -93,7 +95,7 @@ func (t *tainter) result(i int) *taintResult {
 }
 
 func (t *tainter) analyse(i int, input bool) *taintResult {
-	g := newTaintGraph(t.u.docs[i], input, func(n *node) *taintResult {
+	g := newTaintGraph(t.u.graph[i], input, func(n *typedNode) *taintResult {
 		if at, ok := t.plans[n.operation]; ok {
 			return t.result(at)
 		}
@@ -119,7 +121,7 @@ func (t *tainter) callees(r *taintResult, dirty []bool, todo []int) []int {
 }
 
 // judge reports the effects and the open operations that taint reaches.
-func (u *unit) judge(doc *document, r *taintResult) {
+func (u *unit) judge(doc *judgedDocument, r *taintResult) {
 	for i, n := range doc.nodes {
 		if n.kind != plan.KindCall || n.effect == "" {
 			continue
@@ -139,7 +141,7 @@ func (u *unit) judge(doc *document, r *taintResult) {
 	}
 }
 
-func (u *unit) taintedCommit(n *node, r *taintResult, v int32, what string) {
+func (u *unit) taintedCommit(n *typedNode, r *taintResult, v int32, what string) {
 	path, first := r.path(v)
 	u.Report(diag.Diagnostic{
 		Code: diag.EffectTainted, Summary: fmt.Sprintf("%s reaches the effect of %s, and no human approves it", what, fields.Quote(n.id)),
@@ -148,7 +150,7 @@ func (u *unit) taintedCommit(n *node, r *taintResult, v int32, what string) {
 	})
 }
 
-func (u *unit) egress(r *taintResult, n *node, v int32) {
+func (u *unit) egress(r *taintResult, n *typedNode, v int32) {
 	path, first := r.path(v)
 	u.Report(diag.Diagnostic{
 		Code: diag.EffectEgress, Summary: fmt.Sprintf("a tainted value leaves by %s, which talks to the open world", fields.Quote(n.id)),
@@ -188,20 +190,12 @@ func (r *taintResult) path(v int32) (text string, first diag.Range) {
 
 // approved reports whether a human approves the effect: its commit policy names
 // a group, or that of a node behind the same barrier does, whose rules are one.
-func (d *document) approved(n *node) bool {
+func (d *judgedDocument) approved(n *typedNode) bool {
 	if n.commit == nil {
 		return false
 	}
 	if n.commit.asks() {
 		return true
-	}
-	if d.gates == nil {
-		d.gates = map[string]bool{}
-		for _, x := range d.nodes {
-			if x.commit != nil && x.commit.barrier != nil && x.commit.asks() {
-				d.gates[x.commit.barrier.Text] = true
-			}
-		}
 	}
 	return n.commit.barrier != nil && d.gates[n.commit.barrier.Text]
 }

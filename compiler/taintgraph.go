@@ -41,7 +41,7 @@ type edgeFlow struct{ value, decided int32 }
 // taintGraph is the flow of one plan.
 type taintGraph struct {
 	flowGraph
-	doc   *document
+	doc   *judgedDocument
 	nodes []nodeFlow
 	edges []edgeFlow
 	// first is the first vertex of an edge; they alternate value and decided.
@@ -54,12 +54,12 @@ type taintGraph struct {
 	// handled marks nodes with an edge from $error.
 	handled []bool
 	// summary gives what is tainted of a sub-plan's output by itself.
-	summary func(*node) *taintResult
+	summary func(*typedNode) *taintResult
 }
 
 // newTaintGraph builds the flow of a plan. input says that what its caller
 // gives is tainted.
-func newTaintGraph(doc *document, input bool, summary func(*node) *taintResult) *taintGraph {
+func newTaintGraph(doc *judgedDocument, input bool, summary func(*typedNode) *taintResult) *taintGraph {
 	g := &taintGraph{doc: doc, causes: map[int32]string{}, conditions: map[int]int32{}, handled: make([]bool, len(doc.nodes)), summary: summary}
 	g.nodes = make([]nodeFlow, len(doc.nodes))
 	for i := range g.nodes {
@@ -146,7 +146,7 @@ func (g *taintGraph) outPort(n int, port string) int32 {
 
 // node says how the output of a node depends on its input, and what decides
 // besides edges whether it runs.
-func (g *taintGraph) node(i int, n *node) {
+func (g *taintGraph) node(i int, n *typedNode) {
 	f := &g.nodes[i]
 	if n.with != nil {
 		// A constant brings nothing; what did not compile may read anything.
@@ -164,10 +164,8 @@ func (g *taintGraph) node(i int, n *node) {
 	if n.forEach != nil && n.forEach.port != nil {
 		g.arc(g.inPort(i, n.forEach.port.Text), f.all)
 	}
-	if n.commit != nil {
-		if v := n.commit.verify; v != nil {
-			g.verify(i, v)
-		}
+	if n.verify != nil {
+		g.verify(i, n.verify)
 	}
 	switch {
 	case n.subplan():
@@ -224,7 +222,7 @@ const passOperation = "pass"
 
 // verify: what an effect returned may be taken from the node that verifies it,
 // which is called with the effect's own arguments.
-func (g *taintGraph) verify(i int, v *verify) {
+func (g *taintGraph) verify(i int, v *typedVerify) {
 	if v.node == nil {
 		return
 	}
@@ -257,7 +255,7 @@ func (g *taintGraph) failure(n int) string {
 }
 
 // edge says what an edge brings and what it decides.
-func (g *taintGraph) edge(i int, e *edge) {
+func (g *taintGraph) edge(i int, e *typedEdge) {
 	f := g.edges[i]
 	from, to := &g.nodes[e.from], &g.nodes[e.to]
 	g.arc(f.decided, to.runs)
@@ -323,7 +321,7 @@ func (g *taintGraph) otherwise(n int) int32 {
 	}
 	v := g.vertex()
 	g.conditions[n] = v
-	for _, x := range g.doc.siblings(n) {
+	for _, x := range g.doc.siblings[n] {
 		if !x.otherwise {
 			g.presence(x, v)
 			g.condition(x, v)
@@ -333,7 +331,7 @@ func (g *taintGraph) otherwise(n int) int32 {
 }
 
 // presence: where the port may be absent, its value decides whether it is.
-func (g *taintGraph) presence(e *edge, v int32) {
+func (g *taintGraph) presence(e *typedEdge, v int32) {
 	out := g.doc.nodes[e.from].output
 	if e.fromPort != plan.DonePort && (out == nil || !out.Ports().Certain(e.fromPort)) {
 		g.arc(g.outPort(e.from, e.fromPort), v)
@@ -341,7 +339,7 @@ func (g *taintGraph) presence(e *edge, v int32) {
 }
 
 // condition: what a `when` reads, or the value itself, decides.
-func (g *taintGraph) condition(e *edge, v int32) {
+func (g *taintGraph) condition(e *typedEdge, v int32) {
 	reads := func(name string) bool { return e.predicate == nil || e.predicate.Reads(name) }
 	if e.when == nil || reads("value") {
 		g.arc(g.outPort(e.from, e.fromPort), v)
@@ -360,7 +358,7 @@ func (g *taintGraph) condition(e *edge, v int32) {
 // compensation: an approval vouches for the effect and for undoing it, as far
 // as that is built from the effect's arguments and output alone. That the run
 // failed is no decision of the plan.
-func (g *taintGraph) compensation(i int, e *edge, reads func(string) bool) {
+func (g *taintGraph) compensation(i int, e *typedEdge, reads func(string) bool) {
 	f := g.edges[i]
 	from := &g.nodes[e.from]
 	if g.doc.approved(g.doc.nodes[e.from]) && !reads("error") && !reads("input") {

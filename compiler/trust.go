@@ -14,7 +14,7 @@ import (
 // trust admits each operation: it stands in the catalog, is not blocked, and
 // its state is what the node requires.
 func (u *unit) trust() {
-	for _, doc := range u.docs {
+	for _, doc := range u.graph {
 		for i, n := range doc.nodes {
 			if n.kind != plan.KindCall || n.provider == "" || n.operation == "" {
 				continue
@@ -39,11 +39,11 @@ func (u *unit) trust() {
 	}
 }
 
-func (u *unit) admit(doc *document, i int) {
+func (u *unit) admit(doc *judgedDocument, i int) {
 	n := doc.nodes[i]
 	if n.template == nil {
 		if n.templateAt == nil && n.providerAt != nil && n.operationAt != nil {
-			u.unknownOperation(n, n.operationAt.Range(), n.providerType, n.provider, n.operation, n.providerAt.Range(), false)
+			u.unknownOperation(n.node, n.operationAt.Range(), n.providerType, n.provider, n.operation, n.providerAt.Range(), false)
 		}
 		return
 	}
@@ -80,7 +80,7 @@ func (u *unit) admit(doc *document, i int) {
 // drifted compares the operation that the plan's author saw with the one that
 // the catalog has now. An operation without a fingerprint cannot be told from
 // another, so a plan that pins one is refused.
-func (u *unit) drifted(n *node, t *catalog.Template) {
+func (u *unit) drifted(n *typedNode, t *catalog.Template) {
 	if n.fingerprintAt == nil || n.fingerprintAt.Text == t.Fingerprint {
 		return
 	}
@@ -98,7 +98,7 @@ func (u *unit) drifted(n *node, t *catalog.Template) {
 }
 
 // weaker refuses a node that promises less care than its template asks for.
-func (u *unit) weaker(n *node, t *catalog.Template) {
+func (u *unit) weaker(n *typedNode, t *catalog.Template) {
 	report := func(field, given, want string, at diag.Range) {
 		u.Report(diag.Diagnostic{
 			Code: diag.TrustWeaker, Summary: fmt.Sprintf("`%s: %s` is weaker than the catalog's `%s`", field, given, want),
@@ -135,12 +135,10 @@ func (u *unit) weaker(n *node, t *catalog.Template) {
 // weakerRetry refuses kinds of failure after which the template does not retry.
 // The kinds of a node that leaves `on` out are those of page "Retry" of the
 // documents, whatever its template lists. Waits are the plan's own matter.
-func (u *unit) weakerRetry(n *node, t *catalog.Template) {
-	ofTemplate := *n
-	ofTemplate.retry = t.Retry
-	allowed := retryOf(&ofTemplate).On
+func (u *unit) weakerRetry(n *typedNode, t *catalog.Template) {
+	allowed := retryOf(n, t.Retry).On
 	var more, both []string
-	for _, k := range retryOf(n).On {
+	for _, k := range retryOf(n, n.retry).On {
 		if slices.Contains(allowed, k) {
 			both = append(both, string(k))
 		} else {
@@ -181,7 +179,7 @@ func rank(set []string, word string) int {
 	return -1
 }
 
-func (n *node) trustRange() diag.Range {
+func (n *typedNode) trustRange() diag.Range {
 	if n.trustAt != nil {
 		return n.trustAt.Range()
 	}

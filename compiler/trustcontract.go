@@ -20,10 +20,10 @@ import (
 // operation: it may take less, and what it accepts as output has to hold all
 // that the operation may return. Only a node without a lasting effect may
 // narrow the output, since an answer that does not fit then undoes nothing.
-func (u *unit) weakerSchemas(n *node, t *catalog.Template) {
+func (u *unit) weakerSchemas(n *typedNode, t *catalog.Template) {
 	c := u.contract(t)
 	if c.fault != nil {
-		u.badTemplate(n, t, c.fault)
+		u.badTemplate(n.node, t, c.fault)
 		return
 	}
 	for _, s := range []*contractSchema{c.input, c.output} {
@@ -31,7 +31,7 @@ func (u *unit) weakerSchemas(n *node, t *catalog.Template) {
 			continue
 		}
 		if _, err := s.Compile(); err != nil {
-			u.badTemplate(n, t, err)
+			u.badTemplate(n.node, t, err)
 			return
 		}
 	}
@@ -44,12 +44,12 @@ func (u *unit) weakerSchemas(n *node, t *catalog.Template) {
 }
 
 // own reports whether the plan gives the schema, and it can be used.
-func (c *contractSchema) own() bool { return c != nil && c.at != nil && !c.faulty }
+func (c *typedSchema) own() bool { return c != nil && c.at != nil && !c.faulty }
 
-func (u *unit) weakerInput(n *node, t *catalog.Template, c *templateContract) {
+func (u *unit) weakerInput(n *typedNode, t *catalog.Template, c *templateContract) {
 	res := u.prover.Within(n.input.usable(), c.input.usable())
 	name := fields.Quote(t.Name())
-	f := misfit{u: u, node: n, template: t, field: "input_schema", given: n.input, want: c.input, at: t.InputAt}
+	f := misfit{u: u, node: n, template: t, field: "input_schema", given: n.input.contractSchema, want: c.input, at: t.InputAt}
 	switch res.Verdict {
 	case containment.Proved:
 	case containment.Refuted:
@@ -62,16 +62,17 @@ func (u *unit) weakerInput(n *node, t *catalog.Template, c *templateContract) {
 	}
 }
 
-func (u *unit) weakerOutput(n *node, t *catalog.Template, c *templateContract) {
-	promised, whence := n.promised(t, c), "the operation"
+func (u *unit) weakerOutput(n *typedNode, t *catalog.Template, c *templateContract) {
+	promised, whence := c.output, "the operation"
 	if t.Passes() {
-		if promised == nil || promised.faulty {
+		if n.input == nil || n.input.faulty {
 			return
 		}
+		promised = n.input.contractSchema
 		whence = "the operation, which returns its input,"
 	}
 	name := fields.Quote(t.Name())
-	f := misfit{u: u, node: n, template: t, field: "output_schema", given: n.output, want: promised, at: t.OutputAt}
+	f := misfit{u: u, node: n, template: t, field: "output_schema", given: n.output.contractSchema, want: promised, at: t.OutputAt}
 	if t.Passes() && promised.at != nil {
 		f.promise = fields.OneLine(promised.at)
 	}
@@ -99,21 +100,15 @@ func (u *unit) weakerOutput(n *node, t *catalog.Template, c *templateContract) {
 	f.unknown(res, fmt.Sprintf("it is not proved that %s accepts all that %s may return", fields.Quote(n.id), name), rule)
 }
 
-// promised is the schema of what the operation of a node returns, or nil.
-func (n *node) promised(t *catalog.Template, c *templateContract) *contractSchema {
-	if t.Passes() {
-		return n.input
-	}
-	return c.output
-}
-
 // lasting reports whether what the node does stays done where its answer is
 // refused.
-func (n *node) lasting() bool { return n.effect == plan.Committing || n.effect == plan.Irreversible }
+func (n *typedNode) lasting() bool {
+	return n.effect == plan.Committing || n.effect == plan.Irreversible
+}
 
 // promise asks whether the node accepts all that its operation promises. Of a
 // template without an output schema nothing is promised.
-func (u *unit) promise(promised, accepted *contractSchema, brief bool) containment.Result {
+func (u *unit) promise(promised *contractSchema, accepted *typedSchema, brief bool) containment.Result {
 	all := u.prover.Whole
 	if promised != nil {
 		all = promised.usable()
@@ -127,7 +122,7 @@ func (u *unit) promise(promised, accepted *contractSchema, brief bool) containme
 // misfit is a schema of a node that is not within its operation's contract.
 type misfit struct {
 	u        *unit
-	node     *node
+	node     *typedNode
 	template *catalog.Template
 	// field is input_schema or output_schema; given is the node's, want what the
 	// catalog says, which stands at at.

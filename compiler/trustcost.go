@@ -20,7 +20,7 @@ import (
 // two, or where both are the same expression. What an operation takes from its
 // output is known only after the call, and is the cost whatever the plan reckons
 // with; there the estimate must not be below what every call costs at least.
-func (u *unit) weakerCost(doc *document, i int, t *catalog.Template) {
+func (u *unit) weakerCost(doc *judgedDocument, i int, t *catalog.Template) {
 	n := doc.nodes[i]
 	if n.cost == nil || t.Cost == nil || n.price == "" {
 		return // there is nothing to compare, or it was refused
@@ -86,8 +86,8 @@ func (u *unit) weakerCost(doc *document, i int, t *catalog.Template) {
 
 // arrivesAt is what a node is called with: of what its input schema allows, what
 // its edges and `with` make.
-func (u *unit) arrivesAt(doc *document, i int, in *schemas.Schema) *schemas.Schema {
-	a, known := u.assemble(doc, i)
+func (u *unit) arrivesAt(doc *judgedDocument, i int, in *schemas.Schema) *schemas.Schema {
+	a, known := u.assemble(doc.typedDocument, i)
 	switch {
 	case !known || doc.nodes[i].called:
 		return in

@@ -21,6 +21,9 @@ import (
 // says of each edge that brings a value what is known of it.
 func (u *unit) types() {
 	for _, doc := range u.docs {
+		u.typed = append(u.typed, typed(doc))
+	}
+	for _, doc := range u.typed {
 		u.typeDefs(doc)
 		u.compileAll(doc)
 		for _, n := range doc.nodes {
@@ -49,11 +52,11 @@ func (u *unit) types() {
 
 // compileAll compiles the schemas of a document's nodes, side by side. What
 // comes of each is the same as if it were compiled when it is met.
-func (u *unit) compileAll(doc *document) {
+func (u *unit) compileAll(doc *typedDocument) {
 	var todo []*pool.Schema
 	seen := map[*pool.Schema]bool{}
 	for _, n := range doc.nodes {
-		for _, c := range []*contractSchema{n.input, n.output} {
+		for _, c := range []*typedSchema{n.input, n.output} {
 			if c != nil && !seen[c.Schema] && !doc.usesBad(c) {
 				seen[c.Schema] = true
 				if u.pool.Admit(c.Schema) {
@@ -69,10 +72,10 @@ func (u *unit) compileAll(doc *document) {
 }
 
 // usesBad reports whether a schema refers to a definition that is refused.
-func (d *document) usesBad(c *contractSchema) bool {
+func (d *typedDocument) usesBad(c *typedSchema) bool {
 	for _, name := range c.uses {
 		for _, x := range d.defs.byKey[name].uses {
-			if d.defs.byKey[x].bad {
+			if d.refused[x] {
 				return true
 			}
 		}
@@ -82,11 +85,11 @@ func (d *document) usesBad(c *contractSchema) bool {
 
 // typeDefs compiles each definition on its own, so that a bad one is reported
 // where it stands and not at all its users.
-func (u *unit) typeDefs(doc *document) {
-	sound := u.soundDefs(doc.defs)
+func (u *unit) typeDefs(doc *typedDocument) {
+	sound := u.soundDefs(doc)
 	for _, name := range doc.defs.names {
 		d := doc.defs.byKey[name]
-		if d.bad || sound[name] {
+		if doc.refused[name] || sound[name] {
 			continue
 		}
 		used := map[string]any{}
@@ -96,12 +99,12 @@ func (u *unit) typeDefs(doc *document) {
 		s, err := u.pool.With(map[string]any{"$ref": defsPrefix + name, "defs": used}, len(used))
 		if err != nil {
 			u.Report(diag.Diagnostic{Code: diag.PlanLimits, Summary: err.Error(), Subject: fields.Head(d.at)})
-			d.bad = true
+			doc.refused[name] = true
 			continue
 		}
 		u.pool.Admit(s)
 		if _, err := s.Compile(); err != nil {
-			d.bad = true
+			doc.refused[name] = true
 			// The fault may lie in another definition that this one uses.
 			at, pointer := d.at, pointerOf(err)
 			if rest, ok := strings.CutPrefix(pointer, "/defs/"); ok {
@@ -119,13 +122,14 @@ func (u *unit) typeDefs(doc *document) {
 // soundDefs compiles definitions together with all that they use, the largest
 // first, so that a chain of them is compiled once and not once for each. What is
 // not in sound may still be.
-func (u *unit) soundDefs(all *defs) (sound map[string]bool) {
+func (u *unit) soundDefs(doc *typedDocument) (sound map[string]bool) {
+	all := doc.defs
 	sound = map[string]bool{}
 	order := slices.Clone(all.names)
 	slices.SortStableFunc(order, func(a, b string) int { return len(all.byKey[b].uses) - len(all.byKey[a].uses) })
 	for _, name := range order {
 		d := all.byKey[name]
-		if d.bad || sound[name] || len(d.uses) == 1 {
+		if doc.refused[name] || sound[name] || len(d.uses) == 1 {
 			continue
 		}
 		used := map[string]any{}
@@ -149,7 +153,7 @@ func (u *unit) soundDefs(all *defs) (sound map[string]bool) {
 }
 
 // typeSchema compiles one schema of a node.
-func (u *unit) typeSchema(doc *document, n *node, c *contractSchema) {
+func (u *unit) typeSchema(doc *typedDocument, n *typedNode, c *typedSchema) {
 	if c == nil {
 		return
 	}
@@ -160,7 +164,7 @@ func (u *unit) typeSchema(doc *document, n *node, c *contractSchema) {
 	if _, err := c.Compile(); err != nil {
 		n.sound, c.faulty = false, true
 		if c.at == nil {
-			u.badTemplate(n, n.template, err)
+			u.badTemplate(n.node, n.template, err)
 			return
 		}
 		u.badSchemas(err, c.at, n.id)
@@ -246,7 +250,7 @@ func pointerOf(err error) string {
 // which a reference to nowhere ends, or "".
 func (u *unit) definitionFor(ref *syntax.Value) string {
 	name := ref.Text[strings.LastIndexByte(ref.Text, '/')+1:]
-	for _, doc := range u.docs {
+	for _, doc := range u.typed {
 		whole, at := doc.at.Range(), ref.Range()
 		if doc.defs != nil && whole.Start.Byte <= at.Start.Byte && at.End.Byte <= whole.End.Byte && doc.defs.byKey[name] != nil {
 			return defsPrefix + name
@@ -299,7 +303,7 @@ func descend(v *syntax.Value, pointer string) *syntax.Value {
 
 // missingInputs reports required ports that nothing can ever fill, and required
 // edges from ports that may be absent.
-func (u *unit) missingInputs(doc *document) {
+func (u *unit) missingInputs(doc *typedDocument) {
 	doubtful := map[int]bool{}
 	for _, e := range doc.edges {
 		if !e.sound && e.to >= 0 {
@@ -339,7 +343,7 @@ func (u *unit) missingInputs(doc *document) {
 }
 
 // feeds reports whether an edge could bring a value to the port.
-func (d *document) feeds(i int, port string) bool {
+func (d *typedDocument) feeds(i int, port string) bool {
 	for _, at := range d.in[i] {
 		if e := d.edges[at]; e.carries() && e.toPort == port {
 			return true
@@ -348,7 +352,7 @@ func (d *document) feeds(i int, port string) bool {
 	return false
 }
 
-func (u *unit) certainSource(doc *document, e *edge) {
+func (u *unit) certainSource(doc *typedDocument, e *typedEdge) {
 	from := doc.nodes[e.from]
 	if e.kind == plan.Error || e.fromPort == plan.DonePort || from.output == nil || u.has(from, e.fromPort) {
 		return

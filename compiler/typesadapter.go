@@ -36,12 +36,12 @@ type adapted struct {
 
 // adapter reports whether the transform is the id of an adapter: a bare string
 // without an expression.
-func (e *edge) adapter() bool {
+func (e *typedEdge) adapter() bool {
 	return e.transform != nil && embedded.Bare(e.transform)
 }
 
 // findAdapter finds the adapter that the transform of an edge names.
-func (u *unit) findAdapter(e *edge, scope expr.Scope) {
+func (u *unit) findAdapter(e *typedEdge, scope expr.Scope) {
 	id := e.transform.Text
 	a := u.cat.adapters[id]
 	if a == nil {
@@ -66,7 +66,7 @@ func (u *unit) findAdapter(e *edge, scope expr.Scope) {
 }
 
 // unknownAdapter: nothing has that id, or a bare string is not what was meant.
-func (u *unit) unknownAdapter(e *edge, scope expr.Scope) {
+func (u *unit) unknownAdapter(e *typedEdge, scope expr.Scope) {
 	id := e.transform.Text
 	d := diag.Diagnostic{
 		Code: diag.TrustOperation, Summary: fmt.Sprintf("the catalog has no adapter %s", fields.Quote(fields.Clip(id, 80))),
@@ -169,7 +169,7 @@ func (x *adapted) there(at diag.Range, label string) []diag.Related {
 
 // typeAdapter proves that an adapter takes all that the edge brings it, and
 // gives what comes out; nil if that is not known.
-func (u *unit) typeAdapter(doc *document, e *edge, s sight) *schemas.Schema {
+func (u *unit) typeAdapter(doc *typedDocument, e *typedEdge, s sight) *schemas.Schema {
 	x := e.adapted
 	if x == nil {
 		return nil
@@ -193,7 +193,7 @@ func (u *unit) typeAdapter(doc *document, e *edge, s sight) *schemas.Schema {
 }
 
 // adapts proves that an adapter takes all that an edge brings it.
-func (u *unit) adapts(doc *document, e *edge, s sight, value *schemas.Schema) bool {
+func (u *unit) adapts(doc *typedDocument, e *typedEdge, s sight, value *schemas.Schema) bool {
 	x := e.adapted
 	if u.prover.Anything(x.input) {
 		return true

@@ -15,13 +15,13 @@ import (
 // typeCalls proves that nodes which run a plan of the same file fit it: it takes
 // all that the node takes, and returns nothing that the node does not.
 func (u *unit) typeCalls() {
-	plans := map[string]*document{}
-	for _, doc := range u.docs {
+	plans := map[string]*typedDocument{}
+	for _, doc := range u.typed {
 		if ref := doc.reference(); ref != "" && plans[ref] == nil {
 			plans[ref] = doc
 		}
 	}
-	for _, doc := range u.docs {
+	for _, doc := range u.typed {
 		for _, n := range doc.nodes {
 			if child := plans[n.operation]; n.subplan() && child != nil {
 				u.typeCall(n, child)
@@ -30,7 +30,7 @@ func (u *unit) typeCalls() {
 	}
 }
 
-func (u *unit) typeCall(n *node, child *document) {
+func (u *unit) typeCall(n *typedNode, child *typedDocument) {
 	name := fields.Quote(child.reference())
 	u.fitsCall(n, n.input, child.input, fits{
 		summary: fmt.Sprintf("%s takes what the plan %s does not", fields.Quote(n.id), name),
@@ -46,7 +46,7 @@ func (u *unit) typeCall(n *node, child *document) {
 type fits struct{ summary, source, target string }
 
 // fitsCall proves that one schema of a call lies within the other.
-func (u *unit) fitsCall(n *node, left, right *contractSchema, say fits) {
+func (u *unit) fitsCall(n *typedNode, left, right *typedSchema, say fits) {
 	l, r := left.usable(), right.usable()
 	if l == nil || r == nil {
 		return
@@ -83,11 +83,11 @@ func (u *unit) fitsCall(n *node, left, right *contractSchema, say fits) {
 // is asked while the outcome is not known, and again after a compensation, so
 // that the effect's output may be missing, and so may an error: both are null
 // then.
-func (u *unit) typeVerify(doc *document, n *node) {
-	if n.commit == nil || n.commit.verify == nil {
+func (u *unit) typeVerify(doc *typedDocument, n *typedNode) {
+	if n.verify == nil {
 		return
 	}
-	v := n.commit.verify
+	v := n.verify
 	s := sight{input: doc.input.usable(), args: n.input.usable()}
 	output := n.output.usable()
 	if s.input == nil || s.args == nil || output == nil {
@@ -95,7 +95,7 @@ func (u *unit) typeVerify(doc *document, n *node) {
 	}
 	null := u.prover.Typed("null")
 	s.output, s.failure = u.prover.Either(output, null), u.prover.Either(u.failures(), null)
-	var called *node
+	var called *typedNode
 	if v.node != nil {
 		if i, ok := doc.index[v.node.Text]; ok {
 			called = doc.nodes[i]
@@ -146,8 +146,8 @@ func (u *unit) typeVerify(doc *document, n *node) {
 
 // typeUnfilled checks that the node which verifies n, called without `with`,
 // takes an empty input.
-func (u *unit) typeUnfilled(n, called *node) {
-	v := n.commit.verify
+func (u *unit) typeUnfilled(n, called *typedNode) {
+	v := n.verify
 	empty := map[string]any{}
 	if _, refused := causeOf(empty, called.input.usable()); !refused {
 		return

@@ -125,7 +125,7 @@ func (u *unit) ready(t *embedded.Template) *expr.Template {
 }
 
 // readyPredicate is the same for the condition of an edge.
-func (u *unit) readyPredicate(doc *document, e *edge) *expr.Program {
+func (u *unit) readyPredicate(doc *typedDocument, e *typedEdge) *expr.Program {
 	before, ok := u.before(doc, e)
 	if !ok || e.predicate == nil {
 		return e.predicate

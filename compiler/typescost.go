@@ -29,7 +29,7 @@ type priceCheck struct {
 }
 
 // typeCost checks what the plan and the catalog say that a call costs.
-func (u *unit) typeCost(doc *document, n *node) {
+func (u *unit) typeCost(doc *typedDocument, n *typedNode) {
 	if n.template != nil && n.template.Cost != nil {
 		u.typePrice(n)
 	}
@@ -44,7 +44,7 @@ func (u *unit) typeCost(doc *document, n *node) {
 
 // typeCurrency finds the currency of an estimate: the catalog's, where it prices
 // the operation, else the plan's.
-func (u *unit) typeCurrency(doc *document, n *node) {
+func (u *unit) typeCurrency(doc *typedDocument, n *typedNode) {
 	d := diag.Diagnostic{Code: diag.PlanSchema, Subject: n.cost.Range(), Node: n.id}
 	of := ""
 	if n.template != nil && n.template.Cost != nil {
@@ -74,7 +74,7 @@ func (u *unit) typeCurrency(doc *document, n *node) {
 }
 
 // typeEstimate checks the plan's own word on what a call costs.
-func (u *unit) typeEstimate(doc *document, n *node) {
+func (u *unit) typeEstimate(doc *typedDocument, n *typedNode) {
 	if strings.TrimSpace(n.cost.Text) == "" {
 		u.Report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: n.cost.Range(), Node: n.id})
 		return
@@ -118,7 +118,7 @@ func scopeOf(c *catalog.Cost) expr.Scope {
 // takes and returns. A catalog file was checked when it was read, for all that
 // its operation takes and returns; a node may return less, but a catalog may
 // also be made by code.
-func (u *unit) typePrice(n *node) {
+func (u *unit) typePrice(n *typedNode) {
 	t := n.template
 	in, out := n.input.usable(), n.output.usable()
 	if in == nil || out == nil {
@@ -199,7 +199,7 @@ func (u *unit) readPrice(v *syntax.Value, c *catalog.Cost, in, out *pool.Schema,
 }
 
 // estimateOf is the plan's own word on the price of a call.
-func estimateOf(n *node) *plan.Cost {
+func estimateOf(n *typedNode) *plan.Cost {
 	if raw, err := plan.Canonical(n.cost.Any()); err == nil && fields.Number(n.cost) != nil && n.cost.Kind == syntax.Number {
 		return &plan.Cost{Amount: string(raw), Currency: n.currency}
 	}

@@ -13,7 +13,7 @@ import (
 // takesLists refuses edges that cannot be meant where one of their ends is a node
 // with for_each: its list enters a port of its own, and what its calls give is a
 // list only where each of them gives something.
-func (u *unit) takesLists(from, to *node, e *edge) bool {
+func (u *unit) takesLists(from, to *typedNode, e *typedEdge) bool {
 	if to.forEach != nil && to.forEach.port != nil && e.toPort == plan.WholePort {
 		port := to.forEach.port.Text
 		u.Report(diag.Diagnostic{
@@ -35,7 +35,7 @@ func (u *unit) takesLists(from, to *node, e *edge) bool {
 }
 
 // fitsItems proves that a list is not longer than for_each lets it be.
-func (u *unit) fitsItems(doc *document, e *edge) bool {
+func (u *unit) fitsItems(doc *typedDocument, e *typedEdge) bool {
 	to := doc.nodes[e.to]
 	most := to.most()
 	if most < 0 || e.check != nil {

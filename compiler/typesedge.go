@@ -15,7 +15,7 @@ import (
 
 // typeEdges types every edge of a document, one after the other. When no more
 // findings are listed, nothing more is looked for.
-func (u *unit) typeEdges(doc *document) {
+func (u *unit) typeEdges(doc *typedDocument) {
 	for _, e := range doc.edges {
 		switch {
 		case !e.sound:
@@ -29,7 +29,7 @@ func (u *unit) typeEdges(doc *document) {
 
 // typeEdge proves that the condition of an edge is one, and that what the edge
 // brings fits the port that it enters.
-func (u *unit) typeEdge(doc *document, e *edge) {
+func (u *unit) typeEdge(doc *typedDocument, e *typedEdge) {
 	from, to := doc.nodes[e.from], doc.nodes[e.to]
 	if from.torn || to.torn {
 		e.failed = true
@@ -97,7 +97,7 @@ const maxWarned = 2_000
 
 // never warns of a condition that no value of the source makes true. That can be
 // meant, but mostly it is a slip, such as a text that stands in no enum.
-func (u *unit) never(e *edge, before sight) {
+func (u *unit) never(e *typedEdge, before sight) {
 	left := u.narrow(e.predicate, before, true)
 	for _, n := range names {
 		was, is := *n.of(&before), *n.of(&left)
@@ -115,7 +115,7 @@ func (u *unit) never(e *edge, before sight) {
 
 // typeTransform checks the transform of an edge, keeps it with its conversions
 // written out, and gives what it makes; nil if that is not known.
-func (u *unit) typeTransform(e *edge, s sight) *schemas.Schema {
+func (u *unit) typeTransform(e *typedEdge, s sight) *schemas.Schema {
 	if e.template == nil {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (u *unit) typeTransform(e *edge, s sight) *schemas.Schema {
 
 // fits proves that what an edge brings is contained in what its target takes,
 // and reports it where it is not.
-func (u *unit) fits(doc *document, e *edge, s sight, target *schemas.Schema) bool {
+func (u *unit) fits(doc *typedDocument, e *typedEdge, s sight, target *schemas.Schema) bool {
 	if u.prover.Anything(target) {
 		return true
 	}
@@ -273,7 +273,7 @@ func brief(s *schemas.Schema) string {
 }
 
 // typeCondition proves that a value that is itself the condition is a boolean.
-func (u *unit) typeCondition(from *node, e *edge, value *schemas.Schema) {
+func (u *unit) typeCondition(from *typedNode, e *typedEdge, value *schemas.Schema) {
 	if value == nil {
 		return
 	}

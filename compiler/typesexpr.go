@@ -13,7 +13,7 @@ import (
 )
 
 // scopes are what the expressions of an edge may read.
-func (e *edge) scopes() (when, transform expr.Scope) {
+func (e *typedEdge) scopes() (when, transform expr.Scope) {
 	switch {
 	case e.kind != plan.Error:
 		return expr.When, expr.Transform
@@ -24,7 +24,7 @@ func (e *edge) scopes() (when, transform expr.Scope) {
 }
 
 // compileConditions compiles the conditions of a document's edges.
-func (u *unit) compileConditions(doc *document) {
+func (u *unit) compileConditions(doc *typedDocument) {
 	var all []embedded.Source
 	for _, e := range doc.edges {
 		if e.shaped && e.when != nil && strings.TrimSpace(e.when.Text) != "" {
@@ -36,7 +36,7 @@ func (u *unit) compileConditions(doc *document) {
 }
 
 // typeExpressions compiles the expressions of an edge.
-func (u *unit) typeExpressions(e *edge) {
+func (u *unit) typeExpressions(e *typedEdge) {
 	when, transform := e.scopes()
 	e.predicate = u.Predicate(e.when, when, "", e.String())
 	if e.predicate != nil && e.kind == plan.Conditional && e.fromPort == plan.DonePort && e.predicate.Reads("value") {
@@ -59,7 +59,7 @@ func (u *unit) typeExpressions(e *edge) {
 
 // typeNode compiles the expressions of a node, and checks constants that fill
 // its ports.
-func (u *unit) typeNode(n *node) {
+func (u *unit) typeNode(n *typedNode) {
 	if n.with != nil {
 		for i := range n.with.Fields {
 			key, val := n.with.Fields[i].Key, n.with.Fields[i].Value
@@ -71,8 +71,7 @@ func (u *unit) typeNode(n *node) {
 			n.fills = append(n.fills, fill{port: key.Text, template: t})
 		}
 	}
-	if n.commit != nil && n.commit.verify != nil {
-		v := n.commit.verify
+	if v := n.verify; v != nil {
 		if v.with != nil {
 			v.args = u.Template(v.with, expr.Compensate, n.id, "")
 		}
@@ -87,7 +86,7 @@ func (u *unit) typeNode(n *node) {
 }
 
 // constantFits validates a constant against the port that it fills.
-func (u *unit) constantFits(n *node, name string, t *embedded.Template, at diag.Range, edge string) bool {
+func (u *unit) constantFits(n *typedNode, name string, t *embedded.Template, at diag.Range, edge string) bool {
 	s := u.wants(n, name)
 	if s == nil {
 		return true
@@ -110,5 +109,5 @@ func (u *unit) constantFits(n *node, name string, t *embedded.Template, at diag.
 // is what other languages of workflows have for all nodes.
 func (u *unit) isNode(name string) bool {
 	return slices.Contains([]string{"nodes", "node", "steps", "outputs"}, name) ||
-		slices.ContainsFunc(u.docs, func(d *document) bool { _, there := d.index[name]; return there })
+		slices.ContainsFunc(u.typed, func(d *typedDocument) bool { _, there := d.index[name]; return there })
 }

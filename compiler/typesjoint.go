@@ -38,7 +38,7 @@ type supplier struct {
 	ran bool
 	// edges bring a port each, alone but for what `with` gives; fills are entries
 	// of `with` that read the plan's input.
-	edges []*edge
+	edges []*typedEdge
 	fills []*fill
 	// names are the ports that are told apart, ways the alternatives of these.
 	names []string
@@ -48,7 +48,7 @@ type supplier struct {
 // jointly proves the input of a node for each combination of the alternatives
 // of its sources. Where that fails it gives the verdict for the first one that
 // does not fit, with why there is no more to say.
-func (u *unit) jointly(doc *document, i int, a *assembly, in *schemas.Schema) (r containment.Result, ok bool) {
+func (u *unit) jointly(doc *typedDocument, i int, a *assembly, in *schemas.Schema) (r containment.Result, ok bool) {
 	all, bounded := u.suppliers(doc, i, a)
 	if len(all) == 0 {
 		if bounded {
@@ -78,7 +78,7 @@ func (u *unit) jointly(doc *document, i int, a *assembly, in *schemas.Schema) (r
 
 // together proves, or refutes, what r leaves open: the ports of a node as they
 // come out of whole values of their sources.
-func (u *unit) together(doc *document, i int, a *assembly, in *schemas.Schema, r containment.Result) (containment.Result, map[string]any) {
+func (u *unit) together(doc *typedDocument, i int, a *assembly, in *schemas.Schema, r containment.Result) (containment.Result, map[string]any) {
 	hints := []containment.Result{r}
 	if j, asked := u.jointly(doc, i, a, in); asked {
 		if j.Verdict == containment.Proved {
@@ -106,7 +106,7 @@ func (u *unit) together(doc *document, i int, a *assembly, in *schemas.Schema, r
 // suppliers finds the nodes whose output fills more than one port, or one that
 // may be absent. bounded reports that one was left out since it has too many
 // alternatives.
-func (u *unit) suppliers(doc *document, i int, a *assembly) (out []*supplier, bounded bool) {
+func (u *unit) suppliers(doc *typedDocument, i int, a *assembly) (out []*supplier, bounded bool) {
 	combinations := 1
 	for _, s := range u.gathered(doc, i, a) {
 		if s.output == nil {
@@ -125,7 +125,7 @@ func (u *unit) suppliers(doc *document, i int, a *assembly) (out []*supplier, bo
 }
 
 // gathered lists the sources of a node's ports, in the order of their first edge.
-func (u *unit) gathered(doc *document, i int, a *assembly) []*supplier {
+func (u *unit) gathered(doc *typedDocument, i int, a *assembly) []*supplier {
 	n := doc.nodes[i]
 	var all []*supplier
 	known := map[int]*supplier{}
@@ -166,19 +166,19 @@ func (u *unit) gathered(doc *document, i int, a *assembly) []*supplier {
 		}
 	}
 	return slices.DeleteFunc(all, func(s *supplier) bool {
-		return len(s.edges)+len(s.fills) < 2 && !slices.ContainsFunc(s.edges, func(e *edge) bool { return !e.required })
+		return len(s.edges)+len(s.fills) < 2 && !slices.ContainsFunc(s.edges, func(e *typedEdge) bool { return !e.required })
 	})
 }
 
 // name notes a port that is told apart.
-func (s *supplier) name(doc *document, port string) {
+func (s *supplier) name(doc *typedDocument, port string) {
 	if port != plan.WholePort && port != plan.DonePort && !slices.Contains(s.names, port) && len(s.names) < maxNames {
 		s.names = append(s.names, port)
 	}
 }
 
 // all notes every port that the schema of the source lists.
-func (s *supplier) all(doc *document) {
+func (s *supplier) all(doc *typedDocument) {
 	if out := doc.nodes[s.node].output; out != nil {
 		for _, port := range out.Ports().Names {
 			s.name(doc, port)
@@ -189,7 +189,7 @@ func (s *supplier) all(doc *document) {
 // ranBefore reports whether a node has succeeded whenever the target runs: it is
 // the plan's input, a required edge of its success enters the target, or nothing
 // else lets that run.
-func (u *unit) ranBefore(doc *document, i, node int) bool {
+func (u *unit) ranBefore(doc *typedDocument, i, node int) bool {
 	if node == 0 {
 		return true
 	}
@@ -209,7 +209,7 @@ func (u *unit) ranBefore(doc *document, i, node int) bool {
 }
 
 // combined is the object that arrives where each source gives that alternative.
-func (u *unit) combined(doc *document, i int, a *assembly, all []*supplier, at []int) *schemas.Schema {
+func (u *unit) combined(doc *typedDocument, i int, a *assembly, all []*supplier, at []int) *schemas.Schema {
 	n := doc.nodes[i]
 	types := make(map[string]*schemas.Schema, len(a.types))
 	for port, s := range a.types {
@@ -254,7 +254,7 @@ func (u *unit) combined(doc *document, i int, a *assembly, all []*supplier, at [
 
 // relayed reports whether what arrives is the very output of a source: each of
 // its ports, as it is and where it is there, under its own name, and nothing else.
-func (u *unit) relayed(n *node, a *assembly, s *supplier) bool {
+func (u *unit) relayed(n *typedNode, a *assembly, s *supplier) bool {
 	if !s.ran || n.forEach != nil || len(s.edges) != len(a.ports) || len(n.fills) > 0 {
 		return false
 	}
@@ -281,7 +281,7 @@ func (u *unit) open(s *supplier, way *schemas.Schema) *schemas.Schema {
 }
 
 // arriving is what an edge brings of one alternative of its source.
-func (u *unit) arriving(doc *document, e *edge, way, whole *schemas.Schema) *schemas.Schema {
+func (u *unit) arriving(doc *typedDocument, e *typedEdge, way, whole *schemas.Schema) *schemas.Schema {
 	value := whole
 	if e.fromPort != plan.WholePort {
 		value = u.prover.Property(way, e.fromPort)
@@ -301,7 +301,7 @@ func (u *unit) arriving(doc *document, e *edge, way, whole *schemas.Schema) *sch
 }
 
 // fill is what `with` gives a port, or nil.
-func (n *node) fill(port string) *fill {
+func (n *typedNode) fill(port string) *fill {
 	for k := range n.fills {
 		if n.fills[k].port == port {
 			return &n.fills[k]
@@ -311,7 +311,7 @@ func (n *node) fill(port string) *fill {
 }
 
 // filled is what `with` gives one call of a node.
-func (u *unit) filled(n *node, f *fill) *schemas.Schema {
+func (u *unit) filled(n *typedNode, f *fill) *schemas.Schema {
 	if n.splits(f.port) {
 		return u.prover.Element(f.brings)
 	}
@@ -321,13 +321,13 @@ func (u *unit) filled(n *node, f *fill) *schemas.Schema {
 // happens looks for outputs of all sources that really make what a schema
 // refuses. hint is a value of their object that it refuses. It gives the outputs,
 // by node, and what arrives.
-func (u *unit) happens(doc *document, i int, a *assembly, in *schemas.Schema, hint any) (before map[string]any, after any, found bool) {
+func (u *unit) happens(doc *typedDocument, i int, a *assembly, in *schemas.Schema, hint any) (before map[string]any, after any, found bool) {
 	n := doc.nodes[i]
 	object, ok := hint.(map[string]any)
 	if !ok || n.forEach != nil {
 		return nil, nil, false
 	}
-	sources := map[int][]*edge{0: nil}
+	sources := map[int][]*typedEdge{0: nil}
 	order := []int{0}
 	for _, at := range doc.in[i] {
 		e := doc.edges[at]
@@ -349,7 +349,7 @@ func (u *unit) happens(doc *document, i int, a *assembly, in *schemas.Schema, hi
 }
 
 // output is an output of a node of which its edges bring what object has.
-func (u *unit) output(doc *document, node int, edges []*edge, object map[string]any) (any, bool) {
+func (u *unit) output(doc *typedDocument, node int, edges []*typedEdge, object map[string]any) (any, bool) {
 	s := u.offers(doc.nodes[node], plan.WholePort)
 	if s == nil {
 		return nil, false
@@ -392,7 +392,7 @@ func (u *unit) output(doc *document, node int, edges []*edge, object map[string]
 
 // turned asks of the output of an edge's source what its transform turns into v,
 // if that is found.
-func (u *unit) turned(doc *document, e *edge, v any, k *schemas.Keywords) {
+func (u *unit) turned(doc *typedDocument, e *typedEdge, v any, k *schemas.Keywords) {
 	s, ok := u.brought(doc, e)
 	if !ok || e.template.Constant() || e.template.Reads("input") {
 		return
@@ -415,7 +415,7 @@ func (u *unit) turned(doc *document, e *edge, v any, k *schemas.Keywords) {
 
 // arrives puts together what a node gets of outputs, as a run does, and reports
 // whether a schema refuses it.
-func (u *unit) arrives(doc *document, i int, a *assembly, in *schemas.Schema, outputs map[int]any) (before map[string]any, after any, found bool) {
+func (u *unit) arrives(doc *typedDocument, i int, a *assembly, in *schemas.Schema, outputs map[int]any) (before map[string]any, after any, found bool) {
 	n := doc.nodes[i]
 	got := map[string]any{}
 	before = map[string]any{}

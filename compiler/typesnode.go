@@ -13,7 +13,7 @@ import (
 )
 
 // typeWith checks what `with` puts into the ports of a node.
-func (u *unit) typeWith(doc *document, n *node) {
+func (u *unit) typeWith(doc *typedDocument, n *typedNode) {
 	s := sight{input: doc.input.usable()}
 	if s.input == nil || n.input.usable() == nil {
 		for i := range n.fills {
@@ -69,7 +69,7 @@ func (u *unit) typeWith(doc *document, n *node) {
 	}
 }
 
-func (u *unit) fitsCount(n *node, f *fill) bool {
+func (u *unit) fitsCount(n *typedNode, f *fill) bool {
 	most := n.most()
 	if most < 0 || u.prover.Holds(f.brings, u.prover.List(u.prover.Whole, most)) {
 		return true
@@ -90,7 +90,7 @@ type assembly struct {
 	types   map[string]*schemas.Schema
 	certain []string
 	// edges are all that bring something.
-	edges []*edge
+	edges []*typedEdge
 	// checked: an edge leaves it to the run whether its value fits.
 	checked bool
 	// some: at least one port has a value, though none is certain.
@@ -102,7 +102,7 @@ type assembly struct {
 
 // assemble finds what can arrive at a node; ok is false where some of it is not
 // known, or was reported.
-func (u *unit) assemble(doc *document, i int) (a assembly, ok bool) {
+func (u *unit) assemble(doc *typedDocument, i int) (a assembly, ok bool) {
 	n := doc.nodes[i]
 	a = assembly{types: map[string]*schemas.Schema{}, exact: true}
 	needs := doc.needs(i)
@@ -164,7 +164,7 @@ func (u *unit) assemble(doc *document, i int) (a assembly, ok bool) {
 }
 
 // fixed is the one object that constants make, if nothing else fills a port.
-func (a *assembly) fixed(n *node) (map[string]any, bool) {
+func (a *assembly) fixed(n *typedNode) (map[string]any, bool) {
 	v := map[string]any{}
 	if len(a.edges) > 0 || n.forEach != nil {
 		return nil, false
@@ -179,7 +179,7 @@ func (a *assembly) fixed(n *node) (map[string]any, bool) {
 }
 
 // each is what an edge brings to one call of the node.
-func (u *unit) each(n *node, e *edge) *schemas.Schema {
+func (u *unit) each(n *typedNode, e *typedEdge) *schemas.Schema {
 	if n.splits(e.toPort) {
 		return u.prover.Element(e.brings)
 	}
@@ -209,7 +209,7 @@ type assembled struct {
 }
 
 // typeInputs proves the input of every node that is sound.
-func (u *unit) typeInputs(doc *document) {
+func (u *unit) typeInputs(doc *typedDocument) {
 	doubtful := map[int]bool{}
 	for _, e := range doc.edges {
 		if !e.sound && e.to >= 0 {
@@ -225,7 +225,7 @@ func (u *unit) typeInputs(doc *document) {
 
 // typeInput proves that what a node's ports make together satisfies its input
 // schema, where that says more than the ports do one by one.
-func (u *unit) typeInput(doc *document, i int) {
+func (u *unit) typeInput(doc *typedDocument, i int) {
 	n := doc.nodes[i]
 	in := n.input.usable()
 	if in == nil || n.called {

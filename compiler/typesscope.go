@@ -109,20 +109,8 @@ func (u *unit) failures() *schemas.Schema {
 	return u.errorSchema
 }
 
-// usable is the compiled schema, or nil if there is none.
-func (c *contractSchema) usable() *schemas.Schema {
-	if c == nil || c.faulty {
-		return nil
-	}
-	s, err := c.Compile()
-	if err != nil {
-		return nil
-	}
-	return s
-}
-
 // most is the bound of a for_each node's list.
-func (n *node) most() int {
+func (n *typedNode) most() int {
 	if n.forEach == nil || n.forEach.items <= 0 {
 		return -1
 	}
@@ -131,7 +119,7 @@ func (n *node) most() int {
 
 // offers is what a port of a node that succeeded brings, or nil if nothing is
 // known. A node with for_each gives lists, of what each call gave.
-func (u *unit) offers(n *node, port string) *schemas.Schema {
+func (u *unit) offers(n *typedNode, port string) *schemas.Schema {
 	out := n.output.usable()
 	if out == nil {
 		return nil
@@ -145,7 +133,7 @@ func (u *unit) offers(n *node, port string) *schemas.Schema {
 
 // wants is what a port of a node takes, or nil if nothing is known. The port
 // that for_each names takes a list; what it may hold at most is checked apart.
-func (u *unit) wants(n *node, port string) *schemas.Schema {
+func (u *unit) wants(n *typedNode, port string) *schemas.Schema {
 	in := n.input.usable()
 	if in == nil {
 		return nil
@@ -154,7 +142,7 @@ func (u *unit) wants(n *node, port string) *schemas.Schema {
 }
 
 // taken is wants for a node whose input schema is that one.
-func (u *unit) taken(n *node, in *schemas.Schema, port string) *schemas.Schema {
+func (u *unit) taken(n *typedNode, in *schemas.Schema, port string) *schemas.Schema {
 	s := u.prover.Property(in, port)
 	if n.splits(port) {
 		return u.prover.List(s, -1)
@@ -164,12 +152,12 @@ func (u *unit) taken(n *node, in *schemas.Schema, port string) *schemas.Schema {
 
 // splits reports whether the port takes a list whose elements the node is
 // called with.
-func (n *node) splits(port string) bool {
+func (n *typedNode) splits(port string) bool {
 	return n.forEach != nil && n.forEach.port != nil && n.forEach.port.Text == port
 }
 
 // has reports whether it is proved that every output of the node has the port.
-func (u *unit) has(n *node, port string) bool {
+func (u *unit) has(n *typedNode, port string) bool {
 	if port == plan.WholePort || port == plan.DonePort {
 		return true
 	}
@@ -192,7 +180,7 @@ func loose(s *schemas.Schema, port string) bool {
 
 // before is what the condition of an edge is asked about. ok is false where
 // nothing can be known.
-func (u *unit) before(doc *document, e *edge) (s sight, ok bool) {
+func (u *unit) before(doc *typedDocument, e *typedEdge) (s sight, ok bool) {
 	from := doc.nodes[e.from]
 	s.input = doc.input.usable()
 	switch {
@@ -224,12 +212,12 @@ const maxSiblings = 16
 
 // brought is what is known where the edge is delivered: its own condition has
 // held, or, for otherwise, none of its siblings' has.
-func (u *unit) brought(doc *document, e *edge) (s sight, ok bool) {
+func (u *unit) brought(doc *typedDocument, e *typedEdge) (s sight, ok bool) {
 	s, ok = u.before(doc, e)
 	switch {
 	case !ok:
 	case e.otherwise:
-		for i, x := range doc.siblings(e.from) {
+		for i, x := range doc.siblings[e.from] {
 			if i == maxSiblings {
 				break
 			}
@@ -252,7 +240,7 @@ func (u *unit) brought(doc *document, e *edge) (s sight, ok bool) {
 // deferred reports whether the condition of an edge may fail and the run finds
 // out. CEL swallows an error beside what decides && or ||, so that nothing is
 // known where it has held, or has not.
-func (u *unit) deferred(doc *document, e *edge) bool {
+func (u *unit) deferred(doc *typedDocument, e *typedEdge) bool {
 	if e.check == nil || e.predicate == nil {
 		return false
 	}
@@ -262,7 +250,7 @@ func (u *unit) deferred(doc *document, e *edge) bool {
 
 // refused takes into account that the condition of x, a sibling whose port is
 // always there, did not hold.
-func (u *unit) refused(doc *document, x *edge, s sight) sight {
+func (u *unit) refused(doc *typedDocument, x *typedEdge, s sight) sight {
 	at, ok := u.before(doc, x)
 	if !ok {
 		return s

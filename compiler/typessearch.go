@@ -41,11 +41,11 @@ type inquiry struct {
 // search looks for a value of an edge's source that comes out wrong. hint is a
 // value that is known to be refused, if it can come out. It gives the value that
 // goes in, of all names where there is more than one, and what comes out.
-func (u *unit) search(doc *document, e *edge, s sight, hint any, target *schemas.Schema) (before, after any, found bool) {
+func (u *unit) search(doc *typedDocument, e *typedEdge, s sight, hint any, target *schemas.Schema) (before, after any, found bool) {
 	q := &inquiry{u: u, template: e.template, sight: s, target: target, reads: map[string]bool{}, admits: func(vars expr.Vars) bool {
 		switch {
 		case e.otherwise:
-			for _, x := range doc.siblings(e.from) {
+			for _, x := range doc.siblings[e.from] {
 				if x.otherwise {
 					continue
 				}
@@ -112,7 +112,7 @@ const (
 )
 
 // delivers evaluates the condition of an edge.
-func (u *unit) delivers(doc *document, e *edge, value any, vars expr.Vars) answer {
+func (u *unit) delivers(doc *typedDocument, e *typedEdge, value any, vars expr.Vars) answer {
 	if e.predicate == nil {
 		switch value {
 		case true:

@@ -18,8 +18,10 @@ type unit struct {
 	cat *catalogIndex
 	pol *policy.Bundle
 
-	docs []*document
-	pool pool.Pool
+	docs  []*document
+	typed []*typedDocument
+	graph []*judgedDocument
+	pool  pool.Pool
 	// What was compiled, checked or proved once.
 	checkedPredicates map[programAt]predicateCheck
 	checkedTemplates  map[templateAt]templateCheck
@@ -39,9 +41,6 @@ type unit struct {
 	// that proposed edits would do.
 	tries, fixes int
 	errorSchema  *schemas.Schema
-	// tainted is what is tainted of each plan whose input is not, set by the
-	// effects pass.
-	tainted []*taintResult
 	// made is the compiled plan, once materialise has run.
 	made *plan.Plan
 }
