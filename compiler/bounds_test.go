@@ -5,21 +5,21 @@ import (
 	"strings"
 	"testing"
 
-	"chimera.ai/engine/compiler/internal/proof"
-
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/compiler/internal/proof"
+	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
 )
 
 // spent compiles a plan that is made to cost much, and gives what it found and
 // what is left of what a file may take.
-func spent(t *testing.T, text string) (diag.Diagnostics, *unit) {
+func spent(t *testing.T, text string) (diag.Diagnostics, *compilation) {
 	t.Helper()
-	u := newUnit(Source{Name: "plan.yaml", Text: []byte(text)}, testCatalog(t), nil)
-	_, ds := u.compile(passes)
-	return ds, u
+	c := newCompilation(Source{Name: "plan.yaml", Text: []byte(text)}, testCatalog(t), nil)
+	_, ds := c.run(passes)
+	return ds, c
 }
 
 // among counts findings whose detail holds a text.
@@ -36,27 +36,26 @@ func among(ds diag.Diagnostics, text string) (n int) {
 // enough has been found.
 func TestProofsShareSteps(t *testing.T) {
 	const nodes = 160
-	ds, u := spent(t, plainHead+"nodes:\n"+repeated(nodes, "  - {id: n%, template: text/count, input_schema: {type: object, minProperties: %, allOf: ["+choices24()+"]}}"))
+	ds, c := spent(t, plainHead+"nodes:\n"+repeated(nodes, "  - {id: n%, template: text/count, input_schema: {type: object, minProperties: %, allOf: ["+choices24()+"]}}"))
 	require.NotEmpty(t, ds)
-	require.LessOrEqual(t, u.prover.Proofs, u.prover.Limit)
-	require.Less(t, u.prover.Proofs, proof.ManyErrors*containment.DefaultSteps+3*nodes*proof.FewSteps)
+	require.LessOrEqual(t, c.prover.Proofs, c.prover.Limit)
+	require.Less(t, c.prover.Proofs, proof.ManyErrors*containment.DefaultSteps+3*nodes*proof.FewSteps)
 
 	// A plan that is sound as far as it goes has what it needs.
-	ds, u = spent(t, plainHead+"nodes:\n"+repeated(40, "  - {id: n%, template: engine/pass, input_schema: {type: object, minProperties: %, allOf: ["+choices24()+"]}}"))
+	ds, c = spent(t, plainHead+"nodes:\n"+repeated(40, "  - {id: n%, template: engine/pass, input_schema: {type: object, minProperties: %, allOf: ["+choices24()+"]}}"))
 	require.Empty(t, among(ds, "after"), show(ds[:min(len(ds), 3)]))
-	require.Less(t, u.prover.Proofs, u.prover.Limit)
+	require.Less(t, c.prover.Proofs, c.prover.Limit)
 }
 
 // The search for counterexamples and edits ends after so many tries, and a
 // finding without one says so.
 func TestSearchEnds(t *testing.T) {
 	const edges = 300
-	ds, u := spent(t, plainHead+"nodes:\n"+repeated(edges, "  - {id: n%, template: engine/pass, input_schema: {type: object, properties: {x: {type: integer, maximum: %}}, required: [x]}, output_schema: {type: object, properties: {y: {type: integer, minimum: 0, maximum: %}}, required: [y]}}")+
+	ds, c := spent(t, plainHead+"nodes:\n"+repeated(edges, "  - {id: n%, template: engine/pass, input_schema: {type: object, properties: {x: {type: integer, maximum: %}}, required: [x]}, output_schema: {type: object, properties: {y: {type: integer, minimum: 0, maximum: %}}, required: [y]}}")+
 		"edges:\n"+repeated(edges-1, fmt.Sprintf("  - {from_node: n%%, from_port: y, to_node: n%d, to_port: x, edge_type: data, required: false, transform: \"${value + size(input.x) - %%}\"}", edges-1)))
-	require.Zero(t, u.tries)
 	require.Greater(t, among(ds, "was looked for that comes out so: a file has 8000 tries"), edges/2)
 	require.Positive(t, among(ds, "was found that comes out so"))
-	require.LessOrEqual(t, u.prover.Proofs, u.prover.Limit)
+	require.LessOrEqual(t, c.prover.Proofs, c.prover.Limit)
 }
 
 // Many schemas that share one deep chain of definitions cost what they say, if
@@ -65,10 +64,10 @@ func TestChainsAreBounded(t *testing.T) {
 	chain := func(keyword string, nodes int) string {
 		var b strings.Builder
 		b.WriteString(plainHead + "defs:\n")
-		for i := range MaxUses - 6 {
+		for i := range lint.MaxUses - 6 {
 			fmt.Fprintf(&b, "  d%d: {type: object, properties: {x: {$ref: '#/defs/d%d'}%s}}\n", i, i+1, keyword)
 		}
-		fmt.Fprintf(&b, "  d%d: {}\nnodes:\n", MaxUses-6)
+		fmt.Fprintf(&b, "  d%d: {}\nnodes:\n", lint.MaxUses-6)
 		return b.String() + repeated(nodes, "  - {id: n%, template: engine/pass, input_schema: {type: object, properties: {p%: {$ref: '#/defs/d0'}}}}")
 	}
 	ds, _ := spent(t, chain("", 40))
@@ -82,14 +81,14 @@ func TestChainsAreBounded(t *testing.T) {
 
 // When no more findings are listed, nothing more is proved.
 func TestProofsEnd(t *testing.T) {
-	const edges = MaxFindings + 1000
+	const edges = lint.MaxFindings + 1000
 	text := func(n int) string {
 		return strings.Replace(plainHead, "x: {type: string}", "x: {type: string}, y: {type: integer}", 1) +
 			"nodes:\n" + repeated(n, "  - {id: n%, template: engine/pass, input_schema: {type: object, properties: {x: {type: integer, maximum: %}}}}") +
 			"edges:\n" + repeated(n, "  - {from_node: $input, from_port: x, to_node: n%, to_port: x, edge_type: data, required: true}")
 	}
 	ds, all := spent(t, text(edges))
-	require.Len(t, ds, MaxFindings+1)
-	_, some := spent(t, text(MaxFindings))
+	require.Len(t, ds, lint.MaxFindings+1)
+	_, some := spent(t, text(lint.MaxFindings))
 	require.InEpsilon(t, some.prover.Proofs, all.prover.Proofs, 0.1)
 }

@@ -5,6 +5,11 @@ import (
 	"slices"
 
 	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/compiler/internal/pool"
+	"chimera.ai/engine/compiler/internal/proof"
+	"chimera.ai/engine/compiler/judge"
+	"chimera.ai/engine/compiler/lint"
+	"chimera.ai/engine/compiler/typing"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
@@ -23,67 +28,86 @@ type Source = diag.Source
 //
 // What the language has and the engine cannot run yet is plan/not-supported.
 func Compile(src Source, cat *catalog.Catalog, pol *policy.Bundle) (*plan.Plan, diag.Diagnostics) {
-	return newUnit(src, cat, pol).compile(append(slices.Clone(passes), pass{"refuse", (*unit).refuse}))
+	return newCompilation(src, cat, pol).run(append(slices.Clone(passes), pass{"refuse", (*compilation).refuse}))
 }
 
 // Check is Compile for those who only look at a plan: what the engine cannot run
 // yet is left in. The engine takes no plan from it.
 func Check(src Source, cat *catalog.Catalog, pol *policy.Bundle) (*plan.Plan, diag.Diagnostics) {
-	return newUnit(src, cat, pol).compile(passes)
+	return newCompilation(src, cat, pol).run(passes)
+}
+
+// compilation is one compilation: its arguments, and the value that each pass made
+// of the one before. No pass changes an earlier value.
+type compilation struct {
+	cat *catalog.Catalog
+	pol *policy.Bundle
+
+	*fields.Reader
+	pool   *pool.Pool
+	prover *proof.Prover
+
+	linted *lint.Graph
+	typed  *typing.Graph
+	judged *judge.Graph
+	made   *plan.Plan
+}
+
+func newCompilation(src Source, cat *catalog.Catalog, pol *policy.Bundle) *compilation {
+	rep := fields.NewReader(src)
+	return &compilation{cat: cat, pol: pol, Reader: rep, pool: new(pool.Pool), prover: proof.New(rep)}
 }
 
 // pass is one step of the compiler. Every pass reports all that it finds, and
 // looks only at what those before it found sound.
 type pass struct {
 	name string
-	run  func(*unit)
+	run  func(*compilation)
 }
 
 // passes is the order of the compiler. Materialise does nothing once an error has
 // been found, and what the engine cannot run yet is refused after everything
 // else has been said.
 var passes = []pass{
-	{"lint", (*unit).lint},
-	{"types", (*unit).types},
-	{"effects", (*unit).effects},
-	{"trust", (*unit).trust},
-	{"materialise", (*unit).materialise},
+	{"lint", func(c *compilation) {
+		c.linted = lint.Check(c.Reader, c.pool, c.cat)
+		c.prover.Extend(c.linted.Size())
+	}},
+	{"type", func(c *compilation) { c.typed = typing.Check(c.Reader, c.pool, c.prover, c.linted) }},
+	{"judge", func(c *compilation) { c.judged = judge.Check(c.Reader, c.prover, c.typed, c.pol) }},
+	{"materialise", (*compilation).materialise},
 }
 
-func (u *unit) compile(passes []pass) (*plan.Plan, diag.Diagnostics) {
+func (c *compilation) run(passes []pass) (*plan.Plan, diag.Diagnostics) {
 	for _, p := range passes {
-		p.run(u)
-		if err := u.verify(); err != nil {
-			u.Report(diag.Diagnostic{
+		p.run(c)
+		if err := c.linted.Verify(); err != nil {
+			c.Report(diag.Diagnostic{
 				Code: diag.PlanSchema, Summary: fmt.Sprintf("the compiler is at fault: after its pass %q %v", p.name, err),
-				Subject: diag.Range{File: u.Src.Name, Start: diag.Pos{Line: 1, Column: 1}, End: diag.Pos{Line: 1, Column: 1}},
+				Subject: diag.Range{File: c.Src.Name, Start: diag.Pos{Line: 1, Column: 1}, End: diag.Pos{Line: 1, Column: 1}},
 			})
 			break
 		}
 	}
-	u.Found.Sort()
-	if u.Found.HasErrors() {
-		return nil, u.Found
+	c.Found.Sort()
+	if c.Found.HasErrors() {
+		return nil, c.Found
 	}
-	return u.made, u.Found
+	return c.made, c.Found
 }
 
-// verify checks what every pass relies on, so that a mistake of one pass shows
-// right behind it.
-func (u *unit) verify() error {
-	for _, doc := range u.docs {
-		last := len(doc.nodes) - 1
-		if last < 1 || doc.nodes[0].kind != plan.KindInput || doc.nodes[last].kind != plan.KindOutput {
-			return fmt.Errorf("$input is not first or $output not last")
-		}
-		for _, e := range doc.edges {
-			if e.sound && (e.from < 0 || e.from >= last || e.to < 1 || e.to > last || e.kind == "") {
-				return fmt.Errorf("the edge %s is out of place", fields.Quote(e.String()))
-			}
-		}
-		if doc.order != nil && len(doc.order) != len(doc.nodes) {
-			return fmt.Errorf("the order of nodes is not complete")
-		}
+// ParseCatalog reads a catalog file (kind: Catalog), YAML or JSON, of one
+// document, and proves what it says of prices and adapters. The catalog is nil
+// exactly if the diagnostics hold an error. It is pure.
+func ParseCatalog(src Source) (*catalog.Catalog, diag.Diagnostics) {
+	rep := fields.NewReader(src)
+	var cat *catalog.Catalog
+	if f := catalog.Read(rep); f != nil {
+		cat = typing.ProveCatalog(rep, f)
 	}
-	return nil
+	rep.Found.Sort()
+	if rep.Found.HasErrors() {
+		return nil, rep.Found
+	}
+	return cat, rep.Found
 }

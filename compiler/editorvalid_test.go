@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/schemas"
@@ -98,7 +99,7 @@ nodes:
 	s := editor(t, "plan")
 	for field, set := range map[string][]string{
 		"provider_type: skill": fields.ProviderTypes, "mode: deter": fields.Modes, "effect_class: pure": fields.EffectClasses,
-		"trust_requirement: allow_auto": fields.TrustStates, "priority: low": priorities, "on: [timeout]": catalog.Retryable(),
+		"trust_requirement: allow_auto": fields.TrustStates, "priority: low": lint.Priorities, "on: [timeout]": catalog.Retryable(),
 	} {
 		name, was, _ := strings.Cut(field, ": ")
 		for _, word := range append([]string{"other", "PURE", ""}, set...) {

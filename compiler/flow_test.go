@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/compiler/lint"
+	"chimera.ai/engine/compiler/typing"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/plan"
 )
@@ -16,23 +18,34 @@ import (
 // world is one outcome of everything that the compiler cannot know.
 type world struct {
 	fails    map[int]bool
-	presents map[portKey]bool
-	holds    map[whenKey]bool
+	presents map[portAt]bool
+	holds    map[whenAt]bool
+}
+
+// portAt and whenAt name what a world decides.
+type portAt struct {
+	node int
+	port string
+}
+
+type whenAt struct {
+	node       int
+	port, when string
 }
 
 // run is a second, naive reading of the rules in the package comment: it decides
 // nodes one after the other in one world.
 type run struct {
-	doc   *typedDocument
+	doc   *typing.Document
 	world world
 	ended map[int]string
 }
 
-func simulate(doc *typedDocument, w world) *run {
+func simulate(doc *typing.Document, w world) *run {
 	r := &run{doc: doc, world: w, ended: map[int]string{0: "succeeded"}}
 	for changed := true; changed; {
 		changed = false
-		for i := 1; i < len(doc.nodes); i++ {
+		for i := 1; i < len(doc.Nodes); i++ {
 			if r.ended[i] != "" || !r.resolved(i) {
 				continue
 			}
@@ -44,8 +57,8 @@ func simulate(doc *typedDocument, w world) *run {
 }
 
 func (r *run) resolved(i int) bool {
-	for _, e := range r.doc.edges {
-		if e.to == i && r.ended[e.from] == "" {
+	for _, e := range r.doc.Edges {
+		if e.To == i && r.ended[e.From] == "" {
 			return false
 		}
 	}
@@ -53,28 +66,28 @@ func (r *run) resolved(i int) bool {
 }
 
 func (r *run) decide(i int) string {
-	n := r.doc.nodes[i]
+	n := r.doc.Nodes[i]
 	edges, delivered := 0, 0
 	filled := map[string]bool{}
-	for _, e := range r.doc.edges {
-		if e.to != i {
+	for _, e := range r.doc.Edges {
+		if e.To != i {
 			continue
 		}
 		edges++
 		if r.delivered(e) {
 			delivered++
-			if e.carries() {
-				filled[e.toPort] = true
+			if e.Carries() {
+				filled[e.ToPort] = true
 			}
-		} else if e.required {
+		} else if e.Required {
 			return "skipped"
 		}
 	}
-	if n.kind == plan.KindCall && edges > 0 && delivered == 0 {
+	if n.Kind == plan.KindCall && edges > 0 && delivered == 0 {
 		return "skipped"
 	}
-	for _, p := range r.doc.needs(i) {
-		if !filled[p] && n.withPort(p) == nil {
+	for _, p := range r.doc.Needs(i) {
+		if !filled[p] && n.WithPort(p) == nil {
 			return "skipped"
 		}
 	}
@@ -84,22 +97,22 @@ func (r *run) decide(i int) string {
 	return "succeeded"
 }
 
-func (r *run) delivered(e *typedEdge) bool {
-	state := r.ended[e.from]
-	if e.kind == plan.Error {
-		return state == "failed" && (e.when == nil || r.holds(e))
+func (r *run) delivered(e *typing.Edge) bool {
+	state := r.ended[e.From]
+	if e.Kind == plan.Error {
+		return state == "failed" && (e.When == nil || r.holds(e))
 	}
 	if state != "succeeded" {
 		return false
 	}
 	switch {
-	case e.kind == plan.Control:
+	case e.Kind == plan.Control:
 		return true
-	case e.kind == plan.Data:
+	case e.Kind == plan.Data:
 		return r.present(e)
-	case e.otherwise:
-		for _, x := range r.doc.edges {
-			if x.from == e.from && x.kind == plan.Conditional && !x.otherwise && r.present(x) && r.holds(x) {
+	case e.Otherwise:
+		for _, x := range r.doc.Edges {
+			if x.From == e.From && x.Kind == plan.Conditional && !x.Otherwise && r.present(x) && r.holds(x) {
 				return false
 			}
 		}
@@ -108,31 +121,31 @@ func (r *run) delivered(e *typedEdge) bool {
 	return r.present(e) && r.holds(e)
 }
 
-func (r *run) present(e *typedEdge) bool {
-	if e.fromPort == plan.DonePort || r.doc.nodes[e.from].output.Ports().Certain(e.fromPort) {
+func (r *run) present(e *typing.Edge) bool {
+	if e.FromPort == plan.DonePort || r.doc.Nodes[e.From].Output.Ports().Certain(e.FromPort) {
 		return true
 	}
-	return r.world.presents[portKey{e.from, e.fromPort}]
+	return r.world.presents[portAt{e.From, e.FromPort}]
 }
 
-func (r *run) holds(e *typedEdge) bool {
-	key := whenKey{e.from, e.fromPort, ""}
-	if e.when != nil {
-		key.when = e.when.Text
+func (r *run) holds(e *typing.Edge) bool {
+	key := whenAt{e.From, e.FromPort, ""}
+	if e.When != nil {
+		key.when = e.When.Text
 	}
 	return r.world.holds[key]
 }
 
 // failed reports whether a failure of the run is not handled.
 func (r *run) failed() bool {
-	for i := range r.doc.nodes {
+	for i := range r.doc.Nodes {
 		if r.ended[i] != "failed" {
 			continue
 		}
 		handled := false
-		for _, e := range r.doc.edges {
-			if e.from == i && e.fromPort == plan.ErrorPort && r.delivered(e) {
-				handled = handled || r.ended[e.to] != "skipped" || r.doc.nodes[e.to].kind == plan.KindOutput
+		for _, e := range r.doc.Edges {
+			if e.From == i && e.FromPort == plan.ErrorPort && r.delivered(e) {
+				handled = handled || r.ended[e.To] != "skipped" || r.doc.Nodes[e.To].Kind == plan.KindOutput
 			}
 		}
 		if !handled {
@@ -143,7 +156,7 @@ func (r *run) failed() bool {
 }
 
 // worlds calls f for every combination of what a plan leaves open.
-func worlds(doc *typedDocument, f func(world)) int {
+func worlds(doc *typing.Document, f func(world)) int {
 	var set []func(w world, on bool)
 	seen := map[any]bool{}
 	once := func(key any, s func(w world, on bool)) {
@@ -152,19 +165,19 @@ func worlds(doc *typedDocument, f func(world)) int {
 			set = append(set, s)
 		}
 	}
-	for _, e := range doc.edges {
-		if e.fromPort == plan.ErrorPort {
-			from := e.from
+	for _, e := range doc.Edges {
+		if e.FromPort == plan.ErrorPort {
+			from := e.From
 			once(from, func(w world, on bool) { w.fails[from] = on })
 		}
-		if e.kind != plan.Control && e.fromPort != plan.DonePort && e.kind != plan.Error && !doc.nodes[e.from].output.Ports().Certain(e.fromPort) {
-			key := portKey{e.from, e.fromPort}
+		if e.Kind != plan.Control && e.FromPort != plan.DonePort && e.Kind != plan.Error && !doc.Nodes[e.From].Output.Ports().Certain(e.FromPort) {
+			key := portAt{e.From, e.FromPort}
 			once(key, func(w world, on bool) { w.presents[key] = on })
 		}
-		if (e.kind == plan.Conditional && !e.otherwise) || (e.kind == plan.Error && e.when != nil) {
-			key := whenKey{e.from, e.fromPort, ""}
-			if e.when != nil {
-				key.when = e.when.Text
+		if (e.Kind == plan.Conditional && !e.Otherwise) || (e.Kind == plan.Error && e.When != nil) {
+			key := whenAt{e.From, e.FromPort, ""}
+			if e.When != nil {
+				key.when = e.When.Text
 			}
 			once(key, func(w world, on bool) { w.holds[key] = on })
 		}
@@ -173,7 +186,7 @@ func worlds(doc *typedDocument, f func(world)) int {
 		return len(set)
 	}
 	for bits := range 1 << len(set) {
-		w := world{map[int]bool{}, map[portKey]bool{}, map[whenKey]bool{}}
+		w := world{map[int]bool{}, map[portAt]bool{}, map[whenAt]bool{}}
 		for i, s := range set {
 			s(w, bits>>i&1 == 1)
 		}
@@ -286,22 +299,22 @@ func TestFlowAgainstWorlds(t *testing.T) {
 	}
 	for seed := range seeds {
 		text := randomPlan(rand.New(rand.NewPCG(seed, 7+*firstSeed)))
-		u := newUnit(Source{Name: "random.yaml", Text: []byte(text)}, cat, nil)
-		_, ds := u.compile(passes)
+		c := newCompilation(Source{Name: "random.yaml", Text: []byte(text)}, cat, nil)
+		_, ds := c.run(passes)
 		if slices.ContainsFunc(ds, func(d diag.Diagnostic) bool {
 			// Only whole plans are analysed, and only these findings are.
 			return d.Severity == diag.Error && d.Code != diag.PlanUnreachable && (d.Code != diag.TypeMissingInput || d.Node != plan.OutputNode || strings.Contains(d.Summary, "nothing fills") || strings.Contains(d.Summary, "may be absent"))
 		}) {
 			continue
 		}
-		doc := u.typed[0]
-		require.False(t, doc.broken)
-		last := len(doc.nodes) - 1
-		runs := make([]bool, len(doc.nodes))
+		doc := c.typed.Documents[0]
+		require.False(t, doc.Broken)
+		last := len(doc.Nodes) - 1
+		runs := make([]bool, len(doc.Nodes))
 		certain := true
 		if worlds(doc, func(w world) {
 			r := simulate(doc, w)
-			for i := range doc.nodes {
+			for i := range doc.Nodes {
 				runs[i] = runs[i] || r.ended[i] != "skipped"
 			}
 			if !r.failed() && r.ended[last] == "skipped" {
@@ -321,20 +334,20 @@ func TestFlowAgainstWorlds(t *testing.T) {
 				saysCertain = false
 			}
 		}
-		for i, n := range doc.nodes[1:last] {
+		for i, n := range doc.Nodes[1:last] {
 			if !runs[i+1] {
 				unreachable++
 			}
 			// A node behind a dead one is named in its detail.
-			listed := dead[n.id]
+			listed := dead[n.ID]
 			for _, d := range ds {
 				if d.Code == diag.PlanUnreachable {
 					if _, behind, ok := strings.Cut(d.Detail, "Nor can what comes after it: "); ok {
-						listed = listed || strings.Contains(behind, "`"+n.id+"`")
+						listed = listed || strings.Contains(behind, "`"+n.ID+"`")
 					}
 				}
 			}
-			require.Equal(t, !runs[i+1], listed, "seed %d, node %s\n%s\n%s", seed, n.id, show(ds), text)
+			require.Equal(t, !runs[i+1], listed, "seed %d, node %s\n%s\n%s", seed, n.ID, show(ds), text)
 		}
 		require.Equal(t, certain, saysCertain, "seed %d\n%s\n%s", seed, show(ds), text)
 		if certain {
@@ -377,10 +390,10 @@ nodes:
 		}
 		return b.String()
 	}
-	for _, n := range []int{1, 2, MaxAtoms - 1, MaxAtoms} {
+	for _, n := range []int{1, 2, lint.MaxAtoms - 1, lint.MaxAtoms} {
 		mustCompile(t, "atoms", []byte(write(n)))
 	}
-	p, ds := Compile(Source{Name: "atoms", Text: []byte(write(MaxAtoms + 1))}, testCatalog(t), nil)
+	p, ds := Compile(Source{Name: "atoms", Text: []byte(write(lint.MaxAtoms + 1))}, testCatalog(t), nil)
 	require.Nil(t, p)
 	require.Len(t, ds, 1, show(ds))
 	require.Equal(t, diag.TypeMissingInput, ds[0].Code)

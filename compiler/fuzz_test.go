@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/compiler/plangen"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
@@ -54,7 +55,7 @@ func checkResult(t *testing.T, text []byte, p *plan.Plan, ds diag.Diagnostics) {
 // checkFindings: what is said of a file is whole, short, and stands in it.
 func checkFindings(t *testing.T, text []byte, ds diag.Diagnostics) {
 	t.Helper()
-	require.LessOrEqual(t, len(ds), MaxFindings+1)
+	require.LessOrEqual(t, len(ds), lint.MaxFindings+1)
 	for _, d := range ds {
 		require.NotEmpty(t, d.Code, "%q", text)
 		require.NotEmpty(t, d.Summary, "%s %q", d.Code, text)

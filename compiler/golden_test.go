@@ -3,6 +3,7 @@ package compiler
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -14,10 +15,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/plan"
 )
 
 // good lists the test files that compile.
+// soak is set by make soak: the tests draw many more cases.
+var soak = flag.Bool("soak", false, "draw many more cases")
+
+// firstSeed draws other cases.
+var firstSeed = flag.Uint64("seed", 0, "which random cases are drawn")
+
+// cases is how many cases a test draws: a quarter of n under the race detector.
+func cases(n int) int {
+	if raced.Enabled {
+		return n / 4
+	}
+	return n
+}
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
 func good(t testing.TB) []string {
 	t.Helper()
 	all, err := filepath.Glob("testdata/*/*.yaml")

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/compiler/plangen"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/plan"
@@ -73,9 +74,9 @@ func TestHostile(t *testing.T) {
 		"switch":            {plainHead + "nodes:\n" + repeated(cases(4_000), "  - {id: n%, template: engine/pass}") + "edges:\n" + repeated(cases(4_000), "  - {from_node: $input, from_port: x, to_node: n%, to_port: $start, edge_type: conditional, required: false, when: value == 'case %'}") + repeated(cases(4_000), "  - {from_node: n%, from_port: $, to_node: $output, to_port: $, edge_type: data, required: false}"), diag.TypeMissingInput},
 		"tangle":            {tangle(cases(3_000)), ""},
 		"big chain":         {string(plangen.Chain(cases(20_000))), ""},
-		"definitions":       {plainHead + "defs:\n" + repeated(MaxDefinitions+1, "  d%: {}") + one, diag.PlanLimits},
+		"definitions":       {plainHead + "defs:\n" + repeated(lint.MaxDefinitions+1, "  d%: {}") + one, diag.PlanLimits},
 		"chained":           {plainHead + "defs:\n" + chained(2_000) + one, diag.PlanLimits},
-		"chained enough":    {plainHead + "defs:\n" + chained(MaxUses) + one, ""},
+		"chained enough":    {plainHead + "defs:\n" + chained(lint.MaxUses) + one, ""},
 		"ungated":           {plainHead + "nodes:\n" + repeated(cases(10_000), "  - {id: n%, template: engine/pass, effect_class: committing, commit_policy: {}}") + "edges:\n" + repeated(cases(9_000), "  - {from_node: $input, from_port: $done, to_node: n%, to_port: $start, edge_type: control, required: false}"), diag.EffectUngated},
 		"weaker":            {plainHead + "nodes:\n" + repeated(cases(150), "  - {id: n%, template: text/count, input_schema: {type: object, minProperties: %, allOf: ["+choices24()+"]}}"), diag.TrustWeaker},
 		"leaves":            {plainHead + "nodes:\n  - {id: a, template: engine/pass, input_schema: {type: object, properties: {x: {}}}, with: {x: [" + strings.Repeat("'${input.x}', ", cases(20_000)) + "1]}}\n", ""},
@@ -262,7 +263,7 @@ func tangle(n int) string {
 	r := rand.New(rand.NewPCG(5, 5))
 	for i := range n {
 		fmt.Fprintf(&nodes, "  - {id: n%d, template: engine/pass}\n", i)
-		if i < MaxAtoms {
+		if i < lint.MaxAtoms {
 			fmt.Fprintf(&edges, "  - {from_node: $input, from_port: x, to_node: n%d, to_port: $start, edge_type: conditional, required: true, when: value == '%d'}\n", i, i)
 			continue
 		}
@@ -296,9 +297,9 @@ func doublingAliases(n int) string {
 
 // TestTooManyFindings: the list of findings is bounded, and says so.
 func TestTooManyFindings(t *testing.T) {
-	text := plainHead + repeated(MaxFindings+100, "field%: 1") + "nodes: [{id: a, template: engine/pass}]\n"
+	text := plainHead + repeated(lint.MaxFindings+100, "field%: 1") + "nodes: [{id: a, template: engine/pass}]\n"
 	_, ds := Compile(Source{Name: "many.yaml", Text: []byte(text)}, testCatalog(t), nil)
-	require.Len(t, ds, MaxFindings+1)
+	require.Len(t, ds, lint.MaxFindings+1)
 	last := 0
 	for _, d := range ds {
 		if d.Summary == "too many findings; the others are not shown" {

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"chimera.ai/engine/compiler/internal/pool"
-
-	"chimera.ai/engine/catalog"
-	"chimera.ai/engine/contract"
+	"chimera.ai/engine/compiler/judge"
+	"chimera.ai/engine/compiler/lint"
+	"chimera.ai/engine/compiler/typing"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
@@ -16,16 +16,16 @@ import (
 
 // materialise writes the plans of the file as compiled plans, each behind those
 // that it runs, unless anything was found that forbids it.
-func (u *unit) materialise() {
-	if u.Errors > 0 || len(u.graph) == 0 {
+func (c *compilation) materialise() {
+	if c.Errors > 0 || len(c.judged.Documents) == 0 {
 		return
 	}
-	u.pinnable()
-	if u.Errors > 0 {
+	c.pinnable()
+	if c.Errors > 0 {
 		return
 	}
-	w := &writer{u: u, made: make([]*plan.Plan, len(u.graph)), digests: map[string]string{}}
-	for i := range u.graph {
+	w := &writer{c: c, made: make([]*plan.Plan, len(c.judged.Documents)), digests: map[string]string{}}
+	for i := range c.judged.Documents {
 		w.write(i)
 	}
 	root := w.made[0]
@@ -34,34 +34,34 @@ func (u *unit) materialise() {
 		slices.SortFunc(root.Children, func(a, b plan.Child) int { return strings.Compare(a.Digest, b.Digest) })
 		root.Children = slices.CompactFunc(root.Children, func(a, b plan.Child) bool { return a.Digest == b.Digest })
 		if err := root.Verify(); err != nil {
-			u.unmade(u.graph[0], err)
+			c.unmade(c.judged.Documents[0], err)
 		}
 	}
-	if u.Errors > 0 {
+	if c.Errors > 0 {
 		return
 	}
 	root.Index()
-	u.made = root
+	c.made = root
 }
 
 // unmade: the passes should make this impossible. If they do not, nothing runs.
-func (u *unit) unmade(doc *judgedDocument, err error) {
-	u.Report(diag.Diagnostic{
-		Code: diag.PlanSchema, Summary: "the compiler made a plan that does not verify", Detail: fields.Sentence(err.Error()), Subject: fields.Head(doc.at),
+func (c *compilation) unmade(doc *judge.Document, err error) {
+	c.Report(diag.Diagnostic{
+		Code: diag.PlanSchema, Summary: "the compiler made a plan that does not verify", Detail: fields.Sentence(err.Error()), Subject: fields.Head(doc.At),
 	})
 }
 
 // pinnable refuses sub-plans that stand in no document of the file: there is
 // nothing to pin yet.
-func (u *unit) pinnable() {
+func (c *compilation) pinnable() {
 	known := map[string]bool{}
-	for _, doc := range u.graph {
-		known[doc.reference()] = true
+	for _, doc := range c.judged.Documents {
+		known[doc.Reference()] = true
 	}
-	for _, doc := range u.graph {
-		for _, n := range doc.nodes {
-			if n.subplan() && !known[n.operation] {
-				u.unsupported("sub-plans", n.operationRange(), n.id, "")
+	for _, doc := range c.judged.Documents {
+		for _, n := range doc.Nodes {
+			if n.Subplan() && !known[n.Operation] {
+				c.unsupported("sub-plans", n.OperationRange(), n.ID, "")
 			}
 		}
 	}
@@ -69,7 +69,7 @@ func (u *unit) pinnable() {
 
 // writer writes all plans of a file.
 type writer struct {
-	u    *unit
+	c    *compilation
 	made []*plan.Plan
 	// digests are those of the plans that are written, by name@version.
 	digests  map[string]string
@@ -82,44 +82,42 @@ func (w *writer) write(i int) {
 	if w.made[i] != nil {
 		return
 	}
-	doc := w.u.graph[i]
-	for _, n := range doc.nodes {
-		if !n.subplan() {
+	doc := w.c.judged.Documents[i]
+	for _, n := range doc.Nodes {
+		if !n.Subplan() {
 			continue
 		}
-		for at, other := range w.u.graph {
-			if other.reference() == n.operation {
+		for at, other := range w.c.judged.Documents {
+			if other.Reference() == n.Operation {
 				w.write(at)
 				break
 			}
 		}
 	}
-	m := &maker{doc: doc, digests: w.digests, schemas: map[string]*pool.Schema{}, reads: make([]map[string]bool, len(doc.nodes)), taint: doc.taint}
+	m := &maker{doc: doc, digests: w.digests, schemas: map[string]*pool.Schema{}, reads: make([]map[string]bool, len(doc.Nodes))}
 	p := m.plan()
 	w.made[i] = p
 	if i == 0 {
 		return
 	}
 	if err := p.Verify(); err != nil {
-		w.u.unmade(doc, err)
+		w.c.unmade(doc, err)
 		return
 	}
 	encoded, err := p.Encode()
 	if err != nil {
-		w.u.unmade(doc, err)
+		w.c.unmade(doc, err)
 		return
 	}
 	p.Index()
 	digest := plan.DigestOf(encoded)
-	w.digests[doc.reference()] = digest
+	w.digests[doc.Reference()] = digest
 	w.children = append(w.children, plan.Child{Digest: digest, Plan: p})
 }
 
 // maker gathers what nodes and edges share.
 type maker struct {
-	doc *judgedDocument
-	// taint is what is tainted of the plan, its input being not.
-	taint *taintResult
+	doc *judge.Document
 	// digests are those of the plans that this one may run, by name@version.
 	digests map[string]string
 	schemas map[string]*pool.Schema
@@ -132,25 +130,25 @@ type maker struct {
 func (m *maker) plan() *plan.Plan {
 	doc := m.doc
 	p := &plan.Plan{
-		Format: plan.Format, Name: doc.name.Text, Version: doc.version.Text, Expr: plan.ExprVersion, Limits: doc.limits,
+		Format: plan.Format, Name: doc.Name.Text, Version: doc.Version.Text, Expr: plan.ExprVersion, Limits: doc.Limits,
 	}
-	if doc.agent != nil {
-		p.Agent = doc.agent.Text
+	if doc.Agent != nil {
+		p.Agent = doc.Agent.Text
 	}
-	p.Nodes = make([]plan.Node, len(doc.nodes))
-	for i, n := range doc.nodes {
-		m.pool(n.input)
-		m.pool(n.output)
+	p.Nodes = make([]plan.Node, len(doc.Nodes))
+	for i, n := range doc.Nodes {
+		m.pool(n.Input)
+		m.pool(n.Output)
 		m.reads[i] = map[string]bool{}
 	}
 	p.Schemas = m.sorted()
-	for i := range doc.nodes {
+	for i := range doc.Nodes {
 		p.Nodes[i] = m.node(i)
 	}
 	m.commits(p)
 	m.loops(p)
-	p.Edges = make([]plan.Edge, len(doc.edges))
-	for i, e := range doc.edges {
+	p.Edges = make([]plan.Edge, len(doc.Edges))
+	for i, e := range doc.Edges {
 		p.Edges[i] = m.edge(p, e)
 	}
 	for i := range p.Nodes {
@@ -160,9 +158,9 @@ func (m *maker) plan() *plan.Plan {
 	return p
 }
 
-func (m *maker) pool(c *typedSchema) {
+func (m *maker) pool(c *typing.Schema) {
 	if c != nil {
-		m.schemas[c.Digest] = c.Schema
+		m.schemas[c.Digest] = c.Schema.Schema
 	}
 }
 
@@ -176,7 +174,7 @@ func (m *maker) sorted() []plan.Schema {
 	return out
 }
 
-func (m *maker) schema(c *typedSchema) int {
+func (m *maker) schema(c *typing.Schema) int {
 	if c == nil {
 		return -1
 	}
@@ -185,25 +183,25 @@ func (m *maker) schema(c *typedSchema) int {
 
 func (m *maker) node(i int) plan.Node {
 	doc := m.doc
-	n := doc.nodes[i]
-	out := plan.Node{ID: n.id, Kind: n.kind, InputSchema: m.schema(n.input), OutputSchema: m.schema(n.output)}
-	if n.kind != plan.KindInput {
-		out.RequiredPorts = doc.needs(i)
+	n := doc.Nodes[i]
+	out := plan.Node{ID: n.ID, Kind: n.Kind, InputSchema: m.schema(n.Input), OutputSchema: m.schema(n.Output)}
+	if n.Kind != plan.KindInput {
+		out.RequiredPorts = doc.Needs(i)
 	}
-	if n.kind != plan.KindCall {
+	if n.Kind != plan.KindCall {
 		return out
 	}
-	out.ProviderType, out.Provider, out.Operation = n.providerType, n.provider, n.operation
-	out.Mode, out.Effect, out.Trust = n.mode, n.effect, n.trust
-	out.TimeoutMS, out.Retry = n.timeout, retryOf(n, n.retry)
-	if t := n.template; t != nil {
+	out.ProviderType, out.Provider, out.Operation = n.ProviderType, n.Provider, n.Operation
+	out.Mode, out.Effect, out.Trust = n.Mode, n.Effect, n.Trust
+	out.TimeoutMS, out.Retry = n.Timeout, judge.Retry(n, n.Retry)
+	if t := n.Template; t != nil {
 		out.Fingerprint = t.Fingerprint
-		out.InProcess = t.InProcess && n.providerType == plan.Skill
+		out.InProcess = t.InProcess && n.ProviderType == plan.Skill
 	}
-	out.Local = out.InProcess && n.effect == plan.Pure && n.mode == plan.Deter && n.timeout <= LocalTimeoutMS
-	for _, f := range n.fills {
-		out.With = append(out.With, plan.PortTemplate{Port: f.port, Template: f.template.Raw})
-		out.ReadsInput = out.ReadsInput || f.template.Reads("input")
+	out.Local = out.InProcess && n.Effect == plan.Pure && n.Mode == plan.Deter && n.Timeout <= lint.LocalTimeoutMS
+	for _, f := range n.Fills {
+		out.With = append(out.With, plan.PortTemplate{Port: f.Port, Template: f.Template.Raw})
+		out.ReadsInput = out.ReadsInput || f.Template.Reads("input")
 	}
 	slices.SortFunc(out.With, func(a, b plan.PortTemplate) int {
 		if a.Port < b.Port {
@@ -215,42 +213,25 @@ func (m *maker) node(i int) plan.Node {
 	return out
 }
 
-// retryOf completes a retry policy of a node: `on` that was left out means the retried
-// kinds, with invalid_output for a prob node; for an effect that must not be
-// repeated blindly, the kinds that prove that nothing ran.
-func retryOf(n *typedNode, r plan.Retry) plan.Retry {
-	if r.On == nil {
-		r.On = slices.Clone(catalog.RetriedKinds)
-		if !n.repeatable() {
-			r.On = slices.Clone(proven)
-		}
-		if n.mode == plan.Prob {
-			r.On = append(r.On, contract.InvalidOutput)
-		}
-		slices.Sort(r.On)
-	}
-	return r
-}
-
-func (m *maker) edge(p *plan.Plan, e *typedEdge) plan.Edge {
+func (m *maker) edge(p *plan.Plan, e *typing.Edge) plan.Edge {
 	out := plan.Edge{
-		From: e.from, FromPort: e.fromPort, To: e.to, ToPort: e.toPort,
-		Type: e.kind, Required: e.required, Otherwise: e.otherwise, Implicit: e.implicit,
+		From: e.From, FromPort: e.FromPort, To: e.To, ToPort: e.ToPort,
+		Type: e.Kind, Required: e.Required, Otherwise: e.Otherwise, Implicit: e.Implicit,
 	}
-	if e.when != nil {
-		out.When = e.condition
-		p.Nodes[e.from].RoutesOnInput = p.Nodes[e.from].RoutesOnInput || e.predicate.Reads("input")
+	if e.When != nil {
+		out.When = e.Condition
+		p.Nodes[e.From].RoutesOnInput = p.Nodes[e.From].RoutesOnInput || e.Predicate.Reads("input")
 	}
-	if e.template != nil {
-		out.Transform = e.template.Raw
-		p.Nodes[e.to].ReadsInput = p.Nodes[e.to].ReadsInput || e.template.Reads("input")
-		out.ReadsOutput = e.fromPort != plan.ErrorPort && e.template.Reads("output")
+	if e.Template != nil {
+		out.Transform = e.Template.Raw
+		p.Nodes[e.To].ReadsInput = p.Nodes[e.To].ReadsInput || e.Template.Reads("input")
+		out.ReadsOutput = e.FromPort != plan.ErrorPort && e.Template.Reads("output")
 	}
-	if e.kind != plan.Error && e.carries() {
-		m.reads[e.from][e.fromPort] = true
+	if e.Kind != plan.Error && e.Carries() {
+		m.reads[e.From][e.FromPort] = true
 	}
 	if out.ReadsOutput {
-		m.reads[e.from][plan.WholePort] = true
+		m.reads[e.From][plan.WholePort] = true
 	}
 	return out
 }

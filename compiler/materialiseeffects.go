@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/compiler/lint"
+	"chimera.ai/engine/compiler/typing"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
 )
@@ -14,87 +16,78 @@ import (
 // effect writes what a call says of its effect, its price and its place outside
 // the usual order, but for its commit policy.
 func (m *maker) effect(out *plan.Node, i int) {
-	doc, n := m.doc, m.doc.nodes[i]
-	if n.subplan() {
-		out.Plan = m.digests[n.operation]
+	doc, n := m.doc, m.doc.Nodes[i]
+	if n.Subplan() {
+		out.Plan = m.digests[n.Operation]
 	}
-	out.Called = n.called
-	if owner := doc.blockOf[i]; owner >= 0 {
+	out.Called = n.Called
+	if owner := doc.BlockOf[i]; owner >= 0 {
 		out.Undoes = owner
 	}
-	if t := n.template; t != nil && t.Cost != nil {
-		out.Cost = &plan.Cost{Expr: n.price, Currency: t.Cost.Currency, FromOutput: t.Cost.FromOutput}
+	if t := n.Template; t != nil && t.Cost != nil {
+		out.Cost = &plan.Cost{Expr: n.Price, Currency: t.Cost.Currency, FromOutput: t.Cost.FromOutput}
 	}
-	if n.cost != nil {
-		out.Estimate = estimateOf(n)
+	if n.Cost != nil {
+		out.Estimate = typing.EstimateOf(n)
 	}
-	if f := n.forEach; f != nil {
-		out.ForEach = &plan.ForEach{Port: f.port.Text, MaxParallel: int(f.parallel), MaxItems: int(f.items)}
-		if f.parallel == 0 {
-			out.ForEach.MaxParallel = doc.limits.MaxParallel
+	if f := n.ForEach; f != nil {
+		out.ForEach = &plan.ForEach{Port: f.Port.Text, MaxParallel: int(f.Parallel), MaxItems: int(f.Items)}
+		if f.Parallel == 0 {
+			out.ForEach.MaxParallel = doc.Limits.MaxParallel
 		}
 	}
-	if n.effect != plan.Pure || n.trust == plan.ManualReview {
-		out.Description, out.Priority = n.description, n.priority
-		out.Resources = n.resources
+	if n.Effect != plan.Pure || n.Trust == plan.ManualReview {
+		out.Description, out.Priority = n.Description, n.Priority
+		out.Resources = n.Resources
 	}
-	if n.effect == plan.Pure {
+	if n.Effect == plan.Pure {
 		return
 	}
-	if n.template != nil {
-		out.IdempotencyPort = n.template.IdempotencyPort
+	if n.Template != nil {
+		out.IdempotencyPort = n.Template.IdempotencyPort
 	}
 	out.Taint = m.tainted(i)
 }
 
 // tainted says what of a call nobody vouches for.
 func (m *maker) tainted(i int) *plan.Taint {
-	f, came := &m.taint.g.nodes[i], m.taint.came
-	t := &plan.Taint{Decision: came[f.runs] >= 0}
-	for _, port := range slices.Sorted(maps.Keys(f.ins)) {
-		if came[f.ins[port]] >= 0 {
-			t.Ports = append(t.Ports, port)
-		}
-	}
-	if t.Ports == nil && came[f.in] >= 0 {
-		t.Ports = []string{plan.WholePort}
-	}
-	n := m.doc.nodes[i]
-	t.Accepted = t.Any() && m.doc.grants.allowsTainted(n.effect, catalog.OperationName(n.provider, n.operation))
+	t := &plan.Taint{Decision: m.doc.Taint.Node(i).Decision, Ports: m.doc.Taint.Ports(i)}
+	n := m.doc.Nodes[i]
+	t.Accepted = t.Any() && m.doc.Grants.AllowsTainted(n.Effect, catalog.OperationName(n.Provider, n.Operation))
 	return t
 }
 
 // commits writes the commit policies and the barriers of the plan.
 func (m *maker) commits(p *plan.Plan) {
 	named := map[string]int{}
-	for i, n := range m.doc.nodes {
-		c := n.commit
+	for i, n := range m.doc.Nodes {
+		c := n.Commit
 		if c == nil {
 			continue
 		}
-		out := &plan.Commit{Barrier: -1, Prechecks: slices.Sorted(slices.Values(c.checks))}
+		out := &plan.Commit{Barrier: -1, Prechecks: slices.Sorted(slices.Values(c.Checks))}
 		p.Nodes[i].Commit = out
-		if c.waived {
-			out.Waived = c.rollback.Get("none").Text
+		if c.Waived {
+			out.Waived = c.Rollback.Get("none").Text
 		}
-		if v := n.verify; v != nil {
-			out.Verify = &plan.Verify{Node: v.target, With: json.RawMessage("{}"), Executed: v.condition}
-			if v.args != nil {
-				out.Verify.With = v.args.Raw
-				p.Nodes[v.target].ReadsInput = p.Nodes[v.target].ReadsInput || v.args.Reads("input")
+		if v := n.Verify; v != nil {
+			out.Verify = &plan.Verify{Node: v.Target, With: json.RawMessage("{}"), Executed: v.Condition}
+			if v.Args != nil {
+				out.Verify.With = v.Args.Raw
+				p.Nodes[v.Target].ReadsInput = p.Nodes[v.Target].ReadsInput || v.Args.Reads("input")
 			}
-			if v.result != nil {
-				out.Verify.Output = v.result.Raw
+			if v.Result != nil {
+				out.Verify.Output = v.Result.Raw
 			}
 		}
-		rule := c.rule()
+		rule := ruleOf(c)
 		switch {
-		case c.barrier != nil:
-			at, shared := named[c.barrier.Text]
+		case c.Barrier != nil:
+			at, shared := named[c.Barrier.Text]
 			if !shared {
 				at = len(p.Barriers)
-				named[c.barrier.Text] = at
-				p.Barriers = append(p.Barriers, plan.Barrier{ID: c.barrier.Text})
+				named[c.Barrier.Text] = at
+				p.Barriers = append(p.Barriers, plan.Barrier{ID: c.Barrier.Text})
 			}
 			out.Barrier = at
 			unite(&p.Barriers[at], rule)
@@ -109,22 +102,22 @@ func (m *maker) commits(p *plan.Plan) {
 	}
 }
 
-// rule is what a commit policy asks of people.
-func (c *commitPolicy) rule() plan.Barrier {
+// ruleOf is what a commit policy asks of people.
+func ruleOf(c *lint.CommitPolicy) plan.Barrier {
 	var b plan.Barrier
-	if c.approval == nil {
+	if c.Approval == nil {
 		return b
 	}
-	if list := c.approval.Get("groups"); list != nil {
+	if list := c.Approval.Get("groups"); list != nil {
 		for _, g := range list.Items {
 			least := fields.Number(g.Get("min"))
 			b.Groups = append(b.Groups, plan.Group{Role: g.Get("role").Text, Min: int(least.Num().Int64())})
 		}
 	}
-	if v := c.approval.Get("expires_in_ms"); v != nil {
+	if v := c.Approval.Get("expires_in_ms"); v != nil {
 		b.ExpiresInMS = fields.Number(v).Num().Int64()
 	}
-	if list := c.approval.Get("exclude"); list != nil {
+	if list := c.Approval.Get("exclude"); list != nil {
 		for _, x := range list.Items {
 			b.Exclude = append(b.Exclude, x.Text)
 		}
@@ -156,19 +149,19 @@ func unite(b *plan.Barrier, rule plan.Barrier) {
 // loops writes the loops of the plan.
 func (m *maker) loops(p *plan.Plan) {
 	doc := m.doc
-	if len(doc.loops) == 0 {
+	if len(doc.Loops) == 0 {
 		return
 	}
-	p.Loops = make([]plan.Loop, len(doc.loops))
-	for i, l := range doc.loops {
+	p.Loops = make([]plan.Loop, len(doc.Loops))
+	for i, l := range doc.Loops {
 		p.Loops[i] = plan.Loop{
-			Header: l.header, Latch: l.latch, Back: slices.Clone(l.back), MaxIterations: int(doc.cycles.maxIterations), OnExhausted: plan.Fail,
+			Header: l.Header, Latch: l.Latch, Back: slices.Clone(l.Back), MaxIterations: int(doc.Cycles.MaxIterations), OnExhausted: plan.Fail,
 		}
-		if doc.cycles.carryOn {
+		if doc.Cycles.CarryOn {
 			p.Loops[i].OnExhausted = plan.Continue
 		}
 	}
-	for n, l := range doc.loopOf {
+	for n, l := range doc.LoopOf {
 		if l >= 0 {
 			p.Loops[l].Body = append(p.Loops[l].Body, n)
 		}
@@ -177,17 +170,12 @@ func (m *maker) loops(p *plan.Plan) {
 
 // marks writes what is tainted, for pictures.
 func (m *maker) marks(p *plan.Plan) {
-	t := m.taint
+	t := m.doc.Taint
 	p.Marks = &plan.Marks{Nodes: make([]plan.Mark, len(p.Nodes)), Edges: make([]plan.Mark, len(p.Edges))}
 	for i := range p.Nodes {
-		f := &t.g.nodes[i]
-		p.Marks.Nodes[i] = plan.Mark{Value: t.came[f.out] >= 0, Decision: t.came[f.runs] >= 0}
-		if p.Nodes[i].Kind == plan.KindOutput {
-			p.Marks.Nodes[i].Value = t.output
-		}
+		p.Marks.Nodes[i] = t.Node(i)
 	}
 	for i := range p.Edges {
-		f := t.g.edges[i]
-		p.Marks.Edges[i] = plan.Mark{Value: p.Edges[i].Carries() && t.came[f.value] >= 0, Decision: t.came[f.decided] >= 0}
+		p.Marks.Edges[i] = t.Edge(i)
 	}
 }

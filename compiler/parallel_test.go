@@ -8,19 +8,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/internal/parallel"
 )
 
 // The same within a compilation.
 func TestCompilerHandsItsPanicsOver(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
-	u := newUnit(Source{Name: "p.yaml", Text: []byte(plainHead + "nodes:\n" + repeated(20, "  - {id: n%, template: engine/pass}"))}, testCatalog(t), nil)
+	c := newCompilation(Source{Name: "p.yaml", Text: []byte(plainHead + "nodes:\n" + repeated(20, "  - {id: n%, template: engine/pass}"))}, testCatalog(t), nil)
 	defer func() {
 		crash, ok := recover().(*parallel.Crash)
 		require.True(t, ok)
 		require.Equal(t, "injected", crash.Value)
 	}()
-	u.compile(append(passes[:1:1], pass{"broken", func(*unit) { parallel.Do(20, func(int) { panic("injected") }) }}))
+	c.run(append(passes[:1:1], pass{"broken", func(*compilation) { parallel.Do(20, func(int) { panic("injected") }) }}))
 	t.Error("the panic did not arrive")
 }
 
@@ -59,7 +60,7 @@ func TestDeepest(t *testing.T) {
 			"indexes":      node(object + "with: {x: '${input" + strings.Repeat("[0]", depth) + "}'}"),
 			"loops":        node(object + "with: {x: '${" + flow(depth, "[1].map(y, ", "1", ")") + "}'}"),
 			"and":          node(object + "with: {x: '${true" + strings.Repeat(" && true", depth) + "}'}"),
-			"definitions":  plainHead + "defs:\n" + chained(min(depth, MaxUses)) + node("input_schema: {type: object}")[len(plainHead):],
+			"definitions":  plainHead + "defs:\n" + chained(min(depth, lint.MaxUses)) + node("input_schema: {type: object}")[len(plainHead):],
 			"chain":        plainHead + "nodes:\n" + repeated(min(depth, 20_000), "  - {id: n%, template: engine/pass}") + "edges:\n" + circle(min(depth, 20_000)),
 		} {
 			p, ds := Compile(Source{Name: "fuzz.yaml", Text: []byte(text)}, cat, nil)

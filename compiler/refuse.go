@@ -3,6 +3,7 @@ package compiler
 import (
 	"fmt"
 
+	"chimera.ai/engine/compiler/typing"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
@@ -10,51 +11,51 @@ import (
 
 // refuse reports what the language has and the engine cannot run yet, once for
 // each place. Everything else of it has been checked before.
-func (u *unit) refuse() {
-	for _, doc := range u.graph {
-		for _, n := range doc.nodes {
-			if n.kind == plan.KindCall {
-				u.refuseNode(n)
+func (c *compilation) refuse() {
+	for _, doc := range c.judged.Documents {
+		for _, n := range doc.Nodes {
+			if n.Kind == plan.KindCall {
+				c.refuseNode(n)
 			}
 		}
-		for _, e := range doc.edges {
-			if e.fromPort == plan.CompensatePort {
-				u.unsupported("compensation", e.fromPortAt, "", e.String())
+		for _, e := range doc.Edges {
+			if e.FromPort == plan.CompensatePort {
+				c.unsupported("compensation", e.FromPortAt, "", e.String())
 			}
 		}
-		for _, l := range doc.loops {
-			e := doc.edges[l.back[0]]
-			u.unsupported("loops", e.place(), doc.nodes[l.header].id, e.String())
+		for _, l := range doc.Loops {
+			e := doc.Edges[l.Back[0]]
+			c.unsupported("loops", e.Place(), doc.Nodes[l.Header].ID, e.String())
 		}
 	}
 }
 
-func (u *unit) refuseNode(n *typedNode) {
-	if n.effect != "" && n.effect != plan.Pure {
-		u.unsupported(fmt.Sprintf("the effect class `%s`", n.effect), n.effectRange(), n.id, "")
+func (c *compilation) refuseNode(n *typing.Node) {
+	if n.Effect != "" && n.Effect != plan.Pure {
+		c.unsupported(fmt.Sprintf("the effect class `%s`", n.Effect), n.EffectRange(), n.ID, "")
 	}
-	if n.trust == plan.ManualReview {
-		u.unsupported("waiting for a human review (`manual_review`)", n.trustRange(), n.id, "")
+	if n.Trust == plan.ManualReview {
+		c.unsupported("waiting for a human review (`manual_review`)", n.TrustRange(), n.ID, "")
 	}
-	if n.subplan() {
-		u.unsupported("sub-plans", n.operationRange(), n.id, "")
+	if n.Subplan() {
+		c.unsupported("sub-plans", n.OperationRange(), n.ID, "")
 	}
-	if n.forEach != nil {
-		u.unsupported("`for_each`", fields.KeyOf(n.at, "for_each"), n.id, "")
+	if n.ForEach != nil {
+		c.unsupported("`for_each`", fields.KeyOf(n.At, "for_each"), n.ID, "")
 	}
 	switch {
-	case n.cost != nil:
-		u.unsupported("budgets (`cost_estimate`)", n.cost.Range(), n.id, "")
-	case n.template != nil && n.template.Cost != nil && n.effect == plan.Pure:
-		u.unsupported("budgets (the operation has a `cost` in the catalog)", n.operationRange(), n.id, "")
+	case n.Cost != nil:
+		c.unsupported("budgets (`cost_estimate`)", n.Cost.Range(), n.ID, "")
+	case n.Template != nil && n.Template.Cost != nil && n.Effect == plan.Pure:
+		c.unsupported("budgets (the operation has a `cost` in the catalog)", n.OperationRange(), n.ID, "")
 	}
-	if n.template != nil && n.template.Fingerprint != "" {
-		u.unsupported("operations with a pinned fingerprint in the catalog", n.operationRange(), n.id, "")
+	if n.Template != nil && n.Template.Fingerprint != "" {
+		c.unsupported("operations with a pinned fingerprint in the catalog", n.OperationRange(), n.ID, "")
 	}
 }
 
-func (u *unit) unsupported(what string, at diag.Range, node, edge string) {
-	u.Report(diag.Diagnostic{
+func (c *compilation) unsupported(what string, at diag.Range, node, edge string) {
+	c.Report(diag.Diagnostic{
 		Code: diag.PlanNotSupported, Summary: "not supported yet: " + what,
 		Detail:  "It is part of the language, and this version of the engine cannot run it.",
 		Subject: at, Node: node, Edge: edge,

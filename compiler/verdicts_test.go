@@ -109,12 +109,12 @@ func TestVerdicts(t *testing.T) {
 			{"checks beyond their steps", costly},
 			{"proofs beyond their steps", costly},
 		} {
-			p, ds := typedWith(t, c.text, func(u *unit) {
+			p, ds := typedWith(t, c.text, func(made *compilation) {
 				switch c.name {
 				case "checks beyond their steps":
-					u.prover.Checks = 20_000
+					made.prover.Checks = 20_000
 				case "proofs beyond their steps":
-					u.prover.Proofs = u.prover.Limit - 2_000
+					made.prover.Proofs = made.prover.Limit - 2_000
 				}
 			})
 			lines = append(lines, c.name+" "+digested(verdicts(t, p, ds)))

@@ -33,7 +33,7 @@ import (
 	"chimera.ai/engine/activities"
 	"chimera.ai/engine/blob"
 	"chimera.ai/engine/catalog"
-	"chimera.ai/engine/compiler"
+	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/witness"
@@ -269,7 +269,7 @@ func (h *Host) prepare(ctx context.Context, blobs blob.Store, plans *payload.Pla
 		Plans:   plans, Skills: cleaned{goSkills{registry}, o.Secrets}, Tools: tools, Ledger: h.store.Ledger, Namespace: o.Client.Namespace,
 		Children: childWorkflows{h.client}, Values: values, Outputs: payload.NewOutputs(blobs, o.Sealing, o.Client.Namespace),
 		Policy: bench.Policy, Attributes: attributes, ContinueAfter: o.ContinueAfter,
-		Named:          func(source string) (name, version, agent string) { return compiler.Named([]byte(source)) },
+		Named:          func(source string) (name, version, agent string) { return lint.Named([]byte(source)) },
 		Arguments:      payload.Arguments{Store: blobs, Sealing: o.Sealing, Namespace: o.Client.Namespace},
 		ArgumentWithin: o.ArgumentWithin,
 	}

@@ -11,6 +11,7 @@ import (
 
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler"
+	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/policy"
 	"chimera.ai/engine/schemas"
@@ -159,10 +160,10 @@ func TestEngineSkills(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	want := map[string]int64{
-		"nodes of a plan": compiler.MaxNodes, "edges of a plan": compiler.MaxEdges, "plans in a file": compiler.MaxDocuments,
-		"`timeout_ms`": catalog.MaxTimeoutMS, "`deadline_ms`": compiler.MaxDeadlineMS, "`max_parallel`": compiler.MaxParallel,
+		"nodes of a plan": lint.MaxNodes, "edges of a plan": lint.MaxEdges, "plans in a file": lint.MaxDocuments,
+		"`timeout_ms`": catalog.MaxTimeoutMS, "`deadline_ms`": lint.MaxDeadlineMS, "`max_parallel`": lint.MaxParallel,
 		"`max_retries`": catalog.MaxRetries, "`multiplier`": catalog.MaxMultiplier,
-		"conditions looked at exactly for `$output`": compiler.MaxAtoms,
+		"conditions looked at exactly for `$output`": lint.MaxAtoms,
 	}
 	said := map[string]int64{}
 	for _, row := range rows(t, read(t, planPage), "<!-- limits -->") {
@@ -172,9 +173,9 @@ func TestLimits(t *testing.T) {
 	}
 	require.Equal(t, want, said)
 	page := read(t, planPage)
-	require.Contains(t, page, fmt.Sprintf("limits: {max_parallel: %d, deadline_ms: %d}", compiler.DefaultParallel, compiler.DefaultDeadlineMS))
+	require.Contains(t, page, fmt.Sprintf("limits: {max_parallel: %d, deadline_ms: %d}", lint.DefaultParallel, lint.DefaultDeadlineMS))
 	retry := fmt.Sprintf("initial_ms: %d, multiplier: %d, max_ms: %d", catalog.DefaultInitialMS, catalog.DefaultMultiplierMilli/1000, catalog.DefaultMaxMS)
 	require.Contains(t, page, retry)
 	require.Contains(t, read(t, failures), retry)
-	require.Equal(t, 1000, compiler.LocalTimeoutMS, "the page says: at most a second")
+	require.Equal(t, 1000, lint.LocalTimeoutMS, "the page says: at most a second")
 }

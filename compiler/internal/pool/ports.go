@@ -59,7 +59,7 @@ func (p *PortSet) Certain(name string) bool {
 	return name == plan.WholePort || p.Object && p.Requires(name)
 }
 
-// portsOf gives the ports of a schema: the names in `properties` and
+// Ports gives the ports of a schema: the names in `properties` and
 // `required`, through `$ref`, `allOf`, `anyOf` and `oneOf`.
 func (s *Schema) Ports() *PortSet {
 	s.Prepare()

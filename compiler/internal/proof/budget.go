@@ -2,6 +2,7 @@ package proof
 
 import (
 	"fmt"
+	"strings"
 
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/internal/fields"
@@ -36,11 +37,11 @@ type Budget struct {
 	Checks int
 }
 
-// Grow makes it the budget of a file that lists so many nodes and edges, or
-// entries.
-func (b *Budget) Grow(entries int) {
-	b.Limit = min(MaxSteps, MinSteps+StepsEach*entries)
-	b.Checks = b.Limit
+// Extend adds to the budget of a file for so many nodes and edges, or entries.
+func (b *Budget) Extend(entries int) {
+	more := min(MaxSteps-b.Limit, StepsEach*entries)
+	b.Limit += more
+	b.Checks += more
 }
 
 // spend runs one proof of at most so many steps, within what is left. When
@@ -66,4 +67,16 @@ func (b *Budget) Run(run func(containment.Options) containment.Result) containme
 		res.Reason += fmt.Sprintf(", which is all that a proof has after %d errors", ManyErrors)
 	}
 	return res
+}
+
+// Stopped says what made a proof end without an answer.
+func Stopped(res containment.Result) string {
+	reason := res.Reason
+	if i := strings.Index(reason, "#/"); i >= 0 && strings.HasPrefix(reason, "chimera:") {
+		return "the keyword " + fields.Quote(reason[i+1:])
+	}
+	if reason == "" {
+		reason = "nothing that can be named"
+	}
+	return strings.TrimSuffix(fields.Clip(reason, 300), ".")
 }

@@ -1,0 +1,257 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/compiler/typing"
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/plan"
+)
+
+// effects checks that every effect is one that the plan and the operator's
+// bundle allow, that it says who approves it and how it is undone, and what
+// nobody vouches for on its way there.
+func (j *judge) effects() {
+	for at, doc := range j.Documents {
+		required := doc.requiredInto()
+		for i, n := range doc.Nodes {
+			if n.Kind != plan.KindCall || n.Effect == "" {
+				continue
+			}
+			j.allowed(doc, n)
+			if n.Subplan() {
+				j.callsPlan(n)
+			}
+			if at > 0 && n.Effect != plan.Pure {
+				j.Report(diag.Diagnostic{
+					Code: diag.EffectNotAllowed, Summary: fmt.Sprintf("node %s of a sub-plan is %s", fields.Quote(n.ID), n.Effect),
+					Detail:  "A plan that another plan runs holds pure nodes only. Let it return what is to be done, and put the effect into the calling plan, where it is seen and approved.",
+					Subject: n.EffectRange(), Node: n.ID,
+				})
+			}
+			commits := n.Effect == plan.Committing || n.Effect == plan.Irreversible
+			switch {
+			case commits && n.Commit == nil:
+				j.Report(diag.Diagnostic{
+					Code: diag.EffectPolicy, Summary: fmt.Sprintf("node %s is %s and has no commit policy", fields.Quote(n.ID), n.Effect),
+					Detail:  "It says who approves the effect, what is checked before, and how it is verified or undone. It may be empty: the operator's own rules hold all the same.",
+					Subject: n.EffectRange(), Node: n.ID, Suggestion: "commit_policy: {}",
+				})
+			case !commits && n.Commit != nil:
+				j.Report(diag.Diagnostic{
+					Code: diag.EffectPolicy, Summary: fmt.Sprintf("node %s is %s, so there is nothing to commit", fields.Quote(n.ID), n.Effect),
+					Detail:  "A commit policy belongs to committing and irreversible nodes.",
+					Subject: fields.KeyOf(n.At, "commit_policy"), Context: n.EffectRange(), Node: n.ID,
+				})
+			}
+			if !commits {
+				continue
+			}
+			j.commits(doc, n, required[i])
+		}
+	}
+	j.taint()
+}
+
+// requiredInto marks the nodes that a required edge enters, that of a precheck
+// included.
+func (d *Document) requiredInto() []bool {
+	into := make([]bool, len(d.Nodes))
+	for _, e := range d.Edges {
+		if e.To >= 0 && e.Required {
+			into[e.To] = true
+		}
+	}
+	return into
+}
+
+// callsPlan checks a node that runs another plan: it has no effect of its own,
+// and what it does is settled by the plan's digest.
+func (j *judge) callsPlan(n *typing.Node) {
+	if n.Effect != plan.Pure {
+		j.Report(diag.Diagnostic{
+			Code: diag.EffectNotAllowed, Summary: fmt.Sprintf("node %s runs a plan, and is %s", fields.Quote(n.ID), n.Effect),
+			Detail:  "A plan that another plan runs holds pure nodes only, so the node is pure.",
+			Subject: n.EffectRange(), Node: n.ID, Suggestion: "effect_class: pure",
+		})
+	}
+	if n.Mode == plan.Prob && n.ModeAt != nil {
+		j.Report(diag.Diagnostic{
+			Code: diag.PlanSchema, Summary: fmt.Sprintf("node %s runs a plan, and is prob", fields.Quote(n.ID)),
+			Detail:  "Which nodes of a plan run is settled by its edges. What of its output comes from prob nodes is found for each port.",
+			Subject: n.ModeAt.Range(), Node: n.ID, Suggestion: "mode: deter",
+		})
+	}
+}
+
+func (j *judge) allowed(doc *Document, n *typing.Node) {
+	if doc.Allow == nil || doc.Allow[n.Effect] {
+		return
+	}
+	d := diag.Diagnostic{
+		Code: diag.EffectNotAllowed, Summary: fmt.Sprintf("node %s is %s, which the plan does not allow", fields.Quote(n.ID), n.Effect),
+		Detail:  "`allow` lists the effect classes that the plan may hold; without it that is `pure` alone.",
+		Subject: n.EffectRange(), Node: n.ID, Suggestion: "allow: [" + strings.Join(doc.effects(), ", ") + "]",
+	}
+	if at := doc.At.Get("allow"); at != nil {
+		d.Context = fields.KeyOf(doc.At, "allow")
+		d.Suggestion = fmt.Sprintf("add %s to allow", n.Effect)
+	}
+	j.Report(d)
+}
+
+// effects are the classes of all nodes of the plan, and pure.
+func (d *Document) effects() []string {
+	used := map[plan.EffectClass]bool{plan.Pure: true}
+	for _, n := range d.Nodes {
+		used[n.Effect] = true
+	}
+	var out []string
+	for _, c := range []plan.EffectClass{plan.Pure, plan.Staged, plan.Committing, plan.Irreversible} {
+		if used[c] {
+			out = append(out, string(c))
+		}
+	}
+	return out
+}
+
+func (j *judge) commits(doc *Document, n *typing.Node, gated bool) {
+	if n.Mode == plan.Prob {
+		at := n.EffectRange()
+		if n.ModeAt != nil {
+			at = n.ModeAt.Range()
+		}
+		j.Report(diag.Diagnostic{
+			Code: diag.EffectProbCommits, Summary: fmt.Sprintf("node %s is prob, and would commit", fields.Quote(n.ID)),
+			Detail:  "What may answer differently each time never commits. Let a prob node propose, and a deter node act.",
+			Subject: at, Context: n.EffectRange(), Node: n.ID,
+		})
+	}
+	if !gated && (n.Commit == nil || len(n.Commit.Prechecks) == 0) {
+		j.Report(diag.Diagnostic{
+			Code: diag.EffectUngated, Summary: fmt.Sprintf("nothing has to happen before the effect of %s", fields.Quote(n.ID)),
+			Detail:  "None of its incoming edges is required, so someone probably forgot one.",
+			Subject: n.Key, Node: n.ID,
+		})
+	}
+	j.safeRetry(n)
+	if n.Effect == plan.Irreversible {
+		j.granted(doc, n)
+	}
+	if n.Commit == nil {
+		return
+	}
+	for at, check := range n.Commit.Checks {
+		if check >= 0 && doc.Nodes[check].Effect != plan.Pure && doc.Nodes[check].Effect != "" {
+			j.Report(diag.Diagnostic{
+				Code: diag.EffectPrechecks, Summary: fmt.Sprintf("the precheck %s has an effect itself", fields.Quote(doc.Nodes[check].ID)),
+				Detail:  "A precheck looks, and changes nothing: it is a pure node.",
+				Subject: n.Commit.Prechecks[at].Range(), Context: doc.Nodes[check].EffectRange(), Node: n.ID,
+			})
+		}
+	}
+	if n.Effect != plan.Irreversible {
+		return
+	}
+	if len(n.Commit.Prechecks) == 0 {
+		j.Report(diag.Diagnostic{
+			Code: diag.EffectPrechecks, Summary: fmt.Sprintf("the irreversible node %s has no precheck", fields.Quote(n.ID)),
+			Detail:  "At least one node must succeed before an effect that cannot be undone. The compiled plan has a required control edge from every precheck to the node; it needs none in the source.",
+			Subject: fields.KeyOf(n.At, "commit_policy"), Node: n.ID, Suggestion: "prechecks: [NODE]",
+		})
+	}
+	if n.Commit.Verify == nil && !n.Commit.Waived {
+		j.Report(diag.Diagnostic{
+			Code: diag.EffectRollback, Summary: fmt.Sprintf("the irreversible node %s says neither how to verify it nor why nothing can be done", fields.Quote(n.ID)),
+			Detail:  "When its outcome is unknown, `verify` finds out whether it happened; otherwise say why that is impossible.",
+			Subject: fields.KeyOf(n.At, "commit_policy"), Node: n.ID, Suggestion: "rollback: {none: reason}",
+		})
+	}
+}
+
+// granted asks the operator's bundle for leave. An operation or an agent that
+// was refused before is not asked about.
+func (j *judge) granted(doc *Document, n *typing.Node) {
+	if n.Provider == "" || n.Operation == "" || (doc.Agent == nil && doc.At.Get("agent") != nil) {
+		return
+	}
+	name := catalog.OperationName(n.Provider, n.Operation)
+	if doc.Grants.allows(n.Effect, name) {
+		return
+	}
+	who := "a plan without an `agent`"
+	entry := fmt.Sprintf("{effects: [%s], operations: [%q]}", n.Effect, name)
+	if doc.Agent != nil {
+		who = "agent " + fields.Quote(doc.Agent.Text)
+		entry = fmt.Sprintf("{effects: [%s], agents: [%s], operations: [%q]}", n.Effect, doc.Agent.Text, name)
+	}
+	d := diag.Diagnostic{
+		Code: diag.EffectOperator, Summary: fmt.Sprintf("the operator's policy does not allow %s the irreversible %s", who, fields.Quote(name)),
+		Detail:  "An effect that cannot be undone needs an entry for its agent and operation in the `allow` list of the policy bundle: " + entry + ".",
+		Subject: n.EffectRange(), Node: n.ID,
+	}
+	if j.pol == nil {
+		d.Detail = "There is no policy bundle. " + d.Detail
+	}
+	j.Report(d)
+}
+
+// proven are the kinds of failure that prove that nothing was sent, or that it
+// was refused before anything ran.
+var proven = []contract.Kind{contract.Unsent, contract.Throttled, contract.Auth}
+
+// Retry completes a retry policy of a node: `on` that was left out means the retried
+// kinds, with invalid_output for a prob node; for an effect that must not be
+// repeated blindly, the kinds that prove that nothing ran.
+func Retry(n *typing.Node, r plan.Retry) plan.Retry {
+	if r.On == nil {
+		r.On = slices.Clone(catalog.RetriedKinds)
+		if !n.Repeatable() {
+			r.On = slices.Clone(proven)
+		}
+		if n.Mode == plan.Prob {
+			r.On = append(r.On, contract.InvalidOutput)
+		}
+		slices.Sort(r.On)
+	}
+	return r
+}
+
+// safeRetry refuses kinds in `on` after which the effect may have happened,
+// whether the node names them or its template does.
+func (j *judge) safeRetry(n *typing.Node) {
+	if n.Repeatable() || n.Template == nil {
+		return
+	}
+	if n.RetryAt == nil {
+		for _, k := range n.Retry.On {
+			if slices.Contains(proven, k) {
+				continue
+			}
+			j.Report(diag.Diagnostic{
+				Code: diag.EffectRetry, Summary: fmt.Sprintf("after %s the effect of %s may have happened", fields.Quote(string(k)), fields.Quote(n.ID)),
+				Detail:  "The template's retry policy names it, and the operation takes no idempotency key, so it is called again only after `unsent`, `throttled` and `auth`, which prove that nothing ran.",
+				Subject: n.OperationRange(), Context: n.Template.Range, Node: n.ID, Suggestion: "retry_policy: {max_retries: 0}",
+			})
+		}
+		return
+	}
+	list := n.RetryAt.Get("on")
+	if list == nil {
+		return
+	}
+	for _, item := range list.Items {
+		if slices.Contains(n.Retry.On, contract.Kind(item.Text)) && !slices.Contains(proven, contract.Kind(item.Text)) {
+			j.Report(diag.Diagnostic{
+				Code: diag.EffectRetry, Summary: fmt.Sprintf("after %s the effect of %s may have happened", fields.Quote(item.Text), fields.Quote(n.ID)),
+				Detail:  "The operation takes no idempotency key, so it is called again only after `unsent`, `throttled` and `auth`, which prove that nothing ran.",
+				Subject: item.Range(), Context: n.EffectRange(), Node: n.ID,
+			})
+		}
+	}
+}

@@ -1,0 +1,235 @@
+package judge
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/compiler/typing"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/plan"
+)
+
+// maxSteps bounds the steps of a path in a message.
+const maxSteps = 12
+
+// Taint is what is tainted of one plan.
+type Taint struct {
+	g *taintGraph
+	// came is the way that taint took to each vertex, or -1.
+	came []int32
+	// output: something of the plan's output is tainted.
+	output bool
+}
+
+// Node says what of a node is tainted: its output, of $output what it takes, and
+// whether it runs.
+func (r *Taint) Node(i int) plan.Mark {
+	f := &r.g.nodes[i]
+	m := plan.Mark{Value: r.came[f.out] >= 0, Decision: r.came[f.runs] >= 0}
+	if r.g.doc.Nodes[i].Kind == plan.KindOutput {
+		m.Value = r.output
+	}
+	return m
+}
+
+// Edge says what of an edge is tainted: its value, and whether it is delivered.
+func (r *Taint) Edge(i int) plan.Mark {
+	f, e := r.g.edges[i], r.g.doc.Edges[i]
+	return plan.Mark{Value: e.Carries() && r.came[f.value] >= 0, Decision: r.came[f.decided] >= 0}
+}
+
+// Ports lists the tainted input ports of a node, sorted; `$` alone where something
+// of its input is tainted and no port says what.
+func (r *Taint) Ports(i int) []string {
+	f := &r.g.nodes[i]
+	var out []string
+	for _, port := range slices.Sorted(maps.Keys(f.ins)) {
+		if r.came[f.ins[port]] >= 0 {
+			out = append(out, port)
+		}
+	}
+	if out == nil && r.came[f.in] >= 0 {
+		out = []string{plan.WholePort}
+	}
+	return out
+}
+
+// port reports whether a port of the plan's output is tainted.
+func (r *Taint) port(name string) bool {
+	out := &r.g.nodes[len(r.g.nodes)-1]
+	whole, ok := out.ins[plan.WholePort]
+	if v, named := out.ins[name]; named && r.came[v] >= 0 {
+		return true
+	}
+	return ok && r.came[whole] >= 0
+}
+
+// taint reports what nobody vouches for where it would commit, or leave.
+//
+// A plan is judged with an untainted input, since a start grant vouches for it.
+// A sub-plan is judged so too, and with a tainted input if a node that calls it
+// gives one.
+func (j *judge) taint() {
+	t := &tainter{j: j, plans: map[string]int{}, clean: make([]*Taint, len(j.Documents)), busy: make([]bool, len(j.Documents))}
+	for i, doc := range j.Documents {
+		if ref := doc.Reference(); ref != "" {
+			if _, taken := t.plans[ref]; !taken {
+				t.plans[ref] = i
+			}
+		}
+	}
+	dirty := make([]bool, len(j.Documents))
+	done := make([]bool, len(j.Documents))
+	var todo []int
+	for i, doc := range j.Documents {
+		r := t.result(i)
+		if r == nil {
+			continue
+		}
+		j.judge(doc, r)
+		todo = t.callees(r, dirty, todo)
+	}
+	for i, doc := range j.Documents {
+		doc.Taint = t.clean[i]
+	}
+	for len(todo) > 0 {
+		i := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if done[i] {
+			continue
+		}
+		done[i] = true
+		r := t.analyse(i, true)
+		j.judge(j.Documents[i], r)
+		todo = t.callees(r, dirty, todo)
+	}
+}
+
+// tainter analyses the plans of a file, each called one before its callers.
+type tainter struct {
+	j     *judge
+	plans map[string]int
+	clean []*Taint
+	busy  []bool
+}
+
+// result is the analysis of a plan with an untainted input; nil for one that is
+// being looked at, which is a plan that calls itself.
+func (t *tainter) result(i int) *Taint {
+	if t.clean[i] == nil && !t.busy[i] {
+		t.busy[i] = true
+		t.clean[i] = t.analyse(i, false)
+		t.busy[i] = false
+	}
+	return t.clean[i]
+}
+
+func (t *tainter) analyse(i int, input bool) *Taint {
+	g := newTaintGraph(t.j.Documents[i], input, func(n *typing.Node) *Taint {
+		if at, ok := t.plans[n.Operation]; ok {
+			return t.result(at)
+		}
+		return nil
+	})
+	r := &Taint{g: g, came: g.reach(g.sources)}
+	r.output = r.came[g.nodes[len(g.nodes)-1].in] >= 0
+	return r
+}
+
+// callees adds the plans that get something tainted, each once.
+func (t *tainter) callees(r *Taint, dirty []bool, todo []int) []int {
+	for i, n := range r.g.doc.Nodes {
+		if !n.Subplan() || r.came[r.g.nodes[i].in] < 0 {
+			continue
+		}
+		if at, ok := t.plans[n.Operation]; ok && !dirty[at] {
+			dirty[at] = true
+			todo = append(todo, at)
+		}
+	}
+	return todo
+}
+
+// judge reports the effects and the open operations that taint reaches.
+func (j *judge) judge(doc *Document, r *Taint) {
+	for i, n := range doc.Nodes {
+		if n.Kind != plan.KindCall || n.Effect == "" {
+			continue
+		}
+		f := &r.g.nodes[i]
+		switch {
+		case n.Effect != plan.Committing && n.Effect != plan.Irreversible:
+			if t := n.Template; t != nil && t.OpenWorld && !t.EgressAllowed && r.came[f.in] >= 0 {
+				j.egress(r, n, f.in)
+			}
+		case doc.approved(n) || doc.Grants.AllowsTainted(n.Effect, catalog.OperationName(n.Provider, n.Operation)):
+		case r.came[f.in] >= 0:
+			j.taintedCommit(n, r, f.in, "a tainted value")
+		case r.came[f.runs] >= 0:
+			j.taintedCommit(n, r, f.runs, "a tainted decision")
+		}
+	}
+}
+
+func (j *judge) taintedCommit(n *typing.Node, r *Taint, v int32, what string) {
+	path, first := r.path(v)
+	j.Report(diag.Diagnostic{
+		Code: diag.EffectTainted, Summary: fmt.Sprintf("%s reaches the effect of %s, and no human approves it", what, fields.Quote(n.ID)),
+		Detail:  path + " An approval in its commit policy vouches for the action; so does the operator by `tainted: true` in the bundle's `allow` entry, or by `endorses: true` in the catalog for an operation on the way that checks what it gets.",
+		Subject: n.Key, Context: first, Node: n.ID, Suggestion: "approval: {groups: [{role: ROLE, min: 1}]}",
+	})
+}
+
+func (j *judge) egress(r *Taint, n *typing.Node, v int32) {
+	path, first := r.path(v)
+	j.Report(diag.Diagnostic{
+		Code: diag.EffectEgress, Summary: fmt.Sprintf("a tainted value leaves by %s, which talks to the open world", fields.Quote(n.ID)),
+		Detail:  path + " Its arguments are a channel out. The operator allows that by `egress: allowed`, or says by `open_world: false` that the operation has no way out.",
+		Subject: n.Key, Context: first, Node: n.ID,
+	})
+}
+
+// path writes how taint got to a vertex, and gives the place of its first edge.
+func (r *Taint) path(v int32) (text string, first diag.Range) {
+	var steps []string
+	for ; ; v = r.came[v] {
+		if i := v - r.g.first; i >= 0 && int(i/2) < len(r.g.edges) {
+			e := r.g.doc.Edges[i/2]
+			step := fmt.Sprintf("%s (line %d)", fields.Clip(e.String(), 200), e.Place().Start.Line)
+			if i%2 == 1 {
+				step = fmt.Sprintf("%s (line %d, decides)", fields.Clip(e.String(), 200), e.Place().Start.Line)
+			}
+			steps = append(steps, step)
+			first = e.Place()
+		}
+		if r.came[v] == v {
+			break
+		}
+	}
+	slices.Reverse(steps)
+	if len(steps) > maxSteps {
+		left := fmt.Sprintf("… %d more …", len(steps)-maxSteps+1)
+		steps = append(append(slices.Clone(steps[:maxSteps/2]), left), steps[len(steps)-maxSteps/2+1:]...)
+	}
+	text = "It comes from " + r.g.causes[v]
+	if len(steps) > 0 {
+		text += ": " + strings.Join(steps, ", ")
+	}
+	return text + ".", first
+}
+
+// approved reports whether a human approves the effect: its commit policy names
+// a group, or that of a node behind the same barrier does, whose rules are one.
+func (d *Document) approved(n *typing.Node) bool {
+	if n.Commit == nil {
+		return false
+	}
+	if n.Commit.Asks() {
+		return true
+	}
+	return n.Commit.Barrier != nil && d.gates[n.Commit.Barrier.Text]
+}

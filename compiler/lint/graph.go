@@ -1,0 +1,276 @@
+package lint
+
+import (
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/plan"
+)
+
+// Document is one plan of a file as far as it was understood. A nil
+// *syntax.Value means that the field is absent or was refused; every refusal
+// has its diagnostic already.
+type Document struct {
+	At *syntax.Value
+
+	Name, Version, Agent *syntax.Value
+	// Currency is that of estimates of operations that the catalog does not price.
+	Currency      *syntax.Value
+	Input, Output *Schema
+	Defs          *defs
+	Allow         map[plan.EffectClass]bool
+	Limits        plan.Limits
+	Cycles        *cycles
+
+	// Nodes starts with $input and ends with $output, like the compiled plan.
+	Nodes []*Node
+	Edges []*Edge
+	// Index finds the first node of an id; $input and $output are in it.
+	Index map[string]int
+	// ids are the node ids in file order, for near names.
+	ids []string
+	// ends are ids and the virtual nodes.
+	ends []string
+	// In and Out list the indexes of sound edges per node, in file order.
+	In, Out [][]int
+	// arcs is the graph of order, built once.
+	arcs *digraph
+	// Conditional lists the indexes of the conditional edges of each node.
+	Conditional map[int][]int
+	// Order is a topological order of the nodes over sound edges; nil if there
+	// is a cycle that the plan does not allow.
+	Order []int
+	// Loops are the allowed loops; loopOf gives each node's loop, or -1.
+	Loops  []loop
+	LoopOf []int
+	// BlockOf is the node whose compensation a node belongs to, or -1.
+	BlockOf []int
+	// Back marks the back edges of allowed loops.
+	Back map[int]bool
+	// Broken: something in the graph was refused, so that what is absent from
+	// it proves nothing.
+	Broken bool
+	// Doubtful are the nodes that a refused edge or verify was probably meant for.
+	Doubtful map[string]bool
+}
+
+// doubt notes that something that was refused was probably meant for a node.
+func (d *Document) doubt(id string) {
+	if d.Doubtful == nil {
+		d.Doubtful = map[string]bool{}
+	}
+	d.Doubtful[id] = true
+}
+
+// loop is one natural loop.
+type loop struct {
+	Header, Latch int
+	// Back are its back edges, in file order.
+	Back []int
+}
+
+type cycles struct {
+	at            *syntax.Value
+	MaxIterations int64
+	CarryOn       bool
+}
+
+// endNames lists everything that an edge can name, for near names.
+func (d *Document) endNames() []string {
+	if d.ends == nil {
+		d.ends = append(append(d.ends, d.ids...), plan.InputNode, plan.OutputNode)
+	}
+	return d.ends
+}
+
+// Node is one step as its author wrote it, completed from its template.
+type Node struct {
+	Kind plan.Kind
+	At   *syntax.Value
+	// ID is what messages call the node; idAt may be nil.
+	ID   string
+	idAt *syntax.Value
+	// Key is the token that stands for the whole node in messages.
+	Key diag.Range
+
+	ProviderType plan.ProviderType
+	Provider     string
+	Operation    string
+	Mode         plan.Mode
+	Effect       plan.EffectClass
+	Trust        plan.Trust
+	Timeout      int64
+	Retry        plan.Retry
+
+	// Places of the fields above; nil where the template gave the value.
+	TypeAt, ProviderAt, OperationAt, ModeAt, EffectAt, TrustAt, TimeoutAt, RetryAt *syntax.Value
+	TemplateAt                                                                     *syntax.Value
+	// FingerprintAt is what the plan's author saw of the operation, or nil.
+	FingerprintAt *syntax.Value
+	// Template is what the catalog says of the operation, or nil.
+	Template *catalog.Template
+
+	Input, Output *Schema
+
+	With    *syntax.Value
+	Commit  *CommitPolicy
+	Cost    *syntax.Value
+	ForEach *forEach
+	// Description, Priority and resources are for the people who approve.
+	Description, Priority string
+	Resources             []string
+
+	// meant are the fields that unknown ones were probably meant to be.
+	meant []string
+
+	// Sound: every required field is there and well formed.
+	Sound bool
+	// Torn: for_each was refused, so what its ports carry is not known.
+	Torn bool
+	// Called: another node's verify calls it, so it has no place in the graph.
+	Called bool
+}
+
+// WithPort is one entry of `with`.
+func (n *Node) WithPort(port string) *syntax.Value {
+	if n.With == nil {
+		return nil
+	}
+	return n.With.Get(port)
+}
+
+// Subplan reports whether the node runs another plan.
+func (n *Node) Subplan() bool {
+	return n.ProviderType == plan.Skill && n.Provider == catalog.PlanProvider
+}
+
+type CommitPolicy struct {
+	at        *syntax.Value
+	Approval  *syntax.Value
+	Barrier   *syntax.Value
+	Prechecks []*syntax.Value
+	// Checks are the nodes that prechecks name; -1 where unknown.
+	Checks   []int
+	Verify   *Verify
+	Rollback *syntax.Value
+	// Waived: rollback is {none: reason}.
+	Waived bool
+	// refused: something in it is not well formed, so who approves is not known.
+	refused bool
+}
+
+type Verify struct {
+	at                     *syntax.Value
+	Node                   *syntax.Value
+	With, Executed, Output *syntax.Value
+	// Target is the node that is called.
+	Target int
+}
+
+type forEach struct {
+	At   *syntax.Value
+	Port *syntax.Value
+	// Parallel is 0 where it is not given.
+	Parallel, Items int64
+}
+
+// Edge is one arrow. from and to are -1 where the node is unknown.
+type Edge struct {
+	at       *syntax.Value
+	From, To int
+	// Names as written, and where.
+	FromNode, FromPort, ToNode, ToPort         string
+	fromNodeAt, FromPortAt, toNodeAt, toPortAt diag.Range
+
+	Kind     plan.EdgeType
+	kindAt   diag.Range
+	Required bool
+	// RequiredAt is invalid in the short form, which is always required.
+	RequiredAt diag.Range
+	When       *syntax.Value
+	Otherwise  bool
+	Transform  *syntax.Value
+	Check      *syntax.Value
+	// Implicit: a precheck of the target makes the edge, and at is its place there.
+	Implicit bool
+
+	// Shaped: all six fields are there. Sound: it also obeys the rules of its
+	// type between ports that exist.
+	Shaped, Sound bool
+}
+
+// String writes the edge as diagnostics do.
+func (e *Edge) String() string {
+	return e.FromNode + "." + e.FromPort + " -> " + e.ToNode + "." + e.ToPort
+}
+
+// Carries reports whether the edge fills a port of its target.
+func (e *Edge) Carries() bool {
+	return e.Kind != plan.Control && e.FromPort != plan.DonePort && e.ToPort != plan.StartPort
+}
+
+// Place is what stands for the whole edge in messages: all of it if it is on
+// one line, else its first key.
+func (e *Edge) Place() diag.Range {
+	if r := e.at.Range(); r.Start.Line == r.End.Line {
+		return r
+	}
+	return fields.Head(e.at)
+}
+
+// FromRange covers the source end, node and port.
+func (e *Edge) FromRange() diag.Range { return join(e.fromNodeAt, e.FromPortAt) }
+
+// ToRange covers the target end, node and port.
+func (e *Edge) ToRange() diag.Range { return join(e.toNodeAt, e.toPortAt) }
+
+// join covers a and b where they stand next to each other on one line, else
+// gives b, or whichever of the two is valid.
+func join(a, b diag.Range) diag.Range {
+	switch {
+	case !b.IsValid():
+		return a
+	case !a.IsValid() || a.Start.Line != b.Start.Line || a.Start.Byte > b.Start.Byte || b.Start.Byte-a.End.Byte > 1:
+		return b
+	}
+	return diag.Range{File: a.File, Start: a.Start, End: b.End}
+}
+
+// Asks reports whether the policy names a group that approves.
+func (c *CommitPolicy) Asks() bool {
+	if c.refused {
+		return true // which was reported
+	}
+	if c.Approval == nil {
+		return false
+	}
+	groups := c.Approval.Get("groups")
+	return groups != nil && groups.Kind == syntax.List && len(groups.Items) > 0
+}
+
+// Repeatable reports whether a call may be made again after any failure: it has
+// no lasting effect, or the operation takes an idempotency key.
+func (n *Node) Repeatable() bool {
+	return !n.Lasting() || (n.Template != nil && n.Template.IdempotencyPort != "")
+}
+
+// Lasting reports whether what the node does stays done where its answer is
+// refused.
+func (n *Node) Lasting() bool { return n.Effect == plan.Committing || n.Effect == plan.Irreversible }
+
+// EffectRange is what stands for the node's effect class in messages.
+func (n *Node) EffectRange() diag.Range {
+	if n.EffectAt != nil {
+		return n.EffectAt.Range()
+	}
+	return n.OperationRange()
+}
+
+// TrustRange is what stands for the node's trust requirement in messages.
+func (n *Node) TrustRange() diag.Range {
+	if n.TrustAt != nil {
+		return n.TrustAt.Range()
+	}
+	return n.OperationRange()
+}

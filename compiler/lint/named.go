@@ -1,0 +1,30 @@
+package lint
+
+import (
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/internal/syntax"
+)
+
+// maxNamed bounds the file that Named reads, in bytes.
+const maxNamed = 4 << 20
+
+// Named gives what a file says of its plan's name, version and agent, without
+// compiling it: for those who speak of a plan that does not compile. What is not
+// there, or breaks the rules of the language, is "", and so is all of a very
+// large file.
+func Named(text []byte) (name, version, agent string) {
+	if len(text) > maxNamed {
+		return "", "", ""
+	}
+	docs, _ := syntax.Parse("plan", text, fields.Limits)
+	if len(docs) == 0 || docs[0].Root == nil || docs[0].Root.Kind != syntax.Map {
+		return "", "", ""
+	}
+	get := func(field string, g fields.Grammar) string {
+		if v := docs[0].Root.Get(field); v != nil && v.Kind == syntax.String && g.Re.MatchString(v.Text) {
+			return v.Text
+		}
+		return ""
+	}
+	return get("name", fields.PlanNames), get("version", fields.Versions), get("agent", fields.AgentNames)
+}

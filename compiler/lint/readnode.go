@@ -1,0 +1,226 @@
+package lint
+
+import (
+	"fmt"
+	"strings"
+
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/policy"
+)
+
+// readNode reads one node, without its template. It is nil if v is no map.
+func (l *linter) readNode(v *syntax.Value, defs *defs) *Node {
+	id := ""
+	if x := v.Get("id"); x != nil && x.Kind == syntax.String {
+		id = x.Text
+	}
+	r := l.Read(v, nodeFields, id)
+	if r == nil {
+		return nil
+	}
+	n := &Node{Kind: plan.KindCall, At: v, Key: fields.Head(v), Sound: r.Complete}
+	n.idAt = r.Get("id")
+	if n.idAt != nil {
+		n.ID, n.Key = n.idAt.Text, n.idAt.Range()
+		switch {
+		case strings.HasPrefix(n.ID, "$"):
+			l.Report(diag.Diagnostic{
+				Code: diag.PlanSchema, Summary: fmt.Sprintf("the id %s is reserved", fields.Quote(n.ID)),
+				Detail:  "Names that start with `$` belong to the language: `$input` and `$output` are always there.",
+				Subject: n.idAt.Range(), Node: n.ID,
+			})
+			n.Sound, n.ID, n.idAt = false, "", nil
+		case !l.Name(n.idAt, "id", fields.NodeIDs):
+			n.Sound = false
+		}
+	}
+
+	l.readOperation(n, r)
+	if n.ModeAt = r.Get("mode"); n.ModeAt != nil {
+		n.Mode = plan.Mode(l.Word(n.ModeAt, "mode", fields.Modes))
+	}
+	if n.EffectAt = r.Get("effect_class"); n.EffectAt != nil {
+		n.Effect = plan.EffectClass(l.Word(n.EffectAt, "effect_class", fields.EffectClasses))
+	}
+	if n.TrustAt = r.Get("trust_requirement"); n.TrustAt != nil {
+		n.Trust = plan.Trust(l.Word(n.TrustAt, "trust_requirement", fields.TrustStates))
+	}
+	if n.TimeoutAt = r.Get("timeout_ms"); n.TimeoutAt != nil {
+		n.Timeout, _ = l.Whole(n.TimeoutAt, "timeout_ms", 1, catalog.MaxTimeoutMS)
+	}
+	if n.RetryAt = r.Get("retry_policy"); n.RetryAt != nil {
+		n.Retry = catalog.ReadRetry(l.Reader, n.RetryAt)
+	}
+	n.Input = l.readSchema(r.Get("input_schema"), defs)
+	n.Output = l.readSchema(r.Get("output_schema"), defs)
+
+	// A field that is there but was refused is not "missing": the template does
+	// not stand in for it, and nothing more is said about it.
+	for _, f := range contractFields {
+		if r.Has(f) && !n.given(f) {
+			n.Sound = false
+		}
+	}
+	l.readOptional(n, r)
+	n.meant = r.Meant
+	return n
+}
+
+// given reports whether the field of a node's contract has a sound value.
+func (n *Node) given(field string) bool {
+	switch field {
+	case "provider_type":
+		return n.ProviderType != ""
+	case "provider_name":
+		return n.Provider != ""
+	case "operation":
+		return n.Operation != ""
+	case "mode":
+		return n.Mode != ""
+	case "effect_class":
+		return n.Effect != ""
+	case "trust_requirement":
+		return n.Trust != ""
+	case "timeout_ms":
+		return n.Timeout != 0
+	case "retry_policy":
+		return n.Retry.MaxAttempts != 0
+	case "input_schema":
+		return n.Input != nil
+	case "output_schema":
+		return n.Output != nil
+	}
+	panic("compiler: no contract field " + field)
+}
+
+func (l *linter) readOperation(n *Node, r *fields.Record) {
+	if n.TypeAt = r.Get("provider_type"); n.TypeAt != nil {
+		n.ProviderType = plan.ProviderType(l.Word(n.TypeAt, "provider_type", fields.ProviderTypes))
+	}
+	if n.ProviderAt = r.Get("provider_name"); l.Name(n.ProviderAt, "provider_name", fields.ProviderNames) {
+		n.Provider = n.ProviderAt.Text
+	}
+	if n.OperationAt = r.Get("operation"); l.Name(n.OperationAt, "operation", fields.OperationNames) {
+		n.Operation = n.OperationAt.Text
+	}
+	if n.TemplateAt = r.Get("template"); n.TemplateAt == nil {
+		n.Sound = n.Sound && !r.Has("template")
+		return
+	}
+	provider, operation, ok := strings.Cut(n.TemplateAt.Text, "/")
+	if !ok || !fields.ProviderNames.Re.MatchString(provider) || !fields.OperationNames.Re.MatchString(operation) {
+		l.Report(diag.Diagnostic{
+			Code: diag.PlanSchema, Summary: fmt.Sprintf("`template` is `provider/operation`, not %s", fields.Quote(n.TemplateAt.Text)),
+			Subject: n.TemplateAt.Range(), Node: n.ID,
+		})
+		n.Sound = false
+	}
+}
+
+func (l *linter) readOptional(n *Node, r *fields.Record) {
+	if n.FingerprintAt = r.Get("fingerprint"); r.Has("fingerprint") && !l.Name(n.FingerprintAt, "fingerprint", fields.Fingerprints) {
+		n.Sound, n.FingerprintAt = false, nil
+	}
+	n.With = r.Get("with")
+	if v := r.Get("description"); v != nil {
+		l.Bounded(v, "description")
+		n.Description = v.Text
+	}
+	for _, s := range l.Texts(r.Get("resources"), "resources") {
+		l.Bounded(s, "resources")
+		n.Resources = append(n.Resources, s.Text)
+	}
+	n.Priority = l.Word(r.Get("priority"), "priority", Priorities)
+	if n.Cost = r.Get("cost_estimate"); n.Cost != nil && n.Cost.Kind == syntax.Number {
+		if x := fields.Number(n.Cost); x == nil || x.Sign() < 0 {
+			l.Report(diag.Diagnostic{
+				Code: diag.PlanLimits, Summary: fmt.Sprintf("`cost_estimate` is out of range: %s", fields.Quote(n.Cost.Text)),
+				Detail: "It is a decimal number from 0 on.", Subject: n.Cost.Range(), Node: n.ID,
+			})
+			n.Cost = nil
+		}
+	}
+	if v := r.Get("for_each"); v != nil {
+		errs := l.Errors
+		fe := l.Read(v, forEachFields, "")
+		n.ForEach = &forEach{At: v, Port: fe.Get("port")}
+		n.ForEach.Items, _ = l.Whole(fe.Get("max_items"), "max_items", 1, MaxItems)
+		n.ForEach.Parallel, _ = l.Whole(fe.Get("max_parallel"), "max_parallel", 1, MaxParallel)
+		n.Torn = l.Errors > errs
+	} else if r.Has("for_each") {
+		n.Sound, n.Torn = false, true
+	}
+	if v := r.Get("commit_policy"); v != nil {
+		n.Commit = readCommit(l.Reader, v)
+	} else if r.Has("commit_policy") {
+		n.Commit = &CommitPolicy{at: r.At.Get("commit_policy"), refused: true}
+		n.Sound = false
+	}
+}
+
+func readCommit(rep *fields.Reader, v *syntax.Value) *CommitPolicy {
+	errs := rep.Errors
+	r := rep.Read(v, commitFields, "")
+	c := &CommitPolicy{at: v, Approval: r.Get("approval"), Barrier: r.Get("barrier"), Rollback: r.Get("rollback")}
+	if c.Approval != nil {
+		readApproval(rep, c.Approval)
+	}
+	if c.Barrier != nil && !rep.Name(c.Barrier, "barrier", fields.NodeIDs) {
+		c.Barrier = nil
+	}
+	c.Prechecks = rep.Texts(r.Get("prechecks"), "prechecks")
+	if x := r.Get("verify"); x != nil {
+		vr := rep.Read(x, verifyFields, "")
+		c.Verify = &Verify{at: x, Node: vr.Get("node"), With: vr.Get("with"), Executed: vr.Get("executed"), Output: vr.Get("output")}
+	}
+	if c.Rollback != nil {
+		rr := rep.Read(c.Rollback, rollbackFields, "")
+		reason := rr.Get("none")
+		rep.Bounded(reason, "none")
+		if reason != nil && strings.TrimSpace(reason.Text) == "" {
+			rep.Report(diag.Diagnostic{
+				Code: diag.EffectRollback, Summary: "the reason is empty",
+				Detail: "Say why nothing can be undone: approvers read it.", Subject: reason.Range(),
+			})
+		}
+		c.Waived = reason != nil
+	}
+	c.refused = rep.Errors > errs
+	return c
+}
+
+func readApproval(rep *fields.Reader, v *syntax.Value) {
+	r := rep.Read(v, approvalFields, "")
+	rep.Whole(r.Get("expires_in_ms"), "expires_in_ms", 1, MaxExpiresMS)
+	for _, x := range rep.Texts(r.Get("exclude"), "exclude") {
+		rep.Name(x, "exclude", fields.RoleNames)
+	}
+	groups := r.Get("groups")
+	if groups == nil {
+		return
+	}
+	if len(groups.Items) == 0 {
+		rep.Report(diag.Diagnostic{
+			Code: diag.EffectPolicy, Summary: "`groups` is empty",
+			Detail: "Name at least one group, or leave `groups` out.", Subject: groups.Range(),
+		})
+	}
+	seen := map[string]bool{}
+	for _, g := range groups.Items {
+		gr := rep.Read(g, policy.GroupFields, "")
+		role := gr.Get("role")
+		rep.Whole(gr.Get("min"), "min", 1, policy.MaxSigners)
+		if rep.Name(role, "role", fields.RoleNames) {
+			if seen[role.Text] {
+				rep.Report(diag.Diagnostic{
+					Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("a group of role %s is there already", fields.Quote(role.Text)), Subject: role.Range(),
+				})
+			}
+			seen[role.Text] = true
+		}
+	}
+}

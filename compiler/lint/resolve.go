@@ -1,0 +1,232 @@
+package lint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/plan"
+)
+
+// resolve finds each node's template in the catalog, completes the node from
+// it where the plan says `template:`, and reports what is still missing.
+func (l *linter) resolve(doc *Document) {
+	for _, n := range doc.Nodes {
+		if n.Kind != plan.KindCall {
+			continue
+		}
+		if n.TemplateAt != nil {
+			l.complete(n)
+		} else if n.Operation != "" {
+			n.Template = l.Catalog.byName[catalog.OperationName(n.Provider, n.Operation)]
+		}
+		l.missing(n)
+		l.reserved(n)
+		if !n.Sound {
+			doc.Broken = true
+		}
+	}
+}
+
+// complete fills the node from its template.
+func (l *linter) complete(n *Node) {
+	name := n.TemplateAt.Text
+	t := l.Catalog.byName[name]
+	if t == nil {
+		if strings.Contains(name, "/") && n.Sound {
+			provider, operation, _ := strings.Cut(name, "/")
+			l.Catalog.UnknownOperation(l.Reader, n, n.TemplateAt.Range(), "", provider, operation, n.TemplateAt.Sub(0, len(provider)), true)
+		}
+		n.Sound = false
+		return
+	}
+	same := func(field, given, want string, at diag.Range) {
+		if given == "" || given == want {
+			return
+		}
+		l.Report(diag.Diagnostic{
+			Code: diag.PlanSchema, Summary: fmt.Sprintf("`%s` is not that of the template %s", field, fields.Quote(name)),
+			Detail:  "A node with a template takes its operation from there. Leave the field out.",
+			Subject: at, Context: n.TemplateAt.Range(), Node: n.ID, Suggestion: want,
+		})
+		n.Sound = false
+	}
+	if n.TypeAt != nil {
+		same("provider_type", string(n.ProviderType), string(t.ProviderType), n.TypeAt.Range())
+	}
+	if n.ProviderAt != nil {
+		same("provider_name", n.Provider, t.Provider, n.ProviderAt.Range())
+	}
+	if n.OperationAt != nil {
+		same("operation", n.Operation, t.Operation, n.OperationAt.Range())
+	}
+	c := l.Catalog.Contract(t)
+	if c.Fault != nil {
+		BadTemplate(l.Reader, n, t, c.Fault)
+		n.Sound = false
+		return
+	}
+	n.Template = t
+	n.ProviderType, n.Provider, n.Operation = t.ProviderType, t.Provider, t.Operation
+	if n.Mode == "" && n.ModeAt == nil {
+		n.Mode = t.Mode
+	}
+	if n.Effect == "" && n.EffectAt == nil {
+		n.Effect = t.Effect
+	}
+	if n.Trust == "" && n.TrustAt == nil {
+		n.Trust = t.Trust
+	}
+	if n.Timeout == 0 && n.TimeoutAt == nil {
+		n.Timeout = t.TimeoutMS
+	}
+	if n.Retry.MaxAttempts == 0 && n.RetryAt == nil {
+		n.Retry = t.Retry
+	}
+	if t.InProcess {
+		n.inProcessDefaults()
+	}
+	if n.Input == nil && n.At.Get("input_schema") == nil {
+		n.Input = c.Input
+	}
+	if n.Output == nil && n.At.Get("output_schema") == nil {
+		n.Output = c.Output
+	}
+}
+
+// inProcessDefaults completes a Go skill of this build, which is registered
+// without a timeout and a retry policy of its own: short enough to run as a
+// local activity, and not retried, since there is no connection to fail.
+func (n *Node) inProcessDefaults() {
+	if n.Timeout == 0 && n.TimeoutAt == nil {
+		n.Timeout = LocalTimeoutMS
+	}
+	if n.Retry.MaxAttempts == 0 && n.RetryAt == nil {
+		n.Retry = plan.Retry{MaxAttempts: 1, InitialMS: catalog.DefaultInitialMS, MultiplierMilli: catalog.DefaultMultiplierMilli, MaxMS: catalog.DefaultMaxMS}
+	}
+}
+
+// BadTemplate reports a template whose schemas cannot be used.
+func BadTemplate(rep *fields.Reader, n *Node, t *catalog.Template, err error) {
+	rep.Report(diag.Diagnostic{
+		Code: diag.TypeSchema, Summary: fmt.Sprintf("a schema of %s in the catalog cannot be used", fields.Quote(catalog.OperationName(t.Provider, t.Operation))),
+		Detail: fields.Sentence(err.Error()), Subject: n.OperationRange(), Context: t.Range, Node: n.ID,
+	})
+}
+
+// missing reports the contract fields that neither node nor template gives.
+func (l *linter) missing(n *Node) {
+	if n.TemplateAt != nil && n.Template == nil {
+		return
+	}
+	if slices.Contains(n.meant, "template") {
+		n.Sound = false
+		return
+	}
+	var absent []string
+	for _, f := range contractFields {
+		if n.given(f) || n.At.Get(f) != nil {
+			continue
+		}
+		n.Sound = false
+		if !slices.Contains(n.meant, f) {
+			absent = append(absent, "`"+f+"`")
+		}
+	}
+	if len(absent) == 0 {
+		return
+	}
+	d := diag.Diagnostic{
+		Code: diag.PlanSchema, Summary: fmt.Sprintf("node %s has no %s", fields.Quote(n.ID), strings.Join(absent, ", ")),
+		Detail:  "Every node declares its whole contract, or takes it from the catalog by `template: provider/operation`.",
+		Subject: n.Key, Node: n.ID,
+	}
+	if n.Template != nil && n.TemplateAt != nil {
+		d.Detail = "The template does not give them either."
+	} else if n.Template != nil {
+		d.Suggestion = "template: " + catalog.OperationName(n.Provider, n.Operation)
+	}
+	l.Report(d)
+}
+
+// reserved refuses an MCP server under a provider name of the engine's own.
+func (l *linter) reserved(n *Node) {
+	if n.ProviderType == plan.MCP && (n.Provider == catalog.EngineProvider || n.Provider == catalog.PlanProvider) && n.ProviderAt != nil {
+		l.Report(diag.Diagnostic{
+			Code: diag.PlanSchema, Summary: fmt.Sprintf("the provider name %s is reserved", fields.Quote(n.Provider)),
+			Detail:  "`engine` is the engine's own skills, `plan` calls sub-plans; both are of type `skill`.",
+			Subject: n.ProviderAt.Range(), Node: n.ID, Suggestion: "provider_type: skill",
+		})
+		// Nothing more is said about an operation that cannot be meant.
+		n.Sound, n.Operation = false, ""
+	}
+}
+
+// OperationRange is what stands for the node's operation in messages.
+func (n *Node) OperationRange() diag.Range {
+	switch {
+	case n.OperationAt != nil:
+		return n.OperationAt.Range()
+	case n.TemplateAt != nil:
+		return n.TemplateAt.Range()
+	}
+	return n.Key
+}
+
+// UnknownOperation reports a provider or an operation that is not in the
+// catalog. whole says that the name was written as provider/operation.
+func (x *Catalog) UnknownOperation(rep *fields.Reader, n *Node, at diag.Range, kind plan.ProviderType, provider, operation string, providerAt diag.Range, whole bool) {
+	ops := x.operations[provider]
+	if provider == catalog.PlanProvider {
+		rep.Report(diag.Diagnostic{
+			Code: diag.TrustProvider, Summary: "a plan has no template",
+			Detail:  "The catalog holds operations. A node that runs another plan of the file declares its whole contract.",
+			Subject: at, Node: n.ID, Suggestion: fmt.Sprintf("provider_type: skill, provider_name: plan, operation: %s", operation),
+		})
+		return
+	}
+	if len(ops) == 0 {
+		d := diag.Diagnostic{
+			Code: diag.TrustProvider, Summary: fmt.Sprintf("the provider %s is not in the catalog", fields.Quote(provider)),
+			Detail:  "Every skill and every MCP tool that a plan calls stands in the operator's catalog, the file that `--catalog` or the key `catalog` of chimera.yaml names.",
+			Subject: providerAt, Node: n.ID, Suggestion: rep.Near(provider, x.providers),
+		}
+		if len(x.providers) == 0 {
+			d.Detail += " The catalog is empty."
+		}
+		rep.Report(d)
+		return
+	}
+	suggestion := rep.Near(operation, ops)
+	if suggestion != "" && whole {
+		suggestion = catalog.OperationName(provider, suggestion)
+	}
+	d := diag.Diagnostic{
+		Code: diag.TrustOperation, Summary: fmt.Sprintf("%s has no operation %s in the catalog", fields.Quote(provider), fields.Quote(operation)),
+		Detail:  Listing("It has ", ops),
+		Subject: at, Node: n.ID, Suggestion: suggestion,
+	}
+	if kind != "" && kind != x.types[provider] {
+		d.Detail += fmt.Sprintf(" The provider is of type `%s`.", x.types[provider])
+	}
+	rep.Report(d)
+}
+
+// Listing writes the first names of a list as a sentence.
+func Listing(start string, names []string) string {
+	const most = 12
+	s := start
+	for i, n := range names {
+		if i == most {
+			return fmt.Sprintf("%s and %d more.", s, len(names)-most)
+		}
+		if i > 0 {
+			s += ", "
+		}
+		s += fields.Quote(n)
+	}
+	return s + "."
+}

@@ -1,0 +1,234 @@
+package typing
+
+import (
+	"fmt"
+	"strings"
+
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/compiler/internal/proof"
+	"chimera.ai/engine/containment"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/embedded"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+)
+
+// adapterIn finds what is known of an adapter in the transforms of a scope.
+type adapterIn struct {
+	adapter *catalog.Adapter
+	scope   expr.Scope
+}
+
+// adapted is an adapter as transforms of one scope take it in. fault says why it
+// cannot be used there.
+type adapted struct {
+	*catalog.Adapter
+	// input and output are its schemas; result is what is known of its results
+	// for all that it takes.
+	input, output, result *schemas.Schema
+	// template is its transform with the conversions of numbers written out that
+	// it needs for all that it takes: an adapter means the same on every edge.
+	template *embedded.Template
+	code     diag.Code
+	fault    string
+}
+
+// adapter reports whether the transform is the id of an adapter: a bare string
+// without an expression.
+func (e *Edge) adapter() bool {
+	return e.Transform != nil && embedded.Bare(e.Transform)
+}
+
+// findAdapter finds the adapter that the transform of an edge names.
+func (check *checker) findAdapter(e *Edge, scope expr.Scope) {
+	id := e.Transform.Text
+	a := check.Catalog.Adapters[id]
+	if a == nil {
+		check.unknownAdapter(e, scope)
+		return
+	}
+	key := adapterIn{a, scope}
+	x, known := check.adapters[key]
+	if !known {
+		x = &adapted{Adapter: a}
+		x.prepare(check, scope)
+		check.adapters[key] = x
+	}
+	if x.fault != "" {
+		check.Report(diag.Diagnostic{
+			Code: x.code, Summary: fmt.Sprintf("the adapter %s cannot be used here", fields.Quote(id)), Detail: fields.Sentence(x.fault),
+			Subject: e.Transform.Range(), Edge: e.String(), Related: x.there(x.TransformAt, "the adapter"),
+		})
+		return
+	}
+	e.adapted, e.Template = x, x.template
+}
+
+// unknownAdapter: nothing has that id, or a bare string is not what was meant.
+func (check *checker) unknownAdapter(e *Edge, scope expr.Scope) {
+	id := e.Transform.Text
+	d := diag.Diagnostic{
+		Code: diag.TrustOperation, Summary: fmt.Sprintf("the catalog has no adapter %s", fields.Quote(fields.Clip(id, 80))),
+		Subject: e.Transform.Range(), Edge: e.String(), Suggestion: check.Near(id, check.Catalog.AdapterNames),
+	}
+	switch names := check.Catalog.AdapterNames; {
+	case len(names) == 0:
+		d.Detail = "It has none at all."
+	case len(names) <= 8:
+		d.Detail = "It has " + fields.Either(names) + "."
+	}
+	d.Detail = strings.TrimSpace("A transform that is a string without `${…}` is the id of an adapter. " + d.Detail)
+	d.Detail += " An expression stands between `${` and `}`, and " + constantRule(id)
+	if d.Suggestion == "" {
+		d.Suggestion = check.bareExpression(id, scope)
+	}
+	check.Report(d)
+}
+
+// prepare compiles the adapter, and proves it once more: only those of a file
+// were proved when it was read, and a catalog may also be made by code.
+func (x *adapted) prepare(check *checker, scope expr.Scope) {
+	refuse := func(code diag.Code, format string, args ...any) { x.code, x.fault = code, fmt.Sprintf(format, args...) }
+	schemaOf := func(raw []byte, field string) *schemas.Schema {
+		c, err := check.Catalog.Schema(raw)
+		if err == nil && c == nil {
+			err = fmt.Errorf("there is none")
+		}
+		var s *schemas.Schema
+		if err == nil {
+			s, err = c.Compile()
+		}
+		if err != nil {
+			refuse(diag.TypeSchema, "its %s is not a usable JSON Schema: %v", field, err)
+			return nil
+		}
+		return s
+	}
+	if x.input = schemaOf(x.InputSchema, "input_schema"); x.input == nil {
+		return
+	}
+	if x.output = schemaOf(x.OutputSchema, "output_schema"); x.output == nil {
+		return
+	}
+	value, err := schemas.Decode(x.Transform)
+	if err != nil {
+		refuse(diag.TypeExpr, "its transform is not JSON: %v", err)
+		return
+	}
+	t, errs := expr.CompileTemplate(value, expr.Adapter)
+	if len(errs) > 0 {
+		refuse(diag.TypeExpr, "its transform does not compile: %v", errs[0])
+		return
+	}
+	checked := check.checked(&embedded.Template{Template: t, Value: value, Raw: x.Transform, Scope: expr.Adapter}, sight{value: x.input})
+	if len(checked.problems) > 0 {
+		refuse(kindCode(checked.problems[0].Kind), "its transform may fail for what it takes: %s", checked.problems[0].Message)
+		return
+	}
+	x.result = check.within(checked.result, x.output)
+	if r := check.prover.Within(checked.result, x.output); r.Verdict != containment.Proved {
+		refuse(diag.TypeUnknown, "it is not proved that its transform gives what its output_schema says")
+		return
+	}
+	made := checked.made.Value
+	if scope == expr.Compensate {
+		if made, err = expr.Spread(made); err != nil {
+			refuse(diag.TypeExpr, "where an effect is undone, `value` stands for `args`, `output` and `error`, and %v", err)
+			return
+		}
+	}
+	if t, errs = expr.CompileTemplate(made, scope); len(errs) > 0 {
+		refuse(diag.TypeExpr, "its transform does not compile here: %v", errs[0])
+		return
+	}
+	raw, err := plan.Canonical(made)
+	if err != nil {
+		refuse(diag.TypeExpr, "its transform cannot be written: %v", err)
+		return
+	}
+	x.template = &embedded.Template{Template: t, Value: made, Raw: raw, Scope: scope}
+}
+
+// within is a schema of what is in both, the simpler one where it is known to
+// lie in the other.
+func (check *checker) within(a, b *schemas.Schema) *schemas.Schema {
+	if check.prover.Holds(a, b) {
+		return a
+	}
+	return check.prover.Both(a, b)
+}
+
+// there is a place in the catalog's file, if it has one.
+func (x *adapted) there(at diag.Range, label string) []diag.Related {
+	if !at.IsValid() {
+		return nil
+	}
+	return []diag.Related{{Range: at, Label: label}}
+}
+
+// typeAdapter proves that an adapter takes all that the edge brings it, and
+// gives what comes out; nil if that is not known.
+func (check *checker) typeAdapter(doc *Document, e *Edge, s sight) *schemas.Schema {
+	x := e.adapted
+	if x == nil {
+		return nil
+	}
+	value := s.value
+	if e.FromPort == plan.CompensatePort {
+		value = schemas.Make(schemas.Keywords{
+			Types: []string{"object"}, Required: []string{"args", "error", "output"}, Rest: schemas.False(),
+			Properties: map[string]*schemas.Schema{"args": s.args, "output": s.output, "error": s.failure},
+		})
+	}
+	if value == nil || !check.adapts(doc, e, s, value) {
+		return nil
+	}
+	// Less than all that the adapter takes may arrive, so that more is known of
+	// what it gives. Where that cannot be told, what it gives anyway holds.
+	if c := check.checked(e.Template, s); len(c.problems) == 0 && string(c.made.Raw) == string(e.Template.Raw) {
+		return check.within(c.result, x.output)
+	}
+	return x.result
+}
+
+// adapts proves that an adapter takes all that an edge brings it.
+func (check *checker) adapts(doc *Document, e *Edge, s sight, value *schemas.Schema) bool {
+	x := e.adapted
+	if check.prover.Anything(x.input) {
+		return true
+	}
+	r := check.prover.Within(value, x.input)
+	if r.Verdict == containment.Proved {
+		return true
+	}
+	source, name := fields.Quote(e.FromNode+"."+e.FromPort), "the adapter "+fields.Quote(x.ID)
+	if e.FromPort == plan.CompensatePort {
+		source = "{args, output, error} of " + fields.Quote(e.FromNode)
+	}
+	d := diag.Diagnostic{
+		Subject: e.Transform.Range(), Label: "takes " + brief(x.input), Edge: e.String(),
+		Related: append([]diag.Related{{Range: e.FromRange(), Label: "gives " + brief(value)}}, x.there(x.InputAt, "what it takes")...),
+	}
+	rule := " An adapter gets only what its `input_schema` takes; `check: runtime` is about what it gives."
+	if r.Verdict == containment.Unknown {
+		d.Code, d.Summary = diag.TypeUnknown, fmt.Sprintf("it is not proved that %s takes every value of %s", name, source)
+		d.Detail = "What stopped the proof: " + proof.Stopped(r) + "." + rule
+		check.Report(d)
+		return false
+	}
+	d.Code, d.Summary = diag.TypeNotContained, fmt.Sprintf("%s does not take every value of %s", name, source)
+	d.Detail, d.Witness = "The source may give the counterexample. "+check.refusal(r.Witness, x.input, fields.Quote(x.ID))+rule, shown(r.Witness)
+	var root any
+	if c, err := check.Catalog.Schema(x.InputSchema); err == nil && c != nil {
+		root = c.Decoded()
+	}
+	m := mend{
+		check: check, source: value, target: x.input, sourceName: e.FromNode + "." + e.FromPort, targetName: x.ID,
+		sourceOpen: e.Kind != plan.Error && doc.Nodes[e.From].Output.At != nil, adapter: true, root: root, sight: s,
+	}
+	d.Suggestion = m.propose(r.Witness)
+	check.Report(d)
+	return false
+}

@@ -1,0 +1,206 @@
+package typing
+
+import (
+	"fmt"
+	"strings"
+
+	"chimera.ai/engine/compiler/internal/proof"
+	"chimera.ai/engine/containment"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+)
+
+// typeCalls proves that nodes which run a plan of the same file fit it: it takes
+// all that the node takes, and returns nothing that the node does not.
+func (check *checker) typeCalls() {
+	plans := map[string]*Document{}
+	for _, doc := range check.Documents {
+		if ref := doc.Reference(); ref != "" && plans[ref] == nil {
+			plans[ref] = doc
+		}
+	}
+	for _, doc := range check.Documents {
+		for _, n := range doc.Nodes {
+			if child := plans[n.Operation]; n.Subplan() && child != nil {
+				check.typeCall(n, child)
+			}
+		}
+	}
+}
+
+func (check *checker) typeCall(n *Node, child *Document) {
+	name := fields.Quote(child.Reference())
+	check.fitsCall(n, n.Input, child.input, fits{
+		summary: fmt.Sprintf("%s takes what the plan %s does not", fields.Quote(n.ID), name),
+		source:  "input_schema of " + n.ID, target: "input_schema of " + child.Reference(),
+	})
+	check.fitsCall(n, child.output, n.Output, fits{
+		summary: fmt.Sprintf("the plan %s may return what %s does not", name, fields.Quote(n.ID)),
+		source:  "output_schema of " + child.Reference(), target: "output_schema of " + n.ID,
+	})
+}
+
+// fits says what to call the two sides of a proof.
+type fits struct{ summary, source, target string }
+
+// fitsCall proves that one schema of a call lies within the other.
+func (check *checker) fitsCall(n *Node, left, right *Schema, say fits) {
+	l, r := left.Usable(), right.Usable()
+	if l == nil || r == nil {
+		return
+	}
+	res := check.prover.Within(l, r)
+	if res.Verdict == containment.Proved {
+		return
+	}
+	d := diag.Diagnostic{
+		Code: diag.TypeUnknown, Summary: "it is not proved that the " + say.source + " lies within the " + say.target,
+		Subject: fields.Head(left.At), Label: "takes " + brief(l), Node: n.ID,
+		Related: []diag.Related{{Range: fields.Head(right.At), Label: "takes " + brief(r)}},
+	}
+	if right == n.Output {
+		d.Subject, d.Label = fields.Head(right.At), "gives "+brief(r)
+		d.Related = []diag.Related{{Range: fields.Head(left.At), Label: "gives " + brief(l)}}
+	}
+	if res.Verdict == containment.Refuted {
+		d.Code, d.Summary = diag.TypeNotContained, say.summary
+		d.Detail = check.refusal(res.Witness, r, "the "+say.target)
+		d.Witness = shown(res.Witness)
+		m := mend{
+			check: check, source: l, target: r, sourceName: say.source, targetName: say.target,
+			sourceOpen: true, targetOpen: true, root: right.Decoded(),
+		}
+		d.Suggestion = m.propose(res.Witness)
+	} else {
+		d.Detail = "What stopped the proof: " + proof.Stopped(res) + ". Write that part more simply, or give both the same words."
+	}
+	check.Report(d)
+}
+
+// typeVerify checks what the verify of a commit policy calls, and asks of it. It
+// is asked while the outcome is not known, and again after a compensation, so
+// that the effect's output may be missing, and so may an error: both are null
+// then.
+func (check *checker) typeVerify(doc *Document, n *Node) {
+	if n.Verify == nil {
+		return
+	}
+	v := n.Verify
+	s := sight{input: doc.input.Usable(), args: n.Input.Usable()}
+	output := n.Output.Usable()
+	if s.input == nil || s.args == nil || output == nil {
+		return
+	}
+	null := check.prover.Typed("null")
+	s.output, s.failure = check.prover.Either(output, null), check.prover.Either(check.failures(), null)
+	var called *Node
+	if v.Node != nil {
+		if i, ok := doc.Index[v.Node.Text]; ok {
+			called = doc.Nodes[i]
+		}
+	}
+	if called == nil || called.Input.Usable() == nil || called.Output.Usable() == nil {
+		return
+	}
+	if v.With == nil {
+		check.typeUnfilled(n, called)
+	}
+	if v.Args != nil {
+		made, result, ok := check.checkTemplate(v.With, v.Args, s, false, n.ID, "")
+		v.Args = made
+		for i := range v.With.Fields {
+			// A port that is not there is reported by the effects pass.
+			ok = ok && called.Input.Takes(v.With.Fields[i].Key.Text)
+		}
+		if ok {
+			check.fitsWhole(&inquiry{template: made, sight: s, target: called.Input.Usable(), admits: anyVars}, result, v.With.Range(), "the input of "+fields.Quote(called.ID), n.ID)
+		}
+	}
+	at := sight{input: s.input, output: called.Output.Usable(), value: called.Output.Usable(), port: plan.WholePort}
+	if v.predicate != nil {
+		v.Condition, _ = check.checkPredicate(v.Executed, v.predicate, at, false, n.ID, "")
+		at = check.narrow(v.predicate, at, true)
+	}
+	if v.Result == nil {
+		return
+	}
+	made, result, ok := check.checkTemplate(v.Output, v.Result, at, false, n.ID, "")
+	v.Result = made
+	if !ok {
+		return
+	}
+	condition := v.predicate
+	if x, err := expr.CompilePredicate(v.Condition, expr.When); err == nil && condition != nil {
+		condition = x
+	}
+	check.fitsWhole(&inquiry{template: made, sight: at, target: output, admits: func(vars expr.Vars) bool {
+		if condition == nil {
+			return true
+		}
+		executed, err := condition.EvalBool(vars)
+		return err == nil && executed
+	}, condition: v.predicate}, result, v.Output.Range(), "the output of "+fields.Quote(n.ID), n.ID)
+}
+
+// typeUnfilled checks that the node which verifies n, called without `with`,
+// takes an empty input.
+func (check *checker) typeUnfilled(n, called *Node) {
+	v := n.Verify
+	empty := map[string]any{}
+	if _, refused := causeOf(empty, called.Input.Usable()); !refused {
+		return
+	}
+	var given []string
+	for _, port := range called.Input.Ports().Names {
+		if called.Input.Ports().Requires(port) {
+			given = append(given, port+": …")
+		}
+	}
+	check.Report(diag.Diagnostic{
+		Code: diag.TypeMissingInput, Summary: fmt.Sprintf("`verify` calls %s without an input", fields.Quote(called.ID)),
+		Detail:  "Without `with` the input is {}. " + check.refusal(empty, called.Input.Usable(), "the input of "+fields.Quote(called.ID)),
+		Subject: v.Node.Range(), Context: called.Key, Node: n.ID, Suggestion: "with: {" + strings.Join(given, ", ") + "}",
+	})
+}
+
+func anyVars(expr.Vars) bool { return true }
+
+// fitsWhole proves that what a template gives is contained in a whole schema. As
+// for a transform, a counterexample counts only if values are found that come
+// out as it.
+func (check *checker) fitsWhole(q *inquiry, result *schemas.Schema, at diag.Range, name, node string) {
+	r := check.prover.Within(result, q.target)
+	if q.template.Constant() {
+		r = containment.Result{Verdict: containment.Proved}
+		if _, refused := causeOf(q.template.Value, q.target); refused {
+			r = containment.Result{Verdict: containment.Refuted, Witness: q.template.Value}
+		}
+	}
+	if r.Verdict == containment.Proved {
+		return
+	}
+	d := diag.Diagnostic{
+		Code: diag.TypeUnknown, Summary: "it is not proved that what the template gives fits " + name,
+		Detail: "What stopped the proof: " + proof.Stopped(r) + ".", Subject: at, Node: node,
+	}
+	if r.Verdict == containment.Refuted {
+		d.Detail = fmt.Sprintf("The template is known to give %s, which would allow %s. %s ",
+			describe(result), fields.Quote(shown(r.Witness)), check.refusal(r.Witness, q.target, name))
+		before, after, found := any(nil), r.Witness, q.template.Constant()
+		if !found {
+			before, after, found = check.searchWhole(q, r.Witness)
+			d.Before = shown(before)
+		}
+		if found {
+			d.Code, d.Summary = diag.TypeNotContained, "what the template gives does not fit "+name
+			d.Detail, d.Witness = check.refusal(after, q.target, name), shown(after)
+		} else {
+			d.Before = ""
+			d.Detail += check.unfound("value")
+		}
+	}
+	check.Report(d)
+}

@@ -1,0 +1,96 @@
+package typing
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/compiler/internal/pool"
+	"chimera.ai/engine/compiler/internal/proof"
+	"chimera.ai/engine/compiler/lint"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/plan"
+)
+
+// ProveCatalog completes a catalog with what its schemas, prices and transforms
+// mean.
+func ProveCatalog(rep *fields.Reader, f *catalog.File) *catalog.Catalog {
+	schemas, prover := new(pool.Pool), proof.New(rep)
+	check := newChecker(rep, schemas, prover, &lint.Graph{Catalog: lint.Index(nil, schemas)})
+	prover.Extend(len(f.Templates) + len(f.Adapters))
+	all := new(catalog.Catalog)
+	for _, t := range f.Templates {
+		errs := check.Errors
+		if check.proveTemplate(t); check.Errors == errs && !t.Refused {
+			all.Templates = append(all.Templates, t.Template)
+		}
+	}
+	for _, a := range f.Adapters {
+		errs := check.Errors
+		if check.proveEntry(a); check.Errors == errs && !a.Refused {
+			all.Adapters = append(all.Adapters, a.Adapter)
+		}
+	}
+	// Merging with nothing finds what the file says twice.
+	merged, ds := (*catalog.Catalog)(nil).Merge(all)
+	for _, d := range ds {
+		check.Report(d)
+	}
+	return merged
+}
+
+// proveTemplate reads the schemas of a template and checks what hangs on them: the
+// idempotency port, and the price for all that the operation takes and returns.
+func (check *checker) proveTemplate(t *catalog.TemplateEntry) {
+	var input, output *pool.Schema
+	r := t.Fields
+	t.InputSchema, input = check.fileSchema(r.Get("input_schema"))
+	t.OutputSchema, output = check.fileSchema(r.Get("output_schema"))
+	if t.ProviderType == plan.MCP && !r.Has("output_schema") {
+		if c, fault := check.Catalog.Schema(json.RawMessage(catalog.ContentSchema)); fault == nil {
+			output = c.Schema
+		}
+	}
+	if x := r.Get("idempotency_port"); x != nil && input != nil && !input.Ports().Has(x.Text) {
+		check.Report(diag.Diagnostic{
+			Code: diag.PlanUnknownPort, Summary: fmt.Sprintf("the input schema has no port %s", fields.Quote(x.Text)),
+			Subject: x.Range(), Suggestion: check.Near(x.Text, input.Ports().Names),
+		})
+	}
+	if x := r.Get("cost").Get("expr"); t.Cost != nil && x != nil && x.Kind == syntax.String {
+		check.readPrice(x, t.Cost, input, output, t.Name())
+	}
+}
+
+// proveEntry reads the schemas of an adapter and proves that it gives what it
+// promises for all that it takes.
+func (check *checker) proveEntry(a *catalog.AdapterEntry) {
+	var input, output *pool.Schema
+	a.InputSchema, input = check.fileSchema(a.Fields.Get("input_schema"))
+	a.OutputSchema, output = check.fileSchema(a.Fields.Get("output_schema"))
+	if x := a.Fields.Get("transform"); x != nil {
+		if t := check.adapterTemplate(x, a.ID); t != nil {
+			a.Transform = t.Raw
+			check.proveAdapter(x, t, input, output, a.ID)
+		}
+	}
+}
+
+// fileSchema reads a schema of a catalog, which stands on its own.
+func (check *checker) fileSchema(v *syntax.Value) (json.RawMessage, *pool.Schema) {
+	if v == nil {
+		return nil, nil
+	}
+	s, err := check.pool.Add(v.Any())
+	if err != nil {
+		check.Report(diag.Diagnostic{Code: diag.PlanLimits, Summary: err.Error(), Subject: fields.Head(v)})
+		return nil, nil
+	}
+	if _, err := s.Compile(); err != nil {
+		check.badSchemas(err, v, "")
+		return nil, nil
+	}
+	return s.Raw, s
+}

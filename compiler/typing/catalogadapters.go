@@ -1,0 +1,80 @@
+package typing
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"chimera.ai/engine/compiler/internal/pool"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/embedded"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/internal/syntax"
+)
+
+// adapterTemplate compiles the transform of an adapter where it stands.
+func (check *checker) adapterTemplate(v *syntax.Value, id string) *embedded.Template {
+	if embedded.Bare(v) {
+		check.Report(diag.Diagnostic{
+			Code: diag.TypeExpr, Summary: fmt.Sprintf("the transform of the adapter %s is a bare string", fields.Quote(id)),
+			Detail:  "On an edge that would be the id of an adapter, and an adapter is not made of others. An expression stands between `${` and `}`, and " + constantRule(v.Text),
+			Subject: v.Range(), Suggestion: check.bareExpression(v.Text, expr.Adapter),
+		})
+		return nil
+	}
+	return check.Template(v, expr.Adapter, "", "")
+}
+
+// constantRule says how a constant text is written as a transform.
+func constantRule(text string) string {
+	return fmt.Sprintf("a constant text is one too: `%s`.", embedded.ConstantText(fields.Clip(text, 80)))
+}
+
+// bareExpression is what the author of a bare string most probably means: an
+// expression in the marks of another language or in none, or else a constant text.
+func (check *checker) bareExpression(text string, scope expr.Scope) string {
+	if found, meant := check.Lookalikes(text, scope); len(found) > 0 {
+		return fmt.Sprintf("%q", meant)
+	}
+	fits := func(text string) bool {
+		t, errs := expr.CompileTemplate("${"+text+"}", scope)
+		return len(errs) == 0 && slices.ContainsFunc(scope.Names(), t.Reads)
+	}
+	// A path of JSONPath or jq starts at the value.
+	path := text
+	if rest, ok := strings.CutPrefix(strings.TrimPrefix(text, "$"), "."); ok {
+		path = "value." + rest
+	}
+	for _, candidate := range []string{text, embedded.Fix(text, fits), path} {
+		if fits(candidate) {
+			return fmt.Sprintf("%q", "${"+candidate+"}")
+		}
+	}
+	if strings.ContainsAny(text, "'\\\n\r{}$") || len(text) > 80 {
+		return ""
+	}
+	return `"` + embedded.ConstantText(text) + `"`
+}
+
+// proveAdapter proves that the transform cannot fail, and gives what the adapter
+// promises, for all that it takes.
+func (check *checker) proveAdapter(v *syntax.Value, t *embedded.Template, input, output *pool.Schema, id string) {
+	if input == nil || output == nil {
+		return // reported already
+	}
+	in, err := input.Compile()
+	if err != nil {
+		return
+	}
+	out, err := output.Compile()
+	if err != nil {
+		return
+	}
+	s := sight{value: in}
+	made, result, ok := check.checkTemplate(v, t, s, false, "", "")
+	if !ok {
+		return
+	}
+	check.fitsWhole(&inquiry{template: made, sight: s, target: out, admits: anyVars}, result, fields.OneLine(v), "the `output_schema` of the adapter "+fields.Quote(id), "")
+}

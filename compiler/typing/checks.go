@@ -1,0 +1,206 @@
+package typing
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"chimera.ai/engine/compiler/internal/proof"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/embedded"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+)
+
+type predicateCheck struct {
+	source   string
+	problems []expr.Problem
+}
+
+type templateCheck struct {
+	made     *embedded.Template
+	result   *schemas.Schema
+	problems []expr.TemplateProblem
+}
+
+// programAt and templateAt are expressions under what is known of their names.
+type programAt struct {
+	program *expr.Program
+	sight   sight
+}
+
+type templateAt struct {
+	template *expr.Template
+	sight    sight
+}
+
+// checkPredicate checks a condition against the types of its names. It gives the
+// condition with its conversions written out, and whether it is refused. Where
+// the check is lenient, what is not proved is left to the run.
+func (check *checker) checkPredicate(v *syntax.Value, p *expr.Program, s sight, lenient bool, node, edge string) (source string, refused bool) {
+	c := check.checkedPredicate(p, s)
+	strict := !lenient || c.strict()
+	for _, x := range c.problems {
+		check.problem(check.Point(v, x.Offset), v.Range(), x, lenient, strict, node, edge)
+	}
+	return c.source, len(c.problems) > 0 && strict
+}
+
+// checkedPredicate is checkPredicate without its findings.
+func (check *checker) checkedPredicate(p *expr.Program, s sight) predicateCheck {
+	key := programAt{p, s}
+	c, ok := check.checkedPredicates[key]
+	if !ok {
+		check.judged, check.judgement = key, p.Judge(check.typing(s))
+		c.source, c.problems = check.judgement.Check()
+		check.checkedPredicates[key] = c
+	}
+	return c
+}
+
+func (c predicateCheck) strict() bool {
+	return slices.ContainsFunc(c.problems, func(p expr.Problem) bool { return p.Strict })
+}
+
+func (c templateCheck) strict() bool {
+	return slices.ContainsFunc(c.problems, func(p expr.TemplateProblem) bool { return p.Strict })
+}
+
+// checkTemplate checks a template against the types of its names. It gives the
+// template with its conversions written out and a schema of what it makes; ok is
+// false if it is refused. Where the check is lenient, what is not proved is left to
+// the run.
+func (check *checker) checkTemplate(v *syntax.Value, t *embedded.Template, s sight, lenient bool, node, edge string) (made *embedded.Template, result *schemas.Schema, ok bool) {
+	if t.Constant() {
+		return t, check.fixed(t), true
+	}
+	c := check.checked(t, s)
+	strict := !lenient || c.strict()
+	for _, x := range c.problems {
+		part := embedded.Follow(v, x.Path)
+		at := fields.Head(part)
+		if part.Kind == syntax.String {
+			at = check.Point(part, x.Offset)
+		}
+		check.problem(at, part.Range(), x.Problem, lenient, strict, node, edge)
+	}
+	return c.made, c.result, len(c.problems) == 0 || !strict
+}
+
+// checked is checkTemplate without its findings.
+func (check *checker) checked(t *embedded.Template, s sight) templateCheck {
+	key := templateAt{t.Template, s}
+	c, ok := check.checkedTemplates[key]
+	if !ok {
+		value, result, problems := t.Check(check.typing(s))
+		c = templateCheck{made: t, result: result, problems: problems}
+		if raw, err := plan.Canonical(value); err == nil && !c.strict() {
+			c.made = &embedded.Template{Template: t.Template, Value: value, Raw: raw, Scope: t.Scope, Converted: !bytes.Equal(raw, t.Raw)}
+		}
+		check.checkedTemplates[key] = c
+	}
+	return c
+}
+
+// ready is a template as a run evaluates it, with the conversions of numbers that
+// it needs.
+func (check *checker) ready(t *embedded.Template) *expr.Template {
+	if !t.Converted {
+		return t.Template
+	}
+	r, ok := check.readied[t]
+	if !ok {
+		r = t.Template
+		if x, errs := expr.CompileTemplate(t.Value, t.Scope); len(errs) == 0 {
+			r = x
+		}
+		check.readied[t] = r
+	}
+	return r
+}
+
+// readyPredicate is the same for the condition of an edge.
+func (check *checker) readyPredicate(doc *Document, e *Edge) *expr.Program {
+	before, ok := check.before(doc, e)
+	if !ok || e.Predicate == nil {
+		return e.Predicate
+	}
+	key := programAt{e.Predicate, before}
+	p, ok := check.readiedPredicates[key]
+	if !ok {
+		p = e.Predicate
+		c := check.checkedPredicate(p, before)
+		scope := expr.When
+		if e.Kind == plan.Error {
+			scope = expr.ErrorWhen
+		}
+		if !c.strict() && c.source != e.When.Text {
+			if x, err := expr.CompilePredicate(c.source, scope); err == nil {
+				p = x
+			}
+		}
+		check.readiedPredicates[key] = p
+	}
+	return p
+}
+
+// fixed is the schema of the one value of a template without expressions.
+func (check *checker) fixed(t *embedded.Template) *schemas.Schema {
+	return check.prover.Make("constant "+string(t.Raw), func() schemas.Keywords { return proof.Constant(t.Value) })
+}
+
+// kindCode is the code of a kind of problem.
+func kindCode(k expr.Kind) diag.Code {
+	switch k {
+	case expr.MayFail:
+		return diag.TypeExprMayFail
+	case expr.Predicate:
+		return diag.TypePredicate
+	case expr.Wrong:
+	}
+	return diag.TypeExpr
+}
+
+// spoken begins a sentence with a capital letter, unless it begins with a name of
+// the expression.
+func spoken(s string) string {
+	for _, start := range []string{"the ", "a ", "an ", "only ", "what ", "numbers "} {
+		if strings.HasPrefix(s, start) {
+			return fields.Sentence(s)
+		}
+	}
+	return s
+}
+
+// problem reports what the checker of expressions found: as a warning where the
+// edge has `check: runtime` (lenient), unless all of the expression is to be proved.
+func (check *checker) problem(at, whole diag.Range, p expr.Problem, lenient, strict bool, node, edge string) {
+	d := diag.Diagnostic{
+		Summary: "the expression is wrong for the types of its names", Detail: spoken(strings.TrimRight(p.Message, ".") + "."),
+		Subject: at, Context: whole, Node: node, Edge: edge, Suggestion: p.Hint,
+	}
+	switch d.Code = kindCode(p.Kind); p.Kind {
+	case expr.MayFail:
+		d.Summary = "the expression may fail"
+	case expr.Predicate:
+		d.Summary = "the condition is not always true or false"
+	case expr.Wrong:
+	}
+	switch {
+	case !strict:
+		d.Severity = diag.Warning
+		d.Detail += " `check: runtime` leaves it to the run, where such a failure has kind `expr`."
+	case lenient && p.Strict && p.Kind == expr.MayFail:
+		d.Detail += " `check: runtime` does not help: a quotient of whole numbers is another one than of doubles, so the types must be known."
+	}
+	if p.Witness != nil {
+		if raw, err := json.Marshal(p.Witness); err == nil {
+			d.Witness = fields.Clip(string(raw), 400)
+		}
+	}
+	check.Report(d)
+}

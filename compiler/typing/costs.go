@@ -1,0 +1,206 @@
+package typing
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/compiler/internal/pool"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+)
+
+// priceOf finds what was found of a cost of the catalog, which is asked once for
+// nodes with the same schemas.
+type priceOf struct {
+	cost          *catalog.Cost
+	input, output *schemas.Schema
+}
+
+type priceCheck struct {
+	source  string
+	problem *expr.Problem
+}
+
+// typeCost checks what the plan and the catalog say that a call costs.
+func (check *checker) typeCost(doc *Document, n *Node) {
+	if n.Template != nil && n.Template.Cost != nil {
+		check.typePrice(n)
+	}
+	if n.Cost == nil {
+		return
+	}
+	check.typeCurrency(doc, n)
+	if n.Cost.Kind == syntax.String {
+		check.typeEstimate(doc, n)
+	}
+}
+
+// typeCurrency finds the currency of an estimate: the catalog's, where it prices
+// the operation, else the plan's.
+func (check *checker) typeCurrency(doc *Document, n *Node) {
+	d := diag.Diagnostic{Code: diag.PlanSchema, Subject: n.Cost.Range(), Node: n.ID}
+	of := ""
+	if n.Template != nil && n.Template.Cost != nil {
+		of = n.Template.Cost.Currency
+	}
+	switch {
+	case of == "" && doc.Currency == nil:
+		if doc.At.Get("currency") != nil {
+			return // refused already
+		}
+		d.Summary = "`cost_estimate` is an amount without a currency"
+		d.Detail = "It is in the currency in which the catalog prices the operation, else in the plan's `currency`, and neither is given."
+		d.Suggestion = "currency: USD"
+		check.Report(d)
+		return
+	case of != "" && doc.Currency != nil && of != doc.Currency.Text:
+		d.Summary = fmt.Sprintf("`cost_estimate` would be in %s, and the catalog prices %s in %s", doc.Currency.Text, fields.Quote(n.Template.Name()), of)
+		d.Detail = "Amounts of different currencies are never compared or added. Leave the estimate to the catalog."
+		d.Context, d.Suggestion = doc.Currency.Range(), "leave cost_estimate out"
+		check.Report(d)
+		return
+	case of != "":
+		n.currency = of
+	default:
+		n.currency = doc.Currency.Text
+	}
+}
+
+// typeEstimate checks the plan's own word on what a call costs.
+func (check *checker) typeEstimate(doc *Document, n *Node) {
+	if strings.TrimSpace(n.Cost.Text) == "" {
+		check.Report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: n.Cost.Range(), Node: n.ID})
+		return
+	}
+	a := check.amount(n.Cost, expr.Estimate, n.ID)
+	s := sight{args: n.Input.Usable(), input: doc.input.Usable()}
+	if a == nil || s.args == nil || s.input == nil {
+		return
+	}
+	var problems []expr.Problem
+	n.estimate, problems = a.Check(check.typing(s))
+	for _, p := range problems {
+		check.problem(check.Point(n.Cost, p.Offset), n.Cost.Range(), p, false, true, n.ID, "")
+	}
+}
+
+// amount compiles an expression that gives money, where it stands, or gives nil.
+func (check *checker) amount(v *syntax.Value, scope expr.Scope, node string) *expr.Amount {
+	if !check.Quoted(v, node, "") {
+		return nil
+	}
+	a, err := expr.CompileAmount(v.Text, scope)
+	if err == nil {
+		return a
+	}
+	where := &expr.Error{Message: err.Error()}
+	errors.As(err, &where)
+	check.Refuse(check.Point(v, where.Offset), v.Range(), *where, scope, "", node, "")
+	return nil
+}
+
+// scope is what the expression of a cost may read.
+func scopeOf(c *catalog.Cost) expr.Scope {
+	if c.FromOutput {
+		return expr.Charge
+	}
+	return expr.Price
+}
+
+// typePrice checks the catalog's word on what a call costs for what this node
+// takes and returns. A catalog file was checked when it was read, for all that
+// its operation takes and returns; a node may return less, but a catalog may
+// also be made by code.
+func (check *checker) typePrice(n *Node) {
+	t := n.Template
+	in, out := n.Input.Usable(), n.Output.Usable()
+	if in == nil || out == nil {
+		return
+	}
+	key := priceOf{t.Cost, in, nil}
+	if t.Cost.FromOutput {
+		key.output = out
+	}
+	c, known := check.prices[key]
+	if !known {
+		c = check.price(t.Cost, in, out)
+		check.prices[key] = c
+	}
+	n.Price = c.source
+	if c.problem == nil {
+		return
+	}
+	d := diag.Diagnostic{
+		Code: kindCode(c.problem.Kind), Summary: fmt.Sprintf("what a call of %s costs is not known for every call of this node", fields.Quote(t.Name())),
+		Detail:  fmt.Sprintf("The catalog says that it costs %s. %s", fields.Quote(fields.Clip(t.Cost.Expr, 80)), fields.Sentence(c.problem.Message)),
+		Subject: n.OperationRange(), Context: t.Range, Node: n.ID,
+	}
+	if c.problem.Witness != nil {
+		d.Witness = shown(c.problem.Witness)
+	}
+	check.Report(d)
+}
+
+// price checks a cost for calls with such inputs and outputs.
+func (check *checker) price(c *catalog.Cost, in, out *schemas.Schema) priceCheck {
+	if !fields.Currencies.Re.MatchString(c.Currency) {
+		return priceCheck{problem: &expr.Problem{Message: "it has no currency: " + fields.Currencies.Say}}
+	}
+	a, err := expr.CompileAmount(c.Expr, scopeOf(c))
+	if err != nil {
+		return priceCheck{problem: &expr.Problem{Message: err.Error()}}
+	}
+	source, problems := a.Check(check.typing(sight{args: in, output: out}))
+	if len(problems) > 0 {
+		return priceCheck{problem: &problems[0]}
+	}
+	return priceCheck{source: source}
+}
+
+// readPrice checks the expression of a cost where it stands in a catalog, for
+// all that its operation takes and returns.
+func (check *checker) readPrice(v *syntax.Value, c *catalog.Cost, in, out *pool.Schema, id string) {
+	if strings.TrimSpace(v.Text) == "" {
+		check.Report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: v.Range()})
+		return
+	}
+	errs := check.Errors
+	a := check.amount(v, scopeOf(c), id)
+	if a == nil {
+		if !c.FromOutput && check.Errors > errs && len(check.Found) > 0 {
+			if _, err := expr.CompileAmount(v.Text, expr.Charge); err == nil {
+				check.Found[len(check.Found)-1].Suggestion = "from_output: true"
+			}
+		}
+		return
+	}
+	if in == nil || out == nil {
+		return // reported already
+	}
+	args, err := in.Compile()
+	if err != nil {
+		return
+	}
+	output, err := out.Compile()
+	if err != nil {
+		return
+	}
+	_, problems := a.Check(check.typing(sight{args: args, output: output}))
+	for _, p := range problems {
+		check.problem(check.Point(v, p.Offset), v.Range(), p, false, true, id, "")
+	}
+}
+
+// EstimateOf is the plan's own word on the price of a call.
+func EstimateOf(n *Node) *plan.Cost {
+	if raw, err := plan.Canonical(n.Cost.Any()); err == nil && fields.Number(n.Cost) != nil && n.Cost.Kind == syntax.Number {
+		return &plan.Cost{Amount: string(raw), Currency: n.currency}
+	}
+	return &plan.Cost{Expr: n.estimate, Currency: n.currency}
+}

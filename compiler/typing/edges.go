@@ -1,0 +1,305 @@
+package typing
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"chimera.ai/engine/compiler/internal/proof"
+	"chimera.ai/engine/containment"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+)
+
+// typeEdges types every edge of a document, one after the other. When no more
+// findings are listed, nothing more is looked for.
+func (check *checker) typeEdges(doc *Document) {
+	for _, e := range doc.Edges {
+		switch {
+		case !e.Sound:
+		case check.Full:
+			e.failed = true
+		default:
+			check.typeEdge(doc, e)
+		}
+	}
+}
+
+// typeEdge proves that the condition of an edge is one, and that what the edge
+// brings fits the port that it enters.
+func (check *checker) typeEdge(doc *Document, e *Edge) {
+	from, to := doc.Nodes[e.From], doc.Nodes[e.To]
+	if from.Torn || to.Torn {
+		e.failed = true
+		return
+	}
+	before, ok := check.before(doc, e)
+	if !ok {
+		e.failed = true
+		return
+	}
+	switch {
+	case e.Predicate != nil:
+		// A condition that fails fails its source, which is too late for an effect.
+		lenient := e.Check != nil && !from.Lasting()
+		e.Condition, e.failed = check.checkPredicate(e.When, e.Predicate, before, lenient, "", e.String())
+		if !e.failed && len(doc.Edges) <= maxWarned && !check.deferred(doc, e) {
+			check.never(e, before)
+		}
+	case e.Kind == plan.Conditional && e.When == nil && !e.Otherwise:
+		check.typeCondition(from, e, before.value)
+	}
+	if e.When != nil && e.Predicate == nil {
+		// What the condition would have ruled out is not known.
+		e.failed = true
+	}
+	if !e.Carries() || e.failed {
+		return
+	}
+	if !check.takesLists(from, to, e) {
+		e.failed = true
+		return
+	}
+	target := check.wants(to, e.ToPort)
+	if target == nil {
+		e.failed = true
+		return
+	}
+	brought, _ := check.brought(doc, e)
+	e.brings = brought.value
+	if e.Transform != nil {
+		if e.adapter() {
+			e.brings = check.typeAdapter(doc, e, brought)
+		} else {
+			e.brings = check.typeTransform(e, brought)
+		}
+		if e.brings == nil {
+			e.failed = true
+			return
+		}
+		if e.Template.Constant() {
+			e.failed = !check.constantFits(to, e.ToPort, e.Template, e.Transform.Range(), e.String())
+			return
+		}
+	}
+	e.failed = !check.fits(doc, e, brought, target)
+	if !e.failed && to.splits(e.ToPort) {
+		e.failed = !check.fitsItems(doc, e)
+	}
+}
+
+// maxWarned is the largest number of edges of a plan whose conditions are looked at
+// for a warning: it takes a proof each, which would be a fifth of the time of a plan
+// with thousands of them.
+const maxWarned = 2_000
+
+// never warns of a condition that no value of the source makes true. That can be
+// meant, but mostly it is a slip, such as a text that stands in no enum.
+func (check *checker) never(e *Edge, before sight) {
+	left := check.narrow(e.Predicate, before, true)
+	for _, n := range names {
+		was, is := *n.of(&before), *n.of(&left)
+		if was == is || !e.Predicate.Reads(n.name) || containment.Nonempty(is) || !check.prover.Holds(is, schemas.False()) || check.prover.Holds(was, schemas.False()) {
+			continue
+		}
+		check.Report(diag.Diagnostic{
+			Code: diag.TypePredicate, Severity: diag.Warning, Summary: "the condition never holds",
+			Detail:  fmt.Sprintf("No %s that the schema allows makes it true, so the edge is never delivered. The schema is %s.", fields.Quote(n.name), describe(was)),
+			Subject: e.When.Range(), Edge: e.String(),
+		})
+		return
+	}
+}
+
+// typeTransform checks the transform of an edge, keeps it with its conversions
+// written out, and gives what it makes; nil if that is not known.
+func (check *checker) typeTransform(e *Edge, s sight) *schemas.Schema {
+	if e.Template == nil {
+		return nil
+	}
+	lenient := e.Check != nil && e.FromPort != plan.CompensatePort
+	t, result, ok := check.checkTemplate(e.Transform, e.Template, s, lenient, "", e.String())
+	e.Template = t
+	if !ok {
+		return nil
+	}
+	return result
+}
+
+// fits proves that what an edge brings is contained in what its target takes,
+// and reports it where it is not.
+func (check *checker) fits(doc *Document, e *Edge, s sight, target *schemas.Schema) bool {
+	if check.prover.Anything(target) {
+		return true
+	}
+	r := check.prover.Within(e.brings, target)
+	if r.Verdict == containment.Proved {
+		return true
+	}
+	d := diag.Diagnostic{
+		Subject: e.ToRange(), Label: "takes " + brief(target), Edge: e.String(),
+		Related: []diag.Related{{Range: e.FromRange(), Label: "gives " + brief(e.brings)}},
+	}
+	if e.Transform != nil {
+		d.Related = []diag.Related{{Range: e.Transform.Range(), Label: "gives " + brief(e.brings)}}
+	}
+	source, port := fields.Quote(e.FromNode+"."+e.FromPort), fields.Quote(e.ToNode+"."+e.ToPort)
+	if e.Check != nil {
+		if !check.prover.Disjoint(e.brings, target) {
+			return true
+		}
+		d.Code = diag.TypeNotContained
+		d.Summary = fmt.Sprintf("no value of %s can ever fit %s", source, port)
+		d.Detail = "`check: runtime` leaves it to the run whether a value fits, and none of them does." + check.instance(r, target)
+		d.Witness = shown(r.Witness)
+		check.Report(d)
+		return false
+	}
+	if r.Verdict == containment.Unknown {
+		check.unproved(d, "it is not proved that every value of "+source+" fits "+port, r, "")
+		return false
+	}
+	from, to := doc.Nodes[e.From], doc.Nodes[e.To]
+	m := mend{
+		check: check, source: e.brings, target: target, template: e.Template,
+		sourceName: e.FromNode + "." + e.FromPort, targetName: e.ToNode + "." + e.ToPort,
+		sourceOpen: e.Kind != plan.Error && from.Output.At != nil, targetOpen: to.Input.At != nil, root: to.Input.Decoded(),
+		inputOpen: true, sight: s,
+		derive: func(in *schemas.Schema) *schemas.Schema { return check.taken(to, in, e.ToPort) },
+	}
+	if e.Transform == nil {
+		d.Code = diag.TypeNotContained
+		d.Summary = fmt.Sprintf("a value of %s does not fit %s", source, port)
+		d.Detail = "The source may give the counterexample. " + check.refusal(r.Witness, target, port)
+		d.Witness = shown(r.Witness)
+		d.Suggestion = m.propose(r.Witness)
+		check.Report(d)
+		return false
+	}
+	// What is known of a transform may be more than it can give, so a value of
+	// the source is searched that really comes out wrong.
+	before, after, found := check.search(doc, e, s, r.Witness, target)
+	if !found {
+		check.unproved(d, "it is not proved that what the transform gives fits "+port,
+			r, fmt.Sprintf("The transform is known to give %s, which would allow %s. %s %s",
+				describe(e.brings), fields.Quote(shown(r.Witness)), check.refusal(r.Witness, target, port), check.unfound("value of the source")))
+		return false
+	}
+	d.Code = diag.TypeNotContained
+	d.Summary = fmt.Sprintf("what the transform of %s gives does not fit %s", source, port)
+	d.Detail = "A value of the source comes out as the counterexample. " + check.refusal(after, target, port)
+	d.Witness, d.Before = shown(after), shown(before)
+	d.Suggestion = m.propose(after)
+	check.Report(d)
+	return false
+}
+
+// unproved reports that something is neither proved nor refuted.
+func (check *checker) unproved(d diag.Diagnostic, summary string, r containment.Result, detail string) {
+	d.Code, d.Summary, d.Suggestion = diag.TypeUnknown, summary, "check: runtime"
+	if detail == "" {
+		detail = "What stopped the proof: " + proof.Stopped(r) + "."
+	}
+	d.Detail = detail + " `check: runtime` on the edge leaves it to the run."
+	check.Report(d)
+}
+
+// refusal says why a schema refuses a value, in the validator's words.
+func (check *checker) refusal(v any, s *schemas.Schema, name string) string {
+	cause, ok := causeOf(v, s)
+	if !ok {
+		return ""
+	}
+	text := name + " refuses it"
+	if cause.Instance != "" {
+		text += " at " + fields.Quote(cause.Instance)
+	}
+	text += ": " + cause.Message
+	if keyword := keywordOf(cause); keyword != "" {
+		text += " (`" + keyword + "`)"
+	}
+	return fields.Sentence(text)
+}
+
+func (check *checker) instance(r containment.Result, target *schemas.Schema) string {
+	if r.Verdict != containment.Refuted {
+		return ""
+	}
+	return " " + check.refusal(r.Witness, target, "for one, the target")
+}
+
+// causeOf gives the first reason why a schema refuses a value.
+func causeOf(v any, s *schemas.Schema) (schemas.Cause, bool) {
+	var invalid *schemas.Invalid
+	if err := s.Validate(v); !errors.As(err, &invalid) || len(invalid.Causes) == 0 {
+		return schemas.Cause{}, false
+	}
+	return invalid.Causes[0], true
+}
+
+// keywordOf is the keyword that a cause is about. Of one that has an entry for
+// each name, the entry stands behind it.
+func keywordOf(c schemas.Cause) string {
+	path := strings.Split(c.Keyword, "/")
+	for back := 2; back <= 3 && back < len(path); back++ {
+		switch word := path[len(path)-back]; word {
+		case "dependentRequired", "dependencies":
+			return word
+		}
+	}
+	return path[len(path)-1]
+}
+
+// shown writes a counterexample.
+func shown(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return fields.Clip(string(raw), 400)
+}
+
+// describe says in short what a schema takes.
+func describe(s *schemas.Schema) string { return "`" + fields.Clip(s.Describe(), 240) + "`" }
+
+// brief is what describe gives, for a label.
+func brief(s *schemas.Schema) string {
+	if text := s.Describe(); text != "true" {
+		return fields.Clip(text, 80)
+	}
+	return "anything"
+}
+
+// typeCondition proves that a value that is itself the condition is a boolean.
+func (check *checker) typeCondition(from *Node, e *Edge, value *schemas.Schema) {
+	if value == nil {
+		return
+	}
+	boolean := check.prover.Typed("boolean")
+	r := check.prover.Within(value, boolean)
+	if r.Verdict == containment.Proved || e.Check != nil && !check.prover.Disjoint(value, boolean) {
+		return
+	}
+	e.failed = true
+	d := diag.Diagnostic{
+		Code: diag.TypePredicate, Summary: fmt.Sprintf("the value of %s is not a boolean", fields.Quote(e.FromNode+"."+e.FromPort)),
+		Detail:  "A conditional edge without `when` takes the value itself as its condition. Give a condition over `value`.",
+		Subject: e.FromRange(), Edge: e.String(), Node: from.ID,
+	}
+	switch {
+	case r.Verdict == containment.Refuted:
+		d.Witness = shown(r.Witness)
+		if !check.prover.Disjoint(value, boolean) {
+			d.Summary = fmt.Sprintf("the value of %s is not always a boolean", fields.Quote(e.FromNode+"."+e.FromPort))
+			d.Suggestion = "when: value == true"
+		}
+	default:
+		d.Summary = fmt.Sprintf("it is not proved that %s is a boolean", fields.Quote(e.FromNode+"."+e.FromPort))
+		d.Suggestion = "when: value == true"
+		d.Detail += " What stopped the proof: " + proof.Stopped(r) + "."
+	}
+	check.Report(d)
+}

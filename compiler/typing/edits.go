@@ -1,0 +1,318 @@
+package typing
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/big"
+	"slices"
+	"strings"
+
+	"chimera.ai/engine/compiler/internal/pool"
+	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/embedded"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+)
+
+var (
+	minusOne = big.NewRat(-1, 1)
+	million  = big.NewRat(1_000_000, 1)
+)
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// mend finds the smallest edits of the plan after which a value would fit, from
+// the keyword that refuses the counterexample, and proves that they do.
+type mend struct {
+	check          *checker
+	source, target *schemas.Schema
+	// The ends as messages name them.
+	sourceName, targetName string
+	// open: the schema stands in the plan, so that its author can change it.
+	sourceOpen, targetOpen bool
+	// narrows: other types are taken out of the source, whatever else could be done.
+	narrows bool
+	// template makes the value, if there is one, of what sight says.
+	template *embedded.Template
+	sight    sight
+	// adapter: the target is what an adapter takes, before which nothing stands.
+	adapter bool
+	// inputOpen: the plan's input has its schema in the plan, as it always has.
+	inputOpen bool
+	// root is the document that keywords of the target point into; derive finds the
+	// target in it again once it is changed, and is nil where it is the target.
+	root   any
+	derive func(root *schemas.Schema) *schemas.Schema
+}
+
+// edit is one change of the plan.
+type edit struct {
+	text string
+	// keyword and place are parts of the text where it asks for a keyword.
+	keyword, place string
+	// apply makes the change in what is proved, and reports whether it could. It is
+	// nil where a person has to complete the change.
+	apply func(m *mend) bool
+}
+
+// edit finds what would mend the first thing that the target refuses of a value.
+func (m mend) edit(v any) (edit, bool) {
+	c, ok := causeOf(v, m.target)
+	if !ok {
+		return edit{}, false
+	}
+	part := at(v, c.Instance)
+	want, _ := pool.Resolve(m.root, "#"+c.Keyword)
+	keyword := keywordOf(c)
+	switch keyword {
+	case "type":
+		return m.retype(c, part, want)
+	case "required":
+		return m.require(c, part, want)
+	case "additionalProperties", "unevaluatedProperties":
+		return m.narrow(c, "additionalProperties", false)
+	case "enum", "const":
+		if part == nil {
+			return m.retype(c, part, want)
+		}
+		return m.narrow(c, keyword, want)
+	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+		"minLength", "maxLength", "pattern",
+		"minItems", "maxItems", "uniqueItems",
+		"minProperties", "maxProperties":
+		return m.narrow(c, keyword, want)
+	}
+	return edit{}, false
+}
+
+// retype: the value is of a type that the target does not take.
+func (m mend) retype(c schemas.Cause, part, want any) (edit, bool) {
+	have, types := typeName(part), []string(nil)
+	if keywordOf(c) == "type" {
+		types, _ = pool.Words(want)
+	}
+	whole := m.template == nil && !m.adapter && c.Instance == ""
+	switch {
+	case m.narrows:
+		return m.narrow(c, keywordOf(c), want)
+	case part == nil && m.targetOpen:
+		return edit{text: "add `null` to the type of " + m.name(m.targetName, c.Instance), apply: func(m *mend) bool {
+			return len(types) > 0 && m.change(c, func(v any) any {
+				list := []any{}
+				for _, name := range types {
+					list = append(list, name)
+				}
+				return append(list, "null")
+			})
+		}}, true
+	case part == nil && whole:
+		return transformed(fmt.Sprintf("${value == null ? %s : value}", blank(types))), true
+	case whole && slices.Contains(types, "string") && (have == "integer" || have == "number" || have == "boolean") && m.only(have):
+		return transformed("${string(value)}"), true
+	case have == "number" && slices.Contains(types, "integer"):
+		return m.narrow(c, "type", "integer")
+	}
+	return m.narrow(c, keywordOf(c), want)
+}
+
+// transformed is the edit that gives an edge a transform.
+func transformed(text string) edit {
+	e := edit{text: fmt.Sprintf("transform: %q", text)}
+	if strings.Contains(text, "…") {
+		return e
+	}
+	e.apply = func(m *mend) bool {
+		if m.sight.value == nil {
+			return false
+		}
+		t, errs := expr.CompileTemplate(text, expr.Transform)
+		if len(errs) > 0 {
+			return false
+		}
+		m.template = &embedded.Template{Template: t, Value: text}
+		return m.remake()
+	}
+	return e
+}
+
+// only reports whether it is proved that the source gives values of one type.
+func (m mend) only(name string) bool {
+	if name == "integer" {
+		name = "number"
+	}
+	return m.check.prover.Holds(m.source, m.check.prover.Typed(name))
+}
+
+// require: the value lacks what the target requires.
+func (m mend) require(c schemas.Cause, part, want any) (edit, bool) {
+	object, _ := part.(map[string]any)
+	listed, _ := pool.Words(want)
+	var missing []string
+	for _, name := range listed {
+		if _, there := object[name]; !there {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) == 0 {
+		return edit{}, false
+	}
+	names := "`" + strings.Join(missing, "`, `") + "`"
+	switch {
+	case m.template != nil, m.sourceName == "":
+		return edit{text: fmt.Sprintf("give %s a value, for instance ${value.?%s.orValue(…)}", names, missing[0])}, true
+	case m.sourceOpen:
+		return edit{text: fmt.Sprintf("add %s to `required` of %s", names, m.name(m.sourceName, c.Instance)), apply: func(m *mend) bool {
+			return m.restrict(c.Instance, schemas.Make(schemas.Keywords{Required: missing}))
+		}}, true
+	case m.targetOpen:
+		return edit{text: fmt.Sprintf("take %s out of `required` of %s", names, m.name(m.targetName, c.Instance)), apply: func(m *mend) bool {
+			return m.change(c, func(any) any {
+				left := []any{}
+				for _, name := range listed {
+					if !slices.Contains(missing, name) {
+						left = append(left, name)
+					}
+				}
+				return left
+			})
+		}}, true
+	case c.Instance == "" && !m.adapter:
+		return edit{text: fmt.Sprintf("transform: {%s: \"${value.?%s.orValue(…)}\"}", missing[0], missing[0])}, true
+	}
+	return edit{}, false
+}
+
+// narrow says what the source should promise, or else what the target should
+// not ask.
+func (m mend) narrow(c schemas.Cause, keyword string, want any) (edit, bool) {
+	e := edit{keyword: keyword + ": " + text(want)}
+	if m.template != nil {
+		return m.narrowSelected(c, e, want)
+	}
+	switch {
+	case m.sourceName == "":
+		return edit{}, false
+	case m.sourceOpen:
+		e.place = m.name(m.sourceName, c.Instance)
+		e.text = "`" + e.keyword + "`" + e.where()
+		e.apply = func(m *mend) bool {
+			s := m.keyword(keyword, want)
+			return s != nil && m.restrict(c.Instance, s)
+		}
+		return e, true
+	case m.targetOpen:
+		return edit{text: fmt.Sprintf("widen `%s` of %s", keyword, m.name(m.targetName, c.Instance)), apply: func(m *mend) bool {
+			return m.change(c, func(any) any { return nil })
+		}}, true
+	}
+	if m.adapter || m.check.prover.Disjoint(m.source, m.target) {
+		return edit{}, false
+	}
+	return edit{text: "check: runtime", apply: func(m *mend) bool { return false }}, true
+}
+
+// narrowSelected says what the source should promise where the template only
+// selects the value.
+func (m mend) narrowSelected(c schemas.Cause, e edit, want any) (edit, bool) {
+	text, ok := at(m.template.Value, c.Instance).(string)
+	if !ok {
+		return edit{}, false
+	}
+	found := plain.FindStringSubmatch(text)
+	if found == nil {
+		return edit{}, false
+	}
+	name, path, _ := strings.Cut(found[1], ".")
+	if path != "" {
+		path = "/" + strings.ReplaceAll(path, ".", "/")
+	}
+	switch {
+	case name == "input" && m.inputOpen:
+		e.place = m.name(plan.InputNode, path)
+	case name == "value" && m.sourceOpen:
+		e.place = m.name(m.sourceName, path)
+	default:
+		return edit{}, false
+	}
+	e.text = "`" + e.keyword + "`" + e.where()
+	keyword, _, _ := strings.Cut(e.keyword, ":")
+	e.apply = func(m *mend) bool {
+		s := m.keyword(keyword, want)
+		return s != nil && m.promise(name, path, s) && m.remake()
+	}
+	return e, true
+}
+
+// name is an end with the place in its value.
+func (m mend) name(end, instance string) string {
+	if instance != "" {
+		return fmt.Sprintf("`%s` of `%s`", instance, end)
+	}
+	return "`" + end + "`"
+}
+
+// blank is a value of the first of some types, as an expression.
+func blank(types []string) string {
+	if len(types) > 0 {
+		switch types[0] {
+		case "string":
+			return "''"
+		case "integer":
+			return "0"
+		case "number":
+			return "0.0"
+		case "boolean":
+			return "false"
+		case "array":
+			return "[]"
+		case "object":
+			return "{}"
+		}
+	}
+	return "…"
+}
+
+// text writes a keyword's value as a plan would.
+func text(v any) string {
+	if v == nil {
+		return "…"
+	}
+	return fields.Clip(fields.Inline(v), 120)
+}
+
+// at follows a JSON pointer in a value as far as it leads.
+func at(v any, pointer string) any {
+	found, ok := pool.Resolve(v, "#"+pointer)
+	if !ok {
+		return nil
+	}
+	return found
+}
+
+// typeName is the JSON Schema type of a decoded value; a number whose value is
+// whole is an integer.
+func typeName(v any) string {
+	switch x := v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "boolean"
+	case string:
+		return "string"
+	case json.Number:
+		if len(x) > 64 || strings.ContainsAny(x.String(), "eE") {
+			return "number"
+		}
+		if r, ok := new(big.Rat).SetString(x.String()); ok && r.IsInt() {
+			return "integer"
+		}
+		return "number"
+	case []any:
+		return "array"
+	case map[string]any:
+		return "object"
+	}
+	return ""
+}

@@ -1,0 +1,162 @@
+package typing
+
+import (
+	"encoding/json"
+	"math/big"
+	"regexp"
+	"strings"
+
+	"chimera.ai/engine/compiler/internal/proof"
+	"chimera.ai/engine/schemas"
+)
+
+// maxEnds bounds the values at which an expression is tried.
+const maxEnds = 48
+
+// ends are the values and sizes at which something changes.
+type ends struct {
+	prover *proof.Prover
+	seen   map[string]bool
+	out    []*schemas.Schema
+	left   int
+}
+
+// literal is a number or a text in an expression.
+var literal = regexp.MustCompile(`\d+(?:\.\d+)?|'[^'\\]*'|"[^"\\]*"`)
+
+// ends lists schemas of the values at which the template may begin to go wrong:
+// what it compares with, the ends of intervals, and their neighbours.
+func (q *inquiry) ends(hint any) []*schemas.Schema {
+	e := &ends{prover: q.check.prover, seen: map[string]bool{}, left: 400}
+	e.value(hint)
+	e.texts(q.template.Value)
+	e.schema(q.target, 6)
+	s := q.sight
+	for _, n := range names {
+		if x := *n.of(&s); x != nil && q.reads[n.name] {
+			e.schema(x, 6)
+		}
+	}
+	return e.out
+}
+
+func (e *ends) add(key string, k schemas.Keywords) {
+	if !e.seen[key] && len(e.out) < maxEnds {
+		e.seen[key] = true
+		e.out = append(e.out, schemas.Make(k))
+	}
+}
+
+// number adds a number and the two beside it.
+func (e *ends) number(r *big.Rat) {
+	if r == nil {
+		return
+	}
+	for _, d := range []int64{0, 1, -1} {
+		x := new(big.Rat).Add(r, big.NewRat(d, 1))
+		if n, exact := x.FloatPrec(); exact && n < 20 {
+			e.add("n"+x.RatString(), proof.Constant(json.Number(x.FloatString(n))))
+		}
+	}
+}
+
+// size adds texts and lists of a length and of those beside it.
+func (e *ends) size(n int) {
+	if n < 0 || n > 4096 {
+		return
+	}
+	for _, d := range []int{n, n + 1, max(n-1, 0)} {
+		e.add("s"+big.NewInt(int64(d)).String(), schemas.Keywords{
+			MinLength: &d, MaxLength: &d, MinItems: &d, MaxItems: &d, Types: []string{"string", "array"},
+		})
+	}
+}
+
+func (e *ends) value(v any) {
+	switch v := v.(type) {
+	case json.Number:
+		if len(v) <= 64 && !strings.ContainsAny(v.String(), "eE") {
+			if r, ok := new(big.Rat).SetString(v.String()); ok {
+				e.number(r)
+			}
+		}
+	case string:
+		if len(v) <= 256 {
+			e.add("t"+v, proof.Constant(v))
+		}
+	case []any:
+		for _, x := range v[:min(len(v), 8)] {
+			e.value(x)
+		}
+	case map[string]any:
+		for _, k := range sortedKeys(v) {
+			e.value(v[k])
+		}
+	}
+}
+
+// texts adds what the expressions of a template compare with.
+func (e *ends) texts(v any) {
+	switch v := v.(type) {
+	case string:
+		if !strings.Contains(v, "${") {
+			return
+		}
+		for _, m := range literal.FindAllString(v, 16) {
+			if m[0] == '\'' || m[0] == '"' {
+				e.value(m[1 : len(m)-1])
+			} else {
+				e.value(json.Number(m))
+			}
+		}
+	case []any:
+		for _, x := range v {
+			e.texts(x)
+		}
+	case map[string]any:
+		for _, k := range sortedKeys(v) {
+			e.texts(v[k])
+		}
+	}
+}
+
+// schema adds the bounds of a schema and of its parts.
+func (e *ends) schema(s *schemas.Schema, depth int) {
+	if e.left--; e.left < 0 || depth == 0 {
+		return
+	}
+	c := s.Compiled()
+	for _, v := range c.Constant {
+		e.value(v)
+	}
+	for _, v := range c.Enum[:min(len(c.Enum), 8)] {
+		e.value(v)
+	}
+	for _, r := range []*big.Rat{c.Minimum, c.Maximum, c.ExclusiveMinimum, c.ExclusiveMaximum} {
+		e.number(r)
+	}
+	for _, n := range []int{c.MinLength, c.MaxLength, c.MinItems, c.MaxItems} {
+		e.size(n)
+	}
+	if c.Ref != nil {
+		e.schema(schemas.Wrap(c.Ref), depth-1)
+	}
+	if c.Items2020 != nil {
+		e.schema(schemas.Wrap(c.Items2020), depth-1)
+	}
+	if c.Not != nil {
+		e.schema(schemas.Wrap(c.Not), depth-1)
+	}
+	for _, name := range sortedKeys(c.Properties) {
+		e.schema(schemas.Wrap(c.Properties[name]), depth-1)
+	}
+	for _, x := range c.AllOf {
+		e.schema(schemas.Wrap(x), depth-1)
+	}
+	for _, x := range c.AnyOf {
+		e.schema(schemas.Wrap(x), depth-1)
+	}
+	for _, x := range c.OneOf {
+		e.schema(schemas.Wrap(x), depth-1)
+	}
+}

@@ -1,0 +1,147 @@
+package typing
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/embedded"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+)
+
+// weakerCost refuses an estimate that may be below what the catalog says that a
+// call costs: a plan may only reckon with more. It is proved by the bounds of the
+// two, or where both are the same expression. What an operation takes from its
+// output is known only after the call, and is the cost whatever the plan reckons
+// with; there the estimate must not be below what every call costs at least.
+func (check *checker) weakerCost(doc *Document, i int, t *catalog.Template) {
+	n := doc.Nodes[i]
+	if n.Cost == nil || t.Cost == nil || n.Price == "" {
+		return // there is nothing to compare, or it was refused
+	}
+	own := EstimateOf(n)
+	given := own.Expr
+	if given == "" {
+		given = own.Amount
+	}
+	if given == "" || given == n.Price || strings.TrimSpace(n.Cost.Text) == strings.TrimSpace(t.Cost.Expr) {
+		return
+	}
+	estimate, err := expr.CompileAmount(given, expr.Estimate)
+	if err != nil {
+		return // refused already
+	}
+	price, err := expr.CompileAmount(n.Price, scopeOf(t.Cost))
+	if err != nil {
+		return
+	}
+	s := sight{args: n.Input.Usable(), input: doc.input.Usable(), output: n.Output.Usable(), split: true}
+	if s.args == nil || s.input == nil || s.output == nil {
+		return
+	}
+	s.args = check.arrivesAt(doc, i, s.args)
+	later := price.Reads("output")
+	sees := s
+	if !later {
+		sees.output = nil
+	}
+	before := s
+	before.output = nil
+	low, high := estimate.Bounds(check.typing(before))
+	least, most := price.Bounds(check.typing(sees))
+	if later && low.Cmp(least) >= 0 || most != nil && low.Cmp(most) >= 0 {
+		return
+	}
+	name := fields.Quote(t.Name())
+	d := diag.Diagnostic{
+		Code: diag.TrustWeaker, Summary: fmt.Sprintf("`cost_estimate: %s` is below what %s costs", fields.Clip(n.Cost.Text, 80), name),
+		Detail:  fmt.Sprintf("By the catalog a call costs %s %s. What an operation costs is not the plan's word; a plan may only reckon with more.", span(least, most), t.Cost.Currency),
+		Subject: n.Cost.Range(), Context: t.Range, Node: n.ID, Suggestion: "leave cost_estimate out",
+	}
+	if high != nil && high.Cmp(least) < 0 {
+		check.Report(d)
+		return
+	}
+	if !later {
+		if args, e, p, found := check.cheaper(estimate, price, given, n.Price, before); found {
+			d.Summary = fmt.Sprintf("`cost_estimate` may be below what %s costs", name)
+			d.Detail = fmt.Sprintf("For the counterexample the plan reckons with %s %s, and by the catalog the call costs %s. A plan may only reckon with more than the catalog says: %s.",
+				e, t.Cost.Currency, p, fields.Quote(fields.Clip(t.Cost.Expr, 120)))
+			d.Witness = shown(args)
+			check.Report(d)
+			return
+		}
+	}
+	d.Summary = fmt.Sprintf("it is not proved that `cost_estimate` is at least what %s costs", name)
+	d.Detail = fmt.Sprintf("By the catalog a call costs %s %s: %s. The estimate is known to be %s. A plan may only reckon with more than the catalog says: give an amount that no call exceeds, or the catalog's own expression.",
+		span(least, most), t.Cost.Currency, fields.Quote(fields.Clip(t.Cost.Expr, 120)), span(low, high))
+	check.Report(d)
+}
+
+// arrivesAt is what a node is called with: of what its input schema allows, what
+// its edges and `with` make.
+func (check *checker) arrivesAt(doc *Document, i int, in *schemas.Schema) *schemas.Schema {
+	a, known := check.assemble(doc, i)
+	switch {
+	case !known || doc.Nodes[i].Called:
+		return in
+	case slices.Contains(a.ports, plan.WholePort):
+		return check.prover.Both(in, a.Check[plan.WholePort])
+	}
+	return check.prover.Both(in, check.object(&a, func(port string) *schemas.Schema { return a.Check[port] }))
+}
+
+// span writes bounds of an amount.
+func span(least, most *big.Rat) string {
+	switch {
+	case most == nil:
+		return "at least " + decimal(least)
+	case least.Cmp(most) == 0:
+		return decimal(least)
+	}
+	return "from " + decimal(least) + " to " + decimal(most)
+}
+
+// decimal writes a number with as many digits as it has, at most 20.
+func decimal(r *big.Rat) string {
+	n, exact := r.FloatPrec()
+	if !exact || n > 20 {
+		n = 20
+	}
+	return r.FloatString(n)
+}
+
+// cheaper looks for arguments for which the estimate is below the price.
+func (check *checker) cheaper(estimate, price *expr.Amount, given, asked string, s sight) (vars any, e, p string, found bool) {
+	value := []any{"${" + given + "}", "${" + asked + "}"}
+	t, errs := expr.CompileTemplate(value, expr.Estimate)
+	if len(errs) > 0 {
+		return nil, "", "", false
+	}
+	raw, err := plan.Canonical(value)
+	if err != nil {
+		return nil, "", "", false
+	}
+	q := &inquiry{template: &embedded.Template{Template: t, Value: value, Raw: raw, Scope: expr.Estimate}, sight: s, target: schemas.False(), admits: func(vars expr.Vars) bool {
+		a, err := estimate.Eval(vars)
+		if err != nil {
+			return false
+		}
+		b, err := price.Eval(vars)
+		if err != nil {
+			return false
+		}
+		x, ok := new(big.Rat).SetString(a.String())
+		y, fine := new(big.Rat).SetString(b.String())
+		e, p = a.String(), b.String()
+		return ok && fine && x.Cmp(y) < 0
+	}}
+	vars, _, found = check.searchWhole(q, nil)
+	return vars, e, p, found
+}

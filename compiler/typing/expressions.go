@@ -1,0 +1,113 @@
+package typing
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/embedded"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/plan"
+)
+
+// scopes are what the expressions of an edge may read.
+func (e *Edge) scopes() (when, transform expr.Scope) {
+	switch {
+	case e.Kind != plan.Error:
+		return expr.When, expr.Transform
+	case e.FromPort == plan.CompensatePort:
+		return expr.ErrorWhen, expr.Compensate
+	}
+	return expr.ErrorWhen, expr.ErrorTransform
+}
+
+// compileConditions compiles the conditions of a document's edges.
+func (check *checker) compileConditions(doc *Document) {
+	var all []embedded.Source
+	for _, e := range doc.Edges {
+		if e.Shaped && e.When != nil && strings.TrimSpace(e.When.Text) != "" {
+			when, _ := e.scopes()
+			all = append(all, embedded.Source{Text: e.When.Text, Scope: when})
+		}
+	}
+	check.CompilePredicates(all)
+}
+
+// typeExpressions compiles the expressions of an edge.
+func (check *checker) typeExpressions(e *Edge) {
+	when, transform := e.scopes()
+	e.Predicate = check.Predicate(e.When, when, "", e.String())
+	if e.Predicate != nil && e.Kind == plan.Conditional && e.FromPort == plan.DonePort && e.Predicate.Reads("value") {
+		check.Report(diag.Diagnostic{
+			Code: diag.TypeExpr, Summary: "`$done` has no value",
+			Detail:  "The condition of an edge from `$done` reads `output` (the whole output of the node) and `input` (the plan's).",
+			Subject: e.When.Range(), Edge: e.String(), Suggestion: "output",
+		})
+		e.Predicate = nil
+	}
+	switch {
+	case e.Transform == nil:
+		return
+	case e.adapter():
+		check.findAdapter(e, transform)
+		return
+	}
+	e.Template = check.Template(e.Transform, transform, "", e.String())
+}
+
+// typeNode compiles the expressions of a node, and checks constants that fill
+// its ports.
+func (check *checker) typeNode(n *Node) {
+	if n.With != nil {
+		for i := range n.With.Fields {
+			key, val := n.With.Fields[i].Key, n.With.Fields[i].Value
+			t := check.Template(val, expr.With, n.ID, "")
+			if t == nil {
+				n.sound = false
+				continue
+			}
+			n.Fills = append(n.Fills, fill{Port: key.Text, Template: t})
+		}
+	}
+	if v := n.Verify; v != nil {
+		if v.With != nil {
+			v.Args = check.Template(v.With, expr.Compensate, n.ID, "")
+		}
+		if v.Executed != nil && strings.TrimSpace(v.Executed.Text) == "" {
+			check.Report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: v.Executed.Range(), Node: n.ID})
+		}
+		v.predicate = check.Predicate(v.Executed, expr.When, n.ID, "")
+		if v.Output != nil {
+			v.Result = check.Template(v.Output, expr.Transform, n.ID, "")
+		}
+	}
+}
+
+// constantFits validates a constant against the port that it fills.
+func (check *checker) constantFits(n *Node, name string, t *embedded.Template, at diag.Range, edge string) bool {
+	s := check.wants(n, name)
+	if s == nil {
+		return true
+	}
+	err := s.Validate(t.Value)
+	if list, ok := t.Value.([]any); err == nil && ok && n.splits(name) && n.most() >= 0 && len(list) > n.most() {
+		err = fmt.Errorf("it has %d elements, and for_each takes at most %d", len(list), n.most())
+	}
+	if err == nil {
+		return true
+	}
+	check.Report(diag.Diagnostic{
+		Code: diag.TypeNotContained, Summary: fmt.Sprintf("the constant does not fit the port %s of %s", fields.Quote(name), fields.Quote(n.ID)),
+		Detail: fields.Sentence(err.Error()), Subject: at, Node: n.ID, Edge: edge, Witness: fields.Clip(string(t.Raw), 400),
+	})
+	return false
+}
+
+// isNode reports whether a plan of the file has a node of that name, or the name
+// is what other languages of workflows have for all nodes.
+func (check *checker) isNode(name string) bool {
+	return slices.Contains([]string{"nodes", "node", "steps", "outputs"}, name) ||
+		slices.ContainsFunc(check.Documents, func(d *Document) bool { _, there := d.Index[name]; return there })
+}

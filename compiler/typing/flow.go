@@ -1,0 +1,489 @@
+package typing
+
+import (
+	"fmt"
+	"slices"
+
+	"chimera.ai/engine/compiler/lint"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/plan"
+)
+
+// condition is what an atom stands for.
+type condition struct {
+	// yes and no complete a sentence that lists the facts of an example.
+	yes, no string
+	// failing is the node whose failure the atom is, else -1.
+	failing int
+	// merged: the atom replaces a formula of too many atoms.
+	merged bool
+}
+
+// flow is what can run: for every node a formula over the conditions of the
+// plan, under the run rule of the package comment.
+type flow struct {
+	doc *Document
+	// has reports whether every output of a node has a port.
+	has func(n *Node, port string) bool
+	*logic
+	conditions []condition
+	// runs is by node, in the order of the plan. The others are made when they
+	// are needed: delivers by edge, succeeded by node, others ("no condition of
+	// the node holds") for nodes with an otherwise edge.
+	runs      []formula
+	delivers  []formula
+	known     []bool
+	succeeded map[int]formula
+	others    map[int]formula
+	// fails, undone, whens and presence find the atoms.
+	fails, undone map[int]formula
+	whens         map[whenKey]formula
+	presence      map[portKey]formula
+}
+
+type whenKey struct {
+	node       int
+	port, when string
+}
+
+type portKey struct {
+	node int
+	port string
+}
+
+func newFlow(doc *Document, has func(n *Node, port string) bool) *flow {
+	f := &flow{
+		doc: doc, has: has, logic: newLogic(len(doc.Nodes) + len(doc.Edges)),
+		runs: make([]formula, len(doc.Nodes)), delivers: make([]formula, len(doc.Edges)), known: make([]bool, len(doc.Edges)),
+		succeeded: map[int]formula{}, others: map[int]formula{},
+		fails: map[int]formula{}, undone: map[int]formula{}, whens: map[whenKey]formula{}, presence: map[portKey]formula{},
+	}
+	for _, i := range doc.Order {
+		f.runs[i] = f.orMerged(f.running(i), func() condition {
+			return condition{yes: fmt.Sprintf("%s runs", fields.Quote(doc.Nodes[i].ID)), no: fmt.Sprintf("%s does not run", fields.Quote(doc.Nodes[i].ID)), failing: -1}
+		})
+	}
+	return f
+}
+
+func (f *flow) condition(c condition) formula {
+	a := f.atom()
+	f.conditions = append(f.conditions, c)
+	return a
+}
+
+// orMerged replaces an unclear formula by an atom of its own, which can only
+// make more seem possible.
+func (f *flow) orMerged(x formula, c func() condition) formula {
+	if x != unclear {
+		return x
+	}
+	made := c()
+	made.merged = true
+	return f.condition(made)
+}
+
+// running is the run rule for one node.
+func (f *flow) running(i int) formula {
+	n := f.doc.Nodes[i]
+	runs, anyRequired := always, false
+	for _, at := range f.doc.In[i] {
+		if e := f.doc.Edges[at]; e.Required && !f.doc.Back[at] {
+			anyRequired = true
+			runs = f.and(runs, f.delivered(at))
+		}
+	}
+	if n.Kind == plan.KindCall && !anyRequired && len(f.doc.In[i]) > 0 {
+		some := never
+		for _, at := range f.doc.In[i] {
+			if some == always {
+				break
+			}
+			if !f.doc.Back[at] {
+				some = f.or(some, f.delivered(at))
+			}
+		}
+		runs = f.and(runs, some)
+	}
+	// What $output lacks is an error of its own (certain), not a reason to skip it.
+	if n.Kind == plan.KindCall && n.Input != nil {
+		for _, p := range f.doc.Needs(i) {
+			runs = f.and(runs, f.filled(i, p))
+		}
+	}
+	return runs
+}
+
+// Needs lists the ports without which a node does not run: `$` if anything is
+// sent there, else the ports that its schema requires.
+func (d *Document) Needs(i int) []string {
+	n := d.Nodes[i]
+	if n.Input == nil {
+		return nil
+	}
+	if n.WithPort(plan.WholePort) != nil {
+		return []string{plan.WholePort}
+	}
+	for _, at := range d.In[i] {
+		if e := d.Edges[at]; e.Carries() && e.ToPort == plan.WholePort {
+			return []string{plan.WholePort}
+		}
+	}
+	ports := n.Input.Ports()
+	if ports.Never {
+		return []string{plan.WholePort}
+	}
+	return ports.Required()
+}
+
+// filled says when a port has a value. A port that nothing fills is reported
+// elsewhere, and counts as filled here.
+func (f *flow) filled(i int, port string) formula {
+	if f.doc.Nodes[i].WithPort(port) != nil {
+		return always
+	}
+	value, sources := never, 0
+	for _, at := range f.doc.In[i] {
+		e := f.doc.Edges[at]
+		if !e.Carries() || e.ToPort != port {
+			continue
+		}
+		sources++
+		if e.Required && f.doc.Nodes[i].Kind == plan.KindCall {
+			// The node does not run without this edge anyway.
+			return always
+		}
+		if !f.doc.Back[at] {
+			value = f.or(value, f.delivered(at))
+		}
+	}
+	if sources == 0 {
+		return always
+	}
+	return value
+}
+
+// delivered says when an edge is delivered.
+func (f *flow) delivered(at int) formula {
+	if !f.known[at] {
+		f.delivers[at] = f.delivery(at)
+		f.known[at] = true
+	}
+	return f.delivers[at]
+}
+
+func (f *flow) delivery(at int) formula {
+	e := f.doc.Edges[at]
+	switch {
+	case e.FromPort == plan.CompensatePort:
+		a, ok := f.undone[e.From]
+		if !ok {
+			a = f.condition(condition{yes: fmt.Sprintf("%s is undone", fields.Quote(e.FromNode)), no: fmt.Sprintf("%s is not undone", fields.Quote(e.FromNode)), failing: -1})
+			f.undone[e.From] = a
+		}
+		return a
+	case e.Kind == plan.Error:
+		d := f.and(f.runs[e.From], f.failing(e.From))
+		if e.When != nil {
+			d = f.and(d, f.holds(e))
+		}
+		return d
+	}
+	d := f.succeeds(e.From)
+	switch {
+	case e.Otherwise:
+		d = f.and(f.and(d, f.present(e)), f.elsewise(e.From))
+	case e.Kind == plan.Conditional:
+		d = f.and(f.and(d, f.present(e)), f.holds(e))
+	case e.Kind == plan.Data:
+		d = f.and(d, f.present(e))
+	}
+	return d
+}
+
+// succeeds: a node without error edges that fails ends the run, so nothing of
+// that case needs to be decided.
+func (f *flow) succeeds(i int) formula {
+	s, ok := f.succeeded[i]
+	if !ok {
+		s = f.runs[i]
+		for _, at := range f.doc.Out[i] {
+			if f.doc.Edges[at].FromPort == plan.ErrorPort {
+				s = f.and(s, f.not(f.failing(i)))
+				break
+			}
+		}
+		f.succeeded[i] = s
+	}
+	return s
+}
+
+func (f *flow) failing(i int) formula {
+	a, ok := f.fails[i]
+	if !ok {
+		id := fields.Quote(f.doc.Nodes[i].ID)
+		a = f.condition(condition{yes: id + " fails", no: id + " does not fail", failing: i})
+		f.fails[i] = a
+	}
+	return a
+}
+
+// holds is the condition of an edge: one atom for all edges of a node that ask
+// the same of the same port.
+func (f *flow) holds(e *Edge) formula {
+	key := whenKey{e.From, e.FromPort, ""}
+	what := fmt.Sprintf("the value of %s.%s", e.FromNode, e.FromPort)
+	if e.When != nil {
+		key.when = e.When.Text
+		what = fmt.Sprintf("%s of %s", fields.Quote(e.When.Text), e.String())
+	}
+	a, ok := f.whens[key]
+	if !ok {
+		c := condition{yes: what + " holds", no: what + " does not hold", failing: -1}
+		if e.When == nil {
+			c.yes, c.no = what+" is true", what+" is false"
+		}
+		a = f.condition(c)
+		f.whens[key] = a
+	}
+	return a
+}
+
+// elsewise: no conditional edge of the node holds.
+func (f *flow) elsewise(i int) formula {
+	if made, ok := f.others[i]; ok {
+		return made
+	}
+	some := never
+	for _, e := range f.doc.Siblings[i] {
+		if !e.Otherwise {
+			some = f.or(some, f.and(f.present(e), f.holds(e)))
+		}
+	}
+	f.others[i] = f.orMerged(f.not(some), func() condition {
+		id := fields.Quote(f.doc.Nodes[i].ID)
+		return condition{yes: "no condition of " + id + " holds", no: "a condition of " + id + " holds", failing: -1}
+	})
+	return f.others[i]
+}
+
+// present says when the source's port has a value. An edge that must be
+// delivered and may not be has an error of its own, and counts as present here.
+func (f *flow) present(e *Edge) formula {
+	if e.Required || e.FromPort == plan.DonePort || f.has(f.doc.Nodes[e.From], e.FromPort) {
+		return always
+	}
+	key := portKey{e.From, e.FromPort}
+	a, ok := f.presence[key]
+	if !ok {
+		name := e.FromNode + "." + e.FromPort
+		a = f.condition(condition{yes: name + " is present", no: name + " is absent", failing: -1})
+		f.presence[key] = a
+	}
+	return a
+}
+
+// handled: a target of one of the node's delivered error edges runs.
+func (f *flow) handled(i int) formula {
+	some := never
+	for _, at := range f.doc.Out[i] {
+		if e := f.doc.Edges[at]; e.FromPort == plan.ErrorPort {
+			target := always
+			if f.doc.Nodes[e.To].Kind == plan.KindCall {
+				target = f.runs[e.To]
+			}
+			some = f.or(some, f.and(f.delivered(at), target))
+		}
+	}
+	return some
+}
+
+// verdict is whether something holds in every run that does not fail.
+type verdict int
+
+const (
+	certain verdict = iota
+	uncertain
+	tooMany
+)
+
+// certainly decides whether goal holds whenever all failures are handled. For
+// uncertain it lists the facts of a counterexample.
+func (f *flow) certainly(goal formula) (verdict, []string) {
+	assume, done := always, map[int]bool{}
+	for grown := true; grown; {
+		grown = false
+		if goal == unclear || assume == unclear {
+			return tooMany, nil
+		}
+		for _, part := range [2]formula{goal, assume} {
+			for _, a := range f.support[part] {
+				i := f.conditions[a].failing
+				if i < 0 || done[i] {
+					continue
+				}
+				done[i], grown = true, true
+				assume = f.and(assume, f.implies(f.and(f.runs[i], f.failing(i)), f.handled(i)))
+				if assume == unclear {
+					return tooMany, nil
+				}
+			}
+		}
+	}
+	bad := f.and(assume, f.not(goal))
+	if bad == never {
+		return certain, nil
+	}
+	if bad == unclear {
+		return tooMany, nil
+	}
+	for _, a := range f.support[bad] {
+		if f.conditions[a].merged {
+			return tooMany, nil
+		}
+	}
+	atoms, values := f.example(bad)
+	facts := make([]string, len(atoms))
+	for i, a := range atoms {
+		if facts[i] = f.conditions[a].no; values[i] {
+			facts[i] = f.conditions[a].yes
+		}
+	}
+	return uncertain, facts
+}
+
+// flows reports nodes that can never run and outputs that are not certain.
+func (check *checker) flows(doc *Document) {
+	if doc.Broken || doc.Order == nil {
+		return
+	}
+	f := newFlow(doc, check.has)
+	check.unreachable(f)
+	check.certainOutput(f)
+}
+
+// unreachable reports the nodes that no outcome lets run: the first of a row,
+// with those behind it in the detail.
+func (check *checker) unreachable(f *flow) {
+	doc := f.doc
+	cause := map[int]int{}
+	behind := map[int][]string{}
+	var first []int
+	for _, i := range doc.Order {
+		if f.runs[i] != never || doc.Nodes[i].Kind != plan.KindCall || doc.Nodes[i].Called {
+			continue
+		}
+		root := i
+		for _, at := range doc.In[i] {
+			if c, dead := cause[doc.Edges[at].From]; dead {
+				root = c
+				break
+			}
+		}
+		if cause[i] = root; root == i {
+			first = append(first, i)
+		} else {
+			behind[root] = append(behind[root], doc.Nodes[i].ID)
+		}
+	}
+	slices.Sort(first)
+	for _, i := range first {
+		n := doc.Nodes[i]
+		var edges []string
+		for _, at := range doc.In[i] {
+			edges = append(edges, doc.Edges[at].String())
+		}
+		d := diag.Diagnostic{
+			Code: diag.PlanUnreachable, Summary: fmt.Sprintf("node %s can never run", fields.Quote(n.ID)),
+			Detail:  "No outcome of the nodes before it delivers all that it needs. " + lint.Listing("Its edges are ", edges),
+			Subject: n.Key, Node: n.ID,
+		}
+		if len(behind[i]) > 0 {
+			d.Detail += " " + lint.Listing("Nor can what comes after it: ", behind[i])
+		}
+		check.Report(d)
+	}
+}
+
+// certainOutput checks that the plan's output is complete in every run that
+// does not fail.
+func (check *checker) certainOutput(f *flow) {
+	doc := f.doc
+	last := len(doc.Nodes) - 1
+	for _, at := range doc.In[last] {
+		e := doc.Edges[at]
+		if !e.Required || doc.Back[at] {
+			continue
+		}
+		what := fmt.Sprintf("the required edge %s may not be delivered", fields.Quote(e.String()))
+		check.uncertain(f, f.delivered(at), what, diag.Diagnostic{
+			Subject: e.Place(), Edge: e.String(), Suggestion: "required: false",
+			Detail: "`$output` needs all its required edges in every run that succeeds.",
+		})
+	}
+	for _, p := range doc.Needs(last) {
+		var first *Edge
+		required := false
+		for _, at := range doc.In[last] {
+			if e := doc.Edges[at]; e.Carries() && e.ToPort == p {
+				required = required || e.Required
+				if first == nil {
+					first = e
+				}
+			}
+		}
+		if first == nil || required {
+			continue
+		}
+		check.uncertain(f, f.filled(last, p), fmt.Sprintf("the output port %s may be left without a value", fields.Quote(p)), diag.Diagnostic{
+			Subject: first.Place(), Context: check.requirement(doc.output, p), Edge: first.String(),
+			Detail: "The plan's output schema requires it, so every run that succeeds must fill it.",
+		})
+	}
+}
+
+func (check *checker) uncertain(f *flow, goal formula, what string, d diag.Diagnostic) {
+	v, facts := f.certainly(goal)
+	d.Code, d.Node = diag.TypeMissingInput, plan.OutputNode
+	switch v {
+	case certain:
+		return
+	case tooMany:
+		d.Summary = what + ": it depends on too many conditions"
+		d.Detail += fmt.Sprintf(" Whether it is certain is decided for up to %d conditions (each `when`, each handled failure, each optional port), and more hang together here. Bring the branches together in a node before they reach the output.", lint.MaxAtoms)
+		d.Suggestion = ""
+	case uncertain:
+		d.Summary = what
+		for i, fact := range facts {
+			switch {
+			case i == 0:
+				d.Detail += " It is missing when " + fact
+			case i == len(facts)-1:
+				d.Detail += " and " + fact
+			default:
+				d.Detail += ", " + fact
+			}
+		}
+		if len(facts) > 0 {
+			d.Detail += "."
+		}
+		d.Detail += " Add an alternative edge with `required: false` for that case."
+	}
+	check.Report(d)
+}
+
+// requirement is where a schema of the plan requires a port, or its first key.
+func (check *checker) requirement(c *Schema, port string) diag.Range {
+	if c == nil || c.At == nil {
+		return diag.Range{}
+	}
+	if list := c.At.Get("required"); list != nil {
+		for _, item := range list.Items {
+			if item.Text == port {
+				return item.Range()
+			}
+		}
+	}
+	return fields.Head(c.At)
+}

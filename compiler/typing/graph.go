@@ -1,0 +1,127 @@
+package typing
+
+import (
+	"chimera.ai/engine/compiler/lint"
+	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/embedded"
+	"chimera.ai/engine/schemas"
+)
+
+// Graph is the typed graph of each plan of a file.
+type Graph struct {
+	*lint.Graph
+	Documents []*Document
+}
+
+// Document is a plan with what its schemas and expressions mean.
+type Document struct {
+	*lint.Document
+	input, output *Schema
+	Nodes         []*Node
+	Edges         []*Edge
+	// Siblings are the well-formed conditional edges of each node.
+	Siblings map[int][]*Edge
+	// refused are the definitions that cannot be used.
+	refused map[string]bool
+}
+
+// Schema is a schema of the plan. faulty: it does not compile, or a
+// definition that it uses does not.
+type Schema struct {
+	*lint.Schema
+	Faulty bool
+}
+
+// Usable is the compiled schema, or nil if there is none.
+func (c *Schema) Usable() *schemas.Schema {
+	if c == nil || c.Faulty {
+		return nil
+	}
+	return c.Schema.Usable()
+}
+
+// Node is a node with its expressions compiled.
+type Node struct {
+	*lint.Node
+	Input, Output *Schema
+	// sound: it is sound as it stands, and so are its schemas and what fills it.
+	sound bool
+	// Fills are the compiled entries of with, in file order.
+	Fills []fill
+	// Verify is that of its commit policy, or nil.
+	Verify *Verify
+	// estimate is the expression of cost and price that of the template's cost,
+	// checked, with their conversions written out; currency is that of the estimate.
+	estimate, Price, currency string
+}
+
+// fill is one compiled entry of `with`.
+type fill struct {
+	Port     string
+	Template *embedded.Template
+	// brings is what it can give; failed: it was refused.
+	brings *schemas.Schema
+	failed bool
+}
+
+type Verify struct {
+	*lint.Verify
+	// Args and Result are with and output, compiled.
+	Args, Result *embedded.Template
+	// predicate is executed, compiled; condition its text with its conversions
+	// written out.
+	predicate *expr.Program
+	Condition string
+}
+
+// Edge is an edge with its expressions compiled.
+type Edge struct {
+	*lint.Edge
+	// Predicate and template are when and transform, compiled.
+	Predicate *expr.Program
+	Template  *embedded.Template
+	// adapted is the adapter that the transform names, or nil.
+	adapted *adapted
+	// Condition is when with its conversions written out.
+	Condition string
+	// brings is what the edge can bring; failed: something of it was refused, so
+	// that nothing more is said of what it leads to.
+	brings *schemas.Schema
+	failed bool
+}
+
+// typed begins the typed graph of a plan.
+func typed(doc *lint.Document) *Document {
+	d := &Document{Document: doc, Nodes: make([]*Node, len(doc.Nodes)), Edges: make([]*Edge, len(doc.Edges)), Siblings: map[int][]*Edge{}, refused: map[string]bool{}}
+	known := map[*lint.Schema]*Schema{}
+	of := func(c *lint.Schema) *Schema {
+		if c != nil && known[c] == nil {
+			known[c] = &Schema{Schema: c}
+		}
+		return known[c]
+	}
+	d.input, d.output = of(doc.Input), of(doc.Output)
+	for i, n := range doc.Nodes {
+		d.Nodes[i] = &Node{Node: n, Input: of(n.Input), Output: of(n.Output), sound: n.Sound}
+		if n.Commit != nil && n.Commit.Verify != nil {
+			d.Nodes[i].Verify = &Verify{Verify: n.Commit.Verify}
+		}
+	}
+	for i, e := range doc.Edges {
+		d.Edges[i] = &Edge{Edge: e}
+	}
+	for at, list := range doc.Conditional {
+		for _, i := range list {
+			d.Siblings[at] = append(d.Siblings[at], d.Edges[i])
+		}
+	}
+	for name, def := range doc.Defs.ByName {
+		if def.Bad {
+			d.refused[name] = true
+		}
+	}
+	return d
+}
+
+// Own reports whether the plan gives the schema, and it can be used.
+func (c *Schema) Own() bool { return c != nil && c.At != nil && !c.Faulty }

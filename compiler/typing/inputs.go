@@ -1,0 +1,328 @@
+package typing
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"chimera.ai/engine/compiler/internal/proof"
+	"chimera.ai/engine/compiler/lint"
+	"chimera.ai/engine/containment"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+)
+
+// typeWith checks what `with` puts into the ports of a node.
+func (check *checker) typeWith(doc *Document, n *Node) {
+	s := sight{input: doc.input.Usable()}
+	if s.input == nil || n.Input.Usable() == nil {
+		for i := range n.Fills {
+			n.Fills[i].failed = true
+		}
+		return
+	}
+	for i := range n.Fills {
+		f := &n.Fills[i]
+		v := n.With.Get(f.Port)
+		made, result, ok := check.checkTemplate(v, f.Template, s, false, n.ID, "")
+		f.Template, f.brings = made, result
+		if f.failed = !ok; f.failed {
+			continue
+		}
+		if made.Constant() {
+			f.failed = !check.constantFits(n, f.Port, made, v.Range(), "")
+			continue
+		}
+		target := check.wants(n, f.Port)
+		r := check.prover.Within(result, target)
+		if r.Verdict == containment.Proved {
+			f.failed = n.splits(f.Port) && !check.fitsCount(n, f)
+			continue
+		}
+		f.failed = true
+		d := diag.Diagnostic{Subject: v.Range(), Node: n.ID}
+		port := fields.Quote(n.ID + "." + f.Port)
+		if r.Verdict == containment.Refuted {
+			if before, after, found := check.searchInput(f.Template, s, r.Witness, target); found {
+				d.Code = diag.TypeNotContained
+				d.Summary = fmt.Sprintf("what `with` gives does not fit %s", port)
+				d.Detail = "For some input of the plan it gives the counterexample. " + check.refusal(after, target, port)
+				d.Witness, d.Before = shown(after), shown(before)
+				m := mend{
+					check: check, source: result, target: target, template: f.Template, inputOpen: true, targetName: n.ID + "." + f.Port,
+					targetOpen: n.Input.At != nil, root: n.Input.Decoded(), sight: s,
+					derive: func(in *schemas.Schema) *schemas.Schema { return check.taken(n, in, f.Port) },
+				}
+				d.Suggestion = m.propose(after)
+				check.Report(d)
+				continue
+			}
+		}
+		d.Code = diag.TypeUnknown
+		d.Summary = "it is not proved that what `with` gives fits " + port
+		d.Detail = "What stopped the proof: " + proof.Stopped(r) + "."
+		if r.Verdict == containment.Refuted {
+			d.Detail = fmt.Sprintf("The expression is known to give %s, which would allow %s. %s", describe(result), fields.Quote(shown(r.Witness)), check.refusal(r.Witness, target, port))
+		}
+		d.Detail += " An edge from `$input` with that transform and `check: runtime` leaves it to the run."
+		check.Report(d)
+	}
+}
+
+func (check *checker) fitsCount(n *Node, f *fill) bool {
+	most := n.most()
+	if most < 0 || check.prover.Holds(f.brings, check.prover.List(check.prover.Whole, most)) {
+		return true
+	}
+	v := n.With.Get(f.Port)
+	check.Report(diag.Diagnostic{
+		Code: diag.TypeNotContained, Summary: fmt.Sprintf("the list that `with` gives may be longer than `for_each` of %s allows", fields.Quote(n.ID)),
+		Detail:  fmt.Sprintf("A list of more than %d elements fails the node. Bound it in the schema of the plan's input.", most),
+		Subject: v.Range(), Node: n.ID, Suggestion: fmt.Sprintf("maxItems: %d", most),
+	})
+	return false
+}
+
+// assembly is what can arrive at the ports of a node: the object that they make
+// is closed, and has the ports of certain.
+type assembly struct {
+	ports   []string
+	Check   map[string]*schemas.Schema
+	certain []string
+	// edges are all that bring something.
+	edges []*Edge
+	// checked: an edge leaves it to the run whether its value fits.
+	checked bool
+	// some: at least one port has a value, though none is certain.
+	some bool
+	// exact: each port has one source of its own, so that any mixture of their
+	// values can come together.
+	exact bool
+}
+
+// assemble finds what can arrive at a node; ok is false where some of it is not
+// known, or was reported.
+func (check *checker) assemble(doc *Document, i int) (a assembly, ok bool) {
+	n := doc.Nodes[i]
+	a = assembly{Check: map[string]*schemas.Schema{}, exact: true}
+	needs := doc.Needs(i)
+	sources := map[int]bool{}
+	others := false
+	for _, at := range doc.In[i] {
+		e := doc.Edges[at]
+		if !e.Carries() {
+			others = true
+			continue
+		}
+		if e.failed {
+			return a, false
+		}
+		a.edges = append(a.edges, e)
+		a.checked = a.checked || e.Check != nil
+		a.exact = a.exact && !sources[e.From] && e.Transform == nil
+		sources[e.From] = true
+		if _, there := a.Check[e.ToPort]; !there {
+			a.ports = append(a.ports, e.ToPort)
+		}
+		a.Check[e.ToPort] = check.prover.Either(a.Check[e.ToPort], check.each(n, e))
+		if e.Required && !doc.Back[at] && !slices.Contains(a.certain, e.ToPort) {
+			a.certain = append(a.certain, e.ToPort)
+		}
+	}
+	edges := len(a.ports)
+	for _, f := range n.Fills {
+		if f.failed {
+			return a, false
+		}
+		a.exact = a.exact && f.Template.Constant()
+		_, there := a.Check[f.Port]
+		if !there {
+			a.ports = append(a.ports, f.Port)
+		} else if slices.Contains(a.certain, f.Port) {
+			continue
+		}
+		s := f.brings
+		if n.splits(f.Port) {
+			s = check.prover.Element(s)
+		}
+		a.Check[f.Port] = check.prover.Either(a.Check[f.Port], s)
+		a.certain = append(a.certain, f.Port)
+	}
+	for _, p := range needs {
+		if a.Check[p] == nil {
+			// Nothing fills it, which is reported elsewhere.
+			return a, false
+		}
+		if !slices.Contains(a.certain, p) {
+			a.certain = append(a.certain, p)
+		}
+	}
+	slices.Sort(a.ports)
+	slices.Sort(a.certain)
+	a.some = len(a.certain) == 0 && edges > 0 && !others && n.Kind == plan.KindCall
+	return a, true
+}
+
+// fixed is the one object that constants make, if nothing else fills a port.
+func (a *assembly) fixed(n *Node) (map[string]any, bool) {
+	v := map[string]any{}
+	if len(a.edges) > 0 || n.ForEach != nil {
+		return nil, false
+	}
+	for _, f := range n.Fills {
+		if !f.Template.Constant() {
+			return nil, false
+		}
+		v[f.Port] = f.Template.Value
+	}
+	return v, true
+}
+
+// each is what an edge brings to one call of the node.
+func (check *checker) each(n *Node, e *Edge) *schemas.Schema {
+	if n.splits(e.ToPort) {
+		return check.prover.Element(e.brings)
+	}
+	return e.brings
+}
+
+// object is the objects that can be assembled from ports of those types.
+func (check *checker) object(a *assembly, types func(port string) *schemas.Schema) *schemas.Schema {
+	k := schemas.Keywords{Types: []string{"object"}, Properties: map[string]*schemas.Schema{}, Required: a.certain, Rest: schemas.False()}
+	for _, p := range a.ports {
+		k.Properties[p] = types(p)
+	}
+	if a.some {
+		for _, p := range a.ports {
+			k.Any = append(k.Any, check.prover.Having(p))
+		}
+	}
+	return schemas.Make(k)
+}
+
+// assembled finds whether a node's input schema follows from those of its ports.
+type assembled struct {
+	input   *schemas.Schema
+	ports   string
+	certain string
+	some    bool
+}
+
+// typeInputs proves the input of every node that is sound.
+func (check *checker) typeInputs(doc *Document) {
+	doubtful := map[int]bool{}
+	for _, e := range doc.Edges {
+		if !e.Sound && e.To >= 0 {
+			doubtful[e.To] = true
+		}
+	}
+	for i, n := range doc.Nodes {
+		if !check.Full && !doubtful[i] && n.Kind != plan.KindInput && (n.sound || n.Kind == plan.KindOutput) {
+			check.typeInput(doc, i)
+		}
+	}
+}
+
+// typeInput proves that what a node's ports make together satisfies its input
+// schema, where that says more than the ports do one by one.
+func (check *checker) typeInput(doc *Document, i int) {
+	n := doc.Nodes[i]
+	in := n.Input.Usable()
+	if in == nil || n.Called {
+		return
+	}
+	a, ok := check.assemble(doc, i)
+	if !ok || slices.Contains(a.ports, plan.WholePort) {
+		return
+	}
+	if n.Input.Lists(a.ports, a.certain) {
+		return
+	}
+	key := assembled{in, strings.Join(a.ports, "\x00"), strings.Join(a.certain, "\x00"), a.some}
+	follows, known := check.inputs[key]
+	if !known {
+		follows = check.prover.Holds(check.object(&a, func(p string) *schemas.Schema { return check.prover.Property(in, p) }), in)
+		check.inputs[key] = follows
+	}
+	if follows {
+		return
+	}
+	object := check.object(&a, func(p string) *schemas.Schema { return a.Check[p] })
+	r := check.prover.Within(object, in)
+	v, fixed := a.fixed(n)
+	if fixed {
+		// There is one value only, which the validator decides.
+		r = containment.Result{Verdict: containment.Proved}
+		if _, refused := causeOf(v, in); refused {
+			r = containment.Result{Verdict: containment.Refuted, Witness: v}
+		}
+	}
+	if r.Verdict == containment.Proved || a.checked && !check.prover.Disjoint(object, in) {
+		return
+	}
+	var before map[string]any
+	if !fixed && !a.exact {
+		if r, before = check.together(doc, i, &a, in, r); r.Verdict == containment.Proved {
+			return
+		}
+	}
+	name := "the input of " + fields.Quote(n.ID)
+	d := diag.Diagnostic{Subject: n.Key, Node: n.ID}
+	if n.Kind == plan.KindOutput {
+		name = "the output of the plan"
+		d.Subject = fields.Head(doc.At)
+	}
+	if n.Input.At != nil {
+		d.Context = fields.Head(n.Input.At)
+		if n.Kind == plan.KindOutput {
+			d.Subject, d.Context = d.Context, diag.Range{}
+		}
+	}
+	var fed []string
+	for _, e := range a.edges {
+		fed = append(fed, e.String())
+	}
+	for _, f := range n.Fills {
+		fed = append(fed, "with."+f.Port)
+	}
+	from := " Nothing fills any port of it."
+	if len(fed) > 0 {
+		from = " " + lint.Listing("It is made by ", fed)
+	}
+	switch {
+	case r.Verdict == containment.Refuted && a.checked:
+		d.Code = diag.TypeNotContained
+		d.Summary = "nothing that arrives can ever fit " + name
+	case r.Verdict == containment.Refuted && a.exact:
+		d.Code = diag.TypeNotContained
+		d.Summary = "what arrives together does not fit " + name
+	default:
+		d.Code = diag.TypeUnknown
+		d.Summary = "it is not proved that what arrives together fits " + name
+		if len(a.edges) > 0 {
+			d.Suggestion = "check: runtime"
+		}
+	}
+	d.Detail = "Each value fits its port; the schema asks for more of all of them together."
+	if r.Verdict == containment.Refuted {
+		d.Witness = shown(r.Witness)
+		d.Detail += " " + check.refusal(r.Witness, in, name)
+		if before != nil {
+			d.Before = shown(before)
+			d.Detail = strings.Replace(d.Detail, "Each value fits its port;", "The counterexample is what the sources give, and what arrives of it. Each value fits its port;", 1)
+		}
+		if r.Reason != "" {
+			d.Detail += " What stopped the proof: " + proof.Stopped(r) + "."
+		}
+		if d.Code == diag.TypeNotContained {
+			m := mend{check: check, source: object, target: in, targetName: n.ID, targetOpen: n.Input.At != nil, root: n.Input.Decoded()}
+			d.Suggestion = m.propose(r.Witness)
+		}
+	} else {
+		d.Detail += " What stopped the proof: " + proof.Stopped(r) + "."
+	}
+	d.Detail += from
+	check.Report(d)
+}

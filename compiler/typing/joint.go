@@ -1,0 +1,483 @@
+package typing
+
+import (
+	"fmt"
+	"slices"
+
+	"chimera.ai/engine/compiler/internal/proof"
+	"chimera.ai/engine/containment"
+	"chimera.ai/engine/expr"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+)
+
+// Bounds of proving ports together: the alternatives of one source that are told
+// apart, and how many combinations of those of all sources are looked at.
+const (
+	maxWays   = 64
+	maxJoints = 128
+	maxNames  = 32
+)
+
+// The ports of a node are proved one by one, and then as an object of which any
+// mixture of values can arrive. Where several of them come from one value, as
+// the ports of one node's output do, fewer mixtures can: that value is one of
+// the alternatives of its schema, and all these ports are of this one. So the
+// object is put together once for each alternative, which together hold all that
+// can arrive, and each of these objects is proved.
+
+// supplier is a node whose output fills several ports of another one, in one
+// call of both.
+type supplier struct {
+	node int
+	// output is what is known of its output where all its required edges were
+	// delivered.
+	output *schemas.Schema
+	// ran: its output is there whenever the target runs.
+	ran bool
+	// edges bring a port each, alone but for what `with` gives; fills are entries
+	// of `with` that read the plan's input.
+	edges []*Edge
+	fills []*fill
+	// names are the ports that are told apart, ways the alternatives of these.
+	names []string
+	ways  []*schemas.Schema
+}
+
+// jointly proves the input of a node for each combination of the alternatives
+// of its sources. Where that fails it gives the verdict for the first one that
+// does not fit, with why there is no more to say.
+func (check *checker) jointly(doc *Document, i int, a *assembly, in *schemas.Schema) (r containment.Result, ok bool) {
+	all, bounded := check.suppliers(doc, i, a)
+	if len(all) == 0 {
+		if bounded {
+			r.Reason = fmt.Sprintf("what comes from one node has more than %d alternatives, or they take more than %d steps to find", maxWays, containment.DefaultSteps)
+		}
+		return r, bounded
+	}
+	at := make([]int, len(all))
+	for {
+		object := check.combined(doc, i, a, all, at)
+		r = check.prover.Within(object, in)
+		if r.Verdict != containment.Proved {
+			return r, true
+		}
+		k := 0
+		for ; k < len(at); k++ {
+			if at[k]++; at[k] < len(all[k].ways) {
+				break
+			}
+			at[k] = 0
+		}
+		if k == len(at) {
+			return r, true
+		}
+	}
+}
+
+// together proves, or refutes, what r leaves open: the ports of a node as they
+// come out of whole values of their sources.
+func (check *checker) together(doc *Document, i int, a *assembly, in *schemas.Schema, r containment.Result) (containment.Result, map[string]any) {
+	hints := []containment.Result{r}
+	if j, asked := check.jointly(doc, i, a, in); asked {
+		if j.Verdict == containment.Proved {
+			return j, nil
+		}
+		if j.Verdict == containment.Refuted || r.Verdict != containment.Refuted {
+			r = j
+		} else {
+			r.Reason = j.Reason
+		}
+		hints = []containment.Result{j, hints[0]}
+	}
+	for _, h := range hints {
+		if h.Verdict != containment.Refuted {
+			continue
+		}
+		if before, after, found := check.happens(doc, i, a, in, h.Witness); found {
+			a.exact = true
+			return containment.Result{Verdict: containment.Refuted, Witness: after}, before
+		}
+	}
+	return r, nil
+}
+
+// suppliers finds the nodes whose output fills more than one port, or one that
+// may be absent. bounded reports that one was left out since it has too many
+// alternatives.
+func (check *checker) suppliers(doc *Document, i int, a *assembly) (out []*supplier, bounded bool) {
+	combinations := 1
+	for _, s := range check.gathered(doc, i, a) {
+		if s.output == nil {
+			continue
+		}
+		check.prover.Derive(func(o containment.Options) { s.ways = containment.Project(s.output, s.names, maxWays, o) })
+		switch {
+		case s.ways == nil || combinations*len(s.ways) > maxJoints:
+			bounded = true
+		case len(s.ways) > 0:
+			combinations *= len(s.ways)
+			out = append(out, s)
+		}
+	}
+	return out, bounded
+}
+
+// gathered lists the sources of a node's ports, in the order of their first edge.
+func (check *checker) gathered(doc *Document, i int, a *assembly) []*supplier {
+	n := doc.Nodes[i]
+	var all []*supplier
+	known := map[int]*supplier{}
+	of := func(node int) *supplier {
+		if s := known[node]; s != nil {
+			return s
+		}
+		s := &supplier{node: node, output: check.offers(doc.Nodes[node], plan.WholePort), ran: check.ranBefore(doc, i, node)}
+		all = append(all, s)
+		known[node] = s
+		return s
+	}
+	feeding := map[string]int{}
+	for _, e := range a.edges {
+		feeding[e.ToPort]++
+	}
+	for _, at := range doc.In[i] {
+		e := doc.Edges[at]
+		if !e.Carries() || doc.Back[at] || e.Kind == plan.Error || doc.Nodes[e.From].ForEach != nil || feeding[e.ToPort] > 1 {
+			continue
+		}
+		s := of(e.From)
+		s.edges = append(s.edges, e)
+		s.name(doc, e.FromPort)
+		if e.Template != nil && (e.FromPort == plan.WholePort || e.Template.Reads("output")) {
+			s.all(doc)
+		}
+		if brought, known := check.brought(doc, e); e.Required && known && s.output != nil && brought.output != nil {
+			s.output = check.prover.Both(s.output, brought.output)
+		}
+	}
+	for k := range n.Fills {
+		f := &n.Fills[k]
+		if feeding[f.Port] == 0 && f.Template.Reads("input") {
+			s := of(0)
+			s.fills = append(s.fills, f)
+			s.all(doc)
+		}
+	}
+	return slices.DeleteFunc(all, func(s *supplier) bool {
+		return len(s.edges)+len(s.fills) < 2 && !slices.ContainsFunc(s.edges, func(e *Edge) bool { return !e.Required })
+	})
+}
+
+// name notes a port that is told apart.
+func (s *supplier) name(doc *Document, port string) {
+	if port != plan.WholePort && port != plan.DonePort && !slices.Contains(s.names, port) && len(s.names) < maxNames {
+		s.names = append(s.names, port)
+	}
+}
+
+// all notes every port that the schema of the source lists.
+func (s *supplier) all(doc *Document) {
+	if out := doc.Nodes[s.node].Output; out != nil {
+		for _, port := range out.Ports().Names {
+			s.name(doc, port)
+		}
+	}
+}
+
+// ranBefore reports whether a node has succeeded whenever the target runs: it is
+// the plan's input, a required edge of its success enters the target, or nothing
+// else lets that run.
+func (check *checker) ranBefore(doc *Document, i, node int) bool {
+	if node == 0 {
+		return true
+	}
+	only := doc.Nodes[i].Kind == plan.KindCall
+	for _, at := range doc.In[i] {
+		e := doc.Edges[at]
+		if doc.Back[at] {
+			only = false
+			continue
+		}
+		if e.From == node && e.Required && e.Kind != plan.Error {
+			return true
+		}
+		only = only && e.From == node && e.Kind != plan.Error
+	}
+	return only
+}
+
+// combined is the object that arrives where each source gives that alternative.
+func (check *checker) combined(doc *Document, i int, a *assembly, all []*supplier, at []int) *schemas.Schema {
+	n := doc.Nodes[i]
+	types := make(map[string]*schemas.Schema, len(a.Check))
+	for port, s := range a.Check {
+		types[port] = s
+	}
+	b := *a
+	b.certain = slices.Clone(a.certain)
+	for k, s := range all {
+		way := s.ways[at[k]]
+		whole := check.open(s, way)
+		for _, e := range s.edges {
+			value := check.arriving(doc, e, way, whole)
+			if n.splits(e.ToPort) {
+				value = check.prover.Element(value)
+			}
+			there := e.Required || e.Kind == plan.Data && s.ran && (e.FromPort == plan.WholePort || slices.Contains(way.Compiled().Required, e.FromPort))
+			given := n.fill(e.ToPort)
+			switch {
+			case given != nil && !there:
+				value = check.prover.Either(value, check.filled(n, given))
+			case there && !slices.Contains(b.certain, e.ToPort):
+				b.certain = append(b.certain, e.ToPort)
+			}
+			types[e.ToPort] = value
+		}
+		for _, f := range s.fills {
+			if c := check.checked(f.Template, sight{input: whole, split: true}); len(c.problems) == 0 {
+				types[f.Port] = check.prover.Both(c.result, f.brings)
+				if n.splits(f.Port) {
+					types[f.Port] = check.prover.Element(types[f.Port])
+				}
+			}
+		}
+	}
+	slices.Sort(b.certain)
+	object := check.object(&b, func(p string) *schemas.Schema { return types[p] })
+	if len(all) == 1 && check.relayed(n, a, all[0]) {
+		return check.prover.Both(object, all[0].output)
+	}
+	return object
+}
+
+// relayed reports whether what arrives is the very output of a source: each of
+// its ports, as it is and where it is there, under its own name, and nothing else.
+func (check *checker) relayed(n *Node, a *assembly, s *supplier) bool {
+	if !s.ran || n.ForEach != nil || len(s.edges) != len(a.ports) || len(n.Fills) > 0 {
+		return false
+	}
+	for _, e := range s.edges {
+		if e.FromPort != e.ToPort || e.Kind != plan.Data || e.Template != nil {
+			return false
+		}
+	}
+	k := schemas.Keywords{Types: []string{"object"}, Properties: map[string]*schemas.Schema{}, Rest: schemas.False()}
+	for _, port := range a.ports {
+		k.Properties[port] = schemas.True()
+	}
+	return check.prover.Holds(s.output, schemas.Make(k))
+}
+
+// open is the outputs of a source that have that alternative's ports.
+func (check *checker) open(s *supplier, way *schemas.Schema) *schemas.Schema {
+	c := way.Compiled()
+	k := schemas.Keywords{Types: []string{"object"}, Required: c.Required, Properties: map[string]*schemas.Schema{}}
+	for _, name := range s.names {
+		k.Properties[name] = check.prover.Property(way, name)
+	}
+	return check.prover.Both(s.output, schemas.Make(k))
+}
+
+// arriving is what an edge brings of one alternative of its source.
+func (check *checker) arriving(doc *Document, e *Edge, way, whole *schemas.Schema) *schemas.Schema {
+	value := whole
+	if e.FromPort != plan.WholePort {
+		value = check.prover.Property(way, e.FromPort)
+	}
+	if e.Template == nil {
+		if e.Kind == plan.Conditional {
+			// Its condition says more of the value.
+			value = check.prover.Both(value, e.brings)
+		}
+		return value
+	}
+	s := sight{value: value, output: whole, input: doc.input.Usable(), port: e.FromPort, split: true}
+	if c := check.checked(e.Template, s); len(c.problems) == 0 {
+		return check.prover.Both(c.result, e.brings)
+	}
+	return e.brings
+}
+
+// fill is what `with` gives a port, or nil.
+func (n *Node) fill(port string) *fill {
+	for k := range n.Fills {
+		if n.Fills[k].Port == port {
+			return &n.Fills[k]
+		}
+	}
+	return nil
+}
+
+// filled is what `with` gives one call of a node.
+func (check *checker) filled(n *Node, f *fill) *schemas.Schema {
+	if n.splits(f.Port) {
+		return check.prover.Element(f.brings)
+	}
+	return f.brings
+}
+
+// happens looks for outputs of all sources that really make what a schema
+// refuses. hint is a value of their object that it refuses. It gives the outputs,
+// by node, and what arrives.
+func (check *checker) happens(doc *Document, i int, a *assembly, in *schemas.Schema, hint any) (before map[string]any, after any, found bool) {
+	n := doc.Nodes[i]
+	object, ok := hint.(map[string]any)
+	if !ok || n.ForEach != nil {
+		return nil, nil, false
+	}
+	sources := map[int][]*Edge{0: nil}
+	order := []int{0}
+	for _, at := range doc.In[i] {
+		e := doc.Edges[at]
+		if e.Kind == plan.Error || doc.Back[at] || doc.Nodes[e.From].ForEach != nil {
+			return nil, nil, false
+		}
+		if _, there := sources[e.From]; !there {
+			order = append(order, e.From)
+		}
+		sources[e.From] = append(sources[e.From], e)
+	}
+	outputs := map[int]any{}
+	for _, node := range order {
+		if outputs[node], ok = check.output(doc, node, sources[node], object); !ok {
+			return nil, nil, false
+		}
+	}
+	return check.arrives(doc, i, a, in, outputs)
+}
+
+// output is an output of a node of which its edges bring what object has.
+func (check *checker) output(doc *Document, node int, edges []*Edge, object map[string]any) (any, bool) {
+	s := check.offers(doc.Nodes[node], plan.WholePort)
+	if s == nil {
+		return nil, false
+	}
+	k := schemas.Keywords{All: []*schemas.Schema{s}, Properties: map[string]*schemas.Schema{}}
+	var absent []*schemas.Schema
+	for _, e := range edges {
+		if brought, known := check.brought(doc, e); e.Required && known && brought.output != nil && brought.output != s {
+			k.All = append(k.All, brought.output)
+		}
+		if e.Required && e.Template != nil && e.FromPort != plan.WholePort {
+			k.Required = append(k.Required, e.FromPort)
+		}
+		if !e.Carries() {
+			continue
+		}
+		if e.Template != nil {
+			if v, there := object[e.ToPort]; there {
+				check.turned(doc, e, v, &k)
+			}
+			continue
+		}
+		v, there := object[e.ToPort]
+		one := schemas.Make(proof.Constant(v))
+		switch {
+		case there && e.FromPort == plan.WholePort:
+			k.All = append(k.All, one)
+		case there:
+			k.Properties[e.FromPort] = one
+			k.Required = append(k.Required, e.FromPort)
+		case e.Kind == plan.Data && !e.Required:
+			absent = append(absent, check.prover.Having(e.FromPort))
+		}
+	}
+	if len(absent) > 0 {
+		k.Not = schemas.Make(schemas.Keywords{Any: absent})
+	}
+	return check.prover.Sample(schemas.Make(k))
+}
+
+// turned asks of the output of an edge's source what its transform turns into v,
+// if that is found.
+func (check *checker) turned(doc *Document, e *Edge, v any, k *schemas.Keywords) {
+	s, ok := check.brought(doc, e)
+	if !ok || e.Template.Constant() || e.Template.Reads("input") {
+		return
+	}
+	other := schemas.Make(schemas.Keywords{Not: schemas.Make(proof.Constant(v))})
+	from, _, found := check.search(doc, e, s, v, other)
+	switch {
+	case !found:
+	case e.Template.Reads("output"):
+		if !e.Template.Reads("value") {
+			k.All = append(k.All, schemas.Make(proof.Constant(from)))
+		}
+	case e.FromPort == plan.WholePort:
+		k.All = append(k.All, schemas.Make(proof.Constant(from)))
+	case k.Properties[e.FromPort] == nil:
+		k.Properties[e.FromPort] = schemas.Make(proof.Constant(from))
+		k.Required = append(k.Required, e.FromPort)
+	}
+}
+
+// arrives puts together what a node gets of outputs, as a run does, and reports
+// whether a schema refuses it.
+func (check *checker) arrives(doc *Document, i int, a *assembly, in *schemas.Schema, outputs map[int]any) (before map[string]any, after any, found bool) {
+	n := doc.Nodes[i]
+	got := map[string]any{}
+	before = map[string]any{}
+	some := false
+	for _, at := range doc.In[i] {
+		e := doc.Edges[at]
+		vars := expr.Vars{"output": outputs[e.From], "input": outputs[0]}
+		value, there := pick(outputs[e.From], e.FromPort)
+		if there && e.Kind == plan.Conditional {
+			vars["value"] = value
+			holds := fails
+			if !e.Otherwise {
+				holds = check.delivers(doc, e, value, vars)
+			}
+			if holds == fails {
+				return nil, nil, false
+			}
+			there = holds == yes
+		}
+		if !there {
+			if e.Required {
+				return nil, nil, false
+			}
+			continue
+		}
+		some = true
+		if !e.Carries() {
+			continue
+		}
+		if e.Template != nil {
+			vars["value"] = value
+			made, err := check.ready(e.Template).Eval(vars)
+			if err != nil {
+				return nil, nil, false
+			}
+			value = made
+		}
+		if _, filled := got[e.ToPort]; !filled {
+			got[e.ToPort] = value
+			before[doc.Nodes[e.From].ID] = outputs[e.From]
+		}
+	}
+	for _, f := range n.Fills {
+		if _, filled := got[f.Port]; filled {
+			continue
+		}
+		v, err := check.ready(f.Template).Eval(expr.Vars{"input": outputs[0]})
+		if err != nil {
+			return nil, nil, false
+		}
+		got[f.Port] = v
+		if f.Template.Reads("input") {
+			before[doc.Nodes[0].ID] = outputs[0]
+		}
+	}
+	for _, p := range doc.Needs(i) {
+		if _, filled := got[p]; !filled {
+			return nil, nil, false // it does not run
+		}
+	}
+	if n.Kind == plan.KindCall && len(doc.In[i]) > 0 && !some {
+		return nil, nil, false
+	}
+	_, refused := causeOf(got, in)
+	return before, got, refused
+}

@@ -1,0 +1,384 @@
+package typing
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"chimera.ai/engine/compiler/internal/pool"
+	"chimera.ai/engine/compiler/internal/proof"
+	"chimera.ai/engine/compiler/lint"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/internal/parallel"
+	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+)
+
+// Check compiles schemas and expressions, finds inputs that stay empty, and
+// says of each edge that brings a value what is known of it.
+func Check(rep *fields.Reader, schemas *pool.Pool, prover *proof.Prover, linted *lint.Graph) *Graph {
+	check := newChecker(rep, schemas, prover, linted)
+	for _, doc := range linted.Documents {
+		check.Documents = append(check.Documents, typed(doc))
+	}
+	for _, doc := range check.Documents {
+		check.typeDefs(doc)
+		check.compileAll(doc)
+		for _, n := range doc.Nodes {
+			check.typeSchema(doc, n, n.Input)
+			check.typeSchema(doc, n, n.Output)
+			check.typeNode(n)
+		}
+		check.compileConditions(doc)
+		for _, e := range doc.Edges {
+			if e.Shaped {
+				check.typeExpressions(e)
+			}
+		}
+		for _, n := range doc.Nodes {
+			check.typeWith(doc, n)
+			check.typeVerify(doc, n)
+			check.typeCost(doc, n)
+		}
+		check.typeEdges(doc)
+		check.missingInputs(doc)
+		check.typeInputs(doc)
+		check.flows(doc)
+	}
+	check.typeCalls()
+	for _, doc := range check.Documents {
+		for i, n := range doc.Nodes {
+			if t := n.Template; t != nil {
+				check.weakerCost(doc, i, t)
+			}
+		}
+	}
+	return check.Graph
+}
+
+// compileAll compiles the schemas of a document's nodes, side by side. What
+// comes of each is the same as if it were compiled when it is met.
+func (check *checker) compileAll(doc *Document) {
+	var todo []*pool.Schema
+	seen := map[*pool.Schema]bool{}
+	for _, n := range doc.Nodes {
+		for _, c := range []*Schema{n.Input, n.Output} {
+			if c != nil && !seen[c.Schema.Schema] && !doc.usesBad(c) {
+				seen[c.Schema.Schema] = true
+				if check.pool.Admit(c.Schema.Schema) {
+					todo = append(todo, c.Schema.Schema)
+				}
+			}
+		}
+	}
+	parallel.Do(len(todo), func(i int) {
+		// An error stays with the schema.
+		_, _ = todo[i].Compile()
+	})
+}
+
+// usesBad reports whether a schema refers to a definition that is refused.
+func (d *Document) usesBad(c *Schema) bool {
+	for _, name := range c.Uses {
+		for _, x := range d.Defs.ByName[name].Uses {
+			if d.refused[x] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// typeDefs compiles each definition on its own, so that a bad one is reported
+// where it stands and not at all its users.
+func (check *checker) typeDefs(doc *Document) {
+	sound := check.soundDefs(doc)
+	for _, name := range doc.Defs.Names {
+		d := doc.Defs.ByName[name]
+		if doc.refused[name] || sound[name] {
+			continue
+		}
+		used := map[string]any{}
+		for _, n := range d.Uses {
+			used[n] = doc.Defs.ByName[n].Value
+		}
+		s, err := check.pool.With(map[string]any{"$ref": lint.DefsPrefix + name, "defs": used}, len(used))
+		if err != nil {
+			check.Report(diag.Diagnostic{Code: diag.PlanLimits, Summary: err.Error(), Subject: fields.Head(d.At)})
+			doc.refused[name] = true
+			continue
+		}
+		check.pool.Admit(s)
+		if _, err := s.Compile(); err != nil {
+			doc.refused[name] = true
+			// The fault may lie in another definition that this one uses.
+			at, pointer := d.At, pointerOf(err)
+			if rest, ok := strings.CutPrefix(pointer, "/defs/"); ok {
+				owner, _, _ := strings.Cut(rest, "/")
+				if owner != name && doc.Defs.ByName[owner] != nil {
+					continue
+				}
+				pointer = strings.TrimPrefix(rest, owner)
+			}
+			check.badSchema(err, at, pointer, "")
+		}
+	}
+}
+
+// soundDefs compiles definitions together with all that they use, the largest
+// first, so that a chain of them is compiled once and not once for each. What is
+// not in sound may still be.
+func (check *checker) soundDefs(doc *Document) (sound map[string]bool) {
+	all := doc.Defs
+	sound = map[string]bool{}
+	order := slices.Clone(all.Names)
+	slices.SortStableFunc(order, func(a, b string) int { return len(all.ByName[b].Uses) - len(all.ByName[a].Uses) })
+	for _, name := range order {
+		d := all.ByName[name]
+		if doc.refused[name] || sound[name] || len(d.Uses) == 1 {
+			continue
+		}
+		used := map[string]any{}
+		var each []any
+		for _, n := range d.Uses {
+			used[n] = all.ByName[n].Value
+			each = append(each, map[string]any{"$ref": lint.DefsPrefix + n})
+		}
+		s, err := check.pool.With(map[string]any{"allOf": each, "defs": used}, len(used))
+		if err != nil {
+			break // what is left is reported one by one
+		}
+		check.pool.Admit(s)
+		if _, err := s.Compile(); err == nil {
+			for _, n := range d.Uses {
+				sound[n] = true
+			}
+		}
+	}
+	return sound
+}
+
+// typeSchema compiles one schema of a node.
+func (check *checker) typeSchema(doc *Document, n *Node, c *Schema) {
+	if c == nil {
+		return
+	}
+	if doc.usesBad(c) {
+		n.sound, c.Faulty = false, true
+		return
+	}
+	if _, err := c.Compile(); err != nil {
+		n.sound, c.Faulty = false, true
+		if c.At == nil {
+			lint.BadTemplate(check.Reader, n.Node, n.Template, err)
+			return
+		}
+		check.badSchemas(err, c.At, n.ID)
+	}
+}
+
+// jsonTypes are the words of the keyword `type`.
+var jsonTypes = []string{"array", "boolean", "integer", "null", "number", "object", "string"}
+
+// typeWords are the types of other languages, and what JSON Schema calls them.
+var typeWords = map[string]string{
+	"str": "string", "text": "string", "int": "integer", "long": "integer", "float": "number", "double": "number", "decimal": "number",
+	"bool": "boolean", "list": "array", "tuple": "array", "map": "object", "dict": "object", "struct": "object", "none": "null", "nil": "null",
+}
+
+// badSchemas reports a schema that does not compile, once for each part of it that
+// breaks the rules of its draft, up to a few.
+func (check *checker) badSchemas(err error, v *syntax.Value, node string) {
+	const most = 4
+	var invalid *schemas.Invalid
+	if !errors.As(err, &invalid) || len(invalid.Causes) < 2 {
+		check.badSchema(err, v, pointerOf(err), node)
+		return
+	}
+	var places []string
+	for _, c := range invalid.Causes {
+		// A part of what is reported already is probably wrong for the same reason.
+		if len(places) == most || slices.ContainsFunc(places, func(p string) bool { return c.Instance == p || strings.HasPrefix(c.Instance, p+"/") }) {
+			continue
+		}
+		places = append(places, c.Instance)
+		check.badSchema(&schemas.Invalid{Causes: []schemas.Cause{c}}, v, c.Instance, node)
+	}
+}
+
+// badSchema reports a schema that does not compile, at the part of it that the
+// pointer names where there is one.
+func (check *checker) badSchema(err error, v *syntax.Value, pointer, node string) {
+	at := fields.Head(v)
+	if part := descend(v, pointer); part != nil && part != v {
+		at = fields.Head(part)
+		if part.Kind != syntax.Map && part.Kind != syntax.List {
+			at = part.Range()
+		}
+	}
+	text, suggestion := err.Error(), ""
+	var lost *schemas.ReferenceError
+	if errors.As(err, &lost) {
+		if part := reference(v, lost.Reference); part != nil {
+			at = part.Range()
+			if !lost.Outside {
+				text, suggestion = "the reference "+fields.Quote(part.Text)+" leads nowhere", check.definitionFor(part)
+			}
+		}
+	}
+	if part := descend(v, pointer); part != nil && part.Kind == syntax.String && strings.HasSuffix(pointer, "/type") {
+		// Which words there are says all; that it might have been a list does not help.
+		text = "`type` is " + fields.Either(jsonTypes) + ", or a list of these, not " + fields.Quote(part.Text)
+		if suggestion = typeWords[strings.ToLower(part.Text)]; suggestion == "" {
+			suggestion = check.Near(part.Text, jsonTypes)
+		}
+	}
+	check.Report(diag.Diagnostic{
+		Code: diag.TypeSchema, Summary: "this is not a usable JSON Schema", Detail: fields.Sentence(text), Subject: at, Node: node, Suggestion: suggestion,
+	})
+}
+
+// pointerOf is the place in a schema that its compile error is about, as a JSON
+// pointer, or "".
+func pointerOf(err error) string {
+	var invalid *schemas.Invalid
+	if errors.As(err, &invalid) && len(invalid.Causes) > 0 {
+		return invalid.Causes[0].Instance
+	}
+	var place *schemas.PlaceError
+	if errors.As(err, &place) {
+		return place.Pointer
+	}
+	return ""
+}
+
+// definitionFor is the reference to the plan's definition that has the name at
+// which a reference to nowhere ends, or "".
+func (check *checker) definitionFor(ref *syntax.Value) string {
+	name := ref.Text[strings.LastIndexByte(ref.Text, '/')+1:]
+	for _, doc := range check.Documents {
+		whole, at := doc.At.Range(), ref.Range()
+		if doc.Defs != nil && whole.Start.Byte <= at.Start.Byte && at.End.Byte <= whole.End.Byte && doc.Defs.ByName[name] != nil {
+			return lint.DefsPrefix + name
+		}
+	}
+	return ""
+}
+
+// reference is the value of the schema that has the reference, or nil.
+func reference(v *syntax.Value, text string) *syntax.Value {
+	var find func(v *syntax.Value) *syntax.Value
+	find = func(v *syntax.Value) *syntax.Value {
+		for _, item := range v.Items {
+			if found := find(item); found != nil {
+				return found
+			}
+		}
+		for i := range v.Fields {
+			key, val := v.Fields[i].Key.Text, v.Fields[i].Value
+			if strings.HasPrefix(key, "$") && val.Kind == syntax.String && (strings.HasPrefix(val.Text, text) || strings.HasSuffix(text, "/"+val.Text)) {
+				return val
+			}
+			if found := find(val); found != nil {
+				return found
+			}
+		}
+		return nil
+	}
+	return find(v)
+}
+
+// descend follows a JSON pointer as far as it leads.
+func descend(v *syntax.Value, pointer string) *syntax.Value {
+	if pointer == "" {
+		return v
+	}
+	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+		next := v.Get(token)
+		if i, err := strconv.Atoi(token); next == nil && err == nil && v.Kind == syntax.List && i >= 0 && i < len(v.Items) {
+			next = v.Items[i]
+		}
+		if next == nil {
+			return v
+		}
+		v = next
+	}
+	return v
+}
+
+// missingInputs reports required ports that nothing can ever fill, and required
+// edges from ports that may be absent.
+func (check *checker) missingInputs(doc *Document) {
+	doubtful := map[int]bool{}
+	for _, e := range doc.Edges {
+		if !e.Sound && e.To >= 0 {
+			doubtful[e.To] = true
+		}
+		if e.Sound && e.Required {
+			check.certainSource(doc, e)
+		}
+	}
+	for i, n := range doc.Nodes {
+		if n.Input == nil || doubtful[i] || doc.Doubtful[n.ID] || n.Called || n.Input.Faulty {
+			continue
+		}
+		for _, p := range doc.Needs(i) {
+			if n.WithPort(p) != nil || doc.feeds(i, p) {
+				continue
+			}
+			d := diag.Diagnostic{
+				Code: diag.TypeMissingInput, Summary: fmt.Sprintf("nothing fills the required port %s of %s", fields.Quote(p), fields.Quote(n.ID)),
+				Detail:  "No edge enters it and `with` does not give it, so the node could never run.",
+				Subject: n.Key, Context: check.requirement(n.Input, p), Node: n.ID, Suggestion: "with: {" + p + ": …}",
+			}
+			switch {
+			case n.Kind == plan.KindOutput:
+				d.Detail, d.Suggestion = "No edge enters it, so no run could succeed.", ""
+				if d.Subject = check.requirement(n.Input, p); !d.Subject.IsValid() {
+					d.Subject = fields.Head(doc.At)
+				}
+				d.Context = diag.Range{}
+			case p == plan.WholePort:
+				d.Detail = "Its input schema takes no object, so only an edge into `$`, or `$` in `with`, can fill it."
+				d.Suggestion = ""
+			}
+			check.Report(d)
+		}
+	}
+}
+
+// feeds reports whether an edge could bring a value to the port.
+func (d *Document) feeds(i int, port string) bool {
+	for _, at := range d.In[i] {
+		if e := d.Edges[at]; e.Carries() && e.ToPort == port {
+			return true
+		}
+	}
+	return false
+}
+
+func (check *checker) certainSource(doc *Document, e *Edge) {
+	from := doc.Nodes[e.From]
+	if e.Kind == plan.Error || e.FromPort == plan.DonePort || from.Output == nil || check.has(from, e.FromPort) {
+		return
+	}
+	d := diag.Diagnostic{
+		Code: diag.TypeMissingInput, Summary: fmt.Sprintf("the edge is required, and %s may be absent", fields.Quote(e.FromNode+"."+e.FromPort)),
+		Detail:  fmt.Sprintf("The output schema of %s does not require %s. Require it there, take the whole output from `$` with a transform such as `${value.?%s}`, or let the edge be skipped.", fields.Quote(from.ID), fields.Quote(e.FromPort), e.FromPort),
+		Subject: e.FromRange(), Node: e.ToNode, Edge: e.String(), Suggestion: "required: false",
+	}
+	if e.RequiredAt.IsValid() {
+		d.Subject, d.Context = e.RequiredAt, e.FromRange()
+	}
+	ports := from.Output.Ports()
+	if ports.Requires(e.FromPort) && !ports.Object {
+		d.Detail = fmt.Sprintf("The output schema of %s lists %s as required, and does not say that the output is an object.", fields.Quote(from.ID), fields.Quote(e.FromPort))
+		d.Suggestion = "type: object"
+	}
+	check.Report(d)
+}
