@@ -10,31 +10,6 @@ import (
 	"chimera.ai/engine/policy"
 )
 
-// Graph is the judged graph of each plan of a file.
-type Graph struct {
-	*typing.Graph
-	Documents []*Document
-}
-
-// Document is a plan with what its effects and trust amount to.
-type Document struct {
-	*typing.Document
-	// Grants is what the operator's bundle allows the plan's agent.
-	Grants *grants
-	// gates are the barriers that a human approves.
-	gates map[string]bool
-	// Taint is what is tainted of the plan where its input is not.
-	Taint *Taint
-}
-
-// judge judges the plans of a file.
-type judge struct {
-	*fields.Reader
-	prover *proof.Prover
-	pol    *policy.Bundle
-	*Graph
-}
-
 // Check checks what the plans of a file do, and whom that trusts.
 func Check(rep *fields.Reader, prover *proof.Prover, typed *typing.Graph, pol *policy.Bundle) *Graph {
 	j := &judge{Reader: rep, prover: prover, pol: pol, Graph: &Graph{Graph: typed}}

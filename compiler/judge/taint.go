@@ -58,16 +58,6 @@ func (r *Taint) Ports(i int) []string {
 	return out
 }
 
-// port reports whether a port of the plan's output is tainted.
-func (r *Taint) port(name string) bool {
-	out := &r.g.nodes[len(r.g.nodes)-1]
-	whole, ok := out.ins[plan.WholePort]
-	if v, named := out.ins[name]; named && r.came[v] >= 0 {
-		return true
-	}
-	return ok && r.came[whole] >= 0
-}
-
 // taint reports what nobody vouches for where it would commit, or leave.
 //
 // A plan is judged with an untainted input, since a start grant vouches for it.
@@ -220,16 +210,4 @@ func (r *Taint) path(v int32) (text string, first diag.Range) {
 		text += ": " + strings.Join(steps, ", ")
 	}
 	return text + ".", first
-}
-
-// approved reports whether a human approves the effect: its commit policy names
-// a group, or that of a node behind the same barrier does, whose rules are one.
-func (d *Document) approved(n *typing.Node) bool {
-	if n.Commit == nil {
-		return false
-	}
-	if n.Commit.Asks() {
-		return true
-	}
-	return n.Commit.Barrier != nil && d.gates[n.Commit.Barrier.Text]
 }

@@ -376,3 +376,13 @@ func (g *taintGraph) compensation(i int, e *typing.Edge, reads func(string) bool
 		g.source(f.value, fmt.Sprintf("the error of %s", fields.Quote(e.FromNode)))
 	}
 }
+
+// port reports whether a port of the plan's output is tainted.
+func (r *Taint) port(name string) bool {
+	out := &r.g.nodes[len(r.g.nodes)-1]
+	whole, ok := out.ins[plan.WholePort]
+	if v, named := out.ins[name]; named && r.came[v] >= 0 {
+		return true
+	}
+	return ok && r.came[whole] >= 0
+}

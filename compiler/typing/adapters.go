@@ -35,12 +35,6 @@ type adapted struct {
 	fault    string
 }
 
-// adapter reports whether the transform is the id of an adapter: a bare string
-// without an expression.
-func (e *Edge) adapter() bool {
-	return e.Transform != nil && embedded.Bare(e.Transform)
-}
-
 // findAdapter finds the adapter that the transform of an edge names.
 func (check *checker) findAdapter(e *Edge, scope expr.Scope) {
 	id := e.Transform.Text

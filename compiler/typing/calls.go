@@ -10,7 +10,6 @@ import (
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
-	"chimera.ai/engine/schemas"
 )
 
 // typeCalls proves that nodes which run a plan of the same file fit it: it takes
@@ -164,43 +163,4 @@ func (check *checker) typeUnfilled(n, called *Node) {
 		Detail:  "Without `with` the input is {}. " + check.refusal(empty, called.Input.Usable(), "the input of "+fields.Quote(called.ID)),
 		Subject: v.Node.Range(), Context: called.Key, Node: n.ID, Suggestion: "with: {" + strings.Join(given, ", ") + "}",
 	})
-}
-
-func anyVars(expr.Vars) bool { return true }
-
-// fitsWhole proves that what a template gives is contained in a whole schema. As
-// for a transform, a counterexample counts only if values are found that come
-// out as it.
-func (check *checker) fitsWhole(q *inquiry, result *schemas.Schema, at diag.Range, name, node string) {
-	r := check.prover.Within(result, q.target)
-	if q.template.Constant() {
-		r = containment.Result{Verdict: containment.Proved}
-		if _, refused := causeOf(q.template.Value, q.target); refused {
-			r = containment.Result{Verdict: containment.Refuted, Witness: q.template.Value}
-		}
-	}
-	if r.Verdict == containment.Proved {
-		return
-	}
-	d := diag.Diagnostic{
-		Code: diag.TypeUnknown, Summary: "it is not proved that what the template gives fits " + name,
-		Detail: "What stopped the proof: " + proof.Stopped(r) + ".", Subject: at, Node: node,
-	}
-	if r.Verdict == containment.Refuted {
-		d.Detail = fmt.Sprintf("The template is known to give %s, which would allow %s. %s ",
-			describe(result), fields.Quote(shown(r.Witness)), check.refusal(r.Witness, q.target, name))
-		before, after, found := any(nil), r.Witness, q.template.Constant()
-		if !found {
-			before, after, found = check.searchWhole(q, r.Witness)
-			d.Before = shown(before)
-		}
-		if found {
-			d.Code, d.Summary = diag.TypeNotContained, "what the template gives does not fit "+name
-			d.Detail, d.Witness = check.refusal(after, q.target, name), shown(after)
-		} else {
-			d.Before = ""
-			d.Detail += check.unfound("value")
-		}
-	}
-	check.Report(d)
 }

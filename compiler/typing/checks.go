@@ -123,31 +123,6 @@ func (check *checker) ready(t *embedded.Template) *expr.Template {
 	return r
 }
 
-// readyPredicate is the same for the condition of an edge.
-func (check *checker) readyPredicate(doc *Document, e *Edge) *expr.Program {
-	before, ok := check.before(doc, e)
-	if !ok || e.Predicate == nil {
-		return e.Predicate
-	}
-	key := programAt{e.Predicate, before}
-	p, ok := check.readiedPredicates[key]
-	if !ok {
-		p = e.Predicate
-		c := check.checkedPredicate(p, before)
-		scope := expr.When
-		if e.Kind == plan.Error {
-			scope = expr.ErrorWhen
-		}
-		if !c.strict() && c.source != e.When.Text {
-			if x, err := expr.CompilePredicate(c.source, scope); err == nil {
-				p = x
-			}
-		}
-		check.readiedPredicates[key] = p
-	}
-	return p
-}
-
 // fixed is the schema of the one value of a template without expressions.
 func (check *checker) fixed(t *embedded.Template) *schemas.Schema {
 	return check.prover.Make("constant "+string(t.Raw), func() schemas.Keywords { return proof.Constant(t.Value) })

@@ -316,3 +316,5 @@ func typeName(v any) string {
 	}
 	return ""
 }
+
+func (e edit) where() string { return " in the schema of " + e.place }

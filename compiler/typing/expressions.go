@@ -1,14 +1,12 @@
 package typing
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/internal/embedded"
-	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
 )
 
@@ -83,26 +81,6 @@ func (check *checker) typeNode(n *Node) {
 			v.Result = check.Template(v.Output, expr.Transform, n.ID, "")
 		}
 	}
-}
-
-// constantFits validates a constant against the port that it fills.
-func (check *checker) constantFits(n *Node, name string, t *embedded.Template, at diag.Range, edge string) bool {
-	s := check.wants(n, name)
-	if s == nil {
-		return true
-	}
-	err := s.Validate(t.Value)
-	if list, ok := t.Value.([]any); err == nil && ok && n.splits(name) && n.most() >= 0 && len(list) > n.most() {
-		err = fmt.Errorf("it has %d elements, and for_each takes at most %d", len(list), n.most())
-	}
-	if err == nil {
-		return true
-	}
-	check.Report(diag.Diagnostic{
-		Code: diag.TypeNotContained, Summary: fmt.Sprintf("the constant does not fit the port %s of %s", fields.Quote(name), fields.Quote(n.ID)),
-		Detail: fields.Sentence(err.Error()), Subject: at, Node: n.ID, Edge: edge, Witness: fields.Clip(string(t.Raw), 400),
-	})
-	return false
 }
 
 // isNode reports whether a plan of the file has a node of that name, or the name

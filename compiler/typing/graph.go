@@ -125,3 +125,9 @@ func typed(doc *lint.Document) *Document {
 
 // Own reports whether the plan gives the schema, and it can be used.
 func (c *Schema) Own() bool { return c != nil && c.At != nil && !c.Faulty }
+
+// adapter reports whether the transform is the id of an adapter: a bare string
+// without an expression.
+func (e *Edge) adapter() bool {
+	return e.Transform != nil && embedded.Bare(e.Transform)
+}

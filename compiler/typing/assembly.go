@@ -1,0 +1,125 @@
+package typing
+
+import (
+	"slices"
+
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+)
+
+// assembly is what can arrive at the ports of a node: the object that they make
+// is closed, and has the ports of certain.
+type assembly struct {
+	ports   []string
+	Check   map[string]*schemas.Schema
+	certain []string
+	// edges are all that bring something.
+	edges []*Edge
+	// checked: an edge leaves it to the run whether its value fits.
+	checked bool
+	// some: at least one port has a value, though none is certain.
+	some bool
+	// exact: each port has one source of its own, so that any mixture of their
+	// values can come together.
+	exact bool
+}
+
+// assemble finds what can arrive at a node; ok is false where some of it is not
+// known, or was reported.
+func (check *checker) assemble(doc *Document, i int) (a assembly, ok bool) {
+	n := doc.Nodes[i]
+	a = assembly{Check: map[string]*schemas.Schema{}, exact: true}
+	needs := doc.Needs(i)
+	sources := map[int]bool{}
+	others := false
+	for _, at := range doc.In[i] {
+		e := doc.Edges[at]
+		if !e.Carries() {
+			others = true
+			continue
+		}
+		if e.failed {
+			return a, false
+		}
+		a.edges = append(a.edges, e)
+		a.checked = a.checked || e.Check != nil
+		a.exact = a.exact && !sources[e.From] && e.Transform == nil
+		sources[e.From] = true
+		if _, there := a.Check[e.ToPort]; !there {
+			a.ports = append(a.ports, e.ToPort)
+		}
+		a.Check[e.ToPort] = check.prover.Either(a.Check[e.ToPort], check.each(n, e))
+		if e.Required && !doc.Back[at] && !slices.Contains(a.certain, e.ToPort) {
+			a.certain = append(a.certain, e.ToPort)
+		}
+	}
+	edges := len(a.ports)
+	for _, f := range n.Fills {
+		if f.failed {
+			return a, false
+		}
+		a.exact = a.exact && f.Template.Constant()
+		_, there := a.Check[f.Port]
+		if !there {
+			a.ports = append(a.ports, f.Port)
+		} else if slices.Contains(a.certain, f.Port) {
+			continue
+		}
+		s := f.brings
+		if n.splits(f.Port) {
+			s = check.prover.Element(s)
+		}
+		a.Check[f.Port] = check.prover.Either(a.Check[f.Port], s)
+		a.certain = append(a.certain, f.Port)
+	}
+	for _, p := range needs {
+		if a.Check[p] == nil {
+			// Nothing fills it, which is reported elsewhere.
+			return a, false
+		}
+		if !slices.Contains(a.certain, p) {
+			a.certain = append(a.certain, p)
+		}
+	}
+	slices.Sort(a.ports)
+	slices.Sort(a.certain)
+	a.some = len(a.certain) == 0 && edges > 0 && !others && n.Kind == plan.KindCall
+	return a, true
+}
+
+// fixed is the one object that constants make, if nothing else fills a port.
+func (a *assembly) fixed(n *Node) (map[string]any, bool) {
+	v := map[string]any{}
+	if len(a.edges) > 0 || n.ForEach != nil {
+		return nil, false
+	}
+	for _, f := range n.Fills {
+		if !f.Template.Constant() {
+			return nil, false
+		}
+		v[f.Port] = f.Template.Value
+	}
+	return v, true
+}
+
+// each is what an edge brings to one call of the node.
+func (check *checker) each(n *Node, e *Edge) *schemas.Schema {
+	if n.splits(e.ToPort) {
+		return check.prover.Element(e.brings)
+	}
+	return e.brings
+}
+
+// object is the objects that can be assembled from ports of those types.
+func (check *checker) object(a *assembly, types func(port string) *schemas.Schema) *schemas.Schema {
+	k := schemas.Keywords{Types: []string{"object"}, Properties: map[string]*schemas.Schema{}, Required: a.certain, Rest: schemas.False()}
+	for _, p := range a.ports {
+		k.Properties[p] = types(p)
+	}
+	if a.some {
+		for _, p := range a.ports {
+			k.Any = append(k.Any, check.prover.Having(p))
+		}
+	}
+	return schemas.Make(k)
+}

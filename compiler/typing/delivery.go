@@ -1,0 +1,136 @@
+package typing
+
+import (
+	"chimera.ai/engine/expr"
+	"chimera.ai/engine/plan"
+)
+
+// before is what the condition of an edge is asked about. ok is false where
+// nothing can be known.
+func (check *checker) before(doc *Document, e *Edge) (s sight, ok bool) {
+	from := doc.Nodes[e.From]
+	s.input = doc.input.Usable()
+	switch {
+	case e.FromPort == plan.CompensatePort:
+		// Nothing says what failed where the node itself did not.
+		s.args, s.output = from.Input.Usable(), from.Output.Usable()
+		s.failure = check.prover.Either(check.failures(), check.prover.Typed("null"))
+		return s, s.input != nil && s.args != nil && s.output != nil
+	case e.Kind == plan.Error:
+		s.failure = check.failures()
+		s.value = s.failure
+		return s, s.input != nil
+	}
+	s.output = check.offers(from, plan.WholePort)
+	if s.output == nil || s.input == nil {
+		return s, false
+	}
+	if e.FromPort != plan.DonePort {
+		s.value = check.offers(from, e.FromPort)
+		if e.FromPort == plan.WholePort || from.ForEach == nil {
+			s.port = e.FromPort
+		}
+	}
+	return s, true
+}
+
+// brought is what is known where the edge is delivered: its own condition has
+// held, or, for otherwise, none of its siblings' has.
+func (check *checker) brought(doc *Document, e *Edge) (s sight, ok bool) {
+	s, ok = check.before(doc, e)
+	switch {
+	case !ok:
+	case e.Otherwise:
+		for i, x := range doc.Siblings[e.From] {
+			if i == maxSiblings {
+				break
+			}
+			if x.Sound && !x.Otherwise && check.has(doc.Nodes[x.From], x.FromPort) {
+				s = check.refused(doc, x, s)
+			}
+		}
+	case e.Kind == plan.Conditional && e.When == nil:
+		s.value = check.prover.Being(true)
+	case e.Predicate == nil || check.deferred(doc, e):
+	case e.Kind == plan.Conditional:
+		s = check.narrow(e.Predicate, s, true)
+	case e.Kind == plan.Error:
+		s = check.narrow(e.Predicate, s, true)
+		s.value = s.failure
+	}
+	return s, ok
+}
+
+// deferred reports whether the condition of an edge may fail and the run finds
+// out. CEL swallows an error beside what decides && or ||, so that nothing is
+// known where it has held, or has not.
+func (check *checker) deferred(doc *Document, e *Edge) bool {
+	if e.Check == nil || e.Predicate == nil {
+		return false
+	}
+	s, ok := check.before(doc, e)
+	return !ok || len(check.checkedPredicate(e.Predicate, s).problems) > 0
+}
+
+// refused takes into account that the condition of x, a sibling whose port is
+// always there, did not hold.
+func (check *checker) refused(doc *Document, x *Edge, s sight) sight {
+	at, ok := check.before(doc, x)
+	if !ok {
+		return s
+	}
+	// What is known of the whole output so far holds for x as well.
+	same := at.port != "" && at.port == s.port || at.output == at.value && s.output == s.value
+	fresh := at.output == s.output
+	at.output, at.input = s.output, s.input
+	if same {
+		at.value = s.value
+	} else if at.port != "" && !fresh {
+		at.value = check.prover.Property(at.output, at.port)
+	}
+	switch {
+	case x.When != nil && (x.Predicate == nil || check.deferred(doc, x)):
+		return s
+	case x.Predicate != nil:
+		at = check.narrow(x.Predicate, at, false)
+	case at.value != nil:
+		at.value = check.prover.Both(at.value, check.prover.Being(false))
+	}
+	changed := at.output != s.output
+	s.output, s.input = at.output, at.input
+	switch {
+	case same:
+		s.value = at.value
+	case changed && s.port != "":
+		s.value = check.prover.Property(s.output, s.port)
+	}
+	return s
+}
+
+// maxSiblings bounds how many conditions an `otherwise` takes into account.
+const maxSiblings = 16
+
+// readyPredicate is the same for the condition of an edge.
+func (check *checker) readyPredicate(doc *Document, e *Edge) *expr.Program {
+	before, ok := check.before(doc, e)
+	if !ok || e.Predicate == nil {
+		return e.Predicate
+	}
+	key := programAt{e.Predicate, before}
+	p, ok := check.readiedPredicates[key]
+	if !ok {
+		p = e.Predicate
+		c := check.checkedPredicate(p, before)
+		scope := expr.When
+		if e.Kind == plan.Error {
+			scope = expr.ErrorWhen
+		}
+		if !c.strict() && c.source != e.When.Text {
+			if x, err := expr.CompilePredicate(c.source, scope); err == nil {
+				p = x
+			}
+		}
+		check.readiedPredicates[key] = p
+	}
+	return p
+}

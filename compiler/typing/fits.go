@@ -1,0 +1,69 @@
+package typing
+
+import (
+	"fmt"
+
+	"chimera.ai/engine/compiler/internal/proof"
+	"chimera.ai/engine/containment"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/embedded"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/schemas"
+)
+
+// constantFits validates a constant against the port that it fills.
+func (check *checker) constantFits(n *Node, name string, t *embedded.Template, at diag.Range, edge string) bool {
+	s := check.wants(n, name)
+	if s == nil {
+		return true
+	}
+	err := s.Validate(t.Value)
+	if list, ok := t.Value.([]any); err == nil && ok && n.splits(name) && n.most() >= 0 && len(list) > n.most() {
+		err = fmt.Errorf("it has %d elements, and for_each takes at most %d", len(list), n.most())
+	}
+	if err == nil {
+		return true
+	}
+	check.Report(diag.Diagnostic{
+		Code: diag.TypeNotContained, Summary: fmt.Sprintf("the constant does not fit the port %s of %s", fields.Quote(name), fields.Quote(n.ID)),
+		Detail: fields.Sentence(err.Error()), Subject: at, Node: n.ID, Edge: edge, Witness: fields.Clip(string(t.Raw), 400),
+	})
+	return false
+}
+
+// fitsWhole proves that what a template gives is contained in a whole schema. As
+// for a transform, a counterexample counts only if values are found that come
+// out as it.
+func (check *checker) fitsWhole(q *inquiry, result *schemas.Schema, at diag.Range, name, node string) {
+	r := check.prover.Within(result, q.target)
+	if q.template.Constant() {
+		r = containment.Result{Verdict: containment.Proved}
+		if _, refused := causeOf(q.template.Value, q.target); refused {
+			r = containment.Result{Verdict: containment.Refuted, Witness: q.template.Value}
+		}
+	}
+	if r.Verdict == containment.Proved {
+		return
+	}
+	d := diag.Diagnostic{
+		Code: diag.TypeUnknown, Summary: "it is not proved that what the template gives fits " + name,
+		Detail: "What stopped the proof: " + proof.Stopped(r) + ".", Subject: at, Node: node,
+	}
+	if r.Verdict == containment.Refuted {
+		d.Detail = fmt.Sprintf("The template is known to give %s, which would allow %s. %s ",
+			describe(result), fields.Quote(shown(r.Witness)), check.refusal(r.Witness, q.target, name))
+		before, after, found := any(nil), r.Witness, q.template.Constant()
+		if !found {
+			before, after, found = check.searchWhole(q, r.Witness)
+			d.Before = shown(before)
+		}
+		if found {
+			d.Code, d.Summary = diag.TypeNotContained, "what the template gives does not fit "+name
+			d.Detail, d.Witness = check.refusal(after, q.target, name), shown(after)
+		} else {
+			d.Before = ""
+			d.Detail += check.unfound("value")
+		}
+	}
+	check.Report(d)
+}

@@ -1,0 +1,89 @@
+package typing
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"chimera.ai/engine/compiler/internal/proof"
+	"chimera.ai/engine/containment"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/schemas"
+)
+
+// refusal says why a schema refuses a value, in the validator's words.
+func (check *checker) refusal(v any, s *schemas.Schema, name string) string {
+	cause, ok := causeOf(v, s)
+	if !ok {
+		return ""
+	}
+	text := name + " refuses it"
+	if cause.Instance != "" {
+		text += " at " + fields.Quote(cause.Instance)
+	}
+	text += ": " + cause.Message
+	if keyword := keywordOf(cause); keyword != "" {
+		text += " (`" + keyword + "`)"
+	}
+	return fields.Sentence(text)
+}
+
+func (check *checker) instance(r containment.Result, target *schemas.Schema) string {
+	if r.Verdict != containment.Refuted {
+		return ""
+	}
+	return " " + check.refusal(r.Witness, target, "for one, the target")
+}
+
+// causeOf gives the first reason why a schema refuses a value.
+func causeOf(v any, s *schemas.Schema) (schemas.Cause, bool) {
+	var invalid *schemas.Invalid
+	if err := s.Validate(v); !errors.As(err, &invalid) || len(invalid.Causes) == 0 {
+		return schemas.Cause{}, false
+	}
+	return invalid.Causes[0], true
+}
+
+// keywordOf is the keyword that a cause is about. Of one that has an entry for
+// each name, the entry stands behind it.
+func keywordOf(c schemas.Cause) string {
+	path := strings.Split(c.Keyword, "/")
+	for back := 2; back <= 3 && back < len(path); back++ {
+		switch word := path[len(path)-back]; word {
+		case "dependentRequired", "dependencies":
+			return word
+		}
+	}
+	return path[len(path)-1]
+}
+
+// shown writes a counterexample.
+func shown(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return fields.Clip(string(raw), 400)
+}
+
+// describe says in short what a schema takes.
+func describe(s *schemas.Schema) string { return "`" + fields.Clip(s.Describe(), 240) + "`" }
+
+// brief is what describe gives, for a label.
+func brief(s *schemas.Schema) string {
+	if text := s.Describe(); text != "true" {
+		return fields.Clip(text, 80)
+	}
+	return "anything"
+}
+
+// unproved reports that something is neither proved nor refuted.
+func (check *checker) unproved(d diag.Diagnostic, summary string, r containment.Result, detail string) {
+	d.Code, d.Summary, d.Suggestion = diag.TypeUnknown, summary, "check: runtime"
+	if detail == "" {
+		detail = "What stopped the proof: " + proof.Stopped(r) + "."
+	}
+	d.Detail = detail + " `check: runtime` on the edge leaves it to the run."
+	check.Report(d)
+}
