@@ -52,7 +52,7 @@ func Check(rep *fields.Reader, schemas *pool.Pool, prover *proof.Prover, linted 
 	check.typeCalls()
 	for _, doc := range check.Documents {
 		for i, n := range doc.Nodes {
-			if t := n.Template; t != nil {
+			if t := n.Template; t != nil && !n.Subplan() && (n.TypeAt == nil || n.ProviderType == "" || n.ProviderType == t.ProviderType) {
 				check.weakerCost(doc, i, t)
 			}
 		}
