@@ -47,7 +47,7 @@ func (j *judge) weakerSchemas(n *typing.Node, t *catalog.Template) {
 func (j *judge) weakerInput(n *typing.Node, t *catalog.Template, c *lint.Contract) {
 	res := j.prover.Within(n.Input.Usable(), c.Input.Usable())
 	name := fields.Quote(t.Name())
-	f := misfit{j: j, node: n, template: t, field: "input_schema", given: n.Input.Schema, want: c.Input, at: t.InputAt}
+	f := mismatch{j: j, node: n, template: t, field: "input_schema", given: n.Input.Schema, want: c.Input, at: t.InputAt}
 	switch res.Verdict {
 	case containment.Proved:
 	case containment.Refuted:
@@ -70,7 +70,7 @@ func (j *judge) weakerOutput(n *typing.Node, t *catalog.Template, c *lint.Contra
 		whence = "the operation, which returns its input,"
 	}
 	name := fields.Quote(t.Name())
-	f := misfit{j: j, node: n, template: t, field: "output_schema", given: n.Output.Schema, want: promised, at: t.OutputAt}
+	f := mismatch{j: j, node: n, template: t, field: "output_schema", given: n.Output.Schema, want: promised, at: t.OutputAt}
 	if t.Passes() && promised.At != nil {
 		f.promise = fields.OneLine(promised.At)
 	}
@@ -111,8 +111,8 @@ func (j *judge) promise(promised *lint.Schema, accepted *typing.Schema, brief bo
 	return j.prover.Within(all, accepted.Usable())
 }
 
-// misfit is a schema of a node that is not within its operation's contract.
-type misfit struct {
+// mismatch is a schema of a node that is not within its operation's contract.
+type mismatch struct {
 	j        *judge
 	node     *typing.Node
 	template *catalog.Template
@@ -128,7 +128,7 @@ type misfit struct {
 
 // refuted reports a counterexample. by is the schema that refuses it; its reason
 // ends the detail.
-func (f *misfit) refuted(res containment.Result, by *schemas.Schema, summary, detail string) {
+func (f *mismatch) refuted(res containment.Result, by *schemas.Schema, summary, detail string) {
 	cause := schemas.Cause{Message: "it does not fit"}
 	var invalid *schemas.Invalid
 	if errors.As(by.Validate(res.Witness), &invalid) && len(invalid.Causes) > 0 {
@@ -140,17 +140,17 @@ func (f *misfit) refuted(res containment.Result, by *schemas.Schema, summary, de
 	}
 	f.report(diag.Diagnostic{
 		Summary: summary, Detail: detail + reason + ".", Witness: witness(res),
-		Subject: f.place(cause), Suggestion: f.mend(cause),
+		Subject: f.place(cause), Suggestion: f.fix(cause),
 	})
 }
 
-func (f *misfit) unknown(res containment.Result, summary, rule string) {
+func (f *mismatch) unknown(res containment.Result, summary, rule string) {
 	detail := fmt.Sprintf("%s What stopped the proof: %s. Write that part of the schema more simply, or leave `%s` out, so that the operation's own schema stands.", rule, proof.Stopped(res), f.field)
 	f.report(diag.Diagnostic{Summary: summary, Detail: detail, Subject: fields.Head(f.given.At), Suggestion: f.leave()})
 }
 
 // never reports that no output of the operation is one that the node accepts.
-func (f *misfit) never() {
+func (f *mismatch) never() {
 	f.report(diag.Diagnostic{
 		Summary: fmt.Sprintf("%s refuses every output of %s", fields.Quote(f.node.ID), fields.Quote(f.template.Name())),
 		Detail:  "No value satisfies both the node's `output_schema` and what the operation may return, so the node could only fail. A pure or staged node may accept less than its operation returns, but it has to accept something.",
@@ -158,7 +158,7 @@ func (f *misfit) never() {
 	})
 }
 
-func (f *misfit) report(d diag.Diagnostic) {
+func (f *mismatch) report(d diag.Diagnostic) {
 	d.Code, d.Node = diag.TrustWeaker, f.node.ID
 	there := diag.Related{Range: f.at, Label: "what " + fields.Quote(f.template.Name()) + " takes"}
 	if f.field == "output_schema" {
@@ -173,8 +173,8 @@ func (f *misfit) report(d diag.Diagnostic) {
 	f.j.Report(d)
 }
 
-// leave is the suggestion that always mends: the operation's own schema.
-func (f *misfit) leave() string {
+// leave is the suggestion that always fixes it: the operation's own schema.
+func (f *mismatch) leave() string {
 	if f.node.TemplateAt == nil {
 		return "template: " + f.template.Name()
 	}
@@ -183,7 +183,7 @@ func (f *misfit) leave() string {
 
 // place is the part of the node's schema that speaks of what is at fault, as far
 // as it is written there.
-func (f *misfit) place(cause schemas.Cause) diag.Range {
+func (f *mismatch) place(cause schemas.Cause) diag.Range {
 	at := f.given.At
 	if port := portOf(cause); port != "" {
 		if part := at.Get("properties").Get(port); part != nil {
@@ -199,8 +199,8 @@ func (f *misfit) place(cause schemas.Cause) diag.Range {
 	return fields.Head(at)
 }
 
-// mend is the smallest edit of the node's schema that takes the fault away.
-func (f *misfit) mend(cause schemas.Cause) string {
+// fix is the smallest edit of the node's schema that takes the fault away.
+func (f *mismatch) fix(cause schemas.Cause) string {
 	const short = 100
 	given, _ := f.given.Decoded().(map[string]any)
 	want := map[string]any{}

@@ -127,7 +127,7 @@ type Node struct {
 	// Sound: every required field is there and well formed.
 	Sound bool
 	// Torn: for_each was refused, so what its ports carry is not known.
-	Torn bool
+	PortsUnknown bool
 	// Called: another node's verify calls it, so it has no place in the graph.
 	Called bool
 }

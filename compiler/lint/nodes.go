@@ -34,7 +34,7 @@ func (l *linter) lintNodes(doc *Document) {
 		}
 		if n.ForEach != nil && n.ForEach.Port != nil && !n.Input.Takes(n.ForEach.Port.Text) {
 			l.unknownPort(n, n.ForEach.Port.Text, n.ForEach.Port.Range(), true, "")
-			n.Sound, n.Torn = false, true
+			n.Sound, n.PortsUnknown = false, true
 		}
 		if !n.Sound {
 			doc.Broken = true

@@ -150,9 +150,9 @@ func (l *linter) readOptional(n *Node, r *fields.Record) {
 		n.ForEach = &forEach{At: v, Port: fe.Get("port")}
 		n.ForEach.Items, _ = l.Whole(fe.Get("max_items"), "max_items", 1, MaxItems)
 		n.ForEach.Parallel, _ = l.Whole(fe.Get("max_parallel"), "max_parallel", 1, MaxParallel)
-		n.Torn = l.Errors > errs
+		n.PortsUnknown = l.Errors > errs
 	} else if r.Has("for_each") {
-		n.Sound, n.Torn = false, true
+		n.Sound, n.PortsUnknown = false, true
 	}
 	if v := r.Get("commit_policy"); v != nil {
 		n.Commit = readCommit(l.Reader, v)

@@ -21,9 +21,9 @@ type adapterIn struct {
 	scope   expr.Scope
 }
 
-// adapted is an adapter as transforms of one scope take it in. fault says why it
+// boundAdapter is an adapter as transforms of one scope take it in. fault says why it
 // cannot be used there.
-type adapted struct {
+type boundAdapter struct {
 	*catalog.Adapter
 	// input and output are its schemas; result is what is known of its results
 	// for all that it takes.
@@ -46,7 +46,7 @@ func (check *checker) findAdapter(e *Edge, scope expr.Scope) {
 	key := adapterIn{a, scope}
 	x, known := check.adapters[key]
 	if !known {
-		x = &adapted{Adapter: a}
+		x = &boundAdapter{Adapter: a}
 		x.prepare(check, scope)
 		check.adapters[key] = x
 	}
@@ -57,7 +57,7 @@ func (check *checker) findAdapter(e *Edge, scope expr.Scope) {
 		})
 		return
 	}
-	e.adapted, e.Template = x, x.template
+	e.boundAdapter, e.Template = x, x.template
 }
 
 // unknownAdapter: nothing has that id, or a bare string is not what was meant.
@@ -83,7 +83,7 @@ func (check *checker) unknownAdapter(e *Edge, scope expr.Scope) {
 
 // prepare compiles the adapter, and proves it once more: only those of a file
 // were proved when it was read, and a catalog may also be made by code.
-func (x *adapted) prepare(check *checker, scope expr.Scope) {
+func (x *boundAdapter) prepare(check *checker, where expr.Scope) {
 	refuse := func(code diag.Code, format string, args ...any) { x.code, x.fault = code, fmt.Sprintf(format, args...) }
 	schemaOf := func(raw []byte, field string) *schemas.Schema {
 		c, err := check.Catalog.Schema(raw)
@@ -116,7 +116,7 @@ func (x *adapted) prepare(check *checker, scope expr.Scope) {
 		refuse(diag.TypeExpr, "its transform does not compile: %v", errs[0])
 		return
 	}
-	checked := check.checked(&embedded.Template{Template: t, Value: value, Raw: x.Transform, Scope: expr.Adapter}, sight{value: x.input})
+	checked := check.checked(&embedded.Template{Template: t, Value: value, Raw: x.Transform, Scope: expr.Adapter}, scope{value: x.input})
 	if len(checked.problems) > 0 {
 		refuse(kindCode(checked.problems[0].Kind), "its transform may fail for what it takes: %s", checked.problems[0].Message)
 		return
@@ -127,13 +127,13 @@ func (x *adapted) prepare(check *checker, scope expr.Scope) {
 		return
 	}
 	made := checked.made.Value
-	if scope == expr.Compensate {
+	if where == expr.Compensate {
 		if made, err = expr.Spread(made); err != nil {
 			refuse(diag.TypeExpr, "where an effect is undone, `value` stands for `args`, `output` and `error`, and %v", err)
 			return
 		}
 	}
-	if t, errs = expr.CompileTemplate(made, scope); len(errs) > 0 {
+	if t, errs = expr.CompileTemplate(made, where); len(errs) > 0 {
 		refuse(diag.TypeExpr, "its transform does not compile here: %v", errs[0])
 		return
 	}
@@ -142,7 +142,7 @@ func (x *adapted) prepare(check *checker, scope expr.Scope) {
 		refuse(diag.TypeExpr, "its transform cannot be written: %v", err)
 		return
 	}
-	x.template = &embedded.Template{Template: t, Value: made, Raw: raw, Scope: scope}
+	x.template = &embedded.Template{Template: t, Value: made, Raw: raw, Scope: where}
 }
 
 // within is a schema of what is in both, the simpler one where it is known to
@@ -155,7 +155,7 @@ func (check *checker) within(a, b *schemas.Schema) *schemas.Schema {
 }
 
 // there is a place in the catalog's file, if it has one.
-func (x *adapted) there(at diag.Range, label string) []diag.Related {
+func (x *boundAdapter) there(at diag.Range, label string) []diag.Related {
 	if !at.IsValid() {
 		return nil
 	}
@@ -164,8 +164,8 @@ func (x *adapted) there(at diag.Range, label string) []diag.Related {
 
 // typeAdapter proves that an adapter takes all that the edge brings it, and
 // gives what comes out; nil if that is not known.
-func (check *checker) typeAdapter(doc *Document, e *Edge, s sight) *schemas.Schema {
-	x := e.adapted
+func (check *checker) typeAdapter(doc *Document, e *Edge, s scope) *schemas.Schema {
+	x := e.boundAdapter
 	if x == nil {
 		return nil
 	}
@@ -188,8 +188,8 @@ func (check *checker) typeAdapter(doc *Document, e *Edge, s sight) *schemas.Sche
 }
 
 // adapts proves that an adapter takes all that an edge brings it.
-func (check *checker) adapts(doc *Document, e *Edge, s sight, value *schemas.Schema) bool {
-	x := e.adapted
+func (check *checker) adapts(doc *Document, e *Edge, s scope, value *schemas.Schema) bool {
+	x := e.boundAdapter
 	if check.prover.Anything(x.input) {
 		return true
 	}
@@ -218,11 +218,11 @@ func (check *checker) adapts(doc *Document, e *Edge, s sight, value *schemas.Sch
 	if c, err := check.Catalog.Schema(x.InputSchema); err == nil && c != nil {
 		root = c.Decoded()
 	}
-	m := mend{
+	p := proposal{
 		check: check, source: value, target: x.input, sourceName: e.FromNode + "." + e.FromPort, targetName: x.ID,
-		sourceOpen: e.Kind != plan.Error && doc.Nodes[e.From].Output.At != nil, adapter: true, root: root, sight: s,
+		sourceOpen: e.Kind != plan.Error && doc.Nodes[e.From].Output.At != nil, adapter: true, root: root, scope: s,
 	}
-	d.Suggestion = m.propose(r.Witness)
+	d.Suggestion = p.propose(r.Witness)
 	check.Report(d)
 	return false
 }

@@ -68,11 +68,11 @@ func (check *checker) fitsCall(n *Node, left, right *Schema, say fits) {
 		d.Code, d.Summary = diag.TypeNotContained, say.summary
 		d.Detail = check.refusal(res.Witness, r, "the "+say.target)
 		d.Witness = shown(res.Witness)
-		m := mend{
+		p := proposal{
 			check: check, source: l, target: r, sourceName: say.source, targetName: say.target,
 			sourceOpen: true, targetOpen: true, root: right.Decoded(),
 		}
-		d.Suggestion = m.propose(res.Witness)
+		d.Suggestion = p.propose(res.Witness)
 	} else {
 		d.Detail = "What stopped the proof: " + proof.Stopped(res) + ". Write that part more simply, or give both the same words."
 	}
@@ -88,7 +88,7 @@ func (check *checker) typeVerify(doc *Document, n *Node) {
 		return
 	}
 	v := n.Verify
-	s := sight{input: doc.input.Usable(), args: n.Input.Usable()}
+	s := scope{input: doc.input.Usable(), args: n.Input.Usable()}
 	output := n.Output.Usable()
 	if s.input == nil || s.args == nil || output == nil {
 		return
@@ -115,10 +115,10 @@ func (check *checker) typeVerify(doc *Document, n *Node) {
 			ok = ok && called.Input.Takes(v.With.Fields[i].Key.Text)
 		}
 		if ok {
-			check.fitsWhole(&inquiry{template: made, sight: s, target: called.Input.Usable(), admits: anyVars}, result, v.With.Range(), "the input of "+fields.Quote(called.ID), n.ID)
+			check.fitsWhole(&search{template: made, scope: s, target: called.Input.Usable(), admits: anyVars}, result, v.With.Range(), "the input of "+fields.Quote(called.ID), n.ID)
 		}
 	}
-	at := sight{input: s.input, output: called.Output.Usable(), value: called.Output.Usable(), port: plan.WholePort}
+	at := scope{input: s.input, output: called.Output.Usable(), value: called.Output.Usable(), port: plan.WholePort}
 	if v.predicate != nil {
 		v.Condition, _ = check.checkPredicate(v.Executed, v.predicate, at, false, n.ID, "")
 		at = check.narrow(v.predicate, at, true)
@@ -135,7 +135,7 @@ func (check *checker) typeVerify(doc *Document, n *Node) {
 	if x, err := expr.CompilePredicate(v.Condition, expr.When); err == nil && condition != nil {
 		condition = x
 	}
-	check.fitsWhole(&inquiry{template: made, sight: at, target: output, admits: func(vars expr.Vars) bool {
+	check.fitsWhole(&search{template: made, scope: at, target: output, admits: func(vars expr.Vars) bool {
 		if condition == nil {
 			return true
 		}

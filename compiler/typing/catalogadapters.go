@@ -71,10 +71,10 @@ func (check *checker) proveAdapter(v *syntax.Value, t *embedded.Template, input,
 	if err != nil {
 		return
 	}
-	s := sight{value: in}
+	s := scope{value: in}
 	made, result, ok := check.checkTemplate(v, t, s, false, "", "")
 	if !ok {
 		return
 	}
-	check.fitsWhole(&inquiry{template: made, sight: s, target: out, admits: anyVars}, result, fields.OneLine(v), "the `output_schema` of the adapter "+fields.Quote(id), "")
+	check.fitsWhole(&search{template: made, scope: s, target: out, admits: anyVars}, result, fields.OneLine(v), "the `output_schema` of the adapter "+fields.Quote(id), "")
 }

@@ -20,7 +20,7 @@ type checker struct {
 
 	checkedPredicates map[programAt]predicateCheck
 	checkedTemplates  map[templateAt]templateCheck
-	narrowed          map[narrowing]sight
+	narrowed          map[narrowing]scope
 	// readied are expressions as a run evaluates them.
 	readied           map[*embedded.Template]*expr.Template
 	readiedPredicates map[programAt]*expr.Program
@@ -29,7 +29,7 @@ type checker struct {
 	judged    programAt
 	judgement *expr.Judgement
 	prices    map[priceOf]priceCheck
-	adapters  map[adapterIn]*adapted
+	adapters  map[adapterIn]*boundAdapter
 	inputs    map[assembled]bool
 	// errorSchema is that of what error edges bring, once asked for.
 	errorSchema *schemas.Schema
@@ -43,8 +43,8 @@ func newChecker(rep *fields.Reader, schemas *pool.Pool, prover *proof.Prover, li
 		Graph: &Graph{Graph: linted}, pool: schemas, prover: prover,
 		checkedPredicates: map[programAt]predicateCheck{}, checkedTemplates: map[templateAt]templateCheck{},
 		readied: map[*embedded.Template]*expr.Template{}, readiedPredicates: map[programAt]*expr.Program{},
-		narrowed: map[narrowing]sight{}, inputs: map[assembled]bool{},
-		prices: map[priceOf]priceCheck{}, adapters: map[adapterIn]*adapted{}, tries: maxTriesEver, fixes: maxMends,
+		narrowed: map[narrowing]scope{}, inputs: map[assembled]bool{},
+		prices: map[priceOf]priceCheck{}, adapters: map[adapterIn]*boundAdapter{}, tries: maxTriesEver, fixes: maxFixes,
 	}
 	check.Expressions = embedded.NewExpressions(rep, check.isNode)
 	return check

@@ -30,18 +30,18 @@ type templateCheck struct {
 // programAt and templateAt are expressions under what is known of their names.
 type programAt struct {
 	program *expr.Program
-	sight   sight
+	scope   scope
 }
 
 type templateAt struct {
 	template *expr.Template
-	sight    sight
+	scope    scope
 }
 
 // checkPredicate checks a condition against the types of its names. It gives the
 // condition with its conversions written out, and whether it is refused. Where
 // the check is lenient, what is not proved is left to the run.
-func (check *checker) checkPredicate(v *syntax.Value, p *expr.Program, s sight, lenient bool, node, edge string) (source string, refused bool) {
+func (check *checker) checkPredicate(v *syntax.Value, p *expr.Program, s scope, lenient bool, node, edge string) (source string, refused bool) {
 	c := check.checkedPredicate(p, s)
 	strict := !lenient || c.strict()
 	for _, x := range c.problems {
@@ -51,7 +51,7 @@ func (check *checker) checkPredicate(v *syntax.Value, p *expr.Program, s sight, 
 }
 
 // checkedPredicate is checkPredicate without its findings.
-func (check *checker) checkedPredicate(p *expr.Program, s sight) predicateCheck {
+func (check *checker) checkedPredicate(p *expr.Program, s scope) predicateCheck {
 	key := programAt{p, s}
 	c, ok := check.checkedPredicates[key]
 	if !ok {
@@ -74,7 +74,7 @@ func (c templateCheck) strict() bool {
 // template with its conversions written out and a schema of what it makes; ok is
 // false if it is refused. Where the check is lenient, what is not proved is left to
 // the run.
-func (check *checker) checkTemplate(v *syntax.Value, t *embedded.Template, s sight, lenient bool, node, edge string) (made *embedded.Template, result *schemas.Schema, ok bool) {
+func (check *checker) checkTemplate(v *syntax.Value, t *embedded.Template, s scope, lenient bool, node, edge string) (made *embedded.Template, result *schemas.Schema, ok bool) {
 	if t.Constant() {
 		return t, check.fixed(t), true
 	}
@@ -92,7 +92,7 @@ func (check *checker) checkTemplate(v *syntax.Value, t *embedded.Template, s sig
 }
 
 // checked is checkTemplate without its findings.
-func (check *checker) checked(t *embedded.Template, s sight) templateCheck {
+func (check *checker) checked(t *embedded.Template, s scope) templateCheck {
 	key := templateAt{t.Template, s}
 	c, ok := check.checkedTemplates[key]
 	if !ok {

@@ -79,7 +79,7 @@ func (check *checker) typeEstimate(doc *Document, n *Node) {
 		return
 	}
 	a := check.amount(n.Cost, expr.Estimate, n.ID)
-	s := sight{args: n.Input.Usable(), input: doc.input.Usable()}
+	s := scope{args: n.Input.Usable(), input: doc.input.Usable()}
 	if a == nil || s.args == nil || s.input == nil {
 		return
 	}
@@ -156,7 +156,7 @@ func (check *checker) price(c *catalog.Cost, in, out *schemas.Schema) priceCheck
 	if err != nil {
 		return priceCheck{problem: &expr.Problem{Message: err.Error()}}
 	}
-	source, problems := a.Check(check.typing(sight{args: in, output: out}))
+	source, problems := a.Check(check.typing(scope{args: in, output: out}))
 	if len(problems) > 0 {
 		return priceCheck{problem: &problems[0]}
 	}
@@ -191,7 +191,7 @@ func (check *checker) readPrice(v *syntax.Value, c *catalog.Cost, in, out *pool.
 	if err != nil {
 		return
 	}
-	_, problems := a.Check(check.typing(sight{args: args, output: output}))
+	_, problems := a.Check(check.typing(scope{args: args, output: output}))
 	for _, p := range problems {
 		check.problem(check.Point(v, p.Offset), v.Range(), p, false, true, id, "")
 	}

@@ -7,7 +7,7 @@ import (
 
 // before is what the condition of an edge is asked about. ok is false where
 // nothing can be known.
-func (check *checker) before(doc *Document, e *Edge) (s sight, ok bool) {
+func (check *checker) before(doc *Document, e *Edge) (s scope, ok bool) {
 	from := doc.Nodes[e.From]
 	s.input = doc.input.Usable()
 	switch {
@@ -36,7 +36,7 @@ func (check *checker) before(doc *Document, e *Edge) (s sight, ok bool) {
 
 // brought is what is known where the edge is delivered: its own condition has
 // held, or, for otherwise, none of its siblings' has.
-func (check *checker) brought(doc *Document, e *Edge) (s sight, ok bool) {
+func (check *checker) brought(doc *Document, e *Edge) (s scope, ok bool) {
 	s, ok = check.before(doc, e)
 	switch {
 	case !ok:
@@ -74,7 +74,7 @@ func (check *checker) deferred(doc *Document, e *Edge) bool {
 
 // refused takes into account that the condition of x, a sibling whose port is
 // always there, did not hold.
-func (check *checker) refused(doc *Document, x *Edge, s sight) sight {
+func (check *checker) refused(doc *Document, x *Edge, s scope) scope {
 	at, ok := check.before(doc, x)
 	if !ok {
 		return s

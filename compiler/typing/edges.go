@@ -29,7 +29,7 @@ func (check *checker) typeEdges(doc *Document) {
 // brings fits the port that it enters.
 func (check *checker) typeEdge(doc *Document, e *Edge) {
 	from, to := doc.Nodes[e.From], doc.Nodes[e.To]
-	if from.Torn || to.Torn {
+	if from.PortsUnknown || to.PortsUnknown {
 		e.failed = true
 		return
 	}
@@ -95,7 +95,7 @@ const maxWarned = 2_000
 
 // never warns of a condition that no value of the source makes true. That can be
 // meant, but mostly it is a slip, such as a text that stands in no enum.
-func (check *checker) never(e *Edge, before sight) {
+func (check *checker) never(e *Edge, before scope) {
 	left := check.narrow(e.Predicate, before, true)
 	for _, n := range names {
 		was, is := *n.of(&before), *n.of(&left)
@@ -113,7 +113,7 @@ func (check *checker) never(e *Edge, before sight) {
 
 // typeTransform checks the transform of an edge, keeps it with its conversions
 // written out, and gives what it makes; nil if that is not known.
-func (check *checker) typeTransform(e *Edge, s sight) *schemas.Schema {
+func (check *checker) typeTransform(e *Edge, s scope) *schemas.Schema {
 	if e.Template == nil {
 		return nil
 	}
@@ -128,7 +128,7 @@ func (check *checker) typeTransform(e *Edge, s sight) *schemas.Schema {
 
 // fits proves that what an edge brings is contained in what its target takes,
 // and reports it where it is not.
-func (check *checker) fits(doc *Document, e *Edge, s sight, target *schemas.Schema) bool {
+func (check *checker) fits(doc *Document, e *Edge, s scope, target *schemas.Schema) bool {
 	if check.prover.Anything(target) {
 		return true
 	}
@@ -160,11 +160,11 @@ func (check *checker) fits(doc *Document, e *Edge, s sight, target *schemas.Sche
 		return false
 	}
 	from, to := doc.Nodes[e.From], doc.Nodes[e.To]
-	m := mend{
+	p := proposal{
 		check: check, source: e.brings, target: target, template: e.Template,
 		sourceName: e.FromNode + "." + e.FromPort, targetName: e.ToNode + "." + e.ToPort,
 		sourceOpen: e.Kind != plan.Error && from.Output.At != nil, targetOpen: to.Input.At != nil, root: to.Input.Decoded(),
-		inputOpen: true, sight: s,
+		inputOpen: true, scope: s,
 		derive: func(in *schemas.Schema) *schemas.Schema { return check.taken(to, in, e.ToPort) },
 	}
 	if e.Transform == nil {
@@ -172,7 +172,7 @@ func (check *checker) fits(doc *Document, e *Edge, s sight, target *schemas.Sche
 		d.Summary = fmt.Sprintf("a value of %s does not fit %s", source, port)
 		d.Detail = "The source may give the counterexample. " + check.refusal(r.Witness, target, port)
 		d.Witness = shown(r.Witness)
-		d.Suggestion = m.propose(r.Witness)
+		d.Suggestion = p.propose(r.Witness)
 		check.Report(d)
 		return false
 	}
@@ -189,7 +189,7 @@ func (check *checker) fits(doc *Document, e *Edge, s sight, target *schemas.Sche
 	d.Summary = fmt.Sprintf("what the transform of %s gives does not fit %s", source, port)
 	d.Detail = "A value of the source comes out as the counterexample. " + check.refusal(after, target, port)
 	d.Witness, d.Before = shown(after), shown(before)
-	d.Suggestion = m.propose(after)
+	d.Suggestion = p.propose(after)
 	check.Report(d)
 	return false
 }

@@ -23,9 +23,9 @@ var (
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// mend finds the smallest edits of the plan after which a value would fit, from
+// proposal finds the smallest edits of the plan after which a value would fit, from
 // the keyword that refuses the counterexample, and proves that they do.
-type mend struct {
+type proposal struct {
 	check          *checker
 	source, target *schemas.Schema
 	// The ends as messages name them.
@@ -34,9 +34,9 @@ type mend struct {
 	sourceOpen, targetOpen bool
 	// narrows: other types are taken out of the source, whatever else could be done.
 	narrows bool
-	// template makes the value, if there is one, of what sight says.
+	// template makes the value, if there is one, of what scope says.
 	template *embedded.Template
-	sight    sight
+	scope    scope
 	// adapter: the target is what an adapter takes, before which nothing stands.
 	adapter bool
 	// inputOpen: the plan's input has its schema in the plan, as it always has.
@@ -54,52 +54,52 @@ type edit struct {
 	keyword, place string
 	// apply makes the change in what is proved, and reports whether it could. It is
 	// nil where a person has to complete the change.
-	apply func(m *mend) bool
+	apply func(p *proposal) bool
 }
 
-// edit finds what would mend the first thing that the target refuses of a value.
-func (m mend) edit(v any) (edit, bool) {
-	c, ok := causeOf(v, m.target)
+// edit finds what would fix the first thing that the target refuses of a value.
+func (p proposal) edit(v any) (edit, bool) {
+	c, ok := causeOf(v, p.target)
 	if !ok {
 		return edit{}, false
 	}
 	part := at(v, c.Instance)
-	want, _ := pool.Resolve(m.root, "#"+c.Keyword)
+	want, _ := pool.Resolve(p.root, "#"+c.Keyword)
 	keyword := keywordOf(c)
 	switch keyword {
 	case "type":
-		return m.retype(c, part, want)
+		return p.retype(c, part, want)
 	case "required":
-		return m.require(c, part, want)
+		return p.require(c, part, want)
 	case "additionalProperties", "unevaluatedProperties":
-		return m.narrow(c, "additionalProperties", false)
+		return p.narrow(c, "additionalProperties", false)
 	case "enum", "const":
 		if part == nil {
-			return m.retype(c, part, want)
+			return p.retype(c, part, want)
 		}
-		return m.narrow(c, keyword, want)
+		return p.narrow(c, keyword, want)
 	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
 		"minLength", "maxLength", "pattern",
 		"minItems", "maxItems", "uniqueItems",
 		"minProperties", "maxProperties":
-		return m.narrow(c, keyword, want)
+		return p.narrow(c, keyword, want)
 	}
 	return edit{}, false
 }
 
 // retype: the value is of a type that the target does not take.
-func (m mend) retype(c schemas.Cause, part, want any) (edit, bool) {
+func (p proposal) retype(c schemas.Cause, part, want any) (edit, bool) {
 	have, types := typeName(part), []string(nil)
 	if keywordOf(c) == "type" {
 		types, _ = pool.Words(want)
 	}
-	whole := m.template == nil && !m.adapter && c.Instance == ""
+	whole := p.template == nil && !p.adapter && c.Instance == ""
 	switch {
-	case m.narrows:
-		return m.narrow(c, keywordOf(c), want)
-	case part == nil && m.targetOpen:
-		return edit{text: "add `null` to the type of " + m.name(m.targetName, c.Instance), apply: func(m *mend) bool {
-			return len(types) > 0 && m.change(c, func(v any) any {
+	case p.narrows:
+		return p.narrow(c, keywordOf(c), want)
+	case part == nil && p.targetOpen:
+		return edit{text: "add `null` to the type of " + p.name(p.targetName, c.Instance), apply: func(p *proposal) bool {
+			return len(types) > 0 && p.change(c, func(v any) any {
 				list := []any{}
 				for _, name := range types {
 					list = append(list, name)
@@ -109,12 +109,12 @@ func (m mend) retype(c schemas.Cause, part, want any) (edit, bool) {
 		}}, true
 	case part == nil && whole:
 		return transformed(fmt.Sprintf("${value == null ? %s : value}", blank(types))), true
-	case whole && slices.Contains(types, "string") && (have == "integer" || have == "number" || have == "boolean") && m.only(have):
+	case whole && slices.Contains(types, "string") && (have == "integer" || have == "number" || have == "boolean") && p.only(have):
 		return transformed("${string(value)}"), true
 	case have == "number" && slices.Contains(types, "integer"):
-		return m.narrow(c, "type", "integer")
+		return p.narrow(c, "type", "integer")
 	}
-	return m.narrow(c, keywordOf(c), want)
+	return p.narrow(c, keywordOf(c), want)
 }
 
 // transformed is the edit that gives an edge a transform.
@@ -123,30 +123,30 @@ func transformed(text string) edit {
 	if strings.Contains(text, "…") {
 		return e
 	}
-	e.apply = func(m *mend) bool {
-		if m.sight.value == nil {
+	e.apply = func(p *proposal) bool {
+		if p.scope.value == nil {
 			return false
 		}
 		t, errs := expr.CompileTemplate(text, expr.Transform)
 		if len(errs) > 0 {
 			return false
 		}
-		m.template = &embedded.Template{Template: t, Value: text}
-		return m.remake()
+		p.template = &embedded.Template{Template: t, Value: text}
+		return p.remake()
 	}
 	return e
 }
 
 // only reports whether it is proved that the source gives values of one type.
-func (m mend) only(name string) bool {
+func (p proposal) only(name string) bool {
 	if name == "integer" {
 		name = "number"
 	}
-	return m.check.prover.Holds(m.source, m.check.prover.Typed(name))
+	return p.check.prover.Holds(p.source, p.check.prover.Typed(name))
 }
 
 // require: the value lacks what the target requires.
-func (m mend) require(c schemas.Cause, part, want any) (edit, bool) {
+func (p proposal) require(c schemas.Cause, part, want any) (edit, bool) {
 	object, _ := part.(map[string]any)
 	listed, _ := pool.Words(want)
 	var missing []string
@@ -160,15 +160,15 @@ func (m mend) require(c schemas.Cause, part, want any) (edit, bool) {
 	}
 	names := "`" + strings.Join(missing, "`, `") + "`"
 	switch {
-	case m.template != nil, m.sourceName == "":
+	case p.template != nil, p.sourceName == "":
 		return edit{text: fmt.Sprintf("give %s a value, for instance ${value.?%s.orValue(…)}", names, missing[0])}, true
-	case m.sourceOpen:
-		return edit{text: fmt.Sprintf("add %s to `required` of %s", names, m.name(m.sourceName, c.Instance)), apply: func(m *mend) bool {
-			return m.restrict(c.Instance, schemas.Make(schemas.Keywords{Required: missing}))
+	case p.sourceOpen:
+		return edit{text: fmt.Sprintf("add %s to `required` of %s", names, p.name(p.sourceName, c.Instance)), apply: func(p *proposal) bool {
+			return p.restrict(c.Instance, schemas.Make(schemas.Keywords{Required: missing}))
 		}}, true
-	case m.targetOpen:
-		return edit{text: fmt.Sprintf("take %s out of `required` of %s", names, m.name(m.targetName, c.Instance)), apply: func(m *mend) bool {
-			return m.change(c, func(any) any {
+	case p.targetOpen:
+		return edit{text: fmt.Sprintf("take %s out of `required` of %s", names, p.name(p.targetName, c.Instance)), apply: func(p *proposal) bool {
+			return p.change(c, func(any) any {
 				left := []any{}
 				for _, name := range listed {
 					if !slices.Contains(missing, name) {
@@ -178,7 +178,7 @@ func (m mend) require(c schemas.Cause, part, want any) (edit, bool) {
 				return left
 			})
 		}}, true
-	case c.Instance == "" && !m.adapter:
+	case c.Instance == "" && !p.adapter:
 		return edit{text: fmt.Sprintf("transform: {%s: \"${value.?%s.orValue(…)}\"}", missing[0], missing[0])}, true
 	}
 	return edit{}, false
@@ -186,37 +186,37 @@ func (m mend) require(c schemas.Cause, part, want any) (edit, bool) {
 
 // narrow says what the source should promise, or else what the target should
 // not ask.
-func (m mend) narrow(c schemas.Cause, keyword string, want any) (edit, bool) {
+func (p proposal) narrow(c schemas.Cause, keyword string, want any) (edit, bool) {
 	e := edit{keyword: keyword + ": " + text(want)}
-	if m.template != nil {
-		return m.narrowSelected(c, e, want)
+	if p.template != nil {
+		return p.narrowSelected(c, e, want)
 	}
 	switch {
-	case m.sourceName == "":
+	case p.sourceName == "":
 		return edit{}, false
-	case m.sourceOpen:
-		e.place = m.name(m.sourceName, c.Instance)
+	case p.sourceOpen:
+		e.place = p.name(p.sourceName, c.Instance)
 		e.text = "`" + e.keyword + "`" + e.where()
-		e.apply = func(m *mend) bool {
-			s := m.keyword(keyword, want)
-			return s != nil && m.restrict(c.Instance, s)
+		e.apply = func(p *proposal) bool {
+			s := p.keyword(keyword, want)
+			return s != nil && p.restrict(c.Instance, s)
 		}
 		return e, true
-	case m.targetOpen:
-		return edit{text: fmt.Sprintf("widen `%s` of %s", keyword, m.name(m.targetName, c.Instance)), apply: func(m *mend) bool {
-			return m.change(c, func(any) any { return nil })
+	case p.targetOpen:
+		return edit{text: fmt.Sprintf("widen `%s` of %s", keyword, p.name(p.targetName, c.Instance)), apply: func(p *proposal) bool {
+			return p.change(c, func(any) any { return nil })
 		}}, true
 	}
-	if m.adapter || m.check.prover.Disjoint(m.source, m.target) {
+	if p.adapter || p.check.prover.Disjoint(p.source, p.target) {
 		return edit{}, false
 	}
-	return edit{text: "check: runtime", apply: func(m *mend) bool { return false }}, true
+	return edit{text: "check: runtime", apply: func(p *proposal) bool { return false }}, true
 }
 
 // narrowSelected says what the source should promise where the template only
 // selects the value.
-func (m mend) narrowSelected(c schemas.Cause, e edit, want any) (edit, bool) {
-	text, ok := at(m.template.Value, c.Instance).(string)
+func (p proposal) narrowSelected(c schemas.Cause, e edit, want any) (edit, bool) {
+	text, ok := at(p.template.Value, c.Instance).(string)
 	if !ok {
 		return edit{}, false
 	}
@@ -229,24 +229,24 @@ func (m mend) narrowSelected(c schemas.Cause, e edit, want any) (edit, bool) {
 		path = "/" + strings.ReplaceAll(path, ".", "/")
 	}
 	switch {
-	case name == "input" && m.inputOpen:
-		e.place = m.name(plan.InputNode, path)
-	case name == "value" && m.sourceOpen:
-		e.place = m.name(m.sourceName, path)
+	case name == "input" && p.inputOpen:
+		e.place = p.name(plan.InputNode, path)
+	case name == "value" && p.sourceOpen:
+		e.place = p.name(p.sourceName, path)
 	default:
 		return edit{}, false
 	}
 	e.text = "`" + e.keyword + "`" + e.where()
 	keyword, _, _ := strings.Cut(e.keyword, ":")
-	e.apply = func(m *mend) bool {
-		s := m.keyword(keyword, want)
-		return s != nil && m.promise(name, path, s) && m.remake()
+	e.apply = func(p *proposal) bool {
+		s := p.keyword(keyword, want)
+		return s != nil && p.promise(name, path, s) && p.remake()
 	}
 	return e, true
 }
 
 // name is an end with the place in its value.
-func (m mend) name(end, instance string) string {
+func (p proposal) name(end, instance string) string {
 	if instance != "" {
 		return fmt.Sprintf("`%s` of `%s`", instance, end)
 	}

@@ -41,7 +41,7 @@ func (check *checker) weakerCost(doc *Document, i int, t *catalog.Template) {
 	if err != nil {
 		return
 	}
-	s := sight{args: n.Input.Usable(), input: doc.input.Usable(), output: n.Output.Usable(), split: true}
+	s := scope{args: n.Input.Usable(), input: doc.input.Usable(), output: n.Output.Usable(), split: true}
 	if s.args == nil || s.input == nil || s.output == nil {
 		return
 	}
@@ -118,7 +118,7 @@ func decimal(r *big.Rat) string {
 }
 
 // cheaper looks for arguments for which the estimate is below the price.
-func (check *checker) cheaper(estimate, price *expr.Amount, given, asked string, s sight) (vars any, e, p string, found bool) {
+func (check *checker) cheaper(estimate, price *expr.Amount, given, asked string, s scope) (vars any, e, p string, found bool) {
 	value := []any{"${" + given + "}", "${" + asked + "}"}
 	t, errs := expr.CompileTemplate(value, expr.Estimate)
 	if len(errs) > 0 {
@@ -128,7 +128,7 @@ func (check *checker) cheaper(estimate, price *expr.Amount, given, asked string,
 	if err != nil {
 		return nil, "", "", false
 	}
-	q := &inquiry{template: &embedded.Template{Template: t, Value: value, Raw: raw, Scope: expr.Estimate}, sight: s, target: schemas.False(), admits: func(vars expr.Vars) bool {
+	q := &search{template: &embedded.Template{Template: t, Value: value, Raw: raw, Scope: expr.Estimate}, scope: s, target: schemas.False(), admits: func(vars expr.Vars) bool {
 		a, err := estimate.Eval(vars)
 		if err != nil {
 			return false

@@ -34,7 +34,7 @@ func (check *checker) constantFits(n *Node, name string, t *embedded.Template, a
 // fitsWhole proves that what a template gives is contained in a whole schema. As
 // for a transform, a counterexample counts only if values are found that come
 // out as it.
-func (check *checker) fitsWhole(q *inquiry, result *schemas.Schema, at diag.Range, name, node string) {
+func (check *checker) fitsWhole(q *search, result *schemas.Schema, at diag.Range, name, node string) {
 	r := check.prover.Within(result, q.target)
 	if q.template.Constant() {
 		r = containment.Result{Verdict: containment.Proved}

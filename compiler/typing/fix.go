@@ -11,34 +11,34 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// remake asks again what the template makes, of what sight says now.
-func (m *mend) remake() bool {
-	_, result, problems := m.template.Check(m.check.typing(m.sight))
-	m.source = result
+// remake asks again what the template makes, of what scope says now.
+func (p *proposal) remake() bool {
+	_, result, problems := p.template.Check(p.check.typing(p.scope))
+	p.source = result
 	return len(problems) == 0
 }
 
 // change puts another value, or none, for the keyword of the target that refuses
 // something.
-func (m *mend) change(c schemas.Cause, f func(v any) any) bool {
-	root, ok := changed(m.root, strings.Split(c.Keyword, "/")[1:], f)
+func (p *proposal) change(c schemas.Cause, f func(v any) any) bool {
+	root, ok := changed(p.root, strings.Split(c.Keyword, "/")[1:], f)
 	if !ok {
 		return false
 	}
-	s, err := m.check.pool.Add(root)
+	s, err := p.check.pool.Add(root)
 	if err != nil {
 		return false
 	}
-	m.check.pool.Admit(s)
+	p.check.pool.Admit(s)
 	compiled, err := s.Compile()
 	if err != nil {
 		return false
 	}
-	m.root, m.target = root, compiled
-	if m.derive != nil {
-		m.target = m.derive(compiled)
+	p.root, p.target = root, compiled
+	if p.derive != nil {
+		p.target = p.derive(compiled)
 	}
-	return m.target != nil
+	return p.target != nil
 }
 
 // changed copies a document with another value at a path, or without it where f
@@ -77,19 +77,19 @@ func changed(v any, path []string, f func(v any) any) (any, bool) {
 }
 
 // keyword is the schema of one keyword, or nil where its meaning hangs on others.
-func (m *mend) keyword(name string, want any) *schemas.Schema {
+func (p *proposal) keyword(name string, want any) *schemas.Schema {
 	if want == nil || name == "additionalProperties" {
 		return nil
 	}
 	object := map[string]any{name: want}
-	if root, ok := m.root.(map[string]any); ok && root["$schema"] != nil {
+	if root, ok := p.root.(map[string]any); ok && root["$schema"] != nil {
 		object["$schema"] = root["$schema"]
 	}
-	s, err := m.check.pool.Add(object)
+	s, err := p.check.pool.Add(object)
 	if err != nil {
 		return nil
 	}
-	m.check.pool.Admit(s)
+	p.check.pool.Admit(s)
 	compiled, err := s.Compile()
 	if err != nil {
 		return nil
@@ -99,14 +99,13 @@ func (m *mend) keyword(name string, want any) *schemas.Schema {
 
 // restrict makes the source promise more at a place. Where it promises the
 // contrary, the new promise takes the place of the old.
-func (m *mend) restrict(instance string, s *schemas.Schema) bool {
+func (p *proposal) restrict(instance string, s *schemas.Schema) bool {
 	s = within(instance, s)
-	p := m.check.prover
-	if x := p.Both(m.source, s); !m.check.empty(x) {
-		m.source = x
+	if x := p.check.prover.Both(p.source, s); !p.check.empty(x) {
+		p.source = x
 		return true
 	}
-	m.source = s
+	p.source = s
 	return instance == ""
 }
 
@@ -132,29 +131,29 @@ func within(pointer string, s *schemas.Schema) *schemas.Schema {
 }
 
 // promise makes a name promise more at a place.
-func (m *mend) promise(name, path string, s *schemas.Schema) bool {
-	of := &m.sight.input
+func (p *proposal) promise(name, path string, s *schemas.Schema) bool {
+	of := &p.scope.input
 	if name == "value" {
-		of = &m.sight.value
+		of = &p.scope.value
 	}
 	if *of == nil {
 		return false
 	}
 	s = within(path, s)
-	x := m.check.prover.Both(*of, s)
-	if m.check.empty(x) {
-		if path != "" || name == "value" && m.sight.port != "" {
+	x := p.check.prover.Both(*of, s)
+	if p.check.empty(x) {
+		if path != "" || name == "value" && p.scope.port != "" {
 			return false
 		}
 		x = s
 	}
 	*of = x
 	switch {
-	case name != "value" || m.sight.port == "":
-	case m.sight.port == plan.WholePort:
-		m.sight.output = x
+	case name != "value" || p.scope.port == "":
+	case p.scope.port == plan.WholePort:
+		p.scope.output = x
 	default:
-		m.sight.output = m.check.prover.Both(m.sight.output, within("/"+m.sight.port, s))
+		p.scope.output = p.check.prover.Both(p.scope.output, within("/"+p.scope.port, s))
 	}
 	return true
 }

@@ -55,10 +55,10 @@ func TestPropose(t *testing.T) {
 		{"two ends, on the source", `{"type":"integer"}`, `{"type":"integer","minimum":0,"maximum":9}`, "", both, "`minimum: 0` and `maximum: 9` in the schema of `a.x`"},
 		{"two ends, on the target", `{"type":"integer"}`, `{"type":"integer","minimum":0,"maximum":9}`, "", target, "widen `minimum` of `b.y`, and widen `maximum` of `b.y`"},
 		{"two places", `{"type":"object","properties":{"k":{"type":"string"}},"required":["k"]}`, `{"required":["k","l"],"properties":{"k":{"maxLength":3}}}`, "", source, "add `l` to `required` of `a.x`, and `maxLength: 3` in the schema of `/k` of `a.x`"},
-		{"null and more, which one word mends", `{"type":["string","integer","null"]}`, `{"type":"string"}`, "", both, "`type: string` in the schema of `a.x`"},
+		{"null and more, which one word fixes", `{"type":["string","integer","null"]}`, `{"type":"string"}`, "", both, "`type: string` in the schema of `a.x`"},
 		{"another type altogether", `{"type":"boolean"}`, `{"type":"array"}`, "", both, "`type: array` in the schema of `a.x`"},
 		{"what would not do is not proposed", `{"type":"string"}`, `{"maxLength":3,"not":{"const":"a"}}`, "", source, ""},
-		{"text of any length is not mended by string()", `{"type":"integer"}`, `{"type":"string","maxLength":3}`, "", neither, ""},
+		{"text of any length is not fixed by string()", `{"type":"integer"}`, `{"type":"string","maxLength":3}`, "", neither, ""},
 		{"no keyword has an edit", `{"type":"string"}`, `{"not":{"const":"a"}}`, "", both, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -69,19 +69,19 @@ func TestPropose(t *testing.T) {
 			require.NoError(t, err)
 			root, err := schemas.Decode([]byte(c.target))
 			require.NoError(t, err)
-			m := mend{check: check, source: l, target: r, sourceName: "a.x", targetName: "b.y", root: root, inputOpen: true, sight: sight{value: l}}
-			m.adapter = c.open == adapter
-			m.sourceOpen, m.targetOpen = c.open == source || c.open == both, c.open == target || c.open == both
+			p := proposal{check: check, source: l, target: r, sourceName: "a.x", targetName: "b.y", root: root, inputOpen: true, scope: scope{value: l}}
+			p.adapter = c.open == adapter
+			p.sourceOpen, p.targetOpen = c.open == source || c.open == both, c.open == target || c.open == both
 			if c.transform != "" {
 				v, err := schemas.Decode([]byte(c.transform))
 				require.NoError(t, err)
 				compiled, errs := expr.CompileTemplate(v, expr.Transform)
 				require.Empty(t, errs)
-				m.template = &embedded.Template{Template: compiled, Value: v}
+				p.template = &embedded.Template{Template: compiled, Value: v}
 			}
 			res := check.prover.Within(l, r)
 			require.Equal(t, containment.Refuted, res.Verdict)
-			require.Equal(t, c.want, m.propose(res.Witness))
+			require.Equal(t, c.want, p.propose(res.Witness))
 		})
 	}
 }

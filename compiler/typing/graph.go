@@ -81,7 +81,7 @@ type Edge struct {
 	Predicate *expr.Program
 	Template  *embedded.Template
 	// adapted is the adapter that the transform names, or nil.
-	adapted *adapted
+	boundAdapter *boundAdapter
 	// Condition is when with its conversions written out.
 	Condition string
 	// brings is what the edge can bring; failed: something of it was refused, so

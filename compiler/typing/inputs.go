@@ -16,7 +16,7 @@ import (
 
 // typeWith checks what `with` puts into the ports of a node.
 func (check *checker) typeWith(doc *Document, n *Node) {
-	s := sight{input: doc.input.Usable()}
+	s := scope{input: doc.input.Usable()}
 	if s.input == nil || n.Input.Usable() == nil {
 		for i := range n.Fills {
 			n.Fills[i].failed = true
@@ -50,12 +50,12 @@ func (check *checker) typeWith(doc *Document, n *Node) {
 				d.Summary = fmt.Sprintf("what `with` gives does not fit %s", port)
 				d.Detail = "For some input of the plan it gives the counterexample. " + check.refusal(after, target, port)
 				d.Witness, d.Before = shown(after), shown(before)
-				m := mend{
+				p := proposal{
 					check: check, source: result, target: target, template: f.Template, inputOpen: true, targetName: n.ID + "." + f.Port,
-					targetOpen: n.Input.At != nil, root: n.Input.Decoded(), sight: s,
+					targetOpen: n.Input.At != nil, root: n.Input.Decoded(), scope: s,
 					derive: func(in *schemas.Schema) *schemas.Schema { return check.taken(n, in, f.Port) },
 				}
-				d.Suggestion = m.propose(after)
+				d.Suggestion = p.propose(after)
 				check.Report(d)
 				continue
 			}
@@ -200,8 +200,8 @@ func (check *checker) typeInput(doc *Document, i int) {
 			d.Detail += " What stopped the proof: " + proof.Stopped(r) + "."
 		}
 		if d.Code == diag.TypeNotContained {
-			m := mend{check: check, source: object, target: in, targetName: n.ID, targetOpen: n.Input.At != nil, root: n.Input.Decoded()}
-			d.Suggestion = m.propose(r.Witness)
+			p := proposal{check: check, source: object, target: in, targetName: n.ID, targetOpen: n.Input.At != nil, root: n.Input.Decoded()}
+			d.Suggestion = p.propose(r.Witness)
 		}
 	} else {
 		d.Detail += " What stopped the proof: " + proof.Stopped(r) + "."

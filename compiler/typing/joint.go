@@ -26,9 +26,9 @@ const (
 // object is put together once for each alternative, which together hold all that
 // can arrive, and each of these objects is proved.
 
-// supplier is a node whose output fills several ports of another one, in one
+// source is a node whose output fills several ports of another one, in one
 // call of both.
-type supplier struct {
+type source struct {
 	node int
 	// output is what is known of its output where all its required edges were
 	// delivered.
@@ -48,7 +48,7 @@ type supplier struct {
 // of its sources. Where that fails it gives the verdict for the first one that
 // does not fit, with why there is no more to say.
 func (check *checker) jointly(doc *Document, i int, a *assembly, in *schemas.Schema) (r containment.Result, ok bool) {
-	all, bounded := check.suppliers(doc, i, a)
+	all, bounded := check.sources(doc, i, a)
 	if len(all) == 0 {
 		if bounded {
 			r.Reason = fmt.Sprintf("what comes from one node has more than %d alternatives, or they take more than %d steps to find", maxWays, containment.DefaultSteps)
@@ -102,10 +102,10 @@ func (check *checker) together(doc *Document, i int, a *assembly, in *schemas.Sc
 	return r, nil
 }
 
-// suppliers finds the nodes whose output fills more than one port, or one that
+// sources finds the nodes whose output fills more than one port, or one that
 // may be absent. bounded reports that one was left out since it has too many
 // alternatives.
-func (check *checker) suppliers(doc *Document, i int, a *assembly) (out []*supplier, bounded bool) {
+func (check *checker) sources(doc *Document, i int, a *assembly) (out []*source, bounded bool) {
 	combinations := 1
 	for _, s := range check.gathered(doc, i, a) {
 		if s.output == nil {
@@ -124,15 +124,15 @@ func (check *checker) suppliers(doc *Document, i int, a *assembly) (out []*suppl
 }
 
 // gathered lists the sources of a node's ports, in the order of their first edge.
-func (check *checker) gathered(doc *Document, i int, a *assembly) []*supplier {
+func (check *checker) gathered(doc *Document, i int, a *assembly) []*source {
 	n := doc.Nodes[i]
-	var all []*supplier
-	known := map[int]*supplier{}
-	of := func(node int) *supplier {
+	var all []*source
+	known := map[int]*source{}
+	of := func(node int) *source {
 		if s := known[node]; s != nil {
 			return s
 		}
-		s := &supplier{node: node, output: check.offers(doc.Nodes[node], plan.WholePort), ran: check.ranBefore(doc, i, node)}
+		s := &source{node: node, output: check.offers(doc.Nodes[node], plan.WholePort), ran: check.ranBefore(doc, i, node)}
 		all = append(all, s)
 		known[node] = s
 		return s
@@ -164,20 +164,20 @@ func (check *checker) gathered(doc *Document, i int, a *assembly) []*supplier {
 			s.all(doc)
 		}
 	}
-	return slices.DeleteFunc(all, func(s *supplier) bool {
+	return slices.DeleteFunc(all, func(s *source) bool {
 		return len(s.edges)+len(s.fills) < 2 && !slices.ContainsFunc(s.edges, func(e *Edge) bool { return !e.Required })
 	})
 }
 
 // name notes a port that is told apart.
-func (s *supplier) name(doc *Document, port string) {
+func (s *source) name(doc *Document, port string) {
 	if port != plan.WholePort && port != plan.DonePort && !slices.Contains(s.names, port) && len(s.names) < maxNames {
 		s.names = append(s.names, port)
 	}
 }
 
 // all notes every port that the schema of the source lists.
-func (s *supplier) all(doc *Document) {
+func (s *source) all(doc *Document) {
 	if out := doc.Nodes[s.node].Output; out != nil {
 		for _, port := range out.Ports().Names {
 			s.name(doc, port)
@@ -208,7 +208,7 @@ func (check *checker) ranBefore(doc *Document, i, node int) bool {
 }
 
 // combined is the object that arrives where each source gives that alternative.
-func (check *checker) combined(doc *Document, i int, a *assembly, all []*supplier, at []int) *schemas.Schema {
+func (check *checker) combined(doc *Document, i int, a *assembly, all []*source, at []int) *schemas.Schema {
 	n := doc.Nodes[i]
 	types := make(map[string]*schemas.Schema, len(a.Check))
 	for port, s := range a.Check {
@@ -235,7 +235,7 @@ func (check *checker) combined(doc *Document, i int, a *assembly, all []*supplie
 			types[e.ToPort] = value
 		}
 		for _, f := range s.fills {
-			if c := check.checked(f.Template, sight{input: whole, split: true}); len(c.problems) == 0 {
+			if c := check.checked(f.Template, scope{input: whole, split: true}); len(c.problems) == 0 {
 				types[f.Port] = check.prover.Both(c.result, f.brings)
 				if n.splits(f.Port) {
 					types[f.Port] = check.prover.Element(types[f.Port])
@@ -253,7 +253,7 @@ func (check *checker) combined(doc *Document, i int, a *assembly, all []*supplie
 
 // relayed reports whether what arrives is the very output of a source: each of
 // its ports, as it is and where it is there, under its own name, and nothing else.
-func (check *checker) relayed(n *Node, a *assembly, s *supplier) bool {
+func (check *checker) relayed(n *Node, a *assembly, s *source) bool {
 	if !s.ran || n.ForEach != nil || len(s.edges) != len(a.ports) || len(n.Fills) > 0 {
 		return false
 	}
@@ -270,7 +270,7 @@ func (check *checker) relayed(n *Node, a *assembly, s *supplier) bool {
 }
 
 // open is the outputs of a source that have that alternative's ports.
-func (check *checker) open(s *supplier, way *schemas.Schema) *schemas.Schema {
+func (check *checker) open(s *source, way *schemas.Schema) *schemas.Schema {
 	c := way.Compiled()
 	k := schemas.Keywords{Types: []string{"object"}, Required: c.Required, Properties: map[string]*schemas.Schema{}}
 	for _, name := range s.names {
@@ -292,7 +292,7 @@ func (check *checker) arriving(doc *Document, e *Edge, way, whole *schemas.Schem
 		}
 		return value
 	}
-	s := sight{value: value, output: whole, input: doc.input.Usable(), port: e.FromPort, split: true}
+	s := scope{value: value, output: whole, input: doc.input.Usable(), port: e.FromPort, split: true}
 	if c := check.checked(e.Template, s); len(c.problems) == 0 {
 		return check.prover.Both(c.result, e.brings)
 	}

@@ -10,20 +10,20 @@ import (
 // spend, and what an edit costs that checks an expression again.
 const (
 	maxEdits  = 4
-	maxMends  = 500
+	maxFixes  = 500
 	checkCost = 25
 )
 
 // propose gives the edits for a value that the target refuses, or "". Edits that
 // would not do are not proposed; those that cannot be tried are given as they are.
-func (m mend) propose(v any) string {
-	if m.check.fixes--; m.check.fixes < 0 {
+func (p proposal) propose(v any) string {
+	if p.check.fixes--; p.check.fixes < 0 {
 		return ""
 	}
-	edits := m.plan(v)
-	if len(edits) != 1 && m.sourceOpen {
-		m.narrows = true
-		if other := m.plan(v); len(edits) == 0 || len(other) > 0 && len(other) < len(edits) {
+	edits := p.plan(v)
+	if len(edits) != 1 && p.sourceOpen {
+		p.narrows = true
+		if other := p.plan(v); len(edits) == 0 || len(other) > 0 && len(other) < len(edits) {
 			edits = other
 		}
 	}
@@ -34,10 +34,10 @@ func (m mend) propose(v any) string {
 }
 
 // plan finds the edits after which everything fits.
-func (m mend) plan(v any) []edit {
+func (p proposal) plan(v any) []edit {
 	var edits []edit
 	for range maxEdits {
-		e, ok := m.edit(v)
+		e, ok := p.edit(v)
 		if !ok || len(edits) > 0 && (e.apply == nil || e.text == edits[len(edits)-1].text) {
 			return nil
 		}
@@ -46,19 +46,19 @@ func (m mend) plan(v any) []edit {
 			return edits
 		}
 		cost := 1
-		if m.template != nil {
+		if p.template != nil {
 			cost = checkCost
 		}
-		if m.check.fixes -= cost; m.check.fixes < 0 || m.check.prover.Proofs > m.check.prover.Limit/2 {
+		if p.check.fixes -= cost; p.check.fixes < 0 || p.check.prover.Proofs > p.check.prover.Limit/2 {
 			return nil
 		}
-		if !e.apply(&m) {
+		if !e.apply(&p) {
 			if len(edits) == 1 {
 				return edits
 			}
 			return nil
 		}
-		switch r := m.check.prover.Within(m.source, m.target); r.Verdict {
+		switch r := p.check.prover.Within(p.source, p.target); r.Verdict {
 		case containment.Proved:
 			return edits
 		case containment.Unknown:

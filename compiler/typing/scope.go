@@ -9,9 +9,9 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// sight is what is known of the values that an expression's names have: a
+// scope is what is known of the values that an expression's names have: a
 // schema for each name that is there, nil for one that is not.
-type sight struct {
+type scope struct {
 	value, output, input, failure, args *schemas.Schema
 	// port is the port of output that value is, `$` if it is output itself, ""
 	// if the two are not related.
@@ -20,19 +20,19 @@ type sight struct {
 	split bool
 }
 
-// names are the names of expressions with where sight keeps their schemas.
+// names are the names of expressions with where scope keeps their schemas.
 var names = []struct {
 	name string
-	of   func(*sight) **schemas.Schema
+	of   func(*scope) **schemas.Schema
 }{
-	{"value", func(s *sight) **schemas.Schema { return &s.value }},
-	{"output", func(s *sight) **schemas.Schema { return &s.output }},
-	{"input", func(s *sight) **schemas.Schema { return &s.input }},
-	{"error", func(s *sight) **schemas.Schema { return &s.failure }},
-	{"args", func(s *sight) **schemas.Schema { return &s.args }},
+	{"value", func(s *scope) **schemas.Schema { return &s.value }},
+	{"output", func(s *scope) **schemas.Schema { return &s.output }},
+	{"input", func(s *scope) **schemas.Schema { return &s.input }},
+	{"error", func(s *scope) **schemas.Schema { return &s.failure }},
+	{"args", func(s *scope) **schemas.Schema { return &s.args }},
 }
 
-func (s sight) typing() expr.Typing {
+func (s scope) typing() expr.Typing {
 	t := expr.Typing{Types: expr.Types{}, Port: s.port, Decide: s.split}
 	for _, n := range names {
 		if x := *n.of(&s); x != nil {
@@ -43,14 +43,14 @@ func (s sight) typing() expr.Typing {
 }
 
 // typing is what an expression may rely on, and the work that its check may be.
-func (check *checker) typing(s sight) expr.Typing {
+func (check *checker) typing(s scope) expr.Typing {
 	t := s.typing()
 	t.Work = &check.prover.Checks
 	return t
 }
 
-func seen(t expr.Typing) sight {
-	s := sight{port: t.Port, split: t.Decide}
+func seen(t expr.Typing) scope {
+	s := scope{port: t.Port, split: t.Decide}
 	for _, n := range names {
 		*n.of(&s) = t.Types[n.name]
 	}
@@ -59,12 +59,12 @@ func seen(t expr.Typing) sight {
 
 type narrowing struct {
 	program *expr.Program
-	sight   sight
+	scope   scope
 	holds   bool
 }
 
 // narrow is what is known where a predicate was found to hold, or not to.
-func (check *checker) narrow(p *expr.Program, s sight, holds bool) sight {
+func (check *checker) narrow(p *expr.Program, s scope, holds bool) scope {
 	key := narrowing{p, s, holds}
 	n, ok := check.narrowed[key]
 	if !ok {

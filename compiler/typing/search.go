@@ -20,13 +20,13 @@ const (
 	maxTriesEver = 8_000
 )
 
-// inquiry looks for values of an expression's names with which a template gives
+// search looks for values of an expression's names with which a template gives
 // what a schema refuses. What it finds is confirmed by evaluation, so that how
 // candidates are made can do no harm.
-type inquiry struct {
+type search struct {
 	check    *checker
 	template *embedded.Template
-	sight    sight
+	scope    scope
 	target   *schemas.Schema
 	// reads are the names that the template and the conditions read.
 	reads map[string]bool
@@ -40,8 +40,8 @@ type inquiry struct {
 // search looks for a value of an edge's source that comes out wrong. hint is a
 // value that is known to be refused, if it can come out. It gives the value that
 // goes in, of all names where there is more than one, and what comes out.
-func (check *checker) search(doc *Document, e *Edge, s sight, hint any, target *schemas.Schema) (before, after any, found bool) {
-	q := &inquiry{check: check, template: e.Template, sight: s, target: target, reads: map[string]bool{}, admits: func(vars expr.Vars) bool {
+func (check *checker) search(doc *Document, e *Edge, s scope, hint any, target *schemas.Schema) (before, after any, found bool) {
+	q := &search{check: check, template: e.Template, scope: s, target: target, reads: map[string]bool{}, admits: func(vars expr.Vars) bool {
 		switch {
 		case e.Otherwise:
 			for _, x := range doc.Siblings[e.From] {
@@ -63,8 +63,8 @@ func (check *checker) search(doc *Document, e *Edge, s sight, hint any, target *
 			n.name == "value" && e.Kind == plan.Conditional && e.When == nil
 	}
 	if !q.reads["output"] {
-		q.sight.port = ""
-	} else if q.sight.port != "" {
+		q.scope.port = ""
+	} else if q.scope.port != "" {
 		q.reads["value"] = false
 	}
 	if e.Kind == plan.Error && e.FromPort != plan.CompensatePort && (q.reads["value"] || q.reads["error"]) {
@@ -75,12 +75,12 @@ func (check *checker) search(doc *Document, e *Edge, s sight, hint any, target *
 }
 
 // searchWhole does the same for a template that stands on no edge.
-func (check *checker) searchWhole(q *inquiry, hint any) (before, after any, found bool) {
+func (check *checker) searchWhole(q *search, hint any) (before, after any, found bool) {
 	q.check, q.reads = check, map[string]bool{}
 	for _, n := range names {
 		q.reads[n.name] = q.template.Reads(n.name) || q.condition != nil && q.condition.Reads(n.name)
 	}
-	if q.sight.port == plan.WholePort {
+	if q.scope.port == plan.WholePort {
 		// The two are one.
 		q.reads["output"] = q.reads["output"] || q.reads["value"]
 		q.reads["value"] = false
@@ -89,8 +89,8 @@ func (check *checker) searchWhole(q *inquiry, hint any) (before, after any, foun
 }
 
 // searchInput does the same for a template over the plan's input alone.
-func (check *checker) searchInput(t *embedded.Template, s sight, hint any, target *schemas.Schema) (before, after any, found bool) {
-	q := &inquiry{check: check, template: t, sight: s, target: target, reads: map[string]bool{"input": true}, admits: anyVars}
+func (check *checker) searchInput(t *embedded.Template, s scope, hint any, target *schemas.Schema) (before, after any, found bool) {
+	q := &search{check: check, template: t, scope: s, target: target, reads: map[string]bool{"input": true}, admits: anyVars}
 	return q.run(hint)
 }
 
@@ -153,7 +153,7 @@ func pick(output any, port string) (any, bool) {
 	return v, there
 }
 
-func (q *inquiry) run(hint any) (before, after any, found bool) {
+func (q *search) run(hint any) (before, after any, found bool) {
 	if q.check.tries <= 0 {
 		return nil, nil, false
 	}
@@ -169,7 +169,7 @@ func (q *inquiry) run(hint any) (before, after any, found bool) {
 	if before, after, found = q.try(nil); found {
 		return before, after, true
 	}
-	shapes := append(q.ends(hint), edges(p)...)
+	shapes := append(q.boundaries(hint), edges(p)...)
 	for _, path := range q.paths(q.template.Value) {
 		for _, s := range shapes {
 			if before, after, found = q.try(along(path, s)); found || q.left <= 0 {
@@ -228,25 +228,25 @@ var selection = regexp.MustCompile(`(?:^|[^.\w])((?:value|output|input|error|arg
 var plain = regexp.MustCompile(`^\$\{\s*((?:value|output|input|error|args)(?:\.[A-Za-z_]\w*)*)\s*\}$`)
 
 // place is where the text of a selection leads in the values of the names.
-func (q *inquiry) place(text string) []string {
+func (q *search) place(text string) []string {
 	path := strings.Split(strings.ReplaceAll(text, "?", ""), ".")
 	if path[0] != "value" {
 		return path
 	}
-	if q.reads["error"] && !q.reads["value"] && q.sight.args == nil {
+	if q.reads["error"] && !q.reads["value"] && q.scope.args == nil {
 		return append([]string{"error"}, path[1:]...)
 	}
-	switch q.sight.port {
+	switch q.scope.port {
 	case "":
 		return path
 	case plan.WholePort:
 		return append([]string{"output"}, path[1:]...)
 	}
-	return append([]string{"output", q.sight.port}, path[1:]...)
+	return append([]string{"output", q.scope.port}, path[1:]...)
 }
 
 // paths lists what a template's expressions select, without those of methods.
-func (q *inquiry) paths(t any) [][]string {
+func (q *search) paths(t any) [][]string {
 	var out [][]string
 	seen := map[string]bool{}
 	var walk func(v any)
@@ -281,7 +281,7 @@ func (q *inquiry) paths(t any) [][]string {
 
 // mirror asks that everything that the template only selects is what it is in
 // the result that is looked for.
-func (q *inquiry) mirror(t, result any) (*schemas.Schema, bool) {
+func (q *search) mirror(t, result any) (*schemas.Schema, bool) {
 	var all []*schemas.Schema
 	var walk func(t, result any)
 	walk = func(t, result any) {
@@ -315,12 +315,12 @@ func (q *inquiry) mirror(t, result any) (*schemas.Schema, bool) {
 }
 
 // try samples values of all names that satisfy shape, and evaluates.
-func (q *inquiry) try(shape *schemas.Schema) (before, after any, found bool) {
+func (q *search) try(shape *schemas.Schema) (before, after any, found bool) {
 	if q.left--; q.left < 0 {
 		return nil, nil, false
 	}
 	k := schemas.Keywords{Types: []string{"object"}, Properties: map[string]*schemas.Schema{}}
-	s := q.sight
+	s := q.scope
 	for _, n := range names {
 		if x := *n.of(&s); x != nil && q.reads[n.name] && (n.name != "value" || s.port == "") {
 			k.Properties[n.name] = x

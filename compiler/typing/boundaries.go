@@ -11,10 +11,10 @@ import (
 )
 
 // maxEnds bounds the values at which an expression is tried.
-const maxEnds = 48
+const maxBoundaries = 48
 
 // ends are the values and sizes at which something changes.
-type ends struct {
+type boundaries struct {
 	prover *proof.Prover
 	seen   map[string]bool
 	out    []*schemas.Schema
@@ -26,12 +26,12 @@ var literal = regexp.MustCompile(`\d+(?:\.\d+)?|'[^'\\]*'|"[^"\\]*"`)
 
 // ends lists schemas of the values at which the template may begin to go wrong:
 // what it compares with, the ends of intervals, and their neighbours.
-func (q *inquiry) ends(hint any) []*schemas.Schema {
-	e := &ends{prover: q.check.prover, seen: map[string]bool{}, left: 400}
+func (q *search) boundaries(hint any) []*schemas.Schema {
+	e := &boundaries{prover: q.check.prover, seen: map[string]bool{}, left: 400}
 	e.value(hint)
 	e.texts(q.template.Value)
 	e.schema(q.target, 6)
-	s := q.sight
+	s := q.scope
 	for _, n := range names {
 		if x := *n.of(&s); x != nil && q.reads[n.name] {
 			e.schema(x, 6)
@@ -40,15 +40,15 @@ func (q *inquiry) ends(hint any) []*schemas.Schema {
 	return e.out
 }
 
-func (e *ends) add(key string, k schemas.Keywords) {
-	if !e.seen[key] && len(e.out) < maxEnds {
+func (e *boundaries) add(key string, k schemas.Keywords) {
+	if !e.seen[key] && len(e.out) < maxBoundaries {
 		e.seen[key] = true
 		e.out = append(e.out, schemas.Make(k))
 	}
 }
 
 // number adds a number and the two beside it.
-func (e *ends) number(r *big.Rat) {
+func (e *boundaries) number(r *big.Rat) {
 	if r == nil {
 		return
 	}
@@ -61,7 +61,7 @@ func (e *ends) number(r *big.Rat) {
 }
 
 // size adds texts and lists of a length and of those beside it.
-func (e *ends) size(n int) {
+func (e *boundaries) size(n int) {
 	if n < 0 || n > 4096 {
 		return
 	}
@@ -72,7 +72,7 @@ func (e *ends) size(n int) {
 	}
 }
 
-func (e *ends) value(v any) {
+func (e *boundaries) value(v any) {
 	switch v := v.(type) {
 	case json.Number:
 		if len(v) <= 64 && !strings.ContainsAny(v.String(), "eE") {
@@ -96,7 +96,7 @@ func (e *ends) value(v any) {
 }
 
 // texts adds what the expressions of a template compare with.
-func (e *ends) texts(v any) {
+func (e *boundaries) texts(v any) {
 	switch v := v.(type) {
 	case string:
 		if !strings.Contains(v, "${") {
@@ -121,7 +121,7 @@ func (e *ends) texts(v any) {
 }
 
 // schema adds the bounds of a schema and of its parts.
-func (e *ends) schema(s *schemas.Schema, depth int) {
+func (e *boundaries) schema(s *schemas.Schema, depth int) {
 	if e.left--; e.left < 0 || depth == 0 {
 		return
 	}
