@@ -10,7 +10,7 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// Catalog finds templates by name.
+// Catalog indexes the operator's catalog by name.
 type Catalog struct {
 	byName map[string]*catalog.Template
 	// operations lists the operations of each provider, sorted; providers their
@@ -23,15 +23,16 @@ type Catalog struct {
 	Adapters     map[string]*catalog.Adapter
 	AdapterNames []string
 	pool         *pool.Pool
-	// schemas keeps what was read of each template.
+	// schemas caches the contracts of templates.
 	schemas map[*catalog.Template]*Contract
 }
 
-// Contract is a template's schemas, read once; fault says what is wrong
-// with them.
+// Contract holds the schemas of a template. Fault is what is wrong with them, or
+// nil.
 type Contract struct {
 	Input, Output *Schema
-	// Undeclared: output is the protocol's object, since the tool declares none.
+	// Undeclared reports that the tool declares no output, so that Output is
+	// the object of the protocol.
 	Undeclared bool
 	Fault      error
 }
@@ -92,7 +93,7 @@ func (x *Catalog) Contract(t *catalog.Template) *Contract {
 	return c
 }
 
-// Schema reads a schema of the catalog, which stands on its own.
+// Schema reads a schema of the catalog. It refers to nothing outside itself.
 func (x *Catalog) Schema(raw json.RawMessage) (*Schema, error) {
 	if len(raw) == 0 {
 		return nil, nil

@@ -10,9 +10,9 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// lintPrechecks resolves the nodes that must succeed before an effect, and adds
-// the control edges that this means. They follow those of the source, so that
-// everything else looks at one sort of edge.
+// lintPrechecks resolves the nodes that must succeed before an effect, and appends
+// the control edges that prechecks stand for, so that later steps see one kind of
+// edge.
 func (l *linter) lintPrechecks(doc *Document) {
 	for i, n := range doc.Nodes {
 		c := n.Commit
@@ -40,7 +40,7 @@ func (l *linter) lintPrechecks(doc *Document) {
 	}
 }
 
-// precheck is the edge that a precheck makes.
+// precheck is the control edge that a precheck stands for.
 func precheck(doc *Document, at *syntax.Value, from, to int) *Edge {
 	return &Edge{
 		at: at, From: from, To: to, FromNode: doc.Nodes[from].ID, FromPort: plan.DonePort, ToNode: doc.Nodes[to].ID, ToPort: plan.StartPort,
@@ -58,7 +58,7 @@ func (l *linter) lintVerifies(doc *Document) {
 	}
 }
 
-// named finds a node of the plan that a commit policy names.
+// named resolves the name of a node in a commit policy.
 func (l *linter) named(doc *Document, n *Node, at *syntax.Value, field string) (int, bool) {
 	i, ok := doc.Index[at.Text]
 	switch {
@@ -79,8 +79,8 @@ func (l *linter) named(doc *Document, n *Node, at *syntax.Value, field string) (
 	return i, ok
 }
 
-// lintVerify checks the node that tells whether an effect happened: pure, and
-// with no edge of its own, since it runs only when it is called.
+// lintVerify checks the node that tells whether an effect happened: it is pure, and
+// has no edges, since it runs only when it is called.
 func (l *linter) lintVerify(doc *Document, n *Node, v *Verify) {
 	i, ok := l.named(doc, n, v.Node, "verify")
 	if !ok {
@@ -110,8 +110,8 @@ func (l *linter) lintVerify(doc *Document, n *Node, v *Verify) {
 	}
 }
 
-// lintBarriers checks the nodes that share a barrier: they wait for each other,
-// so none may come before another, and all belong to the same loop, if any.
+// lintBarriers checks the nodes that share a barrier. They wait for each other, so
+// none may precede another, and all belong to the same loop, if any.
 func (l *linter) lintBarriers(doc *Document) {
 	members := map[string][]int{}
 	var names []string
@@ -162,8 +162,8 @@ func (l *linter) lintBarrier(doc *Document, name string, members []int) {
 	for _, m := range members {
 		is[m] = true
 	}
-	// One search from behind all members finds every member that some other
-	// comes before; inside an allowed loop the way stops at its back edges.
+	// One search from the successors of all members finds every member that
+	// another precedes. Inside an allowed loop it stops at the back edges.
 	seen := make([]bool, len(doc.Nodes))
 	came := map[int]int{}
 	todo := append([]int(nil), members...)

@@ -9,9 +9,8 @@ import (
 )
 
 // lintCompensation finds the block of every node that has compensate edges: the
-// nodes that are reachable only from these. It refuses arrows into a block from
-// elsewhere, arrows from a block to elsewhere, and a compensation of a node
-// that has no effect.
+// nodes reachable only through these. It refuses edges that enter or leave a block,
+// and the compensation of a node without an effect.
 func (l *linter) lintCompensation(doc *Document) {
 	doc.BlockOf = make([]int, len(doc.Nodes))
 	for i := range doc.BlockOf {
@@ -54,8 +53,8 @@ func (l *linter) lintCompensation(doc *Document) {
 	}
 }
 
-// growBlock adds a node to the block of owner once all its incoming edges come
-// from there, and reports the nodes that are reached but cannot join.
+// growBlock adds nodes to the block of owner, each once all its incoming edges come
+// from the block, and reports the nodes that the block reaches but cannot hold.
 func (l *linter) growBlock(doc *Document, owner int) {
 	entered := map[int]int{}
 	var reached []int

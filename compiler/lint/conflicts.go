@@ -8,8 +8,8 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// lintConflicts refuses payloads that exclude each other: two required edges
-// into one port, and `$` beside anything else.
+// lintConflicts refuses edges that exclude each other: two required ones into one
+// port, and one into `$` beside any other.
 func (l *linter) lintConflicts(doc *Document) {
 	for i, n := range doc.Nodes {
 		required := map[string]*Edge{}

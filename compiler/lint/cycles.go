@@ -43,7 +43,7 @@ func (l *linter) lintCycles(doc *Document) {
 	}
 }
 
-// reportCycle shows one shortest way round a component.
+// reportCycle reports a component with one shortest cycle through it.
 func (l *linter) reportCycle(doc *Document, g *digraph, comp []int) {
 	path, closing := g.round(comp)
 	d := diag.Diagnostic{
@@ -64,7 +64,7 @@ func (l *linter) reportCycle(doc *Document, g *digraph, comp []int) {
 	l.Report(d)
 }
 
-// path writes a way through the plan.
+// path formats a path through the plan.
 func (d *Document) path(nodes []int) string {
 	names := make([]string, 0, min(len(nodes), maxPathNames)+1)
 	for i, n := range nodes {
@@ -80,7 +80,8 @@ func (d *Document) path(nodes []int) string {
 	return strings.Join(names, " → ")
 }
 
-// natural checks one component against the rules for loops and records it.
+// natural checks one component against the rules for loops, and records it as a
+// loop.
 func (l *linter) natural(doc *Document, g *digraph, comp []int) {
 	id := len(doc.Loops)
 	inside := make(map[int]bool, len(comp))

@@ -2,11 +2,11 @@ package lint
 
 import "slices"
 
-// arc is an edge of the plan as the order of nodes sees it; edge is -1 in other
+// arc is an edge of a digraph. edge is the index of the plan's edge, or -1 in other
 // graphs.
 type arc struct{ to, edge int }
 
-// digraph is the plan as nodes and arcs.
+// digraph lists the arcs that leave each node.
 type digraph struct{ out [][]arc }
 
 func newDigraph(doc *Document) *digraph {
@@ -21,7 +21,7 @@ func newDigraph(doc *Document) *digraph {
 }
 
 // components lists the strongly connected components that hold a cycle, each
-// sorted, in the order of their smallest node, over arcs whose edge is kept.
+// sorted, ordered by their smallest node. Only arcs whose edge is kept count.
 func (g *digraph) components(keep func(edge int) bool) [][]int {
 	all := make([]int, len(g.out))
 	for i := range all {
@@ -30,8 +30,8 @@ func (g *digraph) components(keep func(edge int) bool) [][]int {
 	return g.componentsWithin(all, keep)
 }
 
-// componentsWithin is components of the part of the graph that the nodes span.
-// It is Tarjan's algorithm with its stack on the heap.
+// componentsWithin is components for the subgraph that nodes span. It is Tarjan's
+// algorithm, without recursion.
 func (g *digraph) componentsWithin(nodes []int, keep func(edge int) bool) [][]int {
 	index := make(map[int]int, len(nodes))
 	for _, n := range nodes {
@@ -99,8 +99,8 @@ func (g *digraph) componentsWithin(nodes []int, keep func(edge int) bool) [][]in
 	return found
 }
 
-// round gives a shortest way from the first node of a component back to it, and
-// the edge that closes it.
+// round returns a shortest cycle through the first node of a component, and the
+// edge that closes it.
 func (g *digraph) round(comp []int) (path []int, closing int) {
 	start := comp[0]
 	type step struct{ from, edge int }
@@ -133,8 +133,8 @@ func (g *digraph) round(comp []int) (path []int, closing int) {
 	return []int{start}, -1
 }
 
-// topological orders all nodes so that kept arcs go forward; among nodes that
-// are ready the first in the file comes first. It is nil if that is impossible.
+// topological orders all nodes so that kept arcs point forward, and otherwise by
+// their order in the file. It returns nil if there is no such order.
 func (g *digraph) topological(keep func(edge int) bool) []int {
 	waits := make([]int, len(g.out))
 	for _, arcs := range g.out {
@@ -166,7 +166,7 @@ func (g *digraph) topological(keep func(edge int) bool) []int {
 	return order
 }
 
-// graph gives the document as nodes and arcs, once its edges are connected and
+// graph returns the nodes and arcs of the document. Its edges must be connected and
 // its commit policies resolved.
 func (d *Document) graph() *digraph {
 	if d.arcs == nil {

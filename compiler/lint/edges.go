@@ -10,11 +10,11 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// lintEdges finds the ends of every edge and checks the rules of its type.
+// lintEdges resolves the ends of every edge and checks the rules of its type.
 func (l *linter) lintEdges(doc *Document) {
 	for _, e := range doc.Edges {
 		if !e.Shaped {
-			// What is there is still looked up, so that a second mistake shows.
+			// The ends that are given are still resolved, so that a second mistake shows.
 			l.findEnds(doc, e)
 			continue
 		}
@@ -41,7 +41,7 @@ func (l *linter) lintEdges(doc *Document) {
 	l.duplicates(doc)
 }
 
-// findEnds looks up both nodes.
+// findEnds resolves the nodes of both ends.
 func (l *linter) findEnds(doc *Document, e *Edge) bool {
 	look := func(name string, at diag.Range) int {
 		if name == "" && !at.IsValid() {
@@ -87,8 +87,7 @@ func (l *linter) findEnds(doc *Document, e *Edge) bool {
 	return ok
 }
 
-// rules checks an edge against the rules of its type, which need nothing but
-// the edge itself.
+// rules checks an edge by itself against the rules of its type.
 func (l *linter) rules(e *Edge) {
 	bad := func(code diag.Code, at diag.Range, suggestion, summary, detail string) {
 		if !at.IsValid() {
@@ -204,7 +203,7 @@ func (l *linter) findPorts(doc *Document, e *Edge) bool {
 	return ok
 }
 
-// otherwise checks that there is something to be otherwise to.
+// otherwise checks that the node has another conditional edge.
 func (l *linter) otherwise(doc *Document, e *Edge) {
 	for _, at := range doc.Conditional[e.From] {
 		if !doc.Edges[at].Otherwise {
@@ -229,8 +228,7 @@ func keyRange(v *syntax.Value, key string) diag.Range {
 	return fields.Head(v)
 }
 
-// duplicates refuses an edge that is there twice: the second never decides
-// anything.
+// duplicates refuses repeated edges: the second would never decide anything.
 func (l *linter) duplicates(doc *Document) {
 	type identity struct {
 		from, to         int

@@ -5,8 +5,8 @@ import (
 	"chimera.ai/engine/internal/fields"
 )
 
-// The closed sets of the plan language. schemas/plan.json says the same to
-// editors, and a test compares the two.
+// The fields of the plan language. schemas/plan.json states the same for editors; a
+// test compares the two.
 
 var planFields = &fields.Table{What: "a plan", Nested: []fields.Nested{{Field: "limits", Table: limitsFields}, {Field: "cycles", Table: cyclesFields}}, Fields: []fields.Field{
 	fields.Required("apiVersion", fields.FormText, "always `chimera/v1`"),
@@ -59,7 +59,7 @@ var nodeFields = &fields.Table{What: "a node", Nested: []fields.Nested{{Field: "
 	fields.Optional("priority", fields.FormText, "`low`, `medium` or `high`"),
 }}
 
-// contractFields are those that a node must have and a template may stand for.
+// contractFields are the fields that a node has or takes from its template.
 var contractFields = []string{
 	"provider_type", "provider_name", "operation", "mode", "effect_class",
 	"input_schema", "output_schema", "timeout_ms", "retry_policy", "trust_requirement",

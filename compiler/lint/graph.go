@@ -8,14 +8,14 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// Document is one plan of a file as far as it was understood. A nil
-// *syntax.Value means that the field is absent or was refused; every refusal
-// has its diagnostic already.
+// Document is one plan of a file. A nil *syntax.Value means that the field is
+// absent, or was refused with a diagnostic.
 type Document struct {
 	At *syntax.Value
 
 	Name, Version, Agent *syntax.Value
-	// Currency is that of estimates of operations that the catalog does not price.
+	// Currency is the currency of estimates for operations without a price in
+	// the catalog.
 	Currency      *syntax.Value
 	Input, Output *Schema
 	Defs          *defs
@@ -34,7 +34,7 @@ type Document struct {
 	ends []string
 	// In and Out list the indexes of sound edges per node, in file order.
 	In, Out [][]int
-	// arcs is the graph of order, built once.
+	// arcs caches graph.
 	arcs *digraph
 	// Conditional lists the indexes of the conditional edges of each node.
 	Conditional map[int][]int
@@ -48,14 +48,15 @@ type Document struct {
 	BlockOf []int
 	// Back marks the back edges of allowed loops.
 	Back map[int]bool
-	// Broken: something in the graph was refused, so that what is absent from
-	// it proves nothing.
+	// Broken reports that part of the plan was refused, so that nothing follows
+	// from what is absent.
 	Broken bool
-	// Doubtful are the nodes that a refused edge or verify was probably meant for.
+	// Doubtful holds the nodes that a refused edge or verify was probably meant
+	// for.
 	Doubtful map[string]bool
 }
 
-// doubt notes that something that was refused was probably meant for a node.
+// doubt marks a node as probably meant by something that was refused.
 func (d *Document) doubt(id string) {
 	if d.Doubtful == nil {
 		d.Doubtful = map[string]bool{}
@@ -76,7 +77,7 @@ type cycles struct {
 	CarryOn       bool
 }
 
-// endNames lists everything that an edge can name, for near names.
+// endNames lists the names that an end of an edge can have.
 func (d *Document) endNames() []string {
 	if d.ends == nil {
 		d.ends = append(append(d.ends, d.ids...), plan.InputNode, plan.OutputNode)
@@ -88,10 +89,10 @@ func (d *Document) endNames() []string {
 type Node struct {
 	Kind plan.Kind
 	At   *syntax.Value
-	// ID is what messages call the node; idAt may be nil.
+	// ID names the node in messages; IDAt may be nil.
 	ID   string
 	idAt *syntax.Value
-	// Key is the token that stands for the whole node in messages.
+	// Key is the place that messages show for the whole node.
 	Key diag.Range
 
 	ProviderType plan.ProviderType
@@ -106,9 +107,9 @@ type Node struct {
 	// Places of the fields above; nil where the template gave the value.
 	TypeAt, ProviderAt, OperationAt, ModeAt, EffectAt, TrustAt, TimeoutAt, RetryAt *syntax.Value
 	TemplateAt                                                                     *syntax.Value
-	// FingerprintAt is what the plan's author saw of the operation, or nil.
+	// FingerprintAt is the fingerprint that the plan pins, or nil.
 	FingerprintAt *syntax.Value
-	// Template is what the catalog says of the operation, or nil.
+	// Template is the operation's entry in the catalog, or nil.
 	Template *catalog.Template
 
 	Input, Output *Schema
@@ -124,11 +125,13 @@ type Node struct {
 	// meant are the fields that unknown ones were probably meant to be.
 	meant []string
 
-	// Sound: every required field is there and well formed.
+	// Sound reports that every required field is present and well formed.
 	Sound bool
-	// Torn: for_each was refused, so what its ports carry is not known.
+	// PortsUnknown reports that for_each was refused, so that what the ports
+	// carry is not known.
 	PortsUnknown bool
-	// Called: another node's verify calls it, so it has no place in the graph.
+	// Called reports that another node's verify calls this one, which has no
+	// place in the graph.
 	Called bool
 }
 
@@ -154,9 +157,10 @@ type CommitPolicy struct {
 	Checks   []int
 	Verify   *Verify
 	Rollback *syntax.Value
-	// Waived: rollback is {none: reason}.
+	// Waived reports that rollback is {none: reason}.
 	Waived bool
-	// refused: something in it is not well formed, so who approves is not known.
+	// refused reports that part of the policy is malformed, so that it is not
+	// known who approves.
 	refused bool
 }
 
@@ -175,7 +179,7 @@ type forEach struct {
 	Parallel, Items int64
 }
 
-// Edge is one arrow. from and to are -1 where the node is unknown.
+// Edge is one edge of a plan. From and To are -1 where the node is unknown.
 type Edge struct {
 	at       *syntax.Value
 	From, To int
@@ -192,15 +196,16 @@ type Edge struct {
 	Otherwise  bool
 	Transform  *syntax.Value
 	Check      *syntax.Value
-	// Implicit: a precheck of the target makes the edge, and at is its place there.
+	// Implicit reports that the edge stands for a precheck of its target; At is
+	// the precheck.
 	Implicit bool
 
-	// Shaped: all six fields are there. Sound: it also obeys the rules of its
-	// type between ports that exist.
+	// Shaped reports that all six fields are present, Sound that the edge also
+	// obeys the rules of its type and that its ports exist.
 	Shaped, Sound bool
 }
 
-// String writes the edge as diagnostics do.
+// String returns the edge as diagnostics show it.
 func (e *Edge) String() string {
 	return e.FromNode + "." + e.FromPort + " -> " + e.ToNode + "." + e.ToPort
 }
@@ -210,7 +215,7 @@ func (e *Edge) Carries() bool {
 	return e.Kind != plan.Control && e.FromPort != plan.DonePort && e.ToPort != plan.StartPort
 }
 
-// Place is what stands for the whole edge in messages: all of it if it is on
+// Place is the place that messages show for the whole edge: all of it if it is on
 // one line, else its first key.
 func (e *Edge) Place() diag.Range {
 	if r := e.at.Range(); r.Start.Line == r.End.Line {
@@ -225,8 +230,8 @@ func (e *Edge) FromRange() diag.Range { return join(e.fromNodeAt, e.FromPortAt) 
 // ToRange covers the target end, node and port.
 func (e *Edge) ToRange() diag.Range { return join(e.toNodeAt, e.toPortAt) }
 
-// join covers a and b where they stand next to each other on one line, else
-// gives b, or whichever of the two is valid.
+// join returns the range of a and b together if they are adjacent on one line, else
+// b, or whichever of the two is valid.
 func join(a, b diag.Range) diag.Range {
 	switch {
 	case !b.IsValid():
@@ -237,7 +242,7 @@ func join(a, b diag.Range) diag.Range {
 	return diag.Range{File: a.File, Start: a.Start, End: b.End}
 }
 
-// Asks reports whether the policy names a group that approves.
+// Asks reports whether the policy names a group that must approve.
 func (c *CommitPolicy) Asks() bool {
 	if c.refused {
 		return true // which was reported
@@ -255,11 +260,10 @@ func (n *Node) Repeatable() bool {
 	return !n.Lasting() || (n.Template != nil && n.Template.IdempotencyPort != "")
 }
 
-// Lasting reports whether what the node does stays done where its answer is
-// refused.
+// Lasting reports whether the node's effect persists if its answer is refused.
 func (n *Node) Lasting() bool { return n.Effect == plan.Committing || n.Effect == plan.Irreversible }
 
-// EffectRange is what stands for the node's effect class in messages.
+// EffectRange is the place that messages show for the node's effect class.
 func (n *Node) EffectRange() diag.Range {
 	if n.EffectAt != nil {
 		return n.EffectAt.Range()
@@ -267,7 +271,7 @@ func (n *Node) EffectRange() diag.Range {
 	return n.OperationRange()
 }
 
-// TrustRange is what stands for the node's trust requirement in messages.
+// TrustRange is the place that messages show for the node's trust requirement.
 func (n *Node) TrustRange() diag.Range {
 	if n.TrustAt != nil {
 		return n.TrustAt.Range()

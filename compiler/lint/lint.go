@@ -12,22 +12,22 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// Graph is the graph of each plan of a file as its author wrote it.
+// Graph holds the linted graph of each plan of a file.
 type Graph struct {
 	Documents []*Document
-	// Catalog is the catalog that its nodes were completed from.
+	// Catalog is the catalog that completed the nodes.
 	Catalog *Catalog
 }
 
-// linter builds it.
+// linter builds a Graph.
 type linter struct {
 	*fields.Reader
 	*Graph
 	pool *pool.Pool
 }
 
-// Check reads the file and checks everything that can be said without knowing
-// what schemas and expressions mean.
+// Check reads the file and checks everything that does not depend on the meaning of
+// schemas and expressions.
 func Check(rep *fields.Reader, schemas *pool.Pool, cat *catalog.Catalog) *Graph {
 	l := &linter{Reader: rep, Graph: &Graph{Catalog: Index(cat, schemas)}, pool: schemas}
 	l.readAll()
@@ -69,8 +69,8 @@ func (d *Document) connect() {
 	}
 }
 
-// Verify checks what every pass relies on, so that a mistake of one pass shows
-// right behind it.
+// Verify checks the invariants that every pass relies on, so that a faulty pass
+// shows at once.
 func (l *Graph) Verify() error {
 	for _, doc := range l.Documents {
 		last := len(doc.Nodes) - 1

@@ -8,10 +8,9 @@ import (
 // maxNamed bounds the file that Named reads, in bytes.
 const maxNamed = 4 << 20
 
-// Named gives what a file says of its plan's name, version and agent, without
-// compiling it: for those who speak of a plan that does not compile. What is not
-// there, or breaks the rules of the language, is "", and so is all of a very
-// large file.
+// Named returns the name, version and agent of the first plan in a file, without
+// compiling it, for messages about plans that do not compile. A field that is
+// absent or malformed is ""; so are all fields of a file larger than 4 MiB.
 func Named(text []byte) (name, version, agent string) {
 	if len(text) > maxNamed {
 		return "", "", ""

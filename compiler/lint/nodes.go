@@ -8,7 +8,7 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// lintNodes checks what a node says of its own ports.
+// lintNodes checks what each node says about its own ports.
 func (l *linter) lintNodes(doc *Document) {
 	for _, n := range doc.Nodes {
 		for _, c := range []*Schema{n.Input, n.Output} {
@@ -78,7 +78,8 @@ func (l *linter) unknownPort(n *Node, name string, at diag.Range, input bool, ed
 	}
 	ports := c.Ports()
 	if ports.Adrift {
-		// A schema that cannot be compiled is refused, and may have had the port.
+		// A schema that does not compile is refused elsewhere, and might have had the
+		// port.
 		l.pool.Admit(c.Schema)
 		if _, err := c.Compile(); err != nil {
 			return

@@ -10,8 +10,7 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// readAll turns the documents of the file into plans and reports everything
-// that is wrong with their shape.
+// readAll reads the plans of the file and reports what is malformed.
 func (l *linter) readAll() {
 	docs, ds := syntax.Parse(l.Src.Name, l.Src.Text, fields.Limits)
 	for _, d := range ds {
@@ -109,7 +108,7 @@ func readLimits(rep *fields.Reader, v *syntax.Value) plan.Limits {
 func readCycles(rep *fields.Reader, doc *fields.Record) *cycles {
 	v := doc.Get("cycles")
 	if v == nil {
-		// A refused policy still says that loops are meant.
+		// A malformed policy still means that the author wants loops.
 		if doc.Has("cycles") {
 			return &cycles{at: doc.At.Get("cycles"), MaxIterations: 1}
 		}
@@ -180,7 +179,7 @@ func (l *linter) place(doc *Document, n *Node) {
 	doc.addNode(n)
 }
 
-// nodeNames are what may be ids of nodes in the text of an edge.
+// nodeNames matches what may be node ids in the text of an edge.
 var nodeNames = regexp.MustCompile(`\$?[0-9A-Za-z_-]+`)
 
 func (l *linter) readEdges(doc *Document, r *fields.Record) {

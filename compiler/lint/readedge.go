@@ -10,7 +10,7 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// readEdge reads one edge in either form. It is nil if nothing can be made of it.
+// readEdge reads one edge in either form. It returns nil if it is neither.
 func (l *linter) readEdge(v *syntax.Value) *Edge {
 	if v.Kind == syntax.String {
 		return l.readShort(v)

@@ -12,7 +12,7 @@ import (
 	"chimera.ai/engine/policy"
 )
 
-// readNode reads one node, without its template. It is nil if v is no map.
+// readNode reads one node, without its template. It returns nil if v is not a map.
 func (l *linter) readNode(v *syntax.Value, defs *defs) *Node {
 	id := ""
 	if x := v.Get("id"); x != nil && x.Kind == syntax.String {
@@ -58,8 +58,8 @@ func (l *linter) readNode(v *syntax.Value, defs *defs) *Node {
 	n.Input = l.readSchema(r.Get("input_schema"), defs)
 	n.Output = l.readSchema(r.Get("output_schema"), defs)
 
-	// A field that is there but was refused is not "missing": the template does
-	// not stand in for it, and nothing more is said about it.
+	// A malformed field is not missing: the template does not replace it, and
+	// no second finding follows.
 	for _, f := range contractFields {
 		if r.Has(f) && !n.given(f) {
 			n.Sound = false
@@ -70,7 +70,7 @@ func (l *linter) readNode(v *syntax.Value, defs *defs) *Node {
 	return n
 }
 
-// given reports whether the field of a node's contract has a sound value.
+// given reports whether a contract field of the node has a well-formed value.
 func (n *Node) given(field string) bool {
 	switch field {
 	case "provider_type":

@@ -97,9 +97,9 @@ func (l *linter) complete(n *Node) {
 	}
 }
 
-// inProcessDefaults completes a Go skill of this build, which is registered
-// without a timeout and a retry policy of its own: short enough to run as a
-// local activity, and not retried, since there is no connection to fail.
+// inProcessDefaults completes a node that calls a Go skill of this build, which is
+// registered without a timeout and a retry policy: the timeout lets it run as a
+// local activity, and it is not retried, since there is no connection to fail.
 func (n *Node) inProcessDefaults() {
 	if n.Timeout == 0 && n.TimeoutAt == nil {
 		n.Timeout = LocalTimeoutMS
@@ -117,7 +117,7 @@ func BadTemplate(rep *fields.Reader, n *Node, t *catalog.Template, err error) {
 	})
 }
 
-// missing reports the contract fields that neither node nor template gives.
+// missing reports the contract fields that neither the node nor its template has.
 func (l *linter) missing(n *Node) {
 	if n.TemplateAt != nil && n.Template == nil {
 		return
@@ -160,12 +160,12 @@ func (l *linter) reserved(n *Node) {
 			Detail:  "`engine` is the engine's own skills, `plan` calls sub-plans; both are of type `skill`.",
 			Subject: n.ProviderAt.Range(), Node: n.ID, Suggestion: "provider_type: skill",
 		})
-		// Nothing more is said about an operation that cannot be meant.
+		// The operation cannot be what was meant, so nothing more is said about it.
 		n.Sound, n.Operation = false, ""
 	}
 }
 
-// OperationRange is what stands for the node's operation in messages.
+// OperationRange is the place that messages show for the node's operation.
 func (n *Node) OperationRange() diag.Range {
 	switch {
 	case n.OperationAt != nil:
@@ -176,8 +176,8 @@ func (n *Node) OperationRange() diag.Range {
 	return n.Key
 }
 
-// UnknownOperation reports a provider or an operation that is not in the
-// catalog. whole says that the name was written as provider/operation.
+// UnknownOperation reports a provider or an operation that is not in the catalog.
+// whole means that the name was written as provider/operation.
 func (x *Catalog) UnknownOperation(rep *fields.Reader, n *Node, at diag.Range, kind plan.ProviderType, provider, operation string, providerAt diag.Range, whole bool) {
 	ops := x.operations[provider]
 	if provider == catalog.PlanProvider {
@@ -215,7 +215,7 @@ func (x *Catalog) UnknownOperation(rep *fields.Reader, n *Node, at diag.Range, k
 	rep.Report(d)
 }
 
-// Listing writes the first names of a list as a sentence.
+// Listing formats the first names of a list as a sentence.
 func Listing(start string, names []string) string {
 	const most = 12
 	s := start

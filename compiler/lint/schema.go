@@ -14,8 +14,7 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// Schema is a schema where it stands in the plan; at is nil for one
-// that the template gave.
+// Schema is a schema in its place in the plan. At is nil if the template gave it.
 type Schema struct {
 	*pool.Schema
 	At *syntax.Value
@@ -40,7 +39,7 @@ func (l *linter) prepareSchemas() {
 	parallel.Do(len(todo), func(i int) { todo[i].Prepare() })
 }
 
-// Usable is the compiled schema, or nil if it does not compile.
+// Usable returns the compiled schema, or nil if it does not compile.
 func (c *Schema) Usable() *schemas.Schema {
 	s, err := c.Compile()
 	if err != nil {
@@ -49,12 +48,12 @@ func (c *Schema) Usable() *schemas.Schema {
 	return s
 }
 
-// defs are the plan's shared definitions.
+// defs holds the plan's shared definitions.
 type defs struct {
 	Names  []string
 	ByName map[string]*definition
-	// users are the schemas that refer to definitions, by their own canonical
-	// text: most nodes of a large plan repeat what others say.
+	// users caches the schemas that refer to definitions by their canonical
+	// text, since most nodes of a large plan repeat the schemas of others.
 	users map[string]*pool.Schema
 }
 
@@ -64,7 +63,8 @@ type definition struct {
 	// Uses lists the definitions that it refers to, itself included,
 	// transitively, sorted.
 	Uses []string
-	// Bad: it is refused, so its users are not examined.
+	// Bad reports that the definition is refused, so that the schemas that use
+	// it are not examined.
 	Bad bool
 }
 
@@ -116,8 +116,8 @@ func (l *linter) readDefs(v *syntax.Value) *defs {
 	return d
 }
 
-// closure lists what name reaches, itself included, sorted. It is nil where that
-// is more than MaxUses others.
+// closure lists the definitions that name reaches, itself included, sorted. It
+// returns nil if they are more than MaxUses others.
 func closure(name string, direct map[string][]string) []string {
 	seen := map[string]bool{name: true}
 	todo := []string{name}
@@ -142,8 +142,8 @@ func closure(name string, direct map[string][]string) []string {
 	return out
 }
 
-// refs lists the definitions that a schema refers to directly and reports
-// references to ones that are not there.
+// refs lists the definitions that a schema refers to directly, and reports
+// references to missing ones.
 func (l *linter) refs(v *syntax.Value, d *defs) []string {
 	var out []string
 	seen := map[string]bool{}

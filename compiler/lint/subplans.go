@@ -9,7 +9,8 @@ import (
 	"chimera.ai/engine/internal/fields"
 )
 
-// Reference is how a plan is called: name@version, or "" if either is missing.
+// Reference is name@version, by which a node calls the plan, or "" if either is
+// missing.
 func (d *Document) Reference() string {
 	if d.Name == nil || d.Version == nil {
 		return ""
@@ -17,8 +18,8 @@ func (d *Document) Reference() string {
 	return d.Name.Text + "@" + d.Version.Text
 }
 
-// lintSubplans checks the other documents of a file: each is called, by its
-// name and version, and none calls itself through others.
+// lintSubplans checks that every other document of the file is called, and that
+// none calls itself, directly or through others.
 func (l *linter) lintSubplans() {
 	if len(l.Documents) == 0 {
 		return
@@ -47,7 +48,7 @@ func (l *linter) lintSubplans() {
 	for i, doc := range l.Documents {
 		for _, n := range doc.Nodes {
 			if n.TemplateAt != nil {
-				// Refused, but it says which plan is meant.
+				// The call is refused, but shows which plan is meant.
 				if ref, ok := strings.CutPrefix(n.TemplateAt.Text, catalog.PlanProvider+"/"); ok {
 					if target, ok := byRef[ref]; ok {
 						used[target] = true
