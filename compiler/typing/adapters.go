@@ -15,21 +15,22 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// adapterIn finds what is known of an adapter in the transforms of a scope.
+// adapterIn is an adapter as transforms of one scope use it.
 type adapterIn struct {
 	adapter *catalog.Adapter
 	scope   expr.Scope
 }
 
-// boundAdapter is an adapter as transforms of one scope take it in. fault says why it
-// cannot be used there.
+// boundAdapter is an adapter, compiled for transforms of one scope. fault says why
+// it cannot be used there.
 type boundAdapter struct {
 	*catalog.Adapter
-	// input and output are its schemas; result is what is known of its results
-	// for all that it takes.
+	// input and output are its schemas; result is the schema inferred for its
+	// results.
 	input, output, result *schemas.Schema
-	// template is its transform with the conversions of numbers written out that
-	// it needs for all that it takes: an adapter means the same on every edge.
+	// template is its transform with conversions of numbers written out. They
+	// are those for every input it accepts, so that an adapter means the same
+	// on every edge.
 	template *embedded.Template
 	code     diag.Code
 	fault    string
@@ -60,7 +61,8 @@ func (check *checker) findAdapter(e *Edge, scope expr.Scope) {
 	e.boundAdapter, e.Template = x, x.template
 }
 
-// unknownAdapter: nothing has that id, or a bare string is not what was meant.
+// unknownAdapter reports an id that no adapter has, or a bare string that was not
+// meant as an id.
 func (check *checker) unknownAdapter(e *Edge, scope expr.Scope) {
 	id := e.Transform.Text
 	d := diag.Diagnostic{
@@ -81,8 +83,8 @@ func (check *checker) unknownAdapter(e *Edge, scope expr.Scope) {
 	check.Report(d)
 }
 
-// prepare compiles the adapter, and proves it once more: only those of a file
-// were proved when it was read, and a catalog may also be made by code.
+// prepare compiles the adapter and proves it. One of a catalog file has been proved
+// when the file was read; a catalog can also be built by code.
 func (x *boundAdapter) prepare(check *checker, where expr.Scope) {
 	refuse := func(code diag.Code, format string, args ...any) { x.code, x.fault = code, fmt.Sprintf(format, args...) }
 	schemaOf := func(raw []byte, field string) *schemas.Schema {
@@ -145,8 +147,8 @@ func (x *boundAdapter) prepare(check *checker, where expr.Scope) {
 	x.template = &embedded.Template{Template: t, Value: made, Raw: raw, Scope: where}
 }
 
-// within is a schema of what is in both, the simpler one where it is known to
-// lie in the other.
+// within returns a if it is proved to lie within b, else a schema of what is in
+// both.
 func (check *checker) within(a, b *schemas.Schema) *schemas.Schema {
 	if check.prover.Holds(a, b) {
 		return a
@@ -154,7 +156,7 @@ func (check *checker) within(a, b *schemas.Schema) *schemas.Schema {
 	return check.prover.Both(a, b)
 }
 
-// there is a place in the catalog's file, if it has one.
+// there refers to a place in the catalog's file, if it has one.
 func (x *boundAdapter) there(at diag.Range, label string) []diag.Related {
 	if !at.IsValid() {
 		return nil
@@ -162,8 +164,8 @@ func (x *boundAdapter) there(at diag.Range, label string) []diag.Related {
 	return []diag.Related{{Range: at, Label: label}}
 }
 
-// typeAdapter proves that an adapter takes all that the edge brings it, and
-// gives what comes out; nil if that is not known.
+// typeAdapter proves that the edge's adapter accepts every value that the edge
+// brings, and returns the schema of its results, or nil if it is not known.
 func (check *checker) typeAdapter(doc *Document, e *Edge, s scope) *schemas.Schema {
 	x := e.boundAdapter
 	if x == nil {
@@ -179,15 +181,15 @@ func (check *checker) typeAdapter(doc *Document, e *Edge, s scope) *schemas.Sche
 	if value == nil || !check.adapts(doc, e, s, value) {
 		return nil
 	}
-	// Less than all that the adapter takes may arrive, so that more is known of
-	// what it gives. Where that cannot be told, what it gives anyway holds.
+	// The edge may bring fewer values than the adapter accepts, so that more is
+	// known about the results. If nothing more can be inferred, x.result holds.
 	if c := check.checked(e.Template, s); len(c.problems) == 0 && string(c.made.Raw) == string(e.Template.Raw) {
 		return check.within(c.result, x.output)
 	}
 	return x.result
 }
 
-// adapts proves that an adapter takes all that an edge brings it.
+// adapts proves that an adapter accepts every value that an edge brings.
 func (check *checker) adapts(doc *Document, e *Edge, s scope, value *schemas.Schema) bool {
 	x := e.boundAdapter
 	if check.prover.Anything(x.input) {

@@ -7,25 +7,26 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// assembly is what can arrive at the ports of a node: the object that they make
-// is closed, and has the ports of certain.
+// assembly is what can arrive at the ports of a node. Together they make a closed
+// object, which always has the ports in certain.
 type assembly struct {
 	ports   []string
 	Check   map[string]*schemas.Schema
 	certain []string
-	// edges are all that bring something.
+	// edges are those that bring a value.
 	edges []*Edge
-	// checked: an edge leaves it to the run whether its value fits.
+	// checked reports that the run checks the value of some edge.
 	checked bool
-	// some: at least one port has a value, though none is certain.
+	// some reports that at least one port has a value, although no single one
+	// is certain.
 	some bool
-	// exact: each port has one source of its own, so that any mixture of their
-	// values can come together.
+	// exact reports that each port has a source of its own, so that every
+	// combination of their values can occur.
 	exact bool
 }
 
-// assemble finds what can arrive at a node; ok is false where some of it is not
-// known, or was reported.
+// assemble returns what can arrive at a node. ok is false if part of it is not
+// known or has been reported.
 func (check *checker) assemble(doc *Document, i int) (a assembly, ok bool) {
 	n := doc.Nodes[i]
 	a = assembly{Check: map[string]*schemas.Schema{}, exact: true}
@@ -74,7 +75,7 @@ func (check *checker) assemble(doc *Document, i int) (a assembly, ok bool) {
 	}
 	for _, p := range needs {
 		if a.Check[p] == nil {
-			// Nothing fills it, which is reported elsewhere.
+			// Nothing fills the port, which is reported elsewhere.
 			return a, false
 		}
 		if !slices.Contains(a.certain, p) {
@@ -87,7 +88,7 @@ func (check *checker) assemble(doc *Document, i int) (a assembly, ok bool) {
 	return a, true
 }
 
-// fixed is the one object that constants make, if nothing else fills a port.
+// fixed returns the one object that constants make, if nothing else fills a port.
 func (a *assembly) fixed(n *Node) (map[string]any, bool) {
 	v := map[string]any{}
 	if len(a.edges) > 0 || n.ForEach != nil {
@@ -102,7 +103,7 @@ func (a *assembly) fixed(n *Node) (map[string]any, bool) {
 	return v, true
 }
 
-// each is what an edge brings to one call of the node.
+// each is the schema of what an edge brings to one call of the node.
 func (check *checker) each(n *Node, e *Edge) *schemas.Schema {
 	if n.splits(e.ToPort) {
 		return check.prover.Element(e.brings)
@@ -110,7 +111,7 @@ func (check *checker) each(n *Node, e *Edge) *schemas.Schema {
 	return e.brings
 }
 
-// object is the objects that can be assembled from ports of those types.
+// object is the schema of the objects that ports of those types make.
 func (check *checker) object(a *assembly, types func(port string) *schemas.Schema) *schemas.Schema {
 	k := schemas.Keywords{Types: []string{"object"}, Properties: map[string]*schemas.Schema{}, Required: a.certain, Rest: schemas.False()}
 	for _, p := range a.ports {

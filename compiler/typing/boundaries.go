@@ -10,10 +10,10 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// maxEnds bounds the values at which an expression is tried.
+// maxBoundaries bounds the values at which an expression is tried.
 const maxBoundaries = 48
 
-// ends are the values and sizes at which something changes.
+// boundaries gathers the values and sizes at which a result may change.
 type boundaries struct {
 	prover *proof.Prover
 	seen   map[string]bool
@@ -21,10 +21,10 @@ type boundaries struct {
 	left   int
 }
 
-// literal is a number or a text in an expression.
+// literal matches a number or a string in an expression.
 var literal = regexp.MustCompile(`\d+(?:\.\d+)?|'[^'\\]*'|"[^"\\]*"`)
 
-// ends lists schemas of the values at which the template may begin to go wrong:
+// boundaries lists schemas of the values at which the template may begin to fail:
 // what it compares with, the ends of intervals, and their neighbours.
 func (q *search) boundaries(hint any) []*schemas.Schema {
 	e := &boundaries{prover: q.check.prover, seen: map[string]bool{}, left: 400}
@@ -47,7 +47,7 @@ func (e *boundaries) add(key string, k schemas.Keywords) {
 	}
 }
 
-// number adds a number and the two beside it.
+// number adds a number and its two neighbours.
 func (e *boundaries) number(r *big.Rat) {
 	if r == nil {
 		return
@@ -60,7 +60,7 @@ func (e *boundaries) number(r *big.Rat) {
 	}
 }
 
-// size adds texts and lists of a length and of those beside it.
+// size adds strings and lists of a length, and of the lengths beside it.
 func (e *boundaries) size(n int) {
 	if n < 0 || n > 4096 {
 		return
@@ -95,7 +95,7 @@ func (e *boundaries) value(v any) {
 	}
 }
 
-// texts adds what the expressions of a template compare with.
+// texts adds the literals of a template's expressions.
 func (e *boundaries) texts(v any) {
 	switch v := v.(type) {
 	case string:

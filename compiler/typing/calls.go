@@ -12,8 +12,8 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// typeCalls proves that nodes which run a plan of the same file fit it: it takes
-// all that the node takes, and returns nothing that the node does not.
+// typeCalls proves that nodes that run a plan of the same file fit it: the plan
+// accepts every input of the node, and the node every output of the plan.
 func (check *checker) typeCalls() {
 	plans := map[string]*Document{}
 	for _, doc := range check.Documents {
@@ -42,7 +42,7 @@ func (check *checker) typeCall(n *Node, child *Document) {
 	})
 }
 
-// fits says what to call the two sides of a proof.
+// fits names the two sides of a proof for messages.
 type fits struct{ summary, source, target string }
 
 // fitsCall proves that one schema of a call lies within the other.
@@ -79,10 +79,9 @@ func (check *checker) fitsCall(n *Node, left, right *Schema, say fits) {
 	check.Report(d)
 }
 
-// typeVerify checks what the verify of a commit policy calls, and asks of it. It
-// is asked while the outcome is not known, and again after a compensation, so
-// that the effect's output may be missing, and so may an error: both are null
-// then.
+// typeVerify checks the call and the expressions of a commit policy's verify. It
+// runs while the outcome is not known, and again after a compensation, so the
+// effect's output and its error may be missing; they are null then.
 func (check *checker) typeVerify(doc *Document, n *Node) {
 	if n.Verify == nil {
 		return
@@ -111,7 +110,7 @@ func (check *checker) typeVerify(doc *Document, n *Node) {
 		made, result, ok := check.checkTemplate(v.With, v.Args, s, false, n.ID, "")
 		v.Args = made
 		for i := range v.With.Fields {
-			// A port that is not there is reported by the effects pass.
+			// Lint reports a port that does not exist.
 			ok = ok && called.Input.Takes(v.With.Fields[i].Key.Text)
 		}
 		if ok {

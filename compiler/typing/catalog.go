@@ -14,8 +14,8 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// ProveCatalog completes a catalog with what its schemas, prices and transforms
-// mean.
+// ProveCatalog compiles the schemas of a catalog file, and proves what it states
+// about prices and adapters.
 func ProveCatalog(rep *fields.Reader, f *catalog.File) *catalog.Catalog {
 	schemas, prover := new(pool.Pool), proof.New(rep)
 	check := newChecker(rep, schemas, prover, &lint.Graph{Catalog: lint.Index(nil, schemas)})
@@ -33,7 +33,7 @@ func ProveCatalog(rep *fields.Reader, f *catalog.File) *catalog.Catalog {
 			all.Adapters = append(all.Adapters, a.Adapter)
 		}
 	}
-	// Merging with nothing finds what the file says twice.
+	// Merging with nothing finds duplicates within the file.
 	merged, ds := (*catalog.Catalog)(nil).Merge(all)
 	for _, d := range ds {
 		check.Report(d)
@@ -41,8 +41,8 @@ func ProveCatalog(rep *fields.Reader, f *catalog.File) *catalog.Catalog {
 	return merged
 }
 
-// proveTemplate reads the schemas of a template and checks what hangs on them: the
-// idempotency port, and the price for all that the operation takes and returns.
+// proveTemplate reads the schemas of a template and checks what depends on them:
+// the idempotency port, and the price for every input and output of the operation.
 func (check *checker) proveTemplate(t *catalog.TemplateEntry) {
 	var input, output *pool.Schema
 	r := t.Fields
@@ -64,8 +64,8 @@ func (check *checker) proveTemplate(t *catalog.TemplateEntry) {
 	}
 }
 
-// proveEntry reads the schemas of an adapter and proves that it gives what it
-// promises for all that it takes.
+// proveEntry reads the schemas of an adapter and proves that its output schema
+// holds for every input it accepts.
 func (check *checker) proveEntry(a *catalog.AdapterEntry) {
 	var input, output *pool.Schema
 	a.InputSchema, input = check.fileSchema(a.Fields.Get("input_schema"))
@@ -78,7 +78,7 @@ func (check *checker) proveEntry(a *catalog.AdapterEntry) {
 	}
 }
 
-// fileSchema reads a schema of a catalog, which stands on its own.
+// fileSchema reads a schema of a catalog file.
 func (check *checker) fileSchema(v *syntax.Value) (json.RawMessage, *pool.Schema) {
 	if v == nil {
 		return nil, nil

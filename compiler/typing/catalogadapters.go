@@ -13,7 +13,7 @@ import (
 	"chimera.ai/engine/internal/syntax"
 )
 
-// adapterTemplate compiles the transform of an adapter where it stands.
+// adapterTemplate compiles the transform of an adapter in a catalog file.
 func (check *checker) adapterTemplate(v *syntax.Value, id string) *embedded.Template {
 	if embedded.Bare(v) {
 		check.Report(diag.Diagnostic{
@@ -26,13 +26,13 @@ func (check *checker) adapterTemplate(v *syntax.Value, id string) *embedded.Temp
 	return check.Template(v, expr.Adapter, "", "")
 }
 
-// constantRule says how a constant text is written as a transform.
+// constantRule says how to write a constant string as a transform.
 func constantRule(text string) string {
 	return fmt.Sprintf("a constant text is one too: `%s`.", embedded.ConstantText(fields.Clip(text, 80)))
 }
 
-// bareExpression is what the author of a bare string most probably means: an
-// expression in the marks of another language or in none, or else a constant text.
+// bareExpression returns what the author of a bare string most probably means: an
+// expression without marks or in those of another language, or else a constant.
 func (check *checker) bareExpression(text string, scope expr.Scope) string {
 	if found, meant := check.Lookalikes(text, scope); len(found) > 0 {
 		return fmt.Sprintf("%q", meant)
@@ -41,7 +41,7 @@ func (check *checker) bareExpression(text string, scope expr.Scope) string {
 		t, errs := expr.CompileTemplate("${"+text+"}", scope)
 		return len(errs) == 0 && slices.ContainsFunc(scope.Names(), t.Reads)
 	}
-	// A path of JSONPath or jq starts at the value.
+	// JSONPath and jq start at the value.
 	path := text
 	if rest, ok := strings.CutPrefix(strings.TrimPrefix(text, "$"), "."); ok {
 		path = "value." + rest
@@ -57,8 +57,8 @@ func (check *checker) bareExpression(text string, scope expr.Scope) string {
 	return `"` + embedded.ConstantText(text) + `"`
 }
 
-// proveAdapter proves that the transform cannot fail, and gives what the adapter
-// promises, for all that it takes.
+// proveAdapter proves that for every input the adapter accepts, the transform
+// cannot fail and its result fits the output schema.
 func (check *checker) proveAdapter(v *syntax.Value, t *embedded.Template, input, output *pool.Schema, id string) {
 	if input == nil || output == nil {
 		return // reported already

@@ -10,8 +10,8 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// checker types the plans of a file, or what a catalog file says. What it compiled,
-// checked or proved once, it keeps.
+// checker types the plans of a file, or the entries of a catalog file. It caches
+// what it compiles, checks and proves.
 type checker struct {
 	*embedded.Expressions
 	pool   *pool.Pool
@@ -21,20 +21,20 @@ type checker struct {
 	checkedPredicates map[programAt]predicateCheck
 	checkedTemplates  map[templateAt]templateCheck
 	narrowed          map[narrowing]scope
-	// readied are expressions as a run evaluates them.
+	// readied holds expressions as a run evaluates them.
 	readied           map[*embedded.Template]*expr.Template
 	readiedPredicates map[programAt]*expr.Program
-	// judgement is that of the condition that was judged last, under what it was
-	// judged: who checks one usually narrows by it.
+	// judgement is the last one, of the condition and scope in judged: a
+	// condition that has just been checked is usually narrowed by next.
 	judged    programAt
 	judgement *expr.Judgement
 	prices    map[priceOf]priceCheck
 	adapters  map[adapterIn]*boundAdapter
 	inputs    map[assembled]bool
-	// errorSchema is that of what error edges bring, once asked for.
+	// errorSchema caches failures.
 	errorSchema *schemas.Schema
-	// tries is what is left of the search for counterexamples, and fixes of proving
-	// that proposed edits would do.
+	// tries is what remains of the search for counterexamples, and fixes what
+	// remains for proving proposed edits.
 	tries, fixes int
 }
 

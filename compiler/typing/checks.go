@@ -27,7 +27,7 @@ type templateCheck struct {
 	problems []expr.TemplateProblem
 }
 
-// programAt and templateAt are expressions under what is known of their names.
+// programAt and templateAt are expressions in a scope.
 type programAt struct {
 	program *expr.Program
 	scope   scope
@@ -38,9 +38,9 @@ type templateAt struct {
 	scope    scope
 }
 
-// checkPredicate checks a condition against the types of its names. It gives the
-// condition with its conversions written out, and whether it is refused. Where
-// the check is lenient, what is not proved is left to the run.
+// checkPredicate checks a condition against the types of its names. It returns the
+// condition with conversions written out, and whether it is refused. If the check
+// is lenient, what is not proved is left to the run.
 func (check *checker) checkPredicate(v *syntax.Value, p *expr.Program, s scope, lenient bool, node, edge string) (source string, refused bool) {
 	c := check.checkedPredicate(p, s)
 	strict := !lenient || c.strict()
@@ -50,7 +50,7 @@ func (check *checker) checkPredicate(v *syntax.Value, p *expr.Program, s scope, 
 	return c.source, len(c.problems) > 0 && strict
 }
 
-// checkedPredicate is checkPredicate without its findings.
+// checkedPredicate is checkPredicate without reporting.
 func (check *checker) checkedPredicate(p *expr.Program, s scope) predicateCheck {
 	key := programAt{p, s}
 	c, ok := check.checkedPredicates[key]
@@ -70,10 +70,9 @@ func (c templateCheck) strict() bool {
 	return slices.ContainsFunc(c.problems, func(p expr.TemplateProblem) bool { return p.Strict })
 }
 
-// checkTemplate checks a template against the types of its names. It gives the
-// template with its conversions written out and a schema of what it makes; ok is
-// false if it is refused. Where the check is lenient, what is not proved is left to
-// the run.
+// checkTemplate checks a template against the types of its names. It returns the
+// template with conversions written out and the schema of its results; ok is false
+// if it is refused. If the check is lenient, what is not proved is left to the run.
 func (check *checker) checkTemplate(v *syntax.Value, t *embedded.Template, s scope, lenient bool, node, edge string) (made *embedded.Template, result *schemas.Schema, ok bool) {
 	if t.Constant() {
 		return t, check.fixed(t), true
@@ -91,7 +90,7 @@ func (check *checker) checkTemplate(v *syntax.Value, t *embedded.Template, s sco
 	return c.made, c.result, len(c.problems) == 0 || !strict
 }
 
-// checked is checkTemplate without its findings.
+// checked is checkTemplate without reporting.
 func (check *checker) checked(t *embedded.Template, s scope) templateCheck {
 	key := templateAt{t.Template, s}
 	c, ok := check.checkedTemplates[key]
@@ -106,8 +105,7 @@ func (check *checker) checked(t *embedded.Template, s scope) templateCheck {
 	return c
 }
 
-// ready is a template as a run evaluates it, with the conversions of numbers that
-// it needs.
+// ready returns a template as a run evaluates it, with its conversions of numbers.
 func (check *checker) ready(t *embedded.Template) *expr.Template {
 	if !t.Converted {
 		return t.Template
@@ -123,7 +121,7 @@ func (check *checker) ready(t *embedded.Template) *expr.Template {
 	return r
 }
 
-// fixed is the schema of the one value of a template without expressions.
+// fixed returns the schema of the value of a constant template.
 func (check *checker) fixed(t *embedded.Template) *schemas.Schema {
 	return check.prover.Make("constant "+string(t.Raw), func() schemas.Keywords { return proof.Constant(t.Value) })
 }
@@ -140,8 +138,7 @@ func kindCode(k expr.Kind) diag.Code {
 	return diag.TypeExpr
 }
 
-// spoken begins a sentence with a capital letter, unless it begins with a name of
-// the expression.
+// spoken makes a sentence of s, unless it begins with a name from the expression.
 func spoken(s string) string {
 	for _, start := range []string{"the ", "a ", "an ", "only ", "what ", "numbers "} {
 		if strings.HasPrefix(s, start) {
@@ -151,8 +148,8 @@ func spoken(s string) string {
 	return s
 }
 
-// problem reports what the checker of expressions found: as a warning where the
-// edge has `check: runtime` (lenient), unless all of the expression is to be proved.
+// problem reports a finding of package expr, as a warning if the edge has `check:
+// runtime` (lenient) and the finding does not insist on a proof.
 func (check *checker) problem(at, whole diag.Range, p expr.Problem, lenient, strict bool, node, edge string) {
 	d := diag.Diagnostic{
 		Summary: "the expression is wrong for the types of its names", Detail: spoken(strings.TrimRight(p.Message, ".") + "."),

@@ -15,8 +15,8 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// priceOf finds what was found of a cost of the catalog, which is asked once for
-// nodes with the same schemas.
+// priceOf is the price of an operation for nodes with those schemas, which is
+// checked once.
 type priceOf struct {
 	cost          *catalog.Cost
 	input, output *schemas.Schema
@@ -27,7 +27,7 @@ type priceCheck struct {
 	problem *expr.Problem
 }
 
-// typeCost checks what the plan and the catalog say that a call costs.
+// typeCost checks what a call costs according to the plan and the catalog.
 func (check *checker) typeCost(doc *Document, n *Node) {
 	if n.Template != nil && n.Template.Cost != nil {
 		check.typePrice(n)
@@ -72,7 +72,7 @@ func (check *checker) typeCurrency(doc *Document, n *Node) {
 	}
 }
 
-// typeEstimate checks the plan's own word on what a call costs.
+// typeEstimate checks the plan's estimate of what a call costs.
 func (check *checker) typeEstimate(doc *Document, n *Node) {
 	if strings.TrimSpace(n.Cost.Text) == "" {
 		check.Report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: n.Cost.Range(), Node: n.ID})
@@ -90,7 +90,8 @@ func (check *checker) typeEstimate(doc *Document, n *Node) {
 	}
 }
 
-// amount compiles an expression that gives money, where it stands, or gives nil.
+// amount compiles an expression for an amount of money, and returns nil if it does
+// not compile.
 func (check *checker) amount(v *syntax.Value, scope expr.Scope, node string) *expr.Amount {
 	if !check.Quoted(v, node, "") {
 		return nil
@@ -105,7 +106,7 @@ func (check *checker) amount(v *syntax.Value, scope expr.Scope, node string) *ex
 	return nil
 }
 
-// scope is what the expression of a cost may read.
+// scopeOf returns what the expression of a cost may read.
 func scopeOf(c *catalog.Cost) expr.Scope {
 	if c.FromOutput {
 		return expr.Charge
@@ -113,10 +114,9 @@ func scopeOf(c *catalog.Cost) expr.Scope {
 	return expr.Price
 }
 
-// typePrice checks the catalog's word on what a call costs for what this node
-// takes and returns. A catalog file was checked when it was read, for all that
-// its operation takes and returns; a node may return less, but a catalog may
-// also be made by code.
+// typePrice checks the catalog's price for the inputs and outputs of this node. The
+// price in a catalog file has been checked for all inputs and outputs of its
+// operation, and a node has no others; but a catalog can also be built by code.
 func (check *checker) typePrice(n *Node) {
 	t := n.Template
 	in, out := n.Input.Usable(), n.Output.Usable()
@@ -147,7 +147,7 @@ func (check *checker) typePrice(n *Node) {
 	check.Report(d)
 }
 
-// price checks a cost for calls with such inputs and outputs.
+// price checks a cost for calls with those inputs and outputs.
 func (check *checker) price(c *catalog.Cost, in, out *schemas.Schema) priceCheck {
 	if !fields.Currencies.Re.MatchString(c.Currency) {
 		return priceCheck{problem: &expr.Problem{Message: "it has no currency: " + fields.Currencies.Say}}
@@ -163,8 +163,8 @@ func (check *checker) price(c *catalog.Cost, in, out *schemas.Schema) priceCheck
 	return priceCheck{source: source}
 }
 
-// readPrice checks the expression of a cost where it stands in a catalog, for
-// all that its operation takes and returns.
+// readPrice checks the expression of a cost in a catalog file, for every input and
+// output of its operation.
 func (check *checker) readPrice(v *syntax.Value, c *catalog.Cost, in, out *pool.Schema, id string) {
 	if strings.TrimSpace(v.Text) == "" {
 		check.Report(diag.Diagnostic{Code: diag.PlanSyntax, Summary: "the expression is empty", Subject: v.Range()})
@@ -197,7 +197,7 @@ func (check *checker) readPrice(v *syntax.Value, c *catalog.Cost, in, out *pool.
 	}
 }
 
-// EstimateOf is the plan's own word on the price of a call.
+// EstimateOf returns the plan's estimate of what a call costs.
 func EstimateOf(n *Node) *plan.Cost {
 	if raw, err := plan.Canonical(n.Cost.Any()); err == nil && fields.Number(n.Cost) != nil && n.Cost.Kind == syntax.Number {
 		return &plan.Cost{Amount: string(raw), Currency: n.currency}

@@ -5,14 +5,14 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// before is what the condition of an edge is asked about. ok is false where
-// nothing can be known.
+// before returns the scope of an edge's condition. ok is false if nothing is known
+// about it.
 func (check *checker) before(doc *Document, e *Edge) (s scope, ok bool) {
 	from := doc.Nodes[e.From]
 	s.input = doc.input.Usable()
 	switch {
 	case e.FromPort == plan.CompensatePort:
-		// Nothing says what failed where the node itself did not.
+		// The node itself may not have failed.
 		s.args, s.output = from.Input.Usable(), from.Output.Usable()
 		s.failure = check.prover.Either(check.failures(), check.prover.Typed("null"))
 		return s, s.input != nil && s.args != nil && s.output != nil
@@ -34,8 +34,8 @@ func (check *checker) before(doc *Document, e *Edge) (s scope, ok bool) {
 	return s, true
 }
 
-// brought is what is known where the edge is delivered: its own condition has
-// held, or, for otherwise, none of its siblings' has.
+// brought returns the scope once the edge is delivered: its own condition held, or
+// for otherwise none of its siblings' did.
 func (check *checker) brought(doc *Document, e *Edge) (s scope, ok bool) {
 	s, ok = check.before(doc, e)
 	switch {
@@ -61,9 +61,9 @@ func (check *checker) brought(doc *Document, e *Edge) (s scope, ok bool) {
 	return s, ok
 }
 
-// deferred reports whether the condition of an edge may fail and the run finds
-// out. CEL swallows an error beside what decides && or ||, so that nothing is
-// known where it has held, or has not.
+// deferred reports whether the condition of an edge may fail at run time. CEL
+// ignores an error beside an operand that decides && or ||, so nothing follows from
+// the result.
 func (check *checker) deferred(doc *Document, e *Edge) bool {
 	if e.Check == nil || e.Predicate == nil {
 		return false
@@ -72,14 +72,14 @@ func (check *checker) deferred(doc *Document, e *Edge) bool {
 	return !ok || len(check.checkedPredicate(e.Predicate, s).problems) > 0
 }
 
-// refused takes into account that the condition of x, a sibling whose port is
-// always there, did not hold.
+// refused narrows s by the fact that the condition of x did not hold. x is a
+// sibling whose port is always present.
 func (check *checker) refused(doc *Document, x *Edge, s scope) scope {
 	at, ok := check.before(doc, x)
 	if !ok {
 		return s
 	}
-	// What is known of the whole output so far holds for x as well.
+	// What is known about the whole output so far holds for x as well.
 	same := at.port != "" && at.port == s.port || at.output == at.value && s.output == s.value
 	fresh := at.output == s.output
 	at.output, at.input = s.output, s.input
@@ -107,10 +107,10 @@ func (check *checker) refused(doc *Document, x *Edge, s scope) scope {
 	return s
 }
 
-// maxSiblings bounds how many conditions an `otherwise` takes into account.
+// maxSiblings bounds how many conditions narrow an `otherwise`.
 const maxSiblings = 16
 
-// readyPredicate is the same for the condition of an edge.
+// readyPredicate returns the condition of an edge as a run evaluates it.
 func (check *checker) readyPredicate(doc *Document, e *Edge) *expr.Program {
 	before, ok := check.before(doc, e)
 	if !ok || e.Predicate == nil {

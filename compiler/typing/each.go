@@ -9,9 +9,9 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// takesLists refuses edges that cannot be meant where one of their ends is a node
-// with for_each: its list enters a port of its own, and what its calls give is a
-// list only where each of them gives something.
+// takesLists refuses edges that make no sense at a node with for_each: its list
+// enters the port that for_each names, and its outputs form a list only if every
+// call has one.
 func (check *checker) takesLists(from, to *Node, e *Edge) bool {
 	if to.ForEach != nil && to.ForEach.Port != nil && e.ToPort == plan.WholePort {
 		port := to.ForEach.Port.Text
@@ -33,7 +33,7 @@ func (check *checker) takesLists(from, to *Node, e *Edge) bool {
 	return true
 }
 
-// fitsItems proves that a list is not longer than for_each lets it be.
+// fitsItems proves that a list is no longer than for_each allows.
 func (check *checker) fitsItems(doc *Document, e *Edge) bool {
 	to := doc.Nodes[e.To]
 	most := to.most()

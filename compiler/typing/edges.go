@@ -11,8 +11,8 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// typeEdges types every edge of a document, one after the other. When no more
-// findings are listed, nothing more is looked for.
+// typeEdges types every edge of a document. It stops once no further findings would
+// be listed.
 func (check *checker) typeEdges(doc *Document) {
 	for _, e := range doc.Edges {
 		switch {
@@ -25,8 +25,8 @@ func (check *checker) typeEdges(doc *Document) {
 	}
 }
 
-// typeEdge proves that the condition of an edge is one, and that what the edge
-// brings fits the port that it enters.
+// typeEdge proves that the condition of an edge is a boolean, and that what the
+// edge brings fits the port it enters.
 func (check *checker) typeEdge(doc *Document, e *Edge) {
 	from, to := doc.Nodes[e.From], doc.Nodes[e.To]
 	if from.PortsUnknown || to.PortsUnknown {
@@ -40,7 +40,7 @@ func (check *checker) typeEdge(doc *Document, e *Edge) {
 	}
 	switch {
 	case e.Predicate != nil:
-		// A condition that fails fails its source, which is too late for an effect.
+		// A failing condition fails its source, which is too late if that had an effect.
 		lenient := e.Check != nil && !from.Lasting()
 		e.Condition, e.failed = check.checkPredicate(e.When, e.Predicate, before, lenient, "", e.String())
 		if !e.failed && len(doc.Edges) <= maxWarned && !check.deferred(doc, e) {
@@ -50,7 +50,7 @@ func (check *checker) typeEdge(doc *Document, e *Edge) {
 		check.typeCondition(from, e, before.value)
 	}
 	if e.When != nil && e.Predicate == nil {
-		// What the condition would have ruled out is not known.
+		// It is not known what the condition rules out.
 		e.failed = true
 	}
 	if !e.Carries() || e.failed {
@@ -88,13 +88,13 @@ func (check *checker) typeEdge(doc *Document, e *Edge) {
 	}
 }
 
-// maxWarned is the largest number of edges of a plan whose conditions are looked at
-// for a warning: it takes a proof each, which would be a fifth of the time of a plan
-// with thousands of them.
+// maxWarned is the largest number of edges in a plan whose conditions are examined
+// for warnings. Each takes a proof, together a fifth of the time for a plan with
+// thousands of them.
 const maxWarned = 2_000
 
-// never warns of a condition that no value of the source makes true. That can be
-// meant, but mostly it is a slip, such as a text that stands in no enum.
+// never warns about a condition that no value of the source makes true. Usually
+// that is a slip, such as a string that is in no enum.
 func (check *checker) never(e *Edge, before scope) {
 	left := check.narrow(e.Predicate, before, true)
 	for _, n := range names {
@@ -111,8 +111,8 @@ func (check *checker) never(e *Edge, before scope) {
 	}
 }
 
-// typeTransform checks the transform of an edge, keeps it with its conversions
-// written out, and gives what it makes; nil if that is not known.
+// typeTransform checks the transform of an edge, stores it with conversions written
+// out, and returns the schema of its results, or nil if it is not known.
 func (check *checker) typeTransform(e *Edge, s scope) *schemas.Schema {
 	if e.Template == nil {
 		return nil
@@ -126,8 +126,8 @@ func (check *checker) typeTransform(e *Edge, s scope) *schemas.Schema {
 	return result
 }
 
-// fits proves that what an edge brings is contained in what its target takes,
-// and reports it where it is not.
+// fits proves that the target of an edge accepts every value the edge brings, or
+// reports why not.
 func (check *checker) fits(doc *Document, e *Edge, s scope, target *schemas.Schema) bool {
 	if check.prover.Anything(target) {
 		return true
@@ -176,8 +176,8 @@ func (check *checker) fits(doc *Document, e *Edge, s scope, target *schemas.Sche
 		check.Report(d)
 		return false
 	}
-	// What is known of a transform may be more than it can give, so a value of
-	// the source is searched that really comes out wrong.
+	// The schema inferred for a transform may allow more than the transform
+	// returns, so search for a value of the source whose result does not fit.
 	before, after, found := check.search(doc, e, s, r.Witness, target)
 	if !found {
 		check.unproved(d, "it is not proved that what the transform gives fits "+port,
@@ -194,7 +194,7 @@ func (check *checker) fits(doc *Document, e *Edge, s scope, target *schemas.Sche
 	return false
 }
 
-// typeCondition proves that a value that is itself the condition is a boolean.
+// typeCondition proves that a value that serves as the condition is a boolean.
 func (check *checker) typeCondition(from *Node, e *Edge, value *schemas.Schema) {
 	if value == nil {
 		return

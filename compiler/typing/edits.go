@@ -23,26 +23,30 @@ var (
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// proposal finds the smallest edits of the plan after which a value would fit, from
-// the keyword that refuses the counterexample, and proves that they do.
+// proposal finds the smallest edits of the plan after which every value fits. It
+// starts from the keyword that refuses the counterexample, and proves that the
+// edits suffice.
 type proposal struct {
 	check          *checker
 	source, target *schemas.Schema
-	// The ends as messages name them.
+	// Names of both ends in messages.
 	sourceName, targetName string
-	// open: the schema stands in the plan, so that its author can change it.
+	// Whether the schema of an end is in the plan, where its author can change
+	// it.
 	sourceOpen, targetOpen bool
-	// narrows: other types are taken out of the source, whatever else could be done.
+	// narrows asks for edits that restrict the source only.
 	narrows bool
-	// template makes the value, if there is one, of what scope says.
+	// template makes the value from what is in scope, if it is not nil.
 	template *embedded.Template
 	scope    scope
-	// adapter: the target is what an adapter takes, before which nothing stands.
+	// adapter reports that the target is the input of an adapter, which no
+	// transform can precede.
 	adapter bool
-	// inputOpen: the plan's input has its schema in the plan, as it always has.
+	// inputOpen reports that the schema of the plan's input is in the plan,
+	// which it always is.
 	inputOpen bool
-	// root is the document that keywords of the target point into; derive finds the
-	// target in it again once it is changed, and is nil where it is the target.
+	// root is the document that keywords of the target point into. derive finds
+	// the target in it after a change; it is nil if root is the target.
 	root   any
 	derive func(root *schemas.Schema) *schemas.Schema
 }
@@ -50,14 +54,14 @@ type proposal struct {
 // edit is one change of the plan.
 type edit struct {
 	text string
-	// keyword and place are parts of the text where it asks for a keyword.
+	// keyword and place are parts of the text of an edit that adds a keyword.
 	keyword, place string
-	// apply makes the change in what is proved, and reports whether it could. It is
-	// nil where a person has to complete the change.
+	// apply makes the change in the proposal, and reports whether it could. It
+	// is nil if a person has to complete the edit.
 	apply func(p *proposal) bool
 }
 
-// edit finds what would fix the first thing that the target refuses of a value.
+// edit finds an edit for the first thing in v that the target refuses.
 func (p proposal) edit(v any) (edit, bool) {
 	c, ok := causeOf(v, p.target)
 	if !ok {
@@ -87,7 +91,7 @@ func (p proposal) edit(v any) (edit, bool) {
 	return edit{}, false
 }
 
-// retype: the value is of a type that the target does not take.
+// retype finds an edit for a value of a type that the target refuses.
 func (p proposal) retype(c schemas.Cause, part, want any) (edit, bool) {
 	have, types := typeName(part), []string(nil)
 	if keywordOf(c) == "type" {
@@ -117,7 +121,7 @@ func (p proposal) retype(c schemas.Cause, part, want any) (edit, bool) {
 	return p.narrow(c, keywordOf(c), want)
 }
 
-// transformed is the edit that gives an edge a transform.
+// transformed is the edit that adds a transform to an edge.
 func transformed(text string) edit {
 	e := edit{text: fmt.Sprintf("transform: %q", text)}
 	if strings.Contains(text, "…") {
@@ -137,7 +141,7 @@ func transformed(text string) edit {
 	return e
 }
 
-// only reports whether it is proved that the source gives values of one type.
+// only reports whether it is proved that all values of the source have one type.
 func (p proposal) only(name string) bool {
 	if name == "integer" {
 		name = "number"
@@ -145,7 +149,7 @@ func (p proposal) only(name string) bool {
 	return p.check.prover.Holds(p.source, p.check.prover.Typed(name))
 }
 
-// require: the value lacks what the target requires.
+// require finds an edit for a value that lacks what the target requires.
 func (p proposal) require(c schemas.Cause, part, want any) (edit, bool) {
 	object, _ := part.(map[string]any)
 	listed, _ := pool.Words(want)
@@ -184,8 +188,8 @@ func (p proposal) require(c schemas.Cause, part, want any) (edit, bool) {
 	return edit{}, false
 }
 
-// narrow says what the source should promise, or else what the target should
-// not ask.
+// narrow finds an edit that restricts the source, or else one that relaxes the
+// target.
 func (p proposal) narrow(c schemas.Cause, keyword string, want any) (edit, bool) {
 	e := edit{keyword: keyword + ": " + text(want)}
 	if p.template != nil {
@@ -213,7 +217,7 @@ func (p proposal) narrow(c schemas.Cause, keyword string, want any) (edit, bool)
 	return edit{text: "check: runtime", apply: func(p *proposal) bool { return false }}, true
 }
 
-// narrowSelected says what the source should promise where the template only
+// narrowSelected finds an edit that restricts the source of a template that only
 // selects the value.
 func (p proposal) narrowSelected(c schemas.Cause, e edit, want any) (edit, bool) {
 	text, ok := at(p.template.Value, c.Instance).(string)
@@ -245,7 +249,7 @@ func (p proposal) narrowSelected(c schemas.Cause, e edit, want any) (edit, bool)
 	return e, true
 }
 
-// name is an end with the place in its value.
+// name formats an end and a place in its value.
 func (p proposal) name(end, instance string) string {
 	if instance != "" {
 		return fmt.Sprintf("`%s` of `%s`", instance, end)
@@ -253,7 +257,7 @@ func (p proposal) name(end, instance string) string {
 	return "`" + end + "`"
 }
 
-// blank is a value of the first of some types, as an expression.
+// blank is an expression for an empty value of the first of some types.
 func blank(types []string) string {
 	if len(types) > 0 {
 		switch types[0] {
@@ -274,7 +278,7 @@ func blank(types []string) string {
 	return "…"
 }
 
-// text writes a keyword's value as a plan would.
+// text formats a keyword's value as in a plan.
 func text(v any) string {
 	if v == nil {
 		return "…"
@@ -282,7 +286,7 @@ func text(v any) string {
 	return fields.Clip(fields.Inline(v), 120)
 }
 
-// at follows a JSON pointer in a value as far as it leads.
+// at returns the part of a value that a JSON pointer leads to, or nil.
 func at(v any, pointer string) any {
 	found, ok := pool.Resolve(v, "#"+pointer)
 	if !ok {

@@ -15,11 +15,10 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// weakerCost refuses an estimate that may be below what the catalog says that a
-// call costs: a plan may only reckon with more. It is proved by the bounds of the
-// two, or where both are the same expression. What an operation takes from its
-// output is known only after the call, and is the cost whatever the plan reckons
-// with; there the estimate must not be below what every call costs at least.
+// weakerCost refuses an estimate that may be below the catalog's price. It is
+// proved that it is not if both are the same expression, or by the bounds of the
+// two. A price that depends on the output is known only after the call; there the
+// estimate must not be below the least that a call costs.
 func (check *checker) weakerCost(doc *Document, i int, t *catalog.Template) {
 	n := doc.Nodes[i]
 	if n.Cost == nil || t.Cost == nil || n.Price == "" {
@@ -84,8 +83,8 @@ func (check *checker) weakerCost(doc *Document, i int, t *catalog.Template) {
 	check.Report(d)
 }
 
-// arrivesAt is what a node is called with: of what its input schema allows, what
-// its edges and `with` make.
+// arrivesAt returns the schema of what a node is called with: what its edges and
+// `with` make, within its input schema.
 func (check *checker) arrivesAt(doc *Document, i int, in *schemas.Schema) *schemas.Schema {
 	a, known := check.assemble(doc, i)
 	switch {
@@ -97,7 +96,7 @@ func (check *checker) arrivesAt(doc *Document, i int, in *schemas.Schema) *schem
 	return check.prover.Both(in, check.object(&a, func(port string) *schemas.Schema { return a.Check[port] }))
 }
 
-// span writes bounds of an amount.
+// span formats the bounds of an amount.
 func span(least, most *big.Rat) string {
 	switch {
 	case most == nil:
@@ -108,7 +107,7 @@ func span(least, most *big.Rat) string {
 	return "from " + decimal(least) + " to " + decimal(most)
 }
 
-// decimal writes a number with as many digits as it has, at most 20.
+// decimal formats a number with the digits it has, at most 20.
 func decimal(r *big.Rat) string {
 	n, exact := r.FloatPrec()
 	if !exact || n > 20 {
@@ -117,7 +116,7 @@ func decimal(r *big.Rat) string {
 	return r.FloatString(n)
 }
 
-// cheaper looks for arguments for which the estimate is below the price.
+// cheaper searches for arguments whose estimate is below their price.
 func (check *checker) cheaper(estimate, price *expr.Amount, given, asked string, s scope) (vars any, e, p string, found bool) {
 	value := []any{"${" + given + "}", "${" + asked + "}"}
 	t, errs := expr.CompileTemplate(value, expr.Estimate)

@@ -10,7 +10,7 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// scopes are what the expressions of an edge may read.
+// scopes returns what the expressions of an edge may read.
 func (e *Edge) scopes() (when, transform expr.Scope) {
 	switch {
 	case e.Kind != plan.Error:
@@ -55,8 +55,7 @@ func (check *checker) typeExpressions(e *Edge) {
 	e.Template = check.Template(e.Transform, transform, "", e.String())
 }
 
-// typeNode compiles the expressions of a node, and checks constants that fill
-// its ports.
+// typeNode compiles the expressions of a node.
 func (check *checker) typeNode(n *Node) {
 	if n.With != nil {
 		for i := range n.With.Fields {
@@ -83,8 +82,8 @@ func (check *checker) typeNode(n *Node) {
 	}
 }
 
-// isNode reports whether a plan of the file has a node of that name, or the name
-// is what other languages of workflows have for all nodes.
+// isNode reports whether a plan of the file has a node of that name, or other
+// workflow languages use the name for all nodes.
 func (check *checker) isNode(name string) bool {
 	return slices.Contains([]string{"nodes", "node", "steps", "outputs"}, name) ||
 		slices.ContainsFunc(check.Documents, func(d *Document) bool { _, there := d.Index[name]; return there })

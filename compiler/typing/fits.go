@@ -31,9 +31,8 @@ func (check *checker) constantFits(n *Node, name string, t *embedded.Template, a
 	return false
 }
 
-// fitsWhole proves that what a template gives is contained in a whole schema. As
-// for a transform, a counterexample counts only if values are found that come
-// out as it.
+// fitsWhole proves that the results of a template fit a schema. As for a transform,
+// a counterexample counts only if values are found that produce it.
 func (check *checker) fitsWhole(q *search, result *schemas.Schema, at diag.Range, name, node string) {
 	r := check.prover.Within(result, q.target)
 	if q.template.Constant() {

@@ -11,15 +11,14 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// remake asks again what the template makes, of what scope says now.
+// remake infers the results of the template again, for the scope as it is now.
 func (p *proposal) remake() bool {
 	_, result, problems := p.template.Check(p.check.typing(p.scope))
 	p.source = result
 	return len(problems) == 0
 }
 
-// change puts another value, or none, for the keyword of the target that refuses
-// something.
+// change replaces or removes the value of the keyword that refuses.
 func (p *proposal) change(c schemas.Cause, f func(v any) any) bool {
 	root, ok := changed(p.root, strings.Split(c.Keyword, "/")[1:], f)
 	if !ok {
@@ -41,8 +40,8 @@ func (p *proposal) change(c schemas.Cause, f func(v any) any) bool {
 	return p.target != nil
 }
 
-// changed copies a document with another value at a path, or without it where f
-// gives nil.
+// changed copies a document with another value at a path, or without it if f
+// returns nil.
 func changed(v any, path []string, f func(v any) any) (any, bool) {
 	if len(path) == 0 {
 		return f(v), true
@@ -76,7 +75,7 @@ func changed(v any, path []string, f func(v any) any) (any, bool) {
 	return nil, false
 }
 
-// keyword is the schema of one keyword, or nil where its meaning hangs on others.
+// keyword is the schema of one keyword, or nil if its meaning depends on others.
 func (p *proposal) keyword(name string, want any) *schemas.Schema {
 	if want == nil || name == "additionalProperties" {
 		return nil
@@ -97,8 +96,8 @@ func (p *proposal) keyword(name string, want any) *schemas.Schema {
 	return compiled
 }
 
-// restrict makes the source promise more at a place. Where it promises the
-// contrary, the new promise takes the place of the old.
+// restrict narrows the source at a place. If nothing would remain, the new schema
+// replaces the old.
 func (p *proposal) restrict(instance string, s *schemas.Schema) bool {
 	s = within(instance, s)
 	if x := p.check.prover.Both(p.source, s); !p.check.empty(x) {
@@ -114,7 +113,7 @@ func (check *checker) empty(s *schemas.Schema) bool {
 	return check.prover.Run(func(o containment.Options) containment.Result { return containment.Empty(s, o) }).Verdict == containment.Proved
 }
 
-// within is the values that have values of s at a place, if they have any there.
+// within is the schema of values whose part at pointer, if present, fits s.
 func within(pointer string, s *schemas.Schema) *schemas.Schema {
 	if pointer == "" {
 		return s
@@ -130,7 +129,7 @@ func within(pointer string, s *schemas.Schema) *schemas.Schema {
 	return s
 }
 
-// promise makes a name promise more at a place.
+// promise narrows the schema of a name at a place.
 func (p *proposal) promise(name, path string, s *schemas.Schema) bool {
 	of := &p.scope.input
 	if name == "value" {

@@ -12,25 +12,25 @@ import (
 
 // condition is what an atom stands for.
 type condition struct {
-	// yes and no complete a sentence that lists the facts of an example.
+	// yes and no are the atom in a sentence that lists the facts of an example.
 	yes, no string
 	// failing is the node whose failure the atom is, else -1.
 	failing int
-	// merged: the atom replaces a formula of too many atoms.
+	// merged reports that the atom replaces a formula of too many atoms.
 	merged bool
 }
 
-// flow is what can run: for every node a formula over the conditions of the
-// plan, under the run rule of the package comment.
+// flow says what can run: for every node a formula over the conditions of the plan,
+// by the run rule in the documentation of package compiler.
 type flow struct {
 	doc *Document
 	// has reports whether every output of a node has a port.
 	has func(n *Node, port string) bool
 	*logic
 	conditions []condition
-	// runs is by node, in the order of the plan. The others are made when they
-	// are needed: delivers by edge, succeeded by node, others ("no condition of
-	// the node holds") for nodes with an otherwise edge.
+	// runs has a formula for each node. The others are made when needed:
+	// delivers by edge, succeeded by node, others ("no condition of the node
+	// holds") for nodes with an otherwise edge.
 	runs      []formula
 	delivers  []formula
 	known     []bool
@@ -73,8 +73,8 @@ func (f *flow) condition(c condition) formula {
 	return a
 }
 
-// orMerged replaces an unclear formula by an atom of its own, which can only
-// make more seem possible.
+// orMerged replaces an unclear formula by a new atom, which can only make more
+// appear possible.
 func (f *flow) orMerged(x formula, c func() condition) formula {
 	if x != unclear {
 		return x
@@ -84,7 +84,7 @@ func (f *flow) orMerged(x formula, c func() condition) formula {
 	return f.condition(made)
 }
 
-// running is the run rule for one node.
+// running applies the run rule to one node.
 func (f *flow) running(i int) formula {
 	n := f.doc.Nodes[i]
 	runs, anyRequired := always, false
@@ -106,7 +106,8 @@ func (f *flow) running(i int) formula {
 		}
 		runs = f.and(runs, some)
 	}
-	// What $output lacks is an error of its own (certain), not a reason to skip it.
+	// A value that $output lacks is an error of its own, see certainOutput, not
+	// a reason to skip it.
 	if n.Kind == plan.KindCall && n.Input != nil {
 		for _, p := range f.doc.Needs(i) {
 			runs = f.and(runs, f.filled(i, p))
@@ -138,7 +139,7 @@ func (d *Document) Needs(i int) []string {
 }
 
 // filled says when a port has a value. A port that nothing fills is reported
-// elsewhere, and counts as filled here.
+// elsewhere and counts as filled.
 func (f *flow) filled(i int, port string) formula {
 	if f.doc.Nodes[i].WithPort(port) != nil {
 		return always
@@ -193,7 +194,7 @@ func (f *flow) delivery(at int) formula {
 	d := f.succeeds(e.From)
 	switch {
 	case e.Otherwise:
-		d = f.and(f.and(d, f.present(e)), f.elsewise(e.From))
+		d = f.and(f.and(d, f.present(e)), f.noneHolds(e.From))
 	case e.Kind == plan.Conditional:
 		d = f.and(f.and(d, f.present(e)), f.holds(e))
 	case e.Kind == plan.Data:
@@ -202,8 +203,8 @@ func (f *flow) delivery(at int) formula {
 	return d
 }
 
-// succeeds: a node without error edges that fails ends the run, so nothing of
-// that case needs to be decided.
+// succeeds says when a node succeeds. If a node without error edges fails, the run
+// ends, so that case does not matter.
 func (f *flow) succeeds(i int) formula {
 	s, ok := f.succeeded[i]
 	if !ok {
@@ -229,8 +230,8 @@ func (f *flow) failing(i int) formula {
 	return a
 }
 
-// holds is the condition of an edge: one atom for all edges of a node that ask
-// the same of the same port.
+// holds says when the condition of an edge holds. Edges of a node with the same
+// condition on the same port share an atom.
 func (f *flow) holds(e *Edge) formula {
 	key := whenKey{e.From, e.FromPort, ""}
 	what := fmt.Sprintf("the value of %s.%s", e.FromNode, e.FromPort)
@@ -250,8 +251,8 @@ func (f *flow) holds(e *Edge) formula {
 	return a
 }
 
-// elsewise: no conditional edge of the node holds.
-func (f *flow) elsewise(i int) formula {
+// noneHolds says when no conditional edge of the node holds.
+func (f *flow) noneHolds(i int) formula {
 	if made, ok := f.others[i]; ok {
 		return made
 	}
@@ -268,8 +269,8 @@ func (f *flow) elsewise(i int) formula {
 	return f.others[i]
 }
 
-// present says when the source's port has a value. An edge that must be
-// delivered and may not be has an error of its own, and counts as present here.
+// present says when the source's port has a value. The port of a required edge
+// counts as present; if it may be absent, that is reported elsewhere.
 func (f *flow) present(e *Edge) formula {
 	if e.Required || e.FromPort == plan.DonePort || f.has(f.doc.Nodes[e.From], e.FromPort) {
 		return always
@@ -284,7 +285,7 @@ func (f *flow) present(e *Edge) formula {
 	return a
 }
 
-// handled: a target of one of the node's delivered error edges runs.
+// handled says when a target of one of the node's delivered error edges runs.
 func (f *flow) handled(i int) formula {
 	some := never
 	for _, at := range f.doc.Out[i] {
@@ -308,8 +309,8 @@ const (
 	tooMany
 )
 
-// certainly decides whether goal holds whenever all failures are handled. For
-// uncertain it lists the facts of a counterexample.
+// certainly decides whether goal holds whenever all failures are handled. If it
+// does not, it returns the facts of a counterexample.
 func (f *flow) certainly(goal formula) (verdict, []string) {
 	assume, done := always, map[int]bool{}
 	for grown := true; grown; {
@@ -363,8 +364,8 @@ func (check *checker) flows(doc *Document) {
 	check.certainOutput(f)
 }
 
-// unreachable reports the nodes that no outcome lets run: the first of a row,
-// with those behind it in the detail.
+// unreachable reports the nodes that can never run: the first of each chain, with
+// its successors in the detail.
 func (check *checker) unreachable(f *flow) {
 	doc := f.doc
 	cause := map[int]int{}
@@ -406,8 +407,7 @@ func (check *checker) unreachable(f *flow) {
 	}
 }
 
-// certainOutput checks that the plan's output is complete in every run that
-// does not fail.
+// certainOutput checks that every run that does not fail has a complete output.
 func (check *checker) certainOutput(f *flow) {
 	doc := f.doc
 	last := len(doc.Nodes) - 1

@@ -19,9 +19,8 @@ const (
 	unclear formula = -1
 )
 
-// The work for one plan is bounded, and with it the memory: each step may keep a
-// few hundred bytes. A plan whose branches come together again needs a few steps
-// for each edge.
+// These bound the work for one plan, and its memory: a step may keep a few hundred
+// bytes. A plan whose branches join again needs a few steps for each edge.
 const (
 	formulaSteps     = 500_000
 	formulaStepsEach = 8
@@ -33,7 +32,7 @@ type branch struct {
 	low, high formula
 }
 
-// logic builds formulas. Atoms are ordered by their numbers.
+// logic builds formulas. Atoms are ordered by number.
 type logic struct {
 	branches []branch
 	// support lists the atoms of each branch, sorted.
@@ -74,7 +73,8 @@ func (l *logic) branch(atom int32, low, high formula) formula {
 	return f
 }
 
-// merge is the sorted union of two sorted lists behind a smaller first element.
+// merge returns first and the sorted union of two sorted lists; first is smaller
+// than all.
 func merge(first int32, a, b []int32) []int32 {
 	out := make([]int32, 1, 1+len(a)+len(b))
 	out[0] = first
@@ -96,8 +96,8 @@ func (l *logic) and(f, g formula) formula     { return l.join(f, g, never) }
 func (l *logic) or(f, g formula) formula      { return l.join(f, g, always) }
 func (l *logic) implies(f, g formula) formula { return l.or(l.not(f), g) }
 
-// join is and (zero is never) or or (zero is always); both know the result
-// where one side is unclear and the other decides.
+// join is "and" if zero is never, "or" if zero is always. If one side is unclear,
+// the other may decide.
 func (l *logic) join(f, g, zero formula) formula {
 	switch {
 	case f == zero || g == zero:
@@ -166,7 +166,7 @@ func (l *logic) split(f formula, atom int32) (low, high formula) {
 	return f, f
 }
 
-// example gives atoms and truth values that make f hold; f is not never.
+// example returns atoms and truth values for which f holds. f must not be never.
 func (l *logic) example(f formula) (atoms []int32, values []bool) {
 	for f > always {
 		b := l.branches[f]

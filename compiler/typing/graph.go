@@ -7,13 +7,13 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// Graph is the typed graph of each plan of a file.
+// Graph holds the typed graph of each plan of a file.
 type Graph struct {
 	*lint.Graph
 	Documents []*Document
 }
 
-// Document is a plan with what its schemas and expressions mean.
+// Document is a plan with its schemas and expressions compiled.
 type Document struct {
 	*lint.Document
 	input, output *Schema
@@ -21,18 +21,18 @@ type Document struct {
 	Edges         []*Edge
 	// Siblings are the well-formed conditional edges of each node.
 	Siblings map[int][]*Edge
-	// refused are the definitions that cannot be used.
+	// refused holds the definitions that cannot be used.
 	refused map[string]bool
 }
 
-// Schema is a schema of the plan. faulty: it does not compile, or a
-// definition that it uses does not.
+// Schema is a schema of the plan. faulty reports that it, or a definition that it
+// uses, does not compile.
 type Schema struct {
 	*lint.Schema
 	Faulty bool
 }
 
-// Usable is the compiled schema, or nil if there is none.
+// Usable returns the compiled schema, or nil if there is none.
 func (c *Schema) Usable() *schemas.Schema {
 	if c == nil || c.Faulty {
 		return nil
@@ -44,7 +44,8 @@ func (c *Schema) Usable() *schemas.Schema {
 type Node struct {
 	*lint.Node
 	Input, Output *Schema
-	// sound: it is sound as it stands, and so are its schemas and what fills it.
+	// sound reports that the node is sound, and so are its schemas and the
+	// entries of `with`.
 	sound bool
 	// Fills are the compiled entries of with, in file order.
 	Fills []fill
@@ -59,7 +60,7 @@ type Node struct {
 type fill struct {
 	Port     string
 	Template *embedded.Template
-	// brings is what it can give; failed: it was refused.
+	// brings is the schema of its values; failed reports that it was refused.
 	brings *schemas.Schema
 	failed bool
 }
@@ -84,13 +85,14 @@ type Edge struct {
 	boundAdapter *boundAdapter
 	// Condition is when with its conversions written out.
 	Condition string
-	// brings is what the edge can bring; failed: something of it was refused, so
-	// that nothing more is said of what it leads to.
+	// brings is the schema of the values that the edge brings. failed reports
+	// that part of the edge was refused, so that nothing more is said about its
+	// target.
 	brings *schemas.Schema
 	failed bool
 }
 
-// typed begins the typed graph of a plan.
+// typed returns a plan about which nothing has been inferred yet.
 func typed(doc *lint.Document) *Document {
 	d := &Document{Document: doc, Nodes: make([]*Node, len(doc.Nodes)), Edges: make([]*Edge, len(doc.Edges)), Siblings: map[int][]*Edge{}, refused: map[string]bool{}}
 	known := map[*lint.Schema]*Schema{}
@@ -123,11 +125,11 @@ func typed(doc *lint.Document) *Document {
 	return d
 }
 
-// Own reports whether the plan gives the schema, and it can be used.
+// Own reports whether the schema is the plan's own and can be used.
 func (c *Schema) Own() bool { return c != nil && c.At != nil && !c.Faulty }
 
-// adapter reports whether the transform is the id of an adapter: a bare string
-// without an expression.
+// adapter reports whether the transform is the id of an adapter: a string without
+// an expression.
 func (e *Edge) adapter() bool {
 	return e.Transform != nil && embedded.Bare(e.Transform)
 }

@@ -14,7 +14,7 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// typeWith checks what `with` puts into the ports of a node.
+// typeWith checks that the entries of `with` fit the ports of a node.
 func (check *checker) typeWith(doc *Document, n *Node) {
 	s := scope{input: doc.input.Usable()}
 	if s.input == nil || n.Input.Usable() == nil {
@@ -85,7 +85,8 @@ func (check *checker) fitsCount(n *Node, f *fill) bool {
 	return false
 }
 
-// assembled finds whether a node's input schema follows from those of its ports.
+// assembled is the question whether a node's input schema follows from those of its
+// ports.
 type assembled struct {
 	input   *schemas.Schema
 	ports   string
@@ -108,8 +109,8 @@ func (check *checker) typeInputs(doc *Document) {
 	}
 }
 
-// typeInput proves that what a node's ports make together satisfies its input
-// schema, where that says more than the ports do one by one.
+// typeInput proves that the values of a node's ports together fit its input schema,
+// if that asks for more than the ports do one by one.
 func (check *checker) typeInput(doc *Document, i int) {
 	n := doc.Nodes[i]
 	in := n.Input.Usable()
@@ -136,7 +137,7 @@ func (check *checker) typeInput(doc *Document, i int) {
 	r := check.prover.Within(object, in)
 	v, fixed := a.fixed(n)
 	if fixed {
-		// There is one value only, which the validator decides.
+		// There is only one value, which the validator decides about.
 		r = containment.Result{Verdict: containment.Proved}
 		if _, refused := causeOf(v, in); refused {
 			r = containment.Result{Verdict: containment.Refuted, Witness: v}

@@ -11,42 +11,42 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// Bounds of proving ports together: the alternatives of one source that are told
-// apart, and how many combinations of those of all sources are looked at.
+// Bounds of proving ports together: the alternatives of one source, the
+// combinations of alternatives of all sources, and the ports by which alternatives
+// differ.
 const (
 	maxWays   = 64
 	maxJoints = 128
 	maxNames  = 32
 )
 
-// The ports of a node are proved one by one, and then as an object of which any
-// mixture of values can arrive. Where several of them come from one value, as
-// the ports of one node's output do, fewer mixtures can: that value is one of
-// the alternatives of its schema, and all these ports are of this one. So the
-// object is put together once for each alternative, which together hold all that
-// can arrive, and each of these objects is proved.
+// The ports of a node are proved one by one, and then as an object in which any
+// combination of their values can occur. If several ports come from one value, such
+// as the output of one node, fewer combinations can: the value belongs to one
+// alternative of its schema, and so do all those ports. So the object is built once
+// for each alternative, and each of these objects is proved.
 
-// source is a node whose output fills several ports of another one, in one
-// call of both.
+// source is a node whose output fills several ports of another node.
 type source struct {
 	node int
-	// output is what is known of its output where all its required edges were
+	// output is the schema of its output once all its required edges are
 	// delivered.
 	output *schemas.Schema
-	// ran: its output is there whenever the target runs.
+	// ran reports that it has succeeded whenever the target runs.
 	ran bool
-	// edges bring a port each, alone but for what `with` gives; fills are entries
-	// of `with` that read the plan's input.
+	// edges each fill a port that no other edge fills; fills are entries of
+	// `with` that read the plan's input.
 	edges []*Edge
 	fills []*fill
-	// names are the ports that are told apart, ways the alternatives of these.
+	// names are the ports by which alternatives differ, and ways the
+	// alternatives.
 	names []string
 	ways  []*schemas.Schema
 }
 
-// jointly proves the input of a node for each combination of the alternatives
-// of its sources. Where that fails it gives the verdict for the first one that
-// does not fit, with why there is no more to say.
+// jointly proves the input of a node for each combination of the alternatives of
+// its sources. It returns the verdict for the first combination that is not proved.
+// ok is false if no source has alternatives.
 func (check *checker) jointly(doc *Document, i int, a *assembly, in *schemas.Schema) (r containment.Result, ok bool) {
 	all, bounded := check.sources(doc, i, a)
 	if len(all) == 0 {
@@ -75,8 +75,8 @@ func (check *checker) jointly(doc *Document, i int, a *assembly, in *schemas.Sch
 	}
 }
 
-// together proves, or refutes, what r leaves open: the ports of a node as they
-// come out of whole values of their sources.
+// together decides what r leaves open by looking at whole values of the sources. It
+// also returns the outputs of the sources that make up a counterexample.
 func (check *checker) together(doc *Document, i int, a *assembly, in *schemas.Schema, r containment.Result) (containment.Result, map[string]any) {
 	hints := []containment.Result{r}
 	if j, asked := check.jointly(doc, i, a, in); asked {
@@ -102,8 +102,8 @@ func (check *checker) together(doc *Document, i int, a *assembly, in *schemas.Sc
 	return r, nil
 }
 
-// sources finds the nodes whose output fills more than one port, or one that
-// may be absent. bounded reports that one was left out since it has too many
+// sources returns the nodes whose output fills more than one port, or one that may
+// be absent. bounded reports that one was left out because it has too many
 // alternatives.
 func (check *checker) sources(doc *Document, i int, a *assembly) (out []*source, bounded bool) {
 	combinations := 1
@@ -123,7 +123,7 @@ func (check *checker) sources(doc *Document, i int, a *assembly) (out []*source,
 	return out, bounded
 }
 
-// gathered lists the sources of a node's ports, in the order of their first edge.
+// gathered lists the sources of a node's ports in the order of their first edges.
 func (check *checker) gathered(doc *Document, i int, a *assembly) []*source {
 	n := doc.Nodes[i]
 	var all []*source
@@ -169,14 +169,14 @@ func (check *checker) gathered(doc *Document, i int, a *assembly) []*source {
 	})
 }
 
-// name notes a port that is told apart.
+// name adds a port by which alternatives differ.
 func (s *source) name(doc *Document, port string) {
 	if port != plan.WholePort && port != plan.DonePort && !slices.Contains(s.names, port) && len(s.names) < maxNames {
 		s.names = append(s.names, port)
 	}
 }
 
-// all notes every port that the schema of the source lists.
+// all adds every port that the schema of the source lists.
 func (s *source) all(doc *Document) {
 	if out := doc.Nodes[s.node].Output; out != nil {
 		for _, port := range out.Ports().Names {
@@ -186,8 +186,8 @@ func (s *source) all(doc *Document) {
 }
 
 // ranBefore reports whether a node has succeeded whenever the target runs: it is
-// the plan's input, a required edge of its success enters the target, or nothing
-// else lets that run.
+// $input, a required edge leads from its success to the target, or no other node's
+// edge does.
 func (check *checker) ranBefore(doc *Document, i, node int) bool {
 	if node == 0 {
 		return true
@@ -207,7 +207,8 @@ func (check *checker) ranBefore(doc *Document, i, node int) bool {
 	return only
 }
 
-// combined is the object that arrives where each source gives that alternative.
+// combined is the schema of the object that arrives if each source has the
+// alternative in at.
 func (check *checker) combined(doc *Document, i int, a *assembly, all []*source, at []int) *schemas.Schema {
 	n := doc.Nodes[i]
 	types := make(map[string]*schemas.Schema, len(a.Check))
@@ -251,8 +252,8 @@ func (check *checker) combined(doc *Document, i int, a *assembly, all []*source,
 	return object
 }
 
-// relayed reports whether what arrives is the very output of a source: each of
-// its ports, as it is and where it is there, under its own name, and nothing else.
+// relayed reports whether the object that arrives is the output of a source: all of
+// its ports, unchanged and under their own names, and nothing else.
 func (check *checker) relayed(n *Node, a *assembly, s *source) bool {
 	if !s.ran || n.ForEach != nil || len(s.edges) != len(a.ports) || len(n.Fills) > 0 {
 		return false
@@ -269,7 +270,8 @@ func (check *checker) relayed(n *Node, a *assembly, s *source) bool {
 	return check.prover.Holds(s.output, schemas.Make(k))
 }
 
-// open is the outputs of a source that have that alternative's ports.
+// open is the schema of the outputs of a source that have the ports of an
+// alternative.
 func (check *checker) open(s *source, way *schemas.Schema) *schemas.Schema {
 	c := way.Compiled()
 	k := schemas.Keywords{Types: []string{"object"}, Required: c.Required, Properties: map[string]*schemas.Schema{}}
@@ -279,7 +281,7 @@ func (check *checker) open(s *source, way *schemas.Schema) *schemas.Schema {
 	return check.prover.Both(s.output, schemas.Make(k))
 }
 
-// arriving is what an edge brings of one alternative of its source.
+// arriving is the schema of what an edge brings of one alternative of its source.
 func (check *checker) arriving(doc *Document, e *Edge, way, whole *schemas.Schema) *schemas.Schema {
 	value := whole
 	if e.FromPort != plan.WholePort {
@@ -287,7 +289,7 @@ func (check *checker) arriving(doc *Document, e *Edge, way, whole *schemas.Schem
 	}
 	if e.Template == nil {
 		if e.Kind == plan.Conditional {
-			// Its condition says more of the value.
+			// The condition says more about the value.
 			value = check.prover.Both(value, e.brings)
 		}
 		return value
@@ -299,7 +301,7 @@ func (check *checker) arriving(doc *Document, e *Edge, way, whole *schemas.Schem
 	return e.brings
 }
 
-// fill is what `with` gives a port, or nil.
+// fill returns the entry of `with` for a port, or nil.
 func (n *Node) fill(port string) *fill {
 	for k := range n.Fills {
 		if n.Fills[k].Port == port {
@@ -309,7 +311,7 @@ func (n *Node) fill(port string) *fill {
 	return nil
 }
 
-// filled is what `with` gives one call of a node.
+// filled is the schema of what an entry of `with` brings to one call of the node.
 func (check *checker) filled(n *Node, f *fill) *schemas.Schema {
 	if n.splits(f.Port) {
 		return check.prover.Element(f.brings)
@@ -317,9 +319,8 @@ func (check *checker) filled(n *Node, f *fill) *schemas.Schema {
 	return f.brings
 }
 
-// happens looks for outputs of all sources that really make what a schema
-// refuses. hint is a value of their object that it refuses. It gives the outputs,
-// by node, and what arrives.
+// happens searches for outputs of all sources that together make a value that in
+// refuses. hint is such a value. It returns the outputs by node, and the value.
 func (check *checker) happens(doc *Document, i int, a *assembly, in *schemas.Schema, hint any) (before map[string]any, after any, found bool) {
 	n := doc.Nodes[i]
 	object, ok := hint.(map[string]any)
@@ -347,7 +348,8 @@ func (check *checker) happens(doc *Document, i int, a *assembly, in *schemas.Sch
 	return check.arrives(doc, i, a, in, outputs)
 }
 
-// output is an output of a node of which its edges bring what object has.
+// output returns an output of a node from which its edges bring the ports of
+// object.
 func (check *checker) output(doc *Document, node int, edges []*Edge, object map[string]any) (any, bool) {
 	s := check.offers(doc.Nodes[node], plan.WholePort)
 	if s == nil {
@@ -389,8 +391,8 @@ func (check *checker) output(doc *Document, node int, edges []*Edge, object map[
 	return check.prover.Sample(schemas.Make(k))
 }
 
-// turned asks of the output of an edge's source what its transform turns into v,
-// if that is found.
+// turned adds to k that the output contains a value that the edge's transform turns
+// into v, if one is found.
 func (check *checker) turned(doc *Document, e *Edge, v any, k *schemas.Keywords) {
 	s, ok := check.brought(doc, e)
 	if !ok || e.Template.Constant() || e.Template.Reads("input") {
@@ -412,8 +414,8 @@ func (check *checker) turned(doc *Document, e *Edge, v any, k *schemas.Keywords)
 	}
 }
 
-// arrives puts together what a node gets of outputs, as a run does, and reports
-// whether a schema refuses it.
+// arrives assembles a node's input from outputs as a run does, and reports whether
+// in refuses it.
 func (check *checker) arrives(doc *Document, i int, a *assembly, in *schemas.Schema, outputs map[int]any) (before map[string]any, after any, found bool) {
 	n := doc.Nodes[i]
 	got := map[string]any{}

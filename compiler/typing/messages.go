@@ -12,7 +12,7 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// refusal says why a schema refuses a value, in the validator's words.
+// refusal says in the validator's words why a schema refuses a value.
 func (check *checker) refusal(v any, s *schemas.Schema, name string) string {
 	cause, ok := causeOf(v, s)
 	if !ok {
@@ -36,7 +36,7 @@ func (check *checker) instance(r containment.Result, target *schemas.Schema) str
 	return " " + check.refusal(r.Witness, target, "for one, the target")
 }
 
-// causeOf gives the first reason why a schema refuses a value.
+// causeOf returns the first reason why a schema refuses a value.
 func causeOf(v any, s *schemas.Schema) (schemas.Cause, bool) {
 	var invalid *schemas.Invalid
 	if err := s.Validate(v); !errors.As(err, &invalid) || len(invalid.Causes) == 0 {
@@ -45,8 +45,8 @@ func causeOf(v any, s *schemas.Schema) (schemas.Cause, bool) {
 	return invalid.Causes[0], true
 }
 
-// keywordOf is the keyword that a cause is about. Of one that has an entry for
-// each name, the entry stands behind it.
+// keywordOf returns the keyword that a cause is about, also if its path goes on to
+// an entry of the keyword.
 func keywordOf(c schemas.Cause) string {
 	path := strings.Split(c.Keyword, "/")
 	for back := 2; back <= 3 && back < len(path); back++ {
@@ -58,7 +58,7 @@ func keywordOf(c schemas.Cause) string {
 	return path[len(path)-1]
 }
 
-// shown writes a counterexample.
+// shown formats a counterexample.
 func shown(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -67,10 +67,10 @@ func shown(v any) string {
 	return fields.Clip(string(raw), 400)
 }
 
-// describe says in short what a schema takes.
+// describe formats a schema for a sentence.
 func describe(s *schemas.Schema) string { return "`" + fields.Clip(s.Describe(), 240) + "`" }
 
-// brief is what describe gives, for a label.
+// brief formats a schema for a label.
 func brief(s *schemas.Schema) string {
 	if text := s.Describe(); text != "true" {
 		return fields.Clip(text, 80)

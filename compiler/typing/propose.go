@@ -6,16 +6,16 @@ import (
 	"chimera.ai/engine/containment"
 )
 
-// Bounds of proving what is proposed: the edits of one proposal, what a file may
-// spend, and what an edit costs that checks an expression again.
+// Bounds of proving proposals: the edits of one proposal, what a file may spend,
+// and the cost of an edit that checks an expression again.
 const (
 	maxEdits  = 4
 	maxFixes  = 500
 	checkCost = 25
 )
 
-// propose gives the edits for a value that the target refuses, or "". Edits that
-// would not do are not proposed; those that cannot be tried are given as they are.
+// propose returns edits for a value that the target refuses, or "". It leaves out
+// edits that are proved not to suffice, and keeps those that cannot be tried.
 func (p proposal) propose(v any) string {
 	if p.check.fixes--; p.check.fixes < 0 {
 		return ""
@@ -33,7 +33,7 @@ func (p proposal) propose(v any) string {
 	return joined(edits)
 }
 
-// plan finds the edits after which everything fits.
+// plan finds edits after which everything fits.
 func (p proposal) plan(v any) []edit {
 	var edits []edit
 	for range maxEdits {
@@ -70,7 +70,7 @@ func (p proposal) plan(v any) []edit {
 	return nil
 }
 
-// joined writes edits as one line.
+// joined formats edits on one line.
 func joined(edits []edit) string {
 	text := edits[0].text
 	for i, e := range edits[1:] {

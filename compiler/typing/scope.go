@@ -9,18 +9,19 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// scope is what is known of the values that an expression's names have: a
-// schema for each name that is there, nil for one that is not.
+// scope is what is known about the names of an expression: the schema of each, or
+// nil for a name that is not in scope.
 type scope struct {
 	value, output, input, failure, args *schemas.Schema
-	// port is the port of output that value is, `$` if it is output itself, ""
-	// if the two are not related.
+	// port is the port of output that holds value: `$` if value is output
+	// itself, "" if the two are not related.
 	port string
-	// split: it is one alternative of what can be, so that conditions may be known.
+	// split reports that the scope is one alternative among several, so that
+	// conditions may be decided in it.
 	split bool
 }
 
-// names are the names of expressions with where scope keeps their schemas.
+// names lists the names of expressions and the fields for their schemas.
 var names = []struct {
 	name string
 	of   func(*scope) **schemas.Schema
@@ -42,7 +43,8 @@ func (s scope) typing() expr.Typing {
 	return t
 }
 
-// typing is what an expression may rely on, and the work that its check may be.
+// typing returns what an expression may rely on, and the work that checking it may
+// take.
 func (check *checker) typing(s scope) expr.Typing {
 	t := s.typing()
 	t.Work = &check.prover.Checks
@@ -63,7 +65,7 @@ type narrowing struct {
 	holds   bool
 }
 
-// narrow is what is known where a predicate was found to hold, or not to.
+// narrow returns the scope in which a predicate holds, or does not.
 func (check *checker) narrow(p *expr.Program, s scope, holds bool) scope {
 	key := narrowing{p, s, holds}
 	n, ok := check.narrowed[key]
@@ -77,7 +79,8 @@ func (check *checker) narrow(p *expr.Program, s scope, holds bool) scope {
 	return n
 }
 
-// errorSchema is what every error edge brings: contract.ErrorPayload.
+// errorSchema is the schema of contract.ErrorPayload, which every error edge
+// brings.
 func errorSchema() any {
 	kinds := contract.Kinds()
 	words := make([]any, len(kinds))
@@ -96,7 +99,7 @@ func errorSchema() any {
 	}
 }
 
-// failures is the schema of error payloads.
+// failures returns the compiled schema of error payloads.
 func (check *checker) failures() *schemas.Schema {
 	if check.errorSchema == nil {
 		check.errorSchema = check.prover.Whole
@@ -109,7 +112,7 @@ func (check *checker) failures() *schemas.Schema {
 	return check.errorSchema
 }
 
-// most is the bound of a for_each node's list.
+// most is the bound of a for_each node's list, or -1.
 func (n *Node) most() int {
 	if n.ForEach == nil || n.ForEach.Items <= 0 {
 		return -1
@@ -117,8 +120,8 @@ func (n *Node) most() int {
 	return int(n.ForEach.Items)
 }
 
-// offers is what a port of a node that succeeded brings, or nil if nothing is
-// known. A node with for_each gives lists, of what each call gave.
+// offers returns the schema of a port of a node that succeeded, or nil if nothing
+// is known. The ports of a node with for_each are lists of what each call returned.
 func (check *checker) offers(n *Node, port string) *schemas.Schema {
 	out := n.Output.Usable()
 	if out == nil {
@@ -131,8 +134,8 @@ func (check *checker) offers(n *Node, port string) *schemas.Schema {
 	return s
 }
 
-// wants is what a port of a node takes, or nil if nothing is known. The port
-// that for_each names takes a list; what it may hold at most is checked apart.
+// wants returns the schema of what a port of a node accepts, or nil if nothing is
+// known. The port that for_each names accepts a list; its length is checked apart.
 func (check *checker) wants(n *Node, port string) *schemas.Schema {
 	in := n.Input.Usable()
 	if in == nil {
@@ -141,7 +144,7 @@ func (check *checker) wants(n *Node, port string) *schemas.Schema {
 	return check.taken(n, in, port)
 }
 
-// taken is wants for a node whose input schema is that one.
+// taken is wants for a node whose input schema is in.
 func (check *checker) taken(n *Node, in *schemas.Schema, port string) *schemas.Schema {
 	s := check.prover.Property(in, port)
 	if n.splits(port) {
@@ -150,8 +153,8 @@ func (check *checker) taken(n *Node, in *schemas.Schema, port string) *schemas.S
 	return s
 }
 
-// splits reports whether the port takes a list whose elements the node is
-// called with.
+// splits reports whether the node is called with each element of the list in the
+// port.
 func (n *Node) splits(port string) bool {
 	return n.ForEach != nil && n.ForEach.Port != nil && n.ForEach.Port.Text == port
 }
@@ -168,9 +171,9 @@ func (check *checker) has(n *Node, port string) bool {
 	return out == nil || !loose(out, port) && check.prover.Holds(out, check.prover.Having(port))
 }
 
-// loose reports whether a schema obviously leaves it open whether its objects
-// have a port: it says nothing but what properties are, and which are required.
-// A proof over each optional port of a large object would say no more.
+// loose reports whether a schema obviously leaves a port optional: it only says
+// what properties are and which are required. That spares a proof for each optional
+// port of a large object.
 func loose(s *schemas.Schema, port string) bool {
 	c := s.Compiled()
 	return c.Always == nil && len(c.Constant)+len(c.Enum)+len(c.AllOf)+len(c.AnyOf)+len(c.OneOf)+len(c.PatternProperties)+len(c.Dependencies)+

@@ -13,16 +13,16 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// Bounds of the search for a value that comes out of a transform wrong: the
-// values that are tried for one finding, and in one compilation.
+// Bounds of the search for a value whose result does not fit: the values tried for
+// one finding, and in one compilation.
 const (
 	maxTries     = 400
 	maxTriesEver = 8_000
 )
 
-// search looks for values of an expression's names with which a template gives
-// what a schema refuses. What it finds is confirmed by evaluation, so that how
-// candidates are made can do no harm.
+// search looks for values of an expression's names for which the result of a
+// template does not fit a schema. Each is confirmed by evaluation, so it does not
+// matter how candidates are found.
 type search struct {
 	check    *checker
 	template *embedded.Template
@@ -30,16 +30,16 @@ type search struct {
 	target   *schemas.Schema
 	// reads are the names that the template and the conditions read.
 	reads map[string]bool
-	// admits says whether values can come together, beyond their schemas;
-	// condition is what it evaluates, if that is more than the edge's.
+	// admits reports whether values can occur together; condition is the
+	// predicate that it evaluates, if it is not the edge's.
 	admits    func(expr.Vars) bool
 	condition *expr.Program
 	left      int
 }
 
-// search looks for a value of an edge's source that comes out wrong. hint is a
-// value that is known to be refused, if it can come out. It gives the value that
-// goes in, of all names where there is more than one, and what comes out.
+// search looks for a value of an edge's source whose result does not fit target.
+// hint is a value that target refuses. It returns the value that goes in (a map if
+// there are several names) and the one that comes out.
 func (check *checker) search(doc *Document, e *Edge, s scope, hint any, target *schemas.Schema) (before, after any, found bool) {
 	q := &search{check: check, template: e.Template, scope: s, target: target, reads: map[string]bool{}, admits: func(vars expr.Vars) bool {
 		switch {
@@ -68,33 +68,33 @@ func (check *checker) search(doc *Document, e *Edge, s scope, hint any, target *
 		q.reads["value"] = false
 	}
 	if e.Kind == plan.Error && e.FromPort != plan.CompensatePort && (q.reads["value"] || q.reads["error"]) {
-		// The two are one.
+		// Both names stand for one value.
 		q.reads["value"], q.reads["error"] = false, true
 	}
 	return q.run(hint)
 }
 
-// searchWhole does the same for a template that stands on no edge.
+// searchWhole is search for a template that is not on an edge.
 func (check *checker) searchWhole(q *search, hint any) (before, after any, found bool) {
 	q.check, q.reads = check, map[string]bool{}
 	for _, n := range names {
 		q.reads[n.name] = q.template.Reads(n.name) || q.condition != nil && q.condition.Reads(n.name)
 	}
 	if q.scope.port == plan.WholePort {
-		// The two are one.
+		// Both names stand for one value.
 		q.reads["output"] = q.reads["output"] || q.reads["value"]
 		q.reads["value"] = false
 	}
 	return q.run(hint)
 }
 
-// searchInput does the same for a template over the plan's input alone.
+// searchInput is search for a template that reads only the plan's input.
 func (check *checker) searchInput(t *embedded.Template, s scope, hint any, target *schemas.Schema) (before, after any, found bool) {
 	q := &search{check: check, template: t, scope: s, target: target, reads: map[string]bool{"input": true}, admits: anyVars}
 	return q.run(hint)
 }
 
-// unfound says that no value was found, or not looked for.
+// unfound says that no value was found, or that none was looked for.
 func (check *checker) unfound(what string) string {
 	if check.tries <= 0 {
 		return fmt.Sprintf("No %s was looked for that comes out so: a file has %d tries, which others of it took.", what, maxTriesEver)
@@ -137,7 +137,7 @@ func (check *checker) delivers(doc *Document, e *Edge, value any, vars expr.Vars
 	return no
 }
 
-// pick gives the value of an output port, as a run does.
+// pick returns the value of an output port, as a run does.
 func pick(output any, port string) (any, bool) {
 	switch port {
 	case plan.WholePort:
@@ -177,7 +177,7 @@ func (q *search) run(hint any) (before, after any, found bool) {
 			}
 		}
 		if len(path) > 1 {
-			// The last step of the path may lead nowhere.
+			// The last step of the path may not exist.
 			absent := schemas.Make(schemas.Keywords{Not: p.Having(path[len(path)-1])})
 			if before, after, found = q.try(along(path[:len(path)-1], absent)); found {
 				return before, after, true
@@ -211,7 +211,7 @@ func edges(p *proof.Prover) []*schemas.Schema {
 	)
 }
 
-// along is the objects that have s at the end of a path.
+// along is the schema of objects that have s at the end of a path.
 func along(path []string, s *schemas.Schema) *schemas.Schema {
 	for _, name := range slices.Backward(path) {
 		s = schemas.Make(schemas.Keywords{
@@ -224,10 +224,10 @@ func along(path []string, s *schemas.Schema) *schemas.Schema {
 // selection is a name with keys behind it.
 var selection = regexp.MustCompile(`(?:^|[^.\w])((?:value|output|input|error|args)(?:\??\.\??[A-Za-z_]\w*)*)`)
 
-// plain is an expression that only selects.
+// plain matches an expression that only selects.
 var plain = regexp.MustCompile(`^\$\{\s*((?:value|output|input|error|args)(?:\.[A-Za-z_]\w*)*)\s*\}$`)
 
-// place is where the text of a selection leads in the values of the names.
+// place is the path of a selection in the values of the names.
 func (q *search) place(text string) []string {
 	path := strings.Split(strings.ReplaceAll(text, "?", ""), ".")
 	if path[0] != "value" {
@@ -245,7 +245,7 @@ func (q *search) place(text string) []string {
 	return append([]string{"output", q.scope.port}, path[1:]...)
 }
 
-// paths lists what a template's expressions select, without those of methods.
+// paths lists what a template's expressions select, except the names of methods.
 func (q *search) paths(t any) [][]string {
 	var out [][]string
 	seen := map[string]bool{}
@@ -279,8 +279,8 @@ func (q *search) paths(t any) [][]string {
 	return out
 }
 
-// mirror asks that everything that the template only selects is what it is in
-// the result that is looked for.
+// mirror returns a schema in which everything that the template only selects has
+// its value in result.
 func (q *search) mirror(t, result any) (*schemas.Schema, bool) {
 	var all []*schemas.Schema
 	var walk func(t, result any)
@@ -314,7 +314,7 @@ func (q *search) mirror(t, result any) (*schemas.Schema, bool) {
 	return schemas.Make(schemas.Keywords{All: all}), true
 }
 
-// try samples values of all names that satisfy shape, and evaluates.
+// try evaluates the template for a sample of all names that fits shape.
 func (q *search) try(shape *schemas.Schema) (before, after any, found bool) {
 	if q.left--; q.left < 0 {
 		return nil, nil, false

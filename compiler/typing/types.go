@@ -18,8 +18,8 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// Check compiles schemas and expressions, finds inputs that stay empty, and
-// says of each edge that brings a value what is known of it.
+// Check compiles the schemas and expressions of a linted graph, and proves what it
+// can about its edges, inputs, costs and output.
 func Check(rep *fields.Reader, schemas *pool.Pool, prover *proof.Prover, linted *lint.Graph) *Graph {
 	check := newChecker(rep, schemas, prover, linted)
 	for _, doc := range linted.Documents {
@@ -60,8 +60,8 @@ func Check(rep *fields.Reader, schemas *pool.Pool, prover *proof.Prover, linted 
 	return check.Graph
 }
 
-// compileAll compiles the schemas of a document's nodes, side by side. What
-// comes of each is the same as if it were compiled when it is met.
+// compileAll compiles the schemas of a document's nodes in parallel. The results do
+// not depend on the order.
 func (check *checker) compileAll(doc *Document) {
 	var todo []*pool.Schema
 	seen := map[*pool.Schema]bool{}
@@ -76,7 +76,7 @@ func (check *checker) compileAll(doc *Document) {
 		}
 	}
 	parallel.Do(len(todo), func(i int) {
-		// An error stays with the schema.
+		// The schema keeps its error.
 		_, _ = todo[i].Compile()
 	})
 }
@@ -93,8 +93,8 @@ func (d *Document) usesBad(c *Schema) bool {
 	return false
 }
 
-// typeDefs compiles each definition on its own, so that a bad one is reported
-// where it stands and not at all its users.
+// typeDefs compiles each definition by itself, so that an invalid one is reported
+// in its place and not at all its users.
 func (check *checker) typeDefs(doc *Document) {
 	sound := check.soundDefs(doc)
 	for _, name := range doc.Defs.Names {
@@ -115,7 +115,7 @@ func (check *checker) typeDefs(doc *Document) {
 		check.pool.Admit(s)
 		if _, err := s.Compile(); err != nil {
 			doc.refused[name] = true
-			// The fault may lie in another definition that this one uses.
+			// The fault may be in another definition that this one uses.
 			at, pointer := d.At, pointerOf(err)
 			if rest, ok := strings.CutPrefix(pointer, "/defs/"); ok {
 				owner, _, _ := strings.Cut(rest, "/")
@@ -129,9 +129,9 @@ func (check *checker) typeDefs(doc *Document) {
 	}
 }
 
-// soundDefs compiles definitions together with all that they use, the largest
-// first, so that a chain of them is compiled once and not once for each. What is
-// not in sound may still be.
+// soundDefs compiles definitions together with those they use, the largest first,
+// so that a chain is compiled once and not once for each definition. A definition
+// that is not in the result may be sound as well.
 func (check *checker) soundDefs(doc *Document) (sound map[string]bool) {
 	all := doc.Defs
 	sound = map[string]bool{}
@@ -181,17 +181,17 @@ func (check *checker) typeSchema(doc *Document, n *Node, c *Schema) {
 	}
 }
 
-// jsonTypes are the words of the keyword `type`.
+// jsonTypes are the values of the keyword `type`.
 var jsonTypes = []string{"array", "boolean", "integer", "null", "number", "object", "string"}
 
-// typeWords are the types of other languages, and what JSON Schema calls them.
+// typeWords maps the types of other languages to those of JSON Schema.
 var typeWords = map[string]string{
 	"str": "string", "text": "string", "int": "integer", "long": "integer", "float": "number", "double": "number", "decimal": "number",
 	"bool": "boolean", "list": "array", "tuple": "array", "map": "object", "dict": "object", "struct": "object", "none": "null", "nil": "null",
 }
 
-// badSchemas reports a schema that does not compile, once for each part of it that
-// breaks the rules of its draft, up to a few.
+// badSchemas reports a schema that does not compile, at each of the first few parts
+// that break the rules of its draft.
 func (check *checker) badSchemas(err error, v *syntax.Value, node string) {
 	const most = 4
 	var invalid *schemas.Invalid
@@ -201,7 +201,7 @@ func (check *checker) badSchemas(err error, v *syntax.Value, node string) {
 	}
 	var places []string
 	for _, c := range invalid.Causes {
-		// A part of what is reported already is probably wrong for the same reason.
+		// A part of one that is reported is probably wrong for the same reason.
 		if len(places) == most || slices.ContainsFunc(places, func(p string) bool { return c.Instance == p || strings.HasPrefix(c.Instance, p+"/") }) {
 			continue
 		}
@@ -210,8 +210,8 @@ func (check *checker) badSchemas(err error, v *syntax.Value, node string) {
 	}
 }
 
-// badSchema reports a schema that does not compile, at the part of it that the
-// pointer names where there is one.
+// badSchema reports a schema that does not compile, at the part that pointer names,
+// if it exists.
 func (check *checker) badSchema(err error, v *syntax.Value, pointer, node string) {
 	at := fields.Head(v)
 	if part := descend(v, pointer); part != nil && part != v {
@@ -231,7 +231,7 @@ func (check *checker) badSchema(err error, v *syntax.Value, pointer, node string
 		}
 	}
 	if part := descend(v, pointer); part != nil && part.Kind == syntax.String && strings.HasSuffix(pointer, "/type") {
-		// Which words there are says all; that it might have been a list does not help.
+		// The list of words says everything; that a list is allowed would not help.
 		text = "`type` is " + fields.Either(jsonTypes) + ", or a list of these, not " + fields.Quote(part.Text)
 		if suggestion = typeWords[strings.ToLower(part.Text)]; suggestion == "" {
 			suggestion = check.Near(part.Text, jsonTypes)
@@ -242,8 +242,8 @@ func (check *checker) badSchema(err error, v *syntax.Value, pointer, node string
 	})
 }
 
-// pointerOf is the place in a schema that its compile error is about, as a JSON
-// pointer, or "".
+// pointerOf returns the place in a schema that its compile error is about, as a
+// JSON pointer, or "".
 func pointerOf(err error) string {
 	var invalid *schemas.Invalid
 	if errors.As(err, &invalid) && len(invalid.Causes) > 0 {
@@ -256,8 +256,8 @@ func pointerOf(err error) string {
 	return ""
 }
 
-// definitionFor is the reference to the plan's definition that has the name at
-// which a reference to nowhere ends, or "".
+// definitionFor returns the reference to a definition of the plan whose name ends a
+// reference that leads nowhere, or "".
 func (check *checker) definitionFor(ref *syntax.Value) string {
 	name := ref.Text[strings.LastIndexByte(ref.Text, '/')+1:]
 	for _, doc := range check.Documents {
@@ -269,7 +269,7 @@ func (check *checker) definitionFor(ref *syntax.Value) string {
 	return ""
 }
 
-// reference is the value of the schema that has the reference, or nil.
+// reference finds the value in a schema that holds a reference, or returns nil.
 func reference(v *syntax.Value, text string) *syntax.Value {
 	var find func(v *syntax.Value) *syntax.Value
 	find = func(v *syntax.Value) *syntax.Value {
@@ -292,7 +292,7 @@ func reference(v *syntax.Value, text string) *syntax.Value {
 	return find(v)
 }
 
-// descend follows a JSON pointer as far as it leads.
+// descend follows a JSON pointer as far as possible.
 func descend(v *syntax.Value, pointer string) *syntax.Value {
 	if pointer == "" {
 		return v
