@@ -19,26 +19,28 @@ import (
 // Source is one file as its author wrote it.
 type Source = diag.Source
 
-// Compile checks the plan in src against the operations of cat and the
-// operator's policy pol, and materialises it. It is pure: no file, network or
-// clock is touched, and equal arguments give equal bytes.
+// Compile checks the plan in src against the operations of cat and the operator's
+// policy pol, and materialises it. It is pure: it touches no file, network or
+// clock, and equal arguments give equal bytes.
 //
-// The plan is nil exactly if the diagnostics hold an error. They are sorted by
-// place. A nil catalog knows no operation; a nil policy is no bundle.
+// The plan is nil if and only if the diagnostics contain an error. They are sorted
+// by place. A nil catalog has no operations; a nil policy means that there is no
+// bundle.
 //
-// What the language has and the engine cannot run yet is plan/not-supported.
+// What the language has but the engine cannot run yet is refused with
+// plan/not-supported.
 func Compile(src Source, cat *catalog.Catalog, pol *policy.Bundle) (*plan.Plan, diag.Diagnostics) {
 	return newCompilation(src, cat, pol).run(append(slices.Clone(passes), pass{"refuse", (*compilation).refuse}))
 }
 
-// Check is Compile for those who only look at a plan: what the engine cannot run
-// yet is left in. The engine takes no plan from it.
+// Check is Compile for tools that only look at a plan: it also accepts what the
+// engine cannot run yet.
 func Check(src Source, cat *catalog.Catalog, pol *policy.Bundle) (*plan.Plan, diag.Diagnostics) {
 	return newCompilation(src, cat, pol).run(passes)
 }
 
 // compilation is one compilation: its arguments, and the value that each pass made
-// of the one before. No pass changes an earlier value.
+// from the one before. No pass changes an earlier value.
 type compilation struct {
 	cat *catalog.Catalog
 	pol *policy.Bundle
@@ -58,16 +60,15 @@ func newCompilation(src Source, cat *catalog.Catalog, pol *policy.Bundle) *compi
 	return &compilation{cat: cat, pol: pol, Reader: rep, pool: new(pool.Pool), prover: proof.New(rep)}
 }
 
-// pass is one step of the compiler. Every pass reports all that it finds, and
-// looks only at what those before it found sound.
+// pass is one step of the compiler. Every pass reports everything it finds, and
+// looks only at what earlier passes found sound.
 type pass struct {
 	name string
 	run  func(*compilation)
 }
 
-// passes is the order of the compiler. Materialise does nothing once an error has
-// been found, and what the engine cannot run yet is refused after everything
-// else has been said.
+// passes lists the passes in order. Materialise does nothing once an error has been
+// found.
 var passes = []pass{
 	{"lint", func(c *compilation) {
 		c.linted = lint.Check(c.Reader, c.pool, c.cat)
@@ -96,9 +97,9 @@ func (c *compilation) run(passes []pass) (*plan.Plan, diag.Diagnostics) {
 	return c.made, c.Found
 }
 
-// ParseCatalog reads a catalog file (kind: Catalog), YAML or JSON, of one
-// document, and proves what it says of prices and adapters. The catalog is nil
-// exactly if the diagnostics hold an error. It is pure.
+// ParseCatalog reads a catalog file (kind: Catalog) of one document, YAML or JSON,
+// and proves what it states about prices and adapters. The catalog is nil if and
+// only if the diagnostics contain an error. ParseCatalog is pure.
 func ParseCatalog(src Source) (*catalog.Catalog, diag.Diagnostics) {
 	rep := fields.NewReader(src)
 	var cat *catalog.Catalog

@@ -14,8 +14,8 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// materialise writes the plans of the file as compiled plans, each behind those
-// that it runs, unless anything was found that forbids it.
+// materialise makes compiled plans of the file's plans, each after those that it
+// runs. It does nothing once an error has been found.
 func (c *compilation) materialise() {
 	if c.Errors > 0 || len(c.judged.Documents) == 0 {
 		return
@@ -44,15 +44,14 @@ func (c *compilation) materialise() {
 	c.made = root
 }
 
-// unmade: the passes should make this impossible. If they do not, nothing runs.
+// unmade reports a plan that does not verify, which the passes should rule out.
 func (c *compilation) unmade(doc *judge.Document, err error) {
 	c.Report(diag.Diagnostic{
 		Code: diag.PlanSchema, Summary: "the compiler made a plan that does not verify", Detail: fields.Sentence(err.Error()), Subject: fields.Head(doc.At),
 	})
 }
 
-// pinnable refuses sub-plans that stand in no document of the file: there is
-// nothing to pin yet.
+// pinnable refuses sub-plans that are not in the file.
 func (c *compilation) pinnable() {
 	known := map[string]bool{}
 	for _, doc := range c.judged.Documents {
@@ -71,13 +70,13 @@ func (c *compilation) pinnable() {
 type writer struct {
 	c    *compilation
 	made []*plan.Plan
-	// digests are those of the plans that are written, by name@version.
+	// digests holds those of the plans written so far, by name@version.
 	digests  map[string]string
 	children []plan.Child
 }
 
-// write writes a plan behind those that it runs. Lint has made sure that none
-// runs itself.
+// write writes a plan after those that it runs. Lint refuses plans that run
+// themselves.
 func (w *writer) write(i int) {
 	if w.made[i] != nil {
 		return

@@ -102,7 +102,7 @@ func (m *maker) commits(p *plan.Plan) {
 	}
 }
 
-// ruleOf is what a commit policy asks of people.
+// ruleOf returns the signatures that a commit policy asks for.
 func ruleOf(c *lint.CommitPolicy) plan.Barrier {
 	var b plan.Barrier
 	if c.Approval == nil {
@@ -127,8 +127,8 @@ func ruleOf(c *lint.CommitPolicy) plan.Barrier {
 	return b
 }
 
-// unite adds a member's rule to a barrier: the most signatures that any asks
-// for, the shortest time, and everyone who is excluded by some.
+// unite adds a member's rule to a barrier, which has the largest number of
+// signatures, the shortest time and all the exclusions of its members.
 func unite(b *plan.Barrier, rule plan.Barrier) {
 	most := map[string]int{}
 	for _, g := range append(b.Groups, rule.Groups...) {
@@ -168,7 +168,7 @@ func (m *maker) loops(p *plan.Plan) {
 	}
 }
 
-// marks writes what is tainted, for pictures.
+// marks writes what is tainted, for drawings of the plan.
 func (m *maker) marks(p *plan.Plan) {
 	t := m.doc.Taint
 	p.Marks = &plan.Marks{Nodes: make([]plan.Mark, len(p.Nodes)), Edges: make([]plan.Mark, len(p.Edges))}

@@ -9,8 +9,8 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// refuse reports what the language has and the engine cannot run yet, once for
-// each place. Everything else of it has been checked before.
+// refuse reports what the language has but the engine cannot run yet, once for each
+// place.
 func (c *compilation) refuse() {
 	for _, doc := range c.judged.Documents {
 		for _, n := range doc.Nodes {

@@ -17,10 +17,10 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// weakerSchemas refuses a node whose schemas are not within the contract of its
-// operation: it may take less, and what it accepts as output has to hold all
-// that the operation may return. Only a node without a lasting effect may
-// narrow the output, since an answer that does not fit then undoes nothing.
+// weakerSchemas refuses a node whose schemas break the contract of its operation.
+// It may accept fewer inputs than the operation, and must accept every output of
+// it. Only a node without a lasting effect may narrow the output, since nothing has
+// happened that an answer that does not fit would hide.
 func (j *judge) weakerSchemas(n *typing.Node, t *catalog.Template) {
 	c := j.Catalog.Contract(t)
 	if c.Fault != nil {
@@ -75,14 +75,14 @@ func (j *judge) weakerOutput(n *typing.Node, t *catalog.Template, c *lint.Contra
 		f.promise = fields.OneLine(promised.At)
 	}
 	lasting := n.Lasting()
-	// Without a lasting effect the answer only helps to say what never fits.
+	// Without a lasting effect, the proof only shows outputs that never fit.
 	res := j.promise(promised, n.Output, !lasting)
 	switch {
 	case res.Verdict == containment.Proved:
 		return
 	case !lasting:
-		// A tool that declares no output may answer with JSON in a text, and what
-		// never returns (engine/fail) never returns what does not fit.
+		// A tool that declares no output may answer with JSON in a text, and an operation
+		// that never returns (engine/fail) returns nothing that does not fit.
 		if promised != nil && !c.Undeclared && j.prover.DisjointBriefly(promised.Usable(), n.Output.Usable()) && !j.prover.DisjointBriefly(promised.Usable(), promised.Usable()) {
 			f.never()
 		}
@@ -98,8 +98,8 @@ func (j *judge) weakerOutput(n *typing.Node, t *catalog.Template, c *lint.Contra
 	f.unknown(res, fmt.Sprintf("it is not proved that %s accepts all that %s may return", fields.Quote(n.ID), name), rule)
 }
 
-// promise asks whether the node accepts all that its operation promises. Of a
-// template without an output schema nothing is promised.
+// promise asks whether the node accepts every output that its operation promises. A
+// template without an output schema promises nothing.
 func (j *judge) promise(promised *lint.Schema, accepted *typing.Schema, brief bool) containment.Result {
 	all := j.prover.Whole
 	if promised != nil {
@@ -111,22 +111,22 @@ func (j *judge) promise(promised *lint.Schema, accepted *typing.Schema, brief bo
 	return j.prover.Within(all, accepted.Usable())
 }
 
-// mismatch is a schema of a node that is not within its operation's contract.
+// mismatch is a schema of a node that breaks its operation's contract.
 type mismatch struct {
 	j        *judge
 	node     *typing.Node
 	template *catalog.Template
-	// field is input_schema or output_schema; given is the node's, want what the
-	// catalog says, which stands at at.
+	// field is input_schema or output_schema; given is the node's, and want the
+	// catalog's, in the place at.
 	field       string
 	given, want *lint.Schema
 	at          diag.Range
-	// promise is where the node itself says what the operation returns: for
-	// engine/pass, its input schema.
+	// promise is the place where the node itself says what the operation
+	// returns: for engine/pass, its input schema.
 	promise diag.Range
 }
 
-// refuted reports a counterexample. by is the schema that refuses it; its reason
+// refuted reports a counterexample. by is the schema that refuses it, whose reason
 // ends the detail.
 func (f *mismatch) refuted(res containment.Result, by *schemas.Schema, summary, detail string) {
 	cause := schemas.Cause{Message: "it does not fit"}
@@ -149,7 +149,7 @@ func (f *mismatch) unknown(res containment.Result, summary, rule string) {
 	f.report(diag.Diagnostic{Summary: summary, Detail: detail, Subject: fields.Head(f.given.At), Suggestion: f.leave()})
 }
 
-// never reports that no output of the operation is one that the node accepts.
+// never reports that the node accepts no output of the operation.
 func (f *mismatch) never() {
 	f.report(diag.Diagnostic{
 		Summary: fmt.Sprintf("%s refuses every output of %s", fields.Quote(f.node.ID), fields.Quote(f.template.Name())),
@@ -173,7 +173,7 @@ func (f *mismatch) report(d diag.Diagnostic) {
 	f.j.Report(d)
 }
 
-// leave is the suggestion that always fixes it: the operation's own schema.
+// leave suggests the operation's own schema, which always fits.
 func (f *mismatch) leave() string {
 	if f.node.TemplateAt == nil {
 		return "template: " + f.template.Name()
@@ -181,8 +181,8 @@ func (f *mismatch) leave() string {
 	return "leave " + f.field + " out"
 }
 
-// place is the part of the node's schema that speaks of what is at fault, as far
-// as it is written there.
+// place is the part of the node's schema that a cause is about, or the nearest one
+// around it that is written there.
 func (f *mismatch) place(cause schemas.Cause) diag.Range {
 	at := f.given.At
 	if port := portOf(cause); port != "" {
@@ -199,7 +199,7 @@ func (f *mismatch) place(cause schemas.Cause) diag.Range {
 	return fields.Head(at)
 }
 
-// fix is the smallest edit of the node's schema that takes the fault away.
+// fix is the smallest edit of the node's schema that removes the cause.
 func (f *mismatch) fix(cause schemas.Cause) string {
 	const short = 100
 	given, _ := f.given.Decoded().(map[string]any)
@@ -246,7 +246,7 @@ func portOf(cause schemas.Cause) string {
 	return strings.ReplaceAll(strings.ReplaceAll(port, "~1", "/"), "~0", "~")
 }
 
-// missingNames are the words of a that are not in b.
+// missingNames lists the words of a that are not in b.
 func missingNames(a, b any) []string {
 	have, _ := pool.Words(b)
 	all, _ := pool.Words(a)
@@ -259,6 +259,5 @@ func missingNames(a, b any) []string {
 	return out
 }
 
-// witness is the text of a counterexample. A very long one is cut: a person
-// reads it.
+// witness formats a counterexample for people: a very long one is cut.
 func witness(res containment.Result) string { return fields.Clip(string(res.JSON), 2000) }

@@ -13,9 +13,9 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// effects checks that every effect is one that the plan and the operator's
-// bundle allow, that it says who approves it and how it is undone, and what
-// nobody vouches for on its way there.
+// effects checks that the plan and the operator's bundle allow every effect, that
+// its commit policy says who approves it and how it is undone, and that nothing
+// tainted reaches it unapproved.
 func (j *judge) effects() {
 	for at, doc := range j.Documents {
 		required := doc.requiredInto()
@@ -58,8 +58,8 @@ func (j *judge) effects() {
 	j.taint()
 }
 
-// requiredInto marks the nodes that a required edge enters, that of a precheck
-// included.
+// requiredInto marks the nodes that a required edge enters, including those of
+// prechecks.
 func (d *Document) requiredInto() []bool {
 	into := make([]bool, len(d.Nodes))
 	for _, e := range d.Edges {
@@ -70,8 +70,8 @@ func (d *Document) requiredInto() []bool {
 	return into
 }
 
-// callsPlan checks a node that runs another plan: it has no effect of its own,
-// and what it does is settled by the plan's digest.
+// callsPlan checks a node that runs another plan. It has no effect of its own; the
+// plan's digest determines what it does.
 func (j *judge) callsPlan(n *typing.Node) {
 	if n.Effect != plan.Pure {
 		j.Report(diag.Diagnostic{
@@ -105,7 +105,7 @@ func (j *judge) allowed(doc *Document, n *typing.Node) {
 	j.Report(d)
 }
 
-// effects are the classes of all nodes of the plan, and pure.
+// effects lists the effect classes of the plan's nodes, and pure.
 func (d *Document) effects() []string {
 	used := map[plan.EffectClass]bool{plan.Pure: true}
 	for _, n := range d.Nodes {
@@ -174,8 +174,8 @@ func (j *judge) commits(doc *Document, n *typing.Node, gated bool) {
 	}
 }
 
-// granted asks the operator's bundle for leave. An operation or an agent that
-// was refused before is not asked about.
+// granted checks that the operator's bundle allows the effect. It skips an
+// operation or agent that has been refused.
 func (j *judge) granted(doc *Document, n *typing.Node) {
 	if n.Provider == "" || n.Operation == "" || (doc.Agent == nil && doc.At.Get("agent") != nil) {
 		return
@@ -201,13 +201,13 @@ func (j *judge) granted(doc *Document, n *typing.Node) {
 	j.Report(d)
 }
 
-// proven are the kinds of failure that prove that nothing was sent, or that it
+// proven lists the kinds of failure that prove that nothing was sent, or that it
 // was refused before anything ran.
 var proven = []contract.Kind{contract.Unsent, contract.Throttled, contract.Auth}
 
-// Retry completes a retry policy of a node: `on` that was left out means the retried
-// kinds, with invalid_output for a prob node; for an effect that must not be
-// repeated blindly, the kinds that prove that nothing ran.
+// Retry completes a retry policy of a node. Without `on` it retries after
+// catalog.RetriedKinds, and a prob node also after invalid_output; an effect that
+// must not be repeated blindly only after the kinds that prove that nothing ran.
 func Retry(n *typing.Node, r plan.Retry) plan.Retry {
 	if r.On == nil {
 		r.On = slices.Clone(catalog.RetriedKinds)
@@ -222,8 +222,8 @@ func Retry(n *typing.Node, r plan.Retry) plan.Retry {
 	return r
 }
 
-// safeRetry refuses kinds in `on` after which the effect may have happened,
-// whether the node names them or its template does.
+// safeRetry refuses kinds in `on` after which the effect may have happened, in the
+// node or in its template.
 func (j *judge) safeRetry(n *typing.Node) {
 	if n.Repeatable() || n.Template == nil {
 		return

@@ -1,11 +1,11 @@
 package judge
 
-// A flow graph says which facts of a run depend on which: a vertex is a port's
-// value, whether a node runs, or what one edge brings or decides. Its size is
-// linear in the nodes, ports and edges of the plan.
+// flowGraph says which facts of a run depend on which. A vertex is the value of a
+// port, whether a node runs, or what an edge brings or decides. Its size is linear
+// in the nodes, ports and edges of the plan.
 type flowGraph struct {
 	arcs []flowArc
-	// starts[v] to starts[v+1] bound the arcs that leave v, once closed.
+	// next[starts[v]:starts[v+1]] are the successors of v, once closed.
 	starts []int32
 	next   []int32
 	count  int32
@@ -20,7 +20,7 @@ func (g *flowGraph) vertex() int32 {
 
 func (g *flowGraph) arc(from, to int32) { g.arcs = append(g.arcs, flowArc{from, to}) }
 
-// close sorts the arcs by their source, keeping their order.
+// close sorts the arcs by source, stably.
 func (g *flowGraph) close() {
 	g.starts = make([]int32, g.count+1)
 	for _, a := range g.arcs {
@@ -38,8 +38,8 @@ func (g *flowGraph) close() {
 	g.arcs = nil
 }
 
-// reach finds every vertex that a source leads to, and for each the one before
-// it on a shortest way: itself for a source, -1 where none leads.
+// reach returns for every vertex its predecessor on a shortest path from a source:
+// itself for a source, -1 for a vertex that no source reaches.
 func (g *flowGraph) reach(sources []int32) []int32 {
 	came := make([]int32, g.count)
 	for v := range came {

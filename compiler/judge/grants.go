@@ -7,17 +7,17 @@ import (
 	"chimera.ai/engine/policy"
 )
 
-// grants is what a policy's allow list says of one agent's effects.
+// grants is a policy's allow list for one agent.
 type grants struct{ plain, tainted map[grant]bool }
 
-// grant is an effect class and an operation; an operation "" stands for all.
+// grant is an effect class and an operation, or "" for all operations.
 type grant struct {
 	effect    plan.EffectClass
 	operation string
 }
 
-// grantsOf indexes the allow list for one agent; the agent "" is matched by
-// entries that name none. It is linear in the list, and finding is constant.
+// grantsOf indexes the allow list for one agent. Entries that name no agent match
+// every agent, also "".
 func grantsOf(p *policy.Bundle, agent string) *grants {
 	g := &grants{map[grant]bool{}, map[grant]bool{}}
 	if p == nil {

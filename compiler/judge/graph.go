@@ -7,24 +7,24 @@ import (
 	"chimera.ai/engine/policy"
 )
 
-// Graph is the judged graph of each plan of a file.
+// Graph holds the judged graph of each plan of a file.
 type Graph struct {
 	*typing.Graph
 	Documents []*Document
 }
 
-// Document is a plan with what its effects and trust amount to.
+// Document is a plan with what is allowed and tainted.
 type Document struct {
 	*typing.Document
-	// Grants is what the operator's bundle allows the plan's agent.
+	// Grants is what the operator's bundle allows the plan's agent to do.
 	Grants *grants
-	// gates are the barriers that a human approves.
+	// gates holds the barriers that a human approves.
 	gates map[string]bool
-	// Taint is what is tainted of the plan where its input is not.
+	// Taint is what is tainted in the plan if its input is not.
 	Taint *Taint
 }
 
-// judge judges the plans of a file.
+// judge builds a Graph.
 type judge struct {
 	*fields.Reader
 	prover *proof.Prover
@@ -32,8 +32,8 @@ type judge struct {
 	*Graph
 }
 
-// approved reports whether a human approves the effect: its commit policy names
-// a group, or that of a node behind the same barrier does, whose rules are one.
+// approved reports whether a human approves the effect: the commit policy of the
+// node, or of another behind the same barrier, names a group.
 func (d *Document) approved(n *typing.Node) bool {
 	if n.Commit == nil {
 		return false

@@ -1,5 +1,5 @@
-// Package judge says what a typed graph may do: whether its effects are allowed, who
-// approves them, what nobody vouches for on its way to them, and whether the
+// Package judge decides what a typed graph may do: whether its effects are allowed
+// and approved, whether tainted values or decisions reach them, and whether the
 // operator's catalog trusts each operation. The result is the judged graph.
 package judge
 
@@ -10,7 +10,8 @@ import (
 	"chimera.ai/engine/policy"
 )
 
-// Check checks what the plans of a file do, and whom that trusts.
+// Check judges the effects of the plans of a file, and the operations that they
+// trust.
 func Check(rep *fields.Reader, prover *proof.Prover, typed *typing.Graph, pol *policy.Bundle) *Graph {
 	j := &judge{Reader: rep, prover: prover, pol: pol, Graph: &Graph{Graph: typed}}
 	for _, doc := range typed.Documents {

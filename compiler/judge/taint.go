@@ -16,17 +16,18 @@ import (
 // maxSteps bounds the steps of a path in a message.
 const maxSteps = 12
 
-// Taint is what is tainted of one plan.
+// Taint is what is tainted in one plan.
 type Taint struct {
 	g *taintGraph
-	// came is the way that taint took to each vertex, or -1.
+	// came is the predecessor of each tainted vertex on the path of taint, or
+	// -1.
 	came []int32
-	// output: something of the plan's output is tainted.
+	// output reports that part of the plan's output is tainted.
 	output bool
 }
 
-// Node says what of a node is tainted: its output, of $output what it takes, and
-// whether it runs.
+// Node returns whether a node's output (for $output, its input) and the decision to
+// run it are tainted.
 func (r *Taint) Node(i int) plan.Mark {
 	f := &r.g.nodes[i]
 	m := plan.Mark{Value: r.came[f.out] >= 0, Decision: r.came[f.runs] >= 0}
@@ -36,14 +37,14 @@ func (r *Taint) Node(i int) plan.Mark {
 	return m
 }
 
-// Edge says what of an edge is tainted: its value, and whether it is delivered.
+// Edge returns whether an edge's value and its delivery are tainted.
 func (r *Taint) Edge(i int) plan.Mark {
 	f, e := r.g.edges[i], r.g.doc.Edges[i]
 	return plan.Mark{Value: e.Carries() && r.came[f.value] >= 0, Decision: r.came[f.decided] >= 0}
 }
 
-// Ports lists the tainted input ports of a node, sorted; `$` alone where something
-// of its input is tainted and no port says what.
+// Ports lists the tainted input ports of a node, sorted, or `$` if its input is
+// tainted but no single port.
 func (r *Taint) Ports(i int) []string {
 	f := &r.g.nodes[i]
 	var out []string
@@ -58,11 +59,12 @@ func (r *Taint) Ports(i int) []string {
 	return out
 }
 
-// taint reports what nobody vouches for where it would commit, or leave.
+// taint reports tainted values and decisions that reach an effect or an open
+// operation.
 //
-// A plan is judged with an untainted input, since a start grant vouches for it.
-// A sub-plan is judged so too, and with a tainted input if a node that calls it
-// gives one.
+// The input of a plan is not tainted, since a start grant vouches for it. A
+// sub-plan is judged that way, and also with a tainted input if a node passes it
+// one.
 func (j *judge) taint() {
 	t := &tainter{j: j, plans: map[string]int{}, clean: make([]*Taint, len(j.Documents)), busy: make([]bool, len(j.Documents))}
 	for i, doc := range j.Documents {
@@ -99,7 +101,7 @@ func (j *judge) taint() {
 	}
 }
 
-// tainter analyses the plans of a file, each called one before its callers.
+// tainter analyses the plans of a file, callees before callers.
 type tainter struct {
 	j     *judge
 	plans map[string]int
@@ -107,8 +109,8 @@ type tainter struct {
 	busy  []bool
 }
 
-// result is the analysis of a plan with an untainted input; nil for one that is
-// being looked at, which is a plan that calls itself.
+// result returns the analysis of a plan with an untainted input, or nil if it is in
+// progress, for a plan that calls itself.
 func (t *tainter) result(i int) *Taint {
 	if t.clean[i] == nil && !t.busy[i] {
 		t.busy[i] = true
@@ -130,7 +132,7 @@ func (t *tainter) analyse(i int, input bool) *Taint {
 	return r
 }
 
-// callees adds the plans that get something tainted, each once.
+// callees appends to todo the plans that get a tainted input, each once.
 func (t *tainter) callees(r *Taint, dirty []bool, todo []int) []int {
 	for i, n := range r.g.doc.Nodes {
 		if !n.Subplan() || r.came[r.g.nodes[i].in] < 0 {
@@ -144,7 +146,7 @@ func (t *tainter) callees(r *Taint, dirty []bool, todo []int) []int {
 	return todo
 }
 
-// judge reports the effects and the open operations that taint reaches.
+// judge reports the effects and open operations that taint reaches.
 func (j *judge) judge(doc *Document, r *Taint) {
 	for i, n := range doc.Nodes {
 		if n.Kind != plan.KindCall || n.Effect == "" {
@@ -183,7 +185,8 @@ func (j *judge) egress(r *Taint, n *typing.Node, v int32) {
 	})
 }
 
-// path writes how taint got to a vertex, and gives the place of its first edge.
+// path formats the path of taint to a vertex, and returns the place of its first
+// edge.
 func (r *Taint) path(v int32) (text string, first diag.Range) {
 	var steps []string
 	for ; ; v = r.came[v] {

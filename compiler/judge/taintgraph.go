@@ -11,55 +11,53 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// Taint is an allow-list. Untainted are constants, the plan's input, what the
-// engine's own skills and transforms make of untainted values, what operations
-// whose template says trusted_output make of them, and all outputs of those
-// whose template says endorses. All else is tainted: what tools and models
-// return, every error payload, and whether a node failed whose failure the plan
-// handles.
+// Everything is tainted but what is listed here: constants, the plan's input, what
+// the engine's own skills, transforms and operations with trusted_output make of
+// untainted values, and all outputs of operations that endorse. So the outputs of
+// tools and models are tainted, every error payload, and whether a node failed if
+// the plan handles its failure.
 //
-// It spreads by value and by decision. An edge is a decision of its source
-// having run, of its condition, of the conditions of its siblings where it is
-// `otherwise`, and of the port being there where the schema does not require
-// it. A decision reaches whether the target runs and, where the edge is not
-// required, which value its port takes. Back edges are edges like others, so
-// that the number of visits is a decision; the length of a for_each list
-// reaches the length of the lists that come out.
+// Taint spreads by values and by decisions. Whether an edge is delivered depends on
+// whether its source ran, on its condition, for `otherwise` on the conditions of
+// its siblings, and on the presence of a port that the schema does not require.
+// That decides whether the target runs and, if the edge is not required, which
+// value its port gets. Back edges count like others, so the number of visits is a
+// decision. The length of a for_each list taints the lists that come out.
 
-// nodeFlow are the vertices of one node.
+// nodeFlow holds the vertices of one node.
 type nodeFlow struct {
-	// runs: whether it runs. in and out: anything of its input, of its output.
-	// all: something that every part of the output depends on.
+	// runs is whether the node runs, in and out are any part of its input and
+	// output, and all is what every part of the output depends on.
 	runs, in, out, all int32
-	// ins and outs are ports that an edge or `with` names.
+	// ins and outs are the ports that an edge or `with` names.
 	ins, outs map[string]int32
 }
 
-// edgeFlow are the vertices of one edge: the value that it brings, and whether
-// it is delivered.
+// edgeFlow holds the vertices of one edge: the value that it brings, and whether it
+// is delivered.
 type edgeFlow struct{ value, decided int32 }
 
-// taintGraph is the flow of one plan.
+// taintGraph is the flow of values and decisions in one plan.
 type taintGraph struct {
 	flowGraph
 	doc   *Document
 	nodes []nodeFlow
 	edges []edgeFlow
-	// first is the first vertex of an edge; they alternate value and decided.
+	// first is the first vertex of the edges, which alternate between value and
+	// decided.
 	first   int32
 	sources []int32
-	// causes says of a source why it is tainted.
+	// causes says why a source is tainted.
 	causes map[int32]string
-	// conditions are the vertices of all conditions of a node together.
+	// conditions holds the vertex that stands for all conditions of a node.
 	conditions map[int]int32
 	// handled marks nodes with an edge from $error.
 	handled []bool
-	// summary gives what is tainted of a sub-plan's output by itself.
+	// summary returns what is tainted in a sub-plan by itself.
 	summary func(*typing.Node) *Taint
 }
 
-// newTaintGraph builds the flow of a plan. input says that what its caller
-// gives is tainted.
+// newTaintGraph builds the flow of a plan. input reports that its input is tainted.
 func newTaintGraph(doc *Document, input bool, summary func(*typing.Node) *Taint) *taintGraph {
 	g := &taintGraph{doc: doc, causes: map[int32]string{}, conditions: map[int]int32{}, handled: make([]bool, len(doc.Nodes)), summary: summary}
 	g.nodes = make([]nodeFlow, len(doc.Nodes))
@@ -145,12 +143,11 @@ func (g *taintGraph) outPort(n int, port string) int32 {
 	return v
 }
 
-// node says how the output of a node depends on its input, and what decides
-// besides edges whether it runs.
+// node adds how the output of a node depends on its input.
 func (g *taintGraph) node(i int, n *typing.Node) {
 	f := &g.nodes[i]
 	if n.With != nil {
-		// A constant brings nothing; what did not compile may read anything.
+		// Constants are not tainted; an entry that did not compile may read anything.
 		failed := len(n.Fills) < len(n.With.Fields)
 		for _, fill := range n.Fills {
 			v := g.inPort(i, fill.Port)
@@ -186,11 +183,11 @@ func (g *taintGraph) node(i int, n *typing.Node) {
 			g.source(f.out, fmt.Sprintf("what the plan that %s calls returns", fields.Quote(n.ID)))
 		}
 	case n.Mode == plan.Prob && (n.Template == nil || n.Template.Mode != plan.Prob):
-		// The operator vouches for an operation that always answers the same.
+		// The operator vouches for an operation that always gives the same answer.
 		g.source(f.all, fmt.Sprintf("what %s returns, which is prob", fields.Quote(n.ID)))
 	case n.Provider == catalog.EngineProvider && n.Template != nil:
-		// It is known what these do: nothing of theirs is better than their input,
-		// whatever the catalog says.
+		// What these do is known: their output is as tainted as their input, whatever the
+		// catalog says.
 		if n.Operation != passOperation {
 			g.arc(f.in, f.all)
 			return
@@ -221,8 +218,8 @@ func (g *taintGraph) node(i int, n *typing.Node) {
 // passOperation is the skill whose output is its input.
 const passOperation = "pass"
 
-// verify: what an effect returned may be taken from the node that verifies it,
-// which is called with the effect's own arguments.
+// verify adds the flow through the node that verifies an effect: it is called with
+// the effect's arguments, and may supply what the effect returned.
 func (g *taintGraph) verify(i int, v *typing.Verify) {
 	if v.Node == nil {
 		return
@@ -255,7 +252,7 @@ func (g *taintGraph) failure(n int) string {
 	return fmt.Sprintf("whether %s fails, which its `$error` edge handles", fields.Quote(g.doc.Nodes[n].ID))
 }
 
-// edge says what an edge brings and what it decides.
+// edge adds what an edge brings and what it decides.
 func (g *taintGraph) edge(i int, e *typing.Edge) {
 	f := g.edges[i]
 	from, to := &g.nodes[e.From], &g.nodes[e.To]
@@ -314,8 +311,8 @@ func (g *taintGraph) edge(i int, e *typing.Edge) {
 	g.arc(g.otherwise(e.From), f.decided)
 }
 
-// otherwise is the vertex of all conditions of a node together, so that many
-// `otherwise` edges do not each look at every condition.
+// otherwise returns the vertex that stands for all conditions of a node, so that
+// each `otherwise` edge needs one arc.
 func (g *taintGraph) otherwise(n int) int32 {
 	if v, ok := g.conditions[n]; ok {
 		return v
@@ -331,7 +328,7 @@ func (g *taintGraph) otherwise(n int) int32 {
 	return v
 }
 
-// presence: where the port may be absent, its value decides whether it is.
+// presence adds that the value of a port that may be absent decides whether it is.
 func (g *taintGraph) presence(e *typing.Edge, v int32) {
 	out := g.doc.Nodes[e.From].Output
 	if e.FromPort != plan.DonePort && (out == nil || !out.Ports().Certain(e.FromPort)) {
@@ -339,7 +336,7 @@ func (g *taintGraph) presence(e *typing.Edge, v int32) {
 	}
 }
 
-// condition: what a `when` reads, or the value itself, decides.
+// condition adds that what a `when` reads decides, or else the value itself.
 func (g *taintGraph) condition(e *typing.Edge, v int32) {
 	reads := func(name string) bool { return e.Predicate == nil || e.Predicate.Reads(name) }
 	if e.When == nil || reads("value") {
@@ -356,9 +353,9 @@ func (g *taintGraph) condition(e *typing.Edge, v int32) {
 	}
 }
 
-// compensation: an approval vouches for the effect and for undoing it, as far
-// as that is built from the effect's arguments and output alone. That the run
-// failed is no decision of the plan.
+// compensation adds the flow of a compensation. An approval vouches for an effect
+// and for undoing it, if that depends on nothing but the effect's arguments and
+// output. The failure of the run is not a decision of the plan.
 func (g *taintGraph) compensation(i int, e *typing.Edge, reads func(string) bool) {
 	f := g.edges[i]
 	from := &g.nodes[e.From]

@@ -12,8 +12,8 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// trust admits each operation: it stands in the catalog, is not blocked, and
-// its state is what the node requires.
+// trust checks that each operation is in the catalog, is not blocked, and has the
+// state that the node requires.
 func (j *judge) trust() {
 	for _, doc := range j.Documents {
 		for i, n := range doc.Nodes {
@@ -77,9 +77,8 @@ func (j *judge) admit(doc *Document, i int) {
 	j.weakerSchemas(n, t)
 }
 
-// drifted compares the operation that the plan's author saw with the one that
-// the catalog has now. An operation without a fingerprint cannot be told from
-// another, so a plan that pins one is refused.
+// drifted compares the fingerprint that the plan pins with the catalog's. A pin on
+// an operation that has none is refused, since nothing can be compared.
 func (j *judge) drifted(n *typing.Node, t *catalog.Template) {
 	if n.FingerprintAt == nil || n.FingerprintAt.Text == t.Fingerprint {
 		return
@@ -97,7 +96,7 @@ func (j *judge) drifted(n *typing.Node, t *catalog.Template) {
 	j.Report(d)
 }
 
-// weaker refuses a node that promises less care than its template asks for.
+// weaker refuses a node that is laxer than its template.
 func (j *judge) weaker(n *typing.Node, t *catalog.Template) {
 	report := func(field, given, want string, at diag.Range) {
 		j.Report(diag.Diagnostic{
@@ -133,8 +132,8 @@ func (j *judge) weaker(n *typing.Node, t *catalog.Template) {
 }
 
 // weakerRetry refuses kinds of failure after which the template does not retry.
-// The kinds of a node that leaves `on` out are those of page "Retry" of the
-// documents, whatever its template lists. Waits are the plan's own matter.
+// Without `on` the kinds are those of [Retry], for the node as for its template. A
+// plan may choose its own waits.
 func (j *judge) weakerRetry(n *typing.Node, t *catalog.Template) {
 	allowed := Retry(n, t.Retry).On
 	var more, both []string
@@ -157,7 +156,8 @@ func (j *judge) weakerRetry(n *typing.Node, t *catalog.Template) {
 			}
 		}
 	}
-	// No more than the author asks for: after other kinds a call may not be safe to repeat.
+	// Suggest no kind that the author does not ask for: repeating a call after
+	// others may not be safe.
 	suggestion := "on: [" + strings.Join(both, ", ") + "]"
 	if len(both) == 0 {
 		suggestion = "retry_policy: {max_retries: 0}"
@@ -169,7 +169,7 @@ func (j *judge) weakerRetry(n *typing.Node, t *catalog.Template) {
 	})
 }
 
-// rank is the place of a word in a set that is ordered from lax to strict.
+// rank is the index of a word in a list ordered from lax to strict.
 func rank(set []string, word string) int {
 	for i, s := range set {
 		if s == word {

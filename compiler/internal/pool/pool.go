@@ -1,5 +1,5 @@
-// Package pool keeps the JSON Schemas of one file: one for each text, with its
-// ports, compiled once and within what a file may take.
+// Package pool holds the JSON Schemas of one file, one for each text. Each is
+// compiled once, and its ports are worked out once, within the bounds of a file.
 package pool
 
 import (
@@ -12,43 +12,46 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// maxPooledBytes bounds the canonical bytes of all different schemas of a file,
-// each with the definitions that it uses.
+// maxPooledBytes bounds the canonical bytes of all distinct schemas of a file, each
+// with the definitions that it uses.
 const maxPooledBytes = 32 << 20
 
-// Schema is one self-contained JSON Schema, shared by all who write the same.
+// Schema is one self-contained JSON Schema, shared by all places that state it.
 type Schema struct {
-	// Raw is its canonical text. The value is not kept: a large plan has many.
+	// Raw is its canonical text. The decoded value is not kept, since a large
+	// plan has many.
 	Raw    json.RawMessage
 	Digest string
-	// definitions is how many of the plan's it carries.
+	// definitions is the number of the plan's definitions it includes.
 	definitions int
 
-	// ports and shape are worked out by prepare.
+	// ports and shape are set by Prepare.
 	ports *PortSet
 	shape *shape
 
-	// tried: it was compiled; compiled is nil where that failed and fault says why.
+	// tried reports that it was compiled; if that failed, compiled is nil and
+	// fault says why.
 	tried    bool
 	compiled *schemas.Schema
 	fault    error
 }
 
-// Pool keeps one schema for each digest.
+// Pool holds one schema for each digest. The zero value is empty.
 type Pool struct {
 	all   map[string]*Schema
 	bytes int
-	// dear is the work of compiling schemas that are not plain.
+	// dear is the work of compiling schemas that are not plain, in the unit of
+	// maxDear.
 	dear int
 }
 
-// maxDear bounds the work of compiling the schemas of a file that are not plain,
-// in bytes of their text: a byte takes up to a microsecond, and the longer, the
-// more definitions there are that a reference is looked for in.
+// maxDear bounds the work of compiling the schemas of a file that are not plain, in
+// bytes of their text, weighted by their definitions, which each reference
+// searches. A byte takes up to a microsecond.
 const maxDear = 8 << 20
 
-// Admit reports whether a schema is still to be compiled, and sees to it that this
-// is within what a file may take.
+// Admit reports whether a schema remains to be compiled, and makes compiling fail
+// once the file has used up its work.
 func (p *Pool) Admit(s *Schema) bool {
 	const few = 8
 	if s.Prepare(); s.tried {
@@ -61,12 +64,12 @@ func (p *Pool) Admit(s *Schema) bool {
 	return !s.tried
 }
 
-// Add gives the pooled schema of a decoded value.
+// Add returns the pooled schema for a decoded value.
 func (p *Pool) Add(value any) (*Schema, error) { return p.With(value, 0) }
 
-// With is add for a schema that carries that many definitions. Compiling takes
-// the more time for each byte, the longer the chains of references can be, so
-// the bytes of such a schema count for more.
+// With is Add for a schema that includes so many definitions. Longer chains of
+// references take more time for each byte, so the bytes of such a schema count for
+// more.
 func (p *Pool) With(value any, definitions int) (*Schema, error) {
 	raw, err := plan.Canonical(value)
 	if err != nil {
@@ -88,8 +91,8 @@ func (p *Pool) With(value any, definitions int) (*Schema, error) {
 	return s, nil
 }
 
-// Decoded gives the value of the schema, which is the caller's. It is nil where
-// the text is beyond the bounds of any schema.
+// Decoded returns a fresh value of the schema, or nil if its text exceeds the
+// bounds of any schema.
 func (s *Schema) Decoded() any {
 	v, err := schemas.Decode(s.Raw)
 	if err != nil {
@@ -98,7 +101,7 @@ func (s *Schema) Decoded() any {
 	return v
 }
 
-// Prepare works out, once, what is asked of every schema, and compiles a plain one.
+// Prepare works out the ports and the shape, once, and compiles a plain schema.
 func (s *Schema) Prepare() {
 	if s.ports != nil {
 		return
@@ -117,7 +120,7 @@ func (s *Schema) Prepare() {
 	}
 }
 
-// Compile compiles the schema once.
+// Compile returns the compiled schema. It compiles once.
 func (s *Schema) Compile() (*schemas.Schema, error) {
 	if !s.tried {
 		s.tried = true

@@ -14,19 +14,21 @@ import (
 // and references can make exponential.
 const maxPortSteps = 100_000
 
-// PortSet is what a schema says about ports.
+// PortSet is what a schema says about the ports of its objects.
 type PortSet struct {
-	// names are sorted. listed says of each whether every value that is an object
-	// has it.
+	// Names is sorted; listed reports for each name whether every object has
+	// it.
 	Names  []string
 	listed []bool
-	// object: every value is an object, so that listed ports are always there.
+	// Object reports that every value is an object, so that listed ports are
+	// always present.
 	Object bool
-	// never: no object satisfies the schema, so that `$` is its only port.
+	// Never reports that no object satisfies the schema, so that `$` is its
+	// only port.
 	Never bool
-	// partial: the schema is too intricate for the search.
+	// Partial reports that the search for ports gave up.
 	Partial bool
-	// adrift: a reference leads out of the schema, or nowhere.
+	// Adrift reports that a reference leads out of the schema, or nowhere.
 	Adrift bool
 }
 
@@ -36,7 +38,7 @@ func (p *PortSet) Has(name string) bool {
 	return found
 }
 
-// Requires reports whether every value that is an object has the port.
+// Requires reports whether every object has the port.
 func (p *PortSet) Requires(name string) bool {
 	i, found := slices.BinarySearch(p.Names, name)
 	return found && p.listed[i]
@@ -53,14 +55,14 @@ func (p *PortSet) Required() []string {
 	return out
 }
 
-// Certain reports whether every value has the port: it is `$`, or listed in a
-// schema of objects only.
+// Certain reports whether every value has the port: it is `$`, or every value is an
+// object that has it.
 func (p *PortSet) Certain(name string) bool {
 	return name == plan.WholePort || p.Object && p.Requires(name)
 }
 
-// Ports gives the ports of a schema: the names in `properties` and
-// `required`, through `$ref`, `allOf`, `anyOf` and `oneOf`.
+// Ports returns the ports of a schema: the names in `properties` and `required`,
+// also through `$ref`, `allOf`, `anyOf` and `oneOf`.
 func (s *Schema) Ports() *PortSet {
 	s.Prepare()
 	return s.ports
@@ -78,7 +80,7 @@ func portsIn(value any) *PortSet {
 }
 
 type portInfo struct {
-	// ports are those there are; true for those that every object has.
+	// ports maps each port to whether every object has it.
 	ports         map[string]bool
 	object, never bool
 }
@@ -86,7 +88,7 @@ type portInfo struct {
 type portWalk struct {
 	root  any
 	steps int
-	// open holds the references that are being followed.
+	// open holds the references being followed.
 	open   map[string]bool
 	adrift bool
 }
@@ -104,7 +106,7 @@ func (w *portWalk) walk(v any) portInfo {
 	if ref, ok := m["$ref"].(string); ok {
 		info = w.follow(ref)
 		if legacy(w.root) {
-			// Up to draft 7 nothing beside a reference counts.
+			// Up to draft 7, keywords beside a reference do not count.
 			return info
 		}
 	}
@@ -169,7 +171,7 @@ func own(m map[string]any) portInfo {
 	return info
 }
 
-// both is the ports of values that satisfy a and b.
+// both returns the ports of values that satisfy a and b.
 func both(a, b portInfo) portInfo {
 	out := portInfo{ports: a.ports, object: a.object || b.object, never: a.never || b.never}
 	for name, listed := range b.ports {
@@ -178,12 +180,12 @@ func both(a, b portInfo) portInfo {
 	return out
 }
 
-// either is the ports of values that satisfy a or b.
+// either returns the ports of values that satisfy a or b.
 func (w *portWalk) either(a, b portInfo) portInfo {
 	out := portInfo{ports: map[string]bool{}, object: a.object && b.object, never: a.never && b.never}
 	for name, listed := range a.ports {
 		other, there := b.ports[name]
-		// Where no object satisfies b, the port is as in a.
+		// If no object satisfies b, the port is as in a.
 		out.ports[name] = listed && (other || !there && b.never)
 	}
 	for name, listed := range b.ports {
@@ -209,7 +211,7 @@ func (w *portWalk) follow(ref string) portInfo {
 	return w.walk(target)
 }
 
-// legacy reports whether the schema says that it is of draft 7 or before.
+// legacy reports whether the schema declares draft 7 or earlier.
 func legacy(root any) bool {
 	m, _ := root.(map[string]any)
 	s, _ := m["$schema"].(string)

@@ -5,24 +5,24 @@ import (
 	"slices"
 )
 
-// plainWords are the keywords that say no more of an object than its ports do one
-// by one, and those that refuse nothing.
+// plainWords holds the keywords that say no more about an object than about each
+// port by itself, and those that refuse nothing.
 var plainWords = map[string]bool{
 	"type": true, "properties": true, "required": true, "additionalProperties": true,
 	"title": true, "description": true, "default": true, "examples": true, "$comment": true, "deprecated": true,
 	"readOnly": true, "writeOnly": true, "format": true, "$schema": true, "$id": true, "$defs": true, "definitions": true, "defs": true,
 }
 
-// shape is what a schema says of its objects, where it obviously says no more
-// than which properties they have and what these are.
+// shape is what a schema says about its objects, if that is obviously no more than
+// which properties they have and what these are.
 type shape struct {
-	// named are the properties, sorted, if no others are allowed.
+	// named lists the properties, sorted, if no others are allowed.
 	named    []string
 	closed   bool
 	required []string
 }
 
-// shapeOf gives the shape of a decoded schema, or nil where it says more.
+// shapeOf returns the shape of a decoded schema, or nil if it says more.
 func shapeOf(value any) *shape {
 	m, _ := value.(map[string]any)
 	if ref, alone := m["$ref"].(string); alone && !legacy(value) {
@@ -63,8 +63,8 @@ func shapeOf(value any) *shape {
 	return s
 }
 
-// Lists reports whether the schema obviously says no more of a closed object with
-// these ports than that they fit and that the certain ones are there.
+// Lists reports whether a closed object with these ports obviously satisfies the
+// schema if each port fits and the certain ones are present.
 func (s *Schema) Lists(ports, certain []string) bool {
 	s.Prepare()
 	if s.shape == nil {
@@ -83,7 +83,7 @@ func (s *Schema) Lists(ports, certain []string) bool {
 	return true
 }
 
-// Words gives a keyword that is a string or a list of strings.
+// Words returns the value of a keyword that is a string or a list of strings.
 func Words(v any) ([]string, bool) {
 	switch x := v.(type) {
 	case string:

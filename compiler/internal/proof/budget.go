@@ -8,19 +8,19 @@ import (
 	"chimera.ai/engine/internal/fields"
 )
 
-// All proofs of one file together have MinSteps, and StepsEach for each
-// node and edge, or for each entry of a catalog, at most MaxSteps; the checks of
-// its expressions have as much again. A step is a microsecond or so. One proof has
-// at most containment.DefaultSteps; what it has not used is left for the others.
-// Where no two edges are alike, a plan uses about a quarter of it.
+// All proofs of one file together may take MinSteps plus StepsEach for each node
+// and edge, or entry of a catalog, at most MaxSteps. The checks of its expressions
+// may take as much again. A step takes about a microsecond. One proof may take
+// containment.DefaultSteps; what it does not use is left for the others. A plan in
+// which no two edges are alike uses about a quarter.
 const (
 	MinSteps  = 1_000_000
 	StepsEach = 100
 	MaxSteps  = 16_000_000
 )
 
-// A file with ManyErrors will not compile, and further findings help little: each
-// further proof has at most FewSteps.
+// A file with ManyErrors does not compile, and further findings help little, so
+// each further proof may take only FewSteps.
 const (
 	ManyErrors = 100
 	FewSteps   = 1_000
@@ -30,22 +30,22 @@ const (
 type Budget struct {
 	// rep is where the findings of the file are counted.
 	rep *fields.Reader
-	// Limit is the steps that all proofs may take together, and Proofs what they
-	// have taken.
+	// Limit is the number of steps that all proofs may take together, and
+	// Proofs the number they have taken.
 	Limit, Proofs int
-	// Checks is the steps that are left for the checks of expressions.
+	// Checks is the number of steps left for checking expressions.
 	Checks int
 }
 
-// Extend adds to the budget of a file for so many nodes and edges, or entries.
+// Extend adds steps for so many nodes and edges, or entries.
 func (b *Budget) Extend(entries int) {
 	more := min(MaxSteps-b.Limit, StepsEach*entries)
 	b.Limit += more
 	b.Checks += more
 }
 
-// spend runs one proof of at most so many steps, within what is left. When
-// nothing is left, nothing is claimed.
+// spend runs one proof of at most so many steps. If the budget is spent, the result
+// is unknown.
 func (b *Budget) spend(most int, run func(containment.Options) containment.Result) containment.Result {
 	left := b.Limit - b.Proofs
 	if left <= 0 {
@@ -56,8 +56,7 @@ func (b *Budget) spend(most int, run func(containment.Options) containment.Resul
 	return res
 }
 
-// Run runs one proof of the usual length, or a short one where the file has many
-// errors already.
+// Run runs one proof, or a brief one if the file has many errors already.
 func (b *Budget) Run(run func(containment.Options) containment.Result) containment.Result {
 	if b.rep.Errors < ManyErrors {
 		return b.spend(containment.DefaultSteps, run)

@@ -10,25 +10,25 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// Prover keeps what was proved and made in one compilation. Schemas are known
-// by their pointer, so what is derived is derived once.
+// Prover answers the questions of one compilation, and caches the answers. It tells
+// schemas apart by their pointers.
 type Prover struct {
 	Budget
 	answers map[question]containment.Result
 	parts   map[part]*schemas.Schema
 	made    map[made]*schemas.Schema
-	// Whole takes every value.
+	// Whole is the schema that accepts every value.
 	Whole *schemas.Schema
 }
 
-// question asks whether each value of left is one of right, or no value is one of
-// both. The answer to a brief one is worth few steps.
+// question asks whether every value of left is one of right, or whether no value is
+// one of both. A brief one may take only FewSteps.
 type question struct {
 	disjoint, brief bool
 	left, right     *schemas.Schema
 }
 
-// part is a property of an object, or with no name an element of a list.
+// part is a property of an object, or an element of a list.
 type part struct {
 	of      *schemas.Schema
 	name    string
@@ -42,7 +42,8 @@ type made struct {
 	n    int
 }
 
-// New is the prover of a file that lists nothing. rep counts its errors.
+// New returns a prover with the budget of an empty file. rep counts the errors of
+// the file.
 func New(rep *fields.Reader) *Prover {
 	return &Prover{
 		Budget: Budget{rep: rep, Limit: MinSteps, Checks: MinSteps}, answers: map[question]containment.Result{}, parts: map[part]*schemas.Schema{}, made: map[made]*schemas.Schema{}, Whole: schemas.True(),
@@ -108,13 +109,13 @@ func (p *Prover) DisjointBriefly(a, b *schemas.Schema) bool {
 	return p.ask(question{disjoint: true, brief: true, left: a, right: b}).Verdict == containment.Proved
 }
 
-// Sample is a value of s, if one is found.
+// Sample returns a value of s, if one is found.
 func (p *Prover) Sample(s *schemas.Schema) (any, bool) {
 	r := p.Run(func(o containment.Options) containment.Result { return containment.Empty(s, o) })
 	return r.Witness, r.Verdict == containment.Refuted
 }
 
-// Derive makes something of schemas within the budget.
+// Derive computes something from schemas within the budget.
 func (p *Prover) Derive(do func(containment.Options)) {
 	p.Run(func(o containment.Options) containment.Result {
 		steps := 0
@@ -124,7 +125,7 @@ func (p *Prover) Derive(do func(containment.Options)) {
 	})
 }
 
-// Property is a schema of what stands at a port of an object of s; `$` is s.
+// Property returns a schema of the values at a port of s; for `$` that is s.
 func (p *Prover) Property(s *schemas.Schema, port string) *schemas.Schema {
 	if port == plan.WholePort {
 		return s
@@ -132,7 +133,7 @@ func (p *Prover) Property(s *schemas.Schema, port string) *schemas.Schema {
 	return p.part(part{of: s, name: port}, func(o containment.Options) *schemas.Schema { return containment.Property(s, port, o) })
 }
 
-// Element is a schema of what can stand in a list of s.
+// Element returns a schema of the elements of lists in s.
 func (p *Prover) Element(s *schemas.Schema) *schemas.Schema {
 	return p.part(part{of: s, element: true}, func(o containment.Options) *schemas.Schema { return containment.Element(s, -1, o) })
 }
@@ -149,7 +150,7 @@ func (p *Prover) part(key part, derive func(containment.Options) *schemas.Schema
 	return x
 }
 
-// Make puts a schema together once for each form.
+// Make returns the schema with the keywords of k, made once for each form.
 func (p *Prover) Make(form string, k func() schemas.Keywords) *schemas.Schema {
 	return p.once(made{form: form}, k)
 }
@@ -163,7 +164,7 @@ func (p *Prover) once(key made, k func() schemas.Keywords) *schemas.Schema {
 	return s
 }
 
-// List is the lists of items of s, of at most n of them if n ≥ 0.
+// List returns the schema of lists of s, of at most n elements if n ≥ 0.
 func (p *Prover) List(s *schemas.Schema, n int) *schemas.Schema {
 	return p.once(made{form: "list", a: s, n: n}, func() schemas.Keywords {
 		k := schemas.Keywords{Types: []string{"array"}, Items: s}
@@ -174,7 +175,7 @@ func (p *Prover) List(s *schemas.Schema, n int) *schemas.Schema {
 	})
 }
 
-// Either is the values of a or b.
+// Either returns the schema of values of a or b. A nil schema has none.
 func (p *Prover) Either(a, b *schemas.Schema) *schemas.Schema {
 	switch {
 	case a == nil || a == b:
@@ -187,7 +188,7 @@ func (p *Prover) Either(a, b *schemas.Schema) *schemas.Schema {
 	})
 }
 
-// Both is the values of a that are values of b.
+// Both returns the schema of values of a that are also values of b.
 func (p *Prover) Both(a, b *schemas.Schema) *schemas.Schema {
 	if a == b {
 		return a
@@ -197,21 +198,21 @@ func (p *Prover) Both(a, b *schemas.Schema) *schemas.Schema {
 	})
 }
 
-// Typed is the values of one JSON type.
+// Typed returns the schema of the values of one JSON type.
 func (p *Prover) Typed(name string) *schemas.Schema {
 	return p.Make("type "+name, func() schemas.Keywords {
 		return schemas.Keywords{Types: []string{name}}
 	})
 }
 
-// Having is the objects that have a property.
+// Having returns the schema of objects that have a property.
 func (p *Prover) Having(name string) *schemas.Schema {
 	return p.Make("having "+name, func() schemas.Keywords {
 		return schemas.Keywords{Types: []string{"object"}, Required: []string{name}}
 	})
 }
 
-// Being is the one value true or false.
+// Being returns the schema of one boolean.
 func (p *Prover) Being(b bool) *schemas.Schema {
 	form := "false"
 	if b {
@@ -220,5 +221,5 @@ func (p *Prover) Being(b bool) *schemas.Schema {
 	return p.Make(form, func() schemas.Keywords { return Constant(b) })
 }
 
-// Constant is the keywords of one value.
+// Constant returns the keywords for one value.
 func Constant(v any) schemas.Keywords { return schemas.Keywords{Const: []any{v}} }
