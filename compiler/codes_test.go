@@ -201,7 +201,8 @@ stands under what is wrong, - under what it has to do with, which may be in anot
 file. Behind that come the reason and, where there are some, a counterexample and
 a suggestion. With --format json the same is an object of code, severity,
 summary, detail, file, line, column, end_line, end_column, node, edge, witness (the
-counterexample) and suggestion.
+counterexample), suggestion, edits and applicability. [Editors](editors.md#edits-for-programs)
+says what programs may do with the last two.
 
 A counterexample is a value that was tried: the validator that checks values at
 run time accepts it on one side and refuses it on the other. Where an edge has a

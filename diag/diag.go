@@ -83,7 +83,33 @@ type Diagnostic struct {
 	Before string
 	// Suggestion is a near name or the edit that mends it, or "".
 	Suggestion string
+	// Edits are Suggestion as changes of the file, for programs: all of them or
+	// none are to be made. There are none where it is known what to write, but not
+	// where.
+	Edits []Edit
+	// Applicability says how far Edits may be trusted. It is "" without them.
+	Applicability Applicability
 }
+
+// Edit is a piece of a file and the text to put in its place.
+type Edit struct {
+	// Range is what is replaced, quotes included. It is empty where text is only
+	// inserted.
+	Range Range
+	// Replacement is text as it is to stand in the file, quotes included.
+	Replacement string
+}
+
+// Applicability says whether edits may be made without a person.
+type Applicability string
+
+// The applicabilities.
+const (
+	// Certain edits make what was meant, without doubt or by proof.
+	Certain Applicability = "certain"
+	// Maybe edits are a guess: somebody has to look.
+	Maybe Applicability = "maybe"
+)
 
 // Related is a place that a finding speaks of beside its subject.
 type Related struct {

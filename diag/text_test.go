@@ -208,7 +208,8 @@ func TestTextOfAnything(t *testing.T) {
 
 func TestJSON(t *testing.T) {
 	d := Diagnostic{Code: PlanUnknownNode, Severity: Warning, Summary: "s <é> 集", Detail: "\x1b \u202e \x7f \U000e0001", Subject: find(t, "plan.yaml", planText, "fecth"),
-		Context: find(t, "plan.yaml", planText, "pay-invoice"), Node: "n", Edge: "a -> b", Witness: `{"a":1}`, Suggestion: "fetch"}
+		Context: find(t, "plan.yaml", planText, "pay-invoice"), Node: "n", Edge: "a -> b", Witness: `{"a":1}`, Suggestion: "fetch",
+		Edits: []Edit{{Range: find(t, "plan.yaml", planText, "fecth"), Replacement: "fetch"}}, Applicability: Maybe}
 	b, err := json.MarshalIndent(map[string]any{"none": Diagnostics(nil), "two": Diagnostics{d, {}}}, "", "  ")
 	require.NoError(t, err)
 	golden(t, "json.golden", append(b, '\n'))

@@ -153,7 +153,7 @@ func (rep *Reader) Read(v *syntax.Value, t *Table, id string) *Record {
 		key, val := v.Fields[i].Key, v.Fields[i].Value
 		at := slices.IndexFunc(t.Fields, func(f Field) bool { return f.Name == key.Text })
 		if at < 0 {
-			r.Meant = append(r.Meant, rep.unknownField(key, t, what))
+			r.Meant = append(r.Meant, rep.unknownField(r, key, val, what))
 			continue
 		}
 		seen[at] = true
@@ -188,9 +188,10 @@ func (rep *Reader) Read(v *syntax.Value, t *Table, id string) *Record {
 	return r
 }
 
-// unknownField reports a field that a table does not have, and gives the one that
-// was probably meant, or "".
-func (rep *Reader) unknownField(key *syntax.Value, t *Table, what string) string {
+// unknownField reports a field that the table of r does not have, and gives the one
+// that was probably meant, or "".
+func (rep *Reader) unknownField(r *Record, key, val *syntax.Value, what string) string {
+	t := r.Table
 	d := diag.Diagnostic{
 		Code:       diag.PlanSchema,
 		Summary:    fmt.Sprintf("unknown field %s in %s", Quote(key.Text), what),
@@ -205,9 +206,55 @@ func (rep *Reader) unknownField(key *syntax.Value, t *Table, what string) string
 			meant = ""
 		}
 	}
+	if meant != "" && r.At.Get(meant) == nil && !slices.Contains(r.Meant, meant) {
+		d.Edits = rep.rename(key, meant)
+	}
+	if d.Edits != nil {
+		d.Applicability = diag.Maybe
+		if t.onlySlip(key.Text, meant, FormOf(val.Kind)) {
+			d.Applicability = diag.Certain
+		}
+	}
 	rep.Report(d)
 	return meant
 }
+
+// onlySlip reports whether name is a slip of meant, of no other field, and has a
+// value of the form that meant takes.
+func (t *Table) onlySlip(name, meant string, given Form) bool {
+	fits := false
+	var others []string
+	for _, f := range t.Fields {
+		if f.Name != meant {
+			others = append(others, f.Name)
+			continue
+		}
+		fits = f.Form&given != 0
+	}
+	return fits && syntax.Slip(name, meant) && syntax.Nearest(name, others) == ""
+}
+
+// rename is the edit that puts a name in the place of a key, in the key's quotes. It
+// is nil where the key or the name is not written plainly enough.
+func (rep *Reader) rename(key *syntax.Value, name string) []diag.Edit {
+	at := key.Range()
+	if at.File != rep.Src.Name || at.End.Byte > len(rep.Src.Text) || !plainName.MatchString(name) {
+		return nil
+	}
+	switch string(rep.Src.Text[at.Start.Byte:at.End.Byte]) {
+	case key.Text:
+	case `"` + key.Text + `"`:
+		name = `"` + name + `"`
+	case "'" + key.Text + "'":
+		name = "'" + name + "'"
+	default:
+		return nil
+	}
+	return []diag.Edit{{Range: at, Replacement: name}}
+}
+
+// plainName is a name that needs no quotes.
+var plainName = regexp.MustCompile(`^[a-z]+(_[a-z]+)+$|^[a-z]{2,}$`)
 
 func (rep *Reader) wrongForm(f *Field, key, val *syntax.Value) {
 	d := diag.Diagnostic{

@@ -37,6 +37,12 @@ func Nearest(name string, candidates []string) string {
 	return best
 }
 
+// Slip reports whether name is at most two edits from meant, counted as [Nearest]
+// counts them.
+func Slip(name, meant string) bool {
+	return distance([]rune(strings.ToLower(name)), []rune(strings.ToLower(meant)), 2) <= 2
+}
+
 // continued is the only candidate that begins with name, and goes on with
 // another word.
 func continued(name string, candidates []string) string {
