@@ -80,6 +80,7 @@ func retryKind(rep *fields.Reader, v *syntax.Value) bool {
 		d.Summary = fmt.Sprintf("errors of kind %s are never retried", fields.Quote(v.Text))
 		d.Suggestion = ""
 	}
+	d.Edits = rep.Replace(v.Range(), d.Suggestion)
 	rep.Report(d)
 	return false
 }

@@ -56,7 +56,13 @@ func checkResult(t *testing.T, text []byte, p *plan.Plan, ds diag.Diagnostics) {
 func checkFindings(t *testing.T, text []byte, ds diag.Diagnostics) {
 	t.Helper()
 	require.LessOrEqual(t, len(ds), lint.MaxFindings+1)
-	for _, d := range ds {
+	_, faults := syntax.Parse("fuzz.yaml", text, fields.Limits)
+	for i, d := range ds {
+		require.Equal(t, len(d.Edits) > 0, d.Applicability != "", "%q", text)
+		if len(d.Edits) > 0 && !faults.HasErrors() && i < 20 {
+			_, left := syntax.Parse("fuzz.yaml", edited(t, text, d.Edits), fields.Limits)
+			require.False(t, left.HasErrors(), "%s %q", show(diag.Diagnostics{d}), text)
+		}
 		require.NotEmpty(t, d.Code, "%q", text)
 		require.NotEmpty(t, d.Summary, "%s %q", d.Code, text)
 		require.Equal(t, "fuzz.yaml", d.Subject.File, "%s %q", show(diag.Diagnostics{d}), text)

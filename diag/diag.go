@@ -109,6 +109,8 @@ const (
 	Certain Applicability = "certain"
 	// Maybe edits are a guess: somebody has to look.
 	Maybe Applicability = "maybe"
+	// Placeholder edits hold a … in the place of what a person has to fill in.
+	Placeholder Applicability = "placeholder"
 )
 
 // Related is a place that a finding speaks of beside its subject.

@@ -40,7 +40,7 @@ func (j *judge) effects() {
 				j.Report(diag.Diagnostic{
 					Code: diag.EffectPolicy, Summary: fmt.Sprintf("node %s is %s and has no commit policy", fields.Quote(n.ID), n.Effect),
 					Detail:  "It says who approves the effect, what is checked before, and how it is verified or undone. It may be empty: the operator's own rules hold all the same.",
-					Subject: n.EffectRange(), Node: n.ID, Suggestion: "commit_policy: {}",
+					Subject: n.EffectRange(), Node: n.ID, Suggestion: "commit_policy: {}", Edits: j.Set(n.At, "commit_policy", map[string]any{}),
 				})
 			case !commits && n.Commit != nil:
 				j.Report(diag.Diagnostic{
@@ -77,14 +77,14 @@ func (j *judge) callsPlan(n *typing.Node) {
 		j.Report(diag.Diagnostic{
 			Code: diag.EffectNotAllowed, Summary: fmt.Sprintf("node %s runs a plan, and is %s", fields.Quote(n.ID), n.Effect),
 			Detail:  "A plan that another plan runs holds pure nodes only, so the node is pure.",
-			Subject: n.EffectRange(), Node: n.ID, Suggestion: "effect_class: pure",
+			Subject: n.EffectRange(), Node: n.ID, Suggestion: "effect_class: pure", Edits: j.Set(n.At, "effect_class", "pure"),
 		})
 	}
 	if n.Mode == plan.Prob && n.ModeAt != nil {
 		j.Report(diag.Diagnostic{
 			Code: diag.PlanSchema, Summary: fmt.Sprintf("node %s runs a plan, and is prob", fields.Quote(n.ID)),
 			Detail:  "Which nodes of a plan run is settled by its edges. What of its output comes from prob nodes is found for each port.",
-			Subject: n.ModeAt.Range(), Node: n.ID, Suggestion: "mode: deter",
+			Subject: n.ModeAt.Range(), Node: n.ID, Suggestion: "mode: deter", Edits: j.Set(n.At, "mode", "deter"),
 		})
 	}
 }
@@ -169,7 +169,7 @@ func (j *judge) commits(doc *Document, n *typing.Node, gated bool) {
 		j.Report(diag.Diagnostic{
 			Code: diag.EffectRollback, Summary: fmt.Sprintf("the irreversible node %s says neither how to verify it nor why nothing can be done", fields.Quote(n.ID)),
 			Detail:  "When its outcome is unknown, `verify` finds out whether it happened; otherwise say why that is impossible.",
-			Subject: fields.KeyOf(n.At, "commit_policy"), Node: n.ID, Suggestion: "rollback: {none: reason}",
+			Subject: fields.KeyOf(n.At, "commit_policy"), Node: n.ID, Suggestion: "rollback: {none: reason}", Edits: j.Set(n.At.Get("commit_policy"), "rollback", map[string]any{"none": "…"}),
 		})
 	}
 }

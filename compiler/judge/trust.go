@@ -33,7 +33,7 @@ func (j *judge) trust() {
 				j.Report(diag.Diagnostic{
 					Code: diag.TrustDrift, Summary: "a sub-plan has no fingerprint",
 					Detail:  "It is pinned by its name and version, under which its content never changes, and by its digest in the compiled plan.",
-					Subject: n.FingerprintAt.Range(), Node: n.ID, Suggestion: "leave fingerprint out",
+					Subject: n.FingerprintAt.Range(), Node: n.ID, Suggestion: "leave fingerprint out", Edits: j.Remove(n.At, "fingerprint"),
 				})
 			}
 		}
@@ -53,7 +53,7 @@ func (j *judge) admit(doc *Document, i int) {
 		j.Report(diag.Diagnostic{
 			Code: diag.TrustProvider, Summary: fmt.Sprintf("the provider %s is of type `%s`", fields.Quote(n.Provider), t.ProviderType),
 			Detail:  "The catalog lists it under that type.",
-			Subject: n.TypeAt.Range(), Context: t.Range, Node: n.ID, Suggestion: string(t.ProviderType),
+			Subject: n.TypeAt.Range(), Context: t.Range, Node: n.ID, Suggestion: string(t.ProviderType), Edits: j.Replace(n.TypeAt.Range(), string(t.ProviderType)),
 		})
 		return
 	}
@@ -69,7 +69,7 @@ func (j *judge) admit(doc *Document, i int) {
 		j.Report(diag.Diagnostic{
 			Code: diag.TrustInsufficient, Summary: fmt.Sprintf("the operation %s is not trusted enough for `allow_auto`", name),
 			Detail:  "Its state in the catalog is `manual_review`: every call waits for a human review, so the node must ask for one.",
-			Subject: n.TrustRange(), Context: t.Range, Node: n.ID, Suggestion: "trust_requirement: manual_review",
+			Subject: n.TrustRange(), Context: t.Range, Node: n.ID, Suggestion: "trust_requirement: manual_review", Edits: j.Set(n.At, "trust_requirement", "manual_review"),
 		})
 	}
 	j.drifted(n, t)
@@ -86,12 +86,12 @@ func (j *judge) drifted(n *typing.Node, t *catalog.Template) {
 	d := diag.Diagnostic{
 		Code: diag.TrustDrift, Summary: fmt.Sprintf("the operation %s is not the one that the plan was written for", fields.Quote(t.Name())),
 		Detail:  "Its fingerprint in the catalog is another: its schemas, its description or the server behind it have changed since. Look at what changed; if the plan is right for it, pin what is there now.",
-		Subject: n.FingerprintAt.Range(), Context: t.Range, Node: n.ID, Suggestion: "fingerprint: " + t.Fingerprint,
+		Subject: n.FingerprintAt.Range(), Context: t.Range, Node: n.ID, Suggestion: "fingerprint: " + t.Fingerprint, Edits: j.Set(n.At, "fingerprint", t.Fingerprint),
 	}
 	if t.Fingerprint == "" {
 		d.Summary = fmt.Sprintf("the catalog has no fingerprint of %s", fields.Quote(t.Name()))
 		d.Detail = "So it cannot be told whether this is the operation that the plan was written for. Only MCP tools that were imported have one."
-		d.Suggestion = "leave fingerprint out"
+		d.Suggestion, d.Edits = "leave fingerprint out", j.Remove(n.At, "fingerprint")
 	}
 	j.Report(d)
 }
@@ -102,7 +102,7 @@ func (j *judge) weaker(n *typing.Node, t *catalog.Template) {
 		j.Report(diag.Diagnostic{
 			Code: diag.TrustWeaker, Summary: fmt.Sprintf("`%s: %s` is weaker than the catalog's `%s`", field, given, want),
 			Detail:  fmt.Sprintf("A node may only be stricter than what the catalog says of %s.", fields.Quote(catalog.OperationName(t.Provider, t.Operation))),
-			Subject: at, Context: t.Range, Node: n.ID, Suggestion: field + ": " + want,
+			Subject: at, Context: t.Range, Node: n.ID, Suggestion: field + ": " + want, Edits: j.Replace(at, want),
 		})
 	}
 	if n.EffectAt != nil && n.Effect != "" && rank(fields.EffectClasses, string(n.Effect)) < rank(fields.EffectClasses, string(t.Effect)) {

@@ -43,8 +43,8 @@ func (l *linter) lintPrechecks(doc *Document) {
 // precheck is the control edge that a precheck stands for.
 func precheck(doc *Document, at *syntax.Value, from, to int) *Edge {
 	return &Edge{
-		at: at, From: from, To: to, FromNode: doc.Nodes[from].ID, FromPort: plan.DonePort, ToNode: doc.Nodes[to].ID, ToPort: plan.StartPort,
-		fromNodeAt: at.Range(), FromPortAt: at.Range(), toNodeAt: at.Range(), toPortAt: at.Range(),
+		At: at, From: from, To: to, FromNode: doc.Nodes[from].ID, FromPort: plan.DonePort, ToNode: doc.Nodes[to].ID, ToPort: plan.StartPort,
+		fromNodeAt: at.Range(), FromPortAt: at.Range(), toNodeAt: at.Range(), ToPortAt: at.Range(),
 		Kind: plan.Control, kindAt: at.Range(), Required: true, Implicit: true, Shaped: true, Sound: true,
 	}
 }
@@ -66,7 +66,7 @@ func (l *linter) named(doc *Document, n *Node, at *syntax.Value, field string) (
 		meant := l.Near(at.Text, doc.ids)
 		doc.doubt(meant)
 		l.Report(diag.Diagnostic{
-			Code: diag.PlanUnknownNode, Summary: fmt.Sprintf("there is no node %s", fields.Quote(at.Text)),
+			Code: diag.PlanUnknownNode, Summary: fmt.Sprintf("there is no node %s", fields.Quote(at.Text)), Edits: l.Replace(at.Range(), meant),
 			Detail: fmt.Sprintf("`%s` names nodes of this plan.", field), Subject: at.Range(), Node: n.ID, Suggestion: meant,
 		})
 	case doc.Nodes[i].Kind != plan.KindCall:

@@ -31,7 +31,7 @@ func (l *linter) lintCompensation(doc *Document) {
 			l.Report(diag.Diagnostic{
 				Code: diag.PlanCompensation, Summary: fmt.Sprintf("node %s is pure, so there is nothing to undo", fields.Quote(n.ID)),
 				Detail:  "Only a staged, committing or irreversible call has an effect. A failure is handled by an edge from `$error`.",
-				Subject: first.FromRange(), Context: n.Key, Node: n.ID, Edge: first.String(), Suggestion: plan.ErrorPort,
+				Subject: first.FromRange(), Context: n.Key, Node: n.ID, Edge: first.String(), Suggestion: plan.ErrorPort, Edits: l.Replace(first.FromPortAt, plan.ErrorPort),
 			})
 			continue
 		}

@@ -31,7 +31,7 @@ func (l *linter) lintConflicts(doc *Document) {
 				l.Report(diag.Diagnostic{
 					Code: diag.PlanPortConflict, Summary: fmt.Sprintf("two required edges into port %s of %s", fields.Quote(e.ToPort), fields.Quote(n.ID)),
 					Detail:  "A port takes one value. Alternatives are edges with `required: false`: the first delivered one in the order of the file is taken.",
-					Subject: e.ToRange(), Context: first.ToRange(), Node: n.ID, Edge: e.String(), Suggestion: "required: false",
+					Subject: e.ToRange(), Context: first.ToRange(), Node: n.ID, Edge: e.String(), Suggestion: "required: false", Edits: l.Set(e.At, "required", false),
 				})
 				continue
 			}

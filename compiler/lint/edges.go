@@ -58,6 +58,7 @@ func (l *linter) findEnds(doc *Document, e *Edge) bool {
 		if name == "input" || name == "output" {
 			d.Suggestion = "$" + name
 		}
+		d.Edits = l.Replace(at, d.Suggestion)
 		doc.doubt(d.Suggestion)
 		if d.Suggestion == "" && len(doc.ids) > 0 {
 			d.Detail = Listing("The plan has ", doc.ids)
@@ -90,10 +91,16 @@ func (l *linter) findEnds(doc *Document, e *Edge) bool {
 // rules checks an edge by itself against the rules of its type.
 func (l *linter) rules(e *Edge) {
 	bad := func(code diag.Code, at diag.Range, suggestion, summary, detail string) {
-		if !at.IsValid() {
-			at = e.at.Range()
+		var edits []diag.Edit
+		if field, value, is := strings.Cut(suggestion, ": "); is {
+			edits = l.Set(e.At, field, value)
+		} else {
+			edits = l.Replace(at, suggestion)
 		}
-		l.Report(diag.Diagnostic{Code: code, Summary: summary, Detail: detail, Subject: at, Edge: e.String(), Suggestion: suggestion})
+		if !at.IsValid() {
+			at = e.At.Range()
+		}
+		l.Report(diag.Diagnostic{Code: code, Summary: summary, Detail: detail, Subject: at, Edge: e.String(), Suggestion: suggestion, Edits: edits})
 	}
 	switch e.FromPort {
 	case plan.StartPort:
@@ -113,23 +120,23 @@ func (l *linter) rules(e *Edge) {
 	}
 	switch e.ToPort {
 	case plan.DonePort, plan.ErrorPort, plan.CompensatePort:
-		bad(diag.PlanUnknownPort, e.toPortAt, plan.StartPort, fmt.Sprintf("`%s` is a source, not a target", e.ToPort), "An edge that brings no value enters `$start`.")
+		bad(diag.PlanUnknownPort, e.ToPortAt, plan.StartPort, fmt.Sprintf("`%s` is a source, not a target", e.ToPort), "An edge that brings no value enters `$start`.")
 	}
 	switch e.Kind {
 	case plan.Data:
 		if e.ToPort == plan.StartPort {
-			bad(diag.PlanUnknownPort, e.toPortAt, "edge_type: control", "`$start` takes no value, so no data edge enters it", "A data edge moves a value. Use a control edge, or a conditional one.")
+			bad(diag.PlanUnknownPort, e.ToPortAt, "edge_type: control", "`$start` takes no value, so no data edge enters it", "A data edge moves a value. Use a control edge, or a conditional one.")
 		}
 	case plan.Control:
 		if e.FromPort != plan.DonePort {
 			bad(diag.PlanUnknownPort, e.FromPortAt, plan.DonePort, "a control edge leaves `$done`", "It brings order, not a value.")
 		}
 		if e.ToPort != plan.StartPort {
-			bad(diag.PlanUnknownPort, e.toPortAt, plan.StartPort, "a control edge enters `$start`", "It brings order, not a value.")
+			bad(diag.PlanUnknownPort, e.ToPortAt, plan.StartPort, "a control edge enters `$start`", "It brings order, not a value.")
 		}
 	case plan.Conditional:
 		if e.FromPort == plan.DonePort && e.ToPort != plan.StartPort {
-			bad(diag.PlanUnknownPort, e.toPortAt, plan.StartPort, "a conditional edge from `$done` brings no value, so it enters `$start`", "To send the whole output, leave from the port `$`.")
+			bad(diag.PlanUnknownPort, e.ToPortAt, plan.StartPort, "a conditional edge from `$done` brings no value, so it enters `$start`", "To send the whole output, leave from the port `$`.")
 		}
 		if e.FromPort == plan.DonePort && e.When == nil && !e.Otherwise {
 			bad(diag.PlanSchema, e.kindAt, "", "a conditional edge from `$done` needs `when`", "Without `when` the value itself is the condition, and `$done` has none.")
@@ -138,15 +145,15 @@ func (l *linter) rules(e *Edge) {
 		l.errorRules(e, bad)
 	}
 	if (e.When != nil || e.Otherwise) && e.Kind != plan.Conditional && e.Kind != plan.Error {
-		bad(diag.PlanSchema, fields.KeyOf(e.at, "when"), "edge_type: conditional", fmt.Sprintf("a %s edge has no condition", e.Kind), "`when` belongs to conditional and error edges.")
+		bad(diag.PlanSchema, fields.KeyOf(e.At, "when"), "edge_type: conditional", fmt.Sprintf("a %s edge has no condition", e.Kind), "`when` belongs to conditional and error edges.")
 	}
 	valued := e.Carries() || e.Kind == plan.Data
 	if !valued && e.Transform != nil {
-		bad(diag.PlanSchema, fields.KeyOf(e.at, "transform"), "", "an edge that brings no value has nothing to transform", "")
+		bad(diag.PlanSchema, fields.KeyOf(e.At, "transform"), "", "an edge that brings no value has nothing to transform", "")
 	}
 	decides := e.When != nil && (e.Kind == plan.Conditional || e.Kind == plan.Error)
 	if !valued && !decides && e.Check != nil {
-		bad(diag.PlanSchema, fields.KeyOf(e.at, "check"), "", "an edge that brings no value has nothing to check", "")
+		bad(diag.PlanSchema, fields.KeyOf(e.At, "check"), "", "an edge that brings no value has nothing to check", "")
 	}
 	if e.When != nil && strings.TrimSpace(e.When.Text) == "" {
 		bad(diag.PlanSyntax, e.When.Range(), "", "the condition is empty", "Give a CEL predicate, or leave `when` out.")
@@ -161,17 +168,17 @@ func (l *linter) errorRules(e *Edge, bad func(code diag.Code, at diag.Range, sug
 		bad(diag.PlanErrorEdge, e.FromRange(), "", "`$input` cannot fail", "An input that breaks the plan's schema is refused before the run starts.")
 	}
 	if e.Otherwise {
-		bad(diag.PlanErrorEdge, fields.KeyOf(e.at, "when"), "", "an error edge has no `otherwise`", "Write the condition out, over `error`.")
+		bad(diag.PlanErrorEdge, fields.KeyOf(e.At, "when"), "", "an error edge has no `otherwise`", "Write the condition out, over `error`.")
 	}
 	if e.FromPort == plan.CompensatePort {
 		if e.Transform == nil {
 			bad(diag.PlanCompensation, e.FromPortAt, "", "a compensation needs a transform", "It builds the arguments of the undoing call from `args`, `output` and `error` of the node.")
 		}
 		if e.ToPort == plan.StartPort {
-			bad(diag.PlanCompensation, e.toPortAt, "", "a compensation brings a value, so it does not enter `$start`", "")
+			bad(diag.PlanCompensation, e.ToPortAt, "", "a compensation brings a value, so it does not enter `$start`", "")
 		}
 		if e.When != nil {
-			bad(diag.PlanCompensation, fields.KeyOf(e.at, "when"), "", "a compensation has no condition", "It is delivered when the effect has to be undone.")
+			bad(diag.PlanCompensation, fields.KeyOf(e.At, "when"), "", "a compensation has no condition", "It is delivered when the effect has to be undone.")
 		}
 	}
 }
@@ -196,7 +203,7 @@ func (l *linter) findPorts(doc *Document, e *Edge) bool {
 		case to.Input == nil:
 			ok = false
 		case !to.Input.Takes(e.ToPort):
-			l.unknownPort(to, e.ToPort, e.toPortAt, true, e.String())
+			l.unknownPort(to, e.ToPort, e.ToPortAt, true, e.String())
 			ok = false
 		}
 	}
@@ -213,7 +220,7 @@ func (l *linter) otherwise(doc *Document, e *Edge) {
 	l.Report(diag.Diagnostic{
 		Code: diag.PlanSchema, Summary: fmt.Sprintf("`otherwise` without another conditional edge of %s", fields.Quote(e.FromNode)),
 		Detail:  "It is delivered when no other conditional edge of the node holds, and there is none. Use a data or control edge.",
-		Subject: keyRange(e.at, "when"), Edge: e.String(), Node: e.FromNode,
+		Subject: keyRange(e.At, "when"), Edge: e.String(), Node: e.FromNode,
 	})
 	e.Sound = false
 }

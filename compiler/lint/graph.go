@@ -181,11 +181,11 @@ type forEach struct {
 
 // Edge is one edge of a plan. From and To are -1 where the node is unknown.
 type Edge struct {
-	at       *syntax.Value
+	At       *syntax.Value
 	From, To int
 	// Names as written, and where.
 	FromNode, FromPort, ToNode, ToPort         string
-	fromNodeAt, FromPortAt, toNodeAt, toPortAt diag.Range
+	fromNodeAt, FromPortAt, toNodeAt, ToPortAt diag.Range
 
 	Kind     plan.EdgeType
 	kindAt   diag.Range
@@ -218,17 +218,17 @@ func (e *Edge) Carries() bool {
 // Place is the place that messages show for the whole edge: all of it if it is on
 // one line, else its first key.
 func (e *Edge) Place() diag.Range {
-	if r := e.at.Range(); r.Start.Line == r.End.Line {
+	if r := e.At.Range(); r.Start.Line == r.End.Line {
 		return r
 	}
-	return fields.Head(e.at)
+	return fields.Head(e.At)
 }
 
 // FromRange covers the source end, node and port.
 func (e *Edge) FromRange() diag.Range { return join(e.fromNodeAt, e.FromPortAt) }
 
 // ToRange covers the target end, node and port.
-func (e *Edge) ToRange() diag.Range { return join(e.toNodeAt, e.toPortAt) }
+func (e *Edge) ToRange() diag.Range { return join(e.toNodeAt, e.ToPortAt) }
 
 // join returns the range of a and b together if they are adjacent on one line, else
 // b, or whichever of the two is valid.

@@ -98,5 +98,6 @@ func (l *linter) unknownPort(n *Node, name string, at diag.Range, input bool, ed
 	} else {
 		d.Detail += Listing("It has ", ports.Names)
 	}
+	d.Edits = l.Replace(at, d.Suggestion)
 	l.Report(d)
 }

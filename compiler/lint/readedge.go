@@ -23,7 +23,7 @@ func (l *linter) readEdge(v *syntax.Value) *Edge {
 		return nil
 	}
 	r := l.Read(v, edgeFields, "")
-	e := &Edge{at: v, From: -1, To: -1, Shaped: r.Complete}
+	e := &Edge{At: v, From: -1, To: -1, Shaped: r.Complete}
 	text := func(name string, into *string, at *diag.Range) {
 		if x := r.Get(name); x != nil {
 			*into, *at = x.Text, x.Range()
@@ -32,7 +32,7 @@ func (l *linter) readEdge(v *syntax.Value) *Edge {
 	text("from_node", &e.FromNode, &e.fromNodeAt)
 	text("from_port", &e.FromPort, &e.FromPortAt)
 	text("to_node", &e.ToNode, &e.toNodeAt)
-	text("to_port", &e.ToPort, &e.toPortAt)
+	text("to_port", &e.ToPort, &e.ToPortAt)
 	if x := r.Get("edge_type"); x != nil {
 		e.kindAt = x.Range()
 		e.Kind = plan.EdgeType(l.Word(x, "edge_type", edgeTypes))
@@ -119,7 +119,7 @@ func (l *linter) readShort(v *syntax.Value) *Edge {
 	if (from.portStart == from.portEnd) != (to.portStart == to.portEnd) {
 		return bad(0, len(v.Text), "the edge names a port on one side only", forms+" The whole output and input are the port `$`.", "")
 	}
-	e := &Edge{at: v, From: -1, To: -1, Required: true, Shaped: true, Kind: plan.Data}
+	e := &Edge{At: v, From: -1, To: -1, Required: true, Shaped: true, Kind: plan.Data}
 	e.FromNode, e.fromNodeAt = v.Text[from.nodeStart:from.nodeEnd], v.Sub(from.nodeStart, from.nodeEnd)
 	e.ToNode, e.toNodeAt = v.Text[to.nodeStart:to.nodeEnd], v.Sub(to.nodeStart, to.nodeEnd)
 	if from.portStart == from.portEnd {
@@ -127,7 +127,7 @@ func (l *linter) readShort(v *syntax.Value) *Edge {
 		return e
 	}
 	e.FromPort, e.FromPortAt = v.Text[from.portStart:from.portEnd], v.Sub(from.portStart, from.portEnd)
-	e.ToPort, e.toPortAt = v.Text[to.portStart:to.portEnd], v.Sub(to.portStart, to.portEnd)
+	e.ToPort, e.ToPortAt = v.Text[to.portStart:to.portEnd], v.Sub(to.portStart, to.portEnd)
 	if e.FromPort == plan.ErrorPort || e.FromPort == plan.CompensatePort {
 		return bad(from.portStart, from.portEnd, "the short form cannot write an error edge",
 			"Use the long form with `edge_type: error`.", "")

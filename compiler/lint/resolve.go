@@ -50,7 +50,7 @@ func (l *linter) complete(n *Node) {
 		l.Report(diag.Diagnostic{
 			Code: diag.PlanSchema, Summary: fmt.Sprintf("`%s` is not that of the template %s", field, fields.Quote(name)),
 			Detail:  "A node with a template takes its operation from there. Leave the field out.",
-			Subject: at, Context: n.TemplateAt.Range(), Node: n.ID, Suggestion: want,
+			Subject: at, Context: n.TemplateAt.Range(), Node: n.ID, Suggestion: want, Edits: l.Replace(at, want),
 		})
 		n.Sound = false
 	}
@@ -147,7 +147,8 @@ func (l *linter) missing(n *Node) {
 	if n.Template != nil && n.TemplateAt != nil {
 		d.Detail = "The template does not give them either."
 	} else if n.Template != nil {
-		d.Suggestion = "template: " + catalog.OperationName(n.Provider, n.Operation)
+		name := catalog.OperationName(n.Provider, n.Operation)
+		d.Suggestion, d.Edits = "template: "+name, l.Set(n.At, "template", name)
 	}
 	l.Report(d)
 }
@@ -158,7 +159,7 @@ func (l *linter) reserved(n *Node) {
 		l.Report(diag.Diagnostic{
 			Code: diag.PlanSchema, Summary: fmt.Sprintf("the provider name %s is reserved", fields.Quote(n.Provider)),
 			Detail:  "`engine` is the engine's own skills, `plan` calls sub-plans; both are of type `skill`.",
-			Subject: n.ProviderAt.Range(), Node: n.ID, Suggestion: "provider_type: skill",
+			Subject: n.ProviderAt.Range(), Node: n.ID, Suggestion: "provider_type: skill", Edits: l.Set(n.At, "provider_type", "skill"),
 		})
 		// The operation cannot be what was meant, so nothing more is said about it.
 		n.Sound, n.Operation = false, ""
@@ -194,6 +195,7 @@ func (x *Catalog) UnknownOperation(rep *fields.Reader, n *Node, at diag.Range, k
 			Detail:  "Every skill and every MCP tool that a plan calls stands in the operator's catalog, the file that `--catalog` or the key `catalog` of chimera.yaml names.",
 			Subject: providerAt, Node: n.ID, Suggestion: rep.Near(provider, x.providers),
 		}
+		d.Edits = rep.Replace(providerAt, d.Suggestion)
 		if len(x.providers) == 0 {
 			d.Detail += " The catalog is empty."
 		}
@@ -209,6 +211,7 @@ func (x *Catalog) UnknownOperation(rep *fields.Reader, n *Node, at diag.Range, k
 		Detail:  Listing("It has ", ops),
 		Subject: at, Node: n.ID, Suggestion: suggestion,
 	}
+	d.Edits = rep.Replace(at, suggestion)
 	if kind != "" && kind != x.types[provider] {
 		d.Detail += fmt.Sprintf(" The provider is of type `%s`.", x.types[provider])
 	}

@@ -171,7 +171,7 @@ func (l *linter) refs(v *syntax.Value, d *defs) []string {
 				l.Report(diag.Diagnostic{
 					Code: diag.TypeSchema, Summary: fmt.Sprintf("the plan has no definition %s", fields.Quote(name)),
 					Detail:  "A reference that starts with #/defs/ is to an entry of the plan's `defs`; #/$defs/ is for definitions inside one schema.",
-					Subject: val.Range(), Suggestion: suggestion,
+					Subject: val.Range(), Suggestion: suggestion, Edits: l.Replace(val.Range(), suggestion),
 				})
 				continue
 			}
@@ -198,7 +198,7 @@ func (l *linter) readSchema(v *syntax.Value, d *defs) *Schema {
 		l.Report(diag.Diagnostic{
 			Code: diag.TypeSchema, Summary: "`defs` inside a schema hides the plan's own",
 			Detail:  "Definitions of one schema stand under `$defs`.",
-			Subject: fields.KeyOf(v, "defs"), Suggestion: "$defs",
+			Subject: fields.KeyOf(v, "defs"), Suggestion: "$defs", Edits: l.Replace(fields.KeyOf(v, "defs"), "$defs"),
 		})
 	}
 	if l.Errors > errs {

@@ -61,10 +61,11 @@ func (l *linter) lintSubplans() {
 			target, ok := byRef[n.Operation]
 			if !ok {
 				if len(l.Documents) > 1 {
+					meant := l.Near(n.Operation, refs)
 					l.Report(diag.Diagnostic{
 						Code: diag.TrustOperation, Summary: fmt.Sprintf("the file holds no plan %s", fields.Quote(n.Operation)),
 						Detail:  "A sub-plan is a further document of the same file, called by `name@version`.",
-						Subject: n.OperationAt.Range(), Node: n.ID, Suggestion: l.Near(n.Operation, refs),
+						Subject: n.OperationAt.Range(), Node: n.ID, Suggestion: meant, Edits: l.Replace(n.OperationAt.Range(), meant),
 					})
 				}
 				continue

@@ -77,7 +77,9 @@ func (check *checker) unknownAdapter(e *Edge, scope expr.Scope) {
 	}
 	d.Detail = strings.TrimSpace("A transform that is a string without `${…}` is the id of an adapter. " + d.Detail)
 	d.Detail += " An expression stands between `${` and `}`, and " + constantRule(id)
-	if d.Suggestion == "" {
+	if d.Suggestion != "" {
+		d.Edits = check.Replace(e.Transform.Range(), d.Suggestion)
+	} else {
 		d.Suggestion = check.bareExpression(id, scope)
 	}
 	check.Report(d)

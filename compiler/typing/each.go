@@ -18,7 +18,7 @@ func (check *checker) takesLists(from, to *Node, e *Edge) bool {
 		check.Report(diag.Diagnostic{
 			Code: diag.PlanPortConflict, Summary: fmt.Sprintf("an edge into `$` of %s, which has `for_each`", fields.Quote(to.ID)),
 			Detail:  fmt.Sprintf("The list enters the port %s, one element for each call; other ports get the same value in each.", fields.Quote(port)),
-			Subject: e.ToRange(), Context: to.ForEach.At.Range(), Node: to.ID, Edge: e.String(), Suggestion: port,
+			Subject: e.ToRange(), Context: to.ForEach.At.Range(), Node: to.ID, Edge: e.String(), Suggestion: port, Edits: check.Replace(e.ToPortAt, port),
 		})
 		return false
 	}

@@ -156,7 +156,7 @@ func (check *checker) fits(doc *Document, e *Edge, s scope, target *schemas.Sche
 		return false
 	}
 	if r.Verdict == containment.Unknown {
-		check.unproved(d, "it is not proved that every value of "+source+" fits "+port, r, "")
+		check.unproved(e, d, "it is not proved that every value of "+source+" fits "+port, r, "")
 		return false
 	}
 	from, to := doc.Nodes[e.From], doc.Nodes[e.To]
@@ -172,7 +172,7 @@ func (check *checker) fits(doc *Document, e *Edge, s scope, target *schemas.Sche
 		d.Summary = fmt.Sprintf("a value of %s does not fit %s", source, port)
 		d.Detail = "The source may give the counterexample. " + check.refusal(r.Witness, target, port)
 		d.Witness = shown(r.Witness)
-		d.Suggestion = p.propose(r.Witness)
+		p.suggest(&d, r.Witness, e)
 		check.Report(d)
 		return false
 	}
@@ -180,7 +180,7 @@ func (check *checker) fits(doc *Document, e *Edge, s scope, target *schemas.Sche
 	// returns, so search for a value of the source whose result does not fit.
 	before, after, found := check.search(doc, e, s, r.Witness, target)
 	if !found {
-		check.unproved(d, "it is not proved that what the transform gives fits "+port,
+		check.unproved(e, d, "it is not proved that what the transform gives fits "+port,
 			r, fmt.Sprintf("The transform is known to give %s, which would allow %s. %s %s",
 				describe(e.brings), fields.Quote(shown(r.Witness)), check.refusal(r.Witness, target, port), check.unfound("value of the source")))
 		return false
@@ -189,7 +189,7 @@ func (check *checker) fits(doc *Document, e *Edge, s scope, target *schemas.Sche
 	d.Summary = fmt.Sprintf("what the transform of %s gives does not fit %s", source, port)
 	d.Detail = "A value of the source comes out as the counterexample. " + check.refusal(after, target, port)
 	d.Witness, d.Before = shown(after), shown(before)
-	d.Suggestion = p.propose(after)
+	p.suggest(&d, after, e)
 	check.Report(d)
 	return false
 }
@@ -215,11 +215,11 @@ func (check *checker) typeCondition(from *Node, e *Edge, value *schemas.Schema) 
 		d.Witness = shown(r.Witness)
 		if !check.prover.Disjoint(value, boolean) {
 			d.Summary = fmt.Sprintf("the value of %s is not always a boolean", fields.Quote(e.FromNode+"."+e.FromPort))
-			d.Suggestion = "when: value == true"
+			d.Suggestion, d.Edits = "when: value == true", check.Set(e.At, "when", "value == true")
 		}
 	default:
 		d.Summary = fmt.Sprintf("it is not proved that %s is a boolean", fields.Quote(e.FromNode+"."+e.FromPort))
-		d.Suggestion = "when: value == true"
+		d.Suggestion, d.Edits = "when: value == true", check.Set(e.At, "when", "value == true")
 		d.Detail += " What stopped the proof: " + proof.Stopped(r) + "."
 	}
 	check.Report(d)

@@ -56,6 +56,8 @@ type edit struct {
 	text string
 	// keyword and place are parts of the text of an edit that adds a keyword.
 	keyword, place string
+	// transform is the one that the edit gives an edge, or "".
+	transform string
 	// apply makes the change in the proposal, and reports whether it could. It
 	// is nil if a person has to complete the edit.
 	apply func(p *proposal) bool
@@ -123,7 +125,7 @@ func (p proposal) retype(c schemas.Cause, part, want any) (edit, bool) {
 
 // transformed is the edit that adds a transform to an edge.
 func transformed(text string) edit {
-	e := edit{text: fmt.Sprintf("transform: %q", text)}
+	e := edit{text: fmt.Sprintf("transform: %q", text), transform: text}
 	if strings.Contains(text, "…") {
 		return e
 	}

@@ -61,7 +61,7 @@ func (check *checker) weakerCost(doc *Document, i int, t *catalog.Template) {
 	d := diag.Diagnostic{
 		Code: diag.TrustWeaker, Summary: fmt.Sprintf("`cost_estimate: %s` is below what %s costs", fields.Clip(n.Cost.Text, 80), name),
 		Detail:  fmt.Sprintf("By the catalog a call costs %s %s. What an operation costs is not the plan's word; a plan may only reckon with more.", span(least, most), t.Cost.Currency),
-		Subject: n.Cost.Range(), Context: t.Range, Node: n.ID, Suggestion: "leave cost_estimate out",
+		Subject: n.Cost.Range(), Context: t.Range, Node: n.ID, Suggestion: "leave cost_estimate out", Edits: check.Remove(n.At, "cost_estimate"),
 	}
 	if high != nil && high.Cmp(least) < 0 {
 		check.Report(d)

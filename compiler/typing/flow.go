@@ -418,7 +418,7 @@ func (check *checker) certainOutput(f *flow) {
 		}
 		what := fmt.Sprintf("the required edge %s may not be delivered", fields.Quote(e.String()))
 		check.uncertain(f, f.delivered(at), what, diag.Diagnostic{
-			Subject: e.Place(), Edge: e.String(), Suggestion: "required: false",
+			Subject: e.Place(), Edge: e.String(), Suggestion: "required: false", Edits: check.Set(e.At, "required", false),
 			Detail: "`$output` needs all its required edges in every run that succeeds.",
 		})
 	}
@@ -452,7 +452,7 @@ func (check *checker) uncertain(f *flow, goal formula, what string, d diag.Diagn
 	case tooMany:
 		d.Summary = what + ": it depends on too many conditions"
 		d.Detail += fmt.Sprintf(" Whether it is certain is decided for up to %d conditions (each `when`, each handled failure, each optional port), and more hang together here. Bring the branches together in a node before they reach the output.", lint.MaxAtoms)
-		d.Suggestion = ""
+		d.Suggestion, d.Edits = "", nil
 	case uncertain:
 		d.Summary = what
 		for i, fact := range facts {

@@ -79,11 +79,12 @@ func brief(s *schemas.Schema) string {
 }
 
 // unproved reports that something is neither proved nor refuted.
-func (check *checker) unproved(d diag.Diagnostic, summary string, r containment.Result, detail string) {
+func (check *checker) unproved(e *Edge, d diag.Diagnostic, summary string, r containment.Result, detail string) {
 	d.Code, d.Summary, d.Suggestion = diag.TypeUnknown, summary, "check: runtime"
 	if detail == "" {
 		detail = "What stopped the proof: " + proof.Stopped(r) + "."
 	}
 	d.Detail = detail + " `check: runtime` on the edge leaves it to the run."
+	d.Edits = check.Set(e.At, "check", "runtime")
 	check.Report(d)
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"chimera.ai/engine/containment"
+	"chimera.ai/engine/diag"
 )
 
 // Bounds of proving proposals: the edits of one proposal, what a file may spend,
@@ -17,61 +18,82 @@ const (
 // propose returns edits for a value that the target refuses, or "". It leaves out
 // edits that are proved not to suffice, and keeps those that cannot be tried.
 func (p proposal) propose(v any) string {
-	if p.check.fixes--; p.check.fixes < 0 {
-		return ""
-	}
-	edits := p.plan(v)
-	if len(edits) != 1 && p.sourceOpen {
-		p.narrows = true
-		if other := p.plan(v); len(edits) == 0 || len(other) > 0 && len(other) < len(edits) {
-			edits = other
-		}
-	}
-	if len(edits) == 0 {
-		return ""
-	}
+	edits, _ := p.edits(v)
 	return joined(edits)
 }
 
+// suggest is propose for what an edge brings. An edit that gives the edge a
+// transform is one for programs, too.
+func (p proposal) suggest(d *diag.Diagnostic, v any, e *Edge) {
+	edits, proved := p.edits(v)
+	d.Suggestion = joined(edits)
+	if len(edits) == 1 && edits[0].transform != "" {
+		d.Edits = p.check.Set(e.At, "transform", edits[0].transform)
+		if proved {
+			d.Applicability = diag.Certain
+		}
+	}
+	if d.Suggestion == "check: runtime" {
+		d.Edits = p.check.Set(e.At, "check", "runtime")
+	}
+}
+
+// edits returns the fewest edits found, and whether it is proved that they suffice.
+func (p proposal) edits(v any) (edits []edit, proved bool) {
+	if p.check.fixes--; p.check.fixes < 0 {
+		return nil, false
+	}
+	edits, proved = p.plan(v)
+	if len(edits) != 1 && p.sourceOpen {
+		p.narrows = true
+		if other, sure := p.plan(v); len(edits) == 0 || len(other) > 0 && len(other) < len(edits) {
+			edits, proved = other, sure
+		}
+	}
+	return edits, proved
+}
+
 // plan finds edits after which everything fits.
-func (p proposal) plan(v any) []edit {
-	var edits []edit
+func (p proposal) plan(v any) (edits []edit, proved bool) {
 	for range maxEdits {
 		e, ok := p.edit(v)
 		if !ok || len(edits) > 0 && (e.apply == nil || e.text == edits[len(edits)-1].text) {
-			return nil
+			return nil, false
 		}
 		edits = append(edits, e)
 		if e.apply == nil {
-			return edits
+			return edits, false
 		}
 		cost := 1
 		if p.template != nil {
 			cost = checkCost
 		}
 		if p.check.fixes -= cost; p.check.fixes < 0 || p.check.prover.Proofs > p.check.prover.Limit/2 {
-			return nil
+			return nil, false
 		}
 		if !e.apply(&p) {
 			if len(edits) == 1 {
-				return edits
+				return edits, false
 			}
-			return nil
+			return nil, false
 		}
 		switch r := p.check.prover.Within(p.source, p.target); r.Verdict {
 		case containment.Proved:
-			return edits
+			return edits, true
 		case containment.Unknown:
-			return nil
+			return nil, false
 		case containment.Refuted:
 			v = r.Witness
 		}
 	}
-	return nil
+	return nil, false
 }
 
-// joined formats edits on one line.
+// joined formats edits on one line, or as "".
 func joined(edits []edit) string {
+	if len(edits) == 0 {
+		return ""
+	}
 	text := edits[0].text
 	for i, e := range edits[1:] {
 		if last := edits[i]; e.place != "" && e.place == last.place {

@@ -220,7 +220,7 @@ func (check *checker) badSchema(err error, v *syntax.Value, pointer, node string
 			at = part.Range()
 		}
 	}
-	text, suggestion := err.Error(), ""
+	text, suggestion, how := err.Error(), "", diag.Maybe
 	var lost *schemas.ReferenceError
 	if errors.As(err, &lost) {
 		if part := reference(v, lost.Reference); part != nil {
@@ -233,13 +233,17 @@ func (check *checker) badSchema(err error, v *syntax.Value, pointer, node string
 	if part := descend(v, pointer); part != nil && part.Kind == syntax.String && strings.HasSuffix(pointer, "/type") {
 		// The list of words says everything; that a list is allowed would not help.
 		text = "`type` is " + fields.Either(jsonTypes) + ", or a list of these, not " + fields.Quote(part.Text)
+		how = diag.Certain
 		if suggestion = typeWords[strings.ToLower(part.Text)]; suggestion == "" {
-			suggestion = check.Near(part.Text, jsonTypes)
+			suggestion, how = check.Near(part.Text, jsonTypes), diag.Maybe
 		}
 	}
-	check.Report(diag.Diagnostic{
-		Code: diag.TypeSchema, Summary: "this is not a usable JSON Schema", Detail: fields.Sentence(text), Subject: at, Node: node, Suggestion: suggestion,
-	})
+	d := diag.Diagnostic{
+		Code: diag.TypeSchema, Summary: "this is not a usable JSON Schema", Detail: fields.Sentence(text), Subject: at, Node: node,
+		Suggestion: suggestion, Applicability: how,
+	}
+	d.Edits = check.Replace(at, suggestion)
+	check.Report(d)
 }
 
 // pointerOf returns the place in a schema that its compile error is about, as a
@@ -334,18 +338,21 @@ func (check *checker) missingInputs(doc *Document) {
 			d := diag.Diagnostic{
 				Code: diag.TypeMissingInput, Summary: fmt.Sprintf("nothing fills the required port %s of %s", fields.Quote(p), fields.Quote(n.ID)),
 				Detail:  "No edge enters it and `with` does not give it, so the node could never run.",
-				Subject: n.Key, Context: check.requirement(n.Input, p), Node: n.ID, Suggestion: "with: {" + p + ": …}",
+				Subject: n.Key, Context: check.requirement(n.Input, p), Node: n.ID, Suggestion: "with: {" + p + ": …}", Edits: check.Set(n.At, "with", map[string]any{p: "…"}),
+			}
+			if n.With != nil {
+				d.Edits = check.Set(n.With, p, "…")
 			}
 			switch {
 			case n.Kind == plan.KindOutput:
-				d.Detail, d.Suggestion = "No edge enters it, so no run could succeed.", ""
+				d.Detail, d.Suggestion, d.Edits = "No edge enters it, so no run could succeed.", "", nil
 				if d.Subject = check.requirement(n.Input, p); !d.Subject.IsValid() {
 					d.Subject = fields.Head(doc.At)
 				}
 				d.Context = diag.Range{}
 			case p == plan.WholePort:
 				d.Detail = "Its input schema takes no object, so only an edge into `$`, or `$` in `with`, can fill it."
-				d.Suggestion = ""
+				d.Suggestion, d.Edits = "", nil
 			}
 			check.Report(d)
 		}
@@ -370,7 +377,7 @@ func (check *checker) certainSource(doc *Document, e *Edge) {
 	d := diag.Diagnostic{
 		Code: diag.TypeMissingInput, Summary: fmt.Sprintf("the edge is required, and %s may be absent", fields.Quote(e.FromNode+"."+e.FromPort)),
 		Detail:  fmt.Sprintf("The output schema of %s does not require %s. Require it there, take the whole output from `$` with a transform such as `${value.?%s}`, or let the edge be skipped.", fields.Quote(from.ID), fields.Quote(e.FromPort), e.FromPort),
-		Subject: e.FromRange(), Node: e.ToNode, Edge: e.String(), Suggestion: "required: false",
+		Subject: e.FromRange(), Node: e.ToNode, Edge: e.String(), Suggestion: "required: false", Edits: check.Set(e.At, "required", false),
 	}
 	if e.RequiredAt.IsValid() {
 		d.Subject, d.Context = e.RequiredAt, e.FromRange()
@@ -378,7 +385,7 @@ func (check *checker) certainSource(doc *Document, e *Edge) {
 	ports := from.Output.Ports()
 	if ports.Requires(e.FromPort) && !ports.Object {
 		d.Detail = fmt.Sprintf("The output schema of %s lists %s as required, and does not say that the output is an object.", fields.Quote(from.ID), fields.Quote(e.FromPort))
-		d.Suggestion = "type: object"
+		d.Suggestion, d.Edits = "type: object", check.Set(from.Output.At, "type", "object")
 	}
 	check.Report(d)
 }

@@ -118,16 +118,18 @@ func (u *Expressions) Predicate(v *syntax.Value, scope expr.Scope, node, edge st
 	if strings.HasPrefix(strings.TrimSpace(v.Text), "${") {
 		bad = expr.Error{Message: "a condition is an expression as it is, without `${` and `}`"}
 	}
-	u.Refuse(at, v.Range(), bad, scope, meant, node, edge)
+	u.Refuse(at, v, bad, scope, meant, node, edge)
 	return nil
 }
 
-// Refuse reports what is wrong with an expression; meant is what to write
-// instead, if that is known.
-func (u *Expressions) Refuse(at, whole diag.Range, bad expr.Error, scope expr.Scope, meant, node, edge string) {
+// Refuse reports what is wrong with the expression v; meant is what to write in its
+// place, which compiles, or "".
+func (u *Expressions) Refuse(at diag.Range, v *syntax.Value, bad expr.Error, scope expr.Scope, meant, node, edge string) {
 	detail := fields.Sentence(bad.Message)
+	edits, how := u.Replace(v.Range(), meant), diag.Certain
 	if meant == "" && bad.Unknown != "" {
 		meant = u.nearReference(bad, scope)
+		edits, how = u.Replace(at, meant), diag.Maybe
 	}
 	switch {
 	case bad.Call:
@@ -137,7 +139,7 @@ func (u *Expressions) Refuse(at, whole diag.Range, bad expr.Error, scope expr.Sc
 	}
 	u.Report(diag.Diagnostic{
 		Code: diag.TypeExpr, Summary: "the expression does not compile", Detail: detail,
-		Subject: at, Context: whole, Node: node, Edge: edge, Suggestion: meant,
+		Subject: at, Context: v.Range(), Node: node, Edge: edge, Suggestion: meant, Edits: edits, Applicability: how,
 	})
 }
 
@@ -210,6 +212,7 @@ func (u *Expressions) Quoted(v *syntax.Value, node, edge string) bool {
 		Code: diag.PlanSyntax, Summary: "a comment right after an unquoted expression: quote this",
 		Detail:  "A `#` behind a blank starts a comment, so the expression ends before it. Quote the expression, and put the comment on a line of its own.",
 		Subject: v.Range(), Node: node, Edge: edge, Suggestion: "'" + strings.ReplaceAll(v.Text, "'", "''") + "'",
+		Edits: []diag.Edit{{Range: v.Range(), Replacement: "'" + strings.ReplaceAll(v.Text, "'", "''") + "'"}},
 	})
 	return false
 }
@@ -222,7 +225,7 @@ func (u *Expressions) Template(v *syntax.Value, scope expr.Scope, node, edge str
 	value := v.Any()
 	raw, err := plan.Canonical(value)
 	if err != nil {
-		u.Refuse(fields.Head(v), v.Range(), expr.Error{Message: err.Error()}, scope, "", node, edge)
+		u.Refuse(fields.Head(v), v, expr.Error{Message: err.Error()}, scope, "", node, edge)
 		return nil
 	}
 	key := Source{string(raw), scope}
@@ -250,7 +253,7 @@ func (u *Expressions) Template(v *syntax.Value, scope expr.Scope, node, edge str
 				meant = fmt.Sprintf("%q", "${"+meant+"}")
 			}
 		}
-		u.Refuse(at, part.Range(), expr.Error{Message: e.Message, Unknown: e.Unknown, Call: e.Call}, scope, meant, node, edge)
+		u.Refuse(at, part, expr.Error{Message: e.Message, Unknown: e.Unknown, Call: e.Call}, scope, meant, node, edge)
 	}
 	if len(r.errs)+len(refused) > 0 {
 		return nil

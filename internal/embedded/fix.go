@@ -120,6 +120,7 @@ func (u *Expressions) lookalike(v *syntax.Value, scope expr.Scope, node, edge st
 	}
 	if len(meant) <= 200 {
 		d.Suggestion = fmt.Sprintf("%q", meant)
+		d.Edits = u.Replace(v.Range(), meant)
 	}
 	u.Report(d)
 }

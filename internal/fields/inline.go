@@ -34,12 +34,8 @@ func Inline(v any) string {
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	case string:
-		switch strings.ToLower(x) {
-		case "true", "false", "null", "yes", "no", "on", "off", "y", "n":
-		default:
-			if plainWord.MatchString(x) {
-				return x
-			}
+		if !reserved(x) && plainWord.MatchString(x) {
+			return x
 		}
 	}
 	text, err := json.Marshal(v)
@@ -47,4 +43,14 @@ func Inline(v any) string {
 		return fmt.Sprint(v)
 	}
 	return string(text)
+}
+
+// reserved reports whether YAML, in some version, reads a word as something else
+// than text.
+func reserved(word string) bool {
+	switch strings.ToLower(word) {
+	case "true", "false", "null", "yes", "no", "on", "off", "y", "n":
+		return true
+	}
+	return false
 }

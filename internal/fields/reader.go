@@ -35,6 +35,8 @@ type Reader struct {
 	Full bool
 	// nearLeft is what is left of the work that goes into suggestions.
 	nearLeft int
+	// anchors caches anchored.
+	anchors *bool
 }
 
 // NewReader gives a reader of a file that has found nothing yet.
@@ -63,6 +65,7 @@ func (rep *Reader) Report(d diag.Diagnostic) {
 		return
 	}
 	rep.said[key] = true
+	d.Applicability = rep.applicability(&d)
 	if len(rep.Found) >= MaxFindings {
 		// Warnings make room for the errors that come after them.
 		if d.Severity == diag.Error {

@@ -1,6 +1,7 @@
 package fields
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -207,10 +208,7 @@ func (rep *Reader) unknownField(r *Record, key, val *syntax.Value, what string) 
 		}
 	}
 	if meant != "" && r.At.Get(meant) == nil && !slices.Contains(r.Meant, meant) {
-		d.Edits = rep.rename(key, meant)
-	}
-	if d.Edits != nil {
-		d.Applicability = diag.Maybe
+		d.Edits = rep.Replace(key.Range(), meant)
 		if t.onlySlip(key.Text, meant, FormOf(val.Kind)) {
 			d.Applicability = diag.Certain
 		}
@@ -222,39 +220,15 @@ func (rep *Reader) unknownField(r *Record, key, val *syntax.Value, what string) 
 // onlySlip reports whether name is a slip of meant, of no other field, and has a
 // value of the form that meant takes.
 func (t *Table) onlySlip(name, meant string, given Form) bool {
-	fits := false
-	var others []string
-	for _, f := range t.Fields {
-		if f.Name != meant {
-			others = append(others, f.Name)
-			continue
-		}
-		fits = f.Form&given != 0
-	}
-	return fits && syntax.Slip(name, meant) && syntax.Nearest(name, others) == ""
+	at := slices.IndexFunc(t.Fields, func(f Field) bool { return f.Name == meant })
+	return t.Fields[at].Form&given != 0 && onlySlip(name, meant, t.names())
 }
 
-// rename is the edit that puts a name in the place of a key, in the key's quotes. It
-// is nil where the key or the name is not written plainly enough.
-func (rep *Reader) rename(key *syntax.Value, name string) []diag.Edit {
-	at := key.Range()
-	if at.File != rep.Src.Name || at.End.Byte > len(rep.Src.Text) || !plainName.MatchString(name) {
-		return nil
-	}
-	switch string(rep.Src.Text[at.Start.Byte:at.End.Byte]) {
-	case key.Text:
-	case `"` + key.Text + `"`:
-		name = `"` + name + `"`
-	case "'" + key.Text + "'":
-		name = "'" + name + "'"
-	default:
-		return nil
-	}
-	return []diag.Edit{{Range: at, Replacement: name}}
+// onlySlip reports whether a word is a slip of meant, and of no other word of a set.
+func onlySlip(word, meant string, set []string) bool {
+	others := slices.DeleteFunc(slices.Clone(set), func(s string) bool { return s == meant })
+	return syntax.Slip(word, meant) && syntax.Nearest(word, others) == ""
 }
-
-// plainName is a name that needs no quotes.
-var plainName = regexp.MustCompile(`^[a-z]+(_[a-z]+)+$|^[a-z]{2,}$`)
 
 func (rep *Reader) wrongForm(f *Field, key, val *syntax.Value) {
 	d := diag.Diagnostic{
@@ -276,17 +250,24 @@ func (rep *Reader) wrongForm(f *Field, key, val *syntax.Value) {
 		switch strings.ToLower(val.Text) {
 		case "true", "yes", "on", "y":
 			d.Suggestion = f.Name + ": true"
+			d.Edits = rep.Replace(val.Range(), true)
 		case "false", "no", "off", "n":
 			d.Suggestion = f.Name + ": false"
+			d.Edits = rep.Replace(val.Range(), false)
 		}
 	case f.Form == FormNumber && val.Kind == syntax.String:
 		if plainNumber.MatchString(val.Text) {
 			d.Suggestion = f.Name + ": " + val.Text
+			d.Edits = rep.Replace(val.Range(), json.Number(val.Text))
 		}
 	case f.Form == FormText && (val.Kind == syntax.Number || val.Kind == syntax.Bool):
 		d.Detail = strings.TrimSpace(d.Detail + " YAML reads it as " + KindOf(val) + " unless it is quoted.")
 		d.Suggestion = fmt.Sprintf("%s: %q", f.Name, rep.Text(val))
+		if text, ok := rep.at(val.Range()); ok {
+			d.Edits = []diag.Edit{{Range: val.Range(), Replacement: quoted(text)}}
+		}
 	}
+	d.Applicability = diag.Certain
 	rep.Report(d)
 }
 

@@ -19,12 +19,19 @@ func (rep *Reader) Word(v *syntax.Value, name string, set []string) string {
 	if slices.Contains(set, v.Text) {
 		return v.Text
 	}
-	rep.Report(diag.Diagnostic{
+	d := diag.Diagnostic{
 		Code:       diag.PlanSchema,
 		Summary:    fmt.Sprintf("`%s` is %s, not %s", name, Either(set), Quote(v.Text)),
 		Subject:    v.Range(),
 		Suggestion: rep.Near(v.Text, set),
-	})
+	}
+	if d.Suggestion != "" {
+		d.Edits = rep.Replace(v.Range(), d.Suggestion)
+		if onlySlip(v.Text, d.Suggestion, set) {
+			d.Applicability = diag.Certain
+		}
+	}
+	rep.Report(d)
 	return ""
 }
 
@@ -126,12 +133,14 @@ func (rep *Reader) Name(v *syntax.Value, field string, g Grammar) bool {
 	if g.Re.MatchString(v.Text) {
 		return true
 	}
-	rep.Report(diag.Diagnostic{
+	d := diag.Diagnostic{
 		Code:    diag.PlanSchema,
 		Summary: fmt.Sprintf("`%s` is not a valid name: %s", field, Quote(v.Text)),
 		Detail:  "It is made of " + g.Say + ".",
 		Subject: v.Range(), Suggestion: g.fix(v.Text),
-	})
+	}
+	d.Edits = rep.Replace(v.Range(), d.Suggestion)
+	rep.Report(d)
 	return false
 }
 
@@ -155,6 +164,7 @@ func (rep *Reader) Fixed(r *Record, name, want string) {
 			Summary:    fmt.Sprintf("`%s` is `%s`, not %s", name, want, Quote(v.Text)),
 			Subject:    v.Range(),
 			Suggestion: want,
+			Edits:      rep.Replace(v.Range(), want), Applicability: diag.Certain,
 		})
 	}
 }
