@@ -172,7 +172,7 @@ func (check *checker) fits(doc *Document, e *Edge, s scope, target *schemas.Sche
 		d.Summary = fmt.Sprintf("a value of %s does not fit %s", source, port)
 		d.Detail = "The source may give the counterexample. " + check.refusal(r.Witness, target, port)
 		d.Witness = shown(r.Witness)
-		p.suggest(&d, r.Witness, e)
+		p.suggest(&d, r.Witness, e, from.Output.of(e.FromPort))
 		check.Report(d)
 		return false
 	}
@@ -189,7 +189,7 @@ func (check *checker) fits(doc *Document, e *Edge, s scope, target *schemas.Sche
 	d.Summary = fmt.Sprintf("what the transform of %s gives does not fit %s", source, port)
 	d.Detail = "A value of the source comes out as the counterexample. " + check.refusal(after, target, port)
 	d.Witness, d.Before = shown(after), shown(before)
-	p.suggest(&d, after, e)
+	p.suggest(&d, after, e, from.Output.of(e.FromPort))
 	check.Report(d)
 	return false
 }

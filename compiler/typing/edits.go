@@ -56,8 +56,10 @@ type edit struct {
 	text string
 	// keyword and place are parts of the text of an edit that adds a keyword.
 	keyword, place string
-	// transform is the one that the edit gives an edge, or "".
+	// transform is the one that the edit adds to an edge, or "".
 	transform string
+	// value is that of keyword where the edit adds it to the schema of the source.
+	value any
 	// apply makes the change in the proposal, and reports whether it could. It
 	// is nil if a person has to complete the edit.
 	apply func(p *proposal) bool
@@ -203,6 +205,9 @@ func (p proposal) narrow(c schemas.Cause, keyword string, want any) (edit, bool)
 	case p.sourceOpen:
 		e.place = p.name(p.sourceName, c.Instance)
 		e.text = "`" + e.keyword + "`" + e.where()
+		if c.Instance == "" {
+			e.value = want
+		}
 		e.apply = func(p *proposal) bool {
 			s := p.keyword(keyword, want)
 			return s != nil && p.restrict(c.Instance, s)

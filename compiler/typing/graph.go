@@ -4,6 +4,8 @@ import (
 	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/internal/embedded"
+	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
 )
 
@@ -38,6 +40,18 @@ func (c *Schema) Usable() *schemas.Schema {
 		return nil
 	}
 	return c.Schema.Usable()
+}
+
+// of returns the schema of a port as the plan writes it, or nil if it is not written
+// under `properties`.
+func (c *Schema) of(port string) *syntax.Value {
+	if c == nil || c.At == nil || port == plan.WholePort {
+		return nil
+	}
+	if ports := c.At.Get("properties"); ports != nil {
+		return ports.Get(port)
+	}
+	return nil
 }
 
 // Node is a node with its expressions compiled.

@@ -5,6 +5,7 @@ import (
 
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/syntax"
 )
 
 // Bounds of proving proposals: the edits of one proposal, what a file may spend,
@@ -22,9 +23,9 @@ func (p proposal) propose(v any) string {
 	return joined(edits)
 }
 
-// suggest is propose for what an edge brings. An edit that gives the edge a
-// transform is one for programs, too.
-func (p proposal) suggest(d *diag.Diagnostic, v any, e *Edge) {
+// suggest is propose for what an edge brings from a port with that schema in the
+// plan, or nil. It also sets d.Edits if the edit is simple.
+func (p proposal) suggest(d *diag.Diagnostic, v any, e *Edge, schema *syntax.Value) {
 	edits, proved := p.edits(v)
 	d.Suggestion = joined(edits)
 	if len(edits) == 1 && edits[0].transform != "" {
@@ -33,8 +34,12 @@ func (p proposal) suggest(d *diag.Diagnostic, v any, e *Edge) {
 			d.Applicability = diag.Certain
 		}
 	}
-	if d.Suggestion == "check: runtime" {
+	switch {
+	case d.Suggestion == "check: runtime":
 		d.Edits = p.check.Set(e.At, "check", "runtime")
+	case len(edits) == 1 && edits[0].value != nil:
+		keyword, _, _ := strings.Cut(edits[0].keyword, ":")
+		d.Edits = p.check.Set(schema, keyword, edits[0].value)
 	}
 }
 
