@@ -50,9 +50,9 @@ func TestLoadVerifiesTheAuthor(t *testing.T) {
 		Deployment: "d", Audience: trust.Prod, Author: "fay", Name: row.Name, Version: row.Version, SourceDigest: row.SourceDigest, Digest: row.Digest,
 	})
 	require.NoError(t, err)
-	l.books.blobs = map[string][]byte{row.SourceDigest: source}
+	l.recordingLedger.blobs = map[string][]byte{row.SourceDigest: source}
 	start := func(ref string, row ledger.Plan) *failure {
-		l.books.plans = map[string]ledger.Plan{ref: row}
+		l.recordingLedger.plans = map[string]ledger.Plan{ref: row}
 		_, f := l.start(t, fmt.Sprintf(`{"plan":%q}`, ref))
 		return f
 	}
@@ -126,7 +126,7 @@ func TestGrants(t *testing.T) {
 		return raw
 	}
 	start := func(g json.RawMessage) *failure {
-		l.books.open = nil
+		l.recordingLedger.open = nil
 		_, f := l.start(t, fmt.Sprintf(`{"source":"s","grant":%s}`, g))
 		return f
 	}
@@ -135,8 +135,8 @@ func TestGrants(t *testing.T) {
 	require.Nil(t, start(envelope))
 	digest, err := trust.GrantDigest(envelope)
 	require.NoError(t, err)
-	require.Len(t, l.books.open, 1)
-	opened := l.books.open[0]
+	require.Len(t, l.recordingLedger.open, 1)
+	opened := l.recordingLedger.open[0]
 	require.Equal(t, "Rae", opened.Requester)
 	require.Equal(t, digest, opened.GrantDigest)
 	require.JSONEq(t, string(envelope), string(opened.Grant))
@@ -172,7 +172,7 @@ func TestGrants(t *testing.T) {
 		require.Equal(t, contract.Blocked, f.kind, name)
 		require.Contains(t, f.message, c.want, name)
 		require.False(t, f.retried, name)
-		require.Empty(t, l.books.open, name)
+		require.Empty(t, l.recordingLedger.open, name)
 	}
 
 	// The key may not act for the agent any more.
@@ -187,7 +187,7 @@ func TestGrants(t *testing.T) {
 	require.Equal(t, contract.StoreUnavailable, f.kind)
 	require.True(t, f.retried)
 	authority.err = nil
-	l.books.err = ledger.ErrConflict
+	l.recordingLedger.err = ledger.ErrConflict
 	authority.state.Agents[agent] = trust.AddAgent{AgentID: agent, Owner: "Ada", Keys: []string{key.Public()}}
 	f = start(envelope)
 	require.Equal(t, contract.Conflict, f.kind, "the store says that it was used")
@@ -196,7 +196,7 @@ func TestGrants(t *testing.T) {
 // TestWriteInherits: a run that goes on with another, and that nothing was stated
 // about yet, was asked for by the same person.
 func TestWriteInherits(t *testing.T) {
-	b := &books{open: []ledger.Run{{Workflow: identity.Workflow, Root: identity.Origin, Origin: identity.Origin, Requester: "Rae", Grant: []byte(`{}`), GrantDigest: plan.DigestOf(nil)}}}
+	b := &recordingLedger{open: []ledger.Run{{Workflow: identity.Workflow, Root: identity.Origin, Origin: identity.Origin, Requester: "Rae", Grant: []byte(`{}`), GrantDigest: plan.DigestOf(nil)}}}
 	request := func(d string) contract.JournalRequest {
 		return contract.JournalRequest{Run: identity, Plan: d, Input: plan.DigestOf(nil), Entries: []contract.JournalEntry{{Node: target, Visit: 1, State: contract.Skipped}}}
 	}

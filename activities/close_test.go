@@ -46,7 +46,7 @@ func (c counted) Keep(ctx context.Context, workflow string, output json.RawMessa
 // TestAnOutputIsStoredOnce: a run whose ledger is away does not fill the store of large
 // values, however often it is tried to end it. Another run has an output of its own.
 func TestAnOutputIsStoredOnce(t *testing.T) {
-	b, kept := &books{err: errors.New("away")}, 0
+	b, kept := &recordingLedger{err: errors.New("away")}, 0
 	e := stage(t, shape{}.plan(t))
 	engine := &activities.Engine{Plans: e.store, Values: inline{}, Ledger: b, Outputs: counted{kept: &kept}}
 	e.env.RegisterActivityWithOptions(engine.Close, activity.RegisterOptions{Name: contract.ActivityClose})
@@ -68,8 +68,8 @@ func TestAnOutputIsStoredOnce(t *testing.T) {
 	require.Equal(t, 2, kept)
 }
 
-// closing asks an engine over books to close a run of a plan.
-func closing(t *testing.T, b *books, d drawer, change func(r *contract.CloseRequest)) (contract.Closed, *failure) {
+// closing asks an engine over a recording ledger to close a run of a plan.
+func closing(t *testing.T, b *recordingLedger, d drawer, change func(r *contract.CloseRequest)) (contract.Closed, *failure) {
 	t.Helper()
 	e := stage(t, shape{}.plan(t))
 	engine := &activities.Engine{Plans: e.store, Values: inline{}, Ledger: b, Outputs: d}
@@ -105,7 +105,7 @@ var (
 // TestClose: the first end that is proposed stands, with what came with it, and
 // all who ask are told that one.
 func TestClose(t *testing.T) {
-	b := &books{}
+	b := &recordingLedger{}
 	closed, f := closing(t, b, drawer{}, func(r *contract.CloseRequest) {
 		asSucceeded(r)
 		r.Entries = []contract.JournalEntry{{Node: target, Visit: 1, State: contract.Succeeded}}
@@ -134,7 +134,7 @@ func TestClose(t *testing.T) {
 		})
 	}
 
-	b = &books{}
+	b = &recordingLedger{}
 	closed, f = closing(t, b, drawer{}, asFailed)
 	require.Nil(t, f)
 	want = contract.Closed{Root: "r", End: contract.RunEnd{State: contract.RunFailed, Failure: late}}
@@ -146,7 +146,7 @@ func TestClose(t *testing.T) {
 	want.Nodes = closed.Nodes
 	require.Equal(t, want, closed)
 
-	b = &books{}
+	b = &recordingLedger{}
 	_, f = closing(t, b, drawer{}, asCancelled)
 	require.Nil(t, f)
 	closed, f = closing(t, b, drawer{}, asSucceeded)
@@ -158,7 +158,7 @@ func TestClose(t *testing.T) {
 // TestCloseUnloaded: a run whose plan was not loaded is closed where it was opened
 // all the same, and else ends as it proposes.
 func TestCloseUnloaded(t *testing.T) {
-	b := &books{}
+	b := &recordingLedger{}
 	closed, f := closing(t, b, drawer{}, unloaded(asFailed))
 	require.Nil(t, f)
 	require.Equal(t, contract.Closed{Root: "r", End: contract.RunEnd{State: contract.RunFailed, Failure: late}}, closed)
@@ -192,7 +192,7 @@ func TestCloseErased(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.stands.Workflow, c.stands.Root = "w", "r"
-			closed, f := closing(t, &books{closed: []ledger.Run{c.stands}}, drawer{}, c.propose)
+			closed, f := closing(t, &recordingLedger{closed: []ledger.Run{c.stands}}, drawer{}, c.propose)
 			require.Nil(t, f)
 			require.Equal(t, c.state, closed.End.State)
 			require.Equal(t, c.output, string(closed.Output))
@@ -208,36 +208,36 @@ func TestCloseErased(t *testing.T) {
 // TestCloseRefusals: what the store cannot do now is tried again; what can never be
 // right is not.
 func TestCloseRefusals(t *testing.T) {
-	stands := func(s ledger.RunState, value string) *books {
-		return &books{closed: []ledger.Run{{Workflow: "w", Root: "r", State: s, OutputDigest: plan.DigestOf(output), Value: []byte(value)}}}
+	stands := func(s ledger.RunState, value string) *recordingLedger {
+		return &recordingLedger{closed: []ledger.Run{{Workflow: "w", Root: "r", State: s, OutputDigest: plan.DigestOf(output), Value: []byte(value)}}}
 	}
 	away := drawer{contract.Errorf(contract.StoreUnavailable, "away")}
 	for _, c := range []struct {
 		name    string
-		b       *books
+		b       *recordingLedger
 		d       drawer
 		propose func(*contract.CloseRequest)
 		kind    contract.Kind
 		retried bool
 	}{
-		{"something new", &books{err: errors.New("something new")}, drawer{}, asFailed, contract.StoreUnavailable, true},
-		{"the ledger is away", &books{err: fmt.Errorf("x: %w", ledger.ErrUnavailable)}, drawer{}, asFailed, contract.StoreUnavailable, true},
-		{"and no plan was loaded", &books{err: fmt.Errorf("x: %w", ledger.ErrUnavailable)}, drawer{}, unloaded(asFailed), contract.StoreUnavailable, true},
-		{"opened for another plan", &books{err: fmt.Errorf("x: %w", ledger.ErrConflict)}, drawer{}, asFailed, contract.Conflict, false},
-		{"not to be stored", &books{err: fmt.Errorf("x: %w", ledger.ErrInvalid)}, drawer{}, asFailed, contract.Contract, false},
-		{"the output cannot be kept now", &books{}, away, asSucceeded, contract.StoreUnavailable, true},
+		{"something new", &recordingLedger{err: errors.New("something new")}, drawer{}, asFailed, contract.StoreUnavailable, true},
+		{"the ledger is away", &recordingLedger{err: fmt.Errorf("x: %w", ledger.ErrUnavailable)}, drawer{}, asFailed, contract.StoreUnavailable, true},
+		{"and no plan was loaded", &recordingLedger{err: fmt.Errorf("x: %w", ledger.ErrUnavailable)}, drawer{}, unloaded(asFailed), contract.StoreUnavailable, true},
+		{"opened for another plan", &recordingLedger{err: fmt.Errorf("x: %w", ledger.ErrConflict)}, drawer{}, asFailed, contract.Conflict, false},
+		{"not to be stored", &recordingLedger{err: fmt.Errorf("x: %w", ledger.ErrInvalid)}, drawer{}, asFailed, contract.Contract, false},
+		{"the output cannot be kept now", &recordingLedger{}, away, asSucceeded, contract.StoreUnavailable, true},
 		{"the output cannot be read now", stands(ledger.RunSucceeded, "w:1"), away, asFailed, contract.StoreUnavailable, true},
-		{"the outcomes cannot be read now", &books{closed: []ledger.Run{{Workflow: "w", Root: "r", State: ledger.RunFailed}}, unread: ledger.ErrUnavailable}, drawer{}, asFailed, contract.StoreUnavailable, true},
+		{"the outcomes cannot be read now", &recordingLedger{closed: []ledger.Run{{Workflow: "w", Root: "r", State: ledger.RunFailed}}, unread: ledger.ErrUnavailable}, drawer{}, asFailed, contract.StoreUnavailable, true},
 		{"terminated", stands(ledger.RunTerminated, ""), drawer{}, asFailed, contract.Conflict, false},
 		{"timed out", stands(ledger.RunTimedOut, ""), drawer{}, asFailed, contract.Conflict, false},
-		{"no such plan", &books{}, drawer{}, func(r *contract.CloseRequest) { asFailed(r); r.Plan = plan.DigestOf([]byte("none")) }, contract.StoreUnavailable, true},
-		{"no end", &books{}, drawer{}, func(r *contract.CloseRequest) { r.End.State = contract.RunRunning }, contract.Contract, false},
-		{"a strange end", &books{}, drawer{}, func(r *contract.CloseRequest) { r.End.State = "x" }, contract.Contract, false},
-		{"no such node", &books{}, drawer{}, func(r *contract.CloseRequest) {
+		{"no such plan", &recordingLedger{}, drawer{}, func(r *contract.CloseRequest) { asFailed(r); r.Plan = plan.DigestOf([]byte("none")) }, contract.StoreUnavailable, true},
+		{"no end", &recordingLedger{}, drawer{}, func(r *contract.CloseRequest) { r.End.State = contract.RunRunning }, contract.Contract, false},
+		{"a strange end", &recordingLedger{}, drawer{}, func(r *contract.CloseRequest) { r.End.State = "x" }, contract.Contract, false},
+		{"no such node", &recordingLedger{}, drawer{}, func(r *contract.CloseRequest) {
 			asFailed(r)
 			r.Entries = []contract.JournalEntry{{Node: 99, State: contract.Succeeded}}
 		}, contract.Contract, false},
-		{"outcomes of no plan", &books{}, drawer{}, func(r *contract.CloseRequest) {
+		{"outcomes of no plan", &recordingLedger{}, drawer{}, func(r *contract.CloseRequest) {
 			unloaded(asFailed)(r)
 			r.Entries = []contract.JournalEntry{{Node: target, State: contract.Succeeded}}
 		}, contract.Contract, false},
@@ -257,7 +257,7 @@ func TestCloseRefusals(t *testing.T) {
 // stated before. The history of a run may not have the last ones yet.
 func TestTheLastOutcomesGoWithTheEnd(t *testing.T) {
 	for _, many := range []int{1000, 1001, 2500} {
-		b := &books{}
+		b := &recordingLedger{}
 		_, f := closing(t, b, drawer{}, func(r *contract.CloseRequest) {
 			asSucceeded(r)
 			for i := range many {

@@ -20,8 +20,8 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// books is a ledger in memory.
-type books struct {
+// recordingLedger is a ledger in memory.
+type recordingLedger struct {
 	// err is the answer of everything while it is set.
 	err error
 	// unread is the answer where outcomes are listed.
@@ -35,7 +35,7 @@ type books struct {
 	last int
 }
 
-func (b *books) Plan(_ context.Context, ref string) (ledger.Plan, error) {
+func (b *recordingLedger) Plan(_ context.Context, ref string) (ledger.Plan, error) {
 	p, ok := b.plans[ref]
 	if b.err == nil && !ok {
 		return p, fmt.Errorf("find plan: %w", ledger.ErrNotFound)
@@ -43,7 +43,7 @@ func (b *books) Plan(_ context.Context, ref string) (ledger.Plan, error) {
 	return p, b.err
 }
 
-func (b *books) GetBlob(_ context.Context, digest string) ([]byte, error) {
+func (b *recordingLedger) GetBlob(_ context.Context, digest string) ([]byte, error) {
 	source, ok := b.blobs[digest]
 	if !ok {
 		return nil, fmt.Errorf("get blob: %w", ledger.ErrNotFound)
@@ -51,7 +51,7 @@ func (b *books) GetBlob(_ context.Context, digest string) ([]byte, error) {
 	return source, nil
 }
 
-func (b *books) Run(_ context.Context, workflow, root string) (ledger.Run, error) {
+func (b *recordingLedger) Run(_ context.Context, workflow, root string) (ledger.Run, error) {
 	for _, r := range slices.Concat(b.closed, b.open) {
 		if b.err == nil && r.Workflow == workflow && r.Root == root {
 			return r, nil
@@ -63,14 +63,14 @@ func (b *books) Run(_ context.Context, workflow, root string) (ledger.Run, error
 	return ledger.Run{}, b.err
 }
 
-func (b *books) OpenRun(_ context.Context, r ledger.Run) error {
+func (b *recordingLedger) OpenRun(_ context.Context, r ledger.Run) error {
 	if b.err == nil {
 		b.open = append(b.open, r)
 	}
 	return b.err
 }
 
-func (b *books) RecordOutcomes(_ context.Context, workflow, root string, outcomes []ledger.Outcome) error {
+func (b *recordingLedger) RecordOutcomes(_ context.Context, workflow, root string, outcomes []ledger.Outcome) error {
 	if b.err == nil && (len(b.open) == 0 || b.open[0].Workflow != workflow || b.open[0].Root != root) {
 		return fmt.Errorf("record outcomes: %w", ledger.ErrNotFound)
 	}
@@ -81,7 +81,7 @@ func (b *books) RecordOutcomes(_ context.Context, workflow, root string, outcome
 	return b.err
 }
 
-func (b *books) CloseRun(_ context.Context, r ledger.Run, last []ledger.Outcome) (ledger.Run, bool, error) {
+func (b *recordingLedger) CloseRun(_ context.Context, r ledger.Run, last []ledger.Outcome) (ledger.Run, bool, error) {
 	if b.err != nil {
 		return ledger.Run{}, false, b.err
 	}
@@ -98,12 +98,12 @@ func (b *books) CloseRun(_ context.Context, r ledger.Run, last []ledger.Outcome)
 	return r, false, nil
 }
 
-func (b *books) Outcomes(_ context.Context, _, _ string, page ledger.Page) ([]ledger.Outcome, error) {
+func (b *recordingLedger) Outcomes(_ context.Context, _, _ string, page ledger.Page) ([]ledger.Outcome, error) {
 	return b.outcomes[min(page.Offset, len(b.outcomes)):min(page.Offset+page.Limit, len(b.outcomes))], b.unread
 }
 
-// journal writes a batch with an engine over books.
-func journal(t *testing.T, b *books, request func(digest string) contract.JournalRequest) *failure {
+// journal writes a batch with an engine over a recording ledger.
+func journal(t *testing.T, b *recordingLedger, request func(digest string) contract.JournalRequest) *failure {
 	s := shape{}
 	e := stage(t, s.plan(t))
 	engine := &activities.Engine{Plans: e.store, Values: inline{}, Ledger: b}
@@ -121,7 +121,7 @@ var identity = contract.Identity{Workflow: "w", Root: "r", Origin: "o"}
 // is opened first.
 func TestWrite(t *testing.T) {
 	input, output := plan.DigestOf([]byte("in")), plan.DigestOf([]byte("out"))
-	b := &books{}
+	b := &recordingLedger{}
 	var digest string
 	f := journal(t, b, func(d string) contract.JournalRequest {
 		digest = d
@@ -150,14 +150,14 @@ func TestWrite(t *testing.T) {
 // TestWriteWhereAnEndStands: a run that closes may bring what the ledger takes no
 // more; any other may not.
 func TestWriteWhereAnEndStands(t *testing.T) {
-	ask := func(b *books, closing bool) *failure {
+	ask := func(b *recordingLedger, closing bool) *failure {
 		return journal(t, b, func(d string) contract.JournalRequest {
 			return contract.JournalRequest{
 				Run: identity, Plan: d, Entries: []contract.JournalEntry{{Node: target, Visit: 1, State: contract.Succeeded}}, Closing: closing,
 			}
 		})
 	}
-	b := &books{}
+	b := &recordingLedger{}
 	require.Nil(t, ask(b, true))
 	require.Len(t, b.outcomes, 1, "none stands yet")
 	b.closed = []ledger.Run{{Workflow: "w", Root: "r", State: ledger.RunFailed}}
@@ -192,7 +192,7 @@ func TestWriteRefusals(t *testing.T) {
 			if closing && c.kind == contract.Conflict {
 				continue // the ledger is asked whether it has an end
 			}
-			f := journal(t, &books{err: c.err}, func(d string) contract.JournalRequest {
+			f := journal(t, &recordingLedger{err: c.err}, func(d string) contract.JournalRequest {
 				request.Run, request.Plan = identity, d
 				return request
 			})
@@ -207,7 +207,7 @@ func TestWriteRefusals(t *testing.T) {
 		"does not end": {Entries: []contract.JournalEntry{{Node: target, State: "y"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := &books{}
+			b := &recordingLedger{}
 			f := journal(t, b, func(d string) contract.JournalRequest {
 				request.Run, request.Plan = identity, d
 				return request
@@ -217,7 +217,7 @@ func TestWriteRefusals(t *testing.T) {
 			require.Empty(t, b.closed)
 		})
 	}
-	f := journal(t, &books{}, func(string) contract.JournalRequest {
+	f := journal(t, &recordingLedger{}, func(string) contract.JournalRequest {
 		return contract.JournalRequest{Run: identity, Plan: plan.DigestOf([]byte("none"))}
 	})
 	require.Equal(t, contract.StoreUnavailable, f.kind)
@@ -233,7 +233,7 @@ func TestLoadStatesTheRun(t *testing.T) {
 	require.Equal(t, []ledger.Run{{
 		Workflow: "w", Root: "r", Origin: "o", Agent: l.plan.Agent, PlanDigest: loaded.Head.Digest, PlanName: l.plan.Name,
 		PlanVersion: l.plan.Version, InputDigest: want,
-	}}, l.books.open)
+	}}, l.recordingLedger.open)
 
 	for _, c := range []struct {
 		err     error
@@ -244,7 +244,7 @@ func TestLoadStatesTheRun(t *testing.T) {
 		{ledger.ErrConflict, contract.Conflict, false},
 		{ledger.ErrInvalid, contract.Contract, false},
 	} {
-		l.books.err = c.err
+		l.recordingLedger.err = c.err
 		_, f := l.start(t, `{"source":"s"}`)
 		require.NotNil(t, f)
 		require.Equal(t, c.kind, f.kind)
@@ -264,8 +264,8 @@ func TestLoadPublished(t *testing.T) {
 	old.Name, old.Digest = "old", plan.DigestOf([]byte("another"))
 	lost := kept
 	lost.Name, lost.SourceDigest = "lost", old.Digest
-	l.books.plans = map[string]ledger.Plan{"p@1": kept, digest: kept, "old@1": old, "lost@1": lost}
-	l.books.blobs = map[string][]byte{kept.SourceDigest: source}
+	l.recordingLedger.plans = map[string]ledger.Plan{"p@1": kept, digest: kept, "old@1": old, "lost@1": lost}
+	l.recordingLedger.blobs = map[string][]byte{kept.SourceDigest: source}
 
 	for _, ref := range []string{"p@1", digest} {
 		loaded, f := l.start(t, fmt.Sprintf(`{"plan":%q}`, ref))
@@ -291,12 +291,12 @@ func TestLoadPublished(t *testing.T) {
 		require.Less(t, len(f.message), 1000)
 	}
 	changed := load(nil)
-	changed.books.plans, changed.books.blobs = l.books.plans, l.books.blobs
+	changed.recordingLedger.plans, changed.recordingLedger.blobs = l.recordingLedger.plans, l.recordingLedger.blobs
 	changed.findings.Add(finding(3, diag.Error))
 	_, f := changed.start(t, `{"plan":"p@1"}`)
 	require.Contains(t, f.message, "p@1 compiled when it was published: the catalog or the policy of this worker differs")
 	require.Contains(t, f.message, "finding 3")
-	l.books.err = ledger.ErrUnavailable
+	l.recordingLedger.err = ledger.ErrUnavailable
 	_, f = l.start(t, `{"plan":"p@1"}`)
 	require.Equal(t, contract.StoreUnavailable, f.kind)
 	require.True(t, f.retried)

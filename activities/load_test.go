@@ -22,19 +22,19 @@ import (
 
 // loader is an engine whose compiler gives one plan, or findings.
 type loader struct {
-	engine   *activities.Engine
-	store    *memory
-	books    *books
-	compiled int
-	plan     *plan.Plan
-	findings diag.Diagnostics
-	panics   bool
+	engine          *activities.Engine
+	store           *memory
+	recordingLedger *recordingLedger
+	compiled        int
+	plan            *plan.Plan
+	findings        diag.Diagnostics
+	panics          bool
 }
 
 func load(p *plan.Plan) *loader {
-	l := &loader{plan: p, store: &memory{}, books: &books{}}
+	l := &loader{plan: p, store: &memory{}, recordingLedger: &recordingLedger{}}
 	l.engine = &activities.Engine{
-		Plans: l.store, Values: inline{}, Ledger: l.books, Attributes: []string{contract.AttributePlan},
+		Plans: l.store, Values: inline{}, Ledger: l.recordingLedger, Attributes: []string{contract.AttributePlan},
 		Compile: func(string) (*plan.Plan, diag.Diagnostics) {
 			l.compiled++
 			if l.panics {

@@ -51,11 +51,11 @@ func (b *bench) publish(ctx context.Context, source string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	blob, err := b.books.PutBlob(ctx, []byte(source))
+	blob, err := b.ledger.PutBlob(ctx, []byte(source))
 	if err != nil {
 		return "", err
 	}
-	_, err = b.books.PublishPlan(ctx, ledger.Plan{
+	_, err = b.ledger.PublishPlan(ctx, ledger.Plan{
 		Name: compiled.Name, Version: compiled.Version, Digest: plan.DigestOf(raw), SourceDigest: blob, Author: "bench", Agent: compiled.Agent,
 	})
 	return compiled.Name + "@" + compiled.Version, err

@@ -50,9 +50,9 @@ type bench struct {
 	pairs int
 	// match selects cases by a part of their name.
 	match string
-	// server is the process id of the server, and books what the engine states.
+	// server is the process id of the server, and ledger what the engine states.
 	server int
-	books  ledger.Store
+	ledger ledger.Store
 }
 
 func run(ctx context.Context, args []string) (err error) {
@@ -151,7 +151,7 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer hand.Stop()
-	b := &bench{client: h.Client(), plain: plain, rounds: *rounds, pairs: pairs, match: *match, server: server.PID, books: h.Store().Ledger}
+	b := &bench{client: h.Client(), plain: plain, rounds: *rounds, pairs: pairs, match: *match, server: server.PID, ledger: h.Store().Ledger}
 	if selected("speed") {
 		err = b.speed(ctx)
 	}

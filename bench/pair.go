@@ -59,7 +59,7 @@ func (b *bench) placed(ctx context.Context) error {
 			return ctx.Err()
 		case <-timer.C:
 		}
-		left, err := b.books.Pending(ctx, 1)
+		left, err := b.ledger.Pending(ctx, 1)
 		if err != nil || len(left) == 0 {
 			return err
 		}

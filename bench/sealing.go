@@ -73,7 +73,7 @@ func (b *bench) sealing(ctx context.Context) (err error) {
 			return failed
 		}
 		defer func() { err = errors.Join(err, done()) }()
-		sides[i] = &bench{client: h.Client(), books: h.Store().Ledger, rounds: b.rounds}
+		sides[i] = &bench{client: h.Client(), ledger: h.Store().Ledger, rounds: b.rounds}
 	}
 	fmt.Println("\nSealing, each as min median max of", b.rounds, "runs")
 	for _, c := range []struct {

@@ -177,8 +177,8 @@ func TestDirThatIsChecked(t *testing.T) {
 	}
 }
 
-// A blob that was damaged is mended by whoever stores it again.
-func TestDirMendsWhatIsStoredAgain(t *testing.T) {
+// A blob that was damaged is repaired when it is stored again.
+func TestDirRepairsWhatIsStoredAgain(t *testing.T) {
 	root := t.TempDir()
 	dir, err := blob.Open(root)
 	require.NoError(t, err)

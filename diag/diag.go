@@ -81,7 +81,7 @@ type Diagnostic struct {
 	Witness string
 	// Before is a JSON text, or "". It is shown to people only.
 	Before string
-	// Suggestion is a near name or the edit that mends it, or "".
+	// Suggestion is a near name or the edit that fixes it, or "".
 	Suggestion string
 	// Edits are Suggestion as changes of the file, for programs: all of them or
 	// none are to be made. There are none where it is known what to write, but not

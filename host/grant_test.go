@@ -32,10 +32,10 @@ func TestStartGrants(t *testing.T) {
 			o := all[name](t)
 			d := deploy(t, &o)
 			h := stage.Host(t, host.Options{Store: o, Trust: d.bootstrap})
-			books := h.Store().Ledger
-			d.state(t, books, d.publisher(), &trust.AddAgent{AgentID: "tester", Owner: "Ada", Keys: []string{d.starts.Public()}})
-			row := d.row(t, books, versioned("1"), nil)
-			_, err := books.PublishPlan(t.Context(), row)
+			store := h.Store().Ledger
+			d.state(t, store, d.publisher(), &trust.AddAgent{AgentID: "tester", Owner: "Ada", Keys: []string{d.starts.Public()}})
+			row := d.row(t, store, versioned("1"), nil)
+			_, err := store.PublishPlan(t.Context(), row)
 			require.NoError(t, err)
 
 			id := func(name string) string { return "grant-" + strings.ReplaceAll(t.Name(), " ", "") + "-" + name }
@@ -74,7 +74,7 @@ func TestStartGrants(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "Rae", r.Requester)
 			require.Equal(t, digest, r.GrantDigest)
-			s, err := trust.Read(t.Context(), books, d.bootstrap)
+			s, err := trust.Read(t.Context(), store, d.bootstrap)
 			require.NoError(t, err)
 			_, err = trust.VerifyGrant(s, r.Grant, trust.Grant{
 				Namespace: "default", WorkflowID: id("one"), Plan: row.Digest, Input: r.InputDigest, Agent: "tester",
@@ -111,14 +111,14 @@ func TestStartGrants(t *testing.T) {
 			})
 			require.NoError(t, err)
 			require.NoError(t, stage.Await(t, h.Client(), h.Client().GetWorkflow(t.Context(), long.GetID(), reset.GetRunId()), nil))
-			second, err := books.Run(t.Context(), long.GetID(), reset.GetRunId())
+			second, err := store.Run(t.Context(), long.GetID(), reset.GetRunId())
 			require.NoError(t, err)
 			require.Equal(t, "Rae", second.Requester)
 			require.Equal(t, long.GetRunID(), second.Origin)
 			require.NotEmpty(t, second.GrantDigest)
 
 			// The key is the agent's no more.
-			d.state(t, books, &trust.SetAgentKeys{AgentID: "tester", Keys: []string{newKey(t).Public()}})
+			d.state(t, store, &trust.SetAgentKeys{AgentID: "tester", Keys: []string{newKey(t).Public()}})
 			refused(contract.Blocked, "no key that may act for tester", start("late", `{"x":2}`, grant(d.starts, "late", nil)))
 			run := start("late", `{"x":2}`, nil)
 			require.NoError(t, stage.Await(t, h.Client(), run, nil), "pure nodes need no grant")

@@ -458,10 +458,10 @@ func published(t *testing.T, h *host.Host, text string) string {
 	require.False(t, ds.HasErrors(), "%v", ds)
 	raw, err := p.Encode()
 	require.NoError(t, err)
-	books := h.Store().Ledger
-	blob, err := books.PutBlob(t.Context(), []byte(text))
+	store := h.Store().Ledger
+	blob, err := store.PutBlob(t.Context(), []byte(text))
 	require.NoError(t, err)
-	_, err = books.PublishPlan(t.Context(), ledger.Plan{
+	_, err = store.PublishPlan(t.Context(), ledger.Plan{
 		Name: p.Name, Version: p.Version, Digest: plan.DigestOf(raw), SourceDigest: blob, Author: "alice", Agent: p.Agent,
 	})
 	require.NoError(t, err)
@@ -474,15 +474,15 @@ func TestPublishedPlansRun(t *testing.T) {
 	stage.Parallel(t)
 	h := stage.Host(t, host.Options{})
 	ctx := t.Context()
-	books := h.Store().Ledger
+	store := h.Store().Ledger
 	text := source("", []string{"a engine/pass 500"}, []string{"$input.x -> a.x", "a.x -> $output.x"})
 	ref := published(t, h, text)
-	kept, err := books.Plan(ctx, ref)
+	kept, err := store.Plan(ctx, ref)
 	require.NoError(t, err)
 	digest := kept.Digest
 	other := kept
 	other.Name, other.Digest = "other", plan.DigestOf([]byte("other"))
-	_, err = books.PublishPlan(ctx, other)
+	_, err = store.PublishPlan(ctx, other)
 	require.NoError(t, err)
 	start := func(ref string) (client.WorkflowRun, error) {
 		run, err := h.Client().ExecuteWorkflow(ctx, client.StartWorkflowOptions{TaskQueue: contract.QueueEngine},

@@ -19,9 +19,9 @@ const retentionReason = "ledger.retention"
 
 // retain applies a policy now and then, until ctx ends. A store that is away, or
 // that refuses, is asked again at the next time.
-func retain(ctx context.Context, books ledger.Retention, policy ledger.Policy, every time.Duration, logger *slog.Logger) {
+func retain(ctx context.Context, store ledger.Retention, policy ledger.Policy, every time.Duration, logger *slog.Logger) {
 	for {
-		pruned, err := books.Retain(ctx, policy, retentionReason)
+		pruned, err := store.Retain(ctx, policy, retentionReason)
 		for _, class := range slices.Sorted(maps.Keys(pruned)) {
 			if n := pruned[class]; n > 0 {
 				logger.InfoContext(ctx, "bodies of the ledger were pruned", "class", class, "count", n)

@@ -50,9 +50,9 @@ func TestRetention(t *testing.T) {
 			h = stage.Host(t, host.Options{
 				Store: o, Retention: ledger.Policy{ledger.Operational: time.Millisecond, ledger.Evidence: 1000 * time.Hour}, RetainEvery: 10 * time.Millisecond,
 			})
-			books := h.Store().Ledger
+			store := h.Store().Ledger
 			present := func(chain string) (there, gone int) {
-				records, err := books.Chain(t.Context(), chain, 0, 1000)
+				records, err := store.Chain(t.Context(), chain, 0, 1000)
 				require.NoError(t, err)
 				for _, r := range records {
 					e, err := ledger.DecodeEntry(r.Bytes)
@@ -60,7 +60,7 @@ func TestRetention(t *testing.T) {
 					if e.Body == "" {
 						continue
 					}
-					if _, err := books.Stored(t.Context(), e.Body); err == nil {
+					if _, err := store.Stored(t.Context(), e.Body); err == nil {
 						there++
 					} else {
 						require.ErrorIs(t, err, ledger.ErrGone)

@@ -156,10 +156,10 @@ func TestSecretsDoNotComeBack(t *testing.T) {
 			require.NotZero(t, events)
 		})
 	}
-	books := h.Store().Ledger
-	pending, err := books.Pending(t.Context(), 10_000)
+	store := h.Store().Ledger
+	pending, err := store.Pending(t.Context(), 10_000)
 	require.NoError(t, err)
-	placed, err := books.Records(t.Context(), 0, 10_000)
+	placed, err := store.Records(t.Context(), 0, 10_000)
 	require.NoError(t, err)
 	failures := 0
 	for _, r := range append(pending, placed...) {
@@ -168,7 +168,7 @@ func TestSecretsDoNotComeBack(t *testing.T) {
 		if e.Body == "" {
 			continue
 		}
-		body, err := books.Body(t.Context(), e.Body)
+		body, err := store.Body(t.Context(), e.Body)
 		require.NoError(t, err)
 		clean("the ledger", string(body))
 		if bytes.Contains(body, []byte(redact.Mark)) {

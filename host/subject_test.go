@@ -51,18 +51,18 @@ func TestASubjectIsErased(t *testing.T) {
 			operator, err := store.Open(t.Context(), owner(o))
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, operator.Close()) })
-			books := operator.Ledger
+			store := operator.Ledger
 			chains := []string{ledger.RunChain(id, run.GetRunID()), ledger.RunChain(id, reset.GetRunId())}
 			bodies := func(read func(digest string)) (n int) {
 				for _, chain := range chains {
-					records, err := books.Chain(t.Context(), chain, 0, 1000)
+					records, err := store.Chain(t.Context(), chain, 0, 1000)
 					require.NoError(t, err)
 					require.NotEmpty(t, records, chain)
 					for _, r := range records {
 						e, err := ledger.DecodeEntry(r.Bytes)
 						require.NoError(t, err)
 						require.Empty(t, e.Refs, "digests of what might be guessed are sealed")
-						stored, err := books.Stored(t.Context(), e.Body)
+						stored, err := store.Stored(t.Context(), e.Body)
 						require.NoError(t, err)
 						_, sealed := ledger.Sealed(stored)
 						require.True(t, sealed, e.Key)
@@ -73,18 +73,18 @@ func TestASubjectIsErased(t *testing.T) {
 				return n
 			}
 			n := bodies(func(digest string) {
-				_, err := books.Body(t.Context(), digest)
+				_, err := store.Body(t.Context(), digest)
 				require.NoError(t, err)
 			})
-			require.NoError(t, books.EraseSubject(t.Context(), "person-17", "asked"))
+			require.NoError(t, store.EraseSubject(t.Context(), "person-17", "asked"))
 			require.Equal(t, n, bodies(func(digest string) {
-				_, err := books.Body(t.Context(), digest)
+				_, err := store.Body(t.Context(), digest)
 				require.ErrorIs(t, err, ledger.ErrGone)
 			}))
 			integrate(t, operator)
 
 			dir := filepath.Join(t.TempDir(), "export")
-			_, err = audit.Export(t.Context(), books, dir)
+			_, err = audit.Export(t.Context(), store, dir)
 			require.NoError(t, err)
 			report, err := audit.Verify(dir, audit.Trust{Origin: operator.Key.Name(), Log: operator.Key.Public()}, nil)
 			require.NoError(t, err)

@@ -57,21 +57,21 @@ func deploy(t *testing.T, o *store.Options) *deployment {
 }
 
 // state states acts, signed by both admins.
-func (d *deployment) state(t *testing.T, books ledger.Store, acts ...trust.Act) trust.State {
+func (d *deployment) state(t *testing.T, store ledger.Store, acts ...trust.Act) trust.State {
 	t.Helper()
-	s, err := trust.Read(t.Context(), books, d.bootstrap)
+	s, err := trust.Read(t.Context(), store, d.bootstrap)
 	require.NoError(t, err)
 	e, err := s.Draft(time.Now(), acts...).Envelope(d.ada, d.ben)
 	require.NoError(t, err)
 	raw, err := e.Encode()
 	require.NoError(t, err)
-	s, err = trust.Publish(t.Context(), books, d.bootstrap, raw, time.Now())
+	s, err = trust.Publish(t.Context(), store, d.bootstrap, raw, time.Now())
 	require.NoError(t, err)
 	return s
 }
 
 // row compiles a plan and gives the row of its publication, signed by the author.
-func (d *deployment) row(t *testing.T, books ledger.Store, text string, change func(*trust.Plan)) ledger.Plan {
+func (d *deployment) row(t *testing.T, store ledger.Store, text string, change func(*trust.Plan)) ledger.Plan {
 	t.Helper()
 	_, catalog, err := host.Catalog(nil, nil)
 	require.NoError(t, err)
@@ -79,7 +79,7 @@ func (d *deployment) row(t *testing.T, books ledger.Store, text string, change f
 	require.False(t, ds.HasErrors(), "%v", ds)
 	raw, err := p.Encode()
 	require.NoError(t, err)
-	blob, err := books.PutBlob(t.Context(), []byte(text))
+	blob, err := store.PutBlob(t.Context(), []byte(text))
 	require.NoError(t, err)
 	row := ledger.Plan{Name: p.Name, Version: p.Version, Digest: plan.DigestOf(raw), SourceDigest: blob, Author: "fay", Agent: p.Agent}
 	what := trust.Plan{
@@ -119,9 +119,9 @@ func TestPublishedPlansAreSigned(t *testing.T) {
 			o := all[name](t)
 			d := deploy(t, &o)
 			h := stage.Host(t, host.Options{Store: o, Trust: d.bootstrap})
-			books := h.Store().Ledger
+			store := h.Store().Ledger
 			publish := func(p ledger.Plan) {
-				_, err := books.PublishPlan(t.Context(), p)
+				_, err := store.PublishPlan(t.Context(), p)
 				require.NoError(t, err)
 			}
 			start := func(ref string) error {
@@ -136,35 +136,35 @@ func TestPublishedPlansAreSigned(t *testing.T) {
 				require.Equal(t, contract.Blocked, f.Kind)
 				require.Contains(t, f.Message, why)
 			}
-			good := d.row(t, books, versioned("1"), nil)
+			good := d.row(t, store, versioned("1"), nil)
 			publish(good)
 			refused("signed@1", `there is no publisher "fay"`)
-			s := d.state(t, books, d.publisher())
+			s := d.state(t, store, d.publisher())
 			require.NoError(t, start("signed@1"))
 			require.NoError(t, start(good.Digest))
 
 			// Rows behind the back.
-			unsigned := d.row(t, books, versioned("2"), nil)
+			unsigned := d.row(t, store, versioned("2"), nil)
 			unsigned.Signature = nil
 			publish(unsigned)
 			refused("signed@2", "signed@2 is in the store without its author's signature")
-			borrowed := d.row(t, books, versioned("3"), nil)
+			borrowed := d.row(t, store, versioned("3"), nil)
 			borrowed.Signature = good.Signature
 			publish(borrowed)
 			refused("signed@3", "the signature is of signed@1, not of signed@3")
-			foreign := d.row(t, books, versioned("4"), func(p *trust.Plan) { p.Deployment = "other" })
+			foreign := d.row(t, store, versioned("4"), func(p *trust.Plan) { p.Deployment = "other" })
 			publish(foreign)
 			refused("signed@4", "the plan is signed for other")
-			dev := d.row(t, books, versioned("5"), func(p *trust.Plan) { p.Audience = trust.Dev })
+			dev := d.row(t, store, versioned("5"), func(p *trust.Plan) { p.Audience = trust.Dev })
 			publish(dev)
 			refused(dev.Digest, "(dev), not for test (prod)")
-			renamed := d.row(t, books, versioned("1"), func(p *trust.Plan) { p.Name = "renamed" })
+			renamed := d.row(t, store, versioned("1"), func(p *trust.Plan) { p.Name = "renamed" })
 			renamed.Name = "renamed"
 			publish(renamed)
 			refused("renamed@1", "what is published as renamed@1 is the source of signed@1")
 
 			// A publisher who is revoked takes along what was signed.
-			s = d.state(t, books, &trust.RevokePublisher{ID: "fay"})
+			s = d.state(t, store, &trust.RevokePublisher{ID: "fay"})
 			refused("signed@1", `is signed by "fay", who is revoked since `+s.Issued.String())
 
 			// A statement that the admins have not agreed on ends all trust.
@@ -172,9 +172,9 @@ func TestPublishedPlansAreSigned(t *testing.T) {
 			require.NoError(t, err)
 			raw, err := e.Encode()
 			require.NoError(t, err)
-			list, err := books.Authority(t.Context())
+			list, err := store.Authority(t.Context())
 			require.NoError(t, err)
-			require.NoError(t, books.StateAuthority(t.Context(), raw, plan.DigestOf(list[len(list)-1])))
+			require.NoError(t, store.StateAuthority(t.Context(), raw, plan.DigestOf(list[len(list)-1])))
 			refused("signed@1", "statement 3: 1 of the admins' persons have signed (ada), 2 must")
 			_, err = host.New(t.Context(), host.Options{Dev: true, Store: o, Trust: d.bootstrap, Client: client.Options{HostPort: stage.Temporal(t).Address}})
 			require.ErrorIs(t, err, trust.ErrInvalid, "no worker begins with it either")

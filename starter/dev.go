@@ -141,7 +141,7 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 		conn := &connection{
 			address: l.Address, namespace: l.Namespace, ui: l.UI,
 			sealing: host.ClientSealing(settings), blobs: worker.host.Store().Blobs,
-			place: &place{store: worker.store, local: &l, known: true, settings: settings, opened: worker.host.Store(), books: worker.host.Store().Ledger, root: root},
+			place: &place{store: worker.store, local: &l, known: true, settings: settings, opened: worker.host.Store(), ledgerStore: worker.host.Store().Ledger, root: root},
 		}
 		p.of(conn, worker.host.Client())
 		return p.devRun(ctx, o, conn, todo, server, worker.host.Store(), trusted)

@@ -25,9 +25,9 @@ type place struct {
 	known bool
 	// settings are the configuration.
 	settings config.Config
-	// opened is the store once it is open, and books its ledger.
-	opened *store.Opened
-	books  ledger.Store
+	// opened is the store once it is open, and ledgerStore its ledger.
+	opened      *store.Opened
+	ledgerStore ledger.Store
 	// root is what is trusted once it is known.
 	root *rooted
 }
@@ -80,8 +80,8 @@ func (at *place) there() error {
 
 // ledger opens the ledger, until Close.
 func (at *place) ledger(ctx context.Context, p *Program) (ledger.Store, error) {
-	if at.books != nil {
-		return at.books, nil
+	if at.ledgerStore != nil {
+		return at.ledgerStore, nil
 	}
 	if err := at.there(); err != nil {
 		return nil, err
@@ -93,8 +93,8 @@ func (at *place) ledger(ctx context.Context, p *Program) (ledger.Store, error) {
 		return nil, storeError(err)
 	}
 	p.later(s.Close)
-	at.opened, at.books = s, s.Ledger
-	return at.books, nil
+	at.opened, at.ledgerStore = s, s.Ledger
+	return at.ledgerStore, nil
 }
 
 // storeError is the failure of a store that cannot be opened or used.

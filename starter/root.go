@@ -114,11 +114,11 @@ func keepTrust(ctx context.Context, dir string, kept *store.Opened, r *rooted) (
 
 // state gives what the admins have stated. In dev mode, where one key is all the
 // admins, it first states what is missing.
-func (r *rooted) state(ctx context.Context, books ledger.Store, missing func(trust.State) []trust.Act) (trust.State, error) {
+func (r *rooted) state(ctx context.Context, store ledger.Store, missing func(trust.State) []trust.Act) (trust.State, error) {
 	if r.dev == nil {
-		return trust.Read(ctx, books, r.bootstrap)
+		return trust.Read(ctx, store, r.bootstrap)
 	}
-	return r.dev.State(ctx, books, missing)
+	return r.dev.State(ctx, store, missing)
 }
 
 // indented is JSON for files that people read.

@@ -18,7 +18,7 @@ const vouchTime = 10 * time.Second
 
 // vouch verifies the ledger after a run has ended, as an auditor would: from an
 // export and what dev mode trusts.
-func (p *Program) vouch(ctx context.Context, kept *store.Opened, t ticket, folder string, trusted audit.Trust) error {
+func (p *Program) vouch(ctx context.Context, kept *store.Opened, t runRef, folder string, trusted audit.Trust) error {
 	if kept.Key == nil {
 		return nil // another process signs this log
 	}

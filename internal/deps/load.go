@@ -79,7 +79,7 @@ func imports(file string) ([]string, error) {
 
 // Inits lists the places, "file:line", of init functions in the Go files of dir
 // and below that are not tests. Registries that fill themselves hide what a
-// program is made of, and in workflow code they run outside of Temporal's sight.
+// program is made of, and in workflow code they run where Temporal cannot see them.
 func Inits(dir string) ([]string, error) {
 	var found []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

@@ -1,7 +1,7 @@
 // Package deps is the import policy of this project: which package may import
 // what, as one table, and the check that holds the source to it.
 //
-// The table is data on purpose. A build that breaks it is mended by moving
+// The table is data on purpose. A build that breaks it is fixed by moving
 // code, not by changing a row; a row changes only when the design does.
 //
 // A package's imports are those of its files that are not tests, for every

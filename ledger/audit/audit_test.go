@@ -255,7 +255,7 @@ func tampering(t *testing.T, base *world) {
 			return e, b[:10]
 		}, true, audit.BadHistory, "the log has shrunk"},
 		{"the tree is made anew with the log's key", func(w *world, e, b [][]byte) ([][]byte, [][]byte) {
-			// One fact less, and every chain mended.
+			// One fact less, and every chain relinked.
 			var kept [][]byte
 			last := map[string]*ledger.Entry{}
 			hashes := map[string]ledger.Hash{}

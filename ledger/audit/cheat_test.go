@@ -40,7 +40,7 @@ func (w *world) tale(t testing.TB) tale {
 	return out
 }
 
-// tell writes a tale, with its chains mended, signed by the log's key.
+// tell writes a tale, with its chains relinked, signed by the log's key.
 func (w *world) tell(t testing.TB, of tale) {
 	var s story
 	var bodies []byte

@@ -31,13 +31,13 @@ func storyOf(t testing.TB, entries [][]byte) story {
 	return s
 }
 
-// lines writes the entries; mended says that each follows the one before it in
+// lines writes the entries; relinked says that each follows the one before it in
 // its chain.
-func (s story) lines(t testing.TB, mended bool) [][]byte {
+func (s story) lines(t testing.TB, relinked bool) [][]byte {
 	var out [][]byte
 	last := map[string]*ledger.Entry{}
 	for _, e := range s {
-		if mended {
+		if relinked {
 			e.N, e.Prev = 0, ledger.Hash{}
 			if p := last[e.Chain]; p != nil {
 				h, err := p.Hash()
@@ -67,7 +67,7 @@ func TestForgery(t *testing.T) { onBoth(t, forgery) }
 func forgery(t *testing.T, base *world) {
 	for _, c := range []struct {
 		name   string
-		mended bool
+		relinked bool
 		change func(t *testing.T, s story, bodies [][]byte) (story, [][]byte)
 		want   audit.ProblemKind
 		says   string
@@ -142,7 +142,7 @@ func forgery(t *testing.T, base *world) {
 			w := *base
 			w.export(t)
 			entries, bodies := c.change(t, storyOf(t, linesOf(w.read(t, audit.EntriesFile))), linesOf(w.read(t, audit.BodiesFile)))
-			lines := entries.lines(t, c.mended)
+			lines := entries.lines(t, c.relinked)
 			w.write(t, audit.EntriesFile, bytes.Join(lines, nil))
 			w.write(t, audit.BodiesFile, bytes.Join(bodies, nil))
 			w.write(t, audit.CheckpointFile, w.sign(t, w.key, lines))

@@ -34,8 +34,8 @@ func (s *Store) GetBlob(ctx context.Context, digest string) (b []byte, err error
 	return b, nil
 }
 
-// errNotKept ends a transaction whose rows are not wanted.
-var errNotKept = errors.New("not kept")
+// errDiscard rolls back a transaction whose rows are not wanted.
+var errDiscard = errors.New("discard")
 
 // CheckBlobs implements [ledger.Blobs].
 func (s *Store) CheckBlobs(ctx context.Context, size int) error {
@@ -45,9 +45,9 @@ func (s *Store) CheckBlobs(ctx context.Context, size int) error {
 		if _, err := t.exec(ctx, "INSERT INTO blobs (digest, bytes) VALUES ($1, $2)", plan.DigestOf(b), b); err != nil {
 			return err
 		}
-		return errNotKept
+		return errDiscard
 	})
-	if errors.Is(err, errNotKept) {
+	if errors.Is(err, errDiscard) {
 		return nil
 	}
 	return err
