@@ -1,7 +1,6 @@
 package activities
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -198,29 +197,6 @@ func pick(output any, port string) (any, bool) {
 	}
 	v, ok := object[port]
 	return v, ok
-}
-
-// Route implements the activity engine/route: which error edges of a failed
-// node are delivered.
-func (e *Engine) Route(ctx context.Context, request contract.RouteRequest) (contract.RouteResult, error) {
-	result := contract.RouteResult{Request: request.Request}
-	var n *node
-	store, stop := storing(ctx, 0)
-	defer stop()
-	err := waited(store, e.Plans, request.Patient)
-	if err == nil {
-		n, err = find(store, e.Plans, request.Plan, request.Node)
-	}
-	if err == nil {
-		err = e.Values.Give(store, request.Run.Workflow, &request.Input)
-	}
-	if err == nil {
-		err = recovered("a predicate", func() (err error) {
-			result.Held, err = n.routeError(&request)
-			return err
-		})
-	}
-	return result, asked{request: request.Request, patient: request.Patient}.failed(ctx, err)
 }
 
 func (n *node) routeError(request *contract.RouteRequest) ([]bool, error) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -235,14 +234,6 @@ func (c *Client) otherHistory(id string) string {
 
 // plainWord is text that a shell takes for one word as it is.
 var plainWord = regexp.MustCompile(`^[0-9A-Za-z_./:@%+=,-]+$`)
-
-// quoted writes a word for the command line of a shell.
-func quoted(word string) string {
-	if plainWord.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
 
 // unplaced is the cause of a run that does not begin since no build is current; nil
 // where there is no build that could be.

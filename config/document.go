@@ -72,17 +72,6 @@ func children(prefix string) []string {
 	return names
 }
 
-func (l *loader) isMap(v *syntax.Value, name string) bool {
-	if v.Kind == syntax.Map {
-		return true
-	}
-	if name == "" {
-		name = "the configuration"
-	}
-	l.report(diag.ConfigValue, v.Range(), fmt.Sprintf("%s is a %s, but must be a map", name, v.Kind), "")
-	return false
-}
-
 func (l *loader) unknown(at *syntax.Value, name string, names []string) {
 	d := diag.Diagnostic{
 		Code:    diag.ConfigKey,

@@ -112,7 +112,3 @@ type loader struct {
 	said map[string]bool
 	ds   diag.Diagnostics
 }
-
-func (l *loader) report(code diag.Code, at diag.Range, summary, detail string) {
-	l.ds.Add(diag.Diagnostic{Code: code, Subject: at, Summary: summary, Detail: detail})
-}

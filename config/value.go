@@ -323,3 +323,14 @@ func located(s sort, raw, dir string) string {
 	}
 	return raw
 }
+
+func (l *loader) isMap(v *syntax.Value, name string) bool {
+	if v.Kind == syntax.Map {
+		return true
+	}
+	if name == "" {
+		name = "the configuration"
+	}
+	l.report(diag.ConfigValue, v.Range(), fmt.Sprintf("%s is a %s, but must be a map", name, v.Kind), "")
+	return false
+}

@@ -2,7 +2,6 @@ package graph
 
 import (
 	"bytes"
-	"encoding/xml"
 	"fmt"
 	"math"
 	"strings"
@@ -93,21 +92,6 @@ func (d *drawing) measure() {
 	d.left = low - (d.width-(high-low))/2
 	d.rows = d.legendRows()
 	d.height = y - gapDown + margin + float64(len(d.rows))*legendGap + margin
-}
-
-// num writes a coordinate: one decimal, the same on every machine.
-func num(x float64) string {
-	x = math.Round(x*10) / 10
-	if x == 0 {
-		x = 0 // not -0
-	}
-	return strings.TrimSuffix(fmt.Sprintf("%.1f", x), ".0")
-}
-
-func escape(s string) string {
-	var b bytes.Buffer
-	_ = xml.EscapeText(&b, []byte(s)) // a bytes.Buffer does not fail
-	return b.String()
 }
 
 func (d *drawing) write() []byte {

@@ -29,6 +29,3 @@ func (o Options) Check() error {
 // errUnsealed is why production does not start: a store on PostgreSQL is production.
 var errUnsealed = errors.New("there are no payload keys (payload.keys), without which every client of the Temporal namespace could answer for a worker: " +
 	"chimera migrate --new-payload-key FILE makes one, and every worker of the deployment has payload.keys: [\"${file:FILE}\"]")
-
-// has reports whether a host has a role.
-func (o Options) has(r Role) bool { return len(o.Roles) == 0 || slices.Contains(o.Roles, r) }

@@ -63,9 +63,6 @@ const (
 // give both sides the same.
 const EagerActivities = 3
 
-// Roles lists all roles.
-func Roles() []Role { return []Role{RoleEngine, RoleTools} }
-
 // Options say what a host is made of. What only one role needs is used by no
 // other: a host without the role engine opens no ledger and compiles nothing, and
 // one without the role tools starts no child.

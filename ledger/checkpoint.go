@@ -16,7 +16,6 @@ import (
 	formats "github.com/transparency-dev/formats/log"
 	cosign "github.com/transparency-dev/formats/note"
 	"golang.org/x/mod/sumdb/note"
-	"golang.org/x/mod/sumdb/tlog"
 )
 
 // Checkpoint is what the log's key signs: a number of entries and their root. Its text is a
@@ -207,15 +206,6 @@ func (s Signers) Alone(raw []byte) ([]byte, error) {
 		return nil, err
 	}
 	return note.Sign(n)
-}
-
-// EmptyRoot is the root of the tree without entries (RFC 6962, section 2.1).
-func EmptyRoot() Hash {
-	root, err := tlog.TreeHash(0, nil)
-	if err != nil {
-		panic(err) // nothing is read
-	}
-	return Hash(root)
 }
 
 // Witness is a key that cosigns checkpoints (https://c2sp.org/tlog-cosignature).

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"math"
 
 	"chimera.ai/engine/ledger/internal/scan"
@@ -117,4 +118,16 @@ func scanEntry(b []byte) (*Entry, bool) {
 		return nil, false
 	}
 	return &e, true
+}
+
+// DecodeEntry reads canonical bytes, and refuses what [Entry.Encode] would not
+// write, so that an entry has one hash.
+func DecodeEntry(b []byte) (*Entry, error) {
+	if len(b) > MaxEntryBytes {
+		return nil, fmt.Errorf("decode entry: %d bytes, more than %d", len(b), MaxEntryBytes)
+	}
+	if e, ok := scanEntry(b); ok {
+		return e, nil
+	}
+	return decodeEntry(b)
 }

@@ -119,18 +119,6 @@ func (e *Entry) Encode() ([]byte, error) {
 	return b, nil
 }
 
-// DecodeEntry reads canonical bytes, and refuses what [Entry.Encode] would not
-// write, so that an entry has one hash.
-func DecodeEntry(b []byte) (*Entry, error) {
-	if len(b) > MaxEntryBytes {
-		return nil, fmt.Errorf("decode entry: %d bytes, more than %d", len(b), MaxEntryBytes)
-	}
-	if e, ok := scanEntry(b); ok {
-		return e, nil
-	}
-	return decodeEntry(b)
-}
-
 // decodeEntry is DecodeEntry for any JSON.
 func decodeEntry(b []byte) (*Entry, error) {
 	e := new(Entry)

@@ -241,3 +241,12 @@ func (f *Frontier) Root() Hash {
 	}
 	return root
 }
+
+// EmptyRoot is the root of the tree without entries (RFC 6962, section 2.1).
+func EmptyRoot() Hash {
+	root, err := tlog.TreeHash(0, nil)
+	if err != nil {
+		panic(err) // nothing is read
+	}
+	return Hash(root)
+}

@@ -4,6 +4,7 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -95,31 +96,6 @@ type reply struct {
 	err   *contract.Error
 }
 
-// spawn starts a server and the goroutines that serve it.
-func spawn(name string, s Server, opts Options) (*conn, error) {
-	proc, err := process.Start(process.Spec{Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, Guard: true})
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", s.Command, err)
-	}
-	c := &conn{
-		name: name, opts: opts, proc: proc,
-		log:       opts.Logger.With("server", name, "pid", proc.PID),
-		tail:      process.Tail{Limit: stderrTail},
-		queue:     make(chan *outgoing, queueLong),
-		pending:   map[int64]*request{},
-		late:      map[int64]bool{},
-		failed:    make(chan struct{}),
-		gone:      make(chan struct{}),
-		stderrEnd: make(chan struct{}),
-	}
-	var pipes sync.WaitGroup
-	pipes.Go(c.write)
-	pipes.Go(c.read)
-	pipes.Go(c.readErrors)
-	go c.reap(&pipes)
-	return c, nil
-}
-
 // reap ends the process once the connection has failed, and waits for everything to end.
 func (c *conn) reap(pipes *sync.WaitGroup) {
 	select {
@@ -190,84 +166,12 @@ func (c *conn) unsent(format string, args ...any) *contract.Error {
 	return c.errorf(contract.Unsent, format, args...)
 }
 
-// roundTrip sends a request and waits for its answer, for the end of ctx, or for the end
-// of the server.
-func (c *conn) roundTrip(ctx context.Context, method string, params any) reply {
-	r := &request{method: method, answer: make(chan reply, 1)}
-	c.mu.Lock()
-	if c.reason != nil {
-		defer c.mu.Unlock()
-		return reply{err: c.unsent("not running: %s", c.reason.Message)}
-	}
-	c.next++
-	r.id = c.next
-	c.mu.Unlock()
-
-	line, err := encode(struct {
-		JSONRPC string `json:"jsonrpc"`
-		ID      int64  `json:"id"`
-		Method  string `json:"method"`
-		Params  any    `json:"params,omitempty"`
-	}{mcp.JSONRPC_VERSION, r.id, method, params}, c.opts.MaxLine)
-	if err != nil {
-		return reply{err: c.refuse(err)}
-	}
-
-	c.mu.Lock()
-	if c.reason != nil {
-		defer c.mu.Unlock()
-		return reply{err: c.unsent("not running: %s", c.reason.Message)}
-	}
-	c.pending[r.id] = r
-	c.mu.Unlock()
-
-	select {
-	case c.queue <- &outgoing{line, r}:
-	case answer := <-r.answer:
-		return answer
-	case <-ctx.Done():
-		return c.withdraw(ctx, r)
-	}
-	select {
-	case answer := <-r.answer:
-		return answer
-	case <-ctx.Done():
-		return c.withdraw(ctx, r)
-	}
-}
-
 // refuse returns the error of a message that could not be encoded.
 func (c *conn) refuse(err error) *contract.Error {
 	if over, ok := err.(*oversize); ok {
 		return c.errorf(contract.TooLarge, "the arguments are too large: %w", over)
 	}
 	return c.errorf(contract.Contract, "the arguments are not JSON: %w", err)
-}
-
-// withdraw gives up a request whose context has ended.
-func (c *conn) withdraw(ctx context.Context, r *request) reply {
-	unsent := r.stage.CompareAndSwap(queued, withdrawn)
-	c.mu.Lock()
-	waiting := c.pending[r.id] == r
-	if waiting {
-		c.forget(r, !unsent)
-	}
-	asked := r.asked
-	c.mu.Unlock()
-	if !waiting {
-		// The answer came first.
-		return <-r.answer
-	}
-	if unsent {
-		return reply{err: stopped(ctx, c.name, "before the request was sent", false)}
-	}
-	c.cancel(r, "the caller stopped waiting")
-	if asked != "" {
-		return reply{err: c.needsInput(asked)}
-	}
-	err := stopped(ctx, c.name, "after the request was sent", true)
-	err.Details = c.withStderr(err.Details)
-	return reply{err: err}
 }
 
 // forget removes a request from the list; the caller holds c.mu.
@@ -363,22 +267,6 @@ var _ transport.Interface = (*conn)(nil)
 // context of whoever calls first.
 func (c *conn) Start(context.Context) error { return nil }
 
-// SendRequest serves the handshake.
-func (c *conn) SendRequest(ctx context.Context, request transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
-	answer := c.roundTrip(ctx, request.Method, request.Params)
-	if answer.err != nil {
-		return nil, answer.err
-	}
-	response := &transport.JSONRPCResponse{JSONRPC: mcp.JSONRPC_VERSION, ID: request.ID, Result: answer.result}
-	if answer.fault != nil {
-		response.Error = new(mcp.JSONRPCErrorDetails)
-		if err := response.Error.UnmarshalJSON(answer.fault); err != nil {
-			return nil, err
-		}
-	}
-	return response, nil
-}
-
 // SendNotification serves the handshake.
 func (c *conn) SendNotification(_ context.Context, notification mcp.JSONRPCNotification) error {
 	c.say(notification)
@@ -399,3 +287,28 @@ func (c *conn) Close() error {
 //
 //lint:ignore ST1003 the name is that of mcp-go's interface
 func (c *conn) GetSessionId() string { return "" }
+
+// stopped returns the error of a call whose context has ended. If nothing was sent, a
+// passed deadline is unsent; the details of a cancelled call say so too.
+func stopped(ctx context.Context, name, when string, wasSent bool) *contract.Error {
+	kind, word := contract.Unsent, "the deadline passed"
+	switch {
+	case ctx.Err() != context.DeadlineExceeded:
+		kind, word = contract.Cancelled, "the call was cancelled"
+	case wasSent:
+		kind = contract.Timeout
+	}
+	err := contract.Errorf(kind, "MCP server %s: %s %s", name, word, when)
+	err.Cause = context.Cause(ctx)
+	err.Details = object("sent", wasSent)
+	return err
+}
+
+// object returns a JSON object with one entry.
+func object(key string, value any) json.RawMessage {
+	raw, err := json.Marshal(map[string]any{key: value})
+	if err != nil {
+		return nil
+	}
+	return raw
+}

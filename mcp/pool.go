@@ -191,19 +191,3 @@ func (s *server) attempt(pause time.Duration) (*conn, error) {
 	}
 	return c, err
 }
-
-// stopped returns the error of a call whose context has ended. If nothing was sent, a
-// passed deadline is unsent; the details of a cancelled call say so too.
-func stopped(ctx context.Context, name, when string, wasSent bool) *contract.Error {
-	kind, word := contract.Unsent, "the deadline passed"
-	switch {
-	case ctx.Err() != context.DeadlineExceeded:
-		kind, word = contract.Cancelled, "the call was cancelled"
-	case wasSent:
-		kind = contract.Timeout
-	}
-	err := contract.Errorf(kind, "MCP server %s: %s %s", name, word, when)
-	err.Cause = context.Cause(ctx)
-	err.Details = object("sent", wasSent)
-	return err
-}

@@ -259,12 +259,3 @@ func (c *conn) withStderr(details json.RawMessage) json.RawMessage {
 	}
 	return raw
 }
-
-// object returns a JSON object with one entry.
-func object(key string, value any) json.RawMessage {
-	raw, err := json.Marshal(map[string]any{key: value})
-	if err != nil {
-		return nil
-	}
-	return raw
-}

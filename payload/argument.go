@@ -1,23 +1,15 @@
 package payload
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 
 	"chimera.ai/engine/contract"
 )
-
-// isStart reports whether targets are the arguments of [contract.WorkflowType]:
-// nothing else in a workflow is read as it came.
-func isStart(targets []any) bool {
-	if len(targets) == 0 {
-		return false
-	}
-	_, ok := targets[0].(*json.RawMessage)
-	return ok
-}
 
 // argumentError says that a run's arguments cannot be read. The SDK ends the run
 // by it, before the interpreter could.
@@ -38,4 +30,36 @@ func (e *argumentError) failure() error {
 	return temporal.NewApplicationErrorWithOptions(f.Message, string(f.Kind), temporal.ApplicationErrorOptions{
 		NonRetryable: true, Details: []any{f},
 	})
+}
+
+// Argument reads the argument of a workflow's start. It is one that was stored for
+// this very workflow, whatever the reference says: what was stored for another one
+// is refused, as if the SDK had read it. The error is a [contract.Error]: of kind
+// StoreUnavailable where the store or a key is away, of TooLarge, or of Contract;
+// blob.ErrNotFound is among its causes where the store does not have it.
+func (a Arguments) Argument(ctx context.Context, workflow string, reference []byte) (json.RawMessage, error) {
+	p, err := decode(reference)
+	if err != nil || !isSealed(p) {
+		claim, err := claimOf(reference)
+		if err != nil {
+			return nil, err
+		}
+		p, err = driver{a.Store, a.Sealing}.retrieve(converter.StorageDriverRetrieveContext{Context: ctx}, claim)
+		if err != nil {
+			return nil, unreadable(err)
+		}
+	}
+	c := sealer{
+		base:    converter.NewCompositeDataConverter(jsonConverter{converter.NewJSONPayloadConverter()}),
+		sealing: a.Sealing,
+		scope:   scopeOf(converter.WorkflowSerializationContext{Namespace: a.Namespace, WorkflowID: workflow}),
+	}
+	var raw json.RawMessage
+	if err := c.FromPayload(p, &raw); err != nil {
+		return nil, unreadable(err)
+	}
+	if len(raw) > MaxArgument {
+		return nil, contract.Errorf(contract.TooLarge, "the start's argument has %d bytes; the most are %d", len(raw), MaxArgument)
+	}
+	return raw, nil
 }

@@ -418,3 +418,13 @@ func (planConverter) ToString(p *commonpb.Payload) string {
 
 // errDigest reports plan bytes that are not what their head says.
 var errDigest = errors.New("plan bytes do not have the digest that their head names")
+
+// isStart reports whether targets are the arguments of [contract.WorkflowType]:
+// nothing else in a workflow is read as it came.
+func isStart(targets []any) bool {
+	if len(targets) == 0 {
+		return false
+	}
+	_, ok := targets[0].(*json.RawMessage)
+	return ok
+}

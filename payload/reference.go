@@ -2,17 +2,12 @@ package payload
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 
 	commandpb "go.temporal.io/api/command/v1"
 	commonpb "go.temporal.io/api/common/v1"
-	"go.temporal.io/api/enums/v1"
-	historypb "go.temporal.io/api/history/v1"
 	sdkpb "go.temporal.io/api/sdk/v1"
-	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"chimera.ai/engine/contract"
@@ -60,45 +55,6 @@ func referenceOf(p *commonpb.Payload) (claim map[string]string, ok bool) {
 	}
 	name, claim, err := referred(p)
 	return claim, err == nil && name == driverName
-}
-
-// References lets every client read how a run ended. The SDK writes a reference
-// that clients without its external storage refuse; in the history of a run whose
-// result is over [InlineLimit] stands a [contract.Reference] instead, which is
-// JSON like any result. A client of the engine's own gets the SDK's reference
-// back, and with it the value; of what a workflow came to it reads one reference, since
-// whoever can end one could name a large value as often as a message has room for. Its
-// keys vouch for that, so that it hears of a value which is not in the store.
-func References(keys *Keyring) grpc.UnaryClientInterceptor {
-	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-		if completed, ok := req.(*workflowservice.RespondWorkflowTaskCompletedRequest); ok {
-			for _, c := range completed.GetCommands() {
-				readable(c)
-			}
-		}
-		err := invoke(ctx, method, req, reply, cc, opts...)
-		if answer, ok := reply.(*workflowservice.GetWorkflowExecutionHistoryResponse); ok && err == nil {
-			return ended(ctx, answer.GetHistory(), keys)
-		}
-		return err
-	}
-}
-
-// ended shows a client how a workflow ended.
-func ended(ctx context.Context, page *historypb.History, keys *Keyring) error {
-	for _, e := range page.GetEvents() {
-		switch e.GetEventType() {
-		case enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
-			resolvable(e.GetWorkflowExecutionCompletedEventAttributes().GetResult().GetPayloads(), keys)
-		case enums.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED:
-		default:
-			continue
-		}
-		if err := visit(ctx, e, one(func(p *commonpb.Payload) *commonpb.Payload { return p })); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // readable turns the SDK's references in a run's result into ours.

@@ -229,3 +229,8 @@ func orBackground(ctx context.Context) context.Context {
 	}
 	return ctx
 }
+
+// nothing stands for a reference to nothing.
+func nothing() *commonpb.Payload {
+	return &commonpb.Payload{Metadata: map[string][]byte{converter.MetadataEncoding: []byte(encodingUnread)}}
+}

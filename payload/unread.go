@@ -294,11 +294,6 @@ func one(replace func(*commonpb.Payload) *commonpb.Payload) func(*commonpb.Paylo
 	}
 }
 
-// nothing stands for a reference to nothing.
-func nothing() *commonpb.Payload {
-	return &commonpb.Payload{Metadata: map[string][]byte{converter.MetadataEncoding: []byte(encodingUnread)}}
-}
-
 // handOn gives a workflow the start's argument unread; it reports whether p is
 // one that was hidden.
 func (c sealer) handOn(p *commonpb.Payload, target any) (bool, error) {
@@ -322,38 +317,6 @@ type Arguments struct {
 	Store     blob.Store
 	Sealing   Sealing
 	Namespace string
-}
-
-// Argument reads the argument of a workflow's start. It is one that was stored for
-// this very workflow, whatever the reference says: what was stored for another one
-// is refused, as if the SDK had read it. The error is a [contract.Error]: of kind
-// StoreUnavailable where the store or a key is away, of TooLarge, or of Contract;
-// blob.ErrNotFound is among its causes where the store does not have it.
-func (a Arguments) Argument(ctx context.Context, workflow string, reference []byte) (json.RawMessage, error) {
-	p, err := decode(reference)
-	if err != nil || !isSealed(p) {
-		claim, err := claimOf(reference)
-		if err != nil {
-			return nil, err
-		}
-		p, err = driver{a.Store, a.Sealing}.retrieve(converter.StorageDriverRetrieveContext{Context: ctx}, claim)
-		if err != nil {
-			return nil, unreadable(err)
-		}
-	}
-	c := sealer{
-		base:    converter.NewCompositeDataConverter(jsonConverter{converter.NewJSONPayloadConverter()}),
-		sealing: a.Sealing,
-		scope:   scopeOf(converter.WorkflowSerializationContext{Namespace: a.Namespace, WorkflowID: workflow}),
-	}
-	var raw json.RawMessage
-	if err := c.FromPayload(p, &raw); err != nil {
-		return nil, unreadable(err)
-	}
-	if len(raw) > MaxArgument {
-		return nil, contract.Errorf(contract.TooLarge, "the start's argument has %d bytes; the most are %d", len(raw), MaxArgument)
-	}
-	return raw, nil
 }
 
 // claimOf reads a reference, in either form.
@@ -393,4 +356,21 @@ func unreadable(err error) error {
 		return contract.Errorf(contract.StoreUnavailable, "the start's argument is stored by reference, and its value cannot be read: %w", err)
 	}
 	return contract.Errorf(contract.Contract, "the start's argument is sealed, or stored by reference, and its value is not taken: %w", err)
+}
+
+// ended shows a client how a workflow ended.
+func ended(ctx context.Context, page *historypb.History, keys *Keyring) error {
+	for _, e := range page.GetEvents() {
+		switch e.GetEventType() {
+		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
+			resolvable(e.GetWorkflowExecutionCompletedEventAttributes().GetResult().GetPayloads(), keys)
+		case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED:
+		default:
+			continue
+		}
+		if err := visit(ctx, e, one(func(p *commonpb.Payload) *commonpb.Payload { return p })); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -171,17 +170,6 @@ func (r *Retry) verify() error {
 	return nil
 }
 
-// ascending reports whether the names are sorted and unique. A port may well be
-// named "": every string is the name of a property.
-func ascending[S cmp.Ordered](names []S) bool {
-	for i := 1; i < len(names); i++ {
-		if names[i-1] >= names[i] {
-			return false
-		}
-	}
-	return true
-}
-
 func (p *Plan) verifyEdge(e *Edge) error {
 	last := len(p.Nodes) - 1
 	if e.From < 0 || e.From >= last || e.To < 1 || e.To > last {
@@ -233,11 +221,6 @@ func (p *Plan) verifyEdge(e *Edge) error {
 	return nil
 }
 
-func has[T cmp.Ordered](sorted []T, name T) bool {
-	_, ok := slices.BinarySearch(sorted, name)
-	return ok
-}
-
 // verifyPayloads checks that what fills "$" of a node is its only payload.
 func (p *Plan) verifyPayloads() error {
 	whole := make([]bool, len(p.Nodes))
@@ -261,6 +244,61 @@ func (p *Plan) verifyPayloads() error {
 		if whole[i] && part[i] {
 			return fmt.Errorf("node %q: \"$\" beside another payload", p.Nodes[i].ID)
 		}
+	}
+	return nil
+}
+
+// verifyChildren checks that Children, where they are given, are the plans that
+// the nodes name, themselves or through others, and no more. That no plan runs
+// itself follows: none can hold its own digest.
+func (p *Plan) verifyChildren() error {
+	if len(p.Children) == 0 {
+		return nil
+	}
+	used := make([]bool, len(p.Children))
+	need := func(q *Plan) error {
+		for i := range q.Nodes {
+			d := q.Nodes[i].Plan
+			if d == "" {
+				continue
+			}
+			at, ok := slices.BinarySearchFunc(p.Children, d, func(c Child, d string) int { return strings.Compare(c.Digest, d) })
+			if !ok {
+				return fmt.Errorf("node %q: the plan that it runs is missing", q.Nodes[i].ID)
+			}
+			used[at] = true
+		}
+		return nil
+	}
+	for i := range p.Children {
+		c := &p.Children[i]
+		if c.Plan == nil || i > 0 && p.Children[i-1].Digest >= c.Digest {
+			return errors.New("children are not a sorted list of plans")
+		}
+		if err := c.Plan.Verify(); err != nil {
+			return fmt.Errorf("plan %q: %w", c.Plan.Name, err)
+		}
+		b, err := c.Plan.Encode()
+		if err != nil {
+			return err
+		}
+		if DigestOf(b) != c.Digest {
+			return fmt.Errorf("plan %q does not have its digest", c.Plan.Name)
+		}
+		for n := range c.Plan.Nodes {
+			if c.Plan.Nodes[n].Effect.acts() {
+				return fmt.Errorf("plan %q: a plan that another one runs has no effect", c.Plan.Name)
+			}
+		}
+		if err := need(c.Plan); err != nil {
+			return err
+		}
+	}
+	if err := need(p); err != nil {
+		return err
+	}
+	if slices.Contains(used, false) {
+		return errors.New("children that nobody runs")
 	}
 	return nil
 }

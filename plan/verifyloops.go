@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -154,4 +155,20 @@ func (p *Plan) verifyOrder(of []int) error {
 		}
 	}
 	return nil
+}
+
+// ascending reports whether the names are sorted and unique. A port may well be
+// named "": every string is the name of a property.
+func ascending[S cmp.Ordered](names []S) bool {
+	for i := 1; i < len(names); i++ {
+		if names[i-1] >= names[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func has[T cmp.Ordered](sorted []T, name T) bool {
+	_, ok := slices.BinarySearch(sorted, name)
+	return ok
 }

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
@@ -28,21 +26,6 @@ var drafts = []string{
 	"https://json-schema.org/draft-07/schema",
 	"https://json-schema.org/draft-06/schema",
 	"https://json-schema.org/draft-04/schema",
-}
-
-// draftOf returns the draft that a value of $schema names, or "" if it names none.
-func draftOf(v any) string {
-	name, _ := v.(string)
-	name = strings.TrimSuffix(strings.TrimSuffix(name, "#"), "#/")
-	if rest, ok := strings.CutPrefix(name, "http://"); ok {
-		name = "https://" + rest
-	}
-	for _, d := range drafts {
-		if name == d {
-			return d
-		}
-	}
-	return ""
 }
 
 // Maps that turn the library's assertions about format and content into
@@ -214,17 +197,6 @@ func explain(err error, root any, found *scan, denied bool) error {
 	}
 	return errors.New("an identifier, anchor or reference in the schema does not resolve")
 }
-
-// fragment writes a plain JSON pointer the way the library writes locations.
-func fragment(pointer string) string {
-	parts := strings.Split(pointer, "/")
-	for i := range parts {
-		parts[i] = url.PathEscape(parts[i])
-	}
-	return strings.Join(parts, "/")
-}
-
-func unescapeFragment(s string) (string, error) { return url.PathUnescape(s) }
 
 // Compiled returns the library's schema, for provers that reason about what is checked
 // at run time. It must not be modified. Its Format and Content

@@ -130,15 +130,6 @@ var errReason = misuse("the reason has more than %d bytes", maxReason)
 // maxReason bounds the reason of an act, in bytes.
 const maxReason = 1000
 
-// openLedger opens the ledger of the deployment.
-func (p *Program) openLedger(ctx context.Context) (ledger.Store, error) {
-	at, err := p.place()
-	if err != nil {
-		return nil, err
-	}
-	return at.ledger(ctx, p)
-}
-
 // signedCheckpoint is the JSON answer of audit checkpoint.
 type signedCheckpoint struct {
 	Origin     string `json:"origin"`

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,49 +21,6 @@ type row struct {
 	text []byte
 	err  error
 	last bool
-}
-
-// containBatch answers each line of standard input with a line, in order. A
-// line that makes no sense is answered too, and stops nothing.
-func (p *Program) containBatch(ctx context.Context, draft string) error {
-	p.written = true // lines of JSON are the answer, and no document follows
-	rows := make(chan row, 8)
-	go rowsOf(ctx, p.Stdin, rows)
-	out := bufio.NewWriter(p.Stdout)
-	e := json.NewEncoder(out)
-	e.SetEscapeHTML(false)
-	for {
-		var r row
-		select {
-		case r = <-rows:
-		default:
-			// Who waits for an answer before asking on gets it now.
-			if err := out.Flush(); err != nil {
-				return unanswered("writing an answer: %s", err)
-			}
-			select {
-			case r = <-rows:
-			case <-ctx.Done():
-				return unanswered("interrupted")
-			}
-		}
-		switch {
-		case r.last:
-			if err := out.Flush(); err != nil {
-				return unanswered("writing an answer: %s", err)
-			}
-			if r.err != nil {
-				return unanswered("reading %s: %s", stdinName, r.err)
-			}
-			return nil
-		case ctx.Err() != nil:
-			_ = out.Flush() // it is said below that this is not all
-			return unanswered("interrupted")
-		}
-		if err := e.Encode(answer(r.text, r.err, draft)); err != nil {
-			return unanswered("writing an answer: %s", err)
-		}
-	}
 }
 
 // rowsOf sends the lines of in that are not blank, then a last row.

@@ -14,6 +14,7 @@ import (
 	"chimera.ai/engine/blob"
 	"chimera.ai/engine/client"
 	"chimera.ai/engine/config"
+	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
 	"chimera.ai/engine/payload"
@@ -236,4 +237,22 @@ func (c *connection) refused(what string, err error) *failure {
 		return unanswered("%s: Temporal at %s gave no answer in time", what, c.address).withHint("Its log says why.")
 	}
 	return unanswered("%s: %s", what, err)
+}
+
+func verb(s contract.RunState) string {
+	switch s {
+	case contract.RunSucceeded:
+		return "has succeeded"
+	case contract.RunCancelled:
+		return "was cancelled"
+	case contract.RunFailed:
+		return "has failed"
+	case contract.RunLoading, contract.RunRunning:
+		return "is running"
+	case client.Terminated:
+		return "was terminated"
+	case client.TimedOut:
+		return "has timed out"
+	}
+	return "is " + string(s)
 }

@@ -74,24 +74,6 @@ func (p *Program) output(output json.RawMessage) {
 	p.printf("%s\n", text)
 }
 
-func verb(s contract.RunState) string {
-	switch s {
-	case contract.RunSucceeded:
-		return "has succeeded"
-	case contract.RunCancelled:
-		return "was cancelled"
-	case contract.RunFailed:
-		return "has failed"
-	case contract.RunLoading, contract.RunRunning:
-		return "is running"
-	case client.Terminated:
-		return "was terminated"
-	case client.TimedOut:
-		return "has timed out"
-	}
-	return "is " + string(s)
-}
-
 func because(f *contract.Failure) string {
 	if f == nil {
 		return ""
@@ -132,4 +114,9 @@ func (p *Program) watch(conn *connection) func(client.Progress) {
 			screen.note("Temporal does not answer at " + conn.address + "; still trying")
 		}
 	}
+}
+
+// ways are what can be done with a run.
+func (p *Program) ways(run string) string {
+	return "its state:  " + p.command("status", run) + "\nend it:     " + p.command("cancel", run)
 }

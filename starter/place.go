@@ -173,3 +173,12 @@ func migrateCommand(p *Program, fs *flag.FlagSet) action {
 		return nil
 	}
 }
+
+// openLedger opens the ledger of the deployment.
+func (p *Program) openLedger(ctx context.Context) (ledger.Store, error) {
+	at, err := p.place()
+	if err != nil {
+		return nil, err
+	}
+	return at.ledger(ctx, p)
+}

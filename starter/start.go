@@ -81,11 +81,6 @@ func startCommand(p *Program, fs *flag.FlagSet) action {
 	}
 }
 
-// ways are what can be done with a run.
-func (p *Program) ways(run string) string {
-	return "its state:  " + p.command("status", run) + "\nend it:     " + p.command("cancel", run)
-}
-
 // next says how to go on with a run.
 func (p *Program) next(t runRef) {
 	if t.UI != "" {

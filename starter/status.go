@@ -142,15 +142,6 @@ func stuckAt(s *client.Stuck) string {
 	return strings.ReplaceAll(text, "\n", " ")
 }
 
-// standstill tells why a run does not go on, without what changes with each attempt.
-func standstill(s *client.Stuck) string {
-	text := "the run does not go on"
-	if !s.Since.IsZero() {
-		text += ", since " + s.Since.Local().Format(time.DateTime)
-	}
-	return text + ": " + s.Cause + "\n" + s.Hint
-}
-
 // heldAt tells in one line what holds an activity.
 func heldAt(h *client.Held) string {
 	text := cmp.Or(h.Activity, h.Workflow) + " " + h.Cause

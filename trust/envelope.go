@@ -152,13 +152,3 @@ var _ json.Marshaler = (*Envelope)(nil)
 
 // MarshalJSON is [Envelope.Encode].
 func (e *Envelope) MarshalJSON() ([]byte, error) { return e.Encode() }
-
-// unbase64 reads standard base64 in its one form: padded, without line ends and
-// stray bits.
-func unbase64(s string) ([]byte, error) {
-	b, err := base64.StdEncoding.Strict().DecodeString(s)
-	if err == nil && base64.StdEncoding.EncodeToString(b) != s {
-		return nil, base64.CorruptInputError(0)
-	}
-	return b, err
-}

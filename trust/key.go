@@ -177,3 +177,13 @@ func (k *Key) sign(message []byte) ([]byte, error) {
 	}
 	return sig, nil
 }
+
+// unbase64 reads standard base64 in its one form: padded, without line ends and
+// stray bits.
+func unbase64(s string) ([]byte, error) {
+	b, err := base64.StdEncoding.Strict().DecodeString(s)
+	if err == nil && base64.StdEncoding.EncodeToString(b) != s {
+		return nil, base64.CorruptInputError(0)
+	}
+	return b, err
+}

@@ -175,15 +175,6 @@ func (s State) Try(acts ...Act) error {
 	return nil
 }
 
-// bare returns the text of an error without the prefix of [ErrInvalid], for an error that
-// has it again.
-func bare(err error) string {
-	if errors.Is(err, ErrInvalid) {
-		return strings.TrimPrefix(err.Error(), ErrInvalid.Error()+": ")
-	}
-	return err.Error()
-}
-
 func (a *SetAdmins) do(s *State) error {
 	if err := admins(a.Admins, a.Quorum, max(s.Audience.quorum(), 1)); err != nil {
 		return err

@@ -1,6 +1,8 @@
 package trust
 
 import (
+	"errors"
+	"strings"
 	"time"
 
 	"chimera.ai/engine/ledger"
@@ -131,3 +133,12 @@ func (e *Envelope) statement() (*Statement, error) {
 
 // Digest returns the digest that the next statement names as its prev.
 func (e *Envelope) Digest() string { return plan.DigestOf(e.Payload) }
+
+// bare returns the text of an error without the prefix of [ErrInvalid], for an error that
+// has it again.
+func bare(err error) string {
+	if errors.Is(err, ErrInvalid) {
+		return strings.TrimPrefix(err.Error(), ErrInvalid.Error()+": ")
+	}
+	return err.Error()
+}

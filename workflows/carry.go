@@ -26,46 +26,6 @@ const (
 	little = 4
 )
 
-// due reports whether the run is to continue as new now. Between the soft bound and
-// the hard one it goes on until little is in flight, and then waits for that.
-func (r *run) due() bool {
-	length, bytes := r.info.GetCurrentHistoryLength(), r.info.GetCurrentHistorySize()
-	switch {
-	case length >= r.hard(), bytes >= hardBytes:
-		r.draining = true
-	case length >= r.head.ContinueAfter, bytes >= softBytes, r.info.GetContinueAsNewSuggested():
-		if n, short := r.activities(); n <= little && short {
-			r.draining = true
-		}
-	}
-	n, _ := r.activities()
-	return r.draining && !r.stays(length, bytes) && n == 0 && r.begun()
-}
-
-// stays reports whether the run has to wait for its store before it continues as new,
-// since what it carries lies there. A store that is away costs no events: where a
-// history has grown to twice the hard bound all the same, somebody only says so.
-func (r *run) stays(length, bytes int) bool {
-	return r.outage.away && length < 2*r.hard() && bytes < 2*hardBytes
-}
-
-// hard is the length of the history from which nothing new is launched.
-func (r *run) hard() int { return hardFactor * r.head.ContinueAfter }
-
-// activities counts the activities of nodes that are in flight, which have to end
-// before the run can continue as new, and reports whether all of them end soon.
-// Children need not.
-func (r *run) activities() (n int, short bool) {
-	short = true
-	for _, w := range r.flights {
-		if w.kind == waitCall || w.kind == waitRoute {
-			n++
-			short = short && time.Duration(r.plan.Nodes[w.node].TimeoutMS)*time.Millisecond <= contract.ShortWait
-		}
-	}
-	return n, short
-}
-
 // continueAsNew ends this execution and carries the state to the next.
 func (r *run) continueAsNew() error {
 	carried := &contract.Carried{

@@ -1,18 +1,14 @@
 package workflows
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"strconv"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"chimera.ai/engine/contract"
-	"chimera.ai/engine/plan"
 )
 
 // Call makes one call of a run that may continue as new meanwhile; it is registered
@@ -78,87 +74,13 @@ func bulk(report *contract.Report) int {
 	return quoted(report.Failure.Error.Message) + len(report.Failure.Error.Details)
 }
 
-// outlives reports whether a call of node n may take longer than the run can wait
-// when it has to continue as new, and whether it may have to: a run that ends before
-// its history is that long needs no child workflows, which cost more.
-func (r *run) outlives(n *plan.Node) bool {
-	if time.Duration(n.TimeoutMS)*time.Millisecond <= contract.ShortWait {
-		return false
-	}
-	length, bytes := r.info.GetCurrentHistoryLength(), r.info.GetCurrentHistorySize()
-	return length+r.ahead > r.hard() || bytes+r.ahead*(bytes/max(length, 1)) > hardBytes
-}
-
-// begets reports whether a child workflow makes the call that w waits for.
-func (r *run) begets(w *wait) bool {
-	n := &r.plan.Nodes[w.node]
-	return w.kind != waitRoute && n.Kind != plan.KindOutput && !w.probe && r.outlives(n)
-}
-
-// beget starts the child workflow that makes the call w waits for.
-func (r *run) beget(w *wait) {
-	w.kind, w.local = waitChild, false
-	call := r.request(w)
-	options := r.options(w)
-	policy := options.RetryPolicy
-	r.meter.emit(size(&call))
-	w.child, w.key = &contract.Child{Workflow: r.childID(w)}, r.key
-	w.due = r.asked(w)
-	child := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(r.steady, workflow.ChildWorkflowOptions{
-		WorkflowID: w.child.Workflow, TaskQueue: contract.QueueEngine, StaticSummary: options.Summary,
-		ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_ABANDON,
-	}), contract.WorkflowCall, contract.ChildCall{
-		Call: call, Activity: r.plan.Nodes[w.node].Activity(), Queue: options.TaskQueue, ActivityID: options.ActivityID, Summary: options.Summary,
-		StartMS: options.ScheduleToStartTimeout.Milliseconds(), TimeoutMS: options.StartToCloseTimeout.Milliseconds(), HeartbeatMS: options.HeartbeatTimeout.Milliseconds(),
-		Attempts: policy.MaximumAttempts, InitialMS: policy.InitialInterval.Milliseconds(), MultiplierMilli: int64(policy.BackoffCoefficient * 1000),
-		MaxMS: policy.MaximumInterval.Milliseconds(), NonRetryable: policy.NonRetryableErrorTypes,
-	})
-	w.future, w.started = child, child.GetChildWorkflowExecution()
-}
-
 // askEvery is how long a child may be lost without its run's noticing: terminated,
 // reset, or ended for a run that has been reset since.
 const askEvery = 15 * time.Minute
 
-// asked is when Temporal is asked about the child of w next: when it should have
-// reported, or before, where that is long.
-func (r *run) asked(w *wait) time.Time {
-	now, n := r.now(), &r.plan.Nodes[w.node]
-	latest := w.since.Add(startTimeout + drainTime + time.Duration(n.TimeoutMS)*time.Millisecond + graceTimeout)
-	if first := now.Add(maxBackoff); latest.Before(first) {
-		return first
-	}
-	if soon := now.Add(askEvery); soon.Before(latest) {
-		return soon
-	}
-	return latest
-}
-
 // maxWorkflowID is how long an id of a workflow may be where Temporal keeps them in
 // columns of 255 characters.
 const maxWorkflowID = 255
-
-// childID names a child workflow. Its run's name is a part of it, unless that would
-// be too long.
-func (r *run) childID(w *wait) string {
-	id := r.info.WorkflowExecution.ID + "/" + w.request
-	if len(id) <= maxWorkflowID {
-		return id
-	}
-	sum := sha256.Sum256([]byte(id))
-	return r.tag + "/" + hex.EncodeToString(sum[:])
-}
-
-// begun reports whether all children are known to run.
-func (r *run) begun() bool {
-	all := true
-	for _, w := range r.flights {
-		if w.kind == waitChild && !r.identified(w) {
-			all = false
-		}
-	}
-	return all
-}
 
 // adopt takes up a child that an earlier execution has started.
 func (r *run) adopt(w *wait) bool {
@@ -215,22 +137,6 @@ func (r *run) unopened(report *contract.Report) {
 func (r *run) made(w *wait, c contract.Child) bool {
 	r.identified(w)
 	return *w.child == c
-}
-
-// identified reports whether it is known whether the child of w has started, and
-// takes its run id.
-func (r *run) identified(w *wait) bool {
-	if w.child.Run != "" {
-		return true
-	}
-	if !w.started.IsReady() {
-		return false
-	}
-	var execution workflow.Execution
-	if w.started.Get(r.steady, &execution) == nil {
-		w.child.Run = execution.RunID
-	}
-	return true
 }
 
 // landChild takes the end of a child, or what was asked about it.

@@ -177,21 +177,8 @@ func (r *run) unproved(w *wait) {
 	}
 }
 
-// weight is about how many events node n costs at most, but for failures of the
-// infrastructure.
-func weight(n *plan.Node) int {
-	if n.Local {
-		return 2
-	}
-	return 7 * max(n.Retry.MaxAttempts, 1)
-}
-
 // maxAttempts bounds what a worker may say that it took.
 const maxAttempts = 1 << 20
-
-// counted is a number of attempts as a worker says it, of which there are at least so
-// many.
-func counted(least, said int) int { return min(max(said, least), maxAttempts) }
 
 // settledAs notes when node i has settled, and after how many attempts.
 func (r *run) settledAs(i int, attempts int) {
@@ -245,4 +232,80 @@ func (r *run) unsuccessful(i int, e contract.ErrorPayload) {
 		return
 	}
 	r.progress.Fail(i, held)
+}
+
+// release follows nodes that have settled: it forgets the values that no edge will
+// read any more, and notes the nodes that were skipped.
+func (r *run) release() {
+	for _, i := range r.progress.TakeSettled() {
+		r.ahead -= weight(&r.plan.Nodes[i])
+		if r.progress.Node(i) == plan.NodeSkipped {
+			r.journal.note(r.entry(i, contract.JournalEntry{State: contract.Skipped}))
+		}
+		for _, e := range r.plan.In(i) {
+			r.consume(r.plan.Edges[e].From)
+		}
+	}
+}
+
+// unconditional gives which error edges of failed node i hold, or reports that a
+// predicate has to be asked.
+func (s *scope) unconditional(i int) (held []bool, asked bool) {
+	for _, e := range s.plan.Out(i) {
+		edge := &s.plan.Edges[e]
+		if edge.Type != plan.Error {
+			continue
+		}
+		if edge.When != "" {
+			return nil, true
+		}
+		held = append(held, true)
+	}
+	return held, false
+}
+
+// failedCall takes the failure of a call: the infrastructure's is no attempt of the
+// node's contract.
+func (r *run) failedCall(w *wait, f failure) {
+	n := &r.plan.Nodes[w.node]
+	if f.Kind == contract.StoreUnavailable {
+		w.spent = max(w.spent, f.spent)
+		r.stall(w, f.Message)
+		return
+	}
+	if f.unstarted || f.wrongQueue || f.Kind == contract.WorkerLost {
+		r.unproved(w)
+	} else {
+		r.returned(w)
+		// Whatever a worker says of it, this was one more.
+		f.Attempts = max(f.Attempts, w.spent+1)
+	}
+	switch {
+	case f.wrongQueue && w.queue != contract.QueueTools && !n.InProcess:
+		r.toolsQueue = contract.QueueTools
+		r.later(w, 0)
+		return
+	case f.unstarted || f.wrongQueue:
+		w.spent = max(w.spent, f.spent)
+		w.waits, w.unstarted = w.waits+1, f.unstarted
+		r.later(w, backoff(w.waits))
+		return
+	case f.Kind == contract.WorkerLost && w.probe:
+		w.waits++
+		r.later(w, backoff(w.waits-1))
+		return
+	case f.Kind == contract.WorkerLost:
+		w.spent = max(w.spent, f.spent)
+		w.lost++
+		if f.Attempts = w.lost; w.lost < maxLost {
+			w.waits++
+			r.later(w, backoff(w.waits-1))
+			return
+		}
+	case n.Kind == plan.KindCall && n.Retry.Again(f.Kind, f.Attempts):
+		w.spent = f.Attempts
+		r.later(w, max(f.wait, time.Duration(n.Retry.WaitMS(f.Attempts))*time.Millisecond))
+		return
+	}
+	r.unsuccessful(w.node, f.ErrorPayload)
 }

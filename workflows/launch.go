@@ -1,9 +1,12 @@
 package workflows
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"strconv"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -252,4 +255,67 @@ func (r *run) attemptsAtOnce(n *plan.Node, spent int) int {
 		took += wait
 	}
 	return left
+}
+
+// begets reports whether a child workflow makes the call that w waits for.
+func (r *run) begets(w *wait) bool {
+	n := &r.plan.Nodes[w.node]
+	return w.kind != waitRoute && n.Kind != plan.KindOutput && !w.probe && r.outlives(n)
+}
+
+// beget starts the child workflow that makes the call w waits for.
+func (r *run) beget(w *wait) {
+	w.kind, w.local = waitChild, false
+	call := r.request(w)
+	options := r.options(w)
+	policy := options.RetryPolicy
+	r.meter.emit(size(&call))
+	w.child, w.key = &contract.Child{Workflow: r.childID(w)}, r.key
+	w.due = r.asked(w)
+	child := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(r.steady, workflow.ChildWorkflowOptions{
+		WorkflowID: w.child.Workflow, TaskQueue: contract.QueueEngine, StaticSummary: options.Summary,
+		ParentClosePolicy: enumspb.PARENT_CLOSE_POLICY_ABANDON,
+	}), contract.WorkflowCall, contract.ChildCall{
+		Call: call, Activity: r.plan.Nodes[w.node].Activity(), Queue: options.TaskQueue, ActivityID: options.ActivityID, Summary: options.Summary,
+		StartMS: options.ScheduleToStartTimeout.Milliseconds(), TimeoutMS: options.StartToCloseTimeout.Milliseconds(), HeartbeatMS: options.HeartbeatTimeout.Milliseconds(),
+		Attempts: policy.MaximumAttempts, InitialMS: policy.InitialInterval.Milliseconds(), MultiplierMilli: int64(policy.BackoffCoefficient * 1000),
+		MaxMS: policy.MaximumInterval.Milliseconds(), NonRetryable: policy.NonRetryableErrorTypes,
+	})
+	w.future, w.started = child, child.GetChildWorkflowExecution()
+}
+
+// asked is when Temporal is asked about the child of w next: when it should have
+// reported, or before, where that is long.
+func (r *run) asked(w *wait) time.Time {
+	now, n := r.now(), &r.plan.Nodes[w.node]
+	latest := w.since.Add(startTimeout + drainTime + time.Duration(n.TimeoutMS)*time.Millisecond + graceTimeout)
+	if first := now.Add(maxBackoff); latest.Before(first) {
+		return first
+	}
+	if soon := now.Add(askEvery); soon.Before(latest) {
+		return soon
+	}
+	return latest
+}
+
+// childID names a child workflow. Its run's name is a part of it, unless that would
+// be too long.
+func (r *run) childID(w *wait) string {
+	id := r.info.WorkflowExecution.ID + "/" + w.request
+	if len(id) <= maxWorkflowID {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return r.tag + "/" + hex.EncodeToString(sum[:])
+}
+
+// outlives reports whether a call of node n may take longer than the run can wait
+// when it has to continue as new, and whether it may have to: a run that ends before
+// its history is that long needs no child workflows, which cost more.
+func (r *run) outlives(n *plan.Node) bool {
+	if time.Duration(n.TimeoutMS)*time.Millisecond <= contract.ShortWait {
+		return false
+	}
+	length, bytes := r.info.GetCurrentHistoryLength(), r.info.GetCurrentHistorySize()
+	return length+r.ahead > r.hard() || bytes+r.ahead*(bytes/max(length, 1)) > hardBytes
 }

@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"time"
-	"unicode/utf8"
 
 	"chimera.ai/engine/contract"
 )
@@ -116,19 +115,3 @@ func bytesOf(out *contract.Outcome) int {
 
 // emitted is about how many bytes a payload of n adds to the workflow task.
 func emitted(n int) int { return min(n, byReference) + overhead }
-
-// quoted is the most bytes that a text has as JSON.
-func quoted(text string) int {
-	n := len(`""`)
-	for _, c := range text {
-		switch {
-		case c < ' ', c == utf8.RuneError, c == '\u2028', c == '\u2029':
-			n += len(`\u0000`)
-		case c == '"', c == '\\':
-			n += 2
-		default:
-			n += utf8.RuneLen(c)
-		}
-	}
-	return n
-}

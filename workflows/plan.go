@@ -104,25 +104,6 @@ func refuse(info *workflow.Info, loaded *plan.Loaded, carried *contract.Carried)
 	return ""
 }
 
-// identify names the run that this execution belongs to. A reset makes a run of
-// its own, which goes on with the one before: what it does again may come out
-// differently.
-func identify(info *workflow.Info) contract.Identity {
-	id := contract.Identity{Workflow: info.WorkflowExecution.ID, Root: info.FirstRunID, Origin: info.FirstRunID}
-	if id.Root == "" || wasReset(info) {
-		id.Root = info.WorkflowExecution.RunID
-	}
-	if id.Origin == "" {
-		id.Origin = id.Root
-	}
-	return id
-}
-
-// wasReset reports whether this execution took over the history of another.
-func wasReset(info *workflow.Info) bool {
-	return info.OriginalRunID != "" && info.OriginalRunID != info.WorkflowExecution.RunID
-}
-
 const (
 	loadTimeout  = 2 * time.Minute
 	loadAttempts = 50

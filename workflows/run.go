@@ -107,36 +107,6 @@ func (r *run) identifyAs(id contract.Identity) {
 	r.tag = id.Origin[max(0, len(id.Origin)-12):]
 }
 
-// loop runs the plan to its end.
-func (r *run) loop() (contract.Result, error) {
-	r.view.state = contract.RunRunning
-	r.deadline = workflow.NewTimerWithOptions(r.steady, r.untilDeadline(), workflow.TimerOptions{Summary: "engine/deadline"})
-	r.meter.begin(r)
-	r.release()
-	for {
-		switch r.advance() {
-		case forward:
-			if r.due() {
-				if r.reported() {
-					r.takeReports()
-					r.release()
-					continue
-				}
-				return nil, r.continueAsNew()
-			}
-			r.dispatch()
-			r.resume()
-			r.arm()
-			r.await()
-			r.landAll()
-		case unwinding:
-			r.unwind()
-		case closing:
-			return r.close()
-		}
-	}
-}
-
 // advance moves the run on to the phase that it is time for. It is the only place
 // where that is decided.
 func (r *run) advance() phase {
@@ -194,20 +164,6 @@ func (r *run) untilDeadline() time.Duration {
 	return max(end.Sub(r.now()), time.Millisecond)
 }
 
-// release follows nodes that have settled: it forgets the values that no edge will
-// read any more, and notes the nodes that were skipped.
-func (r *run) release() {
-	for _, i := range r.progress.TakeSettled() {
-		r.ahead -= weight(&r.plan.Nodes[i])
-		if r.progress.Node(i) == plan.NodeSkipped {
-			r.journal.note(r.entry(i, contract.JournalEntry{State: contract.Skipped}))
-		}
-		for _, e := range r.plan.In(i) {
-			r.consume(r.plan.Edges[e].From)
-		}
-	}
-}
-
 // announce writes the search attributes that change: all at the start, and the state at
 // the end.
 func (r *run) announce(state contract.RunState, first bool) {
@@ -245,4 +201,32 @@ func (r *run) identity() contract.Identity {
 func (r *run) entry(i int, e contract.JournalEntry) contract.JournalEntry {
 	e.Node, e.Visit, e.Element = i, r.visit, r.element
 	return e
+}
+
+// identify names the run that this execution belongs to. A reset makes a run of
+// its own, which goes on with the one before: what it does again may come out
+// differently.
+func identify(info *workflow.Info) contract.Identity {
+	id := contract.Identity{Workflow: info.WorkflowExecution.ID, Root: info.FirstRunID, Origin: info.FirstRunID}
+	if id.Root == "" || wasReset(info) {
+		id.Root = info.WorkflowExecution.RunID
+	}
+	if id.Origin == "" {
+		id.Origin = id.Root
+	}
+	return id
+}
+
+// weight is about how many events node n costs at most, but for failures of the
+// infrastructure.
+func weight(n *plan.Node) int {
+	if n.Local {
+		return 2
+	}
+	return 7 * max(n.Retry.MaxAttempts, 1)
+}
+
+// wasReset reports whether this execution took over the history of another.
+func wasReset(info *workflow.Info) bool {
+	return info.OriginalRunID != "" && info.OriginalRunID != info.WorkflowExecution.RunID
 }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"go.temporal.io/sdk/temporal"
 
@@ -277,4 +278,28 @@ func (r *run) details(state contract.RunState) string {
 		b.WriteString("\n\n" + strconv.Itoa(calls-detailNodes) + " more nodes are not shown.")
 	}
 	return b.String()
+}
+
+// clip gives at most n bytes of a text, and the mark that something is missing.
+func clip(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n], "") + "…"
+}
+
+// quoted is the most bytes that a text has as JSON.
+func quoted(text string) int {
+	n := len(`""`)
+	for _, c := range text {
+		switch {
+		case c < ' ', c == utf8.RuneError, c == '\u2028', c == '\u2029':
+			n += len(`\u0000`)
+		case c == '"', c == '\\':
+			n += 2
+		default:
+			n += utf8.RuneLen(c)
+		}
+	}
+	return n
 }

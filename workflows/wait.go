@@ -131,27 +131,6 @@ func (r *run) later(w *wait, after time.Duration) {
 	r.again = append(r.again, again)
 }
 
-// wake moves what is due to what can be launched.
-func (r *run) wake() {
-	now := r.now()
-	r.sleeping = slices.DeleteFunc(r.sleeping, func(w *wait) bool {
-		if w.due.After(now) {
-			return false
-		}
-		r.again = append(r.again, w)
-		return true
-	})
-	for _, w := range r.flights {
-		switch {
-		case !w.overdue(now):
-		case r.identified(w):
-			r.inquire(w, false)
-		default:
-			w.due = r.asked(w) // Temporal has not answered its start yet
-		}
-	}
-}
-
 // arm sees to it that a timer fires no later than the first wait is due. One timer
 // serves them all.
 func (r *run) arm() {
@@ -212,20 +191,6 @@ func (r *run) inFlight() int {
 // ledger then is written once more at the end, or carried.
 func (r *run) idle() bool { return r.inFlight() == 0 }
 
-// await blocks until something has happened that the run goes on with.
-func (r *run) await() {
-	if !slices.ContainsFunc(r.flights, func(w *wait) bool { return w.local }) {
-		// The workflow task ends here.
-		workflow.SetCurrentDetails(r.ctx, r.details(contract.RunRunning))
-	}
-	// It cannot be cancelled, and fails in no other way.
-	_ = workflow.Await(r.steady, func() bool {
-		return r.ctx.Err() != nil || r.deadline.IsReady() || r.alarm.rung() || r.reported() ||
-			slices.ContainsFunc(r.flights, (*wait).ready) || r.draining && r.due()
-	})
-	r.wake()
-}
-
 // takeReady removes what has ended from what is in flight.
 func (r *run) takeReady() []*wait {
 	var ready []*wait
@@ -240,3 +205,30 @@ func (r *run) takeReady() []*wait {
 }
 
 func (r *run) now() time.Time { return workflow.Now(r.ctx) }
+
+// begun reports whether all children are known to run.
+func (r *run) begun() bool {
+	all := true
+	for _, w := range r.flights {
+		if w.kind == waitChild && !r.identified(w) {
+			all = false
+		}
+	}
+	return all
+}
+
+// identified reports whether it is known whether the child of w has started, and
+// takes its run id.
+func (r *run) identified(w *wait) bool {
+	if w.child.Run != "" {
+		return true
+	}
+	if !w.started.IsReady() {
+		return false
+	}
+	var execution workflow.Execution
+	if w.started.Get(r.steady, &execution) == nil {
+		w.child.Run = execution.RunID
+	}
+	return true
+}

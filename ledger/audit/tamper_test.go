@@ -66,11 +66,11 @@ func TestForgery(t *testing.T) { onBoth(t, forgery) }
 
 func forgery(t *testing.T, base *world) {
 	for _, c := range []struct {
-		name   string
+		name     string
 		relinked bool
-		change func(t *testing.T, s story, bodies [][]byte) (story, [][]byte)
-		want   audit.ProblemKind
-		says   string
+		change   func(t *testing.T, s story, bodies [][]byte) (story, [][]byte)
+		want     audit.ProblemKind
+		says     string
 	}{
 		{"a chain is forked", false, func(t *testing.T, s story, b [][]byte) (story, [][]byte) {
 			i := s.first(t, ledger.NodeFailed)

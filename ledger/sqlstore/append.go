@@ -11,8 +11,6 @@ import (
 	"strings"
 
 	"chimera.ai/engine/ledger"
-	"chimera.ai/engine/plan"
-	"chimera.ai/engine/schemas"
 )
 
 // Append implements [ledger.Log].
@@ -328,17 +326,6 @@ func again(d *ledger.Draft, e *ledger.Entry) []byte {
 	return raw
 }
 
-func canonical(raw json.RawMessage) ([]byte, error) {
-	v, err := schemas.Decode(raw)
-	if err == nil {
-		raw, err = plan.Canonical(v)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ledger.ErrInvalid, err)
-	}
-	return raw, nil
-}
-
 func equalJSON(a, b json.RawMessage) (bool, error) {
 	x, err := canonical(a)
 	if err != nil {
@@ -372,4 +359,23 @@ func (t *tx) body(ctx context.Context, d *ledger.Draft, row *Row) (err error) {
 	}
 	row.Digest = ledger.BodyDigest(row.Body)
 	return nil
+}
+
+// opened returns a body that was selected as it was before it was sealed.
+func opened(row scanner, digest string) ([]byte, error) {
+	gone := fmt.Errorf("body %s: %w", digest, ledger.ErrGone)
+	var raw, key []byte
+	var id sql.NullString
+	err := row.Scan(&raw, &id, &key)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil, gone
+	case err != nil:
+		return nil, err
+	case !id.Valid:
+		return raw, nil
+	case key == nil:
+		return nil, gone
+	}
+	return ledger.Unseal(key, raw)
 }

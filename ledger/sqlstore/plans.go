@@ -6,22 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
-	"unicode/utf8"
 
 	"chimera.ai/engine/ledger"
 )
-
-// document reads an entity that is stored as JSON.
-func document[T any](rows *sql.Rows) (T, error) {
-	var v T
-	var raw string
-	if err := rows.Scan(&raw); err != nil {
-		return v, err
-	}
-	return v, json.Unmarshal([]byte(raw), &v)
-}
 
 // find reads one entity.
 func find[T any](ctx context.Context, s *Store, what, query string, args ...any) (T, error) {
@@ -41,47 +29,6 @@ func locked[T any](ctx context.Context, t *tx, query string, args ...any) (T, er
 		return v, err
 	}
 	return v, json.Unmarshal([]byte(raw), &v)
-}
-
-// text writes an entity. Texts that are not UTF-8 would be written as others.
-func text(v any) (string, error) {
-	if !valid(reflect.ValueOf(v)) {
-		return "", fmt.Errorf("%w: a text is not UTF-8", ledger.ErrInvalid)
-	}
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", ledger.ErrInvalid, err)
-	}
-	// As the entry's body has it: JSON within it in one order.
-	raw, err = canonical(raw)
-	return string(raw), err
-}
-
-// valid reports whether all texts of an entity are UTF-8.
-func valid(v reflect.Value) bool {
-	switch v.Kind() {
-	case reflect.String:
-		return utf8.ValidString(v.String())
-	case reflect.Slice:
-		if v.Type().Elem().Kind() == reflect.Uint8 {
-			return utf8.Valid(v.Bytes())
-		}
-		for i := range v.Len() {
-			if !valid(v.Index(i)) {
-				return false
-			}
-		}
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if !valid(v.Field(i)) {
-				return false
-			}
-		}
-	case reflect.Pointer, reflect.Interface:
-		return v.IsNil() || valid(v.Elem())
-	default: // numbers, truth values
-	}
-	return true
 }
 
 // PublishPlan implements [ledger.Plans].
@@ -118,9 +65,6 @@ func (s *Store) PublishPlan(ctx context.Context, p ledger.Plan) (out ledger.Plan
 	})
 	return out, err
 }
-
-// key is the key of an entry: its kind, and what it is about.
-func key(kind ledger.Kind, about string) string { return string(kind) + "/" + about }
 
 // refs makes references of names and digests, and leaves empty ones out.
 func refs(pairs ...string) (out []ledger.Ref) {

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,25 +13,6 @@ import (
 )
 
 const selectBody = "SELECT b.bytes, b.subject_key, k.key FROM bodies b LEFT JOIN subject_keys k ON k.id = b.subject_key WHERE b.digest = $1"
-
-// opened returns a body that was selected as it was before it was sealed.
-func opened(row scanner, digest string) ([]byte, error) {
-	gone := fmt.Errorf("body %s: %w", digest, ledger.ErrGone)
-	var raw, key []byte
-	var id sql.NullString
-	err := row.Scan(&raw, &id, &key)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return nil, gone
-	case err != nil:
-		return nil, err
-	case !id.Valid:
-		return raw, nil
-	case key == nil:
-		return nil, gone
-	}
-	return ledger.Unseal(key, raw)
-}
 
 // act states an act of the ledger itself, which may be done any number of times.
 // The caller has locked its chain, so that acts are stated in the order in which

@@ -1,0 +1,96 @@
+package mcp
+
+import (
+	"context"
+
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// roundTrip sends a request and waits for its answer, for the end of ctx, or for the end
+// of the server.
+func (c *conn) roundTrip(ctx context.Context, method string, params any) reply {
+	r := &request{method: method, answer: make(chan reply, 1)}
+	c.mu.Lock()
+	if c.reason != nil {
+		defer c.mu.Unlock()
+		return reply{err: c.unsent("not running: %s", c.reason.Message)}
+	}
+	c.next++
+	r.id = c.next
+	c.mu.Unlock()
+
+	line, err := encode(struct {
+		JSONRPC string `json:"jsonrpc"`
+		ID      int64  `json:"id"`
+		Method  string `json:"method"`
+		Params  any    `json:"params,omitempty"`
+	}{mcp.JSONRPC_VERSION, r.id, method, params}, c.opts.MaxLine)
+	if err != nil {
+		return reply{err: c.refuse(err)}
+	}
+
+	c.mu.Lock()
+	if c.reason != nil {
+		defer c.mu.Unlock()
+		return reply{err: c.unsent("not running: %s", c.reason.Message)}
+	}
+	c.pending[r.id] = r
+	c.mu.Unlock()
+
+	select {
+	case c.queue <- &outgoing{line, r}:
+	case answer := <-r.answer:
+		return answer
+	case <-ctx.Done():
+		return c.withdraw(ctx, r)
+	}
+	select {
+	case answer := <-r.answer:
+		return answer
+	case <-ctx.Done():
+		return c.withdraw(ctx, r)
+	}
+}
+
+// withdraw gives up a request whose context has ended.
+func (c *conn) withdraw(ctx context.Context, r *request) reply {
+	unsent := r.stage.CompareAndSwap(queued, withdrawn)
+	c.mu.Lock()
+	waiting := c.pending[r.id] == r
+	if waiting {
+		c.forget(r, !unsent)
+	}
+	asked := r.asked
+	c.mu.Unlock()
+	if !waiting {
+		// The answer came first.
+		return <-r.answer
+	}
+	if unsent {
+		return reply{err: stopped(ctx, c.name, "before the request was sent", false)}
+	}
+	c.cancel(r, "the caller stopped waiting")
+	if asked != "" {
+		return reply{err: c.needsInput(asked)}
+	}
+	err := stopped(ctx, c.name, "after the request was sent", true)
+	err.Details = c.withStderr(err.Details)
+	return reply{err: err}
+}
+
+// SendRequest serves the handshake.
+func (c *conn) SendRequest(ctx context.Context, request transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	answer := c.roundTrip(ctx, request.Method, request.Params)
+	if answer.err != nil {
+		return nil, answer.err
+	}
+	response := &transport.JSONRPCResponse{JSONRPC: mcp.JSONRPC_VERSION, ID: request.ID, Result: answer.result}
+	if answer.fault != nil {
+		response.Error = new(mcp.JSONRPCErrorDetails)
+		if err := response.Error.UnmarshalJSON(answer.fault); err != nil {
+			return nil, err
+		}
+	}
+	return response, nil
+}

@@ -1,0 +1,122 @@
+package workflows
+
+import (
+	"errors"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+
+	"chimera.ai/engine/contract"
+)
+
+// readFailure gives the kind of the failure of what w has asked for. What comes
+// without a kind of the closed set is a server_error: somebody else answered the
+// activity, or the worker does not know it.
+func readFailure(err error, w *wait) failure {
+	key := ""
+	if w != nil {
+		key = w.key
+	}
+	if f := foreign(err, key); f != nil {
+		return *f
+	}
+	var application *temporal.ApplicationError
+	var timeout *temporal.TimeoutError
+	var refused *contract.Error
+	switch {
+	case errors.As(err, &application):
+		return readApplication(application, w)
+	case errors.As(err, &timeout):
+		return readTimeout(timeout, w)
+	case errors.As(err, &refused):
+		// The answer is not from a worker of this deployment.
+		return failed(refused.Kind, refused.Message)
+	case temporal.IsCanceledError(err):
+		return failed(contract.Cancelled, "cancelled")
+	}
+	return failed(contract.ServerError, err.Error())
+}
+
+func failed(kind contract.Kind, message string) failure {
+	return failure{ErrorPayload: contract.ErrorPayload{Kind: kind, Message: bounded(message), Attempts: 1}}
+}
+
+// foreign gives what stands for a failure that is sealed with another key than the
+// request, which no worker of this deployment has written in answer to it, or nil. A
+// worker that cannot read what it is asked, since it lacks a key or the store, does
+// not know that key: so much is believed that the run waits for its store. Where
+// this worker lacks the right key, the workflow task fails, and is tried again.
+func foreign(err error, key string) *failure {
+	var said *contract.SealedError
+	if !errors.As(err, &said) || said.Local {
+		return nil
+	}
+	switch {
+	case key == "" || said.Key == key:
+		if said.Missing {
+			panic(said.Err)
+		}
+		return nil
+	case said.Kind == contract.StoreUnavailable:
+		f := failed(contract.StoreUnavailable, "the worker could not read what it was asked")
+		return &f
+	}
+	f := failed(contract.WorkerLost, "the failure is sealed with another key than the request")
+	return &f
+}
+
+func readApplication(err *temporal.ApplicationError, w *wait) failure {
+	f := failed(contract.Kind(err.Type()), err.Message())
+	var details contract.ErrorDetails
+	told := err.HasDetails() && err.Details(&details) == nil
+	switch {
+	case err.Type() == contract.WrongQueue:
+		f.wrongQueue = true
+	case !f.Kind.Valid():
+		f.Kind = contract.ServerError
+		f.Message = bounded(err.Type() + ": " + f.Message)
+	case f.Kind != contract.WorkerLost && f.Kind != contract.StoreUnavailable && w != nil && details.Request != w.request:
+		return failed(errOther.Kind, errOther.Message)
+	}
+	if told {
+		f.Attempts = counted(1, details.Attempts)
+		f.spent = f.Attempts - 1
+		f.wait = waits(details.WaitMS)
+		if len(details.Details) <= contract.MaxDetails {
+			f.Details = details.Details
+		}
+		f.diagnostics, f.root = details.Diagnostics, details.Root
+	}
+	return f
+}
+
+// readTimeout reads what Temporal itself says of an activity. A local one that it
+// has ended did not end by itself within the node's own timeout: the store hangs, or
+// the machine is overloaded.
+func readTimeout(err *temporal.TimeoutError, w *wait) failure {
+	if w != nil && w.local {
+		return failed(contract.StoreUnavailable, "the worker did not answer in time")
+	}
+	f := failed(contract.WorkerLost, "the worker was lost")
+	f.unstarted = err.TimeoutType() == enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START
+	var beat contract.Beat
+	if err.HasLastHeartbeatDetails() && err.LastHeartbeatDetails(&beat) == nil && (w == nil || beat.Request == w.request && w.sealed(beat.SealedWith)) {
+		f.spent = counted(0, beat.Spent)
+	}
+	return f
+}
+
+// counted is a number of attempts as a worker says it, of which there are at least so
+// many.
+func counted(least, said int) int { return min(max(said, least), maxAttempts) }
+
+func waits(ms int64) time.Duration {
+	return time.Duration(min(max(ms, 0), maxWait.Milliseconds())) * time.Millisecond
+}
+
+// bounded clips what a failure says: it may come from a worker that is not ours.
+func bounded(text string) string { return clip(text, contract.MaxMessage) }
+
+// maxWait bounds what a worker may say of the wait before the next attempt.
+const maxWait = 24 * time.Hour

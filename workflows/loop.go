@@ -1,0 +1,37 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"chimera.ai/engine/contract"
+)
+
+// loop runs the plan to its end.
+func (r *run) loop() (contract.Result, error) {
+	r.view.state = contract.RunRunning
+	r.deadline = workflow.NewTimerWithOptions(r.steady, r.untilDeadline(), workflow.TimerOptions{Summary: "engine/deadline"})
+	r.meter.begin(r)
+	r.release()
+	for {
+		switch r.advance() {
+		case forward:
+			if r.due() {
+				if r.reported() {
+					r.takeReports()
+					r.release()
+					continue
+				}
+				return nil, r.continueAsNew()
+			}
+			r.dispatch()
+			r.resume()
+			r.arm()
+			r.await()
+			r.landAll()
+		case unwinding:
+			r.unwind()
+		case closing:
+			return r.close()
+		}
+	}
+}
