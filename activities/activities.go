@@ -19,29 +19,30 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-// Plans keeps compiled plans by digest.
+// Plans stores compiled plans by digest.
 type Plans interface {
 	// Put stores a plan durably and returns its digest.
 	Put(ctx context.Context, p *plan.Plan) (digest string, err error)
-	// Get returns the plan of a digest. The plan is shared: nobody changes it.
+	// Get returns the plan with a digest. The plan is shared and must not be
+	// changed.
 	Get(ctx context.Context, digest string) (*plan.Plan, error)
 	// Check reports why the store of large values cannot be written to.
 	Check(ctx context.Context) error
-	// Prepared returns what prepare makes of the plan of a digest, once for as long
-	// as the plan is cached. What prepare makes says by grow how many bytes of
-	// memory it has come to hold.
+	// Prepared returns what prepare made of the plan with a digest. It calls
+	// prepare once for as long as the plan is cached. The result reports
+	// through grow how many bytes of memory it holds.
 	Prepared(ctx context.Context, digest string, prepare func(p *plan.Plan, grow func(bytes int)) any) (any, error)
 }
 
-// Caller calls the operation of a node. It returns the forms that the output
-// may take, best first: the first that matches the node's output schema is the
-// output. An error is a *[contract.Error] where its kind is known.
+// Caller calls the operation of a node. It returns the forms that the output may
+// take, best first: the first that matches the node's output schema is the output.
+// An error whose kind is known is a *[contract.Error].
 type Caller interface {
 	Call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error)
 }
 
-// Ledger keeps published plans, and what runs state. It is a part of
-// [ledger.Store], with the same meaning and the same errors.
+// Ledger stores published plans and the statements of runs. It is a part of
+// [ledger.Store], with the same meaning and errors.
 type Ledger interface {
 	Plan(ctx context.Context, ref string) (ledger.Plan, error)
 	GetBlob(ctx context.Context, digest string) ([]byte, error)
@@ -52,9 +53,9 @@ type Ledger interface {
 	Outcomes(ctx context.Context, workflow, root string, page ledger.Page) ([]ledger.Outcome, error)
 }
 
-// Authority is what the admins of the deployment have stated, verified from its
-// bootstrap on. An error that is [trust.ErrInvalid] says that the statements do not
-// hold.
+// Authority returns what the admins of the deployment have stated, verified from
+// its bootstrap on. The error [trust.ErrInvalid] means that the statements do not
+// verify.
 type Authority interface {
 	State(ctx context.Context) (trust.State, error)
 }
@@ -63,44 +64,46 @@ type Authority interface {
 // policy.
 type Compiler func(source string) (*plan.Plan, diag.Diagnostics)
 
-// Workbench is what plans are compiled with.
+// Workbench holds what plans are compiled with.
 type Workbench struct {
 	Compile Compiler
-	// Policy is the digest of the operator's bundle that Compile goes by, or "".
+	// Policy is the digest of the operator's bundle that Compile applies, or
+	// "".
 	Policy string
-	// Edition tells it from others of the same process.
+	// Edition distinguishes it from others in the same process.
 	Edition string
 }
 
-// Engine is the activities of the engine role.
+// Engine implements the activities of the engine role.
 type Engine struct {
 	Compile Compiler
-	// Renew, where it is not nil, gives for each start what to compile with, in place
-	// of Compile and Policy.
+	// Renew, if not nil, returns what to compile each start with, in place of
+	// Compile and Policy.
 	Renew func() Workbench
 	Plans Plans
 	// Skills calls in-process skills, and nothing else.
 	Skills Caller
-	// Tools calls MCP servers and executables, where this process has that role
-	// too; nil means that it has not. ToolsQueue is where runs ask for such calls,
-	// for those that are loaded here; "" means contract.QueueTools.
+	// Tools calls MCP servers and executables if this process also has that
+	// role, and is nil if not. ToolsQueue is the queue on which runs loaded
+	// here request such calls; "" means contract.QueueTools.
 	Tools      Caller
 	ToolsQueue string
 	Ledger     Ledger
-	// Children knows child workflows.
+	// Children looks up child workflows.
 	Children Children
-	// Values keeps the large values of runs, and Outputs what they came to until their
-	// workflows have it.
+	// Values stores the large values of runs, and Outputs their outputs until
+	// their workflows have received them.
 	Values  Values
 	Outputs Outputs
-	// Authority says who may publish plans, and start runs for an agent. Where it is
-	// nil nobody vouches for what is published, and no start grant is taken.
+	// Authority says who may publish plans and start runs for an agent. If it
+	// is nil, published plans are not verified, and start grants are refused.
 	Authority Authority
 	// Namespace is the Temporal namespace that start grants are for.
 	Namespace string
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Policy is the digest of the operator's bundle that Compile goes by, or "".
+	// Policy is the digest of the operator's bundle that Compile applies, or
+	// "".
 	Policy string
 	// Attributes are the search attributes that the server knows.
 	Attributes []string
@@ -110,32 +113,35 @@ type Engine struct {
 	// CompileWithin is how long a start waits for the compiler; 0 means
 	// [DefaultCompileWithin].
 	CompileWithin time.Duration
-	// Named gives what a source says of its plan's name, version and agent, without
-	// compiling it; nil knows nothing.
+	// Named returns the name, version and agent that a source states, without
+	// compiling it. It may be nil.
 	Named func(source string) (name, version, agent string)
-	// Arguments reads starts that are stored by reference. ArgumentWithin is how long
-	// a store may be away for that; 0 means [DefaultArgumentWithin].
+	// Arguments reads starts that are stored by reference. ArgumentWithin is
+	// how long it waits for an unavailable store; 0 means
+	// [DefaultArgumentWithin].
 	Arguments      Arguments
 	ArgumentWithin time.Duration
 
-	// sources has the plan digests of sources that this process has compiled.
-	// Compilation is pure, so the same source gives the same plan of one [Workbench].
+	// sources caches the plan digests of sources that this process has
+	// compiled. Compilation is pure, so one [Workbench] always makes the same
+	// plan of a source.
 	sources      recent
 	compilations compilations
-	// outputs has the form in which outputs of runs are kept: where the ledger is away,
-	// each try to end the run would store another copy of a sealed one.
+	// outputs caches the stored form of outputs. Without it, each attempt to
+	// end a run while the ledger is unavailable would store another copy of a
+	// sealed output.
 	outputs recent
 }
 
-// Tools is the activities of a role that calls tools: every activity type that
-// is a node's "provider/operation".
+// Tools implements the activities of the role that calls tools: every activity type
+// that is a node's "provider/operation".
 type Tools struct {
 	Plans  Plans
 	Values Values
 	Caller Caller
 }
 
-// DefaultContinueAfter is the soft bound of a history, in events: from there on a run
-// continues as new as soon as little is in flight. The hard one, five times as long,
-// is still far below Temporal's limit of 51,200 events.
+// DefaultContinueAfter is the soft bound of a history, in events: beyond it a run
+// continues as new as soon as little is in flight. The hard bound, five times as
+// large, is still far below Temporal's limit of 51,200 events.
 const DefaultContinueAfter = 4_000

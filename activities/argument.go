@@ -13,31 +13,32 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// Arguments reads the argument of a workflow's start that is stored by reference, or
-// sealed. Its errors are of kind StoreUnavailable while that cannot be said, and of
-// another one where the value will not be had; blob.ErrNotFound is among the causes
-// where the store does not have it.
+// Arguments reads the argument of a workflow's start that is stored by reference,
+// or sealed. An error of kind StoreUnavailable means that the value may be read
+// later, one of another kind that it cannot; blob.ErrNotFound is among the causes
+// if the store does not have it.
 type Arguments interface {
 	Argument(ctx context.Context, workflow string, reference []byte) (json.RawMessage, error)
 }
 
 const (
-	// DefaultArgumentWithin is how long a start waits for a store that is away, to
-	// read its own argument.
+	// DefaultArgumentWithin is how long a start waits for an unavailable store
+	// to read its own argument.
 	DefaultArgumentWithin = 5 * time.Minute
-	// missingWithin is how long it waits for a value that the store does not have:
-	// one that several machines share may lag behind.
+	// missingWithin is how long it waits for a value that the store does not
+	// have, since a store shared by several machines may lag behind.
 	missingWithin = 15 * time.Second
-	// readWithin bounds one try, where a store hangs.
+	// readWithin bounds one attempt to read from a store that hangs.
 	readWithin = 20 * time.Second
-	// firstWait and longestWait lie between tries, each twice the one before.
+	// firstWait and longestWait bound the waits between attempts, each twice
+	// the one before.
 	firstWait   = 500 * time.Millisecond
 	longestWait = 30 * time.Second
 )
 
-// argument gives the start's argument, which is read here where the workflow was
-// handed a reference. A try that fails is repeated by the run, which can be
-// cancelled meanwhile; what the waits come to bounds the tries.
+// argument returns the start's argument, and reads it if the workflow was given a
+// reference. The run repeats a failed attempt, and can be cancelled meanwhile; the
+// sum of the waits bounds the attempts.
 func (e *Engine) argument(ctx context.Context, request *contract.LoadRequest) (json.RawMessage, error) {
 	reference, ok := unread(request.Start)
 	if !ok {
@@ -78,7 +79,7 @@ func (e *Engine) argument(ctx context.Context, request *contract.LoadRequest) (j
 	return nil, fail(ctx, loading, &again)
 }
 
-// waits gives what the waits before an attempt come to, and the one after it.
+// waits returns the sum of the waits before an attempt, and the wait after it.
 func waits(attempt int) (before, after time.Duration) {
 	after = firstWait
 	for range attempt - 1 {
@@ -88,7 +89,7 @@ func waits(attempt int) (before, after time.Duration) {
 	return before, after
 }
 
-// unread gives the reference that a start has instead of its argument.
+// unread returns the reference that a start has in place of its argument.
 func unread(start json.RawMessage) ([]byte, bool) {
 	if len(start) > maxUnread || !bytes.HasPrefix(start, []byte(`{"chimera.unread":`)) {
 		return nil, false
@@ -104,5 +105,6 @@ func unread(start json.RawMessage) ([]byte, bool) {
 	return u.Reference, true
 }
 
-// maxUnread is more than a payload of the history has, in bytes, as it is handed on.
+// maxUnread is more than the size in bytes of a payload in the history, as it is
+// passed on.
 const maxUnread = 4 << 20

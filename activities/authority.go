@@ -12,13 +12,13 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-// state gives what the admins have stated.
+// state returns what the admins have stated.
 func (e *Engine) state(ctx context.Context) (trust.State, error) {
 	s, err := e.Authority.State(ctx)
 	return s, distrust(err)
 }
 
-// distrust gives an error of trust its kind.
+// distrust assigns an error of package trust its kind.
 func distrust(err error) error {
 	if errors.Is(err, trust.ErrInvalid) {
 		return contract.Errorf(contract.Blocked, "%w", err)
@@ -26,9 +26,9 @@ func distrust(err error) error {
 	return refusal(err)
 }
 
-// authored holds a published plan that the store gave for a reference against
-// what the admins have stated: a row alone is nobody's word. Without a root of
-// trust it only is the one that was asked for; runs have no effects then.
+// authored checks a published plan from the store against what the admins have
+// stated, since a row alone proves nothing. Without a root of trust it only checks
+// that it is the plan that was asked for; runs have no effects then.
 func (e *Engine) authored(ctx context.Context, ref string, p ledger.Plan) error {
 	if e.Authority == nil {
 		if ref != p.Name+"@"+p.Version && ref != p.Digest {
@@ -43,8 +43,8 @@ func (e *Engine) authored(ctx context.Context, ref string, p ledger.Plan) error 
 	return distrust(trust.Authored(s, ref, p))
 }
 
-// granted holds a start grant against what the admins have stated, and against
-// the run that it is for, and adds it to what is stated about the run.
+// granted checks a start grant against what the admins have stated and against the
+// run, and adds it to the statement about the run.
 func (e *Engine) granted(ctx context.Context, r *ledger.Run, envelope json.RawMessage) error {
 	if e.Authority == nil {
 		return contract.Errorf(contract.Blocked, "the run has a start grant, and this worker has no root of trust to verify it by (trust.bootstrap)")
@@ -70,8 +70,8 @@ func (e *Engine) granted(ctx context.Context, r *ledger.Run, envelope json.RawMe
 	return nil
 }
 
-// harmless refuses a plan with effects that nobody has granted the start of, at
-// once and not hours later at its barrier.
+// harmless refuses a plan with effects whose start nobody has granted, at once
+// rather than hours later at its barrier.
 func harmless(p *plan.Plan, granted bool) error {
 	if granted {
 		return nil

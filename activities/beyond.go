@@ -6,9 +6,8 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// beyond names the first thing in a plan that runs cannot do yet, or gives "".
-// The compiler refuses such plans, with the place of each; this holds whatever
-// compiled them.
+// beyond names the first thing in a plan that runs cannot do yet, or returns "".
+// The compiler refuses such plans too; this does not depend on what compiled them.
 func beyond(p *plan.Plan) string {
 	for i := range p.Nodes {
 		n := &p.Nodes[i]

@@ -19,7 +19,7 @@ func (e *Engine) Local(ctx context.Context, call contract.Call) (contract.Outcom
 }
 
 // Node implements the activity types "provider/operation" on the engine's queue:
-// nodes of in-process skills and, where this process may call them, of tools.
+// nodes of in-process skills and, if this process may call them, of tools.
 func (e *Engine) Node(ctx context.Context, call contract.Call) (contract.Outcome, error) {
 	defer beat(ctx, &call)()
 	return run(ctx, e.Plans, e.Values, either(e.Skills, e.Tools), &call)
@@ -31,13 +31,13 @@ func (t *Tools) Node(ctx context.Context, call contract.Call) (contract.Outcome,
 	return run(ctx, t.Plans, t.Values, outside(t.Caller), &call)
 }
 
-// Dynamic gives the function that Temporal calls for every activity type that
-// is a node's "provider/operation".
+// Dynamic returns the function that Temporal calls for every activity type that is
+// a node's "provider/operation".
 func Dynamic(node func(context.Context, contract.Call) (contract.Outcome, error)) func(context.Context, converter.EncodedValues) (contract.Outcome, error) {
 	return func(ctx context.Context, args converter.EncodedValues) (contract.Outcome, error) {
 		var call contract.Call
 		if err := args.Get(&call); err != nil {
-			// Which request it was nobody can say, so it counts as lost.
+			// The request is not known, so it counts as lost.
 			kind := contract.WorkerLost
 			if known := new(contract.Error); errors.As(err, &known) && known.Kind == contract.StoreUnavailable {
 				kind = known.Kind // this worker lacks the key; another one may have it
@@ -48,13 +48,13 @@ func Dynamic(node func(context.Context, contract.Call) (contract.Outcome, error)
 	}
 }
 
-// beatEvery is well below the interpreter's heartbeat timeout. The library sends
-// fewer: one in 80 % of that timeout, which it gives each of them to arrive.
+// beatEvery is well below the interpreter's heartbeat timeout. The SDK sends fewer:
+// one in 80 % of that timeout.
 const beatEvery = 3 * time.Second
 
-// beat heartbeats until the returned function is called, where the interpreter
-// asks for heartbeats. A heartbeat also brings a cancellation, or the end of the
-// run, to the call's context.
+// beat heartbeats until the returned function is called, if the interpreter asks
+// for heartbeats. A heartbeat also cancels the call's context when the call is
+// cancelled or the run has ended.
 func beat(ctx context.Context, call *contract.Call) (stop func()) {
 	info := activity.GetInfo(ctx)
 	beat := contract.Beat{Spent: call.Spent + int(info.Attempt) - 1, Request: call.Request}
@@ -82,7 +82,7 @@ func beat(ctx context.Context, call *contract.Call) (stop func()) {
 	return func() { close(done) }
 }
 
-// find gives a prepared node.
+// find returns a prepared node.
 func find(ctx context.Context, plans Plans, digest string, i int) (*node, error) {
 	q, err := preparedPlan(ctx, plans, digest)
 	if err != nil {
@@ -94,7 +94,7 @@ func find(ctx context.Context, plans Plans, digest string, i int) (*node, error)
 	return q.node(i), nil
 }
 
-// waited reports why the store is still away, where a patient request asks.
+// waited reports why the store is still unavailable, for a patient request.
 func waited(ctx context.Context, plans Plans, patient bool) error {
 	if !patient {
 		return nil
@@ -105,8 +105,8 @@ func waited(ctx context.Context, plans Plans, patient bool) error {
 	return nil
 }
 
-// run is the life of one node: assemble, validate, call, validate, route. The
-// answer names the request, and so does the failure.
+// run runs one node: it assembles, validates, calls, validates and routes. The
+// answer names the request, as does a failure.
 func run(ctx context.Context, plans Plans, values Values, choose choice, call *contract.Call) (contract.Outcome, error) {
 	store, stop := storing(ctx, 0)
 	defer stop()
@@ -180,8 +180,8 @@ func (n *node) run(ctx context.Context, caller Caller, call *contract.Call) (con
 	return out, nil
 }
 
-// accept gives the first form of the output that matches the node's output
-// schema; the error is about the best form.
+// accept returns the first form of the output that matches the node's output
+// schema. An error is about the best form.
 func (n *node) accept(forms []json.RawMessage) (any, error) {
 	first := error(contract.Errorf(contract.InvalidOutput, "%s returned nothing", n.spec.ID))
 	for i, raw := range forms {
@@ -196,8 +196,8 @@ func (n *node) accept(forms []json.RawMessage) (any, error) {
 	return nil, first
 }
 
-// invoke calls the operation within the node's own timeout. That the deadline
-// passed is a fact of the context, whatever the call makes of it.
+// invoke calls the operation within the node's own timeout. Whether the deadline
+// passed is decided by the context, whatever the call returns.
 func invoke(ctx context.Context, caller Caller, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
 	timeout := time.Duration(n.TimeoutMS) * time.Millisecond
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errNodeTimeout)
@@ -209,18 +209,18 @@ func invoke(ctx context.Context, caller Caller, n *plan.Node, input json.RawMess
 	return result, err
 }
 
-// answer is what a caller came to.
+// answer is the result of a caller.
 type answer struct {
 	forms []json.RawMessage
 	err   error
 }
 
-// overtime is how long a call may go on when its context has ended. What does not
-// return then is left behind.
+// overtime is how long a call may continue after its context has ended. A call that
+// does not return by then is abandoned.
 const overtime = 500 * time.Millisecond
 
 // within calls the operation, and waits no longer than its context allows, even for
-// code that does not heed it.
+// code that ignores it.
 func within(ctx context.Context, caller Caller, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
 	done := make(chan answer, 1)
 	go func() {

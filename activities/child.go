@@ -7,16 +7,16 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// Children knows the child workflows that make calls of runs.
+// Children looks up the child workflows that make calls for runs.
 type Children interface {
-	// Child reports whether a child still runs, or what it has returned: nil where it
-	// was ended before, or is not known. One that has ended, by its own word, is
-	// waited for.
+	// Child reports whether a child still runs, or what it has returned: nil if
+	// it was ended from outside or is not known. Child waits for one that says
+	// it has ended.
 	Child(ctx context.Context, child contract.Child, ended bool) (running bool, report *contract.Report, err error)
 }
 
-// Child implements the activity engine/child: what has become of a child workflow
-// whose report has not come.
+// Child implements the activity engine/child: it finds the result of a child
+// workflow whose report has not arrived.
 func (e *Engine) Child(ctx context.Context, request contract.ChildRequest) (contract.ChildResult, error) {
 	result := contract.ChildResult{Request: request.Request}
 	var err error
@@ -27,5 +27,5 @@ func (e *Engine) Child(ctx context.Context, request contract.ChildRequest) (cont
 	return result, asked{request: request.Request, retry: asking}.failed(ctx, err)
 }
 
-// asking has the kinds after which Temporal is asked again.
+// asking lists the kinds of failure after which Temporal is asked again.
 var asking = &plan.Retry{On: []contract.Kind{contract.Transport}}

@@ -13,21 +13,23 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// Outputs keeps what runs came to, so that only the run's own workflow reads it.
+// Outputs stores the outputs of runs so that only the run's own workflow can read
+// them.
 type Outputs interface {
-	// Keep gives the form in which the output of a workflow's run is kept, of at most
-	// [ledger.MaxRunValue] bytes: a large output is stored, and referred to.
+	// Keep returns the form in which the output of a workflow's run is stored
+	// in the ledger, of at most [ledger.MaxRunValue] bytes: a large output is
+	// stored apart, and referred to.
 	Keep(ctx context.Context, workflow string, output json.RawMessage) ([]byte, error)
 	// Give reads it. Its error is a [contract.Error], of kind
-	// [contract.StoreUnavailable] where it may be read later.
+	// [contract.StoreUnavailable] if it may be read later.
 	Give(ctx context.Context, workflow string, kept []byte) (json.RawMessage, error)
 }
 
 // Close implements the activity engine/close: it states the last outcomes and the
-// end of a run, unless an end stands, and answers with the end that stands, which
-// the run closes with. So it may be asked again, for another end too. An answer for
-// a run that succeeded has no output where another was proposed, and nobody can read
-// the one that stands any more, as after an erasure.
+// end of a run, unless an end has been stated, and returns the stated end, with
+// which the run closes. So it may be called again, also with another end. The
+// answer for a run that succeeded has no output if another was proposed and the
+// stated one can no longer be read, as after an erasure.
 func (e *Engine) Close(ctx context.Context, request contract.CloseRequest) (contract.Closed, error) {
 	store, stop := storing(ctx, 0)
 	defer stop()
@@ -69,8 +71,8 @@ func (e *Engine) close(ctx context.Context, request *contract.CloseRequest) (con
 	var stands ledger.Run
 	var stood bool
 	state := func() (err error) {
-		// The last ones go with the end: the history of the run may not have them yet.
-		// After a reset there are more, which it has.
+		// The last outcomes go with the end, since the history of the run may not have
+		// them yet. After a reset there are others, which it has.
 		for len(last) > contract.MaxEntries {
 			n := min(len(last)-contract.MaxEntries, contract.MaxEntries)
 			if err := e.record(ctx, opened, last[:n], true); err != nil {
@@ -99,8 +101,8 @@ func (e *Engine) close(ctx context.Context, request *contract.CloseRequest) (con
 	return closed, err
 }
 
-// keep gives the form in which the output of a run is kept, the same for each try to
-// end it.
+// keep returns the form in which the output of a run is stored, the same for each
+// attempt to end it.
 func (e *Engine) keep(ctx context.Context, r *ledger.Run, output json.RawMessage) ([]byte, error) {
 	name := r.Workflow + "\n" + r.Root + "\n" + plan.DigestOf(output)
 	if value, ok := e.outputs.get(name); ok {
@@ -116,7 +118,7 @@ func (e *Engine) keep(ctx context.Context, r *ledger.Run, output json.RawMessage
 // outcomesPage is how many outcomes are read at a time.
 const outcomesPage = 10_000
 
-// nodes is what the ledger has of a plan's nodes in a run that has ended.
+// nodes returns what the ledger has about a plan's nodes in a run that has ended.
 func (e *Engine) nodes(ctx context.Context, p *plan.Plan, r *ledger.Run) (contract.NodeStates, error) {
 	at := make(map[string]int, len(p.Nodes))
 	for i := range p.Nodes {
@@ -148,7 +150,7 @@ func (e *Engine) nodes(ctx context.Context, p *plan.Plan, r *ledger.Run) (contra
 	}
 }
 
-// standing is the answer to a request where a run stands so.
+// standing is the answer to a request for a run in that state.
 func (e *Engine) standing(ctx context.Context, request *contract.CloseRequest, r *ledger.Run) (contract.Closed, error) {
 	closed := contract.Closed{Root: r.Root, End: contract.RunEnd{Output: r.OutputDigest}}
 	switch r.State {
@@ -164,7 +166,8 @@ func (e *Engine) standing(ctx context.Context, request *contract.CloseRequest, r
 		closed.End.State = contract.RunCancelled
 		closed.End.Failure = erased(contract.Cancelled)
 	case ledger.RunTerminated, ledger.RunTimedOut, ledger.RunRunning:
-		// Temporal has said so of an execution that asks for nothing any more.
+		// Temporal has reported the end of an execution, which no longer asks for
+		// anything.
 		return closed, contract.Errorf(contract.Conflict, "the ledger has the run as %s", r.State)
 	}
 	if len(r.Failure) > 0 {
@@ -175,19 +178,20 @@ func (e *Engine) standing(ctx context.Context, request *contract.CloseRequest, r
 	return closed, nil
 }
 
-// erased is the failure of a run whose own nobody has any more.
+// erased is the failure of a run whose own failure has been erased.
 func erased(kind contract.Kind) *contract.Failure {
 	return &contract.Failure{
 		Kind: kind, Message: "how it ended was erased, with the person whom it was about", Compensated: []string{}, NotCompensated: []string{},
 	}
 }
 
-// output is that of a run that has succeeded, or nil where nobody can read it.
+// output is that of a run that has succeeded, or nil if it cannot be read.
 func (e *Engine) output(ctx context.Context, request *contract.CloseRequest, r *ledger.Run) (json.RawMessage, error) {
 	switch {
 	case request.End.State == contract.RunSucceeded && (r.OutputDigest == "" || r.OutputDigest == request.End.Output):
-		// The same, whoever has stated it. The ledger lacks the digest where the person
-		// whom the run is about was erased; the run's own history has the value still.
+		// The outputs are the same, whoever stated them. The ledger lacks the digest if
+		// the person whom the run is about was erased; the run's own history still has the
+		// value.
 		return request.Output, nil
 	case len(r.Value) == 0:
 		return nil, nil
@@ -200,7 +204,7 @@ func (e *Engine) output(ctx context.Context, request *contract.CloseRequest, r *
 	if kind := kindOf(ctx, err).Kind; kind == contract.StoreUnavailable || kind == contract.Timeout || kind == contract.Cancelled {
 		return nil, err
 	}
-	// Another try would find the same.
+	// Another attempt would have the same result.
 	activity.GetLogger(ctx).Error("The output of a run that has succeeded cannot be read", "run", r.Workflow, "error", err)
 	return nil, nil
 }

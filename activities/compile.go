@@ -17,18 +17,18 @@ import (
 )
 
 // DefaultCompileWithin is how long a start waits for the compiler. It is less than
-// an attempt of engine/load may take: a plan that takes longer is refused, where a
-// timeout of the attempt would bring it back, to this worker or to another.
+// an attempt of engine/load may take: a plan that takes longer is refused, whereas
+// after a timeout of the attempt it would be retried, by this worker or another.
 const DefaultCompileWithin = 100 * time.Second
 
-// maxCompiling bounds the sources that a process compiles at one time, in bytes; a
-// larger one is compiled alone. A compiler takes up to a hundred times the memory
-// of the text, and as many starts arrive at one time as clients please.
+// maxCompiling bounds the sources that a process compiles at a time, in bytes; a
+// larger one is compiled alone. Compiling takes up to a hundred times the memory of
+// the text, and clients may send any number of starts at once.
 const maxCompiling = 2 << 20
 
-// compilations are those under way, by source: however many runs start with the
-// same plan, it is compiled once at a time; few plans are side by side, and large
-// ones alone. The zero value is ready to use.
+// compilations holds those in progress, by source. However many runs start with the
+// same plan, it is compiled once at a time; few plans are compiled in parallel, and
+// large ones alone. The zero value is ready to use.
 type compilations struct {
 	mu    sync.Mutex
 	under map[[sha256.Size]byte]*compilation
@@ -38,18 +38,19 @@ type compilations struct {
 
 // compilation is one call of the compiler, which cannot be interrupted.
 type compilation struct {
-	// waiting counts who waits for it; the mutex is that of compilations.
+	// waiting counts those waiting for it, guarded by the mutex of
+	// compilations.
 	waiting     int
 	begun, done chan struct{}
-	// plan and findings are there once it is done.
+	// plan and findings are set once it is done.
 	plan     *plan.Plan
 	findings diag.Diagnostics
 	// crash is the panic of a compiler that panicked.
 	crash error
 }
 
-// compile gives the plan of a source, or the findings that refuse it. The error
-// says that the compiler took too long, or that ctx ended before.
+// compile returns the plan of a source, or the findings that refuse it. An error
+// means that the compiler took too long, or that ctx ended first.
 func (e *Engine) compile(ctx context.Context, bench *Workbench, source string) (*plan.Plan, diag.Diagnostics, error) {
 	within := e.CompileWithin
 	if within == 0 {
@@ -90,15 +91,15 @@ func (e *Engine) compile(ctx context.Context, bench *Workbench, source string) (
 	}
 }
 
-// share is the room that the compilation of a source takes: at least as much as
-// leaves a place to each processor.
+// share is the room that the compilation of a source takes: at least so much that
+// there are no more compilations than processors.
 func share(source string) int64 {
 	return int64(min(max(len(source), maxCompiling/max(2, runtime.GOMAXPROCS(0))), maxCompiling))
 }
 
-// join gives the compilation of a source, which is begun if nobody waits for it,
-// once there is room. It has that for so long at most: what takes longer keeps
-// nobody else waiting.
+// join returns the compilation of a source, and begins one, once there is room, if
+// none is in progress. The compilation holds its room for a bounded time, so that a
+// long one does not block others.
 func (a *compilations) join(source string, turn time.Duration, do func(*compilation)) *compilation {
 	key, size := sha256.Sum256([]byte(source)), share(source)
 	a.mu.Lock()
@@ -131,7 +132,8 @@ func (a *compilations) join(source string, turn time.Duration, do func(*compilat
 	return c
 }
 
-// wanted reports whether anybody still waits for a compilation; else it is dropped.
+// wanted reports whether anybody still waits for a compilation. If not, it is
+// dropped.
 func (a *compilations) wanted(key [sha256.Size]byte, c *compilation) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

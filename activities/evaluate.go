@@ -32,7 +32,7 @@ func (n *node) assemble(call *contract.Call) (json.RawMessage, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Which of several is the value, [plan.Progress] has decided.
+		// [plan.Progress] has decided which of several is the value.
 		port := n.plan.Edges[d.Edge].ToPort
 		if has(ports, port) {
 			return nil, contract.Errorf(contract.Contract, "edge %d brings a second value to port %s of %s", d.Edge, port, n.spec.ID)
@@ -63,7 +63,7 @@ func (n *node) assemble(call *contract.Call) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// arrive gives the value that a delivered edge brings to its port.
+// arrive returns the value that a delivered edge brings to its port.
 func (n *node) arrive(d *contract.Delivery, vars expr.Vars) (any, error) {
 	at, ok := slices.BinarySearch(n.plan.In(n.index), d.Edge) // in plan order
 	if !ok || !n.plan.Edges[d.Edge].Carries() {
@@ -114,7 +114,7 @@ func decode(raw json.RawMessage, what string) (any, error) {
 	return v, nil
 }
 
-// outcome resolves the node's outgoing edges over its output, and picks the
+// outcome resolves the node's outgoing edges against its output, and picks the
 // values that they carry. input is the plan's input, for predicates that read it.
 func (n *node) outcome(output, input any) (contract.Outcome, error) {
 	var out contract.Outcome
@@ -135,7 +135,7 @@ func (n *node) outcome(output, input any) (contract.Outcome, error) {
 	return out, err
 }
 
-// route says which of the node's edges are delivered after a success.
+// route returns which of the node's edges are delivered after a success.
 func (n *node) route(output, input any) ([]bool, error) {
 	var held, otherwise []bool
 	matched := false
@@ -183,7 +183,7 @@ func (n *node) holds(i, e int, value, output, input any) (bool, error) {
 	return ok, nil
 }
 
-// pick gives the value of an output port.
+// pick returns the value of an output port.
 func pick(output any, port string) (any, bool) {
 	switch port {
 	case plan.WholePort:

@@ -18,8 +18,8 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// maxRetryAfter bounds the wait that the other side asks for: a policy's own waits
-// are no longer either.
+// maxRetryAfter bounds the wait that the other side asks for. Waits of retry
+// policies have the same bound.
 const maxRetryAfter = 24 * time.Hour
 
 // asked is the request that an activity answers.
@@ -29,13 +29,14 @@ type asked struct {
 	spent   int
 	// root is that of the run whose ledger is asked, or "".
 	root string
-	// patient: Temporal tries until the store is back, outside the contract.
+	// patient reports that Temporal retries until the store is available,
+	// outside the contract.
 	patient bool
-	// retry is the contract, or nil: then nothing is tried again.
+	// retry is the contract, or nil if nothing is retried.
 	retry *plan.Retry
 }
 
-// of is a call as it was asked for, with its node's contract.
+// of returns the request of a call, with its node's contract.
 func of(call *contract.Call, retry *plan.Retry) asked {
 	return asked{request: call.Request, spent: call.Spent, patient: call.Patient, retry: retry}
 }
@@ -54,8 +55,8 @@ func fail(ctx context.Context, retry *plan.Retry, err error) error {
 }
 
 // failed turns err into what Temporal carries to the interpreter: the type is the
-// kind. Temporal tries again only where the contract says so, and soon; where the
-// contract wants a long wait, the interpreter does.
+// kind. Temporal retries only if the contract says so and the wait is short; after
+// a long wait, the interpreter does.
 func (a asked) failed(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -75,7 +76,7 @@ func (a asked) failed(ctx context.Context, err error) error {
 		category = temporal.ApplicationErrorCategoryBenign // it was told to end, and did
 	}
 	if kind == contract.Cancelled && interrupted(ctx) {
-		// Nobody cancelled the run: another worker goes on.
+		// The run was not cancelled, so another worker continues.
 		kind = contract.WorkerLost
 	}
 	details := contract.ErrorDetails{Attempts: attempts, Details: bounded(e.Details), Request: a.request, Root: a.root}
@@ -88,8 +89,8 @@ func (a asked) failed(ctx context.Context, err error) error {
 			again = false
 		}
 		if long || wanted > 0 {
-			// Of a short wait, too: the interpreter asks again for local nodes, and where
-			// Temporal has used up its share of the attempts.
+			// Also for short waits: the interpreter retries local nodes, and calls whose
+			// attempts by Temporal are used up.
 			details.WaitMS = wait.Milliseconds()
 		}
 	}
@@ -104,9 +105,9 @@ func (a asked) failed(ctx context.Context, err error) error {
 	})
 }
 
-// interrupted reports whether a call's context ended though nobody asked for that:
-// this worker stops, or the server did not take its heartbeats, which the library
-// answers by ending the call.
+// interrupted reports whether a call's context ended without a cancellation: this
+// worker stops, or the server did not accept its heartbeats, upon which the SDK
+// ends the call.
 func interrupted(ctx context.Context) bool {
 	cause := context.Cause(ctx)
 	return errors.Is(ctx.Err(), context.Canceled) && !errors.Is(cause, context.Canceled) && !temporal.IsCanceledError(cause)
@@ -125,7 +126,7 @@ func retried(retry *plan.Retry, kind contract.Kind, attempts int) bool {
 	return kind != contract.Auth || attempts < 2
 }
 
-// kindOf gives the error's own kind, or what can be said of it.
+// kindOf returns the error's own kind, or the kind that follows from it.
 func kindOf(ctx context.Context, err error) *contract.Error {
 	var e *contract.Error
 	switch {
@@ -142,8 +143,8 @@ func kindOf(ctx context.Context, err error) *contract.Error {
 	return contract.Errorf(contract.ToolError, "%w", err)
 }
 
-// bounded gives details that the target of an error edge can read: what the
-// guarded reader refuses is dropped here, where the failure still has its kind.
+// bounded returns details that the target of an error edge can read. What the
+// guarded reader would refuse is dropped here, so that the failure keeps its kind.
 func bounded(details json.RawMessage) json.RawMessage {
 	if len(details) == 0 {
 		return nil
@@ -156,9 +157,9 @@ func bounded(details json.RawMessage) json.RawMessage {
 	return json.RawMessage(`{"dropped":"the details are too large, or are not JSON"}`)
 }
 
-// clip gives at most n bytes of s, and the mark that something is missing. The
-// text is UTF-8 then: Temporal's protocol refuses any other, and the failure
-// would never arrive.
+// clip returns at most n bytes of s, with a mark if some are missing, as valid
+// UTF-8: Temporal's protocol refuses any other text, and the failure would never
+// arrive.
 func clip(s string, n int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= n {
@@ -170,8 +171,8 @@ func clip(s string, n int) string {
 	return s[:n] + "…"
 }
 
-// recovered runs f and turns a panic into an error: a worker outlives the code
-// that it runs.
+// recovered runs f and turns a panic into an error, so that a worker survives the
+// code it runs.
 func recovered(what string, f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -12,15 +12,15 @@ import (
 )
 
 // Write implements the activity engine/journal: it states outcomes of nodes. What
-// the ledger has already is not stated again. Whoever asked tries again until the
-// store is back; a ledger that has other things under the same names refuses for
-// good.
+// the ledger already has is not stated again. The caller retries until the store is
+// available; if the ledger has something else under the same names, the refusal is
+// final.
 func (e *Engine) Write(ctx context.Context, request contract.JournalRequest) (contract.JournalReceipt, error) {
 	receipt := contract.JournalReceipt{Request: request.Request, Root: request.Run.Root}
 	return receipt, asked{request: receipt.Request, root: receipt.Root, retry: journaling}.failed(ctx, e.write(ctx, &request))
 }
 
-// journaling has the kinds after which Temporal tries a batch again.
+// journaling lists the kinds of failure after which Temporal retries a batch.
 var journaling = &plan.Retry{On: []contract.Kind{
 	contract.StoreUnavailable, contract.Timeout, contract.Cancelled, contract.WorkerLost, contract.ToolError,
 }}
@@ -38,7 +38,8 @@ func (e *Engine) write(ctx context.Context, request *contract.JournalRequest) er
 	return e.stated(ctx, r, func() error { return e.record(ctx, r, outcomes, request.Closing) })
 }
 
-// record states outcomes; those of a run that closes are dropped where an end stands.
+// record states outcomes. Those of a closing run are dropped if its end has been
+// stated.
 func (e *Engine) record(ctx context.Context, r ledger.Run, outcomes []ledger.Outcome, closing bool) error {
 	err := e.Ledger.RecordOutcomes(ctx, r.Workflow, r.Root, outcomes)
 	if !closing || !errors.Is(err, ledger.ErrConflict) {
@@ -53,7 +54,7 @@ func (e *Engine) record(ctx context.Context, r ledger.Run, outcomes []ledger.Out
 	return err
 }
 
-// stated does what needs the run to be open; one that was reset is not, until
+// stated does what requires the run to be open. One that was reset is not, until
 // something is stated about it.
 func (e *Engine) stated(ctx context.Context, r ledger.Run, do func() error) error {
 	err := do()
@@ -61,7 +62,7 @@ func (e *Engine) stated(ctx context.Context, r ledger.Run, do func() error) erro
 		return refusal(err)
 	}
 	if r.Origin != r.Root {
-		// It goes on with a run whose start was granted, or not.
+		// The run that it continues has a start grant, or none.
 		switch first, err := e.Ledger.Run(ctx, r.Workflow, r.Origin); {
 		case err == nil:
 			r.Requester, r.Grant, r.GrantDigest = first.Requester, first.Grant, first.GrantDigest
@@ -75,7 +76,7 @@ func (e *Engine) stated(ctx context.Context, r ledger.Run, do func() error) erro
 	return refusal(err)
 }
 
-// refusal gives an error of the ledger its kind, if it has none.
+// refusal assigns an error of the ledger its kind, if it has none.
 func refusal(err error) error {
 	switch {
 	case err == nil, errors.As(err, new(*contract.Error)):
@@ -85,12 +86,12 @@ func refusal(err error) error {
 	case errors.Is(err, ledger.ErrNotFound), errors.Is(err, ledger.ErrGone), errors.Is(err, ledger.ErrInvalid):
 		return contract.Errorf(contract.Contract, "%w", err)
 	}
-	// Whatever else befalls a store, such as tables or rights that it lacks, says
-	// nothing about what was asked of it, and can be fixed while the run waits.
+	// Any other failure of the store, such as missing tables or rights, says
+	// nothing about the request, and can be fixed while the run waits.
 	return contract.Errorf(contract.StoreUnavailable, "%w", err)
 }
 
-// runOf is a run of a plan, as it is opened.
+// runOf returns a run of a plan as it is opened.
 func runOf(p *plan.Plan, digest string, id contract.Identity, input string) ledger.Run {
 	return ledger.Run{
 		Workflow: id.Workflow, Root: id.Root, Origin: id.Origin, Agent: p.Agent,
@@ -122,7 +123,7 @@ func ended(r *ledger.Run, end *contract.RunEnd) error {
 	return nil
 }
 
-// outcomesOf gives the ledger's form of a request's entries.
+// outcomesOf returns the entries of a request in the form of the ledger.
 func outcomesOf(p *plan.Plan, entries []contract.JournalEntry) ([]ledger.Outcome, error) {
 	outcomes := make([]ledger.Outcome, 0, len(entries))
 	for i := range entries {

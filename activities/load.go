@@ -24,11 +24,11 @@ import (
 // maxDiagnostics is how many findings a failure carries.
 const maxDiagnostics = 50
 
-// maxFindings bounds how large they get as JSON, in bytes: clients without the
-// engine's store read them.
+// maxFindings bounds their size as JSON, in bytes: clients without the engine's
+// store read them.
 const maxFindings = 128 << 10
 
-// loading has the kinds after which Temporal tries a start again.
+// loading lists the kinds of failure after which Temporal retries a start.
 var loading = &plan.Retry{On: []contract.Kind{contract.StoreUnavailable, contract.Timeout, contract.WorkerLost}}
 
 // Load implements the activity engine/load: it compiles the plan of a start,
@@ -99,9 +99,9 @@ func (e *Engine) load(ctx context.Context, request *contract.LoadRequest, s *sub
 	}}, nil
 }
 
-// differs says of a run that cannot be opened where its plan is another than it was
-// opened with, by a worker that was lost before its answer arrived. That plan is not
-// taken from the ledger, since nobody but this worker's compiler vouches for one.
+// differs explains that a run cannot be opened because a worker that was lost
+// before its answer arrived opened it with another plan. That plan is not taken
+// from the ledger, since only this worker's compiler vouches for plans.
 func (e *Engine) differs(ctx context.Context, r *ledger.Run, refused error) error {
 	if !errors.Is(refused, ledger.ErrConflict) {
 		return refused
@@ -115,7 +115,7 @@ func (e *Engine) differs(ctx context.Context, r *ledger.Run, refused error) erro
 		have.PlanDigest, r.PlanDigest)
 }
 
-// workbench is what a start is compiled with.
+// workbench returns what a start is compiled with.
 func (e *Engine) workbench() Workbench {
 	if e.Renew != nil {
 		return e.Renew()
@@ -123,9 +123,8 @@ func (e *Engine) workbench() Workbench {
 	return Workbench{Compile: e.Compile, Policy: e.Policy}
 }
 
-// find gives the compiled plan of a start. A published one is compiled from its
-// source, as it was then: its author must have signed it, and it must come to the
-// same digest.
+// find returns the compiled plan of a start. A published plan is compiled from its
+// source again: its author must have signed it, and the digest must be the same.
 func (e *Engine) find(ctx context.Context, bench *Workbench, start *contract.Start) (*plan.Plan, string, error) {
 	if start.Plan == "" {
 		return e.plan(ctx, bench, "", start.Source, present(start.Grant))
@@ -160,9 +159,9 @@ func (e *Engine) find(ctx context.Context, bench *Workbench, start *contract.Sta
 	return compiled, digest, nil
 }
 
-// plan gives the compiled plan of a source, which is in the store then. Without a
-// start grant it holds pure nodes only. published is the name@version that the source
-// is published under, or "".
+// plan returns the compiled plan of a source, and stores it. Without a start grant
+// it holds only pure nodes. published is the name@version under which the source is
+// published, or "".
 func (e *Engine) plan(ctx context.Context, bench *Workbench, published, source string, granted bool) (*plan.Plan, string, error) {
 	if digest, ok := e.sources.get(bench.Edition + source); ok {
 		if p, err := e.Plans.Get(ctx, digest); err == nil {
@@ -194,16 +193,16 @@ func (e *Engine) plan(ctx context.Context, bench *Workbench, published, source s
 	return shared, digest, nil
 }
 
-// unavailable is the failure of a start while the store is down: Temporal tries
-// again, outside any contract.
+// unavailable is the failure of a start while the store is unavailable: Temporal
+// retries it, outside any contract.
 func unavailable(err error) error {
 	return temporal.NewApplicationErrorWithOptions(clip(err.Error(), contract.MaxMessage), string(contract.StoreUnavailable),
 		temporal.ApplicationErrorOptions{})
 }
 
-// admit validates the plan's input, resolves the edges of $input and gives the
-// input's canonical form: with the white space of its writer, one that looks like a
-// reference would be taken for a value ([Values]), and then be read without it.
+// admit validates the plan's input, resolves the edges of $input and returns the
+// input in canonical form. With other white space, an input that looks like a
+// reference would be taken for a value ([Values]), and then be read as a reference.
 func (e *Engine) admit(ctx context.Context, digest string, raw json.RawMessage) (contract.Outcome, json.RawMessage, error) {
 	q, err := preparedPlan(ctx, e.Plans, digest)
 	if err != nil {
@@ -238,13 +237,13 @@ func readStart(raw json.RawMessage) (contract.Start, error) {
 	return start, nil
 }
 
-// planRef is how a start names a published plan: exactly one, whatever is
+// planRef matches how a start names a published plan: exactly one, whatever is
 // published later.
 var planRef = regexp.MustCompile(`^([a-z0-9-]{1,63}@[0-9A-Za-z][0-9A-Za-z.+-]{0,63}|sha256:[0-9a-f]{64})$`)
 
-// decodeStart reads the fields of a start one by one, since encoding/json takes
-// them in any case, and the last of several: another reader of the same text
-// would see another start.
+// decodeStart reads the fields of a start one by one, since encoding/json ignores
+// case and takes the last of several: another reader of the same text would see
+// another start.
 func decodeStart(raw json.RawMessage) (contract.Start, error) {
 	var start contract.Start
 	dec := json.NewDecoder(bytes.NewReader(raw))
@@ -284,8 +283,8 @@ func present(raw json.RawMessage) bool {
 	return len(raw) > 0 && string(raw) != "null"
 }
 
-// refused is the failure of a run whose plan does not compile. One that is published
-// did when it was: what it is compiled with is another.
+// refused is the failure of a run whose plan does not compile. A published plan did
+// compile when it was published, so the catalog or policy has changed.
 func refused(ctx context.Context, published string, ds diag.Diagnostics) error {
 	ds.Sort()
 	var text strings.Builder
@@ -302,7 +301,7 @@ func refused(ctx context.Context, published string, ds diag.Diagnostics) error {
 		fmt.Fprintf(&text, "\nand %d more", n-3)
 	}
 	if len(ds) > maxDiagnostics {
-		// What forbids the plan is said first.
+		// What forbids the plan comes first.
 		slices.SortStableFunc(ds, func(a, b diag.Diagnostic) int { return cmp.Compare(a.Severity, b.Severity) })
 		ds = ds[:maxDiagnostics]
 	}

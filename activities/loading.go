@@ -10,24 +10,24 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// subject is what engine/load has found out of a run so far.
+// subject is what engine/load knows about a run so far.
 type subject struct {
 	source string
 	plan   string
 	agent  string
 }
 
-// is notes the plan of a run.
+// is records the plan of a run.
 func (s *subject) is(p *plan.Plan) { s.plan, s.agent = p.Name+"@"+p.Version, p.Agent }
 
-// about adds to the failure of a start what is known of the run.
+// about adds what is known about the run to the failure of a start.
 func (e *Engine) about(err error, s *subject) error {
 	var failed *temporal.ApplicationError
 	if !errors.As(err, &failed) {
 		return err
 	}
 	if s.plan == "" && s.source != "" && e.Named != nil {
-		// The compiler that reads it may be the one that has just panicked.
+		// Its reader may be the compiler that has just panicked.
 		_ = recovered("the reading of a plan's name", func() error {
 			name, version, agent := e.Named(s.source)
 			if name != "" {

@@ -14,9 +14,9 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// prepared is one plan with its schemas and expressions compiled at first use. It
-// lives beside the plan in the cache of plans, which it tells what it comes to
-// hold.
+// prepared is one plan with its schemas and expressions, compiled on first use. The
+// cache of plans holds it beside the plan; it reports to the cache how much memory
+// it holds.
 type prepared struct {
 	plan    *plan.Plan
 	schemas []lazy[*schemas.Schema]
@@ -24,7 +24,7 @@ type prepared struct {
 	grow    func(bytes int)
 }
 
-// prepare begins to prepare a plan.
+// prepare returns a plan of which nothing is compiled yet.
 func prepare(p *plan.Plan, grow func(bytes int)) any {
 	grow(placeBytes * (len(p.Schemas) + len(p.Nodes)))
 	return &prepared{
@@ -34,7 +34,7 @@ func prepare(p *plan.Plan, grow func(bytes int)) any {
 	}
 }
 
-// preparedPlan gives the plan of a digest, prepared.
+// preparedPlan returns the prepared plan with a digest.
 func preparedPlan(ctx context.Context, plans Plans, digest string) (*prepared, error) {
 	v, err := plans.Prepared(ctx, digest, prepare)
 	if err != nil {
@@ -43,8 +43,8 @@ func preparedPlan(ctx context.Context, plans Plans, digest string) (*prepared, e
 	return v.(*prepared), nil
 }
 
-// About how many bytes of memory what is prepared holds once it is in use:
-// measured, and rather too many than too few.
+// Approximate sizes in bytes of what is prepared, once in use. They were measured,
+// and err on the high side.
 const (
 	placeBytes = 48  // of a schema or node that is not prepared yet
 	nodeBytes  = 320 // of a node, without its schemas and expressions
@@ -62,8 +62,8 @@ type lazy[T any] struct {
 	err   error
 }
 
-// errUnmade is what is left of a value whose making has panicked: a schema that
-// is not there must not pass for one that allows everything.
+// errUnmade is the error of a value whose construction panicked: a missing schema
+// must not pass for one that allows everything.
 var errUnmade = errors.New("it could not be made")
 
 func (l *lazy[T]) get(build func() (T, error)) (T, error) {
@@ -74,7 +74,7 @@ func (l *lazy[T]) get(build func() (T, error)) (T, error) {
 	return l.value, l.err
 }
 
-// node is one node, ready to be evaluated. Its err says why it is not.
+// node is one node, ready to be evaluated unless err is set.
 type node struct {
 	plan   *plan.Plan
 	index  int
@@ -82,8 +82,8 @@ type node struct {
 	input  *schemas.Schema
 	output *schemas.Schema
 	with   []port
-	// transforms and predicates stand beside Plan.In and Plan.Out of the node;
-	// nil where an edge has none.
+	// transforms and predicates correspond to Plan.In and Plan.Out of the node;
+	// those of edges without one are nil.
 	transforms []*expr.Template
 	predicates []*expr.Program
 	err        error
@@ -94,7 +94,7 @@ type port struct {
 	template *expr.Template
 }
 
-// node gives node i, prepared. It is never nil.
+// node returns node i, prepared. It is never nil.
 func (q *prepared) node(i int) *node {
 	n, _ := q.nodes[i].get(func() (n *node, _ error) {
 		err := recovered("the preparation of node "+q.plan.Nodes[i].ID, func() error {
@@ -158,7 +158,7 @@ func (q *prepared) schema(i int) (*schemas.Schema, error) {
 	})
 }
 
-// memory is about how many bytes the node holds, without its schemas.
+// memory estimates how many bytes the node holds, without its schemas.
 func (n *node) memory() int {
 	held := nodeBytes + edgeBytes*(len(n.transforms)+len(n.predicates))
 	for _, w := range n.spec.With {
@@ -218,7 +218,7 @@ func predicate(e *plan.Edge) (*expr.Program, error) {
 	return expr.CompilePredicate(e.When, scope)
 }
 
-// check decodes raw and validates it; what is wrong has the given kind.
+// check decodes raw and validates it. Its errors have the given kind.
 func (n *node) check(s *schemas.Schema, raw json.RawMessage, kind contract.Kind, what string) (any, error) {
 	if n.err != nil {
 		return nil, n.err
@@ -252,7 +252,7 @@ func (n *node) validate(s *schemas.Schema, v any, kind contract.Kind, what strin
 	return e
 }
 
-// causes writes as many causes as a failure's details have room for.
+// causes formats as many causes as fit into a failure's details.
 func causes(invalid *schemas.Invalid) json.RawMessage {
 	for n := len(invalid.Causes); n > 0; n-- {
 		details := map[string]any{"causes": invalid.Causes[:n]}

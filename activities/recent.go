@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// maxRecent is how much a [recent] remembers.
+// maxRecent is how many texts a [recent] remembers.
 const maxRecent = 256
 
-// recent remembers a few texts under others, by the digests of those. The zero value is
+// recent is a small cache from texts, by their digests, to texts. The zero value is
 // ready to use.
 type recent struct {
 	mu     sync.Mutex

@@ -7,13 +7,14 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// choice gives what calls a node in a role, or an error where the role may not.
+// choice returns what calls a node in a role, or an error if the role may not call
+// it.
 type choice func(*plan.Node) (Caller, error)
 
-// errWrongQueue reports a node that another queue's workers call.
+// errWrongQueue reports a node that workers of another queue call.
 var errWrongQueue = errors.New("this worker calls in-process skills only")
 
-// ours reports whether the engine itself does what a node says, without a tool.
+// ours reports whether the engine itself performs a node, without a tool.
 func ours(n *plan.Node) bool { return n.InProcess || n.Kind == plan.KindOutput }
 
 // inProcess is the choice of a role that has no tools.
@@ -26,7 +27,7 @@ func inProcess(skills Caller) choice {
 	}
 }
 
-// either is the choice on the engine's queue. Without the role of tools it sends
+// either is the choice on the engine's queue. Without the role of tools it refers
 // the run to their queue.
 func either(skills, tools Caller) choice {
 	return func(n *plan.Node) (Caller, error) {

@@ -9,24 +9,25 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// Values keeps large values of runs out of what their workflows read and write: those
-// see references.
+// Values keeps large values of runs out of what their workflows read and write;
+// these see references.
 type Values interface {
-	// Keep stores what is large of the values of an outcome, for the workflow of a run,
-	// and puts references in their place; where it is to be lean, of all but a little.
+	// Keep stores the large values of an outcome for the workflow of a run, and
+	// puts references in their place. If lean is set, it stores all but small
+	// values.
 	Keep(ctx context.Context, workflow string, values []contract.Value, lean bool) error
-	// Give puts the values in the place of references to them. Its error is a
-	// [contract.Error], of kind [contract.StoreUnavailable] where they may be read later.
+	// Give replaces references by their values. Its error is a
+	// [contract.Error], of kind [contract.StoreUnavailable] if they may be read
+	// later.
 	Give(ctx context.Context, workflow string, values ...*contract.Value) error
 }
 
-// answerTime is what is left of an activity's time when its last read or write of the
-// store is given up, to say so: an answer that comes too late is that of a lost worker.
+// answerTime is how long before its deadline an activity gives up the store, so
+// that it can still answer: a late answer counts as a lost worker.
 const answerTime = time.Second
 
-// storing gives the context in which an activity reads and writes the store, all that
-// it does there together. It ends before the activity does, and before the time that a
-// call may take then.
+// storing returns the context for all reads and writes of the store by an activity.
+// It ends before the activity does, with time left for a call.
 func storing(ctx context.Context, call time.Duration) (context.Context, context.CancelFunc) {
 	latest, ok := ctx.Deadline()
 	if !ok {
@@ -35,6 +36,6 @@ func storing(ctx context.Context, call time.Duration) (context.Context, context.
 	return context.WithDeadlineCause(ctx, latest.Add(-call-answerTime), errSlow)
 }
 
-// errSlow is why the store is given up where each of its answers comes in time, and all
-// together do not.
+// errSlow reports that each answer of the store came in time, but not all of them
+// together.
 var errSlow = fmt.Errorf("what the call reads and writes takes longer than it may: %w", blob.ErrHangs)
