@@ -8,7 +8,7 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// await blocks until something has happened that the run goes on with.
+// await blocks until something has happened with which the run can continue.
 func (r *run) await() {
 	if !slices.ContainsFunc(r.flights, func(w *wait) bool { return w.local }) {
 		// The workflow task ends here.

@@ -14,9 +14,10 @@ import (
 )
 
 const (
-	// hardFactor is how much longer than the soft bound (plan.Head.ContinueAfter) a
-	// history may get, and hardBytes how large: far below Temporal's 51,200 events
-	// and 50 MB. Beyond, nothing new is launched until the run has continued as new.
+	// hardFactor is how many times the soft bound (plan.Head.ContinueAfter) a
+	// history may grow to, and hardBytes its size: far below Temporal's 51,200
+	// events and 50 MB. Beyond, nothing new is launched until the run has
+	// continued as new.
 	hardFactor = 5
 	hardBytes  = 20 << 20
 	// softBytes is the size from which the run continues as new when it can.
@@ -76,7 +77,7 @@ func (r *run) carry(w *wait) contract.CarriedWait {
 
 var errCarried = errors.New("the carried state does not fit the plan")
 
-// restore takes up the state that an earlier execution carried.
+// restore restores the state carried by an earlier execution.
 func (r *run) restore(c *contract.Carried) error {
 	r.identifyAs(contract.Identity{Root: c.Root, Origin: c.Origin})
 	if wasReset(r.info) {
@@ -108,7 +109,7 @@ func (r *run) restore(c *contract.Carried) error {
 	return nil
 }
 
-// restoreNodes takes up what belongs to the states of nodes and edges.
+// restoreNodes restores the states of nodes and edges.
 func (r *run) restoreNodes(c *contract.Carried) bool {
 	failures := c.Errors
 	for i := range r.plan.Nodes {
@@ -165,8 +166,7 @@ func (r *run) restoreWait(c *contract.CarriedWait) bool {
 	return true
 }
 
-// packTimes writes when nodes began and how long they took; a zero stands for what
-// has not been.
+// packTimes encodes when nodes began and how long they took; zero means not yet.
 func (s *scope) packTimes() []byte {
 	var b []byte
 	for i := range s.began {
@@ -198,8 +198,8 @@ func (s *scope) unpackTimes(b []byte) bool {
 	return len(b) == 0
 }
 
-// packAttempts writes the attempts of the nodes that took more than one, each after
-// how many nodes there are since the one before.
+// packAttempts encodes the attempts of nodes that took more than one, each preceded
+// by the number of nodes since the last.
 func (s *scope) packAttempts() []byte {
 	var b []byte
 	last := 0

@@ -11,16 +11,16 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// Call makes one call of a run that may continue as new meanwhile; it is registered
-// as [contract.WorkflowCall]. What it came to is reported by a signal to whatever
-// execution of the run there is then, and returned for those who ask later. A run
-// that has ended needs no report.
+// Call makes one call for a run that may continue as new meanwhile; it is
+// registered as [contract.WorkflowCall]. It reports its result by a signal to the
+// current execution of the run, and returns it for later queries. A run that has
+// ended needs no report.
 func Call(ctx workflow.Context, request contract.ChildCall) (contract.Report, error) {
 	info := workflow.GetInfo(ctx)
 	report := contract.Report{
 		Request: request.Call.Request,
 		Child:   contract.Child{Workflow: info.WorkflowExecution.ID, Run: info.WorkflowExecution.RunID},
-		// The run takes only what is sealed as it has asked.
+		// The run accepts only what is sealed as it requested.
 		SealedWith: request.SealedWith,
 	}
 	if info.ParentWorkflowExecution == nil {
@@ -45,7 +45,7 @@ func Call(ctx workflow.Context, request contract.ChildCall) (contract.Report, er
 	case err == nil:
 		report.Outcome = &out
 	case ctx.Err() != nil && temporal.IsCanceledError(err):
-		// Not by the run, which waits for the call or has ended.
+		// It was not the run, which waits for the call or has ended.
 		f := failed(contract.WorkerLost, "the child workflow that made the call was cancelled")
 		report.Failure = &contract.CallFailure{Error: f.ErrorPayload}
 	default:
@@ -57,7 +57,7 @@ func Call(ctx workflow.Context, request contract.ChildCall) (contract.Report, er
 	steady, _ := workflow.NewDisconnectedContext(ctx)
 	told := report
 	if bulk(&report) >= byReference/8 {
-		// A signal by reference is not read: anybody may send one.
+		// A signal stored by reference is not read, since anybody may send one.
 		told.Outcome, told.Failure = nil, nil
 	}
 	if err := workflow.SignalExternalWorkflow(steady, info.ParentWorkflowExecution.ID, "", contract.SignalReport, told).Get(steady, nil); err != nil {
@@ -74,7 +74,7 @@ func bulk(report *contract.Report) int {
 	return quoted(report.Failure.Error.Message) + len(report.Failure.Error.Details)
 }
 
-// askEvery is how long a child may be lost without its run's noticing: terminated,
+// askEvery is how long a run may fail to notice that a child is lost: terminated,
 // reset, or ended for a run that has been reset since.
 const askEvery = 15 * time.Minute
 
@@ -82,7 +82,7 @@ const askEvery = 15 * time.Minute
 // columns of 255 characters.
 const maxWorkflowID = 255
 
-// adopt takes up a child that an earlier execution has started.
+// adopt waits for a child that an earlier execution has started.
 func (r *run) adopt(w *wait) bool {
 	if w.child == nil || w.child.Run == "" {
 		return false
@@ -98,8 +98,8 @@ func (r *run) adopt(w *wait) bool {
 // reported reports whether a child has reported.
 func (r *run) reported() bool { return r.reports.Len() > 0 }
 
-// takeReports takes what children have reported. What nobody waits for any more, or
-// comes from anybody else, is dropped.
+// takeReports receives the reports of children. Reports that nobody waits for any
+// longer, or that come from others, are dropped.
 func (r *run) takeReports() {
 	var report contract.Report
 	for r.reports.ReceiveAsync(&report) {
@@ -124,9 +124,9 @@ func (r *run) takeReports() {
 	}
 }
 
-// unopened fails the workflow task for a report that this worker lacks the key of,
-// if a child may have sent it: the task is tried again, until a worker has the key.
-// Otherwise it is dropped, as nobody waits for it.
+// unopened handles a report for which this worker lacks the key. If a child may
+// have sent it, the workflow task fails, and is retried until a worker has the key.
+// Otherwise the report is dropped.
 func (r *run) unopened(report *contract.Report) {
 	if report.Err != nil && slices.ContainsFunc(r.flights, func(w *wait) bool { return w.kind == waitChild && w.sealed(report.SealedWith) }) {
 		panic(report.Err)
@@ -139,7 +139,7 @@ func (r *run) made(w *wait, c contract.Child) bool {
 	return *w.child == c
 }
 
-// landChild takes the end of a child, or what was asked about it.
+// landChild handles the end of a child, or the answer to a query about it.
 func (r *run) landChild(w *wait) {
 	if w.asking {
 		r.landAnswer(w)
@@ -161,8 +161,9 @@ func (r *run) landChild(w *wait) {
 	r.takeReport(w, &report)
 }
 
-// resume asks about every child at the point from which a reset run goes on: what has
-// ended between may not be told to it. A marker shows the point to whoever replays it.
+// resume asks about every child at the point from which a reset run continues,
+// since the ends of children in between may not have been reported to it. A marker
+// records that point for replays.
 func (r *run) resume() {
 	child := func(w *wait) bool { return w.kind == waitChild && !w.asking && r.identified(w) && w.child.Run != "" }
 	if r.resumed || !wasReset(r.info) || !slices.ContainsFunc(r.flights, child) {
@@ -181,8 +182,8 @@ func (r *run) resume() {
 	}
 }
 
-// inquire asks Temporal about a child that should have reported, or has ended by its
-// own word.
+// inquire asks Temporal about a child that should have reported, or says that it
+// has ended.
 func (r *run) inquire(w *wait, ended bool) {
 	w.asking, w.due = true, time.Time{}
 	w.future = workflow.ExecuteActivity(workflow.WithActivityOptions(r.steady, workflow.ActivityOptions{
@@ -208,7 +209,7 @@ func (r *run) landAnswer(w *wait) {
 	}
 }
 
-// takeReport settles a call by what its child has reported.
+// takeReport settles a call by its child's report.
 func (r *run) takeReport(w *wait, report *contract.Report) {
 	switch {
 	case report.Request != w.request:
@@ -223,8 +224,8 @@ func (r *run) takeReport(w *wait, report *contract.Report) {
 	}
 }
 
-// readReport reads the failure of a call as its child has reported it. Where nothing
-// is sealed, anybody may have: it is bounded like that of a worker.
+// readReport reads the failure of a call from its child's report. Without sealing,
+// anybody may have sent it, so it is bounded like that of a worker.
 func readReport(told *contract.CallFailure) failure {
 	f := failed(told.Error.Kind, told.Error.Message)
 	f.unstarted, f.wrongQueue = told.Unstarted, told.WrongQueue

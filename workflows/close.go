@@ -12,9 +12,9 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// close ends the run as the ledger says that it has ended. No event changes that:
-// what the run proposes is dropped where an end stands already, as after a workflow
-// task that Temporal has discarded.
+// close ends the run as the ledger says it has ended. No event changes that: if an
+// end has been stated, as after a workflow task that Temporal has discarded, the
+// run's own proposal is dropped.
 func (r *run) close() (contract.Result, error) {
 	t := teller{ctx: r.steady, view: r.view, crowded: r.answers() >= maxAnswers}
 	closed, refused := t.conclude(r.tag, contract.CloseRequest{
@@ -31,16 +31,17 @@ func (r *run) close() (contract.Result, error) {
 	return result, err
 }
 
-// conclude states the end of a run, and all outcomes that the ledger may not have,
-// and gives the end that stands then. It waits for a store that cannot be reached,
-// however long. The failure is that of a ledger that refuses, since it has other
-// things under the same name.
+// conclude states the end of a run with all outcomes that the ledger may not have,
+// and returns the stated end. It waits for an unavailable store, however long. The
+// failure is that of a ledger that refuses because it has something else under the
+// same name.
 //
-// What is told before the end is told by ordinary activities: the history has by
-// then what it tells of, so that the run tells the same again after a workflow task
-// that Temporal has discarded. What was written elsewhere goes with the end, however
-// much that is: a request more might not be in the history before a reset. It comes
-// first, since engine/close may state the first of many before the end.
+// Outcomes before the end are recorded by ordinary activities. By then the history
+// has what they record, so that the run records the same again after a workflow
+// task that Temporal has discarded. Outcomes written for another run go with the
+// end, however many they are, since the history before a reset may not have another
+// request. They come first, since engine/close may state the first of many before
+// the end.
 func (t teller) conclude(tag string, end contract.CloseRequest, elsewhere []contract.JournalEntry) (contract.Closed, *failure) {
 	t.root, t.timeout, t.since = end.Run.Root, journalTimeout, workflow.Now(t.ctx)
 	t.waits("")
@@ -63,23 +64,24 @@ func (t teller) conclude(tag string, end contract.CloseRequest, elsewhere []cont
 	return tell(&t, contract.ActivityClose, end, func(a *contract.Closed) bool { return a.Root == t.root })
 }
 
-// teller tells the ledger what it has to take before a run ends.
+// teller records in the ledger what must be there before a run ends.
 type teller struct {
 	ctx workflow.Context
-	// view is told what the run waits for, since when it does.
+	// view shows what the run waits for, and since when.
 	view  *view
 	since time.Time
 	// root is that of the run.
 	root string
-	// crowded: too much may answer meanwhile for a local activity.
+	// crowded reports that too many answers may arrive meanwhile for a local
+	// activity.
 	crowded bool
 	// launches counts the ordinary activities.
 	launches int
-	// timeout is long enough for what is told, however busy the store is.
+	// timeout is long enough for what is recorded, however busy the store is.
 	timeout time.Duration
 }
 
-// waits says what the run waits for, and why, where that is known.
+// waits says what the run waits for, and why, if that is known.
 func (t *teller) waits(why string) {
 	detail := "the run's end, on its way to the ledger"
 	if why != "" {
@@ -88,7 +90,7 @@ func (t *teller) waits(why string) {
 	t.view.awaits(contract.WaitJournal, t.since, time.Time{}, detail)
 }
 
-// tell runs an activity as a local one, which is one event, where it may be, and then
+// tell runs an activity as a local one, which costs one event, if it may, and then
 // insists.
 func tell[T any](t *teller, activity string, request any, right func(*T) bool) (T, *failure) {
 	if t.crowded {
@@ -103,8 +105,8 @@ func tell[T any](t *teller, activity string, request any, right func(*T) bool) (
 	return insist(t, activity, request, right)
 }
 
-// insist runs an activity, which Temporal tries until the store is back, again and
-// again until it has the right answer.
+// insist runs an activity, which Temporal retries until the store is available,
+// until it has the right answer.
 func insist[T any](t *teller, activity string, request any, right func(*T) bool) (T, *failure) {
 	for wrong := 0; ; wrong++ {
 		t.launches++
@@ -123,16 +125,16 @@ func insist[T any](t *teller, activity string, request any, right func(*T) bool)
 	}
 }
 
-// maxPause bounds the wait after an answer that is not this deployment's. Each costs
-// about nine events, and a run that closes cannot continue as new.
+// maxPause bounds the wait after an answer that is not from this deployment. Each
+// such answer costs about nine events, and a closing run cannot continue as new.
 const maxPause = 15 * time.Minute
 
-// pause is the wait before the next try after so many such answers.
+// pause is the wait before the next attempt after so many such answers.
 func pause(wrong int) time.Duration { return min(minBackoff<<min(wrong, 10), maxPause) }
 
-// read gives an answer, and reports whether it is final: the right one, or a refusal,
-// which f is then. Each answer is a value of its own: what one has does not remain where
-// the next has nothing.
+// read returns an answer, and reports whether it is final: the right one, or a
+// refusal, which is f. It decodes each answer into a new value, so that nothing of
+// an earlier one remains.
 func read[T any](t *teller, answered workflow.Future, right func(*T) bool) (answer T, final bool, f *failure) {
 	err := answered.Get(t.ctx, &answer)
 	if err == nil {
@@ -147,7 +149,7 @@ func read[T any](t *teller, answered workflow.Future, right func(*T) bool) (answ
 	return answer, false, nil
 }
 
-// close gives what the workflow returns for the end that stands.
+// close returns what the workflow returns for the stated end.
 func (v *view) close(closed contract.Closed) (contract.Result, error) {
 	end := closed.End
 	v.stands = closed.Nodes
@@ -167,8 +169,8 @@ func (v *view) close(closed contract.Closed) (contract.Result, error) {
 	return nil, v.fail(*end.Failure)
 }
 
-// unloaded ends a run whose plan was not loaded: engine/load may have opened it in
-// the ledger all the same.
+// unloaded ends a run whose plan was not loaded. engine/load may nevertheless have
+// opened it in the ledger.
 func (v *view) unloaded(ctx workflow.Context, err error) (contract.Result, error) {
 	read := readFailure(err, nil)
 	f := complete(contract.Failure{Kind: read.Kind, Message: read.Message, Diagnostics: read.diagnostics})
@@ -191,7 +193,7 @@ func (v *view) unloaded(ctx workflow.Context, err error) (contract.Result, error
 	return v.close(closed)
 }
 
-// readEnd reads the failure of what was told before the end.
+// readEnd reads the failure of recording before the end.
 func readEnd(ctx workflow.Context, err error) failure {
 	key, _ := ctx.Value(contract.SealedWith{}).(string)
 	if f := foreign(err, key); f != nil {

@@ -10,9 +10,9 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// readFailure gives the kind of the failure of what w has asked for. What comes
-// without a kind of the closed set is a server_error: somebody else answered the
-// activity, or the worker does not know it.
+// readFailure returns the failure of w's request with its kind. A failure without a
+// known kind is a server_error: somebody else answered the activity, or the worker
+// does not know it.
 func readFailure(err error, w *wait) failure {
 	key := ""
 	if w != nil {
@@ -42,11 +42,11 @@ func failed(kind contract.Kind, message string) failure {
 	return failure{ErrorPayload: contract.ErrorPayload{Kind: kind, Message: bounded(message), Attempts: 1}}
 }
 
-// foreign gives what stands for a failure that is sealed with another key than the
-// request, which no worker of this deployment has written in answer to it, or nil. A
-// worker that cannot read what it is asked, since it lacks a key or the store, does
-// not know that key: so much is believed that the run waits for its store. Where
-// this worker lacks the right key, the workflow task fails, and is tried again.
+// foreign returns the replacement for a failure that is sealed with another key
+// than the request, which no worker of this deployment can have written, or nil. A
+// worker that cannot read its request, for lack of a key or the store, does not
+// know that key, so such a failure is believed enough to wait for the store. If
+// this worker lacks the right key, the workflow task fails and is retried.
 func foreign(err error, key string) *failure {
 	var said *contract.SealedError
 	if !errors.As(err, &said) || said.Local {
@@ -91,9 +91,9 @@ func readApplication(err *temporal.ApplicationError, w *wait) failure {
 	return f
 }
 
-// readTimeout reads what Temporal itself says of an activity. A local one that it
-// has ended did not end by itself within the node's own timeout: the store hangs, or
-// the machine is overloaded.
+// readTimeout reads Temporal's own failure of an activity. A local activity that
+// Temporal ended did not end by itself within the node's timeout: the store hangs,
+// or the machine is overloaded.
 func readTimeout(err *temporal.TimeoutError, w *wait) failure {
 	if w != nil && w.local {
 		return failed(contract.StoreUnavailable, "the worker did not answer in time")
@@ -107,16 +107,16 @@ func readTimeout(err *temporal.TimeoutError, w *wait) failure {
 	return f
 }
 
-// counted is a number of attempts as a worker says it, of which there are at least so
-// many.
+// counted bounds a number of attempts that a worker reports; at least so many were
+// made.
 func counted(least, said int) int { return min(max(said, least), maxAttempts) }
 
 func waits(ms int64) time.Duration {
 	return time.Duration(min(max(ms, 0), maxWait.Milliseconds())) * time.Millisecond
 }
 
-// bounded clips what a failure says: it may come from a worker that is not ours.
+// bounded clips the text of a failure, which may come from a foreign worker.
 func bounded(text string) string { return clip(text, contract.MaxMessage) }
 
-// maxWait bounds what a worker may say of the wait before the next attempt.
+// maxWait bounds the wait before the next attempt that a worker may ask for.
 const maxWait = 24 * time.Hour

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// maxPending bounds what is in flight, whatever a plan allows: Temporal refuses
-	// more than 2,000 pending activities, and fails the workflow task for ever.
-	// maxChildren bounds the children among them.
+	// maxPending bounds what is in flight, whatever a plan allows: beyond 2,000
+	// pending activities Temporal fails the workflow task forever. maxChildren
+	// bounds the children among them.
 	maxPending  = 1000
 	maxChildren = 500
 	// maxAnswers is how many answers may arrive while a workflow task runs local
@@ -41,7 +41,7 @@ func (r *run) dispatch() {
 			r.cut()
 			break
 		}
-		if r.begets(w) && r.children() >= maxChildren {
+		if r.needsChild(w) && r.children() >= maxChildren {
 			aside = append(aside, w)
 			continue
 		}
@@ -68,8 +68,8 @@ func (r *run) children() int {
 	return n
 }
 
-// next gives what is to be launched next, or nil: what was launched before comes
-// before what was not, and $output when all else has settled.
+// next returns what to launch next, or nil. Retries come before first launches, and
+// $output once everything else has settled.
 func (r *run) next() *wait {
 	if len(r.again) > 0 {
 		w := r.again[0]
@@ -86,26 +86,27 @@ func (r *run) next() *wait {
 	return &wait{kind: waitCall, node: i, since: r.now()}
 }
 
-// back puts off what next has given.
+// back returns what next has taken.
 func (r *run) back(w *wait) { r.again = append([]*wait{w}, r.again...) }
 
-// outage is what is known of the store.
+// outage is what is known about the availability of the store.
 type outage struct {
-	// away: the store was unavailable, and what proves the contrary is in flight, or
-	// has to be launched. why is what was said of that last.
+	// away reports that the store was unavailable, and that a probe is in
+	// flight or has to be launched. why is the last reason.
 	away, probing bool
 	why           string
-	// again counts how often the store was away since something last came of it, and
-	// next is when it is probed at the earliest: what proves that it is back need not
-	// prove that it takes all that it is given.
+	// again counts how often the store was unavailable since a call last
+	// succeeded, and next is the earliest time of the next probe: a probe that
+	// succeeds does not prove that the store accepts everything.
 	again int
 	next  time.Time
-	// window bounds what is in flight once the store is back: two more than there were
-	// then, which may take long, and twice as many with each that returns. 0 is no bound.
+	// window bounds what is in flight once the store is available again: at
+	// first two more than there are, which may take long, and twice as many
+	// with each that returns. 0 means no bound.
 	window int
 }
 
-// stall puts off w until the store is back.
+// stall defers w until the store is available.
 func (r *run) stall(w *wait, why string) {
 	r.outage.why = why
 	if w.patient {
@@ -122,10 +123,10 @@ func (r *run) stall(w *wait, why string) {
 	r.outage.again++
 }
 
-// probe asks again for the first of what has stalled, by an activity that Temporal
-// tries until the store is back: that costs no event. Until then nothing new
-// starts. What may take long is not called for that: what it waits for might be
-// something that waits for the store.
+// probe requests the first stalled call again by an activity that Temporal retries
+// until the store is available, which costs no events. Until then nothing new
+// starts. A call that may take long is only checked and not made, since it might
+// wait for something that itself waits for the store.
 func (r *run) probe() {
 	if r.outage.probing || r.outage.next.After(r.now()) {
 		return
@@ -135,7 +136,7 @@ func (r *run) probe() {
 		from = &r.again
 	}
 	if len(*from) == 0 {
-		// All that has felt it sleeps, or has failed.
+		// Everything that noticed it sleeps, or has failed.
 		w := r.next()
 		if w == nil {
 			return
@@ -149,8 +150,9 @@ func (r *run) probe() {
 	r.launch(w)
 }
 
-// returned is told that a call has ended for another reason than the store. What
-// has stalled goes on, slowly at first: what answered may not be what was away.
+// returned notes that a call has ended for another reason than the store. Stalled
+// calls continue, slowly at first, since a part of the store may still be
+// unavailable.
 func (r *run) returned(w *wait) {
 	switch {
 	case w.patient:
@@ -169,7 +171,7 @@ func (r *run) returned(w *wait) {
 	}
 }
 
-// unproved is told that a call has ended without an answer, which says nothing of
+// unproved notes that a call has ended without an answer, which says nothing about
 // the store.
 func (r *run) unproved(w *wait) {
 	if w.patient {
@@ -177,10 +179,10 @@ func (r *run) unproved(w *wait) {
 	}
 }
 
-// maxAttempts bounds what a worker may say that it took.
+// maxAttempts bounds the attempts that a worker may report.
 const maxAttempts = 1 << 20
 
-// settledAs notes when node i has settled, and after how many attempts.
+// settledAs records when node i settled, and after how many attempts.
 func (r *run) settledAs(i int, attempts int) {
 	r.ended[i] = stamp(r.started, r.now())
 	r.attempts[i] = int32(counted(1, attempts))
@@ -203,7 +205,7 @@ func (r *run) succeeded(i int, out contract.Outcome) {
 	r.progress.Succeed(i, out)
 }
 
-// produced takes the plan's output.
+// produced records the plan's output.
 func (r *run) produced(out contract.Outcome) {
 	if len(out.Values) != 1 {
 		r.fails(contract.Failure{Kind: contract.ServerError, Node: r.plan.Nodes[r.last()].ID, Message: "the output was assembled, and is missing"})
@@ -213,8 +215,8 @@ func (r *run) produced(out contract.Outcome) {
 	r.end = contract.RunEnd{State: contract.RunSucceeded, Output: out.Output}
 }
 
-// unsuccessful settles node i with its failure, once its error edges are chosen: at
-// once where no predicate has to be asked.
+// unsuccessful settles node i with its failure, once its error edges are chosen,
+// which is at once if no predicate has to be evaluated.
 func (r *run) unsuccessful(i int, e contract.ErrorPayload) {
 	e.Node = r.plan.Nodes[i].ID
 	r.settledAs(i, e.Attempts)
@@ -234,8 +236,8 @@ func (r *run) unsuccessful(i int, e contract.ErrorPayload) {
 	r.progress.Fail(i, held)
 }
 
-// release follows nodes that have settled: it forgets the values that no edge will
-// read any more, and notes the nodes that were skipped.
+// release cleans up after settled nodes: it drops the values that no edge will read
+// any longer, and records the nodes that were skipped.
 func (r *run) release() {
 	for _, i := range r.progress.TakeSettled() {
 		r.ahead -= weight(&r.plan.Nodes[i])
@@ -248,8 +250,8 @@ func (r *run) release() {
 	}
 }
 
-// unconditional gives which error edges of failed node i hold, or reports that a
-// predicate has to be asked.
+// unconditional returns which error edges of failed node i hold, or reports that a
+// predicate has to be evaluated.
 func (s *scope) unconditional(i int) (held []bool, asked bool) {
 	for _, e := range s.plan.Out(i) {
 		edge := &s.plan.Edges[e]
@@ -264,8 +266,8 @@ func (s *scope) unconditional(i int) (held []bool, asked bool) {
 	return held, false
 }
 
-// failedCall takes the failure of a call: the infrastructure's is no attempt of the
-// node's contract.
+// failedCall handles the failure of a call. A failure of the infrastructure does
+// not count as an attempt of the node's contract.
 func (r *run) failedCall(w *wait, f failure) {
 	n := &r.plan.Nodes[w.node]
 	if f.Kind == contract.StoreUnavailable {
@@ -277,7 +279,7 @@ func (r *run) failedCall(w *wait, f failure) {
 		r.unproved(w)
 	} else {
 		r.returned(w)
-		// Whatever a worker says of it, this was one more.
+		// Whatever the worker reports, this was one more attempt.
 		f.Attempts = max(f.Attempts, w.spent+1)
 	}
 	switch {

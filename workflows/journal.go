@@ -13,23 +13,24 @@ import (
 
 const (
 	// journalEntries is how many outcomes of ordinary nodes are gathered before
-	// they are written, beside the nodes' own work. Each batch costs a few events.
+	// they are written, in parallel to the nodes' work. Each batch costs a few
+	// events.
 	journalEntries = 500
-	// maxEntries is how many may wait for a batch that is on its way, however long the
-	// store cannot be reached, before nodes wait too.
+	// maxEntries is how many outcomes may wait for a batch in flight, however
+	// long the store is unavailable, before nodes wait too.
 	maxEntries = 4 * journalEntries
 	// journalTimeout is long enough for a store that works, however busy.
 	journalTimeout = 30 * time.Second
 )
 
-// journal gathers outcomes that are not yet recorded in the ledger. All that it
-// holds is recorded at the latest when the run ends; an outcome may be told twice.
+// journal gathers outcomes that are not yet recorded in the ledger. All of them are
+// recorded when the run ends at the latest; an outcome may be sent twice.
 type journal struct {
-	// entries were not sent yet, or are to be sent again; those of sent are on their
-	// way, and those of unwritten are told at the end.
+	// entries have not been sent yet, or are to be sent again; sent are in
+	// flight, and unwritten are recorded at the end.
 	entries, sent, unwritten []contract.JournalEntry
-	// elsewhere were written for the run before a reset. They decide nothing but what
-	// requests have in them, so that the history before the reset replays.
+	// elsewhere were written for the run before a reset. They only affect the
+	// contents of requests, so that the history before the reset replays.
 	elsewhere []contract.JournalEntry
 	writing   bool
 	// batch is the number of the last batch.
@@ -43,7 +44,7 @@ func (j *journal) left() []contract.JournalEntry {
 	return slices.Concat(j.unwritten, j.sent, j.entries)
 }
 
-// cut ends the chain of local activities in this workflow task: an ordinary
+// cut ends the chain of local activities in this workflow task, since an ordinary
 // activity makes the server record them.
 func (r *run) cut() {
 	r.meter.cutting = true
@@ -52,9 +53,8 @@ func (r *run) cut() {
 	}
 }
 
-// write sends a batch to the ledger, by an ordinary activity that nobody waits
-// for, but where a chain is cut. While the store cannot be reached, Temporal
-// tries again.
+// write sends a batch to the ledger by an ordinary activity. Nothing waits for it,
+// except when a chain is cut. Temporal retries it while the store is unavailable.
 func (r *run) write() {
 	j := &r.journal
 	j.batch++
@@ -76,13 +76,13 @@ func (r *run) write() {
 	})
 }
 
-// recording is the retry policy of what must get to the ledger: until it is there.
+// recording is the retry policy of what must reach the ledger: retry until it does.
 var recording = &temporal.RetryPolicy{
 	InitialInterval: 100 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: maxBackoff,
 }
 
-// landBatch takes the end of a batch. A ledger that refuses it for good ends the
-// run: it has other things under the same name.
+// landBatch handles the end of a batch. A final refusal by the ledger, which has
+// something else under the same name, ends the run.
 func (r *run) landBatch(w *wait) {
 	j := &r.journal
 	r.meter.cutting, j.writing = false, false
@@ -103,7 +103,7 @@ func (r *run) landBatch(w *wait) {
 			j.entries = slices.Concat(j.sent, j.entries)
 			break
 		}
-		// Whoever answers at once would be asked without end.
+		// Otherwise a worker that answers at once would be asked forever.
 		j.unwritten = append(j.unwritten, j.sent...)
 	case receipt.Root != r.root:
 		j.elsewhere = append(j.elsewhere, j.sent...)
@@ -111,33 +111,34 @@ func (r *run) landBatch(w *wait) {
 	j.sent = nil
 }
 
-// resends reports whether a batch that the store was away for is sent again, as it is
-// but in histories from before that was so.
+// resends reports whether a batch is sent again after the store was unavailable,
+// which it is, except in histories from before this rule.
 func (r *run) resends() bool {
 	return workflow.GetVersion(r.steady, "engine/journal", workflow.DefaultVersion, 1) != workflow.DefaultVersion
 }
 
-// acted reports whether the run has ended already with a refusal of its last batch that
-// does not name its root, in the history before a reset. Then it ends so again, since
-// the commands in that history are those of a run that ends. A refusal that arrives
-// after the reset ends nothing, and a marker says so to whoever replays it.
+// acted reports whether, in the history before a reset, the run ended with a
+// refusal of its last batch that does not name its root. Then it ends that way
+// again, since that history has the commands of a run that ends. A refusal that
+// arrives after the reset ends nothing, which a marker records for replays.
 func (r *run) acted() bool {
 	change := "engine/journal#" + strconv.Itoa(r.journal.batch)
 	return workflow.GetVersion(r.steady, change, workflow.DefaultVersion, 1) == workflow.DefaultVersion
 }
 
-// refusals are the kinds of a ledger that will not take what a run states, ever.
+// refusals are the kinds of failure by which the ledger finally refuses a statement
+// of a run.
 var refusals = []contract.Kind{contract.Conflict, contract.Contract, contract.TooLarge}
 
-// refused reports whether the ledger refuses for good what the run of that root
-// states. What it refuses of another run, as the one before a reset, says nothing of
-// this one.
+// refused reports whether the ledger finally refuses the statements of the run with
+// that root. A refusal for another run, such as the one before a reset, says
+// nothing about this one.
 func (f *failure) refused(root string) bool {
 	return f.root == root && slices.Contains(refusals, f.Kind)
 }
 
-// unrecorded is the failure of a run that the ledger holds to be another: it fails,
-// whatever its nodes have said.
+// unrecorded is the failure of a run that conflicts with the ledger. It fails,
+// whatever its nodes returned.
 func unrecorded(f *failure) contract.Failure {
 	return complete(contract.Failure{Kind: f.Kind, Message: "the ledger refuses what the run states: " + f.Message})
 }

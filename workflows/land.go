@@ -6,11 +6,11 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// maxLost is how many workers a node may cost. A node that has cost as many is
-// more likely to kill them than to be unlucky.
+// maxLost is how many workers a node may lose. A node that has lost so many is more
+// likely to kill them than to be unlucky.
 const maxLost = 10
 
-// landAll takes what has come.
+// landAll handles everything that has arrived.
 func (r *run) landAll() {
 	for _, w := range r.takeReady() {
 		r.land(w)
@@ -19,7 +19,7 @@ func (r *run) landAll() {
 	r.release()
 }
 
-// land takes the end of something in flight.
+// land handles the end of something in flight.
 func (r *run) land(w *wait) {
 	switch w.kind {
 	case waitJournal:
@@ -50,11 +50,11 @@ func (r *run) land(w *wait) {
 	}
 }
 
-// errOther is the answer of a worker to another request than that which it was
-// asked.
+// errOther reports that a worker answered another request than the one it was
+// given.
 var errOther = contract.Errorf(contract.WorkerLost, "the answer is to another request")
 
-// landRoute takes which error edges of a failed node hold.
+// landRoute handles which error edges of a failed node hold.
 func (r *run) landRoute(w *wait) {
 	var result contract.RouteResult
 	err := w.future.Get(r.steady, &result)
@@ -85,7 +85,7 @@ func (r *run) landRoute(w *wait) {
 	r.progress.Fail(w.node, nil)
 }
 
-// failure is an activity's failure as the run understands it.
+// failure is an activity's failure as the run interprets it.
 type failure struct {
 	contract.ErrorPayload
 	// spent counts the attempts that were used up before a worker was lost, as
@@ -93,10 +93,10 @@ type failure struct {
 	spent int
 	// wait is how long the worker says to wait before the next attempt.
 	wait time.Duration
-	// unstarted: no worker has taken the request. wrongQueue: it was one that does
-	// not call tools.
+	// unstarted reports that no worker took the request, and wrongQueue that
+	// the worker does not call tools.
 	unstarted, wrongQueue bool
 	diagnostics           []byte
-	// root is that of the run whose ledger was asked.
+	// root is the root of the run for which the ledger was asked.
 	root string
 }

@@ -15,22 +15,23 @@ import (
 )
 
 const (
-	// graceTimeout is what an activity has beyond the node's own timeout, to read and
-	// to store large values, to notice that timeout and to report it.
+	// graceTimeout is what an activity has beyond the node's own timeout to
+	// read and store large values, and to notice and report the timeout.
 	graceTimeout = 10 * time.Second
 	// heartbeatTimeout is how long a worker may be silent before it counts as
 	// lost. A node whose own timeout is no longer needs no heartbeats: its
 	// activity ends as soon. Each one that has them costs the server a timer.
 	heartbeatTimeout = 10 * time.Second
 	// startTimeout is how long an activity may wait for a worker before the run
-	// takes it back, since it cannot continue as new with activities in flight.
+	// withdraws it, since a run cannot continue as new with activities in
+	// flight.
 	startTimeout = time.Minute
-	// drainTime bounds how long Temporal may try an activity again and again, for
-	// the same reason.
+	// drainTime bounds how long Temporal may retry an activity, for the same
+	// reason.
 	drainTime = time.Minute
 )
 
-// launch asks for what w waits for.
+// launch requests what w waits for.
 func (r *run) launch(w *wait) {
 	w.launches++
 	w.since, w.due, w.unstarted = r.now(), time.Time{}, false
@@ -45,8 +46,8 @@ func (r *run) launch(w *wait) {
 		r.ask(w, contract.ActivityRoute, r.routeRequest(w))
 	case n.Kind == plan.KindOutput || n.Local && w.local:
 		r.ask(w, contract.ActivityLocal, r.request(w))
-	case r.begets(w):
-		r.beget(w)
+	case r.needsChild(w):
+		r.startChild(w)
 	default:
 		w.local = false
 		r.call(w)
@@ -54,13 +55,14 @@ func (r *run) launch(w *wait) {
 	r.flights = append(r.flights, w)
 }
 
-// requestOf names the request that w waits for among all of the workflow.
+// requestOf names the request that w waits for, uniquely within the workflow.
 func (r *run) requestOf(w *wait) string {
 	return r.tag + "/" + r.name(w.node) + "#" + strconv.Itoa(w.launches)
 }
 
-// answers counts what may answer while a workflow task runs, two events each. A child
-// brings its start, its report and its end, besides what is asked about it.
+// answers counts the answers that may arrive while a workflow task runs, at two
+// events each. A child brings its start, its report and its end, besides answers to
+// queries about it.
 func (r *run) answers() int {
 	n := 2 // the deadline, and what sleeps
 	for _, w := range r.flights {
@@ -147,12 +149,12 @@ func (r *run) routeRequest(w *wait) contract.RouteRequest {
 	return request
 }
 
-// maxHeld is how many bytes of small values a run holds before it has them stored as
-// large ones are: what it carries into the next execution is encoded within one
-// workflow task.
+// maxHeld is how many bytes of small values a run holds before it has them stored
+// like large ones: all that it carries into the next execution is encoded within
+// one workflow task.
 const maxHeld = 16 << 20
 
-// size is about how many bytes a request has.
+// size estimates the bytes of a request.
 func size(call *contract.Call) int {
 	const delivery = len(`{"edge":1000000,"value":,"output":,"error":{"kind":"store_unavailable","node":"","message":,"details":,"attempts":1000000}},`)
 	n := len(call.Input) + quoted(call.Run.Workflow)
@@ -193,13 +195,13 @@ func (r *run) options(w *wait) workflow.ActivityOptions {
 	}
 }
 
-// tryTime is how long Temporal tries without a bound on attempts, before the run asks
-// anew.
+// tryTime is how long Temporal retries without a bound on attempts before the run
+// makes a new request.
 const tryTime = time.Hour
 
-// lasting bounds an activity with all its attempts, each of which may wait and run so
-// long; 0 is no bound on them. Temporal itself has none: whoever answers an attempt
-// by a failure of any kind says when the next one is, which may be in a year.
+// lasting bounds an activity with all its attempts, each of which may wait and run
+// so long; 0 attempts means no bound on them. Temporal itself has no bound: whoever
+// fails an attempt decides when the next one is, which may be in a year.
 func lasting(attempts int32, start, attempt time.Duration) time.Duration {
 	if attempts == 0 {
 		return start + attempt + tryTime
@@ -207,11 +209,11 @@ func lasting(attempts int32, start, attempt time.Duration) time.Duration {
 	return time.Duration(attempts) * (start + attempt + contract.ShortWait)
 }
 
-// policy is what is left to Temporal of a node's contract: as many attempts, with
-// short waits between them, as keep the activity from being in flight for long. The
-// run asks again for the rest. It counts the contract's failures only: a lost worker
-// (Temporal's own timeouts) and a store that is away come back at once, but for a
-// patient request, which waits for the store.
+// policy is the part of a node's contract that is left to Temporal: as many
+// attempts with short waits as do not keep the activity in flight for long. The run
+// requests the rest. Only failures by the contract count: a lost worker (Temporal's
+// own timeouts) and an unavailable store are returned at once, except for a patient
+// request, which waits for the store.
 func (r *run) policy(w *wait) *temporal.RetryPolicy {
 	if w.checks() {
 		return &temporal.RetryPolicy{
@@ -257,14 +259,14 @@ func (r *run) attemptsAtOnce(n *plan.Node, spent int) int {
 	return left
 }
 
-// begets reports whether a child workflow makes the call that w waits for.
-func (r *run) begets(w *wait) bool {
+// needsChild reports whether a child workflow makes the call that w waits for.
+func (r *run) needsChild(w *wait) bool {
 	n := &r.plan.Nodes[w.node]
 	return w.kind != waitRoute && n.Kind != plan.KindOutput && !w.probe && r.outlives(n)
 }
 
-// beget starts the child workflow that makes the call w waits for.
-func (r *run) beget(w *wait) {
+// startChild starts the child workflow that makes the call w waits for.
+func (r *run) startChild(w *wait) {
 	w.kind, w.local = waitChild, false
 	call := r.request(w)
 	options := r.options(w)
@@ -284,8 +286,8 @@ func (r *run) beget(w *wait) {
 	w.future, w.started = child, child.GetChildWorkflowExecution()
 }
 
-// asked is when Temporal is asked about the child of w next: when it should have
-// reported, or before, where that is long.
+// asked is when Temporal is next asked about the child of w: when it should have
+// reported, or earlier if that is far off.
 func (r *run) asked(w *wait) time.Time {
 	now, n := r.now(), &r.plan.Nodes[w.node]
 	latest := w.since.Add(startTimeout + drainTime + time.Duration(n.TimeoutMS)*time.Millisecond + graceTimeout)
@@ -298,8 +300,8 @@ func (r *run) asked(w *wait) time.Time {
 	return latest
 }
 
-// childID names a child workflow. Its run's name is a part of it, unless that would
-// be too long.
+// childID names a child workflow. The name of its run is a part of it, unless that
+// is too long.
 func (r *run) childID(w *wait) string {
 	id := r.info.WorkflowExecution.ID + "/" + w.request
 	if len(id) <= maxWorkflowID {
@@ -310,8 +312,8 @@ func (r *run) childID(w *wait) string {
 }
 
 // outlives reports whether a call of node n may take longer than the run can wait
-// when it has to continue as new, and whether it may have to: a run that ends before
-// its history is that long needs no child workflows, which cost more.
+// before continuing as new, if it may have to continue at all: a run that ends
+// before its history is that long needs no child workflows, which cost more.
 func (r *run) outlives(n *plan.Node) bool {
 	if time.Duration(n.TimeoutMS)*time.Millisecond <= contract.ShortWait {
 		return false

@@ -6,45 +6,46 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// Bounds of one workflow task. Temporal refuses a completion over 4 MiB, the
-// task is then retried for ever, and nothing tells the workflow.
+// Bounds of one workflow task. Temporal refuses a completion over 4 MiB; the task
+// is then retried forever, and the workflow does not learn of it.
 const (
 	taskNodes    = 200
 	taskBytes    = 1 << 20
 	taskDuration = 500 * time.Millisecond
-	// taskEncoded bounds the bytes of a task's requests before any go by reference: they
-	// are encoded, sealed and stored within the task, which the server takes for lost
-	// after 10 s.
+	// taskEncoded bounds the bytes of a task's requests before large ones are
+	// stored by reference: they are encoded, sealed and stored within the task,
+	// which the server considers lost after 10 s.
 	taskEncoded = 32 << 20
-	// byReference is the most that a value leaves in the history. It may leave as much
-	// where it is larger: what is compressed is measured then.
+	// byReference is the most that a value leaves in the history, in bytes. A
+	// larger value may still leave that much, since its size is measured after
+	// compression.
 	byReference = contract.ByReference
-	// failureBytes is the most that a local activity's failure brings: its details,
-	// and its message, which is sealed as JSON.
+	// failureBytes is the most that a local activity's failure adds: its
+	// details, and its message, which is sealed as JSON.
 	failureBytes = contract.MaxDetails + 6*contract.MaxMessage
-	// overhead is about what an event has beside its values.
+	// overhead estimates the bytes of an event besides its values.
 	overhead = 256
-	// Bounds of the window of local activities: the library gives each that is in
-	// flight a coroutine, and wakes each of them whenever something ends. Of activities
-	// that end at once, minWindow keep the run busy; more than maxWindow would wait for
-	// a processor rather than end sooner.
+	// Bounds of the window of local activities. The SDK runs a coroutine for
+	// each one in flight, and wakes all of them whenever one ends. minWindow
+	// activities that end at once keep the run busy; more than maxWindow would
+	// wait for a processor and not end sooner.
 	minWindow, maxWindow = 4, 32
 )
 
-// meter counts what the current workflow task emits. A new task shows in the
-// length of the history, which is the same in a replay.
+// meter counts what the current workflow task emits. A new task is recognized by
+// the length of the history, which is the same in a replay.
 type meter struct {
 	length int
 	since  time.Time
 	// nodes counts the local activities of the task that have ended, and flying
 	// those that have not.
 	nodes, flying int
-	// bytes counts what the task emits, with the most that each of flying may bring,
-	// and encoded the bytes of its requests.
+	// bytes counts what the task emits, with the most that each of flying may
+	// add, and encoded the bytes of its requests.
 	bytes, encoded int
 	cutting        bool
-	// window is how many local activities may be in flight: fewer where they end as
-	// soon as the run has taken the end of those before, more where they take long.
+	// window is how many local activities may be in flight: fewer if they end
+	// at once, more if they take long.
 	window int
 }
 
@@ -53,7 +54,7 @@ func (m *meter) begin(r *run) {
 	m.since = r.now()
 }
 
-// tick starts to count anew if a new workflow task has begun.
+// tick resets the counts if a new workflow task has begun.
 func (m *meter) tick(r *run) {
 	if r.info.GetCurrentHistoryLength() == m.length {
 		return
@@ -68,15 +69,15 @@ func (m *meter) emit(bytes int) {
 	m.encoded += bytes
 }
 
-// reserve counts a local activity that is launched, at the most that its value may
-// bring. A failure may bring twice that, which the window keeps from being much: of
-// maxWindow failures half a mebibyte is not reserved.
+// reserve counts a launched local activity at the most that its value may add. A
+// failure may add twice that, which the window keeps small: of maxWindow failures,
+// half a mebibyte is not reserved.
 func (m *meter) reserve() {
 	m.flying++
 	m.bytes += byReference + overhead
 }
 
-// landed replaces what was reserved for a local activity by what it has brought.
+// landed replaces what was reserved for a local activity by what it added.
 func (m *meter) landed(bytes int, took time.Duration) {
 	switch {
 	case took > time.Duration(m.window)*time.Millisecond:
@@ -89,8 +90,8 @@ func (m *meter) landed(bytes int, took time.Duration) {
 	m.bytes += bytes - byReference - overhead
 }
 
-// full reports whether the current workflow task has had enough: one more local
-// activity, or request, could be too much. The output is one more than nodes are.
+// full reports whether one more local activity or request could be too much for the
+// current workflow task. The output counts as one more node.
 func (m *meter) full(r *run, w *wait) bool {
 	nodes := taskNodes
 	if w.node == r.last() {
@@ -113,5 +114,5 @@ func bytesOf(out *contract.Outcome) int {
 	return len(out.Input) + len(out.Output) + len("false,")*len(out.Held) + length(out.Values) + len(out.Values)
 }
 
-// emitted is about how many bytes a payload of n adds to the workflow task.
+// emitted estimates how many bytes a payload of n bytes adds to the workflow task.
 func emitted(n int) int { return min(n, byReference) + overhead }

@@ -1,27 +1,34 @@
 // Package workflows is the interpreter: one Temporal workflow that runs any
 // compiled plan.
 //
-// It decides order and nothing else. Expressions, schemas and calls are
-// evaluated in activities, so no upgrade of a library can break a replay; what
-// comes back are outcomes and values, which the interpreter hands on without
-// reading them. The package reads no clock but Temporal's, starts no goroutine,
-// ranges over no map, and imports nothing with a side effect.
+// It decides order and nothing else. Expressions, schemas and calls are evaluated
+// in activities, so no upgrade of a library can break a replay; they return
+// outcomes and values, which the interpreter passes on without reading them. The
+// package reads no clock but Temporal's, starts no goroutine, ranges over no map,
+// and imports nothing with a side effect.
 //
 // Which edges are delivered and which nodes run is decided by [plan.Progress].
 //
-//	run.go       the loop and its phases
-//	scope.go     the values of a plan's nodes
-//	forward.go   what is asked for next, and what came of it
-//	wait.go      what a run waits for
-//	launch.go    a node as an activity
-//	child.go     a node as a child workflow
-//	land.go      an activity's result, or its failure
-//	unwind.go    what is in flight when the end is known
+//	plan.go      the workflow
+//	loop.go      the loop that runs a plan
 //	close.go     the end
-//	journal.go   what the ledger is told
-//	meter.go     how much one workflow task may hold
-//	carry.go     continue-as-new
-//	state.go     what queries and the user interface see
+//	unwind.go    releasing what is in flight when the end is known
+//	carry.go     continuing as new
+//	await.go     waiting for something to happen
+//	land.go      the answers of activities
+//	child.go     calls as child workflows
+//	forward.go   what to launch next, and settling nodes
+//	launch.go    requests of activities and children
+//	journal.go   recording outcomes in the ledger
+//	failure.go   failures as the run interprets them
+//	renew.go     when to continue as new
+//	meter.go     the bounds of one workflow task
+//	run.go       a run and its phases
+//	wait.go      what a run waits for
+//	scope.go     the values of a plan's nodes
+//	state.go     what queries and the user interface show
+//
+// Calls between these files run downwards in this list.
 package workflows
 
 import (
@@ -56,7 +63,7 @@ func Plan(ctx workflow.Context, start json.RawMessage, loaded *plan.Loaded, carr
 	if reason := refuse(info, loaded, carried); reason != "" {
 		f := complete(contract.Failure{Kind: contract.Contract, Message: reason})
 		if info.CronSchedule != "" {
-			// Temporal starts again by the schedule what ends in any other way.
+			// Temporal restarts by the schedule whatever ends in another way.
 			v.state, v.failure = contract.RunCancelled, &f
 			return nil, temporal.NewCanceledError(f)
 		}
@@ -82,12 +89,12 @@ func Plan(ctx workflow.Context, start json.RawMessage, loaded *plan.Loaded, carr
 	return r.loop()
 }
 
-// minTaskTimeout is the least workflow task timeout that a run may be started with. Of
-// one that is nearly over when its task comes, the library asks for another task rather
-// than take what a local activity has answered, and does so without end.
+// minTaskTimeout is the least workflow task timeout that a run may be started with.
+// With a shorter one, the SDK may request another task rather than accept the
+// answer of a local activity, again and again.
 const minTaskTimeout = time.Second
 
-// refuse gives the reason why a run of this form is not taken, or "".
+// refuse returns the reason why a run of this form is refused, or "".
 func refuse(info *workflow.Info, loaded *plan.Loaded, carried *contract.Carried) string {
 	switch {
 	case info.CronSchedule != "":
@@ -112,10 +119,10 @@ const (
 	maxLoadWait = 30 * time.Second
 )
 
-// load compiles the plan, admits the input and states the beginning of the run,
-// in a local activity: a round trip less before the first node. The waits between
-// attempts are timers of the run, which answers queries meanwhile and says what it
-// waits for.
+// load compiles the plan, admits the input and states the beginning of the run, in
+// a local activity, which saves a round trip before the first node. The waits
+// between attempts are timers of the run, which answers queries meanwhile and says
+// what it waits for.
 func (v *view) load(ctx workflow.Context, start json.RawMessage) (*plan.Loaded, error) {
 	local := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
 		Summary:             "compile the plan, admit the input, open the run",
@@ -151,8 +158,8 @@ func (v *view) load(ctx workflow.Context, start json.RawMessage) (*plan.Loaded, 
 	}
 }
 
-// retriedLoad reports whether engine/load is tried again after a failure, and when,
-// where the worker says so.
+// retriedLoad reports whether engine/load is retried after a failure, and when, if
+// the worker says so.
 func retriedLoad(err error) (bool, time.Duration) {
 	var failed *temporal.ApplicationError
 	var timeout *temporal.TimeoutError
@@ -163,7 +170,7 @@ func retriedLoad(err error) (bool, time.Duration) {
 	return errors.As(err, &timeout) || errors.As(err, &panicked), 0
 }
 
-// knownOf gives what engine/load could say of a run that it has not loaded.
+// knownOf returns what engine/load knows about a run that it could not load.
 func knownOf(err error) contract.Loading {
 	var failed *temporal.ApplicationError
 	var details contract.ErrorDetails
@@ -173,8 +180,8 @@ func knownOf(err error) contract.Loading {
 	return *details.Loading
 }
 
-// announceUnloaded writes the search attributes of a run that ends without its plan, as
-// far as engine/load could say them.
+// announceUnloaded writes the search attributes of a run that ends without its
+// plan, as far as engine/load knows them.
 func announceUnloaded(ctx workflow.Context, err error) {
 	if ctx.Err() != nil {
 		return

@@ -7,7 +7,7 @@ import (
 )
 
 // due reports whether the run is to continue as new now. Between the soft bound and
-// the hard one it goes on until little is in flight, and then waits for that.
+// the hard one it carries on until little is in flight, and then waits for that.
 func (r *run) due() bool {
 	length, bytes := r.info.GetCurrentHistoryLength(), r.info.GetCurrentHistorySize()
 	switch {
@@ -22,7 +22,7 @@ func (r *run) due() bool {
 	return r.draining && !r.stays(length, bytes) && n == 0 && r.begun()
 }
 
-// hard is the length of the history from which nothing new is launched.
+// hard is the length of the history from which on nothing new is launched.
 func (r *run) hard() int { return hardFactor * r.head.ContinueAfter }
 
 // activities counts the activities of nodes that are in flight, which have to end
@@ -39,9 +39,10 @@ func (r *run) activities() (n int, short bool) {
 	return n, short
 }
 
-// stays reports whether the run has to wait for its store before it continues as new,
-// since what it carries lies there. A store that is away costs no events: where a
-// history has grown to twice the hard bound all the same, somebody only says so.
+// stays reports whether the run has to wait for its store before it continues as
+// new, since the state it carries is stored there. An unavailable store costs no
+// events: if a history has grown to twice the hard bound all the same, somebody
+// only claims that it is unavailable.
 func (r *run) stays(length, bytes int) bool {
 	return r.outage.away && length < 2*r.hard() && bytes < 2*hardBytes
 }

@@ -11,7 +11,7 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// phase is where a run stands. A run goes from one to the next, and never back.
+// phase is a phase of a run. A run moves from one to the next, and never back.
 type phase byte
 
 const (
@@ -22,9 +22,9 @@ const (
 
 // run is one execution of one plan, between two continue-as-new.
 type run struct {
-	// ctx is cancelled with the run. steady never is: whether a cancellation
-	// reaches what is in flight is decided by the phases. heeded is that of calls
-	// that heed their cancellation.
+	// ctx is cancelled with the run. steady never is: the phases decide whether
+	// a cancellation reaches what is in flight. heeded is for calls that react
+	// to their cancellation.
 	ctx, steady, heeded workflow.Context
 	cancelHeeded        workflow.CancelFunc
 
@@ -43,14 +43,14 @@ type run struct {
 	key string
 
 	phase phase
-	// unwound: nothing is left to be undone or let go.
+	// unwound reports that nothing is left to undo or to release.
 	unwound bool
 	// end is how the run is to end, and output what it is to return.
 	end    contract.RunEnd
 	output contract.Value
 
-	// flights are in flight. sleeping goes on when it is due, again as soon as there
-	// is room, and stalled when the store is back.
+	// flights are in flight. sleeping continue when they are due, again as soon
+	// as there is room, and stalled when the store is available.
 	flights, sleeping, again, stalled []*wait
 	alarm                             alarm
 	outage                            outage
@@ -62,8 +62,8 @@ type run struct {
 	draining bool
 	// ahead estimates the events of what has not settled yet.
 	ahead int
-	// rounds counts the turns of a reset run with children, until it has resumed: all
-	// that comes is new.
+	// rounds counts the turns of a reset run with children until it has
+	// resumed.
 	rounds  int
 	resumed bool
 	// rows are the beginnings of the rows of the table in the user interface.
@@ -100,15 +100,15 @@ func (r *run) begin() {
 	r.announce(contract.RunRunning, true)
 }
 
-// identifyAs takes up the names of the run.
+// identifyAs sets the names of the run.
 func (r *run) identifyAs(id contract.Identity) {
 	r.root, r.origin = id.Root, id.Origin
 	// A reset changes the root, and may change no command of the history before it.
 	r.tag = id.Origin[max(0, len(id.Origin)-12):]
 }
 
-// advance moves the run on to the phase that it is time for. It is the only place
-// where that is decided.
+// advance moves the run to its next phase when it is time. Only advance decides
+// that.
 func (r *run) advance() phase {
 	if r.phase == forward && r.over() {
 		r.phase = unwinding
@@ -119,7 +119,7 @@ func (r *run) advance() phase {
 	return r.phase
 }
 
-// over reports whether the run has an end, and which.
+// over reports whether the run has an end, and which one.
 func (r *run) over() bool {
 	switch {
 	case r.end.State != "": // stated where it was seen
@@ -148,7 +148,7 @@ func (r *run) stuck() bool {
 	return len(r.flights)+len(r.sleeping)+len(r.again)+len(r.stalled)+r.progress.Ready() == 0
 }
 
-// fails gives the run its end.
+// fails ends the run with a failure.
 func (r *run) fails(f contract.Failure) { r.ends(contract.RunFailed, f) }
 
 func (r *run) ends(state contract.RunState, f contract.Failure) {
@@ -197,15 +197,14 @@ func (r *run) identity() contract.Identity {
 	return contract.Identity{Workflow: r.info.WorkflowExecution.ID, Root: r.root, Origin: r.origin}
 }
 
-// entry completes what the ledger is told about node i.
+// entry completes the ledger's entry about node i.
 func (r *run) entry(i int, e contract.JournalEntry) contract.JournalEntry {
 	e.Node, e.Visit, e.Element = i, r.visit, r.element
 	return e
 }
 
-// identify names the run that this execution belongs to. A reset makes a run of
-// its own, which goes on with the one before: what it does again may come out
-// differently.
+// identify names the run that this execution belongs to. A reset makes a new run,
+// which continues the one before: what it repeats may have other results.
 func identify(info *workflow.Info) contract.Identity {
 	id := contract.Identity{Workflow: info.WorkflowExecution.ID, Root: info.FirstRunID, Origin: info.FirstRunID}
 	if id.Root == "" || wasReset(info) {
@@ -217,7 +216,7 @@ func identify(info *workflow.Info) contract.Identity {
 	return id
 }
 
-// weight is about how many events node n costs at most, but for failures of the
+// weight estimates how many events node n costs at most, apart from failures of the
 // infrastructure.
 func weight(n *plan.Node) int {
 	if n.Local {
@@ -226,7 +225,7 @@ func weight(n *plan.Node) int {
 	return 7 * max(n.Retry.MaxAttempts, 1)
 }
 
-// wasReset reports whether this execution took over the history of another.
+// wasReset reports whether this execution has taken over the history of another.
 func wasReset(info *workflow.Info) bool {
 	return info.OriginalRunID != "" && info.OriginalRunID != info.WorkflowExecution.RunID
 }

@@ -12,8 +12,8 @@ import (
 type scope struct {
 	plan     *plan.Plan
 	progress *plan.Progress
-	// path stands before the ids of the scope's nodes wherever a node of a run is
-	// named; it is empty for the root, and ends in a slash elsewhere.
+	// path precedes the ids of the scope's nodes wherever a node of a run is
+	// named. It is empty for the root, and otherwise ends in a slash.
 	path string
 	// visit counts the visits of a loop and element the elements of a list, from 1;
 	// element is 0 outside of lists.
@@ -62,8 +62,8 @@ func (s *scope) hold(from int, values []contract.Value) {
 	s.values[from] = values
 }
 
-// consume forgets what no edge will read any more: the values of a node, or the details
-// of its failure.
+// consume drops what no edge will read any longer: the values of a node, or the
+// details of its failure.
 func (s *scope) consume(from int) {
 	if s.remaining[from]--; s.remaining[from] > 0 {
 		return
@@ -85,7 +85,7 @@ func length(values []contract.Value) int {
 	return n
 }
 
-// deliver gives the delivered edges that fill the ports of node i.
+// deliver returns the delivered edges that fill the ports of node i.
 func (s *scope) deliver(i int) []contract.Delivery {
 	var all []contract.Delivery
 	for _, e := range s.progress.Deliveries(i) {
@@ -110,6 +110,6 @@ func at(values []contract.Value, i int) contract.Value {
 	return values[i]
 }
 
-// stamp gives the time of something in the run, as began and ended hold it. The
-// server's clock may have stepped back since the start.
+// stamp returns a time in the run in the form of began and ended. The server's
+// clock may have stepped back since the start.
 func stamp(start, t time.Time) int64 { return max(t.Sub(start).Milliseconds(), 0) + 1 }

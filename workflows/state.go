@@ -14,7 +14,7 @@ import (
 
 const (
 	// stateNodes is how many nodes an answer to chimera.state lists, and
-	// stateBytes about how large it gets: an answer that every client can read
+	// stateBytes its approximate size: an answer that every client can read
 	// stays below payload.InlineLimit.
 	stateNodes = 1000
 	stateBytes = 192 << 10
@@ -26,23 +26,23 @@ const (
 	detailNodes = 100
 )
 
-// view is what the outside sees of a run, from before its plan is loaded until
-// after its end.
+// view is what clients see of a run, from before its plan is loaded until after its
+// end.
 type view struct {
 	run     *run
 	state   contract.RunState
 	failure *contract.Failure
-	// stands is what the ledger has of the nodes of a run that has ended, where that
-	// may not be what they came to here.
+	// stands is what the ledger has about the nodes of a run that has ended, if
+	// that may differ from their outcomes here.
 	stands contract.NodeStates
 
-	// plan is the plan's name@version, as far as it is known, of a run that is not
-	// loaded, and waiting what such a run waits for, or one that closes.
+	// plan is the plan's name@version, if known, of a run that is not loaded,
+	// and waiting is what such a run, or a closing one, waits for.
 	plan    string
 	waiting []contract.Wait
 }
 
-// awaits says what a run waits for that is not loaded, or closes.
+// awaits sets what a run that is not loaded, or is closing, waits for.
 func (v *view) awaits(kind contract.WaitKind, since, until time.Time, detail string) {
 	v.waiting = []contract.Wait{{Kind: kind, Since: instant(since), Until: instant(until), Detail: clip(detail, stateMessage)}}
 }
@@ -104,7 +104,7 @@ func (v *view) answer() (contract.State, error) {
 	return s, nil
 }
 
-// at gives a time of a node in RFC 3339, or "" for none.
+// at formats a time of a node in RFC 3339, or as "" if there is none.
 func (r *run) at(stamp int64) string {
 	if stamp == 0 {
 		return ""
@@ -162,7 +162,7 @@ func (r *run) waiting() (all []contract.Wait, more bool) {
 	return all, more
 }
 
-// because gives what was said of an outage, to be read after what it holds up.
+// because formats the reason of an outage, to be read after what it holds up.
 func (o *outage) because() string {
 	if o.why == "" {
 		return ""
@@ -181,8 +181,9 @@ func brief(e *contract.ErrorPayload) *contract.ErrorPayload {
 	return &short
 }
 
-// nodeState is the state of node i; when a run has failed, what was in flight
-// or waiting was dropped, and where the ledger had an end before, what it has not.
+// nodeState is the state of node i. When a run has failed, nodes in flight or
+// waiting were dropped; if the ledger had an earlier end, so were those that it
+// does not have.
 func (v *view) nodeState(i int) contract.NodeState {
 	if v.stands != "" {
 		return v.stands.State(i)
@@ -237,7 +238,7 @@ func (v *view) fail(f contract.Failure) error {
 	})
 }
 
-// complete gives a failure with all its lists.
+// complete returns a failure in which all lists are set.
 func complete(f contract.Failure) contract.Failure {
 	if f.Compensated == nil {
 		f.Compensated = []string{}
@@ -280,7 +281,7 @@ func (r *run) details(state contract.RunState) string {
 	return b.String()
 }
 
-// clip gives at most n bytes of a text, and the mark that something is missing.
+// clip returns at most n bytes of a text, with a mark if some are missing.
 func clip(text string, n int) string {
 	if len(text) <= n {
 		return text

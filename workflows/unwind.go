@@ -4,8 +4,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// unwind lets go what is in flight when the run's end is known. Calls that hear of
-// their cancellation are cancelled; the results of all others are dropped.
+// unwind releases what is in flight when the run's end is known. Calls that react
+// to cancellation are cancelled; the results of all others are dropped.
 func (r *run) unwind() {
 	r.cancelHeeded()
 	r.disarm()
@@ -13,8 +13,8 @@ func (r *run) unwind() {
 	r.unwound = true
 }
 
-// dismiss cancels the children in flight, and waits until each has been asked: the
-// server forgets what a run that has ended asks for.
+// dismiss cancels the children in flight, and waits until each request is
+// delivered, since the server drops the requests of a run that has ended.
 func (r *run) dismiss() {
 	var asked []workflow.Future
 	// It cannot be cancelled, and fails in no other way.

@@ -19,53 +19,54 @@ const (
 	waitJournal                 // a batch on its way to the ledger
 )
 
-// tries counts what was asked for a node, and what befell it outside its contract.
+// tries counts the requests for a node, and its failures outside its contract.
 type tries struct {
-	// launches counts requests, lost the workers that were lost with them, and waits
-	// the times that it was asked again outside the contract.
+	// launches counts requests, lost the workers lost with them, and waits the
+	// repetitions outside the contract.
 	launches, lost, waits int
 	// spent counts the contract's attempts that were used up.
 	spent int
 }
 
 // wait is something that a run waits for. All of it but the future is data, which
-// an execution can hand to the next.
+// an execution can pass to the next.
 type wait struct {
 	kind waitKind
 	node int
 	tries
-	// since is when it began, and due when a wait that nothing of Temporal is in
-	// flight for goes on; zero means as soon as there is room.
+	// since is when it began, and due is when a wait with nothing in flight
+	// continues; zero means as soon as there is room.
 	since, due time.Time
 	// unstarted: no worker took the request before.
 	unstarted bool
-	// patient asks for an activity that Temporal tries until the store is back.
+	// patient requests an activity that Temporal retries until the store is
+	// available.
 	patient bool
-	// probe asks for nothing but that, since the call itself may take long.
+	// probe requests nothing but that, since the call itself may take long.
 	probe bool
 	child *contract.Child
 
-	// What follows is of something in flight.
+	// The rest describes something in flight.
 	future  workflow.Future
 	request string
-	// key is the id of the payload key that what is asked is sealed with, or "".
+	// key is the id of the payload key with which the request is sealed, or "".
 	key   string
 	queue string
 	local bool
-	// started is the start of a child, and asking says that future is of a question
-	// about it.
+	// started is the start of a child, and asking reports that future is the
+	// answer to a query about it.
 	started workflow.Future
 	asking  bool
 }
 
-// checks reports whether the request asks to check the store before anything is
-// called: where the store was away, and where workers were lost with it, which a
-// store that hangs looks like.
+// checks reports whether the request asks to check the store before the call: after
+// the store was unavailable, and after workers were lost, which a hanging store
+// looks like.
 func (w *wait) checks() bool { return w.patient || w.lost > 0 }
 
-// grace is what an ordinary activity has beyond the node's own timeout. One that is
-// asked for again has longer: where the store is slow it would never come to an end
-// otherwise, least of all where it looks at the store first.
+// grace is what an ordinary activity has beyond the node's own timeout. A repeated
+// one has longer: with a slow store it would otherwise never end, least of all if
+// it checks the store first.
 func (w *wait) grace() time.Duration {
 	if w.patient || w.waits > 0 {
 		return journalTimeout
@@ -73,11 +74,11 @@ func (w *wait) grace() time.Duration {
 	return graceTimeout
 }
 
-// sealed reports whether what is sealed with a key may be the answer.
+// sealed reports whether something sealed with a key may be the answer.
 func (w *wait) sealed(key string) bool { return w.key == "" || w.key == key }
 
-// sealedWith gives a context in which requests are sealed with the key of an id, and
-// answers are taken only if they are.
+// sealedWith returns a context in which requests are sealed with the key of an id,
+// and only answers sealed with it are accepted.
 func sealedWith(ctx workflow.Context, key string) workflow.Context {
 	if key == "" {
 		return ctx
@@ -88,8 +89,9 @@ func sealedWith(ctx workflow.Context, key string) workflow.Context {
 // ready reports whether what is in flight has ended.
 func (w *wait) ready() bool { return w.future != nil && w.future.IsReady() }
 
-// watched reports whether a child is asked about when w is due. It reports by itself
-// to whoever knows of it; after a reset, nobody may.
+// watched reports whether Temporal is asked about a child when w is due. A child
+// reports by itself to the run that started it; after a reset no run may know of
+// it.
 func (w *wait) watched() bool { return w.kind == waitChild && !w.asking }
 
 // overdue reports whether it is time to ask about a child. One that has ended, or could
@@ -97,12 +99,13 @@ func (w *wait) watched() bool { return w.kind == waitChild && !w.asking }
 func (w *wait) overdue(t time.Time) bool { return w.watched() && !w.ready() && !w.due.After(t) }
 
 const (
-	// Bounds of the wait before something is asked again outside its contract.
+	// Bounds of the wait before something is requested again outside its
+	// contract.
 	minBackoff = time.Second
 	maxBackoff = time.Minute
 )
 
-// backoff is the wait before the next try after so many.
+// backoff is the wait before the next attempt after so many.
 func backoff(waits int) time.Duration {
 	if waits >= 6 {
 		return maxBackoff
@@ -110,8 +113,8 @@ func backoff(waits int) time.Duration {
 	return min(minBackoff<<waits, maxBackoff)
 }
 
-// anew is what asks again for what w has asked for. Whether a child is to make the
-// call is decided when it is launched.
+// anew returns a wait that repeats the request of w. Whether a child makes the call
+// is decided when it is launched.
 func (r *run) anew(w *wait) *wait {
 	again := &wait{kind: w.kind, node: w.node, tries: w.tries, since: r.now(), unstarted: w.unstarted}
 	if again.kind == waitChild {
@@ -120,7 +123,7 @@ func (r *run) anew(w *wait) *wait {
 	return again
 }
 
-// later asks again for what w has asked for, after a wait.
+// later repeats the request of w after a wait.
 func (r *run) later(w *wait, after time.Duration) {
 	again := r.anew(w)
 	if after > 0 {
@@ -131,8 +134,8 @@ func (r *run) later(w *wait, after time.Duration) {
 	r.again = append(r.again, again)
 }
 
-// arm sees to it that a timer fires no later than the first wait is due. One timer
-// serves them all.
+// arm ensures that a timer fires by the time the first wait is due. One timer
+// serves all waits.
 func (r *run) arm() {
 	var first time.Time
 	for _, w := range r.sleeping {
@@ -178,8 +181,8 @@ type alarm struct {
 // rung reports whether the timer has fired.
 func (a *alarm) rung() bool { return a.future != nil && a.future.IsReady() }
 
-// inFlight counts the nodes whose calls are in flight; a batch on its way to the
-// ledger is none of them.
+// inFlight counts the nodes whose calls are in flight. Batches to the ledger do not
+// count.
 func (r *run) inFlight() int {
 	if r.journal.writing {
 		return len(r.flights) - 1
@@ -187,11 +190,11 @@ func (r *run) inFlight() int {
 	return len(r.flights)
 }
 
-// idle reports whether no node's call is in flight. What is on its way to the
-// ledger then is written once more at the end, or carried.
+// idle reports whether no node's call is in flight. A batch in flight is written
+// again at the end, or carried.
 func (r *run) idle() bool { return r.inFlight() == 0 }
 
-// takeReady removes what has ended from what is in flight.
+// takeReady removes from what is in flight what has ended, and returns it.
 func (r *run) takeReady() []*wait {
 	var ready []*wait
 	r.flights = slices.DeleteFunc(r.flights, func(w *wait) bool {
@@ -217,8 +220,8 @@ func (r *run) begun() bool {
 	return all
 }
 
-// identified reports whether it is known whether the child of w has started, and
-// takes its run id.
+// identified reports whether it is known if the child of w has started, and records
+// its run id.
 func (r *run) identified(w *wait) bool {
 	if w.child.Run != "" {
 		return true
