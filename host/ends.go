@@ -21,40 +21,40 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// DefaultEndsEvery is how often the host that sequences the log asks Temporal what
-// became of runs that the ledger has open.
+// DefaultEndsEvery is how often the host that sequences the log asks Temporal about
+// runs that are open in the ledger.
 const DefaultEndsEvery = 15 * time.Second
 
 const (
-	// endsPerRound bounds the runs that are asked for in one round, and endsPage
-	// those of one look into the ledger.
+	// endsPerRound bounds the runs queried in one round, and endsPage those
+	// read from the ledger at a time.
 	endsPerRound, endsPage = 2000, 100
-	// endsHops bounds how many executions of one run are followed in one round.
+	// endsHops bounds how many executions of a run are followed in one round.
 	endsHops = 20
 	// endsFailures is after how many errors a round ends: one run may be to blame, or
 	// Temporal.
 	endsFailures = 3
 	// endsCall bounds one question to Temporal.
 	endsCall = 10 * time.Second
-	// endsGrace is, in rounds, how long a run that has ended by itself has had to say
-	// so before that is done for it: a minute, as rounds usually are.
+	// endsGrace is how many rounds a run that has ended by itself has to state
+	// that before it is done for it: a minute, with the usual rounds.
 	endsGrace = 4
 )
 
-// ends closes runs in the ledger that cannot do so themselves any more: Temporal
-// terminated them, or they ran out of time, or ended before a worker could tell that
-// they had begun.
+// ends closes runs in the ledger that can no longer do so themselves: Temporal
+// terminated them, they ran out of time, or they ended before a worker could state
+// that they had begun.
 type ends struct {
 	client client.Client
 	runs   ledger.Runs
 	logger *slog.Logger
 	every  time.Duration
 
-	// at is the run behind which the next round goes on.
+	// at is the run after which the next round continues.
 	at ledger.Run
-	// known has, by chain, the last execution that is known of each open run, "" where
-	// Temporal does not know the run. next is what it will be after this pass through
-	// the ledger, so that it holds open runs alone.
+	// known maps the chain of each open run to its last known execution, or to
+	// "" if Temporal does not know the run. next replaces it after this pass
+	// through the ledger, so that it only holds open runs.
 	known, next map[string]string
 	failed      string
 }
@@ -126,7 +126,7 @@ func (e *ends) round(ctx context.Context) error {
 	return nil
 }
 
-// look closes one run, if Temporal has.
+// look closes one run, if Temporal has closed it.
 func (e *ends) look(ctx context.Context, r *ledger.Run) error {
 	info, err := e.execution(ctx, r)
 	if err != nil {
@@ -163,9 +163,9 @@ func (e *ends) look(ctx context.Context, r *ledger.Run) error {
 	return nil
 }
 
-// execution describes the last execution of a run, or nil where that is not known.
-// A reset is a run of its own whose executions name the same first one, so it goes
-// from one execution to the one that it continued as.
+// execution describes the last execution of a run, or returns nil if it is not
+// known. A reset is another run whose executions name the same first one, so
+// execution follows from one execution to the one that continued it.
 func (e *ends) execution(ctx context.Context, r *ledger.Run) (*workflowpb.WorkflowExecutionInfo, error) {
 	id := e.known[r.Chain()]
 	if id == "" {
@@ -218,10 +218,10 @@ func (e *ends) successor(ctx context.Context, workflow, id string) (string, erro
 	return "", serviceerror.NewNotFound("the execution names no successor")
 }
 
-// latest describes the latest execution of a run's workflow id, where Temporal has
-// forgotten the first one: it is the run's where it goes back to that and is no reset,
-// and the ledger has no later run of the id. A reset is in the ledger only once it has
-// stated something.
+// latest describes the latest execution of a run's workflow id if Temporal has
+// forgotten the first one. It belongs to the run if it goes back to that one and is
+// not a reset, and the ledger has no later run with the id. A reset is in the
+// ledger only once it has stated something.
 func (e *ends) latest(ctx context.Context, r *ledger.Run) (*workflowpb.WorkflowExecutionInfo, error) {
 	e.next[r.Chain()] = ""
 	described, err := e.describe(ctx, r.Workflow, "")
@@ -241,13 +241,13 @@ func (e *ends) latest(ctx context.Context, r *ledger.Run) (*workflowpb.WorkflowE
 	return info, nil
 }
 
-// absent reports whether Temporal does not have an execution, or could not: it has
-// no such ids.
+// absent reports whether Temporal does not have an execution, or cannot have one
+// with such an id.
 func absent(err error) bool {
 	return errors.As(err, new(*serviceerror.NotFound)) || errors.As(err, new(*serviceerror.InvalidArgument))
 }
 
-// told reads what clients are told of an execution that has closed by itself.
+// told reads what clients see of an execution that has closed by itself.
 func (e *ends) told(ctx context.Context, info *workflowpb.WorkflowExecutionInfo, end *ledger.Run) error {
 	ctx, cancel := context.WithTimeout(ctx, endsCall)
 	defer cancel()
@@ -294,7 +294,7 @@ func (e *ends) told(ctx context.Context, info *workflowpb.WorkflowExecutionInfo,
 	return nil
 }
 
-// unsaid is the failure of a run that has not said how it ended.
+// unsaid is the failure of a run that has not stated how it ended.
 func unsaid(state ledger.RunState) contract.Failure {
 	f := contract.Failure{Kind: contract.FailedKind, Message: "the run ended before it could say how", Compensated: []string{}, NotCompensated: []string{}}
 	if state == ledger.RunCancelled {

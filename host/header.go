@@ -7,12 +7,12 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// resourceHeader is where Temporal's library puts the workflow id of a request, for
-// those who route it. The body of the request has it, too.
+// resourceHeader is where the SDK puts the workflow id of a request, for routing.
+// The body of the request has it, too.
 const resourceHeader = "temporal-resource-id"
 
-// routable drops that header where it could not be sent: a header takes printable
-// ASCII only, and a workflow id takes more. Otherwise a worker could not answer for
+// routable drops that header if it cannot be sent: a header may only have printable
+// ASCII, while a workflow id may have more. Otherwise a worker could not answer for
 // such a run, and nobody could end it.
 func routable(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if md, ok := metadata.FromOutgoingContext(ctx); ok {

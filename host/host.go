@@ -58,28 +58,28 @@ const (
 	RoleTools Role = "tools"
 )
 
-// EagerActivities is how many activities of one workflow task a worker may take
-// back with it, past the queue: the library's default, said here so that benchmarks
-// give both sides the same.
+// EagerActivities is how many activities of one workflow task a worker may start
+// directly, bypassing the queue. It is the SDK's default, stated here so that
+// benchmarks use the same on both sides.
 const EagerActivities = 3
 
-// Options say what a host is made of. What only one role needs is used by no
-// other: a host without the role engine opens no ledger and compiles nothing, and
-// one without the role tools starts no child.
+// Options configure a host. Each role uses only what it needs: a host without the
+// role engine opens no ledger and compiles nothing, and one without the role tools
+// starts no child processes.
 type Options struct {
 	// Roles to run; empty means all.
 	Roles []Role
 	// Dev allows what production refuses: payloads that are not sealed, beside a
 	// store on PostgreSQL.
 	Dev bool
-	// Client is how to reach Temporal. Its data converter, external storage and
-	// logger are set by the host. Its MetricsHandler, if it has one, counts what the
-	// library does, and [metrics.Retried].
+	// Client is how to reach Temporal. The host sets its data converter,
+	// external storage and logger. Its MetricsHandler, if any, counts what the
+	// SDK does, and [metrics.Retried].
 	Client client.Options
-	// Store is where the ledger and large values are; every worker of a
-	// deployment, and every client that starts large runs, sees the same one.
+	// Store is where the ledger and large values are stored. Every worker of a
+	// deployment, and every client that starts large runs, uses the same one.
 	Store store.Options
-	// Sealing protects what passes through Temporal and what is large. Every
+	// Sealing encrypts what passes through Temporal, and large values. Every
 	// process of a deployment has the same keys.
 	Sealing payload.Sealing
 
@@ -97,15 +97,15 @@ type Options struct {
 	Trust *trust.Bootstrap
 	// Policy is the operator's bundle, or nil.
 	Policy *policy.Bundle
-	// Reread, where it is not nil, names the files of Catalog and Policy, which each start is
-	// compiled with as they are then. Only chimera dev has it: workers of one deployment
-	// would differ, and a run that is asked for again would be another.
+	// Reread, if not nil, names the files of Catalog and Policy, which are read
+	// for each start. Only chimera dev sets it: workers of one deployment would
+	// differ, and a repeated start would have another result.
 	Reread *Files
 	// Skills are Go skills that run in this process.
 	Skills []skills.Skill
-	// SharedQueue has runs that are loaded here ask for calls of tools on the
-	// engine's queue, which is faster where each worker of a deployment has both
-	// roles. The hosts of one deployment say the same.
+	// SharedQueue makes runs loaded here request calls of tools on the engine's
+	// queue, which is faster if each worker of a deployment has both roles. All
+	// hosts of a deployment have the same setting.
 	SharedQueue bool
 
 	// For the role tools.
@@ -122,23 +122,23 @@ type Options struct {
 	// WorkflowPollers and ActivityPollers for each queue; 0 means 8 and 16. With
 	// fewer, sequential work waits for polls.
 	WorkflowPollers, ActivityPollers int
-	// MaxActivities and MaxWorkflows bound what runs at one time; 0 means 200
-	// activities for each queue and 200 workflow tasks. What a run needs to go on,
-	// such as the journal, has room of its own.
+	// MaxActivities and MaxWorkflows bound what runs at a time; 0 means 200
+	// activities for each queue and 200 workflow tasks. What a run needs to
+	// continue, such as the journal, has its own slots.
 	MaxActivities, MaxWorkflows int
-	// CacheBytes is the memory for compiled plans and what is made of them; 0 means
-	// payload.DefaultCacheBytes.
+	// CacheBytes is the memory for compiled plans and what is prepared from
+	// them; 0 means payload.DefaultCacheBytes.
 	CacheBytes int
-	// CachedRuns is how many runs are kept in memory between workflow tasks; 0 means
-	// 1000. It holds for the whole process, from its first host on.
+	// CachedRuns is how many runs stay in memory between workflow tasks; 0
+	// means 1000. The first host of a process sets it for the whole process.
 	CachedRuns int
 	// Drain is how long a stopping worker waits for activities in flight.
 	Drain time.Duration
 	// ContinueAfter is the number of history events after which a run continues
 	// as new; 0 means activities.DefaultContinueAfter.
 	ContinueAfter int
-	// ArgumentWithin is how long a start waits for a store that is away, to read its
-	// own argument; 0 means activities.DefaultArgumentWithin.
+	// ArgumentWithin is how long a start waits for an unavailable store to read
+	// its own argument; 0 means activities.DefaultArgumentWithin.
 	ArgumentWithin time.Duration
 	// Logger; nil means slog.Default().
 	Logger *slog.Logger
@@ -147,14 +147,15 @@ type Options struct {
 	// [DefaultRetainEvery].
 	Retention   ledger.Policy
 	RetainEvery time.Duration
-	// EndsEvery is how often the host that sequences the log asks Temporal what became
-	// of runs that the ledger has open, and closes those that cannot close themselves:
-	// terminated ones at once, others after four times that. As often it looks whether
-	// the search attributes that runs set are there. 0 means [DefaultEndsEvery].
+	// EndsEvery is how often the host that sequences the log asks Temporal
+	// about runs that are open in the ledger, and closes those that cannot
+	// close themselves: terminated ones at once, others after four times that.
+	// As often it checks that the search attributes that runs set exist. 0
+	// means [DefaultEndsEvery].
 	EndsEvery time.Duration
-	// Secrets are taken out of what tools answer, and out of the log.
+	// Secrets are removed from what tools answer, and from the log.
 	Secrets *redact.Secrets
-	// Deployment says of which build the workers are; its zero value is
+	// Deployment identifies the build of the workers; its zero value is
 	// unversioned.
 	Deployment Deployment
 
@@ -166,9 +167,9 @@ type Options struct {
 // has beyond its node's own timeout.
 const blobTime = 8 * time.Second
 
-// deadlockTimeout is how long workflow code may take at one go before it counts as
-// stuck: less than a workflow task may take, and more than the library's second, which
-// an overloaded machine passes.
+// deadlockTimeout is how long workflow code may run without yielding before it
+// counts as stuck: less than a workflow task may take, and more than the SDK's
+// second, which an overloaded machine exceeds.
 const deadlockTimeout = 8 * time.Second
 
 // Host is a process with workers. It is made by [New] and ends with [Host.Close].
@@ -179,9 +180,9 @@ type Host struct {
 	pool      *mcp.Pool
 	workers   []worker.Worker
 	sequencer *sequencer
-	// refused has why a worker polls no more, once.
+	// refused receives the reason why a worker no longer polls, once.
 	refused chan error
-	// placing is the look at the worker deployment, which unplace ends.
+	// placing watches the worker deployment until unplace.
 	placing sync.WaitGroup
 	unplace context.CancelFunc
 }
@@ -366,8 +367,8 @@ func dial(ctx context.Context, o client.Options, blobs blob.Store, sealing paylo
 	o.ContextPropagators = append(slices.Clone(o.ContextPropagators), payload.Asking{})
 	o.ConnectionOptions.DialOptions = append(slices.Clone(o.ConnectionOptions.DialOptions), grpc.WithChainUnaryInterceptor(payload.References(sealing.Keys), routable))
 	if o.ConnectionOptions.GrpcCompression == nil {
-		// Most messages are smaller than the tables that gzip clears for each of them,
-		// on both sides, and sealed payloads cannot be compressed.
+		// Most messages are smaller than the tables that gzip clears for each, on both
+		// sides, and sealed payloads do not compress.
 		o.ConnectionOptions.GrpcCompression = new(client.GrpcCompressionNone)
 	}
 	if logger != nil {
@@ -386,15 +387,15 @@ func (h *Host) worker(queue string, o worker.Options) worker.Worker {
 	return w
 }
 
-// The journal's pollers and slots, whatever the others have: what is written there
-// takes milliseconds, and waits for one store.
+// The journal's pollers and slots, whatever the others have: a write takes
+// milliseconds, and all wait for one store.
 const (
 	journalPollers = 4
 	journalSlots   = 64
 )
 
-// bounded gives the options that all workers share. What ends one of them ends
-// [Host.Run]: a worker that polls no more does nothing, and nobody would know.
+// bounded returns the options that all workers share. What ends one of them ends
+// [Host.Run], since a worker that no longer polls does nothing, unnoticed.
 func (h *Host) bounded(queue string, o worker.Options) worker.Options {
 	o.MaxConcurrentActivityTaskPollers = h.options.ActivityPollers
 	o.MaxConcurrentActivityExecutionSize = h.options.MaxActivities
@@ -429,9 +430,9 @@ func (h *Host) engine(e *activities.Engine) {
 	own(h.worker(contract.QueueJournal, worker.Options{DisableWorkflowWorker: true}), e)
 }
 
-// own registers the engine's own activities. On its queue they are there as local
-// ones; those that are not local are asked for on a queue of their own, since calls
-// that take long can fill every other one.
+// own registers the engine's own activities. On its queue they are registered as
+// local ones; others are requested on a queue of their own, since long calls can
+// fill every other one.
 func own(w worker.Worker, e *activities.Engine) {
 	w.RegisterActivityWithOptions(e.Load, activity.RegisterOptions{Name: contract.ActivityLoad})
 	w.RegisterActivityWithOptions(e.Local, activity.RegisterOptions{Name: contract.ActivityLocal})
@@ -450,7 +451,7 @@ func dynamic(w worker.Worker, node func(context.Context, contract.Call) (contrac
 	w.RegisterDynamicActivity(activities.Dynamic(node), activity.DynamicRegisterOptions{})
 }
 
-// Store is what the host keeps.
+// Store returns the host's store.
 func (h *Host) Store() *store.Opened { return h.store }
 
 // Client is the host's connection to Temporal, with the engine's payloads.
@@ -474,9 +475,9 @@ func (h *Host) Start() error {
 	return nil
 }
 
-// Run starts the workers and works until ctx ends. It ends with an error where
-// Temporal refuses a worker for good, such as without its namespace, and where the
-// log turns out not to be what its key has signed.
+// Run starts the workers and runs until ctx ends. It returns an error if Temporal
+// finally refuses a worker, for example without its namespace, or if the log is not
+// what its key has signed.
 func (h *Host) Run(ctx context.Context) error {
 	if err := h.Start(); err != nil {
 		return err
@@ -496,7 +497,7 @@ func (h *Host) Run(ctx context.Context) error {
 }
 
 // Close stops the workers, lets activities in flight end within the drain time,
-// ends all children, and gives what was stated its place in the log.
+// ends all child processes, and sequences what was stated.
 func (h *Host) Close() error {
 	var stopping sync.WaitGroup // each waits for its calls; all of them within the drain time
 	for _, w := range h.workers {

@@ -5,10 +5,9 @@ import (
 	"log/slog"
 )
 
-// raised is the log handler of Temporal's library. The library logs at level INFO
-// that the server refuses what a worker answers, which is all that a worker says
-// of a run whose workflow task can never succeed. What comes with an error is a
-// warning here.
+// raised is the log handler of the SDK. The SDK logs at level INFO that the server
+// refuses a worker's answer, which is all that a worker says about a run whose
+// workflow task can never succeed. Records with an error become warnings.
 type raised struct{ slog.Handler }
 
 // Handle implements [slog.Handler].
@@ -27,7 +26,8 @@ func (h raised) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// Enabled implements [slog.Handler]: what may become a warning is asked for as one.
+// Enabled implements [slog.Handler]. A record that may become a warning is enabled
+// like one.
 func (h raised) Enabled(ctx context.Context, level slog.Level) bool {
 	if level == slog.LevelInfo {
 		level = slog.LevelWarn

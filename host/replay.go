@@ -31,7 +31,7 @@ type Replayer struct {
 	sealing     payload.Sealing
 }
 
-// NewReplayer makes a replayer that reads large values from blobs, and opens
+// NewReplayer returns a replayer that reads large values from blobs, and opens
 // sealed ones.
 func NewReplayer(blobs blob.Store, sealing payload.Sealing) *Replayer {
 	return NewReplayerOf(workflows.Plan, blobs, sealing)
@@ -42,10 +42,10 @@ func NewReplayerOf(interpreter any, blobs blob.Store, sealing payload.Sealing) *
 	return &Replayer{interpreter, blobs, sealing}
 }
 
-// Replay says why the history of one execution of a run does not replay, or nil.
-// Namespace and workflow id are those that it was recorded under: sealed and large
-// values open there only. A history in which no workflow task has completed
-// replays under any code. An [UncheckedError] says that it cannot be told.
+// Replay returns why the history of one execution of a run does not replay, or nil.
+// Namespace and workflow id are those under which it was recorded, since sealed and
+// large values open only there. A history in which no workflow task has completed
+// replays under any code. An [UncheckedError] means that it is not known.
 func (r *Replayer) Replay(namespace, workflowID string, history *historypb.History) error {
 	if !slices.ContainsFunc(history.GetEvents(), func(e *historypb.HistoryEvent) bool {
 		return e.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
@@ -72,8 +72,8 @@ func (r *Replayer) Replay(namespace, workflowID string, history *historypb.Histo
 	}
 	replayer.RegisterWorkflowWithOptions(r.interpreter, workflow.RegisterOptions{Name: contract.WorkflowType})
 	replayer.RegisterWorkflowWithOptions(workflows.Call, workflow.RegisterOptions{Name: contract.WorkflowCall})
-	// Only what is replayed so counts as a replay: with a namespace of its own, the
-	// SDK (1.50.0) runs the local activities of the last task, and finds no mistake.
+	// The SDK (1.50.0) recognizes only this as a replay: with a namespace it
+	// runs the local activities of the last task, and finds no mistake.
 	err = replayer.ReplayWorkflowHistoryWithOptions(quiet{}, history, worker.ReplayWorkflowHistoryOptions{
 		OriginalExecution: workflow.Execution{ID: workflowID, RunID: runOf(history)},
 	})
@@ -83,8 +83,8 @@ func (r *Replayer) Replay(namespace, workflowID string, history *historypb.Histo
 	return err
 }
 
-// gone notes why a value of a history was not to be had: the SDK hands on of the
-// error that a replay meets only its words.
+// gone records why a value of a history could not be read, since the SDK passes on
+// only the text of an error in a replay.
 type gone struct {
 	mu  sync.Mutex
 	err error
@@ -96,7 +96,7 @@ func (g *gone) cause() error {
 	return g.err
 }
 
-// note takes an error of the kind that a run waits for.
+// note records an error of a kind for which a run waits.
 func (g *gone) note(err error) {
 	var known *contract.Error
 	if errors.As(err, &known) && known.Kind == contract.StoreUnavailable {
@@ -112,7 +112,7 @@ func (g *gone) set(err error) {
 	}
 }
 
-// reading notes that a workflow's converter waits for a key.
+// reading records that a workflow's converter waits for a key.
 func (g *gone) reading() {
 	if p := recover(); p != nil {
 		if err, ok := p.(error); ok {
@@ -122,7 +122,7 @@ func (g *gone) reading() {
 	}
 }
 
-// watched is a store that notes when it is away.
+// watched is a store that records when it is unavailable.
 type watched struct {
 	blob.Store
 	gone *gone
@@ -136,8 +136,8 @@ func (w watched) Get(ctx context.Context, digest string) ([]byte, error) {
 	return b, err
 }
 
-// runOf gives the run id of the execution that a history is of: the one that it
-// began with, or the one that the last reset gave it.
+// runOf returns the run id of the execution of a history: the one it began with, or
+// the one of the last reset.
 func runOf(history *historypb.History) string {
 	run := history.Events[0].GetWorkflowExecutionStartedEventAttributes().GetOriginalExecutionRunId()
 	for _, event := range history.Events {
@@ -148,8 +148,8 @@ func runOf(history *historypb.History) string {
 	return run
 }
 
-// elsewhere reads the values of a history under the namespace that it was recorded
-// in, where the SDK replays it in none.
+// elsewhere reads the values of a history under the namespace in which it was
+// recorded, since the SDK replays it in none.
 type elsewhere struct {
 	converter.DataConverter
 	namespace string
@@ -254,11 +254,11 @@ func (e *ReplayError) Error() string {
 	return "its history does not replay under this build: " + e.Cause.Error()
 }
 
-// Unwrap gives what the replay said.
+// Unwrap returns the error of the replay.
 func (e *ReplayError) Unwrap() error { return e.Cause }
 
-// UncheckedError says that it cannot be told whether a history replays: a value of
-// it was not to be had, since the store is away or a key is missing.
+// UncheckedError reports that it is not known whether a history replays, because a
+// value of it could not be read: the store is unavailable or a key is missing.
 type UncheckedError struct{ Cause error }
 
 // Error implements error.
@@ -269,7 +269,7 @@ func (e *UncheckedError) Error() string {
 // Unwrap gives why.
 func (e *UncheckedError) Unwrap() error { return e.Cause }
 
-// ErrEnded reports a run that goes on no more, and so stays where it is.
+// ErrEnded reports that a run has ended, and so stays with its build.
 var ErrEnded = errors.New("the run has ended")
 
 // Move moves a run to another build of a worker deployment, where it stays also
@@ -296,8 +296,8 @@ func (r *Replayer) Move(ctx context.Context, c client.Client, namespace, workflo
 	return nil
 }
 
-// Check says whether the present execution of a run, whose id it gives, replays
-// under this build's code.
+// Check checks whether the current execution of a run replays under this build's
+// code, and returns its id.
 func (r *Replayer) Check(ctx context.Context, c client.Client, namespace, workflowID string) (runID string, err error) {
 	described, err := c.DescribeWorkflowExecution(ctx, workflowID, "")
 	if err != nil {

@@ -22,8 +22,8 @@ type Files struct {
 	Policy  []string
 }
 
-// reader gives what the files say at each time, and compiles them anew only when
-// they have changed.
+// reader returns the current contents of the files, and compiles them again only
+// when they have changed.
 type reader struct {
 	files  Files
 	skills []skills.Skill
@@ -32,7 +32,7 @@ type reader struct {
 	last activities.Workbench
 }
 
-// workbench refuses every plan where a file cannot be read, or says what is wrong.
+// workbench refuses every plan if a file cannot be read or is invalid.
 func (r *reader) workbench() activities.Workbench {
 	r.mu.Lock()
 	defer r.mu.Unlock()

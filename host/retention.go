@@ -10,15 +10,15 @@ import (
 	"chimera.ai/engine/ledger"
 )
 
-// DefaultRetainEvery is how often what is older than the retention policy keeps
-// it is taken out of the ledger.
+// DefaultRetainEvery is how often data past the retention policy is removed from
+// the ledger.
 const DefaultRetainEvery = time.Hour
 
-// retentionReason stands in the log beside what was pruned.
+// retentionReason is the reason that the log states for pruning.
 const retentionReason = "ledger.retention"
 
-// retain applies a policy now and then, until ctx ends. A store that is away, or
-// that refuses, is asked again at the next time.
+// retain applies a policy regularly until ctx ends. If the store is unavailable or
+// refuses, it tries again the next time.
 func retain(ctx context.Context, store ledger.Retention, policy ledger.Policy, every time.Duration, logger *slog.Logger) {
 	for {
 		pruned, err := store.Retain(ctx, policy, retentionReason)

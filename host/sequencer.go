@@ -13,7 +13,8 @@ import (
 	"chimera.ai/engine/store"
 )
 
-// settleTime bounds how long a host that ends still places what was stated.
+// settleTime bounds how long a host that ends continues to sequence what was
+// stated.
 const settleTime = 5 * time.Second
 
 // sequencer runs the log's sequencer beside the workers. Of all processes that
@@ -21,13 +22,13 @@ const settleTime = 5 * time.Second
 type sequencer struct {
 	ledger.Sequencer
 	logger *slog.Logger
-	// asker asks the witnesses; nil where there are none.
+	// asker asks the witnesses, or is nil if there are none.
 	asker *witness.Asker
 
 	begin  sync.Once
 	cancel context.CancelFunc
-	// done is closed when it has ended, with err; asked when no witness is asked
-	// any more.
+	// done is closed when it has ended, with err, and asked when no witness is
+	// asked any longer.
 	done, asked chan struct{}
 	err         error
 
@@ -45,7 +46,7 @@ func newSequencer(s *store.Opened, o Options) *sequencer {
 	return q
 }
 
-// warn says what went wrong once, not at every try.
+// warn logs an error once, not at every attempt.
 func (q *sequencer) warn(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -75,7 +76,7 @@ func (q *sequencer) start() {
 	})
 }
 
-// stop ends it, after what was stated has got its place, if that can be had soon.
+// stop ends it once everything that was stated is sequenced, or after settleTime.
 func (q *sequencer) stop() {
 	if q.cancel == nil {
 		return

@@ -23,9 +23,9 @@ import (
 // maxCatalog bounds a catalog file and a policy file, in bytes.
 const maxCatalog = 64 << 20
 
-// LoadCatalog reads a catalog file. Its text comes along for those who show the
-// findings. The error says that the file cannot be read; the catalog is nil if
-// there is one, or an error among the findings.
+// LoadCatalog reads a catalog file. It also returns the text, for showing the
+// findings. The error means that the file cannot be read. The catalog is nil if
+// there is an error, or one among the findings.
 func LoadCatalog(file string) (*catalog.Catalog, []byte, diag.Diagnostics, error) {
 	text, err := readFile(file, maxCatalog)
 	if err != nil {
@@ -35,10 +35,9 @@ func LoadCatalog(file string) (*catalog.Catalog, []byte, diag.Diagnostics, error
 	return catalog, text, ds, nil
 }
 
-// LoadPolicy reads the files of the operator's policy bundle, which make one. The
-// texts come along, by file, for those who show the findings. The error says
-// that a file cannot be read; the policy is nil if there is one, an error among
-// the findings, or no file.
+// LoadPolicy reads the files of the operator's policy bundle. It also returns the
+// texts, by file, for showing the findings. The error means that a file cannot be
+// read. The policy is nil if there is an error, one among the findings, or no file.
 func LoadPolicy(files []string) (*policy.Bundle, map[string][]byte, diag.Diagnostics, error) {
 	texts := make(map[string][]byte, len(files))
 	for _, file := range files {
@@ -67,9 +66,8 @@ func parsePolicy(files []string, texts map[string][]byte) (*policy.Bundle, diag.
 	return merged, append(ds, found...)
 }
 
-// Store gives the store that a configuration says, with absolute paths. It
-// resolves the references of the connection string and the log's key, and no
-// other.
+// Store returns the configured store, with absolute paths. It resolves only the
+// references of the connection string and of the log's key.
 func Store(c config.Config) (store.Options, error) {
 	o := store.Options{Driver: c.Store.Driver, Origin: c.Store.Origin, InDatabase: c.Store.Blobs == "database"}
 	var err error
@@ -88,8 +86,7 @@ func Store(c config.Config) (store.Options, error) {
 	return o, err
 }
 
-// Retention gives the policy that a configuration says; it is empty where it says
-// nothing.
+// Retention returns the configured policy, which may be empty.
 func Retention(c config.Config) (ledger.Policy, error) {
 	p := ledger.Policy{}
 	for class, keep := range map[ledger.Class]time.Duration{
@@ -104,8 +101,8 @@ func Retention(c config.Config) (ledger.Policy, error) {
 	return p, p.Check()
 }
 
-// Sealing gives the protection of payloads that a configuration says. It resolves
-// the references of the payload keys, and no other.
+// Sealing returns the configured protection of payloads. It resolves only the
+// references of the payload keys.
 func Sealing(c config.Config) (payload.Sealing, error) {
 	s := payload.Sealing{Compress: c.Payload.Compress, AcceptPlain: c.Payload.AcceptPlain}
 	keys, err := c.PayloadKeys()
@@ -115,9 +112,9 @@ func Sealing(c config.Config) (payload.Sealing, error) {
 	return s, err
 }
 
-// ClientSealing is [Sealing] for a command. It needs the keys only when it meets
-// a sealed payload, or has to seal a large one: until then, it goes on without
-// those that it cannot have.
+// ClientSealing is [Sealing] for a command. It needs the keys only for a sealed
+// payload, or to seal a large one, and until then does without those that are
+// missing.
 func ClientSealing(c config.Config) payload.Sealing {
 	s, err := Sealing(c)
 	if err != nil {
@@ -126,10 +123,10 @@ func ClientSealing(c config.Config) payload.Sealing {
 	return s
 }
 
-// Settings gives the options that a configuration says for its roles: everything
-// but what only code can give. It reads the catalog and policy files for the role
-// engine, which compiles, but no secrets of tools: the configuration is one that
-// [config.Config.Resolve] has made.
+// Settings returns the options that a configuration has for its roles: everything
+// but what only code can supply. It reads the catalog and policy files for the role
+// engine, which compiles, but no secrets of tools: the configuration must have been
+// resolved by [config.Config.Resolve].
 func Settings(c config.Config) (Options, diag.Diagnostics, error) {
 	o := Options{
 		WorkflowPollers: c.Worker.WorkflowPollers,
@@ -214,7 +211,7 @@ func (o *Options) settleEngine(c config.Config) (ds diag.Diagnostics, err error)
 	return append(ds, found...), nil
 }
 
-// Witnesses gives the witnesses of the log that a configuration says.
+// Witnesses returns the configured witnesses of the log.
 func Witnesses(c config.Config) []witness.Witness {
 	var all []witness.Witness
 	for _, w := range c.Ledger.Witnesses {
@@ -223,17 +220,17 @@ func Witnesses(c config.Config) []witness.Witness {
 	return all
 }
 
-// keyText is less than what a key has as text.
+// keyText is less than the length of a key as text.
 const keyText = 32
 
-// confidential are the secrets that a configuration has resolved, and the
-// password in the store's URL by itself.
+// confidential returns the secrets that a configuration has resolved, and the
+// password in the store's URL.
 func confidential(c config.Config, kept store.Options) *redact.Secrets {
 	all := []string{kept.Password()}
 	for _, secret := range c.Secrets() {
 		s := secret.Reveal()
 		all = append(all, s)
-		// Keys are written with a name before them: "ID:KEY", "PRIVATE+KEY+NAME+KEY".
+		// Keys have a name as prefix: "ID:KEY", "PRIVATE+KEY+NAME+KEY".
 		if i := strings.LastIndexAny(s, ":+"); i >= 0 && len(s)-i > keyText {
 			all = append(all, s[i+1:])
 		}

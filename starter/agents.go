@@ -11,7 +11,7 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-// agentParts are the parts of chimera agents.
+// agentParts are the sub-commands of chimera agents.
 func agentParts() []command {
 	return []command{
 		{name: "add", operands: "ID", least: 1, most: 1, prepare: addAgentCommand, summary: "add an agent, or change what is stated of it"},
@@ -55,8 +55,8 @@ func addAgentCommand(p *Program, fs *flag.FlagSet) action {
 	}
 }
 
-// listAgents lists what the store and the admins say of agents, and where they
-// differ, which is a no.
+// listAgents lists what the store and the admins state about agents. If they
+// differ, the answer is negative.
 func (p *Program) listAgents(ctx context.Context) error {
 	over, _, err := p.authority(ctx)
 	if err != nil {

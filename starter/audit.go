@@ -17,7 +17,7 @@ import (
 	"chimera.ai/engine/ledger/audit"
 )
 
-// auditParts are the parts of chimera audit.
+// auditParts are the sub-commands of chimera audit.
 func auditParts() []command {
 	return []command{
 		{name: "checkpoint", prepare: checkpointCommand, summary: "print the log's latest checkpoint"},
@@ -114,7 +114,7 @@ func reasonFlag(fs *flag.FlagSet) *string {
 	return fs.String("reason", "", "`TEXT` that the log keeps for ever: why; name no person in it")
 }
 
-// reasoned refuses an act without a reason.
+// reasoned refuses an action without a reason.
 func reasoned(part, reason string) error {
 	switch {
 	case reason == "":
@@ -127,7 +127,7 @@ func reasoned(part, reason string) error {
 
 var errReason = misuse("the reason has more than %d bytes", maxReason)
 
-// maxReason bounds the reason of an act, in bytes.
+// maxReason bounds the reason of an action, in bytes.
 const maxReason = 1000
 
 // signedCheckpoint is the JSON answer of audit checkpoint.

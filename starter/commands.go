@@ -9,29 +9,30 @@ import (
 	flag "github.com/spf13/pflag"
 )
 
-// action does a command with its operands.
+// action runs a command with its operands.
 type action func(ctx context.Context, operands []string) error
 
-// command is one word of the command line, or of a command with parts.
+// command is a command or a sub-command.
 type command struct {
 	name string
-	// operands is how they are written in help: "PLAN…".
+	// operands is how help shows them: "PLAN…".
 	operands string
 	summary  string
-	// least and most bound the number of operands; most -1 is no bound.
+	// least and most bound the number of operands; -1 means no bound.
 	least, most int
 	// formats are values of --format beside text and json.
 	formats []string
-	// completes offers operands to a shell, and is nil where they are not completed.
+	// completes offers operands to a shell, and is nil if they are not
+	// completed.
 	completes completer
-	// parts are the commands behind this word, of which one must be given.
+	// parts are its sub-commands, of which one must be given.
 	parts []command
-	// prepare adds the command's flags. It and parts are nil for what is not supported
-	// yet.
+	// prepare adds the command's flags. It and parts are nil for a command that
+	// is not supported yet.
 	prepare func(p *Program, fs *flag.FlagSet) action
 }
 
-// commands is the whole contract, in the order of the help.
+// commands lists all commands, in the order of the help.
 func commands() []command {
 	return []command{
 		{name: "compile", operands: "PLAN…", least: 1, most: -1, prepare: compileCommand, completes: files,
@@ -79,11 +80,11 @@ func commands() []command {
 	}
 }
 
-// supported reports whether the command is there yet.
+// supported reports whether the command is implemented.
 func (c command) supported() bool { return c.prepare != nil || c.parts != nil }
 
-// root makes the tree of commands that reads the arguments. What a command does
-// becomes the program's action.
+// root returns the tree of commands that parses the arguments, and sets the
+// program's action.
 func (p *Program) root() *cobra.Command {
 	var asked bool
 	root := &cobra.Command{
@@ -122,7 +123,7 @@ func (p *Program) root() *cobra.Command {
 	return root
 }
 
-// tree makes a command, and those behind it.
+// tree returns a command with its sub-commands.
 func (p *Program) tree(c command) *cobra.Command {
 	cmd := &cobra.Command{Use: c.name, Short: c.summary, Args: cobra.ArbitraryArgs, Hidden: !c.supported()}
 	switch {
@@ -153,7 +154,7 @@ func (p *Program) tree(c command) *cobra.Command {
 	return cmd
 }
 
-// choose makes a command the program's action, where it fits its operands.
+// choose makes a command the program's action, if its operands fit.
 func (p *Program) choose(c command, cmd *cobra.Command, act action, operands []string) error {
 	if format := cmd.Flag("format").Value.String(); slices.Contains(c.all(), format) {
 		p.format = format
@@ -171,10 +172,10 @@ func (p *Program) choose(c command, cmd *cobra.Command, act action, operands []s
 	return nil
 }
 
-// words are those of a command behind chimera.
+// words returns the words of a command after "chimera".
 func words(cmd *cobra.Command) []string { return strings.Fields(cmd.CommandPath())[1:] }
 
-// noCommand is wrong use: a word that is no command of its parent.
+// noCommand reports a word that is not a command of its parent.
 func noCommand(parent *cobra.Command, name string) error {
 	var there []string
 	for _, c := range parent.Commands() {
@@ -190,7 +191,7 @@ func noCommand(parent *cobra.Command, name string) error {
 // all are the values of --format.
 func (c command) all() []string { return append([]string{formatText, formatJSON}, c.formats...) }
 
-// takes is how the operands of a command are written.
+// takes says which operands a command takes.
 func (c command) takes() string {
 	if c.parts == nil {
 		return c.operands

@@ -16,10 +16,10 @@ import (
 
 // verdict is the JSON answer for one plan.
 type verdict struct {
-	// File is set where there are several.
+	// File is set if there are several plans.
 	File string `json:"file,omitempty"`
 	OK   bool   `json:"ok"`
-	// Digest is null where there is no compiled plan.
+	// Digest is null if there is no compiled plan.
 	Digest      *string          `json:"plan_digest"`
 	Diagnostics diag.Diagnostics `json:"diagnostics"`
 }
@@ -99,8 +99,8 @@ func countOf(list []string, want string) int {
 	return n
 }
 
-// reportOperatorFiles shows the findings in the catalog and the policy, and says in a line for
-// each file how many there are.
+// reportOperatorFiles shows the findings in the catalog and the policy, with a line
+// for each file that counts them.
 func (p *Program) reportOperatorFiles(s *operatorFiles) {
 	if len(s.findings) == 0 {
 		return
@@ -115,7 +115,7 @@ func (p *Program) reportOperatorFiles(s *operatorFiles) {
 	}
 }
 
-// compiled says in a line what came of a plan, of which findings are.
+// compiled formats the result for a plan with those findings on one line.
 func (p *Program) compiled(name string, compiled *plan.Plan, digest *string, findings diag.Diagnostics) {
 	found := counted(findings)
 	if compiled != nil {
@@ -128,7 +128,7 @@ func (p *Program) compiled(name string, compiled *plan.Plan, digest *string, fin
 	}
 }
 
-// counted says how many errors and warnings there are, or "".
+// counted formats the numbers of errors and warnings, or returns "".
 func counted(ds diag.Diagnostics) string {
 	errors := 0
 	for _, d := range ds {
@@ -153,7 +153,7 @@ func (s *operatorFiles) compile(src compiler.Source) (*plan.Plan, diag.Diagnosti
 	return s.with(compiler.Compile, src)
 }
 
-// check is compile, and lets pass what the engine cannot run yet.
+// check is compile, but accepts what the engine cannot run yet.
 func (s *operatorFiles) check(src compiler.Source) (*plan.Plan, diag.Diagnostics, error) {
 	return s.with(compiler.Check, src)
 }

@@ -25,15 +25,15 @@ const (
 	maxOffers = 200
 )
 
-// completer offers operands to a shell. It starts nothing, and what it cannot find
-// out it does not offer.
+// completer offers operands to a shell. It starts nothing, and offers nothing that
+// it cannot look up in time.
 type completer func(ctx context.Context, p *Program, operands []string) ([]string, cobra.ShellCompDirective)
 
-// plainWord is an operand that a shell reads as it stands. Names come from servers and
-// stores that strangers write to, and a completed line is run.
+// plainWord matches an operand that a shell takes literally. Names come from
+// servers and stores to which others write, and people run completed lines.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:@/+-]*$`)
 
-// shells are those that there is a script for.
+// shells lists the shells with a completion script.
 var shells = []struct {
 	name  string
 	write func(root *cobra.Command, w io.Writer) error
@@ -72,13 +72,13 @@ func completionCommand(p *Program, _ *flag.FlagSet) action {
 	}
 }
 
-// completes reports whether a shell asks what may stand next.
+// completes reports whether the arguments are a shell's request for completion.
 func completes(args []string) bool {
 	return len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
 }
 
-// completion offers the operands of a command, within [completeTime] and without a
-// word to people.
+// completion offers the operands of a command within [completeTime], and prints
+// nothing else.
 func (p *Program) completion(c command) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, operands []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if c.completes == nil || c.most >= 0 && len(operands) >= c.most {
@@ -96,7 +96,7 @@ func (p *Program) completion(c command) cobra.CompletionFunc {
 	}
 }
 
-// completeFlags has a shell offer files where a flag takes one.
+// completeFlags makes a shell offer files for flags that take one.
 func completeFlags(cmd *cobra.Command, c command) {
 	cmd.Annotations = map[string]string{"formats": strings.Join(c.all(), " ")}
 	cmd.LocalFlags().VisitAll(func(f *flag.Flag) {
@@ -107,7 +107,7 @@ func completeFlags(cmd *cobra.Command, c command) {
 		case "DIR":
 			directive = cobra.ShellCompDirectiveFilterDirs
 		}
-		// Its only error is about a flag that is not there.
+		// The only error is that the flag does not exist.
 		_ = cmd.RegisterFlagCompletionFunc(f.Name, func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if f.Name == "format" {
 				return strings.Fields(cmd.Annotations["formats"]), directive
@@ -117,7 +117,8 @@ func completeFlags(cmd *cobra.Command, c command) {
 	})
 }
 
-// unquote takes the marks of names out of what shells show of flags.
+// unquote removes the marks around names from the descriptions of flags that shells
+// show.
 func unquote(cmd *cobra.Command) {
 	for _, set := range []*flag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
 		set.VisitAll(func(f *flag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") })
@@ -143,7 +144,7 @@ func shellNames(context.Context, *Program, []string) ([]string, cobra.ShellCompD
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// topics offers the commands, and behind one its parts.
+// topics offers the commands, and after one its sub-commands.
 func topics(_ context.Context, _ *Program, operands []string) ([]string, cobra.ShellCompDirective) {
 	among := commands()
 	for _, word := range operands {
@@ -164,7 +165,7 @@ func anyRun(ctx context.Context, p *Program, _ []string) ([]string, cobra.ShellC
 	return p.offerRuns(ctx, func(client.Listed) bool { return true })
 }
 
-// openRun offers those that have not ended.
+// openRun offers the runs that have not ended.
 func openRun(ctx context.Context, p *Program, _ []string) ([]string, cobra.ShellCompDirective) {
 	return p.offerRuns(ctx, func(r client.Listed) bool { return r.CloseTime == nil })
 }
@@ -188,7 +189,7 @@ func (p *Program) offerRuns(ctx context.Context, fits func(client.Listed) bool) 
 	return offers, directive
 }
 
-// plansOrFiles offers published plans, and leaves files to the shell.
+// plansOrFiles offers published plans, and lets the shell offer files.
 func plansOrFiles(ctx context.Context, p *Program, _ []string) ([]string, cobra.ShellCompDirective) {
 	const directive = cobra.ShellCompDirectiveDefault | cobra.ShellCompDirectiveKeepOrder
 	at, err := p.place()

@@ -29,12 +29,12 @@ const (
 	callTimeout = 10 * time.Second
 )
 
-// fallbackAddress is where a server is looked for if nothing says one, not even
-// which port chimera dev takes. Tests set it to where none can be, since any may run
-// on the machine.
+// fallbackAddress is the server's address if nothing configures one, not even the
+// port of chimera dev. Tests set it to an address without a server, since one may
+// run on the machine.
 var fallbackAddress = "localhost:" + strconv.Itoa(config.DevPort)
 
-// fallback is where a chimera dev with this configuration is, of whatever folder.
+// fallback is the address of a chimera dev with this configuration, in any folder.
 func fallback(dev config.Dev) string {
 	if dev.Port == 0 || dev.Port == config.DevPort {
 		return fallbackAddress
@@ -106,9 +106,8 @@ func (p *Program) dial(ctx context.Context, conn *connection, options sdk.Option
 	return nil
 }
 
-// values are the deployment's large values, opened when the first one is asked
-// for: most commands need none, and what runs do has to be seen while the store
-// is away.
+// values is the deployment's store of large values, opened on first use: most
+// commands need none, and must work while the store is unavailable.
 type values struct {
 	at     *place
 	turn   chan struct{}
@@ -172,8 +171,8 @@ func (v *values) close() error {
 	return v.done()
 }
 
-// plainError is the last cause of an error, without the wrapping of a client
-// that tried several times.
+// plainError is the innermost cause of an error, without the wrapping of a client
+// that retried.
 func plainError(err error) string {
 	if isLate(err) {
 		return "no answer in time"
@@ -181,8 +180,7 @@ func plainError(err error) string {
 	return err.Error()
 }
 
-// isLate reports whether a call had no answer in time: by our clock, or as the
-// library puts it.
+// isLate reports whether a call timed out, by our clock or according to the SDK.
 func isLate(err error) bool {
 	var late *serviceerror.DeadlineExceeded
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late)
@@ -191,7 +189,7 @@ func isLate(err error) bool {
 // maxSealed bounds the sealed message of a failure once it is open, in bytes.
 const maxSealed = 1 << 20
 
-// of makes a connection one over a client.
+// of returns a connection over a client.
 func (p *Program) of(conn *connection, c sdk.Client) {
 	conn.Client = c
 	conn.runs = client.New(c, client.Options{
@@ -199,7 +197,7 @@ func (p *Program) of(conn *connection, c sdk.Client) {
 	})
 }
 
-// failed turns an error of package client into ours.
+// failed turns an error of package client into a failure of a command.
 func (c *connection) failed(err error) error {
 	var call *client.CallError
 	var absent *client.NotFoundError
@@ -218,7 +216,8 @@ func (c *connection) failed(err error) error {
 	return err
 }
 
-// refused turns the error of a call into ours; what is what was asked for.
+// refused turns the error of a call into a failure of a command. what names the
+// request.
 func (c *connection) refused(what string, err error) *failure {
 	var missing *serviceerror.NamespaceNotFound
 	var absent *serviceerror.NotFound

@@ -19,7 +19,7 @@ import (
 // served is the JSON answer of console, once it listens.
 type served struct {
 	Address string `json:"address"`
-	// Codec is what Temporal's clients are told as codec endpoint.
+	// Codec is the codec endpoint to configure in Temporal's clients.
 	Codec string `json:"codec"`
 }
 
@@ -28,7 +28,7 @@ func consoleCommand(p *Program, fs *flag.FlagSet) action {
 	return func(ctx context.Context, _ []string) error { return p.console(ctx, *address) }
 }
 
-// console serves until ctx ends. So far there is the codec endpoint.
+// console serves until ctx ends. It has the codec endpoint only.
 func (p *Program) console(ctx context.Context, address string) error {
 	settings, err := p.settings()
 	if err != nil {
@@ -87,8 +87,8 @@ func (p *Program) console(ctx context.Context, address string) error {
 	return nil
 }
 
-// codec gives the codec endpoint that a configuration says, without its store; nil
-// where it says no token.
+// codec returns the codec endpoint of a configuration, without its store, or nil if
+// it has no token.
 func codec(settings config.Config) (*console.Codec, error) {
 	token, err := settings.CodecToken()
 	if err != nil {
@@ -111,15 +111,15 @@ func codec(settings config.Config) (*console.Codec, error) {
 func codecURL(l net.Listener) string { return "http://" + l.Addr().String() + "/codec" }
 
 // devCodec is the codec endpoint of dev mode, for the web pages of its server. It
-// is nil where the configuration has no token for one.
+// is nil if the configuration has no token for it.
 type devCodec struct {
 	*console.Codec
 	listener net.Listener
 }
 
-// devCodec takes the endpoint's port. The server of the web pages is not told:
-// it could say where the endpoint is, but not that requests carry credentials,
-// and then its users could not say so either.
+// devCodec listens on the endpoint's port. The server of the web pages is not
+// configured with it: that could set the address, but not that requests carry
+// credentials, and would keep users from setting either.
 func (p *Program) devCodec(ctx context.Context, settings config.Config, anyPort bool) (*devCodec, error) {
 	endpoint, err := codec(settings)
 	if endpoint == nil || err != nil {
@@ -145,7 +145,7 @@ func (p *Program) devCodec(ctx context.Context, settings config.Config, anyPort 
 	return &devCodec{endpoint, l}, nil
 }
 
-// serve answers until ctx ends. The server's own pages may ask.
+// serve answers until ctx ends. It accepts requests from the server's own pages.
 func (c *devCodec) serve(ctx context.Context, p *Program, blobs blob.Store, ui string) error {
 	if c == nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// dialects are the drafts by the names that --draft and batches use.
+// dialects maps the names that --draft and batches use to drafts.
 var dialects = []struct{ name, uri string }{
 	{"draft4", "http://json-schema.org/draft-04/schema#"},
 	{"draft6", "http://json-schema.org/draft-06/schema#"},
@@ -28,11 +28,11 @@ var dialects = []struct{ name, uri string }{
 
 // inclusion is the JSON answer for one pair of schemas.
 type inclusion struct {
-	// OK: every value of the left is one of the right.
+	// OK reports that every value of the left schema is one of the right.
 	OK      bool            `json:"ok"`
 	Verdict string          `json:"verdict"`
 	Witness json.RawMessage `json:"witness"`
-	// Causes say what of the witness the right rejects.
+	// Causes says why the right schema rejects the witness.
 	Causes []cause `json:"causes"`
 	// Reason says what stopped the proof.
 	Reason string `json:"reason"`
@@ -83,7 +83,7 @@ func draftNames() []string {
 	return names
 }
 
-// draftURI gives the $schema of a draft, or "" if there is none of that name.
+// draftURI returns the $schema of a draft, or "" if there is none of that name.
 func draftURI(name string) string {
 	for _, d := range dialects {
 		if d.name == name {
@@ -93,8 +93,8 @@ func draftURI(name string) string {
 	return ""
 }
 
-// schemaOperand reads and compiles an operand: JSON text, a file or "-". Text
-// is what can only be a schema; a file of such a name is reached as ./true.
+// schemaOperand reads and compiles an operand: JSON text, a file or "-". An operand
+// that is a schema is never a file; a file of that name is ./true.
 func (p *Program) schemaOperand(side, operand, draft string) (*schemas.Schema, error) {
 	name, text := "the schema on the "+side, []byte(operand)
 	if t := strings.TrimSpace(operand); !strings.HasPrefix(t, "{") && t != "true" && t != "false" {
@@ -111,8 +111,8 @@ func (p *Program) schemaOperand(side, operand, draft string) (*schemas.Schema, e
 	return s, nil
 }
 
-// compileDraft compiles a schema; draft is that of a schema without $schema,
-// "" the validator's default.
+// compileDraft compiles a schema. draft applies to one without $schema; "" is the
+// validator's default.
 func compileDraft(text []byte, draft string) (*schemas.Schema, error) {
 	if draft == "" || len(text) > schemas.MaxSchemaBytes {
 		return schemas.Compile(text)
@@ -132,7 +132,7 @@ func compileDraft(text []byte, draft string) (*schemas.Schema, error) {
 	return schemas.Compile(append(out, text[bytes.IndexByte(text, '{')+1:]...))
 }
 
-// proved proves one pair, and answers in the form of the contract.
+// proved proves one pair, and returns the answer in its JSON form.
 func proved(lhs, rhs *schemas.Schema) inclusion {
 	start := time.Now()
 	res := containment.Prove(lhs, rhs, containment.Options{})
@@ -174,7 +174,7 @@ func (p *Program) contain(lhs, rhs *schemas.Schema) error {
 	return &failure{code: code}
 }
 
-// explain says the answer to people.
+// explain prints the answer for people.
 func (p *Program) explain(a inclusion) {
 	switch a.Verdict {
 	case containment.Proved.String():
@@ -232,12 +232,13 @@ type reply struct {
 	Verdict string          `json:"verdict"`
 	// Witness is null unless the verdict is refuted.
 	Witness json.RawMessage `json:"witness"`
-	// Reason says what stopped the proof, or what of the witness the right rejects.
+	// Reason says what stopped the proof, or why the right schema rejects the
+	// witness.
 	Reason string `json:"reason"`
 	Micros int64  `json:"micros"`
 }
 
-// parseQuestion reads a line. The id is given even where the rest is wrong.
+// parseQuestion reads a line. It returns the id even if the rest is malformed.
 func parseQuestion(line []byte) (q question, err error) {
 	// Decode refuses what two readers could read in two ways.
 	if _, err := schemas.Decode(line); err != nil {
@@ -261,7 +262,7 @@ func parseQuestion(line []byte) (q question, err error) {
 	return q, nil
 }
 
-// answer answers one line; wrong is what made it unreadable already.
+// answer answers one line. wrong is the error of reading it, if any.
 func answer(line []byte, wrong error, draft string) reply {
 	out := reply{Verdict: containment.Unknown.String()}
 	if wrong != nil {
@@ -296,7 +297,7 @@ func answer(line []byte, wrong error, draft string) reply {
 }
 
 // containBatch answers each line of standard input with a line, in order. A
-// line that makes no sense is answered too, and stops nothing.
+// malformed line is answered with an error, and does not end the batch.
 func (p *Program) containBatch(ctx context.Context, draft string) error {
 	p.written = true // lines of JSON are the answer, and no document follows
 	rows := make(chan row, 8)
@@ -309,7 +310,7 @@ func (p *Program) containBatch(ctx context.Context, draft string) error {
 		select {
 		case r = <-rows:
 		default:
-			// Who waits for an answer before asking on gets it now.
+			// Flush, for a caller that waits for each answer.
 			if err := out.Flush(); err != nil {
 				return unanswered("writing an answer: %s", err)
 			}

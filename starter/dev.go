@@ -155,7 +155,7 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	return p.linger(ctx, server)
 }
 
-// joining says how a program with a worker of its own joins.
+// joining prints how a program with a worker of its own joins.
 func (p *Program) joining(settings config.Config, l *local, root *rooted) error {
 	p.say("no worker runs here; one joins with these host.Options:")
 	p.say("  Client       HostPort %q, Namespace %q", l.Address, l.Namespace)
@@ -226,7 +226,7 @@ func (p *Program) devRun(ctx context.Context, o devOptions, conn *connection, to
 	return nil
 }
 
-// linger waits for the end: asked for, or not.
+// linger waits until ctx ends or the worker or the server fails.
 func (p *Program) linger(ctx context.Context, server *devserver.Server) error {
 	select {
 	case <-ctx.Done():
@@ -310,7 +310,7 @@ func (p *Program) worker(ctx context.Context, settings config.Config, server *de
 	if ds.HasErrors() {
 		return nil, &failure{code: exitUsage, message: "the catalog or the policy is not valid", diagnostics: ds}
 	}
-	// The embedded server is local: nothing of another server's credentials goes there.
+	// The embedded server is local, and gets no credentials of another server.
 	options.Client = client.Options{HostPort: server.Address, Namespace: server.Namespace}
 	options.Dev, options.SharedQueue = true, true
 	options.Deployment = host.Deployment{} // a queue that was versioned once gives nothing to others

@@ -15,7 +15,8 @@ const (
 	exitUnanswered = 3
 )
 
-// failure is an error with its exit code. An empty message has been said already.
+// failure is an error with its exit code. An empty message means that it has been
+// reported.
 type failure struct {
 	code          int
 	message, hint string
@@ -31,7 +32,7 @@ func misuse(format string, args ...any) *failure {
 	return &failure{code: exitUsage, message: fmt.Sprintf(format, args...)}
 }
 
-// unsupported is a part of the contract that is not there yet.
+// unsupported reports a part of the contract that is not implemented yet.
 func unsupported(format string, args ...any) *failure {
 	return &failure{code: exitUsage, message: "not supported yet: " + fmt.Sprintf(format, args...)}
 }
@@ -41,19 +42,19 @@ func negative(format string, args ...any) *failure {
 	return &failure{code: exitNegative, message: fmt.Sprintf(format, args...)}
 }
 
-// unanswered is a question that nobody could answer.
+// unanswered reports a question that could not be answered.
 func unanswered(format string, args ...any) *failure {
 	return &failure{code: exitUnanswered, message: fmt.Sprintf(format, args...)}
 }
 
-// withHint adds what to do next.
+// withHint adds a hint what to do next.
 func (f *failure) withHint(format string, args ...any) *failure {
 	f.hint = fmt.Sprintf(format, args...)
 	return f
 }
 
-// meant asks whether the nearest of names, behind a prefix, was meant; where none
-// is near, the hint says what there is.
+// meant hints at the nearest of names, with a prefix; if none is near, it lists
+// them.
 func (f *failure) meant(prefix, given string, names []string, hint string) *failure {
 	if near := syntax.Nearest(given, names); near != "" {
 		return f.withHint("Did you mean %s%s?", prefix, near)

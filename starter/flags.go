@@ -14,7 +14,7 @@ const (
 	formatJSON = "json"
 )
 
-// flagError says in our words what is wrong with a command's flags.
+// flagError reports an error in a command's flags.
 func flagError(cmd *cobra.Command, err error) error {
 	var absent *flag.NotExistError
 	var bare *flag.ValueRequiredError
@@ -64,8 +64,8 @@ func unknownFlag(cmd *cobra.Command, name string) error {
 	return f.meant("--", name, names(cmd), showsFlags(cmd))
 }
 
-// oneDash refuses what follows one dash: the rest of what was given, from the first
-// letter on that is no flag. A name of several letters has two dashes.
+// oneDash refuses a flag of several letters with one dash, from the first letter
+// that is not a flag. Such names have two dashes.
 func oneDash(cmd *cobra.Command, rest string) error {
 	rest, _, _ = strings.Cut(rest, "=")
 	if len(rest) > 1 {
@@ -79,8 +79,8 @@ func oneDash(cmd *cobra.Command, rest string) error {
 	return misuse("there is no flag -%s", rest).withHint("%s", showsFlags(cmd))
 }
 
-// guessFormat finds --format json in arguments that may be wrong otherwise, so
-// that even an error is one JSON document.
+// guessFormat finds --format json in arguments that may otherwise be wrong, so that
+// even an error is one JSON document.
 func guessFormat(args []string) string {
 	for i, arg := range args {
 		switch name, value, joined := strings.Cut(strings.TrimLeft(arg, "-"), "="); {

@@ -91,9 +91,9 @@ func because(f *contract.Failure) string {
 	return text
 }
 
-// watch shows the progress of a run, on a terminal as a list that moves, elsewhere as
-// a line for each change, and for programs not at all. Whatever keeps the run from
-// going on is told to all.
+// watch shows the progress of a run: on a terminal as a live list, elsewhere as a
+// line for each change, and with --format json not at all. What holds up the run is
+// always shown.
 func (p *Program) watch(conn *connection) func(client.Progress) {
 	screen := newScreen(p.Stderr)
 	screen.quiet = p.json()
@@ -116,7 +116,7 @@ func (p *Program) watch(conn *connection) func(client.Progress) {
 	}
 }
 
-// ways are what can be done with a run.
+// ways lists commands for a run.
 func (p *Program) ways(run string) string {
 	return "its state:  " + p.command("status", run) + "\nend it:     " + p.command("cancel", run)
 }

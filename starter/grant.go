@@ -13,7 +13,7 @@ import (
 // maxGrant bounds the file of a start grant, in bytes.
 const maxGrant = 16 << 10
 
-// readGrant reads a start grant that was made elsewhere, for the run of an id.
+// readGrant reads a start grant that was made elsewhere for the run with an id.
 func readGrant(file, id string) (json.RawMessage, error) {
 	if id == "" {
 		return nil, misuse("--grant needs --id: a start grant is for the run of one id")
@@ -28,10 +28,10 @@ func readGrant(file, id string) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// grant makes the start grant of an order that names its plan, by the key that
-// starts runs: dev mode's, or the configured one. Where there is none, or it may
-// not act for the plan's agent, the run is started without: the worker decides
-// whether the plan needs one.
+// grant makes the start grant of an order that names its plan, with the key of dev
+// mode or the configured one. If there is no key, or it may not act for the plan's
+// agent, the run is started without a grant: the worker decides whether the plan
+// needs one.
 func (p *Program) grant(ctx context.Context, conn *connection, o *order) error {
 	if o.agent == "" {
 		return nil // it acts for nobody, so nobody can grant it anything

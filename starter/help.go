@@ -14,7 +14,7 @@ func helpCommand(p *Program, _ *flag.FlagSet) action {
 	return func(_ context.Context, topic []string) error { return p.help(topic) }
 }
 
-// help shows what there is to know about a command, or about all.
+// help shows the help of a command, or of all.
 func (p *Program) help(topic []string) error {
 	if len(topic) == 0 || topic[0] == "help" {
 		if p.json() {

@@ -13,7 +13,7 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// project is what chimera init makes, but for the schemas.
+// project holds the files that chimera init makes, except the schemas.
 //
 //go:embed project
 var project embed.FS
@@ -97,7 +97,7 @@ func projectFiles() ([]projectFile, error) {
 	return list, nil
 }
 
-// write makes the file, with its folder, where there is none.
+// write creates the file and its folder, if they do not exist.
 func (f projectFile) write(dir string) error {
 	path := filepath.Join(dir, f.name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

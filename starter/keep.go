@@ -12,8 +12,8 @@ import (
 	"chimera.ai/engine/ledger"
 )
 
-// auditPrune applies the retention policy of the configuration now, as the worker
-// that sequences the log does by itself.
+// auditPrune applies the configured retention policy now, as the worker that
+// sequences the log does regularly.
 func (p *Program) auditPrune(ctx context.Context, reason string) error {
 	settings, err := p.settings()
 	if err != nil {
@@ -46,7 +46,7 @@ func (p *Program) auditPrune(ctx context.Context, reason string) error {
 	return nil
 }
 
-// span writes a period in days where it is as many whole ones.
+// span formats a period, in days if it is a whole number of them.
 func span(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d%day == 0 {
@@ -82,9 +82,9 @@ func (p *Program) auditHold(ctx context.Context, what, reason string, place bool
 	return nil
 }
 
-// chainOf gives the chain that an operand names: a chain by its name, or a run by
-// its workflow id, of which the latest is meant. What does not exist is refused,
-// for a hold on a misspelt name would hold nothing.
+// chainOf returns the chain that an operand names: a chain by its name, or the
+// latest run with a workflow id. It refuses what does not exist, since a hold on a
+// misspelt name would hold nothing.
 func chainOf(ctx context.Context, store ledger.Store, what string) (string, error) {
 	switch what {
 	case ledger.PlansChain, ledger.AuthorityChain, ledger.AgentsChain, ledger.ToolsChain, ledger.LedgerChain:
@@ -114,8 +114,7 @@ func chainOf(ctx context.Context, store ledger.Store, what string) (string, erro
 	return what, nil
 }
 
-// auditErase deletes the key under which what the ledger has of a person is
-// sealed.
+// auditErase deletes the key with which the ledger's data about a person is sealed.
 func (p *Program) auditErase(ctx context.Context, subject, reason string) error {
 	store, err := p.openLedger(ctx)
 	if err != nil {
@@ -131,8 +130,8 @@ func (p *Program) auditErase(ctx context.Context, subject, reason string) error 
 	return nil
 }
 
-// An erasure that readers of the database kept from its end is tried so often, so
-// far apart.
+// Attempts of an erasure that readers of the database blocked, and the wait between
+// them.
 const (
 	eraseTries = 50
 	erasePause = 100 * time.Millisecond

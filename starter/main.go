@@ -7,7 +7,7 @@
 // --format json exactly one JSON document goes to standard output. Messages for
 // people go to standard error, colours and moving pictures only to a terminal.
 //
-// main does nothing but drive a [Program], which tests drive too.
+// main only drives a [Program], as tests do.
 package main
 
 import (
@@ -23,14 +23,14 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// sameSignal is how long a signal may come again that was meant once.
+// sameSignal is how long a repeated signal counts as the same one.
 const sameSignal = time.Second
 
 func run(args []string, in io.Reader, out, messages io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// A second signal ends the process at once, but for one that comes with the first:
-	// timeout(1) signals a process, and then its group.
+	// A second signal ends the process at once, unless it comes together with
+	// the first: timeout(1) signals a process, and then its group.
 	context.AfterFunc(ctx, func() { time.AfterFunc(sameSignal, stop) })
 	p := &Program{Stdin: in, Stdout: out, Stderr: messages}
 	if strings.ContainsRune(os.Args[0], '/') && !filepath.IsAbs(os.Args[0]) {

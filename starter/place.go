@@ -16,24 +16,25 @@ import (
 	"chimera.ai/engine/store"
 )
 
-// place is where the deployment that a command talks to keeps what it has.
+// place is where the deployment of a command stores its data.
 type place struct {
 	store store.Options
-	// local is the chimera dev of this folder, if it is that one.
+	// local is the chimera dev of this folder, if that is the deployment.
 	local *local
-	// known: the place is that of the workers, and not just a default.
+	// known reports that the workers use this place, and that it is not just a
+	// default.
 	known bool
 	// settings are the configuration.
 	settings config.Config
 	// opened is the store once it is open, and ledgerStore its ledger.
 	opened      *store.Opened
 	ledgerStore ledger.Store
-	// root is what is trusted once it is known.
+	// root is the root of trust, once known.
 	root *rooted
 }
 
-// place finds where things are kept: as the configuration says, or with the dev
-// server of this folder.
+// place returns where data is stored: as configured, or by the dev server of this
+// folder.
 func (p *Program) place() (*place, error) {
 	settings, err := p.settings()
 	if err != nil {
@@ -63,8 +64,8 @@ func (p *Program) placeOf(settings config.Config) (*place, error) {
 	return at, nil
 }
 
-// there refuses the store of a chimera dev that runs where its files were removed: it
-// would be made anew here, and be another one than that of the worker.
+// there refuses the store of a running chimera dev whose files were removed: it
+// would be created again here, and differ from the worker's.
 func (at *place) there() error {
 	if at.local == nil {
 		return nil
@@ -113,12 +114,12 @@ func storeError(err error) error {
 // migration is the JSON answer of migrate.
 type migration struct {
 	Driver string `json:"driver"`
-	// Steps is how many the database lacked.
+	// Steps is the number of migrations that were applied.
 	Steps int `json:"steps"`
 }
 
-// makePayloadKey makes a payload key in a file, and leaves one that is there. Its id
-// is its own, since ids stand in histories.
+// makePayloadKey creates a payload key in a file, unless it exists. Its id is
+// unique, since histories refer to it.
 func makePayloadKey(file string) error {
 	key, err := store.KeepKey(file, func() (string, error) {
 		return payload.NewKey("k" + strings.ToLower(rand.Text()[:10]))

@@ -20,25 +20,26 @@ type Program struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 
-	// Name is how this program was called; hints repeat it. "" is chimera.
+	// Name is the name by which this program was called, for hints. "" means
+	// chimera.
 	Name string
 
 	// configFile is --config, or "".
 	configFile string
 	// format is --format.
 	format string
-	// action is what Parse has found to do.
+	// action is the command that Parse found.
 	action func(context.Context) error
-	// closers end what Run has begun, the last first.
+	// closers undo what Run has begun, the last first.
 	closers []func() error
-	// written: the one JSON document is out.
+	// written reports that the JSON document has been written.
 	written bool
 }
 
-// Run does what Parse has found.
+// Run runs the command that Parse found.
 func (p *Program) Run(ctx context.Context) error { return p.action(ctx) }
 
-// Close ends what Run has begun. It may be called again.
+// Close releases what Run has opened. It may be called repeatedly.
 func (p *Program) Close() error {
 	var errs []error
 	for _, closer := range slices.Backward(p.closers) {
@@ -69,10 +70,10 @@ func (p *Program) document(v any) error {
 // printf writes a part of the answer for people.
 func (p *Program) printf(format string, args ...any) { _, _ = fmt.Fprintf(p.Stdout, format, args...) }
 
-// say writes a message for people.
+// say prints a message for people.
 func (p *Program) say(format string, args ...any) { _, _ = fmt.Fprintf(p.Stderr, format+"\n", args...) }
 
-// command writes a command line for people: this program with its configuration.
+// command formats a command line of this program with its configuration.
 func (p *Program) command(words ...string) string {
 	name := p.Name
 	if name == "" {
@@ -99,13 +100,13 @@ func terminal(w io.Writer) (fd int, ok bool) {
 	return int(f.Fd()), term.IsTerminal(int(f.Fd()))
 }
 
-// color reports whether w takes colours (no-color.org).
+// color reports whether to use colours on w (no-color.org).
 func color(w io.Writer) bool {
 	_, ok := terminal(w)
 	return ok && os.Getenv("NO_COLOR") == ""
 }
 
-// Report shows an error and gives the exit code.
+// Report prints an error and returns the exit code.
 func (p *Program) Report(err error) int {
 	if err == nil {
 		return exitDone
@@ -134,8 +135,8 @@ func (p *Program) Report(err error) int {
 	return f.code
 }
 
-// printable makes a text of strangers fit for a terminal: line ends stay, and
-// no other character steers it.
+// printable makes foreign text safe for a terminal: it keeps line ends, and
+// replaces all other control characters.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

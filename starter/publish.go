@@ -23,7 +23,7 @@ type publication struct {
 	SourceDigest string      `json:"source_digest"`
 	Author       string      `json:"author"`
 	PublishedAt  ledger.Time `json:"published_at"`
-	// Signed: its author has signed it.
+	// Signed reports that its author has signed it.
 	Signed bool `json:"signed"`
 }
 
