@@ -31,7 +31,8 @@ var ErrCorrupt = errors.New("blob is corrupt")
 
 // Store keeps blobs. Implementations are safe for concurrent use.
 type Store interface {
-	// Put stores b durably and returns its digest. Storing the same bytes again is free of effect.
+	// Put stores b durably and returns its digest. Storing the same bytes again
+	// has no effect.
 	Put(ctx context.Context, b []byte) (digest string, err error)
 	// Get returns the bytes of a digest, ErrNotFound or ErrCorrupt.
 	Get(ctx context.Context, digest string) ([]byte, error)
@@ -54,9 +55,9 @@ const prefix = "sha256:"
 // in 256 folders by the first two hex digits.
 type Dir struct {
 	root string
-	// used: the directory has been seen with something in it, other than the files of a
-	// [Dir.Check]. One that is empty then is another one, such as what a volume was
-	// mounted on.
+	// used reports that the directory has been seen with something in it, other
+	// than the files of a [Dir.Check]. If it is empty later, it is another one,
+	// such as the mount point of a volume.
 	used atomic.Bool
 }
 
@@ -72,11 +73,12 @@ func Open(root string) (*Dir, error) {
 	return d, nil
 }
 
-// errReplaced reports a directory that is not the one that the store was opened in.
+// errReplaced reports a directory that is not the one in which the store was
+// opened.
 var errReplaced = errors.New("the store's folder is empty, and was not before: it was replaced, and a restart takes up the new one")
 
-// there refuses a directory that was removed, or replaced by an empty one: what it
-// had may come back, and what is written to the other one would be lost then.
+// there refuses a directory that was removed, or replaced by an empty one: the old
+// one may come back, and what was written to the other would be lost.
 func (d *Dir) there() error {
 	used := d.used.Load() // before the look, since a first value may come during it
 	f, err := os.Open(d.root)
@@ -130,8 +132,8 @@ func (d *Dir) Put(ctx context.Context, b []byte) (string, error) {
 	return digest, nil
 }
 
-// has reports whether a file has these bytes. One that is damaged has not, and is
-// written anew.
+// has reports whether a file has these bytes. A damaged one does not, and is
+// written again.
 func has(path string, b []byte) bool {
 	if info, err := os.Stat(path); err != nil || info.Size() != int64(len(b)) {
 		return false
@@ -142,7 +144,8 @@ func has(path string, b []byte) bool {
 
 func write(path string, b []byte) error {
 	dir := filepath.Dir(path)
-	// The store's own folder is not made anew: where it is gone, so are its values.
+	// The store's own folder is not created again: if it is gone, so are its
+	// values.
 	switch err := os.Mkdir(dir, 0o700); {
 	case err == nil:
 		if err := sync(filepath.Dir(dir)); err != nil {
@@ -161,8 +164,8 @@ func write(path string, b []byte) error {
 	return sync(dir)
 }
 
-// sync makes the names in a folder durable, where the file system does that: those of
-// files that are synced are not.
+// sync makes the names in a folder durable, if the file system supports that.
+// Syncing a file does not make its name durable.
 func sync(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -175,7 +178,7 @@ func sync(dir string) error {
 	return errors.Join(err, f.Close())
 }
 
-// unnamed begins the names of files that are no blobs, or not yet.
+// unnamed begins the names of files that are not blobs, or not yet.
 const unnamed = ".put-"
 
 // temporary writes b to a new file of a folder, and syncs it.

@@ -10,12 +10,12 @@ import (
 // ErrHangs reports a store that has not answered in time.
 var ErrHangs = errors.New("the blob store does not answer")
 
-// maxHanging is how many calls of a store may be under way, or hang, at one time: the
-// next waits for one of them to end, for as long as a call may take.
+// maxHanging is how many calls of a store may be in progress, or hang, at a time.
+// The next waits for one of them to end, for as long as a call may take.
 const maxHanging = 64
 
-// Prompt gives a store whose calls end within a time, even where the store itself
-// heeds no context, as a file system of a server that is away.
+// Prompt returns a store whose calls end within a time even if the store ignores
+// its context, as the file system of an unreachable server does.
 func Prompt(s Store, within time.Duration) Store {
 	return prompt{store: s, within: within, calls: make(chan struct{}, maxHanging)}
 }

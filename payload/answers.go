@@ -12,8 +12,8 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// keyAt is the id of the key that requests are sealed with at a place of workflow
-// code, or "".
+// keyAt is the id of the key with which requests are sealed at this point of
+// workflow code, or "".
 func keyAt(ctx workflow.Context) string {
 	if ctx == nil {
 		return ""
@@ -22,7 +22,7 @@ func keyAt(ctx workflow.Context) string {
 	return id
 }
 
-// sealsWith is the id of the key that a value is sealed with here.
+// sealsWith is the id of the key with which a value is sealed here.
 func (c sealer) sealsWith(value any) string {
 	if report, ok := value.(contract.Report); ok && report.SealedWith != "" {
 		return report.SealedWith // a workflow's result is written outside its context
@@ -47,8 +47,8 @@ func (c sealer) answers(p *commonpb.Payload) error {
 	return refusal("it is sealed with the key %.64q, and what was asked with %.64q (%s)", keyOf(p), c.key, c.scope)
 }
 
-// named tells what was read the key that it was sealed with, where the reader has
-// to know, and an activity that of its request.
+// named sets the key with which a value was sealed, in a value whose reader has to
+// know, and in the context of an activity for its request.
 func (c sealer) named(id string, target any) {
 	switch t := target.(type) {
 	case **plan.Loaded:
@@ -67,7 +67,7 @@ func (c sealer) named(id string, target any) {
 	}
 }
 
-// asked is the key of what an activity was asked.
+// asked is the key of an activity's request.
 type asked struct{ id atomic.Pointer[string] }
 
 func (a *asked) sealedWith() string {
@@ -90,9 +90,9 @@ func askedOf(ctx context.Context) *asked {
 	return a
 }
 
-// Asking is what a client of workers has to have among its context propagators, and
-// [Answering] among the interceptors of its activity workers: with both, an activity
-// answers, fails and reports with the payload key of its request.
+// Asking belongs among the context propagators of a worker's client, and
+// [Answering] among the interceptors of its activity workers. With both, an
+// activity answers, fails and reports with the payload key of its request.
 type Asking struct{}
 
 var _ workflow.ContextPropagator = Asking{}

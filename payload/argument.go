@@ -11,14 +11,14 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// argumentError says that a run's arguments cannot be read. The SDK ends the run
-// by it, before the interpreter could.
+// argumentError reports that a run's arguments cannot be read. With it the SDK ends
+// the run before the interpreter could.
 type argumentError struct{ cause error }
 
 func (e *argumentError) Error() string { return e.cause.Error() }
 func (e *argumentError) Unwrap() error { return e.cause }
 
-// failure gives the failure the form in which every run of a plan fails.
+// failure returns it in the form in which every run of a plan fails.
 func (e *argumentError) failure() error {
 	text := "the start's arguments cannot be read (a start has one: {plan | source, input, grant, subject}): " + e.Error()
 	if len(text) > contract.MaxMessage {
@@ -32,11 +32,11 @@ func (e *argumentError) failure() error {
 	})
 }
 
-// Argument reads the argument of a workflow's start. It is one that was stored for
-// this very workflow, whatever the reference says: what was stored for another one
-// is refused, as if the SDK had read it. The error is a [contract.Error]: of kind
-// StoreUnavailable where the store or a key is away, of TooLarge, or of Contract;
-// blob.ErrNotFound is among its causes where the store does not have it.
+// Argument reads the argument of a workflow's start. It must have been stored for
+// this workflow, whatever the reference says: one stored for another is refused, as
+// if the SDK had read it. The error is a [contract.Error]: of kind StoreUnavailable
+// if the store or a key is unavailable, of TooLarge, or of Contract;
+// blob.ErrNotFound is among its causes if the store does not have it.
 func (a Arguments) Argument(ctx context.Context, workflow string, reference []byte) (json.RawMessage, error) {
 	p, err := decode(reference)
 	if err != nil || !isSealed(p) {

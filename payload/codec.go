@@ -11,10 +11,10 @@ import (
 	"chimera.ai/engine/blob"
 )
 
-// Codec opens payloads for people: for the Temporal UI and command line, by way
-// of the codec endpoint. It takes a sealed payload from any context, since the
-// protocol does not say where one stands, so nothing may be decided by what it
-// gives. It never seals.
+// Codec opens payloads for people: for the Temporal UI and command line, through
+// the codec endpoint. It accepts a sealed payload from any context, since the
+// protocol does not say where it comes from, so no decision may depend on the
+// result. It never seals.
 type Codec struct {
 	// Keys opens what is sealed, or is nil.
 	Keys *Keyring
@@ -27,14 +27,14 @@ var _ converter.PayloadCodec = Codec{}
 // ErrLimit reports that a request asks for more than its limit.
 var ErrLimit = errors.New("the payloads are too large to be shown")
 
-// Encode refuses: who may look at payloads may not make them.
+// Encode refuses: those who may read payloads may not create them.
 func (Codec) Encode([]*commonpb.Payload) ([]*commonpb.Payload, error) {
 	return nil, errors.New("payloads are opened here, and not sealed")
 }
 
-// Decode implements the SDK's interface. What is neither sealed nor compressed
-// comes back as it is; a compiled plan is shown as the JSON that it is, or, where it
-// travels as its digest, as what names it.
+// Decode implements the SDK's interface. A payload that is neither sealed nor
+// compressed is returned unchanged. A compiled plan is shown as JSON, or, if it
+// travels as its digest, as its reference.
 func (c Codec) Decode(ps []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	opened := make([]*commonpb.Payload, len(ps))
 	left := c.Limit
@@ -67,14 +67,14 @@ func (c Codec) Decode(ps []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	return opened, nil
 }
 
-// bounded is a blob store that gives so many bytes and no more.
+// bounded is a blob store from which a limited number of bytes can be read.
 type bounded struct {
 	blob.Store
 	left int
 }
 
-// Bounded gives a store for one reader, from which at most limit bytes are read.
-// It is not safe for concurrent use.
+// Bounded returns a store for one reader, from which at most limit bytes can be
+// read. It is not safe for concurrent use.
 func Bounded(store blob.Store, limit int) blob.Store { return &bounded{store, limit} }
 
 func (b *bounded) Get(ctx context.Context, digest string) ([]byte, error) {

@@ -13,19 +13,19 @@ import (
 
 const (
 	// compressFrom is the size in bytes from which compression is tried: below
-	// it, little is won.
+	// it, little is gained.
 	compressFrom = 512
 	// maxOpened bounds what a compressed payload may become, in bytes: no compiled
 	// plan is as large.
 	maxOpened = 256 << 20
-	// maxRatio is more than what the format can reach: a run-length block of 4
-	// bytes stands for 128 KiB. A header that promises more lies.
+	// maxRatio is more than the format can reach, where a run-length block of 4
+	// bytes expands to 128 KiB. A header that claims more is false.
 	maxRatio = 40_000
 
 	encodingZstd = "binary/chimera-zstd"
 )
 
-// coders are made at first use: most commands never meet a compressed value.
+// coders are created on first use, since most commands never need them.
 var coders = sync.OnceValues(func() (*zstd.Encoder, *zstd.Decoder) {
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest))
 	if err != nil {
@@ -38,7 +38,7 @@ var coders = sync.OnceValues(func() (*zstd.Encoder, *zstd.Decoder) {
 	return e, d
 })
 
-// shrink compresses b; ok says that it has become smaller.
+// shrink compresses b. ok reports that the result is smaller.
 func shrink(b []byte) (small []byte, ok bool) {
 	if len(b) < compressFrom || len(b) > maxOpened {
 		return nil, false
@@ -48,7 +48,7 @@ func shrink(b []byte) (small []byte, ok bool) {
 	return small, len(small) < len(b)
 }
 
-// grow undoes shrink. What it gives has at most limit bytes, and it takes memory
+// grow undoes shrink. The result has at most limit bytes, and grow allocates memory
 // only for what the input can really hold.
 func grow(small []byte, limit int) ([]byte, error) {
 	var header zstd.Header
@@ -74,7 +74,7 @@ func grow(small []byte, limit int) ([]byte, error) {
 	return b, nil
 }
 
-// compress gives a payload whose data is p, compressed; or p itself, if that is
+// compress returns a payload whose data is p, compressed, or p itself if that is
 // not larger.
 func compress(p *commonpb.Payload) (*commonpb.Payload, error) {
 	b, err := encode(p)

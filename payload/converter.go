@@ -1,7 +1,7 @@
-// Package payload is how values of Chimera cross Temporal: the data converter,
-// the failure converter, the codec of the Temporal UI, and the driver of the
-// SDK's external storage that keeps large payloads in a content-addressed store
-// and only their digests in the history.
+// Package payload converts the values of Chimera for Temporal. It has the data
+// converter, the failure converter, the codec of the Temporal UI, and the driver of
+// the SDK's external storage, which keeps large payloads in a content-addressed
+// store and only their digests in the history.
 //
 // Four sorts of payload differ from the SDK's own:
 //
@@ -24,7 +24,7 @@
 //
 // A sealed payload is not bound to one execution: within a workflow id, an
 // activity's answer can be replayed as that of another activity of the same type.
-// So every answer names its request, and the interpreter compares.
+// So every answer names its request, which the interpreter compares.
 package payload
 
 import (
@@ -52,9 +52,9 @@ const (
 	encodingPlan = "binary/chimera-plan"
 )
 
-// inlineMark ends the JSON of a payload that stays in the history, where the
-// storage's selector finds it. It is white space to every reader of JSON;
-// metadata would make Temporal's own command line print the payload undecoded.
+// inlineMark ends the JSON of a payload that stays in the history, for the
+// storage's selector. It is white space to every reader of JSON; metadata would
+// make Temporal's command line print the payload undecoded.
 const inlineMark = '\n'
 
 // Sealing says how payloads are protected. The zero value leaves them readable.
@@ -65,12 +65,12 @@ type Sealing struct {
 	// were keys. While it is set, anybody who may write to the namespace can
 	// answer an activity.
 	AcceptPlain bool
-	// Compress makes what is sealed or stored smaller, where it can.
+	// Compress compresses what is sealed or stored, if that makes it smaller.
 	Compress bool
 }
 
-// NewConverter gives the data converter of clients and workers of the engine.
-// Plain JSON from any other SDK is read as it is, where a client may write.
+// NewConverter returns the data converter of clients and workers of the engine. It
+// reads plain JSON from any other SDK where clients may write.
 func NewConverter(plans *Plans, sealing Sealing) converter.DataConverter {
 	base := converter.NewCompositeDataConverter(
 		converter.NewNilPayloadConverter(),
@@ -84,7 +84,8 @@ func NewConverter(plans *Plans, sealing Sealing) converter.DataConverter {
 	return sealer{base: base, sealing: sealing, scope: scopeOf(nil)}.patient()
 }
 
-// patientBytes is the size from which any payload is read as patiently as a plan.
+// patientBytes is the size from which any payload is read like a plan, outside the
+// deadlock detector.
 const patientBytes = 256 << 10
 
 // patient reads compiled plans, and other large values, outside the deadlock detector,
@@ -118,14 +119,14 @@ func (c patient) WithWorkflowContext(ctx workflow.Context) converter.DataConvert
 	return patient{sealer: bound, slow: slow}
 }
 
-// WithContext binds what an activity answers to the key of its request.
+// WithContext binds the answer of an activity to the key of its request.
 func (c patient) WithContext(ctx context.Context) converter.DataConverter {
 	moved := c.sealer
 	moved.asked = askedOf(ctx)
 	return moved.patient()
 }
 
-// WithSerializationContext says where payloads stand. The SDK does so before it
+// WithSerializationContext sets the context of payloads. The SDK calls it before it
 // binds a converter to a workflow.
 func (c patient) WithSerializationContext(ctx converter.SerializationContext) converter.DataConverter {
 	moved := c.sealer
@@ -152,19 +153,20 @@ func wantsPlan(target any) bool {
 	return ok
 }
 
-// sealer seals what base makes, and gives base what it has opened.
+// sealer seals what base writes, and opens what base reads.
 type sealer struct {
 	base    converter.DataConverter
 	sealing Sealing
 	scope   scope
-	// blocks: this converts for a workflow, which must wait where this process
-	// lacks a key; an error could end the run for what a restart puts right.
+	// blocks reports that it converts for a workflow, which must wait if this
+	// process lacks a key: an error could end the run over something that a
+	// restart fixes.
 	blocks bool
-	// key is the id of the key that an execution's requests and their answers are
-	// sealed with ([contract.SealedWith]), or "": whichever is first seals.
+	// key is the id of the key with which an execution's requests and their
+	// answers are sealed ([contract.SealedWith]), or "" for the first key.
 	key string
-	// asked, of an activity, is told the key of its request, which is that of all
-	// that it answers.
+	// asked receives the key of an activity's request, with which all its
+	// answers are sealed.
 	asked *asked
 }
 
@@ -186,8 +188,8 @@ func (c sealer) plain(value any) bool {
 	return false
 }
 
-// internal reports whether only the engine or Temporal's library writes what is
-// read here: a plan, a run's state, a child's report, the record of a local activity.
+// internal reports whether only the engine or the SDK writes what is read here: a
+// plan, a run's state, a child's report, the record of a local activity.
 func internal(target any) bool {
 	switch target.(type) {
 	case **plan.Loaded, *contract.Carried, **contract.Carried, *contract.Report, **contract.Report:
@@ -237,7 +239,7 @@ func (c sealer) FromPayload(p *commonpb.Payload, target any) error {
 	if err != nil {
 		if c.blocks && errors.Is(err, errNoKey) {
 			if report, ok := target.(*contract.Report); ok {
-				// Anybody may send one: who reads it knows whether it is waited for.
+				// Anybody may send one; the reader knows whether it is expected.
 				*report = contract.Report{SealedWith: keyOf(p), Err: err}
 				return nil
 			}
@@ -322,8 +324,8 @@ func (c sealer) ToStrings(ps *commonpb.Payloads) []string {
 	return all
 }
 
-// jsonConverter is the SDK's JSON converter, but that it writes "<", ">" and "&" as
-// they are: a value would be six times as large as what the workflow has measured. It
+// jsonConverter is the SDK's JSON converter, except that it does not escape "<",
+// ">" and "&": a value could be six times as large as the workflow has measured. It
 // also marks what foreign clients read as inline.
 type jsonConverter struct {
 	*converter.JSONPayloadConverter
@@ -345,8 +347,8 @@ func (c jsonConverter) ToPayload(value any) (*commonpb.Payload, error) {
 	return p, nil
 }
 
-// encodeJSON writes values as they are: with escapes for HTML, a text could be six times
-// as long, and more than a reader takes.
+// encodeJSON writes values without escapes for HTML, with which a text could be six
+// times as long, and too long for a reader.
 func encodeJSON(value any) ([]byte, error) {
 	var data bytes.Buffer
 	encoder := json.NewEncoder(&data)
@@ -416,11 +418,11 @@ func (planConverter) ToString(p *commonpb.Payload) string {
 	return string(p.GetMetadata()[metadataHead])
 }
 
-// errDigest reports plan bytes that are not what their head says.
+// errDigest reports plan bytes that do not match their head.
 var errDigest = errors.New("plan bytes do not have the digest that their head names")
 
-// isStart reports whether targets are the arguments of [contract.WorkflowType]:
-// nothing else in a workflow is read as it came.
+// isStart reports whether targets are the arguments of [contract.WorkflowType].
+// Nothing else in a workflow is read unread.
 func isStart(targets []any) bool {
 	if len(targets) == 0 {
 		return false

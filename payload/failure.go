@@ -20,10 +20,10 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// NewFailureConverter gives the failure converter that belongs to a data
-// converter of [NewConverter]. Where there are keys, messages and stack traces of
-// failures are sealed; the failure that ends a run stays readable for clients
-// without keys, but not what has caused it.
+// NewFailureConverter returns the failure converter for a data converter of
+// [NewConverter]. With keys, messages and stack traces of failures are sealed; the
+// failure that ends a run stays readable for clients without keys, but its causes
+// do not.
 func NewFailureConverter(data converter.DataConverter) converter.FailureConverter {
 	c, ok := data.(patient)
 	if !ok || c.sealing.Keys == nil {
@@ -32,11 +32,11 @@ func NewFailureConverter(data converter.DataConverter) converter.FailureConverte
 	return failures{data: c}
 }
 
-// ours gives the failures that workers write kinds that the interpreter knows.
-// What the SDK says in the name of an activity names no request and has no kind of
-// the contract: of a large value that could not be stored or read, the kind that
-// the interpreter waits for, and of all else, such as a panic outside a node's own
-// code, that the activity's worker is as good as lost.
+// ours assigns the failures that workers write kinds that the interpreter knows.
+// What the SDK reports in the name of an activity names no request and has no kind
+// of the contract. For a large value that could not be stored or read, it gets the
+// kind for which the interpreter waits; for anything else, such as a panic outside
+// a node's own code, it counts as a lost worker.
 type ours struct {
 	converter.FailureConverter
 	place string
@@ -44,7 +44,7 @@ type ours struct {
 
 var _ converter.FailureConverterWithSerializationContext = ours{}
 
-// WithSerializationContext says where failures stand.
+// WithSerializationContext sets the context of failures.
 func (c ours) WithSerializationContext(ctx converter.SerializationContext) converter.FailureConverter {
 	return ours{c.FailureConverter, scopeOf(ctx).place}
 }
@@ -59,9 +59,9 @@ func (c ours) FailureToError(f *failurepb.Failure) error {
 	return c.FailureConverter.FailureToError(shallow(f))
 }
 
-// awayPrefix begins the words of a [contract.Error] of kind StoreUnavailable. Of one that
-// workflow code has panicked with, so that its task is tried again, the library keeps
-// the words alone.
+// awayPrefix begins the text of a [contract.Error] of kind StoreUnavailable. If
+// workflow code panics with one, so that its task is retried, the SDK only keeps
+// the text.
 const awayPrefix = string(contract.StoreUnavailable) + ": "
 
 func (c ours) known(err error) error {
@@ -74,7 +74,7 @@ func (c ours) known(err error) error {
 	case errors.As(err, &e) && e.Kind == contract.StoreUnavailable:
 		return temporal.NewApplicationErrorWithOptions(err.Error(), string(e.Kind), temporal.ApplicationErrorOptions{})
 	case c.place == placeNone && (errors.Is(err, blob.ErrNotFound) || errors.Is(err, blob.ErrCorrupt)):
-		// A task that has such a value by reference is tried again until it is back.
+		// A task with such a value by reference is retried until it can be read.
 		return temporal.NewApplicationErrorWithOptions(err.Error(), string(contract.StoreUnavailable), temporal.ApplicationErrorOptions{})
 	case c.place == placeNone && strings.HasPrefix(err.Error(), awayPrefix):
 		return temporal.NewApplicationErrorWithOptions(strings.TrimPrefix(err.Error(), awayPrefix), string(contract.StoreUnavailable), temporal.ApplicationErrorOptions{})
@@ -95,14 +95,14 @@ type failures struct{ data patient }
 
 var _ converter.FailureConverterWithSerializationContext = failures{}
 
-// WithSerializationContext says where failures stand.
+// WithSerializationContext sets the context of failures.
 func (c failures) WithSerializationContext(ctx converter.SerializationContext) converter.FailureConverter {
 	moved := c.data.sealer
 	moved.scope = scopeOf(ctx)
 	return failures{data: moved.patient()}
 }
 
-// sealing gives a converter that seals with the key of an id.
+// sealing returns a converter that seals with the key of an id.
 func (c failures) sealing(id string) failures {
 	moved := c.data.sealer
 	moved.key = id
@@ -113,9 +113,10 @@ func (c failures) base() converter.FailureConverter {
 	return ours{temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: c.data}), c.data.scope.place}
 }
 
-// attributes is what is sealed of a failure. The first two have the names that
-// every SDK and the UI read; the others stand beside them in the history, since
-// the server acts on them or since they are sealed by themselves, and are compared.
+// attributes is the sealed part of a failure. The first two have the names that
+// every SDK and the UI read. The others are also in the history in clear, because
+// the server acts on them or because they are sealed by themselves, and are
+// compared.
 type attributes struct {
 	Message      string `json:"message"`
 	StackTrace   string `json:"stack_trace"`
@@ -125,8 +126,8 @@ type attributes struct {
 	Details string `json:"details,omitempty"`
 }
 
-// digest tells the details of a failure from all others. What is sealed is told by
-// its data alone: they do not open with another key or in another context.
+// digest identifies the details of a failure. For sealed details the data suffice,
+// since they do not open with another key or in another context.
 func digest(details *commonpb.Payloads) string {
 	if len(details.GetPayloads()) == 0 {
 		return ""
@@ -139,11 +140,11 @@ func digest(details *commonpb.Payloads) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// hidden is what the SDKs write where the message was.
+// hidden is what the SDKs write in place of the message.
 const hidden = "Encoded failure"
 
-// ErrorToFailure implements the SDK's interface. Without a key to seal with, the
-// failure says only that.
+// ErrorToFailure implements the SDK's interface. If there is no key to seal with,
+// the failure only says so.
 func (c failures) ErrorToFailure(err error) *failurepb.Failure {
 	if answer := new(answerError); errors.As(err, &answer) && c.data.key == "" {
 		return c.sealing(answer.key).ErrorToFailure(answer.error)
@@ -191,8 +192,8 @@ func (c failures) hide(f *failurepb.Failure) {
 }
 
 // FailureToError implements the SDK's interface. An activity's failure that no
-// worker of this deployment has written comes out as a lost worker: what anybody
-// may have said is no reason to take an error edge.
+// worker of this deployment has written becomes a lost worker, since a failure that
+// anybody may have written is no reason to take an error edge.
 func (c failures) FailureToError(f *failurepb.Failure) error {
 	if c.data.scope.place != placeActivity || c.data.sealing.AcceptPlain {
 		return c.base().FailureToError(f)
@@ -209,8 +210,8 @@ func (c failures) FailureToError(f *failurepb.Failure) error {
 	case err == nil:
 		said.Err = c.base().FailureToError(f)
 	case errors.Is(err, errNoKey) && c.data.scope.local:
-		// Only the workflow's own worker says what came of a local activity, and the
-		// workflow has to wait: the panic fails its task, which is tried again.
+		// Only the workflow's own worker reports the result of a local activity, and the
+		// workflow has to wait: the panic fails its task, which is retried.
 		panic(err)
 	case errors.Is(err, errNoKey):
 		said.Missing, said.Err = true, err
@@ -227,11 +228,11 @@ func (c failures) FailureToError(f *failurepb.Failure) error {
 	return said
 }
 
-// maxCauses bounds the causes of a failure: the library copies all that are left at
-// each of them.
+// maxCauses bounds the causes of a failure, since the SDK copies all remaining ones
+// at each.
 const maxCauses = 20
 
-// shallow gives a failure with no more causes than maxCauses.
+// shallow returns a failure with at most maxCauses causes.
 func shallow(f *failurepb.Failure) *failurepb.Failure {
 	at, causes := f, 0
 	for ; at.GetCause() != nil && causes < maxCauses; at = at.GetCause() {
@@ -256,8 +257,8 @@ func shallow(f *failurepb.Failure) *failurepb.Failure {
 	}
 }
 
-// keyOfFailure is the id of the key that a failure and its causes are sealed with, or
-// "" where nothing of them is. A worker seals them with one.
+// keyOfFailure is the id of the key with which a failure and its causes are sealed,
+// or "" if nothing is. A worker seals all of them with one key.
 func keyOfFailure(f *failurepb.Failure) (string, error) {
 	key := ""
 	for at := f; at != nil; at = at.GetCause() {
@@ -272,10 +273,10 @@ func keyOfFailure(f *failurepb.Failure) (string, error) {
 	return key, nil
 }
 
-// check refuses a failure that an activity's worker has to seal and did not. The
-// server itself says that an activity has timed out, and the workflow's own worker
-// that a local one has, or was cancelled: neither is sealed. All else that the
-// server can be made to say is as good as nothing.
+// check refuses a failure that an activity's worker should have sealed and did not.
+// Timeouts reported by the server, and timeouts and cancellations of local
+// activities reported by the workflow's own worker, are not sealed. Anything else
+// that others can make the server report is ignored.
 func (c failures) check(f *failurepb.Failure) error {
 	info := f.GetApplicationFailureInfo()
 	switch {
@@ -302,10 +303,10 @@ func (c failures) check(f *failurepb.Failure) error {
 	return nil
 }
 
-// waits lets one failure pass that was sealed for no activity: before a worker
-// knows what it is asked, the SDK (1.50.0) does not say for which activity it
-// reports that large values could not be read. The worst that somebody gains by
-// bringing such a failure here is that the run waits for its store.
+// waits accepts one failure that was sealed for no activity: before a worker can
+// read its request, the SDK (1.50.0) does not say for which activity it reports
+// that large values could not be read. Somebody who replays such a failure can only
+// make the run wait for its store.
 func (c failures) waits(f *failurepb.Failure, refused error) error {
 	if f.GetApplicationFailureInfo().GetType() != string(contract.StoreUnavailable) {
 		return refused

@@ -27,21 +27,20 @@ const (
 	maxKeys = 16
 )
 
-// keyID is how keys are named. A key's name stands in histories.
+// keyID matches the names of keys. Histories contain the names.
 var keyID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// Keyring has the keys that payloads are sealed with: the first seals, all open.
-// It is safe for concurrent use. A nil ring has no keys:
-// nothing is sealed.
+// Keyring holds the keys of payloads: the first seals, all open. It is safe for
+// concurrent use. A nil ring has no keys: nothing is sealed.
 type Keyring struct {
 	first string
 	keys  map[string][]byte
-	// locked is why the keys cannot be had, or nil.
+	// locked is why the keys are not available, or nil.
 	locked error
 
 	mu sync.Mutex
-	// ready has derived ciphers by key id and context: a run uses the same few for
-	// every value.
+	// ready caches derived ciphers by key id and context: a run uses the same
+	// few for every value.
 	ready map[string]cipher.AEAD
 }
 
@@ -53,9 +52,9 @@ const (
 	maxContext = 2048
 )
 
-// ParseKeys makes a ring of keys as a configuration gives them: "ID:KEY", where
-// KEY is 32 bytes in base64 (standard or URL alphabet) or hex. No keys make no
-// ring, nil. Errors name the id or the place, and never the key.
+// ParseKeys returns a ring of keys in the form of a configuration: "ID:KEY", where
+// KEY is 32 bytes in base64 (standard or URL alphabet) or hex. Without keys it
+// returns nil. Errors name the id or the place, and never the key.
 func ParseKeys(texts []string) (*Keyring, error) {
 	if len(texts) == 0 {
 		return nil, nil
@@ -89,9 +88,9 @@ func ParseKeys(texts []string) (*Keyring, error) {
 	return ring, nil
 }
 
-// LockedKeys is the ring of a process that is told that payloads are sealed, and
-// cannot get the keys: what needs none works, all else gives an error that names
-// the cause.
+// LockedKeys returns the ring of a process that knows that payloads are sealed, but
+// cannot get the keys: what needs none works, and everything else fails with the
+// cause.
 func LockedKeys(cause error) *Keyring { return &Keyring{locked: cause} }
 
 func decodeKey(text string) ([]byte, error) {
@@ -112,7 +111,7 @@ func decodeKey(text string) ([]byte, error) {
 	return key, nil
 }
 
-// KeyID is the id of the key that seals, or "" where there is none.
+// KeyID is the id of the key that seals, or "" if there is none.
 func (r *Keyring) KeyID() string {
 	if r == nil {
 		return ""
@@ -131,10 +130,9 @@ func (r *Keyring) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(r))
 // domain separates what these keys do here from whatever else they may be used for.
 const domain = "chimera payload v1\n"
 
-// cipher gives AES-256-GCM under a key of its own for each context: random nonces
-// of 96 bits are safe for 2^32 messages under one key, which one run never
-// seals, and a busy deployment does within weeks. Nonces are put first by the
-// standard library.
+// cipher returns AES-256-GCM with a derived key for each context: random nonces of
+// 96 bits are safe for 2^32 messages with one key, which one run never seals, but a
+// busy deployment does within weeks. The standard library prepends the nonces.
 func (r *Keyring) cipher(id, context string) (cipher.AEAD, error) {
 	if r.locked != nil {
 		return nil, fmt.Errorf("%w: %w", errNoKey, r.locked)
@@ -199,7 +197,7 @@ func (r *Keyring) open(id string, sealed []byte, context string) ([]byte, error)
 
 func associated(id, context string) []byte { return []byte(domain + id + "\n" + context) }
 
-// prove gives a text that vouches for another one, or "" without a key.
+// prove returns a text that authenticates another one, or "" without a key.
 func (r *Keyring) prove(text string) string {
 	if r == nil {
 		return ""
@@ -211,7 +209,7 @@ func (r *Keyring) prove(text string) string {
 	return r.first + ":" + base64.RawStdEncoding.EncodeToString(sum)
 }
 
-// proves reports whether a proof vouches for a text.
+// proves reports whether a proof authenticates a text.
 func (r *Keyring) proves(text, proof string) bool {
 	id, encoded, _ := strings.Cut(proof, ":")
 	sum, err := base64.RawStdEncoding.DecodeString(encoded)
@@ -234,7 +232,7 @@ func (r *Keyring) sum(id, text string) []byte {
 	return h.Sum(nil)
 }
 
-// NewKey gives a key for a configuration: id, and 32 random bytes in base64.
+// NewKey returns a key for a configuration: id, and 32 random bytes in base64.
 func NewKey(id string) (string, error) {
 	if !keyID.MatchString(id) {
 		return "", errors.New("an id has 1 to 64 letters, digits, '.', '_' and '-'")

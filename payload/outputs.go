@@ -12,18 +12,19 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// kept is where values of one kind lie outside of histories, so that only the
-// workflow reads them that they are kept for: sealed where there are keys, else marked
-// with their owner.
+// kept stores values of one kind outside of histories so that only the workflow
+// they belong to can read them: sealed if there are keys, else marked with their
+// owner.
 type kept struct {
 	store     blob.Store
 	sealing   Sealing
 	namespace string
-	// label tells them apart from all else that is sealed for the workflow.
+	// label distinguishes them from everything else that is sealed for the
+	// workflow.
 	label sort
 }
 
-// wrap gives the form in which a value is kept for a workflow.
+// wrap returns the form in which a value is stored for a workflow.
 func (k *kept) wrap(workflow string, value json.RawMessage) ([]byte, error) {
 	p := &commonpb.Payload{
 		Metadata: map[string][]byte{converter.MetadataEncoding: []byte(converter.MetadataEncodingJSON)},
@@ -45,7 +46,7 @@ func (k *kept) wrap(workflow string, value json.RawMessage) ([]byte, error) {
 	return encode(p)
 }
 
-// put stores what wrap has given, and gives its digest.
+// put stores what wrap returned, and returns its digest.
 func (k *kept) put(ctx context.Context, b []byte) (string, error) {
 	digest, err := k.store.Put(ctx, b)
 	if err != nil {
@@ -54,8 +55,8 @@ func (k *kept) put(ctx context.Context, b []byte) (string, error) {
 	return digest, nil
 }
 
-// get reads what was stored. A blob that is gone may come back, from a backup or
-// another folder.
+// get reads what was stored. A missing blob may come back, from a backup or another
+// folder.
 func (k *kept) get(ctx context.Context, digest string) ([]byte, error) {
 	b, err := k.store.Get(ctx, digest)
 	if err != nil {
@@ -64,7 +65,7 @@ func (k *kept) get(ctx context.Context, digest string) ([]byte, error) {
 	return b, nil
 }
 
-// unwrap reads what wrap has given for the workflow.
+// unwrap reads what wrap returned for the workflow.
 func (k *kept) unwrap(workflow string, b []byte) (json.RawMessage, error) {
 	p, err := decode(b)
 	if err != nil {
@@ -99,12 +100,12 @@ func (k *kept) owner(workflow string) string {
 	return owner(k.namespace, workflow+"\n"+string(k.label))
 }
 
-// Outputs keeps what runs came to, outside of histories, so that only the run's own
-// workflow reads it. It implements the interface of package activities. It is safe
-// for concurrent use.
+// Outputs stores the outputs of runs outside of histories so that only the run's
+// own workflow can read them. It implements the interface of package activities. It
+// is safe for concurrent use.
 type Outputs struct{ kept }
 
-// NewOutputs keeps the outputs of a namespace's runs; large ones lie in store.
+// NewOutputs returns the outputs of a namespace's runs. Large ones are in store.
 func NewOutputs(store blob.Store, sealing Sealing, namespace string) *Outputs {
 	return &Outputs{kept{store, sealing, namespace, sortOutput}}
 }
@@ -116,8 +117,8 @@ const (
 	outputStored = 'd'
 )
 
-// Keep gives the form in which an output is kept, of at most [Threshold] bytes:
-// larger ones are stored before it returns, and referred to.
+// Keep returns the form in which an output is kept, of at most [Threshold] bytes:
+// it stores larger ones, and returns a reference.
 func (o *Outputs) Keep(ctx context.Context, workflow string, output json.RawMessage) ([]byte, error) {
 	b, err := o.wrap(workflow, output)
 	if err != nil {
@@ -133,9 +134,9 @@ func (o *Outputs) Keep(ctx context.Context, workflow string, output json.RawMess
 	return append([]byte{outputStored}, digest...), nil
 }
 
-// Give reads what [Outputs.Keep] gave for a workflow. What was kept for another
-// one, or by somebody else, is [ErrRefused]; what cannot be read now has the kind
-// [contract.StoreUnavailable].
+// Give reads what [Outputs.Keep] returned for a workflow. If it was kept for
+// another one, or by somebody else, the error is [ErrRefused]; if it cannot be read
+// now, its kind is [contract.StoreUnavailable].
 func (o *Outputs) Give(ctx context.Context, workflow string, kept []byte) (json.RawMessage, error) {
 	if len(kept) == 0 {
 		return nil, refusal("the output is empty")

@@ -12,13 +12,13 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// Plans is the process-wide cache of decoded plans by digest, over the blob
-// store that has them all, and of what has been made of them. It is safe for
-// concurrent use, and a plan in it is shared: nobody changes it.
+// Plans is the process-wide cache of decoded plans by digest, and of what was
+// prepared from them, over the blob store that has all plans. It is safe for
+// concurrent use. Its plans are shared and must not be changed.
 //
-// It is bounded by an estimate of the memory that its entries hold. What is
-// evicted is not gone while a run still uses it: it comes back into the cache as it
-// is, so no plan is in memory twice.
+// It is bounded by an estimate of the memory that its entries hold. An evicted plan
+// that a run still uses returns to the cache as it is, so no plan is in memory
+// twice.
 type Plans struct {
 	store blob.Store
 	limit int
@@ -27,7 +27,7 @@ type Plans struct {
 	size    int                      // bytes that the entries hold
 	entries map[string]*list.Element // of *cached
 	recent  *list.List               // most recent first
-	// alive has every decoded plan that somebody uses, the cache included.
+	// alive holds every decoded plan in use, including those in the cache.
 	alive map[string]alive
 }
 
@@ -45,7 +45,7 @@ type cached struct {
 	prepared *preparation
 }
 
-// preparation is what has been made of a plan. Its bytes, which count among those
+// preparation is what was prepared from a plan. Its bytes, which count among those
 // of its entry, are guarded by the mutex of the cache.
 type preparation struct {
 	bytes int
@@ -60,12 +60,12 @@ type alive struct {
 	stored  bool
 }
 
-// DefaultCacheBytes is how many bytes of memory a process keeps for plans and what
-// it has made of them.
+// DefaultCacheBytes is how many bytes of memory a process uses for plans and what
+// it prepared from them.
 const DefaultCacheBytes = 256 << 20
 
-// undecoded is how many times its encoded bytes a plan counts before it is
-// decoded: about as many as after.
+// undecoded is the factor by which the encoded bytes of a plan count before it is
+// decoded: about the same as after.
 const undecoded = 3
 
 // NewPlans makes a cache over store. Its entries hold at most about limit bytes of
@@ -98,7 +98,7 @@ func (c *Plans) Put(ctx context.Context, p *plan.Plan) (string, error) {
 // Check reports why the store behind the cache cannot be written to.
 func (c *Plans) Check(ctx context.Context) error { return c.store.Check(ctx) }
 
-// Get returns the plan of a digest, from the cache or from the store.
+// Get returns the plan with a digest, from the cache or from the store.
 func (c *Plans) Get(ctx context.Context, digest string) (*plan.Plan, error) {
 	e, err := c.get(ctx, digest)
 	if err != nil {
@@ -107,10 +107,10 @@ func (c *Plans) Get(ctx context.Context, digest string) (*plan.Plan, error) {
 	return e.plan, nil
 }
 
-// Prepared returns what prepare makes of the plan of a digest. It is made once
-// while the plan is cached, and evicted with it, or before it where it alone is
-// over the bound. What it comes to hold, it says by grow, in bytes of memory, then
-// or at any later time.
+// Prepared returns what prepare made of the plan with a digest. It calls prepare
+// once while the plan is cached. The result is evicted with the plan, or earlier if
+// it alone exceeds the bound; at any time it reports through grow how many more
+// bytes of memory it holds.
 func (c *Plans) Prepared(ctx context.Context, digest string, prepare func(p *plan.Plan, grow func(bytes int)) any) (any, error) {
 	e, err := c.get(ctx, digest)
 	if err != nil {
@@ -135,7 +135,7 @@ func (c *Plans) Prepared(ctx context.Context, digest string, prepare func(p *pla
 	return made.value, nil
 }
 
-// get gives the entry of a digest, decoded.
+// get returns the entry of a digest, decoded.
 func (c *Plans) get(ctx context.Context, digest string) (*cached, error) {
 	c.mu.Lock()
 	e := c.entry(digest, nil)
@@ -150,7 +150,8 @@ func (c *Plans) get(ctx context.Context, digest string) (*cached, error) {
 	return c.stored(c.decode(digest, data))
 }
 
-// stored notes that the store has the plan of an entry: its bytes need not be here.
+// stored records that the store has the plan of an entry, so that its bytes are not
+// needed here.
 func (c *Plans) stored(e *cached, err error) (*cached, error) {
 	if err != nil {
 		return nil, err
@@ -166,8 +167,8 @@ func (c *Plans) stored(e *cached, err error) (*cached, error) {
 	return e, nil
 }
 
-// decode gives the entry of data, whose digest must be as named. Whoever comes
-// while the same plan is being decoded waits for it.
+// decode returns the entry of data, whose digest must be as named. Concurrent
+// callers for the same plan wait for one decoding.
 func (c *Plans) decode(digest string, data []byte) (*cached, error) {
 	c.mu.Lock()
 	e := c.entry(digest, data)
@@ -179,8 +180,8 @@ func (c *Plans) decode(digest string, data []byte) (*cached, error) {
 	return c.decoded(e)
 }
 
-// entry gives the entry of a digest, which is the most recent one then, or nil.
-// A plan that somebody still uses gets a new one, with data. The lock is held.
+// entry returns the entry of a digest, now the most recent one, or nil. A plan
+// still in use gets a new entry, with data. The lock is held.
 func (c *Plans) entry(digest string, data []byte) *cached {
 	if element, ok := c.entries[digest]; ok {
 		c.recent.MoveToFront(element)
@@ -196,7 +197,7 @@ func (c *Plans) entry(digest string, data []byte) *cached {
 	return e
 }
 
-// decoded gives an entry once it is decoded, and drops it where it cannot be.
+// decoded returns an entry once it is decoded, and drops it if that fails.
 func (c *Plans) decoded(e *cached) (*cached, error) {
 	e.decoding.Do(func() {
 		if e.plan != nil {
@@ -257,7 +258,7 @@ func (c *Plans) remove(e *cached) {
 	}
 }
 
-// forget is called when nobody uses a plan any more.
+// forget is called when a plan is no longer in use.
 func (c *Plans) forget(digest string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -266,7 +267,7 @@ func (c *Plans) forget(digest string) {
 	}
 }
 
-// bytes gives the canonical bytes of a loaded plan, or nil where the store has them.
+// bytes returns the canonical bytes of a loaded plan, or nil if the store has them.
 func (c *Plans) bytes(loaded *plan.Loaded) ([]byte, error) {
 	digest := loaded.Head.Digest
 	c.mu.Lock()

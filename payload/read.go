@@ -12,21 +12,21 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// Reader reads payloads of a history for people who may: with the deployment's
-// store, and its keys. Like [Codec] it takes a sealed payload from any context, so
-// nothing may be decided by what it gives.
+// Reader reads payloads of a history for authorized people, with the deployment's
+// store and keys. Like [Codec] it accepts a sealed payload from any context, so no
+// decision may depend on the result.
 type Reader struct {
 	blobs blob.Store
 	keys  *Keyring
 	plans *Plans
 }
 
-// NewReader makes a reader; without keys it reads what is not sealed.
+// NewReader returns a reader. Without keys it reads only what is not sealed.
 func NewReader(blobs blob.Store, keys *Keyring) *Reader {
 	return &Reader{blobs: blobs, keys: keys, plans: NewPlans(blobs, 0)}
 }
 
-// Plan gives the compiled plan of a digest.
+// Plan returns the compiled plan with a digest.
 func (r *Reader) Plan(ctx context.Context, digest string) (*plan.Plan, error) {
 	return r.plans.Get(ctx, digest)
 }
@@ -59,7 +59,7 @@ func (r *Reader) Read(ctx context.Context, p *commonpb.Payload, target any) erro
 	return fmt.Errorf("read payload: its encoding %.80q is not known", encodingOf(p))
 }
 
-// fetched gives a payload as it was stored, where it lies in the store.
+// fetched returns a payload as it was stored, if it is in the store.
 func (r *Reader) fetched(ctx context.Context, p *commonpb.Payload) (*commonpb.Payload, error) {
 	claim, ok := referenceOf(p)
 	if !ok {

@@ -13,8 +13,8 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// referenceMark ends the JSON of a reference that stands for a run's result. No
-// result ends so: [contract.Result] is compact JSON with one [inlineMark].
+// referenceMark ends the JSON of a reference in place of a run's result. No result
+// ends that way: [contract.Result] is compact JSON with one [inlineMark].
 var referenceMark = []byte{inlineMark, inlineMark}
 
 // The forms of the SDK's own references, of which it writes the newer one, a message.
@@ -48,7 +48,7 @@ func referred(p *commonpb.Payload) (name string, claim map[string]string, err er
 	return ref.GetDriverName(), ref.GetClaimData(), err
 }
 
-// referenceOf gives the claim of a reference to a payload in our store.
+// referenceOf returns the claim of a reference to a payload in our store.
 func referenceOf(p *commonpb.Payload) (claim map[string]string, ok bool) {
 	if !isReference(p) {
 		return nil, false

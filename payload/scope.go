@@ -33,8 +33,8 @@ func (s scope) owned(value any, p *commonpb.Payload) *commonpb.Payload {
 	return out
 }
 
-// owner is the text that tells workflows apart; that of no workflow is no
-// workflow's.
+// owner is the text that identifies a workflow; the text for no workflow differs
+// from all others.
 func owner(namespace, workflow string) string {
 	if workflow == "" {
 		return "none"
@@ -57,7 +57,7 @@ func ownerOf(target converter.StorageDriverTargetInfo) string {
 	return owner("", "")
 }
 
-// scoped gives a payload with its owner.
+// scoped returns a payload with its owner.
 func scoped(p *commonpb.Payload, owner string) *commonpb.Payload {
 	out := &commonpb.Payload{Metadata: make(map[string][]byte, len(p.GetMetadata())+1), Data: p.GetData()}
 	maps.Copy(out.Metadata, p.GetMetadata())
@@ -65,7 +65,7 @@ func scoped(p *commonpb.Payload, owner string) *commonpb.Payload {
 	return out
 }
 
-// unscoped gives a payload without its owner.
+// unscoped returns a payload without its owner.
 func unscoped(p *commonpb.Payload) *commonpb.Payload {
 	if _, ok := p.GetMetadata()[metadataScope]; !ok {
 		return p

@@ -20,9 +20,9 @@ const (
 	encodingSealed  = "binary/chimera-sealed"
 	metadataKey     = "chimera-key"
 	metadataContext = "chimera-context"
-	// metadataLarge marks what had [Threshold] bytes or more before it was sealed.
-	// It goes to the store even where compression has made it smaller: whoever
-	// reckons with a reference, as the interpreter does, gets one.
+	// metadataLarge marks a payload that had [Threshold] bytes or more before
+	// it was sealed. It is stored even if compression has made it smaller, so
+	// that readers that expect a reference, such as the interpreter, get one.
 	metadataLarge = "chimera-large"
 
 	rawForm  = 0
@@ -30,23 +30,23 @@ const (
 )
 
 var (
-	// errNoKey: this process lacks the key. Another one, or this one with another
-	// configuration, has it: nothing is wrong with the payload.
+	// errNoKey reports that this process lacks the key. Another process, or
+	// another configuration, has it: nothing is wrong with the payload.
 	errNoKey = errors.New("a sealed payload")
 	// ErrRefused reports a payload that does not open, was sealed for another
-	// context, or is not sealed where only sealed ones are taken. Somebody else
-	// than this deployment's workers has written or moved it.
+	// context, or is not sealed where only sealed ones are accepted. Somebody
+	// other than this deployment's workers has written or moved it.
 	ErrRefused = errors.New("payload refused")
 )
 
-// refusal gives ErrRefused the form in which the interpreter reads it: an answer
-// that is refused is as good as none.
+// refusal returns ErrRefused in the form that the interpreter reads: a refused
+// answer counts as none.
 func refusal(format string, args ...any) error {
 	return contract.Errorf(contract.WorkerLost, "%w: "+format, append([]any{ErrRefused}, args...)...)
 }
 
-// kinded gives an error of a ring the kind that the interpreter acts on: it waits
-// until a worker has the key, as it waits for a store.
+// kinded assigns an error of a ring the kind for which the interpreter waits until
+// a worker has the key, as for a store.
 func kinded(err error) error {
 	if errors.Is(err, errNoKey) {
 		return contract.Errorf(contract.StoreUnavailable, "%w", err)
@@ -67,7 +67,7 @@ type scope struct {
 	place string
 	// names are namespace, workflow id and, of an activity, its type.
 	names [3]string
-	// local: the activity is one that the workflow's own worker runs.
+	// local reports that the workflow's own worker runs the activity.
 	local bool
 }
 
@@ -105,7 +105,7 @@ func (s scope) String() string {
 
 func isSealed(p *commonpb.Payload) bool { return encodingOf(p) == encodingSealed }
 
-// keyOf is the id of the key that a payload says that it was sealed with, or "".
+// keyOf is the id of the key with which a payload claims to be sealed, or "".
 func keyOf(p *commonpb.Payload) string {
 	if !isSealed(p) {
 		return ""
@@ -144,8 +144,8 @@ func seal(ring *Keyring, id string, p *commonpb.Payload, context string, small b
 	return sealed, nil
 }
 
-// open decrypts a sealed payload. Its context must be the wanted one; "" takes
-// the one that it names, which the seal vouches for.
+// open decrypts a sealed payload. Its context must be the wanted one; with "" any
+// context that it names is accepted, which the seal authenticates.
 func open(ring *Keyring, p *commonpb.Payload, wanted string, limit int) (*commonpb.Payload, error) {
 	id, context := string(p.GetMetadata()[metadataKey]), string(p.GetMetadata()[metadataContext])
 	if ring == nil {

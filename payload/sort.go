@@ -8,17 +8,16 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// sort is what a payload is for. It is part of what a seal is bound to: somebody
-// who may answer an activity has its request at hand, and what it has said of
-// itself before, all sealed for that very activity, and may give none of it as the
-// answer.
+// sort is the purpose of a payload, to which its seal is bound: somebody who may
+// answer an activity has its request and its earlier reports, all sealed for that
+// activity, and must not be able to return one of them as the answer.
 type sort string
 
 const (
 	// sortValue is every value without a sort of its own, such as the answers of
 	// activities.
 	sortValue sort = ""
-	// sortRequest is what an activity is asked.
+	// sortRequest is an activity's request.
 	sortRequest sort = "request"
 	// sortBeat is what a running activity reports.
 	sortBeat sort = "beat"
@@ -26,17 +25,17 @@ const (
 	// message and what else is sealed of it.
 	sortDetails sort = "details"
 	sortFailure sort = "failure"
-	// sortReport is what a child workflow came to.
+	// sortReport is the result of a child workflow.
 	sortReport sort = "report"
 	// sortCarried is the state of a run that continues as new.
 	sortCarried sort = "carried"
-	// sortOutput is what a run came to, and sortLarge a large value of one, both as
-	// they are kept outside of histories.
+	// sortOutput is the output of a run, and sortLarge a large value of one,
+	// both as stored outside of histories.
 	sortOutput sort = "output"
 	sortLarge  sort = "value"
 )
 
-// sortOf gives the sort of a value, or of what is read into a target.
+// sortOf returns the sort of a value, or of what is read into a target.
 func sortOf(value any) sort {
 	switch value.(type) {
 	case contract.LoadRequest, *contract.LoadRequest, **contract.LoadRequest,
@@ -62,7 +61,7 @@ func sortOf(value any) sort {
 	}
 	if t := reflect.TypeOf(value); t != nil && t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct &&
 		t.Elem().PkgPath() == "go.temporal.io/sdk/converter" {
-		// The library reads into a type of its own the part of attributes that it knows.
+		// The SDK reads the part of attributes that it knows into a type of its own.
 		return sortFailure
 	}
 	return sortValue

@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// Threshold is the size in bytes from which a payload goes to the store.
+	// Threshold is the size in bytes from which a payload is stored.
 	Threshold = contract.ByReference
 	// InlineLimit is the size in bytes up to which results, query answers and
 	// failure details stay in the history.
 	InlineLimit = 256 << 10
-	// driverName stands in histories: it never changes.
+	// driverName is in histories, so it never changes.
 	driverName = "chimera-blob"
 )
 
@@ -74,11 +74,11 @@ func (driver) Type() string { return "chimera-blob" }
 const (
 	claimDigest = "digest"
 	claimSize   = "size"
-	// claimReport is there where the payload is a child's report: only its run reads
+	// claimReport is set if the payload is a child's report: only its run reads
 	// it, so the reference stays the SDK's.
 	claimReport = "report"
-	// claimProof vouches for the digest, where there are keys: what it names was
-	// stored by this deployment, whether the store has it now or not.
+	// claimProof authenticates the digest, if there are keys: this deployment
+	// stored the payload, whether the store has it now or not.
 	claimProof = "proof"
 )
 
@@ -120,15 +120,15 @@ func (d driver) Store(ctx converter.StorageDriverStoreContext, payloads []*commo
 	return claims, nil
 }
 
-// vouch adds the proof of its digest to a claim, where there are keys.
+// vouch adds the proof of its digest to a claim, if there are keys.
 func (r *Keyring) vouch(claim map[string]string) {
 	if proof := r.prove(claim[claimDigest]); proof != "" {
 		claim[claimProof] = proof
 	}
 }
 
-// protect gives the form in which a payload is stored. What it seals is bound to
-// the workflow that it is stored for, and opens there only.
+// protect returns the form in which a payload is stored. If sealed, it is bound to
+// the workflow for which it is stored, and opens only there.
 func (d driver) protect(target converter.StorageDriverTargetInfo, p *commonpb.Payload) (*commonpb.Payload, error) {
 	switch {
 	case isSealed(p):
@@ -166,7 +166,7 @@ func (d driver) Retrieve(ctx converter.StorageDriverRetrieveContext, claims []co
 	return payloads, nil
 }
 
-// errNoPayload reports bytes of the store that this driver has not put there.
+// errNoPayload reports bytes in the store that this driver has not written.
 var errNoPayload = errors.New("what is stored is no payload")
 
 func (d driver) retrieve(ctx converter.StorageDriverRetrieveContext, claim converter.StorageDriverClaim) (*commonpb.Payload, error) {
@@ -185,7 +185,7 @@ func (d driver) retrieve(ctx converter.StorageDriverRetrieveContext, claim conve
 	return p, nil
 }
 
-// forged reports whether a claim that cannot be read is none of this deployment's.
+// forged reports whether a claim that cannot be read is not this deployment's.
 func (d driver) forged(claim converter.StorageDriverClaim, err error) bool {
 	switch {
 	case errors.Is(err, errNoPayload):
@@ -196,8 +196,8 @@ func (d driver) forged(claim converter.StorageDriverClaim, err error) bool {
 	return false
 }
 
-// away says that the store is at fault, where it is: neither the value, nor who
-// asks for it.
+// away reports an error as the store's, if it is neither the value's nor the
+// caller's.
 func away(what string, err error) error {
 	if errors.Is(err, blob.ErrNotFound) || errors.Is(err, blob.ErrCorrupt) {
 		return fmt.Errorf("%s: %w", what, err)
@@ -222,7 +222,7 @@ func retrieved(b []byte) (*commonpb.Payload, error) {
 	return scoped(p, string(of)), nil
 }
 
-// orBackground gives a context where the SDK has none to give.
+// orBackground returns a context if the SDK has none.
 func orBackground(ctx context.Context) context.Context {
 	if ctx == nil {
 		return context.Background()
@@ -230,7 +230,7 @@ func orBackground(ctx context.Context) context.Context {
 	return ctx
 }
 
-// nothing stands for a reference to nothing.
+// nothing is the payload in place of a reference to nothing.
 func nothing() *commonpb.Payload {
 	return &commonpb.Payload{Metadata: map[string][]byte{converter.MetadataEncoding: []byte(encodingUnread)}}
 }

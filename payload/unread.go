@@ -64,7 +64,7 @@ func HideReferences() grpc.DialOption {
 	})
 }
 
-// hider hides references from a worker.
+// hider hides references from workers.
 type hider struct {
 	mu sync.Mutex
 	// runs are those of our type whose history may have more pages than the first,
@@ -73,8 +73,8 @@ type hider struct {
 	oldest []string
 }
 
-// maxHidden bounds the runs that a hider knows. What it has forgotten, the SDK
-// reads.
+// maxHidden bounds the runs that a hider knows. The SDK reads what it has
+// forgotten.
 const maxHidden = 10_000
 
 func (h *hider) remember(run string) {
@@ -140,8 +140,8 @@ func (h *hider) page(ctx context.Context, run string, page *historypb.History) e
 // ourType reports whether workflows of a type are the engine's.
 func ourType(name string) bool { return name == contract.WorkflowType || name == contract.WorkflowCall }
 
-// HideHistory gives the history of a run as [HideReferences] shows it to a worker, or
-// the same one where it is no run of the engine's.
+// HideHistory returns the history of a run as [HideReferences] shows it to a
+// worker, or the same one if it is not a run of the engine.
 func HideHistory(ctx context.Context, history *historypb.History) (*historypb.History, error) {
 	if len(history.GetEvents()) == 0 || !ourType(history.GetEvents()[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowType().GetName()) {
 		return history, nil
@@ -162,14 +162,15 @@ func hideEvents(ctx context.Context, history *historypb.History) error {
 		case *historypb.HistoryEvent_WorkflowExecutionSignaledEventAttributes:
 			err = hide(ctx, event)
 		case *historypb.HistoryEvent_ActivityTaskCompletedEventAttributes:
-			// Most events with payloads are such: they cost no walk through a message.
+			// Most events with payloads are of these types, and are handled without a walk
+			// through the message.
 			ps := a.ActivityTaskCompletedEventAttributes.GetResult().GetPayloads()
 			first := one(unreadForeign)
 			for i, p := range ps {
 				ps[i] = first(p)
 			}
 		case *historypb.HistoryEvent_ActivityTaskScheduledEventAttributes:
-			// Only the activity reads what it is asked.
+			// Only the activity reads its request.
 			ps := a.ActivityTaskScheduledEventAttributes.GetInput().GetPayloads()
 			for i, p := range ps {
 				ps[i] = unread(p)
@@ -248,7 +249,7 @@ func visit(ctx context.Context, m proto.Message, replace func(*commonpb.Payload)
 	})
 }
 
-// unread gives what stands for a reference, and every other payload as it is.
+// unread returns the replacement for a reference, and any other payload unchanged.
 func unread(p *commonpb.Payload) *commonpb.Payload {
 	if !isReference(p) {
 		return p
@@ -256,7 +257,7 @@ func unread(p *commonpb.Payload) *commonpb.Payload {
 	return unreadOf(p)
 }
 
-// unreadOf gives what stands for a payload that an activity may read.
+// unreadOf returns the replacement for a payload that an activity may read.
 func unreadOf(p *commonpb.Payload) *commonpb.Payload {
 	b, err := encode(p)
 	if err != nil {
@@ -268,8 +269,8 @@ func unreadOf(p *commonpb.Payload) *commonpb.Payload {
 	}
 }
 
-// unreadForeign gives what stands for a reference that is not into our store, and
-// every other payload as it is.
+// unreadForeign returns the replacement for a reference that is not into our store,
+// and any other payload unchanged.
 func unreadForeign(p *commonpb.Payload) *commonpb.Payload {
 	if _, ours := referenceOf(p); ours || !isReference(p) {
 		return p
@@ -277,8 +278,8 @@ func unreadForeign(p *commonpb.Payload) *commonpb.Payload {
 	return nothing()
 }
 
-// one gives a replacement that leaves at most one reference of those that replace does.
-// Nothing that is answered has more.
+// one returns a replacement that keeps at most one of the references that replace
+// keeps. No answer has more.
 func one(replace func(*commonpb.Payload) *commonpb.Payload) func(*commonpb.Payload) *commonpb.Payload {
 	seen := false
 	return func(p *commonpb.Payload) *commonpb.Payload {
@@ -294,7 +295,7 @@ func one(replace func(*commonpb.Payload) *commonpb.Payload) func(*commonpb.Paylo
 	}
 }
 
-// handOn gives a workflow the start's argument unread; it reports whether p is
+// handOn passes the start's argument to a workflow unread. It reports whether p is
 // one that was hidden.
 func (c sealer) handOn(p *commonpb.Payload, target any) (bool, error) {
 	if encodingOf(p) != encodingUnread {
@@ -340,7 +341,7 @@ func claimOf(reference []byte) (converter.StorageDriverClaim, error) {
 	return claim, nil
 }
 
-// unreadable gives the failure to read an argument its kind.
+// unreadable assigns the failure to read an argument its kind.
 func unreadable(err error) error {
 	var e *contract.Error
 	switch {

@@ -12,22 +12,22 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// Values keeps large values of runs in a store, for the run's own workflow alone. A
-// run itself only ever has references to them, so that what it does takes as long
-// whatever they are. It implements the interface of package activities. It is safe
-// for concurrent use.
+// Values stores large values of runs, each for the run's own workflow alone. A run
+// only has references to them, so that its work does not depend on their size. It
+// implements the interface of package activities. It is safe for concurrent use.
 type Values struct{ kept }
 
-// NewValues keeps the values of a namespace's runs in store.
+// NewValues returns the values of a namespace's runs, in store.
 func NewValues(store blob.Store, sealing Sealing, namespace string) *Values {
 	return &Values{kept{store, sealing, namespace, sortLarge}}
 }
 
-// reference stands for a value in the store. In JSON it begins with referencePrefix, as
-// no value does that goes without one.
+// reference refers to a value in the store. In JSON it begins with referencePrefix,
+// as no value does that is not stored.
 type reference struct {
 	Stored string `json:"$stored"`
-	// At is the place of the value among several that are stored as one, from 1, or 0.
+	// At is the index, from 1, of the value among several that are stored
+	// together, or 0.
 	At int `json:"at,omitempty"`
 }
 
@@ -77,7 +77,7 @@ func (v *Values) Keep(ctx context.Context, workflow string, values []contract.Va
 	return all.Wait()
 }
 
-// together stores these values as one.
+// together stores several values as one.
 func (v *Values) together(ctx context.Context, workflow string, values []contract.Value, these []int) error {
 	all := []byte{'['}
 	for k, i := range these {
@@ -96,8 +96,8 @@ func (v *Values) together(ctx context.Context, workflow string, values []contrac
 	return nil
 }
 
-// atOnce is how many values of one request are read or stored at one time: a store
-// that is slow to answer takes little longer for several than for one.
+// atOnce is how many values of one request are read or stored concurrently: a slow
+// store takes little longer for several than for one.
 const atOnce = 4
 
 func abreast(ctx context.Context) (*errgroup.Group, context.Context) {
@@ -179,10 +179,10 @@ func (v *Values) Give(ctx context.Context, workflow string, values ...*contract.
 	return nil
 }
 
-// stored is what a reference is to.
+// stored is the target of a reference.
 type stored struct {
 	whole json.RawMessage
-	// given says that a value is the whole of it.
+	// given reports that a value is the whole of it.
 	given bool
 	// parts are the values that are stored as one.
 	parts []contract.Value

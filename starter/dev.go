@@ -226,7 +226,7 @@ func (p *Program) devRun(ctx context.Context, o devOptions, conn *connection, to
 	return nil
 }
 
-// linger waits until ctx ends or the worker or the server fails.
+// linger waits until ctx ends or the server does.
 func (p *Program) linger(ctx context.Context, server *devserver.Server) error {
 	select {
 	case <-ctx.Done():

@@ -22,10 +22,10 @@ import (
 	"chimera.ai/engine/ledger/sqlstore"
 )
 
-// Options say which database it is.
+// Options identify the database.
 type Options struct {
-	// URL is a connection string, as libpq has them. It may hold a password, and
-	// is not repeated in errors.
+	// URL is a connection string in the form of libpq. It may contain a
+	// password, and does not appear in errors.
 	URL string
 	// Origin names the log.
 	Origin string
@@ -35,8 +35,8 @@ type Options struct {
 
 const connections = 16
 
-// Password is the one that a connection string brings, or what libpq's own
-// variables and files have for it; "" where there is none.
+// Password is the password in a connection string, or else in libpq's variables and
+// files, or "".
 func Password(url string) string {
 	c, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -54,8 +54,8 @@ var dialect = sqlstore.Dialect{
 	Name:      "postgres",
 	Goose:     goose.DialectPostgres,
 	Isolation: sql.LevelReadCommitted,
-	// A lock of a transaction: two chains whose names have one hash wait for each
-	// other for no reason, and nothing else. The clock is read when it is held.
+	// A transaction's lock. Two chains whose names have the same hash merely
+	// wait for each other. The clock is read while it is held.
 	Lock:    "SELECT CASE WHEN pg_advisory_xact_lock(hashtextextended($1, 7)) IS NULL THEN 0 ELSE " + clock + " END",
 	Now:     "SELECT " + clock,
 	Keys:    "= ANY($2)",
@@ -79,14 +79,14 @@ var dialect = sqlstore.Dialect{
 	Idle:  connections,
 }
 
-// prune calls the function that the engine's role may call: it may delete nothing
-// by itself.
+// prune calls the function for the engine's role, which may not delete anything
+// itself.
 func prune(ctx context.Context, t *sql.Tx, class string, before int64) (n int, err error) {
 	return n, t.QueryRowContext(ctx, "SELECT prune_bodies($1, $2)", class, before).Scan(&n)
 }
 
-// write inserts entries, their bodies, and what tells the sequencer of them, in
-// one statement. Its text is the same for any number of rows.
+// write inserts entries, their bodies and their notices to the sequencer in one
+// statement. Its text is the same for any number of rows.
 func write(ctx context.Context, t *sql.Tx, chain string, at int64, rows []sqlstore.Row) error {
 	hashes, numbers, keys, kinds, texts := make([][]byte, len(rows)), make([]int64, len(rows)), make([]string, len(rows)), make([]string, len(rows)), make([][]byte, len(rows))
 	var digests, classes, sealed []string
@@ -139,7 +139,7 @@ func place(ctx context.Context, t *sql.Tx, size int64, batch []ledger.Hash) erro
 func open(o Options) (*sql.DB, error) {
 	config, err := pgx.ParseConfig(o.URL)
 	if err != nil {
-		// The library's error repeats the string.
+		// The driver's error repeats the string.
 		return nil, errors.New("open the PostgreSQL store: the connection string cannot be read")
 	}
 	if config.RuntimeParams["application_name"] == "" {
@@ -157,9 +157,10 @@ func (o Options) connections() int {
 	return o.Connections
 }
 
-// watched has the server end a session whose process has stopped in the midst of a
-// transaction, or whose machine is gone: it holds locks that others wait for. It is
-// said to each connection, since poolers refuse such settings at the start of one.
+// watched makes the server end a session whose process stopped within a
+// transaction, or whose machine is gone, since it holds locks for which others
+// wait. It is set on each connection, since poolers refuse such settings at the
+// start of one.
 func watched(ctx context.Context, conn *pgx.Conn) error {
 	err := conn.PgConn().Exec(ctx, `SET idle_in_transaction_session_timeout = '10s';
 		SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3`).Close()
@@ -169,13 +170,12 @@ func watched(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// pingTime is how long a connection that nobody has used for a while may take to
-// answer.
+// pingTime is how long a connection that has been idle may take to answer.
 const pingTime = 2 * time.Second
 
-// silent reports whether a connection that has been idle does not answer any more, as
-// where the way to the server has forgotten it. It is closed then, and the ping that
-// follows drops it at once.
+// silent reports whether an idle connection no longer answers, as when a firewall
+// has forgotten it. It closes the connection, so that the ping that follows drops
+// it at once.
 func silent(ctx context.Context, p stdlib.ShouldPingParams) bool {
 	if p.IdleDuration <= time.Second {
 		return false
@@ -207,8 +207,8 @@ func Open(ctx context.Context, o Options) (*sqlstore.Store, error) {
 	return sqlstore.New(db, d, o.Origin), nil
 }
 
-// Migrate brings the database to the newest form, and tells how many steps that
-// took. Several processes may do it at once.
+// Migrate brings the database to the newest form, and returns the number of
+// migrations applied. Several processes may call it at once.
 func Migrate(ctx context.Context, o Options) (n int, err error) {
 	db, err := open(o)
 	if err != nil {
@@ -226,8 +226,8 @@ func Migrate(ctx context.Context, o Options) (n int, err error) {
 	return n, err
 }
 
-// lead takes the sequencer's lock, which is that of a connection: it is free
-// again when this process ends, however it ends.
+// lead takes the sequencer's lock, which belongs to a connection, so that it is
+// released however this process ends.
 func lead(ctx context.Context, db *sql.DB) (func(), error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -243,7 +243,7 @@ func lead(ctx context.Context, db *sql.DB) (func(), error) {
 	return func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		// Where the unlock fails the connection is thrown away, and the lock with it.
+		// If unlocking fails, the connection is closed, and the lock is released with it.
 		if _, err := conn.ExecContext(ctx, "SELECT pg_advisory_unlock($1)", int64(sequencerLock)); err != nil {
 			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 		}
@@ -251,8 +251,8 @@ func lead(ctx context.Context, db *sql.DB) (func(), error) {
 	}, nil
 }
 
-// code reports whether PostgreSQL has answered with one of these codes, or of
-// these classes, which are the first two letters of codes.
+// code reports whether PostgreSQL has answered with one of these codes or classes.
+// A class is the first two characters of its codes.
 func code(err error, codes ...string) bool {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
@@ -266,9 +266,9 @@ func code(err error, codes ...string) bool {
 	return false
 }
 
-// unavailable: the server, or the way to it, is in trouble. Whatever a server
-// says to who would connect is such trouble, as that the password is wrong: the
-// operation did not begin.
+// unavailable reports that the server, or the connection to it, is at fault. That
+// includes every error while connecting, such as a wrong password: the operation
+// did not begin.
 func unavailable(err error) bool {
 	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) {

@@ -12,9 +12,9 @@ import (
 	"chimera.ai/engine/ledger"
 )
 
-// Roles are the database roles of the parts of a deployment: group roles, that
-// the users which programs connect as are members of. They own nothing. The role
-// that owns the tables migrates, prunes and erases, and nobody else does.
+// Roles are the database roles of the parts of a deployment: group roles, of which
+// the users that programs connect as are members. They own nothing. Only the role
+// that owns the tables migrates, prunes and erases.
 //
 // Whoever reads may not read the keys of subjects. Only the guardian states
 // decisions, permits, holds and what permits consume, in the tables and in the
@@ -39,7 +39,7 @@ var guarded = []ledger.Kind{
 // keysTable has what opens sealed bodies.
 const keysTable = "subject_keys"
 
-// grants say what a role may do, beside reading, by table.
+// grants lists by table what a role may do besides reading.
 var grants = map[string]struct{ engine, guardian string }{
 	"entries":           {"INSERT", "INSERT"},
 	"pending":           {"INSERT, DELETE", "INSERT"},
@@ -72,7 +72,8 @@ var grants = map[string]struct{ engine, guardian string }{
 	"goose_db_version":  {"", ""},
 }
 
-// roleName is what a role may be called here: it is part of statements.
+// roleName matches the names that a role may have here, since they are part of
+// statements.
 var roleName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
 
 // Grant gives the roles their rights on the database that o names, and makes
@@ -112,7 +113,7 @@ func Grant(ctx context.Context, o Options, r Roles) (err error) {
 
 func grant(ctx context.Context, t *sql.Tx, r Roles) error {
 	statements := []string{
-		// Roles are the cluster's: two databases may make them at once.
+		// Roles belong to the cluster, so two databases may create them at once.
 		"SELECT pg_advisory_xact_lock(hashtextextended('chimera roles', 7))",
 	}
 	for _, name := range r.all() {
@@ -156,7 +157,7 @@ func grant(ctx context.Context, t *sql.Tx, r Roles) error {
 		"DROP POLICY IF EXISTS guardian ON entries", "CREATE POLICY guardian ON entries FOR INSERT TO "+r.Guardian+" WITH CHECK (true)",
 		"DROP POLICY IF EXISTS engine ON entries", "CREATE POLICY engine ON entries FOR INSERT TO "+r.Engine+
 			" WITH CHECK (convert_from(bytes, 'UTF8')::json ->> 'kind' = kind AND kind NOT IN ("+strings.Join(kinds, ", ")+"))",
-		// Nobody but the guardian uses an approval up.
+		// Only the guardian consumes approvals.
 		"ALTER TABLE approvals ENABLE ROW LEVEL SECURITY",
 		"DROP POLICY IF EXISTS read ON approvals", "CREATE POLICY read ON approvals FOR SELECT USING (true)",
 		"DROP POLICY IF EXISTS guardian ON approvals", "CREATE POLICY guardian ON approvals TO "+r.Guardian+" USING (true) WITH CHECK (true)",

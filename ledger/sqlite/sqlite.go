@@ -1,5 +1,5 @@
-// Package sqlite is the ledger's store in one file, for development and for
-// machines of their own.
+// Package sqlite is the ledger's store in one file, for development and for single
+// machines.
 package sqlite
 
 import (
@@ -23,9 +23,10 @@ import (
 	"chimera.ai/engine/ledger/sqlstore"
 )
 
-// Options say which file it is.
+// Options identify the file.
 type Options struct {
-	// Path is the database's file. Files with its name and a suffix lie beside it.
+	// Path is the database's file. Files with its name and a suffix are beside
+	// it.
 	Path string
 	// Origin names the log.
 	Origin string
@@ -35,8 +36,8 @@ func dialect() sqlstore.Dialect {
 	// A stale leader cannot do harm: a batch is placed at the size of the log, or
 	// not at all. So that those of one process need not try, they take turns.
 	var leader sync.Mutex
-	// The writers of a process stand in line here; SQLite itself has none, and who
-	// asks later may come first.
+	// The writers of a process queue here, since SQLite has no queue, and a
+	// later one may come first.
 	turn := make(chan struct{}, 1)
 	return sqlstore.Dialect{
 		Name:     "sqlite",
@@ -111,8 +112,8 @@ func list(keys []string) any {
 	return string(raw)
 }
 
-// write inserts entries with their bodies, a statement for each: there is no
-// way to the database that a statement for all would save.
+// write inserts entries with their bodies, a statement for each: there is no round
+// trip that one statement for all would save.
 func write(ctx context.Context, t *sql.Tx, chain string, at int64, rows []sqlstore.Row) error {
 	entries, err := t.PrepareContext(ctx, "INSERT INTO entries (hash, chain, n, key, kind, bytes) VALUES (?, ?, ?, ?, ?, ?)")
 	if err != nil {
@@ -198,18 +199,18 @@ func code(err error, codes ...int) bool {
 	return false
 }
 
-// address is the name by which the driver opens the file.
+// address is the data source name for the driver.
 func address(o Options) (string, error) {
 	path, err := filepath.Abs(o.Path)
 	if err != nil {
 		return "", fmt.Errorf("open the SQLite store: %w", err)
 	}
 	address := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
-		// Keys are digests, so that what one run states lies all over the file: pages
-		// are kept, and written back to it once for many runs.
+		// Keys are digests, so the statements of one run are all over the file. Pages are
+		// cached, and written back once for many runs.
 		"_pragma": {"busy_timeout(2000)", "journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "secure_delete(1)",
 			"cache_size(-8000)", "wal_autocheckpoint(8000)"},
-		// A transaction that will write says so at once, and waits for its turn.
+		// A transaction that will write takes the write lock at its start.
 		"_txlock": {"immediate"},
 	}.Encode()}
 	return address.String(), nil
@@ -228,7 +229,7 @@ func open(o Options) (*sql.DB, error) {
 	return db, nil
 }
 
-// opening bounds how often an opening is begun again that others were in the way of.
+// opening bounds the attempts to open the file while others interfere.
 const opening = 10
 
 // Open opens the file, makes it if it is not there, and brings it to its newest
@@ -243,7 +244,8 @@ func Open(ctx context.Context, o Options) (*sqlstore.Store, error) {
 	}
 	d := dialect()
 	err = migrate(ctx, o, db, d)
-	// Who opens while the last connection of others closes is refused at once.
+	// Opening fails at once while the last connection of another process
+	// closes.
 	for try := 1; d.Busy(err) && try < opening && ctx.Err() == nil; try++ {
 		timer := time.NewTimer(time.Duration(try) * time.Millisecond)
 		select {
@@ -318,7 +320,7 @@ func there(paths []string, opened []os.FileInfo) error {
 	return nil
 }
 
-// creating is held while a file is made.
+// creating is held while a file is created.
 var creating sync.Mutex
 
 // create makes the file for its owner alone, as it may hold what only they are

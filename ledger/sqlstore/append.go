@@ -140,8 +140,8 @@ func (t *tx) extend(ctx context.Context, chain string, drafts []ledger.Draft, wh
 	return t.evident(ctx, packets, sealed)
 }
 
-// evident notes which bodies evidence packets stand behind. Those behind what
-// nobody can read go at once.
+// evident records the bodies to which evidence packets belong. Packets of bodies
+// that nobody can read are removed at once.
 func (t *tx) evident(ctx context.Context, packets []any, sealed *sealKey) error {
 	if len(packets) == 0 {
 		return nil
@@ -155,8 +155,8 @@ func (t *tx) evident(ctx context.Context, packets []any, sealed *sealKey) error 
 	return nil
 }
 
-// look reads the head of a chain, which is locked, and, where it is careful, the
-// entries whose keys it has.
+// look reads the head of a locked chain, and, if it is careful, the entries that
+// have the keys.
 func (t *tx) look(ctx context.Context, chain string, drafts []ledger.Draft, which []int) (n int64, head ledger.Hash, have map[string]ledger.Record, err error) {
 	keys := make([]string, len(which))
 	for i, at := range which {
@@ -212,7 +212,7 @@ func (t *tx) look(ctx context.Context, chain string, drafts []ledger.Draft, whic
 	return n, head, have, err
 }
 
-// next is the number that the next entry of a locked chain gets.
+// next is the number of the next entry in a locked chain.
 func (t *tx) next(ctx context.Context, chain string) (int64, error) {
 	var n sql.NullInt64
 	if err := t.row(ctx, "SELECT max(n) FROM entries WHERE chain = $1", chain).Scan(&n); err != nil {
@@ -269,8 +269,8 @@ func (t *tx) insert(ctx context.Context, start, end string, columns int, values 
 	return written, nil
 }
 
-// repeated holds a draft against the entry that has its key. What a body that is
-// gone said cannot be compared.
+// repeated compares a draft with the entry that has its key. A body that is gone
+// cannot be compared.
 func (t *tx) repeated(ctx context.Context, d *ledger.Draft, r ledger.Record) error {
 	e, err := ledger.DecodeEntry(r.Bytes)
 	if err != nil {
@@ -301,7 +301,7 @@ func (t *tx) repeated(ctx context.Context, d *ledger.Draft, r ledger.Record) err
 	return err
 }
 
-// equalDrafts reports whether two drafts of one key say the same.
+// equalDrafts reports whether two drafts with one key are equal.
 func equalDrafts(a, b *ledger.Draft) (bool, error) {
 	x, err := a.Entry("x", 0, ledger.Hash{}, ledger.Time{}, "").Encode()
 	if err != nil {

@@ -27,10 +27,10 @@ func scanBudget(scan func(...any) error) (b ledger.Budget, err error) {
 	return b, err
 }
 
-// maxParents bounds how long a line of budgets is.
+// maxParents bounds the depth of the hierarchy of budgets.
 const maxParents = 16
 
-// line lists the budgets that a hold of the agent is charged to.
+// line lists the budgets to which a hold of the agent is charged.
 func (t *tx) line(ctx context.Context, agent string, c ledger.Currency, period string) ([]string, error) {
 	var out []string
 	for at := agent; at != ""; {
@@ -152,8 +152,8 @@ func (s *Store) OpenHold(ctx context.Context, h ledger.Hold) (out ledger.Hold, e
 			return err
 		}
 		for _, agent := range line {
-			// One statement looks and takes: what fits is held. The last condition keeps
-			// the sum of an overdraft within what the column can hold.
+			// One statement checks and takes: what fits is held. The last condition keeps an
+			// overdraft within the range of the column.
 			n, err := t.exec(ctx, `UPDATE budgets SET pending = pending + $4 WHERE agent = $1 AND currency = $2 AND period = $3
 				AND ($5 OR lim - posted - pending >= $4) AND 9223372036854775807 - $4 - pending >= posted`,
 				agent, string(c), h.Period, h.Amount.Minor(), h.Overdraft)
@@ -186,8 +186,8 @@ func (s *Store) OpenHold(ctx context.Context, h ledger.Hold) (out ledger.Hold, e
 	return out, err
 }
 
-// move ends or marks a pending hold, in a transaction of its own. One that is in
-// the state wanted already is given as it is.
+// move ends or marks a pending hold, in a transaction of its own. One that is
+// already in that state is returned unchanged.
 func (s *Store) move(ctx context.Context, what, id string, to ledger.TxStatus, kind ledger.Kind, spent *ledger.Money) (out ledger.Hold, err error) {
 	err = s.do(ctx, what+" "+id, func(t *tx) error {
 		h, err := scanHold(t.row(ctx, selectHold+" WHERE id = $1", id).Scan)

@@ -9,8 +9,8 @@ import (
 	"chimera.ai/engine/ledger"
 )
 
-// add inserts a thing that must not be there with other content: same reads
-// what is there and compares. It reports whether the thing is new.
+// add inserts something that must not exist with other content: same reads what
+// exists and compares. add reports whether it is new.
 func (t *tx) add(ctx context.Context, chain string, same func() (bool, error)) (fresh bool, err error) {
 	if err := t.lock(ctx, chain); err != nil {
 		return false, err
@@ -71,7 +71,7 @@ func (s *Store) ListAgents(ctx context.Context, page ledger.Page) ([]ledger.Agen
 		func(rows *sql.Rows) (ledger.Agent, error) { return scanAgent(rows.Scan) })
 }
 
-// signersChain: signers are part of what authority says.
+// signersChain is the chain of authority, to which signers belong.
 const signersChain = ledger.AuthorityChain
 
 // EnrollSigner implements [ledger.Directory].

@@ -22,7 +22,7 @@ func document[T any](rows *sql.Rows) (T, error) {
 	return v, json.Unmarshal([]byte(raw), &v)
 }
 
-// text writes an entity. Texts that are not UTF-8 would be written as others.
+// text encodes an entity. Text that is not UTF-8 would change.
 func text(v any) (string, error) {
 	if !valid(reflect.ValueOf(v)) {
 		return "", fmt.Errorf("%w: a text is not UTF-8", ledger.ErrInvalid)

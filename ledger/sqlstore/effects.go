@@ -184,8 +184,8 @@ func (s *Store) Permit(ctx context.Context, run ledger.Run, i ledger.Invocation,
 	return out, err
 }
 
-// allowed holds a permit against its decision, whose chain is locked: that of the
-// guardian on this very action, in this run, which permits one invocation.
+// allowed compares a permit with its decision, whose chain is locked: the
+// guardian's decision on this action in this run, which permits one invocation.
 func (t *tx) allowed(ctx context.Context, chain string, i ledger.Invocation) error {
 	d, of, err := chained[ledger.Decision](ctx, t, "SELECT chain, doc FROM decisions WHERE id = $1", i.DecisionID)
 	switch {
@@ -208,7 +208,8 @@ func (t *tx) allowed(ctx context.Context, chain string, i ledger.Invocation) err
 	return nil
 }
 
-// advance moves an invocation on, by its state as it is under the lock.
+// advance changes the state of an invocation, depending on its state under the
+// lock.
 func (s *Store) advance(ctx context.Context, what, id string, kind ledger.Kind, change func(t *tx, i *ledger.Invocation) (done bool, err error)) (out ledger.Invocation, err error) {
 	err = s.do(ctx, what+" "+id, func(t *tx) error {
 		_, chain, err := scanInvocation(t.row(ctx, selectInvocation, id).Scan)
@@ -266,7 +267,7 @@ func (s *Store) Claim(ctx context.Context, id string, d time.Duration) (ledger.I
 	})
 }
 
-// end ends an attempt; one that ended in the same way is done already.
+// end ends an attempt, unless it has ended in the same way.
 func (s *Store) end(ctx context.Context, what, id string, attempt int, kind ledger.Kind, to ledger.InvocationState, output string) (ledger.Invocation, error) {
 	return s.advance(ctx, what, id, kind, func(_ *tx, i *ledger.Invocation) (bool, error) {
 		switch {

@@ -27,7 +27,7 @@ func (s *Store) CloseRun(ctx context.Context, end ledger.Run, last []ledger.Outc
 		if err != nil {
 			return err
 		}
-		// A run whose subject was erased has no digest of its input any more.
+		// A run whose subject was erased no longer has the digest of its input.
 		if end.PlanDigest != "" && have.PlanDigest != end.PlanDigest ||
 			end.InputDigest != "" && have.InputDigest != "" && have.InputDigest != end.InputDigest {
 			return fmt.Errorf("%w: it was opened for another plan or input", ledger.ErrConflict)
@@ -37,7 +37,7 @@ func (s *Store) CloseRun(ctx context.Context, end ledger.Run, last []ledger.Outc
 			if closed, err := t.closed(ctx, have); err != nil || closed {
 				return err
 			}
-			// Effects were settled after its end: it is closed again behind them.
+			// Effects were settled after its end, so it is closed again after them.
 			return t.end(ctx, have, nil, 0)
 		}
 		drafts, fresh, err := t.outcomes(ctx, have, sealed, last)
@@ -54,7 +54,7 @@ func (s *Store) CloseRun(ctx context.Context, end ledger.Run, last []ledger.Outc
 		if err != nil {
 			return err
 		}
-		// As whoever asks later gets it.
+		// In the form in which it is read later.
 		if r = (ledger.Run{}); json.Unmarshal([]byte(doc), &r) != nil {
 			return fmt.Errorf("%w: it cannot be read again", ledger.ErrInvalid)
 		}
@@ -69,7 +69,7 @@ func (s *Store) CloseRun(ctx context.Context, end ledger.Run, last []ledger.Outc
 	return r, stood, err
 }
 
-// end states the end of a run, behind its last outcomes, of which so many are new.
+// end states the end of a run, after its last outcomes, of which so many are new.
 func (t *tx) end(ctx context.Context, r ledger.Run, outcomes []ledger.Draft, fresh int64) error {
 	n, err := t.next(ctx, r.Chain())
 	if err != nil {

@@ -29,7 +29,7 @@ func scanHypothesis(scan func(...any) error) (h ledger.Hypothesis, err error) {
 	return h, err
 }
 
-// fraction writes a number between 0 and 1 without an exponent, as databases do.
+// fraction formats a number between 0 and 1 without an exponent, as databases do.
 func fraction(n json.Number) (json.Number, error) {
 	if len(n) <= 40 && json.Valid([]byte(n)) {
 		// A JSON number of that length, or no number at all.
@@ -197,7 +197,8 @@ func (s *Store) StateAuthority(ctx context.Context, statement json.RawMessage, p
 func (s *Store) Authority(ctx context.Context) ([]json.RawMessage, error) {
 	size, n := 0, 0
 	return list(ctx, s, "list authority", "SELECT statement FROM authority ORDER BY n", nil, func(rows *sql.Rows) (json.RawMessage, error) {
-		// Whoever has the database may have put more there than a reader can hold.
+		// Somebody with access to the database may have put more there than fits into
+		// memory.
 		var raw sql.RawBytes
 		if err := rows.Scan(&raw); err != nil {
 			return nil, err

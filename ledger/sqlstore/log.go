@@ -97,15 +97,15 @@ func (s *Store) Integrate(ctx context.Context, size int64, batch []ledger.Hash, 
 				return err
 			}
 		}
-		// The number is unique: of two who lead without knowing of each other, one
-		// fails here.
+		// The number is unique: of two leaders that do not know of each other, one fails
+		// here.
 		_, err = t.exec(ctx, "INSERT INTO log_batches (n, size, grown, checkpoint) VALUES ($1, $2, $3, $4)", n+1, size, size+int64(len(batch)), checkpoint)
 		return err
 	})
 }
 
-// supersede takes out what a new tile begins with: the narrower tile that stood
-// in its place when the log had size entries, if there was one.
+// supersede removes the tile that a new one extends: the narrower tile in its place
+// when the log had size entries, if any.
 func (t *tx) supersede(ctx context.Context, size int64, x ledger.Tile) error {
 	hashes := int64(0) // of the level, then
 	if shift := x.Level * ledger.TileHeight; shift < 63 {
@@ -143,7 +143,8 @@ func scanBytes(rows *sql.Rows) (b []byte, err error) { return b, rows.Scan(&b) }
 
 const (
 	selectCosignatures = "SELECT checkpoint FROM log_cosignatures WHERE size = $1 ORDER BY serial"
-	// A size may have two checkpoints, by a former key of the log and by its new one.
+	// A size may have two checkpoints, by a former and by the current key of
+	// the log.
 	selectBatch = "SELECT checkpoint FROM log_batches WHERE grown = $1 ORDER BY n DESC LIMIT 1"
 )
 

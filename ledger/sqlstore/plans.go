@@ -66,7 +66,7 @@ func (s *Store) PublishPlan(ctx context.Context, p ledger.Plan) (out ledger.Plan
 	return out, err
 }
 
-// refs makes references of names and digests, and leaves empty ones out.
+// refs returns references from names and digests, without empty ones.
 func refs(pairs ...string) (out []ledger.Ref) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {

@@ -14,9 +14,9 @@ import (
 
 const selectBody = "SELECT b.bytes, b.subject_key, k.key FROM bodies b LEFT JOIN subject_keys k ON k.id = b.subject_key WHERE b.digest = $1"
 
-// act states an act of the ledger itself, which may be done any number of times.
-// The caller has locked its chain, so that acts are stated in the order in which
-// they take effect.
+// act states an action of the ledger itself, which may be repeated. The caller has
+// locked its chain, so that actions are stated in the order in which they take
+// effect.
 func (t *tx) act(ctx context.Context, kind ledger.Kind, data any) error {
 	n, err := t.next(ctx, ledger.LedgerChain)
 	if err != nil {
@@ -52,8 +52,8 @@ func (s *Store) Prune(ctx context.Context, c ledger.Class, before time.Time, rea
 	return n, err
 }
 
-// dropValues takes out the values of runs that ended before an instant, and are
-// under no legal hold.
+// dropValues removes the values of runs that ended before an instant and are not
+// under legal hold.
 func (t *tx) dropValues(ctx context.Context, before ledger.Time) error {
 	_, err := t.exec(ctx, `UPDATE runs SET value = NULL WHERE value IS NOT NULL AND closed_at < $1
 		AND 'run/' || workflow || '/' || root NOT IN (SELECT chain FROM legal_holds)`, millis(before))
@@ -146,7 +146,7 @@ func (s *Store) EraseSubject(ctx context.Context, subject, reason string) error 
 		return t.act(ctx, ledger.SubjectErased, ledger.ErasedData{Key: id, Reason: reason})
 	})
 	if s.d.Erased != nil && (err == nil || errors.Is(err, ledger.ErrNotFound)) {
-		// Also where the key was deleted before, and readers kept its traces then.
+		// Also if the key was deleted before, while readers kept its traces in the file.
 		if scrub := s.explain("erase a subject", s.d.Erased(ctx, s.db)); scrub != nil {
 			return scrub
 		}

@@ -16,7 +16,7 @@ const selectRun = "SELECT doc FROM runs WHERE workflow = $1 AND root = $2"
 // OpenRun implements [ledger.Runs].
 func (s *Store) OpenRun(ctx context.Context, r ledger.Run) error {
 	return s.do(ctx, "open run "+r.Workflow, func(t *tx) error {
-		// The last slash of a chain's name stands before the root.
+		// The root follows the last slash of a chain's name.
 		if r.Workflow == "" || r.Root == "" || strings.Contains(r.Root, "/") {
 			return fmt.Errorf("%w: %.80q and %.80q do not name a run", ledger.ErrInvalid, r.Workflow, r.Root)
 		}
@@ -26,7 +26,7 @@ func (s *Store) OpenRun(ctx context.Context, r ledger.Run) error {
 		have, err := locked[ledger.Run](ctx, t, selectRun, r.Workflow, r.Root)
 		switch {
 		case err == nil:
-			// A run whose subject was erased has no digest of its input any more.
+			// A run whose subject was erased no longer has the digest of its input.
 			if have.PlanDigest != r.PlanDigest || have.InputDigest != "" && have.InputDigest != r.InputDigest {
 				return fmt.Errorf("%w: it was opened for another plan or input", ledger.ErrConflict)
 			}
@@ -65,10 +65,10 @@ func (s *Store) OpenRun(ctx context.Context, r ledger.Run) error {
 	})
 }
 
-// unused makes sure that no other run of the workflow id was opened with the
-// run's start grant. A grant is for one workflow id, so no other run can be.
+// unused checks that no other run of the workflow id was opened with the run's
+// start grant. A grant is for one workflow id, so no run of another can have been.
 func (t *tx) unused(ctx context.Context, r ledger.Run) error {
-	// Not the name of a run's chain, which has one part more.
+	// This is not the name of a run's chain, which has one part more.
 	if err := t.lock(ctx, "run/"+r.Workflow); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (t *tx) unused(ctx context.Context, r ledger.Run) error {
 	return nil
 }
 
-// kept is what the tables beside the log keep of a run: all of it, unless its
+// kept is what the tables beside the log store about a run: all of it, unless its
 // subject was erased.
 func (t *tx) kept(r ledger.Run) ledger.Run {
 	if k := t.keys[r.Chain()]; k != nil && k.gone {
@@ -105,10 +105,10 @@ func (t *tx) ofRun(r ledger.Run, kind ledger.Kind, key string) ledger.Draft {
 	}
 }
 
-// open makes sure that a run, whose chain is locked, was opened, so that its
-// chain begins with that; that it still runs, if it must; and that its subject was
-// not erased: the tables beside the log would tell again what they have forgotten,
-// and not know what was judged before.
+// open checks that a run, whose chain is locked, was opened, so that its chain
+// begins with that; that it still runs, if it must; and that its subject was not
+// erased, since the tables beside the log would repeat what was erased, without
+// knowing what was decided before.
 func (t *tx) open(ctx context.Context, workflow, root string, running bool) error {
 	var state ledger.RunState
 	var id sql.NullString
@@ -145,14 +145,14 @@ func (s *Store) RecordOutcomes(ctx context.Context, workflow, root string, outco
 		if fresh > 0 && r.State != ledger.RunRunning {
 			return fmt.Errorf("%w: the run has ended as %s", ledger.ErrConflict, r.State)
 		}
-		// It finds those that are there, and holds them against what is said now.
+		// It finds existing ones, and compares them with the new ones.
 		_, err = t.append(ctx, drafts...)
 		return err
 	})
 }
 
-// outcomes writes the rows of a run's outcomes that it does not have yet, tells how
-// many those are, and returns the entries of all.
+// outcomes writes the rows of a run's outcomes that do not exist yet, and returns
+// their number and the entries of all.
 func (t *tx) outcomes(ctx context.Context, r ledger.Run, sealed *sealKey, outcomes []ledger.Outcome) (drafts []ledger.Draft, fresh int64, err error) {
 	rows := make([]any, 0, 6*len(outcomes))
 	drafts = make([]ledger.Draft, 0, len(outcomes)+1)

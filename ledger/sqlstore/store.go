@@ -2,9 +2,9 @@
 // postgres and sqlite. The statements are the same for both; [Dialect] has what
 // differs.
 //
-// A method that changes something is one transaction with its entries. An
-// entry's place in its chain is given under a lock on the chain that is held to
-// the commit, so that whoever reads sees a prefix of every chain.
+// A method that changes something is one transaction with its entries. An entry
+// gets its place in its chain under a lock on the chain that is held until the
+// commit, so that readers see a prefix of every chain.
 package sqlstore
 
 import (
@@ -38,13 +38,12 @@ type Dialect struct {
 	// Isolation is that of transactions: each statement must see what was
 	// committed before it began.
 	Isolation sql.IsolationLevel
-	// Enter, where it is not nil, waits for this process's turn to write.
+	// Enter, if not nil, waits for this process's turn to write.
 	Enter func(ctx context.Context) (leave func(), err error)
-	// There, where it is not nil, reports why the database is not the one any more that
-	// was opened: what its connections write would be lost.
+	// There, if not nil, reports why the database is no longer the one that was
+	// opened, so that what its connections write would be lost.
 	There func() error
-	// Leave, where it is not nil, gives back what holds the database, before it is
-	// closed.
+	// Leave, if not nil, releases what holds the database before it is closed.
 	Leave func() error
 	// Lock locks a chain, by its name, to the end of the transaction, where there
 	// is more than one writer, and then reads the database's clock in milliseconds
@@ -54,8 +53,8 @@ type Dialect struct {
 	// List makes of them.
 	Keys string
 	List func([]string) any
-	// Look: keys are looked for before they are inserted, since a failed insert
-	// costs more than it spares.
+	// Look reports that keys are looked up before they are inserted, since a
+	// failed insert costs more.
 	Look bool
 	// Write inserts entries of one chain, in order, with their bodies.
 	Write func(ctx context.Context, t *sql.Tx, chain string, at int64, rows []Row) error
@@ -72,18 +71,17 @@ type Dialect struct {
 	Packets func(ctx context.Context, t *sql.Tx) error
 	// Lead elects the sequencer.
 	Lead func(ctx context.Context, db *sql.DB) (release func(), err error)
-	// Erased, where it is not nil, removes from files what was deleted.
+	// Erased, if not nil, removes from files what was deleted.
 	Erased func(ctx context.Context, db *sql.DB) error
-	// Busy reports an error after which the transaction is worth another try,
-	// Taken one that a value is there which may be there once, Invalid one that a
-	// value cannot be stored, and Unavailable one that says nothing about the
-	// operation itself.
+	// Busy reports an error after which the transaction should be retried,
+	// Taken that a unique value exists already, Invalid that a value cannot be
+	// stored, and Unavailable an error that says nothing about the operation
+	// itself.
 	Busy, Taken, Invalid, Unavailable func(error) bool
-	// Stale reports an error that may be one of the connection alone: what it found
-	// when it was opened, such as a file that was read-only, holds for as long as it
-	// lives.
+	// Stale reports an error that may be the connection's alone: what it found
+	// when it was opened, such as a read-only file, holds for its lifetime.
 	Stale func(error) bool
-	// Idle is how many connections stay open that nobody uses.
+	// Idle is how many idle connections stay open.
 	Idle int
 }
 
@@ -106,7 +104,8 @@ type Store struct {
 	db     *sql.DB
 	d      Dialect
 	origin string
-	// statements are rewritten once. There are as many as this package has.
+	// statements caches rewritten statements. There are as many as this package
+	// has.
 	statements sync.Map
 }
 
@@ -129,8 +128,8 @@ func (s *Store) Close() (err error) {
 	return errors.Join(err, s.db.Close())
 }
 
-// Migrate brings the database to the newest form, and tells how many steps
-// that took. It is safe to run from several processes at once.
+// Migrate brings the database to the newest form, and returns the number of
+// migrations applied. Several processes may call it at once.
 func Migrate(ctx context.Context, db *sql.DB, d Dialect, options ...goose.ProviderOption) (int, error) {
 	files, err := fs.Sub(migrations, "migrations/"+d.Name)
 	if err != nil {
@@ -170,8 +169,8 @@ func Current(ctx context.Context, db *sql.DB, d Dialect) (bool, error) {
 	return !pending, nil
 }
 
-// known refuses a database of a program that is newer, or older than the first
-// migration: what its tables mean is not known here.
+// known refuses a database of a newer program, or one older than the first
+// migration: the meaning of its tables is not known.
 func known(ctx context.Context, p *goose.Provider) error {
 	current, target, err := p.GetVersions(ctx)
 	if err != nil {
@@ -193,25 +192,25 @@ type tx struct {
 	// chains are those that it has locked, and now is the database's clock when it
 	// locked the last of them: times rise along a chain.
 	chains map[string]bool
-	// keys has what is known of chains that are sealed, nil for those that are not.
+	// keys caches the keys of chains, nil for those that are not sealed.
 	keys map[string]*sealKey
 	now  ledger.Time
-	// careful: a value that should have been new was there when this was tried
-	// before. Entries are looked for by their keys only then: most are new.
+	// careful reports that a value that should have been new existed in an
+	// earlier attempt. Only then are entries looked up by their keys, since
+	// most are new.
 	careful bool
 }
 
 const (
-	// maxTries bounds how often a transaction is begun again after a conflict with
-	// another, and maxTaken how often after a value that was there already: the
-	// second look usually finds it.
+	// maxTries bounds the attempts of a transaction after conflicts with
+	// others, and maxTaken those after a value that existed already, which the
+	// second attempt usually finds.
 	maxTries = 50
 	maxTaken = 3
 )
 
-// do runs f in a transaction, again if another transaction was in the way: f
-// may change nothing outside but what each run sets anew. what is what was being
-// done, for errors.
+// do runs f in a transaction, and again after a conflict with another one, so f may
+// only change what each call sets again. what names the operation in errors.
 func (s *Store) do(ctx context.Context, what string, f func(*tx) error) error {
 	var err error
 	taken := 0
@@ -236,15 +235,15 @@ func (s *Store) do(ctx context.Context, what string, f func(*tx) error) error {
 		}
 	}
 	if err != nil && ctx.Err() != nil && !answered(err) {
-		// The caller has gone away in the midst of it. What database/sql says of what
-		// it found closed behind itself has no type.
+		// The caller's context ended meanwhile. The errors of database/sql for what was
+		// closed then have no type.
 		err = errors.Join(ctx.Err(), err)
 	}
 	return s.explain(what, err)
 }
 
-// answered reports whether an error is an answer of the store: the operation was
-// looked at, and refused.
+// answered reports whether an error is an answer of the store that refuses the
+// operation.
 func answered(err error) bool {
 	for _, e := range []error{sql.ErrNoRows, ledger.ErrNotFound, ledger.ErrConflict, ledger.ErrBudget, ledger.ErrInvalid, ledger.ErrGone} {
 		if errors.Is(err, e) {
@@ -272,7 +271,7 @@ func (s *Store) once(ctx context.Context, careful bool, f func(*tx) error) (err 
 	done := false
 	defer func() {
 		// Also when f panics. A rollback that fails ends the connection, and the
-		// transaction with it: what went wrong first is what counts.
+		// transaction with it; only the first error counts.
 		if !done {
 			_ = t.Rollback()
 		}
@@ -295,8 +294,8 @@ func (s *Store) there() error {
 	return s.d.There()
 }
 
-// lock locks a chain before its state is looked at, so that what is decided
-// here holds when it is written.
+// lock locks a chain before its state is read, so that decisions still hold when
+// they are written.
 func (t *tx) lock(ctx context.Context, chain string) error {
 	if t.chains[chain] {
 		return nil
@@ -313,10 +312,10 @@ func (t *tx) lock(ctx context.Context, chain string) error {
 	return nil
 }
 
-// explain wraps an error, and marks what says that the database is not there.
+// explain wraps an error, and marks one that says that the database is unavailable.
 func (s *Store) explain(what string, err error) error {
 	if err != nil && s.d.Stale(err) {
-		// This closes the connections that nobody uses.
+		// This closes idle connections.
 		s.db.SetMaxIdleConns(-1)
 		s.db.SetMaxIdleConns(s.d.Idle)
 	}
@@ -339,7 +338,7 @@ func (s *Store) explain(what string, err error) error {
 // maxText bounds each text that a statement compares or indexes.
 const maxText = 1024
 
-// storable refuses texts that not every database can hold.
+// storable refuses text that not every database can store.
 func storable(args []any) error {
 	for _, a := range args {
 		if s, ok := a.(string); ok && (strings.IndexByte(s, 0) >= 0 || !utf8.ValidString(s)) {
@@ -405,7 +404,7 @@ func (t *tx) exec(ctx context.Context, query string, args ...any) (int64, error)
 	return r.RowsAffected()
 }
 
-// row reads one row; texts that cannot be stored are found nowhere.
+// row reads one row. Looking up text that cannot be stored finds nothing.
 func (t *tx) row(ctx context.Context, query string, args ...any) scanner {
 	if err := storable(args); err != nil {
 		return nowhere{}

@@ -19,8 +19,8 @@ import (
 // the key is deleted, whatever such a run still states is sealed with a key that
 // nobody keeps.
 
-// sealKey is a key that bodies are sealed with. gone: it was deleted, and this
-// one is kept by nobody.
+// sealKey is a key with which bodies are sealed. gone reports that it was deleted,
+// and that this one is stored nowhere.
 type sealKey struct {
 	id   string
 	key  []byte
@@ -45,11 +45,11 @@ func (t *tx) lockSubject(ctx context.Context, subject string) error {
 }
 
 // lockKey locks a key: it must not be deleted before what is sealed with it is
-// there.
+// committed.
 func (t *tx) lockKey(ctx context.Context, id string) error { return t.beside(ctx, "subject key "+id) }
 
-// beside takes a lock beside those of chains: entries keep the time at which
-// their chain was locked.
+// beside takes a lock that is not a chain's: entries have the time at which their
+// chain was locked.
 func (t *tx) beside(ctx context.Context, name string) error {
 	now := t.now
 	err := t.lock(ctx, name)
@@ -59,7 +59,7 @@ func (t *tx) beside(ctx context.Context, name string) error {
 	return err
 }
 
-// keyOf returns the key of a subject, which is made at need.
+// keyOf returns the key of a subject, and creates it if necessary.
 func (t *tx) keyOf(ctx context.Context, subject string) (k sealKey, err error) {
 	if err := t.lockSubject(ctx, subject); err != nil {
 		return k, err
@@ -106,7 +106,7 @@ func (t *tx) sealing(ctx context.Context, chain string) (*sealKey, error) {
 	return nil, nil
 }
 
-// sealedWith notes the key of a chain.
+// sealedWith records the key of a chain.
 func (t *tx) sealedWith(ctx context.Context, chain string, id sql.NullString) (*sealKey, error) {
 	if k, ok := t.keys[chain]; ok || !id.Valid {
 		t.keys[chain] = k
@@ -137,7 +137,7 @@ func (t *tx) stands(ctx context.Context, workflow, root string) (r ledger.Run, k
 }
 
 // subjectOf returns the key of a run that is opened: that of its subject, or of the
-// run that it goes on with; nil for none.
+// run that it continues, or nil.
 func (t *tx) subjectOf(ctx context.Context, r ledger.Run) (*sealKey, error) {
 	var id sql.NullString
 	switch {
@@ -161,12 +161,12 @@ func (t *tx) subjectOf(ctx context.Context, r ledger.Run) (*sealKey, error) {
 // guessable are the parts of references whose values may be few.
 var guessable = []string{"input", "output", "action"}
 
-// withhold takes the digests of guessable values out of a draft's references.
+// withhold removes the digests of guessable values from a draft's references.
 func withhold(d *ledger.Draft) {
 	d.Refs = slices.DeleteFunc(slices.Clone(d.Refs), func(r ledger.Ref) bool { return slices.Contains(guessable, r.Name) })
 }
 
-// bare is what stays of a run whose subject was erased.
+// bare is what remains of a run whose subject was erased.
 func bare(r ledger.Run) ledger.Run {
 	return ledger.Run{
 		Workflow: r.Workflow, Root: r.Root, Origin: r.Origin, PlanDigest: r.PlanDigest, PlanName: r.PlanName, PlanVersion: r.PlanVersion,
@@ -174,12 +174,12 @@ func bare(r ledger.Run) ledger.Run {
 	}
 }
 
-// bareOutcome is what stays of an outcome of such a run.
+// bareOutcome is what remains of an outcome of such a run.
 func bareOutcome(o ledger.Outcome) ledger.Outcome {
 	return ledger.Outcome{Node: o.Node, Visit: o.Visit, Element: o.Element, Kind: o.Kind, Activity: o.Activity, Attempts: o.Attempts}
 }
 
-// forget takes what runs of a subject have said out of the tables beside the log.
+// forget removes the statements of a subject's runs from the tables beside the log.
 func (t *tx) forget(ctx context.Context, id string) error {
 	rows, err := t.rows(ctx, "SELECT doc FROM runs WHERE subject_key = $1", id)
 	if err != nil {

@@ -21,7 +21,7 @@ func (t *tx) stored(ctx context.Context, id string) (task.Task, string, error) {
 	return v, chain, err
 }
 
-// draftOf is an entry about a task. Its chain is run/WORKFLOW/ROOT.
+// draftOf returns an entry about a task. Its chain is run/WORKFLOW/ROOT.
 func draftOf(kind ledger.Kind, chain string, d task.Draft) ledger.Draft {
 	workflow, _, _ := ledger.RunOf(chain)
 	return ledger.Draft{Chain: chain, Key: key(kind, d.TaskID), Kind: kind, Agent: d.AgentID, Run: workflow, Task: d.TaskID}

@@ -13,34 +13,34 @@ import (
 	"chimera.ai/engine/ledger"
 )
 
-// Log is what an [Asker] needs of a [ledger.Log].
+// Log is the part of a [ledger.Log] that an [Asker] needs.
 type Log interface {
 	ledger.Tiles
 	Checkpoint(ctx context.Context) ([]byte, error)
 	AddCosignatures(ctx context.Context, checkpoint []byte) error
 }
 
-// Asker asks the witnesses of a log for their cosignatures, each on its own: none
-// waits for another, and nothing waits for any of them.
+// Asker asks the witnesses of a log for their cosignatures, each independently:
+// none waits for another, and nothing waits for any of them.
 type Asker struct {
 	Log Log
 	// Key is the log's verifier key.
 	Key       string
 	Witnesses []Witness
-	// Pause is the least time between two questions to one witness, and between
+	// Pause is the least time between two requests to one witness, and between
 	// two looks into a folder; 0 means 2 seconds.
 	Pause time.Duration
-	// Longest bounds the pause after questions that have failed, which grows; 0
-	// means 5 minutes.
+	// Longest bounds the pause after failed requests, which grows; 0 means 5
+	// minutes.
 	Longest time.Duration
-	// Within is how long the log and a witness may take for one question; 0 means a
-	// minute.
+	// Within is how long the log and a witness may take for one request; 0
+	// means a minute.
 	Within time.Duration
 	// Transport asks by HTTP; nil means one with the system's authorities, which
 	// unpacks nothing.
 	Transport http.RoundTripper
-	// Logger is told once when a witness stops to cosign, and once when it does
-	// again; nil means slog.Default().
+	// Logger logs once when a witness stops cosigning, and once when it
+	// resumes; nil means slog.Default().
 	Logger *slog.Logger
 
 	once  sync.Once
@@ -55,8 +55,8 @@ func (a *Asker) prepare() {
 	})
 }
 
-// Wake says that there is a new checkpoint. It never waits: who is asked at the
-// moment is asked for the latest one after that.
+// Wake announces a new checkpoint. It never blocks: a witness that is being asked
+// is asked for the latest one afterwards.
 func (a *Asker) Wake() {
 	a.prepare()
 	for _, w := range a.wakes {
@@ -78,7 +78,7 @@ func (a *Asker) Run(ctx context.Context) {
 	all.Wait()
 }
 
-// asking is what goes on with one witness.
+// asking is the state of asking one witness.
 type asking struct {
 	*Asker
 	witness Witness
@@ -124,7 +124,7 @@ func (a *asking) run(ctx context.Context, wake <-chan struct{}) {
 	}
 }
 
-// pause is how long the witness is left alone now.
+// pause is how long to wait before asking the witness again.
 func (a *asking) pause() time.Duration {
 	pause, longest := a.Pause, a.Longest
 	if pause <= 0 {
@@ -136,7 +136,7 @@ func (a *asking) pause() time.Duration {
 	return min(pause<<min(a.tries, 16), max(longest, pause))
 }
 
-// turn asks once, and tells whether to ask again without a new checkpoint.
+// turn asks once, and reports whether to ask again without a new checkpoint.
 func (a *asking) turn(ctx context.Context) (again bool) {
 	within := a.Within
 	if within <= 0 {
@@ -164,8 +164,8 @@ func (a *asking) turn(ctx context.Context) (again bool) {
 	return again
 }
 
-// sort is what is told of an error once: that a witness cannot be reached has
-// many texts.
+// sort classifies an error, so that it is logged once: an unreachable witness has
+// errors with many texts.
 func sort(err error) string {
 	if unreachable := new(url.Error); errors.As(err, &unreachable) {
 		return "unreachable"
@@ -217,7 +217,7 @@ func (a *asking) latest(ctx context.Context) (question, []byte, error) {
 	if err != nil {
 		return question{}, nil, fmt.Errorf("read the checkpoint: %w", err)
 	}
-	// A row of the database does not decide what a witness is asked.
+	// A row of the database alone does not decide what to ask a witness.
 	only, err := ledger.Signers{Log: a.Key}.Alone(raw)
 	if errors.Is(err, ledger.ErrCheckpoint) {
 		// By a former key, which the sequencer replaces at once, or by a strange one,

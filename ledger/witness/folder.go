@@ -19,7 +19,7 @@ const (
 	ReplyFile   = "reply"
 )
 
-// folder is a witness with whom a folder is shared.
+// folder is a witness that shares a folder with the log.
 type folder struct {
 	dir, key string
 	// asked is the request that was written last.
@@ -61,8 +61,7 @@ func (f *folder) ask(_ context.Context, q question) ([]byte, error) {
 	return reply, nil
 }
 
-// readFile reads a file that somebody else writes, who may have put anything
-// there.
+// readFile reads a file that somebody else writes, and which may be anything.
 func readFile(path string, most int64) ([]byte, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -85,8 +84,7 @@ func readFile(path string, most int64) ([]byte, error) {
 	return raw, nil
 }
 
-// writeFile writes a file whole, or not at all: it is on the disk before it has
-// its name.
+// writeFile writes a file atomically: it is on disk before it gets its name.
 func writeFile(path string, raw []byte, mode fs.FileMode) (err error) {
 	dir, name := filepath.Split(path)
 	f, err := os.CreateTemp(dir, "."+name+"-*")

@@ -10,8 +10,8 @@ import (
 	"chimera.ai/engine/ledger"
 )
 
-// Keeper is a witness that answers in a shared folder. Of all keepers with one
-// state, one may answer at a time: the caller sees to that.
+// Keeper is a witness that answers in a shared folder. The caller ensures that only
+// one keeper with the same state answers at a time.
 type Keeper struct {
 	// Secret is the witness's key, PRIVATE+KEY+….
 	Secret string
@@ -33,8 +33,8 @@ type Answer struct {
 	New bool `json:"new"`
 }
 
-// ErrRefused says that the request does not extend what the witness has cosigned, or is
-// not by the log's key.
+// ErrRefused reports that the request does not extend what the witness has
+// cosigned, or is not signed by the log's key.
 var ErrRefused = errors.New("the witness refuses")
 
 // Answer looks into the folder once, and cosigns what is asked if it extends what
@@ -56,7 +56,7 @@ func (k Keeper) answer() (a Answer, err error) {
 	}
 	reply := filepath.Join(k.Dir, ReplyFile)
 	if last == nil {
-		// What it has signed before is better than nothing, if the state is lost.
+		// If the state is lost, an earlier cosignature is better than nothing.
 		if last, err = k.mine(reply); err != nil {
 			return a, err
 		}

@@ -30,7 +30,7 @@ func (q question) request(old int64) (Request, error) {
 	return Request{old, proof, q.raw}, err
 }
 
-// door is a way to a witness.
+// door is a means to reach a witness.
 type door interface {
 	// ask returns a checkpoint that the witness has cosigned: what was asked for, or
 	// one before it. It gives errWaiting where there is no answer yet.
@@ -50,8 +50,7 @@ type remote struct {
 // answerTime bounds a question by HTTP.
 const answerTime = 10 * time.Second
 
-// newClient returns the client that witnesses are asked with. It follows nobody
-// elsewhere.
+// newClient returns the HTTP client for witnesses. It follows no redirects.
 func newClient(transport http.RoundTripper) *http.Client {
 	if transport == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
@@ -89,7 +88,7 @@ func (r *remote) ask(ctx context.Context, q question) ([]byte, error) {
 	return nil, errors.New("it is asked by others at the same time")
 }
 
-// refusal says what an answer of tlog-witness means.
+// refusal returns the meaning of an answer of tlog-witness.
 func refusal(code int) error {
 	switch code {
 	case http.StatusNotFound:

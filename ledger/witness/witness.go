@@ -1,4 +1,4 @@
-// Package witness is the log's way to its witnesses, and a witness of our own.
+// Package witness asks the witnesses of a log, and implements a witness.
 //
 // A witness is somebody else's key that cosigns the log's checkpoints
 // (https://c2sp.org/tlog-cosignature). It keeps the last one that it has signed,
@@ -6,13 +6,13 @@
 // auditors who ask for its cosignature see one log, and a log that was made anew
 // gets none.
 //
-// [Asker] asks each witness after a checkpoint, beside the log: a witness that is
-// slow or away delays nothing. It asks for the latest checkpoint only, and
-// verifies a cosignature before it is stored.
+// [Asker] asks each witness after a checkpoint, in parallel to the log: a slow or
+// unreachable witness delays nothing. It only asks for the latest checkpoint, and
+// verifies a cosignature before storing it.
 //
 // # Request
 //
-// What a witness is asked is the same on both ways, the body of add-checkpoint of
+// The request is the same in both ways, the body of add-checkpoint of
 // https://c2sp.org/tlog-witness:
 //
 //	old SIZE          of the checkpoint that the witness has cosigned last; 0 for none
@@ -55,20 +55,20 @@ import (
 	"chimera.ai/engine/ledger"
 )
 
-// Witness is how to ask one.
+// Witness says how to ask a witness.
 type Witness struct {
 	// Name is what the log's operator calls it.
 	Name string
 	// Key is its verifier key, NAME+HASH+KEY.
 	Key string
-	// Dir is the folder that is shared with it, or URL where it answers.
+	// Dir is the folder shared with it; URL is where it answers by HTTP.
 	Dir, URL string
 }
 
 // MaxWitnesses bounds the witnesses of a log.
 const MaxWitnesses = 32
 
-// Check says what is wrong with it.
+// Check reports what is wrong with it, or returns nil.
 func (w Witness) Check() error {
 	if _, err := cosign.NewVerifierForCosignatureV1(w.Key); err != nil {
 		return fmt.Errorf("the key of the witness %s is not a verifier key, NAME+HASH+KEY", w.Name)
@@ -98,8 +98,8 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// CheckAll says what is wrong with the witnesses of a log: names and keys are
-// each there once.
+// CheckAll reports what is wrong with the witnesses of a log, whose names and keys
+// must be distinct.
 func CheckAll(all []Witness, quorum int) error {
 	if len(all) > MaxWitnesses {
 		return fmt.Errorf("%d witnesses, more than %d", len(all), MaxWitnesses)
