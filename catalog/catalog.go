@@ -1,6 +1,7 @@
-// Package catalog holds what the operator says of the operations that plans may call,
-// the trust manifest, and of the adapters that their edges may name: as values, and as
-// files. What schemas, prices and transforms mean is proved by package compiler.
+// Package catalog holds the operator's statements about the operations that plans
+// may call, the trust manifest, and about the adapters that their edges may name:
+// as values, and as files. Package compiler proves what depends on schemas, prices
+// and transforms.
 package catalog
 
 import (
@@ -19,26 +20,27 @@ type Catalog struct {
 	Adapters  []Adapter
 }
 
-// Adapter is a transform of the operator's that edges name by its id. The
-// compiler writes it out into each plan that uses it, so that the plan's digest
-// pins it and a catalog that changes changes no compiled plan.
+// Adapter is a transform of the operator that edges name by its id. The compiler
+// copies it into each plan that uses it, so that the plan's digest pins it, and a
+// change of the catalog changes no compiled plan.
 type Adapter struct {
 	// ID is what the transform of an edge says.
 	ID          string
 	Description string
-	// InputSchema is what it takes, OutputSchema what it promises to give. Both
-	// stand on their own.
+	// InputSchema is what it accepts, OutputSchema what it promises to return.
+	// Both are self-contained.
 	InputSchema  json.RawMessage
 	OutputSchema json.RawMessage
 	// Transform is a JSON template over value (package expr, [expr.Adapter]).
 	Transform json.RawMessage
-	// Range is where the id stands in its file, InputAt, OutputAt and TransformAt
-	// where the rest does; invalid for one made by code.
+	// Range is the place of the id in its file, and InputAt, OutputAt and
+	// TransformAt those of the rest. They are invalid for an adapter made by
+	// code.
 	Range, InputAt, OutputAt, TransformAt diag.Range
 }
 
-// Template is what the operator knows and says of one operation. A field of a
-// node that a plan leaves out comes from here (`template: provider/operation`).
+// Template is the operator's statement about one operation. Fields that a node
+// leaves out come from here (`template: provider/operation`).
 type Template struct {
 	ProviderType plan.ProviderType
 	Provider     string
@@ -46,36 +48,36 @@ type Template struct {
 	Description  string
 	Mode         plan.Mode
 	Effect       plan.EffectClass
-	// InputSchema and OutputSchema are JSON Schemas that stand on their own. An MCP
-	// tool without an OutputSchema returns the protocol's object {content: […]}.
+	// InputSchema and OutputSchema are self-contained JSON Schemas. An MCP tool
+	// without an OutputSchema returns the protocol's object {content: […]}.
 	InputSchema  json.RawMessage
 	OutputSchema json.RawMessage
-	// TimeoutMS is in milliseconds; 0 is "not given".
+	// TimeoutMS is in milliseconds, or 0 if not given.
 	TimeoutMS int64
-	// Retry with MaxAttempts 0 is "not given". A nil On means the default kinds.
+	// Retry is not given if MaxAttempts is 0. A nil On means the default kinds.
 	Retry plan.Retry
-	// Trust is the least trust state that a node asks for; "" is "not given".
+	// Trust is the least trust state that a node asks for, or "" if not given.
 	Trust plan.Trust
 	// Status is the operation's trust state. The empty status is manual_review.
 	Status plan.Trust
 	// Fingerprint is what plans pin of an MCP tool: "sha256:" and 64 hex digits, or "".
 	Fingerprint string
-	// TrustedOutput: the operation adds no taint of its own. Its output is tainted
-	// exactly if its input is.
+	// TrustedOutput reports that the operation adds no taint: its output is
+	// tainted if and only if its input is.
 	TrustedOutput bool
-	// Endorses: the operation checks what it gets. Its output is not tainted,
-	// whatever its input is.
+	// Endorses reports that the operation checks its input: its output is never
+	// tainted.
 	Endorses bool
-	// EgressAllowed: arguments that are not trusted may leave through it.
+	// EgressAllowed reports that tainted arguments may leave through it.
 	EgressAllowed bool
-	// OpenWorld: it talks to parties outside.
+	// OpenWorld reports that it communicates with parties outside.
 	OpenWorld bool
 	// IdempotencyPort is the input port that takes an idempotency key, or "".
 	IdempotencyPort string
 	// Cost says what a call costs, or is nil.
 	Cost *Cost
-	// InProcess: a Go skill of this build. Set by code, or by the catalog file's
-	// key in_process.
+	// InProcess reports a Go skill of this build. It is set by code, or by the
+	// catalog file's key in_process.
 	InProcess bool
 	// Range is where the template stands in its file, InputAt and OutputAt where
 	// its schemas do; invalid for one made by code.
@@ -96,11 +98,10 @@ type Cost struct {
 // Name is the operation as plans and messages write it: "provider/operation".
 func (t *Template) Name() string { return OperationName(t.Provider, t.Operation) }
 
-// Merge gives a new catalog with the templates and adapters of both. An operation
-// or an adapter that stands in both, and a provider that is a skill in one and an
-// MCP server in the other, is a conflict: it is reported at other's, which is
-// left out.
-// Either catalog may be nil.
+// Merge returns a new catalog with the templates and adapters of both. An operation
+// or an adapter in both catalogs, and a provider that is a skill in one and an MCP
+// server in the other, is a conflict: it is reported in the place of other's entry,
+// which is left out. Either catalog may be nil.
 func (c *Catalog) Merge(other *Catalog) (*Catalog, diag.Diagnostics) {
 	merged := new(Catalog)
 	var ds diag.Diagnostics
@@ -145,7 +146,7 @@ func (c *Catalog) Merge(other *Catalog) (*Catalog, diag.Diagnostics) {
 	return merged, ds
 }
 
-// addAdapters adds those whose id is not there yet.
+// addAdapters adds the adapters with new ids.
 func (c *Catalog) addAdapters(more []Adapter, report bool) (ds diag.Diagnostics) {
 	known := map[string]diag.Range{}
 	for _, a := range c.Adapters {
@@ -186,7 +187,7 @@ const (
 	PlanProvider   = "plan"
 )
 
-// State is the template's trust state; one that is not given is manual_review.
+// State is the template's trust state. The default is manual_review.
 func (t *Template) State() plan.Trust {
 	if t.Status == "" {
 		return plan.ManualReview

@@ -9,8 +9,8 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// CatalogFields and those below are the tables of a catalog file. schemas/catalog.json
-// says the same to editors, and a test compares the two.
+// CatalogFields and those below are the tables of a catalog file.
+// schemas/catalog.json states the same for editors; a test compares the two.
 var CatalogFields = &fields.Table{What: "a catalog", Fields: []fields.Field{
 	fields.Required("apiVersion", fields.FormText, "always `chimera/v1`"),
 	fields.Required("kind", fields.FormText, "always `Catalog`"),
@@ -64,33 +64,33 @@ var AdapterFields = &fields.Table{What: "an adapter", Fields: []fields.Field{
 // MaxAdapters bounds the adapters of a catalog file.
 const MaxAdapters = 10_000
 
-// File is a catalog file as its fields say it. What its schemas, prices and
-// transforms mean is for a compiler to prove.
+// File holds the fields of a catalog file. A compiler proves what depends on its
+// schemas, prices and transforms.
 type File struct {
 	Templates []*TemplateEntry
 	Adapters  []*AdapterEntry
 }
 
-// TemplateEntry is a template where it stands in its file.
+// TemplateEntry is a template with its place in the file.
 type TemplateEntry struct {
 	// Template is without its schemas.
 	Template
 	Fields *fields.Record
-	// Refused reports that something in it was reported.
+	// Refused reports that it has errors.
 	Refused bool
 }
 
-// AdapterEntry is an adapter where it stands in its file.
+// AdapterEntry is an adapter with its place in the file.
 type AdapterEntry struct {
 	// Adapter is without its schemas and transform.
 	Adapter
 	Fields *fields.Record
-	// Refused reports that something in it was reported.
+	// Refused reports that it has errors.
 	Refused bool
 }
 
-// Read reads a catalog file (kind: Catalog), YAML or JSON, of one document. It is
-// nil where the document is no catalog; all that it refuses is reported.
+// Read reads a catalog file (kind: Catalog) of one document, YAML or JSON. It
+// returns nil if the document is not a catalog, and reports everything it refuses.
 func Read(r *fields.Reader) *File {
 	root := r.Single("catalog", fields.Limits)
 	if root == nil {
@@ -122,7 +122,7 @@ func Read(r *fields.Reader) *File {
 	return f
 }
 
-// atMost gives the first of the entries, and reports that there are more.
+// atMost returns the first entries, and reports if there are more.
 func atMost(r *fields.Reader, items []*syntax.Value, most int, what string) []*syntax.Value {
 	if len(items) <= most {
 		return items
@@ -185,7 +185,7 @@ func readTemplate(rep *fields.Reader, v *syntax.Value) *TemplateEntry {
 	t.TrustedOutput = fields.IsTrue(r.Get("trusted_output"))
 	t.Endorses = fields.IsTrue(r.Get("endorses"))
 	t.EgressAllowed = rep.Word(r.Get("egress"), "egress", Egresses) == "allowed"
-	// Nobody has said that an MCP tool is closed: it is taken for open.
+	// An MCP tool counts as open unless the file says otherwise.
 	t.OpenWorld = fields.IsTrue(r.Get("open_world")) || (t.ProviderType == plan.MCP && !r.Has("open_world"))
 	t.InProcess = fields.IsTrue(r.Get("in_process"))
 	if t.InProcess && t.ProviderType == plan.MCP {

@@ -38,8 +38,8 @@ const SignalReport = "chimera.report"
 // longer one is the interpreter's, which can continue as new meanwhile.
 const ShortWait = 10 * time.Second
 
-// ByReference is the size in bytes from which a value goes by reference: a history has
-// no more of it.
+// ByReference is the size in bytes from which a value is stored and passed by
+// reference.
 const ByReference = 16 << 10
 
 // QueryState is the query that answers with a [State].
@@ -73,8 +73,8 @@ type Start struct {
 	Input json.RawMessage `json:"input,omitempty"`
 	// Grant is a start grant (a DSSE envelope).
 	Grant json.RawMessage `json:"grant,omitempty"`
-	// Subject names the person whom the run is about: what the ledger has of the
-	// run can be erased under that name. "" is nobody.
+	// Subject names the person whom the run is about, or is "". The ledger's
+	// data about the run can be erased under that name.
 	Subject string `json:"subject,omitempty"`
 }
 
@@ -90,9 +90,10 @@ func IsSubject(s string) bool {
 type Identity struct {
 	// Workflow is the Temporal workflow id.
 	Workflow string `json:"workflow"`
-	// Root is the id of the first Temporal run. A reset makes a run of its own.
+	// Root is the id of the first Temporal run. A reset begins another run.
 	Root string `json:"root"`
-	// Origin is the root of the run that this one goes on with, or Root.
+	// Origin is the root of the run that this one continues after a reset, or
+	// Root.
 	Origin string `json:"origin"`
 }
 
@@ -118,15 +119,15 @@ type Outcome struct {
 	// Held has one entry for each of the node's outgoing edges that are not
 	// error edges, in plan order: whether the edge is delivered.
 	Held []bool `json:"held,omitempty"`
-	// Input and Output are the digests of what the node got and gave, as
+	// Input and Output are the digests of the node's input and output, as
 	// canonical JSON.
 	Input  string `json:"in,omitempty"`
 	Output string `json:"out,omitempty"`
-	// Attempts counts the calls made, where it is not one.
+	// Attempts counts the calls made; 0 means one.
 	Attempts int `json:"attempts,omitempty"`
 	// Request is that of the [Call] that this answers.
 	Request string `json:"request,omitempty"`
-	// Probed: nothing was called, as was asked for.
+	// Probed reports that nothing was called, as requested.
 	Probed bool `json:"probed,omitempty"`
 }
 
@@ -160,18 +161,20 @@ type Call struct {
 	// Request names this request among all of its workflow. The answer, or the
 	// failure, repeats it.
 	Request string `json:"request,omitempty"`
-	// Patient: the store was unavailable before. The activity checks that the
-	// store can be written to before it calls anything, and Temporal tries again
-	// until it can.
+	// Patient reports that the store was unavailable before. The activity
+	// checks that the store can be written to before it calls anything, and
+	// Temporal retries it until it can.
 	Patient bool `json:"patient,omitempty"`
-	// Lean: the run holds much already, so references stand for small values too.
+	// Lean reports that the run holds much already, so that small values are
+	// stored, too.
 	Lean bool `json:"lean,omitempty"`
-	// Probe: the activity calls nothing. It answers [Outcome.Probed] once the store
-	// can be written to.
+	// Probe asks the activity to call nothing, and to answer [Outcome.Probed]
+	// once the store can be written to.
 	Probe bool `json:"probe,omitempty"`
 }
 
-// Values gives the values of the call. A run has references in the place of large ones.
+// Values returns the values of the call. A run has references in place of large
+// ones.
 func (c *Call) Values() []*Value {
 	all := []*Value{&c.Input}
 	for i := range c.Deliveries {
@@ -203,8 +206,9 @@ type ChildCall struct {
 	SealedWith string `json:"-"`
 }
 
-// Report is what a child workflow came to: one of Outcome and Failure, or neither in
-// a signal that would be too large with it, after which the child returns the rest.
+// Report is the result of a child workflow: either Outcome or Failure, or neither
+// in a signal that would be too large with it, after which the child returns the
+// rest.
 type Report struct {
 	// Request is that of the [Call], and Child the workflow that made it.
 	Request string       `json:"request"`
@@ -225,7 +229,8 @@ type CallFailure struct {
 	// to wait before the next, in milliseconds.
 	Spent  int   `json:"spent,omitempty"`
 	WaitMS int64 `json:"wait_ms,omitempty"`
-	// Unstarted: no worker took the call. WrongQueue: it was one that calls no tools.
+	// Unstarted reports that no worker took the call, and WrongQueue that the
+	// worker does not call tools.
 	Unstarted  bool `json:"unstarted,omitempty"`
 	WrongQueue bool `json:"wrong_queue,omitempty"`
 }
@@ -236,15 +241,15 @@ type ChildRequest struct {
 	Child Child    `json:"child"`
 	// Request is that of the child's [Call].
 	Request string `json:"request"`
-	// Ended: the child has said that it is about to end.
+	// Ended reports that the child has announced its end.
 	Ended bool `json:"ended,omitempty"`
 }
 
 // ChildResult is the answer to a [ChildRequest].
 type ChildResult struct {
 	Request string `json:"request"`
-	// Running: the child has not ended. Otherwise Report is what it has returned, or
-	// nil where it was ended, or is not known.
+	// Running reports that the child has not ended. Otherwise Report is what it
+	// returned, or nil if it was ended from outside or is not known.
 	Running bool    `json:"running,omitempty"`
 	Report  *Report `json:"report,omitempty"`
 }
@@ -301,17 +306,17 @@ type JournalRequest struct {
 	Input string `json:"input"`
 	// Request is as in [Call].
 	Request string `json:"request,omitempty"`
-	// Entries may arrive more than once: in a batch that is tried again, and in
-	// the last one what an earlier one may have failed to write.
+	// Entries may arrive more than once: in a repeated batch, and in the last
+	// one those that an earlier one may have failed to write.
 	Entries []JournalEntry `json:"entries,omitempty"`
-	// Closing says that an end of the run may stand. Then the ledger takes no more
-	// outcomes: these are dropped, and the answer to the [CloseRequest] that follows
-	// says what it has.
+	// Closing says that an end of the run may have been stated. Then the ledger
+	// accepts no more outcomes: these are dropped, and the answer to the
+	// [CloseRequest] that follows says what the ledger has.
 	Closing bool `json:"closing,omitempty"`
 }
 
-// JournalReceipt is the answer to a [JournalRequest]: only the answer to the very
-// request says that it was written.
+// JournalReceipt is the answer to a [JournalRequest]. Only an answer that names the
+// request confirms it.
 type JournalReceipt struct {
 	// Request is that of the request, and Root that of the run which it was written for:
 	// a reset may have left an answer for the run before in the history.
@@ -319,8 +324,8 @@ type JournalReceipt struct {
 	Root    string `json:"root,omitempty"`
 }
 
-// CloseRequest asks engine/close to state the last outcomes of a run, and how it
-// ended, unless an end stands for it already.
+// CloseRequest asks engine/close to state the last outcomes of a run and how it
+// ended, unless an end has been stated.
 type CloseRequest struct {
 	Run Identity `json:"run"`
 	// Plan and Input are as in [JournalRequest]; both are empty for a run whose plan
@@ -334,16 +339,17 @@ type CloseRequest struct {
 	Output Value  `json:"output,omitempty"`
 }
 
-// Closed is the answer to a [CloseRequest]: the end that stands, which the run
-// closes with whatever it had proposed.
+// Closed is the answer to a [CloseRequest]: the stated end, with which the run
+// closes, whatever it had proposed.
 type Closed struct {
 	// Root is that of the run. An answer for another root, which a reset may have
 	// left in the history, says nothing about this run.
 	Root   string `json:"root"`
 	End    RunEnd `json:"end"`
 	Output Value  `json:"output,omitempty"`
-	// Nodes is what the ledger has of the plan's nodes, where the end stood before
-	// the request: it may have taken less than the run states now, or more.
+	// Nodes is what the ledger has about the plan's nodes, if the end was
+	// stated before the request: that may be less than the run states now, or
+	// more.
 	Nodes NodeStates `json:"nodes,omitempty"`
 }
 
@@ -443,11 +449,11 @@ const (
 	WaitRetry WaitKind = "retry"
 	// WaitTimer is any other timer.
 	WaitTimer WaitKind = "timer"
-	// WaitStore is the store, which was away; WaitQueue is a worker that calls
-	// what the node calls.
+	// WaitStore is the store, which was unavailable; WaitQueue is a worker that
+	// can make the node's call.
 	WaitStore WaitKind = "store"
 	WaitQueue WaitKind = "queue"
-	// WaitJournal is the ledger, which takes what nodes came to.
+	// WaitJournal is the ledger, which records the outcomes of nodes.
 	WaitJournal WaitKind = "journal"
 	// WaitChild is a child workflow.
 	WaitChild WaitKind = "child"
@@ -512,7 +518,7 @@ type Carried struct {
 	Attempts []byte `json:"attempts,omitempty"`
 	// Queue lists nodes that are to run next.
 	Queue []int `json:"queue,omitempty"`
-	// Waits are what the run waits for.
+	// Waits lists what the run waits for.
 	Waits []CarriedWait `json:"waits,omitempty"`
 	// Unhandled lists failed nodes whose failure no node has handled yet.
 	Unhandled []int `json:"unhandled,omitempty"`

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Kind is a member of the closed set of error kinds. Which are retried is the
-// word of a node's retry policy, which the compiler completes.
+// Kind is a member of the closed set of error kinds. A node's retry policy, which
+// the compiler completes, says which are retried.
 type Kind string
 
 // The kinds.
@@ -60,9 +60,9 @@ const (
 	StoreUnavailable Kind = "store_unavailable"
 )
 
-// WrongQueue is the type of the failure of a worker that was asked for a node which
-// it is not configured to call. It is no kind: the interpreter asks on
-// [QueueTools] instead, outside the node's contract.
+// WrongQueue is the failure type of a worker that is not configured to call a node.
+// It is not a kind: the interpreter repeats the request on [QueueTools], outside
+// the node's contract.
 const WrongQueue = "wrong_queue"
 
 // Kinds lists the closed set, in the order of the documentation.
@@ -78,7 +78,7 @@ func Kinds() []Kind {
 // Valid reports whether k is a member of the set.
 func (k Kind) Valid() bool { return slices.Contains(Kinds(), k) }
 
-// ErrorPayload is the value of an error edge, and the last word on a failed node.
+// ErrorPayload is the value of an error edge, and describes the failure of a node.
 type ErrorPayload struct {
 	Kind    Kind   `json:"kind"`
 	Message string `json:"message"`
@@ -102,14 +102,15 @@ type Failure struct {
 	NotCompensated []string `json:"not_compensated"`
 }
 
-// Error is a failure with its kind, made where the failure is seen (a
+// Error is a failure with its kind. It is created where the failure is detected (a
 // transport, a validator, a skill) and carried unchanged to the workflow.
 type Error struct {
 	Kind    Kind
 	Message string
 	// Details is a JSON text, or nil.
 	Details json.RawMessage
-	// RetryAfterMS is how long the other side asks to wait, in milliseconds; 0 is "did not say".
+	// RetryAfterMS is how long the other side asks to wait, in milliseconds, or
+	// 0.
 	RetryAfterMS int64
 	// Cause is the underlying error, for logs; it does not travel.
 	Cause error
@@ -157,9 +158,9 @@ type ErrorDetails struct {
 	// Root is that of the run whose ledger was asked, in a failure of engine/journal and
 	// engine/close.
 	Root string `json:"root,omitempty"`
-	// WaitMS is how long the interpreter waits before it asks again, in
-	// milliseconds, where the contract allows another attempt and Temporal does not
-	// make it, or the other side has said how long.
+	// WaitMS is how long the interpreter waits before it repeats the request,
+	// in milliseconds, if the contract allows another attempt that Temporal
+	// does not make, or the other side has said how long.
 	WaitMS int64 `json:"wait_ms,omitempty"`
 	// Loading is there in the failure of engine/load.
 	Loading *Loading `json:"loading,omitempty"`

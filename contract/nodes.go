@@ -1,7 +1,7 @@
 package contract
 
-// NodeStates are how nodes of a plan have ended, as a ledger has it: in plan order,
-// a letter for each.
+// NodeStates says how the nodes of a plan have ended according to a ledger: in plan
+// order, a letter for each.
 type NodeStates string
 
 // The letters of [NodeStates].
@@ -12,8 +12,8 @@ const (
 	letterDropped   = '-'
 )
 
-// Letters gives states in which nodes have ended; any other is that of a node
-// without an outcome.
+// Letters encodes the states in which nodes have ended. Any other state is that of
+// a node without an outcome.
 func Letters(states []NodeState) NodeStates {
 	letters := make([]byte, len(states))
 	for i, s := range states {
@@ -31,7 +31,7 @@ func Letters(states []NodeState) NodeStates {
 	return NodeStates(letters)
 }
 
-// State gives that of node i: Dropped where the ledger has no outcome of it.
+// State returns the state of node i: Dropped if the ledger has no outcome of it.
 func (s NodeStates) State(i int) NodeState {
 	if i < 0 || i >= len(s) {
 		return Dropped

@@ -9,17 +9,17 @@ package contract
 // and nobody can hold a run up with an answer that names a key that nobody has.
 type SealedWith struct{}
 
-// SealedError is the failure of an activity whose words were sealed. Who reads it
+// SealedError is the failure of an activity whose text was sealed. Its reader
 // compares the key with that of the request.
 type SealedError struct {
-	// Key is the id of the payload key that the failure was sealed with.
+	// Key is the id of the payload key with which the failure was sealed.
 	Key string
-	// Local: the workflow's own worker says so of a local activity, by whatever key it
-	// seals with.
+	// Local reports that the workflow's own worker reports it for a local
+	// activity, with whatever key it seals.
 	Local bool
-	// Kind is what stands beside the sealed words, which nobody vouches for.
+	// Kind is the kind beside the sealed text, which is not authenticated.
 	Kind Kind
-	// Missing: this process does not have the key, and Err says so.
+	// Missing reports that this process does not have the key, as Err says.
 	Missing bool
 	Err     error
 }

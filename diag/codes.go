@@ -1,7 +1,7 @@
 package diag
 
-// Code names a kind of finding. Codes are stable: tools may depend on them, and
-// a code never comes to mean something else.
+// Code names a kind of finding. Codes are stable: tools may depend on them, and the
+// meaning of a code never changes.
 //
 // The example of a code is the part of a plan file that is reported with it.
 // Top-level keys that an example leaves out are those of a plan without a fault;

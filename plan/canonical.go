@@ -9,14 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// Canonical gives the canonical JSON of a decoded value: nil, bool, string,
-// [json.Number], []any and map[string]any. Keys are sorted by bytes, there is no
-// white space, and numbers stand as they were written. Strings escape quotes,
-// backslashes, control characters, U+2028 and U+2029, as encoding/json does, and
-// nothing else.
+// Canonical returns the canonical JSON of a decoded value: nil, bool, string,
+// [json.Number], []any or map[string]any. Keys are sorted by bytes, there is no
+// white space, and numbers are as written. Strings escape quotes, backslashes,
+// control characters, U+2028 and U+2029, as encoding/json does, and nothing else.
 //
-// Strings that are not UTF-8 and numbers that are not JSON are errors: written
-// out, they would be other values, or two keys would become one.
+// Strings that are not UTF-8 and numbers that are not JSON are errors: encoded,
+// they would be other values, or two keys would become one.
 func Canonical(v any) (json.RawMessage, error) {
 	var buf bytes.Buffer
 	if err := appendCanonical(&buf, v); err != nil {
@@ -94,8 +93,7 @@ func appendString(buf *bytes.Buffer, s string) error {
 	return nil
 }
 
-// plain reports whether a string stands in JSON as it is, which is quickly told
-// of nearly all.
+// plain reports whether a string needs no escapes in JSON, as nearly all do not.
 func plain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= 0x80 || c == '"' || c == '\\' {

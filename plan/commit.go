@@ -2,10 +2,10 @@ package plan
 
 import "encoding/json"
 
-// Commit says how an effect is let through, checked and undone.
+// Commit says how an effect is approved, checked and undone.
 type Commit struct {
-	// Barrier indexes Plan.Barriers; -1 where the plan asks for no approval. The
-	// operator's own rules hold all the same.
+	// Barrier indexes Plan.Barriers; it is -1 if the plan asks for no approval.
+	// The operator's own rules apply all the same.
 	Barrier int `json:"barrier"`
 	// Prechecks index Plan.Nodes, sorted: the nodes that must succeed first. An
 	// implicit control edge leads from each.
@@ -18,12 +18,13 @@ type Commit struct {
 
 // Barrier is a place where effects wait until people have approved all of them.
 type Barrier struct {
-	// ID is the name that its members give, or "" for the approval of one node.
+	// ID is the name that its members state, or "" for the approval of one
+	// node.
 	ID string `json:"id,omitempty"`
 	// Members index Plan.Nodes, sorted.
 	Members []int `json:"members"`
-	// Groups must all sign: for each role the most that a member asks for, sorted
-	// by role. None: only what the operator's rules demand.
+	// Groups must all sign: for each role the largest number that a member asks
+	// for, sorted by role. Without groups only the operator's rules apply.
 	Groups []Group `json:"groups,omitempty"`
 	// ExpiresInMS is the shortest time that a member gives, in milliseconds after
 	// the barrier opens; 0 is "not given".
@@ -77,27 +78,29 @@ type ForEach struct {
 	MaxItems int `json:"max_items"`
 }
 
-// Taint is what nobody vouches for of one call with an effect.
+// Taint is what is tainted in one call with an effect.
 type Taint struct {
-	// Ports are the tainted input ports, sorted. "$" alone says that something of
-	// the input is tainted that has no port of its own.
+	// Ports are the tainted input ports, sorted. "$" alone means that a part of
+	// the input without a port of its own is tainted.
 	Ports []string `json:"ports,omitempty"`
-	// Decision: whether the call is made hangs on something tainted.
+	// Decision reports that whether the call is made depends on something
+	// tainted.
 	Decision bool `json:"decision,omitempty"`
-	// Accepted: the operator's bundle takes both without an approval.
+	// Accepted reports that the operator's bundle accepts both without an
+	// approval.
 	Accepted bool `json:"accepted,omitempty"`
 }
 
 // Any reports whether an argument or the decision is tainted.
 func (t *Taint) Any() bool { return t != nil && (t.Decision || len(t.Ports) > 0) }
 
-// Marks say of every node and edge of a plan what is tainted.
+// Marks says what is tainted in a plan.
 type Marks struct {
-	// Nodes and Edges are as long as those of the plan. A node's mark is about
+	// Nodes and Edges correspond to those of the plan. A node's mark is about
 	// what it returns and whether it runs, an edge's about what it brings and
 	// whether it is delivered.
 	Nodes, Edges []Mark
 }
 
-// Mark says what of one thing is tainted.
+// Mark says whether the value and the decision of a node or an edge are tainted.
 type Mark struct{ Value, Decision bool }

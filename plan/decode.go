@@ -8,8 +8,8 @@ import (
 	"io"
 )
 
-// Decode reads canonical bytes and verifies the plan as [Plan.Verify] does. What
-// [Plan.Encode] would not write is refused, so that a plan has one digest.
+// Decode reads canonical bytes and verifies the plan as [Plan.Verify] does. It
+// refuses bytes that [Plan.Encode] would not write, so that a plan has one digest.
 func Decode(b []byte) (*Plan, error) {
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()

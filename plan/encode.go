@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Encode gives the canonical bytes of p.
+// Encode returns the canonical bytes of p.
 func (p *Plan) Encode() ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -20,8 +20,8 @@ func (p *Plan) Encode() ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-// DigestOf gives the digest of canonical plan bytes, or of any bytes:
-// "sha256:" and 64 hex digits.
+// DigestOf returns the digest of canonical plan bytes, or of any bytes: "sha256:"
+// and 64 hex digits.
 func DigestOf(b []byte) string {
 	sum := sha256.Sum256(b)
 	return string(hex.AppendEncode([]byte("sha256:"), sum[:]))
@@ -34,8 +34,8 @@ func IsDigest(s string) bool {
 	return ok && len(digits) == 2*sha256.Size && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
-// OnlyDigest gives s if it is a digest, and otherwise "": what somebody else says may
-// be none, and of any length.
+// OnlyDigest returns s if it is a digest, and otherwise "": foreign text may be
+// anything, and of any length.
 func OnlyDigest(s string) string {
 	if IsDigest(s) {
 		return s

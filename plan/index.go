@@ -2,7 +2,7 @@ package plan
 
 import "slices"
 
-// index is what can be derived from nodes and edges, kept for speed.
+// index caches what can be derived from nodes and edges.
 type index struct {
 	built    bool
 	in, out  [][]int
@@ -11,8 +11,8 @@ type index struct {
 	heldAt   []int
 }
 
-// Index derives the adjacency of the plan. [Decode] calls it; whoever builds a
-// Plan by hand calls it once before sharing the plan between goroutines.
+// Index derives the adjacency of the plan. [Decode] calls it. Code that builds a
+// Plan by hand must call it once before sharing the plan between goroutines.
 func (p *Plan) Index() {
 	if p.index.built {
 		return
@@ -47,14 +47,14 @@ func (p *Plan) Index() {
 	p.index = x
 }
 
-// In lists the edges into node i, in plan order. The caller does not change it.
+// In lists the edges into node i, in plan order. The caller must not change it.
 func (p *Plan) In(i int) []int { return p.index.in[i] }
 
-// Out lists the edges out of node i, in plan order. The caller does not change it.
+// Out lists the edges out of node i, in plan order. The caller must not change it.
 func (p *Plan) Out(i int) []int { return p.index.out[i] }
 
-// ValueAt is the place of edge i's port in its source's OutPorts, or -1 if the
-// edge carries no value.
+// ValueAt is the index of edge i's port in its source's OutPorts, or -1 if the edge
+// carries no value.
 func (p *Plan) ValueAt(i int) int { return p.index.valueAt[i] }
 
 // OutputAt is the place of "$" in the OutPorts of edge i's source where the

@@ -7,16 +7,16 @@ import "chimera.ai/engine/contract"
 // replay.
 //
 // It crosses to the workflow as one payload: [Head], and the canonical bytes of the
-// plan where the store does not have them, so that a process decodes each plan once
+// plan if the store does not have them, so that a process decodes each plan once
 // (package payload).
 type Loaded struct {
 	Plan *Plan
 	Head Head
-	// Err says why a plan that travels as its digest could not be read from the
-	// store, where Plan is nil. Whoever needs it tries again later.
+	// Err is why a plan that travels as its digest could not be read from the
+	// store, if Plan is nil. It may be read later.
 	Err error
-	// SealedWith is the id of the payload key that this was sealed with where it was
-	// read, or "".
+	// SealedWith is the id of the payload key with which this was sealed when
+	// it was read, or "".
 	SealedWith string
 }
 
@@ -26,15 +26,15 @@ type Head struct {
 	Digest string `json:"digest"`
 	// Input is the outcome of the virtual node $input.
 	Input contract.Outcome `json:"input"`
-	// Whole is the plan's whole input, where an expression of the plan reads it.
+	// Whole is the plan's whole input, if an expression of the plan reads it.
 	Whole contract.Value `json:"whole,omitempty"`
 	// InputDigest is the digest of the plan's input, as canonical JSON.
 	InputDigest string `json:"input_digest,omitempty"`
 	// Attributes are the search attributes that the server knows.
 	Attributes []string `json:"attributes,omitempty"`
-	// Policy is the digest of the operator's bundle that the plan was compiled
-	// with, or "" where there is none. Workers of one deployment that read
-	// different bundles show by it.
+	// Policy is the digest of the operator's bundle with which the plan was
+	// compiled, or "" if there is none. It reveals workers of one deployment
+	// that read different bundles.
 	Policy string `json:"policy,omitempty"`
 	// ToolsQueue is the task queue of calls that are not in-process; "" means
 	// contract.QueueTools.

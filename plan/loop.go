@@ -1,13 +1,13 @@
 package plan
 
-// Exhausted says what follows the last visit of a loop that would go on.
+// Exhausted says what follows the last visit of a loop that would continue.
 type Exhausted string
 
 // The ways on.
 const (
 	// Fail ends the run with kind loop_exhausted.
 	Fail Exhausted = "fail"
-	// Continue goes on with the outputs of the last visit.
+	// Continue continues with the outputs of the last visit.
 	Continue Exhausted = "continue"
 )
 

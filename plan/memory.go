@@ -9,11 +9,11 @@ var (
 	listBytes  = 2 * 24
 )
 
-// Memory is about how many bytes a decoded plan holds, whose canonical bytes are
-// as many as encoded, and that are not counted. It is measured, and rather too much
-// than too little.
+// Memory estimates the bytes that a decoded plan holds, without its canonical
+// bytes, of which there are encoded. The estimate was measured, and errs on the
+// high side.
 func (p *Plan) Memory(encoded int) int {
-	// Texts are about as long as in the encoding, but each begins anew; names of
-	// fields fall away.
+	// Strings are about as long as in the encoding, but each is allocated;
+	// names of fields are not held.
 	return encoded*2/3 + cap(p.Nodes)*(nodeBytes+listBytes) + cap(p.Edges)*(edgeBytes+indexBytes)
 }

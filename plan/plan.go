@@ -68,13 +68,13 @@ type Plan struct {
 	// their first nodes.
 	Loops []Loop `json:"loops,omitempty"`
 
-	// Children are all plans that this one runs, itself or through others, sorted
-	// by digest. They are no part of the bytes: the digest in [Node.Plan] stands
-	// for each, so a plan has the same digest alone and as a part of another.
-	// [Decode] leaves them out.
+	// Children are all plans that this one runs, directly or through others,
+	// sorted by digest. They are not part of the bytes: [Node.Plan] has the
+	// digest of each, so a plan has the same digest alone and as a part of
+	// another. [Decode] leaves them out.
 	Children []Child `json:"-"`
-	// Marks say what is tainted, for pictures. They are no part of the bytes, and
-	// [Decode] leaves them out; what decides is [Node.Taint].
+	// Marks say what is tainted, for drawings. They are not part of the bytes,
+	// and [Decode] leaves them out; decisions depend on [Node.Taint].
 	Marks *Marks `json:"-"`
 
 	index index
@@ -176,9 +176,11 @@ type Node struct {
 	Retry        Retry        `json:"retry,omitzero"`
 	// Fingerprint is what the plan pins of an MCP tool, or "".
 	Fingerprint string `json:"fingerprint,omitempty"`
-	// InProcess: the operation is a Go function of the engine's workers.
+	// InProcess reports that the operation is a Go function of the engine's
+	// workers.
 	InProcess bool `json:"in_process,omitempty"`
-	// Local: in-process, pure, deterministic and short, so it may run as a local activity.
+	// Local reports that the node is in-process, pure, deterministic and short,
+	// so that it may run as a local activity.
 	Local bool `json:"local,omitempty"`
 
 	// InputSchema and OutputSchema index Plan.Schemas. $input has an output
@@ -191,10 +193,11 @@ type Node struct {
 	RequiredPorts []string `json:"required_ports,omitempty"`
 	// OutPorts are the output ports that outgoing edges read, sorted; "$" is the whole output.
 	OutPorts []string `json:"out_ports,omitempty"`
-	// ReadsInput: an expression that is evaluated at this node (With, an incoming
-	// edge's transform) reads the plan's input.
+	// ReadsInput reports that an expression evaluated at this node (With, an
+	// incoming edge's transform) reads the plan's input.
 	ReadsInput bool `json:"reads_input,omitempty"`
-	// RoutesOnInput: a predicate on an outgoing edge reads the plan's input.
+	// RoutesOnInput reports that a predicate on an outgoing edge reads the
+	// plan's input.
 	RoutesOnInput bool `json:"routes_on_input,omitempty"`
 
 	// Plan is the digest of the plan that the node runs, or "".
@@ -215,11 +218,11 @@ type Node struct {
 	// Undoes is the node whose compensation this one belongs to, or 0, which is
 	// $input and has none.
 	Undoes int `json:"undoes,omitempty"`
-	// Called: the node is no part of the run. It has no edges, and runs when the
-	// Verify of another node calls it.
+	// Called reports that the node is not part of the run. It has no edges, and
+	// runs when the Verify of another node calls it.
 	Called bool `json:"called,omitempty"`
-	// Description, Resources and Priority (low, medium, high) are what the author
-	// tells the people who approve. They are given where a call may wait for them.
+	// Description, Resources and Priority (low, medium, high) are for the
+	// people who approve. They are set if a call may wait for approval.
 	Description string   `json:"description,omitempty"`
 	Resources   []string `json:"resources,omitempty"`
 	Priority    string   `json:"priority,omitempty"`
@@ -240,8 +243,8 @@ type Retry struct {
 	MaxMS           int64 `json:"max_ms"`
 }
 
-// Again reports whether the contract allows another attempt when one of that kind
-// of failure was the last of so many. Credentials are refreshed once only.
+// Again reports whether the contract allows another attempt after so many, of which
+// the last failed with that kind. Credentials are refreshed only once.
 func (r *Retry) Again(kind contract.Kind, attempts int) bool {
 	return attempts < r.MaxAttempts && slices.Contains(r.On, kind) && (kind != contract.Auth || attempts < 2)
 }
@@ -277,16 +280,17 @@ type Edge struct {
 	Required bool     `json:"required,omitempty"`
 	// When is a predicate in CEL, or "".
 	When string `json:"when,omitempty"`
-	// Otherwise: delivered if no sibling conditional edge holds.
+	// Otherwise reports that the edge is delivered if no sibling conditional
+	// edge holds.
 	Otherwise bool `json:"otherwise,omitempty"`
-	// Transform is a JSON template, or nil. That of an adapter is written out, so
-	// that the digest pins it.
+	// Transform is a JSON template, or nil. The template of an adapter is
+	// copied, so that the digest pins it.
 	Transform json.RawMessage `json:"transform,omitempty"`
-	// ReadsOutput: the transform reads the source's whole output. On an edge from
-	// $compensate, that it is delivered only where the output is known.
+	// ReadsOutput reports that the transform reads the source's whole output.
+	// An edge from $compensate is then delivered only if the output is known.
 	ReadsOutput bool `json:"reads_output,omitempty"`
-	// Implicit: the source does not spell the edge out, a precheck of the target
-	// makes it.
+	// Implicit reports that the edge is not in the source, but stands for a
+	// precheck of its target.
 	Implicit bool `json:"implicit,omitempty"`
 }
 
@@ -296,7 +300,7 @@ func (e *Edge) Carries() bool {
 	return e.Type != Control && e.FromPort != DonePort && e.ToPort != StartPort
 }
 
-// EdgeString writes edge i for people: "from.port -> to.port".
+// EdgeString formats edge i for people: "from.port -> to.port".
 func (p *Plan) EdgeString(i int) string {
 	e := &p.Edges[i]
 	return p.Nodes[e.From].ID + "." + e.FromPort + " -> " + p.Nodes[e.To].ID + "." + e.ToPort

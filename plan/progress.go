@@ -6,7 +6,7 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// EdgeState is what is known of an edge.
+// EdgeState is the state of an edge.
 type EdgeState byte
 
 // The states of an edge.
@@ -16,8 +16,8 @@ const (
 	EdgeSkipped
 )
 
-// NodeState is what is known of a node, in the order of a node's life. The numbers
-// are in the histories of runs that continue as new.
+// NodeState is the state of a node, in the order of its life. The numbers are in
+// the histories of runs that continue as new.
 type NodeState byte
 
 // The states of a node.
@@ -30,17 +30,17 @@ const (
 	NodeSkipped
 )
 
-// Settled reports whether a node in this state will not change any more.
+// Settled reports whether a node in this state will not change any longer.
 func (s NodeState) Settled() bool { return s >= NodeSucceeded }
 
 // Progress resolves the edges and nodes of one plan, by the rules of the plan
-// language. It knows nothing of calls or time: its user says how each node has
+// language. It knows nothing about calls or time: its user states how each node has
 // ended, and it says which nodes run next.
 //
 // A node is decided once all its incoming edges have resolved. It runs if every
 // required edge was delivered, every port that its input schema requires has a
-// value, and, where it has edges at all, at least one was delivered. Otherwise
-// it is skipped, and all its edges with it. The node $output is assembled after all
+// value, and, if it has edges at all, at least one was delivered. Otherwise it is
+// skipped, and all its edges with it. The node $output is assembled after all
 // others, by a rule of its own ([Progress.Assembles]).
 type Progress struct {
 	plan  *Plan
@@ -50,14 +50,14 @@ type Progress struct {
 	open []int32
 	// queue holds decided nodes that run, in the order of their decision.
 	queue []int
-	// settled counts nodes that will not change any more.
+	// settled counts nodes that will not change any longer.
 	settled int
 	// log lists nodes in the order in which they settled, until they are taken.
 	log []int
 	// unhandled lists failed nodes whose error edges were delivered, while no
 	// target of them runs yet.
 	unhandled []int
-	// orphans lists failed nodes whose failure nobody handles.
+	// orphans lists failed nodes whose failure is not handled.
 	orphans []int
 }
 
@@ -227,9 +227,9 @@ func (s *Progress) filled(i int) bool {
 	return filled[WholePort] || !slices.ContainsFunc(n.RequiredPorts, func(port string) bool { return !filled[port] })
 }
 
-// review moves failures that nobody can handle any more to orphans, and forgets
-// those that are handled: a target of one of their delivered error edges runs.
-// $output counts as a target that runs, since it is assembled at the end.
+// review moves failures that can no longer be handled to orphans, and drops those
+// that are handled: a target of one of their delivered error edges runs. $output
+// counts as a target that runs, since it is assembled at the end.
 func (s *Progress) review() {
 	still := s.unhandled[:0]
 	for _, i := range s.unhandled {
@@ -259,24 +259,24 @@ func (s *Progress) review() {
 	s.unhandled = still
 }
 
-// Orphans lists the failed nodes whose failure nobody handles, in the order in which
-// that was found. Any of them ends a run.
+// Orphans lists the failed nodes whose failure is not handled, in the order of
+// discovery. Any of them ends a run.
 func (s *Progress) Orphans() []int { return s.orphans }
 
-// Node is what is known of node i.
+// Node is the state of node i.
 func (s *Progress) Node(i int) NodeState { return s.nodes[i] }
 
-// Edge is what is known of edge e.
+// Edge is the state of edge e.
 func (s *Progress) Edge(e int) EdgeState { return s.edges[e] }
 
-// Ready counts the nodes that [Progress.Next] would give.
+// Ready counts the nodes that [Progress.Next] would return.
 func (s *Progress) Ready() int { return len(s.queue) }
 
-// Settled counts the nodes that will not change any more, $input among them and
-// $output not.
+// Settled counts the nodes that will not change any longer, including $input but
+// not $output.
 func (s *Progress) Settled() int { return s.settled }
 
-// TakeSettled gives the nodes that have settled since it was last called, in that
+// TakeSettled returns the nodes that have settled since it was last called, in that
 // order.
 func (s *Progress) TakeSettled() []int {
 	log := s.log

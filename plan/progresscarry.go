@@ -2,7 +2,8 @@ package plan
 
 import "chimera.ai/engine/contract"
 
-// Carry writes the progress into what an execution of a run hands to the next.
+// Carry writes the progress into the state that an execution of a run passes to the
+// next.
 func (s *Progress) Carry(c *contract.Carried) {
 	c.Nodes, c.Edges = make([]byte, len(s.nodes)), make([]byte, len(s.edges))
 	for i, state := range s.nodes {
@@ -14,8 +15,8 @@ func (s *Progress) Carry(c *contract.Carried) {
 	c.Queue, c.Unhandled = s.queue, s.unhandled
 }
 
-// Restore takes up a carried progress, in place of one of which nothing has run. It
-// reports whether that fits the plan.
+// Restore restores a carried progress. Nothing may have run yet. It reports whether
+// the progress fits the plan.
 func (s *Progress) Restore(c *contract.Carried) bool {
 	if len(c.Nodes) != len(s.nodes) || len(c.Edges) != len(s.edges) {
 		return false

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Bounds of numbers that run time computes with. They lie beyond what the
-// compiler lets pass, and keep durations and counts from overflowing.
+// Bounds of numbers that are computed with at run time. They exceed what the
+// compiler accepts, and keep durations and counts from overflowing.
 const (
 	// maxMS bounds every time: a thousand years.
 	maxMS = 1000 * 366 * 24 * 60 * 60 * 1000
@@ -248,9 +248,9 @@ func (p *Plan) verifyPayloads() error {
 	return nil
 }
 
-// verifyChildren checks that Children, where they are given, are the plans that
-// the nodes name, themselves or through others, and no more. That no plan runs
-// itself follows: none can hold its own digest.
+// verifyChildren checks that Children, if given, are exactly the plans that the
+// nodes run, directly or through others. It follows that no plan runs itself, since
+// none can contain its own digest.
 func (p *Plan) verifyChildren() error {
 	if len(p.Children) == 0 {
 		return nil

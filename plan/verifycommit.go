@@ -16,10 +16,10 @@ const (
 	maxCount = 1_000_000
 )
 
-// acts reports whether a call of the class leaves something outside.
+// acts reports whether a call of the class has an effect outside.
 func (e EffectClass) acts() bool { return e == Staged || e.commits() }
 
-// commits reports whether a call of the class takes effect for good.
+// commits reports whether the effect of a call of the class is final.
 func (e EffectClass) commits() bool { return e == Committing || e == Irreversible }
 
 // verifyEffect checks what a node says of its effect, alone.
@@ -197,8 +197,8 @@ func (p *Plan) verifyBarriers(waits []int) error {
 	return nil
 }
 
-// ordered reports whether an edge path leads from one member to another; back
-// edges are no way, since they lead to another visit.
+// ordered reports whether a path leads from one member to another, without back
+// edges, which lead to another visit.
 func (p *Plan) ordered(members []int) bool {
 	out := p.forward()
 	seen := make([]bool, len(p.Nodes))
@@ -219,8 +219,8 @@ func (p *Plan) ordered(members []int) bool {
 	return false
 }
 
-// verifyBlocks checks that the nodes which undo an effect hang on its
-// $compensate edges alone.
+// verifyBlocks checks that the nodes which undo an effect are reached only through
+// its $compensate edges.
 func (p *Plan) verifyBlocks() error {
 	last := len(p.Nodes) - 1
 	entered := make([]bool, len(p.Nodes))

@@ -32,7 +32,7 @@ func (p *Plan) forward() [][]int {
 	return out
 }
 
-// loopOf gives the loop of each node, counted from 1, or 0.
+// loopOf returns the loop of each node, counted from 1, or 0.
 func (p *Plan) loopOf() []int {
 	of := make([]int, len(p.Nodes))
 	for i := range p.Loops {
@@ -104,8 +104,8 @@ func (p *Plan) verifyLoops() error {
 	return p.verifyOrder(of)
 }
 
-// verifyOrder checks that edges which are no back edges make no cycle, and that
-// every node of a loop lies on a way from its header to its latch.
+// verifyOrder checks that edges other than back edges form no cycle, and that every
+// node of a loop is on a path from its header to its latch.
 func (p *Plan) verifyOrder(of []int) error {
 	out := p.forward()
 	waits := make([]int, len(p.Nodes))

@@ -14,14 +14,14 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// Bundle is what the operator's bundle says. The compiler reads Allow; all else is
-// for whoever decides on a single action, and is data here whose shape and
-// expressions were checked. A nil bundle allows no irreversible effect.
+// Bundle holds the statements of the operator's bundle. The compiler reads Allow;
+// the rest is for decisions about single actions, and only its form and its
+// expressions have been checked. A nil bundle allows no irreversible effect.
 type Bundle struct {
 	Version string
-	// Thresholds are risks above which an action is not approved by itself.
+	// Thresholds are risks above which an action is not approved automatically.
 	Thresholds []Threshold
-	// Floor is the least approval that effects need, whatever a plan says.
+	// Floor lists the least approvals that effects need, whatever a plan says.
 	Floor []Floor
 	// Lift says who may lift an escalation, sorted by file place.
 	Lift []Lift
@@ -34,7 +34,8 @@ type Bundle struct {
 	// accepted without a causal model.
 	Unmodelled []string
 	Rules      []Rule
-	// Range is where the version stands; invalid for a policy made by code.
+	// Range is the place of the version. It is invalid for a policy made by
+	// code.
 	Range diag.Range
 }
 
@@ -49,7 +50,7 @@ type Match struct {
 // Allow is one entry of a policy's allow list.
 type Allow struct {
 	Match
-	// Tainted: tainted arguments and decisions need no approval.
+	// Tainted reports that tainted arguments and decisions need no approval.
 	Tainted bool
 	Range   diag.Range
 }
@@ -84,11 +85,11 @@ type Lift struct {
 	Range  diag.Range
 }
 
-// Caps bound one run. A zero number and a nil money are no bound.
+// Caps bounds one run. Zero and nil mean no bound.
 type Caps struct {
 	InvocationsPerRun int64
 	ProbCostPerRun    *Money
-	// InvocationsAt and ProbCostAt are where the two stand.
+	// InvocationsAt and ProbCostAt are their places.
 	InvocationsAt, ProbCostAt diag.Range
 }
 
@@ -103,7 +104,7 @@ type Money struct {
 // Rule is a predicate over actions.
 type Rule struct {
 	ID string
-	// Soft: it escalates where it fails. A hard rule rejects.
+	// Soft reports that the rule escalates if it fails. A hard rule rejects.
 	Soft bool
 	// Match and Require are CEL predicates over `action`.
 	Match, Require string
@@ -111,13 +112,12 @@ type Rule struct {
 	Range          diag.Range
 }
 
-// Merge makes one bundle of the files that it spans. All have the same
-// version; a rule, a cap, a reason to lift and the threshold for all actions
-// stand in one of them only. Nil bundles are left out, and nothing but nil is
-// nil. The policy is nil, too, where the diagnostics hold an error.
+// Merge returns the one bundle of several files. All have the same version; a rule,
+// a cap, a reason to lift and the threshold for all actions may each be in only one
+// of them. Nil bundles are left out; the result is nil if all are, or if the
+// diagnostics contain an error.
 //
-// A reason to lift names a soft rule of the bundle: a hard one rejects, so there
-// is nothing to lift.
+// A reason to lift names a soft rule of the bundle, since a hard one rejects.
 func Merge(files ...*Bundle) (*Bundle, diag.Diagnostics) {
 	merged, ds := merge(files)
 	ds = append(ds, merged.lifts()...)
@@ -128,8 +128,8 @@ func Merge(files ...*Bundle) (*Bundle, diag.Diagnostics) {
 	return merged, ds
 }
 
-// Digest identifies what a bundle says, wherever its files lie: "sha256:" and 64
-// hex digits, or "" for a nil policy.
+// Digest identifies the contents of a bundle, however they are spread over files:
+// "sha256:" and 64 hex digits, or "" for a nil policy.
 func (p *Bundle) Digest() string {
 	if p == nil {
 		return ""
@@ -156,7 +156,7 @@ func (p *Bundle) Digest() string {
 	}
 	text, err := json.Marshal(c)
 	if err != nil {
-		// Only a threshold made by code can be no JSON.
+		// Only a threshold made by code can be invalid JSON.
 		text = []byte(err.Error())
 	}
 	return plan.DigestOf(append([]byte("policy-bundle/1\x00"), text...))

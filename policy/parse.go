@@ -17,7 +17,7 @@ import (
 )
 
 // BundleFields and those below are the tables of a policy file. schemas/policy.json
-// says the same to editors, and a test compares the two.
+// states the same for editors; a test compares the two.
 var BundleFields = &fields.Table{What: "a policy bundle", Fields: []fields.Field{
 	fields.Required("apiVersion", fields.FormText, "always `chimera/v1`"),
 	fields.Required("kind", fields.FormText, "always `PolicyBundle`"),
@@ -100,15 +100,15 @@ const (
 	MaxInvocations = 1_000_000_000
 )
 
-// Parse reads a policy file (kind: PolicyBundle), YAML or JSON, of one
-// document. A bundle may span several files: see [Merge]. The policy is
-// nil exactly if the diagnostics hold an error. It is pure.
+// Parse reads a policy file (kind: PolicyBundle) of one document, YAML or JSON. A
+// bundle may span several files: see [Merge]. The policy is nil if and only if the
+// diagnostics contain an error. Parse is pure.
 func Parse(src diag.Source) (*Bundle, diag.Diagnostics) {
 	u := embedded.NewExpressions(fields.NewReader(src), func(string) bool { return false })
 	p := readPolicy(u)
 	if p != nil {
-		// Merging with nothing finds what the file says twice. The rules whose
-		// escalation it lifts may stand in another file.
+		// Merging with nothing finds duplicates within the file. The rules whose
+		// escalation it lifts may be in another file.
 		_, ds := merge([]*Bundle{p})
 		for _, d := range ds {
 			u.Report(d)
@@ -151,7 +151,7 @@ func readPolicy(u *embedded.Expressions) *Bundle {
 	return p
 }
 
-// entries gives the items of a list of bounded length.
+// entries returns the items of a list of bounded length.
 func entries(rep *fields.Reader, v *syntax.Value, name string) []*syntax.Value {
 	if v == nil {
 		return nil
@@ -159,8 +159,8 @@ func entries(rep *fields.Reader, v *syntax.Value, name string) []*syntax.Value {
 	return rep.AtMost(v.Items, MaxRules, name)
 }
 
-// names reads a list of names. An empty list is refused: it could be meant as
-// "none", and an absent one means "all".
+// names reads a list of names. It refuses an empty list, which might be meant as
+// "none", while an absent one means "all".
 func namesIn(rep *fields.Reader, v *syntax.Value, name string) []*syntax.Value {
 	if v == nil {
 		return nil
@@ -188,8 +188,8 @@ func nameList(rep *fields.Reader, v *syntax.Value, name string, g fields.Grammar
 	return out
 }
 
-// readMatch reads which actions an entry is about, as far as its table has the
-// fields.
+// readMatch reads which actions an entry is about, from those fields that its table
+// has.
 func readMatch(rep *fields.Reader, r *fields.Record) Match {
 	var m Match
 	for _, f := range r.Table.Fields {
@@ -235,7 +235,7 @@ func readThresholds(rep *fields.Reader, p *Bundle, v *syntax.Value) {
 	}
 }
 
-// risk reads max_auto_launch_risk, or gives "".
+// risk reads max_auto_launch_risk, or returns "".
 func risk(rep *fields.Reader, r *fields.Record) (json.Number, diag.Range) {
 	v := r.Get("max_auto_launch_risk")
 	if v == nil {
@@ -357,7 +357,7 @@ func readRule(u *embedded.Expressions, p *Bundle, v *syntax.Value) {
 	}
 }
 
-// rulePredicate checks a predicate over an action and gives its text.
+// rulePredicate checks a predicate over an action and returns its text.
 func rulePredicate(u *embedded.Expressions, v *syntax.Value) string {
 	if v == nil {
 		return ""

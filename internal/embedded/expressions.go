@@ -1,5 +1,5 @@
-// Package embedded compiles the expressions that stand in a document, and reports
-// what is wrong with one at its place there, with what its author probably meant.
+// Package embedded compiles the expressions in a document, and reports what is
+// wrong with one in its place, with what its author probably meant.
 package embedded
 
 import (
@@ -18,21 +18,22 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// Expressions compiles the expressions of a file where they stand, each text once,
-// and reports what is wrong with them.
+// Expressions compiles the expressions of a file, each text once, and reports what
+// is wrong with them.
 type Expressions struct {
 	*fields.Reader
 	predicates map[Source]predicateResult
 	templates  map[Source]templateResult
-	// guesses is what is left of finding expressions of other languages in texts.
+	// guesses is the work left for finding expressions of other languages in
+	// texts.
 	guesses int
-	// elsewhere reports whether the file has something of that name that no
-	// expression reads.
+	// elsewhere reports whether the file has something of that name that
+	// expressions cannot read.
 	elsewhere func(name string) bool
 }
 
-// NewExpressions gives the expressions of the file that is read. A name of which
-// elsewhere is true is told from one that is misspelt.
+// NewExpressions returns the expressions of a file. elsewhere distinguishes names
+// that expressions cannot read from misspelt ones.
 func NewExpressions(rep *fields.Reader, elsewhere func(name string) bool) *Expressions {
 	return &Expressions{
 		Reader: rep, elsewhere: elsewhere, guesses: maxLookalikes,
@@ -40,8 +41,8 @@ func NewExpressions(rep *fields.Reader, elsewhere func(name string) bool) *Expre
 	}
 }
 
-// CompilePredicates compiles predicates side by side. What comes of each is the same
-// as if it were compiled when it is met.
+// CompilePredicates compiles predicates in parallel. The results do not depend on
+// the order.
 func (u *Expressions) CompilePredicates(keys []Source) {
 	var todo []Source
 	for _, key := range keys {
@@ -66,7 +67,8 @@ type Template struct {
 	Value any
 	Raw   json.RawMessage
 	Scope expr.Scope
-	// Converted: Value has conversions of numbers that Template does not.
+	// Converted reports that Value has conversions of numbers that Template
+	// does not.
 	Converted bool
 }
 
@@ -86,7 +88,7 @@ type templateResult struct {
 	errs     []expr.TemplateError
 }
 
-// Predicate compiles a CEL predicate where it stands, or gives nil.
+// Predicate compiles a CEL predicate, or reports why not and returns nil.
 func (u *Expressions) Predicate(v *syntax.Value, scope expr.Scope, node, edge string) *expr.Program {
 	if v == nil || !u.Quoted(v, node, edge) {
 		return nil
@@ -143,7 +145,7 @@ func (u *Expressions) Refuse(at diag.Range, v *syntax.Value, bad expr.Error, sco
 	})
 }
 
-// nearReference is the name or function that was most probably meant, or "".
+// nearReference returns the name or function that was most probably meant, or "".
 func (u *Expressions) nearReference(bad expr.Error, scope expr.Scope) string {
 	if bad.Call {
 		if name := functionWords[bad.Unknown]; name != "" {
@@ -170,8 +172,8 @@ var functionWords = map[string]string{
 	"some": "exists", "any": "exists", "every": "all", "default": "orValue", "coalesce": "orValue",
 }
 
-// Point is the range of the name, or else the character, at a byte of a string's
-// text; at its end the last character.
+// Point returns the range of the name or character at a byte of a string's text, or
+// of the last character if that is the end.
 func (u *Expressions) Point(v *syntax.Value, offset int) diag.Range {
 	if v.Text == "" {
 		return v.Range()
@@ -202,7 +204,7 @@ func word(c byte) bool {
 	return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
 }
 
-// Quoted refuses a comment right behind an unquoted expression: YAML ends the
+// Quoted refuses a comment directly after an unquoted expression: YAML ends the
 // expression there, which its author may not have meant.
 func (u *Expressions) Quoted(v *syntax.Value, node, edge string) bool {
 	if v.Kind != syntax.String || !v.Plain() || !v.Commented() {
@@ -219,7 +221,7 @@ func (u *Expressions) Quoted(v *syntax.Value, node, edge string) bool {
 
 var emptyExpression = regexp.MustCompile(`\$\{\s*\}`)
 
-// Template compiles a JSON template where it stands, or gives nil.
+// Template compiles a JSON template, or reports why not and returns nil.
 func (u *Expressions) Template(v *syntax.Value, scope expr.Scope, node, edge string) *Template {
 	refused := u.templateStrings(v, nil, scope, node, edge)
 	value := v.Any()
@@ -261,8 +263,8 @@ func (u *Expressions) Template(v *syntax.Value, scope expr.Scope, node, edge str
 	return r.template
 }
 
-// templateStrings checks what only the text of the strings can tell, and adds
-// those that are refused to the list.
+// templateStrings checks what only the text of the strings shows, and adds those
+// that are refused to the list.
 func (u *Expressions) templateStrings(v *syntax.Value, refused []*syntax.Value, scope expr.Scope, node, edge string) []*syntax.Value {
 	for _, item := range v.Items {
 		refused = u.templateStrings(item, refused, scope, node, edge)
@@ -290,7 +292,7 @@ func (u *Expressions) templateStrings(v *syntax.Value, refused []*syntax.Value, 
 	return refused
 }
 
-// Follow finds the value at a path of keys and indexes, as far as it leads.
+// Follow follows a path of keys and indexes as far as possible.
 func Follow(v *syntax.Value, path []any) *syntax.Value {
 	for _, step := range path {
 		switch s := step.(type) {

@@ -10,9 +10,8 @@ import (
 	"chimera.ai/engine/internal/syntax"
 )
 
-// Fix is an expression as CEL would write it, where its text has what other
-// languages have for the same: `and`, `===`, a condition between `${` and `}`.
-// It is "" unless fits accepts it.
+// Fix rewrites an expression in the syntax of other languages as CEL: `and`, `===`,
+// a condition between `${` and `}`. It returns "" unless fits accepts the result.
 func Fix(text string, fits func(string) bool) string {
 	inner := strings.TrimSpace(text)
 	for _, marks := range [][2]string{{"${", "}"}, {"{{", "}}"}, {"{", "}"}} {
@@ -32,7 +31,7 @@ func Fix(text string, fits func(string) bool) string {
 	return ""
 }
 
-// operators writes the operators of other languages as those of CEL, outside of
+// operators replaces the operators of other languages by those of CEL, outside of
 // strings.
 func operators(text string) string {
 	var out strings.Builder
@@ -93,19 +92,19 @@ func operators(text string) string {
 	return out.String()
 }
 
-// maxLookalikes bounds how often what stands in the texts of a file is compiled,
-// and maxLookalikesEach how often that of one string is.
+// maxLookalikes bounds how many parts of the texts of a file are compiled, and
+// maxLookalikesEach those of one string.
 const (
 	maxLookalikes     = 10_000
 	maxLookalikesEach = 16
 )
 
-// maxLookalike is the largest number of bytes that are looked at as one.
+// maxLookalike is the largest length of a part, in bytes.
 const maxLookalike = 1_000
 
-// lookalike warns of a string in which a text has the form of an expression in
-// another language: `{{ input.x }}`, `{input.x}`, `$(input.x)`, `$input.x`. What
-// stands there must compile, and read a name of the scope.
+// lookalike warns about a string with a part in the form of an expression in
+// another language: `{{ input.x }}`, `{input.x}`, `$(input.x)`, `$input.x`. The
+// part must compile, and read a name of the scope.
 func (u *Expressions) lookalike(v *syntax.Value, scope expr.Scope, node, edge string) {
 	found, meant := u.Lookalikes(v.Text, scope)
 	if len(found) == 0 {
@@ -125,8 +124,9 @@ func (u *Expressions) lookalike(v *syntax.Value, scope expr.Scope, node, edge st
 	u.Report(d)
 }
 
-// Lookalikes are the ranges of a template's string that have the form of an
-// expression in another language, and the string with expressions of CEL there.
+// Lookalikes returns the ranges of a template's string that have the form of an
+// expression in another language, and the string with CEL expressions in their
+// place.
 func (u *Expressions) Lookalikes(text string, scope expr.Scope) (found [][2]int, meant string) {
 	if !strings.ContainsAny(text, "{$") {
 		return nil, text
@@ -135,7 +135,7 @@ func (u *Expressions) Lookalikes(text string, scope expr.Scope) (found [][2]int,
 	u.guesses -= left
 	defer func() { u.guesses += left }()
 	names := scope.Names()
-	// compiled is CEL for what stands between the marks, or "".
+	// compiled returns CEL for the text between the marks, or "".
 	compiled := func(inner string) string {
 		inner = strings.TrimSpace(inner)
 		if !slices.ContainsFunc(names, func(name string) bool { return strings.Contains(inner, name) }) {
@@ -169,15 +169,15 @@ func (u *Expressions) Lookalikes(text string, scope expr.Scope) (found [][2]int,
 	return found, b.String() + text[done:]
 }
 
-// marked looks at one place of a text. It gives where to look next, and what
-// stands between the marks of another language there, as compiled gives it.
+// marked looks at one place of a text. It returns the next place, and the CEL for
+// what is between the marks of another language, or "".
 func marked(text string, i int, names []string, compiled func(string) string) (next int, source string) {
 	rest := text[i:min(i+maxLookalike, len(text))]
 	switch {
 	case rest[0] == '\\':
 		return min(i+2, len(text)), ""
 	case strings.HasPrefix(rest, "$$"):
-		// `$${` is an escape, and probably the braces behind it are meant, too.
+		// `$${` is an escape, and the braces after it are probably meant as well.
 		next = i + 2
 		for next < len(text) && text[next] == '{' {
 			next++
@@ -200,8 +200,8 @@ func marked(text string, i int, names []string, compiled func(string) string) (n
 	return i + 1, ""
 }
 
-// closed finds the mark that ends what n bytes of text have opened: the first
-// before which there is something that compiles.
+// closed finds the closing mark for the n bytes that open text: the first one
+// before which the text compiles.
 func closed(text string, n int, mark string, compiled func(string) string) (end int, source string) {
 	const most = 4
 	end = n
@@ -218,8 +218,8 @@ func closed(text string, n int, mark string, compiled func(string) string) (end 
 	return n, ""
 }
 
-// selected is the length of a `$` with a name behind it and what is selected of
-// it, or 1 where there is no such name.
+// selected returns the length of a `$` with a name and the selections from it, or 1
+// if there is no such name.
 func selected(text string, names []string) int {
 	wordEnd := func(at int) int {
 		for at < len(text) && word(text[at]) {
@@ -252,7 +252,7 @@ func selected(text string, names []string) int {
 	return end
 }
 
-// ConstantText is a template's string for a text that is always the same.
+// ConstantText returns the template string for a constant text.
 func ConstantText(text string) string {
 	return "${'" + strings.NewReplacer(`\`, `\\`, "'", `\'`, "\n", `\n`, "\r", `\r`).Replace(text) + "'}"
 }

@@ -13,8 +13,8 @@ var (
 	TrustStates   = []string{"allow_auto", "manual_review", "block"}
 )
 
-// Limits bounds a file before anything is understood of it: room for a plan of
-// 100,000 nodes that use templates, and a tenth of that written out.
+// Limits bounds a file before it is interpreted: it leaves room for a plan of
+// 100,000 nodes with templates, or of a tenth of that without.
 var Limits = syntax.Limits{
 	Bytes:      64 << 20,
 	Depth:      128,

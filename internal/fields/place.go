@@ -15,8 +15,8 @@ func KeyOf(v *syntax.Value, key string) diag.Range {
 	return Head(v)
 }
 
-// OneLine is where a value of a catalog stands: all of it where that is one line,
-// else its beginning.
+// OneLine is the place of a value in a catalog: all of it if it is on one line,
+// else its first token.
 func OneLine(v *syntax.Value) diag.Range {
 	if v == nil {
 		return diag.Range{}
@@ -27,8 +27,8 @@ func OneLine(v *syntax.Value) diag.Range {
 	return Head(v)
 }
 
-// Head is the token that stands for a whole map or list in messages: its first
-// key, else itself.
+// Head is the place that messages show for a whole map or list: its first key, else
+// itself.
 func Head(v *syntax.Value) diag.Range {
 	if v.Kind == syntax.Map && len(v.Fields) > 0 {
 		return v.Fields[0].Key.Range()

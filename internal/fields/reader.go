@@ -1,6 +1,6 @@
 // Package fields reads the maps of a document by tables of their fields, and
-// reports what is wrong with them at the place where it stands, with the name that
-// was probably meant.
+// reports what is wrong with them in its place, with the name that was probably
+// meant.
 package fields
 
 import (
@@ -25,7 +25,7 @@ const (
 type Reader struct {
 	// Src is the file.
 	Src diag.Source
-	// Found is what was reported, in that order.
+	// Found is what was reported, in order.
 	Found diag.Diagnostics
 	// said are the findings so far, each of which is listed once.
 	said map[finding]bool
@@ -33,26 +33,26 @@ type Reader struct {
 	Errors int
 	// Full reports that no more findings are listed.
 	Full bool
-	// nearLeft is what is left of the work that goes into suggestions.
+	// nearLeft is the work left for suggestions.
 	nearLeft int
 	// anchors caches anchored.
 	anchors *bool
 }
 
-// NewReader gives a reader of a file that has found nothing yet.
+// NewReader returns a reader of a file.
 func NewReader(src diag.Source) *Reader {
 	return &Reader{Src: src, said: map[finding]bool{}, nearLeft: 2_000_000}
 }
 
-// finding is what makes two findings the same: an anchor may put one text of
-// the file into several places of the plan.
+// finding identifies a finding: because of anchors, one text of the file may have
+// several places in the plan, and be reported for each.
 type finding struct {
 	code            diag.Code
 	at              diag.Range
 	summary, detail string
 }
 
-// Report keeps a finding, up to [MaxFindings].
+// Report adds a finding, up to [MaxFindings].
 func (rep *Reader) Report(d diag.Diagnostic) {
 	if d.Severity == "" {
 		d.Severity = diag.Error
@@ -84,7 +84,7 @@ func (rep *Reader) Report(d diag.Diagnostic) {
 	rep.Found.Add(d)
 }
 
-// Near is the candidate that name most probably means, or "".
+// Near returns the candidate that name most probably means, or "".
 func (rep *Reader) Near(name string, candidates []string) string {
 	if len(candidates) > rep.nearLeft {
 		return ""
@@ -93,7 +93,7 @@ func (rep *Reader) Near(name string, candidates []string) string {
 	return syntax.Nearest(name, candidates)
 }
 
-// Text is v as it stands in the file, on one line and bounded.
+// Text returns v as written in the file, on one line and bounded.
 func (rep *Reader) Text(v *syntax.Value) string {
 	a, b := v.Range().Start.Byte, v.Range().End.Byte
 	if a < 0 || b > len(rep.Src.Text) || a >= b || b-a > 80 {

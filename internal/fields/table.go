@@ -70,12 +70,12 @@ type Field struct {
 	Say string
 }
 
-// Required is a field that has to be there; say completes "`name` is …".
+// Required returns a field that must be present; say completes "`name` is …".
 func Required(name string, form Form, say string) Field {
 	return Field{Name: name, Form: form, Required: true, Say: say}
 }
 
-// Optional is a field that may be left out; say completes "`name` is …".
+// Optional returns a field that may be left out; say completes "`name` is …".
 func Optional(name string, form Form, say string) Field {
 	return Field{Name: name, Form: form, Say: say}
 }
@@ -85,7 +85,7 @@ type Table struct {
 	// What names the construct: "a node".
 	What   string
 	Fields []Field
-	// Nested are the tables of the maps in it, for fields that stand one level
+	// Nested lists the tables of the maps in it, for fields that are one level
 	// too high.
 	Nested []Nested
 }
@@ -109,7 +109,7 @@ type Record struct {
 	Table *Table
 	At    *syntax.Value
 	vals  []*syntax.Value
-	// Complete: every required field is there in the right form.
+	// Complete reports that every required field is present in the right form.
 	Complete bool
 	// Meant are the fields that unknown ones were probably meant to be.
 	Meant []string
@@ -131,9 +131,8 @@ func (r *Record) Get(name string) *syntax.Value {
 // Has reports whether the source holds the field, sound or not.
 func (r *Record) Has(name string) bool { return r != nil && r.At.Get(name) != nil }
 
-// Read reads v by the table and reports unknown fields, wrong forms and what
-// is missing. id names the construct in messages, or is "". The record is nil
-// if v is no map.
+// Read reads v by the table and reports unknown, malformed and missing fields. id
+// names the construct in messages, or is "". The record is nil if v is not a map.
 func (rep *Reader) Read(v *syntax.Value, t *Table, id string) *Record {
 	what := t.What
 	if id != "" {

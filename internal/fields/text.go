@@ -20,7 +20,7 @@ func Sentence(s string) string {
 	return s
 }
 
-// Clip bounds a text for a message.
+// Clip shortens a text for a message.
 func Clip(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -31,8 +31,8 @@ func Clip(s string, most int) string {
 	return s[:most] + "…"
 }
 
-// Quote writes a name from the source for a message: bounded, on one line, with
-// nothing hidden in it.
+// Quote formats a name from the source for a message: bounded, on one line, and
+// without invisible characters.
 func Quote(s string) string {
 	const most = 80
 	if len(s) > most {

@@ -11,7 +11,7 @@ import (
 	"chimera.ai/engine/internal/syntax"
 )
 
-// Word reads an enumeration. It gives "" if v is absent or not in the set.
+// Word reads an enumeration. It returns "" if v is absent or not in the set.
 func (rep *Reader) Word(v *syntax.Value, name string, set []string) string {
 	if v == nil {
 		return ""
@@ -35,7 +35,7 @@ func (rep *Reader) Word(v *syntax.Value, name string, set []string) string {
 	return ""
 }
 
-// Either writes a set for a sentence: "`a`, `b` or `c`".
+// Either formats a set for a sentence: "`a`, `b` or `c`".
 func Either(set []string) string {
 	quoted := make([]string, len(set))
 	for i, s := range set {
@@ -75,8 +75,8 @@ func (rep *Reader) Whole(v *syntax.Value, name string, low, high int64) (n int64
 	return r.Num().Int64(), true
 }
 
-// Number is the exact value of a number, or nil if its literal is longer, or
-// its exponent larger, than any number of the language needs.
+// Number returns the exact value of a number, or nil if its literal or its exponent
+// is larger than any number of the language needs.
 func Number(v *syntax.Value) *big.Rat {
 	const longest = 64
 	if len(v.Text) > longest {
@@ -115,7 +115,7 @@ var (
 	Currencies      = Grammar{regexp.MustCompile(`^[A-Z]{3}$`), "three capital letters (ISO 4217)"}
 )
 
-// fix is the name with other letters, if that is all that is wrong with it.
+// fix returns a valid name that differs only in wrong characters, or "".
 func (g Grammar) fix(name string) string {
 	for _, other := range []string{strings.ToLower(name), strings.ToUpper(name), strings.Join(strings.Fields(name), "-")} {
 		if other != name && g.Re.MatchString(other) {
@@ -169,7 +169,7 @@ func (rep *Reader) Fixed(r *Record, name, want string) {
 	}
 }
 
-// Texts gives the strings of a list and reports everything else in it.
+// Texts returns the strings of a list and reports everything else in it.
 func (rep *Reader) Texts(v *syntax.Value, name string) []*syntax.Value {
 	if v == nil {
 		return nil
@@ -198,7 +198,7 @@ func (rep *Reader) Texts(v *syntax.Value, name string) []*syntax.Value {
 	return out
 }
 
-// AtMost gives the first of the entries, and reports that there are more.
+// AtMost returns the first entries, and reports if there are more.
 func (rep *Reader) AtMost(items []*syntax.Value, most int, name string) []*syntax.Value {
 	if len(items) <= most {
 		return items
@@ -210,7 +210,7 @@ func (rep *Reader) AtMost(items []*syntax.Value, most int, name string) []*synta
 	return items[:most]
 }
 
-// Single parses a file of one document, or gives nil.
+// Single parses a file of one document, or returns nil.
 func (rep *Reader) Single(what string, limits syntax.Limits) *syntax.Value {
 	docs, ds := syntax.Parse(rep.Src.Name, rep.Src.Text, limits)
 	for _, d := range ds {
