@@ -11,7 +11,6 @@ import (
 	"chimera.ai/engine/internal/parallel"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
-	"chimera.ai/engine/schemas"
 )
 
 // Schema is a schema in its place in the plan. At is nil if the template gave it.
@@ -37,15 +36,6 @@ func (l *linter) prepareSchemas() {
 		}
 	}
 	parallel.Do(len(todo), func(i int) { todo[i].Prepare() })
-}
-
-// Usable returns the compiled schema, or nil if it does not compile.
-func (c *Schema) Usable() *schemas.Schema {
-	s, err := c.Compile()
-	if err != nil {
-		return nil
-	}
-	return s
 }
 
 // defs holds the plan's shared definitions.

@@ -60,16 +60,9 @@ func (check *checker) bareExpression(text string, scope expr.Scope) string {
 // proveAdapter proves that for every input the adapter accepts, the transform
 // cannot fail and its result fits the output schema.
 func (check *checker) proveAdapter(v *syntax.Value, t *embedded.Template, input, output *pool.Schema, id string) {
-	if input == nil || output == nil {
+	in, out := input.Usable(), output.Usable()
+	if in == nil || out == nil {
 		return // reported already
-	}
-	in, err := input.Compile()
-	if err != nil {
-		return
-	}
-	out, err := output.Compile()
-	if err != nil {
-		return
 	}
 	s := scope{value: in}
 	made, result, ok := check.checkTemplate(v, t, s, false, "", "")

@@ -181,16 +181,9 @@ func (check *checker) readPrice(v *syntax.Value, c *catalog.Cost, in, out *pool.
 		}
 		return
 	}
-	if in == nil || out == nil {
+	args, output := in.Usable(), out.Usable()
+	if args == nil || output == nil {
 		return // reported already
-	}
-	args, err := in.Compile()
-	if err != nil {
-		return
-	}
-	output, err := out.Compile()
-	if err != nil {
-		return
 	}
 	_, problems := a.Check(check.typing(scope{args: args, output: output}))
 	for _, p := range problems {

@@ -24,13 +24,8 @@ func (p *proposal) change(c schemas.Cause, f func(v any) any) bool {
 	if !ok {
 		return false
 	}
-	s, err := p.check.pool.Add(root)
-	if err != nil {
-		return false
-	}
-	p.check.pool.Admit(s)
-	compiled, err := s.Compile()
-	if err != nil {
+	compiled := p.check.pool.Compiled(root)
+	if compiled == nil {
 		return false
 	}
 	p.root, p.target = root, compiled
@@ -84,16 +79,7 @@ func (p *proposal) keyword(name string, want any) *schemas.Schema {
 	if root, ok := p.root.(map[string]any); ok && root["$schema"] != nil {
 		object["$schema"] = root["$schema"]
 	}
-	s, err := p.check.pool.Add(object)
-	if err != nil {
-		return nil
-	}
-	p.check.pool.Admit(s)
-	compiled, err := s.Compile()
-	if err != nil {
-		return nil
-	}
-	return compiled
+	return p.check.pool.Compiled(object)
 }
 
 // restrict narrows the source at a place. If nothing would remain, the new schema

@@ -102,11 +102,8 @@ func errorSchema() any {
 // failures returns the compiled schema of error payloads.
 func (check *checker) failures() *schemas.Schema {
 	if check.errorSchema == nil {
-		check.errorSchema = check.prover.Whole
-		if s, err := check.pool.Add(errorSchema()); err == nil {
-			if c, err := s.Compile(); err == nil {
-				check.errorSchema = c
-			}
+		if check.errorSchema = check.pool.Compiled(errorSchema()); check.errorSchema == nil {
+			check.errorSchema = check.prover.Whole
 		}
 	}
 	return check.errorSchema

@@ -67,6 +67,17 @@ func (p *Pool) Admit(s *Schema) bool {
 // Add returns the pooled schema for a decoded value.
 func (p *Pool) Add(value any) (*Schema, error) { return p.With(value, 0) }
 
+// Compiled returns the compiled schema for a decoded value, or nil if it does not
+// compile or the file has too many schemas.
+func (p *Pool) Compiled(value any) *schemas.Schema {
+	s, err := p.Add(value)
+	if err != nil {
+		return nil
+	}
+	p.Admit(s)
+	return s.Usable()
+}
+
 // With is Add for a schema that includes so many definitions. Longer chains of
 // references take more time for each byte, so the bytes of such a schema count for
 // more.
@@ -118,6 +129,18 @@ func (s *Schema) Prepare() {
 	if plain := schemas.Plain(value); plain != nil {
 		s.tried, s.compiled = true, plain
 	}
+}
+
+// Usable returns the compiled schema, or nil if s is nil or does not compile.
+func (s *Schema) Usable() *schemas.Schema {
+	if s == nil {
+		return nil
+	}
+	compiled, err := s.Compile()
+	if err != nil {
+		return nil
+	}
+	return compiled
 }
 
 // Compile returns the compiled schema. It compiles once.
