@@ -130,8 +130,8 @@ var errReason = misuse("the reason has more than %d bytes", maxReason)
 // maxReason bounds the reason of an act, in bytes.
 const maxReason = 1000
 
-// books opens the ledger of the deployment.
-func (p *Program) books(ctx context.Context) (ledger.Store, error) {
+// openLedger opens the ledger of the deployment.
+func (p *Program) openLedger(ctx context.Context) (ledger.Store, error) {
 	at, err := p.place()
 	if err != nil {
 		return nil, err
@@ -146,19 +146,19 @@ type signedCheckpoint struct {
 }
 
 func (p *Program) auditCheckpoint(ctx context.Context) error {
-	books, err := p.books(ctx)
+	store, err := p.openLedger(ctx)
 	if err != nil {
 		return err
 	}
-	raw, err := books.Checkpoint(ctx)
+	raw, err := store.Checkpoint(ctx)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return negative("the log of %s has no checkpoint yet", books.Origin()).withHint("A worker with role engine that has the log's key signs them.")
+		return negative("the log of %s has no checkpoint yet", store.Origin()).withHint("A worker with role engine that has the log's key signs them.")
 	}
 	if err != nil {
 		return storeError(err)
 	}
 	if p.json() {
-		return p.document(signedCheckpoint{books.Origin(), string(raw)})
+		return p.document(signedCheckpoint{store.Origin(), string(raw)})
 	}
 	p.printf("%s", raw)
 	return nil
@@ -171,11 +171,11 @@ func (p *Program) auditProve(ctx context.Context, what string) error {
 			return misuse("%s", err).withHint("An entry is named by its hash, or as ledger://ORIGIN/HASH.")
 		}
 	}
-	books, err := p.books(ctx)
+	store, err := p.openLedger(ctx)
 	if err != nil {
 		return err
 	}
-	raw, err := p.prove(ctx, books, h)
+	raw, err := p.prove(ctx, store, h)
 	if err != nil {
 		return err
 	}
@@ -187,11 +187,11 @@ func (p *Program) auditProve(ctx context.Context, what string) error {
 }
 
 func (p *Program) auditExport(ctx context.Context, dir string) error {
-	books, err := p.books(ctx)
+	store, err := p.openLedger(ctx)
 	if err != nil {
 		return err
 	}
-	log, keys, quorum, err := p.witnessed(books)
+	log, keys, quorum, err := p.witnessed(store)
 	if err != nil {
 		return err
 	}
@@ -215,11 +215,11 @@ func (p *Program) auditExport(ctx context.Context, dir string) error {
 
 // auditEvents exports entries for a SIEM.
 func (p *Program) auditEvents(ctx context.Context, dir string, from, to int64) error {
-	books, err := p.books(ctx)
+	store, err := p.openLedger(ctx)
 	if err != nil {
 		return err
 	}
-	x, err := audit.ExportEvents(ctx, books, dir, from, to)
+	x, err := audit.ExportEvents(ctx, store, dir, from, to)
 	switch {
 	case errors.Is(err, os.ErrExist), errors.Is(err, audit.ErrRange):
 		return misuse("%s", err)

@@ -31,7 +31,7 @@ func compileCommand(p *Program, fs *flag.FlagSet) action {
 		if countOf(operands, "-") > 1 {
 			return misuse("standard input can be read once")
 		}
-		shelf, err := p.shelf(*catalogFile, *policyFile)
+		env, err := p.environment(*catalogFile, *policyFile)
 		if err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func compileCommand(p *Program, fs *flag.FlagSet) action {
 			if err := ctx.Err(); err != nil {
 				return unanswered("interrupted")
 			}
-			compiled, ds, err := shelf.compile(src)
+			compiled, ds, err := env.compile(src)
 			if err != nil {
 				return err
 			}
@@ -69,10 +69,10 @@ func compileCommand(p *Program, fs *flag.FlagSet) action {
 			verdicts = append(verdicts, v)
 			if !p.json() {
 				if i == 0 {
-					p.shelved(shelf)
+					p.showFindings(env)
 				}
-				own := ds[len(shelf.findings):]
-				p.diagnose(own, shelf.texts(src))
+				own := ds[len(env.findings):]
+				p.diagnose(own, env.texts(src))
 				p.compiled(src.Name, compiled, v.Digest, own)
 			}
 		}
@@ -99,9 +99,9 @@ func countOf(list []string, want string) int {
 	return n
 }
 
-// shelved shows the findings in the catalog and the policy, and says in a line for
-// each file how many there are.
-func (p *Program) shelved(s *shelf) {
+// showFindings shows the findings in the catalog and the policy, and their number
+// by file.
+func (p *Program) showFindings(s *environment) {
 	if len(s.findings) == 0 {
 		return
 	}
@@ -149,16 +149,16 @@ func counted(ds diag.Diagnostics) string {
 }
 
 // compile compiles one plan; the findings in the catalog and the policy come first.
-func (s *shelf) compile(src compiler.Source) (*plan.Plan, diag.Diagnostics, error) {
+func (s *environment) compile(src compiler.Source) (*plan.Plan, diag.Diagnostics, error) {
 	return s.with(compiler.Compile, src)
 }
 
 // check is compile, and lets pass what the engine cannot run yet.
-func (s *shelf) check(src compiler.Source) (*plan.Plan, diag.Diagnostics, error) {
+func (s *environment) check(src compiler.Source) (*plan.Plan, diag.Diagnostics, error) {
 	return s.with(compiler.Check, src)
 }
 
-func (s *shelf) with(
+func (s *environment) with(
 	compile func(compiler.Source, *catalog.Catalog, *policy.Bundle) (*plan.Plan, diag.Diagnostics), src compiler.Source,
 ) (*plan.Plan, diag.Diagnostics, error) {
 	ds := append(diag.Diagnostics{}, s.findings...)
@@ -174,7 +174,7 @@ func (s *shelf) with(
 }
 
 // texts are the sources that findings point into.
-func (s *shelf) texts(src compiler.Source) map[string][]byte {
+func (s *environment) texts(src compiler.Source) map[string][]byte {
 	all := map[string][]byte{src.Name: src.Text}
 	for name, text := range s.sources {
 		all[name] = text

@@ -195,17 +195,17 @@ func plansOrFiles(ctx context.Context, p *Program, _ []string) ([]string, cobra.
 	if err != nil || at.local == nil && at.store.Driver != store.Postgres {
 		return nil, directive // an embedded store would be made
 	}
-	books, err := at.ledger(ctx, p)
+	store, err := at.ledger(ctx, p)
 	if err != nil {
 		return nil, directive
 	}
-	plans, err := books.ListPlans(ctx, ledger.Page{Limit: maxOffers})
+	plans, err := store.ListPlans(ctx, ledger.Page{Limit: maxOffers})
 	if err != nil {
 		return nil, directive
 	}
 	var offers []string
-	for _, kept := range plans {
-		offers = append(offers, kept.Name+"@"+kept.Version)
+	for _, published := range plans {
+		offers = append(offers, published.Name+"@"+published.Version)
 	}
 	return offers, directive
 }

@@ -99,7 +99,7 @@ func trustFrom(file string) (audit.Trust, error) {
 
 // witnessed gives a log as the configured quorum of witnesses has seen it, and
 // their keys.
-func (p *Program) witnessed(books ledger.Log) (log ledger.Log, keys []string, quorum int, err error) {
+func (p *Program) witnessed(store ledger.Log) (log ledger.Log, keys []string, quorum int, err error) {
 	settings, err := p.settings()
 	if err != nil {
 		return nil, nil, 0, err
@@ -107,19 +107,19 @@ func (p *Program) witnessed(books ledger.Log) (log ledger.Log, keys []string, qu
 	for _, w := range settings.Ledger.Witnesses {
 		keys = append(keys, w.Key)
 	}
-	return audit.Witnessed(books, keys, settings.Ledger.Quorum), keys, settings.Ledger.Quorum, nil
+	return audit.Witnessed(store, keys, settings.Ledger.Quorum), keys, settings.Ledger.Quorum, nil
 }
 
 // prove proves an entry, with a checkpoint that the witnesses have cosigned where
 // there is one with it.
-func (p *Program) prove(ctx context.Context, books ledger.Log, h ledger.Hash) ([]byte, error) {
-	log, _, quorum, err := p.witnessed(books)
+func (p *Program) prove(ctx context.Context, store ledger.Log, h ledger.Hash) ([]byte, error) {
+	log, _, quorum, err := p.witnessed(store)
 	if err != nil {
 		return nil, err
 	}
 	raw, err := audit.Prove(ctx, log, h)
 	if errors.Is(err, ledger.ErrNotFound) && quorum > 0 {
-		if raw, err = audit.Prove(ctx, books, h); err == nil {
+		if raw, err = audit.Prove(ctx, store, h); err == nil {
 			p.say("no checkpoint with this entry has %d cosignatures yet", quorum)
 		}
 	}

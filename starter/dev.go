@@ -99,7 +99,7 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	if err != nil {
 		return err
 	}
-	kept, err := host.Store(settings)
+	options, err := host.Store(settings)
 	if err != nil {
 		return misuse("%s", err)
 	}
@@ -111,10 +111,10 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	}
 	l := local{
 		Address: server.Address, UI: server.UI, Namespace: server.Namespace,
-		Store: kept.Dir, PID: os.Getpid(), Started: time.Now().UTC().Truncate(time.Second),
+		Store: options.Dir, PID: os.Getpid(), Started: time.Now().UTC().Truncate(time.Second),
 	}
-	if kept.Driver != store.Postgres {
-		l.Ledger = kept.Path
+	if options.Driver != store.Postgres {
+		l.Ledger = options.Path
 	}
 	if err := p.announce(settings.Dev.Dir, l); err != nil {
 		return unanswered("%s", err)
@@ -123,7 +123,7 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	p.say("web pages  %s", server.UI)
 	p.say("state      %s", settings.Dev.Dir)
 	if codec != nil {
-		blobs, done, err := store.OpenBlobs(ctx, kept)
+		blobs, done, err := store.OpenBlobs(ctx, options)
 		if err != nil {
 			return storeError(err)
 		}
@@ -141,7 +141,7 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 		conn := &connection{
 			address: l.Address, namespace: l.Namespace, ui: l.UI,
 			sealing: host.ClientSealing(settings), blobs: worker.host.Store().Blobs,
-			place: &place{store: worker.store, local: &l, known: true, settings: settings, opened: worker.host.Store(), books: worker.host.Store().Ledger, root: root},
+			place: &place{store: worker.store, local: &l, known: true, settings: settings, opened: worker.host.Store(), root: root},
 		}
 		p.of(conn, worker.host.Client())
 		return p.devRun(ctx, o, conn, todo, server, worker.host.Store(), trusted)
@@ -183,7 +183,7 @@ func (p *Program) joining(settings config.Config, l *local, root *rooted) error 
 }
 
 // devRun runs the one plan, and then stays up or ends.
-func (p *Program) devRun(ctx context.Context, o devOptions, conn *connection, todo *order, server *devserver.Server, kept *store.Opened, trusted audit.Trust) error {
+func (p *Program) devRun(ctx context.Context, o devOptions, conn *connection, todo *order, server *devserver.Server, opened *store.Opened, trusted audit.Trust) error {
 	t, err := p.launch(ctx, conn, todo)
 	if err != nil {
 		return err
@@ -204,7 +204,7 @@ func (p *Program) devRun(ctx context.Context, o devOptions, conn *connection, to
 	if ctx.Err() != nil { // Ctrl-C ends everything here; the run waits in the database
 		return unanswered("interrupted; the run %s goes on at the next chimera dev in this folder", t.Run)
 	}
-	if err := p.vouch(ctx, kept, t, conn.place.settings.Dev.Dir, trusted); err != nil {
+	if err := p.vouch(ctx, opened, t, conn.place.settings.Dev.Dir, trusted); err != nil {
 		return err
 	}
 	if _, onTerminal := terminal(p.Stderr); o.exit || !onTerminal {

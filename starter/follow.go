@@ -13,13 +13,13 @@ import (
 
 // final is the JSON answer for a run that was followed to its end.
 type final struct {
-	ticket
+	runRef
 	client.Ending
 }
 
 // follow shows a run until it ends, and prints its output. If ctx ends before,
 // the run goes on.
-func (p *Program) follow(ctx context.Context, conn *connection, t ticket) error {
+func (p *Program) follow(ctx context.Context, conn *connection, t runRef) error {
 	if !p.json() {
 		p.say("run %s", t.Run)
 		if t.UI != "" {
@@ -41,7 +41,7 @@ func (p *Program) follow(ctx context.Context, conn *connection, t ticket) error 
 }
 
 // finish prints how a run ended.
-func (p *Program) finish(t ticket, e client.Ending) error {
+func (p *Program) finish(t runRef, e client.Ending) error {
 	if p.json() {
 		if err := p.document(final{t, e}); err != nil {
 			return err

@@ -44,13 +44,13 @@ func (p *Program) grant(ctx context.Context, conn *connection, o *order) error {
 	if err != nil || key == nil {
 		return err
 	}
-	books, err := conn.place.ledger(ctx, p)
+	store, err := conn.place.ledger(ctx, p)
 	if err != nil {
 		return err
 	}
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	s, err := root.state(bounded, books, func(s trust.State) []trust.Act {
+	s, err := root.state(bounded, store, func(s trust.State) []trust.Act {
 		if _, ok := s.Agents[o.agent]; ok {
 			return nil
 		}

@@ -56,7 +56,7 @@ func graphCommand(p *Program, fs *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		shelf, err := p.shelf(*catalogFile, *policyFile)
+		env, err := p.environment(*catalogFile, *policyFile)
 		if err != nil {
 			return err
 		}
@@ -64,12 +64,12 @@ func graphCommand(p *Program, fs *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		compiled, ds, err := shelf.check(src)
+		compiled, ds, err := env.check(src)
 		if err != nil {
 			return err
 		}
 		if compiled == nil {
-			return &failure{code: exitNegative, message: "the plan does not compile", diagnostics: ds, sources: shelf.texts(src)}
+			return &failure{code: exitNegative, message: "the plan does not compile", diagnostics: ds, sources: env.texts(src)}
 		}
 		drawn, err := graph.Render(compiled, format)
 		if errors.Is(err, graph.ErrTooLarge) {

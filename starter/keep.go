@@ -26,14 +26,14 @@ func (p *Program) auditPrune(ctx context.Context, reason string) error {
 	if len(policy) == 0 {
 		return misuse("nothing says how long bodies are kept").withHint("ledger.retention does, such as {operational: 90d, evidence: 7y, financial: 10y}.")
 	}
-	books, err := p.books(ctx)
+	store, err := p.openLedger(ctx)
 	if err != nil {
 		return err
 	}
 	if reason == "" {
 		reason = "ledger.retention"
 	}
-	pruned, err := books.Retain(ctx, policy, reason)
+	pruned, err := store.Retain(ctx, policy, reason)
 	if err != nil {
 		return storeError(err)
 	}
@@ -57,20 +57,20 @@ func span(d time.Duration) string {
 
 // auditHold places the bodies of a chain under legal hold, or lifts the hold.
 func (p *Program) auditHold(ctx context.Context, what, reason string, place bool) error {
-	books, err := p.books(ctx)
+	store, err := p.openLedger(ctx)
 	if err != nil {
 		return err
 	}
-	chain, err := chainOf(ctx, books, what)
+	chain, err := chainOf(ctx, store, what)
 	if err != nil {
 		return err
 	}
 	done := "held"
 	if place {
-		err = books.PlaceLegalHold(ctx, chain, reason)
+		err = store.PlaceLegalHold(ctx, chain, reason)
 	} else {
 		done = "lifted"
-		err = books.LiftLegalHold(ctx, chain, reason)
+		err = store.LiftLegalHold(ctx, chain, reason)
 	}
 	if err != nil {
 		return storeError(err)
@@ -85,7 +85,7 @@ func (p *Program) auditHold(ctx context.Context, what, reason string, place bool
 // chainOf gives the chain that an operand names: a chain by its name, or a run by
 // its workflow id, of which the latest is meant. What does not exist is refused,
 // for a hold on a misspelt name would hold nothing.
-func chainOf(ctx context.Context, books ledger.Store, what string) (string, error) {
+func chainOf(ctx context.Context, store ledger.Store, what string) (string, error) {
 	switch what {
 	case ledger.PlansChain, ledger.AuthorityChain, ledger.AgentsChain, ledger.ToolsChain, ledger.LedgerChain:
 		return what, nil
@@ -97,14 +97,14 @@ func chainOf(ctx context.Context, books ledger.Store, what string) (string, erro
 	case !ok:
 		workflow = what
 	}
-	r, err := books.Run(ctx, workflow, root)
+	r, err := store.Run(ctx, workflow, root)
 	if err == nil {
 		return r.Chain(), nil
 	}
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return "", storeError(err)
 	}
-	records, err := books.Chain(ctx, what, 0, 1)
+	records, err := store.Chain(ctx, what, 0, 1)
 	if err != nil {
 		return "", storeError(err)
 	}
@@ -117,11 +117,11 @@ func chainOf(ctx context.Context, books ledger.Store, what string) (string, erro
 // auditErase deletes the key under which what the ledger has of a person is
 // sealed.
 func (p *Program) auditErase(ctx context.Context, subject, reason string) error {
-	books, err := p.books(ctx)
+	store, err := p.openLedger(ctx)
 	if err != nil {
 		return err
 	}
-	if err := erase(ctx, books, subject, reason); err != nil {
+	if err := erase(ctx, store, subject, reason); err != nil {
 		return storeError(err)
 	}
 	if p.json() {
@@ -138,10 +138,10 @@ const (
 	erasePause = 100 * time.Millisecond
 )
 
-func erase(ctx context.Context, books ledger.Retention, subject, reason string) error {
+func erase(ctx context.Context, store ledger.Retention, subject, reason string) error {
 	begun := false
 	for try := 1; ; try++ {
-		err := books.EraseSubject(ctx, subject, reason)
+		err := store.EraseSubject(ctx, subject, reason)
 		switch {
 		case begun && errors.Is(err, ledger.ErrNotFound):
 			return nil // the key went at a try before, and now its traces too

@@ -25,9 +25,8 @@ type place struct {
 	known bool
 	// settings are the configuration.
 	settings config.Config
-	// opened is the store once it is open, and books its ledger.
+	// opened is the store once it is open.
 	opened *store.Opened
-	books  ledger.Store
 	// root is what is trusted once it is known.
 	root *rooted
 }
@@ -43,11 +42,11 @@ func (p *Program) place() (*place, error) {
 }
 
 func (p *Program) placeOf(settings config.Config) (*place, error) {
-	kept, err := host.Store(settings)
+	options, err := host.Store(settings)
 	if err != nil {
 		return nil, misuse("%s", err)
 	}
-	at := &place{store: kept, known: settings.Kept(), settings: settings}
+	at := &place{store: options, known: settings.Kept(), settings: settings}
 	if settings.Temporal.Address != "" {
 		return at, nil
 	}
@@ -80,8 +79,8 @@ func (at *place) there() error {
 
 // ledger opens the ledger, until Close.
 func (at *place) ledger(ctx context.Context, p *Program) (ledger.Store, error) {
-	if at.books != nil {
-		return at.books, nil
+	if at.opened != nil {
+		return at.opened.Ledger, nil
 	}
 	if err := at.there(); err != nil {
 		return nil, err
@@ -93,8 +92,8 @@ func (at *place) ledger(ctx context.Context, p *Program) (ledger.Store, error) {
 		return nil, storeError(err)
 	}
 	p.later(s.Close)
-	at.opened, at.books = s, s.Ledger
-	return at.books, nil
+	at.opened = s
+	return s.Ledger, nil
 }
 
 // storeError is the failure of a store that cannot be opened or used.
@@ -151,25 +150,25 @@ func migrateCommand(p *Program, fs *flag.FlagSet) action {
 				return storeError(err)
 			}
 		}
-		kept, err := host.Store(settings)
+		options, err := host.Store(settings)
 		if err != nil {
 			return misuse("%s", err)
 		}
-		n, err := store.Migrate(ctx, kept)
+		n, err := store.Migrate(ctx, options)
 		if err == nil && *grant {
-			err = store.Grant(ctx, kept)
+			err = store.Grant(ctx, options)
 		}
 		if err != nil {
 			return storeError(err)
 		}
 		if p.json() {
-			return p.document(migration{kept.Driver, n})
+			return p.document(migration{options.Driver, n})
 		}
 		if n == 0 {
-			p.printf("%s: nothing to do\n", kept.Driver)
+			p.printf("%s: nothing to do\n", options.Driver)
 			return nil
 		}
-		p.printf("%s: %s\n", kept.Driver, plural(n, "step"))
+		p.printf("%s: %s\n", options.Driver, plural(n, "step"))
 		return nil
 	}
 }

@@ -30,7 +30,7 @@ type publication struct {
 func publishCommand(p *Program, fs *flag.FlagSet) action {
 	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
 	return func(ctx context.Context, operands []string) error {
-		shelf, err := p.shelf(*catalogFile, "")
+		env, err := p.environment(*catalogFile, "")
 		if err != nil {
 			return err
 		}
@@ -38,7 +38,7 @@ func publishCommand(p *Program, fs *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		compiled, digest, err := p.sound(shelf, src)
+		compiled, digest, err := p.sound(env, src)
 		if err != nil {
 			return err
 		}
@@ -46,30 +46,30 @@ func publishCommand(p *Program, fs *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		kept, err := p.publish(ctx, place, src, compiled, digest)
+		published, err := p.publish(ctx, place, src, compiled, digest)
 		if err != nil {
 			return err
 		}
 		if p.json() {
-			return p.document(publication{kept.Name, kept.Version, kept.Digest, kept.SourceDigest, kept.Author, kept.PublishedAt, len(kept.Signature) > 0})
+			return p.document(publication{published.Name, published.Version, published.Digest, published.SourceDigest, published.Author, published.PublishedAt, len(published.Signature) > 0})
 		}
-		p.printf("%s@%s  %s\n", kept.Name, kept.Version, kept.Digest)
-		p.say("run it: %s", p.command("start", kept.Name+"@"+kept.Version, "--wait"))
+		p.printf("%s@%s  %s\n", published.Name, published.Version, published.Digest)
+		p.say("run it: %s", p.command("start", published.Name+"@"+published.Version, "--wait"))
 		return nil
 	}
 }
 
 // sound compiles a plan, shows what was found, and gives its digest.
-func (p *Program) sound(shelf *shelf, src compiler.Source) (*plan.Plan, string, error) {
-	compiled, ds, err := shelf.compile(src)
+func (p *Program) sound(env *environment, src compiler.Source) (*plan.Plan, string, error) {
+	compiled, ds, err := env.compile(src)
 	if err != nil {
 		return nil, "", err
 	}
 	if compiled == nil {
-		return nil, "", &failure{code: exitNegative, message: "the plan does not compile", diagnostics: ds, sources: shelf.texts(src)}
+		return nil, "", &failure{code: exitNegative, message: "the plan does not compile", diagnostics: ds, sources: env.texts(src)}
 	}
 	if len(ds) > 0 && !p.json() {
-		p.diagnose(ds, shelf.texts(src))
+		p.diagnose(ds, env.texts(src))
 	}
 	encoded, err := compiled.Encode()
 	if err != nil {
@@ -85,7 +85,7 @@ func (p *Program) publish(ctx context.Context, place *place, src compiler.Source
 	if err != nil {
 		return ledger.Plan{}, err
 	}
-	books, err := place.ledger(ctx, p)
+	store, err := place.ledger(ctx, p)
 	if err != nil {
 		return ledger.Plan{}, err
 	}
@@ -98,11 +98,11 @@ func (p *Program) publish(ctx context.Context, place *place, src compiler.Source
 	var key *trust.Key
 	if root.bootstrap == nil {
 		p.say("%s@%s is published unsigned: nothing says whom to trust (trust.bootstrap)", compiled.Name, compiled.Version)
-	} else if key, err = root.author(bounded, place, books, author); err != nil {
+	} else if key, err = root.author(bounded, place, store, author); err != nil {
 		return ledger.Plan{}, err
 	}
-	over := authority.Authority{Bootstrap: root.bootstrap, Ledger: books}
-	kept, err := over.Publish(bounded, authority.Plan{
+	over := authority.Authority{Bootstrap: root.bootstrap, Ledger: store}
+	published, err := over.Publish(bounded, authority.Plan{
 		Source: src.Text, Digest: digest, Name: compiled.Name, Version: compiled.Version, Agent: compiled.Agent, Author: author,
 	}, key)
 	var exists *authority.ExistsError
@@ -112,14 +112,14 @@ func (p *Program) publish(ctx context.Context, place *place, src compiler.Source
 	case err != nil:
 		return ledger.Plan{}, untrusted(err)
 	}
-	return kept, nil
+	return published, nil
 }
 
 // author is the key that signs plans: dev mode's, which first states that the author
 // may, or the configured one.
-func (r *rooted) author(ctx context.Context, place *place, books ledger.Store, author string) (*trust.Key, error) {
+func (r *rooted) author(ctx context.Context, place *place, store ledger.Store, author string) (*trust.Key, error) {
 	if r.dev != nil {
-		_, err := r.dev.State(ctx, books, func(s trust.State) []trust.Act {
+		_, err := r.dev.State(ctx, store, func(s trust.State) []trust.Act {
 			if _, ok := s.Publishers[author]; ok {
 				return nil
 			}
@@ -169,7 +169,7 @@ func person(key, configured string) (string, error) {
 
 // published finds a plan by name, name@version or digest.
 func (p *Program) published(ctx context.Context, place *place, ref string) (ledger.Plan, error) {
-	books, err := place.ledger(ctx, p)
+	store, err := place.ledger(ctx, p)
 	if err != nil {
 		return ledger.Plan{}, err
 	}
@@ -179,17 +179,17 @@ func (p *Program) published(ctx context.Context, place *place, ref string) (ledg
 	}
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	over := authority.Authority{Bootstrap: root.bootstrap, Ledger: books}
-	kept, err := over.Published(bounded, ref)
+	over := authority.Authority{Bootstrap: root.bootstrap, Ledger: store}
+	published, err := over.Published(bounded, ref)
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
 		f := negative("no plan is published as %s", ref)
 		if !strings.HasPrefix(ref, "sha256:") {
-			return kept, f.withHint("There is no file of this name either. %s publishes one.", p.command("publish", "FILE"))
+			return published, f.withHint("There is no file of this name either. %s publishes one.", p.command("publish", "FILE"))
 		}
-		return kept, f
+		return published, f
 	case err != nil:
-		return kept, untrusted(err)
+		return published, untrusted(err)
 	}
-	return kept, nil
+	return published, nil
 }

@@ -49,8 +49,8 @@ func (at *place) rooted(ctx context.Context, p *Program) (*rooted, error) {
 }
 
 // rootedIn is the root of the dev mode in a folder; own says that this is chimera dev.
-func rootedIn(ctx context.Context, dir string, kept *store.Opened, own bool) (*rooted, error) {
-	r, err := devroot.Open(ctx, dir, kept.Ledger, trust.LogKey{Origin: kept.Key.Name(), Key: kept.Key.Public()}, own)
+func rootedIn(ctx context.Context, dir string, opened *store.Opened, own bool) (*rooted, error) {
+	r, err := devroot.Open(ctx, dir, opened.Ledger, trust.LogKey{Origin: opened.Key.Name(), Key: opened.Key.Public()}, own)
 	if err != nil {
 		return nil, err
 	}
@@ -70,33 +70,33 @@ func (p *Program) trusted(ctx context.Context, settings config.Config) (*rooted,
 	if err != nil {
 		return nil, audit.Trust{}, misuse("%s", err)
 	}
-	kept, err := store.Open(ctx, options)
+	opened, err := store.Open(ctx, options)
 	if err != nil {
 		return nil, audit.Trust{}, storeError(err)
 	}
-	defer func() { _ = kept.Close() }() // nothing is written through it
+	defer func() { _ = opened.Close() }() // nothing is written through it
 	r := &rooted{bootstrap: b}
 	if b == nil && options.Driver != store.Postgres {
-		if r, err = rootedIn(ctx, settings.Dev.Dir, kept, true); err != nil {
+		if r, err = rootedIn(ctx, settings.Dev.Dir, opened, true); err != nil {
 			return nil, audit.Trust{}, unanswered("reading the root of trust: %s", err)
 		}
 	}
-	t, err := keepTrust(ctx, settings.Dev.Dir, kept, r)
+	t, err := writeTrust(ctx, settings.Dev.Dir, opened, r)
 	if err != nil {
 		return nil, t, unanswered("writing what is trusted: %s", err)
 	}
 	return r, t, nil
 }
 
-// keepTrust writes the trust file of the folder. chimera dev alone does, which
-// holds its lock.
-func keepTrust(ctx context.Context, dir string, kept *store.Opened, r *rooted) (audit.Trust, error) {
-	if kept.Key == nil {
+// writeTrust writes the trust file of the folder. Only chimera dev calls it, and
+// it holds the lock of the folder.
+func writeTrust(ctx context.Context, dir string, opened *store.Opened, r *rooted) (audit.Trust, error) {
+	if opened.Key == nil {
 		return audit.Trust{}, nil // another process signs this log
 	}
-	t := audit.Trust{Format: audit.TrustFormat, Origin: kept.Key.Name(), Log: kept.Key.Public()}
+	t := audit.Trust{Format: audit.TrustFormat, Origin: opened.Key.Name(), Log: opened.Key.Public()}
 	if r.bootstrap != nil {
-		s, err := trust.Read(ctx, kept.Ledger, r.bootstrap)
+		s, err := trust.Read(ctx, opened.Ledger, r.bootstrap)
 		if err != nil {
 			return t, err
 		}
@@ -114,11 +114,11 @@ func keepTrust(ctx context.Context, dir string, kept *store.Opened, r *rooted) (
 
 // state gives what the admins have stated. In dev mode, where one key is all the
 // admins, it first states what is missing.
-func (r *rooted) state(ctx context.Context, books ledger.Store, missing func(trust.State) []trust.Act) (trust.State, error) {
+func (r *rooted) state(ctx context.Context, store ledger.Store, missing func(trust.State) []trust.Act) (trust.State, error) {
 	if r.dev == nil {
-		return trust.Read(ctx, books, r.bootstrap)
+		return trust.Read(ctx, store, r.bootstrap)
 	}
-	return r.dev.State(ctx, books, missing)
+	return r.dev.State(ctx, store, missing)
 }
 
 // indented is JSON for files that people read.

@@ -72,8 +72,8 @@ func (p *Program) settings() (config.Config, error) {
 	return c, f
 }
 
-// shelf is what plans are compiled against.
-type shelf struct {
+// environment is what plans are compiled against: the catalog and the policy.
+type environment struct {
 	catalog *catalog.Catalog
 	// policy is nil where none was given.
 	policy *policy.Bundle
@@ -83,10 +83,10 @@ type shelf struct {
 	sources  map[string][]byte
 }
 
-// shelf reads the catalog file and the files of the policy bundle, those given
-// or the configuration's, and adds the built-in skills. Several policy files are
+// environment reads the catalog file and the files of the policy bundle, given
+// or configured, and adds the built-in skills. Several policy files are
 // separated by commas.
-func (p *Program) shelf(file, policies string) (*shelf, error) {
+func (p *Program) environment(file, policies string) (*environment, error) {
 	files := strings.Split(policies, ",")
 	if file == "" || policies == "" {
 		c, err := p.settings()
@@ -108,8 +108,8 @@ func (p *Program) shelf(file, policies string) (*shelf, error) {
 }
 
 // catalog reads the catalog file, if any, and adds the built-in skills.
-func (p *Program) catalog(file string) (*shelf, error) {
-	s := &shelf{sources: map[string][]byte{}}
+func (p *Program) catalog(file string) (*environment, error) {
+	s := &environment{sources: map[string][]byte{}}
 	var own *catalog.Catalog
 	if file != "" {
 		catalog, text, ds, err := host.LoadCatalog(file)
@@ -130,7 +130,7 @@ func (p *Program) catalog(file string) (*shelf, error) {
 }
 
 // bundle reads the files of a policy bundle.
-func (s *shelf) bundle(files []string) error {
+func (s *environment) bundle(files []string) error {
 	for i, name := range files {
 		if name == "-" {
 			return misuse("a policy is read from a file, not from standard input")

@@ -24,9 +24,9 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// ticket is what a started run is known by; it is the head of every JSON answer
-// about one.
-type ticket struct {
+// runRef identifies a started run. Every JSON answer about a run begins with
+// its fields.
+type runRef struct {
 	Run   string `json:"run"`
 	RunID string `json:"run_id"`
 	Plan  string `json:"plan,omitempty"`
@@ -87,7 +87,7 @@ func (p *Program) ways(run string) string {
 }
 
 // next says how to go on with a run.
-func (p *Program) next(t ticket) {
+func (p *Program) next(t runRef) {
 	if t.UI != "" {
 		p.say("look at it: %s", t.UI)
 	}
@@ -135,7 +135,7 @@ func (p *Program) order(target, input, id, catalogFile string) (*order, error) {
 	if err != nil {
 		return nil, err
 	}
-	shelf, err := p.shelf(catalogFile, "")
+	env, err := p.environment(catalogFile, "")
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (p *Program) order(target, input, id, catalogFile string) (*order, error) {
 	if err != nil {
 		return nil, err
 	}
-	compiled, digest, err := p.sound(shelf, src)
+	compiled, digest, err := p.sound(env, src)
 	if err != nil {
 		return nil, err
 	}
@@ -170,29 +170,29 @@ func fits(compiled *plan.Plan, input json.RawMessage) error {
 
 // publishedFits is fits for a published plan, where it compiles here to what it is
 // published as. Else its workers, which have the catalog, look at the input.
-func (p *Program) publishedFits(ctx context.Context, at *place, o *order, kept ledger.Plan) error {
-	books, err := at.ledger(ctx, p)
+func (p *Program) publishedFits(ctx context.Context, at *place, o *order, published ledger.Plan) error {
+	store, err := at.ledger(ctx, p)
 	if err != nil {
 		return err
 	}
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	text, err := books.GetBlob(bounded, kept.SourceDigest)
+	text, err := store.GetBlob(bounded, published.SourceDigest)
 	if err != nil {
 		return storeError(err)
 	}
-	shelf, err := p.shelf(o.catalog, "")
+	env, err := p.environment(o.catalog, "")
 	if err != nil {
 		return err
 	}
-	if at.local != nil && shelf.findings.HasErrors() { // dev mode's worker reads the same files
-		return &failure{code: exitNegative, message: "the catalog or the policy is not valid", diagnostics: shelf.findings, sources: shelf.sources}
+	if at.local != nil && env.findings.HasErrors() { // dev mode's worker reads the same files
+		return &failure{code: exitNegative, message: "the catalog or the policy is not valid", diagnostics: env.findings, sources: env.sources}
 	}
-	compiled, _, err := shelf.compile(compiler.Source{Name: o.ref, Text: text})
+	compiled, _, err := env.compile(compiler.Source{Name: o.ref, Text: text})
 	if err != nil || compiled == nil {
 		return err
 	}
-	if encoded, err := compiled.Encode(); err != nil || plan.DigestOf(encoded) != kept.Digest {
+	if encoded, err := compiled.Encode(); err != nil || plan.DigestOf(encoded) != published.Digest {
 		return nil
 	}
 	return fits(compiled, o.Start.Input)
@@ -203,19 +203,19 @@ func (p *Program) publishedFits(ctx context.Context, at *place, o *order, kept l
 // mode has the same version of another content, the file itself is sent.
 func (p *Program) settle(ctx context.Context, at *place, o *order) error {
 	if o.ref != "" {
-		kept, err := p.published(ctx, at, o.ref)
+		published, err := p.published(ctx, at, o.ref)
 		if err != nil {
 			return err
 		}
-		if err := p.publishedFits(ctx, at, o, kept); err != nil {
+		if err := p.publishedFits(ctx, at, o, published); err != nil {
 			return err
 		}
-		o.title, o.digest, o.agent = kept.Name+"@"+kept.Version, kept.Digest, kept.Agent
+		o.title, o.digest, o.agent = published.Name+"@"+published.Version, published.Digest, published.Agent
 		o.Start.Plan = o.title
 		if strings.HasPrefix(o.ref, "sha256:") {
 			o.Start.Plan = o.ref
 		}
-		o.ID = cmp.Or(o.ID, kept.Name+"-"+strings.ToLower(rand.Text()[:10]))
+		o.ID = cmp.Or(o.ID, published.Name+"-"+strings.ToLower(rand.Text()[:10]))
 		return nil
 	}
 	o.ID = cmp.Or(o.ID, o.plan.Name+"-"+strings.ToLower(rand.Text()[:10]))
@@ -276,13 +276,13 @@ func (p *Program) taken(e *client.ExistsError) error {
 }
 
 // launch starts a run. An id that a run has or had is not given again.
-func (p *Program) launch(ctx context.Context, conn *connection, o *order) (ticket, error) {
+func (p *Program) launch(ctx context.Context, conn *connection, o *order) (runRef, error) {
 	if err := p.settle(ctx, conn.place, o); err != nil {
-		return ticket{}, err
+		return runRef{}, err
 	}
 	if len(o.Start.Grant) == 0 {
 		if err := p.grant(ctx, conn, o); err != nil {
-			return ticket{}, err
+			return runRef{}, err
 		}
 	}
 	if host.ClientSealing(conn.place.settings).Keys == nil {
@@ -293,17 +293,17 @@ func (p *Program) launch(ctx context.Context, conn *connection, o *order) (ticke
 	var call *client.CallError
 	switch {
 	case errors.As(err, &exists):
-		return ticket{}, p.taken(exists)
+		return runRef{}, p.taken(exists)
 	case errors.As(err, &call):
 		f := conn.refused(call.What, call.Err)
 		if isLate(err) {
 			f.withHint("Whether the run was started is not known: %s says it once Temporal answers.", p.command("status", o.ID))
 		}
-		return ticket{}, f
+		return runRef{}, f
 	case err != nil:
-		return ticket{}, err
+		return runRef{}, err
 	}
-	return ticket{
+	return runRef{
 		Run: run.ID, RunID: run.RunID, Plan: o.title, Digest: o.digest,
 		Granted: len(o.Start.Grant) > 0, Address: conn.address, Namespace: conn.namespace, UI: conn.page(run.ID, run.RunID),
 	}, nil

@@ -99,8 +99,8 @@ func (p *Program) authority(ctx context.Context) (*authority.Authority, *rooted,
 	if root.bootstrap == nil {
 		return nil, nil, unanswered("nothing says whom to trust").withHint("Set trust.bootstrap and trust.pin; %s makes a bootstrap.", p.command("trust", "init"))
 	}
-	books, err := at.ledger(ctx, p)
-	return &authority.Authority{Bootstrap: root.bootstrap, Ledger: books}, root, err
+	store, err := at.ledger(ctx, p)
+	return &authority.Authority{Bootstrap: root.bootstrap, Ledger: store}, root, err
 }
 
 // propose makes the next statement of the admins, signed by the keys that refs

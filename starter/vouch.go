@@ -18,11 +18,11 @@ const vouchTime = 10 * time.Second
 
 // vouch verifies the ledger after a run has ended, as an auditor would: from an
 // export and what dev mode trusts.
-func (p *Program) vouch(ctx context.Context, kept *store.Opened, t ticket, folder string, trusted audit.Trust) error {
-	if kept.Key == nil {
+func (p *Program) vouch(ctx context.Context, opened *store.Opened, t runRef, folder string, trusted audit.Trust) error {
+	if opened.Key == nil {
 		return nil // another process signs this log
 	}
-	if err := sequenced(ctx, kept); err != nil {
+	if err := sequenced(ctx, opened); err != nil {
 		return unanswered("looking at the ledger: %s", err)
 	}
 	dir, err := os.MkdirTemp("", "chimera-audit-")
@@ -31,7 +31,7 @@ func (p *Program) vouch(ctx context.Context, kept *store.Opened, t ticket, folde
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	export := filepath.Join(dir, "export")
-	if _, err := audit.Export(ctx, kept.Ledger, export); err != nil {
+	if _, err := audit.Export(ctx, opened.Ledger, export); err != nil {
 		return unanswered("exporting the ledger: %s", err)
 	}
 	r, err := audit.Verify(export, trusted, nil)
@@ -67,13 +67,13 @@ func ends(open int) string {
 }
 
 // sequenced waits until every entry has its place in the log.
-func sequenced(ctx context.Context, kept *store.Opened) error {
+func sequenced(ctx context.Context, opened *store.Opened) error {
 	ctx, cancel := context.WithTimeout(ctx, vouchTime)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		pending, err := kept.Ledger.Pending(ctx, 1)
+		pending, err := opened.Ledger.Pending(ctx, 1)
 		if err != nil || len(pending) == 0 {
 			return err
 		}
