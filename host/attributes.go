@@ -15,9 +15,9 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// searchAttributes registers the engine's search attributes where the server
-// allows it, and lists those that the server knows. A run sets only known ones:
-// an unknown one would wedge it.
+// searchAttributes registers the engine's search attributes if the server allows it,
+// and returns those that the server knows. A run sets only known ones: setting an
+// unknown one would make its workflow tasks fail.
 func searchAttributes(ctx context.Context, c client.Client, namespace string, logger *slog.Logger) ([]string, error) {
 	wanted := []string{contract.AttributePlan, contract.AttributeAgent, contract.AttributeState}
 	types := map[string]enumspb.IndexedValueType{}
@@ -50,9 +50,9 @@ func searchAttributes(ctx context.Context, c client.Client, namespace string, lo
 	return known, nil
 }
 
-// keepAttributes registers again, every so often until ctx ends, those of the known
-// search attributes that somebody has removed from the namespace: a run sets what was
-// known when it began, and its workflow task fails until that is there again.
+// keepAttributes periodically, until ctx ends, registers known search attributes that
+// were removed from the namespace: a run sets those that were known when it began, and
+// its workflow tasks fail until they are back.
 func keepAttributes(ctx context.Context, c client.Client, namespace string, known []string, every time.Duration, logger *slog.Logger) {
 	if len(known) == 0 {
 		return
@@ -65,7 +65,7 @@ func keepAttributes(ctx context.Context, c client.Client, namespace string, know
 			return
 		case <-tick.C:
 		}
-		// What goes wrong is tried again; that of a worker's start has said why.
+		// A failure is retried; the worker's start has logged the cause.
 		listed, err := c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
 		if err != nil {
 			continue

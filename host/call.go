@@ -13,14 +13,14 @@ import (
 	"chimera.ai/engine/skills"
 )
 
-// cleaned is a caller whose answers, whatever comes back, hold no secret that the
-// configuration resolved. It is an activities.Caller.
+// cleaned is an activities.Caller that removes the configuration's resolved secrets
+// from all answers.
 type cleaned struct {
 	caller
 	secrets *redact.Secrets
 }
 
-// caller calls what a node says.
+// caller calls the operation of a node.
 type caller interface {
 	call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error)
 }
@@ -37,7 +37,7 @@ func (c cleaned) Call(ctx context.Context, n *plan.Node, input json.RawMessage) 
 	return forms, nil
 }
 
-// clean takes secrets out of an error. Its cause keeps what it is, and tells no more.
+// clean removes secrets from an error. The cause keeps its type but not its text.
 func (c cleaned) clean(err error) error {
 	var e *contract.Error
 	if !errors.As(err, &e) {
@@ -49,8 +49,8 @@ func (c cleaned) clean(err error) error {
 	return &safe
 }
 
-// goSkills calls the Go skills of this process, and nothing else: all that the
-// engine's role may call.
+// goSkills calls the Go skills of this process, which are all that the engine's role
+// may call.
 type goSkills struct{ registry *skills.Registry }
 
 func (c goSkills) call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
@@ -83,10 +83,9 @@ func one(output json.RawMessage, err error) ([]json.RawMessage, error) {
 	return []json.RawMessage{output}, nil
 }
 
-// tool calls an MCP tool. Without structured content, the output is the
-// protocol's object {content: […]} if the node's schema takes it, else the JSON
-// of a single text block: which of the two is a matter of the contract, never
-// of what the text happens to look like.
+// tool calls an MCP tool. Without structured content, the output is the protocol's
+// object {content: […]} if the node's schema accepts it, and otherwise the JSON of a
+// single text block: the contract decides, never what the text looks like.
 func (c children) tool(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
 	result, err := c.pool.Call(ctx, n.Provider, n.Operation, input)
 	if err != nil {

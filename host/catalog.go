@@ -8,8 +8,8 @@ import (
 	"chimera.ai/engine/skills"
 )
 
-// Catalog gives the registry of the built-in skills and extra, and a catalog
-// that has them beside the operations of base, which may be nil.
+// Catalog returns a registry of the built-in skills and extra, and a catalog with them
+// and the operations of base, which may be nil.
 func Catalog(base *catalog.Catalog, extra []skills.Skill) (*skills.Registry, *catalog.Catalog, error) {
 	registry := new(skills.Registry)
 	own := new(catalog.Catalog)

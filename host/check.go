@@ -10,7 +10,7 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-// Check refuses options with which no host begins, whatever is there around it.
+// Check reports options that are invalid in any environment.
 func (o Options) Check() error {
 	for _, r := range o.Roles {
 		if !slices.Contains(Roles(), r) {
@@ -26,7 +26,8 @@ func (o Options) Check() error {
 	return witness.CheckAll(o.Witnesses, 0)
 }
 
-// errUnsealed is why production does not start: a store on PostgreSQL is production.
+// errUnsealed refuses unsealed payloads in production: a store on PostgreSQL means
+// production.
 var errUnsealed = errors.New("there are no payload keys (payload.keys), without which every client of the Temporal namespace could answer for a worker: " +
 	"chimera migrate --new-payload-key FILE makes one, and every worker of the deployment has payload.keys: [\"${file:FILE}\"]")
 

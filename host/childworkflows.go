@@ -40,12 +40,12 @@ func (c childWorkflows) Child(ctx context.Context, child contract.Child, ended b
 	case unanswered(ctx, err):
 		return false, nil, err
 	}
-	// It has failed, or returned what none of this deployment's workers returns.
+	// It has failed, or returned something that no worker of this deployment returns.
 	return false, nil, nil
 }
 
-// unanswered reports whether err, of the question how an execution ended, says
-// nothing about its result: it may be read later.
+// unanswered reports whether err, from asking how an execution ended, says nothing
+// about its result, which may be read later.
 func unanswered(ctx context.Context, err error) bool {
 	var elsewhere serviceerror.ServiceError
 	var known *contract.Error

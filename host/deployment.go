@@ -13,27 +13,27 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Deployment says of which build of which worker deployment the workers of a host
-// are, in the terms of Temporal's worker versioning. A run stays with the build
-// that began it, over continue-as-new too; new runs go to the deployment's current
-// build. The zero value is an unversioned worker, which takes every run.
+// Deployment is the worker deployment and the build of a host's workers, in the terms
+// of Temporal's worker versioning. A run stays with the build that began it, even when
+// it continues as new; new runs go to the deployment's current build. The zero value
+// is an unversioned worker, which takes every run.
 type Deployment struct {
-	// Name is the same for all builds and all roles of a deployment. "" is
+	// Name is the same for all builds and all roles of a deployment. "" means
 	// unversioned.
 	Name string
-	// Build is the build id: another one for each code of the workflows. All
-	// roles of one release have the same.
+	// Build is the build id, which differs whenever the workflow code does. All roles of
+	// a release have the same one.
 	Build string
-	// MakeCurrent has the host make its build the current one, once it polls, unless
-	// the build was current before and was replaced.
+	// MakeCurrent makes the host's build the current one once the host polls, unless the
+	// build was current before and was replaced.
 	MakeCurrent bool
 }
 
 // maxDeploymentName bounds name and build together, in bytes: the server makes a
-// workflow id of both.
+// workflow id of the two.
 const maxDeploymentName = 200
 
-// Check says what is wrong with a deployment, or nil.
+// Check reports what is wrong with a deployment, or returns nil.
 func (d Deployment) Check() error {
 	switch {
 	case d.Name == "" && d.MakeCurrent:
@@ -57,7 +57,7 @@ func (d Deployment) version() worker.WorkerDeploymentVersion {
 	return worker.WorkerDeploymentVersion{DeploymentName: d.Name, BuildID: d.Build}
 }
 
-// options gives the versioning of a worker.
+// options returns the versioning options of a worker.
 func (d Deployment) options() worker.DeploymentOptions {
 	if d.Name == "" {
 		return worker.DeploymentOptions{}
@@ -65,7 +65,7 @@ func (d Deployment) options() worker.DeploymentOptions {
 	return worker.DeploymentOptions{UseVersioning: true, Version: d.version(), DefaultVersioningBehavior: workflow.VersioningBehaviorPinned}
 }
 
-// String is how people read a build.
+// String formats a build for people.
 func (d Deployment) String() string {
 	if d.Name == "" {
 		return "unversioned"
@@ -73,14 +73,14 @@ func (d Deployment) String() string {
 	return d.Name + ":" + d.Build
 }
 
-// Bounds of the time between two looks at the deployment.
+// Bounds of the time between two checks of the deployment.
 const (
 	soonest = 100 * time.Millisecond
 	latest  = 10 * time.Second
 )
 
-// place makes this build the current one where it is asked to, and else says
-// whether new runs come to it. It ends when that is known, or ctx is done.
+// place makes this build the current one if asked to, and otherwise logs whether new
+// runs go to it. It returns once that is known, or when ctx is done.
 func (h *Host) place(ctx context.Context) {
 	d, log := h.options.Deployment, h.options.Logger
 	handle := h.client.WorkerDeploymentClient().GetHandle(d.Name)

@@ -21,40 +21,39 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// DefaultEndsEvery is how often the host that sequences the log asks Temporal what
-// became of runs that the ledger has open.
+// DefaultEndsEvery is how often the host that sequences the log asks Temporal about
+// runs that are open in the ledger.
 const DefaultEndsEvery = 15 * time.Second
 
 const (
-	// endsPerRound bounds the runs that are asked for in one round, and endsPage
-	// those of one look into the ledger.
+	// endsPerRound bounds the runs checked in one round, and endsPage those read from the
+	// ledger at once.
 	endsPerRound, endsPage = 2000, 100
 	// endsHops bounds how many executions of one run are followed in one round.
 	endsHops = 20
-	// endsFailures is after how many errors a round ends: one run may be to blame, or
-	// Temporal.
+	// endsFailures is the number of errors after which a round ends: the cause may be one
+	// run, or Temporal.
 	endsFailures = 3
-	// endsCall bounds one question to Temporal.
+	// endsCall bounds one call to Temporal.
 	endsCall = 10 * time.Second
-	// endsGrace is, in rounds, how long a run that has ended by itself has had to say
-	// so before that is done for it: a minute, as rounds usually are.
+	// endsGrace is the number of rounds for which a run that has ended may state its end
+	// itself, before the host does: a minute, by default.
 	endsGrace = 4
 )
 
-// ends closes runs in the ledger that cannot do so themselves any more: Temporal
-// terminated them, or they ran out of time, or ended before a worker could tell that
-// they had begun.
+// ends closes runs in the ledger that can no longer do so themselves: they were
+// terminated, timed out, or ended before a worker could state that they had begun.
 type ends struct {
 	client client.Client
 	runs   ledger.Runs
 	logger *slog.Logger
 	every  time.Duration
 
-	// at is the run behind which the next round goes on.
+	// at is the run after which the next round continues.
 	at ledger.Run
-	// known has, by chain, the last execution that is known of each open run, "" where
-	// Temporal does not know the run. next is what it will be after this pass through
-	// the ledger, so that it holds open runs alone.
+	// known holds, by chain, the last known execution of each open run, or "" if Temporal
+	// does not know the run. next is its successor after this pass through the ledger, so
+	// that it holds only open runs.
 	known, next map[string]string
 	failed      string
 }
@@ -81,7 +80,7 @@ func (e *ends) run(ctx context.Context) {
 	}
 }
 
-// round looks at the next open runs, up to the last one.
+// round checks the next open runs, up to the last one.
 func (e *ends) round(ctx context.Context) error {
 	unknown := 0
 	var example string
@@ -126,7 +125,7 @@ func (e *ends) round(ctx context.Context) error {
 	return nil
 }
 
-// look closes one run, if Temporal has.
+// look closes one run, if Temporal has closed it.
 func (e *ends) look(ctx context.Context, r *ledger.Run) error {
 	info, err := e.execution(ctx, r)
 	if err != nil {
@@ -145,7 +144,7 @@ func (e *ends) look(ctx context.Context, r *ledger.Run) error {
 		if err := e.told(ctx, info, &end); err != nil {
 			return fmt.Errorf("ask how the run %s ended: %w", r.Workflow, err)
 		}
-	default: // it runs, or nobody knows
+	default: // it runs, or its state is not known
 		return nil
 	}
 	stands, _, err := e.runs.CloseRun(ctx, end, nil)
@@ -163,9 +162,9 @@ func (e *ends) look(ctx context.Context, r *ledger.Run) error {
 	return nil
 }
 
-// execution describes the last execution of a run, or nil where that is not known.
-// A reset is a run of its own whose executions name the same first one, so it goes
-// from one execution to the one that it continued as.
+// execution describes the last execution of a run, or returns nil if it is not known.
+// It follows each execution to the one that it continued as, since a reset is a run of
+// its own whose executions name the same first one.
 func (e *ends) execution(ctx context.Context, r *ledger.Run) (*workflowpb.WorkflowExecutionInfo, error) {
 	id := e.known[r.Chain()]
 	if id == "" {
@@ -192,7 +191,7 @@ func (e *ends) execution(ctx context.Context, r *ledger.Run) (*workflowpb.Workfl
 			return nil, err
 		}
 	}
-	return nil, nil // the next round goes on
+	return nil, nil // the next round continues
 }
 
 func (e *ends) describe(ctx context.Context, workflow, id string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
@@ -201,7 +200,7 @@ func (e *ends) describe(ctx context.Context, workflow, id string) (*workflowserv
 	return e.client.DescribeWorkflowExecution(ctx, workflow, id)
 }
 
-// successor is the execution that another one continued as.
+// successor returns the execution that another one continued as.
 func (e *ends) successor(ctx context.Context, workflow, id string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, endsCall)
 	defer cancel()
@@ -218,10 +217,10 @@ func (e *ends) successor(ctx context.Context, workflow, id string) (string, erro
 	return "", serviceerror.NewNotFound("the execution names no successor")
 }
 
-// latest describes the latest execution of a run's workflow id, where Temporal has
-// forgotten the first one: it is the run's where it goes back to that and is no reset,
-// and the ledger has no later run of the id. A reset is in the ledger only once it has
-// stated something.
+// latest describes the latest execution with a run's workflow id, if Temporal no longer
+// has the first one. The execution is the run's if it descends from the first one, is
+// no reset, and the ledger has no later run with the id. A reset is in the ledger only
+// once it has stated something.
 func (e *ends) latest(ctx context.Context, r *ledger.Run) (*workflowpb.WorkflowExecutionInfo, error) {
 	e.next[r.Chain()] = ""
 	described, err := e.describe(ctx, r.Workflow, "")
@@ -241,13 +240,13 @@ func (e *ends) latest(ctx context.Context, r *ledger.Run) (*workflowpb.WorkflowE
 	return info, nil
 }
 
-// absent reports whether Temporal does not have an execution, or could not: it has
-// no such ids.
+// absent reports whether Temporal does not have an execution, or cannot have one with
+// such an id.
 func absent(err error) bool {
 	return errors.As(err, new(*serviceerror.NotFound)) || errors.As(err, new(*serviceerror.InvalidArgument))
 }
 
-// told reads what clients are told of an execution that has closed by itself.
+// told reads the result that clients get of an execution that has closed by itself.
 func (e *ends) told(ctx context.Context, info *workflowpb.WorkflowExecutionInfo, end *ledger.Run) error {
 	ctx, cancel := context.WithTimeout(ctx, endsCall)
 	defer cancel()
@@ -280,7 +279,7 @@ func (e *ends) told(ctx context.Context, info *workflowpb.WorkflowExecutionInfo,
 		end.State = ledger.RunCancelled
 	}
 	failure := unsaid(end.State)
-	// What it does not have, or what is none of ours, leaves the failure as it is.
+	// Details that are absent or not the engine's leave the failure as it is.
 	switch read := failure; {
 	case errors.As(err, &application) && application.HasDetails() && application.Details(&read) == nil,
 		errors.As(err, &cancelled) && cancelled.HasDetails() && cancelled.Details(&read) == nil:
@@ -294,7 +293,7 @@ func (e *ends) told(ctx context.Context, info *workflowpb.WorkflowExecutionInfo,
 	return nil
 }
 
-// unsaid is the failure of a run that has not said how it ended.
+// unsaid is the failure of a run that has not stated how it ended.
 func unsaid(state ledger.RunState) contract.Failure {
 	f := contract.Failure{Kind: contract.FailedKind, Message: "the run ended before it could say how", Compensated: []string{}, NotCompensated: []string{}}
 	if state == ledger.RunCancelled {

@@ -7,13 +7,13 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// resourceHeader is where Temporal's library puts the workflow id of a request, for
-// those who route it. The body of the request has it, too.
+// resourceHeader is the header in which Temporal's library repeats the workflow id of a
+// request, for routing.
 const resourceHeader = "temporal-resource-id"
 
-// routable drops that header where it could not be sent: a header takes printable
-// ASCII only, and a workflow id takes more. Otherwise a worker could not answer for
-// such a run, and nobody could end it.
+// routable drops that header if it cannot be sent: headers hold only printable ASCII,
+// workflow ids more. Otherwise no worker could answer for such a run, and nobody could
+// end it.
 func routable(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if md, ok := metadata.FromOutgoingContext(ctx); ok {
 		for _, v := range md.Get(resourceHeader) {

@@ -1,8 +1,8 @@
-// Package host puts the roles of Chimera's worker into one process: Temporal
-// workers, the compiler with its catalog, skills, MCP servers and the store.
+// Package host runs the roles of Chimera's worker in one process: Temporal workers, the
+// compiler with its catalog, skills, MCP servers and the store.
 //
-// chimera-worker and chimera dev are thin programs around it, and a program
-// that brings Go skills of its own is another:
+// chimera-worker and chimera dev are thin programs around it, as is any program with
+// Go skills of its own:
 //
 //	h, err := host.New(ctx, host.Options{
 //		Client: client.Options{HostPort: "localhost:7233"},
@@ -58,29 +58,29 @@ const (
 	RoleTools Role = "tools"
 )
 
-// EagerActivities is how many activities of one workflow task a worker may take
-// back with it, past the queue: the library's default, said here so that benchmarks
-// give both sides the same.
+// EagerActivities is how many activities of one workflow task a worker may start
+// without the queue: the library's default, explicit so that benchmarks use it on both
+// sides.
 const EagerActivities = 3
 
 // Roles lists all roles.
 func Roles() []Role { return []Role{RoleEngine, RoleTools} }
 
-// Options say what a host is made of. What only one role needs is used by no
-// other: a host without the role engine opens no ledger and compiles nothing, and
-// one without the role tools starts no child.
+// Options configure a host. Each role uses only its own options: a host without the
+// role engine opens no ledger and compiles nothing, and one without the role tools
+// starts no child processes.
 type Options struct {
 	// Roles to run; empty means all.
 	Roles []Role
 	// Dev allows what production refuses: payloads that are not sealed, beside a
 	// store on PostgreSQL.
 	Dev bool
-	// Client is how to reach Temporal. Its data converter, external storage and
-	// logger are set by the host. Its MetricsHandler, if it has one, counts what the
-	// library does, and [metrics.Retried].
+	// Client says how to reach Temporal. The host sets its data converter, external
+	// storage and logger. Its MetricsHandler, if any, gets the library's metrics and
+	// [metrics.Retried].
 	Client client.Options
-	// Store is where the ledger and large values are; every worker of a
-	// deployment, and every client that starts large runs, sees the same one.
+	// Store holds the ledger and large values. All workers of a deployment, and all
+	// clients that start large runs, must use the same one.
 	Store store.Options
 	// Sealing protects what passes through Temporal and what is large. Every
 	// process of a deployment has the same keys.
@@ -88,27 +88,27 @@ type Options struct {
 
 	// For the role engine.
 
-	// Witnesses cosign the log's checkpoints, where this process signs them.
+	// Witnesses cosign the log's checkpoints, if this process signs them.
 	Witnesses []witness.Witness
 	// FormerKeys are verifier keys that the log had before its key.
 	FormerKeys []string
 	// Catalog has the operations of MCP servers and executables; the built-in
 	// skills and Skills are added to it.
 	Catalog *catalog.Catalog
-	// Trust is the bootstrap of the deployment's authority, or nil: then published
-	// plans are taken unsigned, start grants are refused, and no run has effects.
+	// Trust is the bootstrap of the deployment's authority. If it is nil, published plans
+	// are accepted unsigned, start grants are refused, and no run has effects.
 	Trust *trust.Bootstrap
 	// Policy is the operator's bundle, or nil.
 	Policy *policy.Bundle
-	// Reread, where it is not nil, names the files of Catalog and Policy, which each start is
-	// compiled with as they are then. Only chimera dev has it: workers of one deployment
-	// would differ, and a run that is asked for again would be another.
+	// Reread, if not nil, names the files of Catalog and Policy, which are then reread for
+	// each start. Only chimera dev sets it: the workers of a deployment could otherwise
+	// differ, and a retried start could become another run.
 	Reread *Files
 	// Skills are Go skills that run in this process.
 	Skills []skills.Skill
-	// SharedQueue has runs that are loaded here ask for calls of tools on the
-	// engine's queue, which is faster where each worker of a deployment has both
-	// roles. The hosts of one deployment say the same.
+	// SharedQueue makes runs that are loaded here schedule calls of tools on the engine's
+	// queue, which is faster if each worker of a deployment has both roles. It must be
+	// the same for all hosts of a deployment.
 	SharedQueue bool
 
 	// For the role tools.
@@ -125,9 +125,9 @@ type Options struct {
 	// WorkflowPollers and ActivityPollers for each queue; 0 means 8 and 16. With
 	// fewer, sequential work waits for polls.
 	WorkflowPollers, ActivityPollers int
-	// MaxActivities and MaxWorkflows bound what runs at one time; 0 means 200
-	// activities for each queue and 200 workflow tasks. What a run needs to go on,
-	// such as the journal, has room of its own.
+	// MaxActivities and MaxWorkflows bound concurrency; 0 means 200 activities for each
+	// queue and 200 workflow tasks. What runs need to go on, such as the journal, has
+	// slots of its own.
 	MaxActivities, MaxWorkflows int
 	// CacheBytes is the memory for compiled plans and what is made of them; 0 means
 	// payload.DefaultCacheBytes.
@@ -140,8 +140,8 @@ type Options struct {
 	// ContinueAfter is the number of history events after which a run continues
 	// as new; 0 means activities.DefaultContinueAfter.
 	ContinueAfter int
-	// ArgumentWithin is how long a start waits for a store that is away, to read its
-	// own argument; 0 means activities.DefaultArgumentWithin.
+	// ArgumentWithin is how long a start waits for an unavailable store to read its own
+	// argument; 0 means activities.DefaultArgumentWithin.
 	ArgumentWithin time.Duration
 	// Logger; nil means slog.Default().
 	Logger *slog.Logger
@@ -150,31 +150,30 @@ type Options struct {
 	// [DefaultRetainEvery].
 	Retention   ledger.Policy
 	RetainEvery time.Duration
-	// EndsEvery is how often the host that sequences the log asks Temporal what became
-	// of runs that the ledger has open, and closes those that cannot close themselves:
-	// terminated ones at once, others after four times that. As often it looks whether
-	// the search attributes that runs set are there. 0 means [DefaultEndsEvery].
+	// EndsEvery is how often the host that sequences the log asks Temporal about runs
+	// that are open in the ledger, and closes those that cannot close themselves:
+	// terminated ones at once, others after four times that long. It checks the search
+	// attributes that runs set as often. 0 means [DefaultEndsEvery].
 	EndsEvery time.Duration
-	// Secrets are taken out of what tools answer, and out of the log.
+	// Secrets are removed from the answers of tools and from the log.
 	Secrets *redact.Secrets
-	// Deployment says of which build the workers are; its zero value is
-	// unversioned.
+	// Deployment is the build of the workers; its zero value means unversioned.
 	Deployment Deployment
 
-	// interpreter is the workflow code of another build, in tests.
+	// interpreter replaces the workflow code in tests, as another build's.
 	interpreter any
 }
 
-// blobTime bounds each call of the store of large values: less than what an activity
-// has beyond its node's own timeout.
+// blobTime bounds each call of the store of large values. It is less than the time that
+// an activity has beyond its node's timeout.
 const blobTime = 8 * time.Second
 
-// deadlockTimeout is how long workflow code may take at one go before it counts as
-// stuck: less than a workflow task may take, and more than the library's second, which
-// an overloaded machine passes.
+// deadlockTimeout is how long workflow code may run without yielding before it counts as
+// deadlocked: less than a workflow task's timeout, and more than the library's second,
+// which is too short on an overloaded machine.
 const deadlockTimeout = 8 * time.Second
 
-// Host is a process with workers. It is made by [New] and ends with [Host.Close].
+// Host runs workers. [New] makes one, and [Host.Close] ends it.
 type Host struct {
 	options   Options
 	store     *store.Opened
@@ -182,15 +181,15 @@ type Host struct {
 	pool      *mcp.Pool
 	workers   []worker.Worker
 	sequencer *sequencer
-	// refused has why a worker polls no more, once.
+	// refused receives, once, the reason why a worker has stopped polling.
 	refused chan error
-	// placing is the look at the worker deployment, which unplace ends.
+	// placing tracks the check of the worker deployment, which unplace ends.
 	placing sync.WaitGroup
 	unplace context.CancelFunc
 }
 
 // New opens the store, connects to Temporal, prepares the catalog, and registers
-// everything. Nothing polls yet.
+// everything. The workers do not poll yet.
 func New(ctx context.Context, o Options) (_ *Host, err error) {
 	o = o.withDefaults()
 	if err := o.Deployment.Check(); err != nil {
@@ -248,7 +247,7 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 	return h, nil
 }
 
-// prepare makes the engine's role. tools calls tools, or is nil.
+// prepare prepares the engine's role. tools calls tools, or is nil.
 func (h *Host) prepare(ctx context.Context, blobs blob.Store, plans *payload.Plans, values *payload.Values, tools activities.Caller) error {
 	o := &h.options
 	if h.store.Empty {
@@ -354,8 +353,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Dial connects a client that speaks the engine's payloads: its converter, and
-// large values by reference to blobs.
+// Dial connects a client that handles the engine's payloads: it has the engine's
+// converter, and stores large values in blobs.
 func Dial(ctx context.Context, o client.Options, blobs blob.Store, sealing payload.Sealing, logger *slog.Logger) (client.Client, error) {
 	c, _, err := dial(ctx, o, blobs, sealing, 0, logger)
 	return c, err
@@ -369,8 +368,8 @@ func dial(ctx context.Context, o client.Options, blobs blob.Store, sealing paylo
 	o.ContextPropagators = append(slices.Clone(o.ContextPropagators), payload.Asking{})
 	o.ConnectionOptions.DialOptions = append(slices.Clone(o.ConnectionOptions.DialOptions), grpc.WithChainUnaryInterceptor(payload.References(sealing.Keys), routable))
 	if o.ConnectionOptions.GrpcCompression == nil {
-		// Most messages are smaller than the tables that gzip clears for each of them,
-		// on both sides, and sealed payloads cannot be compressed.
+		// Most messages are smaller than the tables that gzip clears for each of them, and
+		// sealed payloads cannot be compressed.
 		o.ConnectionOptions.GrpcCompression = new(client.GrpcCompressionNone)
 	}
 	if logger != nil {
@@ -389,15 +388,15 @@ func (h *Host) worker(queue string, o worker.Options) worker.Worker {
 	return w
 }
 
-// The journal's pollers and slots, whatever the others have: what is written there
-// takes milliseconds, and waits for one store.
+// The journal's pollers and slots, whatever those of other queues: its activities take
+// milliseconds, and all wait for one store.
 const (
 	journalPollers = 4
 	journalSlots   = 64
 )
 
-// bounded gives the options that all workers share. What ends one of them ends
-// [Host.Run]: a worker that polls no more does nothing, and nobody would know.
+// bounded returns the options that all workers share. A fatal error of one of them ends
+// [Host.Run]: a worker that has stopped polling does nothing, and nobody would notice.
 func (h *Host) bounded(queue string, o worker.Options) worker.Options {
 	o.MaxConcurrentActivityTaskPollers = h.options.ActivityPollers
 	o.MaxConcurrentActivityExecutionSize = h.options.MaxActivities
@@ -413,7 +412,7 @@ func (h *Host) bounded(queue string, o worker.Options) worker.Options {
 	o.OnFatalError = func(err error) {
 		select {
 		case h.refused <- fmt.Errorf("the worker of the queue %s has stopped: %w", queue, err):
-		default: // one reason is enough
+		default: // a reason is pending already
 		}
 	}
 	return o
@@ -432,9 +431,9 @@ func (h *Host) engine(e *activities.Engine) {
 	own(h.worker(contract.QueueJournal, worker.Options{DisableWorkflowWorker: true}), e)
 }
 
-// own registers the engine's own activities. On its queue they are there as local
-// ones; those that are not local are asked for on a queue of their own, since calls
-// that take long can fill every other one.
+// own registers the engine's own activities. The workers of its queue run them as local
+// activities; those that are not local have a queue of their own, since long calls can
+// fill any other queue.
 func own(w worker.Worker, e *activities.Engine) {
 	w.RegisterActivityWithOptions(e.Load, activity.RegisterOptions{Name: contract.ActivityLoad})
 	w.RegisterActivityWithOptions(e.Local, activity.RegisterOptions{Name: contract.ActivityLocal})
@@ -453,13 +452,13 @@ func dynamic(w worker.Worker, node func(context.Context, contract.Call) (contrac
 	w.RegisterDynamicActivity(activities.Dynamic(node), activity.DynamicRegisterOptions{})
 }
 
-// Store is what the host keeps.
+// Store returns the host's store.
 func (h *Host) Store() *store.Opened { return h.store }
 
-// Client is the host's connection to Temporal, with the engine's payloads.
+// Client returns the host's Temporal client, which handles the engine's payloads.
 func (h *Host) Client() client.Client { return h.client }
 
-// Start lets the workers poll, and the sequencer of the log work.
+// Start starts the workers and the log's sequencer.
 func (h *Host) Start() error {
 	if h.sequencer != nil {
 		h.sequencer.start()
@@ -477,14 +476,14 @@ func (h *Host) Start() error {
 	return nil
 }
 
-// Run starts the workers and works until ctx ends. It ends with an error where
-// Temporal refuses a worker for good, such as without its namespace, and where the
-// log turns out not to be what its key has signed.
+// Run starts the workers and runs until ctx ends. It returns an error if Temporal
+// permanently refuses a worker, such as for a missing namespace, or if the log is not
+// what its key has signed.
 func (h *Host) Run(ctx context.Context) error {
 	if err := h.Start(); err != nil {
 		return err
 	}
-	var sequenced chan struct{} // nil is never done
+	var sequenced chan struct{} // nil if there is no sequencer
 	if h.sequencer != nil {
 		sequenced = h.sequencer.done
 	}
@@ -498,10 +497,10 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 }
 
-// Close stops the workers, lets activities in flight end within the drain time,
-// ends all children, and gives what was stated its place in the log.
+// Close stops the workers, lets activities in flight end within the drain time, ends all
+// child processes, and sequences the remaining entries of the log.
 func (h *Host) Close() error {
-	var stopping sync.WaitGroup // each waits for its calls; all of them within the drain time
+	var stopping sync.WaitGroup // the workers stop side by side, within one drain time
 	for _, w := range h.workers {
 		stopping.Go(w.Stop)
 	}

@@ -5,10 +5,9 @@ import (
 	"log/slog"
 )
 
-// raised is the log handler of Temporal's library. The library logs at level INFO
-// that the server refuses what a worker answers, which is all that a worker says
-// of a run whose workflow task can never succeed. What comes with an error is a
-// warning here.
+// raised is the log handler of Temporal's library. It raises records with an error to
+// warnings: the library logs only at level INFO that the server refuses a worker's
+// answer, which may be the only sign of a workflow task that can never succeed.
 type raised struct{ slog.Handler }
 
 // Handle implements [slog.Handler].
@@ -27,7 +26,8 @@ func (h raised) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// Enabled implements [slog.Handler]: what may become a warning is asked for as one.
+// Enabled implements [slog.Handler]. Records that may become warnings are enabled if
+// warnings are.
 func (h raised) Enabled(ctx context.Context, level slog.Level) bool {
 	if level == slog.LevelInfo {
 		level = slog.LevelWarn

@@ -31,21 +31,22 @@ type Replayer struct {
 	sealing     payload.Sealing
 }
 
-// NewReplayer makes a replayer that reads large values from blobs, and opens
-// sealed ones.
+// NewReplayer returns a replayer that reads large values from blobs and unseals sealed
+// ones.
 func NewReplayer(blobs blob.Store, sealing payload.Sealing) *Replayer {
 	return NewReplayerOf(workflows.Plan, blobs, sealing)
 }
 
-// NewReplayerOf is [NewReplayer] for another workflow function.
+// NewReplayerOf is like [NewReplayer], for another workflow function.
 func NewReplayerOf(interpreter any, blobs blob.Store, sealing payload.Sealing) *Replayer {
 	return &Replayer{interpreter, blobs, sealing}
 }
 
-// Replay says why the history of one execution of a run does not replay, or nil.
-// Namespace and workflow id are those that it was recorded under: sealed and large
-// values open there only. A history in which no workflow task has completed
-// replays under any code. An [UncheckedError] says that it cannot be told.
+// Replay reports why the history of one execution of a run does not replay, or returns
+// nil. Namespace and workflow id must be those of the recording, since sealed and large
+// values can be read only with them. A history in which no workflow task has completed
+// replays under any code. The error is an [UncheckedError] if the history could not be
+// checked.
 func (r *Replayer) Replay(namespace, workflowID string, history *historypb.History) error {
 	if !slices.ContainsFunc(history.GetEvents(), func(e *historypb.HistoryEvent) bool {
 		return e.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
@@ -64,7 +65,7 @@ func (r *Replayer) Replay(namespace, workflowID string, history *historypb.Histo
 		DataConverter:    elsewhere{data, namespace, &gone},
 		FailureConverter: failedElsewhere{payload.NewFailureConverter(data), namespace, &gone},
 		ExternalStorage:  payload.NewStorage(blobs, r.sealing),
-		// How fast this machine reads large values says nothing about the history.
+		// The time it takes to read large values says nothing about the history.
 		DisableDeadlockDetection: true,
 	})
 	if err != nil {
@@ -72,8 +73,8 @@ func (r *Replayer) Replay(namespace, workflowID string, history *historypb.Histo
 	}
 	replayer.RegisterWorkflowWithOptions(r.interpreter, workflow.RegisterOptions{Name: contract.WorkflowType})
 	replayer.RegisterWorkflowWithOptions(workflows.Call, workflow.RegisterOptions{Name: contract.WorkflowCall})
-	// Only what is replayed so counts as a replay: with a namespace of its own, the
-	// SDK (1.50.0) runs the local activities of the last task, and finds no mistake.
+	// The replay sets no namespace: with one, the SDK (1.50.0) runs the local activities of
+	// the last task instead of replaying them, and misses errors.
 	err = replayer.ReplayWorkflowHistoryWithOptions(quiet{}, history, worker.ReplayWorkflowHistoryOptions{
 		OriginalExecution: workflow.Execution{ID: workflowID, RunID: runOf(history)},
 	})
@@ -83,8 +84,8 @@ func (r *Replayer) Replay(namespace, workflowID string, history *historypb.Histo
 	return err
 }
 
-// gone notes why a value of a history was not to be had: the SDK hands on of the
-// error that a replay meets only its words.
+// gone records why a value of a history could not be read: the SDK passes on only the
+// text of an error that occurs in a replay.
 type gone struct {
 	mu  sync.Mutex
 	err error
@@ -96,7 +97,7 @@ func (g *gone) cause() error {
 	return g.err
 }
 
-// note takes an error of the kind that a run waits for.
+// note records an error if runs wait for its cause to pass.
 func (g *gone) note(err error) {
 	var known *contract.Error
 	if errors.As(err, &known) && known.Kind == contract.StoreUnavailable {
@@ -112,7 +113,7 @@ func (g *gone) set(err error) {
 	}
 }
 
-// reading notes that a workflow's converter waits for a key.
+// reading records that a workflow's converter waits for a key.
 func (g *gone) reading() {
 	if p := recover(); p != nil {
 		if err, ok := p.(error); ok {
@@ -122,7 +123,7 @@ func (g *gone) reading() {
 	}
 }
 
-// watched is a store that notes when it is away.
+// watched is a store that records when it is unavailable.
 type watched struct {
 	blob.Store
 	gone *gone
@@ -136,8 +137,8 @@ func (w watched) Get(ctx context.Context, digest string) ([]byte, error) {
 	return b, err
 }
 
-// runOf gives the run id of the execution that a history is of: the one that it
-// began with, or the one that the last reset gave it.
+// runOf returns the run id of a history's execution: the one that it began with, or the
+// one that the last reset assigned.
 func runOf(history *historypb.History) string {
 	run := history.Events[0].GetWorkflowExecutionStartedEventAttributes().GetOriginalExecutionRunId()
 	for _, event := range history.Events {
@@ -148,8 +149,8 @@ func runOf(history *historypb.History) string {
 	return run
 }
 
-// elsewhere reads the values of a history under the namespace that it was recorded
-// in, where the SDK replays it in none.
+// elsewhere reads the values of a history under the namespace of its recording, since
+// the SDK replays it without one.
 type elsewhere struct {
 	converter.DataConverter
 	namespace string
@@ -190,7 +191,7 @@ func (c elsewhere) WithSerializationContext(ctx converter.SerializationContext) 
 	return elsewhere{converter.WithDataConverterSerializationContext(c.DataConverter, within(c.namespace, ctx)), c.namespace, c.gone}
 }
 
-// failedElsewhere is the same for failures.
+// failedElsewhere is like elsewhere, for failures.
 type failedElsewhere struct {
 	converter.FailureConverter
 	namespace string
@@ -222,7 +223,7 @@ func within(namespace string, ctx converter.SerializationContext) converter.Seri
 	return ctx
 }
 
-// quiet logs nothing: what a replay finds is its error.
+// quiet logs nothing: a replay's findings are its error.
 type quiet struct{}
 
 var _ sdklog.Logger = quiet{}
@@ -254,11 +255,11 @@ func (e *ReplayError) Error() string {
 	return "its history does not replay under this build: " + e.Cause.Error()
 }
 
-// Unwrap gives what the replay said.
+// Unwrap returns the error of the replay.
 func (e *ReplayError) Unwrap() error { return e.Cause }
 
-// UncheckedError says that it cannot be told whether a history replays: a value of
-// it was not to be had, since the store is away or a key is missing.
+// UncheckedError reports that a history could not be checked, since one of its values
+// could not be read: the store is unavailable, or a key is missing.
 type UncheckedError struct{ Cause error }
 
 // Error implements error.
@@ -266,16 +267,16 @@ func (e *UncheckedError) Error() string {
 	return "whether its history replays under this build cannot be told: " + e.Cause.Error()
 }
 
-// Unwrap gives why.
+// Unwrap returns the cause.
 func (e *UncheckedError) Unwrap() error { return e.Cause }
 
-// ErrEnded reports a run that goes on no more, and so stays where it is.
+// ErrEnded reports a run that has ended, and so cannot be moved.
 var ErrEnded = errors.New("the run has ended")
 
-// Move moves a run to another build of a worker deployment, where it stays also
-// when it continues as new, if the history of its present execution replays under
-// this build's code: to is the build of this process. A history that does not is a
-// [ReplayError], and one that cannot be read an [UncheckedError]; the run stays where it is.
+// Move moves a run to the build to, which is that of this process, if the history of its
+// current execution replays under this build's code. The run stays there even when it
+// continues as new. Otherwise the run is not moved, and the error is a [ReplayError] or,
+// if the history could not be checked, an [UncheckedError].
 func (r *Replayer) Move(ctx context.Context, c client.Client, namespace, workflowID string, to Deployment) error {
 	if err := to.Check(); err != nil {
 		return err
@@ -296,8 +297,8 @@ func (r *Replayer) Move(ctx context.Context, c client.Client, namespace, workflo
 	return nil
 }
 
-// Check says whether the present execution of a run, whose id it gives, replays
-// under this build's code.
+// Check reports whether the current execution of a run replays under this build's code,
+// and returns the execution's id.
 func (r *Replayer) Check(ctx context.Context, c client.Client, namespace, workflowID string) (runID string, err error) {
 	described, err := c.DescribeWorkflowExecution(ctx, workflowID, "")
 	if err != nil {

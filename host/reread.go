@@ -16,14 +16,14 @@ import (
 	"chimera.ai/engine/skills"
 )
 
-// Files are those of a catalog, or "", and of a policy bundle.
+// Files names the file of a catalog, or "", and those of a policy bundle.
 type Files struct {
 	Catalog string
 	Policy  []string
 }
 
-// reader gives what the files say at each time, and compiles them anew only when
-// they have changed.
+// reader returns the current content of the files, and recompiles them only when they
+// have changed.
 type reader struct {
 	files  Files
 	skills []skills.Skill
@@ -32,7 +32,7 @@ type reader struct {
 	last activities.Workbench
 }
 
-// workbench refuses every plan where a file cannot be read, or says what is wrong.
+// workbench refuses all plans if a file cannot be read or is not valid.
 func (r *reader) workbench() activities.Workbench {
 	r.mu.Lock()
 	defer r.mu.Unlock()

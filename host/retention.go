@@ -10,15 +10,14 @@ import (
 	"chimera.ai/engine/ledger"
 )
 
-// DefaultRetainEvery is how often what is older than the retention policy keeps
-// it is taken out of the ledger.
+// DefaultRetainEvery is how often the retention policy is applied to the ledger.
 const DefaultRetainEvery = time.Hour
 
-// retentionReason stands in the log beside what was pruned.
+// retentionReason is the reason that the log records for what was pruned.
 const retentionReason = "ledger.retention"
 
-// retain applies a policy now and then, until ctx ends. A store that is away, or
-// that refuses, is asked again at the next time.
+// retain applies a policy periodically, until ctx ends. After a failure of the store it
+// tries again at the next time.
 func retain(ctx context.Context, books ledger.Retention, policy ledger.Policy, every time.Duration, logger *slog.Logger) {
 	for {
 		pruned, err := books.Retain(ctx, policy, retentionReason)

@@ -11,15 +11,15 @@ import (
 	"chimera.ai/engine/metrics"
 )
 
-// retried counts the workflow tasks that are not the first of their kind: whatever
-// the cause was, the worker, the server and a worker that is gone included, it is
-// the next attempt that tells. The library counts those alone that it fails itself.
+// retried counts retried workflow tasks. A later attempt shows every kind of failure,
+// also those of the server or of a lost worker; the library counts only tasks that it
+// fails itself.
 func retried(to client.MetricsHandler, engine bool) grpc.DialOption {
 	count := func(workflow string, n int64) {
 		to.WithTags(map[string]string{"workflow_type": workflow}).Counter(metrics.Retried).Inc(n)
 	}
 	if engine {
-		// Who watches a figure rise has to see it from the start.
+		// A counter must exist from the start for its increase to be seen.
 		count(contract.WorkflowType, 0)
 		count(contract.WorkflowCall, 0)
 	}

@@ -13,15 +13,15 @@ import (
 	"chimera.ai/engine/store"
 )
 
-// settleTime bounds how long a host that ends still places what was stated.
+// settleTime bounds how long a closing host sequences the remaining entries.
 const settleTime = 5 * time.Second
 
-// sequencer runs the log's sequencer beside the workers. Of all processes that
-// have the log's key, one leads; the others wait to take over.
+// sequencer runs the log's sequencer beside the workers. Of all processes with the
+// log's key, one leads; the others wait to take over.
 type sequencer struct {
 	ledger.Sequencer
 	logger *slog.Logger
-	// asker asks the witnesses; nil where there are none.
+	// asker asks the witnesses; nil if there are none.
 	asker *witness.Asker
 
 	begin  sync.Once
@@ -45,7 +45,7 @@ func newSequencer(s *store.Opened, o Options) *sequencer {
 	return q
 }
 
-// warn says what went wrong once, not at every try.
+// warn logs a failure once, not at every attempt.
 func (q *sequencer) warn(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -75,7 +75,7 @@ func (q *sequencer) start() {
 	})
 }
 
-// stop ends it, after what was stated has got its place, if that can be had soon.
+// stop ends it, after sequencing the remaining entries if that does not take long.
 func (q *sequencer) stop() {
 	if q.cancel == nil {
 		return

@@ -26,9 +26,9 @@ import (
 // maxCatalog bounds a catalog file and a policy file, in bytes.
 const maxCatalog = 64 << 20
 
-// LoadCatalog reads a catalog file. Its text comes along for those who show the
-// findings. The error says that the file cannot be read; the catalog is nil if
-// there is one, or an error among the findings.
+// LoadCatalog reads a catalog file, and also returns its text, for showing the findings.
+// The error reports that the file cannot be read. The catalog is nil if there is such an
+// error, or one among the findings.
 func LoadCatalog(file string) (*catalog.Catalog, []byte, diag.Diagnostics, error) {
 	text, err := readFile(file, maxCatalog)
 	if err != nil {
@@ -38,10 +38,10 @@ func LoadCatalog(file string) (*catalog.Catalog, []byte, diag.Diagnostics, error
 	return catalog, text, ds, nil
 }
 
-// LoadPolicy reads the files of the operator's policy bundle, which make one. The
-// texts come along, by file, for those who show the findings. The error says
-// that a file cannot be read; the policy is nil if there is one, an error among
-// the findings, or no file.
+// LoadPolicy reads the files of the operator's policy bundle and merges them. It also
+// returns their texts, by file, for showing the findings. The error reports that a file
+// cannot be read. The policy is nil if there is such an error, an error among the
+// findings, or no file.
 func LoadPolicy(files []string) (*policy.Bundle, map[string][]byte, diag.Diagnostics, error) {
 	texts := make(map[string][]byte, len(files))
 	for _, file := range files {
@@ -92,9 +92,8 @@ func readFile(file string, limit int64) ([]byte, error) {
 	return text, nil
 }
 
-// Store gives the store that a configuration says, with absolute paths. It
-// resolves the references of the connection string and the log's key, and no
-// other.
+// Store returns the configured store, with absolute paths. It resolves only the
+// references to the connection string and the log's key.
 func Store(c config.Config) (store.Options, error) {
 	o := store.Options{Driver: c.Store.Driver, Origin: c.Store.Origin, InDatabase: c.Store.Blobs == "database"}
 	var err error
@@ -113,8 +112,7 @@ func Store(c config.Config) (store.Options, error) {
 	return o, err
 }
 
-// Retention gives the policy that a configuration says; it is empty where it says
-// nothing.
+// Retention returns the configured retention policy, which may be empty.
 func Retention(c config.Config) (ledger.Policy, error) {
 	p := ledger.Policy{}
 	for class, keep := range map[ledger.Class]time.Duration{
@@ -129,8 +127,8 @@ func Retention(c config.Config) (ledger.Policy, error) {
 	return p, p.Check()
 }
 
-// Sealing gives the protection of payloads that a configuration says. It resolves
-// the references of the payload keys, and no other.
+// Sealing returns the configured protection of payloads. It resolves only the references
+// to the payload keys.
 func Sealing(c config.Config) (payload.Sealing, error) {
 	s := payload.Sealing{Compress: c.Payload.Compress, AcceptPlain: c.Payload.AcceptPlain}
 	keys, err := c.PayloadKeys()
@@ -140,9 +138,8 @@ func Sealing(c config.Config) (payload.Sealing, error) {
 	return s, err
 }
 
-// ClientSealing is [Sealing] for a command. It needs the keys only when it meets
-// a sealed payload, or has to seal a large one: until then, it goes on without
-// those that it cannot have.
+// ClientSealing is like [Sealing], for a command. A key that cannot be resolved is an
+// error only when a sealed payload has to be opened or a large one sealed.
 func ClientSealing(c config.Config) payload.Sealing {
 	s, err := Sealing(c)
 	if err != nil {
@@ -151,10 +148,10 @@ func ClientSealing(c config.Config) payload.Sealing {
 	return s
 }
 
-// Settings gives the options that a configuration says for its roles: everything
-// but what only code can give. It reads the catalog and policy files for the role
-// engine, which compiles, but no secrets of tools: the configuration is one that
-// [config.Config.Resolve] has made.
+// Settings returns the configured options for the configured roles: all but those that
+// only code can set. For the role engine, which compiles, it reads the catalog and
+// policy files. It resolves no secrets of tools: the configuration must come from
+// [config.Config.Resolve].
 func Settings(c config.Config) (Options, diag.Diagnostics, error) {
 	o := Options{
 		WorkflowPollers: c.Worker.WorkflowPollers,
@@ -193,7 +190,7 @@ func Settings(c config.Config) (Options, diag.Diagnostics, error) {
 	return o, ds, nil
 }
 
-// workerStore is [Store] with the secrets of the worker's roles.
+// workerStore is like [Store], with only the secrets of the worker's roles.
 func workerStore(c config.Config) (store.Options, error) {
 	if !c.Has(string(RoleEngine)) {
 		c.Ledger.Key = ""
@@ -239,7 +236,7 @@ func (o *Options) settleEngine(c config.Config) (ds diag.Diagnostics, err error)
 	return append(ds, found...), nil
 }
 
-// Witnesses gives the witnesses of the log that a configuration says.
+// Witnesses returns the configured witnesses of the log.
 func Witnesses(c config.Config) []witness.Witness {
 	var all []witness.Witness
 	for _, w := range c.Ledger.Witnesses {
@@ -248,11 +245,11 @@ func Witnesses(c config.Config) []witness.Witness {
 	return all
 }
 
-// keyText is less than what a key has as text.
+// keyText is less than the length of a key's text.
 const keyText = 32
 
-// confidential are the secrets that a configuration has resolved, and the
-// password in the store's URL by itself.
+// confidential returns the secrets that a configuration has resolved, and also the
+// password of the store's URL by itself.
 func confidential(c config.Config, kept store.Options) *redact.Secrets {
 	all := []string{kept.Password()}
 	for _, secret := range c.Secrets() {
@@ -263,7 +260,7 @@ func confidential(c config.Config, kept store.Options) *redact.Secrets {
 			all = append(all, s[i+1:])
 		}
 	}
-	if keys, err := c.PayloadKeys(); err == nil { // else they are said to be missing elsewhere
+	if keys, err := c.PayloadKeys(); err == nil { // an error is reported elsewhere
 		for _, key := range keys {
 			_, secret, _ := strings.Cut(key, ":") // the id is no secret
 			all = append(all, strings.TrimSpace(secret))

@@ -10,8 +10,7 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-// Bootstrap gives the root of trust that a configuration pins, or nil where it
-// says none.
+// Bootstrap returns the configured root of trust, or nil if there is none.
 func Bootstrap(c config.Config) (*trust.Bootstrap, error) {
 	switch {
 	case c.Trust.Bootstrap == "" && c.Trust.Pin == "":
@@ -32,9 +31,9 @@ func Bootstrap(c config.Config) (*trust.Bootstrap, error) {
 	return b, nil
 }
 
-// authority reads what admins have stated, once now: a worker does not begin with
-// a chain that does not hold, nor sign a log with another key than they say. former
-// are the keys that the log had before.
+// authority reads the admins' statements once at the start: a worker must not start with
+// an invalid chain, nor sign the log with a key other than the stated one. former holds
+// the log's earlier keys.
 func authority(ctx context.Context, b *trust.Bootstrap, kept *store.Opened) (r *trust.Reader, former []string, err error) {
 	r = &trust.Reader{Source: kept.Ledger, Bootstrap: b}
 	s, err := r.State(ctx)
