@@ -12,20 +12,20 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// maxLine bounds a line of a batch, in bytes: two schemas of the largest size
-// and what stands around them.
+// maxLine bounds a line of a batch, in bytes: two schemas of the largest size, and
+// the JSON around them.
 const maxLine = 2*schemas.MaxSchemaBytes + 64<<10
 
-// row is a line of a batch as it was read. err says why it is no line that can
-// be answered; last that nothing follows, with the error of reading, if any.
+// row is a line of a batch. err says why the line cannot be answered. The last row
+// has no line, but the error of reading, if any.
 type row struct {
 	text []byte
 	err  error
 	last bool
 }
 
-// containBatch answers each line of standard input with a line, in order. A
-// line that makes no sense is answered too, and stops nothing.
+// containBatch answers each line of standard input with a line, in order. It also
+// answers malformed lines, and goes on.
 func (p *Program) containBatch(ctx context.Context, draft string) error {
 	p.written = true // lines of JSON are the answer, and no document follows
 	rows := make(chan row, 8)
@@ -38,7 +38,7 @@ func (p *Program) containBatch(ctx context.Context, draft string) error {
 		select {
 		case r = <-rows:
 		default:
-			// Who waits for an answer before asking on gets it now.
+			// The asker may wait for this answer before sending the next line.
 			if err := out.Flush(); err != nil {
 				return unanswered("writing an answer: %s", err)
 			}
@@ -58,7 +58,7 @@ func (p *Program) containBatch(ctx context.Context, draft string) error {
 			}
 			return nil
 		case ctx.Err() != nil:
-			_ = out.Flush() // it is said below that this is not all
+			_ = out.Flush() // the error below says that answers are missing
 			return unanswered("interrupted")
 		}
 		if err := e.Encode(answer(r.text, r.err, draft)); err != nil {
@@ -100,7 +100,7 @@ func rowsOf(ctx context.Context, in io.Reader, rows chan<- row) {
 	}
 }
 
-// line reads up to the next line end. Of a line over maxLine nothing is kept.
+// line reads up to the next line end, and discards a line over maxLine.
 func line(b *bufio.Reader) (text []byte, long bool, err error) {
 	for {
 		part, err := b.ReadSlice('\n')

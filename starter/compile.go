@@ -16,10 +16,10 @@ import (
 
 // verdict is the JSON answer for one plan.
 type verdict struct {
-	// File is set where there are several.
+	// File is set if several plans were given.
 	File string `json:"file,omitempty"`
 	OK   bool   `json:"ok"`
-	// Digest is null where there is no compiled plan.
+	// Digest is null if the plan does not compile.
 	Digest      *string          `json:"plan_digest"`
 	Diagnostics diag.Diagnostics `json:"diagnostics"`
 }
@@ -115,7 +115,7 @@ func (p *Program) showFindings(s *environment) {
 	}
 }
 
-// compiled says in a line what came of a plan, of which findings are.
+// compiled prints a line about the result of a plan with these findings.
 func (p *Program) compiled(name string, compiled *plan.Plan, digest *string, findings diag.Diagnostics) {
 	found := counted(findings)
 	if compiled != nil {
@@ -128,7 +128,7 @@ func (p *Program) compiled(name string, compiled *plan.Plan, digest *string, fin
 	}
 }
 
-// counted says how many errors and warnings there are, or "".
+// counted describes how many errors and warnings there are, or returns "".
 func counted(ds diag.Diagnostics) string {
 	errors := 0
 	for _, d := range ds {
@@ -148,12 +148,12 @@ func counted(ds diag.Diagnostics) string {
 	return ""
 }
 
-// compile compiles one plan; the findings in the catalog and the policy come first.
+// compile compiles a plan. The findings begin with those in the catalog and the policy.
 func (s *environment) compile(src compiler.Source) (*plan.Plan, diag.Diagnostics, error) {
 	return s.with(compiler.Compile, src)
 }
 
-// check is compile, and lets pass what the engine cannot run yet.
+// check is like compile, but accepts what the engine cannot run yet.
 func (s *environment) check(src compiler.Source) (*plan.Plan, diag.Diagnostics, error) {
 	return s.with(compiler.Check, src)
 }
@@ -173,7 +173,7 @@ func (s *environment) with(
 	return compiled, ds, nil
 }
 
-// texts are the sources that findings point into.
+// texts returns the sources that findings point into.
 func (s *environment) texts(src compiler.Source) map[string][]byte {
 	all := map[string][]byte{src.Name: src.Text}
 	for name, text := range s.sources {

@@ -16,7 +16,7 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// dialects are the drafts by the names that --draft and batches use.
+// dialects are the drafts, with the names that --draft and batches use.
 var dialects = []struct{ name, uri string }{
 	{"draft4", "http://json-schema.org/draft-04/schema#"},
 	{"draft6", "http://json-schema.org/draft-06/schema#"},
@@ -27,11 +27,11 @@ var dialects = []struct{ name, uri string }{
 
 // inclusion is the JSON answer for one pair of schemas.
 type inclusion struct {
-	// OK: every value of the left is one of the right.
+	// OK reports whether every value of the left is one of the right.
 	OK      bool            `json:"ok"`
 	Verdict string          `json:"verdict"`
 	Witness json.RawMessage `json:"witness"`
-	// Causes say what of the witness the right rejects.
+	// Causes say which parts of the witness the right rejects.
 	Causes []cause `json:"causes"`
 	// Reason says what stopped the proof.
 	Reason string `json:"reason"`
@@ -82,7 +82,7 @@ func draftNames() []string {
 	return names
 }
 
-// draftURI gives the $schema of a draft, or "" if there is none of that name.
+// draftURI returns the $schema of a draft, or "" if there is no such draft.
 func draftURI(name string) string {
 	for _, d := range dialects {
 		if d.name == name {
@@ -92,8 +92,8 @@ func draftURI(name string) string {
 	return ""
 }
 
-// schemaOperand reads and compiles an operand: JSON text, a file or "-". Text
-// is what can only be a schema; a file of such a name is reached as ./true.
+// schemaOperand reads and compiles an operand: JSON text, a file or "-". Whatever may
+// be a schema is taken as text; a file named true is given as ./true.
 func (p *Program) schemaOperand(side, operand, draft string) (*schemas.Schema, error) {
 	name, text := "the schema on the "+side, []byte(operand)
 	if t := strings.TrimSpace(operand); !strings.HasPrefix(t, "{") && t != "true" && t != "false" {
@@ -110,8 +110,8 @@ func (p *Program) schemaOperand(side, operand, draft string) (*schemas.Schema, e
 	return s, nil
 }
 
-// compileDraft compiles a schema; draft is that of a schema without $schema,
-// "" the validator's default.
+// compileDraft compiles a schema; draft applies to a schema without $schema, and ""
+// is the validator's default.
 func compileDraft(text []byte, draft string) (*schemas.Schema, error) {
 	if draft == "" || len(text) > schemas.MaxSchemaBytes {
 		return schemas.Compile(text)
@@ -131,7 +131,7 @@ func compileDraft(text []byte, draft string) (*schemas.Schema, error) {
 	return schemas.Compile(append(out, text[bytes.IndexByte(text, '{')+1:]...))
 }
 
-// proved proves one pair, and answers in the form of the contract.
+// proved tries to prove one pair, and returns the answer.
 func proved(lhs, rhs *schemas.Schema) inclusion {
 	start := time.Now()
 	res := containment.Prove(lhs, rhs, containment.Options{})
@@ -173,7 +173,7 @@ func (p *Program) contain(lhs, rhs *schemas.Schema) error {
 	return &failure{code: code}
 }
 
-// explain says the answer to people.
+// explain prints the answer for people.
 func (p *Program) explain(a inclusion) {
 	switch a.Verdict {
 	case containment.Proved.String():
@@ -200,7 +200,7 @@ func (p *Program) explain(a inclusion) {
 	}
 }
 
-// excerpt cuts a long witness for people.
+// excerpt truncates a long witness for people.
 func excerpt(witness []byte) string {
 	const shown = 2000
 	if len(witness) <= shown {
@@ -231,14 +231,14 @@ type reply struct {
 	Verdict string          `json:"verdict"`
 	// Witness is null unless the verdict is refuted.
 	Witness json.RawMessage `json:"witness"`
-	// Reason says what stopped the proof, or what of the witness the right rejects.
+	// Reason says what stopped the proof, or which parts of the witness the right rejects.
 	Reason string `json:"reason"`
 	Micros int64  `json:"micros"`
 }
 
-// parseQuestion reads a line. The id is given even where the rest is wrong.
+// parseQuestion parses a line. It returns the id even if the rest is invalid.
 func parseQuestion(line []byte) (q question, err error) {
-	// Decode refuses what two readers could read in two ways.
+	// Decode refuses what two readers could understand differently.
 	if _, err := schemas.Decode(line); err != nil {
 		return q, fmt.Errorf("the line: %w", err)
 	}
@@ -260,7 +260,7 @@ func parseQuestion(line []byte) (q question, err error) {
 	return q, nil
 }
 
-// answer answers one line; wrong is what made it unreadable already.
+// answer answers one line; wrong is the error of reading it, or nil.
 func answer(line []byte, wrong error, draft string) reply {
 	out := reply{Verdict: containment.Unknown.String()}
 	if wrong != nil {

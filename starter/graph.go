@@ -15,19 +15,19 @@ import (
 // picture is the JSON answer of graph.
 type picture struct {
 	Format string `json:"format"`
-	// Graph is the picture's text, absent where it went to a file.
+	// Graph is the picture's text, absent if it was written to a file.
 	Graph string `json:"graph,omitempty"`
 	Out   string `json:"out,omitempty"`
 }
 
-// extensions are those of files that hold a picture; others but .txt are refused, as
-// nobody could open the file by its name.
+// extensions are those of files that hold a picture. All others except .txt are
+// refused, since no program could tell the format from the name.
 var extensions = map[string]graph.Format{
 	".mmd": graph.Mermaid, ".mermaid": graph.Mermaid, ".md": graph.Mermaid, ".dot": graph.DOT, ".gv": graph.DOT, ".svg": graph.SVG,
 }
 
-// drawnAs gives the format of a picture: the one that was asked for, or that of the
-// file that it goes to.
+// drawnAs returns the format of a picture: the requested one, or that of the output
+// file.
 func (p *Program) drawnAs(out string) (graph.Format, error) {
 	asked := p.format != formatText && p.format != formatJSON
 	extension := strings.ToLower(filepath.Ext(out))

@@ -16,23 +16,23 @@ import (
 	"chimera.ai/engine/store"
 )
 
-// place is where the deployment that a command talks to keeps what it has.
+// place is the store of the deployment that a command works with.
 type place struct {
 	store store.Options
-	// local is the chimera dev of this folder, if it is that one.
+	// local is the chimera dev of this folder, if the store is its own.
 	local *local
-	// known: the place is that of the workers, and not just a default.
+	// known reports that the workers use this store, rather than that it is a default.
 	known bool
-	// settings are the configuration.
+	// settings is the configuration.
 	settings config.Config
 	// opened is the store once it is open.
 	opened *store.Opened
-	// root is what is trusted once it is known.
+	// root is the root of trust, once it has been read.
 	root *rooted
 }
 
-// place finds where things are kept: as the configuration says, or with the dev
-// server of this folder.
+// place finds the store: the configured one, or that of the dev server of this
+// folder.
 func (p *Program) place() (*place, error) {
 	settings, err := p.settings()
 	if err != nil {
@@ -62,9 +62,9 @@ func (p *Program) placeOf(settings config.Config) (*place, error) {
 	return at, nil
 }
 
-// there refuses the store of a chimera dev that runs where its files were removed: it
-// would be made anew here, and be another one than that of the worker.
-func (at *place) there() error {
+// checkFiles refuses the store of a running chimera dev whose files were removed:
+// opening it would create a new one, other than the one that the worker has open.
+func (at *place) checkFiles() error {
 	if at.local == nil {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (at *place) ledger(ctx context.Context, p *Program) (ledger.Store, error) {
 	if at.opened != nil {
 		return at.opened.Ledger, nil
 	}
-	if err := at.there(); err != nil {
+	if err := at.checkFiles(); err != nil {
 		return nil, err
 	}
 	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
@@ -112,12 +112,12 @@ func storeError(err error) error {
 // migration is the JSON answer of migrate.
 type migration struct {
 	Driver string `json:"driver"`
-	// Steps is how many the database lacked.
+	// Steps is the number of migrations applied.
 	Steps int `json:"steps"`
 }
 
-// makePayloadKey makes a payload key in a file, and leaves one that is there. Its id
-// is its own, since ids stand in histories.
+// makePayloadKey creates a payload key in a file, unless the file has one. The id is
+// random, since histories refer to keys by id.
 func makePayloadKey(file string) error {
 	key, err := store.KeepKey(file, func() (string, error) {
 		return payload.NewKey("k" + strings.ToLower(rand.Text()[:10]))
@@ -132,9 +132,9 @@ func makePayloadKey(file string) error {
 }
 
 func migrateCommand(p *Program, fs *flag.FlagSet) action {
-	grant := fs.Bool("grant", false, "make the database roles of the parts too, with their rights (PostgreSQL; takes CREATEROLE)")
-	newKey := fs.String("new-key", "", "make the log's key in `FILE`, where there is none, for the name store.origin")
-	newPayloadKey := fs.String("new-payload-key", "", "make a payload key in `FILE`, where there is none, for payload.keys")
+	grant := fs.Bool("grant", false, "also create the database roles of the components, with their rights (PostgreSQL; needs CREATEROLE)")
+	newKey := fs.String("new-key", "", "create the log's key, named store.origin, in `FILE`, unless there is one")
+	newPayloadKey := fs.String("new-payload-key", "", "create a payload key, for payload.keys, in `FILE`, unless there is one")
 	return func(ctx context.Context, _ []string) error {
 		settings, err := p.settings()
 		if err != nil {
@@ -145,7 +145,7 @@ func migrateCommand(p *Program, fs *flag.FlagSet) action {
 				return storeError(err)
 			}
 		}
-		if *newKey != "" { // first: ledger.key may refer to it
+		if *newKey != "" { // before host.Store: ledger.key may refer to the file
 			if err := store.NewKey(*newKey, settings.Store.Origin); err != nil {
 				return storeError(err)
 			}

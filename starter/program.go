@@ -15,27 +15,27 @@ import (
 	"chimera.ai/engine/diag"
 )
 
-// Program is one call of the command line: Parse, then Run, then Close.
+// Program is one invocation of the command line: Parse, then Run, then Close.
 type Program struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 
-	// Name is how this program was called; hints repeat it. "" is chimera.
+	// Name is the name by which the program was invoked, for hints. "" means chimera.
 	Name string
 
 	// configFile is --config, or "".
 	configFile string
 	// format is --format.
 	format string
-	// action is what Parse has found to do.
+	// action is what Run does, as Parse has determined.
 	action func(context.Context) error
-	// closers end what Run has begun, the last first.
+	// closers end what Run has begun, in reverse order.
 	closers []func() error
-	// written: the one JSON document is out.
+	// written reports that the JSON document was written.
 	written bool
 }
 
-// Parse reads the arguments after the program's name. Its errors are wrong use.
+// Parse parses the arguments after the program's name. Its errors mean wrong use.
 func (p *Program) Parse(args []string) error {
 	p.format = guessFormat(args)
 	root := p.root()
@@ -43,20 +43,20 @@ func (p *Program) Parse(args []string) error {
 	if !completes(args) {
 		return root.Execute()
 	}
-	p.format = formatText // what follows is a line that somebody has not finished
+	p.format = formatText // the rest is an unfinished command line
 	root.SetErr(io.Discard)
 	unquote(root)
 	p.action = func(ctx context.Context) error {
-		_ = root.ExecuteContext(ctx) // there is nobody to tell
+		_ = root.ExecuteContext(ctx) // a shell shows no errors
 		return nil
 	}
 	return nil
 }
 
-// Run does what Parse has found.
+// Run runs the command that Parse has found.
 func (p *Program) Run(ctx context.Context) error { return p.action(ctx) }
 
-// Close ends what Run has begun. It may be called again.
+// Close ends what Run has begun. It may be called more than once.
 func (p *Program) Close() error {
 	var errs []error
 	for _, closer := range slices.Backward(p.closers) {
@@ -66,7 +66,7 @@ func (p *Program) Close() error {
 	return errors.Join(errs...)
 }
 
-// later has Close call f.
+// later registers f for Close to call.
 func (p *Program) later(f func() error) { p.closers = append(p.closers, f) }
 
 // json reports whether standard output takes one JSON document.
@@ -84,13 +84,14 @@ func (p *Program) document(v any) error {
 	return nil
 }
 
-// printf writes a part of the answer for people.
+// printf writes part of the answer for people.
 func (p *Program) printf(format string, args ...any) { _, _ = fmt.Fprintf(p.Stdout, format, args...) }
 
 // say writes a message for people.
 func (p *Program) say(format string, args ...any) { _, _ = fmt.Fprintf(p.Stderr, format+"\n", args...) }
 
-// command writes a command line for people: this program with its configuration.
+// command returns a command line for people, with this program's name and
+// configuration file.
 func (p *Program) command(words ...string) string {
 	name := p.Name
 	if name == "" {
@@ -103,12 +104,12 @@ func (p *Program) command(words ...string) string {
 	return printable(strings.Join(words, " "))
 }
 
-// diagnose shows findings to people. sources holds the files' texts.
+// diagnose shows findings to people. sources holds the texts of the files.
 func (p *Program) diagnose(ds diag.Diagnostics, sources map[string][]byte) {
 	_ = ds.WriteText(p.Stderr, sources, color(p.Stderr)) // standard error is the last resort already
 }
 
-// terminal is the file descriptor of w's terminal.
+// terminal returns the file descriptor of w, and whether it is a terminal.
 func terminal(w io.Writer) (fd int, ok bool) {
 	f, isFile := w.(*os.File)
 	if !isFile || os.Getenv("TERM") == "dumb" {
@@ -123,7 +124,7 @@ func color(w io.Writer) bool {
 	return ok && os.Getenv("NO_COLOR") == ""
 }
 
-// Report shows an error and gives the exit code.
+// Report shows an error and returns the exit code.
 func (p *Program) Report(err error) int {
 	if err == nil {
 		return exitDone
@@ -152,8 +153,8 @@ func (p *Program) Report(err error) int {
 	return f.code
 }
 
-// printable makes a text of strangers fit for a terminal: line ends stay, and
-// no other character steers it.
+// printable makes untrusted text safe for a terminal: it replaces all control
+// characters except line feeds and tabs.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -15,18 +15,18 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-// trustFile is what chimera dev writes in its folder for those who verify its log.
+// trustFile is the file in which chimera dev writes what verifiers of its log need.
 const trustFile = "trust.json"
 
 // rooted is what a command trusts.
 type rooted struct {
-	// bootstrap is nil where nothing says whom to trust.
+	// bootstrap is nil if no root of trust is configured.
 	bootstrap *trust.Bootstrap
-	// dev is the root of dev mode, and nil everywhere else.
+	// dev is the root of dev mode, or nil.
 	dev *devroot.Root
 }
 
-// rooted gives the root of trust of the deployment.
+// rooted returns the root of trust of the deployment.
 func (at *place) rooted(ctx context.Context, p *Program) (*rooted, error) {
 	if at.root != nil {
 		return at.root, nil
@@ -48,7 +48,8 @@ func (at *place) rooted(ctx context.Context, p *Program) (*rooted, error) {
 	return r, nil
 }
 
-// rootedIn is the root of the dev mode in a folder; own says that this is chimera dev.
+// rootedIn returns the root of dev mode in a folder; own reports that this process is
+// chimera dev.
 func rootedIn(ctx context.Context, dir string, opened *store.Opened, own bool) (*rooted, error) {
 	r, err := devroot.Open(ctx, dir, opened.Ledger, trust.LogKey{Origin: opened.Key.Name(), Key: opened.Key.Public()}, own)
 	if err != nil {
@@ -57,10 +58,10 @@ func rootedIn(ctx context.Context, dir string, opened *store.Opened, own bool) (
 	return &rooted{bootstrap: r.Bootstrap, dev: r}, nil
 }
 
-// trusted is what chimera dev trusts, before its worker begins, and keeps in a
-// file for audit verify: the configured root, or its own. Authority of audience
-// dev exists with the embedded store alone; with another one and no configured
-// root, the log's key is all that is known.
+// trusted returns what chimera dev trusts, before its worker starts, and writes it to
+// a file for audit verify: the configured root, or dev mode's own. Authority of
+// audience dev exists only with the embedded store; with another store and no
+// configured root, only the log's key is known.
 func (p *Program) trusted(ctx context.Context, settings config.Config) (*rooted, audit.Trust, error) {
 	b, err := host.Bootstrap(settings)
 	if err != nil {
@@ -74,7 +75,7 @@ func (p *Program) trusted(ctx context.Context, settings config.Config) (*rooted,
 	if err != nil {
 		return nil, audit.Trust{}, storeError(err)
 	}
-	defer func() { _ = opened.Close() }() // nothing is written through it
+	defer func() { _ = opened.Close() }() // it has only been read
 	r := &rooted{bootstrap: b}
 	if b == nil && options.Driver != store.Postgres {
 		if r, err = rootedIn(ctx, settings.Dev.Dir, opened, true); err != nil {
@@ -112,8 +113,8 @@ func writeTrust(ctx context.Context, dir string, opened *store.Opened, r *rooted
 	return t, wholefile.Replace(filepath.Join(dir, trustFile), raw)
 }
 
-// state gives what the admins have stated. In dev mode, where one key is all the
-// admins, it first states what is missing.
+// state returns what the admins have stated. In dev mode, where one key stands for
+// all admins, it first states what is missing.
 func (r *rooted) state(ctx context.Context, store ledger.Store, missing func(trust.State) []trust.Act) (trust.State, error) {
 	if r.dev == nil {
 		return trust.Read(ctx, store, r.bootstrap)
@@ -121,7 +122,7 @@ func (r *rooted) state(ctx context.Context, store ledger.Store, missing func(tru
 	return r.dev.State(ctx, store, missing)
 }
 
-// indented is JSON for files that people read.
+// indented encodes JSON for files that people read.
 func indented(v any) ([]byte, error) {
 	raw, err := json.MarshalIndent(v, "", "  ")
 	return append(raw, '\n'), err

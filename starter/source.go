@@ -20,7 +20,7 @@ import (
 // maxSource bounds a plan and an input, in bytes.
 const maxSource = 64 << 20
 
-// stdinName is how standard input is called in findings.
+// stdinName is the name of standard input in findings.
 const stdinName = "stdin"
 
 // read reads a file, or standard input for "-", of bounded size.
@@ -75,10 +75,9 @@ func (p *Program) settings() (config.Config, error) {
 // environment is what plans are compiled against: the catalog and the policy.
 type environment struct {
 	catalog *catalog.Catalog
-	// policy is nil where none was given.
+	// policy is nil if none was given.
 	policy *policy.Bundle
-	// findings are about the files of catalog and policy, whose texts are in
-	// sources.
+	// findings concern the files of catalog and policy, whose texts are in sources.
 	findings diag.Diagnostics
 	sources  map[string][]byte
 }
@@ -155,7 +154,7 @@ func exists(name string) bool {
 	return err == nil || !errors.Is(err, os.ErrNotExist)
 }
 
-// plural writes a number with its noun.
+// plural formats a number with its noun.
 func plural(n int, noun string) string {
 	if n == 1 {
 		return fmt.Sprintf("%d %s", n, noun)

@@ -30,9 +30,9 @@ type runRef struct {
 	Run   string `json:"run"`
 	RunID string `json:"run_id"`
 	Plan  string `json:"plan,omitempty"`
-	// Digest is the compiled plan's, as it was published or compiled here.
+	// Digest is that of the compiled plan, as published or as compiled here.
 	Digest string `json:"plan_digest,omitempty"`
-	// Granted: the run was started with a start grant.
+	// Granted reports whether the run was started with a start grant.
 	Granted   bool   `json:"granted,omitempty"`
 	Address   string `json:"address"`
 	Namespace string `json:"namespace"`
@@ -41,10 +41,10 @@ type runRef struct {
 
 func startCommand(p *Program, fs *flag.FlagSet) action {
 	input := fs.String("input", "{}", "`JSON` of the plan's input, @FILE, or - for standard input")
-	id := fs.String("id", "", "`ID` of the run; without one it gets the plan's name and random letters")
+	id := fs.String("id", "", "`ID` of the run; without one, the plan's name and random letters")
 	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
-	grant := fs.String("grant", "", "start grant, a `FILE`, that was made elsewhere; without one, trust.start_key makes it")
-	subject := fs.String("subject", "", "`NAME` of the person whom the run is about, as chimera audit erase takes it; best one that means nothing to others")
+	grant := fs.String("grant", "", "`FILE` with a start grant made elsewhere; without one, trust.start_key signs it")
+	subject := fs.String("subject", "", "`NAME` of the person the run is about, as chimera audit erase takes it; preferably a pseudonym")
 	wait := fs.Bool("wait", false, "follow the run and print its output; Ctrl-C leaves the run alone")
 	return func(ctx context.Context, operands []string) error {
 		if !contract.IsSubject(*subject) {
@@ -81,12 +81,12 @@ func startCommand(p *Program, fs *flag.FlagSet) action {
 	}
 }
 
-// ways are what can be done with a run.
+// ways lists the commands for a run.
 func (p *Program) ways(run string) string {
 	return "its state:  " + p.command("status", run) + "\nend it:     " + p.command("cancel", run)
 }
 
-// next says how to go on with a run.
+// next shows what to do next with a run.
 func (p *Program) next(t runRef) {
 	if t.UI != "" {
 		p.say("look at it: %s", t.UI)
@@ -94,17 +94,17 @@ func (p *Program) next(t runRef) {
 	p.say("%s", p.ways(t.Run))
 }
 
-// order is a run to start: checked here, before anything goes to the server.
+// order is a run to start, checked before anything is sent to the server.
 type order struct {
 	client.Request
-	// plan is the compiled plan of a file, and nil where ref names a published one.
+	// plan is the compiled plan of a file, or nil if ref names a published one.
 	plan   *plan.Plan
 	source compiler.Source
 	ref    string
 	digest string
 	// catalog is the file that ref is compiled against, or "".
 	catalog string
-	// title is the plan's name@version, and agent whom it acts for.
+	// title is the plan's name@version, and agent is the agent it acts for.
 	title, agent string
 }
 
@@ -126,7 +126,7 @@ func (p *Program) order(target, input, id, catalogFile string) (*order, error) {
 			value, err := p.input(input)
 			return &order{Request: client.Request{ID: id, Start: contract.Start{Input: value}}, ref: target, catalog: catalogFile}, err
 		}
-		return nil, misuse("%s is no file, no name of a plan and no digest", target)
+		return nil, misuse("%s is not a file, the name of a plan or a digest", target)
 	}
 	if target == "-" && input == "-" {
 		return nil, misuse("standard input cannot be both the plan and its input")
@@ -156,7 +156,7 @@ func (p *Program) order(target, input, id, catalogFile string) (*order, error) {
 	}, nil
 }
 
-// fits refuses an input that the plan does not take: the run would begin and fail.
+// fits refuses an input that the plan does not accept, with which the run would fail.
 func fits(compiled *plan.Plan, input json.RawMessage) error {
 	schema, err := schemas.Compile(compiled.Schemas[compiled.Nodes[0].OutputSchema].Schema)
 	if err != nil {
@@ -168,8 +168,8 @@ func fits(compiled *plan.Plan, input json.RawMessage) error {
 	return nil
 }
 
-// publishedFits is fits for a published plan, where it compiles here to what it is
-// published as. Else its workers, which have the catalog, look at the input.
+// publishedFits is like fits for a published plan, if the plan compiles here to the
+// published digest. Otherwise the workers, which have the catalog, check the input.
 func (p *Program) publishedFits(ctx context.Context, at *place, o *order, published ledger.Plan) error {
 	store, err := at.ledger(ctx, p)
 	if err != nil {
@@ -198,9 +198,9 @@ func (p *Program) publishedFits(ctx context.Context, at *place, o *order, publis
 	return fits(compiled, o.Start.Input)
 }
 
-// settle makes an order name a published plan: a file is published first. Only
-// where nobody has said where the workers keep what is published, or where dev
-// mode has the same version of another content, the file itself is sent.
+// settle makes an order name a published plan, publishing a file first. It sends the
+// file itself only if the workers' store is not known, or if dev mode has other
+// content under the same version.
 func (p *Program) settle(ctx context.Context, at *place, o *order) error {
 	if o.ref != "" {
 		published, err := p.published(ctx, at, o.ref)
@@ -226,7 +226,7 @@ func (p *Program) settle(ctx context.Context, at *place, o *order) error {
 	_, err := p.publish(ctx, at, o.source, o.plan, o.digest)
 	var f *failure
 	if at.local != nil && errors.As(err, &f) && f.code == exitNegative {
-		p.say("%s; dev mode runs the file all the same", f.message)
+		p.say("%s; dev mode runs the file anyway", f.message)
 		o.Start.Source = string(o.source.Text)
 		return nil
 	}
@@ -258,8 +258,8 @@ func (p *Program) input(given string) (json.RawMessage, error) {
 	return text, nil
 }
 
-// taken is the failure of a start under an id that is given already: an id is
-// given once, and nothing was started.
+// taken is the failure of a start whose id is in use, or was: an id is used once, and
+// nothing was started.
 func (p *Program) taken(e *client.ExistsError) error {
 	shows := p.command("status", e.Run) + " shows it."
 	switch {
@@ -275,7 +275,7 @@ func (p *Program) taken(e *client.ExistsError) error {
 		withHint("%s Choose another id with --id.", shows)
 }
 
-// launch starts a run. An id that a run has or had is not given again.
+// launch starts a run. It refuses an id that a run has or had.
 func (p *Program) launch(ctx context.Context, conn *connection, o *order) (runRef, error) {
 	if err := p.settle(ctx, conn.place, o); err != nil {
 		return runRef{}, err
@@ -286,7 +286,7 @@ func (p *Program) launch(ctx context.Context, conn *connection, o *order) (runRe
 		}
 	}
 	if host.ClientSealing(conn.place.settings).Keys == nil {
-		o.Summary = o.title // it would be sealed, and a start needs no keys
+		o.Summary = o.title // with keys it would be sealed, and a start needs no keys
 	}
 	run, err := conn.runs.Start(ctx, o.Request)
 	var exists *client.ExistsError
@@ -297,7 +297,7 @@ func (p *Program) launch(ctx context.Context, conn *connection, o *order) (runRe
 	case errors.As(err, &call):
 		f := conn.refused(call.What, call.Err)
 		if isLate(err) {
-			f.withHint("Whether the run was started is not known: %s says it once Temporal answers.", p.command("status", o.ID))
+			f.withHint("It is not known whether the run was started: %s tells, once Temporal answers.", p.command("status", o.ID))
 		}
 		return runRef{}, f
 	case err != nil:
