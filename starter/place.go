@@ -46,7 +46,7 @@ func (p *Program) placeOf(settings config.Config) (*place, error) {
 	if err != nil {
 		return nil, misuse("%s", err)
 	}
-	at := &place{store: options, known: settings.Kept(), settings: settings}
+	at := &place{store: options, known: settings.HasStore(), settings: settings}
 	if settings.Temporal.Address != "" {
 		return at, nil
 	}
