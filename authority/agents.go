@@ -10,7 +10,7 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-// Standing is what the chain of statements says of a row of the store.
+// Standing says whether a row of the store agrees with the chain of statements.
 type Standing string
 
 // The standings. Only what is stated counts.
@@ -33,8 +33,8 @@ type Agent struct {
 	State     Standing     `json:"state"`
 }
 
-// Agents holds the rows of agents against what the admins have stated, and gives both,
-// sorted by id, with the state that it held them against.
+// Agents compares the rows of agents with what the admins have stated. It returns the
+// agents of both, sorted by id, and the stated state.
 func (a *Authority) Agents(ctx context.Context) ([]Agent, trust.State, error) {
 	s, err := a.State(ctx)
 	if err != nil {

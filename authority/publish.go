@@ -22,13 +22,12 @@ type Plan struct {
 	Author string
 }
 
-// ExistsError says that another plan is published under a name and version. What is
-// published stays.
+// ExistsError reports that another plan is published under a name and version.
+// Published plans cannot change.
 type ExistsError struct {
-	// Plan is its name@version, and Digest that of the compiled plan which is there.
+	// Plan is its name@version, and Digest that of the published compiled plan.
 	Plan, Digest string
-	// Err is nil where the content is another one, and else says what is wrong with
-	// the plan that is there.
+	// Err says what is wrong with the published plan, or is nil if its content differs.
 	Err error
 }
 
@@ -39,12 +38,13 @@ func (e *ExistsError) Error() string {
 	return fmt.Sprintf("%s is published already, with other content (%s)", e.Plan, e.Digest)
 }
 
-// Unwrap gives what is wrong with the plan that is there.
+// Unwrap returns what is wrong with the published plan.
 func (e *ExistsError) Unwrap() error { return e.Err }
 
 // Publish stores the source of a plan under its name and version, signed with the
-// author's key, if the admins have stated that the author may. Where there is no
-// bootstrap nobody signs, and the key may be nil. The same again changes nothing.
+// author's key, if the admins have stated that the author may publish. Without a
+// bootstrap, the plan is not signed, and the key may be nil. Publishing the same plan
+// again changes nothing.
 func (a *Authority) Publish(ctx context.Context, p Plan, key *trust.Key) (ledger.Plan, error) {
 	row := ledger.Plan{
 		Name: p.Name, Version: p.Version, Digest: p.Digest, SourceDigest: plan.DigestOf(p.Source), Author: p.Author, Agent: p.Agent,
@@ -75,7 +75,7 @@ func (a *Authority) Publish(ctx context.Context, p Plan, key *trust.Key) (ledger
 	return kept, nil
 }
 
-// sign signs a plan as its author, and gives what the admins have stated.
+// sign signs a plan as its author, and returns what the admins have stated.
 func (a *Authority) sign(ctx context.Context, row *ledger.Plan, key *trust.Key) (trust.State, error) {
 	s, err := a.State(ctx)
 	if err != nil {
@@ -94,9 +94,9 @@ func (a *Authority) sign(ctx context.Context, row *ledger.Plan, key *trust.Key) 
 	return s, err
 }
 
-// Published finds a plan by its name, of which the version is meant that was published
-// last, its name@version, or the digest of the compiled plan. It holds the plan against
-// what the admins have stated. A plan that is not there is [ledger.ErrNotFound].
+// Published finds a plan by its name@version, by its name, for the version published
+// last, or by the digest of the compiled plan. It verifies the plan against what the
+// admins have stated. The error is [ledger.ErrNotFound] if there is no such plan.
 func (a *Authority) Published(ctx context.Context, ref string) (ledger.Plan, error) {
 	kept, err := a.Ledger.Plan(ctx, ref)
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 
 // Statement is a statement of the admins that was proposed or applied.
 type Statement struct {
-	// N is its number in the chain, and Digest that of what is signed.
+	// N is its number in the chain, and Digest that of the signed content.
 	N      int
 	Digest string
-	// SignedBy are the ids of the admins who have signed, Persons counts whom they
-	// are, and Quorum is how many must.
+	// SignedBy holds the ids of the admins who have signed, Persons is the number of
+	// persons they are, and Quorum the number of persons required.
 	SignedBy        []string
 	Persons, Quorum int
 	Acts            trust.Acts
@@ -23,17 +23,16 @@ type Statement struct {
 	Envelope []byte
 }
 
-// Missing is how many persons must still sign.
+// Missing returns how many persons must still sign.
 func (s *Statement) Missing() int { return max(s.Quorum-s.Persons, 0) }
 
-// KeyError says that a key is not one of an admin.
+// KeyError reports that a key is not an admin's.
 type KeyError struct{ Key *trust.Key }
 
 func (e *KeyError) Error() string { return fmt.Sprintf("%s is not one of an admin", e.Key) }
 
-// Propose makes the next statement, signed with keys of admins: none or some of those
-// who must sign it. It counts once it is applied. A key that is not an admin's is a
-// [KeyError].
+// Propose makes the next statement, signed with any number of admins' keys. It takes
+// effect once it is applied. The error is a [KeyError] if a key is not an admin's.
 func (a *Authority) Propose(ctx context.Context, acts trust.Acts, keys ...*trust.Key) (*Statement, error) {
 	s, err := a.State(ctx)
 	if err != nil {
@@ -54,8 +53,8 @@ func (a *Authority) Propose(ctx context.Context, acts trust.Acts, keys ...*trust
 	return statement(s, s.N+1, acts, e)
 }
 
-// Apply states a statement that enough admins have signed: from now on it counts. The
-// same again changes nothing.
+// Apply puts a statement that enough admins have signed into effect. Applying it again
+// changes nothing.
 func (a *Authority) Apply(ctx context.Context, envelope []byte) (*Statement, error) {
 	st, e, err := trust.ParseStatement(envelope)
 	if err != nil {
@@ -71,7 +70,7 @@ func (a *Authority) Apply(ctx context.Context, envelope []byte) (*Statement, err
 	return statement(before, st.N, st.Acts, e)
 }
 
-// statement tells who of the admins of a state have signed an envelope.
+// statement finds which admins of a state have signed an envelope.
 func statement(s trust.State, n int, acts trust.Acts, e *trust.Envelope) (*Statement, error) {
 	who, persons, err := s.Signed(e)
 	if err != nil {

@@ -18,14 +18,14 @@ import (
 type Build struct {
 	Deployment string `json:"deployment"`
 	ID         string `json:"id"`
-	// Alone: the server knows of no worker of the build that has asked for workflow
-	// tasks within the last minutes.
+	// Alone reports that no worker of the build has polled for workflow tasks within the
+	// last minutes.
 	Alone bool `json:"alone,omitempty"`
-	// Hint says how a run goes on that is alone.
+	// Hint says how a run that is alone can go on.
 	Hint string `json:"hint,omitempty"`
 }
 
-// String is how people read a build.
+// String formats a build for people.
 func (b Build) String() string {
 	if b.Deployment == "" {
 		return "unversioned"
@@ -33,7 +33,7 @@ func (b Build) String() string {
 	return b.Deployment + ":" + b.ID
 }
 
-// BuildOf gives the build that a run is pinned to: the zero value, where it is not.
+// BuildOf returns the build that a run is pinned to, or the zero value if there is none.
 func BuildOf(info *workflow.WorkflowExecutionInfo) Build {
 	v := info.GetVersioningInfo()
 	at := v.GetDeploymentVersion()
@@ -43,7 +43,7 @@ func BuildOf(info *workflow.WorkflowExecutionInfo) Build {
 	return Build{Deployment: at.GetDeploymentName(), ID: at.GetBuildId()}
 }
 
-// pinned gives the build of a run, or nil where it has none.
+// pinned returns the build that a run is pinned to, or nil.
 func (c *Client) pinned(ctx context.Context, info *workflow.WorkflowExecutionInfo) *Build {
 	build := BuildOf(info)
 	if build == (Build{}) {
@@ -58,7 +58,7 @@ func (c *Client) pinned(ctx context.Context, info *workflow.WorkflowExecutionInf
 	return &build
 }
 
-// movesTo says how a run is moved to one of the builds whose workers are there.
+// movesTo says how to move a run to one of the builds that have workers.
 func (c *Client) movesTo(id string, builds []Build) string {
 	if slices.Contains(builds, Build{}) {
 		return "temporal workflow update-options --versioning-override-behavior unspecified --workflow-id " + quoted(id) +
@@ -67,8 +67,8 @@ func (c *Client) movesTo(id string, builds []Build) string {
 	return c.options.Command("upgrade", quoted(id)) + " moves it to another build."
 }
 
-// Builds gives the builds of the workers that have asked for workflow tasks within
-// the last minutes, in no order, one for each of their polls.
+// Builds returns the builds of the workers that have polled for workflow tasks within
+// the last minutes: one for each poller, in no particular order.
 func (c *Client) Builds(ctx context.Context) ([]Build, error) {
 	builds, err := c.builds(ctx)
 	if err != nil {
@@ -77,8 +77,8 @@ func (c *Client) Builds(ctx context.Context) ([]Build, error) {
 	return builds, nil
 }
 
-// builds gives the builds of the workers that have asked for workflow tasks within
-// the last minutes, one for each of their polls; the zero value is an unversioned one.
+// builds returns the builds of the workers that have polled for workflow tasks within
+// the last minutes, one for each poller; the zero value is an unversioned worker.
 func (c *Client) builds(ctx context.Context) ([]Build, error) {
 	answer, err := c.temporal.WorkflowService().DescribeTaskQueue(ctx, &workflowservice.DescribeTaskQueueRequest{
 		Namespace: c.options.Namespace, TaskQueue: &taskqueuepb.TaskQueue{Name: contract.QueueEngine},
@@ -98,8 +98,8 @@ func (c *Client) builds(ctx context.Context) ([]Build, error) {
 	return builds, nil
 }
 
-// unplaced gives a build that could be made the current one, where workers are there
-// and no build is current, so that no run begins; else the zero value.
+// unplaced returns a build that could be made the current one if there are workers but
+// no build is current, so that no run begins; otherwise it returns the zero value.
 func (c *Client) unplaced(ctx context.Context) (Build, error) {
 	builds, err := c.builds(ctx)
 	if err != nil || len(builds) == 0 || slices.Contains(builds, Build{}) {
@@ -122,7 +122,7 @@ func (c *Client) unplaced(ctx context.Context) (Build, error) {
 	return builds[0], nil
 }
 
-// pollers counts the workers that have polled a queue for workflow tasks lately.
+// pollers counts the workers that have recently polled a queue for workflow tasks.
 func (c *Client) pollers(ctx context.Context, queue string) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

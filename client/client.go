@@ -1,7 +1,7 @@
 // Package client is what a caller of runs does over a Temporal client: grant and
 // start a run, follow it to its end, ask for its status and its values, cancel and
-// terminate it, list all of them. The command line is made of it, and so is any
-// other Go program that runs plans:
+// terminate it, and list all runs. The command line uses it, and so can any other Go
+// program that runs plans:
 //
 //	temporal, err := sdk.Dial(sdk.Options{}) // go.temporal.io/sdk/client
 //	…
@@ -14,9 +14,8 @@
 // data converter starts runs and reads their results, failures and states, except those
 // too large for a history; one with the deployment's converter reads all of them.
 //
-// Each call to Temporal is bounded, beside its context, to ten seconds. Errors of
-// Temporal are wrapped in a [CallError]; the other types of errors say what the
-// package found out by itself.
+// Each call to Temporal takes at most ten seconds, whatever its context allows. Errors
+// of Temporal are wrapped in a [CallError]; the other error types are the package's own.
 package client
 
 import (
@@ -35,27 +34,26 @@ import (
 // callTimeout bounds a call.
 const callTimeout = 10 * time.Second
 
-// Options say how a [Client] works. The zero value is good for namespace default.
+// Options configure a [Client]. The zero value works for the namespace default.
 type Options struct {
-	// Namespace is that of the Temporal client; "" is default.
+	// Namespace is that of the Temporal client; "" means default.
 	Namespace string
-	// Identity is who terminates runs, as their histories name it.
+	// Identity is recorded in the histories of terminated runs.
 	Identity string
-	// Codec opens the messages of failures that are sealed. Nil leaves them sealed.
+	// Codec opens sealed messages of failures. Nil leaves them sealed.
 	Codec converter.PayloadCodec
-	// Command writes a command line for hints, of the words of a command: terminate
-	// and a run. Nil writes them after "chimera".
+	// Command formats a command line for hints, such as from the words terminate and a
+	// run id. Nil puts "chimera" before the words.
 	Command func(words ...string) string
 }
 
-// Client does what callers of runs ask for. Its methods may be called by several
-// goroutines at once.
+// Client starts, follows, inspects and ends runs. It is safe for concurrent use.
 type Client struct {
 	temporal sdk.Client
 	options  Options
 }
 
-// New makes a client of runs of a Temporal client, which the caller closes.
+// New returns a client of runs over a Temporal client, which the caller closes.
 func New(temporal sdk.Client, o Options) *Client {
 	o.Namespace = cmp.Or(o.Namespace, sdk.DefaultNamespace)
 	if o.Command == nil {
@@ -64,16 +62,16 @@ func New(temporal sdk.Client, o Options) *Client {
 	return &Client{temporal, o}
 }
 
-// Run names a run.
+// Run identifies a run.
 type Run struct {
 	// ID is its workflow id.
 	ID string
-	// RunID is the run id of one of its executions: a long run continues as new. ""
-	// is the latest.
+	// RunID is the run id of one of its executions, since a long run continues as new. ""
+	// means the latest.
 	RunID string
 }
 
-// described asks for a run's workflow.
+// described describes a run's workflow.
 func (c *Client) described(ctx context.Context, id string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
 	d, err := c.temporal.DescribeWorkflowExecution(ctx, id, "")
 	if isGone(err) {

@@ -8,9 +8,9 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 )
 
-// Cancel asks a run to end: what is in flight is cancelled, and the run ends by
-// itself. [Client.Stuck] says why that has no effect yet. The run that it gives is the
-// execution that was asked. An [EndedError] says that it has ended already.
+// Cancel asks a run to end: what is in flight is cancelled, and the run ends by itself.
+// [Client.Stuck] tells why that has no effect yet. Cancel returns the execution that was
+// asked. The error is an [EndedError] if the run has already ended.
 func (c *Client) Cancel(ctx context.Context, id string) (Run, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -26,8 +26,8 @@ func (c *Client) Cancel(ctx context.Context, id string) (Run, error) {
 }
 
 // Terminate ends a run that cannot end by itself: nothing is compensated, and calls in
-// flight end by themselves. Its history keeps the reason. The run that it gives is the
-// execution that was found. An [EndedError] says that it has ended already.
+// flight end by themselves. The history records the reason. Terminate returns the
+// execution that was found. The error is an [EndedError] if the run has already ended.
 func (c *Client) Terminate(ctx context.Context, id, reason string) (Run, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -37,8 +37,8 @@ func (c *Client) Terminate(ctx context.Context, id, reason string) (Run, error) 
 	}
 	ask := &workflowservice.TerminateWorkflowExecutionRequest{
 		Namespace: c.options.Namespace, Reason: reason, Identity: c.options.Identity,
-		// Its latest execution, also where it has continued as new meanwhile; but not
-		// that of another run which was started under its id.
+		// This ends the run's latest execution, even if it has continued as new meanwhile,
+		// but not another run that was started under the same id.
 		WorkflowExecution: &common.WorkflowExecution{WorkflowId: id}, FirstExecutionRunId: info.GetFirstRunId(),
 	}
 	if ask.FirstExecutionRunId == "" {
@@ -50,7 +50,7 @@ func (c *Client) Terminate(ctx context.Context, id, reason string) (Run, error) 
 	return Run{id, info.GetExecution().GetRunId()}, nil
 }
 
-// going describes a run that has not ended, and refuses all else.
+// going describes a run, and refuses one that has ended.
 func (c *Client) going(ctx context.Context, id string) (*workflow.WorkflowExecutionInfo, error) {
 	d, err := c.described(ctx, id)
 	if err != nil {

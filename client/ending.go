@@ -10,8 +10,8 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// Ending is how a run ended. A run that was terminated from outside, or timed out in
-// Temporal, has failed.
+// Ending is how a run ended. A run that was terminated, or timed out in Temporal, has
+// failed.
 type Ending struct {
 	State   contract.RunState `json:"state"`
 	Output  json.RawMessage   `json:"output,omitempty"`

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// maxNames bounds how many workflow ids one query names, and maxPages how many
-	// pages of executions are read to see which of them were continued.
+	// maxNames bounds the workflow ids in one query, and maxPages the pages of executions
+	// that are read to see which of them were continued.
 	maxNames = 100
 	maxPages = 10
-	// lookUps bounds how many continued runs are looked up at one time.
+	// lookUps bounds how many continued runs are looked up at the same time.
 	lookUps = 8
 )
 
-// begun is when the run began whose last execution is described: a long run
-// continues as new, and each execution has a start of its own. Where the first is
-// not retained any more, it is the start of the last.
+// begun returns when a run began, given the description of its last execution: a long
+// run continues as new, and each execution has its own start. If the first execution is
+// no longer retained, it returns the start of the last.
 func (c *Client) begun(ctx context.Context, info *workflow.WorkflowExecutionInfo) (time.Time, error) {
 	start, first := info.GetStartTime().AsTime(), info.GetFirstRunId()
 	if first == "" || first == info.GetExecution().GetRunId() {
@@ -43,9 +43,9 @@ func (c *Client) begun(ctx context.Context, info *workflow.WorkflowExecutionInfo
 	return d.GetWorkflowExecutionInfo().GetStartTime().AsTime(), nil
 }
 
-// fromTheStart gives listed runs the start of their first execution. A list does
-// not say which runs were continued: one more asks for it, and only those are
-// described.
+// fromTheStart sets the start of listed runs to that of their first execution. A list
+// does not say which runs were continued, so it makes one more query for that, and
+// describes only those.
 func (c *Client) fromTheStart(ctx context.Context, runs []Listed) error {
 	var names []string
 	for _, r := range runs {
@@ -75,7 +75,7 @@ func (c *Client) fromTheStart(ctx context.Context, runs []Listed) error {
 	return errors.Join(errs...)
 }
 
-// firstStart is when a listed run began.
+// firstStart returns when a listed run began.
 func (c *Client) firstStart(ctx context.Context, r Listed) (time.Time, error) {
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -89,7 +89,7 @@ func (c *Client) firstStart(ctx context.Context, r Listed) (time.Time, error) {
 	return c.begun(ctx, d.GetWorkflowExecutionInfo())
 }
 
-// findContinued notes which workflow ids have executions that were continued.
+// findContinued finds which workflow ids have executions that were continued.
 func (c *Client) findContinued(ctx context.Context, ids []string, continued map[string]bool) error {
 	quoted := make([]string, len(ids))
 	for i, id := range ids {

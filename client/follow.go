@@ -10,29 +10,29 @@ import (
 )
 
 const (
-	// refresh is how often a run is asked for its state while it is followed.
+	// refresh is how often a followed run is asked for its state.
 	refresh = 250 * time.Millisecond
-	// patience is how long a run may not answer before its queue is looked at.
+	// patience is how long a run may fail to answer before its queue is examined.
 	patience = 3 * time.Second
-	// silence is how long a server may be gone while a run is followed: it may be
-	// starting again.
+	// silence is how long the server may be unreachable while a run is followed: it may
+	// be restarting.
 	silence = time.Minute
 )
 
-// Progress is what is seen of a run while it is followed: one of its fields is set.
+// Progress is an observation of a followed run: one of its fields is set.
 type Progress struct {
-	// State is what the run says of itself.
+	// State is the state as the run reports it.
 	State *contract.State
-	// Stuck is why the run, which does not answer, does not go on.
+	// Stuck says why the run, which does not answer, does not go on.
 	Stuck *Stuck
-	// Away: Temporal does not answer, and is asked again.
+	// Away reports that Temporal does not answer, and will be asked again.
 	Away bool
 }
 
-// Follow waits until a run ends, and meanwhile tells show several times a second what
-// is seen of it. Calls of show, which may be nil, do not overlap, and none comes after
-// Follow has returned. If ctx ends before, so does Follow, with the error of ctx, and the
-// run goes on. A [LostError] says that Temporal has not answered for a minute.
+// Follow waits until a run ends, and meanwhile calls show with its progress several
+// times a second. Calls of show, which may be nil, do not overlap, and none is made
+// after Follow has returned. If ctx ends first, Follow returns its error, and the run
+// goes on. The error is a [LostError] if Temporal has not answered for a minute.
 func (c *Client) Follow(ctx context.Context, run Run, show func(Progress)) (Ending, error) {
 	if show == nil {
 		show = func(Progress) {}
@@ -58,12 +58,11 @@ func (c *Client) Follow(ctx context.Context, run Run, show func(Progress)) (Endi
 	return e, err
 }
 
-// watch shows a run until ctx ends. It fails when the server has been silent for too
-// long.
+// watch shows a run until ctx ends. It fails if the server does not answer for too long.
 func (c *Client) watch(ctx context.Context, id string, show func(Progress)) error {
 	tick := time.NewTicker(refresh)
 	defer tick.Stop()
-	// When the run answered last, and when anybody did.
+	// When the run last answered, and when the server last did.
 	answered := time.Now()
 	server := answered
 	var looked time.Time
@@ -91,7 +90,7 @@ func (c *Client) watch(ctx context.Context, id string, show func(Progress)) erro
 		}
 		select {
 		case <-ctx.Done():
-			// The last state shows what the last moment has changed.
+			// Show the final state, with the latest changes.
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 			defer cancel()
 			if state, err := c.query(last, id); err == nil {

@@ -12,15 +12,15 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-// GrantTime is how long a start grant holds: a run that no worker takes up within it
+// GrantTime is how long a start grant is valid: a run that no worker takes up within it
 // does not begin.
 const GrantTime = time.Hour
 
-// Grant gives a request a start grant, signed by a key that may act for the agent. The
-// grant says the deployment and its audience, the digest of the plan, the agent and the
-// requester; the rest is filled in here: the run that it is for, its input, a nonce and
-// the time from now until [GrantTime] later. An error that is [trust.ErrInvalid] says
-// that there can be no such grant, such as for an id that is too long for one.
+// Grant adds a start grant to a request, signed with a key that may act for the agent.
+// The caller's grant states the deployment and its audience, the digest of the plan, the
+// agent and the requester. Grant fills in the rest: the run, its input, a nonce, and the
+// validity, from now for [GrantTime]. The error is [trust.ErrInvalid] if such a grant is
+// impossible, such as for an id that is too long.
 func (c *Client) Grant(key *trust.Key, r *Request, g trust.Grant) error {
 	text := r.Start.Input
 	if len(text) == 0 {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// heldChildren bounds the child workflows of a run that are looked at.
+	// heldChildren bounds the child workflows of a run that are examined.
 	heldChildren = 20
 	// heldLate is how late Temporal may be to end what is in flight.
 	heldLate = time.Minute
@@ -22,25 +22,25 @@ const (
 	heldOff = 2 * time.Minute
 )
 
-// Held is an activity that a run waits for and that somebody has paused, put off, or
-// changed the options of, in Temporal. A paused one has no timeouts: the run waits for
-// it until its deadline, and beyond that where it is about to end. Or it is a workflow
-// that makes a call of the run and does not go on, such as one pinned to a build that no
-// worker has.
+// Held is an activity that a run waits for and that somebody has paused, delayed, or
+// changed the options of, in Temporal. A paused activity has no timeouts: the run waits
+// for it until its deadline, and longer if it is about to end. A Held may also be a
+// workflow that makes a call of the run and does not go on, such as one pinned to a
+// build that has no worker.
 type Held struct {
-	// Workflow is that of the activity: the run, or a child that makes a call of it.
+	// Workflow is that of the activity: the run, or a child that makes one of its calls.
 	Workflow string `json:"workflow"`
-	// Activity is empty where the workflow itself is held.
+	// Activity is empty if the workflow itself is held.
 	Activity string `json:"activity,omitempty"`
-	// Since is when it was paused, or was to be over.
+	// Since is when it was paused, or when it should have ended.
 	Since time.Time `json:"since,omitzero"`
 	Cause string    `json:"cause"`
 	// Hint says what an operator can do about it.
 	Hint string `json:"hint"`
 }
 
-// heldIn gives the activities of a run, and of its calls in workflows of their own,
-// that Temporal is told to hold.
+// heldIn returns the held activities of a run and of its calls in workflows of their
+// own.
 func (c *Client) heldIn(ctx context.Context, d *workflowservice.DescribeWorkflowExecutionResponse, state *contract.State) ([]Held, error) {
 	if d.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		return nil, nil
@@ -81,8 +81,8 @@ func (c *Client) heldIn(ctx context.Context, d *workflowservice.DescribeWorkflow
 	return all, nil
 }
 
-// stranded is the workflow of a call that does not go on: its workflow task is not taken,
-// fails again and again, or was completed so that nothing wakes it.
+// stranded returns the workflow of a call if it does not go on: its workflow task is not
+// taken, keeps failing, or was completed so that nothing wakes it.
 func (c *Client) stranded(ctx context.Context, d *workflowservice.DescribeWorkflowExecutionResponse) (*Held, error) {
 	info, task := d.GetWorkflowExecutionInfo(), d.GetPendingWorkflowTask()
 	if info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
@@ -115,7 +115,7 @@ func (c *Client) stranded(ctx context.Context, d *workflowservice.DescribeWorkfl
 	return nil, nil
 }
 
-// heldOf gives the held activities of one workflow.
+// heldOf returns the held activities of one workflow.
 func (c *Client) heldOf(d *workflowservice.DescribeWorkflowExecutionResponse, now time.Time) []Held {
 	var all []Held
 	for _, a := range d.GetPendingActivities() {
@@ -151,7 +151,7 @@ func (c *Client) heldOf(d *workflowservice.DescribeWorkflowExecutionResponse, no
 	return all
 }
 
-// pauser says who has paused an activity, and why.
+// pauser describes who has paused an activity, and why.
 func pauser(info *workflow.PendingActivityInfo_PauseInfo) string {
 	by, why := info.GetManual().GetIdentity(), info.GetManual().GetReason()
 	if rule := info.GetRule(); rule != nil {

@@ -12,7 +12,7 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// Listed is one run of a list.
+// Listed is a run in a list.
 type Listed struct {
 	Run   string            `json:"run"`
 	RunID string            `json:"run_id"`
@@ -23,8 +23,8 @@ type Listed struct {
 	CloseTime *time.Time `json:"close_time,omitempty"`
 }
 
-// List lists the latest runs, limit at most. Continued runs are one run: their last
-// part. The list follows what happens after a moment.
+// List lists the latest runs, at most limit. A continued run is listed once, as its last
+// execution. The list is eventually consistent.
 func (c *Client) List(ctx context.Context, limit int) ([]Listed, error) {
 	runs, err := c.list(ctx, limit)
 	if err != nil {
@@ -77,7 +77,7 @@ func listed(info *workflow.WorkflowExecutionInfo) Listed {
 	return r
 }
 
-// attribute reads a search attribute of a run, or "".
+// attribute returns a search attribute of a run, or "".
 func attribute(info *workflow.WorkflowExecutionInfo, name string) string {
 	var text string
 	if payload := info.GetSearchAttributes().GetIndexedFields()[name]; payload != nil {

@@ -32,18 +32,18 @@ type search struct {
 	from     Reader
 	id, node string
 
-	// started is the start of the first execution, nil where it is not retained.
+	// started is the start of the first execution, or nil if it is not retained.
 	started *historypb.HistoryEvent
 
 	plan  *plan.Plan
 	index int
 	found Exchanges
-	// open has calls that have not ended, and children that make some, by the event
+	// open holds the calls that have not ended, and children that make calls, by the event
 	// that scheduled them.
 	open map[int64]int
 }
 
-// all searches every execution of the run, the first one first.
+// all searches every execution of the run, in order.
 func (s *search) all(ctx context.Context) error {
 	var runs []string
 	for run := s.found.RunID; run != ""; {
@@ -81,8 +81,8 @@ func (s *search) page(ctx context.Context, workflow, run string, token []byte, s
 	})
 }
 
-// execution searches the history of one execution of a workflow. asked is the run id
-// of the execution that asks for its calls: itself, or that of a child workflow's run.
+// execution searches the history of one execution of a workflow. asked is the run id of
+// the execution that requested its calls: its own, or that of a child workflow's run.
 func (s *search) execution(ctx context.Context, workflow, run, asked string) error {
 	outer := s.open
 	s.open = map[int64]int{}
@@ -108,7 +108,7 @@ func (s *search) execution(ctx context.Context, workflow, run, asked string) err
 	}
 }
 
-// event takes what one event says of the node.
+// event processes an event.
 func (s *search) event(ctx context.Context, run string, e *historypb.HistoryEvent) error {
 	switch e.GetEventType() {
 	case enums.EVENT_TYPE_MARKER_RECORDED:
@@ -151,7 +151,7 @@ func (s *search) event(ctx context.Context, run string, e *historypb.HistoryEven
 	return nil
 }
 
-// call is the call of the node that an event scheduled, or nil; end is the event
+// call returns the call of the node that an event scheduled, or nil; end is the event
 // that ends it.
 func (s *search) call(scheduled int64, end *historypb.HistoryEvent) *Exchange {
 	i, ok := s.open[scheduled]
@@ -166,7 +166,7 @@ func (s *search) call(scheduled int64, end *historypb.HistoryEvent) *Exchange {
 	return c
 }
 
-// scheduled takes the request for an ordinary activity, if it is one of the node's.
+// scheduled processes the request for an ordinary activity, if it is one of the node's.
 func (s *search) scheduled(ctx context.Context, run string, e *historypb.HistoryEvent) error {
 	a := e.GetActivityTaskScheduledEventAttributes()
 	name, in := a.GetActivityType().GetName(), a.GetInput().GetPayloads()
@@ -196,7 +196,7 @@ func (s *search) scheduled(ctx context.Context, run string, e *historypb.History
 	return nil
 }
 
-// initiated takes the start of a child workflow that makes a call of the node.
+// initiated processes the start of a child workflow that makes a call of the node.
 func (s *search) initiated(ctx context.Context, e *historypb.HistoryEvent) error {
 	a := e.GetStartChildWorkflowExecutionInitiatedEventAttributes()
 	in := a.GetInput().GetPayloads()
@@ -209,13 +209,13 @@ func (s *search) initiated(ctx context.Context, e *historypb.HistoryEvent) error
 	}
 	ours, err := s.asks(ctx, &child.Call)
 	if ours {
-		s.open[e.GetEventId()] = -1 // its calls stand in a history of their own
+		s.open[e.GetEventId()] = -1 // its calls are in its own history
 	}
 	return err
 }
 
-// asks reports whether a call is one of the node's, and takes the plan that it names
-// where none is known.
+// asks reports whether a call is one of the node's, and loads the plan that it names if
+// none is known.
 func (s *search) asks(ctx context.Context, call *contract.Call) (bool, error) {
 	if s.plan == nil {
 		compiled, err := s.from.Plan(ctx, call.Plan)
@@ -236,7 +236,7 @@ func isInternal(name string) bool {
 	}, name)
 }
 
-// marker takes the record of a local activity: the plan, or an answer of the node.
+// marker processes the record of a local activity: the plan, or an answer of the node.
 func (s *search) marker(ctx context.Context, run string, e *historypb.HistoryEvent) error {
 	a := e.GetMarkerRecordedEventAttributes()
 	data, result := a.GetDetails()[localData].GetPayloads(), a.GetDetails()[localResult].GetPayloads()
@@ -282,7 +282,7 @@ func (s *search) marker(ctx context.Context, run string, e *historypb.HistoryEve
 	return s.outcome(ctx, c, result)
 }
 
-// know takes the plan of the run, and finds the node in it.
+// know sets the plan of the run, and finds the node in it.
 func (s *search) know(p *plan.Plan) error {
 	s.plan, s.found.Plan = p, p.Name+"@"+p.Version
 	var names []string
@@ -298,7 +298,7 @@ func (s *search) know(p *plan.Plan) error {
 	return nil
 }
 
-// given takes the plan's input, which $input gives: it stands in the run's start.
+// given records the plan's input, the output of $input, from the run's start event.
 func (s *search) given(ctx context.Context) error {
 	in := s.started.GetWorkflowExecutionStartedEventAttributes().GetInput().GetPayloads()
 	if len(in) == 0 {

@@ -36,26 +36,26 @@ type Status struct {
 	StartsAt *time.Time `json:"starts_at,omitempty"`
 	// Stuck is why the run does not go on, where that is known.
 	Stuck *Stuck `json:"stuck,omitempty"`
-	// Held are the activities that the run waits for and that somebody has paused, or
+	// Held are the activities that the run waits for and that somebody has paused or
 	// changed the options of.
 	Held []Held `json:"held,omitempty"`
 	// Build is the build that the run is pinned to.
 	Build *Build `json:"build,omitempty"`
-	// Detail is the answer of the run itself; nil where no worker answers for it.
+	// Detail is the answer of the run itself, or nil if no worker answers for it.
 	Detail *contract.State `json:"detail"`
-	// Output and Failure are what the run came to.
+	// Output and Failure are the result of the run.
 	Output  json.RawMessage   `json:"output,omitempty"`
 	Failure *contract.Failure `json:"failure,omitempty"`
 
-	// Unread is why it is not known what the run came to, such as of a large output
-	// while the store is away. StuckUnknown and HeldUnknown are why Stuck and Held are
-	// not known.
+	// Unread says why the result of the run is not known, such as that of a large output
+	// while the store is unavailable. StuckUnknown and HeldUnknown say why Stuck and Held
+	// are not known.
 	Unread       error `json:"-"`
 	StuckUnknown error `json:"-"`
 	HeldUnknown  error `json:"-"`
 }
 
-// Status asks the server and the run.
+// Status returns the status of a run, as the server and the run report it.
 func (c *Client) Status(ctx context.Context, id string) (*Status, error) {
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -86,7 +86,7 @@ func (c *Client) Status(ctx context.Context, id string) (*Status, error) {
 			cutOff(s.Detail)
 		}
 		s.Executions = state.Executions
-		// The first execution may be retained no more.
+		// The first execution may no longer be retained.
 		if t, err := time.Parse(time.RFC3339, state.StartedAt); err == nil && t.Before(s.StartTime) {
 			s.StartTime = t
 		}
@@ -107,7 +107,7 @@ func (c *Client) Status(ctx context.Context, id string) (*Status, error) {
 	return s, nil
 }
 
-// query asks a run for its state.
+// query queries a run for its state.
 func (c *Client) query(ctx context.Context, id string) (contract.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -119,9 +119,9 @@ func (c *Client) query(ctx context.Context, id string) (contract.State, error) {
 	return state, value.Get(&state)
 }
 
-// cutOff tells what became of the nodes of a run that has ended: nobody waits for what
-// was under way. The run itself, asked later, knows of no end but its own: not of one that
-// Temporal made, or somebody who answered for a worker.
+// cutOff corrects the nodes of a run that has ended: nobody waits for what was under
+// way. The run itself knows only of an end that it made, not of one made by Temporal or
+// by somebody who answered for a worker.
 func cutOff(s *contract.State) {
 	s.Waiting = nil
 	s.Counts.Dropped += s.Counts.Running + s.Counts.Pending
@@ -133,7 +133,7 @@ func cutOff(s *contract.State) {
 	}
 }
 
-// stateOf is a run's state as Temporal has it.
+// stateOf returns a run's state according to Temporal.
 func stateOf(info *workflow.WorkflowExecutionInfo) contract.RunState {
 	switch info.GetStatus() {
 	case enums.WORKFLOW_EXECUTION_STATUS_COMPLETED:

@@ -21,10 +21,10 @@ import (
 )
 
 const (
-	// lookBack bounds how many events are read to find why a workflow task failed:
-	// what has arrived since stands behind it.
+	// lookBack bounds how many events are read to find why a workflow task failed, since
+	// others may have arrived after it.
 	lookBack = 1000
-	// maxCause bounds what is shown of a cause, in bytes.
+	// maxCause bounds the part of a cause that is shown, in bytes.
 	maxCause = 2000
 )
 
@@ -33,33 +33,33 @@ type Reason string
 
 // The reasons.
 const (
-	// ReasonNoWorker: nobody polls the queue of the run's workflow tasks.
+	// ReasonNoWorker: no worker polls the queue of the run's workflow tasks.
 	ReasonNoWorker Reason = "no_worker"
-	// ReasonNoCurrent: workers are there, and no build of theirs is the current one.
+	// ReasonNoCurrent: there are workers, but none of their builds is the current one.
 	ReasonNoCurrent Reason = "no_current_build"
-	// ReasonStore: a worker answers, and the store does not.
+	// ReasonStore: a worker answers, but the store does not.
 	ReasonStore Reason = "store"
 	// ReasonValue: a value that the run needs cannot be read.
 	ReasonValue Reason = "value"
 	// ReasonHistory: the workers' build does not take up the run's history.
 	ReasonHistory Reason = "history"
-	// ReasonSilent: a worker took the task, and was not heard of again.
+	// ReasonSilent: a worker took the task, and has not answered.
 	ReasonSilent Reason = "silent"
-	// ReasonUntaken: no worker takes the task, though there are workers, or somebody else
-	// has.
+	// ReasonUntaken: there are workers, but none takes the task, or somebody else has taken
+	// it.
 	ReasonUntaken Reason = "untaken"
 	// ReasonTask: the task fails for another reason.
 	ReasonTask Reason = "task"
 )
 
-// Stuck says why a run does not go on: its workflow task is tried again and again.
+// Stuck says why a run does not go on, while its workflow task is retried.
 type Stuck struct {
-	// Attempt is the attempt that is under way, from 1.
+	// Attempt is the number of the current attempt, from 1.
 	Attempt int `json:"attempt"`
-	// Since is when that began, where it is known.
+	// Since is when that began, if it is known.
 	Since  time.Time `json:"since,omitzero"`
 	Reason Reason    `json:"reason"`
-	// Kind is that of the error, where it has one.
+	// Kind is that of the error, if it has one.
 	Kind contract.Kind `json:"kind,omitempty"`
 	// Cause is that of the first attempt: those of later ones are not recorded.
 	Cause string `json:"cause"`
@@ -67,7 +67,7 @@ type Stuck struct {
 	Hint string `json:"hint"`
 }
 
-// Stuck asks why a run does not go on; nil says that nothing is known to hold it.
+// Stuck reports why a run does not go on, or nil if nothing is known to hold it.
 func (c *Client) Stuck(ctx context.Context, id string) (*Stuck, error) {
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -78,19 +78,19 @@ func (c *Client) Stuck(ctx context.Context, id string) (*Stuck, error) {
 	return c.examine(bounded, d, silent)
 }
 
-// reply is what came of asking a run for its state.
+// reply is the result of querying a run for its state.
 type reply int
 
 const (
-	// silent: it was not asked, or nobody has answered.
+	// silent reports that it was not asked, or that nobody has answered.
 	silent reply = iota
-	// refused: a worker has answered that it cannot take up the run.
+	// refused reports that a worker has answered that it cannot take up the run.
 	refused
 	answered
 )
 
-// examine asks why a run that is described does not go on; nil says that nothing
-// is known to hold it.
+// examine reports why a described run does not go on, or nil if nothing is known to hold
+// it.
 func (c *Client) examine(ctx context.Context, d *workflowservice.DescribeWorkflowExecutionResponse, said reply) (*Stuck, error) {
 	answered := said == answered
 	info, task := d.GetWorkflowExecutionInfo(), d.GetPendingWorkflowTask()
@@ -150,8 +150,8 @@ func (c *Client) examine(ctx context.Context, d *workflowservice.DescribeWorkflo
 	return found, nil
 }
 
-// startsAt is when the first workflow task of a run is due that waits for its start, as
-// one that was started with a delay; zero where it has begun.
+// startsAt returns when the first workflow task is due of a run that has not begun, such
+// as one started with a delay. It returns zero if the run has begun.
 func startsAt(d *workflowservice.DescribeWorkflowExecutionResponse) time.Time {
 	at := d.GetWorkflowExecutionInfo().GetExecutionTime().AsTime()
 	if d.GetPendingWorkflowTask() != nil || !at.After(time.Now()) {
@@ -160,12 +160,12 @@ func startsAt(d *workflowservice.DescribeWorkflowExecutionResponse) time.Time {
 	return at
 }
 
-// untakenAfter is how long a workflow task may wait for a worker, where there are some,
-// before that is worth saying: a busy one takes it within seconds.
+// untakenAfter is how long a workflow task may wait although there are workers before
+// that is reported: even a busy worker takes it within seconds.
 const untakenAfter = time.Minute
 
-// untaken is the cause of a run whose workflow task no worker takes; nil where no worker
-// is of the build that the run is pinned to.
+// untaken returns the cause for a run whose workflow task no worker takes, or nil if the
+// build that the run is pinned to has no worker.
 func (c *Client) untaken(ctx context.Context, info *workflowpb.WorkflowExecutionInfo) (*Stuck, error) {
 	if build := BuildOf(info); build != (Build{}) {
 		builds, err := c.builds(ctx)
@@ -180,15 +180,16 @@ func (c *Client) untaken(ctx context.Context, info *workflowpb.WorkflowExecution
 	}, nil
 }
 
-// answeredByAnother is the cause of a run that waits for nothing.
+// answeredByAnother is the cause for a run that waits for nothing.
 const answeredByAnother = "its workflow task was completed, and not by a worker of the engine"
 
-// asleepFor is longer than a run waits for anything of which it does not say when that is
-// over, but where somebody else answers for the ledger again and again.
+// asleepFor is longer than a run waits for anything without a stated end, unless somebody
+// else keeps answering for the ledger.
 const asleepFor = 3 * time.Minute
 
-// unwoken is the cause of a run that nothing will wake, since its workflow task is done
-// and it has asked for nothing; nil where it has a task, or waits for something.
+// unwoken returns the cause for a run that nothing will wake, since its workflow task is
+// completed and it has requested nothing. It returns nil if the run has a task or waits
+// for something.
 func (c *Client) unwoken(ctx context.Context, d *workflowservice.DescribeWorkflowExecutionResponse, state *contract.State, now time.Time) (*Stuck, error) {
 	info := d.GetWorkflowExecutionInfo()
 	if info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING || d.GetPendingWorkflowTask() != nil || !startsAt(d).IsZero() ||
@@ -217,12 +218,12 @@ func (c *Client) unwoken(ctx context.Context, d *workflowservice.DescribeWorkflo
 	return found, nil
 }
 
-// takeUp says how a run goes on that somebody has answered for.
+// takeUp says how a run that somebody has answered for can go on.
 func (c *Client) takeUp(id string) string {
 	return "temporal workflow reset --type LastWorkflowTask --reason untaken --workflow-id " + quoted(id) + " takes the run up where it stands. Else: " + c.byForce(id)
 }
 
-// byForce says how a run is ended that cannot end by itself.
+// byForce says how to end a run that cannot end by itself.
 func (c *Client) byForce(id string) string {
 	return c.options.Command("terminate", quoted(id)) + " ends the run; then nothing is compensated."
 }
@@ -232,11 +233,11 @@ func (c *Client) otherHistory(id string) string {
 	return "Run a worker of the build that began it. Where that is the one that is there, somebody has answered for this run: " + c.takeUp(id)
 }
 
-// plainWord is text that a shell takes for one word as it is.
+// plainWord matches text that a shell takes literally, as one word.
 var plainWord = regexp.MustCompile(`^[0-9A-Za-z_./:@%+=,-]+$`)
 
-// unplaced is the cause of a run that does not begin since no build is current; nil
-// where there is no build that could be.
+// unplaced returns the cause for a run that does not begin since no build is current, or
+// nil if no build could be.
 func unplaced(b Build) *Stuck {
 	if b == (Build{}) {
 		return nil
@@ -247,7 +248,7 @@ func unplaced(b Build) *Stuck {
 	}
 }
 
-// lastEvent is the last event of a run's history.
+// lastEvent returns the last event of a run's history.
 func (c *Client) lastEvent(ctx context.Context, run *commonpb.WorkflowExecution) (*historypb.HistoryEvent, error) {
 	answer, err := c.temporal.WorkflowService().GetWorkflowExecutionHistoryReverse(ctx, &workflowservice.GetWorkflowExecutionHistoryReverseRequest{
 		Namespace: c.options.Namespace, Execution: run, MaximumPageSize: 1,
@@ -261,8 +262,8 @@ func (c *Client) lastEvent(ctx context.Context, run *commonpb.WorkflowExecution)
 	return nil, errors.New("the history is empty")
 }
 
-// lastFailure finds the event of the workflow task that failed last, or nil where
-// none has since one was completed.
+// lastFailure returns the event of the last workflow task that failed, or nil if none
+// has failed since one was completed.
 func (c *Client) lastFailure(ctx context.Context, run *commonpb.WorkflowExecution) (*historypb.HistoryEvent, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -290,8 +291,8 @@ func (c *Client) lastFailure(ctx context.Context, run *commonpb.WorkflowExecutio
 	return nil, nil
 }
 
-// hold says why a run does not go on, by the workers that poll its queue and
-// the event of the workflow task that failed, or nil; nil where that is no cause.
+// hold reports why a run does not go on, from the workers that poll its queue and the
+// event of the failed workflow task, if any. It returns nil if that is no cause.
 func (c *Client) hold(id, queue string, workers int, event *historypb.HistoryEvent) *Stuck {
 	terminate := c.byForce(id)
 	switch {
@@ -324,7 +325,7 @@ func (c *Client) hold(id, queue string, workers int, event *historypb.HistoryEve
 	case cause == enums.WORKFLOW_TASK_FAILED_CAUSE_UNHANDLED_COMMAND,
 		cause == enums.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW,
 		cause == enums.WORKFLOW_TASK_FAILED_CAUSE_FORCE_CLOSE_COMMAND:
-		return nil // something arrived meanwhile, or the run was reset: the next attempt goes on
+		return nil // an event arrived meanwhile, or the run was reset: the next attempt proceeds
 	case s.Kind == contract.StoreUnavailable:
 		s.Reason = ReasonStore
 		s.Hint = "The workers' store does not answer or lacks a value that the run needs, or a worker lacks a key (payload.keys). The run goes on by itself once that is right: see store.* and payload.* of the workers, and their log. Where it never will be: " + terminate
@@ -340,7 +341,7 @@ func (c *Client) hold(id, queue string, workers int, event *historypb.HistoryEve
 	return s
 }
 
-// told is what a failure says, opened by the codec where that can.
+// told returns the message of a failure, opened by the codec if possible.
 func told(f *failurepb.Failure, codec converter.PayloadCodec) string {
 	text := f.GetMessage()
 	if sealed := f.GetEncodedAttributes(); sealed != nil {
@@ -355,7 +356,7 @@ func told(f *failurepb.Failure, codec converter.PayloadCodec) string {
 	return clip(text, maxCause)
 }
 
-// unsealed is the message in the sealed attributes of a failure.
+// unsealed returns the message in the sealed attributes of a failure.
 func unsealed(sealed *commonpb.Payload, codec converter.PayloadCodec) (message string, ok bool) {
 	if codec == nil {
 		return "", false
@@ -371,7 +372,7 @@ func unsealed(sealed *commonpb.Payload, codec converter.PayloadCodec) (message s
 	return said.Message, err == nil
 }
 
-// clip cuts a text to a number of characters.
+// clip truncates a text to a number of characters.
 func clip(s string, width int) string {
 	if utf8.RuneCountInString(s) <= width {
 		return s

@@ -12,19 +12,19 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// Reader reads what stands in histories. It has the deployment's store and, where
-// payloads are sealed, its keys: a [chimera.ai/engine/payload.Reader] and
-// [chimera.ai/engine/payload.Values] together are one.
+// Reader reads the values in histories. It has the deployment's store and, if payloads
+// are sealed, its keys. A [chimera.ai/engine/payload.Reader] and a
+// [chimera.ai/engine/payload.Values] together implement it.
 type Reader interface {
 	// Read decodes a payload, sealed or large, into target.
 	Read(ctx context.Context, p *commonpb.Payload, target any) error
-	// Plan gives the compiled plan of a digest.
+	// Plan returns the compiled plan with a digest.
 	Plan(ctx context.Context, digest string) (*plan.Plan, error)
-	// Give replaces references to large values of a workflow by the values.
+	// Give replaces references to large values of a workflow with the values.
 	Give(ctx context.Context, workflow string, values ...*contract.Value) error
 }
 
-// UnreadableError says that values of a run cannot be read.
+// UnreadableError reports that values of a run cannot be read.
 type UnreadableError struct {
 	Run string
 	Err error
@@ -34,10 +34,10 @@ func (e *UnreadableError) Error() string {
 	return fmt.Sprintf("the values of the run %s cannot be read here: %s", e.Run, e.Err)
 }
 
-// Unwrap gives the error of the [Reader].
+// Unwrap returns the error of the [Reader].
 func (e *UnreadableError) Unwrap() error { return e.Err }
 
-// NodeError says that a plan has no node of an id.
+// NodeError reports that a plan has no node with an id.
 type NodeError struct {
 	// Plan is its name@version, and Nodes the ids of its nodes.
 	Plan, Node string
@@ -46,43 +46,42 @@ type NodeError struct {
 
 func (e *NodeError) Error() string { return fmt.Sprintf("the plan %s has no node %s", e.Plan, e.Node) }
 
-// UncalledError says that the plan of a run is not known, since no node of it has been
-// called yet.
+// UncalledError reports that the plan of a run is not known, since none of its nodes has
+// been called yet.
 type UncalledError struct{ Run string }
 
 func (e *UncalledError) Error() string {
 	return fmt.Sprintf("the plan of the run %s is not known (yet): no node has been called", e.Run)
 }
 
-// Exchanges is what a node got and gave.
+// Exchanges holds the inputs and outputs of a node.
 type Exchanges struct {
 	Run       string `json:"run"`
 	RunID     string `json:"run_id"`
 	Plan      string `json:"plan"`
 	Node      string `json:"node"`
 	Operation string `json:"operation"`
-	// Partial: the first executions of the run, or workflows that made calls for it,
-	// are not retained any more.
+	// Partial reports that the first executions of the run, or workflows that made calls
+	// for it, are no longer retained.
 	Partial bool       `json:"partial,omitempty"`
 	Calls   []Exchange `json:"calls"`
 }
 
 // Exchange is one request to run the node, and its answer.
 type Exchange struct {
-	// Execution is the run id of the execution that asked.
+	// Execution is the run id of the execution that made the request.
 	Execution string `json:"execution"`
-	// Local: the request is not recorded, just the answer.
+	// Local reports that only the answer is recorded, not the request.
 	Local     bool       `json:"local,omitempty"`
 	StartTime *time.Time `json:"start_time,omitempty"`
 	EndTime   *time.Time `json:"end_time,omitempty"`
-	// Attempts counts the calls made, where it is known.
+	// Attempts counts the calls made, if known.
 	Attempts int `json:"attempts,omitempty"`
-	// Got is what the edges brought, and Input the plan's input where the node
-	// reads it.
+	// Got holds what the edges delivered, and Input the plan's input if the node reads it.
 	Got   []Brought       `json:"got,omitempty"`
 	Input json.RawMessage `json:"input,omitempty"`
-	// Gave has the output ports that something reads, and the digests are those of
-	// the whole input and output in the ledger.
+	// Gave holds the output ports that something reads. The digests are those of the whole
+	// input and output, as in the ledger.
 	Gave         map[string]json.RawMessage `json:"gave,omitempty"`
 	InputDigest  string                     `json:"input_digest,omitempty"`
 	OutputDigest string                     `json:"output_digest,omitempty"`
@@ -97,8 +96,8 @@ type Brought struct {
 	Error  *contract.ErrorPayload `json:"error,omitempty"`
 }
 
-// Values gives what a node of a run got and gave, from the run's histories, read by
-// from. The node may be $input or $output.
+// Values returns the inputs and outputs of a node of a run, from the run's histories,
+// using from to read them. The node may be $input or $output.
 func (c *Client) Values(ctx context.Context, id, node string, from Reader) (*Exchanges, error) {
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -244,9 +244,9 @@ func reveal(env map[string]Secret) map[string]string {
 	return open
 }
 
-// Kept reports whether the file or the environment says where the ledger is. Otherwise it
-// is the default: that of dev mode in this folder.
-func (c Config) Kept() bool { return c.stored }
+// HasStore reports whether the file or the environment says where the ledger is. If not,
+// the store is the default one, that of dev mode in this folder.
+func (c Config) HasStore() bool { return c.stored }
 
 // Roles returns the roles that a worker may have.
 func Roles() []string { return slices.Clone(roles) }

@@ -128,17 +128,17 @@ trust: {bootstrap: bootstrap.json}
 	require.NoError(t, err)
 	secret, err := os.ReadFile(filepath.Join(d.dir, "ledger.key"))
 	require.NoError(t, err)
-	kept, err := store.Open(t.Context(), store.Options{Driver: store.Postgres, URL: strings.TrimPrefix(d.env[0], "DATABASE="), Dir: filepath.Join(d.dir, "store"), Key: string(secret)})
+	opened, err := store.Open(t.Context(), store.Options{Driver: store.Postgres, URL: strings.TrimPrefix(d.env[0], "DATABASE="), Dir: filepath.Join(d.dir, "store"), Key: string(secret)})
 	require.NoError(t, err)
-	defer func() { require.NoError(t, kept.Close()) }()
-	state, err := trust.Read(t.Context(), kept.Ledger, b)
+	defer func() { require.NoError(t, opened.Close()) }()
+	state, err := trust.Read(t.Context(), opened.Ledger, b)
 	require.NoError(t, err)
-	_, err = trust.Limited(t.Context(), kept.Ledger, state, trust.BudgetKey{Agent: "bot", Currency: "USD", Period: "2026"})
+	_, err = trust.Limited(t.Context(), opened.Ledger, state, trust.BudgetKey{Agent: "bot", Currency: "USD", Period: "2026"})
 	require.NoError(t, err)
 
 	// And an auditor believes it.
 	for n := 1; n > 0; {
-		n, err = (&ledger.Sequencer{Store: kept.Ledger, Key: kept.Key}).Integrate(t.Context())
+		n, err = (&ledger.Sequencer{Store: opened.Ledger, Key: opened.Key}).Integrate(t.Context())
 		require.NoError(t, err)
 	}
 	d.must(t, "audit", "export", "--out", "export")

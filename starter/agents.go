@@ -14,7 +14,7 @@ import (
 // agentParts are the sub-commands of chimera agents.
 func agentParts() []command {
 	return []command{
-		{name: "add", operands: "ID", least: 1, most: 1, prepare: addAgentCommand, summary: "add an agent, or change what is stated of it"},
+		{name: "add", operands: "ID", least: 1, most: 1, prepare: addAgentCommand, summary: "add an agent, or change the statement about it"},
 		{name: "list", summary: "list the agents, and where the store and the admins differ",
 			prepare: func(p *Program, _ *flag.FlagSet) action {
 				return func(ctx context.Context, _ []string) error { return p.listAgents(ctx) }
@@ -55,8 +55,8 @@ func addAgentCommand(p *Program, fs *flag.FlagSet) action {
 	}
 }
 
-// listAgents lists what the store and the admins state about agents. If they
-// differ, the answer is negative.
+// listAgents lists the agents of the store and of the admins' statements. It fails if
+// they differ.
 func (p *Program) listAgents(ctx context.Context) error {
 	over, _, err := p.authority(ctx)
 	if err != nil {

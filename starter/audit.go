@@ -27,10 +27,10 @@ func auditParts() []command {
 			summary: "verify an export, or the proof of an entry, offline"},
 		{name: "cosign", operands: "DIR", least: 1, most: 1, prepare: cosignCommand, completes: files,
 			summary: "be a witness: cosign the checkpoint in a folder that is shared with the log"},
-		{name: "prune", prepare: pruneCommand, summary: "delete the bodies that need not be kept any longer"},
+		{name: "prune", prepare: pruneCommand, summary: "delete the bodies past their retention period"},
 		{name: "hold", operands: "RUN", least: 1, most: 1, prepare: holdCommand(true), completes: anyRun, summary: "keep the bodies of a run, or of a chain, whatever their age"},
 		{name: "lift", operands: "RUN", least: 1, most: 1, prepare: holdCommand(false), completes: anyRun, summary: "end such a hold"},
-		{name: "erase", operands: "SUBJECT", least: 1, most: 1, prepare: eraseCommand, summary: "make unreadable for ever what the ledger has of a person"},
+		{name: "erase", operands: "SUBJECT", least: 1, most: 1, prepare: eraseCommand, summary: "make what the ledger holds about a person unreadable for ever"},
 	}
 }
 
@@ -64,7 +64,7 @@ func exportCommand(p *Program, fs *flag.FlagSet) action {
 
 func verifyCommand(p *Program, fs *flag.FlagSet) action {
 	trust := fs.String("trust", "", "`FILE` with the public keys to trust: from elsewhere, never from the export")
-	against := fs.String("against", "", "older checkpoint, a `FILE`, to hold the log against")
+	against := fs.String("against", "", "`FILE` with an older checkpoint, which the log must extend")
 	return func(_ context.Context, operands []string) error { return p.auditVerify(operands[0], *trust, *against) }
 }
 
@@ -72,8 +72,8 @@ func cosignCommand(p *Program, fs *flag.FlagSet) action {
 	var c cosigning
 	fs.StringVar(&c.trust, "trust", "", "`FILE` with the log's public key: from elsewhere, never from the folder")
 	fs.StringVar(&c.key, "key", "", "`FILE` with the witness's key")
-	fs.StringVar(&c.name, "name", "", "`NAME` for which that key is made, where there is none")
-	fs.StringVar(&c.state, "state", "", "`FILE` that keeps what was signed last; nobody else may write there")
+	fs.StringVar(&c.name, "name", "", "`NAME` for a new key, if the file has none")
+	fs.StringVar(&c.state, "state", "", "`FILE` that records what was signed last; nobody else may write it")
 	return func(_ context.Context, operands []string) error { return p.auditCosign(operands[0], c) }
 }
 
@@ -111,10 +111,10 @@ func eraseCommand(p *Program, fs *flag.FlagSet) action {
 }
 
 func reasonFlag(fs *flag.FlagSet) *string {
-	return fs.String("reason", "", "`TEXT` that the log keeps for ever: why; name no person in it")
+	return fs.String("reason", "", "`TEXT` that the log keeps for ever; it must not name a person")
 }
 
-// reasoned refuses an action without a reason.
+// reasoned refuses a command without a reason.
 func reasoned(part, reason string) error {
 	switch {
 	case reason == "":
@@ -127,7 +127,7 @@ func reasoned(part, reason string) error {
 
 var errReason = misuse("the reason has more than %d bytes", maxReason)
 
-// maxReason bounds the reason of an action, in bytes.
+// maxReason bounds a reason, in bytes.
 const maxReason = 1000
 
 // signedCheckpoint is the JSON answer of audit checkpoint.
@@ -198,7 +198,7 @@ func (p *Program) auditExport(ctx context.Context, dir string) error {
 	}
 	p.printf("%s: %d entries, %d bodies\n", dir, x.Entries, x.Bodies)
 	if raw, err := wholefile.Read(filepath.Join(dir, audit.CheckpointFile), ledger.MaxCheckpointBytes); err == nil && audit.Cosigners(raw, keys) < quorum {
-		p.say("its checkpoint has %d of the %d cosignatures that the configuration asks for", audit.Cosigners(raw, keys), quorum)
+		p.say("its checkpoint has %d of the %d cosignatures that ledger.quorum requires", audit.Cosigners(raw, keys), quorum)
 	}
 	p.say("verify it anywhere: %s", p.command("audit", "verify", dir, "--trust", "FILE"))
 	return nil
@@ -221,7 +221,7 @@ func (p *Program) auditEvents(ctx context.Context, dir string, from, to int64) e
 		return p.document(x)
 	}
 	p.printf("%s: %s, from entry %d to before %d\n", dir, plural(int(x.Events), "event"), x.From, x.Next)
-	p.say("what comes then: %s", p.command("audit", "export", "--as", "cloudevents", "--from", fmt.Sprint(x.Next), "--out", "DIR"))
+	p.say("next export: %s", p.command("audit", "export", "--as", "cloudevents", "--from", fmt.Sprint(x.Next), "--out", "DIR"))
 	return nil
 }
 
@@ -239,7 +239,7 @@ type provenEntry struct {
 func (p *Program) auditVerify(path, trustFile, against string) error {
 	if trustFile == "" {
 		return unanswered("nothing is verified without --trust FILE").
-			withHint("The file has the public keys, and comes from elsewhere than the export; chimera dev writes its own to .chimera/trust.json.")
+			withHint("The file has the public keys, and must not come with the export; chimera dev writes its own to .chimera/trust.json.")
 	}
 	trust, err := trustFrom(trustFile)
 	if err != nil {
@@ -271,7 +271,7 @@ func (p *Program) auditVerify(path, trustFile, against string) error {
 		if err := r.WriteText(&text, time.Now()); err != nil {
 			return err
 		}
-		p.printf("%s", printable(text.String())) // what an export says of itself is strangers' text
+		p.printf("%s", printable(text.String())) // an export holds untrusted text
 	}
 	if !r.OK {
 		return &failure{code: exitNegative}

@@ -12,18 +12,18 @@ import (
 )
 
 // maxLine bounds a line of a batch, in bytes: two schemas of the largest size, and
-// some more.
+// the JSON around them.
 const maxLine = 2*schemas.MaxSchemaBytes + 64<<10
 
-// row is a line of a batch. err says why it cannot be answered. last marks the end
-// of the batch, with the error of reading, if any.
+// row is a line of a batch. err says why the line cannot be answered. The last row
+// has no line, but the error of reading, if any.
 type row struct {
 	text []byte
 	err  error
 	last bool
 }
 
-// rowsOf sends the lines of in that are not blank, and then a last row.
+// rowsOf sends the lines of in that are not blank, then a last row.
 func rowsOf(ctx context.Context, in io.Reader, rows chan<- row) {
 	send := func(r row) bool {
 		select {
@@ -56,7 +56,7 @@ func rowsOf(ctx context.Context, in io.Reader, rows chan<- row) {
 	}
 }
 
-// line reads up to the next line end. It drops a line over maxLine.
+// line reads up to the next line end, and discards a line over maxLine.
 func line(b *bufio.Reader) (text []byte, long bool, err error) {
 	for {
 		part, err := b.ReadSlice('\n')

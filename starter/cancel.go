@@ -20,20 +20,20 @@ func cancelCommand(p *Program, _ *flag.FlagSet) action {
 		}
 		held, err := conn.runs.Stuck(ctx, run.ID)
 		if err != nil {
-			p.say("whether the run goes on is not known: %s", conn.failed(err))
+			p.say("it is not known whether the run goes on: %s", conn.failed(err))
 		}
 		if p.json() {
 			return p.document(struct {
 				Run       string `json:"run"`
 				RunID     string `json:"run_id"`
 				Requested bool   `json:"cancel_requested"`
-				// Stuck is why it has no effect yet.
+				// Stuck says why the request has no effect yet.
 				Stuck *client.Stuck `json:"stuck,omitempty"`
 			}{run.ID, run.RunID, true, held})
 		}
 		p.printf("%s\n", run.ID)
 		if held != nil {
-			p.say("asked to end, and that has no effect yet: %s", printable(standstill(held)))
+			p.say("asked to end, without effect so far: %s", printable(standstill(held)))
 			return nil
 		}
 		p.say("asked to end; %s shows how it ends", p.command("status", run.ID))

@@ -12,27 +12,26 @@ import (
 // action runs a command with its operands.
 type action func(ctx context.Context, operands []string) error
 
-// command is a command or a sub-command.
+// command is a command, or a part of a command that has parts.
 type command struct {
 	name string
-	// operands is how help shows them: "PLAN…".
+	// operands is the form of the operands in help: "PLAN…".
 	operands string
 	summary  string
-	// least and most bound the number of operands; -1 means no bound.
+	// least and most bound the number of operands; -1 for most means no bound.
 	least, most int
 	// formats are values of --format beside text and json.
 	formats []string
-	// completes offers operands to a shell, and is nil if they are not
-	// completed.
+	// completes offers operands to a shell, or is nil.
 	completes completer
-	// parts are its sub-commands, of which one must be given.
+	// parts are the subcommands, one of which must be given.
 	parts []command
-	// prepare adds the command's flags. It and parts are nil for a command that
-	// is not supported yet.
+	// prepare adds the command's flags. Commands that are not supported yet have neither
+	// prepare nor parts.
 	prepare func(p *Program, fs *flag.FlagSet) action
 }
 
-// commands lists all commands, in the order of the help.
+// commands returns all commands, in the order of the help.
 func commands() []command {
 	return []command{
 		{name: "compile", operands: "PLAN…", least: 1, most: -1, prepare: compileCommand, completes: files,
@@ -64,7 +63,7 @@ func commands() []command {
 		{name: "policy", summary: "test, replay and compare policies"},
 		{name: "simulate", summary: "say what would happen"},
 		{name: "test", summary: "run the unit tests of plans"},
-		{name: "audit", parts: auditParts(), summary: "export the ledger, verify an export offline, and say what is kept"},
+		{name: "audit", parts: auditParts(), summary: "export the ledger, verify an export offline, and control what it retains"},
 		{name: "trust", parts: trustParts(), summary: "make a bootstrap, and have the admins state who may do what"},
 		{name: "migrate", prepare: migrateCommand, summary: "bring the store's database to the form that this version needs"},
 		{name: "schema", operands: "[NAME]", most: 1, prepare: schemaCommand, completes: schemaNames,
@@ -83,7 +82,7 @@ func commands() []command {
 // supported reports whether the command is implemented.
 func (c command) supported() bool { return c.prepare != nil || c.parts != nil }
 
-// root returns the tree of commands that parses the arguments, and sets the
+// root returns the tree of commands that parses the arguments. Executing it sets the
 // program's action.
 func (p *Program) root() *cobra.Command {
 	var asked bool
@@ -123,7 +122,7 @@ func (p *Program) root() *cobra.Command {
 	return root
 }
 
-// tree returns a command with its sub-commands.
+// tree returns a command with its subcommands.
 func (p *Program) tree(c command) *cobra.Command {
 	cmd := &cobra.Command{Use: c.name, Short: c.summary, Args: cobra.ArbitraryArgs, Hidden: !c.supported()}
 	switch {
@@ -154,7 +153,7 @@ func (p *Program) tree(c command) *cobra.Command {
 	return cmd
 }
 
-// choose makes a command the program's action, if its operands fit.
+// choose makes a command the program's action if its operands are valid.
 func (p *Program) choose(c command, cmd *cobra.Command, act action, operands []string) error {
 	if format := cmd.Flag("format").Value.String(); slices.Contains(c.all(), format) {
 		p.format = format
@@ -188,10 +187,10 @@ func noCommand(parent *cobra.Command, name string) error {
 		meant("", name, there, "chimera help "+parent.Name()+" lists the parts.")
 }
 
-// all are the values of --format.
+// all returns the values of --format.
 func (c command) all() []string { return append([]string{formatText, formatJSON}, c.formats...) }
 
-// takes says which operands a command takes.
+// takes returns the form of a command's operands.
 func (c command) takes() string {
 	if c.parts == nil {
 		return c.operands

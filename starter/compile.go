@@ -16,10 +16,10 @@ import (
 
 // verdict is the JSON answer for one plan.
 type verdict struct {
-	// File is set if there are several plans.
+	// File is set if several plans were given.
 	File string `json:"file,omitempty"`
 	OK   bool   `json:"ok"`
-	// Digest is null if there is no compiled plan.
+	// Digest is null if the plan does not compile.
 	Digest      *string          `json:"plan_digest"`
 	Diagnostics diag.Diagnostics `json:"diagnostics"`
 }
@@ -31,7 +31,7 @@ func compileCommand(p *Program, fs *flag.FlagSet) action {
 		if countOf(operands, "-") > 1 {
 			return misuse("standard input can be read once")
 		}
-		files, err := p.operatorFiles(*catalogFile, *policyFile)
+		env, err := p.environment(*catalogFile, *policyFile)
 		if err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func compileCommand(p *Program, fs *flag.FlagSet) action {
 			if err := ctx.Err(); err != nil {
 				return unanswered("interrupted")
 			}
-			compiled, ds, err := files.compile(src)
+			compiled, ds, err := env.compile(src)
 			if err != nil {
 				return err
 			}
@@ -69,10 +69,10 @@ func compileCommand(p *Program, fs *flag.FlagSet) action {
 			verdicts = append(verdicts, v)
 			if !p.json() {
 				if i == 0 {
-					p.reportOperatorFiles(files)
+					p.showFindings(env)
 				}
-				own := ds[len(files.findings):]
-				p.diagnose(own, files.texts(src))
+				own := ds[len(env.findings):]
+				p.diagnose(own, env.texts(src))
 				p.compiled(src.Name, compiled, v.Digest, own)
 			}
 		}
@@ -99,9 +99,9 @@ func countOf(list []string, want string) int {
 	return n
 }
 
-// reportOperatorFiles shows the findings in the catalog and the policy, with a line
-// for each file that counts them.
-func (p *Program) reportOperatorFiles(s *operatorFiles) {
+// showFindings shows the findings in the catalog and the policy, and their number
+// by file.
+func (p *Program) showFindings(s *environment) {
 	if len(s.findings) == 0 {
 		return
 	}
@@ -115,7 +115,7 @@ func (p *Program) reportOperatorFiles(s *operatorFiles) {
 	}
 }
 
-// compiled formats the result for a plan with those findings on one line.
+// compiled prints a line about the result of a plan with these findings.
 func (p *Program) compiled(name string, compiled *plan.Plan, digest *string, findings diag.Diagnostics) {
 	found := counted(findings)
 	if compiled != nil {
@@ -128,7 +128,7 @@ func (p *Program) compiled(name string, compiled *plan.Plan, digest *string, fin
 	}
 }
 
-// counted formats the numbers of errors and warnings, or returns "".
+// counted describes how many errors and warnings there are, or returns "".
 func counted(ds diag.Diagnostics) string {
 	errors := 0
 	for _, d := range ds {
@@ -148,17 +148,17 @@ func counted(ds diag.Diagnostics) string {
 	return ""
 }
 
-// compile compiles one plan; the findings in the catalog and the policy come first.
-func (s *operatorFiles) compile(src compiler.Source) (*plan.Plan, diag.Diagnostics, error) {
+// compile compiles a plan. The findings begin with those in the catalog and the policy.
+func (s *environment) compile(src compiler.Source) (*plan.Plan, diag.Diagnostics, error) {
 	return s.with(compiler.Compile, src)
 }
 
-// check is compile, but accepts what the engine cannot run yet.
-func (s *operatorFiles) check(src compiler.Source) (*plan.Plan, diag.Diagnostics, error) {
+// check is like compile, but accepts what the engine cannot run yet.
+func (s *environment) check(src compiler.Source) (*plan.Plan, diag.Diagnostics, error) {
 	return s.with(compiler.Check, src)
 }
 
-func (s *operatorFiles) with(
+func (s *environment) with(
 	compile func(compiler.Source, *catalog.Catalog, *policy.Bundle) (*plan.Plan, diag.Diagnostics), src compiler.Source,
 ) (*plan.Plan, diag.Diagnostics, error) {
 	ds := append(diag.Diagnostics{}, s.findings...)
@@ -173,8 +173,8 @@ func (s *operatorFiles) with(
 	return compiled, ds, nil
 }
 
-// texts are the sources that findings point into.
-func (s *operatorFiles) texts(src compiler.Source) map[string][]byte {
+// texts returns the sources that findings point into.
+func (s *environment) texts(src compiler.Source) map[string][]byte {
 	all := map[string][]byte{src.Name: src.Text}
 	for name, text := range s.sources {
 		all[name] = text

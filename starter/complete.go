@@ -19,21 +19,21 @@ import (
 )
 
 const (
-	// completeTime is how long a person waits who has pressed Tab.
+	// completeTime bounds how long a person waits after pressing Tab.
 	completeTime = time.Second
-	// maxOffers bounds how many runs or plans are looked at.
+	// maxOffers bounds how many runs or plans are considered.
 	maxOffers = 200
 )
 
-// completer offers operands to a shell. It starts nothing, and offers nothing that
-// it cannot look up in time.
+// completer offers operands to a shell. It starts nothing, and offers only what it
+// can find out.
 type completer func(ctx context.Context, p *Program, operands []string) ([]string, cobra.ShellCompDirective)
 
-// plainWord matches an operand that a shell takes literally. Names come from
-// servers and stores to which others write, and people run completed lines.
+// plainWord matches operands that a shell takes literally. Names come from servers and
+// stores that strangers write to, and completed lines are executed.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.:@/+-]*$`)
 
-// shells lists the shells with a completion script.
+// shells are the shells with a completion script.
 var shells = []struct {
 	name  string
 	write func(root *cobra.Command, w io.Writer) error
@@ -72,13 +72,13 @@ func completionCommand(p *Program, _ *flag.FlagSet) action {
 	}
 }
 
-// completes reports whether the arguments are a shell's request for completion.
+// completes reports whether a shell asks for completions.
 func completes(args []string) bool {
 	return len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
 }
 
-// completion offers the operands of a command within [completeTime], and prints
-// nothing else.
+// completion offers the operands of a command, within [completeTime] and without
+// messages.
 func (p *Program) completion(c command) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, operands []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if c.completes == nil || c.most >= 0 && len(operands) >= c.most {
@@ -88,7 +88,7 @@ func (p *Program) completion(c command) cobra.CompletionFunc {
 		defer cancel()
 		quiet := &Program{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard, configFile: p.configFile, format: formatText}
 		offers, directive := c.completes(ctx, quiet, operands)
-		_ = quiet.Close() // nothing was begun that could be lost
+		_ = quiet.Close() // it has changed nothing
 		return slices.DeleteFunc(offers, func(offer string) bool {
 			name, _, _ := strings.Cut(offer, "\t")
 			return !strings.HasPrefix(name, word) || !plainWord.MatchString(name) || slices.Contains(operands, name)
@@ -107,7 +107,7 @@ func completeFlags(cmd *cobra.Command, c command) {
 		case "DIR":
 			directive = cobra.ShellCompDirectiveFilterDirs
 		}
-		// The only error is that the flag does not exist.
+		// It fails only for a flag that does not exist.
 		_ = cmd.RegisterFlagCompletionFunc(f.Name, func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if f.Name == "format" {
 				return strings.Fields(cmd.Annotations["formats"]), directive
@@ -117,8 +117,7 @@ func completeFlags(cmd *cobra.Command, c command) {
 	})
 }
 
-// unquote removes the marks around names from the descriptions of flags that shells
-// show.
+// unquote removes the backquotes around names from what shells show of flags.
 func unquote(cmd *cobra.Command) {
 	for _, set := range []*flag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
 		set.VisitAll(func(f *flag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") })
@@ -144,7 +143,7 @@ func shellNames(context.Context, *Program, []string) ([]string, cobra.ShellCompD
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// topics offers the commands, and after one its sub-commands.
+// topics offers the commands, or the parts of the one given.
 func topics(_ context.Context, _ *Program, operands []string) ([]string, cobra.ShellCompDirective) {
 	among := commands()
 	for _, word := range operands {
@@ -165,7 +164,7 @@ func anyRun(ctx context.Context, p *Program, _ []string) ([]string, cobra.ShellC
 	return p.offerRuns(ctx, func(client.Listed) bool { return true })
 }
 
-// openRun offers the runs that have not ended.
+// openRun offers runs that have not ended.
 func openRun(ctx context.Context, p *Program, _ []string) ([]string, cobra.ShellCompDirective) {
 	return p.offerRuns(ctx, func(r client.Listed) bool { return r.CloseTime == nil })
 }
@@ -194,7 +193,7 @@ func plansOrFiles(ctx context.Context, p *Program, _ []string) ([]string, cobra.
 	const directive = cobra.ShellCompDirectiveDefault | cobra.ShellCompDirectiveKeepOrder
 	at, err := p.place()
 	if err != nil || at.local == nil && at.store.Driver != store.Postgres {
-		return nil, directive // an embedded store would be made
+		return nil, directive // opening an embedded store would create it
 	}
 	store, err := at.ledger(ctx, p)
 	if err != nil {
@@ -205,8 +204,8 @@ func plansOrFiles(ctx context.Context, p *Program, _ []string) ([]string, cobra.
 		return nil, directive
 	}
 	var offers []string
-	for _, kept := range plans {
-		offers = append(offers, kept.Name+"@"+kept.Version)
+	for _, published := range plans {
+		offers = append(offers, published.Name+"@"+published.Version)
 	}
 	return offers, directive
 }

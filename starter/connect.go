@@ -22,19 +22,19 @@ import (
 )
 
 const (
-	// dialTimeout bounds the first contact with the server: no answer is an
-	// answer within seconds.
+	// dialTimeout bounds the first contact with the server: an absent server is
+	// reported within seconds.
 	dialTimeout = 5 * time.Second
 	// callTimeout bounds any other call.
 	callTimeout = 10 * time.Second
 )
 
-// fallbackAddress is the server's address if nothing configures one, not even the
-// port of chimera dev. Tests set it to an address without a server, since one may
+// fallbackAddress is the server's address if neither it nor the port of chimera dev
+// is configured. Tests set it to an address where no server can be, since one may
 // run on the machine.
 var fallbackAddress = "localhost:" + strconv.Itoa(config.DevPort)
 
-// fallback is the address of a chimera dev with this configuration, in any folder.
+// fallback returns the address of a chimera dev with this configuration, in any folder.
 func fallback(dev config.Dev) string {
 	if dev.Port == 0 || dev.Port == config.DevPort {
 		return fallbackAddress
@@ -42,7 +42,7 @@ func fallback(dev config.Dev) string {
 	return "localhost:" + strconv.Itoa(dev.Port)
 }
 
-// connection is a client, and what it is connected to.
+// connection is a client and what it is connected to.
 type connection struct {
 	sdk.Client
 	address, namespace string
@@ -102,12 +102,12 @@ func (p *Program) dial(ctx context.Context, conn *connection, options sdk.Option
 	}
 	p.later(func() error { c.Close(); return nil })
 	conn.sealing, conn.blobs = sealing, blobs
-	p.of(conn, c)
+	p.attach(conn, c)
 	return nil
 }
 
-// values is the deployment's store of large values, opened on first use: most
-// commands need none, and must work while the store is unavailable.
+// values is the deployment's store of large values. It is opened on first use: most
+// commands need none, and must show runs even while the store is away.
 type values struct {
 	at     *place
 	turn   chan struct{}
@@ -127,7 +127,7 @@ func (v *values) open(ctx context.Context) (blob.Store, error) {
 	if v.opened != nil {
 		return v.opened, nil
 	}
-	if err := v.at.there(); err != nil {
+	if err := v.at.checkFiles(); err != nil {
 		return nil, err
 	}
 	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
@@ -171,8 +171,7 @@ func (v *values) close() error {
 	return v.done()
 }
 
-// plainError is the innermost cause of an error, without the wrapping of a client
-// that retried.
+// plainError describes the failure of a client that tried several times.
 func plainError(err error) string {
 	if isLate(err) {
 		return "no answer in time"
@@ -180,24 +179,24 @@ func plainError(err error) string {
 	return err.Error()
 }
 
-// isLate reports whether a call timed out, by our clock or according to the SDK.
+// isLate reports whether a call timed out, on our side or on the server's.
 func isLate(err error) bool {
 	var late *serviceerror.DeadlineExceeded
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late)
 }
 
-// maxSealed bounds the sealed message of a failure once it is open, in bytes.
+// maxSealed bounds the unsealed message of a failure, in bytes.
 const maxSealed = 1 << 20
 
-// of returns a connection over a client.
-func (p *Program) of(conn *connection, c sdk.Client) {
+// attach attaches a Temporal client to a connection.
+func (p *Program) attach(conn *connection, c sdk.Client) {
 	conn.Client = c
 	conn.runs = client.New(c, client.Options{
 		Namespace: conn.namespace, Identity: p.Name, Codec: payload.Codec{Keys: conn.sealing.Keys, Limit: maxSealed}, Command: p.command,
 	})
 }
 
-// failed turns an error of package client into a failure of a command.
+// failed converts an error of package client.
 func (c *connection) failed(err error) error {
 	var call *client.CallError
 	var absent *client.NotFoundError
@@ -216,8 +215,7 @@ func (c *connection) failed(err error) error {
 	return err
 }
 
-// refused turns the error of a call into a failure of a command. what names the
-// request.
+// refused converts the error of a call; what describes the call.
 func (c *connection) refused(what string, err error) *failure {
 	var missing *serviceerror.NamespaceNotFound
 	var absent *serviceerror.NotFound
@@ -233,7 +231,7 @@ func (c *connection) refused(what string, err error) *failure {
 	case errors.As(err, &invalid):
 		return negative("%s: %s", what, invalid.Message)
 	case isLate(err):
-		return unanswered("%s: Temporal at %s gave no answer in time", what, c.address).withHint("Its log says why.")
+		return unanswered("%s: Temporal at %s did not answer in time", what, c.address).withHint("Its log says why.")
 	}
 	return unanswered("%s: %s", what, err)
 }

@@ -16,7 +16,7 @@ func TestRefused(t *testing.T) {
 	for _, late := range []error{context.DeadlineExceeded, serviceerror.NewDeadlineExceeded("context deadline exceeded")} {
 		f := c.refused("starting r", fmt.Errorf("start: %w", late))
 		require.Equal(t, exitUnanswered, f.code)
-		require.Equal(t, "starting r: Temporal at temporal.example.com:7233 gave no answer in time", f.message)
+		require.Equal(t, "starting r: Temporal at temporal.example.com:7233 did not answer in time", f.message)
 		require.NotEmpty(t, f.hint)
 	}
 	f := c.refused("starting r", serviceerror.NewInvalidArgument("WorkflowId length exceeds limit."))

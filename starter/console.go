@@ -49,7 +49,7 @@ func (p *Program) console(ctx context.Context, address string) error {
 		return unsupported("a console without the codec endpoint").withHint("Set console.codec.token to a reference to its token.")
 	}
 	if endpoint.Keys == nil {
-		p.say("there are no payload.keys: only values that are in the store are opened")
+		p.say("payload.keys is empty: only values in the store are opened")
 	}
 	at, err := p.placeOf(settings)
 	if err != nil {
@@ -72,7 +72,7 @@ func (p *Program) console(ctx context.Context, address string) error {
 		return unanswered("the console cannot listen: %s", err)
 	}
 	if ip := net.ParseIP(name); name != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		p.say("%s is not on the loopback address, and this is no TLS: put a server with TLS in front", printable(address))
+		p.say("%s is not a loopback address, and the console has no TLS: put a server with TLS in front", printable(address))
 	}
 	s := served{Address: l.Addr().String(), Codec: codecURL(l)}
 	if p.json() {
@@ -87,8 +87,8 @@ func (p *Program) console(ctx context.Context, address string) error {
 	return nil
 }
 
-// codec returns the codec endpoint of a configuration, without its store, or nil if
-// it has no token.
+// codec returns the configured codec endpoint, without its store, or nil if no token
+// is configured.
 func codec(settings config.Config) (*console.Codec, error) {
 	token, err := settings.CodecToken()
 	if err != nil {
@@ -102,7 +102,7 @@ func codec(settings config.Config) (*console.Codec, error) {
 		return nil, misuse("%s", err)
 	}
 	endpoint := &console.Codec{Token: token, Origins: settings.Console.Codec.Origins, Keys: sealing.Keys}
-	if _, err := endpoint.Handler(); err != nil { // before anything is started
+	if _, err := endpoint.Handler(); err != nil { // before anything starts
 		return nil, misuse("%s", err)
 	}
 	return endpoint, nil
@@ -110,16 +110,16 @@ func codec(settings config.Config) (*console.Codec, error) {
 
 func codecURL(l net.Listener) string { return "http://" + l.Addr().String() + "/codec" }
 
-// devCodec is the codec endpoint of dev mode, for the web pages of its server. It
-// is nil if the configuration has no token for it.
+// devCodec is the codec endpoint of dev mode, for the web pages of its server. It is
+// nil if no token is configured.
 type devCodec struct {
 	*console.Codec
 	listener net.Listener
 }
 
 // devCodec listens on the endpoint's port. The server of the web pages is not
-// configured with it: that could set the address, but not that requests carry
-// credentials, and would keep users from setting either.
+// configured with it: that would set the endpoint's address but not that requests
+// carry credentials, and its users could then not set that either.
 func (p *Program) devCodec(ctx context.Context, settings config.Config, anyPort bool) (*devCodec, error) {
 	endpoint, err := codec(settings)
 	if endpoint == nil || err != nil {
@@ -145,14 +145,14 @@ func (p *Program) devCodec(ctx context.Context, settings config.Config, anyPort 
 	return &devCodec{endpoint, l}, nil
 }
 
-// serve answers until ctx ends. It accepts requests from the server's own pages.
+// serve serves until ctx ends. The pages of the Temporal server may call it.
 func (c *devCodec) serve(ctx context.Context, p *Program, blobs blob.Store, ui string) error {
 	if c == nil {
 		return nil
 	}
 	c.Blobs = blobs
 	c.Origins = append(slices.Clone(c.Origins), ui)
-	if u, err := url.Parse(ui); err == nil { // people write it either way
+	if u, err := url.Parse(ui); err == nil { // people use either name
 		c.Origins = append(c.Origins, "http://localhost:"+u.Port())
 	}
 	handler, err := c.Handler()

@@ -17,7 +17,7 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// dialects maps the names that --draft and batches use to drafts.
+// dialects are the drafts, with the names that --draft and batches use.
 var dialects = []struct{ name, uri string }{
 	{"draft4", "http://json-schema.org/draft-04/schema#"},
 	{"draft6", "http://json-schema.org/draft-06/schema#"},
@@ -28,11 +28,11 @@ var dialects = []struct{ name, uri string }{
 
 // inclusion is the JSON answer for one pair of schemas.
 type inclusion struct {
-	// OK reports that every value of the left schema is one of the right.
+	// OK reports whether every value of the left is one of the right.
 	OK      bool            `json:"ok"`
 	Verdict string          `json:"verdict"`
 	Witness json.RawMessage `json:"witness"`
-	// Causes says why the right schema rejects the witness.
+	// Causes say which parts of the witness the right rejects.
 	Causes []cause `json:"causes"`
 	// Reason says what stopped the proof.
 	Reason string `json:"reason"`
@@ -83,7 +83,7 @@ func draftNames() []string {
 	return names
 }
 
-// draftURI returns the $schema of a draft, or "" if there is none of that name.
+// draftURI returns the $schema of a draft, or "" if there is no such draft.
 func draftURI(name string) string {
 	for _, d := range dialects {
 		if d.name == name {
@@ -93,8 +93,8 @@ func draftURI(name string) string {
 	return ""
 }
 
-// schemaOperand reads and compiles an operand: JSON text, a file or "-". An operand
-// that is a schema is never a file; a file of that name is ./true.
+// schemaOperand reads and compiles an operand: JSON text, a file or "-". Whatever may
+// be a schema is taken as text; a file named true is given as ./true.
 func (p *Program) schemaOperand(side, operand, draft string) (*schemas.Schema, error) {
 	name, text := "the schema on the "+side, []byte(operand)
 	if t := strings.TrimSpace(operand); !strings.HasPrefix(t, "{") && t != "true" && t != "false" {
@@ -111,8 +111,8 @@ func (p *Program) schemaOperand(side, operand, draft string) (*schemas.Schema, e
 	return s, nil
 }
 
-// compileDraft compiles a schema. draft applies to one without $schema; "" is the
-// validator's default.
+// compileDraft compiles a schema; draft applies to a schema without $schema, and ""
+// is the validator's default.
 func compileDraft(text []byte, draft string) (*schemas.Schema, error) {
 	if draft == "" || len(text) > schemas.MaxSchemaBytes {
 		return schemas.Compile(text)
@@ -132,7 +132,7 @@ func compileDraft(text []byte, draft string) (*schemas.Schema, error) {
 	return schemas.Compile(append(out, text[bytes.IndexByte(text, '{')+1:]...))
 }
 
-// proved proves one pair, and returns the answer in its JSON form.
+// proved tries to prove one pair, and returns the answer.
 func proved(lhs, rhs *schemas.Schema) inclusion {
 	start := time.Now()
 	res := containment.Prove(lhs, rhs, containment.Options{})
@@ -201,7 +201,7 @@ func (p *Program) explain(a inclusion) {
 	}
 }
 
-// excerpt cuts a long witness for people.
+// excerpt truncates a long witness for people.
 func excerpt(witness []byte) string {
 	const shown = 2000
 	if len(witness) <= shown {
@@ -232,15 +232,14 @@ type reply struct {
 	Verdict string          `json:"verdict"`
 	// Witness is null unless the verdict is refuted.
 	Witness json.RawMessage `json:"witness"`
-	// Reason says what stopped the proof, or why the right schema rejects the
-	// witness.
+	// Reason says what stopped the proof, or which parts of the witness the right rejects.
 	Reason string `json:"reason"`
 	Micros int64  `json:"micros"`
 }
 
-// parseQuestion reads a line. It returns the id even if the rest is malformed.
+// parseQuestion parses a line. It returns the id even if the rest is invalid.
 func parseQuestion(line []byte) (q question, err error) {
-	// Decode refuses what two readers could read in two ways.
+	// Decode refuses what two readers could understand differently.
 	if _, err := schemas.Decode(line); err != nil {
 		return q, fmt.Errorf("the line: %w", err)
 	}
@@ -262,7 +261,7 @@ func parseQuestion(line []byte) (q question, err error) {
 	return q, nil
 }
 
-// answer answers one line. wrong is the error of reading it, if any.
+// answer answers one line; wrong is the error of reading it, or nil.
 func answer(line []byte, wrong error, draft string) reply {
 	out := reply{Verdict: containment.Unknown.String()}
 	if wrong != nil {
@@ -296,8 +295,8 @@ func answer(line []byte, wrong error, draft string) reply {
 	return out
 }
 
-// containBatch answers each line of standard input with a line, in order. A
-// malformed line is answered with an error, and does not end the batch.
+// containBatch answers each line of standard input with a line, in order. It also
+// answers malformed lines, and goes on.
 func (p *Program) containBatch(ctx context.Context, draft string) error {
 	p.written = true // lines of JSON are the answer, and no document follows
 	rows := make(chan row, 8)
@@ -310,7 +309,7 @@ func (p *Program) containBatch(ctx context.Context, draft string) error {
 		select {
 		case r = <-rows:
 		default:
-			// Flush, for a caller that waits for each answer.
+			// The asker may wait for this answer before sending the next line.
 			if err := out.Flush(); err != nil {
 				return unanswered("writing an answer: %s", err)
 			}
@@ -330,7 +329,7 @@ func (p *Program) containBatch(ctx context.Context, draft string) error {
 			}
 			return nil
 		case ctx.Err() != nil:
-			_ = out.Flush() // it is said below that this is not all
+			_ = out.Flush() // the error below says that answers are missing
 			return unanswered("interrupted")
 		}
 		if err := e.Encode(answer(r.text, r.err, draft)); err != nil {

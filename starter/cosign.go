@@ -24,12 +24,12 @@ type cosigned struct {
 	witness.Answer
 }
 
-// auditCosign is a witness: it looks once into the folder that it shares with the
-// log.
+// auditCosign acts as a witness: it checks the folder that it shares with the log
+// once.
 func (p *Program) auditCosign(dir string, c cosigning) error {
 	if c.key == "" || c.state == "" || c.trust == "" {
 		return misuse("chimera audit cosign needs --key FILE, --state FILE and --trust FILE").
-			withHint("The key is the witness's own (--name NAME makes it), the state is what it has signed last, and the trust file has the log's key.")
+			withHint("The key is the witness's own (--name NAME creates it), the state is what it signed last, and the trust file has the log's key.")
 	}
 	trust, err := trustFrom(c.trust)
 	if err != nil {
@@ -53,12 +53,12 @@ func (p *Program) auditCosign(dir string, c cosigning) error {
 		return misuse("%s: %s", c.key, err)
 	}
 	if c.name != "" {
-		// This is for the log's operator and its auditors.
+		// The log's operator and auditors need the public key.
 		if err := os.WriteFile(c.key+".pub", []byte(public+"\n"), 0o644); err != nil {
 			return unanswered("%s", err)
 		}
 	}
-	// Two processes at a time could sign two logs.
+	// Two witnesses at once, with one key, could sign two different logs.
 	lock, err := devserver.TryLock(c.state + ".lock")
 	if err != nil {
 		return unanswered("the witness's state %s: %s", c.state, err)
@@ -97,7 +97,7 @@ func trustFrom(file string) (audit.Trust, error) {
 	return trust, nil
 }
 
-// witnessed returns a log as the configured quorum of witnesses has seen it, and
+// witnessed returns the log as the configured quorum of witnesses has seen it, with
 // their keys.
 func (p *Program) witnessed(store ledger.Log) (log ledger.Log, keys []string, quorum int, err error) {
 	settings, err := p.settings()
@@ -110,8 +110,7 @@ func (p *Program) witnessed(store ledger.Log) (log ledger.Log, keys []string, qu
 	return audit.Witnessed(store, keys, settings.Ledger.Quorum), keys, settings.Ledger.Quorum, nil
 }
 
-// prove proves an entry, with a checkpoint cosigned by the witnesses if one covers
-// it.
+// prove proves an entry, preferably with a checkpoint that the witnesses have cosigned.
 func (p *Program) prove(ctx context.Context, store ledger.Log, h ledger.Hash) ([]byte, error) {
 	log, _, quorum, err := p.witnessed(store)
 	if err != nil {

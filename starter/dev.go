@@ -26,11 +26,12 @@ import (
 const (
 	// devDrain bounds how long Ctrl-C waits for calls in flight.
 	devDrain = 2 * time.Second
-	// devStop bounds how long it then waits for Temporal, whose file survives a kill.
+	// devStop bounds how long it then waits for Temporal, whose database survives a
+	// kill.
 	devStop = 3 * time.Second
 	// pollWait bounds the wait for the worker's first polls.
 	pollWait = 30 * time.Second
-	// maxLog is the size at which a log is put aside at the next start, in bytes.
+	// maxLog is the size, in bytes, beyond which a log is rotated at the next start.
 	maxLog = 16 << 20
 )
 
@@ -48,7 +49,7 @@ func devCommand(p *Program, fs *flag.FlagSet) action {
 	fs.IntVar(&o.port, "port", -1, "`PORT` of the Temporal server; 0 takes a free one (dev.port, 7233)")
 	fs.IntVar(&o.uiPort, "ui-port", -1, "`PORT` of its web pages; 0 takes a free one (dev.ui_port, 8233)")
 	fs.BoolVar(&o.anyPort, "any-port", false, "take free ports where the chosen ones are in use")
-	fs.BoolVar(&o.noWorker, "no-worker", false, "run no worker, and say how a program with one of its own joins")
+	fs.BoolVar(&o.noWorker, "no-worker", false, "run no worker, and explain how a program with its own worker joins")
 	fs.StringVar(&o.plan, "run", "", "`PLAN` to run once all is ready")
 	fs.StringVar(&o.input, "input", "{}", "`JSON` of that plan's input, @FILE, or - for standard input")
 	fs.StringVar(&o.id, "id", "", "`ID` of that run")
@@ -76,7 +77,7 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 		return err
 	}
 	var todo *order
-	if o.plan != "" { // before anything is started: it may not even compile
+	if o.plan != "" { // before anything starts: the plan may not even compile
 		if todo, err = p.order(o.plan, o.input, o.id, settings.CatalogFile); err != nil {
 			return err
 		}
@@ -99,7 +100,7 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	if err != nil {
 		return err
 	}
-	kept, err := host.Store(settings)
+	options, err := host.Store(settings)
 	if err != nil {
 		return misuse("%s", err)
 	}
@@ -111,10 +112,10 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	}
 	l := local{
 		Address: server.Address, UI: server.UI, Namespace: server.Namespace,
-		Store: kept.Dir, PID: os.Getpid(), Started: time.Now().UTC().Truncate(time.Second),
+		Store: options.Dir, PID: os.Getpid(), Started: time.Now().UTC().Truncate(time.Second),
 	}
-	if kept.Driver != store.Postgres {
-		l.Ledger = kept.Path
+	if options.Driver != store.Postgres {
+		l.Ledger = options.Path
 	}
 	if err := p.announce(settings.Dev.Dir, l); err != nil {
 		return unanswered("%s", err)
@@ -123,7 +124,7 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	p.say("web pages  %s", server.UI)
 	p.say("state      %s", settings.Dev.Dir)
 	if codec != nil {
-		blobs, done, err := store.OpenBlobs(ctx, kept)
+		blobs, done, err := store.OpenBlobs(ctx, options)
 		if err != nil {
 			return storeError(err)
 		}
@@ -141,9 +142,9 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 		conn := &connection{
 			address: l.Address, namespace: l.Namespace, ui: l.UI,
 			sealing: host.ClientSealing(settings), blobs: worker.host.Store().Blobs,
-			place: &place{store: worker.store, local: &l, known: true, settings: settings, opened: worker.host.Store(), ledgerStore: worker.host.Store().Ledger, root: root},
+			place: &place{store: worker.store, local: &l, known: true, settings: settings, opened: worker.host.Store(), root: root},
 		}
-		p.of(conn, worker.host.Client())
+		p.attach(conn, worker.host.Client())
 		return p.devRun(ctx, o, conn, todo, server, worker.host.Store(), trusted)
 	}
 	if p.json() {
@@ -155,7 +156,7 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	return p.linger(ctx, server)
 }
 
-// joining prints how a program with a worker of its own joins.
+// joining explains how a program with its own worker joins.
 func (p *Program) joining(settings config.Config, l *local, root *rooted) error {
 	p.say("no worker runs here; one joins with these host.Options:")
 	p.say("  Client       HostPort %q, Namespace %q", l.Address, l.Namespace)
@@ -182,8 +183,8 @@ func (p *Program) joining(settings config.Config, l *local, root *rooted) error 
 	return nil
 }
 
-// devRun runs the one plan, and then stays up or ends.
-func (p *Program) devRun(ctx context.Context, o devOptions, conn *connection, todo *order, server *devserver.Server, kept *store.Opened, trusted audit.Trust) error {
+// devRun runs the plan of --run, and then stays up or ends.
+func (p *Program) devRun(ctx context.Context, o devOptions, conn *connection, todo *order, server *devserver.Server, opened *store.Opened, trusted audit.Trust) error {
 	t, err := p.launch(ctx, conn, todo)
 	if err != nil {
 		return err
@@ -204,7 +205,7 @@ func (p *Program) devRun(ctx context.Context, o devOptions, conn *connection, to
 	if ctx.Err() != nil { // Ctrl-C ends everything here; the run waits in the database
 		return unanswered("interrupted; the run %s goes on at the next chimera dev in this folder", t.Run)
 	}
-	if err := p.vouch(ctx, kept, t, conn.place.settings.Dev.Dir, trusted); err != nil {
+	if err := p.verifyLedger(ctx, opened, t, conn.place.settings.Dev.Dir, trusted); err != nil {
 		return err
 	}
 	if _, onTerminal := terminal(p.Stderr); o.exit || !onTerminal {
@@ -292,8 +293,7 @@ type running struct {
 	store store.Options
 }
 
-// worker starts a worker with all that the configuration says, and waits until
-// it polls.
+// worker starts a worker as configured, and waits until it polls.
 func (p *Program) worker(ctx context.Context, settings config.Config, server *devserver.Server, root *rooted) (*running, error) {
 	resolved, err := settings.Resolve(config.Roles()...)
 	if err != nil {
@@ -310,10 +310,10 @@ func (p *Program) worker(ctx context.Context, settings config.Config, server *de
 	if ds.HasErrors() {
 		return nil, &failure{code: exitUsage, message: "the catalog or the policy is not valid", diagnostics: ds}
 	}
-	// The embedded server is local, and gets no credentials of another server.
+	// The embedded server is local: it must not get another server's credentials.
 	options.Client = client.Options{HostPort: server.Address, Namespace: server.Namespace}
 	options.Dev, options.SharedQueue = true, true
-	options.Deployment = host.Deployment{} // a queue that was versioned once gives nothing to others
+	options.Deployment = host.Deployment{} // a queue that was once versioned gives no tasks to unversioned workers
 	options.Trust = root.bootstrap
 	options.Reread = &host.Files{Catalog: settings.CatalogFile, Policy: settings.PolicyFiles}
 	options.Drain = min(options.Drain, devDrain)
@@ -363,12 +363,12 @@ func polling(asked context.Context, c client.Client) error {
 	return nil
 }
 
-// log opens a log of dev mode. One that has grown is put aside first.
+// log opens a log of dev mode, and first rotates one that has grown too large.
 func (p *Program) log(dir, name string) (io.Writer, error) {
 	path := filepath.Join(dir, name)
 	if info, err := os.Stat(path); err == nil && info.Size() > maxLog {
 		if err := os.Rename(path, path+".old"); err != nil {
-			return nil, unanswered("putting a log aside: %s", err)
+			return nil, unanswered("rotating a log: %s", err)
 		}
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)

@@ -15,19 +15,18 @@ const (
 	exitUnanswered = 3
 )
 
-// failure is an error with its exit code. An empty message means that it has been
-// reported.
+// failure is an error with its exit code. The message is empty if it was already shown.
 type failure struct {
 	code          int
 	message, hint string
-	// diagnostics are shown before the message, with the texts of their files.
+	// diagnostics are shown before the message; sources holds the texts of their files.
 	diagnostics diag.Diagnostics
 	sources     map[string][]byte
 }
 
 func (f *failure) Error() string { return f.message }
 
-// misuse is wrong use.
+// misuse reports wrong use.
 func misuse(format string, args ...any) *failure {
 	return &failure{code: exitUsage, message: fmt.Sprintf(format, args...)}
 }
@@ -37,12 +36,12 @@ func unsupported(format string, args ...any) *failure {
 	return &failure{code: exitUsage, message: "not supported yet: " + fmt.Sprintf(format, args...)}
 }
 
-// negative is a no.
+// negative reports a negative answer.
 func negative(format string, args ...any) *failure {
 	return &failure{code: exitNegative, message: fmt.Sprintf(format, args...)}
 }
 
-// unanswered reports a question that could not be answered.
+// unanswered reports that no answer could be obtained.
 func unanswered(format string, args ...any) *failure {
 	return &failure{code: exitUnanswered, message: fmt.Sprintf(format, args...)}
 }
@@ -53,8 +52,8 @@ func (f *failure) withHint(format string, args ...any) *failure {
 	return f
 }
 
-// meant hints at the nearest of names, with a prefix; if none is near, it lists
-// them.
+// meant suggests the name nearest to the given one, with a prefix; if none is near, it
+// adds hint.
 func (f *failure) meant(prefix, given string, names []string, hint string) *failure {
 	if near := syntax.Nearest(given, names); near != "" {
 		return f.withHint("Did you mean %s%s?", prefix, near)

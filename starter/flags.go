@@ -14,14 +14,14 @@ const (
 	formatJSON = "json"
 )
 
-// flagError reports an error in a command's flags.
+// flagError describes what is wrong with a command's flags.
 func flagError(cmd *cobra.Command, err error) error {
 	var absent *flag.NotExistError
 	var bare *flag.ValueRequiredError
 	var invalid *flag.InvalidValueError
 	var syntax *flag.InvalidSyntaxError
 	switch {
-	case cmd.HasSubCommands() && cmd.Flags().NArg() > 0: // before the flag, and no command of this one
+	case cmd.HasSubCommands() && cmd.Flags().NArg() > 0: // an unknown subcommand precedes the flag
 		return noCommand(cmd, cmd.Flags().Arg(0))
 	case errors.As(err, &absent) && absent.GetSpecifiedShortnames() != "":
 		return oneDash(cmd, absent.GetSpecifiedShortnames())
@@ -32,19 +32,19 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &invalid):
 		return misuse("--%s does not take %q", invalid.GetFlag().Name, invalid.GetValue())
 	case errors.As(err, &syntax):
-		return misuse("%q is no flag", syntax.GetSpecifiedFlag())
+		return misuse("%q is not a flag", syntax.GetSpecifiedFlag())
 	}
 	return misuse("%s", err)
 }
 
-// names are the flags that a command takes.
+// names returns the names of the flags that a command takes.
 func names(cmd *cobra.Command) []string {
 	var all []string
 	cmd.Flags().VisitAll(func(f *flag.Flag) { all = append(all, f.Name) })
 	return all
 }
 
-// showsFlags says where the flags of a command are shown.
+// showsFlags is the hint to the flags of a command.
 func showsFlags(cmd *cobra.Command) string {
 	if !cmd.HasParent() {
 		return "chimera help lists the commands."
@@ -64,8 +64,8 @@ func unknownFlag(cmd *cobra.Command, name string) error {
 	return f.meant("--", name, names(cmd), showsFlags(cmd))
 }
 
-// oneDash refuses a flag of several letters with one dash, from the first letter
-// that is not a flag. Such names have two dashes.
+// oneDash refuses an argument with one dash. rest begins with the first letter that is
+// not a flag. Names of several letters take two dashes.
 func oneDash(cmd *cobra.Command, rest string) error {
 	rest, _, _ = strings.Cut(rest, "=")
 	if len(rest) > 1 {

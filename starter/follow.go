@@ -11,14 +11,14 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// final is the JSON answer for a run that was followed to its end.
+// final is the JSON answer about a run that was followed to its end.
 type final struct {
 	runRef
 	client.Ending
 }
 
-// follow shows a run until it ends, and prints its output. If ctx ends before,
-// the run goes on.
+// follow shows a run until it ends, and prints its output. If ctx ends first, the
+// run goes on.
 func (p *Program) follow(ctx context.Context, conn *connection, t runRef) error {
 	if !p.json() {
 		p.say("run %s", t.Run)
@@ -32,7 +32,7 @@ func (p *Program) follow(ctx context.Context, conn *connection, t runRef) error 
 	case err != nil && ctx.Err() != nil:
 		return unanswered("detached; the run %s goes on", t.Run).withHint("%s", p.ways(t.Run))
 	case errors.As(err, &lost):
-		return unanswered("Temporal has not answered at %s for %s; whether the run %s goes on is not known", conn.address, lost.Silent, t.Run).
+		return unanswered("Temporal at %s has not answered for %s; it is not known whether the run %s goes on", conn.address, lost.Silent, t.Run).
 			withHint("%s", p.ways(t.Run))
 	case err != nil:
 		return conn.failed(err)
@@ -91,9 +91,9 @@ func because(f *contract.Failure) string {
 	return text
 }
 
-// watch shows the progress of a run: on a terminal as a live list, elsewhere as a
-// line for each change, and with --format json not at all. What holds up the run is
-// always shown.
+// watch shows the progress of a run: on a terminal as a list that it redraws,
+// elsewhere as a line for each change, and for programs not at all. It always reports
+// what keeps the run from going on.
 func (p *Program) watch(conn *connection) func(client.Progress) {
 	screen := newScreen(p.Stderr)
 	screen.quiet = p.json()
@@ -105,7 +105,7 @@ func (p *Program) watch(conn *connection) func(client.Progress) {
 			screen.show(*seen.State, time.Since(begun))
 			i := slices.IndexFunc(seen.State.Waiting, func(w contract.Wait) bool { return w.Kind == contract.WaitStore })
 			if i >= 0 && !away {
-				screen.note(printable("the run waits for the workers' store, and goes on by itself once that is back: " + seen.State.Waiting[i].Detail))
+				screen.note(printable("the run waits for the workers' store, and goes on by itself once it is back: " + seen.State.Waiting[i].Detail))
 			}
 			away = i >= 0
 		case seen.Stuck != nil:
@@ -116,7 +116,7 @@ func (p *Program) watch(conn *connection) func(client.Progress) {
 	}
 }
 
-// ways lists commands for a run.
+// ways lists the commands for a run.
 func (p *Program) ways(run string) string {
 	return "its state:  " + p.command("status", run) + "\nend it:     " + p.command("cancel", run)
 }

@@ -13,7 +13,7 @@ import (
 // maxGrant bounds the file of a start grant, in bytes.
 const maxGrant = 16 << 10
 
-// readGrant reads a start grant that was made elsewhere for the run with an id.
+// readGrant reads a start grant made elsewhere, for the run with an id.
 func readGrant(file, id string) (json.RawMessage, error) {
 	if id == "" {
 		return nil, misuse("--grant needs --id: a start grant is for the run of one id")
@@ -28,13 +28,13 @@ func readGrant(file, id string) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// grant makes the start grant of an order that names its plan, with the key of dev
-// mode or the configured one. If there is no key, or it may not act for the plan's
+// grant adds a start grant to an order that names its plan, signed with dev mode's
+// key or the configured one. If there is no key, or it may not act for the plan's
 // agent, the run is started without a grant: the worker decides whether the plan
 // needs one.
 func (p *Program) grant(ctx context.Context, conn *connection, o *order) error {
 	if o.agent == "" {
-		return nil // it acts for nobody, so nobody can grant it anything
+		return nil // without an agent, there is nothing to grant
 	}
 	root, err := conn.place.rooted(ctx, p)
 	if err != nil || root.bootstrap == nil {
@@ -71,13 +71,13 @@ func (p *Program) grant(ctx context.Context, conn *connection, o *order) error {
 		Deployment: s.Deployment, Audience: s.Audience, Plan: o.digest, Agent: o.agent, Requester: requester,
 	})
 	if errors.Is(err, trust.ErrInvalid) {
-		p.say("no start grant: %s", printable(err.Error())) // such as an id that is too long for one
+		p.say("no start grant: %s", printable(err.Error())) // such as an id too long for a grant
 		return nil
 	}
 	return err
 }
 
-// starter is the key that signs start grants, or nil.
+// starter returns the key that signs start grants, or nil.
 func (r *rooted) starter(at *place) (*trust.Key, error) {
 	if r.dev != nil {
 		return r.dev.Key, nil

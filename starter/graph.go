@@ -15,14 +15,13 @@ import (
 // picture is the JSON answer of graph.
 type picture struct {
 	Format string `json:"format"`
-	// Graph is the picture's text. It is absent if the picture was written to a
-	// file.
+	// Graph is the picture's text, absent if it was written to a file.
 	Graph string `json:"graph,omitempty"`
 	Out   string `json:"out,omitempty"`
 }
 
-// extensions maps the extensions of picture files to formats. Others, except .txt,
-// are refused, since their names would say something else.
+// extensions are those of files that hold a picture. All others except .txt are
+// refused, since no program could tell the format from the name.
 var extensions = map[string]graph.Format{
 	".mmd": graph.Mermaid, ".mermaid": graph.Mermaid, ".md": graph.Mermaid, ".dot": graph.DOT, ".gv": graph.DOT, ".svg": graph.SVG,
 }
@@ -57,7 +56,7 @@ func graphCommand(p *Program, fs *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		files, err := p.operatorFiles(*catalogFile, *policyFile)
+		env, err := p.environment(*catalogFile, *policyFile)
 		if err != nil {
 			return err
 		}
@@ -65,12 +64,12 @@ func graphCommand(p *Program, fs *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		compiled, ds, err := files.check(src)
+		compiled, ds, err := env.check(src)
 		if err != nil {
 			return err
 		}
 		if compiled == nil {
-			return &failure{code: exitNegative, message: "the plan does not compile", diagnostics: ds, sources: files.texts(src)}
+			return &failure{code: exitNegative, message: "the plan does not compile", diagnostics: ds, sources: env.texts(src)}
 		}
 		drawn, err := graph.Render(compiled, format)
 		if errors.Is(err, graph.ErrTooLarge) {

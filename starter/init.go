@@ -13,7 +13,7 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// project holds the files that chimera init makes, except the schemas.
+// project holds the files that chimera init creates, except the schemas.
 //
 //go:embed project
 var project embed.FS
@@ -42,7 +42,7 @@ func initCommand(p *Program, _ *flag.FlagSet) action {
 			return err
 		}
 		answer := made{Dir: dir}
-		for _, f := range list { // nothing is written where a file is in the way
+		for _, f := range list { // write nothing if any file exists
 			if _, err := os.Lstat(filepath.Join(dir, f.name)); !errors.Is(err, fs.ErrNotExist) {
 				if err != nil {
 					return misuse("%s", err)
@@ -72,7 +72,7 @@ func initCommand(p *Program, _ *flag.FlagSet) action {
 	}
 }
 
-// projectFiles are the files of a new folder, with the schemas of this build for
+// projectFiles returns the files of a new folder, including this build's schemas for
 // editors.
 func projectFiles() ([]projectFile, error) {
 	var list []projectFile
@@ -97,7 +97,7 @@ func projectFiles() ([]projectFile, error) {
 	return list, nil
 }
 
-// write creates the file and its folder, if they do not exist.
+// write creates the file, and its folder if necessary.
 func (f projectFile) write(dir string) error {
 	path := filepath.Join(dir, f.name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

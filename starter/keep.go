@@ -12,8 +12,8 @@ import (
 	"chimera.ai/engine/ledger"
 )
 
-// auditPrune applies the configured retention policy now, as the worker that
-// sequences the log does regularly.
+// auditPrune applies the configured retention policy now. The worker that sequences
+// the log also applies it, periodically.
 func (p *Program) auditPrune(ctx context.Context, reason string) error {
 	settings, err := p.settings()
 	if err != nil {
@@ -24,7 +24,7 @@ func (p *Program) auditPrune(ctx context.Context, reason string) error {
 		return misuse("%s", err)
 	}
 	if len(policy) == 0 {
-		return misuse("nothing says how long bodies are kept").withHint("ledger.retention does, such as {operational: 90d, evidence: 7y, financial: 10y}.")
+		return misuse("no retention period is configured").withHint("Set ledger.retention, such as {operational: 90d, evidence: 7y, financial: 10y}.")
 	}
 	store, err := p.openLedger(ctx)
 	if err != nil {
@@ -46,7 +46,7 @@ func (p *Program) auditPrune(ctx context.Context, reason string) error {
 	return nil
 }
 
-// span formats a period, in days if it is a whole number of them.
+// span formats a period, in days if it is a whole number of days.
 func span(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d%day == 0 {
@@ -78,7 +78,7 @@ func (p *Program) auditHold(ctx context.Context, what, reason string, place bool
 	if p.json() {
 		return p.document(map[string]string{"chain": chain, "legal_hold": done})
 	}
-	p.printf("%s: %s\n", printable(chain), map[bool]string{true: "under legal hold", false: "under no legal hold any more"}[place])
+	p.printf("%s: %s\n", printable(chain), map[bool]string{true: "under legal hold", false: "no longer under legal hold"}[place])
 	return nil
 }
 
@@ -114,7 +114,7 @@ func chainOf(ctx context.Context, store ledger.Store, what string) (string, erro
 	return what, nil
 }
 
-// auditErase deletes the key with which the ledger's data about a person is sealed.
+// auditErase deletes the key that seals everything the ledger holds about a person.
 func (p *Program) auditErase(ctx context.Context, subject, reason string) error {
 	store, err := p.openLedger(ctx)
 	if err != nil {
@@ -126,12 +126,12 @@ func (p *Program) auditErase(ctx context.Context, subject, reason string) error 
 	if p.json() {
 		return p.document(map[string]bool{"erased": true})
 	}
-	p.printf("erased: nobody can read any more what the ledger has of that subject\n")
+	p.printf("erased: what the ledger holds about that subject can no longer be read\n")
 	return nil
 }
 
-// Attempts of an erasure that readers of the database blocked, and the wait between
-// them.
+// Bounds of the attempts at an erasure that readers of the database keep from
+// completing.
 const (
 	eraseTries = 50
 	erasePause = 100 * time.Millisecond
@@ -143,7 +143,7 @@ func erase(ctx context.Context, store ledger.Retention, subject, reason string) 
 		err := store.EraseSubject(ctx, subject, reason)
 		switch {
 		case begun && errors.Is(err, ledger.ErrNotFound):
-			return nil // the key went at a try before, and now its traces too
+			return nil // an earlier attempt deleted the key, and this one its traces
 		case !errors.Is(err, ledger.ErrUnavailable) || try == eraseTries:
 			return err
 		}

@@ -13,14 +13,14 @@ import (
 	"chimera.ai/engine/internal/devserver"
 )
 
-// local is what `chimera dev` writes to dev.json in its folder for other commands.
-// It is valid for as long as the process holds the lock beside it.
+// local is the content of dev.json, which `chimera dev` writes in its folder for other
+// commands. It is valid while its process holds the lock beside it.
 type local struct {
 	Address   string `json:"address"`
 	UI        string `json:"ui,omitempty"`
 	Namespace string `json:"namespace"`
-	// Store is the absolute path of the folder of large values, and Ledger that
-	// of the embedded database.
+	// Store is the absolute path of the folder of large values, and Ledger that of the
+	// embedded database.
 	Store   string    `json:"store"`
 	Ledger  string    `json:"ledger"`
 	PID     int       `json:"pid"`
@@ -31,8 +31,8 @@ func localFile(dir string) string { return filepath.Join(dir, "dev.json") }
 
 func lockFile(dir string) string { return filepath.Join(dir, "dev.lock") }
 
-// findLocal reads dev.json of the `chimera dev` that runs in dir, or returns nil if
-// none does. It reports and ignores a stale file.
+// findLocal reads what a running `chimera dev` wrote in dir; nil means that none runs
+// there. It reports and ignores a stale file.
 func (p *Program) findLocal(dir string) (*local, error) {
 	raw, err := os.ReadFile(localFile(dir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -56,13 +56,12 @@ func (p *Program) findLocal(dir string) (*local, error) {
 	return &l, nil
 }
 
-// claim locks dir for this process until Close, so that only one `chimera dev` runs
-// there at a time.
+// claim locks dir until Close, so that only one `chimera dev` runs there at a time.
 func (p *Program) claim(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return unanswered("making the folder for dev mode: %s", err)
 	}
-	// A command that looks for a running chimera dev holds the lock briefly.
+	// A command that looks for chimera dev holds the lock for a moment.
 	wait, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	held, err := devserver.AwaitLock(wait, lockFile(dir), nil)
@@ -78,8 +77,7 @@ func (p *Program) claim(ctx context.Context, dir string) error {
 		return unanswered("taking %s: %s", lockFile(dir), err)
 	}
 	p.later(func() error { held.Release(); return nil })
-	// The lock is held from here on, so a stale file of a killed process would
-	// be believed.
+	// Now that the lock is held, other commands would trust a stale file.
 	if err := os.Remove(localFile(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return unanswered("removing what was left behind: %s", err)
 	}

@@ -5,7 +5,7 @@
 // Names, flags, exit codes and JSON are a contract. Exit codes are the same
 // everywhere: 0 yes or done, 1 a negative answer, 2 wrong use, 3 no answer. With
 // --format json exactly one JSON document goes to standard output. Messages for
-// people go to standard error, colours and moving pictures only to a terminal.
+// people go to standard error, with colours and redrawn lists only on a terminal.
 //
 // main only drives a [Program], as tests do.
 package main
@@ -29,12 +29,12 @@ const sameSignal = time.Second
 func run(args []string, in io.Reader, out, messages io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// A second signal ends the process at once, unless it comes together with
-	// the first: timeout(1) signals a process, and then its group.
+	// A second signal ends the process at once, unless it comes right after the first:
+	// timeout(1) signals a process and then its group.
 	context.AfterFunc(ctx, func() { time.AfterFunc(sameSignal, stop) })
 	p := &Program{Stdin: in, Stdout: out, Stderr: messages}
 	if strings.ContainsRune(os.Args[0], '/') && !filepath.IsAbs(os.Args[0]) {
-		p.Name = os.Args[0] // bin/chimera: so it is not on PATH
+		p.Name = os.Args[0] // such as bin/chimera, which is not on PATH
 	}
 	err := p.Parse(args)
 	if err == nil {

@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// Parse reads the arguments after the program's name. Its errors are wrong use.
+// Parse parses the arguments after the program's name. Its errors mean wrong use.
 func (p *Program) Parse(args []string) error {
 	p.format = guessFormat(args)
 	root := p.root()
@@ -13,11 +13,11 @@ func (p *Program) Parse(args []string) error {
 	if !completes(args) {
 		return root.Execute()
 	}
-	p.format = formatText // what follows is a line that somebody has not finished
+	p.format = formatText // the rest is an unfinished command line
 	root.SetErr(io.Discard)
 	unquote(root)
 	p.action = func(ctx context.Context) error {
-		_ = root.ExecuteContext(ctx) // there is nobody to tell
+		_ = root.ExecuteContext(ctx) // a shell shows no errors
 		return nil
 	}
 	return nil

@@ -16,24 +16,22 @@ import (
 	"chimera.ai/engine/store"
 )
 
-// place is where the deployment of a command stores its data.
+// place is the store of the deployment that a command works with.
 type place struct {
 	store store.Options
-	// local is the chimera dev of this folder, if that is the deployment.
+	// local is the chimera dev of this folder, if the store is its own.
 	local *local
-	// known reports that the workers use this place, and that it is not just a
-	// default.
+	// known reports that the workers use this store, rather than that it is a default.
 	known bool
-	// settings are the configuration.
+	// settings is the configuration.
 	settings config.Config
-	// opened is the store once it is open, and ledgerStore its ledger.
-	opened      *store.Opened
-	ledgerStore ledger.Store
-	// root is the root of trust, once known.
+	// opened is the store once it is open.
+	opened *store.Opened
+	// root is the root of trust, once it has been read.
 	root *rooted
 }
 
-// place returns where data is stored: as configured, or by the dev server of this
+// place finds the store: the configured one, or that of the dev server of this
 // folder.
 func (p *Program) place() (*place, error) {
 	settings, err := p.settings()
@@ -44,11 +42,11 @@ func (p *Program) place() (*place, error) {
 }
 
 func (p *Program) placeOf(settings config.Config) (*place, error) {
-	kept, err := host.Store(settings)
+	options, err := host.Store(settings)
 	if err != nil {
 		return nil, misuse("%s", err)
 	}
-	at := &place{store: kept, known: settings.Kept(), settings: settings}
+	at := &place{store: options, known: settings.HasStore(), settings: settings}
 	if settings.Temporal.Address != "" {
 		return at, nil
 	}
@@ -64,9 +62,9 @@ func (p *Program) placeOf(settings config.Config) (*place, error) {
 	return at, nil
 }
 
-// there refuses the store of a running chimera dev whose files were removed: it
-// would be created again here, and differ from the worker's.
-func (at *place) there() error {
+// checkFiles refuses the store of a running chimera dev whose files were removed:
+// opening it would create a new one, other than the one that the worker has open.
+func (at *place) checkFiles() error {
 	if at.local == nil {
 		return nil
 	}
@@ -81,10 +79,10 @@ func (at *place) there() error {
 
 // ledger opens the ledger, until Close.
 func (at *place) ledger(ctx context.Context, p *Program) (ledger.Store, error) {
-	if at.ledgerStore != nil {
-		return at.ledgerStore, nil
+	if at.opened != nil {
+		return at.opened.Ledger, nil
 	}
-	if err := at.there(); err != nil {
+	if err := at.checkFiles(); err != nil {
 		return nil, err
 	}
 	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
@@ -94,8 +92,8 @@ func (at *place) ledger(ctx context.Context, p *Program) (ledger.Store, error) {
 		return nil, storeError(err)
 	}
 	p.later(s.Close)
-	at.opened, at.ledgerStore = s, s.Ledger
-	return at.ledgerStore, nil
+	at.opened = s
+	return s.Ledger, nil
 }
 
 // storeError is the failure of a store that cannot be opened or used.
@@ -114,12 +112,12 @@ func storeError(err error) error {
 // migration is the JSON answer of migrate.
 type migration struct {
 	Driver string `json:"driver"`
-	// Steps is the number of migrations that were applied.
+	// Steps is the number of migrations applied.
 	Steps int `json:"steps"`
 }
 
-// makePayloadKey creates a payload key in a file, unless it exists. Its id is
-// unique, since histories refer to it.
+// makePayloadKey creates a payload key in a file, unless the file has one. The id is
+// random, since histories refer to keys by id.
 func makePayloadKey(file string) error {
 	key, err := store.KeepKey(file, func() (string, error) {
 		return payload.NewKey("k" + strings.ToLower(rand.Text()[:10]))
@@ -134,9 +132,9 @@ func makePayloadKey(file string) error {
 }
 
 func migrateCommand(p *Program, fs *flag.FlagSet) action {
-	grant := fs.Bool("grant", false, "make the database roles of the parts too, with their rights (PostgreSQL; takes CREATEROLE)")
-	newKey := fs.String("new-key", "", "make the log's key in `FILE`, where there is none, for the name store.origin")
-	newPayloadKey := fs.String("new-payload-key", "", "make a payload key in `FILE`, where there is none, for payload.keys")
+	grant := fs.Bool("grant", false, "also create the database roles of the components, with their rights (PostgreSQL; needs CREATEROLE)")
+	newKey := fs.String("new-key", "", "create the log's key, named store.origin, in `FILE`, unless there is one")
+	newPayloadKey := fs.String("new-payload-key", "", "create a payload key, for payload.keys, in `FILE`, unless there is one")
 	return func(ctx context.Context, _ []string) error {
 		settings, err := p.settings()
 		if err != nil {
@@ -147,30 +145,30 @@ func migrateCommand(p *Program, fs *flag.FlagSet) action {
 				return storeError(err)
 			}
 		}
-		if *newKey != "" { // first: ledger.key may refer to it
+		if *newKey != "" { // before host.Store: ledger.key may refer to the file
 			if err := store.NewKey(*newKey, settings.Store.Origin); err != nil {
 				return storeError(err)
 			}
 		}
-		kept, err := host.Store(settings)
+		options, err := host.Store(settings)
 		if err != nil {
 			return misuse("%s", err)
 		}
-		n, err := store.Migrate(ctx, kept)
+		n, err := store.Migrate(ctx, options)
 		if err == nil && *grant {
-			err = store.Grant(ctx, kept)
+			err = store.Grant(ctx, options)
 		}
 		if err != nil {
 			return storeError(err)
 		}
 		if p.json() {
-			return p.document(migration{kept.Driver, n})
+			return p.document(migration{options.Driver, n})
 		}
 		if n == 0 {
-			p.printf("%s: nothing to do\n", kept.Driver)
+			p.printf("%s: nothing to do\n", options.Driver)
 			return nil
 		}
-		p.printf("%s: %s\n", kept.Driver, plural(n, "step"))
+		p.printf("%s: %s\n", options.Driver, plural(n, "step"))
 		return nil
 	}
 }

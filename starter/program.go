@@ -15,31 +15,30 @@ import (
 	"chimera.ai/engine/diag"
 )
 
-// Program is one call of the command line: Parse, then Run, then Close.
+// Program is one invocation of the command line: Parse, then Run, then Close.
 type Program struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 
-	// Name is the name by which this program was called, for hints. "" means
-	// chimera.
+	// Name is the name by which the program was invoked, for hints. "" means chimera.
 	Name string
 
 	// configFile is --config, or "".
 	configFile string
 	// format is --format.
 	format string
-	// action is the command that Parse found.
+	// action is what Run does, as Parse has determined.
 	action func(context.Context) error
-	// closers undo what Run has begun, the last first.
+	// closers end what Run has begun, in reverse order.
 	closers []func() error
-	// written reports that the JSON document has been written.
+	// written reports that the JSON document was written.
 	written bool
 }
 
-// Run runs the command that Parse found.
+// Run runs the command that Parse has found.
 func (p *Program) Run(ctx context.Context) error { return p.action(ctx) }
 
-// Close releases what Run has opened. It may be called repeatedly.
+// Close ends what Run has begun. It may be called more than once.
 func (p *Program) Close() error {
 	var errs []error
 	for _, closer := range slices.Backward(p.closers) {
@@ -49,7 +48,7 @@ func (p *Program) Close() error {
 	return errors.Join(errs...)
 }
 
-// later has Close call f.
+// later registers f for Close to call.
 func (p *Program) later(f func() error) { p.closers = append(p.closers, f) }
 
 // json reports whether standard output takes one JSON document.
@@ -67,13 +66,14 @@ func (p *Program) document(v any) error {
 	return nil
 }
 
-// printf writes a part of the answer for people.
+// printf writes part of the answer for people.
 func (p *Program) printf(format string, args ...any) { _, _ = fmt.Fprintf(p.Stdout, format, args...) }
 
 // say prints a message for people.
 func (p *Program) say(format string, args ...any) { _, _ = fmt.Fprintf(p.Stderr, format+"\n", args...) }
 
-// command formats a command line of this program with its configuration.
+// command returns a command line for people, with this program's name and
+// configuration file.
 func (p *Program) command(words ...string) string {
 	name := p.Name
 	if name == "" {
@@ -86,12 +86,12 @@ func (p *Program) command(words ...string) string {
 	return printable(strings.Join(words, " "))
 }
 
-// diagnose shows findings to people. sources holds the files' texts.
+// diagnose shows findings to people. sources holds the texts of the files.
 func (p *Program) diagnose(ds diag.Diagnostics, sources map[string][]byte) {
 	_ = ds.WriteText(p.Stderr, sources, color(p.Stderr)) // standard error is the last resort already
 }
 
-// terminal is the file descriptor of w's terminal.
+// terminal returns the file descriptor of w, and whether it is a terminal.
 func terminal(w io.Writer) (fd int, ok bool) {
 	f, isFile := w.(*os.File)
 	if !isFile || os.Getenv("TERM") == "dumb" {
@@ -106,7 +106,7 @@ func color(w io.Writer) bool {
 	return ok && os.Getenv("NO_COLOR") == ""
 }
 
-// Report prints an error and returns the exit code.
+// Report shows an error and returns the exit code.
 func (p *Program) Report(err error) int {
 	if err == nil {
 		return exitDone
@@ -135,8 +135,8 @@ func (p *Program) Report(err error) int {
 	return f.code
 }
 
-// printable makes foreign text safe for a terminal: it keeps line ends, and
-// replaces all other control characters.
+// printable makes untrusted text safe for a terminal: it replaces all control
+// characters except line feeds and tabs.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

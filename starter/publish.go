@@ -23,14 +23,14 @@ type publication struct {
 	SourceDigest string      `json:"source_digest"`
 	Author       string      `json:"author"`
 	PublishedAt  ledger.Time `json:"published_at"`
-	// Signed reports that its author has signed it.
+	// Signed reports whether its author has signed it.
 	Signed bool `json:"signed"`
 }
 
 func publishCommand(p *Program, fs *flag.FlagSet) action {
 	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
 	return func(ctx context.Context, operands []string) error {
-		files, err := p.operatorFiles(*catalogFile, "")
+		env, err := p.environment(*catalogFile, "")
 		if err != nil {
 			return err
 		}
@@ -38,7 +38,7 @@ func publishCommand(p *Program, fs *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		compiled, digest, err := p.sound(files, src)
+		compiled, digest, err := p.sound(env, src)
 		if err != nil {
 			return err
 		}
@@ -46,30 +46,31 @@ func publishCommand(p *Program, fs *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		kept, err := p.publish(ctx, place, src, compiled, digest)
+		published, err := p.publish(ctx, place, src, compiled, digest)
 		if err != nil {
 			return err
 		}
 		if p.json() {
-			return p.document(publication{kept.Name, kept.Version, kept.Digest, kept.SourceDigest, kept.Author, kept.PublishedAt, len(kept.Signature) > 0})
+			return p.document(publication{published.Name, published.Version, published.Digest, published.SourceDigest, published.Author, published.PublishedAt, len(published.Signature) > 0})
 		}
-		p.printf("%s@%s  %s\n", kept.Name, kept.Version, kept.Digest)
-		p.say("run it: %s", p.command("start", kept.Name+"@"+kept.Version, "--wait"))
+		p.printf("%s@%s  %s\n", published.Name, published.Version, published.Digest)
+		p.say("run it: %s", p.command("start", published.Name+"@"+published.Version, "--wait"))
 		return nil
 	}
 }
 
-// sound compiles a plan, shows what was found, and gives its digest.
-func (p *Program) sound(files *operatorFiles, src compiler.Source) (*plan.Plan, string, error) {
-	compiled, ds, err := files.compile(src)
+// sound compiles a plan, shows the findings, and returns its digest. It fails if the
+// plan does not compile.
+func (p *Program) sound(env *environment, src compiler.Source) (*plan.Plan, string, error) {
+	compiled, ds, err := env.compile(src)
 	if err != nil {
 		return nil, "", err
 	}
 	if compiled == nil {
-		return nil, "", &failure{code: exitNegative, message: "the plan does not compile", diagnostics: ds, sources: files.texts(src)}
+		return nil, "", &failure{code: exitNegative, message: "the plan does not compile", diagnostics: ds, sources: env.texts(src)}
 	}
 	if len(ds) > 0 && !p.json() {
-		p.diagnose(ds, files.texts(src))
+		p.diagnose(ds, env.texts(src))
 	}
 	encoded, err := compiled.Encode()
 	if err != nil {
@@ -78,8 +79,9 @@ func (p *Program) sound(files *operatorFiles, src compiler.Source) (*plan.Plan, 
 	return compiled, plan.DigestOf(encoded), nil
 }
 
-// publish stores the source of a plan, signed by its author. Other content under
-// its name and version is a no. Where nothing says whom to trust, nobody signs.
+// publish stores the source of a plan, signed by its author. It refuses other
+// content under the same name and version. Without a root of trust, the plan is
+// published unsigned.
 func (p *Program) publish(ctx context.Context, place *place, src compiler.Source, compiled *plan.Plan, digest string) (ledger.Plan, error) {
 	author, err := person("author", place.settings.Author)
 	if err != nil {
@@ -97,26 +99,26 @@ func (p *Program) publish(ctx context.Context, place *place, src compiler.Source
 	defer cancel()
 	var key *trust.Key
 	if root.bootstrap == nil {
-		p.say("%s@%s is published unsigned: nothing says whom to trust (trust.bootstrap)", compiled.Name, compiled.Version)
+		p.say("%s@%s is published unsigned: no root of trust is configured (trust.bootstrap)", compiled.Name, compiled.Version)
 	} else if key, err = root.author(bounded, place, store, author); err != nil {
 		return ledger.Plan{}, err
 	}
 	over := authority.Authority{Bootstrap: root.bootstrap, Ledger: store}
-	kept, err := over.Publish(bounded, authority.Plan{
+	published, err := over.Publish(bounded, authority.Plan{
 		Source: src.Text, Digest: digest, Name: compiled.Name, Version: compiled.Version, Agent: compiled.Agent, Author: author,
 	}, key)
 	var exists *authority.ExistsError
 	switch {
 	case errors.As(err, &exists):
-		return ledger.Plan{}, negative("%s", exists).withHint("What is published stays. Raise the version of the plan.")
+		return ledger.Plan{}, negative("%s", exists).withHint("Published plans cannot change. Raise the version of the plan.")
 	case err != nil:
 		return ledger.Plan{}, untrusted(err)
 	}
-	return kept, nil
+	return published, nil
 }
 
-// author is the key that signs plans: dev mode's, which first states that the author
-// may, or the configured one.
+// author returns the key that signs plans: the configured one, or dev mode's, after
+// stating that the author may publish.
 func (r *rooted) author(ctx context.Context, place *place, store ledger.Store, author string) (*trust.Key, error) {
 	if r.dev != nil {
 		_, err := r.dev.State(ctx, store, func(s trust.State) []trust.Act {
@@ -136,7 +138,7 @@ func (r *rooted) author(ctx context.Context, place *place, store ledger.Store, a
 	}
 	if secret == "" {
 		return nil, misuse("nobody can sign the plan: trust.author_key is not set").
-			withHint("Where there is a root of trust, its author signs what is published.")
+			withHint("With a root of trust, a plan must be signed by its author.")
 	}
 	key, err := trust.ParseKey([]byte(secret))
 	if err != nil {
@@ -145,7 +147,7 @@ func (r *rooted) author(ctx context.Context, place *place, store ledger.Store, a
 	return key, nil
 }
 
-// untrusted is the failure of something that is not signed as it must be, or
+// untrusted converts the error of something that is not signed as it must be, or
 // cannot be read.
 func untrusted(err error) error {
 	var key *authority.KeyError
@@ -155,14 +157,14 @@ func untrusted(err error) error {
 	return storeError(err)
 }
 
-// person is whom the configuration names under a key, or the machine's user.
+// person returns the person configured under a key, or else the machine's user.
 func person(key, configured string) (string, error) {
 	if configured != "" {
 		return configured, nil
 	}
 	u, err := user.Current()
 	if err != nil {
-		return "", misuse("nobody knows who asks for this: %s", err).withHint("Set %s (CHIMERA_%s).", key, strings.ToUpper(key))
+		return "", misuse("the user is not known: %s", err).withHint("Set %s (CHIMERA_%s).", key, strings.ToUpper(key))
 	}
 	return u.Username, nil
 }
@@ -180,16 +182,16 @@ func (p *Program) published(ctx context.Context, place *place, ref string) (ledg
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	over := authority.Authority{Bootstrap: root.bootstrap, Ledger: store}
-	kept, err := over.Published(bounded, ref)
+	published, err := over.Published(bounded, ref)
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
 		f := negative("no plan is published as %s", ref)
 		if !strings.HasPrefix(ref, "sha256:") {
-			return kept, f.withHint("There is no file of this name either. %s publishes one.", p.command("publish", "FILE"))
+			return published, f.withHint("There is no file of this name either. %s publishes one.", p.command("publish", "FILE"))
 		}
-		return kept, f
+		return published, f
 	case err != nil:
-		return kept, untrusted(err)
+		return published, untrusted(err)
 	}
-	return kept, nil
+	return published, nil
 }

@@ -15,18 +15,18 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-// trustFile is what chimera dev writes in its folder for those who verify its log.
+// trustFile is the file in which chimera dev writes what verifiers of its log need.
 const trustFile = "trust.json"
 
 // rooted is what a command trusts.
 type rooted struct {
-	// bootstrap is nil where nothing says whom to trust.
+	// bootstrap is nil if no root of trust is configured.
 	bootstrap *trust.Bootstrap
-	// dev is the root of dev mode, and nil everywhere else.
+	// dev is the root of dev mode, or nil.
 	dev *devroot.Root
 }
 
-// rooted gives the root of trust of the deployment.
+// rooted returns the root of trust of the deployment.
 func (at *place) rooted(ctx context.Context, p *Program) (*rooted, error) {
 	if at.root != nil {
 		return at.root, nil
@@ -48,19 +48,20 @@ func (at *place) rooted(ctx context.Context, p *Program) (*rooted, error) {
 	return r, nil
 }
 
-// rootedIn is the root of the dev mode in a folder; own says that this is chimera dev.
-func rootedIn(ctx context.Context, dir string, kept *store.Opened, own bool) (*rooted, error) {
-	r, err := devroot.Open(ctx, dir, kept.Ledger, trust.LogKey{Origin: kept.Key.Name(), Key: kept.Key.Public()}, own)
+// rootedIn returns the root of dev mode in a folder; own reports that this process is
+// chimera dev.
+func rootedIn(ctx context.Context, dir string, opened *store.Opened, own bool) (*rooted, error) {
+	r, err := devroot.Open(ctx, dir, opened.Ledger, trust.LogKey{Origin: opened.Key.Name(), Key: opened.Key.Public()}, own)
 	if err != nil {
 		return nil, err
 	}
 	return &rooted{bootstrap: r.Bootstrap, dev: r}, nil
 }
 
-// trusted is what chimera dev trusts, before its worker begins, and keeps in a
-// file for audit verify: the configured root, or its own. Authority of audience
-// dev exists with the embedded store alone; with another one and no configured
-// root, the log's key is all that is known.
+// trusted returns what chimera dev trusts, before its worker starts, and writes it to
+// a file for audit verify: the configured root, or dev mode's own. Authority of
+// audience dev exists only with the embedded store; with another store and no
+// configured root, only the log's key is known.
 func (p *Program) trusted(ctx context.Context, settings config.Config) (*rooted, audit.Trust, error) {
 	b, err := host.Bootstrap(settings)
 	if err != nil {
@@ -70,33 +71,33 @@ func (p *Program) trusted(ctx context.Context, settings config.Config) (*rooted,
 	if err != nil {
 		return nil, audit.Trust{}, misuse("%s", err)
 	}
-	kept, err := store.Open(ctx, options)
+	opened, err := store.Open(ctx, options)
 	if err != nil {
 		return nil, audit.Trust{}, storeError(err)
 	}
-	defer func() { _ = kept.Close() }() // nothing is written through it
+	defer func() { _ = opened.Close() }() // it has only been read
 	r := &rooted{bootstrap: b}
 	if b == nil && options.Driver != store.Postgres {
-		if r, err = rootedIn(ctx, settings.Dev.Dir, kept, true); err != nil {
+		if r, err = rootedIn(ctx, settings.Dev.Dir, opened, true); err != nil {
 			return nil, audit.Trust{}, unanswered("reading the root of trust: %s", err)
 		}
 	}
-	t, err := keepTrust(ctx, settings.Dev.Dir, kept, r)
+	t, err := writeTrust(ctx, settings.Dev.Dir, opened, r)
 	if err != nil {
 		return nil, t, unanswered("writing what is trusted: %s", err)
 	}
 	return r, t, nil
 }
 
-// keepTrust writes the trust file of the folder. chimera dev alone does, which
-// holds its lock.
-func keepTrust(ctx context.Context, dir string, kept *store.Opened, r *rooted) (audit.Trust, error) {
-	if kept.Key == nil {
+// writeTrust writes the trust file of the folder. Only chimera dev calls it, and
+// it holds the lock of the folder.
+func writeTrust(ctx context.Context, dir string, opened *store.Opened, r *rooted) (audit.Trust, error) {
+	if opened.Key == nil {
 		return audit.Trust{}, nil // another process signs this log
 	}
-	t := audit.Trust{Format: audit.TrustFormat, Origin: kept.Key.Name(), Log: kept.Key.Public()}
+	t := audit.Trust{Format: audit.TrustFormat, Origin: opened.Key.Name(), Log: opened.Key.Public()}
 	if r.bootstrap != nil {
-		s, err := trust.Read(ctx, kept.Ledger, r.bootstrap)
+		s, err := trust.Read(ctx, opened.Ledger, r.bootstrap)
 		if err != nil {
 			return t, err
 		}
@@ -112,8 +113,8 @@ func keepTrust(ctx context.Context, dir string, kept *store.Opened, r *rooted) (
 	return t, wholefile.Replace(filepath.Join(dir, trustFile), raw)
 }
 
-// state gives what the admins have stated. In dev mode, where one key is all the
-// admins, it first states what is missing.
+// state returns what the admins have stated. In dev mode, where one key stands for
+// all admins, it first states what is missing.
 func (r *rooted) state(ctx context.Context, store ledger.Store, missing func(trust.State) []trust.Act) (trust.State, error) {
 	if r.dev == nil {
 		return trust.Read(ctx, store, r.bootstrap)
@@ -121,7 +122,7 @@ func (r *rooted) state(ctx context.Context, store ledger.Store, missing func(tru
 	return r.dev.State(ctx, store, missing)
 }
 
-// indented is JSON for files that people read.
+// indented encodes JSON for files that people read.
 func indented(v any) ([]byte, error) {
 	raw, err := json.MarshalIndent(v, "", "  ")
 	return append(raw, '\n'), err

@@ -15,12 +15,12 @@ import (
 // TestTrustFile: what chimera dev trusts is in a file for auditors.
 func TestTrustFile(t *testing.T) {
 	dir := t.TempDir()
-	kept, err := store.Open(t.Context(), store.Options{Dir: dir, Path: filepath.Join(dir, "ledger.db")})
+	opened, err := store.Open(t.Context(), store.Options{Dir: dir, Path: filepath.Join(dir, "ledger.db")})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, kept.Close()) })
-	r, err := rootedIn(t.Context(), dir, kept, true)
+	t.Cleanup(func() { require.NoError(t, opened.Close()) })
+	r, err := rootedIn(t.Context(), dir, opened, true)
 	require.NoError(t, err)
-	trusted, err := keepTrust(t.Context(), dir, kept, r)
+	trusted, err := writeTrust(t.Context(), dir, opened, r)
 	require.NoError(t, err)
 	require.Equal(t, string(trust.Dev), trusted.Audience)
 	raw, err := os.ReadFile(filepath.Join(dir, "trust.json"))

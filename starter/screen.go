@@ -12,19 +12,19 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// screen shows the states of a run one after the other.
+// screen shows the successive states of a run.
 type screen struct {
 	w     io.Writer
 	fd    int
 	moves bool
 	color bool
-	// quiet: only notes are shown.
+	// quiet suppresses all but notes.
 	quiet bool
-	// drawn is the number of lines of the moving list.
+	// drawn is the number of lines of the list to redraw.
 	drawn int
-	// seen has the state of each node at the last line about it.
+	// seen holds the state of each node as last shown.
 	seen map[string]contract.NodeState
-	// noted is the last note, "" after a state.
+	// noted is the last note, or "" if a state was shown since.
 	noted string
 }
 
@@ -71,7 +71,7 @@ func (s *screen) show(state contract.State, elapsed time.Duration) {
 	_, _ = io.WriteString(s.w, b.String())
 }
 
-// note writes a line that stays, once until something else is shown.
+// note writes a line that stays, unless it was the last thing written.
 func (s *screen) note(text string) {
 	if s.noted == text {
 		return
@@ -81,7 +81,7 @@ func (s *screen) note(text string) {
 	s.drawn = 0
 }
 
-// changes writes a line for each node whose state is another than before.
+// changes writes a line for each node whose state has changed.
 func (s *screen) changes(state contract.State) {
 	for _, n := range state.Nodes {
 		if n.State == contract.Pending || s.seen[n.ID] == n.State {
@@ -106,8 +106,8 @@ func total(c contract.Counts) int {
 	return c.Pending + c.Running + c.Succeeded + c.Failed + c.Skipped + c.Dropped
 }
 
-// chosen are the nodes for which there is room: those in motion and those that
-// failed before those that are done or wait, all in plan order.
+// chosen returns the nodes for which there is room, in plan order: running and failed
+// ones take precedence over those that are done or pending.
 func chosen(nodes []contract.NodeStatus, room int) []contract.NodeStatus {
 	if len(nodes) <= room {
 		return nodes
@@ -168,7 +168,7 @@ func (s *screen) line(n contract.NodeStatus, width int) string {
 	return "\x1b[" + tone + "m" + text + "\x1b[0m"
 }
 
-// clip cuts a text to a number of characters.
+// clip truncates a text to a number of characters.
 func clip(s string, width int) string {
 	if utf8.RuneCountInString(s) <= width {
 		return s

@@ -20,7 +20,7 @@ import (
 // maxSource bounds a plan and an input, in bytes.
 const maxSource = 64 << 20
 
-// stdinName is how standard input is called in findings.
+// stdinName is the name of standard input in findings.
 const stdinName = "stdin"
 
 // read reads a file, or standard input for "-", of bounded size.
@@ -72,21 +72,20 @@ func (p *Program) settings() (config.Config, error) {
 	return c, f
 }
 
-// operatorFiles is what plans are compiled against.
-type operatorFiles struct {
+// environment is what plans are compiled against: the catalog and the policy.
+type environment struct {
 	catalog *catalog.Catalog
-	// policy is nil where none was given.
+	// policy is nil if none was given.
 	policy *policy.Bundle
-	// findings are about the files of catalog and policy, whose texts are in
-	// sources.
+	// findings concern the files of catalog and policy, whose texts are in sources.
 	findings diag.Diagnostics
 	sources  map[string][]byte
 }
 
-// operatorFiles reads the catalog file and the files of the policy bundle, those
-// given or else those of the configuration, and adds the built-in skills. Several policy files are
+// environment reads the catalog file and the files of the policy bundle, given
+// or configured, and adds the built-in skills. Several policy files are
 // separated by commas.
-func (p *Program) operatorFiles(file, policies string) (*operatorFiles, error) {
+func (p *Program) environment(file, policies string) (*environment, error) {
 	files := strings.Split(policies, ",")
 	if file == "" || policies == "" {
 		c, err := p.settings()
@@ -108,8 +107,8 @@ func (p *Program) operatorFiles(file, policies string) (*operatorFiles, error) {
 }
 
 // catalog reads the catalog file, if any, and adds the built-in skills.
-func (p *Program) catalog(file string) (*operatorFiles, error) {
-	s := &operatorFiles{sources: map[string][]byte{}}
+func (p *Program) catalog(file string) (*environment, error) {
+	s := &environment{sources: map[string][]byte{}}
 	var own *catalog.Catalog
 	if file != "" {
 		catalog, text, ds, err := host.LoadCatalog(file)
@@ -130,7 +129,7 @@ func (p *Program) catalog(file string) (*operatorFiles, error) {
 }
 
 // bundle reads the files of a policy bundle.
-func (s *operatorFiles) bundle(files []string) error {
+func (s *environment) bundle(files []string) error {
 	for i, name := range files {
 		if name == "-" {
 			return misuse("a policy is read from a file, not from standard input")
@@ -155,7 +154,7 @@ func exists(name string) bool {
 	return err == nil || !errors.Is(err, os.ErrNotExist)
 }
 
-// plural writes a number with its noun.
+// plural formats a number with its noun.
 func plural(n int, noun string) string {
 	if n == 1 {
 		return fmt.Sprintf("%d %s", n, noun)

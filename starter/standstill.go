@@ -6,7 +6,7 @@ import (
 	"chimera.ai/engine/client"
 )
 
-// standstill tells why a run does not go on, without what changes with each attempt.
+// standstill describes why a run does not go on, without what changes with each attempt.
 func standstill(s *client.Stuck) string {
 	text := "the run does not go on"
 	if !s.Since.IsZero() {

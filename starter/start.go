@@ -24,15 +24,15 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// runRef identifies a run that was started. Every JSON answer about a run begins
-// with it.
+// runRef identifies a started run. Every JSON answer about a run begins with
+// its fields.
 type runRef struct {
 	Run   string `json:"run"`
 	RunID string `json:"run_id"`
 	Plan  string `json:"plan,omitempty"`
-	// Digest is the compiled plan's, as it was published or compiled here.
+	// Digest is that of the compiled plan, as published or as compiled here.
 	Digest string `json:"plan_digest,omitempty"`
-	// Granted: the run was started with a start grant.
+	// Granted reports whether the run was started with a start grant.
 	Granted   bool   `json:"granted,omitempty"`
 	Address   string `json:"address"`
 	Namespace string `json:"namespace"`
@@ -41,10 +41,10 @@ type runRef struct {
 
 func startCommand(p *Program, fs *flag.FlagSet) action {
 	input := fs.String("input", "{}", "`JSON` of the plan's input, @FILE, or - for standard input")
-	id := fs.String("id", "", "`ID` of the run; without one it gets the plan's name and random letters")
+	id := fs.String("id", "", "`ID` of the run; without one, the plan's name and random letters")
 	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
-	grant := fs.String("grant", "", "start grant, a `FILE`, that was made elsewhere; without one, trust.start_key makes it")
-	subject := fs.String("subject", "", "`NAME` of the person whom the run is about, as chimera audit erase takes it; best one that means nothing to others")
+	grant := fs.String("grant", "", "`FILE` with a start grant made elsewhere; without one, trust.start_key signs it")
+	subject := fs.String("subject", "", "`NAME` of the person the run is about, as chimera audit erase takes it; preferably a pseudonym")
 	wait := fs.Bool("wait", false, "follow the run and print its output; Ctrl-C leaves the run alone")
 	return func(ctx context.Context, operands []string) error {
 		if !contract.IsSubject(*subject) {
@@ -81,7 +81,7 @@ func startCommand(p *Program, fs *flag.FlagSet) action {
 	}
 }
 
-// next says how to go on with a run.
+// next shows what to do next with a run.
 func (p *Program) next(t runRef) {
 	if t.UI != "" {
 		p.say("look at it: %s", t.UI)
@@ -89,17 +89,17 @@ func (p *Program) next(t runRef) {
 	p.say("%s", p.ways(t.Run))
 }
 
-// order is a run to start: checked here, before anything goes to the server.
+// order is a run to start, checked before anything is sent to the server.
 type order struct {
 	client.Request
-	// plan is the compiled plan of a file, and nil where ref names a published one.
+	// plan is the compiled plan of a file, or nil if ref names a published one.
 	plan   *plan.Plan
 	source compiler.Source
 	ref    string
 	digest string
 	// catalog is the file that ref is compiled against, or "".
 	catalog string
-	// title is the plan's name@version, and agent whom it acts for.
+	// title is the plan's name@version, and agent is the agent it acts for.
 	title, agent string
 }
 
@@ -121,7 +121,7 @@ func (p *Program) order(target, input, id, catalogFile string) (*order, error) {
 			value, err := p.input(input)
 			return &order{Request: client.Request{ID: id, Start: contract.Start{Input: value}}, ref: target, catalog: catalogFile}, err
 		}
-		return nil, misuse("%s is no file, no name of a plan and no digest", target)
+		return nil, misuse("%s is not a file, the name of a plan or a digest", target)
 	}
 	if target == "-" && input == "-" {
 		return nil, misuse("standard input cannot be both the plan and its input")
@@ -130,7 +130,7 @@ func (p *Program) order(target, input, id, catalogFile string) (*order, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := p.operatorFiles(catalogFile, "")
+	env, err := p.environment(catalogFile, "")
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (p *Program) order(target, input, id, catalogFile string) (*order, error) {
 	if err != nil {
 		return nil, err
 	}
-	compiled, digest, err := p.sound(files, src)
+	compiled, digest, err := p.sound(env, src)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func (p *Program) order(target, input, id, catalogFile string) (*order, error) {
 	}, nil
 }
 
-// fits refuses an input that the plan does not take: the run would begin and fail.
+// fits refuses an input that the plan does not accept, with which the run would fail.
 func fits(compiled *plan.Plan, input json.RawMessage) error {
 	schema, err := schemas.Compile(compiled.Schemas[compiled.Nodes[0].OutputSchema].Schema)
 	if err != nil {
@@ -163,54 +163,54 @@ func fits(compiled *plan.Plan, input json.RawMessage) error {
 	return nil
 }
 
-// publishedFits is fits for a published plan, where it compiles here to what it is
-// published as. Else its workers, which have the catalog, look at the input.
-func (p *Program) publishedFits(ctx context.Context, at *place, o *order, kept ledger.Plan) error {
+// publishedFits is like fits for a published plan, if the plan compiles here to the
+// published digest. Otherwise the workers, which have the catalog, check the input.
+func (p *Program) publishedFits(ctx context.Context, at *place, o *order, published ledger.Plan) error {
 	store, err := at.ledger(ctx, p)
 	if err != nil {
 		return err
 	}
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	text, err := store.GetBlob(bounded, kept.SourceDigest)
+	text, err := store.GetBlob(bounded, published.SourceDigest)
 	if err != nil {
 		return storeError(err)
 	}
-	files, err := p.operatorFiles(o.catalog, "")
+	env, err := p.environment(o.catalog, "")
 	if err != nil {
 		return err
 	}
-	if at.local != nil && files.findings.HasErrors() { // dev mode's worker reads the same files
-		return &failure{code: exitNegative, message: "the catalog or the policy is not valid", diagnostics: files.findings, sources: files.sources}
+	if at.local != nil && env.findings.HasErrors() { // dev mode's worker reads the same files
+		return &failure{code: exitNegative, message: "the catalog or the policy is not valid", diagnostics: env.findings, sources: env.sources}
 	}
-	compiled, _, err := files.compile(compiler.Source{Name: o.ref, Text: text})
+	compiled, _, err := env.compile(compiler.Source{Name: o.ref, Text: text})
 	if err != nil || compiled == nil {
 		return err
 	}
-	if encoded, err := compiled.Encode(); err != nil || plan.DigestOf(encoded) != kept.Digest {
+	if encoded, err := compiled.Encode(); err != nil || plan.DigestOf(encoded) != published.Digest {
 		return nil
 	}
 	return fits(compiled, o.Start.Input)
 }
 
-// settle makes an order name a published plan: a file is published first. Only
-// where nobody has said where the workers keep what is published, or where dev
-// mode has the same version of another content, the file itself is sent.
+// settle makes an order name a published plan, publishing a file first. It sends the
+// file itself only if the workers' store is not known, or if dev mode has other
+// content under the same version.
 func (p *Program) settle(ctx context.Context, at *place, o *order) error {
 	if o.ref != "" {
-		kept, err := p.published(ctx, at, o.ref)
+		published, err := p.published(ctx, at, o.ref)
 		if err != nil {
 			return err
 		}
-		if err := p.publishedFits(ctx, at, o, kept); err != nil {
+		if err := p.publishedFits(ctx, at, o, published); err != nil {
 			return err
 		}
-		o.title, o.digest, o.agent = kept.Name+"@"+kept.Version, kept.Digest, kept.Agent
+		o.title, o.digest, o.agent = published.Name+"@"+published.Version, published.Digest, published.Agent
 		o.Start.Plan = o.title
 		if strings.HasPrefix(o.ref, "sha256:") {
 			o.Start.Plan = o.ref
 		}
-		o.ID = cmp.Or(o.ID, kept.Name+"-"+strings.ToLower(rand.Text()[:10]))
+		o.ID = cmp.Or(o.ID, published.Name+"-"+strings.ToLower(rand.Text()[:10]))
 		return nil
 	}
 	o.ID = cmp.Or(o.ID, o.plan.Name+"-"+strings.ToLower(rand.Text()[:10]))
@@ -221,7 +221,7 @@ func (p *Program) settle(ctx context.Context, at *place, o *order) error {
 	_, err := p.publish(ctx, at, o.source, o.plan, o.digest)
 	var f *failure
 	if at.local != nil && errors.As(err, &f) && f.code == exitNegative {
-		p.say("%s; dev mode runs the file all the same", f.message)
+		p.say("%s; dev mode runs the file anyway", f.message)
 		o.Start.Source = string(o.source.Text)
 		return nil
 	}
@@ -253,8 +253,8 @@ func (p *Program) input(given string) (json.RawMessage, error) {
 	return text, nil
 }
 
-// taken is the failure of a start under an id that is given already: an id is
-// given once, and nothing was started.
+// taken is the failure of a start whose id is in use, or was: an id is used once, and
+// nothing was started.
 func (p *Program) taken(e *client.ExistsError) error {
 	shows := p.command("status", e.Run) + " shows it."
 	switch {
@@ -270,7 +270,7 @@ func (p *Program) taken(e *client.ExistsError) error {
 		withHint("%s Choose another id with --id.", shows)
 }
 
-// launch starts a run. An id that a run has or had is not given again.
+// launch starts a run. It refuses an id that a run has or had.
 func (p *Program) launch(ctx context.Context, conn *connection, o *order) (runRef, error) {
 	if err := p.settle(ctx, conn.place, o); err != nil {
 		return runRef{}, err
@@ -281,7 +281,7 @@ func (p *Program) launch(ctx context.Context, conn *connection, o *order) (runRe
 		}
 	}
 	if host.ClientSealing(conn.place.settings).Keys == nil {
-		o.Summary = o.title // it would be sealed, and a start needs no keys
+		o.Summary = o.title // with keys it would be sealed, and a start needs no keys
 	}
 	run, err := conn.runs.Start(ctx, o.Request)
 	var exists *client.ExistsError
@@ -292,7 +292,7 @@ func (p *Program) launch(ctx context.Context, conn *connection, o *order) (runRe
 	case errors.As(err, &call):
 		f := conn.refused(call.What, call.Err)
 		if isLate(err) {
-			f.withHint("Whether the run was started is not known: %s says it once Temporal answers.", p.command("status", o.ID))
+			f.withHint("It is not known whether the run was started: %s tells, once Temporal answers.", p.command("status", o.ID))
 		}
 		return runRef{}, f
 	case err != nil:

@@ -28,10 +28,11 @@ func (t *texts) Type() string { return "texts" }
 
 // statement is the JSON answer about a statement of admins.
 type statement struct {
-	// Statement is its number in the chain, and Digest that of what is signed.
+	// Statement is its number in the chain, and Digest that of the signed content.
 	Statement int    `json:"statement"`
 	Digest    string `json:"digest"`
-	// Applied: it counts. Else File holds it until Missing more persons have signed.
+	// Applied reports whether it is in effect. Otherwise File holds it until Missing
+	// more persons have signed.
 	Applied  bool       `json:"applied"`
 	File     string     `json:"file,omitempty"`
 	SignedBy []string   `json:"signed_by"`
@@ -66,7 +67,7 @@ func (p *Program) secretKey(ref string) (*trust.Key, error) {
 // maxSecretKey bounds a private key's file, in bytes.
 const maxSecretKey = 4 << 10
 
-// publicKey reads a public key: its text, or a file with that or with PEM.
+// publicKey reads a public key: its text, or a file with the text or with PEM.
 func publicKey(what, given string) (trust.Public, error) {
 	if k, err := trust.ParsePublic(given); err == nil {
 		return k, nil
@@ -85,8 +86,8 @@ func publicKey(what, given string) (trust.Public, error) {
 	return k, nil
 }
 
-// authority gives the authority over the deployment, and the root of trust, which must
-// be there.
+// authority returns the authority over the deployment and the root of trust, which
+// must be configured.
 func (p *Program) authority(ctx context.Context) (*authority.Authority, *rooted, error) {
 	at, err := p.place()
 	if err != nil {
@@ -97,15 +98,16 @@ func (p *Program) authority(ctx context.Context) (*authority.Authority, *rooted,
 		return nil, nil, err
 	}
 	if root.bootstrap == nil {
-		return nil, nil, unanswered("nothing says whom to trust").withHint("Set trust.bootstrap and trust.pin; %s makes a bootstrap.", p.command("trust", "init"))
+		return nil, nil, unanswered("no root of trust is configured").withHint("Set trust.bootstrap and trust.pin; %s makes a bootstrap.", p.command("trust", "init"))
 	}
 	store, err := at.ledger(ctx, p)
 	return &authority.Authority{Bootstrap: root.bootstrap, Ledger: store}, root, err
 }
 
-// propose makes the next statement of the admins, signed by the keys that refs
-// name, or by dev mode's. Where enough persons have signed, it counts at once;
-// else, or where out says so, it is written to a file for others to sign.
+// propose makes the next statement of the admins, signed with the keys that refs
+// name, or with dev mode's. Without out, the statement takes effect at once, and
+// enough persons must have signed it; otherwise it is written to out for others to
+// sign.
 func (p *Program) propose(ctx context.Context, acts trust.Acts, refs []string, out string) error {
 	over, root, err := p.authority(ctx)
 	if err != nil {
@@ -141,15 +143,16 @@ func (p *Program) propose(ctx context.Context, acts trust.Acts, refs []string, o
 		}
 		return p.answer(stated(proposed, ""))
 	}
-	// The envelope of a draft that nobody has signed yet has no signature, which no
-	// reader takes for one.
+	// The envelope of an unsigned draft has no signatures, so no reader takes it for a
+	// signed statement.
 	if err := wholefile.Create(out, append(proposed.Envelope, '\n')); err != nil {
 		return misuse("%s", err)
 	}
 	return p.answer(stated(proposed, out))
 }
 
-// stated is the answer about a statement, which waits in a file or, without one, counts.
+// stated returns the answer about a statement, which waits in a file or, without one,
+// has been applied.
 func stated(s *authority.Statement, file string) statement {
 	a := statement{Statement: s.N, Digest: s.Digest, Applied: file == "", File: file, SignedBy: s.SignedBy, Acts: s.Acts}
 	if !a.Applied {
@@ -158,7 +161,7 @@ func stated(s *authority.Statement, file string) statement {
 	return a
 }
 
-// answer tells about a statement.
+// answer prints the answer about a statement.
 func (p *Program) answer(a statement) error {
 	if p.json() {
 		return p.document(a)

@@ -16,7 +16,7 @@ import (
 )
 
 func statusCommand(p *Program, fs *flag.FlagSet) action {
-	node := fs.String("values", "", "show what `NODE` got and gave, from the history and the store; it takes the payload keys where values are sealed")
+	node := fs.String("values", "", "show the inputs and outputs of `NODE`, from the history and the store; sealed values need the payload keys")
 	return func(ctx context.Context, operands []string) error {
 		conn, err := p.connect(ctx)
 		if err != nil {
@@ -34,10 +34,10 @@ func statusCommand(p *Program, fs *flag.FlagSet) action {
 		}
 		r.UI = conn.page(r.Run, r.RunID)
 		if r.StuckUnknown != nil {
-			p.say("why the run does not answer is not known: %s", conn.failed(r.StuckUnknown))
+			p.say("it is not known why the run does not answer: %s", conn.failed(r.StuckUnknown))
 		}
 		if r.HeldUnknown != nil {
-			p.say("whether what the run waits for was paused is not known: %s", conn.failed(r.HeldUnknown))
+			p.say("it is not known whether an activity of the run is paused: %s", conn.failed(r.HeldUnknown))
 		}
 		if p.json() {
 			err = p.document(r)
@@ -99,11 +99,11 @@ func (p *Program) show(r *client.Status) {
 	}
 	switch {
 	case r.Detail == nil && r.Build != nil && r.Build.Alone:
-		p.say("no worker of the build %s is there, and the run waits for one; else: %s", r.Build, printable(r.Build.Hint))
+		p.say("the run waits for a worker of the build %s, and there is none; otherwise: %s", r.Build, printable(r.Build.Hint))
 	case r.Detail == nil && r.Stuck != nil:
-		p.say("it answers no questions meanwhile, so its nodes are not known")
+		p.say("meanwhile it answers no queries, so its nodes are not known")
 	case r.StartsAt != nil:
-		p.say("it has not begun: its start was put off until then")
+		p.say("it has not begun: its start is delayed until then")
 	case r.Detail == nil:
 		p.say("no worker answers for this run, so its nodes are not known")
 	case len(r.Detail.Nodes) > 0:
@@ -130,7 +130,7 @@ func (p *Program) show(r *client.Status) {
 	}
 }
 
-// stuckAt tells in one line why a run does not go on.
+// stuckAt describes in one line why a run does not go on.
 func stuckAt(s *client.Stuck) string {
 	text := s.Cause
 	if !s.Since.IsZero() {
@@ -142,7 +142,7 @@ func stuckAt(s *client.Stuck) string {
 	return strings.ReplaceAll(text, "\n", " ")
 }
 
-// heldAt tells in one line what holds an activity.
+// heldAt describes in one line what holds an activity.
 func heldAt(h *client.Held) string {
 	text := cmp.Or(h.Activity, h.Workflow) + " " + h.Cause
 	if !h.Since.IsZero() {
@@ -151,7 +151,7 @@ func heldAt(h *client.Held) string {
 	return strings.ReplaceAll(text, "\n", " ")
 }
 
-// timing says how often a node was called, and when.
+// timing describes how often a node was called, and when.
 func timing(n contract.NodeStatus) string {
 	text := ""
 	if n.Attempts > 1 {
@@ -168,7 +168,7 @@ func timing(n contract.NodeStatus) string {
 	return text
 }
 
-// awaited is a line about what a run waits for.
+// awaited describes in one line what a run waits for.
 func awaited(w contract.Wait) string {
 	text := fmt.Sprintf("  %-9s %s", w.Kind, w.Node)
 	if t, ok := moment(w.Since); ok {
@@ -187,7 +187,7 @@ func awaited(w contract.Wait) string {
 	return strings.TrimRight(printable(strings.ReplaceAll(text, "\n", " ")), " ")
 }
 
-// moment reads a time of a [contract.State].
+// moment parses a time of a [contract.State].
 func moment(s string) (time.Time, bool) {
 	t, err := time.Parse(time.RFC3339, s)
 	return t, err == nil

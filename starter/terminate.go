@@ -8,7 +8,7 @@ import (
 )
 
 func terminateCommand(p *Program, fs *flag.FlagSet) action {
-	reason := fs.String("reason", "", "`TEXT` that the run's history keeps: why it may not end by itself")
+	reason := fs.String("reason", "", "`TEXT`, recorded in the run's history: why it may not end by itself")
 	return func(ctx context.Context, operands []string) error {
 		switch {
 		case strings.TrimSpace(*reason) == "":
@@ -33,7 +33,7 @@ func terminateCommand(p *Program, fs *flag.FlagSet) action {
 			}{run.ID, run.RunID, true})
 		}
 		p.printf("%s\n", run.ID)
-		p.say("terminated: nothing is compensated, and calls in flight end by themselves. The ledger says so within a minute, if a worker runs")
+		p.say("terminated: nothing is compensated, and calls in flight end by themselves. A running worker records it in the ledger within a minute")
 		return nil
 	}
 }

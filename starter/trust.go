@@ -23,14 +23,14 @@ import (
 // trustParts are the parts of chimera trust.
 func trustParts() []command {
 	return []command{
-		{name: "key", operands: "FILE", least: 1, most: 1, completes: files, summary: "make a private key where there is none, and print its public half",
+		{name: "key", operands: "FILE", least: 1, most: 1, completes: files, summary: "create a private key, unless the file has one, and print its public half",
 			prepare: func(p *Program, _ *flag.FlagSet) action {
 				return func(_ context.Context, operands []string) error { return p.trustKey(operands[0]) }
 			}},
 		{name: "init", prepare: trustInitCommand, summary: "make a bootstrap"},
 		{name: "draft", operands: "ACTS", least: 1, most: 1, prepare: draftCommand, completes: files, summary: "make the next statement, from a file of acts"},
 		{name: "sign", operands: "FILE", least: 1, most: 1, prepare: signCommand, completes: files, summary: "sign a statement, and show what it says"},
-		{name: "apply", operands: "FILE", least: 1, most: 1, completes: files, summary: "have a statement count that enough admins have signed",
+		{name: "apply", operands: "FILE", least: 1, most: 1, completes: files, summary: "apply a statement that enough admins have signed",
 			prepare: func(p *Program, _ *flag.FlagSet) action {
 				return func(ctx context.Context, operands []string) error { return p.trustApply(ctx, operands[0]) }
 			}},
@@ -41,7 +41,7 @@ func trustParts() []command {
 	}
 }
 
-// foundation is what a bootstrap is made of.
+// foundation holds the flags of trust init.
 type foundation struct {
 	deployment string
 	admins     texts
@@ -82,7 +82,7 @@ func keysFlag(fs *flag.FlagSet) *texts {
 	return &keys
 }
 
-// trustKey makes a private key where there is none, and shows its public half.
+// trustKey creates a private key unless the file has one, and shows its public half.
 func (p *Program) trustKey(file string) error {
 	raw, err := wholefile.Read(file, maxSecretKey)
 	made := errors.Is(err, fs.ErrNotExist)
@@ -116,7 +116,7 @@ func (p *Program) trustKey(file string) error {
 	return nil
 }
 
-// trustInit writes a bootstrap of production.
+// trustInit writes a bootstrap for production.
 func (p *Program) trustInit(ctx context.Context, f foundation, out string) error {
 	if out == "" || f.deployment == "" || len(f.admins) == 0 {
 		return misuse("chimera trust init needs --deployment NAME, --admin ID,PERSON,KEY for each admin, and --out FILE")
@@ -173,8 +173,8 @@ func (p *Program) trustInit(ctx context.Context, f foundation, out string) error
 	return nil
 }
 
-// logKey gives the public half of the log's key: the one given, or that of the
-// configuration.
+// logKey returns the public half of the log's key: the one given, or the configured
+// one.
 func (p *Program) logKey(ctx context.Context, given string) (string, error) {
 	if given != "" {
 		return given, nil
@@ -188,7 +188,7 @@ func (p *Program) logKey(ctx context.Context, given string) (string, error) {
 		return "", misuse("%s", err)
 	}
 	if options.Key == "" && options.Driver == store.Postgres {
-		return "", misuse("nothing says the log's key: give --log, or set ledger.key")
+		return "", misuse("the log's key is not known: give --log, or set ledger.key")
 	}
 	if options.Key != "" {
 		key, err := ledger.ParseKey(options.Key)
@@ -220,8 +220,8 @@ func (p *Program) trustDraft(ctx context.Context, file string, keys []string, ou
 	return p.propose(ctx, acts, keys, out)
 }
 
-// trustSign adds signatures to a statement, and shows what it says. It needs
-// nothing but the file and the keys.
+// trustSign adds signatures to a statement, and shows it. It needs only the file and
+// the keys.
 func (p *Program) trustSign(file string, refs []string) error {
 	if len(refs) == 0 {
 		return misuse("chimera trust sign needs --key")
@@ -270,7 +270,7 @@ func (p *Program) trustSign(file string, refs []string) error {
 	return nil
 }
 
-// trustApply states a statement that enough admins have signed.
+// trustApply applies a statement that enough admins have signed.
 func (p *Program) trustApply(ctx context.Context, file string) error {
 	raw, err := wholefile.Read(file, trust.MaxEnvelope)
 	if err != nil {

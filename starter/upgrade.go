@@ -20,24 +20,25 @@ import (
 // moved is one run in the JSON answer of upgrade.
 type moved struct {
 	Run string `json:"run"`
-	// From is the build that the run was pinned to, or "".
+	// From is the build to which the run was pinned, or "".
 	From string `json:"from,omitempty"`
-	// Fits: the history replays under this build. Moved: the run is pinned to it.
+	// Fits reports whether the history replays under this build, and Moved whether the
+	// run is now pinned to it.
 	Fits  bool `json:"fits"`
 	Moved bool `json:"moved"`
 	// Reason says why the run stays where it is.
 	Reason string `json:"reason,omitempty"`
-	// Unchecked: whether the history replays could not be told. Ended: the run has
-	// ended, and moves nowhere.
+	// Unchecked reports that it is not known whether the history replays, and Ended that
+	// the run has ended and cannot be moved.
 	Unchecked bool `json:"unchecked,omitempty"`
 	Ended     bool `json:"ended,omitempty"`
 
-	// there: it was of the build before.
+	// there reports that the run was already pinned to this build.
 	there bool
 }
 
 func upgradeCommand(p *Program, fs *flag.FlagSet) action {
-	all := fs.Bool("all", false, "every run that goes on and is not of this build, and every call in a workflow of its own")
+	all := fs.Bool("all", false, "every open run that is not pinned to this build, and every call in a workflow of its own")
 	check := fs.Bool("check", false, "only say whether the histories replay under this build")
 	return func(ctx context.Context, operands []string) error {
 		if *all == (len(operands) > 0) {
@@ -54,7 +55,7 @@ func upgradeCommand(p *Program, fs *flag.FlagSet) action {
 			}
 		}
 		if to.Name == "" {
-			return misuse("runs are of a build only where worker.deployment names a worker deployment").withHint("docs/operate.md, Upgrade, says what that is.")
+			return misuse("runs are pinned to builds only if worker.deployment names a worker deployment").withHint("docs/operate.md, Upgrade, explains worker deployments.")
 		}
 		if err := to.Check(); err != nil {
 			return misuse("%s", err)
@@ -88,11 +89,11 @@ func upgradeCommand(p *Program, fs *flag.FlagSet) action {
 	}
 }
 
-// buildOf is a build of workers as runs are pinned to it.
+// buildOf converts a build of workers to one that runs are pinned to.
 func buildOf(d host.Deployment) client.Build { return client.Build{Deployment: d.Name, ID: d.Build} }
 
-// polled refuses a build that no worker has been of, and warns of one that no worker
-// is of: a run that was moved to it would wait. A check warns of both.
+// polled refuses a build that has never had a worker, and warns of one without workers
+// now, for which a moved run would wait. With check, it only warns.
 func (p *Program) polled(ctx context.Context, conn *connection, to host.Deployment, check bool) error {
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -100,7 +101,7 @@ func (p *Program) polled(ctx context.Context, conn *connection, to host.Deployme
 	var absent *serviceerror.NotFound
 	switch {
 	case errors.As(err, &absent) && !check:
-		return negative("no worker of the build %s has come to this namespace", to).withHint("Start one first; worker.build and its version say which build it is.")
+		return negative("no worker of the build %s has polled in this namespace", to).withHint("Start one first; its build is worker.build, or else its version.")
 	case err != nil && !errors.As(err, &absent):
 		return conn.refused("the build "+to.String(), err)
 	}
@@ -109,13 +110,13 @@ func (p *Program) polled(ctx context.Context, conn *connection, to host.Deployme
 		return conn.failed(err)
 	}
 	if !slices.Contains(builds, buildOf(to)) {
-		p.say("no worker of the build %s is there: a run that is moved to it waits for one", to)
+		p.say("there is no worker of the build %s: a run that is moved to it waits for one", to)
 	}
 	return nil
 }
 
-// openRuns lists the runs that go on and are of another build, and so the workflows
-// that make their long calls: a run waits for one whose build has no worker any more.
+// openRuns lists the open runs of other builds, and the workflows that make their long
+// calls: a run waits for such a workflow even if its build no longer has workers.
 func openRuns(ctx context.Context, conn *connection, to host.Deployment) ([]string, error) {
 	var ids []string
 	var page []byte
@@ -140,7 +141,7 @@ func openRuns(ctx context.Context, conn *connection, to host.Deployment) ([]stri
 	}
 }
 
-// upgrade checks one run, and moves it. Its error is one that ends the command.
+// upgrade checks one run, and moves it. An error ends the command.
 func upgrade(ctx context.Context, conn *connection, replayer *host.Replayer, id string, to host.Deployment, all, check bool) (moved, error) {
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -161,7 +162,7 @@ func upgrade(ctx context.Context, conn *connection, replayer *host.Replayer, id 
 	if from != (client.Build{}) {
 		one.From = from.String()
 	}
-	if all && from == buildOf(to) { // the list does not know of moves until the run goes on
+	if all && from == buildOf(to) { // the list shows a move only once the run goes on
 		one.there = true
 		return one, nil
 	}
@@ -183,8 +184,8 @@ func upgrade(ctx context.Context, conn *connection, replayer *host.Replayer, id 
 	return one, nil
 }
 
-// upgraded shows what has become of runs. One that has ended is done with where all
-// that go on were asked for, and cannot be moved where it was named.
+// upgraded shows what became of the runs. A run that has ended is a failure only if it
+// was named.
 func (p *Program) upgraded(to host.Deployment, runs []moved, all, check bool) error {
 	fit, refused, unknown := 0, 0, 0
 	for _, r := range runs {

@@ -86,7 +86,7 @@ func TestUpgrade(t *testing.T) {
 	require.Contains(t, said, "no worker of the build test:b")
 
 	_, said = chimera(0, "upgrade", "nap", "--check")
-	require.Contains(t, said, "no worker of the build test:b is there")
+	require.Contains(t, said, "there is no worker of the build test:b")
 
 	up("b")
 	out, said = chimera(0, "upgrade", "nap", "--check")
@@ -114,7 +114,7 @@ func TestUpgrade(t *testing.T) {
 	})
 	require.NoError(t, err)
 	_, said = chimera(0, "status", "nap")
-	require.Contains(t, said, "no worker of the build test:gone is there")
+	require.Contains(t, said, "waits for a worker of the build test:gone")
 	require.True(t, status().Build.Alone)
 	require.NoError(t, c.TerminateWorkflow(t.Context(), "nap", "", "the test is over"))
 	out, _ = chimera(1, "upgrade", "nap")

@@ -11,8 +11,8 @@ import (
 	"chimera.ai/engine/payload"
 )
 
-// values shows what a node of a run got and gave, from the run's history and the
-// deployment's store.
+// values shows the inputs and outputs of a node of a run, from the run's history and
+// the deployment's store.
 func (p *Program) values(ctx context.Context, conn *connection, id, node string) error {
 	found, err := conn.runs.Values(ctx, id, node, struct {
 		*payload.Reader
@@ -24,7 +24,7 @@ func (p *Program) values(ctx context.Context, conn *connection, id, node string)
 	switch {
 	case errors.As(err, &unreadable):
 		return unanswered("%s", unreadable).
-			withHint("It takes the deployment's store (store.*) and, where payloads are sealed, its keys (payload.keys).")
+			withHint("Reading them needs the deployment's store (store.*) and, if payloads are sealed, its keys (payload.keys).")
 	case errors.As(err, &unknown):
 		return negative("%s", unknown).meant("", unknown.Node, unknown.Nodes, "chimera status lists its nodes.")
 	case errors.As(err, &uncalled):
@@ -43,10 +43,10 @@ func (p *Program) values(ctx context.Context, conn *connection, id, node string)
 func (p *Program) exchanged(all *client.Exchanges) {
 	p.printf("node  %s  %s\n", printable(all.Node), printable(all.Operation))
 	if all.Partial {
-		p.say("a part of this run's histories is not retained any more: calls may be missing")
+		p.say("some of this run's histories are no longer retained: calls may be missing")
 	}
 	if len(all.Calls) == 0 {
-		p.say("nothing is recorded of it: it has not been called, or its calls have not ended")
+		p.say("nothing is recorded of the node: it has not been called, or its calls have not ended")
 	}
 	for i, c := range all.Calls {
 		p.printf("\ncall %d", i+1)

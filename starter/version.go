@@ -10,7 +10,7 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// version is set by the linker where a release is built (-X main.version=…).
+// version is set by the linker in releases (-X main.version=…).
 var version string
 
 // develBuild is the version of a build that has none.
@@ -19,12 +19,12 @@ const develBuild = "(devel)"
 // build says which build this is.
 type build struct {
 	Version string `json:"version"`
-	// Commit is the revision, and whether files were changed, where Go knows it.
+	// Commit is the revision, and Modified whether files were changed, if Go knows.
 	Commit   string `json:"commit,omitempty"`
 	Modified bool   `json:"modified,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
-	// PlanFormat and Expr are what compiled plans of this build say.
+	// PlanFormat and Expr are the versions in compiled plans of this build.
 	PlanFormat string `json:"plan_format"`
 	Expr       int    `json:"expr"`
 }

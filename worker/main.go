@@ -1,17 +1,17 @@
 // Command chimera-worker is a worker of a deployment: it runs workflows,
 // compiles plans, and calls skills, executables and MCP servers, as its roles
-// say. It talks to Temporal, to its store and to its children, and has no port but
-// that of worker.metrics, if one is said.
+// say. It talks to Temporal, to its store and to its children, and listens only on
+// worker.metrics, if that is set.
 //
 // SIGTERM and SIGINT end it in order: no new work, then the time of worker.drain
 // for calls in flight, then its children. A second signal ends it at once.
 //
-// It waits for a Temporal that is not there, and says so.
+// While Temporal is unavailable, it waits and logs that.
 //
 // Exit codes: 0 ended as asked, 2 wrong use or configuration, 3 Temporal refuses the
 // worker, or the store cannot be reached.
 //
-// main does nothing but drive a [Program], which tests drive too.
+// main only drives a [Program], as tests do.
 package main
 
 import (

@@ -37,16 +37,16 @@ const (
 )
 
 const (
-	// startTimeout bounds one try to start.
+	// startTimeout bounds one attempt to start.
 	startTimeout = 30 * time.Second
-	// minPause and maxPause bound the time between tries while Temporal is not there,
-	// and sayEvery is how often that is said.
+	// minPause and maxPause bound the time between attempts while Temporal is unavailable,
+	// and sayEvery is how often that is logged.
 	minPause = 100 * time.Millisecond
 	maxPause = 5 * time.Second
 	sayEvery = 30 * time.Second
 )
 
-// version is set by the linker where a release is built (-X main.version=…).
+// version is set by the linker in releases (-X main.version=…).
 var version string
 
 // Program is one worker: Parse, then Run, then Close.
@@ -57,20 +57,21 @@ type Program struct {
 	roles      []string
 	logger     *slog.Logger
 	about      bool
-	// current makes this build the one that new runs come to.
+	// current makes this build the one that new runs go to.
 	current bool
 	host    *host.Host
 	secrets *redact.Secrets
-	// unmeasure ends what answers Prometheus, if anything does.
+	// unmeasure ends the server of metrics, if there is one.
 	unmeasure func()
 }
 
-// misuse is wrong use, or a wrong configuration. An empty message has been said.
+// misuse reports wrong use or a wrong configuration. The message is empty if it was
+// already shown.
 type misuse struct{ message string }
 
 func (m *misuse) Error() string { return m.message }
 
-// Parse reads the arguments after the program's name. Its errors are wrong use.
+// Parse parses the arguments after the program's name. Its errors mean wrong use.
 func (p *Program) Parse(args []string) error {
 	fs := flag.NewFlagSet("chimera-worker", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
@@ -105,7 +106,7 @@ func (p *Program) Parse(args []string) error {
 	}
 	var least slog.Level
 	if err := least.UnmarshalText([]byte(*level)); err != nil {
-		return &misuse{fmt.Sprintf("-log-level %s is none of debug, info, warn, error", *level)}
+		return &misuse{fmt.Sprintf("-log-level %s is not one of debug, info, warn, error", *level)}
 	}
 	switch *format {
 	case "text":
@@ -113,7 +114,7 @@ func (p *Program) Parse(args []string) error {
 	case "json":
 		p.logger = slog.New(slog.NewJSONHandler(p.Stderr, &slog.HandlerOptions{Level: least}))
 	default:
-		return &misuse{fmt.Sprintf("-log-format %s is none of text, json", *format)}
+		return &misuse{fmt.Sprintf("-log-format %s is not one of text, json", *format)}
 	}
 	return nil
 }
@@ -191,8 +192,8 @@ func (p *Program) Run(ctx context.Context) error {
 	return nil
 }
 
-// start makes the host, and waits for Temporal where it is not there. What it
-// refuses, such as credentials, is an error at once.
+// start makes the host, and waits for Temporal while it is unavailable. If Temporal
+// refuses something, such as credentials, it fails at once.
 func (p *Program) start(ctx context.Context, options host.Options) error {
 	var said time.Time
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
@@ -221,15 +222,16 @@ func (p *Program) start(ctx context.Context, options host.Options) error {
 }
 
 // isAway reports whether Temporal gave no answer, or said that it cannot answer now.
-// A store that is away is none of these: it does not tell a wrong password from an outage.
+// An unavailable store does not count: its errors do not tell a wrong password from an
+// outage.
 func isAway(err error) bool {
 	var unavailable *serviceerror.Unavailable
 	var late *serviceerror.DeadlineExceeded
 	return !errors.Is(err, ledger.ErrUnavailable) && (errors.As(err, &unavailable) || errors.As(err, &late) || errors.Is(err, context.DeadlineExceeded))
 }
 
-// measure answers Prometheus on an address until the worker is closed, and gives
-// what records.
+// measure serves metrics to Prometheus on an address until the worker is closed, and
+// returns the handler that records them.
 func (p *Program) measure(ctx context.Context, address string) (client.MetricsHandler, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -238,24 +240,24 @@ func (p *Program) measure(ctx context.Context, address string) (client.MetricsHa
 	registry := metrics.New()
 	pages := http.NewServeMux()
 	pages.Handle("GET /metrics", registry.HTTP())
-	// It answers until all is done, since a worker that stops still works.
+	// It serves until the end, since a stopping worker still works.
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		if err := console.Serve(serving, l, pages); err != nil {
-			p.logger.Error("metrics are answered no more", "address", l.Addr(), "error", err)
+			p.logger.Error("metrics are no longer served", "address", l.Addr(), "error", err)
 		}
 	}()
 	p.unmeasure = func() {
 		end()
 		<-done
 	}
-	p.logger.InfoContext(ctx, "metrics are answered", "url", "http://"+l.Addr().String()+"/metrics")
+	p.logger.InfoContext(ctx, "serving metrics", "url", "http://"+l.Addr().String()+"/metrics")
 	return registry.Handler(), nil
 }
 
-// judge shows findings, and refuses if one is an error.
+// judge shows findings, and fails if one is an error.
 func (p *Program) judge(ds diag.Diagnostics, message string) error {
 	if len(ds) > 0 {
 		sources := map[string][]byte{}
@@ -277,7 +279,7 @@ func (p *Program) judge(ds diag.Diagnostics, message string) error {
 }
 
 // Close ends the worker: no new work, calls in flight until the drain time, then
-// its children. It may be called again.
+// its children. It may be called more than once.
 func (p *Program) Close() error {
 	if p.unmeasure != nil {
 		defer p.unmeasure()
@@ -294,7 +296,7 @@ func (p *Program) Close() error {
 	return nil
 }
 
-// Report shows an error and gives the exit code.
+// Report shows an error and returns the exit code.
 func (p *Program) Report(err error) int {
 	var wrong *misuse
 	switch {
@@ -308,8 +310,8 @@ func (p *Program) Report(err error) int {
 	return exitUnanswered
 }
 
-// buildID is this program's version as a build id: "" where it has none, since
-// different code would then be one build.
+// buildID returns this program's version as a build id, or "" if it has none, since
+// different code would then share a build id.
 func buildID() string {
 	if v := thisVersion(); v != "(devel)" {
 		return v

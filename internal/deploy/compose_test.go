@@ -125,8 +125,8 @@ func TestDependencies(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// TestPreviousBuild: the worker of the build before differs from the worker in its
-// image alone, and in that it takes no new runs; it is there on demand.
+// TestPreviousBuild: the worker of the previous build differs from the worker only in
+// its image and in taking no new runs; it runs on demand.
 func TestPreviousBuild(t *testing.T) {
 	p, err := project(t).WithProfiles([]string{"previous"})
 	require.NoError(t, err)
@@ -216,7 +216,7 @@ func TestVolumes(t *testing.T) {
 	require.Equal(t, map[string][]string{"postgresql": {"postgresql"}, "store": {"chimera-migrate", "worker"}}, kept)
 }
 
-// TestWorkerIsConfined: the worker starts programs of others.
+// TestWorkerIsConfined: the worker starts third-party programs.
 func TestWorkerIsConfined(t *testing.T) {
 	w := project(t).Services["worker"]
 	require.True(t, w.ReadOnly)
@@ -265,10 +265,9 @@ func TestVariablesAreDocumented(t *testing.T) {
 	require.Equal(t, read, said)
 }
 
-// TestCommandsExist runs what the worker's container runs, its health check
-// included, behind what prepares its database, against a Temporal server that is
-// not there: wrong flags would be exit code 2, an unreachable server is 3, and the
-// worker waits for it.
+// TestCommandsExist runs the commands of the worker's container, including its health
+// check, after those that prepare its database, without a Temporal server: wrong flags
+// would exit with 2, an unreachable server gives 3, and the worker waits for it.
 func TestCommandsExist(t *testing.T) {
 	p := project(t)
 	w := p.Services["worker"]

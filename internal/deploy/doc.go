@@ -1,4 +1,3 @@
-// Package deploy holds the tests of what a deployment is made of:
-// docker-compose.yml, Dockerfile and the part of docs/operate.md that speaks of
-// them.
+// Package deploy tests the files of a deployment: docker-compose.yml, Dockerfile and the
+// part of docs/operate.md that describes them.
 package deploy

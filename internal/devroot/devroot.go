@@ -44,11 +44,11 @@ type Root struct {
 	Key *trust.Key
 }
 
-// Open gives the root of trust of the dev mode in a folder, and makes it where it is not
-// there: an admin's key, which only its owner can read, and a bootstrap that names it
-// and the key of the log. It fails if the source has statements that do not rest on it.
-// Only the owner of the folder, chimera dev, makes another one where the ledger or the
-// key was removed. Any number of processes may call it at once.
+// Open returns the root of trust of dev mode in a folder, and creates it if necessary: an
+// admin's key, which only its owner can read, and a bootstrap that names it and the log's
+// key. It fails if the source has statements based on another root. Only the owner of the
+// folder, chimera dev, replaces a root whose ledger or key was removed. Any number of
+// processes may call Open at once.
 func Open(ctx context.Context, dir string, source trust.Source, log trust.LogKey, own bool) (*Root, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func Open(ctx context.Context, dir string, source trust.Source, log trust.LogKey
 	return &Root{b, admin}, nil
 }
 
-// readBootstrap reads the bootstrap of dev mode, nil where there is none.
+// readBootstrap returns the bootstrap of dev mode, or nil if there is none.
 func readBootstrap(file string) (*trust.Bootstrap, error) {
 	raw, err := wholefile.Read(file, trust.MaxBootstrap)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -114,7 +114,7 @@ func readBootstrap(file string) (*trust.Bootstrap, error) {
 	return b, nil
 }
 
-// owner is the machine's user, to whom dev mode belongs.
+// owner returns the machine's user, who owns dev mode.
 func owner() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		return u.Username
@@ -122,7 +122,7 @@ func owner() string {
 	return "dev"
 }
 
-// adminKey reads the admin's key of dev mode, and makes one where there is none.
+// adminKey returns the admin's key of dev mode, and creates it if there is none.
 func adminKey(file string) (*trust.Key, error) {
 	secret, err := wholefile.Read(file, maxKey)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -142,11 +142,11 @@ func adminKey(file string) (*trust.Key, error) {
 	return k, nil
 }
 
-// tries bounds how often a statement is made anew because another came first.
+// tries bounds the attempts at a statement if others are stated first.
 const tries = 8
 
-// State gives what the admins have stated. Where the one key is all the admins, it first
-// states what is missing.
+// State returns what the admins have stated. If the root's key is the only admin, it
+// first states what is missing.
 func (r *Root) State(ctx context.Context, k trust.Keeper, missing func(trust.State) []trust.Act) (trust.State, error) {
 	for range tries {
 		s, err := trust.Read(ctx, k, r.Bootstrap)

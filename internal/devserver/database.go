@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// magic is how every SQLite 3 file begins (sqlite.org/fileformat.html, 1.3).
+// magic begins every SQLite 3 file (sqlite.org/fileformat.html, 1.3).
 const magic = "SQLite format 3\x00"
 
-// open locks the database file, makes its folder, and refuses a file that the
-// server could not use or would misread. The server keeps no schema version in
-// it and does not migrate it, so the version that made it is kept beside it.
+// open creates the database file's folder, locks the file, and refuses one that the
+// server could not use or would misread. The server records no schema version in it and
+// does not migrate it, so a marker beside it records the version that created it.
 func open(file, version string) (*Lock, error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder of the Temporal database: %w", err)
@@ -55,7 +55,7 @@ func inspect(file, version string) error {
 	}
 	raw, err := os.ReadFile(marker(file))
 	if err != nil {
-		return nil // made by hand: the server itself is the judge
+		return nil // created by other means: let the server decide
 	}
 	made := firstLine(string(raw))
 	if series(made) != series(version) {
@@ -66,10 +66,10 @@ func inspect(file, version string) error {
 	return nil
 }
 
-// marker is the file that keeps the version which made a database.
+// marker returns the file that records the version that created a database.
 func marker(file string) string { return file + ".version" }
 
-// mark keeps the version for a later [open].
+// mark records the version for a later [open].
 func mark(file, version string) error {
 	if err := os.WriteFile(marker(file), []byte(version+"\n"), 0o600); err != nil {
 		return fmt.Errorf("keeping the version of the Temporal database: %w", err)

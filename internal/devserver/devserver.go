@@ -47,12 +47,12 @@ type Options struct {
 	// PortOption and UIPortOption are what the user sets to choose another
 	// port; errors name them. "" is --port and --ui-port.
 	PortOption, UIPortOption string
-	// Namespace is made at the start; "" is [DefaultNamespace].
+	// Namespace is created at the start; "" means [DefaultNamespace].
 	Namespace string
 	// LogLevel is debug, info, warn, error or never; "" is error.
 	LogLevel string
-	// Log takes the server's log, or nil. What it cannot take, as on a full disk,
-	// is lost; the server goes on.
+	// Log receives the server's log, or is nil. A failed write, as on a full disk, loses
+	// output but does not stop the server.
 	Log io.Writer
 	// Progress takes lines for people (a first build takes minutes); nil is stderr.
 	Progress io.Writer
@@ -76,7 +76,7 @@ type Server struct {
 	done chan struct{}
 	// err is how the process ended; it is set before done is closed.
 	err error
-	// asked says that the end is of our making.
+	// asked reports that the end was requested.
 	asked atomic.Bool
 	stop  sync.Once
 }
@@ -84,7 +84,7 @@ type Server struct {
 // Done is closed when the server's process has ended, for whatever reason.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Err says how the process ended, with the last lines of its log; it is nil
+// Err reports how the process ended, with the last lines of its log. It returns nil
 // before [Server.Done] is closed and after a [Server.Stop].
 func (s *Server) Err() error {
 	select {
@@ -95,7 +95,7 @@ func (s *Server) Err() error {
 	}
 }
 
-// WebRun is the address of a run's page, or "" without web pages.
+// WebRun returns the address of a run's page, or "" without web pages.
 func (s *Server) WebRun(workflow, run string) string {
 	return WebRun(s.UI, s.Namespace, workflow, run)
 }

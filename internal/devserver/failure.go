@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// PortError says that a port is taken.
+// PortError reports that a port is in use.
 type PortError struct {
 	Port int
 	// What the port is for.
@@ -20,7 +20,7 @@ func (e *PortError) Error() string {
 		e.Port, e.What, e.Option)
 }
 
-// DatabaseError says that a database file cannot be used.
+// DatabaseError reports that a database file cannot be used.
 type DatabaseError struct {
 	File string
 	// Reason says what is wrong with it.
@@ -33,18 +33,18 @@ func (e *DatabaseError) Error() string {
 	return fmt.Sprintf("the Temporal database %s %s; %s", e.File, e.Reason, e.Hint)
 }
 
-// moveAway is the way out of every unusable database.
+// moveAway is the hint for every unusable database.
 func moveAway(file string) string {
 	return "nothing was changed; " + startEmpty(file)
 }
 
-// startEmpty tells how to start without the database, and keep it.
+// startEmpty says how to start without the database while preserving it.
 func startEmpty(file string) string {
 	return fmt.Sprintf("to start with an empty one and keep the old, run: mv %s %s.old", file, file)
 }
 
-// damage is how SQLite and the server speak of a file that is not, or no
-// longer, the database they expect.
+// damage matches what SQLite and the server say of a file that is not, or no longer, the
+// database they expect.
 var damage = []struct{ text, reason string }{
 	{"file is not a database", "is not an SQLite database"},
 	{"malformed", "is damaged"},
@@ -57,8 +57,8 @@ var damage = []struct{ text, reason string }{
 	{"database or disk is full", "does not fit on the disk"},
 }
 
-// explain turns the last words of a server that ended at its start into an
-// error for people.
+// explain converts the last output of a server that failed to start to an error for
+// people.
 func explain(o Options, log string, cause error) error {
 	if o.DB != "" {
 		if _, err := os.Stat(o.DB); err == nil {

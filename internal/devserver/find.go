@@ -27,15 +27,14 @@ const (
 	cliPackage = cliModule + "/cmd/temporal"
 )
 
-// executable gives the path of this program's file.
+// executable returns the path of this program's file.
 var executable = os.Executable
 
-// Find answers with the path of a temporal executable: the one on PATH, else the
-// one beside this program's own file, as both lie in an archive, else
-// bin/temporal of the source tree around the working directory or around this
-// executable, which is built first where it is missing or of another version
-// than tools/go.mod names. Of several processes one builds, the others wait.
-// Lines for people go to progress; nil is stderr.
+// Find returns the path of a temporal executable: the one on PATH, or the one beside
+// this program's own file, as in a release archive, or bin/temporal of the source tree
+// around the working directory or this executable. Find first builds the last one if it
+// is missing or not of the version in tools/go.mod. If several processes do so, one
+// builds and the others wait. Lines for people go to progress; nil means stderr.
 func Find(ctx context.Context, progress io.Writer) (string, error) {
 	if path, err := exec.LookPath("temporal"); err == nil {
 		return filepath.Abs(path)
@@ -53,8 +52,8 @@ func Find(ctx context.Context, progress io.Writer) (string, error) {
 	return build(ctx, root, progress)
 }
 
-// beside is the temporal in the folder of this program's file, which links may
-// lead to.
+// beside returns the temporal in the folder of this program's file, with symbolic links
+// resolved.
 func beside() (path string, ok bool) {
 	exe, err := executable()
 	if err != nil {
@@ -72,7 +71,7 @@ func beside() (path string, ok bool) {
 	return "", false
 }
 
-// sourceRoot is the folder that holds tools/go.mod of this product.
+// sourceRoot returns the folder that holds this product's tools/go.mod.
 func sourceRoot() (string, error) {
 	var starts []string
 	if dir, err := os.Getwd(); err == nil {
@@ -102,7 +101,7 @@ func sourceRoot() (string, error) {
 		" (https://docs.temporal.io/cli) or run inside the source tree")
 }
 
-// pinned is the version of the command line that the tools module asks for.
+// pinned returns the version of the command line that the tools module requires.
 func pinned(root string) (string, error) {
 	file := filepath.Join(root, "tools", "go.mod")
 	raw, err := os.ReadFile(file)
@@ -127,7 +126,7 @@ func built(path, version string) bool {
 	return err == nil && info.Path == cliPackage && info.Main.Version == version
 }
 
-// build answers with bin/temporal under root, of the pinned version.
+// build returns the path of bin/temporal under root, in the pinned version.
 func build(ctx context.Context, root string, progress io.Writer) (string, error) {
 	version, err := pinned(root)
 	if err != nil {
@@ -152,7 +151,7 @@ func build(ctx context.Context, root string, progress io.Writer) (string, error)
 		return "", fmt.Errorf("building the Temporal server: %w", err)
 	}
 	defer held.Release()
-	if built(path, version) { // by the process that we waited for
+	if built(path, version) { // another process has built it meanwhile
 		return path, nil
 	}
 	if err := compile(ctx, goTool, filepath.Join(root, "tools"), path, version, progress); err != nil {
@@ -164,8 +163,8 @@ func build(ctx context.Context, root string, progress io.Writer) (string, error)
 	return path, nil
 }
 
-// compile runs go build in the tools module. The result is put in place by a
-// rename, so that nobody ever sees half of it.
+// compile runs go build in the tools module. It renames the result into place, so that
+// no process sees a partial file.
 func compile(ctx context.Context, goTool, module, path, version string, progress io.Writer) error {
 	begun := time.Now()
 	_, _ = fmt.Fprintf(progress, "building the Temporal server %s from tools/go.mod; this is done once and takes a few minutes\n", version)
@@ -174,7 +173,7 @@ func compile(ctx context.Context, goTool, module, path, version string, progress
 
 	cmd := exec.CommandContext(ctx, goTool, "build", "-o", part, cliPackage)
 	cmd.Dir = module
-	// A workspace, a cross compilation or a test's flags around us are not meant for the server.
+	// The environment's workspace, target platform and test flags are not meant for the server.
 	cmd.Env = without(os.Environ(), "GOWORK", "GOOS", "GOARCH", "GOFLAGS", "GOBIN", "GOEXPERIMENT")
 	cmd.Env = append(cmd.Env, "GOWORK=off")
 	last := &process.Tail{Limit: 8 << 10}
@@ -216,7 +215,7 @@ func compile(ctx context.Context, goTool, module, path, version string, progress
 	return nil
 }
 
-// without is env without the named variables.
+// without returns env without the named variables.
 func without(env []string, names ...string) []string {
 	var kept []string
 next:

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// ErrLocked says that another process holds a lock.
+// ErrLocked reports that another process holds a lock.
 var ErrLocked = errors.New("locked by another process")
 
 // Lock is an advisory lock on a file. The kernel drops it with the last
 // process that has the file open, so a killed holder leaves nothing behind.
 type Lock struct{ file *os.File }
 
-// TryLock takes the lock at path, or answers with [ErrLocked].
+// TryLock takes the lock at path, or fails with [ErrLocked].
 func TryLock(path string) (*Lock, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -33,8 +33,8 @@ func TryLock(path string) (*Lock, error) {
 	return &Lock{file: f}, nil
 }
 
-// Locked reports whether a process holds the lock at path. It takes nothing from
-// those who ask or try at the same time.
+// Locked reports whether a process holds the lock at path. It does not interfere with
+// concurrent callers of Locked or TryLock.
 func Locked(path string) (bool, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -51,8 +51,8 @@ func Locked(path string) (bool, error) {
 	return false, err
 }
 
-// AwaitLock takes the lock at path and waits for it; waiting is called once, if
-// there is something to wait for, and may be nil. It fails with the context's error.
+// AwaitLock takes the lock at path, and waits for it if necessary. It then calls
+// waiting, which may be nil, once. It fails with the context's error.
 func AwaitLock(ctx context.Context, path string, waiting func()) (*Lock, error) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -73,7 +73,7 @@ func AwaitLock(ctx context.Context, path string, waiting func()) (*Lock, error) 
 	}
 }
 
-// Release closes our end. A child that inherited the file keeps the lock.
+// Release closes the file. A child that inherited the file keeps the lock.
 func (l *Lock) Release() {
 	if l != nil {
 		_ = l.file.Close()

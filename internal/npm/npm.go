@@ -1,13 +1,13 @@
 //go:build unix
 
-// Package npm gives tests the programs of others that come by npm: real MCP
-// servers and Temporal's client in another language.
+// Package npm provides tests with third-party programs from npm: real MCP servers and
+// Temporal's client in another language.
 //
-// package.json names exact versions, package-lock.json the digests of all that
-// they need. They are installed once for each content of these two files, into
-// the user's cache folder, so the source tree stays as it is; several test
-// processes at once wait for one installation. Installation scripts do not
-// run. Only the first use needs the network.
+// package.json names exact versions, and package-lock.json the digests of all
+// dependencies. They are installed once for each content of these two files, in the
+// user's cache folder, so that the source tree does not change; concurrent test
+// processes wait for one installation. Installation scripts do not run. Only the first
+// use needs the network.
 package npm
 
 import (
@@ -52,8 +52,8 @@ var install = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// Dir gives the folder that holds node_modules. The test fails if there is no
-// node, no npm, or the installation does not succeed.
+// Dir returns the folder that holds node_modules. The test fails if node or npm is
+// missing, or if the installation fails.
 func Dir(t testing.TB) string {
 	t.Helper()
 	dir, err := install()
@@ -63,7 +63,7 @@ func Dir(t testing.TB) string {
 	return dir
 }
 
-// Bin gives the path of an installed program.
+// Bin returns the path of an installed program.
 func Bin(t testing.TB, name string) string {
 	t.Helper()
 	path := filepath.Join(Dir(t), "node_modules", ".bin", name)
@@ -73,7 +73,7 @@ func Bin(t testing.TB, name string) string {
 	return path
 }
 
-// installIn installs under root and gives the folder.
+// installIn installs under root and returns the folder.
 func installIn(ctx context.Context, root string) (string, error) {
 	for _, tool := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(tool); err != nil {

@@ -5,13 +5,13 @@
 // A child gets an explicit environment ([Environ]), three pipes and a process
 // group of its own. When the child ends, however it ends, what is left of its
 // group is killed before the child is reaped, so that the group's number cannot
-// have been given to anybody else. On Linux two more nets are out: the child
+// have been reused. On Linux there are two more safeguards: the child
 // dies with this process (PR_SET_PDEATHSIG; the kernel ties that signal to the
 // thread that forked, which is held until the child is reaped), and
 // what left the group is found by a mark in its environment. [Spec.Guard] adds
 // a watchdog that kills group and marked alike if this process dies.
 //
-// What gets away: a process that leaves the group and also drops the mark from
+// What escapes: a process that leaves the group and also drops the mark from
 // its environment; outside Linux, any that leaves the group.
 package process
 
@@ -58,7 +58,7 @@ type Process struct {
 
 	cmd  *exec.Cmd
 	mark string
-	// before are the processes that cannot be of this child's making.
+	// before holds the processes that this child cannot have started.
 	before others
 	guard  *guard
 	done   chan struct{}
@@ -104,8 +104,8 @@ func Start(s Spec) (*Process, error) {
 	return p, nil
 }
 
-// live forks, says whether the child runs, and reaps it: all on one thread, which
-// nobody else has for as long as the child lives.
+// live forks, reports whether the child runs, and reaps it, all on one thread, which
+// is reserved for that while the child lives.
 func (p *Process) live(s Spec, began chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -178,7 +178,7 @@ func (p *Process) signal(sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.reaped {
-		// ESRCH is the only error that can come: nobody is left.
+		// ESRCH is the only possible error: no process is left.
 		_ = syscall.Kill(-p.PID, sig)
 	}
 }
@@ -186,7 +186,7 @@ func (p *Process) signal(sig syscall.Signal) {
 // Done is closed once the child has ended and been cleared away.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// State says how the child ended; it waits for Done.
+// State returns how the child ended; it waits for Done.
 func (p *Process) State() *os.ProcessState {
 	<-p.done
 	return p.cmd.ProcessState

@@ -82,8 +82,8 @@ const (
 	sweepPause  = 2 * time.Millisecond
 )
 
-// others are the processes that were there before a child, and when they were
-// listed. What is among them is not of the child's making.
+// others holds the processes that existed before a child, which it cannot have started,
+// and when they were listed.
 type others struct {
 	pids map[int]bool
 	at   time.Time
@@ -104,7 +104,7 @@ var listed struct {
 	others
 }
 
-// knownOthers gives the newest list of others, or a new one where that is old.
+// knownOthers returns the newest list of others, or a new list if that one is too old.
 func knownOthers() others {
 	listed.Lock()
 	defer listed.Unlock()
@@ -122,10 +122,10 @@ func listOthers() others {
 	return o
 }
 
-// newest tells whether no process and no thread has begun since the unreaped child
-// pid did, so that it has left none behind. /proc/loadavg ends with the number that
-// was given last, and a number that is in use is not given again. A container may have
-// a file there that is not the kernel's, and late.
+// newest reports whether no process or thread has started since the unreaped child pid,
+// so that it has left none behind. /proc/loadavg ends with the number assigned last, and
+// a number in use is not assigned again. In a container the file may not be the kernel's,
+// and may be out of date.
 func newest(pid int) bool {
 	const path = "/proc/loadavg"
 	var on unix.Statfs_t
@@ -154,9 +154,9 @@ func processes() []int {
 	return pids
 }
 
-// sweep kills whatever the unreaped child pid has left that carries the mark in its
-// environment, wherever it went. To read an environment is slow, so those that were
-// there before are left out.
+// sweep kills the processes that the unreaped child pid has left and that carry the mark
+// in their environment, in any process group. Since reading an environment is slow, it
+// skips processes that existed before the child.
 func sweep(pid int, mark string, before others) {
 	if newest(pid) {
 		return
@@ -176,7 +176,7 @@ func sweep(pid int, mark string, before others) {
 	}
 }
 
-// marked lists the living processes that carry the mark, but those to leave out.
+// marked lists the living processes that carry the mark, except those to leave out.
 func marked(mark string, out map[int]bool) []int {
 	var pids []int
 	for _, pid := range processes() {

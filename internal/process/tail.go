@@ -9,7 +9,7 @@ import (
 // Tail is a writer that keeps the end of what a child wrote. It may be used
 // from several goroutines.
 type Tail struct {
-	// Limit is how much is kept, in bytes.
+	// Limit bounds the retained text, in bytes.
 	Limit int
 
 	mu   sync.Mutex
@@ -29,8 +29,8 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is the kept text as valid UTF-8, without the line that was cut; where it
-// is all that there is, "…" stands at the cut.
+// String returns the retained text as valid UTF-8, without a truncated first line. If
+// there is only that line, it begins with "…".
 func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

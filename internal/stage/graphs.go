@@ -15,9 +15,9 @@ type Graph struct {
 	// Plan names a file of compiler/testdata/graphs, without ".yaml".
 	Plan  string
 	Input string
-	// Output is the run's result in JSON, or "" where the run fails.
+	// Output is the run's result in JSON, or "" if the run fails.
 	Output string
-	// Failure is the kind and node of the failure, where it fails.
+	// Failure is the kind and node of the failure, if the run fails.
 	Failure contract.Failure
 	// Nodes has the state of every node at the end.
 	Nodes map[string]contract.NodeState
@@ -69,7 +69,7 @@ func (g Graph) Source(t testing.TB) string {
 	return string(b)
 }
 
-// Check compares how a run of the graph ended with what is known of it.
+// Check compares the end of a run of the graph with the expected one.
 func (g Graph) Check(t testing.TB, output string, failure *contract.Failure, state contract.State) {
 	t.Helper()
 	if g.Output != "" {

@@ -61,8 +61,8 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// Parallel lets a test run beside others, with a Temporal server that no other has
-// meanwhile: hosts share their queues.
+// Parallel lets a test run in parallel with others, on a Temporal server of its own,
+// since hosts share their queues.
 func Parallel(t *testing.T) {
 	t.Helper()
 	t.Parallel()
@@ -96,9 +96,8 @@ func start(t testing.TB) *devserver.Server {
 	return server
 }
 
-// Temporal gives the server of a test, in memory: that of its own, or of the test
-// that it is part of, after [Parallel], or the one that the others share, started at
-// first use.
+// Temporal returns the in-memory server of a test: after [Parallel], that of the test or
+// of its parent, and otherwise the shared one, which is started at first use.
 func Temporal(t testing.TB) *devserver.Server {
 	t.Helper()
 	servers.Lock()
@@ -120,7 +119,7 @@ func Dial(t testing.TB, address, dir string) client.Client {
 	return DialSealed(t, address, dir, payload.Sealing{})
 }
 
-// DialSealed is Dial for a deployment that seals its payloads.
+// DialSealed is like Dial, for a deployment that seals its payloads.
 func DialSealed(t testing.TB, address, dir string, sealing payload.Sealing) client.Client {
 	t.Helper()
 	blobs, done, err := store.OpenBlobs(t.Context(), store.Options{Dir: dir})

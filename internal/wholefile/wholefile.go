@@ -1,5 +1,5 @@
-// Package wholefile reads and writes small files whole: keys, and documents that
-// somebody trusts.
+// Package wholefile reads and atomically writes small files: keys, and documents that
+// are trusted.
 package wholefile
 
 import (
@@ -25,8 +25,8 @@ func Read(path string, most int64) ([]byte, error) {
 	return raw, err
 }
 
-// Create writes a file where there is none, for its owner alone. One that is there is
-// [fs.ErrExist].
+// Create creates a file that only its owner can read. It fails with [fs.ErrExist] if the
+// file exists.
 func Create(file string, raw []byte) error {
 	part, err := write(file, raw)
 	if err != nil {
@@ -38,7 +38,8 @@ func Create(file string, raw []byte) error {
 	return errors.Join(err, os.Remove(part))
 }
 
-// Replace writes a file, for its owner alone; of several processes that do, one wins.
+// Replace creates or replaces a file that only its owner can read. Of concurrent writers,
+// one wins.
 func Replace(file string, raw []byte) error {
 	part, err := write(file, raw)
 	if err != nil {
@@ -50,7 +51,7 @@ func Replace(file string, raw []byte) error {
 	return nil
 }
 
-// write writes what is to be a file beside it, and gives its name.
+// write writes the content to a temporary file beside the target, and returns its name.
 func write(file string, raw []byte) (string, error) {
 	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
 	if err != nil {

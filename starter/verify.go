@@ -12,17 +12,17 @@ import (
 	"chimera.ai/engine/store"
 )
 
-// vouchTime bounds the wait for the log's sequencer, which looks several times
+// sequenceTimeout bounds the wait for the log's sequencer, which polls several times
 // a second.
-const vouchTime = 10 * time.Second
+const sequenceTimeout = 10 * time.Second
 
-// vouch verifies the ledger after a run has ended, as an auditor would: from an
-// export and what dev mode trusts.
-func (p *Program) vouch(ctx context.Context, kept *store.Opened, t runRef, folder string, trusted audit.Trust) error {
-	if kept.Key == nil {
+// verifyLedger verifies the ledger after a run has ended, as an auditor would: from
+// an export and what dev mode trusts.
+func (p *Program) verifyLedger(ctx context.Context, opened *store.Opened, t runRef, folder string, trusted audit.Trust) error {
+	if opened.Key == nil {
 		return nil // another process signs this log
 	}
-	if err := sequenced(ctx, kept); err != nil {
+	if err := sequenced(ctx, opened); err != nil {
 		return unanswered("looking at the ledger: %s", err)
 	}
 	dir, err := os.MkdirTemp("", "chimera-audit-")
@@ -31,7 +31,7 @@ func (p *Program) vouch(ctx context.Context, kept *store.Opened, t runRef, folde
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	export := filepath.Join(dir, "export")
-	if _, err := audit.Export(ctx, kept.Ledger, export); err != nil {
+	if _, err := audit.Export(ctx, opened.Ledger, export); err != nil {
 		return unanswered("exporting the ledger: %s", err)
 	}
 	r, err := audit.Verify(export, trusted, nil)
@@ -47,15 +47,15 @@ func (p *Program) vouch(ctx context.Context, kept *store.Opened, t runRef, folde
 	}
 	p.say("ledger     verified: %s about %s, signed by the log's key, complete and in their order; %s",
 		plural(int(r.Size), "entry"), plural(r.Runs, "run"), ends(r.Open))
-	// An export makes its folder: one for each size of the log, beside the rest of
-	// what dev mode has.
+	// An export creates its folder, so each size of the log has one of its own,
+	// beside the other files of dev mode.
 	out := filepath.Join(folder, fmt.Sprintf("export-%d", r.Size))
 	p.say("           do it yourself: %s && %s", p.command("audit", "export", "--out", out),
 		p.command("audit", "verify", out, "--trust", filepath.Join(folder, trustFile)))
 	return nil
 }
 
-// ends says how many runs have none.
+// ends describes how many runs have not ended.
 func ends(open int) string {
 	switch open {
 	case 0:
@@ -67,13 +67,13 @@ func ends(open int) string {
 }
 
 // sequenced waits until every entry has its place in the log.
-func sequenced(ctx context.Context, kept *store.Opened) error {
-	ctx, cancel := context.WithTimeout(ctx, vouchTime)
+func sequenced(ctx context.Context, opened *store.Opened) error {
+	ctx, cancel := context.WithTimeout(ctx, sequenceTimeout)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		pending, err := kept.Ledger.Pending(ctx, 1)
+		pending, err := opened.Ledger.Pending(ctx, 1)
 		if err != nil || len(pending) == 0 {
 			return err
 		}
