@@ -14,13 +14,12 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// Amount is a compiled expression that gives an amount of money: a number from 0
-// on, or the text of one without sign and exponent ("12.50"). It is exact, so
-// doubles are never calculated with on the way to it. It does not change and is
-// safe for concurrent use.
+// Amount is a compiled expression for an amount of money: a number from 0 on, or
+// the text of one without sign and exponent ("12.50"). It is exact: no step
+// calculates with doubles. An Amount is immutable and safe for concurrent use.
 type Amount struct{ code *code }
 
-// CompileAmount compiles an expression that must give an amount. Its error is an
+// CompileAmount compiles an expression that must return an amount. Its error is an
 // [*Error].
 func CompileAmount(src string, scope Scope) (*Amount, error) {
 	c, bad := compile(src, scope)
@@ -38,10 +37,10 @@ func CompileAmount(src string, scope Scope) (*Amount, error) {
 // Reads reports whether the expression reads that name.
 func (a *Amount) Reads(name string) bool { return slices.Contains(a.code.reads, name) }
 
-// Check proves that the expression cannot fail and gives an amount that is
-// exact, for all values that t allows. It gives the source with the conversions
-// of numbers written out that its conditions need, and what is not proved. The
-// source is to be kept only if there are no problems.
+// Check proves that for all values that t allows the expression cannot fail, and
+// that its amount is exact. It returns the source with the conversions of numbers
+// that its conditions need, and what is not proved. The source is valid only if
+// there are no problems.
 func (a *Amount) Check(t Typing) (source string, problems []Problem) {
 	j := newJudge(a.code, t, newAllowance(t, maxCheck))
 	j.accepts = func(v any) bool {
@@ -58,9 +57,8 @@ func (a *Amount) Check(t Typing) (source string, problems []Problem) {
 	return j.finish()
 }
 
-// Bounds gives amounts that the result never goes below and never above, for all
-// values that t allows; most is nil where none is known. It is for expressions of
-// which Check has no problems.
+// Bounds returns bounds of the result for all values that t allows; most is nil if
+// no upper bound is known. The expression must have passed Check.
 func (a *Amount) Bounds(t Typing) (least, most *big.Rat) {
 	j := newJudge(a.code, t, newAllowance(t, maxCheck))
 	v := j.judge()
@@ -84,7 +82,7 @@ func (a *Amount) Bounds(t Typing) (least, most *big.Rat) {
 	return i.lo, i.hi
 }
 
-// Eval gives the amount as a decimal number without exponent. Its error is an
+// Eval returns the amount as a decimal number without exponent. Its error is an
 // [*Error].
 func (a *Amount) Eval(vars Vars) (json.Number, error) {
 	v, bad := a.code.eval(vars, newBudget(), 0)
@@ -182,16 +180,15 @@ func (j *judge) amount(v known) {
 	j.report(p)
 }
 
-// aside are the operators whose result is a boolean, by which an amount is at
-// most chosen.
+// aside lists the operators with a boolean result, which can only choose an amount.
 var aside = map[string]bool{
 	operators.LogicalAnd: true, operators.LogicalOr: true, operators.LogicalNot: true,
 	operators.Equals: true, operators.NotEquals: true, operators.In: true,
 	operators.Less: true, operators.LessEquals: true, operators.Greater: true, operators.GreaterEquals: true,
 }
 
-// rounded reports where a value on the way to the result is calculated with
-// doubles, which round, or is written with more digits than one holds.
+// rounded reports where a step towards the result calculates with doubles, which
+// round, or a literal has more digits than a double holds.
 func (j *judge) rounded(e ast.Expr) {
 	switch e.Kind() {
 	case ast.LiteralKind:
@@ -251,7 +248,7 @@ func (j *judge) holds(e ast.Expr, f float64) bool {
 	if end >= 0 {
 		text = text[:end]
 	}
-	// What follows may be an operator.
+	// The rest may be an operator.
 	for ; text != ""; text = text[:len(text)-1] {
 		if m := doubleText.FindString(text); m != "" {
 			d, ok := parseDecimal(m)

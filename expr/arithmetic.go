@@ -9,7 +9,7 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// signs are the operators of arithmetic as they are written.
+// signs maps the operators of arithmetic to their text.
 var signs = map[string]string{
 	operators.Add: "+", operators.Subtract: "-", operators.Multiply: "*",
 	operators.Divide: "/", operators.Modulo: "%", operators.Negate: "-",
@@ -21,9 +21,9 @@ type operand struct {
 	known known
 }
 
-// arithmetic judges an operator on numbers: int arithmetic where all operands
-// are ints for certain, else double arithmetic, for which operands that are not
-// doubles for certain are converted.
+// arithmetic judges an operator on numbers: int arithmetic if all operands are
+// certainly ints, else double arithmetic, for which operands that may not be
+// doubles are converted.
 func (j *judge) arithmetic(e ast.Expr, op string, sides ...operand) known {
 	ints, uints := true, true
 	for _, s := range sides {
@@ -51,9 +51,9 @@ func (j *judge) arithmetic(e ast.Expr, op string, sides ...operand) known {
 	return j.fractions(e, op, sides)
 }
 
-// unproved judges arithmetic after a problem with an operand. Where its operands are
-// numbers, if they do not make it fail, it is written as one of ints or of doubles
-// all the same. Text is left alone: double("1") would not fail.
+// unproved judges arithmetic after a problem with an operand. If its operands are
+// numbers whenever it does not fail, it is still written as int or double
+// arithmetic. Text is not converted: double("1") would not fail.
 func (j *judge) unproved(e ast.Expr, op string, sides []operand) known {
 	ints := true
 	for _, s := range sides {
@@ -80,8 +80,8 @@ func (j *judge) unproved(e ast.Expr, op string, sides []operand) known {
 	return known{schema: ofKind[isNumber], notation: asDouble, broken: true}
 }
 
-// settle notes of a division whether it is known to be one of ints or of doubles. In
-// a loop that is judged more than once it has to be each time.
+// settle records whether a division is known to be one of ints or of doubles. In a
+// loop that is judged more than once it must be so each time.
 func (j *judge) settle(e ast.Expr, op string, known bool) {
 	if op != operators.Divide {
 		return
@@ -169,7 +169,7 @@ func (j *judge) fractions(e ast.Expr, op string, sides []operand) known {
 	return known{schema: out.rounded().schema(false), notation: asDouble}
 }
 
-// double notes a node that calculates with doubles or converts to them.
+// double records a node that calculates with doubles or converts to them.
 func (j *judge) double(e ast.Expr) {
 	if j.doubles == nil {
 		j.doubles = map[int64]bool{}
@@ -177,8 +177,8 @@ func (j *judge) double(e ast.Expr) {
 	j.doubles[e.ID()] = true
 }
 
-// divisor demands that a divisor is not 0, and, of doubles, that it is not as
-// near to 0 as it likes.
+// divisor requires that a divisor is not 0, and that a double keeps a distance from
+// 0.
 func (j *judge) divisor(e ast.Expr, s operand, i interval) bool {
 	if !i.holds(zero) {
 		return true
@@ -255,8 +255,8 @@ func (j *judge) extreme(at *location, in interval, p *Problem) {
 	}
 }
 
-// calculate gives an interval that holds all results of an operator, which for
-// a quotient are those of divisors other than 0.
+// calculate returns an interval that contains all results of an operator; for a
+// quotient, those of divisors other than 0.
 func calculate(op string, in []interval, whole bool) interval {
 	a := in[0]
 	switch op {
@@ -317,8 +317,8 @@ func remainder(a, b interval) interval {
 	return out
 }
 
-// corners is the interval of an operator that is monotone in each side: its
-// ends are among the results at the ends, which must be known.
+// corners is the interval of an operator that is monotone in each operand: its ends
+// are among the results at the ends, which must be known.
 func corners(a, b interval, f func(x, y *big.Rat) *big.Rat) interval {
 	if a.lo == nil || a.hi == nil || b.lo == nil || b.hi == nil {
 		return interval{}

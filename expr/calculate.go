@@ -9,9 +9,9 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// Arithmetic is the library's, but for numbers that it cannot hold: a whole
-// number beyond 64 bits is an error, and so is a double that is infinite or no
-// number, where it comes up.
+// Arithmetic is cel-go's, except for numbers that it cannot hold: a whole number
+// beyond 64 bits is an error, and so is a double that is infinite or not a number,
+// where it occurs.
 
 func subtract(m meter, a, b ref.Val) ref.Val {
 	return m.calculate(operators.Subtract, a, b, func(a, b ref.Val) ref.Val {
@@ -72,8 +72,8 @@ func negate(m meter, args []ref.Val) ref.Val {
 	return mismatch("-", args[0])
 }
 
-// calculate applies a binary operator, which gives nil where its operands are
-// not made for it.
+// calculate applies a binary operator, which returns nil if it does not apply to
+// its operands.
 func (m meter) calculate(operator string, a, b ref.Val, apply func(a, b ref.Val) ref.Val) ref.Val {
 	x, y := m.operand(a), m.operand(b)
 	if types.IsError(x) {
@@ -90,7 +90,7 @@ func (m meter) calculate(operator string, a, b ref.Val, apply func(a, b ref.Val)
 	return finite(result)
 }
 
-// operand gives what is calculated with.
+// operand returns the value to calculate with.
 func (m meter) operand(v ref.Val) ref.Val {
 	e, ok := v.(*exact)
 	switch {
@@ -103,7 +103,7 @@ func (m meter) operand(v ref.Val) ref.Val {
 	return e.ConvertToType(types.DoubleType)
 }
 
-// finite lets every value through but a double that is infinite or no number.
+// finite returns any value but a double that is infinite or not a number.
 func finite(v ref.Val) ref.Val {
 	if d, ok := v.(types.Double); ok && (math.IsInf(float64(d), 0) || math.IsNaN(float64(d))) {
 		return types.NewErr("double overflow")
@@ -111,8 +111,8 @@ func finite(v ref.Val) ref.Val {
 	return v
 }
 
-// conversions are the types that a conversion takes, by name of the function,
-// which is that of the type that it gives.
+// conversions maps the name of a conversion, which is its result type, to the types
+// it accepts.
 var conversions = map[string]struct {
 	to    ref.Type
 	takes []ref.Type
@@ -165,7 +165,8 @@ func greaterEquals(m meter, a, b ref.Val) ref.Val {
 	return m.ordered(">=", a, b, func(c types.Int) bool { return c >= 0 })
 }
 
-// ordered compares numbers by value, and what else has an order with its like.
+// ordered compares numbers by value, and other ordered values with those of their
+// type.
 func (m meter) ordered(symbol string, a, b ref.Val, holds func(types.Int) bool) ref.Val {
 	m.number(a, b)
 	if c, ok := compareNumbers(a, b); ok {

@@ -68,7 +68,7 @@ func (j *judge) call(e ast.Expr, n names) known {
 	return broken()
 }
 
-// given is what a function's result is after a problem with its operands.
+// given is the result of a function after a problem with its operands.
 func (j *judge) given(name string) known {
 	out := broken()
 	switch name {
@@ -79,11 +79,11 @@ func (j *judge) given(name string) known {
 	return out
 }
 
-// condition demands a boolean.
+// condition requires a boolean.
 func (j *judge) condition(s operand, why string) bool { return j.demand(s, isBool, why) }
 
-// logic judges && and ||: what stands right is reached only where what stands
-// left does not decide.
+// logic judges && and ||: the right operand is reached only if the left one does
+// not decide.
 func (j *judge) logic(c ast.CallExpr, name string, n names) known {
 	left := operand{c.Args()[0], j.truth(j.expr(c.Args()[0], n))}
 	reached, filled, sign := left.known.yes, left.known.filled, "&&"
@@ -106,13 +106,13 @@ func (j *judge) logic(c ast.CallExpr, name string, n names) known {
 	return out
 }
 
-// way is one way in which a condition gets its value, and what is known then.
+// way is one way in which a condition gets its value, and the facts known then.
 type way struct {
 	facts facts
 	never bool
 }
 
-// oneOf is what is known where one of two ways was taken.
+// oneOf returns the facts known if one of two ways was taken.
 func oneOf(a, b way) facts {
 	switch {
 	case a.never:
@@ -143,7 +143,7 @@ func (j *judge) negation(s operand) known {
 	return out
 }
 
-// ternary judges each side with what the condition says there.
+// ternary judges each branch with the facts of its condition.
 func (j *judge) ternary(c ast.CallExpr, n names) known {
 	args := c.Args()
 	cond := operand{args[0], j.truth(j.expr(args[0], n))}
@@ -237,7 +237,7 @@ func (j *judge) concat(a, b known) known {
 	return ofSchema(textOf(n))
 }
 
-// maxFold is the length of constants that are calculated beforehand, in bytes.
+// maxFold is the largest length of constants that are folded, in bytes.
 const maxFold = 1 << 10
 
 // textOf is the schema of strings of certain lengths.
@@ -250,7 +250,7 @@ func textOf(n interval) *schemas.Schema {
 	return schemas.Make(k)
 }
 
-// counts writes an interval of counts as bounds: none where it says nothing.
+// counts returns an interval of counts as bounds, or none if it says nothing.
 func counts(n interval, most int64) (lo, hi *int) {
 	limit := new(big.Rat).SetInt64(most)
 	if n.lo != nil && n.lo.Sign() > 0 {
@@ -338,7 +338,7 @@ func (j *judge) index(e ast.Expr, of, i operand) known {
 	return known{schema: j.element(of.known.schema, everywhere), notation: inside(of.known.notation)}
 }
 
-// anyProperty is what can stand at any key, as far as that is known.
+// anyProperty is the schema of the values at any key, as far as known.
 func (j *judge) anyProperty(of known) known {
 	return known{schema: anything, notation: inside(of.notation)}
 }

@@ -13,7 +13,7 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// code is one compiled expression. It does not change.
+// code is one compiled expression. It is immutable.
 type code struct {
 	src   string
 	scope Scope
@@ -39,8 +39,7 @@ type step struct {
 // compile compiles one expression.
 func compile(src string, scope Scope) (c *code, bad *Error) {
 	defer func() {
-		// Nothing is known to come here; source of strangers must still not end
-		// the process.
+		// No case is known, but foreign source must not end the process.
 		if r := recover(); r != nil {
 			c, bad = nil, errorf(0, "the expression cannot be compiled: %v", r)
 		}
@@ -80,7 +79,7 @@ func compile(src string, scope Scope) (c *code, bad *Error) {
 		return env.cel.PlanProgram(checked, cel.CustomDecoratorV2(decorate), cel.CostTracking(prices{}), cel.CostLimit(MaxCost))
 	})
 	if i.patterns {
-		// What a program is made of was checked, but for constant patterns.
+		// The parts of a program have been checked, except for constant patterns.
 		if _, err := program(); err != nil {
 			return nil, errorf(0, "%v", err)
 		}
@@ -96,7 +95,7 @@ func (c *code) output() *types.Type {
 	return c.ast.GetType(c.ast.Expr().ID())
 }
 
-// first gives the first of the library's errors, by place, in our words.
+// first returns the first of cel-go's errors, by place, reworded.
 func first(src string, errs *common.Errors, scope Scope) *Error {
 	if errs == nil || len(errs.GetErrors()) == 0 {
 		return nil
@@ -119,16 +118,15 @@ func first(src string, errs *common.Errors, scope Scope) *Error {
 	return bad
 }
 
-// undeclared is the name or function that one of the library's errors says is
-// not there.
+// undeclared is the name or function that an error of cel-go calls undeclared.
 func undeclared(message string) (name string, ok bool) {
 	rest, ok := strings.CutPrefix(message, "undeclared reference to '")
 	name, _, _ = strings.Cut(rest, "'")
 	return name, ok
 }
 
-// unknown is the error about a name or function that is not there. The library
-// gives the place of a call as that of its parenthesis.
+// unknown is the error about a name or function that does not exist. The place of a
+// call in cel-go is that of its parenthesis.
 func unknown(src string, at int, name string, scope Scope) *Error {
 	before := strings.TrimRight(src[:at], " \t\r\n")
 	if !strings.HasPrefix(src[at:], "(") || !strings.HasSuffix(before, name) {

@@ -8,7 +8,7 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// edit puts text into a source.
+// edit inserts text into a source.
 type edit struct {
 	offset int
 	text   string
@@ -16,7 +16,7 @@ type edit struct {
 	closing bool
 }
 
-// convert notes that an operand of arithmetic is to be made a double.
+// convert records that an operand of arithmetic is converted to a double.
 func (j *judge) convert(e ast.Expr, side, sides int, of ast.Expr) {
 	if of.Kind() == ast.LiteralKind {
 		if _, ok := of.AsLiteral().(types.Double); ok {
@@ -92,7 +92,7 @@ type token struct {
 	text string
 }
 
-// tokenize takes a source apart, without white space and comments.
+// tokenize splits a source into tokens, without white space and comments.
 func tokenize(s string) *tokens {
 	var out tokens
 	for i := 0; i < len(s); {
@@ -203,8 +203,8 @@ func (t tokens) level(i int) int {
 	return 0
 }
 
-// unary reports whether the minus at token i has one operand: nothing that can
-// be an operand ends before it.
+// unary reports whether the minus at token i has one operand: no operand ends
+// before it.
 func (t tokens) unary(i int) bool {
 	if i == 0 {
 		return true

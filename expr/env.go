@@ -38,8 +38,8 @@ func environmentOf(s Scope) (*environment, error) {
 	return environments[s]()
 }
 
-// zoned are the functions of timestamps that take a time zone by name: what they
-// give depends on the machine's time zone database.
+// zoned lists the functions of timestamps that take a time zone by name, whose
+// results depend on the machine's time zone database.
 var zoned = map[string]string{
 	overloads.TimeGetFullYear:     overloads.TimestampToYearWithTz,
 	overloads.TimeGetMonth:        overloads.TimestampToMonthWithTz,
@@ -68,7 +68,8 @@ func newEnvironment(s Scope) (*environment, error) {
 		cel.CustomTypeAdapter(adapter{base}),
 		cel.CustomTypeProvider(base),
 		cel.StdLib(cel.StdLibSubset(subset)),
-		// Pinned, for what expressions mean must not follow the library's versions.
+		// Pinned, since the meaning of expressions must not depend on the version of
+		// cel-go.
 		cel.OptionalTypes(cel.OptionalTypesVersion(4)),
 		cel.Macros(macros()...),
 	}
@@ -80,8 +81,8 @@ func newEnvironment(s Scope) (*environment, error) {
 	if e.cel, err = cel.NewCustomEnv(opts...); err != nil {
 		return nil, fmt.Errorf("build expression environment: %w", err)
 	}
-	// The library's environment parses with another parser of its own, which is
-	// eight times slower than this one, and keeps what it learned for ever.
+	// The environment's own parser is eight times slower than this one, and
+	// never releases its caches.
 	e.parser, err = parser.NewParser(
 		parser.EnablePrattParser(true),
 		parser.EnableOptionalSyntax(true),
@@ -112,7 +113,7 @@ func newEnvironment(s Scope) (*environment, error) {
 	return e, nil
 }
 
-// macros are the standard ones, with a guard around what they walk.
+// macros are the standard ones, with a guard around the list they iterate over.
 func macros() []cel.Macro {
 	guard := func(expand cel.MacroFactory) cel.MacroFactory {
 		return func(f cel.MacroExprFactory, target ast.Expr, args []ast.Expr) (ast.Expr, *cel.Error) {
@@ -139,7 +140,7 @@ func init() {
 	types.LabelErrNode(noPlace, types.Int(math.MaxInt64).ConvertToType(types.TimestampType))
 }
 
-// noPlace is the number of no node.
+// noPlace is not the number of any node.
 const noPlace = -1
 
 // Functions lists the names of all functions and macros, sorted.

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Error is what is wrong with an expression, or with its evaluation.
+// Error is an error in an expression, or in its evaluation.
 type Error struct {
 	// Offset counts bytes in the expression's text. It is 0 where the place is
 	// not known.
@@ -14,15 +14,14 @@ type Error struct {
 	// Message is one line.
 	Message string
 	// Unknown is the name that the expression reads, or with Call the function
-	// that it calls, where what is wrong is that it is not there.
+	// that it calls, if that does not exist.
 	Unknown string
 	Call    bool
 }
 
 func (e *Error) Error() string { return e.Message }
 
-// TemplateError is what is wrong with one string of a template, or with its
-// evaluation.
+// TemplateError is an error in one string of a template, or in its evaluation.
 type TemplateError struct {
 	// Path holds the map keys (string) and list indexes (int) that lead to the string.
 	Path []any
@@ -54,7 +53,7 @@ func (e TemplateError) Error() string {
 	return clip(sb.String(), 200) + ": " + e.Message
 }
 
-// clip cuts s to about n bytes at a rune's border, and makes it one line.
+// clip cuts s to about n bytes at a rune boundary, and puts it on one line.
 func clip(s string, n int) string {
 	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\n", " "), "\uFFFD")
 	if len(s) <= n {

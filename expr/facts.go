@@ -7,11 +7,11 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// facts say of names what schema their values satisfy besides. A name that is
-// not there can be anything.
+// facts maps names to schemas that their values satisfy in addition. A name without
+// an entry can be anything.
 type facts map[string]*schemas.Schema
 
-// fact says that the value at a place is one of s.
+// fact returns the fact that the value at a place is one of s.
 func fact(at *location, s *schemas.Schema) facts {
 	if at == nil {
 		return nil
@@ -19,7 +19,7 @@ func fact(at *location, s *schemas.Schema) facts {
 	return facts{at.name: at.of(s)}
 }
 
-// and is what is known where both hold.
+// and returns the facts known if both hold.
 func (f facts) and(g facts) facts {
 	switch {
 	case len(f) == 0:
@@ -37,7 +37,7 @@ func (f facts) and(g facts) facts {
 	return out
 }
 
-// or is what is known where one of them holds.
+// or returns the facts known if one of them holds.
 func (f facts) or(g facts) facts {
 	out := facts{}
 	for name, s := range f {
@@ -58,8 +58,8 @@ func (f facts) without(name string) facts {
 	return out
 }
 
-// names are what is known of the names at a place of an expression, each once.
-// They are few, so that a list is smaller than a map.
+// names holds what is known about each name at a place of an expression. They are
+// few, so a list is smaller than a map.
 type names []named
 
 type named struct {
@@ -67,7 +67,7 @@ type named struct {
 	known
 }
 
-// of is what is known of a name, or false where it is not there.
+// of returns what is known about a name, or false if it does not exist.
 func (n names) of(name string) (known, bool) {
 	for i := range n {
 		if n[i].name == name {
@@ -77,8 +77,8 @@ func (n names) of(name string) (known, bool) {
 	return known{}, false
 }
 
-// set changes what is known of a name, or adds one. It gives the list that
-// append would.
+// set changes what is known about a name, or adds one. Like append, it returns the
+// list.
 func (n names) set(name string, v known) names {
 	for i := range n {
 		if n[i].name == name {
@@ -96,7 +96,7 @@ func (n names) with(name string, v known) names {
 	return slices.Clone(n).set(name, v)
 }
 
-// fill notes that the optional value of a name holds one.
+// fill records that the optional value of a name holds a value.
 func (n names) fill(name string) names {
 	v, ok := n.of(name)
 	if !ok || v.form != formOptional {
@@ -121,8 +121,7 @@ func (n names) learn(j *judge, f facts) names {
 	return out
 }
 
-// impossible reports whether it is proved that no values are what was learned
-// of them.
+// impossible reports whether it is proved that no values satisfy the facts.
 func (n names) impossible(j *judge, f facts) bool {
 	for _, name := range slices.Sorted(maps.Keys(f)) {
 		if v, ok := n.of(name); ok && v.form == formJSON && j.never(v.schema) {
@@ -132,7 +131,7 @@ func (n names) impossible(j *judge, f facts) bool {
 	return false
 }
 
-// relate hands on facts between value and the output of which it is a port.
+// relate propagates facts between value and the output of which it is a port.
 func (n names) relate(j *judge, f facts) {
 	value, hasValue := n.of(nameValue)
 	output, hasOutput := n.of(nameOutput)

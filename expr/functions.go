@@ -16,7 +16,8 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// functionList guards what a comprehension walks. No source can write its name.
+// functionList guards the operand of a comprehension. No source can contain its
+// name.
 const functionList = "@list"
 
 // functionDecimal moves the point of a whole number to the left: decimal(1250, 2)

@@ -11,8 +11,8 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// inspector walks a checked expression: which names it reads, how many steps it
-// may take, and what it must not do.
+// inspector walks a checked expression, to find which names it reads, how many
+// steps it may take, and what it must not do.
 type inspector struct {
 	ast   *ast.AST
 	src   string

@@ -8,8 +8,8 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// interval holds numbers from lo to hi; nil is no bound. An open end does not
-// belong to it. An empty interval holds none.
+// interval contains the numbers from lo to hi; nil means no bound. An open end does
+// not belong to it. An empty interval contains none.
 type interval struct {
 	lo, hi         *big.Rat
 	loOpen, hiOpen bool

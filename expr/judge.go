@@ -117,7 +117,7 @@ func (j *judge) truth(k known) known {
 
 var exactTrue, exactFalse = exactly(true), exactly(false)
 
-// demand reports an operand that is not proved to be JSON of certain kinds.
+// demand reports an operand that is not proved to be JSON of the given kinds.
 func (j *judge) demand(s operand, want kinds, why string) bool {
 	if s.known.broken {
 		return false
@@ -261,8 +261,8 @@ func withKey(key string) *schemas.Schema {
 	return schemas.Make(schemas.Keywords{Types: []string{"object"}, Required: []string{key}})
 }
 
-// missing reports that a key may be missing. It gives false if there is no
-// going on.
+// missing reports that a key may be missing. Its result is false if evaluation must
+// stop.
 func (j *judge) missing(of known, key string, offset int) bool {
 	have := j.refined(of.schema)
 	if have == 0 {
@@ -301,7 +301,8 @@ func (j *judge) missing(of known, key string, offset int) bool {
 			p.Message = field + " may be missing: " + strconv.Quote(clip(key, 60)) + " is not in `properties`"
 			if near := nearest(key, keys); near != "" {
 				p.Hint = "did you mean " + near + "? Else: " + p.Hint
-				// Where nothing says what it holds, all else follows from the slip.
+				// If nothing is known about its contents, all further problems follow from this
+				// one.
 				goOn = j.kinds(j.property(of.schema, key)) != isAny
 			}
 		}
@@ -415,7 +416,7 @@ func (j *judge) has(of known, key string, e ast.Expr) known {
 	return out
 }
 
-// notList demands what can be asked for a key: anything but a list.
+// notList requires a value that has keys: anything but a list.
 func (j *judge) notList(of known, key string, offset int) bool {
 	if of.broken {
 		return false

@@ -32,7 +32,7 @@ func (c *mapping) Exec(frame *interpreter.ExecutionFrame) (v ref.Val) {
 		if r == nil {
 			return
 		}
-		// A value without a hash; all else is not for here.
+		// This is a value without a hash; other values are not handled here.
 		err, _ := r.(error)
 		var of runtime.Error
 		if !errors.As(err, &of) {

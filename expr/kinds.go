@@ -114,7 +114,7 @@ func kindOfName(name string) kinds {
 	return isAny
 }
 
-// fuel bounds one walk over a schema.
+// fuel bounds a walk over a schema.
 const fuel = 300
 
 // kinds gives kinds of which all values of s are, as far as its text shows

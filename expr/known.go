@@ -9,7 +9,7 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// form says what kind of CEL value is known of. Only formJSON has a schema.
+// form is the kind of CEL value that is known. Only formJSON has a schema.
 type form int
 
 const (
@@ -21,7 +21,7 @@ const (
 	formType
 	// formList is a list of what is not JSON, such as optional values.
 	formList
-	// formMixed can be of several forms; nothing can be done with it.
+	// formMixed can have several forms, and supports no operations.
 	formMixed
 )
 
@@ -39,20 +39,20 @@ const (
 	anyNotation
 )
 
-// known is what is known of the value of an expression.
+// known is what is known about the value of an expression.
 type known struct {
 	form     form
 	schema   *schemas.Schema
 	notation notation
-	// inner is what an optional value holds; full and none say that it surely
-	// holds it, or surely not.
+	// inner is the contents of an optional value; full and none report that it
+	// certainly has contents, or certainly not.
 	inner      *known
 	full, none bool
 	// items are those of a formList; whole lists have them all.
 	items []known
 	// at is the place that the value is selected from, if it is.
 	at *location
-	// yes and no are what else is known where the value is true, or false.
+	// yes and no are the facts known if the value is true, or false.
 	yes, no facts
 	// filled is the name that surely holds an optional value where this is true.
 	filled string
@@ -60,7 +60,8 @@ type known struct {
 	// which it is the value, or one of the values.
 	local bool
 	from  *location
-	// broken: a problem with it has been reported, and no more are wanted.
+	// broken reports that a problem with it has been reported, so that further
+	// ones are suppressed.
 	broken bool
 }
 
@@ -100,7 +101,7 @@ func (k known) text() (string, bool) {
 	return s, ok
 }
 
-// union is what is known of a value that is one of two.
+// union returns what is known about a value that is one of two.
 func union(a, b known) known {
 	if a.broken || b.broken {
 		return broken()
@@ -182,8 +183,7 @@ type location struct {
 
 const everywhere = -1
 
-// maxPrefix is the number of a list's first items about which something is
-// said one by one.
+// maxPrefix is the number of a list's first items that are described individually.
 const maxPrefix = 32
 
 func (p *location) key(key string) *location {
@@ -251,8 +251,8 @@ func (p *location) of(s *schemas.Schema) *schemas.Schema {
 	return s
 }
 
-// within notes for a problem which values of the name bring it up: those that
-// have one of bad at the place.
+// within records which values of the name cause a problem: those that have one of
+// bad at the place.
 func (p *location) within(j *judge, bad *schemas.Schema, problem *Problem) {
 	for range maxLift {
 		name, _ := j.here.of(p.name)
@@ -270,7 +270,7 @@ func (p *location) within(j *judge, bad *schemas.Schema, problem *Problem) {
 	}
 }
 
-// maxLift is how many loops a witness is looked for through.
+// maxLift is the number of loops through which a witness is searched.
 const maxLift = 8
 
 // literalOf writes a rational number that has a finite decimal form.

@@ -8,7 +8,7 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// list judges a list that is written out.
+// list judges a list literal.
 func (j *judge) list(e ast.Expr, n names) known {
 	l := e.AsList()
 	optional := map[int32]bool{}
@@ -86,7 +86,7 @@ func constants(items []known) ([]any, bool) {
 	return out, true
 }
 
-// object judges a map that is written out.
+// object judges a map literal.
 func (j *judge) object(e ast.Expr, n names) known {
 	k := schemas.Keywords{Types: []string{"object"}, Properties: map[string]*schemas.Schema{}, Rest: nothing}
 	out := known{}

@@ -8,7 +8,7 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// loop is what a macro was, before it became a comprehension.
+// loop is a macro, recovered from its comprehension.
 type loop struct {
 	macro string
 	// over is what is walked, or what is bound to the variable of a macro "bind".
@@ -18,7 +18,7 @@ type loop struct {
 	test, result ast.Expr
 }
 
-// Macros are known again by the shape that they give a comprehension.
+// Macros are recognized by the shape of their comprehension.
 const (
 	macroAll     = "all"
 	macroExists  = "exists"
@@ -28,7 +28,7 @@ const (
 	macroBind = "bind"
 )
 
-// macroOf reads a comprehension back.
+// macroOf recovers the macro of a comprehension.
 func macroOf(c ast.ComprehensionExpr) (loop, bool) {
 	l := loop{over: c.IterRange(), name: c.IterVar()}
 	step := c.LoopStep()
@@ -166,7 +166,7 @@ func (j *judge) comprehension(e ast.Expr, n names) known {
 func (j *judge) bind(l loop, v known, n names) known {
 	inner := n.with(l.name, v)
 	if v.at != nil && v.form == formJSON {
-		// What is learned of the value stays with the name.
+		// Facts about the value stay with the name.
 		inner.set(l.name, known{schema: v.schema, notation: v.notation, at: &location{name: l.name}, local: true, from: v.at})
 	}
 	if v.form != formJSON {

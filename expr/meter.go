@@ -135,8 +135,8 @@ func (c *infixCall) Eval(vars interpreter.Activation) ref.Val {
 // meter charges work to the evaluation that a frame belongs to.
 type meter struct{ frame *interpreter.ExecutionFrame }
 
-// charge counts n steps. Past the limit it panics, with what the library's
-// evaluation recovers from.
+// charge counts n steps. Past the limit it panics with a value from which cel-go's
+// evaluation recovers.
 func (m meter) charge(n int) {
 	if t := m.frame.CostTracker(); t != nil {
 		t.EvalZeroArity(nil, 0, work{}, types.Int(n))
@@ -180,7 +180,7 @@ func (prices) CallCost(_, overload string, args []ref.Val, result ref.Val) *uint
 	return &n
 }
 
-// mismatch is the error of a call with arguments that it is not made for.
+// mismatch is the error of a call with arguments of wrong types.
 func mismatch(name string, args ...ref.Val) ref.Val {
 	list := ""
 	for i, arg := range args {
@@ -192,7 +192,7 @@ func mismatch(name string, args ...ref.Val) ref.Val {
 	return types.NewErr("no such overload: %s(%s)", name, list)
 }
 
-// walkable lets lists through to a comprehension.
+// walkable returns lists, and refuses other operands of a comprehension.
 func walkable(_ meter, args []ref.Val) ref.Val {
 	switch args[0].(type) {
 	case traits.Lister:

@@ -47,8 +47,7 @@ func (p *Program) EvalBool(vars Vars) (bool, error) {
 // eval evaluates an expression to decoded JSON that stands at a depth.
 func (c *code) eval(vars Vars, b *budget, depth int) (v any, bad *Error) {
 	defer func() {
-		// Nothing is known to come here; an evaluation must still not end the
-		// process.
+		// No case is known, but an evaluation must not end the process.
 		if r := recover(); r != nil {
 			v, bad = nil, errorf(0, "the expression cannot be evaluated: %v", r)
 		}

@@ -68,7 +68,8 @@ func (j *judge) equals(a, b operand) (yes, no facts) {
 	return yes.and(fact(a.known.at, s)), no.and(fact(a.known.at, not(s)))
 }
 
-// sized gives what is known where the size of a place is a number, and where not.
+// sized returns the facts known if the size of a place is a number, and if it is
+// not.
 func (j *judge) sized(a operand, n *big.Rat) (yes, no facts) {
 	yes = j.bounded(a, interval{lo: n, hi: n})
 	switch in := j.numbers(a.known.schema); {

@@ -150,7 +150,7 @@ func keysOf(s *schemas.Schema) []string {
 	return slices.Compact(keys)
 }
 
-// nearest gives the name that is almost the one that was written, or "".
+// nearest returns the name most similar to the one written, or "".
 func nearest(name string, of []string) string {
 	best, least := "", max(1, len(name)/3)+1
 	for _, other := range of {

@@ -117,7 +117,7 @@ func intRule(j *judge, e ast.Expr, s []operand) known {
 	case formTimestamp, formDuration:
 		return ofSchema(int64s.schema(true))
 	}
-	// The ends are kept clear of: the double next to 2^63 is not below it.
+	// The ends are excluded: the double next to 2^63 is not below it.
 	safe := interval{lo: minInt64, hi: maxInt64}
 	if !j.only(s[0].known.schema, isWhole|isText) || s[0].known.notation != byValue {
 		safe = between(-1<<62, 1<<62)

@@ -11,7 +11,7 @@ type segment struct {
 	offset int
 }
 
-// scan takes a string apart at its "${…}". Texts next to each other are one.
+// scan splits a string at its "${…}". Adjacent texts are joined.
 func scan(s string) ([]segment, *Error) {
 	if !strings.Contains(s, "${") {
 		if s == "" {

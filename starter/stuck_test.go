@@ -184,7 +184,7 @@ func testTaskFails(t *testing.T, sealing payload.Sealing, cause string) {
 
 	_, said, code := cli("cancel", "early")
 	require.Equal(t, exitDone, code)
-	require.Contains(t, said, "has no effect yet")
+	require.Contains(t, said, "without effect so far")
 	require.Contains(t, said, cause)
 	require.Contains(t, said, "chimera terminate early")
 

@@ -13,9 +13,8 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-// slack is how much later than a statement something may stand in the log that
-// was judged before it: whoever wrote it down had read the statements that were
-// there.
+// slack is how long after a statement the log may have an entry that was decided
+// before it, because its writer had read the earlier statements.
 const slack = time.Minute
 
 // statement is an entry with a statement of admins.
@@ -24,7 +23,7 @@ type statement struct {
 	raw []byte
 }
 
-// since is what was stated, from an entry on.
+// since is what was stated, from which entry on.
 type since[T any] struct {
 	claim
 	what T
@@ -36,14 +35,14 @@ type tenure struct {
 	to   *claim
 }
 
-// past is what statements have said over time, as far as entries are judged by
-// their own time. The state at the end is the trust package's.
+// past is the history of statements, as far as entries are judged by their own
+// time. Package trust has the state at the end.
 type past struct {
 	// witnesses are the sets of witnesses in order, the bootstrap's first.
 	witnesses []trust.Witnesses
 	// rotated has the instants at which the log got its second and later keys.
 	rotated []ledger.Time
-	// keys are those that may start runs for an agent.
+	// keys are the keys that may start runs for an agent.
 	keys map[string][]since[[]string]
 	// publishers and signers are by their ids, which are never used again.
 	publishers, signers map[string]tenure
@@ -51,7 +50,7 @@ type past struct {
 	tools               map[string][]since[*trust.TrustTool]
 }
 
-// remember takes the acts of a statement that is verified.
+// remember records the acts of a verified statement.
 func (p *past) remember(at claim, acts trust.Acts) {
 	end := func(of map[string]tenure, id string) {
 		t := of[id]
@@ -85,9 +84,9 @@ func (p *past) remember(at claim, acts trust.Acts) {
 	}
 }
 
-// held returns what statements may have said when an entry was stated: the last one
-// before it, and those that were replaced so shortly before that whoever wrote the
-// entry need not have seen it.
+// held returns the statements that may have applied when an entry was stated: the
+// last one before it, and those replaced so shortly before that the writer of the
+// entry may not have seen it.
 func held[T any](list []since[T], x claim) (out []T) {
 	for i, s := range list {
 		if s.index < x.index && (i+1 == len(list) || !x.after(list[i+1].claim)) {
@@ -97,8 +96,8 @@ func held[T any](list []since[T], x claim) (out []T) {
 	return out
 }
 
-// during returns the keys that could start runs for an agent when an entry was stated,
-// or at any time before it where an older start goes on.
+// during returns the keys that could start runs for an agent when an entry was
+// stated, or at any time before if it continues an older start.
 func (p *past) during(x start) []string {
 	var out []string
 	list := p.keys[x.run.Agent]
@@ -116,9 +115,9 @@ func (p *past) during(x start) []string {
 	return slices.Compact(out)
 }
 
-// authority holds the admins' statements against the bootstrap of the trust file,
-// and what they own against them: signers, agents, trusted tools, budgets, the
-// authors of plans, and who has started runs. It gives who must have signed the
+// authority verifies the admins' statements from the bootstrap of the trust file,
+// and checks what depends on them: signers, agents, trusted tools, budgets, the
+// authors of plans, and the starters of runs. It returns who must have signed the
 // checkpoint.
 func (v *verifier) authority() authority {
 	b := v.trust.Bootstrap
@@ -177,8 +176,8 @@ func (v *verifier) authority() authority {
 
 // authority is who must have signed a checkpoint.
 type authority struct {
-	// keys are the log's, the one that signs now last, and rotated since when it
-	// has each after the first.
+	// keys are the log's keys, the current one last, and rotated since when it
+	// has each but the first.
 	keys    []string
 	rotated []ledger.Time
 	// sets of witnesses must each have cosigned, as many as their quorum.
@@ -197,15 +196,15 @@ func (v *verifier) signing(state trust.State, told *past) authority {
 		out.keys = []string{v.trust.Log}
 	}
 	mine := trust.Witnesses{Keys: v.trust.Witnesses, Quorum: v.trust.Quorum}
-	// A set that the admins have stated is replaced by the one that they have stated
-	// last. The auditor's own is asked for beside that.
+	// The last set that the admins have stated replaces the earlier ones. The
+	// auditor's own set is required in addition.
 	if !slices.ContainsFunc(told.witnesses, func(w trust.Witnesses) bool { return w.Quorum == mine.Quorum && slices.Equal(w.Keys, mine.Keys) }) {
 		out.sets = append(out.sets, mine)
 	}
 	return out
 }
 
-// owned holds the rows that statements own against them.
+// owned compares the rows that depend on statements with them.
 func (v *verifier) owned(state trust.State) {
 	ctx, have := context.Background(), rows{v.model}
 	check := func(_ any, err error) {
@@ -229,8 +228,9 @@ func (v *verifier) owned(state trust.State) {
 	}
 }
 
-// rows holds every limit of a budget and every standing of a tool against what was
-// stated when they were written: that the last is right says nothing of those before.
+// rows compares every limit of a budget and every trust state of a tool with what
+// was stated when it was written: a correct last one says nothing about those
+// before.
 func (v *verifier) rows(told *past) {
 	for _, x := range v.limits {
 		d := x.data
@@ -242,7 +242,7 @@ func (v *verifier) rows(told *past) {
 	for _, x := range v.trusted {
 		d := x.data
 		said := held(told.tools[d.ToolID], x.claim)
-		// One that was just imported waits, whatever was stated of it.
+		// A tool that was just imported waits, whatever was stated about it.
 		waits := d.Status != "allow_auto" && (x.imported || len(said) == 0)
 		if d.Status != "block" && !waits && !slices.ContainsFunc(said, func(t *trust.TrustTool) bool { return t.Status == d.Status }) {
 			v.problem(BadAuthority, x.index, "the tool %s became %s, which the admins had not stated then", d.ToolID, d.Status)
@@ -250,7 +250,7 @@ func (v *verifier) rows(told *past) {
 	}
 }
 
-// plans holds the author's signature of every published plan. An author who was
+// plans verifies the author's signature of every published plan. An author who was
 // revoked later was one then.
 func (v *verifier) plans(state trust.State, told *past) {
 	for _, x := range v.published {
@@ -266,7 +266,7 @@ func (v *verifier) plans(state trust.State, told *past) {
 			v.problem(BadAuthority, x.index, "%s", err)
 			continue
 		}
-		// Whoever publishes reads first whether the author may.
+		// Publishing first reads whether the author may publish.
 		switch t := told.publishers[p.Author]; {
 		case x.index < t.from.index:
 			v.problem(BadAuthority, x.index, "the plan %s was published by %s, whom the admins had not stated yet", x.what, p.Author)
@@ -276,8 +276,8 @@ func (v *verifier) plans(state trust.State, told *past) {
 	}
 }
 
-// grants holds the start grants of runs: each is for just that run, and was signed
-// by a key that could act for the agent then.
+// grants verifies the start grants of runs: each is for just that run, and was
+// signed by a key that could act for the agent then.
 func (v *verifier) grants(state trust.State, told *past) {
 	for _, x := range v.opened {
 		r := x.run
@@ -306,7 +306,8 @@ func (v *verifier) grants(state trust.State, told *past) {
 	}
 }
 
-// namesGrant holds the digest under which a start grant is used up against the grant.
+// namesGrant compares the digest under which a start grant is used up with the
+// grant.
 func namesGrant(r ledger.Run) error {
 	digest, err := trust.GrantDigest(r.Grant)
 	if err == nil && digest != r.GrantDigest {
@@ -315,7 +316,7 @@ func namesGrant(r ledger.Run) error {
 	return err
 }
 
-// approvals holds those that count against their signers at that time.
+// approvals checks those that count against the signers at that time.
 func (v *verifier) approvals(state trust.State, told *past) {
 	for _, x := range v.accepted {
 		a, ok := v.model.Approvals[x.what]

@@ -16,8 +16,8 @@ const EventsFile = "events.jsonl"
 // ErrRange reports a range that the log does not have.
 var ErrRange = errors.New("range")
 
-// Fed tells what an export of events holds: the entries from index From to before
-// Next, with which the next export begins.
+// Fed says what an export of events contains: the entries from index From to before
+// Next, where the next export begins.
 type Fed struct {
 	Events int64 `json:"events"`
 	From   int64 `json:"from"`
@@ -26,10 +26,9 @@ type Fed struct {
 	Size int64 `json:"size"`
 }
 
-// ExportEvents writes the entries from an index to before another, or to the
-// latest checkpoint where to is negative, as events into a new folder, which
-// appears once it is complete. The error is ErrRange where the log does not have
-// that many.
+// ExportEvents writes the entries from an index to before another, or to the latest
+// checkpoint if to is negative, as events into a new folder, which appears once it
+// is complete. The error is ErrRange if the log does not have so many.
 func ExportEvents(ctx context.Context, log ledger.Log, dir string, from, to int64) (Fed, error) {
 	x := Fed{From: from, Next: from}
 	err := folder(dir, func(temporary string) error { return x.write(ctx, log, temporary, to) })
@@ -89,7 +88,7 @@ func (x *Fed) write(ctx context.Context, log ledger.Log, dir string, to int64) (
 	return nil
 }
 
-// eventOf writes an entry as an event.
+// eventOf returns an entry as an event.
 func eventOf(ctx context.Context, log ledger.Log, r ledger.Record) ([]byte, error) {
 	e, err := ledger.DecodeEntry(r.Bytes)
 	if err != nil {
@@ -104,8 +103,8 @@ func eventOf(ctx context.Context, log ledger.Log, r ledger.Record) ([]byte, erro
 	return json.Marshal(cloudEvent(e, r, told))
 }
 
-// termsOf returns the terms of closed sets that a body says, as far as it is there
-// and can be read by everybody.
+// termsOf returns the terms of closed sets in a body, if it exists and everybody
+// can read it.
 func termsOf(ctx context.Context, log ledger.Log, e *ledger.Entry) (terms, error) {
 	raw, err := log.Stored(ctx, e.Body)
 	if errors.Is(err, ledger.ErrGone) {
@@ -143,7 +142,7 @@ func termsOf(ctx context.Context, log ledger.Log, e *ledger.Entry) (terms, error
 	return t, nil
 }
 
-// term lets a term pass, and no prose.
+// term returns s if it is a term, and not prose.
 func term(s string) string {
 	if len(s) > 200 {
 		return ""

@@ -41,8 +41,8 @@ func (v *verifier) evidence(dir string) (end func() error, err error) {
 	}, nil
 }
 
-// packet takes the packet behind an entry whose body is there for everybody to
-// read: then the packet is there too.
+// packet takes the packet of an entry whose body everybody can read: then the
+// packet must exist too.
 func (v *verifier) packet(index int64, digest string) {
 	if v.packets != nil {
 		p, err := v.packets.peek()

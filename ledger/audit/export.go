@@ -91,15 +91,15 @@ func folder(dir string, fill func(temporary string) error) (err error) {
 	return os.Rename(temporary, dir)
 }
 
-// settles is how often an export looks for the entry that says why bodies are
-// missing, settlePause apart: the sequencer is as quick.
+// settles is how often an export looks for the entry that explains missing bodies,
+// settlePause apart: the sequencer is about as quick.
 const (
 	settles     = 25
 	settlePause = 200 * time.Millisecond
 )
 
-// copy writes entries and bodies up to a checkpoint, and gives that. Bodies may
-// be pruned meanwhile; then it goes on to a checkpoint that says so.
+// copy writes entries and bodies up to a checkpoint, and returns it. If bodies are
+// pruned meanwhile, it continues to a checkpoint whose entries say so.
 func (x *Exported) copy(ctx context.Context, log ledger.Log, dir string) (_ []byte, c ledger.Checkpoint, err error) {
 	bodies, err := create(filepath.Join(dir, BodiesFile))
 	if err != nil {
@@ -121,7 +121,7 @@ func (x *Exported) copy(ctx context.Context, log ledger.Log, dir string) (_ []by
 		if err != nil {
 			return nil, c, err
 		}
-		// Whoever exports need not have the log's key: verifying is the auditor's.
+		// Exporting does not need the log's key: the auditor verifies.
 		if c, err = ledger.ParseCheckpoint(checkpoint); err != nil {
 			return nil, c, err
 		}
@@ -133,8 +133,8 @@ func (x *Exported) copy(ctx context.Context, log ledger.Log, dir string) (_ []by
 			return nil, c, err
 		}
 		if tries == settles/5 {
-			// Bodies are gone since the witnesses have looked: only the latest checkpoint
-			// has the entry that says so.
+			// Bodies were removed after the witnesses looked: only the latest checkpoint has
+			// the entry that says so.
 			log = unwitnessed(log)
 		}
 		if len(x.lost.unexplained()) == 0 || tries == settles {
@@ -212,9 +212,8 @@ func (x *Exported) body(ctx context.Context, log ledger.Log, r ledger.Record, to
 	return evidence.line(packet)
 }
 
-// stored returns the body of an entry as it is stored, and the evidence packet
-// behind it, if everybody can read that: nil where it is not there, which the
-// verifier tells.
+// stored returns the stored body of an entry, and its evidence packet if everybody
+// can read the body: nil if missing, which the verifier reports.
 func stored(ctx context.Context, log ledger.Log, e *ledger.Entry) (raw, packet []byte, err error) {
 	raw, err = log.Stored(ctx, e.Body)
 	digest := e.Ref(ledger.EvidenceRef)
@@ -223,7 +222,7 @@ func stored(ctx context.Context, log ledger.Log, e *ledger.Entry) (raw, packet [
 	}
 	p, err := log.Packet(ctx, digest)
 	if errors.Is(err, ledger.ErrNotFound) {
-		// They go together: now the body may be gone too.
+		// They are removed together: the body may be gone by now too.
 		raw, err = log.Stored(ctx, e.Body)
 		return raw, nil, err
 	}
@@ -342,8 +341,8 @@ var errNoFile = errors.New("is not a file")
 
 var errLong = errors.New("a line is too long")
 
-// next returns the next line without its end; io.EOF behind the last. A last line
-// without an end is an error, for something is missing.
+// next returns the next line without its end, or io.EOF after the last. A last line
+// without an end is an error, since something is missing.
 func (s *source) next() ([]byte, error) {
 	var line []byte
 	for {

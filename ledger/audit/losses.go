@@ -8,7 +8,7 @@ import (
 	"chimera.ai/engine/ledger"
 )
 
-// losses holds the missing bodies, and what the log says about them.
+// losses records the missing bodies, and what the log says about them.
 type losses struct {
 	of map[ledger.Class]*lost
 }
@@ -16,15 +16,15 @@ type losses struct {
 // lost are those of a class.
 type lost struct {
 	n int64
-	// stated is how many acts of pruning have taken, n at most.
+	// stated is how many bodies acts of pruning have removed, at most n.
 	stated int64
-	// open are those that no act has taken yet, and first the earliest instant at
-	// which one of them was stated, in milliseconds.
+	// open are those that no act explains yet, and first is the earliest
+	// instant at which one of them was stated, in milliseconds.
 	open  []loss
 	first int64
 }
 
-// loss is a body that is not there.
+// loss is a missing body.
 type loss struct {
 	index, at int64
 	chain     string
@@ -34,7 +34,7 @@ type loss struct {
 
 func newLosses() losses { return losses{map[ledger.Class]*lost{}} }
 
-// lose counts a body that is not there. chain is the name that the reader keeps.
+// lose counts a missing body. chain is the name that the reader keeps.
 func (l losses) lose(index int64, e *ledger.Entry, chain string) {
 	c := l.of[e.Class]
 	if c == nil {
@@ -49,15 +49,16 @@ func (l losses) lose(index int64, e *ledger.Entry, chain string) {
 	c.open = append(c.open, loss{index: index, at: at, chain: chain})
 }
 
-// act takes an act of pruning, whose entry has that index. It explains what stands
-// before it in the log, was stated before its instant, and was under no legal hold;
-// nothing else was there to be pruned.
+// act handles an act of pruning, whose entry has that index. It explains bodies of
+// entries before it in the log that were stated before its instant and were not
+// under legal hold; nothing else could be pruned.
 func (l losses) act(index int64, p ledger.PrunedData, held map[string]bool) {
 	c := l.of[p.Class]
 	if c == nil || p.Count <= 0 {
 		return
 	}
-	// As many as there can be: no sum of what strangers state overflows.
+	// At most as many as there can be, so that sums of foreign numbers do not
+	// overflow.
 	c.stated += min(int64(p.Count), c.n-min(c.stated, c.n))
 	before := p.Before.Time().UnixMilli()
 	if c.first >= before {
@@ -79,15 +80,15 @@ func (l losses) act(index int64, p ledger.PrunedData, held map[string]bool) {
 	c.open = kept
 }
 
-// unexplained is a body of which the log does not tell why it is missing.
+// unexplained is a missing body that the log does not explain.
 type unexplained struct {
 	// index is its entry's, -1 where it is about none in particular.
 	index int64
 	says  string
 }
 
-// unexplained says which losses the acts of pruning do not explain: bodies that none
-// of them can have taken, and more than they have taken.
+// unexplained returns the losses that the acts of pruning do not explain: bodies
+// that none of them can have removed, and more than they have removed.
 func (l losses) unexplained() (out []unexplained) {
 	for class, c := range l.of {
 		if class == ledger.Permanent {

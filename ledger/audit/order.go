@@ -1,8 +1,8 @@
 package audit
 
-// after reports whether something was stated after another thing, by more than slack:
-// by its own time, or since it stands behind that in the log, and so does an entry of
-// such a time before it. So nobody gains by making an entry older than it is.
+// after reports whether one entry was stated more than slack after another: by its
+// own time, or because it follows the other in the log, as does an earlier entry
+// with such a time. So backdating an entry gains nothing.
 func (x claim) after(s claim) bool {
 	end := s.at.Time().Add(slack)
 	return x.at.Time().After(end) || x.index > s.index && x.late.Time().After(s.late.Time()) && x.late.Time().After(end)

@@ -7,7 +7,7 @@ import (
 	"chimera.ai/engine/ledger"
 )
 
-// lasting orders the retention classes: bodies of a later one stay longer.
+// lasting orders the retention classes: bodies of a later class are kept longer.
 var lasting = map[ledger.Class]int{ledger.Operational: 1, ledger.Evidence: 2, ledger.Financial: 3, ledger.Permanent: 4}
 
 // misplaced says why an entry is not where, and not what, those of its kind are: ""

@@ -67,7 +67,8 @@ func VerifyProof(raw []byte, t Trust) (Proven, error) {
 	if err := p.Unmarshal(raw); err != nil {
 		return Proven{}, fmt.Errorf("%w: %w", ledger.ErrProof, err)
 	}
-	// The library takes other texts for the same proof: it has one.
+	// The library accepts other texts for the same proof; a proof has only one
+	// form.
 	if !bytes.Equal(p.Marshal(), raw) {
 		return Proven{}, fmt.Errorf("%w: it is not written as proofs are", ledger.ErrProof)
 	}
@@ -75,7 +76,7 @@ func VerifyProof(raw []byte, t Trust) (Proven, error) {
 		return Proven{}, fmt.Errorf("%w: it holds no entry", ledger.ErrProof)
 	}
 	if t.Quorum == 0 && t.Bootstrap != nil {
-		// A proof brings no statements that say who witnesses now.
+		// A proof contains no statements that say who the witnesses are now.
 		t.Witnesses, t.Quorum = t.Bootstrap.Witnesses.Keys, t.Bootstrap.Witnesses.Quorum
 	}
 	c, err := t.open(p.Checkpoint)

@@ -29,7 +29,7 @@ type facts struct {
 
 type fact struct {
 	index int64
-	// late is the latest time of an entry up to it.
+	// late is the latest time of an entry up to this one.
 	late ledger.Time
 	e    *ledger.Entry
 	hash ledger.Hash

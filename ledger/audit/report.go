@@ -12,8 +12,8 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-// Report is the result of a verification. OK is the answer; the other fields say on what it
-// is based.
+// Report is the result of a verification. OK is the answer; the other fields are
+// the reasons.
 type Report struct {
 	OK     bool        `json:"ok"`
 	Origin string      `json:"origin"`
@@ -21,7 +21,7 @@ type Report struct {
 	Root   ledger.Hash `json:"root"`
 	// Audience is that of the trust file: "dev" for a log of development.
 	Audience string `json:"audience,omitempty"`
-	// Key is the log's key that has signed the checkpoint, "" if none has.
+	// Key is the log's key that signed the checkpoint, or "".
 	Key string `json:"log_key,omitempty"`
 	// Witnesses have cosigned the checkpoint, at the times of Cosigned.
 	Witnesses []string    `json:"witnesses,omitempty"`
@@ -35,15 +35,15 @@ type Report struct {
 
 	Chains int `json:"chains"`
 	Runs   int `json:"runs"`
-	// OpenRuns are runs whose chain has no end, the one that was silent longest
-	// first, and Open how many there are.
+	// OpenRuns are runs whose chain has no end, the one silent for longest
+	// first, and Open is their number.
 	OpenRuns []OpenRun `json:"open_runs"`
 	Open     int       `json:"open"`
 	// Missing counts bodies that are gone for a stated reason, Sealed those that
 	// cannot be read without a key.
 	Missing int64 `json:"missing_bodies"`
 	Sealed  int64 `json:"sealed_bodies"`
-	// Packets are the evidence packets that stand behind entries.
+	// Packets counts the evidence packets of entries.
 	Packets int64 `json:"evidence_packets"`
 	// Pruned are the acts of pruning that the log states, in order, the last of
 	// them where there are many. Held are the chains under legal hold, and Erased
@@ -57,7 +57,8 @@ type Report struct {
 	// many are not listed.
 	Problems []Problem `json:"problems"`
 	More     int64     `json:"more_problems,omitempty"`
-	// Warnings are worth a look, and spoil nothing; MoreWarnings are not listed.
+	// Warnings are worth a look, but do not affect OK; MoreWarnings are not
+	// listed.
 	Warnings     []Problem `json:"warnings,omitempty"`
 	MoreWarnings int64     `json:"more_warnings,omitempty"`
 }
@@ -90,7 +91,7 @@ const (
 	BadChain ProblemKind = "chain"
 	// BadBody: a body is not that of its entry, or is missing without a reason.
 	BadBody ProblemKind = "body"
-	// BadStory: an entry says what cannot have happened.
+	// BadStory: an entry states something that cannot have happened.
 	BadStory ProblemKind = "story"
 	// BadAuthority: a statement of admins does not hold, or there is a signer, an
 	// agent, a trusted tool, a budget, a plan or a start that none of them bears out.
@@ -139,8 +140,8 @@ func (r *Report) warn(kind ProblemKind, index int64, format string, args ...any)
 	r.Warnings = append(r.Warnings, Problem{kind, index, plain(fmt.Sprintf(format, args...))})
 }
 
-// plain is a text of strangers for people: no longer than it must be, and without
-// what would move a terminal's cursor, end a line, or turn the order of letters.
+// plain makes foreign text safe for people: short, and without characters that move
+// a terminal's cursor, end a line, or reverse the order of letters.
 func plain(s string) string {
 	const most = 1000
 	var b strings.Builder
@@ -157,7 +158,7 @@ func plain(s string) string {
 	return b.String()
 }
 
-// ago says how long before now an instant was.
+// ago formats how long before now an instant was.
 func ago(at, now time.Time) string {
 	if d := now.Sub(at).Round(time.Second); d >= 0 {
 		return d.String() + " ago"
@@ -251,7 +252,7 @@ func (r *Report) WriteText(w io.Writer, now time.Time) error {
 	return nil
 }
 
-// count writes a number with its noun.
+// count formats a number with its noun.
 func count[N int | int64](n N, one, many string) string {
 	if n == 1 {
 		return fmt.Sprintf("%d %s", n, one)

@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// stream is the lines of a file, each taken apart by one of several workers, in
-// their order.
+// stream reads the lines of a file in order, each parsed by one of several workers.
 type stream[T any] struct {
 	batches chan *batch[T]
 	done    chan struct{}
@@ -16,11 +15,11 @@ type stream[T any] struct {
 	at      int
 }
 
-// batch is some lines; ready is closed once all of them are taken apart.
+// batch is some lines; ready is closed once all of them are parsed.
 type batch[T any] struct {
 	lines [][]byte
 	out   []T
-	// err ends the stream behind out.
+	// err ends the stream after out.
 	err   error
 	ready chan struct{}
 }
@@ -29,7 +28,7 @@ type batch[T any] struct {
 // for what it costs, and no more memory than long ones need.
 const linesPerBatch, bytesPerBatch = 256, 1 << 20
 
-// side begins to read a file, and to take its lines apart, beside its reader.
+// side begins to read a file and parse its lines, in parallel to its reader.
 func side[T any](s *source, apart func([]byte) T) *stream[T] {
 	workers := runtime.GOMAXPROCS(0)
 	st := &stream[T]{batches: make(chan *batch[T], 2*workers), done: make(chan struct{})}
@@ -72,7 +71,7 @@ func side[T any](s *source, apart func([]byte) T) *stream[T] {
 	return st
 }
 
-// peek returns the next line without taking it; io.EOF behind the last.
+// peek returns the next line without taking it, or io.EOF after the last.
 func (s *stream[T]) peek() (T, error) {
 	var none T
 	for s.now == nil || s.at == len(s.now.out) {
@@ -89,7 +88,7 @@ func (s *stream[T]) peek() (T, error) {
 	return s.now.out[s.at], nil
 }
 
-// take goes on to the line behind the one that peek gave.
+// take advances past the line that peek returned.
 func (s *stream[T]) take() { s.at++ }
 
 // next returns the next line and takes it.

@@ -94,7 +94,7 @@ func ParseTrust(raw []byte) (Trust, error) {
 	return t, nil
 }
 
-// open verifies a checkpoint by what the trust file alone says.
+// open verifies a checkpoint by the trust file alone.
 func (t Trust) open(raw []byte) (ledger.Signed, error) {
 	c, err := ledger.Signers{Log: t.Log, Witnesses: t.Witnesses, Quorum: t.Quorum}.Open(raw)
 	if err == nil && c.Origin != t.Origin {

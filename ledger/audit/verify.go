@@ -63,7 +63,8 @@ func Verify(dir string, t Trust, against []byte) (Report, error) {
 		return r, fmt.Errorf("verify: %w", err)
 	}
 	v.finish()
-	// Only now it is known who must have signed, since the admins' statements say it too.
+	// Only now is it known who must have signed, since the admins' statements
+	// say so too.
 	who := v.authority()
 	if claimed.Origin != "" {
 		v.signed(raw, who)
@@ -143,8 +144,8 @@ type verifier struct {
 	later *reading
 	// old is the older checkpoint, until the tree has reached its size.
 	old *ledger.Checkpoint
-	// latest is the latest time of an entry so far, and stale tells of entries that
-	// stand behind one that is later by more than slack.
+	// latest is the latest time of an entry so far, and stale records entries
+	// that follow one later by more than slack.
 	latest ledger.Time
 	stale  struct {
 		n, index   int64
@@ -170,7 +171,7 @@ type verifier struct {
 type claim struct {
 	index int64
 	at    ledger.Time
-	// late is the latest time of an entry up to it.
+	// late is the latest time of an entry up to this one.
 	late ledger.Time
 	what string
 }
@@ -211,9 +212,9 @@ type chain struct {
 	key    string
 }
 
-// seal holds the sealing of a body against its kind and its chain: "" where it may be
-// so. What a run states is sealed whole, with one key, or not at all; what others rest
-// on never is.
+// seal checks the sealing of a body against its kind and its chain, and returns ""
+// if it is allowed. The statements of a run are all sealed, with one key, or not at
+// all; statements on which others depend never are.
 func (c *chain) seal(e *ledger.Entry, key string) string {
 	if key != "" && lasting[e.Kind.Class()] > lasting[ledger.Evidence] {
 		return fmt.Sprintf("the body of an entry of kind %s is sealed, which none is", e.Kind)
@@ -381,7 +382,7 @@ func (v *verifier) apply(b *facts) {
 	}
 }
 
-// note records the entries that the admins' statements decide about, for the end.
+// note records the entries that depend on the admins' statements, for the end.
 func (v *verifier) note(f fact, stated int) {
 	at := claim{index: f.index, at: f.e.At, late: f.late}
 	switch f.e.Kind {
@@ -398,7 +399,7 @@ func (v *verifier) note(f fact, stated int) {
 	case ledger.InvocationPermitted:
 		v.permits++
 	case ledger.RunOpened:
-		// As it was opened: what its end says of it is another question.
+		// As it was opened; what its end says is another matter.
 		if r := v.model.Runs[f.e.Chain]; r != nil && (len(r.Grant) > 0 || r.GrantDigest != "") {
 			v.opened = append(v.opened, start{at, r.Run, v.inherits(r.Run)})
 		}
@@ -462,8 +463,8 @@ func (v *verifier) link(i int64, e *ledger.Entry, h ledger.Hash) *chain {
 	return c
 }
 
-// pass holds an entry's time against those before it in the log: whoever writes an
-// entry later cannot make it older than slack and be believed.
+// pass compares an entry's time with those before it in the log: a backdated entry
+// is believed only within slack.
 func (v *verifier) pass(i int64, e *ledger.Entry) {
 	at := e.At
 	v.Last = &at
@@ -500,8 +501,8 @@ func (v *verifier) judge(c ledger.Checkpoint) {
 	}
 }
 
-// pending reads the entries that have no place yet: they are reported, and
-// prove nothing.
+// pending reads the entries that have no place yet. They are reported, but prove
+// nothing.
 func (v *verifier) pending(path string) (err error) {
 	s, err := openLines(path, ledger.MaxEntryBytes+1)
 	if errors.Is(err, os.ErrNotExist) {
@@ -538,7 +539,7 @@ func (v *verifier) pending(path string) (err error) {
 	}
 }
 
-// finish says what only the whole log tells.
+// finish checks what only the whole log shows.
 func (v *verifier) finish() {
 	v.Size, v.Root, v.Chains = v.tree.Size(), v.tree.Root(), len(v.chains)
 	if s := v.stale; s.n > 0 {

@@ -6,13 +6,13 @@ import (
 	"chimera.ai/engine/ledger"
 )
 
-// maxCosigned bounds how many older checkpoints are looked at.
+// maxCosigned bounds how many older checkpoints are examined.
 const maxCosigned = 1000
 
-// Witnessed returns a log as its witnesses have seen it: its checkpoint is the latest
-// that as many of them have cosigned as quorum asks. Where there is none, it is
-// the latest at all, and says so by lacking them: see [Cosigners]. So it is for an
-// export if bodies were pruned since, which the witnesses have not seen stated.
+// Witnessed returns a log as its witnesses have seen it: its checkpoint is the
+// latest that a quorum of them has cosigned. If there is none, it is the latest of
+// all, and lacks their cosignatures: see [Cosigners]. The same applies to an export
+// if bodies were pruned since, which the witnesses have not seen stated.
 func Witnessed(log ledger.Log, keys []string, quorum int) ledger.Log {
 	if quorum <= 0 {
 		return log

@@ -97,7 +97,7 @@ func decode[T any](data json.RawMessage) Facts {
 	return written(v, data)
 }
 
-// written returns data that were read, if they are written as what was read is.
+// written returns data that were read, if encoding them gives the same text.
 func written(v any, data json.RawMessage) Facts {
 	raw, err := json.Marshal(v)
 	if err == nil {
@@ -112,7 +112,7 @@ func written(v any, data json.RawMessage) Facts {
 	return Facts{v: v}
 }
 
-// read returns the data as what the caller's kind has.
+// read returns the data in the type of the caller's kind.
 func read[T any](data Facts) (T, error) {
 	v, ok := data.v.(*T)
 	if !ok {

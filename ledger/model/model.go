@@ -49,10 +49,11 @@ type State struct {
 	// are gone: see [State.Apply].
 	Vague map[string]bool
 
-	// course maps vague things to the kind of their last entry.
+	// course maps vague things to the kinds of their last entries.
 	course map[string]ledger.Kind
-	// from has the workflow id for which each of Approvals was made, and unused those
-	// of a workflow id of which it is known whether they are used up.
+	// from has the workflow id for which each of Approvals was made, and unused
+	// the approvals of a workflow id of which it is known whether they are used
+	// up.
 	from   map[string]string
 	unused map[string][]string
 	// periods holds the periods for which an agent has budgets in a currency.
@@ -236,7 +237,7 @@ func impossible(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrImpossible, fmt.Sprintf(format, args...))
 }
 
-// add puts a new thing into a map.
+// add inserts a new thing into a map.
 func add[K comparable, V any](m map[K]V, k K, v V) error {
 	if _, ok := m[k]; ok {
 		return impossible("%v is there already", k)
@@ -425,7 +426,7 @@ func (s *State) run(e *ledger.Entry, data Facts) error {
 		return impossible("node %s has ended before", o.Node)
 	}
 	if s.Brief {
-		// The name is a part of the data, which it would keep.
+		// The name is a part of the data, which it would keep in memory.
 		at.node = strings.Clone(at.node)
 	} else {
 		r.Outcomes = append(r.Outcomes, o)
@@ -446,8 +447,8 @@ func begun(r ledger.Run) ledger.Run {
 	return r
 }
 
-// told checks that the fields of an entry match its body. Digests that could be guessed may
-// be missing.
+// told checks that the fields of an entry match its body. Guessable digests may be
+// missing.
 func told(e *ledger.Entry, agent, plan, input, output string) error {
 	in, out := e.Ref("input"), e.Ref("output")
 	if e.Agent != agent || e.Plan != plan || in != "" && in != input || out != "" && out != output {

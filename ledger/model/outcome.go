@@ -13,7 +13,7 @@ import (
 func scanOutcome(data json.RawMessage) (*ledger.Outcome, bool) {
 	s := scan.New(string(data))
 	o := new(ledger.Outcome)
-	// A field that is there is not empty: else it would have been left out.
+	// A field that is present is not empty: it would have been left out.
 	first := true
 	has := func(name string) bool {
 		if first {

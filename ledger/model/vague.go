@@ -8,8 +8,8 @@ import (
 	"chimera.ai/engine/task"
 )
 
-// stands returns the kind of the last entry that changed the state of a thing, or "". A
-// vague thing has one too, since entries keep their kinds.
+// stands returns the kind of the last entry that changed the state of a thing, or
+// "". Vague things have one too, since entries keep their kinds.
 func (s *State) stands(e *ledger.Entry, thing string) ledger.Kind {
 	if s.Vague[thing] {
 		return s.course[thing]
@@ -120,7 +120,7 @@ func (s *State) blind(e *ledger.Entry, thing string, gone bool) error {
 	return nil
 }
 
-// forget makes the thing that an entry without its body is about vague.
+// forget makes the subject of an entry without its body vague.
 func (s *State) forget(e *ledger.Entry, thing string) {
 	about := About(e)
 	what, _, _ := strings.Cut(thing, ":")
@@ -138,7 +138,7 @@ func (s *State) forget(e *ledger.Entry, thing string) {
 		delete(s.Approvals, about)
 		delete(s.from, about)
 	case "approvals":
-		// Any of the workflow's may be used up; those that come later are not.
+		// Any approval of the workflow may be used up; later ones are not.
 		w := workflow(e.Chain)
 		for _, id := range s.unused[w] {
 			if s.Approvals[id].ConsumedBy == "" {
@@ -164,7 +164,7 @@ func (s *State) forgetHold(e *ledger.Entry, id string) {
 		periods = []string{h.Period}
 	}
 	for _, p := range periods {
-		// What is no line is told where it was to become one.
+		// A malformed line is reported where it should have become an entry.
 		line, _ := s.line(e.Agent, c, p)
 		for _, k := range line {
 			s.Vague[k.Thing()] = true
