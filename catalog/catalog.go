@@ -112,8 +112,7 @@ func (c *Catalog) Merge(other *Catalog) (*Catalog, diag.Diagnostics) {
 			if report {
 				ds.Add(diag.Diagnostic{
 					Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("the operation %s is in the catalog already", fields.Quote(t.Name())),
-					Detail:  "One operation has one template. " + origin(first.Range),
-					Subject: t.Range, Context: first.Range,
+					Detail: "One operation has one template. " + origin(first.Range), Subject: t.Range, Context: first.Range,
 				})
 			}
 			return

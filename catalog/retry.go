@@ -73,8 +73,7 @@ func retryKind(rep *fields.Reader, v *syntax.Value) bool {
 	}
 	d := diag.Diagnostic{
 		Code: diag.PlanSchema, Summary: fmt.Sprintf("%s is not a kind of error", fields.Quote(v.Text)),
-		Detail:  "`on` may hold " + fields.Either(set) + ".",
-		Subject: v.Range(), Suggestion: rep.Near(v.Text, set),
+		Detail: "`on` may hold " + fields.Either(set) + ".", Subject: v.Range(), Suggestion: rep.Near(v.Text, set),
 	}
 	if contract.Kind(v.Text).Valid() {
 		d.Summary = fmt.Sprintf("errors of kind %s are never retried", fields.Quote(v.Text))

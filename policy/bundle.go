@@ -36,7 +36,7 @@ type Bundle struct {
 	Rules      []Rule
 	// Range is the place of the version. It is invalid for a policy made by
 	// code.
-	Range diag.Range
+	Range diag.Range `json:"-"`
 }
 
 // Match says which actions an entry is about. An empty list matches all.
@@ -52,7 +52,7 @@ type Allow struct {
 	Match
 	// Tainted reports that tainted arguments and decisions need no approval.
 	Tainted bool
-	Range   diag.Range
+	Range   diag.Range `json:"-"`
 }
 
 // Threshold is a bound of risk; the one without a Match holds for all actions
@@ -61,14 +61,14 @@ type Threshold struct {
 	Match
 	// MaxAutoLaunchRisk is a probability, a JSON number in [0, 1].
 	MaxAutoLaunchRisk json.Number
-	Range             diag.Range
+	Range             diag.Range `json:"-"`
 }
 
 // Floor is an approval that every matching effect needs.
 type Floor struct {
 	Match
 	Groups []Group
-	Range  diag.Range
+	Range  diag.Range `json:"-"`
 }
 
 // Group asks for signatures of Min persons who hold a role.
@@ -82,7 +82,7 @@ type Group struct {
 type Lift struct {
 	Reason string
 	Roles  []string
-	Range  diag.Range
+	Range  diag.Range `json:"-"`
 }
 
 // Caps bounds one run. Zero and nil mean no bound.
@@ -90,7 +90,7 @@ type Caps struct {
 	InvocationsPerRun int64
 	ProbCostPerRun    *Money
 	// InvocationsAt and ProbCostAt are their places.
-	InvocationsAt, ProbCostAt diag.Range
+	InvocationsAt, ProbCostAt diag.Range `json:"-"`
 }
 
 // Money is an exact amount.
@@ -109,7 +109,7 @@ type Rule struct {
 	// Match and Require are CEL predicates over `action`.
 	Match, Require string
 	Message        string
-	Range          diag.Range
+	Range          diag.Range `json:"-"`
 }
 
 // Merge returns the one bundle of several files. All have the same version; a rule,
@@ -135,25 +135,8 @@ func (p *Bundle) Digest() string {
 		return ""
 	}
 	c := *p
-	c.Range, c.Caps.InvocationsAt, c.Caps.ProbCostAt = diag.Range{}, diag.Range{}, diag.Range{}
-	c.Thresholds, c.Floor, c.Lift = slices.Clone(p.Thresholds), slices.Clone(p.Floor), slices.Clone(p.Lift)
-	c.Allow, c.Rules = slices.Clone(p.Allow), slices.Clone(p.Rules)
-	for i := range c.Thresholds {
-		c.Thresholds[i].Range = diag.Range{}
-	}
-	for i := range c.Floor {
-		c.Floor[i].Range = diag.Range{}
-	}
-	for i := range c.Lift {
-		c.Lift[i].Range = diag.Range{}
-	}
+	c.Lift = slices.Clone(p.Lift)
 	slices.SortFunc(c.Lift, func(a, b Lift) int { return strings.Compare(a.Reason, b.Reason) })
-	for i := range c.Allow {
-		c.Allow[i].Range = diag.Range{}
-	}
-	for i := range c.Rules {
-		c.Rules[i].Range = diag.Range{}
-	}
 	text, err := json.Marshal(c)
 	if err != nil {
 		// Only a threshold made by code can be invalid JSON.

@@ -135,8 +135,7 @@ func (j *judge) commits(doc *Document, n *typing.Node, gated bool) {
 	if !gated && (n.Commit == nil || len(n.Commit.Prechecks) == 0) {
 		j.Report(diag.Diagnostic{
 			Code: diag.EffectUngated, Summary: fmt.Sprintf("nothing has to happen before the effect of %s", fields.Quote(n.ID)),
-			Detail:  "None of its incoming edges is required, so someone probably forgot one.",
-			Subject: n.Key, Node: n.ID,
+			Detail: "None of its incoming edges is required, so someone probably forgot one.", Subject: n.Key, Node: n.ID,
 		})
 	}
 	j.safeRetry(n)

@@ -168,8 +168,7 @@ func (d *Document) addNode(n *Node) {
 func (l *linter) place(doc *Document, n *Node) {
 	if i, taken := doc.Index[n.ID]; taken && n.idAt != nil {
 		l.Report(diag.Diagnostic{
-			Code:    diag.PlanDuplicateID,
-			Summary: fmt.Sprintf("a node %s is there already", fields.Quote(n.ID)),
+			Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("a node %s is there already", fields.Quote(n.ID)),
 			Detail:  "Every node of a plan has an id of its own.",
 			Subject: n.idAt.Range(), Context: doc.Nodes[i].Key, Node: n.ID,
 		})

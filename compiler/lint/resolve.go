@@ -208,8 +208,7 @@ func (x *Catalog) UnknownOperation(rep *fields.Reader, n *Node, at diag.Range, k
 	}
 	d := diag.Diagnostic{
 		Code: diag.TrustOperation, Summary: fmt.Sprintf("%s has no operation %s in the catalog", fields.Quote(provider), fields.Quote(operation)),
-		Detail:  Listing("It has ", ops),
-		Subject: at, Node: n.ID, Suggestion: suggestion,
+		Detail: Listing("It has ", ops), Subject: at, Node: n.ID, Suggestion: suggestion,
 	}
 	d.Edits = rep.Replace(at, suggestion)
 	if kind != "" && kind != x.types[provider] {

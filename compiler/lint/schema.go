@@ -80,8 +80,7 @@ func (l *linter) readDefs(v *syntax.Value) *defs {
 		}
 		if fields.FormOf(val.Kind)&fields.FormSchema == 0 {
 			l.Report(diag.Diagnostic{
-				Code:    diag.PlanSchema,
-				Summary: fmt.Sprintf("the definition %s is a JSON Schema (a map, true or false), not %s", fields.Quote(key.Text), fields.KindOf(val)),
+				Code: diag.PlanSchema, Summary: fmt.Sprintf("the definition %s is a JSON Schema (a map, true or false), not %s", fields.Quote(key.Text), fields.KindOf(val)),
 				Subject: val.Range(),
 			})
 			continue

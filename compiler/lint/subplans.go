@@ -82,8 +82,7 @@ func (l *linter) lintSubplans() {
 		n := at[[2]int{path[len(path)-1], path[0]}]
 		l.Report(diag.Diagnostic{
 			Code: diag.PlanCycle, Summary: fmt.Sprintf("the plan %s calls itself", fields.Quote(l.Documents[path[0]].Reference())),
-			Detail:  "Plans do not recurse. Use a `cycles` policy for a loop.",
-			Subject: n.OperationAt.Range(), Node: n.ID,
+			Detail: "Plans do not recurse. Use a `cycles` policy for a loop.", Subject: n.OperationAt.Range(), Node: n.ID,
 		})
 	}
 	for i, doc := range l.Documents {

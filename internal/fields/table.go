@@ -140,10 +140,8 @@ func (rep *Reader) Read(v *syntax.Value, t *Table, id string) *Record {
 	}
 	if v.Kind != syntax.Map {
 		rep.Report(diag.Diagnostic{
-			Code:    diag.PlanSchema,
-			Summary: fmt.Sprintf("%s is a map, not %s", t.What, KindOf(v)),
-			Detail:  "Its fields are: " + strings.Join(t.names(), ", ") + ".",
-			Subject: v.Range(),
+			Code: diag.PlanSchema, Summary: fmt.Sprintf("%s is a map, not %s", t.What, KindOf(v)),
+			Detail: "Its fields are: " + strings.Join(t.names(), ", ") + ".", Subject: v.Range(),
 		})
 		return nil
 	}
@@ -179,10 +177,8 @@ func (rep *Reader) Read(v *syntax.Value, t *Table, id string) *Record {
 			detail = fmt.Sprintf("`%s` is %s.", f.Name, f.Say)
 		}
 		rep.Report(diag.Diagnostic{
-			Code:    diag.PlanSchema,
-			Summary: fmt.Sprintf("%s has no `%s`", what, f.Name),
-			Detail:  detail,
-			Subject: Head(v),
+			Code: diag.PlanSchema, Summary: fmt.Sprintf("%s has no `%s`", what, f.Name),
+			Detail: detail, Subject: Head(v),
 		})
 	}
 	return r
@@ -193,11 +189,9 @@ func (rep *Reader) Read(v *syntax.Value, t *Table, id string) *Record {
 func (rep *Reader) unknownField(r *Record, key, val *syntax.Value, what string) string {
 	t := r.Table
 	d := diag.Diagnostic{
-		Code:       diag.PlanSchema,
-		Summary:    fmt.Sprintf("unknown field %s in %s", Quote(key.Text), what),
-		Detail:     "The fields here are: " + strings.Join(t.names(), ", ") + ".",
-		Subject:    key.Range(),
-		Suggestion: rep.Near(key.Text, t.names()),
+		Code: diag.PlanSchema, Summary: fmt.Sprintf("unknown field %s in %s", Quote(key.Text), what),
+		Detail:  "The fields here are: " + strings.Join(t.names(), ", ") + ".",
+		Subject: key.Range(), Suggestion: rep.Near(key.Text, t.names()),
 	}
 	meant := d.Suggestion
 	for _, inner := range t.Nested {
@@ -231,10 +225,8 @@ func onlySlip(word, meant string, set []string) bool {
 
 func (rep *Reader) wrongForm(f *Field, key, val *syntax.Value) {
 	d := diag.Diagnostic{
-		Code:    diag.PlanSchema,
-		Summary: fmt.Sprintf("`%s` is %s, not %s", f.Name, f.Form, KindOf(val)),
-		Subject: val.Range(),
-		Context: key.Range(),
+		Code: diag.PlanSchema, Summary: fmt.Sprintf("`%s` is %s, not %s", f.Name, f.Form, KindOf(val)),
+		Subject: val.Range(), Context: key.Range(),
 	}
 	if f.Say != "" {
 		d.Detail = fmt.Sprintf("`%s` is %s.", f.Name, f.Say)

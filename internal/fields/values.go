@@ -20,10 +20,8 @@ func (rep *Reader) Word(v *syntax.Value, name string, set []string) string {
 		return v.Text
 	}
 	d := diag.Diagnostic{
-		Code:       diag.PlanSchema,
-		Summary:    fmt.Sprintf("`%s` is %s, not %s", name, Either(set), Quote(v.Text)),
-		Subject:    v.Range(),
-		Suggestion: rep.Near(v.Text, set),
+		Code: diag.PlanSchema, Summary: fmt.Sprintf("`%s` is %s, not %s", name, Either(set), Quote(v.Text)),
+		Subject: v.Range(), Suggestion: rep.Near(v.Text, set),
 	}
 	if d.Suggestion != "" {
 		d.Edits = rep.Replace(v.Range(), d.Suggestion)
@@ -57,18 +55,15 @@ func (rep *Reader) Whole(v *syntax.Value, name string, low, high int64) (n int64
 	r := Number(v)
 	if r == nil || !r.IsInt() {
 		rep.Report(diag.Diagnostic{
-			Code:    diag.PlanSchema,
-			Summary: fmt.Sprintf("`%s` is a whole number, not %s", name, Quote(v.Text)),
+			Code: diag.PlanSchema, Summary: fmt.Sprintf("`%s` is a whole number, not %s", name, Quote(v.Text)),
 			Subject: v.Range(),
 		})
 		return 0, false
 	}
 	if r.Cmp(big.NewRat(low, 1)) < 0 || r.Cmp(big.NewRat(high, 1)) > 0 {
 		rep.Report(diag.Diagnostic{
-			Code:    diag.PlanLimits,
-			Summary: fmt.Sprintf("`%s` is out of range: %s", name, Quote(v.Text)),
-			Detail:  fmt.Sprintf("It lies between %d and %d.", low, high),
-			Subject: v.Range(),
+			Code: diag.PlanLimits, Summary: fmt.Sprintf("`%s` is out of range: %s", name, Quote(v.Text)),
+			Detail: fmt.Sprintf("It lies between %d and %d.", low, high), Subject: v.Range(),
 		})
 		return 0, false
 	}
@@ -134,10 +129,8 @@ func (rep *Reader) Name(v *syntax.Value, field string, g Grammar) bool {
 		return true
 	}
 	d := diag.Diagnostic{
-		Code:    diag.PlanSchema,
-		Summary: fmt.Sprintf("`%s` is not a valid name: %s", field, Quote(v.Text)),
-		Detail:  "It is made of " + g.Say + ".",
-		Subject: v.Range(), Suggestion: g.fix(v.Text),
+		Code: diag.PlanSchema, Summary: fmt.Sprintf("`%s` is not a valid name: %s", field, Quote(v.Text)),
+		Detail: "It is made of " + g.Say + ".", Subject: v.Range(), Suggestion: g.fix(v.Text),
 	}
 	d.Edits = rep.Replace(v.Range(), d.Suggestion)
 	rep.Report(d)
@@ -148,10 +141,8 @@ func (rep *Reader) Name(v *syntax.Value, field string, g Grammar) bool {
 func (rep *Reader) Bounded(v *syntax.Value, name string) {
 	if v != nil && len(v.Text) > MaxText {
 		rep.Report(diag.Diagnostic{
-			Code:    diag.PlanLimits,
-			Summary: fmt.Sprintf("`%s` is too long", name),
-			Detail:  fmt.Sprintf("It has %d bytes; at most %d are kept.", len(v.Text), MaxText),
-			Subject: Head(v),
+			Code: diag.PlanLimits, Summary: fmt.Sprintf("`%s` is too long", name),
+			Detail: fmt.Sprintf("It has %d bytes; at most %d are kept.", len(v.Text), MaxText), Subject: Head(v),
 		})
 	}
 }
@@ -160,11 +151,8 @@ func (rep *Reader) Bounded(v *syntax.Value, name string) {
 func (rep *Reader) Fixed(r *Record, name, want string) {
 	if v := r.Get(name); v != nil && v.Text != want {
 		rep.Report(diag.Diagnostic{
-			Code:       diag.PlanSchema,
-			Summary:    fmt.Sprintf("`%s` is `%s`, not %s", name, want, Quote(v.Text)),
-			Subject:    v.Range(),
-			Suggestion: want,
-			Edits:      rep.Replace(v.Range(), want), Applicability: diag.Certain,
+			Code: diag.PlanSchema, Summary: fmt.Sprintf("`%s` is `%s`, not %s", name, want, Quote(v.Text)),
+			Subject: v.Range(), Suggestion: want, Edits: rep.Replace(v.Range(), want), Applicability: diag.Certain,
 		})
 	}
 }
@@ -180,14 +168,12 @@ func (rep *Reader) Texts(v *syntax.Value, name string) []*syntax.Value {
 		switch {
 		case item.Kind != syntax.String:
 			rep.Report(diag.Diagnostic{
-				Code:    diag.PlanSchema,
-				Summary: fmt.Sprintf("`%s` is a list of strings, and this is %s", name, KindOf(item)),
+				Code: diag.PlanSchema, Summary: fmt.Sprintf("`%s` is a list of strings, and this is %s", name, KindOf(item)),
 				Subject: item.Range(),
 			})
 		case seen[item.Text]:
 			rep.Report(diag.Diagnostic{
-				Code:    diag.PlanDuplicateID,
-				Summary: fmt.Sprintf("%s stands twice in `%s`", Quote(item.Text), name),
+				Code: diag.PlanDuplicateID, Summary: fmt.Sprintf("%s stands twice in `%s`", Quote(item.Text), name),
 				Subject: item.Range(),
 			})
 		default:
