@@ -1,8 +1,16 @@
 package fields
 
 import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/syntax"
 )
 
 // Sentence makes a message end in a full stop and start with a capital letter.
@@ -48,4 +56,81 @@ func Quote(s string) string {
 		}
 	}
 	return "`" + s + "`"
+}
+
+// plainWord is text that YAML reads as itself without quotes, also inside a
+// flow map.
+var plainWord = regexp.MustCompile(`^[A-Za-z_][0-9A-Za-z_-]*$`)
+
+// Inline writes a decoded JSON value on one line, as an author would write it
+// into a plan.
+func Inline(v any) string {
+	switch x := v.(type) {
+	case map[string]any:
+		parts := make([]string, 0, len(x))
+		keys := slices.Sorted(maps.Keys(x))
+		if i := slices.Index(keys, "type"); i > 0 { // people read it first
+			keys = slices.Insert(slices.Delete(keys, i, i+1), 0, "type")
+		}
+		for _, key := range keys {
+			parts = append(parts, Inline(key)+": "+Inline(x[key]))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	case []any:
+		parts := make([]string, len(x))
+		for i := range x {
+			parts[i] = Inline(x[i])
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	case string:
+		if !reserved(x) && plainWord.MatchString(x) {
+			return x
+		}
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(text)
+}
+
+// reserved reports whether YAML, in some version, reads a word as something else
+// than text.
+func reserved(word string) bool {
+	switch strings.ToLower(word) {
+	case "true", "false", "null", "yes", "no", "on", "off", "y", "n":
+		return true
+	}
+	return false
+}
+
+// KeyOf is the place of a key of a map.
+func KeyOf(v *syntax.Value, key string) diag.Range {
+	for i := range v.Fields {
+		if v.Fields[i].Key.Text == key {
+			return v.Fields[i].Key.Range()
+		}
+	}
+	return Head(v)
+}
+
+// OneLine is the place of a value in a catalog: all of it if it is on one line,
+// else its first token.
+func OneLine(v *syntax.Value) diag.Range {
+	if v == nil {
+		return diag.Range{}
+	}
+	if v.Range().Start.Line == v.Range().End.Line {
+		return v.Range()
+	}
+	return Head(v)
+}
+
+// Head is the place that messages show for a whole map or list: its first key, else
+// itself.
+func Head(v *syntax.Value) diag.Range {
+	if v.Kind == syntax.Map && len(v.Fields) > 0 {
+		return v.Fields[0].Key.Range()
+	}
+	return v.Range()
 }
