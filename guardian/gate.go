@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/containment"
@@ -215,7 +216,10 @@ func (c *checker) empty(s *schemas.Schema) bool {
 func (c *checker) problem(r *policy.Rule, at diag.Range, p expr.Problem, operation string) {
 	d := diag.Diagnostic{
 		Severity: diag.Error, Code: diag.TypeExpr, Summary: fmt.Sprintf("the rule %s is wrong for the types of its names", fields.Quote(r.ID)),
-		Detail: fields.Sentence(p.Message), Subject: at, Suggestion: p.Hint,
+		Detail: strings.TrimRight(p.Message, ".") + ".", Subject: at, Suggestion: p.Hint,
+	}
+	if !strings.HasPrefix(d.Detail, "action") {
+		d.Detail = fields.Sentence(d.Detail)
 	}
 	if operation != "" {
 		d.Detail += fmt.Sprintf(" This is about the inputs of %s.", fields.Quote(operation))

@@ -354,7 +354,7 @@ func readRule(u *embedded.Expressions, p *Bundle, v *syntax.Value) {
 	if !r.Has("match") && !r.Has("operations") {
 		u.Report(diag.Diagnostic{
 			Code: diag.PlanSchema, Summary: "the rule does not say what it is about",
-			Detail: "Give it `operations` or `match`. A rule about every action has `match: \"true\"`.", Subject: rule.Range, Suggestion: `match: "true"`,
+			Detail: "Give it `operations` or `match`. A rule about every action has `match: \"true\"`.", Subject: fields.Head(v), Suggestion: `match: "true"`,
 		})
 	}
 	if x := r.Get("message"); x != nil {
