@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 
 	flag "github.com/spf13/pflag"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/expr"
 	"chimera.ai/engine/guardian"
 	"chimera.ai/engine/policy"
 )
@@ -19,7 +21,8 @@ func policyParts() []command {
 			summary: "decide the cases of files by the policy, and say which rules no case asks for"},
 		{name: "replay", summary: "decide again what was decided, and compare"},
 		{name: "diff", summary: "say which past decisions another policy would change"},
-		{name: "explain", summary: "say what each rule found, and why"},
+		{name: "explain", operands: "CASES", least: 1, most: 1, prepare: policyExplainCommand, completes: files,
+			summary: "say what each rule finds about the cases of a file, and why"},
 	}
 }
 
@@ -53,32 +56,20 @@ type ruleCoverage struct {
 }
 
 func policyTestCommand(p *Program, fs *flag.FlagSet) action {
-	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
-	policyFile := fs.String("policy", "", "`FILE` with the operator's policy bundle; several, separated by commas, make one")
+	open := gateFlags(fs)
 	return func(ctx context.Context, operands []string) error {
 		if countOf(operands, "-") > 1 {
 			return misuse("standard input can be read once")
 		}
-		env, err := p.environment(*catalogFile, *policyFile)
+		env, gate, err := open(p)
 		if err != nil {
 			return err
-		}
-		gate, err := env.gate()
-		if err != nil {
-			return err
-		}
-		if !p.json() {
-			p.showFindings(env)
 		}
 		answer := policyTest{OK: true, Policy: env.policy.Digest(), Cases: []caseResult{}, Diagnostics: env.findings}
 		for _, name := range operands {
-			src, err := p.read(name)
+			cases, err := p.cases(name, env)
 			if err != nil {
 				return err
-			}
-			cases, ds := guardian.ParseCases(src, env.catalog)
-			if ds.HasErrors() {
-				return &failure{code: exitNegative, message: "the cases of " + name + " are not valid", diagnostics: ds, sources: env.texts(src)}
 			}
 			for i := range cases {
 				if err := ctx.Err(); err != nil {
@@ -98,6 +89,162 @@ func policyTestCommand(p *Program, fs *flag.FlagSet) action {
 		}
 		return err
 	}
+}
+
+// explained is the JSON answer of policy explain for one case.
+type explained struct {
+	Name     string          `json:"name"`
+	Decision guardian.Word   `json:"decision"`
+	Reason   string          `json:"reason"`
+	Rules    []explainedRule `json:"rules"`
+}
+
+type explainedRule struct {
+	ID string `json:"id"`
+	// About reports that the rule is about the call. Held and Error are those of the
+	// record.
+	About   bool            `json:"about"`
+	Held    bool            `json:"held"`
+	Error   string          `json:"error,omitempty"`
+	Match   []explainedPart `json:"match"`
+	Require []explainedPart `json:"require"`
+}
+
+type explainedPart struct {
+	Depth int    `json:"depth"`
+	Text  string `json:"text"`
+	Value any    `json:"value"`
+	Error string `json:"error,omitempty"`
+}
+
+func policyExplainCommand(p *Program, fs *flag.FlagSet) action {
+	open := gateFlags(fs)
+	only := fs.String("case", "", "`NAME` of the case, if not all")
+	return func(ctx context.Context, operands []string) error {
+		env, gate, err := open(p)
+		if err != nil {
+			return err
+		}
+		cases, err := p.cases(operands[0], env)
+		if err != nil {
+			return err
+		}
+		answer := []explained{}
+		var names []string
+		for i := range cases {
+			if err := ctx.Err(); err != nil {
+				return unanswered("interrupted")
+			}
+			names = append(names, cases[i].Name)
+			if *only == "" || *only == cases[i].Name {
+				answer = append(answer, explainCase(&cases[i], gate))
+			}
+		}
+		if len(answer) == 0 && *only != "" {
+			return misuse("%s has no case %q", operands[0], *only).meant("chimera policy explain --case ", *only, names, "The cases are listed without --case.")
+		}
+		if p.json() {
+			return p.document(answer)
+		}
+		for _, x := range answer {
+			p.showExplained(x)
+		}
+		return nil
+	}
+}
+
+func explainCase(c *guardian.Case, gate *guardian.Gate) explained {
+	r := gate.Decide(&c.Action, nil, c.Facts)
+	out := explained{Name: c.Name, Decision: r.Decision, Reason: r.Reason, Rules: []explainedRule{}}
+	rules, err := gate.Explain(&c.Action, c.Facts)
+	if err != nil {
+		return out // the action is malformed, so no rule is asked
+	}
+	for _, x := range rules {
+		if x.Other {
+			continue
+		}
+		e := explainedRule{ID: x.Rule.ID, About: x.Result != nil, Match: partsOf(x.Match), Require: partsOf(x.Require)}
+		if x.Result != nil {
+			e.Held, e.Error = x.Result.Held, x.Result.Error
+		}
+		out.Rules = append(out.Rules, e)
+	}
+	return out
+}
+
+func partsOf(parts []expr.Part) []explainedPart {
+	out := make([]explainedPart, len(parts))
+	for i, x := range parts {
+		out[i] = explainedPart{Depth: x.Depth, Text: x.Text, Value: x.Value}
+		if x.Err != nil {
+			out[i].Error = x.Err.Error()
+		}
+	}
+	return out
+}
+
+func (p *Program) showExplained(x explained) {
+	p.printf("%s: %s %s\n", inLine(x.Name), x.Decision, x.Reason)
+	for _, r := range x.Rules {
+		word := "is not about it"
+		switch {
+		case r.Error != "":
+			word = "cannot be evaluated: " + inLine(r.Error)
+		case r.Held:
+			word = "holds"
+		case r.About:
+			word = "does not hold"
+		}
+		p.printf("  %s %s\n", r.ID, word)
+		for _, part := range append(r.Match, r.Require...) {
+			value := part.Error
+			if value == "" {
+				raw, err := json.Marshal(part.Value)
+				if err != nil {
+					raw = []byte(err.Error())
+				}
+				value = string(raw)
+			}
+			p.printf("    %s%s: %s\n", strings.Repeat("  ", part.Depth), inLine(part.Text), inLine(value))
+		}
+	}
+}
+
+// inLine makes untrusted text fit for one line.
+func inLine(s string) string {
+	return clip(strings.NewReplacer("\n", " ", "\t", " ").Replace(printable(s)), 300)
+}
+
+// gateFlags adds the flags of commands that decide by a policy. The function that it
+// returns reads the catalog and the policy, and shows what is found in them.
+func gateFlags(fs *flag.FlagSet) func(*Program) (*environment, *guardian.Gate, error) {
+	catalogFile := fs.String("catalog", "", "`FILE` with the operations that plans may call")
+	policyFile := fs.String("policy", "", "`FILE` with the operator's policy bundle; several, separated by commas, make one")
+	return func(p *Program) (*environment, *guardian.Gate, error) {
+		env, err := p.environment(*catalogFile, *policyFile)
+		if err != nil {
+			return nil, nil, err
+		}
+		gate, err := env.gate()
+		if err == nil && !p.json() {
+			p.showFindings(env)
+		}
+		return env, gate, err
+	}
+}
+
+// cases reads a file of cases.
+func (p *Program) cases(name string, env *environment) ([]guardian.Case, error) {
+	src, err := p.read(name)
+	if err != nil {
+		return nil, err
+	}
+	cases, ds := guardian.ParseCases(src, env.catalog)
+	if ds.HasErrors() {
+		return nil, &failure{code: exitNegative, message: "the cases of " + name + " are not valid", diagnostics: ds, sources: env.texts(src)}
+	}
+	return cases, nil
 }
 
 // gate returns the gate of the policy and the catalog, and adds what is found to the
@@ -152,14 +299,14 @@ func (p *Program) showCases(t policyTest) {
 	for _, c := range t.Cases {
 		got := string(c.Record.Decision) + " " + c.Record.Reason
 		if c.OK {
-			p.printf("ok    %s: %s\n", c.Name, got)
+			p.printf("ok    %s: %s\n", inLine(c.Name), got)
 			continue
 		}
 		failed++
-		p.printf("FAIL  %s: %s, expected %s\n", c.Name, got, c.Expected)
+		p.printf("FAIL  %s: %s, expected %s\n", inLine(c.Name), got, inLine(c.Expected))
 		p.printf("      %s:%d\n", c.File, c.Line)
 		for _, o := range c.Record.Objections {
-			p.printf("      %s %s\n", o.Decision, strings.TrimSuffix(o.Reason+": "+o.Detail, ": "))
+			p.printf("      %s %s\n", o.Decision, inLine(strings.TrimSuffix(o.Reason+": "+o.Detail, ": ")))
 		}
 	}
 	of := func(without func(ruleCoverage) bool) string {
