@@ -83,15 +83,7 @@ func newEnvironment(s Scope) (*environment, error) {
 	}
 	// The environment's own parser is eight times slower than this one, and
 	// never releases its caches.
-	e.parser, err = parser.NewParser(
-		parser.EnablePrattParser(true),
-		parser.EnableOptionalSyntax(true),
-		parser.Macros(e.cel.Macros()...),
-		parser.MaxRecursionDepth(MaxNesting),
-		parser.ExpressionSizeCodePointLimit(MaxSource),
-		parser.MaxExpressionNodeCount(maxNodes),
-		parser.ErrorReportingLimit(4),
-	)
+	e.parser, err = newParser(e.cel.Macros())
 	if err != nil {
 		return nil, fmt.Errorf("build expression parser: %w", err)
 	}
@@ -111,6 +103,18 @@ func newEnvironment(s Scope) (*environment, error) {
 		}
 	}
 	return e, nil
+}
+
+func newParser(macros []cel.Macro, more ...parser.Option) (*parser.Parser, error) {
+	return parser.NewParser(append([]parser.Option{
+		parser.EnablePrattParser(true),
+		parser.EnableOptionalSyntax(true),
+		parser.Macros(macros...),
+		parser.MaxRecursionDepth(MaxNesting),
+		parser.ExpressionSizeCodePointLimit(MaxSource),
+		parser.MaxExpressionNodeCount(maxNodes),
+		parser.ErrorReportingLimit(4),
+	}, more...)...)
 }
 
 // macros are the standard ones, with a guard around the list they iterate over.

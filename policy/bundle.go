@@ -3,12 +3,14 @@
 package policy
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/embedded"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
@@ -106,10 +108,44 @@ type Rule struct {
 	ID string
 	// Soft reports that the rule escalates if it fails. A hard rule rejects.
 	Soft bool
-	// Match and Require are CEL predicates over `action`.
+	// Operations are those that the rule is about, as "provider/operation". None
+	// means all.
+	Operations []string
+	// Match and Require are CEL predicates over `action`: an action of these
+	// operations for which Match is true, or is "", has to meet Require.
 	Match, Require string
 	Message        string
 	Range          diag.Range `json:"-"`
+	// match and require are their places, operations the list of operations; nil
+	// for a rule made by code.
+	match, require, operations *syntax.Value
+}
+
+// InMatch returns the place of a byte of Match, InRequire of one of Require, and
+// InOperations that of one of the operations. Each is the place of the rule if that
+// was made by code.
+func (r *Rule) InMatch(offset int) diag.Range { return r.point(r.match, offset) }
+
+// InRequire is described with [Rule.InMatch].
+func (r *Rule) InRequire(offset int) diag.Range { return r.point(r.require, offset) }
+
+// InOperations is described with [Rule.InMatch].
+func (r *Rule) InOperations(name string) diag.Range {
+	if r.operations != nil {
+		for _, x := range r.operations.Items {
+			if x.Text == name {
+				return x.Range()
+			}
+		}
+	}
+	return r.Range
+}
+
+func (r *Rule) point(v *syntax.Value, offset int) diag.Range {
+	if v == nil {
+		return r.Range
+	}
+	return embedded.Point(v, offset)
 }
 
 // Merge returns the one bundle of several files. All have the same version; a rule,
@@ -128,21 +164,31 @@ func Merge(files ...*Bundle) (*Bundle, diag.Diagnostics) {
 	return merged, ds
 }
 
-// Digest identifies the contents of a bundle, however they are spread over files:
-// "sha256:" and 64 hex digits, or "" for a nil policy.
+// Digest identifies the contents of a bundle, in whatever order and however they are
+// spread over files: "sha256:" and 64 hex digits, or "" for a nil policy.
 func (p *Bundle) Digest() string {
 	if p == nil {
 		return ""
 	}
 	c := *p
-	c.Lift = slices.Clone(p.Lift)
-	slices.SortFunc(c.Lift, func(a, b Lift) int { return strings.Compare(a.Reason, b.Reason) })
+	c.Thresholds, c.Floor, c.Lift = byJSON(p.Thresholds), byJSON(p.Floor), byJSON(p.Lift)
+	c.Allow, c.Unmodelled, c.Rules = byJSON(p.Allow), byJSON(p.Unmodelled), byJSON(p.Rules)
 	text, err := json.Marshal(c)
 	if err != nil {
 		// Only a threshold made by code can be invalid JSON.
 		text = []byte(err.Error())
 	}
 	return plan.DigestOf(append([]byte("policy-bundle/1\x00"), text...))
+}
+
+// byJSON returns the entries in the order of their JSON.
+func byJSON[T any](entries []T) []T {
+	return slices.SortedFunc(slices.Values(entries), func(a, b T) int {
+		// An entry that is no JSON makes the digest fail, not the order.
+		x, _ := json.Marshal(a)
+		y, _ := json.Marshal(b)
+		return bytes.Compare(x, y)
+	})
 }
 
 // lifts reports reasons that no soft rule gives.

@@ -75,7 +75,8 @@ var AllowFields = &fields.Table{What: "an `allow` entry", Fields: []fields.Field
 var RuleFields = &fields.Table{What: "a rule", Fields: []fields.Field{
 	fields.Required("id", fields.FormText, "the rule's name: letters, digits, `_` and `-`"),
 	fields.Required("type", fields.FormText, "`hard`, which rejects, or `soft`, which escalates"),
-	fields.Required("match", fields.FormText, "a CEL predicate over `action`: the rule is about it"),
+	operationsField,
+	fields.Optional("match", fields.FormText, "a CEL predicate over `action`: the rule is about it; absent: about all of its operations"),
 	fields.Required("require", fields.FormText, "a CEL predicate over `action`: what must hold then"),
 	fields.Optional("message", fields.FormText, "what is said where it does not hold"),
 }}
@@ -346,8 +347,16 @@ func readRule(u *embedded.Expressions, p *Bundle, v *syntax.Value) {
 		rule.ID, rule.Range = x.Text, x.Range()
 	}
 	rule.Soft = u.Word(r.Get("type"), "type", RuleTypes) == "soft"
-	rule.Match = rulePredicate(u, r.Get("match"))
-	rule.Require = rulePredicate(u, r.Get("require"))
+	rule.match, rule.require, rule.operations = r.Get("match"), r.Get("require"), r.Get("operations")
+	rule.Operations = operationList(u.Reader, rule.operations, "operations")
+	rule.Match = rulePredicate(u, rule.match)
+	rule.Require = rulePredicate(u, rule.require)
+	if !r.Has("match") && !r.Has("operations") {
+		u.Report(diag.Diagnostic{
+			Code: diag.PlanSchema, Summary: "the rule does not say what it is about",
+			Detail: "Give it `operations` or `match`. A rule about every action has `match: \"true\"`.", Subject: fields.Head(v), Suggestion: `match: "true"`,
+		})
+	}
 	if x := r.Get("message"); x != nil {
 		u.Bounded(x, "message")
 		rule.Message = x.Text

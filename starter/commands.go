@@ -60,7 +60,7 @@ func commands() []command {
 		{name: "agents", parts: agentParts(),
 			summary: "add and list agents, by statements of the admins"},
 		{name: "budgets", summary: "set and show budgets"},
-		{name: "policy", summary: "test, replay and compare policies"},
+		{name: "policy", parts: policyParts(), summary: "test the operator's policy on cases, replay decisions, and compare policies"},
 		{name: "simulate", summary: "say what would happen"},
 		{name: "test", summary: "run the unit tests of plans"},
 		{name: "audit", parts: auditParts(), summary: "export the ledger, verify an export offline, and control what it retains"},

@@ -287,13 +287,14 @@ func policySchema() obj {
 		}),
 		"allow":      entries(tableSchema(policy.AllowFields, with(map[string]obj{}))),
 		"unmodelled": names(pattern(policy.OperationNames)),
-		"rules": entries(tableSchema(policy.RuleFields, map[string]obj{
-			"id":      pattern(fields.NodeIDs),
-			"type":    enum(policy.RuleTypes),
-			"match":   predicate,
-			"require": predicate,
-			"message": shortText(),
-		})),
+		"rules": entries(append(tableSchema(policy.RuleFields, map[string]obj{
+			"id":         pattern(fields.NodeIDs),
+			"type":       enum(policy.RuleTypes),
+			"operations": names(pattern(policy.OperationNames)),
+			"match":      predicate,
+			"require":    predicate,
+			"message":    shortText(),
+		}), "anyOf", []obj{{"required", []string{"operations"}}, {"required", []string{"match"}}})),
 	})
 	return schemaHead("policy", "Chimera policy bundle", "What the operator allows, who approves, and the rules that every action must meet. A bundle may span several files of one version.", body)
 }

@@ -45,7 +45,7 @@ func (check *checker) checkPredicate(v *syntax.Value, p *expr.Program, s scope, 
 	c := check.checkedPredicate(p, s)
 	strict := !lenient || c.strict()
 	for _, x := range c.problems {
-		check.problem(check.Point(v, x.Offset), v.Range(), x, lenient, strict, node, edge)
+		check.problem(embedded.Point(v, x.Offset), v.Range(), x, lenient, strict, node, edge)
 	}
 	return c.source, len(c.problems) > 0 && strict
 }
@@ -83,7 +83,7 @@ func (check *checker) checkTemplate(v *syntax.Value, t *embedded.Template, s sco
 		part := embedded.Follow(v, x.Path)
 		at := fields.Head(part)
 		if part.Kind == syntax.String {
-			at = check.Point(part, x.Offset)
+			at = embedded.Point(part, x.Offset)
 		}
 		check.problem(at, part.Range(), x.Problem, lenient, strict, node, edge)
 	}

@@ -9,6 +9,7 @@ import (
 	"chimera.ai/engine/compiler/internal/pool"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/embedded"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
@@ -87,7 +88,7 @@ func (check *checker) typeEstimate(doc *Document, n *Node) {
 	var problems []expr.Problem
 	n.estimate, problems = a.Check(check.typing(s))
 	for _, p := range problems {
-		check.problem(check.Point(n.Cost, p.Offset), n.Cost.Range(), p, false, true, n.ID, "")
+		check.problem(embedded.Point(n.Cost, p.Offset), n.Cost.Range(), p, false, true, n.ID, "")
 	}
 }
 
@@ -103,7 +104,7 @@ func (check *checker) amount(v *syntax.Value, scope expr.Scope, node string) *ex
 	}
 	where := &expr.Error{Message: err.Error()}
 	errors.As(err, &where)
-	check.Refuse(check.Point(v, where.Offset), v, *where, scope, "", node, "")
+	check.Refuse(embedded.Point(v, where.Offset), v, *where, scope, "", node, "")
 	return nil
 }
 
@@ -187,7 +188,7 @@ func (check *checker) readPrice(v *syntax.Value, c *catalog.Cost, in, out *pool.
 	}
 	_, problems := a.Check(check.typing(scope{args: args, output: output}))
 	for _, p := range problems {
-		check.problem(check.Point(v, p.Offset), v.Range(), p, false, true, id, "")
+		check.problem(embedded.Point(v, p.Offset), v.Range(), p, false, true, id, "")
 	}
 }
 

@@ -108,7 +108,7 @@ func (u *Expressions) Predicate(v *syntax.Value, scope expr.Scope, node, edge st
 	at, bad := v.Range(), expr.Error{Message: r.err.Error()}
 	var where *expr.Error
 	if errors.As(r.err, &where) {
-		at, bad = u.Point(v, where.Offset), *where
+		at, bad = Point(v, where.Offset), *where
 	}
 	meant := Fix(v.Text, func(text string) bool {
 		_, err := expr.CompilePredicate(text, scope)
@@ -174,7 +174,7 @@ var functionWords = map[string]string{
 
 // Point returns the range of the name or character at a byte of a string's text, or
 // of the last character if that is the end.
-func (u *Expressions) Point(v *syntax.Value, offset int) diag.Range {
+func Point(v *syntax.Value, offset int) diag.Range {
 	if v.Text == "" {
 		return v.Range()
 	}
@@ -244,7 +244,7 @@ func (u *Expressions) Template(v *syntax.Value, scope expr.Scope, node, edge str
 		}
 		at := fields.Head(part)
 		if part.Kind == syntax.String {
-			at = u.Point(part, e.Offset)
+			at = Point(part, e.Offset)
 		}
 		meant := ""
 		if part.Kind == syntax.String && strings.Count(part.Text, "${") == 1 {

@@ -70,17 +70,20 @@ func (rep *Reader) Whole(v *syntax.Value, name string, low, high int64) (n int64
 	return r.Num().Int64(), true
 }
 
-// Number returns the exact value of a number, or nil if its literal or its exponent
-// is larger than any number of the language needs.
-func Number(v *syntax.Value) *big.Rat {
+// Number returns the exact value of a number: see [Rat].
+func Number(v *syntax.Value) *big.Rat { return Rat(v.Text) }
+
+// Rat returns the exact value of a JSON number, or nil if it is none, or if its
+// literal or its exponent is larger than any number of the language needs.
+func Rat(text string) *big.Rat {
 	const longest = 64
-	if len(v.Text) > longest {
+	if len(text) > longest || strings.IndexFunc(text, func(c rune) bool { return !strings.ContainsRune("+-.0123456789eE", c) }) >= 0 {
 		return nil
 	}
-	if i := strings.IndexAny(v.Text, "eE"); i >= 0 && len(v.Text)-i > 4 {
+	if i := strings.IndexAny(text, "eE"); i >= 0 && len(text)-i > 4 {
 		return nil
 	}
-	r, ok := new(big.Rat).SetString(v.Text)
+	r, ok := new(big.Rat).SetString(text)
 	if !ok {
 		return nil
 	}

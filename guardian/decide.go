@@ -1,0 +1,376 @@
+package guardian
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"slices"
+	"time"
+
+	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/policy"
+)
+
+// Version is the version of the rules of evaluation. A record names it, since another
+// version may decide otherwise.
+const Version = 1
+
+// Word is a decision.
+type Word string
+
+// The decisions.
+const (
+	Approve  Word = "APPROVE"
+	Escalate Word = "ESCALATE"
+	Reject   Word = "REJECT"
+)
+
+// Reasons that are not about one rule. The package's documentation says when each is
+// given.
+const (
+	PolicyClear     = "policy_clear"
+	MalformedAction = "malformed_action"
+	NoRule          = "no_rule"
+	NotAllowed      = "not_allowed"
+	Tainted         = "tainted"
+	CapInvocations  = "cap:invocations_per_run"
+	BudgetExceeded  = "budget_exceeded"
+	BudgetError     = "budget_error"
+	CausalRisk      = "causal_risk"
+	SimulationError = "simulation_error"
+	// ByRule begins the reason of a rule; its id follows.
+	ByRule = "policy:"
+)
+
+// Facts are what a decision depends on besides action, bundle and catalog.
+type Facts struct {
+	// At is the time of the decision.
+	At time.Time
+	// Calls counts the calls of the run that have been decided, this one included.
+	Calls int64
+	// Approved reports that people have approved this action.
+	Approved   bool
+	Budget     Budget
+	Simulation *Simulation
+}
+
+// Budget is what became of the money for an action.
+type Budget struct {
+	State BudgetState `json:"state"`
+	// Hold is the id of the hold, if the state is [Held].
+	Hold string `json:"hold,omitempty"`
+	// Detail says more, for people.
+	Detail string `json:"detail,omitempty"`
+}
+
+// BudgetState says whether there is money for an action. The zero value says that
+// nobody has asked, or that the answer was an error.
+type BudgetState string
+
+// The states.
+const (
+	// NoBudget: the agent has no budget.
+	NoBudget BudgetState = "none"
+	Held     BudgetState = "held"
+	Exceeded BudgetState = "exceeded"
+	// Unpriced: the agent has a budget, and the cost is not known.
+	Unpriced BudgetState = "unpriced"
+)
+
+// Simulation is what a causal model predicts for an action.
+type Simulation struct {
+	ID string `json:"sim_id"`
+	// Model is the digest of the model, Seed that of its random numbers.
+	Model string `json:"model_digest"`
+	Seed  string `json:"seed,omitempty"`
+	// Risk is the probability that a bound is broken: a JSON number from 0 to 1.
+	Risk    string `json:"risk"`
+	Summary string `json:"summary,omitempty"`
+}
+
+// Record is a decision with all that it rests on.
+type Record struct {
+	Decision Word   `json:"decision"`
+	Reason   string `json:"reason"`
+	// Objections are all reasons against the action, in the order of the steps; the
+	// first is Reason.
+	Objections []Objection `json:"objections"`
+	// Rules are those that are about the action, by id.
+	Rules []RuleResult `json:"rules"`
+	// Floor lists the approvals that the bundle asks of the action, whatever its plan
+	// says.
+	Floor []policy.Group `json:"floor,omitempty"`
+	// InputDigest is the digest of the action, PolicyDigest that of the bundle.
+	InputDigest  string      `json:"input_digest"`
+	PolicyDigest string      `json:"policy_digest"`
+	Budget       Budget      `json:"budget"`
+	Simulation   *Simulation `json:"simulation,omitempty"`
+	// Threshold is the risk up to which the action is approved.
+	Threshold string `json:"threshold,omitempty"`
+	Calls     int64  `json:"calls"`
+	Approved  bool   `json:"approved"`
+	// Engine is the version of the rules of evaluation and of expressions.
+	Engine string `json:"engine"`
+}
+
+// Objection is a reason against an action.
+type Objection struct {
+	Decision Word   `json:"decision"`
+	Reason   string `json:"reason"`
+	// Detail says more, for people.
+	Detail string `json:"detail,omitempty"`
+}
+
+// RuleResult says what a rule that is about an action found.
+type RuleResult struct {
+	ID   string `json:"id"`
+	Soft bool   `json:"soft"`
+	Held bool   `json:"held"`
+	// Error says why the rule could not be evaluated, or is "".
+	Error string `json:"error,omitempty"`
+}
+
+// Encode returns the canonical bytes of the record. Equal records have equal bytes.
+func (r *Record) Encode() ([]byte, error) {
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode decision: %w", err)
+	}
+	return raw, nil
+}
+
+// Decide judges an action. salt goes into the digest of the action: see
+// [Action.Digest].
+func (g *Gate) Decide(a *Action, salt []byte, facts Facts) *Record {
+	d := &decision{gate: g, action: a, facts: facts}
+	d.record = Record{
+		Objections: []Objection{}, Rules: []RuleResult{}, PolicyDigest: g.digest,
+		Budget: facts.Budget, Simulation: facts.Simulation, Calls: facts.Calls, Approved: facts.Approved,
+		Engine: fmt.Sprintf("guardian/%d expr/%d", Version, plan.ExprVersion),
+	}
+	if d.form(salt) {
+		d.policy()
+	}
+	d.budget()
+	d.risk()
+	d.record.Decision, d.record.Reason = Approve, PolicyClear
+	if len(d.record.Objections) > 0 {
+		first := d.record.Objections[0]
+		d.record.Decision, d.record.Reason = first.Decision, first.Reason
+	}
+	return &d.record
+}
+
+// decision takes the steps for one action.
+type decision struct {
+	gate      *Gate
+	action    *Action
+	facts     Facts
+	operation *operation
+	vars      expr.Vars
+	record    Record
+}
+
+func (d *decision) object(w Word, reason, detail string) {
+	d.record.Objections = append(d.record.Objections, Objection{w, reason, detail})
+}
+
+// form checks that the action is one that the catalog knows, with inputs that its
+// operation takes.
+func (d *decision) form(salt []byte) bool {
+	err := d.understand(salt)
+	if err != nil {
+		d.object(Reject, MalformedAction, err.Error())
+	}
+	return err == nil
+}
+
+func (d *decision) understand(salt []byte) error {
+	if err := d.action.check(); err != nil {
+		return err
+	}
+	doc, err := d.action.document()
+	if err != nil {
+		return err
+	}
+	if d.record.InputDigest, err = d.action.Digest(salt); err != nil {
+		return err
+	}
+	d.vars = variables(doc, d.facts.At)
+	o := d.gate.operations[d.action.Operation]
+	switch {
+	case o == nil:
+		return fmt.Errorf("the catalog has no operation %.200q with an effect", d.action.Operation)
+	case o.template.Fingerprint != d.action.Fingerprint:
+		return fmt.Errorf("its fingerprint is not that of the catalog's %s", o.template.Name())
+	case rank(d.action.Effect) < rank(o.template.Effect):
+		return fmt.Errorf("its effect class is %s, and by the catalog %s is %s", d.action.Effect, o.template.Name(), o.template.Effect)
+	case o.fault != nil:
+		return fmt.Errorf("the catalog's input schema of %s: %w", o.template.Name(), o.fault)
+	}
+	if o.input != nil {
+		if err := o.input.Validate(doc["inputs"]); err != nil {
+			return fmt.Errorf("the inputs do not fit %s: %w", o.template.Name(), err)
+		}
+	}
+	d.operation = o
+	return nil
+}
+
+// rank orders effect classes by how much they may do.
+func rank(e plan.EffectClass) int {
+	return slices.Index([]plan.EffectClass{plan.Pure, plan.Staged, plan.Committing, plan.Irreversible}, e)
+}
+
+// policy evaluates the rules, and what else the bundle says of the action.
+func (d *decision) policy() {
+	var soft []Objection
+	for _, r := range d.operation.rules {
+		result, about := d.evaluate(r)
+		if !about {
+			continue
+		}
+		d.record.Rules = append(d.record.Rules, result)
+		switch {
+		case result.Error != "":
+			d.object(Reject, ByRule+r.ID, "the rule cannot be evaluated: "+result.Error)
+		case result.Held:
+		case r.Soft:
+			soft = append(soft, Objection{Escalate, ByRule + r.ID, r.Message})
+		default:
+			d.object(Reject, ByRule+r.ID, r.Message)
+		}
+	}
+	if len(d.record.Rules) == 0 {
+		d.object(Reject, NoRule, "no rule of the bundle is about the action")
+	}
+	allowed, tainted := d.allowed()
+	if d.action.Effect == plan.Irreversible && !allowed {
+		d.object(Reject, NotAllowed, "`allow` has no entry for the irreversible effect")
+	}
+	if (d.action.Taint.Decision || len(d.action.Taint.Ports) > 0) && !tainted && !d.facts.Approved {
+		d.object(Reject, Tainted, "it depends on what nobody vouches for, and no entry of `allow` accepts that")
+	}
+	if most := d.gate.bundle.Caps.InvocationsPerRun; most > 0 && d.facts.Calls > most {
+		d.object(Reject, CapInvocations, fmt.Sprintf("the run has made %d calls, and %d are allowed", d.facts.Calls-1, most))
+	}
+	d.record.Objections = append(d.record.Objections, soft...)
+	for i := range d.gate.bundle.Floor {
+		if f := &d.gate.bundle.Floor[i]; d.matches(&f.Match) {
+			d.record.Floor = append(d.record.Floor, f.Groups...)
+		}
+	}
+	slices.SortFunc(d.record.Floor, func(a, b policy.Group) int {
+		return cmp.Or(cmp.Compare(a.Role, b.Role), cmp.Compare(a.Min, b.Min))
+	})
+}
+
+// evaluate evaluates a rule. about is false if the rule does not match the action.
+func (d *decision) evaluate(r rule) (result RuleResult, about bool) {
+	result = RuleResult{ID: r.ID, Soft: r.Soft}
+	if r.match != nil {
+		matched, err := r.match.EvalBool(d.vars)
+		if err != nil {
+			result.Error = err.Error()
+			return result, true
+		}
+		if !matched {
+			return result, false
+		}
+	}
+	held, err := r.require.EvalBool(d.vars)
+	if err != nil {
+		result.Error = err.Error()
+	}
+	result.Held = err == nil && held
+	return result, true
+}
+
+// allowed reports whether `allow` lists the action, and whether with tainted inputs.
+func (d *decision) allowed() (allowed, tainted bool) {
+	for i := range d.gate.bundle.Allow {
+		if a := &d.gate.bundle.Allow[i]; d.matches(&a.Match) {
+			allowed, tainted = true, tainted || a.Tainted
+		}
+	}
+	return allowed, tainted
+}
+
+func (d *decision) matches(m *policy.Match) bool {
+	return listed(m.Effects, d.action.Effect) && listed(m.Agents, d.action.Agent) && listed(m.Operations, d.action.Operation)
+}
+
+// listed reports whether a list is empty, which means all, or has v.
+func listed[T comparable](list []T, v T) bool { return len(list) == 0 || slices.Contains(list, v) }
+
+// budget objects if there is no money, or if that is not known.
+func (d *decision) budget() {
+	b := d.facts.Budget
+	switch b.State {
+	case NoBudget:
+	case Held:
+		if b.Hold == "" {
+			d.object(Reject, BudgetError, "the hold has no id")
+		}
+	case Exceeded:
+		d.object(Escalate, BudgetExceeded, b.Detail)
+	case Unpriced:
+		d.object(Escalate, BudgetExceeded, "its cost is not known, and its agent has a budget")
+	default:
+		d.object(Reject, BudgetError, b.Detail)
+	}
+}
+
+// risk objects to an action that is riskier than the bundle allows, or whose risk is
+// not known.
+func (d *decision) risk() {
+	s := d.facts.Simulation
+	if s == nil {
+		if !d.gate.unmodelled[d.action.Operation] {
+			d.object(Escalate, CausalRisk, "no causal model says what it leads to")
+		}
+		return
+	}
+	threshold := d.threshold()
+	d.record.Threshold = threshold
+	risk := probability(s.Risk)
+	switch {
+	case risk == nil:
+		d.object(Reject, SimulationError, fmt.Sprintf("the risk is %.40q, which is no probability", s.Risk))
+	case risk.Cmp(probability(threshold)) > 0:
+		d.object(Escalate, CausalRisk, s.Summary)
+	}
+}
+
+// threshold is the risk up to which the action is approved: the least of the
+// thresholds for it, else the one for all actions, else 0.
+func (d *decision) threshold() string {
+	general, own := "0", ""
+	for i := range d.gate.bundle.Thresholds {
+		t := &d.gate.bundle.Thresholds[i]
+		most := string(t.MaxAutoLaunchRisk)
+		switch x := probability(most); {
+		case !d.matches(&t.Match):
+			continue
+		case x == nil:
+			own = "0"
+		case len(t.Effects)+len(t.Agents)+len(t.Operations) == 0:
+			general = most
+		case own == "" || x.Cmp(probability(own)) < 0:
+			own = most
+		}
+	}
+	return cmp.Or(own, general)
+}
+
+// probability reads a JSON number from 0 to 1, or returns nil.
+func probability(text string) *big.Rat {
+	x := fields.Rat(text)
+	if x == nil || x.Sign() < 0 || x.Cmp(big.NewRat(1, 1)) > 0 {
+		return nil
+	}
+	return x
+}

@@ -1,0 +1,300 @@
+package guardian_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/guardian"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/policy"
+)
+
+// operations is the catalog of the tests.
+func operations() *catalog.Catalog {
+	skill := func(provider, name string, effect plan.EffectClass, input string) catalog.Template {
+		return catalog.Template{ProviderType: plan.Skill, Provider: provider, Operation: name, Effect: effect, InputSchema: json.RawMessage(input)}
+	}
+	files := skill("files", "write", plan.Committing, `{"type":"object","properties":{"path":{"type":"string"},"text":{"type":"string"}},"required":["path","text"],"additionalProperties":false}`)
+	files.Fingerprint = "sha256:" + strings.Repeat("a", 64)
+	return &catalog.Catalog{Templates: []catalog.Template{
+		skill("bank", "transfer", plan.Irreversible, `{"type":"object","properties":{"amount_minor":{"type":"integer","minimum":0,"maximum":1000000000000},"parts":{"type":"integer"},"to":{"type":"string"}},"required":["amount_minor","to"]}`),
+		files,
+		skill("notes", "stage", plan.Staged, ``),
+		skill("text", "count", plan.Pure, ``),
+	}}
+}
+
+const bundleText = `
+apiVersion: chimera/v1
+kind: PolicyBundle
+version: "1"
+thresholds: {max_auto_launch_risk: 0.2, per: [{effects: [irreversible], max_auto_launch_risk: 0.05}]}
+approval: {floor: [{operations: [notes/stage], groups: [{role: editor, min: 1}]}]}
+caps: {invocations_per_run: 3}
+allow:
+  - {effects: [irreversible], agents: [agent-42], operations: [bank/transfer]}
+  - {effects: [committing], operations: [files/write], tainted: true}
+unmodelled: [files/write]
+rules:
+  - {id: cap, type: hard, match: 'action.operation == "bank/transfer"', require: 'action.inputs.amount_minor <= 500000', message: "over 5,000.00"}
+  - {id: large, type: soft, operations: [bank/transfer], require: 'action.inputs.amount_minor <= 100000', message: "over 1,000.00"}
+  - {id: split, type: hard, operations: [bank/transfer], match: 'has(action.inputs.parts)', require: '1000 / action.inputs.parts >= 10'}
+  - {id: out, type: hard, operations: [files/write], require: 'action.inputs.path.startsWith("/out/")', message: "outside /out/"}
+  - {id: hours, type: hard, operations: [notes/stage], require: 'action.at.hour >= 6 && action.inputs.size < 10'}
+`
+
+func parse(t testing.TB, text string) *policy.Bundle {
+	t.Helper()
+	b, ds := policy.Parse(diag.Source{Name: "policy.yaml", Text: []byte(text)})
+	require.Empty(t, errorsOf(ds))
+	return b
+}
+
+func gate(t testing.TB, text string) *guardian.Gate {
+	t.Helper()
+	g, ds := guardian.New(parse(t, text), operations())
+	require.NotNil(t, g, errorsOf(ds))
+	return g
+}
+
+// errorsOf writes the findings that are errors.
+func errorsOf(ds diag.Diagnostics) string {
+	var b strings.Builder
+	for _, d := range ds {
+		if d.Severity == diag.Error {
+			fmt.Fprintln(&b, d.Summary, d.Detail)
+		}
+	}
+	return b.String()
+}
+
+// action is a transfer that is approved.
+func action(change ...func(*guardian.Action)) *guardian.Action {
+	a := &guardian.Action{
+		Agent: "agent-42", Plan: "sha256:" + strings.Repeat("0", 64), Node: "pay", Operation: "bank/transfer", Effect: plan.Irreversible,
+		Inputs: json.RawMessage(`{"amount_minor": 5000, "to": "x"}`), Run: guardian.Run{Workflow: "w", Origin: "o", Path: "pay"},
+	}
+	for _, f := range change {
+		f(a)
+	}
+	return a
+}
+
+func inputs(text string) func(*guardian.Action) {
+	return func(a *guardian.Action) { a.Inputs = json.RawMessage(text) }
+}
+
+func write(a *guardian.Action) {
+	a.Operation, a.Effect, a.Inputs, a.Fingerprint = "files/write", plan.Committing, json.RawMessage(`{"path":"/out/a","text":"t"}`), "sha256:"+strings.Repeat("a", 64)
+}
+
+func stage(a *guardian.Action) {
+	a.Operation, a.Effect, a.Inputs = "notes/stage", plan.Staged, json.RawMessage(`{"size": 1}`)
+}
+
+// facts are those of an action that nothing objects to.
+func facts(change ...func(*guardian.Facts)) guardian.Facts {
+	f := guardian.Facts{
+		At: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC), Calls: 1, Budget: guardian.Budget{State: guardian.NoBudget},
+		Simulation: &guardian.Simulation{ID: "s", Model: "m", Risk: "0.01"},
+	}
+	for _, c := range change {
+		c(&f)
+	}
+	return f
+}
+
+func risk(text string) func(*guardian.Facts) {
+	return func(f *guardian.Facts) { f.Simulation.Risk = text }
+}
+
+func budget(state guardian.BudgetState, hold string) func(*guardian.Facts) {
+	return func(f *guardian.Facts) { f.Budget = guardian.Budget{State: state, Hold: hold} }
+}
+
+func unmodelled(f *guardian.Facts) { f.Simulation = nil }
+
+func TestDecide(t *testing.T) {
+	g := gate(t, bundleText)
+	tainted := func(a *guardian.Action) { a.Taint.Ports = []string{"to"} }
+	for _, c := range []struct {
+		name   string
+		action *guardian.Action
+		facts  guardian.Facts
+		want   string
+	}{
+		{"clear", action(), facts(), "APPROVE policy_clear"},
+		{"a hold", action(), facts(budget(guardian.Held, "h")), "APPROVE policy_clear"},
+		{"the cap itself", action(inputs(`{"amount_minor": 100000, "to": "x"}`)), facts(), "APPROVE policy_clear"},
+		{"a soft rule", action(inputs(`{"amount_minor": 100001, "to": "x"}`)), facts(), "ESCALATE policy:large"},
+		{"a hard rule", action(inputs(`{"amount_minor": 500001, "to": "x"}`)), facts(), "REJECT policy:cap"},
+		{"hard before budget", action(inputs(`{"amount_minor": 500001, "to": "x"}`)), facts(budget(guardian.Exceeded, "")), "REJECT policy:cap"},
+		{"division by zero", action(inputs(`{"amount_minor": 1, "to": "x", "parts": 0}`)), facts(), "REJECT policy:split"},
+		{"a missing attribute", action(stage, inputs(`{}`)), facts(), "REJECT policy:hours"},
+		{"a wrong type", action(stage, inputs(`{"size": "1"}`)), facts(), "REJECT policy:hours"},
+		{"the time", action(stage), facts(func(f *guardian.Facts) { f.At = time.Date(2026, 11, 23, 7, 0, 0, 0, time.FixedZone("", 2*3600)) }), "REJECT policy:hours"},
+		{"by day", action(stage), facts(), "APPROVE policy_clear"},
+		{"not this agent", action(func(a *guardian.Action) { a.Agent = "other" }), facts(), "REJECT not_allowed"},
+		{"tainted", action(tainted), facts(), "REJECT tainted"},
+		{"tainted and approved", action(tainted), facts(func(f *guardian.Facts) { f.Approved = true }), "APPROVE policy_clear"},
+		{"tainted and accepted", action(write, func(a *guardian.Action) { a.Taint.Decision = true }), facts(unmodelled), "APPROVE policy_clear"},
+		{"outside", action(write, inputs(`{"path":"/etc/passwd","text":"t"}`)), facts(unmodelled), "REJECT policy:out"},
+		{"too many calls", action(), facts(func(f *guardian.Facts) { f.Calls = 4 }), "REJECT cap:invocations_per_run"},
+		{"over budget", action(), facts(budget(guardian.Exceeded, "")), "ESCALATE budget_exceeded"},
+		{"no price", action(), facts(budget(guardian.Unpriced, "")), "ESCALATE budget_exceeded"},
+		{"nobody asked for the money", action(), facts(budget("", "")), "REJECT budget_error"},
+		{"a hold without an id", action(), facts(budget(guardian.Held, "")), "REJECT budget_error"},
+		{"risk", action(), facts(risk("0.051")), "ESCALATE causal_risk"},
+		{"risk at the threshold", action(), facts(risk("5e-2")), "APPROVE policy_clear"},
+		{"the general threshold", action(write), facts(risk("0.2")), "APPROVE policy_clear"},
+		{"above the general threshold", action(write), facts(risk("0.20000000000000000001")), "ESCALATE causal_risk"},
+		{"no model", action(), facts(unmodelled), "ESCALATE causal_risk"},
+		{"no model, and none needed", action(write), facts(unmodelled), "APPROVE policy_clear"},
+		{"a risk of NaN", action(), facts(risk("NaN")), "REJECT simulation_error"},
+		{"a risk above 1", action(), facts(risk("1.1")), "REJECT simulation_error"},
+		{"no risk", action(), facts(risk("")), "REJECT simulation_error"},
+		{"an unknown operation", action(func(a *guardian.Action) { a.Operation = "bank/steal" }), facts(), "REJECT malformed_action"},
+		{"a pure operation", action(func(a *guardian.Action) { a.Operation, a.Effect = "text/count", plan.Pure }), facts(), "REJECT malformed_action"},
+		{"a weaker effect class", action(func(a *guardian.Action) { a.Effect = plan.Staged }), facts(), "REJECT malformed_action"},
+		{"another fingerprint", action(write, func(a *guardian.Action) { a.Fingerprint = "" }), facts(unmodelled), "REJECT malformed_action"},
+		{"no run", action(func(a *guardian.Action) { a.Run = guardian.Run{} }), facts(), "REJECT malformed_action"},
+		{"inputs that are no JSON", action(inputs(`{"amount_minor": NaN}`)), facts(), "REJECT malformed_action"},
+		{"no inputs", action(inputs(``)), facts(), "REJECT malformed_action"},
+		{"inputs that do not fit", action(inputs(`{"amount_minor": 1.5, "to": "x"}`)), facts(), "REJECT malformed_action"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := g.Decide(c.action, []byte("salt"), c.facts)
+			raw, err := r.Encode()
+			require.NoError(t, err)
+			require.Equal(t, c.want, string(r.Decision)+" "+r.Reason, string(raw))
+			require.Equal(t, r.Decision == guardian.Approve, len(r.Objections) == 0)
+		})
+	}
+}
+
+// TestNothingIsSilence: without a bundle, a catalog or a rule nothing is approved.
+func TestNothingIsSilence(t *testing.T) {
+	for name, g := range map[string]*guardian.Gate{
+		"no bundle": first(guardian.New(nil, operations())), "no catalog": first(guardian.New(nil, nil)),
+		"no rule": gate(t, `{apiVersion: chimera/v1, kind: PolicyBundle, version: "1", allow: [{}], unmodelled: ["bank/transfer"]}`),
+	} {
+		r := g.Decide(action(), nil, facts())
+		require.Equal(t, guardian.Reject, r.Decision, name)
+	}
+	r := gate(t, `{apiVersion: chimera/v1, kind: PolicyBundle, version: "1", allow: [{}]}`).Decide(action(), nil, facts())
+	require.Equal(t, guardian.NoRule, r.Reason)
+}
+
+func first(g *guardian.Gate, _ diag.Diagnostics) *guardian.Gate { return g }
+
+// TestAllStepsAreRecorded: the first objection decides, and the record has them all.
+func TestAllStepsAreRecorded(t *testing.T) {
+	g := gate(t, bundleText)
+	r := g.Decide(action(inputs(`{"amount_minor": 900000, "to": "x"}`), func(a *guardian.Action) { a.Agent = "other" }), nil, facts(budget(guardian.Exceeded, ""), risk("0.9")))
+	var reasons []string
+	for _, o := range r.Objections {
+		reasons = append(reasons, o.Reason)
+	}
+	require.Equal(t, []string{"policy:cap", "not_allowed", "policy:large", "budget_exceeded", "causal_risk"}, reasons)
+	require.Equal(t, "over 5,000.00", r.Objections[0].Detail)
+	require.Equal(t, []guardian.RuleResult{{ID: "cap"}, {ID: "large", Soft: true}}, r.Rules)
+	require.Equal(t, "0.05", r.Threshold)
+	r = g.Decide(action(stage), nil, facts())
+	require.Equal(t, []policy.Group{{Role: "editor", Min: 1}}, r.Floor)
+}
+
+// TestActionDigest: whatever is changed in an action, its digest changes.
+func TestActionDigest(t *testing.T) {
+	digest := func(salt string, change ...func(*guardian.Action)) string {
+		d, err := action(change...).Digest([]byte(salt))
+		require.NoError(t, err)
+		return d
+	}
+	require.Regexp(t, `^sha256:[0-9a-f]{64}$`, digest(""))
+	require.Equal(t, digest("s"), digest("s", inputs(`{"to":"x","amount_minor":5000}`)), "the order of keys means nothing")
+	money, err := ledger.Minor(1, "USD")
+	require.NoError(t, err)
+	seen := map[string]string{digest(""): "the action itself"}
+	for name, d := range map[string]string{
+		"salt":        digest("s"),
+		"agent":       digest("", func(a *guardian.Action) { a.Agent = "b" }),
+		"plan":        digest("", func(a *guardian.Action) { a.Plan = "b" }),
+		"node":        digest("", func(a *guardian.Action) { a.Node = "b" }),
+		"operation":   digest("", func(a *guardian.Action) { a.Operation = "b" }),
+		"fingerprint": digest("", func(a *guardian.Action) { a.Fingerprint = "b" }),
+		"effect":      digest("", func(a *guardian.Action) { a.Effect = plan.Staged }),
+		"inputs":      digest("", inputs(`{"amount_minor": 5001, "to": "x"}`)),
+		"cost":        digest("", func(a *guardian.Action) { a.Cost = &money }),
+		"decision":    digest("", func(a *guardian.Action) { a.Taint.Decision = true }),
+		"ports":       digest("", func(a *guardian.Action) { a.Taint.Ports = []string{"to"} }),
+		"deployment":  digest("", func(a *guardian.Action) { a.Run.Deployment = "b" }),
+		"namespace":   digest("", func(a *guardian.Action) { a.Run.Namespace = "b" }),
+		"workflow":    digest("", func(a *guardian.Action) { a.Run.Workflow = "b" }),
+		"origin":      digest("", func(a *guardian.Action) { a.Run.Origin = "b" }),
+		"path":        digest("", func(a *guardian.Action) { a.Run.Path = "b" }),
+		"epoch":       digest("", func(a *guardian.Action) { a.Run.Epoch = 1 }),
+	} {
+		require.Empty(t, seen[d], "%s has the digest of %s", name, seen[d])
+		seen[d] = name
+	}
+}
+
+// TestEqualInputsGiveEqualBytes: random actions are decided twice, the second time by
+// a gate whose rules and lists are in another order.
+func TestEqualInputsGiveEqualBytes(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	one := parse(t, bundleText)
+	shuffled := *one
+	for range 4 {
+		rnd.Shuffle(len(shuffled.Rules), func(i, j int) { shuffled.Rules[i], shuffled.Rules[j] = shuffled.Rules[j], shuffled.Rules[i] })
+		rnd.Shuffle(len(shuffled.Allow), func(i, j int) { shuffled.Allow[i], shuffled.Allow[j] = shuffled.Allow[j], shuffled.Allow[i] })
+	}
+	a, b := first(guardian.New(parse(t, bundleText), operations())), first(guardian.New(&shuffled, operations()))
+	decisions := map[string]int{}
+	for range 10_000 {
+		x, f := random(rnd)
+		r, s := a.Decide(x, []byte("salt"), f), b.Decide(x, []byte("salt"), f)
+		left, err := r.Encode()
+		require.NoError(t, err)
+		right, err := s.Encode()
+		require.NoError(t, err)
+		require.Equal(t, string(left), string(right))
+		decisions[string(r.Decision)+" "+r.Reason]++
+	}
+	require.Greater(t, len(decisions), 12, "the actions are of many kinds: %v", decisions)
+}
+
+// random is an action, and what is known of it.
+func random(rnd *rand.Rand) (*guardian.Action, guardian.Facts) {
+	pick := func(list ...string) string { return list[rnd.IntN(len(list))] }
+	a := action()
+	switch rnd.IntN(4) {
+	case 0:
+		write(a)
+		a.Inputs = json.RawMessage(fmt.Sprintf(`{"path":%q,"text":%q}`, pick("/out/x", "/etc", "", "\u202e"), pick("", "é", "<")))
+	case 1:
+		stage(a)
+		a.Inputs = json.RawMessage(pick(`{"size":9}`, `{"size":10}`, `{}`, `[]`, `null`, `{"size":1e400}`, `{"size":"x"}`))
+	default:
+		a.Inputs = json.RawMessage(fmt.Sprintf(`{"amount_minor":%d,"to":"x"%s}`, rnd.Int64N(1_000_000), pick("", "", `,"parts":0`, `,"parts":50`, `,"parts":200`)))
+	}
+	a.Agent = pick("agent-42", "agent-42", "other", "")
+	if rnd.IntN(8) == 0 {
+		a.Taint.Ports = []string{"to"}
+	}
+	f := facts(risk(pick("0", "0.01", "0.1", "0.3", "1", "-1", "x")), budget(guardian.BudgetState(pick("none", "none", "held", "exceeded", "unpriced", "")), pick("", "h")))
+	f.Calls = rnd.Int64N(5)
+	if rnd.IntN(3) == 0 {
+		f.Simulation = nil
+	}
+	return a, f
+}

@@ -1,0 +1,24 @@
+// Package guardian decides whether an effect may happen. A decision is a function of
+// the action, the operator's bundle and catalog, and of what was found out about
+// budget, risk and approval: equal inputs give equal bytes, so that anyone may decide
+// again what was decided before. The package reads no clock and does no I/O.
+//
+// All steps are taken for the record, in this order, and the first that objects
+// decides:
+//
+//  1. The form of the action: REJECT malformed_action.
+//  2. The operator's policy. REJECT policy:ID for a hard rule that does not hold, or
+//     for any rule that cannot be evaluated; REJECT no_rule for an action that no
+//     rule is about; REJECT not_allowed for an irreversible effect that `allow` does
+//     not list; REJECT tainted for tainted inputs or decisions that nobody accepts;
+//     REJECT cap:NAME for a bound of the run. ESCALATE policy:ID for a soft rule.
+//  3. Budget: ESCALATE budget_exceeded, also where an agent with a budget calls what
+//     has no known cost. REJECT budget_error if the answer is missing.
+//  4. Risk: ESCALATE causal_risk above the threshold, and for an operation without a
+//     causal model, unless the bundle lists it under `unmodelled`. REJECT
+//     simulation_error for a risk that is no probability.
+//  5. APPROVE policy_clear.
+//
+// Only APPROVE executes. Whatever rejects in a step comes before whatever escalates
+// in it.
+package guardian

@@ -1,0 +1,314 @@
+package guardian
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/containment"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/policy"
+	"chimera.ai/engine/schemas"
+)
+
+// Gate judges actions by a bundle and a catalog. It does not change and is safe for
+// concurrent use.
+type Gate struct {
+	bundle *policy.Bundle
+	digest string
+	// operations holds those of the catalog that have effects, by name.
+	operations map[string]*operation
+	unmodelled map[string]bool
+}
+
+// operation is an operation with effects, and the rules that may be about it.
+type operation struct {
+	template *catalog.Template
+	// input is the schema of its inputs, or nil if it takes anything; fault says why
+	// there is none.
+	input *schemas.Schema
+	fault error
+	rules []rule
+}
+
+// rule is a rule as it is evaluated for one operation.
+type rule struct {
+	*policy.Rule
+	// match is nil if the rule is about all actions of the operation.
+	match, require *expr.Program
+}
+
+// Bounds of checking the rules of a bundle, in steps of about a microsecond: of all
+// together, and of one question.
+const (
+	maxWork     = 16_000_000
+	maxQuestion = 20_000
+	// maxTogether bounds the rules of one operation that are looked at together.
+	maxTogether = 16
+)
+
+// New returns the gate of a bundle. A nil bundle, which has no rules, approves
+// nothing. The gate is nil if the diagnostics contain an error: a rule that names an
+// operation which the catalog does not have, or whose expressions can only fail for
+// the inputs of an operation that it is about. Expressions that may fail, and rules
+// that no action matches or that exclude each other, are warnings.
+func New(b *policy.Bundle, cat *catalog.Catalog) (*Gate, diag.Diagnostics) {
+	g := &Gate{bundle: b, digest: b.Digest(), operations: map[string]*operation{}, unmodelled: map[string]bool{}}
+	if b == nil {
+		g.bundle = &policy.Bundle{}
+	}
+	if cat != nil {
+		for i := range cat.Templates {
+			t := &cat.Templates[i]
+			if t.Effect != plan.Pure {
+				o := &operation{template: t}
+				if len(t.InputSchema) > 0 {
+					o.input, o.fault = schemas.Compile(t.InputSchema)
+				}
+				g.operations[t.Name()] = o
+			}
+		}
+	}
+	for _, name := range g.bundle.Unmodelled {
+		g.unmodelled[name] = true
+	}
+	c := &checker{gate: g, catalog: cat, work: maxWork, said: map[string]bool{}}
+	rules := slices.Clone(g.bundle.Rules)
+	slices.SortStableFunc(rules, func(a, b policy.Rule) int { return cmp.Compare(a.ID, b.ID) })
+	for i := range rules {
+		c.rule(&rules[i])
+	}
+	for _, name := range sortedNames(g.operations) {
+		c.contradictions(g.operations[name])
+	}
+	c.found.Sort()
+	if c.found.HasErrors() {
+		return nil, c.found
+	}
+	return g, c.found
+}
+
+// checker types the rules of a gate.
+type checker struct {
+	gate    *Gate
+	catalog *catalog.Catalog
+	found   diag.Diagnostics
+	// work holds the steps that are left.
+	work int
+	// said holds the findings about expressions: one rule is checked once for each of
+	// its operations.
+	said map[string]bool
+}
+
+// rule adds a rule to the operations that it is about.
+func (c *checker) rule(r *policy.Rule) {
+	general, ok := c.compile(r)
+	if !ok {
+		return
+	}
+	names, pinned := r.Operations, len(r.Operations) > 0
+	if general.match != nil {
+		if matched, ok := general.match.OneOf("action", "operation"); ok {
+			if pinned {
+				matched = slices.DeleteFunc(matched, func(s string) bool { return !slices.Contains(names, s) })
+			}
+			names, pinned = matched, true
+		}
+	}
+	if !pinned {
+		typed, reachable := c.check(general, typeOf(nil, nil), "")
+		if !reachable {
+			c.unreachable(r)
+		}
+		for _, o := range c.gate.operations {
+			o.rules = append(o.rules, typed)
+		}
+		return
+	}
+	reached := false
+	for _, name := range names {
+		o := c.gate.operations[name]
+		if o == nil {
+			reached = c.unknown(r, name) || reached
+			continue
+		}
+		typed, reachable := c.check(general, typeOf(o.template, o.input), name)
+		o.rules = append(o.rules, typed)
+		reached = reached || reachable
+	}
+	if !reached {
+		c.unreachable(r)
+	}
+}
+
+// compile compiles the expressions of a rule.
+func (c *checker) compile(r *policy.Rule) (rule, bool) {
+	out := rule{Rule: r}
+	var err error
+	if r.Match != "" {
+		if out.match, err = expr.CompilePredicate(r.Match, expr.Action); err != nil {
+			c.refuse(r.InMatch(0), err)
+			return out, false
+		}
+	}
+	if out.require, err = expr.CompilePredicate(r.Require, expr.Action); err != nil {
+		c.refuse(r.InRequire(0), err)
+		return out, false
+	}
+	return out, true
+}
+
+func (c *checker) refuse(at diag.Range, err error) {
+	c.found.Add(diag.Diagnostic{Severity: diag.Error, Code: diag.TypeExpr, Summary: "the expression does not compile", Detail: fields.Sentence(err.Error()), Subject: at})
+}
+
+// check types a rule for the actions of a schema, and returns it with the conversions
+// of numbers that its arithmetic needs. reachable is false if no such action matches.
+func (c *checker) check(r rule, action *schemas.Schema, operation string) (typed rule, reachable bool) {
+	typing := expr.Typing{Types: expr.Types{"action": action}, Work: &c.work}
+	if r.match != nil {
+		judged := r.match.Judge(typing)
+		source, problems := judged.Check()
+		for _, p := range problems {
+			c.problem(r.Rule, r.InMatch(p.Offset), p, operation)
+		}
+		r.match = converted(r.match, r.Match, source)
+		typing = judged.Narrow(true)
+		if c.empty(typing.Types["action"]) {
+			return r, false
+		}
+	}
+	source, problems := r.require.Check(typing)
+	for _, p := range problems {
+		c.problem(r.Rule, r.InRequire(p.Offset), p, operation)
+	}
+	r.require = converted(r.require, r.Require, source)
+	return r, true
+}
+
+// converted returns the program of a text whose conversions of numbers are written
+// out, which compiles if the text does.
+func converted(p *expr.Program, text, source string) *expr.Program {
+	if source != text {
+		if with, err := expr.CompilePredicate(source, expr.Action); err == nil {
+			return with
+		}
+	}
+	return p
+}
+
+func (c *checker) empty(s *schemas.Schema) bool {
+	if s == nil || c.work <= 0 {
+		return false
+	}
+	r := containment.Empty(s, containment.Options{Steps: min(maxQuestion, c.work)})
+	c.work -= r.Steps
+	return r.Verdict == containment.Proved
+}
+
+// problem reports a finding about an expression of a rule.
+func (c *checker) problem(r *policy.Rule, at diag.Range, p expr.Problem, operation string) {
+	d := diag.Diagnostic{
+		Severity: diag.Error, Code: diag.TypeExpr, Summary: fmt.Sprintf("the rule %s is wrong for the types of its names", fields.Quote(r.ID)),
+		Detail: strings.TrimRight(p.Message, ".") + ".", Subject: at, Suggestion: p.Hint,
+	}
+	if !strings.HasPrefix(d.Detail, "action") {
+		d.Detail = fields.Sentence(d.Detail)
+	}
+	if operation != "" {
+		d.Detail += fmt.Sprintf(" This is about the inputs of %s.", fields.Quote(operation))
+	}
+	if p.Kind != expr.Wrong {
+		d.Code, d.Summary = diag.TypeExprMayFail, fmt.Sprintf("the rule %s may fail", fields.Quote(r.ID))
+		if p.Kind == expr.Predicate {
+			d.Code = diag.TypePredicate
+		}
+		if !p.Strict {
+			d.Severity = diag.Warning
+			d.Detail += " An action for which it fails is rejected."
+		}
+	}
+	if key := fmt.Sprint(d.Summary, at, p.Message); !c.said[key] {
+		c.said[key] = true
+		c.found.Add(d)
+	}
+}
+
+// unknown reports an operation that the catalog does not have, or that has no effect.
+// It reports whether the operation exists.
+func (c *checker) unknown(r *policy.Rule, name string) bool {
+	at := r.InOperations(name)
+	if at == r.Range {
+		at = r.InMatch(0)
+	}
+	if c.catalog != nil {
+		for i := range c.catalog.Templates {
+			if c.catalog.Templates[i].Name() == name {
+				c.found.Add(diag.Diagnostic{
+					Severity: diag.Warning, Code: diag.EffectOperator, Summary: fmt.Sprintf("%s is pure, so no rule is asked about it", fields.Quote(name)),
+					Detail: "Rules are about calls that have effects.", Subject: at,
+				})
+				return true
+			}
+		}
+	}
+	c.found.Add(diag.Diagnostic{
+		Severity: diag.Error, Code: diag.TrustOperation, Summary: fmt.Sprintf("the catalog has no operation %s", fields.Quote(name)),
+		Detail:  fmt.Sprintf("The rule %s is about it.", fields.Quote(r.ID)),
+		Subject: at, Suggestion: syntax.Nearest(name, sortedNames(c.gate.operations)),
+	})
+	return true
+}
+
+// unreachable reports a rule that no action matches.
+func (c *checker) unreachable(r *policy.Rule) {
+	c.found.Add(diag.Diagnostic{
+		Severity: diag.Warning, Code: diag.EffectOperator, Summary: fmt.Sprintf("no action matches the rule %s", fields.Quote(r.ID)),
+		Detail: "Its conditions exclude each other, or what the operation takes.", Subject: r.InMatch(0),
+	})
+}
+
+// contradictions reports hard rules that hold for all actions of an operation, and of
+// which each can be met, but not all.
+func (c *checker) contradictions(o *operation) {
+	all := typeOf(o.template, o.input)
+	typing := expr.Typing{Types: expr.Types{"action": all}, Work: &c.work}
+	var before []string
+	for _, r := range o.rules {
+		if len(before) == maxTogether {
+			return
+		}
+		if r.Soft || r.match != nil && !c.empty(r.match.Narrow(expr.Typing{Types: expr.Types{"action": all}, Work: &c.work}, false).Types["action"]) {
+			continue
+		}
+		alone := r.require.Narrow(expr.Typing{Types: expr.Types{"action": all}, Work: &c.work}, true)
+		if c.empty(alone.Types["action"]) {
+			return // a rule that forbids the operation is meant so
+		}
+		typing = r.require.Narrow(typing, true)
+		if c.empty(typing.Types["action"]) {
+			c.found.Add(diag.Diagnostic{
+				Severity: diag.Warning, Code: diag.EffectOperator,
+				Summary: fmt.Sprintf("no call of %s meets the rule %s and those before it", fields.Quote(o.template.Name()), fields.Quote(r.ID)),
+				Detail:  "Each of them can be met, and all of them together cannot: " + fields.Either(append(before, r.ID)) + ".", Subject: r.InRequire(0),
+			})
+			return
+		}
+		before = append(before, r.ID)
+	}
+}
+
+func sortedNames[T any](m map[string]T) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
