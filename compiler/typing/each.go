@@ -3,7 +3,6 @@ package typing
 import (
 	"fmt"
 
-	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
@@ -34,15 +33,9 @@ func (check *checker) takesLists(from, to *Node, e *Edge) bool {
 }
 
 // fitsItems proves that a list is no longer than for_each allows.
-func (check *checker) fitsItems(doc *Document, e *Edge) bool {
-	to := doc.Nodes[e.To]
+func (check *checker) fitsItems(to *Node, e *Edge) bool {
 	most := to.most()
-	if most < 0 || e.Check != nil {
-		return true
-	}
-	limit := check.prover.List(check.prover.Whole, most)
-	r := check.prover.Within(e.brings, limit)
-	if r.Verdict == containment.Proved {
+	if most < 0 || e.Check != nil || check.prover.Holds(e.brings, check.prover.List(check.prover.Whole, most)) {
 		return true
 	}
 	check.Report(diag.Diagnostic{

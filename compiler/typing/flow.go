@@ -116,28 +116,6 @@ func (f *flow) running(i int) formula {
 	return runs
 }
 
-// Needs lists the ports without which a node does not run: `$` if anything is
-// sent there, else the ports that its schema requires.
-func (d *Document) Needs(i int) []string {
-	n := d.Nodes[i]
-	if n.Input == nil {
-		return nil
-	}
-	if n.WithPort(plan.WholePort) != nil {
-		return []string{plan.WholePort}
-	}
-	for _, at := range d.In[i] {
-		if e := d.Edges[at]; e.Carries() && e.ToPort == plan.WholePort {
-			return []string{plan.WholePort}
-		}
-	}
-	ports := n.Input.Ports()
-	if ports.Never {
-		return []string{plan.WholePort}
-	}
-	return ports.Required()
-}
-
 // filled says when a port has a value. A port that nothing fills is reported
 // elsewhere and counts as filled.
 func (f *flow) filled(i int, port string) formula {

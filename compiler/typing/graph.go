@@ -1,6 +1,8 @@
 package typing
 
 import (
+	"slices"
+
 	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/internal/embedded"
@@ -146,4 +148,37 @@ func (c *Schema) Own() bool { return c != nil && c.At != nil && !c.Faulty }
 // an expression.
 func (e *Edge) adapter() bool {
 	return e.Transform != nil && embedded.Bare(e.Transform)
+}
+
+// Needs lists the ports without which a node does not run: `$` if anything is
+// sent there, else the ports that its schema requires.
+func (d *Document) Needs(i int) []string {
+	n := d.Nodes[i]
+	if n.Input == nil {
+		return nil
+	}
+	ports := n.Input.Ports()
+	if d.fills(i, plan.WholePort) || ports.Never {
+		return []string{plan.WholePort}
+	}
+	return ports.Required()
+}
+
+// fills reports whether `with` or an edge could bring a value to the port.
+func (d *Document) fills(i int, port string) bool {
+	return d.Nodes[i].WithPort(port) != nil || slices.ContainsFunc(d.In[i], func(at int) bool {
+		e := d.Edges[at]
+		return e.Carries() && e.ToPort == port
+	})
+}
+
+// doubtful returns the nodes that unsound edges enter.
+func (d *Document) doubtful() map[int]bool {
+	nodes := map[int]bool{}
+	for _, e := range d.Edges {
+		if !e.Sound && e.To >= 0 {
+			nodes[e.To] = true
+		}
+	}
+	return nodes
 }

@@ -17,70 +17,65 @@ import (
 // typeWith checks that the entries of `with` fit the ports of a node.
 func (check *checker) typeWith(doc *Document, n *Node) {
 	s := scope{input: doc.input.Usable()}
-	if s.input == nil || n.Input.Usable() == nil {
-		for i := range n.Fills {
-			n.Fills[i].failed = true
-		}
-		return
-	}
+	known := s.input != nil && n.Input.Usable() != nil
 	for i := range n.Fills {
 		f := &n.Fills[i]
-		v := n.With.Get(f.Port)
-		made, result, ok := check.checkTemplate(v, f.Template, s, false, n.ID, "")
-		f.Template, f.brings = made, result
-		if f.failed = !ok; f.failed {
-			continue
-		}
-		if made.Constant() {
-			f.failed = !check.constantFits(n, f.Port, made, v.Range(), "")
-			continue
-		}
-		target := check.wants(n, f.Port)
-		r := check.prover.Within(result, target)
-		if r.Verdict == containment.Proved {
-			f.failed = n.splits(f.Port) && !check.fitsCount(n, f)
-			continue
-		}
-		f.failed = true
-		d := diag.Diagnostic{Subject: v.Range(), Node: n.ID}
-		port := fields.Quote(n.ID + "." + f.Port)
-		if r.Verdict == containment.Refuted {
-			if before, after, found := check.searchInput(f.Template, s, r.Witness, target); found {
-				d.Code = diag.TypeNotContained
-				d.Summary = fmt.Sprintf("what `with` gives does not fit %s", port)
-				d.Detail = "For some input of the plan it gives the counterexample. " + check.refusal(after, target, port)
-				d.Witness, d.Before = shown(after), shown(before)
-				p := proposal{
-					check: check, source: result, target: target, template: f.Template, inputOpen: true, targetName: n.ID + "." + f.Port,
-					targetOpen: n.Input.At != nil, root: n.Input.Decoded(), scope: s,
-					derive: func(in *schemas.Schema) *schemas.Schema { return check.taken(n, in, f.Port) },
-				}
-				d.Suggestion = p.propose(after)
-				check.Report(d)
-				continue
-			}
-		}
-		d.Code = diag.TypeUnknown
-		d.Summary = "it is not proved that what `with` gives fits " + port
-		d.Detail = "What stopped the proof: " + proof.Stopped(r) + "."
-		if r.Verdict == containment.Refuted {
-			d.Detail = fmt.Sprintf("The expression is known to give %s, which would allow %s. %s", describe(result), fields.Quote(shown(r.Witness)), check.refusal(r.Witness, target, port))
-		}
-		d.Detail += " An edge from `$input` with that transform and `check: runtime` leaves it to the run."
-		check.Report(d)
+		f.failed = !known || !check.typeFill(n, f, s)
 	}
 }
 
+// typeFill checks that an entry of `with` fits its port.
+func (check *checker) typeFill(n *Node, f *fill, s scope) bool {
+	v := n.With.Get(f.Port)
+	var ok bool
+	if f.Template, f.brings, ok = check.checkTemplate(v, f.Template, s, false, n.ID, ""); !ok {
+		return false
+	}
+	if f.Template.Constant() {
+		return check.constantFits(n, f.Port, f.Template, v.Range(), "")
+	}
+	target := check.wants(n, f.Port)
+	r := check.prover.Within(f.brings, target)
+	if r.Verdict == containment.Proved {
+		return !n.splits(f.Port) || check.fitsCount(n, f)
+	}
+	port := fields.Quote(n.ID + "." + f.Port)
+	d := diag.Diagnostic{
+		Code: diag.TypeUnknown, Summary: "it is not proved that what `with` gives fits " + port,
+		Detail: "What stopped the proof: " + proof.Stopped(r) + ".", Subject: v.Range(), Node: n.ID,
+	}
+	if r.Verdict == containment.Refuted {
+		if before, after, found := check.searchInput(f.Template, s, r.Witness, target); found {
+			d.Code = diag.TypeNotContained
+			d.Summary = "what `with` gives does not fit " + port
+			d.Detail = "For some input of the plan it gives the counterexample. " + check.refusal(after, target, port)
+			d.Witness, d.Before = shown(after), shown(before)
+			p := proposal{
+				check: check, source: f.brings, target: target, template: f.Template, inputOpen: true, targetName: n.ID + "." + f.Port,
+				targetOpen: n.Input.At != nil, root: n.Input.Decoded(), scope: s,
+				derive: func(in *schemas.Schema) *schemas.Schema { return check.taken(n, in, f.Port) },
+			}
+			d.Suggestion = p.propose(after)
+			check.Report(d)
+			return false
+		}
+		d.Detail = fmt.Sprintf("The expression is known to give %s, which would allow %s. %s", describe(f.brings), fields.Quote(shown(r.Witness)), check.refusal(r.Witness, target, port))
+	}
+	d.Detail += " An edge from `$input` with that transform and `check: runtime` leaves it to the run."
+	check.Report(d)
+	return false
+}
+
+// fitsCount proves that a list of `with` is no longer than for_each allows.
 func (check *checker) fitsCount(n *Node, f *fill) bool {
 	most := n.most()
 	if most < 0 || check.prover.Holds(f.brings, check.prover.List(check.prover.Whole, most)) {
 		return true
 	}
-	v := n.With.Get(f.Port)
 	check.Report(diag.Diagnostic{
 		Code: diag.TypeNotContained, Summary: fmt.Sprintf("the list that `with` gives may be longer than `for_each` of %s allows", fields.Quote(n.ID)),
 		Detail:  fmt.Sprintf("A list of more than %d elements fails the node. Bound it in the schema of the plan's input.", most),
-		Subject: v.Range(), Node: n.ID, Suggestion: fmt.Sprintf("maxItems: %d", most),
+		Subject: n.With.Get(f.Port).Range(), Node: n.ID, Suggestion: fmt.Sprintf("maxItems: %d", most),
 	})
 	return false
 }
@@ -88,20 +83,14 @@ func (check *checker) fitsCount(n *Node, f *fill) bool {
 // assembled is the question whether a node's input schema follows from those of its
 // ports.
 type assembled struct {
-	input   *schemas.Schema
-	ports   string
-	certain string
-	some    bool
+	input          *schemas.Schema
+	ports, certain string
+	some           bool
 }
 
 // typeInputs proves the input of every node that is sound.
 func (check *checker) typeInputs(doc *Document) {
-	doubtful := map[int]bool{}
-	for _, e := range doc.Edges {
-		if !e.Sound && e.To >= 0 {
-			doubtful[e.To] = true
-		}
-	}
+	doubtful := doc.doubtful()
 	for i, n := range doc.Nodes {
 		if !check.Full && !doubtful[i] && n.Kind != plan.KindInput && (n.sound || n.Kind == plan.KindOutput) {
 			check.typeInput(doc, i)
@@ -118,10 +107,7 @@ func (check *checker) typeInput(doc *Document, i int) {
 		return
 	}
 	a, ok := check.assemble(doc, i)
-	if !ok || slices.Contains(a.ports, plan.WholePort) {
-		return
-	}
-	if n.Input.Lists(a.ports, a.certain) {
+	if !ok || slices.Contains(a.ports, plan.WholePort) || n.Input.Lists(a.ports, a.certain) {
 		return
 	}
 	key := assembled{in, strings.Join(a.ports, "\x00"), strings.Join(a.certain, "\x00"), a.some}
@@ -190,22 +176,20 @@ func (check *checker) typeInput(doc *Document, i int) {
 		}
 	}
 	d.Detail = "Each value fits its port; the schema asks for more of all of them together."
+	if before != nil {
+		d.Before = shown(before)
+		d.Detail = "The counterexample is what the sources give, and what arrives of it. " + d.Detail
+	}
 	if r.Verdict == containment.Refuted {
 		d.Witness = shown(r.Witness)
 		d.Detail += " " + check.refusal(r.Witness, in, name)
-		if before != nil {
-			d.Before = shown(before)
-			d.Detail = strings.Replace(d.Detail, "Each value fits its port;", "The counterexample is what the sources give, and what arrives of it. Each value fits its port;", 1)
-		}
-		if r.Reason != "" {
-			d.Detail += " What stopped the proof: " + proof.Stopped(r) + "."
-		}
-		if d.Code == diag.TypeNotContained {
-			p := proposal{check: check, source: object, target: in, targetName: n.ID, targetOpen: n.Input.At != nil, root: n.Input.Decoded()}
-			d.Suggestion = p.propose(r.Witness)
-		}
-	} else {
+	}
+	if r.Verdict == containment.Unknown || r.Reason != "" {
 		d.Detail += " What stopped the proof: " + proof.Stopped(r) + "."
+	}
+	if d.Code == diag.TypeNotContained {
+		p := proposal{check: check, source: object, target: in, targetName: n.ID, targetOpen: n.Input.At != nil, root: n.Input.Decoded()}
+		d.Suggestion = p.propose(r.Witness)
 	}
 	d.Detail += from
 	check.Report(d)

@@ -29,13 +29,6 @@ func (check *checker) refusal(v any, s *schemas.Schema, name string) string {
 	return fields.Sentence(text)
 }
 
-func (check *checker) instance(r containment.Result, target *schemas.Schema) string {
-	if r.Verdict != containment.Refuted {
-		return ""
-	}
-	return " " + check.refusal(r.Witness, target, "for one, the target")
-}
-
 // causeOf returns the first reason why a schema refuses a value.
 func causeOf(v any, s *schemas.Schema) (schemas.Cause, bool) {
 	var invalid *schemas.Invalid

@@ -275,25 +275,21 @@ func (check *checker) definitionFor(ref *syntax.Value) string {
 
 // reference finds the value in a schema that holds a reference, or returns nil.
 func reference(v *syntax.Value, text string) *syntax.Value {
-	var find func(v *syntax.Value) *syntax.Value
-	find = func(v *syntax.Value) *syntax.Value {
-		for _, item := range v.Items {
-			if found := find(item); found != nil {
-				return found
-			}
+	for _, item := range v.Items {
+		if found := reference(item, text); found != nil {
+			return found
 		}
-		for i := range v.Fields {
-			key, val := v.Fields[i].Key.Text, v.Fields[i].Value
-			if strings.HasPrefix(key, "$") && val.Kind == syntax.String && (strings.HasPrefix(val.Text, text) || strings.HasSuffix(text, "/"+val.Text)) {
-				return val
-			}
-			if found := find(val); found != nil {
-				return found
-			}
-		}
-		return nil
 	}
-	return find(v)
+	for i := range v.Fields {
+		key, val := v.Fields[i].Key.Text, v.Fields[i].Value
+		if strings.HasPrefix(key, "$") && val.Kind == syntax.String && (strings.HasPrefix(val.Text, text) || strings.HasSuffix(text, "/"+val.Text)) {
+			return val
+		}
+		if found := reference(val, text); found != nil {
+			return found
+		}
+	}
+	return nil
 }
 
 // descend follows a JSON pointer as far as possible.
@@ -318,11 +314,8 @@ func descend(v *syntax.Value, pointer string) *syntax.Value {
 // missingInputs reports required ports that nothing can ever fill, and required
 // edges from ports that may be absent.
 func (check *checker) missingInputs(doc *Document) {
-	doubtful := map[int]bool{}
+	doubtful := doc.doubtful()
 	for _, e := range doc.Edges {
-		if !e.Sound && e.To >= 0 {
-			doubtful[e.To] = true
-		}
 		if e.Sound && e.Required {
 			check.certainSource(doc, e)
 		}
@@ -332,7 +325,7 @@ func (check *checker) missingInputs(doc *Document) {
 			continue
 		}
 		for _, p := range doc.Needs(i) {
-			if n.WithPort(p) != nil || doc.feeds(i, p) {
+			if doc.fills(i, p) {
 				continue
 			}
 			d := diag.Diagnostic{
@@ -357,16 +350,6 @@ func (check *checker) missingInputs(doc *Document) {
 			check.Report(d)
 		}
 	}
-}
-
-// feeds reports whether an edge could bring a value to the port.
-func (d *Document) feeds(i int, port string) bool {
-	for _, at := range d.In[i] {
-		if e := d.Edges[at]; e.Carries() && e.ToPort == port {
-			return true
-		}
-	}
-	return false
 }
 
 func (check *checker) certainSource(doc *Document, e *Edge) {
