@@ -1,9 +1,9 @@
 package typing
 
 import (
+	"cmp"
 	"fmt"
 	"math/big"
-	"slices"
 	"strings"
 
 	"chimera.ai/engine/catalog"
@@ -25,10 +25,7 @@ func (check *checker) weakerCost(doc *Document, i int, t *catalog.Template) {
 		return // there is nothing to compare, or it was refused
 	}
 	own := EstimateOf(n)
-	given := own.Expr
-	if given == "" {
-		given = own.Amount
-	}
+	given := cmp.Or(own.Expr, own.Amount)
 	if given == "" || given == n.Price || strings.TrimSpace(n.Cost.Text) == strings.TrimSpace(t.Cost.Expr) {
 		return
 	}
@@ -40,20 +37,17 @@ func (check *checker) weakerCost(doc *Document, i int, t *catalog.Template) {
 	if err != nil {
 		return
 	}
-	s := scope{args: n.Input.Usable(), input: doc.input.Usable(), output: n.Output.Usable(), split: true}
-	if s.args == nil || s.input == nil || s.output == nil {
+	before, output := scope{args: n.Input.Usable(), input: doc.input.Usable(), split: true}, n.Output.Usable()
+	if before.args == nil || before.input == nil || output == nil {
 		return
 	}
-	s.args = check.arrivesAt(doc, i, s.args)
-	later := price.Reads("output")
-	sees := s
-	if !later {
-		sees.output = nil
+	before.args = check.arrivesAt(doc, i, before.args)
+	after, later := before, price.Reads("output")
+	if later {
+		after.output = output
 	}
-	before := s
-	before.output = nil
 	low, high := estimate.Bounds(check.typing(before))
-	least, most := price.Bounds(check.typing(sees))
+	least, most := price.Bounds(check.typing(after))
 	if later && low.Cmp(least) >= 0 || most != nil && low.Cmp(most) >= 0 {
 		return
 	}
@@ -90,10 +84,10 @@ func (check *checker) arrivesAt(doc *Document, i int, in *schemas.Schema) *schem
 	switch {
 	case !known || doc.Nodes[i].Called:
 		return in
-	case slices.Contains(a.ports, plan.WholePort):
-		return check.prover.Both(in, a.Check[plan.WholePort])
+	case a.types[plan.WholePort] != nil:
+		return check.prover.Both(in, a.types[plan.WholePort])
 	}
-	return check.prover.Both(in, check.object(&a, func(port string) *schemas.Schema { return a.Check[port] }))
+	return check.prover.Both(in, check.object(&a, a.types))
 }
 
 // span formats the bounds of an amount.

@@ -113,13 +113,17 @@ func (check *checker) typeInput(doc *Document, i int) {
 	key := assembled{in, strings.Join(a.ports, "\x00"), strings.Join(a.certain, "\x00"), a.some}
 	follows, known := check.inputs[key]
 	if !known {
-		follows = check.prover.Holds(check.object(&a, func(p string) *schemas.Schema { return check.prover.Property(in, p) }), in)
+		taken := map[string]*schemas.Schema{}
+		for _, p := range a.ports {
+			taken[p] = check.prover.Property(in, p)
+		}
+		follows = check.prover.Holds(check.object(&a, taken), in)
 		check.inputs[key] = follows
 	}
 	if follows {
 		return
 	}
-	object := check.object(&a, func(p string) *schemas.Schema { return a.Check[p] })
+	object := check.object(&a, a.types)
 	r := check.prover.Within(object, in)
 	v, fixed := a.fixed(n)
 	if fixed {
