@@ -1,6 +1,7 @@
 package typing
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -125,8 +126,8 @@ func (x *boundAdapter) prepare(check *checker, where expr.Scope) {
 		refuse(kindCode(checked.problems[0].Kind), "its transform may fail for what it takes: %s", checked.problems[0].Message)
 		return
 	}
-	x.result = check.within(checked.result, x.output)
-	if r := check.prover.Within(checked.result, x.output); r.Verdict != containment.Proved {
+	x.result = checked.result
+	if !check.prover.Holds(x.result, x.output) {
 		refuse(diag.TypeUnknown, "it is not proved that its transform gives what its output_schema says")
 		return
 	}
@@ -147,15 +148,6 @@ func (x *boundAdapter) prepare(check *checker, where expr.Scope) {
 		return
 	}
 	x.template = &embedded.Template{Template: t, Value: made, Raw: raw, Scope: where}
-}
-
-// within returns a if it is proved to lie within b, else a schema of what is in
-// both.
-func (check *checker) within(a, b *schemas.Schema) *schemas.Schema {
-	if check.prover.Holds(a, b) {
-		return a
-	}
-	return check.prover.Both(a, b)
 }
 
 // there refers to a place in the catalog's file, if it has one.
@@ -185,10 +177,14 @@ func (check *checker) typeAdapter(doc *Document, e *Edge, s scope) *schemas.Sche
 	}
 	// The edge may bring fewer values than the adapter accepts, so that more is
 	// known about the results. If nothing more can be inferred, x.result holds.
-	if c := check.checked(e.Template, s); len(c.problems) == 0 && string(c.made.Raw) == string(e.Template.Raw) {
-		return check.within(c.result, x.output)
+	c := check.checked(e.Template, s)
+	switch {
+	case len(c.problems) > 0 || !bytes.Equal(c.made.Raw, e.Template.Raw):
+		return x.result
+	case check.prover.Holds(c.result, x.output):
+		return c.result
 	}
-	return x.result
+	return check.prover.Both(c.result, x.output)
 }
 
 // adapts proves that an adapter accepts every value that an edge brings.

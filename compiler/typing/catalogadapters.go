@@ -69,5 +69,5 @@ func (check *checker) proveAdapter(v *syntax.Value, t *embedded.Template, input,
 	if !ok {
 		return
 	}
-	check.fitsWhole(&search{template: made, scope: s, target: out, admits: anyVars}, result, fields.OneLine(v), "the `output_schema` of the adapter "+fields.Quote(id), "")
+	check.fitsWhole(&search{template: made, scope: s, target: out}, result, fields.OneLine(v), "the `output_schema` of the adapter "+fields.Quote(id), "")
 }

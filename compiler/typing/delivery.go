@@ -125,7 +125,7 @@ func (check *checker) readyPredicate(doc *Document, e *Edge) *expr.Program {
 		if e.Kind == plan.Error {
 			scope = expr.ErrorWhen
 		}
-		if !c.strict() && c.source != e.When.Text {
+		if !c.strict && c.source != e.When.Text {
 			if x, err := expr.CompilePredicate(c.source, scope); err == nil {
 				p = x
 			}

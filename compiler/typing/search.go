@@ -30,8 +30,8 @@ type search struct {
 	target   *schemas.Schema
 	// reads are the names that the template and the conditions read.
 	reads map[string]bool
-	// admits reports whether values can occur together; condition is the
-	// predicate that it evaluates, if it is not the edge's.
+	// admits reports whether values can occur together; nil means that all can.
+	// condition is the predicate that it evaluates, if it is not the edge's.
 	admits    func(expr.Vars) bool
 	condition *expr.Program
 	left      int
@@ -90,7 +90,7 @@ func (check *checker) searchWhole(q *search, hint any) (before, after any, found
 
 // searchInput is search for a template that reads only the plan's input.
 func (check *checker) searchInput(t *embedded.Template, s scope, hint any, target *schemas.Schema) (before, after any, found bool) {
-	q := &search{check: check, template: t, scope: s, target: target, reads: map[string]bool{"input": true}, admits: anyVars}
+	q := &search{check: check, template: t, scope: s, target: target, reads: map[string]bool{"input": true}}
 	return q.run(hint)
 }
 
@@ -249,33 +249,17 @@ func (q *search) place(text string) []string {
 func (q *search) paths(t any) [][]string {
 	var out [][]string
 	seen := map[string]bool{}
-	var walk func(v any)
-	walk = func(v any) {
-		switch v := v.(type) {
-		case string:
-			if !strings.Contains(v, "${") {
-				return
-			}
-			for _, m := range selection.FindAllStringSubmatch(v, 16) {
-				path := q.place(m[1])
-				for n := len(path); n > 0; n-- {
-					if key := strings.Join(path[:n], "."); !seen[key] && len(out) < 16 {
-						seen[key] = true
-						out = append(out, path[:n])
-					}
+	eachExpression(t, func(text string) {
+		for _, m := range selection.FindAllStringSubmatch(text, 16) {
+			path := q.place(m[1])
+			for n := len(path); n > 0; n-- {
+				if key := strings.Join(path[:n], "."); !seen[key] && len(out) < 16 {
+					seen[key] = true
+					out = append(out, path[:n])
 				}
 			}
-		case []any:
-			for _, x := range v {
-				walk(x)
-			}
-		case map[string]any:
-			for _, k := range sortedKeys(v) {
-				walk(v[k])
-			}
 		}
-	}
-	walk(t)
+	})
 	return out
 }
 
@@ -350,7 +334,7 @@ func (q *search) try(shape *schemas.Schema) (before, after any, found bool) {
 	if _, there := vars["error"]; there && s.args == nil {
 		vars["value"] = vars["error"]
 	}
-	if !q.admits(vars) {
+	if q.admits != nil && !q.admits(vars) {
 		return nil, nil, false
 	}
 	after, err := q.check.ready(q.template).Eval(vars)
@@ -373,5 +357,3 @@ func (q *search) try(shape *schemas.Schema) (before, after any, found bool) {
 	}
 	return read, after, true
 }
-
-func anyVars(expr.Vars) bool { return true }
