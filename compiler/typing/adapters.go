@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"chimera.ai/engine/catalog"
-	"chimera.ai/engine/compiler/internal/proof"
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
@@ -208,12 +207,12 @@ func (check *checker) adapts(doc *Document, e *Edge, s scope, value *schemas.Sch
 	rule := " An adapter gets only what its `input_schema` takes; `check: runtime` is about what it gives."
 	if r.Verdict == containment.Unknown {
 		d.Code, d.Summary = diag.TypeUnknown, fmt.Sprintf("it is not proved that %s takes every value of %s", name, source)
-		d.Detail = "What stopped the proof: " + proof.Stopped(r) + "." + rule
+		d.Detail = stopped(r) + rule
 		check.Report(d)
 		return false
 	}
 	d.Code, d.Summary = diag.TypeNotContained, fmt.Sprintf("%s does not take every value of %s", name, source)
-	d.Detail, d.Witness = "The source may give the counterexample. "+check.refusal(r.Witness, x.input, fields.Quote(x.ID))+rule, shown(r.Witness)
+	d.Detail, d.Witness = "The source may give the counterexample. "+refusal(r.Witness, x.input, fields.Quote(x.ID))+rule, shown(r.Witness)
 	var root any
 	if c, err := check.Catalog.Schema(x.InputSchema); err == nil && c != nil {
 		root = c.Decoded()

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"chimera.ai/engine/compiler/internal/proof"
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
@@ -60,7 +59,7 @@ func (check *checker) fitsCall(n *Node, left, right *Schema, source, target, sum
 	}
 	if res.Verdict == containment.Refuted {
 		d.Code, d.Summary = diag.TypeNotContained, summary
-		d.Detail = check.refusal(res.Witness, r, "the "+target)
+		d.Detail = refusal(res.Witness, r, "the "+target)
 		d.Witness = shown(res.Witness)
 		p := proposal{
 			check: check, source: l, target: r, sourceName: source, targetName: target,
@@ -68,7 +67,7 @@ func (check *checker) fitsCall(n *Node, left, right *Schema, source, target, sum
 		}
 		d.Suggestion = p.propose(res.Witness)
 	} else {
-		d.Detail = "What stopped the proof: " + proof.Stopped(res) + ". Write that part more simply, or give both the same words."
+		d.Detail = stopped(res) + " Write that part more simply, or give both the same words."
 	}
 	check.Report(d)
 }
@@ -151,7 +150,7 @@ func (check *checker) typeUnfilled(n, called *Node) {
 	}
 	check.Report(diag.Diagnostic{
 		Code: diag.TypeMissingInput, Summary: fmt.Sprintf("`verify` calls %s without an input", fields.Quote(called.ID)),
-		Detail:  "Without `with` the input is {}. " + check.refusal(empty, called.Input.Usable(), "the input of "+fields.Quote(called.ID)),
+		Detail:  "Without `with` the input is {}. " + refusal(empty, called.Input.Usable(), "the input of "+fields.Quote(called.ID)),
 		Subject: n.Verify.Node.Range(), Context: called.Key, Node: n.ID, Suggestion: "with: {" + strings.Join(given, ", ") + "}",
 	})
 }

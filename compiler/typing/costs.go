@@ -57,20 +57,19 @@ func (check *checker) typeCurrency(doc *Document, n *Node) {
 		d.Summary = "`cost_estimate` is an amount without a currency"
 		d.Detail = "It is in the currency in which the catalog prices the operation, else in the plan's `currency`, and neither is given."
 		d.Suggestion, d.Edits = "currency: USD", check.Set(doc.At, "currency", "USD")
-		check.Report(d)
-		return
 	case of != "" && doc.Currency != nil && of != doc.Currency.Text:
 		d.Summary = fmt.Sprintf("`cost_estimate` would be in %s, and the catalog prices %s in %s", doc.Currency.Text, fields.Quote(n.Template.Name()), of)
 		d.Detail = "Amounts of different currencies are never compared or added. Leave the estimate to the catalog."
 		d.Context, d.Suggestion = doc.Currency.Range(), "leave cost_estimate out"
 		d.Edits = check.Remove(n.At, "cost_estimate")
-		check.Report(d)
-		return
 	case of != "":
 		n.currency = of
+		return
 	default:
 		n.currency = doc.Currency.Text
+		return
 	}
+	check.Report(d)
 }
 
 // typeEstimate checks the plan's estimate of what a call costs.

@@ -3,7 +3,6 @@ package typing
 import (
 	"fmt"
 
-	"chimera.ai/engine/compiler/internal/proof"
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
@@ -142,14 +141,14 @@ func (check *checker) fits(doc *Document, e *Edge, s scope, target *schemas.Sche
 		d.Summary = fmt.Sprintf("no value of %s can ever fit %s", source, port)
 		d.Detail = "`check: runtime` leaves it to the run whether a value fits, and none of them does."
 		if r.Verdict == containment.Refuted {
-			d.Detail += " " + check.refusal(r.Witness, target, "for one, the target")
+			d.Detail += " " + refusal(r.Witness, target, "for one, the target")
 		}
 		d.Witness = shown(r.Witness)
 		check.Report(d)
 		return false
 	}
 	if r.Verdict == containment.Unknown {
-		check.unproved(e, d, "it is not proved that every value of "+source+" fits "+port, r, "")
+		check.unproved(e, d, "it is not proved that every value of "+source+" fits "+port, stopped(r))
 		return false
 	}
 	from, to := doc.Nodes[e.From], doc.Nodes[e.To]
@@ -170,19 +169,28 @@ func (check *checker) fits(doc *Document, e *Edge, s scope, target *schemas.Sche
 		before, after, found := check.search(doc, e, s, r.Witness, target)
 		if !found {
 			check.unproved(e, d, "it is not proved that what the transform gives fits "+port,
-				r, fmt.Sprintf("The transform is known to give %s, which would allow %s. %s %s",
-					describe(e.brings), fields.Quote(shown(r.Witness)), check.refusal(r.Witness, target, port), check.unfound("value of the source")))
+				fmt.Sprintf("The transform is known to give %s, which would allow %s. %s %s",
+					describe(e.brings), fields.Quote(shown(r.Witness)), refusal(r.Witness, target, port), check.unfound("value of the source")))
 			return false
 		}
 		witness, d.Before = after, shown(before)
 		d.Summary = fmt.Sprintf("what the transform of %s gives does not fit %s", source, port)
 		d.Detail = "A value of the source comes out as the counterexample. "
 	}
-	d.Detail += check.refusal(witness, target, port)
+	d.Detail += refusal(witness, target, port)
 	d.Witness = shown(witness)
 	p.suggest(&d, witness, e, from.Output.of(e.FromPort))
 	check.Report(d)
 	return false
+}
+
+// unproved reports that it is neither proved nor refuted that the target of an edge
+// accepts every value.
+func (check *checker) unproved(e *Edge, d diag.Diagnostic, summary, detail string) {
+	d.Code, d.Summary, d.Suggestion = diag.TypeUnknown, summary, "check: runtime"
+	d.Detail = detail + " `check: runtime` on the edge leaves it to the run."
+	d.Edits = check.Set(e.At, "check", "runtime")
+	check.Report(d)
 }
 
 // typeCondition proves that a value that serves as the condition is a boolean, or
@@ -206,7 +214,7 @@ func (check *checker) typeCondition(e *Edge, value *schemas.Schema) bool {
 	switch {
 	case r.Verdict == containment.Unknown:
 		d.Summary = fmt.Sprintf("it is not proved that %s is a boolean", source)
-		d.Detail += " What stopped the proof: " + proof.Stopped(r) + "."
+		d.Detail += " " + stopped(r)
 	case check.prover.Disjoint(value, boolean):
 		d.Summary = fmt.Sprintf("the value of %s is not a boolean", source)
 		d.Suggestion, d.Edits = "", nil

@@ -3,7 +3,6 @@ package typing
 import (
 	"fmt"
 
-	"chimera.ai/engine/compiler/internal/proof"
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/embedded"
@@ -46,11 +45,11 @@ func (check *checker) fitsWhole(q *search, result *schemas.Schema, at diag.Range
 	}
 	d := diag.Diagnostic{
 		Code: diag.TypeUnknown, Summary: "it is not proved that what the template gives fits " + name,
-		Detail: "What stopped the proof: " + proof.Stopped(r) + ".", Subject: at, Node: node,
+		Detail: stopped(r), Subject: at, Node: node,
 	}
 	if r.Verdict == containment.Refuted {
 		d.Detail = fmt.Sprintf("The template is known to give %s, which would allow %s. %s ",
-			describe(result), fields.Quote(shown(r.Witness)), check.refusal(r.Witness, q.target, name))
+			describe(result), fields.Quote(shown(r.Witness)), refusal(r.Witness, q.target, name))
 		before, after, found := any(nil), r.Witness, q.template.Constant()
 		if !found {
 			before, after, found = check.searchWhole(q, r.Witness)
@@ -58,7 +57,7 @@ func (check *checker) fitsWhole(q *search, result *schemas.Schema, at diag.Range
 		}
 		if found {
 			d.Code, d.Summary = diag.TypeNotContained, "what the template gives does not fit "+name
-			d.Detail, d.Witness = check.refusal(after, q.target, name), shown(after)
+			d.Detail, d.Witness = refusal(after, q.target, name), shown(after)
 		} else {
 			d.Before = ""
 			d.Detail += check.unfound("value")

@@ -182,3 +182,14 @@ func (d *Document) doubtful() map[int]bool {
 	}
 	return nodes
 }
+
+// scopes returns what the expressions of an edge may read.
+func (e *Edge) scopes() (when, transform expr.Scope) {
+	switch {
+	case e.Kind != plan.Error:
+		return expr.When, expr.Transform
+	case e.FromPort == plan.CompensatePort:
+		return expr.ErrorWhen, expr.Compensate
+	}
+	return expr.ErrorWhen, expr.ErrorTransform
+}

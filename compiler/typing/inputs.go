@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"chimera.ai/engine/compiler/internal/proof"
 	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
@@ -42,13 +41,13 @@ func (check *checker) typeFill(n *Node, f *fill, s scope) bool {
 	port := fields.Quote(n.ID + "." + f.Port)
 	d := diag.Diagnostic{
 		Code: diag.TypeUnknown, Summary: "it is not proved that what `with` gives fits " + port,
-		Detail: "What stopped the proof: " + proof.Stopped(r) + ".", Subject: v.Range(), Node: n.ID,
+		Detail: stopped(r), Subject: v.Range(), Node: n.ID,
 	}
 	if r.Verdict == containment.Refuted {
 		if before, after, found := check.searchInput(f.Template, s, r.Witness, target); found {
 			d.Code = diag.TypeNotContained
 			d.Summary = "what `with` gives does not fit " + port
-			d.Detail = "For some input of the plan it gives the counterexample. " + check.refusal(after, target, port)
+			d.Detail = "For some input of the plan it gives the counterexample. " + refusal(after, target, port)
 			d.Witness, d.Before = shown(after), shown(before)
 			p := proposal{
 				check: check, source: f.brings, target: target, template: f.Template, inputOpen: true, targetName: n.ID + "." + f.Port,
@@ -59,7 +58,7 @@ func (check *checker) typeFill(n *Node, f *fill, s scope) bool {
 			check.Report(d)
 			return false
 		}
-		d.Detail = fmt.Sprintf("The expression is known to give %s, which would allow %s. %s", describe(f.brings), fields.Quote(shown(r.Witness)), check.refusal(r.Witness, target, port))
+		d.Detail = fmt.Sprintf("The expression is known to give %s, which would allow %s. %s", describe(f.brings), fields.Quote(shown(r.Witness)), refusal(r.Witness, target, port))
 	}
 	d.Detail += " An edge from `$input` with that transform and `check: runtime` leaves it to the run."
 	check.Report(d)
@@ -186,10 +185,10 @@ func (check *checker) typeInput(doc *Document, i int) {
 	}
 	if r.Verdict == containment.Refuted {
 		d.Witness = shown(r.Witness)
-		d.Detail += " " + check.refusal(r.Witness, in, name)
+		d.Detail += " " + refusal(r.Witness, in, name)
 	}
 	if r.Verdict == containment.Unknown || r.Reason != "" {
-		d.Detail += " What stopped the proof: " + proof.Stopped(r) + "."
+		d.Detail += " " + stopped(r)
 	}
 	if d.Code == diag.TypeNotContained {
 		p := proposal{check: check, source: object, target: in, targetName: n.ID, targetOpen: n.Input.At != nil, root: n.Input.Decoded()}

@@ -2,6 +2,7 @@ package typing
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -121,12 +122,8 @@ func (check *checker) delivers(doc *Document, e *Edge, value any, vars expr.Vars
 		}
 		return fails
 	}
-	mine := expr.Vars{"value": value}
-	for name, v := range vars {
-		if name != "value" {
-			mine[name] = v
-		}
-	}
+	mine := maps.Clone(vars)
+	mine["value"] = value
 	ok, err := check.readyPredicate(doc, e).EvalBool(mine)
 	switch {
 	case err != nil:
@@ -161,7 +158,7 @@ func (q *search) run(hint any) (before, after any, found bool) {
 	start := q.left
 	defer func() { q.check.tries -= start - q.left }()
 	p := q.check.prover
-	if shape, ok := q.mirror(q.template.Value, hint); ok {
+	if shape := q.mirror(q.template.Value, hint); shape != nil {
 		if before, after, found = q.try(shape); found {
 			return before, after, true
 		}
@@ -264,8 +261,8 @@ func (q *search) paths(t any) [][]string {
 }
 
 // mirror returns a schema in which everything that the template only selects has
-// its value in result.
-func (q *search) mirror(t, result any) (*schemas.Schema, bool) {
+// its value in result, or nil if it selects nothing.
+func (q *search) mirror(t, result any) *schemas.Schema {
 	var all []*schemas.Schema
 	var walk func(t, result any)
 	walk = func(t, result any) {
@@ -293,9 +290,9 @@ func (q *search) mirror(t, result any) (*schemas.Schema, bool) {
 	}
 	walk(t, result)
 	if len(all) == 0 {
-		return nil, false
+		return nil
 	}
-	return schemas.Make(schemas.Keywords{All: all}), true
+	return schemas.Make(schemas.Keywords{All: all})
 }
 
 // try evaluates the template for a sample of all names that fits shape.

@@ -213,13 +213,8 @@ func (check *checker) badSchemas(err error, v *syntax.Value, node string) {
 // badSchema reports a schema that does not compile, at the part that pointer names,
 // if it exists.
 func (check *checker) badSchema(err error, v *syntax.Value, pointer, node string) {
-	at := fields.Head(v)
-	if part := descend(v, pointer); part != nil && part != v {
-		at = fields.Head(part)
-		if part.Kind != syntax.Map && part.Kind != syntax.List {
-			at = part.Range()
-		}
-	}
+	part := descend(v, pointer)
+	at := fields.Head(part)
 	text, suggestion, how := err.Error(), "", diag.Maybe
 	var lost *schemas.ReferenceError
 	if errors.As(err, &lost) {
@@ -230,7 +225,7 @@ func (check *checker) badSchema(err error, v *syntax.Value, pointer, node string
 			}
 		}
 	}
-	if part := descend(v, pointer); part != nil && part.Kind == syntax.String && strings.HasSuffix(pointer, "/type") {
+	if part.Kind == syntax.String && strings.HasSuffix(pointer, "/type") {
 		// The list of words says everything; that a list is allowed would not help.
 		text = "`type` is " + fields.Either(jsonTypes) + ", or a list of these, not " + fields.Quote(part.Text)
 		how = diag.Certain
