@@ -398,7 +398,7 @@ func (check *checker) certainOutput(f *flow) {
 			continue
 		}
 		check.uncertain(f, f.filled(last, p), fmt.Sprintf("the output port %s may be left without a value", fields.Quote(p)), diag.Diagnostic{
-			Subject: first.Place(), Context: check.requirement(doc.output, p), Edge: first.String(),
+			Subject: first.Place(), Context: doc.output.requirement(p), Edge: first.String(),
 			Detail: "The plan's output schema requires it, so every run that succeeds must fill it.",
 		})
 	}
@@ -432,19 +432,4 @@ func (check *checker) uncertain(f *flow, goal formula, what string, d diag.Diagn
 		d.Detail += " Add an alternative edge with `required: false` for that case."
 	}
 	check.Report(d)
-}
-
-// requirement is where a schema of the plan requires a port, or its first key.
-func (check *checker) requirement(c *Schema, port string) diag.Range {
-	if c == nil || c.At == nil {
-		return diag.Range{}
-	}
-	if list := c.At.Get("required"); list != nil {
-		for _, item := range list.Items {
-			if item.Text == port {
-				return item.Range()
-			}
-		}
-	}
-	return fields.Head(c.At)
 }

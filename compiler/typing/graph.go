@@ -4,8 +4,10 @@ import (
 	"slices"
 
 	"chimera.ai/engine/compiler/lint"
+	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/internal/embedded"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
@@ -29,7 +31,7 @@ type Document struct {
 	refused map[string]bool
 }
 
-// Schema is a schema of the plan. faulty reports that it, or a definition that it
+// Schema is a schema of the plan. Faulty reports that it, or a definition that it
 // uses, does not compile.
 type Schema struct {
 	*lint.Schema
@@ -56,6 +58,25 @@ func (c *Schema) of(port string) *syntax.Value {
 	return nil
 }
 
+// requirement is where the plan writes that the schema requires a port, or the
+// schema's first key.
+func (c *Schema) requirement(port string) diag.Range {
+	if c == nil || c.At == nil {
+		return diag.Range{}
+	}
+	if list := c.At.Get("required"); list != nil {
+		for _, item := range list.Items {
+			if item.Text == port {
+				return item.Range()
+			}
+		}
+	}
+	return fields.Head(c.At)
+}
+
+// Own reports whether the schema is the plan's own and can be used.
+func (c *Schema) Own() bool { return c != nil && c.At != nil && !c.Faulty }
+
 // Node is a node with its expressions compiled.
 type Node struct {
 	*lint.Node
@@ -67,7 +88,7 @@ type Node struct {
 	Fills []fill
 	// Verify is that of its commit policy, or nil.
 	Verify *Verify
-	// estimate is the expression of cost and price that of the template's cost,
+	// estimate is the expression of the plan's cost and Price that of the template's,
 	// checked, with their conversions written out; currency is that of the estimate.
 	estimate, Price, currency string
 }
@@ -81,11 +102,13 @@ type fill struct {
 	failed bool
 }
 
+// Verify is the call that tells whether an effect happened, with its expressions
+// compiled.
 type Verify struct {
 	*lint.Verify
 	// Args and Result are with and output, compiled.
 	Args, Result *embedded.Template
-	// predicate is executed, compiled; condition its text with its conversions
+	// predicate is executed, compiled; Condition its text with its conversions
 	// written out.
 	predicate *expr.Program
 	Condition string
@@ -94,10 +117,10 @@ type Verify struct {
 // Edge is an edge with its expressions compiled.
 type Edge struct {
 	*lint.Edge
-	// Predicate and template are when and transform, compiled.
+	// Predicate and Template are when and transform, compiled.
 	Predicate *expr.Program
 	Template  *embedded.Template
-	// adapted is the adapter that the transform names, or nil.
+	// boundAdapter is the adapter that the transform names, or nil.
 	boundAdapter *boundAdapter
 	// Condition is when with its conversions written out.
 	Condition string
@@ -140,9 +163,6 @@ func typed(doc *lint.Document) *Document {
 	}
 	return d
 }
-
-// Own reports whether the schema is the plan's own and can be used.
-func (c *Schema) Own() bool { return c != nil && c.At != nil && !c.Faulty }
 
 // adapter reports whether the transform is the id of an adapter: a string without
 // an expression.
