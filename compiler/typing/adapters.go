@@ -57,7 +57,7 @@ func (check *checker) findAdapter(e *Edge, scope expr.Scope) {
 	if x.fault != "" {
 		check.Report(diag.Diagnostic{
 			Code: x.code, Summary: fmt.Sprintf("the adapter %s cannot be used here", fields.Quote(id)), Detail: fields.Sentence(x.fault),
-			Subject: e.Transform.Range(), Edge: e.String(), Related: x.there(x.TransformAt, "the adapter"),
+			Subject: e.Transform.Range(), Edge: e.String(), Related: there(x.TransformAt, "the adapter"),
 		})
 		return
 	}
@@ -152,8 +152,8 @@ func (x *boundAdapter) prepare(check *checker, where expr.Scope) {
 	x.template = &embedded.Template{Template: t, Value: made, Raw: raw, Scope: where}
 }
 
-// there refers to a place in the catalog's file, if it has one.
-func (x *boundAdapter) there(at diag.Range, label string) []diag.Related {
+// there refers to a place in a catalog's file, if it is one.
+func there(at diag.Range, label string) []diag.Related {
 	if !at.IsValid() {
 		return nil
 	}
@@ -205,7 +205,7 @@ func (check *checker) adapts(doc *Document, e *Edge, s scope, value *schemas.Sch
 	}
 	d := diag.Diagnostic{
 		Subject: e.Transform.Range(), Label: "takes " + brief(x.input), Edge: e.String(),
-		Related: append([]diag.Related{{Range: e.FromRange(), Label: "gives " + brief(value)}}, x.there(x.InputAt, "what it takes")...),
+		Related: append([]diag.Related{{Range: e.FromRange(), Label: "gives " + brief(value)}}, there(x.InputAt, "what it takes")...),
 	}
 	rule := " An adapter gets only what its `input_schema` takes; `check: runtime` is about what it gives."
 	if r.Verdict == containment.Unknown {

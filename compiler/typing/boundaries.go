@@ -17,10 +17,10 @@ const maxBoundaries = 48
 
 // boundaries gathers the values and sizes at which a result may change.
 type boundaries struct {
-	prover *proof.Prover
-	seen   map[string]bool
-	out    []*schemas.Schema
-	left   int
+	seen map[string]bool
+	out  []*schemas.Schema
+	// left is the number of schemas still to be looked at.
+	left int
 }
 
 // literal matches a number or a string in an expression.
@@ -29,7 +29,7 @@ var literal = regexp.MustCompile(`\d+(?:\.\d+)?|'[^'\\]*'|"[^"\\]*"`)
 // boundaries lists schemas of the values at which the template may begin to fail:
 // what it compares with, the ends of intervals, and their neighbours.
 func (q *search) boundaries(hint any) []*schemas.Schema {
-	e := &boundaries{prover: q.check.prover, seen: map[string]bool{}, left: 400}
+	e := &boundaries{seen: map[string]bool{}, left: 400}
 	e.value(hint)
 	eachExpression(q.template.Value, func(text string) {
 		for _, m := range literal.FindAllString(text, 16) {

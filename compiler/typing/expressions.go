@@ -36,12 +36,11 @@ func (check *checker) typeExpressions(e *Edge) {
 	}
 	switch {
 	case e.Transform == nil:
-		return
 	case e.adapter():
 		check.findAdapter(e, transform)
-		return
+	default:
+		e.Template = check.Template(e.Transform, transform, "", e.String())
 	}
-	e.Template = check.Template(e.Transform, transform, "", e.String())
 }
 
 // typeNode compiles the expressions of a node.

@@ -3,6 +3,7 @@ package typing
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/diag"
@@ -286,7 +287,7 @@ func (f *flow) certainly(goal formula) (verdict, []string) {
 					continue
 				}
 				done[i], grown = true, true
-				assume = f.and(assume, f.implies(f.and(f.runs[i], f.failing(i)), f.handled(i)))
+				assume = f.and(assume, f.or(f.not(f.and(f.runs[i], f.failing(i))), f.handled(i)))
 				if assume == unclear {
 					return tooMany, nil
 				}
@@ -404,6 +405,8 @@ func (check *checker) certainOutput(f *flow) {
 	}
 }
 
+// uncertain reports a goal that does not hold in every run whose failures are
+// handled. What is the summary.
 func (check *checker) uncertain(f *flow, goal formula, what string, d diag.Diagnostic) {
 	v, facts := f.certainly(goal)
 	d.Code, d.Node = diag.TypeMissingInput, plan.OutputNode
@@ -416,18 +419,11 @@ func (check *checker) uncertain(f *flow, goal formula, what string, d diag.Diagn
 		d.Suggestion, d.Edits = "", nil
 	case uncertain:
 		d.Summary = what
-		for i, fact := range facts {
-			switch {
-			case i == 0:
-				d.Detail += " It is missing when " + fact
-			case i == len(facts)-1:
-				d.Detail += " and " + fact
-			default:
-				d.Detail += ", " + fact
-			}
+		if last := len(facts) - 1; last > 0 {
+			facts = []string{strings.Join(facts[:last], ", ") + " and " + facts[last]}
 		}
 		if len(facts) > 0 {
-			d.Detail += "."
+			d.Detail += " It is missing when " + facts[0] + "."
 		}
 		d.Detail += " Add an alternative edge with `required: false` for that case."
 	}

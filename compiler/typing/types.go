@@ -123,14 +123,9 @@ func (check *checker) compileAll(doc *Document) {
 
 // usesBad reports whether a schema refers to a definition that is refused.
 func (d *Document) usesBad(c *Schema) bool {
-	for _, name := range c.Uses {
-		for _, x := range d.Defs.ByName[name].Uses {
-			if d.refused[x] {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Uses, func(name string) bool {
+		return slices.ContainsFunc(d.Defs.ByName[name].Uses, func(used string) bool { return d.refused[used] })
+	})
 }
 
 // typeDefs compiles each definition by itself, so that an invalid one is reported
