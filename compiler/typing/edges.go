@@ -73,7 +73,11 @@ func (check *checker) typeEdge(doc *Document, e *Edge) bool {
 			return check.constantFits(to, e.ToPort, e.Template, e.Transform.Range(), e.String())
 		}
 	}
-	return check.fits(doc, e, brought, target) && (!to.splits(e.ToPort) || check.fitsItems(to, e))
+	if !check.fits(doc, e, brought, target) {
+		return false
+	}
+	return e.Check != nil || check.fitsItems(to, e.ToPort, e.brings, "of "+fields.Quote(e.FromNode+"."+e.FromPort),
+		"the source, or let the run check it with `check: runtime`", diag.Diagnostic{Subject: e.ToRange(), Context: e.FromRange(), Edge: e.String()})
 }
 
 // maxWarned is the largest number of edges in a plan whose conditions are examined
@@ -248,19 +252,4 @@ func (check *checker) takesLists(from, to *Node, e *Edge) bool {
 		return false
 	}
 	return true
-}
-
-// fitsItems proves that a list is no longer than for_each allows.
-func (check *checker) fitsItems(to *Node, e *Edge) bool {
-	most := to.most()
-	if most < 0 || e.Check != nil || check.prover.Holds(e.brings, check.prover.List(check.prover.Whole, most)) {
-		return true
-	}
-	check.Report(diag.Diagnostic{
-		Code:    diag.TypeNotContained,
-		Summary: fmt.Sprintf("the list of %s may be longer than `for_each` of %s allows", fields.Quote(e.FromNode+"."+e.FromPort), fields.Quote(to.ID)),
-		Detail:  fmt.Sprintf("A list of more than %d elements fails the node. Bound it in the schema of the source, or let the run check it with `check: runtime`.", most),
-		Subject: e.ToRange(), Context: e.FromRange(), Edge: e.String(), Node: to.ID, Suggestion: fmt.Sprintf("maxItems: %d", most),
-	})
-	return false
 }

@@ -30,6 +30,22 @@ func (check *checker) constantFits(n *Node, name string, t *embedded.Template, a
 	return false
 }
 
+// fitsItems proves that the list at a port of a node is no longer than for_each
+// allows, or adds to d why not, and reports it. whose says of the list where it
+// comes from, bound in whose schema its author can bound it.
+func (check *checker) fitsItems(n *Node, port string, list *schemas.Schema, whose, bound string, d diag.Diagnostic) bool {
+	most := n.most()
+	if !n.splits(port) || most < 0 || check.prover.Holds(list, check.prover.List(check.prover.Whole, most)) {
+		return true
+	}
+	d.Code, d.Node = diag.TypeNotContained, n.ID
+	d.Summary = fmt.Sprintf("the list %s may be longer than `for_each` of %s allows", whose, fields.Quote(n.ID))
+	d.Detail = fmt.Sprintf("A list of more than %d elements fails the node. Bound it in the schema of %s.", most, bound)
+	d.Suggestion = fmt.Sprintf("maxItems: %d", most)
+	check.Report(d)
+	return false
+}
+
 // fitsWhole proves that the results of a template fit a schema. As for a transform,
 // a counterexample counts only if values are found that produce it.
 func (check *checker) fitsWhole(q *search, result *schemas.Schema, at diag.Range, name, node string) {

@@ -36,7 +36,7 @@ func (check *checker) typeFill(n *Node, f *fill, s scope) bool {
 	target := check.wants(n, f.Port)
 	r := check.prover.Within(f.brings, target)
 	if r.Verdict == containment.Proved {
-		return !n.splits(f.Port) || check.fitsCount(n, f)
+		return check.fitsItems(n, f.Port, f.brings, "that `with` gives", "the plan's input", diag.Diagnostic{Subject: v.Range()})
 	}
 	port := fields.Quote(n.ID + "." + f.Port)
 	d := diag.Diagnostic{
@@ -62,20 +62,6 @@ func (check *checker) typeFill(n *Node, f *fill, s scope) bool {
 	}
 	d.Detail += " An edge from `$input` with that transform and `check: runtime` leaves it to the run."
 	check.Report(d)
-	return false
-}
-
-// fitsCount proves that a list of `with` is no longer than for_each allows.
-func (check *checker) fitsCount(n *Node, f *fill) bool {
-	most := n.most()
-	if most < 0 || check.prover.Holds(f.brings, check.prover.List(check.prover.Whole, most)) {
-		return true
-	}
-	check.Report(diag.Diagnostic{
-		Code: diag.TypeNotContained, Summary: fmt.Sprintf("the list that `with` gives may be longer than `for_each` of %s allows", fields.Quote(n.ID)),
-		Detail:  fmt.Sprintf("A list of more than %d elements fails the node. Bound it in the schema of the plan's input.", most),
-		Subject: n.With.Get(f.Port).Range(), Node: n.ID, Suggestion: fmt.Sprintf("maxItems: %d", most),
-	})
 	return false
 }
 

@@ -21,13 +21,8 @@ const (
 	maxNames  = 32
 )
 
-// The ports of a node are proved one by one, and then as an object in which any
-// combination of their values can occur. If several ports come from one value, such
-// as the output of one node, fewer combinations can: the value belongs to one
-// alternative of its schema, and so do all those ports. So the object is built once
-// for each alternative, and each of these objects is proved.
-
-// source is a node whose output fills several ports of another node.
+// source is a node whose output fills several ports of another node. It belongs to
+// one alternative of its schema, and so do the values at all those ports.
 type source struct {
 	node int
 	// output is the schema of its output once all its required edges are
@@ -56,24 +51,22 @@ func (check *checker) jointly(doc *Document, i int, a *assembly, in *schemas.Sch
 		}
 		return r, bounded
 	}
+	combinations := 1
+	for _, s := range all {
+		combinations *= len(s.ways)
+	}
 	at := make([]int, len(all))
-	for {
-		object := check.combined(doc, i, a, all, at)
-		r = check.prover.Within(object, in)
+	for rest := range combinations {
+		for k, s := range all {
+			at[k] = rest % len(s.ways)
+			rest /= len(s.ways)
+		}
+		r = check.prover.Within(check.combined(doc, i, a, all, at), in)
 		if r.Verdict != containment.Proved {
-			return r, true
-		}
-		k := 0
-		for ; k < len(at); k++ {
-			if at[k]++; at[k] < len(all[k].ways) {
-				break
-			}
-			at[k] = 0
-		}
-		if k == len(at) {
-			return r, true
+			break
 		}
 	}
+	return r, true
 }
 
 // together decides what r leaves open by looking at whole values of the sources. It

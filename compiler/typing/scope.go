@@ -1,6 +1,7 @@
 package typing
 
 import (
+	"cmp"
 	"slices"
 
 	"chimera.ai/engine/contract"
@@ -77,10 +78,9 @@ func (check *checker) narrow(p *expr.Program, s scope, holds bool) scope {
 // errorSchema is the schema of contract.ErrorPayload, which every error edge
 // brings.
 func errorSchema() any {
-	kinds := contract.Kinds()
-	words := make([]any, len(kinds))
-	for i, k := range kinds {
-		words[i] = string(k)
+	var words []any
+	for _, k := range contract.Kinds() {
+		words = append(words, string(k))
 	}
 	text := map[string]any{"type": "string"}
 	return map[string]any{
@@ -97,9 +97,7 @@ func errorSchema() any {
 // failures returns the compiled schema of error payloads.
 func (check *checker) failures() *schemas.Schema {
 	if check.errorSchema == nil {
-		if check.errorSchema = check.pool.Compiled(errorSchema()); check.errorSchema == nil {
-			check.errorSchema = check.prover.Whole
-		}
+		check.errorSchema = cmp.Or(check.pool.Compiled(errorSchema()), check.prover.Whole)
 	}
 	return check.errorSchema
 }
