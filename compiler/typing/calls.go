@@ -48,14 +48,14 @@ func (check *checker) fitsCall(n *Node, left, right *Schema, source, target, sum
 	if res.Verdict == containment.Proved {
 		return
 	}
+	own, other, verb := left, right, "takes "
+	if right == n.Output {
+		own, other, verb = right, left, "gives "
+	}
 	d := diag.Diagnostic{
 		Code: diag.TypeUnknown, Summary: "it is not proved that the " + source + " lies within the " + target,
-		Subject: fields.Head(left.At), Label: "takes " + brief(l), Node: n.ID,
-		Related: []diag.Related{{Range: fields.Head(right.At), Label: "takes " + brief(r)}},
-	}
-	if right == n.Output {
-		d.Subject, d.Label = fields.Head(right.At), "gives "+brief(r)
-		d.Related = []diag.Related{{Range: fields.Head(left.At), Label: "gives " + brief(l)}}
+		Subject: fields.Head(own.At), Label: verb + brief(own.Usable()), Node: n.ID,
+		Related: []diag.Related{{Range: fields.Head(other.At), Label: verb + brief(other.Usable())}},
 	}
 	if res.Verdict == containment.Refuted {
 		d.Code, d.Summary = diag.TypeNotContained, summary
