@@ -1,16 +1,19 @@
 package typing
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"chimera.ai/engine/catalog"
-	"chimera.ai/engine/compiler/internal/proof"
+	"chimera.ai/engine/compiler/internal/pool"
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/internal/embedded"
 	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
 )
@@ -54,7 +57,7 @@ func (check *checker) findAdapter(e *Edge, scope expr.Scope) {
 	if x.fault != "" {
 		check.Report(diag.Diagnostic{
 			Code: x.code, Summary: fmt.Sprintf("the adapter %s cannot be used here", fields.Quote(id)), Detail: fields.Sentence(x.fault),
-			Subject: e.Transform.Range(), Edge: e.String(), Related: x.there(x.TransformAt, "the adapter"),
+			Subject: e.Transform.Range(), Edge: e.String(), Related: there(x.TransformAt, "the adapter"),
 		})
 		return
 	}
@@ -125,8 +128,8 @@ func (x *boundAdapter) prepare(check *checker, where expr.Scope) {
 		refuse(kindCode(checked.problems[0].Kind), "its transform may fail for what it takes: %s", checked.problems[0].Message)
 		return
 	}
-	x.result = check.within(checked.result, x.output)
-	if r := check.prover.Within(checked.result, x.output); r.Verdict != containment.Proved {
+	x.result = checked.result
+	if !check.prover.Holds(x.result, x.output) {
 		refuse(diag.TypeUnknown, "it is not proved that its transform gives what its output_schema says")
 		return
 	}
@@ -149,17 +152,8 @@ func (x *boundAdapter) prepare(check *checker, where expr.Scope) {
 	x.template = &embedded.Template{Template: t, Value: made, Raw: raw, Scope: where}
 }
 
-// within returns a if it is proved to lie within b, else a schema of what is in
-// both.
-func (check *checker) within(a, b *schemas.Schema) *schemas.Schema {
-	if check.prover.Holds(a, b) {
-		return a
-	}
-	return check.prover.Both(a, b)
-}
-
-// there refers to a place in the catalog's file, if it has one.
-func (x *boundAdapter) there(at diag.Range, label string) []diag.Related {
+// there refers to a place in a catalog's file, if it is one.
+func there(at diag.Range, label string) []diag.Related {
 	if !at.IsValid() {
 		return nil
 	}
@@ -185,10 +179,14 @@ func (check *checker) typeAdapter(doc *Document, e *Edge, s scope) *schemas.Sche
 	}
 	// The edge may bring fewer values than the adapter accepts, so that more is
 	// known about the results. If nothing more can be inferred, x.result holds.
-	if c := check.checked(e.Template, s); len(c.problems) == 0 && string(c.made.Raw) == string(e.Template.Raw) {
-		return check.within(c.result, x.output)
+	c := check.checked(e.Template, s)
+	switch {
+	case len(c.problems) > 0 || !bytes.Equal(c.made.Raw, e.Template.Raw):
+		return x.result
+	case check.prover.Holds(c.result, x.output):
+		return c.result
 	}
-	return x.result
+	return check.prover.Both(c.result, x.output)
 }
 
 // adapts proves that an adapter accepts every value that an edge brings.
@@ -207,17 +205,17 @@ func (check *checker) adapts(doc *Document, e *Edge, s scope, value *schemas.Sch
 	}
 	d := diag.Diagnostic{
 		Subject: e.Transform.Range(), Label: "takes " + brief(x.input), Edge: e.String(),
-		Related: append([]diag.Related{{Range: e.FromRange(), Label: "gives " + brief(value)}}, x.there(x.InputAt, "what it takes")...),
+		Related: append([]diag.Related{{Range: e.FromRange(), Label: "gives " + brief(value)}}, there(x.InputAt, "what it takes")...),
 	}
 	rule := " An adapter gets only what its `input_schema` takes; `check: runtime` is about what it gives."
 	if r.Verdict == containment.Unknown {
 		d.Code, d.Summary = diag.TypeUnknown, fmt.Sprintf("it is not proved that %s takes every value of %s", name, source)
-		d.Detail = "What stopped the proof: " + proof.Stopped(r) + "." + rule
+		d.Detail = stopped(r) + rule
 		check.Report(d)
 		return false
 	}
 	d.Code, d.Summary = diag.TypeNotContained, fmt.Sprintf("%s does not take every value of %s", name, source)
-	d.Detail, d.Witness = "The source may give the counterexample. "+check.refusal(r.Witness, x.input, fields.Quote(x.ID))+rule, shown(r.Witness)
+	d.Detail, d.Witness = "The source may give the counterexample. "+refusal(r.Witness, x.input, fields.Quote(x.ID))+rule, shown(r.Witness)
 	var root any
 	if c, err := check.Catalog.Schema(x.InputSchema); err == nil && c != nil {
 		root = c.Decoded()
@@ -229,4 +227,63 @@ func (check *checker) adapts(doc *Document, e *Edge, s scope, value *schemas.Sch
 	d.Suggestion = p.propose(r.Witness)
 	check.Report(d)
 	return false
+}
+
+// adapterTemplate compiles the transform of an adapter in a catalog file.
+func (check *checker) adapterTemplate(v *syntax.Value, id string) *embedded.Template {
+	if embedded.Bare(v) {
+		check.Report(diag.Diagnostic{
+			Code: diag.TypeExpr, Summary: fmt.Sprintf("the transform of the adapter %s is a bare string", fields.Quote(id)),
+			Detail:  "On an edge that would be the id of an adapter, and an adapter is not made of others. An expression stands between `${` and `}`, and " + constantRule(v.Text),
+			Subject: v.Range(), Suggestion: check.bareExpression(v.Text, expr.Adapter),
+		})
+		return nil
+	}
+	return check.Template(v, expr.Adapter, "", "")
+}
+
+// constantRule says how to write a constant string as a transform.
+func constantRule(text string) string {
+	return fmt.Sprintf("a constant text is one too: `%s`.", embedded.ConstantText(fields.Clip(text, 80)))
+}
+
+// bareExpression returns what the author of a bare string most probably means: an
+// expression without marks or in those of another language, or else a constant.
+func (check *checker) bareExpression(text string, scope expr.Scope) string {
+	if found, meant := check.Lookalikes(text, scope); len(found) > 0 {
+		return fmt.Sprintf("%q", meant)
+	}
+	fits := func(text string) bool {
+		t, errs := expr.CompileTemplate("${"+text+"}", scope)
+		return len(errs) == 0 && slices.ContainsFunc(scope.Names(), t.Reads)
+	}
+	// JSONPath and jq start at the value.
+	path := text
+	if rest, ok := strings.CutPrefix(strings.TrimPrefix(text, "$"), "."); ok {
+		path = "value." + rest
+	}
+	for _, candidate := range []string{text, embedded.Fix(text, fits), path} {
+		if fits(candidate) {
+			return fmt.Sprintf("%q", "${"+candidate+"}")
+		}
+	}
+	if strings.ContainsAny(text, "'\\\n\r{}$") || len(text) > 80 {
+		return ""
+	}
+	return `"` + embedded.ConstantText(text) + `"`
+}
+
+// proveAdapter proves that for every input the adapter accepts, the transform
+// cannot fail and its result fits the output schema.
+func (check *checker) proveAdapter(v *syntax.Value, t *embedded.Template, input, output *pool.Schema, id string) {
+	in, out := input.Usable(), output.Usable()
+	if in == nil || out == nil {
+		return // reported already
+	}
+	s := scope{value: in}
+	made, result, ok := check.checkTemplate(v, t, s, false, "", "")
+	if !ok {
+		return
+	}
+	check.fitsWhole(&search{template: made, scope: s, target: out}, result, fields.OneLine(v), "the `output_schema` of the adapter "+fields.Quote(id), "")
 }

@@ -11,7 +11,7 @@ import (
 // object, which always has the ports in certain.
 type assembly struct {
 	ports   []string
-	Check   map[string]*schemas.Schema
+	types   map[string]*schemas.Schema
 	certain []string
 	// edges are those that bring a value.
 	edges []*Edge
@@ -29,8 +29,7 @@ type assembly struct {
 // known or has been reported.
 func (check *checker) assemble(doc *Document, i int) (a assembly, ok bool) {
 	n := doc.Nodes[i]
-	a = assembly{Check: map[string]*schemas.Schema{}, exact: true}
-	needs := doc.Needs(i)
+	a = assembly{types: map[string]*schemas.Schema{}, exact: true}
 	sources := map[int]bool{}
 	others := false
 	for _, at := range doc.In[i] {
@@ -46,35 +45,24 @@ func (check *checker) assemble(doc *Document, i int) (a assembly, ok bool) {
 		a.checked = a.checked || e.Check != nil
 		a.exact = a.exact && !sources[e.From] && e.Transform == nil
 		sources[e.From] = true
-		if _, there := a.Check[e.ToPort]; !there {
-			a.ports = append(a.ports, e.ToPort)
-		}
-		a.Check[e.ToPort] = check.prover.Either(a.Check[e.ToPort], check.each(n, e))
+		a.types[e.ToPort] = check.prover.Either(a.types[e.ToPort], check.perCall(n, e.ToPort, e.brings))
 		if e.Required && !doc.Back[at] && !slices.Contains(a.certain, e.ToPort) {
 			a.certain = append(a.certain, e.ToPort)
 		}
 	}
-	edges := len(a.ports)
+	edges := len(a.types)
 	for _, f := range n.Fills {
 		if f.failed {
 			return a, false
 		}
 		a.exact = a.exact && f.Template.Constant()
-		_, there := a.Check[f.Port]
-		if !there {
-			a.ports = append(a.ports, f.Port)
-		} else if slices.Contains(a.certain, f.Port) {
-			continue
+		if !slices.Contains(a.certain, f.Port) {
+			a.types[f.Port] = check.prover.Either(a.types[f.Port], check.perCall(n, f.Port, f.brings))
+			a.certain = append(a.certain, f.Port)
 		}
-		s := f.brings
-		if n.splits(f.Port) {
-			s = check.prover.Element(s)
-		}
-		a.Check[f.Port] = check.prover.Either(a.Check[f.Port], s)
-		a.certain = append(a.certain, f.Port)
 	}
-	for _, p := range needs {
-		if a.Check[p] == nil {
+	for _, p := range doc.Needs(i) {
+		if a.types[p] == nil {
 			// Nothing fills the port, which is reported elsewhere.
 			return a, false
 		}
@@ -82,7 +70,7 @@ func (check *checker) assemble(doc *Document, i int) (a assembly, ok bool) {
 			a.certain = append(a.certain, p)
 		}
 	}
-	slices.Sort(a.ports)
+	a.ports = sortedKeys(a.types)
 	slices.Sort(a.certain)
 	a.some = len(a.certain) == 0 && edges > 0 && !others && n.Kind == plan.KindCall
 	return a, true
@@ -103,20 +91,18 @@ func (a *assembly) fixed(n *Node) (map[string]any, bool) {
 	return v, true
 }
 
-// each is the schema of what an edge brings to one call of the node.
-func (check *checker) each(n *Node, e *Edge) *schemas.Schema {
-	if n.splits(e.ToPort) {
-		return check.prover.Element(e.brings)
+// perCall is the schema of what one call of the node gets at a port that is given
+// s: an element if for_each names the port.
+func (check *checker) perCall(n *Node, port string, s *schemas.Schema) *schemas.Schema {
+	if n.splits(port) {
+		return check.prover.Element(s)
 	}
-	return e.brings
+	return s
 }
 
 // object is the schema of the objects that ports of those types make.
-func (check *checker) object(a *assembly, types func(port string) *schemas.Schema) *schemas.Schema {
-	k := schemas.Keywords{Types: []string{"object"}, Properties: map[string]*schemas.Schema{}, Required: a.certain, Rest: schemas.False()}
-	for _, p := range a.ports {
-		k.Properties[p] = types(p)
-	}
+func (check *checker) object(a *assembly, types map[string]*schemas.Schema) *schemas.Schema {
+	k := schemas.Keywords{Types: []string{"object"}, Properties: types, Required: a.certain, Rest: schemas.False()}
 	if a.some {
 		for _, p := range a.ports {
 			k.Any = append(k.Any, check.prover.Having(p))

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"math/big"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"chimera.ai/engine/compiler/internal/proof"
@@ -15,10 +17,10 @@ const maxBoundaries = 48
 
 // boundaries gathers the values and sizes at which a result may change.
 type boundaries struct {
-	prover *proof.Prover
-	seen   map[string]bool
-	out    []*schemas.Schema
-	left   int
+	seen map[string]bool
+	out  []*schemas.Schema
+	// left is the number of schemas still to be looked at.
+	left int
 }
 
 // literal matches a number or a string in an expression.
@@ -27,9 +29,17 @@ var literal = regexp.MustCompile(`\d+(?:\.\d+)?|'[^'\\]*'|"[^"\\]*"`)
 // boundaries lists schemas of the values at which the template may begin to fail:
 // what it compares with, the ends of intervals, and their neighbours.
 func (q *search) boundaries(hint any) []*schemas.Schema {
-	e := &boundaries{prover: q.check.prover, seen: map[string]bool{}, left: 400}
+	e := &boundaries{seen: map[string]bool{}, left: 400}
 	e.value(hint)
-	e.texts(q.template.Value)
+	eachExpression(q.template.Value, func(text string) {
+		for _, m := range literal.FindAllString(text, 16) {
+			if m[0] == '\'' || m[0] == '"' {
+				e.value(m[1 : len(m)-1])
+			} else {
+				e.value(json.Number(m))
+			}
+		}
+	})
 	e.schema(q.target, 6)
 	s := q.scope
 	for _, n := range names {
@@ -40,6 +50,7 @@ func (q *search) boundaries(hint any) []*schemas.Schema {
 	return e.out
 }
 
+// add adds a schema, unless one of the same key is there.
 func (e *boundaries) add(key string, k schemas.Keywords) {
 	if !e.seen[key] && len(e.out) < maxBoundaries {
 		e.seen[key] = true
@@ -66,12 +77,13 @@ func (e *boundaries) size(n int) {
 		return
 	}
 	for _, d := range []int{n, n + 1, max(n-1, 0)} {
-		e.add("s"+big.NewInt(int64(d)).String(), schemas.Keywords{
+		e.add("s"+strconv.Itoa(d), schemas.Keywords{
 			MinLength: &d, MaxLength: &d, MinItems: &d, MaxItems: &d, Types: []string{"string", "array"},
 		})
 	}
 }
 
+// value adds a value, or those in it.
 func (e *boundaries) value(v any) {
 	switch v := v.(type) {
 	case json.Number:
@@ -95,27 +107,20 @@ func (e *boundaries) value(v any) {
 	}
 }
 
-// texts adds the literals of a template's expressions.
-func (e *boundaries) texts(v any) {
-	switch v := v.(type) {
+// eachExpression calls do for each string of a template that has expressions.
+func eachExpression(t any, do func(text string)) {
+	switch t := t.(type) {
 	case string:
-		if !strings.Contains(v, "${") {
-			return
-		}
-		for _, m := range literal.FindAllString(v, 16) {
-			if m[0] == '\'' || m[0] == '"' {
-				e.value(m[1 : len(m)-1])
-			} else {
-				e.value(json.Number(m))
-			}
+		if strings.Contains(t, "${") {
+			do(t)
 		}
 	case []any:
-		for _, x := range v {
-			e.texts(x)
+		for _, x := range t {
+			eachExpression(x, do)
 		}
 	case map[string]any:
-		for _, k := range sortedKeys(v) {
-			e.texts(v[k])
+		for _, k := range sortedKeys(t) {
+			eachExpression(t[k], do)
 		}
 	}
 }
@@ -150,13 +155,7 @@ func (e *boundaries) schema(s *schemas.Schema, depth int) {
 	for _, name := range sortedKeys(c.Properties) {
 		e.schema(schemas.Wrap(c.Properties[name]), depth-1)
 	}
-	for _, x := range c.AllOf {
-		e.schema(schemas.Wrap(x), depth-1)
-	}
-	for _, x := range c.AnyOf {
-		e.schema(schemas.Wrap(x), depth-1)
-	}
-	for _, x := range c.OneOf {
+	for _, x := range slices.Concat(c.AllOf, c.AnyOf, c.OneOf) {
 		e.schema(schemas.Wrap(x), depth-1)
 	}
 }

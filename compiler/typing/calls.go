@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"chimera.ai/engine/compiler/internal/proof"
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
@@ -32,21 +31,15 @@ func (check *checker) typeCalls() {
 
 func (check *checker) typeCall(n *Node, child *Document) {
 	name := fields.Quote(child.Reference())
-	check.fitsCall(n, n.Input, child.input, fits{
-		summary: fmt.Sprintf("%s takes what the plan %s does not", fields.Quote(n.ID), name),
-		source:  "input_schema of " + n.ID, target: "input_schema of " + child.Reference(),
-	})
-	check.fitsCall(n, child.output, n.Output, fits{
-		summary: fmt.Sprintf("the plan %s may return what %s does not", name, fields.Quote(n.ID)),
-		source:  "output_schema of " + child.Reference(), target: "output_schema of " + n.ID,
-	})
+	check.fitsCall(n, n.Input, child.input, "input_schema of "+n.ID, "input_schema of "+child.Reference(),
+		fmt.Sprintf("%s takes what the plan %s does not", fields.Quote(n.ID), name))
+	check.fitsCall(n, child.output, n.Output, "output_schema of "+child.Reference(), "output_schema of "+n.ID,
+		fmt.Sprintf("the plan %s may return what %s does not", name, fields.Quote(n.ID)))
 }
 
-// fits names the two sides of a proof for messages.
-type fits struct{ summary, source, target string }
-
-// fitsCall proves that one schema of a call lies within the other.
-func (check *checker) fitsCall(n *Node, left, right *Schema, say fits) {
+// fitsCall proves that one schema of a call lies within the other, or reports why
+// not: summary is what to say if a counterexample is found.
+func (check *checker) fitsCall(n *Node, left, right *Schema, source, target, summary string) {
 	l, r := left.Usable(), right.Usable()
 	if l == nil || r == nil {
 		return
@@ -55,26 +48,26 @@ func (check *checker) fitsCall(n *Node, left, right *Schema, say fits) {
 	if res.Verdict == containment.Proved {
 		return
 	}
-	d := diag.Diagnostic{
-		Code: diag.TypeUnknown, Summary: "it is not proved that the " + say.source + " lies within the " + say.target,
-		Subject: fields.Head(left.At), Label: "takes " + brief(l), Node: n.ID,
-		Related: []diag.Related{{Range: fields.Head(right.At), Label: "takes " + brief(r)}},
-	}
+	own, other, verb := left, right, "takes "
 	if right == n.Output {
-		d.Subject, d.Label = fields.Head(right.At), "gives "+brief(r)
-		d.Related = []diag.Related{{Range: fields.Head(left.At), Label: "gives " + brief(l)}}
+		own, other, verb = right, left, "gives "
+	}
+	d := diag.Diagnostic{
+		Code: diag.TypeUnknown, Summary: "it is not proved that the " + source + " lies within the " + target,
+		Subject: fields.Head(own.At), Label: verb + brief(own.Usable()), Node: n.ID,
+		Related: []diag.Related{{Range: fields.Head(other.At), Label: verb + brief(other.Usable())}},
 	}
 	if res.Verdict == containment.Refuted {
-		d.Code, d.Summary = diag.TypeNotContained, say.summary
-		d.Detail = check.refusal(res.Witness, r, "the "+say.target)
+		d.Code, d.Summary = diag.TypeNotContained, summary
+		d.Detail = refusal(res.Witness, r, "the "+target)
 		d.Witness = shown(res.Witness)
 		p := proposal{
-			check: check, source: l, target: r, sourceName: say.source, targetName: say.target,
+			check: check, source: l, target: r, sourceName: source, targetName: target,
 			sourceOpen: true, targetOpen: true, root: right.Decoded(),
 		}
 		d.Suggestion = p.propose(res.Witness)
 	} else {
-		d.Detail = "What stopped the proof: " + proof.Stopped(res) + ". Write that part more simply, or give both the same words."
+		d.Detail = stopped(res) + " Write that part more simply, or give both the same words."
 	}
 	check.Report(d)
 }
@@ -114,7 +107,7 @@ func (check *checker) typeVerify(doc *Document, n *Node) {
 			ok = ok && called.Input.Takes(v.With.Fields[i].Key.Text)
 		}
 		if ok {
-			check.fitsWhole(&search{template: made, scope: s, target: called.Input.Usable(), admits: anyVars}, result, v.With.Range(), "the input of "+fields.Quote(called.ID), n.ID)
+			check.fitsWhole(&search{template: made, scope: s, target: called.Input.Usable()}, result, v.With.Range(), "the input of "+fields.Quote(called.ID), n.ID)
 		}
 	}
 	at := scope{input: s.input, output: called.Output.Usable(), value: called.Output.Usable(), port: plan.WholePort}
@@ -126,27 +119,25 @@ func (check *checker) typeVerify(doc *Document, n *Node) {
 		return
 	}
 	made, result, ok := check.checkTemplate(v.Output, v.Result, at, false, n.ID, "")
-	v.Result = made
-	if !ok {
+	if v.Result = made; !ok {
 		return
 	}
-	condition := v.predicate
-	if x, err := expr.CompilePredicate(v.Condition, expr.When); err == nil && condition != nil {
-		condition = x
-	}
-	check.fitsWhole(&search{template: made, scope: at, target: output, admits: func(vars expr.Vars) bool {
-		if condition == nil {
-			return true
+	q := &search{template: made, scope: at, target: output, condition: v.predicate}
+	if condition := v.predicate; condition != nil {
+		if x, err := expr.CompilePredicate(v.Condition, expr.When); err == nil {
+			condition = x
 		}
-		executed, err := condition.EvalBool(vars)
-		return err == nil && executed
-	}, condition: v.predicate}, result, v.Output.Range(), "the output of "+fields.Quote(n.ID), n.ID)
+		q.admits = func(vars expr.Vars) bool {
+			executed, err := condition.EvalBool(vars)
+			return err == nil && executed
+		}
+	}
+	check.fitsWhole(q, result, v.Output.Range(), "the output of "+fields.Quote(n.ID), n.ID)
 }
 
 // typeUnfilled checks that the node which verifies n, called without `with`,
 // takes an empty input.
 func (check *checker) typeUnfilled(n, called *Node) {
-	v := n.Verify
 	empty := map[string]any{}
 	if _, refused := causeOf(empty, called.Input.Usable()); !refused {
 		return
@@ -159,7 +150,7 @@ func (check *checker) typeUnfilled(n, called *Node) {
 	}
 	check.Report(diag.Diagnostic{
 		Code: diag.TypeMissingInput, Summary: fmt.Sprintf("`verify` calls %s without an input", fields.Quote(called.ID)),
-		Detail:  "Without `with` the input is {}. " + check.refusal(empty, called.Input.Usable(), "the input of "+fields.Quote(called.ID)),
-		Subject: v.Node.Range(), Context: called.Key, Node: n.ID, Suggestion: "with: {" + strings.Join(given, ", ") + "}",
+		Detail:  "Without `with` the input is {}. " + refusal(empty, called.Input.Usable(), "the input of "+fields.Quote(called.ID)),
+		Subject: n.Verify.Node.Range(), Context: called.Key, Node: n.ID, Suggestion: "with: {" + strings.Join(given, ", ") + "}",
 	})
 }

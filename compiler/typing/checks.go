@@ -2,7 +2,6 @@ package typing
 
 import (
 	"bytes"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -16,15 +15,19 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
+// predicateCheck and templateCheck are what checking an expression finds. If it is
+// strict, a problem is not left to the run.
 type predicateCheck struct {
 	source   string
 	problems []expr.Problem
+	strict   bool
 }
 
 type templateCheck struct {
 	made     *embedded.Template
 	result   *schemas.Schema
 	problems []expr.TemplateProblem
+	strict   bool
 }
 
 // programAt and templateAt are expressions in a scope.
@@ -43,7 +46,7 @@ type templateAt struct {
 // is lenient, what is not proved is left to the run.
 func (check *checker) checkPredicate(v *syntax.Value, p *expr.Program, s scope, lenient bool, node, edge string) (source string, refused bool) {
 	c := check.checkedPredicate(p, s)
-	strict := !lenient || c.strict()
+	strict := !lenient || c.strict
 	for _, x := range c.problems {
 		check.problem(embedded.Point(v, x.Offset), v.Range(), x, lenient, strict, node, edge)
 	}
@@ -57,17 +60,10 @@ func (check *checker) checkedPredicate(p *expr.Program, s scope) predicateCheck 
 	if !ok {
 		check.judged, check.judgement = key, p.Judge(check.typing(s))
 		c.source, c.problems = check.judgement.Check()
+		c.strict = slices.ContainsFunc(c.problems, func(p expr.Problem) bool { return p.Strict })
 		check.checkedPredicates[key] = c
 	}
 	return c
-}
-
-func (c predicateCheck) strict() bool {
-	return slices.ContainsFunc(c.problems, func(p expr.Problem) bool { return p.Strict })
-}
-
-func (c templateCheck) strict() bool {
-	return slices.ContainsFunc(c.problems, func(p expr.TemplateProblem) bool { return p.Strict })
 }
 
 // checkTemplate checks a template against the types of its names. It returns the
@@ -78,7 +74,7 @@ func (check *checker) checkTemplate(v *syntax.Value, t *embedded.Template, s sco
 		return t, check.fixed(t), true
 	}
 	c := check.checked(t, s)
-	strict := !lenient || c.strict()
+	strict := !lenient || c.strict
 	for _, x := range c.problems {
 		part := embedded.Follow(v, x.Path)
 		at := fields.Head(part)
@@ -97,7 +93,8 @@ func (check *checker) checked(t *embedded.Template, s scope) templateCheck {
 	if !ok {
 		value, result, problems := t.Check(check.typing(s))
 		c = templateCheck{made: t, result: result, problems: problems}
-		if raw, err := plan.Canonical(value); err == nil && !c.strict() {
+		c.strict = slices.ContainsFunc(problems, func(p expr.TemplateProblem) bool { return p.Strict })
+		if raw, err := plan.Canonical(value); err == nil && !c.strict {
 			c.made = &embedded.Template{Template: t.Template, Value: value, Raw: raw, Scope: t.Scope, Converted: !bytes.Equal(raw, t.Raw)}
 		}
 		check.checkedTemplates[key] = c
@@ -133,7 +130,6 @@ func kindCode(k expr.Kind) diag.Code {
 		return diag.TypeExprMayFail
 	case expr.Predicate:
 		return diag.TypePredicate
-	case expr.Wrong:
 	}
 	return diag.TypeExpr
 }
@@ -152,15 +148,14 @@ func spoken(s string) string {
 // runtime` (lenient) and the finding does not insist on a proof.
 func (check *checker) problem(at, whole diag.Range, p expr.Problem, lenient, strict bool, node, edge string) {
 	d := diag.Diagnostic{
-		Summary: "the expression is wrong for the types of its names", Detail: spoken(strings.TrimRight(p.Message, ".") + "."),
+		Code: kindCode(p.Kind), Summary: "the expression is wrong for the types of its names", Detail: spoken(strings.TrimRight(p.Message, ".") + "."),
 		Subject: at, Context: whole, Node: node, Edge: edge, Suggestion: p.Hint,
 	}
-	switch d.Code = kindCode(p.Kind); p.Kind {
+	switch p.Kind {
 	case expr.MayFail:
 		d.Summary = "the expression may fail"
 	case expr.Predicate:
 		d.Summary = "the condition is not always true or false"
-	case expr.Wrong:
 	}
 	switch {
 	case !strict:
@@ -170,9 +165,7 @@ func (check *checker) problem(at, whole diag.Range, p expr.Problem, lenient, str
 		d.Detail += " `check: runtime` does not help: a quotient of whole numbers is another one than of doubles, so the types must be known."
 	}
 	if p.Witness != nil {
-		if raw, err := json.Marshal(p.Witness); err == nil {
-			d.Witness = fields.Clip(string(raw), 400)
-		}
+		d.Witness = shown(p.Witness)
 	}
 	check.Report(d)
 }

@@ -41,10 +41,8 @@ func (check *checker) brought(doc *Document, e *Edge) (s scope, ok bool) {
 	switch {
 	case !ok:
 	case e.Otherwise:
-		for i, x := range doc.Siblings[e.From] {
-			if i == maxSiblings {
-				break
-			}
+		siblings := doc.Siblings[e.From]
+		for _, x := range siblings[:min(len(siblings), maxSiblings)] {
 			if x.Sound && !x.Otherwise && check.has(doc.Nodes[x.From], x.FromPort) {
 				s = check.refused(doc, x, s)
 			}
@@ -121,11 +119,8 @@ func (check *checker) readyPredicate(doc *Document, e *Edge) *expr.Program {
 	if !ok {
 		p = e.Predicate
 		c := check.checkedPredicate(p, before)
-		scope := expr.When
-		if e.Kind == plan.Error {
-			scope = expr.ErrorWhen
-		}
-		if !c.strict() && c.source != e.When.Text {
+		scope, _ := e.scopes()
+		if !c.strict && c.source != e.When.Text {
 			if x, err := expr.CompilePredicate(c.source, scope); err == nil {
 				p = x
 			}

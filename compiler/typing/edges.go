@@ -3,7 +3,6 @@ package typing
 import (
 	"fmt"
 
-	"chimera.ai/engine/compiler/internal/proof"
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
@@ -15,55 +14,49 @@ import (
 // be listed.
 func (check *checker) typeEdges(doc *Document) {
 	for _, e := range doc.Edges {
-		switch {
-		case !e.Sound:
-		case check.Full:
-			e.failed = true
-		default:
-			check.typeEdge(doc, e)
+		if e.Sound {
+			e.failed = check.Full || !check.typeEdge(doc, e)
 		}
 	}
 }
 
 // typeEdge proves that the condition of an edge is a boolean, and that what the
-// edge brings fits the port it enters.
-func (check *checker) typeEdge(doc *Document, e *Edge) {
+// edge brings fits the port it enters. It reports whether no part of it was refused.
+func (check *checker) typeEdge(doc *Document, e *Edge) bool {
 	from, to := doc.Nodes[e.From], doc.Nodes[e.To]
 	if from.PortsUnknown || to.PortsUnknown {
-		e.failed = true
-		return
+		return false
 	}
 	before, ok := check.before(doc, e)
 	if !ok {
-		e.failed = true
-		return
+		return false
 	}
 	switch {
 	case e.Predicate != nil:
 		// A failing condition fails its source, which is too late if that had an effect.
 		lenient := e.Check != nil && !from.Lasting()
-		e.Condition, e.failed = check.checkPredicate(e.When, e.Predicate, before, lenient, "", e.String())
-		if !e.failed && len(doc.Edges) <= maxWarned && !check.deferred(doc, e) {
+		var refused bool
+		e.Condition, refused = check.checkPredicate(e.When, e.Predicate, before, lenient, "", e.String())
+		if refused {
+			return false
+		}
+		if len(doc.Edges) <= maxWarned && !check.deferred(doc, e) {
 			check.never(e, before)
 		}
-	case e.Kind == plan.Conditional && e.When == nil && !e.Otherwise:
-		check.typeCondition(from, e, before.value)
+	case e.When != nil:
+		return false // it is not known what the condition rules out
+	case e.Kind == plan.Conditional && !e.Otherwise && !check.typeCondition(e, before.value):
+		return false
 	}
-	if e.When != nil && e.Predicate == nil {
-		// It is not known what the condition rules out.
-		e.failed = true
-	}
-	if !e.Carries() || e.failed {
-		return
+	if !e.Carries() {
+		return true
 	}
 	if !check.takesLists(from, to, e) {
-		e.failed = true
-		return
+		return false
 	}
 	target := check.wants(to, e.ToPort)
 	if target == nil {
-		e.failed = true
-		return
+		return false
 	}
 	brought, _ := check.brought(doc, e)
 	e.brings = brought.value
@@ -74,18 +67,17 @@ func (check *checker) typeEdge(doc *Document, e *Edge) {
 			e.brings = check.typeTransform(e, brought)
 		}
 		if e.brings == nil {
-			e.failed = true
-			return
+			return false
 		}
 		if e.Template.Constant() {
-			e.failed = !check.constantFits(to, e.ToPort, e.Template, e.Transform.Range(), e.String())
-			return
+			return check.constantFits(to, e.ToPort, e.Template, e.Transform.Range(), e.String())
 		}
 	}
-	e.failed = !check.fits(doc, e, brought, target)
-	if !e.failed && to.splits(e.ToPort) {
-		e.failed = !check.fitsItems(doc, e)
+	if !check.fits(doc, e, brought, target) {
+		return false
 	}
+	return e.Check != nil || check.fitsItems(to, e.ToPort, e.brings, "of "+fields.Quote(e.FromNode+"."+e.FromPort),
+		"the source, or let the run check it with `check: runtime`", diag.Diagnostic{Subject: e.ToRange(), Context: e.FromRange(), Edge: e.String()})
 }
 
 // maxWarned is the largest number of edges in a plan whose conditions are examined
@@ -136,12 +128,13 @@ func (check *checker) fits(doc *Document, e *Edge, s scope, target *schemas.Sche
 	if r.Verdict == containment.Proved {
 		return true
 	}
+	gives := e.FromRange()
+	if e.Transform != nil {
+		gives = e.Transform.Range()
+	}
 	d := diag.Diagnostic{
 		Subject: e.ToRange(), Label: "takes " + brief(target), Edge: e.String(),
-		Related: []diag.Related{{Range: e.FromRange(), Label: "gives " + brief(e.brings)}},
-	}
-	if e.Transform != nil {
-		d.Related = []diag.Related{{Range: e.Transform.Range(), Label: "gives " + brief(e.brings)}}
+		Related: []diag.Related{{Range: gives, Label: "gives " + brief(e.brings)}},
 	}
 	source, port := fields.Quote(e.FromNode+"."+e.FromPort), fields.Quote(e.ToNode+"."+e.ToPort)
 	if e.Check != nil {
@@ -150,13 +143,16 @@ func (check *checker) fits(doc *Document, e *Edge, s scope, target *schemas.Sche
 		}
 		d.Code = diag.TypeNotContained
 		d.Summary = fmt.Sprintf("no value of %s can ever fit %s", source, port)
-		d.Detail = "`check: runtime` leaves it to the run whether a value fits, and none of them does." + check.instance(r, target)
+		d.Detail = "`check: runtime` leaves it to the run whether a value fits, and none of them does."
+		if r.Verdict == containment.Refuted {
+			d.Detail += " " + refusal(r.Witness, target, "for one, the target")
+		}
 		d.Witness = shown(r.Witness)
 		check.Report(d)
 		return false
 	}
 	if r.Verdict == containment.Unknown {
-		check.unproved(e, d, "it is not proved that every value of "+source+" fits "+port, r, "")
+		check.unproved(e, d, "it is not proved that every value of "+source+" fits "+port, stopped(r))
 		return false
 	}
 	from, to := doc.Nodes[e.From], doc.Nodes[e.To]
@@ -167,60 +163,93 @@ func (check *checker) fits(doc *Document, e *Edge, s scope, target *schemas.Sche
 		inputOpen: true, scope: s,
 		derive: func(in *schemas.Schema) *schemas.Schema { return check.taken(to, in, e.ToPort) },
 	}
-	if e.Transform == nil {
-		d.Code = diag.TypeNotContained
-		d.Summary = fmt.Sprintf("a value of %s does not fit %s", source, port)
-		d.Detail = "The source may give the counterexample. " + check.refusal(r.Witness, target, port)
-		d.Witness = shown(r.Witness)
-		p.suggest(&d, r.Witness, e, from.Output.of(e.FromPort))
-		check.Report(d)
-		return false
-	}
-	// The schema inferred for a transform may allow more than the transform
-	// returns, so search for a value of the source whose result does not fit.
-	before, after, found := check.search(doc, e, s, r.Witness, target)
-	if !found {
-		check.unproved(e, d, "it is not proved that what the transform gives fits "+port,
-			r, fmt.Sprintf("The transform is known to give %s, which would allow %s. %s %s",
-				describe(e.brings), fields.Quote(shown(r.Witness)), check.refusal(r.Witness, target, port), check.unfound("value of the source")))
-		return false
-	}
+	witness := r.Witness
 	d.Code = diag.TypeNotContained
-	d.Summary = fmt.Sprintf("what the transform of %s gives does not fit %s", source, port)
-	d.Detail = "A value of the source comes out as the counterexample. " + check.refusal(after, target, port)
-	d.Witness, d.Before = shown(after), shown(before)
-	p.suggest(&d, after, e, from.Output.of(e.FromPort))
+	d.Summary = fmt.Sprintf("a value of %s does not fit %s", source, port)
+	d.Detail = "The source may give the counterexample. "
+	if e.Transform != nil {
+		// The schema inferred for a transform may allow more than the transform
+		// returns, so search for a value of the source whose result does not fit.
+		before, after, found := check.search(doc, e, s, r.Witness, target)
+		if !found {
+			check.unproved(e, d, "it is not proved that what the transform gives fits "+port,
+				fmt.Sprintf("The transform is known to give %s, which would allow %s. %s %s",
+					describe(e.brings), fields.Quote(shown(r.Witness)), refusal(r.Witness, target, port), check.unfound("value of the source")))
+			return false
+		}
+		witness, d.Before = after, shown(before)
+		d.Summary = fmt.Sprintf("what the transform of %s gives does not fit %s", source, port)
+		d.Detail = "A value of the source comes out as the counterexample. "
+	}
+	d.Detail += refusal(witness, target, port)
+	d.Witness = shown(witness)
+	p.suggest(&d, witness, e, from.Output.of(e.FromPort))
 	check.Report(d)
 	return false
 }
 
-// typeCondition proves that a value that serves as the condition is a boolean.
-func (check *checker) typeCondition(from *Node, e *Edge, value *schemas.Schema) {
+// unproved reports that it is neither proved nor refuted that the target of an edge
+// accepts every value.
+func (check *checker) unproved(e *Edge, d diag.Diagnostic, summary, detail string) {
+	d.Code, d.Summary, d.Suggestion = diag.TypeUnknown, summary, "check: runtime"
+	d.Detail = detail + " `check: runtime` on the edge leaves it to the run."
+	d.Edits = check.Set(e.At, "check", "runtime")
+	check.Report(d)
+}
+
+// typeCondition proves that a value that serves as the condition is a boolean, or
+// reports why not.
+func (check *checker) typeCondition(e *Edge, value *schemas.Schema) bool {
 	if value == nil {
-		return
+		return true
 	}
 	boolean := check.prover.Typed("boolean")
 	r := check.prover.Within(value, boolean)
 	if r.Verdict == containment.Proved || e.Check != nil && !check.prover.Disjoint(value, boolean) {
-		return
+		return true
 	}
-	e.failed = true
+	source := fields.Quote(e.FromNode + "." + e.FromPort)
 	d := diag.Diagnostic{
-		Code: diag.TypePredicate, Summary: fmt.Sprintf("the value of %s is not a boolean", fields.Quote(e.FromNode+"."+e.FromPort)),
+		Code: diag.TypePredicate, Summary: fmt.Sprintf("the value of %s is not always a boolean", source),
 		Detail:  "A conditional edge without `when` takes the value itself as its condition. Give a condition over `value`.",
-		Subject: e.FromRange(), Edge: e.String(), Node: from.ID,
+		Subject: e.FromRange(), Edge: e.String(), Node: e.FromNode,
+		Suggestion: "when: value == true", Edits: check.Set(e.At, "when", "value == true"),
 	}
 	switch {
-	case r.Verdict == containment.Refuted:
+	case r.Verdict == containment.Unknown:
+		d.Summary = fmt.Sprintf("it is not proved that %s is a boolean", source)
+		d.Detail += " " + stopped(r)
+	case check.prover.Disjoint(value, boolean):
+		d.Summary = fmt.Sprintf("the value of %s is not a boolean", source)
+		d.Suggestion, d.Edits = "", nil
+	}
+	if r.Verdict == containment.Refuted {
 		d.Witness = shown(r.Witness)
-		if !check.prover.Disjoint(value, boolean) {
-			d.Summary = fmt.Sprintf("the value of %s is not always a boolean", fields.Quote(e.FromNode+"."+e.FromPort))
-			d.Suggestion, d.Edits = "when: value == true", check.Set(e.At, "when", "value == true")
-		}
-	default:
-		d.Summary = fmt.Sprintf("it is not proved that %s is a boolean", fields.Quote(e.FromNode+"."+e.FromPort))
-		d.Suggestion, d.Edits = "when: value == true", check.Set(e.At, "when", "value == true")
-		d.Detail += " What stopped the proof: " + proof.Stopped(r) + "."
 	}
 	check.Report(d)
+	return false
+}
+
+// takesLists refuses edges that make no sense at a node with for_each: its list
+// enters the port that for_each names, and its outputs form a list only if every
+// call has one.
+func (check *checker) takesLists(from, to *Node, e *Edge) bool {
+	if to.ForEach != nil && to.ForEach.Port != nil && e.ToPort == plan.WholePort {
+		port := to.ForEach.Port.Text
+		check.Report(diag.Diagnostic{
+			Code: diag.PlanPortConflict, Summary: fmt.Sprintf("an edge into `$` of %s, which has `for_each`", fields.Quote(to.ID)),
+			Detail:  fmt.Sprintf("The list enters the port %s, one element for each call; other ports get the same value in each.", fields.Quote(port)),
+			Subject: e.ToRange(), Context: to.ForEach.At.Range(), Node: to.ID, Edge: e.String(), Suggestion: port, Edits: check.Replace(e.ToPortAt, port),
+		})
+		return false
+	}
+	if from.ForEach != nil && e.Kind != plan.Error && !e.Required && !check.has(from, e.FromPort) {
+		check.Report(diag.Diagnostic{
+			Code: diag.TypeMissingInput, Summary: fmt.Sprintf("%s has no list, since a call may leave it out", fields.Quote(e.FromNode+"."+e.FromPort)),
+			Detail:  fmt.Sprintf("The calls of a node with `for_each` give one list for each port that its output schema requires, and the list of all outputs as `$`. Require %s there, or take `$`.", fields.Quote(e.FromPort)),
+			Subject: e.FromRange(), Node: from.ID, Edge: e.String(), Suggestion: fmt.Sprintf("add `%s` to `required` of `%s`", e.FromPort, from.ID),
+		})
+		return false
+	}
+	return true
 }

@@ -10,17 +10,6 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// scopes returns what the expressions of an edge may read.
-func (e *Edge) scopes() (when, transform expr.Scope) {
-	switch {
-	case e.Kind != plan.Error:
-		return expr.When, expr.Transform
-	case e.FromPort == plan.CompensatePort:
-		return expr.ErrorWhen, expr.Compensate
-	}
-	return expr.ErrorWhen, expr.ErrorTransform
-}
-
 // compileConditions compiles the conditions of a document's edges.
 func (check *checker) compileConditions(doc *Document) {
 	var all []embedded.Source
@@ -47,12 +36,11 @@ func (check *checker) typeExpressions(e *Edge) {
 	}
 	switch {
 	case e.Transform == nil:
-		return
 	case e.adapter():
 		check.findAdapter(e, transform)
-		return
+	default:
+		e.Template = check.Template(e.Transform, transform, "", e.String())
 	}
-	e.Template = check.Template(e.Transform, transform, "", e.String())
 }
 
 // typeNode compiles the expressions of a node.

@@ -3,7 +3,6 @@ package typing
 import (
 	"fmt"
 
-	"chimera.ai/engine/compiler/internal/proof"
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/embedded"
@@ -31,6 +30,22 @@ func (check *checker) constantFits(n *Node, name string, t *embedded.Template, a
 	return false
 }
 
+// fitsItems proves that the list at a port of a node is no longer than for_each
+// allows, or adds to d why not, and reports it. whose says of the list where it
+// comes from, bound in whose schema its author can bound it.
+func (check *checker) fitsItems(n *Node, port string, list *schemas.Schema, whose, bound string, d diag.Diagnostic) bool {
+	most := n.most()
+	if !n.splits(port) || most < 0 || check.prover.Holds(list, check.prover.List(check.prover.Whole, most)) {
+		return true
+	}
+	d.Code, d.Node = diag.TypeNotContained, n.ID
+	d.Summary = fmt.Sprintf("the list %s may be longer than `for_each` of %s allows", whose, fields.Quote(n.ID))
+	d.Detail = fmt.Sprintf("A list of more than %d elements fails the node. Bound it in the schema of %s.", most, bound)
+	d.Suggestion = fmt.Sprintf("maxItems: %d", most)
+	check.Report(d)
+	return false
+}
+
 // fitsWhole proves that the results of a template fit a schema. As for a transform,
 // a counterexample counts only if values are found that produce it.
 func (check *checker) fitsWhole(q *search, result *schemas.Schema, at diag.Range, name, node string) {
@@ -46,11 +61,11 @@ func (check *checker) fitsWhole(q *search, result *schemas.Schema, at diag.Range
 	}
 	d := diag.Diagnostic{
 		Code: diag.TypeUnknown, Summary: "it is not proved that what the template gives fits " + name,
-		Detail: "What stopped the proof: " + proof.Stopped(r) + ".", Subject: at, Node: node,
+		Detail: stopped(r), Subject: at, Node: node,
 	}
 	if r.Verdict == containment.Refuted {
 		d.Detail = fmt.Sprintf("The template is known to give %s, which would allow %s. %s ",
-			describe(result), fields.Quote(shown(r.Witness)), check.refusal(r.Witness, q.target, name))
+			describe(result), fields.Quote(shown(r.Witness)), refusal(r.Witness, q.target, name))
 		before, after, found := any(nil), r.Witness, q.template.Constant()
 		if !found {
 			before, after, found = check.searchWhole(q, r.Witness)
@@ -58,7 +73,7 @@ func (check *checker) fitsWhole(q *search, result *schemas.Schema, at diag.Range
 		}
 		if found {
 			d.Code, d.Summary = diag.TypeNotContained, "what the template gives does not fit "+name
-			d.Detail, d.Witness = check.refusal(after, q.target, name), shown(after)
+			d.Detail, d.Witness = refusal(after, q.target, name), shown(after)
 		} else {
 			d.Before = ""
 			d.Detail += check.unfound("value")

@@ -3,6 +3,7 @@ package typing
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/diag"
@@ -16,7 +17,8 @@ type condition struct {
 	yes, no string
 	// failing is the node whose failure the atom is, else -1.
 	failing int
-	// merged reports that the atom replaces a formula of too many atoms.
+	// merged reports that the atom replaces a formula of too many atoms. It is in
+	// no example.
 	merged bool
 }
 
@@ -30,39 +32,39 @@ type flow struct {
 	conditions []condition
 	// runs has a formula for each node. The others are made when needed:
 	// delivers by edge, succeeded by node, others ("no condition of the node
-	// holds") for nodes with an otherwise edge.
+	// holds") for nodes with an otherwise edge, and facts for atoms.
 	runs      []formula
-	delivers  []formula
-	known     []bool
+	delivers  map[int]formula
 	succeeded map[int]formula
 	others    map[int]formula
-	// fails, undone, whens and presence find the atoms.
-	fails, undone map[int]formula
-	whens         map[whenKey]formula
-	presence      map[portKey]formula
+	facts     map[fact]formula
 }
 
-type whenKey struct {
+// fact identifies an atom: what may be so of a node, of one of its ports, or of a
+// condition on that.
+type fact struct {
+	kind       factKind
 	node       int
 	port, when string
 }
 
-type portKey struct {
-	node int
-	port string
-}
+type factKind int
+
+const (
+	failure factKind = iota
+	undoing
+	presence
+	holding
+)
 
 func newFlow(doc *Document, has func(n *Node, port string) bool) *flow {
 	f := &flow{
 		doc: doc, has: has, logic: newLogic(len(doc.Nodes) + len(doc.Edges)),
-		runs: make([]formula, len(doc.Nodes)), delivers: make([]formula, len(doc.Edges)), known: make([]bool, len(doc.Edges)),
-		succeeded: map[int]formula{}, others: map[int]formula{},
-		fails: map[int]formula{}, undone: map[int]formula{}, whens: map[whenKey]formula{}, presence: map[portKey]formula{},
+		runs: make([]formula, len(doc.Nodes)), delivers: map[int]formula{},
+		succeeded: map[int]formula{}, others: map[int]formula{}, facts: map[fact]formula{},
 	}
 	for _, i := range doc.Order {
-		f.runs[i] = f.orMerged(f.running(i), func() condition {
-			return condition{yes: fmt.Sprintf("%s runs", fields.Quote(doc.Nodes[i].ID)), no: fmt.Sprintf("%s does not run", fields.Quote(doc.Nodes[i].ID)), failing: -1}
-		})
+		f.runs[i] = f.orMerged(f.running(i))
 	}
 	return f
 }
@@ -75,13 +77,25 @@ func (f *flow) condition(c condition) formula {
 
 // orMerged replaces an unclear formula by a new atom, which can only make more
 // appear possible.
-func (f *flow) orMerged(x formula, c func() condition) formula {
+func (f *flow) orMerged(x formula) formula {
 	if x != unclear {
 		return x
 	}
-	made := c()
-	made.merged = true
-	return f.condition(made)
+	return f.condition(condition{merged: true, failing: -1})
+}
+
+// fact returns the atom of a fact. Start and the rest make a sentence of it.
+func (f *flow) fact(key fact, start, yes, no string) formula {
+	a, ok := f.facts[key]
+	if !ok {
+		c := condition{yes: start + yes, no: start + no, failing: -1}
+		if key.kind == failure {
+			c.failing = key.node
+		}
+		a = f.condition(c)
+		f.facts[key] = a
+	}
+	return a
 }
 
 // running applies the run rule to one node.
@@ -116,28 +130,6 @@ func (f *flow) running(i int) formula {
 	return runs
 }
 
-// Needs lists the ports without which a node does not run: `$` if anything is
-// sent there, else the ports that its schema requires.
-func (d *Document) Needs(i int) []string {
-	n := d.Nodes[i]
-	if n.Input == nil {
-		return nil
-	}
-	if n.WithPort(plan.WholePort) != nil {
-		return []string{plan.WholePort}
-	}
-	for _, at := range d.In[i] {
-		if e := d.Edges[at]; e.Carries() && e.ToPort == plan.WholePort {
-			return []string{plan.WholePort}
-		}
-	}
-	ports := n.Input.Ports()
-	if ports.Never {
-		return []string{plan.WholePort}
-	}
-	return ports.Required()
-}
-
 // filled says when a port has a value. A port that nothing fills is reported
 // elsewhere and counts as filled.
 func (f *flow) filled(i int, port string) formula {
@@ -167,23 +159,19 @@ func (f *flow) filled(i int, port string) formula {
 
 // delivered says when an edge is delivered.
 func (f *flow) delivered(at int) formula {
-	if !f.known[at] {
-		f.delivers[at] = f.delivery(at)
-		f.known[at] = true
+	d, ok := f.delivers[at]
+	if !ok {
+		d = f.delivery(at)
+		f.delivers[at] = d
 	}
-	return f.delivers[at]
+	return d
 }
 
 func (f *flow) delivery(at int) formula {
 	e := f.doc.Edges[at]
 	switch {
 	case e.FromPort == plan.CompensatePort:
-		a, ok := f.undone[e.From]
-		if !ok {
-			a = f.condition(condition{yes: fmt.Sprintf("%s is undone", fields.Quote(e.FromNode)), no: fmt.Sprintf("%s is not undone", fields.Quote(e.FromNode)), failing: -1})
-			f.undone[e.From] = a
-		}
-		return a
+		return f.fact(fact{kind: undoing, node: e.From}, fields.Quote(e.FromNode), " is undone", " is not undone")
 	case e.Kind == plan.Error:
 		d := f.and(f.runs[e.From], f.failing(e.From))
 		if e.When != nil {
@@ -221,34 +209,18 @@ func (f *flow) succeeds(i int) formula {
 }
 
 func (f *flow) failing(i int) formula {
-	a, ok := f.fails[i]
-	if !ok {
-		id := fields.Quote(f.doc.Nodes[i].ID)
-		a = f.condition(condition{yes: id + " fails", no: id + " does not fail", failing: i})
-		f.fails[i] = a
-	}
-	return a
+	return f.fact(fact{kind: failure, node: i}, fields.Quote(f.doc.Nodes[i].ID), " fails", " does not fail")
 }
 
 // holds says when the condition of an edge holds. Edges of a node with the same
 // condition on the same port share an atom.
 func (f *flow) holds(e *Edge) formula {
-	key := whenKey{e.From, e.FromPort, ""}
-	what := fmt.Sprintf("the value of %s.%s", e.FromNode, e.FromPort)
-	if e.When != nil {
-		key.when = e.When.Text
-		what = fmt.Sprintf("%s of %s", fields.Quote(e.When.Text), e.String())
+	key := fact{kind: holding, node: e.From, port: e.FromPort}
+	if e.When == nil {
+		return f.fact(key, "the value of "+e.FromNode+"."+e.FromPort, " is true", " is false")
 	}
-	a, ok := f.whens[key]
-	if !ok {
-		c := condition{yes: what + " holds", no: what + " does not hold", failing: -1}
-		if e.When == nil {
-			c.yes, c.no = what+" is true", what+" is false"
-		}
-		a = f.condition(c)
-		f.whens[key] = a
-	}
-	return a
+	key.when = e.When.Text
+	return f.fact(key, fields.Quote(e.When.Text)+" of "+e.String(), " holds", " does not hold")
 }
 
 // noneHolds says when no conditional edge of the node holds.
@@ -262,10 +234,7 @@ func (f *flow) noneHolds(i int) formula {
 			some = f.or(some, f.and(f.present(e), f.holds(e)))
 		}
 	}
-	f.others[i] = f.orMerged(f.not(some), func() condition {
-		id := fields.Quote(f.doc.Nodes[i].ID)
-		return condition{yes: "no condition of " + id + " holds", no: "a condition of " + id + " holds", failing: -1}
-	})
+	f.others[i] = f.orMerged(f.not(some))
 	return f.others[i]
 }
 
@@ -275,14 +244,7 @@ func (f *flow) present(e *Edge) formula {
 	if e.Required || e.FromPort == plan.DonePort || f.has(f.doc.Nodes[e.From], e.FromPort) {
 		return always
 	}
-	key := portKey{e.From, e.FromPort}
-	a, ok := f.presence[key]
-	if !ok {
-		name := e.FromNode + "." + e.FromPort
-		a = f.condition(condition{yes: name + " is present", no: name + " is absent", failing: -1})
-		f.presence[key] = a
-	}
-	return a
+	return f.fact(fact{kind: presence, node: e.From, port: e.FromPort}, e.FromNode+"."+e.FromPort, " is present", " is absent")
 }
 
 // handled says when a target of one of the node's delivered error edges runs.
@@ -325,7 +287,7 @@ func (f *flow) certainly(goal formula) (verdict, []string) {
 					continue
 				}
 				done[i], grown = true, true
-				assume = f.and(assume, f.implies(f.and(f.runs[i], f.failing(i)), f.handled(i)))
+				assume = f.and(assume, f.or(f.not(f.and(f.runs[i], f.failing(i))), f.handled(i)))
 				if assume == unclear {
 					return tooMany, nil
 				}
@@ -437,12 +399,14 @@ func (check *checker) certainOutput(f *flow) {
 			continue
 		}
 		check.uncertain(f, f.filled(last, p), fmt.Sprintf("the output port %s may be left without a value", fields.Quote(p)), diag.Diagnostic{
-			Subject: first.Place(), Context: check.requirement(doc.output, p), Edge: first.String(),
+			Subject: first.Place(), Context: doc.output.requirement(p), Edge: first.String(),
 			Detail: "The plan's output schema requires it, so every run that succeeds must fill it.",
 		})
 	}
 }
 
+// uncertain reports a goal that does not hold in every run whose failures are
+// handled. What is the summary.
 func (check *checker) uncertain(f *flow, goal formula, what string, d diag.Diagnostic) {
 	v, facts := f.certainly(goal)
 	d.Code, d.Node = diag.TypeMissingInput, plan.OutputNode
@@ -455,35 +419,13 @@ func (check *checker) uncertain(f *flow, goal formula, what string, d diag.Diagn
 		d.Suggestion, d.Edits = "", nil
 	case uncertain:
 		d.Summary = what
-		for i, fact := range facts {
-			switch {
-			case i == 0:
-				d.Detail += " It is missing when " + fact
-			case i == len(facts)-1:
-				d.Detail += " and " + fact
-			default:
-				d.Detail += ", " + fact
-			}
+		if last := len(facts) - 1; last > 0 {
+			facts = []string{strings.Join(facts[:last], ", ") + " and " + facts[last]}
 		}
 		if len(facts) > 0 {
-			d.Detail += "."
+			d.Detail += " It is missing when " + facts[0] + "."
 		}
 		d.Detail += " Add an alternative edge with `required: false` for that case."
 	}
 	check.Report(d)
-}
-
-// requirement is where a schema of the plan requires a port, or its first key.
-func (check *checker) requirement(c *Schema, port string) diag.Range {
-	if c == nil || c.At == nil {
-		return diag.Range{}
-	}
-	if list := c.At.Get("required"); list != nil {
-		for _, item := range list.Items {
-			if item.Text == port {
-				return item.Range()
-			}
-		}
-	}
-	return fields.Head(c.At)
 }

@@ -91,10 +91,9 @@ func merge(first int32, a, b []int32) []int32 {
 	return slices.Clip(out)
 }
 
-func (l *logic) not(f formula) formula        { return l.choose(f, never, always) }
-func (l *logic) and(f, g formula) formula     { return l.join(f, g, never) }
-func (l *logic) or(f, g formula) formula      { return l.join(f, g, always) }
-func (l *logic) implies(f, g formula) formula { return l.or(l.not(f), g) }
+func (l *logic) not(f formula) formula    { return l.choose(f, never, always) }
+func (l *logic) and(f, g formula) formula { return l.join(f, g, never) }
+func (l *logic) or(f, g formula) formula  { return l.join(f, g, always) }
 
 // join is "and" if zero is never, "or" if zero is always. If one side is unclear,
 // the other may decide.

@@ -1,9 +1,13 @@
 package typing
 
 import (
+	"slices"
+
 	"chimera.ai/engine/compiler/lint"
+	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/internal/embedded"
+	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
@@ -27,7 +31,7 @@ type Document struct {
 	refused map[string]bool
 }
 
-// Schema is a schema of the plan. faulty reports that it, or a definition that it
+// Schema is a schema of the plan. Faulty reports that it, or a definition that it
 // uses, does not compile.
 type Schema struct {
 	*lint.Schema
@@ -54,6 +58,25 @@ func (c *Schema) of(port string) *syntax.Value {
 	return nil
 }
 
+// requirement is where the plan writes that the schema requires a port, or the
+// schema's first key.
+func (c *Schema) requirement(port string) diag.Range {
+	if c == nil || c.At == nil {
+		return diag.Range{}
+	}
+	if list := c.At.Get("required"); list != nil {
+		for _, item := range list.Items {
+			if item.Text == port {
+				return item.Range()
+			}
+		}
+	}
+	return fields.Head(c.At)
+}
+
+// Own reports whether the schema is the plan's own and can be used.
+func (c *Schema) Own() bool { return c != nil && c.At != nil && !c.Faulty }
+
 // Node is a node with its expressions compiled.
 type Node struct {
 	*lint.Node
@@ -65,7 +88,7 @@ type Node struct {
 	Fills []fill
 	// Verify is that of its commit policy, or nil.
 	Verify *Verify
-	// estimate is the expression of cost and price that of the template's cost,
+	// estimate is the expression of the plan's cost and Price that of the template's,
 	// checked, with their conversions written out; currency is that of the estimate.
 	estimate, Price, currency string
 }
@@ -79,11 +102,13 @@ type fill struct {
 	failed bool
 }
 
+// Verify is the call that tells whether an effect happened, with its expressions
+// compiled.
 type Verify struct {
 	*lint.Verify
 	// Args and Result are with and output, compiled.
 	Args, Result *embedded.Template
-	// predicate is executed, compiled; condition its text with its conversions
+	// predicate is executed, compiled; Condition its text with its conversions
 	// written out.
 	predicate *expr.Program
 	Condition string
@@ -92,10 +117,10 @@ type Verify struct {
 // Edge is an edge with its expressions compiled.
 type Edge struct {
 	*lint.Edge
-	// Predicate and template are when and transform, compiled.
+	// Predicate and Template are when and transform, compiled.
 	Predicate *expr.Program
 	Template  *embedded.Template
-	// adapted is the adapter that the transform names, or nil.
+	// boundAdapter is the adapter that the transform names, or nil.
 	boundAdapter *boundAdapter
 	// Condition is when with its conversions written out.
 	Condition string
@@ -139,11 +164,52 @@ func typed(doc *lint.Document) *Document {
 	return d
 }
 
-// Own reports whether the schema is the plan's own and can be used.
-func (c *Schema) Own() bool { return c != nil && c.At != nil && !c.Faulty }
-
 // adapter reports whether the transform is the id of an adapter: a string without
 // an expression.
 func (e *Edge) adapter() bool {
 	return e.Transform != nil && embedded.Bare(e.Transform)
+}
+
+// Needs lists the ports without which a node does not run: `$` if anything is
+// sent there, else the ports that its schema requires.
+func (d *Document) Needs(i int) []string {
+	n := d.Nodes[i]
+	if n.Input == nil {
+		return nil
+	}
+	ports := n.Input.Ports()
+	if d.fills(i, plan.WholePort) || ports.Never {
+		return []string{plan.WholePort}
+	}
+	return ports.Required()
+}
+
+// fills reports whether `with` or an edge could bring a value to the port.
+func (d *Document) fills(i int, port string) bool {
+	return d.Nodes[i].WithPort(port) != nil || slices.ContainsFunc(d.In[i], func(at int) bool {
+		e := d.Edges[at]
+		return e.Carries() && e.ToPort == port
+	})
+}
+
+// doubtful returns the nodes that unsound edges enter.
+func (d *Document) doubtful() map[int]bool {
+	nodes := map[int]bool{}
+	for _, e := range d.Edges {
+		if !e.Sound && e.To >= 0 {
+			nodes[e.To] = true
+		}
+	}
+	return nodes
+}
+
+// scopes returns what the expressions of an edge may read.
+func (e *Edge) scopes() (when, transform expr.Scope) {
+	switch {
+	case e.Kind != plan.Error:
+		return expr.When, expr.Transform
+	case e.FromPort == plan.CompensatePort:
+		return expr.ErrorWhen, expr.Compensate
+	}
+	return expr.ErrorWhen, expr.ErrorTransform
 }

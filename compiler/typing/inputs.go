@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"chimera.ai/engine/compiler/internal/proof"
 	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
@@ -17,91 +16,128 @@ import (
 // typeWith checks that the entries of `with` fit the ports of a node.
 func (check *checker) typeWith(doc *Document, n *Node) {
 	s := scope{input: doc.input.Usable()}
-	if s.input == nil || n.Input.Usable() == nil {
-		for i := range n.Fills {
-			n.Fills[i].failed = true
-		}
-		return
-	}
+	known := s.input != nil && n.Input.Usable() != nil
 	for i := range n.Fills {
 		f := &n.Fills[i]
-		v := n.With.Get(f.Port)
-		made, result, ok := check.checkTemplate(v, f.Template, s, false, n.ID, "")
-		f.Template, f.brings = made, result
-		if f.failed = !ok; f.failed {
-			continue
-		}
-		if made.Constant() {
-			f.failed = !check.constantFits(n, f.Port, made, v.Range(), "")
-			continue
-		}
-		target := check.wants(n, f.Port)
-		r := check.prover.Within(result, target)
-		if r.Verdict == containment.Proved {
-			f.failed = n.splits(f.Port) && !check.fitsCount(n, f)
-			continue
-		}
-		f.failed = true
-		d := diag.Diagnostic{Subject: v.Range(), Node: n.ID}
-		port := fields.Quote(n.ID + "." + f.Port)
-		if r.Verdict == containment.Refuted {
-			if before, after, found := check.searchInput(f.Template, s, r.Witness, target); found {
-				d.Code = diag.TypeNotContained
-				d.Summary = fmt.Sprintf("what `with` gives does not fit %s", port)
-				d.Detail = "For some input of the plan it gives the counterexample. " + check.refusal(after, target, port)
-				d.Witness, d.Before = shown(after), shown(before)
-				p := proposal{
-					check: check, source: result, target: target, template: f.Template, inputOpen: true, targetName: n.ID + "." + f.Port,
-					targetOpen: n.Input.At != nil, root: n.Input.Decoded(), scope: s,
-					derive: func(in *schemas.Schema) *schemas.Schema { return check.taken(n, in, f.Port) },
-				}
-				d.Suggestion = p.propose(after)
-				check.Report(d)
-				continue
-			}
-		}
-		d.Code = diag.TypeUnknown
-		d.Summary = "it is not proved that what `with` gives fits " + port
-		d.Detail = "What stopped the proof: " + proof.Stopped(r) + "."
-		if r.Verdict == containment.Refuted {
-			d.Detail = fmt.Sprintf("The expression is known to give %s, which would allow %s. %s", describe(result), fields.Quote(shown(r.Witness)), check.refusal(r.Witness, target, port))
-		}
-		d.Detail += " An edge from `$input` with that transform and `check: runtime` leaves it to the run."
-		check.Report(d)
+		f.failed = !known || !check.typeFill(n, f, s)
 	}
 }
 
-func (check *checker) fitsCount(n *Node, f *fill) bool {
-	most := n.most()
-	if most < 0 || check.prover.Holds(f.brings, check.prover.List(check.prover.Whole, most)) {
-		return true
-	}
+// typeFill checks that an entry of `with` fits its port.
+func (check *checker) typeFill(n *Node, f *fill, s scope) bool {
 	v := n.With.Get(f.Port)
-	check.Report(diag.Diagnostic{
-		Code: diag.TypeNotContained, Summary: fmt.Sprintf("the list that `with` gives may be longer than `for_each` of %s allows", fields.Quote(n.ID)),
-		Detail:  fmt.Sprintf("A list of more than %d elements fails the node. Bound it in the schema of the plan's input.", most),
-		Subject: v.Range(), Node: n.ID, Suggestion: fmt.Sprintf("maxItems: %d", most),
-	})
+	var ok bool
+	if f.Template, f.brings, ok = check.checkTemplate(v, f.Template, s, false, n.ID, ""); !ok {
+		return false
+	}
+	if f.Template.Constant() {
+		return check.constantFits(n, f.Port, f.Template, v.Range(), "")
+	}
+	target := check.wants(n, f.Port)
+	r := check.prover.Within(f.brings, target)
+	if r.Verdict == containment.Proved {
+		return check.fitsItems(n, f.Port, f.brings, "that `with` gives", "the plan's input", diag.Diagnostic{Subject: v.Range()})
+	}
+	port := fields.Quote(n.ID + "." + f.Port)
+	d := diag.Diagnostic{
+		Code: diag.TypeUnknown, Summary: "it is not proved that what `with` gives fits " + port,
+		Detail: stopped(r), Subject: v.Range(), Node: n.ID,
+	}
+	if r.Verdict == containment.Refuted {
+		if before, after, found := check.searchInput(f.Template, s, r.Witness, target); found {
+			d.Code = diag.TypeNotContained
+			d.Summary = "what `with` gives does not fit " + port
+			d.Detail = "For some input of the plan it gives the counterexample. " + refusal(after, target, port)
+			d.Witness, d.Before = shown(after), shown(before)
+			p := proposal{
+				check: check, source: f.brings, target: target, template: f.Template, inputOpen: true, targetName: n.ID + "." + f.Port,
+				targetOpen: n.Input.At != nil, root: n.Input.Decoded(), scope: s,
+				derive: func(in *schemas.Schema) *schemas.Schema { return check.taken(n, in, f.Port) },
+			}
+			d.Suggestion = p.propose(after)
+			check.Report(d)
+			return false
+		}
+		d.Detail = fmt.Sprintf("The expression is known to give %s, which would allow %s. %s", describe(f.brings), fields.Quote(shown(r.Witness)), refusal(r.Witness, target, port))
+	}
+	d.Detail += " An edge from `$input` with that transform and `check: runtime` leaves it to the run."
+	check.Report(d)
 	return false
+}
+
+// missingInputs reports required ports that nothing can ever fill, and required
+// edges from ports that may be absent.
+func (check *checker) missingInputs(doc *Document) {
+	doubtful := doc.doubtful()
+	for _, e := range doc.Edges {
+		if e.Sound && e.Required {
+			check.certainSource(doc, e)
+		}
+	}
+	for i, n := range doc.Nodes {
+		if n.Input == nil || doubtful[i] || doc.Doubtful[n.ID] || n.Called || n.Input.Faulty {
+			continue
+		}
+		for _, p := range doc.Needs(i) {
+			if doc.fills(i, p) {
+				continue
+			}
+			d := diag.Diagnostic{
+				Code: diag.TypeMissingInput, Summary: fmt.Sprintf("nothing fills the required port %s of %s", fields.Quote(p), fields.Quote(n.ID)),
+				Detail:  "No edge enters it and `with` does not give it, so the node could never run.",
+				Subject: n.Key, Context: n.Input.requirement(p), Node: n.ID, Suggestion: "with: {" + p + ": …}", Edits: check.Set(n.At, "with", map[string]any{p: "…"}),
+			}
+			if n.With != nil {
+				d.Edits = check.Set(n.With, p, "…")
+			}
+			switch {
+			case n.Kind == plan.KindOutput:
+				d.Detail, d.Suggestion, d.Edits = "No edge enters it, so no run could succeed.", "", nil
+				if d.Subject = n.Input.requirement(p); !d.Subject.IsValid() {
+					d.Subject = fields.Head(doc.At)
+				}
+				d.Context = diag.Range{}
+			case p == plan.WholePort:
+				d.Detail = "Its input schema takes no object, so only an edge into `$`, or `$` in `with`, can fill it."
+				d.Suggestion, d.Edits = "", nil
+			}
+			check.Report(d)
+		}
+	}
+}
+
+func (check *checker) certainSource(doc *Document, e *Edge) {
+	from := doc.Nodes[e.From]
+	if e.Kind == plan.Error || e.FromPort == plan.DonePort || from.Output == nil || check.has(from, e.FromPort) {
+		return
+	}
+	d := diag.Diagnostic{
+		Code: diag.TypeMissingInput, Summary: fmt.Sprintf("the edge is required, and %s may be absent", fields.Quote(e.FromNode+"."+e.FromPort)),
+		Detail:  fmt.Sprintf("The output schema of %s does not require %s. Require it there, take the whole output from `$` with a transform such as `${value.?%s}`, or let the edge be skipped.", fields.Quote(from.ID), fields.Quote(e.FromPort), e.FromPort),
+		Subject: e.FromRange(), Node: e.ToNode, Edge: e.String(), Suggestion: "required: false", Edits: check.Set(e.At, "required", false),
+	}
+	if e.RequiredAt.IsValid() {
+		d.Subject, d.Context = e.RequiredAt, e.FromRange()
+	}
+	ports := from.Output.Ports()
+	if ports.Requires(e.FromPort) && !ports.Object {
+		d.Detail = fmt.Sprintf("The output schema of %s lists %s as required, and does not say that the output is an object.", fields.Quote(from.ID), fields.Quote(e.FromPort))
+		d.Suggestion, d.Edits = "type: object", check.Set(from.Output.At, "type", "object")
+	}
+	check.Report(d)
 }
 
 // assembled is the question whether a node's input schema follows from those of its
 // ports.
 type assembled struct {
-	input   *schemas.Schema
-	ports   string
-	certain string
-	some    bool
+	input          *schemas.Schema
+	ports, certain string
+	some           bool
 }
 
 // typeInputs proves the input of every node that is sound.
 func (check *checker) typeInputs(doc *Document) {
-	doubtful := map[int]bool{}
-	for _, e := range doc.Edges {
-		if !e.Sound && e.To >= 0 {
-			doubtful[e.To] = true
-		}
-	}
+	doubtful := doc.doubtful()
 	for i, n := range doc.Nodes {
 		if !check.Full && !doubtful[i] && n.Kind != plan.KindInput && (n.sound || n.Kind == plan.KindOutput) {
 			check.typeInput(doc, i)
@@ -118,22 +154,23 @@ func (check *checker) typeInput(doc *Document, i int) {
 		return
 	}
 	a, ok := check.assemble(doc, i)
-	if !ok || slices.Contains(a.ports, plan.WholePort) {
-		return
-	}
-	if n.Input.Lists(a.ports, a.certain) {
+	if !ok || slices.Contains(a.ports, plan.WholePort) || n.Input.Lists(a.ports, a.certain) {
 		return
 	}
 	key := assembled{in, strings.Join(a.ports, "\x00"), strings.Join(a.certain, "\x00"), a.some}
 	follows, known := check.inputs[key]
 	if !known {
-		follows = check.prover.Holds(check.object(&a, func(p string) *schemas.Schema { return check.prover.Property(in, p) }), in)
+		taken := map[string]*schemas.Schema{}
+		for _, p := range a.ports {
+			taken[p] = check.prover.Property(in, p)
+		}
+		follows = check.prover.Holds(check.object(&a, taken), in)
 		check.inputs[key] = follows
 	}
 	if follows {
 		return
 	}
-	object := check.object(&a, func(p string) *schemas.Schema { return a.Check[p] })
+	object := check.object(&a, a.types)
 	r := check.prover.Within(object, in)
 	v, fixed := a.fixed(n)
 	if fixed {
@@ -190,22 +227,20 @@ func (check *checker) typeInput(doc *Document, i int) {
 		}
 	}
 	d.Detail = "Each value fits its port; the schema asks for more of all of them together."
+	if before != nil {
+		d.Before = shown(before)
+		d.Detail = "The counterexample is what the sources give, and what arrives of it. " + d.Detail
+	}
 	if r.Verdict == containment.Refuted {
 		d.Witness = shown(r.Witness)
-		d.Detail += " " + check.refusal(r.Witness, in, name)
-		if before != nil {
-			d.Before = shown(before)
-			d.Detail = strings.Replace(d.Detail, "Each value fits its port;", "The counterexample is what the sources give, and what arrives of it. Each value fits its port;", 1)
-		}
-		if r.Reason != "" {
-			d.Detail += " What stopped the proof: " + proof.Stopped(r) + "."
-		}
-		if d.Code == diag.TypeNotContained {
-			p := proposal{check: check, source: object, target: in, targetName: n.ID, targetOpen: n.Input.At != nil, root: n.Input.Decoded()}
-			d.Suggestion = p.propose(r.Witness)
-		}
-	} else {
-		d.Detail += " What stopped the proof: " + proof.Stopped(r) + "."
+		d.Detail += " " + refusal(r.Witness, in, name)
+	}
+	if r.Verdict == containment.Unknown || r.Reason != "" {
+		d.Detail += " " + stopped(r)
+	}
+	if d.Code == diag.TypeNotContained {
+		p := proposal{check: check, source: object, target: in, targetName: n.ID, targetOpen: n.Input.At != nil, root: n.Input.Decoded()}
+		d.Suggestion = p.propose(r.Witness)
 	}
 	d.Detail += from
 	check.Report(d)

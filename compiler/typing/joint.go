@@ -2,6 +2,7 @@ package typing
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"chimera.ai/engine/compiler/internal/proof"
@@ -20,13 +21,8 @@ const (
 	maxNames  = 32
 )
 
-// The ports of a node are proved one by one, and then as an object in which any
-// combination of their values can occur. If several ports come from one value, such
-// as the output of one node, fewer combinations can: the value belongs to one
-// alternative of its schema, and so do all those ports. So the object is built once
-// for each alternative, and each of these objects is proved.
-
-// source is a node whose output fills several ports of another node.
+// source is a node whose output fills several ports of another node. It belongs to
+// one alternative of its schema, and so do the values at all those ports.
 type source struct {
 	node int
 	// output is the schema of its output once all its required edges are
@@ -55,24 +51,22 @@ func (check *checker) jointly(doc *Document, i int, a *assembly, in *schemas.Sch
 		}
 		return r, bounded
 	}
+	combinations := 1
+	for _, s := range all {
+		combinations *= len(s.ways)
+	}
 	at := make([]int, len(all))
-	for {
-		object := check.combined(doc, i, a, all, at)
-		r = check.prover.Within(object, in)
+	for rest := range combinations {
+		for k, s := range all {
+			at[k] = rest % len(s.ways)
+			rest /= len(s.ways)
+		}
+		r = check.prover.Within(check.combined(doc, i, a, all, at), in)
 		if r.Verdict != containment.Proved {
-			return r, true
-		}
-		k := 0
-		for ; k < len(at); k++ {
-			if at[k]++; at[k] < len(all[k].ways) {
-				break
-			}
-			at[k] = 0
-		}
-		if k == len(at) {
-			return r, true
+			break
 		}
 	}
+	return r, true
 }
 
 // together decides what r leaves open by looking at whole values of the sources. It
@@ -211,25 +205,19 @@ func (check *checker) ranBefore(doc *Document, i, node int) bool {
 // alternative in at.
 func (check *checker) combined(doc *Document, i int, a *assembly, all []*source, at []int) *schemas.Schema {
 	n := doc.Nodes[i]
-	types := make(map[string]*schemas.Schema, len(a.Check))
-	for port, s := range a.Check {
-		types[port] = s
-	}
+	types := maps.Clone(a.types)
 	b := *a
 	b.certain = slices.Clone(a.certain)
 	for k, s := range all {
 		way := s.ways[at[k]]
 		whole := check.open(s, way)
 		for _, e := range s.edges {
-			value := check.arriving(doc, e, way, whole)
-			if n.splits(e.ToPort) {
-				value = check.prover.Element(value)
-			}
+			value := check.perCall(n, e.ToPort, check.arriving(doc, e, way, whole))
 			there := e.Required || e.Kind == plan.Data && s.ran && (e.FromPort == plan.WholePort || slices.Contains(way.Compiled().Required, e.FromPort))
 			given := n.fill(e.ToPort)
 			switch {
 			case given != nil && !there:
-				value = check.prover.Either(value, check.filled(n, given))
+				value = check.prover.Either(value, check.perCall(n, given.Port, given.brings))
 			case there && !slices.Contains(b.certain, e.ToPort):
 				b.certain = append(b.certain, e.ToPort)
 			}
@@ -237,15 +225,12 @@ func (check *checker) combined(doc *Document, i int, a *assembly, all []*source,
 		}
 		for _, f := range s.fills {
 			if c := check.checked(f.Template, scope{input: whole, split: true}); len(c.problems) == 0 {
-				types[f.Port] = check.prover.Both(c.result, f.brings)
-				if n.splits(f.Port) {
-					types[f.Port] = check.prover.Element(types[f.Port])
-				}
+				types[f.Port] = check.perCall(n, f.Port, check.prover.Both(c.result, f.brings))
 			}
 		}
 	}
 	slices.Sort(b.certain)
-	object := check.object(&b, func(p string) *schemas.Schema { return types[p] })
+	object := check.object(&b, types)
 	if len(all) == 1 && check.relayed(n, a, all[0]) {
 		return check.prover.Both(object, all[0].output)
 	}
@@ -311,14 +296,6 @@ func (n *Node) fill(port string) *fill {
 	return nil
 }
 
-// filled is the schema of what an entry of `with` brings to one call of the node.
-func (check *checker) filled(n *Node, f *fill) *schemas.Schema {
-	if n.splits(f.Port) {
-		return check.prover.Element(f.brings)
-	}
-	return f.brings
-}
-
 // happens searches for outputs of all sources that together make a value that in
 // refuses. hint is such a value. It returns the outputs by node, and the value.
 func (check *checker) happens(doc *Document, i int, a *assembly, in *schemas.Schema, hint any) (before map[string]any, after any, found bool) {
@@ -364,22 +341,17 @@ func (check *checker) output(doc *Document, node int, edges []*Edge, object map[
 		if e.Required && e.Template != nil && e.FromPort != plan.WholePort {
 			k.Required = append(k.Required, e.FromPort)
 		}
-		if !e.Carries() {
-			continue
-		}
-		if e.Template != nil {
-			if v, there := object[e.ToPort]; there {
+		v, there := object[e.ToPort]
+		switch {
+		case !e.Carries():
+		case e.Template != nil:
+			if there {
 				check.turned(doc, e, v, &k)
 			}
-			continue
-		}
-		v, there := object[e.ToPort]
-		one := schemas.Make(proof.Constant(v))
-		switch {
 		case there && e.FromPort == plan.WholePort:
-			k.All = append(k.All, one)
+			k.All = append(k.All, schemas.Make(proof.Constant(v)))
 		case there:
-			k.Properties[e.FromPort] = one
+			k.Properties[e.FromPort] = schemas.Make(proof.Constant(v))
 			k.Required = append(k.Required, e.FromPort)
 		case e.Kind == plan.Data && !e.Required:
 			absent = append(absent, check.prover.Having(e.FromPort))
@@ -400,13 +372,10 @@ func (check *checker) turned(doc *Document, e *Edge, v any, k *schemas.Keywords)
 	}
 	other := schemas.Make(schemas.Keywords{Not: schemas.Make(proof.Constant(v))})
 	from, _, found := check.search(doc, e, s, v, other)
+	reads := e.Template.Reads("output")
 	switch {
-	case !found:
-	case e.Template.Reads("output"):
-		if !e.Template.Reads("value") {
-			k.All = append(k.All, schemas.Make(proof.Constant(from)))
-		}
-	case e.FromPort == plan.WholePort:
+	case !found || reads && e.Template.Reads("value"):
+	case reads || e.FromPort == plan.WholePort:
 		k.All = append(k.All, schemas.Make(proof.Constant(from)))
 	case k.Properties[e.FromPort] == nil:
 		k.Properties[e.FromPort] = schemas.Make(proof.Constant(from))
@@ -448,11 +417,10 @@ func (check *checker) arrives(doc *Document, i int, a *assembly, in *schemas.Sch
 		}
 		if e.Template != nil {
 			vars["value"] = value
-			made, err := check.ready(e.Template).Eval(vars)
-			if err != nil {
+			var err error
+			if value, err = check.ready(e.Template).Eval(vars); err != nil {
 				return nil, nil, false
 			}
-			value = made
 		}
 		if _, filled := got[e.ToPort]; !filled {
 			got[e.ToPort] = value

@@ -7,13 +7,12 @@ import (
 
 	"chimera.ai/engine/compiler/internal/proof"
 	"chimera.ai/engine/containment"
-	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/schemas"
 )
 
 // refusal says in the validator's words why a schema refuses a value.
-func (check *checker) refusal(v any, s *schemas.Schema, name string) string {
+func refusal(v any, s *schemas.Schema, name string) string {
 	cause, ok := causeOf(v, s)
 	if !ok {
 		return ""
@@ -29,11 +28,9 @@ func (check *checker) refusal(v any, s *schemas.Schema, name string) string {
 	return fields.Sentence(text)
 }
 
-func (check *checker) instance(r containment.Result, target *schemas.Schema) string {
-	if r.Verdict != containment.Refuted {
-		return ""
-	}
-	return " " + check.refusal(r.Witness, target, "for one, the target")
+// stopped says what made a proof end without an answer.
+func stopped(r containment.Result) string {
+	return "What stopped the proof: " + proof.Stopped(r) + "."
 }
 
 // causeOf returns the first reason why a schema refuses a value.
@@ -76,15 +73,4 @@ func brief(s *schemas.Schema) string {
 		return fields.Clip(text, 80)
 	}
 	return "anything"
-}
-
-// unproved reports that something is neither proved nor refuted.
-func (check *checker) unproved(e *Edge, d diag.Diagnostic, summary string, r containment.Result, detail string) {
-	d.Code, d.Summary, d.Suggestion = diag.TypeUnknown, summary, "check: runtime"
-	if detail == "" {
-		detail = "What stopped the proof: " + proof.Stopped(r) + "."
-	}
-	d.Detail = detail + " `check: runtime` on the edge leaves it to the run."
-	d.Edits = check.Set(e.At, "check", "runtime")
-	check.Report(d)
 }

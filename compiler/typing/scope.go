@@ -1,6 +1,7 @@
 package typing
 
 import (
+	"cmp"
 	"slices"
 
 	"chimera.ai/engine/contract"
@@ -33,8 +34,10 @@ var names = []struct {
 	{"args", func(s *scope) **schemas.Schema { return &s.args }},
 }
 
-func (s scope) typing() expr.Typing {
-	t := expr.Typing{Types: expr.Types{}, Port: s.port, Decide: s.split}
+// typing returns what an expression may rely on, and the work that checking it may
+// take.
+func (check *checker) typing(s scope) expr.Typing {
+	t := expr.Typing{Types: expr.Types{}, Port: s.port, Decide: s.split, Work: &check.prover.Checks}
 	for _, n := range names {
 		if x := *n.of(&s); x != nil {
 			t.Types[n.name] = x
@@ -43,14 +46,7 @@ func (s scope) typing() expr.Typing {
 	return t
 }
 
-// typing returns what an expression may rely on, and the work that checking it may
-// take.
-func (check *checker) typing(s scope) expr.Typing {
-	t := s.typing()
-	t.Work = &check.prover.Checks
-	return t
-}
-
+// seen returns the scope of which typing has made t.
 func seen(t expr.Typing) scope {
 	s := scope{port: t.Port, split: t.Decide}
 	for _, n := range names {
@@ -59,19 +55,19 @@ func seen(t expr.Typing) scope {
 	return s
 }
 
+// narrowing is a predicate that holds in a scope, or does not.
 type narrowing struct {
-	program *expr.Program
-	scope   scope
-	holds   bool
+	programAt
+	holds bool
 }
 
 // narrow returns the scope in which a predicate holds, or does not.
 func (check *checker) narrow(p *expr.Program, s scope, holds bool) scope {
-	key := narrowing{p, s, holds}
+	key := narrowing{programAt{p, s}, holds}
 	n, ok := check.narrowed[key]
 	if !ok {
-		if check.judgement == nil || check.judged != (programAt{p, s}) {
-			check.judged, check.judgement = programAt{p, s}, p.Judge(check.typing(s))
+		if check.judgement == nil || check.judged != key.programAt {
+			check.judged, check.judgement = key.programAt, p.Judge(check.typing(s))
 		}
 		n = seen(check.judgement.Narrow(holds))
 		check.narrowed[key] = n
@@ -82,10 +78,9 @@ func (check *checker) narrow(p *expr.Program, s scope, holds bool) scope {
 // errorSchema is the schema of contract.ErrorPayload, which every error edge
 // brings.
 func errorSchema() any {
-	kinds := contract.Kinds()
-	words := make([]any, len(kinds))
-	for i, k := range kinds {
-		words[i] = string(k)
+	var words []any
+	for _, k := range contract.Kinds() {
+		words = append(words, string(k))
 	}
 	text := map[string]any{"type": "string"}
 	return map[string]any{
@@ -102,9 +97,7 @@ func errorSchema() any {
 // failures returns the compiled schema of error payloads.
 func (check *checker) failures() *schemas.Schema {
 	if check.errorSchema == nil {
-		if check.errorSchema = check.pool.Compiled(errorSchema()); check.errorSchema == nil {
-			check.errorSchema = check.prover.Whole
-		}
+		check.errorSchema = cmp.Or(check.pool.Compiled(errorSchema()), check.prover.Whole)
 	}
 	return check.errorSchema
 }

@@ -2,6 +2,7 @@ package typing
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,8 +31,8 @@ type search struct {
 	target   *schemas.Schema
 	// reads are the names that the template and the conditions read.
 	reads map[string]bool
-	// admits reports whether values can occur together; condition is the
-	// predicate that it evaluates, if it is not the edge's.
+	// admits reports whether values can occur together; nil means that all can.
+	// condition is the predicate that it evaluates, if it is not the edge's.
 	admits    func(expr.Vars) bool
 	condition *expr.Program
 	left      int
@@ -90,7 +91,7 @@ func (check *checker) searchWhole(q *search, hint any) (before, after any, found
 
 // searchInput is search for a template that reads only the plan's input.
 func (check *checker) searchInput(t *embedded.Template, s scope, hint any, target *schemas.Schema) (before, after any, found bool) {
-	q := &search{check: check, template: t, scope: s, target: target, reads: map[string]bool{"input": true}, admits: anyVars}
+	q := &search{check: check, template: t, scope: s, target: target, reads: map[string]bool{"input": true}}
 	return q.run(hint)
 }
 
@@ -121,12 +122,8 @@ func (check *checker) delivers(doc *Document, e *Edge, value any, vars expr.Vars
 		}
 		return fails
 	}
-	mine := expr.Vars{"value": value}
-	for name, v := range vars {
-		if name != "value" {
-			mine[name] = v
-		}
-	}
+	mine := maps.Clone(vars)
+	mine["value"] = value
 	ok, err := check.readyPredicate(doc, e).EvalBool(mine)
 	switch {
 	case err != nil:
@@ -161,7 +158,7 @@ func (q *search) run(hint any) (before, after any, found bool) {
 	start := q.left
 	defer func() { q.check.tries -= start - q.left }()
 	p := q.check.prover
-	if shape, ok := q.mirror(q.template.Value, hint); ok {
+	if shape := q.mirror(q.template.Value, hint); shape != nil {
 		if before, after, found = q.try(shape); found {
 			return before, after, true
 		}
@@ -249,39 +246,23 @@ func (q *search) place(text string) []string {
 func (q *search) paths(t any) [][]string {
 	var out [][]string
 	seen := map[string]bool{}
-	var walk func(v any)
-	walk = func(v any) {
-		switch v := v.(type) {
-		case string:
-			if !strings.Contains(v, "${") {
-				return
-			}
-			for _, m := range selection.FindAllStringSubmatch(v, 16) {
-				path := q.place(m[1])
-				for n := len(path); n > 0; n-- {
-					if key := strings.Join(path[:n], "."); !seen[key] && len(out) < 16 {
-						seen[key] = true
-						out = append(out, path[:n])
-					}
+	eachExpression(t, func(text string) {
+		for _, m := range selection.FindAllStringSubmatch(text, 16) {
+			path := q.place(m[1])
+			for n := len(path); n > 0; n-- {
+				if key := strings.Join(path[:n], "."); !seen[key] && len(out) < 16 {
+					seen[key] = true
+					out = append(out, path[:n])
 				}
 			}
-		case []any:
-			for _, x := range v {
-				walk(x)
-			}
-		case map[string]any:
-			for _, k := range sortedKeys(v) {
-				walk(v[k])
-			}
 		}
-	}
-	walk(t)
+	})
 	return out
 }
 
 // mirror returns a schema in which everything that the template only selects has
-// its value in result.
-func (q *search) mirror(t, result any) (*schemas.Schema, bool) {
+// its value in result, or nil if it selects nothing.
+func (q *search) mirror(t, result any) *schemas.Schema {
 	var all []*schemas.Schema
 	var walk func(t, result any)
 	walk = func(t, result any) {
@@ -309,9 +290,9 @@ func (q *search) mirror(t, result any) (*schemas.Schema, bool) {
 	}
 	walk(t, result)
 	if len(all) == 0 {
-		return nil, false
+		return nil
 	}
-	return schemas.Make(schemas.Keywords{All: all}), true
+	return schemas.Make(schemas.Keywords{All: all})
 }
 
 // try evaluates the template for a sample of all names that fits shape.
@@ -350,7 +331,7 @@ func (q *search) try(shape *schemas.Schema) (before, after any, found bool) {
 	if _, there := vars["error"]; there && s.args == nil {
 		vars["value"] = vars["error"]
 	}
-	if !q.admits(vars) {
+	if q.admits != nil && !q.admits(vars) {
 		return nil, nil, false
 	}
 	after, err := q.check.ready(q.template).Eval(vars)
@@ -373,5 +354,3 @@ func (q *search) try(shape *schemas.Schema) (before, after any, found bool) {
 	}
 	return read, after, true
 }
-
-func anyVars(expr.Vars) bool { return true }

@@ -2,7 +2,6 @@ package typing
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,12 +10,53 @@ import (
 	"chimera.ai/engine/compiler/internal/proof"
 	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/expr"
+	"chimera.ai/engine/internal/embedded"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/parallel"
 	"chimera.ai/engine/internal/syntax"
-	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
 )
+
+// checker types the plans of a file, or the entries of a catalog file. It caches
+// what it compiles, checks and proves.
+type checker struct {
+	*embedded.Expressions
+	pool   *pool.Pool
+	prover *proof.Prover
+	*Graph
+
+	checkedPredicates map[programAt]predicateCheck
+	checkedTemplates  map[templateAt]templateCheck
+	narrowed          map[narrowing]scope
+	// readied holds expressions as a run evaluates them.
+	readied           map[*embedded.Template]*expr.Template
+	readiedPredicates map[programAt]*expr.Program
+	// judgement is the last one, of the condition and scope in judged: a
+	// condition that has just been checked is usually narrowed by next.
+	judged    programAt
+	judgement *expr.Judgement
+	prices    map[priceOf]priceCheck
+	adapters  map[adapterIn]*boundAdapter
+	inputs    map[assembled]bool
+	// errorSchema caches failures.
+	errorSchema *schemas.Schema
+	// tries is what remains of the search for counterexamples, and fixes what
+	// remains for proving proposed edits.
+	tries, fixes int
+}
+
+func newChecker(rep *fields.Reader, schemas *pool.Pool, prover *proof.Prover, linted *lint.Graph) *checker {
+	check := &checker{
+		Graph: &Graph{Graph: linted}, pool: schemas, prover: prover,
+		checkedPredicates: map[programAt]predicateCheck{}, checkedTemplates: map[templateAt]templateCheck{},
+		readied: map[*embedded.Template]*expr.Template{}, readiedPredicates: map[programAt]*expr.Program{},
+		narrowed: map[narrowing]scope{}, inputs: map[assembled]bool{},
+		prices: map[priceOf]priceCheck{}, adapters: map[adapterIn]*boundAdapter{}, tries: maxTriesEver, fixes: maxFixes,
+	}
+	check.Expressions = embedded.NewExpressions(rep, check.isNode)
+	return check
+}
 
 // Check compiles the schemas and expressions of a linted graph, and proves what it
 // can about its edges, inputs, costs and output.
@@ -83,14 +123,9 @@ func (check *checker) compileAll(doc *Document) {
 
 // usesBad reports whether a schema refers to a definition that is refused.
 func (d *Document) usesBad(c *Schema) bool {
-	for _, name := range c.Uses {
-		for _, x := range d.Defs.ByName[name].Uses {
-			if d.refused[x] {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Uses, func(name string) bool {
+		return slices.ContainsFunc(d.Defs.ByName[name].Uses, func(used string) bool { return d.refused[used] })
+	})
 }
 
 // typeDefs compiles each definition by itself, so that an invalid one is reported
@@ -213,13 +248,8 @@ func (check *checker) badSchemas(err error, v *syntax.Value, node string) {
 // badSchema reports a schema that does not compile, at the part that pointer names,
 // if it exists.
 func (check *checker) badSchema(err error, v *syntax.Value, pointer, node string) {
-	at := fields.Head(v)
-	if part := descend(v, pointer); part != nil && part != v {
-		at = fields.Head(part)
-		if part.Kind != syntax.Map && part.Kind != syntax.List {
-			at = part.Range()
-		}
-	}
+	part := descend(v, pointer)
+	at := fields.Head(part)
 	text, suggestion, how := err.Error(), "", diag.Maybe
 	var lost *schemas.ReferenceError
 	if errors.As(err, &lost) {
@@ -230,7 +260,7 @@ func (check *checker) badSchema(err error, v *syntax.Value, pointer, node string
 			}
 		}
 	}
-	if part := descend(v, pointer); part != nil && part.Kind == syntax.String && strings.HasSuffix(pointer, "/type") {
+	if part.Kind == syntax.String && strings.HasSuffix(pointer, "/type") {
 		// The list of words says everything; that a list is allowed would not help.
 		text = "`type` is " + fields.Either(jsonTypes) + ", or a list of these, not " + fields.Quote(part.Text)
 		how = diag.Certain
@@ -275,25 +305,21 @@ func (check *checker) definitionFor(ref *syntax.Value) string {
 
 // reference finds the value in a schema that holds a reference, or returns nil.
 func reference(v *syntax.Value, text string) *syntax.Value {
-	var find func(v *syntax.Value) *syntax.Value
-	find = func(v *syntax.Value) *syntax.Value {
-		for _, item := range v.Items {
-			if found := find(item); found != nil {
-				return found
-			}
+	for _, item := range v.Items {
+		if found := reference(item, text); found != nil {
+			return found
 		}
-		for i := range v.Fields {
-			key, val := v.Fields[i].Key.Text, v.Fields[i].Value
-			if strings.HasPrefix(key, "$") && val.Kind == syntax.String && (strings.HasPrefix(val.Text, text) || strings.HasSuffix(text, "/"+val.Text)) {
-				return val
-			}
-			if found := find(val); found != nil {
-				return found
-			}
-		}
-		return nil
 	}
-	return find(v)
+	for i := range v.Fields {
+		key, val := v.Fields[i].Key.Text, v.Fields[i].Value
+		if strings.HasPrefix(key, "$") && val.Kind == syntax.String && (strings.HasPrefix(val.Text, text) || strings.HasSuffix(text, "/"+val.Text)) {
+			return val
+		}
+		if found := reference(val, text); found != nil {
+			return found
+		}
+	}
+	return nil
 }
 
 // descend follows a JSON pointer as far as possible.
@@ -313,79 +339,4 @@ func descend(v *syntax.Value, pointer string) *syntax.Value {
 		v = next
 	}
 	return v
-}
-
-// missingInputs reports required ports that nothing can ever fill, and required
-// edges from ports that may be absent.
-func (check *checker) missingInputs(doc *Document) {
-	doubtful := map[int]bool{}
-	for _, e := range doc.Edges {
-		if !e.Sound && e.To >= 0 {
-			doubtful[e.To] = true
-		}
-		if e.Sound && e.Required {
-			check.certainSource(doc, e)
-		}
-	}
-	for i, n := range doc.Nodes {
-		if n.Input == nil || doubtful[i] || doc.Doubtful[n.ID] || n.Called || n.Input.Faulty {
-			continue
-		}
-		for _, p := range doc.Needs(i) {
-			if n.WithPort(p) != nil || doc.feeds(i, p) {
-				continue
-			}
-			d := diag.Diagnostic{
-				Code: diag.TypeMissingInput, Summary: fmt.Sprintf("nothing fills the required port %s of %s", fields.Quote(p), fields.Quote(n.ID)),
-				Detail:  "No edge enters it and `with` does not give it, so the node could never run.",
-				Subject: n.Key, Context: check.requirement(n.Input, p), Node: n.ID, Suggestion: "with: {" + p + ": …}", Edits: check.Set(n.At, "with", map[string]any{p: "…"}),
-			}
-			if n.With != nil {
-				d.Edits = check.Set(n.With, p, "…")
-			}
-			switch {
-			case n.Kind == plan.KindOutput:
-				d.Detail, d.Suggestion, d.Edits = "No edge enters it, so no run could succeed.", "", nil
-				if d.Subject = check.requirement(n.Input, p); !d.Subject.IsValid() {
-					d.Subject = fields.Head(doc.At)
-				}
-				d.Context = diag.Range{}
-			case p == plan.WholePort:
-				d.Detail = "Its input schema takes no object, so only an edge into `$`, or `$` in `with`, can fill it."
-				d.Suggestion, d.Edits = "", nil
-			}
-			check.Report(d)
-		}
-	}
-}
-
-// feeds reports whether an edge could bring a value to the port.
-func (d *Document) feeds(i int, port string) bool {
-	for _, at := range d.In[i] {
-		if e := d.Edges[at]; e.Carries() && e.ToPort == port {
-			return true
-		}
-	}
-	return false
-}
-
-func (check *checker) certainSource(doc *Document, e *Edge) {
-	from := doc.Nodes[e.From]
-	if e.Kind == plan.Error || e.FromPort == plan.DonePort || from.Output == nil || check.has(from, e.FromPort) {
-		return
-	}
-	d := diag.Diagnostic{
-		Code: diag.TypeMissingInput, Summary: fmt.Sprintf("the edge is required, and %s may be absent", fields.Quote(e.FromNode+"."+e.FromPort)),
-		Detail:  fmt.Sprintf("The output schema of %s does not require %s. Require it there, take the whole output from `$` with a transform such as `${value.?%s}`, or let the edge be skipped.", fields.Quote(from.ID), fields.Quote(e.FromPort), e.FromPort),
-		Subject: e.FromRange(), Node: e.ToNode, Edge: e.String(), Suggestion: "required: false", Edits: check.Set(e.At, "required", false),
-	}
-	if e.RequiredAt.IsValid() {
-		d.Subject, d.Context = e.RequiredAt, e.FromRange()
-	}
-	ports := from.Output.Ports()
-	if ports.Requires(e.FromPort) && !ports.Object {
-		d.Detail = fmt.Sprintf("The output schema of %s lists %s as required, and does not say that the output is an object.", fields.Quote(from.ID), fields.Quote(e.FromPort))
-		d.Suggestion, d.Edits = "type: object", check.Set(from.Output.At, "type", "object")
-	}
-	check.Report(d)
 }
