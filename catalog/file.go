@@ -107,31 +107,19 @@ func Read(r *fields.Reader) *File {
 		return nil
 	}
 	f := new(File)
-	for _, item := range atMost(r, list.Items, MaxTemplates, "templates") {
+	for _, item := range r.AtMost(list.Items, MaxTemplates, "templates") {
 		if t := readTemplate(r, item); t != nil {
 			f.Templates = append(f.Templates, t)
 		}
 	}
 	if list := top.Get("adapters"); list != nil {
-		for _, item := range atMost(r, list.Items, MaxAdapters, "adapters") {
+		for _, item := range r.AtMost(list.Items, MaxAdapters, "adapters") {
 			if a := readAdapter(r, item); a != nil {
 				f.Adapters = append(f.Adapters, a)
 			}
 		}
 	}
 	return f
-}
-
-// atMost returns the first entries, and reports if there are more.
-func atMost(r *fields.Reader, items []*syntax.Value, most int, what string) []*syntax.Value {
-	if len(items) <= most {
-		return items
-	}
-	r.Report(diag.Diagnostic{
-		Code: diag.PlanLimits, Summary: fmt.Sprintf("the catalog has %d %s", len(items), what),
-		Detail: fmt.Sprintf("A catalog has at most %d %s.", most, what), Subject: fields.Head(items[most]),
-	})
-	return items[:most]
 }
 
 func readTemplate(rep *fields.Reader, v *syntax.Value) *TemplateEntry {
@@ -163,10 +151,7 @@ func readTemplate(rep *fields.Reader, v *syntax.Value) *TemplateEntry {
 	t.Effect = plan.EffectClass(rep.Word(r.Get("effect_class"), "effect_class", fields.EffectClasses))
 	t.Trust = plan.Trust(rep.Word(r.Get("trust_requirement"), "trust_requirement", fields.TrustStates))
 	t.Status = plan.Trust(rep.Word(r.Get("status"), "status", fields.TrustStates))
-	rep.Bounded(r.Get("description"), "description")
-	if x := r.Get("description"); x != nil {
-		t.Description = x.Text
-	}
+	t.Description = rep.Bounded(r.Get("description"), "description")
 	t.TimeoutMS, _ = rep.Whole(r.Get("timeout_ms"), "timeout_ms", 1, MaxTimeoutMS)
 	if x := r.Get("retry_policy"); x != nil {
 		t.Retry = ReadRetry(rep, x)
@@ -179,9 +164,7 @@ func readTemplate(rep *fields.Reader, v *syntax.Value) *TemplateEntry {
 		})
 	}
 	t.InputAt, t.OutputAt = fields.OneLine(r.Get("input_schema")), fields.OneLine(r.Get("output_schema"))
-	if x := r.Get("fingerprint"); rep.Name(x, "fingerprint", fields.Fingerprints) {
-		t.Fingerprint = x.Text
-	}
+	t.Fingerprint = rep.Named(r.Get("fingerprint"), "fingerprint", fields.Fingerprints)
 	t.TrustedOutput = fields.IsTrue(r.Get("trusted_output"))
 	t.Endorses = fields.IsTrue(r.Get("endorses"))
 	t.EgressAllowed = rep.Word(r.Get("egress"), "egress", Egresses) == "allowed"
@@ -208,9 +191,7 @@ func readCost(rep *fields.Reader, v *syntax.Value) *Cost {
 	}
 	r := rep.Read(v, CostFields, "")
 	c := &Cost{FromOutput: fields.IsTrue(r.Get("from_output"))}
-	if x := r.Get("currency"); rep.Name(x, "currency", fields.Currencies) {
-		c.Currency = x.Text
-	}
+	c.Currency = rep.Named(r.Get("currency"), "currency", fields.Currencies)
 	if x := r.Get("expr"); x != nil {
 		c.Expr = x.Text
 	}
@@ -231,10 +212,7 @@ func readAdapter(rep *fields.Reader, v *syntax.Value) *AdapterEntry {
 	if x := r.Get("id"); rep.Name(x, "id", fields.AdapterIDs) {
 		a.ID, a.Range = x.Text, x.Range()
 	}
-	rep.Bounded(r.Get("description"), "description")
-	if x := r.Get("description"); x != nil {
-		a.Description = x.Text
-	}
+	a.Description = rep.Bounded(r.Get("description"), "description")
 	a.InputAt, a.OutputAt, a.TransformAt = fields.OneLine(r.Get("input_schema")), fields.OneLine(r.Get("output_schema")), fields.OneLine(r.Get("transform"))
 	a.Refused = rep.Errors > errs
 	return a

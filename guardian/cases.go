@@ -111,8 +111,7 @@ func readCases(rep *fields.Reader, cat *catalog.Catalog) []Case {
 		}
 		c := Case{Range: fields.Head(v), Decision: Word(rep.Word(r.Get("expect"), "expect", Decisions))}
 		if name := r.Get("name"); name != nil {
-			rep.Bounded(name, "name")
-			c.Name, c.Range = name.Text, name.Range()
+			c.Name, c.Range = rep.Bounded(name, "name"), name.Range()
 		}
 		if reason := r.Get("reason"); reason != nil {
 			c.Reason = reason.Text

@@ -145,7 +145,7 @@ func readPolicy(u *embedded.Expressions) *Bundle {
 			p.Allow = append(p.Allow, Allow{Match: readMatch(u.Reader, a), Tainted: fields.IsTrue(a.Get("tainted")), Range: fields.Head(v)})
 		}
 	}
-	p.Unmodelled = operationList(u.Reader, r.Get("unmodelled"), "unmodelled")
+	p.Unmodelled = nameList(u.Reader, r.Get("unmodelled"), "unmodelled", OperationNames)
 	for _, v := range entries(u.Reader, r.Get("rules"), "rules") {
 		readRule(u, p, v)
 	}
@@ -160,7 +160,7 @@ func entries(rep *fields.Reader, v *syntax.Value, name string) []*syntax.Value {
 	return rep.AtMost(v.Items, MaxRules, name)
 }
 
-// names reads a list of names. It refuses an empty list, which might be meant as
+// namesIn reads a list of names. It refuses an empty list, which might be meant as
 // "none", while an absent one means "all".
 func namesIn(rep *fields.Reader, v *syntax.Value, name string) []*syntax.Value {
 	if v == nil {
@@ -173,10 +173,6 @@ func namesIn(rep *fields.Reader, v *syntax.Value, name string) []*syntax.Value {
 		})
 	}
 	return rep.AtMost(rep.Texts(v, name), MaxNames, name)
-}
-
-func operationList(rep *fields.Reader, v *syntax.Value, name string) []string {
-	return nameList(rep, v, name, OperationNames)
 }
 
 func nameList(rep *fields.Reader, v *syntax.Value, name string, g fields.Grammar) []string {
@@ -204,7 +200,7 @@ func readMatch(rep *fields.Reader, r *fields.Record) Match {
 		case agentsField.Name:
 			m.Agents = nameList(rep, r.Get(f.Name), f.Name, fields.AgentNames)
 		case operationsField.Name:
-			m.Operations = operationList(rep, r.Get(f.Name), f.Name)
+			m.Operations = nameList(rep, r.Get(f.Name), f.Name, OperationNames)
 		}
 	}
 	return m
@@ -348,7 +344,7 @@ func readRule(u *embedded.Expressions, p *Bundle, v *syntax.Value) {
 	}
 	rule.Soft = u.Word(r.Get("type"), "type", RuleTypes) == "soft"
 	rule.match, rule.require, rule.operations = r.Get("match"), r.Get("require"), r.Get("operations")
-	rule.Operations = operationList(u.Reader, rule.operations, "operations")
+	rule.Operations = nameList(u.Reader, rule.operations, "operations", OperationNames)
 	rule.Match = rulePredicate(u, rule.match)
 	rule.Require = rulePredicate(u, rule.require)
 	if !r.Has("match") && !r.Has("operations") {
@@ -357,10 +353,7 @@ func readRule(u *embedded.Expressions, p *Bundle, v *syntax.Value) {
 			Detail: "Give it `operations` or `match`. A rule about every action has `match: \"true\"`.", Subject: fields.Head(v), Suggestion: `match: "true"`,
 		})
 	}
-	if x := r.Get("message"); x != nil {
-		u.Bounded(x, "message")
-		rule.Message = x.Text
-	}
+	rule.Message = u.Bounded(r.Get("message"), "message")
 	if rule.ID != "" {
 		p.Rules = append(p.Rules, rule)
 	}

@@ -124,7 +124,7 @@ func valueAt(v any, location string) any {
 		if err != nil {
 			return nil
 		}
-		name = strings.ReplaceAll(strings.ReplaceAll(name, "~1", "/"), "~0", "~")
+		name = Unescape(name)
 		switch x := v.(type) {
 		case map[string]any:
 			v = x[name]

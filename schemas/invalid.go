@@ -165,7 +165,7 @@ func step(s *jsonschema.Schema, parts []string) (*jsonschema.Schema, int) {
 	}
 	name := ""
 	if len(parts) > 1 {
-		name = untoken(pointer(parts[1]))
+		name = Unescape(pointer(parts[1]))
 	}
 	item := func(all []*jsonschema.Schema) (*jsonschema.Schema, int) {
 		if i, err := strconv.Atoi(name); err == nil && 0 <= i && i < len(all) {
@@ -300,7 +300,7 @@ func (f *flattener) instance(ve *jsonschema.ValidationError) any {
 	for _, part := range strings.Split(pointer(ve.InstanceLocation), "/")[1:] {
 		switch at := v.(type) {
 		case map[string]any:
-			v = at[untoken(part)]
+			v = at[Unescape(part)]
 		case []any:
 			i, err := strconv.Atoi(part)
 			if err != nil || i < 0 || i >= len(at) {

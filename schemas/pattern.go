@@ -137,7 +137,7 @@ func authored(s *jsonschema.Schema) string {
 // place of its schema ends with it.
 func authoredKey(re *regexp.Regexp, c *jsonschema.Schema) string {
 	at := c.Location[strings.LastIndexByte(c.Location, '/')+1:]
-	author := untoken(pointer(at))
+	author := Unescape(pointer(at))
 	if translated, err := ecma(author); err == nil && translated == re.String() {
 		return author
 	}

@@ -398,7 +398,7 @@ func (s *scan) resolve(fragment string) (v any, pointer, resource string, ok boo
 					resource = pointer
 				}
 			}
-			next, ok := at[untoken(part)]
+			next, ok := at[Unescape(part)]
 			if !ok {
 				return nil, "", "", false
 			}

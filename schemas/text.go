@@ -31,7 +31,7 @@ func token(key string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
 }
 
-// untoken is the inverse of token.
-func untoken(s string) string {
+// Unescape returns the key that a token of a JSON pointer names (RFC 6901).
+func Unescape(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, "~1", "/"), "~0", "~")
 }

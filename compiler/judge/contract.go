@@ -187,16 +187,10 @@ func (f *mismatch) place(cause schemas.Cause) diag.Range {
 	at := f.given.At
 	if port := portOf(cause); port != "" {
 		if part := at.Get("properties").Get(port); part != nil {
-			if part.Range().Start.Line == part.Range().End.Line {
-				return part.Range()
-			}
-			return fields.Head(part)
+			return fields.OneLine(part)
 		}
 	}
-	if at.Range().Start.Line == at.Range().End.Line {
-		return at.Range()
-	}
-	return fields.Head(at)
+	return fields.OneLine(at)
 }
 
 // fix is the smallest edit of the node's schema that removes the cause.
@@ -243,7 +237,7 @@ func (f *mismatch) fix(cause schemas.Cause) string {
 // portOf is the name in the whole value that a cause is about, or "".
 func portOf(cause schemas.Cause) string {
 	port, _, _ := strings.Cut(strings.TrimPrefix(cause.Instance, "/"), "/")
-	return strings.ReplaceAll(strings.ReplaceAll(port, "~1", "/"), "~0", "~")
+	return schemas.Unescape(port)
 }
 
 // missingNames lists the words of a that are not in b.

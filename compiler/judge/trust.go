@@ -105,11 +105,11 @@ func (j *judge) weaker(n *typing.Node, t *catalog.Template) {
 			Subject: at, Context: t.Range, Node: n.ID, Suggestion: field + ": " + want, Edits: j.Replace(at, want),
 		})
 	}
-	if n.EffectAt != nil && n.Effect != "" && rank(fields.EffectClasses, string(n.Effect)) < rank(fields.EffectClasses, string(t.Effect)) {
+	if n.EffectAt != nil && n.Effect != "" && slices.Index(fields.EffectClasses, string(n.Effect)) < slices.Index(fields.EffectClasses, string(t.Effect)) {
 		report("effect_class", string(n.Effect), string(t.Effect), n.EffectAt.Range())
 	}
 	unsure := t.State() == plan.ManualReview && n.Trust == plan.AllowAuto // said already
-	if n.TrustAt != nil && n.Trust != "" && t.Trust != "" && !unsure && rank(fields.TrustStates, string(n.Trust)) < rank(fields.TrustStates, string(t.Trust)) {
+	if n.TrustAt != nil && n.Trust != "" && t.Trust != "" && !unsure && slices.Index(fields.TrustStates, string(n.Trust)) < slices.Index(fields.TrustStates, string(t.Trust)) {
 		report("trust_requirement", string(n.Trust), string(t.Trust), n.TrustAt.Range())
 	}
 	if n.ModeAt != nil && n.Mode == plan.Deter && t.Mode == plan.Prob {
@@ -167,14 +167,4 @@ func (j *judge) weakerRetry(n *typing.Node, t *catalog.Template) {
 		Detail:  "A node with a template may retry less often and after fewer kinds of failure, never after others.",
 		Subject: at, Context: t.Range, Node: n.ID, Suggestion: suggestion,
 	})
-}
-
-// rank is the index of a word in a list ordered from lax to strict.
-func rank(set []string, word string) int {
-	for i, s := range set {
-		if s == word {
-			return i
-		}
-	}
-	return -1
 }

@@ -19,7 +19,7 @@ type Catalog struct {
 	types      map[string]plan.ProviderType
 	providers  []string
 	names      []string
-	// Adapters finds adapters by id; adapterNames are their ids, sorted.
+	// Adapters finds adapters by id; AdapterNames are their ids, sorted.
 	Adapters     map[string]*catalog.Adapter
 	AdapterNames []string
 	pool         *pool.Pool
@@ -37,6 +37,7 @@ type Contract struct {
 	Fault      error
 }
 
+// Index indexes a catalog, which may be nil. Schemas go into the pool.
 func Index(cat *catalog.Catalog, p *pool.Pool) *Catalog {
 	x := &Catalog{
 		byName: map[string]*catalog.Template{}, operations: map[string][]string{},

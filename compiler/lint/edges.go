@@ -266,6 +266,9 @@ func (l *linter) duplicates(doc *Document) {
 	}
 }
 
+// wholeAlone says why nothing stands beside "$".
+const wholeAlone = "`$` is the whole input, so nothing else can fill a part of it."
+
 // lintConflicts refuses edges that exclude each other: two required ones into one
 // port, and one into `$` beside any other.
 func (l *linter) lintConflicts(doc *Document) {
@@ -298,7 +301,7 @@ func (l *linter) lintConflicts(doc *Document) {
 		if whole != nil && part != nil {
 			l.Report(diag.Diagnostic{
 				Code: diag.PlanPortConflict, Summary: fmt.Sprintf("an edge into `$` of %s beside one into %s", fields.Quote(n.ID), fields.Quote(part.ToPort)),
-				Detail:  "`$` is the whole input, so nothing else can fill a part of it.",
+				Detail:  wholeAlone,
 				Subject: whole.ToRange(), Context: part.ToRange(), Node: n.ID, Edge: whole.String(),
 			})
 		}
@@ -308,13 +311,13 @@ func (l *linter) lintConflicts(doc *Document) {
 		if hasWhole := n.WithPort(plan.WholePort) != nil; hasWhole && part != nil {
 			l.Report(diag.Diagnostic{
 				Code: diag.PlanPortConflict, Summary: fmt.Sprintf("`with` gives `$` of %s, and an edge fills %s", fields.Quote(n.ID), fields.Quote(part.ToPort)),
-				Detail:  "`$` is the whole input, so nothing else can fill a part of it.",
+				Detail:  wholeAlone,
 				Subject: fields.KeyOf(n.With, plan.WholePort), Context: part.ToRange(), Node: n.ID, Edge: part.String(),
 			})
 		} else if !hasWhole && whole != nil && len(n.With.Fields) > 0 {
 			l.Report(diag.Diagnostic{
 				Code: diag.PlanPortConflict, Summary: fmt.Sprintf("an edge into `$` of %s beside `with`", fields.Quote(n.ID)),
-				Detail:  "`$` is the whole input, so nothing else can fill a part of it.",
+				Detail:  wholeAlone,
 				Subject: whole.ToRange(), Context: n.With.Fields[0].Key.Range(), Node: n.ID, Edge: whole.String(),
 			})
 		}

@@ -41,7 +41,7 @@ type Document struct {
 	// Order is a topological order of the nodes over sound edges; nil if there
 	// is a cycle that the plan does not allow.
 	Order []int
-	// Loops are the allowed loops; loopOf gives each node's loop, or -1.
+	// Loops are the allowed loops; LoopOf gives each node's loop, or -1.
 	Loops  []loop
 	LoopOf []int
 	// BlockOf is the node whose compensation a node belongs to, or -1.
@@ -89,7 +89,7 @@ func (d *Document) endNames() []string {
 type Node struct {
 	Kind plan.Kind
 	At   *syntax.Value
-	// ID names the node in messages; IDAt may be nil.
+	// ID names the node in messages; idAt may be nil.
 	ID   string
 	idAt *syntax.Value
 	// Key is the place that messages show for the whole node.
@@ -148,6 +148,7 @@ func (n *Node) Subplan() bool {
 	return n.ProviderType == plan.Skill && n.Provider == catalog.PlanProvider
 }
 
+// CommitPolicy is the `commit_policy` of a node, as written.
 type CommitPolicy struct {
 	at        *syntax.Value
 	Approval  *syntax.Value
@@ -164,6 +165,7 @@ type CommitPolicy struct {
 	refused bool
 }
 
+// Verify is the `verify` of a commit policy, as written.
 type Verify struct {
 	at                     *syntax.Value
 	Node                   *syntax.Value

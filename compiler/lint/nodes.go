@@ -58,7 +58,7 @@ func (l *linter) lintWith(n *Node) {
 	if whole && len(n.With.Fields) > 1 {
 		l.Report(diag.Diagnostic{
 			Code: diag.PlanPortConflict, Summary: "`$` beside other ports",
-			Detail:  "`$` is the whole input, so nothing else can fill a part of it.",
+			Detail:  wholeAlone,
 			Subject: fields.KeyOf(n.With, plan.WholePort), Context: n.Key, Node: n.ID,
 		})
 		n.Sound = false

@@ -126,13 +126,9 @@ func (l *linter) readOptional(n *Node, r *fields.Record) {
 		n.Sound, n.FingerprintAt = false, nil
 	}
 	n.With = r.Get("with")
-	if v := r.Get("description"); v != nil {
-		l.Bounded(v, "description")
-		n.Description = v.Text
-	}
+	n.Description = l.Bounded(r.Get("description"), "description")
 	for _, s := range l.Texts(r.Get("resources"), "resources") {
-		l.Bounded(s, "resources")
-		n.Resources = append(n.Resources, s.Text)
+		n.Resources = append(n.Resources, l.Bounded(s, "resources"))
 	}
 	n.Priority = l.Word(r.Get("priority"), "priority", Priorities)
 	if n.Cost = r.Get("cost_estimate"); n.Cost != nil && n.Cost.Kind == syntax.Number {

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -58,6 +59,7 @@ type definition struct {
 	Bad bool
 }
 
+// DefsPrefix begins a reference to a definition of the plan.
 const DefsPrefix = "#/defs/"
 
 // readDefs reads the plan's shared definitions.
@@ -123,12 +125,7 @@ func closure(name string, direct map[string][]string) []string {
 			}
 		}
 	}
-	out := make([]string, 0, len(seen))
-	for n := range seen {
-		out = append(out, n)
-	}
-	slices.Sort(out)
-	return out
+	return slices.Sorted(maps.Keys(seen))
 }
 
 // refs lists the definitions that a schema refers to directly, and reports

@@ -146,8 +146,8 @@ func (check *checker) fits(doc *Document, e *Edge, s scope, target *schemas.Sche
 		d.Detail = "`check: runtime` leaves it to the run whether a value fits, and none of them does."
 		if r.Verdict == containment.Refuted {
 			d.Detail += " " + refusal(r.Witness, target, "for one, the target")
+			d.Witness = shown(r.Witness)
 		}
-		d.Witness = shown(r.Witness)
 		check.Report(d)
 		return false
 	}

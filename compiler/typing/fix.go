@@ -41,7 +41,7 @@ func changed(v any, path []string, f func(v any) any) (any, bool) {
 	if len(path) == 0 {
 		return f(v), true
 	}
-	token := strings.ReplaceAll(strings.ReplaceAll(path[0], "~1", "/"), "~0", "~")
+	token := schemas.Unescape(path[0])
 	switch x := v.(type) {
 	case map[string]any:
 		old, there := x[token]
@@ -105,7 +105,7 @@ func within(pointer string, s *schemas.Schema) *schemas.Schema {
 		return s
 	}
 	for _, token := range slices.Backward(strings.Split(pointer, "/")[1:]) {
-		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+		token = schemas.Unescape(token)
 		k := schemas.Keywords{Properties: map[string]*schemas.Schema{token: s}}
 		if _, err := strconv.Atoi(token); err == nil {
 			k.Items = s

@@ -328,7 +328,7 @@ func descend(v *syntax.Value, pointer string) *syntax.Value {
 		return v
 	}
 	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+		token = schemas.Unescape(token)
 		next := v.Get(token)
 		if i, err := strconv.Atoi(token); next == nil && err == nil && v.Kind == syntax.List && i >= 0 && i < len(v.Items) {
 			next = v.Items[i]

@@ -42,14 +42,7 @@ func Clip(s string, most int) string {
 // Quote formats a name from the source for a message: bounded, on one line, and
 // without invisible characters.
 func Quote(s string) string {
-	const most = 80
-	if len(s) > most {
-		cut := most
-		for cut > 0 && s[cut]&0xC0 == 0x80 {
-			cut--
-		}
-		s = s[:cut] + "…"
-	}
+	s = Clip(s, 80)
 	for _, r := range s {
 		if r == '`' || !strconv.IsPrint(r) {
 			return strconv.Quote(s)

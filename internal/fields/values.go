@@ -140,14 +140,26 @@ func (rep *Reader) Name(v *syntax.Value, field string, g Grammar) bool {
 	return false
 }
 
-// Bounded bounds free text.
-func (rep *Reader) Bounded(v *syntax.Value, name string) {
-	if v != nil && len(v.Text) > MaxText {
+// Named returns the text of a name that fits a grammar, or "": see [Reader.Name].
+func (rep *Reader) Named(v *syntax.Value, field string, g Grammar) string {
+	if !rep.Name(v, field, g) {
+		return ""
+	}
+	return v.Text
+}
+
+// Bounded returns free text, and reports text that is too long. It returns "" for nil.
+func (rep *Reader) Bounded(v *syntax.Value, name string) string {
+	if v == nil {
+		return ""
+	}
+	if len(v.Text) > MaxText {
 		rep.Report(diag.Diagnostic{
 			Code: diag.PlanLimits, Summary: fmt.Sprintf("`%s` is too long", name),
 			Detail: fmt.Sprintf("It has %d bytes; at most %d are kept.", len(v.Text), MaxText), Subject: Head(v),
 		})
 	}
+	return v.Text
 }
 
 // Fixed checks a field that has one possible value.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
 )
 
 // maxPortSteps bounds the search for ports in one schema, which combinators
@@ -233,7 +234,7 @@ func Resolve(root any, ref string) (any, bool) {
 	}
 	at := root
 	for token := range strings.SplitSeq(rest[1:], "/") {
-		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+		token = schemas.Unescape(token)
 		token, err := url.PathUnescape(token)
 		if err != nil {
 			return nil, false
