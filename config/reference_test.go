@@ -33,8 +33,8 @@ func TestReference(t *testing.T) {
 
 const preface = "# Configuration\n\n" +
 	"<!-- Written from config/keys.go by `go test ./config -update`. -->\n\n" +
-	"All settings stand in one file, `chimera.yaml`, of the working directory, or in the\n" +
-	"file that `--config FILE` names. Nothing has to be in it: every key has a default.\n" +
+	"All settings are in one file: `chimera.yaml` in the working directory, or the file that\n" +
+	"`--config FILE` names. The file may be empty: every key is optional.\n" +
 	"Unknown keys are refused. `chimera schema config` prints a JSON Schema for editors.\n\n" +
 	"```yaml\n" +
 	"temporal:\n  address: temporal.example.com:7233\n  namespace: agents\n" +
@@ -46,8 +46,8 @@ const preface = "# Configuration\n\n" +
 	"    env:\n      FILES_TOKEN: ${file:/run/secrets/files-token}\n" +
 	"skills:\n  words:\n    command: ./bin/words\n" +
 	"```\n\n" +
-	"## What wins\n\n" +
-	"Later layers win over earlier ones:\n\n" +
+	"## Precedence\n\n" +
+	"Later layers override earlier ones:\n\n" +
 	"1. the defaults below;\n" +
 	"2. Temporal's own profile file (`temporal.toml`, the profile that `temporal.profile` or\n" +
 	"   `TEMPORAL_PROFILE` names), for section `temporal`;\n" +
@@ -56,19 +56,19 @@ const preface = "# Configuration\n\n" +
 	"   `TEMPORAL_TLS…`, `TEMPORAL_GRPC_META_…`), for section `temporal`;\n" +
 	"5. a variable for each key of the tables below;\n" +
 	"6. flags of the command.\n\n" +
-	"Where none of them names a server, commands use the one that `chimera dev` runs in this\n" +
-	"folder, and otherwise `localhost`, at `dev.port`.\n\n" +
+	"If none of them names a server, commands use the one that `chimera dev` runs in this\n" +
+	"folder, or else `localhost` at `dev.port`.\n\n" +
 	"A variable that begins like a section (`CHIMERA_TEMPORAL_`, `CHIMERA_DEV_`, `CHIMERA_WORKER_`,\n" +
 	"`CHIMERA_STORE_`, `CHIMERA_LEDGER_`, `CHIMERA_PAYLOAD_`, `CHIMERA_TRUST_`, `CHIMERA_CONSOLE_`) and names no key is refused.\n\n" +
 	"## Paths\n\n" +
-	"A relative path in the file starts at the file's folder; one in a variable or a default\n" +
-	"starts at the working directory. A `command` without a slash is looked up on `PATH`.\n\n" +
+	"A relative path in the file is relative to the file's folder; one in a variable or a\n" +
+	"default is relative to the working directory. A `command` without a slash is looked up on `PATH`.\n\n" +
 	"## Secrets\n\n" +
 	"Values of `env`, `temporal.api_key`, `store.url`, `ledger.key`, `trust.author_key`, `trust.start_key`, `payload.keys` and `console.codec.token`\n" +
-	"may hold references: `${env:NAME}` is a variable of the worker's environment, `${file:PATH}` the text of a file of at most 64 KiB, without\n" +
-	"the line end that closes it. `$${` stands for `${`. The worker resolves them when it starts,\n" +
-	"and stops with an error that names the reference where it cannot. Secrets are never printed,\n" +
-	"and enter no plan, no history and no store. A reference anywhere else is refused.\n\n" +
+	"may contain references: `${env:NAME}` is a variable of the worker's environment, `${file:PATH}` the text of a file of at most 64 KiB, without\n" +
+	"its final newline. `$${` stands for `${`. The worker resolves references when it starts. If it\n" +
+	"cannot resolve one, it stops with an error that names it. Secrets are never printed, and\n" +
+	"never enter a plan, a history or a store. A reference anywhere else is refused.\n\n" +
 	"## Keys\n"
 
 // markdown is docs/configuration.md.
@@ -85,14 +85,14 @@ func markdown() []byte {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` | %s |\n", k.name, valueText(k), defaultText(k.at(&def)), variable(k.name), k.doc)
 	}
-	b.WriteString("\n### `ledger.witnesses`\n\nA list: the witnesses that cosign the log's checkpoints. They are asked by the process that\n" +
-		"signs them, beside the log, which waits for none.\n\n")
+	b.WriteString("\n### `ledger.witnesses`\n\nThe list of witnesses that cosign the log's checkpoints. The process that signs the\n" +
+		"checkpoints asks them in the background; the log waits for none of them.\n\n")
 	entryTable(&b, witnessKeys)
 	b.WriteString("\n### `mcpServers`\n\nThe MCP servers, by the name that plans give as `provider_name`, in the form that other MCP\n" +
-		"hosts use. `type: stdio` may be said. Servers by URL are not supported yet.\n\n")
+		"hosts use. `type: stdio` is allowed. Servers with a URL are not supported yet.\n\n")
 	entryTable(&b, serverKeys)
 	b.WriteString("\n### `skills`\n\nExecutables that speak JSON on standard input and output, by the name that plans give as\n" +
-		"`provider_name`. The names `engine` and `plan` are taken.\n\n")
+		"`provider_name`. The names `engine` and `plan` are reserved.\n\n")
 	entryTable(&b, skillKeys)
 	return b.Bytes()
 }

@@ -27,9 +27,9 @@ func addAgentCommand(p *Program, fs *flag.FlagSet) action {
 	owner := fs.String("owner", "", "`PERSON` who answers for the agent, and never approves what it does")
 	persona := fs.String("persona", "", "`REF` of the agent's persona")
 	wallet := fs.String("wallet", "", "`ADDRESS` of the agent's wallet")
-	fs.Var(&starts, "start-key", "public `KEY`, its text or a PEM file, that may start runs for the agent; may be given again (in dev mode, dev mode's)")
-	fs.Var(&keys, "key", "admin's private `KEY`, a PEM file or a reference such as ${env:NAME}; may be given again (in dev mode, dev mode's)")
-	out := fs.String("out", "", "`FILE` for the statement, where other admins are to sign it")
+	fs.Var(&starts, "start-key", "public `KEY`, its text or a PEM file, that may start runs for the agent; may be repeated (in dev mode, dev mode's)")
+	fs.Var(&keys, "key", "admin's private `KEY`, a PEM file or a reference such as ${env:NAME}; may be repeated (in dev mode, dev mode's)")
+	out := fs.String("out", "", "`FILE` for the statement, if other admins must sign it")
 	return func(ctx context.Context, operands []string) error {
 		if *owner == "" {
 			return misuse("chimera agents add needs --owner PERSON")

@@ -111,7 +111,7 @@ func eraseCommand(p *Program, fs *flag.FlagSet) action {
 }
 
 func reasonFlag(fs *flag.FlagSet) *string {
-	return fs.String("reason", "", "`TEXT` that the log keeps for ever; it must not name a person")
+	return fs.String("reason", "", "`TEXT` that the log keeps forever; it must not name a person")
 }
 
 // reasoned refuses a command without a reason.

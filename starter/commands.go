@@ -35,7 +35,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{name: "compile", operands: "PLAN…", least: 1, most: -1, prepare: compileCommand, completes: files,
-			summary: "check plans, and say what is wrong and where (- is standard input)"},
+			summary: "check plans, and show what is wrong and where (- is standard input)"},
 		{name: "graph", operands: "PLAN", least: 1, most: 1, prepare: graphCommand, formats: []string{"mermaid", "dot", "svg"}, completes: files,
 			summary: "draw a plan"},
 		{name: "contain", operands: "LHS RHS | --batch", most: 2, prepare: containCommand, completes: files,
@@ -50,7 +50,7 @@ func commands() []command {
 		{name: "terminate", operands: "RUN --reason TEXT", least: 1, most: 1, prepare: terminateCommand, completes: openRun,
 			summary: "end a run that cannot end by itself; nothing is compensated"},
 		{name: "upgrade", operands: "RUN… | --all", most: -1, prepare: upgradeCommand, completes: openRun,
-			summary: "move runs to this build of the worker, where their histories replay under it"},
+			summary: "move runs to this build of the worker, if their histories replay under it"},
 		{name: "pause", summary: "hold a run before its next node"},
 		{name: "resume", summary: "let a paused run go on"},
 		{name: "retry", summary: "run again from a node"},
@@ -64,8 +64,8 @@ func commands() []command {
 		{name: "simulate", summary: "say what would happen"},
 		{name: "test", summary: "run the unit tests of plans"},
 		{name: "audit", parts: auditParts(), summary: "export the ledger, verify an export offline, and control what it retains"},
-		{name: "trust", parts: trustParts(), summary: "make a bootstrap, and have the admins state who may do what"},
-		{name: "migrate", prepare: migrateCommand, summary: "bring the store's database to the form that this version needs"},
+		{name: "trust", parts: trustParts(), summary: "make keys and a bootstrap, and draft, sign and apply statements of the admins"},
+		{name: "migrate", prepare: migrateCommand, summary: "migrate the store's database to this version"},
 		{name: "schema", operands: "[NAME]", most: 1, prepare: schemaCommand, completes: schemaNames,
 			summary: "print a JSON Schema for editors, or list them"},
 		{name: "init", operands: "[DIR]", most: 1, prepare: initCommand, completes: files,
@@ -75,7 +75,7 @@ func commands() []command {
 		{name: "mcp", summary: "be an MCP server"},
 		{name: "completion", operands: "SHELL", least: 1, most: 1, prepare: completionCommand, completes: shellNames,
 			summary: "print the script that completes commands in a shell: bash, zsh, fish or powershell"},
-		{name: "version", prepare: versionCommand, summary: "say which build this is"},
+		{name: "version", prepare: versionCommand, summary: "print which build this is"},
 	}
 }
 
@@ -110,7 +110,7 @@ func (p *Program) root() *cobra.Command {
 		}
 		p.action = func(context.Context) error { return p.help(topic) }
 	})
-	root.Flags().BoolVarP(&asked, "version", "v", false, "say which build this is")
+	root.Flags().BoolVarP(&asked, "version", "v", false, "print which build this is")
 	root.PersistentFlags().StringVar(&p.configFile, "config", "", "`FILE` with the configuration (chimera.yaml, if there)")
 	root.PersistentFlags().String("format", formatText, "`FORMAT` of the answer: text or json")
 	for _, c := range commands() {

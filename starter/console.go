@@ -24,7 +24,7 @@ type served struct {
 }
 
 func consoleCommand(p *Program, fs *flag.FlagSet) action {
-	address := fs.String("address", "", "`HOST:PORT` to listen on; port 0 takes a free one (console.address)")
+	address := fs.String("address", "", "`HOST:PORT` to listen on; port 0 picks a free one (console.address)")
 	return func(ctx context.Context, _ []string) error { return p.console(ctx, *address) }
 }
 

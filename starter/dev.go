@@ -46,14 +46,14 @@ type devOptions struct {
 
 func devCommand(p *Program, fs *flag.FlagSet) action {
 	var o devOptions
-	fs.IntVar(&o.port, "port", -1, "`PORT` of the Temporal server; 0 takes a free one (dev.port, 7233)")
-	fs.IntVar(&o.uiPort, "ui-port", -1, "`PORT` of its web pages; 0 takes a free one (dev.ui_port, 8233)")
-	fs.BoolVar(&o.anyPort, "any-port", false, "take free ports where the chosen ones are in use")
+	fs.IntVar(&o.port, "port", -1, "`PORT` of the Temporal server; 0 picks a free one (dev.port, 7233)")
+	fs.IntVar(&o.uiPort, "ui-port", -1, "`PORT` of its web pages; 0 picks a free one (dev.ui_port, 8233)")
+	fs.BoolVar(&o.anyPort, "any-port", false, "pick free ports if the chosen ones are in use")
 	fs.BoolVar(&o.noWorker, "no-worker", false, "run no worker, and explain how a program with its own worker joins")
-	fs.StringVar(&o.plan, "run", "", "`PLAN` to run once all is ready")
+	fs.StringVar(&o.plan, "run", "", "`PLAN` to run once everything is ready")
 	fs.StringVar(&o.input, "input", "{}", "`JSON` of that plan's input, @FILE, or - for standard input")
 	fs.StringVar(&o.id, "id", "", "`ID` of that run")
-	fs.BoolVar(&o.exit, "exit", false, "end when that run has ended, with its exit code; without it, only where standard error is no terminal")
+	fs.BoolVar(&o.exit, "exit", false, "end when that run has ended, with its exit code; the default if standard error is not a terminal")
 	return func(ctx context.Context, _ []string) error {
 		for _, port := range []int{o.port, o.uiPort} {
 			if port < -1 || port > 65535 {

@@ -55,12 +55,12 @@ type foundation struct {
 func trustInitCommand(p *Program, fs *flag.FlagSet) action {
 	var b foundation
 	fs.StringVar(&b.deployment, "deployment", "", "`NAME` of the deployment")
-	fs.Var(&b.admins, "admin", "`ID,PERSON,KEY` of an admin, KEY the public key's text or a PEM file; given for each")
-	fs.IntVar(&b.quorum, "quorum", 2, "`N` persons must sign a statement; at least 2")
+	fs.Var(&b.admins, "admin", "`ID,PERSON,KEY` of an admin, KEY the public key's text or a PEM file; repeat it for each admin")
+	fs.IntVar(&b.quorum, "quorum", 2, "`N` people must sign a statement; at least 2")
 	fs.StringVar(&b.log, "log", "", "the audit log's public `KEY`, NAME+HASH+…; without it, that of ledger.key")
-	fs.Var(&b.witnesses, "witness", "public `KEY` of a witness, NAME+HASH+…; may be given again")
+	fs.Var(&b.witnesses, "witness", "public `KEY` of a witness, NAME+HASH+…; may be repeated")
 	fs.IntVar(&b.cosigning, "witness-quorum", 0, "`N` witnesses must cosign a checkpoint")
-	fs.StringVar(&b.auditors, "auditors", "", "`FILE` for auditors, that audit verify takes as --trust")
+	fs.StringVar(&b.auditors, "auditors", "", "`FILE` for auditors, which audit verify takes as --trust")
 	out := fs.String("out", "", "`FILE` to write")
 	return func(ctx context.Context, _ []string) error { return p.trustInit(ctx, b, *out) }
 }
@@ -78,7 +78,7 @@ func signCommand(p *Program, fs *flag.FlagSet) action {
 
 func keysFlag(fs *flag.FlagSet) *texts {
 	var keys texts
-	fs.Var(&keys, "key", "admin's private `KEY`, a PEM file or a reference such as ${env:NAME}; may be given again")
+	fs.Var(&keys, "key", "admin's private `KEY`, a PEM file or a reference such as ${env:NAME}; may be repeated")
 	return &keys
 }
 

@@ -163,7 +163,7 @@ func TestLimits(t *testing.T) {
 		"nodes of a plan": lint.MaxNodes, "edges of a plan": lint.MaxEdges, "plans in a file": lint.MaxDocuments,
 		"`timeout_ms`": catalog.MaxTimeoutMS, "`deadline_ms`": lint.MaxDeadlineMS, "`max_parallel`": lint.MaxParallel,
 		"`max_retries`": catalog.MaxRetries, "`multiplier`": catalog.MaxMultiplier,
-		"conditions looked at exactly for `$output`": lint.MaxAtoms,
+		"conditions checked exactly for `$output`": lint.MaxAtoms,
 	}
 	said := map[string]int64{}
 	for _, row := range rows(t, read(t, planPage), "<!-- limits -->") {
