@@ -28,17 +28,17 @@ func newKey(t *testing.T) *trust.Key {
 
 func newWorld(t *testing.T) world {
 	dir := t.TempDir()
-	kept, err := store.Open(t.Context(), store.Options{Dir: dir, Path: filepath.Join(dir, "ledger.db")})
+	opened, err := store.Open(t.Context(), store.Options{Dir: dir, Path: filepath.Join(dir, "ledger.db")})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, kept.Close()) })
+	t.Cleanup(func() { require.NoError(t, opened.Close()) })
 	w := world{ada: newKey(t), ben: newKey(t)}
 	b := &trust.Bootstrap{
 		Format: trust.BootstrapFormat, Deployment: "example", Audience: trust.Prod, Quorum: 2, Issued: ledger.At(time.Now()),
 		Admins: []trust.Admin{{ID: "ada", Person: "Ada", Key: w.ada.Public()}, {ID: "ben", Person: "Ben", Key: w.ben.Public()}},
-		Log:    trust.LogKey{Origin: kept.Key.Name(), Key: kept.Key.Public()}, Witnesses: trust.Witnesses{Keys: []string{}},
+		Log:    trust.LogKey{Origin: opened.Key.Name(), Key: opened.Key.Public()}, Witnesses: trust.Witnesses{Keys: []string{}},
 	}
 	require.NoError(t, b.Check())
-	w.Authority = &authority.Authority{Bootstrap: b, Ledger: kept.Ledger}
+	w.Authority = &authority.Authority{Bootstrap: b, Ledger: opened.Ledger}
 	return w
 }
 
@@ -114,16 +114,16 @@ func TestPublish(t *testing.T) {
 	require.ErrorIs(t, err, ledger.ErrNotFound)
 
 	w.state(t, &trust.AddPublisher{ID: "fay", Person: "Fay", Key: author.Public(), Uses: []string{trust.UsePlans}})
-	kept, err := w.Publish(t.Context(), p, author)
+	published, err := w.Publish(t.Context(), p, author)
 	require.NoError(t, err)
-	require.NotEmpty(t, kept.Signature)
+	require.NotEmpty(t, published.Signature)
 	again, err := w.Publish(t.Context(), p, author)
 	require.NoError(t, err)
-	require.Equal(t, kept.PublishedAt, again.PublishedAt)
+	require.Equal(t, published.PublishedAt, again.PublishedAt)
 	for _, ref := range []string{"pay", "pay@1.0.0", p.Digest} {
 		found, err := w.Published(t.Context(), ref)
 		require.NoError(t, err)
-		require.Equal(t, kept.Digest, found.Digest)
+		require.Equal(t, published.Digest, found.Digest)
 	}
 
 	other := p
@@ -142,9 +142,9 @@ func TestPublishUnsigned(t *testing.T) {
 	author := newKey(t)
 	p := authority.Plan{Source: []byte("source"), Digest: plan.DigestOf([]byte("compiled")), Name: "pay", Version: "1.0.0", Author: "fay"}
 	free := &authority.Authority{Ledger: w.Ledger}
-	kept, err := free.Publish(t.Context(), p, nil)
+	published, err := free.Publish(t.Context(), p, nil)
 	require.NoError(t, err)
-	require.Empty(t, kept.Signature)
+	require.Empty(t, published.Signature)
 	_, err = free.Published(t.Context(), "pay")
 	require.NoError(t, err)
 

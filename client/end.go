@@ -8,8 +8,8 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 )
 
-// Cancel asks a run to end: what is in flight is cancelled, and the run ends by itself.
-// [Client.Stuck] tells why that has no effect yet. Cancel returns the execution that was
+// Cancel asks a run to end: its calls in flight are cancelled, and it ends by itself.
+// [Client.Stuck] reports why that has no effect yet. Cancel returns the execution that was
 // asked. The error is an [EndedError] if the run has already ended.
 func (c *Client) Cancel(ctx context.Context, id string) (Run, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)

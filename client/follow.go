@@ -23,7 +23,7 @@ const (
 type Progress struct {
 	// State is the state as the run reports it.
 	State *contract.State
-	// Stuck says why the run, which does not answer, does not go on.
+	// Stuck describes why the run does not answer and makes no progress.
 	Stuck *Stuck
 	// Away reports that Temporal does not answer, and will be asked again.
 	Away bool

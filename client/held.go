@@ -16,23 +16,23 @@ import (
 const (
 	// heldChildren bounds the child workflows of a run that are examined.
 	heldChildren = 20
-	// heldLate is how late Temporal may be to end what is in flight.
+	// heldLate is how late Temporal may be in ending an activity.
 	heldLate = time.Minute
 	// heldOff is longer than any wait between two attempts that the engine asks for.
 	heldOff = 2 * time.Minute
 )
 
-// Held is an activity that a run waits for and that somebody has paused, delayed, or
-// changed the options of, in Temporal. A paused activity has no timeouts: the run waits
+// Held is an activity that a run waits for and that somebody has paused or delayed in
+// Temporal, or whose options somebody has changed there. A paused activity has no timeouts: the run waits
 // for it until its deadline, and longer if it is about to end. A Held may also be a
-// workflow that makes a call of the run and does not go on, such as one pinned to a
+// workflow that makes a call of the run and makes no progress, such as one pinned to a
 // build that has no worker.
 type Held struct {
-	// Workflow is that of the activity: the run, or a child that makes one of its calls.
+	// Workflow is the activity's workflow: the run, or a child that makes one of its calls.
 	Workflow string `json:"workflow"`
 	// Activity is empty if the workflow itself is held.
 	Activity string `json:"activity,omitempty"`
-	// Since is when it was paused, or when it should have ended.
+	// Since is when the activity was paused, or when it should have ended.
 	Since time.Time `json:"since,omitzero"`
 	Cause string    `json:"cause"`
 	// Hint says what an operator can do about it.

@@ -34,10 +34,10 @@ type Status struct {
 	UI string `json:"ui,omitempty"`
 	// StartsAt is when the run begins, where it was started with a delay.
 	StartsAt *time.Time `json:"starts_at,omitempty"`
-	// Stuck is why the run does not go on, where that is known.
+	// Stuck is why the run makes no progress, if that is known.
 	Stuck *Stuck `json:"stuck,omitempty"`
-	// Held are the activities that the run waits for and that somebody has paused or
-	// changed the options of.
+	// Held lists the activities that the run waits for and that somebody has paused,
+	// or whose options somebody has changed.
 	Held []Held `json:"held,omitempty"`
 	// Build is the build that the run is pinned to.
 	Build *Build `json:"build,omitempty"`

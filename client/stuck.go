@@ -52,22 +52,22 @@ const (
 	ReasonTask Reason = "task"
 )
 
-// Stuck says why a run does not go on, while its workflow task is retried.
+// Stuck describes why a run makes no progress while its workflow task is retried.
 type Stuck struct {
 	// Attempt is the number of the current attempt, from 1.
 	Attempt int `json:"attempt"`
 	// Since is when that began, if it is known.
 	Since  time.Time `json:"since,omitzero"`
 	Reason Reason    `json:"reason"`
-	// Kind is that of the error, if it has one.
+	// Kind is the kind of the error, if it has one.
 	Kind contract.Kind `json:"kind,omitempty"`
-	// Cause is that of the first attempt: those of later ones are not recorded.
+	// Cause is the cause of the first attempt: Temporal records no later ones.
 	Cause string `json:"cause"`
-	// Hint says what an operator can do about it, command lines included.
+	// Hint says what an operator can do about it, including command lines.
 	Hint string `json:"hint"`
 }
 
-// Stuck reports why a run does not go on, or nil if nothing is known to hold it.
+// Stuck returns why a run makes no progress, or nil if no reason is known.
 func (c *Client) Stuck(ctx context.Context, id string) (*Stuck, error) {
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

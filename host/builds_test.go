@@ -67,7 +67,7 @@ func (b *builds) options(build string) host.Options {
 	here := func() json.RawMessage { return json.RawMessage(`{"x":"` + build + `"}`) }
 	return host.Options{
 		Client:     client.Options{HostPort: b.server.Address},
-		Store:      kept(b.store),
+		Store:      storeIn(b.store),
 		Sealing:    b.sealed,
 		Drain:      10 * time.Second,
 		Deployment: host.Deployment{Name: "test", Build: build, MakeCurrent: true},

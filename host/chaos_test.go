@@ -48,7 +48,7 @@ func work(address, store string) error {
 	if os.Getenv(envNoCache) != "" {
 		worker.SetStickyWorkflowCacheSize(0)
 	}
-	h, err := host.New(ctx, host.Options{Client: client.Options{HostPort: address}, Store: kept(store), ContinueAfter: 60})
+	h, err := host.New(ctx, host.Options{Client: client.Options{HostPort: address}, Store: storeIn(store), ContinueAfter: 60})
 	if err != nil {
 		return err
 	}
@@ -56,8 +56,8 @@ func work(address, store string) error {
 	return h.Run(ctx)
 }
 
-// kept is the store in a folder.
-func kept(dir string) store.Options { return store.Options{Dir: dir} }
+// storeIn returns the options of a store in a folder.
+func storeIn(dir string) store.Options { return store.Options{Dir: dir} }
 
 // spawn starts a worker in a process of its own.
 func spawn(t *testing.T, address, store string, env ...string) *exec.Cmd {

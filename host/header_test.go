@@ -33,8 +33,8 @@ func TestAnyWorkflowID(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err, "%q", id)
-		kept, err := h.Store().Ledger.Run(t.Context(), id, "")
+		recorded, err := h.Store().Ledger.Run(t.Context(), id, "")
 		require.NoError(t, err, "%q", id)
-		require.Equal(t, ledger.RunSucceeded, kept.State, "%q", id)
+		require.Equal(t, ledger.RunSucceeded, recorded.State, "%q", id)
 	}
 }

@@ -325,12 +325,12 @@ func TestTimeouts(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}),
-		skill("deaf", func(context.Context, json.RawMessage) (json.RawMessage, error) {
+		skill("hangs", func(context.Context, json.RawMessage) (json.RawMessage, error) {
 			<-stop
 			return nil, errors.New("too late")
 		}),
 	}})
-	for _, node := range []string{"a test/obeys 100", "a test/obeys 1100", "a test/deaf 100"} {
+	for _, node := range []string{"a test/obeys 100", "a test/obeys 1100", "a test/hangs 100"} {
 		t.Run(node, func(t *testing.T) {
 			run := stage.Start(t, h.Client(), source("", []string{node}, []string{"a -> $output"}), `{}`)
 			f := failureOf(t, stage.Await(t, h.Client(), run, nil))

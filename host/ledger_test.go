@@ -477,10 +477,10 @@ func TestPublishedPlansRun(t *testing.T) {
 	store := h.Store().Ledger
 	text := source("", []string{"a engine/pass 500"}, []string{"$input.x -> a.x", "a.x -> $output.x"})
 	ref := published(t, h, text)
-	kept, err := store.Plan(ctx, ref)
+	stored, err := store.Plan(ctx, ref)
 	require.NoError(t, err)
-	digest := kept.Digest
-	other := kept
+	digest := stored.Digest
+	other := stored
 	other.Name, other.Digest = "other", plan.DigestOf([]byte("other"))
 	_, err = store.PublishPlan(ctx, other)
 	require.NoError(t, err)

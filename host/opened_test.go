@@ -22,7 +22,7 @@ import (
 // and Temporal, the ledger and the run itself say why.
 func TestARunThatAnotherCatalogOpened(t *testing.T) {
 	stage.Parallel(t)
-	o, c := kept(filepath.Join(t.TempDir(), "store")), stranger(t)
+	o, c := storeIn(filepath.Join(t.TempDir(), "store")), stranger(t)
 	run := stage.Start(t, c, source("", []string{"b engine/pass 500"}, []string{"$input.x -> b.x", "b.x -> $output.x"}), `{"x":1}`)
 	opened, err := store.Open(t.Context(), o)
 	require.NoError(t, err)

@@ -110,7 +110,7 @@ func TestANewLedgerIsSaid(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	for _, empty := range []bool{true, false, true} {
 		log := new(lines)
-		h := stage.Host(t, host.Options{Store: kept(dir), Logger: slog.New(slog.NewTextHandler(log, nil))})
+		h := stage.Host(t, host.Options{Store: storeIn(dir), Logger: slog.New(slog.NewTextHandler(log, nil))})
 		require.Equal(t, empty, strings.Contains(log.String(), "the ledger is empty"), log)
 		run := stage.Start(t, h.Client(), source("", []string{"b engine/pass 500"}, []string{"$input.x -> b.x", "b.x -> $output.x"}), `{"x":1}`)
 		require.NoError(t, stage.Await(t, h.Client(), run, nil))
@@ -177,8 +177,8 @@ func TestTheDatabaseLetsNobodyIn(t *testing.T) {
 // not have. The run's workflow task fails, and says so, until a worker has the plan.
 func TestAPlanThatCannotBeReadIsWaitedFor(t *testing.T) {
 	stage.Parallel(t)
-	opened, kept := make(chan struct{}), store.Options{Dir: filepath.Join(t.TempDir(), "store")}
-	h := stage.Host(t, host.Options{Store: kept, Skills: []skills.Skill{gate(opened)}})
+	opened, options := make(chan struct{}), store.Options{Dir: filepath.Join(t.TempDir(), "store")}
+	h := stage.Host(t, host.Options{Store: options, Skills: []skills.Skill{gate(opened)}})
 	c := stranger(t)
 	run := stage.Start(t, c, source("", []string{"a test/gate 2000 retry_policy: {max_retries: 9, on: [timeout]}"}, []string{"$input.x -> a.x", "a.x -> $output.x"}), `{"x":1}`)
 	stage.Until(t, "it runs", func() bool { return len(events(t, c, run, enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED)) > 0 })
@@ -193,7 +193,7 @@ func TestAPlanThatCannotBeReadIsWaitedFor(t *testing.T) {
 	require.Contains(t, failed[0].GetWorkflowTaskFailedEventAttributes().GetFailure().GetMessage(), blob.ErrNotFound.Error())
 	require.NoError(t, h.Close())
 	close(opened)
-	stage.Host(t, host.Options{Store: kept, Skills: []skills.Skill{gate(opened)}})
+	stage.Host(t, host.Options{Store: options, Skills: []skills.Skill{gate(opened)}})
 	require.NoError(t, stage.Await(t, c, run, nil))
 }
 
@@ -208,8 +208,8 @@ func TestARequestThatIsGone(t *testing.T) {
 		} {
 			t.Run(name+", "+how, func(t *testing.T) {
 				stage.Parallel(t)
-				opened, kept := make(chan struct{}), store.Options{Dir: filepath.Join(t.TempDir(), "store")}
-				h := stage.Host(t, host.Options{Store: kept, Sealing: s, MaxActivities: 1, Skills: []skills.Skill{gate(opened)}})
+				opened, options := make(chan struct{}), store.Options{Dir: filepath.Join(t.TempDir(), "store")}
+				h := stage.Host(t, host.Options{Store: options, Sealing: s, MaxActivities: 1, Skills: []skills.Skill{gate(opened)}})
 				c := stranger(t)
 				x, err := json.Marshal(letters(12_000))
 				require.NoError(t, err)
@@ -234,7 +234,7 @@ func TestARequestThatIsGone(t *testing.T) {
 				for _, e := range events(t, c, run, enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED) {
 					if a := e.GetActivityTaskScheduledEventAttributes(); a.GetActivityId() == waits {
 						for _, m := range regexp.MustCompile(`sha256:([0-9a-f]{2})([0-9a-f]{62})`).FindAllStringSubmatch(a.GetInput().String(), -1) {
-							gone = append(gone, filepath.Join(kept.Dir, "blobs", m[1], m[2]))
+							gone = append(gone, filepath.Join(options.Dir, "blobs", m[1], m[2]))
 						}
 					}
 				}

@@ -80,9 +80,9 @@ type unserved struct {
 func startUnserved(t *testing.T, node string) (unserved, rogue, client.WorkflowRun) {
 	t.Helper()
 	u := unserved{box: newToolbox(t), sealing: sealing(t, keys(t, "k1")...)}
-	kept := store.Options{Dir: filepath.Join(t.TempDir(), "store")}
+	options := store.Options{Dir: filepath.Join(t.TempDir(), "store")}
 	of := func(role host.Role) *host.Host {
-		return stage.Host(t, u.box.put(host.Options{Roles: []host.Role{role}, Sealing: u.sealing, Store: kept}))
+		return stage.Host(t, u.box.put(host.Options{Roles: []host.Role{role}, Sealing: u.sealing, Store: options}))
 	}
 	u.engine, u.serve = of(host.RoleEngine), func() { of(host.RoleTools) }
 	r := rogue{t, stranger(t)}
@@ -119,8 +119,8 @@ func TestARequestIsTakenForNoAnswer(t *testing.T) {
 func TestAnAnswerIsReplayedForNoOther(t *testing.T) {
 	stage.Parallel(t)
 	box, pass := newToolbox(t), make(chan struct{})
-	kept, s := store.Options{Dir: filepath.Join(t.TempDir(), "store")}, sealing(t, keys(t, "k1")...)
-	engine := stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleEngine}, Sealing: s, Store: kept, Skills: []skills.Skill{
+	options, s := store.Options{Dir: filepath.Join(t.TempDir(), "store")}, sealing(t, keys(t, "k1")...)
+	engine := stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleEngine}, Sealing: s, Store: options, Skills: []skills.Skill{
 		skill("gate", func(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
 			select {
 			case <-pass:
@@ -130,7 +130,7 @@ func TestAnAnswerIsReplayedForNoOther(t *testing.T) {
 		}),
 	}}))
 	tools := func() *host.Host {
-		return stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleTools}, Sealing: s, Store: kept}))
+		return stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleTools}, Sealing: s, Store: options}))
 	}
 	first := tools()
 	r := rogue{t, stranger(t)}

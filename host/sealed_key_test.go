@@ -53,8 +53,8 @@ func unheld(t *testing.T, c client.Client, run client.WorkflowRun) {
 // failure, its heartbeat, and the cause of its timeout. None of it holds the run up.
 func TestAKeyThatNobodyHas(t *testing.T) {
 	box := newToolbox(t)
-	kept, s := store.Options{Dir: filepath.Join(t.TempDir(), "store")}, sealing(t, keys(t, "k1")...)
-	engine := stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleEngine}, Sealing: s, Store: kept}))
+	options, s := store.Options{Dir: filepath.Join(t.TempDir(), "store")}, sealing(t, keys(t, "k1")...)
+	engine := stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleEngine}, Sealing: s, Store: options}))
 	r := rogue{t, stranger(t)}
 	run := stage.Start(t, r, source("", []string{"a box/echo 60000"}, []string{"$input.x -> a.x", "a.x -> $output.x"}), `{"x":"forged"}`)
 
@@ -83,7 +83,7 @@ func TestAKeyThatNobodyHas(t *testing.T) {
 	require.NoError(t, err)
 	r.answers(task, &commonpb.Payloads{Payloads: []*commonpb.Payload{forged("")}})
 	require.Zero(t, box.calls("echo"))
-	stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleTools}, Sealing: s, Store: kept}))
+	stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleTools}, Sealing: s, Store: options}))
 	var result map[string]string
 	require.NoError(t, stage.Await(t, engine.Client(), run, &result))
 	require.Equal(t, map[string]string{"x": "echo of a tool"}, result)
@@ -148,9 +148,9 @@ func TestAStartSealedWithAnotherKey(t *testing.T) {
 func TestAnAnswerHasTheKeyOfItsRequest(t *testing.T) {
 	box := newToolbox(t)
 	old, fresh := keys(t, "old")[0], keys(t, "new")[0]
-	kept := store.Options{Dir: filepath.Join(t.TempDir(), "store")}
-	engine := stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleEngine}, Sealing: sealing(t, old), Store: kept}))
-	stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleTools}, Sealing: sealing(t, fresh, old), Store: kept}))
+	options := store.Options{Dir: filepath.Join(t.TempDir(), "store")}
+	engine := stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleEngine}, Sealing: sealing(t, old), Store: options}))
+	stage.Host(t, box.put(host.Options{Roles: []host.Role{host.RoleTools}, Sealing: sealing(t, fresh, old), Store: options}))
 	run := stage.Start(t, stranger(t), source("", []string{"a box/echo 60000"}, []string{"$input.x -> a.x", "a.x -> $output.x"}), `{"x":"1"}`)
 	require.NoError(t, stage.Await(t, engine.Client(), run, nil))
 	require.Equal(t, 1, box.calls("echo"))

@@ -33,23 +33,23 @@ func TestWitnesses(t *testing.T) {
 	})
 	text := source("", []string{"a engine/pass 500"}, []string{"$input.x -> a.x"})
 	require.NoError(t, stage.Await(t, h.Client(), stage.Start(t, h.Client(), text, `{"x":1}`), nil))
-	kept := h.Store()
-	k := witness.Keeper{Secret: secret, Log: kept.Key.Public(), Dir: shared, State: filepath.Join(t.TempDir(), "state")}
+	opened := h.Store()
+	k := witness.Cosigner{Secret: secret, Log: opened.Key.Public(), Dir: shared, State: filepath.Join(t.TempDir(), "state")}
 	stage.Until(t, "the witness has cosigned the end of the run", func() bool {
 		if _, err := os.Stat(filepath.Join(shared, witness.RequestFile)); err == nil {
 			_, err := k.Answer()
 			require.NoError(t, err)
 		}
-		raw, err := kept.Ledger.Checkpoint(t.Context())
+		raw, err := opened.Ledger.Checkpoint(t.Context())
 		require.NoError(t, err)
-		pending, err := kept.Ledger.Pending(t.Context(), 1)
+		pending, err := opened.Ledger.Pending(t.Context(), 1)
 		require.NoError(t, err)
 		return len(pending) == 0 && audit.Cosigners(raw, []string{public}) == 1
 	})
 	dir := filepath.Join(t.TempDir(), "export")
-	_, err = audit.Export(t.Context(), audit.Witnessed(kept.Ledger, []string{public, absent}, 1), dir)
+	_, err = audit.Export(t.Context(), audit.Witnessed(opened.Ledger, []string{public, absent}, 1), dir)
 	require.NoError(t, err)
-	r, err := audit.Verify(dir, audit.Trust{Format: audit.TrustFormat, Origin: kept.Key.Name(), Log: kept.Key.Public(), Witnesses: []string{public, absent}, Quorum: 1}, nil)
+	r, err := audit.Verify(dir, audit.Trust{Format: audit.TrustFormat, Origin: opened.Key.Name(), Log: opened.Key.Public(), Witnesses: []string{public, absent}, Quorum: 1}, nil)
 	require.NoError(t, err)
 	require.True(t, r.OK, "%v", r.Problems)
 	require.Equal(t, []string{"witness.example.com"}, r.Witnesses)

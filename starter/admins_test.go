@@ -27,7 +27,7 @@ type desk struct {
 	env []string
 }
 
-// run runs the program, and gives what it wrote and its exit code.
+// run runs the program, and returns its output and exit code.
 func (d *desk) run(args ...string) (out, said string, code int, err error) {
 	var stdout, stderr bytes.Buffer
 	c := exec.Command("chimera", args...)

@@ -64,7 +64,7 @@ func (p *Program) auditCosign(dir string, c cosigning) error {
 		return unanswered("the witness's state %s: %s", c.state, err)
 	}
 	defer lock.Release()
-	answer, err := witness.Keeper{Secret: string(secret), Log: trust.Log, Dir: dir, State: c.state}.Answer()
+	answer, err := witness.Cosigner{Secret: string(secret), Log: trust.Log, Dir: dir, State: c.state}.Answer()
 	switch {
 	case errors.Is(err, witness.ErrRefused):
 		return negative("%s", err)

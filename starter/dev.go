@@ -157,7 +157,7 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 }
 
 // joining explains how a program with its own worker joins.
-func (p *Program) joining(settings config.Config, l *local, root *rooted) error {
+func (p *Program) joining(settings config.Config, l *local, root *trustRoot) error {
 	p.say("no worker runs here; one joins with these host.Options:")
 	p.say("  Client       HostPort %q, Namespace %q", l.Address, l.Namespace)
 	if l.Ledger == "" {
@@ -294,7 +294,7 @@ type running struct {
 }
 
 // worker starts a worker as configured, and waits until it polls.
-func (p *Program) worker(ctx context.Context, settings config.Config, server *devserver.Server, root *rooted) (*running, error) {
+func (p *Program) worker(ctx context.Context, settings config.Config, server *devserver.Server, root *trustRoot) (*running, error) {
 	resolved, err := settings.Resolve(config.Roles()...)
 	if err != nil {
 		return nil, misuse("%s", err)

@@ -116,7 +116,7 @@ func TestAContinuedRun(t *testing.T) {
 	out, _, _ = cli("status", long)
 	require.Contains(t, out, "after "+r.CloseTime.Sub(r.StartTime).Round(time.Millisecond).String())
 
-	// A run that has ended does nothing any more, whatever it says of itself.
+	// A run that has ended does nothing more, whatever it reports.
 	require.Regexp(t, `dropped +b  x/z`, out)
 	require.NotContains(t, out, "waits for")
 	require.NoError(t, c.TerminateWorkflow(t.Context(), "short", "", "enough"))

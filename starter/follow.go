@@ -30,10 +30,10 @@ func (p *Program) follow(ctx context.Context, conn *connection, t runRef) error 
 	var lost *client.LostError
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return unanswered("detached; the run %s goes on", t.Run).withHint("%s", p.ways(t.Run))
+		return unanswered("detached; the run %s goes on", t.Run).withHint("%s", p.runCommands(t.Run))
 	case errors.As(err, &lost):
 		return unanswered("Temporal at %s has not answered for %s; it is not known whether the run %s goes on", conn.address, lost.Silent, t.Run).
-			withHint("%s", p.ways(t.Run))
+			withHint("%s", p.runCommands(t.Run))
 	case err != nil:
 		return conn.failed(err)
 	}
@@ -116,7 +116,7 @@ func (p *Program) watch(conn *connection) func(client.Progress) {
 	}
 }
 
-// ways lists the commands for a run.
-func (p *Program) ways(run string) string {
+// runCommands lists the commands for a run.
+func (p *Program) runCommands(run string) string {
 	return "its state:  " + p.command("status", run) + "\nend it:     " + p.command("cancel", run)
 }

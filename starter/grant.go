@@ -36,7 +36,7 @@ func (p *Program) grant(ctx context.Context, conn *connection, o *order) error {
 	if o.agent == "" {
 		return nil // without an agent, there is nothing to grant
 	}
-	root, err := conn.place.rooted(ctx, p)
+	root, err := conn.place.trustRoot(ctx, p)
 	if err != nil || root.bootstrap == nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (p *Program) grant(ctx context.Context, conn *connection, o *order) error {
 }
 
 // starter returns the key that signs start grants, or nil.
-func (r *rooted) starter(at *place) (*trust.Key, error) {
+func (r *trustRoot) starter(at *place) (*trust.Key, error) {
 	if r.dev != nil {
 		return r.dev.Key, nil
 	}

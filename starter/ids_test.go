@@ -13,8 +13,8 @@ import (
 	"chimera.ai/engine/payload"
 )
 
-// TestWorkflowIDs holds what docs/operate.md says of a start under an id that is
-// taken to the real server.
+// TestWorkflowIDs compares what docs/operate.md says of a start under an id in use
+// with the real server.
 func TestWorkflowIDs(t *testing.T) {
 	c := stand(t, payload.Sealing{})
 	start := func(o client.StartWorkflowOptions) (string, error) {

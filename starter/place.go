@@ -28,7 +28,7 @@ type place struct {
 	// opened is the store once it is open.
 	opened *store.Opened
 	// root is the root of trust, once it has been read.
-	root *rooted
+	root *trustRoot
 }
 
 // place finds the store: the configured one, or that of the dev server of this
@@ -119,7 +119,7 @@ type migration struct {
 // makePayloadKey creates a payload key in a file, unless the file has one. The id is
 // random, since histories refer to keys by id.
 func makePayloadKey(file string) error {
-	key, err := store.KeepKey(file, func() (string, error) {
+	key, err := store.LoadOrCreateKey(file, func() (string, error) {
 		return payload.NewKey("k" + strings.ToLower(rand.Text()[:10]))
 	})
 	if err != nil {

@@ -38,7 +38,7 @@ func publishCommand(p *Program, fs *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		compiled, digest, err := p.sound(env, src)
+		compiled, digest, err := p.compile(env, src)
 		if err != nil {
 			return err
 		}
@@ -59,9 +59,9 @@ func publishCommand(p *Program, fs *flag.FlagSet) action {
 	}
 }
 
-// sound compiles a plan, shows the findings, and returns its digest. It fails if the
+// compile compiles a plan, shows the findings, and returns its digest. It fails if the
 // plan does not compile.
-func (p *Program) sound(env *environment, src compiler.Source) (*plan.Plan, string, error) {
+func (p *Program) compile(env *environment, src compiler.Source) (*plan.Plan, string, error) {
 	compiled, ds, err := env.compile(src)
 	if err != nil {
 		return nil, "", err
@@ -91,7 +91,7 @@ func (p *Program) publish(ctx context.Context, place *place, src compiler.Source
 	if err != nil {
 		return ledger.Plan{}, err
 	}
-	root, err := place.rooted(ctx, p)
+	root, err := place.trustRoot(ctx, p)
 	if err != nil {
 		return ledger.Plan{}, err
 	}
@@ -119,7 +119,7 @@ func (p *Program) publish(ctx context.Context, place *place, src compiler.Source
 
 // author returns the key that signs plans: the configured one, or dev mode's, after
 // stating that the author may publish.
-func (r *rooted) author(ctx context.Context, place *place, store ledger.Store, author string) (*trust.Key, error) {
+func (r *trustRoot) author(ctx context.Context, place *place, store ledger.Store, author string) (*trust.Key, error) {
 	if r.dev != nil {
 		_, err := r.dev.State(ctx, store, func(s trust.State) []trust.Act {
 			if _, ok := s.Publishers[author]; ok {
@@ -175,7 +175,7 @@ func (p *Program) published(ctx context.Context, place *place, ref string) (ledg
 	if err != nil {
 		return ledger.Plan{}, err
 	}
-	root, err := place.rooted(ctx, p)
+	root, err := place.trustRoot(ctx, p)
 	if err != nil {
 		return ledger.Plan{}, err
 	}

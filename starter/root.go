@@ -18,16 +18,16 @@ import (
 // trustFile is the file in which chimera dev writes what verifiers of its log need.
 const trustFile = "trust.json"
 
-// rooted is what a command trusts.
-type rooted struct {
+// trustRoot is the root of trust of a command.
+type trustRoot struct {
 	// bootstrap is nil if no root of trust is configured.
 	bootstrap *trust.Bootstrap
 	// dev is the root of dev mode, or nil.
 	dev *devroot.Root
 }
 
-// rooted returns the root of trust of the deployment.
-func (at *place) rooted(ctx context.Context, p *Program) (*rooted, error) {
+// trustRoot returns the root of trust of the deployment.
+func (at *place) trustRoot(ctx context.Context, p *Program) (*trustRoot, error) {
 	if at.root != nil {
 		return at.root, nil
 	}
@@ -35,12 +35,12 @@ func (at *place) rooted(ctx context.Context, p *Program) (*rooted, error) {
 	if err != nil {
 		return nil, misuse("%s", err)
 	}
-	r := &rooted{bootstrap: b}
+	r := &trustRoot{bootstrap: b}
 	if b == nil && at.settings.Temporal.Address == "" && at.store.Driver != store.Postgres {
 		if _, err := at.ledger(ctx, p); err != nil {
 			return nil, err
 		}
-		if r, err = rootedIn(ctx, at.settings.Dev.Dir, at.opened, false); err != nil {
+		if r, err = devTrustRoot(ctx, at.settings.Dev.Dir, at.opened, false); err != nil {
 			return nil, unanswered("reading the root of trust: %s", err)
 		}
 	}
@@ -48,21 +48,21 @@ func (at *place) rooted(ctx context.Context, p *Program) (*rooted, error) {
 	return r, nil
 }
 
-// rootedIn returns the root of dev mode in a folder; own reports that this process is
+// devTrustRoot returns the root of dev mode in a folder; own reports that this process is
 // chimera dev.
-func rootedIn(ctx context.Context, dir string, opened *store.Opened, own bool) (*rooted, error) {
+func devTrustRoot(ctx context.Context, dir string, opened *store.Opened, own bool) (*trustRoot, error) {
 	r, err := devroot.Open(ctx, dir, opened.Ledger, trust.LogKey{Origin: opened.Key.Name(), Key: opened.Key.Public()}, own)
 	if err != nil {
 		return nil, err
 	}
-	return &rooted{bootstrap: r.Bootstrap, dev: r}, nil
+	return &trustRoot{bootstrap: r.Bootstrap, dev: r}, nil
 }
 
 // trusted returns what chimera dev trusts, before its worker starts, and writes it to
 // a file for audit verify: the configured root, or dev mode's own. Authority of
 // audience dev exists only with the embedded store; with another store and no
 // configured root, only the log's key is known.
-func (p *Program) trusted(ctx context.Context, settings config.Config) (*rooted, audit.Trust, error) {
+func (p *Program) trusted(ctx context.Context, settings config.Config) (*trustRoot, audit.Trust, error) {
 	b, err := host.Bootstrap(settings)
 	if err != nil {
 		return nil, audit.Trust{}, misuse("%s", err)
@@ -76,9 +76,9 @@ func (p *Program) trusted(ctx context.Context, settings config.Config) (*rooted,
 		return nil, audit.Trust{}, storeError(err)
 	}
 	defer func() { _ = opened.Close() }() // it has only been read
-	r := &rooted{bootstrap: b}
+	r := &trustRoot{bootstrap: b}
 	if b == nil && options.Driver != store.Postgres {
-		if r, err = rootedIn(ctx, settings.Dev.Dir, opened, true); err != nil {
+		if r, err = devTrustRoot(ctx, settings.Dev.Dir, opened, true); err != nil {
 			return nil, audit.Trust{}, unanswered("reading the root of trust: %s", err)
 		}
 	}
@@ -91,7 +91,7 @@ func (p *Program) trusted(ctx context.Context, settings config.Config) (*rooted,
 
 // writeTrust writes the trust file of the folder. Only chimera dev calls it, and
 // it holds the lock of the folder.
-func writeTrust(ctx context.Context, dir string, opened *store.Opened, r *rooted) (audit.Trust, error) {
+func writeTrust(ctx context.Context, dir string, opened *store.Opened, r *trustRoot) (audit.Trust, error) {
 	if opened.Key == nil {
 		return audit.Trust{}, nil // another process signs this log
 	}
@@ -115,7 +115,7 @@ func writeTrust(ctx context.Context, dir string, opened *store.Opened, r *rooted
 
 // state returns what the admins have stated. In dev mode, where one key stands for
 // all admins, it first states what is missing.
-func (r *rooted) state(ctx context.Context, store ledger.Store, missing func(trust.State) []trust.Act) (trust.State, error) {
+func (r *trustRoot) state(ctx context.Context, store ledger.Store, missing func(trust.State) []trust.Act) (trust.State, error) {
 	if r.dev == nil {
 		return trust.Read(ctx, store, r.bootstrap)
 	}

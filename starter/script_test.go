@@ -418,7 +418,7 @@ func TestContract(t *testing.T) {
 	require.Equal(t, want, have)
 }
 
-// TestPlanned: what is not there yet says so, and is no success.
+// TestPlanned: a command that does not exist yet says so and fails.
 func TestPlanned(t *testing.T) {
 	for _, c := range commands() {
 		if c.supported() {

@@ -86,7 +86,7 @@ func (p *Program) next(t runRef) {
 	if t.UI != "" {
 		p.say("look at it: %s", t.UI)
 	}
-	p.say("%s", p.ways(t.Run))
+	p.say("%s", p.runCommands(t.Run))
 }
 
 // order is a run to start, checked before anything is sent to the server.
@@ -138,7 +138,7 @@ func (p *Program) order(target, input, id, catalogFile string) (*order, error) {
 	if err != nil {
 		return nil, err
 	}
-	compiled, digest, err := p.sound(env, src)
+	compiled, digest, err := p.compile(env, src)
 	if err != nil {
 		return nil, err
 	}
@@ -193,10 +193,10 @@ func (p *Program) publishedFits(ctx context.Context, at *place, o *order, publis
 	return fits(compiled, o.Start.Input)
 }
 
-// settle makes an order name a published plan, publishing a file first. It sends the
+// resolvePlan makes an order name a published plan, publishing a file first. It sends the
 // file itself only if the workers' store is not known, or if dev mode has other
 // content under the same version.
-func (p *Program) settle(ctx context.Context, at *place, o *order) error {
+func (p *Program) resolvePlan(ctx context.Context, at *place, o *order) error {
 	if o.ref != "" {
 		published, err := p.published(ctx, at, o.ref)
 		if err != nil {
@@ -253,9 +253,9 @@ func (p *Program) input(given string) (json.RawMessage, error) {
 	return text, nil
 }
 
-// taken is the failure of a start whose id is in use, or was: an id is used once, and
-// nothing was started.
-func (p *Program) taken(e *client.ExistsError) error {
+// idInUse returns the failure of a start whose id is or was in use: an id is used once,
+// and nothing was started.
+func (p *Program) idInUse(e *client.ExistsError) error {
 	shows := p.command("status", e.Run) + " shows it."
 	switch {
 	case e.Type == "":
@@ -272,7 +272,7 @@ func (p *Program) taken(e *client.ExistsError) error {
 
 // launch starts a run. It refuses an id that a run has or had.
 func (p *Program) launch(ctx context.Context, conn *connection, o *order) (runRef, error) {
-	if err := p.settle(ctx, conn.place, o); err != nil {
+	if err := p.resolvePlan(ctx, conn.place, o); err != nil {
 		return runRef{}, err
 	}
 	if len(o.Start.Grant) == 0 {
@@ -288,7 +288,7 @@ func (p *Program) launch(ctx context.Context, conn *connection, o *order) (runRe
 	var call *client.CallError
 	switch {
 	case errors.As(err, &exists):
-		return runRef{}, p.taken(exists)
+		return runRef{}, p.idInUse(exists)
 	case errors.As(err, &call):
 		f := conn.refused(call.What, call.Err)
 		if isLate(err) {

@@ -88,12 +88,12 @@ func publicKey(what, given string) (trust.Public, error) {
 
 // authority returns the authority over the deployment and the root of trust, which
 // must be configured.
-func (p *Program) authority(ctx context.Context) (*authority.Authority, *rooted, error) {
+func (p *Program) authority(ctx context.Context) (*authority.Authority, *trustRoot, error) {
 	at, err := p.place()
 	if err != nil {
 		return nil, nil, err
 	}
-	root, err := at.rooted(ctx, p)
+	root, err := at.trustRoot(ctx, p)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -111,8 +111,8 @@ func (l *lines) String() string {
 	return l.all.String()
 }
 
-// TestARunWhoseTaskFails: a run that no worker can carry on says so everywhere,
-// with its cause and what to do, and goes on being waited for.
+// TestARunWhoseTaskFails: every command reports a run that no worker can continue,
+// with the cause and what to do, and waiting for it continues.
 func TestARunWhoseTaskFails(t *testing.T) {
 	t.Run("plain", func(t *testing.T) { testTaskFails(t, payload.Sealing{}, "boom") })
 	t.Run("sealed", func(t *testing.T) {
@@ -136,7 +136,7 @@ func stand(t *testing.T, sealing payload.Sealing) sdk.Client {
 	return c
 }
 
-// cli runs a command, and gives what it prints and its exit code.
+// cli runs a command, and returns its output and exit code.
 func cli(args ...string) (string, string, int) {
 	var out, said bytes.Buffer
 	code := run(args, strings.NewReader(""), &out, &said)

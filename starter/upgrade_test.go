@@ -105,7 +105,7 @@ func TestUpgrade(t *testing.T) {
 	_, said = chimera(1, "upgrade", "nobody")
 	require.Contains(t, said, "run nobody")
 
-	// A build of which there is no worker.
+	// A build without a worker.
 	_, err = c.UpdateWorkflowExecutionOptions(t.Context(), sdk.UpdateWorkflowExecutionOptionsRequest{
 		WorkflowId: "nap",
 		WorkflowExecutionOptionsChanges: sdk.WorkflowExecutionOptionsChanges{VersioningOverride: &sdk.VersioningOverrideChange{

@@ -38,7 +38,7 @@ func NewKey(file, origin string) error {
 
 // ownKey reads the key file of an embedded log, and makes one if there is none.
 func ownKey(file, origin string) (string, error) {
-	return KeepKey(file, func() (string, error) {
+	return LoadOrCreateKey(file, func() (string, error) {
 		if origin == "" {
 			origin = "dev.chimera.local/" + strings.ToLower(rand.Text()[:10])
 		}
@@ -50,9 +50,9 @@ func ownKey(file, origin string) (string, error) {
 	})
 }
 
-// KeepKey reads the key in a file. If there is no file, it makes one that only its owner
-// can read. If several processes do so at once, one of them makes it.
-func KeepKey(file string, create func() (string, error)) (string, error) {
+// LoadOrCreateKey reads the key in a file. If there is no file, it creates one that only
+// its owner can read. If several processes do so at once, one of them creates it.
+func LoadOrCreateKey(file string, create func() (string, error)) (string, error) {
 	secret, err := readKey(file)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return secret, err

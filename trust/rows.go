@@ -43,8 +43,8 @@ func read(ctx context.Context, source Source, b *Bootstrap) (State, []json.RawMe
 	return s, list, nil
 }
 
-// Keeper is the store to which [Apply] and [Publish] write: a [ledger.Store] is one.
-type Keeper interface {
+// Store is what [Apply] and [Publish] need of a store. A [ledger.Store] is one.
+type Store interface {
 	Source
 	StateAuthority(ctx context.Context, statement json.RawMessage, prev string) error
 	Rows
@@ -67,7 +67,7 @@ type Rows interface {
 // instant, stores the statement, and applies it. Publishing the last statement again
 // changes nothing. If another statement has its place, the error is [ledger.ErrConflict]
 // or [ErrInvalid].
-func Publish(ctx context.Context, k Keeper, b *Bootstrap, envelope []byte, at time.Time) (State, error) {
+func Publish(ctx context.Context, k Store, b *Bootstrap, envelope []byte, at time.Time) (State, error) {
 	s, list, err := read(ctx, k, b)
 	if err != nil {
 		return State{}, err
@@ -108,7 +108,7 @@ func Publish(ctx context.Context, k Keeper, b *Bootstrap, envelope []byte, at ti
 // settle applies a state, and those that follow it meanwhile; otherwise a concurrent call
 // that applies an older one could leave stale rows behind. It returns the state that it
 // has applied.
-func settle(ctx context.Context, k Keeper, b *Bootstrap, s State) (State, error) {
+func settle(ctx context.Context, k Store, b *Bootstrap, s State) (State, error) {
 	for {
 		err := Apply(ctx, k, s)
 		now, again := Read(ctx, k, b)
@@ -124,7 +124,7 @@ func settle(ctx context.Context, k Keeper, b *Bootstrap, s State) (State, error)
 
 // Apply updates the rows of a store to match a state. It is idempotent. A tool that is not
 // imported yet gets its trust when it is.
-func Apply(ctx context.Context, k Keeper, s State) error {
+func Apply(ctx context.Context, k Store, s State) error {
 	for _, id := range sorted(s.Agents) {
 		a := s.Agents[id]
 		if err := k.AddAgent(ctx, ledger.Agent{AgentID: id, PersonaRef: a.PersonaRef, WalletAddress: a.WalletAddress}); err != nil {

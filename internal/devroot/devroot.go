@@ -147,7 +147,7 @@ const tries = 8
 
 // State returns what the admins have stated. If the root's key is the only admin, it
 // first states what is missing.
-func (r *Root) State(ctx context.Context, k trust.Keeper, missing func(trust.State) []trust.Act) (trust.State, error) {
+func (r *Root) State(ctx context.Context, k trust.Store, missing func(trust.State) []trust.Act) (trust.State, error) {
 	for range tries {
 		s, err := trust.Read(ctx, k, r.Bootstrap)
 		if err != nil || s.Quorum != 1 {

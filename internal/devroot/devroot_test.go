@@ -22,24 +22,24 @@ func openStore(t *testing.T, dir, path string) *store.Opened {
 	return s
 }
 
-// opened opens the root of a folder for a ledger.
-func opened(t *testing.T, dir string, kept *store.Opened, own bool) (*Root, error) {
-	return Open(t.Context(), dir, kept.Ledger, trust.LogKey{Origin: kept.Key.Name(), Key: kept.Key.Public()}, own)
+// openRoot opens the root of a folder for a ledger.
+func openRoot(t *testing.T, dir string, s *store.Opened, own bool) (*Root, error) {
+	return Open(t.Context(), dir, s.Ledger, trust.LogKey{Origin: s.Key.Name(), Key: s.Key.Public()}, own)
 }
 
 func TestRoot(t *testing.T) {
 	dir := t.TempDir()
-	root := func(kept *store.Opened) (*trust.Bootstrap, error) {
-		r, err := opened(t, dir, kept, true)
+	root := func(s *store.Opened) (*trust.Bootstrap, error) {
+		r, err := openRoot(t, dir, s, true)
 		if err != nil {
 			return nil, err
 		}
 		return r.Bootstrap, nil
 	}
-	kept := openStore(t, dir, "ledger.db")
-	first, err := root(kept)
+	s := openStore(t, dir, "ledger.db")
+	first, err := root(s)
 	require.NoError(t, err)
-	again, err := root(kept)
+	again, err := root(s)
 	require.NoError(t, err)
 	require.Equal(t, first, again)
 	require.Equal(t, trust.Dev, first.Audience)
@@ -50,27 +50,27 @@ func TestRoot(t *testing.T) {
 	// Another ledger gets another bootstrap, from the owner of the folder; one with
 	// statements does not.
 	another := openStore(t, dir, "other.db")
-	same, err := opened(t, dir, another, false)
+	same, err := openRoot(t, dir, another, false)
 	require.NoError(t, err)
 	require.Equal(t, first.Digest(), same.Bootstrap.Digest())
 	other, err := root(another)
 	require.NoError(t, err)
 	require.NotEqual(t, first.Digest(), other.Digest())
-	_, err = root(kept)
+	_, err = root(s)
 	require.NoError(t, err)
-	r, err := opened(t, dir, kept, false)
+	r, err := openRoot(t, dir, s, false)
 	require.NoError(t, err)
-	_, err = r.State(t.Context(), kept.Ledger, func(trust.State) []trust.Act {
+	_, err = r.State(t.Context(), s.Ledger, func(trust.State) []trust.Act {
 		return []trust.Act{&trust.AddAgent{AgentID: "a", Owner: "me", Keys: []string{}}}
 	})
 	require.NoError(t, err)
-	_, err = root(kept)
+	_, err = root(s)
 	require.NoError(t, err)
 	_, err = root(another)
 	require.NoError(t, err, "that ledger has no statements")
-	_, err = root(kept)
+	_, err = root(s)
 	require.ErrorContains(t, err, "is not the bootstrap that the ledger's statements of authority rest on")
-	_, err = opened(t, dir, kept, false)
+	_, err = openRoot(t, dir, s, false)
 	require.ErrorIs(t, err, trust.ErrInvalid)
 }
 
@@ -81,12 +81,12 @@ func TestRootAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	roots, errs := make([]*Root, 6), make([]error, 6)
 	for i := range roots {
-		kept := openStore(t, dir, "ledger.db")
+		s := openStore(t, dir, "ledger.db")
 		all.Go(func() {
-			if roots[i], errs[i] = opened(t, dir, kept, i == 0); errs[i] != nil {
+			if roots[i], errs[i] = openRoot(t, dir, s, i == 0); errs[i] != nil {
 				return
 			}
-			_, errs[i] = roots[i].State(t.Context(), kept.Ledger, func(s trust.State) (acts []trust.Act) {
+			_, errs[i] = roots[i].State(t.Context(), s.Ledger, func(s trust.State) (acts []trust.Act) {
 				for _, id := range []string{"shared", string(rune('a' + i))} {
 					if _, ok := s.Agents[id]; !ok {
 						acts = append(acts, &trust.AddAgent{AgentID: id, Owner: "me", Keys: []string{}})
@@ -118,25 +118,25 @@ func (silent) StateAuthority(context.Context, json.RawMessage, string) error {
 }
 
 // TestStateGivesUp: a store that refuses is an error, not a loop; and an admin's
-// key that is one no more states nothing.
+// former key states nothing.
 func TestStateGivesUp(t *testing.T) {
 	dir := t.TempDir()
-	kept := openStore(t, dir, "ledger.db")
-	r, err := opened(t, dir, kept, true)
+	s := openStore(t, dir, "ledger.db")
+	r, err := openRoot(t, dir, s, true)
 	require.NoError(t, err)
 	add := func(trust.State) []trust.Act {
 		return []trust.Act{&trust.AddAgent{AgentID: "a", Owner: "me", Keys: []string{}}}
 	}
-	_, err = r.State(t.Context(), silent{kept.Ledger}, add)
+	_, err = r.State(t.Context(), silent{s.Ledger}, add)
 	require.ErrorIs(t, err, ledger.ErrUnavailable)
 
 	next, _, err := trust.NewKey()
 	require.NoError(t, err)
-	_, err = r.State(t.Context(), kept.Ledger, func(trust.State) []trust.Act {
+	_, err = r.State(t.Context(), s.Ledger, func(trust.State) []trust.Act {
 		return []trust.Act{&trust.SetAdmins{Admins: []trust.Admin{{ID: "next", Person: "Next", Key: next.Public()}}, Quorum: 1}}
 	})
 	require.NoError(t, err)
-	s, err := r.State(t.Context(), kept.Ledger, add)
+	state, err := r.State(t.Context(), s.Ledger, add)
 	require.NoError(t, err)
-	require.Empty(t, s.Agents)
+	require.Empty(t, state.Agents)
 }

@@ -27,7 +27,7 @@ func newBuilder(seed uint64) *builder {
 
 func whole(n int) json.Number { return json.Number(fmt.Sprint(n)) }
 
-// part begins a part and gives the beginning of its ids.
+// part begins a part and returns the prefix of its ids.
 func (b *builder) part(name string) string {
 	b.parts++
 	if b.p.Name != "" {
@@ -37,7 +37,7 @@ func (b *builder) part(name string) string {
 	return fmt.Sprintf("p%d", b.parts)
 }
 
-// add adds a node and gives its id.
+// add adds a node and returns its id.
 func (b *builder) add(id string, op Op, timeout int64, with map[string]any) *Node {
 	n := &Node{ID: id, Op: op, TimeoutMS: timeout, With: with}
 	b.p.Nodes = append(b.p.Nodes, n)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mount makes a small disk, where the test may. The values of a round fit in.
+// mount creates a small disk, if the test may. The values of a round fit on it.
 func mount(t testing.TB) string {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1g,mode=0755"); err != nil {

@@ -31,7 +31,7 @@ const (
 // floodSize is how many signals a flood has.
 const floodSize = 2000
 
-// draw gives the faults of a run. A run that would last for ever is cancelled.
+// draw returns the faults of a run. A run that would last forever is cancelled.
 func draw(r *rand.Rand, m *Model) []Fault {
 	var faults []Fault
 	switch r.IntN(12) {
@@ -58,7 +58,7 @@ func draw(r *rand.Rand, m *Model) []Fault {
 	return faults
 }
 
-// meddle does one fault to a run. It ends when that is done, or ctx ends.
+// meddle injects one fault into a run. It returns when that is done or ctx ends.
 func (r *siegedRun) meddle(ctx context.Context, c client.Client, f Fault, after time.Duration) {
 	select {
 	case <-time.After(after):

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Outcome is what the ledger has of a node.
+// Outcome is what the ledger records of a node.
 type Outcome struct {
 	Node    string
 	Fate    Fate
@@ -17,10 +17,10 @@ type Outcome struct {
 	Attempts int
 }
 
-// End is how a run ended, as one of its witnesses tells it.
+// End is how a run ended, as one of its witnesses reports it.
 type End struct {
-	// State is succeeded, failed or cancelled; "" where the witness knows nothing of
-	// the run.
+	// State is succeeded, failed or cancelled; "" if the witness does not know the
+	// run.
 	State string
 	// Digest is the output's, of a run that succeeded.
 	Digest string
@@ -30,7 +30,7 @@ type End struct {
 	Message string
 }
 
-// Seen is what was seen of a run.
+// Seen is what was observed of a run.
 type Seen struct {
 	// Ledger, Temporal, Client and Query are what each of them says of the end.
 	Ledger, Temporal, Client, Query End
@@ -45,10 +45,10 @@ type Seen struct {
 	Restless bool
 }
 
-// maxFindings bounds what is said of one run.
+// maxFindings bounds the findings of one run.
 const maxFindings = 12
 
-// Judge holds what was seen of a run against the model, and lists what is wrong.
+// Judge compares what was observed of a run with the model, and lists the differences.
 func (m *Model) Judge(s *Seen) []string {
 	j := &judgement{m: m, s: s}
 	j.agree()

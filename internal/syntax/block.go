@@ -66,7 +66,7 @@ func (p *parser) list(parent int) *Value {
 }
 
 // follows goes to the next content and reports whether it is at column indent,
-// where the entries of a block stand. tabbed says that these are indented with
+// where the entries of a block stand. tabbed reports that they are indented with
 // tabs.
 func (p *parser) follows(indent int, tabbed bool) bool {
 	for {
@@ -83,7 +83,7 @@ func (p *parser) follows(indent int, tabbed bool) bool {
 		if p.tab >= 0 {
 			p.tabs()
 			if !tabbed && column != indent {
-				// Where the line belongs is not known; most likely here.
+				// It is not known where the line belongs; most likely here.
 				p.off = p.lineEnd(p.off)
 				continue
 			}

@@ -6,16 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// manyCharacters is the number of refused characters from which on a file is
-// taken for something that is no text at all.
+// manyCharacters is the number of refused characters at which a file is
+// considered not to be text.
 const manyCharacters = 10
 
 // characters reports every byte and character that no document may hold, and
 // whether the rest of the file is worth reading.
 //
-// Refused are: bytes that are not UTF-8, control characters, a carriage return
+// It refuses bytes that are not UTF-8, control characters, a carriage return
 // that no line feed follows, and four characters on which readers disagree:
-// U+0085, U+2028 and U+2029, which YAML 1.1 takes for line breaks and YAML 1.2
+// U+0085, U+2028 and U+2029, which YAML 1.1 treats as line breaks and YAML 1.2
 // and JSON do not, and a byte order mark inside the file. All but the first can
 // still be written as an escape in double quotes.
 func (p *parser) characters() bool {
@@ -48,7 +48,7 @@ func (p *parser) characters() bool {
 	return true
 }
 
-// refused says why a character may not stand in a file, or "".
+// refused returns why a character is not allowed in a file, or "".
 func refused(r rune, size int, c byte) (summary, detail string) {
 	switch {
 	case r == utf8.RuneError && size == 1:

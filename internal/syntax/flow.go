@@ -8,8 +8,8 @@ import (
 )
 
 // flow reads a list or map in brackets. parent is the column of the block
-// collection that it stands in: what is in the brackets must be indented
-// deeper, which tells where a bracket was forgotten.
+// collection that contains it: the content of the brackets must be indented
+// deeper, which shows where a bracket is missing.
 func (p *parser) flow(parent int) *Value {
 	if !p.enter(p.off) {
 		return nil
@@ -21,7 +21,7 @@ func (p *parser) flow(parent int) *Value {
 	return p.flowMap(parent)
 }
 
-// next goes to the next content inside the brackets that open at byte open.
+// next moves to the next content inside the brackets that open at byte open.
 func (p *parser) next(open, parent int) bool {
 	p.skip()
 	if p.end() {
@@ -131,7 +131,7 @@ func (p *parser) flowMap(parent int) *Value {
 	return nil
 }
 
-// flowKey reads a key and goes to the colon behind it.
+// flowKey reads a key and moves to the colon after it.
 func (p *parser) flowKey(open, parent int) *Value {
 	start := p.off
 	var end int

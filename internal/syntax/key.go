@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// blockKey reads a key of a block map and the colon behind it.
+// blockKey reads a key of a block map and the colon after it.
 func (p *parser) blockKey() *Value {
 	start := p.off
 	end, ok := p.key()
@@ -52,7 +52,7 @@ func (p *parser) missingColon(start, end int) {
 	}
 }
 
-// scalarKey makes a key of the scalar [start, end), which is on one line.
+// scalarKey returns a key for the scalar [start, end), which is on one line.
 func (p *parser) scalarKey(start, end int) *Value {
 	if end-start > maxKey {
 		p.report(start, end, "a key is too long", fmt.Sprintf("It may have %d bytes.", maxKey))
@@ -85,7 +85,7 @@ const few = 12
 
 func (p *parser) fieldSet() fields { return fields{parser: p, base: len(p.fields)} }
 
-// add adds an entry, or reports its key if it is there already.
+// add adds an entry, or reports its key if it is a duplicate.
 func (f *fields) add(key, value *Value) {
 	p := f.parser
 	mine := p.fields[f.base:]

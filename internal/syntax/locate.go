@@ -57,7 +57,7 @@ func newLocator(s *source) *locator {
 	return &locator{text: s.text, cur: s.first(), marks: []diag.Pos{s.first()}}
 }
 
-// at gives the position of byte off, which starts a character or ends the file.
+// at returns the position of byte off, which starts a character or ends the file.
 func (l *locator) at(off int) diag.Pos {
 	if off < l.cur.Byte {
 		l.cur = l.marks[min(off/stride, len(l.marks)-1)]

@@ -2,14 +2,13 @@ package syntax
 
 import "strings"
 
-// Nearest returns the candidate that name most probably is a slip of, or "":
+// Nearest returns the candidate of which name is most probably a misspelling, or "":
 // the one with the smallest edit distance, where swapped neighbours count as
 // one edit. At most a third of the name's letters may differ, and at least one
-// may, so that what is suggested is not a guess. Case counts only between
-// candidates that are otherwise as near; what is still equal goes by the order
-// of the candidates. Where none is that near, it is the one that begins with the
-// name, as timeout_ms does with timeout. Names of more than 64 bytes have no
-// suggestion.
+// may, so that the suggestion is not a guess. Case decides only between equally
+// near candidates, and the order of the candidates decides the rest. If none is
+// that near, Nearest returns the one that begins with the name, as timeout_ms does
+// with timeout. Names of more than 64 bytes have no suggestion.
 func Nearest(name string, candidates []string) string {
 	const long = 64
 	if name == "" || len(name) > long {

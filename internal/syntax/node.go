@@ -6,7 +6,7 @@ import (
 	"chimera.ai/engine/diag"
 )
 
-// place is what a block value stands behind, which decides how it may begin.
+// place is what precedes a block value, which decides how it may begin.
 type place int
 
 const (
@@ -18,7 +18,7 @@ const (
 )
 
 // node reads the value that follows an indicator or begins a document. parent
-// is the column of the collection that it stands in, -1 for a document.
+// is the column of the collection that contains it, -1 for a document.
 func (p *parser) node(parent int, after place) *Value {
 	empty := p.off
 	var m mark
@@ -123,7 +123,8 @@ func (p *parser) content(parent int, after place) *Value {
 	return v
 }
 
-// noKey reports a value that a colon makes a key, which only text may be.
+// noKey reports a value that is followed by a colon but is not text: only text
+// can be a key.
 func (p *parser) noKey(start int) {
 	i := p.off
 	for i < len(p.text) && isBlank(p.text[i]) {
@@ -143,7 +144,7 @@ func (p *parser) complexKey() *Value {
 	return nil
 }
 
-// value makes a value with the given range.
+// value returns a value with the given range.
 func (p *parser) value(kind Kind, start, end diag.Pos) *Value {
 	if p.nodes++; p.nodes > p.limits.Nodes {
 		p.report(start.Byte, end.Byte, "the file holds too many values",
@@ -166,7 +167,7 @@ func (p *parser) empty(at int) *Value {
 	return p.value(Null, pos, pos)
 }
 
-// enter goes one collection deeper, if that is allowed.
+// enter descends into a collection, if the limit allows it.
 func (p *parser) enter(start int) bool {
 	if p.stop {
 		return false
@@ -186,7 +187,7 @@ func (p *parser) tooDeep(from, to int) {
 	p.stop = true
 }
 
-// tabs reports tabs that a block is indented with, once for a file.
+// tabs reports tabs in the indentation of a block, once per file.
 func (p *parser) tabs() {
 	if p.tabbed {
 		return

@@ -8,7 +8,7 @@ import (
 	"chimera.ai/engine/diag"
 )
 
-// Document is one document of a file. Root is never nil; it is a Null where the
+// Document is one document of a file. Root is never nil; it is a Null if the
 // document is empty or could not be read.
 type Document struct{ Root *Value }
 
@@ -49,14 +49,14 @@ func (l Limits) withDefaults() Limits {
 // parser reads one file.
 //
 // Its methods that read a value return nil if they could not; the finding is
-// then reported, and the nearest block collection goes on behind the damage.
+// then reported, and the nearest block collection resumes after the error.
 type parser struct {
 	source *source
 	text   string
 	limits Limits
 	loc    *locator
 	diags  diag.Diagnostics
-	// stop says that nothing more is to be read: a limit was passed.
+	// stop reports that a limit was exceeded, so that reading ends.
 	stop bool
 
 	off int
@@ -67,7 +67,7 @@ type parser struct {
 	tab, stood int
 	// hidden is the last comment that skip went over that has a closing bracket in it.
 	hidden int
-	// tabbed says that tabs in the indentation were reported.
+	// tabbed reports that tabs in the indentation were reported.
 	tabbed bool
 
 	depth, deepest int
@@ -79,9 +79,9 @@ type parser struct {
 	fields []Field
 }
 
-// Parse reads all documents of a file. It reports all that it finds, every
-// finding an error with code plan/syntax, and returns what it could read; only
-// without findings is that the whole file. src must not be changed afterwards.
+// Parse reads all documents of a file. Every finding is an error with code
+// plan/syntax. Parse returns what it could read, which is the whole file only if
+// there are no findings. src must not be changed afterwards.
 func Parse(file string, src []byte, limits Limits) ([]*Document, diag.Diagnostics) {
 	s := &source{name: file, text: string(src)}
 	p := &parser{
@@ -130,7 +130,7 @@ func (p *parser) documents() []*Document {
 	return docs
 }
 
-// document reads one document, up to the marker behind it.
+// document reads one document, up to the marker after it.
 func (p *parser) document() *Document {
 	p.anchors = nil
 	after := afterStart
@@ -171,7 +171,7 @@ func (p *parser) closing() {
 	}
 }
 
-// skip goes over white space, comments and line breaks to the next content.
+// skip skips white space, comments and line breaks to the next content.
 func (p *parser) skip() {
 	if p.off != p.stood {
 		p.tab = -1
@@ -252,7 +252,7 @@ func (p *parser) blank(off int) bool {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-// recover goes to the next line that is not inside a block indented deeper
+// recover moves to the next line that is not inside a block indented deeper
 // than indent.
 func (p *parser) recover(indent int) {
 	for !p.end() {

@@ -22,14 +22,14 @@ import (
 
 // attic is a witness that shares a folder.
 type attic struct {
-	witness.Keeper
+	witness.Cosigner
 	key string
 }
 
 func newAttic(t testing.TB, log string) *attic {
 	secret, public, err := ledger.NewKey("attic")
 	require.NoError(t, err)
-	return &attic{witness.Keeper{Secret: secret, Log: log, Dir: t.TempDir(), State: filepath.Join(t.TempDir(), "state")}, public}
+	return &attic{witness.Cosigner{Secret: secret, Log: log, Dir: t.TempDir(), State: filepath.Join(t.TempDir(), "state")}, public}
 }
 
 func (a *attic) asker(w *world, log io.Writer) *witness.Asker {

@@ -36,7 +36,7 @@
 //
 // Each writes its file whole, under another name, and renames it. The log makes
 // the next request from the size in reply, so that a witness that has not looked
-// for long, or has lost the folder, is asked what it can sign. [Keeper] is the
+// for long, or has lost the folder, is asked what it can sign. [Cosigner] is the
 // witness's side.
 package witness
 

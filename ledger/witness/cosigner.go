@@ -10,9 +10,9 @@ import (
 	"chimera.ai/engine/ledger"
 )
 
-// Keeper is a witness that answers in a shared folder. The caller ensures that only
-// one keeper with the same state answers at a time.
-type Keeper struct {
+// Cosigner is a witness that answers in a shared folder. The caller ensures that only
+// one cosigner with the same state answers at a time.
+type Cosigner struct {
 	// Secret is the witness's key, PRIVATE+KEY+….
 	Secret string
 	// Log is the verifier key of the log.
@@ -23,7 +23,7 @@ type Keeper struct {
 	Dir, State string
 }
 
-// Answer is what a [Keeper] did.
+// Answer is what a [Cosigner] did.
 type Answer struct {
 	// Size is how many entries the checkpoint has that it has cosigned last.
 	Size int64 `json:"size"`
@@ -41,7 +41,7 @@ var ErrRefused = errors.New("the witness refuses")
 // was cosigned before. The state is on the disk before the cosignature is given
 // away. [fs.ErrNotExist] says that nobody has asked; [ErrRefused] that the request
 // is not one to sign.
-func (k Keeper) Answer() (Answer, error) {
+func (k Cosigner) Answer() (Answer, error) {
 	a, err := k.answer()
 	if err != nil {
 		return a, fmt.Errorf("cosign: %w", err)
@@ -49,7 +49,7 @@ func (k Keeper) Answer() (Answer, error) {
 	return a, nil
 }
 
-func (k Keeper) answer() (a Answer, err error) {
+func (k Cosigner) answer() (a Answer, err error) {
 	last, err := readFile(k.State, ledger.MaxCheckpointBytes)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return a, err
@@ -104,7 +104,7 @@ func (k Keeper) answer() (a Answer, err error) {
 }
 
 // mine returns what lies in reply, if the witness has cosigned it.
-func (k Keeper) mine(reply string) ([]byte, error) {
+func (k Cosigner) mine(reply string) ([]byte, error) {
 	raw, err := readFile(reply, ledger.MaxCheckpointBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
