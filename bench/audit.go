@@ -103,7 +103,7 @@ func (g *generator) run(i int) {
 	}
 	one, err := ledger.Minor(100, "USD")
 	g.err = errors.Join(g.err, err)
-	budget(ledger.HoldOpened, ledger.Hold{ID: id, Agent: r.Agent, Period: "2026", Amount: one, Status: ledger.TxPending, ExpiresAt: ledger.At(g.now.Add(time.Hour))})
+	budget(ledger.HoldOpened, ledger.Hold{ID: id, Agent: r.Agent, Charges: []ledger.Charge{{Agent: r.Agent, Period: string(ledger.Forever)}}, Amount: one, Status: ledger.TxPending, ExpiresAt: ledger.At(g.now.Add(time.Hour))})
 	draft := task.Draft{
 		TaskID: id, AgentID: r.Agent, Description: "Pay out", Resources: []string{"bank"}, CostEstimate: "1.00",
 		Priority: task.High, State: task.StateDraft, CreatedAt: g.now,
@@ -151,7 +151,7 @@ func generate(dir string, key *ledger.Key, entries int64) (_ int64, err error) {
 		return 0, err
 	}
 	g.state(ledger.Draft{Chain: ledger.BudgetChain("USD"), Key: "budget.set/agent-42/2026/0", Kind: ledger.BudgetSet},
-		ledger.BudgetData{Agent: "agent-42", Currency: "USD", Period: "2026", Limit: limit})
+		ledger.BudgetData{Agent: "agent-42", Currency: "USD", Every: ledger.Forever, Limit: limit})
 	for i := 0; g.tree.Size() < entries && g.err == nil; i++ {
 		g.run(i)
 	}

@@ -20,7 +20,7 @@ type (
 		Agent    string   `json:"agent"`
 		Currency Currency `json:"currency"`
 		Parent   string   `json:"parent,omitempty"`
-		Period   string   `json:"period"`
+		Every    Every    `json:"every"`
 		Limit    Money    `json:"limit"`
 	}
 	// HoldData is the data of hold.running, hold.posted, hold.voided and

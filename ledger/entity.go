@@ -220,26 +220,57 @@ type Outcome struct {
 	Error json.RawMessage `json:"error,omitempty"`
 }
 
-// Budget is what an agent may spend in one currency and period.
+// Budget is what an agent may spend in one currency, in each period anew.
 type Budget struct {
 	Agent    string   `json:"agent"`
 	Currency Currency `json:"currency"`
 	// Parent is the agent whose budget of the same currency is charged too, or "".
 	Parent string `json:"parent,omitempty"`
-	// Period names the time that the limit is for, such as "2026-11"; "" is for ever.
-	Period string `json:"period"`
+	Every  Every  `json:"every"`
 	Limit  Money  `json:"limit"`
-	// Pending is held and not yet posted, Posted is spent.
-	Pending Money `json:"pending"`
-	Posted  Money `json:"posted"`
+	// Period is the one that Pending and Posted are of: see [Every.Period]. What is
+	// Pending is held and not yet posted, what is Posted is spent.
+	Period  string `json:"period"`
+	Pending Money  `json:"pending"`
+	Posted  Money  `json:"posted"`
+}
+
+// Every says how long a period of a budget is. Periods begin at midnight in UTC.
+type Every string
+
+// The lengths of periods.
+const (
+	Daily   Every = "day"
+	Monthly Every = "month"
+	// Forever is one period that has no end.
+	Forever Every = "forever"
+)
+
+// Valid reports whether e is one of the lengths.
+func (e Every) Valid() bool { return e == Daily || e == Monthly || e == Forever }
+
+// Period names the period that an instant is in: "2026-11-23", "2026-11" or
+// "forever".
+func (e Every) Period(at Time) string {
+	switch e {
+	case Daily:
+		return at.Time().UTC().Format("2006-01-02")
+	case Monthly:
+		return at.Time().UTC().Format("2006-01")
+	case Forever:
+	}
+	return string(Forever)
 }
 
 // Hold reserves money for one invocation. Its id is the invocation's, so a
 // guard that is retried holds once.
 type Hold struct {
-	ID        string   `json:"id"`
-	Agent     string   `json:"agent"`
-	Period    string   `json:"period"`
+	ID    string `json:"id"`
+	Agent string `json:"agent"`
+	// Charges are the budgets that it counts in: that of its agent, then that of the
+	// parent, and so on. The store sets them when the hold is opened; it counts in the
+	// same periods until it ends.
+	Charges   []Charge `json:"charges"`
 	Amount    Money    `json:"amount"`
 	Status    TxStatus `json:"status"`
 	Overdraft bool     `json:"overdraft,omitempty"`
@@ -249,6 +280,12 @@ type Hold struct {
 	// Running: its effect is being called or of unknown outcome, so it does not
 	// expire.
 	Running bool `json:"running,omitempty"`
+}
+
+// Charge names a period of an agent's budget.
+type Charge struct {
+	Agent  string `json:"agent"`
+	Period string `json:"period"`
 }
 
 // Approve is the one decision after which an action may be permitted; what people

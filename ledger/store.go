@@ -130,13 +130,16 @@ type Directory interface {
 
 // Budgets are limits and the holds on them.
 type Budgets interface {
-	// SetBudget sets an agent's limit, and its parent. It ignores Pending and
-	// Posted of b.
+	// SetBudget sets an agent's limit, for how long it is, and its parent. It ignores
+	// Period, Pending and Posted of b.
 	SetBudget(ctx context.Context, b Budget) error
-	Budget(ctx context.Context, agent string, c Currency, period string) (Budget, error)
+	// Budget returns an agent's budget, with what is used of it in the period that the
+	// store's clock is in. So does ListBudgets.
+	Budget(ctx context.Context, agent string, c Currency) (Budget, error)
 	ListBudgets(ctx context.Context, page Page) ([]Budget, error)
-	// OpenHold reserves h.Amount on the agent's budget and all its parents at once, or
-	// returns ErrBudget and holds nothing. One SQL statement decides, so two holds never
+	// OpenHold reserves h.Amount on the agent's budget and all its parents at once, each
+	// in the period that the store's clock is in, or returns ErrBudget and holds nothing.
+	// One SQL statement decides, so two holds never
 	// pass if only one fits. An overdraft hold always passes. For an id that has a hold
 	// already, OpenHold returns that hold.
 	OpenHold(ctx context.Context, h Hold) (Hold, error)

@@ -133,7 +133,7 @@ trust: {bootstrap: bootstrap.json}
 	defer func() { require.NoError(t, opened.Close()) }()
 	state, err := trust.Read(t.Context(), opened.Ledger, b)
 	require.NoError(t, err)
-	_, err = trust.Limited(t.Context(), opened.Ledger, state, trust.BudgetKey{Agent: "bot", Currency: "USD", Period: "2026"})
+	_, err = trust.Limited(t.Context(), opened.Ledger, state, trust.BudgetKey{Agent: "bot", Currency: "USD"})
 	require.NoError(t, err)
 
 	// And an auditor believes it.

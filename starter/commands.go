@@ -59,7 +59,7 @@ func commands() []command {
 		{name: "tools", summary: "import MCP tools, and decide on them"},
 		{name: "agents", parts: agentParts(),
 			summary: "add and list agents, by statements of the admins"},
-		{name: "budgets", summary: "set and show budgets"},
+		{name: "budgets", parts: budgetParts(), summary: "set and show what agents may spend, by statements of the admins"},
 		{name: "policy", parts: policyParts(), summary: "test the operator's policy on cases, replay decisions, and compare policies"},
 		{name: "simulate", summary: "say what would happen"},
 		{name: "test", summary: "run the unit tests of plans"},

@@ -470,7 +470,7 @@ func flip(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), raw, 0o600))
 }
 
-// behind agent|plan NAME puts a row into the store of dev mode that nobody has
+// behind KIND NAME [AMOUNT] puts a row into the store of dev mode that nobody has
 // stated or signed.
 func behind(ts *testscript.TestScript, _ bool, args []string) {
 	ctx := context.Background()
@@ -482,6 +482,15 @@ func behind(ts *testscript.TestScript, _ bool, args []string) {
 	case "plan":
 		digest := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(args[1])))
 		_, err = s.Ledger.PublishPlan(ctx, ledger.Plan{Name: args[1], Version: "1", Digest: digest, SourceDigest: digest, Author: "dev"})
+	case "hold", "budget":
+		var money ledger.Money
+		money, err = ledger.ParseMoney(args[2], "USD")
+		ts.Check(err)
+		if args[0] == "hold" {
+			_, err = s.Ledger.OpenHold(ctx, ledger.Hold{ID: "hold", Agent: args[1], Amount: money, ExpiresAt: ledger.At(time.Now().Add(time.Hour))})
+		} else {
+			err = s.Ledger.SetBudget(ctx, ledger.Budget{Agent: args[1], Currency: "USD", Every: ledger.Forever, Limit: money})
+		}
 	}
 	ts.Check(errors.Join(err, s.Close()))
 }

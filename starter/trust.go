@@ -403,7 +403,7 @@ func stateDocument(b *trust.Bootstrap, s trust.State) any {
 		doc.Tools = append(doc.Tools, s.Tools[id])
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(s.Budgets), func(a, b trust.BudgetKey) int {
-		return strings.Compare(a.Agent+"\x00"+string(a.Currency)+"\x00"+a.Period, b.Agent+"\x00"+string(b.Currency)+"\x00"+b.Period)
+		return strings.Compare(a.Agent+"\x00"+string(a.Currency), b.Agent+"\x00"+string(b.Currency))
 	}) {
 		doc.Budgets = append(doc.Budgets, s.Budgets[k])
 	}

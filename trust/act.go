@@ -110,12 +110,12 @@ type (
 		AgentID string   `json:"agent_id"`
 		Keys    []string `json:"keys"`
 	}
-	// SetBudget sets what an agent may spend.
+	// SetBudget sets what an agent may spend in each period.
 	SetBudget struct {
 		Agent    string          `json:"agent"`
 		Currency ledger.Currency `json:"currency"`
 		Parent   string          `json:"parent,omitempty"`
-		Period   string          `json:"period"`
+		Every    ledger.Every    `json:"every"`
 		Limit    ledger.Money    `json:"limit"`
 	}
 	// AddGuardian allows a key to sign permits of effects.
@@ -412,10 +412,8 @@ func (a *SetBudget) check() error {
 			return err
 		}
 	}
-	if a.Period != "" {
-		if err := name("a period", a.Period); err != nil {
-			return err
-		}
+	if !a.Every.Valid() {
+		return invalid("a budget for each %.20q, which is not day, month or forever", string(a.Every))
 	}
 	if a.Limit.Currency() != a.Currency || a.Limit.Minor() < 0 || a.Currency == "" {
 		return invalid("a limit of %s on a budget of %.10q", a.Limit, string(a.Currency))

@@ -84,7 +84,7 @@ func (w *world) everything() []Act {
 		&ActivateBundle{plan.DigestOf([]byte("bundle"))}, &TrustTool{"mail/send", plan.DigestOf([]byte("tool")), "manual_review"},
 		&AddPublisher{"p1", "Fay", ed(w.t).Public(), []string{"plans"}}, &AddPublisher{"p2", "Gus", ed(w.t).Public(), []string{"manifests", "plans"}}, &RevokePublisher{"p2"},
 		agent("a1"), agent("a2"), &SetAgentKeys{"a1", []string{ed(w.t).Public()}},
-		&SetBudget{Agent: "a1", Currency: "USD", Limit: money(w.t, 500)}, &SetBudget{Agent: "a2", Currency: "USD", Parent: "a1", Limit: money(w.t, 100)},
+		&SetBudget{Agent: "a1", Currency: "USD", Every: ledger.Forever, Limit: money(w.t, 500)}, &SetBudget{Agent: "a2", Currency: "USD", Every: ledger.Forever, Parent: "a1", Limit: money(w.t, 100)},
 		&AddGuardian{"g1", ed(w.t).Public()}, &AddGuardian{"g2", ed(w.t).Public()}, &RevokeGuardian{"g2"},
 		&RotateLog{LogKey{"example.com/log", rotated}}, &SetWitnesses{Witnesses{Keys: []string{}}},
 		&SetAdmins{[]Admin{w.b.Admins[0], w.b.Admins[2], {"hal", "Hal", w.too.Public()}}, 2},
@@ -108,7 +108,7 @@ func TestEverything(t *testing.T) {
 	require.Equal(t, "manual_review", s.Tools["mail/send"].Status)
 	require.NotNil(t, s.Publishers["p2"].Revoked)
 	require.Len(t, s.Agents["a1"].Keys, 1)
-	require.Equal(t, "a1", s.Budgets[BudgetKey{"a2", "USD", ""}].Parent)
+	require.Equal(t, "a1", s.Budgets[BudgetKey{"a2", "USD"}].Parent)
 	require.NotNil(t, s.Guardians["g2"].Revoked)
 	require.Len(t, s.LogKeys, 2)
 	require.Equal(t, "hal", s.Admins[2].ID)
@@ -184,9 +184,9 @@ func TestChainRefuses(t *testing.T) {
 		"revokes nobody":               {act(&RevokeSigner{"s1"}), "there is no signer s1"},
 		"software key in production":   {act(&EnrollSigner{ID: "s", Person: "P", Roles: []string{"r"}, SigType: "dev", PublicKey: "k", NotBefore: at(0), NotAfter: at(1)}), "software keys sign only in dev"},
 		"quorum falls":                 {act(&SetAdmins{w.b.Admins, 1}), "a quorum of 1 is below 2"},
-		"budget of nobody":             {act(&SetBudget{Agent: "a7", Currency: "USD", Limit: money(t, 1)}), "there is no agent a7"},
-		"budget without its parent":    {act(&SetBudget{Agent: "a1", Parent: "a2", Currency: "USD", Limit: money(t, 1)}), "a2 has no budget"},
-		"budget that is its own":       {act(&SetBudget{Agent: "a1", Parent: "a1", Currency: "USD", Limit: money(t, 1)}), "a budget has more than 16 ancestors"},
+		"budget of nobody":             {act(&SetBudget{Agent: "a7", Currency: "USD", Every: ledger.Forever, Limit: money(t, 1)}), "there is no agent a7"},
+		"budget without its parent":    {act(&SetBudget{Agent: "a1", Parent: "a2", Currency: "USD", Every: ledger.Forever, Limit: money(t, 1)}), "a2 has no budget"},
+		"budget that is its own":       {act(&SetBudget{Agent: "a1", Parent: "a1", Currency: "USD", Every: ledger.Forever, Limit: money(t, 1)}), "a budget has more than 16 ancestors"},
 		"log of another name":          {act(&RotateLog{LogKey{"example.org/log", must(ledger.NewKey("example.org/log"))}}), "keeps its name"},
 		"log with the key that it has": {act(&RotateLog{w.b.Log}), "has or had this key"},
 		"not an envelope":              {[]byte("{}"), "the envelope"},

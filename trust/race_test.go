@@ -32,7 +32,7 @@ func TestTheLastStatementCounts(t *testing.T) {
 	limit := func(n int64) trust.Act {
 		m, err := ledger.Minor(n, "USD")
 		require.NoError(t, err)
-		return &trust.SetBudget{Agent: "bot", Currency: "USD", Period: "2026", Limit: m}
+		return &trust.SetBudget{Agent: "bot", Currency: "USD", Every: ledger.Forever, Limit: m}
 	}
 	publish(t, s, b, admin, &trust.AddAgent{AgentID: "bot", Owner: "me", Keys: []string{}})
 	state, err := trust.Read(ctx, s, b)
@@ -44,7 +44,7 @@ func TestTheLastStatementCounts(t *testing.T) {
 	last, err := trust.Publish(ctx, &slow{s, func() { publish(t, s, b, admin, limit(50)) }}, b, raw, time.Unix(2, 0))
 	require.NoError(t, err)
 	require.Equal(t, 3, last.N, "the state at the end")
-	row, err := trust.Limited(ctx, s, last, trust.BudgetKey{Agent: "bot", Currency: "USD", Period: "2026"})
+	row, err := trust.Limited(ctx, s, last, trust.BudgetKey{Agent: "bot", Currency: "USD"})
 	require.NoError(t, err)
 	require.Equal(t, "0.50", row.Limit.Amount())
 

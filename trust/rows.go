@@ -60,7 +60,7 @@ type Rows interface {
 	Agent(ctx context.Context, id string) (ledger.Agent, error)
 	Signer(ctx context.Context, id string) (ledger.Signer, error)
 	Tool(ctx context.Context, id string) (ledger.Tool, error)
-	Budget(ctx context.Context, agent string, c ledger.Currency, period string) (ledger.Budget, error)
+	Budget(ctx context.Context, agent string, c ledger.Currency) (ledger.Budget, error)
 }
 
 // Publish publishes the next statement: it verifies the chain and the envelope at an
@@ -160,14 +160,14 @@ func Apply(ctx context.Context, k Store, s State) error {
 		}
 	}
 	for _, b := range s.budgets() {
-		have, err := k.Budget(ctx, b.Agent, b.Currency, b.Period)
-		if err == nil && have.Limit == b.Limit && have.Parent == b.Parent {
+		have, err := k.Budget(ctx, b.Agent, b.Currency)
+		if err == nil && have.Limit == b.Limit && have.Parent == b.Parent && have.Every == b.Every {
 			continue
 		}
 		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 			return fmt.Errorf("apply authority: %w", err)
 		}
-		if err := k.SetBudget(ctx, ledger.Budget{Agent: b.Agent, Currency: b.Currency, Parent: b.Parent, Period: b.Period, Limit: b.Limit}); err != nil {
+		if err := k.SetBudget(ctx, ledger.Budget{Agent: b.Agent, Currency: b.Currency, Parent: b.Parent, Every: b.Every, Limit: b.Limit}); err != nil {
 			return fmt.Errorf("apply authority: %w", err)
 		}
 	}
@@ -178,7 +178,7 @@ func Apply(ctx context.Context, k Store, s State) error {
 func (s State) budgets() []SetBudget {
 	depth := func(b SetBudget) (n int) {
 		for b.Parent != "" && n <= maxParents {
-			b = s.Budgets[BudgetKey{b.Parent, b.Currency, b.Period}]
+			b = s.Budgets[BudgetKey{b.Parent, b.Currency}]
 			n++
 		}
 		return n
@@ -191,7 +191,7 @@ func (s State) budgets() []SetBudget {
 		if d := depth(a) - depth(b); d != 0 {
 			return d
 		}
-		return strings.Compare(string(a.Currency)+"\x00"+a.Period+"\x00"+a.Agent, string(b.Currency)+"\x00"+b.Period+"\x00"+b.Agent)
+		return strings.Compare(string(a.Currency)+"\x00"+a.Agent, string(b.Currency)+"\x00"+b.Agent)
 	})
 	return out
 }
@@ -291,14 +291,14 @@ func Trusted(ctx context.Context, rows Rows, s State, id string) (ledger.Tool, e
 	return row, nil
 }
 
-// Limited finds a budget, whose limit and parent must be as the chain says.
+// Limited finds a budget, whose limit, periods and parent must be as the chain says.
 func Limited(ctx context.Context, rows Rows, s State, k BudgetKey) (ledger.Budget, error) {
-	row, err := rows.Budget(ctx, k.Agent, k.Currency, k.Period)
+	row, err := rows.Budget(ctx, k.Agent, k.Currency)
 	if err != nil {
 		return ledger.Budget{}, err
 	}
 	b, ok := s.Budgets[k]
-	if !ok || row.Agent != k.Agent || row.Currency != k.Currency || row.Period != k.Period || row.Limit != b.Limit || row.Parent != b.Parent {
+	if !ok || row.Agent != k.Agent || row.Currency != k.Currency || row.Every != b.Every || row.Limit != b.Limit || row.Parent != b.Parent {
 		return ledger.Budget{}, invalid("the budget of %.120q is not in the store as the admins have stated it", k.Agent)
 	}
 	return row, nil

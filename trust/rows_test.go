@@ -59,11 +59,11 @@ func TestPublish(t *testing.T) {
 	require.NoError(t, s.RegisterTool(ctx, ledger.Tool{ToolID: "mail/send", Name: "send", Version: "1", Schema: json.RawMessage(`{}`), Fingerprint: print, Status: "manual_review"}))
 	require.NoError(t, s.RegisterTool(ctx, ledger.Tool{ToolID: "mail/read", Name: "read", Version: "1", Schema: json.RawMessage(`{}`), Fingerprint: print, Status: "manual_review"}))
 	publish(t, s, b, admin, &trust.AddAgent{AgentID: "zed", Owner: "me", Keys: []string{}}, &trust.AddAgent{AgentID: "bot", Owner: "me", PersonaRef: "p", Keys: []string{}},
-		&trust.SetBudget{Agent: "zed", Currency: "USD", Period: "2026", Limit: usd(500)},
-		&trust.SetBudget{Agent: "bot", Currency: "USD", Parent: "zed", Period: "2026", Limit: usd(100)},
+		&trust.SetBudget{Agent: "zed", Currency: "USD", Every: ledger.Forever, Limit: usd(500)},
+		&trust.SetBudget{Agent: "bot", Currency: "USD", Parent: "zed", Every: ledger.Forever, Limit: usd(100)},
 		&trust.EnrollSigner{ID: "s1", Person: "Dana", Roles: []string{"risk"}, SigType: "dev", PublicKey: "k", NotBefore: ledger.At(time.Unix(0, 0)), NotAfter: ledger.At(time.Unix(9, 0))},
 		&trust.TrustTool{ToolID: "mail/send", Fingerprint: print, Status: "allow_auto"}, &trust.TrustTool{ToolID: "not/imported", Fingerprint: print, Status: "allow_auto"})
-	state := publish(t, s, b, admin, &trust.GrantRoles{Signer: "s1", Roles: []string{"cfo"}}, &trust.SetBudget{Agent: "bot", Currency: "USD", Parent: "zed", Period: "2026", Limit: usd(70)})
+	state := publish(t, s, b, admin, &trust.GrantRoles{Signer: "s1", Roles: []string{"cfo"}}, &trust.SetBudget{Agent: "bot", Currency: "USD", Parent: "zed", Every: ledger.Forever, Limit: usd(70)})
 	require.Equal(t, 2, state.N)
 	read, err := trust.Read(ctx, s, b)
 	require.NoError(t, err)
@@ -77,7 +77,7 @@ func TestPublish(t *testing.T) {
 	tool, err := trust.Trusted(ctx, s, state, "mail/send")
 	require.NoError(t, err)
 	require.Equal(t, "allow_auto", tool.Status)
-	key := trust.BudgetKey{Agent: "bot", Currency: "USD", Period: "2026"}
+	key := trust.BudgetKey{Agent: "bot", Currency: "USD"}
 	budget, err := trust.Limited(ctx, s, state, key)
 	require.NoError(t, err)
 	require.Equal(t, usd(70), budget.Limit)
@@ -92,7 +92,7 @@ func TestPublish(t *testing.T) {
 	require.NoError(t, s.TrustTool(ctx, "mail/read", "allow_auto"))
 	_, err = trust.Trusted(ctx, s, state, "mail/read")
 	require.ErrorIs(t, err, trust.ErrInvalid)
-	require.NoError(t, s.SetBudget(ctx, ledger.Budget{Agent: "bot", Currency: "USD", Parent: "zed", Period: "2026", Limit: usd(9999)}))
+	require.NoError(t, s.SetBudget(ctx, ledger.Budget{Agent: "bot", Currency: "USD", Parent: "zed", Every: ledger.Forever, Limit: usd(9999)}))
 	_, err = trust.Limited(ctx, s, state, key)
 	require.ErrorIs(t, err, trust.ErrInvalid)
 	_, err = trust.Known(ctx, s, state, "nobody")

@@ -26,7 +26,7 @@ type State struct {
 	Signers    map[string]Signer
 	Publishers map[string]Publisher
 	Agents     map[string]AddAgent
-	// Tools are by id, Budgets by agent, currency and period.
+	// Tools are by id, Budgets by agent and currency.
 	Tools     map[string]TrustTool
 	Budgets   map[BudgetKey]SetBudget
 	Guardians map[string]Guardian
@@ -41,7 +41,6 @@ type State struct {
 type BudgetKey struct {
 	Agent    string
 	Currency ledger.Currency
-	Period   string
 }
 
 // Signer is a signer as it was enrolled, with the roles that it has now.
@@ -310,12 +309,12 @@ func (a *SetBudget) do(s *State) error {
 	if _, ok := s.Agents[a.Agent]; !ok {
 		return invalid("there is no agent %s", a.Agent)
 	}
-	s.Budgets[BudgetKey{a.Agent, a.Currency, a.Period}] = *a
+	s.Budgets[BudgetKey{a.Agent, a.Currency}] = *a
 	line := 0
 	for at := a.Agent; at != ""; line++ {
-		b, ok := s.Budgets[BudgetKey{at, a.Currency, a.Period}]
+		b, ok := s.Budgets[BudgetKey{at, a.Currency}]
 		if !ok {
-			return invalid("%s has no budget in %s for this period", at, a.Currency)
+			return invalid("%s has no budget in %s", at, a.Currency)
 		}
 		if line == maxParents {
 			return invalid("a budget has more than %d ancestors", maxParents)

@@ -244,7 +244,7 @@ func Run(t *testing.T, c Config) {
 	s := c.Open(t)
 	limit, err := ledger.Minor(1<<40, "USD")
 	require.NoError(t, err)
-	require.NoError(t, s.SetBudget(t.Context(), ledger.Budget{Agent: "a", Currency: "USD", Limit: limit}))
+	require.NoError(t, s.SetBudget(t.Context(), ledger.Budget{Agent: "a", Currency: "USD", Every: ledger.Forever, Limit: limit}))
 	n := &nursery{t: t, c: c, secret: secret, acked: map[string]bool{}, killing: map[*process]bool{}}
 	n.more = sync.NewCond(&n.mu)
 	roles := []string{"writer", "writer", "sequencer"}

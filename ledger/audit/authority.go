@@ -76,7 +76,7 @@ func (p *past) remember(at claim, acts trust.Acts) {
 		case *trust.RevokeSigner:
 			end(p.signers, a.ID)
 		case *trust.SetBudget:
-			k := trust.BudgetKey{Agent: a.Agent, Currency: a.Currency, Period: a.Period}
+			k := trust.BudgetKey{Agent: a.Agent, Currency: a.Currency}
 			p.budgets[k] = append(p.budgets[k], since[*trust.SetBudget]{at, a})
 		case *trust.TrustTool:
 			p.tools[a.ToolID] = append(p.tools[a.ToolID], since[*trust.TrustTool]{at, a})
@@ -222,7 +222,7 @@ func (v *verifier) owned(state trust.State) {
 		check(trust.Trusted(ctx, have, state, id))
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(v.model.Budgets), func(a, b model.BudgetKey) int {
-		return strings.Compare(a.Agent+"\x00"+string(a.Currency)+"\x00"+a.Period, b.Agent+"\x00"+string(b.Currency)+"\x00"+b.Period)
+		return strings.Compare(a.Agent+"\x00"+string(a.Currency), b.Agent+"\x00"+string(b.Currency))
 	}) {
 		check(trust.Limited(ctx, have, state, trust.BudgetKey(k)))
 	}
@@ -234,9 +234,9 @@ func (v *verifier) owned(state trust.State) {
 func (v *verifier) rows(told *past) {
 	for _, x := range v.limits {
 		d := x.data
-		said := held(told.budgets[trust.BudgetKey{Agent: d.Agent, Currency: d.Currency, Period: d.Period}], x.claim)
-		if !slices.ContainsFunc(said, func(b *trust.SetBudget) bool { return b.Limit == d.Limit && b.Parent == d.Parent }) {
-			v.problem(BadAuthority, x.index, "the budget of %s for %q was set to %s, which the admins had not stated then", d.Agent, d.Period, d.Limit)
+		said := held(told.budgets[trust.BudgetKey{Agent: d.Agent, Currency: d.Currency}], x.claim)
+		if !slices.ContainsFunc(said, func(b *trust.SetBudget) bool { return b.Limit == d.Limit && b.Parent == d.Parent && b.Every == d.Every }) {
+			v.problem(BadAuthority, x.index, "the budget of %s was set to %s for each %s, which the admins had not stated then", d.Agent, d.Limit, d.Every)
 		}
 	}
 	for _, x := range v.trusted {
@@ -358,6 +358,7 @@ func (r rows) Signer(_ context.Context, id string) (ledger.Signer, error) { retu
 
 func (r rows) Tool(_ context.Context, id string) (ledger.Tool, error) { return row(r.Tools, id) }
 
-func (r rows) Budget(_ context.Context, agent string, c ledger.Currency, period string) (ledger.Budget, error) {
-	return row(r.Budgets, model.BudgetKey{Agent: agent, Currency: c, Period: period})
+func (r rows) Budget(_ context.Context, agent string, c ledger.Currency) (ledger.Budget, error) {
+	b, err := row(r.Budgets, model.BudgetKey{Agent: agent, Currency: c})
+	return ledger.Budget{Agent: b.Agent, Currency: b.Currency, Parent: b.Parent, Every: b.Every, Limit: b.Limit}, err
 }

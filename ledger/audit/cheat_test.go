@@ -369,9 +369,9 @@ func pruningIsPrecise(t *testing.T, w *world) {
 		require.NoError(t, err)
 		return m
 	}
-	for _, period := range []string{"2026", "2027"} {
-		require.NoError(t, w.store.SetBudget(ctx, ledger.Budget{Agent: "agent-42", Currency: "USD", Period: period, Limit: usd(700)}))
-		_, err := w.store.OpenHold(ctx, ledger.Hold{ID: "in " + period, Agent: "agent-42", Period: period, Amount: usd(100), ExpiresAt: ledger.At(time.Now())})
+	for _, every := range []ledger.Every{ledger.Forever, ledger.Daily} {
+		require.NoError(t, w.store.SetBudget(ctx, ledger.Budget{Agent: "agent-42", Currency: "USD", Every: every, Limit: usd(700)}))
+		_, err := w.store.OpenHold(ctx, ledger.Hold{ID: "each " + string(every), Agent: "agent-42", Amount: usd(100), ExpiresAt: ledger.At(time.Now())})
 		require.NoError(t, err)
 	}
 	ledgertest.Drain(t, w.store, w.key)
@@ -380,11 +380,11 @@ func pruningIsPrecise(t *testing.T, w *world) {
 	require.True(t, r.OK, "%v", r.Problems)
 	of := w.tale(t)
 	for _, x := range of {
-		if x.Kind == ledger.HoldOpened && model.About(x.Entry) == "in 2027" {
+		if x.Kind == ledger.HoldOpened && model.About(x.Entry) == "each day" {
 			changed(t, x, func(h *ledger.Hold) { h.Amount = usd(701) })
 		}
 	}
 	w.tell(t, of)
 	r = w.verify(t, nil)
-	require.Contains(t, r.Problems[0].Message, "hold in 2027 does not fit")
+	require.Contains(t, r.Problems[0].Message, "hold each day does not fit")
 }

@@ -117,7 +117,7 @@ func TestMeanwhile(t *testing.T) {
 		return m
 	}
 	budget := func(t *testing.T, d *deployment, n int64) {
-		require.NoError(t, d.store.SetBudget(t.Context(), ledger.Budget{Agent: "bot", Currency: "USD", Period: "2026", Limit: usd(n)}))
+		require.NoError(t, d.store.SetBudget(t.Context(), ledger.Budget{Agent: "bot", Currency: "USD", Every: ledger.Forever, Limit: usd(n)}))
 	}
 	tool := func(t *testing.T, d *deployment, status string) {
 		require.NoError(t, d.store.RegisterTool(t.Context(), ledger.Tool{ToolID: "bank/pay", Name: "pay", Version: "1", Schema: json.RawMessage(`{}`), Fingerprint: ledger.BodyDigest([]byte("fp")), Status: status}))
@@ -131,17 +131,17 @@ func TestMeanwhile(t *testing.T) {
 	}{
 		"limits that were stated, one after the other": {func(t *testing.T, d *deployment) {
 			for _, n := range []int64{100, 50, 200} {
-				d.state(t, &trust.SetBudget{Agent: "bot", Currency: "USD", Period: "2026", Limit: usd(n)})
+				d.state(t, &trust.SetBudget{Agent: "bot", Currency: "USD", Every: ledger.Forever, Limit: usd(n)})
 			}
 		}, ""},
 		"a limit that was raised for a while": {func(t *testing.T, d *deployment) {
-			d.state(t, &trust.SetBudget{Agent: "bot", Currency: "USD", Period: "2026", Limit: usd(100)})
+			d.state(t, &trust.SetBudget{Agent: "bot", Currency: "USD", Every: ledger.Forever, Limit: usd(100)})
 			budget(t, d, 100_000)
 			budget(t, d, 100)
-		}, "the budget of bot for \"2026\" was set to 1000.00 USD, which the admins had not stated then"},
+		}, "the budget of bot was set to 1000.00 USD for each forever, which the admins had not stated then"},
 		"a limit that will be stated": {func(t *testing.T, d *deployment) {
 			budget(t, d, 100)
-			d.state(t, &trust.SetBudget{Agent: "bot", Currency: "USD", Period: "2026", Limit: usd(100)})
+			d.state(t, &trust.SetBudget{Agent: "bot", Currency: "USD", Every: ledger.Forever, Limit: usd(100)})
 		}, "which the admins had not stated then"},
 		"a tool, as it was stated": {func(t *testing.T, d *deployment) {
 			d.state(t, trusted("allow_auto"))

@@ -37,8 +37,8 @@ func hostile(t *testing.T, open Open) {
 		r.Root = "r9"
 		r.Workflow = bad
 		refused("OpenRun", s.OpenRun(ctx, r))
-		refused("SetBudget", s.SetBudget(ctx, ledger.Budget{Agent: bad, Currency: "USD", Limit: usd(t, 1)}))
-		refused("OpenHold", no(s.OpenHold(ctx, ledger.Hold{ID: bad, Agent: "agent-42", Period: "2026", Amount: usd(t, 1)})))
+		refused("SetBudget", s.SetBudget(ctx, ledger.Budget{Agent: bad, Currency: "USD", Every: ledger.Forever, Limit: usd(t, 1)}))
+		refused("OpenHold", no(s.OpenHold(ctx, ledger.Hold{ID: bad, Agent: "agent-42", Amount: usd(t, 1)})))
 		refused("RecordDecision", s.RecordDecision(ctx, going, ledger.Decision{ID: bad, Record: json.RawMessage(`{}`)}))
 		refused("RecordApproval", s.RecordApproval(ctx, going, ledger.Approval{ID: bad, Barrier: "b", Envelope: json.RawMessage(`{}`)}))
 		refused("Permit", no(s.Permit(ctx, going, ledger.Invocation{ID: bad, ActionDigest: digest("a"), DecisionID: "d-2"}, nil)))
@@ -118,7 +118,7 @@ func ambiguous(t *testing.T, open Open) {
 	going := run()
 	going.Root = "going"
 	require.NoError(t, s.OpenRun(ctx, going))
-	require.NoError(t, s.SetBudget(ctx, ledger.Budget{Agent: "a", Currency: "EUR", Limit: eur(t, 100)}))
+	require.NoError(t, s.SetBudget(ctx, ledger.Budget{Agent: "a", Currency: "EUR", Every: ledger.Forever, Limit: eur(t, 100)}))
 	hold := ledger.Hold{Agent: "a", Amount: eur(t, 1), ExpiresAt: ledger.At(time.Unix(1<<33, 0))}
 	for _, id := range []string{"x", "x/hold.posted", "hold.posted/x", "hold.opened/x", "hold.posted"} {
 		hold.ID = id
@@ -184,7 +184,7 @@ func ambiguous(t *testing.T, open Open) {
 	require.ErrorIs(t, s.StateAuthority(ctx, first[0], ledger.BodyDigest(second)), ledger.ErrConflict)
 
 	// Sums stay within their column, overdrafts too.
-	require.NoError(t, s.SetBudget(ctx, ledger.Budget{Agent: "rich", Currency: "EUR", Limit: eur(t, math.MaxInt64)}))
+	require.NoError(t, s.SetBudget(ctx, ledger.Budget{Agent: "rich", Currency: "EUR", Every: ledger.Forever, Limit: eur(t, math.MaxInt64)}))
 	huge := ledger.Hold{ID: "h1", Agent: "rich", Amount: eur(t, math.MaxInt64), Overdraft: true, ExpiresAt: far}
 	require.NoError(t, no(s.OpenHold(ctx, huge)))
 	huge.ID = "h2"

@@ -188,7 +188,7 @@ func (a action) ask(ctx context.Context, t testing.TB, s ledger.Store, key *ledg
 	case "execute":
 		return no(s.ExecuteTask(ctx, id, doc))
 	case "budget":
-		b := ledger.Budget{Agent: id, Currency: "USD", Limit: usd(t, int64(5*a.B))}
+		b := ledger.Budget{Agent: id, Currency: "USD", Every: ledger.Forever, Limit: usd(t, int64(5*a.B))}
 		if a.A > 0 && a.B > 0 {
 			b.Parent = fmt.Sprintf("x-%d", a.A-1)
 		}

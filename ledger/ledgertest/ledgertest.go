@@ -43,8 +43,8 @@ const (
 	tick    = 10 * time.Millisecond
 )
 
-func budgetKey(agent string) model.BudgetKey {
-	return model.BudgetKey{Agent: agent, Currency: "USD", Period: "2026"}
+func useKey(agent string) model.UseKey {
+	return model.UseKey{BudgetKey: model.BudgetKey{Agent: agent, Currency: "USD"}, Period: string(ledger.Forever)}
 }
 
 // Key makes a log's key.
@@ -122,10 +122,10 @@ func Story(t testing.TB, s ledger.Store, twice bool) {
 		return no(s.PublishPlan(ctx, ledger.Plan{Name: "pay", Version: "1.0", Digest: digest("plan"), SourceDigest: digest("source"), Author: "carol", Agent: "agent-42"}))
 	})
 	do("root budget", func() error {
-		return s.SetBudget(ctx, ledger.Budget{Agent: "org", Currency: "USD", Period: "2026", Limit: usd(t, 1000)})
+		return s.SetBudget(ctx, ledger.Budget{Agent: "org", Currency: "USD", Every: ledger.Forever, Limit: usd(t, 1000)})
 	})
 	do("budget", func() error {
-		return s.SetBudget(ctx, ledger.Budget{Agent: "agent-42", Currency: "USD", Parent: "org", Period: "2026", Limit: usd(t, 500)})
+		return s.SetBudget(ctx, ledger.Budget{Agent: "agent-42", Currency: "USD", Parent: "org", Every: ledger.Forever, Limit: usd(t, 500)})
 	})
 	do("run", func() error { return s.OpenRun(ctx, run()) })
 	do("outcomes", func() error {
@@ -135,7 +135,7 @@ func Story(t testing.TB, s ledger.Store, twice bool) {
 			{Node: "c", Kind: ledger.NodeSkipped},
 		})
 	})
-	hold := ledger.Hold{ID: "inv-1", Agent: "agent-42", Period: "2026", Amount: usd(t, 400), ExpiresAt: ledger.At(time.Unix(1<<33, 0))}
+	hold := ledger.Hold{ID: "inv-1", Agent: "agent-42", Amount: usd(t, 400), ExpiresAt: ledger.At(time.Unix(1<<33, 0))}
 	do("hold", func() error { return no(s.OpenHold(ctx, hold)) })
 	do("running", func() error { return s.RunHold(ctx, "inv-1") })
 	do("task", func() error { return s.DraftTask(ctx, "w", "r1", draft()) })

@@ -152,10 +152,10 @@ func (op worldOp) ask(ctx context.Context, t testing.TB, s ledger.Store, expires
 		if op.agent == 1 {
 			parent = agentNames[0]
 		}
-		err = s.SetBudget(ctx, ledger.Budget{Agent: agentNames[op.agent], Currency: "USD", Parent: parent, Limit: usd(t, op.amount)})
+		err = s.SetBudget(ctx, ledger.Budget{Agent: agentNames[op.agent], Currency: "USD", Every: ledger.Forever, Parent: parent, Limit: usd(t, op.amount)})
 	case "read":
 		var b ledger.Budget
-		b, err = s.Budget(ctx, agentNames[op.agent], "USD", "")
+		b, err = s.Budget(ctx, agentNames[op.agent], "USD")
 		a.limit, a.pending, a.posted = b.Limit.Minor(), b.Pending.Minor(), b.Posted.Minor()
 	}
 	for text, e := range map[string]error{"over budget": ledger.ErrBudget, "not found": ledger.ErrNotFound, "conflict": ledger.ErrConflict, "invalid": ledger.ErrInvalid} {
@@ -290,7 +290,7 @@ func linear(t *testing.T, open Open) {
 func exact(t *testing.T, open Open) {
 	stores := []ledger.Store{open(t), open(t)}
 	ctx := t.Context()
-	require.NoError(t, stores[0].SetBudget(ctx, ledger.Budget{Agent: "a", Currency: "USD", Limit: usd(t, 100)}))
+	require.NoError(t, stores[0].SetBudget(ctx, ledger.Budget{Agent: "a", Currency: "USD", Every: ledger.Forever, Limit: usd(t, 100)}))
 	var granted, refused atomic.Int64
 	var group sync.WaitGroup
 	const workers, each = 16, 10
@@ -312,7 +312,7 @@ func exact(t *testing.T, open Open) {
 	group.Wait()
 	require.Equal(t, int64(100), granted.Load())
 	require.Equal(t, int64(workers*each-100), refused.Load())
-	b, err := stores[1].Budget(ctx, "a", "USD", "")
+	b, err := stores[1].Budget(ctx, "a", "USD")
 	require.NoError(t, err)
 	require.Equal(t, usd(t, 100), b.Pending)
 	Drain(t, stores[0], Key(t))

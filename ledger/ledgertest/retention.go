@@ -61,7 +61,7 @@ func pruning(t *testing.T, open Open) {
 	Same(t, s, m)
 	require.True(t, m.Vague["run:"+ledger.RunChain("w", "r1")])
 	require.Contains(t, m.Runs, other.Chain(), "what is under legal hold is there")
-	require.Equal(t, "3.99", m.Budgets[budgetKey("org")].Posted.Amount(), "another class stays")
+	require.Equal(t, "3.99", m.Uses[useKey("org")].Posted.Amount(), "another class stays")
 
 	require.NoError(t, s.LiftLegalHold(ctx, other.Chain(), "closed"))
 	require.ErrorIs(t, s.LiftLegalHold(ctx, other.Chain(), "closed"), ledger.ErrNotFound)
@@ -78,8 +78,8 @@ func pruning(t *testing.T, open Open) {
 	}
 	// Life goes on over what is gone.
 	require.NoError(t, s.RecordOutcomes(ctx, other.Workflow, other.Root, []ledger.Outcome{{Node: "late", Kind: ledger.NodeSucceeded}}))
-	require.NoError(t, s.SetBudget(ctx, ledger.Budget{Agent: "agent-42", Currency: "USD", Parent: "org", Period: "2026", Limit: usd(t, 600)}))
-	_, err = s.OpenHold(ctx, ledger.Hold{ID: "new", Agent: "agent-42", Period: "2026", Amount: usd(t, 150), ExpiresAt: ledger.At(soon)})
+	require.NoError(t, s.SetBudget(ctx, ledger.Budget{Agent: "agent-42", Currency: "USD", Parent: "org", Every: ledger.Forever, Limit: usd(t, 600)}))
+	_, err = s.OpenHold(ctx, ledger.Hold{ID: "new", Agent: "agent-42", Amount: usd(t, 150), ExpiresAt: ledger.At(soon)})
 	require.NoError(t, err)
 	Drain(t, s, key)
 	m = Replay(t, s)

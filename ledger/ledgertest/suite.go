@@ -20,7 +20,7 @@ func life(t *testing.T, open Open) {
 	m := Replay(t, s)
 	Same(t, s, m)
 	require.Equal(t, ledger.TxPosted, m.Holds["inv-1"].Status)
-	require.Equal(t, "3.99", m.Budgets[budgetKey("org")].Posted.Amount())
+	require.Equal(t, "3.99", m.Uses[useKey("org")].Posted.Amount())
 	require.Equal(t, ledger.Settled, m.Invocations["inv-1"].State)
 	run, err := s.Run(t.Context(), "w", "")
 	require.NoError(t, err)
@@ -63,10 +63,10 @@ func refusals(t *testing.T, open Open) {
 	})
 	fails(ledger.ErrNotFound, func() error { return s.RecordOutcomes(ctx, "nowhere", "r1", nil) })
 	fails(ledger.ErrBudget, func() error {
-		return no(s.OpenHold(ctx, ledger.Hold{ID: "inv-2", Agent: "agent-42", Period: "2026", Amount: usd(t, 200)}))
+		return no(s.OpenHold(ctx, ledger.Hold{ID: "inv-2", Agent: "agent-42", Amount: usd(t, 200)}))
 	})
 	fails(ledger.ErrNotFound, func() error {
-		return no(s.OpenHold(ctx, ledger.Hold{ID: "inv-2", Agent: "agent-42", Period: "2027", Amount: usd(t, 2)}))
+		return no(s.OpenHold(ctx, ledger.Hold{ID: "inv-2", Agent: "nobody", Amount: usd(t, 2)}))
 	})
 	fails(ledger.ErrConflict, func() error { return no(s.VoidHold(ctx, "inv-1")) })
 	fails(ledger.ErrConflict, func() error {
@@ -99,7 +99,7 @@ func refusals(t *testing.T, open Open) {
 	fails(ledger.ErrConflict, func() error { return s.StateAuthority(ctx, json.RawMessage(`{"payload":"2"}`), "") })
 	fails(ledger.ErrInvalid, func() error { return no(s.Prune(ctx, ledger.Permanent, run().OpenedAt.Time(), "")) })
 	fails(ledger.ErrNotFound, func() error { return no(s.GetBlob(ctx, digest("none"))) })
-	over, err := s.OpenHold(ctx, ledger.Hold{ID: "inv-4", Agent: "agent-42", Period: "2026", Amount: usd(t, 2000), Overdraft: true})
+	over, err := s.OpenHold(ctx, ledger.Hold{ID: "inv-4", Agent: "agent-42", Amount: usd(t, 2000), Overdraft: true})
 	require.NoError(t, err)
 	require.True(t, over.Overdraft)
 	n, err := s.ExpireHolds(ctx)

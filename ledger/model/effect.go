@@ -2,14 +2,16 @@ package model
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"chimera.ai/engine/ledger"
 )
 
-// money applies entries about budgets and holds. A hold is charged to the
-// budget of its agent and to all parents of that, in its currency and period.
+// money applies entries about budgets and holds. A hold is charged to the budget of
+// its agent and to all parents of that, in its currency, each in the period in which
+// the hold is opened.
 func (s *State) money(e *ledger.Entry, data Facts) error {
 	switch e.Kind {
 	case ledger.BudgetSet:
@@ -20,30 +22,20 @@ func (s *State) money(e *ledger.Entry, data Facts) error {
 		if b.Limit.Currency() != b.Currency || b.Limit.Minor() < 0 {
 			return impossible("a limit of %s on a budget of %s", b.Limit, b.Currency)
 		}
-		k := BudgetKey{b.Agent, b.Currency, b.Period}
-		now, ok := s.Budgets[k]
-		if !ok {
-			zero, err := ledger.Minor(0, b.Currency)
-			if err != nil {
-				return impossible("%s", err)
-			}
-			now = ledger.Budget{Agent: b.Agent, Currency: b.Currency, Period: b.Period, Pending: zero, Posted: zero}
+		if !b.Every.Valid() {
+			return impossible("a budget for each %.20q", string(b.Every))
 		}
+		k := BudgetKey{b.Agent, b.Currency}
+		was, ok := s.Budgets[k]
 		if k.Currency != ledger.Currency(strings.TrimPrefix(e.Chain, ledger.BudgetChain(""))) {
 			return impossible("a budget of %s in the chain %s", b.Currency, e.Chain)
 		}
-		was := now
-		now.Limit, now.Parent = b.Limit, b.Parent
-		s.Budgets[k] = now
-		if _, err := s.line(b.Agent, b.Currency, b.Period); err != nil {
+		s.Budgets[k] = b
+		if _, err := s.line(b.Agent, b.Currency, e.At); err != nil {
 			if s.Budgets[k] = was; !ok {
 				delete(s.Budgets, k)
 			}
 			return err
-		}
-		if !ok {
-			p := account{b.Agent, b.Currency}
-			s.periods[p] = append(s.periods[p], b.Period)
 		}
 		return nil
 	case ledger.HoldOpened:
@@ -62,6 +54,15 @@ func (s *State) money(e *ledger.Entry, data Facts) error {
 		}
 		if _, ok := s.Holds[h.ID]; ok {
 			return impossible("hold %s is there already", h.ID)
+		}
+		if !s.Vague["chain:"+e.Chain] {
+			line, err := s.line(h.Agent, h.Amount.Currency(), e.At)
+			if err != nil {
+				return err
+			}
+			if !slices.Equal(line, h.Charges) {
+				return impossible("hold %s counts in %v, and its budgets are %v", h.ID, h.Charges, line)
+			}
 		}
 		if err := s.charge(h, h.Amount, ledger.Money{}, !h.Overdraft); err != nil {
 			return err
@@ -125,9 +126,9 @@ const clocks = time.Minute
 // maxParents bounds the ancestors of a budget, as stores do.
 const maxParents = 16
 
-// line returns a budget with its ancestors.
-func (s *State) line(agent string, c ledger.Currency, period string) ([]BudgetKey, error) {
-	var out []BudgetKey
+// line returns a budget with its ancestors, and the period of each at an instant.
+func (s *State) line(agent string, c ledger.Currency, at ledger.Time) ([]ledger.Charge, error) {
+	var out []ledger.Charge
 	seen := map[string]bool{}
 	for agent != "" {
 		if seen[agent] {
@@ -137,12 +138,11 @@ func (s *State) line(agent string, c ledger.Currency, period string) ([]BudgetKe
 			return nil, impossible("more than %d budgets have each other for parents", maxParents)
 		}
 		seen[agent] = true
-		k := BudgetKey{agent, c, period}
-		b, ok := s.Budgets[k]
+		b, ok := s.Budgets[BudgetKey{agent, c}]
 		if !ok {
 			return nil, impossible("%s has no budget in %s", agent, c)
 		}
-		out = append(out, k)
+		out = append(out, ledger.Charge{Agent: agent, Period: b.Every.Period(at)})
 		agent = b.Parent
 	}
 	return out, nil
@@ -154,34 +154,33 @@ func (s *State) charge(h ledger.Hold, pending, posted ledger.Money, within bool)
 	if s.Vague["chain:"+ledger.BudgetChain(h.Amount.Currency())] {
 		return nil // a limit is not known
 	}
-	line, err := s.line(h.Agent, h.Amount.Currency(), h.Period)
-	if err != nil {
-		return err
-	}
-	charged := make([]ledger.Budget, len(line))
-	for i, k := range line {
-		b := s.Budgets[k]
+	charged := make([]Use, len(h.Charges))
+	for i, at := range h.Charges {
+		k := UseKey{BudgetKey{at.Agent, h.Amount.Currency()}, at.Period}
+		u := s.Uses[k]
 		if s.Vague[k.Thing()] {
-			charged[i] = b // nobody knows what is left of it
+			charged[i] = u // nobody knows what is left of it
 			continue
 		}
-		if b.Pending, err = b.Pending.Add(pending); err != nil {
+		var err error
+		if u.Pending, err = u.Pending.Add(pending); err != nil {
 			return impossible("%s", err)
 		}
-		if b.Posted, err = b.Posted.Add(posted); err != nil {
+		if u.Posted, err = u.Posted.Add(posted); err != nil {
 			return impossible("%s", err)
 		}
-		used, err := b.Pending.Add(b.Posted)
+		used, err := u.Pending.Add(u.Posted)
 		if err != nil {
 			return impossible("%s", err)
 		}
-		if c, err := used.Cmp(b.Limit); err != nil || within && c > 0 {
-			return impossible("hold %s does not fit: %s of %s would be used in the budget of %s", h.ID, used, b.Limit, k.Agent)
+		limit := s.Budgets[k.BudgetKey].Limit
+		if c, err := used.Cmp(limit); err != nil || within && c > 0 {
+			return impossible("hold %s does not fit: %s of %s would be used in the budget of %s", h.ID, used, limit, k.Agent)
 		}
-		charged[i] = b
+		charged[i] = u
 	}
-	for i, k := range line {
-		s.Budgets[k] = charged[i]
+	for i, at := range h.Charges {
+		s.Uses[UseKey{BudgetKey{at.Agent, h.Amount.Currency()}, at.Period}] = charged[i]
 	}
 	return nil
 }

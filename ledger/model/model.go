@@ -31,7 +31,8 @@ type State struct {
 	Agents      map[string]ledger.Agent
 	Signers     map[string]ledger.Signer
 	Tools       map[string]ledger.Tool
-	Budgets     map[BudgetKey]ledger.Budget
+	Budgets     map[BudgetKey]ledger.BudgetData
+	Uses        map[UseKey]Use
 	Holds       map[string]ledger.Hold
 	Decisions   map[string]ledger.Decision
 	Approvals   map[string]ledger.Approval
@@ -56,9 +57,6 @@ type State struct {
 	// up.
 	from   map[string]string
 	unused map[string][]string
-	// periods holds the periods for which an agent has budgets in a currency.
-	periods map[account][]string
-
 	// Brief drops the outcomes of runs: Apply checks them, but does not add them to Runs.
 	// A verifier of a long log does not need them.
 	Brief bool
@@ -88,19 +86,21 @@ type grant struct{ workflow, digest string }
 type BudgetKey struct {
 	Agent    string
 	Currency ledger.Currency
-	Period   string
 }
 
-// Thing is the budget's name in [State.Vague]: its limit is known all the same.
-func (k BudgetKey) Thing() string {
+// UseKey names a period of a budget.
+type UseKey struct {
+	BudgetKey
+	Period string
+}
+
+// Thing is the period's name in [State.Vague]: the limit is known all the same.
+func (k UseKey) Thing() string {
 	return "budget:" + k.Agent + "\x00" + string(k.Currency) + "\x00" + k.Period
 }
 
-// account is an agent's money in one currency.
-type account struct {
-	agent    string
-	currency ledger.Currency
-}
+// Use is what is used of a budget in one period.
+type Use struct{ Pending, Posted ledger.Money }
 
 // Run is a run with the outcomes of its nodes, in the order in which they were
 // stated.
@@ -116,10 +116,10 @@ type Run struct {
 func New() *State {
 	return &State{
 		Plans: map[string]ledger.Plan{}, Runs: map[string]*Run{}, Tasks: map[string]task.Task{}, Agents: map[string]ledger.Agent{},
-		Signers: map[string]ledger.Signer{}, Tools: map[string]ledger.Tool{}, Budgets: map[BudgetKey]ledger.Budget{},
+		Signers: map[string]ledger.Signer{}, Tools: map[string]ledger.Tool{}, Budgets: map[BudgetKey]ledger.BudgetData{}, Uses: map[UseKey]Use{},
 		Holds: map[string]ledger.Hold{}, Decisions: map[string]ledger.Decision{}, Approvals: map[string]ledger.Approval{},
 		Invocations: map[string]ledger.Invocation{}, Hypotheses: map[string]ledger.Hypothesis{}, LegalHolds: map[string]bool{}, Vague: map[string]bool{},
-		course: map[string]ledger.Kind{}, from: map[string]string{}, unused: map[string][]string{}, periods: map[account][]string{},
+		course: map[string]ledger.Kind{}, from: map[string]string{}, unused: map[string][]string{},
 		granted: map[grant]string{}, decided: map[string]decided{},
 	}
 }
@@ -129,8 +129,8 @@ func New() *State {
 // vague, and is no longer in the state. Apply believes what later entries say about it,
 // except for what the entries alone show: the order in which a thing begins and ends, and
 // that decisions and permits of a run come before its end. [State.Vague] has the thing
-// under the name that [Thing] returns. For a hold of unknown amount it has the budgets
-// that were charged ([BudgetKey.Thing]), and for approvals that may have been used up,
+// under the name that [Thing] returns. For a hold of unknown amount it has the periods of
+// budgets that were charged ([UseKey.Thing]), and for approvals that may have been used up,
 // each of them ("used:ID").
 func (s *State) Apply(e *ledger.Entry, h ledger.Hash, data json.RawMessage) error {
 	if data == nil {

@@ -155,10 +155,10 @@ func life() []fact {
 		about(ledger.SignerEnrolled, "authority", "s", ledger.Signer{ID: "s", Person: "b", NotBefore: at(0), NotAfter: at(9)}),
 		about(ledger.ToolRegistered, "tools", "u", ledger.Tool{ToolID: "u", Schema: json.RawMessage(`{}`), RegisteredAt: at(0)}),
 		about(ledger.ToolTrusted, "tools", "u/1", ledger.TrustedData{ToolID: "u", Status: "block"}),
-		about(ledger.BudgetSet, budgetChain, "a/p/0", ledger.BudgetData{Agent: "a", Currency: "USD", Period: "p", Limit: cents(10)}),
+		about(ledger.BudgetSet, budgetChain, "a/p/0", ledger.BudgetData{Agent: "a", Currency: "USD", Every: ledger.Forever, Limit: cents(10)}),
 		{kind: ledger.RunOpened, chain: chain, key: "run.opened", data: aRun()},
 		node("x", ledger.NodeSucceeded), node("y", ledger.NodeFailed), node("z", ledger.NodeSkipped),
-		about(ledger.HoldOpened, budgetChain, "i", ledger.Hold{ID: "i", Agent: "a", Period: "p", Amount: cents(10), Status: ledger.TxPending, ExpiresAt: at(9)}),
+		about(ledger.HoldOpened, budgetChain, "i", ledger.Hold{ID: "i", Agent: "a", Charges: forever("a"), Amount: cents(10), Status: ledger.TxPending, ExpiresAt: at(9)}),
 		about(ledger.TaskDrafted, chain, "t", aDraft()),
 		about(ledger.DecisionMade, chain, "d", ledger.Decision{ID: "d", ActionDigest: sum("a"), PolicyDigest: sum("q"), Decision: ledger.Approve, Record: json.RawMessage(`{}`), DecidedAt: at(0)}),
 		about(ledger.ApprovalAccepted, chain, "v", ledger.Approval{ID: "v", Barrier: "i", Signer: "s", Accepted: true, Envelope: json.RawMessage(`{}`), ReceivedAt: at(0)}),
@@ -171,9 +171,9 @@ func life() []fact {
 		attempt(ledger.InvocationCalling, 2, ""), attempt(ledger.InvocationUnknown, 2, ""), attempt(ledger.InvocationSettled, 2, "/resolved"),
 		about(ledger.HoldPosted, budgetChain, "i", ledger.HoldData{ID: "i", Posted: &one}),
 		about(ledger.TaskExecuted, chain, "t", ledger.ExecutedData{TaskID: "t", ExecutedAt: at(6), Result: json.RawMessage(`{}`)}),
-		about(ledger.HoldOpened, budgetChain, "j", ledger.Hold{ID: "j", Agent: "a", Period: "p", Amount: cents(9), Status: ledger.TxPending, ExpiresAt: at(9)}),
+		about(ledger.HoldOpened, budgetChain, "j", ledger.Hold{ID: "j", Agent: "a", Charges: forever("a"), Amount: cents(9), Status: ledger.TxPending, ExpiresAt: at(9)}),
 		about(ledger.HoldVoided, budgetChain, "j", ledger.HoldData{ID: "j"}),
-		about(ledger.HoldOpened, budgetChain, "k", ledger.Hold{ID: "k", Agent: "a", Period: "p", Amount: cents(9), Status: ledger.TxPending, ExpiresAt: at(0)}),
+		about(ledger.HoldOpened, budgetChain, "k", ledger.Hold{ID: "k", Agent: "a", Charges: forever("a"), Amount: cents(9), Status: ledger.TxPending, ExpiresAt: at(0)}),
 		about(ledger.HoldExpired, budgetChain, "k", ledger.HoldData{ID: "k"}),
 		about(ledger.HypothesisStated, "hypotheses/a", "h", ledger.Hypothesis{HypothesisID: "h", AgentID: "a", Inputs: json.RawMessage(`{}`), Prediction: json.RawMessage(`{}`), RiskScore: "0.5", State: ledger.HypothesisOpen, CreatedAt: at(0)}),
 		about(ledger.HypothesisObserved, "hypotheses/a", "h", ledger.ObservedData{HypothesisID: "h", Observed: json.RawMessage(`{}`)}),
@@ -187,6 +187,14 @@ func life() []fact {
 	}
 }
 
+// forever are the charges of a hold whose budgets have one period each.
+func forever(agents ...string) (out []ledger.Charge) {
+	for _, a := range agents {
+		out = append(out, ledger.Charge{Agent: a, Period: string(ledger.Forever)})
+	}
+	return out
+}
+
 // Every kind is in it once at least, and it can have happened.
 func TestLife(t *testing.T) {
 	l := start()
@@ -197,7 +205,7 @@ func TestLife(t *testing.T) {
 	}
 	require.Equal(t, ledger.Kinds(), slices.Sorted(maps.Keys(seen)))
 	require.Equal(t, ledger.Settled, l.Invocations["i"].State)
-	require.Equal(t, cents(1), l.Budgets[model.BudgetKey{Agent: "a", Currency: "USD", Period: "p"}].Posted)
+	require.Equal(t, cents(1), l.Uses[model.UseKey{BudgetKey: model.BudgetKey{Agent: "a", Currency: "USD"}, Period: "forever"}].Posted)
 	require.Equal(t, task.StateExecuted, l.Tasks["t"].Base().State)
 	require.Len(t, l.Runs[chain].Outcomes, 3)
 	brief := start()

@@ -155,20 +155,18 @@ func (s *State) forget(e *ledger.Entry, thing string) {
 	s.Vague[thing] = true
 }
 
-// forgetHold makes the budgets of a hold vague, since its amount may be in their sums. The
-// entry tells whose hold it is.
+// forgetHold makes what is used of the budgets of a hold vague, since its amount may be
+// in the sums. The entry that opens a hold tells whose it is, and when; where its body
+// is gone, later entries of the hold add nothing.
 func (s *State) forgetHold(e *ledger.Entry, id string) {
 	c := ledger.Currency(strings.TrimPrefix(e.Chain, ledger.BudgetChain("")))
-	periods := s.periods[account{e.Agent, c}]
-	if h, ok := s.Holds[id]; ok {
-		periods = []string{h.Period}
-	}
-	for _, p := range periods {
+	charges := s.Holds[id].Charges
+	if e.Kind == ledger.HoldOpened {
 		// A malformed line is reported where it should have become an entry.
-		line, _ := s.line(e.Agent, c, p)
-		for _, k := range line {
-			s.Vague[k.Thing()] = true
-		}
+		charges, _ = s.line(e.Agent, c, e.At)
+	}
+	for _, at := range charges {
+		s.Vague[UseKey{BudgetKey{at.Agent, c}, at.Period}.Thing()] = true
 	}
 	delete(s.Holds, id)
 }

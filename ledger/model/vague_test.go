@@ -2,6 +2,7 @@ package model_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -52,26 +53,26 @@ func TestVagueIsNarrow(t *testing.T) {
 	for _, f := range life() {
 		byKey[f.key] = f
 	}
-	limit := func(agent, period, parent string, n int64) fact {
-		return about(ledger.BudgetSet, budgetChain, agent+"/"+period+"/0", ledger.BudgetData{Agent: agent, Currency: "USD", Parent: parent, Period: period, Limit: cents(n)})
+	limit := func(agent string, every ledger.Every, parent string, n int64) fact {
+		return about(ledger.BudgetSet, budgetChain, fmt.Sprint(agent, n), ledger.BudgetData{Agent: agent, Currency: "USD", Parent: parent, Every: every, Limit: cents(n)})
 	}
-	hold := func(id, agent, period string, n int64) fact {
-		return about(ledger.HoldOpened, budgetChain, id, ledger.Hold{ID: id, Agent: agent, Period: period, Amount: cents(n), Status: ledger.TxPending, ExpiresAt: at(9)})
+	hold := func(id string, n int64, charges ...ledger.Charge) fact {
+		return about(ledger.HoldOpened, budgetChain, id, ledger.Hold{ID: id, Agent: charges[0].Agent, Charges: charges, Amount: cents(n), Status: ledger.TxPending, ExpiresAt: at(9)})
 	}
 	t.Run("budgets", func(t *testing.T) {
 		l := start()
-		for _, f := range []fact{limit("org", "p", "", 100), limit("a", "p", "org", 50), limit("b", "p", "", 50)} {
+		for _, f := range []fact{limit("org", ledger.Forever, "", 100), limit("a", ledger.Forever, "org", 50), limit("b", ledger.Forever, "", 50)} {
 			require.NoError(t, l.say(f))
 		}
-		lost := hold("1", "a", "p", 10)
+		lost := hold("1", 10, forever("a", "org")...)
 		lost.gone = true
 		require.NoError(t, l.say(lost))
-		require.NoError(t, l.say(hold("2", "a", "p", 5000)), "nobody knows what is left")
-		require.ErrorContains(t, l.say(hold("3", "b", "p", 51)), "does not fit", "another budget")
-		require.NoError(t, l.say(limit("a", "q", "", 20)))
-		require.ErrorContains(t, l.say(hold("4", "a", "q", 21)), "does not fit", "a later period")
-		require.NoError(t, l.say(limit("a", "p", "org", 70)))
-		require.Equal(t, cents(70), l.Budgets[model.BudgetKey{Agent: "a", Currency: "USD", Period: "p"}].Limit, "limits are known")
+		require.NoError(t, l.say(hold("2", 5000, forever("a", "org")...)), "nobody knows what is left")
+		require.ErrorContains(t, l.say(hold("3", 51, forever("b")...)), "does not fit", "another budget")
+		require.NoError(t, l.say(limit("a", ledger.Daily, "", 20)))
+		require.ErrorContains(t, l.say(hold("4", 21, ledger.Charge{Agent: "a", Period: ledger.Daily.Period(at(0))})), "does not fit", "a later period")
+		require.NoError(t, l.say(limit("a", ledger.Forever, "org", 70)))
+		require.Equal(t, cents(70), l.Budgets[model.BudgetKey{Agent: "a", Currency: "USD"}].Limit, "limits are known")
 		require.ErrorContains(t, l.say(about(ledger.HoldPosted, budgetChain, "9", ledger.HoldData{ID: "9"})), "is not pending")
 	})
 	t.Run("approvals", func(t *testing.T) {

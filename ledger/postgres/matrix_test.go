@@ -24,7 +24,8 @@ var matrix = map[string][2]string{ // engine, guardian
 	"authority":         {"i", ""},
 	"blobs":             {"i", "i"},
 	"bodies":            {"i", "i"},
-	"budgets":           {"", "i(lim,parent,pending,posted)"},
+	"budget_use":        {"", "i(pending,posted)"},
+	"budgets":           {"", "i(every,lim,parent)"},
 	"causal_hypothesis": {"i(observed,state)", "i(observed,state)"},
 	"decisions":         {"", "i"},
 	"entries":           {"i", "i"},
@@ -187,10 +188,10 @@ func TestMatrix(t *testing.T) {
 	for _, q := range []string{
 		"INSERT INTO decisions (id, chain, doc) VALUES ('x', 'c', '{}')",
 		"INSERT INTO invocations (id, chain, action_digest, decision_id, state, attempt, output_digest) VALUES ('x', 'c', 'a', 'd', 'permitted', 0, '')",
-		"INSERT INTO holds (id, agent, currency, period, amount, status, overdraft, running, expires_at) VALUES ('x', 'a', 'USD', '', 1, 'pending', false, false, 0)",
-		"INSERT INTO budgets (agent, currency, period, parent, lim) VALUES ('x', 'USD', '', '', 1)",
+		"INSERT INTO holds (id, agent, currency, charges, amount, status, overdraft, running, expires_at) VALUES ('x', 'a', 'USD', '[]', 1, 'pending', false, false, 0)",
+		"INSERT INTO budgets (agent, currency, every, parent, lim) VALUES ('x', 'USD', 'day', '', 1)",
 		"INSERT INTO financial_ledger (tx_id, agent_id, tx_type, amount, currency, status, created_at) VALUES ('x', 'a', 'hold', 1, 'USD', 'pending', 0)",
-		"UPDATE approvals SET consumed_by = 'i'", "UPDATE holds SET status = 'voided'", "UPDATE budgets SET lim = 1", "UPDATE financial_ledger SET status = 'posted'",
+		"UPDATE approvals SET consumed_by = 'i'", "UPDATE holds SET status = 'voided'", "UPDATE budgets SET lim = 1", "INSERT INTO budget_use (agent, currency, period, pending, posted) VALUES ('x', 'USD', '', 0, 0)", "UPDATE budget_use SET pending = 1", "UPDATE financial_ledger SET status = 'posted'",
 	} {
 		require.NoError(t, try(roles.Guardian, q), q)
 		for _, role := range []string{roles.Engine, roles.Reader} {

@@ -46,7 +46,7 @@ func TestOutage(t *testing.T) {
 	ctx := t.Context()
 	cents, err := ledger.Minor(1, "USD")
 	require.NoError(t, err)
-	require.NoError(t, s.SetBudget(ctx, ledger.Budget{Agent: "a", Currency: "USD", Limit: cents}))
+	require.NoError(t, s.SetBudget(ctx, ledger.Budget{Agent: "a", Currency: "USD", Every: ledger.Forever, Limit: cents}))
 	hold := ledger.Hold{ID: "h", Agent: "a", Amount: cents, ExpiresAt: ledger.At(time.Unix(1<<33, 0))}
 	draft := ledger.Draft{Chain: "c", Key: "k", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{}`)}
 	unavailable := func(err error) {

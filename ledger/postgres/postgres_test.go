@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/internal/crash"
+	"chimera.ai/engine/internal/mutant"
 	"chimera.ai/engine/internal/pgtest"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/ledgertest"
@@ -66,4 +67,18 @@ func TestAuthorityIsBounded(t *testing.T) {
 	err = s.StateAuthority(t.Context(), json.RawMessage(`{"n":3}`), "d")
 	require.ErrorIs(t, err, ledger.ErrInvalid)
 	require.ErrorContains(t, err, "the chain of statements is full: 2 of 100000")
+}
+
+func TestPeriods(t *testing.T) {
+	o := postgres.Options{URL: pgtest.URL(t), Origin: ledgertest.Origin}
+	_, err := postgres.Migrate(t.Context(), o)
+	require.NoError(t, err)
+	ledgertest.Periods(t, func(t testing.TB) ledger.Store {
+		s, err := postgres.Open(t.Context(), o)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		return s
+	}, func(t testing.TB) ledger.Store {
+		return broken(t, o, &mutant.Mutation{Replace: [][2]string{{"clock_timestamp()", "(clock_timestamp() + interval '40 days')"}}})
+	})
 }

@@ -109,7 +109,7 @@ func TestRoles(t *testing.T) {
 	require.NoError(t, err)
 	run := ledger.Run{Workflow: "w", Root: "r", Origin: "r", PlanDigest: ledger.BodyDigest(nil), InputDigest: ledger.BodyDigest(nil)}
 	decision := ledger.Decision{ID: "d", ActionDigest: ledger.BodyDigest(nil), PolicyDigest: ledger.BodyDigest(nil), Decision: "APPROVE", Record: json.RawMessage(`{}`)}
-	budget := ledger.Budget{Agent: "a", Currency: "USD", Limit: cents}
+	budget := ledger.Budget{Agent: "a", Currency: "USD", Every: ledger.Forever, Limit: cents}
 	hold := ledger.Hold{ID: "i", Agent: "a", Amount: cents, ExpiresAt: far}
 	approval := ledger.Approval{ID: "a", Barrier: "b", Accepted: true, Envelope: json.RawMessage(`{}`)}
 	invocation := ledger.Invocation{ID: "i", ActionDigest: ledger.BodyDigest(nil), DecisionID: "d"}

@@ -15,8 +15,8 @@ import (
 
 // Statements are as SQLite gets them: "?" stands for every argument.
 var mutations = []mutant.Mutation{
-	{Name: "holds pass the limit", Replace: [][2]string{{"lim - posted - pending >= ?", "? IS NOT NULL"}}, Tests: "exact|linear"},
-	{Name: "the parent's limit counts for nothing", Replace: [][2]string{{"AND (? OR lim", "AND (? OR agent = 'parent' OR lim"}}, Tests: "linear"},
+	{Name: "holds pass the limit", Replace: [][2]string{{") - posted - pending >= ?", ") IS NOT NULL AND ? IS NOT NULL"}}, Tests: "exact|linear"},
+	{Name: "the parent's limit counts for nothing", Replace: [][2]string{{"AND (? OR (SELECT lim", "AND (? OR agent = 'parent' OR (SELECT lim"}}, Tests: "linear"},
 	{Name: "what a hold reserves is not freed", Replace: [][2]string{{"SET pending = pending - ?", "SET pending = pending - ? + 1"}}, Tests: "linear"},
 	{Name: "approvals are used twice", Replace: [][2]string{{"AND accepted AND consumed_by IS NULL", "AND accepted"}}, Tests: "permits"},
 	{Name: "a decision permits many", Replace: [][2]string{{"SELECT count(*) FROM invocations WHERE decision_id = ?", "SELECT 0 WHERE ? IS NOT NULL"}}, Tests: "permits"},
@@ -60,14 +60,21 @@ func suite(t testing.TB) ledgertest.Open {
 	}
 	return func(t testing.TB) ledger.Store {
 		if m != nil {
-			db := sql.OpenDB(mutant.Wrap(mutant.Source{To: d, Name: name}, m))
-			db.SetMaxOpenConns(8)
-			t.Cleanup(func() { require.NoError(t, db.Close()) })
-			return sqlite.On(db, o.Origin)
+			return broken(t, o, m)
 		}
 		s, err := sqlite.Open(t.Context(), o)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, s.Close()) })
 		return s
 	}
+}
+
+// broken opens the store as a mutation has it.
+func broken(t testing.TB, o sqlite.Options, m *mutant.Mutation) ledger.Store {
+	d, name, err := sqlite.Source(o)
+	require.NoError(t, err)
+	db := sql.OpenDB(mutant.Wrap(mutant.Source{To: d, Name: name}, m))
+	db.SetMaxOpenConns(8)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return sqlite.On(db, o.Origin)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/internal/crash"
+	"chimera.ai/engine/internal/mutant"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/ledgertest"
 	"chimera.ai/engine/ledger/sqlite"
@@ -32,3 +33,15 @@ func TestCrash(t *testing.T) {
 }
 
 func TestSuite(t *testing.T) { ledgertest.Run(t, suite) }
+
+func TestPeriods(t *testing.T) {
+	o := sqlite.Options{Path: filepath.Join(t.TempDir(), "ledger.db"), Origin: ledgertest.Origin}
+	ledgertest.Periods(t, func(t testing.TB) ledger.Store {
+		s, err := sqlite.Open(t.Context(), o)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		return s
+	}, func(t testing.TB) ledger.Store {
+		return broken(t, o, &mutant.Mutation{Replace: [][2]string{{"unixepoch('subsec')", "unixepoch('subsec', '+40 days')"}}})
+	})
+}

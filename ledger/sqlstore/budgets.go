@@ -3,50 +3,73 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 
 	"chimera.ai/engine/ledger"
 )
 
-const selectBudget = "SELECT agent, currency, period, parent, lim, pending, posted FROM budgets"
+const selectBudget = "SELECT agent, currency, every, parent, lim FROM budgets"
 
 func scanBudget(scan func(...any) error) (b ledger.Budget, err error) {
-	var limit, pending, posted int64
-	if err := scan(&b.Agent, &b.Currency, &b.Period, &b.Parent, &limit, &pending, &posted); err != nil {
+	var limit int64
+	if err := scan(&b.Agent, &b.Currency, &b.Every, &b.Parent, &limit); err != nil {
 		return b, err
 	}
 	b.Limit, err = ledger.Minor(limit, b.Currency)
-	if err != nil {
-		return b, err
-	}
-	if b.Pending, err = ledger.Minor(pending, b.Currency); err != nil {
-		return b, err
-	}
-	b.Posted, err = ledger.Minor(posted, b.Currency)
 	return b, err
+}
+
+// selectUsed selects budgets with what is used of them in the periods $1 (a day), $2
+// (a month) or $3.
+const selectUsed = `SELECT b.agent, b.currency, b.every, b.parent, b.lim, COALESCE(u.pending, 0), COALESCE(u.posted, 0) FROM budgets b
+	LEFT JOIN budget_use u ON u.agent = b.agent AND u.currency = b.currency AND u.period = CASE b.every WHEN 'day' THEN $1 WHEN 'month' THEN $2 ELSE $3 END`
+
+// periods returns the arguments of selectUsed, and a function that scans its rows.
+func (s *Store) periods(ctx context.Context) (args []any, scan func(func(...any) error) (ledger.Budget, error), err error) {
+	var ms int64
+	if err := s.one(ctx, "read the clock", s.d.Now, nil, &ms); err != nil {
+		return nil, nil, err
+	}
+	now := instant(ms)
+	for _, e := range []ledger.Every{ledger.Daily, ledger.Monthly, ledger.Forever} {
+		args = append(args, e.Period(now))
+	}
+	return args, func(row func(...any) error) (ledger.Budget, error) {
+		var pending, posted int64
+		b, err := scanBudget(func(into ...any) error { return row(append(into, &pending, &posted)...) })
+		if err != nil {
+			return b, err
+		}
+		b.Period = b.Every.Period(now)
+		if b.Pending, err = ledger.Minor(pending, b.Currency); err != nil {
+			return b, err
+		}
+		b.Posted, err = ledger.Minor(posted, b.Currency)
+		return b, err
+	}, nil
 }
 
 // maxParents bounds the depth of the hierarchy of budgets.
 const maxParents = 16
 
-// line lists the budgets to which a hold of the agent is charged.
-func (t *tx) line(ctx context.Context, agent string, c ledger.Currency, period string) ([]string, error) {
-	var out []string
+// line lists the budgets to which a hold of the agent is charged now.
+func (t *tx) line(ctx context.Context, agent string, c ledger.Currency) ([]ledger.Charge, error) {
+	var out []ledger.Charge
 	for at := agent; at != ""; {
 		if len(out) == maxParents {
 			return nil, fmt.Errorf("%w: more than %d budgets have each other for parents", ledger.ErrConflict, maxParents)
 		}
-		var parent string
-		err := t.row(ctx, "SELECT parent FROM budgets WHERE agent = $1 AND currency = $2 AND period = $3", at, string(c), period).Scan(&parent)
+		b, err := scanBudget(t.row(ctx, selectBudget+" WHERE agent = $1 AND currency = $2", at, string(c)).Scan)
 		if errors.Is(err, sql.ErrNoRows) {
-			return nil, fmt.Errorf("%s has no budget in %s for the period %q: %w", at, c, period, ledger.ErrNotFound)
+			return nil, fmt.Errorf("%s has no budget in %s: %w", at, c, ledger.ErrNotFound)
 		}
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, at)
-		at = parent
+		out = append(out, ledger.Charge{Agent: at, Period: b.Every.Period(t.now)})
+		at = b.Parent
 	}
 	return out, nil
 }
@@ -57,60 +80,73 @@ func (s *Store) SetBudget(ctx context.Context, b ledger.Budget) error {
 		if b.Limit.Currency() != b.Currency || b.Limit.Minor() < 0 {
 			return fmt.Errorf("%w: %w: a limit of %s on a budget of %s", ledger.ErrInvalid, ledger.ErrAmount, b.Limit, b.Currency)
 		}
+		if !b.Every.Valid() {
+			return fmt.Errorf("%w: a budget for each %.20q", ledger.ErrInvalid, string(b.Every))
+		}
 		chain := ledger.BudgetChain(b.Currency)
 		if err := t.lock(ctx, chain); err != nil {
 			return err
 		}
-		have, err := scanBudget(t.row(ctx, selectBudget+" WHERE agent = $1 AND currency = $2 AND period = $3", b.Agent, string(b.Currency), b.Period).Scan)
+		have, err := scanBudget(t.row(ctx, selectBudget+" WHERE agent = $1 AND currency = $2", b.Agent, string(b.Currency)).Scan)
 		switch {
-		case err == nil && have.Parent != b.Parent && !have.Pending.IsZero():
-			return fmt.Errorf("%w: %s of it are held; its parent changes when nothing is", ledger.ErrConflict, have.Pending)
-		case err == nil && have.Parent == b.Parent && have.Limit == b.Limit:
+		case err == nil && have.Parent == b.Parent && have.Limit == b.Limit && have.Every == b.Every:
 			return nil
 		case err != nil && !errors.Is(err, sql.ErrNoRows):
 			return err
 		}
-		if _, err := t.exec(ctx, `INSERT INTO budgets (agent, currency, period, parent, lim) VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT (agent, currency, period) DO UPDATE SET parent = excluded.parent, lim = excluded.lim`,
-			b.Agent, string(b.Currency), b.Period, b.Parent, b.Limit.Minor()); err != nil {
+		if _, err := t.exec(ctx, `INSERT INTO budgets (agent, currency, every, parent, lim) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (agent, currency) DO UPDATE SET every = excluded.every, parent = excluded.parent, lim = excluded.lim`,
+			b.Agent, string(b.Currency), string(b.Every), b.Parent, b.Limit.Minor()); err != nil {
 			return err
 		}
-		if _, err := t.line(ctx, b.Agent, b.Currency, b.Period); err != nil {
+		if _, err := t.line(ctx, b.Agent, b.Currency); err != nil {
 			return err
 		}
 		n, err := t.next(ctx, chain)
 		if err != nil {
 			return err
 		}
-		_, err = t.state(ctx, ledger.Draft{Chain: chain, Key: key(ledger.BudgetSet, fmt.Sprintf("%s/%s/%d", b.Agent, b.Period, n)), Kind: ledger.BudgetSet, Agent: b.Agent},
-			ledger.BudgetData{Agent: b.Agent, Currency: b.Currency, Parent: b.Parent, Period: b.Period, Limit: b.Limit})
+		_, err = t.state(ctx, ledger.Draft{Chain: chain, Key: key(ledger.BudgetSet, fmt.Sprintf("%s/%d", b.Agent, n)), Kind: ledger.BudgetSet, Agent: b.Agent},
+			ledger.BudgetData{Agent: b.Agent, Currency: b.Currency, Parent: b.Parent, Every: b.Every, Limit: b.Limit})
 		return err
 	})
 }
 
 // Budget implements [ledger.Budgets].
-func (s *Store) Budget(ctx context.Context, agent string, c ledger.Currency, period string) (ledger.Budget, error) {
-	return scanBudget(func(into ...any) error {
+func (s *Store) Budget(ctx context.Context, agent string, c ledger.Currency) (ledger.Budget, error) {
+	args, scan, err := s.periods(ctx)
+	if err != nil {
+		return ledger.Budget{}, err
+	}
+	return scan(func(into ...any) error {
 		return s.one(ctx, fmt.Sprintf("find the budget of %.120q in %.10q", agent, string(c)),
-			selectBudget+" WHERE agent = $1 AND currency = $2 AND period = $3", []any{agent, string(c), period}, into...)
+			selectUsed+" WHERE b.agent = $4 AND b.currency = $5", append(args, agent, string(c)), into...)
 	})
 }
 
 // ListBudgets implements [ledger.Budgets].
 func (s *Store) ListBudgets(ctx context.Context, page ledger.Page) ([]ledger.Budget, error) {
+	args, scan, err := s.periods(ctx)
+	if err != nil {
+		return nil, err
+	}
 	limit, offset := limits(page)
-	return list(ctx, s, "list budgets", selectBudget+" ORDER BY agent, currency, period LIMIT $1 OFFSET $2", []any{limit, offset},
-		func(rows *sql.Rows) (ledger.Budget, error) { return scanBudget(rows.Scan) })
+	return list(ctx, s, "list budgets", selectUsed+" ORDER BY b.agent, b.currency LIMIT $4 OFFSET $5", append(args, limit, offset),
+		func(rows *sql.Rows) (ledger.Budget, error) { return scan(rows.Scan) })
 }
 
-const selectHold = "SELECT id, agent, currency, period, amount, status, overdraft, running, posted, expires_at FROM holds"
+const selectHold = "SELECT id, agent, currency, charges, amount, status, overdraft, running, posted, expires_at FROM holds"
 
 func scanHold(scan func(...any) error) (h ledger.Hold, err error) {
 	var currency ledger.Currency
 	var amount, expires int64
 	var posted sql.NullInt64
-	if err := scan(&h.ID, &h.Agent, &currency, &h.Period, &amount, &h.Status, &h.Overdraft, &h.Running, &posted, &expires); err != nil {
+	var charges string
+	if err := scan(&h.ID, &h.Agent, &currency, &charges, &amount, &h.Status, &h.Overdraft, &h.Running, &posted, &expires); err != nil {
 		return h, err
+	}
+	if err := json.Unmarshal([]byte(charges), &h.Charges); err != nil {
+		return h, fmt.Errorf("read the charges of hold %s: %w", h.ID, err)
 	}
 	if h.Amount, err = ledger.Minor(amount, currency); err != nil {
 		return h, err
@@ -140,36 +176,46 @@ func (s *Store) OpenHold(ctx context.Context, h ledger.Hold) (out ledger.Hold, e
 		out, err = scanHold(t.row(ctx, selectHold+" WHERE id = $1", h.ID).Scan)
 		switch {
 		case err == nil:
-			if out.Agent != h.Agent || out.Amount != h.Amount || out.Period != h.Period || out.Overdraft != h.Overdraft {
+			if out.Agent != h.Agent || out.Amount != h.Amount || out.Overdraft != h.Overdraft {
 				return fmt.Errorf("%w: there is another hold of that id", ledger.ErrConflict)
 			}
 			return nil
 		case !errors.Is(err, sql.ErrNoRows):
 			return err
 		}
-		line, err := t.line(ctx, h.Agent, c, h.Period)
+		line, err := t.line(ctx, h.Agent, c)
 		if err != nil {
 			return err
 		}
-		for _, agent := range line {
+		for _, at := range line {
+			if _, err := t.exec(ctx, `INSERT INTO budget_use (agent, currency, period, pending, posted) VALUES ($1, $2, $3, 0, 0)
+				ON CONFLICT (agent, currency, period) DO NOTHING`, at.Agent, string(c), at.Period); err != nil {
+				return err
+			}
 			// One statement checks and takes: what fits is held. The last condition keeps an
 			// overdraft within the range of the column.
-			n, err := t.exec(ctx, `UPDATE budgets SET pending = pending + $4 WHERE agent = $1 AND currency = $2 AND period = $3
-				AND ($5 OR lim - posted - pending >= $4) AND 9223372036854775807 - $4 - pending >= posted`,
-				agent, string(c), h.Period, h.Amount.Minor(), h.Overdraft)
+			n, err := t.exec(ctx, `UPDATE budget_use SET pending = pending + $4 WHERE agent = $1 AND currency = $2 AND period = $3
+				AND ($5 OR (SELECT lim FROM budgets WHERE agent = $1 AND currency = $2) - posted - pending >= $4)
+				AND 9223372036854775807 - $4 - pending >= posted`,
+				at.Agent, string(c), at.Period, h.Amount.Minor(), h.Overdraft)
 			if err != nil {
 				return err
 			}
 			if n == 0 {
-				return fmt.Errorf("%w: %s does not fit in the budget of %s", ledger.ErrBudget, h.Amount, agent)
+				return fmt.Errorf("%w: %s does not fit in the budget of %s", ledger.ErrBudget, h.Amount, at.Agent)
 			}
 		}
+		charges, err := text(line)
+		if err != nil {
+			return err
+		}
 		out = h
+		out.Charges = line
 		out.Status, out.Running, out.Posted = ledger.TxPending, false, nil
 		out.ExpiresAt = ledger.At(h.ExpiresAt.Time())
-		if _, err := t.exec(ctx, `INSERT INTO holds (id, agent, currency, period, amount, status, overdraft, running, expires_at)
+		if _, err := t.exec(ctx, `INSERT INTO holds (id, agent, currency, charges, amount, status, overdraft, running, expires_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-			out.ID, out.Agent, string(c), out.Period, out.Amount.Minor(), string(out.Status), out.Overdraft, false, millis(out.ExpiresAt)); err != nil {
+			out.ID, out.Agent, string(c), charges, out.Amount.Minor(), string(out.Status), out.Overdraft, false, millis(out.ExpiresAt)); err != nil {
 			return err
 		}
 		kind := ledger.TxHold
@@ -231,13 +277,9 @@ func (t *tx) move(ctx context.Context, h ledger.Hold, to ledger.TxStatus, kind l
 	}
 	currency := h.Amount.Currency()
 	if to != ledger.TxPending {
-		line, err := t.line(ctx, h.Agent, currency, h.Period)
-		if err != nil {
-			return h, err
-		}
-		for _, agent := range line {
-			if _, err := t.exec(ctx, "UPDATE budgets SET pending = pending - $4, posted = posted + $5 WHERE agent = $1 AND currency = $2 AND period = $3",
-				agent, string(currency), h.Period, h.Amount.Minor(), posted); err != nil {
+		for _, at := range h.Charges {
+			if _, err := t.exec(ctx, "UPDATE budget_use SET pending = pending - $4, posted = posted + $5 WHERE agent = $1 AND currency = $2 AND period = $3",
+				at.Agent, string(currency), at.Period, h.Amount.Minor(), posted); err != nil {
 				return h, err
 			}
 		}

@@ -173,18 +173,25 @@ CREATE TABLE signers (
 CREATE TABLE budgets (
 	agent    TEXT NOT NULL,
 	currency TEXT NOT NULL,
-	period   TEXT NOT NULL,
+	every    TEXT NOT NULL,
 	parent   TEXT NOT NULL,
 	lim      BIGINT NOT NULL, -- minor units, as pending and posted
-	pending  BIGINT NOT NULL DEFAULT 0,
-	posted   BIGINT NOT NULL DEFAULT 0,
+	PRIMARY KEY (agent, currency)
+);
+-- What is used of a budget in a period.
+CREATE TABLE budget_use (
+	agent    TEXT NOT NULL,
+	currency TEXT NOT NULL,
+	period   TEXT NOT NULL,
+	pending  BIGINT NOT NULL,
+	posted   BIGINT NOT NULL,
 	PRIMARY KEY (agent, currency, period)
 );
 CREATE TABLE holds (
 	id         TEXT PRIMARY KEY,
 	agent      TEXT NOT NULL,
 	currency   TEXT NOT NULL,
-	period     TEXT NOT NULL,
+	charges    TEXT NOT NULL, -- JSON
 	amount     BIGINT NOT NULL,
 	status     TEXT NOT NULL,
 	overdraft  BOOLEAN NOT NULL,

@@ -168,18 +168,25 @@ CREATE TABLE signers (
 CREATE TABLE budgets (
 	agent    TEXT NOT NULL,
 	currency TEXT NOT NULL,
-	period   TEXT NOT NULL,
+	every    TEXT NOT NULL,
 	parent   TEXT NOT NULL,
 	lim      INTEGER NOT NULL, -- minor units, as pending and posted
-	pending  INTEGER NOT NULL DEFAULT 0,
-	posted   INTEGER NOT NULL DEFAULT 0,
+	PRIMARY KEY (agent, currency)
+) STRICT;
+-- What is used of a budget in a period.
+CREATE TABLE budget_use (
+	agent    TEXT NOT NULL,
+	currency TEXT NOT NULL,
+	period   TEXT NOT NULL,
+	pending  INTEGER NOT NULL,
+	posted   INTEGER NOT NULL,
 	PRIMARY KEY (agent, currency, period)
 ) STRICT;
 CREATE TABLE holds (
 	id         TEXT PRIMARY KEY,
 	agent      TEXT NOT NULL,
 	currency   TEXT NOT NULL,
-	period     TEXT NOT NULL,
+	charges    TEXT NOT NULL, -- JSON
 	amount     INTEGER NOT NULL,
 	status     TEXT NOT NULL,
 	overdraft  INTEGER NOT NULL,
