@@ -76,7 +76,7 @@ trust: {bootstrap: bootstrap.json}
 	draft := func(by string) string {
 		limit++
 		acts := fmt.Sprintf(`[{"act": "agent.add", "data": {"agent_id": "%s-%d", "owner": "Ada", "keys": []}},
-			{"act": "budget.set", "data": {"agent": "bot", "currency": "USD", "period": "2026", "limit": {"amount": "%d.00", "currency": "USD"}}}]`, by, limit, limit)
+			{"act": "budget.set", "data": {"agent": "bot", "currency": "USD", "every": "forever", "limit": {"amount": "%d.00", "currency": "USD"}}}]`, by, limit, limit)
 		name := fmt.Sprint(by, limit)
 		d.write(t, name+".json", acts)
 		d.must(t, append([]string{"trust", "draft", name + ".json", "--out", name}, both...)...)
