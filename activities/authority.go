@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/trust"
@@ -32,7 +33,7 @@ func distrust(err error) error {
 func (e *Engine) authored(ctx context.Context, ref string, p ledger.Plan) error {
 	if e.Authority == nil {
 		if ref != p.Name+"@"+p.Version && ref != p.Digest {
-			return contract.Errorf(contract.Blocked, "the store gives the plan %s@%s for %s", clip(p.Name, 100), clip(p.Version, 100), clip(ref, 200))
+			return contract.Errorf(contract.Blocked, "the store gives the plan %s@%s for %s", excerpt.Bytes(p.Name, 100), excerpt.Bytes(p.Version, 100), excerpt.Bytes(ref, 200))
 		}
 		return nil
 	}
@@ -78,7 +79,7 @@ func harmless(p *plan.Plan, granted bool) error {
 	}
 	for i := range p.Nodes {
 		if n := &p.Nodes[i]; n.Kind == plan.KindCall && n.Effect != plan.Pure {
-			return contract.Errorf(contract.Blocked, "the node %s has the effect class %s: a run without a start grant may hold pure nodes only", clip(n.ID, 100), n.Effect)
+			return contract.Errorf(contract.Blocked, "the node %s has the effect class %s: a run without a start grant may hold pure nodes only", excerpt.Bytes(n.ID, 100), n.Effect)
 		}
 	}
 	return nil

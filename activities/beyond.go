@@ -3,6 +3,7 @@ package activities
 import (
 	"fmt"
 
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/plan"
 )
 
@@ -30,7 +31,7 @@ func beyond(p *plan.Plan) string {
 			what = "a part in another node's effect"
 		}
 		if what != "" {
-			return fmt.Sprintf("%s (node %s)", what, clip(n.ID, 100))
+			return fmt.Sprintf("%s (node %s)", what, excerpt.Bytes(n.ID, 100))
 		}
 	}
 	for i := range p.Edges {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/plan"
 )
 
@@ -22,7 +23,7 @@ func (e *Engine) Child(ctx context.Context, request contract.ChildRequest) (cont
 	var err error
 	result.Running, result.Report, err = e.Children.Child(ctx, request.Child, request.Ended)
 	if err != nil {
-		err = contract.Errorf(contract.Transport, "ask Temporal about %s: %w", clip(request.Child.Workflow, 200), err)
+		err = contract.Errorf(contract.Transport, "ask Temporal about %s: %w", excerpt.Bytes(request.Child.Workflow, 200), err)
 	}
 	return result, asked{request: request.Request, retry: asking}.failed(ctx, err)
 }

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
 )
@@ -63,7 +63,7 @@ func (a asked) failed(ctx context.Context, err error) error {
 	}
 	attempts := a.attempts(ctx)
 	if errors.Is(err, errWrongQueue) {
-		return temporal.NewApplicationErrorWithOptions(clip(err.Error(), contract.MaxMessage), contract.WrongQueue, temporal.ApplicationErrorOptions{
+		return temporal.NewApplicationErrorWithOptions(excerpt.Bytes(err.Error(), contract.MaxMessage), contract.WrongQueue, temporal.ApplicationErrorOptions{
 			NonRetryable: true,
 			Category:     temporal.ApplicationErrorCategoryBenign, // no cause for alarm in the log
 			Details:      []any{contract.ErrorDetails{Attempts: attempts, Request: a.request}},
@@ -97,7 +97,7 @@ func (a asked) failed(ctx context.Context, err error) error {
 	if a.patient {
 		again = kind == contract.StoreUnavailable
 	}
-	return temporal.NewApplicationErrorWithOptions(clip(e.Message, contract.MaxMessage), string(kind), temporal.ApplicationErrorOptions{
+	return temporal.NewApplicationErrorWithOptions(excerpt.Bytes(e.Message, contract.MaxMessage), string(kind), temporal.ApplicationErrorOptions{
 		NonRetryable:   !again,
 		Details:        []any{details},
 		NextRetryDelay: retryAfter(e.RetryAfterMS),
@@ -155,20 +155,6 @@ func bounded(details json.RawMessage) json.RawMessage {
 		}
 	}
 	return json.RawMessage(`{"dropped":"the details are too large, or are not JSON"}`)
-}
-
-// clip returns at most n bytes of s, with a mark if some are missing, as valid
-// UTF-8: Temporal's protocol refuses any other text, and the failure would never
-// arrive.
-func clip(s string, n int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && s[n]&0xC0 == 0x80 {
-		n--
-	}
-	return s[:n] + "…"
 }
 
 // recovered runs f and turns a panic into an error, so that a worker survives the

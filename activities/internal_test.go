@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/plan"
 )
 
@@ -67,7 +68,7 @@ func FuzzClip(f *testing.F) {
 		if n < 0 || n > 1<<20 {
 			return
 		}
-		got := clip(s, n)
+		got := excerpt.Bytes(s, n)
 		require.True(t, utf8.ValidString(got))
 		require.LessOrEqual(t, len(got), n+len("…"))
 		if whole := strings.ToValidUTF8(s, "\uFFFD"); len(whole) <= n {

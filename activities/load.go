@@ -17,6 +17,7 @@ import (
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
 )
@@ -132,7 +133,7 @@ func (e *Engine) find(ctx context.Context, bench *Workbench, start *contract.Sta
 	published, err := e.Ledger.Plan(ctx, start.Plan)
 	if err != nil {
 		if errors.Is(err, ledger.ErrNotFound) {
-			err = contract.Errorf(contract.Contract, "no plan is published as %s", clip(start.Plan, 200))
+			err = contract.Errorf(contract.Contract, "no plan is published as %s", excerpt.Bytes(start.Plan, 200))
 		}
 		return nil, "", fail(ctx, loading, refusal(err))
 	}
@@ -154,7 +155,7 @@ func (e *Engine) find(ctx context.Context, bench *Workbench, start *contract.Sta
 	}
 	if compiled.Name != published.Name || compiled.Version != published.Version {
 		return nil, "", fail(ctx, nil, contract.Errorf(contract.Blocked, "what is published as %s@%s is the source of %s@%s",
-			clip(published.Name, 100), clip(published.Version, 100), compiled.Name, compiled.Version))
+			excerpt.Bytes(published.Name, 100), excerpt.Bytes(published.Version, 100), compiled.Name, compiled.Version))
 	}
 	return compiled, digest, nil
 }
@@ -196,7 +197,7 @@ func (e *Engine) plan(ctx context.Context, bench *Workbench, published, source s
 // unavailable is the failure of a start while the store is unavailable: Temporal
 // retries it, outside any contract.
 func unavailable(err error) error {
-	return temporal.NewApplicationErrorWithOptions(clip(err.Error(), contract.MaxMessage), string(contract.StoreUnavailable),
+	return temporal.NewApplicationErrorWithOptions(excerpt.Bytes(err.Error(), contract.MaxMessage), string(contract.StoreUnavailable),
 		temporal.ApplicationErrorOptions{})
 }
 
@@ -261,7 +262,7 @@ func decodeStart(raw json.RawMessage) (contract.Start, error) {
 		target, ok := fields[name]
 		switch {
 		case !ok:
-			return start, fmt.Errorf("unknown field %q", clip(name, 100))
+			return start, fmt.Errorf("unknown field %q", excerpt.Bytes(name, 100))
 		case seen[name]:
 			return start, fmt.Errorf("the field %q is there twice", name)
 		}
@@ -312,8 +313,8 @@ func refused(ctx context.Context, published string, ds diag.Diagnostics) error {
 			ds = ds[:len(ds)/2]
 		} else {
 			d := ds[0]
-			ds = diag.Diagnostics{{Code: d.Code, Severity: d.Severity, Summary: clip(d.Summary, contract.MaxMessage), Subject: d.Subject}}
-			ds[0].Subject.File = clip(d.Subject.File, contract.MaxMessage)
+			ds = diag.Diagnostics{{Code: d.Code, Severity: d.Severity, Summary: excerpt.Bytes(d.Summary, contract.MaxMessage), Subject: d.Subject}}
+			ds[0].Subject.File = excerpt.Bytes(d.Subject.File, contract.MaxMessage)
 		}
 		list, err = json.Marshal(ds)
 	}
@@ -322,10 +323,10 @@ func refused(ctx context.Context, published string, ds diag.Diagnostics) error {
 	}
 	what := "the plan does not compile"
 	if published != "" {
-		what = clip(published, 200) + " compiled when it was published: the catalog or the policy of this worker differs from what it was published with, and the plan does not compile any more"
+		what = excerpt.Bytes(published, 200) + " compiled when it was published: the catalog or the policy of this worker differs from what it was published with, and the plan does not compile any more"
 	}
 	message := fmt.Sprintf("%s (%d errors):%s", what, n, text.String())
-	return temporal.NewApplicationErrorWithOptions(clip(message, contract.MaxMessage), string(contract.Contract), temporal.ApplicationErrorOptions{
+	return temporal.NewApplicationErrorWithOptions(excerpt.Bytes(message, contract.MaxMessage), string(contract.Contract), temporal.ApplicationErrorOptions{
 		NonRetryable: true,
 		Details:      []any{contract.ErrorDetails{Attempts: int(activity.GetInfo(ctx).Attempt), Diagnostics: list}},
 	})

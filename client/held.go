@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/excerpt"
 )
 
 const (
@@ -159,10 +160,10 @@ func pauser(info *workflow.PendingActivityInfo_PauseInfo) string {
 	}
 	text := ""
 	if by != "" {
-		text += " by " + clip(by, maxCause)
+		text += " by " + excerpt.Runes(by, maxCause)
 	}
 	if why != "" {
-		text += " (" + clip(why, maxCause) + ")"
+		text += " (" + excerpt.Runes(why, maxCause) + ")"
 	}
 	return text
 }

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
@@ -18,6 +17,7 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/excerpt"
 )
 
 const (
@@ -353,7 +353,7 @@ func told(f *failurepb.Failure, codec converter.PayloadCodec) string {
 	if typ := f.GetApplicationFailureInfo().GetType(); typ != "" {
 		text = typ + ": " + text
 	}
-	return clip(text, maxCause)
+	return excerpt.Runes(text, maxCause)
 }
 
 // unsealed returns the message in the sealed attributes of a failure.
@@ -370,12 +370,4 @@ func unsealed(sealed *commonpb.Payload, codec converter.PayloadCodec) (message s
 	}
 	err = json.Unmarshal(opened[0].GetData(), &said)
 	return said.Message, err == nil
-}
-
-// clip truncates a text to a number of characters.
-func clip(s string, width int) string {
-	if utf8.RuneCountInString(s) <= width {
-		return s
-	}
-	return string([]rune(s)[:width-1]) + "…"
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"chimera.ai/engine/internal/excerpt"
 )
 
 // lineWidth is the number of bytes of a source line that are shown: enough for
@@ -204,21 +206,10 @@ func show(file *source, p Pos, spans []span) line {
 		if starts[k] == 0 {
 			starts[k] = len(out.marks) // it begins where the line ends, or was cut
 		}
-		out.labels = append(out.labels, label{max(starts[k]-1, 0), s.mark, clip(escape(s.label), maxLabel)})
+		out.labels = append(out.labels, label{max(starts[k]-1, 0), s.mark, excerpt.Runes(escape(s.label), maxLabel+1)})
 	}
 	slices.SortStableFunc(out.labels, func(a, b label) int { return a.cell - b.cell })
 	return out
-}
-
-// clip bounds a text by characters.
-func clip(s string, most int) string {
-	n := 0
-	for i := range s {
-		if n++; n > most {
-			return s[:i] + "…"
-		}
-	}
-	return s
 }
 
 // markAt gives the mark under the character at byte at. The first span wins.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"chimera.ai/engine/internal/excerpt"
 )
 
 // textWidth is the number of terminal cells after which details are wrapped,
@@ -117,10 +119,10 @@ func (t *text) finding(d Diagnostic, sources map[string]*source) {
 		t.note(gutter, "edge: ", verbatim(d.Edge))
 	}
 	if d.Before == "" {
-		t.note(gutter, "counterexample: ", verbatim(clip(d.Witness, maxWitness)))
+		t.note(gutter, "counterexample: ", verbatim(excerpt.Runes(d.Witness, maxWitness+1)))
 	} else {
-		t.note(gutter, "counterexample: ", verbatim(clip(d.Before, maxWitness)))
-		t.note(gutter, "which becomes:  ", verbatim(clip(d.Witness, maxWitness)))
+		t.note(gutter, "counterexample: ", verbatim(excerpt.Runes(d.Before, maxWitness+1)))
+		t.note(gutter, "which becomes:  ", verbatim(excerpt.Runes(d.Witness, maxWitness+1)))
 	}
 	t.note(gutter, "suggestion: ", verbatim(d.Suggestion))
 }

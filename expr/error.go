@@ -3,7 +3,8 @@ package expr
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
+
+	"chimera.ai/engine/internal/excerpt"
 )
 
 // Error is an error in an expression, or in its evaluation.
@@ -47,26 +48,14 @@ func (e TemplateError) Error() string {
 			if i > 0 {
 				sb.WriteByte('.')
 			}
-			sb.WriteString(clip(p, 60))
+			sb.WriteString(excerpt.Clip(p, 60))
 		}
 	}
-	return clip(sb.String(), 200) + ": " + e.Message
-}
-
-// clip cuts s to about n bytes at a rune boundary, and puts it on one line.
-func clip(s string, n int) string {
-	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\n", " "), "\uFFFD")
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
+	return excerpt.Clip(sb.String(), 200) + ": " + e.Message
 }
 
 func errorf(offset int, format string, args ...any) *Error {
-	return &Error{Offset: offset, Message: clip(fmt.Sprintf(format, args...), maxMessage)}
+	return &Error{Offset: offset, Message: excerpt.Clip(fmt.Sprintf(format, args...), maxMessage)}
 }
 
 const maxMessage = 320

@@ -11,6 +11,7 @@ import (
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
 
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/schemas"
 )
 
@@ -205,7 +206,7 @@ func (j *judge) selectKey(of known, key string, offset int) known {
 		return broken()
 	}
 	if of.form != formJSON {
-		j.report(Problem{Kind: Wrong, Offset: offset, Message: j.describe(of) + " has no key " + strconv.Quote(clip(key, 60))})
+		j.report(Problem{Kind: Wrong, Offset: offset, Message: j.describe(of) + " has no key " + strconv.Quote(excerpt.Clip(key, 60))})
 		return broken()
 	}
 	if !j.holdsKey(of.schema, key) {
@@ -280,25 +281,25 @@ func (j *judge) missing(of known, key string, offset int) bool {
 	switch {
 	case have&isMap == 0:
 		p.Kind, goOn, p.Hint = Wrong, false, ""
-		p.Message = text + " is " + orKinds(have) + " and has no key " + strconv.Quote(clip(key, 60))
+		p.Message = text + " is " + orKinds(have) + " and has no key " + strconv.Quote(excerpt.Clip(key, 60))
 	case j.never(both(of.schema, withKey(key))):
 		p.Kind, goOn, p.Hint = Wrong, false, ""
-		p.Message = text + " never has a key " + strconv.Quote(clip(key, 60))
+		p.Message = text + " never has a key " + strconv.Quote(excerpt.Clip(key, 60))
 		if near := nearest(key, keysOf(of.schema)); near != "" {
 			p.Hint = "did you mean " + near + "?"
 		}
 	case have != isMap:
-		p.Message = text + " may be " + orKinds(have&^isMap) + ", which has no key " + strconv.Quote(clip(key, 60))
+		p.Message = text + " may be " + orKinds(have&^isMap) + ", which has no key " + strconv.Quote(excerpt.Clip(key, 60))
 		if have&isList != 0 && of.at != nil {
 			p.Hint = "type(" + text + ") == map && " + p.Hint
 		}
 	default:
-		p.Message = field + " may be missing: " + strconv.Quote(clip(key, 60)) + " is not in `required`"
+		p.Message = field + " may be missing: " + strconv.Quote(excerpt.Clip(key, 60)) + " is not in `required`"
 		if of.at == nil {
-			p.Message = strconv.Quote(clip(key, 60)) + " may be missing"
+			p.Message = strconv.Quote(excerpt.Clip(key, 60)) + " may be missing"
 		}
 		if keys := keysOf(of.schema); !slices.Contains(keys, key) {
-			p.Message = field + " may be missing: " + strconv.Quote(clip(key, 60)) + " is not in `properties`"
+			p.Message = field + " may be missing: " + strconv.Quote(excerpt.Clip(key, 60)) + " is not in `properties`"
 			if near := nearest(key, keys); near != "" {
 				p.Hint = "did you mean " + near + "? Else: " + p.Hint
 				// If nothing is known about its contents, all further problems follow from this
@@ -437,10 +438,10 @@ func (j *judge) notList(of known, key string, offset int) bool {
 	if of.at != nil {
 		text = of.at.String()
 	}
-	p.Message = text + " may be a list, which cannot be asked for the key " + strconv.Quote(clip(key, 60))
+	p.Message = text + " may be a list, which cannot be asked for the key " + strconv.Quote(excerpt.Clip(key, 60))
 	if have == isList {
 		p.Kind = Wrong
-		p.Message = text + " is a list, which cannot be asked for the key " + strconv.Quote(clip(key, 60))
+		p.Message = text + " is a list, which cannot be asked for the key " + strconv.Quote(excerpt.Clip(key, 60))
 	} else if of.at != nil {
 		p.Hint = "type(" + text + ") == map && has(" + of.at.key(key).String() + ")"
 	}

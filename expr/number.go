@@ -14,6 +14,7 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/interpreter"
 
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/schemas"
 )
 
@@ -30,7 +31,7 @@ func number(n json.Number) ref.Val {
 	}
 	d, ok := parseDecimal(s)
 	if !ok {
-		return types.NewErr("%s is not a JSON number within bounds", clip(s, 40))
+		return types.NewErr("%s is not a JSON number within bounds", excerpt.Clip(s, 40))
 	}
 	if i, ok := d.int64(); ok {
 		return types.Int(i)
@@ -268,7 +269,7 @@ func (e *exact) ConvertToNative(to reflect.Type) (any, error) {
 	if v := reflect.ValueOf(e.literal); v.Type().AssignableTo(to) {
 		return e.literal, nil
 	}
-	return nil, fmt.Errorf("the number %s cannot be a %v", clip(string(e.literal), 40), to)
+	return nil, fmt.Errorf("the number %s cannot be a %v", excerpt.Clip(string(e.literal), 40), to)
 }
 
 // ConvertToType implements [ref.Val].
@@ -286,7 +287,7 @@ func (e *exact) ConvertToType(to ref.Type) ref.Val {
 		if f, err := e.nearest(); err == nil {
 			return f
 		}
-		return types.NewErr("the number %s does not fit in a double", clip(string(e.literal), 40))
+		return types.NewErr("the number %s does not fit in a double", excerpt.Clip(string(e.literal), 40))
 	case types.IntType:
 		if i, ok := e.trunc().int64(); ok {
 			return types.Int(i)
@@ -296,13 +297,13 @@ func (e *exact) ConvertToType(to ref.Type) ref.Val {
 		if u, ok := e.trunc().uint64(); ok {
 			return types.Uint(u)
 		}
-		return types.NewErr("the number %s does not fit in 64 bits without a sign", clip(string(e.literal), 40))
+		return types.NewErr("the number %s does not fit in 64 bits without a sign", excerpt.Clip(string(e.literal), 40))
 	}
 	return types.NewErr("type conversion error from '%s' to '%s'", typeName(e), to.TypeName())
 }
 
 func (e *exact) tooLarge() ref.Val {
-	return types.NewErr("the number %s does not fit in 64 bits", clip(string(e.literal), 40))
+	return types.NewErr("the number %s does not fit in 64 bits", excerpt.Clip(string(e.literal), 40))
 }
 
 // The library takes a qualifier where an index is not of its own types.
@@ -316,7 +317,7 @@ func (e *exact) IsOptional() bool { return false }
 
 // Qualify implements [interpreter.Qualifier]: nothing stands at such an index.
 func (e *exact) Qualify(interpreter.Activation, any) (any, error) {
-	return nil, fmt.Errorf("no such index: %s", clip(string(e.literal), 40))
+	return nil, fmt.Errorf("no such index: %s", excerpt.Clip(string(e.literal), 40))
 }
 
 // QualifyIfPresent implements [interpreter.Qualifier].

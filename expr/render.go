@@ -10,6 +10,7 @@ import (
 	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
 
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/schemas"
 )
 
@@ -20,7 +21,7 @@ const maxRender = 80
 // short can be copied from it.
 func render(e ast.Expr) string {
 	r := renderer{left: 40}
-	return clip(r.text(e, 0), maxRender)
+	return excerpt.Clip(r.text(e, 0), maxRender)
 }
 
 type renderer struct{ left int }
@@ -45,7 +46,7 @@ func (r *renderer) text(e ast.Expr, level int) string {
 	case ast.LiteralKind:
 		switch v := e.AsLiteral().(type) {
 		case types.String:
-			return strconv.Quote(clip(string(v), 40))
+			return strconv.Quote(excerpt.Clip(string(v), 40))
 		case types.Null:
 			return "null"
 		default:

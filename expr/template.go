@@ -9,6 +9,8 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
+
+	"chimera.ai/engine/internal/excerpt"
 )
 
 // Template is a compiled JSON template. It does not change and is safe for
@@ -92,7 +94,7 @@ type templateCompiler struct {
 
 func (c *templateCompiler) fail(path []any, offset int, format string, args ...any) node {
 	c.bad = append(c.bad, TemplateError{
-		Path: slices.Clone(path), Offset: offset, Message: clip(fmt.Sprintf(format, args...), maxMessage),
+		Path: slices.Clone(path), Offset: offset, Message: excerpt.Clip(fmt.Sprintf(format, args...), maxMessage),
 	})
 	return node{}
 }

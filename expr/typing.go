@@ -7,6 +7,7 @@ import (
 	"cel.dev/cel-go/common/operators"
 
 	"chimera.ai/engine/containment"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/schemas"
 )
 
@@ -255,7 +256,7 @@ func (j *judge) report(p Problem) {
 	if j.steps <= 0 {
 		p.Message += " (the expression takes too much work to decide)"
 	}
-	p.Message, p.Hint = clip(p.Message, maxMessage), clip(p.Hint, maxMessage)
+	p.Message, p.Hint = excerpt.Clip(p.Message, maxMessage), excerpt.Clip(p.Hint, maxMessage)
 	if slices.ContainsFunc(j.problems, func(o Problem) bool { return o.Offset == p.Offset && o.Message == p.Message }) {
 		return
 	}

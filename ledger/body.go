@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 
+	"chimera.ai/engine/internal/strict"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
 )
@@ -92,7 +93,7 @@ func decodeBody(raw []byte) (Body, error) {
 		Salt   string          `json:"salt"`
 		Sealed json.RawMessage `json:"sealed"`
 	}
-	if err := strict(raw, &j); err != nil {
+	if err := strict.Decode(raw, &j); err != nil {
 		return Body{}, fmt.Errorf("decode body: %w", err)
 	}
 	if len(j.Sealed) > 0 {

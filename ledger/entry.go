@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"chimera.ai/engine/internal/strict"
 )
 
 // EntryFormat is the first field of every entry.
@@ -122,7 +124,7 @@ func (e *Entry) Encode() ([]byte, error) {
 // decodeEntry is DecodeEntry for any JSON.
 func decodeEntry(b []byte) (*Entry, error) {
 	e := new(Entry)
-	if err := strict(b, e); err != nil {
+	if err := strict.Decode(b, e); err != nil {
 		return nil, fmt.Errorf("decode entry: %w", err)
 	}
 	again, err := e.Encode()

@@ -1,13 +1,9 @@
 package ledger
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -69,17 +65,4 @@ func isHex(s string) bool {
 		}
 	}
 	return true
-}
-
-// strict decodes one JSON document without unknown fields.
-func strict(raw []byte, into any) error {
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		return err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("data after the document")
-	}
-	return nil
 }

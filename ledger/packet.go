@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"chimera.ai/engine/internal/strict"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
 )
@@ -62,7 +63,7 @@ func DecodePacket(raw []byte) (p Packet, err error) {
 	if len(raw) > MaxPacketBytes {
 		return p, fmt.Errorf("decode evidence: %d bytes, more than %d", len(raw), MaxPacketBytes)
 	}
-	if err := strict(raw, &p); err != nil {
+	if err := strict.Decode(raw, &p); err != nil {
 		return p, fmt.Errorf("decode evidence: %w", err)
 	}
 	if p.Format != PacketFormat {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 
+	"chimera.ai/engine/internal/strict"
 	"chimera.ai/engine/plan"
 )
 
@@ -52,7 +53,7 @@ func Seal(id string, key []byte, body []byte) ([]byte, error) {
 // that is not.
 func Sealed(raw []byte) (id string, ok bool) {
 	var s sealed
-	if err := strict(raw, &s); err != nil || s.Sealed.Key == "" {
+	if err := strict.Decode(raw, &s); err != nil || s.Sealed.Key == "" {
 		return "", false
 	}
 	return s.Sealed.Key, true
@@ -63,7 +64,7 @@ func Sealed(raw []byte) (id string, ok bool) {
 func checkSealed(raw []byte) error {
 	bad := errors.New("it says that it is sealed, and is not written as sealed bodies are")
 	var s sealed
-	if err := strict(raw, &s); err != nil || s.Sealed.Key == "" {
+	if err := strict.Decode(raw, &s); err != nil || s.Sealed.Key == "" {
 		return bad
 	}
 	nonce, err := base64.StdEncoding.Strict().DecodeString(s.Sealed.Nonce)
@@ -81,7 +82,7 @@ func checkSealed(raw []byte) error {
 // Unseal returns the bytes of a body that was sealed.
 func Unseal(key []byte, raw []byte) ([]byte, error) {
 	var s sealed
-	if err := strict(raw, &s); err != nil {
+	if err := strict.Decode(raw, &s); err != nil {
 		return nil, fmt.Errorf("unseal body: %w", err)
 	}
 	aead, err := gcm(key)

@@ -2,23 +2,18 @@ package plan
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+
+	"chimera.ai/engine/internal/strict"
 )
 
 // Decode reads canonical bytes and verifies the plan as [Plan.Verify] does. It
 // refuses bytes that [Plan.Encode] would not write, so that a plan has one digest.
 func Decode(b []byte) (*Plan, error) {
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.DisallowUnknownFields()
 	p := new(Plan)
-	if err := dec.Decode(p); err != nil {
+	if err := strict.Decode(b, p); err != nil {
 		return nil, fmt.Errorf("decode plan: %w", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("decode plan: data after the plan")
 	}
 	if err := p.Verify(); err != nil {
 		return nil, err

@@ -180,7 +180,7 @@ func (p *Program) explain(a inclusion) {
 	case containment.Proved.String():
 		p.printf("proved: every value of the left is a value of the right\n")
 	case containment.Refuted.String():
-		p.printf("refuted: the left takes this value, and the right does not\n\n    %s\n\n", printable(excerpt(a.Witness)))
+		p.printf("refuted: the left takes this value, and the right does not\n\n    %s\n\n", printable(shortened(a.Witness)))
 		const shown = 5
 		for _, c := range a.Causes[:min(shown, len(a.Causes))] {
 			at := "the value"
@@ -201,8 +201,8 @@ func (p *Program) explain(a inclusion) {
 	}
 }
 
-// excerpt truncates a long witness for people.
-func excerpt(witness []byte) string {
+// shortened truncates a long witness for people.
+func shortened(witness []byte) string {
 	const shown = 2000
 	if len(witness) <= shown {
 		return string(witness)

@@ -106,8 +106,8 @@ func TestBatchBroken(t *testing.T) {
 
 // TestExcerpt: a long witness is cut for people, between characters.
 func TestExcerpt(t *testing.T) {
-	require.Equal(t, `{"a":1}`, excerpt([]byte(`{"a":1}`)))
-	cut := excerpt([]byte(`"` + strings.Repeat("é", 3000) + `"`))
+	require.Equal(t, `{"a":1}`, shortened([]byte(`{"a":1}`)))
+	cut := shortened([]byte(`"` + strings.Repeat("é", 3000) + `"`))
 	require.True(t, strings.HasSuffix(cut, "é… (6002 bytes; --format json gives all)"), cut[len(cut)-60:])
 }
 

@@ -11,6 +11,7 @@ import (
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/guardian"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/policy"
 )
 
@@ -213,7 +214,7 @@ func (p *Program) showExplained(x explained) {
 
 // inLine makes untrusted text fit for one line.
 func inLine(s string) string {
-	return clip(strings.NewReplacer("\n", " ", "\t", " ").Replace(printable(s)), 300)
+	return excerpt.Runes(strings.NewReplacer("\n", " ", "\t", " ").Replace(printable(s)), 300)
 }
 
 // gateFlags adds the flags of commands that decide by a policy. The function that it

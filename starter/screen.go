@@ -5,11 +5,11 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/term"
 
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/excerpt"
 )
 
 // screen shows the successive states of a run.
@@ -62,7 +62,7 @@ func (s *screen) show(state contract.State, elapsed time.Duration) {
 	b.WriteString("\r\x1b[J") // from here to the end of the screen
 	for i, line := range lines {
 		if i == 0 {
-			line = clip(line, width-1)
+			line = excerpt.Runes(line, width-1)
 		}
 		b.WriteString(line)
 		b.WriteByte('\n')
@@ -150,7 +150,7 @@ func describe(n contract.NodeStatus) string {
 }
 
 func (s *screen) line(n contract.NodeStatus, width int) string {
-	text := clip(describe(n), width-1)
+	text := excerpt.Runes(describe(n), width-1)
 	if !s.color {
 		return text
 	}
@@ -166,12 +166,4 @@ func (s *screen) line(n contract.NodeStatus, width int) string {
 		tone = "2"
 	}
 	return "\x1b[" + tone + "m" + text + "\x1b[0m"
-}
-
-// clip truncates a text to a number of characters.
-func clip(s string, width int) string {
-	if utf8.RuneCountInString(s) <= width {
-		return s
-	}
-	return string([]rune(s)[:max(0, width-1)]) + "…"
 }

@@ -35,13 +35,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 
+	"chimera.ai/engine/internal/strict"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
 
@@ -102,13 +102,8 @@ func exact[T any](raw []byte, into *T) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
+	if err := strict.Decode(raw, into); err != nil {
 		return nil, err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("data after the document")
 	}
 	again, err := canon(into)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/excerpt"
 )
 
 // readFailure returns the failure of w's request with its kind. A failure without a
@@ -116,7 +117,7 @@ func waits(ms int64) time.Duration {
 }
 
 // bounded clips the text of a failure, which may come from a foreign worker.
-func bounded(text string) string { return clip(text, contract.MaxMessage) }
+func bounded(text string) string { return excerpt.Bytes(text, contract.MaxMessage) }
 
 // maxWait bounds the wait before the next attempt that a worker may ask for.
 const maxWait = 24 * time.Hour

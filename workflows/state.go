@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/plan"
 )
 
@@ -44,7 +45,7 @@ type view struct {
 
 // awaits sets what a run that is not loaded, or is closing, waits for.
 func (v *view) awaits(kind contract.WaitKind, since, until time.Time, detail string) {
-	v.waiting = []contract.Wait{{Kind: kind, Since: instant(since), Until: instant(until), Detail: clip(detail, stateMessage)}}
+	v.waiting = []contract.Wait{{Kind: kind, Since: instant(since), Until: instant(until), Detail: excerpt.Bytes(detail, stateMessage)}}
 }
 
 // answer is the query handler of [contract.QueryState].
@@ -167,7 +168,7 @@ func (o *outage) because() string {
 	if o.why == "" {
 		return ""
 	}
-	return ": " + clip(o.why, stateMessage)
+	return ": " + excerpt.Bytes(o.why, stateMessage)
 }
 
 // brief is a failure without its details, and with a message of bounded length.
@@ -177,7 +178,7 @@ func brief(e *contract.ErrorPayload) *contract.ErrorPayload {
 	}
 	short := *e
 	short.Details = nil
-	short.Message = clip(short.Message, stateMessage)
+	short.Message = excerpt.Bytes(short.Message, stateMessage)
 	return &short
 }
 
@@ -279,14 +280,6 @@ func (r *run) details(state contract.RunState) string {
 		b.WriteString("\n\n" + strconv.Itoa(calls-detailNodes) + " more nodes are not shown.")
 	}
 	return b.String()
-}
-
-// clip returns at most n bytes of a text, with a mark if some are missing.
-func clip(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	return strings.ToValidUTF8(text[:n], "") + "…"
 }
 
 // quoted is the most bytes that a text has as JSON.

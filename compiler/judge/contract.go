@@ -13,6 +13,7 @@ import (
 	"chimera.ai/engine/compiler/typing"
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/schemas"
 )
@@ -136,7 +137,7 @@ func (f *mismatch) refuted(res containment.Result, by *schemas.Schema, summary, 
 	}
 	reason := cause.Message
 	if cause.Instance != "" {
-		reason = fmt.Sprintf("at `%s` %s", fields.Clip(cause.Instance, 80), reason)
+		reason = fmt.Sprintf("at `%s` %s", excerpt.Bytes(cause.Instance, 80), reason)
 	}
 	f.report(diag.Diagnostic{
 		Summary: summary, Detail: detail + reason + ".", Witness: witness(res),
@@ -254,4 +255,4 @@ func missingNames(a, b any) []string {
 }
 
 // witness formats a counterexample for people: a very long one is cut.
-func witness(res containment.Result) string { return fields.Clip(string(res.JSON), 2000) }
+func witness(res containment.Result) string { return excerpt.Bytes(string(res.JSON), 2000) }

@@ -9,6 +9,7 @@ import (
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler/typing"
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
 )
@@ -192,9 +193,9 @@ func (r *Taint) path(v int32) (text string, first diag.Range) {
 	for ; ; v = r.came[v] {
 		if i := v - r.g.first; i >= 0 && int(i/2) < len(r.g.edges) {
 			e := r.g.doc.Edges[i/2]
-			step := fmt.Sprintf("%s (line %d)", fields.Clip(e.String(), 200), e.Place().Start.Line)
+			step := fmt.Sprintf("%s (line %d)", excerpt.Bytes(e.String(), 200), e.Place().Start.Line)
 			if i%2 == 1 {
-				step = fmt.Sprintf("%s (line %d, decides)", fields.Clip(e.String(), 200), e.Place().Start.Line)
+				step = fmt.Sprintf("%s (line %d, decides)", excerpt.Bytes(e.String(), 200), e.Place().Start.Line)
 			}
 			steps = append(steps, step)
 			first = e.Place()

@@ -12,6 +12,7 @@ import (
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/internal/embedded"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
@@ -69,7 +70,7 @@ func (check *checker) findAdapter(e *Edge, scope expr.Scope) {
 func (check *checker) unknownAdapter(e *Edge, scope expr.Scope) {
 	id := e.Transform.Text
 	d := diag.Diagnostic{
-		Code: diag.TrustOperation, Summary: fmt.Sprintf("the catalog has no adapter %s", fields.Quote(fields.Clip(id, 80))),
+		Code: diag.TrustOperation, Summary: fmt.Sprintf("the catalog has no adapter %s", fields.Quote(excerpt.Bytes(id, 80))),
 		Subject: e.Transform.Range(), Edge: e.String(), Suggestion: check.Near(id, check.Catalog.AdapterNames),
 	}
 	switch names := check.Catalog.AdapterNames; {
@@ -244,7 +245,7 @@ func (check *checker) adapterTemplate(v *syntax.Value, id string) *embedded.Temp
 
 // constantRule says how to write a constant string as a transform.
 func constantRule(text string) string {
-	return fmt.Sprintf("a constant text is one too: `%s`.", embedded.ConstantText(fields.Clip(text, 80)))
+	return fmt.Sprintf("a constant text is one too: `%s`.", embedded.ConstantText(excerpt.Bytes(text, 80)))
 }
 
 // bareExpression returns what the author of a bare string most probably means: an

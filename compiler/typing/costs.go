@@ -12,6 +12,7 @@ import (
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/internal/embedded"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
@@ -141,7 +142,7 @@ func (check *checker) typePrice(n *Node) {
 	}
 	d := diag.Diagnostic{
 		Code: kindCode(c.problem.Kind), Summary: fmt.Sprintf("what a call of %s costs is not known for every call of this node", fields.Quote(t.Name())),
-		Detail:  fmt.Sprintf("The catalog says that it costs %s. %s", fields.Quote(fields.Clip(t.Cost.Expr, 80)), fields.Sentence(c.problem.Message)),
+		Detail:  fmt.Sprintf("The catalog says that it costs %s. %s", fields.Quote(excerpt.Bytes(t.Cost.Expr, 80)), fields.Sentence(c.problem.Message)),
 		Subject: n.OperationRange(), Context: t.Range, Node: n.ID,
 	}
 	if c.problem.Witness != nil {
@@ -239,7 +240,7 @@ func (check *checker) weakerCost(doc *Document, i int, t *catalog.Template) {
 	}
 	name := fields.Quote(t.Name())
 	d := diag.Diagnostic{
-		Code: diag.TrustWeaker, Summary: fmt.Sprintf("`cost_estimate: %s` is below what %s costs", fields.Clip(n.Cost.Text, 80), name),
+		Code: diag.TrustWeaker, Summary: fmt.Sprintf("`cost_estimate: %s` is below what %s costs", excerpt.Bytes(n.Cost.Text, 80), name),
 		Detail:  fmt.Sprintf("By the catalog a call costs %s %s. What an operation costs is not the plan's word; a plan may only reckon with more.", span(least, most), t.Cost.Currency),
 		Subject: n.Cost.Range(), Context: t.Range, Node: n.ID, Suggestion: "leave cost_estimate out", Edits: check.Remove(n.At, "cost_estimate"),
 	}
@@ -251,7 +252,7 @@ func (check *checker) weakerCost(doc *Document, i int, t *catalog.Template) {
 		if args, e, p, found := check.cheaper(estimate, price, given, n.Price, before); found {
 			d.Summary = fmt.Sprintf("`cost_estimate` may be below what %s costs", name)
 			d.Detail = fmt.Sprintf("For the counterexample the plan reckons with %s %s, and by the catalog the call costs %s. A plan may only reckon with more than the catalog says: %s.",
-				e, t.Cost.Currency, p, fields.Quote(fields.Clip(t.Cost.Expr, 120)))
+				e, t.Cost.Currency, p, fields.Quote(excerpt.Bytes(t.Cost.Expr, 120)))
 			d.Witness = shown(args)
 			check.Report(d)
 			return
@@ -259,7 +260,7 @@ func (check *checker) weakerCost(doc *Document, i int, t *catalog.Template) {
 	}
 	d.Summary = fmt.Sprintf("it is not proved that `cost_estimate` is at least what %s costs", name)
 	d.Detail = fmt.Sprintf("By the catalog a call costs %s %s: %s. The estimate is known to be %s. A plan may only reckon with more than the catalog says: give an amount that no call exceeds, or the catalog's own expression.",
-		span(least, most), t.Cost.Currency, fields.Quote(fields.Clip(t.Cost.Expr, 120)), span(low, high))
+		span(least, most), t.Cost.Currency, fields.Quote(excerpt.Bytes(t.Cost.Expr, 120)), span(low, high))
 	check.Report(d)
 }
 

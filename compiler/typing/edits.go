@@ -11,6 +11,7 @@ import (
 	"chimera.ai/engine/compiler/internal/pool"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/internal/embedded"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
@@ -290,7 +291,7 @@ func text(v any) string {
 	if v == nil {
 		return "…"
 	}
-	return fields.Clip(fields.Inline(v), 120)
+	return excerpt.Bytes(fields.Inline(v), 120)
 }
 
 // at returns the part of a value that a JSON pointer leads to, or nil.

@@ -6,6 +6,7 @@ import (
 	"chimera.ai/engine/containment"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/embedded"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/schemas"
 )
@@ -25,7 +26,7 @@ func (check *checker) constantFits(n *Node, name string, t *embedded.Template, a
 	}
 	check.Report(diag.Diagnostic{
 		Code: diag.TypeNotContained, Summary: fmt.Sprintf("the constant does not fit the port %s of %s", fields.Quote(name), fields.Quote(n.ID)),
-		Detail: fields.Sentence(err.Error()), Subject: at, Node: n.ID, Edge: edge, Witness: fields.Clip(string(t.Raw), 400),
+		Detail: fields.Sentence(err.Error()), Subject: at, Node: n.ID, Edge: edge, Witness: excerpt.Bytes(string(t.Raw), 400),
 	})
 	return false
 }

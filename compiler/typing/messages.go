@@ -7,6 +7,7 @@ import (
 
 	"chimera.ai/engine/compiler/internal/proof"
 	"chimera.ai/engine/containment"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/schemas"
 )
@@ -61,16 +62,16 @@ func shown(v any) string {
 	if err != nil {
 		return ""
 	}
-	return fields.Clip(string(raw), 400)
+	return excerpt.Bytes(string(raw), 400)
 }
 
 // describe formats a schema for a sentence.
-func describe(s *schemas.Schema) string { return "`" + fields.Clip(s.Describe(), 240) + "`" }
+func describe(s *schemas.Schema) string { return "`" + excerpt.Bytes(s.Describe(), 240) + "`" }
 
 // brief formats a schema for a label.
 func brief(s *schemas.Schema) string {
 	if text := s.Describe(); text != "true" {
-		return fields.Clip(text, 80)
+		return excerpt.Bytes(text, 80)
 	}
 	return "anything"
 }

@@ -1,5 +1,4 @@
-// Package excerpt shows parts of foreign text in messages: bounded, valid UTF-8,
-// on one line.
+// Package excerpt shows parts of foreign text in messages: bounded and valid UTF-8.
 package excerpt
 
 import (
@@ -21,6 +20,25 @@ func Clip(s string, n int) string {
 		s += "…"
 	}
 	return s
+}
+
+// Bytes returns s with its lines as they are. If s is longer than n bytes, Bytes
+// returns the characters that fit in n bytes, followed by "…". Bytes that are not UTF-8
+// become U+FFFD.
+func Bytes(s string, n int) string {
+	s, cut := head(strings.ToValidUTF8(s, "\uFFFD"), n)
+	if cut {
+		s += "…"
+	}
+	return s
+}
+
+// Runes returns s, or if s has more than n characters its first n-1, followed by "…".
+func Runes(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:max(0, n-1)]) + "…"
 }
 
 // Quote returns s as a Go string literal, which holds printable characters only.

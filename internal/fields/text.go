@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/internal/syntax"
 )
 
@@ -28,21 +29,10 @@ func Sentence(s string) string {
 	return s
 }
 
-// Clip shortens a text for a message.
-func Clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	for most > 0 && s[most]&0xC0 == 0x80 {
-		most--
-	}
-	return s[:most] + "…"
-}
-
 // Quote formats a name from the source for a message: bounded, on one line, and
 // without invisible characters.
 func Quote(s string) string {
-	s = Clip(s, 80)
+	s = excerpt.Bytes(s, 80)
 	for _, r := range s {
 		if r == '`' || !strconv.IsPrint(r) {
 			return strconv.Quote(s)

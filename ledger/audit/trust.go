@@ -1,14 +1,13 @@
 package audit
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
+	"chimera.ai/engine/internal/strict"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/schemas"
 	"chimera.ai/engine/trust"
@@ -49,13 +48,8 @@ func ParseTrust(raw []byte) (Trust, error) {
 	if _, err := schemas.Decode(raw); err != nil {
 		return t, fmt.Errorf("read trust file: %w", err)
 	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&t); err != nil {
+	if err := strict.Decode(raw, &t); err != nil {
 		return t, fmt.Errorf("read trust file: %w", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return t, errors.New("read trust file: data after the document")
 	}
 	// encoding/json accepts a field in any case, but another reader of the file must not see
 	// other keys.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"chimera.ai/engine/containment"
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/internal/fields"
 )
 
@@ -77,5 +78,5 @@ func Stopped(res containment.Result) string {
 	if reason == "" {
 		reason = "nothing that can be named"
 	}
-	return strings.TrimSuffix(fields.Clip(reason, 300), ".")
+	return strings.TrimSuffix(excerpt.Bytes(reason, 300), ".")
 }
