@@ -23,7 +23,7 @@ func Table(rules []Rule) string {
 		}
 		cell := strings.Join(never, ", ")
 		if len(r.Except) > 0 {
-			cell += " (but `" + strings.Join(r.Except, "`, `") + "`)"
+			cell += " (except `" + strings.Join(r.Except, "`, `") + "`)"
 		}
 		b.WriteString("| `" + r.Path + "` | " + string(r.Zone) + " | " + r.Owns + " | " + cell + " |\n")
 	}
