@@ -10,9 +10,8 @@ import (
 	"chimera.ai/engine/internal/syntax"
 )
 
-// token matches a key or a value on one line as it stands in a file, without
-// escapes.
-var token = regexp.MustCompile(`^(?:[-$#\w./:@+]+|"[^"\\\n]*"|'[^'\n]*')$`)
+// token matches a key or a value on one line as it stands in a file.
+var token = regexp.MustCompile(`^(?:[-$#\w./:@+]+|"(?:[^"\\\n]|\\.)*"|'(?:[^'\n]|'')*')$`)
 
 // anchor matches what may be an anchor.
 var anchor = regexp.MustCompile(`(?m)(?:^|[\s\[{,])&[\w-]+`)

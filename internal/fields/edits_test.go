@@ -26,7 +26,7 @@ func TestRename(t *testing.T) {
 		{"timout_ms: soon", "timeout_ms: soon", diag.Maybe},
 		{"timeout: 1", "timeout_ms: 1", diag.Maybe},
 		{"port_c: x", "port_a: x", diag.Maybe},
-		{"\"m\\u006fed\": x", "", ""},
+		{"\"m\\u006fed\": x", "\"mode\": x", diag.Certain},
 		{"{mode: x, moed: y}", "", ""},
 		{"wholly: x", "", ""},
 	} {
