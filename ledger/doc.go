@@ -40,8 +40,8 @@
 //
 // Names have at most 1024 bytes and no characters below U+0020, nor U+007F. A
 // digest is "sha256:" and 64 small hex digits of a SHA-256. n, visit and element
-// are not negative. What is not exactly what a writer would write from the
-// decoded fields is no entry, so that a fact has one hash.
+// are not negative. An entry is written in exactly one way: bytes that differ from
+// what a writer makes of the decoded fields are refused, so a fact has one hash.
 //
 // The hash of an entry is that of a leaf in RFC 6962, section 2.1: SHA-256 of a
 // zero byte and the entry's bytes. Its text is 64 small hex digits. Documents
@@ -102,7 +102,7 @@
 //	invocation.calling [id/ATTEMPT]               AttemptData, as the three below
 //	invocation.released, invocation.settled, invocation.unknown [id/ATTEMPT, and /resolved
 //	                                              after unknown]
-//	budget.set [agent/period/N]                   BudgetData
+//	budget.set [agent/N]                          BudgetData
 //	hold.opened [id]                              Hold
 //	hold.running, hold.posted, hold.voided, hold.expired [id]   HoldData
 //	agent.added [id]                              Agent
@@ -113,19 +113,23 @@
 //	body.pruned, subject.erased [N]               PrunedData, ErasedData
 //	legal-hold.placed, legal-hold.lifted [N]      LegalHoldData
 //
-// What may follow what is the subject of package model.
+// Package model defines which entries may follow which.
 //
 // # Money
 //
 // {"amount":"12.50","currency":"USD"}: a code of ISO 4217, and a decimal with
 // exactly as many places as its minor unit has, of at most 63 bits of minor units.
-// Nothing else is an amount, so that equal ones are equal texts.
+// Nothing else is an amount, so that equal amounts have equal texts.
+//
+// A hold counts in its charges: the budget of its agent, then that of the parent, and
+// so on, each in the period in which the hold is opened. A period is a day (2006-01-02),
+// a month (2006-01) or forever, in UTC.
 //
 // # Log and checkpoint
 //
 // The log is the Merkle tree of RFC 6962, section 2.1, over the entries by their
-// index. The order of the log keeps the order of every chain, and of any two
-// entries of which one was stated before the other was begun.
+// index. The order of the log agrees with the order of every chain, and with the order
+// of any two entries of which one was stated before the other was begun.
 //
 // A checkpoint is a C2SP tlog-checkpoint (https://c2sp.org/tlog-checkpoint): a
 // signed note whose first lines are the origin, the number of entries, and the
@@ -135,8 +139,8 @@
 //
 // # Export
 //
-// Package audit has the files of an export. entries.jsonl has one entry a line,
-// in the order of the log, ended by a line feed: SHA-256 of a zero byte and line
-// i without its end is leaf i. bodies.jsonl has one stored body a line; which
-// entry it belongs to its digest tells.
+// Package audit describes the files of an export. entries.jsonl has one entry a line,
+// in the order of the log, ended by a line feed: SHA-256 of a zero byte and line i
+// without its end is leaf i. bodies.jsonl has one stored body a line; its digest tells
+// which entry it belongs to.
 package ledger

@@ -155,9 +155,9 @@ type Run struct {
 	// Failure is the failure of a run that did not succeed, as clients see it.
 	Failure json.RawMessage `json:"failure,omitempty"`
 	// Subject names the person whom the run is about, "" for none. It is given when
-	// the run is opened, and kept beside the key alone: everything that the run
-	// states is sealed with that, until [Retention.EraseSubject] deletes it. A run
-	// that goes on with another is about the same person.
+	// the run is opened, and stored only beside the key with which everything that the
+	// run states is sealed, until [Retention.EraseSubject] deletes that key. A run that
+	// continues another is about the same person.
 	Subject string `json:"-"`
 	// Value is the output of a run that succeeded, in a form that only whoever wrote
 	// it can read, of at most [MaxRunValue] bytes. It lies beside the log, which has

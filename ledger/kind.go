@@ -45,7 +45,7 @@ const (
 	InvocationSettled   Kind = "invocation.settled"
 	InvocationUnknown   Kind = "invocation.unknown"
 
-	// BudgetSet: an agent's limit in one currency and period.
+	// BudgetSet: an agent's limit in one currency, and how long its periods are.
 	BudgetSet Kind = "budget.set"
 	// The life of a hold on a budget.
 	HoldOpened  Kind = "hold.opened"
