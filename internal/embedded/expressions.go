@@ -199,11 +199,6 @@ func Point(v *syntax.Value, offset int) diag.Range {
 	return v.Sub(offset, end)
 }
 
-// word reports whether c is part of a name in an expression.
-func word(c byte) bool {
-	return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
-}
-
 // Quoted refuses a comment directly after an unquoted expression: YAML ends the
 // expression there, which its author may not have meant.
 func (u *Expressions) Quoted(v *syntax.Value, node, edge string) bool {

@@ -256,3 +256,8 @@ func selected(text string, names []string) int {
 func ConstantText(text string) string {
 	return "${'" + strings.NewReplacer(`\`, `\\`, "'", `\'`, "\n", `\n`, "\r", `\r`).Replace(text) + "'}"
 }
+
+// word reports whether c is part of a name in an expression.
+func word(c byte) bool {
+	return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
+}
