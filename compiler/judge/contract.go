@@ -213,17 +213,13 @@ func (f *mismatch) fix(cause schemas.Cause) string {
 	}
 	keyword := cause.Keyword[strings.LastIndexByte(cause.Keyword, '/')+1:]
 	switch {
-	case keyword == "required" && f.field == "input_schema":
-		if names := missingNames(want["required"], given["required"]); len(names) > 0 {
-			if text := strings.Join(names, ", "); len(text) <= short {
-				return "add " + text + " to required"
-			}
-		}
 	case keyword == "required":
-		if names := missingNames(given["required"], want["required"]); len(names) > 0 {
-			if text := strings.Join(names, ", "); len(text) <= short {
-				return "take " + text + " out of required"
-			}
+		form, names := "add %s to required", missingNames(want["required"], given["required"])
+		if f.field == "output_schema" {
+			form, names = "take %s out of required", missingNames(given["required"], want["required"])
+		}
+		if text := strings.Join(names, ", "); text != "" && len(text) <= short {
+			return fmt.Sprintf(form, text)
 		}
 	case keyword == "additionalProperties" && f.field == "input_schema":
 		return "additionalProperties: false"

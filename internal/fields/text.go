@@ -80,11 +80,7 @@ func Inline(v any) string {
 // reserved reports whether YAML, in some version, reads a word as something else
 // than text.
 func reserved(word string) bool {
-	switch strings.ToLower(word) {
-	case "true", "false", "null", "yes", "no", "on", "off", "y", "n":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}, strings.ToLower(word))
 }
 
 // KeyOf is the place of a key of a map.

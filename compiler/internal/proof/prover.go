@@ -52,6 +52,9 @@ func New(rep *fields.Reader) *Prover {
 
 // ask answers a question, once.
 func (p *Prover) ask(q question) containment.Result {
+	if q.left == q.right && !q.disjoint {
+		return containment.Result{Verdict: containment.Proved}
+	}
 	r, known := p.answers[q]
 	if !known {
 		decide := containment.Prove
@@ -71,19 +74,12 @@ func (p *Prover) ask(q question) containment.Result {
 
 // Within decides whether every value of left is one of right.
 func (p *Prover) Within(left, right *schemas.Schema) containment.Result {
-	return p.within(left, right, false)
+	return p.ask(question{left: left, right: right})
 }
 
 // WithinBriefly is Within for few steps.
 func (p *Prover) WithinBriefly(left, right *schemas.Schema) containment.Result {
-	return p.within(left, right, true)
-}
-
-func (p *Prover) within(left, right *schemas.Schema, brief bool) containment.Result {
-	if left == right {
-		return containment.Result{Verdict: containment.Proved}
-	}
-	return p.ask(question{brief: brief, left: left, right: right})
+	return p.ask(question{brief: true, left: left, right: right})
 }
 
 // Holds reports whether it is proved that every value of left is one of right.
