@@ -209,8 +209,8 @@ func replay(t *testing.T, h *historypb.History, values blob.Store, interpreter a
 	return host.NewReplayerOf(interpreter, values, payload.Sealing{}).Replay("default", h.Events[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowId(), proto.CloneOf(h))
 }
 
-// kept has the values of a recorded history. A folder that is not there has none.
-func kept(t *testing.T, file string) blob.Store {
+// valuesOf returns the values of a recorded history, none if it has no folder.
+func valuesOf(t *testing.T, file string) blob.Store {
 	t.Helper()
 	name, _, _ := strings.Cut(filepath.Base(file), ".")
 	dir := filepath.Join(blobs, name)
@@ -228,11 +228,11 @@ func TestRecordedHistoriesReplay(t *testing.T) {
 	for _, file := range recorded(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			whole := read(t, file)
-			require.NoError(t, replay(t, whole, kept(t, file), workflows.Plan))
+			require.NoError(t, replay(t, whole, valuesOf(t, file), workflows.Plan))
 			for i, event := range whole.GetEvents() {
 				if event.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_STARTED {
 					part := &historypb.History{Events: whole.GetEvents()[:i+1]}
-					require.NoErrorf(t, replay(t, part, kept(t, file), workflows.Plan), "up to event %d", event.GetEventId())
+					require.NoErrorf(t, replay(t, part, valuesOf(t, file), workflows.Plan), "up to event %d", event.GetEventId())
 				}
 			}
 		})
@@ -251,7 +251,7 @@ func reordered(ctx workflow.Context, start json.RawMessage, loaded *plan.Loaded,
 func TestABrokenInterpreterDoesNotReplay(t *testing.T) {
 	for _, file := range recorded(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			require.ErrorContains(t, replay(t, read(t, file), kept(t, file), reordered), "TMPRL1100")
+			require.ErrorContains(t, replay(t, read(t, file), valuesOf(t, file), reordered), "TMPRL1100")
 		})
 	}
 	t.Run("a history with other names", func(t *testing.T) {
@@ -265,7 +265,7 @@ func TestABrokenInterpreterDoesNotReplay(t *testing.T) {
 			}
 		}
 		require.NotZero(t, changed)
-		require.ErrorContains(t, replay(t, whole, kept(t, file), workflows.Plan), "TMPRL1100")
+		require.ErrorContains(t, replay(t, whole, valuesOf(t, file), workflows.Plan), "TMPRL1100")
 	})
 	t.Run("a value that is gone", func(t *testing.T) {
 		empty, err := blob.Open(t.TempDir())
