@@ -180,7 +180,7 @@ func (c *checker) check(r rule, action *schemas.Schema, operation string) (typed
 		}
 		r.match = converted(r.match, r.Match, source)
 		typing = judged.Narrow(true)
-		if c.empty(typing.Types["action"]) {
+		if c.none(typing) {
 			return r, false
 		}
 	}
@@ -203,11 +203,12 @@ func converted(p *expr.Program, text, source string) *expr.Program {
 	return p
 }
 
-func (c *checker) empty(s *schemas.Schema) bool {
-	if s == nil || c.work <= 0 {
+// none reports whether it is proved that no action is left.
+func (c *checker) none(t expr.Typing) bool {
+	if c.work <= 0 {
 		return false
 	}
-	r := containment.Empty(s, containment.Options{Steps: min(maxQuestion, c.work)})
+	r := containment.Empty(t.Types["action"], containment.Options{Steps: min(maxQuestion, c.work)})
 	c.work -= r.Steps
 	return r.Verdict == containment.Proved
 }
@@ -277,22 +278,32 @@ func (c *checker) unreachable(r *policy.Rule) {
 // contradictions reports hard rules that hold for all actions of an operation, and of
 // which each can be met, but not all.
 func (c *checker) contradictions(o *operation) {
-	all := typeOf(o.template, o.input)
-	typing := expr.Typing{Types: expr.Types{"action": all}, Work: &c.work}
-	var before []string
+	all := expr.Typing{Types: expr.Types{"action": typeOf(o.template, o.input)}, Work: &c.work}
+	var hard []rule
 	for _, r := range o.rules {
-		if len(before) == maxTogether {
-			return
+		if !r.Soft && len(hard) < maxTogether {
+			hard = append(hard, r)
 		}
-		if r.Soft || r.match != nil && !c.empty(r.match.Narrow(expr.Typing{Types: expr.Types{"action": all}, Work: &c.work}, false).Types["action"]) {
+	}
+	// Most rules can be met together, also those that are about some actions only.
+	together := all
+	for _, r := range hard {
+		together = r.require.Narrow(together, true)
+	}
+	if !c.none(together) {
+		return
+	}
+	together = all
+	var before []string
+	for _, r := range hard {
+		if r.match != nil && !c.none(r.match.Narrow(all, false)) {
 			continue
 		}
-		alone := r.require.Narrow(expr.Typing{Types: expr.Types{"action": all}, Work: &c.work}, true)
-		if c.empty(alone.Types["action"]) {
+		if c.none(r.require.Narrow(all, true)) {
 			return // a rule that forbids the operation is meant so
 		}
-		typing = r.require.Narrow(typing, true)
-		if c.empty(typing.Types["action"]) {
+		together = r.require.Narrow(together, true)
+		if c.none(together) {
 			c.found.Add(diag.Diagnostic{
 				Severity: diag.Warning, Code: diag.EffectOperator,
 				Summary: fmt.Sprintf("no call of %s meets the rule %s and those before it", fields.Quote(o.template.Name()), fields.Quote(r.ID)),
