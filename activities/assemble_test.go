@@ -62,7 +62,7 @@ func failed() contract.Delivery {
 	}}
 }
 
-// TestAssemblyFails: none of these calls anything, and none is tried again.
+// TestAssemblyFails: none of these calls an operation, and none is retried.
 func TestAssemblyFails(t *testing.T) {
 	const object = `{"properties":{"a":{"type":"string"}},"required":["a"],"type":"object"}`
 	half := `"` + strings.Repeat("x", schemas.MaxBytes/2) + `"`
@@ -129,7 +129,8 @@ func TestInputCauses(t *testing.T) {
 	require.Zero(t, got.More)
 }
 
-// TestManyCauses: what does not fit is counted, and the rest still comes.
+// TestManyCauses: causes that do not fit are counted, and the others are still
+// listed.
 func TestManyCauses(t *testing.T) {
 	object, properties := map[string]int{}, map[string]any{}
 	for i := range 60 {

@@ -16,7 +16,7 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-// stated is an authority that says what a test wants.
+// stated is an authority with the statements that a test wants.
 type stated struct {
 	state trust.State
 	err   error
@@ -24,7 +24,7 @@ type stated struct {
 
 func (s *stated) State(context.Context) (trust.State, error) { return s.state, s.err }
 
-// signer is a publisher of plans, and what says so.
+// signer is a publisher of plans, with the statement about it.
 func signer(t *testing.T) (*trust.Key, *stated) {
 	key, _, err := trust.NewKey()
 	require.NoError(t, err)
@@ -175,7 +175,7 @@ func TestGrants(t *testing.T) {
 		require.Empty(t, l.recordingLedger.open, name)
 	}
 
-	// The key may not act for the agent any more.
+	// The key may no longer act for the agent.
 	authority.state.Agents[agent] = trust.AddAgent{AgentID: agent, Owner: "Ada", Keys: []string{other.Public()}}
 	f := start(envelope)
 	require.Equal(t, contract.Blocked, f.kind)

@@ -17,7 +17,7 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// drawer keeps outputs as they are, under the name of their workflow.
+// drawer stores outputs as they are, under the name of their workflow.
 type drawer struct{ err error }
 
 func (d drawer) Keep(_ context.Context, workflow string, output json.RawMessage) ([]byte, error) {
@@ -32,7 +32,8 @@ func (d drawer) Give(_ context.Context, workflow string, kept []byte) (json.RawM
 	return output, d.err
 }
 
-// counted counts what is kept, as a store of sealed values has it: no two are alike.
+// counted counts what is stored, as a store of sealed values sees it: no two are
+// alike.
 type counted struct {
 	drawer
 	kept *int
@@ -102,8 +103,8 @@ var (
 	}
 )
 
-// TestClose: the first end that is proposed stands, with what came with it, and
-// all who ask are told that one.
+// TestClose: the first end that is proposed is recorded, with what came with it,
+// and everyone who asks gets that one.
 func TestClose(t *testing.T) {
 	b := &recordingLedger{}
 	closed, f := closing(t, b, drawer{}, func(r *contract.CloseRequest) {
@@ -173,8 +174,8 @@ func TestCloseUnloaded(t *testing.T) {
 	require.Equal(t, ledger.RunCancelled, b.closed[0].State)
 }
 
-// TestCloseErased: an end of which the ledger has no more than the state still ends
-// the run.
+// TestCloseErased: an end of which the ledger only has the state still ends the
+// run.
 func TestCloseErased(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -205,8 +206,8 @@ func TestCloseErased(t *testing.T) {
 	}
 }
 
-// TestCloseRefusals: what the store cannot do now is tried again; what can never be
-// right is not.
+// TestCloseRefusals: what the store cannot do now is retried; what can never
+// succeed is not.
 func TestCloseRefusals(t *testing.T) {
 	stands := func(s ledger.RunState, value string) *recordingLedger {
 		return &recordingLedger{closed: []ledger.Run{{Workflow: "w", Root: "r", State: s, OutputDigest: plan.DigestOf(output), Value: []byte(value)}}}

@@ -54,7 +54,7 @@ func TestTheCompilerTakesTooLong(t *testing.T) {
 	require.NotNil(t, loaded)
 }
 
-// What panics on a goroutine of the compiler's own is a refused plan too.
+// A panic on a goroutine of the compiler refuses the plan, too.
 func TestTheCompilerPanicsElsewhere(t *testing.T) {
 	l := load(nil)
 	l.engine.Compile = func(string) (*plan.Plan, diag.Diagnostics) {

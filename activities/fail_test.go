@@ -82,8 +82,8 @@ func TestRetryAfter(t *testing.T) {
 		_, f := call(t, shape{retry: plan.Retry{On: []contract.Kind{contract.Throttled}}},
 			fails(&contract.Error{Kind: contract.Throttled, RetryAfterMS: ms}))
 		require.Equal(t, want, f.wait, ms)
-		// The interpreter is told every wait: it asks again for local nodes, and where
-		// Temporal has used up its share of the attempts.
+		// The interpreter is told of every wait: it makes the request again for local
+		// nodes, and when Temporal has used up its share of the attempts.
 		require.Equal(t, want, f.later, ms)
 		// A long wait is the interpreter's, which can continue as new meanwhile.
 		require.Equal(t, want <= contract.ShortWait, f.retried)
@@ -147,7 +147,7 @@ func TestPanic(t *testing.T) {
 	require.NotContains(t, f.message, ".go:", "the stack is for logs")
 }
 
-// TestTimeout: that the node's time is over is a fact, whatever the call makes of it.
+// TestTimeout: a node's time is over whatever the call makes of it.
 func TestTimeout(t *testing.T) {
 	s := func() shape { return shape{timeout: 1, retry: plan.Retry{On: []contract.Kind{contract.Timeout}}} }
 	late := func(err error) caller {
@@ -243,7 +243,7 @@ func TestThePlanCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestArgument: what is no call at all is refused before anything is done.
+// TestArgument: an argument that is not a call is refused before anything is done.
 func TestArgument(t *testing.T) {
 	e := stage(t, shape{}.plan(t))
 	called := ""

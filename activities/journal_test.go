@@ -22,7 +22,7 @@ import (
 
 // recordingLedger is a ledger in memory.
 type recordingLedger struct {
-	// err is the answer of everything while it is set.
+	// err, if set, is the answer to everything.
 	err error
 	// unread is the answer where outcomes are listed.
 	unread   error
@@ -147,8 +147,8 @@ func TestWrite(t *testing.T) {
 	}, b.outcomes), "a digest that is none is left out")
 }
 
-// TestWriteWhereAnEndStands: a run that closes may bring what the ledger takes no
-// more; any other may not.
+// TestWriteWhereAnEndStands: a run that closes may send what the ledger no longer
+// accepts; any other may not.
 func TestWriteWhereAnEndStands(t *testing.T) {
 	ask := func(b *recordingLedger, closing bool) *failure {
 		return journal(t, b, func(d string) contract.JournalRequest {
@@ -174,8 +174,8 @@ func TestWriteWhereAnEndStands(t *testing.T) {
 	require.Equal(t, contract.Conflict, f.kind)
 }
 
-// TestWriteRefusals: a batch is tried again until the store is back, and not
-// where the ledger says no.
+// TestWriteRefusals: a batch is retried until the store is back, and not retried if
+// the ledger refuses it.
 func TestWriteRefusals(t *testing.T) {
 	for _, c := range []struct {
 		err     error
@@ -223,7 +223,7 @@ func TestWriteRefusals(t *testing.T) {
 	require.Equal(t, contract.StoreUnavailable, f.kind)
 }
 
-// TestLoadStatesTheRun: a run that begins is in the ledger before its first node.
+// TestLoadStatesTheRun: a run is in the ledger before its first node begins.
 func TestLoadStatesTheRun(t *testing.T) {
 	l := load(shape{}.plan(t))
 	loaded, f := l.start(t, `{"source":"s","input":{"b":1,"a":2.0}}`)

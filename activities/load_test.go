@@ -249,7 +249,8 @@ func TestLargeDiagnostics(t *testing.T) {
 	}
 }
 
-// TestErrorsForbidThePlan, whatever else the compiler returns.
+// TestErrorsForbidThePlan: errors refuse the plan, whatever else the compiler
+// returns.
 func TestErrorsForbidThePlan(t *testing.T) {
 	l := load(shape{}.plan(t))
 	l.findings.Add(finding(1, diag.Error))

@@ -81,7 +81,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		{"typed", `{"v":1}`, `1`, plangen.Typed},
 		{"layered", `{"text":"x"}`, `"x"`, func(n int) []byte { return plangen.Layered(n, 32, 1) }},
 	}
-	// What the libraries make once is not of the plans.
+	// What the libraries make once does not count for the plans.
 	memoryRun(t, engine, kinds[1].make(20), "warm", kinds[1].input, kinds[1].value, 1)
 	before := held()
 	peak := 0

@@ -74,7 +74,7 @@ func TestRolesAreApart(t *testing.T) {
 	require.NoError(t, err, "the engine assembles the output")
 }
 
-// TestEveryAnswerNamesItsRequest, and so does every failure.
+// TestEveryAnswerNamesItsRequest: so does every failure.
 func TestEveryAnswerNamesItsRequest(t *testing.T) {
 	const request = "the request"
 	good := shape{retry: plan.Retry{On: []contract.Kind{contract.ToolError}}}.plan(t)

@@ -14,7 +14,8 @@ func TestShare(t *testing.T) {
 	require.EqualValues(t, maxCompiling, share(strings.Repeat("x", 3*maxCompiling)))
 }
 
-// TestALargeSourceIsCompiledAlone, after those before it and before those after.
+// TestALargeSourceIsCompiledAlone: after those before it, and before those after
+// it.
 func TestALargeSourceIsCompiledAlone(t *testing.T) {
 	var all compilations
 	begin := func(source string, let chan struct{}) *compilation {

@@ -15,7 +15,7 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// slow keeps values in a store that takes its time.
+// slow stores values in a slow store.
 type slow struct{ give, keep time.Duration }
 
 func (s slow) Keep(ctx context.Context, _ string, _ []contract.Value, _ bool) error {

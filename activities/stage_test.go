@@ -60,7 +60,7 @@ func (m *memory) Prepared(ctx context.Context, digest string, prepare func(*plan
 	return prepare(p, func(int) {}), nil
 }
 
-// inline keeps no value elsewhere.
+// inline stores no value elsewhere.
 type inline struct{}
 
 func (inline) Keep(context.Context, string, []contract.Value, bool) error { return nil }
@@ -88,7 +88,7 @@ func fails(err error) caller {
 	return func(context.Context, json.RawMessage) ([]json.RawMessage, error) { return nil, err }
 }
 
-// echo returns its input and keeps it.
+// echo returns its input and records it.
 func echo(seen *string) caller {
 	return func(_ context.Context, input json.RawMessage) ([]json.RawMessage, error) {
 		*seen = string(input)

@@ -54,7 +54,7 @@ func TestFollow(t *testing.T) {
 	require.JSONEq(t, `{"x": 1}`, string(e.Output))
 }
 
-// TestFollowWithoutAServer: a server that is gone is told, and asked again.
+// TestFollowWithoutAServer: an unreachable server is reported, and asked again.
 func TestFollowWithoutAServer(t *testing.T) {
 	server, err := devserver.Start(t.Context(), devserver.Options{})
 	require.NoError(t, err)

@@ -80,7 +80,8 @@ func TestACallThatNothingWakes(t *testing.T) {
 	require.Contains(t, h.Hint, `temporal workflow terminate --workflow-id 'it'\''s a call' `)
 }
 
-// TestHeldBeyondItsTime: what Temporal should have ended by now was given more time.
+// TestHeldBeyondItsTime: a call that Temporal should have ended by now was given
+// more time.
 func TestHeldBeyondItsTime(t *testing.T) {
 	over := time.Unix(1000, 0)
 	d := &workflowservice.DescribeWorkflowExecutionResponse{PendingActivities: []*workflowpb.PendingActivityInfo{{
@@ -94,7 +95,7 @@ func TestHeldBeyondItsTime(t *testing.T) {
 	require.Contains(t, all[0].Hint, "restore_original")
 }
 
-// TestHeldOff: whoever answers an attempt says when the next one is.
+// TestHeldOff: the answer to an attempt says when the next one is due.
 func TestHeldOff(t *testing.T) {
 	now := time.Unix(1000, 0)
 	d := &workflowservice.DescribeWorkflowExecutionResponse{PendingActivities: []*workflowpb.PendingActivityInfo{{

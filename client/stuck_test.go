@@ -100,7 +100,7 @@ func TestWhyARunIsHeld(t *testing.T) {
 	}
 }
 
-// open is a codec that opens what is sealed with nothing.
+// open is a codec for payloads that are sealed without a key.
 type open struct{ converter.PayloadCodec }
 
 func (open) Decode(ps []*commonpb.Payload) ([]*commonpb.Payload, error) { return ps, nil }

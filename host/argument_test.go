@@ -73,8 +73,8 @@ func inline(data string) *commonpb.Payload {
 // lost refers to what no store has.
 var lost = fmt.Sprintf(`{"driverName":"chimera-blob","claimData":{"digest":%q,"size":"20000"}}`, blob.Digest([]byte("never stored")))
 
-// healthy holds if no workflow task of a run has failed, but for one that an event
-// overtook.
+// healthy checks that no workflow task of a run has failed, except one that an
+// event overtook.
 func healthy(t *testing.T, c client.Client, run client.WorkflowRun) {
 	t.Helper()
 	for _, event := range events(t, c, run, enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED) {

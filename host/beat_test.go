@@ -18,8 +18,8 @@ import (
 	"chimera.ai/engine/skills"
 )
 
-// A server that does not take heartbeats cancels nothing: the library ends the
-// call, and the node runs again, as after a lost worker.
+// A server that refuses heartbeats cancels nothing: the library ends the call, and
+// the node runs again, as after a lost worker.
 func TestAHeartbeatThatFailsCancelsNoRun(t *testing.T) {
 	stage.Parallel(t)
 	var calls atomic.Int32

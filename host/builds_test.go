@@ -146,8 +146,8 @@ func where(t *testing.T, c client.Client, run client.WorkflowRun) (first, waited
 	return out.X, out.Y, out.A
 }
 
-// TestTwoBuilds: what began on the old build ends there, over continue-as-new
-// too, while new runs go to the new one.
+// TestTwoBuilds: runs that began on the old build end there, also after
+// continue-as-new, while new runs go to the new one.
 func TestTwoBuilds(t *testing.T) {
 	t.Parallel()
 	b := newBuilds(t)
@@ -204,7 +204,7 @@ func TestNoCurrentBuild(t *testing.T) {
 	require.Equal(t, "a", last, "a run that waited begins")
 }
 
-// reordered is a build whose interpreter asks for something before all else.
+// reordered is a build whose interpreter makes one more request at the beginning.
 func reordered(ctx workflow.Context, start json.RawMessage, loaded *plan.Loaded, carried *contract.Carried) (contract.Result, error) {
 	if err := workflow.Sleep(ctx, time.Millisecond); err != nil {
 		return nil, err
@@ -212,8 +212,8 @@ func reordered(ctx workflow.Context, start json.RawMessage, loaded *plan.Loaded,
 	return workflows.Plan(ctx, start, loaded, carried)
 }
 
-// TestMove: a run whose build has no worker any more waits, and goes on under
-// another build only if its history replays there.
+// TestMove: a run whose build has no worker left waits, and goes on under another
+// build only if its history replays there.
 func TestMove(t *testing.T) {
 	t.Parallel()
 	b := newBuilds(t)
@@ -311,7 +311,7 @@ func TestMoveACall(t *testing.T) {
 	require.Equal(t, "b", out.X)
 }
 
-// storeAway is a store that does not answer.
+// storeAway is a store that is unavailable.
 type storeAway struct{ blob.Store }
 
 func (storeAway) Get(context.Context, string) ([]byte, error) { return nil, errors.New("away") }

@@ -39,7 +39,7 @@ func TestALongCallDelaysNothing(t *testing.T) {
 			h := stage.Host(t, host.Options{ContinueAfter: 20, Sealing: c.sealing, Skills: []skills.Skill{atGate(gate, c.x)}})
 			x, err := json.Marshal(c.x)
 			require.NoError(t, err)
-			// So many attempts may not fit into one history.
+			// That many attempts may not fit into one history.
 			nodes := []string{"long test/gate 3600000 retry_policy: {max_retries: 40}"}
 			edges := []string{"$input.x -> long.x", "$input.x -> n0.x", "long.x -> $output.x"}
 			for i := range 40 {
@@ -99,8 +99,8 @@ func TestALargeReport(t *testing.T) {
 	}
 }
 
-// TestTheEndOfARunCancelsItsChildren: what a child calls for a run that has ended is
-// cancelled, and not tried again.
+// TestTheEndOfARunCancelsItsChildren: the call of a child whose run has ended is
+// cancelled, and not retried.
 func TestTheEndOfARunCancelsItsChildren(t *testing.T) {
 	var calls, heard atomic.Int32
 	h := stage.Host(t, host.Options{ContinueAfter: 60, Skills: []skills.Skill{
@@ -134,8 +134,8 @@ func TestTheEndOfARunCancelsItsChildren(t *testing.T) {
 	require.EqualValues(t, 1, calls.Load())
 }
 
-// TestACancelledChildIsAskedForAgain: who cancels the workflow that makes a call costs
-// the run that workflow, and not the node.
+// TestACancelledChildIsAskedForAgain: if somebody cancels the workflow that makes a
+// call, the run loses that workflow, and not the node.
 func TestACancelledChildIsAskedForAgain(t *testing.T) {
 	stage.Parallel(t)
 	gate := make(chan struct{})

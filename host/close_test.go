@@ -160,7 +160,7 @@ func TestAnEndWithManyOutcomes(t *testing.T) {
 	}
 }
 
-// letters gives so many that do not become fewer when they are compressed.
+// letters returns n letters that do not compress.
 func letters(n int) string {
 	noise := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)

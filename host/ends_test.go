@@ -34,7 +34,7 @@ import (
 	"chimera.ai/engine/store"
 )
 
-// soon is how often hosts of these tests hold the ledger against Temporal.
+// soon is how often hosts of these tests compare the ledger with Temporal.
 const soon = 20 * time.Millisecond
 
 // gate is a skill that waits until it is opened, or its call ends.
@@ -255,7 +255,7 @@ func TestTheLedgerIsToldOfEndsThatNobodyStated(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, left, 6)
 
-	// Rounds later it has said nothing more.
+	// Rounds later it has still said nothing more.
 	require.NoError(t, h.Client().TerminateWorkflow(t.Context(), running.GetID(), running.GetRunID(), "enough"))
 	becomes(t, h.Store(), running.GetID(), running.GetRunID(), ledger.RunTerminated)
 	require.NoError(t, h.Client().TerminateWorkflow(t.Context(), forgotten.GetID(), "", "enough"))

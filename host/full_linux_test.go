@@ -26,7 +26,7 @@ import (
 	"chimera.ai/engine/store"
 )
 
-// disk mounts a small disk, which can be filled and freed again.
+// disk mounts a small disk, which a test can fill and free again.
 func disk(t *testing.T) (dir string, fill, free func()) {
 	dir = t.TempDir()
 	require.NoError(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=48m,mode=0755"), "a disk can be full only where one can be mounted: run this as root")
@@ -44,8 +44,8 @@ func disk(t *testing.T) (dir string, fill, free func()) {
 	return dir, fill, func() { require.NoError(t, os.Remove(filler)) }
 }
 
-// TestTheDiskIsFull: a run whose store cannot write waits, and says why; when
-// there is room again it goes on, and all of it is told.
+// TestTheDiskIsFull: a run whose store cannot write waits, and says why; when there
+// is room again it goes on, and all of it is recorded.
 func TestTheDiskIsFull(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(t *testing.T, dir string) store.Options{
@@ -75,7 +75,7 @@ func TestTheDiskIsFull(t *testing.T) {
 			h := stage.Host(t, host.Options{
 				Store: open(t, dir), Logger: slog.New(slog.NewTextHandler(log, nil)), Skills: []skills.Skill{gated(gate)},
 			})
-			// As many outcomes as no page that is there already has room for.
+			// More outcomes than the existing pages have room for.
 			const many = 400
 			nodes, edges := []string{"b test/gate 60000"}, []string{"$input.x -> b.x"}
 			for i := range many {
@@ -101,11 +101,11 @@ func TestTheDiskIsFull(t *testing.T) {
 	}
 }
 
-// waits is what a run says that cannot write: outcomes, large values, or its end.
+// waits is what a run says if it cannot write outcomes, large values, or its end.
 var waits = regexp.MustCompile(`(?i)(engine/journal|put blob|not written)[^\n]*(no space left|disk is full)`)
 
-// reachable lets everybody pass the folders above a path, as far as they are the
-// test's: the server is another user.
+// reachable lets everybody enter the folders above a path that belong to the test:
+// the server is another user.
 func reachable(t *testing.T, path string) {
 	for at := filepath.Dir(path); strings.HasPrefix(at, os.TempDir()) && at != filepath.Clean(os.TempDir()); at = filepath.Dir(at) {
 		info, err := os.Stat(at)

@@ -117,7 +117,7 @@ func TestStartGrants(t *testing.T) {
 			require.Equal(t, long.GetRunID(), second.Origin)
 			require.NotEmpty(t, second.GrantDigest)
 
-			// The key is the agent's no more.
+			// The key is no longer the agent's.
 			d.state(t, store, &trust.SetAgentKeys{AgentID: "tester", Keys: []string{newKey(t).Public()}})
 			refused(contract.Blocked, "no key that may act for tester", start("late", `{"x":2}`, grant(d.starts, "late", nil)))
 			run := start("late", `{"x":2}`, nil)

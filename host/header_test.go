@@ -16,8 +16,8 @@ import (
 	"chimera.ai/engine/ledger"
 )
 
-// TestAnyWorkflowID: a run whose id cannot stand in a header of a request ends as any
-// other does, and is found; one that the ledger cannot name is refused.
+// TestAnyWorkflowID: a run whose id cannot be written in a request's header ends
+// like any other, and is found; one that the ledger cannot name is refused.
 func TestAnyWorkflowID(t *testing.T) {
 	h := stage.Host(t, host.Options{})
 	text := source("", []string{"a engine/pass 500", "b engine/pass 5000"}, []string{"$input.x -> a.x", "a.x -> b.x", "b.x -> $output.x"})

@@ -94,7 +94,7 @@ func comma(s string) string {
 	return ", "
 }
 
-// failureOf gives what a failed run says.
+// failureOf returns the failure of a run.
 func failureOf(t *testing.T, err error) contract.Failure {
 	t.Helper()
 	var application *temporal.ApplicationError

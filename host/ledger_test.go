@@ -141,8 +141,8 @@ edges:
   - {from_node: breaks, from_port: $error, to_node: never, to_port: $start, edge_type: error, required: true, when: error.kind == "timeout"}
 `
 
-// TestTheLedgerKnowsARun: what runs and nodes came to is in the log, local or
-// not, and the log is what its key has signed.
+// TestTheLedgerKnowsARun: the outcomes of runs and nodes, local or not, are in the
+// log, and its key has signed the log.
 func TestTheLedgerKnowsARun(t *testing.T) {
 	t.Parallel()
 	for name, open := range stores(t) {
@@ -174,8 +174,8 @@ func TestTheLedgerKnowsARun(t *testing.T) {
 	}
 }
 
-// TestTheLedgerKnowsHowRunsEnd: failed and cancelled runs have their ends, and a
-// terminated one soon has.
+// TestTheLedgerKnowsHowRunsEnd: the ends of failed and cancelled runs are recorded,
+// and soon that of a terminated one.
 func TestTheLedgerKnowsHowRunsEnd(t *testing.T) {
 	stage.Parallel(t)
 	h := stage.Host(t, host.Options{EndsEvery: soon, Skills: []skills.Skill{
@@ -219,8 +219,8 @@ func TestTheLedgerKnowsHowRunsEnd(t *testing.T) {
 	require.ErrorIs(t, err, ledger.ErrNotFound, "what never was a run is none")
 }
 
-// TestAResetRunIsARunOfItsOwn: what it does again may come out differently, so
-// it has a chain of its own, which says what it goes on with.
+// TestAResetRunIsARunOfItsOwn: what it does again may come out differently, so it
+// has a chain of its own, which says what it continues.
 func TestAResetRunIsARunOfItsOwn(t *testing.T) {
 	stage.Parallel(t)
 	var calls atomic.Int64
@@ -317,8 +317,8 @@ func TestAResetRunIsToldWhole(t *testing.T) {
 	}
 }
 
-// TestManyOutcomes: batches ride beside the nodes and continue with the run, and
-// nothing is told twice or not at all.
+// TestManyOutcomes: batches are written while nodes run and are carried over
+// continue-as-new, and each outcome is recorded exactly once.
 func TestManyOutcomes(t *testing.T) {
 	stage.Parallel(t)
 	h := stage.Host(t, host.Options{ContinueAfter: 300})
@@ -337,8 +337,8 @@ func TestManyOutcomes(t *testing.T) {
 	require.Len(t, r.Outcomes, 1200)
 }
 
-// TestTheStoreIsAway: a database that is killed under a run makes the run wait;
-// it goes on when it is back, and nothing is lost.
+// TestTheStoreIsAway: a run whose database is killed waits, and goes on when it is
+// back; nothing is lost.
 func TestTheStoreIsAway(t *testing.T) {
 	stage.Parallel(t)
 	cluster, err := pgtest.Start(t.Context(), t.TempDir())
@@ -378,8 +378,8 @@ func TestTheStoreIsAway(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreLost: a run goes on though every connection to its database
-// is cut again and again, and nothing is lost, or told twice.
+// TestConnectionsAreLost: a run goes on though every connection to its database is
+// cut again and again, and nothing is lost or recorded twice.
 func TestConnectionsAreLost(t *testing.T) {
 	stage.Parallel(t)
 	o := migrated(t, store.Options{Dir: filepath.Join(t.TempDir(), "store"), URL: pgtest.URL(t)})
@@ -413,7 +413,7 @@ func TestConnectionsAreLost(t *testing.T) {
 				open = false
 				return true
 			default:
-				// Now and then, so that it is soon at its end.
+				// Only now and then, so that the run ends soon.
 				now := settled(t, h.Client(), run)
 				if now < seen+20 {
 					return false
@@ -510,7 +510,7 @@ func sorted[V any](m map[string]V) []string {
 	return names
 }
 
-// TestTheLogGoesOn: another host on the same store adds to the same log, and one
+// TestTheLogGoesOn: another host on the same store continues the same log, and one
 // with another key refuses it.
 func TestTheLogGoesOn(t *testing.T) {
 	stage.Parallel(t)

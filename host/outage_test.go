@@ -30,8 +30,8 @@ import (
 	"chimera.ai/engine/store"
 )
 
-// TestALargeResultWaitsForTheStore: a store that cannot take what a node has
-// returned is no failure of the node, whatever its contract allows.
+// TestALargeResultWaitsForTheStore: if the store cannot take the result of a node,
+// the node has not failed, whatever its contract allows.
 func TestALargeResultWaitsForTheStore(t *testing.T) {
 	t.Parallel()
 	keys, err := payload.ParseKeys([]string{"k:" + strings.Repeat("0123456789abcdef", 4)})
@@ -103,7 +103,7 @@ func TestARunThatBeginsSaysThatItWaitsForTheStore(t *testing.T) {
 	require.Empty(t, stage.State(t, h.Client(), run).Waiting)
 }
 
-// TestANewLedgerIsSaid: a worker whose store was removed begins an empty one, and
+// TestANewLedgerIsSaid: a worker whose store was removed makes an empty one, and
 // says so.
 func TestANewLedgerIsSaid(t *testing.T) {
 	stage.Parallel(t)

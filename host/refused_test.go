@@ -10,8 +10,8 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// A worker that Temporal refuses for minutes stops polling by itself. Whoever runs
-// the host is told, once, and its supervisor with it.
+// A worker that Temporal refuses for minutes stops polling by itself. Its host
+// reports that once, to whoever runs it and to its supervisor.
 func TestRunEndsWithItsWorkers(t *testing.T) {
 	h := &Host{refused: make(chan error, 1)}
 	o := h.bounded(contract.QueueEngine, worker.Options{})

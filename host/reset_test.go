@@ -66,7 +66,7 @@ func TestResetsOfARefusedRun(t *testing.T) {
 
 	values, err := blob.Open(filepath.Join(dir, "blobs"))
 	require.NoError(t, err)
-	// reset has a run go on from a task, and gives what comes of it when it has ended.
+	// reset resets a run to a task, and returns its result when it has ended.
 	reset := func(of client.WorkflowRun, task int64) client.WorkflowRun {
 		t.Helper()
 		answer, err := c.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
@@ -107,7 +107,7 @@ func TestResetsOfARefusedRun(t *testing.T) {
 		}
 	}
 	require.Less(t, seen, last(first))
-	// Nobody hears of it any more.
+	// Nobody waits for it any longer.
 	started := events(t, c, first, enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED)
 	require.Len(t, started, 1)
 	child := started[0].GetChildWorkflowExecutionStartedEventAttributes().GetWorkflowExecution()

@@ -18,8 +18,8 @@ import (
 	"chimera.ai/engine/workflows"
 )
 
-// TestRetriedTasksAreCounted: a workflow task that fails shows in what Prometheus
-// gets, when it is tried again.
+// TestRetriedTasksAreCounted: a workflow task that fails shows in the metrics when
+// it is retried.
 func TestRetriedTasksAreCounted(t *testing.T) {
 	registry := metrics.New()
 	var o host.Options

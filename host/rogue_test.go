@@ -29,7 +29,7 @@ import (
 	"chimera.ai/engine/store"
 )
 
-// rogue is a client that may poll the queue of tools, and has no key.
+// rogue is a client without keys that may poll the queue of tools.
 type rogue struct {
 	t *testing.T
 	client.Client
@@ -258,7 +258,7 @@ func TestAnAnswerIsBounded(t *testing.T) {
 	require.Empty(t, outcomes[0].InputDigest+outcomes[0].OutputDigest)
 }
 
-// pointer is a payload that says that its value lies in a store.
+// pointer is a payload that refers to a value in a store.
 func pointer(data string) *commonpb.Payloads {
 	return &commonpb.Payloads{Payloads: []*commonpb.Payload{{
 		Metadata: map[string][]byte{"encoding": []byte("json/protobuf"), "messageType": []byte("temporal.api.sdk.v1.ExternalStorageReference")},

@@ -41,7 +41,7 @@ func atGate(gate <-chan struct{}, x string) skills.Skill {
 	})
 }
 
-// unheld holds if no workflow task of a run has failed for a key.
+// unheld checks that no workflow task of a run has failed for lack of a key.
 func unheld(t *testing.T, c client.Client, run client.WorkflowRun) {
 	t.Helper()
 	for _, event := range events(t, c, run, enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED) {

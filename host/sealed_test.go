@@ -30,7 +30,7 @@ import (
 	"chimera.ai/engine/store"
 )
 
-// canary is what no client without keys may ever see.
+// canary is a text that no client without keys may ever see.
 const canary = "canary-8265-canary"
 
 // keys gives fresh payload keys as a configuration holds them.
@@ -52,11 +52,11 @@ func sealing(t *testing.T, keys ...string) payload.Sealing {
 	return payload.Sealing{Keys: ring, Compress: true}
 }
 
-// secretive are skills that pass the canary around: small, large and in an error.
+// secretive are skills that pass the canary on: small, large and in an error.
 func secretive() []skills.Skill {
 	return []skills.Skill{
 		skill("tell", func(context.Context, json.RawMessage) (json.RawMessage, error) {
-			// Letters that do not compress: what is large is so after it, too.
+			// Letters that do not compress, so that a large value stays large.
 			noise := make([]byte, 0, 300_000)
 			for i := uint64(1); len(noise) < cap(noise); i += i>>3*7 + 0x9e3779b97f4a7c15 {
 				noise = append(noise, 'a'+byte(i>>32%26))
@@ -118,7 +118,7 @@ func history(t *testing.T, c client.Client, id string) [][]byte {
 	return all
 }
 
-// lies reports which files of a folder hold a text.
+// lies lists the files of a folder that hold a text.
 func lies(t *testing.T, dir, text string) []string {
 	t.Helper()
 	var found []string

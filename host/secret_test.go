@@ -22,8 +22,8 @@ import (
 	"chimera.ai/engine/redact"
 )
 
-// betraying has programs that tell what they were given: an executable, by its
-// output and by its failure, and a real MCP server with a tool that prints its
+// betraying has programs that reveal what they were given: an executable, by its
+// output and its failure, and a real MCP server with a tool that prints its
 // environment.
 const betraying = `
 catalog: catalog.yaml

@@ -34,7 +34,7 @@ func newToolbox(t *testing.T) *toolbox {
 	return b
 }
 
-// put gives a host's options the tool, or the catalog of it, or both.
+// put adds the tool, its catalog, or both to a host's options.
 func (b *toolbox) put(o host.Options) host.Options {
 	b.t.Helper()
 	var text strings.Builder

@@ -56,7 +56,7 @@ func deploy(t *testing.T, o *store.Options) *deployment {
 	return d
 }
 
-// state states acts, signed by both admins.
+// state makes a statement of acts, signed by both admins.
 func (d *deployment) state(t *testing.T, store ledger.Store, acts ...trust.Act) trust.State {
 	t.Helper()
 	s, err := trust.Read(t.Context(), store, d.bootstrap)
@@ -70,7 +70,7 @@ func (d *deployment) state(t *testing.T, store ledger.Store, acts ...trust.Act) 
 	return s
 }
 
-// row compiles a plan and gives the row of its publication, signed by the author.
+// row compiles a plan and returns the row of its publication, signed by the author.
 func (d *deployment) row(t *testing.T, store ledger.Store, text string, change func(*trust.Plan)) ledger.Plan {
 	t.Helper()
 	_, catalog, err := host.Catalog(nil, nil)
@@ -163,7 +163,7 @@ func TestPublishedPlansAreSigned(t *testing.T) {
 			publish(renamed)
 			refused("renamed@1", "what is published as renamed@1 is the source of signed@1")
 
-			// A publisher who is revoked takes along what was signed.
+			// What a publisher has signed no longer counts once the publisher is revoked.
 			s = d.state(t, store, &trust.RevokePublisher{ID: "fay"})
 			refused("signed@1", `is signed by "fay", who is revoked since `+s.Issued.String())
 

@@ -73,7 +73,7 @@ func TestSkim(t *testing.T) {
 	}
 }
 
-// Whatever a message holds, skimming it in pieces finds the id that reading it finds.
+// Skimming any message in pieces finds the same id as reading it.
 func TestSkimAgreesWithParse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.Custom(func(t *rapid.T) any {
@@ -156,7 +156,7 @@ func FuzzJudge(f *testing.F) {
 	c := &conn{name: "h"}
 	f.Fuzz(func(t *testing.T, answer []byte, fault bool, asked string) {
 		if !json.Valid(answer) {
-			// The transport hands on nothing else.
+			// The transport passes nothing else on.
 			return
 		}
 		r := reply{asked: asked}

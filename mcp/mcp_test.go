@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// bound is far beyond what any of these tests needs, and far below "hangs".
+// bound is far more time than any of these tests needs, and far less than forever.
 const bound = 20 * time.Second
 
 var quiet = Options{
@@ -95,8 +95,8 @@ func call(t *testing.T, p *Pool, tool, args string) (Result, error) {
 	return p.Call(ctx, "h", tool, json.RawMessage(args))
 }
 
-// brief calls with a deadline that is sure to pass, and leaves a busy machine the
-// time to send what is to be sent before it.
+// brief calls with a deadline that is sure to pass, but leaves a busy machine time
+// to send the request before it.
 func brief(t *testing.T, p *Pool, tool, args string) (Result, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
@@ -265,7 +265,7 @@ func TestStartFails(t *testing.T) {
 				}
 			})
 			if mode == "rubbish only" {
-				// It answers after the rubbish.
+				// It answers after the noise.
 				require.Equal(t, "1", textOf(t, p, "count"))
 				return
 			}
@@ -429,7 +429,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 	// The pipe is full now, so that nothing of this one leaves.
 	_, err = brief(t, p, "echo", big)
 	requireKind(t, contract.Unsent, err)
-	// Nor can what a call leaves behind pile up.
+	// What a call leaves behind cannot pile up, either.
 	for range 2 * queueLong {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		_, err := p.Call(ctx, "h", "echo", nil)

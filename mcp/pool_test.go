@@ -91,7 +91,8 @@ func TestCap(t *testing.T) {
 	all.Wait()
 	require.Equal(t, "3", textOf(t, p, "peak"))
 
-	// Who waits for a place gives up with its context, and nothing was sent.
+	// A caller that waits for a slot gives up when its context ends, and
+	// nothing was sent.
 	ctx, cancel := context.WithCancel(t.Context())
 	for range 3 {
 		all.Go(func() { _, _ = p.Call(ctx, "h", "hang", nil) })
@@ -274,8 +275,8 @@ func TestGrandchildren(t *testing.T) {
 	}
 }
 
-// A process that takes every step to get away does, and holds the pipes open,
-// but nobody waits for it.
+// A process that tries everything to escape succeeds, and holds the pipes open, but
+// nobody waits for it.
 func TestEscapedPipeHolder(t *testing.T) {
 	p := hostilePool(t, "ok")
 	pid, err := strconv.Atoi(textOf(t, p, "grandchild:stray"))

@@ -86,7 +86,7 @@ func TestWhatIsPreparedCounts(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{"p0": 2, "p1": 2, "p2": 1}, made)
 
-	// What is out of the cache counts no more, whatever it says.
+	// A plan that is out of the cache no longer counts, whatever it reports.
 	old := grow[1]
 	grow[0](most)
 	prepared(1)
@@ -96,8 +96,8 @@ func TestWhatIsPreparedCounts(t *testing.T) {
 	require.Equal(t, map[string]int{"p0": 3, "p1": 3, "p2": 1}, made)
 }
 
-// TestOneLargePlan: what is prepared of a plan goes where that alone is too much,
-// and the plan stays.
+// TestOneLargePlan: if what is prepared of one plan is too much by itself, it is
+// dropped, and the plan stays.
 func TestOneLargePlan(t *testing.T) {
 	store := open(t)
 	plans := payload.NewPlans(store, 1<<20)
@@ -128,8 +128,8 @@ func TestOneLargePlan(t *testing.T) {
 	require.Zero(t, store.gets)
 }
 
-// TestPlansAreShared: of many who want the same plans at once, nobody gets another
-// copy, though all are evicted again and again.
+// TestPlansAreShared: many callers that want the same plans at once share one copy
+// of each, though all are evicted again and again.
 func TestPlansAreShared(t *testing.T) {
 	plans := payload.NewPlans(open(t), 1)
 	digests := stored(t, plans, 4)

@@ -63,7 +63,8 @@ func sdkReference(driver, claims string) *commonpb.Payload {
 	}
 }
 
-// TestReferences: a large result is JSON in the history, and its value for us.
+// TestReferences: a large result is JSON in the history, and the engine reads its
+// value.
 func TestReferences(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("0", 64)
 	original := sdkReference("chimera-blob", `{"digest":"`+digest+`","size":"10"}`)
@@ -77,7 +78,8 @@ func TestReferences(t *testing.T) {
 	require.Equal(t, original.GetMetadata(), back.GetMetadata())
 	require.JSONEq(t, `{"driverName":"chimera-blob","claimData":{"digest":"`+digest+`"}}`, string(back.GetData()))
 
-	// What is none stays as it is: above all an output that looks like one.
+	// What is not a reference stays as it is, above all an output that looks
+	// like one.
 	forged, err := payload.NewConverter(nil, payload.Sealing{}).ToPayload(contract.Result(`{"chimera_ref":{"digest":"` + digest + "\"}}\n\n\n"))
 	require.NoError(t, err)
 	for name, p := range map[string]*commonpb.Payload{

@@ -68,7 +68,7 @@ func within(t testing.TB, s payload.Sealing) converter.DataConverter {
 	return c.WithWorkflowContext(workflow.Context(nil))
 }
 
-// nothing is a store without blobs.
+// nothing is an empty store.
 type nothing struct{ blob.Store }
 
 const canary = "canary-4711"
@@ -117,8 +117,8 @@ func TestCompressionComesFirst(t *testing.T) {
 	require.Equal(t, value, back)
 }
 
-// TestWhatWasLargeGoesToTheStore, however small it has become: the interpreter
-// reckons with what a reference takes.
+// TestWhatWasLargeGoesToTheStore: however small it has become, since the
+// interpreter counts the size of a reference.
 func TestWhatWasLargeGoesToTheStore(t *testing.T) {
 	for name, s := range map[string]payload.Sealing{"compressed": sealed(t, "a"), "sealed": {Keys: ring(t, "a")}, "plain": {Compress: true}} {
 		storage := payload.NewStorage(open(t), s)
@@ -144,8 +144,7 @@ func TestWhatWasLargeGoesToTheStore(t *testing.T) {
 	}
 }
 
-// TestWhatIsMovedDoesNotOpen: a payload is worth nothing anywhere but where it
-// was made.
+// TestWhatIsMovedDoesNotOpen: a payload opens only where it was made.
 func TestWhatIsMovedDoesNotOpen(t *testing.T) {
 	s := sealed(t, "a")
 	p, err := at(t, s, inActivity).ToPayload(contract.Outcome{Attempts: 3})

@@ -58,8 +58,7 @@ func TestARequestIsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestAFailureIsOneWhole: its type and message are not taken with the details of
-// another, nor without them.
+// TestAFailureIsOneWhole: its type and message count only with its own details.
 func TestAFailureIsOneWhole(t *testing.T) {
 	s := sealed(t, "a")
 	c := converter.WithFailureConverterSerializationContext(payload.NewFailureConverter(at(t, s, nil)), inActivity)
@@ -98,7 +97,7 @@ func TestAFailureIsOneWhole(t *testing.T) {
 }
 
 // TestOnlyWorkersFailActivities: what a client makes the server say, around a
-// failure that is sealed or around none, is as good as nothing.
+// sealed failure or around none, counts as nothing.
 func TestOnlyWorkersFailActivities(t *testing.T) {
 	s := sealed(t, "a")
 	c := converter.WithFailureConverterSerializationContext(payload.NewFailureConverter(at(t, s, nil)), inActivity)

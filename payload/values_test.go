@@ -92,7 +92,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestLeanValues: of an outcome that is to be lean, less is left.
+// TestLeanValues: less is left of an outcome that has to be lean.
 func TestLeanValues(t *testing.T) {
 	v := payload.NewValues(open(t), payload.Sealing{}, "ns")
 	for size, want := range map[int]bool{100: false, 300: true, 10_000: true} {

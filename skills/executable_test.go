@@ -27,7 +27,7 @@ import (
 // The test binary is also the program that the tests call.
 const programVar = "SKILLS_TEST_PROGRAM"
 
-// bound is far beyond what any of these tests needs, and far below "hangs".
+// bound is far more time than any of these tests needs, and far less than forever.
 const bound = 20 * time.Second
 
 func TestMain(m *testing.M) {

@@ -136,7 +136,7 @@ trust: {bootstrap: bootstrap.json}
 	_, err = trust.Limited(t.Context(), opened.Ledger, state, trust.BudgetKey{Agent: "bot", Currency: "USD"})
 	require.NoError(t, err)
 
-	// And an auditor believes it.
+	// An auditor accepts it.
 	for n := 1; n > 0; {
 		n, err = (&ledger.Sequencer{Store: opened.Ledger, Key: opened.Key}).Integrate(t.Context())
 		require.NoError(t, err)

@@ -9,8 +9,8 @@ import (
 	"go.temporal.io/api/serviceerror"
 )
 
-// TestRefused: what the server refuses is a no, and no answer in time says who did not
-// answer.
+// TestRefused: a refusal of the server is a negative answer, and without an answer
+// in time the error names who did not answer.
 func TestRefused(t *testing.T) {
 	c := &connection{address: "temporal.example.com:7233", namespace: "agents"}
 	for _, late := range []error{context.DeadlineExceeded, serviceerror.NewDeadlineExceeded("context deadline exceeded")} {

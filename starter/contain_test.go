@@ -44,8 +44,8 @@ func cmpBatch(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// TestBatchBounds: a line that is too long costs itself only, and every answer
-// has every field.
+// TestBatchBounds: a line that is too long fails alone, and every answer has every
+// field.
 func TestBatchBounds(t *testing.T) {
 	long := `{"id":"long","lhs":true,"rhs":{"title":"` + strings.Repeat("x", maxLine) + `"}}`
 	large := `{"id":"large","lhs":true,"rhs":{"title":"` + strings.Repeat("x", maxLine/2) + `"}}`
@@ -97,7 +97,7 @@ type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("the wire is cut") }
 
-// TestBatchBroken: a batch that was not read whole is no success.
+// TestBatchBroken: a batch that was not read to its end is not a success.
 func TestBatchBroken(t *testing.T) {
 	var messages bytes.Buffer
 	require.Equal(t, exitUnanswered, run([]string{"contain", "--batch"}, brokenReader{}, io.Discard, &messages))

@@ -8,8 +8,8 @@ import (
 	"go.temporal.io/sdk/client"
 )
 
-// TestPollingIsInterrupted: Ctrl-C while the worker comes up is no fault of the
-// worker's.
+// TestPollingIsInterrupted: Ctrl-C while the worker starts is not reported as its
+// fault.
 func TestPollingIsInterrupted(t *testing.T) {
 	c, err := client.NewLazyClient(client.Options{HostPort: "127.0.0.1:1"})
 	require.NoError(t, err)

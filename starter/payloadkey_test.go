@@ -11,8 +11,8 @@ import (
 	"chimera.ai/engine/store"
 )
 
-// TestMakePayloadKey: the key is made once, its owner alone reads it, and what is
-// there and is none is left as it is.
+// TestMakePayloadKey: the key is made once, only its owner can read it, and a file
+// that is not a key is left as it is.
 func TestMakePayloadKey(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "payload.key")
 	require.NoError(t, makePayloadKey(file))

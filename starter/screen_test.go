@@ -52,8 +52,8 @@ func TestLines(t *testing.T) {
 		"  failed    b  p/b  tool_error: two lines \uFFFD[31mred\nwaiting\n", b.String())
 }
 
-// TestMovingList: each picture takes the place of the one before, and no line is
-// wider than the terminal.
+// TestMovingList: each list replaces the previous one, and no line is wider than
+// the terminal.
 func TestMovingList(t *testing.T) {
 	var b bytes.Buffer
 	s := &screen{w: &b, fd: -1, moves: true, color: true} // no size: 80 by 24

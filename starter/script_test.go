@@ -48,7 +48,7 @@ type database struct{ *testing.M }
 // Run implements the interface of testscript.
 func (d database) Run() int { return pgtest.Main(d.M) }
 
-// TestMain makes this binary the program chimera for the scripts. They wait more
+// TestMain makes this binary the program chimera for the scripts, which wait more
 // than they compute.
 func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "4"); err != nil {
@@ -105,7 +105,7 @@ func TestScript(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
-			// Nothing of the machine's own settings; and no port that others use.
+			// No settings of the machine, and no port that others use.
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("CHIMERA_DEV_TEMPORAL", temporal)
 			e.Setenv("CHIMERA_DEV_PORT", "0")

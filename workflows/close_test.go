@@ -22,8 +22,8 @@ import (
 	"chimera.ai/engine/ledger"
 )
 
-// standing is a ledger that has an end of every run already, from a workflow task
-// that Temporal has discarded.
+// standing is a ledger that already has an end of every run, from a workflow task
+// that Temporal discarded.
 type standing struct {
 	activities.Ledger
 	end      ledger.Run
@@ -46,8 +46,8 @@ func (s standing) Outcomes(context.Context, string, string, ledger.Page) ([]ledg
 	return s.outcomes, nil
 }
 
-// TestAnEndThatStood: the query tells of nodes what the ledger has, whatever they
-// came to here.
+// TestAnEndThatStood: the query reports the outcomes of nodes that the ledger has,
+// whatever they were here.
 func TestAnEndThatStood(t *testing.T) {
 	failure := json.RawMessage(`{"kind":"timeout","node":"large","message":"late","compensated":[],"not_compensated":[]}`)
 	of := func(node string, kind ledger.Kind) ledger.Outcome {
@@ -116,8 +116,8 @@ func TestAnEndThatStood(t *testing.T) {
 	}
 }
 
-// TestManyOutcomesAtTheEnd: they are told by ordinary activities before the end is,
-// and where one stands the run ends as that, not as refused.
+// TestManyOutcomesAtTheEnd: ordinary activities send them before the end, and if an
+// end is already recorded, the run ends with that, and not as refused.
 func TestManyOutcomesAtTheEnd(t *testing.T) {
 	const skipped = 2600
 	var nodes, edges strings.Builder
@@ -157,8 +157,8 @@ func TestManyOutcomesAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestWhoClosesWithGarbage: an answer that is none is asked for again and again, ever
-// more rarely; after a store that was away for hours, the run is not kept waiting.
+// TestWhoClosesWithGarbage: a run asks again after an invalid answer, each time
+// later; it does not wait long once a store that was unavailable for hours is back.
 func TestWhoClosesWithGarbage(t *testing.T) {
 	for name, c := range map[string]struct {
 		takes       time.Duration
@@ -188,8 +188,8 @@ func TestWhoClosesWithGarbage(t *testing.T) {
 	}
 }
 
-// TestAnotherRunsEnd: of the answer that a history has for the run before a reset,
-// nothing is taken where the right one has nothing.
+// TestAnotherRunsEnd: nothing is taken from an answer to the run before a reset,
+// not even what the right answer lacks.
 func TestAnotherRunsEnd(t *testing.T) {
 	env := environment(t, noLedger{})
 	failure := contract.Failure{Kind: contract.Timeout, Node: "n0", Message: "late", Compensated: []string{}, NotCompensated: []string{}}
@@ -215,7 +215,7 @@ func TestAnotherRunsEnd(t *testing.T) {
 	require.Equal(t, contract.Counts{Succeeded: 1}, state.Counts)
 }
 
-// slow is a ledger that takes no end until it is back.
+// slow is a ledger that accepts no end until it is back.
 type slow struct {
 	standing
 	back *atomic.Bool

@@ -39,7 +39,7 @@ func (r registry) Call(ctx context.Context, n *plan.Node, input json.RawMessage)
 	return []json.RawMessage{out}, err
 }
 
-// noLedger keeps nothing, and has no published plans.
+// noLedger stores nothing, and has no published plans.
 type noLedger struct{ activities.Ledger }
 
 func (noLedger) OpenRun(context.Context, ledger.Run) error                              { return nil }

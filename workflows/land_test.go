@@ -10,8 +10,8 @@ import (
 	"chimera.ai/engine/contract"
 )
 
-// TestReadFailure: what has no kind of ours is the fault of whoever answered,
-// whatever it says.
+// TestReadFailure: a failure without a kind of ours is the fault of whoever
+// answered, whatever it says.
 func TestReadFailure(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error

@@ -12,8 +12,8 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// TestTheWindowFollowsTheTimeOfLocalActivities: few are in flight where they end at
-// once, as many as the plan allows where they take long.
+// TestTheWindowFollowsTheTimeOfLocalActivities: few are in flight if they end at
+// once, and as many as the plan allows if they take long.
 func TestTheWindowFollowsTheTimeOfLocalActivities(t *testing.T) {
 	m := meter{window: maxWindow}
 	land := func(n int, took time.Duration) {
@@ -31,7 +31,7 @@ func TestTheWindowFollowsTheTimeOfLocalActivities(t *testing.T) {
 	require.Zero(t, m.flying)
 }
 
-// TestQuoted: a text is never longer as JSON than was measured, nor much shorter.
+// TestQuoted: a text as JSON is never longer than measured, nor much shorter.
 func TestQuoted(t *testing.T) {
 	for _, text := range []string{"", "abc", "<&>", "\x00\x1f\n", `"\`, "ü€😀", "\u2028\u2029", "\xff\xfe", "\x7f"} {
 		var b bytes.Buffer
@@ -75,8 +75,8 @@ func TestTheOutputNeedsNoTaskOfItsOwn(t *testing.T) {
 	})
 }
 
-// TestARunThatHoldsMuchAsksForLess: what waits for nodes that have yet to read it has to
-// fit into what a run carries.
+// TestARunThatHoldsMuchAsksForLess: values that nodes have yet to read must fit
+// into what a run carries.
 func TestARunThatHoldsMuchAsksForLess(t *testing.T) {
 	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
 		w := &wait{node: 1}

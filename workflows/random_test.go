@@ -147,7 +147,7 @@ func refusals(ds diag.Diagnostics) (all []refusal) {
 		if d.Code != diag.TypeNotContained || !ok || text == "" {
 			continue
 		}
-		// A long one is cut, and no JSON.
+		// A long one is cut, and is then not JSON.
 		if v, err := schemas.Decode([]byte(text)); err == nil {
 			all = append(all, refusal{d.Edge, port, v})
 		}

@@ -30,10 +30,11 @@ type recording struct {
 	// after is the number of events after which the run continues as new; 0 is
 	// the default, which is never reached here.
 	after int
-	// has are types of events without which the recording is not what its name says.
+	// has lists the types of events that the recording must contain to be what
+	// its name says.
 	has []enumspb.EventType
-	// during does to the run what has to be done while it goes on. It gives the run
-	// to record, where it is another one.
+	// during acts on the run while it goes on. It returns the run to record, if
+	// that is another one.
 	during func(t *testing.T, s *studio, run client.WorkflowRun) client.WorkflowRun
 }
 
@@ -108,7 +109,7 @@ defs: {X: {type: object, required: [x], properties: {x: {type: string, maxLength
 
 const passing = "input_schema: {$ref: '#/defs/X'}, output_schema: {$ref: '#/defs/X'}"
 
-// chain is n local nodes, which have to be cut into several workflow tasks.
+// chain is n local nodes, which take several workflow tasks.
 func chain(n int) string {
 	var nodes, edges strings.Builder
 	for i := range n {
@@ -168,8 +169,8 @@ func holding(timeout, deadline int) string {
 `, passing, timeout), "  - $input.x -> first.x\n  - first -> hold\n  - hold -> never\n  - first.x -> $output.x\n")
 }
 
-// flaky has a call that fails twice with a kind, and has one retry where the
-// kind is a tool's own, else two.
+// flaky has a call that fails twice with a kind. It has one retry if the kind is
+// the tool's own, else two.
 func flaky(kind contract.Kind) string {
 	retries := 2
 	if kind == contract.ToolError {
@@ -251,7 +252,7 @@ func (s *studio) operations() []skills.Skill {
 	}
 }
 
-// newStudio starts what a recording needs: with a call that is to be lost, no
+// newStudio starts what a recording needs. If a call is to be lost, it starts no
 // worker of the tools role yet.
 func newStudio(t *testing.T, r recording) *studio {
 	s := &studio{held: make(chan struct{}, 10)}
@@ -279,8 +280,8 @@ func cancelling(t *testing.T, s *studio, run client.WorkflowRun) client.Workflow
 	return run
 }
 
-// losing takes a call away as a worker would that dies with it, and starts a
-// worker once Temporal has seen it.
+// losing takes a call as a worker that dies would, and starts a worker once
+// Temporal has noticed.
 func losing(t *testing.T, s *studio, run client.WorkflowRun) client.WorkflowRun {
 	namespace := stage.Temporal(t).Namespace
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -18,7 +18,7 @@ import (
 	"chimera.ai/engine/ledger"
 )
 
-// refusing is a ledger that opens runs, and takes nothing else of them.
+// refusing is a ledger that opens runs, and accepts nothing else about them.
 type refusing struct{ noLedger }
 
 func (refusing) RecordOutcomes(context.Context, string, string, []ledger.Outcome) error {
@@ -49,8 +49,8 @@ func TestARefusedRunEndsAtOnce(t *testing.T) {
 	require.Less(t, calls, 600)
 }
 
-// TestABatchThatWasNotWrittenIsSentAgain: what a ledger did not take for an hour goes
-// to it when it is back, and not only when the run ends.
+// TestABatchThatWasNotWrittenIsSentAgain: outcomes that a ledger did not accept for
+// an hour are sent when it is back, and not only when the run ends.
 func TestABatchThatWasNotWrittenIsSentAgain(t *testing.T) {
 	env := environment(t, noLedger{})
 	env.SetWorkflowRunTimeout(24 * time.Hour)

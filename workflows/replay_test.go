@@ -239,7 +239,7 @@ func TestRecordedHistoriesReplay(t *testing.T) {
 	}
 }
 
-// reordered is a build whose interpreter asks for something before all else.
+// reordered is a build whose interpreter makes one more request at the beginning.
 func reordered(ctx workflow.Context, start json.RawMessage, loaded *plan.Loaded, carried *contract.Carried) (contract.Result, error) {
 	if err := workflow.Sleep(ctx, 1); err != nil {
 		return nil, err

@@ -36,8 +36,8 @@ func inRun(t *testing.T, retry plan.Retry, do func(r *run)) {
 	require.NoError(t, env.GetWorkflowError())
 }
 
-// TestACallThatStallsIsLaunchedAnew: what a child asked for in vain is asked for
-// again in whatever way fits then.
+// TestACallThatStallsIsLaunchedAnew: a request that a child made in vain is made
+// again in the way that fits by then.
 func TestACallThatStallsIsLaunchedAnew(t *testing.T) {
 	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
 		r.failedCall(&wait{kind: waitChild, node: 1, child: new(contract.Child)}, failed(contract.StoreUnavailable, "away"))
@@ -46,8 +46,8 @@ func TestACallThatStallsIsLaunchedAnew(t *testing.T) {
 	})
 }
 
-// TestAStoreThatIsSlowHasMoreTime: what was not read and written in time has longer
-// where it is asked for again.
+// TestAStoreThatIsSlowHasMoreTime: a request whose values were not read and written
+// in time has longer the next time.
 func TestAStoreThatIsSlowHasMoreTime(t *testing.T) {
 	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
 		require.Equal(t, graceTimeout, r.options(&wait{node: 1}).StartToCloseTimeout)
@@ -58,8 +58,8 @@ func TestAStoreThatIsSlowHasMoreTime(t *testing.T) {
 	})
 }
 
-// TestWaitsForAChildToStart: a run that is to continue as new hears of the start of
-// the last child, which is all that it waits for.
+// TestWaitsForAChildToStart: a run that is about to continue as new waits only for
+// the last child to start.
 func TestWaitsForAChildToStart(t *testing.T) {
 	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
 		never, _ := workflow.NewFuture(r.ctx)
@@ -74,8 +74,8 @@ func TestWaitsForAChildToStart(t *testing.T) {
 	})
 }
 
-// TestAttemptsAreUsedUp: a failure that does not say which attempt it was of counts
-// as the next one.
+// TestAttemptsAreUsedUp: a failure that does not name its attempt counts as that of
+// the next one.
 func TestAttemptsAreUsedUp(t *testing.T) {
 	inRun(t, plan.Retry{MaxAttempts: 3, On: []contract.Kind{contract.ServerError}}, func(r *run) {
 		w := &wait{kind: waitCall, node: 1, tries: tries{spent: 1}}
@@ -87,8 +87,9 @@ func TestAttemptsAreUsedUp(t *testing.T) {
 	})
 }
 
-// TestALostChildIsAskedAbout: also one that the server should report of, which it
-// does not do after a reset, and long before it should have ended.
+// TestALostChildIsAskedAbout: the run asks long before the child should have ended,
+// even about a child that the server should report, since it does not after a
+// reset.
 func TestALostChildIsAskedAbout(t *testing.T) {
 	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
 		never, _ := workflow.NewFuture(r.ctx)
@@ -107,8 +108,8 @@ func TestALostChildIsAskedAbout(t *testing.T) {
 	})
 }
 
-// TestAChildThatCannotBeStarted: when the run hears of it late, it asks nobody about a
-// child that there never was, and does not carry one into the next execution.
+// TestAChildThatCannotBeStarted: a run that learns this late neither asks about a
+// child that never existed, nor carries one into the next execution.
 func TestAChildThatCannotBeStarted(t *testing.T) {
 	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
 		ended, end := workflow.NewFuture(r.ctx)
@@ -129,8 +130,8 @@ func TestAChildThatCannotBeStarted(t *testing.T) {
 	})
 }
 
-// TestAProbeThatFailsWaits: whoever answers a probe by saying that the store is away
-// is not asked again at once.
+// TestAProbeThatFailsWaits: a probe that is answered with an unavailable store is
+// not repeated at once.
 func TestAProbeThatFailsWaits(t *testing.T) {
 	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
 		away := failed(contract.StoreUnavailable, "away")
@@ -150,8 +151,8 @@ func TestAProbeThatFailsWaits(t *testing.T) {
 	})
 }
 
-// TestAStoreThatIsBack: calls that were in flight while it was away, and may be for
-// hours, do not keep the run from going on.
+// TestAStoreThatIsBack: calls that were in flight while it was unavailable, perhaps
+// for hours more, do not hold up the run.
 func TestAStoreThatIsBack(t *testing.T) {
 	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
 		r.plan.Limits.MaxParallel = maxPending
@@ -170,8 +171,8 @@ func TestAStoreThatIsBack(t *testing.T) {
 	})
 }
 
-// TestAnswersOfTheRunBefore: what was written, or refused, for the run before a reset
-// was not for this one.
+// TestAnswersOfTheRunBefore: an answer to the run before a reset, good or bad, is
+// not one to this run.
 func TestAnswersOfTheRunBefore(t *testing.T) {
 	of := func(root string, kind contract.Kind) error {
 		return temporal.NewNonRetryableApplicationError("no", string(kind), nil, contract.ErrorDetails{Request: "request", Root: root})
@@ -209,9 +210,9 @@ func TestAnswersOfTheRunBefore(t *testing.T) {
 	}
 }
 
-// TestTheEndTellsWhatWasWrittenElsewhere: it goes with the end, whatever was written
-// for the run before while that was closing, and costs no request more. What the history
-// may not have yet comes last.
+// TestTheEndTellsWhatWasWrittenElsewhere: outcomes that were written for the run
+// before a reset go with the end, at no further request. What the history may not
+// have yet comes last.
 func TestTheEndTellsWhatWasWrittenElsewhere(t *testing.T) {
 	for name, c := range map[string]struct {
 		root string
@@ -247,7 +248,7 @@ func TestTheEndTellsWhatWasWrittenElsewhere(t *testing.T) {
 	}
 }
 
-// TestAnEndSaysWhyItWaits: a run whose end cannot be stated says what it was told.
+// TestAnEndSaysWhyItWaits: a run whose end cannot be recorded says why.
 func TestAnEndSaysWhyItWaits(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
@@ -281,7 +282,8 @@ func TestAStoreThatIsSaidToBeAway(t *testing.T) {
 	})
 }
 
-// TestMoreWaitsThanAreListed: a state says that there are more only where there are.
+// TestMoreWaitsThanAreListed: a state says that there are more waits only if there
+// are.
 func TestMoreWaitsThanAreListed(t *testing.T) {
 	inRun(t, plan.Retry{MaxAttempts: 1}, func(r *run) {
 		for range stateWaits {

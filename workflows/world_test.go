@@ -45,7 +45,7 @@ type world struct {
 	plans  *payload.Plans
 	engine *activities.Engine
 
-	// watch sees each node that is run, and what came of it.
+	// watch sees each node that runs, and its outcome.
 	watch func(call contract.Call, out contract.Outcome)
 	// received is what the operations of nodes got last, by id.
 	received map[string]json.RawMessage
@@ -113,7 +113,7 @@ func (w *world) watched(by func(call contract.Call, out contract.Outcome)) {
 	w.watch = by
 }
 
-// draw gives what a call of an operation returns.
+// draw returns what a call of an operation returns.
 func (w *world) draw(operation string) (json.RawMessage, error) {
 	if w.fails[operation] && w.r.IntN(2) == 0 {
 		kinds := []contract.Kind{contract.ToolError, contract.Auth, contract.ServerError}
@@ -136,7 +136,7 @@ func (w *world) ran(call contract.Call, out contract.Outcome, err error) {
 	}
 }
 
-// saw keeps the kind of an activity's failure.
+// saw records the kind of an activity's failure.
 func (w *world) saw(err error) {
 	var application *temporal.ApplicationError
 	if errors.As(err, &application) {
@@ -194,7 +194,7 @@ func wrong(kind contract.Kind) bool {
 	return slices.Contains([]contract.Kind{contract.Expr, contract.Contract, contract.InvalidOutput, contract.TooLarge}, kind)
 }
 
-// run runs the plan once and says what must not have happened.
+// run runs the plan once and reports what must not have happened.
 func (w *world) run(t *testing.T, input any) (output json.RawMessage, faults []string) {
 	raw, err := plan.Canonical(input)
 	require.NoError(t, err)
