@@ -135,8 +135,8 @@ func TestPublish(t *testing.T) {
 	require.NoError(t, exists.Err)
 }
 
-// TestPublishUnsigned: without a bootstrap nobody signs, and where there is one later,
-// what is there so is not taken.
+// TestPublishUnsigned: without a bootstrap nobody signs, and such a plan is refused
+// once there is one.
 func TestPublishUnsigned(t *testing.T) {
 	w := newWorld(t)
 	author := newKey(t)
@@ -157,8 +157,8 @@ func TestPublishUnsigned(t *testing.T) {
 	require.ErrorIs(t, err, trust.ErrInvalid)
 }
 
-// TestNothingToTrust: without a bootstrap nothing is believed or stated, and with one no
-// plan is published unsigned.
+// TestNothingToTrust: without a bootstrap nothing is trusted or stated, and with
+// one no plan is published unsigned.
 func TestNothingToTrust(t *testing.T) {
 	w := newWorld(t)
 	p := authority.Plan{Source: []byte("source"), Digest: plan.DigestOf([]byte("compiled")), Name: "pay", Version: "1.0.0", Author: "fay"}

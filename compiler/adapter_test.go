@@ -53,8 +53,8 @@ func TestAdapterOfCode(t *testing.T) {
 	}
 }
 
-// TestAdapterPinned: the digest of a plan holds the transform itself, so that it
-// changes with the adapter, and with nothing else of the catalog.
+// TestAdapterPinned: a plan contains the transform itself, so its digest changes
+// with the adapter, and with nothing else of the catalog.
 func TestAdapterPinned(t *testing.T) {
 	compile := func(adapters ...catalog.Adapter) string {
 		cat, ds := engineCatalog().Merge(&catalog.Catalog{Adapters: adapters})
@@ -74,7 +74,7 @@ func TestAdapterPinned(t *testing.T) {
 	require.NotEqual(t, want, compile(first))
 }
 
-// TestAdapterTaint: an adapter launders nothing.
+// TestAdapterTaint: an adapter removes no taint.
 func TestAdapterTaint(t *testing.T) {
 	src := func(transform string) Source {
 		return Source{Name: "plan.yaml", Text: fmt.Appendf(nil, `apiVersion: chimera/v1

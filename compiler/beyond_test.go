@@ -11,8 +11,8 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// past compiles without the refusal of what the engine cannot run yet, to see
-// what the passes before it say.
+// past compiles without refusing what the engine cannot run yet, to see what the
+// earlier passes report.
 func past(t *testing.T, file string) diag.Diagnostics {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -21,8 +21,8 @@ func past(t *testing.T, file string) diag.Diagnostics {
 	return ds
 }
 
-// TestBeyond: a plan without a fault is not refused for anything but that it
-// cannot run yet.
+// TestBeyond: a plan without errors is refused only because the engine cannot run
+// it yet.
 func TestBeyond(t *testing.T) {
 	require.Empty(t, show(past(t, "testdata/later/payment.yaml")))
 	for _, d := range past(t, "testdata/later/later.yaml") {
@@ -52,7 +52,7 @@ func TestChildren(t *testing.T) {
 	}
 	require.ElementsMatch(t, []string{core, p.Nodes[1].Plan}, digests)
 
-	// What stands in no document cannot be pinned.
+	// A sub-plan that is in no document cannot be pinned.
 	alone, ds := Check(Source{Name: file, Text: []byte(docs[1])}, testCatalog(t), nil)
 	require.Nil(t, alone)
 	require.Equal(t, diag.PlanNotSupported, ds[0].Code)

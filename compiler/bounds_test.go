@@ -13,8 +13,8 @@ import (
 	"chimera.ai/engine/diag"
 )
 
-// spent compiles a plan that is made to cost much, and gives what it found and
-// what is left of what a file may take.
+// spent compiles a plan that is made to be expensive, and returns the findings and
+// what is left of the file's budget.
 func spent(t *testing.T, text string) (diag.Diagnostics, *compilation) {
 	t.Helper()
 	c := newCompilation(Source{Name: "plan.yaml", Text: []byte(text)}, testCatalog(t), nil)
@@ -32,8 +32,8 @@ func among(ds diag.Diagnostics, text string) (n int) {
 	return n
 }
 
-// Proofs that multiply share the steps of the file, and have few each when
-// enough has been found.
+// Many proofs share the steps of the file, and each has few once enough errors have
+// been found.
 func TestProofsShareSteps(t *testing.T) {
 	const nodes = 160
 	ds, c := spent(t, plainHead+"nodes:\n"+repeated(nodes, "  - {id: n%, template: text/count, input_schema: {type: object, minProperties: %, allOf: ["+choices24()+"]}}"))
@@ -41,7 +41,7 @@ func TestProofsShareSteps(t *testing.T) {
 	require.LessOrEqual(t, c.prover.Proofs, c.prover.Limit)
 	require.Less(t, c.prover.Proofs, proof.ManyErrors*containment.DefaultSteps+3*nodes*proof.FewSteps)
 
-	// A plan that is sound as far as it goes has what it needs.
+	// A plan without errors has all the steps that it needs.
 	ds, c = spent(t, plainHead+"nodes:\n"+repeated(40, "  - {id: n%, template: engine/pass, input_schema: {type: object, minProperties: %, allOf: ["+choices24()+"]}}"))
 	require.Empty(t, among(ds, "after"), show(ds[:min(len(ds), 3)]))
 	require.Less(t, c.prover.Proofs, c.prover.Limit)
@@ -58,8 +58,8 @@ func TestSearchEnds(t *testing.T) {
 	require.LessOrEqual(t, c.prover.Proofs, c.prover.Limit)
 }
 
-// Many schemas that share one deep chain of definitions cost what they say, if
-// they are plain; others have a bound.
+// Many schemas that share one deep chain of definitions cost little if they are
+// plain; others have a bound.
 func TestChainsAreBounded(t *testing.T) {
 	chain := func(keyword string, nodes int) string {
 		var b strings.Builder

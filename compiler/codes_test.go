@@ -19,7 +19,7 @@ import (
 	"chimera.ai/engine/diag"
 )
 
-// codeDoc is what the comment of a code says.
+// codeDoc is the comment of a code.
 type codeDoc struct {
 	code diag.Code
 	// group is the comment of the codes that it stands with.
@@ -109,7 +109,7 @@ func TestCodeExamples(t *testing.T) {
 	}
 }
 
-// TestEveryCode: every code that the compiler reports stands in a test file.
+// TestEveryCode: every code that the compiler reports is in a test file.
 func TestEveryCode(t *testing.T) {
 	shown := map[diag.Code]bool{}
 	files, err := filepath.Glob("testdata/*/*.yaml")

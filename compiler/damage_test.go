@@ -15,7 +15,7 @@ import (
 	"chimera.ai/engine/internal/syntax"
 )
 
-// wrongs are what stands in a file where something else belongs.
+// wrongs are values of the wrong kind.
 var wrongs = []any{nil, "", "a", json.Number("-1"), true, []any{}, map[string]any{}, []any{map[string]any{}}}
 
 // damaged gives each file that comes of a file by taking one value away, or by

@@ -72,8 +72,8 @@ func TestEditorRefuses(t *testing.T) {
 	require.Error(t, editor(t, "policy").Validate(parse(t, "errors.yaml", text)))
 }
 
-// TestEditorWords: a word that is not in a closed set is refused by both, and
-// every word that is in one is taken by both.
+// TestEditorWords: editors and the compiler refuse every word that is not in a
+// closed set, and accept every word that is in one.
 func TestEditorWords(t *testing.T) {
 	const template = `apiVersion: chimera/v1
 kind: Plan

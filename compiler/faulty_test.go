@@ -20,8 +20,8 @@ func typedWith(t *testing.T, text []byte, set func(*compilation)) (*plan.Plan, d
 	return c.run(slices.Insert(slices.Clone(passes), 1, pass{"set", set}))
 }
 
-// faulty is a plan in which some edges in the midst do not fit, and one
-// expression may fail.
+// faulty is a plan in the middle of which some edges do not fit, and one expression
+// may fail.
 func faulty(n int) []byte {
 	text := plangen.Typed(n)
 	for _, at := range []int{n / 3, n / 2, n/2 + 1} {
@@ -33,8 +33,8 @@ func faulty(n int) []byte {
 		fmt.Appendf(nil, "to_node: n%d, to_port: v, edge_type: data, required: true, transform: \"${1 / value}\"", 2*n/3), 1)
 }
 
-// What is wrong in the midst of a large plan is found, and the conditions of one
-// of 2,000 nodes are not looked at for warnings.
+// Errors in the middle of a large plan are found, and one of 2,000 nodes gets no
+// warnings about its conditions.
 func TestFaulty(t *testing.T) {
 	_, ds := Compile(Source{Name: "plan.yaml", Text: faulty(120)}, testCatalog(t), nil)
 	// Four that do not fit or may fail, and three conditions that never hold.

@@ -288,8 +288,8 @@ nodes:
 	return b.String()
 }
 
-// TestFlowAgainstWorlds compares what the compiler says can run, and is
-// certain, with what happens in every single world.
+// TestFlowAgainstWorlds compares what the compiler says can run, and is certain to
+// run, with what happens in every world.
 func TestFlowAgainstWorlds(t *testing.T) {
 	cat := testCatalog(t)
 	decided, unreachable, uncertain, fine := 0, 0, 0, 0
@@ -362,7 +362,7 @@ func TestFlowAgainstWorlds(t *testing.T) {
 	require.Greater(t, unreachable, cases(50))
 }
 
-// TestAtoms: a plan whose output hangs on up to MaxAtoms conditions is decided,
+// TestAtoms: a plan whose output depends on up to MaxAtoms conditions is decided;
 // one more is an error that says so.
 func TestAtoms(t *testing.T) {
 	write := func(branches int) string {

@@ -52,7 +52,8 @@ func checkResult(t *testing.T, text []byte, p *plan.Plan, ds diag.Diagnostics) {
 	require.Equal(t, string(b), string(again))
 }
 
-// checkFindings: what is said of a file is whole, short, and stands in it.
+// checkFindings checks that findings are complete, short, and lie within their
+// file.
 func checkFindings(t *testing.T, text []byte, ds diag.Diagnostics) {
 	t.Helper()
 	require.LessOrEqual(t, len(ds), lint.MaxFindings+1)
@@ -79,7 +80,7 @@ func checkFindings(t *testing.T, text []byte, ds diag.Diagnostics) {
 	}
 }
 
-// rewritten gives a file as JSON, whose keys are sorted: it says the same.
+// rewritten returns a file as JSON with sorted keys, which means the same.
 func rewritten(t *testing.T, text []byte) Source {
 	t.Helper()
 	docs, ds := syntax.Parse("fuzz.yaml", text, fields.Limits)
@@ -138,8 +139,8 @@ func FuzzCatalog(f *testing.F) {
 // minimal is a plan that needs nothing of a catalog.
 const minimal = "apiVersion: chimera/v1\nkind: Plan\nname: p\nversion: \"1\"\ninput_schema: {type: object}\noutput_schema: {type: object}\nnodes:\n  - {id: a, template: engine/pass}\n"
 
-// FuzzPolicy: a bundle that is taken means the same as JSON, and merging it with
-// itself finds all that is there twice and changes nothing else.
+// FuzzPolicy: a bundle that is accepted means the same as JSON, and merging it with
+// itself finds every duplicate and changes nothing else.
 func FuzzPolicy(f *testing.F) {
 	for _, file := range []string{"testdata/policy.yaml", "testdata/policies/errors.yaml"} {
 		text, err := os.ReadFile(file)

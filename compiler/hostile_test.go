@@ -38,9 +38,8 @@ func repeated(n int, format string) string {
 	return b.String()
 }
 
-// TestHostile: plans that are made to cost much are answered, with memory that is
-// bounded. The bounds are wide; what they forbid is growth that is not close to
-// linear.
+// TestHostile: plans that are made to be expensive are answered within bounded
+// memory. The bounds are wide; they forbid growth that is not close to linear.
 func TestHostile(t *testing.T) {
 	one := "nodes:\n  - {id: a, template: engine/pass, input_schema: {type: object, properties: {x: {type: string}}}}\n"
 	doubling := "nodes:\n  - id: a\n    template: engine/pass\n    input_schema:\n      $ref: '#/$defs/d0'\n      $defs:\n" +
@@ -123,8 +122,8 @@ func choices24() string {
 	return strings.Join(list, ", ")
 }
 
-// TestRefused: what is made to break a reader, a validator, a prover or an
-// evaluator is refused where it stands.
+// TestRefused: input that is made to break a reader, a validator, a prover or an
+// evaluator is refused in its place.
 func TestRefused(t *testing.T) {
 	schema := func(s string) string {
 		return plainHead + "nodes:\n  - {id: a, template: engine/pass, input_schema: " + s + "}\n"
@@ -256,8 +255,8 @@ func repeatedWords(n int, format string) string {
 	return strings.ReplaceAll(repeated(n, format), "\n", "")
 }
 
-// tangle hangs many nodes on the same MaxAtoms conditions in random ways, so that
-// their formulas are as large as formulas get.
+// tangle makes many nodes depend on the same MaxAtoms conditions in random ways, so
+// that their formulas are as large as formulas get.
 func tangle(n int) string {
 	var nodes, edges strings.Builder
 	r := rand.New(rand.NewPCG(5, 5))

@@ -19,14 +19,14 @@ import (
 type jointCase struct {
 	source, target string
 	edges          []jointEdge
-	// through: the value goes through a node, else it is the plan's input.
+	// through: the value passes a node; otherwise it is the plan's input.
 	through bool
 }
 
 type jointEdge struct {
 	from, to string
 	required bool
-	// when: delivered only if the value is 1. flip: 1 and 0 change places. whole:
+	// when: delivered only if the value is 1. flip: 1 and 0 are swapped. whole:
 	// the transform reads the whole output.
 	when, flip, whole bool
 }
@@ -163,8 +163,8 @@ func (c jointCase) wrong(t *testing.T) (string, bool) {
 	return "", false
 }
 
-// TestJointIsSound holds the compiler against all that can arrive: what compiles
-// always fits, and what is refuted does not.
+// TestJointIsSound compares the compiler with everything that can arrive: what
+// compiles always fits, and what is refuted does not.
 func TestJointIsSound(t *testing.T) {
 	total := cases(300)
 	if *soak {

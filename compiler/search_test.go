@@ -9,8 +9,8 @@ import (
 	"chimera.ai/engine/diag"
 )
 
-// TestSearch: of a transform that is known to give too much, a value of the
-// source is found that really comes out wrong, or none is claimed.
+// TestSearch: for a transform whose results may not fit, either a value of the
+// source is found whose result really does not fit, or none is claimed.
 func TestSearch(t *testing.T) {
 	for _, c := range []struct {
 		name          string

@@ -165,7 +165,7 @@ func TestTaintAgrees(t *testing.T) {
 	})
 }
 
-// TestTaintGrows: an edge more never takes taint away.
+// TestTaintGrows: another edge never removes taint.
 func TestTaintGrows(t *testing.T) {
 	cat := testCatalog(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -178,7 +178,7 @@ func TestTaintGrows(t *testing.T) {
 	})
 }
 
-// TestTaintPathBounded: a long way is cut, and keeps both ends.
+// TestTaintPathBounded: a long path is shortened, and keeps both ends.
 func TestTaintPathBounded(t *testing.T) {
 	p := drawnPlan{kinds: []string{"draft"}}
 	for i := 1; i < 60; i++ {

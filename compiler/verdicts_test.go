@@ -22,10 +22,9 @@ import (
 	"chimera.ai/engine/policy"
 )
 
-// The verdicts of the compiler are kept as data, so that a change of its
-// structure shows what it changes for users. What counts of a finding is its
-// code, severity, range, node, edge and witness; the order, the wording and the
-// suggestions may differ.
+// The verdicts of the compiler are recorded as data, so that a change of its
+// structure shows what it changes for users. The code, severity, range, node, edge
+// and witness of a finding count; order, wording and suggestions may differ.
 
 // verdicts are the findings as lines, sorted, with the digest of the plan.
 func verdicts(t *testing.T, p *plan.Plan, ds diag.Diagnostics) []string {
@@ -44,7 +43,7 @@ func verdicts(t *testing.T, p *plan.Plan, ds diag.Diagnostics) []string {
 	return lines
 }
 
-// digested is verdicts in a word or two.
+// digested is a short form of verdicts.
 func digested(lines []string) string {
 	return fmt.Sprintf("%d %.8x", len(lines), sha256.Sum256([]byte(strings.Join(lines, "\n"))))
 }

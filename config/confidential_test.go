@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWhatIsConfidential: what references stand for, and neither the text around
-// nor what every child is told anyway.
+// TestWhatIsConfidential: the values of references, but not the text around them
+// nor what every child is given anyway.
 func TestWhatIsConfidential(t *testing.T) {
 	t.Setenv("C_TOKEN", "token-token")
 	t.Setenv("C_URL", "postgres://a:b@c/d")

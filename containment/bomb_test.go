@@ -18,7 +18,8 @@ func ref(format string, a ...any) object {
 	return object{"$ref": "#/$defs/" + fmt.Sprintf(format, a...)}
 }
 
-// doubled is a schema of n definitions, each of which says the one before twice.
+// doubled is a schema of n definitions, each of which refers to the one before
+// twice.
 func doubled(n int, last any, twice func(s any) object) object {
 	defs := object{"d0": last}
 	for i := range n {
@@ -85,7 +86,7 @@ func primes(n int) []int {
 	return out
 }
 
-// bombs are pairs that cost much where someone is careless.
+// bombs are pairs that cost a careless prover much.
 func bombs() map[string][2]any {
 	str := func(pattern string) object { return object{"type": "string", "pattern": pattern} }
 	list := func(s object) object { s["type"] = "array"; return s }

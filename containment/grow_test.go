@@ -32,7 +32,8 @@ var drafts = []struct {
 
 type object = map[string]any
 
-// Everything is small, so that two schemas meet; a few are where mistakes live.
+// All values are small, so that two schemas have values in common; a few are ones
+// that provers get wrong.
 var (
 	growNames   = []string{"a", "b", "c", "ab", "x"}
 	growNumbers = []json.Number{"0", "1", "2", "3", "4", "-1", "0.5", "1.5", "1.0", "2e0", "-0", "10", "0.1", "9007199254740993", "1e20"}

@@ -103,8 +103,8 @@ func held(t fails, a grown, v any, o containment.Options) (parts int) {
 	return parts
 }
 
-// TestParts: whatever stands in a value is of the schema that Property and
-// Element give for its place, with many steps and with few.
+// TestParts: each part of a value satisfies the schema that Property and Element
+// return for its place, with many steps and with few.
 func TestParts(t *testing.T) {
 	parts, refused := 0, 0
 	for seed := range times(500, 10_000) {
@@ -132,8 +132,8 @@ func TestParts(t *testing.T) {
 				parts += held(t, a, v, containment.Options{Steps: d(2) * (1 + d(300))})
 			}
 		}
-		// A place where nothing can stand is no place of any value. References
-		// would lead elsewhere from inside another schema.
+		// A place that no value can have is skipped. References would lead elsewhere from
+		// inside another schema.
 		for _, k := range growNames {
 			p := containment.Property(a.compiled, k, containment.Options{})
 			if refers(a.doc) || containment.Empty(p, containment.Options{}).Verdict != containment.Proved {

@@ -100,7 +100,7 @@ func (d dice) hold(t fails, a, b grown, tries int) {
 	}
 }
 
-// TestSound: whatever the left of a proved pair takes, the right takes; and
+// TestSound: the right of a proved pair accepts whatever the left accepts, and
 // every counterexample is one.
 func TestSound(t *testing.T) {
 	verdicts := map[containment.Verdict]int{}
@@ -156,7 +156,7 @@ func TestReflexive(t *testing.T) {
 	})
 }
 
-// TestSameMeaning: other words for the same are never refuted.
+// TestSameMeaning: another way to write the same schema is never refuted.
 func TestSameMeaning(t *testing.T) {
 	decided, undecided := 0, 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// sampler makes values that are near to what a schema takes. It reads the text
-// of the schema and knows nothing of the prover; most of what it makes fits, the
-// rest is near misses.
+// sampler makes values that are close to what a schema accepts. It reads the text
+// of the schema and knows nothing of the prover. Most of its values fit; the rest
+// nearly do.
 type sampler struct {
 	dice
 	root    any

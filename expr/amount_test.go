@@ -11,7 +11,7 @@ import (
 	"chimera.ai/engine/expr"
 )
 
-// call is what args can be in the tests of amounts.
+// call is the schema of args in the tests of amounts.
 const call = `{
 	"type": "object", "required": ["minor", "price", "debt", "text", "word", "any", "fast", "parts"],
 	"properties": {

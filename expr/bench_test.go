@@ -44,7 +44,7 @@ func BenchmarkEvalTemplate(b *testing.B) {
 	}
 }
 
-// What a plan's edges mostly hold is checked in microseconds.
+// The usual expressions of edges are checked in microseconds.
 func BenchmarkCheck(b *testing.B) {
 	ty := typing(b)
 	for _, src := range []string{

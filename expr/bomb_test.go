@@ -93,7 +93,7 @@ func TestBombsGoOff(t *testing.T) {
 			tpl, bad := expr.CompileTemplate("${"+src+"}", expr.Transform)
 			if len(bad) == 0 {
 				_, err := tpl.Eval(vars)
-				// The parser takes signs and negations away by pairs.
+				// The parser removes pairs of signs and negations.
 				if name != "signs" && name != "negations" {
 					require.Error(t, err)
 				}

@@ -19,7 +19,7 @@ func converted(j *judge, e ast.Expr, nodes map[int64]bool) {
 		}
 		switch args := e.AsCall().Args(); e.AsCall().FunctionName() {
 		case operators.Add, operators.Subtract, operators.Multiply, operators.Divide, operators.Modulo, operators.Negate:
-			// What a macro wrote stands nowhere in the source.
+			// What a macro wrote has no place in the source.
 			if _, ok := j.code.ast.SourceInfo().GetOffsetRange(e.ID()); !ok || tokenize(j.code.src).at(j.offset(e)) != signs[e.AsCall().FunctionName()] {
 				return
 			}

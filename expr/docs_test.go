@@ -78,8 +78,8 @@ func TestExamplesOfThePage(t *testing.T) {
 	require.NotEmpty(t, fenced(text, "cel rewritten"))
 }
 
-// TestTableOfFunctions: the table has every function of the environment, and says
-// rightly what is proved, what it gives and what is refused.
+// TestTableOfFunctions: the table has every function of the environment, and is
+// right about what is proved, returned and refused.
 func TestTableOfFunctions(t *testing.T) {
 	text, ty := page(t)
 	_, table, ok := strings.Cut(text, "<!-- functions -->\n")

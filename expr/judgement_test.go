@@ -9,7 +9,7 @@ import (
 	"chimera.ai/engine/expr"
 )
 
-// A judgement says what Check and Narrow say one after the other, for less.
+// A judgement gives what Check and Narrow give one after the other, for less work.
 func TestJudge(t *testing.T) {
 	for _, src := range []string{"value.small < 5", "has(value.note) && size(value.note) > 3", "value.flag", "value.either == 3", "!(value.price >= 1.5)", "value.note == 'a'"} {
 		p, err := expr.CompilePredicate(src, expr.When)

@@ -49,7 +49,7 @@ func TestNumbers(t *testing.T) {
 		{`[value]`, `9223372036854775807`, `[9223372036854775807]`},
 		{`[value]`, `-9.223372036854775808e18`, `[-9223372036854775808]`},
 
-		// What fits in no type is handed on as it is, alone and in a list.
+		// A number that fits in no type is passed on as it is, alone and in a list.
 		{`value`, `1e400`, `1e400`},
 		{`[value]`, `1e400`, `[1e400]`},
 		{`[value][0]`, `1.0e30`, `1.0e30`},
@@ -167,7 +167,7 @@ func rat(t require.TestingT, s string) *big.Rat {
 	return r
 }
 
-// What CEL says of two JSON numbers is what is true of their values.
+// CEL compares two JSON numbers by their values.
 func TestNumbersAreTheirValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := literal().Draw(t, "a"), literal().Draw(t, "b")
@@ -181,7 +181,7 @@ func TestNumbersAreTheirValues(t *testing.T) {
 		require.Equal(t, []any{order < 0, order <= 0, order > 0, order >= 0, order == 0, order != 0, order == 0, order == 0, order == 0, whole, !whole}, got,
 			"%s and %s", a, b)
 
-		// Handed on through CEL it is the same number, and JSON within bounds.
+		// Passed through CEL it is the same number, and JSON within bounds.
 		got, err = over(t, `[value]`, a)
 		require.NoError(t, err)
 		handed := got.([]any)[0].(json.Number)
@@ -225,7 +225,7 @@ func TestDoublesAreTheirTexts(t *testing.T) {
 	})
 }
 
-// Whole numbers that fit are calculated with exactly, or the result is an error.
+// Arithmetic on whole numbers that fit is exact, or an error.
 func TestIntsAreExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.Int64().Draw(t, "a"), rapid.Int64().Draw(t, "b")

@@ -79,8 +79,8 @@ func source(r *rapid.T, depth int, locals []string) string {
 	return fmt.Sprintf("dyn(%s).%s", sub(), pick("a", "b", "n", "?a", "?b.c"))
 }
 
-// Where an expression has a result, it is the one that CEL says, and where CEL
-// has one, so have we, but for what is left out on purpose.
+// If an expression has a result, it is that of CEL; and if CEL has one, so has this
+// package, except for what is left out on purpose.
 func TestMeaningIsThatOfCEL(t *testing.T) {
 	env := stock(t)
 	vars := Vars{
@@ -125,8 +125,8 @@ func TestMeaningIsThatOfCEL(t *testing.T) {
 	})
 }
 
-// The faster parser takes what the library's default one takes, and reads it
-// alike.
+// The faster parser accepts what the library's default one accepts, and reads it
+// the same.
 func FuzzParsers(f *testing.F) {
 	for _, s := range []string{
 		`value.a.b[0] == 1 ? "x" : 'y'`, "a.?b[?c].orValue({'k': [1u, 0x1F, 1e3]})", `r"\d" + b'x' + """q"""`, "!-1 < -2 && !!x || y in [1,]",

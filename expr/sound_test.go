@@ -57,7 +57,7 @@ func member(text, key string) string {
 	return text + "." + key
 }
 
-// split gives the path to the last selected key.
+// split returns the path to the last selected key.
 func split(path string) (before, key string, ok bool) {
 	i := strings.LastIndex(path, ".")
 	if i < 0 || strings.HasSuffix(path, "]") {
@@ -269,7 +269,7 @@ func drawCase(r *rapid.T) (expr.Typing, expr.Vars, *writer) {
 		s, err := schemas.Compile(text)
 		require.NoError(r, err)
 		if err := s.Validate(vars[name]); err != nil {
-			// An anything-goes part may break a tag of oneOf.
+			// A part that accepts anything may break a tag of oneOf.
 			r.Skip("not a value of the shape")
 		}
 		ty.Types[name] = s
@@ -315,7 +315,8 @@ func TestWhatIsCheckedDoesNotFail(t *testing.T) {
 		if err := result.Validate(v); err != nil {
 			r.Fatalf("%s gives %v, which is not of the schema that was inferred: %v", src, v, err)
 		}
-		// What was converted needs no more conversion, and no more is known of it.
+		// A converted expression needs no further conversion, and nothing more is known of
+		// it.
 		twice, _, problems := again.Check(ty)
 		require.Empty(r, problems, "%s becomes %s", src, rewritten)
 		require.Equal(r, rewritten, twice)

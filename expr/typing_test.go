@@ -59,7 +59,8 @@ func checkLeaf(t testing.TB, src string, ty expr.Typing) (string, *schemas.Schem
 	return strings.TrimSuffix(strings.TrimPrefix(text, "${"), "}"), result, problems
 }
 
-// cannotFail are expressions over an order, what they give, and what they become.
+// cannotFail are expressions over an order, with their results and what they are
+// rewritten to.
 var cannotFail = []struct{ src, result, rewritten string }{
 	{"value.id", `{"type": "string", "minLength": 3}`, ""},
 	{"value.shape.kind", `{"enum": ["circle", "square"]}`, ""},
@@ -350,7 +351,7 @@ func TestTemplatesAreTyped(t *testing.T) {
 	require.Contains(t, problems[1].Message, "inside a string")
 }
 
-// Nothing that can be written takes more than a bounded amount of work.
+// Every expression takes a bounded amount of work.
 func TestCheckingIsBounded(t *testing.T) {
 	var wide strings.Builder
 	for i := range 300 {

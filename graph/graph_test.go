@@ -140,7 +140,7 @@ func payment() *plan.Plan {
 	return p
 }
 
-// hostile has names that try to leave their place, and a loop.
+// hostile has names that try to break out of the picture, and a loop.
 func hostile() *plan.Plan {
 	p := build([]plan.Node{
 		call(`a"]; click n0 "javascript:alert(1)"`, "x<script>alert(1)</script>", `o"]:::evil`, plan.Pure),

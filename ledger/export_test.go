@@ -1,7 +1,6 @@
 package ledger
 
-// The decoders for whatever JSON there is, beside those that read the commonest
-// writing only.
+// The decoders for any JSON, to compare with those that read the common form only.
 var (
 	DecodeAnyEntry = decodeEntry
 	DecodeAnyBody  = decodeBody

@@ -76,7 +76,7 @@ func TestEntryBytes(t *testing.T) {
 	})
 }
 
-// Another spelling of an entry is none.
+// Another spelling of an entry is not an entry.
 func TestEntryHasOneForm(t *testing.T) {
 	e := &ledger.Entry{Format: ledger.EntryFormat, Origin: "o", Chain: "c", Key: "k", Kind: ledger.NodeFailed, Class: ledger.Operational, At: ledger.At(time.Unix(1, 0)), Node: "<é>"}
 	good, err := e.Encode()

@@ -80,7 +80,7 @@ func FuzzCheckpoint(f *testing.F) {
 			require.Equal(t, []string{"witness.example.com/w"}, b.Witnesses)
 			require.WithinRange(t, b.Cosigned[0], time.Unix(1, 0), time.Now().Add(time.Hour))
 		}
-		// What a witness answers is taken by its own cosignature alone.
+		// An answer of a witness counts only by its own cosignature.
 		answer := append(bytes.Clone(one), more...)
 		c, at, only, err := ledger.Cosignature(answer, public2)
 		if err != nil {

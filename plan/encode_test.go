@@ -50,7 +50,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// TestAnyChangeChangesTheBytes: the encoding leaves nothing out.
+// TestAnyChangeChangesTheBytes: the encoding omits nothing.
 func TestAnyChangeChangesTheBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := plans().Draw(t, "a"), plans().Draw(t, "b")

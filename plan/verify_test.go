@@ -147,7 +147,7 @@ func TestVerifyRefuses(t *testing.T) {
 	}
 }
 
-// TestVerifyAllows holds what is unusual, but right.
+// TestVerifyAllows has plans that are unusual, but valid.
 func TestVerifyAllows(t *testing.T) {
 	x := valid()
 	x.Nodes[1].OutPorts = []string{"", "$", "x"}

@@ -55,12 +55,12 @@ func list(n int, item func(int) string) string {
 	return strings.Join(all, ",")
 }
 
-// Each of these makes the bare library run for minutes to ages.
+// Each of these makes the bare library run for minutes or much longer.
 func TestValidationIsBounded(t *testing.T) {
 	doubling := `{"$ref":"#/$defs/d0","$defs":{` + list(28, func(i int) string {
 		return fmt.Sprintf(`"d%d":{"allOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]}`, i, i+1, i+1)
 	}) + `,"d28":{"type":"object"}}}`
-	// Every alternative looks into left, whatever op is.
+	// Every alternative examines left, whatever op is.
 	tree := `{"$ref":"#/$defs/E","$defs":{"E":{"anyOf":[` + list(8, func(i int) string {
 		return fmt.Sprintf(`{"properties":{"op":{"const":%d},"left":{"$ref":"#/$defs/E"}},"required":["op","left"]}`, i)
 	}) + `,{"type":"number"}]}}}`
@@ -87,7 +87,7 @@ func TestValidationIsBounded(t *testing.T) {
 			require.ErrorIs(t, err, schemas.ErrTooLarge)
 		})
 	}
-	// The same schemas take values of a usual size.
+	// The same schemas accept values of a usual size.
 	for _, tt := range []struct{ schema, value string }{{tree, nested(4)}, {tests[5].schema, `[7.5]`}, {tests[6].schema, `"aaaa"`}} {
 		_, err := mustCompile(t, tt.schema).ValidateJSON([]byte(tt.value))
 		require.NoError(t, err)

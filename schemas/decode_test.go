@@ -118,8 +118,8 @@ func standard(raw []byte) (any, error) {
 	return v, nil
 }
 
-// Decode takes nothing that encoding/json does not, reads it alike, and refuses
-// what that takes for one of its own reasons only.
+// Decode accepts nothing that encoding/json refuses, reads the rest the same, and
+// refuses more only for its own reasons.
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{
 		`{"a":[1,2.5e3,"x\u00e9\ud83d\ude00",null,true,false,{}]}`, `{"a":1,"a":2}`, `"\ud800"`, "\"\xff\"", `[[[[]]]]`, `1e999`, `01`, `-`, `"\`, ` [ 1 , 2 ] `,

@@ -11,8 +11,8 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// TestSettled: a $dynamicRef that cannot lead but to one schema is a reference
-// like others, and so it means the same in a part of the document.
+// TestSettled: a $dynamicRef that can lead to one schema only is an ordinary
+// reference, so it means the same in a part of the document.
 func TestSettled(t *testing.T) {
 	for _, c := range []struct {
 		schema  string
@@ -22,7 +22,7 @@ func TestSettled(t *testing.T) {
 		{`{"type":"object","properties":{"a":{"$dynamicRef":"#n"}},"$defs":{"n":{"$dynamicAnchor":"n","type":"null"}}}`, true},
 		{`{"properties":{"a":{"$dynamicRef":"#n"}},"$defs":{"n":{"$anchor":"n","type":"null"}}}`, true},
 		{`{"properties":{"a":{"$dynamicRef":"#/$defs/n"}},"$defs":{"n":{"$dynamicAnchor":"n","type":"null"}}}`, true},
-		// The root has one of the name, which replaces that of the part.
+		// The root has an anchor of that name, which replaces that of the part.
 		{`{"$id":"https://example.com/root","$ref":"list","$defs":{"n":{"$dynamicAnchor":"n","type":"null"},"list":{"$id":"list","properties":{"a":{"$dynamicRef":"#n"}},"$defs":{"n":{"$dynamicAnchor":"n"}}}}}`, true},
 		{`{"$id":"https://example.com/root","$ref":"list","$defs":{"n":{"$dynamicAnchor":"n","type":"null"},"list":{"$id":"list","properties":{"a":{"$dynamicRef":"#/$defs/n"}},"$defs":{"n":{"$dynamicAnchor":"n"}}}}}`, true},
 		{`{"$id":"https://example.com/root","$ref":"list","$defs":{"n":{"$dynamicAnchor":"n","type":"null"},"list":{"$id":"list","properties":{"a":{"$dynamicRef":"#n"}},"$defs":{"n":{"$anchor":"n","$dynamicAnchor":"m"}}}}}`, true},

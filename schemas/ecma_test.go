@@ -156,7 +156,7 @@ func TestPatternsRefused(t *testing.T) {
 		require.ErrorContains(t, err, want, pattern)
 		require.NotContains(t, err.Error(), `x{`, pattern)
 	}
-	// What only members' names could say stays refused.
+	// What only the names of members could tell stays refused.
 	_, err := schemas.Compile([]byte(`{"patternProperties":{"\\u0041":true}}`))
 	require.ErrorContains(t, err, "is not RE2")
 	// The bounds hold for what is run.
@@ -183,7 +183,8 @@ func FuzzPattern(f *testing.F) {
 		if _, err := regexp.Compile(s.Compiled().Pattern.String()); err != nil {
 			t.Fatal(err)
 		}
-		// Without what the two languages say in other ways, nothing changes.
+		// A pattern without anything that the two languages write differently does not
+		// change.
 		own, err := regexp.Compile(pattern)
 		if err == nil && !strings.ContainsAny(pattern, `\[.`) && own.String() != s.Compiled().Pattern.String() {
 			t.Fatalf("%q became %q", pattern, s.Compiled().Pattern)

@@ -23,7 +23,7 @@ func drawMade(r *rapid.T, depth int) (*schemas.Schema, any) {
 	case 1:
 		return schemas.False(), false
 	case 2:
-		// Parts of documents stand where they stand in every document.
+		// Parts of documents keep their place in every document.
 		text := rapid.SampledFrom([]string{
 			`{"properties":{"a":{"const":1}},"additionalProperties":false}`, `{"properties":{"a":{"type":"string"}},"additionalProperties":{"type":"integer"}}`,
 			`{"properties":{"a":{"enum":["ab",null]}},"maxProperties":1}`,
@@ -146,8 +146,8 @@ func drawInstance(r *rapid.T, depth int) any {
 	return object
 }
 
-// What a made schema says is what the same schema says that is compiled from
-// its text: the verdict, and the causes but for where they stand.
+// A made schema gives the same verdict as the one that is compiled from its text,
+// and the same causes except for their places.
 func TestMadeIsCompiled(t *testing.T) {
 	valid := 0
 	rapid.Check(t, func(r *rapid.T) {
@@ -240,7 +240,7 @@ func TestMadeCounts(t *testing.T) {
 	}
 }
 
-// Where a dynamic reference leads depends on what stands around it.
+// Where a dynamic reference leads depends on the schemas around it.
 func TestMadeOfDynamicReferences(t *testing.T) {
 	whole := mustCompile(t, `{"$dynamicAnchor":"n","type":["object","null"],"properties":{"next":{"$dynamicRef":"#n"}},"additionalProperties":false,"if":true,"then":true}`)
 	s := schemas.Make(schemas.Keywords{Items: whole})

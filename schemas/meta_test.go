@@ -46,7 +46,8 @@ func TestMetaSchemas(t *testing.T) {
 	require.ErrorContains(t, err, `/properties/a/type: must be one of "array"`)
 	require.NoError(t, schemas.Make(schemas.Keywords{Items: schemas.Wrap(s.Compiled())}).Validate([]any{true}))
 
-	// What the library reaches through a dynamic scope is not ours to promise.
+	// This package promises nothing about what the library reaches through a
+	// dynamic scope.
 	for _, schema := range []string{
 		`{"$dynamicAnchor":"meta","$ref":"https://json-schema.org/draft/2020-12/schema"}`,
 		`{"$schema":"https://json-schema.org/draft/2019-09/schema","$recursiveAnchor":true,"properties":{"a":{"$ref":"https://json-schema.org/draft/2019-09/schema"}}}`,
@@ -54,7 +55,7 @@ func TestMetaSchemas(t *testing.T) {
 		_, err := schemas.Compile([]byte(schema))
 		require.ErrorContains(t, err, "extends a meta-schema")
 	}
-	// Its work is bounded as all is.
+	// Its work is bounded, too.
 	_, err = s.ValidateJSON([]byte(strings.Repeat(`{"not":`, 120) + `{}` + strings.Repeat(`}`, 120)))
 	if err != nil {
 		require.ErrorIs(t, err, schemas.ErrTooLarge)

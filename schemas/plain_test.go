@@ -126,7 +126,8 @@ func differs(seen map[[2]uintptr]bool, a, b reflect.Value, at string) string {
 	return ""
 }
 
-// What is plain comes out as the library's own, and what is not is left to it.
+// Plain schemas come out as the library would compile them, and others are left to
+// it.
 func TestPlain(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{}`: true, `true`: false, `[]`: false, `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"null"}`: true,
@@ -195,7 +196,7 @@ func TestPlainRandom(t *testing.T) {
 	require.NotZero(t, plain)
 }
 
-// drawn is a random schema; most keywords are as they should be.
+// drawn is a random schema, most of whose keywords are valid.
 func drawn(t *rapid.T, depth int) any {
 	if depth == 0 || rapid.IntRange(0, 9).Draw(t, "leaf") == 0 {
 		return rapid.SampledFrom([]any{true, false, map[string]any{}, map[string]any{"type": "string"}, 1, nil, []any{}, "x"}).Draw(t, "v")

@@ -190,7 +190,7 @@ func TestTrapOtherDraftInside(t *testing.T) {
 	require.Error(t, bareValidate(t, schema, `1`), "the library overlooks the inner $schema")
 	_, err := schemas.Compile([]byte(schema))
 	require.ErrorContains(t, err, "$schema names another draft")
-	// Where the two drafts mean the same, there is nothing to overlook.
+	// If the two drafts mean the same, nothing can be missed.
 	for part, same := range map[string]bool{
 		`"type":"object","properties":{"a":{"type":"array","items":{"minimum":1}}},"required":["a"],"additionalProperties":false`: true,
 		`"items":[{"type":"number"},{"type":"null"}]`: false, // in 2020-12 that is prefixItems

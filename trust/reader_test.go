@@ -153,7 +153,8 @@ func (s *slow) Authority(context.Context) ([]json.RawMessage, error) {
 	return list, nil
 }
 
-// TestReaderOvertaken: whoever reads more slowly than another has not been lied to.
+// TestReaderOvertaken: a reader that is slower than another does not report a
+// broken chain.
 func TestReaderOvertaken(t *testing.T) {
 	w := newWorld(t)
 	first := w.sign(w.state().Draft(day, agent("a")))

@@ -131,7 +131,7 @@ func TestPublishRefuses(t *testing.T) {
 	_, err = trust.Publish(ctx, s, b, sign(start.Draft(time.Unix(1, 0), &trust.AddAgent{AgentID: "x", Owner: "me", Keys: []string{}})), time.Unix(4, 0))
 	require.ErrorContains(t, err, "it is number 1, not 2")
 
-	// A row that the database alone has breaks the chain for every reader.
+	// A row that only the database has breaks the chain for every reader.
 	list, err := s.Authority(ctx)
 	require.NoError(t, err)
 	require.NoError(t, s.StateAuthority(ctx, json.RawMessage(`{"payload":"forged"}`), plan.DigestOf(list[0])))

@@ -240,7 +240,7 @@ func foreignDatabase(sound []byte) []byte {
 	return db
 }
 
-// full is a disk without room.
+// full is a disk without free space.
 type full struct{ refused atomic.Int64 }
 
 func (f *full) Write([]byte) (int, error) {

@@ -83,7 +83,8 @@ func TestFindBeside(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want, have)
 
-	// One on PATH comes first, and one that is no program is none.
+	// A server on PATH comes first, and a file that is not a program is
+	// ignored.
 	other := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(other, "temporal"), []byte("#!/bin/sh\n"), 0o755))
 	t.Setenv("PATH", other)

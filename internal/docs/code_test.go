@@ -93,7 +93,7 @@ func TestEnvironmentOfExecutables(t *testing.T) {
 	require.Contains(t, names, "TZ")
 	page := read(t, "docs/embed-go-skills.md")
 	for _, name := range names {
-		// The last four are the shell's own.
+		// The shell itself sets the last four.
 		if !slices.Contains([]string{"", "PWD", "OLDPWD", "SHLVL", "_"}, name) {
 			require.Contains(t, page, "`"+name+"`")
 		}

@@ -29,7 +29,7 @@ type field struct {
 	dir     string
 	outages times
 	quiet   chan struct{}
-	// patience is how long a run may take.
+	// patience bounds the time of a run.
 	patience time.Duration
 }
 
@@ -65,7 +65,7 @@ func (f *field) send(t *testing.T, p *Plan) *siegedRun {
 	return &siegedRun{model: m, id: run.GetID(), seed: p.Seed, firsts: []string{run.GetRunID()}}
 }
 
-// wins waits for the end of a run, which must be as the model says.
+// wins waits for the end of a run, and checks it against the model.
 func (f *field) wins(t *testing.T, r *siegedRun) {
 	t.Helper()
 	r.watch(t.Context(), f.Client(), &f.outages, f.quiet, f.patience)
@@ -419,9 +419,8 @@ func TestAStoreThatHangsFailsNoNode(t *testing.T) {
 	f.wins(t, r)
 }
 
-// TestALongNodeHoldsUpNobody: a call that takes long does not stop the others where
-// the run would continue as new, or where the server suggests that it does (from
-// 4,096 events on).
+// TestALongNodeHoldsUpNobody: a long call does not stop the others when the run
+// would continue as new, or when the server suggests it (from 4,096 events on).
 func TestALongNodeHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

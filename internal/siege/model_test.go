@@ -107,7 +107,7 @@ func TestForesee(t *testing.T) {
 	}
 }
 
-// right is what is seen of a run of the model that went right.
+// right is what is observed of a run that went as the model says.
 func right(m *Model) *Seen {
 	end := End{State: "succeeded", Digest: m.Digest}
 	s := &Seen{Ledger: end, Client: end, Temporal: End{State: end.State}, Query: End{State: end.State}, Counts: map[string]int{}}

@@ -130,8 +130,8 @@ func TestAChildCallMeetsAnOutage(t *testing.T) {
 	}
 }
 
-// TestALongCallIsNoProbe: the call that proves that the store is back takes no
-// longer for that, so that what it waits for itself can go on.
+// TestALongCallIsNoProbe: the call that proves that the store is back is a short
+// one, so that the others can go on soon.
 func TestALongCallIsNoProbe(t *testing.T) {
 	stage.Parallel(t)
 	k := Folder(t)

@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	stage.Main(m)
 }
 
-// TestNoPlanWedgesItsRun: whatever befalls a run, it ends as the model says, and
-// ledger, Temporal and client tell the same end.
+// TestNoPlanWedgesItsRun: whatever happens to a run, it ends as the model says, and
+// the ledger, Temporal and the client agree on the end.
 func TestNoPlanWedgesItsRun(t *testing.T) {
 	o := Options{Plans: 6, Seed: *seed, Small: true, Calm: *calm, Patience: time.Minute}
 	if *plans > 0 {

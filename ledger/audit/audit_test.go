@@ -24,7 +24,7 @@ import (
 	"chimera.ai/engine/ledger/sqlite"
 )
 
-// world is a store with a story, its key, and what an auditor trusts.
+// world is a store with some history, its key, and what an auditor trusts.
 type world struct {
 	store ledger.Store
 	key   *ledger.Key
@@ -328,7 +328,7 @@ func tampering(t *testing.T, base *world) {
 		r := w.verify(t, nil)
 		require.True(t, r.OK, "what is there is true")
 		require.Equal(t, int64(4), r.Pending, "and what is not there yet shows")
-		// Withheld altogether, after the run has begun: it stays open.
+		// Withheld completely after the run has begun: it stays open.
 		require.Contains(t, fmt.Sprint(r.OpenRuns), "open")
 	})
 	t.Run("keys are not taken from the export", func(t *testing.T) {
@@ -340,7 +340,7 @@ func tampering(t *testing.T, base *world) {
 	})
 }
 
-// TestEveryBit: whichever bit of an export is flipped, it shows.
+// TestEveryBit: a flipped bit anywhere in an export is found.
 func TestEveryBit(t *testing.T) {
 	w := newWorld(t)
 	random := rand.New(rand.NewPCG(1, 2))

@@ -81,7 +81,7 @@ func TestAuthority(t *testing.T) {
 				require.Contains(t, r.Problems[0].Message, c.says)
 			}
 
-			// Another bootstrap bears nothing of it out; without one it is said.
+			// Another bootstrap confirms none of it; without one the report says so.
 			other, err := trust.DevBootstrap("another", "me", admin, b.Log, time.Unix(0, 0))
 			require.NoError(t, err)
 			trusted.Bootstrap = other

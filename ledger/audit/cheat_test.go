@@ -111,8 +111,8 @@ func (of tale) new(t testing.TB, chain string, kind ledger.Kind, about string, d
 
 const paid = "run/w/r1"
 
-// TestCheats: whoever owns the database and the log's key, and neither admins nor
-// witnesses, tells something else than what was.
+// TestCheats: someone who owns the database and the log's key, but no admin and no
+// witness, changes what the log says.
 func TestCheats(t *testing.T) {
 	base := newWorld(t)
 	soon := ledger.At(time.Now().Add(24 * time.Hour))
@@ -341,8 +341,8 @@ func TestTheReportIsNotTheOperators(t *testing.T) {
 	require.Contains(t, text.String(), " IN THE FUTURE\n")
 }
 
-// TestPruningIsPrecise: what was pruned on schedule, again and again, beside legal
-// holds, is explained; so the log is believed where it tells the truth.
+// TestPruningIsPrecise: bodies that were pruned repeatedly on schedule, beside
+// legal holds, are explained, so an honest log is accepted.
 func TestPruningIsPrecise(t *testing.T) { onBoth(t, pruningIsPrecise) }
 
 func pruningIsPrecise(t *testing.T, w *world) {

@@ -311,7 +311,7 @@ func TestRotation(t *testing.T) {
 	former := d.key
 	next := ledgertest.Key(t)
 
-	// Stated, and not followed: the former key signs no more.
+	// Stated, and not followed: the former key no longer counts.
 	d.state(t, &trust.RotateLog{LogKey: trust.LogKey{Origin: ledgertest.Origin, Key: next.Public()}})
 	d.drain(t)
 	r := d.finds(t, audit.BadCheckpoint, "which the admins have replaced at")

@@ -186,7 +186,7 @@ func TestEventsTellNothingThatCanBeErased(t *testing.T) {
 	require.Contains(t, find(lines, `"state":"failed"`), `"run":"told"`)
 	require.NotEmpty(t, ended)
 
-	// What is pruned is not told any more.
+	// Pruned bodies are no longer exported.
 	_, err = w.store.Prune(ctx, ledger.Operational, time.Now().Add(time.Hour), "old")
 	require.NoError(t, err)
 	ledgertest.Drain(t, w.store, w.key)

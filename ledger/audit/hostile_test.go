@@ -58,7 +58,7 @@ func TestBombs(t *testing.T) {
 		require.True(t, found, "%s: %s in %v", c.file, c.says, r.Problems)
 	}
 
-	// What waits for a place proves nothing, so it spoils nothing.
+	// An entry that waits for its place proves nothing, so it harms nothing.
 	w.export(t)
 	w.write(t, audit.PendingFile, bytes.Repeat([]byte("x"), 1<<20))
 	r := w.verify(t, nil)

@@ -24,7 +24,7 @@ func exportsMeanwhile(t *testing.T, w *world) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer stop()
-	// again repeats something until the exports are there.
+	// again repeats something until the exports exist.
 	again := func(do func(i int) error) {
 		all.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {

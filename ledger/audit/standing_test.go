@@ -221,7 +221,7 @@ func TestGrantsAreUsedOnce(t *testing.T) {
 			d.tell(t, of)
 			d.finds(t, audit.BadAuthority, c.says)
 			if strings.Contains(c.says, "kept as") {
-				// It takes no bootstrap to see.
+				// That shows without a bootstrap.
 				d.trust.Bootstrap = nil
 				d.finds(t, audit.BadAuthority, c.says)
 			}
@@ -341,7 +341,7 @@ func TestProofsAskTheBootstrapsWitnesses(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestClockAhead: an entry of a time that the witnesses had not seen is told.
+// TestClockAhead: an entry with a time that the witnesses had not seen is reported.
 func TestClockAhead(t *testing.T) {
 	w := newWorld(t)
 	secret, public, err := ledger.NewKey("witness.example.com")

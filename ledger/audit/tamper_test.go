@@ -157,7 +157,8 @@ func forgery(t *testing.T, base *world) {
 	}
 }
 
-// TestTimeRunsBackwards: a clock may have been set, so it is told and no problem.
+// TestTimeRunsBackwards: a clock may have been set, so this is a warning and not a
+// problem.
 func TestTimeRunsBackwards(t *testing.T) {
 	w := newWorld(t)
 	s := storyOf(t, linesOf(w.read(t, audit.EntriesFile)))

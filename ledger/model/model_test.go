@@ -232,8 +232,8 @@ var repeatable = map[ledger.Kind]bool{
 	ledger.SubjectErased: true, ledger.RunClosed: true, ledger.HoldRunning: true,
 }
 
-// A kind that needs another before it is refused first of all, and whatever may
-// be said once is refused a second time.
+// A kind that needs another before it is refused at the beginning, and a fact that
+// may be stated once is refused a second time.
 func TestOutOfOrder(t *testing.T) {
 	for i, f := range life() {
 		err := start().say(f)
@@ -283,7 +283,7 @@ var needs = map[string][]string{
 	},
 }
 
-// Of a life that lacks one entry just those are refused that rest on it.
+// If a life lacks one entry, exactly the entries that depend on it are refused.
 func TestWhatRestsOnWhat(t *testing.T) {
 	for i, missing := range life() {
 		l := start()
@@ -301,8 +301,8 @@ func TestWhatRestsOnWhat(t *testing.T) {
 	}
 }
 
-// What an entry's body says is known no more when it is gone, and nothing about
-// the same thing is refused for that.
+// The content of a body that is gone is unknown, and nothing about the same thing
+// is refused for that.
 func TestGone(t *testing.T) {
 	for i := range life() {
 		l := start()
@@ -482,7 +482,7 @@ func FuzzApply(f *testing.F) {
 			require.Less(t, len(err.Error()), 4096+2*len(chain)+2*len(data), "what is wrong is said briefly")
 			require.Equal(t, told(t, int(after)).State, l.State, "what is refused changes nothing")
 		}
-		// Whatever was said, what follows is taken or refused.
+		// Whatever came before, the next entry is accepted or refused.
 		for _, x := range story {
 			if err := l.say(x); err != nil {
 				require.ErrorIs(t, err, model.ErrImpossible)
@@ -491,7 +491,7 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// What is read quickly is read as what reads everything reads it.
+// The fast reader and the general reader agree.
 func FuzzOutcome(f *testing.F) {
 	for _, o := range []ledger.Outcome{
 		{Node: "x", Kind: ledger.NodeSucceeded}, {Node: "", Kind: ledger.NodeSkipped, Visit: 3, Element: 1},

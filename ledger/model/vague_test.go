@@ -39,7 +39,7 @@ func TestGoneCoversNothing(t *testing.T) {
 			rests := needs[missing.key]
 			switch {
 			case len(rests) == 0, covered[missing.key], missing.kind == ledger.DecisionMade, missing.kind == ledger.ApprovalAccepted:
-				// Which one a permit rests on its body says.
+				// The body of a permit tells which one it depends on.
 			default:
 				require.Contains(t, refused, rests[0], "without %s", missing.key)
 			}
@@ -47,7 +47,7 @@ func TestGoneCoversNothing(t *testing.T) {
 	}
 }
 
-// One that is gone makes as little vague as it must.
+// A body that is gone makes as little vague as possible.
 func TestVagueIsNarrow(t *testing.T) {
 	byKey := map[string]fact{}
 	for _, f := range life() {
@@ -95,7 +95,7 @@ func TestVagueIsNarrow(t *testing.T) {
 	})
 }
 
-// What an entry says beside its body is what its body says.
+// The fields of an entry agree with its body.
 func TestTold(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -127,8 +127,7 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// An end says nothing else of the beginning, and a second end nothing else of the
-// first.
+// An end must agree with the beginning, and a second end with the first.
 func TestEndsAgree(t *testing.T) {
 	for name, change := range map[string]func(*ledger.Run){
 		"requester": func(r *ledger.Run) { r.Requester = "mallory" }, "grant": func(r *ledger.Run) { r.GrantDigest = sum("g") },
@@ -153,7 +152,7 @@ func TestEndsAgree(t *testing.T) {
 	}
 }
 
-// A hold is free when its time has come, and an approval is its workflow's.
+// A hold ends at its time, and an approval belongs to its workflow.
 func TestHoldsAndApprovalsKeepToTheirs(t *testing.T) {
 	l := start()
 	for _, f := range life()[:12] {

@@ -17,8 +17,8 @@ import (
 	"chimera.ai/engine/ledger/postgres"
 )
 
-// A disk that is full is an outage that says so; nothing that was acknowledged
-// is lost, and when there is room again, what failed is done, once.
+// A full disk is an outage that says so. Nothing acknowledged is lost, and when
+// there is room again, what failed is done once.
 func TestDiskFull(t *testing.T) {
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=24m"); err != nil {

@@ -198,7 +198,7 @@ func TestMatrix(t *testing.T) {
 			require.ErrorContains(t, try(role, q), "permission denied", "%s: %s", role, q)
 		}
 	}
-	// Who may use an approval up may not unmake what it was.
+	// A role that may consume an approval may not change what it was.
 	for _, q := range []string{"UPDATE approvals SET accepted = true", "UPDATE decisions SET doc = '{}'", "UPDATE invocations SET action_digest = ''", "DELETE FROM holds"} {
 		require.ErrorContains(t, try(roles.Guardian, q), "permission denied", q)
 	}

@@ -58,7 +58,7 @@ func broken(t testing.TB, o postgres.Options, m *mutant.Mutation) ledger.Store {
 	return postgres.On(db, o.Origin)
 }
 
-// What the suite holds stores to it finds where it does not hold.
+// The suite finds stores that break what it demands.
 func TestFaultsAreFound(t *testing.T) {
 	mutant.Run(t, mutations, "DATABASE_URL="+pgtest.URL(t))
 }

@@ -36,7 +36,7 @@ var mutations = []mutant.Mutation{
 	},
 }
 
-// What the suite holds stores to it finds where it does not hold.
+// The suite finds stores that break what it demands.
 func TestFaultsAreFound(t *testing.T) { mutant.Run(t, mutations) }
 
 // suite opens stores for the suite, broken where this process is to find that.
