@@ -30,8 +30,8 @@ func TestParseActs(t *testing.T) {
 	require.ErrorIs(t, err, ErrInvalid)
 }
 
-// TestTry: what could not be stated is known before anybody signs, and the state
-// stays as it is.
+// TestTry: an act that could not be stated is found before anybody signs, and the
+// state stays as it is.
 func TestTry(t *testing.T) {
 	w := newWorld(t)
 	s := w.state()

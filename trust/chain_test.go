@@ -36,7 +36,7 @@ func newWorld(t testing.TB) *world {
 	return w.found()
 }
 
-// found sets the deployment up with the world's keys.
+// found sets up the deployment with the world's keys.
 func (w *world) found() *world {
 	t := w.t
 	w.b = &Bootstrap{
@@ -380,7 +380,7 @@ func FuzzNext(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		st, e, err := ParseStatement(raw)
 		if err == nil {
-			// What is read is written again as it was meant.
+			// Acts that were read are written with the same meaning.
 			written, err := st.Envelope(w.ada, w.ben)
 			require.NoError(t, err)
 			again, err := written.Encode()
@@ -389,7 +389,8 @@ func FuzzNext(f *testing.F) {
 			require.NoError(t, err)
 			require.Equal(t, st, have)
 			require.NotEmpty(t, e.Payload)
-			// Whatever it states, signed by all who must, it is taken as a whole or not at all.
+			// A statement that is signed by all who must sign is accepted completely or not at
+			// all.
 			before := s.N
 			if next, err := s.Next(again); err == nil {
 				require.Equal(t, before+1, next.N)

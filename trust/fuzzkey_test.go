@@ -51,7 +51,7 @@ func FuzzBootstrap(f *testing.F) {
 	})
 }
 
-// FuzzKey: a key has one text, and what is wrong with a secret one does not say it.
+// FuzzKey: a key has one text, and an error about a secret key does not contain it.
 func FuzzKey(f *testing.F) {
 	k, secret, err := NewKey()
 	require.NoError(f, err)

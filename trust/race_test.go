@@ -25,7 +25,7 @@ func (s *slow) SetBudget(ctx context.Context, b ledger.Budget) error {
 	return s.Store.SetBudget(ctx, b)
 }
 
-// Who applies an older statement last does not leave its rows behind.
+// Applying an older statement last leaves no stale rows.
 func TestTheLastStatementCounts(t *testing.T) {
 	ctx := context.Background()
 	s, b, admin := deployment(t)
@@ -48,7 +48,7 @@ func TestTheLastStatementCounts(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "0.50", row.Limit.Amount())
 
-	// Another in its place is told so.
+	// Another statement for the same place is refused with that reason.
 	e, err = state.Draft(time.Unix(1, 0), limit(70)).Envelope(admin)
 	require.NoError(t, err)
 	raw, err = e.Encode()

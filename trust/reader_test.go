@@ -138,7 +138,8 @@ func TestOneDevKey(t *testing.T) {
 	require.ErrorContains(t, err, "the key is that of the publisher a")
 }
 
-// slow is a source that gives what it had when it was asked, once others are done.
+// slow is a source that returns what it had when it was asked, once others are
+// done.
 type slow struct {
 	list  []json.RawMessage
 	while func()

@@ -15,9 +15,9 @@ import (
 	"chimera.ai/engine/ledger/postgres"
 )
 
-// matrix has what each role may do with each table, beside SELECT: i is INSERT,
-// d is DELETE, and the columns in brackets are those of UPDATE. A table or a
-// right that is new is not here, and has to be thought about.
+// matrix has what each role may do with each table, besides SELECT: i is INSERT, d
+// is DELETE, and the columns in brackets are those of UPDATE. A new table or right
+// is missing here on purpose: somebody has to decide about it.
 var matrix = map[string][2]string{ // engine, guardian
 	"agent_identity":    {"i", ""},
 	"approvals":         {"i", "i(consumed_by,doc)"},

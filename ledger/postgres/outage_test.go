@@ -39,8 +39,8 @@ func eventually(t *testing.T, f func() error) {
 	require.Eventually(t, func() bool { err = f(); return err == nil }, time.Minute, 10*time.Millisecond, "%v", err)
 }
 
-// A server that ends in the midst of a transaction, and one that is not there,
-// are outages by name; what is done again afterwards is done once.
+// A server that ends during a transaction, and one that is not there, are outages
+// by type; what is repeated afterwards is done once.
 func TestOutage(t *testing.T) {
 	c, o, s := cluster(t)
 	ctx := t.Context()
@@ -116,7 +116,7 @@ func TestOutage(t *testing.T) {
 	ledgertest.Same(t, s, ledgertest.Replay(t, s))
 }
 
-// Sessions that began while the database had other settings do not outlive those.
+// Sessions that began while the database had other settings end with those.
 func TestSettingsOfTheDatabase(t *testing.T) {
 	for _, setting := range []string{"default_transaction_read_only = on", "statement_timeout = '1ms'", "lock_timeout = '1ms'"} {
 		t.Run(setting, func(t *testing.T) {
@@ -152,8 +152,8 @@ func TestSettingsOfTheDatabase(t *testing.T) {
 	}
 }
 
-// A caller that gives up learns that the outcome is not known, and leaves
-// nothing behind that is in anyone's way.
+// A caller that gives up learns that the outcome is not known, and leaves nothing
+// behind that blocks others.
 func TestCallerGivesUp(t *testing.T) {
 	o, s := database(t)
 	conn := connect(t, o)

@@ -72,8 +72,8 @@ func TestTablesOfTheLogAreAppendOnly(t *testing.T) {
 		require.NoError(t, conn.QueryRow(t.Context(), "SELECT count(*) FROM "+table).Scan(&after))
 		require.Equal(t, n, after, table)
 	}
-	// One tile is kept for each place, and of one whose successor says otherwise
-	// nothing goes.
+	// One tile is stored for each place, and none is deleted whose successor
+	// disagrees with it.
 	records, err := s.Records(t.Context(), 0, 10_000)
 	require.NoError(t, err)
 	var n int
@@ -161,7 +161,7 @@ func TestRoles(t *testing.T) {
 			denied("engine: "+step.name, step.do(engine))
 		}
 		if !step.guardian && step.engine {
-			// Nothing of it is there yet, so that it cannot just be found.
+			// Nothing of it exists yet, so that it cannot simply be found.
 			if step.name != "claim" {
 				denied("guardian: "+step.name, step.do(guardian))
 			}

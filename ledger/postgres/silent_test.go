@@ -18,8 +18,8 @@ import (
 	"chimera.ai/engine/ledger/postgres"
 )
 
-// wire is the way to a server, whose connections can fall silent: nobody is told, as
-// where a machine has lost its power or a firewall has forgotten them.
+// wire is the way to a server, whose connections can fall silent without notice, as
+// when a machine loses power or a firewall forgets them.
 type wire struct {
 	mu     sync.Mutex
 	silent chan struct{}
@@ -58,7 +58,7 @@ func through(t *testing.T, address string) (*wire, string) {
 	return w, at.String()
 }
 
-// carry copies until the connection falls silent. Then it closes nothing.
+// carry copies until the connection falls silent, and then closes nothing.
 func carry(to, from net.Conn, silent <-chan struct{}) {
 	b := make([]byte, 64<<10)
 	for {
@@ -75,7 +75,7 @@ func carry(to, from net.Conn, silent <-chan struct{}) {
 	}
 }
 
-// cut lets all connections that there are fall silent; new ones are as they should be.
+// cut makes all present connections fall silent; new ones work.
 func (w *wire) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,8 +98,8 @@ func waiting(t *testing.T, conn *pgx.Conn, want int) {
 	}, time.Minute, 10*time.Millisecond)
 }
 
-// Connections that have fallen silent while nobody used them cost an operation
-// seconds, and not all the time that it has, once for each of them.
+// Each connection that fell silent while idle costs one operation some seconds, and
+// not all the time that it has.
 func TestConnectionsThatFellSilent(t *testing.T) {
 	t.Parallel()
 	o, _ := database(t)
@@ -134,8 +134,7 @@ func TestConnectionsThatFellSilent(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A process that stops in the midst of a transaction keeps nobody else from what it
-// has locked for long.
+// A process that stops during a transaction does not hold its locks for long.
 func TestATransactionThatFellSilent(t *testing.T) {
 	t.Parallel()
 	o, other := database(t)
@@ -165,8 +164,7 @@ func TestATransactionThatFellSilent(t *testing.T) {
 	require.ErrorIs(t, <-given, ledger.ErrUnavailable)
 }
 
-// Who places entries and is not answered any more begins again, and so does what it
-// does beside.
+// A sequencer whose connection is silent begins again, and so does its other work.
 func TestASequencerWhoseConnectionFellSilent(t *testing.T) {
 	t.Parallel()
 	o, other := database(t)

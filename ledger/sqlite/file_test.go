@@ -62,8 +62,8 @@ func TestTablesOfTheLogAreAppendOnly(t *testing.T) {
 	require.ErrorContains(t, err, "of the ledger is kept")
 }
 
-// checkTiles: one tile is kept for each place, and of one whose successor says
-// otherwise nothing goes.
+// checkTiles: one tile is stored for each place, and none is deleted whose
+// successor disagrees with it.
 func checkTiles(t *testing.T, s ledger.Store, db *sql.DB) {
 	records, err := s.Records(t.Context(), 0, 10_000)
 	require.NoError(t, err)
@@ -145,7 +145,7 @@ func TestOpenTogether(t *testing.T) {
 	group.Wait()
 }
 
-// A database that a newer program has migrated is left alone.
+// A database that a newer program has migrated is not touched.
 func TestNewerDatabase(t *testing.T) {
 	s, db, path := file(t)
 	ledgertest.Story(t, s, false)
@@ -155,7 +155,7 @@ func TestNewerDatabase(t *testing.T) {
 	require.ErrorContains(t, err, "use a newer one")
 }
 
-// A database of a build from before the first release is left alone.
+// A database of a build from before the first release is not touched.
 func TestEarlierDatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	db, err := sql.Open("sqlite", path)
@@ -172,7 +172,7 @@ func TestEarlierDatabase(t *testing.T) {
 	require.ErrorContains(t, err, "begin with an empty database")
 }
 
-// What is no database is refused, and left alone.
+// A file that is not a database is refused, and not touched.
 func TestNoDatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	text := bytes.Repeat([]byte("no database "), 400)
@@ -238,8 +238,8 @@ func TestAFileThatIsGone(t *testing.T) {
 	require.Len(t, pending, 2)
 }
 
-// So is one whose journal is: what would be acknowledged would be lost with the
-// process. A restart takes up all that was.
+// So is one whose journal is removed: what would be acknowledged would be lost with
+// the process. After a restart everything is there.
 func TestAJournalThatIsGone(t *testing.T) {
 	for _, suffix := range []string{"-wal", "-shm"} {
 		t.Run(suffix, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"chimera.ai/engine/ledger/sqlstore"
 )
 
-// A database that may not grow is an outage that says so; nothing that was
-// acknowledged is lost, and when there is room again, what failed is done, once.
+// A database that may not grow is an outage that says so. Nothing acknowledged is
+// lost, and when there is room again, what failed is done once.
 func TestFull(t *testing.T) {
 	o := Options{Path: filepath.Join(t.TempDir(), "ledger.db"), Origin: ledgertest.Origin}
 	s, err := Open(t.Context(), o)

@@ -25,8 +25,8 @@ func init() {
 	}
 }
 
-// ask says, in a process of its own, whether another one has locked a database as
-// SQLite does that has it open.
+// ask reports, in a process of its own, whether another one has locked a database
+// in the way that SQLite locks one that is open.
 func ask(path string) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -39,9 +39,10 @@ func ask(path string) {
 	fmt.Print(lock.Type != syscall.F_UNLCK)
 }
 
-// TestAFileThatIsOpenedTwice: that a process opens its store once more takes no lock
-// from the first. Without it, a program that closes the database, such as a backup by
-// sqlite3, removes the write-ahead log that the first goes on to write to.
+// TestAFileThatIsOpenedTwice: if a process opens its store again, the first opening
+// does not lose its lock. Without that lock, a program that closes the database,
+// such as a backup by sqlite3, removes the write-ahead log that the first opening
+// still writes to.
 func TestAFileThatIsOpenedTwice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	for range 2 {

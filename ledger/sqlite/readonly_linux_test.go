@@ -17,7 +17,7 @@ import (
 	"chimera.ai/engine/ledger/sqlite"
 )
 
-// A connection that was opened while the file was read-only does not outlive that.
+// A connection that was opened while the file was read-only ends with that.
 func TestAFileThatWasReadOnly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.db")
 	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, Origin: ledgertest.Origin})
@@ -29,7 +29,7 @@ func TestAFileThatWasReadOnly(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range errs {
 			all.Go(func() {
-				// Who reads waits for nobody, so that each takes a connection of its own.
+				// Readers wait for nobody, so each takes a connection of its own.
 				_, errs[i] = s.ListRuns(t.Context(), ledger.Page{})
 				_, err := s.Append(t.Context(), ledger.Draft{Chain: "c", Key: fmt.Sprint(n.Add(1)), Kind: ledger.SnapshotTaken})
 				errs[i] = errors.Join(errs[i], err)
@@ -46,7 +46,7 @@ func TestAFileThatWasReadOnly(t *testing.T) {
 	require.NoError(t, syscall.Mount("", dir, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 	require.Eventually(t, func() bool { return errors.Is(state(), ledger.ErrUnavailable) }, time.Minute, time.Millisecond)
 	back()
-	// One that nobody has written with since is found out later.
+	// A connection that has not written since is found later.
 	failed := 0
 	for range 100 {
 		if err := state(); err != nil {

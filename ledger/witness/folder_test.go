@@ -37,7 +37,8 @@ func (a *attic) asker(w *world, log io.Writer) *witness.Asker {
 		Logger: slog.New(slog.NewTextHandler(log, nil)), Witnesses: []witness.Witness{{Name: "attic", Key: a.key, Dir: a.Dir}}}
 }
 
-// wanted waits until the log asks for so many entries, from so many on.
+// wanted waits until the log asks for a checkpoint of that size, from the other one
+// on.
 func (a *attic) wanted(t testing.TB, old, size int64) {
 	require.Eventually(t, func() bool {
 		raw, err := os.ReadFile(filepath.Join(a.Dir, witness.RequestFile))
@@ -74,7 +75,8 @@ func TestFolder(t *testing.T) {
 	w.until(t, a.key)
 	require.Equal(t, witness.Answer{Size: 3, Before: 3}, a.answer(t), "once is enough")
 
-	// It does not look for long; the log asks for the latest from where it stands.
+	// It does not look for a while; the log asks for the latest checkpoint from
+	// the last one on.
 	w.grow(t, 4)
 	a.wanted(t, 3, 7)
 	w.grow(t, 300)
@@ -121,8 +123,8 @@ func TestFolder(t *testing.T) {
 	require.Zero(t, log.count("level=WARN"))
 }
 
-// TestKeeperRefuses: requests that a witness must not sign.
-func TestKeeperRefuses(t *testing.T) {
+// TestCosignerRefuses: requests that a witness must not sign.
+func TestCosignerRefuses(t *testing.T) {
 	w := newWorld(t)
 	a := newAttic(t, w.key.Public())
 	begin(t, a.asker(w, io.Discard))
@@ -179,14 +181,13 @@ func TestKeeperRefuses(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, string(state), string(after), "nothing of it was signed")
 
-	// A state that it has not signed is no state.
+	// A state that it has not signed does not count.
 	require.NoError(t, os.WriteFile(a.State, foreign, 0o600))
 	_, err = a.Answer()
 	require.ErrorContains(t, err, "cosigned last")
 }
 
-// TestHostileFolder: what lies in reply and is no cosignature is told, and not
-// kept.
+// TestHostileFolder: a reply that is not a cosignature is reported, and not stored.
 func TestHostileFolder(t *testing.T) {
 	for name, put := range map[string]struct {
 		do   func(t *testing.T, w *world, a *attic, path string)
@@ -208,7 +209,7 @@ func TestHostileFolder(t *testing.T) {
 		}, "is not a file"},
 		"a pipe": {func(t *testing.T, _ *world, _ *attic, path string) { require.NoError(t, syscall.Mkfifo(path, 0o600)) }, "is not a file"},
 		"another tree": {func(t *testing.T, w *world, a *attic, path string) {
-			// The witness has signed what this log never was.
+			// The witness has signed a tree that this log never had.
 			raw, err := w.key.Sign(ledger.Checkpoint{Origin: ledgertest.Origin, Size: 3, Root: ledger.Hash{1}})
 			require.NoError(t, err)
 			x, err := ledger.NewWitness(a.Secret, w.key.Public(), nil)

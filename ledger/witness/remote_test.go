@@ -11,7 +11,7 @@ import (
 	"chimera.ai/engine/ledger"
 )
 
-// answers is a witness by HTTP that says always the same.
+// answers is a witness by HTTP that always gives the same answer.
 type answers struct {
 	code  int
 	body  []byte

@@ -139,9 +139,9 @@ func TestRemote(t *testing.T) {
 	}
 }
 
-// TestNoCosignature: whatever a witness answers that is none, nothing of it is
-// kept, the operator is told once, and the log goes on; when it cosigns again,
-// that is told too.
+// TestNoCosignature: an answer that is not a cosignature is not stored, the
+// operator is told once, and the log goes on; when the witness cosigns again, that
+// is reported, too.
 func TestNoCosignature(t *testing.T) {
 	other, _, err := ledger.NewKey("witness.example.com/w1")
 	require.NoError(t, err)
@@ -230,8 +230,8 @@ func TestSilentLog(t *testing.T) {
 	w.until(t, key)
 }
 
-// TestSlow: the log does not wait for a witness, and who is slow is asked for the
-// latest checkpoint and not for all of them.
+// TestSlow: the log does not wait for a witness, and asks a slow one for the latest
+// checkpoint and not for all of them.
 func TestSlow(t *testing.T) {
 	w := newWorld(t)
 	s, key := newServer(t, w.key.Public())
@@ -256,7 +256,7 @@ func TestSlow(t *testing.T) {
 	close(gate)
 	w.until(t, key)
 	require.LessOrEqual(t, s.requests(), 4, "one was on its way, and one for the latest")
-	// What it cosigned late is kept as what it is.
+	// A late cosignature is stored with its own checkpoint.
 	all, err := w.store.Cosigned(t.Context(), 10)
 	require.NoError(t, err)
 	require.Len(t, all, 2)
