@@ -88,9 +88,11 @@ func TestFolder(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(a.Dir, witness.ReplyFile)))
 	w.grow(t, 1)
 	a.wanted(t, 0, 308)
-	require.Equal(t, witness.Answer{Size: 307, Before: 307}, a.answer(t))
-	a.wanted(t, 307, 308)
-	require.True(t, a.answer(t).New)
+	if got := a.answer(t); !got.New { // else the log has asked anew meanwhile
+		require.Equal(t, witness.Answer{Size: 307, Before: 307}, got)
+		a.wanted(t, 307, 308)
+		require.True(t, a.answer(t).New)
+	}
 	w.until(t, a.key)
 
 	// Its state is lost, and it goes on from its own reply.
