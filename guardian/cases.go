@@ -3,6 +3,7 @@ package guardian
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -163,6 +164,7 @@ func readAction(rep *fields.Reader, c *Case, v *syntax.Value, effects map[string
 	for _, x := range rep.Texts(r.Get("tainted"), "tainted") {
 		c.Action.Taint.Ports = append(c.Action.Taint.Ports, x.Text)
 	}
+	slices.Sort(c.Action.Taint.Ports)
 	c.Action.Taint.Decision = fields.IsTrue(r.Get("tainted_decision"))
 }
 

@@ -112,7 +112,8 @@ func (c *checker) rule(r *policy.Rule) {
 	if !ok {
 		return
 	}
-	names, pinned := r.Operations, len(r.Operations) > 0
+	names, pinned := slices.Sorted(slices.Values(r.Operations)), len(r.Operations) > 0
+	names = slices.Compact(names)
 	if general.match != nil {
 		if matched, ok := general.match.OneOf("action", "operation"); ok {
 			if pinned {

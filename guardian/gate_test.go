@@ -100,6 +100,14 @@ func TestNumbersAreConverted(t *testing.T) {
 	require.Equal(t, "policy:x", g.Decide(action(inputs(`{"amount_minor": 11, "to": "x"}`)), nil, facts()).Reason)
 }
 
+// TestCasesInAnyOrder: the ports of a case may be listed in any order.
+func TestCasesInAnyOrder(t *testing.T) {
+	cases, ds := guardian.ParseCases(diag.Source{Name: "c", Text: []byte(`{apiVersion: chimera/v1, kind: PolicyTest, cases: [{name: a, expect: APPROVE,
+		action: {operation: files/write, inputs: {path: /out/a, text: b}, tainted: [text, path]}}]}`)}, operations())
+	require.Empty(t, ds)
+	require.Equal(t, []string{"path", "text"}, cases[0].Action.Taint.Ports)
+}
+
 // TestRulesByCode: rules that were made by code have no places, and are refused the
 // same.
 func TestRulesByCode(t *testing.T) {
