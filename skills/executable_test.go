@@ -61,7 +61,7 @@ func program(args []string) {
 	case "dir":
 		dir, _ := os.Getwd()
 		say("%q", dir)
-	case "ignores input":
+	case "ignores-input":
 		say(`{"ok":true}`)
 	case "exit":
 		complain("first line\nno luck today\n")
@@ -168,7 +168,7 @@ func TestCall(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, input, out)
 	}
-	out, err := run(t, e, "ignores input", big)
+	out, err := run(t, e, "ignores-input", big)
 	require.NoError(t, err)
 	require.Equal(t, `{"ok":true}`, out)
 	out, err = run(t, e, "big", `{}`)
