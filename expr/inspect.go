@@ -5,6 +5,7 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/common/types"
 
@@ -57,6 +58,9 @@ func (i *inspector) walk(e ast.Expr, b *bound) float64 {
 		if call.FunctionName() == overloads.Matches {
 			i.patterns = true
 			i.pattern(call)
+		}
+		if name := call.FunctionName(); (name == operators.Index || name == operators.OptIndex) && call.Args()[1].Kind() == ast.LiteralKind {
+			i.index(call.Args()[1])
 		}
 		if call.IsMemberFunction() {
 			steps += i.walk(call.Target(), b)
@@ -127,6 +131,16 @@ func (i *inspector) read(name string, b *bound) {
 		if global == known {
 			i.reads = append(i.reads, known)
 		}
+	}
+}
+
+// index checks a key or index that stands in the expression itself: the library plans
+// no program with any other.
+func (i *inspector) index(e ast.Expr) {
+	switch e.AsLiteral().(type) {
+	case types.String, types.Int, types.Uint, types.Double, types.Bool:
+	default:
+		i.fail(e.ID(), "a key is a string and an index a whole number; this is of type %s", cel.FormatCELType(i.ast.GetType(e.ID())))
 	}
 }
 

@@ -21,6 +21,23 @@ const sample = `{
 	"args": {"id": "x1"}
 }`
 
+// TestKeys: a key that no map can have is refused when the expression is compiled,
+// and not when it is evaluated.
+func TestKeys(t *testing.T) {
+	for src, want := range map[string]string{
+		"{}[null]": "this is of type null", "value[null]": "this is of type null", "value[?null]": "this is of type null", "value[b'a']": "this is of type bytes",
+		"value['a']": "", "value[1]": "", "value[1u]": "", "value[1.0]": "", "value[true]": "", "value[?'a']": "", "value[input]": "",
+	} {
+		_, errs := expr.CompileTemplate("${"+src+"}", expr.Transform)
+		if want == "" {
+			require.Empty(t, errs, src)
+			continue
+		}
+		require.Len(t, errs, 1, src)
+		require.Contains(t, errs[0].Message, want)
+	}
+}
+
 func vars(t testing.TB, scope expr.Scope) expr.Vars {
 	t.Helper()
 	all := decode(t, sample).(map[string]any)

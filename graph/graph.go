@@ -33,9 +33,6 @@ const (
 	SVG     Format = "svg"
 )
 
-// Formats lists the formats, the default first.
-func Formats() []Format { return []Format{Mermaid, DOT, SVG} }
-
 // ErrTooLarge reports a plan with more nodes or edges than a picture shows.
 var ErrTooLarge = errors.New("the plan is too large to draw")
 
