@@ -38,6 +38,8 @@ type Exported struct {
 	Pending int64 `json:"pending"`
 
 	lost losses
+	// held are the chains under legal hold.
+	held map[string]bool
 }
 
 // Export writes the log up to its latest checkpoint into a new folder, which
@@ -51,7 +53,7 @@ func Export(ctx context.Context, log ledger.Log, dir string) (Exported, error) {
 }
 
 func export(ctx context.Context, log ledger.Log, dir string) (x Exported, err error) {
-	x.lost = newLosses()
+	x.lost, x.held = newLosses(), map[string]bool{}
 	err = folder(dir, func(temporary string) error {
 		checkpoint, c, err := x.copy(ctx, log, temporary)
 		if err != nil {
@@ -187,22 +189,14 @@ func (x *Exported) body(ctx context.Context, log ledger.Log, r ledger.Record, to
 	raw, packet, err := stored(ctx, log, e)
 	if errors.Is(err, ledger.ErrGone) {
 		x.Missing++
-		x.lost.lose(r.Index, e, "")
+		x.lost.lose(r.Index, e, e.Chain)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if e.Kind == ledger.BodyPruned {
-		b, err := ledger.DecodeBody(raw)
-		if err != nil {
-			return fmt.Errorf("the body of entry %d: %w", r.Index, err)
-		}
-		var p ledger.PrunedData
-		if err := json.Unmarshal(b.Data, &p); err != nil {
-			return fmt.Errorf("the body of entry %d: %w", r.Index, err)
-		}
-		x.lost.act(r.Index, p, nil)
+	if err := x.explain(r.Index, e, raw); err != nil {
+		return fmt.Errorf("the body of entry %d: %w", r.Index, err)
 	}
 	x.Bodies++
 	if err := to.line(raw); err != nil || packet == nil {
@@ -210,6 +204,29 @@ func (x *Exported) body(ctx context.Context, log ledger.Log, r ledger.Record, to
 	}
 	x.Packets++
 	return evidence.line(packet)
+}
+
+// explain notes what an entry says about why bodies are missing.
+func (x *Exported) explain(index int64, e *ledger.Entry, raw []byte) error {
+	switch e.Kind {
+	case ledger.BodyPruned, ledger.LegalHoldPlaced, ledger.LegalHoldLifted:
+	default:
+		return nil
+	}
+	b, err := ledger.DecodeBody(raw)
+	if err != nil {
+		return err
+	}
+	if e.Kind == ledger.BodyPruned {
+		var p ledger.PrunedData
+		err := json.Unmarshal(b.Data, &p)
+		x.lost.act(index, p, x.held)
+		return err
+	}
+	var l ledger.LegalHoldData
+	err = json.Unmarshal(b.Data, &l)
+	x.held[l.Chain] = e.Kind == ledger.LegalHoldPlaced
+	return err
 }
 
 // stored returns the stored body of an entry, and its evidence packet if everybody

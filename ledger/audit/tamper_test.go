@@ -288,7 +288,7 @@ func TestPruningMeanwhile(t *testing.T) {
 	_, err := w.store.Prune(t.Context(), ledger.Operational, time.Now().Add(time.Hour), "old")
 	require.NoError(t, err) // its entry waits for a place
 	w.dir = filepath.Join(t.TempDir(), "export")
-	x, err := audit.Export(t.Context(), &late{Store: w.store, drain: func() { ledgertest.Drain(t, w.store, w.key) }}, w.dir)
+	x, err := audit.Export(t.Context(), &late{Store: w.store, at: 2, drain: func() { ledgertest.Drain(t, w.store, w.key) }}, w.dir)
 	require.NoError(t, err)
 	require.Positive(t, x.Missing)
 	require.Zero(t, x.Pending)
@@ -296,15 +296,66 @@ func TestPruningMeanwhile(t *testing.T) {
 	require.True(t, r.OK, "%v", r.Problems)
 }
 
-// late is a store whose sequencer works between two looks at its checkpoint.
+// TestHeldAndPrunedMeanwhile: bodies that were under legal hold when others were pruned,
+// and are pruned later, are explained by the later act alone, also where the others were
+// exported before.
+func TestHeldAndPrunedMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	chain := ledger.RunChain("last", "r")
+	w.run(t, "last", 3, true)
+	drain := func() { ledgertest.Drain(t, w.store, w.key) }
+	drain()
+	prune := func() {
+		_, err := w.store.Prune(ctx, ledger.Operational, time.Now().Add(time.Hour), "old")
+		require.NoError(t, err)
+	}
+	records, err := w.store.Chain(ctx, chain, 0, 1)
+	require.NoError(t, err)
+	e, err := ledger.DecodeEntry(records[0].Bytes)
+	require.NoError(t, err)
+	s := &meanwhile{late: late{Store: w.store, at: 3, drain: drain}, body: e.Body, do: func() {
+		require.NoError(t, w.store.PlaceLegalHold(ctx, chain, "case"))
+		prune()
+		require.NoError(t, w.store.LiftLegalHold(ctx, chain, "over"))
+		drain()
+		prune() // its entry waits for a place
+	}}
+	w.dir = filepath.Join(t.TempDir(), "export")
+	x, err := audit.Export(ctx, s, w.dir)
+	require.NoError(t, err)
+	require.Zero(t, x.Pending)
+	r := w.verify(t, nil)
+	require.True(t, r.OK, "%v", r.Problems)
+	require.Len(t, r.Pruned, 2)
+	require.EqualValues(t, 5, r.Missing, "of the last run alone")
+}
+
+// meanwhile is a store in which something happens before a body is read.
+type meanwhile struct {
+	late
+	body string
+	do   func()
+}
+
+func (m *meanwhile) Stored(ctx context.Context, digest string) ([]byte, error) {
+	if digest == m.body && m.do != nil {
+		m.do()
+		m.do = nil
+	}
+	return m.late.Stored(ctx, digest)
+}
+
+// late is a store whose sequencer works before its checkpoint is looked at for the at-th
+// time.
 type late struct {
 	ledger.Store
-	drain func()
-	looks int
+	drain     func()
+	looks, at int
 }
 
 func (l *late) Checkpoint(ctx context.Context) ([]byte, error) {
-	if l.looks++; l.looks == 2 {
+	if l.looks++; l.looks == l.at {
 		l.drain()
 	}
 	return l.Store.Checkpoint(ctx)
