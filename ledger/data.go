@@ -31,15 +31,21 @@ type (
 	}
 	// ConsumedData is the data of approval.consumed.
 	ConsumedData struct {
+		Decision   string   `json:"decision"`
 		Invocation string   `json:"invocation"`
+		Action     string   `json:"action"`
 		Approvals  []string `json:"approvals"`
 	}
 	// AttemptData is the data of invocation.calling, released, settled and unknown.
 	AttemptData struct {
-		ID           string `json:"id"`
-		Attempt      int    `json:"attempt"`
+		ID      string `json:"id"`
+		Attempt int    `json:"attempt"`
+		// DecisionID and CallNotAfter are there for calling alone.
+		DecisionID   string `json:"decision_id,omitempty"`
 		CallNotAfter *Time  `json:"call_not_after,omitempty"`
 		OutputDigest string `json:"output_digest,omitempty"`
+		// Abandoned is as in [Settlement].
+		Abandoned bool `json:"abandoned,omitempty"`
 	}
 	// ExecutedData is the data of task.executed: what the task got, without
 	// audit_ref, which names the entry itself.

@@ -97,8 +97,8 @@
 //	task.executed [task id]                       ExecutedData
 //	decision.made [id]                            Decision
 //	approval.accepted, approval.refused [id]      Approval
-//	approval.consumed [invocation]                ConsumedData
-//	invocation.permitted [id]                     Invocation
+//	approval.consumed [decision]                  ConsumedData
+//	invocation.permitted [decision]               Invocation
 //	invocation.calling [id/ATTEMPT]               AttemptData, as the three below
 //	invocation.released, invocation.settled, invocation.unknown [id/ATTEMPT, and /resolved
 //	                                              after unknown]
@@ -112,6 +112,10 @@
 //	snapshot.taken [N]                            Snapshot
 //	body.pruned, subject.erased [N]               PrunedData, ErasedData
 //	legal-hold.placed, legal-hold.lifted [N]      LegalHoldData
+//
+// The id of a decision is that of the invocation that it is about, a slash, and its number
+// among those; the hold and the task of an effect have the id of the decision. The hold of a
+// call runs before the call, and has ended before a call that is settled or released.
 //
 // Package model defines which entries may follow which.
 //

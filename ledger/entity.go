@@ -52,8 +52,8 @@ type Transaction struct {
 	Currency  Currency `json:"currency"`
 	Status    TxStatus `json:"status"`
 	CreatedAt Time     `json:"created_at"`
-	// Invocation is the effect that it pays for.
-	Invocation string `json:"invocation,omitempty"`
+	// Hold is the hold that it pays for.
+	Hold string `json:"hold,omitempty"`
 }
 
 // TxType is what a transaction does to the budget.
@@ -262,8 +262,8 @@ func (e Every) Period(at Time) string {
 	return string(Forever)
 }
 
-// Hold reserves money for one invocation. Its id is the invocation's, so a
-// guard that is retried holds once.
+// Hold reserves money for one invocation. Its id is that of the decision that it is
+// opened for, so a guard that is retried holds once.
 type Hold struct {
 	ID    string `json:"id"`
 	Agent string `json:"agent"`
@@ -294,7 +294,11 @@ const Approve = "APPROVE"
 
 // Decision is the guardian's verdict on an action.
 type Decision struct {
-	ID           string `json:"id"`
+	// ID is the invocation's, a slash, and the number of the decision about it, from 1.
+	// The hold and the task that belong to the decision have the same id.
+	ID string `json:"id"`
+	// Invocation is the effect that it is about.
+	Invocation   string `json:"invocation"`
 	ActionDigest string `json:"action_digest"`
 	PolicyDigest string `json:"policy_digest"`
 	// Decision is [Approve], or another word of the guardian.
@@ -311,11 +315,20 @@ type Approval struct {
 	Signer   string `json:"signer"`
 	Accepted bool   `json:"accepted"`
 	// Reason says why one was refused.
-	Reason     string          `json:"reason,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Actions are the digests of the actions that it approves, each of which it lets
+	// be done by one invocation.
+	Actions    []string        `json:"actions"`
 	Envelope   json.RawMessage `json:"envelope"`
 	ReceivedAt Time            `json:"received_at"`
-	// ConsumedBy is the invocation whose permit used it up, or "".
-	ConsumedBy string `json:"consumed_by,omitempty"`
+}
+
+// Consumption says that an approval counts for the invocation of one of its actions, and
+// for no other.
+type Consumption struct {
+	Approval   string `json:"approval"`
+	Action     string `json:"action"`
+	Invocation string `json:"invocation"`
 }
 
 // Signer is a person's key with the roles that it may sign for.
@@ -328,46 +341,6 @@ type Signer struct {
 	NotBefore Time     `json:"not_before"`
 	NotAfter  Time     `json:"not_after"`
 	RevokedAt *Time    `json:"revoked_at,omitempty"`
-}
-
-// InvocationState is where an effect stands.
-type InvocationState string
-
-// The states of an invocation. Moves: permitted → calling → released | settled |
-// unknown; released → calling; unknown → settled | released once it is resolved.
-const (
-	Permitted InvocationState = "permitted"
-	Calling   InvocationState = "calling"
-	Released  InvocationState = "released"
-	Settled   InvocationState = "settled"
-	Unknown   InvocationState = "unknown"
-)
-
-// Leads reports whether an invocation in this state may come to what the kind
-// states.
-func (s InvocationState) Leads(k Kind) bool {
-	switch s {
-	case Permitted, Released:
-		return k == InvocationCalling
-	case Calling:
-		return k == InvocationReleased || k == InvocationSettled || k == InvocationUnknown
-	case Unknown:
-		return k == InvocationReleased || k == InvocationSettled
-	case Settled:
-	}
-	return false
-}
-
-// Invocation is one effect, which happens at most once.
-type Invocation struct {
-	ID           string          `json:"id"`
-	ActionDigest string          `json:"action_digest"`
-	DecisionID   string          `json:"decision_id"`
-	State        InvocationState `json:"state"`
-	Attempt      int             `json:"attempt"`
-	// CallNotAfter is when the running attempt's call ends at the latest.
-	CallNotAfter *Time  `json:"call_not_after,omitempty"`
-	OutputDigest string `json:"output_digest,omitempty"`
 }
 
 // Snapshot is what an MCP server declared around a call.

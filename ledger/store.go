@@ -25,6 +25,8 @@ var (
 	// ErrUnavailable: the store could not be reached, or could not write. The outcome of
 	// the operation is unknown; retrying is safe.
 	ErrUnavailable = errors.New("store unavailable")
+	// ErrExpired: the permit may no longer be used; another may be asked for.
+	ErrExpired = errors.New("expired")
 	// ErrGone: the body was pruned or erased, or it is about an erased person.
 	ErrGone = errors.New("gone")
 )
@@ -95,15 +97,9 @@ type Runs interface {
 	Outcomes(ctx context.Context, workflow, root string, page Page) ([]Outcome, error)
 }
 
-// Tasks are effects as people and services see them: see package task.
+// Tasks are effects as people and services see them: see package task. [Effects] drafts,
+// signs and executes them.
 type Tasks interface {
-	// DraftTask stores a new draft of a run.
-	DraftTask(ctx context.Context, workflow, root string, t task.Draft) error
-	// SignTask and ExecuteTask move a task to its next stage. Its earlier fields must be
-	// unchanged, otherwise the error is ErrConflict. ExecuteTask sets audit_ref, the
-	// reference to the entry of the execution, and returns the task with it.
-	SignTask(ctx context.Context, t task.Signed) error
-	ExecuteTask(ctx context.Context, id string, result json.RawMessage) (task.Executed, error)
 	// Task finds a task, ListTasks lists those of a state ("" is all), the last
 	// drafted first.
 	Task(ctx context.Context, id string) (task.Task, error)
@@ -143,8 +139,6 @@ type Budgets interface {
 	// pass if only one fits. An overdraft hold always passes. For an id that has a hold
 	// already, OpenHold returns that hold.
 	OpenHold(ctx context.Context, h Hold) (Hold, error)
-	// RunHold marks the hold as one of a running effect, which does not expire.
-	RunHold(ctx context.Context, id string) error
 	// PostHold spends at most the amount of the hold and frees the rest, VoidHold frees
 	// all of it; each at most once.
 	PostHold(ctx context.Context, id string, spent Money) (Hold, error)
@@ -158,27 +152,116 @@ type Budgets interface {
 
 // Effects are decisions, approvals and invocations.
 type Effects interface {
-	RecordDecision(ctx context.Context, run Run, d Decision) error
+	// Authorize decides on an action, in one transaction on the store's clock. If the
+	// [Course] of the invocation is to [Decide], Authorize reserves the cost and calls
+	// judge, perhaps several times, each time for another attempt of the transaction. It
+	// records the decision, with its evidence, and the task; a decision that is not
+	// [Approve] reserves nothing. If the decision is Approve, Authorize signs the task,
+	// consumes the approvals and gives the invocation the permit. The run must be open.
+	//
+	// An error of judge is returned, and nothing is recorded. Another action of an
+	// invocation that was called is [ErrConflict], as is an approval that is not accepted,
+	// does not list the action, or is consumed by another invocation.
+	Authorize(ctx context.Context, run Run, a Authorization, judge func(Standing) (Ruling, error)) (Authorized, error)
+	// Claim begins a call, which ends within d, and uses the permit of the decision up:
+	// see [Invocation.Claim]. Its hold does not expire any more. The token is one that no
+	// other caller has: a claim that is repeated with its token is found. On [ErrConflict]
+	// and [ErrExpired], the invocation is returned as it is.
+	Claim(ctx context.Context, id, decision, token string, d time.Duration) (Invocation, error)
+	// Settle ends a call or resolves an unknown one, posts or voids the hold, and executes
+	// the task, in one transaction: see [Invocation.Settle]. On ErrConflict, the invocation
+	// is returned as it is.
+	Settle(ctx context.Context, id string, e Effect) (Invocation, error)
+	// Invocation returns the invocation with its output, if that was not pruned.
+	Invocation(ctx context.Context, id string) (Invocation, error)
+	// Abandoned lists invocations whose call is over, and of whose origin no run is open;
+	// at most limit.
+	Abandoned(ctx context.Context, limit int) ([]Invocation, error)
+
 	Decision(ctx context.Context, id string) (Decision, error)
 	RecordApproval(ctx context.Context, run Run, a Approval) error
-	// Approvals lists what arrived for a barrier, in order.
+	// Approvals lists what arrived for a barrier, in order, and Consumptions what an
+	// approval counts for.
 	Approvals(ctx context.Context, barrier string, page Page) ([]Approval, error)
+	Consumptions(ctx context.Context, approval string) ([]Consumption, error)
+}
 
-	// Permit makes the invocation's row and consumes approvals, in one
-	// transaction: all of them are accepted and unused, or ErrConflict. So it is
-	// where the decision is not an [Approve] of this action in this run, or has
-	// permitted another invocation, and another action under the same id.
-	Permit(ctx context.Context, run Run, i Invocation, approvals []string) (Invocation, error)
-	// Claim moves permitted or released to calling, with the next attempt, which
-	// ends within d; another attempt that is calling is ErrConflict.
-	Claim(ctx context.Context, id string, d time.Duration) (Invocation, error)
-	// Release, Settle and Lose end the attempt: provably unsent, with an output,
-	// or with an outcome that nobody knows. Settle and Release also resolve
-	// an unknown one.
-	Release(ctx context.Context, id string, attempt int) (Invocation, error)
-	Settle(ctx context.Context, id string, attempt int, output string) (Invocation, error)
-	Lose(ctx context.Context, id string, attempt int) (Invocation, error)
-	Invocation(ctx context.Context, id string) (Invocation, error)
+// Authorization is what a decision is asked for.
+type Authorization struct {
+	// ID is the invocation's.
+	ID           string
+	ActionDigest string
+	Repeatable   bool
+	// Agent pays the Cost, which may be nil: it is not known.
+	Agent string
+	Cost  *Money
+	// Overdraft: people have approved that the cost exceeds the budget.
+	Overdraft bool
+	// Life is how long the permit may be used.
+	Life time.Duration
+	// Approvals are the ids of those that the action rests on.
+	Approvals []string
+	// Task is the task without its id, state and time.
+	Task task.Draft
+}
+
+// Standing is what a decision rests on besides the action and the policy.
+type Standing struct {
+	// At is the store's clock, and Until when the permit expires.
+	At, Until Time
+	// Decision is the id that the decision will have.
+	Decision string
+	// Money says whether the cost is reserved, Hold by which hold, and Detail why not.
+	Money  Reserve
+	Hold   string
+	Detail string
+	// Calls counts the invocations of the run's origin, with this one.
+	Calls int64
+}
+
+// Reserve is what became of the money for an action.
+type Reserve string
+
+// The outcomes of a reservation.
+const (
+	// NoBudget: the agent has no budget. Unpriced: it has one, and the cost is not known.
+	NoBudget Reserve = "none"
+	Unpriced Reserve = "unpriced"
+	// Reserved: the cost is held. Exceeded: it does not fit.
+	// Mismatched: the agent has a budget in other currencies only.
+	Reserved   Reserve = "held"
+	Exceeded   Reserve = "exceeded"
+	Mismatched Reserve = "mismatched"
+)
+
+// Ruling is a decision, and what goes with it.
+type Ruling struct {
+	// Decision has its id, invocation, action and time from the store.
+	Decision Decision
+	Evidence Packet
+	// Permit and Signature are of the guardian, if the decision is [Approve].
+	Permit    json.RawMessage
+	Signature task.Signature
+}
+
+// Authorized is what came of an authorization.
+type Authorized struct {
+	Course Course
+	// Decision is the one that was made, or that stands; its zero value if the course is
+	// [Wait] or [Resolve].
+	Decision Decision
+	// Invocation is as it is now; its zero value if it was never permitted.
+	Invocation Invocation
+}
+
+// Effect is how a call ended, and what it brought.
+type Effect struct {
+	Settlement
+	// Output is stored with the invocation, Spent posted (nil: the whole hold), and Result,
+	// a JSON object, becomes the task's.
+	Output []byte
+	Spent  *Money
+	Result json.RawMessage
 }
 
 // Facts are statements without a state of their own.
@@ -201,8 +284,6 @@ type Blobs interface {
 	GetBlob(ctx context.Context, digest string) ([]byte, error)
 	// CheckBlobs reports why a blob of size bytes could not be stored. It stores none.
 	CheckBlobs(ctx context.Context, size int) error
-	// PutPacket stores an evidence packet and returns its digest.
-	PutPacket(ctx context.Context, p Packet) (digest string, err error)
 }
 
 // Record is an entry in the log.
@@ -234,7 +315,7 @@ type Log interface {
 	// pruned or erased. Stored returns it as it is stored.
 	Body(ctx context.Context, digest string) ([]byte, error)
 	Stored(ctx context.Context, digest string) ([]byte, error)
-	// Packet returns an evidence packet that [Blobs] has stored, by its digest.
+	// Packet returns an evidence packet, by its digest.
 	Packet(ctx context.Context, digest string) (Packet, error)
 
 	// Lead makes the caller the log's one sequencer until release is called or

@@ -99,9 +99,12 @@ func child(ctx context.Context, role string, open func(address string) (ledger.S
 }
 
 // write gives the i-th thing that a writer does: entries of two chains at once,
-// or a hold. It may be done again.
+// a hold, or an effect from its decision to its end. It may be done again.
 func write(ctx context.Context, s ledger.Store, name string, i int) func() ([]string, error) {
-	if i%4 == 3 {
+	switch i % 4 {
+	case 1:
+		return func() ([]string, error) { return effect(ctx, s, fmt.Sprintf("%s/%d", name, i)) }
+	case 3:
 		return func() ([]string, error) {
 			amount, err := ledger.Minor(1, "USD")
 			if err != nil {
@@ -126,6 +129,45 @@ func write(ctx context.Context, s ledger.Store, name string, i int) func() ([]st
 		}
 		return keys, err
 	}
+}
+
+// effect does an effect that costs something, once, however often it is asked for.
+func effect(ctx context.Context, s ledger.Store, id string) ([]string, error) {
+	cost, err := ledger.Minor(2, "USD")
+	if err != nil {
+		return nil, err
+	}
+	a := ledgertest.Ask(id, "action")
+	a.Agent, a.Cost = "a", &cost
+	got, err := s.Authorize(ctx, effects, a, ledgertest.Rule(ledger.Approve))
+	if err != nil {
+		return nil, err
+	}
+	i := got.Invocation
+	if i.State != ledger.Settled {
+		if i, err = s.Claim(ctx, id, i.DecisionID, id, time.Hour); err != nil {
+			return nil, err
+		}
+		spent, err := ledger.Minor(1, "USD")
+		if err != nil {
+			return nil, err
+		}
+		if i, err = s.Settle(ctx, id, ledger.Effect{Settlement: ledger.Settlement{Attempt: i.Attempt, State: ledger.Settled}, Output: []byte(id), Spent: &spent}); err != nil {
+			return nil, err
+		}
+	}
+	if i.Attempt != 1 || string(i.Output) != id {
+		return nil, fmt.Errorf("%s was called %d times, and answered %q", id, i.Attempt, i.Output)
+	}
+	return []string{
+		"decision.made/" + i.DecisionID, "hold.opened/" + i.HoldID, "invocation.permitted/" + i.DecisionID, "invocation.calling/" + id + "/1",
+		"invocation.settled/" + id + "/1", "hold.posted/" + i.HoldID, "task.executed/" + i.DecisionID,
+	}, nil
+}
+
+// effects is the run whose effects writers do.
+var effects = ledger.Run{
+	Workflow: "effects", Root: "r", Origin: "r", PlanDigest: ledger.BodyDigest([]byte("plan")), InputDigest: ledger.BodyDigest([]byte("input")), Agent: "a",
 }
 
 // Config is what the test works on.
@@ -245,6 +287,7 @@ func Run(t *testing.T, c Config) {
 	limit, err := ledger.Minor(1<<40, "USD")
 	require.NoError(t, err)
 	require.NoError(t, s.SetBudget(t.Context(), ledger.Budget{Agent: "a", Currency: "USD", Every: ledger.Forever, Limit: limit}))
+	require.NoError(t, s.OpenRun(t.Context(), effects))
 	n := &nursery{t: t, c: c, secret: secret, acked: map[string]bool{}, killing: map[*process]bool{}}
 	n.more = sync.NewCond(&n.mu)
 	roles := []string{"writer", "writer", "sequencer"}

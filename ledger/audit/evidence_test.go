@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,15 +16,17 @@ import (
 	"chimera.ai/engine/ledger/ledgertest"
 )
 
-// proved states something that stands on an evidence packet.
-func (w *world) proved(t testing.TB, chain, key, text, subject string) {
-	digest, err := w.store.PutPacket(t.Context(), ledger.Packet{Parts: []ledger.Part{
-		{Name: "decision", Data: json.RawMessage(`{"is": "APPROVE", "for": "` + text + `"}`)}, {Name: "action", Data: json.RawMessage(`{"n":1.50}`)},
-	}})
-	require.NoError(t, err)
-	_, err = w.store.Append(t.Context(), ledger.Draft{
-		Chain: chain, Key: key, Kind: ledger.SnapshotTaken, Subject: subject, Refs: []ledger.Ref{{Name: ledger.EvidenceRef, Digest: digest}},
-		Data: json.RawMessage(`{"server":"s","fingerprint":"","digest":"","taken_at":"2026-01-01T00:00:00.000Z"}`),
+// proved has a decision made on an evidence packet, in a run that is about somebody
+// unless the subject is "".
+func (w *world) proved(t testing.TB, id, text, subject string) {
+	r := ledger.Run{Workflow: "proved " + id, Root: "r", Origin: "r", PlanDigest: ledger.BodyDigest(nil), InputDigest: ledger.BodyDigest(nil), Subject: subject, Agent: "agent-42"}
+	require.NoError(t, w.store.OpenRun(t.Context(), r))
+	_, err := w.store.Authorize(t.Context(), r, ledgertest.Ask(id, text), func(st ledger.Standing) (ledger.Ruling, error) {
+		ruling, err := ledgertest.Rule("REJECT")(st)
+		ruling.Evidence = ledger.Packet{Parts: []ledger.Part{
+			{Name: "decision", Data: json.RawMessage(`{"is": "APPROVE", "for": "` + text + `"}`)}, {Name: "action", Data: json.RawMessage(`{"n":1.50}`)},
+		}}
+		return ruling, err
 	})
 	require.NoError(t, err)
 }
@@ -32,31 +35,31 @@ func (w *world) proved(t testing.TB, chain, key, text, subject string) {
 // bodies are there for everybody to read; what is wrong with it is found.
 func TestEvidenceIsExported(t *testing.T) {
 	w := newWorld(t)
-	w.proved(t, "snapshots/a", "1", "first", "")
-	w.proved(t, "snapshots/a", "2", "second", "")
-	w.proved(t, "snapshots/b", "1", "second", "")
-	w.proved(t, "snapshots/b", "2", "Erika", "erika")
+	w.proved(t, "1", "first", "")
+	w.proved(t, "2", "second", "")
+	w.proved(t, "3", "second", "")
+	w.proved(t, "4", "Erika", "erika")
 	ledgertest.Drain(t, w.store, w.key)
 	w.export(t)
 	lines := linesOf(w.read(t, audit.EvidenceFile))
-	require.Len(t, lines, 3, "one for each entry, but for what is sealed")
+	require.Len(t, lines, 3+3, "those of the story, and one for each entry, but for what is sealed")
 	require.NotContains(t, string(bytes.Join(lines, nil)), "Erika")
-	require.JSONEq(t, `{"format":"chimera.ai/ledger/evidence/v1","parts":[{"name":"action","data":{"n":1.50}},{"name":"decision","data":{"is":"APPROVE","for":"first"}}]}`, string(lines[0]))
+	require.JSONEq(t, `{"format":"chimera.ai/ledger/evidence/v1","parts":[{"name":"action","data":{"n":1.50}},{"name":"decision","data":{"is":"APPROVE","for":"first"}}]}`, string(lines[3]))
 	r := w.verify(t, nil)
 	require.True(t, r.OK, "%v", r.Problems)
-	require.EqualValues(t, 3, r.Packets)
+	require.EqualValues(t, 6, r.Packets)
 	x, err := audit.Export(t.Context(), audit.Witnessed(w.store, nil, 1), filepath.Join(t.TempDir(), "witnessed"))
 	require.NoError(t, err, "also as witnesses have seen the log")
-	require.EqualValues(t, 3, x.Packets)
+	require.EqualValues(t, 6, x.Packets)
 
 	for name, forged := range map[string][][]byte{
 		"dropped":  lines[1:],
 		"cut":      lines[:2],
-		"swapped":  {lines[1], lines[0], lines[2]},
-		"added":    {lines[0], lines[1], lines[2], lines[0]},
-		"changed":  {bytes.Replace(lines[0], []byte("APPROVE"), []byte("REJECT!"), 1), lines[1], lines[2]},
-		"spaced":   {bytes.Replace(lines[0], []byte(":"), []byte(": "), 1), lines[1], lines[2]},
-		"unended":  {lines[0], lines[1], bytes.TrimSuffix(lines[2], []byte("\n"))},
+		"swapped":  slices.Concat([][]byte{lines[1], lines[0]}, lines[2:]),
+		"added":    slices.Concat(lines, lines[:1]),
+		"changed":  slices.Concat(lines[:3], [][]byte{bytes.Replace(lines[3], []byte("APPROVE"), []byte("REJECT!"), 1)}, lines[4:]),
+		"spaced":   slices.Concat([][]byte{bytes.Replace(lines[0], []byte(":"), []byte(": "), 1)}, lines[1:]),
+		"unended":  slices.Concat(lines[:5], [][]byte{bytes.TrimSuffix(lines[5], []byte("\n"))}),
 		"emptied":  {},
 		"no lines": {[]byte("x")},
 	} {

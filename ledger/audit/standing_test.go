@@ -309,8 +309,8 @@ func TestPermitsAreNotVerified(t *testing.T) {
 	d := newDeployment(t)
 	r := ledger.Run{Workflow: "y", Root: "r", Origin: "r", Agent: "bot", PlanDigest: ledger.BodyDigest(nil), InputDigest: ledger.BodyDigest(nil)}
 	require.NoError(t, d.store.OpenRun(t.Context(), r))
-	require.NoError(t, d.store.RecordDecision(t.Context(), r, ledger.Decision{ID: "d", ActionDigest: ledger.BodyDigest(nil), Decision: ledger.Approve, Record: json.RawMessage(`{}`)}))
-	_, err := d.store.Permit(t.Context(), r, ledger.Invocation{ID: "i", ActionDigest: ledger.BodyDigest(nil), DecisionID: "d"}, nil)
+	a := ledgertest.Ask("i", "action")
+	_, err := d.store.Authorize(t.Context(), r, a, ledgertest.Rule(ledger.Approve))
 	require.NoError(t, err)
 	d.drain(t)
 	report := d.finds(t, "", "")

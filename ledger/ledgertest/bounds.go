@@ -6,14 +6,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/task"
 )
 
-// permits: an invocation is permitted by an approving decision on its very
-// action, in its run, and by each decision one.
+// permits: one permit lets one call be made, of one action in its run, and an approval
+// counts for one invocation of each of its actions.
 func permits(t *testing.T, open Open) {
 	s := open(t)
 	ctx := t.Context()
@@ -22,56 +24,85 @@ func permits(t *testing.T, open Open) {
 	for _, r := range []ledger.Run{run(), other} {
 		require.NoError(t, s.OpenRun(ctx, r))
 	}
-	for _, verdict := range []string{"ESCALATE", "REJECT", ""} {
-		d := approved("not "+verdict, "action")
-		d.Decision = verdict
-		require.NoError(t, s.RecordDecision(ctx, run(), d))
-	}
-	require.NoError(t, s.RecordDecision(ctx, run(), approved("d", "action")))
-	require.NoError(t, s.RecordDecision(ctx, other, approved("elsewhere", "action")))
-	permit := func(r ledger.Run, id, action, decision string) error {
-		_, err := s.Permit(ctx, r, ledger.Invocation{ID: id, ActionDigest: digest(action), DecisionID: decision}, nil)
-		return err
-	}
-	for _, c := range []struct{ action, decision, says string }{
-		{"action", "not ESCALATE", `is "ESCALATE"`}, {"action", "not REJECT", `is "REJECT"`}, {"action", "not ", `is ""`},
-		{"action", "none", "there is no decision"}, {"other", "d", "about another action"}, {"action", "elsewhere", "about another action"},
-	} {
-		err := permit(run(), "i", c.action, c.decision)
-		require.ErrorIs(t, err, ledger.ErrConflict, c.decision)
-		require.ErrorContains(t, err, c.says)
+	for i, verdict := range []string{"ESCALATE", "REJECT", ""} {
+		got, err := s.Authorize(ctx, run(), Ask("i", "action"), Rule(verdict))
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprint("i/", i+1), got.Decision.ID)
+		require.Empty(t, got.Invocation)
+		have, err := s.Task(ctx, got.Decision.ID)
+		require.NoError(t, err)
+		require.Equal(t, task.StateDraft, have.Base().State)
 	}
 	_, err := s.Invocation(ctx, "i")
 	require.ErrorIs(t, err, ledger.ErrNotFound, "what was refused left nothing")
+	broken := errors.New("the judge is ill")
+	_, err = s.Authorize(ctx, run(), Ask("i", "action"), func(ledger.Standing) (ledger.Ruling, error) { return ledger.Ruling{}, broken })
+	require.ErrorIs(t, err, broken)
+	_, err = s.Decision(ctx, "i/4")
+	require.ErrorIs(t, err, ledger.ErrNotFound)
 
-	// Many ask at once, for as many invocations, by one decision.
-	var granted atomic.Int64
+	// Many ask at once; all are told the same permit, which one of them uses.
+	var calls atomic.Int64
 	var group sync.WaitGroup
-	for w := range 8 {
-		group.Go(func() {
-			switch err := permit(run(), fmt.Sprint("i-", w), "action", "d"); {
-			case err == nil:
-				granted.Add(1)
-			case !errors.Is(err, ledger.ErrConflict):
-				t.Error(err)
-			}
-		})
-	}
-	group.Wait()
-	require.Equal(t, int64(1), granted.Load())
-
-	// And by decisions of their own, in two runs, with the same approval.
-	approval := ledger.Approval{ID: "a", Barrier: "b", Accepted: true, Envelope: []byte(`{}`)}
-	require.NoError(t, s.RecordApproval(ctx, run(), approval))
 	stores := []ledger.Store{s, open(t)}
-	granted.Store(0)
 	for w := range 8 {
-		r := []ledger.Run{run(), other}[w%2]
-		id := fmt.Sprint("shared-", w)
-		require.NoError(t, s.RecordDecision(ctx, r, approved(id, "action")))
 		group.Go(func() {
-			_, err := stores[w/2%2].Permit(ctx, r, ledger.Invocation{ID: id, ActionDigest: digest("action"), DecisionID: id}, []string{"a"})
-			switch {
+			got, err := stores[w%2].Authorize(ctx, run(), Ask("i", "action"), Rule(ledger.Approve))
+			if got.Course == ledger.Wait {
+				return // another has called meanwhile
+			}
+			if err != nil || got.Decision.ID != "i/4" {
+				t.Error(got, err)
+				return
+			}
+			switch _, err := stores[w%2].Claim(ctx, "i", got.Decision.ID, fmt.Sprint("worker ", w), time.Hour); {
+			case err == nil:
+				calls.Add(1)
+			case !errors.Is(err, ledger.ErrConflict):
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	require.Equal(t, int64(1), calls.Load())
+	got, err := s.Authorize(ctx, other, Ask("i", "action"), Rule(ledger.Approve))
+	require.NoError(t, err)
+	require.Equal(t, ledger.Wait, got.Course)
+	_, err = s.Authorize(ctx, other, Ask("i", "another"), Rule(ledger.Approve))
+	require.ErrorIs(t, err, ledger.ErrConflict)
+
+	// A permit is for its decision, and expires.
+	a := Ask("late", "action")
+	a.Life = -time.Millisecond
+	first, err := permitted(ctx, s, run(), a)
+	require.NoError(t, err)
+	_, err = s.Claim(ctx, "late", first, "t", time.Minute)
+	require.ErrorIs(t, err, ledger.ErrExpired)
+	a.Life = time.Minute
+	a.ActionDigest = digest("another") // it was never called
+	second, err := permitted(ctx, s, other, a)
+	require.NoError(t, err)
+	require.NotEqual(t, first, second)
+	i, err := s.Claim(ctx, "late", first, "t", time.Minute)
+	require.ErrorIs(t, err, ledger.ErrConflict)
+	require.Equal(t, ledger.Permitted, i.State)
+	for range 2 {
+		i, err = s.Claim(ctx, "late", second, "t", time.Minute)
+		require.NoError(t, err)
+		require.Equal(t, 1, i.Attempt)
+	}
+	_, err = s.Claim(ctx, "late", second, "another", time.Minute)
+	require.ErrorIs(t, err, ledger.ErrConflict)
+
+	// Two runs want approvals of three actions for invocations of their own.
+	approval := ledger.Approval{ID: "a", Barrier: "b", Accepted: true, Actions: []string{digest("one"), digest("two"), digest("three")}, Envelope: []byte(`{}`)}
+	require.NoError(t, s.RecordApproval(ctx, run(), approval))
+	var granted atomic.Int64
+	for w := range 12 {
+		a := Ask(fmt.Sprint("shared-", w), []string{"one", "two", "three", "four"}[w%4])
+		a.Approvals = []string{"a", "a"}
+		group.Go(func() {
+			switch _, err := permitted(ctx, stores[w%2], []ledger.Run{run(), other}[w/2%2], a); {
 			case err == nil:
 				granted.Add(1)
 			case !errors.Is(err, ledger.ErrConflict):
@@ -80,19 +111,219 @@ func permits(t *testing.T, open Open) {
 		})
 	}
 	group.Wait()
-	require.Equal(t, int64(1), granted.Load(), "an approval is used once")
+	require.Equal(t, int64(3), granted.Load(), "an approval is used once for each of its actions")
+	used, err := s.Consumptions(ctx, "a")
+	require.NoError(t, err)
+	require.Len(t, used, 3)
+
+	// What an invocation has consumed counts for its later permits.
+	a = Ask(used[0].Invocation, "one")
+	a.ActionDigest, a.Approvals = used[0].Action, []string{"a"}
+	i, err = s.Invocation(ctx, a.ID)
+	require.NoError(t, err)
+	i, err = s.Claim(ctx, a.ID, i.DecisionID, "t", time.Minute)
+	require.NoError(t, err)
+	_, err = s.Settle(ctx, a.ID, ended(i.Attempt, ledger.Released))
+	require.NoError(t, err)
+	_, err = permitted(ctx, s, run(), a)
+	require.NoError(t, err)
 
 	// Another workflow's approval permits nothing.
 	foreign := run()
 	foreign.Workflow = "elsewhere"
 	require.NoError(t, s.OpenRun(ctx, foreign))
-	require.NoError(t, s.RecordDecision(ctx, foreign, approved("foreign", "action")))
-	require.NoError(t, s.RecordApproval(ctx, run(), ledger.Approval{ID: "a2", Barrier: "b", Accepted: true, Envelope: []byte(`{}`)}))
-	_, err = s.Permit(ctx, foreign, ledger.Invocation{ID: "foreign", ActionDigest: digest("action"), DecisionID: "foreign"}, []string{"a2"})
+	require.NoError(t, s.RecordApproval(ctx, run(), ledger.Approval{ID: "a2", Barrier: "b", Accepted: true, Actions: []string{digest("action")}, Envelope: []byte(`{}`)}))
+	a = Ask("foreign", "action")
+	a.Approvals = []string{"a2"}
+	_, err = permitted(ctx, s, foreign, a)
 	require.ErrorIs(t, err, ledger.ErrConflict)
 	require.ErrorContains(t, err, "approval a2 is of another workflow")
 	Drain(t, s, Key(t))
 	Same(t, s, Replay(t, s))
+}
+
+// holds: an effect's hold is opened with its permit, runs with its call, and ends with
+// it, each once; what is refused, and a permit that nobody used, hold nothing.
+func holds(t *testing.T, open Open) {
+	s := open(t)
+	ctx := t.Context()
+	require.NoError(t, s.OpenRun(ctx, run()))
+	ask := func(id string, cents int64) ledger.Authorization {
+		a := Ask(id, id)
+		cost := usd(t, cents)
+		a.Agent, a.Cost = "payer", &cost
+		return a
+	}
+	pending := func(want, posted int64) {
+		t.Helper()
+		b, err := s.Budget(ctx, "payer", "USD")
+		require.NoError(t, err)
+		require.Equal(t, []int64{want, posted}, []int64{b.Pending.Minor(), b.Posted.Minor()})
+	}
+	// judged authorizes, approves where the money is there, and returns what was found.
+	judged := func(a ledger.Authorization) (found ledger.Standing, got ledger.Authorized) {
+		t.Helper()
+		got, err := s.Authorize(ctx, run(), a, func(st ledger.Standing) (ledger.Ruling, error) {
+			found = st
+			if st.Money == ledger.Reserved || st.Money == ledger.NoBudget {
+				return Rule(ledger.Approve)(st)
+			}
+			return Rule("ESCALATE")(st)
+		})
+		require.NoError(t, err)
+		return found, got
+	}
+	st, _ := judged(ask("nobody", 5))
+	require.Equal(t, ledger.NoBudget, st.Money)
+	require.Empty(t, st.Hold)
+	require.NoError(t, s.SetBudget(ctx, ledger.Budget{Agent: "parent", Currency: "USD", Every: ledger.Forever, Limit: usd(t, 100)}))
+	require.NoError(t, s.SetBudget(ctx, ledger.Budget{Agent: "payer", Currency: "USD", Every: ledger.Forever, Limit: usd(t, 1000), Parent: "parent"}))
+	a := ask("unpriced", 0)
+	a.Cost = nil
+	st, _ = judged(a)
+	require.Equal(t, ledger.Unpriced, st.Money)
+	foreign := eur(t, 1)
+	a.ID, a.Cost = "in euros", &foreign
+	st, _ = judged(a)
+	require.Equal(t, ledger.Mismatched, st.Money)
+	require.Contains(t, st.Detail, "no budget in EUR")
+	st, _ = judged(ask("too much", 101))
+	require.Equal(t, ledger.Exceeded, st.Money)
+	require.Contains(t, st.Detail, "the budget of parent")
+	pending(0, 0)
+	got, err := s.Authorize(ctx, run(), ask("refused", 60), Rule("REJECT"))
+	require.NoError(t, err)
+	require.Equal(t, "REJECT", got.Decision.Decision)
+	pending(0, 0)
+	require.ErrorIs(t, errOf(s.Hold(ctx, "refused/1")), ledger.ErrNotFound)
+
+	// A permit that nobody used frees its hold with the next, or by expiring.
+	a = ask("paid", 60)
+	a.Life = -time.Second
+	st, got = judged(a)
+	require.Equal(t, "paid/1", st.Hold)
+	require.Equal(t, int64(2), st.Calls, "with the one of nobody's budget")
+	pending(60, 0)
+	a.Life = time.Minute
+	st, got = judged(a)
+	require.Equal(t, "paid/2", st.Hold, "there is room for one alone")
+	pending(60, 0)
+	_, err = s.ExpireHolds(ctx)
+	require.NoError(t, err)
+	i, err := s.Claim(ctx, "paid", got.Decision.ID, "t", -time.Hour)
+	require.NoError(t, err)
+	h, err := s.Hold(ctx, "paid/2")
+	require.NoError(t, err)
+	require.True(t, h.Running)
+	_, err = s.Settle(ctx, "paid", ledger.Effect{Settlement: ledger.Settlement{Attempt: i.Attempt, State: ledger.Unknown, Abandoned: true}})
+	require.NoError(t, err)
+	pending(60, 0)
+	too := settled(i.Attempt, "x")
+	over := usd(t, 61)
+	too.Spent = &over
+	_, err = s.Settle(ctx, "paid", too)
+	require.ErrorIs(t, err, ledger.ErrAmount)
+	less := usd(t, 40)
+	too.Spent = &less
+	for range 2 {
+		_, err = s.Settle(ctx, "paid", too)
+		require.NoError(t, err)
+		pending(0, 40)
+	}
+
+	// What may be repeated keeps its hold from call to call.
+	a = ask("again", 60)
+	a.Repeatable = true
+	_, got = judged(a)
+	_, err = s.Claim(ctx, "again", got.Decision.ID, "t", -time.Hour)
+	require.NoError(t, err)
+	require.Len(t, listOf(s.Abandoned(ctx, 10)), 0, "its run is open")
+	st, got = judged(a)
+	require.Equal(t, "again/1", st.Hold)
+	require.Equal(t, ledger.Decide, got.Course)
+	require.Equal(t, ledger.Calling, got.Invocation.State)
+	pending(60, 40)
+	i, err = s.Claim(ctx, "again", got.Decision.ID, "u", -time.Hour)
+	require.NoError(t, err)
+	require.Equal(t, 2, i.Attempt)
+	_, err = s.Settle(ctx, "again", ended(1, ledger.Released))
+	require.ErrorIs(t, err, ledger.ErrConflict)
+	r := run()
+	r.State = ledger.RunTerminated
+	_, _, err = s.CloseRun(ctx, r, nil)
+	require.NoError(t, err)
+	abandoned := listOf(s.Abandoned(ctx, 10))
+	require.Len(t, abandoned, 1)
+	require.Equal(t, "again", abandoned[0].ID)
+	_, err = s.Settle(ctx, "again", ended(2, ledger.Released))
+	require.NoError(t, err)
+	pending(0, 40)
+	Drain(t, s, Key(t))
+	Same(t, s, Replay(t, s))
+}
+
+// outputs: what a call answered stays with its invocation as long as a run of its origin
+// is open, and as the bodies of the last; it goes with whom it is about.
+func outputs(t *testing.T, open Open) {
+	s := open(t)
+	ctx := t.Context()
+	about := run()
+	about.Workflow, about.Root, about.Origin, about.Subject = "about", "r9", "r9", "erika"
+	retry := run()
+	retry.Root = "r2" // of the same origin
+	for _, r := range []ledger.Run{run(), retry, about} {
+		require.NoError(t, s.OpenRun(ctx, r))
+	}
+	done(t, s, run(), Ask("i", "action"), "receipt")
+	done(t, s, about, Ask("hers", "action"), "receipt")
+	_, err := s.Settle(ctx, "i", ledger.Effect{Settlement: ledger.Settlement{Attempt: 1, State: ledger.Settled, OutputDigest: digest("receipt")}, Output: make([]byte, ledger.MaxRunValue+1)})
+	require.ErrorIs(t, err, ledger.ErrInvalid)
+	output := func(id string) string {
+		t.Helper()
+		i, err := s.Invocation(ctx, id)
+		require.NoError(t, err)
+		require.Equal(t, ledger.Settled, i.State)
+		return string(i.Output)
+	}
+	prune := func() {
+		_, err := s.Prune(ctx, ledger.Operational, time.Now().Add(time.Hour), "policy")
+		require.NoError(t, err)
+	}
+	end := func(r ledger.Run) {
+		r.State = ledger.RunFailed
+		_, _, err := s.CloseRun(ctx, r, nil)
+		require.NoError(t, err)
+	}
+	end(run())
+	prune()
+	require.Equal(t, "receipt", output("i"), "the retry is open")
+	got, err := s.Authorize(ctx, retry, Ask("i", "action"), Rule(ledger.Approve))
+	require.NoError(t, err)
+	require.Equal(t, ledger.Stands, got.Course)
+	require.Equal(t, "receipt", string(got.Invocation.Output))
+	end(retry)
+	require.NoError(t, s.PlaceLegalHold(ctx, ledger.RunChain("w", "r1"), "case"))
+	prune()
+	require.Equal(t, "receipt", output("i"), "it is under legal hold")
+	require.NoError(t, s.LiftLegalHold(ctx, ledger.RunChain("w", "r1"), "over"))
+	prune()
+	require.Empty(t, output("i"))
+	require.Equal(t, "receipt", output("hers"))
+	require.NoError(t, s.EraseSubject(ctx, "erika", "asked"))
+	require.Empty(t, output("hers"))
+	_, err = permitted(ctx, s, about, Ask("more", "action"))
+	require.ErrorIs(t, err, ledger.ErrGone)
+	Drain(t, s, Key(t))
+	Same(t, s, Replay(t, s))
+}
+
+func errOf(_ any, err error) error { return err }
+
+func listOf[T any](list []T, err error) []T {
+	if err != nil {
+		panic(err)
+	}
+	return list
 }
 
 // pages: whatever grows with a run is listed in pages, which are bounded and

@@ -23,7 +23,6 @@ func hostile(t *testing.T, open Open) {
 	going := run()
 	going.Root = "going"
 	require.NoError(t, s.OpenRun(ctx, going))
-	require.NoError(t, s.RecordDecision(ctx, going, approved("d-2", "a")))
 	no := func(_ any, err error) error { return err }
 	long := strings.Repeat("x", 70_000)
 	for what, bad := range map[string]string{"NUL": "a\x00b", "not UTF-8": "a\xff", "a newline": "a\nb", "long": long} {
@@ -39,15 +38,11 @@ func hostile(t *testing.T, open Open) {
 		refused("OpenRun", s.OpenRun(ctx, r))
 		refused("SetBudget", s.SetBudget(ctx, ledger.Budget{Agent: bad, Currency: "USD", Every: ledger.Forever, Limit: usd(t, 1)}))
 		refused("OpenHold", no(s.OpenHold(ctx, ledger.Hold{ID: bad, Agent: "agent-42", Amount: usd(t, 1)})))
-		refused("RecordDecision", s.RecordDecision(ctx, going, ledger.Decision{ID: bad, Record: json.RawMessage(`{}`)}))
+		refused("Authorize", no(s.Authorize(ctx, going, Ask(bad, "a"), Rule(ledger.Approve))))
 		refused("RecordApproval", s.RecordApproval(ctx, going, ledger.Approval{ID: bad, Barrier: "b", Envelope: json.RawMessage(`{}`)}))
-		refused("Permit", no(s.Permit(ctx, going, ledger.Invocation{ID: bad, ActionDigest: digest("a"), DecisionID: "d-2"}, nil)))
 		refused("Append", no(s.Append(ctx, ledger.Draft{Chain: bad, Key: "k", Kind: ledger.SnapshotTaken})))
 		refused("Append", no(s.Append(ctx, ledger.Draft{Chain: "c", Key: bad, Kind: ledger.SnapshotTaken})))
 		refused("TakeSnapshot", s.TakeSnapshot(ctx, ledger.Snapshot{Server: bad}))
-		d := draft()
-		d.TaskID = bad
-		refused("DraftTask", s.DraftTask(ctx, "w", "r1", d))
 		refused("PublishPlan", no(s.PublishPlan(ctx, ledger.Plan{Name: bad, Version: "1", Digest: digest("x"), SourceDigest: digest("y")})))
 		refused("RegisterTool", s.RegisterTool(ctx, ledger.Tool{ToolID: bad, Schema: json.RawMessage(`{}`)}))
 		refused("StateHypothesis", s.StateHypothesis(ctx, ledger.Hypothesis{HypothesisID: bad, AgentID: "agent-42", Inputs: json.RawMessage(`{}`), Prediction: json.RawMessage(`{}`), RiskScore: "0"}))
@@ -62,7 +57,8 @@ func hostile(t *testing.T, open Open) {
 		absent("Hold", no(s.Hold(ctx, bad)))
 		absent("VoidHold", no(s.VoidHold(ctx, bad)))
 		absent("Invocation", no(s.Invocation(ctx, bad)))
-		absent("Claim", no(s.Claim(ctx, bad, time.Second)))
+		absent("Claim", no(s.Claim(ctx, bad, "d", "t", time.Second)))
+		absent("Settle", no(s.Settle(ctx, bad, ended(1, ledger.Unknown))))
 		absent("GetBlob", no(s.GetBlob(ctx, bad)))
 		absent("Decision", no(s.Decision(ctx, bad)))
 		require.ErrorIs(t, no(s.Body(ctx, bad)), ledger.ErrGone)
@@ -139,13 +135,15 @@ func ambiguous(t *testing.T, open Open) {
 		require.NoError(t, s.RevokeSigner(ctx, id))
 	}
 	for _, id := range []string{"i", "i/1", "i/approvals", "i/1/resolved"} {
-		require.NoError(t, s.RecordDecision(ctx, going, approved(id, id)))
-		require.NoError(t, no(s.Permit(ctx, going, ledger.Invocation{ID: id, ActionDigest: digest(id), DecisionID: id}, nil)))
-		require.NoError(t, no(s.Claim(ctx, id, time.Minute)))
-		require.NoError(t, no(s.Lose(ctx, id, 1)))
-		require.NoError(t, no(s.Release(ctx, id, 1)))
-		require.NoError(t, no(s.Claim(ctx, id, time.Minute)))
-		require.NoError(t, no(s.Settle(ctx, id, 2, "")))
+		d, err := permitted(ctx, s, going, Ask(id, id))
+		require.NoError(t, err)
+		require.NoError(t, no(s.Claim(ctx, id, d, "t", time.Minute)))
+		require.NoError(t, no(s.Settle(ctx, id, ended(1, ledger.Unknown))))
+		require.NoError(t, no(s.Settle(ctx, id, ended(1, ledger.Released))))
+		d, err = permitted(ctx, s, going, Ask(id, id))
+		require.NoError(t, err)
+		require.NoError(t, no(s.Claim(ctx, id, d, "t", time.Minute)))
+		require.NoError(t, no(s.Settle(ctx, id, settled(2, ""))))
 	}
 
 	d := ledger.Draft{Chain: "c", Key: "k", Kind: ledger.SnapshotTaken, Data: json.RawMessage(`{"a":1}`)}
@@ -168,13 +166,11 @@ func ambiguous(t *testing.T, open Open) {
 	require.NoError(t, err)
 	require.Len(t, chain, 2)
 
-	// A decision belongs to its run, and so does an approval.
+	// An approval belongs to its run.
 	elsewhere := run()
 	elsewhere.Root = "r2"
 	require.NoError(t, s.OpenRun(ctx, elsewhere))
-	require.ErrorIs(t, s.RecordDecision(ctx, elsewhere, ledger.Decision{ID: "d-1", ActionDigest: digest("action"), PolicyDigest: digest("policy"), Decision: "APPROVE", Reason: "policy_clear", Record: json.RawMessage(`{"x":1}`)}), ledger.ErrConflict)
-	require.ErrorIs(t, s.RecordApproval(ctx, elsewhere, ledger.Approval{ID: "a-1", Barrier: "inv-1", Signer: "s-1", Accepted: true, Envelope: json.RawMessage(`{"e":1}`)}), ledger.ErrConflict)
-	require.ErrorIs(t, s.DraftTask(ctx, "w", "r2", draft()), ledger.ErrConflict)
+	require.ErrorIs(t, s.RecordApproval(ctx, elsewhere, ledger.Approval{ID: "a-1", Barrier: "b", Signer: "s-1", Accepted: true, Actions: []string{digest("action")}, Envelope: json.RawMessage(`{"e":1}`)}), ledger.ErrConflict)
 
 	// A statement of authority is not made again behind others.
 	second := json.RawMessage(`{"payload":"2"}`)
@@ -260,16 +256,23 @@ func ahead(t *testing.T, open Open) {
 	ctx := t.Context()
 	require.NoError(t, s.OpenRun(ctx, run()))
 	for i, later := range []time.Duration{0, time.Hour, time.Hour + 1, time.Hour + 999_999, 24*time.Hour - 1} {
-		d := draft()
-		d.TaskID = fmt.Sprint("t-", i)
+		id := fmt.Sprint("i-", i)
 		signedAt := time.Now().UTC().Truncate(time.Second).Add(later)
-		require.NoError(t, s.DraftTask(ctx, "w", "r1", d))
-		v, err := d.Sign(task.Signature{SignerID: "b", SigType: "dev", Signature: "s", SignedAt: signedAt})
+		got, err := s.Authorize(ctx, run(), Ask(id, "a"), func(st ledger.Standing) (ledger.Ruling, error) {
+			r, err := Rule(ledger.Approve)(st)
+			if r.Signature.SignedAt = signedAt; later == 0 {
+				r.Signature.SignedAt = st.At.Time()
+			}
+			return r, err
+		})
 		require.NoError(t, err)
-		require.NoError(t, s.SignTask(ctx, v))
-		done, err := s.ExecuteTask(ctx, d.TaskID, json.RawMessage(`{"ok":true}`))
+		_, err = s.Claim(ctx, id, got.Decision.ID, "t", time.Minute)
 		require.NoError(t, err)
-		require.False(t, done.ExecutedAt.Before(signedAt))
+		_, err = s.Settle(ctx, id, settled(1, "ok"))
+		require.NoError(t, err)
+		have, err := s.Task(ctx, got.Decision.ID)
+		require.NoError(t, err)
+		require.False(t, have.(task.Executed).ExecutedAt.Before(signedAt))
 	}
 	Drain(t, s, Key(t))
 	Same(t, s, Replay(t, s))

@@ -28,8 +28,8 @@ type action struct {
 }
 
 var operations = []string{
-	"open run", "outcome", "outcome", "close run", "agent", "tool", "trust", "signer", "revoke", "plan", "authority", "draft", "sign", "execute",
-	"budget", "hold", "hold", "run hold", "post", "void", "expire", "decide", "decide", "approve", "refuse", "permit", "permit", "permit", "claim", "release", "settle", "lose",
+	"open run", "outcome", "outcome", "close run", "agent", "tool", "trust", "signer", "revoke", "plan", "authority",
+	"budget", "hold", "post", "void", "expire", "approve", "refuse", "authorize", "authorize", "authorize", "authorize", "deny", "claim", "claim", "release", "settle", "lose", "abandon",
 	"hypothesis", "observe", "snapshot", "append", "append", "erase", "prune", "legal hold", "lift", "integrate", "read",
 }
 
@@ -64,7 +64,7 @@ func interleavings(t *testing.T, open func() Open) {
 		if rapid.Bool().Draw(r, "begun") {
 			// What much rests on is there from the start.
 			for _, a := range []action{
-				{Op: "open run"}, {Op: "decide"}, {Op: "decide", B: 1}, {Op: "approve"}, {Op: "approve", B: 2}, {Op: "budget", B: 3},
+				{Op: "open run"}, {Op: "approve"}, {Op: "approve", B: 2}, {Op: "budget", B: 3},
 			} {
 				if err := a.do(t, shared, key); err != nil {
 					r.Fatal(err)
@@ -174,19 +174,6 @@ func (a action) ask(ctx context.Context, t testing.TB, s ledger.Store, key *ledg
 			prev = ledger.BodyDigest(have[len(have)-1])
 		}
 		return s.StateAuthority(ctx, json.RawMessage(fmt.Sprintf(`{"n":%d,"by":%q}`, len(have), name)), prev)
-	case "draft", "sign":
-		d := draft()
-		d.TaskID, d.Description = id, name
-		if a.Op == "draft" {
-			return s.DraftTask(ctx, "w", id, d)
-		}
-		signed, err := d.Sign(task.Signature{SignerID: "b", SigType: "dev", Signature: "s", SignedAt: time.Unix(1_900_000_000, int64(a.B))})
-		if err != nil {
-			return err
-		}
-		return s.SignTask(ctx, signed)
-	case "execute":
-		return no(s.ExecuteTask(ctx, id, doc))
 	case "budget":
 		b := ledger.Budget{Agent: id, Currency: "USD", Every: ledger.Forever, Limit: usd(t, int64(5*a.B))}
 		if a.A > 0 && a.B > 0 {
@@ -195,8 +182,6 @@ func (a action) ask(ctx context.Context, t testing.TB, s ledger.Store, key *ledg
 		return s.SetBudget(ctx, b)
 	case "hold":
 		return no(s.OpenHold(ctx, ledger.Hold{ID: invocation, Agent: id, Amount: usd(t, int64(a.B)), Overdraft: a.B == 3, ExpiresAt: ledger.At(time.Unix(int64(a.B%2)<<33, 0))}))
-	case "run hold":
-		return s.RunHold(ctx, invocation)
 	case "post":
 		err := no(s.PostHold(ctx, invocation, usd(t, int64(a.B))))
 		if errors.Is(err, ledger.ErrAmount) {
@@ -207,20 +192,33 @@ func (a action) ask(ctx context.Context, t testing.TB, s ledger.Store, key *ledg
 		return no(s.VoidHold(ctx, invocation))
 	case "expire":
 		return no(s.ExpireHolds(ctx))
-	case "decide":
-		return s.RecordDecision(ctx, r, ledger.Decision{ID: invocation, ActionDigest: digest(id), PolicyDigest: digest("p"), Decision: []string{ledger.Approve, ledger.Approve, ledger.Approve, "REJECT"}[a.B], Record: doc})
 	case "approve", "refuse":
-		return s.RecordApproval(ctx, r, ledger.Approval{ID: id + name, Barrier: id, Accepted: a.Op == "approve", Envelope: doc})
-	case "permit":
-		return no(s.Permit(ctx, r, ledger.Invocation{ID: invocation, ActionDigest: digest(id), DecisionID: invocation}, []string{id + "y-0", id + name}[:a.B%3]))
+		return s.RecordApproval(ctx, r, ledger.Approval{ID: id + name, Barrier: id, Accepted: a.Op == "approve", Actions: []string{digest("0"), digest("1")}, Envelope: doc})
+	case "authorize", "deny":
+		ask := Ask(invocation, fmt.Sprint(a.B%3))
+		ask.Agent, ask.Repeatable, ask.Life = id, a.A == 1, time.Duration(a.B-1)*time.Millisecond
+		ask.Approvals = []string{id + "y-0", id + name}[:a.B%3]
+		if a.B > 0 {
+			cost := usd(t, int64(a.B))
+			ask.Cost, ask.Overdraft = &cost, a.B == 3
+		}
+		return no(s.Authorize(ctx, r, ask, Rule(map[string]string{"authorize": ledger.Approve, "deny": "REJECT"}[a.Op])))
 	case "claim":
-		return no(s.Claim(ctx, invocation, time.Minute))
-	case "release":
-		return no(s.Release(ctx, invocation, a.B))
-	case "settle":
-		return no(s.Settle(ctx, invocation, a.B, digest(name)))
-	case "lose":
-		return no(s.Lose(ctx, invocation, a.B))
+		i, err := s.Invocation(ctx, invocation)
+		if err != nil {
+			return err
+		}
+		err = no(s.Claim(ctx, invocation, i.DecisionID, name, time.Duration(a.B-2)*time.Hour))
+		if errors.Is(err, ledger.ErrExpired) {
+			return nil
+		}
+		return err
+	case "release", "settle", "lose", "abandon":
+		e := ended(a.B, map[string]ledger.InvocationState{"release": ledger.Released, "lose": ledger.Unknown, "abandon": ledger.Unknown}[a.Op])
+		if e.Abandoned = a.Op == "abandon"; a.Op == "settle" {
+			e = settled(a.B, name)
+		}
+		return no(s.Settle(ctx, invocation, e))
 	case "hypothesis":
 		return s.StateHypothesis(ctx, ledger.Hypothesis{HypothesisID: id, AgentID: name, Inputs: doc, Prediction: doc, RiskScore: "1e-3"})
 	case "observe":

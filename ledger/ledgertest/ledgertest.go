@@ -30,7 +30,7 @@ func Run(t *testing.T, fresh func(t testing.TB) Open) {
 		"life": life, "again": again, "refusals": refusals, "sequencer": sequencer,
 		"hostile": hostile, "ambiguous": ambiguous, "order": order, "ahead": ahead, "places": places, "pruning": pruning, "erasure": erasure,
 		"linear": linear, "exact": exact, "grants": grants, "witnesses": witnesses, "subjects": subjects,
-		"permits": permits, "pages": pages, "tiles": tiles, "packets": packets, "ends": ends, "values": values,
+		"permits": permits, "holds": holds, "outputs": outputs, "pages": pages, "tiles": tiles, "packets": packets, "ends": ends, "values": values,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, fresh(t)) })
 	}
@@ -77,22 +77,11 @@ func run() ledger.Run {
 	}
 }
 
-// approved is a decision on an action of that name.
-func approved(id, action string) ledger.Decision {
-	return ledger.Decision{ID: id, ActionDigest: digest(action), PolicyDigest: digest("policy"), Decision: ledger.Approve, Record: json.RawMessage(`{}`)}
-}
-
+// draft is a task as it is asked for.
 func draft() task.Draft {
 	return task.Draft{
-		TaskID: "t-1", AgentID: "agent-42", Description: "Pay", Resources: []string{"bank"}, CostEstimate: "150.0",
-		Priority: task.High, State: task.StateDraft, CreatedAt: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+		AgentID: "agent-42", Description: "Pay", Resources: []string{"bank"}, CostEstimate: "150.0", Priority: task.High,
 	}
-}
-
-func signed(t testing.TB) task.Signed {
-	s, err := draft().Sign(task.Signature{SignerID: "bob", SigType: "dev", Signature: "sig", SignedAt: time.Date(2026, 1, 1, 0, 0, 1, 0, time.UTC)})
-	require.NoError(t, err)
-	return s
 }
 
 // Story does one of everything, each step twice if twice says so: stores find
@@ -135,29 +124,31 @@ func Story(t testing.TB, s ledger.Store, twice bool) {
 			{Node: "c", Kind: ledger.NodeSkipped},
 		})
 	})
-	hold := ledger.Hold{ID: "inv-1", Agent: "agent-42", Amount: usd(t, 400), ExpiresAt: ledger.At(time.Unix(1<<33, 0))}
-	do("hold", func() error { return no(s.OpenHold(ctx, hold)) })
-	do("running", func() error { return s.RunHold(ctx, "inv-1") })
-	do("task", func() error { return s.DraftTask(ctx, "w", "r1", draft()) })
-	do("decision", func() error {
-		return s.RecordDecision(ctx, run(), ledger.Decision{ID: "d-1", ActionDigest: digest("action"), PolicyDigest: digest("policy"), Decision: "APPROVE", Reason: "policy_clear", Record: json.RawMessage(`{"x":1}`)})
-	})
 	do("approval", func() error {
-		return s.RecordApproval(ctx, run(), ledger.Approval{ID: "a-1", Barrier: "inv-1", Signer: "s-1", Accepted: true, Envelope: json.RawMessage(`{"e":1}`)})
+		return s.RecordApproval(ctx, run(), ledger.Approval{ID: "a-1", Barrier: "b", Signer: "s-1", Accepted: true, Actions: []string{digest("action")}, Envelope: json.RawMessage(`{"e":1}`)})
 	})
 	do("refused approval", func() error {
-		return s.RecordApproval(ctx, run(), ledger.Approval{ID: "a-2", Barrier: "inv-1", Signer: "s-9", Reason: "unknown signer", Envelope: json.RawMessage(`{"e":2}`)})
+		return s.RecordApproval(ctx, run(), ledger.Approval{ID: "a-2", Barrier: "b", Signer: "s-9", Reason: "unknown signer", Actions: []string{digest("action")}, Envelope: json.RawMessage(`{"e":2}`)})
 	})
-	do("sign", func() error { return s.SignTask(ctx, signed(t)) })
-	invocation := ledger.Invocation{ID: "inv-1", ActionDigest: digest("action"), DecisionID: "d-1"}
-	do("permit", func() error { return no(s.Permit(ctx, run(), invocation, []string{"a-1"})) })
-	require.NoError(t, no(s.Claim(ctx, "inv-1", time.Minute)))
-	do("release", func() error { return no(s.Release(ctx, "inv-1", 1)) })
-	require.NoError(t, no(s.Claim(ctx, "inv-1", time.Minute)))
-	do("lose", func() error { return no(s.Lose(ctx, "inv-1", 2)) })
-	do("settle", func() error { return no(s.Settle(ctx, "inv-1", 2, digest("receipt"))) })
-	do("post", func() error { return no(s.PostHold(ctx, "inv-1", usd(t, 399))) })
-	do("execute", func() error { return no(s.ExecuteTask(ctx, "t-1", json.RawMessage(`{"receipt":"r"}`))) })
+	// A hold that no effect has.
+	do("hold", func() error {
+		return no(s.OpenHold(ctx, ledger.Hold{ID: "thought", Agent: "agent-42", Amount: usd(t, 50), ExpiresAt: ledger.At(time.Unix(1<<33, 0))}))
+	})
+	do("post", func() error { return no(s.PostHold(ctx, "thought", usd(t, 9))) })
+	a := Ask("inv-1", "action")
+	cost := usd(t, 400)
+	a.Cost, a.Approvals = &cost, []string{"a-1"}
+	require.NoError(t, no(s.Authorize(ctx, run(), a, Rule("REJECT"))))
+	do("authorize", func() error { return no(s.Authorize(ctx, run(), a, Rule(ledger.Approve))) })
+	do("claim", func() error { return no(s.Claim(ctx, "inv-1", "inv-1/2", "one", time.Minute)) })
+	do("release", func() error { return no(s.Settle(ctx, "inv-1", ended(1, ledger.Released))) })
+	do("authorize again", func() error { return no(s.Authorize(ctx, run(), a, Rule(ledger.Approve))) })
+	do("claim again", func() error { return no(s.Claim(ctx, "inv-1", "inv-1/3", "two", time.Minute)) })
+	do("lose", func() error { return no(s.Settle(ctx, "inv-1", ended(2, ledger.Unknown))) })
+	receipt := settled(2, "receipt")
+	spent := usd(t, 390)
+	receipt.Spent = &spent
+	do("settle", func() error { return no(s.Settle(ctx, "inv-1", receipt)) })
 	do("hypothesis", func() error {
 		return s.StateHypothesis(ctx, ledger.Hypothesis{HypothesisID: "h-1", AgentID: "agent-42", Inputs: json.RawMessage(`{"a":1}`), Prediction: json.RawMessage(`{"kpi":{"mean":1}}`), RiskScore: "0.25"})
 	})

@@ -25,9 +25,8 @@ const (
 )
 
 type worldHold struct {
-	status  byte // 0: there is none
-	running bool
-	posted  int64
+	status byte // 0: there is none
+	posted int64
 }
 
 type world struct {
@@ -100,21 +99,12 @@ func (w world) step(op worldOp, a worldAnswer) (bool, world) {
 		h.status = 1
 		charged(amount, 0)
 		return a.err == "" && a.status == 1, w
-	case "run":
-		switch h.status {
-		case 0:
-			return a.err == "not found", w
-		case 1:
-			h.running = true
-			return a.err == "", w
-		}
-		return a.err == "conflict", w
 	case "post":
 		return end("posted", op.amount)
 	case "void":
 		return end("voided", 0)
 	case "expire":
-		if h.status != 1 || h.running {
+		if h.status != 1 {
 			return false, w
 		}
 		return end("expired", 0)
@@ -141,8 +131,6 @@ func (op worldOp) ask(ctx context.Context, t testing.TB, s ledger.Store, expires
 			at = time.Unix(1<<33, 0)
 		}
 		h, err = s.OpenHold(ctx, ledger.Hold{ID: id, Agent: agentNames[agent], Amount: usd(t, amount), Overdraft: overdraft, ExpiresAt: ledger.At(at)})
-	case "run":
-		err = s.RunHold(ctx, id)
 	case "post":
 		h, err = s.PostHold(ctx, id, usd(t, op.amount))
 	case "void":
@@ -194,7 +182,7 @@ func linear(t *testing.T, open Open) {
 			random := rand.New(rand.NewPCG(seed, uint64(c)))
 			s := stores[c%len(stores)]
 			for range each {
-				op := worldOp{what: []string{"open", "open", "open", "run", "post", "void", "limit", "read"}[random.IntN(8)], id: random.IntN(worldHolds)}
+				op := worldOp{what: []string{"open", "open", "open", "post", "void", "limit", "read"}[random.IntN(7)], id: random.IntN(worldHolds)}
 				switch op.what {
 				case "limit":
 					op.id, op.agent, op.amount = 0, random.IntN(worldAgents), int64(10+random.IntN(40))
@@ -253,7 +241,7 @@ func linear(t *testing.T, open Open) {
 	require.Equal(t, porcupine.Ok, result, "%v", history)
 
 	// What had ended before another began stands before it in the log.
-	kinds := map[string]ledger.Kind{"open": ledger.HoldOpened, "run": ledger.HoldRunning, "post": ledger.HoldPosted, "void": ledger.HoldVoided}
+	kinds := map[string]ledger.Kind{"open": ledger.HoldOpened, "post": ledger.HoldPosted, "void": ledger.HoldVoided}
 	type said struct {
 		key       string
 		call, end int64

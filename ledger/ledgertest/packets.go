@@ -2,12 +2,14 @@ package ledgertest
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
 )
 
 // packets: an evidence packet stays as long as a body that it stands behind, and
@@ -15,10 +17,21 @@ import (
 func packets(t *testing.T, open Open) {
 	s := open(t)
 	ctx := t.Context()
-	put := func(text string) string {
-		d, err := s.PutPacket(ctx, ledger.Packet{Parts: []ledger.Part{{Name: "action", Data: json.RawMessage(`{"to":"` + text + `"}`)}}})
+	require.NoError(t, s.OpenRun(ctx, run()))
+	count := 0
+	// put has a decision made on evidence that says that.
+	put := func(r ledger.Run, text string) string {
+		count++
+		p := ledger.Packet{Parts: []ledger.Part{{Name: "action", Data: json.RawMessage(`{"to":"` + text + `"}`)}}}
+		_, err := s.Authorize(ctx, r, Ask(fmt.Sprint("i-", count), text), func(st ledger.Standing) (ledger.Ruling, error) {
+			ruling, err := Rule("REJECT")(st)
+			ruling.Evidence = p
+			return ruling, err
+		})
 		require.NoError(t, err)
-		return d
+		raw, err := p.Encode()
+		require.NoError(t, err)
+		return plan.DigestOf(raw)
 	}
 	say := func(chain, key, packet string, class ledger.Class) {
 		_, err := s.Append(ctx, ledger.Draft{
@@ -36,33 +49,27 @@ func packets(t *testing.T, open Open) {
 		}
 		require.ErrorIs(t, err, ledger.ErrNotFound, why)
 	}
-	loose, old, shared, held := put("nobody"), put("old"), put("shared"), put("held")
-	say("a", "old", old, ledger.Operational)
+	old, shared, held := put(run(), "old"), put(run(), "shared"), put(run(), "held")
 	say("a", "shared", shared, ledger.Operational)
-	say("b", "shared", shared, ledger.Evidence)
 	say("c", "held", held, ledger.Operational)
 	require.NoError(t, s.PlaceLegalHold(ctx, "c", "case"))
 	n, err := s.Prune(ctx, ledger.Operational, time.Now().Add(time.Hour), "old")
 	require.NoError(t, err)
-	require.Equal(t, 2, n, "bodies are counted")
-	there(old, false, "its body is gone")
+	require.Equal(t, 2, n, "the run, and an entry of the shared one")
+	there(old, true, "its body is of another class")
 	there(shared, true, "another body needs it")
-	there(held, true, "its body is under legal hold")
-	there(loose, true, "no entry refers to it yet")
 	_, err = s.Prune(ctx, ledger.Evidence, time.Now().Add(time.Hour), "old")
 	require.NoError(t, err)
+	there(old, false, "its body is gone")
 	there(shared, false, "the last body is gone")
+	there(held, true, "a body of it is under legal hold")
 
 	about := run()
-	about.Subject = "erika"
+	about.Workflow, about.Subject = "about", "erika"
 	require.NoError(t, s.OpenRun(ctx, about))
-	personal := put("Erika")
-	say(about.Chain(), "k", personal, "")
+	personal := put(about, "Erika")
 	there(personal, true, "")
 	require.NoError(t, s.EraseSubject(ctx, "erika", "asked"))
 	there(personal, false, "the person is erased")
-	personal = put("Erika, later")
-	say(about.Chain(), "later", personal, "")
-	there(personal, false, "what such a run states later nobody reads")
 	there(held, true, "of others nothing goes")
 }

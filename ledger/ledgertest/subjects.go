@@ -24,10 +24,10 @@ func subjects(t *testing.T, open Open) {
 		require.NoError(t, s.RecordOutcomes(ctx, "w", "r1", []ledger.Outcome{
 			{Node: "a", Kind: ledger.NodeFailed, Activity: "crm/find", Attempts: 2, InputDigest: digest("Erika"), OutputDigest: digest("found"), Error: told},
 		}))
-		d := draft()
-		d.Description = "write to Erika"
-		require.NoError(t, s.DraftTask(ctx, "w", "r1", d))
-		require.NoError(t, s.RecordDecision(ctx, about, ledger.Decision{ID: "d-1", ActionDigest: digest("action"), PolicyDigest: digest("policy"), Decision: "APPROVE", Record: json.RawMessage(`{"to":"Erika"}`)}))
+		a := Ask("i-1", "action")
+		a.Task.Description = "write to Erika"
+		_, err := s.Authorize(ctx, about, a, Rule(ledger.Approve))
+		require.NoError(t, err)
 		require.NoError(t, s.RecordApproval(ctx, about, ledger.Approval{ID: "a-1", Barrier: "b", Accepted: true, Envelope: json.RawMessage(`{"to":"Erika"}`)}))
 	}
 	other := run()
@@ -94,9 +94,9 @@ func subjects(t *testing.T, open Open) {
 				require.ErrorIs(t, err, ledger.ErrGone)
 			}
 		}
-		_, err := s.Decision(ctx, "d-1")
+		_, err := s.Decision(ctx, "i-1/1")
 		require.ErrorIs(t, err, ledger.ErrNotFound)
-		_, err = s.Task(ctx, "t-1")
+		_, err = s.Task(ctx, "i-1/1")
 		require.ErrorIs(t, err, ledger.ErrNotFound)
 		approvals, err := s.Approvals(ctx, "b", everything)
 		require.NoError(t, err)
@@ -106,13 +106,10 @@ func subjects(t *testing.T, open Open) {
 
 	// Nothing is judged for it again: the tables do not know what was before, or
 	// whether an approval was used up.
-	d := draft()
-	require.ErrorIs(t, s.DraftTask(ctx, "w", "r1", d), ledger.ErrGone)
-	require.ErrorIs(t, s.RecordDecision(ctx, about, ledger.Decision{ID: "d-1", ActionDigest: digest("action"), PolicyDigest: digest("policy"), Decision: "REJECT"}), ledger.ErrGone)
 	for _, accepted := range []bool{true, false} {
 		require.ErrorIs(t, s.RecordApproval(ctx, about, ledger.Approval{ID: "a-1", Barrier: "b", Accepted: accepted}), ledger.ErrGone)
 	}
-	_, err := s.Permit(ctx, about, ledger.Invocation{ID: "i-1", ActionDigest: digest("action"), DecisionID: "d-1"}, nil)
+	_, err := permitted(ctx, s, about, Ask("i-2", "action"))
 	require.ErrorIs(t, err, ledger.ErrGone)
 	nothing()
 

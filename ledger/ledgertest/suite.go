@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/task"
 )
 
 func life(t *testing.T, open Open) {
@@ -19,9 +20,11 @@ func life(t *testing.T, open Open) {
 	Drain(t, s, key)
 	m := Replay(t, s)
 	Same(t, s, m)
-	require.Equal(t, ledger.TxPosted, m.Holds["inv-1"].Status)
+	require.Equal(t, ledger.TxVoided, m.Holds["inv-1/2"].Status)
+	require.Equal(t, ledger.TxPosted, m.Holds["inv-1/3"].Status)
 	require.Equal(t, "3.99", m.Uses[useKey("org")].Posted.Amount())
 	require.Equal(t, ledger.Settled, m.Invocations["inv-1"].State)
+	require.Equal(t, task.StateExecuted, m.Tasks["inv-1/3"].Base().State)
 	run, err := s.Run(t.Context(), "w", "")
 	require.NoError(t, err)
 	require.Equal(t, ledger.RunSucceeded, run.State)
@@ -39,7 +42,10 @@ func again(t *testing.T, open Open) {
 	Same(t, s, Replay(t, s))
 	chain, err := s.Chain(t.Context(), ledger.RunChain("w", "r1"), 0, everything.Limit)
 	require.NoError(t, err)
-	require.Len(t, chain, 1+3+1+1+2+1+2+5+1+1, "nothing is said twice")
+	// run, outcomes, approvals; a rejection with its draft; twice a decision, a
+	// consumption, a task of two stages, a permit, a call and its end; the last resolved,
+	// with its task; the end of the run.
+	require.Len(t, chain, 1+3+2+2+2*7+2+1, "nothing is said twice")
 }
 
 func refusals(t *testing.T, open Open) {
@@ -68,34 +74,26 @@ func refusals(t *testing.T, open Open) {
 	fails(ledger.ErrNotFound, func() error {
 		return no(s.OpenHold(ctx, ledger.Hold{ID: "inv-2", Agent: "nobody", Amount: usd(t, 2)}))
 	})
-	fails(ledger.ErrConflict, func() error { return no(s.VoidHold(ctx, "inv-1")) })
-	fails(ledger.ErrConflict, func() error {
-		return no(s.Permit(ctx, run(), ledger.Invocation{ID: "inv-1", ActionDigest: digest("other"), DecisionID: "d-1"}, nil))
-	})
+	fails(ledger.ErrConflict, func() error { return no(s.VoidHold(ctx, "inv-1/3")) })
 	going := run()
 	going.Root = "going"
-	fails(ledger.ErrNotFound, func() error {
-		return s.RecordDecision(ctx, going, ledger.Decision{ID: "d-9", Record: json.RawMessage(`{}`)})
-	})
-	d := draft()
-	d.TaskID = "t-9"
-	fails(ledger.ErrNotFound, func() error { return s.DraftTask(ctx, "w", "going", d) })
+	fails(ledger.ErrNotFound, func() error { return no(permitted(ctx, s, going, Ask("inv-3", "action"))) })
+	fails(ledger.ErrConflict, func() error { return no(permitted(ctx, s, run(), Ask("inv-3", "action"))) })
 	require.NoError(t, s.OpenRun(ctx, going))
-	require.NoError(t, s.RecordDecision(ctx, going, approved("d-3", "action")))
+	fails(ledger.ErrConflict, func() error { return no(permitted(ctx, s, going, Ask("inv-1", "other"))) })
 	for _, used := range []string{"a-1", "a-2", "a-3"} {
-		_, err := s.Permit(ctx, going, ledger.Invocation{ID: "inv-3", ActionDigest: digest("action"), DecisionID: "d-3"}, []string{used})
+		a := Ask("inv-3", "action")
+		a.Approvals = []string{used}
+		_, err := permitted(ctx, s, going, a)
 		require.ErrorIs(t, err, ledger.ErrConflict)
 		require.ErrorContains(t, err, "approval "+used)
 	}
-	fails(ledger.ErrConflict, func() error {
-		return no(s.Permit(ctx, run(), ledger.Invocation{ID: "inv-3", ActionDigest: digest("action"), DecisionID: "d-1"}, nil))
-	})
-	fails(ledger.ErrConflict, func() error {
-		return s.RecordDecision(ctx, run(), ledger.Decision{ID: "d-9", Record: json.RawMessage(`{}`)})
-	})
+	fails(ledger.ErrNotFound, func() error { return no(s.Decision(ctx, "inv-3/1")) })
 	fails(ledger.ErrNotFound, func() error { return no(s.Invocation(ctx, "inv-3")) })
-	fails(ledger.ErrConflict, func() error { return no(s.Claim(ctx, "inv-1", 0)) })
-	fails(ledger.ErrConflict, func() error { return no(s.ExecuteTask(ctx, "t-1", json.RawMessage(`{}`))) })
+	fails(ledger.ErrNotFound, func() error { return no(s.Claim(ctx, "inv-3", "inv-3/1", "t", 0)) })
+	fails(ledger.ErrConflict, func() error { return no(s.Claim(ctx, "inv-1", "inv-1/3", "another", 0)) })
+	fails(ledger.ErrConflict, func() error { return no(s.Settle(ctx, "inv-1", ended(2, ledger.Released))) })
+	fails(ledger.ErrInvalid, func() error { return no(s.Settle(ctx, "inv-1", ended(2, ledger.Calling))) })
 	fails(ledger.ErrConflict, func() error { return s.StateAuthority(ctx, json.RawMessage(`{"payload":"2"}`), "") })
 	fails(ledger.ErrInvalid, func() error { return no(s.Prune(ctx, ledger.Permanent, run().OpenedAt.Time(), "")) })
 	fails(ledger.ErrNotFound, func() error { return no(s.GetBlob(ctx, digest("none"))) })

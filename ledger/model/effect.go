@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/task"
 )
 
 // money applies entries about budgets and holds. A hold is charged to the budget of
@@ -190,27 +191,70 @@ func (s *State) consume(e *ledger.Entry, data Facts) error {
 	if err != nil {
 		return err
 	}
-	if err := named(e, c.Invocation); err != nil {
+	if err := named(e, c.Decision); err != nil {
 		return err
 	}
-	used := map[string]ledger.Approval{}
+	used := map[consumption]string{}
 	for _, id := range c.Approvals {
 		if s.Vague["approval:"+id] {
 			continue
 		}
 		a, ok := s.Approvals[id]
-		if _, twice := used[id]; !ok || !a.Accepted || a.ConsumedBy != "" || twice {
+		at := consumption{id, c.Action}
+		if _, twice := used[at]; !ok || !a.Accepted || twice || !slices.Contains(a.Actions, c.Action) {
 			return impossible("approval %s cannot be used", id)
 		}
 		// A run that continues another has the approvals of that.
 		if s.from[id] != workflow(e.Chain) {
 			return impossible("approval %s is of another workflow", id)
 		}
-		a.ConsumedBy = c.Invocation
-		used[id] = a
+		if by, ok := s.consumed[at]; ok && by != c.Invocation {
+			return impossible("approval %s is used up", id)
+		}
+		used[at] = c.Invocation
 	}
-	maps.Copy(s.Approvals, used)
+	maps.Copy(s.consumed, used)
 	return nil
+}
+
+// Consumptions lists what an approval counts for, by action.
+func (s *State) Consumptions(approval string) []ledger.Consumption {
+	var out []ledger.Consumption
+	for at, by := range s.consumed {
+		if at.approval == approval {
+			out = append(out, ledger.Consumption{Approval: approval, Action: at.action, Invocation: by})
+		}
+	}
+	slices.SortFunc(out, func(a, b ledger.Consumption) int { return strings.Compare(a.Action, b.Action) })
+	return out
+}
+
+// decision applies a decision. Those about an invocation are numbered.
+func (s *State) decision(e *ledger.Entry, data Facts) error {
+	d, err := read[ledger.Decision](data)
+	if err != nil {
+		return err
+	}
+	if err := named(e, d.ID); err != nil {
+		return err
+	}
+	if about, _, ok := cutLast(d.ID); !ok || about != d.Invocation {
+		return impossible("decision %s is not one about %s", d.ID, d.Invocation)
+	}
+	if err := add(s.Decisions, d.ID, d); err != nil {
+		return err
+	}
+	s.decided[d.ID] = decided{chain: strings.Clone(e.Chain)}
+	return nil
+}
+
+// cutLast cuts a text at its last slash.
+func cutLast(text string) (before, after string, ok bool) {
+	i := strings.LastIndexByte(text, '/')
+	if i < 0 {
+		return text, "", false
+	}
+	return text[:i], text[i+1:], true
 }
 
 func (s *State) invocation(e *ledger.Entry, data Facts) error {
@@ -219,14 +263,24 @@ func (s *State) invocation(e *ledger.Entry, data Facts) error {
 		if err != nil {
 			return err
 		}
-		if i.State != ledger.Permitted || i.Attempt != 0 {
-			return impossible("it is not a new one")
-		}
-		if err := named(e, i.ID); err != nil {
+		if err := named(e, i.DecisionID); err != nil {
 			return err
 		}
-		if _, ok := s.Invocations[i.ID]; ok {
-			return impossible("invocation %s is there already", i.ID)
+		if about, _, ok := cutLast(i.DecisionID); !ok || about != i.ID {
+			return impossible("decision %s is not one about %s", i.DecisionID, i.ID)
+		}
+		was := s.Invocations[i.ID]
+		next, err := at(e, func(now ledger.Time) (ledger.Invocation, error) {
+			return was.Allow(ledger.Permission{
+				ID: i.ID, Origin: i.Origin, ActionDigest: i.ActionDigest, DecisionID: i.DecisionID, HoldID: i.HoldID, Repeatable: i.Repeatable,
+				Permit: i.Permit, Until: i.PermitUntil,
+			}, now)
+		})
+		if err != nil {
+			return err
+		}
+		if !same(next, i) {
+			return impossible("the permit makes something else of the invocation")
 		}
 		if err := s.allow(e, i); err != nil {
 			return err
@@ -245,41 +299,80 @@ func (s *State) invocation(e *ledger.Entry, data Facts) error {
 	if !ok {
 		return impossible("invocation %s was not permitted", d.ID)
 	}
-	if !i.State.Leads(e.Kind) {
-		return impossible("invocation %s is %s", d.ID, i.State)
-	}
 	if e.Kind == ledger.InvocationCalling {
-		if d.Attempt != i.Attempt+1 || d.CallNotAfter == nil {
+		if d.CallNotAfter == nil || d.OutputDigest != "" || d.Abandoned {
+			return impossible("its data are not those of a call")
+		}
+		next, err := at(e, func(now ledger.Time) (ledger.Invocation, error) {
+			return i.Claim(d.DecisionID, d.CallNotAfter.Time().Sub(now.Time()), now)
+		})
+		if err != nil {
+			return err
+		}
+		if next.Attempt != d.Attempt {
 			return impossible("attempt %d of %s follows attempt %d", d.Attempt, d.ID, i.Attempt)
 		}
-		i.State, i.Attempt, i.CallNotAfter = ledger.Calling, d.Attempt, d.CallNotAfter
-		s.Invocations[d.ID] = i
+		if h, ok := s.Holds[i.HoldID]; ok && !h.Running {
+			return impossible("invocation %s is called before its hold runs", d.ID)
+		}
+		s.Invocations[d.ID] = next
 		return nil
 	}
-	if d.Attempt != i.Attempt {
-		return impossible("attempt %d of %s has ended; now is %d", d.Attempt, d.ID, i.Attempt)
+	if d.DecisionID != "" || d.CallNotAfter != nil {
+		return impossible("its data are not those of an end")
 	}
+	to := ledger.Unknown
 	switch e.Kind {
 	case ledger.InvocationReleased:
-		i.State = ledger.Released
+		to = ledger.Released
 	case ledger.InvocationSettled:
-		i.State, i.OutputDigest = ledger.Settled, d.OutputDigest
+		to = ledger.Settled
 	default:
-		i.State = ledger.Unknown
 	}
-	s.Invocations[d.ID] = i
+	changed := false
+	next, err := at(e, func(now ledger.Time) (out ledger.Invocation, err error) {
+		out, changed, err = i.Settle(ledger.Settlement{Attempt: d.Attempt, State: to, OutputDigest: d.OutputDigest, Abandoned: d.Abandoned}, now)
+		return out, err
+	})
+	if err != nil {
+		return err
+	}
+	if !changed {
+		return impossible("invocation %s is %s", d.ID, i.State)
+	}
+	if h, ok := s.Holds[i.HoldID]; ok && h.Status != to.Ends() {
+		return impossible("invocation %s is %s, and its hold is %s", d.ID, to, h.Status)
+	}
+	if _, ok := s.Tasks[i.DecisionID].(task.Executed); to == ledger.Settled && !ok && !s.Vague["task:"+i.DecisionID] {
+		return impossible("invocation %s is settled, and its task is not executed", d.ID)
+	}
+	s.Invocations[d.ID] = next
 	return nil
 }
 
+// at makes a move at the time of an entry, as far as that is known: the clocks of a store's
+// machines differ.
+func at(e *ledger.Entry, move func(now ledger.Time) (ledger.Invocation, error)) (out ledger.Invocation, err error) {
+	for _, skew := range []time.Duration{0, clocks, -clocks} {
+		if out, err = move(ledger.At(e.At.Time().Add(skew))); err == nil {
+			return out, nil
+		}
+	}
+	return out, impossible("%s", err)
+}
+
 // allow checks a permit against its decision, which must be the guardian's about exactly
-// this action in this run, and permits one invocation.
+// this action in this run, and permits one call, and against its hold.
 func (s *State) allow(e *ledger.Entry, i ledger.Invocation) error {
-	if s.Vague["decision:"+i.DecisionID] {
-		return nil
+	if i.HoldID != "" && !s.Vague["hold:"+i.HoldID] {
+		if h, ok := s.Holds[i.HoldID]; !ok || h.Status != ledger.TxPending {
+			return impossible("invocation %s is permitted without its hold", i.ID)
+		}
 	}
 	d, ok := s.Decisions[i.DecisionID]
 	by := s.decided[i.DecisionID]
 	switch {
+	case s.Vague["decision:"+i.DecisionID]:
 	case !ok:
 		return impossible("there is no decision %s", i.DecisionID)
 	case d.Decision != ledger.Approve:
@@ -287,7 +380,10 @@ func (s *State) allow(e *ledger.Entry, i ledger.Invocation) error {
 	case d.ActionDigest != i.ActionDigest || by.chain != e.Chain:
 		return impossible("decision %s is about another action", i.DecisionID)
 	case by.used:
-		return impossible("decision %s has permitted another invocation", i.DecisionID)
+		return impossible("decision %s has given a permit before", i.DecisionID)
+	}
+	if _, ok := s.Tasks[i.DecisionID].(task.Signed); !ok && !s.Vague["task:"+i.DecisionID] {
+		return impossible("task %s is not signed", i.DecisionID)
 	}
 	by.used = true
 	s.decided[i.DecisionID] = by

@@ -61,6 +61,8 @@ type State struct {
 	// A verifier of a long log does not need them.
 	Brief bool
 
+	// consumed has the invocation for which an approval counts, by approval and action.
+	consumed map[consumption]string
 	// granted has the origin of the run that each start grant has opened.
 	granted map[grant]string
 	// decided has the chain in which each of Decisions was made, and whether it has
@@ -72,6 +74,9 @@ type decided struct {
 	chain string
 	used  bool
 }
+
+// consumption is one action of an approval.
+type consumption struct{ approval, action string }
 
 // visit is a visit of a node of a run, for one element.
 type visit struct {
@@ -120,7 +125,7 @@ func New() *State {
 		Holds: map[string]ledger.Hold{}, Decisions: map[string]ledger.Decision{}, Approvals: map[string]ledger.Approval{},
 		Invocations: map[string]ledger.Invocation{}, Hypotheses: map[string]ledger.Hypothesis{}, LegalHolds: map[string]bool{}, Vague: map[string]bool{},
 		course: map[string]ledger.Kind{}, from: map[string]string{}, unused: map[string][]string{},
-		granted: map[grant]string{}, decided: map[string]decided{},
+		consumed: map[consumption]string{}, granted: map[grant]string{}, decided: map[string]decided{},
 	}
 }
 
@@ -186,11 +191,11 @@ func (s *State) within(e *ledger.Entry) error {
 }
 
 // About is what an entry's key says that it is about: the key without its kind,
-// and for the attempts of an invocation without the attempt.
+// and for the permits and attempts of an invocation without their number.
 func About(e *ledger.Entry) string {
 	about := strings.TrimPrefix(e.Key, string(e.Kind)+"/")
 	switch e.Kind {
-	case ledger.InvocationCalling, ledger.InvocationReleased, ledger.InvocationSettled, ledger.InvocationUnknown:
+	case ledger.InvocationPermitted, ledger.InvocationCalling, ledger.InvocationReleased, ledger.InvocationSettled, ledger.InvocationUnknown:
 		about = strings.TrimSuffix(about, "/resolved")
 		return about[:max(strings.LastIndexByte(about, '/'), 0)]
 	default:
@@ -277,24 +282,13 @@ func (s *State) apply(e *ledger.Entry, h ledger.Hash, data Facts) error {
 	case ledger.BudgetSet, ledger.HoldOpened, ledger.HoldRunning, ledger.HoldPosted, ledger.HoldVoided, ledger.HoldExpired:
 		return s.money(e, data)
 	case ledger.DecisionMade:
-		d, err := read[ledger.Decision](data)
-		if err != nil {
-			return err
-		}
-		if err := named(e, d.ID); err != nil {
-			return err
-		}
-		if err := add(s.Decisions, d.ID, d); err != nil {
-			return err
-		}
-		s.decided[d.ID] = decided{chain: strings.Clone(e.Chain)}
-		return nil
+		return s.decision(e, data)
 	case ledger.ApprovalAccepted, ledger.ApprovalRefused:
 		a, err := read[ledger.Approval](data)
 		if err != nil {
 			return err
 		}
-		if a.Accepted != (e.Kind == ledger.ApprovalAccepted) || a.ConsumedBy != "" {
+		if a.Accepted != (e.Kind == ledger.ApprovalAccepted) {
 			return impossible("its data say otherwise")
 		}
 		if err := named(e, a.ID); err != nil {

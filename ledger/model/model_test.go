@@ -114,12 +114,12 @@ func closed() ledger.Run {
 	return r
 }
 
-func aDraft() task.Draft {
-	return task.Draft{TaskID: "t", AgentID: "a", Description: "d", Resources: []string{}, CostEstimate: "1", Priority: task.High, State: task.StateDraft, CreatedAt: at(0).Time()}
+func aDraft(id string) task.Draft {
+	return task.Draft{TaskID: id, AgentID: "a", Description: "d", Resources: []string{}, CostEstimate: "1", Priority: task.High, State: task.StateDraft, CreatedAt: at(0).Time()}
 }
 
-func aSigned() task.Signed {
-	s, err := aDraft().Sign(task.Signature{SignerID: "b", SigType: "dev", Signature: "s", SignedAt: at(1).Time()})
+func aSigned(id string) task.Signed {
+	s, err := aDraft(id).Sign(task.Signature{SignerID: "b", SigType: "dev", Signature: "s", SignedAt: at(1).Time()})
 	if err != nil {
 		panic(err)
 	}
@@ -129,7 +129,7 @@ func aSigned() task.Signed {
 func attempt(kind ledger.Kind, n int, end string) fact {
 	d := ledger.AttemptData{ID: "i", Attempt: n}
 	if t := at(5); kind == ledger.InvocationCalling {
-		d.CallNotAfter = &t
+		d.DecisionID, d.CallNotAfter = fmt.Sprint("i/", n), &t
 	}
 	if kind == ledger.InvocationSettled {
 		d.OutputDigest = sum("o")
@@ -145,6 +145,29 @@ func node(name string, kind ledger.Kind) fact {
 	return fact{kind: kind, chain: chain, key: "node/" + name + "/0/0", node: name, data: ledger.Outcome{Node: name, Kind: kind}}
 }
 
+func opened(id string) fact {
+	return about(ledger.HoldOpened, budgetChain, id, ledger.Hold{ID: id, Agent: "a", Charges: forever("a"), Amount: cents(10), Status: ledger.TxPending, ExpiresAt: at(9)})
+}
+
+func decision(id string) fact {
+	return about(ledger.DecisionMade, chain, id, ledger.Decision{ID: id, Invocation: "i", ActionDigest: sum("a"), PolicyDigest: sum("q"), Decision: ledger.Approve, Record: json.RawMessage(`{}`), DecidedAt: at(0)})
+}
+
+func permit(id string) fact {
+	i := ledger.Invocation{ID: "i", Origin: "r", ActionDigest: sum("a"), DecisionID: id, HoldID: id, Permit: json.RawMessage(`{}`), PermitUntil: at(60), Unused: true, State: ledger.Permitted}
+	if id == "i/2" {
+		t := at(5)
+		i.Attempt, i.CallNotAfter = 1, &t
+	}
+	return about(ledger.InvocationPermitted, chain, id, i)
+}
+
+// until is the life before an entry.
+func until(key string) []fact {
+	l := life()
+	return l[:slices.IndexFunc(l, func(f fact) bool { return f.key == key })]
+}
+
 // life has an entry of every kind, each where it may stand.
 func life() []fact {
 	one := cents(1)
@@ -158,19 +181,20 @@ func life() []fact {
 		about(ledger.BudgetSet, budgetChain, "a/p/0", ledger.BudgetData{Agent: "a", Currency: "USD", Every: ledger.Forever, Limit: cents(10)}),
 		{kind: ledger.RunOpened, chain: chain, key: "run.opened", data: aRun()},
 		node("x", ledger.NodeSucceeded), node("y", ledger.NodeFailed), node("z", ledger.NodeSkipped),
-		about(ledger.HoldOpened, budgetChain, "i", ledger.Hold{ID: "i", Agent: "a", Charges: forever("a"), Amount: cents(10), Status: ledger.TxPending, ExpiresAt: at(9)}),
-		about(ledger.TaskDrafted, chain, "t", aDraft()),
-		about(ledger.DecisionMade, chain, "d", ledger.Decision{ID: "d", ActionDigest: sum("a"), PolicyDigest: sum("q"), Decision: ledger.Approve, Record: json.RawMessage(`{}`), DecidedAt: at(0)}),
-		about(ledger.ApprovalAccepted, chain, "v", ledger.Approval{ID: "v", Barrier: "i", Signer: "s", Accepted: true, Envelope: json.RawMessage(`{}`), ReceivedAt: at(0)}),
-		about(ledger.ApprovalRefused, chain, "w", ledger.Approval{ID: "w", Barrier: "i", Signer: "s", Envelope: json.RawMessage(`{}`), ReceivedAt: at(0)}),
-		about(ledger.TaskSigned, chain, "t", aSigned()),
-		about(ledger.ApprovalConsumed, chain, "i", ledger.ConsumedData{Invocation: "i", Approvals: []string{"v"}}),
-		about(ledger.InvocationPermitted, chain, "i", ledger.Invocation{ID: "i", ActionDigest: sum("a"), DecisionID: "d", State: ledger.Permitted}),
-		about(ledger.HoldRunning, budgetChain, "i", ledger.HoldData{ID: "i"}),
-		attempt(ledger.InvocationCalling, 1, ""), attempt(ledger.InvocationReleased, 1, ""),
-		attempt(ledger.InvocationCalling, 2, ""), attempt(ledger.InvocationUnknown, 2, ""), attempt(ledger.InvocationSettled, 2, "/resolved"),
-		about(ledger.HoldPosted, budgetChain, "i", ledger.HoldData{ID: "i", Posted: &one}),
-		about(ledger.TaskExecuted, chain, "t", ledger.ExecutedData{TaskID: "t", ExecutedAt: at(6), Result: json.RawMessage(`{}`)}),
+		opened("i/1"), decision("i/1"),
+		about(ledger.ApprovalAccepted, chain, "v", ledger.Approval{ID: "v", Barrier: "i", Signer: "s", Accepted: true, Actions: []string{sum("a")}, Envelope: json.RawMessage(`{}`), ReceivedAt: at(0)}),
+		about(ledger.ApprovalRefused, chain, "w", ledger.Approval{ID: "w", Barrier: "i", Signer: "s", Actions: []string{}, Envelope: json.RawMessage(`{}`), ReceivedAt: at(0)}),
+		about(ledger.ApprovalConsumed, chain, "i/1", ledger.ConsumedData{Decision: "i/1", Invocation: "i", Action: sum("a"), Approvals: []string{"v"}}),
+		about(ledger.TaskDrafted, chain, "i/1", aDraft("i/1")), about(ledger.TaskSigned, chain, "i/1", aSigned("i/1")),
+		permit("i/1"), about(ledger.HoldRunning, budgetChain, "i/1", ledger.HoldData{ID: "i/1"}), attempt(ledger.InvocationCalling, 1, ""),
+		about(ledger.HoldVoided, budgetChain, "i/1", ledger.HoldData{ID: "i/1"}), attempt(ledger.InvocationReleased, 1, ""),
+		opened("i/2"), decision("i/2"),
+		about(ledger.TaskDrafted, chain, "i/2", aDraft("i/2")), about(ledger.TaskSigned, chain, "i/2", aSigned("i/2")), permit("i/2"),
+		about(ledger.HoldRunning, budgetChain, "i/2", ledger.HoldData{ID: "i/2"}), attempt(ledger.InvocationCalling, 2, ""),
+		attempt(ledger.InvocationUnknown, 2, ""),
+		about(ledger.HoldPosted, budgetChain, "i/2", ledger.HoldData{ID: "i/2", Posted: &one}),
+		about(ledger.TaskExecuted, chain, "i/2", ledger.ExecutedData{TaskID: "i/2", ExecutedAt: at(6), Result: json.RawMessage(`{}`)}),
+		attempt(ledger.InvocationSettled, 2, "/resolved"),
 		about(ledger.HoldOpened, budgetChain, "j", ledger.Hold{ID: "j", Agent: "a", Charges: forever("a"), Amount: cents(9), Status: ledger.TxPending, ExpiresAt: at(9)}),
 		about(ledger.HoldVoided, budgetChain, "j", ledger.HoldData{ID: "j"}),
 		about(ledger.HoldOpened, budgetChain, "k", ledger.Hold{ID: "k", Agent: "a", Charges: forever("a"), Amount: cents(9), Status: ledger.TxPending, ExpiresAt: at(0)}),
@@ -206,7 +230,7 @@ func TestLife(t *testing.T) {
 	require.Equal(t, ledger.Kinds(), slices.Sorted(maps.Keys(seen)))
 	require.Equal(t, ledger.Settled, l.Invocations["i"].State)
 	require.Equal(t, cents(1), l.Uses[model.UseKey{BudgetKey: model.BudgetKey{Agent: "a", Currency: "USD"}, Period: "forever"}].Posted)
-	require.Equal(t, task.StateExecuted, l.Tasks["t"].Base().State)
+	require.Equal(t, task.StateExecuted, l.Tasks["i/2"].Base().State)
 	require.Len(t, l.Runs[chain].Outcomes, 3)
 	brief := start()
 	brief.Brief = true
@@ -229,7 +253,7 @@ var alone = map[ledger.Kind]bool{
 // repeatable are those that may be said again, of the same thing.
 var repeatable = map[ledger.Kind]bool{
 	ledger.AuthorityStated: true, ledger.ToolTrusted: true, ledger.BudgetSet: true, ledger.SnapshotTaken: true, ledger.BodyPruned: true,
-	ledger.SubjectErased: true, ledger.RunClosed: true, ledger.HoldRunning: true,
+	ledger.SubjectErased: true, ledger.RunClosed: true, ledger.HoldRunning: true, ledger.ApprovalConsumed: true,
 }
 
 // A kind that needs another before it is refused at the beginning, and a fact that
@@ -258,29 +282,58 @@ func TestOutOfOrder(t *testing.T) {
 // needs says which entries cannot stand without another one of the life, by their
 // keys.
 var needs = map[string][]string{
-	"signer.enrolled/s":       {"signer.revoked/s"},
-	"tool.registered/u":       {"tool.trusted/u/1"},
-	"budget.set/a/p/0":        {"hold.opened/i", "hold.running/i", "hold.posted/i", "hold.opened/j", "hold.voided/j", "hold.opened/k", "hold.expired/k"},
-	"hold.opened/i":           {"hold.running/i", "hold.posted/i"},
-	"hold.opened/j":           {"hold.voided/j"},
-	"hold.opened/k":           {"hold.expired/k"},
-	"hold.posted/i":           {"hold.opened/j", "hold.voided/j", "hold.opened/k", "hold.expired/k"},
-	"hold.voided/j":           {"hold.opened/k", "hold.expired/k"},
-	"task.drafted/t":          {"task.signed/t", "task.executed/t"},
-	"task.signed/t":           {"task.executed/t"},
-	"decision.made/d":         {"invocation.permitted/i", "invocation.calling/i/1", "invocation.released/i/1", "invocation.calling/i/2", "invocation.unknown/i/2", "invocation.settled/i/2/resolved"},
-	"approval.accepted/v":     {"approval.consumed/i"},
-	"invocation.permitted/i":  {"invocation.calling/i/1", "invocation.released/i/1", "invocation.calling/i/2", "invocation.unknown/i/2", "invocation.settled/i/2/resolved"},
-	"invocation.calling/i/1":  {"invocation.released/i/1", "invocation.calling/i/2", "invocation.unknown/i/2", "invocation.settled/i/2/resolved"},
-	"invocation.released/i/1": {"invocation.calling/i/2", "invocation.unknown/i/2", "invocation.settled/i/2/resolved"},
-	"invocation.calling/i/2":  {"invocation.unknown/i/2", "invocation.settled/i/2/resolved"},
-	"hypothesis.stated/h":     {"hypothesis.observed/h"},
-	"legal-hold.placed/0":     {"legal-hold.lifted/1"},
-	"run.opened": {
-		"node/x/0/0", "node/y/0/0", "node/z/0/0", "task.drafted/t", "decision.made/d", "approval.accepted/v", "approval.refused/w", "task.signed/t", "approval.consumed/i",
-		"invocation.permitted/i", "invocation.calling/i/1", "invocation.released/i/1", "invocation.calling/i/2", "invocation.unknown/i/2", "invocation.settled/i/2/resolved",
-		"task.executed/t", "run.closed/9",
+	"signer.enrolled/s": {"signer.revoked/s"},
+	"tool.registered/u": {"tool.trusted/u/1"},
+	"budget.set/a/p/0": {
+		"hold.opened/i/1", "invocation.permitted/i/1", "hold.running/i/1", "invocation.calling/i/1", "hold.voided/i/1", "invocation.released/i/1",
+		"hold.opened/i/2", "invocation.permitted/i/2", "hold.running/i/2", "invocation.calling/i/2", "invocation.unknown/i/2", "hold.posted/i/2",
+		"invocation.settled/i/2/resolved", "hold.opened/j", "hold.voided/j", "hold.opened/k", "hold.expired/k",
 	},
+	"run.opened": {
+		"node/x/0/0", "node/y/0/0", "node/z/0/0", "decision.made/i/1", "approval.accepted/v", "approval.refused/w",
+		"approval.consumed/i/1", "task.drafted/i/1", "task.signed/i/1", "invocation.permitted/i/1", "invocation.calling/i/1", "invocation.released/i/1",
+		"decision.made/i/2", "task.drafted/i/2", "task.signed/i/2", "invocation.permitted/i/2", "invocation.calling/i/2", "invocation.unknown/i/2",
+		"task.executed/i/2", "invocation.settled/i/2/resolved", "run.closed/9",
+	},
+	"hold.opened/i/1": {
+		"invocation.permitted/i/1", "hold.running/i/1", "invocation.calling/i/1", "hold.voided/i/1", "invocation.released/i/1", "invocation.permitted/i/2",
+		"invocation.calling/i/2", "invocation.unknown/i/2", "invocation.settled/i/2/resolved",
+	},
+	"decision.made/i/1": {
+		"invocation.permitted/i/1", "invocation.calling/i/1", "invocation.released/i/1", "invocation.permitted/i/2", "invocation.calling/i/2", "invocation.unknown/i/2",
+		"invocation.settled/i/2/resolved",
+	},
+	"approval.accepted/v": {"approval.consumed/i/1"},
+	"task.drafted/i/1": {
+		"task.signed/i/1", "invocation.permitted/i/1", "invocation.calling/i/1", "invocation.released/i/1", "invocation.permitted/i/2", "invocation.calling/i/2",
+		"invocation.unknown/i/2", "invocation.settled/i/2/resolved",
+	},
+	"task.signed/i/1": {
+		"invocation.permitted/i/1", "invocation.calling/i/1", "invocation.released/i/1", "invocation.permitted/i/2", "invocation.calling/i/2", "invocation.unknown/i/2",
+		"invocation.settled/i/2/resolved",
+	},
+	"invocation.permitted/i/1": {"invocation.calling/i/1", "invocation.released/i/1", "invocation.permitted/i/2", "invocation.calling/i/2", "invocation.unknown/i/2", "invocation.settled/i/2/resolved"},
+	"hold.running/i/1":         {"invocation.calling/i/1", "invocation.released/i/1", "invocation.permitted/i/2", "invocation.calling/i/2", "invocation.unknown/i/2", "invocation.settled/i/2/resolved"},
+	"invocation.calling/i/1":   {"invocation.released/i/1", "invocation.permitted/i/2", "invocation.calling/i/2", "invocation.unknown/i/2", "invocation.settled/i/2/resolved"},
+	"hold.voided/i/1": {
+		"invocation.released/i/1", "hold.opened/i/2", "invocation.permitted/i/2", "hold.running/i/2", "invocation.calling/i/2", "invocation.unknown/i/2",
+		"hold.posted/i/2", "invocation.settled/i/2/resolved", "hold.opened/j", "hold.voided/j", "hold.opened/k", "hold.expired/k",
+	},
+	"invocation.released/i/1":  {"invocation.permitted/i/2", "invocation.calling/i/2", "invocation.unknown/i/2", "invocation.settled/i/2/resolved"},
+	"hold.opened/i/2":          {"invocation.permitted/i/2", "hold.running/i/2", "invocation.calling/i/2", "invocation.unknown/i/2", "hold.posted/i/2", "invocation.settled/i/2/resolved"},
+	"decision.made/i/2":        {"invocation.permitted/i/2", "invocation.calling/i/2", "invocation.unknown/i/2", "invocation.settled/i/2/resolved"},
+	"task.drafted/i/2":         {"task.signed/i/2", "invocation.permitted/i/2", "invocation.calling/i/2", "invocation.unknown/i/2", "task.executed/i/2", "invocation.settled/i/2/resolved"},
+	"task.signed/i/2":          {"invocation.permitted/i/2", "invocation.calling/i/2", "invocation.unknown/i/2", "task.executed/i/2", "invocation.settled/i/2/resolved"},
+	"invocation.permitted/i/2": {"invocation.calling/i/2", "invocation.unknown/i/2", "invocation.settled/i/2/resolved"},
+	"hold.running/i/2":         {"invocation.calling/i/2", "invocation.unknown/i/2", "invocation.settled/i/2/resolved"},
+	"invocation.calling/i/2":   {"invocation.unknown/i/2", "invocation.settled/i/2/resolved"},
+	"hold.posted/i/2":          {"invocation.settled/i/2/resolved", "hold.opened/j", "hold.voided/j", "hold.opened/k", "hold.expired/k"},
+	"task.executed/i/2":        {"invocation.settled/i/2/resolved"},
+	"hold.opened/j":            {"hold.voided/j"},
+	"hold.voided/j":            {"hold.opened/k", "hold.expired/k"},
+	"hold.opened/k":            {"hold.expired/k"},
+	"hypothesis.stated/h":      {"hypothesis.observed/h"},
+	"legal-hold.placed/0":      {"legal-hold.lifted/1"},
 }
 
 // If a life lacks one entry, exactly the entries that depend on it are refused.
@@ -361,49 +414,58 @@ func TestRefused(t *testing.T) {
 		{"a budget in another currency", "budget.set/a/p/0", with(byKey["budget.set/a/p/0"], func(b *ledger.BudgetData) { b.Currency = "EUR" }), "on a budget of EUR"},
 		{"a limit below zero", "budget.set/a/p/0", with(byKey["budget.set/a/p/0"], func(b *ledger.BudgetData) { b.Limit = minus }), "a limit of"},
 		{"a budget without its parent's", "budget.set/a/p/0", with(byKey["budget.set/a/p/0"], func(b *ledger.BudgetData) { b.Parent = "org" }), "org has no budget"},
-		{"a budget that is its own parent", "hold.opened/i", with(byKey["budget.set/a/p/0"], func(b *ledger.BudgetData) { b.Parent = "a" }), "each other for parents"},
-		{"a hold over the limit", "hold.opened/i", with(byKey["hold.opened/i"], func(h *ledger.Hold) { h.Amount = two }), "does not fit"},
-		{"a hold below zero", "hold.opened/i", with(byKey["hold.opened/i"], func(h *ledger.Hold) { h.Amount = minus }), "is not a new one"},
-		{"a hold that is posted from the start", "hold.opened/i", with(byKey["hold.opened/i"], func(h *ledger.Hold) { h.Status = ledger.TxPosted }), "is not a new one"},
-		{"a hold of nobody's", "hold.opened/i", with(byKey["hold.opened/i"], func(h *ledger.Hold) { h.Agent = "b" }), "b has no budget"},
-		{"more spent than held", "hold.posted/i", with(byKey["hold.posted/i"], func(h *ledger.HoldData) { h.Posted = &two }), "is posted with"},
-		{"less than nothing spent", "hold.posted/i", with(byKey["hold.posted/i"], func(h *ledger.HoldData) { h.Posted = &minus }), "is posted with"},
-		{"spent without an amount", "hold.posted/i", with(byKey["hold.posted/i"], func(h *ledger.HoldData) { h.Posted = nil }), "without an amount"},
-		{"a running hold that expires", "hold.posted/i", about(ledger.HoldExpired, budgetChain, "i", ledger.HoldData{ID: "i"}), "of a running effect expires"},
-		{"a hold that is voided after it was posted", "", about(ledger.HoldVoided, budgetChain, "i", ledger.HoldData{ID: "i"}), "is not pending"},
+		{"a budget that is its own parent", "hold.opened/i/1", with(byKey["budget.set/a/p/0"], func(b *ledger.BudgetData) { b.Parent = "a" }), "each other for parents"},
+		{"a hold over the limit", "hold.opened/i/1", with(byKey["hold.opened/i/1"], func(h *ledger.Hold) { h.Amount = two }), "does not fit"},
+		{"a hold below zero", "hold.opened/i/1", with(byKey["hold.opened/i/1"], func(h *ledger.Hold) { h.Amount = minus }), "is not a new one"},
+		{"a hold that is posted from the start", "hold.opened/i/1", with(byKey["hold.opened/i/1"], func(h *ledger.Hold) { h.Status = ledger.TxPosted }), "is not a new one"},
+		{"a hold of nobody's", "hold.opened/i/1", with(byKey["hold.opened/i/1"], func(h *ledger.Hold) { h.Agent = "b" }), "b has no budget"},
+		{"more spent than held", "hold.posted/i/2", with(byKey["hold.posted/i/2"], func(h *ledger.HoldData) { h.Posted = &two }), "is posted with"},
+		{"less than nothing spent", "hold.posted/i/2", with(byKey["hold.posted/i/2"], func(h *ledger.HoldData) { h.Posted = &minus }), "is posted with"},
+		{"spent without an amount", "hold.posted/i/2", with(byKey["hold.posted/i/2"], func(h *ledger.HoldData) { h.Posted = nil }), "without an amount"},
+		{"a running hold that expires", "hold.posted/i/2", about(ledger.HoldExpired, budgetChain, "i/2", ledger.HoldData{ID: "i/2"}), "of a running effect expires"},
+		{"a hold that is voided after it was posted", "", about(ledger.HoldVoided, budgetChain, "i/2", ledger.HoldData{ID: "i/2"}), "is not pending"},
 		{"an approval that says otherwise", "approval.accepted/v", with(byKey["approval.accepted/v"], func(a *ledger.Approval) { a.Accepted = false }), "say otherwise"},
-		{"an approval that is used from the start", "approval.accepted/v", with(byKey["approval.accepted/v"], func(a *ledger.Approval) { a.ConsumedBy = "i" }), "say otherwise"},
-		{"a refused approval that is used", "approval.consumed/i", with(byKey["approval.consumed/i"], func(c *ledger.ConsumedData) { c.Approvals = []string{"w"} }), "approval w cannot be used"},
-		{"an approval that is used twice", "approval.consumed/i", with(byKey["approval.consumed/i"], func(c *ledger.ConsumedData) { c.Approvals = []string{"v", "v"} }), "approval v cannot be used"},
-		{"a permit of another action", "invocation.permitted/i", with(byKey["invocation.permitted/i"], func(i *ledger.Invocation) { i.ActionDigest = sum("b") }), "about another action"},
-		{"a permit by no decision", "invocation.permitted/i", with(byKey["invocation.permitted/i"], func(i *ledger.Invocation) { i.DecisionID = "e" }), "no decision e"},
-		{"a permit that is called from the start", "invocation.permitted/i", with(byKey["invocation.permitted/i"], func(i *ledger.Invocation) { i.State = ledger.Calling }), "not a new one"},
-		{"a second permit by one decision", "run.closed/9", about(ledger.InvocationPermitted, chain, "i2", ledger.Invocation{ID: "i2", ActionDigest: sum("a"), DecisionID: "d", State: ledger.Permitted}), "has permitted another"},
-		{"an attempt that skips one", "invocation.calling/i/1", attempt(ledger.InvocationCalling, 2, ""), "attempt 2 of i follows attempt 0"},
-		{"a call without an end", "invocation.calling/i/1", with(byKey["invocation.calling/i/1"], func(a *ledger.AttemptData) { a.CallNotAfter = nil }), "follows attempt"},
-		{"an end of another attempt", "invocation.unknown/i/2", attempt(ledger.InvocationSettled, 1, ""), "has ended; now is 2"},
+		{"a refused approval that is used", "approval.consumed/i/1", with(byKey["approval.consumed/i/1"], func(c *ledger.ConsumedData) { c.Approvals = []string{"w"} }), "approval w cannot be used"},
+		{"an approval that is used twice", "approval.consumed/i/1", with(byKey["approval.consumed/i/1"], func(c *ledger.ConsumedData) { c.Approvals = []string{"v", "v"} }), "approval v cannot be used"},
+		{"an approval of another action", "approval.consumed/i/1", with(byKey["approval.consumed/i/1"], func(c *ledger.ConsumedData) { c.Action = sum("b") }), "approval v cannot be used"},
+		{"an approval that another has used", "invocation.permitted/i/1", about(ledger.ApprovalConsumed, chain, "j/1", ledger.ConsumedData{Decision: "j/1", Invocation: "j", Action: sum("a"), Approvals: []string{"v"}}), "approval v is used up"},
+		{"a decision about another invocation", "decision.made/i/1", with(byKey["decision.made/i/1"], func(d *ledger.Decision) { d.Invocation = "j" }), "is not one about j"},
+		{"a permit of another action", "invocation.permitted/i/1", with(byKey["invocation.permitted/i/1"], func(i *ledger.Invocation) { i.ActionDigest = sum("b") }), "about another action"},
+		{"a permit by no decision", "invocation.permitted/i/1", about(ledger.InvocationPermitted, chain, "i/7", with(permit("i/1"), func(i *ledger.Invocation) { i.DecisionID = "i/7" }).data), "no decision i/7"},
+		{"a permit of another's decision", "invocation.permitted/i/1", with(byKey["invocation.permitted/i/1"], func(i *ledger.Invocation) { i.ID = "j" }), "is not one about j"},
+		{"a permit without its hold", "invocation.permitted/i/1", with(byKey["invocation.permitted/i/1"], func(i *ledger.Invocation) { i.HoldID = "i/7" }), "without its hold"},
+		{"a permit that is called from the start", "invocation.permitted/i/1", with(byKey["invocation.permitted/i/1"], func(i *ledger.Invocation) { i.State = ledger.Calling }), "makes something else"},
+		{"a second permit by one decision", "hold.opened/i/2", with(byKey["invocation.permitted/i/1"], func(i *ledger.Invocation) { t := at(5); i.Attempt, i.CallNotAfter = 1, &t; i.HoldID = "" }), "has given a permit before"},
+		{"a permit for what is settled", "hold.opened/j", about(ledger.InvocationPermitted, chain, "i/3", with(permit("i/2"), func(i *ledger.Invocation) { i.DecisionID = "i/3" }).data), "the invocation is settled"},
+		{"a call by another permit", "invocation.calling/i/1", with(byKey["invocation.calling/i/1"], func(a *ledger.AttemptData) { a.DecisionID = "i/2" }), "has another permit"},
+		{"a call after the permit", "hold.running/i/1", with(byKey["invocation.calling/i/1"], func(a *ledger.AttemptData) {}), "before its hold runs"},
+		{"an attempt that skips one", "invocation.calling/i/1", with(attempt(ledger.InvocationCalling, 2, ""), func(a *ledger.AttemptData) { a.DecisionID = "i/1" }), "attempt 2 of i follows attempt 0"},
+		{"a call without an end", "invocation.calling/i/1", with(byKey["invocation.calling/i/1"], func(a *ledger.AttemptData) { a.CallNotAfter = nil }), "not those of a call"},
+		{"an end of another attempt", "invocation.unknown/i/2", attempt(ledger.InvocationSettled, 1, ""), "attempt 1 has ended, now is 2"},
+		{"an end that keeps its hold", "hold.voided/i/1", attempt(ledger.InvocationReleased, 1, ""), "is released, and its hold is pending"},
+		{"an end that says when it is called", "hold.voided/i/1", with(attempt(ledger.InvocationReleased, 1, ""), func(a *ledger.AttemptData) { a.DecisionID = "i/1" }), "not those of an end"},
 		{"an end under another's key", "invocation.unknown/i/2", about(ledger.InvocationSettled, chain, "q/2", ledger.AttemptData{ID: "i", Attempt: 2}), "its key is not that of i"},
-		{"a task that is signed as another", "task.signed/t", with(byKey["task.signed/t"], func(s *task.Signed) { s.Description = "other" }), "is not what was drafted"},
-		{"a draft that is said to be signed", "task.signed/t", about(ledger.TaskSigned, chain, "t", aDraft()), "it is a draft"},
-		{"a task that is executed before it was signed", "task.executed/t", with(byKey["task.executed/t"], func(x *ledger.ExecutedData) { x.ExecutedAt = at(-1) }), "signed_at"},
+		{"a task that is signed as another", "task.signed/i/1", with(byKey["task.signed/i/1"], func(s *task.Signed) { s.Description = "other" }), "is not what was drafted"},
+		{"a draft that is said to be signed", "task.signed/i/1", about(ledger.TaskSigned, chain, "i/1", aDraft("i/1")), "it is a draft"},
+		{"a task that is executed before it was signed", "task.executed/i/2", with(byKey["task.executed/i/2"], func(x *ledger.ExecutedData) { x.ExecutedAt = at(-1) }), "signed_at"},
 		{"a hypothesis under another's key", "hypothesis.observed/h", with(byKey["hypothesis.observed/h"], func(o *ledger.ObservedData) { o.HypothesisID = "q" }), "its key is not that of q"},
 		{"a hold that is placed twice", "legal-hold.lifted/1", about(ledger.LegalHoldPlaced, "ledger", "9", ledger.LegalHoldData{Chain: chain, Reason: "x"}), "in that state already"},
 		{"data of another kind", "plan.published/p@1", about(ledger.PlanPublished, "plans", "p@1", ledger.HoldData{ID: "i"}), "are not written as those of its kind"},
-		{"a field that nobody knows", "hold.running/i", about(ledger.HoldRunning, budgetChain, "i", json.RawMessage(`{"id":"i","x":1}`)), "are not written as"},
-		{"a field in another case", "hold.running/i", about(ledger.HoldRunning, budgetChain, "i", json.RawMessage(`{"ID":"i"}`)), "are not written as"},
-		{"a field that is there twice", "hold.running/i", about(ledger.HoldRunning, budgetChain, "i", json.RawMessage(`{"id":"j","id":"i"}`)), "are not written as"},
-		{"white space", "hold.running/i", about(ledger.HoldRunning, budgetChain, "i", json.RawMessage(`{"id": "i"}`)), "are not written as"},
-		{"no object", "hold.running/i", about(ledger.HoldRunning, budgetChain, "i", json.RawMessage(`7`)), "are not those of its kind"},
+		{"a field that nobody knows", "hold.running/i/1", about(ledger.HoldRunning, budgetChain, "i/1", json.RawMessage(`{"id":"i","x":1}`)), "are not written as"},
+		{"a field in another case", "hold.running/i/1", about(ledger.HoldRunning, budgetChain, "i/1", json.RawMessage(`{"ID":"i"}`)), "are not written as"},
+		{"a field that is there twice", "hold.running/i/1", about(ledger.HoldRunning, budgetChain, "i/1", json.RawMessage(`{"id":"j","id":"i"}`)), "are not written as"},
+		{"white space", "hold.running/i/1", about(ledger.HoldRunning, budgetChain, "i/1", json.RawMessage(`{"id": "i"}`)), "are not written as"},
+		{"no object", "hold.running/i/1", about(ledger.HoldRunning, budgetChain, "i/1", json.RawMessage(`7`)), "are not those of its kind"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			until := len(life())
+			end := len(life())
 			if c.before != "" {
 				var ok bool
-				until, ok = place[c.before]
+				end, ok = place[c.before]
 				require.True(t, ok, c.before)
 			}
 			l, before := start(), start()
-			for _, f := range life()[:until] {
+			for _, f := range life()[:end] {
 				require.NoError(t, l.say(f), "%s", f.key)
 				require.NoError(t, before.say(f))
 			}
@@ -428,17 +490,18 @@ func TestPermitsRestOnDecisions(t *testing.T) {
 				refused = append(refused, f.key)
 			}
 		}
-		require.Equal(t, needs["decision.made/d"], refused, verdict)
+		require.Equal(t, needs["invocation.permitted/i/1"][1:], refused[2:], verdict)
 	}
 	l := start()
-	for _, f := range life()[:19] {
+	for _, f := range until("invocation.permitted/i/1") {
 		require.NoError(t, l.say(f))
 	}
 	other := aRun()
 	other.Root = "q"
 	require.NoError(t, l.say(fact{kind: ledger.RunOpened, chain: other.Chain(), key: "run.opened", data: other}))
-	err := l.say(about(ledger.InvocationPermitted, other.Chain(), "i2", ledger.Invocation{ID: "i2", ActionDigest: sum("a"), DecisionID: "d", State: ledger.Permitted}))
-	require.ErrorContains(t, err, "about another action")
+	elsewhere := permit("i/1")
+	elsewhere.chain = other.Chain()
+	require.ErrorContains(t, l.say(elsewhere), "about another action")
 }
 
 // A long run takes as long for each outcome as for the first.

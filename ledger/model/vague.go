@@ -88,8 +88,11 @@ var after = map[ledger.Kind][]ledger.Kind{
 	ledger.HoldOpened: {""}, ledger.HoldRunning: {ledger.HoldOpened, ledger.HoldRunning},
 	ledger.HoldPosted: {ledger.HoldOpened, ledger.HoldRunning}, ledger.HoldVoided: {ledger.HoldOpened, ledger.HoldRunning}, ledger.HoldExpired: {ledger.HoldOpened},
 	ledger.DecisionMade: {""}, ledger.ApprovalAccepted: {""}, ledger.ApprovalRefused: {""},
-	ledger.InvocationPermitted: {""}, ledger.InvocationCalling: {ledger.InvocationPermitted, ledger.InvocationReleased},
-	ledger.InvocationReleased: {ledger.InvocationCalling, ledger.InvocationUnknown}, ledger.InvocationSettled: {ledger.InvocationCalling, ledger.InvocationUnknown},
+	// What may have happened may be permitted and called again, and stays what it is until
+	// then.
+	ledger.InvocationPermitted: {"", ledger.InvocationPermitted, ledger.InvocationReleased, ledger.InvocationCalling, ledger.InvocationUnknown},
+	ledger.InvocationCalling:   {ledger.InvocationPermitted, ledger.InvocationCalling, ledger.InvocationUnknown},
+	ledger.InvocationReleased:  {ledger.InvocationCalling, ledger.InvocationUnknown}, ledger.InvocationSettled: {ledger.InvocationCalling, ledger.InvocationUnknown},
 	ledger.InvocationUnknown: {ledger.InvocationCalling},
 	ledger.HypothesisStated:  {""}, ledger.HypothesisObserved: {ledger.HypothesisStated},
 }
@@ -107,12 +110,18 @@ func (s *State) blind(e *ledger.Entry, thing string, gone bool) error {
 	if gone {
 		s.forget(e, thing)
 	}
+	stays := false
 	switch e.Kind {
-	case ledger.NodeSucceeded, ledger.NodeFailed, ledger.NodeSkipped: // the run stays where it is
-		if s.course[thing] == "" {
-			s.course[thing] = was
-		}
+	case ledger.NodeSucceeded, ledger.NodeFailed, ledger.NodeSkipped: // the run
+		stays = true
+	case ledger.InvocationPermitted:
+		stays = was == ledger.InvocationCalling || was == ledger.InvocationUnknown
 	default:
+	}
+	switch {
+	case stays && s.course[thing] == "":
+		s.course[thing] = was
+	case !stays:
 		if _, ok := after[e.Kind]; ok {
 			s.course[thing] = e.Kind
 		}
@@ -141,9 +150,7 @@ func (s *State) forget(e *ledger.Entry, thing string) {
 		// Any approval of the workflow may be used up; later ones are not.
 		w := workflow(e.Chain)
 		for _, id := range s.unused[w] {
-			if s.Approvals[id].ConsumedBy == "" {
-				s.Vague["used:"+id] = true
-			}
+			s.Vague["used:"+id] = true
 		}
 		delete(s.unused, w)
 		return

@@ -18,37 +18,38 @@ import (
 // matrix has what each role may do with each table, besides SELECT: i is INSERT, d
 // is DELETE, and the columns in brackets are those of UPDATE. A new table or right
 // is missing here on purpose: somebody has to decide about it.
-var matrix = map[string][2]string{ // engine, guardian
-	"agent_identity":    {"i", ""},
-	"approvals":         {"i", "i(consumed_by,doc)"},
-	"authority":         {"i", ""},
-	"blobs":             {"i", "i"},
-	"bodies":            {"i", "i"},
-	"budget_use":        {"", "i(pending,posted)"},
-	"budgets":           {"", "i(every,lim,parent)"},
-	"causal_hypothesis": {"i(observed,state)", "i(observed,state)"},
-	"decisions":         {"", "i"},
-	"entries":           {"i", "i"},
-	"evidence":          {"i", "i"},
-	"evidence_refs":     {"i", "i"},
-	"financial_ledger":  {"", "i(status)"},
-	"goose_db_version":  {"", ""},
-	"holds":             {"", "i(posted,running,status)"},
-	"invocations":       {"(attempt,call_not_after,output_digest,state)", "i(attempt,call_not_after,output_digest,state)"},
-	"legal_holds":       {"", ""},
-	"log_batches":       {"i", ""},
-	"log_cosignatures":  {"i", ""},
-	"log_index":         {"i", ""},
-	"log_tiles":         {"id", ""},
-	"mcp_tool_registry": {"i(status)", ""},
-	"outcomes":          {"i", ""},
-	"pending":           {"id", "i"},
-	"plans":             {"i", ""},
-	"runs":              {"i(closed_at,doc,state,value)", ""},
-	"signers":           {"i(doc)", ""},
-	"snapshots":         {"i", "i"},
-	"subject_keys":      {"i", "i"},
-	"tasks":             {"i(doc,state)", "i(doc,state)"},
+var matrix = map[string][3]string{ // engine, guardian, effects
+	"agent_identity":    {"i", "", ""},
+	"approvals":         {"i", "i", ""},
+	"authority":         {"i", "", ""},
+	"blobs":             {"i", "i", "i"},
+	"bodies":            {"i", "i", "i"},
+	"budget_use":        {"", "i(pending,posted)", "(pending,posted)"},
+	"budgets":           {"", "i(every,lim,parent)", ""},
+	"causal_hypothesis": {"i(observed,state)", "i(observed,state)", ""},
+	"consumptions":      {"", "i", ""},
+	"decisions":         {"", "i", ""},
+	"entries":           {"i", "i", "i"},
+	"evidence":          {"", "i", ""},
+	"evidence_refs":     {"i", "i", ""},
+	"financial_ledger":  {"", "i(status)", "(status)"},
+	"goose_db_version":  {"", "", ""},
+	"holds":             {"", "i(posted,running,status)", "(posted,running,status)"},
+	"invocations":       {"(output)", "i(action_digest,chain,decision_id,hold_id,origin,output,output_digest,permit,permit_until,repeatable,state,unused)", "(attempt,call_not_after,output,output_digest,state,token,unused)"},
+	"legal_holds":       {"", "", ""},
+	"log_batches":       {"i", "", ""},
+	"log_cosignatures":  {"i", "", ""},
+	"log_index":         {"i", "", ""},
+	"log_tiles":         {"id", "", ""},
+	"mcp_tool_registry": {"i(status)", "", ""},
+	"outcomes":          {"i", "", ""},
+	"pending":           {"id", "i", "i"},
+	"plans":             {"i", "", ""},
+	"runs":              {"i(closed_at,doc,state,value)", "", ""},
+	"signers":           {"i(doc)", "", ""},
+	"snapshots":         {"i", "i", "i"},
+	"subject_keys":      {"i", "i", ""},
+	"tasks":             {"", "i(doc,state)", "(doc,state)"},
 }
 
 // Every role has the rights of the matrix on every table, and no other; none on
@@ -71,7 +72,7 @@ func TestPrivileges(t *testing.T) {
 	}
 	have, want := map[string]string{}, map[string]string{}
 	for _, table := range all("SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'") {
-		for i, role := range []string{roles.Engine, roles.Guardian, roles.Reader, roles.Tools} {
+		for i, role := range []string{roles.Engine, roles.Guardian, roles.Effects, roles.Reader, roles.Tools} {
 			at := role + " " + table
 			rights := ""
 			for letter, privilege := range map[string]string{"i": "INSERT", "d": "DELETE", "U": "UPDATE", "T": "TRUNCATE", "R": "REFERENCES", "X": "TRIGGER"} {
@@ -90,7 +91,7 @@ func TestPrivileges(t *testing.T) {
 			have[at] = rights
 			reads := table != "subject_keys" || role != roles.Reader
 			switch {
-			case i < 2:
+			case i < 3:
 				want[at] = matrix[table][i]
 			case role == roles.Tools && table == "blobs":
 				want[at] = "i"
@@ -106,7 +107,7 @@ func TestPrivileges(t *testing.T) {
 		}
 	}
 	require.Empty(t, cmp.Diff(want, have))
-	for _, role := range []string{roles.Engine, roles.Guardian, roles.Reader, roles.Tools} {
+	for _, role := range []string{roles.Engine, roles.Guardian, roles.Effects, roles.Reader, roles.Tools} {
 		for _, sequence := range all("SELECT sequencename::text FROM pg_sequences WHERE schemaname = 'public'") {
 			for _, p := range []string{"USAGE", "UPDATE"} {
 				require.False(t, has("has_sequence_privilege", role, sequence, p), "%s %s %s", role, sequence, p)
@@ -123,11 +124,19 @@ func TestPrivileges(t *testing.T) {
 	}
 }
 
-// The kinds that only the guardian states.
-var guardians = []ledger.Kind{
-	ledger.DecisionMade, ledger.ApprovalConsumed, ledger.InvocationPermitted, ledger.BudgetSet,
-	ledger.HoldOpened, ledger.HoldRunning, ledger.HoldPosted, ledger.HoldVoided, ledger.HoldExpired,
-}
+// The kinds that only the guardian states, those that it and effects do, and those that
+// it and the engine do.
+var (
+	guardians = []ledger.Kind{
+		ledger.DecisionMade, ledger.ApprovalConsumed, ledger.InvocationPermitted, ledger.BudgetSet, ledger.HoldOpened, ledger.HoldExpired,
+		ledger.TaskDrafted, ledger.TaskSigned,
+	}
+	calls = []ledger.Kind{
+		ledger.InvocationCalling, ledger.InvocationReleased, ledger.InvocationSettled, ledger.InvocationUnknown,
+		ledger.HoldRunning, ledger.HoldPosted, ledger.HoldVoided, ledger.TaskExecuted,
+	}
+	both = []ledger.Kind{ledger.ApprovalAccepted, ledger.ApprovalRefused, ledger.HypothesisStated, ledger.HypothesisObserved, ledger.SnapshotTaken}
+)
 
 // Every role tries to state every kind, and to change, to delete and to empty
 // every table of the log, which has rows.
@@ -153,7 +162,7 @@ func TestMatrix(t *testing.T) {
 		}
 		return nil
 	}
-	all := []string{roles.Engine, roles.Guardian, roles.Reader}
+	all := []string{roles.Engine, roles.Guardian, roles.Effects, roles.Reader}
 	for i, kind := range ledger.Kinds() {
 		bytes := fmt.Appendf(nil, `{"kind":%q}`, kind)
 		for _, role := range all {
@@ -161,7 +170,9 @@ func TestMatrix(t *testing.T) {
 			switch {
 			case role == roles.Reader:
 				require.ErrorContains(t, err, "permission denied", kind)
-			case role == roles.Engine && slices.Contains(guardians, kind):
+			case role == roles.Engine && (slices.Contains(guardians, kind) || slices.Contains(calls, kind)),
+				role == roles.Effects && !slices.Contains(calls, kind) && kind != ledger.SnapshotTaken,
+				role == roles.Guardian && !slices.Contains(guardians, kind) && !slices.Contains(calls, kind) && !slices.Contains(both, kind):
 				require.ErrorContains(t, err, "row-level security", kind)
 			default:
 				require.NoError(t, err, "%s %s", role, kind)
@@ -186,20 +197,35 @@ func TestMatrix(t *testing.T) {
 		}
 	}
 	for _, q := range []string{
-		"INSERT INTO decisions (id, chain, doc) VALUES ('x', 'c', '{}')",
-		"INSERT INTO invocations (id, chain, action_digest, decision_id, state, attempt, output_digest) VALUES ('x', 'c', 'a', 'd', 'permitted', 0, '')",
+		"INSERT INTO decisions (id, invocation, chain, doc) VALUES ('x', 'i', 'c', '{}')", newInvocation,
+		"INSERT INTO consumptions (approval, action, invocation) VALUES ('a', 'b', 'c')",
 		"INSERT INTO holds (id, agent, currency, charges, amount, status, overdraft, running, expires_at) VALUES ('x', 'a', 'USD', '[]', 1, 'pending', false, false, 0)",
 		"INSERT INTO budgets (agent, currency, every, parent, lim) VALUES ('x', 'USD', 'day', '', 1)",
 		"INSERT INTO financial_ledger (tx_id, agent_id, tx_type, amount, currency, status, created_at) VALUES ('x', 'a', 'hold', 1, 'USD', 'pending', 0)",
-		"UPDATE approvals SET consumed_by = 'i'", "UPDATE holds SET status = 'voided'", "UPDATE budgets SET lim = 1", "INSERT INTO budget_use (agent, currency, period, pending, posted) VALUES ('x', 'USD', '', 0, 0)", "UPDATE budget_use SET pending = 1", "UPDATE financial_ledger SET status = 'posted'",
+		"INSERT INTO tasks (task_id, chain, state, created_at, doc) VALUES ('x', 'c', 'draft', 0, '{}')",
+		"UPDATE budgets SET lim = 1", "INSERT INTO budget_use (agent, currency, period, pending, posted) VALUES ('x', 'USD', '', 0, 0)",
+		"UPDATE invocations SET permit = '{}'", "UPDATE invocations SET decision_id = id || '/9', permit_until = 0",
 	} {
 		require.NoError(t, try(roles.Guardian, q), q)
+		for _, role := range []string{roles.Engine, roles.Effects, roles.Reader} {
+			require.ErrorContains(t, try(role, q), "permission denied", "%s: %s", role, q)
+		}
+	}
+	for _, q := range []string{
+		"UPDATE holds SET status = 'voided'", "UPDATE budget_use SET pending = 1", "UPDATE financial_ledger SET status = 'posted'", "UPDATE invocations SET state = 'unknown'", "UPDATE tasks SET doc = doc",
+	} {
+		for _, role := range []string{roles.Guardian, roles.Effects} {
+			require.NoError(t, try(role, q), "%s: %s", role, q)
+		}
 		for _, role := range []string{roles.Engine, roles.Reader} {
 			require.ErrorContains(t, try(role, q), "permission denied", "%s: %s", role, q)
 		}
 	}
+	// The guardian does not call.
+	require.NoError(t, try(roles.Effects, "UPDATE invocations SET attempt = 7, token = 't'"))
+	require.ErrorContains(t, try(roles.Guardian, "UPDATE invocations SET attempt = 7"), "permission denied")
 	// A role that may consume an approval may not change what it was.
-	for _, q := range []string{"UPDATE approvals SET accepted = true", "UPDATE decisions SET doc = '{}'", "UPDATE invocations SET action_digest = ''", "DELETE FROM holds"} {
+	for _, q := range []string{"UPDATE approvals SET accepted = true", "UPDATE consumptions SET invocation = 'x'", "DELETE FROM consumptions", "UPDATE decisions SET doc = '{}'", "DELETE FROM holds"} {
 		require.ErrorContains(t, try(roles.Guardian, q), "permission denied", q)
 	}
 }
@@ -211,13 +237,19 @@ func TestTemporaryTablesDeceiveNobody(t *testing.T) {
 	ledgertest.Story(t, s, false)
 	ledgertest.Drain(t, s, ledgertest.Key(t))
 	require.NoError(t, s.PlaceLegalHold(t.Context(), ledger.RunChain("w", "r1"), "case"))
-	packet, err := s.PutPacket(t.Context(), ledger.Packet{Parts: []ledger.Part{{Name: "action", Data: []byte(`{}`)}}})
+	d, err := s.Decision(t.Context(), "inv-1/1")
 	require.NoError(t, err)
-	_, err = s.Append(t.Context(), ledger.Draft{
-		Chain: "snapshots/s", Key: "k", Kind: ledger.SnapshotTaken, Class: ledger.Permanent, Data: []byte(`{}`),
-		Refs: []ledger.Ref{{Name: ledger.EvidenceRef, Digest: packet}},
-	})
+	records, err := s.Chain(t.Context(), ledger.RunChain("w", "r1"), 0, 100)
 	require.NoError(t, err)
+	packet := ""
+	for _, r := range records {
+		e, err := ledger.DecodeEntry(r.Bytes)
+		require.NoError(t, err)
+		if e.Key == "decision.made/"+d.ID {
+			packet = e.Ref(ledger.EvidenceRef)
+		}
+	}
+	require.NotEmpty(t, packet)
 	roles := postgres.DefaultRoles
 	require.NoError(t, postgres.Grant(t.Context(), o, roles))
 	conn := connect(t, o)

@@ -16,61 +16,78 @@ import (
 // the users that programs connect as are members. They own nothing. Only the role
 // that owns the tables migrates, prunes and erases.
 //
-// Whoever reads may not read the keys of subjects. Only the guardian states
-// decisions, permits, holds and what permits consume, in the tables and in the
-// log; the engine states everything else, claims and ends what was permitted,
-// and gives entries their places in the log. Tools read and add large values, where
-// these lie in the database, and see nothing else of it.
+// Whoever reads may not read the keys of subjects. Only the guardian states decisions,
+// permits, budgets, holds and what permits consume, in the tables and in the log. Only
+// effects claims and ends what was permitted, with its hold and its task. The engine
+// states everything else, and gives entries their places in the log. Tools read and add
+// large values, where these lie in the database, and see nothing else of it.
 type Roles struct {
-	Engine, Guardian, Reader, Tools string
+	Engine, Guardian, Effects, Reader, Tools string
 }
 
-func (r Roles) all() []string { return []string{r.Engine, r.Guardian, r.Reader, r.Tools} }
+func (r Roles) all() []string { return []string{r.Engine, r.Guardian, r.Effects, r.Reader, r.Tools} }
 
 // DefaultRoles are the names that documents use.
-var DefaultRoles = Roles{Engine: "chimera_engine", Guardian: "chimera_guardian", Reader: "chimera_reader", Tools: "chimera_tools"}
-
-// guarded are the kinds of entries that only the guardian states.
-var guarded = []ledger.Kind{
-	ledger.DecisionMade, ledger.ApprovalConsumed, ledger.InvocationPermitted, ledger.BudgetSet,
-	ledger.HoldOpened, ledger.HoldRunning, ledger.HoldPosted, ledger.HoldVoided, ledger.HoldExpired,
+var DefaultRoles = Roles{
+	Engine: "chimera_engine", Guardian: "chimera_guardian", Effects: "chimera_effects", Reader: "chimera_reader", Tools: "chimera_tools",
 }
+
+// guarded are the kinds of entries that only the guardian states, and called those of
+// effects, which the guardian states too for calls that nobody else can end.
+var (
+	guarded = []ledger.Kind{
+		ledger.DecisionMade, ledger.ApprovalConsumed, ledger.InvocationPermitted, ledger.BudgetSet, ledger.HoldOpened, ledger.HoldExpired,
+		ledger.TaskDrafted, ledger.TaskSigned,
+	}
+	called = []ledger.Kind{
+		ledger.InvocationCalling, ledger.InvocationReleased, ledger.InvocationSettled, ledger.InvocationUnknown,
+		ledger.HoldRunning, ledger.HoldPosted, ledger.HoldVoided, ledger.TaskExecuted,
+	}
+	// seen are those that guardian and engine state.
+	seen = []ledger.Kind{ledger.ApprovalAccepted, ledger.ApprovalRefused, ledger.HypothesisStated, ledger.HypothesisObserved, ledger.SnapshotTaken}
+)
 
 // keysTable has what opens sealed bodies.
 const keysTable = "subject_keys"
 
 // grants lists by table what a role may do besides reading.
-var grants = map[string]struct{ engine, guardian string }{
-	"entries":           {"INSERT", "INSERT"},
-	"pending":           {"INSERT, DELETE", "INSERT"},
-	"bodies":            {"INSERT", "INSERT"},
-	keysTable:           {"SELECT, INSERT", "SELECT, INSERT"},
-	"log_batches":       {"INSERT", ""},
-	"log_index":         {"INSERT", ""},
-	"log_tiles":         {"INSERT, DELETE", ""}, // a trigger keeps what no wider tile has
-	"log_cosignatures":  {"INSERT", ""},
-	"blobs":             {"INSERT", "INSERT"},
-	"evidence":          {"INSERT", "INSERT"},
-	"evidence_refs":     {"INSERT", "INSERT"},
-	"agent_identity":    {"INSERT", ""},
-	"causal_hypothesis": {"INSERT, UPDATE (observed, state)", "INSERT, UPDATE (observed, state)"},
-	"mcp_tool_registry": {"INSERT, UPDATE (status)", ""},
-	"plans":             {"INSERT", ""},
-	"runs":              {"INSERT, UPDATE (state, doc, closed_at, value)", ""},
-	"outcomes":          {"INSERT", ""},
-	"tasks":             {"INSERT, UPDATE (state, doc)", "INSERT, UPDATE (state, doc)"},
-	"signers":           {"INSERT, UPDATE (doc)", ""},
-	"authority":         {"INSERT", ""},
-	"snapshots":         {"INSERT", "INSERT"},
-	"approvals":         {"INSERT", "INSERT, UPDATE (consumed_by, doc)"},
-	"budgets":           {"", "INSERT, UPDATE (every, parent, lim)"},
-	"budget_use":        {"", "INSERT, UPDATE (pending, posted)"},
-	"holds":             {"", "INSERT, UPDATE (status, running, posted)"},
-	"financial_ledger":  {"", "INSERT, UPDATE (status)"},
-	"decisions":         {"", "INSERT"},
-	"invocations":       {"UPDATE (state, attempt, call_not_after, output_digest)", "INSERT, UPDATE (state, attempt, call_not_after, output_digest)"},
-	"legal_holds":       {"", ""},
-	"goose_db_version":  {"", ""},
+var grants = map[string]struct{ engine, guardian, effects string }{
+	"entries":           {"INSERT", "INSERT", "INSERT"},
+	"pending":           {"INSERT, DELETE", "INSERT", "INSERT"},
+	"bodies":            {"INSERT", "INSERT", "INSERT"},
+	keysTable:           {"SELECT, INSERT", "SELECT, INSERT", "SELECT"},
+	"log_batches":       {"INSERT", "", ""},
+	"log_index":         {"INSERT", "", ""},
+	"log_tiles":         {"INSERT, DELETE", "", ""}, // a trigger keeps what no wider tile has
+	"log_cosignatures":  {"INSERT", "", ""},
+	"blobs":             {"INSERT", "INSERT", "INSERT"},
+	"evidence":          {"", "INSERT", ""},
+	"evidence_refs":     {"INSERT", "INSERT", ""},
+	"agent_identity":    {"INSERT", "", ""},
+	"causal_hypothesis": {"INSERT, UPDATE (observed, state)", "INSERT, UPDATE (observed, state)", ""},
+	"mcp_tool_registry": {"INSERT, UPDATE (status)", "", ""},
+	"plans":             {"INSERT", "", ""},
+	"runs":              {"INSERT, UPDATE (state, doc, closed_at, value)", "", ""},
+	"outcomes":          {"INSERT", "", ""},
+	"tasks":             {"", "INSERT, UPDATE (state, doc)", "UPDATE (state, doc)"},
+	"signers":           {"INSERT, UPDATE (doc)", "", ""},
+	"authority":         {"INSERT", "", ""},
+	"snapshots":         {"INSERT", "INSERT", "INSERT"},
+	"approvals":         {"INSERT", "INSERT", ""},
+	"consumptions":      {"", "INSERT", ""},
+	"budgets":           {"", "INSERT, UPDATE (every, parent, lim)", ""},
+	"budget_use":        {"", "INSERT, UPDATE (pending, posted)", "UPDATE (pending, posted)"},
+	"holds":             {"", "INSERT, UPDATE (status, running, posted)", "UPDATE (status, running, posted)"},
+	"financial_ledger":  {"", "INSERT, UPDATE (status)", "UPDATE (status)"},
+	"decisions":         {"", "INSERT", ""},
+	// Pruning takes outputs.
+	"invocations": {
+		"UPDATE (output)",
+		"INSERT, UPDATE (chain, origin, action_digest, decision_id, hold_id, repeatable, permit, permit_until, unused, state, output_digest, output)",
+		"UPDATE (unused, token, state, attempt, call_not_after, output_digest, output)",
+	},
+	"legal_holds":      {"", "", ""},
+	"goose_db_version": {"", "", ""},
 }
 
 // roleName matches the names that a role may have here, since they are part of
@@ -127,7 +144,7 @@ func grant(ctx context.Context, t *sql.Tx, r Roles) error {
 		}
 	}
 	all := strings.Join(r.all(), ", ")
-	readers := strings.Join([]string{r.Engine, r.Guardian, r.Reader}, ", ")
+	readers := strings.Join([]string{r.Engine, r.Guardian, r.Effects, r.Reader}, ", ")
 	for table, g := range grants {
 		statements = append(statements, "REVOKE ALL ON "+table+" FROM PUBLIC, "+all)
 		if table != keysTable {
@@ -139,30 +156,24 @@ func grant(ctx context.Context, t *sql.Tx, r Roles) error {
 		case "goose_db_version": // whether the tables are those that the program knows
 			statements = append(statements, "GRANT SELECT ON "+table+" TO "+r.Tools)
 		}
-		if g.engine != "" {
-			statements = append(statements, "GRANT "+g.engine+" ON "+table+" TO "+r.Engine)
-		}
-		if g.guardian != "" {
-			statements = append(statements, "GRANT "+g.guardian+" ON "+table+" TO "+r.Guardian)
+		for _, x := range []struct{ to, what string }{{r.Engine, g.engine}, {r.Guardian, g.guardian}, {r.Effects, g.effects}} {
+			if x.what != "" {
+				statements = append(statements, "GRANT "+x.what+" ON "+table+" TO "+x.to)
+			}
 		}
 	}
-	kinds := make([]string, len(guarded))
-	for i, k := range guarded {
-		kinds[i] = "'" + string(k) + "'"
-	}
+	// What an entry states is what its bytes say, not what its column says.
+	const honest = " WITH CHECK (convert_from(bytes, 'UTF8')::json ->> 'kind' = kind AND kind "
 	statements = append(statements,
 		"REVOKE ALL ON FUNCTION prune_bodies, drop_packets FROM PUBLIC, "+all, "GRANT EXECUTE ON FUNCTION prune_bodies, drop_packets TO "+r.Engine,
-		// What an entry states is what its bytes say, not what its column says.
 		"ALTER TABLE entries ENABLE ROW LEVEL SECURITY",
 		"DROP POLICY IF EXISTS read ON entries", "CREATE POLICY read ON entries FOR SELECT USING (true)",
-		"DROP POLICY IF EXISTS guardian ON entries", "CREATE POLICY guardian ON entries FOR INSERT TO "+r.Guardian+" WITH CHECK (true)",
+		"DROP POLICY IF EXISTS guardian ON entries", "CREATE POLICY guardian ON entries FOR INSERT TO "+r.Guardian+
+			honest+"IN ("+quoted(slices.Concat(guarded, called, seen))+"))",
+		"DROP POLICY IF EXISTS effects ON entries", "CREATE POLICY effects ON entries FOR INSERT TO "+r.Effects+
+			honest+"IN ("+quoted(append(slices.Clone(called), ledger.SnapshotTaken))+"))",
 		"DROP POLICY IF EXISTS engine ON entries", "CREATE POLICY engine ON entries FOR INSERT TO "+r.Engine+
-			" WITH CHECK (convert_from(bytes, 'UTF8')::json ->> 'kind' = kind AND kind NOT IN ("+strings.Join(kinds, ", ")+"))",
-		// Only the guardian consumes approvals.
-		"ALTER TABLE approvals ENABLE ROW LEVEL SECURITY",
-		"DROP POLICY IF EXISTS read ON approvals", "CREATE POLICY read ON approvals FOR SELECT USING (true)",
-		"DROP POLICY IF EXISTS guardian ON approvals", "CREATE POLICY guardian ON approvals TO "+r.Guardian+" USING (true) WITH CHECK (true)",
-		"DROP POLICY IF EXISTS engine ON approvals", "CREATE POLICY engine ON approvals FOR INSERT TO "+r.Engine+" WITH CHECK (consumed_by IS NULL)",
+			honest+"NOT IN ("+quoted(slices.Concat(guarded, called))+"))",
 	)
 	for _, q := range statements {
 		if _, err := t.ExecContext(ctx, q); err != nil {
@@ -170,4 +181,13 @@ func grant(ctx context.Context, t *sql.Tx, r Roles) error {
 		}
 	}
 	return nil
+}
+
+// quoted is a list of kinds as SQL has it.
+func quoted(kinds []ledger.Kind) string {
+	out := make([]string, len(kinds))
+	for i, k := range kinds {
+		out[i] = "'" + string(k) + "'"
+	}
+	return strings.Join(out, ", ")
 }

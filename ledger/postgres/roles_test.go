@@ -94,6 +94,10 @@ func TestTablesOfTheLogAreAppendOnly(t *testing.T) {
 	require.ErrorContains(t, err, "of the ledger is kept")
 }
 
+// newInvocation inserts an invocation by hand.
+const newInvocation = `INSERT INTO invocations (id, chain, origin, action_digest, decision_id, hold_id, repeatable, permit, permit_until, unused, token, state, attempt, output_digest)
+	VALUES ('x', 'c', 'o', 'a', 'x/1', '', false, '{}', 0, true, '', 'permitted', 0, '')`
+
 func TestRoles(t *testing.T) {
 	o, owner := database(t)
 	ctx := t.Context()
@@ -101,53 +105,54 @@ func TestRoles(t *testing.T) {
 	for range 2 {
 		require.NoError(t, postgres.Grant(ctx, o, roles))
 	}
-	require.ErrorIs(t, postgres.Grant(ctx, o, postgres.Roles{Engine: "a; DROP TABLE entries", Guardian: "b", Reader: "c", Tools: "d"}), ledger.ErrInvalid)
+	require.ErrorIs(t, postgres.Grant(ctx, o, postgres.Roles{Engine: "a; DROP TABLE entries", Guardian: "b", Reader: "c", Tools: "d", Effects: "e"}), ledger.ErrInvalid)
 	require.ErrorIs(t, postgres.Grant(ctx, o, postgres.Roles{Engine: "a", Guardian: "a", Reader: "c", Tools: "d"}), ledger.ErrInvalid)
-	engine, guardian, reader := as(t, o, roles.Engine), as(t, o, roles.Guardian), as(t, o, roles.Reader)
+	engine, guardian, effects, reader := as(t, o, roles.Engine), as(t, o, roles.Guardian), as(t, o, roles.Effects), as(t, o, roles.Reader)
 	far := ledger.At(time.Unix(1<<33, 0))
 	cents, err := ledger.Minor(100, "USD")
 	require.NoError(t, err)
 	run := ledger.Run{Workflow: "w", Root: "r", Origin: "r", PlanDigest: ledger.BodyDigest(nil), InputDigest: ledger.BodyDigest(nil)}
-	decision := ledger.Decision{ID: "d", ActionDigest: ledger.BodyDigest(nil), PolicyDigest: ledger.BodyDigest(nil), Decision: "APPROVE", Record: json.RawMessage(`{}`)}
 	budget := ledger.Budget{Agent: "a", Currency: "USD", Every: ledger.Forever, Limit: cents}
-	hold := ledger.Hold{ID: "i", Agent: "a", Amount: cents, ExpiresAt: far}
-	approval := ledger.Approval{ID: "a", Barrier: "b", Accepted: true, Envelope: json.RawMessage(`{}`)}
-	invocation := ledger.Invocation{ID: "i", ActionDigest: ledger.BodyDigest(nil), DecisionID: "d"}
+	hold := ledger.Hold{ID: "h", Agent: "a", Amount: cents, ExpiresAt: far}
+	approval := ledger.Approval{ID: "a", Barrier: "b", Accepted: true, Actions: []string{ledger.BodyDigest([]byte("action"))}, Envelope: json.RawMessage(`{}`)}
+	ask := ledgertest.Ask("i", "action")
+	ask.Agent, ask.Cost, ask.Approvals = "a", &cents, []string{"a"}
 	no := func(_ any, err error) error { return err }
-	steps := []struct {
-		name             string
-		do               func(s ledger.Store) error
-		engine, guardian bool
-	}{
-		{"open run", func(s ledger.Store) error { return s.OpenRun(ctx, run) }, true, false},
+	const byEngine, byGuardian, byEffects = 1, 2, 4
+	type step struct {
+		name string
+		do   func(s ledger.Store) error
+		by   int
+	}
+	steps := []step{
+		{"open run", func(s ledger.Store) error { return s.OpenRun(ctx, run) }, byEngine},
 		{"outcomes", func(s ledger.Store) error {
 			return s.RecordOutcomes(ctx, "w", "r", []ledger.Outcome{{Node: "n", Kind: ledger.NodeSucceeded}})
-		}, true, false},
-		{"approval", func(s ledger.Store) error { return s.RecordApproval(ctx, run, approval) }, true, true},
-		{"budget", func(s ledger.Store) error { return s.SetBudget(ctx, budget) }, false, true},
-		{"decision", func(s ledger.Store) error { return s.RecordDecision(ctx, run, decision) }, false, true},
-		{"hold", func(s ledger.Store) error { return no(s.OpenHold(ctx, hold)) }, false, true},
-		{"run hold", func(s ledger.Store) error { return s.RunHold(ctx, "i") }, false, true},
-		{"permit", func(s ledger.Store) error { return no(s.Permit(ctx, run, invocation, []string{"a"})) }, false, true},
-		{"claim", func(s ledger.Store) error { return no(s.Claim(ctx, "i", time.Minute)) }, true, false},
-		{"settle", func(s ledger.Store) error { return no(s.Settle(ctx, "i", 1, "")) }, true, true},
-		{"post", func(s ledger.Store) error { return no(s.PostHold(ctx, "i", cents)) }, false, true},
+		}, byEngine},
+		{"approval", func(s ledger.Store) error { return s.RecordApproval(ctx, run, approval) }, byEngine | byGuardian},
+		{"budget", func(s ledger.Store) error { return s.SetBudget(ctx, budget) }, byGuardian},
+		{"hold", func(s ledger.Store) error { return no(s.OpenHold(ctx, hold)) }, byGuardian},
+		{"void", func(s ledger.Store) error { return no(s.VoidHold(ctx, "h")) }, byGuardian | byEffects},
+		{"authorize", func(s ledger.Store) error { return no(s.Authorize(ctx, run, ask, ledgertest.Rule(ledger.Approve))) }, byGuardian},
+		{"claim", func(s ledger.Store) error { return no(s.Claim(ctx, "i", "i/1", "t", time.Minute)) }, byEffects},
+		{"lose", func(s ledger.Store) error {
+			return no(s.Settle(ctx, "i", ledger.Effect{Settlement: ledger.Settlement{Attempt: 1, State: ledger.Unknown}}))
+		}, byGuardian | byEffects},
+		{"settle", func(s ledger.Store) error {
+			return no(s.Settle(ctx, "i", ledger.Effect{Settlement: ledger.Settlement{Attempt: 1, State: ledger.Settled}, Output: []byte("x")}))
+		}, byGuardian | byEffects},
 		{"tool", func(s ledger.Store) error {
 			return s.RegisterTool(ctx, ledger.Tool{ToolID: "t", Schema: json.RawMessage(`{}`)})
-		}, true, false},
+		}, byEngine},
 		{"sealed", func(s ledger.Store) error {
 			return no(s.Append(ctx, ledger.Draft{Chain: "c", Key: "k", Kind: ledger.SnapshotTaken, Subject: "erika", Data: json.RawMessage(`{}`)}))
-		}, true, true},
-		{"authority", func(s ledger.Store) error { return s.StateAuthority(ctx, json.RawMessage(`{}`), "") }, true, false},
+		}, byEngine | byGuardian},
+		{"authority", func(s ledger.Store) error { return s.StateAuthority(ctx, json.RawMessage(`{}`), "") }, byEngine},
 	}
-	for _, kind := range []ledger.Kind{ledger.DecisionMade, ledger.ApprovalConsumed, ledger.InvocationPermitted, ledger.HoldOpened, ledger.HoldPosted, ledger.BudgetSet} {
-		steps = append(steps, struct {
-			name             string
-			do               func(s ledger.Store) error
-			engine, guardian bool
-		}{"append " + string(kind), func(s ledger.Store) error {
+	for _, kind := range []ledger.Kind{ledger.DecisionMade, ledger.ApprovalConsumed, ledger.InvocationPermitted, ledger.HoldOpened, ledger.BudgetSet, ledger.TaskSigned} {
+		steps = append(steps, step{"append " + string(kind), func(s ledger.Store) error {
 			return no(s.Append(ctx, ledger.Draft{Chain: "forged", Key: string(kind), Kind: kind}))
-		}, false, true})
+		}, byGuardian})
 	}
 	denied := func(name string, err error) {
 		t.Helper()
@@ -157,26 +162,31 @@ func TestRoles(t *testing.T) {
 	}
 	for _, step := range steps {
 		denied("reader: "+step.name, step.do(reader))
-		if !step.engine {
-			denied("engine: "+step.name, step.do(engine))
-		}
-		if !step.guardian && step.engine {
-			// Nothing of it exists yet, so that it cannot simply be found.
-			if step.name != "claim" {
-				denied("guardian: "+step.name, step.do(guardian))
+		for name, x := range map[string]struct {
+			s  ledger.Store
+			by int
+		}{"engine": {engine, byEngine}, "guardian": {guardian, byGuardian}, "effects": {effects, byEffects}} {
+			if step.by&x.by == 0 {
+				denied(name+": "+step.name, step.do(x.s))
 			}
-			require.NoError(t, step.do(engine), step.name)
-			continue
 		}
-		require.NoError(t, step.do(guardian), step.name)
+		// Nothing of it exists before, so that it cannot simply be found.
+		by := guardian
+		switch {
+		case step.by&byEffects != 0:
+			by = effects
+		case step.by&byGuardian == 0:
+			by = engine
+		}
+		require.NoError(t, step.do(by), step.name)
 	}
-	for name, s := range map[string]ledger.Store{"engine": engine, "guardian": guardian, "reader": reader} {
+	for name, s := range map[string]ledger.Store{"engine": engine, "guardian": guardian, "effects": effects, "reader": reader} {
 		if name != "engine" {
 			_, err := s.Prune(ctx, ledger.Operational, time.Now().Add(time.Hour), "")
 			denied(name, err)
 		}
 		denied(name, s.PlaceLegalHold(ctx, "c", ""))
-		if name != "reader" {
+		if name == "engine" || name == "guardian" {
 			denied(name, s.EraseSubject(ctx, "erika", ""))
 		}
 	}
@@ -187,7 +197,7 @@ func TestRoles(t *testing.T) {
 	ledgertest.Drain(t, engine, key)
 	_, err = owner.Append(ctx, ledger.Draft{Chain: "more", Key: "k", Kind: ledger.SnapshotTaken})
 	require.NoError(t, err)
-	for name, s := range map[string]ledger.Store{"guardian": guardian, "reader": reader} {
+	for name, s := range map[string]ledger.Store{"guardian": guardian, "effects": effects, "reader": reader} {
 		_, err := (&ledger.Sequencer{Store: s, Key: key}).Integrate(ctx)
 		denied(name, err)
 	}
@@ -211,10 +221,10 @@ func TestRoles(t *testing.T) {
 	lie := "INSERT INTO entries (hash, chain, n, key, kind, bytes) VALUES ('\\x01', 'forged', 100, 'x', 'node.succeeded', $1)"
 	denied("an entry whose column says another kind", try(roles.Engine, lie, []byte(`{"kind":"decision.made"}`)))
 	require.Error(t, try(roles.Engine, lie, []byte(`{"kind":"decision.made","kind":"node.succeeded"`)), "no JSON at all")
+	denied("effects: an entry whose column says another kind", try(roles.Effects, strings.Replace(lie, "node.succeeded", "task.executed", 1), []byte(`{"kind":"decision.made"}`)))
 	for _, q := range []string{
-		"INSERT INTO invocations (id, chain, action_digest, decision_id, state, attempt, output_digest) VALUES ('x','c','a','d','permitted',0,'')",
-		"INSERT INTO approvals (id, chain, barrier, received_at, accepted, consumed_by, doc) VALUES ('x','c','b',0,true,'i','{}')",
-		"UPDATE approvals SET consumed_by = NULL", "UPDATE invocations SET action_digest = 'x'", "UPDATE runs SET workflow = 'x'",
+		newInvocation, "INSERT INTO consumptions (approval, action, invocation) VALUES ('a', 'b', 'c')",
+		"UPDATE invocations SET action_digest = 'x'", "UPDATE invocations SET state = 'released'", "UPDATE tasks SET state = 'signed'", "UPDATE runs SET workflow = 'x'",
 		"DELETE FROM bodies", "ALTER TABLE entries DISABLE TRIGGER append_only", "DROP TABLE entries", "CREATE TABLE mine (x int)",
 	} {
 		err := try(roles.Engine, q)

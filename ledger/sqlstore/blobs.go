@@ -53,17 +53,14 @@ func (s *Store) CheckBlobs(ctx context.Context, size int) error {
 	return err
 }
 
-// PutPacket implements [ledger.Blobs].
-func (s *Store) PutPacket(ctx context.Context, p ledger.Packet) (string, error) {
+// packet stores an evidence packet and returns its digest.
+func (t *tx) packet(ctx context.Context, p ledger.Packet) (string, error) {
 	raw, err := p.Encode()
 	if err != nil {
-		return "", fmt.Errorf("put evidence: %w", err)
+		return "", err
 	}
 	digest := plan.DigestOf(raw)
-	err = s.do(ctx, "put evidence", func(t *tx) error {
-		_, err := t.exec(ctx, "INSERT INTO evidence (digest, doc) VALUES ($1, $2) ON CONFLICT DO NOTHING", digest, string(raw))
-		return err
-	})
+	_, err = t.exec(ctx, "INSERT INTO evidence (digest, doc) VALUES ($1, $2) ON CONFLICT DO NOTHING", digest, string(raw))
 	return digest, err
 }
 

@@ -183,53 +183,88 @@ func (s *Store) OpenHold(ctx context.Context, h ledger.Hold) (out ledger.Hold, e
 		case !errors.Is(err, sql.ErrNoRows):
 			return err
 		}
-		line, err := t.line(ctx, h.Agent, c)
-		if err != nil {
+		line, full, err := t.reserve(ctx, h.Agent, h.Amount, h.Overdraft)
+		switch {
+		case err != nil:
 			return err
-		}
-		for _, at := range line {
-			if _, err := t.exec(ctx, `INSERT INTO budget_use (agent, currency, period, pending, posted) VALUES ($1, $2, $3, 0, 0)
-				ON CONFLICT (agent, currency, period) DO NOTHING`, at.Agent, string(c), at.Period); err != nil {
-				return err
-			}
-			// One statement checks and takes: what fits is held. The last condition keeps an
-			// overdraft within the range of the column.
-			n, err := t.exec(ctx, `UPDATE budget_use SET pending = pending + $4 WHERE agent = $1 AND currency = $2 AND period = $3
-				AND ($5 OR (SELECT lim FROM budgets WHERE agent = $1 AND currency = $2) - posted - pending >= $4)
-				AND 9223372036854775807 - $4 - pending >= posted`,
-				at.Agent, string(c), at.Period, h.Amount.Minor(), h.Overdraft)
-			if err != nil {
-				return err
-			}
-			if n == 0 {
-				return fmt.Errorf("%w: %s does not fit in the budget of %s", ledger.ErrBudget, h.Amount, at.Agent)
-			}
-		}
-		charges, err := text(line)
-		if err != nil {
-			return err
+		case full != "":
+			return fmt.Errorf("%w: %s does not fit in the budget of %s", ledger.ErrBudget, h.Amount, full)
 		}
 		out = h
-		out.Charges = line
-		out.Status, out.Running, out.Posted = ledger.TxPending, false, nil
-		out.ExpiresAt = ledger.At(h.ExpiresAt.Time())
-		if _, err := t.exec(ctx, `INSERT INTO holds (id, agent, currency, charges, amount, status, overdraft, running, expires_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-			out.ID, out.Agent, string(c), charges, out.Amount.Minor(), string(out.Status), out.Overdraft, false, millis(out.ExpiresAt)); err != nil {
-			return err
-		}
-		kind := ledger.TxHold
-		if out.Overdraft {
-			kind = ledger.TxOverdraft
-		}
-		if _, err := t.exec(ctx, `INSERT INTO financial_ledger (tx_id, agent_id, tx_type, amount, currency, status, created_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7)`, out.ID, out.Agent, string(kind), out.Amount.Amount(), string(c), string(out.Status), millis(t.now)); err != nil {
-			return err
-		}
-		_, err = t.state(ctx, ledger.Draft{Chain: chain, Key: key(ledger.HoldOpened, out.ID), Kind: ledger.HoldOpened, Agent: out.Agent}, out)
+		out.Charges, out.ExpiresAt = line, ledger.At(h.ExpiresAt.Time())
+		out, err = t.hold(ctx, out)
 		return err
 	})
 	return out, err
+}
+
+// reserve takes an amount from the budgets of an agent and its parents, whose chain is
+// locked, all or none: full is the agent whose budget has too little left, or "".
+func (t *tx) reserve(ctx context.Context, agent string, amount ledger.Money, overdraft bool) (line []ledger.Charge, full string, err error) {
+	c := amount.Currency()
+	if line, err = t.line(ctx, agent, c); err != nil {
+		return nil, "", err
+	}
+	for i, at := range line {
+		if _, err := t.exec(ctx, `INSERT INTO budget_use (agent, currency, period, pending, posted) VALUES ($1, $2, $3, 0, 0)
+			ON CONFLICT (agent, currency, period) DO NOTHING`, at.Agent, string(c), at.Period); err != nil {
+			return nil, "", err
+		}
+		// One statement checks and takes: what fits is held. The last condition keeps an
+		// overdraft within the range of the column.
+		n, err := t.exec(ctx, `UPDATE budget_use SET pending = pending + $4 WHERE agent = $1 AND currency = $2 AND period = $3
+			AND ($5 OR (SELECT lim FROM budgets WHERE agent = $1 AND currency = $2) - posted - pending >= $4)
+			AND 9223372036854775807 - $4 - pending >= posted`,
+			at.Agent, string(c), at.Period, amount.Minor(), overdraft)
+		if err != nil {
+			return nil, "", err
+		}
+		if n == 0 {
+			return nil, at.Agent, t.free(ctx, amount, line[:i])
+		}
+	}
+	return line, "", nil
+}
+
+// free gives back what reserve has taken.
+func (t *tx) free(ctx context.Context, amount ledger.Money, line []ledger.Charge) error {
+	return t.charge(ctx, amount, 0, line)
+}
+
+// charge takes an amount from what is pending in the budgets, and adds to what is posted.
+func (t *tx) charge(ctx context.Context, amount ledger.Money, posted int64, line []ledger.Charge) error {
+	for _, at := range line {
+		if _, err := t.exec(ctx, "UPDATE budget_use SET pending = pending - $4, posted = posted + $5 WHERE agent = $1 AND currency = $2 AND period = $3",
+			at.Agent, string(amount.Currency()), at.Period, amount.Minor(), posted); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hold records a hold whose amount is reserved.
+func (t *tx) hold(ctx context.Context, h ledger.Hold) (ledger.Hold, error) {
+	charges, err := text(h.Charges)
+	if err != nil {
+		return h, err
+	}
+	c := h.Amount.Currency()
+	h.Status, h.Running, h.Posted = ledger.TxPending, false, nil
+	if _, err := t.exec(ctx, `INSERT INTO holds (id, agent, currency, charges, amount, status, overdraft, running, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		h.ID, h.Agent, string(c), charges, h.Amount.Minor(), string(h.Status), h.Overdraft, false, millis(h.ExpiresAt)); err != nil {
+		return h, err
+	}
+	kind := ledger.TxHold
+	if h.Overdraft {
+		kind = ledger.TxOverdraft
+	}
+	if _, err := t.exec(ctx, `INSERT INTO financial_ledger (tx_id, agent_id, tx_type, amount, currency, status, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7)`, h.ID, h.Agent, string(kind), h.Amount.Amount(), string(c), string(h.Status), millis(t.now)); err != nil {
+		return h, err
+	}
+	_, err = t.state(ctx, ledger.Draft{Chain: ledger.BudgetChain(c), Key: key(ledger.HoldOpened, h.ID), Kind: ledger.HoldOpened, Agent: h.Agent}, h)
+	return h, err
 }
 
 // move ends or marks a pending hold, in a transaction of its own. One that is
@@ -277,11 +312,8 @@ func (t *tx) move(ctx context.Context, h ledger.Hold, to ledger.TxStatus, kind l
 	}
 	currency := h.Amount.Currency()
 	if to != ledger.TxPending {
-		for _, at := range h.Charges {
-			if _, err := t.exec(ctx, "UPDATE budget_use SET pending = pending - $4, posted = posted + $5 WHERE agent = $1 AND currency = $2 AND period = $3",
-				at.Agent, string(currency), at.Period, h.Amount.Minor(), posted); err != nil {
-				return h, err
-			}
+		if err := t.charge(ctx, h.Amount, posted, h.Charges); err != nil {
+			return h, err
 		}
 		if _, err := t.exec(ctx, "UPDATE financial_ledger SET status = $2 WHERE tx_id = $1", h.ID, string(to)); err != nil {
 			return h, err
@@ -299,12 +331,6 @@ func (t *tx) move(ctx context.Context, h ledger.Hold, to ledger.TxStatus, kind l
 	_, err := t.state(ctx, ledger.Draft{Chain: ledger.BudgetChain(currency), Key: key(kind, h.ID), Kind: kind, Agent: h.Agent},
 		ledger.HoldData{ID: h.ID, Posted: spent})
 	return h, err
-}
-
-// RunHold implements [ledger.Budgets].
-func (s *Store) RunHold(ctx context.Context, id string) error {
-	_, err := s.move(ctx, "mark hold", id, ledger.TxPending, ledger.HoldRunning, nil)
-	return err
 }
 
 // PostHold implements [ledger.Budgets].
@@ -367,7 +393,7 @@ func (s *Store) Transactions(ctx context.Context, agent string, page ledger.Page
 		func(rows *sql.Rows) (v ledger.Transaction, err error) {
 			var at int64
 			err = rows.Scan(&v.TxID, &v.AgentID, &v.TxType, &v.Amount, &v.Currency, &v.Status, &at)
-			v.CreatedAt, v.Invocation = instant(at), v.TxID
+			v.CreatedAt, v.Hold = instant(at), v.TxID
 			return v, err
 		})
 }

@@ -10,41 +10,496 @@ import (
 	"time"
 
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/task"
 )
 
-// RecordDecision implements [ledger.Effects].
-func (s *Store) RecordDecision(ctx context.Context, run ledger.Run, d ledger.Decision) error {
-	return s.do(ctx, "record decision "+d.ID, func(t *tx) error {
-		fresh, err := t.add(ctx, run.Chain(), func() (bool, error) {
-			have, chain, err := chained[ledger.Decision](ctx, t, "SELECT chain, doc FROM decisions WHERE id = $1", d.ID)
-			if err != nil {
-				return false, err
-			}
-			same := chain == run.Chain() && have.ActionDigest == d.ActionDigest && have.PolicyDigest == d.PolicyDigest && have.Decision == d.Decision && have.Reason == d.Reason
-			if !same {
-				return false, nil
-			}
-			return equalJSON(have.Record, d.Record)
-		})
-		if err != nil || !fresh {
+// An invocation belongs to an origin, and so to several runs. Its own lock is taken
+// before those of chains, which are taken in the order of their names: the budget's,
+// then the run's. The entries about it are in the chain of the run that was last
+// permitted to call.
+
+const selectInvocation = `SELECT chain, id, origin, action_digest, decision_id, hold_id, repeatable, permit, permit_until, unused, token,
+	state, attempt, call_not_after, output_digest, output FROM invocations`
+
+// row is an invocation with what only the store needs of it.
+type row struct {
+	ledger.Invocation
+	chain, token string
+}
+
+func scanInvocation(scan func(...any) error) (r row, err error) {
+	var until sql.NullInt64
+	var permit string
+	var permitUntil int64
+	err = scan(&r.chain, &r.ID, &r.Origin, &r.ActionDigest, &r.DecisionID, &r.HoldID, &r.Repeatable, &permit, &permitUntil, &r.Unused, &r.token,
+		&r.State, &r.Attempt, &until, &r.OutputDigest, &r.Output)
+	r.Permit, r.PermitUntil = json.RawMessage(permit), instant(permitUntil)
+	if until.Valid {
+		t := instant(until.Int64)
+		r.CallNotAfter = &t
+	}
+	return r, err
+}
+
+// invocation locks an invocation and reads it. One that there is not is a zero row.
+func (t *tx) invocation(ctx context.Context, id string) (row, error) {
+	if err := t.beside(ctx, "invocation "+id); err != nil {
+		return row{}, err
+	}
+	r, err := scanInvocation(t.row(ctx, selectInvocation+" WHERE id = $1", id).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		return row{}, nil
+	}
+	return r, err
+}
+
+// Authorize implements [ledger.Effects].
+func (s *Store) Authorize(ctx context.Context, run ledger.Run, a ledger.Authorization, judge func(ledger.Standing) (ledger.Ruling, error)) (out ledger.Authorized, err error) {
+	err = s.do(ctx, "authorize "+a.ID, func(t *tx) error {
+		if a.ID == "" || len(a.ID) > maxInvocation {
+			return fmt.Errorf("%w: %.80q is no id of an invocation", ledger.ErrInvalid, a.ID)
+		}
+		have, err := t.invocation(ctx, a.ID)
+		if err != nil {
+			return err
+		}
+		if err := t.lockMoney(ctx, a.Cost, have.HoldID); err != nil {
+			return err
+		}
+		if err := t.lock(ctx, run.Chain()); err != nil {
 			return err
 		}
 		if err := t.open(ctx, run.Workflow, run.Root, true); err != nil {
 			return err
 		}
-		d.DecidedAt = t.now
-		doc, err := text(d)
+		out = ledger.Authorized{Invocation: have.Invocation}
+		if out.Course, err = have.Course(a.ActionDigest, t.now); err != nil {
+			return err
+		}
+		switch out.Course {
+		case ledger.Stands:
+			out.Decision, err = one[ledger.Decision](ctx, t, "SELECT doc FROM decisions WHERE id = $1", have.DecisionID)
+			if errors.Is(err, sql.ErrNoRows) {
+				return nil // it was erased
+			}
+			return err
+		case ledger.Wait, ledger.Resolve:
+			return nil
+		case ledger.Decide:
+		}
+		return t.decide(ctx, run, a, have, judge, &out)
+	})
+	if err != nil {
+		return ledger.Authorized{Invocation: out.Invocation}, err
+	}
+	return out, nil
+}
+
+// lockMoney locks the chains of a cost and of a hold, in the order of their names.
+func (t *tx) lockMoney(ctx context.Context, cost *ledger.Money, hold string) error {
+	var chains []string
+	if cost != nil {
+		if cost.Currency() == "" || cost.Minor() < 0 {
+			return fmt.Errorf("%w: %w: a cost of %s", ledger.ErrInvalid, ledger.ErrAmount, *cost)
+		}
+		chains = append(chains, ledger.BudgetChain(cost.Currency()))
+	}
+	if hold != "" {
+		h, err := scanHold(t.row(ctx, selectHold+" WHERE id = $1", hold).Scan)
 		if err != nil {
 			return err
 		}
-		if _, err := t.exec(ctx, "INSERT INTO decisions (id, chain, doc) VALUES ($1, $2, $3)", d.ID, run.Chain(), doc); err != nil {
+		chains = append(chains, ledger.BudgetChain(h.Amount.Currency()))
+	}
+	slices.Sort(chains)
+	for _, c := range chains {
+		if err := t.lock(ctx, c); err != nil {
 			return err
 		}
-		draft := t.ofRun(run, ledger.DecisionMade, key(ledger.DecisionMade, d.ID))
-		draft.Refs = refs("action", d.ActionDigest, "policy", d.PolicyDigest)
-		_, err = t.state(ctx, draft, d)
+	}
+	return nil
+}
+
+// maxInvocation bounds the id of an invocation: a decision's is longer.
+const maxInvocation = maxText - 16
+
+// one reads an entity that is stored as JSON.
+func one[T any](ctx context.Context, t *tx, query string, args ...any) (T, error) {
+	var v T
+	var raw string
+	if err := t.row(ctx, query, args...).Scan(&raw); err != nil {
+		return v, err
+	}
+	return v, json.Unmarshal([]byte(raw), &v)
+}
+
+// decide decides on an action, and permits it if it is approved.
+func (t *tx) decide(ctx context.Context, run ledger.Run, a ledger.Authorization, have row, judge func(ledger.Standing) (ledger.Ruling, error), out *ledger.Authorized) error {
+	var number int
+	if err := t.row(ctx, "SELECT count(*) FROM decisions WHERE invocation = $1", a.ID).Scan(&number); err != nil {
+		return err
+	}
+	st := ledger.Standing{At: t.now, Until: ledger.At(t.now.Time().Add(a.Life)), Decision: fmt.Sprintf("%s/%d", a.ID, number+1)}
+	if err := t.row(ctx, "SELECT count(*) FROM invocations WHERE origin = $1 AND id <> $2", run.Origin, a.ID).Scan(&st.Calls); err != nil {
+		return err
+	}
+	st.Calls++
+	charges, err := t.money(ctx, a, have, &st)
+	if err != nil {
+		return err
+	}
+	ruling, err := judge(st)
+	if err != nil {
+		return err
+	}
+	d := ruling.Decision
+	d.ID, d.Invocation, d.ActionDigest, d.DecidedAt = st.Decision, a.ID, a.ActionDigest, t.now
+	approved := d.Decision == ledger.Approve
+	if charges != nil {
+		if approved {
+			h := ledger.Hold{ID: st.Hold, Agent: a.Agent, Charges: charges, Amount: *a.Cost, Overdraft: a.Overdraft, ExpiresAt: st.Until}
+			if _, err := t.hold(ctx, h); err != nil {
+				return err
+			}
+		} else if err := t.free(ctx, *a.Cost, charges); err != nil {
+			return err
+		}
+	}
+	if err := t.decided(ctx, run, d, ruling.Evidence); err != nil {
+		return err
+	}
+	draft := a.Task
+	draft.TaskID, draft.State, draft.CreatedAt = d.ID, task.StateDraft, t.now.Time()
+	if err := t.drafted(ctx, run, draft); err != nil {
+		return err
+	}
+	out.Decision = d
+	if !approved {
+		return nil
+	}
+	if err := t.consume(ctx, run, a, d.ID); err != nil {
+		return err
+	}
+	if err := t.signed(ctx, run, draft, ruling.Signature); err != nil {
+		return err
+	}
+	out.Invocation, err = t.permit(ctx, run, have, ledger.Permission{
+		ID: a.ID, Origin: run.Origin, ActionDigest: a.ActionDigest, DecisionID: d.ID, HoldID: st.Hold, Repeatable: a.Repeatable,
+		Permit: ruling.Permit, Until: st.Until,
+	})
+	return err
+}
+
+// money reserves the cost of an action, and says in st what became of that. charges are
+// the budgets that it was taken from, nil if nothing was. The hold of a call that may have
+// happened stays, and any other is voided.
+func (t *tx) money(ctx context.Context, a ledger.Authorization, have row, st *ledger.Standing) (charges []ledger.Charge, err error) {
+	if have.State == ledger.Calling || have.State == ledger.Unknown {
+		if st.Money = ledger.NoBudget; have.HoldID != "" {
+			st.Money, st.Hold = ledger.Reserved, have.HoldID
+		}
+		return nil, nil
+	}
+	if have.HoldID != "" {
+		if err := t.voided(ctx, have.HoldID); err != nil {
+			return nil, err
+		}
+	}
+	var budgets, own int
+	currency := ""
+	if a.Cost != nil {
+		currency = string(a.Cost.Currency())
+	}
+	if err := t.row(ctx, "SELECT count(*), count(CASE WHEN currency = $2 THEN 1 END) FROM budgets WHERE agent = $1", a.Agent, currency).Scan(&budgets, &own); err != nil {
+		return nil, err
+	}
+	switch {
+	case budgets == 0:
+		st.Money = ledger.NoBudget
+		return nil, nil
+	case a.Cost == nil:
+		st.Money = ledger.Unpriced
+		return nil, nil
+	case own == 0:
+		st.Money, st.Detail = ledger.Mismatched, fmt.Sprintf("%s has no budget in %s", a.Agent, currency)
+		return nil, nil
+	}
+	charges, full, err := t.reserve(ctx, a.Agent, *a.Cost, a.Overdraft)
+	switch {
+	case err != nil:
+		return nil, err
+	case full != "":
+		st.Money, st.Detail = ledger.Exceeded, fmt.Sprintf("%s does not fit in the budget of %s", *a.Cost, full)
+		return nil, nil
+	}
+	st.Money, st.Hold = ledger.Reserved, st.Decision
+	return charges, nil
+}
+
+// voided voids a hold that was never used, whose chain is locked.
+func (t *tx) voided(ctx context.Context, id string) error {
+	h, err := scanHold(t.row(ctx, selectHold+" WHERE id = $1", id).Scan)
+	if err == nil && h.Status == ledger.TxPending {
+		_, err = t.move(ctx, h, ledger.TxVoided, ledger.HoldVoided, nil)
+	}
+	return err
+}
+
+// decided states a decision with its evidence.
+func (t *tx) decided(ctx context.Context, run ledger.Run, d ledger.Decision, evidence ledger.Packet) error {
+	packet, err := t.packet(ctx, evidence)
+	if err != nil {
+		return err
+	}
+	doc, err := text(d)
+	if err != nil {
+		return err
+	}
+	if _, err := t.exec(ctx, "INSERT INTO decisions (id, invocation, chain, doc) VALUES ($1, $2, $3, $4)", d.ID, d.Invocation, run.Chain(), doc); err != nil {
+		return err
+	}
+	draft := t.ofRun(run, ledger.DecisionMade, key(ledger.DecisionMade, d.ID))
+	draft.Refs = refs("action", d.ActionDigest, ledger.EvidenceRef, packet, "policy", d.PolicyDigest)
+	_, err = t.state(ctx, draft, d)
+	return err
+}
+
+// consume makes approvals count for an invocation and for no other.
+func (t *tx) consume(ctx context.Context, run ledger.Run, a ledger.Authorization, decision string) error {
+	used := slices.Clone(a.Approvals)
+	slices.Sort(used)
+	used = slices.Compact(used)
+	for _, id := range used {
+		v, of, err := chained[ledger.Approval](ctx, t, "SELECT chain, doc FROM approvals WHERE id = $1 AND accepted", id)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			return fmt.Errorf("%w: approval %s was refused, or there is none", ledger.ErrConflict, id)
+		case err != nil:
+			return err
+		}
+		if workflow, _, _ := ledger.RunOf(of); workflow != run.Workflow {
+			return fmt.Errorf("%w: approval %s is of another workflow", ledger.ErrConflict, id)
+		}
+		if !slices.Contains(v.Actions, a.ActionDigest) {
+			return fmt.Errorf("%w: approval %s is of other actions", ledger.ErrConflict, id)
+		}
+		if _, err := t.exec(ctx, "INSERT INTO consumptions (approval, action, invocation) VALUES ($1, $2, $3) ON CONFLICT (approval, action) DO NOTHING", id, a.ActionDigest, a.ID); err != nil {
+			return err
+		}
+		var by string
+		if err := t.row(ctx, "SELECT invocation FROM consumptions WHERE approval = $1 AND action = $2", id, a.ActionDigest).Scan(&by); err != nil {
+			return err
+		}
+		if by != a.ID {
+			return fmt.Errorf("%w: approval %s is used up", ledger.ErrConflict, id)
+		}
+	}
+	if len(used) == 0 {
+		return nil
+	}
+	_, err := t.state(ctx, t.ofRun(run, ledger.ApprovalConsumed, key(ledger.ApprovalConsumed, decision)),
+		ledger.ConsumedData{Decision: decision, Invocation: a.ID, Action: a.ActionDigest, Approvals: used})
+	return err
+}
+
+// permit gives an invocation a permit.
+func (t *tx) permit(ctx context.Context, run ledger.Run, have row, p ledger.Permission) (ledger.Invocation, error) {
+	if len(p.Permit) > maxPermit {
+		return have.Invocation, fmt.Errorf("%w: the permit has %d bytes, more than %d", ledger.ErrInvalid, len(p.Permit), maxPermit)
+	}
+	var err error
+	if p.Permit, err = canonical(p.Permit); err != nil {
+		return have.Invocation, err
+	}
+	i, err := have.Allow(p, t.now)
+	if err != nil {
+		return have.Invocation, err
+	}
+	args := []any{i.ID, run.Chain(), i.Origin, i.ActionDigest, i.DecisionID, i.HoldID, i.Repeatable, string(i.Permit), millis(i.PermitUntil), string(i.State)}
+	query := `INSERT INTO invocations (id, chain, origin, action_digest, decision_id, hold_id, repeatable, permit, permit_until, state, unused, token, attempt, output_digest)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, TRUE, '', 0, '')`
+	if have.State != "" {
+		query = `UPDATE invocations SET chain = $2, origin = $3, action_digest = $4, decision_id = $5, hold_id = $6, repeatable = $7, permit = $8, permit_until = $9,
+			state = $10, unused = TRUE WHERE id = $1`
+	}
+	if _, err := t.exec(ctx, query, args...); err != nil {
+		return i, err
+	}
+	draft := t.ofRun(run, ledger.InvocationPermitted, key(ledger.InvocationPermitted, i.DecisionID))
+	draft.Refs = refs("action", i.ActionDigest)
+	_, err = t.state(ctx, draft, i)
+	return i, err
+}
+
+// maxPermit bounds a permit, which carries the envelopes of approvals.
+const maxPermit = 64 << 10
+
+// advance changes an invocation that was permitted. change makes the move; the chains of
+// the row, and of its hold if there is one, are locked then. On an error that is an answer
+// the row is returned as it is.
+func (s *Store) advance(ctx context.Context, what, id string, change func(t *tx, r row, h *ledger.Hold) (ledger.Invocation, error)) (out ledger.Invocation, err error) {
+	err = s.do(ctx, what+" "+id, func(t *tx) error {
+		if len(id) > maxInvocation || storable([]any{id}) != nil {
+			return sql.ErrNoRows // there is none of that id
+		}
+		r, err := t.invocation(ctx, id)
+		if err != nil {
+			return err
+		}
+		if r.State == "" {
+			return sql.ErrNoRows
+		}
+		if err := t.lockMoney(ctx, nil, r.HoldID); err != nil {
+			return err
+		}
+		var h *ledger.Hold
+		if r.HoldID != "" {
+			found, err := scanHold(t.row(ctx, selectHold+" WHERE id = $1", r.HoldID).Scan)
+			if err != nil {
+				return err
+			}
+			h = &found
+		}
+		if err := t.lock(ctx, r.chain); err != nil {
+			return err
+		}
+		out = r.Invocation
+		next, err := change(t, r, h)
+		if err == nil {
+			out = next
+		}
 		return err
 	})
+	return out, err
+}
+
+// ofInvocation is an entry about an attempt of an invocation.
+func ofInvocation(r row, kind ledger.Kind, suffix string, attempt int) ledger.Draft {
+	workflow, _, _ := ledger.RunOf(r.chain)
+	return ledger.Draft{Chain: r.chain, Key: key(kind, fmt.Sprintf("%s/%d%s", r.ID, attempt, suffix)), Kind: kind, Run: workflow}
+}
+
+// Claim implements [ledger.Effects].
+func (s *Store) Claim(ctx context.Context, id, decision, token string, d time.Duration) (ledger.Invocation, error) {
+	return s.advance(ctx, "claim", id, func(t *tx, r row, h *ledger.Hold) (ledger.Invocation, error) {
+		if r.State == ledger.Calling && r.token == token && token != "" && r.DecisionID == decision && !r.Unused {
+			return r.Invocation, nil
+		}
+		i, err := r.Claim(decision, d, t.now)
+		if err != nil {
+			return i, err
+		}
+		if h != nil {
+			if h.Status != ledger.TxPending {
+				return i, fmt.Errorf("%w: its hold is %s", ledger.ErrExpired, h.Status)
+			}
+			if _, err := t.move(ctx, *h, ledger.TxPending, ledger.HoldRunning, nil); err != nil {
+				return i, err
+			}
+		}
+		if _, err := t.exec(ctx, "UPDATE invocations SET state = $2, attempt = $3, call_not_after = $4, unused = FALSE, token = $5 WHERE id = $1",
+			id, string(i.State), i.Attempt, millis(*i.CallNotAfter), token); err != nil {
+			return i, err
+		}
+		_, err = t.state(ctx, ofInvocation(r, ledger.InvocationCalling, "", i.Attempt),
+			ledger.AttemptData{ID: id, Attempt: i.Attempt, DecisionID: decision, CallNotAfter: i.CallNotAfter})
+		return i, err
+	})
+}
+
+// ends maps states in which calls end to the kinds that state them.
+var ends = map[ledger.InvocationState]ledger.Kind{
+	ledger.Settled: ledger.InvocationSettled, ledger.Released: ledger.InvocationReleased, ledger.Unknown: ledger.InvocationUnknown,
+}
+
+// Settle implements [ledger.Effects].
+func (s *Store) Settle(ctx context.Context, id string, e ledger.Effect) (ledger.Invocation, error) {
+	return s.advance(ctx, "settle", id, func(t *tx, r row, h *ledger.Hold) (ledger.Invocation, error) {
+		if len(e.Output) > ledger.MaxRunValue {
+			return r.Invocation, fmt.Errorf("%w: the output has %d bytes, more than %d", ledger.ErrInvalid, len(e.Output), ledger.MaxRunValue)
+		}
+		i, changed, err := r.Settle(e.Settlement, t.now)
+		if err != nil || !changed {
+			return i, err
+		}
+		if err := t.spend(ctx, h, e); err != nil {
+			return i, err
+		}
+		var output any // NULL
+		if i.State == ledger.Settled && e.Output != nil {
+			k, err := t.sealing(ctx, r.chain)
+			if err != nil {
+				return i, err
+			}
+			if k == nil || !k.gone {
+				i.Output, output = e.Output, e.Output
+			}
+		}
+		if _, err := t.exec(ctx, "UPDATE invocations SET state = $2, unused = FALSE, output_digest = $3, output = $4 WHERE id = $1",
+			id, string(i.State), i.OutputDigest, output); err != nil {
+			return i, err
+		}
+		if i.State == ledger.Settled {
+			if err := t.executed(ctx, r, e.Result); err != nil {
+				return i, err
+			}
+		}
+		suffix := ""
+		if r.State == ledger.Unknown {
+			suffix = "/resolved"
+		}
+		d := ofInvocation(r, ends[i.State], suffix, i.Attempt)
+		d.Refs = refs("output", i.OutputDigest)
+		_, err = t.state(ctx, d, ledger.AttemptData{ID: id, Attempt: i.Attempt, OutputDigest: i.OutputDigest, Abandoned: e.Abandoned})
+		return i, err
+	})
+}
+
+// spend ends the hold of a call that has ended.
+func (t *tx) spend(ctx context.Context, h *ledger.Hold, e ledger.Effect) (err error) {
+	if h == nil {
+		return nil
+	}
+	switch e.State.Ends() {
+	case ledger.TxPosted:
+		spent := h.Amount
+		if e.Spent != nil {
+			spent = *e.Spent
+		}
+		_, err = t.move(ctx, *h, ledger.TxPosted, ledger.HoldPosted, &spent)
+	case ledger.TxVoided:
+		_, err = t.move(ctx, *h, ledger.TxVoided, ledger.HoldVoided, nil)
+	case ledger.TxPending, ledger.TxExpired:
+	}
+	return err
+}
+
+// Invocation implements [ledger.Effects].
+func (s *Store) Invocation(ctx context.Context, id string) (ledger.Invocation, error) {
+	r, err := scanInvocation(func(into ...any) error {
+		return s.one(ctx, fmt.Sprintf("find invocation %.120q", id), selectInvocation+" WHERE id = $1", []any{id}, into...)
+	})
+	return r.Invocation, err
+}
+
+// Abandoned implements [ledger.Effects].
+func (s *Store) Abandoned(ctx context.Context, limit int) ([]ledger.Invocation, error) {
+	var now int64
+	if err := s.one(ctx, "list abandoned invocations", s.d.Now, nil, &now); err != nil {
+		return nil, err
+	}
+	limit, _ = limits(ledger.Page{Limit: limit})
+	return list(ctx, s, "list abandoned invocations", selectInvocation+` WHERE state = 'calling' AND call_not_after < $1
+		AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.origin = invocations.origin AND runs.state = 'running') ORDER BY call_not_after, id LIMIT $2`,
+		[]any{now - ledger.CallSkew.Milliseconds(), limit}, func(rows *sql.Rows) (ledger.Invocation, error) {
+			r, err := scanInvocation(rows.Scan)
+			return r.Invocation, err
+		})
+}
+
+// Decision implements [ledger.Effects].
+func (s *Store) Decision(ctx context.Context, id string) (ledger.Decision, error) {
+	return find[ledger.Decision](ctx, s, fmt.Sprintf("find decision %.120q", id), "SELECT doc FROM decisions WHERE id = $1", id)
 }
 
 // chained reads an entity with the chain that it belongs to.
@@ -57,15 +512,10 @@ func chained[T any](ctx context.Context, t *tx, query string, args ...any) (T, s
 	return v, chain, json.Unmarshal([]byte(raw), &v)
 }
 
-// Decision implements [ledger.Effects].
-func (s *Store) Decision(ctx context.Context, id string) (ledger.Decision, error) {
-	return find[ledger.Decision](ctx, s, fmt.Sprintf("find decision %.120q", id), "SELECT doc FROM decisions WHERE id = $1", id)
-}
-
 // RecordApproval implements [ledger.Effects].
 func (s *Store) RecordApproval(ctx context.Context, run ledger.Run, a ledger.Approval) error {
 	return s.do(ctx, "record approval "+a.ID, func(t *tx) error {
-		if a.ConsumedBy = ""; len(a.Barrier) > maxText {
+		if len(a.Barrier) > maxText {
 			return fmt.Errorf("%w: the barrier's name has %d bytes, more than %d", ledger.ErrInvalid, len(a.Barrier), maxText)
 		}
 		fresh, err := t.add(ctx, run.Chain(), func() (bool, error) {
@@ -73,7 +523,7 @@ func (s *Store) RecordApproval(ctx context.Context, run ledger.Run, a ledger.App
 			if err != nil {
 				return false, err
 			}
-			if chain != run.Chain() || have.Barrier != a.Barrier || have.Signer != a.Signer || have.Accepted != a.Accepted || have.Reason != a.Reason {
+			if chain != run.Chain() || have.Barrier != a.Barrier || have.Signer != a.Signer || have.Accepted != a.Accepted || have.Reason != a.Reason || !slices.Equal(have.Actions, a.Actions) {
 				return false, nil
 			}
 			return equalJSON(have.Envelope, a.Envelope)
@@ -109,199 +559,11 @@ func (s *Store) Approvals(ctx context.Context, barrier string, page ledger.Page)
 		[]any{barrier, limit, offset}, document[ledger.Approval])
 }
 
-const selectInvocation = "SELECT id, chain, action_digest, decision_id, state, attempt, call_not_after, output_digest FROM invocations WHERE id = $1"
-
-func scanInvocation(scan func(...any) error) (i ledger.Invocation, chain string, err error) {
-	var until sql.NullInt64
-	err = scan(&i.ID, &chain, &i.ActionDigest, &i.DecisionID, &i.State, &i.Attempt, &until, &i.OutputDigest)
-	if until.Valid {
-		t := instant(until.Int64)
-		i.CallNotAfter = &t
-	}
-	return i, chain, err
-}
-
-// Permit implements [ledger.Effects].
-func (s *Store) Permit(ctx context.Context, run ledger.Run, i ledger.Invocation, approvals []string) (out ledger.Invocation, err error) {
-	err = s.do(ctx, "permit invocation "+i.ID, func(t *tx) error {
-		fresh, err := t.add(ctx, run.Chain(), func() (bool, error) {
-			have, chain, err := scanInvocation(t.row(ctx, selectInvocation, i.ID).Scan)
-			out = have
-			return have.ActionDigest == i.ActionDigest && have.DecisionID == i.DecisionID && chain == run.Chain(), err
+// Consumptions implements [ledger.Effects].
+func (s *Store) Consumptions(ctx context.Context, approval string) ([]ledger.Consumption, error) {
+	return list(ctx, s, "list consumptions", "SELECT approval, action, invocation FROM consumptions WHERE approval = $1 ORDER BY action",
+		[]any{approval}, func(rows *sql.Rows) (c ledger.Consumption, err error) {
+			err = rows.Scan(&c.Approval, &c.Action, &c.Invocation)
+			return c, err
 		})
-		if err != nil || !fresh {
-			return err
-		}
-		if err := t.open(ctx, run.Workflow, run.Root, true); err != nil {
-			return err
-		}
-		if err := t.allowed(ctx, run.Chain(), i); err != nil {
-			return err
-		}
-		used := slices.Clone(approvals)
-		slices.Sort(used)
-		used = slices.Compact(used)
-		for _, id := range used {
-			a, of, err := chained[ledger.Approval](ctx, t, "SELECT chain, doc FROM approvals WHERE id = $1", id)
-			switch {
-			case errors.Is(err, sql.ErrNoRows):
-				return fmt.Errorf("%w: there is no approval %s", ledger.ErrConflict, id)
-			case err != nil:
-				return err
-			}
-			if workflow, _, _ := ledger.RunOf(of); workflow != run.Workflow {
-				return fmt.Errorf("%w: approval %s is of another workflow", ledger.ErrConflict, id)
-			}
-			a.ConsumedBy = i.ID
-			doc, err := text(a)
-			if err != nil {
-				return err
-			}
-			n, err := t.exec(ctx, "UPDATE approvals SET consumed_by = $2, doc = $3 WHERE id = $1 AND accepted AND consumed_by IS NULL", id, i.ID, doc)
-			if err != nil {
-				return err
-			}
-			if n == 0 {
-				return fmt.Errorf("%w: approval %s was refused, or is used up", ledger.ErrConflict, id)
-			}
-		}
-		out = i
-		out.State, out.Attempt, out.CallNotAfter, out.OutputDigest = ledger.Permitted, 0, nil, ""
-		if _, err := t.exec(ctx, `INSERT INTO invocations (id, chain, action_digest, decision_id, state, attempt, output_digest)
-			VALUES ($1, $2, $3, $4, $5, 0, '')`, out.ID, run.Chain(), out.ActionDigest, out.DecisionID, string(out.State)); err != nil {
-			return err
-		}
-		if len(used) > 0 {
-			if _, err := t.state(ctx, t.ofRun(run, ledger.ApprovalConsumed, key(ledger.ApprovalConsumed, i.ID)), ledger.ConsumedData{Invocation: i.ID, Approvals: used}); err != nil {
-				return err
-			}
-		}
-		draft := t.ofRun(run, ledger.InvocationPermitted, key(ledger.InvocationPermitted, i.ID))
-		draft.Refs = refs("action", out.ActionDigest)
-		_, err = t.state(ctx, draft, out)
-		return err
-	})
-	return out, err
-}
-
-// allowed compares a permit with its decision, whose chain is locked: the
-// guardian's decision on this action in this run, which permits one invocation.
-func (t *tx) allowed(ctx context.Context, chain string, i ledger.Invocation) error {
-	d, of, err := chained[ledger.Decision](ctx, t, "SELECT chain, doc FROM decisions WHERE id = $1", i.DecisionID)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return fmt.Errorf("%w: there is no decision %.120q", ledger.ErrConflict, i.DecisionID)
-	case err != nil:
-		return err
-	case d.Decision != ledger.Approve:
-		return fmt.Errorf("%w: decision %s is %.40q", ledger.ErrConflict, i.DecisionID, d.Decision)
-	case d.ActionDigest != i.ActionDigest || of != chain:
-		return fmt.Errorf("%w: decision %s is about another action", ledger.ErrConflict, i.DecisionID)
-	}
-	var used int
-	if err := t.row(ctx, "SELECT count(*) FROM invocations WHERE decision_id = $1", i.DecisionID).Scan(&used); err != nil {
-		return err
-	}
-	if used > 0 {
-		return fmt.Errorf("%w: decision %s has permitted another invocation", ledger.ErrConflict, i.DecisionID)
-	}
-	return nil
-}
-
-// advance changes the state of an invocation, depending on its state under the
-// lock.
-func (s *Store) advance(ctx context.Context, what, id string, kind ledger.Kind, change func(t *tx, i *ledger.Invocation) (done bool, err error)) (out ledger.Invocation, err error) {
-	err = s.do(ctx, what+" "+id, func(t *tx) error {
-		_, chain, err := scanInvocation(t.row(ctx, selectInvocation, id).Scan)
-		if err != nil {
-			return err
-		}
-		if err := t.lock(ctx, chain); err != nil {
-			return err
-		}
-		i, _, err := scanInvocation(t.row(ctx, selectInvocation, id).Scan)
-		if err != nil {
-			return err
-		}
-		was := i.State
-		done, err := change(t, &i)
-		out = i
-		if err != nil || done {
-			return err
-		}
-		if !was.Leads(kind) {
-			return fmt.Errorf("%w: it is %s", ledger.ErrConflict, was)
-		}
-		var until any
-		if i.CallNotAfter != nil {
-			until = millis(*i.CallNotAfter)
-		}
-		if _, err := t.exec(ctx, "UPDATE invocations SET state = $2, attempt = $3, call_not_after = $4, output_digest = $5 WHERE id = $1",
-			id, string(i.State), i.Attempt, until, i.OutputDigest); err != nil {
-			return err
-		}
-		data := ledger.AttemptData{ID: id, Attempt: i.Attempt, OutputDigest: i.OutputDigest}
-		if kind == ledger.InvocationCalling {
-			data.CallNotAfter = i.CallNotAfter
-		}
-		workflow, _, _ := ledger.RunOf(chain)
-		d := ledger.Draft{Chain: chain, Key: key(kind, fmt.Sprintf("%s/%d", id, i.Attempt)), Kind: kind, Run: workflow, Refs: refs("output", i.OutputDigest)}
-		if was == ledger.Unknown {
-			d.Key += "/resolved"
-		}
-		_, err = t.state(ctx, d, data)
-		return err
-	})
-	return out, err
-}
-
-// Claim implements [ledger.Effects].
-func (s *Store) Claim(ctx context.Context, id string, d time.Duration) (ledger.Invocation, error) {
-	return s.advance(ctx, "claim invocation", id, ledger.InvocationCalling, func(t *tx, i *ledger.Invocation) (bool, error) {
-		if !i.State.Leads(ledger.InvocationCalling) {
-			return false, fmt.Errorf("%w: it is %s", ledger.ErrConflict, i.State)
-		}
-		until := ledger.At(t.now.Time().Add(d))
-		i.State, i.Attempt, i.CallNotAfter = ledger.Calling, i.Attempt+1, &until
-		return false, nil
-	})
-}
-
-// end ends an attempt, unless it has ended in the same way.
-func (s *Store) end(ctx context.Context, what, id string, attempt int, kind ledger.Kind, to ledger.InvocationState, output string) (ledger.Invocation, error) {
-	return s.advance(ctx, what, id, kind, func(_ *tx, i *ledger.Invocation) (bool, error) {
-		switch {
-		case i.Attempt != attempt:
-			return false, fmt.Errorf("%w: attempt %d has ended, now is %d", ledger.ErrConflict, attempt, i.Attempt)
-		case i.State == to && i.OutputDigest == output:
-			return true, nil
-		case !i.State.Leads(kind):
-			return false, fmt.Errorf("%w: it is %s", ledger.ErrConflict, i.State)
-		}
-		i.State, i.OutputDigest = to, output
-		return false, nil
-	})
-}
-
-// Release implements [ledger.Effects].
-func (s *Store) Release(ctx context.Context, id string, attempt int) (ledger.Invocation, error) {
-	return s.end(ctx, "release invocation", id, attempt, ledger.InvocationReleased, ledger.Released, "")
-}
-
-// Settle implements [ledger.Effects].
-func (s *Store) Settle(ctx context.Context, id string, attempt int, output string) (ledger.Invocation, error) {
-	return s.end(ctx, "settle invocation", id, attempt, ledger.InvocationSettled, ledger.Settled, output)
-}
-
-// Lose implements [ledger.Effects].
-func (s *Store) Lose(ctx context.Context, id string, attempt int) (ledger.Invocation, error) {
-	return s.end(ctx, "lose invocation", id, attempt, ledger.InvocationUnknown, ledger.Unknown, "")
-}
-
-// Invocation implements [ledger.Effects].
-func (s *Store) Invocation(ctx context.Context, id string) (ledger.Invocation, error) {
-	i, _, err := scanInvocation(func(into ...any) error {
-		return s.one(ctx, fmt.Sprintf("find invocation %.120q", id), selectInvocation, []any{id}, into...)
-	})
-	return i, err
 }

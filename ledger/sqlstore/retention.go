@@ -53,8 +53,12 @@ func (s *Store) Prune(ctx context.Context, c ledger.Class, before time.Time, rea
 }
 
 // dropValues removes the values of runs that ended before an instant and are not
-// under legal hold.
+// under legal hold, and the outputs of invocations all of whose runs are such.
 func (t *tx) dropValues(ctx context.Context, before ledger.Time) error {
+	if _, err := t.exec(ctx, `UPDATE invocations SET output = NULL WHERE output IS NOT NULL AND chain NOT IN (SELECT chain FROM legal_holds)
+		AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.origin = invocations.origin AND (runs.closed_at IS NULL OR runs.closed_at >= $1))`, millis(before)); err != nil {
+		return err
+	}
 	_, err := t.exec(ctx, `UPDATE runs SET value = NULL WHERE value IS NOT NULL AND closed_at < $1
 		AND 'run/' || workflow || '/' || root NOT IN (SELECT chain FROM legal_holds)`, millis(before))
 	return err

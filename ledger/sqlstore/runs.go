@@ -56,8 +56,8 @@ func (s *Store) OpenRun(ctx context.Context, r ledger.Run) error {
 		if err != nil {
 			return err
 		}
-		if _, err := t.exec(ctx, "INSERT INTO runs (workflow, root, opened_at, state, doc, subject_key) VALUES ($1, $2, $3, $4, $5, $6)",
-			r.Workflow, r.Root, millis(r.OpenedAt), string(r.State), doc, id); err != nil {
+		if _, err := t.exec(ctx, "INSERT INTO runs (workflow, root, origin, opened_at, state, doc, subject_key) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+			r.Workflow, r.Root, r.Origin, millis(r.OpenedAt), string(r.State), doc, id); err != nil {
 			return err
 		}
 		_, err = t.state(ctx, t.ofRun(r, ledger.RunOpened, string(ledger.RunOpened)), r)

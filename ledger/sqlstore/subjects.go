@@ -220,6 +220,9 @@ func (t *tx) forget(ctx context.Context, id string) error {
 				return err
 			}
 		}
+		if _, err := t.exec(ctx, "UPDATE invocations SET permit = 'null', output = NULL WHERE chain = $1", r.Chain()); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/task"
@@ -27,137 +28,79 @@ func draftOf(kind ledger.Kind, chain string, d task.Draft) ledger.Draft {
 	return ledger.Draft{Chain: chain, Key: key(kind, d.TaskID), Kind: kind, Agent: d.AgentID, Run: workflow, Task: d.TaskID}
 }
 
-// DraftTask implements [ledger.Tasks].
-func (s *Store) DraftTask(ctx context.Context, workflow, root string, d task.Draft) error {
-	return s.do(ctx, "draft task "+d.TaskID, func(t *tx) error {
-		doc, err := text(d)
-		if err != nil {
-			return err
-		}
-		if _, err := task.ParseDraft([]byte(doc)); err != nil {
-			return fmt.Errorf("%w: %w", ledger.ErrInvalid, err)
-		}
-		chain := ledger.RunChain(workflow, root)
-		if err := t.lock(ctx, chain); err != nil {
-			return err
-		}
-		have, at, err := t.stored(ctx, d.TaskID)
-		switch {
-		case err == nil:
-			base := have.Base()
-			base.State = task.StateDraft
-			if again, err := text(base); err != nil || again != doc || at != chain {
-				return fmt.Errorf("%w: there is another task of that id", ledger.ErrConflict)
-			}
-			return nil
-		case !errors.Is(err, sql.ErrNoRows):
-			return err
-		}
-		if err := t.open(ctx, workflow, root, false); err != nil {
-			return err
-		}
-		if _, err := t.exec(ctx, "INSERT INTO tasks (task_id, chain, state, created_at, doc) VALUES ($1, $2, $3, $4, $5)",
-			d.TaskID, chain, string(d.State), d.CreatedAt.UnixMilli(), doc); err != nil {
-			return err
-		}
-		_, err = t.state(ctx, draftOf(ledger.TaskDrafted, chain, d), d)
-		return err
-	})
-}
-
-// SignTask implements [ledger.Tasks].
-func (s *Store) SignTask(ctx context.Context, signed task.Signed) error {
-	return s.do(ctx, "sign task "+signed.TaskID, func(t *tx) error {
-		doc, err := text(signed)
-		if err != nil {
-			return err
-		}
-		if _, err := task.ParseSigned([]byte(doc)); err != nil {
-			return fmt.Errorf("%w: %w", ledger.ErrInvalid, err)
-		}
-		have, chain, err := t.claim(ctx, signed.TaskID)
-		if err != nil {
-			return err
-		}
-		was, ok := have.(task.Draft)
-		if !ok {
-			if again, err := text(have); err == nil && again == doc {
-				return nil
-			}
-			return fmt.Errorf("%w: it is %s", ledger.ErrConflict, have.Base().State)
-		}
-		want, err := was.Sign(signed.Signature)
-		if err != nil {
-			return err
-		}
-		if again, err := text(want); err != nil || again != doc {
-			return fmt.Errorf("%w: it is not what was drafted", ledger.ErrConflict)
-		}
-		if _, err := t.exec(ctx, "UPDATE tasks SET state = $2, doc = $3 WHERE task_id = $1", signed.TaskID, string(signed.State), doc); err != nil {
-			return err
-		}
-		_, err = t.state(ctx, draftOf(ledger.TaskSigned, chain, signed.Draft), signed)
-		return err
-	})
-}
-
-// claim reads a task once its chain is locked.
-func (t *tx) claim(ctx context.Context, id string) (task.Task, string, error) {
-	_, chain, err := t.stored(ctx, id)
+// drafted stores a new task of a run, whose chain is locked.
+func (t *tx) drafted(ctx context.Context, run ledger.Run, d task.Draft) error {
+	doc, err := text(d)
 	if err != nil {
-		return nil, "", err
+		return err
 	}
-	if err := t.lock(ctx, chain); err != nil {
-		return nil, "", err
+	if _, err := task.ParseDraft([]byte(doc)); err != nil {
+		return fmt.Errorf("%w: %w", ledger.ErrInvalid, err)
 	}
-	return t.stored(ctx, id)
+	if _, err := t.exec(ctx, "INSERT INTO tasks (task_id, chain, state, created_at, doc) VALUES ($1, $2, $3, $4, $5)",
+		d.TaskID, run.Chain(), string(d.State), d.CreatedAt.UnixMilli(), doc); err != nil {
+		return err
+	}
+	_, err = t.state(ctx, draftOf(ledger.TaskDrafted, run.Chain(), d), d)
+	return err
 }
 
-// ExecuteTask implements [ledger.Tasks].
-func (s *Store) ExecuteTask(ctx context.Context, id string, result json.RawMessage) (out task.Executed, err error) {
-	err = s.do(ctx, "execute task "+id, func(t *tx) error {
-		have, chain, err := t.claim(ctx, id)
-		if err != nil {
-			return err
-		}
-		switch was := have.(type) {
-		case task.Executed:
-			same, err := equalJSON(was.Result, result)
-			if err != nil || !same {
-				return errors.Join(fmt.Errorf("%w: it was executed with another result", ledger.ErrConflict), err)
-			}
-			out = was
-			return nil
-		case task.Signed:
-			at := t.now
-			if at.Time().Before(was.Signature.SignedAt) {
-				// The signer's clock is ahead of the database's.
-				at = ledger.At(was.Signature.SignedAt)
-				if at.Time().Before(was.Signature.SignedAt) {
-					at = ledger.At(was.Signature.SignedAt.Add(999_999))
-				}
-			}
-			raw, err := canonical(result)
-			if err != nil {
-				return err
-			}
-			record, err := t.state(ctx, draftOf(ledger.TaskExecuted, chain, was.Draft), ledger.ExecutedData{TaskID: id, ExecutedAt: at, Result: raw})
-			if err != nil {
-				return err
-			}
-			if out, err = was.Execute(raw, ledger.Reference(t.origin, record.Hash), at.Time()); err != nil {
-				return fmt.Errorf("%w: %w", ledger.ErrInvalid, err)
-			}
-			doc, err := text(out)
-			if err != nil {
-				return err
-			}
-			_, err = t.exec(ctx, "UPDATE tasks SET state = $2, doc = $3 WHERE task_id = $1", id, string(out.State), doc)
-			return err
-		}
-		return fmt.Errorf("%w: it is not signed", ledger.ErrConflict)
-	})
-	return out, err
+// signed signs a task that was drafted.
+func (t *tx) signed(ctx context.Context, run ledger.Run, d task.Draft, by task.Signature) error {
+	signed, err := d.Sign(by)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ledger.ErrInvalid, err)
+	}
+	doc, err := text(signed)
+	if err != nil {
+		return err
+	}
+	if _, err := t.exec(ctx, "UPDATE tasks SET state = $2, doc = $3 WHERE task_id = $1", d.TaskID, string(signed.State), doc); err != nil {
+		return err
+	}
+	_, err = t.state(ctx, draftOf(ledger.TaskSigned, run.Chain(), d), signed)
+	return err
+}
+
+// executed executes the task of an invocation's last decision, unless whom it is about
+// was erased, and the task with that.
+func (t *tx) executed(ctx context.Context, r row, result json.RawMessage) error {
+	have, chain, err := t.stored(ctx, r.DecisionID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	was, ok := have.(task.Signed)
+	if !ok {
+		return fmt.Errorf("%w: task %s is %s", ledger.ErrConflict, r.DecisionID, have.Base().State)
+	}
+	if result == nil {
+		result = json.RawMessage("{}")
+	}
+	at := t.now
+	if at.Time().Before(was.Signature.SignedAt) {
+		// The signer's clock is ahead of the database's. Times have whole milliseconds.
+		at = ledger.At(was.Signature.SignedAt.Add(time.Millisecond - 1))
+	}
+	if result, err = canonical(result); err != nil {
+		return err
+	}
+	record, err := t.state(ctx, draftOf(ledger.TaskExecuted, chain, was.Draft), ledger.ExecutedData{TaskID: was.TaskID, ExecutedAt: at, Result: result})
+	if err != nil {
+		return err
+	}
+	out, err := was.Execute(result, ledger.Reference(t.origin, record.Hash), at.Time())
+	if err != nil {
+		return fmt.Errorf("%w: %w", ledger.ErrInvalid, err)
+	}
+	doc, err := text(out)
+	if err != nil {
+		return err
+	}
+	_, err = t.exec(ctx, "UPDATE tasks SET state = $2, doc = $3 WHERE task_id = $1", was.TaskID, string(out.State), doc)
+	return err
 }
 
 func scanTask(rows *sql.Rows) (task.Task, error) {

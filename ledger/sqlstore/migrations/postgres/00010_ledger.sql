@@ -129,6 +129,7 @@ CREATE TABLE runs (
 	serial BIGINT GENERATED ALWAYS AS IDENTITY UNIQUE,
 	workflow  TEXT NOT NULL,
 	root      TEXT NOT NULL,
+	origin    TEXT NOT NULL,
 	opened_at BIGINT NOT NULL,
 	state     TEXT NOT NULL,
 	doc       TEXT NOT NULL,
@@ -144,6 +145,7 @@ CREATE TABLE runs (
 );
 CREATE INDEX runs_workflow ON runs (workflow, serial);
 CREATE INDEX runs_root ON runs (root);
+CREATE INDEX runs_origin ON runs (origin);
 CREATE INDEX runs_subject ON runs (subject_key) WHERE subject_key IS NOT NULL;
 CREATE INDEX runs_value ON runs (closed_at) WHERE value IS NOT NULL;
 -- What has no end yet is looked through again and again.
@@ -202,9 +204,11 @@ CREATE TABLE holds (
 CREATE INDEX holds_expiry ON holds (expires_at) WHERE status = 'pending' AND NOT running;
 CREATE TABLE decisions (
 	id    TEXT PRIMARY KEY,
+	invocation TEXT NOT NULL,
 	chain TEXT NOT NULL,
 	doc   TEXT NOT NULL
 );
+CREATE INDEX decisions_invocation ON decisions (invocation);
 CREATE TABLE approvals (
 	serial BIGINT GENERATED ALWAYS AS IDENTITY UNIQUE,
 	id          TEXT PRIMARY KEY,
@@ -212,22 +216,38 @@ CREATE TABLE approvals (
 	barrier     TEXT NOT NULL,
 	received_at BIGINT NOT NULL,
 	accepted    BOOLEAN NOT NULL,
-	consumed_by TEXT,
 	doc         TEXT NOT NULL
 );
 CREATE INDEX approvals_barrier ON approvals (barrier, serial);
+-- What approvals count for: each, for one invocation of each of its actions.
+CREATE TABLE consumptions (
+	approval   TEXT NOT NULL,
+	action     TEXT NOT NULL,
+	invocation TEXT NOT NULL,
+	PRIMARY KEY (approval, action)
+);
 CREATE TABLE invocations (
 	id             TEXT PRIMARY KEY,
-	chain          TEXT NOT NULL,
+	chain          TEXT NOT NULL, -- of the run that was last permitted to call
+	origin         TEXT NOT NULL,
 	action_digest  TEXT NOT NULL,
-	decision_id    TEXT NOT NULL,
+	decision_id    TEXT NOT NULL UNIQUE,
+	hold_id        TEXT NOT NULL,
+	repeatable     BOOLEAN NOT NULL,
+	permit         TEXT NOT NULL, -- JSON
+	permit_until   BIGINT NOT NULL,
+	unused         BOOLEAN NOT NULL,
+	token          TEXT NOT NULL, -- of the last claim
 	state          TEXT NOT NULL,
 	attempt        INT NOT NULL,
 	call_not_after BIGINT,
-	output_digest  TEXT NOT NULL
+	output_digest  TEXT NOT NULL,
+	-- What the call answered, sealed to the invocation where there are keys.
+	output         BYTEA
 );
--- A decision permits one invocation.
-CREATE INDEX invocations_decision ON invocations (decision_id);
+CREATE INDEX invocations_origin ON invocations (origin);
+CREATE INDEX invocations_chain ON invocations (chain);
+CREATE INDEX invocations_calling ON invocations (call_not_after) WHERE state = 'calling';
 CREATE TABLE snapshots (
 	serial BIGINT GENERATED ALWAYS AS IDENTITY UNIQUE,
 	server      TEXT NOT NULL,
