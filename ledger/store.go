@@ -189,9 +189,11 @@ type Effects interface {
 // Authorization is what a decision is asked for.
 type Authorization struct {
 	// ID is the invocation's.
-	ID           string
-	ActionDigest string
-	Repeatable   bool
+	ID string
+	// Digest returns the digest of the action, with the invocation's salt: it is 16 random
+	// bytes, which nobody has who has the log alone.
+	Digest     func(salt []byte) (string, error)
+	Repeatable bool
 	// Agent pays the Cost, which may be nil: it is not known.
 	Agent string
 	Cost  *Money
@@ -209,8 +211,9 @@ type Authorization struct {
 type Standing struct {
 	// At is the store's clock, and Until when the permit expires.
 	At, Until Time
-	// Decision is the id that the decision will have.
-	Decision string
+	// Decision is the id that the decision will have, about the action of that digest.
+	Decision, ActionDigest string
+	Salt                   []byte
 	// Money says whether the cost is reserved, Hold by which hold, and Detail why not.
 	Money  Reserve
 	Hold   string

@@ -71,6 +71,23 @@ func permits(t *testing.T, open Open) {
 	_, err = s.Authorize(ctx, other, Ask("i", "another"), Rule(ledger.Approve))
 	require.ErrorIs(t, err, ledger.ErrConflict)
 
+	// Digests of one invocation have one salt, which others do not have.
+	salts := map[string]bool{}
+	for _, id := range []string{"salted", "salted", "salted too"} {
+		a := Ask(id, "")
+		a.Digest = func(salt []byte) (string, error) {
+			salts[string(salt)] = true
+			return digest("salted " + string(salt)), nil
+		}
+		first, err := s.Authorize(ctx, run(), a, Rule(ledger.Approve))
+		require.NoError(t, err)
+		again, err := s.Authorize(ctx, run(), a, Rule(ledger.Approve))
+		require.NoError(t, err)
+		require.Equal(t, ledger.Stands, again.Course)
+		require.Equal(t, first.Decision.ID, again.Decision.ID)
+	}
+	require.Len(t, salts, 2)
+
 	// A permit is for its decision, and expires.
 	a := Ask("late", "action")
 	a.Life = -time.Millisecond
@@ -79,7 +96,7 @@ func permits(t *testing.T, open Open) {
 	_, err = s.Claim(ctx, "late", first, "t", time.Minute)
 	require.ErrorIs(t, err, ledger.ErrExpired)
 	a.Life = time.Minute
-	a.ActionDigest = digest("another") // it was never called
+	a.Digest = about("another") // it was never called
 	second, err := permitted(ctx, s, other, a)
 	require.NoError(t, err)
 	require.NotEqual(t, first, second)
@@ -117,8 +134,8 @@ func permits(t *testing.T, open Open) {
 	require.Len(t, used, 3)
 
 	// What an invocation has consumed counts for its later permits.
-	a = Ask(used[0].Invocation, "one")
-	a.ActionDigest, a.Approvals = used[0].Action, []string{"a"}
+	a = Ask(used[0].Invocation, "")
+	a.Digest, a.Approvals = func([]byte) (string, error) { return used[0].Action, nil }, []string{"a"}
 	i, err = s.Invocation(ctx, a.ID)
 	require.NoError(t, err)
 	i, err = s.Claim(ctx, a.ID, i.DecisionID, "t", time.Minute)

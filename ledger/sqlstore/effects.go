@@ -18,20 +18,21 @@ import (
 // then the run's. The entries about it are in the chain of the run that was last
 // permitted to call.
 
-const selectInvocation = `SELECT chain, id, origin, action_digest, decision_id, hold_id, repeatable, permit, permit_until, unused, token,
+const selectInvocation = `SELECT chain, salt, id, origin, action_digest, decision_id, hold_id, repeatable, permit, permit_until, unused, token,
 	state, attempt, call_not_after, output_digest, output FROM invocations`
 
 // row is an invocation with what only the store needs of it.
 type row struct {
 	ledger.Invocation
 	chain, token string
+	salt         []byte
 }
 
 func scanInvocation(scan func(...any) error) (r row, err error) {
 	var until sql.NullInt64
 	var permit string
 	var permitUntil int64
-	err = scan(&r.chain, &r.ID, &r.Origin, &r.ActionDigest, &r.DecisionID, &r.HoldID, &r.Repeatable, &permit, &permitUntil, &r.Unused, &r.token,
+	err = scan(&r.chain, &r.salt, &r.ID, &r.Origin, &r.ActionDigest, &r.DecisionID, &r.HoldID, &r.Repeatable, &permit, &permitUntil, &r.Unused, &r.token,
 		&r.State, &r.Attempt, &until, &r.OutputDigest, &r.Output)
 	r.Permit, r.PermitUntil = json.RawMessage(permit), instant(permitUntil)
 	if until.Valid {
@@ -72,8 +73,16 @@ func (s *Store) Authorize(ctx context.Context, run ledger.Run, a ledger.Authoriz
 		if err := t.open(ctx, run.Workflow, run.Root, true); err != nil {
 			return err
 		}
+		if have.State == "" {
+			fresh := salt()
+			have.salt = fresh[:]
+		}
 		out = ledger.Authorized{Invocation: have.Invocation}
-		if out.Course, err = have.Course(a.ActionDigest, t.now); err != nil {
+		action, err := a.Digest(have.salt)
+		if err != nil {
+			return err
+		}
+		if out.Course, err = have.Course(action, t.now); err != nil {
 			return err
 		}
 		switch out.Course {
@@ -87,7 +96,7 @@ func (s *Store) Authorize(ctx context.Context, run ledger.Run, a ledger.Authoriz
 			return nil
 		case ledger.Decide:
 		}
-		return t.decide(ctx, run, a, have, judge, &out)
+		return t.decide(ctx, run, a, action, have, judge, &out)
 	})
 	if err != nil {
 		return ledger.Authorized{Invocation: out.Invocation}, err
@@ -134,12 +143,12 @@ func one[T any](ctx context.Context, t *tx, query string, args ...any) (T, error
 }
 
 // decide decides on an action, and permits it if it is approved.
-func (t *tx) decide(ctx context.Context, run ledger.Run, a ledger.Authorization, have row, judge func(ledger.Standing) (ledger.Ruling, error), out *ledger.Authorized) error {
+func (t *tx) decide(ctx context.Context, run ledger.Run, a ledger.Authorization, action string, have row, judge func(ledger.Standing) (ledger.Ruling, error), out *ledger.Authorized) error {
 	var number int
 	if err := t.row(ctx, "SELECT count(*) FROM decisions WHERE invocation = $1", a.ID).Scan(&number); err != nil {
 		return err
 	}
-	st := ledger.Standing{At: t.now, Until: ledger.At(t.now.Time().Add(a.Life)), Decision: fmt.Sprintf("%s/%d", a.ID, number+1)}
+	st := ledger.Standing{At: t.now, Until: ledger.At(t.now.Time().Add(a.Life)), Decision: fmt.Sprintf("%s/%d", a.ID, number+1), ActionDigest: action, Salt: have.salt}
 	if err := t.row(ctx, "SELECT count(*) FROM invocations WHERE origin = $1 AND id <> $2", run.Origin, a.ID).Scan(&st.Calls); err != nil {
 		return err
 	}
@@ -153,7 +162,7 @@ func (t *tx) decide(ctx context.Context, run ledger.Run, a ledger.Authorization,
 		return err
 	}
 	d := ruling.Decision
-	d.ID, d.Invocation, d.ActionDigest, d.DecidedAt = st.Decision, a.ID, a.ActionDigest, t.now
+	d.ID, d.Invocation, d.ActionDigest, d.DecidedAt = st.Decision, a.ID, action, t.now
 	approved := d.Decision == ledger.Approve
 	if charges != nil {
 		if approved {
@@ -177,14 +186,14 @@ func (t *tx) decide(ctx context.Context, run ledger.Run, a ledger.Authorization,
 	if !approved {
 		return nil
 	}
-	if err := t.consume(ctx, run, a, d.ID); err != nil {
+	if err := t.consume(ctx, run, a, &d); err != nil {
 		return err
 	}
 	if err := t.signed(ctx, run, draft, ruling.Signature); err != nil {
 		return err
 	}
 	out.Invocation, err = t.permit(ctx, run, have, ledger.Permission{
-		ID: a.ID, Origin: run.Origin, ActionDigest: a.ActionDigest, DecisionID: d.ID, HoldID: st.Hold, Repeatable: a.Repeatable,
+		ID: a.ID, Origin: run.Origin, ActionDigest: action, DecisionID: d.ID, HoldID: st.Hold, Repeatable: a.Repeatable,
 		Permit: ruling.Permit, Until: st.Until,
 	})
 	return err
@@ -265,7 +274,7 @@ func (t *tx) decided(ctx context.Context, run ledger.Run, d ledger.Decision, evi
 }
 
 // consume makes approvals count for an invocation and for no other.
-func (t *tx) consume(ctx context.Context, run ledger.Run, a ledger.Authorization, decision string) error {
+func (t *tx) consume(ctx context.Context, run ledger.Run, a ledger.Authorization, d *ledger.Decision) error {
 	used := slices.Clone(a.Approvals)
 	slices.Sort(used)
 	used = slices.Compact(used)
@@ -280,14 +289,14 @@ func (t *tx) consume(ctx context.Context, run ledger.Run, a ledger.Authorization
 		if workflow, _, _ := ledger.RunOf(of); workflow != run.Workflow {
 			return fmt.Errorf("%w: approval %s is of another workflow", ledger.ErrConflict, id)
 		}
-		if !slices.Contains(v.Actions, a.ActionDigest) {
+		if !slices.Contains(v.Actions, d.ActionDigest) {
 			return fmt.Errorf("%w: approval %s is of other actions", ledger.ErrConflict, id)
 		}
-		if _, err := t.exec(ctx, "INSERT INTO consumptions (approval, action, invocation) VALUES ($1, $2, $3) ON CONFLICT (approval, action) DO NOTHING", id, a.ActionDigest, a.ID); err != nil {
+		if _, err := t.exec(ctx, "INSERT INTO consumptions (approval, action, invocation) VALUES ($1, $2, $3) ON CONFLICT (approval, action) DO NOTHING", id, d.ActionDigest, a.ID); err != nil {
 			return err
 		}
 		var by string
-		if err := t.row(ctx, "SELECT invocation FROM consumptions WHERE approval = $1 AND action = $2", id, a.ActionDigest).Scan(&by); err != nil {
+		if err := t.row(ctx, "SELECT invocation FROM consumptions WHERE approval = $1 AND action = $2", id, d.ActionDigest).Scan(&by); err != nil {
 			return err
 		}
 		if by != a.ID {
@@ -297,8 +306,8 @@ func (t *tx) consume(ctx context.Context, run ledger.Run, a ledger.Authorization
 	if len(used) == 0 {
 		return nil
 	}
-	_, err := t.state(ctx, t.ofRun(run, ledger.ApprovalConsumed, key(ledger.ApprovalConsumed, decision)),
-		ledger.ConsumedData{Decision: decision, Invocation: a.ID, Action: a.ActionDigest, Approvals: used})
+	_, err := t.state(ctx, t.ofRun(run, ledger.ApprovalConsumed, key(ledger.ApprovalConsumed, d.ID)),
+		ledger.ConsumedData{Decision: d.ID, Invocation: a.ID, Action: d.ActionDigest, Approvals: used})
 	return err
 }
 
@@ -316,9 +325,11 @@ func (t *tx) permit(ctx context.Context, run ledger.Run, have row, p ledger.Perm
 		return have.Invocation, err
 	}
 	args := []any{i.ID, run.Chain(), i.Origin, i.ActionDigest, i.DecisionID, i.HoldID, i.Repeatable, string(i.Permit), millis(i.PermitUntil), string(i.State)}
-	query := `INSERT INTO invocations (id, chain, origin, action_digest, decision_id, hold_id, repeatable, permit, permit_until, state, unused, token, attempt, output_digest)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, TRUE, '', 0, '')`
-	if have.State != "" {
+	query := `INSERT INTO invocations (id, chain, origin, action_digest, decision_id, hold_id, repeatable, permit, permit_until, state, salt, unused, token, attempt, output_digest)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, TRUE, '', 0, '')`
+	if have.State == "" {
+		args = append(args, have.salt)
+	} else {
 		query = `UPDATE invocations SET chain = $2, origin = $3, action_digest = $4, decision_id = $5, hold_id = $6, repeatable = $7, permit = $8, permit_until = $9,
 			state = $10, unused = TRUE WHERE id = $1`
 	}

@@ -220,7 +220,7 @@ func (t *tx) forget(ctx context.Context, id string) error {
 				return err
 			}
 		}
-		if _, err := t.exec(ctx, "UPDATE invocations SET permit = 'null', output = NULL WHERE chain = $1", r.Chain()); err != nil {
+		if _, err := t.exec(ctx, "UPDATE invocations SET permit = 'null', salt = NULL, output = NULL WHERE chain = $1", r.Chain()); err != nil {
 			return err
 		}
 	}

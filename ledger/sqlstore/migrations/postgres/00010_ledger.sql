@@ -230,6 +230,8 @@ CREATE TABLE invocations (
 	id             TEXT PRIMARY KEY,
 	chain          TEXT NOT NULL, -- of the run that was last permitted to call
 	origin         TEXT NOT NULL,
+	-- Of the action's digest; nowhere in the log. Erasing a subject removes it.
+	salt           BYTEA,
 	action_digest  TEXT NOT NULL,
 	decision_id    TEXT NOT NULL UNIQUE,
 	hold_id        TEXT NOT NULL,
