@@ -72,6 +72,8 @@ type Workbench struct {
 	Policy string
 	// Edition distinguishes it from others in the same process.
 	Edition string
+	// Judge returns what decides on effects by the bundle, for the role guardian.
+	Judge func() (Judge, error)
 }
 
 // Engine implements the activities of the engine role.

@@ -15,15 +15,19 @@ func beyond(p *plan.Plan) string {
 		what := ""
 		switch {
 		case n.Kind != plan.KindCall:
-		case n.Effect != plan.Pure:
+		case n.Effect == plan.Irreversible:
 			what = fmt.Sprintf("the effect class %s", n.Effect)
+		case n.Commit != nil && n.Commit.Barrier >= 0:
+			what = "approval by people"
+		case n.Commit != nil && (n.Commit.Verify != nil || len(n.Commit.Prechecks) > 0):
+			what = "verifying effects, or checks before them"
 		case n.Trust != plan.AllowAuto:
 			what = fmt.Sprintf("the trust requirement %s", n.Trust)
 		case n.Plan != "":
 			what = "a sub-plan"
 		case n.ForEach != nil:
 			what = "for_each"
-		case n.Estimate != nil || n.Cost != nil:
+		case (n.Estimate != nil || n.Cost != nil) && !n.Effect.Acts():
 			what = "a budget"
 		case n.Fingerprint != "":
 			what = "a pinned fingerprint"

@@ -14,6 +14,12 @@ import (
 // assemble builds the input of a node from delivered edges and with, and
 // validates it.
 func (n *node) assemble(call *contract.Call) (json.RawMessage, error) {
+	return n.assembleWith(call, "")
+}
+
+// assembleWith is like assemble, and fills the port of the idempotency key, if the node has
+// one that nothing else fills.
+func (n *node) assembleWith(call *contract.Call, key string) (json.RawMessage, error) {
 	if n.err != nil {
 		return nil, n.err
 	}
@@ -48,6 +54,9 @@ func (n *node) assemble(call *contract.Call) (json.RawMessage, error) {
 			return nil, contract.Errorf(contract.Expr, "with.%s: %w", w.name, err)
 		}
 		ports[w.name] = v
+	}
+	if port := n.spec.IdempotencyPort; port != "" && !has(ports, port) && !has(ports, plan.WholePort) {
+		ports[port] = key
 	}
 	var input any = ports
 	if whole, ok := ports[plan.WholePort]; ok {

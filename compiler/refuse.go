@@ -3,6 +3,8 @@ package compiler
 import (
 	"fmt"
 
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/compiler/judge"
 	"chimera.ai/engine/compiler/typing"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
@@ -16,6 +18,9 @@ func (c *compilation) refuse() {
 		for _, n := range doc.Nodes {
 			if n.Kind == plan.KindCall {
 				c.refuseNode(n)
+			}
+			if n.Effect.Acts() {
+				c.refuseEffect(doc, n)
 			}
 		}
 		for _, e := range doc.Edges {
@@ -31,9 +36,6 @@ func (c *compilation) refuse() {
 }
 
 func (c *compilation) refuseNode(n *typing.Node) {
-	if n.Effect != "" && n.Effect != plan.Pure {
-		c.unsupported(fmt.Sprintf("the effect class `%s`", n.Effect), n.EffectRange(), n.ID, "")
-	}
 	if n.Trust == plan.ManualReview {
 		c.unsupported("waiting for a human review (`manual_review`)", n.TrustRange(), n.ID, "")
 	}
@@ -44,13 +46,47 @@ func (c *compilation) refuseNode(n *typing.Node) {
 		c.unsupported("`for_each`", fields.KeyOf(n.At, "for_each"), n.ID, "")
 	}
 	switch {
-	case n.Cost != nil:
+	case n.Cost != nil && !n.Effect.Acts():
 		c.unsupported("budgets (`cost_estimate`)", n.Cost.Range(), n.ID, "")
 	case n.Template != nil && n.Template.Cost != nil && n.Effect == plan.Pure:
 		c.unsupported("budgets (the operation has a `cost` in the catalog)", n.OperationRange(), n.ID, "")
 	}
 	if n.Template != nil && n.Template.Fingerprint != "" {
 		c.unsupported("operations with a pinned fingerprint in the catalog", n.OperationRange(), n.ID, "")
+	}
+}
+
+// refuseEffect refuses what only people, or another node, can say of an effect.
+func (c *compilation) refuseEffect(doc *judge.Document, n *typing.Node) {
+	if n.Effect == plan.Irreversible {
+		c.unsupported(fmt.Sprintf("the effect class `%s`", n.Effect), n.EffectRange(), n.ID, "")
+	}
+	if p := n.Commit; p != nil {
+		switch {
+		case p.Approval != nil:
+			c.unsupported("approval by people (`approval`)", p.Approval.Range(), n.ID, "")
+		case p.Barrier != nil:
+			c.unsupported("approval by people (`barrier`)", p.Barrier.Range(), n.ID, "")
+		}
+		if len(p.Prechecks) > 0 {
+			c.unsupported("prechecks of effects (`prechecks`)", p.Prechecks[0].Range(), n.ID, "")
+		}
+		if p.Verify != nil {
+			at := n.EffectRange()
+			if p.Verify.Node != nil {
+				at = p.Verify.Node.Range()
+			}
+			c.unsupported("verifying effects (`verify`)", at, n.ID, "")
+		}
+	}
+	if c.pol == nil || doc.Agent == nil {
+		return
+	}
+	for i := range c.pol.Floor {
+		if f := &c.pol.Floor[i]; f.Has(n.Effect, doc.Agent.Text, catalog.OperationName(n.Provider, n.Operation)) {
+			c.unsupported("approval by people, which the policy asks for (`approval.floor`)", n.EffectRange(), n.ID, "")
+			break
+		}
 	}
 }
 

@@ -25,6 +25,10 @@ const (
 	// else a run needs to go on: hours of calls that fill the other queues' workers do
 	// not hold it up.
 	QueueJournal = "chimera-journal"
+	// QueueGuardian is where effects are decided on, and QueueEffects where they are
+	// called: workers of these two roles have no other queue.
+	QueueGuardian = "chimera-guardian"
+	QueueEffects  = "chimera-effects"
 )
 
 // WorkflowCall is the type of the child workflow that makes one call of a run which
@@ -54,6 +58,7 @@ const (
 	ActivityJournal = "engine/journal"
 	ActivityClose   = "engine/close"
 	ActivityChild   = "engine/child"
+	ActivityDecide  = "guard.decide"
 )
 
 // Search attributes of a run.
@@ -171,6 +176,26 @@ type Call struct {
 	// Probe asks the activity to call nothing, and to answer [Outcome.Probed]
 	// once the store can be written to.
 	Probe bool `json:"probe,omitempty"`
+	// Permit lets the call of an effect be made. Without one the activity finds out
+	// what became of an earlier call.
+	Permit *Permit `json:"permit,omitempty"`
+}
+
+// Permit is what a guardian gives for one call of an effect.
+type Permit struct {
+	// Envelope is the signed permit, and Salt that of the digest in it.
+	Envelope json.RawMessage `json:"envelope"`
+	Salt     []byte          `json:"salt"`
+}
+
+// Decided is the answer of guard.decide, which has the same request as the activity
+// that makes the call. Neither Permit nor WaitMS means that there was a call before,
+// of which the role of effects knows or finds out what it did.
+type Decided struct {
+	Request string  `json:"request"`
+	Permit  *Permit `json:"permit,omitempty"`
+	// WaitMS is how long another call may still run, in milliseconds.
+	WaitMS int64 `json:"wait_ms,omitempty"`
 }
 
 // Values returns the values of the call. A run has references in place of large
@@ -313,6 +338,9 @@ type JournalRequest struct {
 	// accepts no more outcomes: these are dropped, and the answer to the
 	// [CloseRequest] that follows says what the ledger has.
 	Closing bool `json:"closing,omitempty"`
+	// Open asks for the run to be open in the ledger afterwards, also without entries:
+	// an effect may follow.
+	Open bool `json:"open,omitempty"`
 }
 
 // JournalReceipt is the answer to a [JournalRequest]. Only an answer that names the
@@ -457,6 +485,8 @@ const (
 	WaitJournal WaitKind = "journal"
 	// WaitChild is a child workflow.
 	WaitChild WaitKind = "child"
+	// WaitGuardian is the guardian's decision on an effect.
+	WaitGuardian WaitKind = "guardian"
 )
 
 // Wait is one thing that a run waits for. Times are in RFC 3339.

@@ -300,11 +300,8 @@ func (d *decision) allowed() (allowed, tainted bool) {
 }
 
 func (d *decision) matches(m *policy.Match) bool {
-	return listed(m.Effects, d.action.Effect) && listed(m.Agents, d.action.Agent) && listed(m.Operations, d.action.Operation)
+	return m.Has(d.action.Effect, d.action.Agent, d.action.Operation)
 }
-
-// listed reports whether a list is empty, which means all, or has v.
-func listed[T comparable](list []T, v T) bool { return len(list) == 0 || slices.Contains(list, v) }
 
 // budget objects if there is no money, or if that is not known.
 func (d *decision) budget() {

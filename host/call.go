@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"chimera.ai/engine/activities"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/plan"
@@ -74,6 +75,17 @@ func (c children) call(ctx context.Context, n *plan.Node, input json.RawMessage)
 		return one(executable.Call(ctx, n.Operation, input))
 	}
 	return nil, contract.Errorf(contract.Contract, "this worker has no executable for %s: its configuration has no skills.%s", n.Activity(), n.Provider)
+}
+
+// all calls what a node says, in this process or outside it.
+type all struct{ skills, tools activities.Caller }
+
+// Call implements activities.Caller.
+func (c all) Call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
+	if n.InProcess {
+		return c.skills.Call(ctx, n, input)
+	}
+	return c.tools.Call(ctx, n, input)
 }
 
 func one(output json.RawMessage, err error) ([]json.RawMessage, error) {

@@ -50,12 +50,16 @@ import (
 // Role is what a worker process does.
 type Role string
 
-// The roles. The design's guardian and effects roles are not supported yet.
+// The roles.
 const (
 	// RoleEngine runs workflows, in-process skills and the engine's own activities.
 	RoleEngine Role = "engine"
 	// RoleTools calls MCP servers and executable skills.
 	RoleTools Role = "tools"
+	// RoleGuardian decides on effects, and RoleEffects calls them. Production refuses both
+	// in one process.
+	RoleGuardian Role = "guardian"
+	RoleEffects  Role = "effects"
 )
 
 // EagerActivities is how many activities of one workflow task a worker may start
@@ -67,7 +71,7 @@ const EagerActivities = 3
 // role engine opens no ledger and compiles nothing, and one without the role tools
 // starts no child processes.
 type Options struct {
-	// Roles to run; empty means all.
+	// Roles to run; empty means engine and tools.
 	Roles []Role
 	// Dev allows what production refuses: payloads that are not sealed, beside a
 	// store on PostgreSQL.
@@ -108,7 +112,12 @@ type Options struct {
 	// hosts of a deployment have the same setting.
 	SharedQueue bool
 
-	// For the role tools.
+	// For the role guardian, which has Catalog, Trust and Policy too.
+
+	// GuardianKey signs permits of effects; a statement of the admins names it.
+	GuardianKey *trust.Key
+
+	// For the roles tools and effects.
 
 	// Executables are programs by provider name.
 	Executables map[string]skills.Executable
@@ -203,7 +212,7 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 			err = errors.Join(err, h.Close())
 		}
 	}()
-	if o.has(RoleEngine) {
+	if o.has(RoleEngine) || o.has(RoleGuardian) || o.has(RoleEffects) {
 		h.store, err = store.Open(ctx, o.Store)
 	} else {
 		h.store, err = store.OpenValues(ctx, o.Store)
@@ -233,10 +242,18 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 	}
 	values := payload.NewValues(blobs, o.Sealing, o.Client.Namespace)
 	var tools activities.Caller // nil without the role
-	if o.has(RoleTools) {
+	if o.has(RoleTools) || o.has(RoleEffects) {
 		h.pool = mcp.NewPool(o.Servers, o.MCP)
-		tools = cleaned{children{executables: o.Executables, pool: h.pool}, o.Secrets}
+	}
+	outside := cleaned{children{executables: o.Executables, pool: h.pool}, o.Secrets}
+	if o.has(RoleTools) {
+		tools = outside
 		h.tools(&activities.Tools{Plans: plans, Values: values, Caller: tools})
+	}
+	if o.has(RoleGuardian) || o.has(RoleEffects) {
+		if err := h.act(ctx, blobs, plans, values, outside); err != nil {
+			return nil, err
+		}
 	}
 	if o.has(RoleEngine) {
 		if err := h.prepare(ctx, blobs, plans, values, tools); err != nil {
@@ -311,7 +328,7 @@ func (h *Host) prepare(ctx context.Context, blobs blob.Store, plans *payload.Pla
 
 func (o Options) withDefaults() Options {
 	if len(o.Roles) == 0 {
-		o.Roles = Roles()
+		o.Roles = []Role{RoleEngine, RoleTools}
 	}
 	if o.Client.Namespace == "" {
 		o.Client.Namespace = client.DefaultNamespace

@@ -11,6 +11,7 @@ import (
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/guardian"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/policy"
 	"chimera.ai/engine/skills"
@@ -79,6 +80,13 @@ func (r *reader) parse(texts map[string][]byte) activities.Workbench {
 func workbench(operations *catalog.Catalog, bundle *policy.Bundle) activities.Workbench {
 	return activities.Workbench{
 		Policy: bundle.Digest(),
+		Judge: sync.OnceValues(func() (activities.Judge, error) {
+			gate, found := guardian.New(bundle, operations)
+			if gate == nil {
+				return nil, fmt.Errorf("the policy does not fit the catalog: %s", found[0].Summary)
+			}
+			return judge{gate}, nil
+		}),
 		Compile: func(source string) (*plan.Plan, diag.Diagnostics) {
 			return compiler.Compile(compiler.Source{Name: "plan", Text: []byte(source)}, operations, bundle)
 		},
@@ -86,5 +94,10 @@ func workbench(operations *catalog.Catalog, bundle *policy.Bundle) activities.Wo
 }
 
 func refusing(ds diag.Diagnostics) activities.Workbench {
-	return activities.Workbench{Compile: func(string) (*plan.Plan, diag.Diagnostics) { return nil, ds }}
+	return activities.Workbench{
+		Compile: func(string) (*plan.Plan, diag.Diagnostics) { return nil, ds },
+		Judge: func() (activities.Judge, error) {
+			return nil, fmt.Errorf("the catalog or the policy is not valid: %s", ds[0].Summary)
+		},
+	}
 }

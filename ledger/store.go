@@ -255,6 +255,8 @@ type Authorized struct {
 	Decision Decision
 	// Invocation is as it is now; its zero value if it was never permitted.
 	Invocation Invocation
+	// Salt is that of the digest of its action.
+	Salt []byte
 }
 
 // Effect is how a call ended, and what it brought.

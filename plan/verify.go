@@ -286,7 +286,7 @@ func (p *Plan) verifyChildren() error {
 			return fmt.Errorf("plan %q does not have its digest", c.Plan.Name)
 		}
 		for n := range c.Plan.Nodes {
-			if c.Plan.Nodes[n].Effect.acts() {
+			if c.Plan.Nodes[n].Effect.Acts() {
 				return fmt.Errorf("plan %q: a plan that another one runs has no effect", c.Plan.Name)
 			}
 		}

@@ -16,8 +16,9 @@ const (
 	maxCount = 1_000_000
 )
 
-// acts reports whether a call of the class has an effect outside.
-func (e EffectClass) acts() bool { return e == Staged || e.commits() }
+// Acts reports whether a call of the class has an effect outside, so that it needs a
+// permit.
+func (e EffectClass) Acts() bool { return e == Staged || e.commits() }
 
 // commits reports whether the effect of a call of the class is final.
 func (e EffectClass) commits() bool { return e == Committing || e == Irreversible }

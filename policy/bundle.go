@@ -304,5 +304,12 @@ func twice(what string, at, first diag.Range) diag.Diagnostic {
 	}
 }
 
+// Has reports whether a call is among those that m is about: an empty list is all.
+func (m *Match) Has(effect plan.EffectClass, agent, operation string) bool {
+	return listed(m.Effects, effect) && listed(m.Agents, agent) && listed(m.Operations, operation)
+}
+
+func listed[T comparable](list []T, v T) bool { return len(list) == 0 || slices.Contains(list, v) }
+
 // all reports whether every action matches.
 func (m *Match) all() bool { return len(m.Effects)+len(m.Agents)+len(m.Operations) == 0 }

@@ -315,6 +315,9 @@ func (p *Program) worker(ctx context.Context, settings config.Config, server *de
 	options.Dev, options.SharedQueue = true, true
 	options.Deployment = host.Deployment{} // a queue that was once versioned gives no tasks to unversioned workers
 	options.Trust = root.bootstrap
+	if root.dev != nil {
+		options.Roles, options.GuardianKey = host.Roles(), root.dev.Guardian
+	}
 	options.Reread = &host.Files{Catalog: settings.CatalogFile, Policy: settings.PolicyFiles}
 	options.Drain = min(options.Drain, devDrain)
 	options.Logger = slog.New(slog.NewTextHandler(log, nil))
@@ -323,6 +326,11 @@ func (p *Program) worker(ctx context.Context, settings config.Config, server *de
 		return nil, unanswered("starting the worker: %s", err)
 	}
 	p.later(h.Close)
+	if root.dev != nil {
+		if err := root.dev.StateGuardian(ctx, h.Store().Ledger); err != nil {
+			return nil, unanswered("stating the guardian of dev mode: %s", err)
+		}
+	}
 	if err := h.Start(); err != nil {
 		return nil, unanswered("starting the worker: %s", err)
 	}

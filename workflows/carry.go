@@ -86,7 +86,7 @@ func (r *run) restore(c *contract.Carried) error {
 	r.started = time.UnixMilli(c.StartedMS).UTC()
 	r.executions = c.Executions + 1
 	r.toolsQueue = c.ToolsQueue
-	r.journal.batch, r.journal.entries = c.Batch, c.Entries
+	r.journal.batch, r.journal.entries, r.journal.noted = c.Batch, c.Entries, len(c.Entries)
 	if !r.progress.Restore(c) || !r.unpackTimes(c.Times) || !r.unpackAttempts(c.Attempts) || !r.restoreNodes(c) {
 		return errCarried
 	}
@@ -153,7 +153,7 @@ func (r *run) restoreWait(c *contract.CarriedWait) bool {
 		w.key = c.Key
 		return r.adopt(w)
 	case waitCall:
-	case waitJournal:
+	case waitJournal, waitGuardian:
 		return false
 	default:
 		return false

@@ -41,7 +41,7 @@ func (r *run) dispatch() {
 			r.cut()
 			break
 		}
-		if r.needsChild(w) && r.children() >= maxChildren {
+		if r.needsChild(w) && r.children() >= maxChildren || w.undecided(&r.plan.Nodes[w.node]) && !r.recorded(w) {
 			aside = append(aside, w)
 			continue
 		}
@@ -146,7 +146,7 @@ func (r *run) probe() {
 	w := (*from)[0]
 	*from = (*from)[1:]
 	w.patient, r.outage.probing = true, true
-	w.probe = w.kind == waitCall && time.Duration(r.plan.Nodes[w.node].TimeoutMS)*time.Millisecond > contract.ShortWait
+	w.probe = w.kind == waitCall && !r.plan.Nodes[w.node].Effect.Acts() && time.Duration(r.plan.Nodes[w.node].TimeoutMS)*time.Millisecond > contract.ShortWait
 	r.launch(w)
 }
 

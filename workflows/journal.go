@@ -35,9 +35,17 @@ type journal struct {
 	writing   bool
 	// batch is the number of the last batch.
 	batch int
+	// noted counts the outcomes, done those that the ledger has got, or will not before
+	// the end. opened reports that the ledger knows the run: one that was reset it does
+	// not until something is written.
+	noted, done int
+	opened      bool
 }
 
-func (j *journal) note(e contract.JournalEntry) { j.entries = append(j.entries, e) }
+func (j *journal) note(e contract.JournalEntry) {
+	j.entries = append(j.entries, e)
+	j.noted++
+}
 
 // left are the outcomes that the ledger may not have, without those of elsewhere.
 func (j *journal) left() []contract.JournalEntry {
@@ -64,7 +72,7 @@ func (r *run) write() {
 	id := "engine/journal#" + strconv.Itoa(j.batch)
 	request := contract.JournalRequest{
 		Run: r.identity(), Plan: r.head.Digest, Input: r.head.InputDigest,
-		Request: r.tag + "/" + id, Entries: j.sent,
+		Request: r.tag + "/" + id, Entries: j.sent, Open: r.effects && !j.opened,
 	}
 	ctx := workflow.WithActivityOptions(r.steady, workflow.ActivityOptions{
 		TaskQueue: contract.QueueJournal, ActivityID: id, Summary: "journal",
@@ -101,13 +109,17 @@ func (r *run) landBatch(w *wait) {
 		}
 		if !refused && r.now().Sub(w.since) >= maxPause && r.resends() {
 			j.entries = slices.Concat(j.sent, j.entries)
+			j.done -= len(j.sent)
 			break
 		}
 		// Otherwise a worker that answers at once would be asked forever.
 		j.unwritten = append(j.unwritten, j.sent...)
 	case receipt.Root != r.root:
 		j.elsewhere = append(j.elsewhere, j.sent...)
+	default:
+		j.opened = true
 	}
+	j.done += len(j.sent)
 	j.sent = nil
 }
 

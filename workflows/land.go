@@ -26,6 +26,8 @@ func (r *run) land(w *wait) {
 		r.landBatch(w)
 	case waitRoute:
 		r.landRoute(w)
+	case waitGuardian:
+		r.landDecision(w)
 	case waitChild:
 		r.landChild(w)
 	case waitCall:

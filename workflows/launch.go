@@ -46,6 +46,8 @@ func (r *run) launch(w *wait) {
 		r.ask(w, contract.ActivityRoute, r.routeRequest(w))
 	case n.Kind == plan.KindOutput || n.Local && w.local:
 		r.ask(w, contract.ActivityLocal, r.request(w))
+	case w.undecided(n):
+		r.decide(w)
 	case r.needsChild(w):
 		r.startChild(w)
 	default:
@@ -110,8 +112,8 @@ func (r *run) call(w *wait) {
 	r.meter.emit(size(&call))
 	options := r.options(w)
 	ctx := r.steady
-	if options.HeartbeatTimeout > 0 {
-		ctx = r.heeded
+	if options.HeartbeatTimeout > 0 && !w.decided {
+		ctx = r.heeded // the outcome of an effect is awaited
 	}
 	w.future = workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), r.plan.Nodes[w.node].Activity(), call)
 }
@@ -131,7 +133,7 @@ func (r *run) request(w *wait) contract.Call {
 	call := contract.Call{
 		Run: r.identity(), Plan: r.head.Digest, Node: w.node, Visit: r.visit, Spent: w.spent,
 		Request: w.request, Patient: w.checks(), Probe: w.probe, Deliveries: r.deliver(w.node),
-		Lean: r.held > maxHeld,
+		Lean: r.held > maxHeld, Permit: w.permit,
 	}
 	if n := &r.plan.Nodes[w.node]; n.ReadsInput || n.RoutesOnInput {
 		call.Input = r.head.Whole
@@ -170,8 +172,10 @@ func size(call *contract.Call) int {
 // options are the activity options of a node, from its contract.
 func (r *run) options(w *wait) workflow.ActivityOptions {
 	n := &r.plan.Nodes[w.node]
-	w.queue = r.toolsQueue
-	if n.InProcess {
+	switch w.queue = r.toolsQueue; {
+	case n.Effect.Acts():
+		w.queue = contract.QueueEffects
+	case n.InProcess:
 		w.queue = contract.QueueEngine
 	}
 	timeout := time.Duration(n.TimeoutMS) * time.Millisecond
@@ -215,6 +219,9 @@ func lasting(attempts int32, start, attempt time.Duration) time.Duration {
 // own timeouts) and an unavailable store are returned at once, except for a patient
 // request, which waits for the store.
 func (r *run) policy(w *wait) *temporal.RetryPolicy {
+	if w.permit != nil {
+		return &temporal.RetryPolicy{MaximumAttempts: 1} // a permit is for one call
+	}
 	if w.checks() {
 		return &temporal.RetryPolicy{
 			InitialInterval: minBackoff, BackoffCoefficient: 2, MaximumInterval: maxBackoff,
@@ -223,6 +230,9 @@ func (r *run) policy(w *wait) *temporal.RetryPolicy {
 	}
 	n := &r.plan.Nodes[w.node]
 	if w.kind == waitRoute || n.Kind == plan.KindOutput {
+		return &temporal.RetryPolicy{MaximumAttempts: 1}
+	}
+	if n.Effect.Acts() {
 		return &temporal.RetryPolicy{MaximumAttempts: 1}
 	}
 	first := time.Duration(n.Retry.WaitMS(w.spent+1)) * time.Millisecond
@@ -262,7 +272,7 @@ func (r *run) attemptsAtOnce(n *plan.Node, spent int) int {
 // needsChild reports whether a child workflow makes the call that w waits for.
 func (r *run) needsChild(w *wait) bool {
 	n := &r.plan.Nodes[w.node]
-	return w.kind != waitRoute && n.Kind != plan.KindOutput && !w.probe && r.outlives(n)
+	return w.kind != waitRoute && n.Kind != plan.KindOutput && !w.probe && !w.undecided(n) && r.outlives(n)
 }
 
 // startChild starts the child workflow that makes the call w waits for.

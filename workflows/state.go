@@ -144,6 +144,8 @@ func (r *run) waiting() (all []contract.Wait, more bool) {
 			why = ""
 		case w.kind == waitJournal:
 			add(contract.WaitJournal, w, "outcomes on their way to the ledger")
+		case w.kind == waitGuardian:
+			add(contract.WaitGuardian, w, "the guardian's decision")
 		case w.kind == waitChild:
 			add(contract.WaitChild, w, w.child.Workflow)
 		default:

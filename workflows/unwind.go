@@ -9,6 +9,7 @@ import (
 func (r *run) unwind() {
 	r.cancelHeeded()
 	r.disarm()
+	r.awaitEffects()
 	r.dismiss()
 	r.unwound = true
 }

@@ -13,10 +13,11 @@ import (
 type waitKind byte
 
 const (
-	waitCall    waitKind = iota // the activity that runs a node
-	waitRoute                   // the activity that chooses a failed node's error edges
-	waitChild                   // the child workflow that makes a node's call
-	waitJournal                 // a batch on its way to the ledger
+	waitCall     waitKind = iota // the activity that runs a node
+	waitRoute                    // the activity that chooses a failed node's error edges
+	waitChild                    // the child workflow that makes a node's call
+	waitJournal                  // a batch on its way to the ledger
+	waitGuardian                 // the guardian's decision on a node's effect
 )
 
 // tries counts the requests for a node, and its failures outside its contract.
@@ -45,6 +46,13 @@ type wait struct {
 	// probe requests nothing but that, since the call itself may take long.
 	probe bool
 	child *contract.Child
+	// decided reports that the guardian has been asked, and permit is what it gave for
+	// one call: neither is carried into the next execution, which asks again.
+	decided bool
+	permit  *contract.Permit
+	// after is how many outcomes the journal must have recorded before the guardian is
+	// asked.
+	after int
 
 	// The rest describes something in flight.
 	future  workflow.Future
@@ -117,7 +125,7 @@ func backoff(waits int) time.Duration {
 // is decided when it is launched.
 func (r *run) anew(w *wait) *wait {
 	again := &wait{kind: w.kind, node: w.node, tries: w.tries, since: r.now(), unstarted: w.unstarted}
-	if again.kind == waitChild {
+	if again.kind == waitChild || again.kind == waitGuardian {
 		again.kind = waitCall
 	}
 	return again

@@ -24,6 +24,8 @@ import (
 // The files of dev mode's root of trust, in its folder.
 const (
 	adminFile = "admin.key"
+	// guardianFile is the key of dev mode's guardian, which signs permits of effects.
+	guardianFile = "guardian.key"
 	// BootstrapFile names admin.key to whoever verifies.
 	BootstrapFile = "bootstrap.json"
 	// lockFile is held by whoever makes any of them.
@@ -40,8 +42,10 @@ const (
 // Root is what dev mode trusts.
 type Root struct {
 	Bootstrap *trust.Bootstrap
-	// Key is the one key of dev mode: admin, author and requester.
+	// Key is the one key of dev mode's user: admin, author and requester.
 	Key *trust.Key
+	// Guardian signs permits, and nothing else.
+	Guardian *trust.Key
 }
 
 // Open returns the root of trust of dev mode in a folder, and creates it if necessary: an
@@ -60,7 +64,11 @@ func Open(ctx context.Context, dir string, source trust.Source, log trust.LogKey
 		return nil, fmt.Errorf("waiting for %s: %w", lockFile, err)
 	}
 	defer held.Release()
-	admin, err := adminKey(filepath.Join(dir, adminFile))
+	admin, err := readKey(filepath.Join(dir, adminFile))
+	if err != nil {
+		return nil, err
+	}
+	guardian, err := readKey(filepath.Join(dir, guardianFile))
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +100,7 @@ func Open(ctx context.Context, dir string, source trust.Source, log trust.LogKey
 	if _, err := trust.Read(ctx, source, b); err != nil {
 		return nil, err
 	}
-	return &Root{b, admin}, nil
+	return &Root{b, admin, guardian}, nil
 }
 
 // readBootstrap returns the bootstrap of dev mode, or nil if there is none.
@@ -122,8 +130,8 @@ func owner() string {
 	return "dev"
 }
 
-// adminKey returns the admin's key of dev mode, and creates it if there is none.
-func adminKey(file string) (*trust.Key, error) {
+// readKey returns a key of dev mode, and creates it if there is none.
+func readKey(file string) (*trust.Key, error) {
 	secret, err := wholefile.Read(file, maxKey)
 	if errors.Is(err, fs.ErrNotExist) {
 		k, secret, err := trust.NewKey()
@@ -133,7 +141,7 @@ func adminKey(file string) (*trust.Key, error) {
 		return k, wholefile.Replace(file, secret)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the admin's key: %w", err)
+		return nil, fmt.Errorf("reading a key: %w", err)
 	}
 	k, err := trust.ParseKey(secret)
 	if err != nil {
@@ -174,6 +182,20 @@ func (r *Root) State(ctx context.Context, k trust.Store, missing func(trust.Stat
 		}
 	}
 	return trust.State{}, errors.New("the authority changed meanwhile; try again")
+}
+
+// GuardianID is the id of dev mode's guardian in the statements of the admin.
+const GuardianID = "dev"
+
+// StateGuardian states that dev mode's guardian signs permits, unless that is stated.
+func (r *Root) StateGuardian(ctx context.Context, k trust.Store) error {
+	_, err := r.State(ctx, k, func(s trust.State) []trust.Act {
+		if _, ok := s.Guardians[GuardianID]; ok {
+			return nil
+		}
+		return []trust.Act{&trust.AddGuardian{ID: GuardianID, Key: r.Guardian.Public()}}
+	})
+	return err
 }
 
 // signs reports whether the key is an admin's.

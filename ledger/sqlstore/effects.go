@@ -77,7 +77,7 @@ func (s *Store) Authorize(ctx context.Context, run ledger.Run, a ledger.Authoriz
 			fresh := salt()
 			have.salt = fresh[:]
 		}
-		out = ledger.Authorized{Invocation: have.Invocation}
+		out = ledger.Authorized{Invocation: have.Invocation, Salt: have.salt}
 		action, err := a.Digest(have.salt)
 		if err != nil {
 			return err

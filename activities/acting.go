@@ -1,0 +1,221 @@
+package activities
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/excerpt"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/trust"
+)
+
+// Acting is what the roles that decide on effects and that call them have in common.
+// Neither believes who asks: each finds out by itself what the run may do, from the ledger,
+// the statements of the admins, and the plan, which it compiles with a catalog and a policy
+// of its own.
+type Acting struct {
+	Plans     Plans
+	Values    Values
+	Ledger    ActingLedger
+	Authority Authority
+	// Namespace is the Temporal namespace of the runs.
+	Namespace string
+	// Bench returns what plans are compiled with, and decided by, now.
+	Bench func() Workbench
+
+	// derived caches the digests of plans by those of their sources, and by the edition of
+	// what they were compiled with.
+	derived recent
+}
+
+// ActingLedger is what both roles read of the ledger.
+type ActingLedger interface {
+	Plan(ctx context.Context, ref string) (ledger.Plan, error)
+	GetBlob(ctx context.Context, digest string) ([]byte, error)
+	Run(ctx context.Context, workflow, root string) (ledger.Run, error)
+}
+
+// effect is one call of an effect, as a role has found it out.
+type effect struct {
+	state trust.State
+	run   ledger.Run
+	node  *node
+	// id is the invocation's.
+	id string
+	// planInput is the plan's input if the node reads it, and input is what would be sent.
+	planInput any
+	input     []byte
+}
+
+// effect finds out what a request to decide on an effect, or to call it, is about.
+func (a *Acting) effect(ctx context.Context, call *contract.Call) (*effect, error) {
+	state, err := a.Authority.State(ctx)
+	if err != nil {
+		return nil, distrust(err)
+	}
+	e := &effect{state: state}
+	if e.run, err = a.granted(ctx, state, call); err != nil {
+		return nil, err
+	}
+	if err := a.authored(ctx, state, e.run.PlanDigest); err != nil {
+		return nil, err
+	}
+	if e.node, err = find(ctx, a.Plans, e.run.PlanDigest, call.Node); err != nil {
+		return nil, err
+	}
+	if e.node.spec.Kind != plan.KindCall || !e.node.spec.Effect.Acts() {
+		return nil, contract.Errorf(contract.Contract, "node %d of the plan has no effect", call.Node)
+	}
+	e.id = a.invocation(state, call, e.node.spec)
+	if err := a.Values.Give(ctx, call.Run.Workflow, call.Values()...); err != nil {
+		return nil, err
+	}
+	if e.node.spec.ReadsInput || e.node.spec.RoutesOnInput {
+		if e.planInput, err = decode(call.Input, "the plan's input"); err != nil {
+			return nil, err
+		}
+	}
+	e.input, err = e.node.assembleWith(call, e.key())
+	return e, err
+}
+
+// granted returns the run if it is open, and was started by somebody who may start it.
+func (a *Acting) granted(ctx context.Context, s trust.State, call *contract.Call) (ledger.Run, error) {
+	r, err := a.Ledger.Run(ctx, call.Run.Workflow, call.Run.Root)
+	if err != nil {
+		return r, refusal(err)
+	}
+	switch {
+	case r.State != ledger.RunRunning:
+		return r, contract.Errorf(contract.Blocked, "the run has ended as %s", r.State)
+	case r.PlanDigest != call.Plan || r.Origin != call.Run.Origin:
+		return r, contract.Errorf(contract.Blocked, "the ledger has another plan or origin of the run")
+	case r.GrantDigest == "":
+		return r, contract.Errorf(contract.Blocked, "the run was started without a start grant")
+	}
+	opened := r.OpenedAt
+	if r.Origin != r.Root {
+		// The grant is as old as the run that this one continues.
+		first, err := a.Ledger.Run(ctx, r.Workflow, r.Origin)
+		if err != nil {
+			return r, refusal(err)
+		}
+		opened = first.OpenedAt
+	}
+	_, err = trust.VerifyGrant(s, r.Grant, trust.Grant{
+		Namespace: a.Namespace, WorkflowID: r.Workflow, Plan: r.PlanDigest, Input: r.InputDigest, Agent: r.Agent,
+	}, opened.Time())
+	return r, distrust(err)
+}
+
+// authored compiles the published source of a plan, and refuses a plan that is another.
+func (a *Acting) authored(ctx context.Context, s trust.State, digest string) error {
+	p, err := a.Ledger.Plan(ctx, digest)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return contract.Errorf(contract.Blocked, "the plan is not published, so nobody vouches for its effects")
+	}
+	if err != nil {
+		return refusal(err)
+	}
+	if err := trust.Authored(s, digest, p); err != nil {
+		return distrust(err)
+	}
+	bench := a.Bench()
+	compiled, ok := a.derived.get(bench.Edition + p.SourceDigest)
+	if !ok {
+		source, err := a.Ledger.GetBlob(ctx, p.SourceDigest)
+		if err != nil {
+			return refusal(err)
+		}
+		if compiled, err = digestOf(bench.Compile, string(source)); err != nil {
+			return err
+		}
+		a.derived.remember(bench.Edition+p.SourceDigest, compiled)
+	}
+	if compiled != digest {
+		return contract.Errorf(contract.Blocked, "the source of %s@%s compiles to another plan here than where it was published: this worker has another catalog or policy",
+			excerpt.Bytes(p.Name, 100), excerpt.Bytes(p.Version, 100))
+	}
+	return nil
+}
+
+// digestOf returns the digest of the plan of a source.
+func digestOf(compile Compiler, source string) (digest string, err error) {
+	var p *plan.Plan
+	err = recovered("the compiler", func() error {
+		compiled, ds := compile(source)
+		if compiled == nil {
+			for _, d := range ds {
+				return contract.Errorf(contract.Blocked, "the published plan does not compile here: %s", d.Summary)
+			}
+			return contract.Errorf(contract.Blocked, "the published plan does not compile here")
+		}
+		p = compiled
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	raw, err := p.Encode()
+	if err != nil {
+		return "", err
+	}
+	return plan.DigestOf(raw), nil
+}
+
+// invocation is the id of an effect: the same one in every run that continues the first.
+func (a *Acting) invocation(s trust.State, call *contract.Call, n *plan.Node) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "chimera-invocation/1\x00%q\x00%q\x00%q\x00%q\x00%s\x00%d",
+		s.Deployment, a.Namespace, call.Run.Workflow, call.Run.Origin, path(call, n), epoch))
+	return hex.EncodeToString(sum[:])
+}
+
+// epoch counts the times that an effect is asked for anew. There is no way yet to ask for
+// another than the first.
+const epoch = 0
+
+// path is where in the run a node is called: node and visit.
+func path(call *contract.Call, n *plan.Node) string {
+	return fmt.Sprintf("%s/%d", n.ID, call.Visit)
+}
+
+// key is the idempotency key of an effect.
+func (e *effect) key() string {
+	sum := sha256.Sum256([]byte("chimera-key/1\x00" + e.id))
+	return hex.EncodeToString(sum[:16])
+}
+
+// call is what a permit of the effect is for.
+func (e *effect) call() trust.Call {
+	return trust.Call{Operation: e.node.spec.Activity(), Fingerprint: e.node.spec.Fingerprint, Input: e.input}
+}
+
+// repeatable reports whether a second call of a node with the same input is the same as one.
+func repeatable(n *plan.Node) bool { return n.Effect == plan.Staged || n.IdempotencyPort != "" }
+
+// persistPause is the wait between two attempts to reach the store.
+const persistPause = 200 * time.Millisecond
+
+// persist asks the store for something that it may be asked for again, until it answers or
+// the context ends.
+func persist[T any](ctx context.Context, ask func() (T, error)) (T, error) {
+	for {
+		v, err := ask()
+		if !errors.Is(err, ledger.ErrUnavailable) || ctx.Err() != nil {
+			return v, err
+		}
+		timer := time.NewTimer(persistPause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return v, err
+		case <-timer.C:
+		}
+	}
+}

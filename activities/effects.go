@@ -1,0 +1,248 @@
+package activities
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/expr"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/trust"
+)
+
+// Effects implements the activities of the role that calls effects: every activity type
+// that is a node's "provider/operation".
+type Effects struct {
+	*Acting
+	Store  EffectsStore
+	Caller Caller
+	// Outputs stores what calls answered, for their invocations alone.
+	Outputs Outputs
+}
+
+// EffectsStore is what the role writes.
+type EffectsStore interface {
+	Claim(ctx context.Context, id, decision, token string, d time.Duration) (ledger.Invocation, error)
+	Settle(ctx context.Context, id string, e ledger.Effect) (ledger.Invocation, error)
+	Invocation(ctx context.Context, id string) (ledger.Invocation, error)
+}
+
+// Node implements the activity types "provider/operation" on the queue of effects. With a
+// permit it calls, once; otherwise it says what an earlier call did.
+func (f *Effects) Node(ctx context.Context, call contract.Call) (contract.Outcome, error) {
+	defer beat(ctx, &call)()
+	var out contract.Outcome
+	var retry *plan.Retry
+	err := recovered("an effect", func() error {
+		store, stop := storing(ctx, 0)
+		defer stop()
+		e, err := f.effect(store, &call)
+		if err != nil {
+			return err
+		}
+		retry = &e.node.spec.Retry
+		if call.Permit == nil {
+			out, err = f.recall(store, e)
+		} else {
+			out, err = f.act(ctx, store, e, &call)
+		}
+		if err != nil {
+			return err
+		}
+		return f.Values.Keep(store, call.Run.Workflow, out.Values, call.Lean)
+	})
+	if attempts := of(&call, nil).attempts(ctx); attempts > 1 {
+		out.Attempts = attempts
+	}
+	out.Request = call.Request
+	return out, of(&call, retry).failed(ctx, err)
+}
+
+// act uses a permit for one call. ctx is the call's, store that of reads and writes.
+func (f *Effects) act(ctx, store context.Context, e *effect, call *contract.Call) (contract.Outcome, error) {
+	p, err := trust.VerifyPermit(e.state, call.Permit.Envelope, trust.Permit{Invocation: e.id, Call: e.call().Digest(call.Permit.Salt)}, time.Now())
+	if err != nil {
+		return contract.Outcome{}, distrust(err)
+	}
+	token := rand.Text()
+	lasts := time.Duration(e.node.spec.TimeoutMS)*time.Millisecond + 2*overtime
+	begin := time.Now()
+	i, err := persist(store, func() (ledger.Invocation, error) { return f.Store.Claim(store, e.id, p.Decision, token, lasts) })
+	switch {
+	case errors.Is(err, ledger.ErrExpired):
+		// Nothing was sent: another permit is asked for.
+		return contract.Outcome{}, contract.Errorf(contract.WorkerLost, "the permit was not used in time: %w", err)
+	case errors.Is(err, ledger.ErrConflict):
+		return f.recall(store, e)
+	case err != nil:
+		return contract.Outcome{}, refusal(err)
+	}
+	// The call ends before the store takes it for over.
+	within, cancel := context.WithDeadline(ctx, begin.Add(lasts-overtime))
+	defer cancel()
+	forms, err := invoke(within, f.Caller, e.node.spec, e.input)
+	var output any
+	if err == nil {
+		output, err = e.node.accept(forms)
+	}
+	return f.settle(ctx, store, e, i.Attempt, output, err)
+}
+
+// answered is what is stored of a call that answered.
+type answered struct {
+	Output json.RawMessage        `json:"output,omitempty"`
+	Error  *contract.ErrorPayload `json:"error,omitempty"`
+}
+
+// settle records how a call ended.
+func (f *Effects) settle(ctx, store context.Context, e *effect, attempt int, output any, failure error) (contract.Outcome, error) {
+	var err error
+	settlement := ledger.Effect{Settlement: ledger.Settlement{Attempt: attempt, State: ledger.Settled}}
+	var whole []byte
+	if failure == nil {
+		if whole, err = plan.Canonical(output); err != nil {
+			failure = contract.Errorf(contract.InvalidOutput, "the output of %s: %w", e.node.spec.ID, err)
+		}
+	}
+	var record answered
+	switch known := kindOfFailure(ctx, failure); {
+	case known == nil:
+		record.Output = whole
+		settlement.OutputDigest = plan.DigestOf(whole)
+		settlement.Spent = charged(e, output)
+		settlement.Result, err = json.Marshal(map[string]string{"output_digest": settlement.OutputDigest})
+	case !happened(known.Kind):
+		settlement.State = ledger.Released
+	case !answers(known.Kind):
+		settlement.State = ledger.Unknown
+	default:
+		record.Error = &contract.ErrorPayload{Kind: known.Kind, Message: known.Message, Details: known.Details}
+		settlement.Result, err = json.Marshal(map[string]any{"error": map[string]string{"kind": string(known.Kind)}})
+	}
+	if err == nil && settlement.State == ledger.Settled {
+		var raw []byte
+		if raw, err = json.Marshal(record); err == nil {
+			settlement.Output, err = f.Outputs.Keep(store, scopeOf(e.id), raw)
+		}
+	}
+	if err == nil {
+		_, err = persist(store, func() (ledger.Invocation, error) { return f.Store.Settle(store, e.id, settlement) })
+		if errors.Is(err, ledger.ErrAmount) {
+			// It has cost more than was held, so all of that is spent.
+			settlement.Spent = nil
+			_, err = persist(store, func() (ledger.Invocation, error) { return f.Store.Settle(store, e.id, settlement) })
+		}
+	}
+	switch {
+	case err != nil:
+		// Until its time is over nobody calls again, and then what it did is to be found out.
+		return contract.Outcome{}, contract.Errorf(contract.WorkerLost, "the end of the call is not recorded: %w", err)
+	case settlement.State == ledger.Unknown && !repeatable(e.node.spec):
+		return contract.Outcome{}, f.unknown(failure)
+	case failure != nil:
+		return contract.Outcome{}, failure
+	}
+	return e.outcome(output, settlement.OutputDigest)
+}
+
+// kindOfFailure is the failure of a call with its kind, or nil.
+func kindOfFailure(ctx context.Context, err error) *contract.Error {
+	if err == nil {
+		return nil
+	}
+	return kindOf(ctx, err)
+}
+
+// happened reports whether a call that fails with a kind may have had its effect.
+func happened(k contract.Kind) bool {
+	switch k {
+	case contract.Unsent, contract.Throttled, contract.Auth, contract.Contract:
+		return false
+	default:
+		return true
+	}
+}
+
+// answers reports whether a failure of a kind is the tool's own answer.
+func answers(k contract.Kind) bool { return k == contract.ToolError || k == contract.InvalidOutput }
+
+// unknown is the failure of a node that may have had its effect.
+func (f *Effects) unknown(cause error) error {
+	if cause == nil {
+		return contract.Errorf(contract.OutcomeUnknown, "a call was made, and nobody knows what it did")
+	}
+	return contract.Errorf(contract.OutcomeUnknown, "a call was made, and nobody knows what it did: %w", cause)
+}
+
+// scopeOf names the owner of a stored output: no workflow has such an id in the log, since
+// a run's has no slash at its beginning.
+func scopeOf(invocation string) string { return "/invocation/" + invocation }
+
+// recall says what an earlier call of an effect did. One whose time is over, and that may
+// not be repeated, it records as unknown.
+func (f *Effects) recall(store context.Context, e *effect) (contract.Outcome, error) {
+	i, err := persist(store, func() (ledger.Invocation, error) { return f.Store.Invocation(store, e.id) })
+	if err != nil {
+		return contract.Outcome{}, refusal(err)
+	}
+	if i.State == ledger.Calling {
+		lost := ledger.Effect{Settlement: ledger.Settlement{Attempt: i.Attempt, State: ledger.Unknown, Abandoned: true}}
+		i, err = persist(store, func() (ledger.Invocation, error) { return f.Store.Settle(store, e.id, lost) })
+		if err != nil && !errors.Is(err, ledger.ErrConflict) {
+			return contract.Outcome{}, refusal(err)
+		}
+	}
+	switch i.State {
+	case ledger.Settled:
+	case ledger.Unknown:
+		return contract.Outcome{}, f.unknown(nil)
+	case ledger.Permitted, ledger.Calling, ledger.Released:
+		// Another permit is asked for, when it is time.
+		return contract.Outcome{}, contract.Errorf(contract.WorkerLost, "the effect is %s by another call", i.State)
+	}
+	if i.Output == nil {
+		return contract.Outcome{}, contract.Errorf(contract.InvalidOutput, "the effect has happened, and what it answered is no longer kept")
+	}
+	raw, err := f.Outputs.Give(store, scopeOf(e.id), i.Output)
+	if err != nil {
+		return contract.Outcome{}, err
+	}
+	var record answered
+	if err := json.Unmarshal(raw, &record); err != nil {
+		return contract.Outcome{}, fmt.Errorf("read what the effect answered: %w", err)
+	}
+	if record.Error != nil {
+		return contract.Outcome{}, &contract.Error{Kind: record.Error.Kind, Message: record.Error.Message, Details: record.Error.Details}
+	}
+	output, err := e.node.check(e.node.output, record.Output, contract.InvalidOutput, "the output of "+e.node.spec.ID)
+	if err != nil {
+		return contract.Outcome{}, err
+	}
+	return e.outcome(output, i.OutputDigest)
+}
+
+// outcome is that of the node of an effect.
+func (e *effect) outcome(output any, digest string) (contract.Outcome, error) {
+	out, err := e.node.outcome(output, e.planInput)
+	out.Input, out.Output = plan.DigestOf(e.input), digest
+	return out, err
+}
+
+// charged is what a call has cost by what the operator attests, or nil if it is not known:
+// then all that was held is spent.
+func charged(e *effect, output any) *ledger.Money {
+	c := e.node.spec.Cost
+	if c == nil || !c.FromOutput {
+		return nil
+	}
+	m, err := amount(c, expr.Charge, expr.Vars{"output": output}, e.input)
+	if err != nil {
+		return nil
+	}
+	return m
+}

@@ -1,0 +1,236 @@
+package activities
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/expr"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+	"chimera.ai/engine/task"
+	"chimera.ai/engine/trust"
+)
+
+// Guardian implements the activity of the role that decides on effects.
+type Guardian struct {
+	*Acting
+	Store GuardianStore
+	// Key signs permits; a statement of the admins names it.
+	Key *trust.Key
+}
+
+// Judge decides on actions. Equal arguments give equal decisions.
+type Judge interface {
+	// Digest identifies an action.
+	Digest(a *Action, salt []byte) (string, error)
+	Decide(a *Action, st ledger.Standing) (Verdict, error)
+}
+
+// Action is one call of an effect, as it is judged.
+type Action struct {
+	Agent, Plan string
+	Node        *plan.Node
+	// Input is what would be sent, and Cost what that is estimated to cost, or nil.
+	Input []byte
+	Cost  *ledger.Money
+	// The rest says which call of which run it is:.
+	Deployment, Namespace, Workflow, Origin, Path string
+	Epoch                                         int
+}
+
+// Verdict is a decision on an action, with what it rests on.
+type Verdict struct {
+	Decision ledger.Decision
+	Evidence ledger.Packet
+	// Approval reports that the policy asks people, too.
+	Approval bool
+}
+
+// GuardianStore is what the guardian writes.
+type GuardianStore interface {
+	Authorize(ctx context.Context, run ledger.Run, a ledger.Authorization, judge func(ledger.Standing) (ledger.Ruling, error)) (ledger.Authorized, error)
+}
+
+// Decide implements the activity guard.decide: it permits one call of an effect, or says
+// why not. What it decides is in the ledger before it answers.
+func (g *Guardian) Decide(ctx context.Context, call contract.Call) (contract.Decided, error) {
+	out := contract.Decided{Request: call.Request}
+	store, stop := storing(ctx, 0)
+	defer stop()
+	err := waited(store, g.Plans, call.Patient)
+	if err == nil {
+		err = recovered("the guardian", func() error { return g.decide(store, &call, &out) })
+	}
+	return out, of(&call, nil).failed(ctx, err)
+}
+
+func (g *Guardian) decide(ctx context.Context, call *contract.Call, out *contract.Decided) error {
+	e, err := g.effect(ctx, call)
+	if err != nil {
+		return err
+	}
+	by, err := g.signer(e.state)
+	if err != nil {
+		return err
+	}
+	judge, err := g.Bench().Judge()
+	if err != nil {
+		return contract.Errorf(contract.Blocked, "%w", err)
+	}
+	action, err := g.action(e, call)
+	if err != nil {
+		return err
+	}
+	a := ledger.Authorization{
+		ID: e.id, Digest: func(salt []byte) (string, error) { return judge.Digest(action, salt) }, Repeatable: repeatable(e.node.spec), Agent: e.run.Agent, Cost: action.Cost,
+		Life: trust.MaxPermit, Task: draft(e, action),
+	}
+	got, err := g.Store.Authorize(ctx, e.run, a, func(st ledger.Standing) (ledger.Ruling, error) { return g.judge(judge, e, action, by, st) })
+	if err != nil {
+		return refusal(err)
+	}
+	switch got.Course {
+	case ledger.Wait:
+		// The store's clock is not this one; it is asked again then.
+		out.WaitMS = (time.Duration(e.node.spec.TimeoutMS)*time.Millisecond + ledger.CallSkew).Milliseconds()
+		return nil
+	case ledger.Resolve:
+		return nil
+	case ledger.Stands:
+		if got.Invocation.State == ledger.Settled {
+			return nil
+		}
+	case ledger.Decide:
+		if got.Decision.Decision != ledger.Approve {
+			return disapproved(&got.Decision)
+		}
+	}
+	out.Permit = &contract.Permit{Envelope: got.Invocation.Permit, Salt: got.Salt}
+	return nil
+}
+
+// signer is the id under which the admins have stated the guardian's key.
+func (g *Guardian) signer(s trust.State) (string, error) {
+	for id, v := range s.Guardians {
+		if v.Key == g.Key.Public() && v.Revoked == nil {
+			return id, nil
+		}
+	}
+	return "", contract.Errorf(contract.Blocked, "no statement of the admins lets this guardian's key sign permits")
+}
+
+// action is the call as it is judged.
+func (g *Guardian) action(e *effect, call *contract.Call) (*Action, error) {
+	n := e.node.spec
+	cost, err := estimate(n, e)
+	return &Action{
+		Agent: e.run.Agent, Plan: e.run.PlanDigest, Node: n, Input: e.input, Cost: cost,
+		Deployment: e.state.Deployment, Namespace: g.Namespace, Workflow: e.run.Workflow, Origin: e.run.Origin, Path: path(call, n), Epoch: epoch,
+	}, err
+}
+
+// estimate is what a call is estimated to cost, or nil if that is not known before it.
+func estimate(n *plan.Node, e *effect) (*ledger.Money, error) {
+	c, scope := n.Estimate, expr.Estimate
+	if c == nil {
+		c, scope = n.Cost, expr.Price
+	}
+	if c == nil || c.FromOutput {
+		return nil, nil
+	}
+	return amount(c, scope, expr.Vars{"input": e.planInput}, e.input)
+}
+
+// amount evaluates a cost for the arguments of a call.
+func amount(c *plan.Cost, scope expr.Scope, vars expr.Vars, args []byte) (*ledger.Money, error) {
+	text := c.Amount
+	if text == "" {
+		program, err := expr.CompileAmount(c.Expr, scope)
+		if err != nil {
+			return nil, contract.Errorf(contract.Expr, "the cost: %w", err)
+		}
+		if vars["args"], err = schemas.Decode(args); err != nil {
+			return nil, contract.Errorf(contract.Expr, "the cost: %w", err)
+		}
+		n, err := program.Eval(vars)
+		if err != nil {
+			return nil, contract.Errorf(contract.Expr, "the cost: %w", err)
+		}
+		text = string(n)
+	}
+	m, err := ledger.ParseMoney(text, ledger.Currency(c.Currency))
+	if err != nil {
+		return nil, contract.Errorf(contract.Expr, "the cost: %w", err)
+	}
+	return &m, nil
+}
+
+// draft is the effect as people and services see it.
+func draft(e *effect, a *Action) task.Draft {
+	n := e.node.spec
+	d := task.Draft{
+		AgentID: cmp.Or(e.run.Agent, "nobody"), Description: cmp.Or(n.Description, n.Activity()), Resources: n.Resources,
+		CostEstimate: "0", Priority: task.Priority(cmp.Or(n.Priority, string(task.Medium))),
+	}
+	if d.Resources == nil {
+		d.Resources = []string{}
+	}
+	if a.Cost != nil {
+		d.CostEstimate = json.Number(a.Cost.Amount())
+	}
+	return d
+}
+
+// judge decides on an action, and signs a permit if it is approved.
+func (g *Guardian) judge(judge Judge, e *effect, a *Action, by string, st ledger.Standing) (ledger.Ruling, error) {
+	v, err := judge.Decide(a, st)
+	out := ledger.Ruling{Decision: v.Decision, Evidence: v.Evidence}
+	if err != nil || v.Decision.Decision != ledger.Approve {
+		return out, err
+	}
+	if c := e.node.spec.Commit; v.Approval || c != nil && c.Barrier >= 0 {
+		return out, contract.Errorf(contract.NeedsReview, "not supported yet: approval by people, which the plan or the policy asks of %s", e.node.spec.ID)
+	}
+	out.Permit, err = trust.SignPermit(g.Key, trust.Permit{
+		Deployment: e.state.Deployment, Audience: e.state.Audience, Guardian: by, Invocation: e.id, Decision: st.Decision,
+		Call: e.call().Digest(st.Salt), Issued: st.At, Expires: st.Until,
+	})
+	out.Signature = task.Signature{SignerID: by, SigType: "guardian", Signature: plan.DigestOf(out.Permit), SignedAt: st.At.Time()}
+	return out, err
+}
+
+// disapproved is the failure of a node whose effect was not approved.
+func disapproved(d *ledger.Decision) error {
+	var record struct {
+		Objections []struct {
+			Detail string `json:"detail"`
+		} `json:"objections"`
+	}
+	if err := json.Unmarshal(d.Record, &record); err != nil {
+		return fmt.Errorf("read the decision: %w", err)
+	}
+	kind, why := contract.Rejected, ""
+	if d.Reason == budgetExceeded {
+		kind = contract.Budget
+	}
+	if len(record.Objections) > 0 && record.Objections[0].Detail != "" {
+		why = ": " + record.Objections[0].Detail
+	}
+	e := contract.Errorf(kind, "the guardian's decision is %s, %s%s", d.Decision, d.Reason, why)
+	details, err := json.Marshal(map[string]string{"decision": d.ID, "reason": d.Reason})
+	if err != nil {
+		return errors.Join(e, err)
+	}
+	e.Details = details
+	return e
+}
+
+// budgetExceeded is the guardian's reason where there is no money: the failure's kind is
+// another then.
+const budgetExceeded = "budget_exceeded"

@@ -1,0 +1,178 @@
+package host_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
+
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/compiler"
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/policy"
+	"chimera.ai/engine/skills"
+	"chimera.ai/engine/store"
+	"chimera.ai/engine/task"
+	"chimera.ai/engine/trust"
+)
+
+// acting is a deployment of audience dev whose runs have effects: a tool counts its calls
+// by appending a line to a file.
+type acting struct {
+	h       *host.Host
+	root    *trust.Bootstrap
+	admin   *trust.Key
+	lines   string
+	catalog *catalog.Catalog
+	bundle  *policy.Bundle
+}
+
+const actingCatalog = `
+apiVersion: chimera/v1
+kind: Catalog
+templates:
+  - {provider_type: skill, provider_name: book, operation: write, mode: deter, effect_class: committing, timeout_ms: 5000, retry_policy: {max_retries: 2, on: [throttled]},
+     input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {ok: {type: boolean}}, required: [ok]},
+     trust_requirement: allow_auto, status: allow_auto}
+`
+
+const actingPolicy = `
+apiVersion: chimera/v1
+kind: PolicyBundle
+version: "1"
+unmodelled: [book/write]
+rules:
+  - {id: short, type: hard, operations: [book/write], require: 'action.inputs.line.size() < 20', message: "a line is short"}
+`
+
+const actingPlan = `{apiVersion: chimera/v1, kind: Plan, name: acts, version: "1", agent: tester, allow: [pure, committing],
+  input_schema: {type: object, properties: {line: {type: string}}, required: [line]},
+  output_schema: {type: object, properties: {ok: {type: boolean}}, required: [ok]},
+  nodes: [{id: write, template: book/write, commit_policy: {rollback: {none: "what is written stays"}}}],
+  edges: [$input.line -> write.line, write.ok -> $output.ok]}`
+
+// act starts a deployment with effects, whose tool runs a shell script.
+func act(t *testing.T, script string) *acting {
+	t.Helper()
+	secret, _, err := ledger.NewKey("test.example.com/log")
+	require.NoError(t, err)
+	key, err := ledger.ParseKey(secret)
+	require.NoError(t, err)
+	a := &acting{admin: newKey(t), lines: filepath.Join(t.TempDir(), "lines")}
+	a.root, err = trust.DevBootstrap("test", "Ada", a.admin, trust.LogKey{Origin: key.Name(), Key: key.Public()}, time.Now())
+	require.NoError(t, err)
+	cat, ds := compiler.ParseCatalog(compiler.Source{Name: "catalog.yaml", Text: []byte(actingCatalog)})
+	require.False(t, ds.HasErrors(), "%v", ds)
+	a.catalog = cat
+	bundle, ds := policy.Parse(compiler.Source{Name: "policy.yaml", Text: []byte(actingPolicy)})
+	require.False(t, ds.HasErrors(), "%v", ds)
+	a.bundle = bundle
+	guards := newKey(t)
+	a.h = stage.Host(t, host.Options{
+		Roles: host.Roles(), Store: store.Options{Dir: filepath.Join(t.TempDir(), "store"), Key: secret}, Trust: a.root, GuardianKey: guards, Catalog: cat, Policy: bundle,
+		Executables: map[string]skills.Executable{"book": {Command: "/bin/sh", Args: []string{"-c", script}, Env: map[string]string{"LINES_FILE": a.lines}}},
+	})
+	a.state(t, &trust.AddPublisher{ID: "ada", Person: "Ada", Key: a.admin.Public(), Uses: []string{"plans"}},
+		&trust.AddAgent{AgentID: "tester", Owner: "Ada", Keys: []string{a.admin.Public()}}, &trust.AddGuardian{ID: "guardian", Key: guards.Public()})
+	return a
+}
+
+// state makes a statement of acts.
+func (a *acting) state(t *testing.T, acts ...trust.Act) {
+	t.Helper()
+	s, err := trust.Read(t.Context(), a.h.Store().Ledger, a.root)
+	require.NoError(t, err)
+	e, err := s.Draft(time.Now(), acts...).Envelope(a.admin)
+	require.NoError(t, err)
+	raw, err := e.Encode()
+	require.NoError(t, err)
+	_, err = trust.Publish(t.Context(), a.h.Store().Ledger, a.root, raw, time.Now())
+	require.NoError(t, err)
+}
+
+// publish publishes a plan, and returns its digest.
+func (a *acting) publish(t *testing.T, source string) string {
+	t.Helper()
+	_, all, err := host.Catalog(a.catalog, nil)
+	require.NoError(t, err)
+	p, ds := compiler.Compile(compiler.Source{Name: "plan", Text: []byte(source)}, all, a.bundle)
+	require.NotNil(t, p, "%v", ds)
+	raw, err := p.Encode()
+	require.NoError(t, err)
+	s := a.h.Store().Ledger
+	blob, err := s.PutBlob(t.Context(), []byte(source))
+	require.NoError(t, err)
+	row := ledger.Plan{Name: p.Name, Version: p.Version, Digest: plan.DigestOf(raw), SourceDigest: blob, Author: "ada", Agent: p.Agent}
+	row.Signature, err = trust.SignPlan(a.admin, trust.Plan{Deployment: "test", Audience: trust.Dev, Author: "ada", Name: p.Name, Version: p.Version,
+		SourceDigest: blob, Digest: row.Digest, Issued: ledger.At(time.Now())})
+	require.NoError(t, err)
+	_, err = s.PublishPlan(t.Context(), row)
+	require.NoError(t, err)
+	return row.Digest
+}
+
+// start starts a run with a start grant.
+func (a *acting) start(t *testing.T, name, digest, input string) client.WorkflowRun {
+	t.Helper()
+	id := strings.ReplaceAll(t.Name(), "/", "-") + "-" + name
+	grant, err := trust.SignGrant(a.admin, trust.Grant{
+		Deployment: "test", Audience: trust.Dev, Namespace: "default", WorkflowID: id, Plan: digest, Input: plan.DigestOf([]byte(input)), Agent: "tester",
+		Requester: "Rae", Nonce: fmt.Sprintf("%032x", time.Now().UnixNano()), Issued: ledger.At(time.Now()), Expires: ledger.At(time.Now().Add(time.Hour)),
+	})
+	require.NoError(t, err)
+	run, err := a.h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: contract.QueueEngine},
+		contract.WorkflowType, contract.Start{Plan: "acts@1", Input: json.RawMessage(input), Grant: grant})
+	require.NoError(t, err)
+	return run
+}
+
+// written is what the tool has written.
+func (a *acting) written(t *testing.T) []string {
+	t.Helper()
+	raw, err := os.ReadFile(a.lines)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	require.NoError(t, err)
+	return strings.Split(strings.TrimSuffix(string(raw), "\n"), "\n")
+}
+
+const writes = `cat >> "$LINES_FILE"; echo >> "$LINES_FILE"; echo '{"ok":true}'`
+
+// TestEffects: an effect happens once it was decided on, is recorded with all that it
+// rests on, and does not happen where the policy says no.
+func TestEffects(t *testing.T) {
+	stage.Parallel(t)
+	a := act(t, writes)
+	digest := a.publish(t, actingPlan)
+	run := a.start(t, "yes", digest, `{"line":"hello"}`)
+	var out struct{ OK bool }
+	require.NoError(t, stage.Await(t, a.h.Client(), run, &out))
+	require.True(t, out.OK)
+	require.Equal(t, []string{`{"line":"hello"}`}, a.written(t))
+	tasks, err := a.h.Store().Ledger.ListTasks(t.Context(), task.StateExecuted, ledger.Page{})
+	require.NoError(t, err)
+	require.Len(t, tasks, 1)
+	d, err := a.h.Store().Ledger.Decision(t.Context(), tasks[0].Base().TaskID)
+	require.NoError(t, err)
+	require.Equal(t, "policy_clear", d.Reason)
+	i, err := a.h.Store().Ledger.Invocation(t.Context(), d.Invocation)
+	require.NoError(t, err)
+	require.Equal(t, ledger.Settled, i.State)
+
+	run = a.start(t, "no", digest, `{"line":"much longer than that"}`)
+	f := failureOf(t, stage.Await(t, a.h.Client(), run, nil))
+	require.Equal(t, contract.Rejected, f.Kind)
+	require.Contains(t, f.Message, "policy:short: a line is short")
+	require.Len(t, a.written(t), 1)
+}

@@ -1,0 +1,119 @@
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/plan"
+)
+
+// undecided reports whether the guardian is to be asked before w's call of node n.
+func (w *wait) undecided(n *plan.Node) bool {
+	return w.kind != waitRoute && n.Effect.Acts() && !w.decided
+}
+
+// recorded reports whether the ledger has the outcomes on which the effect of w may rest,
+// and sees to it that it gets them: what the guardian relies on is recorded before it.
+func (r *run) recorded(w *wait) bool {
+	j := &r.journal
+	if w.after == 0 {
+		w.after = j.noted
+	}
+	if j.opened && w.after <= j.done {
+		return true
+	}
+	if !j.writing {
+		r.write()
+	}
+	return false
+}
+
+// decide asks the guardian for a permit of the call that w waits for.
+func (r *run) decide(w *wait) {
+	w.kind, w.local, w.queue = waitGuardian, false, contract.QueueGuardian
+	call := r.request(w)
+	r.meter.emit(size(&call))
+	policy := r.policy(w)
+	w.future = workflow.ExecuteActivity(workflow.WithActivityOptions(r.steady, workflow.ActivityOptions{
+		TaskQueue:              w.queue,
+		ActivityID:             "engine/guardian/" + r.path + r.plan.Nodes[w.node].ID,
+		Summary:                r.plan.Nodes[w.node].ID,
+		ScheduleToCloseTimeout: lasting(policy.MaximumAttempts, startTimeout, journalTimeout),
+		ScheduleToStartTimeout: startTimeout,
+		StartToCloseTimeout:    journalTimeout,
+		RetryPolicy:            policy,
+	}), contract.ActivityDecide, call)
+}
+
+// landDecision handles what the guardian has decided. What it rejects fails the node.
+func (r *run) landDecision(w *wait) {
+	var d contract.Decided
+	err := w.future.Get(r.steady, &d)
+	if err == nil && d.Request != w.request {
+		err = errOther
+	}
+	if err != nil {
+		r.failedCall(w, readFailure(err, w))
+		return
+	}
+	r.returned(w)
+	if d.WaitMS > 0 {
+		r.later(w, min(time.Duration(d.WaitMS)*time.Millisecond, tryTime))
+		return
+	}
+	next := r.anew(w)
+	next.decided, next.permit = true, d.Permit
+	r.again = append(r.again, next)
+}
+
+// acting reports whether a call of an effect is in flight.
+func (r *run) acting() bool {
+	for _, w := range r.flights {
+		if w.decided {
+			return true
+		}
+	}
+	return false
+}
+
+// awaitEffects lets calls of effects that are in flight end, whatever ends the run, and
+// notes what they did.
+func (r *run) awaitEffects() {
+	for r.acting() {
+		// It cannot be cancelled, and fails in no other way.
+		_ = workflow.Await(r.steady, func() bool {
+			for _, w := range r.flights {
+				if w.decided && w.ready() || r.reported() {
+					return true
+				}
+			}
+			return false
+		})
+		for _, w := range r.takeReady() {
+			if w.decided {
+				r.landEffect(w)
+			}
+		}
+		r.takeReports()
+	}
+}
+
+// landEffect notes the end of a call in a run that is about to end. Nothing follows from
+// it.
+func (r *run) landEffect(w *wait) {
+	var out contract.Outcome
+	err := w.future.Get(r.steady, &out)
+	if err == nil && out.Request != w.request {
+		err = errOther
+	}
+	if err == nil {
+		r.succeeded(w.node, out)
+		return
+	}
+	f := readFailure(err, w)
+	f.Node = r.plan.Nodes[w.node].ID
+	r.settledAs(w.node, f.Attempts)
+	r.journal.note(r.entry(w.node, contract.JournalEntry{State: contract.Failed, Attempts: f.Attempts, Error: brief(&f.ErrorPayload)}))
+}
