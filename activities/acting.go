@@ -85,9 +85,16 @@ func (a *Acting) effect(ctx context.Context, call *contract.Call) (*effect, erro
 	return e, err
 }
 
+// errUnopened reports a run that the ledger does not know. One that was reset it does not
+// until something is written.
+var errUnopened = contract.Errorf(contract.WorkerLost, "the ledger does not know the run yet")
+
 // granted returns the run if it is open, and was started by somebody who may start it.
 func (a *Acting) granted(ctx context.Context, s trust.State, call *contract.Call) (ledger.Run, error) {
 	r, err := a.Ledger.Run(ctx, call.Run.Workflow, call.Run.Root)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return r, errUnopened
+	}
 	if err != nil {
 		return r, refusal(err)
 	}

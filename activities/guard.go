@@ -72,6 +72,10 @@ func (g *Guardian) Decide(ctx context.Context, call contract.Call) (contract.Dec
 
 func (g *Guardian) decide(ctx context.Context, call *contract.Call, out *contract.Decided) error {
 	e, err := g.effect(ctx, call)
+	if errors.Is(err, errUnopened) {
+		out.Unopened = true
+		return nil
+	}
 	if err != nil {
 		return err
 	}

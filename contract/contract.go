@@ -196,6 +196,9 @@ type Decided struct {
 	Permit  *Permit `json:"permit,omitempty"`
 	// WaitMS is how long another call may still run, in milliseconds.
 	WaitMS int64 `json:"wait_ms,omitempty"`
+	// Unopened reports that the ledger does not know the run: it was reset, and nothing was
+	// written since.
+	Unopened bool `json:"unopened,omitempty"`
 }
 
 // Values returns the values of the call. A run has references in place of large

@@ -1,15 +1,20 @@
 package host_test
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
 	"chimera.ai/engine/catalog"
@@ -30,6 +35,7 @@ import (
 // by appending a line to a file.
 type acting struct {
 	h       *host.Host
+	options host.Options
 	root    *trust.Bootstrap
 	admin   *trust.Key
 	lines   string
@@ -41,7 +47,7 @@ const actingCatalog = `
 apiVersion: chimera/v1
 kind: Catalog
 templates:
-  - {provider_type: skill, provider_name: book, operation: write, mode: deter, effect_class: committing, timeout_ms: 5000, retry_policy: {max_retries: 2, on: [throttled]},
+  - {provider_type: skill, provider_name: book, operation: write, mode: deter, effect_class: committing, timeout_ms: 5000, retry_policy: {max_retries: 2, on: [unsent]},
      input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {ok: {type: boolean}}, required: [ok]},
      trust_requirement: allow_auto, status: allow_auto}
 `
@@ -78,13 +84,28 @@ func act(t *testing.T, script string) *acting {
 	require.False(t, ds.HasErrors(), "%v", ds)
 	a.bundle = bundle
 	guards := newKey(t)
-	a.h = stage.Host(t, host.Options{
+	a.options = host.Options{
+		Dev: true, Client: client.Options{HostPort: stage.Temporal(t).Address, Namespace: stage.Temporal(t).Namespace},
 		Roles: host.Roles(), Store: store.Options{Dir: filepath.Join(t.TempDir(), "store"), Key: secret}, Trust: a.root, GuardianKey: guards, Catalog: cat, Policy: bundle,
 		Executables: map[string]skills.Executable{"book": {Command: "/bin/sh", Args: []string{"-c", script}, Env: map[string]string{"LINES_FILE": a.lines}}},
-	})
+	}
+	a.again(t)
+	t.Cleanup(func() { require.NoError(t, a.h.Close()) })
 	a.state(t, &trust.AddPublisher{ID: "ada", Person: "Ada", Key: a.admin.Public(), Uses: []string{"plans"}},
 		&trust.AddAgent{AgentID: "tester", Owner: "Ada", Keys: []string{a.admin.Public()}}, &trust.AddGuardian{ID: "guardian", Key: guards.Public()})
 	return a
+}
+
+// again ends the host, if there is one, and starts another.
+func (a *acting) again(t *testing.T) {
+	t.Helper()
+	if a.h != nil {
+		require.NoError(t, a.h.Close())
+	}
+	h, err := host.New(t.Context(), a.options)
+	require.NoError(t, err)
+	require.NoError(t, h.Start())
+	a.h = h
 }
 
 // state makes a statement of acts.
@@ -148,6 +169,128 @@ func (a *acting) written(t *testing.T) []string {
 }
 
 const writes = `cat >> "$LINES_FILE"; echo >> "$LINES_FILE"; echo '{"ok":true}'`
+
+// reset resets a run to the end of a workflow task, and returns the run that goes on.
+func (a *acting) reset(t *testing.T, run client.WorkflowRun, task int64) client.WorkflowRun {
+	t.Helper()
+	reset, err := a.h.Client().ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: run.GetID(), RunId: run.GetRunID()},
+		Reason: "once more", WorkflowTaskFinishEventId: task, RequestId: rand.Text(),
+	})
+	require.NoError(t, err)
+	return a.h.Client().GetWorkflow(t.Context(), run.GetID(), reset.GetRunId())
+}
+
+// TestResetsRepeatNoEffect: a run that is reset, to whatever task, is told what its effect
+// did, and so is one whose effect failed, or did nobody knows what.
+func TestResetsRepeatNoEffect(t *testing.T) {
+	stage.Parallel(t)
+	a := act(t, `line=$(cat); echo "$line" >> "$LINES_FILE"
+case $line in
+*hangs*) sleep 60 ;;
+*fails*) echo '{"kind":"tool_error","message":"the page is full"}'; exit 1 ;;
+esac
+echo '{"ok":true}'`)
+	digest := a.publish(t, strings.Replace(actingPlan, "commit_policy", "timeout_ms: 1500, commit_policy", 1))
+	for line, want := range map[string]contract.Kind{"works": "", "fails": contract.ToolError, "hangs": contract.OutcomeUnknown} {
+		run := a.start(t, line, digest, `{"line":"`+line+`"}`)
+		ends := func(run client.WorkflowRun) {
+			t.Helper()
+			err := stage.Await(t, a.h.Client(), run, nil)
+			if want == "" {
+				require.NoError(t, err, line)
+				return
+			}
+			require.Equal(t, want, failureOf(t, err).Kind, line)
+		}
+		ends(run)
+		tasks := events(t, a.h.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
+		require.NotEmpty(t, tasks)
+		for _, task := range tasks {
+			ends(a.reset(t, run, task.GetEventId()))
+		}
+		calls := 0
+		for _, l := range a.written(t) {
+			if strings.Contains(l, line) {
+				calls++
+			}
+		}
+		require.Equal(t, 1, calls, "%s: the tool was called once", line)
+	}
+}
+
+// TestReleasedEffectsAreTriedAgain: a call that provably did nothing is permitted anew, and
+// its money is held anew.
+func TestReleasedEffectsAreTriedAgain(t *testing.T) {
+	stage.Parallel(t)
+	a := act(t, "")
+	tool := filepath.Join(t.TempDir(), "tool")
+	a.options.Executables["book"] = skills.Executable{Command: tool, Env: map[string]string{"LINES_FILE": a.lines}}
+	a.again(t)
+	cents := func(n int64) ledger.Money {
+		m, err := ledger.Minor(n, "USD")
+		require.NoError(t, err)
+		return m
+	}
+	a.state(t, &trust.SetBudget{Agent: "tester", Currency: "USD", Every: ledger.Forever, Limit: cents(250)})
+	source := strings.Replace(actingPlan, "template: book/write", "template: book/write, cost_estimate: 1.50, retry_policy: {max_retries: 2, on: [unsent]}", 1)
+	source = strings.Replace(source, "agent: tester,", "agent: tester, currency: USD,", 1)
+	digest := a.publish(t, source)
+	run := a.start(t, "one", digest, `{"line":"a"}`)
+	released := func() (n int) {
+		tasks, err := a.h.Store().Ledger.ListTasks(t.Context(), task.StateSigned, ledger.Page{})
+		require.NoError(t, err)
+		return len(tasks)
+	}
+	require.Eventually(t, func() bool { return released() > 1 }, time.Minute, time.Millisecond, "there is no tool, and it is asked for again")
+	require.NoError(t, os.WriteFile(tool, []byte("#!/bin/sh\n"+writes+"\n"), 0o700))
+	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
+	require.Len(t, a.written(t), 1)
+	b, err := a.h.Store().Ledger.Budget(t.Context(), "tester", "USD")
+	require.NoError(t, err)
+	require.Equal(t, cents(150), b.Posted)
+	require.Zero(t, b.Pending.Minor())
+	f := failureOf(t, stage.Await(t, a.h.Client(), a.start(t, "two", digest, `{"line":"b"}`), nil))
+	require.Equal(t, contract.Budget, f.Kind)
+	require.Contains(t, f.Message, "does not fit in the budget of tester")
+	require.Len(t, a.written(t), 1)
+}
+
+// TestManyEffects: effects of many runs at once each happen once.
+func TestManyEffects(t *testing.T) {
+	stage.Parallel(t)
+	a := act(t, `line=$(cat); echo "$line" >> "$LINES_FILE"; echo '{"ok":true}'`)
+	digest := a.publish(t, actingPlan)
+	const n = 24
+	var all []client.WorkflowRun
+	for i := range n {
+		all = append(all, a.start(t, fmt.Sprint(i), digest, fmt.Sprintf(`{"line":"%d"}`, i)))
+	}
+	for _, run := range all {
+		require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
+	}
+	lines := a.written(t)
+	slices.Sort(lines)
+	require.Len(t, slices.Compact(lines), n)
+	require.Len(t, lines, n)
+}
+
+// TestEffectsOutliveTheirWorker: a worker that goes away in the middle of a call leaves an
+// effect of which nobody knows whether it happened, and that is not called again.
+func TestEffectsOutliveTheirWorker(t *testing.T) {
+	stage.Parallel(t)
+	a := act(t, `line=$(cat); echo "$line" >> "$LINES_FILE"; sleep 60`)
+	a.options.Drain = time.Millisecond
+	a.again(t)
+	digest := a.publish(t, strings.Replace(actingPlan, "commit_policy", "timeout_ms: 3000, commit_policy", 1))
+	run := a.start(t, "lost", digest, `{"line":"lost"}`)
+	require.Eventually(t, func() bool { return len(a.written(t)) == 1 }, time.Minute, 10*time.Millisecond)
+	a.again(t)
+	run = a.h.Client().GetWorkflow(t.Context(), run.GetID(), run.GetRunID())
+	f := failureOf(t, stage.Await(t, a.h.Client(), run, nil))
+	require.Equal(t, contract.OutcomeUnknown, f.Kind, f.Message)
+	require.Len(t, a.written(t), 1)
+}
 
 // TestEffects: an effect happens once it was decided on, is recorded with all that it
 // rests on, and does not happen where the policy says no.

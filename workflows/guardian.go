@@ -21,7 +21,7 @@ func (r *run) recorded(w *wait) bool {
 	if w.after == 0 {
 		w.after = j.noted
 	}
-	if j.opened && w.after <= j.done {
+	if !j.unopened && w.after <= j.done {
 		return true
 	}
 	if !j.writing {
@@ -59,7 +59,12 @@ func (r *run) landDecision(w *wait) {
 		return
 	}
 	r.returned(w)
-	if d.WaitMS > 0 {
+	switch {
+	case d.Unopened:
+		r.journal.unopened = true
+		r.later(w, 0)
+		return
+	case d.WaitMS > 0:
 		r.later(w, min(time.Duration(d.WaitMS)*time.Millisecond, tryTime))
 		return
 	}

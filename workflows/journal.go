@@ -36,10 +36,11 @@ type journal struct {
 	// batch is the number of the last batch.
 	batch int
 	// noted counts the outcomes, done those that the ledger has got, or will not before
-	// the end. opened reports that the ledger knows the run: one that was reset it does
-	// not until something is written.
+	// the end. unopened reports that the ledger does not know the run, which it does not
+	// after a reset until something is written. That is only learnt from an answer, since a
+	// reset may change no command of the history before it.
 	noted, done int
-	opened      bool
+	unopened    bool
 }
 
 func (j *journal) note(e contract.JournalEntry) {
@@ -72,7 +73,7 @@ func (r *run) write() {
 	id := "engine/journal#" + strconv.Itoa(j.batch)
 	request := contract.JournalRequest{
 		Run: r.identity(), Plan: r.head.Digest, Input: r.head.InputDigest,
-		Request: r.tag + "/" + id, Entries: j.sent, Open: r.effects && !j.opened,
+		Request: r.tag + "/" + id, Entries: j.sent, Open: j.unopened,
 	}
 	ctx := workflow.WithActivityOptions(r.steady, workflow.ActivityOptions{
 		TaskQueue: contract.QueueJournal, ActivityID: id, Summary: "journal",
@@ -116,8 +117,9 @@ func (r *run) landBatch(w *wait) {
 		j.unwritten = append(j.unwritten, j.sent...)
 	case receipt.Root != r.root:
 		j.elsewhere = append(j.elsewhere, j.sent...)
-	default:
-		j.opened = true
+	}
+	if err == nil {
+		j.unopened = false
 	}
 	j.done += len(j.sent)
 	j.sent = nil

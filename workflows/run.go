@@ -60,8 +60,6 @@ type run struct {
 	journal  journal
 	deadline workflow.Future
 	draining bool
-	// effects reports that the plan has nodes with effects.
-	effects bool
 	// ahead estimates the events of what has not settled yet.
 	ahead int
 	// rounds counts the turns of a reset run with children until it has
@@ -80,7 +78,6 @@ func newRun(ctx workflow.Context, loaded *plan.Loaded, v *view) *run {
 		key:        loaded.SealedWith,
 		meter:      meter{window: maxWindow},
 	}
-	r.journal.opened = !wasReset(r.info)
 	// The next execution has a key of its own, so ctx has none.
 	r.steady, _ = workflow.NewDisconnectedContext(sealedWith(ctx, r.key))
 	r.heeded, r.cancelHeeded = workflow.WithCancel(r.steady)
@@ -89,7 +86,6 @@ func newRun(ctx workflow.Context, loaded *plan.Loaded, v *view) *run {
 	}
 	for i := range r.plan.Nodes {
 		r.ahead += weight(&r.plan.Nodes[i])
-		r.effects = r.effects || r.plan.Nodes[i].Effect.Acts()
 	}
 	return r
 }
