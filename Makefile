@@ -81,6 +81,10 @@ siege: server ## run PLANS hostile plans under siege from SEED on: cancelled, la
 	go test -timeout 30m -count=1 -v -run 'ThousandsOfNodes' ./host -huge
 	go test -timeout 600m -count=1 -v -run 'NoPlanWedgesItsRun|HundredThousand|StoreThatIsAway|MaxParallel|ManyLongNodes' ./internal/siege -plans $(PLANS) -seed $(SEED) -huge
 
+.PHONY: explore
+explore: ## walk every interleaving of those who deal with one effect, and print the number of states
+	go test -timeout 20m -count=1 -v -run 'Protocol' ./ledger
+
 .PHONY: chaos
 chaos: ## kill writers, sequencers and databases of the ledger in the midst of work, KILLS times each (100)
 	go test -timeout 120m -count=1 -v -run 'Crash' ./ledger/postgres ./ledger/sqlite -crashes $(KILLS)

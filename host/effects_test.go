@@ -16,6 +16,10 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler"
@@ -47,7 +51,7 @@ const actingCatalog = `
 apiVersion: chimera/v1
 kind: Catalog
 templates:
-  - {provider_type: skill, provider_name: book, operation: write, mode: deter, effect_class: committing, timeout_ms: 5000, retry_policy: {max_retries: 2, on: [unsent]},
+  - {provider_type: skill, provider_name: book, operation: write, mode: deter, effect_class: committing, timeout_ms: 60000, retry_policy: {max_retries: 2, on: [unsent]},
      input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {ok: {type: boolean}}, required: [ok]},
      trust_requirement: allow_auto, status: allow_auto}
 `
@@ -317,5 +321,82 @@ func TestEffects(t *testing.T) {
 	f := failureOf(t, stage.Await(t, a.h.Client(), run, nil))
 	require.Equal(t, contract.Rejected, f.Kind)
 	require.Contains(t, f.Message, "policy:short: a line is short")
+	require.Len(t, a.written(t), 1)
+}
+
+// rogueCall asks an effect's worker for a call, as any client of the namespace can.
+func rogueCall(ctx workflow.Context, call contract.Call) (contract.Outcome, error) {
+	var out contract.Outcome
+	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		TaskQueue: contract.QueueEffects, StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
+	}), "book/write", call).Get(ctx, &out)
+	return out, err
+}
+
+// TestNoPermitNoCall: without a permit of exactly this call, fresh and signed by a guardian
+// of the admins, the tool is not called, whoever asks.
+func TestNoPermitNoCall(t *testing.T) {
+	stage.Parallel(t)
+	a := act(t, `cat >> "$LINES_FILE"; echo >> "$LINES_FILE"; until [ -e "$LINES_FILE.go" ]; do sleep 0.02; done; echo '{"ok":true}'`)
+	digest := a.publish(t, strings.Replace(actingPlan, "commit_policy", "timeout_ms: 30000, commit_policy", 1))
+	run := a.start(t, "open", digest, `{"line":"hello"}`)
+	require.Eventually(t, func() bool { return len(a.written(t)) == 1 }, time.Minute, 10*time.Millisecond)
+
+	// What the run has asked for, permit and all, is there to be read.
+	var good contract.Call
+	for _, e := range events(t, a.h.Client(), run, enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED) {
+		if s := e.GetActivityTaskScheduledEventAttributes(); s.GetTaskQueue().GetName() == contract.QueueEffects {
+			require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(s.GetInput(), &good))
+		}
+	}
+	require.NotNil(t, good.Permit)
+	rogue := worker.New(a.h.Client(), "rogue", worker.Options{})
+	rogue.RegisterWorkflow(rogueCall)
+	require.NoError(t, rogue.Start())
+	defer rogue.Stop()
+	other := newKey(t)
+	for name, c := range map[string]struct {
+		change func(*contract.Call)
+		want   contract.Kind
+		says   string
+	}{
+		"the same again":   {func(*contract.Call) {}, contract.WorkerLost, "calling by another call"},
+		"none":             {func(c *contract.Call) { c.Permit = nil }, contract.WorkerLost, "calling by another call"},
+		"another salt":     {func(c *contract.Call) { c.Permit.Salt = []byte("x") }, contract.Blocked, "the permit is for the call"},
+		"another argument": {func(c *contract.Call) { c.Deliveries[0].Value = json.RawMessage(`"other"`) }, contract.Blocked, "the permit is for the call"},
+		"another run":      {func(c *contract.Call) { c.Run.Workflow = "nowhere" }, contract.WorkerLost, "does not know the run"},
+		"another origin":   {func(c *contract.Call) { c.Run.Origin = "elsewhere" }, contract.Blocked, "another plan or origin"},
+		"another visit":    {func(c *contract.Call) { c.Visit = 7 }, contract.Blocked, "the permit is for the invocation"},
+		"another node":     {func(c *contract.Call) { c.Node = 0 }, contract.Contract, "has no effect"},
+		"forged": {func(c *contract.Call) {
+			e, err := trust.ParseEnvelope(c.Permit.Envelope, trust.PermitType)
+			require.NoError(t, err)
+			e.Signatures = nil
+			require.NoError(t, e.Sign(other))
+			c.Permit.Envelope, err = e.Encode()
+			require.NoError(t, err)
+		}, contract.Blocked, "has not signed the permit"},
+		"no envelope": {func(c *contract.Call) { c.Permit.Envelope = json.RawMessage(`{}`) }, contract.Blocked, ""},
+	} {
+		call := good
+		permit := *good.Permit
+		call.Permit, call.Deliveries = &permit, slices.Clone(good.Deliveries)
+		c.change(&call)
+		asked, err := a.h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "rogue " + name, TaskQueue: "rogue"}, rogueCall, call)
+		require.NoError(t, err)
+		var application *temporal.ApplicationError
+		require.ErrorAs(t, stage.Await(t, a.h.Client(), asked, nil), &application, name)
+		require.Equal(t, string(c.want), application.Type(), "%s: %s", name, application.Message())
+		require.Contains(t, application.Message(), c.says, name)
+		require.Len(t, a.written(t), 1, name)
+	}
+	require.NoError(t, os.WriteFile(a.lines+".go", nil, 0o600))
+	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
+	require.Len(t, a.written(t), 1)
+
+	// And after its end.
+	asked, err := a.h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "rogue, late", TaskQueue: "rogue"}, rogueCall, good)
+	require.NoError(t, err)
+	require.ErrorContains(t, stage.Await(t, a.h.Client(), asked, nil), "the run has ended")
 	require.Len(t, a.written(t), 1)
 }

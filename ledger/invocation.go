@@ -35,8 +35,10 @@ type Invocation struct {
 	PermitUntil Time            `json:"permit_until"`
 	Unused      bool            `json:"unused"`
 	State       InvocationState `json:"state"`
-	// Attempt counts its calls.
-	Attempt int `json:"attempt"`
+	// Attempt counts its calls. Doubted reports that one before the last may have happened:
+	// then a last one that did nothing proves nothing.
+	Attempt int  `json:"attempt"`
+	Doubted bool `json:"doubted,omitempty"`
 	// CallNotAfter is when the last call ends at the latest.
 	CallNotAfter *Time  `json:"call_not_after,omitempty"`
 	OutputDigest string `json:"output_digest,omitempty"`
@@ -165,6 +167,7 @@ func (i Invocation) Claim(decision string, d time.Duration, now Time) (Invocatio
 		return i, fmt.Errorf("%w: it could be used until %s", ErrExpired, i.PermitUntil)
 	}
 	until := At(now.Time().Add(d))
+	i.Doubted = i.Doubted || i.perhaps()
 	i.State, i.Attempt, i.CallNotAfter, i.Unused = Calling, i.Attempt+1, &until, false
 	return i, nil
 }
@@ -182,11 +185,15 @@ type Settlement struct {
 	Abandoned bool
 }
 
-// Settle ends a call, or resolves one that is unknown. changed is false if it has ended
-// in that way already.
+// Settle ends a call, or resolves one that is unknown. A call that is released after one
+// that may have happened makes the invocation unknown. changed is false if it has ended in
+// that way already.
 func (i Invocation) Settle(s Settlement, now Time) (out Invocation, changed bool, err error) {
 	if s.State != Settled && (s.State != Released && s.State != Unknown || s.OutputDigest != "") {
 		return i, false, fmt.Errorf("%w: a call does not end as %.40q with the output %.80q", ErrInvalid, string(s.State), s.OutputDigest)
+	}
+	if s.State == Released && i.Doubted {
+		s.State = Unknown
 	}
 	switch {
 	case i.Attempt != s.Attempt:

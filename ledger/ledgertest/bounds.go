@@ -272,9 +272,10 @@ func holds(t *testing.T, open Open) {
 	abandoned := listOf(s.Abandoned(ctx, 10))
 	require.Len(t, abandoned, 1)
 	require.Equal(t, "again", abandoned[0].ID)
-	_, err = s.Settle(ctx, "again", ended(2, ledger.Released))
+	i, err = s.Settle(ctx, "again", ended(2, ledger.Released))
 	require.NoError(t, err)
-	pending(0, 40)
+	require.Equal(t, ledger.Unknown, i.State, "the second call did nothing; of the first nobody knows")
+	pending(60, 40)
 	Drain(t, s, Key(t))
 	Same(t, s, Replay(t, s))
 }

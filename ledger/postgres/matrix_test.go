@@ -35,7 +35,7 @@ var matrix = map[string][3]string{ // engine, guardian, effects
 	"financial_ledger":  {"", "i(status)", "(status)"},
 	"goose_db_version":  {"", "", ""},
 	"holds":             {"", "i(posted,running,status)", "(posted,running,status)"},
-	"invocations":       {"(output)", "i(action_digest,chain,decision_id,hold_id,origin,output,output_digest,permit,permit_until,repeatable,state,unused)", "(attempt,call_not_after,output,output_digest,state,token,unused)"},
+	"invocations":       {"(output)", "i(action_digest,chain,decision_id,hold_id,origin,output,output_digest,permit,permit_until,repeatable,state,unused)", "(attempt,call_not_after,doubted,output,output_digest,state,token,unused)"},
 	"legal_holds":       {"", "", ""},
 	"log_batches":       {"i", "", ""},
 	"log_cosignatures":  {"i", "", ""},

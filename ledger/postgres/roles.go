@@ -84,7 +84,7 @@ var grants = map[string]struct{ engine, guardian, effects string }{
 	"invocations": {
 		"UPDATE (output)",
 		"INSERT, UPDATE (chain, origin, action_digest, decision_id, hold_id, repeatable, permit, permit_until, unused, state, output_digest, output)",
-		"UPDATE (unused, token, state, attempt, call_not_after, output_digest, output)",
+		"UPDATE (unused, token, state, attempt, doubted, call_not_after, output_digest, output)",
 	},
 	"legal_holds":      {"", "", ""},
 	"goose_db_version": {"", "", ""},

@@ -19,7 +19,7 @@ import (
 // permitted to call.
 
 const selectInvocation = `SELECT chain, salt, id, origin, action_digest, decision_id, hold_id, repeatable, permit, permit_until, unused, token,
-	state, attempt, call_not_after, output_digest, output FROM invocations`
+	state, attempt, doubted, call_not_after, output_digest, output FROM invocations`
 
 // row is an invocation with what only the store needs of it.
 type row struct {
@@ -33,7 +33,7 @@ func scanInvocation(scan func(...any) error) (r row, err error) {
 	var permit string
 	var permitUntil int64
 	err = scan(&r.chain, &r.salt, &r.ID, &r.Origin, &r.ActionDigest, &r.DecisionID, &r.HoldID, &r.Repeatable, &permit, &permitUntil, &r.Unused, &r.token,
-		&r.State, &r.Attempt, &until, &r.OutputDigest, &r.Output)
+		&r.State, &r.Attempt, &r.Doubted, &until, &r.OutputDigest, &r.Output)
 	r.Permit, r.PermitUntil = json.RawMessage(permit), instant(permitUntil)
 	if until.Valid {
 		t := instant(until.Int64)
@@ -408,8 +408,8 @@ func (s *Store) Claim(ctx context.Context, id, decision, token string, d time.Du
 				return i, err
 			}
 		}
-		if _, err := t.exec(ctx, "UPDATE invocations SET state = $2, attempt = $3, call_not_after = $4, unused = FALSE, token = $5 WHERE id = $1",
-			id, string(i.State), i.Attempt, millis(*i.CallNotAfter), token); err != nil {
+		if _, err := t.exec(ctx, "UPDATE invocations SET state = $2, attempt = $3, call_not_after = $4, unused = FALSE, token = $5, doubted = $6 WHERE id = $1",
+			id, string(i.State), i.Attempt, millis(*i.CallNotAfter), token, i.Doubted); err != nil {
 			return i, err
 		}
 		_, err = t.state(ctx, ofInvocation(r, ledger.InvocationCalling, "", i.Attempt),
@@ -433,7 +433,7 @@ func (s *Store) Settle(ctx context.Context, id string, e ledger.Effect) (ledger.
 		if err != nil || !changed {
 			return i, err
 		}
-		if err := t.spend(ctx, h, e); err != nil {
+		if err := t.spend(ctx, h, i.State, e.Spent); err != nil {
 			return i, err
 		}
 		var output any // NULL
@@ -467,15 +467,15 @@ func (s *Store) Settle(ctx context.Context, id string, e ledger.Effect) (ledger.
 }
 
 // spend ends the hold of a call that has ended.
-func (t *tx) spend(ctx context.Context, h *ledger.Hold, e ledger.Effect) (err error) {
+func (t *tx) spend(ctx context.Context, h *ledger.Hold, end ledger.InvocationState, actual *ledger.Money) (err error) {
 	if h == nil {
 		return nil
 	}
-	switch e.State.Ends() {
+	switch end.Ends() {
 	case ledger.TxPosted:
 		spent := h.Amount
-		if e.Spent != nil {
-			spent = *e.Spent
+		if actual != nil {
+			spent = *actual
 		}
 		_, err = t.move(ctx, *h, ledger.TxPosted, ledger.HoldPosted, &spent)
 	case ledger.TxVoided:

@@ -242,6 +242,7 @@ CREATE TABLE invocations (
 	token          TEXT NOT NULL, -- of the last claim
 	state          TEXT NOT NULL,
 	attempt        INT NOT NULL,
+	doubted        BOOLEAN NOT NULL DEFAULT FALSE,
 	call_not_after BIGINT,
 	output_digest  TEXT NOT NULL,
 	-- What the call answered, sealed to the invocation where there are keys.

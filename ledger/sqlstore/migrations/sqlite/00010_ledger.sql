@@ -237,6 +237,7 @@ CREATE TABLE invocations (
 	token          TEXT NOT NULL, -- of the last claim
 	state          TEXT NOT NULL,
 	attempt        INTEGER NOT NULL,
+	doubted        INTEGER NOT NULL DEFAULT FALSE,
 	call_not_after INTEGER,
 	output_digest  TEXT NOT NULL,
 	-- What the call answered, sealed to the invocation where there are keys.
