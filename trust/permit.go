@@ -78,22 +78,33 @@ func SignPermit(k *Key, p Permit) ([]byte, error) {
 	return seal(PermitType, &p, k)
 }
 
+// ReadPermit reads a permit without verifying its signature: see [VerifyPermit].
+func ReadPermit(envelope []byte) (Permit, error) {
+	_, p, err := readPermit(envelope)
+	return p, err
+}
+
+func readPermit(envelope []byte) (*Envelope, Permit, error) {
+	if len(envelope) > maxPermitBytes {
+		return nil, Permit{}, invalid("a permit of %d bytes, more than %d", len(envelope), maxPermitBytes)
+	}
+	e, err := ParseEnvelope(envelope, PermitType)
+	if err != nil {
+		return nil, Permit{}, err
+	}
+	var p Permit
+	if _, err := exact(e.Payload, &p); err != nil {
+		return nil, Permit{}, invalid("the permit: %s", bare(err))
+	}
+	return e, p, p.check()
+}
+
 // VerifyPermit verifies a permit in a state at an instant: a guardian whose key counts
 // there must have signed it, for exactly this invocation and call. want names them.
 // Whether it has been used is for the store to say.
 func VerifyPermit(s State, envelope []byte, want Permit, at time.Time) (Permit, error) {
-	if len(envelope) > maxPermitBytes {
-		return Permit{}, invalid("a permit of %d bytes, more than %d", len(envelope), maxPermitBytes)
-	}
-	e, err := ParseEnvelope(envelope, PermitType)
+	e, p, err := readPermit(envelope)
 	if err != nil {
-		return Permit{}, err
-	}
-	var p Permit
-	if _, err := exact(e.Payload, &p); err != nil {
-		return Permit{}, invalid("the permit: %s", bare(err))
-	}
-	if err := p.check(); err != nil {
 		return Permit{}, err
 	}
 	for _, f := range []struct{ what, have, want string }{

@@ -45,9 +45,9 @@ type past struct {
 	// keys are the keys that may start runs for an agent.
 	keys map[string][]since[[]string]
 	// publishers and signers are by their ids, which are never used again.
-	publishers, signers map[string]tenure
-	budgets             map[trust.BudgetKey][]since[*trust.SetBudget]
-	tools               map[string][]since[*trust.TrustTool]
+	publishers, signers, guardians map[string]tenure
+	budgets                        map[trust.BudgetKey][]since[*trust.SetBudget]
+	tools                          map[string][]since[*trust.TrustTool]
 }
 
 // remember records the acts of a verified statement.
@@ -75,6 +75,10 @@ func (p *past) remember(at claim, acts trust.Acts) {
 			p.signers[a.ID] = tenure{from: at}
 		case *trust.RevokeSigner:
 			end(p.signers, a.ID)
+		case *trust.AddGuardian:
+			p.guardians[a.ID] = tenure{from: at}
+		case *trust.RevokeGuardian:
+			end(p.guardians, a.ID)
 		case *trust.SetBudget:
 			k := trust.BudgetKey{Agent: a.Agent, Currency: a.Currency}
 			p.budgets[k] = append(p.budgets[k], since[*trust.SetBudget]{at, a})
@@ -149,7 +153,7 @@ func (v *verifier) authority() authority {
 		return own
 	}
 	told := &past{
-		witnesses: []trust.Witnesses{b.Witnesses}, keys: map[string][]since[[]string]{}, publishers: map[string]tenure{}, signers: map[string]tenure{},
+		witnesses: []trust.Witnesses{b.Witnesses}, keys: map[string][]since[[]string]{}, publishers: map[string]tenure{}, signers: map[string]tenure{}, guardians: map[string]tenure{},
 		budgets: map[trust.BudgetKey][]since[*trust.SetBudget]{}, tools: map[string][]since[*trust.TrustTool]{},
 	}
 	for i, s := range v.statements {
@@ -168,9 +172,7 @@ func (v *verifier) authority() authority {
 	v.plans(state, told)
 	v.grants(state, told)
 	v.approvals(state, told)
-	if v.permits > 0 {
-		v.warn(BadAuthority, -1, "%d permits of effects are held against their decisions, and their signatures are not verified: this version does not know their form", v.permits)
-	}
+	v.permitted(state, told)
 	return v.signing(state, told)
 }
 
@@ -338,6 +340,37 @@ func (v *verifier) approvals(state trust.State, told *past) {
 	}
 	if n := len(v.accepted); n > 0 {
 		v.warn(BadAuthority, -1, "the signers of %d approvals are verified, and their signatures are not: this version does not know their form", n)
+	}
+}
+
+// permitted verifies the permits of effects: each is for just that invocation and decision,
+// for no longer than the ledger has it, and was signed by a key of a guardian then, by its
+// place in the log.
+func (v *verifier) permitted(state trust.State, told *past) {
+	then := state
+	then.Guardians = maps.Clone(state.Guardians)
+	for id, g := range then.Guardians {
+		g.Revoked = nil
+		then.Guardians[id] = g
+	}
+	for _, x := range v.permits {
+		p, err := trust.ReadPermit(x.of.Permit)
+		if err == nil {
+			_, err = trust.VerifyPermit(then, x.of.Permit, trust.Permit{Invocation: x.of.ID, Call: p.Call}, p.Issued.Time())
+		}
+		t := told.guardians[p.Guardian]
+		switch {
+		case err != nil:
+			v.problem(BadAuthority, x.index, "the permit of %s: %s", x.of.ID, err)
+		case p.Decision != x.of.DecisionID:
+			v.problem(BadAuthority, x.index, "the permit of %s rests on the decision %.120q, not on %s", x.of.ID, p.Decision, x.of.DecisionID)
+		case p.Expires.Time().After(x.of.PermitUntil.Time()):
+			v.problem(BadAuthority, x.index, "the permit of %s may be used until %s, and by the ledger until %s", x.of.ID, p.Expires, x.of.PermitUntil)
+		case x.index < t.from.index:
+			v.problem(BadAuthority, x.index, "the permit of %s was signed by %s, whom the admins had not stated yet", x.of.ID, p.Guardian)
+		case t.to != nil && x.after(*t.to):
+			v.problem(BadAuthority, x.index, "the permit of %s was signed at %s by %s, who was revoked at %s", x.of.ID, x.at, p.Guardian, t.to.at)
+		}
 	}
 }
 

@@ -304,17 +304,83 @@ func TestFoldedBootstrap(t *testing.T) {
 	}
 }
 
-// TestPermitsAreNotVerified, and the report says so.
-func TestPermitsAreNotVerified(t *testing.T) {
-	d := newDeployment(t)
-	r := ledger.Run{Workflow: "y", Root: "r", Origin: "r", Agent: "bot", PlanDigest: ledger.BodyDigest(nil), InputDigest: ledger.BodyDigest(nil)}
-	require.NoError(t, d.store.OpenRun(t.Context(), r))
-	a := ledgertest.Ask("i", "action")
-	_, err := d.store.Authorize(t.Context(), r, a, ledgertest.Rule(ledger.Approve))
-	require.NoError(t, err)
-	d.drain(t)
-	report := d.finds(t, "", "")
-	require.True(t, slices.ContainsFunc(report.Warnings, func(p audit.Problem) bool { return strings.Contains(p.Message, "1 permits of effects") }), "%v", report.Warnings)
+// TestPermitsAreVerified: against the guardians that the admins had stated by then, by the
+// place in the log.
+func TestPermitsAreVerified(t *testing.T) {
+	for name, c := range map[string]struct {
+		// do states what the admins state of the guardian g, and permits between.
+		do   func(t *testing.T, d *deployment, add, revoke trust.Act, permit func(func(*trust.Permit)))
+		says string
+	}{
+		"valid": {func(t *testing.T, d *deployment, add, _ trust.Act, permit func(func(*trust.Permit))) {
+			d.state(t, add)
+			permit(nil)
+		}, ""},
+		"revoked afterwards": {func(t *testing.T, d *deployment, add, revoke trust.Act, permit func(func(*trust.Permit))) {
+			d.state(t, add)
+			permit(nil)
+			d.state(t, revoke)
+		}, ""},
+		"nobody's": {func(_ *testing.T, _ *deployment, _, _ trust.Act, permit func(func(*trust.Permit))) { permit(nil) }, `there is no guardian "g"`},
+		"not yet": {func(t *testing.T, d *deployment, add, _ trust.Act, permit func(func(*trust.Permit))) {
+			permit(nil)
+			d.state(t, add)
+		}, "whom the admins had not stated yet"},
+		"of another decision": {func(t *testing.T, d *deployment, add, _ trust.Act, permit func(func(*trust.Permit))) {
+			d.state(t, add)
+			permit(func(p *trust.Permit) { p.Decision = "i/7" })
+		}, `rests on the decision "i/7", not on i/1`},
+		"of another invocation": {func(t *testing.T, d *deployment, add, _ trust.Act, permit func(func(*trust.Permit))) {
+			d.state(t, add)
+			permit(func(p *trust.Permit) { p.Invocation = "j" })
+		}, `for the invocation "j", not "i"`},
+		"of another deployment": {func(t *testing.T, d *deployment, add, _ trust.Act, permit func(func(*trust.Permit))) {
+			d.state(t, add)
+			permit(func(p *trust.Permit) { p.Deployment = "other" })
+		}, `for the deployment "other"`},
+		"for longer": {func(t *testing.T, d *deployment, add, _ trust.Act, permit func(func(*trust.Permit))) {
+			d.state(t, add)
+			permit(func(p *trust.Permit) { p.Expires = ledger.At(p.Expires.Time().Add(time.Second)) })
+		}, "and by the ledger until"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDeployment(t)
+			key := secret(t)
+			r := ledger.Run{Workflow: "y", Root: "r", Origin: "r", Agent: "bot", PlanDigest: ledger.BodyDigest(nil), InputDigest: ledger.BodyDigest(nil)}
+			require.NoError(t, d.store.OpenRun(t.Context(), r))
+			c.do(t, d, &trust.AddGuardian{ID: "g", Key: key.Public()}, &trust.RevokeGuardian{ID: "g"}, func(change func(*trust.Permit)) {
+				a := ledgertest.Ask("i", "action")
+				a.Life = trust.MaxPermit - time.Second
+				_, err := d.store.Authorize(t.Context(), r, a, func(st ledger.Standing) (ledger.Ruling, error) {
+					ruling, err := ledgertest.Rule(ledger.Approve)(st)
+					require.NoError(t, err)
+					p := trust.Permit{Deployment: "example", Audience: trust.Prod, Guardian: "g", Invocation: "i", Decision: st.Decision,
+						Call: ledger.BodyDigest([]byte("call")), Issued: st.At, Expires: st.Until}
+					if change != nil {
+						change(&p)
+					}
+					ruling.Permit, err = trust.SignPermit(key, p)
+					return ruling, err
+				})
+				require.NoError(t, err)
+			})
+			d.drain(t)
+			if c.says == "" {
+				d.finds(t, "", "")
+				return
+			}
+			d.finds(t, audit.BadAuthority, c.says)
+		})
+	}
+	t.Run("no permit at all", func(t *testing.T) {
+		d := newDeployment(t)
+		r := ledger.Run{Workflow: "y", Root: "r", Origin: "r", Agent: "bot", PlanDigest: ledger.BodyDigest(nil), InputDigest: ledger.BodyDigest(nil)}
+		require.NoError(t, d.store.OpenRun(t.Context(), r))
+		_, err := d.store.Authorize(t.Context(), r, ledgertest.Ask("i", "action"), ledgertest.Rule(ledger.Approve))
+		require.NoError(t, err)
+		d.drain(t)
+		d.finds(t, audit.BadAuthority, "the permit of i: ")
+	})
 }
 
 // TestProofsAskTheBootstrapsWitnesses: a proof of one entry rests on a checkpoint as

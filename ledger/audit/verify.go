@@ -162,8 +162,13 @@ type verifier struct {
 	opened              []start
 	limits              []limit
 	trusted             []standing
-	// permits counts those of effects.
-	permits int
+	permits             []permit
+}
+
+// permit is what was signed for one call of an invocation.
+type permit struct {
+	claim
+	of ledger.Invocation
 }
 
 // claim is an entry that the admins' statements decide about, with the model's
@@ -397,7 +402,9 @@ func (v *verifier) note(f fact, stated int) {
 		at.what = model.About(f.e)
 		v.accepted = append(v.accepted, at)
 	case ledger.InvocationPermitted:
-		v.permits++
+		if i, ok := v.model.Invocations[model.About(f.e)]; ok {
+			v.permits = append(v.permits, permit{at, i})
+		}
 	case ledger.RunOpened:
 		// As it was opened; what its end says is another matter.
 		if r := v.model.Runs[f.e.Chain]; r != nil && (len(r.Grant) > 0 || r.GrantDigest != "") {
