@@ -47,6 +47,7 @@ func (h *Host) act(ctx context.Context, blobs blob.Store, plans *payload.Plans, 
 		if _, err := own.Judge(); err != nil && o.Reread == nil {
 			return err
 		}
+		h.sweeper = &sweeper{store: h.store.Ledger, every: o.SweepEvery, logger: o.Logger}
 		g := &activities.Guardian{Acting: acting(), Store: h.store.Ledger, Key: o.GuardianKey}
 		h.worker(contract.QueueGuardian, worker.Options{DisableWorkflowWorker: true}).
 			RegisterActivityWithOptions(g.Decide, activity.RegisterOptions{Name: contract.ActivityDecide})

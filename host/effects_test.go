@@ -324,6 +324,46 @@ func TestEffects(t *testing.T) {
 	require.Len(t, a.written(t), 1)
 }
 
+// TestTheSweeper: holds of permits that nobody uses expire, and what a run that was
+// terminated has called is unknown.
+func TestTheSweeper(t *testing.T) {
+	stage.Parallel(t)
+	a := act(t, `cat >> "$LINES_FILE"; echo >> "$LINES_FILE"; sleep 60`)
+	a.options.SweepEvery, a.options.Drain = 20*time.Millisecond, time.Millisecond
+	a.again(t)
+	cost, err := ledger.Minor(100, "USD")
+	require.NoError(t, err)
+	a.state(t, &trust.SetBudget{Agent: "tester", Currency: "USD", Every: ledger.Forever, Limit: cost})
+	store := a.h.Store().Ledger
+	_, err = store.OpenHold(t.Context(), ledger.Hold{ID: "unused", Agent: "tester", Amount: cost, ExpiresAt: ledger.At(time.Now())})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		h, err := store.Hold(t.Context(), "unused")
+		return err == nil && h.Status == ledger.TxExpired
+	}, time.Minute, 10*time.Millisecond)
+
+	source := strings.Replace(actingPlan, "commit_policy", "timeout_ms: 2000, cost_estimate: 1.00, commit_policy", 1)
+	digest := a.publish(t, strings.Replace(source, "agent: tester,", "agent: tester, currency: USD,", 1))
+	run := a.start(t, "ended", digest, `{"line":"x"}`)
+	require.Eventually(t, func() bool { return len(a.written(t)) == 1 }, time.Minute, 10*time.Millisecond)
+	require.NoError(t, a.h.Client().TerminateWorkflow(t.Context(), run.GetID(), run.GetRunID(), "for the test"))
+	a.options.EndsEvery = 20 * time.Millisecond
+	a.again(t) // who calls is gone, too
+	store = a.h.Store().Ledger
+	require.Eventually(t, func() bool {
+		tasks, err := store.ListTasks(t.Context(), task.StateSigned, ledger.Page{})
+		require.NoError(t, err)
+		require.Len(t, tasks, 1)
+		id, _, _ := strings.Cut(tasks[0].Base().TaskID, "/")
+		i, err := store.Invocation(t.Context(), id)
+		return err == nil && i.State == ledger.Unknown
+	}, time.Minute, 10*time.Millisecond)
+	b, err := store.Budget(t.Context(), "tester", "USD")
+	require.NoError(t, err)
+	require.Equal(t, cost, b.Pending, "nobody knows whether it is spent")
+	require.Len(t, a.written(t), 1)
+}
+
 // rogueCall asks an effect's worker for a call, as any client of the namespace can.
 func rogueCall(ctx workflow.Context, call contract.Call) (contract.Outcome, error) {
 	var out contract.Outcome

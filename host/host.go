@@ -117,6 +117,10 @@ type Options struct {
 	// GuardianKey signs permits of effects; a statement of the admins names it.
 	GuardianKey *trust.Key
 
+	// SweepEvery is how often it ends holds of permits that were not used, and calls of runs
+	// that have ended. 0 means [DefaultSweepEvery].
+	SweepEvery time.Duration
+
 	// For the roles tools and effects.
 
 	// Executables are programs by provider name.
@@ -189,11 +193,13 @@ type Host struct {
 	pool      *mcp.Pool
 	workers   []worker.Worker
 	sequencer *sequencer
+	sweeper   *sweeper
 	// refused receives the reason why a worker no longer polls, once.
 	refused chan error
-	// placing watches the worker deployment until unplace.
-	placing sync.WaitGroup
-	unplace context.CancelFunc
+	// beside is what runs beside the workers until aside: it watches the worker
+	// deployment, and sweeps.
+	beside sync.WaitGroup
+	aside  []context.CancelFunc
 }
 
 // New opens the store, connects to Temporal, prepares the catalog, and registers
@@ -354,6 +360,9 @@ func (o Options) withDefaults() Options {
 	if o.RetainEvery <= 0 {
 		o.RetainEvery = DefaultRetainEvery
 	}
+	if o.SweepEvery <= 0 {
+		o.SweepEvery = DefaultSweepEvery
+	}
 	if o.EndsEvery <= 0 {
 		o.EndsEvery = DefaultEndsEvery
 	}
@@ -485,11 +494,19 @@ func (h *Host) Start() error {
 		}
 	}
 	if h.options.Deployment.Name != "" {
-		var ctx context.Context
-		ctx, h.unplace = context.WithCancel(context.Background())
-		h.placing.Go(func() { h.place(ctx) })
+		h.also(h.place)
+	}
+	if h.sweeper != nil {
+		h.also(h.sweeper.run)
 	}
 	return nil
+}
+
+// also runs something beside the workers until the host is closed.
+func (h *Host) also(run func(ctx context.Context)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	h.aside = append(h.aside, cancel)
+	h.beside.Go(func() { run(ctx) })
 }
 
 // Run starts the workers and runs until ctx ends. It returns an error if Temporal
@@ -522,10 +539,11 @@ func (h *Host) Close() error {
 	}
 	stopping.Wait()
 	h.workers = nil
-	if h.unplace != nil {
-		h.unplace()
+	for _, end := range h.aside {
+		end()
 	}
-	h.placing.Wait()
+	h.aside = nil
+	h.beside.Wait()
 	var err error
 	if h.sequencer != nil {
 		h.sequencer.stop()
