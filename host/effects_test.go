@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
@@ -185,6 +186,16 @@ func (a *acting) reset(t *testing.T, run client.WorkflowRun, task int64) client.
 	return a.h.Client().GetWorkflow(t.Context(), run.GetID(), reset.GetRunId())
 }
 
+// replays replays the history of a run.
+func (a *acting) replays(t *testing.T, run client.WorkflowRun) {
+	t.Helper()
+	blobs, done, err := store.OpenBlobs(t.Context(), a.options.Store)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, done()) }()
+	history := &historypb.History{Events: events(t, a.h.Client(), run, enumspb.EVENT_TYPE_UNSPECIFIED)}
+	require.NoError(t, host.NewReplayer(blobs, a.options.Sealing).Replay("default", run.GetID(), history))
+}
+
 // TestResetsRepeatNoEffect: a run that is reset, to whatever task, is told what its effect
 // did, and so is one whose effect failed, or did nobody knows what.
 func TestResetsRepeatNoEffect(t *testing.T) {
@@ -201,6 +212,7 @@ echo '{"ok":true}'`)
 		ends := func(run client.WorkflowRun) {
 			t.Helper()
 			err := stage.Await(t, a.h.Client(), run, nil)
+			a.replays(t, run)
 			if want == "" {
 				require.NoError(t, err, line)
 				return
