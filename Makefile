@@ -40,7 +40,7 @@ run: build server ## start everything on this machine and run the example plan (
 .PHONY: test
 test: setup server lint ## install what tests need, then lint and run every test with the race detector, and again without it where that draws more cases
 	GORACE=atexit_sleep_ms=0 go test $(RACE) -p $(BESIDE) -timeout 40m ./starter ./...
-	go test -timeout 20m ./compiler ./expr
+	go test -timeout 20m ./compiler ./expr ./ledger
 
 .PHONY: lint
 lint: linters ## formatting, vet, staticcheck, exhaustive switches, determinism of workflows

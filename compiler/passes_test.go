@@ -23,7 +23,7 @@ import (
 func TestPassesWriteNothingBack(t *testing.T) {
 	files, err := filepath.Glob("testdata/*/*.yaml")
 	require.NoError(t, err)
-	texts := map[string][]byte{"generated": plangen.Typed(300)}
+	texts := map[string][]byte{"generated": plangen.Typed(60)}
 	for _, file := range files {
 		if texts[file], err = os.ReadFile(file); err != nil {
 			t.Fatal(err)
