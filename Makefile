@@ -83,7 +83,7 @@ siege: server ## run PLANS hostile plans under siege from SEED on: cancelled, la
 
 .PHONY: explore
 explore: ## walk every interleaving of those who deal with one effect, and print the number of states
-	go test -timeout 20m -count=1 -v -run 'Protocol' ./ledger
+	go test -timeout 20m -count=1 -v -run 'Protocol' ./ledger -ticks 5
 
 .PHONY: chaos
 chaos: ## kill writers, sequencers and databases of the ledger in the midst of work, KILLS times each (100)

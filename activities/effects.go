@@ -88,10 +88,20 @@ func (f *Effects) act(ctx, store context.Context, e *effect, call *contract.Call
 	forms, err := invoke(within, f.Caller, e.node.spec, e.input)
 	var output any
 	if err == nil {
-		output, err = e.node.accept(forms)
+		err = recovered("what checks an output", func() (err error) {
+			output, err = e.node.accept(forms)
+			return err
+		})
 	}
+	// What is known is recorded also if the worker stops, or the call was cancelled.
+	store, stop := context.WithTimeout(context.WithoutCancel(store), settleTime)
+	defer stop()
 	return f.settle(ctx, store, e, i.Attempt, output, err)
 }
+
+// settleTime is how long the end of a call is tried to be recorded: less than an activity
+// has beyond its node's own timeout.
+const settleTime = 8 * time.Second
 
 // answered is what is stored of a call that answered.
 type answered struct {

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"chimera.ai/engine/contract"
@@ -39,7 +41,7 @@ type Action struct {
 	// Input is what would be sent, and Cost what that is estimated to cost, or nil.
 	Input []byte
 	Cost  *ledger.Money
-	// The rest says which call of which run it is:.
+	// The rest says which call of which run it is.
 	Deployment, Namespace, Workflow, Origin, Path string
 	Epoch                                         int
 }
@@ -121,8 +123,8 @@ func (g *Guardian) decide(ctx context.Context, call *contract.Call, out *contrac
 
 // signer is the id under which the admins have stated the guardian's key.
 func (g *Guardian) signer(s trust.State) (string, error) {
-	for id, v := range s.Guardians {
-		if v.Key == g.Key.Public() && v.Revoked == nil {
+	for _, id := range slices.Sorted(maps.Keys(s.Guardians)) {
+		if v := s.Guardians[id]; v.Key == g.Key.Public() && v.Revoked == nil {
 			return id, nil
 		}
 	}

@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"testing"
 	"time"
@@ -23,10 +24,11 @@ const unit = ledger.CallSkew
 
 // Bounds of the walk.
 const (
-	lastTick     = 5
 	maxDecisions = 3
 	maxCrashes   = 3
 )
+
+var lastTick = flag.Int("ticks", 4, "the last tick of the clock of the walk around one effect")
 
 // moves are those that a row can make, and what a store does to its hold.
 type moves struct {
@@ -120,7 +122,7 @@ func walk(m moves, repeatable bool) (int, error) {
 
 // steps are the scenes that may follow.
 func (s scene) steps(m moves, repeatable bool) (out []scene) {
-	if s.now < lastTick {
+	if s.now < *lastTick {
 		next := s
 		next.now++
 		out = append(out, next)

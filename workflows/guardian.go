@@ -97,7 +97,7 @@ func (r *run) awaitEffects() {
 			return false
 		})
 		for _, w := range r.takeReady() {
-			if w.decided {
+			if w.decided && w.kind != waitChild { // a child has told the ledger
 				r.landEffect(w)
 			}
 		}
