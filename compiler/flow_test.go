@@ -12,6 +12,7 @@ import (
 	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/compiler/typing"
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/plan"
 )
 
@@ -291,6 +292,7 @@ nodes:
 // TestFlowAgainstWorlds compares what the compiler says can run, and is certain to
 // run, with what happens in every world.
 func TestFlowAgainstWorlds(t *testing.T) {
+	raced.Skip(t)
 	cat := testCatalog(t)
 	decided, unreachable, uncertain, fine := 0, 0, 0, 0
 	seeds := uint64(cases(2500))

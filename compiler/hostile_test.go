@@ -13,6 +13,7 @@ import (
 	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/compiler/plangen"
 	"chimera.ai/engine/diag"
+	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/policy"
 )
@@ -41,6 +42,7 @@ func repeated(n int, format string) string {
 // TestHostile: plans that are made to be expensive are answered within bounded
 // memory. The bounds are wide; they forbid growth that is not close to linear.
 func TestHostile(t *testing.T) {
+	raced.Skip(t)
 	one := "nodes:\n  - {id: a, template: engine/pass, input_schema: {type: object, properties: {x: {type: string}}}}\n"
 	doubling := "nodes:\n  - id: a\n    template: engine/pass\n    input_schema:\n      $ref: '#/$defs/d0'\n      $defs:\n" +
 		repeated(60, "        d%: {allOf: [{$ref: '#/$defs/D%'}, {$ref: '#/$defs/D%'}], properties: {p%: true}}")

@@ -17,10 +17,12 @@ import (
 	"chimera.ai/engine/compiler/internal/pool"
 	"chimera.ai/engine/compiler/lint"
 	"chimera.ai/engine/compiler/plangen"
+	"chimera.ai/engine/internal/raced"
 )
 
 // TestPassesWriteNothingBack: no pass changes the value of an earlier one.
 func TestPassesWriteNothingBack(t *testing.T) {
+	raced.Skip(t)
 	files, err := filepath.Glob("testdata/*/*.yaml")
 	require.NoError(t, err)
 	texts := map[string][]byte{"generated": plangen.Typed(60)}

@@ -72,9 +72,7 @@ var bombs = map[string]string{
 }
 
 func TestBombsGoOff(t *testing.T) {
-	if raced.Enabled {
-		t.Skip("they are pure and costly, and run without the race detector")
-	}
+	raced.Skip(t)
 	list := make([]any, 1000)
 	for i := range list {
 		list[i] = json.Number("1")

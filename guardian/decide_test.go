@@ -13,6 +13,7 @@ import (
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/guardian"
+	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/policy"
@@ -251,6 +252,7 @@ func TestActionDigest(t *testing.T) {
 // TestEqualInputsGiveEqualBytes: random actions are decided twice, the second time by
 // a gate whose rules and lists are in another order.
 func TestEqualInputsGiveEqualBytes(t *testing.T) {
+	raced.Skip(t)
 	rnd := rand.New(rand.NewPCG(1, 2))
 	one := parse(t, bundleText)
 	shuffled := *one

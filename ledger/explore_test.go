@@ -295,17 +295,9 @@ func (s *scene) wrong(repeatable bool) error {
 	return nil
 }
 
-// alone skips a walk under the race detector, which finds nothing in it and takes ten times
-// as long: make test runs it without.
-func alone(t *testing.T) {
-	if raced.Enabled {
-		t.Skip("it runs without the race detector")
-	}
-}
-
 // TestProtocol walks all scenes, for tools that may be called again and that may not.
 func TestProtocol(t *testing.T) {
-	alone(t)
+	raced.Skip(t)
 	for _, repeatable := range []bool{false, true} {
 		n, err := walk(sound, repeatable)
 		require.NoError(t, err)
@@ -316,7 +308,7 @@ func TestProtocol(t *testing.T) {
 
 // TestProtocolFaults: the walk finds moves that are wrong.
 func TestProtocolFaults(t *testing.T) {
-	alone(t)
+	raced.Skip(t)
 	later := func(now ledger.Time) ledger.Time { return ledger.At(now.Time().Add(10 * unit)) }
 	for name, fault := range map[string]func(m *moves){
 		"a permit is used again": func(m *moves) {

@@ -242,6 +242,10 @@ func ready(ts *testscript.TestScript, _ bool, args []string) {
 		if err != nil || json.Unmarshal(raw, &l) != nil {
 			return false
 		}
+		// The file may be that of a killed one, which the next one is about to remove.
+		if syscall.Kill(l.PID, 0) != nil {
+			return false
+		}
 		running, err := devserver.Locked(lockFile(filepath.Dir(file)))
 		return err == nil && running
 	})

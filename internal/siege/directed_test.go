@@ -234,20 +234,28 @@ func TestValuesOfAnySize(t *testing.T) {
 // TestManyLocalNodesAtOnce: thousands of local nodes that are ready at one time take
 // no more work each than a few do.
 func TestManyLocalNodesAtOnce(t *testing.T) {
+	nodes := 2000
+	if *plans > 0 {
+		nodes = 5000
+	}
 	f := camp(t, host.Options{})
 	b := newBuilder(11)
 	b.p.Parallel = 10_000
-	b.fanin(5000, func() int64 { return 1000 })
+	b.fanin(nodes, func() int64 { return 1000 })
 	f.wins(t, f.send(t, b.p))
 }
 
 // TestFailuresOfAnySize: so are failures, with messages and details at their
 // bounds.
 func TestFailuresOfAnySize(t *testing.T) {
+	most := 200 // twice what a workflow task may emit
+	if *plans > 0 {
+		most = 400
+	}
 	f := camp(t, host.Options{})
 	for _, add := range []func(*builder){
-		func(b *builder) { b.storm(400) },
-		func(b *builder) { b.payloads(300) },
+		func(b *builder) { b.storm(most) },
+		func(b *builder) { b.payloads(most * 3 / 4) },
 	} {
 		b := newBuilder(4)
 		b.p.Parallel = 10_000

@@ -22,7 +22,7 @@ import (
 // of calls that end is one record with one probe. In the long form it has as many as
 // a run may.
 func TestAStoreThatIsAwayFillsNoHistory(t *testing.T) {
-	calls, keeps := 300, map[string]func(testing.TB) *Keep{"full": Disk}
+	calls, keeps := 150, map[string]func(testing.TB) *Keep{"full": Disk}
 	if *plans > 0 {
 		calls, keeps["refusing"] = 1000, Folder
 	}

@@ -8,6 +8,7 @@ import (
 
 	"chimera.ai/engine/internal/mutant"
 	"chimera.ai/engine/internal/pgtest"
+	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/ledgertest"
 	"chimera.ai/engine/ledger/postgres"
@@ -66,7 +67,8 @@ func broken(t testing.TB, o postgres.Options, m *mutant.Mutation) ledger.Store {
 
 // The suite finds stores that break what it demands.
 func TestFaultsAreFound(t *testing.T) {
-	mutant.Run(t, mutations, "DATABASE_URL="+pgtest.URL(t))
+	raced.Skip(t)
+	mutant.Run(t, mutations, "life|permits|sequencer", "DATABASE_URL="+pgtest.URL(t))
 }
 
 // suite opens stores for the suite, broken where this process is to find that.
