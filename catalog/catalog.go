@@ -76,6 +76,9 @@ type Template struct {
 	IdempotencyPort string
 	// Cost says what a call costs, or is nil.
 	Cost *Cost
+	// Commit is what the commit policy of every node that calls the operation begins with,
+	// or nil.
+	Commit *CommitPolicy
 	// InProcess reports a Go skill of this build. It is set by code, or by the
 	// catalog file's key in_process.
 	InProcess bool
@@ -93,6 +96,12 @@ type Cost struct {
 	Currency string
 	// FromOutput: Expr gives the actual cost, after the call.
 	FromOutput bool
+}
+
+// CommitPolicy is what holds for an effect, whichever plan has it.
+type CommitPolicy struct {
+	// Waived is the reason why the effect can be neither verified nor undone, or "".
+	Waived string
 }
 
 // Name is the operation as plans and messages write it: "provider/operation".

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"strings"
 
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
@@ -38,6 +39,7 @@ var TemplateFields = &fields.Table{What: "a template", Fields: []fields.Field{
 	fields.Optional("open_world", fields.FormBool, "whether it talks to parties outside; an MCP tool does unless this is false"),
 	fields.Optional("idempotency_port", fields.FormText, "the input port that takes an idempotency key"),
 	fields.Optional("cost", fields.FormMap, "what a call costs"),
+	fields.Optional("commit_policy", fields.FormMap, "what the commit policy of every node that calls the operation begins with"),
 	fields.Optional("in_process", fields.FormBool, "whether it is a Go skill of this build"),
 }}
 
@@ -46,6 +48,33 @@ var CostFields = &fields.Table{What: "a `cost` map", Fields: []fields.Field{
 	fields.Required("currency", fields.FormText, "an ISO 4217 code, such as USD"),
 	fields.Optional("from_output", fields.FormBool, "whether the actual cost is taken from the output"),
 }}
+
+// CommitFields are those of a template's commit policy.
+var CommitFields = &fields.Table{What: "a template's `commit_policy`", Nested: []fields.Nested{{Field: "rollback", Table: RollbackFields}}, Fields: []fields.Field{
+	fields.Optional("rollback", fields.FormMap, "`{none: reason}` where the effect cannot be undone or verified"),
+}}
+
+// RollbackFields are those of the rollback of a commit policy.
+var RollbackFields = &fields.Table{What: "a `rollback` map", Fields: []fields.Field{
+	fields.Required("none", fields.FormText, "the reason why nothing can be undone"),
+}}
+
+// ReadRollback returns the reason that a rollback gives why nothing can be undone.
+func ReadRollback(rep *fields.Reader, v *syntax.Value) string {
+	r := rep.Read(v, RollbackFields, "")
+	reason := r.Get("none")
+	rep.Bounded(reason, "none")
+	if reason == nil {
+		return ""
+	}
+	if strings.TrimSpace(reason.Text) == "" {
+		rep.Report(diag.Diagnostic{
+			Code: diag.EffectRollback, Summary: "the reason is empty",
+			Detail: "Say why nothing can be undone: approvers read it.", Subject: reason.Range(),
+		})
+	}
+	return reason.Text
+}
 
 // Egresses are the words of `egress`.
 var Egresses = []string{"denied", "allowed"}
@@ -180,6 +209,7 @@ func readTemplate(rep *fields.Reader, v *syntax.Value) *TemplateEntry {
 		t.IdempotencyPort = x.Text
 	}
 	t.Cost = readCost(rep, r.Get("cost"))
+	t.Commit = readCommit(rep, r.Get("commit_policy"), &t.Template)
 	t.Refused = rep.Errors > errs
 	return t
 }
@@ -194,6 +224,24 @@ func readCost(rep *fields.Reader, v *syntax.Value) *Cost {
 	c.Currency = rep.Named(r.Get("currency"), "currency", fields.Currencies)
 	if x := r.Get("expr"); x != nil {
 		c.Expr = x.Text
+	}
+	return c
+}
+
+// readCommit reads what a template says of committing the effect.
+func readCommit(rep *fields.Reader, v *syntax.Value, t *Template) *CommitPolicy {
+	if v == nil {
+		return nil
+	}
+	if t.Effect != "" && !t.Effect.Commits() {
+		rep.Report(diag.Diagnostic{
+			Code: diag.EffectPolicy, Summary: fmt.Sprintf("%s is %s, so there is nothing to commit", fields.Quote(t.Name()), t.Effect),
+			Detail: "A commit policy belongs to committing and irreversible operations.", Subject: fields.Head(v),
+		})
+	}
+	c := new(CommitPolicy)
+	if x := rep.Read(v, CommitFields, "").Get("rollback"); x != nil {
+		c.Waived = ReadRollback(rep, x)
 	}
 	return c
 }

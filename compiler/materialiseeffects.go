@@ -65,11 +65,8 @@ func (m *maker) commits(p *plan.Plan) {
 		if c == nil {
 			continue
 		}
-		out := &plan.Commit{Barrier: -1, Prechecks: slices.Sorted(slices.Values(c.Checks))}
+		out := &plan.Commit{Barrier: -1, Prechecks: slices.Sorted(slices.Values(c.Checks)), Waived: c.Waived}
 		p.Nodes[i].Commit = out
-		if c.Waived {
-			out.Waived = c.Rollback.Get("none").Text
-		}
 		if v := n.Verify; v != nil {
 			out.Verify = &plan.Verify{Node: v.Target, With: json.RawMessage("{}"), Executed: v.Condition}
 			if v.Args != nil {

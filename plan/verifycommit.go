@@ -18,16 +18,16 @@ const (
 
 // Acts reports whether a call of the class has an effect outside, so that it needs a
 // permit.
-func (e EffectClass) Acts() bool { return e == Staged || e.commits() }
+func (e EffectClass) Acts() bool { return e == Staged || e.Commits() }
 
-// commits reports whether the effect of a call of the class is final.
-func (e EffectClass) commits() bool { return e == Committing || e == Irreversible }
+// Commits reports whether the effect of a call of the class is final.
+func (e EffectClass) Commits() bool { return e == Committing || e == Irreversible }
 
 // verifyEffect checks what a node says of its effect, alone.
 func (n *Node) verifyEffect() error {
 	effect := n.Effect != Pure
 	switch {
-	case (n.Commit != nil) != n.Effect.commits():
+	case (n.Commit != nil) != n.Effect.Commits():
 		return errors.New("commit is given for committing and irreversible nodes, and only there")
 	case (n.Taint != nil) != effect:
 		return errors.New("taint is given for nodes with an effect, and only there")

@@ -34,13 +34,13 @@ func (j *judge) effects() {
 					Subject: n.EffectRange(), Node: n.ID,
 				})
 			}
-			commits := n.Effect == plan.Committing || n.Effect == plan.Irreversible
+			commits := n.Effect.Commits()
 			switch {
 			case commits && n.Commit == nil:
 				j.Report(diag.Diagnostic{
 					Code: diag.EffectPolicy, Summary: fmt.Sprintf("node %s is %s and has no commit policy", fields.Quote(n.ID), n.Effect),
-					Detail:  "It says who approves the effect, what is checked before, and how it is verified or undone. It may be empty: the operator's own rules hold all the same.",
-					Subject: n.EffectRange(), Node: n.ID, Suggestion: "commit_policy: {}", Edits: j.Set(n.At, "commit_policy", map[string]any{}),
+					Detail:  missingPolicy,
+					Subject: n.EffectRange(), Node: n.ID,
 				})
 			case !commits && n.Commit != nil:
 				j.Report(diag.Diagnostic{
@@ -57,6 +57,12 @@ func (j *judge) effects() {
 	}
 	j.taint()
 }
+
+// missingPolicy says what a commit policy is for. It is not suggested to write an empty
+// one: what it says is for somebody to decide.
+const missingPolicy = "`commit_policy` of the node, or of its template in the catalog, says what nobody else knows: `approval`, who must agree; " +
+	"`prechecks`, the nodes that must succeed before; `verify`, how to find out whether the effect happened when no answer came; " +
+	"and `rollback: {none: reason}`, why it cannot be undone. What does not apply stays out; the operator's own rules hold in any case."
 
 // requiredInto marks the nodes that a required edge enters, including those of
 // prechecks.
@@ -164,7 +170,7 @@ func (j *judge) commits(doc *Document, n *typing.Node, gated bool) {
 			Subject: fields.KeyOf(n.At, "commit_policy"), Node: n.ID, Suggestion: "prechecks: [NODE]",
 		})
 	}
-	if n.Commit.Verify == nil && !n.Commit.Waived {
+	if n.Commit.Verify == nil && n.Commit.Waived == "" {
 		j.Report(diag.Diagnostic{
 			Code: diag.EffectRollback, Summary: fmt.Sprintf("the irreversible node %s says neither how to verify it nor why nothing can be done", fields.Quote(n.ID)),
 			Detail:  "When its outcome is unknown, `verify` finds out whether it happened; otherwise say why that is impossible.",

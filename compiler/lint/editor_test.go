@@ -119,6 +119,10 @@ func retrySchema() obj {
 	})
 }
 
+func rollbackSchema() obj {
+	return tableSchema(catalog.RollbackFields, map[string]obj{"none": append(shortText(), "minLength", 1)})
+}
+
 func schemaHead(name, title, description string, body obj) obj {
 	return append(obj{
 		"$schema", "https://json-schema.org/draft/2020-12/schema",
@@ -204,7 +208,7 @@ func planSchema() obj {
 			"barrier":   pattern(fields.NodeIDs),
 			"prechecks": uniqueTexts(obj{"type", "string"}),
 			"verify":    tableSchema(verifyFields, nil),
-			"rollback":  tableSchema(rollbackFields, map[string]obj{"none": append(shortText(), "minLength", 1)}),
+			"rollback":  rollbackSchema(),
 		}),
 		"approval", tableSchema(approvalFields, map[string]obj{
 			"groups":        append(listOf(tableSchema(policy.GroupFields, map[string]obj{"role": pattern(fields.RoleNames), "min": whole(1, policy.MaxSigners, nil)})), "minItems", 1),
@@ -233,6 +237,7 @@ func catalogSchema() obj {
 		"status":            enum(fields.TrustStates),
 		"fingerprint":       pattern(fields.Fingerprints),
 		"egress":            append(enum(catalog.Egresses), "default", "denied"),
+		"commit_policy":     tableSchema(catalog.CommitFields, map[string]obj{"rollback": rollbackSchema()}),
 		"cost": tableSchema(catalog.CostFields, map[string]obj{
 			"expr":     {"type", "string", "minLength", 1},
 			"currency": pattern(fields.Currencies),

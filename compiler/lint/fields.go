@@ -71,7 +71,7 @@ var forEachFields = &fields.Table{What: "a `for_each` map", Fields: []fields.Fie
 	fields.Required("max_items", fields.FormNumber, "the longest list that is accepted"),
 }}
 
-var commitFields = &fields.Table{What: "a `commit_policy`", Nested: []fields.Nested{{Field: "approval", Table: approvalFields}, {Field: "verify", Table: verifyFields}, {Field: "rollback", Table: rollbackFields}}, Fields: []fields.Field{
+var commitFields = &fields.Table{What: "a `commit_policy`", Nested: []fields.Nested{{Field: "approval", Table: approvalFields}, {Field: "verify", Table: verifyFields}, {Field: "rollback", Table: catalog.RollbackFields}}, Fields: []fields.Field{
 	fields.Optional("approval", fields.FormMap, "who must sign, and until when"),
 	fields.Optional("barrier", fields.FormText, "the name of a barrier that several nodes share"),
 	fields.Optional("prechecks", fields.FormList, "a list of nodes that must succeed first"),
@@ -90,10 +90,6 @@ var verifyFields = &fields.Table{What: "a `verify` map", Fields: []fields.Field{
 	fields.Optional("with", fields.FormMap, "a map from its input ports to constants or ${…} expressions over `args`, `output` and `input`"),
 	fields.Required("executed", fields.FormText, "a CEL predicate over its `output`: the effect happened"),
 	fields.Optional("output", fields.FormAny, "a template over its `output` that gives what the effect returned"),
-}}
-
-var rollbackFields = &fields.Table{What: "a `rollback` map", Fields: []fields.Field{
-	fields.Required("none", fields.FormText, "the reason why nothing can be undone"),
 }}
 
 var edgeFields = &fields.Table{What: "an edge", Fields: []fields.Field{

@@ -158,8 +158,9 @@ type CommitPolicy struct {
 	Checks   []int
 	Verify   *Verify
 	Rollback *syntax.Value
-	// Waived reports that rollback is {none: reason}.
-	Waived bool
+	// Waived is the reason that rollback gives, or that of the template, why nothing can
+	// be verified or undone; "" if there is none.
+	Waived string
 	// refused reports that part of the policy is malformed, so that it is not
 	// known who approves.
 	refused bool

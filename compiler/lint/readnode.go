@@ -174,16 +174,7 @@ func readCommit(rep *fields.Reader, v *syntax.Value) *CommitPolicy {
 		c.Verify = &Verify{at: x, Node: vr.Get("node"), With: vr.Get("with"), Executed: vr.Get("executed"), Output: vr.Get("output")}
 	}
 	if c.Rollback != nil {
-		rr := rep.Read(c.Rollback, rollbackFields, "")
-		reason := rr.Get("none")
-		rep.Bounded(reason, "none")
-		if reason != nil && strings.TrimSpace(reason.Text) == "" {
-			rep.Report(diag.Diagnostic{
-				Code: diag.EffectRollback, Summary: "the reason is empty",
-				Detail: "Say why nothing can be undone: approvers read it.", Subject: reason.Range(),
-			})
-		}
-		c.Waived = reason != nil
+		c.Waived = catalog.ReadRollback(rep, c.Rollback)
 	}
 	c.refused = rep.Errors > errs
 	return c

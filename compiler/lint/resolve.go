@@ -23,6 +23,7 @@ func (l *linter) resolve(doc *Document) {
 		} else if n.Operation != "" {
 			n.Template = l.Catalog.byName[catalog.OperationName(n.Provider, n.Operation)]
 		}
+		n.inheritCommit()
 		l.missing(n)
 		l.reserved(n)
 		if !n.Sound {
@@ -94,6 +95,19 @@ func (l *linter) complete(n *Node) {
 	}
 	if n.Output == nil && n.At.Get("output_schema") == nil {
 		n.Output = c.Output
+	}
+}
+
+// inheritCommit adds what the template says of committing the effect.
+func (n *Node) inheritCommit() {
+	if n.Template == nil || n.Template.Commit == nil || !n.Effect.Commits() {
+		return
+	}
+	if n.Commit == nil {
+		n.Commit = &CommitPolicy{at: n.At}
+	}
+	if n.Commit.Waived == "" {
+		n.Commit.Waived = n.Template.Commit.Waived
 	}
 }
 
