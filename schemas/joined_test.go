@@ -160,6 +160,12 @@ func TestMadeIsCompiled(t *testing.T) {
 		for range 4 {
 			value := drawInstance(r, 3)
 			one, two := said(r, made, value), said(r, compiled, value)
+			if one["more"]+two["more"] > 0 {
+				// There are more causes than are looked at, and which these are may differ.
+				require.NotNil(r, one, "%s of %v", raw, value)
+				require.NotNil(r, two, "%s of %v", raw, value)
+				continue
+			}
 			require.Equal(r, two, one, "%s of %v", raw, value)
 			if one == nil {
 				valid++
