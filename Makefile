@@ -21,7 +21,7 @@ EXAMPLE := examples/word-report
 # would look at in vain: without it there, tests that store take half the time.
 RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false
 # How many packages are tested at one time: their tests wait about as much as they
-# compute. ./starter, which waits most, begins first. And a program with the race
+# compute. Those that wait most begin first. And a program with the race
 # detector waits for a second when it ends, unless GORACE says otherwise.
 BESIDE := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 # Packages with tests that compute much in one goroutine, where the race detector finds
@@ -38,14 +38,14 @@ help: ## list what there is
 .PHONY: run
 run: build server ## start everything on this machine and run the example plan (ARGS=--exit ends after it)
 	@bin/chimera dev --any-port --config $(EXAMPLE)/chimera.yaml \
-		--run $(EXAMPLE)/plan.yaml --input @$(EXAMPLE)/input.json $(ARGS)
+		--budget "reporter=10.00 USD/day" --run $(EXAMPLE)/plan.yaml --input @$(EXAMPLE)/input.json $(ARGS)
 
 # Collecting garbage more seldom makes the compiler, and so this, faster by a seventh. And
 # lint has vetted what go test would vet again.
 .PHONY: test
 test: export GOGC = 400
 test: setup server lint ## install what tests need, then lint and run every test with the race detector, and again without it where that draws more cases
-	GORACE=atexit_sleep_ms=0 go test $(RACE) -vet=off -p $(BESIDE) -timeout 40m ./starter ./...
+	GORACE=atexit_sleep_ms=0 go test $(RACE) -vet=off -p $(BESIDE) -timeout 40m ./starter ./host ./internal/siege ./...
 	go test -vet=off -timeout 20m $(ALONE)
 	go test -vet=off -timeout 20m -run '^TestFaultsAreFound$$' ./ledger/postgres ./ledger/sqlite
 
