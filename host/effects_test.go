@@ -291,6 +291,40 @@ func TestManyEffects(t *testing.T) {
 	require.Len(t, lines, n)
 }
 
+// TestEffectsShareABudget: effects of many runs at once spend what there is, and not a unit
+// more.
+func TestEffectsShareABudget(t *testing.T) {
+	stage.Parallel(t)
+	a := act(t, `line=$(cat); echo "$line" >> "$LINES_FILE"; echo '{"ok":true}'`)
+	limit, err := ledger.ParseMoney("1.00", "USD")
+	require.NoError(t, err)
+	a.state(t, &trust.AddAgent{AgentID: "org", Owner: "Ada", Keys: []string{}},
+		&trust.SetBudget{Agent: "org", Currency: "USD", Every: ledger.Monthly, Limit: limit},
+		&trust.SetBudget{Agent: "tester", Currency: "USD", Every: ledger.Forever, Parent: "org", Limit: limit})
+	source := strings.Replace(actingPlan, "template: book/write", "template: book/write, cost_estimate: 0.07", 1)
+	digest := a.publish(t, strings.Replace(source, "agent: tester,", "agent: tester, currency: USD,", 1))
+	const runs, paid = 64, 14
+	var all []client.WorkflowRun
+	for i := range runs {
+		all = append(all, a.start(t, fmt.Sprint(i), digest, fmt.Sprintf(`{"line":"%d"}`, i)))
+	}
+	refused := 0
+	for _, run := range all {
+		if err := stage.Await(t, a.h.Client(), run, nil); err != nil {
+			require.Equal(t, contract.Budget, failureOf(t, err).Kind, err)
+			refused++
+		}
+	}
+	require.Equal(t, runs-paid, refused)
+	require.Len(t, a.written(t), paid)
+	for _, agent := range []string{"tester", "org"} {
+		b, err := a.h.Store().Ledger.Budget(t.Context(), agent, "USD")
+		require.NoError(t, err)
+		require.Equal(t, "0.98", b.Posted.Amount(), agent)
+		require.Zero(t, b.Pending.Minor(), agent)
+	}
+}
+
 // TestEffectsOutliveTheirWorker: a worker that goes away in the middle of a call leaves an
 // effect of which nobody knows whether it happened, and that is not called again.
 func TestEffectsOutliveTheirWorker(t *testing.T) {
