@@ -46,6 +46,8 @@ func commands() []command {
 			summary: "start a run, and follow it with --wait"},
 		{name: "status", operands: "RUN", least: 1, most: 1, prepare: statusCommand, summary: "show a run", completes: anyRun},
 		{name: "runs", prepare: runsCommand, summary: "list runs, the latest first"},
+		{name: "effects", operands: "RUN", least: 1, most: 1, prepare: effectsCommand, completes: anyRun,
+			summary: "show the effects of a run: what was decided, permitted and called, with the entries of the log"},
 		{name: "cancel", operands: "RUN", least: 1, most: 1, prepare: cancelCommand, summary: "ask a run to end", completes: openRun},
 		{name: "terminate", operands: "RUN --reason TEXT", least: 1, most: 1, prepare: terminateCommand, completes: openRun,
 			summary: "end a run that cannot end by itself; nothing is compensated"},

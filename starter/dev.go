@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	flag "github.com/spf13/pflag"
@@ -19,8 +20,10 @@ import (
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devroot"
 	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
 	"chimera.ai/engine/store"
+	"chimera.ai/engine/trust"
 )
 
 const (
@@ -40,16 +43,19 @@ type devOptions struct {
 	port, uiPort  int
 	anyPort, exit bool
 	noWorker      bool
+	budgets       []*trust.SetBudget
 	plan, input   string
 	id            string
 }
 
 func devCommand(p *Program, fs *flag.FlagSet) action {
 	var o devOptions
+	var budgets texts
 	fs.IntVar(&o.port, "port", -1, "`PORT` of the Temporal server; 0 picks a free one (dev.port, 7233)")
 	fs.IntVar(&o.uiPort, "ui-port", -1, "`PORT` of its web pages; 0 picks a free one (dev.ui_port, 8233)")
 	fs.BoolVar(&o.anyPort, "any-port", false, "pick free ports if the chosen ones are in use")
 	fs.BoolVar(&o.noWorker, "no-worker", false, "run no worker, and explain how a program with its own worker joins")
+	fs.Var(&budgets, "budget", "`BUDGET` of an agent that has none of its currency, such as \"agent-42=10.00 USD/day\"; may be repeated")
 	fs.StringVar(&o.plan, "run", "", "`PLAN` to run once everything is ready")
 	fs.StringVar(&o.input, "input", "{}", "`JSON` of that plan's input, @FILE, or - for standard input")
 	fs.StringVar(&o.id, "id", "", "`ID` of that run")
@@ -66,8 +72,41 @@ func devCommand(p *Program, fs *flag.FlagSet) action {
 		if o.noWorker && o.plan != "" {
 			return misuse("--run needs the worker that --no-worker leaves out")
 		}
+		if o.noWorker && len(budgets) > 0 {
+			return misuse("--budget needs the worker that --no-worker leaves out")
+		}
+		for _, text := range budgets {
+			b, err := budgetOf(text)
+			if err != nil {
+				return misuse("--budget: %s", err).withHint("It is AGENT=AMOUNT CURRENCY, and perhaps /day or /month, such as \"agent-42=10.00 USD/day\".")
+			}
+			o.budgets = append(o.budgets, b)
+		}
 		return p.dev(ctx, o)
 	}
+}
+
+// budgetOf reads a budget: "AGENT=AMOUNT CURRENCY", and perhaps "/PERIOD".
+func budgetOf(text string) (*trust.SetBudget, error) {
+	agent, rest, ok := strings.Cut(text, "=")
+	if !ok || agent == "" {
+		return nil, fmt.Errorf("%.100q names no agent", text)
+	}
+	limit, every, ok := strings.Cut(rest, "/")
+	if !ok {
+		every = string(ledger.Forever)
+	}
+	amount, currency, _ := strings.Cut(limit, " ")
+	money, err := ledger.ParseMoney(amount, ledger.Currency(currency))
+	switch {
+	case err != nil:
+		return nil, err
+	case money.Minor() < 0:
+		return nil, fmt.Errorf("%s is negative", money)
+	case !ledger.Every(every).Valid():
+		return nil, fmt.Errorf("%.40q is not day, month or forever", every)
+	}
+	return &trust.SetBudget{Agent: agent, Currency: money.Currency(), Every: ledger.Every(every), Limit: money}, nil
 }
 
 // dev runs everything in this process and its children until ctx ends.
@@ -106,7 +145,7 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	}
 	var worker *running
 	if !o.noWorker {
-		if worker, err = p.worker(ctx, settings, server, root); err != nil {
+		if worker, err = p.worker(ctx, settings, server, root, o.budgets); err != nil {
 			return err
 		}
 	}
@@ -205,6 +244,9 @@ func (p *Program) devRun(ctx context.Context, o devOptions, conn *connection, to
 	if ctx.Err() != nil { // Ctrl-C ends everything here; the run waits in the database
 		return unanswered("interrupted; the run %s goes on at the next chimera dev in this folder", t.Run)
 	}
+	if err := p.sayEffects(ctx, opened.Ledger, t); err != nil {
+		return err
+	}
 	if err := p.verifyLedger(ctx, opened, t, conn.place.settings.Dev.Dir, trusted); err != nil {
 		return err
 	}
@@ -225,6 +267,26 @@ func (p *Program) devRun(ctx context.Context, o devOptions, conn *connection, to
 		return &failure{code: code}
 	}
 	return nil
+}
+
+// sayEffects shows what was decided about the effects of a run that has ended, if it has
+// any.
+func (p *Program) sayEffects(ctx context.Context, l ledger.Store, t runRef) error {
+	run, err := l.Run(ctx, t.Run, "")
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil // it was refused before it began
+	}
+	if err != nil {
+		return storeError(err)
+	}
+	list, err := effectsOf(ctx, l, run)
+	if err != nil {
+		return storeError(err)
+	}
+	if len(list) > 0 {
+		p.say("effects    as the ledger has them; again: %s", p.command("effects", t.Run))
+	}
+	return writeEffects(p.Stderr, "           ", list)
 }
 
 // linger waits until ctx ends or the server does.
@@ -294,7 +356,11 @@ type running struct {
 }
 
 // worker starts a worker as configured, and waits until it polls.
-func (p *Program) worker(ctx context.Context, settings config.Config, server *devserver.Server, root *trustRoot) (*running, error) {
+func (p *Program) worker(ctx context.Context, settings config.Config, server *devserver.Server, root *trustRoot, budgets []*trust.SetBudget) (*running, error) {
+	if len(budgets) > 0 && root.dev == nil {
+		return nil, misuse("--budget is for dev mode's own root of trust; with another, %s makes a statement for the admins to sign", p.command("budgets", "set"))
+	}
+
 	resolved, err := settings.Resolve(config.Roles()...)
 	if err != nil {
 		return nil, misuse("%s", err)
@@ -329,6 +395,9 @@ func (p *Program) worker(ctx context.Context, settings config.Config, server *de
 	if root.dev != nil {
 		if err := root.dev.StateGuardian(ctx, h.Store().Ledger); err != nil {
 			return nil, unanswered("stating the guardian of dev mode: %s", err)
+		}
+		if err := root.dev.StateBudgets(ctx, h.Store().Ledger, budgets); err != nil {
+			return nil, unanswered("stating the budgets of dev mode: %s", err)
 		}
 	}
 	if err := h.Start(); err != nil {

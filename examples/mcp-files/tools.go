@@ -20,7 +20,20 @@ const (
 	statOutput = `{"type":"object","properties":{"path":{"type":"string"},"kind":{"enum":["file","folder"]},"size":{"type":"integer","minimum":0},"modified":{"type":"string","format":"date-time"}},"required":["path","kind","size","modified"],"additionalProperties":false}`
 )
 
-// tools are what the server offers.
+const (
+	writeInput  = `{"type":"object","properties":{"path":{"type":"string","minLength":1,"maxLength":255},"text":{"type":"string"}},"required":["path","text"],"additionalProperties":false}`
+	writeOutput = `{"type":"object","properties":{"path":{"type":"string"},"size":{"type":"integer","minimum":0,"maximum":1048576}},"required":["path","size"],"additionalProperties":false}`
+)
+
+// writeTool is the tool that has an effect.
+func writeTool(r *reports) server.ServerTool {
+	return tool("write_file", writeInput, writeOutput,
+		"Writes a text file into the folder for reports, or replaces the one that is there.",
+		func(_ context.Context, in struct{ Path, Text string }) (any, error) { return r.write(in.Path, in.Text) },
+		mcp.WithReadOnlyHintAnnotation(false), mcp.WithDestructiveHintAnnotation(true))
+}
+
+// tools are what the server shows.
 func tools(f *files) []server.ServerTool {
 	return []server.ServerTool{
 		tool("list_files", listInput, listOutput,
@@ -40,17 +53,18 @@ func tools(f *files) []server.ServerTool {
 	}
 }
 
-// tool makes one read-only tool. A failure of do becomes a result that says
-// isError, as the protocol has it for what a tool itself finds wrong.
-func tool[In any](name, input, output, description string, do func(context.Context, In) (any, error)) server.ServerTool {
+// tool makes one tool, which only reads unless options say otherwise. A failure of do
+// becomes a result that says isError, as the protocol has it for what a tool itself finds
+// wrong.
+func tool[In any](name, input, output, description string, do func(context.Context, In) (any, error), options ...mcp.ToolOption) server.ServerTool {
 	definition := mcp.NewToolWithRawSchema(name, description, json.RawMessage(input))
-	for _, option := range []mcp.ToolOption{
+	for _, option := range append([]mcp.ToolOption{
 		mcp.WithRawOutputSchema(json.RawMessage(output)),
 		mcp.WithReadOnlyHintAnnotation(true),
 		mcp.WithDestructiveHintAnnotation(false),
 		mcp.WithIdempotentHintAnnotation(true),
 		mcp.WithOpenWorldHintAnnotation(false),
-	} {
+	}, options...) {
 		option(&definition)
 	}
 	return server.ServerTool{Tool: definition, Handler: func(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {

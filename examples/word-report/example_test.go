@@ -6,6 +6,7 @@ package wordreport_test
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,14 +23,13 @@ import (
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/graph"
 	"chimera.ai/engine/host"
-	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/internal/devserver"
 	"chimera.ai/engine/mcp"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/policy"
 	"chimera.ai/engine/schemas"
 	"chimera.ai/engine/skills"
 )
-
-func TestMain(m *testing.M) { stage.Main(m) }
 
 func source(t *testing.T, name string) compiler.Source {
 	t.Helper()
@@ -74,7 +74,9 @@ func TestConfiguration(t *testing.T) {
 func compiled(t *testing.T) *plan.Plan {
 	t.Helper()
 	_, cat := catalogs(t)
-	p, ds := compiler.Compile(source(t, "plan.yaml"), cat, nil)
+	bundle, ds := policy.Parse(source(t, "policy.yaml"))
+	require.Empty(t, ds)
+	p, ds := compiler.Compile(source(t, "plan.yaml"), cat, bundle)
 	require.Empty(t, ds, "%+v", ds)
 	return p
 }
@@ -86,7 +88,7 @@ func TestPlan(t *testing.T) {
 	for i := range p.Nodes {
 		counts[string(p.Nodes[i].ProviderType)+" "+p.Nodes[i].Provider]++
 	}
-	require.Equal(t, map[string]int{" ": 2, "mcp files": 6, "skill words": 6, "skill engine": 4}, counts)
+	require.Equal(t, map[string]int{" ": 2, "mcp files": 8, "skill words": 6, "skill engine": 5}, counts)
 }
 
 // TestInput: the input fits, names documents that are there, and an extra one
@@ -126,7 +128,7 @@ func build(t *testing.T, name string) string {
 // TestCatalogIsWhatTheServerSays compares each tool's schemas with the catalog.
 func TestCatalogIsWhatTheServerSays(t *testing.T) {
 	pool := mcp.NewPool(map[string]mcp.Server{
-		"files": {Command: build(t, "mcp-files"), Args: []string{filepath.Join("..", "..")}},
+		"files": {Command: build(t, "mcp-files"), Args: []string{"-write", t.TempDir(), filepath.Join("..", "..")}},
 	}, mcp.Options{})
 	defer func() { require.NoError(t, pool.Close()) }()
 	tools, err := pool.Tools(t.Context(), "files")
@@ -192,60 +194,88 @@ func TestCatalogIsWhatTheExecutableDoes(t *testing.T) {
 
 // report is the output of the plan.
 type report struct {
-	Files   []string
-	Words   map[string]int
-	Total   int
-	Verdict string
-	Note    *string
+	Files                   []string
+	Words                   map[string]int
+	Total                   int
+	Verdict, Saved, Refused string
+	Note                    *string
 }
 
-// TestRun runs the example on a real Temporal server, with the real programs and
-// the repository's own documents: as it is, and with an extra document that is
-// there and a threshold that is not reached.
+// TestRun runs the example as make run does, with the real programs and the repository's
+// own documents: as it is, and with an extra document that is there and a threshold that
+// is not reached.
 func TestRun(t *testing.T) {
-	own, _ := catalogs(t)
-	h := stage.Host(t, host.Options{
-		Catalog:     own,
-		Servers:     map[string]mcp.Server{"files": {Command: build(t, "mcp-files"), Args: []string{filepath.Join("..", "..")}}},
-		Executables: map[string]skills.Executable{"words": {Command: build(t, "word-count")}},
-	})
-	run := func(change func(input map[string]any)) (report, map[string]contract.NodeState) {
+	dir := t.TempDir()
+	here, err := os.Getwd()
+	require.NoError(t, err)
+	chimera := filepath.Join(dir, "chimera")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", chimera, "../../starter").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	temporal, err := devserver.Find(t.Context(), t.Output())
+	require.NoError(t, err)
+	settings := fmt.Sprintf(`{catalog: %q, policy: [%q], dev: {port: 0, ui_port: 0, temporal: %q},
+		mcpServers: {files: {command: %q, args: [-write, %q, %q]}}, skills: {words: {command: %q}}}`,
+		filepath.Join(here, "catalog.yaml"), filepath.Join(here, "policy.yaml"), temporal,
+		build(t, "mcp-files"), filepath.Join(dir, "reports"), filepath.Join(here, "..", ".."), build(t, "word-count"))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "chimera.yaml"), []byte(settings), 0o600))
+	command := func(args ...string) []byte {
+		cmd := exec.CommandContext(t.Context(), chimera, append(args, "--format", "json")...)
+		cmd.Dir, cmd.Stderr = dir, t.Output()
+		out, err := cmd.Output()
+		require.NoError(t, err, "%s", out)
+		return out
+	}
+	run := func(id string, change func(input map[string]any)) report {
 		var input map[string]any
 		require.NoError(t, json.Unmarshal(source(t, "input.json").Text, &input))
 		change(input)
 		raw, err := json.Marshal(input)
 		require.NoError(t, err)
-		started := stage.Start(t, h.Client(), string(source(t, "plan.yaml").Text), string(raw))
-		var out report
-		require.NoError(t, started.Get(t.Context(), &out))
-		states := map[string]contract.NodeState{}
-		for _, n := range stage.State(t, h.Client(), started).Nodes {
-			states[n.ID] = n.State
-		}
-		return out, states
+		var got struct{ Output report }
+		require.NoError(t, json.Unmarshal(command("dev", "--budget", "reporter=10.00 USD/day", "--run", filepath.Join(here, "plan.yaml"), "--input", string(raw), "--id", id, "--exit"), &got))
+		return got.Output
 	}
 
-	out, states := run(func(map[string]any) {})
-	require.Contains(t, out.Files, "README.md")
-	require.Equal(t, words(t, "README.md"), out.Words["readme"])
-	require.Zero(t, out.Words["extra"])
-	require.Equal(t, out.Words["readme"]+out.Words["architecture"]+out.Words["security"]+out.Words["changelog"], out.Total)
-	require.Equal(t, "long: more than 2000 words", out.Verdict)
-	require.NotNil(t, out.Note)
-	require.Contains(t, *out.Note, "no such file")
-	require.Equal(t, contract.Failed, states["read_extra"])
-	require.Equal(t, contract.Skipped, states["count_extra"])
-	require.Equal(t, contract.Skipped, states["short"])
+	first := run("first", func(map[string]any) {})
+	require.Contains(t, first.Files, "README.md")
+	require.Equal(t, words(t, "README.md"), first.Words["readme"])
+	require.Zero(t, first.Words["extra"])
+	require.Equal(t, first.Words["readme"]+first.Words["architecture"]+first.Words["security"]+first.Words["changelog"], first.Total)
+	require.Equal(t, "long: more than 2000 words", first.Verdict)
+	require.NotNil(t, first.Note)
+	require.Contains(t, *first.Note, "no such file")
+	require.Contains(t, first.Refused, "REJECT, policy:markdown-only")
+	require.Equal(t, "verdict.md", first.Saved)
+	require.Equal(t, first.Verdict, saved(t, dir))
 
-	more, states := run(func(input map[string]any) {
+	second := run("second", func(input map[string]any) {
 		input["extra"] = "docs/operate.md"
 		input["threshold"] = 1_000_000
 	})
-	require.Equal(t, words(t, "docs/operate.md"), more.Words["extra"])
-	require.Equal(t, out.Total+more.Words["extra"], more.Total)
-	require.Equal(t, "short: 1000000 words or fewer", more.Verdict)
-	require.Nil(t, more.Note)
-	require.Equal(t, contract.Skipped, states["long"])
+	require.Equal(t, words(t, "docs/operate.md"), second.Words["extra"])
+	require.Equal(t, first.Total+second.Words["extra"], second.Total)
+	require.Equal(t, "short: 1000000 words or fewer", second.Verdict)
+	require.Nil(t, second.Note)
+	require.Equal(t, second.Verdict, saved(t, dir))
+
+	var spent struct {
+		Budgets []struct{ Posted, Pending struct{ Amount string } }
+	}
+	require.NoError(t, json.Unmarshal(command("budgets", "show", "reporter"), &spent))
+	require.Len(t, spent.Budgets, 1)
+	require.Equal(t, "0.10", spent.Budgets[0].Posted.Amount, "two files were written, and two refused")
+	require.Equal(t, "0.00", spent.Budgets[0].Pending.Amount)
+}
+
+// saved returns what the example has written, which is one file.
+func saved(t *testing.T, dir string) string {
+	t.Helper()
+	list, err := os.ReadDir(filepath.Join(dir, "reports"))
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	raw, err := os.ReadFile(filepath.Join(dir, "reports", "verdict.md"))
+	require.NoError(t, err)
+	return string(raw)
 }
 
 func words(t *testing.T, name string) int {

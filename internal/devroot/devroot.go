@@ -198,6 +198,30 @@ func (r *Root) StateGuardian(ctx context.Context, k trust.Store) error {
 	return err
 }
 
+// StateBudgets states budgets of agents that have none of their currencies, and the agents
+// that are missing.
+func (r *Root) StateBudgets(ctx context.Context, k trust.Store, budgets []*trust.SetBudget) error {
+	if len(budgets) == 0 {
+		return nil
+	}
+	_, err := r.State(ctx, k, func(s trust.State) []trust.Act {
+		var acts []trust.Act
+		added := map[string]bool{}
+		for _, b := range budgets {
+			if _, ok := s.Budgets[trust.BudgetKey{Agent: b.Agent, Currency: b.Currency}]; ok {
+				continue
+			}
+			if _, ok := s.Agents[b.Agent]; !ok && !added[b.Agent] {
+				added[b.Agent] = true
+				acts = append(acts, &trust.AddAgent{AgentID: b.Agent, Owner: s.Admins[0].Person, Keys: []string{r.Key.Public()}})
+			}
+			acts = append(acts, b)
+		}
+		return acts
+	})
+	return err
+}
+
 // signs reports whether the key is an admin's.
 func (r *Root) signs(s trust.State) bool {
 	return slices.ContainsFunc(s.Admins, func(a trust.Admin) bool { return a.Key == r.Key.Public() })

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	flag "github.com/spf13/pflag"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/trust"
+)
+
+// effect is what the ledger says about one effect of a run.
+type effect struct {
+	Invocation string `json:"invocation"`
+	// Node and Operation are those of the last action that was decided on. They are ""
+	// if its evidence was pruned or erased.
+	Node      string `json:"node,omitempty"`
+	Operation string `json:"operation,omitempty"`
+	// State is that of the invocation, or "" if it was never permitted.
+	State ledger.InvocationState `json:"state,omitempty"`
+	Steps []effectStep           `json:"steps"`
+}
+
+// effectStep is one entry of the log about an effect.
+type effectStep struct {
+	At   ledger.Time `json:"at"`
+	Kind ledger.Kind `json:"kind"`
+	// Decision, Reason and Detail are those of a decision.
+	Decision string `json:"decision,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	Detail   string `json:"detail,omitempty"`
+	// Guardian is who signed a permit, and Expires the end of its life.
+	Guardian string       `json:"guardian,omitempty"`
+	Expires  *ledger.Time `json:"expires,omitempty"`
+	Attempt  int          `json:"attempt,omitempty"`
+	// Entry names the entry: ledger://ORIGIN/HASH.
+	Entry string `json:"entry"`
+}
+
+func effectsCommand(p *Program, _ *flag.FlagSet) action {
+	return func(ctx context.Context, operands []string) error {
+		at, err := p.place()
+		if err != nil {
+			return err
+		}
+		store, err := at.ledger(ctx, p)
+		if err != nil {
+			return err
+		}
+		bounded, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		run, err := store.Run(bounded, operands[0], "")
+		if errors.Is(err, ledger.ErrNotFound) {
+			return negative("the ledger has no run %s", operands[0])
+		}
+		if err != nil {
+			return storeError(err)
+		}
+		list, err := effectsOf(bounded, store, run)
+		if err != nil {
+			return storeError(err)
+		}
+		if p.json() {
+			return p.document(struct {
+				OK      bool     `json:"ok"`
+				Run     string   `json:"run"`
+				Effects []effect `json:"effects"`
+			}{true, run.Workflow, list})
+		}
+		if len(list) == 0 {
+			p.say("the run %s has had no effects", printable(run.Workflow))
+		}
+		return writeEffects(p.Stdout, "", list)
+	}
+}
+
+// effectsOf reads what the log says about the effects of a run, in the order in which they
+// were first decided on.
+func effectsOf(ctx context.Context, store ledger.Store, run ledger.Run) ([]effect, error) {
+	const page = 1000
+	list := []effect{}
+	for n := int64(0); ; n += page {
+		records, err := store.Chain(ctx, run.Chain(), n, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range records {
+			e, err := ledger.DecodeEntry(r.Bytes)
+			if err != nil {
+				return nil, fmt.Errorf("read the entry %s: %w", r.Hash, err)
+			}
+			if err := addStep(ctx, store, &list, e, r.Hash); err != nil {
+				return nil, err
+			}
+		}
+		if len(records) < page {
+			return list, nil
+		}
+	}
+}
+
+// addStep adds an entry to the effect that it is about, if it is about one.
+func addStep(ctx context.Context, store ledger.Store, list *[]effect, e *ledger.Entry, h ledger.Hash) error {
+	step := effectStep{At: e.At, Kind: e.Kind, Entry: ledger.Reference(e.Origin, h)}
+	about := func(id string) *effect {
+		i := slices.IndexFunc(*list, func(x effect) bool { return x.Invocation == id })
+		if i < 0 {
+			i = len(*list)
+			*list = append(*list, effect{Invocation: id})
+		}
+		return &(*list)[i]
+	}
+	switch e.Kind {
+	case ledger.DecisionMade:
+		d, there, err := bodyOf[ledger.Decision](ctx, store, e)
+		if err != nil || !there {
+			return err
+		}
+		x := about(d.Invocation)
+		step.Decision, step.Reason, step.Detail = d.Decision, d.Reason, detailOf(d.Record)
+		if err := x.describe(ctx, store, e); err != nil {
+			return err
+		}
+		x.Steps = append(x.Steps, step)
+	case ledger.InvocationPermitted:
+		i, there, err := bodyOf[ledger.Invocation](ctx, store, e)
+		if err != nil || !there {
+			return err
+		}
+		if permit, err := trust.ReadPermit(i.Permit); err == nil { // whether it is valid is for audit verify to say
+			step.Guardian, step.Expires = permit.Guardian, &permit.Expires
+		}
+		x := about(i.ID)
+		x.State, x.Steps = i.State, append(x.Steps, step)
+	case ledger.InvocationCalling, ledger.InvocationReleased, ledger.InvocationSettled, ledger.InvocationUnknown:
+		a, there, err := bodyOf[ledger.AttemptData](ctx, store, e)
+		if err != nil || !there {
+			return err
+		}
+		step.Attempt = a.Attempt
+		x := about(a.ID)
+		x.State, x.Steps = stateAfter[e.Kind], append(x.Steps, step)
+	}
+	return nil
+}
+
+var stateAfter = map[ledger.Kind]ledger.InvocationState{
+	ledger.InvocationCalling: ledger.Calling, ledger.InvocationReleased: ledger.Released,
+	ledger.InvocationSettled: ledger.Settled, ledger.InvocationUnknown: ledger.Unknown,
+}
+
+// bodyOf reads the body of an entry. There is none if it was pruned or erased.
+func bodyOf[T any](ctx context.Context, store ledger.Store, e *ledger.Entry) (v T, there bool, err error) {
+	raw, err := store.Body(ctx, e.Body)
+	if errors.Is(err, ledger.ErrGone) {
+		return v, false, nil
+	}
+	if err != nil {
+		return v, false, err
+	}
+	b, err := ledger.DecodeBody(raw)
+	if err != nil {
+		return v, false, err
+	}
+	return v, true, json.Unmarshal(b.Data, &v)
+}
+
+// detailOf is what a decision says of its reason.
+func detailOf(record json.RawMessage) string {
+	var r struct {
+		Objections []struct {
+			Detail string `json:"detail"`
+		} `json:"objections"`
+	}
+	if json.Unmarshal(record, &r) != nil || len(r.Objections) == 0 {
+		return ""
+	}
+	return r.Objections[0].Detail
+}
+
+// describe takes node and operation from the evidence of a decision.
+func (x *effect) describe(ctx context.Context, store ledger.Store, e *ledger.Entry) error {
+	for _, ref := range e.Refs {
+		if ref.Name != ledger.EvidenceRef {
+			continue
+		}
+		packet, err := store.Packet(ctx, ref.Digest)
+		if errors.Is(err, ledger.ErrGone) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, part := range packet.Parts {
+			var said struct {
+				Action struct{ Node, Operation string }
+			}
+			if part.Name == "action" && json.Unmarshal(part.Data, &said) == nil {
+				x.Node, x.Operation = said.Action.Node, said.Action.Operation
+			}
+		}
+	}
+	return nil
+}
+
+// writeEffects writes effects for people, each with a line for each step.
+func writeEffects(w io.Writer, indent string, list []effect) error {
+	for _, x := range list {
+		name := printable(x.Node)
+		if name == "" {
+			name = printable(x.Invocation)
+		}
+		if _, err := fmt.Fprintf(w, "%s%s: %s\n", indent, name, printable(x.Operation)); err != nil {
+			return err
+		}
+		for _, s := range x.Steps {
+			if _, err := fmt.Fprintf(w, "%s  %s\n%s    %s\n", indent, s, indent, s.Entry); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// String describes the step in a line.
+func (s effectStep) String() string {
+	at := s.At.Time().Format("15:04:05")
+	switch s.Kind {
+	case ledger.DecisionMade:
+		text := fmt.Sprintf("%s decision  %s %s", at, printable(s.Decision), printable(s.Reason))
+		if s.Detail != "" {
+			text += ": " + printable(s.Detail)
+		}
+		return text
+	case ledger.InvocationPermitted:
+		if s.Expires == nil {
+			return at + " permit"
+		}
+		return fmt.Sprintf("%s permit    signed by the guardian %s, valid until %s", at, printable(s.Guardian), s.Expires.Time().Format("15:04:05"))
+	case ledger.InvocationCalling:
+		return fmt.Sprintf("%s call      number %d", at, s.Attempt)
+	default:
+		return fmt.Sprintf("%s %s", at, stateAfter[s.Kind])
+	}
+}
