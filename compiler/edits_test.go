@@ -105,6 +105,20 @@ func TestCertainEdits(t *testing.T) {
 		}
 	}
 
+	// Names that fields have in other notations are only probably meant.
+	for from, to := range map[string]string{
+		"nodes:\n": "steps:\n", "edges:\n": "connections:\n", "- id: keep": "- name: keep", "input_schema: {type: dict": "inputs: {type: dict",
+		"from_node: keep": "source: keep", "edge_type: dta": "kind: dta", `when: "${`: `if: "${`,
+	} {
+		require.Contains(t, typical, from)
+		_, left, _ = repaired(t, []byte(strings.Replace(typical, from, to, 1)))
+		at := slices.IndexFunc(left, func(d diag.Diagnostic) bool { return strings.HasPrefix(d.Summary, "unknown field") })
+		require.GreaterOrEqual(t, at, 0, to)
+		require.Equal(t, diag.Maybe, left[at].Applicability, to)
+		require.Equal(t, strings.Trim(strings.SplitN(from, ":", 2)[0], "- "), left[at].Suggestion)
+		require.NotEmpty(t, left[at].Edits)
+	}
+
 	// Where one text has several places, nothing is certain.
 	anchored := strings.Replace(typical, "input_schema: {type: dict", "input_schema: &it {type: dict", 1)
 	_, _, made = repaired(t, []byte(anchored))

@@ -16,14 +16,14 @@ var planFields = &fields.Table{What: "a plan", Nested: []fields.Nested{{Field: "
 	fields.Optional("description", fields.FormText, "for people"),
 	fields.Optional("agent", fields.FormText, "the identity of the agent that the plan acts for"),
 	fields.Optional("currency", fields.FormText, "the ISO 4217 code of `cost_estimate` where the catalog does not price the operation, such as USD"),
-	fields.Required("input_schema", fields.FormSchema, "the JSON Schema of the plan's input"),
-	fields.Required("output_schema", fields.FormSchema, "the JSON Schema of the plan's output"),
+	fields.Required("input_schema", fields.FormSchema, "the JSON Schema of the plan's input").Called("input", "inputs", "parameters"),
+	fields.Required("output_schema", fields.FormSchema, "the JSON Schema of the plan's output").Called("output", "outputs", "returns"),
 	fields.Optional("defs", fields.FormMap, "a map of JSON Schemas that every schema of the plan may refer to as #/defs/NAME"),
 	fields.Optional("allow", fields.FormList, "the list of effect classes that the plan may hold"),
 	fields.Optional("limits", fields.FormMap, "the bounds of a run"),
 	fields.Optional("cycles", fields.FormMap, "the policy for loops; without it the plan has none"),
-	fields.Required("nodes", fields.FormList, "the list of steps"),
-	fields.Optional("edges", fields.FormList, "the list of connections between steps"),
+	fields.Required("nodes", fields.FormList, "the list of steps").Called("steps", "tasks", "actions", "jobs", "stages"),
+	fields.Optional("edges", fields.FormList, "the list of connections between steps").Called("connections", "links", "transitions", "wires", "flows"),
 }}
 
 var limitsFields = &fields.Table{What: "a `limits` map", Fields: []fields.Field{
@@ -37,8 +37,8 @@ var cyclesFields = &fields.Table{What: "a `cycles` map", Fields: []fields.Field{
 }}
 
 var nodeFields = &fields.Table{What: "a node", Nested: []fields.Nested{{Field: "retry_policy", Table: catalog.RetryFields}, {Field: "for_each", Table: forEachFields}, {Field: "commit_policy", Table: commitFields}}, Fields: []fields.Field{
-	fields.Required("id", fields.FormText, "the node's name: letters, digits, `_` and `-`"),
-	fields.Optional("template", fields.FormText, "an operation of the catalog, as `provider/operation`, which gives the fields that the node leaves out"),
+	fields.Required("id", fields.FormText, "the node's name: letters, digits, `_` and `-`").Called("name", "key"),
+	fields.Optional("template", fields.FormText, "an operation of the catalog, as `provider/operation`, which gives the fields that the node leaves out").Called("uses", "use", "action", "call", "tool", "function"),
 	fields.Optional("provider_type", fields.FormText, "`skill` or `mcp`"),
 	fields.Optional("provider_name", fields.FormText, "the name of the skill provider or MCP server"),
 	fields.Optional("operation", fields.FormText, "the skill or tool to call"),
@@ -50,7 +50,7 @@ var nodeFields = &fields.Table{What: "a node", Nested: []fields.Nested{{Field: "
 	fields.Optional("retry_policy", fields.FormMap, "how often, when and after what wait a failed call is repeated"),
 	fields.Optional("trust_requirement", fields.FormText, "the trust state that the operation must have: `allow_auto`, `manual_review` or `block`"),
 	fields.Optional("fingerprint", fields.FormText, "the operation's fingerprint when the plan was written, `sha256:` and 64 hex digits: another one in the catalog is refused"),
-	fields.Optional("with", fields.FormMap, "a map from input ports to constants or ${…} expressions over `input`"),
+	fields.Optional("with", fields.FormMap, "a map from input ports to constants or ${…} expressions over `input`").Called("input", "inputs", "args", "arguments", "params", "parameters"),
 	fields.Optional("commit_policy", fields.FormMap, "who approves the effect, and how it is checked and undone"),
 	fields.Optional("cost_estimate", fields.FormNumber|fields.FormText, "what a call costs: a number from 0 on, or a CEL expression over `args` and `input` that gives one"),
 	fields.Optional("for_each", fields.FormMap, "the port whose list the node is run over"),
@@ -93,14 +93,14 @@ var verifyFields = &fields.Table{What: "a `verify` map", Fields: []fields.Field{
 }}
 
 var edgeFields = &fields.Table{What: "an edge", Fields: []fields.Field{
-	fields.Required("from_node", fields.FormText, "the node that the edge leaves"),
+	fields.Required("from_node", fields.FormText, "the node that the edge leaves").Called("from", "source"),
 	fields.Required("from_port", fields.FormText, "a port of that node's output, or `$`, `$done`, `$error`, `$compensate`"),
-	fields.Required("to_node", fields.FormText, "the node that the edge enters"),
+	fields.Required("to_node", fields.FormText, "the node that the edge enters").Called("to", "target"),
 	fields.Required("to_port", fields.FormText, "a port of that node's input, or `$`, `$start`"),
-	fields.Required("edge_type", fields.FormText, "`data`, `control`, `conditional` or `error`"),
+	fields.Required("edge_type", fields.FormText, "`data`, `control`, `conditional` or `error`").Called("type", "kind"),
 	fields.Required("required", fields.FormBool, "whether the target needs this edge to run"),
-	fields.Optional("transform", fields.FormAny, "a JSON template with ${…} expressions, or the id of an adapter"),
-	fields.Optional("when", fields.FormText, "a CEL predicate, or `otherwise`"),
+	fields.Optional("transform", fields.FormAny, "a JSON template with ${…} expressions, or the id of an adapter").Called("map", "mapping"),
+	fields.Optional("when", fields.FormText, "a CEL predicate, or `otherwise`").Called("if", "condition"),
 	fields.Optional("check", fields.FormText, "always `runtime`: the value is checked when it arrives"),
 }}
 

@@ -68,6 +68,14 @@ type Field struct {
 	Required bool
 	// Say completes the sentence "`name` is …" in messages and schemas.
 	Say string
+	// Elsewhere are names that such a field has in other notations, in lower case.
+	Elsewhere []string
+}
+
+// Called returns the field with names that it has in other notations, in lower case.
+func (f Field) Called(elsewhere ...string) Field {
+	f.Elsewhere = elsewhere
+	return f
 }
 
 // Required returns a field that must be present; say completes "`name` is …".
@@ -193,6 +201,9 @@ func (rep *Reader) unknownField(r *Record, key, val *syntax.Value, what string) 
 		Detail:  "The fields here are: " + strings.Join(t.names(), ", ") + ".",
 		Subject: key.Range(), Suggestion: rep.Near(key.Text, t.names()),
 	}
+	if d.Suggestion == "" {
+		d.Suggestion = t.elsewhere(key.Text, FormOf(val.Kind))
+	}
 	meant := d.Suggestion
 	for _, inner := range t.Nested {
 		if slices.Contains(inner.Table.names(), key.Text) {
@@ -208,6 +219,18 @@ func (rep *Reader) unknownField(r *Record, key, val *syntax.Value, what string) 
 	}
 	rep.Report(d)
 	return meant
+}
+
+// elsewhere returns the field that has a name in other notations, and takes a value of the
+// given form, or "".
+func (t *Table) elsewhere(name string, given Form) string {
+	name = strings.ToLower(name)
+	for i := range t.Fields {
+		if f := &t.Fields[i]; f.Form&given != 0 && slices.Contains(f.Elsewhere, name) {
+			return f.Name
+		}
+	}
+	return ""
 }
 
 // onlySlip reports whether name is a slip of meant, of no other field, and has a
