@@ -30,6 +30,9 @@ func (r *run) dispatch() {
 	if len(r.journal.entries) >= journalEntries && !r.journal.writing {
 		r.write()
 	}
+	if r.draining {
+		r.usePermits()
+	}
 	var aside []*wait
 	for r.room() {
 		w := r.next()
@@ -55,6 +58,23 @@ func (r *run) room() bool {
 	n := r.inFlight()
 	return !r.draining && !r.meter.cutting && r.meter.flying < r.meter.window && len(r.journal.entries) < maxEntries &&
 		n < min(r.plan.Limits.MaxParallel, maxPending) && (r.outage.window == 0 || n < r.outage.window)
+}
+
+// usePermits launches the calls that have a permit. A run that continues as new first lets
+// them end: the next execution would ask the guardian again, and so would the one after
+// it, if a decision is all that its history has room for.
+func (r *run) usePermits() {
+	r.again = slices.DeleteFunc(r.again, func(w *wait) bool {
+		switch {
+		case !w.decided || r.meter.cutting || r.needsChild(w) && r.children() >= maxChildren:
+			return false
+		case r.meter.full(r, w):
+			r.cut()
+			return false
+		}
+		r.launch(w)
+		return true
+	})
 }
 
 // children counts the child workflows in flight.

@@ -17,9 +17,11 @@ import (
 
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/diag"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/policy"
 	"chimera.ai/engine/skills"
 )
 
@@ -30,6 +32,8 @@ type recording struct {
 	// after is the number of events after which the run continues as new; 0 is
 	// the default, which is never reached here.
 	after int
+	// acting: the plan has effects, so it is published and granted.
+	acting bool
 	// has lists the types of events that the recording must contain to be what
 	// its name says.
 	has []enumspb.EventType
@@ -82,6 +86,10 @@ func recordings(t *testing.T) []recording {
 		{name: "reset", source: flaky(contract.ToolError), input: `{}`, has: types{broken, completed}, during: resetting},
 		{name: "large", source: large, input: fmt.Sprintf(`{"x":%q}`, strings.Repeat("x", 40_000)), has: types{completed}},
 		{name: "large-continued", source: large, input: fmt.Sprintf(`{"x":%q}`, strings.Repeat("x", 40_000)), after: 8, has: types{continued, completed}},
+		{name: "effect", source: effect, input: `{"x":"one"}`, acting: true, has: types{started, completed}},
+		{name: "effect-refused", source: effect, input: `{"x":"a text that is too long"}`, acting: true, has: types{failing, failed}},
+		{name: "effect-continued", source: effect, input: `{"x":"one"}`, after: 8, acting: true, has: types{continued, completed}},
+		{name: "effect-unknown", source: strings.Replace(effect, "sh/write", "sh/hang", 1), input: `{"x":"one"}`, acting: true, has: types{failing, failed}},
 		{name: "output-too-large", source: vast, input: `{}`, has: types{failed}},
 	}
 	for i, g := range stage.Graphs() {
@@ -208,12 +216,40 @@ kind: Catalog
 templates:
   - {provider_type: skill, provider_name: sh, operation: echo, mode: deter, effect_class: pure, input_schema: {type: object}, timeout_ms: 20000,
      output_schema: {type: object, properties: {x: {type: string}}, required: [x]}, retry_policy: {max_retries: 0}, trust_requirement: allow_auto, status: allow_auto}
+  - {provider_type: skill, provider_name: sh, operation: write, mode: deter, effect_class: committing, input_schema: {type: object, properties: {x: {type: string}}, required: [x]}, timeout_ms: 20000,
+     output_schema: {type: object, properties: {x: {type: string}}, required: [x]}, retry_policy: {max_retries: 0}, trust_requirement: allow_auto, status: allow_auto, commit_policy: {}}
+  - {provider_type: skill, provider_name: sh, operation: hang, mode: deter, effect_class: committing, input_schema: {type: object, properties: {x: {type: string}}, required: [x]}, timeout_ms: 1000,
+     output_schema: {type: object, properties: {x: {type: string}}, required: [x]}, retry_policy: {max_retries: 0}, trust_requirement: allow_auto, status: allow_auto, commit_policy: {}}
+`
+
+// effect is a plan with two effects, the second of them after pure nodes.
+var effect = strings.Replace(document("", `  - {id: first, template: sh/write}
+  - {id: a, template: engine/pass, timeout_ms: 5000, `+passing+`}
+  - {id: b, template: engine/pass, timeout_ms: 500, `+passing+`}
+  - {id: second, template: sh/write}
+`, `  - $input.x -> first.x
+  - $input.x -> a.x
+  - a.x -> b.x
+  - b.x -> second.x
+  - first -> second
+  - second.x -> $output.x
+`), "agent: tester\n", "agent: tester\nallow: [pure, committing]\n", 1)
+
+const effectPolicy = `
+apiVersion: chimera/v1
+kind: PolicyBundle
+version: "1"
+unmodelled: [sh/write, sh/hang]
+rules:
+  - {id: short, type: hard, operations: [sh/write, sh/hang], require: action.inputs.x.size() < 20}
 `
 
 // studio is where a recording is made.
 type studio struct {
 	options host.Options
 	host    *host.Host
+	// deployment is there for plans with effects.
+	deployment *stage.Deployment
 	// held has each call of test/hold that began.
 	held chan struct{}
 	// flaky counts calls of test/flaky.
@@ -260,7 +296,13 @@ func newStudio(t *testing.T, r recording) *studio {
 	require.Empty(t, ds)
 	s.options = host.Options{
 		ContinueAfter: r.after, Skills: s.operations(), Catalog: catalog,
-		Executables: map[string]skills.Executable{"sh": {Command: "/bin/sh", Args: []string{"-c", `cat >/dev/null; echo '{"x":"y"}'`}}},
+		Executables: map[string]skills.Executable{"sh": {Command: "/bin/sh", Args: []string{"-c", `cat >/dev/null; [ "$1" = hang ] && sleep 20; echo '{"x":"y"}'`, "sh"}}},
+	}
+	if r.acting {
+		var ds diag.Diagnostics
+		s.options.Policy, ds = policy.Parse(compiler.Source{Name: "policy.yaml", Text: []byte(effectPolicy)})
+		require.Empty(t, ds)
+		s.deployment = stage.Deploy(t, &s.options)
 	}
 	s.options.Client.Identity = "recorded"
 	s.options.Store.Dir = t.TempDir()
@@ -270,7 +312,19 @@ func newStudio(t *testing.T, r recording) *studio {
 		first.Roles = []host.Role{host.RoleEngine}
 	}
 	s.host = stage.Host(t, first)
+	if r.acting {
+		s.deployment.Begin(t, s.host.Store().Ledger)
+	}
 	return s
+}
+
+// start starts the run of a recording.
+func (s *studio) start(t *testing.T, r recording) client.WorkflowRun {
+	if !r.acting {
+		return stage.Start(t, s.host.Client(), r.source, r.input)
+	}
+	digest := s.deployment.Publish(t, s.host.Store().Ledger, r.source, s.options.Catalog, s.options.Policy)
+	return s.deployment.Start(t, s.host.Client(), r.name, digest, r.input)
 }
 
 // cancelling cancels a run whose call has begun.

@@ -25,15 +25,27 @@ func (r *run) due() bool {
 // hard is the length of the history from which on nothing new is launched.
 func (r *run) hard() int { return hardFactor * r.head.ContinueAfter }
 
-// activities counts the activities of nodes that are in flight, which have to end
-// before the run can continue as new, and reports whether all of them end soon.
-// Children need not.
+// activities counts the activities of nodes that are in flight, which have to end before
+// the run can continue as new, and reports whether all of them end soon. Children need not.
+// Decisions about effects count, and so do the calls that they permit.
 func (r *run) activities() (n int, short bool) {
 	short = true
 	for _, w := range r.flights {
-		if w.kind == waitCall || w.kind == waitRoute {
+		switch w.kind {
+		case waitCall, waitRoute:
 			n++
 			short = short && time.Duration(r.plan.Nodes[w.node].TimeoutMS)*time.Millisecond <= contract.ShortWait
+		case waitGuardian:
+			n++
+		case waitChild, waitJournal:
+		}
+	}
+	if r.outage.away {
+		return n, short
+	}
+	for _, w := range r.again {
+		if w.decided {
+			n++
 		}
 	}
 	return n, short

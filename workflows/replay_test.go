@@ -93,7 +93,7 @@ func TestRecord(t *testing.T) {
 		t.Run(r.name, func(t *testing.T) {
 			s := newStudio(t, r)
 			c := s.host.Client()
-			run := stage.Start(t, c, r.source, r.input)
+			run := s.start(t, r)
 			id := run.GetRunID()
 			if r.during != nil {
 				run = r.during(t, s, run)
