@@ -11,8 +11,6 @@ FUZZTIME ?= 60s
 # random cases.
 PLANS ?= 2000
 SEED ?= 1
-# How many processes make chaos kills.
-KILLS ?= 100
 # The flags of make bench.
 BENCH ?=
 
@@ -21,7 +19,7 @@ EXAMPLE := examples/word-report
 # would look at in vain: without it there, tests that store take half the time.
 RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false
 # How many packages are tested at one time: their tests wait about as much as they
-# compute. Those that wait most begin first. And a program with the race
+# compute. ./starter, which waits most, begins first. And a program with the race
 # detector waits for a second when it ends, unless GORACE says otherwise.
 BESIDE := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 # Packages with tests that compute much in one goroutine, where the race detector finds
@@ -44,8 +42,9 @@ run: build server ## start everything on this machine and run the example plan (
 # lint has vetted what go test would vet again.
 .PHONY: test
 test: export GOGC = 400
-test: setup server lint ## install what tests need, then lint and run every test with the race detector, and again without it where that draws more cases
-	GORACE=atexit_sleep_ms=0 go test $(RACE) -vet=off -p $(BESIDE) -timeout 40m ./starter ./host ./internal/siege ./...
+test: ## install what tests need, then lint and run every test with the race detector, and again without it where that draws more cases
+	@$(MAKE) --no-print-directory -j 2 setup server lint
+	GORACE=atexit_sleep_ms=0 go test $(RACE) -vet=off -p $(BESIDE) -timeout 40m ./starter ./...
 	go test -vet=off -timeout 20m $(ALONE)
 	go test -vet=off -timeout 20m -run '^TestFaultsAreFound$$' ./ledger/postgres ./ledger/sqlite
 
@@ -93,8 +92,10 @@ explore: ## walk every interleaving of those who deal with one effect, and print
 	go test -timeout 20m -count=1 -v -run 'Protocol' ./ledger -ticks 5
 
 .PHONY: chaos
-chaos: ## kill writers, sequencers and databases of the ledger in the midst of work, KILLS times each (100)
+chaos: KILLS = 200
+chaos: server ## kill what writes the ledger, and what has to do with effects, in the midst of work, KILLS times each (200)
 	go test -timeout 120m -count=1 -v -run 'Crash' ./ledger/postgres ./ledger/sqlite -crashes $(KILLS)
+	go test -timeout 240m -count=1 -v -run 'KillsRepeatNoEffect' ./host -kills $(KILLS)
 
 .PHONY: verify
 verify: ## modules are tidy and as published, generated files are as their sources say

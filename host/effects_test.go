@@ -22,13 +22,11 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
-	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
-	"chimera.ai/engine/plan"
 	"chimera.ai/engine/policy"
 	"chimera.ai/engine/skills"
 	"chimera.ai/engine/store"
@@ -36,16 +34,13 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-// acting is a deployment of audience dev whose runs have effects: a tool counts its calls
-// by appending a line to a file.
+// acting is a deployment whose runs have effects: a tool counts its calls by appending a
+// line to a file.
 type acting struct {
+	*stage.Deployment
 	h       *host.Host
 	options host.Options
-	root    *trust.Bootstrap
-	admin   *trust.Key
 	lines   string
-	catalog *catalog.Catalog
-	bundle  *policy.Bundle
 }
 
 const actingCatalog = `
@@ -75,29 +70,20 @@ const actingPlan = `{apiVersion: chimera/v1, kind: Plan, name: acts, version: "1
 // act starts a deployment with effects, whose tool runs a shell script.
 func act(t *testing.T, script string) *acting {
 	t.Helper()
-	secret, _, err := ledger.NewKey("test.example.com/log")
-	require.NoError(t, err)
-	key, err := ledger.ParseKey(secret)
-	require.NoError(t, err)
-	a := &acting{admin: newKey(t), lines: filepath.Join(t.TempDir(), "lines")}
-	a.root, err = trust.DevBootstrap("test", "Ada", a.admin, trust.LogKey{Origin: key.Name(), Key: key.Public()}, time.Now())
-	require.NoError(t, err)
+	a := &acting{lines: filepath.Join(t.TempDir(), "lines")}
 	cat, ds := compiler.ParseCatalog(compiler.Source{Name: "catalog.yaml", Text: []byte(actingCatalog)})
 	require.False(t, ds.HasErrors(), "%v", ds)
-	a.catalog = cat
 	bundle, ds := policy.Parse(compiler.Source{Name: "policy.yaml", Text: []byte(actingPolicy)})
 	require.False(t, ds.HasErrors(), "%v", ds)
-	a.bundle = bundle
-	guards := newKey(t)
 	a.options = host.Options{
-		Dev: true, Client: client.Options{HostPort: stage.Temporal(t).Address, Namespace: stage.Temporal(t).Namespace},
-		Roles: host.Roles(), Store: store.Options{Dir: filepath.Join(t.TempDir(), "store"), Key: secret}, Trust: a.root, GuardianKey: guards, Catalog: cat, Policy: bundle,
+		Client: client.Options{HostPort: stage.Temporal(t).Address, Namespace: stage.Temporal(t).Namespace},
+		Store:  store.Options{Dir: filepath.Join(t.TempDir(), "store")}, Catalog: cat, Policy: bundle,
 		Executables: map[string]skills.Executable{"book": {Command: "/bin/sh", Args: []string{"-c", script}, Env: map[string]string{"LINES_FILE": a.lines}}},
 	}
+	a.Deployment = stage.Deploy(t, &a.options)
 	a.again(t)
 	t.Cleanup(func() { require.NoError(t, a.h.Close()) })
-	a.state(t, &trust.AddPublisher{ID: "ada", Person: "Ada", Key: a.admin.Public(), Uses: []string{"plans"}},
-		&trust.AddAgent{AgentID: "tester", Owner: "Ada", Keys: []string{a.admin.Public()}}, &trust.AddGuardian{ID: "guardian", Key: guards.Public()})
+	a.Begin(t, a.h.Store().Ledger)
 	return a
 }
 
@@ -116,50 +102,23 @@ func (a *acting) again(t *testing.T) {
 // state makes a statement of acts.
 func (a *acting) state(t *testing.T, acts ...trust.Act) {
 	t.Helper()
-	s, err := trust.Read(t.Context(), a.h.Store().Ledger, a.root)
-	require.NoError(t, err)
-	e, err := s.Draft(time.Now(), acts...).Envelope(a.admin)
-	require.NoError(t, err)
-	raw, err := e.Encode()
-	require.NoError(t, err)
-	_, err = trust.Publish(t.Context(), a.h.Store().Ledger, a.root, raw, time.Now())
-	require.NoError(t, err)
+	a.State(t, a.h.Store().Ledger, acts...)
 }
 
 // publish publishes a plan, and returns its digest.
 func (a *acting) publish(t *testing.T, source string) string {
 	t.Helper()
-	_, all, err := host.Catalog(a.catalog, nil)
-	require.NoError(t, err)
-	p, ds := compiler.Compile(compiler.Source{Name: "plan", Text: []byte(source)}, all, a.bundle)
-	require.NotNil(t, p, "%v", ds)
-	raw, err := p.Encode()
-	require.NoError(t, err)
-	s := a.h.Store().Ledger
-	blob, err := s.PutBlob(t.Context(), []byte(source))
-	require.NoError(t, err)
-	row := ledger.Plan{Name: p.Name, Version: p.Version, Digest: plan.DigestOf(raw), SourceDigest: blob, Author: "ada", Agent: p.Agent}
-	row.Signature, err = trust.SignPlan(a.admin, trust.Plan{Deployment: "test", Audience: trust.Dev, Author: "ada", Name: p.Name, Version: p.Version,
-		SourceDigest: blob, Digest: row.Digest, Issued: ledger.At(time.Now())})
-	require.NoError(t, err)
-	_, err = s.PublishPlan(t.Context(), row)
-	require.NoError(t, err)
-	return row.Digest
+	return a.Publish(t, a.h.Store().Ledger, source, a.options.Catalog, a.options.Policy)
 }
 
 // start starts a run with a start grant.
 func (a *acting) start(t *testing.T, name, digest, input string) client.WorkflowRun {
 	t.Helper()
-	id := strings.ReplaceAll(t.Name(), "/", "-") + "-" + name
-	grant, err := trust.SignGrant(a.admin, trust.Grant{
-		Deployment: "test", Audience: trust.Dev, Namespace: "default", WorkflowID: id, Plan: digest, Input: plan.DigestOf([]byte(input)), Agent: "tester",
-		Requester: "Rae", Nonce: fmt.Sprintf("%032x", time.Now().UnixNano()), Issued: ledger.At(time.Now()), Expires: ledger.At(time.Now().Add(time.Hour)),
-	})
-	require.NoError(t, err)
-	run, err := a.h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: contract.QueueEngine},
-		contract.WorkflowType, contract.Start{Plan: "acts@1", Input: json.RawMessage(input), Grant: grant})
-	require.NoError(t, err)
-	return run
+	return a.Start(t, a.h.Client(), runID(t, name), digest, input)
+}
+
+func runID(t *testing.T, name string) string {
+	return strings.ReplaceAll(t.Name(), "/", "-") + "-" + name
 }
 
 // written is what the tool has written.
@@ -289,6 +248,36 @@ func TestManyEffects(t *testing.T) {
 	slices.Sort(lines)
 	require.Len(t, slices.Compact(lines), n)
 	require.Len(t, lines, n)
+}
+
+// TestEffectsOfARunThatContinuesAsNew: also a run whose history has room for little more
+// than a decision gets on, and has each effect once.
+func TestEffectsOfARunThatContinuesAsNew(t *testing.T) {
+	stage.Parallel(t)
+	a := act(t, `line=$(cat); echo "$line" >> "$LINES_FILE"; echo '{"ok":true}'`)
+	a.options.ContinueAfter = 8
+	a.again(t)
+	const n = 6
+	var nodes, edges []string
+	for i := range n {
+		nodes = append(nodes, fmt.Sprintf(`{id: w%d, template: book/write, commit_policy: {}, with: {line: "%d"}}`, i, i))
+		if i > 0 {
+			edges = append(edges, fmt.Sprintf("w%d -> w%d", i-1, i))
+		}
+	}
+	source := strings.Replace(actingPlan, `{id: write, template: book/write, commit_policy: {rollback: {none: "what is written stays"}}}`, strings.Join(nodes, ", "), 1)
+	source = strings.Replace(source, "$input.line -> write.line, write.ok", fmt.Sprintf("$input -> w0, %s, w%d.ok", strings.Join(edges, ", "), n-1), 1)
+	digest := a.publish(t, source)
+	run := a.start(t, "long", digest, `{"line":"x"}`)
+	first := run.GetRunID()
+	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
+	require.Len(t, a.written(t), n)
+	for i, line := range a.written(t) {
+		require.JSONEq(t, fmt.Sprintf(`{"line":"%d"}`, i), line)
+	}
+	about, err := a.h.Client().DescribeWorkflowExecution(t.Context(), run.GetID(), "")
+	require.NoError(t, err)
+	require.NotEqual(t, first, about.GetWorkflowExecutionInfo().GetExecution().GetRunId(), "it has continued as new")
 }
 
 // TestEffectsShareABudget: effects of many runs at once spend what there is, and not a unit

@@ -412,7 +412,7 @@ func TestCompletionGivesUp(t *testing.T) {
 // TestContract: the commands of the contract are all there.
 func TestContract(t *testing.T) {
 	want := strings.Fields(`compile graph contain publish start status runs cancel terminate pause resume retry approvals signers
-		tools agents budgets policy simulate test audit trust migrate upgrade schema init dev console mcp completion version`)
+		tools agents budgets policy simulate test audit trust migrate upgrade schema init dev console mcp completion version effects`)
 	var have []string
 	for _, c := range commands() {
 		have = append(have, c.name)

@@ -181,7 +181,7 @@ func TestLocalNodesOfAnySize(t *testing.T) {
 	f := camp(t, host.Options{})
 	b := newBuilder(3)
 	b.p.Parallel = 400
-	b.wide(320, 15_000, true, func() int64 { return 1000 })
+	b.wide(160, 15_000, true, func() int64 { return 1000 })
 	f.wins(t, f.send(t, b.p))
 }
 
