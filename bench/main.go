@@ -60,7 +60,7 @@ func run(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	rounds := flags.Int("rounds", 0, "counted runs of each side of a case; 0 means 5, and 21 where times are held against a bar")
 	one := flags.String("compile", "", "compile one plan, `NAME:NODES`, and print the milliseconds and its edges")
-	only := flags.String("only", "", "run only the cases of this group: compile, guardian, ledger, audit, sealing, speed, events or scale")
+	only := flags.String("only", "", "run only the cases of this group: compile, guardian, ledger, audit, sealing, effects, speed, events or scale")
 	match := flags.String("case", "", "of the group speed, run only the cases whose name holds this `TEXT`")
 	profile := flags.String("profile", "", "write a profile of this process's processor time to `FILE`")
 	if err := flags.Parse(args); err != nil {
@@ -110,7 +110,12 @@ func run(ctx context.Context, args []string) (err error) {
 			return err
 		}
 	}
-	if slices.Contains([]string{"compile", "guardian", "ledger", "audit", "sealing"}, *only) {
+	if selected("effects") {
+		if err := effects(ctx, pairs); err != nil {
+			return err
+		}
+	}
+	if slices.Contains([]string{"compile", "guardian", "ledger", "audit", "sealing", "effects"}, *only) {
 		return nil
 	}
 	server, err := devserver.Start(ctx, devserver.Options{})
@@ -139,10 +144,7 @@ func run(ctx context.Context, args []string) (err error) {
 	if err := h.Start(); err != nil {
 		return err
 	}
-	plain, err := client.DialContext(ctx, client.Options{
-		HostPort: server.Address, Namespace: server.Namespace,
-		Logger: log.NewStructuredLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))),
-	})
+	plain, err := dialPlain(ctx, server)
 	if err != nil {
 		return err
 	}
@@ -168,4 +170,12 @@ func run(ctx context.Context, args []string) (err error) {
 		err = b.scale(ctx)
 	}
 	return err
+}
+
+// dialPlain connects a client as the library makes it.
+func dialPlain(ctx context.Context, server *devserver.Server) (client.Client, error) {
+	return client.DialContext(ctx, client.Options{
+		HostPort: server.Address, Namespace: server.Namespace,
+		Logger: log.NewStructuredLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))),
+	})
 }
