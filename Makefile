@@ -45,8 +45,15 @@ test: export GOGC = 400
 test: ## install what tests need, then lint and run every test with the race detector, and again without it where that draws more cases
 	@$(MAKE) --no-print-directory -j 2 setup server lint
 	GORACE=atexit_sleep_ms=0 go test $(RACE) -vet=off -p $(BESIDE) -timeout 40m ./starter ./...
+	@$(MAKE) --no-print-directory -j 2 alone waiting
+
+# Without the race detector: what computes, and beside it what waits for killed processes
+# and databases.
+.PHONY: alone waiting
+alone:
 	go test -vet=off -timeout 20m $(ALONE)
-	go test -vet=off -timeout 20m -run '^TestFaultsAreFound$$' ./ledger/postgres ./ledger/sqlite
+waiting:
+	go test -vet=off -timeout 20m -parallel 5 -run '^(TestFaultsAreFound|TestKillsRepeatNoEffect)$$' ./host ./ledger/postgres ./ledger/sqlite
 
 .PHONY: lint
 lint: linters ## formatting, vet, staticcheck, exhaustive switches, determinism of workflows

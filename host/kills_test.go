@@ -25,6 +25,7 @@ import (
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/policy"
@@ -334,6 +335,7 @@ var keyIn = regexp.MustCompile(`"key":"([^"]+)"`)
 // tool again that takes no idempotency key, one that does gets the same, and what nobody
 // knows is said to be unknown. The tool counts.
 func TestKillsRepeatNoEffect(t *testing.T) {
+	raced.Skip(t)
 	for _, c := range []struct{ victim, operation string }{
 		{"effects", "write"}, {"effects", "put"}, {"guardian", "write"}, {"engine", "write"}, {"temporal", "write"},
 	} {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	flag "github.com/spf13/pflag"
 
@@ -83,7 +82,7 @@ func effectsCommand(p *Program, _ *flag.FlagSet) action {
 // were first decided on.
 func effectsOf(ctx context.Context, store ledger.Store, run ledger.Run) ([]effect, error) {
 	const page = 1000
-	list := []effect{}
+	all := effects{list: []effect{}, at: map[string]int{}}
 	for n := int64(0); ; n += page {
 		records, err := store.Chain(ctx, run.Chain(), n, page)
 		if err != nil {
@@ -94,34 +93,43 @@ func effectsOf(ctx context.Context, store ledger.Store, run ledger.Run) ([]effec
 			if err != nil {
 				return nil, fmt.Errorf("read the entry %s: %w", r.Hash, err)
 			}
-			if err := addStep(ctx, store, &list, e, r.Hash); err != nil {
+			if err := all.add(ctx, store, e, r.Hash); err != nil {
 				return nil, err
 			}
 		}
 		if len(records) < page {
-			return list, nil
+			return all.list, nil
 		}
 	}
 }
 
-// addStep adds an entry to the effect that it is about, if it is about one.
-func addStep(ctx context.Context, store ledger.Store, list *[]effect, e *ledger.Entry, h ledger.Hash) error {
-	step := effectStep{At: e.At, Kind: e.Kind, Entry: ledger.Reference(e.Origin, h)}
-	about := func(id string) *effect {
-		i := slices.IndexFunc(*list, func(x effect) bool { return x.Invocation == id })
-		if i < 0 {
-			i = len(*list)
-			*list = append(*list, effect{Invocation: id})
-		}
-		return &(*list)[i]
+// effects are the effects of a run, and where each is in the list.
+type effects struct {
+	list []effect
+	at   map[string]int
+}
+
+// about returns the effect of an invocation.
+func (all *effects) about(id string) *effect {
+	i, there := all.at[id]
+	if !there {
+		i = len(all.list)
+		all.at[id] = i
+		all.list = append(all.list, effect{Invocation: id})
 	}
+	return &all.list[i]
+}
+
+// add adds an entry to the effect that it is about, if it is about one.
+func (all *effects) add(ctx context.Context, store ledger.Store, e *ledger.Entry, h ledger.Hash) error {
+	step := effectStep{At: e.At, Kind: e.Kind, Entry: ledger.Reference(e.Origin, h)}
 	switch e.Kind {
 	case ledger.DecisionMade:
 		d, there, err := bodyOf[ledger.Decision](ctx, store, e)
 		if err != nil || !there {
 			return err
 		}
-		x := about(d.Invocation)
+		x := all.about(d.Invocation)
 		step.Decision, step.Reason, step.Detail = d.Decision, d.Reason, detailOf(d.Record)
 		if err := x.describe(ctx, store, e); err != nil {
 			return err
@@ -135,7 +143,7 @@ func addStep(ctx context.Context, store ledger.Store, list *[]effect, e *ledger.
 		if permit, err := trust.ReadPermit(i.Permit); err == nil { // whether it is valid is for audit verify to say
 			step.Guardian, step.Expires = permit.Guardian, &permit.Expires
 		}
-		x := about(i.ID)
+		x := all.about(i.ID)
 		x.State, x.Steps = i.State, append(x.Steps, step)
 	case ledger.InvocationCalling, ledger.InvocationReleased, ledger.InvocationSettled, ledger.InvocationUnknown:
 		a, there, err := bodyOf[ledger.AttemptData](ctx, store, e)
@@ -143,7 +151,7 @@ func addStep(ctx context.Context, store ledger.Store, list *[]effect, e *ledger.
 			return err
 		}
 		step.Attempt = a.Attempt
-		x := about(a.ID)
+		x := all.about(a.ID)
 		x.State, x.Steps = stateAfter[e.Kind], append(x.Steps, step)
 	}
 	return nil

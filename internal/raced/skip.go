@@ -2,8 +2,8 @@ package raced
 
 import "testing"
 
-// Skip skips a test that computes much, in one goroutine, if the race detector watches: it
-// runs without.
+// Skip skips a test if the race detector watches, in which that finds nothing, since the
+// test computes in one goroutine or has other processes work: it runs without.
 func Skip(t testing.TB) {
 	t.Helper()
 	if Enabled {
