@@ -155,6 +155,10 @@ func sequencer(t *testing.T, open Open) {
 	records, err := s.Records(t.Context(), 0, 1000)
 	require.NoError(t, err)
 	require.Len(t, records, chains*each)
+	last, err := s.Checkpoint(t.Context())
+	require.NoError(t, err)
+	// A sequencer that ends may not say that it has integrated.
+	checkpoints = append(checkpoints, last)
 	for _, raw := range checkpoints {
 		c, err := signers.Open(raw)
 		require.NoError(t, err)
@@ -165,7 +169,5 @@ func sequencer(t *testing.T, open Open) {
 		require.NoError(t, err)
 		require.Equal(t, root, c.Root)
 	}
-	last, err := s.Checkpoint(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, string(checkpoints[len(checkpoints)-1]), string(last))
+	require.EqualValues(t, chains*each, tree.Size())
 }
