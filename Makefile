@@ -25,6 +25,8 @@ BESIDE := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 # Packages with tests that compute much in one goroutine, where the race detector finds
 # nothing and takes ten times as long: these tests run without it.
 ALONE := ./compiler/... ./containment ./expr ./guardian ./ledger ./ledger/audit ./schemas
+# And such tests of other packages, with those in which other processes do the work.
+NAMED := TestFaultsAreFound|TestKillsRepeatNoEffect|TestPlansCompile
 # The version that the programs report; Go itself adds the revision.
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -X main.version=$(VERSION)
@@ -45,15 +47,16 @@ test: export GOGC = 400
 test: ## install what tests need, then lint and run every test with the race detector, and again without it where that draws more cases
 	@$(MAKE) --no-print-directory -j 2 setup server lint
 	GORACE=atexit_sleep_ms=0 go test $(RACE) -vet=off -p $(BESIDE) -timeout 40m ./starter ./...
-	@$(MAKE) --no-print-directory -j 2 alone waiting
+	@$(MAKE) --no-print-directory -j 2 alone named
 
-# Without the race detector: what computes, and beside it what waits for killed processes
-# and databases.
-.PHONY: alone waiting
+# Without the race detector: packages as a whole, and beside them, which wait more than
+# they compute, single tests of others. A test of internal/raced holds these lists to the
+# tests that the race detector skips.
+.PHONY: alone named
 alone:
 	go test -vet=off -timeout 20m $(ALONE)
-waiting:
-	go test -vet=off -timeout 20m -parallel 5 -run '^(TestFaultsAreFound|TestKillsRepeatNoEffect)$$' ./host ./ledger/postgres ./ledger/sqlite
+named:
+	go test -vet=off -timeout 20m -parallel 5 -run '^($(NAMED))$$' ./host ./internal/siege ./ledger/postgres ./ledger/sqlite
 
 .PHONY: lint
 lint: linters ## formatting, vet, staticcheck, exhaustive switches, determinism of workflows
@@ -92,7 +95,7 @@ soak: server ## the long form of random tests: schemas, plans and expressions in
 siege: PLANS = 300
 siege: server ## run PLANS hostile plans under siege from SEED on: cancelled, late, flooded, reset, workers killed, the store away
 	go test -timeout 30m -count=1 -v -run 'ThousandsOfNodes' ./host -huge
-	go test -timeout 600m -count=1 -v -run 'NoPlanWedgesItsRun|HundredThousand|StoreThatIsAway|MaxParallel|ManyLongNodes' ./internal/siege -plans $(PLANS) -seed $(SEED) -huge
+	go test -timeout 600m -count=1 -v -run 'NoPlanWedgesItsRun|HundredThousand|StoreThatIsAway|MaxParallel|ManyL|OfAnySize' ./internal/siege -plans $(PLANS) -seed $(SEED) -huge
 
 .PHONY: explore
 explore: ## walk every interleaving of those who deal with one effect, and print the number of states

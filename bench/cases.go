@@ -119,7 +119,7 @@ func (b *bench) speed(ctx context.Context) error {
 	if !strings.Contains(name, b.match) {
 		return nil
 	}
-	return b.sides(ctx, name, 1/1.35, [2]string{"executables", "in-process"}, [2]execution{b.engine(programs(calls)), b.engine(chain(calls, ordinary))})
+	return b.sides(ctx, name, 1/1.35, [2]string{"executables", "in-process"}, [2]execution{b.engine(programs(head, calls)), b.engine(chain(calls, ordinary))})
 }
 
 // length is the number of events of a finished run, and their bytes.

@@ -8,13 +8,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
-	"go.temporal.io/sdk/activity"
 	sdk "go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
 
 	"chimera.ai/engine/authority"
 	"chimera.ai/engine/catalog"
@@ -52,16 +48,6 @@ rules:
   - {id: short, type: hard, operations: [bench/stdin], require: action.inputs.x.size() < 100}
 `
 
-// acts is a plan of n effects in sequence: calls of an executable.
-func acts(n int) string {
-	var b strings.Builder
-	b.WriteString(actingHead)
-	for i := range n {
-		fmt.Fprintf(&b, "  - {id: n%d, template: bench/stdin, retry_policy: {max_retries: 0}}\n", i)
-	}
-	return edges(&b, n)
-}
-
 // actingCatalog is echoCatalog, with the operation as an effect that costs something.
 func actingCatalog() *catalog.Catalog {
 	c := echoCatalog()
@@ -71,40 +57,9 @@ func actingCatalog() *catalog.Catalog {
 	return c
 }
 
-const (
-	handTools = "bench.Tools"
-	handTool  = "bench.Tool"
-)
-
-// toolWorkflow is what one writes by hand for n calls of the executable.
-func toolWorkflow(ctx workflow.Context, n int, value json.RawMessage) (json.RawMessage, error) {
-	ctx = handOptions(ctx)
-	for range n {
-		if err := workflow.ExecuteActivity(ctx, handTool, value).Get(ctx, &value); err != nil {
-			return nil, err
-		}
-	}
-	return value, nil
-}
-
-func callTool(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
-	program := echoProgram["bench"]
-	return program.Call(ctx, "stdin", in)
-}
-
 // effects compares effects that are decided on, paid from a budget, permitted and recorded
 // with bare activities that call the same executable.
-func effects(ctx context.Context, pairs int) (err error) {
-	server, err := devserver.Start(ctx, devserver.Options{})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, server.Stop(context.WithoutCancel(ctx))) }()
-	dir, err := os.MkdirTemp("", "chimera-bench-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+func effects(ctx context.Context, pairs int, server *devserver.Server, dir string) (err error) {
 	secret, _, err := ledger.NewKey("bench.example.com/log")
 	if err != nil {
 		return err
@@ -163,16 +118,14 @@ func effects(ctx context.Context, pairs int) (err error) {
 		return err
 	}
 	defer plain.Close()
-	hand := worker.New(plain, handQueue, worker.Options{MaxConcurrentWorkflowTaskPollers: 8, MaxConcurrentActivityTaskPollers: pollers})
-	hand.RegisterWorkflowWithOptions(toolWorkflow, workflow.RegisterOptions{Name: handTools})
-	hand.RegisterActivityWithOptions(callTool, activity.RegisterOptions{Name: handTool})
+	hand := handWorker(plain)
 	if err := hand.Start(); err != nil {
 		return err
 	}
 	defer hand.Stop()
 	const n = 40
 	b := &bench{client: h.Client(), plain: plain, pairs: pairs, server: server.PID, ledger: h.Store().Ledger}
-	engine, err := b.granted(ctx, over, admin, bundle, acts(n), server.Namespace)
+	engine, err := b.granted(ctx, over, admin, bundle, programs(actingHead, n), server.Namespace)
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,11 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
+
+	"chimera.ai/engine/host"
 )
 
 const (
@@ -15,15 +18,32 @@ const (
 	handChain = "bench.Chain"
 	handFan   = "bench.Fan"
 	handEcho  = "bench.Echo"
+	// handTools is handChain with handTool, which calls the executable of echoProgram.
+	handTools = "bench.Tools"
+	handTool  = "bench.Tool"
 )
 
-func registerHand(w worker.Worker) {
-	w.RegisterWorkflowWithOptions(chainWorkflow, workflow.RegisterOptions{Name: handChain})
+// handWorker is a worker for the hand-written side.
+func handWorker(c client.Client) worker.Worker {
+	eager := host.EagerActivities
+	w := worker.New(c, handQueue, worker.Options{
+		MaxConcurrentWorkflowTaskPollers: 8, MaxConcurrentActivityTaskPollers: pollers,
+		MaxEagerActivityReservationsPerWorkflowTask: &eager,
+	})
+	w.RegisterWorkflowWithOptions(chainOf(handEcho), workflow.RegisterOptions{Name: handChain})
+	w.RegisterWorkflowWithOptions(chainOf(handTool), workflow.RegisterOptions{Name: handTools})
 	w.RegisterWorkflowWithOptions(fanWorkflow, workflow.RegisterOptions{Name: handFan})
 	w.RegisterActivityWithOptions(echo, activity.RegisterOptions{Name: handEcho})
+	w.RegisterActivityWithOptions(callTool, activity.RegisterOptions{Name: handTool})
+	return w
 }
 
 func echo(_ context.Context, in json.RawMessage) (json.RawMessage, error) { return in, nil }
+
+func callTool(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
+	program := echoProgram["bench"]
+	return program.Call(ctx, "stdin", in)
+}
 
 func handOptions(ctx workflow.Context) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
@@ -33,15 +53,17 @@ func handOptions(ctx workflow.Context) workflow.Context {
 	})
 }
 
-// chainWorkflow is what one writes by hand for a chain of n activities.
-func chainWorkflow(ctx workflow.Context, n int, value json.RawMessage) (json.RawMessage, error) {
-	ctx = handOptions(ctx)
-	for range n {
-		if err := workflow.ExecuteActivity(ctx, handEcho, value).Get(ctx, &value); err != nil {
-			return nil, err
+// chainOf is what one writes by hand for a chain of n activities.
+func chainOf(activity string) func(ctx workflow.Context, n int, value json.RawMessage) (json.RawMessage, error) {
+	return func(ctx workflow.Context, n int, value json.RawMessage) (json.RawMessage, error) {
+		ctx = handOptions(ctx)
+		for range n {
+			if err := workflow.ExecuteActivity(ctx, activity, value).Get(ctx, &value); err != nil {
+				return nil, err
+			}
 		}
+		return value, nil
 	}
-	return value, nil
 }
 
 // fanWorkflow is what one writes by hand for n activities, width at a time.

@@ -21,7 +21,6 @@ import (
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
-	"go.temporal.io/sdk/worker"
 
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
@@ -110,14 +109,23 @@ func run(ctx context.Context, args []string) (err error) {
 			return err
 		}
 	}
+	if slices.Contains([]string{"compile", "guardian", "ledger", "audit", "sealing"}, *only) {
+		return nil
+	}
 	if selected("effects") {
-		if err := effects(ctx, pairs); err != nil {
+		err := onServer(ctx, func(server *devserver.Server, dir string) error { return effects(ctx, pairs, server, dir) })
+		if err != nil || *only == "effects" {
 			return err
 		}
 	}
-	if slices.Contains([]string{"compile", "guardian", "ledger", "audit", "sealing", "effects"}, *only) {
-		return nil
-	}
+	return onServer(ctx, func(server *devserver.Server, dir string) error {
+		b := &bench{rounds: *rounds, pairs: pairs, match: *match}
+		return b.runs(ctx, server, dir, selected)
+	})
+}
+
+// onServer calls a function with a server of its own, and a folder.
+func onServer(ctx context.Context, do func(server *devserver.Server, dir string) error) (err error) {
 	server, err := devserver.Start(ctx, devserver.Options{})
 	if err != nil {
 		return err
@@ -128,6 +136,11 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	return do(server, dir)
+}
+
+// runs measures runs of plans beside hand-written workflows.
+func (b *bench) runs(ctx context.Context, server *devserver.Server, dir string, selected func(group string) bool) (err error) {
 	h, err := host.New(ctx, host.Options{
 		Client:          client.Options{HostPort: server.Address, Namespace: server.Namespace},
 		Store:           store.Options{Dir: filepath.Join(dir, "store")},
@@ -149,17 +162,12 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer plain.Close()
-	eager := host.EagerActivities
-	hand := worker.New(plain, handQueue, worker.Options{
-		MaxConcurrentWorkflowTaskPollers: 8, MaxConcurrentActivityTaskPollers: pollers,
-		MaxEagerActivityReservationsPerWorkflowTask: &eager,
-	})
-	registerHand(hand)
+	hand := handWorker(plain)
 	if err := hand.Start(); err != nil {
 		return err
 	}
 	defer hand.Stop()
-	b := &bench{client: h.Client(), plain: plain, rounds: *rounds, pairs: pairs, match: *match, server: server.PID, ledger: h.Store().Ledger}
+	b.client, b.plain, b.server, b.ledger = h.Client(), plain, server.PID, h.Store().Ledger
 	if selected("speed") {
 		err = b.speed(ctx)
 	}

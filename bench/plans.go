@@ -50,8 +50,8 @@ func edges(b *strings.Builder, n int) string {
 	return b.String()
 }
 
-// programs is a plan of n calls of an executable in sequence.
-func programs(n int) string {
+// programs is a plan of n calls of an executable in sequence, which begins with head.
+func programs(head string, n int) string {
 	var b strings.Builder
 	b.WriteString(head)
 	for i := range n {

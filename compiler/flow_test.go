@@ -295,7 +295,7 @@ func TestFlowAgainstWorlds(t *testing.T) {
 	raced.Skip(t)
 	cat := testCatalog(t)
 	decided, unreachable, uncertain, fine := 0, 0, 0, 0
-	seeds := uint64(cases(2500))
+	seeds := uint64(2500)
 	if *soak {
 		seeds = 20_000
 	}
@@ -359,9 +359,9 @@ func TestFlowAgainstWorlds(t *testing.T) {
 		}
 	}
 	t.Logf("%d plans decided: %d certain, %d not; %d nodes that never run", decided, fine, uncertain, unreachable)
-	require.Greater(t, fine, cases(100))
-	require.Greater(t, uncertain, cases(100))
-	require.Greater(t, unreachable, cases(50))
+	require.Greater(t, fine, 100)
+	require.Greater(t, uncertain, 100)
+	require.Greater(t, unreachable, 50)
 }
 
 // TestAtoms: a plan whose output depends on up to MaxAtoms conditions is decided;

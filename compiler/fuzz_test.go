@@ -237,7 +237,7 @@ func splice(text []byte, at int, piece []byte) []byte {
 // never panics or hangs, and its memory is bounded by the size of its input.
 func TestMutated(t *testing.T) {
 	raced.Skip(t)
-	total := cases(4_000)
+	total := 4_000
 	if *soak {
 		total = 50_000
 	}

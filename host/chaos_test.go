@@ -50,12 +50,17 @@ func TestMain(m *testing.M) {
 }
 
 func work(address, store string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	if os.Getenv(envNoCache) != "" {
 		worker.SetStickyWorkflowCacheSize(0)
 	}
-	h, err := host.New(ctx, host.Options{Client: client.Options{HostPort: address}, Store: storeIn(store), ContinueAfter: 60})
+	return serve(host.Options{Client: client.Options{HostPort: address}, Store: storeIn(store), ContinueAfter: 60})
+}
+
+// serve runs a host until the process is interrupted.
+func serve(o host.Options) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	h, err := host.New(ctx, o)
 	if err != nil {
 		return err
 	}

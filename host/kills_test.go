@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -105,8 +104,6 @@ func (p *actingProcess) options() (o host.Options, err error) {
 
 // workActing is a worker process.
 func workActing(file string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -119,12 +116,7 @@ func workActing(file string) error {
 	if err != nil {
 		return err
 	}
-	h, err := host.New(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer h.Close()
-	return h.Run(ctx)
+	return serve(o)
 }
 
 // parts are the worker processes of a deployment, by name.

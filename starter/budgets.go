@@ -34,21 +34,46 @@ func setBudgetCommand(p *Program, fs *flag.FlagSet) action {
 	fs.Var(&keys, "key", "admin's private `KEY`, a PEM file or a reference such as ${env:NAME}; may be given again (in dev mode, dev mode's)")
 	out := fs.String("out", "", "`FILE` for the statement, where other admins are to sign it")
 	return func(ctx context.Context, operands []string) error {
-		amount, currency, _ := strings.Cut(*limit, " ")
-		money, err := ledger.ParseMoney(amount, ledger.Currency(currency))
-		switch {
-		case *limit == "":
+		if *limit == "" {
 			return misuse("chimera budgets set needs --limit AMOUNT, such as --limit \"100.00 USD\"")
+		}
+		money, err := limitOf(*limit)
+		switch {
 		case err != nil:
 			return misuse("--limit: %s", err).withHint("It is a decimal amount, a blank and an ISO 4217 code, such as \"100.00 USD\".")
-		case money.Minor() < 0:
-			return misuse("--limit: %s is negative", money)
 		case !ledger.Every(*every).Valid():
 			return misuse("--every is day, month or forever, not %q", *every).meant("--every ", *every, []string{"day", "month", "forever"}, "")
 		}
 		act := &trust.SetBudget{Agent: operands[0], Currency: money.Currency(), Parent: *parent, Every: ledger.Every(*every), Limit: money}
 		return p.propose(ctx, trust.Acts{act}, keys, *out)
 	}
+}
+
+// limitOf reads what an agent may spend: "100.00 USD".
+func limitOf(text string) (ledger.Money, error) {
+	amount, currency, _ := strings.Cut(text, " ")
+	money, err := ledger.ParseMoney(amount, ledger.Currency(currency))
+	if err == nil && money.Minor() < 0 {
+		err = fmt.Errorf("%s is negative", money)
+	}
+	return money, err
+}
+
+// budgetOf reads a budget: "AGENT=AMOUNT CURRENCY", and perhaps "/PERIOD".
+func budgetOf(text string) (*trust.SetBudget, error) {
+	agent, rest, ok := strings.Cut(text, "=")
+	if !ok || agent == "" {
+		return nil, fmt.Errorf("%.100q names no agent", text)
+	}
+	limit, every, ok := strings.Cut(rest, "/")
+	if !ok {
+		every = string(ledger.Forever)
+	}
+	if !ledger.Every(every).Valid() {
+		return nil, fmt.Errorf("%.40q is not day, month or forever", every)
+	}
+	money, err := limitOf(limit)
+	return &trust.SetBudget{Agent: agent, Currency: money.Currency(), Every: ledger.Every(every), Limit: money}, err
 }
 
 // showBudgets lists the budgets of the store and of the admins' statements. It fails if

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	flag "github.com/spf13/pflag"
@@ -84,29 +83,6 @@ func devCommand(p *Program, fs *flag.FlagSet) action {
 		}
 		return p.dev(ctx, o)
 	}
-}
-
-// budgetOf reads a budget: "AGENT=AMOUNT CURRENCY", and perhaps "/PERIOD".
-func budgetOf(text string) (*trust.SetBudget, error) {
-	agent, rest, ok := strings.Cut(text, "=")
-	if !ok || agent == "" {
-		return nil, fmt.Errorf("%.100q names no agent", text)
-	}
-	limit, every, ok := strings.Cut(rest, "/")
-	if !ok {
-		every = string(ledger.Forever)
-	}
-	amount, currency, _ := strings.Cut(limit, " ")
-	money, err := ledger.ParseMoney(amount, ledger.Currency(currency))
-	switch {
-	case err != nil:
-		return nil, err
-	case money.Minor() < 0:
-		return nil, fmt.Errorf("%s is negative", money)
-	case !ledger.Every(every).Valid():
-		return nil, fmt.Errorf("%.40q is not day, month or forever", every)
-	}
-	return &trust.SetBudget{Agent: agent, Currency: money.Currency(), Every: ledger.Every(every), Limit: money}, nil
 }
 
 // dev runs everything in this process and its children until ctx ends.
@@ -279,14 +255,14 @@ func (p *Program) sayEffects(ctx context.Context, l ledger.Store, t runRef) erro
 	if err != nil {
 		return storeError(err)
 	}
-	list, err := effectsOf(ctx, l, run)
+	all, err := effectsOf(ctx, l, run)
 	if err != nil {
 		return storeError(err)
 	}
-	if len(list) > 0 {
+	if len(all.list) > 0 {
 		p.say("effects    as the ledger has them; again: %s", p.command("effects", t.Run))
 	}
-	return writeEffects(p.Stderr, "           ", list)
+	return writeEffects(p.Stderr, "           ", all.list)
 }
 
 // linger waits until ctx ends or the server does.

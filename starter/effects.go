@@ -9,6 +9,7 @@ import (
 
 	flag "github.com/spf13/pflag"
 
+	"chimera.ai/engine/guardian"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/trust"
 )
@@ -60,7 +61,7 @@ func effectsCommand(p *Program, _ *flag.FlagSet) action {
 		if err != nil {
 			return storeError(err)
 		}
-		list, err := effectsOf(bounded, store, run)
+		all, err := effectsOf(bounded, store, run)
 		if err != nil {
 			return storeError(err)
 		}
@@ -69,36 +70,40 @@ func effectsCommand(p *Program, _ *flag.FlagSet) action {
 				OK      bool     `json:"ok"`
 				Run     string   `json:"run"`
 				Effects []effect `json:"effects"`
-			}{true, run.Workflow, list})
+				Gone    int      `json:"gone,omitempty"`
+			}{true, run.Workflow, all.list, all.gone})
 		}
-		if len(list) == 0 {
-			p.say("the run %s has had no effects", printable(run.Workflow))
+		if len(all.list) == 0 {
+			p.say("the ledger has no effects of the run %s", printable(run.Workflow))
 		}
-		return writeEffects(p.Stdout, "", list)
+		if all.gone > 0 {
+			p.say("%s about effects cannot be shown: what they say was pruned or erased", plural(all.gone, "entry"))
+		}
+		return writeEffects(p.Stdout, "", all.list)
 	}
 }
 
 // effectsOf reads what the log says about the effects of a run, in the order in which they
 // were first decided on.
-func effectsOf(ctx context.Context, store ledger.Store, run ledger.Run) ([]effect, error) {
+func effectsOf(ctx context.Context, store ledger.Store, run ledger.Run) (effects, error) {
 	const page = 1000
 	all := effects{list: []effect{}, at: map[string]int{}}
 	for n := int64(0); ; n += page {
 		records, err := store.Chain(ctx, run.Chain(), n, page)
 		if err != nil {
-			return nil, err
+			return all, err
 		}
 		for _, r := range records {
 			e, err := ledger.DecodeEntry(r.Bytes)
 			if err != nil {
-				return nil, fmt.Errorf("read the entry %s: %w", r.Hash, err)
+				return all, fmt.Errorf("read the entry %s: %w", r.Hash, err)
 			}
 			if err := all.add(ctx, store, e, r.Hash); err != nil {
-				return nil, err
+				return all, err
 			}
 		}
 		if len(records) < page {
-			return all.list, nil
+			return all, nil
 		}
 	}
 }
@@ -107,6 +112,8 @@ func effectsOf(ctx context.Context, store ledger.Store, run ledger.Run) ([]effec
 type effects struct {
 	list []effect
 	at   map[string]int
+	// gone counts the entries about effects whose bodies were pruned or erased.
+	gone int
 }
 
 // about returns the effect of an invocation.
@@ -127,10 +134,18 @@ func (all *effects) add(ctx context.Context, store ledger.Store, e *ledger.Entry
 	case ledger.DecisionMade:
 		d, there, err := bodyOf[ledger.Decision](ctx, store, e)
 		if err != nil || !there {
+			all.gone++
 			return err
 		}
 		x := all.about(d.Invocation)
-		step.Decision, step.Reason, step.Detail = d.Decision, d.Reason, detailOf(d.Record)
+		step.Decision, step.Reason = d.Decision, d.Reason
+		var record guardian.Record
+		if err := json.Unmarshal(d.Record, &record); err != nil {
+			return fmt.Errorf("read the decision %s: %w", d.ID, err)
+		}
+		if len(record.Objections) > 0 {
+			step.Detail = record.Objections[0].Detail
+		}
 		if err := x.describe(ctx, store, e); err != nil {
 			return err
 		}
@@ -138,16 +153,20 @@ func (all *effects) add(ctx context.Context, store ledger.Store, e *ledger.Entry
 	case ledger.InvocationPermitted:
 		i, there, err := bodyOf[ledger.Invocation](ctx, store, e)
 		if err != nil || !there {
+			all.gone++
 			return err
 		}
-		if permit, err := trust.ReadPermit(i.Permit); err == nil { // whether it is valid is for audit verify to say
-			step.Guardian, step.Expires = permit.Guardian, &permit.Expires
+		permit, err := trust.ReadPermit(i.Permit) // whether it is valid is for audit verify to say
+		if err != nil {
+			return fmt.Errorf("read the permit of %s: %w", i.DecisionID, err)
 		}
+		step.Guardian, step.Expires = permit.Guardian, &permit.Expires
 		x := all.about(i.ID)
 		x.State, x.Steps = i.State, append(x.Steps, step)
 	case ledger.InvocationCalling, ledger.InvocationReleased, ledger.InvocationSettled, ledger.InvocationUnknown:
 		a, there, err := bodyOf[ledger.AttemptData](ctx, store, e)
 		if err != nil || !there {
+			all.gone++
 			return err
 		}
 		step.Attempt = a.Attempt
@@ -178,19 +197,6 @@ func bodyOf[T any](ctx context.Context, store ledger.Store, e *ledger.Entry) (v 
 	return v, true, json.Unmarshal(b.Data, &v)
 }
 
-// detailOf is what a decision says of its reason.
-func detailOf(record json.RawMessage) string {
-	var r struct {
-		Objections []struct {
-			Detail string `json:"detail"`
-		} `json:"objections"`
-	}
-	if json.Unmarshal(record, &r) != nil || len(r.Objections) == 0 {
-		return ""
-	}
-	return r.Objections[0].Detail
-}
-
 // describe takes node and operation from the evidence of a decision.
 func (x *effect) describe(ctx context.Context, store ledger.Store, e *ledger.Entry) error {
 	for _, ref := range e.Refs {
@@ -208,9 +214,13 @@ func (x *effect) describe(ctx context.Context, store ledger.Store, e *ledger.Ent
 			var said struct {
 				Action struct{ Node, Operation string }
 			}
-			if part.Name == "action" && json.Unmarshal(part.Data, &said) == nil {
-				x.Node, x.Operation = said.Action.Node, said.Action.Operation
+			if part.Name != "action" {
+				continue
 			}
+			if err := json.Unmarshal(part.Data, &said); err != nil {
+				return fmt.Errorf("read the evidence %s: %w", ref.Digest, err)
+			}
+			x.Node, x.Operation = said.Action.Node, said.Action.Operation
 		}
 	}
 	return nil
@@ -246,9 +256,6 @@ func (s effectStep) String() string {
 		}
 		return text
 	case ledger.InvocationPermitted:
-		if s.Expires == nil {
-			return at + " permit"
-		}
 		return fmt.Sprintf("%s permit    signed by the guardian %s, valid until %s", at, printable(s.Guardian), s.Expires.Time().Format("15:04:05"))
 	case ledger.InvocationCalling:
 		return fmt.Sprintf("%s call      number %d", at, s.Attempt)

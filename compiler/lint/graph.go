@@ -150,14 +150,12 @@ func (n *Node) Subplan() bool {
 
 // CommitPolicy is the `commit_policy` of a node, as written.
 type CommitPolicy struct {
-	at        *syntax.Value
 	Approval  *syntax.Value
 	Barrier   *syntax.Value
 	Prechecks []*syntax.Value
 	// Checks are the nodes that prechecks name; -1 where unknown.
-	Checks   []int
-	Verify   *Verify
-	Rollback *syntax.Value
+	Checks []int
+	Verify *Verify
 	// Waived is the reason that rollback gives, or that of the template, why nothing can
 	// be verified or undone; "" if there is none.
 	Waived string

@@ -153,7 +153,7 @@ func (l *linter) readOptional(n *Node, r *fields.Record) {
 	if v := r.Get("commit_policy"); v != nil {
 		n.Commit = readCommit(l.Reader, v)
 	} else if r.Has("commit_policy") {
-		n.Commit = &CommitPolicy{at: r.At.Get("commit_policy"), refused: true}
+		n.Commit = &CommitPolicy{refused: true}
 		n.Sound = false
 	}
 }
@@ -161,7 +161,7 @@ func (l *linter) readOptional(n *Node, r *fields.Record) {
 func readCommit(rep *fields.Reader, v *syntax.Value) *CommitPolicy {
 	errs := rep.Errors
 	r := rep.Read(v, commitFields, "")
-	c := &CommitPolicy{at: v, Approval: r.Get("approval"), Barrier: r.Get("barrier"), Rollback: r.Get("rollback")}
+	c := &CommitPolicy{Approval: r.Get("approval"), Barrier: r.Get("barrier")}
 	if c.Approval != nil {
 		readApproval(rep, c.Approval)
 	}
@@ -173,8 +173,8 @@ func readCommit(rep *fields.Reader, v *syntax.Value) *CommitPolicy {
 		vr := rep.Read(x, verifyFields, "")
 		c.Verify = &Verify{at: x, Node: vr.Get("node"), With: vr.Get("with"), Executed: vr.Get("executed"), Output: vr.Get("output")}
 	}
-	if c.Rollback != nil {
-		c.Waived = catalog.ReadRollback(rep, c.Rollback)
+	if x := r.Get("rollback"); x != nil {
+		c.Waived = catalog.ReadRollback(rep, x)
 	}
 	c.refused = rep.Errors > errs
 	return c

@@ -104,7 +104,7 @@ func (n *Node) inheritCommit() {
 		return
 	}
 	if n.Commit == nil {
-		n.Commit = &CommitPolicy{at: n.At}
+		n.Commit = new(CommitPolicy)
 	}
 	if n.Commit.Waived == "" {
 		n.Commit.Waived = n.Template.Commit.Waived

@@ -42,9 +42,9 @@ func Active(list []Mutation) *Mutation {
 	return nil
 }
 
-// unchanged changes nothing: tests pass on it, so that what fails on others fails for
-// what was changed.
-const unchanged = "none"
+// control changes nothing: the tests pass on it, so that what fails on others
+// fails for what was changed.
+const control = "none"
 
 // attempts is how often the tests run until a fault that shows by chance shows.
 const attempts = 5
@@ -52,15 +52,19 @@ const attempts = 5
 var failed = regexp.MustCompile(`(?m)^\s+--- FAIL: (\S+)`)
 
 // Run runs the tests of each mutation in a child with these variables, and fails
-// where they pass. The mutations come with one that changes nothing, on which the tests
-// that control names must pass.
-func Run(t *testing.T, list []Mutation, control string, env ...string) {
-	list = append([]Mutation{{Name: unchanged, Tests: control}}, list...)
+// where they pass. The mutations come with one that changes nothing, on which all
+// the tests must pass.
+func Run(t *testing.T, list []Mutation, env ...string) {
+	var all []string
+	for _, m := range list {
+		all = append(all, m.Tests)
+	}
+	list = append([]Mutation{{Name: control, Tests: strings.Join(all, "|")}}, list...)
 	for _, m := range list {
 		t.Run(m.Name, func(t *testing.T) {
 			for range attempts {
 				out, err := child(t, m, env)
-				if m.Name == unchanged {
+				if m.Name == control {
 					require.NoError(t, err, "%s", out)
 					return
 				}

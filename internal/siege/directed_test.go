@@ -178,10 +178,14 @@ func TestMaxParallelMayBeAnything(t *testing.T) {
 // TestLocalNodesOfAnySize: what a workflow task emits is bounded before it is
 // emitted.
 func TestLocalNodesOfAnySize(t *testing.T) {
+	nodes := 160
+	if *plans > 0 {
+		nodes = 320
+	}
 	f := camp(t, host.Options{})
 	b := newBuilder(3)
 	b.p.Parallel = 400
-	b.wide(160, 15_000, true, func() int64 { return 1000 })
+	b.wide(nodes, 15_000, true, func() int64 { return 1000 })
 	f.wins(t, f.send(t, b.p))
 }
 

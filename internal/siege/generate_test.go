@@ -11,15 +11,13 @@ import (
 
 // TestPlansCompile: what is generated is valid, and the model can say how it goes.
 func TestPlansCompile(t *testing.T) {
+	raced.Skip(t)
 	o, err := Tools()
 	require.NoError(t, err)
 	_, catalog, err := host.Catalog(o.Catalog, Skills(t.TempDir()))
 	require.NoError(t, err)
-	ends, most := map[string]int{}, uint64(40)
-	if raced.Enabled {
-		most /= 4
-	}
-	for seed := uint64(1); seed <= most; seed++ {
+	ends := map[string]int{}
+	for seed := uint64(1); seed <= 40; seed++ {
 		p, err := Draw(seed, seed%4 != 0, catalog)
 		require.NoError(t, err)
 		m, err := Foresee(p)

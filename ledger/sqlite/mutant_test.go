@@ -42,7 +42,7 @@ var mutations = []mutant.Mutation{
 // The suite finds stores that break what it demands.
 func TestFaultsAreFound(t *testing.T) {
 	raced.Skip(t)
-	mutant.Run(t, mutations, "life|permits|sequencer")
+	mutant.Run(t, mutations)
 }
 
 // suite opens stores for the suite, broken where this process is to find that.
