@@ -10,7 +10,7 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
     CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /out/ ./worker ./starter \
     && mv /out/worker /out/chimera-worker \
     && mv /out/starter /out/chimera \
-    && mkdir -p /state/chimera
+    && mkdir -p /state/chimera/engine /state/chimera/tools /state/chimera/guardian /state/chimera/effects
 
 # Debian rather than an empty image: MCP servers and executable skills run as
 # children of the worker and need a system around them. Build FROM this image to

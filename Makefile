@@ -56,7 +56,7 @@ test: ## install what tests need, then lint and run every test with the race det
 alone:
 	go test -vet=off -timeout 20m $(ALONE)
 named:
-	go test -vet=off -timeout 20m -parallel 5 -run '^($(NAMED))$$' ./host ./internal/siege ./ledger/postgres ./ledger/sqlite
+	go test -vet=off -timeout 20m -parallel 6 -run '^($(NAMED))$$' ./host ./internal/siege ./ledger/postgres ./ledger/sqlite
 
 .PHONY: lint
 lint: linters ## formatting, vet, staticcheck, exhaustive switches, determinism of workflows
@@ -68,8 +68,9 @@ lint: linters ## formatting, vet, staticcheck, exhaustive switches, determinism 
 	bin/lint/workflowcheck ./workflows/...
 
 .PHONY: bench
-bench: server ## the engine beside hand-written workflows, as ratios (BENCH=flags)
+bench: server ## the engine beside hand-written workflows, and a policy beside Cedar, as ratios (BENCH=flags)
 	go run ./bench $(BENCH)
+	cd tools/cedar && go run .
 
 .PHONY: memory
 memory: ## a hundred different plans of 20,000 nodes hold no more than worker.cache_bytes (some minutes)
@@ -112,6 +113,7 @@ verify: ## modules are tidy and as published, generated files are as their sourc
 	go mod verify
 	cd tools && go mod verify
 	cd tools/lint && go mod verify
+	cd tools/cedar && go mod verify
 	go test -count=1 -run '^Test(Architecture|DiagnosticsPage|EditorSchemas|Golden|GoldenChecked|Picture|Reference)$$' ./compiler ./config ./examples/word-report ./graph ./internal/deps ./internal/docs
 	go mod tidy -diff
 

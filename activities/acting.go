@@ -45,7 +45,8 @@ type ActingLedger interface {
 type effect struct {
 	state trust.State
 	run   ledger.Run
-	node  *node
+	// node is that of an effect, or one that an effect relies on.
+	node *node
 	// id is the invocation's.
 	id string
 	// planInput is the plan's input if the node reads it, and input is what would be sent.
@@ -55,24 +56,21 @@ type effect struct {
 
 // effect finds out what a request to decide on an effect, or to call it, is about.
 func (a *Acting) effect(ctx context.Context, call *contract.Call) (*effect, error) {
-	state, err := a.Authority.State(ctx)
-	if err != nil {
+	e := new(effect)
+	var err error
+	if e.state, err = a.Authority.State(ctx); err != nil {
 		return nil, distrust(err)
 	}
-	e := &effect{state: state}
-	if e.run, err = a.granted(ctx, state, call); err != nil {
+	if e.run, err = a.granted(ctx, e.state, call); err != nil {
 		return nil, err
 	}
-	if err := a.authored(ctx, state, e.run.PlanDigest); err != nil {
+	if e.node, err = a.vouched(ctx, e.state, call); err != nil {
 		return nil, err
 	}
-	if e.node, err = find(ctx, a.Plans, e.run.PlanDigest, call.Node); err != nil {
-		return nil, err
-	}
-	if e.node.spec.Kind != plan.KindCall || !e.node.spec.Effect.Acts() {
+	if !e.node.spec.Effect.Acts() {
 		return nil, contract.Errorf(contract.Contract, "node %d of the plan has no effect", call.Node)
 	}
-	e.id = a.invocation(state, call, e.node.spec)
+	e.id = a.invocation(e.state, call, e.node.spec)
 	if err := a.Values.Give(ctx, call.Run.Workflow, call.Values()...); err != nil {
 		return nil, err
 	}
@@ -83,6 +81,23 @@ func (a *Acting) effect(ctx context.Context, call *contract.Call) (*effect, erro
 	}
 	e.input, err = e.node.assembleWith(call, e.key())
 	return e, err
+}
+
+// vouched returns the node that a request is about. The plan must be that of its author, and
+// what the catalog says of the operation stated.
+func (a *Acting) vouched(ctx context.Context, s trust.State, call *contract.Call) (*node, error) {
+	bench := a.Bench()
+	if err := a.authored(ctx, s, &bench, call.Plan); err != nil {
+		return nil, err
+	}
+	n, err := find(ctx, a.Plans, call.Plan, call.Node)
+	if err != nil {
+		return nil, err
+	}
+	if n.spec.Kind != plan.KindCall {
+		return nil, contract.Errorf(contract.Contract, "node %d of the plan has no effect", call.Node)
+	}
+	return n, stated(s, &bench, n.spec)
 }
 
 // errUnopened reports a run that the ledger does not know. One that was reset it does not
@@ -122,7 +137,7 @@ func (a *Acting) granted(ctx context.Context, s trust.State, call *contract.Call
 }
 
 // authored compiles the published source of a plan, and refuses a plan that is another.
-func (a *Acting) authored(ctx context.Context, s trust.State, digest string) error {
+func (a *Acting) authored(ctx context.Context, s trust.State, bench *Workbench, digest string) error {
 	p, err := a.Ledger.Plan(ctx, digest)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return contract.Errorf(contract.Blocked, "the plan is not published, so nobody vouches for its effects")
@@ -133,7 +148,6 @@ func (a *Acting) authored(ctx context.Context, s trust.State, digest string) err
 	if err := trust.Authored(s, digest, p); err != nil {
 		return distrust(err)
 	}
-	bench := a.Bench()
 	compiled, ok := a.derived.get(bench.Edition + p.SourceDigest)
 	if !ok {
 		source, err := a.Ledger.GetBlob(ctx, p.SourceDigest)
@@ -150,6 +164,25 @@ func (a *Acting) authored(ctx context.Context, s trust.State, digest string) err
 			excerpt.Bytes(p.Name, 100), excerpt.Bytes(p.Version, 100))
 	}
 	return nil
+}
+
+// stated returns an error unless the admins have stated the policy, and what the catalog
+// says of the operation of a node. On a machine of development, one person says both.
+func stated(s trust.State, bench *Workbench, n *plan.Node) error {
+	switch {
+	case s.Audience == trust.Dev:
+		return nil
+	case s.Bundle == "":
+		return contract.Errorf(contract.Blocked, "the admins have activated no policy bundle (bundle.activate)")
+	case s.Bundle != bench.Policy:
+		// Until this worker is given the other one, another may have it already.
+		return contract.Errorf(contract.WorkerLost, "the admins have activated the policy bundle %s, and this worker has %s", s.Bundle, bench.Policy)
+	}
+	err := bench.Stated(s, n.Activity())
+	if err != nil && !errors.Is(err, trust.ErrInvalid) {
+		return contract.Errorf(contract.Blocked, "%w", err)
+	}
+	return distrust(err)
 }
 
 // digestOf returns the digest of the plan of a source.

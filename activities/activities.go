@@ -72,6 +72,9 @@ type Workbench struct {
 	Policy string
 	// Edition distinguishes it from others in the same process.
 	Edition string
+	// Stated returns an error, perhaps [trust.ErrInvalid], unless the admins have stated
+	// what the catalog says of an operation, and that it may be called.
+	Stated func(s trust.State, operation string) error
 	// Judge returns what decides on effects by the bundle, for the role guardian.
 	Judge func() (Judge, error)
 }

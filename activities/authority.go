@@ -71,20 +71,6 @@ func (e *Engine) granted(ctx context.Context, r *ledger.Run, envelope json.RawMe
 	return nil
 }
 
-// acts refuses a plan with effects where no role calls them.
-func (e *Engine) acts(ctx context.Context, p *plan.Plan) error {
-	for i := range p.Nodes {
-		if n := &p.Nodes[i]; n.Effect.Acts() {
-			s, err := e.state(ctx)
-			if err == nil && s.Audience != trust.Dev {
-				err = contract.Errorf(contract.Contract, "not supported yet: the effect class %s in production (node %s)", n.Effect, excerpt.Bytes(n.ID, 100))
-			}
-			return err
-		}
-	}
-	return nil
-}
-
 // harmless refuses a plan with effects whose start nobody has granted, at once
 // rather than hours later at its barrier.
 func harmless(p *plan.Plan, granted bool) error {

@@ -19,8 +19,8 @@ func beyond(p *plan.Plan) string {
 			what = fmt.Sprintf("the effect class %s", n.Effect)
 		case n.Commit != nil && n.Commit.Barrier >= 0:
 			what = "approval by people"
-		case n.Commit != nil && (n.Commit.Verify != nil || len(n.Commit.Prechecks) > 0):
-			what = "verifying effects, or checks before them"
+		case n.Commit != nil && len(n.Commit.Prechecks) > 0:
+			what = "checks before effects"
 		case n.Trust != plan.AllowAuto:
 			what = fmt.Sprintf("the trust requirement %s", n.Trust)
 		case n.Plan != "":
@@ -31,8 +31,8 @@ func beyond(p *plan.Plan) string {
 			what = "a budget"
 		case n.Fingerprint != "":
 			what = "a pinned fingerprint"
-		case n.Called || n.Undoes != 0:
-			what = "a part in another node's effect"
+		case n.Undoes != 0:
+			what = "a part in another node's compensation"
 		}
 		if what != "" {
 			return fmt.Sprintf("%s (node %s)", what, excerpt.Bytes(n.ID, 100))

@@ -33,34 +33,67 @@ type EffectsStore interface {
 }
 
 // Node implements the activity types "provider/operation" on the queue of effects. With a
-// permit it calls, once; otherwise it says what an earlier call did.
+// permit it calls, once; otherwise it says what an earlier call did. What an effect relies
+// on it calls without.
 func (f *Effects) Node(ctx context.Context, call contract.Call) (contract.Outcome, error) {
 	defer beat(ctx, &call)()
+	store, stop := storing(ctx, 0)
+	defer stop()
 	var out contract.Outcome
 	var retry *plan.Retry
-	err := recovered("an effect", func() error {
-		store, stop := storing(ctx, 0)
-		defer stop()
-		e, err := f.effect(store, &call)
-		if err != nil {
-			return err
-		}
-		retry = &e.node.spec.Retry
-		if call.Permit == nil {
-			out, err = f.recall(store, e)
-		} else {
-			out, err = f.act(ctx, store, e, &call)
-		}
-		if err != nil {
-			return err
-		}
-		return f.Values.Keep(store, call.Run.Workflow, out.Values, call.Lean)
-	})
+	err := waited(store, f.Plans, call.Patient)
+	if err == nil && !call.Probe {
+		err = recovered("an effect", func() (err error) {
+			if out, retry, err = f.call(ctx, store, &call); err != nil {
+				return err
+			}
+			return f.Values.Keep(store, call.Run.Workflow, out.Values, call.Lean)
+		})
+	}
 	if attempts := of(&call, nil).attempts(ctx); attempts > 1 {
 		out.Attempts = attempts
 	}
-	out.Request = call.Request
+	out.Request, out.Probed = call.Request, call.Probe
 	return out, of(&call, retry).failed(ctx, err)
+}
+
+// call makes the call of a node, or says what an earlier one did. ctx is the call's, store
+// that of reads and writes.
+func (f *Effects) call(ctx, store context.Context, call *contract.Call) (out contract.Outcome, retry *plan.Retry, err error) {
+	n, err := find(store, f.Plans, call.Plan, call.Node)
+	if err != nil {
+		return out, nil, err
+	}
+	if n.spec.Relied {
+		out, err = f.support(ctx, store, call)
+		return out, &n.spec.Retry, err
+	}
+	e, err := f.effect(store, call)
+	if err != nil {
+		return out, nil, err
+	}
+	if call.Permit == nil {
+		out, err = f.recall(ctx, store, e, call)
+	} else {
+		out, err = f.act(ctx, store, e, call)
+	}
+	return out, &n.spec.Retry, err
+}
+
+// support calls an operation without effect on which an effect relies.
+func (f *Effects) support(ctx, store context.Context, call *contract.Call) (contract.Outcome, error) {
+	s, err := f.Authority.State(store)
+	if err != nil {
+		return contract.Outcome{}, distrust(err)
+	}
+	n, err := f.vouched(store, s, call)
+	if err != nil {
+		return contract.Outcome{}, err
+	}
+	if err := f.Values.Give(store, call.Run.Workflow, call.Values()...); err != nil {
+		return contract.Outcome{}, err
+	}
+	return n.run(ctx, f.Caller, call)
 }
 
 // act uses a permit for one call. ctx is the call's, store that of reads and writes.
@@ -78,7 +111,7 @@ func (f *Effects) act(ctx, store context.Context, e *effect, call *contract.Call
 		// Nothing was sent: another permit is asked for.
 		return contract.Outcome{}, contract.Errorf(contract.WorkerLost, "the permit was not used in time: %w", err)
 	case errors.Is(err, ledger.ErrConflict):
-		return f.recall(store, e)
+		return f.recall(ctx, store, e, call)
 	case err != nil:
 		return contract.Outcome{}, refusal(err)
 	}
@@ -152,6 +185,8 @@ func (f *Effects) settle(ctx, store context.Context, e *effect, attempt int, out
 	case err != nil:
 		// Until its time is over nobody calls again, and then what it did is to be found out.
 		return contract.Outcome{}, contract.Errorf(contract.WorkerLost, "the end of the call is not recorded: %w", err)
+	case settlement.State == ledger.Unknown && e.verify() != nil:
+		return contract.Outcome{}, contract.Errorf(contract.WorkerLost, "what the call did is to be found out: %w", failure)
 	case settlement.State == ledger.Unknown && !repeatable(e.node.spec):
 		return contract.Outcome{}, f.unknown(failure)
 	case failure != nil:
@@ -194,8 +229,8 @@ func (f *Effects) unknown(cause error) error {
 func scopeOf(invocation string) string { return "/invocation/" + invocation }
 
 // recall says what an earlier call of an effect did. One whose time is over, and that may
-// not be repeated, it records as unknown.
-func (f *Effects) recall(store context.Context, e *effect) (contract.Outcome, error) {
+// not be repeated, it records as unknown; if the node can be verified, that tells.
+func (f *Effects) recall(ctx, store context.Context, e *effect, call *contract.Call) (contract.Outcome, error) {
 	i, err := persist(store, func() (ledger.Invocation, error) { return f.Store.Invocation(store, e.id) })
 	if err != nil {
 		return contract.Outcome{}, refusal(err)
@@ -210,6 +245,9 @@ func (f *Effects) recall(store context.Context, e *effect) (contract.Outcome, er
 	switch i.State {
 	case ledger.Settled:
 	case ledger.Unknown:
+		if e.verify() != nil {
+			return f.resolve(ctx, store, e, call, i)
+		}
 		return contract.Outcome{}, f.unknown(nil)
 	case ledger.Permitted, ledger.Calling, ledger.Released:
 		// Another permit is asked for, when it is time.

@@ -25,10 +25,16 @@ type Guardian struct {
 	Store GuardianStore
 	// Key signs permits; a statement of the admins names it.
 	Key *trust.Key
+
+	// kept are the digests of rules that the ledger has.
+	kept recent
 }
 
 // Judge decides on actions. Equal arguments give equal decisions.
 type Judge interface {
+	// Rules returns what decisions about an operation rest on, besides the action: the policy,
+	// and what the catalog says of the operation.
+	Rules(operation string) ([]ledger.RulesData, error)
 	// Digest identifies an action.
 	Digest(a *Action, salt []byte) (string, error)
 	Decide(a *Action, st ledger.Standing) (Verdict, error)
@@ -38,9 +44,13 @@ type Judge interface {
 type Action struct {
 	Agent, Plan string
 	Node        *plan.Node
+	// Taint is what of the call nobody vouches for.
+	Taint plan.Taint
 	// Input is what would be sent, and Cost what that is estimated to cost, or nil.
 	Input []byte
 	Cost  *ledger.Money
+	// Rules is what the decision rests on, as [Judge.Rules] returns it.
+	Rules []ledger.RulesData
 	// The rest says which call of which run it is.
 	Deployment, Namespace, Workflow, Origin, Path string
 	Epoch                                         int
@@ -56,6 +66,7 @@ type Verdict struct {
 
 // GuardianStore is what the guardian writes.
 type GuardianStore interface {
+	Append(ctx context.Context, drafts ...ledger.Draft) ([]ledger.Record, error)
 	Authorize(ctx context.Context, run ledger.Run, a ledger.Authorization, judge func(ledger.Standing) (ledger.Ruling, error)) (ledger.Authorized, error)
 }
 
@@ -93,6 +104,9 @@ func (g *Guardian) decide(ctx context.Context, call *contract.Call, out *contrac
 	if err != nil {
 		return err
 	}
+	if action.Rules, err = g.keep(ctx, judge, e.node.spec.Activity()); err != nil {
+		return err
+	}
 	a := ledger.Authorization{
 		ID: e.id, Digest: func(salt []byte) (string, error) { return judge.Digest(action, salt) }, Repeatable: repeatable(e.node.spec), Agent: e.run.Agent, Cost: action.Cost,
 		Life: trust.MaxPermit, Task: draft(e, action),
@@ -121,6 +135,32 @@ func (g *Guardian) decide(ctx context.Context, call *contract.Call, out *contrac
 	return nil
 }
 
+// keep sees to it that the ledger has the rules of a decision before the decision.
+func (g *Guardian) keep(ctx context.Context, judge Judge, operation string) ([]ledger.RulesData, error) {
+	rules, err := judge.Rules(operation)
+	if err != nil {
+		return nil, contract.Errorf(contract.Blocked, "%w", err)
+	}
+	for _, r := range rules {
+		if _, ok := g.kept.get(r.Digest); ok {
+			continue
+		}
+		data, err := json.Marshal(r)
+		if err != nil {
+			return nil, err
+		}
+		_, err = g.Store.Append(ctx, ledger.Draft{Chain: ledger.RulesChain, Key: string(ledger.RulesKept) + "/" + r.Digest, Kind: ledger.RulesKept, Data: data})
+		if errors.Is(err, ledger.ErrInvalid) {
+			return nil, contract.Errorf(contract.Blocked, "the ledger does not take the rules of the decision: %w", err)
+		}
+		if err != nil {
+			return nil, refusal(err)
+		}
+		g.kept.remember(r.Digest, r.Digest)
+	}
+	return rules, nil
+}
+
 // signer is the id under which the admins have stated the guardian's key.
 func (g *Guardian) signer(s trust.State) (string, error) {
 	for _, id := range slices.Sorted(maps.Keys(s.Guardians)) {
@@ -135,10 +175,33 @@ func (g *Guardian) signer(s trust.State) (string, error) {
 func (g *Guardian) action(e *effect, call *contract.Call) (*Action, error) {
 	n := e.node.spec
 	cost, err := estimate(n, e)
+	if err != nil {
+		return nil, err
+	}
+	tainted, err := taint(e)
 	return &Action{
-		Agent: e.run.Agent, Plan: e.run.PlanDigest, Node: n, Input: e.input, Cost: cost,
+		Agent: e.run.Agent, Plan: e.run.PlanDigest, Node: n, Taint: tainted, Input: e.input, Cost: cost,
 		Deployment: e.state.Deployment, Namespace: g.Namespace, Workflow: e.run.Workflow, Origin: e.run.Origin, Path: path(call, n), Epoch: epoch,
 	}, err
+}
+
+// taint is what of a call nobody vouches for: the plan's input too, unless the run's grant
+// does.
+func taint(e *effect) (t plan.Taint, err error) {
+	of := e.node.spec.Taint
+	if of == nil {
+		return t, nil
+	}
+	vouched, err := trust.Vouched(e.state, e.run.Grant)
+	if err != nil {
+		return t, distrust(err)
+	}
+	t = plan.Taint{Ports: slices.Clone(of.Ports), Decision: of.Decision}
+	if !vouched {
+		t.Ports = slices.Sorted(slices.Values(append(t.Ports, of.InputPorts...)))
+		t.Decision = t.Decision || of.InputDecision
+	}
+	return t, nil
 }
 
 // estimate is what a call is estimated to cost, or nil if that is not known before it.

@@ -77,9 +77,6 @@ func (e *Engine) load(ctx context.Context, request *contract.LoadRequest, s *sub
 		if err := e.granted(ctx, &r, start.Grant); err != nil {
 			return nil, fail(ctx, loading, err)
 		}
-		if err := e.acts(ctx, shared); err != nil {
-			return nil, fail(ctx, loading, err)
-		}
 	}
 	if err := refusal(e.Ledger.OpenRun(ctx, r)); err != nil {
 		return nil, fail(ctx, loading, e.differs(ctx, &r, err))

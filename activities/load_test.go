@@ -324,15 +324,14 @@ func TestLoadRefusesWhatCannotRun(t *testing.T) {
 	}{
 		{"the effect class irreversible (node target)", func(p *plan.Plan) { p.Nodes[target].Effect = plan.Irreversible }},
 		{"approval by people (node target)", func(p *plan.Plan) { p.Nodes[target].Commit = new(plan.Commit) }},
-		{"verifying effects, or checks before them (node target)", func(p *plan.Plan) { p.Nodes[target].Commit = &plan.Commit{Barrier: -1, Prechecks: []int{target}} }},
+		{"checks before effects (node target)", func(p *plan.Plan) { p.Nodes[target].Commit = &plan.Commit{Barrier: -1, Prechecks: []int{target}} }},
 		{"the trust requirement manual_review (node target)", func(p *plan.Plan) { p.Nodes[target].Trust = plan.ManualReview }},
 		{"a sub-plan (node target)", func(p *plan.Plan) { p.Nodes[target].Plan = plan.DigestOf(nil) }},
 		{"for_each (node target)", func(p *plan.Plan) { p.Nodes[target].ForEach = new(plan.ForEach) }},
 		{"a budget (node target)", func(p *plan.Plan) { p.Nodes[target].Cost = new(plan.Cost) }},
 		{"a budget (node target)", func(p *plan.Plan) { p.Nodes[target].Estimate = new(plan.Cost) }},
 		{"a pinned fingerprint (node target)", func(p *plan.Plan) { p.Nodes[target].Fingerprint = plan.DigestOf(nil) }},
-		{"a part in another node's effect (node target)", func(p *plan.Plan) { p.Nodes[target].Called = true }},
-		{"a part in another node's effect (node target)", func(p *plan.Plan) { p.Nodes[target].Undoes = target - 1 }},
+		{"a part in another node's compensation (node target)", func(p *plan.Plan) { p.Nodes[target].Undoes = target - 1 }},
 		{"compensation", func(p *plan.Plan) { p.Edges[0].FromPort = plan.CompensatePort }},
 		{"loops", func(p *plan.Plan) { p.Loops = make([]plan.Loop, 1) }},
 	} {

@@ -153,6 +153,7 @@ func (m *maker) plan() *plan.Plan {
 	for i := range p.Nodes {
 		p.Nodes[i].OutPorts = slices.Sorted(maps.Keys(m.reads[i]))
 	}
+	m.relied(p)
 	m.marks(p)
 	return p
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/compiler/lint"
@@ -52,9 +53,49 @@ func (m *maker) effect(out *plan.Node, i int) {
 // tainted says what of a call nobody vouches for.
 func (m *maker) tainted(i int) *plan.Taint {
 	t := &plan.Taint{Decision: m.doc.Taint.Node(i).Decision, Ports: m.doc.Taint.Ports(i)}
+	if d := m.doc.Distrusted; d != nil {
+		t.InputDecision = !t.Decision && d.Node(i).Decision
+		for _, port := range d.Ports(i) {
+			if !slices.Contains(t.Ports, port) {
+				t.InputPorts = append(t.InputPorts, port)
+			}
+		}
+	}
 	n := m.doc.Nodes[i]
 	t.Accepted = t.Any() && m.doc.Grants.AllowsTainted(n.Effect, catalog.OperationName(n.Provider, n.Operation))
 	return t
+}
+
+// relied marks the calls whose answers count as untainted by the word of the operator, and
+// from which an effect can be reached.
+func (m *maker) relied(p *plan.Plan) {
+	into := make([][]int, len(p.Nodes))
+	for i := range p.Edges {
+		into[p.Edges[i].To] = append(into[p.Edges[i].To], p.Edges[i].From)
+	}
+	before := make([]bool, len(p.Nodes))
+	var todo []int
+	for i := range p.Nodes {
+		if p.Nodes[i].Effect.Acts() {
+			todo = append(todo, i)
+		}
+	}
+	for len(todo) > 0 {
+		i := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, from := range into[i] {
+			if !before[from] {
+				before[from] = true
+				todo = append(todo, from)
+			}
+		}
+	}
+	for i, n := range m.doc.Nodes {
+		t := n.Template
+		if before[i] && t != nil && (t.TrustedOutput || t.Endorses) && p.Nodes[i].Effect == plan.Pure && !p.Nodes[i].InProcess && !n.Subplan() {
+			p.Nodes[i].Relied = true
+		}
+	}
 }
 
 // commits writes the commit policies and the barriers of the plan.
@@ -71,11 +112,13 @@ func (m *maker) commits(p *plan.Plan) {
 			out.Verify = &plan.Verify{Node: v.Target, With: json.RawMessage("{}"), Executed: v.Condition}
 			if v.Args != nil {
 				out.Verify.With = v.Args.Raw
-				p.Nodes[v.Target].ReadsInput = p.Nodes[v.Target].ReadsInput || v.Args.Reads("input")
 			}
 			if v.Result != nil {
 				out.Verify.Output = v.Result.Raw
 			}
+			// Whoever calls the effect evaluates them; a name that only looks like it is no harm.
+			reads := v.Args != nil && v.Args.Reads("input") || v.Result != nil && v.Result.Reads("input") || strings.Contains(v.Condition, "input")
+			p.Nodes[i].ReadsInput = p.Nodes[i].ReadsInput || reads
 		}
 		rule := ruleOf(c)
 		switch {

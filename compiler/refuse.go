@@ -71,13 +71,6 @@ func (c *compilation) refuseEffect(doc *judge.Document, n *typing.Node) {
 		if len(p.Prechecks) > 0 {
 			c.unsupported("prechecks of effects (`prechecks`)", p.Prechecks[0].Range(), n.ID, "")
 		}
-		if p.Verify != nil {
-			at := n.EffectRange()
-			if p.Verify.Node != nil {
-				at = p.Verify.Node.Range()
-			}
-			c.unsupported("verifying effects (`verify`)", at, n.ID, "")
-		}
 	}
 	if c.pol == nil || doc.Agent == nil {
 		return

@@ -41,6 +41,8 @@ type Config struct {
 	Ledger Ledger
 	// Trust is the root of the deployment's authority, and keys to sign with.
 	Trust Trust
+	// Guardian is what decides on effects.
+	Guardian Guardian
 	// Author is who publishes plans, and Requester who starts runs; "" is the user
 	// of the machine.
 	Author, Requester string
@@ -176,9 +178,20 @@ type Trust struct {
 	// Bootstrap is the bootstrap file. If it is "", nothing says who may publish plans or
 	// act for an agent. Pin is the digest that the file must have.
 	Bootstrap, Pin string
+	// Seen is the file in which a worker keeps the last statement that it has read, or "".
+	Seen string
 	// AuthorKey and StartKey are references to private keys, or "":
 	// [Config.AuthorKey] and [Config.StartKey] resolve them.
 	AuthorKey, StartKey Secret
+}
+
+// Guardian is what decides on effects.
+type Guardian struct {
+	// Key is a reference to the key that signs permits, or "": [Config.GuardianKey]
+	// resolves it.
+	Key Secret
+	// Shadow are the files of a bundle by which it decides too, without effect.
+	Shadow []string
 }
 
 // Payload is how what passes through Temporal is protected.
@@ -197,6 +210,9 @@ type Console struct {
 	// Address is host:port.
 	Address string
 	Codec   Codec
+	// Guardian is a reference to the token of the guardian's endpoint, or "":
+	// [Config.JudgeToken] resolves it.
+	Guardian Secret
 }
 
 // Codec is the endpoint that opens payloads for the Temporal UI.
@@ -215,6 +231,9 @@ type Server struct {
 	Env map[string]Secret
 	// Dir is the child's working directory.
 	Dir string
+	// Roles are those that call it, and have its secrets: tools, effects, or both if it is
+	// empty.
+	Roles []string
 }
 
 // Environ returns Env as a child gets it. It is useful only after [Config.Resolve].
@@ -231,6 +250,8 @@ type Skill struct {
 	// MaxMemory bounds the private memory of each process, in bytes; 0 is the
 	// default of package skills.
 	MaxMemory int64
+	// Roles are as those of [Server].
+	Roles []string
 }
 
 // Environ returns Env as a child gets it. It is useful only after [Config.Resolve].
@@ -251,7 +272,11 @@ func (c Config) HasStore() bool { return c.stored }
 // Roles returns the roles that a worker may have.
 func Roles() []string { return slices.Clone(roles) }
 
-var roles = []string{"engine", "tools"}
+var (
+	roles = []string{"engine", "tools", "guardian", "effects"}
+	// callers are the roles that call MCP servers and executables.
+	callers = []string{"tools", "effects"}
+)
 
 // Default returns the default configuration.
 func Default() Config {
@@ -259,7 +284,7 @@ func Default() Config {
 		Temporal: Temporal{Namespace: "default"},
 		Dev:      Dev{Dir: ".chimera", Port: DevPort, UIPort: 8233},
 		Worker: Worker{
-			Roles:           Roles(),
+			Roles:           []string{"engine", "tools"},
 			WorkflowPollers: 8,
 			ActivityPollers: 16,
 			MaxWorkflows:    200,

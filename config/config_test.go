@@ -260,11 +260,11 @@ func TestRefused(t *testing.T) {
 		"number period":    {"ledger: {retention: {evidence: 7}}", "ledger.retention.evidence is a number, but must be a duration such as 90d or 7y", "", diag.ConfigValue, 1, 32},
 		"duration":         {"worker: {drain: soon}", "worker.drain must be a duration such as 30s", "", diag.ConfigValue, 1, 17},
 		"negative":         {"worker: {drain: -1s}", "worker.drain must be between 0s and 1h0m0s", "", diag.ConfigValue, 1, 17},
-		"role":             {"worker: {roles: [guardian]}", `worker.roles holds "guardian"; possible are engine, tools`, "", diag.ConfigValue, 1, 17},
+		"role":             {"worker: {roles: [auditor]}", `worker.roles holds "auditor"; possible are engine, tools, guardian, effects`, "", diag.ConfigValue, 1, 17},
 		"twice":            {"worker: {roles: [tools, tools]}", "worker.roles holds tools twice", "", diag.ConfigValue, 1, 17},
 		"driver":           {"store: {driver: oracle}", `store.driver is "oracle"; possible are sqlite, postgres`, "", diag.ConfigValue, 1, 17},
 		"a written url":    {"store: {url: postgres://me:secret@host/x}", "store.url must be a reference to a secret, not the secret", "", diag.ConfigSecret, 1, 14},
-		"no role":          {"worker: {roles: []}", "worker.roles must not be empty; possible are engine, tools", "", diag.ConfigValue, 1, 17},
+		"no role":          {"worker: {roles: []}", "worker.roles must not be empty; possible are engine, tools, guardian, effects", "", diag.ConfigValue, 1, 17},
 		"literal key":      {"temporal: {api_key: abc}", "temporal.api_key must be a reference to a secret, not the secret", "", diag.ConfigSecret, 1, 21},
 		"reference":        {`store: {dir: "a/${env:X}"}`, "no reference to a secret may stand in store.dir", "", diag.ConfigSecret, 1, 17},
 		"in arguments":     {"mcpServers: {f: {command: x, args: ['${env:X}']}}", "no reference to a secret may stand in mcpServers.f.args", "", diag.ConfigSecret, 1, 38},
@@ -312,7 +312,7 @@ func TestRefusedEnvironment(t *testing.T) {
 	for pair, c := range map[string]struct{ summary, suggestion string }{
 		"CHIMERA_WORKER_DRIAN=1s":        {`the variable "CHIMERA_WORKER_DRIAN" sets no key`, "CHIMERA_WORKER_DRAIN"},
 		"CHIMERA_DEV_PORT=x":             {"the variable CHIMERA_DEV_PORT must be a whole number between 0 and 65535", ""},
-		"CHIMERA_WORKER_ROLES=":          {`the variable CHIMERA_WORKER_ROLES holds ""; possible are engine, tools`, ""},
+		"CHIMERA_WORKER_ROLES=":          {`the variable CHIMERA_WORKER_ROLES holds ""; possible are engine, tools, guardian, effects`, ""},
 		"CHIMERA_TEMPORAL_API_KEY=${env": {"the variable CHIMERA_TEMPORAL_API_KEY is no reference to a secret: the reference has no closing }", ""},
 	} {
 		_, ds := parse("", nil, surroundings(pair))
@@ -369,7 +369,7 @@ func TestSchemaAgrees(t *testing.T) {
 	schema, err := schemas.Compile(raw)
 	require.NoError(t, err)
 	require.NoError(t, schema.Validate(anyOf(t, full)))
-	for _, bad := range []string{"wroker: {}", "dev: {port: 65536}", "worker: {roles: [guardian]}", "temporal: {api_key: abc}",
+	for _, bad := range []string{"wroker: {}", "dev: {port: 65536}", "worker: {roles: [auditor]}", "temporal: {api_key: abc}",
 		"mcpServers: {f: {args: []}}", "mcpServers: {f: {url: x}}", "skills: {'a b': {command: x}}", "skills: {f: {command: x, env: {A: 1}}}"} {
 		require.Error(t, schema.Validate(anyOf(t, bad)), bad)
 	}

@@ -77,7 +77,7 @@ var keys = []key[Config]{
 		doc: "The temporal executable to run. If it is empty: the one on PATH, or else one beside chimera's own file, or else one built from tools/go.mod of the source tree."},
 
 	{name: "worker.roles", sort: choices, oneOf: roles, at: func(c *Config) any { return &c.Worker.Roles },
-		doc: "What a worker process does: `engine` runs workflows and in-process skills, `tools` calls MCP servers and executables. It resolves only the secrets of its own roles. The flag -roles of chimera-worker takes precedence. In the environment: names separated by commas."},
+		doc: "What a worker process does: `engine` runs workflows and in-process skills, `tools` calls MCP servers and executables, `guardian` decides on effects, `effects` calls what has them, with the guardian's permit. In production no process is both guardian and effects. A worker resolves only the secrets of its own roles. The flag -roles of chimera-worker takes precedence. In the environment: names separated by commas."},
 	{name: "worker.workflow_pollers", sort: integer, min: 2, max: 1000, at: func(c *Config) any { return &c.Worker.WorkflowPollers },
 		doc: "Pollers for workflow tasks. If there are few, sequential work waits for polls."},
 	{name: "worker.activity_pollers", sort: integer, min: 1, max: 1000, at: func(c *Config) any { return &c.Worker.ActivityPollers },
@@ -131,13 +131,20 @@ var keys = []key[Config]{
 		doc: "The bootstrap file: the root from which the admins' statements say who may publish plans, and which keys may start runs for an agent. Workers and commands verify the statements. If it is empty, `chimera dev` makes its own; everywhere else plans are published unsigned and no start grant is accepted, so no run may have effects."},
 	{name: "trust.pin", sort: text, at: func(c *Config) any { return &c.Trust.Pin },
 		doc: "The digest that the bootstrap file must have, `sha256:…`, as given out by the admins. A bootstrap without a pin, or with another digest, is refused."},
+	{name: "trust.seen", sort: path, at: func(c *Config) any { return &c.Trust.Seen },
+		doc: "A file in which a worker keeps the number and the digest of the last statement of the admins that it has read. It refuses a database that has fewer statements, or another in that place. In production the roles `guardian` and `effects` must have one, each its own, where the database's users cannot write."},
 	{name: "trust.author_key", sort: secret, at: func(c *Config) any { return &c.Trust.AuthorKey },
 		doc: "A reference to the key that `chimera publish` signs plans with, such as `${file:author.key}`: PKCS #8 in PEM, Ed25519 or P-256. The admins must have stated its public half for the publisher that `author` names."},
 	{name: "trust.start_key", sort: secret, at: func(c *Config) any { return &c.Trust.StartKey },
 		doc: "A reference to the key that `chimera start` signs start grants with. The admins must have stated its public half for the plan's agent. If it is empty, runs are started without a grant."},
 
+	{name: "guardian.key", sort: secret, at: func(c *Config) any { return &c.Guardian.Key },
+		doc: "A reference to the key with which the role `guardian` signs permits of effects, such as `${file:/run/secrets/guardian-key}`: PKCS #8 in PEM, Ed25519 or P-256. The admins must have stated its public half (`guardian.key` in a file for `chimera trust draft`). `chimera dev` has one of its own."},
+	{name: "guardian.shadow", sort: paths, at: func(c *Config) any { return &c.Guardian.Shadow },
+		doc: "The files of a policy bundle in shadow: the guardian decides by it too, and records beside each decision what it says, which has no other effect. `chimera effects` shows where the two differ. In the environment: paths separated by commas."},
+
 	{name: "payload.keys", sort: references, at: func(c *Config) any { return &c.Payload.Keys },
-		doc: "The keys that seal what passes through Temporal, each a reference to ID:KEY, or an ID and a reference, such as `${file:/run/secrets/payload-key}` or `2026a:${env:PAYLOAD_KEY}`. KEY is 32 bytes in base64 or hex. The first key seals; all of them open. Without keys nothing is sealed, and a worker that uses PostgreSQL refuses to start. In the environment: references separated by commas."},
+		doc: "The keys that seal what passes through Temporal, each a reference to ID:KEY, or an ID and a reference, such as `${file:/run/secrets/payload-key}` or `2026a:${env:PAYLOAD_KEY}`. KEY is 32 bytes in base64 or hex. The first key seals; all of them open. A worker without the role `engine` has keys ID/ROLE:KEY of its own roles instead, which seal what these answer and nothing else (`chimera migrate --role-payload-key`). Without keys nothing is sealed, and a worker that uses PostgreSQL refuses to start. In the environment: references separated by commas."},
 	{name: "payload.compress", sort: boolean, at: func(c *Config) any { return &c.Payload.Compress },
 		doc: "Compress what is sealed or stored, if that makes it smaller."},
 	{name: "payload.accept_plain", sort: boolean, at: func(c *Config) any { return &c.Payload.AcceptPlain },
@@ -147,6 +154,8 @@ var keys = []key[Config]{
 		doc: "Where `chimera console` listens, as host:port."},
 	{name: "console.codec.token", sort: secret, at: func(c *Config) any { return &c.Console.Codec.Token },
 		doc: "A reference to the token of the codec endpoint, of at least 16 characters. Whoever has it can read every payload. Without a token there is no endpoint."},
+	{name: "console.guardian.token", sort: secret, at: func(c *Config) any { return &c.Console.Guardian },
+		doc: "A reference to the token of `POST /v1/guardian/evaluate`, of at least 16 characters. Whoever has it can ask what the configured policy says of an action, which permits nothing. Without a token there is no such endpoint."},
 	{name: "console.codec.origins", sort: texts, at: func(c *Config) any { return &c.Console.Codec.Origins },
 		doc: "The origins whose pages may use the codec endpoint: that of the Temporal UI, such as `https://temporal.example.com`."},
 
@@ -189,6 +198,8 @@ var serverKeys = []key[Server]{
 		doc: "Its environment, in addition to HOME, LANG, LC_ALL, LOGNAME, PATH, TMPDIR, TZ and USER. Values may contain references to secrets."},
 	{name: "cwd", sort: path, at: func(s *Server) any { return &s.Dir },
 		doc: "Its working directory; by default the folder of chimera.yaml."},
+	{name: "roles", sort: choices, oneOf: callers, at: func(s *Server) any { return &s.Roles },
+		doc: "The roles that start it, and resolve the secrets of its environment: `[tools]`, `[effects]`, or both. What can commit belongs to `[effects]` alone. If it is empty, both do; in production a worker with role `effects` refuses that for a server with committing operations."},
 }
 
 // skillKeys are the keys of an entry of skills.
@@ -201,6 +212,8 @@ var skillKeys = []key[Skill]{
 		doc: "Its environment, as for MCP servers."},
 	{name: "cwd", sort: path, at: func(s *Skill) any { return &s.Dir },
 		doc: "Its working directory; by default the folder of chimera.yaml."},
+	{name: "roles", sort: choices, oneOf: callers, at: func(s *Skill) any { return &s.Roles },
+		doc: "The roles that start it, as for MCP servers."},
 	{name: "max_output", sort: integer, min: 1, max: 1 << 30, at: func(s *Skill) any { return &s.MaxOutput },
 		doc: "The most that it may write to stdout, in bytes; by default 16 MiB."},
 	{name: "max_memory", sort: integer, min: 1 << 20, max: 1 << 40, at: func(s *Skill) any { return &s.MaxMemory },

@@ -12,20 +12,21 @@ import (
 // Resolve returns a copy for a process with the given roles, or with those of
 // worker.roles where none is given: in what these roles need, every reference to a
 // secret is replaced by the secret, and what they do not need is removed. MCP servers
-// and executables belong to role tools. Only a worker calls Resolve; the result is
-// never printed or stored. The error names all references that could not be resolved,
-// each with its key. The API key of section temporal, the
-// store's URL, the log's key, the keys of sections trust and payload, and the
-// codec's token stay references: [Config.Client], [Config.StoreURL],
-// [Config.LedgerKey], [Config.AuthorKey], [Config.StartKey], [Config.PayloadKeys]
-// and [Config.CodecToken] resolve them.
+// and executables belong to the roles tools and effects, each to those that it names.
+// Only a worker calls Resolve; the result is never printed or stored. The error names
+// all references that could not be resolved, each with its key. The API key of section
+// temporal, the store's URL, the log's key, the keys of sections trust, guardian and
+// payload, and the console's tokens stay references: [Config.Client],
+// [Config.StoreURL], [Config.LedgerKey], [Config.AuthorKey], [Config.StartKey],
+// [Config.GuardianKey], [Config.PayloadKeys], [Config.CodecToken] and
+// [Config.JudgeToken] resolve them.
 func (c Config) Resolve(roles ...string) (Config, error) {
 	if len(roles) > 0 {
 		c.Worker.Roles = slices.Clone(roles)
 	}
-	if !c.Has("tools") {
-		c.MCPServers, c.Skills = map[string]Server{}, map[string]Skill{}
-	}
+	c.MCPServers, c.Skills = maps.Clone(c.MCPServers), maps.Clone(c.Skills)
+	maps.DeleteFunc(c.MCPServers, func(_ string, s Server) bool { return !c.calls(s.Roles) })
+	maps.DeleteFunc(c.Skills, func(_ string, s Skill) bool { return !c.calls(s.Roles) })
 	r := c.resolver()
 	var found []Secret
 	r.found = func(value string) { found = append(found, Secret(value)) }
@@ -68,9 +69,19 @@ func (c Config) Resolve(roles ...string) (Config, error) {
 // Has reports whether a worker of this configuration has a role.
 func (c Config) Has(role string) bool { return slices.Contains(c.Worker.Roles, role) }
 
+// calls reports whether a worker of this configuration has one of the roles that call a
+// server or an executable.
+func (c Config) calls(by []string) bool {
+	return slices.ContainsFunc(callers, func(role string) bool { return c.Has(role) && (len(by) == 0 || slices.Contains(by, role)) })
+}
+
+// compiles reports whether a worker of this configuration has a role that reads plans with a
+// catalog, a policy and a root of trust: each but tools.
+func (c Config) compiles() bool { return c.Has("engine") || c.Has("guardian") || c.Has("effects") }
+
 // NeedsDatabase reports whether a worker of this configuration connects to the ledger's
-// database: without role engine, it does so only for large values.
-func (c Config) NeedsDatabase() bool { return c.Has("engine") || c.Store.Blobs == "database" }
+// database: the role tools does so only for large values.
+func (c Config) NeedsDatabase() bool { return c.compiles() || c.Store.Blobs == "database" }
 
 // needs reports whether a worker of this configuration needs the secret of a scalar key.
 func (c Config) needs(name string) bool {
@@ -79,7 +90,9 @@ func (c Config) needs(name string) bool {
 		return c.Has("engine")
 	case "store.url":
 		return c.NeedsDatabase()
-	case "trust.author_key", "trust.start_key", "console.codec.token":
+	case "guardian.key":
+		return c.Has("guardian")
+	case "trust.author_key", "trust.start_key", "console.codec.token", "console.guardian.token":
 		return false // commands use it
 	}
 	return true
@@ -135,6 +148,10 @@ func (c Config) AuthorKey() (string, error) { return c.secret("trust.author_key"
 // where none is said.
 func (c Config) StartKey() (string, error) { return c.secret("trust.start_key", c.Trust.StartKey) }
 
+// GuardianKey resolves the reference to the key that permits are signed with; "" where
+// none is said.
+func (c Config) GuardianKey() (string, error) { return c.secret("guardian.key", c.Guardian.Key) }
+
 // Referred resolves a reference that a command was given; what names it in errors.
 func (c Config) Referred(what string, s Secret) (string, error) { return c.secret(what, s) }
 
@@ -154,6 +171,12 @@ func (c Config) PayloadKeys() ([]string, error) {
 // is said.
 func (c Config) CodecToken() (string, error) {
 	return c.secret("console.codec.token", c.Console.Codec.Token)
+}
+
+// JudgeToken resolves the reference to the token of the guardian's endpoint; "" where none
+// is said.
+func (c Config) JudgeToken() (string, error) {
+	return c.secret("console.guardian.token", c.Console.Guardian)
 }
 
 func (c Config) secret(name string, s Secret) (string, error) {

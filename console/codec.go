@@ -1,6 +1,8 @@
-// Package console is Chimera's HTTP server. So far it has the codec endpoint, which
-// opens sealed and large payloads for people who look at runs in the Temporal UI or
-// with Temporal's command line.
+// Package console is Chimera's HTTP server. It has the codec endpoint, which opens sealed
+// and large payloads for people who look at runs in the Temporal UI or with Temporal's
+// command line, and the guardian's, which tells other judges what it would decide.
+//
+//	POST /v1/guardian/evaluate   an action in; the decision out, which is advice
 //
 //	POST /codec/decode     the protocol of Temporal's remote codecs: payloads in, opened payloads out
 //	POST /codec/download   the same, for large values that the UI asks for one by one
@@ -148,34 +150,46 @@ func (c *codec) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // known reports whether a request has the token, or a cookie that the page set for it.
 func (c *codec) known(r *http.Request) bool {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if strings.EqualFold(scheme, "bearer") {
+	if token, ok := bearer(r); ok {
 		return c.right(token)
 	}
 	return c.visited(r)
 }
 
+// bearer returns the token that a request has in its header.
+func bearer(r *http.Request) (token string, ok bool) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return token, strings.EqualFold(scheme, "bearer")
+}
+
 // right compares a token in constant time.
-func (c *codec) right(token string) bool {
-	want, have := sha256.Sum256([]byte(c.Token)), sha256.Sum256([]byte(token))
-	return subtle.ConstantTimeCompare(want[:], have[:]) == 1
+func (c *codec) right(token string) bool { return equal(c.Token, token) }
+
+func equal(want, have string) bool {
+	a, b := sha256.Sum256([]byte(want)), sha256.Sum256([]byte(have))
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
+}
+
+// body reads the body of a request, of at most limit bytes. If it cannot, it has answered.
+func body(w http.ResponseWriter, r *http.Request, limit int64) (raw []byte, ok bool) {
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		http.Error(w, "the request is too large", http.StatusRequestEntityTooLarge)
+	}
+	return raw, err == nil // any other error means that the caller is gone
 }
 
 // open reads the request and lets the SDK's handler answer it, which knows the form of
 // references to the store. That handler reads whatever it is given, so bounds come
 // first.
 func (c *codec) open(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	var large *http.MaxBytesError
-	if errors.As(err, &large) {
-		http.Error(w, "the request is too large", http.StatusRequestEntityTooLarge)
+	raw, ok := body(w, r, maxBody)
+	if !ok {
 		return
 	}
-	if err != nil {
-		return // the caller is gone
-	}
 	var asked commonpb.Payloads
-	if err := protojson.Unmarshal(body, &asked); err != nil {
+	if err := protojson.Unmarshal(raw, &asked); err != nil {
 		http.Error(w, "the request is not payloads in JSON", http.StatusBadRequest)
 		return
 	}
@@ -191,6 +205,6 @@ func (c *codec) open(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the endpoint is not set up", http.StatusInternalServerError)
 		return
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.Body = io.NopCloser(bytes.NewReader(raw))
 	handler.ServeHTTP(w, r)
 }

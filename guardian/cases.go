@@ -98,12 +98,7 @@ func readCases(rep *fields.Reader, cat *catalog.Catalog) []Case {
 	if list == nil {
 		return nil
 	}
-	effects := map[string]plan.EffectClass{}
-	if cat != nil {
-		for i := range cat.Templates {
-			effects[cat.Templates[i].Name()] = cat.Templates[i].Effect
-		}
-	}
+	known := effects(cat)
 	var out []Case
 	for _, v := range rep.AtMost(list.Items, MaxCases, "cases") {
 		r := rep.Read(v, CaseFields, "")
@@ -117,7 +112,7 @@ func readCases(rep *fields.Reader, cat *catalog.Catalog) []Case {
 		if reason := r.Get("reason"); reason != nil {
 			c.Reason = reason.Text
 		}
-		readAction(rep, &c, r.Get("action"), effects)
+		readAction(rep, &c, r.Get("action"), known)
 		readGiven(rep, &c, r.Get("given"))
 		out = append(out, c)
 	}

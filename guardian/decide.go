@@ -2,7 +2,6 @@ package guardian
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"math/big"
 	"slices"
@@ -135,7 +134,7 @@ type RuleResult struct {
 
 // Encode returns the canonical bytes of the record. Equal records have equal bytes.
 func (r *Record) Encode() ([]byte, error) {
-	raw, err := json.Marshal(r)
+	raw, err := canonical(r)
 	if err != nil {
 		return nil, fmt.Errorf("encode decision: %w", err)
 	}

@@ -1,14 +1,16 @@
 package host
 
 import (
+	"cmp"
 	"context"
-	"errors"
+	"fmt"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/worker"
 
 	"chimera.ai/engine/activities"
 	"chimera.ai/engine/blob"
+	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/payload"
 	"chimera.ai/engine/trust"
@@ -18,32 +20,28 @@ import (
 // what runs may do.
 func (h *Host) act(ctx context.Context, blobs blob.Store, plans *payload.Plans, values *payload.Values, caller activities.Caller) error {
 	o := &h.options
-	switch {
-	case o.Trust == nil:
-		return errors.New("the roles guardian and effects need a root of trust (trust.bootstrap)")
-	case o.Trust.Audience != trust.Dev:
-		return errors.New("not supported yet: effects in production")
-	}
-	stated, _, err := authority(ctx, o.Trust, h.store)
+	said, _, err := authority(ctx, o, h.store)
 	if err != nil {
 		return err
 	}
-	registry, catalog, err := Catalog(o.Catalog, o.Skills)
+	registry, operations, err := Catalog(o.Catalog, o.Skills)
 	if err != nil {
 		return err
 	}
-	own := workbench(catalog, o.Policy)
+	own := workbench(operations, o.Policy, o.Shadow)
+	if o.production() {
+		if err := h.vouched(ctx, said, operations); err != nil {
+			return err
+		}
+	}
 	bench := func() activities.Workbench { return own }
 	if o.Reread != nil {
 		bench = (&reader{files: *o.Reread, skills: o.Skills}).workbench
 	}
 	acting := func() *activities.Acting {
-		return &activities.Acting{Plans: plans, Values: values, Ledger: h.store.Ledger, Authority: stated, Namespace: o.Client.Namespace, Bench: bench}
+		return &activities.Acting{Plans: plans, Values: values, Ledger: h.store.Ledger, Authority: said, Namespace: o.Client.Namespace, Bench: bench}
 	}
 	if o.has(RoleGuardian) {
-		if o.GuardianKey == nil {
-			return errors.New("the role guardian needs a key that signs permits")
-		}
 		if _, err := own.Judge(); err != nil && o.Reread == nil {
 			return err
 		}
@@ -54,9 +52,39 @@ func (h *Host) act(ctx context.Context, blobs blob.Store, plans *payload.Plans, 
 	}
 	if o.has(RoleEffects) {
 		f := &activities.Effects{
-			Acting: acting(), Store: h.store.Ledger, Caller: all{skills: cleaned{goSkills{registry}, o.Secrets}, tools: caller}, Outputs: payload.NewOutputs(blobs, o.Sealing, o.Client.Namespace),
+			Acting: acting(), Store: h.store.Ledger, Caller: all{skills: cleaned{goSkills{registry}, o.Secrets}, tools: caller}, Outputs: payload.NewOutputs(blobs, o.Sealing, o.Client.Namespace, true),
 		}
 		dynamic(h.worker(contract.QueueEffects, worker.Options{DisableWorkflowWorker: true}), f.Node)
+	}
+	return nil
+}
+
+// vouched refuses a policy that the admins have not activated, and, in the role effects, a
+// provider of which nobody has said that this role alone has what can commit. It logs the
+// operations that it will not call.
+func (h *Host) vouched(ctx context.Context, said *trust.Reader, operations *catalog.Catalog) error {
+	o := &h.options
+	s, err := said.State(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case s.Bundle == "":
+		return fmt.Errorf("the admins have activated no policy bundle (bundle.activate); this worker's is %s", cmp.Or(o.Policy.Digest(), "none (policy)"))
+	case s.Bundle != o.Policy.Digest():
+		return fmt.Errorf("the admins have activated the policy bundle %s, and this worker's is %s", s.Bundle, cmp.Or(o.Policy.Digest(), "none (policy)"))
+	}
+	for i := range operations.Templates {
+		t := &operations.Templates[i]
+		if !t.Stated() {
+			continue
+		}
+		if o.has(RoleEffects) && t.Effect.Commits() && !t.InProcess && len(o.Callers[t.Provider]) == 0 {
+			return fmt.Errorf("%s commits, and nothing says which roles have the secrets of %s: set roles: [effects] for it (mcpServers, skills)", t.Name(), t.Provider)
+		}
+		if err := stated(operations, s, t.Name()); err != nil {
+			o.Logger.WarnContext(ctx, "an operation is not called", "operation", t.Name(), "error", err)
+		}
 	}
 	return nil
 }

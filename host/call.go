@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"chimera.ai/engine/activities"
 	"chimera.ai/engine/contract"
@@ -65,9 +66,14 @@ func (c goSkills) call(ctx context.Context, n *plan.Node, input json.RawMessage)
 type children struct {
 	executables map[string]skills.Executable
 	pool        *mcp.Pool
+	callers     map[string][]Role
+	role        Role
 }
 
 func (c children) call(ctx context.Context, n *plan.Node, input json.RawMessage) ([]json.RawMessage, error) {
+	if by := c.callers[n.Provider]; len(by) > 0 && !slices.Contains(by, c.role) {
+		return nil, contract.Errorf(contract.Contract, "the role %s does not call %s: the configuration gives it to %s", c.role, n.Activity(), by[0])
+	}
 	if n.ProviderType == plan.MCP {
 		return c.tool(ctx, n, input)
 	}

@@ -20,10 +20,52 @@ func (o Options) Check() error {
 	if o.Trust != nil && o.Trust.Audience == trust.Dev && o.Store.Driver == store.Postgres {
 		return errors.New("the bootstrap's audience is dev, which exists with the embedded store alone")
 	}
-	if o.Store.Driver == store.Postgres && o.Sealing.Keys == nil && !o.Dev {
-		return errUnsealed
+	if err := o.apart(); err != nil {
+		return err
+	}
+	if o.has(RoleGuardian) || o.has(RoleEffects) {
+		switch {
+		case o.Trust == nil:
+			return errors.New("the roles guardian and effects need a root of trust (trust.bootstrap)")
+		case o.has(RoleGuardian) && o.GuardianKey == nil:
+			return errors.New("the role guardian needs a key that signs permits (guardian.key)")
+		case o.production() && o.Seen == "":
+			return errors.New("in production the roles guardian and effects keep the last statement of the admins that they have read outside of the database, in a file (trust.seen): none is named")
+		}
 	}
 	return witness.CheckAll(o.Witnesses, 0)
+}
+
+// production reports whether others than the machine's user rely on what a host does.
+func (o Options) production() bool {
+	return !o.Dev && (o.Store.Driver == store.Postgres || o.Trust != nil && o.Trust.Audience != trust.Dev)
+}
+
+// apart refuses, in production, a process that could do what another role is to check.
+func (o Options) apart() error {
+	acts := o.has(RoleGuardian) || o.has(RoleEffects)
+	switch {
+	case !o.production(), !acts && o.Store.Driver != store.Postgres:
+		return nil // SQLite serves one machine
+	case o.has(RoleGuardian) && o.has(RoleEffects):
+		return errors.New("in production the roles guardian and effects are separate processes: whoever has one of them must not have the other")
+	case o.Sealing.Keys == nil:
+		return errUnsealed
+	case o.has(RoleEngine) && !o.Sealing.Keys.Whole():
+		return errors.New("the role engine needs a whole payload key (payload.keys), and has one of a role")
+	case o.has(RoleEngine):
+		return nil
+	}
+	for _, r := range o.Roles {
+		switch {
+		case o.Sealing.Keys.Whole():
+			return fmt.Errorf("the payload key of this worker is the engine's, with which it could answer for every role: "+
+				"chimera migrate --new-payload-key FILE --role-payload-key %s=OTHER makes one of the role %s, for its payload.keys", r, r)
+		case !o.Sealing.Keys.Seals(string(r)):
+			return fmt.Errorf("the payload key of this worker (payload.keys) is not one of the role %s", r)
+		}
+	}
+	return nil
 }
 
 // errUnsealed is why production does not start: a store on PostgreSQL is production.

@@ -40,7 +40,7 @@ func TestOneEnd(t *testing.T) {
 			require.NoError(t, err)
 			e := &activities.Engine{
 				Plans: plans, Ledger: s.Ledger, Namespace: "default",
-				Outputs: payload.NewOutputs(s.Blobs, sealed, "default"), Values: payload.NewValues(s.Blobs, sealed, "default"),
+				Outputs: payload.NewOutputs(s.Blobs, sealed, "default", false), Values: payload.NewValues(s.Blobs, sealed, "default"),
 			}
 			ask := func(request contract.CloseRequest) (contract.Closed, error) { return closes(e, request) }
 			for i, size := range []int{10, 100_000, 10, 100_000} {
@@ -136,7 +136,7 @@ func TestAnEndWithManyOutcomes(t *testing.T) {
 			t.Cleanup(func() { require.NoError(t, s.Close()) })
 			e := &activities.Engine{
 				Plans: payload.NewPlans(s.Blobs, 0), Ledger: s.Ledger,
-				Outputs: payload.NewOutputs(s.Blobs, payload.Sealing{}, "default"), Values: payload.NewValues(s.Blobs, payload.Sealing{}, "default"),
+				Outputs: payload.NewOutputs(s.Blobs, payload.Sealing{}, "default", false), Values: payload.NewValues(s.Blobs, payload.Sealing{}, "default"),
 			}
 			digest, err := e.Plans.Put(t.Context(), compiled)
 			require.NoError(t, err)

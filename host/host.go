@@ -83,11 +83,11 @@ type Options struct {
 	// Store is where the ledger and large values are stored. Every worker of a
 	// deployment, and every client that starts large runs, uses the same one.
 	Store store.Options
-	// Sealing encrypts what passes through Temporal, and large values. Every
-	// process of a deployment has the same keys.
+	// Sealing encrypts what passes through Temporal, and large values. A process with the
+	// role engine has the whole keys of the deployment, others those of their roles.
 	Sealing payload.Sealing
 
-	// For the role engine.
+	// For the role engine; guardian and effects have Catalog, Trust and Policy of their own.
 
 	// Witnesses cosign the log's checkpoints, where this process signs them.
 	Witnesses []witness.Witness
@@ -99,6 +99,10 @@ type Options struct {
 	// Trust is the bootstrap of the deployment's authority, or nil: then published
 	// plans are taken unsigned, start grants are refused, and no run has effects.
 	Trust *trust.Bootstrap
+	// Seen is a file in which the host keeps the last statement of the admins that it has
+	// read, so that it notices a database that has fewer; or "". Roles with files of their
+	// own do not share it.
+	Seen string
 	// Policy is the operator's bundle, or nil.
 	Policy *policy.Bundle
 	// Reread, if not nil, names the files of Catalog and Policy, which are read
@@ -112,7 +116,10 @@ type Options struct {
 	// hosts of a deployment have the same setting.
 	SharedQueue bool
 
-	// For the role guardian, which has Catalog, Trust and Policy too.
+	// For the role guardian.
+
+	// Shadow is a bundle by which it decides too, without effect, or nil.
+	Shadow *policy.Bundle
 
 	// GuardianKey signs permits of effects; a statement of the admins names it.
 	GuardianKey *trust.Key
@@ -127,6 +134,9 @@ type Options struct {
 	Executables map[string]skills.Executable
 	// Servers are MCP servers by provider name.
 	Servers map[string]mcp.Server
+	// Callers says which of the roles tools and effects call a provider; both do where it
+	// has no entry.
+	Callers map[string][]Role
 	// MCP bounds the MCP clients; its zero value has defaults.
 	MCP mcp.Options
 
@@ -218,7 +228,7 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 			err = errors.Join(err, h.Close())
 		}
 	}()
-	if o.has(RoleEngine) || o.has(RoleGuardian) || o.has(RoleEffects) {
+	if o.compiles() {
 		h.store, err = store.Open(ctx, o.Store)
 	} else {
 		h.store, err = store.OpenValues(ctx, o.Store)
@@ -251,13 +261,15 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 	if o.has(RoleTools) || o.has(RoleEffects) {
 		h.pool = mcp.NewPool(o.Servers, o.MCP)
 	}
-	outside := cleaned{children{executables: o.Executables, pool: h.pool}, o.Secrets}
+	outside := func(r Role) activities.Caller {
+		return cleaned{children{executables: o.Executables, pool: h.pool, callers: o.Callers, role: r}, o.Secrets}
+	}
 	if o.has(RoleTools) {
-		tools = outside
+		tools = outside(RoleTools)
 		h.tools(&activities.Tools{Plans: plans, Values: values, Caller: tools})
 	}
 	if o.has(RoleGuardian) || o.has(RoleEffects) {
-		if err := h.act(ctx, blobs, plans, values, outside); err != nil {
+		if err := h.act(ctx, blobs, plans, values, outside(RoleEffects)); err != nil {
 			return nil, err
 		}
 	}
@@ -284,11 +296,11 @@ func (h *Host) prepare(ctx context.Context, blobs blob.Store, plans *payload.Pla
 	if err != nil {
 		return err
 	}
-	bench := workbench(catalog, o.Policy)
+	bench := workbench(catalog, o.Policy, nil)
 	e := &activities.Engine{
 		Compile: bench.Compile,
 		Plans:   plans, Skills: cleaned{goSkills{registry}, o.Secrets}, Tools: tools, Ledger: h.store.Ledger, Namespace: o.Client.Namespace,
-		Children: childWorkflows{h.client}, Values: values, Outputs: payload.NewOutputs(blobs, o.Sealing, o.Client.Namespace),
+		Children: childWorkflows{h.client}, Values: values, Outputs: payload.NewOutputs(blobs, o.Sealing, o.Client.Namespace, false),
 		Policy: bench.Policy, Attributes: attributes, ContinueAfter: o.ContinueAfter,
 		Named:          func(source string) (name, version, agent string) { return lint.Named([]byte(source)) },
 		Arguments:      payload.Arguments{Store: blobs, Sealing: o.Sealing, Namespace: o.Client.Namespace},
@@ -302,7 +314,7 @@ func (h *Host) prepare(ctx context.Context, blobs blob.Store, plans *payload.Pla
 		}
 	}
 	if o.Trust != nil {
-		reader, former, err := authority(ctx, o.Trust, h.store)
+		reader, former, err := authority(ctx, o, h.store)
 		if err != nil {
 			return err
 		}
@@ -334,7 +346,7 @@ func (h *Host) prepare(ctx context.Context, blobs blob.Store, plans *payload.Pla
 
 func (o Options) withDefaults() Options {
 	if len(o.Roles) == 0 {
-		o.Roles = []Role{RoleEngine, RoleTools}
+		o.Roles = defaultRoles
 	}
 	if o.Client.Namespace == "" {
 		o.Client.Namespace = client.DefaultNamespace

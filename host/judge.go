@@ -8,10 +8,15 @@ import (
 	"chimera.ai/engine/activities"
 	"chimera.ai/engine/guardian"
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
 )
 
 // judge decides by the operator's bundle. It is an activities.Judge.
-type judge struct{ gate *guardian.Gate }
+type judge struct {
+	gate *guardian.Gate
+	// shadow decides too, without effect; or nil.
+	shadow *guardian.Gate
+}
 
 // Digest implements activities.Judge.
 func (j judge) Digest(a *activities.Action, salt []byte) (string, error) {
@@ -24,9 +29,7 @@ func actionOf(a *activities.Action) *guardian.Action {
 		Agent: a.Agent, Plan: a.Plan, Node: n.ID, Operation: n.Activity(), Fingerprint: n.Fingerprint, Effect: n.Effect, Inputs: a.Input, Cost: a.Cost,
 		Run: guardian.Run{Deployment: a.Deployment, Namespace: a.Namespace, Workflow: a.Workflow, Origin: a.Origin, Path: a.Path, Epoch: a.Epoch},
 	}
-	if n.Taint != nil {
-		out.Taint = guardian.Taint{Decision: n.Taint.Decision, Ports: n.Taint.Ports}
-	}
+	out.Taint = guardian.Taint{Decision: a.Taint.Decision, Ports: a.Taint.Ports}
 	return out
 }
 
@@ -36,29 +39,45 @@ var reserves = map[ledger.Reserve]guardian.BudgetState{
 	ledger.NoBudget: guardian.NoBudget, ledger.Reserved: guardian.Held, ledger.Exceeded: guardian.Exceeded, ledger.Unpriced: guardian.Unpriced,
 }
 
+// Rules implements activities.Judge.
+func (j judge) Rules(operation string) ([]ledger.RulesData, error) {
+	rules, err := j.gate.Rules(operation)
+	if err != nil {
+		return nil, err
+	}
+	return []ledger.RulesData{{Digest: plan.DigestOf(rules.Policy), Rules: rules.Policy}, {Digest: plan.DigestOf(rules.Operation), Rules: rules.Operation}}, nil
+}
+
 // Decide implements activities.Judge.
 func (j judge) Decide(a *activities.Action, st ledger.Standing) (activities.Verdict, error) {
 	action := actionOf(a)
-	record := j.gate.Decide(action, st.Salt, guardian.Facts{
+	facts := guardian.Facts{
 		At: st.At.Time(), Calls: st.Calls, Budget: guardian.Budget{State: reserves[st.Money], Hold: st.Hold, Detail: st.Detail},
-	})
+	}
+	record := j.gate.Decide(action, st.Salt, facts)
 	raw, err := record.Encode()
 	if err != nil {
 		return activities.Verdict{}, err
 	}
 	// From this the decision can be made again.
-	asked, err := json.Marshal(struct {
-		Action *guardian.Action `json:"action"`
-		Salt   string           `json:"salt"`
-		At     ledger.Time      `json:"at"`
-		Calls  int64            `json:"calls"`
-	}{action, hex.EncodeToString(st.Salt), st.At, st.Calls})
+	asked, err := json.Marshal(guardian.Evidence{
+		Action: action, Salt: hex.EncodeToString(st.Salt), At: st.At, Calls: st.Calls, Budget: record.Budget,
+		Policy: a.Rules[0].Digest, Operation: a.Rules[1].Digest,
+	})
 	if err != nil {
 		return activities.Verdict{}, fmt.Errorf("write the evidence of a decision: %w", err)
 	}
+	parts := []ledger.Part{{Name: "action", Data: asked}, {Name: "decision", Data: raw}}
+	if j.shadow != nil {
+		beside, err := j.shadow.Decide(action, st.Salt, facts).Encode()
+		if err != nil {
+			return activities.Verdict{}, err
+		}
+		parts = append(parts, ledger.Part{Name: "shadow", Data: beside})
+	}
 	return activities.Verdict{
 		Decision: ledger.Decision{PolicyDigest: record.PolicyDigest, Decision: string(record.Decision), Reason: record.Reason, Record: raw},
-		Evidence: ledger.Packet{Parts: []ledger.Part{{Name: "action", Data: asked}, {Name: "decision", Data: raw}}},
+		Evidence: ledger.Packet{Parts: parts},
 		Approval: len(record.Floor) > 0,
 	}, nil
 }

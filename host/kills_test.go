@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/client"
@@ -24,9 +25,11 @@ import (
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devserver"
+	"chimera.ai/engine/internal/pgtest"
 	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/payload"
 	"chimera.ai/engine/policy"
 	"chimera.ai/engine/skills"
 	"chimera.ai/engine/store"
@@ -43,12 +46,14 @@ const together = 5
 // envActing has the file by which this test binary becomes a worker process of some roles.
 const envActing = "CHIMERA_TEST_ACTING"
 
-// actingProcess is a worker process of a deployment of audience dev.
+// actingProcess is a worker process of a deployment: of audience dev on SQLite, or in
+// production on PostgreSQL, if there is a payload key.
 type actingProcess struct {
-	Roles                []host.Role
-	Address, Dir, LogKey string
-	Bootstrap            json.RawMessage
-	GuardianKey          string
+	Roles                    []host.Role
+	Address, Dir             string
+	Store                    store.Options
+	Bootstrap                json.RawMessage
+	GuardianKey, Payload, At string
 }
 
 // tool says when a call begins and ends, and waits for leave to have its effect and to
@@ -83,9 +88,17 @@ func (p *actingProcess) options() (o host.Options, err error) {
 	if err != nil {
 		return o, err
 	}
-	key, err := trust.ParseKey([]byte(p.GuardianKey))
-	if err != nil {
-		return o, err
+	if p.GuardianKey != "" {
+		if o.GuardianKey, err = trust.ParseKey([]byte(p.GuardianKey)); err != nil {
+			return o, err
+		}
+	}
+	o.Dev = p.Payload == ""
+	if !o.Dev {
+		if o.Sealing.Keys, err = payload.ParseKeys([]string{p.Payload}); err != nil {
+			return o, err
+		}
+		o.Seen = p.At
 	}
 	cat, ds := compiler.ParseCatalog(compiler.Source{Name: "catalog.yaml", Text: []byte(keyedCatalog)})
 	if ds.HasErrors() {
@@ -95,11 +108,11 @@ func (p *actingProcess) options() (o host.Options, err error) {
 	if ds.HasErrors() {
 		return o, fmt.Errorf("the policy: %v", ds)
 	}
-	return host.Options{
-		Dev: true, Roles: p.Roles, Client: client.Options{HostPort: p.Address}, Store: store.Options{Dir: filepath.Join(p.Dir, "store"), Key: p.LogKey},
-		Trust: root, GuardianKey: key, Catalog: cat, Policy: bundle, Drain: time.Millisecond,
-		Executables: map[string]skills.Executable{"book": {Command: "/bin/sh", Args: []string{"-c", tool}, Env: map[string]string{"DIR": p.Dir}}},
-	}, nil
+	o.Roles, o.Client, o.Store = p.Roles, client.Options{HostPort: p.Address}, p.Store
+	o.Trust, o.Catalog, o.Policy, o.Drain = root, cat, bundle, time.Millisecond
+	o.Executables = map[string]skills.Executable{"book": {Command: "/bin/sh", Args: []string{"-c", tool}, Env: map[string]string{"DIR": p.Dir}}}
+	o.Callers = map[string][]host.Role{"book": {host.RoleEffects}}
+	return o, nil
 }
 
 // workActing is a worker process.
@@ -119,64 +132,105 @@ func workActing(file string) error {
 	return serve(o)
 }
 
-// parts are the worker processes of a deployment, by name.
-var parts = map[string][]host.Role{
-	"engine": {host.RoleEngine, host.RoleTools}, "guardian": {host.RoleGuardian}, "effects": {host.RoleEffects},
-}
-
 // killed is a deployment whose processes are killed.
 type killed struct {
-	*acting
-	process  actingProcess
-	server   devserver.Options
-	temporal *devserver.Server
-	running  map[string]*exec.Cmd
-	c        client.Client
-	ledger   ledger.Store
+	*stage.Deployment
+	dir string
+	// processes are the workers of the deployment, by name.
+	processes map[string]actingProcess
+	server    devserver.Options
+	temporal  *devserver.Server
+	// cluster is the server of the ledger where that is killed, or nil.
+	cluster *pgtest.Cluster
+	running map[string]*exec.Cmd
+	c       client.Client
+	store   store.Options
+	ledger  ledger.Store
+	digest  string
 }
 
-func deployKilled(t *testing.T) *killed {
+// deployKilled makes a deployment that has published a plan. It has a database server of its
+// own if that is the victim.
+func deployKilled(t *testing.T, victim string, postgres bool, source string) *killed {
 	t.Helper()
 	dir := t.TempDir()
-	k := &killed{running: map[string]*exec.Cmd{}, server: devserver.Options{DB: filepath.Join(dir, "temporal.db"), Port: freePort(t)}}
+	k := &killed{dir: dir, processes: map[string]actingProcess{}, running: map[string]*exec.Cmd{}, server: devserver.Options{DB: filepath.Join(dir, "temporal.db"), Port: freePort(t)}}
 	var err error
 	k.temporal, err = devserver.Start(t.Context(), k.server)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, k.temporal.Stop(context.WithoutCancel(t.Context()))) })
-	var o host.Options
-	d := stage.Deploy(t, &o)
-	root, err := json.Marshal(d.Root)
-	require.NoError(t, err)
-	k.process = actingProcess{Roles: []host.Role{host.RoleEngine}, Address: k.temporal.Address, Dir: dir, LogKey: d.LogKey, Bootstrap: root, GuardianKey: d.GuardianKey}
-	o, err = k.process.options()
-	require.NoError(t, err)
-	k.acting = &acting{Deployment: d, options: o}
-	k.again(t)
-	k.Begin(t, k.h.Store().Ledger)
-	return k
-}
-
-// launch ends the host of this process and starts those of others.
-func (k *killed) launch(t *testing.T) {
-	t.Helper()
-	require.NoError(t, k.h.Close())
-	opened, err := store.Open(t.Context(), k.options.Store)
+	var keys *payload.Keyring
+	switch {
+	case victim == "database":
+		k.cluster, err = pgtest.Start(t.Context(), k.dir)
+		require.NoError(t, err)
+		t.Cleanup(k.cluster.Kill)
+		keys = k.produce(t, k.cluster.URL("postgres"))
+	case postgres:
+		keys = k.produce(t, pgtest.URL(t))
+	default:
+		k.develop(t)
+	}
+	opened, err := store.Open(t.Context(), k.store)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, opened.Close()) })
 	k.ledger = opened.Ledger
-	k.c = stage.Dial(t, k.temporal.Address, k.options.Store.Dir)
-	for name := range parts {
+	o, err := (&actingProcess{Bootstrap: k.processes["engine"].Bootstrap}).options()
+	require.NoError(t, err)
+	k.Begin(t, k.ledger)
+	if postgres {
+		k.Rely(t, k.ledger, o.Catalog, o.Policy)
+	}
+	k.digest = k.Publish(t, k.ledger, source, o.Catalog, o.Policy)
+	k.c, err = host.Dial(t.Context(), client.Options{HostPort: k.temporal.Address}, opened.Blobs, payload.Sealing{Keys: keys}, nil)
+	require.NoError(t, err)
+	t.Cleanup(k.c.Close)
+	for name := range k.processes {
 		k.spawn(t, name)
 	}
+	return k
+}
+
+// develop makes a deployment of audience dev, on SQLite.
+func (k *killed) develop(t *testing.T) {
+	t.Helper()
+	var o host.Options
+	k.Deployment = stage.Deploy(t, &o)
+	root, err := json.Marshal(k.Root)
+	require.NoError(t, err)
+	k.store = store.Options{Dir: filepath.Join(k.dir, "store"), Key: k.LogKey}
+	for name, roles := range map[string][]host.Role{
+		"engine": {host.RoleEngine, host.RoleTools}, "guardian": {host.RoleGuardian}, "effects": {host.RoleEffects},
+	} {
+		k.processes[name] = actingProcess{Roles: roles, Address: k.temporal.Address, Dir: k.dir, Store: k.store, Bootstrap: root, GuardianKey: k.GuardianKey}
+	}
+}
+
+// produce makes a deployment in production, in a database of PostgreSQL.
+func (k *killed) produce(t *testing.T, database string) *payload.Keyring {
+	t.Helper()
+	p := stage.Produce(t, database)
+	k.Deployment, k.store = p.Deployment, p.Store
+	root, err := json.Marshal(k.Root)
+	require.NoError(t, err)
+	for _, r := range host.Roles() {
+		o := p.Options(t, r)
+		process := actingProcess{Roles: o.Roles, Address: k.temporal.Address, Dir: k.dir, Store: o.Store, Bootstrap: root, Payload: p.Keys[r], At: filepath.Join(k.dir, string(r)+".seen")}
+		if r == host.RoleGuardian {
+			process.GuardianKey = p.GuardianKey
+		}
+		k.processes[string(r)] = process
+	}
+	keys, err := payload.ParseKeys([]string{p.Keys[host.RoleEngine]})
+	require.NoError(t, err)
+	return keys
 }
 
 func (k *killed) spawn(t *testing.T, name string) {
 	t.Helper()
-	p := k.process
-	p.Roles = parts[name]
-	raw, err := json.Marshal(p)
+	raw, err := json.Marshal(k.processes[name])
 	require.NoError(t, err)
-	file := filepath.Join(p.Dir, name+".json")
+	file := filepath.Join(k.dir, name+".json")
 	require.NoError(t, os.WriteFile(file, raw, 0o600))
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), envActing+"="+file)
@@ -186,10 +240,16 @@ func (k *killed) spawn(t *testing.T, name string) {
 	t.Cleanup(func() { kill(cmd) })
 }
 
-// strike kills a process, or the Temporal server, and starts it again.
+// strike kills a process, the database or the Temporal server, and starts it again.
 func (k *killed) strike(t *testing.T, victim string, meanwhile func()) {
 	t.Helper()
-	if victim == "temporal" {
+	switch victim {
+	case "database":
+		k.cluster.Kill()
+		meanwhile()
+		require.NoError(t, k.cluster.Restart(t.Context()))
+		return
+	case "temporal":
 		require.NoError(t, k.temporal.Kill())
 		<-k.temporal.Done()
 		meanwhile()
@@ -211,10 +271,18 @@ func (k *killed) pause(t *testing.T, name string) (resume func()) {
 	return func() { _ = process.Signal(syscall.SIGCONT) } // it may have been killed
 }
 
-// lock lets nobody write into the ledger until the returned function is called.
+// lock lets nobody write into the ledger until the returned function is called, or the
+// database is killed.
 func (k *killed) lock(t *testing.T) (unlock func()) {
 	t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(k.process.Dir, "store", "ledger.db"))
+	if k.store.Driver == store.Postgres {
+		conn, err := pgx.Connect(t.Context(), k.store.URL)
+		require.NoError(t, err)
+		_, err = conn.Exec(t.Context(), "BEGIN; LOCK TABLE invocations IN EXCLUSIVE MODE")
+		require.NoError(t, err)
+		return func() { _ = conn.Close(t.Context()) }
+	}
+	db, err := sql.Open("sqlite", filepath.Join(k.dir, "store", "ledger.db"))
 	require.NoError(t, err)
 	conn, err := db.Conn(t.Context())
 	require.NoError(t, err)
@@ -233,7 +301,7 @@ func (k *killed) lock(t *testing.T) (unlock func()) {
 // said are the lines of a round in a file of the tool's.
 func (k *killed) said(t *testing.T, file, round string) (lines []string) {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(k.process.Dir, file))
+	raw, err := os.ReadFile(filepath.Join(k.dir, file))
 	if os.IsNotExist(err) {
 		return nil
 	}
@@ -249,7 +317,7 @@ func (k *killed) said(t *testing.T, file, round string) (lines []string) {
 // leave lets the tool go on.
 func (k *killed) leave(t *testing.T, what, round string) {
 	t.Helper()
-	require.NoError(t, os.WriteFile(filepath.Join(k.process.Dir, what+"-"+round), nil, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(k.dir, what+"-"+round), nil, 0o600))
 }
 
 // points are where a kill interrupts effects: each waits until all of a round are there,
@@ -311,8 +379,12 @@ func (k *killed) asked(t *testing.T, run client.WorkflowRun) bool {
 // signed counts the effects that are permitted and have not ended.
 func (k *killed) signed(t *testing.T) int {
 	t.Helper()
-	tasks, err := k.ledger.ListTasks(t.Context(), task.StateSigned, ledger.Page{Limit: 1000})
-	require.NoError(t, err)
+	var tasks []task.Task
+	k.until(t, "the database answers", func() (ok bool) {
+		var err error
+		tasks, err = k.ledger.ListTasks(t.Context(), task.StateSigned, ledger.Page{Limit: 1000})
+		return err == nil
+	})
 	return len(tasks)
 }
 
@@ -328,38 +400,51 @@ var keyIn = regexp.MustCompile(`"key":"([^"]+)"`)
 // knows is said to be unknown. The tool counts.
 func TestKillsRepeatNoEffect(t *testing.T) {
 	raced.Skip(t)
-	for _, c := range []struct{ victim, operation string }{
-		{"effects", "write"}, {"effects", "put"}, {"guardian", "write"}, {"engine", "write"}, {"temporal", "write"},
+	for _, c := range []struct {
+		victim, operation string
+		// postgres is the store of a short run; a long one has both, if it can.
+		postgres bool
+	}{
+		{"effects", "write", false}, {"effects", "put", true}, {"guardian", "write", true}, {"engine", "write", true}, {"temporal", "write", false}, {"database", "write", true},
 	} {
-		t.Run(c.victim+" "+c.operation, func(t *testing.T) {
-			t.Parallel()
-			k := deployKilled(t)
-			source := strings.Replace(actingPlan, "template: book/write,", "template: book/"+c.operation+", timeout_ms: 5000,", 1)
-			digest := k.publish(t, source)
-			k.launch(t)
-			// Once a run has ended, all processes are connected.
-			k.leave(t, "act", "warm")
-			k.leave(t, "answer", "warm")
-			require.NoError(t, stage.Await(t, k.c, k.Start(t, k.c, runID(t, "warm"), digest, `{"line":"warm.0"}`), nil))
-			n := 0
-			for point, interrupt := range points {
-				for range (*kills + together - 1) / together {
-					n++
-					k.interrupted(t, c.victim, c.operation == "put", point, fmt.Sprintf("r%d", n), digest, interrupt)
-				}
+		for _, postgres := range []bool{false, true} {
+			if postgres != c.postgres && (*kills <= together || c.victim == "database") {
+				continue
 			}
-		})
+			t.Run(fmt.Sprintf("%s %s %s", c.victim, c.operation, map[bool]string{false: "SQLite", true: "PostgreSQL"}[postgres]), func(t *testing.T) {
+				t.Parallel()
+				killAround(t, c.victim, c.operation, postgres)
+			})
+		}
+	}
+}
+
+// killAround kills a process at each point of effects.
+func killAround(t *testing.T, victim, operation string, postgres bool) {
+	t.Helper()
+	source := strings.Replace(actingPlan, "template: book/write,", "template: book/"+operation+", timeout_ms: 5000,", 1)
+	k := deployKilled(t, victim, postgres, source)
+	// Once a run has ended, all processes are connected.
+	k.leave(t, "act", "warm")
+	k.leave(t, "answer", "warm")
+	require.NoError(t, stage.Await(t, k.c, k.Start(t, k.c, runID(t, "warm"), k.digest, `{"line":"warm.0"}`), nil))
+	n := 0
+	for point, interrupt := range points {
+		for range (*kills + together - 1) / together {
+			n++
+			k.interrupted(t, victim, operation == "put", point, fmt.Sprintf("r%d", n), interrupt)
+		}
 	}
 }
 
 // interrupted strikes effects at a point, and checks what came of them.
-func (k *killed) interrupted(t *testing.T, victim string, keyed bool, point, round, digest string, interrupt func(t *testing.T, k *killed, victim, round string, begin func() []client.WorkflowRun)) {
+func (k *killed) interrupted(t *testing.T, victim string, keyed bool, point, round string, interrupt func(t *testing.T, k *killed, victim, round string, begin func() []client.WorkflowRun)) {
 	t.Helper()
 	var runs []client.WorkflowRun
 	interrupt(t, k, victim, round, func() []client.WorkflowRun {
 		for i := range together {
 			line := fmt.Sprintf("%s.%d", round, i)
-			runs = append(runs, k.Start(t, k.c, runID(t, line), digest, `{"line":"`+line+`"}`))
+			runs = append(runs, k.Start(t, k.c, runID(t, line), k.digest, `{"line":"`+line+`"}`))
 		}
 		return runs
 	})
@@ -383,6 +468,11 @@ func (k *killed) interrupted(t *testing.T, victim string, keyed bool, point, rou
 			}
 			keys[keyIn.FindStringSubmatch(lines[0])[1]] = true
 		case victim == "effects" && called:
+			f := failureOf(t, err)
+			require.Equal(t, contract.OutcomeUnknown, f.Kind, "%s: %s", about, f.Message)
+			require.LessOrEqual(t, len(lines), 1, about)
+		case victim == "database" && called && err != nil:
+			// The end of the call could not be recorded in time.
 			f := failureOf(t, err)
 			require.Equal(t, contract.OutcomeUnknown, f.Kind, "%s: %s", about, f.Message)
 			require.LessOrEqual(t, len(lines), 1, about)

@@ -15,12 +15,13 @@ import (
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/policy"
 	"chimera.ai/engine/skills"
+	"chimera.ai/engine/trust"
 )
 
-// Files are those of a catalog, or "", and of a policy bundle.
+// Files are those of a catalog, or "", of a policy bundle, and of one in shadow.
 type Files struct {
-	Catalog string
-	Policy  []string
+	Catalog        string
+	Policy, Shadow []string
 }
 
 // reader returns the current contents of the files, and compiles them again only
@@ -37,9 +38,9 @@ type reader struct {
 func (r *reader) workbench() activities.Workbench {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	names := r.files.Policy
+	names := slices.Concat(r.files.Policy, r.files.Shadow)
 	if r.files.Catalog != "" {
-		names = append(slices.Clone(names), r.files.Catalog)
+		names = append(names, r.files.Catalog)
 	}
 	texts := make(map[string][]byte, len(names))
 	hash := sha256.New()
@@ -67,6 +68,8 @@ func (r *reader) parse(texts map[string][]byte) activities.Workbench {
 		base, ds = compiler.ParseCatalog(compiler.Source{Name: name, Text: texts[name]})
 	}
 	bundle, found := parsePolicy(r.files.Policy, texts)
+	ds = append(ds, found...)
+	shadow, found := parsePolicy(r.files.Shadow, texts)
 	if ds = append(ds, found...); ds.HasErrors() {
 		return refusing(ds)
 	}
@@ -74,23 +77,48 @@ func (r *reader) parse(texts map[string][]byte) activities.Workbench {
 	if err != nil {
 		return refusing(diag.Diagnostics{{Severity: diag.Error, Code: diag.ConfigFile, Summary: err.Error()}})
 	}
-	return workbench(operations, bundle)
+	return workbench(operations, bundle, shadow)
 }
 
-func workbench(operations *catalog.Catalog, bundle *policy.Bundle) activities.Workbench {
+func workbench(operations *catalog.Catalog, bundle, shadow *policy.Bundle) activities.Workbench {
 	return activities.Workbench{
 		Policy: bundle.Digest(),
+		Stated: func(s trust.State, operation string) error { return stated(operations, s, operation) },
 		Judge: sync.OnceValues(func() (activities.Judge, error) {
 			gate, found := guardian.New(bundle, operations)
 			if gate == nil {
 				return nil, fmt.Errorf("the policy does not fit the catalog: %s", found[0].Summary)
 			}
-			return judge{gate}, nil
+			if shadow == nil {
+				return judge{gate, nil}, nil
+			}
+			beside, found := guardian.New(shadow, operations)
+			if beside == nil {
+				return nil, fmt.Errorf("the policy in shadow does not fit the catalog: %s", found[0].Summary)
+			}
+			return judge{gate, beside}, nil
 		}),
 		Compile: func(source string) (*plan.Plan, diag.Diagnostics) {
 			return compiler.Compile(compiler.Source{Name: "plan", Text: []byte(source)}, operations, bundle)
 		},
 	}
+}
+
+// stated returns an error unless the admins have stated what the catalog says of an
+// operation.
+func stated(operations *catalog.Catalog, s trust.State, operation string) error {
+	for i := range operations.Templates {
+		t := &operations.Templates[i]
+		if t.Name() != operation {
+			continue
+		}
+		facts, err := t.Facts()
+		if err != nil {
+			return err
+		}
+		return s.Stated(t.ToolID(), t.Fingerprint, facts)
+	}
+	return fmt.Errorf("the catalog has no operation %s", operation)
 }
 
 func refusing(ds diag.Diagnostics) activities.Workbench {

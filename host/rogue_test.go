@@ -236,7 +236,7 @@ func TestAnAnswerIsBounded(t *testing.T) {
 	r := rogue{t, stranger(t)}
 	run := stage.Start(t, r, source("", []string{"a box/echo 60000"}, []string{"$input.x -> a.x", "a.x -> $output.x"}), `{"x":1}`)
 	sealed := converter.WithDataConverterSerializationContext(payload.NewConverter(nil, s), converter.ActivitySerializationContext{
-		Namespace: client.DefaultNamespace, WorkflowID: run.GetID(), ActivityType: "box/echo",
+		Namespace: client.DefaultNamespace, WorkflowID: run.GetID(), ActivityType: "box/echo", TaskQueue: contract.QueueTools,
 	})
 	for _, out := range []contract.Outcome{
 		{Probed: true},

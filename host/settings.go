@@ -18,6 +18,7 @@ import (
 	"chimera.ai/engine/redact"
 	"chimera.ai/engine/skills"
 	"chimera.ai/engine/store"
+	"chimera.ai/engine/trust"
 )
 
 // maxCatalog bounds a catalog file and a policy file, in bytes.
@@ -124,9 +125,9 @@ func ClientSealing(c config.Config) payload.Sealing {
 }
 
 // Settings returns the options that a configuration has for its roles: everything
-// but what only code can supply. It reads the catalog and policy files for the role
-// engine, which compiles, but no secrets of tools: the configuration must have been
-// resolved by [config.Config.Resolve].
+// but what only code can supply. It reads the catalog and policy files for the roles
+// that compile, but no secrets of tools: the configuration must have been resolved by
+// [config.Config.Resolve].
 func Settings(c config.Config) (Options, diag.Diagnostics, error) {
 	o := Options{
 		WorkflowPollers: c.Worker.WorkflowPollers,
@@ -153,12 +154,23 @@ func Settings(c config.Config) (Options, diag.Diagnostics, error) {
 		return Options{}, nil, err
 	}
 	o.Secrets = confidential(c, o.Store)
-	if o.has(RoleTools) {
+	if o.has(RoleTools) || o.has(RoleEffects) {
 		o.settleTools(c)
 	}
-	var ds diag.Diagnostics
 	if o.has(RoleEngine) {
-		if ds, err = o.settleEngine(c); err != nil {
+		o.Witnesses, o.FormerKeys = Witnesses(c), c.Ledger.FormerKeys
+		if o.Retention, err = Retention(c); err != nil {
+			return Options{}, nil, err
+		}
+	}
+	if o.has(RoleGuardian) {
+		if o.GuardianKey, err = guardianKey(c); err != nil {
+			return Options{}, nil, err
+		}
+	}
+	var ds diag.Diagnostics
+	if o.compiles() {
+		if ds, err = o.settlePlans(c); err != nil {
 			return Options{}, nil, err
 		}
 	}
@@ -184,20 +196,43 @@ func (o *Options) settleTools(c config.Config) {
 			MaxOutput: s.MaxOutput, MaxMemory: s.MaxMemory,
 		}
 	}
+	o.Callers = make(map[string][]Role)
+	called := func(name string, by []string) {
+		for _, r := range by {
+			o.Callers[name] = append(o.Callers[name], Role(r))
+		}
+	}
+	for name, s := range c.Skills {
+		called(name, s.Roles)
+	}
+	for name, s := range c.MCPServers {
+		called(name, s.Roles)
+	}
 	o.Servers = make(map[string]mcp.Server, len(c.MCPServers))
 	for name, s := range c.MCPServers {
 		o.Servers[name] = mcp.Server{Command: s.Command, Args: s.Args, Env: s.Environ(), Dir: s.Dir}
 	}
 }
 
-func (o *Options) settleEngine(c config.Config) (ds diag.Diagnostics, err error) {
+// guardianKey returns the key that signs permits, or nil where none is configured.
+func guardianKey(c config.Config) (*trust.Key, error) {
+	secret, err := c.GuardianKey()
+	if err != nil || secret == "" {
+		return nil, err
+	}
+	key, err := trust.ParseKey([]byte(secret))
+	if err != nil {
+		return nil, fmt.Errorf("guardian.key: %w", err)
+	}
+	return key, nil
+}
+
+// settlePlans reads what plans are compiled with, and whom to trust.
+func (o *Options) settlePlans(c config.Config) (ds diag.Diagnostics, err error) {
 	if o.Trust, err = Bootstrap(c); err != nil {
 		return nil, err
 	}
-	o.Witnesses, o.FormerKeys = Witnesses(c), c.Ledger.FormerKeys
-	if o.Retention, err = Retention(c); err != nil {
-		return nil, err
-	}
+	o.Seen = c.Trust.Seen
 	if c.CatalogFile != "" {
 		if o.Catalog, _, ds, err = LoadCatalog(c.CatalogFile); err != nil {
 			return nil, err
@@ -208,7 +243,12 @@ func (o *Options) settleEngine(c config.Config) (ds diag.Diagnostics, err error)
 		return nil, err
 	}
 	o.Policy = policy
-	return append(ds, found...), nil
+	ds = append(ds, found...)
+	if o.has(RoleGuardian) {
+		o.Shadow, _, found, err = LoadPolicy(c.Guardian.Shadow)
+		ds = append(ds, found...)
+	}
+	return ds, err
 }
 
 // Witnesses returns the configured witnesses of the log.

@@ -2,10 +2,14 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"chimera.ai/engine/config"
+	"chimera.ai/engine/internal/strict"
+	"chimera.ai/engine/internal/wholefile"
 	"chimera.ai/engine/store"
 	"chimera.ai/engine/trust"
 )
@@ -32,11 +36,48 @@ func Bootstrap(c config.Config) (*trust.Bootstrap, error) {
 	return b, nil
 }
 
+// seen is the file in which a process keeps the last statement that it has read.
+type seen string
+
+// maxSeen bounds the file, in bytes.
+const maxSeen = 4 << 10
+
+// Load implements [trust.Memory].
+func (f seen) Load() (s trust.Seen, err error) {
+	raw, err := wholefile.Read(string(f), maxSeen)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err == nil {
+		err = strict.Decode(raw, &s)
+	}
+	if err == nil && (s.N < 0 || s.Digest == "") {
+		err = errors.New("it names no statement")
+	}
+	if err != nil {
+		return s, fmt.Errorf("%s: %w", string(f), err)
+	}
+	return s, nil
+}
+
+// Save implements [trust.Memory].
+func (f seen) Save(s trust.Seen) error {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return wholefile.Replace(string(f), append(raw, '\n'))
+}
+
 // authority reads what admins have stated, and verifies it at once: a worker does
 // not begin with an invalid chain, nor sign a log with another key than they state.
 // former are the previous keys of the log.
-func authority(ctx context.Context, b *trust.Bootstrap, kept *store.Opened) (r *trust.Reader, former []string, err error) {
+func authority(ctx context.Context, o *Options, kept *store.Opened) (r *trust.Reader, former []string, err error) {
+	b := o.Trust
 	r = &trust.Reader{Source: kept.Ledger, Bootstrap: b}
+	if o.Seen != "" {
+		r.Memory = seen(o.Seen)
+	}
 	s, err := r.State(ctx)
 	if err != nil {
 		return nil, nil, err

@@ -59,6 +59,12 @@ type (
 		HypothesisID string          `json:"hypothesis_id"`
 		Observed     json.RawMessage `json:"observed"`
 	}
+	// RulesData is the data of rules.kept: what decisions rest on, and its digest, that of
+	// the canonical JSON.
+	RulesData struct {
+		Digest string          `json:"digest"`
+		Rules  json.RawMessage `json:"rules"`
+	}
 	// AuthorityData is the data of authority.stated.
 	AuthorityData struct {
 		// Prev is the digest of the statement before, "" for the first.

@@ -110,6 +110,7 @@
 //	tool.registered [id], tool.trusted [id/N]     Tool, TrustedData
 //	hypothesis.stated, hypothesis.observed [id]   Hypothesis, ObservedData
 //	snapshot.taken [N]                            Snapshot
+//	rules.kept [digest]                           RulesData
 //	body.pruned, subject.erased [N]               PrunedData, ErasedData
 //	legal-hold.placed, legal-hold.lifted [N]      LegalHoldData
 //

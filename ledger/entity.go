@@ -197,6 +197,7 @@ const (
 	AgentsChain    = "agents"
 	ToolsChain     = "tools"
 	LedgerChain    = "ledger"
+	RulesChain     = "rules"
 )
 
 // BudgetChain names the chain of all budgets and holds of a currency. They are

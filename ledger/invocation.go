@@ -205,6 +205,10 @@ func (i Invocation) Settle(s Settlement, now Time) (out Invocation, changed bool
 	case i.State == Calling && s.Abandoned && !i.over(now):
 		return i, false, fmt.Errorf("%w: its call may run until %s", ErrConflict, i.CallNotAfter)
 	}
+	if s.State == Unknown && !s.Abandoned {
+		// Whoever made the call says that it is over.
+		i.CallNotAfter = &now
+	}
 	i.State, i.OutputDigest, i.Unused = s.State, s.OutputDigest, false
 	return i, true, nil
 }

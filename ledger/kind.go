@@ -69,6 +69,10 @@ const (
 	// SnapshotTaken: what an MCP server declared around a call.
 	SnapshotTaken Kind = "snapshot.taken"
 
+	// RulesKept: a policy, or what the catalog says of an operation, by which decisions are
+	// made, so that they can be made again.
+	RulesKept Kind = "rules.kept"
+
 	// BodyPruned and SubjectErased: bodies were deleted, which explains why they are missing.
 	BodyPruned    Kind = "body.pruned"
 	SubjectErased Kind = "subject.erased"
@@ -89,7 +93,7 @@ var classes = map[Kind]Class{
 	BudgetSet: Permanent, HoldOpened: Financial, HoldRunning: Financial, HoldPosted: Financial, HoldVoided: Financial, HoldExpired: Financial,
 	AgentAdded: Permanent, SignerEnrolled: Permanent, SignerRevoked: Permanent,
 	ToolRegistered: Permanent, ToolTrusted: Permanent,
-	HypothesisStated: Evidence, HypothesisObserved: Evidence, SnapshotTaken: Evidence,
+	HypothesisStated: Evidence, HypothesisObserved: Evidence, SnapshotTaken: Evidence, RulesKept: Permanent,
 	BodyPruned: Permanent, SubjectErased: Permanent, LegalHoldPlaced: Permanent, LegalHoldLifted: Permanent,
 }
 

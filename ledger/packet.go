@@ -17,7 +17,7 @@ import (
 // its digest, over canonical JSON.
 type Packet struct {
 	Format string `json:"format"`
-	// Parts are sorted by name: action, approvals, decision, simulation, trust.
+	// Parts are sorted by name: action, approvals, decision, shadow, simulation, trust.
 	Parts []Part `json:"parts"`
 }
 

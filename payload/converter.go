@@ -18,7 +18,8 @@
 //     the start, signals, updates, results and queries, whose Go types are listed
 //     in plain. What is sealed is bound to namespace, workflow id, activity type
 //     and its sort ([sortOf]), and is taken nowhere else: what an activity was
-//     asked is no answer. What is not sealed is refused wherever it had to be. Any
+//     asked is no answer. A role that has no more than its own key answers for itself
+//     alone. What is not sealed is refused wherever it had to be. Any
 //     client that may write to the namespace can answer an activity, but not with a
 //     payload that opens. An answer has the key of its request ([contract.SealedWith]).
 //
@@ -210,7 +211,7 @@ func (c sealer) ToPayload(value any) (*commonpb.Payload, error) {
 	if _, raw := value.(converter.RawValue); raw && isSealed(p) {
 		return p, nil
 	}
-	p, err = seal(c.sealing.Keys, c.sealsWith(value), p, c.scope.context(sortOf(value)), c.sealing.Compress)
+	p, err = seal(c.sealing.Keys, c.sealsWith(value), c.seals(), p, c.scope.context(sortOf(value)), c.sealing.Compress)
 	return c.scope.owned(value, p), err
 }
 
@@ -255,26 +256,54 @@ func (c sealer) FromPayload(p *commonpb.Payload, target any) error {
 }
 
 func (c sealer) opened(p *commonpb.Payload, target any) (*commonpb.Payload, error) {
-	strict := c.sealing.Keys != nil && !c.sealing.AcceptPlain
 	if err := c.scope.within(p); err != nil {
 		return nil, err
 	}
 	p = unscoped(p)
-	switch {
-	case isSealed(p):
-		if err := c.answers(p); err != nil {
-			return nil, err
+	if !isSealed(p) {
+		if !c.open(p, target) {
+			return nil, refusal("it is not sealed (%s)", c.scope)
 		}
-		return open(c.sealing.Keys, p, c.scope.context(sortOf(target)), maxOpened)
-	case !strict, c.plain(target):
-	case c.scope.place == placeWorkflow && !c.blocks && !internal(target):
-		// A client reads a result or an answer into a type of its own.
-	case c.scope.place == placeWorkflow && encodingOf(p) == converter.MetadataEncodingNil:
-		// A client that starts a run may write out the arguments that are not its own.
-	default:
-		return nil, refusal("it is not sealed (%s)", c.scope)
+		return decompress(p, maxOpened)
 	}
-	return decompress(p, maxOpened)
+	if err := c.answers(p); err != nil {
+		return nil, err
+	}
+	switch by := madeBy(p); {
+	case by == roleEngine, by == c.seals():
+	case by == roleValues && c.open(p, target):
+		// What clients store is worth as much as what they write.
+	default:
+		return nil, refusal("it is sealed with the key of the role %.40q (%s)", string(by), c.scope)
+	}
+	return open(c.sealing.Keys, p, c.scope.context(sortOf(target)), maxOpened)
+}
+
+// open reports whether what is read into a target need not come from a worker.
+func (c sealer) open(p *commonpb.Payload, target any) bool {
+	strict := c.sealing.Keys != nil && !c.sealing.AcceptPlain
+	switch {
+	case !strict, c.plain(target):
+		return true
+	case c.scope.place == placeWorkflow && !c.blocks && !internal(target):
+		return true // a client reads a result or an answer into a type of its own
+	}
+	// A client that starts a run may write out the arguments that are not its own.
+	return c.scope.place == placeWorkflow && encodingOf(p) == converter.MetadataEncodingNil
+}
+
+// seals is the role for which a value is sealed here.
+func (c sealer) seals() role {
+	switch c.scope.place {
+	case placeActivity:
+		if c.scope.local {
+			return roleEngine
+		}
+		return c.scope.role
+	case placeNone:
+		return c.sealing.Keys.own()
+	}
+	return roleEngine
 }
 
 func (c sealer) FromPayloads(ps *commonpb.Payloads, targets ...any) error {

@@ -20,8 +20,9 @@ type kept struct {
 	sealing   Sealing
 	namespace string
 	// label distinguishes them from everything else that is sealed for the
-	// workflow.
+	// workflow, and role is the one that seals them.
 	label sort
+	role  role
 }
 
 // wrap returns the form in which a value is stored for a workflow.
@@ -33,7 +34,7 @@ func (k *kept) wrap(workflow string, value json.RawMessage) ([]byte, error) {
 	var err error
 	switch {
 	case k.sealing.Keys != nil:
-		p, err = seal(k.sealing.Keys, k.sealing.Keys.first, p, k.scope(workflow).context(k.label), k.sealing.Compress)
+		p, err = seal(k.sealing.Keys, k.sealing.Keys.first, k.role, p, k.scope(workflow).context(k.label), k.sealing.Compress)
 	case k.sealing.Compress:
 		p, err = compress(p)
 	}
@@ -73,6 +74,8 @@ func (k *kept) unwrap(workflow string, b []byte) (json.RawMessage, error) {
 	}
 	at := k.scope(workflow)
 	switch {
+	case isSealed(p) && madeBy(p) != roleEngine && madeBy(p) != k.role:
+		err = refusal("the %s of a run is sealed with the key of the role %.40q (%s)", k.label, string(madeBy(p)), at)
 	case isSealed(p):
 		p, err = open(k.sealing.Keys, p, at.context(k.label), maxOpened)
 	case k.sealing.Keys != nil && !k.sealing.AcceptPlain:
@@ -105,9 +108,14 @@ func (k *kept) owner(workflow string) string {
 // is safe for concurrent use.
 type Outputs struct{ kept }
 
-// NewOutputs returns the outputs of a namespace's runs. Large ones are in store.
-func NewOutputs(store blob.Store, sealing Sealing, namespace string) *Outputs {
-	return &Outputs{kept{store, sealing, namespace, sortOutput}}
+// NewOutputs returns the outputs of a namespace's runs, which the engine keeps, or those of
+// the calls of effects, which the role effects keeps. Large ones are in store.
+func NewOutputs(store blob.Store, sealing Sealing, namespace string, ofEffects bool) *Outputs {
+	of := roleEngine
+	if ofEffects {
+		of = roleEffects
+	}
+	return &Outputs{kept{store, sealing, namespace, sortOutput, of}}
 }
 
 // The forms of a kept output: its first byte, and then a payload in protobuf, or

@@ -43,7 +43,7 @@ func TestOutputs(t *testing.T) {
 	for name, s := range map[string]payload.Sealing{"plain": {}, "compressed": {Compress: true}, "sealed": sealed(t, "a")} {
 		t.Run(name, func(t *testing.T) {
 			store := open(t)
-			outputs := payload.NewOutputs(store, s, "ns")
+			outputs := payload.NewOutputs(store, s, "ns", false)
 			for what, output := range map[string]json.RawMessage{"small": small, "large": large, "packed": packed} {
 				kept, err := outputs.Keep(t.Context(), "run-1", output)
 				require.NoError(t, err, what)
@@ -53,7 +53,7 @@ func TestOutputs(t *testing.T) {
 				require.NoError(t, err, what)
 				require.Equal(t, string(output), string(back))
 
-				for _, other := range []*payload.Outputs{outputs, payload.NewOutputs(store, s, "other")} {
+				for _, other := range []*payload.Outputs{outputs, payload.NewOutputs(store, s, "other", false)} {
 					workflow := "run-2"
 					if other != outputs {
 						workflow = "run-1"
@@ -62,13 +62,13 @@ func TestOutputs(t *testing.T) {
 					require.ErrorIs(t, err, payload.ErrRefused, what)
 				}
 				inStore := what == "large" || what == "packed" && !s.Compress
-				absent := payload.NewOutputs(away{}, s, "ns")
+				absent := payload.NewOutputs(away{}, s, "ns", false)
 				_, err = absent.Keep(t.Context(), "run-1", output)
 				if inStore {
 					isUnavailable(t, err)
 					_, err = absent.Give(t.Context(), "run-1", kept)
 					isUnavailable(t, err)
-					_, err = payload.NewOutputs(open(t), s, "ns").Give(t.Context(), "run-1", kept)
+					_, err = payload.NewOutputs(open(t), s, "ns", false).Give(t.Context(), "run-1", kept)
 					isUnavailable(t, err) // it may come back
 				} else {
 					require.NoError(t, err, "it needs no store")
@@ -93,16 +93,16 @@ func TestOutputs(t *testing.T) {
 			require.ErrorIs(t, at(t, s, inWorkflow).FromPayload(&moved, &back), payload.ErrRefused)
 		})
 	}
-	plain, err := payload.NewOutputs(open(t), payload.Sealing{}, "ns").Keep(t.Context(), "run-1", small)
+	plain, err := payload.NewOutputs(open(t), payload.Sealing{}, "ns", false).Keep(t.Context(), "run-1", small)
 	require.NoError(t, err)
 	strict := sealed(t, "a")
-	_, err = payload.NewOutputs(open(t), strict, "ns").Give(t.Context(), "run-1", plain)
+	_, err = payload.NewOutputs(open(t), strict, "ns", false).Give(t.Context(), "run-1", plain)
 	require.ErrorIs(t, err, payload.ErrRefused)
 	strict.AcceptPlain = true
-	_, err = payload.NewOutputs(open(t), strict, "ns").Give(t.Context(), "run-1", plain)
+	_, err = payload.NewOutputs(open(t), strict, "ns", false).Give(t.Context(), "run-1", plain)
 	require.NoError(t, err)
-	kept, err := payload.NewOutputs(open(t), sealed(t, "a"), "ns").Keep(t.Context(), "run-1", small)
+	kept, err := payload.NewOutputs(open(t), sealed(t, "a"), "ns", false).Keep(t.Context(), "run-1", small)
 	require.NoError(t, err)
-	_, err = payload.NewOutputs(open(t), sealed(t, "b"), "ns").Give(t.Context(), "run-1", kept)
+	_, err = payload.NewOutputs(open(t), sealed(t, "b"), "ns", false).Give(t.Context(), "run-1", kept)
 	isUnavailable(t, err) // another process has the key
 }

@@ -20,6 +20,8 @@ const (
 	encodingSealed  = "binary/chimera-sealed"
 	metadataKey     = "chimera-key"
 	metadataContext = "chimera-context"
+	// metadataRole is the role whose key it is, unless that is the engine's.
+	metadataRole = "chimera-role"
 	// metadataLarge marks a payload that had [Threshold] bytes or more before
 	// it was sealed. It is stored even if compression has made it smaller, so
 	// that readers that expect a reference, such as the interpreter, get one.
@@ -67,8 +69,10 @@ type scope struct {
 	place string
 	// names are namespace, workflow id and, of an activity, its type.
 	names [3]string
-	// local reports that the workflow's own worker runs the activity.
+	// local reports that the workflow's own worker runs the activity, and role is the one
+	// of the queue that it is asked on.
 	local bool
+	role  role
 }
 
 func scopeOf(ctx converter.SerializationContext) scope {
@@ -76,7 +80,7 @@ func scopeOf(ctx converter.SerializationContext) scope {
 	case converter.WorkflowSerializationContext:
 		return scope{place: placeWorkflow, names: [3]string{c.Namespace, c.WorkflowID}}
 	case converter.ActivitySerializationContext:
-		return scope{place: placeActivity, names: [3]string{c.Namespace, c.WorkflowID, c.ActivityType}, local: c.IsLocal}
+		return scope{place: placeActivity, names: [3]string{c.Namespace, c.WorkflowID, c.ActivityType}, local: c.IsLocal, role: roleOfQueue(c.TaskQueue)}
 	case converter.NexusSerializationContext:
 		return scope{place: placeNexus, names: [3]string{c.Endpoint, c.Service, c.Operation}}
 	}
@@ -113,9 +117,12 @@ func keyOf(p *commonpb.Payload) string {
 	return string(p.GetMetadata()[metadataKey])
 }
 
-// seal encrypts p for a context, with the key of an id; small says that it is
+// madeBy returns the role whose key sealed a payload, as it claims.
+func madeBy(p *commonpb.Payload) role { return role(p.GetMetadata()[metadataRole]) }
+
+// seal encrypts p for a role and a context, with the key of an id; small says that it is
 // compressed first, where that makes it smaller.
-func seal(ring *Keyring, id string, p *commonpb.Payload, context string, small bool) (*commonpb.Payload, error) {
+func seal(ring *Keyring, id string, of role, p *commonpb.Payload, context string, small bool) (*commonpb.Payload, error) {
 	b, err := encode(p)
 	if err != nil {
 		return nil, err
@@ -126,7 +133,7 @@ func seal(ring *Keyring, id string, p *commonpb.Payload, context string, small b
 			form, b = zstdForm, shrunk
 		}
 	}
-	data, err := ring.seal(id, append([]byte{form}, b...), context)
+	data, err := ring.seal(id, of, append([]byte{form}, b...), context)
 	if err != nil {
 		return nil, kinded(err)
 	}
@@ -138,6 +145,9 @@ func seal(ring *Keyring, id string, p *commonpb.Payload, context string, small b
 		},
 		Data: data,
 	}
+	if of != roleEngine {
+		sealed.Metadata[metadataRole] = []byte(of)
+	}
 	if proto.Size(p) >= Threshold {
 		sealed.Metadata[metadataLarge] = []byte("1")
 	}
@@ -145,7 +155,8 @@ func seal(ring *Keyring, id string, p *commonpb.Payload, context string, small b
 }
 
 // open decrypts a sealed payload. Its context must be the wanted one; with "" any
-// context that it names is accepted, which the seal authenticates.
+// context that it names is accepted, which the seal authenticates. Whose key it may be
+// sealed with is the caller's to say: see [madeBy].
 func open(ring *Keyring, p *commonpb.Payload, wanted string, limit int) (*commonpb.Payload, error) {
 	id, context := string(p.GetMetadata()[metadataKey]), string(p.GetMetadata()[metadataContext])
 	if ring == nil {
@@ -154,7 +165,7 @@ func open(ring *Keyring, p *commonpb.Payload, wanted string, limit int) (*common
 	if wanted != "" && context != wanted {
 		return nil, refusal("it was sealed for %.300q, not for %s", context, wanted)
 	}
-	b, err := ring.open(id, p.GetData(), context)
+	b, err := ring.open(id, madeBy(p), p.GetData(), context)
 	if err != nil {
 		return nil, kinded(err)
 	}

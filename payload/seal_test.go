@@ -400,8 +400,9 @@ func TestFailuresOfActivities(t *testing.T) {
 	require.Equal(t, "a", unopened.Key)
 	local := inActivity
 	local.IsLocal = true
+	ofLocal := of(local).ErrorToFailure(err)
 	require.Panics(t, func() {
-		_ = converter.WithFailureConverterSerializationContext(lacking, local).FailureToError(proto.CloneOf(f))
+		_ = converter.WithFailureConverterSerializationContext(lacking, local).FailureToError(proto.CloneOf(ofLocal))
 	}, "without the key, the workflow task is tried again")
 	s.AcceptPlain = true
 	open := converter.WithFailureConverterSerializationContext(payload.NewFailureConverter(at(t, s, nil)), inActivity)

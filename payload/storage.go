@@ -138,7 +138,7 @@ func (d driver) protect(target converter.StorageDriverTargetInfo, p *commonpb.Pa
 		if w, ok := target.(converter.StorageDriverWorkflowInfo); ok {
 			at = scopeOf(converter.WorkflowSerializationContext{Namespace: w.Namespace, WorkflowID: w.WorkflowID})
 		}
-		return seal(d.sealing.Keys, d.sealing.Keys.first, p, at.context(sortValue), d.sealing.Compress)
+		return seal(d.sealing.Keys, d.sealing.Keys.first, roleValues, p, at.context(sortValue), d.sealing.Compress)
 	case d.sealing.Compress:
 		return compress(p)
 	}

@@ -19,7 +19,7 @@ type Values struct{ kept }
 
 // NewValues returns the values of a namespace's runs, in store.
 func NewValues(store blob.Store, sealing Sealing, namespace string) *Values {
-	return &Values{kept{store, sealing, namespace, sortLarge}}
+	return &Values{kept{store, sealing, namespace, sortLarge, roleValues}}
 }
 
 // reference refers to a value in the store. In JSON it begins with referencePrefix,

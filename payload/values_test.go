@@ -202,7 +202,7 @@ func TestValuesOfOthers(t *testing.T) {
 			store := open(t)
 			v := payload.NewValues(store, s, "ns")
 			large := contract.Value(`"` + strings.Repeat("x", 100_000) + `"`)
-			kept, err := payload.NewOutputs(store, payload.Sealing{Keys: s.Keys}, "ns").Keep(t.Context(), "run-1", large)
+			kept, err := payload.NewOutputs(store, payload.Sealing{Keys: s.Keys}, "ns", false).Keep(t.Context(), "run-1", large)
 			require.NoError(t, err)
 			refused := func(reference string) {
 				t.Helper()

@@ -89,6 +89,10 @@ type Taint struct {
 	// Accepted reports that the operator's bundle accepts both without an
 	// approval.
 	Accepted bool `json:"accepted,omitempty"`
+	// InputPorts and InputDecision are what else is tainted where nobody vouches for the
+	// plan's input.
+	InputPorts    []string `json:"input_ports,omitempty"`
+	InputDecision bool     `json:"input_decision,omitempty"`
 }
 
 // Any reports whether an argument or the decision is tainted.

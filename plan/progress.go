@@ -195,8 +195,12 @@ func (s *Progress) enqueue(i int) {
 	s.queue = append(s.queue, i)
 }
 
-// runs applies the run rule to a node whose incoming edges have resolved.
+// runs applies the run rule to a node whose incoming edges have resolved. One that another
+// node's verify calls is no part of the run.
 func (s *Progress) runs(i int) bool {
+	if s.plan.Nodes[i].Called {
+		return false
+	}
 	in := s.plan.In(i)
 	delivered := len(in) == 0
 	for _, e := range in {

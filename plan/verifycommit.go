@@ -35,6 +35,8 @@ func (n *Node) verifyEffect() error {
 		return errors.New("an idempotency port without an effect")
 	case n.Plan != "" && (effect || n.ProviderType != Skill || !digest(n.Plan)):
 		return errors.New("a plan that is called by no digest, or with an effect")
+	case n.Relied && (effect || n.InProcess || n.Plan != ""):
+		return errors.New("relied on by effects, and not a pure call outside of this process")
 	case n.Called && effect:
 		return errors.New("called to verify, and not pure")
 	case n.Undoes != 0 && n.Called:
@@ -45,8 +47,11 @@ func (n *Node) verifyEffect() error {
 		return fmt.Errorf("unknown priority %q", n.Priority)
 	}
 	if t := n.Taint; t != nil {
-		if !ascending(t.Ports) {
+		if !ascending(t.Ports) || !ascending(t.InputPorts) {
 			return errors.New("the tainted ports are not sorted")
+		}
+		if t.Decision && t.InputDecision || slices.ContainsFunc(t.InputPorts, func(port string) bool { return slices.Contains(t.Ports, port) }) {
+			return errors.New("what is tainted by the plan's input is tainted without it")
 		}
 		if t.Accepted && !t.Any() {
 			return errors.New("taint is accepted where there is none")

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"text/tabwriter"
 
 	flag "github.com/spf13/pflag"
@@ -23,11 +24,12 @@ func agentParts() []command {
 }
 
 func addAgentCommand(p *Program, fs *flag.FlagSet) action {
-	var keys, starts texts
+	var keys, starts, vouching texts
 	owner := fs.String("owner", "", "`PERSON` who answers for the agent, and never approves what it does")
 	persona := fs.String("persona", "", "`REF` of the agent's persona")
 	wallet := fs.String("wallet", "", "`ADDRESS` of the agent's wallet")
 	fs.Var(&starts, "start-key", "public `KEY`, its text or a PEM file, that may start runs for the agent; may be repeated (in dev mode, dev mode's)")
+	fs.Var(&vouching, "vouching-key", "public `KEY` as of --start-key, whose grants also vouch for the input of a run, so that it is not tainted; may be repeated")
 	fs.Var(&keys, "key", "admin's private `KEY`, a PEM file or a reference such as ${env:NAME}; may be repeated (in dev mode, dev mode's)")
 	out := fs.String("out", "", "`FILE` for the statement, if other admins must sign it")
 	return func(ctx context.Context, operands []string) error {
@@ -42,7 +44,17 @@ func addAgentCommand(p *Program, fs *flag.FlagSet) action {
 			}
 			act.Keys = append(act.Keys, k.String())
 		}
-		if len(starts) == 0 {
+		for _, given := range vouching {
+			k, err := publicKey("--vouching-key", given)
+			if err != nil {
+				return err
+			}
+			if !slices.Contains(act.Keys, k.String()) {
+				act.Keys = append(act.Keys, k.String())
+			}
+			act.Vouching = append(act.Vouching, k.String())
+		}
+		if len(act.Keys) == 0 {
 			_, root, err := p.authority(ctx)
 			if err != nil {
 				return err

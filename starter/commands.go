@@ -58,7 +58,7 @@ func commands() []command {
 		{name: "retry", summary: "run again from a node"},
 		{name: "approvals", summary: "list, show, sign and reject approvals"},
 		{name: "signers", summary: "enroll, list and revoke signers"},
-		{name: "tools", summary: "import MCP tools, and decide on them"},
+		{name: "tools", parts: toolParts(), summary: "import MCP tools, and decide on them"},
 		{name: "agents", parts: agentParts(),
 			summary: "add and list agents, by statements of the admins"},
 		{name: "budgets", parts: budgetParts(), summary: "set and show what agents may spend, by statements of the admins"},

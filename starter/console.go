@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"net/url"
 	"slices"
+	"time"
 
 	flag "github.com/spf13/pflag"
 
 	"chimera.ai/engine/blob"
 	"chimera.ai/engine/config"
 	"chimera.ai/engine/console"
+	"chimera.ai/engine/diag"
+	"chimera.ai/engine/guardian"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/store"
 )
@@ -19,8 +23,10 @@ import (
 // served is the JSON answer of console, once it listens.
 type served struct {
 	Address string `json:"address"`
-	// Codec is the codec endpoint to configure in Temporal's clients.
-	Codec string `json:"codec"`
+	// Codec is the codec endpoint to configure in Temporal's clients, and Guardian where
+	// other judges ask; either may be "".
+	Codec    string `json:"codec,omitempty"`
+	Guardian string `json:"guardian,omitempty"`
 }
 
 func consoleCommand(p *Program, fs *flag.FlagSet) action {
@@ -28,7 +34,7 @@ func consoleCommand(p *Program, fs *flag.FlagSet) action {
 	return func(ctx context.Context, _ []string) error { return p.console(ctx, *address) }
 }
 
-// console serves until ctx ends. It has the codec endpoint only.
+// console serves until ctx ends: the codec endpoint, and the guardian's.
 func (p *Program) console(ctx context.Context, address string) error {
 	settings, err := p.settings()
 	if err != nil {
@@ -45,27 +51,23 @@ func (p *Program) console(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	if endpoint == nil {
-		return unsupported("a console without the codec endpoint").withHint("Set console.codec.token to a reference to its token.")
-	}
-	if endpoint.Keys == nil {
-		p.say("payload.keys is empty: only values in the store are opened")
-	}
-	at, err := p.placeOf(settings)
+	judge, err := p.judge(settings)
 	if err != nil {
 		return err
 	}
-	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	blobs, done, err := store.OpenBlobs(bounded, at.store)
-	if err != nil {
-		return storeError(err)
+	if endpoint == nil && judge == nil {
+		return unsupported("a console without an endpoint").withHint("Set console.codec.token or console.guardian.token to a reference to its token.")
 	}
-	p.later(done)
-	endpoint.Blobs = blobs
-	handler, err := endpoint.Handler()
-	if err != nil {
-		return misuse("%s", err)
+	pages := http.NewServeMux()
+	if judge != nil {
+		pages.Handle(console.GuardianEvaluate, judge)
+	}
+	if endpoint != nil {
+		handler, err := p.opens(ctx, settings, endpoint)
+		if err != nil {
+			return err
+		}
+		pages.Handle("/", handler)
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -74,17 +76,92 @@ func (p *Program) console(ctx context.Context, address string) error {
 	if ip := net.ParseIP(name); name != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		p.say("%s is not a loopback address, and the console has no TLS: put a server with TLS in front", printable(address))
 	}
-	s := served{Address: l.Addr().String(), Codec: codecURL(l)}
+	s := served{Address: l.Addr().String()}
+	if endpoint != nil {
+		s.Codec = codecURL(l)
+		p.say("codec endpoint    %s\nopened in a browser, it takes the token and says what else there is to do", s.Codec)
+	}
+	if judge != nil {
+		s.Guardian = "http://" + l.Addr().String() + console.GuardianEvaluate
+		p.say("guardian          %s", s.Guardian)
+	}
 	if p.json() {
 		if err := p.document(s); err != nil {
 			return err
 		}
 	}
-	p.say("codec endpoint    %s\nopened in a browser, it takes the token and says what else there is to do\nCtrl-C ends it", s.Codec)
-	if err := console.Serve(ctx, l, handler); err != nil {
+	p.say("Ctrl-C ends it")
+	if err := console.Serve(ctx, l, pages); err != nil {
 		return unanswered("%s", err)
 	}
 	return nil
+}
+
+// opens returns the handler of the codec endpoint, with its store.
+func (p *Program) opens(ctx context.Context, settings config.Config, endpoint *console.Codec) (http.Handler, error) {
+	if endpoint.Keys == nil {
+		p.say("payload.keys is empty: only values in the store are opened")
+	}
+	at, err := p.placeOf(settings)
+	if err != nil {
+		return nil, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	blobs, done, err := store.OpenBlobs(bounded, at.store)
+	if err != nil {
+		return nil, storeError(err)
+	}
+	p.later(done)
+	endpoint.Blobs = blobs
+	handler, err := endpoint.Handler()
+	if err != nil {
+		return nil, misuse("%s", err)
+	}
+	return handler, nil
+}
+
+// advice is the answer to a question about an action.
+type advice struct {
+	OK bool `json:"ok"`
+	// Advisory is always true: nothing is recorded, reserved or permitted.
+	Advisory bool             `json:"advisory"`
+	Decision guardian.Word    `json:"decision,omitempty"`
+	Reason   string           `json:"reason,omitempty"`
+	Record   *guardian.Record `json:"record,omitempty"`
+	// Diagnostics say what is wrong with the question.
+	Diagnostics diag.Diagnostics `json:"diagnostics,omitempty"`
+}
+
+// judge returns the endpoint of the guardian, or nil if no token is configured.
+func (p *Program) judge(settings config.Config) (http.Handler, error) {
+	token, err := settings.JudgeToken()
+	if err != nil {
+		return nil, misuse("%s", err)
+	}
+	if token == "" {
+		return nil, nil
+	}
+	env, err := p.environment("", "")
+	if err != nil {
+		return nil, err
+	}
+	gate, err := env.gate()
+	if err != nil {
+		return nil, err
+	}
+	handler, err := console.Judge{Token: token, Decide: func(question []byte) (any, bool) {
+		c, ds := guardian.ParseQuestion(diag.Source{Name: "question", Text: question}, env.catalog, time.Now())
+		if c == nil {
+			return advice{Advisory: true, Diagnostics: ds}, false
+		}
+		record := gate.Decide(&c.Action, nil, c.Facts)
+		return advice{OK: true, Advisory: true, Decision: record.Decision, Reason: record.Reason, Record: record}, true
+	}}.Handler()
+	if err != nil {
+		return nil, misuse("console.guardian.token: %s", err)
+	}
+	return handler, nil
 }
 
 // codec returns the configured codec endpoint, without its store, or nil if no token

@@ -357,10 +357,11 @@ func (p *Program) worker(ctx context.Context, settings config.Config, server *de
 	options.Dev, options.SharedQueue = true, true
 	options.Deployment = host.Deployment{} // a queue that was once versioned gives no tasks to unversioned workers
 	options.Trust = root.bootstrap
+	options.Roles = []host.Role{host.RoleEngine, host.RoleTools}
 	if root.dev != nil {
 		options.Roles, options.GuardianKey = host.Roles(), root.dev.Guardian
 	}
-	options.Reread = &host.Files{Catalog: settings.CatalogFile, Policy: settings.PolicyFiles}
+	options.Reread = &host.Files{Catalog: settings.CatalogFile, Policy: settings.PolicyFiles, Shadow: settings.Guardian.Shadow}
 	options.Drain = min(options.Drain, devDrain)
 	options.Logger = slog.New(slog.NewTextHandler(log, nil))
 	h, err := host.New(ctx, options)

@@ -30,10 +30,13 @@ type effect struct {
 type effectStep struct {
 	At   ledger.Time `json:"at"`
 	Kind ledger.Kind `json:"kind"`
-	// Decision, Reason and Detail are those of a decision.
+	// ID, Decision, Reason and Detail are those of a decision.
+	ID       string `json:"decision_id,omitempty"`
 	Decision string `json:"decision,omitempty"`
 	Reason   string `json:"reason,omitempty"`
 	Detail   string `json:"detail,omitempty"`
+	// Shadow is what a policy in shadow has said.
+	Shadow *ruling `json:"shadow,omitempty"`
 	// Guardian is who signed a permit, and Expires the end of its life.
 	Guardian string       `json:"guardian,omitempty"`
 	Expires  *ledger.Time `json:"expires,omitempty"`
@@ -138,7 +141,7 @@ func (all *effects) add(ctx context.Context, store ledger.Store, e *ledger.Entry
 			return err
 		}
 		x := all.about(d.Invocation)
-		step.Decision, step.Reason = d.Decision, d.Reason
+		step.ID, step.Decision, step.Reason = d.ID, d.Decision, d.Reason
 		var record guardian.Record
 		if err := json.Unmarshal(d.Record, &record); err != nil {
 			return fmt.Errorf("read the decision %s: %w", d.ID, err)
@@ -146,7 +149,7 @@ func (all *effects) add(ctx context.Context, store ledger.Store, e *ledger.Entry
 		if len(record.Objections) > 0 {
 			step.Detail = record.Objections[0].Detail
 		}
-		if err := x.describe(ctx, store, e); err != nil {
+		if step.Shadow, err = x.describe(ctx, store, e); err != nil {
 			return err
 		}
 		x.Steps = append(x.Steps, step)
@@ -197,33 +200,37 @@ func bodyOf[T any](ctx context.Context, store ledger.Store, e *ledger.Entry) (v 
 	return v, true, json.Unmarshal(b.Data, &v)
 }
 
-// describe takes node and operation from the evidence of a decision.
-func (x *effect) describe(ctx context.Context, store ledger.Store, e *ledger.Entry) error {
+// describe takes node and operation from the evidence of a decision. It returns what a policy
+// in shadow has said, or nil.
+func (x *effect) describe(ctx context.Context, store ledger.Store, e *ledger.Entry) (shadow *ruling, err error) {
 	for _, ref := range e.Refs {
 		if ref.Name != ledger.EvidenceRef {
 			continue
 		}
 		packet, err := store.Packet(ctx, ref.Digest)
 		if errors.Is(err, ledger.ErrGone) {
-			return nil
+			return nil, nil
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, part := range packet.Parts {
 			var said struct {
 				Action struct{ Node, Operation string }
 			}
-			if part.Name != "action" {
-				continue
+			switch part.Name {
+			case "action":
+				err = json.Unmarshal(part.Data, &said)
+				x.Node, x.Operation = said.Action.Node, said.Action.Operation
+			case "shadow":
+				err = json.Unmarshal(part.Data, &shadow)
 			}
-			if err := json.Unmarshal(part.Data, &said); err != nil {
-				return fmt.Errorf("read the evidence %s: %w", ref.Digest, err)
+			if err != nil {
+				return nil, fmt.Errorf("read the evidence %s: %w", ref.Digest, err)
 			}
-			x.Node, x.Operation = said.Action.Node, said.Action.Operation
 		}
 	}
-	return nil
+	return shadow, nil
 }
 
 // writeEffects writes effects for people, each with a line for each step.
@@ -253,6 +260,9 @@ func (s effectStep) String() string {
 		text := fmt.Sprintf("%s decision  %s %s", at, printable(s.Decision), printable(s.Reason))
 		if s.Detail != "" {
 			text += ": " + printable(s.Detail)
+		}
+		if s.Shadow != nil && (string(s.Shadow.Decision) != s.Decision || s.Shadow.Reason != s.Reason) {
+			text += fmt.Sprintf(" (in shadow %s %s)", printable(string(s.Shadow.Decision)), printable(s.Shadow.Reason))
 		}
 		return text
 	case ledger.InvocationPermitted:

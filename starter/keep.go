@@ -87,7 +87,7 @@ func (p *Program) auditHold(ctx context.Context, what, reason string, place bool
 // misspelt name would hold nothing.
 func chainOf(ctx context.Context, store ledger.Store, what string) (string, error) {
 	switch what {
-	case ledger.PlansChain, ledger.AuthorityChain, ledger.AgentsChain, ledger.ToolsChain, ledger.LedgerChain:
+	case ledger.PlansChain, ledger.AuthorityChain, ledger.AgentsChain, ledger.ToolsChain, ledger.LedgerChain, ledger.RulesChain:
 		return what, nil
 	}
 	workflow, root, ok := ledger.RunOf(what)

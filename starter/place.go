@@ -118,31 +118,60 @@ type migration struct {
 
 // makePayloadKey creates a payload key in a file, unless the file has one. The id is
 // random, since histories refer to keys by id.
-func makePayloadKey(file string) error {
-	key, err := store.LoadOrCreateKey(file, func() (string, error) {
+func makePayloadKey(file string) (key string, err error) {
+	key, err = store.LoadOrCreateKey(file, func() (string, error) {
 		return payload.NewKey("k" + strings.ToLower(rand.Text()[:10]))
 	})
 	if err != nil {
-		return err
+		return "", err
 	}
 	if _, err := payload.ParseKeys([]string{key}); err != nil {
-		return fmt.Errorf("%w: %s: %w", store.ErrOptions, file, err)
+		return "", fmt.Errorf("%w: %s: %w", store.ErrOptions, file, err)
 	}
-	return nil
+	return key, nil
+}
+
+// makeRoleKey derives the payload key of a role from the whole one, "ROLE=FILE", and keeps
+// it in the file, unless that has it.
+func makeRoleKey(whole, pair string) error {
+	role, file, ok := strings.Cut(pair, "=")
+	if !ok || file == "" {
+		return fmt.Errorf("%w: --role-payload-key is ROLE=FILE, not %q", store.ErrOptions, pair)
+	}
+	key, err := payload.RoleKey(whole, role)
+	if err != nil {
+		return fmt.Errorf("%w: --role-payload-key: %w", store.ErrOptions, err)
+	}
+	have, err := store.LoadOrCreateKey(file, func() (string, error) { return key, nil })
+	if err == nil && have != key {
+		err = fmt.Errorf("%w: %s has another key", store.ErrOptions, file)
+	}
+	return err
 }
 
 func migrateCommand(p *Program, fs *flag.FlagSet) action {
 	grant := fs.Bool("grant", false, "also create the database roles of the components, with their rights (PostgreSQL; needs CREATEROLE)")
 	newKey := fs.String("new-key", "", "create the log's key, named store.origin, in `FILE`, unless there is one")
 	newPayloadKey := fs.String("new-payload-key", "", "create a payload key, for payload.keys, in `FILE`, unless there is one")
+	var roleKeys texts
+	fs.Var(&roleKeys, "role-payload-key", "keep what the role needs of the key of --new-payload-key in a file, `ROLE=FILE`: "+strings.Join(payload.Roles(), ", ")+"; may be repeated")
 	return func(ctx context.Context, _ []string) error {
 		settings, err := p.settings()
 		if err != nil {
 			return err
 		}
+		if len(roleKeys) > 0 && *newPayloadKey == "" {
+			return misuse("--role-payload-key needs --new-payload-key, the file of the whole key")
+		}
 		if *newPayloadKey != "" {
-			if err := makePayloadKey(*newPayloadKey); err != nil {
+			whole, err := makePayloadKey(*newPayloadKey)
+			if err != nil {
 				return storeError(err)
+			}
+			for _, pair := range roleKeys {
+				if err := makeRoleKey(whole, pair); err != nil {
+					return storeError(err)
+				}
 			}
 		}
 		if *newKey != "" { // before host.Store: ledger.key may refer to the file

@@ -13,6 +13,7 @@ import (
 	"chimera.ai/engine/guardian"
 	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/policy"
+	"chimera.ai/engine/trust"
 )
 
 // policyParts are the sub-commands of chimera policy.
@@ -20,8 +21,11 @@ func policyParts() []command {
 	return []command{
 		{name: "test", operands: "CASES…", least: 1, most: -1, prepare: policyTestCommand, completes: files,
 			summary: "decide the cases of files by the policy, and say which rules no case asks for"},
-		{name: "replay", summary: "decide again what was decided, and compare"},
-		{name: "diff", summary: "say which past decisions another policy would change"},
+		{name: "activate", prepare: policyActivateCommand, summary: "make the configured policy the active one, by a statement of the admins"},
+		{name: "replay", operands: "DECISION", least: 1, most: 1, prepare: policyReplayCommand,
+			summary: "make a decision of the ledger again, from its evidence and its rules, and compare"},
+		{name: "diff", operands: "OLD NEW", least: 2, most: 2, prepare: policyDiffCommand, completes: files,
+			summary: "say which decisions of the ledger are others by another policy; several files of a policy are separated by commas"},
 		{name: "explain", operands: "CASES", least: 1, most: 1, prepare: policyExplainCommand, completes: files,
 			summary: "say what each rule finds about the cases of a file, and why"},
 	}
@@ -215,6 +219,20 @@ func (p *Program) showExplained(x explained) {
 // inLine makes untrusted text fit for one line.
 func inLine(s string) string {
 	return excerpt.Runes(strings.NewReplacer("\n", " ", "\t", " ").Replace(printable(s)), 300)
+}
+
+// policyActivateCommand states that a policy is the active one.
+func policyActivateCommand(p *Program, fs *flag.FlagSet) action {
+	keys := keysFlag(fs)
+	open := gateFlags(fs)
+	out := fs.String("out", "", "`FILE` for the statement, where other admins are to sign it")
+	return func(ctx context.Context, _ []string) error {
+		env, _, err := open(p)
+		if err != nil {
+			return err
+		}
+		return p.propose(ctx, trust.Acts{&trust.ActivateBundle{Digest: env.policy.Digest()}}, *keys, *out)
+	}
 }
 
 // gateFlags adds the flags of commands that decide by a policy. The function that it

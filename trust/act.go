@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
 )
 
 // Kind names an act. The set is closed: a reader refuses a statement with an act
@@ -76,12 +78,18 @@ type (
 	ActivateBundle struct {
 		Digest string `json:"digest"`
 	}
-	// TrustTool sets the trust state of a tool as it was imported.
+	// TrustTool sets the trust state of a tool as it was imported, and states what the
+	// operator says of it.
 	TrustTool struct {
-		ToolID      string `json:"tool_id"`
-		Fingerprint string `json:"fingerprint"`
+		ToolID string `json:"tool_id"`
+		// Fingerprint is "" for what has none: an executable.
+		Fingerprint string `json:"fingerprint,omitempty"`
 		// Status is allow_auto, manual_review or block.
 		Status string `json:"status"`
+		// Facts are what the catalog says of the operation, in clear, so that whoever signs
+		// sees it: a JSON object, such as {"effect_class": "committing", …}.
+		// Without them, only the trust state is stated.
+		Facts json.RawMessage `json:"facts,omitempty"`
 	}
 	// AddPublisher allows a key to sign plans or manifests of servers.
 	AddPublisher struct {
@@ -102,13 +110,16 @@ type (
 		WalletAddress string `json:"wallet_address,omitempty"`
 		// Owner is the person who answers for it, and never approves what it does.
 		Owner string `json:"owner"`
-		// Keys may start runs for it.
-		Keys []string `json:"keys"`
+		// Keys may start runs for it. Vouching are those of them whose grants vouch for the
+		// input of a run, so that it is not tainted.
+		Keys     []string `json:"keys"`
+		Vouching []string `json:"vouching,omitempty"`
 	}
 	// SetAgentKeys replaces the keys that may start runs for an agent.
 	SetAgentKeys struct {
-		AgentID string   `json:"agent_id"`
-		Keys    []string `json:"keys"`
+		AgentID  string   `json:"agent_id"`
+		Keys     []string `json:"keys"`
+		Vouching []string `json:"vouching,omitempty"`
 	}
 	// SetBudget sets what an agent may spend in each period.
 	SetBudget struct {
@@ -353,7 +364,42 @@ func (a *TrustTool) check() error {
 	if !slices.Contains(toolStates, a.Status) {
 		return invalid("%.40q is not a trust state: allow_auto, manual_review or block", a.Status)
 	}
+	if a.Facts != nil {
+		if _, err := factual(a.Facts); err != nil {
+			return invalid("the facts of the tool %s: %s", a.ToolID, bare(err))
+		}
+		if a.Fingerprint == "" {
+			return nil
+		}
+	}
 	return digest("the tool "+a.ToolID, a.Fingerprint)
+}
+
+// maxFacts bounds what a statement says of a tool, in bytes.
+const maxFacts = 16 << 10
+
+// factual reads facts: the canonical text of each field.
+func factual(raw json.RawMessage) (map[string]string, error) {
+	if len(raw) > maxFacts {
+		return nil, invalid("%d bytes, more than %d", len(raw), maxFacts)
+	}
+	v, err := schemas.Decode(raw)
+	if err != nil {
+		return nil, invalid("%s", err)
+	}
+	fields, ok := v.(map[string]any)
+	if !ok {
+		return nil, invalid("they are not a JSON object")
+	}
+	facts := make(map[string]string, len(fields))
+	for name, value := range fields {
+		text, err := plan.Canonical(value)
+		if err != nil {
+			return nil, invalid("%s: %s", name, err)
+		}
+		facts[name] = string(text)
+	}
+	return facts, nil
 }
 
 func (a *AddPublisher) check() error {
@@ -393,14 +439,26 @@ func (a *AddAgent) check() error {
 			}
 		}
 	}
-	return keysOf("agent "+a.AgentID, a.Keys)
+	return startKeys(a.AgentID, a.Keys, a.Vouching)
 }
 
 func (a *SetAgentKeys) check() error {
 	if err := name("an agent", a.AgentID); err != nil {
 		return err
 	}
-	return keysOf("agent "+a.AgentID, a.Keys)
+	return startKeys(a.AgentID, a.Keys, a.Vouching)
+}
+
+func startKeys(agent string, keys, vouching []string) error {
+	if err := keysOf("agent "+agent, keys); err != nil {
+		return err
+	}
+	for i, k := range vouching {
+		if !slices.Contains(keys, k) || slices.Contains(vouching[:i], k) {
+			return invalid("a key of agent %s vouches for inputs, and is not one of its keys, or is listed twice", agent)
+		}
+	}
+	return nil
 }
 
 func (a *SetBudget) check() error {

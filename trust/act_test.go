@@ -11,7 +11,7 @@ import (
 func TestParseActs(t *testing.T) {
 	acts, err := ParseActs([]byte(`[{"act":"agent.keys","data":{"agent_id":"bot","keys":[]}},{"data":{"id":"fay"},"act":"publisher.revoke"}]`))
 	require.NoError(t, err)
-	require.Equal(t, Acts{&SetAgentKeys{"bot", []string{}}, &RevokePublisher{"fay"}}, acts)
+	require.Equal(t, Acts{&SetAgentKeys{AgentID: "bot", Keys: []string{}}, &RevokePublisher{"fay"}}, acts)
 	for raw, want := range map[string]string{
 		`[{"act":"agent.keys","data":{"agent_id":"bot","keys":[],"kyes":[]}}]`: "a field is missing",
 		`[{"act":"agent.keys","data":{"agent_id":"bot"}}]`:                     "a field is missing",

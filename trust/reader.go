@@ -11,16 +11,34 @@ import (
 )
 
 // Reader reads a source repeatedly, and verifies only new statements. As long as it
-// lives, it refuses a source that withdraws or changes statements that it has returned
-// before. It is safe for concurrent use.
+// lives, and with a Memory beyond that, it refuses a source that withdraws or changes
+// statements that it has returned before. It is safe for concurrent use.
 type Reader struct {
 	Source    Source
 	Bootstrap *Bootstrap
+	// Memory, if not nil, keeps the last statement that was read.
+	Memory Memory
 
 	mu    sync.Mutex
 	state State
+	// last is what Memory has.
+	last Seen
 	// sum is the checksum of the statements that state includes.
 	sum []byte
+}
+
+// Memory keeps which statement was the last that a process has read, where those who can
+// change the source cannot.
+type Memory interface {
+	// Load returns the zero value where nothing was kept.
+	Load() (Seen, error)
+	Save(s Seen) error
+}
+
+// Seen identifies a statement: its number in the chain, and its digest.
+type Seen struct {
+	N      int    `json:"statement"`
+	Digest string `json:"digest"`
 }
 
 // State returns the state at the end of the chain, which callers must not modify. The
@@ -61,7 +79,15 @@ func (r *Reader) follow(list []json.RawMessage) (_ State, err error) {
 		if r.state, err = Start(r.Bootstrap); err != nil {
 			return State{}, fmt.Errorf("read authority: %w", err)
 		}
+		if r.Memory != nil {
+			if r.last, err = r.Memory.Load(); err != nil {
+				return State{}, fmt.Errorf("read authority: what was read before: %w", err)
+			}
+		}
 		r.sum = sums.Sum(nil)
+	}
+	if len(list) < r.last.N {
+		return State{}, fmt.Errorf("read authority: %w", invalid("there are %d statements, but this process has read %d before", len(list), r.last.N))
 	}
 	if len(list) < r.state.N {
 		return State{}, fmt.Errorf("read authority: %w", invalid("there are %d statements, but %d were seen before", len(list), r.state.N))
@@ -73,7 +99,7 @@ func (r *Reader) follow(list []json.RawMessage) (_ State, err error) {
 		return State{}, fmt.Errorf("read authority: %w", invalid("one of the first %d statements has changed since it was seen", r.state.N))
 	}
 	if len(list) == r.state.N {
-		return r.state, nil
+		return r.state, r.remember()
 	}
 	next := r.state.clone()
 	for _, st := range list[r.state.N:] {
@@ -82,10 +108,26 @@ func (r *Reader) follow(list []json.RawMessage) (_ State, err error) {
 			// The next call verifies the statements before it again, and this one too.
 			return State{}, fmt.Errorf("read authority: %w", Problem{n, bare(err)})
 		}
+		if n == r.last.N && next.Head != r.last.Digest {
+			return State{}, fmt.Errorf("read authority: %w", invalid("statement %d is not the one that this process has read before", n))
+		}
 		count(sums, st)
 	}
 	r.state, r.sum = *next, sums.Sum(nil)
-	return r.state, nil
+	return r.state, r.remember()
+}
+
+// remember keeps the last statement. Without that, what was read does not count.
+func (r *Reader) remember() error {
+	now := Seen{r.state.N, r.state.Head}
+	if r.Memory == nil || now == r.last {
+		return nil
+	}
+	if err := r.Memory.Save(now); err != nil {
+		return fmt.Errorf("read authority: keep what was read: %w", err)
+	}
+	r.last = now
+	return nil
 }
 
 // count adds a statement, with its length, so that no other list has the same sum.

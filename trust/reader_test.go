@@ -178,3 +178,53 @@ func TestReaderOvertaken(t *testing.T) {
 	_, err = r.State(t.Context())
 	require.ErrorContains(t, err, "there are 0 statements, but 2 were seen before")
 }
+
+// kept is a memory that a test sees.
+type kept struct {
+	last Seen
+	err  error
+}
+
+func (k *kept) Load() (Seen, error) { return k.last, k.err }
+
+func (k *kept) Save(s Seen) error {
+	if k.err == nil {
+		k.last = s
+	}
+	return k.err
+}
+
+// TestReaderRemembers: a process that begins again refuses a source that has lost or
+// changed what the process had read, and reads nothing that it cannot keep.
+func TestReaderRemembers(t *testing.T) {
+	w := newWorld(t)
+	first := w.sign(w.state().Draft(day, agent("a")))
+	second := w.sign(w.state(first).Draft(day, agent("b")))
+	other := w.sign(w.state(first).Draft(day, agent("c")))
+	m := new(kept)
+	read := func(list ...[]byte) (State, error) {
+		source := new(memory)
+		for _, st := range list {
+			source.list = append(source.list, st)
+		}
+		return (&Reader{Source: source, Bootstrap: w.b, Memory: m}).State(t.Context())
+	}
+	_, err := read(first)
+	require.NoError(t, err)
+	require.Equal(t, 1, m.last.N)
+	s, err := read(first, second)
+	require.NoError(t, err)
+	require.Equal(t, Seen{2, s.Head}, m.last)
+	_, err = read(first)
+	require.ErrorIs(t, err, ErrInvalid)
+	require.ErrorContains(t, err, "there are 1 statements, but this process has read 2 before")
+	_, err = read(first, other)
+	require.ErrorIs(t, err, ErrInvalid)
+	require.ErrorContains(t, err, "statement 2 is not the one that this process has read before")
+	_, err = read(first, second)
+	require.NoError(t, err)
+	m.err = errors.New("the disk is full")
+	_, err = read(first, second)
+	require.ErrorContains(t, err, "the disk is full")
+	require.NotErrorIs(t, err, ErrInvalid)
+}

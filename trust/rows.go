@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -289,6 +290,43 @@ func Trusted(ctx context.Context, rows Rows, s State, id string) (ledger.Tool, e
 		return ledger.Tool{}, invalid("the tool %.120q is not in the store as the admins have stated it", id)
 	}
 	return row, nil
+}
+
+// Stated verifies that the admins let a tool be called without a review, and that what the
+// catalog says of it is what they have stated: its fingerprint, "" if it has none, and its
+// facts. The error names what differs.
+func (s State) Stated(id, fingerprint string, facts json.RawMessage) error {
+	t, ok := s.Tools[id]
+	switch {
+	case !ok:
+		return invalid("no statement of the admins (tool.trust) is about the tool %.200q", id)
+	case t.Status != "allow_auto":
+		return invalid("the admins have stated %s for the tool %.200q", t.Status, id)
+	case t.Fingerprint != fingerprint:
+		return invalid("the admins have stated another fingerprint of the tool %.200q", id)
+	case t.Facts == nil:
+		return invalid("the statement about the tool %.200q has no facts", id)
+	}
+	said, err := factual(t.Facts)
+	if err != nil {
+		return invalid("the facts of the tool %.200q: %s", id, bare(err))
+	}
+	have, err := factual(facts)
+	if err != nil {
+		return invalid("the catalog's facts of the tool %.200q: %s", id, bare(err))
+	}
+	for name := range said {
+		if _, ok := have[name]; !ok {
+			have[name] = ""
+		}
+	}
+	for _, name := range sorted(have) {
+		if said[name] != have[name] {
+			return invalid("of the tool %.200q the catalog says %s %.100s, and the admins have stated %.100s",
+				id, name, cmp.Or(have[name], "nothing"), cmp.Or(said[name], "nothing"))
+		}
+	}
+	return nil
 }
 
 // Limited finds a budget, whose limit, periods and parent must be as the chain says.

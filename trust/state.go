@@ -297,7 +297,7 @@ func (a *SetAgentKeys) do(s *State) error {
 	if !ok {
 		return invalid("there is no agent %s", a.AgentID)
 	}
-	v.Keys = slices.Clone(a.Keys)
+	v.Keys, v.Vouching = slices.Clone(a.Keys), slices.Clone(a.Vouching)
 	s.Agents[a.AgentID] = v
 	return nil
 }

@@ -120,9 +120,6 @@ func (p *Program) Parse(args []string) error {
 }
 
 func unknownRole(role string) error {
-	if slices.Contains([]string{"guardian", "effects"}, role) {
-		return &misuse{"not supported yet: the role " + role}
-	}
 	message := fmt.Sprintf("there is no role %q; the roles are %s", role, strings.Join(config.Roles(), ", "))
 	if near := syntax.Nearest(role, config.Roles()); near != "" {
 		message += "; did you mean " + near + "?"

@@ -23,7 +23,12 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-func TestMain(m *testing.M) { stage.Main(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(envProgram) != "" {
+		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	stage.Main(m)
+}
 
 // buffer is a writer that a test reads while it is written.
 type buffer struct {
@@ -83,7 +88,6 @@ func TestWrongUse(t *testing.T) {
 		"flag":           {[]string{"-rolls", "engine"}, "flag provided but not defined: -rolls"},
 		"operand":        {[]string{"engine"}, `does not take "engine"`},
 		"role":           {[]string{"-roles", "engin"}, "did you mean engine?"},
-		"later role":     {[]string{"-roles", "engine,guardian"}, "not supported yet: the role guardian"},
 		"level":          {[]string{"-log-level", "loud"}, "not one of debug, info, warn, error"},
 		"format":         {[]string{"-log-format", "xml"}, "not one of text, json"},
 		"no file":        {[]string{"--config", "none.yaml"}, "the configuration is not valid"},

@@ -61,7 +61,7 @@ func environment(t *testing.T, l activities.Ledger) *testsuite.TestWorkflowEnvir
 			return compiler.Compile(compiler.Source{Name: "plan.yaml", Text: []byte(source)}, catalog, nil)
 		},
 		Plans: plans, Skills: registry{known}, Ledger: l,
-		Outputs: payload.NewOutputs(store, payload.Sealing{}, "default"), Values: payload.NewValues(store, payload.Sealing{}, "default"),
+		Outputs: payload.NewOutputs(store, payload.Sealing{}, "default", false), Values: payload.NewValues(store, payload.Sealing{}, "default"),
 	}
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()

@@ -173,7 +173,7 @@ func size(call *contract.Call) int {
 func (r *run) options(w *wait) workflow.ActivityOptions {
 	n := &r.plan.Nodes[w.node]
 	switch w.queue = r.toolsQueue; {
-	case n.Effect.Acts():
+	case n.Effect.Acts(), n.Relied:
 		w.queue = contract.QueueEffects
 	case n.InProcess:
 		w.queue = contract.QueueEngine

@@ -81,7 +81,7 @@ func newWorld(t *testing.T, c *plangen.Case, plans *payload.Plans, seed uint64) 
 	require.NoError(t, err)
 	w.engine = &activities.Engine{
 		Compile: w.compile, Plans: plans, Skills: w, Ledger: noLedger{},
-		Outputs: payload.NewOutputs(store, payload.Sealing{}, "default"), Values: payload.NewValues(store, payload.Sealing{}, "default"),
+		Outputs: payload.NewOutputs(store, payload.Sealing{}, "default", false), Values: payload.NewValues(store, payload.Sealing{}, "default"),
 	}
 	return w
 }

@@ -88,6 +88,9 @@ func (j *judge) taint() {
 	}
 	for i, doc := range j.Documents {
 		doc.Taint = t.clean[i]
+		if doc.Taint != nil && slices.ContainsFunc(doc.Nodes, func(n *typing.Node) bool { return n.Effect.Acts() }) {
+			doc.Distrusted = t.analyse(i, true)
+		}
 	}
 	for len(todo) > 0 {
 		i := todo[len(todo)-1]

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"maps"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,10 +31,16 @@ const root = "../.."
 // needed are the variables without which nothing may start.
 var needed = map[string]string{
 	"POSTGRES_PASSWORD":         "a-password-of-this-test",
-	"CHIMERA_DATABASE_PASSWORD": "another-of-this-test",
+	"CHIMERA_ENGINE_PASSWORD":   "engine-of-this-test",
+	"CHIMERA_TOOLS_PASSWORD":    "tools-of-this-test",
+	"CHIMERA_GUARDIAN_PASSWORD": "guardian-of-this-test",
+	"CHIMERA_EFFECTS_PASSWORD":  "effects-of-this-test",
 	"CHIMERA_LOG":               "example.com/log",
 	"CHIMERA_CONFIG":            "/srv/chimera",
 }
+
+// roles are the workers, each a service.
+var roles = []string{"effects", "engine", "guardian", "tools"}
 
 // load reads docker-compose.yml as `docker compose` would, with exactly env as
 // environment.
@@ -54,16 +61,21 @@ func project(t *testing.T) *types.Project {
 	t.Helper()
 	p, err := load(t, needed)
 	require.NoError(t, err)
+	p, err = p.WithProfiles([]string{"effects"})
+	require.NoError(t, err)
 	return p
 }
 
 func TestServices(t *testing.T) {
 	p := project(t)
-	require.Equal(t, []string{"chimera-database", "chimera-migrate", "postgresql", "temporal", "temporal-namespace", "temporal-schema", "temporal-ui", "worker"},
-		slices.Sorted(maps.Keys(p.Services)))
-	jobs := []string{"temporal-schema", "temporal-namespace", "chimera-database", "chimera-migrate"}
+	require.Equal(t, []string{"chimera-database", "chimera-guardian-key", "chimera-migrate", "effects", "engine", "guardian", "postgresql",
+		"temporal", "temporal-namespace", "temporal-schema", "temporal-ui", "tools"}, slices.Sorted(maps.Keys(p.Services)))
+	pure, err := load(t, needed)
+	require.NoError(t, err)
+	require.NotContains(t, pure.Services, "guardian", "what needs a root of trust waits for its profile")
+	jobs := []string{"temporal-schema", "temporal-namespace", "chimera-database", "chimera-migrate", "chimera-guardian-key"}
 	for name, s := range p.Services {
-		require.NotEmpty(t, s.Networks, name)
+		require.Equal(t, name == "chimera-guardian-key", len(s.Networks) == 0, name)
 		require.Empty(t, s.ContainerName, "%s: a fixed name forbids scaling", name)
 		require.Contains(t, s.SecurityOpt, "no-new-privileges:true", name)
 		require.False(t, s.Privileged, name)
@@ -82,6 +94,7 @@ func TestServices(t *testing.T) {
 func TestPinned(t *testing.T) {
 	for name, s := range project(t).Services {
 		if s.Build != nil {
+			require.Equal(t, "chimera-worker:local", s.Image, name)
 			continue
 		}
 		_, tag, ok := strings.Cut(s.Image, ":")
@@ -104,16 +117,20 @@ func TestPinned(t *testing.T) {
 func TestDependencies(t *testing.T) {
 	p := project(t)
 	want := map[string]map[string]string{
-		"postgresql":         {},
-		"temporal-schema":    {"postgresql": types.ServiceConditionHealthy},
-		"temporal":           {"postgresql": types.ServiceConditionHealthy, "temporal-schema": types.ServiceConditionCompletedSuccessfully},
-		"temporal-namespace": {"temporal": types.ServiceConditionHealthy},
-		"temporal-ui":        {"temporal": types.ServiceConditionHealthy},
-		"chimera-database":   {"postgresql": types.ServiceConditionHealthy},
-		"chimera-migrate":    {"chimera-database": types.ServiceConditionCompletedSuccessfully},
-		"worker": {"temporal": types.ServiceConditionHealthy, "temporal-namespace": types.ServiceConditionCompletedSuccessfully,
-			"chimera-migrate": types.ServiceConditionCompletedSuccessfully},
+		"postgresql":           {},
+		"temporal-schema":      {"postgresql": types.ServiceConditionHealthy},
+		"temporal":             {"postgresql": types.ServiceConditionHealthy, "temporal-schema": types.ServiceConditionCompletedSuccessfully},
+		"temporal-namespace":   {"temporal": types.ServiceConditionHealthy},
+		"temporal-ui":          {"temporal": types.ServiceConditionHealthy},
+		"chimera-database":     {"postgresql": types.ServiceConditionHealthy},
+		"chimera-migrate":      {"chimera-database": types.ServiceConditionCompletedSuccessfully},
+		"chimera-guardian-key": {"chimera-migrate": types.ServiceConditionCompletedSuccessfully},
 	}
+	for _, role := range roles {
+		want[role] = map[string]string{"temporal": types.ServiceConditionHealthy, "temporal-namespace": types.ServiceConditionCompletedSuccessfully,
+			"chimera-migrate": types.ServiceConditionCompletedSuccessfully}
+	}
+	want["guardian"]["chimera-guardian-key"] = types.ServiceConditionCompletedSuccessfully
 	got := map[string]map[string]string{}
 	for name, s := range p.Services {
 		got[name] = map[string]string{}
@@ -125,16 +142,41 @@ func TestDependencies(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// TestPreviousBuild: the worker of the previous build differs from the worker only in
+// TestPreviousBuild: a worker of the previous build differs from the worker only in
 // its image and in taking no new runs; it runs on demand.
 func TestPreviousBuild(t *testing.T) {
-	p, err := project(t).WithProfiles([]string{"previous"})
+	p, err := load(t, needed)
 	require.NoError(t, err)
-	now, before := p.Services["worker"], p.Services["worker-previous"]
-	require.Equal(t, append(slices.Clone(before.Command), "-make-current"), now.Command)
-	require.Equal(t, "chimera", *now.Environment["CHIMERA_WORKER_DEPLOYMENT"])
-	before.Name, before.Profiles, before.Image, before.Build, before.Command = now.Name, now.Profiles, now.Image, now.Build, now.Command
-	require.Equal(t, now, before)
+	p, err = p.WithProfiles([]string{"effects", "previous", "previous-effects"})
+	require.NoError(t, err)
+	for _, role := range roles {
+		now, before := p.Services[role], p.Services[role+"-previous"]
+		command := slices.Clone(before.Command)
+		if role == "engine" {
+			command = append(command, "-make-current")
+		}
+		require.Equal(t, command, now.Command)
+		require.Equal(t, "chimera", *now.Environment["CHIMERA_WORKER_DEPLOYMENT"])
+		before.Name, before.Profiles, before.Image, before.Build, before.Command = now.Name, now.Profiles, now.Image, now.Build, now.Command
+		require.Equal(t, now, before)
+	}
+}
+
+// TestRolesAreApart: each worker has its own database user, volume and role, and no key of
+// another.
+func TestRolesAreApart(t *testing.T) {
+	p := project(t)
+	for _, role := range roles {
+		s := p.Services[role]
+		require.Equal(t, role, s.Command[slices.Index(s.Command, "-roles")+1])
+		require.Contains(t, *s.Environment["CHIMERA_STORE_URL"], " user=chimera_"+role+"_worker ")
+		require.Equal(t, needed["CHIMERA_"+strings.ToUpper(role)+"_PASSWORD"], *s.Environment["PGPASSWORD"])
+		require.Equal(t, role == "engine", s.Environment["CHIMERA_LEDGER_KEY"] != nil)
+		require.Equal(t, role == "guardian", s.Environment["CHIMERA_GUARDIAN_KEY"] != nil)
+		for _, v := range s.Volumes {
+			require.True(t, v.Source == role || v.Target == "/etc/chimera", "%s has %s", role, v.Source)
+		}
+	}
 }
 
 // TestNoDefaultPasswords: each needed variable stops the load when it is
@@ -154,7 +196,7 @@ func TestNoDefaultPasswords(t *testing.T) {
 	for name, s := range project(t).Services {
 		for key, value := range s.Environment {
 			if value != nil && regexp.MustCompile(`(?i)(password|_pwd|secret|token|_key)$`).MatchString(key) {
-				want := []string{needed["POSTGRES_PASSWORD"], needed["CHIMERA_DATABASE_PASSWORD"], "${file:/var/lib/chimera/ledger.key}"}
+				want := append(slices.Collect(maps.Values(needed)), "${file:/var/lib/chimera/ledger.key}", "${file:/var/lib/chimera/guardian.key}")
 				require.Contains(t, want, *value, "%s: %s does not come from the environment", name, key)
 			}
 		}
@@ -165,14 +207,22 @@ func TestNoDefaultPasswords(t *testing.T) {
 // the environment, while they are rotated.
 func TestPayloadsAreSealed(t *testing.T) {
 	p := project(t)
-	require.Contains(t, strings.Join(p.Services["chimera-migrate"].Command, " "), "--new-payload-key /var/lib/chimera/payload.key")
+	command := strings.Join(p.Services["chimera-migrate"].Command, " ")
+	require.Contains(t, command, "--new-payload-key=/var/lib/chimera/engine/payload.key")
 	const variable = "CHIMERA_PAYLOAD_KEYS"
-	require.Equal(t, "${file:/var/lib/chimera/payload.key}", *p.Services["worker"].Environment[variable])
 	env := maps.Clone(needed)
 	env[variable] = "${file:/var/lib/chimera/new.key},${file:/var/lib/chimera/payload.key}"
-	p, err := load(t, env)
+	other, err := load(t, env)
 	require.NoError(t, err)
-	require.Equal(t, env[variable], *p.Services["worker"].Environment[variable])
+	other, err = other.WithProfiles([]string{"effects"})
+	require.NoError(t, err)
+	for _, role := range roles {
+		require.Equal(t, "${file:/var/lib/chimera/payload.key}", *p.Services[role].Environment[variable])
+		require.Equal(t, env[variable], *other.Services[role].Environment[variable])
+		if role != "engine" {
+			require.Contains(t, command, "--role-payload-key="+role+"=/var/lib/chimera/"+role+"/payload.key")
+		}
+	}
 }
 
 func TestNetworks(t *testing.T) {
@@ -188,8 +238,8 @@ func TestNetworks(t *testing.T) {
 		slices.Sort(names)
 		return names
 	}
-	require.Equal(t, []string{"chimera-database", "chimera-migrate", "postgresql", "temporal", "temporal-schema", "worker"}, on("database"))
-	require.Equal(t, []string{"temporal", "temporal-namespace", "temporal-ui", "worker"}, on("temporal"))
+	require.Equal(t, []string{"chimera-database", "chimera-migrate", "effects", "engine", "guardian", "postgresql", "temporal", "temporal-schema", "tools"}, on("database"))
+	require.Equal(t, []string{"effects", "engine", "guardian", "temporal", "temporal-namespace", "temporal-ui", "tools"}, on("temporal"))
 	for name, s := range p.Services {
 		for _, port := range s.Ports {
 			require.Equal(t, "127.0.0.1", port.HostIP, "%s publishes %d beyond this machine", name, port.Target)
@@ -213,17 +263,23 @@ func TestVolumes(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, map[string][]string{"postgresql": {"postgresql"}, "store": {"chimera-migrate", "worker"}}, kept)
+	require.Equal(t, map[string][]string{
+		"postgresql": {"postgresql"}, "engine": {"chimera-migrate", "engine"}, "tools": {"chimera-migrate", "tools"},
+		"guardian": {"chimera-guardian-key", "chimera-migrate", "guardian"}, "effects": {"chimera-migrate", "effects"},
+	}, kept)
 }
 
-// TestWorkerIsConfined: the worker starts third-party programs.
-func TestWorkerIsConfined(t *testing.T) {
-	w := project(t).Services["worker"]
-	require.True(t, w.ReadOnly)
-	require.Equal(t, []string{"ALL"}, []string(w.CapDrop))
-	require.NotNil(t, w.Init)
-	require.True(t, *w.Init)
-	require.NotNil(t, w.StopGracePeriod)
+// TestWorkersAreConfined: they start third-party programs.
+func TestWorkersAreConfined(t *testing.T) {
+	for _, role := range roles {
+		w := project(t).Services[role]
+		require.True(t, w.ReadOnly)
+		require.Equal(t, []string{"ALL"}, []string(w.CapDrop))
+		require.NotNil(t, w.Init)
+		require.True(t, *w.Init)
+		require.NotNil(t, w.StopGracePeriod)
+		require.Greater(t, time.Duration(*w.StopGracePeriod), config.Default().Worker.Drain)
+	}
 	dockerfile, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
 	require.NoError(t, err)
 	require.Regexp(t, `(?m)^USER [1-9]\d*:[1-9]\d*$`, string(dockerfile))
@@ -265,96 +321,115 @@ func TestVariablesAreDocumented(t *testing.T) {
 	require.Equal(t, read, said)
 }
 
-// TestCommandsExist runs the commands of the worker's container, including its health
-// check, after those that prepare its database, without a Temporal server: wrong flags
-// would exit with 2, an unreachable server gives 3, and the worker waits for it.
+// TestCommandsExist runs the jobs that prepare the database, and then the worker of each
+// role and its health check, without a Temporal server: wrong flags would exit with 2, an
+// unreachable server gives 3, and a worker waits for it. Each has its own user of the
+// database.
 func TestCommandsExist(t *testing.T) {
 	p := project(t)
-	w := p.Services["worker"]
-	dir, database := t.TempDir(), pgtest.URL(t)
+	dir := t.TempDir()
+	cluster, err := pgtest.Start(t.Context(), dir)
+	require.NoError(t, err)
+	t.Cleanup(cluster.Kill)
+	at, err := url.Parse(cluster.URL("postgres"))
+	require.NoError(t, err)
 	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-X main.version=local", "-o", dir, "./worker", "./starter")
 	build.Dir = root
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.NoError(t, os.Rename(filepath.Join(dir, "worker"), filepath.Join(dir, "chimera-worker")))
 	require.NoError(t, os.Rename(filepath.Join(dir, "starter"), filepath.Join(dir, "chimera")))
+	state := filepath.Join(dir, "state")
+	for _, role := range roles {
+		require.NoError(t, os.MkdirAll(filepath.Join(state, role), 0o700))
+	}
 	settings := filepath.Join(dir, "chimera.yaml")
 	require.NoError(t, os.WriteFile(settings, []byte("{}\n"), 0o600))
-	here := func(job types.MappingWithEquals) []string {
-		environ := []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}
-		for key, value := range job {
+	// command is that of a service, where its volumes are folders of this machine.
+	command := func(service string, words ...string) *exec.Cmd {
+		s := p.Services[service]
+		here := func(text string) string {
+			for _, v := range s.Volumes {
+				from := filepath.Join(state, v.Source)
+				if v.Target == "/etc/chimera" {
+					from = dir
+				}
+				text = strings.ReplaceAll(text, v.Target, from)
+			}
+			return text
+		}
+		cmd := exec.CommandContext(t.Context(), words[0])
+		if name := filepath.Join(dir, words[0]); strings.HasPrefix(words[0], "chimera") {
+			cmd = exec.CommandContext(t.Context(), name)
+		}
+		for _, word := range words[1:] {
+			cmd.Args = append(cmd.Args, here(word))
+		}
+		cmd.Dir, cmd.Env = dir, []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "PGPORT=" + at.Port()}
+		for key, value := range s.Environment {
 			require.NotNil(t, value, key)
 			switch key {
 			case "TEMPORAL_ADDRESS":
-				environ = append(environ, key+"=127.0.0.1:1")
+				cmd.Env = append(cmd.Env, key+"=127.0.0.1:1")
+			case "PGHOST":
+				cmd.Env = append(cmd.Env, key+"=127.0.0.1")
+			case "PGUSER":
+				cmd.Env = append(cmd.Env, key+"="+at.User.Username())
 			case "CHIMERA_STORE_URL":
 				require.Contains(t, *value, "host=postgresql dbname=chimera")
-				environ = append(environ, key+"="+database)
-			case "PGPASSWORD": // the test's database has its own
+				url := strings.ReplaceAll(*value, "host=postgresql", "host=127.0.0.1 port="+at.Port())
+				cmd.Env = append(cmd.Env, key+"="+strings.ReplaceAll(url, "user=temporal", "user="+at.User.Username()))
 			default:
-				environ = append(environ, key+"="+strings.ReplaceAll(*value, "/var/lib/chimera", dir))
+				cmd.Env = append(cmd.Env, key+"="+here(*value))
 			}
 		}
-		return environ
-	}
-	m := p.Services["chimera-migrate"]
-	require.Equal(t, []string{"chimera"}, []string(m.Entrypoint))
-	for range 2 {
-		args := slices.Clone(m.Command)
-		for i := range args {
-			args[i] = strings.ReplaceAll(args[i], "/var/lib/chimera", dir)
-		}
-		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "chimera"), args...)
-		cmd.Dir, cmd.Env = dir, here(m.Environment)
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-	}
-	environ := here(w.Environment)
-	command := func(name string, args []string) *exec.Cmd {
-		args = slices.Clone(args)
-		for i := range args {
-			if args[i] == "/etc/chimera/chimera.yaml" {
-				args[i] = settings
-			}
-		}
-		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, name), args...)
-		cmd.Dir, cmd.Env = dir, environ
 		return cmd
 	}
-	cmd := command("chimera-worker", w.Command)
-	log, err := cmd.StderrPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	said, got := "", bufio.NewScanner(log)
-	for !strings.Contains(said, "127.0.0.1:1") && got.Scan() {
-		said += got.Text() + "\n"
+	for range 2 {
+		for _, job := range []string{"chimera-database", "chimera-migrate", "chimera-guardian-key"} {
+			s := p.Services[job]
+			out, err := command(job, append(slices.Clone(s.Entrypoint), s.Command...)...).CombinedOutput()
+			require.NoError(t, err, "%s: %s", job, out)
+		}
 	}
-	require.Contains(t, said, "127.0.0.1:1", "it got as far as the server")
-	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
-	_, err = io.Copy(io.Discard, log)
-	require.NoError(t, err)
-	require.NoError(t, cmd.Wait())
-	require.Equal(t, "CMD", w.HealthCheck.Test[0])
-	out, err = command(w.HealthCheck.Test[1], w.HealthCheck.Test[2:]).CombinedOutput()
-	var exit *exec.ExitError
-	require.ErrorAs(t, err, &exit, "%s", out)
-	require.Equal(t, 3, exit.ExitCode())
-	require.Contains(t, string(out), "127.0.0.1:1", "it got as far as the server")
-	require.Equal(t, 2, func() int {
-		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "chimera-worker"), append(slices.Clone(w.Command), "-no-such-flag")...)
-		cmd.Dir, cmd.Env = dir, environ
-		_ = cmd.Run()
-		return cmd.ProcessState.ExitCode()
-	}(), "and a wrong flag is told apart")
-	// The command line agrees with the image and the mount.
+	for _, role := range []string{"engine", "tools"} {
+		w := p.Services[role]
+		cmd := command(role, append([]string{"chimera-worker"}, w.Command...)...)
+		log, err := cmd.StderrPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		said, got := "", bufio.NewScanner(log)
+		for !strings.Contains(said, "127.0.0.1:1") && got.Scan() {
+			said += got.Text() + "\n"
+		}
+		require.Contains(t, said, "127.0.0.1:1", "it got as far as the server")
+		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+		_, err = io.Copy(io.Discard, log)
+		require.NoError(t, err)
+		require.NoError(t, cmd.Wait())
+	}
+	for _, role := range []string{"guardian", "effects"} {
+		out, err := command(role, append([]string{"chimera-worker"}, p.Services[role].Command...)...).CombinedOutput()
+		require.Error(t, err)
+		require.Contains(t, string(out), "need a root of trust (trust.bootstrap)", "it got as far as that, with its keys and its database")
+	}
+	for _, role := range roles {
+		w := p.Services[role]
+		require.Equal(t, "CMD", w.HealthCheck.Test[0])
+		out, err = command(role, w.HealthCheck.Test[1:]...).CombinedOutput()
+		var exit *exec.ExitError
+		require.ErrorAs(t, err, &exit, "%s", out)
+		require.Equal(t, 3, exit.ExitCode(), "%s: %s", role, out)
+		require.Contains(t, string(out), "127.0.0.1:1", "it got as far as the server")
+		wrong := command(role, append([]string{"chimera-worker", "-no-such-flag"}, w.Command...)...)
+		_ = wrong.Run()
+		require.Equal(t, 2, wrong.ProcessState.ExitCode(), "and a wrong flag is told apart")
+	}
+	// The command line agrees with the image.
 	dockerfile, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
 	require.NoError(t, err)
 	require.Contains(t, string(dockerfile), `ENTRYPOINT ["/usr/local/bin/chimera-worker"]`)
-	targets := []string{}
-	for _, v := range w.Volumes {
-		targets = append(targets, v.Target)
+	for _, role := range roles {
+		require.Contains(t, string(dockerfile), " /state/chimera/"+role, "a volume belongs to the image's user where the image has its folder")
 	}
-	require.ElementsMatch(t, []string{"/etc/chimera", "/var/lib/chimera"}, targets)
-	require.Contains(t, w.Command, "/etc/chimera/chimera.yaml")
-	require.Greater(t, time.Duration(*w.StopGracePeriod), config.Default().Worker.Drain)
 }

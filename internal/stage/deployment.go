@@ -20,16 +20,18 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-// Deployment is a deployment of audience dev, whose runs may have effects. Its one admin
+// Deployment is a deployment whose runs may have effects. Its admin, or the first of two,
 // is its author, too, and starts runs for the agent "tester".
 type Deployment struct {
 	Root  *trust.Bootstrap
 	Admin *trust.Key
+	// second is the other admin of a deployment in production, or nil.
+	second *trust.Key
 	// LogKey and GuardianKey are the secrets of the log and of the guardian.
 	LogKey, GuardianKey string
 }
 
-// Deploy makes a deployment, and completes the options of a host that has all roles of it.
+// Deploy makes a deployment of audience dev, and completes the options of a host that has all roles of it.
 func Deploy(t testing.TB, o *host.Options) *Deployment {
 	t.Helper()
 	logKey, _, err := ledger.NewKey("test.example.com/log")
@@ -51,15 +53,20 @@ func (d *Deployment) Begin(t testing.TB, l ledger.Store) {
 	t.Helper()
 	guardian, err := trust.ParseKey([]byte(d.GuardianKey))
 	require.NoError(t, err)
+	keys := []string{d.Admin.Public()}
 	d.State(t, l, &trust.AddPublisher{ID: "ada", Person: "Ada", Key: d.Admin.Public(), Uses: []string{"plans"}},
-		&trust.AddAgent{AgentID: "tester", Owner: "Ada", Keys: []string{d.Admin.Public()}}, &trust.AddGuardian{ID: "guardian", Key: guardian.Public()})
+		&trust.AddAgent{AgentID: "tester", Owner: "Ada", Keys: keys, Vouching: keys}, &trust.AddGuardian{ID: "guardian", Key: guardian.Public()})
 }
 
 // State makes a statement of acts.
 func (d *Deployment) State(t testing.TB, l ledger.Store, acts ...trust.Act) {
 	t.Helper()
 	over := &authority.Authority{Bootstrap: d.Root, Ledger: l}
-	s, err := over.Propose(t.Context(), acts, d.Admin)
+	keys := []*trust.Key{d.Admin}
+	if d.second != nil {
+		keys = append(keys, d.second)
+	}
+	s, err := over.Propose(t.Context(), acts, keys...)
 	require.NoError(t, err)
 	_, err = over.Apply(t.Context(), s.Envelope)
 	require.NoError(t, err)
@@ -85,7 +92,7 @@ func (d *Deployment) Publish(t testing.TB, l ledger.Store, source string, operat
 func (d *Deployment) Start(t testing.TB, c client.Client, id, digest, input string) client.WorkflowRun {
 	t.Helper()
 	grant, err := trust.SignGrant(d.Admin, trust.Grant{
-		Deployment: "test", Audience: trust.Dev, Namespace: client.DefaultNamespace, WorkflowID: id, Plan: digest, Input: plan.DigestOf([]byte(input)), Agent: "tester",
+		Deployment: "test", Audience: d.Root.Audience, Namespace: client.DefaultNamespace, WorkflowID: id, Plan: digest, Input: plan.DigestOf([]byte(input)), Agent: "tester",
 		Requester: "Rae", Nonce: fmt.Sprintf("%032x", time.Now().UnixNano()), Issued: ledger.At(time.Now()), Expires: ledger.At(time.Now().Add(time.Hour)),
 	})
 	require.NoError(t, err)

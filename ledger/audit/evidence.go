@@ -12,12 +12,13 @@ import (
 // packet is a decoded line of evidence.jsonl.
 type packet struct {
 	digest string
+	is     ledger.Packet
 	err    error
 }
 
 func readPacket(line []byte) packet {
-	_, err := ledger.DecodePacket(line)
-	return packet{ledger.BodyDigest(line), err}
+	p, err := ledger.DecodePacket(line)
+	return packet{ledger.BodyDigest(line), p, err}
 }
 
 // evidence begins to read the evidence packets. An export without the file has
@@ -42,24 +43,26 @@ func (v *verifier) evidence(dir string) (end func() error, err error) {
 }
 
 // packet takes the packet of an entry whose body everybody can read: then the
-// packet must exist too.
-func (v *verifier) packet(index int64, digest string) {
+// packet must exist too. It returns nil if it does not, or cannot be read.
+func (v *verifier) packet(index int64, digest string) *ledger.Packet {
 	if v.packets != nil {
 		p, err := v.packets.peek()
 		if err != nil && !errors.Is(err, io.EOF) {
 			v.problem(BadBody, index, "%s: %s", EvidenceFile, err)
-			return
+			return nil
 		}
 		if err == nil && p.digest == digest {
 			v.packets.take()
 			v.Packets++
 			if p.err != nil {
 				v.problem(BadBody, index, "its evidence packet: %s", p.err)
+				return nil
 			}
-			return
+			return &p.is
 		}
 	}
 	v.problem(BadBody, index, "the evidence packet %s is not there, and its body is", digest)
+	return nil
 }
 
 // evidenceEnds reports packets that belong to no entry.

@@ -184,6 +184,7 @@ var shapes = map[ledger.Kind]shape{
 	ledger.HypothesisStated:   {entityManagement, 1, "Create", "Hypothesis"},
 	ledger.HypothesisObserved: {entityManagement, 3, "Update", "Hypothesis"},
 	ledger.SnapshotTaken:      {entityManagement, 1, "Create", "Snapshot"},
+	ledger.RulesKept:          {entityManagement, 1, "Create", "Rules of decisions"},
 	ledger.BodyPruned:         {entityManagement, 4, "Delete", "Bodies of the ledger"},
 	ledger.SubjectErased:      {entityManagement, 4, "Delete", "Key of a subject"},
 	ledger.LegalHoldPlaced:    {entityManagement, 8, "Enable", "Legal hold"},

@@ -52,6 +52,8 @@ func home(e *ledger.Entry) bool {
 		return e.Chain == ledger.LedgerChain
 	case ledger.HypothesisStated, ledger.HypothesisObserved:
 		return e.Chain == ledger.HypothesesChain(e.Agent)
+	case ledger.RulesKept:
+		return e.Chain == ledger.RulesChain
 	case ledger.SnapshotTaken:
 		return strings.HasPrefix(e.Chain, ledger.SnapshotsChain(""))
 	default:

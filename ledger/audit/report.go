@@ -45,6 +45,10 @@ type Report struct {
 	Sealed  int64 `json:"sealed_bodies"`
 	// Packets counts the evidence packets of entries.
 	Packets int64 `json:"evidence_packets"`
+	// Replayed counts the decisions that were made again from their evidence, with the same
+	// record, and NotReplayable those whose evidence is gone, sealed or from elsewhere.
+	Replayed      int64 `json:"replayed_decisions"`
+	NotReplayable int64 `json:"not_replayable_decisions"`
 	// Pruned are the acts of pruning that the log states, in order, the last of
 	// them where there are many. Held are the chains under legal hold, and Erased
 	// counts the subjects that were erased.
@@ -201,6 +205,15 @@ func (r *Report) WriteText(w io.Writer, now time.Time) error {
 	}
 	if r.MoreWarnings > 0 {
 		if err := p("  and %d more warnings\n", r.MoreWarnings); err != nil {
+			return err
+		}
+	}
+	if r.Replayed+r.NotReplayable > 0 {
+		text := count(r.Replayed, "decision", "decisions") + " made again from the evidence, with the same record"
+		if r.NotReplayable > 0 {
+			text += fmt.Sprintf("; %d not, whose evidence is gone, sealed or from elsewhere", r.NotReplayable)
+		}
+		if err := p("  %s\n", text); err != nil {
 			return err
 		}
 	}

@@ -163,6 +163,7 @@ type verifier struct {
 	limits              []limit
 	trusted             []standing
 	permits             []permit
+	replays             replays
 }
 
 // permit is what was signed for one call of an invocation.
@@ -364,8 +365,16 @@ func (v *verifier) entry(x entry, bodies *stream[body]) {
 			}
 		}
 	}
+	var evidence *ledger.Packet
 	if digest := e.Ref(ledger.EvidenceRef); digest != "" && data != nil {
-		v.packet(i, digest)
+		evidence = v.packet(i, digest)
+	}
+	switch e.Kind {
+	case ledger.RulesKept:
+		v.replays.keep(data)
+	case ledger.DecisionMade:
+		v.replay(i, data, evidence)
+	default: // nothing decides by it
 	}
 	v.later.add(fact{index: i, late: v.latest, e: e, hash: x.hash, data: data})
 }

@@ -75,6 +75,8 @@ func Read(kind ledger.Kind, data json.RawMessage) Facts {
 			return Facts{err: impossible("its data are not those of its kind: %s", err)}
 		}
 		return Facts{v: v}
+	case ledger.RulesKept:
+		return decode[ledger.RulesData](data)
 	case ledger.AuthorityStated:
 		return decode[ledger.AuthorityData](data)
 	case ledger.BodyPruned:

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
 	"chimera.ai/engine/task"
 )
 
@@ -312,6 +313,15 @@ func (s *State) apply(e *ledger.Entry, h ledger.Hash, data Facts) error {
 	case ledger.SnapshotTaken:
 		// Nothing follows from it.
 		return data.err
+	case ledger.RulesKept:
+		r, err := read[ledger.RulesData](data)
+		if err != nil {
+			return err
+		}
+		if plan.DigestOf(r.Rules) != r.Digest {
+			return impossible("the rules have another digest")
+		}
+		return named(e, r.Digest)
 	case ledger.AuthorityStated:
 		a, err := read[ledger.AuthorityData](data)
 		if err != nil {

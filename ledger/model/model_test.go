@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/model"
+	"chimera.ai/engine/plan"
 	"chimera.ai/engine/task"
 )
 
@@ -202,6 +202,7 @@ func life() []fact {
 		about(ledger.HypothesisStated, "hypotheses/a", "h", ledger.Hypothesis{HypothesisID: "h", AgentID: "a", Inputs: json.RawMessage(`{}`), Prediction: json.RawMessage(`{}`), RiskScore: "0.5", State: ledger.HypothesisOpen, CreatedAt: at(0)}),
 		about(ledger.HypothesisObserved, "hypotheses/a", "h", ledger.ObservedData{HypothesisID: "h", Observed: json.RawMessage(`{}`)}),
 		about(ledger.SnapshotTaken, "snapshots/m", "0", ledger.Snapshot{Server: "m", TakenAt: at(0)}),
+		about(ledger.RulesKept, "rules", plan.DigestOf([]byte(`{}`)), ledger.RulesData{Digest: plan.DigestOf([]byte(`{}`)), Rules: json.RawMessage(`{}`)}),
 		{kind: ledger.RunClosed, chain: chain, key: "run.closed/9", data: closed()},
 		about(ledger.SignerRevoked, "authority", "s", ledger.RevokedData{ID: "s", RevokedAt: at(7)}),
 		about(ledger.LegalHoldPlaced, "ledger", "0", ledger.LegalHoldData{Chain: chain, Reason: "case"}),
@@ -246,13 +247,13 @@ func TestLife(t *testing.T) {
 // alone are the kinds that need nothing before them.
 var alone = map[ledger.Kind]bool{
 	ledger.AuthorityStated: true, ledger.PlanPublished: true, ledger.AgentAdded: true, ledger.SignerEnrolled: true, ledger.ToolRegistered: true,
-	ledger.BudgetSet: true, ledger.RunOpened: true, ledger.HypothesisStated: true, ledger.SnapshotTaken: true, ledger.LegalHoldPlaced: true,
+	ledger.BudgetSet: true, ledger.RunOpened: true, ledger.HypothesisStated: true, ledger.SnapshotTaken: true, ledger.RulesKept: true, ledger.LegalHoldPlaced: true,
 	ledger.BodyPruned: true, ledger.SubjectErased: true,
 }
 
 // repeatable are those that may be said again, of the same thing.
 var repeatable = map[ledger.Kind]bool{
-	ledger.AuthorityStated: true, ledger.ToolTrusted: true, ledger.BudgetSet: true, ledger.SnapshotTaken: true, ledger.BodyPruned: true,
+	ledger.AuthorityStated: true, ledger.ToolTrusted: true, ledger.BudgetSet: true, ledger.SnapshotTaken: true, ledger.RulesKept: true, ledger.BodyPruned: true,
 	ledger.SubjectErased: true, ledger.RunClosed: true, ledger.HoldRunning: true, ledger.ApprovalConsumed: true,
 }
 
@@ -514,69 +515,6 @@ func TestLongRun(t *testing.T) {
 	}
 	require.Len(t, l.Runs[chain].Outcomes, n)
 	require.ErrorIs(t, l.say(node("n7", ledger.NodeFailed)), model.ErrImpossible)
-}
-
-// Whatever a body holds is taken or refused, never a panic, and a body that is
-// taken is written in one way.
-func FuzzApply(f *testing.F) {
-	kinds := ledger.Kinds()
-	for i, x := range life() {
-		e, data, err := entry(x, 0)
-		require.NoError(f, err)
-		f.Add(uint8(slices.Index(kinds, e.Kind)), uint8(i), e.Chain, e.Key, e.Node, e.Visit, []byte(data))
-	}
-	f.Add(uint8(0), uint8(200), chain, "invocation.settled/", "", 0, []byte(`{"attempt":-1,"id":""}`))
-	f.Add(uint8(0), uint8(200), "run/", "/", "", -1, []byte(`null`))
-	story := life()
-	told := func(t *testing.T, n int) *log {
-		l := start()
-		for _, x := range story[:min(n, len(story))] {
-			require.NoError(t, l.say(x))
-		}
-		return l
-	}
-	f.Fuzz(func(t *testing.T, kind, after uint8, chain, key, node string, visit int, data []byte) {
-		l := told(t, int(after))
-		k := kinds[int(kind)%len(kinds)]
-		e := &ledger.Entry{Format: ledger.EntryFormat, Origin: "o", Chain: chain, Key: key, Kind: k, Class: k.Class(), Node: node, Visit: visit, Body: sum("x")}
-		err := l.Apply(e, ledger.Hash{1}, data)
-		if err != nil {
-			require.ErrorIs(t, err, model.ErrImpossible)
-			require.Less(t, len(err.Error()), 4096+2*len(chain)+2*len(data), "what is wrong is said briefly")
-			require.Equal(t, told(t, int(after)).State, l.State, "what is refused changes nothing")
-		}
-		// Whatever came before, the next entry is accepted or refused.
-		for _, x := range story {
-			if err := l.say(x); err != nil {
-				require.ErrorIs(t, err, model.ErrImpossible)
-			}
-		}
-	})
-}
-
-// The fast reader and the general reader agree.
-func FuzzOutcome(f *testing.F) {
-	for _, o := range []ledger.Outcome{
-		{Node: "x", Kind: ledger.NodeSucceeded}, {Node: "", Kind: ledger.NodeSkipped, Visit: 3, Element: 1},
-		{Node: "x", Kind: ledger.NodeFailed, Activity: "a/b", Attempts: 3, InputDigest: sum("i"), OutputDigest: sum("o"), Visit: 1},
-		{Node: "é\u2028<\"", Kind: ledger.NodeFailed, Error: json.RawMessage(`{"a":1}`)},
-	} {
-		_, data, err := entry(fact{kind: o.Kind, chain: chain, key: "k", data: o}, 0)
-		require.NoError(f, err)
-		f.Add([]byte(data))
-		for _, change := range [][2]string{{`{`, `{"activity":"",`}, {`}`, `,"visit":0}`}, {`}`, `,"visit":01}`}, {`}`, `,"visit":-1}`}, {`"kind"`, `"element":1e3,"kind"`}, {`node.`, `run.`}, {`,"node"`, `,"x":1,"node"`}, {`}`, `} `}} {
-			f.Add([]byte(strings.Replace(string(data), change[0], change[1], 1)))
-		}
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		fast, ok := model.ScanOutcome(data)
-		if !ok {
-			return
-		}
-		slow, err := model.DecodeOutcome(data)
-		require.NoError(t, err)
-		require.Equal(t, slow, fast)
-	})
 }
 
 // TestEnds: a run may end in each of the states that say so.

@@ -129,7 +129,7 @@ func TestPrivileges(t *testing.T) {
 var (
 	guardians = []ledger.Kind{
 		ledger.DecisionMade, ledger.ApprovalConsumed, ledger.InvocationPermitted, ledger.BudgetSet, ledger.HoldOpened, ledger.HoldExpired,
-		ledger.TaskDrafted, ledger.TaskSigned,
+		ledger.TaskDrafted, ledger.TaskSigned, ledger.RulesKept,
 	}
 	calls = []ledger.Kind{
 		ledger.InvocationCalling, ledger.InvocationReleased, ledger.InvocationSettled, ledger.InvocationUnknown,

@@ -37,7 +37,7 @@ var DefaultRoles = Roles{
 var (
 	guarded = []ledger.Kind{
 		ledger.DecisionMade, ledger.ApprovalConsumed, ledger.InvocationPermitted, ledger.BudgetSet, ledger.HoldOpened, ledger.HoldExpired,
-		ledger.TaskDrafted, ledger.TaskSigned,
+		ledger.TaskDrafted, ledger.TaskSigned, ledger.RulesKept,
 	}
 	called = []ledger.Kind{
 		ledger.InvocationCalling, ledger.InvocationReleased, ledger.InvocationSettled, ledger.InvocationUnknown,

@@ -446,8 +446,8 @@ func (s *Store) Settle(ctx context.Context, id string, e ledger.Effect) (ledger.
 				i.Output, output = e.Output, e.Output
 			}
 		}
-		if _, err := t.exec(ctx, "UPDATE invocations SET state = $2, unused = FALSE, output_digest = $3, output = $4 WHERE id = $1",
-			id, string(i.State), i.OutputDigest, output); err != nil {
+		if _, err := t.exec(ctx, "UPDATE invocations SET state = $2, unused = FALSE, output_digest = $3, output = $4, call_not_after = $5 WHERE id = $1",
+			id, string(i.State), i.OutputDigest, output, millis(*i.CallNotAfter)); err != nil {
 			return i, err
 		}
 		if i.State == ledger.Settled {

@@ -1,0 +1,89 @@
+package catalog
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+)
+
+// ToolID names the operation as it was declared: "provider/operation", and what it pins of
+// an MCP tool after "@".
+func (t *Template) ToolID() string {
+	if t.Fingerprint == "" {
+		return t.Name()
+	}
+	return t.Name() + "@" + t.Fingerprint
+}
+
+// Stated reports whether the operation is called only as the admins have stated it: it has
+// an effect, or an effect may rely on the operator's word for what it answers.
+func (t *Template) Stated() bool {
+	return t.Effect.Acts() || !t.InProcess && (t.TrustedOutput || t.Endorses)
+}
+
+// Facts is what the operator says of the operation, and on which it depends what a plan may
+// do with it: a JSON object, which the admins state. What the defaults say is left out;
+// schemas are named by their digests.
+func (t *Template) Facts() (json.RawMessage, error) {
+	facts := struct {
+		ProviderType    plan.ProviderType `json:"provider_type"`
+		Mode            plan.Mode         `json:"mode"`
+		Effect          plan.EffectClass  `json:"effect_class"`
+		InputSchema     string            `json:"input_schema,omitempty"`
+		OutputSchema    string            `json:"output_schema,omitempty"`
+		TrustedOutput   bool              `json:"trusted_output,omitempty"`
+		Endorses        bool              `json:"endorses,omitempty"`
+		EgressAllowed   bool              `json:"egress_allowed,omitempty"`
+		OpenWorld       bool              `json:"open_world,omitempty"`
+		IdempotencyPort string            `json:"idempotency_port,omitempty"`
+		Cost            *statedCost       `json:"cost,omitempty"`
+		NoRollback      string            `json:"no_rollback,omitempty"`
+		InProcess       bool              `json:"in_process,omitempty"`
+	}{
+		ProviderType: t.ProviderType, Mode: t.Mode, Effect: t.Effect,
+		TrustedOutput: t.TrustedOutput, Endorses: t.Endorses, EgressAllowed: t.EgressAllowed, OpenWorld: t.OpenWorld,
+		IdempotencyPort: t.IdempotencyPort, InProcess: t.InProcess,
+	}
+	if t.Cost != nil {
+		facts.Cost = &statedCost{t.Cost.Expr, t.Cost.Currency, t.Cost.FromOutput}
+	}
+	if t.Commit != nil {
+		facts.NoRollback = t.Commit.Waived
+	}
+	var err error
+	if facts.InputSchema, err = digestOf(t.InputSchema); err == nil {
+		facts.OutputSchema, err = digestOf(t.OutputSchema)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the facts of %s: %w", t.Name(), err)
+	}
+	raw, err := json.Marshal(facts)
+	if err != nil {
+		return nil, fmt.Errorf("the facts of %s: %w", t.Name(), err)
+	}
+	return raw, nil
+}
+
+// digestOf is the digest of a schema in canonical form, "" for none.
+func digestOf(schema json.RawMessage) (string, error) {
+	if len(schema) == 0 {
+		return "", nil
+	}
+	v, err := schemas.Decode(schema)
+	if err != nil {
+		return "", err
+	}
+	raw, err := plan.Canonical(v)
+	if err != nil {
+		return "", err
+	}
+	return plan.DigestOf(raw), nil
+}
+
+type statedCost struct {
+	Expr       string `json:"expr"`
+	Currency   string `json:"currency"`
+	FromOutput bool   `json:"from_output,omitempty"`
+}

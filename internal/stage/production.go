@@ -1,0 +1,118 @@
+package stage
+
+import (
+	"crypto/rand"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/postgres"
+	"chimera.ai/engine/payload"
+	"chimera.ai/engine/policy"
+	"chimera.ai/engine/store"
+	"chimera.ai/engine/trust"
+)
+
+// Production is a deployment on PostgreSQL with two admins, whose roles have database
+// users and payload keys of their own.
+type Production struct {
+	*Deployment
+	// Store is the ledger as the owner of its tables sees it.
+	Store store.Options
+	// Users are the connection strings of the roles, and Keys their payload keys.
+	Users map[host.Role]string
+	Keys  map[host.Role]string
+}
+
+// Produce makes a deployment in the database of a connection string.
+func Produce(t testing.TB, database string) *Production {
+	t.Helper()
+	logKey, _, err := ledger.NewKey("test.example.com/log")
+	require.NoError(t, err)
+	log, err := ledger.ParseKey(logKey)
+	require.NoError(t, err)
+	ada, _, err := trust.NewKey()
+	require.NoError(t, err)
+	ben, _, err := trust.NewKey()
+	require.NoError(t, err)
+	_, guardian, err := trust.NewKey()
+	require.NoError(t, err)
+	root := &trust.Bootstrap{
+		Format: trust.BootstrapFormat, Deployment: "test", Audience: trust.Prod, Quorum: 2, Log: trust.LogKey{Origin: log.Name(), Key: log.Public()},
+		Witnesses: trust.Witnesses{Keys: []string{}}, Issued: ledger.At(time.Now()),
+		Admins: []trust.Admin{{ID: "ada", Person: "Ada", Key: ada.Public()}, {ID: "ben", Person: "Ben", Key: ben.Public()}},
+	}
+	require.NoError(t, root.Check())
+	p := &Production{
+		Deployment: &Deployment{Root: root, Admin: ada, second: ben, LogKey: logKey, GuardianKey: string(guardian)},
+		Store:      store.Options{Driver: store.Postgres, URL: database, Dir: t.TempDir(), InDatabase: true, Key: logKey},
+		Users:      map[host.Role]string{}, Keys: map[host.Role]string{},
+	}
+	_, err = store.Migrate(t.Context(), p.Store)
+	require.NoError(t, err)
+	require.NoError(t, store.Grant(t.Context(), p.Store))
+	whole, err := payload.NewKey("k1")
+	require.NoError(t, err)
+	conn, err := pgx.Connect(t.Context(), database)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(t.Context())) }()
+	for role, group := range map[host.Role]string{
+		host.RoleEngine: postgres.DefaultRoles.Engine, host.RoleTools: postgres.DefaultRoles.Tools,
+		host.RoleGuardian: postgres.DefaultRoles.Guardian, host.RoleEffects: postgres.DefaultRoles.Effects,
+	} {
+		user := group + "_" + strings.ToLower(rand.Text()[:8])
+		_, err := conn.Exec(t.Context(), "CREATE ROLE "+user+" LOGIN IN ROLE "+group)
+		require.NoError(t, err)
+		u, err := url.Parse(database)
+		require.NoError(t, err)
+		u.User = url.User(user)
+		p.Users[role] = u.String()
+		p.Keys[role] = whole
+		if role != host.RoleEngine {
+			p.Keys[role], err = payload.RoleKey(whole, string(role))
+			require.NoError(t, err)
+		}
+	}
+	return p
+}
+
+// Rely states the policy, and what the catalog says of its operations.
+func (d *Deployment) Rely(t testing.TB, l ledger.Store, operations *catalog.Catalog, bundle *policy.Bundle) {
+	t.Helper()
+	acts := []trust.Act{&trust.ActivateBundle{Digest: bundle.Digest()}}
+	for i := range operations.Templates {
+		o := &operations.Templates[i]
+		facts, err := o.Facts()
+		require.NoError(t, err)
+		acts = append(acts, &trust.TrustTool{ToolID: o.ToolID(), Fingerprint: o.Fingerprint, Status: string(o.State()), Facts: facts})
+	}
+	d.State(t, l, acts...)
+}
+
+// Options are those of a host that has one role, in production.
+func (p *Production) Options(t testing.TB, role host.Role) host.Options {
+	t.Helper()
+	keys, err := payload.ParseKeys([]string{p.Keys[role]})
+	require.NoError(t, err)
+	o := host.Options{Roles: []host.Role{role}, Store: p.Store, Sealing: payload.Sealing{Keys: keys, Compress: true}, Trust: p.Root, Seen: filepath.Join(t.TempDir(), "seen.json")}
+	o.Store.URL, o.Store.Key, o.Store.Origin = p.Users[role], "", p.Root.Log.Origin
+	switch role {
+	case host.RoleEngine:
+		o.Store.Key = p.LogKey
+	case host.RoleGuardian:
+		o.GuardianKey, err = trust.ParseKey([]byte(p.GuardianKey))
+		require.NoError(t, err)
+	case host.RoleTools:
+		o.Trust = nil
+	case host.RoleEffects:
+	}
+	return o
+}

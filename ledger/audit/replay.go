@@ -1,0 +1,88 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"chimera.ai/engine/guardian"
+	"chimera.ai/engine/ledger"
+)
+
+// replays makes the decisions of a log again.
+type replays struct {
+	// rules are those that the log has, by digest, and gates what was made of them.
+	rules map[string]json.RawMessage
+	gates map[[2]string]*guardian.Gate
+}
+
+// keep remembers rules; the model holds them against their digest.
+func (r *replays) keep(data json.RawMessage) {
+	var d ledger.RulesData
+	if json.Unmarshal(data, &d) != nil {
+		return // the model says so
+	}
+	if r.rules == nil {
+		r.rules, r.gates = map[string]json.RawMessage{}, map[[2]string]*guardian.Gate{}
+	}
+	r.rules[d.Digest] = d.Rules
+}
+
+// gate returns what decides by rules of the log, or nil if it does not have them.
+func (r *replays) gate(policy, operation string) (*guardian.Gate, error) {
+	at := [2]string{policy, operation}
+	if g := r.gates[at]; g != nil {
+		return g, nil
+	}
+	of, about := r.rules[policy], r.rules[operation]
+	if of == nil || about == nil {
+		return nil, nil
+	}
+	g, err := guardian.Replay(guardian.Rules{Policy: of, Operation: about})
+	if err == nil {
+		r.gates[at] = g
+	}
+	return g, err
+}
+
+// replay makes a decision again from its evidence, and compares the record. data is nil if
+// nobody can read the decision, evidence nil if there is none; evidence that names no rules
+// is from elsewhere.
+func (v *verifier) replay(index int64, data json.RawMessage, evidence *ledger.Packet) {
+	var d ledger.Decision
+	var asked *guardian.Evidence
+	if evidence != nil && json.Unmarshal(data, &d) == nil {
+		for _, part := range evidence.Parts {
+			if part.Name == "action" {
+				asked, _ = guardian.ParseEvidence(part.Data) // else it cannot be replayed
+			}
+		}
+	}
+	if asked == nil {
+		v.NotReplayable++
+		return
+	}
+	gate, err := v.replays.gate(asked.Policy, asked.Operation)
+	switch {
+	case err != nil:
+		v.problem(BadStory, index, "the decision %s cannot be made again: %s", d.ID, err)
+		return
+	case gate == nil:
+		v.problem(BadStory, index, "the log does not have the rules of the decision %s before it", d.ID)
+		return
+	}
+	again, err := gate.Again(asked)
+	var raw []byte
+	if err == nil {
+		raw, err = again.Encode()
+	}
+	switch {
+	case err != nil:
+		v.problem(BadStory, index, "the decision %s cannot be made again: %s", d.ID, err)
+	case !bytes.Equal(raw, d.Record):
+		v.problem(BadStory, index, "the decision %s is %s, %s; by its rules and its evidence it is %s, %s", d.ID, d.Decision, d.Reason, again.Decision, again.Reason)
+	case d.Decision != string(again.Decision) || d.Reason != again.Reason || d.ActionDigest != again.InputDigest || d.PolicyDigest != again.PolicyDigest:
+		v.problem(BadStory, index, "the decision %s is not that of its own record", d.ID)
+	default:
+		v.Replayed++
+	}
+}

@@ -1,0 +1,120 @@
+package audit_test
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/catalog"
+	"chimera.ai/engine/guardian"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/audit"
+	"chimera.ai/engine/ledger/ledgertest"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/policy"
+)
+
+// decided has a guardian decide on an action, and say what alter makes of that.
+func (w *world) decided(t testing.TB, gate *guardian.Gate, id, line string, keep bool, alter func(*ledger.Ruling, *guardian.Evidence)) {
+	t.Helper()
+	rules, err := gate.Rules("book/write")
+	require.NoError(t, err)
+	digests := map[string]string{}
+	for name, raw := range map[string]json.RawMessage{"policy": rules.Policy, "operation": rules.Operation} {
+		digests[name] = plan.DigestOf(raw)
+		data, err := json.Marshal(ledger.RulesData{Digest: digests[name], Rules: raw})
+		require.NoError(t, err)
+		if keep {
+			_, err = w.store.Append(t.Context(), ledger.Draft{Chain: ledger.RulesChain, Key: "rules.kept/" + digests[name], Kind: ledger.RulesKept, Data: data})
+			require.NoError(t, err)
+		}
+	}
+	r := ledger.Run{Workflow: "decided " + id, Root: "r", Origin: "r", PlanDigest: ledger.BodyDigest(nil), InputDigest: ledger.BodyDigest(nil), Agent: "agent-42"}
+	require.NoError(t, w.store.OpenRun(t.Context(), r))
+	action := &guardian.Action{
+		Agent: "agent-42", Plan: r.PlanDigest, Node: "n", Operation: "book/write", Effect: plan.Committing, Inputs: json.RawMessage(`{"line":"` + line + `"}`),
+		Taint: guardian.Taint{Ports: []string{}}, Run: guardian.Run{Workflow: r.Workflow, Origin: "r", Path: "n/0"},
+	}
+	ask := ledgertest.Ask(id, line)
+	ask.Digest = action.Digest
+	ask.Cost = nil
+	_, err = w.store.Authorize(t.Context(), r, ask, func(st ledger.Standing) (ledger.Ruling, error) {
+		facts := guardian.Facts{At: st.At.Time(), Calls: st.Calls, Budget: guardian.Budget{State: guardian.NoBudget}}
+		record := gate.Decide(action, st.Salt, facts)
+		raw, err := record.Encode()
+		if err != nil {
+			return ledger.Ruling{}, err
+		}
+		e := guardian.Evidence{
+			Action: action, Salt: hex.EncodeToString(st.Salt), At: st.At, Calls: st.Calls, Budget: facts.Budget, Policy: digests["policy"], Operation: digests["operation"],
+		}
+		out := ledger.Ruling{Decision: ledger.Decision{Decision: string(record.Decision), Reason: record.Reason, PolicyDigest: record.PolicyDigest, Record: raw}}
+		alter(&out, &e)
+		asked, err := json.Marshal(e)
+		out.Evidence = ledger.Packet{Parts: []ledger.Part{{Name: "action", Data: asked}}}
+		return out, err
+	})
+	require.NoError(t, err)
+}
+
+// TestDecisionsAreReplayed: whoever has an export makes each decision again by the rules
+// and the evidence in it, and finds one that says something else.
+func TestDecisionsAreReplayed(t *testing.T) {
+	schema := json.RawMessage(`{"type":"object","properties":{"line":{"type":"string"}},"required":["line"]}`)
+	operations := &catalog.Catalog{Templates: []catalog.Template{
+		{ProviderType: plan.Skill, Provider: "book", Operation: "write", Mode: plan.Deter, Effect: plan.Committing, InputSchema: schema},
+		{ProviderType: plan.Skill, Provider: "book", Operation: "burn", Mode: plan.Deter, Effect: plan.Irreversible, InputSchema: schema},
+	}}
+	bundle := &policy.Bundle{Version: "1", Unmodelled: []string{"book/write"}, Rules: []policy.Rule{
+		{ID: "short", Operations: []string{"book/write"}, Require: `action.inputs.line.size() < 6`, Message: "a line is short"},
+		{ID: "never", Operations: []string{"book/burn"}, Require: "false"},
+		{ID: "day", Require: `action.at.hour >= 0`},
+	}}
+	gate, ds := guardian.New(bundle, operations)
+	require.NotNil(t, gate, "%v", ds)
+	reject := func(*ledger.Ruling, *guardian.Evidence) {}
+	for name, c := range map[string]struct {
+		lost  bool
+		alter func(*ledger.Ruling, *guardian.Evidence)
+		want  string
+	}{
+		"honest":       {alter: reject},
+		"another word": {alter: func(r *ledger.Ruling, _ *guardian.Evidence) { r.Decision.Reason = "budget_exceeded" }, want: "is not that of its own record"},
+		"another line": {alter: func(_ *ledger.Ruling, e *guardian.Evidence) {
+			a := *e.Action
+			a.Inputs = json.RawMessage(`{"line":"ok"}`)
+			e.Action = &a
+		}, want: "by its rules and its evidence it is APPROVE, policy_clear"},
+		"another time":  {alter: func(_ *ledger.Ruling, e *guardian.Evidence) { e.Calls = 99 }, want: "by its rules and its evidence it is REJECT, policy:short"},
+		"another rule":  {alter: func(_ *ledger.Ruling, e *guardian.Evidence) { e.Policy = plan.DigestOf(nil) }, want: "does not have the rules of the decision"},
+		"no rules kept": {lost: true, alter: reject, want: "does not have the rules of the decision"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			before := w.exported(t)
+			w.decided(t, gate, "1", "too long", !c.lost, c.alter)
+			r := w.exported(t)
+			require.Equal(t, before.NotReplayable, r.NotReplayable, "those of the story have no rules")
+			if c.want == "" {
+				require.True(t, r.OK, "%v", r.Problems)
+				require.EqualValues(t, 1, r.Replayed)
+				return
+			}
+			require.False(t, r.OK)
+			require.Zero(t, r.Replayed)
+			require.Len(t, r.Problems, 1)
+			require.Equal(t, audit.BadStory, r.Problems[0].Kind)
+			require.Contains(t, r.Problems[0].Message, c.want)
+		})
+	}
+}
+
+// exported exports the log, and verifies that.
+func (w *world) exported(t testing.TB) audit.Report {
+	t.Helper()
+	ledgertest.Drain(t, w.store, w.key)
+	w.export(t)
+	return w.verify(t, nil)
+}

@@ -1,0 +1,355 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/taskqueue/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+
+	"chimera.ai/engine/compiler"
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/pgtest"
+	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/audit"
+	"chimera.ai/engine/payload"
+	"chimera.ai/engine/policy"
+	"chimera.ai/engine/store"
+	"chimera.ai/engine/trust"
+)
+
+// envProgram makes this test binary chimera-worker.
+const envProgram = "CHIMERA_TEST_PROGRAM"
+
+const guardedCatalog = `
+apiVersion: chimera/v1
+kind: Catalog
+templates:
+  - {provider_type: skill, provider_name: book, operation: write, mode: deter, effect_class: committing, timeout_ms: 60000, retry_policy: {max_retries: 2, on: [unsent]},
+     input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {ok: {type: boolean}}, required: [ok]},
+     trust_requirement: allow_auto, status: allow_auto, cost: {expr: '"1.00"', currency: USD}}
+  - {provider_type: skill, provider_name: look, operation: up, mode: deter, effect_class: pure, timeout_ms: 60000, retry_policy: {max_retries: 2},
+     input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {line: {type: string}}, required: [line]},
+     trust_requirement: allow_auto, status: allow_auto}
+  - {provider_type: skill, provider_name: check, operation: line, mode: deter, effect_class: pure, timeout_ms: 60000, retry_policy: {max_retries: 2}, endorses: true,
+     input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {line: {type: string}}, required: [line]},
+     trust_requirement: allow_auto, status: allow_auto}
+`
+
+const guardedPolicy = `
+apiVersion: chimera/v1
+kind: PolicyBundle
+version: "1"
+unmodelled: [book/write]
+rules:
+  - {id: short, type: hard, operations: [book/write], require: 'action.inputs.line.size() < 20', message: "a line is short"}
+`
+
+const guardedPlan = `{apiVersion: chimera/v1, kind: Plan, name: acts, version: "1", agent: tester, allow: [pure, committing],
+  input_schema: {type: object, properties: {line: {type: string}}, required: [line]},
+  output_schema: {type: object, properties: {ok: {type: boolean}, line: {type: string}}, required: [ok, line]},
+  nodes: [{id: look, template: look/up}, {id: check, template: check/line}, {id: write, template: book/write, commit_policy: {rollback: {none: "what is written stays"}}}],
+  edges: [$input.line -> look.line, look.line -> check.line, check.line -> write.line, look.line -> $output.line, write.ok -> $output.ok]}`
+
+const directPlan = `{apiVersion: chimera/v1, kind: Plan, name: direct, version: "1", agent: tester, allow: [pure, committing],
+  input_schema: {type: object, properties: {line: {type: string}}, required: [line]},
+  output_schema: {type: object, properties: {ok: {type: boolean}}, required: [ok]},
+  nodes: [{id: write, template: book/write, commit_policy: {rollback: {none: "what is written stays"}}}],
+  edges: [$input.line -> write.line, write.ok -> $output.ok]}`
+
+// guarded is the configuration of all workers of a deployment with effects. Each resolves
+// the secrets of its own role.
+const guarded = `
+temporal: {address: %q}
+worker: {drain: 1s}
+store: {driver: postgres, url: '${env:DATABASE}', origin: test.example.com/log, blobs: database}
+ledger: {key: '${file:ledger.key}'}
+trust: {bootstrap: bootstrap.json, pin: %q, seen: seen.json}
+guardian: {key: '${file:guardian.key}'}
+payload: {keys: ['${file:payload.key}']}
+catalog: ../catalog.yaml
+policy: [../policy.yaml]
+skills:
+  book: {command: /bin/sh, args: [-c, 'test "$TOKEN" = commits && cat >> "$LINES_FILE" && echo >> "$LINES_FILE" && echo "{\"ok\":true}"'],
+    env: {LINES_FILE: %q, TOKEN: '${env:TOKEN}'}, roles: [effects]}
+  check: {command: /bin/sh, args: [-c, 'cat'], roles: [effects]}
+  look: {command: /bin/sh, args: [-c, 'test -z "$TOKEN" && cat'], roles: [tools]}
+`
+
+// production is a deployment whose roles are processes, each in a folder with nothing but
+// its own secrets.
+type production struct {
+	*stage.Production
+	dir, lines string
+	ledger     ledger.Store
+	c          client.Client
+	processes  map[host.Role]*exec.Cmd
+}
+
+func produce(t *testing.T, database string, begin ...host.Role) *production {
+	t.Helper()
+	server := stage.Temporal(t)
+	p := &production{Production: stage.Produce(t, database), dir: t.TempDir(), processes: map[host.Role]*exec.Cmd{}}
+	p.lines = filepath.Join(p.dir, "lines")
+	write := func(name, text string) {
+		file := filepath.Join(p.dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	}
+	write("catalog.yaml", guardedCatalog)
+	write("policy.yaml", guardedPolicy)
+	operations, ds := compiler.ParseCatalog(compiler.Source{Name: "catalog.yaml", Text: []byte(guardedCatalog)})
+	require.False(t, ds.HasErrors(), "%v", ds)
+	bundle, ds := policy.Parse(compiler.Source{Name: "policy.yaml", Text: []byte(guardedPolicy)})
+	require.False(t, ds.HasErrors(), "%v", ds)
+	root, err := p.Root.Encode()
+	require.NoError(t, err)
+	opened, err := store.Open(t.Context(), p.Store)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, opened.Close()) })
+	p.ledger = opened.Ledger
+	p.Begin(t, p.ledger)
+	p.Rely(t, p.ledger, operations, bundle)
+	limit, err := ledger.ParseMoney("40.00", "USD")
+	require.NoError(t, err)
+	p.State(t, p.ledger, &trust.SetBudget{Agent: "tester", Currency: "USD", Every: ledger.Forever, Limit: limit})
+	for role := range p.Users {
+		write(string(role)+"/chimera.yaml", fmt.Sprintf(guarded, server.Address, p.Root.Digest(), p.lines))
+		write(string(role)+"/payload.key", p.Keys[role])
+		if role != host.RoleTools {
+			write(string(role)+"/bootstrap.json", string(root))
+		}
+	}
+	write("engine/ledger.key", p.LogKey)
+	write("guardian/guardian.key", p.GuardianKey)
+	keys, err := payload.ParseKeys([]string{p.Keys[host.RoleEngine]})
+	require.NoError(t, err)
+	p.c, err = host.Dial(t.Context(), client.Options{HostPort: server.Address}, opened.Blobs, payload.Sealing{Keys: keys}, nil)
+	require.NoError(t, err)
+	t.Cleanup(p.c.Close)
+	p.Publish(t, p.ledger, guardedPlan, operations, bundle)
+	p.Publish(t, p.ledger, directPlan, operations, bundle)
+	for _, role := range begin {
+		p.spawn(t, role)
+	}
+	return p
+}
+
+// spawn starts the worker of a role, with nothing but its own secrets.
+func (p *production) spawn(t *testing.T, role host.Role) {
+	t.Helper()
+	cmd := p.command(role)
+	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+	require.NoError(t, cmd.Start())
+	p.processes[role] = cmd
+	t.Cleanup(func() { p.kill(role) })
+}
+
+func (p *production) command(role host.Role) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], "-roles", string(role))
+	cmd.Dir = filepath.Join(p.dir, string(role))
+	cmd.Env = append(os.Environ(), envProgram+"=1", "DATABASE="+p.Users[role])
+	if role == host.RoleEffects {
+		cmd.Env = append(cmd.Env, "TOKEN=commits")
+	}
+	return cmd
+}
+
+func (p *production) kill(role host.Role) {
+	_ = p.processes[role].Process.Kill()
+	_ = p.processes[role].Wait()
+}
+
+// start starts a run that writes a line.
+func (p *production) start(t *testing.T, id, line string) client.WorkflowRun {
+	t.Helper()
+	return p.startOf(t, "acts@1", id, line)
+}
+
+func (p *production) startOf(t *testing.T, plan, id, line string) client.WorkflowRun {
+	t.Helper()
+	published, err := p.ledger.Plan(t.Context(), plan)
+	require.NoError(t, err)
+	input, err := json.Marshal(map[string]string{"line": line})
+	require.NoError(t, err)
+	return p.Start(t, p.c, id, published.Digest, string(input))
+}
+
+// written are the lines that the tool has written.
+func (p *production) written(t *testing.T) []string {
+	t.Helper()
+	raw, err := os.ReadFile(p.lines)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	require.NoError(t, err)
+	return strings.Split(strings.TrimSuffix(string(raw), "\n"), "\n")
+}
+
+// TestProduction: four processes, each with its own database user, payload key and
+// secrets, decide on effects, permit and make them, within one budget.
+func TestProduction(t *testing.T) {
+	p := produce(t, pgtest.URL(t), host.Roles()...)
+	var out struct{ OK bool }
+	require.NoError(t, p.start(t, "one", "first").Get(t.Context(), &out))
+	require.True(t, out.OK)
+	require.Equal(t, []string{`{"line":"first"}`}, p.written(t))
+	err := p.start(t, "long", "a line that is too long for the policy").Get(t.Context(), nil)
+	require.ErrorContains(t, err, "policy:short")
+
+	// 64 at a time, with money for 39.
+	var runs []client.WorkflowRun
+	for i := range 64 {
+		runs = append(runs, p.start(t, fmt.Sprint("many-", i), fmt.Sprint(i)))
+	}
+	paid := 0
+	for _, run := range runs {
+		if err := run.Get(t.Context(), nil); err == nil {
+			paid++
+		} else {
+			require.ErrorContains(t, err, "budget_exceeded")
+		}
+	}
+	require.Equal(t, 39, paid)
+	require.Len(t, p.written(t), 40)
+	b, err := p.ledger.Budget(t.Context(), "tester", "USD")
+	require.NoError(t, err)
+	require.Equal(t, "40.00 USD", b.Posted.String())
+	require.Zero(t, b.Pending.Minor())
+
+	// An auditor makes every decision again.
+	stage.Until(t, "all is in the log", func() bool {
+		waiting, err := p.ledger.Pending(t.Context(), 1)
+		return err == nil && len(waiting) == 0
+	})
+	dir := filepath.Join(t.TempDir(), "export")
+	_, err = audit.Export(t.Context(), p.ledger, dir)
+	require.NoError(t, err)
+	report, err := audit.Verify(dir, audit.Trust{Format: audit.TrustFormat, Origin: p.Root.Log.Origin, Log: p.Root.Log.Key, Bootstrap: p.Root, Audience: string(p.Root.Audience)}, nil)
+	require.NoError(t, err)
+	require.True(t, report.OK, "%v", report.Problems)
+	require.EqualValues(t, 66, report.Replayed)
+	require.Zero(t, report.NotReplayable)
+}
+
+// TestToolsAnswerForNobodyElse: a worker of tools that is compromised has its key and may
+// poll any queue. What it says in place of the guardian, or of effects, is not heard.
+func TestToolsAnswerForNobodyElse(t *testing.T) {
+	p := produce(t, pgtest.URL(t), host.RoleEngine, host.RoleTools)
+	run := p.start(t, "one", "first")
+	// What an effect relies on.
+	forged := func(request string) any {
+		return contract.Outcome{Request: request, Values: []contract.Value{contract.Value(`"forged"`)}, Output: "sha256:" + strings.Repeat("0", 64)}
+	}
+	p.lie(t, contract.QueueEffects, "", forged)
+	p.lie(t, contract.QueueEffects, "effects", forged)
+	p.spawn(t, host.RoleEffects)
+	p.lie(t, contract.QueueGuardian, "", func(request string) any {
+		return contract.Decided{Request: request, Permit: &contract.Permit{Envelope: json.RawMessage(`{}`)}}
+	})
+	p.kill(host.RoleEffects)
+	p.lie(t, contract.QueueGuardian, "guardian", func(request string) any { return contract.Decided{Request: request} })
+	p.spawn(t, host.RoleGuardian)
+	p.lie(t, contract.QueueEffects, "", func(request string) any {
+		return contract.Outcome{Request: request, Values: []contract.Value{contract.Value("true")}, Output: "sha256:" + strings.Repeat("0", 64)}
+	})
+	require.Empty(t, p.written(t), "nothing was called")
+	p.spawn(t, host.RoleEffects)
+	require.NoError(t, run.Get(t.Context(), nil))
+	require.Equal(t, []string{`{"line":"first"}`}, p.written(t))
+}
+
+// lie answers a call on a queue with the key of tools, as a role if one is given. It knows
+// which request it answers.
+func (p *production) lie(t *testing.T, queue, as string, answer func(request string) any) {
+	t.Helper()
+	polling, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	task := &workflowservice.PollActivityTaskQueueResponse{}
+	for len(task.GetTaskToken()) == 0 {
+		var err error
+		task, err = p.c.WorkflowService().PollActivityTaskQueue(polling, &workflowservice.PollActivityTaskQueueRequest{
+			Namespace: client.DefaultNamespace, TaskQueue: &taskqueue.TaskQueue{Name: queue}, Identity: "liar",
+		})
+		require.NoError(t, err)
+	}
+	whole, err := payload.ParseKeys([]string{p.Keys[host.RoleEngine]})
+	require.NoError(t, err)
+	var call contract.Call
+	require.NoError(t, payload.NewReader(nil, whole).Read(t.Context(), task.GetInput().GetPayloads()[0], &call))
+	own, err := payload.ParseKeys([]string{p.Keys[host.RoleTools]})
+	require.NoError(t, err)
+	said, err := converter.WithDataConverterSerializationContext(payload.NewConverter(payload.NewPlans(nil, 0), payload.Sealing{Keys: own}), converter.ActivitySerializationContext{
+		Namespace: client.DefaultNamespace, WorkflowID: task.GetWorkflowExecution().GetWorkflowId(), ActivityType: task.GetActivityType().GetName(), TaskQueue: contract.QueueTools,
+	}).ToPayloads(answer(call.Request))
+	require.NoError(t, err)
+	if as != "" {
+		said.GetPayloads()[0].Metadata["chimera-role"] = []byte(as)
+	}
+	_, err = p.c.WorkflowService().RespondActivityTaskCompleted(t.Context(), &workflowservice.RespondActivityTaskCompletedRequest{
+		Namespace: client.DefaultNamespace, TaskToken: task.GetTaskToken(), Result: said, Identity: "liar",
+	})
+	require.NoError(t, err)
+}
+
+// TestAdminsHaveTheLastWord: what they block is not called, a policy that they have not
+// activated decides nothing, and a database that has lost what they said is refused.
+func TestAdminsHaveTheLastWord(t *testing.T) {
+	p := produce(t, pgtest.URL(t), host.Roles()...)
+	require.NoError(t, p.start(t, "warm", "warm").Get(t.Context(), nil))
+	state, err := trust.Read(t.Context(), p.ledger, p.Root)
+	require.NoError(t, err)
+	said := state.Tools["book/write"]
+	// A key that may start runs, and does not vouch for what they are given.
+	keys := []string{p.Admin.Public()}
+	require.NoError(t, p.startOf(t, "direct@1", "vouched", "vouched").Get(t.Context(), nil))
+	p.State(t, p.ledger, &trust.SetAgentKeys{AgentID: "tester", Keys: keys})
+	require.ErrorContains(t, p.startOf(t, "direct@1", "unvouched", "unvouched").Get(t.Context(), nil), "REJECT, tainted")
+	require.NoError(t, p.start(t, "checked", "checked").Get(t.Context(), nil), "what an operation endorses is not tainted")
+	p.State(t, p.ledger, &trust.SetAgentKeys{AgentID: "tester", Keys: keys, Vouching: keys})
+	blocked := said
+	blocked.Status = "block"
+	p.State(t, p.ledger, &blocked)
+	require.ErrorContains(t, p.start(t, "blocked", "blocked").Get(t.Context(), nil), "have stated block for the tool")
+	dearer := said
+	dearer.Facts = json.RawMessage(strings.Replace(string(said.Facts), "1.00", "2.00", 1))
+	p.State(t, p.ledger, &dearer)
+	require.ErrorContains(t, p.start(t, "dearer", "dearer").Get(t.Context(), nil), `of the tool "book/write" the catalog says cost`)
+	p.State(t, p.ledger, &said, &trust.ActivateBundle{Digest: "sha256:" + strings.Repeat("0", 64)})
+	run := p.start(t, "later", "later")
+	p.kill(host.RoleEffects)
+	require.Contains(t, p.ends(t, host.RoleEffects), "the admins have activated the policy bundle sha256:0000")
+	p.State(t, p.ledger, &trust.ActivateBundle{Digest: state.Bundle})
+	p.spawn(t, host.RoleEffects)
+	require.NoError(t, run.Get(t.Context(), nil), "the guardian has waited for the right policy")
+	require.Len(t, p.written(t), 4)
+
+	conn, err := pgx.Connect(t.Context(), p.Store.URL)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(t.Context())) }()
+	_, err = conn.Exec(t.Context(), "BEGIN; ALTER TABLE authority DISABLE TRIGGER ALL; DELETE FROM authority WHERE n = (SELECT max(n) FROM authority); ALTER TABLE authority ENABLE TRIGGER ALL; COMMIT")
+	require.NoError(t, err)
+	p.kill(host.RoleGuardian)
+	require.Contains(t, p.ends(t, host.RoleGuardian), "statements, but this process has read")
+}
+
+// ends runs the worker of a role, which refuses to start, and returns what it says.
+func (p *production) ends(t *testing.T, role host.Role) string {
+	t.Helper()
+	said, err := p.command(role).CombinedOutput()
+	require.Error(t, err)
+	return string(said)
+}
