@@ -56,6 +56,20 @@ type effect struct {
 
 // effect finds out what a request to decide on an effect, or to call it, is about.
 func (a *Acting) effect(ctx context.Context, call *contract.Call) (*effect, error) {
+	e, err := a.subject(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	if !e.node.spec.Effect.Acts() {
+		return nil, contract.Errorf(contract.Contract, "node %d of the plan has no effect", call.Node)
+	}
+	e.id = a.invocation(e.state, call, e.node.spec)
+	e.input, err = e.node.assembleWith(call, e.key())
+	return e, err
+}
+
+// subject finds out about the run and the node of a request, and gives it its values.
+func (a *Acting) subject(ctx context.Context, call *contract.Call) (*effect, error) {
 	e := new(effect)
 	var err error
 	if e.state, err = a.Authority.State(ctx); err != nil {
@@ -67,10 +81,6 @@ func (a *Acting) effect(ctx context.Context, call *contract.Call) (*effect, erro
 	if e.node, err = a.vouched(ctx, e.state, call); err != nil {
 		return nil, err
 	}
-	if !e.node.spec.Effect.Acts() {
-		return nil, contract.Errorf(contract.Contract, "node %d of the plan has no effect", call.Node)
-	}
-	e.id = a.invocation(e.state, call, e.node.spec)
 	if err := a.Values.Give(ctx, call.Run.Workflow, call.Values()...); err != nil {
 		return nil, err
 	}
@@ -79,8 +89,7 @@ func (a *Acting) effect(ctx context.Context, call *contract.Call) (*effect, erro
 			return nil, err
 		}
 	}
-	e.input, err = e.node.assembleWith(call, e.key())
-	return e, err
+	return e, nil
 }
 
 // vouched returns the node that a request is about. The plan must be that of its author, and

@@ -27,8 +27,8 @@ func beyond(p *plan.Plan) string {
 			what = "a sub-plan"
 		case n.ForEach != nil:
 			what = "for_each"
-		case (n.Estimate != nil || n.Cost != nil) && !n.Effect.Acts():
-			what = "a budget"
+		case n.Paid() && n.Called:
+			what = "a cost of what verifies an effect"
 		case n.Fingerprint != "":
 			what = "a pinned fingerprint"
 		case n.Undoes != 0:

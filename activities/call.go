@@ -177,6 +177,9 @@ func (n *node) run(ctx context.Context, caller Caller, call *contract.Call) (con
 		return contract.Outcome{}, contract.Errorf(contract.InvalidOutput, "the output of %s: %w", n.spec.ID, err)
 	}
 	out.Input, out.Output = plan.DigestOf(raw), plan.DigestOf(whole)
+	if n.spec.Paid() {
+		out.Spent = n.charge(output, raw)
+	}
 	return out, nil
 }
 

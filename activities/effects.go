@@ -157,9 +157,12 @@ func (f *Effects) settle(ctx, store context.Context, e *effect, attempt int, out
 	case known == nil:
 		record.Output = whole
 		settlement.OutputDigest = plan.DigestOf(whole)
-		settlement.Spent = charged(e, output)
+		if c := e.node.spec.Cost; c != nil && c.FromOutput {
+			// If it is not known, all that was held is spent.
+			settlement.Spent, _ = charged(c, output, e.input)
+		}
 		settlement.Result, err = json.Marshal(map[string]string{"output_digest": settlement.OutputDigest})
-	case !happened(known.Kind):
+	case known.Kind.NothingSent():
 		settlement.State = ledger.Released
 	case !answers(known.Kind):
 		settlement.State = ledger.Unknown
@@ -201,16 +204,6 @@ func kindOfFailure(ctx context.Context, err error) *contract.Error {
 		return nil
 	}
 	return kindOf(ctx, err)
-}
-
-// happened reports whether a call that fails with a kind may have had its effect.
-func happened(k contract.Kind) bool {
-	switch k {
-	case contract.Unsent, contract.Throttled, contract.Auth, contract.Contract:
-		return false
-	default:
-		return true
-	}
 }
 
 // answers reports whether a failure of a kind is the tool's own answer.
@@ -281,16 +274,7 @@ func (e *effect) outcome(output any, digest string) (contract.Outcome, error) {
 	return out, err
 }
 
-// charged is what a call has cost by what the operator attests, or nil if it is not known:
-// then all that was held is spent.
-func charged(e *effect, output any) *ledger.Money {
-	c := e.node.spec.Cost
-	if c == nil || !c.FromOutput {
-		return nil
-	}
-	m, err := amount(c, expr.Charge, expr.Vars{"output": output}, e.input)
-	if err != nil {
-		return nil
-	}
-	return m
+// charged is what a call has cost by its output.
+func charged(c *plan.Cost, output any, input []byte) (*ledger.Money, error) {
+	return amount(c, expr.Charge, expr.Vars{"output": output}, input)
 }

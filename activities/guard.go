@@ -19,7 +19,8 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-// Guardian implements the activity of the role that decides on effects.
+// Guardian implements the activities of the role that decides on effects, and that holds
+// the money for calls.
 type Guardian struct {
 	*Acting
 	Store GuardianStore
@@ -38,6 +39,8 @@ type Judge interface {
 	// Digest identifies an action.
 	Digest(a *Action, salt []byte) (string, error)
 	Decide(a *Action, st ledger.Standing) (Verdict, error)
+	// ProbCost is what the calls of probabilistic nodes in one run may cost together, or nil.
+	ProbCost() *ledger.Money
 }
 
 // Action is one call of an effect, as it is judged.
@@ -67,6 +70,10 @@ type Verdict struct {
 // GuardianStore is what the guardian writes.
 type GuardianStore interface {
 	Append(ctx context.Context, drafts ...ledger.Draft) ([]ledger.Record, error)
+	OpenHold(ctx context.Context, h ledger.Hold) (ledger.Hold, error)
+	PostHold(ctx context.Context, id string, spent ledger.Money) (ledger.Hold, error)
+	VoidHold(ctx context.Context, id string) (ledger.Hold, error)
+	Hold(ctx context.Context, id string) (ledger.Hold, error)
 	Authorize(ctx context.Context, run ledger.Run, a ledger.Authorization, judge func(ledger.Standing) (ledger.Ruling, error)) (ledger.Authorized, error)
 }
 
@@ -110,6 +117,9 @@ func (g *Guardian) decide(ctx context.Context, call *contract.Call, out *contrac
 	a := ledger.Authorization{
 		ID: e.id, Digest: func(salt []byte) (string, error) { return judge.Digest(action, salt) }, Repeatable: repeatable(e.node.spec), Agent: e.run.Agent, Cost: action.Cost,
 		Life: trust.MaxPermit, Task: draft(e, action),
+	}
+	if m := most(judge, e.node.spec); m != nil {
+		a.Call = &ledger.HeldCall{Workflow: e.run.Workflow, Origin: e.run.Origin, Node: e.node.spec.ID, Prob: true, Most: m}
 	}
 	got, err := g.Store.Authorize(ctx, e.run, a, func(st ledger.Standing) (ledger.Ruling, error) { return g.judge(judge, e, action, by, st) })
 	if err != nil {

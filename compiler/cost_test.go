@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -73,7 +74,11 @@ nodes:
 			InProcess: true, InputSchema: json.RawMessage(`{"type": "object"}`), Cost: &c.cost,
 			OutputSchema: json.RawMessage(`{"type": "object", "properties": {"cost": {"type": "number", "minimum": 0, "maximum": 9}}, "required": ["cost"]}`),
 		}}}
-		p, ds := Check(src, cat, nil)
+		of := src
+		if c.cost.FromOutput {
+			of.Text = bytes.ReplaceAll(src.Text, []byte("made/here}"), []byte("made/here, cost_estimate: 99}"))
+		}
+		p, ds := Check(of, cat, nil)
 		if c.code == "" {
 			require.Empty(t, show(ds))
 			require.Equal(t, c.cost.Expr, p.Nodes[1].Cost.Expr)

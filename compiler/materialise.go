@@ -198,7 +198,6 @@ func (m *maker) node(i int) plan.Node {
 		out.Fingerprint = t.Fingerprint
 		out.InProcess = t.InProcess && n.ProviderType == plan.Skill
 	}
-	out.Local = out.InProcess && n.Effect == plan.Pure && n.Mode == plan.Deter && n.Timeout <= lint.LocalTimeoutMS
 	for _, f := range n.Fills {
 		out.With = append(out.With, plan.PortTemplate{Port: f.Port, Template: f.Template.Raw})
 		out.ReadsInput = out.ReadsInput || f.Template.Reads("input")
@@ -210,6 +209,7 @@ func (m *maker) node(i int) plan.Node {
 		return 1
 	})
 	m.effect(&out, i)
+	out.Local = out.InProcess && n.Effect == plan.Pure && n.Mode == plan.Deter && n.Timeout <= lint.LocalTimeoutMS && !out.Paid()
 	return out
 }
 

@@ -45,11 +45,8 @@ func (c *compilation) refuseNode(n *typing.Node) {
 	if n.ForEach != nil {
 		c.unsupported("`for_each`", fields.KeyOf(n.At, "for_each"), n.ID, "")
 	}
-	switch {
-	case n.Cost != nil && !n.Effect.Acts():
-		c.unsupported("budgets (`cost_estimate`)", n.Cost.Range(), n.ID, "")
-	case n.Template != nil && n.Template.Cost != nil && n.Effect == plan.Pure:
-		c.unsupported("budgets (the operation has a `cost` in the catalog)", n.OperationRange(), n.ID, "")
+	if n.Called && (n.Cost != nil || n.Template != nil && n.Template.Cost != nil) {
+		c.unsupported("a cost of what verifies an effect", n.OperationRange(), n.ID, "")
 	}
 	if n.Template != nil && n.Template.Fingerprint != "" {
 		c.unsupported("operations with a pinned fingerprint in the catalog", n.OperationRange(), n.ID, "")

@@ -59,6 +59,8 @@ const (
 	ActivityClose   = "engine/close"
 	ActivityChild   = "engine/child"
 	ActivityDecide  = "guard.decide"
+	ActivityHold    = "guard.hold"
+	ActivityPost    = "guard.post"
 )
 
 // Search attributes of a run.
@@ -134,6 +136,9 @@ type Outcome struct {
 	Request string `json:"request,omitempty"`
 	// Probed reports that nothing was called, as requested.
 	Probed bool `json:"probed,omitempty"`
+	// Spent is what the call has cost, if the output says so: a decimal number of the
+	// currency in which it was held.
+	Spent string `json:"spent,omitempty"`
 }
 
 // Delivery is one delivered edge that a request carries, with its value.
@@ -163,6 +168,8 @@ type Call struct {
 	Deliveries []Delivery `json:"deliveries,omitempty"`
 	// Spent counts the contract's attempts that were used up before this request.
 	Spent int `json:"spent,omitempty"`
+	// Paid counts the calls of the node before this one for which there was a hold.
+	Paid int `json:"paid,omitempty"`
 	// Request names this request among all of its workflow. The answer, or the
 	// failure, repeats it.
 	Request string `json:"request,omitempty"`
@@ -199,6 +206,41 @@ type Decided struct {
 	// Unopened reports that the ledger does not know the run: it was reset, and nothing was
 	// written since.
 	Unopened bool `json:"unopened,omitempty"`
+}
+
+// Held is the answer of guard.hold, which has the same request as the activity that makes
+// the call. Hold is the id of the hold; Unopened is as in [Decided].
+type Held struct {
+	Request  string `json:"request"`
+	Hold     string `json:"hold,omitempty"`
+	Unopened bool   `json:"unopened,omitempty"`
+}
+
+// MaxPosts is how many holds one request of guard.post ends.
+const MaxPosts = 500
+
+// PostRequest asks guard.post to end holds of calls that have no effect.
+type PostRequest struct {
+	Run Identity `json:"run"`
+	// Request names this request, and is repeated by the answer.
+	Request string `json:"request"`
+	Posts   []Post `json:"posts"`
+}
+
+// Post says what a call has cost for which there is a hold.
+type Post struct {
+	Hold string `json:"hold"`
+	// Spent is as in [Outcome], and Unsent reports that by its failure the call has sent
+	// nothing. Both are the word of the worker that made the call.
+	Spent  string `json:"spent,omitempty"`
+	Unsent bool   `json:"unsent,omitempty"`
+	// Unstarted reports that no worker took the call.
+	Unstarted bool `json:"unstarted,omitempty"`
+}
+
+// Posted is the answer to a [PostRequest].
+type Posted struct {
+	Request string `json:"request"`
 }
 
 // Values returns the values of the call. A run has references in place of large
@@ -563,6 +605,10 @@ type Carried struct {
 	Batch int `json:"batch,omitempty"`
 	// Entries are outcomes that the ledger may not have yet.
 	Entries []JournalEntry `json:"entries,omitempty"`
+	// Posts are holds that have not been ended yet, and Posting is the number of the last
+	// request to.
+	Posts   []Post `json:"posts,omitempty"`
+	Posting int    `json:"posting,omitempty"`
 }
 
 // CarriedWait is one thing that a run waits for, across executions.
@@ -587,6 +633,9 @@ type CarriedWait struct {
 	// key that it reports with.
 	Child *Child `json:"child,omitempty"`
 	Key   string `json:"key,omitempty"`
+	// Hold is the hold for what the call costs, or "", and Paid as in [Call].
+	Hold string `json:"hold,omitempty"`
+	Paid int    `json:"paid,omitempty"`
 }
 
 // Child names a child workflow that makes one call of a run.

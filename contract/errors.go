@@ -78,6 +78,11 @@ func Kinds() []Kind {
 // Valid reports whether k is a member of the set.
 func (k Kind) Valid() bool { return slices.Contains(Kinds(), k) }
 
+// NothingSent reports that a call which fails so has had no effect and cost nothing.
+func (k Kind) NothingSent() bool {
+	return k == Unsent || k == Throttled || k == Auth || k == Contract
+}
+
 // ErrorPayload is the value of an error edge, and describes the failure of a node.
 type ErrorPayload struct {
 	Kind    Kind   `json:"kind"`

@@ -27,6 +27,9 @@ type Gate struct {
 	unmodelled map[string]bool
 }
 
+// ProbCost is what the calls of probabilistic nodes in one run may cost together, or nil.
+func (g *Gate) ProbCost() *policy.Money { return g.bundle.Caps.ProbCostPerRun }
+
 // operation is an operation with effects, and the rules that may be about it.
 type operation struct {
 	template *catalog.Template

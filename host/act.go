@@ -47,8 +47,10 @@ func (h *Host) act(ctx context.Context, blobs blob.Store, plans *payload.Plans, 
 		}
 		h.sweeper = &sweeper{store: h.store.Ledger, every: o.SweepEvery, logger: o.Logger}
 		g := &activities.Guardian{Acting: acting(), Store: h.store.Ledger, Key: o.GuardianKey}
-		h.worker(contract.QueueGuardian, worker.Options{DisableWorkflowWorker: true}).
-			RegisterActivityWithOptions(g.Decide, activity.RegisterOptions{Name: contract.ActivityDecide})
+		w := h.worker(contract.QueueGuardian, worker.Options{DisableWorkflowWorker: true})
+		w.RegisterActivityWithOptions(g.Decide, activity.RegisterOptions{Name: contract.ActivityDecide})
+		w.RegisterActivityWithOptions(g.Hold, activity.RegisterOptions{Name: contract.ActivityHold})
+		w.RegisterActivityWithOptions(g.Post, activity.RegisterOptions{Name: contract.ActivityPost})
 	}
 	if o.has(RoleEffects) {
 		f := &activities.Effects{

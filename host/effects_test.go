@@ -70,15 +70,21 @@ const actingPlan = `{apiVersion: chimera/v1, kind: Plan, name: acts, version: "1
 // act starts a deployment with effects, whose tool runs a shell script.
 func act(t *testing.T, script string) *acting {
 	t.Helper()
+	return actBy(t, "book", script, actingCatalog, actingPolicy)
+}
+
+// actBy is like act, with a tool, a catalog and a policy.
+func actBy(t *testing.T, tool, script, operations, rules string) *acting {
+	t.Helper()
 	a := &acting{lines: filepath.Join(t.TempDir(), "lines")}
-	cat, ds := compiler.ParseCatalog(compiler.Source{Name: "catalog.yaml", Text: []byte(actingCatalog)})
+	cat, ds := compiler.ParseCatalog(compiler.Source{Name: "catalog.yaml", Text: []byte(operations)})
 	require.False(t, ds.HasErrors(), "%v", ds)
-	bundle, ds := policy.Parse(compiler.Source{Name: "policy.yaml", Text: []byte(actingPolicy)})
+	bundle, ds := policy.Parse(compiler.Source{Name: "policy.yaml", Text: []byte(rules)})
 	require.False(t, ds.HasErrors(), "%v", ds)
 	a.options = host.Options{
 		Client: client.Options{HostPort: stage.Temporal(t).Address, Namespace: stage.Temporal(t).Namespace},
 		Store:  store.Options{Dir: filepath.Join(t.TempDir(), "store")}, Catalog: cat, Policy: bundle,
-		Executables: map[string]skills.Executable{"book": {Command: "/bin/sh", Args: []string{"-c", script}, Env: map[string]string{"LINES_FILE": a.lines}}},
+		Executables: map[string]skills.Executable{tool: {Command: "/bin/sh", Args: []string{"-c", script}, Env: map[string]string{"LINES_FILE": a.lines}}},
 	}
 	a.Deployment = stage.Deploy(t, &a.options)
 	a.again(t)

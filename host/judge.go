@@ -16,6 +16,8 @@ type judge struct {
 	gate *guardian.Gate
 	// shadow decides too, without effect; or nil.
 	shadow *guardian.Gate
+	// most is the policy's cap on what prob nodes cost, or nil.
+	most *ledger.Money
 }
 
 // Digest implements activities.Judge.
@@ -47,6 +49,9 @@ func (j judge) Rules(operation string) ([]ledger.RulesData, error) {
 	}
 	return []ledger.RulesData{{Digest: plan.DigestOf(rules.Policy), Rules: rules.Policy}, {Digest: plan.DigestOf(rules.Operation), Rules: rules.Operation}}, nil
 }
+
+// ProbCost implements activities.Judge.
+func (j judge) ProbCost() *ledger.Money { return j.most }
 
 // Decide implements activities.Judge.
 func (j judge) Decide(a *activities.Action, st ledger.Standing) (activities.Verdict, error) {

@@ -12,6 +12,7 @@ import (
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/guardian"
+	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/policy"
 	"chimera.ai/engine/skills"
@@ -89,14 +90,20 @@ func workbench(operations *catalog.Catalog, bundle, shadow *policy.Bundle) activ
 			if gate == nil {
 				return nil, fmt.Errorf("the policy does not fit the catalog: %s", found[0].Summary)
 			}
-			if shadow == nil {
-				return judge{gate, nil}, nil
+			j := judge{gate: gate}
+			if shadow != nil {
+				if j.shadow, found = guardian.New(shadow, operations); j.shadow == nil {
+					return nil, fmt.Errorf("the policy in shadow does not fit the catalog: %s", found[0].Summary)
+				}
 			}
-			beside, found := guardian.New(shadow, operations)
-			if beside == nil {
-				return nil, fmt.Errorf("the policy in shadow does not fit the catalog: %s", found[0].Summary)
+			if most := gate.ProbCost(); most != nil {
+				money, err := ledger.ParseMoney(most.Amount, ledger.Currency(most.Currency))
+				if err != nil {
+					return nil, fmt.Errorf("the policy's prob_cost_per_run: %w", err)
+				}
+				j.most = &money
 			}
-			return judge{gate, beside}, nil
+			return j, nil
 		}),
 		Compile: func(source string) (*plan.Plan, diag.Diagnostics) {
 			return compiler.Compile(compiler.Source{Name: "plan", Text: []byte(source)}, operations, bundle)

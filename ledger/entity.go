@@ -263,8 +263,8 @@ func (e Every) Period(at Time) string {
 	return string(Forever)
 }
 
-// Hold reserves money for one invocation. Its id is that of the decision that it is
-// opened for, so a guard that is retried holds once.
+// Hold reserves money for one call. For an effect its id is that of the decision that it
+// is opened for, so a guard that is retried holds once.
 type Hold struct {
 	ID    string `json:"id"`
 	Agent string `json:"agent"`
@@ -279,8 +279,28 @@ type Hold struct {
 	Posted    *Money `json:"posted,omitempty"`
 	ExpiresAt Time   `json:"expires_at"`
 	// Running: its effect is being called or of unknown outcome, so it does not
-	// expire.
+	// expire. The hold of a call without effect is running from the beginning.
 	Running bool `json:"running,omitempty"`
+	// Call is the call that it is for, if that has no effect, or if what calls of its run
+	// may cost together is bounded. Otherwise it is nil.
+	Call *HeldCall `json:"call,omitempty"`
+}
+
+// HeldCall is the call that a hold is for.
+type HeldCall struct {
+	Workflow string `json:"workflow"`
+	// Root is that of the run which makes the call, "" if the call has an effect, and
+	// Origin as in [Run].
+	Root   string `json:"root,omitempty"`
+	Origin string `json:"origin"`
+	Node   string `json:"node"`
+	// Attested: by the catalog the output says what the call has cost. Otherwise all that
+	// is held is spent.
+	Attested bool `json:"attested,omitempty"`
+	// Prob: the node is probabilistic, and Most is what calls of such nodes may cost
+	// together in the runs of one origin, this one included; or nil.
+	Prob bool   `json:"prob,omitempty"`
+	Most *Money `json:"most,omitempty"`
 }
 
 // Charge names a period of an agent's budget.

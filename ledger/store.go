@@ -138,12 +138,17 @@ type Budgets interface {
 	// One SQL statement decides, so two holds never
 	// pass if only one fits. An overdraft hold always passes. For an id that has a hold
 	// already, OpenHold returns that hold.
+	//
+	// A hold with a Call must fit in what that allows, too. If its agent has no budget at
+	// all, it counts in none; a budget in another currency is ErrBudget.
 	OpenHold(ctx context.Context, h Hold) (Hold, error)
 	// PostHold spends at most the amount of the hold and frees the rest, VoidHold frees
 	// all of it; each at most once.
 	PostHold(ctx context.Context, id string, spent Money) (Hold, error)
 	VoidHold(ctx context.Context, id string) (Hold, error)
-	// ExpireHolds ends pending holds that have expired, and returns how many.
+	// ExpireHolds ends pending holds that have expired, and returns how many. That of a
+	// call without effect is posted as a whole then, once no run of its origin is open:
+	// nobody says any more what the call has cost.
 	ExpireHolds(ctx context.Context) (int, error)
 	Hold(ctx context.Context, id string) (Hold, error)
 	// Transactions lists an agent's FINANCIAL_LEDGER rows, the last first.
@@ -197,6 +202,8 @@ type Authorization struct {
 	// Agent pays the Cost, which may be nil: it is not known.
 	Agent string
 	Cost  *Money
+	// Call is that of the hold.
+	Call *HeldCall
 	// Overdraft: people have approved that the cost exceeds the budget.
 	Overdraft bool
 	// Life is how long the permit may be used.

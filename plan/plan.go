@@ -234,6 +234,12 @@ type Node struct {
 // Activity is the Temporal activity type of a call node: "provider/operation".
 func (n *Node) Activity() string { return n.Provider + "/" + n.Operation }
 
+// Paid reports that a call of the node costs something and has no effect: it is made with a
+// hold for that, and no permit.
+func (n *Node) Paid() bool {
+	return n.Kind == KindCall && !n.Effect.Acts() && (n.Cost != nil || n.Estimate != nil)
+}
+
 // Retry is a node's retry contract.
 type Retry struct {
 	// MaxAttempts counts the first call too; at least 1.

@@ -39,11 +39,13 @@ func (r *run) continueAsNew() error {
 		Attempts:   r.packAttempts(),
 		Batch:      r.journal.batch,
 		Entries:    slices.Concat(r.journal.left(), r.journal.elsewhere),
+		Posts:      slices.Concat(r.payments.sent, r.payments.posts),
+		Posting:    r.payments.batch,
 	}
 	r.progress.Carry(carried)
 	for _, waits := range [][]*wait{r.flights, r.again, r.stalled, r.sleeping} {
 		for _, w := range waits {
-			if w.kind != waitJournal {
+			if w.kind != waitJournal && w.kind != waitPost {
 				carried.Waits = append(carried.Waits, r.carry(w))
 			}
 		}
@@ -64,7 +66,7 @@ func (r *run) continueAsNew() error {
 func (r *run) carry(w *wait) contract.CarriedWait {
 	c := contract.CarriedWait{
 		Kind: byte(w.kind), Node: w.node, SinceMS: w.since.UnixMilli(),
-		Launches: w.launches, Lost: w.lost, Waits: w.waits, Spent: w.spent, Child: w.child, Key: w.key,
+		Launches: w.launches, Lost: w.lost, Waits: w.waits, Spent: w.spent, Child: w.child, Key: w.key, Hold: w.hold, Paid: w.paid,
 	}
 	if !w.due.IsZero() {
 		c.DueMS = w.due.UnixMilli()
@@ -87,6 +89,7 @@ func (r *run) restore(c *contract.Carried) error {
 	r.executions = c.Executions + 1
 	r.toolsQueue = c.ToolsQueue
 	r.journal.batch, r.journal.entries, r.journal.noted = c.Batch, c.Entries, len(c.Entries)
+	r.payments.batch, r.payments.posts, r.payments.noted = c.Posting, c.Posts, len(c.Posts)
 	if !r.progress.Restore(c) || !r.unpackTimes(c.Times) || !r.unpackAttempts(c.Attempts) || !r.restoreNodes(c) {
 		return errCarried
 	}
@@ -137,8 +140,8 @@ func (r *run) restoreWait(c *contract.CarriedWait) bool {
 		return false
 	}
 	w := &wait{
-		kind: waitKind(c.Kind), node: c.Node, since: time.UnixMilli(c.SinceMS).UTC(), child: c.Child,
-		tries: tries{launches: c.Launches, lost: c.Lost, waits: c.Waits, spent: c.Spent},
+		kind: waitKind(c.Kind), node: c.Node, since: time.UnixMilli(c.SinceMS).UTC(), child: c.Child, hold: c.Hold,
+		tries: tries{launches: c.Launches, lost: c.Lost, waits: c.Waits, spent: c.Spent, paid: c.Paid},
 	}
 	if c.DueMS != 0 {
 		w.due = time.UnixMilli(c.DueMS).UTC()
@@ -153,7 +156,7 @@ func (r *run) restoreWait(c *contract.CarriedWait) bool {
 		w.key = c.Key
 		return r.adopt(w)
 	case waitCall:
-	case waitJournal, waitGuardian:
+	case waitJournal, waitGuardian, waitPost:
 		return false
 	default:
 		return false

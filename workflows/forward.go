@@ -30,6 +30,7 @@ func (r *run) dispatch() {
 	if len(r.journal.entries) >= journalEntries && !r.journal.writing {
 		r.write()
 	}
+	r.post()
 	if r.draining {
 		r.usePermits()
 	}
@@ -44,7 +45,7 @@ func (r *run) dispatch() {
 			r.cut()
 			break
 		}
-		if r.needsChild(w) && r.children() >= maxChildren || w.undecided(&r.plan.Nodes[w.node]) && !r.recorded(w) {
+		if r.needsChild(w) && r.children() >= maxChildren || w.undecided(&r.plan.Nodes[w.node]) && !r.askable(w) {
 			aside = append(aside, w)
 			continue
 		}
@@ -146,7 +147,7 @@ func (r *run) stall(w *wait, why string) {
 // probe requests the first stalled call again by an activity that Temporal retries
 // until the store is available, which costs no events. Until then nothing new
 // starts. A call that may take long is only checked and not made, since it might
-// wait for something that itself waits for the store.
+// wait for something that itself waits for the store; so is one that is paid for.
 func (r *run) probe() {
 	if r.outage.probing || r.outage.next.After(r.now()) {
 		return
@@ -166,7 +167,9 @@ func (r *run) probe() {
 	w := (*from)[0]
 	*from = (*from)[1:]
 	w.patient, r.outage.probing = true, true
-	w.probe = w.kind == waitCall && !r.plan.Nodes[w.node].Effect.Acts() && time.Duration(r.plan.Nodes[w.node].TimeoutMS)*time.Millisecond > contract.ShortWait
+	n := &r.plan.Nodes[w.node]
+	long := time.Duration(n.TimeoutMS)*time.Millisecond > contract.ShortWait
+	w.probe = w.kind == waitCall && !n.Effect.Acts() && (long && !n.Paid() || w.hold != "")
 	r.launch(w)
 }
 
@@ -290,6 +293,9 @@ func (s *scope) unconditional(i int) (held []bool, asked bool) {
 // not count as an attempt of the node's contract.
 func (r *run) failedCall(w *wait, f failure) {
 	n := &r.plan.Nodes[w.node]
+	if !f.unstarted && !f.wrongQueue && !w.probe {
+		r.pays(w, contract.Post{Unsent: f.Kind.NothingSent()})
+	}
 	if f.Kind == contract.StoreUnavailable {
 		w.spent = max(w.spent, f.spent)
 		r.stall(w, f.Message)

@@ -9,9 +9,18 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// undecided reports whether the guardian is to be asked before w's call of node n.
+// undecided reports whether the guardian is to be asked before w's call of node n: for a
+// permit, or for a hold.
 func (w *wait) undecided(n *plan.Node) bool {
-	return w.kind != waitRoute && n.Effect.Acts() && !w.decided
+	return w.kind != waitRoute && (n.Effect.Acts() && !w.decided || n.Paid() && w.hold == "")
+}
+
+// askable reports whether the guardian may be asked about w now.
+func (r *run) askable(w *wait) bool {
+	if r.plan.Nodes[w.node].Paid() {
+		return r.settled(w) && (!r.journal.unopened || r.recorded(w))
+	}
+	return r.recorded(w)
 }
 
 // recorded reports whether the ledger has the outcomes on which the effect of w may rest,
@@ -30,8 +39,12 @@ func (r *run) recorded(w *wait) bool {
 	return false
 }
 
-// decide asks the guardian for a permit of the call that w waits for.
+// decide asks the guardian for a permit of the call that w waits for, or for a hold.
 func (r *run) decide(w *wait) {
+	activity := contract.ActivityDecide
+	if r.plan.Nodes[w.node].Paid() {
+		activity = contract.ActivityHold
+	}
 	w.kind, w.local, w.queue = waitGuardian, false, contract.QueueGuardian
 	call := r.request(w)
 	r.meter.emit(size(&call))
@@ -44,11 +57,15 @@ func (r *run) decide(w *wait) {
 		ScheduleToStartTimeout: startTimeout,
 		StartToCloseTimeout:    journalTimeout,
 		RetryPolicy:            policy,
-	}), contract.ActivityDecide, call)
+	}), activity, call)
 }
 
 // landDecision handles what the guardian has decided. What it rejects fails the node.
 func (r *run) landDecision(w *wait) {
+	if r.plan.Nodes[w.node].Paid() {
+		r.landHold(w)
+		return
+	}
 	var d contract.Decided
 	err := w.future.Get(r.steady, &d)
 	if err == nil && d.Request != w.request {

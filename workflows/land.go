@@ -28,6 +28,8 @@ func (r *run) land(w *wait) {
 		r.landRoute(w)
 	case waitGuardian:
 		r.landDecision(w)
+	case waitPost:
+		r.landPost(w)
 	case waitChild:
 		r.landChild(w)
 	case waitCall:
@@ -48,6 +50,7 @@ func (r *run) land(w *wait) {
 			r.later(w, 0)
 			return
 		}
+		r.pays(w, contract.Post{Spent: out.Spent})
 		r.succeeded(w.node, out)
 	}
 }

@@ -131,7 +131,7 @@ func (r *run) commandID(w *wait) string {
 // fill its ports, and the plan's input where an expression reads it.
 func (r *run) request(w *wait) contract.Call {
 	call := contract.Call{
-		Run: r.identity(), Plan: r.head.Digest, Node: w.node, Visit: r.visit, Spent: w.spent,
+		Run: r.identity(), Plan: r.head.Digest, Node: w.node, Visit: r.visit, Spent: w.spent, Paid: w.paid,
 		Request: w.request, Patient: w.checks(), Probe: w.probe, Deliveries: r.deliver(w.node),
 		Lean: r.held > maxHeld, Permit: w.permit,
 	}
@@ -219,8 +219,8 @@ func lasting(attempts int32, start, attempt time.Duration) time.Duration {
 // own timeouts) and an unavailable store are returned at once, except for a patient
 // request, which waits for the store.
 func (r *run) policy(w *wait) *temporal.RetryPolicy {
-	if w.permit != nil {
-		return &temporal.RetryPolicy{MaximumAttempts: 1} // a permit is for one call
+	if w.permit != nil || w.hold != "" && !w.probe {
+		return &temporal.RetryPolicy{MaximumAttempts: 1} // a permit, or a hold, is for one call
 	}
 	if w.checks() {
 		return &temporal.RetryPolicy{
@@ -232,7 +232,7 @@ func (r *run) policy(w *wait) *temporal.RetryPolicy {
 	if w.kind == waitRoute || n.Kind == plan.KindOutput {
 		return &temporal.RetryPolicy{MaximumAttempts: 1}
 	}
-	if n.Effect.Acts() {
+	if guarded(n) {
 		return &temporal.RetryPolicy{MaximumAttempts: 1}
 	}
 	first := time.Duration(n.Retry.WaitMS(w.spent+1)) * time.Millisecond

@@ -19,6 +19,8 @@
 //	child.go     calls as child workflows
 //	forward.go   what to launch next, and settling nodes
 //	launch.go    requests of activities and children
+//	guardian.go  asking the guardian before calls
+//	hold.go      holds, and what calls have cost
 //	journal.go   recording outcomes in the ledger
 //	failure.go   failures as the run interprets them
 //	renew.go     when to continue as new

@@ -37,7 +37,7 @@ func (r *run) activities() (n int, short bool) {
 			short = short && time.Duration(r.plan.Nodes[w.node].TimeoutMS)*time.Millisecond <= contract.ShortWait
 		case waitGuardian:
 			n++
-		case waitChild, waitJournal:
+		case waitChild, waitJournal, waitPost:
 		}
 	}
 	if r.outage.away {

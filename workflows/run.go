@@ -58,6 +58,7 @@ type run struct {
 
 	meter    meter
 	journal  journal
+	payments payments
 	deadline workflow.Future
 	draining bool
 	// ahead estimates the events of what has not settled yet.
@@ -221,6 +222,9 @@ func identify(info *workflow.Info) contract.Identity {
 func weight(n *plan.Node) int {
 	if n.Local {
 		return 2
+	}
+	if n.Paid() {
+		return 3 * 7 * max(n.Retry.MaxAttempts, 1) // with its hold, and the end of that
 	}
 	return 7 * max(n.Retry.MaxAttempts, 1)
 }

@@ -126,7 +126,7 @@ func (r *run) waiting() (all []contract.Wait, more bool) {
 	add := func(kind contract.WaitKind, w *wait, detail string) {
 		if more = len(all) == stateWaits; !more {
 			node := ""
-			if kind != contract.WaitJournal {
+			if w.kind != waitJournal && w.kind != waitPost {
 				node = r.plan.Nodes[w.node].ID
 			}
 			all = append(all, contract.Wait{Kind: kind, Node: node, Since: instant(w.since), Until: instant(w.due), Detail: detail})
@@ -144,6 +144,10 @@ func (r *run) waiting() (all []contract.Wait, more bool) {
 			why = ""
 		case w.kind == waitJournal:
 			add(contract.WaitJournal, w, "outcomes on their way to the ledger")
+		case w.kind == waitPost:
+			add(contract.WaitGuardian, w, "what calls have cost, on its way to the guardian")
+		case w.kind == waitGuardian && r.plan.Nodes[w.node].Paid():
+			add(contract.WaitGuardian, w, "the guardian's hold")
 		case w.kind == waitGuardian:
 			add(contract.WaitGuardian, w, "the guardian's decision")
 		case w.kind == waitChild:

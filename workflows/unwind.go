@@ -11,6 +11,7 @@ func (r *run) unwind() {
 	r.disarm()
 	r.awaitEffects()
 	r.dismiss()
+	r.settleUp()
 	r.unwound = true
 }
 

@@ -17,7 +17,8 @@ const (
 	waitRoute                    // the activity that chooses a failed node's error edges
 	waitChild                    // the child workflow that makes a node's call
 	waitJournal                  // a batch on its way to the ledger
-	waitGuardian                 // the guardian's decision on a node's effect
+	waitGuardian                 // the guardian's decision on a node's effect, or its hold
+	waitPost                     // what calls have cost, on its way to the guardian
 )
 
 // tries counts the requests for a node, and its failures outside its contract.
@@ -25,8 +26,9 @@ type tries struct {
 	// launches counts requests, lost the workers lost with them, and waits the
 	// repetitions outside the contract.
 	launches, lost, waits int
-	// spent counts the contract's attempts that were used up.
-	spent int
+	// spent counts the contract's attempts that were used up, and paid the calls for
+	// which there was a hold.
+	spent, paid int
 }
 
 // wait is something that a run waits for. All of it but the future is data, which
@@ -50,6 +52,10 @@ type wait struct {
 	// one call: neither is carried into the next execution, which asks again.
 	decided bool
 	permit  *contract.Permit
+	// hold is the hold for the next call, or the one in flight, and owed how many calls
+	// must be settled with the guardian before it is asked for a hold.
+	hold string
+	owed int
 	// after is how many outcomes the journal must have recorded before the guardian is
 	// asked.
 	after int
@@ -124,7 +130,7 @@ func backoff(waits int) time.Duration {
 // anew returns a wait that repeats the request of w. Whether a child makes the call
 // is decided when it is launched.
 func (r *run) anew(w *wait) *wait {
-	again := &wait{kind: w.kind, node: w.node, tries: w.tries, since: r.now(), unstarted: w.unstarted}
+	again := &wait{kind: w.kind, node: w.node, tries: w.tries, since: r.now(), unstarted: w.unstarted, hold: w.hold}
 	if again.kind == waitChild || again.kind == waitGuardian {
 		again.kind = waitCall
 	}
@@ -189,13 +195,17 @@ type alarm struct {
 // rung reports whether the timer has fired.
 func (a *alarm) rung() bool { return a.future != nil && a.future.IsReady() }
 
-// inFlight counts the nodes whose calls are in flight. Batches to the ledger do not
-// count.
+// inFlight counts the nodes whose calls are in flight. Batches to the ledger and to the
+// guardian do not count.
 func (r *run) inFlight() int {
+	n := len(r.flights)
 	if r.journal.writing {
-		return len(r.flights) - 1
+		n--
 	}
-	return len(r.flights)
+	if r.payments.posting {
+		n--
+	}
+	return n
 }
 
 // idle reports whether no node's call is in flight. A batch in flight is written

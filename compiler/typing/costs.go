@@ -37,6 +37,13 @@ func (check *checker) typeCost(doc *Document, n *Node) {
 		check.typePrice(n)
 	}
 	if n.Cost == nil {
+		if t := n.Template; t != nil && t.Cost != nil && t.Cost.FromOutput && !n.Effect.Acts() {
+			check.Report(diag.Diagnostic{
+				Code: diag.PlanSchema, Summary: fmt.Sprintf("the cost of %s is known only after the call", fields.Quote(t.Name())),
+				Detail:  "Before the call as much is held of its agent's budget as it may cost. Say how much that is.",
+				Subject: n.OperationRange(), Context: t.Range, Node: n.ID, Suggestion: "give a `cost_estimate`",
+			})
+		}
 		return
 	}
 	check.typeCurrency(doc, n)

@@ -30,7 +30,7 @@ func Run(t *testing.T, fresh func(t testing.TB) Open) {
 		"life": life, "again": again, "refusals": refusals, "sequencer": sequencer,
 		"hostile": hostile, "ambiguous": ambiguous, "order": order, "ahead": ahead, "places": places, "pruning": pruning, "erasure": erasure,
 		"linear": linear, "exact": exact, "grants": grants, "witnesses": witnesses, "subjects": subjects,
-		"permits": permits, "holds": holds, "outputs": outputs, "pages": pages, "tiles": tiles, "packets": packets, "ends": ends, "values": values,
+		"permits": permits, "holds": holds, "calls": calls, "outputs": outputs, "pages": pages, "tiles": tiles, "packets": packets, "ends": ends, "values": values,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, fresh(t)) })
 	}
@@ -130,9 +130,10 @@ func Story(t testing.TB, s ledger.Store, twice bool) {
 	do("refused approval", func() error {
 		return s.RecordApproval(ctx, run(), ledger.Approval{ID: "a-2", Barrier: "b", Signer: "s-9", Reason: "unknown signer", Actions: []string{digest("action")}, Envelope: json.RawMessage(`{"e":2}`)})
 	})
-	// A hold that no effect has.
-	do("hold", func() error {
-		return no(s.OpenHold(ctx, ledger.Hold{ID: "thought", Agent: "agent-42", Amount: usd(t, 50), ExpiresAt: ledger.At(time.Unix(1<<33, 0))}))
+	most := usd(t, 60)
+	do("hold of a call without effect", func() error {
+		return no(s.OpenHold(ctx, ledger.Hold{ID: "thought", Agent: "agent-42", Amount: usd(t, 50), ExpiresAt: ledger.At(time.Unix(1<<33, 0)), Running: true,
+			Call: &ledger.HeldCall{Workflow: "w", Root: "r1", Origin: "r1", Node: "a", Attested: true, Prob: true, Most: &most}}))
 	})
 	do("post", func() error { return no(s.PostHold(ctx, "thought", usd(t, 9))) })
 	a := Ask("inv-1", "action")

@@ -133,9 +133,13 @@ func money(t testing.TB, s ledger.Store, m *model.State) {
 		}
 	}
 	rows := map[string]ledger.Transaction{}
-	for _, v := range budgets {
+	agents := map[string]bool{}
+	for _, h := range m.Holds {
+		agents[h.Agent] = true
+	}
+	for agent := range agents {
 		for page := everything; ; page.Offset += page.Limit {
-			list, err := s.Transactions(ctx, v.Agent, page)
+			list, err := s.Transactions(ctx, agent, page)
 			require.NoError(t, err)
 			for _, x := range list {
 				rows[x.TxID] = x

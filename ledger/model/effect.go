@@ -44,7 +44,7 @@ func (s *State) money(e *ledger.Entry, data Facts) error {
 		if err != nil {
 			return err
 		}
-		if h.Amount.Minor() < 0 || h.Status != ledger.TxPending || h.Posted != nil || h.Running {
+		if h.Amount.Minor() < 0 || h.Status != ledger.TxPending || h.Posted != nil || h.Running != (h.Call != nil && h.Call.Root != "") {
 			return impossible("hold %s is not a new one", h.ID)
 		}
 		if e.Chain != ledger.BudgetChain(h.Amount.Currency()) || e.Agent != h.Agent {
@@ -58,6 +58,9 @@ func (s *State) money(e *ledger.Entry, data Facts) error {
 		}
 		if !s.Vague["chain:"+e.Chain] {
 			line, err := s.line(h.Agent, h.Amount.Currency(), e.At)
+			if _, ok := s.Budgets[BudgetKey{h.Agent, h.Amount.Currency()}]; !ok && h.Call != nil {
+				line, err = nil, nil
+			}
 			if err != nil {
 				return err
 			}
@@ -65,11 +68,14 @@ func (s *State) money(e *ledger.Entry, data Facts) error {
 				return impossible("hold %s counts in %v, and its budgets are %v", h.ID, h.Charges, line)
 			}
 		}
+		if err := s.capped(h); err != nil {
+			return err
+		}
 		if err := s.charge(h, h.Amount, ledger.Money{}, !h.Overdraft); err != nil {
 			return err
 		}
 		s.Holds[h.ID] = h
-		return nil
+		return s.prob(h, h.Amount)
 	}
 	d, err := read[ledger.HoldData](data)
 	if err != nil {
@@ -118,6 +124,43 @@ func (s *State) money(e *ledger.Entry, data Facts) error {
 		return err
 	}
 	s.Holds[d.ID] = h
+	if back, err = back.Add(spent); err != nil {
+		return impossible("%s", err)
+	}
+	return s.prob(h, back)
+}
+
+// probKey names what calls of probabilistic nodes cost in the runs of one origin.
+type probKey struct {
+	origin   string
+	currency ledger.Currency
+}
+
+// prob adds to what the calls of such nodes cost.
+func (s *State) prob(h ledger.Hold, amount ledger.Money) (err error) {
+	if h.Call == nil || !h.Call.Prob {
+		return nil
+	}
+	k := probKey{h.Call.Origin, h.Amount.Currency()}
+	if s.probed[k], err = s.probed[k].Add(amount); err != nil {
+		return impossible("%s", err)
+	}
+	return nil
+}
+
+// capped refuses a hold that does not fit in what its call allows. Where holds are no
+// longer known, more fits than did.
+func (s *State) capped(h ledger.Hold) error {
+	if h.Call == nil || !h.Call.Prob || h.Call.Most == nil || h.Overdraft {
+		return nil
+	}
+	used, err := s.probed[probKey{h.Call.Origin, h.Amount.Currency()}].Add(h.Amount)
+	if err != nil {
+		return impossible("%s", err)
+	}
+	if c, err := used.Cmp(*h.Call.Most); err != nil || c > 0 {
+		return impossible("hold %s does not fit: prob nodes of the run would cost %s of %s", h.ID, used, *h.Call.Most)
+	}
 	return nil
 }
 

@@ -199,7 +199,7 @@ func TestMatrix(t *testing.T) {
 	for _, q := range []string{
 		"INSERT INTO decisions (id, invocation, chain, doc) VALUES ('x', 'i', 'c', '{}')", newInvocation,
 		"INSERT INTO consumptions (approval, action, invocation) VALUES ('a', 'b', 'c')",
-		"INSERT INTO holds (id, agent, currency, charges, amount, status, overdraft, running, expires_at) VALUES ('x', 'a', 'USD', '[]', 1, 'pending', false, false, 0)",
+		"INSERT INTO holds (id, agent, currency, charges, amount, status, overdraft, running, expires_at, root, origin, prob) VALUES ('x', 'a', 'USD', '[]', 1, 'pending', false, false, 0, '', '', false)",
 		"INSERT INTO budgets (agent, currency, every, parent, lim) VALUES ('x', 'USD', 'day', '', 1)",
 		"INSERT INTO financial_ledger (tx_id, agent_id, tx_type, amount, currency, status, created_at) VALUES ('x', 'a', 'hold', 1, 'USD', 'pending', 0)",
 		"INSERT INTO tasks (task_id, chain, state, created_at, doc) VALUES ('x', 'c', 'draft', 0, '{}')",

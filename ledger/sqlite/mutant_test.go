@@ -25,6 +25,8 @@ var mutations = []mutant.Mutation{
 	{Name: "outputs go while a run is open", Replace: [][2]string{{"runs.closed_at IS NULL OR runs.closed_at >= ?", "runs.closed_at >= ?"}}, Tests: "outputs"},
 	{Name: "indexes have gaps", Replace: [][2]string{{"INSERT INTO log_index (place, serial) SELECT ?, serial", "INSERT INTO log_index (place, serial) SELECT ? * 2, serial"}}, Tests: "tiles"},
 	{Name: "entries are placed against their order", Replace: [][2]string{{"ORDER BY serial LIMIT", "ORDER BY serial DESC LIMIT"}}, Tests: "places|tiles"},
+	{Name: "prob nodes of a run cost what they like", Replace: [][2]string{{"WHERE origin = ? AND prob AND currency", "WHERE origin = ? || 'no' AND prob AND currency"}}, Tests: "calls"},
+	{Name: "holds of open runs are posted", Replace: [][2]string{{"runs.origin = holds.origin AND runs.state = 'running'", "runs.origin = holds.origin AND runs.state = 'no'"}}, Tests: "calls"},
 	{Name: "an end is put over another", Replace: [][2]string{{"SELECT doc, value, subject_key FROM runs", `SELECT replace(doc, '"state":"succeeded"', '"state":"running"'), value, subject_key FROM runs`}}, Tests: "ends|values"},
 	{Name: "values outlive whom they are about", Replace: [][2]string{{"SET doc = ?, value = NULL", "SET doc = ?"}}, Tests: "values"},
 	{Name: "values under legal hold go", Replace: [][2]string{{"|| root NOT IN (SELECT chain FROM legal_holds)", "|| root IS NOT NULL"}}, Tests: "values"},

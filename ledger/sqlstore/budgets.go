@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"chimera.ai/engine/ledger"
 )
@@ -135,15 +136,21 @@ func (s *Store) ListBudgets(ctx context.Context, page ledger.Page) ([]ledger.Bud
 		func(rows *sql.Rows) (ledger.Budget, error) { return scan(rows.Scan) })
 }
 
-const selectHold = "SELECT id, agent, currency, charges, amount, status, overdraft, running, posted, expires_at FROM holds"
+const selectHold = "SELECT id, agent, currency, charges, amount, status, overdraft, running, posted, expires_at, call FROM holds"
 
 func scanHold(scan func(...any) error) (h ledger.Hold, err error) {
 	var currency ledger.Currency
 	var amount, expires int64
 	var posted sql.NullInt64
 	var charges string
-	if err := scan(&h.ID, &h.Agent, &currency, &charges, &amount, &h.Status, &h.Overdraft, &h.Running, &posted, &expires); err != nil {
+	var call sql.NullString
+	if err := scan(&h.ID, &h.Agent, &currency, &charges, &amount, &h.Status, &h.Overdraft, &h.Running, &posted, &expires, &call); err != nil {
 		return h, err
+	}
+	if call.Valid {
+		if err := json.Unmarshal([]byte(call.String), &h.Call); err != nil {
+			return h, fmt.Errorf("read the call of hold %s: %w", h.ID, err)
+		}
 	}
 	if err := json.Unmarshal([]byte(charges), &h.Charges); err != nil {
 		return h, fmt.Errorf("read the charges of hold %s: %w", h.ID, err)
@@ -169,6 +176,9 @@ func (s *Store) OpenHold(ctx context.Context, h ledger.Hold) (out ledger.Hold, e
 		if c == "" || h.Amount.Minor() < 0 {
 			return fmt.Errorf("%w: %w: a hold of %s", ledger.ErrInvalid, ledger.ErrAmount, h.Amount)
 		}
+		if h.Running != (h.Call != nil && h.Call.Root != "") {
+			return fmt.Errorf("%w: a hold is running when it is opened exactly if its call has no effect", ledger.ErrInvalid)
+		}
 		chain := ledger.BudgetChain(c)
 		if err := t.lock(ctx, chain); err != nil {
 			return err
@@ -183,12 +193,12 @@ func (s *Store) OpenHold(ctx context.Context, h ledger.Hold) (out ledger.Hold, e
 		case !errors.Is(err, sql.ErrNoRows):
 			return err
 		}
-		line, full, err := t.reserve(ctx, h.Agent, h.Amount, h.Overdraft)
+		line, why, err := t.afford(ctx, h.Agent, h.Amount, h.Overdraft, h.Call)
 		switch {
 		case err != nil:
 			return err
-		case full != "":
-			return fmt.Errorf("%w: %s does not fit in the budget of %s", ledger.ErrBudget, h.Amount, full)
+		case why != "":
+			return fmt.Errorf("%w: %s", ledger.ErrBudget, why)
 		}
 		out = h
 		out.Charges, out.ExpiresAt = line, ledger.At(h.ExpiresAt.Time())
@@ -196,6 +206,57 @@ func (s *Store) OpenHold(ctx context.Context, h ledger.Hold) (out ledger.Hold, e
 		return err
 	})
 	return out, err
+}
+
+// afford takes an amount from the budgets of an agent, if it has any, or says why it does
+// not fit.
+func (t *tx) afford(ctx context.Context, agent string, amount ledger.Money, overdraft bool, call *ledger.HeldCall) (line []ledger.Charge, why string, err error) {
+	if call != nil {
+		if why, err = t.capped(ctx, amount, overdraft, call); err != nil || why != "" {
+			return nil, why, err
+		}
+		budgets, own, err := t.budgets(ctx, agent, amount.Currency())
+		switch {
+		case err != nil:
+			return nil, "", err
+		case budgets == 0:
+			return []ledger.Charge{}, "", nil
+		case own == 0:
+			return nil, fmt.Sprintf("%s has no budget in %s", agent, amount.Currency()), nil
+		}
+	}
+	line, full, err := t.reserve(ctx, agent, amount, overdraft)
+	if full != "" {
+		why = fmt.Sprintf("%s does not fit in the budget of %s", amount, full)
+	}
+	return line, why, err
+}
+
+// capped says why an amount does not fit in what calls of the runs of one origin may cost
+// together, or returns "". The chain of the currency is locked.
+func (t *tx) capped(ctx context.Context, amount ledger.Money, overdraft bool, call *ledger.HeldCall) (why string, err error) {
+	if !call.Prob || call.Most == nil || overdraft {
+		return "", nil
+	}
+	if call.Most.Currency() != amount.Currency() {
+		return fmt.Sprintf("a cost of %s, where prob nodes of a run may cost %s (prob_cost_per_run)", amount, *call.Most), nil
+	}
+	var used int64
+	if err := t.row(ctx, `SELECT COALESCE(SUM(CASE status WHEN 'pending' THEN amount WHEN 'posted' THEN posted ELSE 0 END), 0) FROM holds
+		WHERE origin = $1 AND prob AND currency = $2`, call.Origin, string(amount.Currency())).Scan(&used); err != nil {
+		return "", err
+	}
+	if used > call.Most.Minor() || amount.Minor() > call.Most.Minor()-used {
+		spent, err := ledger.Minor(used, amount.Currency())
+		return fmt.Sprintf("%s and the %s before do not fit in what prob nodes of the run may cost, %s (prob_cost_per_run)", amount, spent, *call.Most), err
+	}
+	return "", nil
+}
+
+// budgets counts the budgets of an agent, and those in a currency.
+func (t *tx) budgets(ctx context.Context, agent string, c ledger.Currency) (all, own int, err error) {
+	err = t.row(ctx, "SELECT count(*), count(CASE WHEN currency = $2 THEN 1 END) FROM budgets WHERE agent = $1", agent, string(c)).Scan(&all, &own)
+	return all, own, err
 }
 
 // reserve takes an amount from the budgets of an agent and its parents, whose chain is
@@ -249,10 +310,18 @@ func (t *tx) hold(ctx context.Context, h ledger.Hold) (ledger.Hold, error) {
 		return h, err
 	}
 	c := h.Amount.Currency()
-	h.Status, h.Running, h.Posted = ledger.TxPending, false, nil
-	if _, err := t.exec(ctx, `INSERT INTO holds (id, agent, currency, charges, amount, status, overdraft, running, expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		h.ID, h.Agent, string(c), charges, h.Amount.Minor(), string(h.Status), h.Overdraft, false, millis(h.ExpiresAt)); err != nil {
+	h.Status, h.Posted = ledger.TxPending, nil
+	var call any // NULL
+	of := ledger.HeldCall{}
+	if h.Call != nil {
+		if call, err = text(h.Call); err != nil {
+			return h, err
+		}
+		of = *h.Call
+	}
+	if _, err := t.exec(ctx, `INSERT INTO holds (id, agent, currency, charges, amount, status, overdraft, running, expires_at, call, root, origin, prob)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+		h.ID, h.Agent, string(c), charges, h.Amount.Minor(), string(h.Status), h.Overdraft, h.Running, millis(h.ExpiresAt), call, of.Root, of.Origin, of.Prob); err != nil {
 		return h, err
 	}
 	kind := ledger.TxHold
@@ -354,15 +423,25 @@ func (s *Store) ExpireHolds(ctx context.Context) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, h := range due {
+	unposted, err := list(ctx, s, "list unposted holds", selectHold+` WHERE status = 'pending' AND running AND root <> '' AND expires_at < $1
+		AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.origin = holds.origin AND runs.state = 'running') ORDER BY expires_at, id LIMIT 1000`,
+		[]any{now - ledger.CallSkew.Milliseconds()}, func(rows *sql.Rows) (ledger.Hold, error) { return scanHold(rows.Scan) })
+	if err != nil {
+		return 0, err
+	}
+	for _, h := range slices.Concat(due, unposted) {
 		expired := false
 		err := s.do(ctx, "expire hold "+h.ID, func(t *tx) error {
 			if err := t.lock(ctx, ledger.BudgetChain(h.Amount.Currency())); err != nil {
 				return err
 			}
 			h, err := scanHold(t.row(ctx, selectHold+" WHERE id = $1", h.ID).Scan)
-			expired = err == nil && h.Status == ledger.TxPending && !h.Running
-			if !expired {
+			called := h.Running && h.Call != nil && h.Call.Root != ""
+			if expired = err == nil && h.Status == ledger.TxPending && (!h.Running || called); !expired {
+				return err
+			}
+			if called {
+				_, err = t.move(ctx, h, ledger.TxPosted, ledger.HoldPosted, &h.Amount)
 				return err
 			}
 			_, err = t.move(ctx, h, ledger.TxExpired, ledger.HoldExpired, nil)

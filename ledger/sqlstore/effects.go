@@ -166,7 +166,7 @@ func (t *tx) decide(ctx context.Context, run ledger.Run, a ledger.Authorization,
 	approved := d.Decision == ledger.Approve
 	if charges != nil {
 		if approved {
-			h := ledger.Hold{ID: st.Hold, Agent: a.Agent, Charges: charges, Amount: *a.Cost, Overdraft: a.Overdraft, ExpiresAt: st.Until}
+			h := ledger.Hold{ID: st.Hold, Agent: a.Agent, Charges: charges, Amount: *a.Cost, Overdraft: a.Overdraft, ExpiresAt: st.Until, Call: a.Call}
 			if _, err := t.hold(ctx, h); err != nil {
 				return err
 			}
@@ -214,31 +214,30 @@ func (t *tx) money(ctx context.Context, a ledger.Authorization, have row, st *le
 			return nil, err
 		}
 	}
-	var budgets, own int
-	currency := ""
+	currency := ledger.Currency("")
 	if a.Cost != nil {
-		currency = string(a.Cost.Currency())
+		currency = a.Cost.Currency()
 	}
-	if err := t.row(ctx, "SELECT count(*), count(CASE WHEN currency = $2 THEN 1 END) FROM budgets WHERE agent = $1", a.Agent, currency).Scan(&budgets, &own); err != nil {
-		return nil, err
-	}
+	budgets, own, err := t.budgets(ctx, a.Agent, currency)
 	switch {
-	case budgets == 0:
+	case err != nil:
+		return nil, err
+	case budgets == 0 && a.Call == nil:
 		st.Money = ledger.NoBudget
 		return nil, nil
 	case a.Cost == nil:
 		st.Money = ledger.Unpriced
 		return nil, nil
-	case own == 0:
+	case own == 0 && budgets > 0:
 		st.Money, st.Detail = ledger.Mismatched, fmt.Sprintf("%s has no budget in %s", a.Agent, currency)
 		return nil, nil
 	}
-	charges, full, err := t.reserve(ctx, a.Agent, *a.Cost, a.Overdraft)
+	charges, why, err := t.afford(ctx, a.Agent, *a.Cost, a.Overdraft, a.Call)
 	switch {
 	case err != nil:
 		return nil, err
-	case full != "":
-		st.Money, st.Detail = ledger.Exceeded, fmt.Sprintf("%s does not fit in the budget of %s", *a.Cost, full)
+	case why != "":
+		st.Money, st.Detail = ledger.Exceeded, why
 		return nil, nil
 	}
 	st.Money, st.Hold = ledger.Reserved, st.Decision

@@ -199,9 +199,15 @@ CREATE TABLE holds (
 	overdraft  BOOLEAN NOT NULL,
 	running    BOOLEAN NOT NULL,
 	posted     BIGINT,
-	expires_at BIGINT NOT NULL
+	expires_at BIGINT NOT NULL,
+	call       TEXT, -- JSON
+	root       TEXT NOT NULL,
+	origin     TEXT NOT NULL,
+	prob       BOOLEAN NOT NULL
 );
 CREATE INDEX holds_expiry ON holds (expires_at) WHERE status = 'pending' AND NOT running;
+CREATE INDEX holds_calls ON holds (expires_at) WHERE status = 'pending' AND running AND root <> '';
+CREATE INDEX holds_prob ON holds (origin) WHERE prob;
 CREATE TABLE decisions (
 	id    TEXT PRIMARY KEY,
 	invocation TEXT NOT NULL,

@@ -194,9 +194,15 @@ CREATE TABLE holds (
 	overdraft  INTEGER NOT NULL,
 	running    INTEGER NOT NULL,
 	posted     INTEGER,
-	expires_at INTEGER NOT NULL
+	expires_at INTEGER NOT NULL,
+	call       TEXT, -- JSON
+	root       TEXT NOT NULL,
+	origin     TEXT NOT NULL,
+	prob       INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX holds_expiry ON holds (expires_at) WHERE status = 'pending' AND NOT running;
+CREATE INDEX holds_calls ON holds (expires_at) WHERE status = 'pending' AND running AND root <> '';
+CREATE INDEX holds_prob ON holds (origin) WHERE prob;
 CREATE TABLE decisions (
 	id    TEXT PRIMARY KEY,
 	invocation TEXT NOT NULL,

@@ -1,0 +1,140 @@
+package workflows
+
+import (
+	"slices"
+	"strconv"
+
+	"go.temporal.io/sdk/workflow"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/plan"
+)
+
+// payments are what calls without effect have cost, as far as the guardian has not been told.
+// A call that is never told of is taken for as dear as it might have been.
+type payments struct {
+	// posts have not been sent yet, or are to be sent again; sent are in flight.
+	posts, sent []contract.Post
+	posting     bool
+	// batch is the number of the last request.
+	batch int
+	// noted counts the posts, and done those that the guardian has got, or will not get.
+	noted, done int
+}
+
+// pays notes that the call of w has ended, for which there was a hold.
+func (r *run) pays(w *wait, p contract.Post) {
+	if w.hold == "" {
+		return
+	}
+	p.Hold = w.hold
+	r.payments.posts = append(r.payments.posts, p)
+	r.payments.noted++
+	w.hold = ""
+	w.paid++
+}
+
+// settled reports whether the guardian knows what the calls have cost that ended before w
+// asked for a hold, and sees to it that it gets to know: what they left is there for w.
+func (r *run) settled(w *wait) bool {
+	y := &r.payments
+	if w.owed == 0 {
+		w.owed = y.noted
+	}
+	return w.owed <= y.done
+}
+
+// post tells the guardian what calls have cost. Temporal retries that while the store is
+// unavailable.
+func (r *run) post() {
+	y := &r.payments
+	if y.posting || len(y.posts) == 0 {
+		return
+	}
+	n := min(len(y.posts), contract.MaxPosts)
+	y.sent, y.posts = y.posts[:n:n], y.posts[n:]
+	y.posting = true
+	request := r.postRequest(y.sent)
+	ctx := workflow.WithActivityOptions(r.steady, workflow.ActivityOptions{
+		TaskQueue: contract.QueueGuardian, ActivityID: request.Request, Summary: "costs of calls",
+		StartToCloseTimeout: journalTimeout, ScheduleToCloseTimeout: tryTime, RetryPolicy: recording,
+	})
+	r.flights = append(r.flights, &wait{
+		kind: waitPost, since: r.now(), request: request.Request, key: r.key, queue: contract.QueueGuardian,
+		future: workflow.ExecuteActivity(ctx, contract.ActivityPost, request),
+	})
+}
+
+func (r *run) postRequest(posts []contract.Post) contract.PostRequest {
+	r.payments.batch++
+	return contract.PostRequest{Run: r.identity(), Request: r.tag + "/engine/post#" + strconv.Itoa(r.payments.batch), Posts: posts}
+}
+
+// landPost handles the answer of the guardian.
+func (r *run) landPost(w *wait) {
+	y := &r.payments
+	y.posting = false
+	var answer contract.Posted
+	err := w.future.Get(r.steady, &answer)
+	if err == nil && answer.Request != w.request {
+		err = errOther
+	}
+	if err != nil {
+		workflow.GetLogger(r.ctx).Warn("the guardian does not know what calls have cost", "error", err)
+		if r.now().Sub(w.since) >= maxPause {
+			y.posts, y.sent = slices.Concat(y.sent, y.posts), nil
+			return
+		}
+		// Otherwise a worker that answers at once would be asked forever.
+	}
+	y.done += len(y.sent)
+	y.sent = nil
+}
+
+// landHold handles the guardian's answer to a request for a hold.
+func (r *run) landHold(w *wait) {
+	var held contract.Held
+	err := w.future.Get(r.steady, &held)
+	if err == nil && (held.Request != w.request || held.Hold == "" && !held.Unopened) {
+		err = errOther
+	}
+	if err != nil {
+		r.failedCall(w, readFailure(err, w))
+		return
+	}
+	r.returned(w)
+	if held.Unopened {
+		r.journal.unopened = true
+		r.later(w, 0)
+		return
+	}
+	next := r.anew(w)
+	next.hold = held.Hold
+	r.again = append(r.again, next)
+}
+
+// settleUp tells the guardian at the end of a run what its calls have cost, for a bounded
+// time. Calls in flight are taken for as dear as they may be.
+func (r *run) settleUp() {
+	for _, w := range r.flights {
+		r.pays(w, contract.Post{})
+	}
+	for _, w := range slices.Concat(r.again, r.sleeping, r.stalled) {
+		r.pays(w, contract.Post{Unstarted: true})
+	}
+	y := &r.payments
+	for posts := range slices.Chunk(slices.Concat(y.sent, y.posts), contract.MaxPosts) {
+		request := r.postRequest(posts)
+		ctx := workflow.WithActivityOptions(r.steady, workflow.ActivityOptions{
+			TaskQueue: contract.QueueGuardian, ActivityID: request.Request, Summary: "costs of calls",
+			StartToCloseTimeout: journalTimeout, ScheduleToCloseTimeout: journalTimeout, RetryPolicy: recording,
+		})
+		if err := workflow.ExecuteActivity(ctx, contract.ActivityPost, request).Get(r.steady, nil); err != nil {
+			workflow.GetLogger(r.ctx).Warn("the guardian does not know what calls have cost", "error", err)
+			return // the guardian's sweeper finds the holds
+		}
+	}
+}
+
+// guarded reports whether the guardian is asked before a call of node n.
+func guarded(n *plan.Node) bool { return n.Effect.Acts() || n.Paid() }
