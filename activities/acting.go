@@ -186,6 +186,8 @@ func stated(s trust.State, bench *Workbench, n *plan.Node) error {
 	case s.Bundle != bench.Policy:
 		// Until this worker is given the other one, another may have it already.
 		return contract.Errorf(contract.WorkerLost, "the admins have activated the policy bundle %s, and this worker has %s", s.Bundle, bench.Policy)
+	case n.Paid() && n.Cost == nil && !n.Relied && !n.Called:
+		return nil // the catalog's facts do not count: the plan says what it costs
 	}
 	err := bench.Stated(s, n.Activity())
 	if err != nil && !errors.Is(err, trust.ErrInvalid) {

@@ -18,9 +18,9 @@ func (t *Template) ToolID() string {
 }
 
 // Stated reports whether the operation is called only as the admins have stated it: it has
-// an effect, or an effect may rely on the operator's word for what it answers.
+// an effect or a cost, or an effect may rely on the operator's word for what it answers.
 func (t *Template) Stated() bool {
-	return t.Effect.Acts() || !t.InProcess && (t.TrustedOutput || t.Endorses)
+	return t.Effect.Acts() || t.Cost != nil || !t.InProcess && (t.TrustedOutput || t.Endorses)
 }
 
 // Facts is what the operator says of the operation, and on which it depends what a plan may

@@ -43,7 +43,7 @@ templates:
      trust_requirement: allow_auto, status: allow_auto, cost: {expr: '"1.00"', currency: USD}}
   - {provider_type: skill, provider_name: look, operation: up, mode: deter, effect_class: pure, timeout_ms: 60000, retry_policy: {max_retries: 2},
      input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {line: {type: string}}, required: [line]},
-     trust_requirement: allow_auto, status: allow_auto}
+     trust_requirement: allow_auto, status: allow_auto, cost: {expr: "0.01", currency: USD}}
   - {provider_type: skill, provider_name: check, operation: line, mode: deter, effect_class: pure, timeout_ms: 60000, retry_policy: {max_retries: 2}, endorses: true,
      input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {line: {type: string}}, required: [line]},
      trust_requirement: allow_auto, status: allow_auto}
@@ -123,7 +123,7 @@ func produce(t *testing.T, database string, begin ...host.Role) *production {
 	p.ledger = opened.Ledger
 	p.Begin(t, p.ledger)
 	p.Rely(t, p.ledger, operations, bundle)
-	limit, err := ledger.ParseMoney("40.00", "USD")
+	limit, err := ledger.ParseMoney("41.00", "USD")
 	require.NoError(t, err)
 	p.State(t, p.ledger, &trust.SetBudget{Agent: "tester", Currency: "USD", Every: ledger.Forever, Limit: limit})
 	for role := range p.Users {
@@ -227,7 +227,7 @@ func TestProduction(t *testing.T) {
 	require.Len(t, p.written(t), 40)
 	b, err := p.ledger.Budget(t.Context(), "tester", "USD")
 	require.NoError(t, err)
-	require.Equal(t, "40.00 USD", b.Posted.String())
+	require.Equal(t, "40.66 USD", b.Posted.String(), "a look-up costs a cent, too")
 	require.Zero(t, b.Pending.Minor())
 
 	// An auditor makes every decision again.
