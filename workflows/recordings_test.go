@@ -90,6 +90,10 @@ func recordings(t *testing.T) []recording {
 		{name: "effect-refused", source: effect, input: `{"x":"a text that is too long"}`, acting: true, has: types{failing, failed}},
 		{name: "effect-continued", source: effect, input: `{"x":"one"}`, after: 8, acting: true, has: types{continued, completed}},
 		{name: "effect-unknown", source: strings.Replace(effect, "sh/write", "sh/hang", 1), input: `{"x":"one"}`, acting: true, has: types{failing, failed}},
+		{name: "effect-verified", source: verified, input: `{"x":"one"}`, acting: true, has: types{failing, completed}},
+		{name: "paid", source: paid, input: `{"x":"one"}`, acting: true, has: types{started, completed}},
+		{name: "paid-continued", source: paid, input: `{"x":"one"}`, after: 8, acting: true, has: types{continued, completed}},
+		{name: "paid-deadline", source: document("currency: USD\nlimits: {deadline_ms: 3000}\n", "  - {id: wait, template: sh/wait, cost_estimate: 2}\n", "  - wait.x -> $output.x\n"), input: `{}`, acting: true, has: types{started, fired, failed}},
 		{name: "output-too-large", source: vast, input: `{}`, has: types{failed}},
 	}
 	for i, g := range stage.Graphs() {
@@ -216,6 +220,8 @@ kind: Catalog
 templates:
   - {provider_type: skill, provider_name: sh, operation: echo, mode: deter, effect_class: pure, input_schema: {type: object}, timeout_ms: 20000,
      output_schema: {type: object, properties: {x: {type: string}}, required: [x]}, retry_policy: {max_retries: 0}, trust_requirement: allow_auto, status: allow_auto}
+  - {provider_type: skill, provider_name: sh, operation: wait, mode: deter, effect_class: pure, input_schema: {type: object}, timeout_ms: 20000,
+     output_schema: {type: object, properties: {x: {type: string}}, required: [x]}, retry_policy: {max_retries: 0}, trust_requirement: allow_auto, status: allow_auto}
   - {provider_type: skill, provider_name: sh, operation: write, mode: deter, effect_class: committing, input_schema: {type: object, properties: {x: {type: string}}, required: [x]}, timeout_ms: 20000,
      output_schema: {type: object, properties: {x: {type: string}}, required: [x]}, retry_policy: {max_retries: 0}, trust_requirement: allow_auto, status: allow_auto, commit_policy: {}}
   - {provider_type: skill, provider_name: sh, operation: hang, mode: deter, effect_class: committing, input_schema: {type: object, properties: {x: {type: string}}, required: [x]}, timeout_ms: 1000,
@@ -234,6 +240,26 @@ var effect = strings.Replace(document("", `  - {id: first, template: sh/write}
   - first -> second
   - second.x -> $output.x
 `), "agent: tester\n", "agent: tester\nallow: [pure, committing]\n", 1)
+
+// verified is a plan with an effect that does not answer, and of which another node says that
+// it happened.
+var verified = strings.Replace(document("", `  - {id: hang, template: sh/hang, commit_policy: {verify: {node: find, executed: "output.x == 'y'", output: {x: "${output.x}"}}}}
+  - {id: find, template: sh/echo}
+`, `  - $input.x -> hang.x
+  - hang.x -> $output.x
+`), "agent: tester\n", "agent: tester\nallow: [pure, committing]\n", 1)
+
+// paid is a plan with calls that cost something, one after the other and beside each other.
+var paid = document("currency: USD\n", `  - {id: first, template: sh/echo, cost_estimate: 1.5}
+  - {id: a, template: engine/pass, timeout_ms: 500, cost_estimate: 1, `+passing+`}
+  - {id: b, template: engine/pass, timeout_ms: 5000, cost_estimate: "1", `+passing+`}
+  - {id: free, template: engine/pass, timeout_ms: 500, `+passing+`}
+`, `  - $input.x -> a.x
+  - a.x -> b.x
+  - b.x -> free.x
+  - first -> free
+  - free.x -> $output.x
+`)
 
 const effectPolicy = `
 apiVersion: chimera/v1
@@ -296,7 +322,7 @@ func newStudio(t *testing.T, r recording) *studio {
 	require.Empty(t, ds)
 	s.options = host.Options{
 		ContinueAfter: r.after, Skills: s.operations(), Catalog: catalog,
-		Executables: map[string]skills.Executable{"sh": {Command: "/bin/sh", Args: []string{"-c", `cat >/dev/null; [ "$1" = hang ] && sleep 20; echo '{"x":"y"}'`, "sh"}}},
+		Executables: map[string]skills.Executable{"sh": {Command: "/bin/sh", Args: []string{"-c", `cat >/dev/null; case "$1" in hang|wait) sleep 20;; esac; echo '{"x":"y"}'`, "sh"}}},
 	}
 	if r.acting {
 		var ds diag.Diagnostics
