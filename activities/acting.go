@@ -39,6 +39,7 @@ type ActingLedger interface {
 	Plan(ctx context.Context, ref string) (ledger.Plan, error)
 	GetBlob(ctx context.Context, digest string) ([]byte, error)
 	Run(ctx context.Context, workflow, root string) (ledger.Run, error)
+	LastOutcome(ctx context.Context, workflow, origin, node string) (ledger.Outcome, error)
 }
 
 // effect is one call of an effect, as a role has found it out.

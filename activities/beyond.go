@@ -19,8 +19,6 @@ func beyond(p *plan.Plan) string {
 			what = fmt.Sprintf("the effect class %s", n.Effect)
 		case n.Commit != nil && n.Commit.Barrier >= 0:
 			what = "approval by people"
-		case n.Commit != nil && len(n.Commit.Prechecks) > 0:
-			what = "checks before effects"
 		case n.Trust != plan.AllowAuto:
 			what = fmt.Sprintf("the trust requirement %s", n.Trust)
 		case n.Plan != "":

@@ -99,6 +99,9 @@ func (g *Guardian) decide(ctx context.Context, call *contract.Call, out *contrac
 	if err != nil {
 		return err
 	}
+	if err := g.checked(ctx, e); err != nil {
+		return err
+	}
 	by, err := g.signer(e.state)
 	if err != nil {
 		return err
@@ -142,6 +145,26 @@ func (g *Guardian) decide(ctx context.Context, call *contract.Call, out *contrac
 		}
 	}
 	out.Permit = &contract.Permit{Envelope: got.Invocation.Permit, Salt: got.Salt}
+	return nil
+}
+
+// checked refuses an effect unless, by the ledger, all its prechecks have succeeded.
+func (g *Guardian) checked(ctx context.Context, e *effect) error {
+	if e.node.spec.Commit == nil {
+		return nil
+	}
+	for _, i := range e.node.spec.Commit.Prechecks {
+		id := e.node.plan.Nodes[i].ID
+		o, err := g.Ledger.LastOutcome(ctx, e.run.Workflow, e.run.Origin, id)
+		switch {
+		case errors.Is(err, ledger.ErrNotFound):
+			return contract.Errorf(contract.Blocked, "the ledger has no outcome of the precheck %s", id)
+		case err != nil:
+			return refusal(err)
+		case o.Kind != ledger.NodeSucceeded:
+			return contract.Errorf(contract.Blocked, "the precheck %s has not succeeded", id)
+		}
+	}
 	return nil
 }
 

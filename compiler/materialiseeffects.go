@@ -67,7 +67,7 @@ func (m *maker) tainted(i int) *plan.Taint {
 }
 
 // relied marks the calls whose answers count as untainted by the word of the operator, and
-// from which an effect can be reached.
+// from which an effect can be reached; and prechecks.
 func (m *maker) relied(p *plan.Plan) {
 	into := make([][]int, len(p.Nodes))
 	for i := range p.Edges {
@@ -90,9 +90,17 @@ func (m *maker) relied(p *plan.Plan) {
 			}
 		}
 	}
+	checks := map[int]bool{}
+	for _, n := range m.doc.Nodes {
+		if n.Commit != nil {
+			for _, i := range n.Commit.Checks {
+				checks[i] = true
+			}
+		}
+	}
 	for i, n := range m.doc.Nodes {
 		t := n.Template
-		if before[i] && t != nil && (t.TrustedOutput || t.Endorses) && p.Nodes[i].Effect == plan.Pure && !p.Nodes[i].InProcess && !n.Subplan() {
+		if (checks[i] || before[i] && t != nil && (t.TrustedOutput || t.Endorses)) && p.Nodes[i].Effect == plan.Pure && !p.Nodes[i].InProcess && !n.Subplan() {
 			p.Nodes[i].Relied = true
 		}
 	}

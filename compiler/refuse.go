@@ -65,9 +65,6 @@ func (c *compilation) refuseEffect(doc *judge.Document, n *typing.Node) {
 		case p.Barrier != nil:
 			c.unsupported("approval by people (`barrier`)", p.Barrier.Range(), n.ID, "")
 		}
-		if len(p.Prechecks) > 0 {
-			c.unsupported("prechecks of effects (`prechecks`)", p.Prechecks[0].Range(), n.ID, "")
-		}
 	}
 	if c.pol == nil || doc.Agent == nil {
 		return

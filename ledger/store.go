@@ -95,6 +95,8 @@ type Runs interface {
 	// Outcomes lists the outcomes of a run's nodes in the order in which they
 	// were stated.
 	Outcomes(ctx context.Context, workflow, root string, page Page) ([]Outcome, error)
+	// LastOutcome returns the last outcome of a node in the runs of one origin.
+	LastOutcome(ctx context.Context, workflow, origin, node string) (Outcome, error)
 }
 
 // Tasks are effects as people and services see them: see package task. [Effects] drafts,

@@ -208,7 +208,8 @@ type Node struct {
 	// Commit is given exactly for committing and irreversible nodes.
 	Commit *Commit `json:"commit,omitempty"`
 	// Relied reports that an effect may depend on what the node answers, which counts as
-	// untainted by the word of the operator: so the role that calls effects calls it.
+	// untainted by the word of the operator, or that it is a precheck: so the role that
+	// calls effects calls it.
 	Relied bool `json:"relied,omitempty"`
 	// Taint is given exactly for nodes that are not pure.
 	Taint *Taint `json:"taint,omitempty"`

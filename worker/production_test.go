@@ -61,7 +61,7 @@ rules:
 const guardedPlan = `{apiVersion: chimera/v1, kind: Plan, name: acts, version: "1", agent: tester, allow: [pure, committing],
   input_schema: {type: object, properties: {line: {type: string}}, required: [line]},
   output_schema: {type: object, properties: {ok: {type: boolean}, line: {type: string}}, required: [ok, line]},
-  nodes: [{id: look, template: look/up}, {id: check, template: check/line}, {id: write, template: book/write, commit_policy: {rollback: {none: "what is written stays"}}}],
+  nodes: [{id: look, template: look/up}, {id: check, template: check/line}, {id: write, template: book/write, commit_policy: {prechecks: [check], rollback: {none: "what is written stays"}}}],
   edges: [$input.line -> look.line, look.line -> check.line, check.line -> write.line, look.line -> $output.line, write.ok -> $output.ok]}`
 
 const directPlan = `{apiVersion: chimera/v1, kind: Plan, name: direct, version: "1", agent: tester, allow: [pure, committing],
