@@ -10,6 +10,7 @@ import (
 
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 )
 
@@ -102,6 +103,17 @@ type Cost struct {
 type CommitPolicy struct {
 	// Waived is the reason why the effect can be neither verified nor undone, or "".
 	Waived string
+	// Verify finds out whether the effect happened, or is nil.
+	Verify *Verify
+}
+
+// Verify calls an operation to find out whether an effect happened. The fields are as in a
+// plan's `verify`.
+type Verify struct {
+	// Operation is a pure one of the catalog, as "provider/operation".
+	Operation string
+	// With and Output may be nil.
+	With, Executed, Output *syntax.Value
 }
 
 // Name is the operation as plans and messages write it: "provider/operation".

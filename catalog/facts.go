@@ -40,6 +40,7 @@ func (t *Template) Facts() (json.RawMessage, error) {
 		IdempotencyPort string            `json:"idempotency_port,omitempty"`
 		Cost            *statedCost       `json:"cost,omitempty"`
 		NoRollback      string            `json:"no_rollback,omitempty"`
+		Verify          *statedVerify     `json:"verify,omitempty"`
 		InProcess       bool              `json:"in_process,omitempty"`
 	}{
 		ProviderType: t.ProviderType, Mode: t.Mode, Effect: t.Effect,
@@ -51,6 +52,9 @@ func (t *Template) Facts() (json.RawMessage, error) {
 	}
 	if t.Commit != nil {
 		facts.NoRollback = t.Commit.Waived
+		if v := t.Commit.Verify; v != nil {
+			facts.Verify = &statedVerify{v.Operation, v.With.Any(), v.Executed.Text, v.Output.Any()}
+		}
 	}
 	var err error
 	if facts.InputSchema, err = digestOf(t.InputSchema); err == nil {
@@ -86,4 +90,11 @@ type statedCost struct {
 	Expr       string `json:"expr"`
 	Currency   string `json:"currency"`
 	FromOutput bool   `json:"from_output,omitempty"`
+}
+
+type statedVerify struct {
+	Operation string `json:"operation"`
+	With      any    `json:"with,omitempty"`
+	Executed  string `json:"executed"`
+	Output    any    `json:"output,omitempty"`
 }

@@ -50,8 +50,17 @@ var CostFields = &fields.Table{What: "a `cost` map", Fields: []fields.Field{
 }}
 
 // CommitFields are those of a template's commit policy.
-var CommitFields = &fields.Table{What: "a template's `commit_policy`", Nested: []fields.Nested{{Field: "rollback", Table: RollbackFields}}, Fields: []fields.Field{
+var CommitFields = &fields.Table{What: "a template's `commit_policy`", Nested: []fields.Nested{{Field: "verify", Table: VerifyFields}, {Field: "rollback", Table: RollbackFields}}, Fields: []fields.Field{
+	fields.Optional("verify", fields.FormMap, "by which operation it is found out whether the effect happened"),
 	fields.Optional("rollback", fields.FormMap, "`{none: reason}` where the effect cannot be undone or verified"),
+}}
+
+// VerifyFields are those of the verify of a template's commit policy.
+var VerifyFields = &fields.Table{What: "a template's `verify` map", Fields: []fields.Field{
+	fields.Required("operation", fields.FormText, "a pure operation of the catalog, as provider/operation"),
+	fields.Optional("with", fields.FormMap, "a map from its input ports to constants or ${…} expressions over `args`, `output` and `input`"),
+	fields.Required("executed", fields.FormText, "a CEL predicate over its `output`: the effect happened"),
+	fields.Optional("output", fields.FormAny, "a template over its `output` that gives what the effect returned"),
 }}
 
 // RollbackFields are those of the rollback of a commit policy.
@@ -240,8 +249,15 @@ func readCommit(rep *fields.Reader, v *syntax.Value, t *Template) *CommitPolicy 
 		})
 	}
 	c := new(CommitPolicy)
-	if x := rep.Read(v, CommitFields, "").Get("rollback"); x != nil {
+	r := rep.Read(v, CommitFields, "")
+	if x := r.Get("rollback"); x != nil {
 		c.Waived = ReadRollback(rep, x)
+	}
+	if x := r.Get("verify"); x != nil {
+		of := rep.Read(x, VerifyFields, "")
+		if operation, executed := of.Get("operation"), of.Get("executed"); operation != nil && executed != nil {
+			c.Verify = &Verify{Operation: operation.Text, With: of.Get("with"), Executed: executed, Output: of.Get("output")}
+		}
 	}
 	return c
 }

@@ -514,14 +514,25 @@ esac`
 // What had it is not called again, and what had not is; where verify does not know, nobody
 // does.
 func TestVerifyTells(t *testing.T) {
+	t.Run("as the plan says", func(t *testing.T) { verifyTells(t, findCatalog, verifiedPlan) })
+	t.Run("as the catalog says", func(t *testing.T) {
+		const verify = `verify: {%s, with: {line: "${args.line}"}, executed: "output.found", output: {ok: true}}`
+		operations := strings.Replace(findCatalog, "status: allow_auto}", "status: allow_auto, commit_policy: {"+fmt.Sprintf(verify, "operation: book/find")+"}}", 1)
+		source := strings.Replace(verifiedPlan, ", commit_policy: {"+fmt.Sprintf(verify, "node: find")+"}},\n    {id: find, template: book/find}", "}", 1)
+		require.NotContains(t, source, "verify")
+		verifyTells(t, operations, source)
+	})
+}
+
+func verifyTells(t *testing.T, operations, source string) {
 	stage.Parallel(t)
 	a := act(t, forgets)
-	cat, ds := compiler.ParseCatalog(compiler.Source{Name: "catalog.yaml", Text: []byte(findCatalog)})
+	cat, ds := compiler.ParseCatalog(compiler.Source{Name: "catalog.yaml", Text: []byte(operations)})
 	require.False(t, ds.HasErrors(), "%v", ds)
 	a.options.Catalog = cat
 	a.options.Executables["book"] = skills.Executable{Command: "/bin/sh", Args: []string{"-c", forgets, "book"}, Env: map[string]string{"LINES_FILE": a.lines}}
 	a.again(t)
-	digest := a.publish(t, verifiedPlan)
+	digest := a.publish(t, source)
 	runs := map[string]client.WorkflowRun{}
 	for _, line := range []string{"written", "unwritten", "silent"} {
 		runs[line] = a.start(t, line, digest, `{"line":"`+line+`"}`)

@@ -221,11 +221,8 @@ const passOperation = "pass"
 // verify adds the flow through the node that verifies an effect: it is called with
 // the effect's arguments, and may supply what the effect returned.
 func (g *taintGraph) verify(i int, v *typing.Verify) {
-	if v.Node == nil {
-		return
-	}
-	to, ok := g.doc.Index[v.Node.Text]
-	if !ok || g.doc.Nodes[to].Kind != plan.KindCall {
+	to := v.Target
+	if to == 0 {
 		return
 	}
 	if v.With != nil {

@@ -52,10 +52,26 @@ func precheck(doc *Document, at *syntax.Value, from, to int) *Edge {
 // lintVerifies resolves the nodes that tell whether an effect happened.
 func (l *linter) lintVerifies(doc *Document) {
 	for _, n := range doc.Nodes {
-		if n.Commit != nil && n.Commit.Verify != nil && n.Commit.Verify.Node != nil {
-			l.lintVerify(doc, n, n.Commit.Verify)
+		if n.Commit == nil || n.Commit.Verify == nil {
+			continue
+		}
+		v := n.Commit.Verify
+		if v.Node != nil {
+			l.lintVerify(doc, n, v)
+		}
+		if v.Target > 0 {
+			l.lintVerifyInput(doc.Nodes[v.Target], v)
 		}
 	}
+}
+
+// Place is where the node is named that is called, or other where the template names its
+// operation.
+func (v *Verify) Place(other diag.Range) diag.Range {
+	if v.Node == nil {
+		return other
+	}
+	return v.Node.Range()
 }
 
 // named resolves the name of a node in a commit policy.
@@ -101,11 +117,16 @@ func (l *linter) lintVerify(doc *Document, n *Node, v *Verify) {
 	if len(doc.In[i])+len(doc.Out[i]) > 0 {
 		bad(fmt.Sprintf("%s verifies, and has edges", fields.Quote(target.ID)), why)
 	}
-	if v.With != nil && target.Input != nil {
-		for f := range v.With.Fields {
-			if key := v.With.Fields[f].Key; !target.Input.Takes(key.Text) {
-				l.unknownPort(target, key.Text, key.Range(), true, "")
-			}
+}
+
+// lintVerifyInput checks the ports of the node that is called.
+func (l *linter) lintVerifyInput(target *Node, v *Verify) {
+	if v.With == nil || target.Input == nil {
+		return
+	}
+	for f := range v.With.Fields {
+		if key := v.With.Fields[f].Key; !target.Input.Takes(key.Text) {
+			l.unknownPort(target, key.Text, key.Range(), true, "")
 		}
 	}
 }

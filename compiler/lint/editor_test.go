@@ -237,7 +237,9 @@ func catalogSchema() obj {
 		"status":            enum(fields.TrustStates),
 		"fingerprint":       pattern(fields.Fingerprints),
 		"egress":            append(enum(catalog.Egresses), "default", "denied"),
-		"commit_policy":     tableSchema(catalog.CommitFields, map[string]obj{"rollback": rollbackSchema()}),
+		"commit_policy": tableSchema(catalog.CommitFields, map[string]obj{
+			"verify": tableSchema(catalog.VerifyFields, map[string]obj{"executed": {"type", "string", "minLength", 1}}), "rollback": rollbackSchema(),
+		}),
 		"cost": tableSchema(catalog.CostFields, map[string]obj{
 			"expr":     {"type", "string", "minLength", 1},
 			"currency": pattern(fields.Currencies),

@@ -166,10 +166,11 @@ type CommitPolicy struct {
 
 // Verify is the `verify` of a commit policy, as written.
 type Verify struct {
-	at                     *syntax.Value
+	at *syntax.Value
+	// Node names the node that is called; nil where the template says how to verify.
 	Node                   *syntax.Value
 	With, Executed, Output *syntax.Value
-	// Target is the node that is called.
+	// Target is the node that is called; 0 where it is unknown.
 	Target int
 }
 

@@ -3,11 +3,13 @@ package lint
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/internal/syntax"
 	"chimera.ai/engine/plan"
 )
 
@@ -29,6 +31,66 @@ func (l *linter) resolve(doc *Document) {
 		if !n.Sound {
 			doc.Broken = true
 		}
+	}
+	l.addVerifiers(doc)
+}
+
+// addVerifiers adds a node for each effect whose template says how it is verified: verify
+// calls that node.
+func (l *linter) addVerifiers(doc *Document) {
+	last := len(doc.Nodes) - 1
+	output := doc.Nodes[last]
+	for _, n := range doc.Nodes[:last] {
+		if n.Template == nil || n.Template.Commit == nil || n.Template.Commit.Verify == nil || !n.Effect.Commits() || n.ID == "" {
+			continue
+		}
+		v := n.Template.Commit.Verify
+		if own := n.Commit.Verify; own != nil {
+			l.Report(diag.Diagnostic{
+				Code: diag.TrustWeaker, Summary: fmt.Sprintf("`verify` of %s is the catalog's word", fields.Quote(n.Template.Name())),
+				Detail: fmt.Sprintf("By the catalog %s says whether the effect happened.", fields.Quote(v.Operation)), Subject: own.at.Range(), Context: n.Template.Range, Node: n.ID,
+				Suggestion: "leave verify out",
+			})
+			continue
+		}
+		t := l.Catalog.byName[v.Operation]
+		if t == nil || t.Effect != plan.Pure {
+			l.Report(diag.Diagnostic{
+				Code: diag.TrustOperation, Summary: fmt.Sprintf("the catalog verifies %s by %s, which is no pure operation of it", fields.Quote(n.Template.Name()), fields.Quote(v.Operation)),
+				Detail: "`verify` of a template names a pure operation of the catalog.", Subject: n.OperationRange(), Context: n.Template.Range, Node: n.ID,
+			})
+			doc.Broken = true
+			continue
+		}
+		by := &Node{
+			Kind: plan.KindCall, At: &syntax.Value{Kind: syntax.Map, Parts: &syntax.Parts{}}, ID: doc.unused(n.ID + "-verify"), Key: n.Key,
+			Called: true, Sound: true, Template: t,
+		}
+		c := l.Catalog.Contract(t)
+		if c.Fault != nil {
+			BadTemplate(l.Reader, by, t, c.Fault)
+			by.Sound = false
+		}
+		by.inherit(t, c)
+		l.missing(by)
+		doc.Broken = doc.Broken || !by.Sound
+		at := len(doc.Nodes) - 1
+		doc.Nodes[at] = by
+		doc.Nodes = append(doc.Nodes, output)
+		doc.Index[by.ID], doc.Index[plan.OutputNode] = at, at+1
+		n.Commit.Verify = &Verify{With: v.With, Executed: v.Executed, Output: v.Output, Target: at}
+	}
+}
+
+// unused is an id that no node has: the wanted one, or one like it.
+func (d *Document) unused(id string) string {
+	const most = 60 // a number follows
+	id = id[:min(len(id), most)]
+	for n, unique := 2, id; ; n++ {
+		if _, taken := d.Index[unique]; !taken {
+			return unique
+		}
+		unique = id + strconv.Itoa(n)
 	}
 }
 
@@ -71,6 +133,11 @@ func (l *linter) complete(n *Node) {
 		return
 	}
 	n.Template = t
+	n.inherit(t, c)
+}
+
+// inherit fills what the plan does not say from the template.
+func (n *Node) inherit(t *catalog.Template, c *Contract) {
 	n.ProviderType, n.Provider, n.Operation = t.ProviderType, t.Provider, t.Operation
 	if n.Mode == "" && n.ModeAt == nil {
 		n.Mode = t.Mode

@@ -87,13 +87,11 @@ func (check *checker) typeVerify(doc *Document, n *Node) {
 	}
 	null := check.prover.Typed("null")
 	s.output, s.failure = check.prover.Either(output, null), check.prover.Either(check.failures(), null)
-	var called *Node
-	if v.Node != nil {
-		if i, ok := doc.Index[v.Node.Text]; ok {
-			called = doc.Nodes[i]
-		}
+	if v.Target == 0 {
+		return
 	}
-	if called == nil || called.Input.Usable() == nil || called.Output.Usable() == nil {
+	called := doc.Nodes[v.Target]
+	if called.Input.Usable() == nil || called.Output.Usable() == nil {
 		return
 	}
 	if v.With == nil {
@@ -151,6 +149,6 @@ func (check *checker) typeUnfilled(n, called *Node) {
 	check.Report(diag.Diagnostic{
 		Code: diag.TypeMissingInput, Summary: fmt.Sprintf("`verify` calls %s without an input", fields.Quote(called.ID)),
 		Detail:  "Without `with` the input is {}. " + refusal(empty, called.Input.Usable(), "the input of "+fields.Quote(called.ID)),
-		Subject: n.Verify.Node.Range(), Context: called.Key, Node: n.ID, Suggestion: "with: {" + strings.Join(given, ", ") + "}",
+		Subject: n.Verify.Place(n.OperationRange()), Context: called.Key, Node: n.ID, Suggestion: "with: {" + strings.Join(given, ", ") + "}",
 	})
 }
