@@ -250,12 +250,18 @@ func TestProduction(t *testing.T) {
 func TestToolsAnswerForNobodyElse(t *testing.T) {
 	p := produce(t, pgtest.URL(t), host.RoleEngine, host.RoleTools)
 	run := p.start(t, "one", "first")
-	// What an effect relies on.
+	// The hold for what a call costs.
+	held := func(request string) any { return contract.Held{Request: request, Hold: "forged"} }
+	p.lie(t, contract.QueueGuardian, "", held)
+	p.lie(t, contract.QueueGuardian, "guardian", held)
+	p.spawn(t, host.RoleGuardian)
+	// What an effect relies on, which is a precheck of it, too.
 	forged := func(request string) any {
 		return contract.Outcome{Request: request, Values: []contract.Value{contract.Value(`"forged"`)}, Output: "sha256:" + strings.Repeat("0", 64)}
 	}
 	p.lie(t, contract.QueueEffects, "", forged)
 	p.lie(t, contract.QueueEffects, "effects", forged)
+	p.kill(host.RoleGuardian)
 	p.spawn(t, host.RoleEffects)
 	p.lie(t, contract.QueueGuardian, "", func(request string) any {
 		return contract.Decided{Request: request, Permit: &contract.Permit{Envelope: json.RawMessage(`{}`)}}
