@@ -172,3 +172,26 @@ func TestHoldsOfRunsThatEnd(t *testing.T) {
 		a.replays(t, again)
 	}
 }
+
+// TestManyPaidCalls: many calls beside each other, in child workflows and over many
+// executions of the run, are each paid once.
+func TestManyPaidCalls(t *testing.T) {
+	stage.Parallel(t)
+	a := actBy(t, "mind", `cat > /dev/null; echo '{"cost": 0.01}'`, paidCatalog, strings.Replace(paidPolicy, "0.50", "500.00", 1))
+	a.options.ContinueAfter = 60
+	a.again(t)
+	a.budget(t, "100.00")
+	const nodes = 120
+	var list, edges []string
+	for i := range nodes {
+		// Every third may outlive an execution of its run.
+		list = append(list, fmt.Sprintf("{id: n%d, template: mind/think, cost_estimate: 0.05, timeout_ms: %d}", i, []int{5000, 9000, 20000}[i%3]))
+		edges = append(edges, fmt.Sprintf("$input.about -> n%d.about", i))
+	}
+	source := fmt.Sprintf(`{apiVersion: chimera/v1, kind: Plan, name: wide, version: "1", agent: tester, currency: USD, limits: {max_parallel: 1000},
+  input_schema: {type: object, properties: {about: {type: string}}, required: [about]}, output_schema: {type: object},
+  nodes: [%s], edges: [%s]}`, strings.Join(list, ", "), strings.Join(edges, ", "))
+	run := a.start(t, "wide", a.publish(t, source), `{"about":"x"}`)
+	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
+	require.Equal(t, "0.00 1.20", a.spent(t))
+}
