@@ -210,6 +210,22 @@ func TestProduction(t *testing.T) {
 	err := p.start(t, "long", "a line that is too long for the policy").Get(t.Context(), nil)
 	require.ErrorContains(t, err, "policy:short")
 
+	// A client with the key of values alone may give a run a large input.
+	key, err := payload.RoleKey(p.Keys[host.RoleEngine], "values")
+	require.NoError(t, err)
+	keys, err := payload.ParseKeys([]string{key})
+	require.NoError(t, err)
+	opened, err := store.Open(t.Context(), p.Store)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, opened.Close()) }()
+	starter, err := host.Dial(t.Context(), client.Options{HostPort: stage.Temporal(t).Address}, opened.Blobs, payload.Sealing{Keys: keys}, nil)
+	require.NoError(t, err)
+	defer starter.Close()
+	direct, err := p.ledger.Plan(t.Context(), "direct@1")
+	require.NoError(t, err)
+	large := p.Start(t, starter, "large", direct.Digest, `{"line":"`+strings.Repeat("x", 40_000)+`"}`)
+	require.ErrorContains(t, large.Get(t.Context(), nil), "policy:short", "the guardian has read it")
+
 	// 64 at a time, with money for 39.
 	var runs []client.WorkflowRun
 	for i := range 64 {
@@ -241,7 +257,7 @@ func TestProduction(t *testing.T) {
 	report, err := audit.Verify(dir, audit.Trust{Format: audit.TrustFormat, Origin: p.Root.Log.Origin, Log: p.Root.Log.Key, Bootstrap: p.Root, Audience: string(p.Root.Audience)}, nil)
 	require.NoError(t, err)
 	require.True(t, report.OK, "%v", report.Problems)
-	require.EqualValues(t, 66, report.Replayed)
+	require.EqualValues(t, 67, report.Replayed)
 	require.Zero(t, report.NotReplayable)
 }
 
@@ -339,6 +355,13 @@ func TestAdminsHaveTheLastWord(t *testing.T) {
 	p.kill(host.RoleEffects)
 	require.Contains(t, p.ends(t, host.RoleEffects), "the admins have activated the policy bundle sha256:0000")
 	p.State(t, p.ledger, &trust.ActivateBundle{Digest: state.Bundle})
+	// What can commit is this role's alone only if the configuration says so.
+	file := filepath.Join(p.dir, string(host.RoleEffects), "chimera.yaml")
+	configured, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, []byte(strings.Replace(string(configured), "TOKEN: '${env:TOKEN}'}, roles: [effects]", "TOKEN: '${env:TOKEN}'}", 1)), 0o600))
+	require.Contains(t, p.ends(t, host.RoleEffects), "set roles: [effects] for it")
+	require.NoError(t, os.WriteFile(file, configured, 0o600))
 	p.spawn(t, host.RoleEffects)
 	require.NoError(t, run.Get(t.Context(), nil), "the guardian has waited for the right policy")
 	require.Len(t, p.written(t), 4)

@@ -22,12 +22,17 @@ type payments struct {
 	noted, done int
 }
 
+// maxAmount bounds the text of an amount of money.
+const maxAmount = 64
+
 // pays notes that the call of w has ended, for which there was a hold.
 func (r *run) pays(w *wait, p contract.Post) {
 	if w.hold == "" {
 		return
 	}
-	p.Hold = w.hold
+	if p.Hold = w.hold; len(p.Spent) > maxAmount {
+		p.Spent = "" // no amount is that long
+	}
 	r.payments.posts = append(r.payments.posts, p)
 	r.payments.noted++
 	w.hold = ""
@@ -35,7 +40,7 @@ func (r *run) pays(w *wait, p contract.Post) {
 }
 
 // settled reports whether the guardian knows what the calls have cost that ended before w
-// asked for a hold, and sees to it that it gets to know: what they left is there for w.
+// asked for a hold: what they left is there for w.
 func (r *run) settled(w *wait) bool {
 	y := &r.payments
 	if w.owed == 0 {
