@@ -10,8 +10,8 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// payments are what calls without effect have cost, as far as the guardian has not been told.
-// A call that is never told of is taken for as dear as it might have been.
+// payments are the costs of calls without effect that the guardian does not know yet. Of a
+// call whose cost it never learns, the whole hold is spent.
 type payments struct {
 	// posts have not been sent yet, or are to be sent again; sent are in flight.
 	posts, sent []contract.Post
@@ -49,8 +49,7 @@ func (r *run) settled(w *wait) bool {
 	return w.owed <= y.done
 }
 
-// post tells the guardian what calls have cost. Temporal retries that while the store is
-// unavailable.
+// post reports costs to the guardian. Temporal retries that while the store is unavailable.
 func (r *run) post() {
 	y := &r.payments
 	if y.posting || len(y.posts) == 0 {
@@ -118,8 +117,8 @@ func (r *run) landHold(w *wait) {
 	r.again = append(r.again, next)
 }
 
-// settleUp tells the guardian at the end of a run what its calls have cost, for a bounded
-// time. Calls in flight are taken for as dear as they may be.
+// settleUp reports costs to the guardian at the end of a run, for a bounded time. Of calls in
+// flight the whole hold is spent.
 func (r *run) settleUp() {
 	for _, w := range r.flights {
 		r.pays(w, contract.Post{})
