@@ -152,7 +152,7 @@ func (n *node) run(ctx context.Context, caller Caller, call *contract.Call) (con
 		return contract.Outcome{Values: []contract.Value{raw}, Output: plan.DigestOf(raw)}, nil
 	}
 	if n.spec.Effect != plan.Pure {
-		return contract.Outcome{}, contract.Errorf(contract.Blocked, "not supported yet: %s effects", n.spec.Effect)
+		return contract.Outcome{}, contract.Errorf(contract.Blocked, "%s is %s, and only the role effects calls what has an effect", n.spec.Activity(), n.spec.Effect)
 	}
 	forms, err := invoke(ctx, caller, n.spec, raw)
 	if err != nil {
@@ -177,8 +177,8 @@ func (n *node) run(ctx context.Context, caller Caller, call *contract.Call) (con
 		return contract.Outcome{}, contract.Errorf(contract.InvalidOutput, "the output of %s: %w", n.spec.ID, err)
 	}
 	out.Input, out.Output = plan.DigestOf(raw), plan.DigestOf(whole)
-	if n.spec.Paid() {
-		out.Spent = n.charge(output, raw)
+	if m := charged(n.spec, output, raw); m != nil {
+		out.Spent = m.Amount()
 	}
 	return out, nil
 }

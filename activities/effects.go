@@ -157,10 +157,7 @@ func (f *Effects) settle(ctx, store context.Context, e *effect, attempt int, out
 	case known == nil:
 		record.Output = whole
 		settlement.OutputDigest = plan.DigestOf(whole)
-		if c := e.node.spec.Cost; c != nil && c.FromOutput {
-			// If it is not known, all that was held is spent.
-			settlement.Spent, _ = charged(c, output, e.input)
-		}
+		settlement.Spent = charged(e.node.spec, output, e.input)
 		settlement.Result, err = json.Marshal(map[string]string{"output_digest": settlement.OutputDigest})
 	case known.Kind.NothingSent():
 		settlement.State = ledger.Released
@@ -274,7 +271,15 @@ func (e *effect) outcome(output any, digest string) (contract.Outcome, error) {
 	return out, err
 }
 
-// charged is what a call has cost by its output.
-func charged(c *plan.Cost, output any, input []byte) (*ledger.Money, error) {
-	return amount(c, expr.Charge, expr.Vars{"output": output}, input)
+// charged is what a call has cost by its output, where the operator attests that, or nil:
+// then all that was held is spent.
+func charged(n *plan.Node, output any, input []byte) *ledger.Money {
+	if n.Cost == nil || !n.Cost.FromOutput {
+		return nil
+	}
+	m, err := amount(n.Cost, expr.Charge, expr.Vars{"output": output}, input)
+	if err != nil {
+		return nil
+	}
+	return m
 }

@@ -221,7 +221,7 @@ func TestNoEffectRuns(t *testing.T) {
 		called := ""
 		_, f := call(t, shape{effect: effect}, echo(&called))
 		require.Equal(t, contract.Blocked, f.kind)
-		require.Contains(t, f.message, "not supported yet")
+		require.Contains(t, f.message, "only the role effects calls")
 		require.Empty(t, called)
 	}
 }

@@ -59,7 +59,7 @@ func (g *Guardian) hold(ctx context.Context, call *contract.Call, out *contract.
 	}
 	h := ledger.Hold{
 		ID:    g.holdID(e.state.Deployment, call, n),
-		Agent: e.run.Agent, Amount: *cost, Running: true,
+		Agent: e.run.Agent, Amount: *cost,
 		ExpiresAt: ledger.At(time.Now().Add(time.Duration(n.TimeoutMS)*time.Millisecond + holdLife)),
 		Call: &ledger.HeldCall{
 			Workflow: e.run.Workflow, Root: e.run.Root, Origin: e.run.Origin, Node: n.ID, Attested: n.Cost != nil && n.Cost.FromOutput,
@@ -159,7 +159,7 @@ func (g *Guardian) again(ctx context.Context, h ledger.Hold, root string) (ledge
 	call.Root = root
 	sum := sha256.Sum256(fmt.Appendf(nil, "chimera-hold/again\x00%q\x00%q", h.ID, root))
 	out, err := g.Store.OpenHold(ctx, ledger.Hold{
-		ID: hex.EncodeToString(sum[:]), Agent: h.Agent, Amount: h.Amount, Overdraft: true, Running: true, ExpiresAt: h.ExpiresAt, Call: &call,
+		ID: hex.EncodeToString(sum[:]), Agent: h.Agent, Amount: h.Amount, Overdraft: true, ExpiresAt: h.ExpiresAt, Call: &call,
 	})
 	return out, refusal(err)
 }
@@ -171,17 +171,4 @@ func endedHold(err error) error {
 		return nil
 	}
 	return refusal(err)
-}
-
-// charge is what a call without effect has cost by its output, or "".
-func (n *node) charge(output any, input []byte) string {
-	c := n.spec.Cost
-	if c == nil || !c.FromOutput {
-		return ""
-	}
-	m, err := charged(c, output, input)
-	if err != nil {
-		return ""
-	}
-	return m.Amount()
 }

@@ -56,12 +56,16 @@ var CommitFields = &fields.Table{What: "a template's `commit_policy`", Nested: [
 }}
 
 // VerifyFields are those of the verify of a template's commit policy.
-var VerifyFields = &fields.Table{What: "a template's `verify` map", Fields: []fields.Field{
+var VerifyFields = &fields.Table{What: "a template's `verify` map", Fields: append([]fields.Field{
 	fields.Required("operation", fields.FormText, "a pure operation of the catalog, as provider/operation"),
+}, VerifyCall...)}
+
+// VerifyCall are the fields of every verify, which say how it calls and reads what it calls.
+var VerifyCall = []fields.Field{
 	fields.Optional("with", fields.FormMap, "a map from its input ports to constants or ${…} expressions over `args`, `output` and `input`"),
 	fields.Required("executed", fields.FormText, "a CEL predicate over its `output`: the effect happened"),
 	fields.Optional("output", fields.FormAny, "a template over its `output` that gives what the effect returned"),
-}}
+}
 
 // RollbackFields are those of the rollback of a commit policy.
 var RollbackFields = &fields.Table{What: "a `rollback` map", Fields: []fields.Field{

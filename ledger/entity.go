@@ -286,6 +286,9 @@ type Hold struct {
 	Call *HeldCall `json:"call,omitempty"`
 }
 
+// WithoutEffect reports that the hold is for a call without effect, which needs no permit.
+func (h *Hold) WithoutEffect() bool { return h.Call != nil && h.Call.Root != "" }
+
 // HeldCall is the call that a hold is for.
 type HeldCall struct {
 	Workflow string `json:"workflow"`

@@ -141,7 +141,7 @@ type Budgets interface {
 	// pass if only one fits. An overdraft hold always passes. For an id that has a hold
 	// already, OpenHold returns that hold.
 	//
-	// A hold with a Call must fit in what that allows, too. If its agent has no budget at
+	// The store sets whether the hold is Running. One with a Call must fit in what that allows, too. If its agent has no budget at
 	// all, it counts in none; a budget in another currency is ErrBudget.
 	OpenHold(ctx context.Context, h Hold) (Hold, error)
 	// PostHold spends at most the amount of the hold and frees the rest, VoidHold frees

@@ -85,12 +85,9 @@ var approvalFields = &fields.Table{What: "an `approval`", Fields: []fields.Field
 	fields.Optional("exclude", fields.FormList, "a list of persons who may not sign"),
 }}
 
-var verifyFields = &fields.Table{What: "a `verify` map", Fields: []fields.Field{
+var verifyFields = &fields.Table{What: "a `verify` map", Fields: append([]fields.Field{
 	fields.Required("node", fields.FormText, "a pure node without edges"),
-	fields.Optional("with", fields.FormMap, "a map from its input ports to constants or ${…} expressions over `args`, `output` and `input`"),
-	fields.Required("executed", fields.FormText, "a CEL predicate over its `output`: the effect happened"),
-	fields.Optional("output", fields.FormAny, "a template over its `output` that gives what the effect returned"),
-}}
+}, catalog.VerifyCall...)}
 
 var edgeFields = &fields.Table{What: "an edge", Fields: []fields.Field{
 	fields.Required("from_node", fields.FormText, "the node that the edge leaves").Called("from", "source"),

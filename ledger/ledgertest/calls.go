@@ -21,7 +21,7 @@ func calls(t *testing.T, open Open) {
 	past, far := ledger.At(time.Unix(1<<20, 0)), ledger.At(time.Unix(1<<33, 0))
 	require.NoError(t, s.OpenRun(ctx, run()))
 	hold := func(id, agent string, cents, most int64, expires ledger.Time) ledger.Hold {
-		h := ledger.Hold{ID: id, Agent: agent, Amount: usd(t, cents), Running: true, ExpiresAt: expires, Call: &ledger.HeldCall{
+		h := ledger.Hold{ID: id, Agent: agent, Amount: usd(t, cents), ExpiresAt: expires, Call: &ledger.HeldCall{
 			Workflow: "w", Root: "r1", Origin: "r1", Node: "think", Attested: true, Prob: most > 0,
 		}}
 		if most > 0 {
@@ -52,14 +52,13 @@ func calls(t *testing.T, open Open) {
 	_, err = s.OpenHold(ctx, hold("large", "thinker", 101, 0, far))
 	require.ErrorIs(t, err, ledger.ErrBudget)
 
-	// A hold is running exactly if its call has no effect.
-	wrong := hold("wrong", "thinker", 5, 0, far)
-	wrong.Running = false
-	_, err = s.OpenHold(ctx, wrong)
-	require.ErrorIs(t, err, ledger.ErrInvalid)
-	wrong = ledger.Hold{ID: "wrong", Agent: "thinker", Amount: usd(t, 5), Running: true, ExpiresAt: far}
-	_, err = s.OpenHold(ctx, wrong)
-	require.ErrorIs(t, err, ledger.ErrInvalid)
+	// A hold is running from the beginning exactly if its call has no effect, whatever the
+	// caller says.
+	with, err := s.OpenHold(ctx, ledger.Hold{ID: "with effect", Agent: "thinker", Amount: usd(t, 1), Running: true, ExpiresAt: far})
+	require.NoError(t, err)
+	require.False(t, with.Running)
+	_, err = s.VoidHold(ctx, "with effect")
+	require.NoError(t, err)
 
 	// What calls of one origin may cost together: what is pending counts, what was freed
 	// does not, and other calls do not.

@@ -132,7 +132,7 @@ func Story(t testing.TB, s ledger.Store, twice bool) {
 	})
 	most := usd(t, 60)
 	do("hold of a call without effect", func() error {
-		return no(s.OpenHold(ctx, ledger.Hold{ID: "thought", Agent: "agent-42", Amount: usd(t, 50), ExpiresAt: ledger.At(time.Unix(1<<33, 0)), Running: true,
+		return no(s.OpenHold(ctx, ledger.Hold{ID: "thought", Agent: "agent-42", Amount: usd(t, 50), ExpiresAt: ledger.At(time.Unix(1<<33, 0)),
 			Call: &ledger.HeldCall{Workflow: "w", Root: "r1", Origin: "r1", Node: "a", Attested: true, Prob: true, Most: &most}}))
 	})
 	do("post", func() error { return no(s.PostHold(ctx, "thought", usd(t, 9))) })

@@ -44,7 +44,7 @@ func (s *State) money(e *ledger.Entry, data Facts) error {
 		if err != nil {
 			return err
 		}
-		if h.Amount.Minor() < 0 || h.Status != ledger.TxPending || h.Posted != nil || h.Running != (h.Call != nil && h.Call.Root != "") {
+		if h.Amount.Minor() < 0 || h.Status != ledger.TxPending || h.Posted != nil || h.Running != h.WithoutEffect() {
 			return impossible("hold %s is not a new one", h.ID)
 		}
 		if e.Chain != ledger.BudgetChain(h.Amount.Currency()) || e.Agent != h.Agent {

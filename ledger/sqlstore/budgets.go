@@ -176,9 +176,6 @@ func (s *Store) OpenHold(ctx context.Context, h ledger.Hold) (out ledger.Hold, e
 		if c == "" || h.Amount.Minor() < 0 {
 			return fmt.Errorf("%w: %w: a hold of %s", ledger.ErrInvalid, ledger.ErrAmount, h.Amount)
 		}
-		if h.Running != (h.Call != nil && h.Call.Root != "") {
-			return fmt.Errorf("%w: a hold is running when it is opened exactly if its call has no effect", ledger.ErrInvalid)
-		}
 		chain := ledger.BudgetChain(c)
 		if err := t.lock(ctx, chain); err != nil {
 			return err
@@ -310,7 +307,7 @@ func (t *tx) hold(ctx context.Context, h ledger.Hold) (ledger.Hold, error) {
 		return h, err
 	}
 	c := h.Amount.Currency()
-	h.Status, h.Posted = ledger.TxPending, nil
+	h.Status, h.Running, h.Posted = ledger.TxPending, h.WithoutEffect(), nil
 	var call any // NULL
 	of := ledger.HeldCall{}
 	if h.Call != nil {
@@ -436,11 +433,10 @@ func (s *Store) ExpireHolds(ctx context.Context) (n int, err error) {
 				return err
 			}
 			h, err := scanHold(t.row(ctx, selectHold+" WHERE id = $1", h.ID).Scan)
-			called := h.Running && h.Call != nil && h.Call.Root != ""
-			if expired = err == nil && h.Status == ledger.TxPending && (!h.Running || called); !expired {
+			if expired = err == nil && h.Status == ledger.TxPending && (!h.Running || h.WithoutEffect()); !expired {
 				return err
 			}
-			if called {
+			if h.WithoutEffect() {
 				_, err = t.move(ctx, h, ledger.TxPosted, ledger.HoldPosted, &h.Amount)
 				return err
 			}
