@@ -3,11 +3,11 @@ package workflows
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
 	"chimera.ai/engine/contract"
-	"chimera.ai/engine/plan"
 )
 
 // payments are the costs of calls without effect that the guardian does not know yet. Of a
@@ -58,63 +58,19 @@ func (r *run) post() {
 	n := min(len(y.posts), contract.MaxPosts)
 	y.sent, y.posts = y.posts[:n:n], y.posts[n:]
 	y.posting = true
-	request := r.postRequest(y.sent)
-	ctx := workflow.WithActivityOptions(r.steady, workflow.ActivityOptions{
-		TaskQueue: contract.QueueGuardian, ActivityID: request.Request, Summary: "costs of calls",
-		StartToCloseTimeout: journalTimeout, ScheduleToCloseTimeout: tryTime, RetryPolicy: recording,
-	})
-	r.flights = append(r.flights, &wait{
-		kind: waitPost, since: r.now(), request: request.Request, key: r.key, queue: contract.QueueGuardian,
-		future: workflow.ExecuteActivity(ctx, contract.ActivityPost, request),
-	})
+	request, answer := r.sendPosts(y.sent, tryTime)
+	r.flights = append(r.flights, &wait{kind: waitPost, since: r.now(), request: request, key: r.key, queue: contract.QueueGuardian, future: answer})
 }
 
-func (r *run) postRequest(posts []contract.Post) contract.PostRequest {
+// sendPosts requests guard.post, for so long at most, and returns the name of the request.
+func (r *run) sendPosts(posts []contract.Post, within time.Duration) (string, workflow.Future) {
 	r.payments.batch++
-	return contract.PostRequest{Run: r.identity(), Request: r.tag + "/engine/post#" + strconv.Itoa(r.payments.batch), Posts: posts}
-}
-
-// landPost handles the answer of the guardian.
-func (r *run) landPost(w *wait) {
-	y := &r.payments
-	y.posting = false
-	var answer contract.Posted
-	err := w.future.Get(r.steady, &answer)
-	if err == nil && answer.Request != w.request {
-		err = errOther
-	}
-	if err != nil {
-		workflow.GetLogger(r.ctx).Warn("the guardian does not know what calls have cost", "error", err)
-		if r.now().Sub(w.since) >= maxPause {
-			y.posts, y.sent = slices.Concat(y.sent, y.posts), nil
-			return
-		}
-		// Otherwise a worker that answers at once would be asked forever.
-	}
-	y.done += len(y.sent)
-	y.sent = nil
-}
-
-// landHold handles the guardian's answer to a request for a hold.
-func (r *run) landHold(w *wait) {
-	var held contract.Held
-	err := w.future.Get(r.steady, &held)
-	if err == nil && (held.Request != w.request || held.Hold == "" && !held.Unopened) {
-		err = errOther
-	}
-	if err != nil {
-		r.failedCall(w, readFailure(err, w))
-		return
-	}
-	r.returned(w)
-	if held.Unopened {
-		r.journal.unopened = true
-		r.later(w, 0)
-		return
-	}
-	next := r.anew(w)
-	next.hold = held.Hold
-	r.again = append(r.again, next)
+	name := r.tag + "/engine/post#" + strconv.Itoa(r.payments.batch)
+	ctx := workflow.WithActivityOptions(r.steady, workflow.ActivityOptions{
+		TaskQueue: contract.QueueGuardian, ActivityID: name, Summary: "costs of calls",
+		StartToCloseTimeout: journalTimeout, ScheduleToCloseTimeout: within, RetryPolicy: recording,
+	})
+	return name, workflow.ExecuteActivity(ctx, contract.ActivityPost, contract.PostRequest{Run: r.identity(), Request: name, Posts: posts})
 }
 
 // settleUp reports costs to the guardian at the end of a run, for a bounded time. Of calls in
@@ -128,17 +84,10 @@ func (r *run) settleUp() {
 	}
 	y := &r.payments
 	for posts := range slices.Chunk(slices.Concat(y.sent, y.posts), contract.MaxPosts) {
-		request := r.postRequest(posts)
-		ctx := workflow.WithActivityOptions(r.steady, workflow.ActivityOptions{
-			TaskQueue: contract.QueueGuardian, ActivityID: request.Request, Summary: "costs of calls",
-			StartToCloseTimeout: journalTimeout, ScheduleToCloseTimeout: journalTimeout, RetryPolicy: recording,
-		})
-		if err := workflow.ExecuteActivity(ctx, contract.ActivityPost, request).Get(r.steady, nil); err != nil {
+		_, answer := r.sendPosts(posts, journalTimeout)
+		if err := answer.Get(r.steady, nil); err != nil {
 			workflow.GetLogger(r.ctx).Warn("the guardian does not know what calls have cost", "error", err)
 			return // the guardian's sweeper finds the holds
 		}
 	}
 }
-
-// guarded reports whether the guardian is asked before a call of node n.
-func guarded(n *plan.Node) bool { return n.Effect.Acts() || n.Paid() }

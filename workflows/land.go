@@ -1,7 +1,10 @@
 package workflows
 
 import (
+	"slices"
 	"time"
+
+	"go.temporal.io/sdk/workflow"
 
 	"chimera.ai/engine/contract"
 )
@@ -88,6 +91,79 @@ func (r *run) landRoute(w *wait) {
 	r.returned(w)
 	r.errors[w.node].Message = bounded("a predicate of its error edges failed: " + f.Message + "; the failure was: " + r.errors[w.node].Message)
 	r.progress.Fail(w.node, nil)
+}
+
+// landDecision handles what the guardian has decided. What it rejects fails the node.
+func (r *run) landDecision(w *wait) {
+	if r.plan.Nodes[w.node].Paid() {
+		r.landHold(w)
+		return
+	}
+	var d contract.Decided
+	err := w.future.Get(r.steady, &d)
+	if err == nil && d.Request != w.request {
+		err = errOther
+	}
+	if err != nil {
+		r.failedCall(w, readFailure(err, w))
+		return
+	}
+	r.returned(w)
+	switch {
+	case d.Unopened:
+		r.journal.unopened = true
+		r.later(w, 0)
+		return
+	case d.WaitMS > 0:
+		r.later(w, min(time.Duration(d.WaitMS)*time.Millisecond, tryTime))
+		return
+	}
+	next := r.anew(w)
+	next.decided, next.permit = true, d.Permit
+	r.again = append(r.again, next)
+}
+
+// landHold handles the guardian's answer to a request for a hold.
+func (r *run) landHold(w *wait) {
+	var held contract.Held
+	err := w.future.Get(r.steady, &held)
+	if err == nil && (held.Request != w.request || held.Hold == "" && !held.Unopened) {
+		err = errOther
+	}
+	if err != nil {
+		r.failedCall(w, readFailure(err, w))
+		return
+	}
+	r.returned(w)
+	if held.Unopened {
+		r.journal.unopened = true
+		r.later(w, 0)
+		return
+	}
+	next := r.anew(w)
+	next.hold = held.Hold
+	r.again = append(r.again, next)
+}
+
+// landPost handles the answer of the guardian.
+func (r *run) landPost(w *wait) {
+	y := &r.payments
+	y.posting = false
+	var answer contract.Posted
+	err := w.future.Get(r.steady, &answer)
+	if err == nil && answer.Request != w.request {
+		err = errOther
+	}
+	if err != nil {
+		workflow.GetLogger(r.ctx).Warn("the guardian does not know what calls have cost", "error", err)
+		if r.now().Sub(w.since) >= maxPause {
+			y.posts, y.sent = slices.Concat(y.sent, y.posts), nil
+			return
+		}
+		// Otherwise a worker that answers at once would be asked forever.
+	}
+	y.done += len(y.sent)
+	y.sent = nil
 }
 
 // failure is an activity's failure as the run interprets it.

@@ -57,6 +57,27 @@ func (r *run) launch(w *wait) {
 	r.flights = append(r.flights, w)
 }
 
+// decide asks the guardian for a permit of the call that w waits for, or for a hold.
+func (r *run) decide(w *wait) {
+	activity := contract.ActivityDecide
+	if r.plan.Nodes[w.node].Paid() {
+		activity = contract.ActivityHold
+	}
+	w.kind, w.local, w.queue = waitGuardian, false, contract.QueueGuardian
+	call := r.request(w)
+	r.meter.emit(size(&call))
+	policy := r.policy(w)
+	w.future = workflow.ExecuteActivity(workflow.WithActivityOptions(r.steady, workflow.ActivityOptions{
+		TaskQueue:              w.queue,
+		ActivityID:             "engine/guardian/" + r.path + r.plan.Nodes[w.node].ID,
+		Summary:                r.plan.Nodes[w.node].ID,
+		ScheduleToCloseTimeout: lasting(policy.MaximumAttempts, startTimeout, journalTimeout),
+		ScheduleToStartTimeout: startTimeout,
+		StartToCloseTimeout:    journalTimeout,
+		RetryPolicy:            policy,
+	}), activity, call)
+}
+
 // requestOf names the request that w waits for, uniquely within the workflow.
 func (r *run) requestOf(w *wait) string {
 	return r.tag + "/" + r.name(w.node) + "#" + strconv.Itoa(w.launches)

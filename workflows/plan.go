@@ -19,7 +19,7 @@
 //	child.go     calls as child workflows
 //	forward.go   what to launch next, and settling nodes
 //	launch.go    requests of activities and children
-//	guardian.go  asking the guardian before calls
+//	guardian.go  whether the guardian is to be asked
 //	hold.go      holds, and what calls have cost
 //	journal.go   recording outcomes in the ledger
 //	failure.go   failures as the run interprets them

@@ -2,6 +2,8 @@ package workflows
 
 import (
 	"go.temporal.io/sdk/workflow"
+
+	"chimera.ai/engine/contract"
 )
 
 // unwind releases what is in flight when the run's end is known. Calls that react
@@ -29,4 +31,54 @@ func (r *run) dismiss() {
 	for _, f := range asked {
 		_ = f.Get(r.steady, nil) // one that has ended cannot be asked
 	}
+}
+
+// acting reports whether a call of an effect is in flight.
+func (r *run) acting() bool {
+	for _, w := range r.flights {
+		if w.decided {
+			return true
+		}
+	}
+	return false
+}
+
+// awaitEffects lets calls of effects that are in flight end, whatever ends the run, and
+// notes what they did.
+func (r *run) awaitEffects() {
+	for r.acting() {
+		// It cannot be cancelled, and fails in no other way.
+		_ = workflow.Await(r.steady, func() bool {
+			for _, w := range r.flights {
+				if w.decided && w.ready() || r.reported() {
+					return true
+				}
+			}
+			return false
+		})
+		for _, w := range r.takeReady() {
+			if w.decided && w.kind != waitChild { // a child has told the ledger
+				r.landEffect(w)
+			}
+		}
+		r.takeReports()
+	}
+}
+
+// landEffect notes the end of a call in a run that is about to end. Nothing follows from
+// it.
+func (r *run) landEffect(w *wait) {
+	var out contract.Outcome
+	err := w.future.Get(r.steady, &out)
+	if err == nil && out.Request != w.request {
+		err = errOther
+	}
+	if err == nil {
+		r.succeeded(w.node, out)
+		return
+	}
+	f := readFailure(err, w)
+	f.Node = r.plan.Nodes[w.node].ID
+	r.settledAs(w.node, f.Attempts)
+	r.journal.note(r.entry(w.node, contract.JournalEntry{State: contract.Failed, Attempts: f.Attempts, Error: brief(&f.ErrorPayload)}))
 }
