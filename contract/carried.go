@@ -1,0 +1,73 @@
+package contract
+
+// Carried is the state of a run that continues as new. Large parts travel by
+// reference, like every large value.
+type Carried struct {
+	// Root and Origin are as in [Identity].
+	Root   string `json:"root"`
+	Origin string `json:"origin"`
+	// StartedMS is when the first run started, in Unix milliseconds.
+	StartedMS int64 `json:"started_ms"`
+	// Executions counts the executions of the run so far.
+	Executions int `json:"executions"`
+	// ToolsQueue is the task queue of calls that are not in-process.
+	ToolsQueue string `json:"tools_queue"`
+	// Nodes and Edges hold one state a byte, in plan order.
+	Nodes []byte `json:"nodes"`
+	Edges []byte `json:"edges"`
+	// Times has when nodes began and ended, and Attempts the attempts of those that
+	// took more than one, both packed by the interpreter.
+	Times    []byte `json:"times,omitempty"`
+	Attempts []byte `json:"attempts,omitempty"`
+	// Queue lists nodes that are to run next.
+	Queue []int `json:"queue,omitempty"`
+	// Waits lists what the run waits for.
+	Waits []CarriedWait `json:"waits,omitempty"`
+	// Unhandled lists failed nodes whose failure no node has handled yet.
+	Unhandled []int `json:"unhandled,omitempty"`
+	// Values holds the outputs that nodes still to run read.
+	Values []NodeValues `json:"values,omitempty"`
+	// Errors holds the failures of nodes so far.
+	Errors []ErrorPayload `json:"errors,omitempty"`
+	// Batch is the number of the last journal batch.
+	Batch int `json:"batch,omitempty"`
+	// Entries are outcomes that the ledger may not have yet.
+	Entries []JournalEntry `json:"entries,omitempty"`
+	// Posts are holds that have not been ended yet, and Posting is the number of the last
+	// request to.
+	Posts   []Post `json:"posts,omitempty"`
+	Posting int    `json:"posting,omitempty"`
+}
+
+// CarriedWait is one thing that a run waits for, across executions.
+type CarriedWait struct {
+	// Kind is the interpreter's.
+	Kind byte `json:"kind"`
+	// Node is an index into the plan's nodes.
+	Node int `json:"node"`
+	// SinceMS is since when it waits, and DueMS when it goes on, in Unix
+	// milliseconds; DueMS 0 means as soon as there is room.
+	SinceMS int64 `json:"since_ms"`
+	DueMS   int64 `json:"due_ms,omitempty"`
+	// Launches counts the requests made so far, Lost the workers that were lost with
+	// them, Waits the waits outside the contract, and Spent the contract's attempts.
+	Launches int `json:"launches,omitempty"`
+	Lost     int `json:"lost,omitempty"`
+	Waits    int `json:"waits,omitempty"`
+	Spent    int `json:"spent,omitempty"`
+	// Error is the failure whose error edges are to be chosen.
+	Error *ErrorPayload `json:"error,omitempty"`
+	// Child is the child workflow that makes the call, and Key the id of the payload
+	// key that it reports with.
+	Child *Child `json:"child,omitempty"`
+	Key   string `json:"key,omitempty"`
+	// Hold is the hold for what the call costs, or "", and Paid as in [Call].
+	Hold string `json:"hold,omitempty"`
+	Paid int    `json:"paid,omitempty"`
+}
+
+// NodeValues is the values of one node's OutPorts.
+type NodeValues struct {
+	Node   int     `json:"node"`
+	Values []Value `json:"values"`
+}
