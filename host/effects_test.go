@@ -84,7 +84,7 @@ func actBy(t *testing.T, tool, script, operations, rules string) *acting {
 	a.options = host.Options{
 		Client: client.Options{HostPort: stage.Temporal(t).Address, Namespace: stage.Temporal(t).Namespace},
 		Store:  store.Options{Dir: filepath.Join(t.TempDir(), "store")}, Catalog: cat, Policy: bundle,
-		Executables: map[string]skills.Executable{tool: {Command: "/bin/sh", Args: []string{"-c", script}, Env: map[string]string{"LINES_FILE": a.lines}}},
+		Executables: map[string]skills.Executable{tool: {Command: "/bin/sh", Args: []string{"-c", script, tool}, Env: map[string]string{"LINES_FILE": a.lines}}},
 	}
 	a.Deployment = stage.Deploy(t, &a.options)
 	a.again(t)
@@ -286,6 +286,23 @@ func TestEffectsOfARunThatContinuesAsNew(t *testing.T) {
 	require.NotEqual(t, first, about.GetWorkflowExecutionInfo().GetExecution().GetRunId(), "it has continued as new")
 }
 
+// refused starts so many runs at once, each with another text in a port, and counts those for
+// which there is no money.
+func (a *acting) refused(t *testing.T, digest, port string, runs int) (refused int) {
+	t.Helper()
+	var all []client.WorkflowRun
+	for i := range runs {
+		all = append(all, a.start(t, fmt.Sprint(i), digest, fmt.Sprintf(`{%q:"%d"}`, port, i)))
+	}
+	for _, run := range all {
+		if err := stage.Await(t, a.h.Client(), run, nil); err != nil {
+			require.Equal(t, contract.Budget, failureOf(t, err).Kind, err)
+			refused++
+		}
+	}
+	return refused
+}
+
 // TestEffectsShareABudget: effects of many runs at once spend what there is, and not a unit
 // more.
 func TestEffectsShareABudget(t *testing.T) {
@@ -299,18 +316,7 @@ func TestEffectsShareABudget(t *testing.T) {
 	source := strings.Replace(actingPlan, "template: book/write", "template: book/write, cost_estimate: 0.07", 1)
 	digest := a.publish(t, strings.Replace(source, "agent: tester,", "agent: tester, currency: USD,", 1))
 	const runs, paid = 64, 14
-	var all []client.WorkflowRun
-	for i := range runs {
-		all = append(all, a.start(t, fmt.Sprint(i), digest, fmt.Sprintf(`{"line":"%d"}`, i)))
-	}
-	refused := 0
-	for _, run := range all {
-		if err := stage.Await(t, a.h.Client(), run, nil); err != nil {
-			require.Equal(t, contract.Budget, failureOf(t, err).Kind, err)
-			refused++
-		}
-	}
-	require.Equal(t, runs-paid, refused)
+	require.Equal(t, runs-paid, a.refused(t, digest, "line", runs))
 	require.Len(t, a.written(t), paid)
 	for _, agent := range []string{"tester", "org"} {
 		b, err := a.h.Store().Ledger.Budget(t.Context(), agent, "USD")
@@ -526,12 +532,7 @@ func TestVerifyTells(t *testing.T) {
 
 func verifyTells(t *testing.T, operations, source string) {
 	stage.Parallel(t)
-	a := act(t, forgets)
-	cat, ds := compiler.ParseCatalog(compiler.Source{Name: "catalog.yaml", Text: []byte(operations)})
-	require.False(t, ds.HasErrors(), "%v", ds)
-	a.options.Catalog = cat
-	a.options.Executables["book"] = skills.Executable{Command: "/bin/sh", Args: []string{"-c", forgets, "book"}, Env: map[string]string{"LINES_FILE": a.lines}}
-	a.again(t)
+	a := actBy(t, "book", forgets, operations, actingPolicy)
 	digest := a.publish(t, source)
 	runs := map[string]client.WorkflowRun{}
 	for _, line := range []string{"written", "unwritten", "silent"} {

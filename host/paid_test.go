@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/client"
 
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/internal/stage"
@@ -123,18 +122,7 @@ func TestCallsShareABudget(t *testing.T) {
 	a.budget(t, "1.00")
 	digest := a.publish(t, thinks("many", "recall", "0.07", 1, ""))
 	const runs, paid = 64, 14
-	var all []client.WorkflowRun
-	for i := range runs {
-		all = append(all, a.start(t, fmt.Sprint(i), digest, fmt.Sprintf(`{"about":"%d"}`, i)))
-	}
-	refused := 0
-	for _, run := range all {
-		if err := stage.Await(t, a.h.Client(), run, nil); err != nil {
-			require.Equal(t, contract.Budget, failureOf(t, err).Kind, err)
-			refused++
-		}
-	}
-	require.Equal(t, runs-paid, refused)
+	require.Equal(t, runs-paid, a.refused(t, digest, "about", runs))
 	require.Len(t, a.written(t), paid)
 	require.Equal(t, "0.00 0.98", a.spent(t))
 }

@@ -13,10 +13,8 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
-	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/internal/stage"
-	"chimera.ai/engine/skills"
 )
 
 const checkedPlan = `{apiVersion: chimera/v1, kind: Plan, name: checked, version: "1", agent: tester, allow: [pure, committing],
@@ -49,12 +47,7 @@ func rogueDecide(ctx workflow.Context, call contract.Call) (contract.Decided, er
 // guardian finds in the ledger, whatever it is told.
 func TestPrechecks(t *testing.T) {
 	stage.Parallel(t)
-	a := act(t, checks)
-	cat, ds := compiler.ParseCatalog(compiler.Source{Name: "catalog.yaml", Text: []byte(findCatalog)})
-	require.False(t, ds.HasErrors(), "%v", ds)
-	a.options.Catalog = cat
-	a.options.Executables["book"] = skills.Executable{Command: "/bin/sh", Args: []string{"-c", checks, "book"}, Env: map[string]string{"LINES_FILE": a.lines}}
-	a.again(t)
+	a := actBy(t, "book", checks, findCatalog, actingPolicy)
 	digest := a.publish(t, checkedPlan)
 
 	bad := a.start(t, "bad", digest, `{"line":"bad"}`)
