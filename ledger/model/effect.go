@@ -75,7 +75,7 @@ func (s *State) money(e *ledger.Entry, data Facts) error {
 			return err
 		}
 		s.Holds[h.ID] = h
-		return s.prob(h, h.Amount)
+		return s.addProbCost(h, h.Amount)
 	}
 	d, err := read[ledger.HoldData](data)
 	if err != nil {
@@ -127,22 +127,22 @@ func (s *State) money(e *ledger.Entry, data Facts) error {
 	if back, err = back.Add(spent); err != nil {
 		return impossible("%s", err)
 	}
-	return s.prob(h, back)
+	return s.addProbCost(h, back)
 }
 
-// probKey names what calls of probabilistic nodes cost in the runs of one origin.
-type probKey struct {
+// probCostKey names what calls of probabilistic nodes cost in the runs of one origin.
+type probCostKey struct {
 	origin   string
 	currency ledger.Currency
 }
 
-// prob adds to what the calls of such nodes cost.
-func (s *State) prob(h ledger.Hold, amount ledger.Money) (err error) {
+// addProbCost adds to what calls of probabilistic nodes cost.
+func (s *State) addProbCost(h ledger.Hold, amount ledger.Money) (err error) {
 	if h.Call == nil || !h.Call.Prob {
 		return nil
 	}
-	k := probKey{h.Call.Origin, h.Amount.Currency()}
-	if s.probed[k], err = s.probed[k].Add(amount); err != nil {
+	k := probCostKey{h.Call.Origin, h.Amount.Currency()}
+	if s.probCosts[k], err = s.probCosts[k].Add(amount); err != nil {
 		return impossible("%s", err)
 	}
 	return nil
@@ -154,7 +154,7 @@ func (s *State) capped(h ledger.Hold) error {
 	if h.Call == nil || !h.Call.Prob || h.Call.Most == nil || h.Overdraft {
 		return nil
 	}
-	used, err := s.probed[probKey{h.Call.Origin, h.Amount.Currency()}].Add(h.Amount)
+	used, err := s.probCosts[probCostKey{h.Call.Origin, h.Amount.Currency()}].Add(h.Amount)
 	if err != nil {
 		return impossible("%s", err)
 	}

@@ -64,8 +64,8 @@ type State struct {
 
 	// consumed has the invocation for which an approval counts, by approval and action.
 	consumed map[consumption]string
-	// probed has what calls of probabilistic nodes cost.
-	probed map[probKey]ledger.Money
+	// probCosts has what calls of probabilistic nodes cost.
+	probCosts map[probCostKey]ledger.Money
 	// granted has the origin of the run that each start grant has opened.
 	granted map[grant]string
 	// decided has the chain in which each of Decisions was made, and whether it has
@@ -128,7 +128,7 @@ func New() *State {
 		Holds: map[string]ledger.Hold{}, Decisions: map[string]ledger.Decision{}, Approvals: map[string]ledger.Approval{},
 		Invocations: map[string]ledger.Invocation{}, Hypotheses: map[string]ledger.Hypothesis{}, LegalHolds: map[string]bool{}, Vague: map[string]bool{},
 		course: map[string]ledger.Kind{}, from: map[string]string{}, unused: map[string][]string{},
-		consumed: map[consumption]string{}, granted: map[grant]string{}, probed: map[probKey]ledger.Money{}, decided: map[string]decided{},
+		consumed: map[consumption]string{}, granted: map[grant]string{}, probCosts: map[probCostKey]ledger.Money{}, decided: map[string]decided{},
 	}
 }
 
