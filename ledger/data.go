@@ -54,6 +54,18 @@ type (
 		ExecutedAt Time            `json:"executed_at"`
 		Result     json.RawMessage `json:"result"`
 	}
+	// TaskClosedData is the data of task.closed.
+	TaskClosedData struct {
+		TaskID string `json:"task_id"`
+		Reason string `json:"reason"`
+	}
+	// BarrierData is the data of barrier.closed.
+	BarrierData struct {
+		ID      string       `json:"id"`
+		State   BarrierState `json:"state"`
+		Reason  string       `json:"reason,omitempty"`
+		Refused int64        `json:"refused,omitempty"`
+	}
 	// ObservedData is the data of hypothesis.observed.
 	ObservedData struct {
 		HypothesisID string          `json:"hypothesis_id"`

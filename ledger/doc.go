@@ -95,7 +95,9 @@
 //	                                              so that a node ends once
 //	task.drafted, task.signed [task id]           task.draft, task.signed (see package task)
 //	task.executed [task id]                       ExecutedData
+//	task.closed [task id]                         TaskClosedData
 //	decision.made [id]                            Decision
+//	barrier.opened, barrier.closed [id]           Barrier, BarrierData
 //	approval.accepted, approval.refused [id]      Approval
 //	approval.consumed [decision]                  ConsumedData
 //	invocation.permitted [decision]               Invocation
@@ -115,7 +117,8 @@
 //	legal-hold.placed, legal-hold.lifted [N]      LegalHoldData
 //
 // The id of a decision is that of the invocation that it is about, a slash, and its number
-// among those; the hold and the task of an effect have the id of the decision. The hold of a
+// among those; the hold of an effect has the id of the decision that it is opened for, and
+// so has the task, which the decision after an approval signs and does not draft again. The hold of a
 // call runs before the call, and has ended before a call that is settled or released.
 //
 // Package model defines which entries may follow which.

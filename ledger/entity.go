@@ -347,6 +347,69 @@ type Approval struct {
 	ReceivedAt Time            `json:"received_at"`
 }
 
+// Barrier is a place where effects wait until people approve all of them at once. Each of its
+// actions was decided on, and waits by that decision.
+type Barrier struct {
+	// ID is that of the barrier in its runs, a slash, and the number of times that it was
+	// opened, from 1.
+	ID string `json:"id"`
+	// Name is that of the plan: the barrier's, or the node's.
+	Name string `json:"name"`
+	// Actions are sorted by invocation.
+	Actions []Awaited `json:"actions"`
+	// Request is what people complete and sign, in canonical JSON.
+	Request   json.RawMessage `json:"request"`
+	OpenedAt  Time            `json:"opened_at"`
+	ExpiresAt Time            `json:"expires_at"`
+	State     BarrierState    `json:"state"`
+	// The rest is there once it is closed. Reason is for people; Refused counts the
+	// signatures that were refused, also those that the log does not have.
+	ClosedAt *Time  `json:"closed_at,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	Refused  int64  `json:"refused,omitempty"`
+	// Workflow and Root are those of the run that has opened it.
+	Workflow string `json:"workflow"`
+	Root     string `json:"root"`
+}
+
+// Awaited is an action that waits at a barrier.
+type Awaited struct {
+	Invocation string `json:"invocation"`
+	Action     string `json:"action"`
+	// Decision is the one by which it waits. The hold and the task have the same id.
+	Decision string `json:"decision"`
+}
+
+// BarrierState says where a barrier stands.
+type BarrierState string
+
+// The states of a barrier.
+const (
+	BarrierOpen     BarrierState = "open"
+	BarrierApproved BarrierState = "approved"
+	BarrierRejected BarrierState = "rejected"
+	BarrierExpired  BarrierState = "expired"
+	// BarrierWithdrawn: nothing waits at it any more.
+	BarrierWithdrawn BarrierState = "withdrawn"
+)
+
+// Closed reports whether nobody is asked any more.
+func (s BarrierState) Closed() bool {
+	switch s {
+	case BarrierApproved, BarrierRejected, BarrierExpired, BarrierWithdrawn:
+		return true
+	case BarrierOpen:
+	}
+	return false
+}
+
+// MaxRefused is how many refused signatures the log keeps for a barrier. Beyond that they
+// are counted.
+const MaxRefused = 20
+
+// MaxAwaited bounds the actions of a barrier.
+const MaxAwaited = 1000
+
 // Consumption says that an approval counts for the invocation of one of its actions, and
 // for no other.
 type Consumption struct {

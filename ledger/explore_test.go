@@ -139,7 +139,7 @@ func (s scene) steps(m moves, repeatable bool) (out []scene) {
 		next := s
 		next.decided++
 		id := fmt.Sprint("i/", next.decided)
-		p := ledger.Permission{ID: "i", Origin: "o", ActionDigest: action(n), DecisionID: id, HoldID: id, Repeatable: repeatable, Until: ledger.At(s.at().Time().Add(unit))}
+		p := ledger.Permission{ID: "i", Origin: "o", ActionDigest: action(n), DecisionID: id, TaskID: id, HoldID: id, Repeatable: repeatable, Until: ledger.At(s.at().Time().Add(unit))}
 		if s.row.State == ledger.Calling || s.row.State == ledger.Unknown {
 			p.HoldID = s.row.HoldID
 		}

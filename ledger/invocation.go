@@ -24,6 +24,8 @@ type Invocation struct {
 	ActionDigest string `json:"action_digest"`
 	// DecisionID is the decision behind the last permit.
 	DecisionID string `json:"decision_id"`
+	// TaskID is the task that it executes.
+	TaskID string `json:"task_id"`
 	// HoldID is the hold for what it costs, or "".
 	HoldID string `json:"hold_id,omitempty"`
 	// Repeatable reports that a second call is the same as one, as with an idempotency
@@ -120,10 +122,10 @@ func (i Invocation) over(now Time) bool {
 
 // Permission is what makes an invocation, or gives it another permit.
 type Permission struct {
-	ID, Origin, ActionDigest, DecisionID, HoldID string
-	Repeatable                                   bool
-	Permit                                       json.RawMessage
-	Until                                        Time
+	ID, Origin, ActionDigest, DecisionID, TaskID, HoldID string
+	Repeatable                                           bool
+	Permit                                               json.RawMessage
+	Until                                                Time
 }
 
 // Allow gives an invocation a permit, if its course is to [Decide]. The zero value
@@ -141,7 +143,7 @@ func (i Invocation) Allow(p Permission, now Time) (Invocation, error) {
 	case i.perhaps() && (i.HoldID != p.HoldID || !p.Repeatable):
 		return i, fmt.Errorf("%w: a call that may have happened has another hold, or may not be repeated", ErrConflict)
 	}
-	i.ID, i.Origin, i.ActionDigest, i.DecisionID, i.HoldID, i.Repeatable = p.ID, p.Origin, p.ActionDigest, p.DecisionID, p.HoldID, p.Repeatable
+	i.ID, i.Origin, i.ActionDigest, i.DecisionID, i.TaskID, i.HoldID, i.Repeatable = p.ID, p.Origin, p.ActionDigest, p.DecisionID, p.TaskID, p.HoldID, p.Repeatable
 	i.Permit, i.PermitUntil, i.Unused = p.Permit, p.Until, true
 	if !i.perhaps() {
 		i.State = Permitted

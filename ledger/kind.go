@@ -29,9 +29,15 @@ const (
 	TaskDrafted  Kind = "task.drafted"
 	TaskSigned   Kind = "task.signed"
 	TaskExecuted Kind = "task.executed"
+	// TaskClosed: nobody will sign the draft of a task any more.
+	TaskClosed Kind = "task.closed"
 
 	// DecisionMade: the guardian judged an action.
 	DecisionMade Kind = "decision.made"
+	// BarrierOpened and BarrierClosed: people are asked for their approval, and what came of
+	// that.
+	BarrierOpened Kind = "barrier.opened"
+	BarrierClosed Kind = "barrier.closed"
 	// ApprovalAccepted and ApprovalRefused: a signature arrived, and counts or not.
 	ApprovalAccepted Kind = "approval.accepted"
 	ApprovalRefused  Kind = "approval.refused"
@@ -86,7 +92,7 @@ var classes = map[Kind]Class{
 	AuthorityStated: Permanent, PlanPublished: Permanent,
 	RunOpened: Operational, RunClosed: Operational,
 	NodeSucceeded: Operational, NodeFailed: Operational, NodeSkipped: Operational,
-	TaskDrafted: Evidence, TaskSigned: Evidence, TaskExecuted: Evidence,
+	TaskDrafted: Evidence, TaskSigned: Evidence, TaskExecuted: Evidence, TaskClosed: Evidence, BarrierOpened: Evidence, BarrierClosed: Evidence,
 	DecisionMade: Evidence, ApprovalAccepted: Evidence, ApprovalRefused: Evidence, ApprovalConsumed: Evidence,
 	InvocationPermitted: Evidence, InvocationCalling: Evidence, InvocationReleased: Evidence,
 	InvocationSettled: Evidence, InvocationUnknown: Evidence,

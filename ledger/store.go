@@ -186,6 +186,24 @@ type Effects interface {
 	Abandoned(ctx context.Context, limit int) ([]Invocation, error)
 
 	Decision(ctx context.Context, id string) (Decision, error)
+
+	// OpenBarrier opens a barrier for actions that wait, each by the last decision about its
+	// invocation. The store sets when it was opened, and its state. One that is there is
+	// returned as it is. The run must be open.
+	OpenBarrier(ctx context.Context, run Run, b Barrier) (Barrier, error)
+	// CloseBarrier closes a barrier, and returns it. One that is closed stays as it is. Once
+	// its time is over on the store's clock, it is not approved, and otherwise it has not
+	// expired: both are ErrConflict. If it is not approved, the holds of its actions are
+	// voided, and their tasks closed.
+	CloseBarrier(ctx context.Context, id string, end BarrierState, reason string) (Barrier, error)
+	Barrier(ctx context.Context, id string) (Barrier, error)
+	// ListBarriers lists barriers of a state ("" is all), those that expire first at first.
+	ListBarriers(ctx context.Context, state BarrierState, page Page) ([]Barrier, error)
+	// Forsaken lists open barriers of whose run is not open any more; at most limit.
+	Forsaken(ctx context.Context, limit int) ([]Barrier, error)
+
+	// RecordApproval records a signature. Of those that are refused it records the first
+	// [MaxRefused] of each barrier, and counts the rest.
 	RecordApproval(ctx context.Context, run Run, a Approval) error
 	// Approvals lists what arrived for a barrier, in order, and Consumptions what an
 	// approval counts for.
@@ -210,7 +228,9 @@ type Authorization struct {
 	Overdraft bool
 	// Life is how long the permit may be used.
 	Life time.Duration
-	// Approvals are the ids of those that the action rests on.
+	// Barrier is the one at which people have approved the action, or "", and Approvals are
+	// the ids of the signatures. The task is the one that was drafted when it began to wait.
+	Barrier   string
 	Approvals []string
 	// Task is the task without its id, state and time.
 	Task task.Draft
@@ -251,9 +271,12 @@ type Ruling struct {
 	// Decision has its id, invocation, action and time from the store.
 	Decision Decision
 	Evidence Packet
-	// Permit and Signature are of the guardian, if the decision is [Approve].
+	// Permit is the guardian's, if the decision is [Approve], and Signature that of the task.
 	Permit    json.RawMessage
 	Signature task.Signature
+	// Waits is set if the decision is not Approve, and people may approve the action until
+	// then: the money stays reserved.
+	Waits *Time
 }
 
 // Authorized is what came of an authorization.

@@ -354,7 +354,7 @@ func pages(t *testing.T, open Open) {
 	var outcomes []ledger.Outcome
 	for i := range n {
 		outcomes = append(outcomes, ledger.Outcome{Node: fmt.Sprint("n-", (i*7)%n), Kind: ledger.NodeSucceeded})
-		require.NoError(t, s.RecordApproval(ctx, run(), ledger.Approval{ID: fmt.Sprint("a-", (i*7)%n), Barrier: "b", Envelope: []byte(`{}`)}))
+		require.NoError(t, s.RecordApproval(ctx, run(), ledger.Approval{ID: fmt.Sprint("a-", (i*7)%n), Barrier: "b", Accepted: true, Actions: []string{}, Envelope: []byte(`{}`)}))
 	}
 	require.NoError(t, s.RecordOutcomes(ctx, "w", "r1", outcomes))
 	var nodes, signed []string

@@ -57,6 +57,14 @@ func Same(t testing.TB, s ledger.Store, m *model.State) {
 		require.NoError(t, err)
 		require.Equal(t, want, have)
 	}
+	for id, want := range m.Barriers {
+		have, err := s.Barrier(ctx, id)
+		require.NoError(t, err)
+		if !want.State.Closed() {
+			have.Refused = 0 // it is still counted
+		}
+		require.Equal(t, want, have)
+	}
 	for id, want := range m.Approvals {
 		list, err := s.Approvals(ctx, want.Barrier, everything)
 		require.NoError(t, err)

@@ -247,6 +247,9 @@ func (s *State) consume(e *ledger.Entry, data Facts) error {
 		if _, twice := used[at]; !ok || !a.Accepted || twice || !slices.Contains(a.Actions, c.Action) {
 			return impossible("approval %s cannot be used", id)
 		}
+		if b, ok := s.Barriers[a.Barrier]; ok && b.State != ledger.BarrierApproved {
+			return impossible("approval %s is of a barrier that is %s", id, b.State)
+		}
 		// A run that continues another has the approvals of that.
 		if s.from[id] != workflow(e.Chain) {
 			return impossible("approval %s is of another workflow", id)
@@ -315,7 +318,7 @@ func (s *State) invocation(e *ledger.Entry, data Facts) error {
 		was := s.Invocations[i.ID]
 		next, err := at(e, func(now ledger.Time) (ledger.Invocation, error) {
 			return was.Allow(ledger.Permission{
-				ID: i.ID, Origin: i.Origin, ActionDigest: i.ActionDigest, DecisionID: i.DecisionID, HoldID: i.HoldID, Repeatable: i.Repeatable,
+				ID: i.ID, Origin: i.Origin, ActionDigest: i.ActionDigest, DecisionID: i.DecisionID, TaskID: i.TaskID, HoldID: i.HoldID, Repeatable: i.Repeatable,
 				Permit: i.Permit, Until: i.PermitUntil,
 			}, now)
 		})
@@ -386,7 +389,7 @@ func (s *State) invocation(e *ledger.Entry, data Facts) error {
 	if h, ok := s.Holds[i.HoldID]; ok && h.Status != to.Ends() {
 		return impossible("invocation %s is %s, and its hold is %s", d.ID, to, h.Status)
 	}
-	if _, ok := s.Tasks[i.DecisionID].(task.Executed); to == ledger.Settled && !ok && !s.Vague["task:"+i.DecisionID] {
+	if _, ok := s.Tasks[i.TaskID].(task.Executed); to == ledger.Settled && !ok && !s.Vague["task:"+i.TaskID] {
 		return impossible("invocation %s is settled, and its task is not executed", d.ID)
 	}
 	s.Invocations[d.ID] = next
@@ -425,8 +428,11 @@ func (s *State) allow(e *ledger.Entry, i ledger.Invocation) error {
 	case by.used:
 		return impossible("decision %s has given a permit before", i.DecisionID)
 	}
-	if _, ok := s.Tasks[i.DecisionID].(task.Signed); !ok && !s.Vague["task:"+i.DecisionID] {
-		return impossible("task %s is not signed", i.DecisionID)
+	if about, _, _ := cutLast(i.TaskID); about != i.ID {
+		return impossible("task %s is not one of %s", i.TaskID, i.ID)
+	}
+	if _, ok := s.Tasks[i.TaskID].(task.Signed); !ok && !s.Vague["task:"+i.TaskID] {
+		return impossible("task %s is not signed", i.TaskID)
 	}
 	by.used = true
 	s.decided[i.DecisionID] = by

@@ -39,6 +39,12 @@ func Read(kind ledger.Kind, data json.RawMessage) Facts {
 		return written(&t, data)
 	case ledger.TaskExecuted:
 		return decode[ledger.ExecutedData](data)
+	case ledger.TaskClosed:
+		return decode[ledger.TaskClosedData](data)
+	case ledger.BarrierOpened:
+		return decode[ledger.Barrier](data)
+	case ledger.BarrierClosed:
+		return decode[ledger.BarrierData](data)
 	case ledger.AgentAdded:
 		return decode[ledger.Agent](data)
 	case ledger.SignerEnrolled:

@@ -26,9 +26,11 @@ var ErrImpossible = errors.New("impossible entry")
 
 // State is what a log says. The zero value is not ready: use [New].
 type State struct {
-	Plans       map[string]ledger.Plan // by name@version
-	Runs        map[string]*Run        // by chain
-	Tasks       map[string]task.Task
+	Plans map[string]ledger.Plan // by name@version
+	Runs  map[string]*Run        // by chain
+	Tasks map[string]task.Task
+	// Closed has the tasks that nobody will sign any more, which stay drafts.
+	Closed      map[string]bool
 	Agents      map[string]ledger.Agent
 	Signers     map[string]ledger.Signer
 	Tools       map[string]ledger.Tool
@@ -36,6 +38,7 @@ type State struct {
 	Uses        map[UseKey]Use
 	Holds       map[string]ledger.Hold
 	Decisions   map[string]ledger.Decision
+	Barriers    map[string]ledger.Barrier
 	Approvals   map[string]ledger.Approval
 	Invocations map[string]ledger.Invocation
 	Hypotheses  map[string]ledger.Hypothesis
@@ -125,7 +128,7 @@ func New() *State {
 	return &State{
 		Plans: map[string]ledger.Plan{}, Runs: map[string]*Run{}, Tasks: map[string]task.Task{}, Agents: map[string]ledger.Agent{},
 		Signers: map[string]ledger.Signer{}, Tools: map[string]ledger.Tool{}, Budgets: map[BudgetKey]ledger.BudgetData{}, Uses: map[UseKey]Use{},
-		Holds: map[string]ledger.Hold{}, Decisions: map[string]ledger.Decision{}, Approvals: map[string]ledger.Approval{},
+		Holds: map[string]ledger.Hold{}, Decisions: map[string]ledger.Decision{}, Closed: map[string]bool{}, Barriers: map[string]ledger.Barrier{}, Approvals: map[string]ledger.Approval{},
 		Invocations: map[string]ledger.Invocation{}, Hypotheses: map[string]ledger.Hypothesis{}, LegalHolds: map[string]bool{}, Vague: map[string]bool{},
 		course: map[string]ledger.Kind{}, from: map[string]string{}, unused: map[string][]string{},
 		consumed: map[consumption]string{}, granted: map[grant]string{}, probCosts: map[probCostKey]ledger.Money{}, decided: map[string]decided{},
@@ -174,7 +177,7 @@ func (s *State) ApplyFacts(e *ledger.Entry, h ledger.Hash, data Facts) error {
 func (s *State) within(e *ledger.Entry) error {
 	running := false
 	switch e.Kind {
-	case ledger.DecisionMade, ledger.ApprovalAccepted, ledger.ApprovalRefused, ledger.ApprovalConsumed, ledger.InvocationPermitted:
+	case ledger.DecisionMade, ledger.BarrierOpened, ledger.ApprovalAccepted, ledger.ApprovalRefused, ledger.ApprovalConsumed, ledger.InvocationPermitted:
 		running = true
 	case ledger.TaskDrafted:
 	default:
@@ -207,14 +210,16 @@ func About(e *ledger.Entry) string {
 }
 
 // Thing names what an entry changes: "run:CHAIN", "task:ID", "hold:ID",
-// "decision:ID", "approval:ID", "approvals" (which of them are used up),
+// "decision:ID", "barrier:ID", "approval:ID", "approvals" (which of them are used up),
 // "invocation:ID", "hypothesis:ID", and "chain:CHAIN" for the rest.
 func Thing(e *ledger.Entry) string {
 	switch e.Kind {
 	case ledger.RunOpened, ledger.RunClosed, ledger.NodeSucceeded, ledger.NodeFailed, ledger.NodeSkipped:
 		return "run:" + e.Chain
-	case ledger.TaskDrafted, ledger.TaskSigned, ledger.TaskExecuted:
+	case ledger.TaskDrafted, ledger.TaskSigned, ledger.TaskExecuted, ledger.TaskClosed:
 		return "task:" + About(e)
+	case ledger.BarrierOpened, ledger.BarrierClosed:
+		return "barrier:" + About(e)
 	case ledger.HoldOpened, ledger.HoldRunning, ledger.HoldPosted, ledger.HoldVoided, ledger.HoldExpired:
 		return "hold:" + About(e)
 	case ledger.DecisionMade:
@@ -267,8 +272,10 @@ func (s *State) apply(e *ledger.Entry, h ledger.Hash, data Facts) error {
 		return add(s.Plans, p.Name+"@"+p.Version, p)
 	case ledger.RunOpened, ledger.RunClosed, ledger.NodeSucceeded, ledger.NodeFailed, ledger.NodeSkipped:
 		return s.run(e, data)
-	case ledger.TaskDrafted, ledger.TaskSigned, ledger.TaskExecuted:
+	case ledger.TaskDrafted, ledger.TaskSigned, ledger.TaskExecuted, ledger.TaskClosed:
 		return s.task(e, h, data)
+	case ledger.BarrierOpened, ledger.BarrierClosed:
+		return s.barrier(e, data)
 	case ledger.AgentAdded:
 		a, err := read[ledger.Agent](data)
 		if err != nil {
@@ -483,6 +490,17 @@ func (s *State) task(e *ledger.Entry, h ledger.Hash, data Facts) error {
 		s.Tasks[x.TaskID] = done
 		return nil
 	}
+	if e.Kind == ledger.TaskClosed {
+		c, err := read[ledger.TaskClosedData](data)
+		if err != nil {
+			return err
+		}
+		if _, ok := s.Tasks[c.TaskID].(task.Draft); !ok || s.Closed[c.TaskID] {
+			return impossible("task %s is not a draft, or closed", c.TaskID)
+		}
+		s.Closed[c.TaskID] = true
+		return named(e, c.TaskID)
+	}
 	t, err := read[task.Task](data)
 	if err != nil {
 		return err
@@ -499,8 +517,8 @@ func (s *State) task(e *ledger.Entry, h ledger.Hash, data Facts) error {
 		return add(s.Tasks, id, task.Task(t))
 	case task.Signed:
 		draft, ok := s.Tasks[id].(task.Draft)
-		if !ok || e.Kind != ledger.TaskSigned {
-			return impossible("task %s is not a draft", id)
+		if !ok || s.Closed[id] || e.Kind != ledger.TaskSigned {
+			return impossible("task %s is not a draft, or closed", id)
 		}
 		again, err := draft.Sign(t.Signature)
 		if err != nil || !same(again, t) {

@@ -153,8 +153,13 @@ func decision(id string) fact {
 	return about(ledger.DecisionMade, chain, id, ledger.Decision{ID: id, Invocation: "i", ActionDigest: sum("a"), PolicyDigest: sum("q"), Decision: ledger.Approve, Record: json.RawMessage(`{}`), DecidedAt: at(0)})
 }
 
+// waiting is a decision by which an action waits.
+func waiting(id string) fact {
+	return about(ledger.DecisionMade, chain, id, ledger.Decision{ID: id, Invocation: "m", ActionDigest: sum("a"), PolicyDigest: sum("q"), Decision: "ESCALATE", Record: json.RawMessage(`{}`), DecidedAt: at(0)})
+}
+
 func permit(id string) fact {
-	i := ledger.Invocation{ID: "i", Origin: "r", ActionDigest: sum("a"), DecisionID: id, HoldID: id, Permit: json.RawMessage(`{}`), PermitUntil: at(60), Unused: true, State: ledger.Permitted}
+	i := ledger.Invocation{ID: "i", Origin: "r", ActionDigest: sum("a"), DecisionID: id, TaskID: id, HoldID: id, Permit: json.RawMessage(`{}`), PermitUntil: at(60), Unused: true, State: ledger.Permitted}
 	if id == "i/2" {
 		t := at(5)
 		i.Attempt, i.CallNotAfter = 1, &t
@@ -182,6 +187,11 @@ func life() []fact {
 		{kind: ledger.RunOpened, chain: chain, key: "run.opened", data: aRun()},
 		node("x", ledger.NodeSucceeded), node("y", ledger.NodeFailed), node("z", ledger.NodeSkipped),
 		opened("i/1"), decision("i/1"),
+		waiting("m/1"), about(ledger.TaskDrafted, chain, "m/1", aDraft("m/1")),
+		about(ledger.BarrierOpened, chain, "b/1", ledger.Barrier{ID: "b/1", Name: "b", Actions: []ledger.Awaited{{Invocation: "m", Action: sum("a"), Decision: "m/1"}},
+			Request: json.RawMessage(`{}`), OpenedAt: at(0), ExpiresAt: at(60), State: ledger.BarrierOpen, Workflow: "w", Root: "r"}),
+		about(ledger.BarrierClosed, chain, "b/1", ledger.BarrierData{ID: "b/1", State: ledger.BarrierRejected, Reason: "no"}),
+		about(ledger.TaskClosed, chain, "m/1", ledger.TaskClosedData{TaskID: "m/1", Reason: "no"}),
 		about(ledger.ApprovalAccepted, chain, "v", ledger.Approval{ID: "v", Barrier: "i", Signer: "s", Accepted: true, Actions: []string{sum("a")}, Envelope: json.RawMessage(`{}`), ReceivedAt: at(0)}),
 		about(ledger.ApprovalRefused, chain, "w", ledger.Approval{ID: "w", Barrier: "i", Signer: "s", Actions: []string{}, Envelope: json.RawMessage(`{}`), ReceivedAt: at(0)}),
 		about(ledger.ApprovalConsumed, chain, "i/1", ledger.ConsumedData{Decision: "i/1", Invocation: "i", Action: sum("a"), Approvals: []string{"v"}}),
@@ -291,7 +301,8 @@ var needs = map[string][]string{
 		"invocation.settled/i/2/resolved", "hold.opened/j", "hold.voided/j", "hold.opened/k", "hold.expired/k",
 	},
 	"run.opened": {
-		"node/x/0/0", "node/y/0/0", "node/z/0/0", "decision.made/i/1", "approval.accepted/v", "approval.refused/w",
+		"node/x/0/0", "node/y/0/0", "node/z/0/0", "decision.made/i/1", "decision.made/m/1", "task.drafted/m/1", "barrier.opened/b/1",
+		"barrier.closed/b/1", "task.closed/m/1", "approval.accepted/v", "approval.refused/w",
 		"approval.consumed/i/1", "task.drafted/i/1", "task.signed/i/1", "invocation.permitted/i/1", "invocation.calling/i/1", "invocation.released/i/1",
 		"decision.made/i/2", "task.drafted/i/2", "task.signed/i/2", "invocation.permitted/i/2", "invocation.calling/i/2", "invocation.unknown/i/2",
 		"task.executed/i/2", "invocation.settled/i/2/resolved", "run.closed/9",
@@ -330,6 +341,9 @@ var needs = map[string][]string{
 	"invocation.calling/i/2":   {"invocation.unknown/i/2", "invocation.settled/i/2/resolved"},
 	"hold.posted/i/2":          {"invocation.settled/i/2/resolved", "hold.opened/j", "hold.voided/j", "hold.opened/k", "hold.expired/k"},
 	"task.executed/i/2":        {"invocation.settled/i/2/resolved"},
+	"decision.made/m/1":        {"barrier.opened/b/1", "barrier.closed/b/1"},
+	"task.drafted/m/1":         {"barrier.opened/b/1", "barrier.closed/b/1", "task.closed/m/1"},
+	"barrier.opened/b/1":       {"barrier.closed/b/1"},
 	"hold.opened/j":            {"hold.voided/j"},
 	"hold.voided/j":            {"hold.opened/k", "hold.expired/k"},
 	"hold.opened/k":            {"hold.expired/k"},

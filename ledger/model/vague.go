@@ -27,6 +27,9 @@ func (s *State) stands(e *ledger.Entry, thing string) ledger.Kind {
 	case "task":
 		switch s.Tasks[about].(type) {
 		case task.Draft:
+			if s.Closed[about] {
+				return ledger.TaskClosed
+			}
 			return ledger.TaskDrafted
 		case task.Signed:
 			return ledger.TaskSigned
@@ -52,6 +55,15 @@ func (s *State) stands(e *ledger.Entry, thing string) ledger.Kind {
 		if _, ok := s.Decisions[about]; ok {
 			return ledger.DecisionMade
 		}
+	case "barrier":
+		b, ok := s.Barriers[about]
+		switch {
+		case !ok:
+			return ""
+		case b.State.Closed():
+			return ledger.BarrierClosed
+		}
+		return ledger.BarrierOpened
 	case "approval":
 		if a, ok := s.Approvals[about]; ok && a.Accepted {
 			return ledger.ApprovalAccepted
@@ -84,7 +96,8 @@ var reached = map[ledger.InvocationState]ledger.Kind{
 var after = map[ledger.Kind][]ledger.Kind{
 	ledger.RunOpened: {""}, ledger.RunClosed: {ledger.RunOpened, ledger.RunClosed},
 	ledger.NodeSucceeded: {ledger.RunOpened}, ledger.NodeFailed: {ledger.RunOpened}, ledger.NodeSkipped: {ledger.RunOpened},
-	ledger.TaskDrafted: {""}, ledger.TaskSigned: {ledger.TaskDrafted}, ledger.TaskExecuted: {ledger.TaskSigned},
+	ledger.TaskDrafted: {""}, ledger.TaskSigned: {ledger.TaskDrafted}, ledger.TaskExecuted: {ledger.TaskSigned}, ledger.TaskClosed: {ledger.TaskDrafted},
+	ledger.BarrierOpened: {""}, ledger.BarrierClosed: {ledger.BarrierOpened},
 	ledger.HoldOpened: {""}, ledger.HoldRunning: {ledger.HoldOpened, ledger.HoldRunning},
 	ledger.HoldPosted: {ledger.HoldOpened, ledger.HoldRunning}, ledger.HoldVoided: {ledger.HoldOpened, ledger.HoldRunning}, ledger.HoldExpired: {ledger.HoldOpened},
 	ledger.DecisionMade: {""}, ledger.ApprovalAccepted: {""}, ledger.ApprovalRefused: {""},
@@ -138,11 +151,14 @@ func (s *State) forget(e *ledger.Entry, thing string) {
 		delete(s.Runs, e.Chain)
 	case "task":
 		delete(s.Tasks, about)
+		delete(s.Closed, about)
 	case "hold":
 		s.forgetHold(e, about)
 	case "decision":
 		delete(s.Decisions, about)
 		delete(s.decided, about)
+	case "barrier":
+		delete(s.Barriers, about)
 	case "approval":
 		delete(s.Approvals, about)
 		delete(s.from, about)

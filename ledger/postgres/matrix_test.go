@@ -20,7 +20,8 @@ import (
 // is missing here on purpose: somebody has to decide about it.
 var matrix = map[string][3]string{ // engine, guardian, effects
 	"agent_identity":    {"i", "", ""},
-	"approvals":         {"i", "i", ""},
+	"approvals":         {"", "i", ""},
+	"barriers":          {"", "i(doc,refused,state)", ""},
 	"authority":         {"i", "", ""},
 	"blobs":             {"i", "i", "i"},
 	"bodies":            {"i", "i", "i"},
@@ -35,7 +36,7 @@ var matrix = map[string][3]string{ // engine, guardian, effects
 	"financial_ledger":  {"", "i(status)", "(status)"},
 	"goose_db_version":  {"", "", ""},
 	"holds":             {"", "i(posted,running,status)", "(posted,running,status)"},
-	"invocations":       {"(output)", "i(action_digest,chain,decision_id,hold_id,origin,output,output_digest,permit,permit_until,repeatable,state,unused)", "(attempt,call_not_after,doubted,output,output_digest,state,token,unused)"},
+	"invocations":       {"(output)", "i(action_digest,chain,decision_id,hold_id,origin,output,output_digest,permit,permit_until,repeatable,state,task_id,unused)", "(attempt,call_not_after,doubted,output,output_digest,state,token,unused)"},
 	"legal_holds":       {"", "", ""},
 	"log_batches":       {"i", "", ""},
 	"log_cosignatures":  {"i", "", ""},
@@ -129,13 +130,14 @@ func TestPrivileges(t *testing.T) {
 var (
 	guardians = []ledger.Kind{
 		ledger.DecisionMade, ledger.ApprovalConsumed, ledger.InvocationPermitted, ledger.BudgetSet, ledger.HoldOpened, ledger.HoldExpired,
-		ledger.TaskDrafted, ledger.TaskSigned, ledger.RulesKept,
+		ledger.TaskDrafted, ledger.TaskSigned, ledger.TaskClosed, ledger.RulesKept,
+		ledger.BarrierOpened, ledger.BarrierClosed, ledger.ApprovalAccepted, ledger.ApprovalRefused,
 	}
 	calls = []ledger.Kind{
 		ledger.InvocationCalling, ledger.InvocationReleased, ledger.InvocationSettled, ledger.InvocationUnknown,
 		ledger.HoldRunning, ledger.HoldPosted, ledger.HoldVoided, ledger.TaskExecuted,
 	}
-	both = []ledger.Kind{ledger.ApprovalAccepted, ledger.ApprovalRefused, ledger.HypothesisStated, ledger.HypothesisObserved, ledger.SnapshotTaken}
+	both = []ledger.Kind{ledger.HypothesisStated, ledger.HypothesisObserved, ledger.SnapshotTaken}
 )
 
 // Every role tries to state every kind, and to change, to delete and to empty

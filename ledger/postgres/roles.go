@@ -36,15 +36,15 @@ var DefaultRoles = Roles{
 // effects, which the guardian states too for calls that nobody else can end.
 var (
 	guarded = []ledger.Kind{
-		ledger.DecisionMade, ledger.ApprovalConsumed, ledger.InvocationPermitted, ledger.BudgetSet, ledger.HoldOpened, ledger.HoldExpired,
-		ledger.TaskDrafted, ledger.TaskSigned, ledger.RulesKept,
+		ledger.DecisionMade, ledger.ApprovalAccepted, ledger.ApprovalRefused, ledger.ApprovalConsumed, ledger.InvocationPermitted, ledger.BudgetSet, ledger.HoldOpened, ledger.HoldExpired,
+		ledger.TaskDrafted, ledger.TaskSigned, ledger.TaskClosed, ledger.RulesKept, ledger.BarrierOpened, ledger.BarrierClosed,
 	}
 	called = []ledger.Kind{
 		ledger.InvocationCalling, ledger.InvocationReleased, ledger.InvocationSettled, ledger.InvocationUnknown,
 		ledger.HoldRunning, ledger.HoldPosted, ledger.HoldVoided, ledger.TaskExecuted,
 	}
 	// seen are those that guardian and engine state.
-	seen = []ledger.Kind{ledger.ApprovalAccepted, ledger.ApprovalRefused, ledger.HypothesisStated, ledger.HypothesisObserved, ledger.SnapshotTaken}
+	seen = []ledger.Kind{ledger.HypothesisStated, ledger.HypothesisObserved, ledger.SnapshotTaken}
 )
 
 // keysTable has what opens sealed bodies.
@@ -73,7 +73,8 @@ var grants = map[string]struct{ engine, guardian, effects string }{
 	"signers":           {"INSERT, UPDATE (doc)", "", ""},
 	"authority":         {"INSERT", "", ""},
 	"snapshots":         {"INSERT", "INSERT", "INSERT"},
-	"approvals":         {"INSERT", "INSERT", ""},
+	"approvals":         {"", "INSERT", ""},
+	"barriers":          {"", "INSERT, UPDATE (state, refused, doc)", ""},
 	"consumptions":      {"", "INSERT", ""},
 	"budgets":           {"", "INSERT, UPDATE (every, parent, lim)", ""},
 	"budget_use":        {"", "INSERT, UPDATE (pending, posted)", "UPDATE (pending, posted)"},
@@ -83,7 +84,7 @@ var grants = map[string]struct{ engine, guardian, effects string }{
 	// Pruning takes outputs.
 	"invocations": {
 		"UPDATE (output)",
-		"INSERT, UPDATE (chain, origin, action_digest, decision_id, hold_id, repeatable, permit, permit_until, unused, state, output_digest, output)",
+		"INSERT, UPDATE (chain, origin, action_digest, decision_id, task_id, hold_id, repeatable, permit, permit_until, unused, state, output_digest, output)",
 		"UPDATE (unused, token, state, attempt, doubted, call_not_after, output_digest, output)",
 	},
 	"legal_holds":      {"", "", ""},

@@ -129,7 +129,7 @@ func TestRoles(t *testing.T) {
 		{"outcomes", func(s ledger.Store) error {
 			return s.RecordOutcomes(ctx, "w", "r", []ledger.Outcome{{Node: "n", Kind: ledger.NodeSucceeded}})
 		}, byEngine},
-		{"approval", func(s ledger.Store) error { return s.RecordApproval(ctx, run, approval) }, byEngine | byGuardian},
+		{"approval", func(s ledger.Store) error { return s.RecordApproval(ctx, run, approval) }, byGuardian},
 		{"budget", func(s ledger.Store) error { return s.SetBudget(ctx, budget) }, byGuardian},
 		{"hold", func(s ledger.Store) error { return no(s.OpenHold(ctx, hold)) }, byGuardian},
 		{"void", func(s ledger.Store) error { return no(s.VoidHold(ctx, "h")) }, byGuardian | byEffects},

@@ -18,7 +18,7 @@ import (
 // then the run's. The entries about it are in the chain of the run that was last
 // permitted to call.
 
-const selectInvocation = `SELECT chain, salt, id, origin, action_digest, decision_id, hold_id, repeatable, permit, permit_until, unused, token,
+const selectInvocation = `SELECT chain, salt, id, origin, action_digest, decision_id, task_id, hold_id, repeatable, permit, permit_until, unused, token,
 	state, attempt, doubted, call_not_after, output_digest, output FROM invocations`
 
 // row is an invocation with what only the store needs of it.
@@ -26,13 +26,16 @@ type row struct {
 	ledger.Invocation
 	chain, token string
 	salt         []byte
+	// last is the last decision about it, or "", and waits the hold of that if the action
+	// waits at a barrier, or "".
+	last, waits string
 }
 
 func scanInvocation(scan func(...any) error) (r row, err error) {
 	var until sql.NullInt64
 	var permit string
 	var permitUntil int64
-	err = scan(&r.chain, &r.salt, &r.ID, &r.Origin, &r.ActionDigest, &r.DecisionID, &r.HoldID, &r.Repeatable, &permit, &permitUntil, &r.Unused, &r.token,
+	err = scan(&r.chain, &r.salt, &r.ID, &r.Origin, &r.ActionDigest, &r.DecisionID, &r.TaskID, &r.HoldID, &r.Repeatable, &permit, &permitUntil, &r.Unused, &r.token,
 		&r.State, &r.Attempt, &r.Doubted, &until, &r.OutputDigest, &r.Output)
 	r.Permit, r.PermitUntil = json.RawMessage(permit), instant(permitUntil)
 	if until.Valid {
@@ -64,18 +67,21 @@ func (s *Store) Authorize(ctx context.Context, run ledger.Run, a ledger.Authoriz
 		if err != nil {
 			return err
 		}
-		if err := t.lockMoney(ctx, a.Cost, have.HoldID); err != nil {
+		if err := t.before(ctx, a.ID, &have); err != nil {
 			return err
 		}
-		if err := t.lock(ctx, run.Chain()); err != nil {
+		if err := t.lockMoney(ctx, a.Cost, have.HoldID, have.waits); err != nil {
+			return err
+		}
+		tasks, err := t.awaitedAt(ctx, a, have.last)
+		if err != nil {
+			return err
+		}
+		if err := t.lockRuns(ctx, append(tasks, run.Chain())...); err != nil {
 			return err
 		}
 		if err := t.open(ctx, run.Workflow, run.Root, true); err != nil {
 			return err
-		}
-		if have.State == "" {
-			fresh := salt()
-			have.salt = fresh[:]
 		}
 		out = ledger.Authorized{Invocation: have.Invocation, Salt: have.salt}
 		action, err := a.Digest(have.salt)
@@ -104,8 +110,48 @@ func (s *Store) Authorize(ctx context.Context, run ledger.Run, a ledger.Authoriz
 	return out, nil
 }
 
-// lockMoney locks the chains of a cost and of a hold, in the order of their names.
-func (t *tx) lockMoney(ctx context.Context, cost *ledger.Money, hold string) error {
+// lockRuns locks chains of runs, in the order of their names.
+func (t *tx) lockRuns(ctx context.Context, chains ...string) error {
+	slices.Sort(chains)
+	for _, c := range chains {
+		if err := t.lock(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// before completes an invocation by the last decision about it: the salt, and the hold of
+// an action that waits.
+func (t *tx) before(ctx context.Context, id string, have *row) error {
+	var decision string
+	var salted []byte
+	err := t.row(ctx, "SELECT id, salt FROM decisions WHERE invocation = $1 ORDER BY length(id) DESC, id DESC LIMIT 1", id).Scan(&decision, &salted)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	if have.State == "" {
+		if have.salt = salted; len(salted) == 0 {
+			fresh := salt()
+			have.salt = fresh[:]
+		}
+	}
+	if have.last = decision; decision == "" || decision == have.HoldID {
+		return nil
+	}
+	h, err := scanHold(t.row(ctx, selectHold+" WHERE id = $1", decision).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err == nil && h.Status == ledger.TxPending && !h.Running {
+		have.waits = h.ID
+	}
+	return err
+}
+
+// lockMoney locks the chains of a cost and of holds, in the order of their names. Holds may
+// be "".
+func (t *tx) lockMoney(ctx context.Context, cost *ledger.Money, holds ...string) error {
 	var chains []string
 	if cost != nil {
 		if cost.Currency() == "" || cost.Minor() < 0 {
@@ -113,7 +159,10 @@ func (t *tx) lockMoney(ctx context.Context, cost *ledger.Money, hold string) err
 		}
 		chains = append(chains, ledger.BudgetChain(cost.Currency()))
 	}
-	if hold != "" {
+	for _, hold := range holds {
+		if hold == "" {
+			continue
+		}
 		h, err := scanHold(t.row(ctx, selectHold+" WHERE id = $1", hold).Scan)
 		if err != nil {
 			return err
@@ -121,7 +170,7 @@ func (t *tx) lockMoney(ctx context.Context, cost *ledger.Money, hold string) err
 		chains = append(chains, ledger.BudgetChain(h.Amount.Currency()))
 	}
 	slices.Sort(chains)
-	for _, c := range chains {
+	for _, c := range slices.Compact(chains) {
 		if err := t.lock(ctx, c); err != nil {
 			return err
 		}
@@ -164,9 +213,13 @@ func (t *tx) decide(ctx context.Context, run ledger.Run, a ledger.Authorization,
 	d := ruling.Decision
 	d.ID, d.Invocation, d.ActionDigest, d.DecidedAt = st.Decision, a.ID, action, t.now
 	approved := d.Decision == ledger.Approve
+	waits := !approved && ruling.Waits != nil
 	if charges != nil {
-		if approved {
+		if approved || waits {
 			h := ledger.Hold{ID: st.Hold, Agent: a.Agent, Charges: charges, Amount: *a.Cost, Overdraft: a.Overdraft, ExpiresAt: st.Until, Call: a.Call}
+			if waits {
+				h.ExpiresAt = *ruling.Waits
+			}
 			if _, err := t.hold(ctx, h); err != nil {
 				return err
 			}
@@ -174,26 +227,51 @@ func (t *tx) decide(ctx context.Context, run ledger.Run, a ledger.Authorization,
 			return err
 		}
 	}
-	if err := t.decided(ctx, run, d, ruling.Evidence); err != nil {
+	if err := t.decided(ctx, run, d, have.salt, ruling.Evidence); err != nil {
 		return err
+	}
+	out.Decision = d
+	drafted, err := t.undersigned(ctx, a, action)
+	if err != nil {
+		return err
+	}
+	if approved && drafted != nil {
+		if err := t.consume(ctx, run, a, &d); err != nil {
+			return err
+		}
+		return t.allow(ctx, run, a, action, have, st, &ruling, drafted, out)
+	}
+	for _, id := range []string{have.last, taskOf(drafted)} {
+		if err := t.superseded(ctx, id); err != nil {
+			return err
+		}
 	}
 	draft := a.Task
 	draft.TaskID, draft.State, draft.CreatedAt = d.ID, task.StateDraft, t.now.Time()
 	if err := t.drafted(ctx, run, draft); err != nil {
 		return err
 	}
-	out.Decision = d
-	if !approved {
+	switch {
+	case approved:
+		if err := t.consume(ctx, run, a, &d); err != nil {
+			return err
+		}
+		return t.allow(ctx, run, a, action, have, st, &ruling, &awaited{Draft: draft, chain: run.Chain()}, out)
+	case waits:
 		return nil
 	}
-	if err := t.consume(ctx, run, a, &d); err != nil {
-		return err
-	}
-	if err := t.signed(ctx, run, draft, ruling.Signature); err != nil {
-		return err
+	return t.dropped(ctx, awaited{Draft: draft, chain: run.Chain()}, "the decision is "+d.Decision)
+}
+
+// allow signs the task of an approved action, unless it is, and permits the call.
+func (t *tx) allow(ctx context.Context, run ledger.Run, a ledger.Authorization, action string, have row, st ledger.Standing, ruling *ledger.Ruling, of *awaited, out *ledger.Authorized) (err error) {
+	if !of.signed {
+		if err := t.signed(ctx, of, ruling.Signature); err != nil {
+			return err
+		}
 	}
 	out.Invocation, err = t.permit(ctx, run, have, ledger.Permission{
-		ID: a.ID, Origin: run.Origin, ActionDigest: action, DecisionID: d.ID, HoldID: st.Hold, Repeatable: a.Repeatable,
+		ID: a.ID, Origin: run.Origin, ActionDigest: action, DecisionID: out.Decision.ID, TaskID: of.TaskID, HoldID: st.Hold, Repeatable: a.Repeatable,
 		Permit: ruling.Permit, Until: st.Until,
 	})
 	return err
@@ -209,8 +287,11 @@ func (t *tx) money(ctx context.Context, a ledger.Authorization, have row, st *le
 		}
 		return nil, nil
 	}
-	if have.HoldID != "" {
-		if err := t.voided(ctx, have.HoldID); err != nil {
+	for _, id := range []string{have.HoldID, have.waits} {
+		if id == "" {
+			continue
+		}
+		if err := t.voided(ctx, id); err != nil {
 			return nil, err
 		}
 	}
@@ -254,7 +335,7 @@ func (t *tx) voided(ctx context.Context, id string) error {
 }
 
 // decided states a decision with its evidence.
-func (t *tx) decided(ctx context.Context, run ledger.Run, d ledger.Decision, evidence ledger.Packet) error {
+func (t *tx) decided(ctx context.Context, run ledger.Run, d ledger.Decision, salt []byte, evidence ledger.Packet) error {
 	packet, err := t.packet(ctx, evidence)
 	if err != nil {
 		return err
@@ -263,7 +344,7 @@ func (t *tx) decided(ctx context.Context, run ledger.Run, d ledger.Decision, evi
 	if err != nil {
 		return err
 	}
-	if _, err := t.exec(ctx, "INSERT INTO decisions (id, invocation, chain, doc) VALUES ($1, $2, $3, $4)", d.ID, d.Invocation, run.Chain(), doc); err != nil {
+	if _, err := t.exec(ctx, "INSERT INTO decisions (id, invocation, chain, salt, doc) VALUES ($1, $2, $3, $4, $5)", d.ID, d.Invocation, run.Chain(), salt, doc); err != nil {
 		return err
 	}
 	draft := t.ofRun(run, ledger.DecisionMade, key(ledger.DecisionMade, d.ID))
@@ -287,6 +368,9 @@ func (t *tx) consume(ctx context.Context, run ledger.Run, a ledger.Authorization
 		}
 		if workflow, _, _ := ledger.RunOf(of); workflow != run.Workflow {
 			return fmt.Errorf("%w: approval %s is of another workflow", ledger.ErrConflict, id)
+		}
+		if a.Barrier != "" && v.Barrier != a.Barrier {
+			return fmt.Errorf("%w: approval %s is of another barrier", ledger.ErrConflict, id)
 		}
 		if !slices.Contains(v.Actions, d.ActionDigest) {
 			return fmt.Errorf("%w: approval %s is of other actions", ledger.ErrConflict, id)
@@ -323,14 +407,14 @@ func (t *tx) permit(ctx context.Context, run ledger.Run, have row, p ledger.Perm
 	if err != nil {
 		return have.Invocation, err
 	}
-	args := []any{i.ID, run.Chain(), i.Origin, i.ActionDigest, i.DecisionID, i.HoldID, i.Repeatable, string(i.Permit), millis(i.PermitUntil), string(i.State)}
-	query := `INSERT INTO invocations (id, chain, origin, action_digest, decision_id, hold_id, repeatable, permit, permit_until, state, salt, unused, token, attempt, output_digest)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, TRUE, '', 0, '')`
+	args := []any{i.ID, run.Chain(), i.Origin, i.ActionDigest, i.DecisionID, i.HoldID, i.Repeatable, string(i.Permit), millis(i.PermitUntil), string(i.State), i.TaskID}
+	query := `INSERT INTO invocations (id, chain, origin, action_digest, decision_id, hold_id, repeatable, permit, permit_until, state, task_id, salt, unused, token, attempt, output_digest)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, TRUE, '', 0, '')`
 	if have.State == "" {
 		args = append(args, have.salt)
 	} else {
 		query = `UPDATE invocations SET chain = $2, origin = $3, action_digest = $4, decision_id = $5, hold_id = $6, repeatable = $7, permit = $8, permit_until = $9,
-			state = $10, unused = TRUE WHERE id = $1`
+			state = $10, task_id = $11, unused = TRUE WHERE id = $1`
 	}
 	if _, err := t.exec(ctx, query, args...); err != nil {
 		return i, err
@@ -543,6 +627,18 @@ func (s *Store) RecordApproval(ctx context.Context, run ledger.Run, a ledger.App
 		}
 		if err := t.open(ctx, run.Workflow, run.Root, true); err != nil {
 			return err
+		}
+		if !a.Accepted {
+			if _, err := t.exec(ctx, "UPDATE barriers SET refused = refused + 1 WHERE id = $1", a.Barrier); err != nil {
+				return err
+			}
+			var kept int
+			if err := t.row(ctx, "SELECT count(*) FROM approvals WHERE barrier = $1 AND NOT accepted", a.Barrier).Scan(&kept); err != nil {
+				return err
+			}
+			if kept >= ledger.MaxRefused {
+				return nil
+			}
 		}
 		a.ReceivedAt = t.now
 		doc, err := text(a)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"chimera.ai/engine/ledger"
@@ -45,8 +46,121 @@ func (t *tx) drafted(ctx context.Context, run ledger.Run, d task.Draft) error {
 	return err
 }
 
+// awaited is a task that waits for its signature, or has it, with the chain that it belongs
+// to.
+type awaited struct {
+	task.Draft
+	chain  string
+	signed bool
+}
+
+// awaitedAt returns the chains of the tasks of an authorization's invocation: that of the
+// last decision, and the one that waits at its barrier.
+func (t *tx) awaitedAt(ctx context.Context, a ledger.Authorization, last string) ([]string, error) {
+	if a.Barrier == "" {
+		return t.chainsOf(ctx, []ledger.Awaited{{Decision: last}})
+	}
+	b, err := t.barrier(ctx, a.Barrier)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, fmt.Errorf("%w: there is no barrier %.120q", ledger.ErrConflict, a.Barrier)
+	}
+	if err != nil {
+		return nil, err
+	}
+	waiting := slices.DeleteFunc(b.Actions, func(x ledger.Awaited) bool { return x.Invocation != a.ID })
+	return t.chainsOf(ctx, append(waiting, ledger.Awaited{Decision: last}))
+}
+
+// chainsOf returns the chains of the tasks of actions that wait. A run that was reset
+// continues with what an earlier one has drafted.
+func (t *tx) chainsOf(ctx context.Context, actions []ledger.Awaited) (out []string, err error) {
+	for _, x := range actions {
+		var chain string
+		err := t.row(ctx, "SELECT chain FROM tasks WHERE task_id = $1", x.Decision).Scan(&chain)
+		if errors.Is(err, sql.ErrNoRows) {
+			continue // it was erased
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, chain)
+	}
+	return out, nil
+}
+
+// undersigned returns the task of an action that people have approved at a barrier, or nil if
+// none was asked.
+func (t *tx) undersigned(ctx context.Context, a ledger.Authorization, action string) (*awaited, error) {
+	if a.Barrier == "" {
+		return nil, nil
+	}
+	b, err := t.barrier(ctx, a.Barrier)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && b.State != ledger.BarrierApproved {
+		return nil, fmt.Errorf("%w: barrier %s is not approved", ledger.ErrConflict, a.Barrier)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range b.Actions {
+		if x.Invocation != a.ID || x.Action != action {
+			continue
+		}
+		have, chain, err := t.stored(ctx, x.Decision)
+		if err != nil {
+			return nil, err
+		}
+		out := &awaited{chain: chain}
+		switch v := have.(type) {
+		case task.Draft:
+			out.Draft = v
+		case task.Signed:
+			out.Draft, out.signed = v.Draft, true
+		default:
+			return nil, fmt.Errorf("%w: task %s is %s", ledger.ErrConflict, x.Decision, have.Base().State)
+		}
+		return out, nil
+	}
+	return nil, fmt.Errorf("%w: at barrier %s another action was approved", ledger.ErrConflict, a.Barrier)
+}
+
+// taskOf is the id of a task, or "".
+func taskOf(d *awaited) string {
+	if d == nil {
+		return ""
+	}
+	return d.TaskID
+}
+
+// superseded closes the draft of an earlier decision about an action, if it is one.
+func (t *tx) superseded(ctx context.Context, id string) error {
+	have, chain, err := t.stored(ctx, id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if d, ok := have.(task.Draft); err == nil && ok {
+		err = t.dropped(ctx, awaited{Draft: d, chain: chain}, "the action was decided on anew")
+	}
+	return err
+}
+
+// taskClosed is the state in the table of a draft that nobody will sign any more.
+const taskClosed = "closed"
+
+// dropped closes a draft, whose chain is locked.
+func (t *tx) dropped(ctx context.Context, d awaited, reason string) error {
+	if d.signed {
+		return nil
+	}
+	n, err := t.exec(ctx, "UPDATE tasks SET state = $2 WHERE task_id = $1 AND state = $3", d.TaskID, taskClosed, string(task.StateDraft))
+	if err != nil || n == 0 {
+		return err
+	}
+	_, err = t.state(ctx, draftOf(ledger.TaskClosed, d.chain, d.Draft), ledger.TaskClosedData{TaskID: d.TaskID, Reason: reason})
+	return err
+}
+
 // signed signs a task that was drafted.
-func (t *tx) signed(ctx context.Context, run ledger.Run, d task.Draft, by task.Signature) error {
+func (t *tx) signed(ctx context.Context, d *awaited, by task.Signature) error {
 	signed, err := d.Sign(by)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ledger.ErrInvalid, err)
@@ -55,17 +169,21 @@ func (t *tx) signed(ctx context.Context, run ledger.Run, d task.Draft, by task.S
 	if err != nil {
 		return err
 	}
-	if _, err := t.exec(ctx, "UPDATE tasks SET state = $2, doc = $3 WHERE task_id = $1", d.TaskID, string(signed.State), doc); err != nil {
+	n, err := t.exec(ctx, "UPDATE tasks SET state = $2, doc = $3 WHERE task_id = $1 AND state = $4", d.TaskID, string(signed.State), doc, string(task.StateDraft))
+	if err == nil && n == 0 {
+		err = fmt.Errorf("%w: task %s is closed", ledger.ErrConflict, d.TaskID)
+	}
+	if err != nil {
 		return err
 	}
-	_, err = t.state(ctx, draftOf(ledger.TaskSigned, run.Chain(), d), signed)
+	_, err = t.state(ctx, draftOf(ledger.TaskSigned, d.chain, d.Draft), signed)
 	return err
 }
 
-// executed executes the task of an invocation's last decision, unless whom it is about
+// executed executes the task of an invocation, unless whom it is about
 // was erased, and the task with that.
 func (t *tx) executed(ctx context.Context, r row, result json.RawMessage) error {
-	have, chain, err := t.stored(ctx, r.DecisionID)
+	have, chain, err := t.stored(ctx, r.TaskID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
@@ -74,7 +192,7 @@ func (t *tx) executed(ctx context.Context, r row, result json.RawMessage) error 
 	}
 	was, ok := have.(task.Signed)
 	if !ok {
-		return fmt.Errorf("%w: task %s is %s", ledger.ErrConflict, r.DecisionID, have.Base().State)
+		return fmt.Errorf("%w: task %s is %s", ledger.ErrConflict, r.TaskID, have.Base().State)
 	}
 	if result == nil {
 		result = json.RawMessage("{}")

@@ -212,9 +212,20 @@ CREATE TABLE decisions (
 	id    TEXT PRIMARY KEY,
 	invocation TEXT NOT NULL,
 	chain TEXT NOT NULL,
+	-- Of the action's digest; nowhere in the log.
+	salt  BYTEA,
 	doc   TEXT NOT NULL
 );
 CREATE INDEX decisions_invocation ON decisions (invocation);
+CREATE TABLE barriers (
+	id         TEXT PRIMARY KEY,
+	chain      TEXT NOT NULL,
+	state      TEXT NOT NULL,
+	expires_at BIGINT NOT NULL,
+	refused    BIGINT NOT NULL,
+	doc        TEXT NOT NULL
+);
+CREATE INDEX barriers_state ON barriers (state, expires_at);
 CREATE TABLE approvals (
 	serial BIGINT GENERATED ALWAYS AS IDENTITY UNIQUE,
 	id          TEXT PRIMARY KEY,
@@ -240,6 +251,7 @@ CREATE TABLE invocations (
 	salt           BYTEA,
 	action_digest  TEXT NOT NULL,
 	decision_id    TEXT NOT NULL UNIQUE,
+	task_id        TEXT NOT NULL,
 	hold_id        TEXT NOT NULL,
 	repeatable     BOOLEAN NOT NULL,
 	permit         TEXT NOT NULL, -- JSON

@@ -207,9 +207,20 @@ CREATE TABLE decisions (
 	id    TEXT PRIMARY KEY,
 	invocation TEXT NOT NULL,
 	chain TEXT NOT NULL,
+	-- Of the action's digest; nowhere in the log.
+	salt  BLOB,
 	doc   TEXT NOT NULL
 ) STRICT;
 CREATE INDEX decisions_invocation ON decisions (invocation);
+CREATE TABLE barriers (
+	id         TEXT PRIMARY KEY,
+	chain      TEXT NOT NULL,
+	state      TEXT NOT NULL,
+	expires_at INTEGER NOT NULL,
+	refused    INTEGER NOT NULL,
+	doc        TEXT NOT NULL
+) STRICT;
+CREATE INDEX barriers_state ON barriers (state, expires_at);
 CREATE TABLE approvals (
 	serial INTEGER PRIMARY KEY AUTOINCREMENT,
 	id          TEXT NOT NULL UNIQUE,
@@ -235,6 +246,7 @@ CREATE TABLE invocations (
 	salt           BLOB,
 	action_digest  TEXT NOT NULL,
 	decision_id    TEXT NOT NULL UNIQUE,
+	task_id        TEXT NOT NULL,
 	hold_id        TEXT NOT NULL,
 	repeatable     INTEGER NOT NULL,
 	permit         TEXT NOT NULL, -- JSON

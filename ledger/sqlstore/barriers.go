@@ -1,0 +1,232 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/task"
+)
+
+const selectBarrier = "SELECT state, refused, doc FROM barriers"
+
+// scanBarrier reads a barrier. Its document is that of its last change; the count of refused
+// signatures moves on.
+func scanBarrier(scan func(...any) error) (b ledger.Barrier, err error) {
+	var state, doc string
+	var refused int64
+	if err := scan(&state, &refused, &doc); err != nil {
+		return b, err
+	}
+	err = json.Unmarshal([]byte(doc), &b)
+	b.State, b.Refused = ledger.BarrierState(state), refused
+	return b, err
+}
+
+func (t *tx) barrier(ctx context.Context, id string) (ledger.Barrier, error) {
+	return scanBarrier(t.row(ctx, selectBarrier+" WHERE id = $1", id).Scan)
+}
+
+// OpenBarrier implements [ledger.Effects].
+func (s *Store) OpenBarrier(ctx context.Context, run ledger.Run, b ledger.Barrier) (out ledger.Barrier, err error) {
+	err = s.do(ctx, "open barrier "+b.ID, func(t *tx) error {
+		if b.ID == "" || len(b.ID) > maxText || len(b.Actions) == 0 || len(b.Actions) > ledger.MaxAwaited {
+			return fmt.Errorf("%w: a barrier %.80q of %d actions", ledger.ErrInvalid, b.ID, len(b.Actions))
+		}
+		if err := t.lock(ctx, run.Chain()); err != nil {
+			return err
+		}
+		var err error
+		if out, err = t.barrier(ctx, b.ID); !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		if err := t.open(ctx, run.Workflow, run.Root, true); err != nil {
+			return err
+		}
+		out = b
+		out.Workflow, out.Root = run.Workflow, run.Root
+		out.State, out.OpenedAt, out.ClosedAt, out.Reason, out.Refused = ledger.BarrierOpen, t.now, nil, "", 0
+		out.Actions = slices.Clone(b.Actions)
+		slices.SortFunc(out.Actions, func(x, y ledger.Awaited) int { return cmp.Compare(x.Invocation, y.Invocation) })
+		if out.Request, err = canonical(b.Request); err != nil {
+			return err
+		}
+		if !out.ExpiresAt.Time().After(t.now.Time()) {
+			return fmt.Errorf("%w: a barrier that has expired at %s", ledger.ErrInvalid, out.ExpiresAt)
+		}
+		for i, x := range out.Actions {
+			if i > 0 && out.Actions[i-1].Invocation == x.Invocation {
+				return fmt.Errorf("%w: a barrier with an invocation twice", ledger.ErrInvalid)
+			}
+			if err := t.waits(ctx, x); err != nil {
+				return err
+			}
+		}
+		doc, err := text(out)
+		if err != nil {
+			return err
+		}
+		if _, err := t.exec(ctx, "INSERT INTO barriers (id, chain, state, expires_at, refused, doc) VALUES ($1, $2, $3, $4, 0, $5)",
+			out.ID, run.Chain(), string(out.State), millis(out.ExpiresAt), doc); err != nil {
+			return err
+		}
+		_, err = t.state(ctx, t.ofRun(run, ledger.BarrierOpened, key(ledger.BarrierOpened, out.ID)), out)
+		return err
+	})
+	return out, err
+}
+
+// waits returns an error unless an action waits by a decision, whose task is a draft.
+func (t *tx) waits(ctx context.Context, x ledger.Awaited) error {
+	d, err := one[ledger.Decision](ctx, t, "SELECT doc FROM decisions WHERE id = $1", x.Decision)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && (d.Invocation != x.Invocation || d.ActionDigest != x.Action || d.Decision == ledger.Approve) {
+		return fmt.Errorf("%w: no action waits by the decision %.120q", ledger.ErrConflict, x.Decision)
+	}
+	if err != nil {
+		return err
+	}
+	var state string
+	if err := t.row(ctx, "SELECT state FROM tasks WHERE task_id = $1", x.Decision).Scan(&state); err != nil {
+		return err
+	}
+	if state != string(task.StateDraft) {
+		return fmt.Errorf("%w: the task %.120q is %s", ledger.ErrConflict, x.Decision, state)
+	}
+	return nil
+}
+
+// CloseBarrier implements [ledger.Effects].
+func (s *Store) CloseBarrier(ctx context.Context, id string, end ledger.BarrierState, reason string) (out ledger.Barrier, err error) {
+	err = s.do(ctx, "close barrier "+id, func(t *tx) error {
+		if !end.Closed() {
+			return fmt.Errorf("%w: a barrier is not closed as %.40q", ledger.ErrInvalid, string(end))
+		}
+		if len(id) > maxText || storable([]any{id}) != nil {
+			return sql.ErrNoRows
+		}
+		var chain string
+		if err := t.row(ctx, "SELECT chain FROM barriers WHERE id = $1", id).Scan(&chain); err != nil {
+			return err
+		}
+		b, err := t.barrier(ctx, id)
+		if err != nil {
+			return err
+		}
+		holds, err := t.holdsOf(ctx, b, end)
+		if err != nil {
+			return err
+		}
+		if err := t.lockMoney(ctx, nil, holds...); err != nil {
+			return err
+		}
+		tasks, err := t.chainsOf(ctx, b.Actions)
+		if err != nil {
+			return err
+		}
+		if err := t.lockRuns(ctx, append(tasks, chain)...); err != nil {
+			return err
+		}
+		if out, err = t.barrier(ctx, id); err != nil || out.State.Closed() {
+			return err
+		}
+		over := !t.now.Time().Before(out.ExpiresAt.Time())
+		switch {
+		case end == ledger.BarrierApproved && over:
+			return fmt.Errorf("%w: it has expired at %s", ledger.ErrConflict, out.ExpiresAt)
+		case end == ledger.BarrierExpired && !over:
+			return fmt.Errorf("%w: it expires at %s", ledger.ErrConflict, out.ExpiresAt)
+		}
+		return t.closeBarrier(ctx, chain, &out, end, reason, holds)
+	})
+	return out, err
+}
+
+// holdsOf returns the holds that end with a barrier.
+func (t *tx) holdsOf(ctx context.Context, b ledger.Barrier, end ledger.BarrierState) (out []string, err error) {
+	if end == ledger.BarrierApproved {
+		return nil, nil
+	}
+	for _, x := range b.Actions {
+		var n int
+		if err := t.row(ctx, "SELECT count(*) FROM holds WHERE id = $1", x.Decision).Scan(&n); err != nil {
+			return nil, err
+		}
+		if n > 0 {
+			out = append(out, x.Decision)
+		}
+	}
+	return out, nil
+}
+
+func (t *tx) closeBarrier(ctx context.Context, chain string, b *ledger.Barrier, end ledger.BarrierState, reason string, holds []string) error {
+	b.State, b.Reason, b.ClosedAt = end, reason, &t.now
+	doc, err := text(b)
+	if err != nil {
+		return err
+	}
+	if _, err := t.exec(ctx, "UPDATE barriers SET state = $2, doc = $3 WHERE id = $1", b.ID, string(b.State), doc); err != nil {
+		return err
+	}
+	workflow, _, _ := ledger.RunOf(chain)
+	if _, err := t.state(ctx, ledger.Draft{Chain: chain, Key: key(ledger.BarrierClosed, b.ID), Kind: ledger.BarrierClosed, Run: workflow},
+		ledger.BarrierData{ID: b.ID, State: end, Reason: reason, Refused: b.Refused}); err != nil {
+		return err
+	}
+	for _, id := range holds {
+		h, err := scanHold(t.row(ctx, selectHold+" WHERE id = $1", id).Scan)
+		if err != nil {
+			return err
+		}
+		if h.Status != ledger.TxPending || h.Running {
+			continue
+		}
+		if _, err := t.move(ctx, h, ledger.TxVoided, ledger.HoldVoided, nil); err != nil {
+			return err
+		}
+	}
+	if end == ledger.BarrierApproved {
+		return nil
+	}
+	for _, x := range b.Actions {
+		have, of, err := t.stored(ctx, x.Decision)
+		if errors.Is(err, sql.ErrNoRows) {
+			continue // it was erased
+		}
+		if err != nil {
+			return err
+		}
+		if d, ok := have.(task.Draft); ok {
+			if err := t.dropped(ctx, awaited{Draft: d, chain: of}, "the barrier is "+string(end)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Barrier implements [ledger.Effects].
+func (s *Store) Barrier(ctx context.Context, id string) (ledger.Barrier, error) {
+	return scanBarrier(func(into ...any) error {
+		return s.one(ctx, fmt.Sprintf("find barrier %.120q", id), selectBarrier+" WHERE id = $1", []any{id}, into...)
+	})
+}
+
+// ListBarriers implements [ledger.Effects].
+func (s *Store) ListBarriers(ctx context.Context, state ledger.BarrierState, page ledger.Page) ([]ledger.Barrier, error) {
+	limit, offset := limits(page)
+	return list(ctx, s, "list barriers", selectBarrier+" WHERE state = $1 OR $1 = '' ORDER BY expires_at, id LIMIT $2 OFFSET $3",
+		[]any{string(state), limit, offset}, func(rows *sql.Rows) (ledger.Barrier, error) { return scanBarrier(rows.Scan) })
+}
+
+// Forsaken implements [ledger.Effects].
+func (s *Store) Forsaken(ctx context.Context, limit int) ([]ledger.Barrier, error) {
+	limit, _ = limits(ledger.Page{Limit: limit})
+	return list(ctx, s, "list forsaken barriers", selectBarrier+` WHERE state = 'open'
+		AND NOT EXISTS (SELECT 1 FROM runs WHERE 'run/' || runs.workflow || '/' || runs.root = barriers.chain AND runs.state = 'running') ORDER BY expires_at, id LIMIT $1`,
+		[]any{limit}, func(rows *sql.Rows) (ledger.Barrier, error) { return scanBarrier(rows.Scan) })
+}
