@@ -102,6 +102,9 @@ func (f *Effects) act(ctx, store context.Context, e *effect, call *contract.Call
 	if err != nil {
 		return contract.Outcome{}, distrust(err)
 	}
+	if err := f.licensed(store, e, call, p.Issued.Time()); err != nil {
+		return contract.Outcome{}, err
+	}
 	token := rand.Text()
 	lasts := time.Duration(e.node.spec.TimeoutMS)*time.Millisecond + 2*overtime
 	begin := time.Now()

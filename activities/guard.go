@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"chimera.ai/engine/approval"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/ledger"
@@ -41,6 +42,27 @@ type Judge interface {
 	Decide(a *Action, st ledger.Standing) (Verdict, error)
 	// ProbCost is what the calls of probabilistic nodes in one run may cost together, or nil.
 	ProbCost() *ledger.Money
+	// Needs says, apart from money and from what the run has done before, what would be
+	// decided on an action that nobody has approved, and who must approve it.
+	Needs(a *Action, salt []byte, at time.Time) (decision string, groups []plan.Group)
+	// Waiting reads an action that waits for people from the evidence of its decision.
+	Waiting(p ledger.Packet) (Waiting, error)
+	// MaySign are those of policy.Interested who may approve, and alone reports that nobody
+	// signs for another.
+	MaySign() (may []string, alone bool)
+}
+
+// Waiting is an action that waits for people, by the evidence of its decision.
+type Waiting struct {
+	// Asked is what people are asked, without decision, evidence and hold, and Shown what
+	// they are shown, without what the plan says.
+	Asked approval.Action
+	Shown approval.Shown
+	// Groups must approve it.
+	Groups                 []plan.Group
+	Plan, Workflow, Origin string
+	// Salt is that of the action's digest.
+	Salt []byte
 }
 
 // Action is one call of an effect, as it is judged.
@@ -54,6 +76,11 @@ type Action struct {
 	Cost  *ledger.Money
 	// Rules is what the decision rests on, as [Judge.Rules] returns it.
 	Rules []ledger.RulesData
+	// Asks lists the approvals that the plan asks for. Approved reports that people have
+	// approved the action, and lifted the guardian's reasons in Lifted.
+	Asks     []plan.Group
+	Approved bool
+	Lifted   []string
 	// The rest says which call of which run it is.
 	Deployment, Namespace, Workflow, Origin, Path string
 	Epoch                                         int
@@ -63,8 +90,9 @@ type Action struct {
 type Verdict struct {
 	Decision ledger.Decision
 	Evidence ledger.Packet
-	// Approval reports that the policy asks people, too.
-	Approval bool
+	// Groups must approve the action, and Awaits reports that they are asked now.
+	Groups []plan.Group
+	Awaits bool
 }
 
 // GuardianStore is what the guardian writes.
@@ -73,7 +101,16 @@ type GuardianStore interface {
 	OpenHold(ctx context.Context, h ledger.Hold) (ledger.Hold, error)
 	PostHold(ctx context.Context, id string, spent ledger.Money) (ledger.Hold, error)
 	VoidHold(ctx context.Context, id string) (ledger.Hold, error)
+	Invocation(ctx context.Context, id string) (ledger.Invocation, error)
 	Hold(ctx context.Context, id string) (ledger.Hold, error)
+	Decision(ctx context.Context, id string) (ledger.Decision, error)
+	Packet(ctx context.Context, digest string) (ledger.Packet, error)
+	Checkpoint(ctx context.Context) ([]byte, error)
+	OpenBarrier(ctx context.Context, run ledger.Run, b ledger.Barrier) (ledger.Barrier, error)
+	CloseBarrier(ctx context.Context, id string, end ledger.BarrierState, reason string) (ledger.Barrier, error)
+	Barrier(ctx context.Context, id string) (ledger.Barrier, error)
+	RecordApproval(ctx context.Context, run ledger.Run, a ledger.Approval) error
+	Approvals(ctx context.Context, barrier string, page ledger.Page) ([]ledger.Approval, error)
 	Authorize(ctx context.Context, run ledger.Run, a ledger.Authorization, judge func(ledger.Standing) (ledger.Ruling, error)) (ledger.Authorized, error)
 }
 
@@ -114,6 +151,14 @@ func (g *Guardian) decide(ctx context.Context, call *contract.Call, out *contrac
 	if err != nil {
 		return err
 	}
+	approved, waiting, err := g.standing(ctx, judge, e, call, action)
+	if err != nil {
+		return err
+	}
+	if waiting != "" {
+		out.Waiting = &contract.Waiting{Decision: waiting}
+		return nil
+	}
 	if action.Rules, err = g.keep(ctx, judge, e.node.spec.Activity()); err != nil {
 		return err
 	}
@@ -124,7 +169,11 @@ func (g *Guardian) decide(ctx context.Context, call *contract.Call, out *contrac
 	if m := most(judge, e.node.spec); m != nil {
 		a.Call = &ledger.HeldCall{Workflow: e.run.Workflow, Origin: e.run.Origin, Node: e.node.spec.ID, Prob: true, Most: m}
 	}
-	got, err := g.Store.Authorize(ctx, e.run, a, func(st ledger.Standing) (ledger.Ruling, error) { return g.judge(judge, e, action, by, st) })
+	if approved != nil {
+		a.Barrier, a.Approvals = approved.request.Barrier, approved.tally.Counted
+		a.Overdraft = slices.Contains(action.Lifted, budgetExceeded)
+	}
+	got, err := g.Store.Authorize(ctx, e.run, a, func(st ledger.Standing) (ledger.Ruling, error) { return g.judge(judge, e, action, by, approved, st) })
 	if err != nil {
 		return refusal(err)
 	}
@@ -141,10 +190,13 @@ func (g *Guardian) decide(ctx context.Context, call *contract.Call, out *contrac
 		}
 	case ledger.Decide:
 		if got.Decision.Decision != ledger.Approve {
-			return disapproved(&got.Decision)
+			return disapproved(&got.Decision, out)
 		}
 	}
 	out.Permit = &contract.Permit{Envelope: got.Invocation.Permit, Salt: got.Salt}
+	if approved != nil {
+		out.Permit.Approved = &contract.Approved{Request: approved.raw, Envelopes: approved.envelopes}
+	}
 	return nil
 }
 
@@ -205,7 +257,7 @@ func (g *Guardian) signer(s trust.State) (string, error) {
 }
 
 // action is the call as it is judged.
-func (g *Guardian) action(e *effect, call *contract.Call) (*Action, error) {
+func (g *Acting) action(e *effect, call *contract.Call) (*Action, error) {
 	n := e.node.spec
 	cost, err := estimate(n, e)
 	if err != nil {
@@ -213,6 +265,7 @@ func (g *Guardian) action(e *effect, call *contract.Call) (*Action, error) {
 	}
 	tainted, err := taint(e)
 	return &Action{
+		Asks:  asks(e.node),
 		Agent: e.run.Agent, Plan: e.run.PlanDigest, Node: n, Taint: tainted, Input: e.input, Cost: cost,
 		Deployment: e.state.Deployment, Namespace: g.Namespace, Workflow: e.run.Workflow, Origin: e.run.Origin, Path: path(call, n), Epoch: epoch,
 	}, err
@@ -289,33 +342,49 @@ func draft(e *effect, a *Action) task.Draft {
 	return d
 }
 
-// judge decides on an action, and signs a permit if it is approved.
-func (g *Guardian) judge(judge Judge, e *effect, a *Action, by string, st ledger.Standing) (ledger.Ruling, error) {
+// judge decides on an action, and signs a permit if it is approved. What people have approved
+// counts only as long as no more people must approve it.
+func (g *Guardian) judge(judge Judge, e *effect, a *Action, by string, approved *approved, st ledger.Standing) (ledger.Ruling, error) {
 	v, err := judge.Decide(a, st)
+	if err == nil && approved != nil && approved.request.Rule.AtLeast(approval.Rule{Groups: v.Groups}) != nil {
+		again := *a
+		again.Approved, again.Lifted = false, nil
+		v, err = judge.Decide(&again, st)
+	}
 	out := ledger.Ruling{Decision: v.Decision, Evidence: v.Evidence}
+	if err == nil && v.Awaits {
+		until := ledger.At(expiry(e, st.At.Time()))
+		out.Waits = &until
+	}
 	if err != nil || v.Decision.Decision != ledger.Approve {
 		return out, err
-	}
-	if c := e.node.spec.Commit; v.Approval || c != nil && c.Barrier >= 0 {
-		return out, contract.Errorf(contract.NeedsReview, "not supported yet: approval by people, which the plan or the policy asks of %s", e.node.spec.ID)
 	}
 	out.Permit, err = trust.SignPermit(g.Key, trust.Permit{
 		Deployment: e.state.Deployment, Audience: e.state.Audience, Guardian: by, Invocation: e.id, Decision: st.Decision,
 		Call: e.call().Digest(st.Salt), Issued: st.At, Expires: st.Until,
 	})
 	out.Signature = task.Signature{SignerID: by, SigType: "guardian", Signature: plan.DigestOf(out.Permit), SignedAt: st.At.Time()}
+	if approved != nil {
+		out.Signature = approved.last
+	}
 	return out, err
 }
 
-// disapproved is the failure of a node whose effect was not approved.
-func disapproved(d *ledger.Decision) error {
+// disapproved says that an action waits for people, or is the failure of a node whose effect
+// was not approved.
+func disapproved(d *ledger.Decision, out *contract.Decided) error {
 	var record struct {
+		Awaits     bool `json:"awaits"`
 		Objections []struct {
 			Detail string `json:"detail"`
 		} `json:"objections"`
 	}
 	if err := json.Unmarshal(d.Record, &record); err != nil {
 		return fmt.Errorf("read the decision: %w", err)
+	}
+	if record.Awaits {
+		out.Waiting = &contract.Waiting{Decision: d.ID}
+		return nil
 	}
 	kind, why := contract.Rejected, ""
 	if d.Reason == budgetExceeded {

@@ -59,6 +59,9 @@ const (
 	ActivityClose   = "engine/close"
 	ActivityChild   = "engine/child"
 	ActivityDecide  = "guard.decide"
+	ActivityOpen    = "guard.open"
+	ActivitySign    = "guard.sign"
+	ActivityConfirm = "guard.confirm"
 	ActivityHold    = "guard.hold"
 	ActivityPost    = "guard.post"
 )
@@ -186,6 +189,10 @@ type Call struct {
 	// Permit lets the call of an effect be made. Without one the activity finds out
 	// what became of an earlier call.
 	Permit *Permit `json:"permit,omitempty"`
+	// Barrier is the one at which people have approved the effect, or "", and Approvals are
+	// the ids of their signatures: guard.confirm is asked with them.
+	Barrier   string   `json:"barrier,omitempty"`
+	Approvals []string `json:"approvals,omitempty"`
 }
 
 // Values returns the values of the call. A run has references in place of large
@@ -406,6 +413,8 @@ const (
 	WaitChild WaitKind = "child"
 	// WaitGuardian is the guardian's decision on an effect.
 	WaitGuardian WaitKind = "guardian"
+	// WaitApproval is people, who are asked to approve an effect.
+	WaitApproval WaitKind = "approval"
 )
 
 // Wait is one thing that a run waits for. Times are in RFC 3339.

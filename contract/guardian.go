@@ -7,14 +7,25 @@ type Permit struct {
 	// Envelope is the signed permit, and Salt that of the digest in it.
 	Envelope json.RawMessage `json:"envelope"`
 	Salt     []byte          `json:"salt"`
+	// Approved is what people have approved, or nil.
+	Approved *Approved `json:"approved,omitempty"`
+}
+
+// Approved is what people have approved, with their signatures.
+type Approved struct {
+	// Request is what they were asked, and Envelopes are what they signed.
+	Request   json.RawMessage   `json:"request"`
+	Envelopes []json.RawMessage `json:"envelopes"`
 }
 
 // Decided is the answer of guard.decide, which has the same request as the activity
-// that makes the call. Neither Permit nor WaitMS means that there was a call before,
+// that makes the call. Neither Permit nor Waiting nor WaitMS means that there was a call before,
 // of which the role of effects knows or finds out what it did.
 type Decided struct {
 	Request string  `json:"request"`
 	Permit  *Permit `json:"permit,omitempty"`
+	// Waiting says that people must approve the effect first.
+	Waiting *Waiting `json:"waiting,omitempty"`
 	// WaitMS is how long another call may still run, in milliseconds.
 	WaitMS int64 `json:"wait_ms,omitempty"`
 	// Unopened reports that the ledger does not know the run: it was reset, and nothing was

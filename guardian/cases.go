@@ -46,7 +46,9 @@ var CaseGivenFields = &fields.Table{What: "a `given` map", Fields: []fields.Fiel
 	fields.Optional("calls", fields.FormNumber, "the number of effects that the run has asked for, this one included; absent: 1"),
 	fields.Optional("budget", fields.FormText, "`none`, `held`, `exceeded` or `unpriced`; absent: `none`"),
 	fields.Optional("risk", fields.FormNumber, "the risk by a causal model, from 0 to 1; absent: there is no model"),
+	fields.Optional("asks", fields.FormList, "the list of roles whose approval the plan asks for"),
 	fields.Optional("approved", fields.FormBool, "whether people have approved the action"),
+	fields.Optional("lifted", fields.FormList, "the list of reasons, such as `budget_exceeded`, that people have lifted with their approval"),
 }}
 
 // Decisions and BudgetStates are the words of `expect` and `budget`.
@@ -194,5 +196,11 @@ func readGiven(rep *fields.Reader, c *Case, v *syntax.Value) {
 		}
 		c.Facts.Simulation = &Simulation{ID: "test", Model: "test", Risk: x.Text}
 	}
+	for _, x := range rep.Texts(r.Get("asks"), "asks") {
+		c.Facts.Asks = append(c.Facts.Asks, plan.Group{Role: x.Text, Min: 1})
+	}
 	c.Facts.Approved = fields.IsTrue(r.Get("approved"))
+	for _, x := range rep.Texts(r.Get("lifted"), "lifted") {
+		c.Facts.Lifted = append(c.Facts.Lifted, x.Text)
+	}
 }

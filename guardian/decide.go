@@ -3,6 +3,7 @@ package guardian
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"time"
@@ -36,6 +37,8 @@ const (
 	NotAllowed      = "not_allowed"
 	Tainted         = "tainted"
 	CapInvocations  = "cap:invocations_per_run"
+	ApprovalNeeded  = "approval_needed"
+	HumanApproved   = "human_approved"
 	BudgetExceeded  = "budget_exceeded"
 	BudgetError     = "budget_error"
 	CausalRisk      = "causal_risk"
@@ -50,8 +53,12 @@ type Facts struct {
 	At time.Time
 	// Calls counts the calls of the run that have been decided, this one included.
 	Calls int64
-	// Approved reports that people have approved this action.
+	// Asks lists the approvals that the plan asks for.
+	Asks []plan.Group
+	// Approved reports that people have approved this action, knowing of the reasons in
+	// Lifted.
 	Approved   bool
+	Lifted     []string
 	Budget     Budget
 	Simulation *Simulation
 }
@@ -99,9 +106,13 @@ type Record struct {
 	Objections []Objection `json:"objections"`
 	// Rules are those that are about the action, by id.
 	Rules []RuleResult `json:"rules"`
-	// Floor lists the approvals that the bundle asks of the action, whatever its plan
-	// says.
-	Floor []policy.Group `json:"floor,omitempty"`
+	// Groups are the persons who must approve the action, by role: those that the plan and
+	// the bundle ask for, and those who may lift what was objected. People are asked only if
+	// Awaits: then they may lift every objection.
+	Groups []plan.Group `json:"groups,omitempty"`
+	Awaits bool         `json:"awaits,omitempty"`
+	// Lifted are the objections that people have lifted.
+	Lifted []Objection `json:"lifted,omitempty"`
 	// InputDigest is the digest of the action, PolicyDigest that of the bundle.
 	InputDigest  string      `json:"input_digest"`
 	PolicyDigest string      `json:"policy_digest"`
@@ -155,12 +166,73 @@ func (g *Gate) Decide(a *Action, salt []byte, facts Facts) *Record {
 	}
 	d.budget()
 	d.risk()
+	d.people()
 	d.record.Decision, d.record.Reason = Approve, PolicyClear
-	if len(d.record.Objections) > 0 {
+	switch {
+	case len(d.record.Objections) > 0:
 		first := d.record.Objections[0]
 		d.record.Decision, d.record.Reason = first.Decision, first.Reason
+	case len(d.record.Lifted) > 0:
+		d.record.Reason = HumanApproved
 	}
 	return &d.record
+}
+
+// people says who must approve the action, and takes back the objections that they have
+// lifted. Nobody lifts a rejection.
+func (d *decision) people() {
+	needed := map[string]int{}
+	ask := func(role string, n int) { needed[role] = max(needed[role], n) }
+	for _, g := range d.facts.Asks {
+		ask(g.Role, g.Min)
+	}
+	for _, g := range d.floor() {
+		ask(g.Role, g.Min)
+	}
+	if len(needed) > 0 {
+		d.object(Escalate, ApprovalNeeded, "people must approve it")
+	}
+	awaits := len(d.record.Objections) > 0
+	for _, o := range d.record.Objections {
+		roles := d.lifters(o.Reason)
+		for _, role := range roles {
+			ask(role, 1)
+		}
+		awaits = awaits && o.Decision == Escalate && (len(roles) > 0 || o.Reason == ApprovalNeeded)
+	}
+	for _, role := range slices.Sorted(maps.Keys(needed)) {
+		d.record.Groups = append(d.record.Groups, plan.Group{Role: role, Min: needed[role]})
+	}
+	if d.facts.Approved && awaits {
+		d.record.Objections = slices.DeleteFunc(d.record.Objections, func(o Objection) bool {
+			lifted := o.Reason == ApprovalNeeded || slices.Contains(d.facts.Lifted, o.Reason)
+			if lifted {
+				d.record.Lifted = append(d.record.Lifted, o)
+			}
+			return lifted
+		})
+	}
+	d.record.Awaits = awaits && len(d.record.Objections) > 0
+}
+
+// floor lists the approvals that the bundle asks of the action, whatever its plan says.
+func (d *decision) floor() (groups []policy.Group) {
+	for i := range d.gate.bundle.Floor {
+		if f := &d.gate.bundle.Floor[i]; d.matches(&f.Match) {
+			groups = append(groups, f.Groups...)
+		}
+	}
+	return groups
+}
+
+// lifters are the roles that may lift an escalation for a reason.
+func (d *decision) lifters(reason string) []string {
+	for i := range d.gate.bundle.Lift {
+		if l := &d.gate.bundle.Lift[i]; l.Reason == reason {
+			return l.Roles
+		}
+	}
+	return nil
 }
 
 // decision takes the steps for one action.
@@ -250,21 +322,13 @@ func (d *decision) policy() {
 	if d.action.Effect == plan.Irreversible && !allowed {
 		d.object(Reject, NotAllowed, "`allow` has no entry for the irreversible effect")
 	}
-	if (d.action.Taint.Decision || len(d.action.Taint.Ports) > 0) && !tainted && !d.facts.Approved {
+	if (d.action.Taint.Decision || len(d.action.Taint.Ports) > 0) && !tainted && len(d.facts.Asks)+len(d.floor()) == 0 {
 		d.object(Reject, Tainted, "it depends on what nobody vouches for, and no entry of `allow` accepts that")
 	}
 	if most := d.gate.bundle.Caps.InvocationsPerRun; most > 0 && d.facts.Calls > most {
 		d.object(Reject, CapInvocations, fmt.Sprintf("the run has made %d calls, and %d are allowed", d.facts.Calls-1, most))
 	}
 	d.record.Objections = append(d.record.Objections, soft...)
-	for i := range d.gate.bundle.Floor {
-		if f := &d.gate.bundle.Floor[i]; d.matches(&f.Match) {
-			d.record.Floor = append(d.record.Floor, f.Groups...)
-		}
-	}
-	slices.SortFunc(d.record.Floor, func(a, b policy.Group) int {
-		return cmp.Or(cmp.Compare(a.Role, b.Role), cmp.Compare(a.Min, b.Min))
-	})
 }
 
 // evaluate evaluates a rule. about is false if the rule does not match the action.

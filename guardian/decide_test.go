@@ -39,7 +39,7 @@ apiVersion: chimera/v1
 kind: PolicyBundle
 version: "1"
 thresholds: {max_auto_launch_risk: 0.2, per: [{effects: [irreversible], max_auto_launch_risk: 0.05}]}
-approval: {floor: [{operations: [notes/stage], groups: [{role: editor, min: 1}]}]}
+approval: {floor: [{operations: [notes/stage], groups: [{role: editor, min: 1}]}], lift: {"policy:large": [cfo], budget_exceeded: [cfo]}}
 caps: {invocations_per_run: 3}
 allow:
   - {effects: [irreversible], agents: [agent-42], operations: [bank/transfer]}
@@ -122,6 +122,13 @@ func budget(state guardian.BudgetState, hold string) func(*guardian.Facts) {
 	return func(f *guardian.Facts) { f.Budget = guardian.Budget{State: state, Hold: hold} }
 }
 
+// asked is a plan that asks for approval.
+func asked(f *guardian.Facts) { f.Asks = []plan.Group{{Role: "editor", Min: 1}} }
+
+func approved(lifts ...string) func(*guardian.Facts) {
+	return func(f *guardian.Facts) { f.Approved, f.Lifted = true, lifts }
+}
+
 func unmodelled(f *guardian.Facts) { f.Simulation = nil }
 
 func TestDecide(t *testing.T) {
@@ -143,10 +150,20 @@ func TestDecide(t *testing.T) {
 		{"a missing attribute", action(stage, inputs(`{}`)), facts(), "REJECT policy:hours"},
 		{"a wrong type", action(stage, inputs(`{"size": "1"}`)), facts(), "REJECT policy:hours"},
 		{"the time", action(stage), facts(func(f *guardian.Facts) { f.At = time.Date(2026, 11, 23, 7, 0, 0, 0, time.FixedZone("", 2*3600)) }), "REJECT policy:hours"},
-		{"by day", action(stage), facts(), "APPROVE policy_clear"},
+		{"by day, with the floor", action(stage), facts(), "ESCALATE approval_needed"},
+		{"by day, and approved", action(stage), facts(asked, approved()), "APPROVE human_approved"},
+		{"by night, and approved", action(stage), facts(func(f *guardian.Facts) { f.At = time.Date(2026, 11, 23, 5, 0, 0, 0, time.UTC) }, approved()), "REJECT policy:hours"},
+		{"what the plan asks for", action(), facts(asked), "ESCALATE approval_needed"},
+		{"what the plan asks for, and approved", action(), facts(asked, approved()), "APPROVE human_approved"},
+		{"a soft rule that is lifted", action(inputs(`{"amount_minor": 100001, "to": "x"}`)), facts(approved("policy:large")), "APPROVE human_approved"},
+		{"approved, and lifts something else", action(inputs(`{"amount_minor": 100001, "to": "x"}`)), facts(approved("budget_exceeded")), "ESCALATE policy:large"},
+		{"over budget, and lifted", action(), facts(budget(guardian.Exceeded, ""), approved("budget_exceeded")), "APPROVE human_approved"},
+		{"over budget, and lifted, and a hard rule", action(inputs(`{"amount_minor": 500001, "to": "x"}`)), facts(budget(guardian.Exceeded, ""), approved("budget_exceeded", "policy:cap")), "REJECT policy:cap"},
+		{"a risk that nobody may lift", action(), facts(risk("0.051"), approved("causal_risk")), "ESCALATE causal_risk"},
 		{"not this agent", action(func(a *guardian.Action) { a.Agent = "other" }), facts(), "REJECT not_allowed"},
 		{"tainted", action(tainted), facts(), "REJECT tainted"},
-		{"tainted and approved", action(tainted), facts(func(f *guardian.Facts) { f.Approved = true }), "APPROVE policy_clear"},
+		{"tainted and approved", action(tainted), facts(asked, approved()), "APPROVE human_approved"},
+		{"tainted, and people are asked", action(tainted), facts(asked), "ESCALATE approval_needed"},
 		{"tainted and accepted", action(write, func(a *guardian.Action) { a.Taint.Decision = true }), facts(unmodelled), "APPROVE policy_clear"},
 		{"outside", action(write, inputs(`{"path":"/etc/passwd","text":"t"}`)), facts(unmodelled), "REJECT policy:out"},
 		{"too many calls", action(), facts(func(f *guardian.Facts) { f.Calls = 4 }), "REJECT cap:invocations_per_run"},
@@ -178,6 +195,7 @@ func TestDecide(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, c.want, string(r.Decision)+" "+r.Reason, string(raw))
 			require.Equal(t, r.Decision == guardian.Approve, len(r.Objections) == 0)
+			require.Equal(t, r.Reason == guardian.HumanApproved, len(r.Lifted) > 0 && r.Decision == guardian.Approve)
 		})
 	}
 }
@@ -210,7 +228,12 @@ func TestAllStepsAreRecorded(t *testing.T) {
 	require.Equal(t, []guardian.RuleResult{{ID: "cap"}, {ID: "large", Soft: true}}, r.Rules)
 	require.Equal(t, "0.05", r.Threshold)
 	r = g.Decide(action(stage), nil, facts())
-	require.Equal(t, []policy.Group{{Role: "editor", Min: 1}}, r.Floor)
+	require.Equal(t, []plan.Group{{Role: "editor", Min: 1}}, r.Groups)
+	require.True(t, r.Awaits)
+	r = g.Decide(action(stage), nil, facts(func(f *guardian.Facts) { f.Asks = []plan.Group{{Role: "cfo", Min: 1}, {Role: "editor", Min: 2}} }))
+	require.Equal(t, []plan.Group{{Role: "cfo", Min: 1}, {Role: "editor", Min: 2}}, r.Groups, "plan and floor, the larger number of each")
+	r = g.Decide(action(), nil, facts(risk("0.051"), asked))
+	require.False(t, r.Awaits, "nobody may lift the risk")
 }
 
 // TestActionDigest: whatever is changed in an action, its digest changes.

@@ -17,8 +17,11 @@
 //  4. Risk: ESCALATE causal_risk above the threshold, and for an operation without a
 //     causal model, unless the bundle lists it under `unmodelled`. REJECT
 //     simulation_error for a risk that is no probability.
-//  5. APPROVE policy_clear.
+//  5. People: ESCALATE approval_needed where the plan or the bundle asks for approval.
+//     Where that is asked, tainted inputs and decisions need no more.
+//  6. APPROVE policy_clear, or human_approved where people have lifted what escalated.
 //
 // Only APPROVE executes. Whatever rejects in a step comes before whatever escalates
-// in it.
+// in it. People are asked if nothing rejects, and the bundle names who may lift each
+// reason that escalates.
 package guardian

@@ -49,6 +49,9 @@ func (h *Host) act(ctx context.Context, blobs blob.Store, plans *payload.Plans, 
 		g := &activities.Guardian{Acting: acting(), Store: h.store.Ledger, Key: o.GuardianKey}
 		w := h.worker(contract.QueueGuardian, worker.Options{DisableWorkflowWorker: true})
 		w.RegisterActivityWithOptions(g.Decide, activity.RegisterOptions{Name: contract.ActivityDecide})
+		w.RegisterActivityWithOptions(g.Decide, activity.RegisterOptions{Name: contract.ActivityConfirm})
+		w.RegisterActivityWithOptions(g.Open, activity.RegisterOptions{Name: contract.ActivityOpen})
+		w.RegisterActivityWithOptions(g.Sign, activity.RegisterOptions{Name: contract.ActivitySign})
 		w.RegisterActivityWithOptions(g.Hold, activity.RegisterOptions{Name: contract.ActivityHold})
 		w.RegisterActivityWithOptions(g.Post, activity.RegisterOptions{Name: contract.ActivityPost})
 	}

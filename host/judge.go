@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"chimera.ai/engine/activities"
 	"chimera.ai/engine/guardian"
@@ -58,6 +59,7 @@ func (j judge) Decide(a *activities.Action, st ledger.Standing) (activities.Verd
 	action := actionOf(a)
 	facts := guardian.Facts{
 		At: st.At.Time(), Calls: st.Calls, Budget: guardian.Budget{State: reserves[st.Money], Hold: st.Hold, Detail: st.Detail},
+		Asks: a.Asks, Approved: a.Approved, Lifted: a.Lifted,
 	}
 	record := j.gate.Decide(action, st.Salt, facts)
 	raw, err := record.Encode()
@@ -67,7 +69,7 @@ func (j judge) Decide(a *activities.Action, st ledger.Standing) (activities.Verd
 	// From this the decision can be made again.
 	asked, err := json.Marshal(guardian.Evidence{
 		Action: action, Salt: hex.EncodeToString(st.Salt), At: st.At, Calls: st.Calls, Budget: record.Budget,
-		Policy: a.Rules[0].Digest, Operation: a.Rules[1].Digest,
+		Asks: facts.Asks, Approved: facts.Approved, Lifted: facts.Lifted, Policy: a.Rules[0].Digest, Operation: a.Rules[1].Digest,
 	})
 	if err != nil {
 		return activities.Verdict{}, fmt.Errorf("write the evidence of a decision: %w", err)
@@ -83,6 +85,29 @@ func (j judge) Decide(a *activities.Action, st ledger.Standing) (activities.Verd
 	return activities.Verdict{
 		Decision: ledger.Decision{PolicyDigest: record.PolicyDigest, Decision: string(record.Decision), Reason: record.Reason, Record: raw},
 		Evidence: ledger.Packet{Parts: parts},
-		Approval: len(record.Floor) > 0,
+		Groups:   record.Groups, Awaits: record.Awaits,
 	}, nil
 }
+
+// Needs implements activities.Judge.
+func (j judge) Needs(a *activities.Action, salt []byte, at time.Time) (decision string, groups []plan.Group) {
+	r := j.gate.Decide(actionOf(a), salt, guardian.Facts{At: at, Calls: 1, Budget: guardian.Budget{State: guardian.NoBudget}, Asks: a.Asks})
+	if !r.Awaits && r.Decision == guardian.Escalate {
+		return string(guardian.Reject), nil // nobody may lift it
+	}
+	return string(r.Decision), r.Groups
+}
+
+// Waiting implements activities.Judge.
+func (j judge) Waiting(p ledger.Packet) (activities.Waiting, error) {
+	w, err := guardian.ReadWaiting(p)
+	if err != nil {
+		return activities.Waiting{}, err
+	}
+	return activities.Waiting{
+		Asked: w.Asked, Shown: w.Shown, Groups: w.Groups, Plan: w.Action.Plan, Workflow: w.Action.Run.Workflow, Origin: w.Action.Run.Origin, Salt: w.Salt,
+	}, nil
+}
+
+// MaySign implements activities.Judge.
+func (j judge) MaySign() (may []string, alone bool) { return j.gate.MaySign() }

@@ -49,6 +49,15 @@ func (s *sweeper) sweep(ctx context.Context) error {
 	if n > 0 {
 		s.logger.InfoContext(ctx, "holds have expired: their permits were not used in time", "holds", n)
 	}
+	forsaken, err := s.store.Forsaken(ctx, sweepMost)
+	if err != nil {
+		return err
+	}
+	for _, b := range forsaken {
+		if _, err := s.store.CloseBarrier(ctx, b.ID, ledger.BarrierWithdrawn, "the run has ended"); err != nil {
+			return err
+		}
+	}
 	abandoned, err := s.store.Abandoned(ctx, sweepMost)
 	if err != nil {
 		return err

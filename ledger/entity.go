@@ -329,7 +329,9 @@ type Decision struct {
 	Decision  string          `json:"decision"`
 	Reason    string          `json:"reason"`
 	Record    json.RawMessage `json:"record"`
-	DecidedAt Time            `json:"decided_at"`
+	// Evidence is the digest of the evidence packet.
+	Evidence  string `json:"evidence,omitempty"`
+	DecidedAt Time   `json:"decided_at"`
 }
 
 // Approval is a signature that arrived, and whether it counts.

@@ -182,7 +182,7 @@ func (c sealer) plain(value any) bool {
 	switch value.(type) {
 	case json.RawMessage, *json.RawMessage, // the start's argument, as it came
 		contract.Start, *contract.Start, contract.Result, *contract.Result,
-		contract.State, *contract.State, contract.Failure, *contract.Failure,
+		contract.State, *contract.State, contract.Verdict, *contract.Verdict, contract.Failure, *contract.Failure,
 		*sdkpb.WorkflowMetadata:
 		return true
 	}

@@ -43,6 +43,9 @@ func sortOf(value any) sort {
 		contract.RouteRequest, *contract.RouteRequest, **contract.RouteRequest,
 		contract.JournalRequest, *contract.JournalRequest, **contract.JournalRequest,
 		contract.CloseRequest, *contract.CloseRequest, **contract.CloseRequest,
+		contract.PostRequest, *contract.PostRequest, **contract.PostRequest,
+		contract.OpenRequest, *contract.OpenRequest, **contract.OpenRequest,
+		contract.SignRequest, *contract.SignRequest, **contract.SignRequest,
 		contract.ChildRequest, *contract.ChildRequest, **contract.ChildRequest,
 		contract.ChildCall, *contract.ChildCall, **contract.ChildCall:
 		return sortRequest

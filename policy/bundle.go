@@ -27,6 +27,10 @@ type Bundle struct {
 	Floor []Floor
 	// Lift says who may lift an escalation, sorted by file place.
 	Lift []Lift
+	// MaySign are those of [Interested] who may approve, too.
+	MaySign []string `json:",omitempty"`
+	// NoDelegation reports that each signer signs alone.
+	NoDelegation bool `json:",omitempty"`
 	// Caps bound one run.
 	Caps Caps
 	// Allow lists what irreversible effects are allowed, and which tainted
@@ -172,6 +176,7 @@ func (p *Bundle) Digest() string {
 	}
 	c := *p
 	c.Thresholds, c.Floor, c.Lift = byJSON(p.Thresholds), byJSON(p.Floor), byJSON(p.Lift)
+	c.MaySign = slices.Sorted(slices.Values(p.MaySign))
 	c.Allow, c.Unmodelled, c.Rules = byJSON(p.Allow), byJSON(p.Unmodelled), byJSON(p.Rules)
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -286,6 +291,8 @@ func merge(files []*Bundle) (*Bundle, diag.Diagnostics) {
 		merged.Thresholds = append(merged.Thresholds, p.Thresholds...)
 		merged.Floor = append(merged.Floor, p.Floor...)
 		merged.Lift = append(merged.Lift, p.Lift...)
+		merged.MaySign = append(merged.MaySign, p.MaySign...)
+		merged.NoDelegation = merged.NoDelegation || p.NoDelegation
 		merged.Allow = append(merged.Allow, p.Allow...)
 		merged.Unmodelled = append(merged.Unmodelled, p.Unmodelled...)
 		merged.Rules = append(merged.Rules, p.Rules...)

@@ -50,6 +50,8 @@ var ThresholdFields = &fields.Table{What: "a threshold", Fields: []fields.Field{
 var ApprovalFields = &fields.Table{What: "an `approval` map", Fields: []fields.Field{
 	fields.Optional("floor", fields.FormList, "the list of approvals that effects need whatever their plan says"),
 	fields.Optional("lift", fields.FormMap, "a map from `budget_exceeded`, `causal_risk` or `policy:RULE` to the roles that may lift it"),
+	fields.Optional("may_sign", fields.FormList, "those of `requester`, `author` and `owner` who may approve, too; absent: none of them"),
+	fields.Optional("delegation", fields.FormBool, "whether signers may let others sign for them; absent: true"),
 }}
 
 var FloorFields = &fields.Table{What: "an approval floor", Fields: []fields.Field{
@@ -83,6 +85,9 @@ var RuleFields = &fields.Table{What: "a rule", Fields: []fields.Field{
 
 var (
 	RuleTypes = []string{"hard", "soft"}
+	// Interested are those who approve nothing unless the bundle says otherwise: who asked
+	// for the run, who has signed its plan, and who answers for the agent.
+	Interested = []string{"author", "owner", "requester"}
 
 	OperationNames = fields.Grammar{Re: regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._-]{0,127}/[!-~]{1,128}$`), Say: "a provider, `/` and an operation, such as mail/send"}
 	Amounts        = fields.Grammar{Re: regexp.MustCompile(`^(0|[1-9][0-9]{0,17})(\.[0-9]{1,4})? [A-Z]{3}$`), Say: "a decimal amount, a blank and an ISO 4217 code, such as \"50.00 USD\""}
@@ -259,6 +264,14 @@ func readBundleApproval(rep *fields.Reader, p *Bundle, v *syntax.Value) {
 			continue
 		}
 		p.Floor = append(p.Floor, Floor{Match: readMatch(rep, f), Groups: readGroups(rep, f.Get("groups")), Range: fields.Head(x)})
+	}
+	for _, x := range rep.Texts(r.Get("may_sign"), "may_sign") {
+		if w := rep.Word(x, "may_sign", Interested); w != "" {
+			p.MaySign = append(p.MaySign, w)
+		}
+	}
+	if x := r.Get("delegation"); x != nil {
+		p.NoDelegation = !fields.IsTrue(x)
 	}
 	lift := r.Get("lift")
 	if lift == nil {

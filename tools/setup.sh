@@ -1,8 +1,9 @@
 #!/bin/sh
 # Installs what the tests need beside Go: a C compiler for the race detector,
 # Node.js with npm for real MCP servers and a foreign Temporal client, a browser,
-# unless CHROME names one, and PostgreSQL, unless DATABASE_URL names a server. On
-# Debian and its like by apt; elsewhere it names what is missing and stops.
+# unless CHROME names one, PostgreSQL, unless DATABASE_URL names a server, and SoftHSM
+# for keys on tokens. On Debian and its like by apt; elsewhere it names what is missing
+# and stops.
 set -eu
 
 # Node.js 20 is the oldest that the packages in internal/npm support.
@@ -24,6 +25,7 @@ missing() {
 	command -v npm >/dev/null 2>&1 || echo npm
 	browser || echo chromium
 	postgres || echo postgresql
+	softhsm || echo softhsm2
 }
 
 # browser tells whether there is a Chromium or a Chrome.
@@ -37,6 +39,15 @@ browser() {
 # postgres tells whether there is a server to test with, or what starts one.
 postgres() {
 	[ -n "${DATABASE_URL:-}" ] || command -v initdb >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1
+}
+
+# softhsm tells whether there is a PKCS #11 module to test with, where the tests of
+# trust/pkcs11 look for it.
+softhsm() {
+	for module in /usr/lib/softhsm /usr/lib/pkcs11 /usr/lib64/pkcs11 /usr/local/lib/softhsm /opt/homebrew/lib/softhsm; do
+		[ ! -e "$module/libsofthsm2.so" ] || return 0
+	done
+	return 1
 }
 
 command -v go >/dev/null 2>&1 || fail "go is missing: install Go 1.26 or later (https://go.dev/dl)"

@@ -330,11 +330,8 @@ func (a *EnrollSigner) check() error {
 	if err := names("roles", a.Roles, 1); err != nil {
 		return err
 	}
-	if !slices.Contains([]string{"webauthn", "sshsig-sk", "pkcs11", "dev"}, a.SigType) {
-		return invalid("%.40q is not a type of signature", a.SigType)
-	}
-	if a.PublicKey == "" || len(a.PublicKey) > 16<<10 {
-		return invalid("the signer %s has no public key, or one that is too long", a.ID)
+	if _, err := a.verifier(); err != nil {
+		return err
 	}
 	if !a.NotBefore.Time().Before(a.NotAfter.Time()) {
 		return invalid("the signer %s is never valid", a.ID)

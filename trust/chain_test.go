@@ -78,9 +78,9 @@ func money(t testing.TB, n int64) ledger.Money {
 func (w *world) everything() []Act {
 	_, rotated, _ := ledger.NewKey("example.com/log")
 	return []Act{
-		&EnrollSigner{ID: "s1", Person: "Dana", Roles: []string{"finance"}, SigType: "webauthn", PublicKey: "pk", NotBefore: at(0), NotAfter: at(99)},
+		&EnrollSigner{ID: "s1", Person: "Dana", Roles: []string{"finance"}, SigType: "pkcs11", PublicKey: newPublic(w.t), NotBefore: at(0), NotAfter: at(99)},
 		&GrantRoles{"s1", []string{"cfo", "finance"}}, &RevokeRoles{"s1", []string{"finance"}},
-		&EnrollSigner{ID: "s2", Person: "Eve", Roles: []string{"risk"}, SigType: "pkcs11", PublicKey: "pk2", NotBefore: at(0), NotAfter: at(99)}, &RevokeSigner{"s2"},
+		&EnrollSigner{ID: "s2", Person: "Eve", Roles: []string{"risk"}, SigType: "pkcs11", PublicKey: newPublic(w.t), NotBefore: at(0), NotAfter: at(99)}, &RevokeSigner{"s2"},
 		&ActivateBundle{plan.DigestOf([]byte("bundle"))}, &TrustTool{ToolID: "mail/send", Fingerprint: plan.DigestOf([]byte("tool")), Status: "manual_review"},
 		&AddPublisher{"p1", "Fay", ed(w.t).Public(), []string{"plans"}}, &AddPublisher{"p2", "Gus", ed(w.t).Public(), []string{"manifests", "plans"}}, &RevokePublisher{"p2"},
 		agent("a1"), agent("a2"), &SetAgentKeys{AgentID: "a1", Keys: []string{ed(w.t).Public()}},
@@ -182,7 +182,7 @@ func TestChainRefuses(t *testing.T) {
 		"null for an act":              {rewrite(`"agent.add"`, `null`), "which this version does not know"},
 		"agent again":                  {act(agent("a1")), "the agent a1 is there already"},
 		"revokes nobody":               {act(&RevokeSigner{"s1"}), "there is no signer s1"},
-		"software key in production":   {act(&EnrollSigner{ID: "s", Person: "P", Roles: []string{"r"}, SigType: "dev", PublicKey: "k", NotBefore: at(0), NotAfter: at(1)}), "software keys sign only in dev"},
+		"software key in production":   {act(&EnrollSigner{ID: "s", Person: "P", Roles: []string{"r"}, SigType: "dev", PublicKey: newPublic(t), NotBefore: at(0), NotAfter: at(1)}), "software keys (dev) sign only in dev"},
 		"quorum falls":                 {act(&SetAdmins{w.b.Admins, 1}), "a quorum of 1 is below 2"},
 		"budget of nobody":             {act(&SetBudget{Agent: "a7", Currency: "USD", Every: ledger.Forever, Limit: money(t, 1)}), "there is no agent a7"},
 		"budget without its parent":    {act(&SetBudget{Agent: "a1", Parent: "a2", Currency: "USD", Every: ledger.Forever, Limit: money(t, 1)}), "a2 has no budget"},
@@ -407,4 +407,11 @@ func FuzzNext(f *testing.F) {
 			require.Error(t, err)
 		}
 	})
+}
+
+// newPublic makes a public key.
+func newPublic(t testing.TB) string {
+	k, _, err := NewKey()
+	require.NoError(t, err)
+	return k.Public()
 }

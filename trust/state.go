@@ -189,8 +189,11 @@ func (a *EnrollSigner) do(s *State) error {
 	if _, ok := s.Signers[a.ID]; ok {
 		return invalid("the signer %s is there already", a.ID)
 	}
-	if a.SigType == "dev" && s.Audience != Dev {
-		return invalid("software keys sign only in dev")
+	if a.software() && s.Audience != Dev {
+		return invalid("software keys (%s) sign only in dev", a.SigType)
+	}
+	if by := s.holder(a.PublicKey); by != "" && s.Audience != Dev {
+		return invalid("the key is that of %s: a key has one role", by)
 	}
 	for _, have := range s.Signers {
 		if have.PublicKey == a.PublicKey {
@@ -199,6 +202,31 @@ func (a *EnrollSigner) do(s *State) error {
 	}
 	s.Signers[a.ID] = Signer{EnrollSigner: *a, Now: slices.Clone(a.Roles)}
 	return nil
+}
+
+// holder names who has a key for another role than to approve, or is "".
+func (s *State) holder(key string) string {
+	for _, a := range s.Admins {
+		if a.Key == key {
+			return "the admin " + a.ID
+		}
+	}
+	for _, id := range sorted(s.Publishers) {
+		if s.Publishers[id].Key == key {
+			return "the publisher " + id
+		}
+	}
+	for _, id := range sorted(s.Guardians) {
+		if s.Guardians[id].Key == key {
+			return "the guardian " + id
+		}
+	}
+	for _, id := range sorted(s.Agents) {
+		if slices.Contains(s.Agents[id].Keys, key) {
+			return "the agent " + id
+		}
+	}
+	return ""
 }
 
 func (s *State) signer(id string) (Signer, error) {

@@ -270,7 +270,7 @@ func TestStatementsInTime(t *testing.T) {
 
 func TestApprovalsInTime(t *testing.T) {
 	valid := func(d *deployment, id string, from, to time.Duration) *trust.EnrollSigner {
-		return &trust.EnrollSigner{ID: id, Person: id, Roles: []string{"cfo"}, SigType: "webauthn", PublicKey: "key of " + id,
+		return &trust.EnrollSigner{ID: id, Person: id, Roles: []string{"cfo"}, SigType: "pkcs11", PublicKey: newPublic(t),
 			NotBefore: ledger.At(time.Now().Add(from)), NotAfter: ledger.At(time.Now().Add(to))}
 	}
 	for name, c := range map[string]struct {
@@ -403,4 +403,11 @@ func TestWitnessRotation(t *testing.T) {
 	_, third := made("w3")
 	d.trust.Witnesses, d.trust.Quorum = []string{mineKey, third}, 2
 	d.finds(t, audit.BadCheckpoint, "1 of the known witnesses have cosigned, 2 must")
+}
+
+// newPublic makes a public key.
+func newPublic(t testing.TB) string {
+	k, _, err := trust.NewKey()
+	require.NoError(t, err)
+	return k.Public()
 }

@@ -95,8 +95,8 @@ func TestTablesOfTheLogAreAppendOnly(t *testing.T) {
 }
 
 // newInvocation inserts an invocation by hand.
-const newInvocation = `INSERT INTO invocations (id, chain, origin, action_digest, decision_id, hold_id, repeatable, permit, permit_until, unused, token, state, attempt, output_digest)
-	VALUES ('x', 'c', 'o', 'a', 'x/1', '', false, '{}', 0, true, '', 'permitted', 0, '')`
+const newInvocation = `INSERT INTO invocations (id, chain, origin, action_digest, decision_id, task_id, hold_id, repeatable, permit, permit_until, unused, token, state, attempt, output_digest)
+	VALUES ('x', 'c', 'o', 'a', 'x/1', 'x/1', '', false, '{}', 0, true, '', 'permitted', 0, '')`
 
 func TestRoles(t *testing.T) {
 	o, owner := database(t)

@@ -340,6 +340,7 @@ func (t *tx) decided(ctx context.Context, run ledger.Run, d ledger.Decision, sal
 	if err != nil {
 		return err
 	}
+	d.Evidence = packet
 	doc, err := text(d)
 	if err != nil {
 		return err

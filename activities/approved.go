@@ -1,0 +1,163 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"chimera.ai/engine/approval"
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/task"
+	"chimera.ai/engine/trust"
+)
+
+// approved is what people have approved, as the guardian has found it out.
+type approved struct {
+	request *approval.Request
+	raw     json.RawMessage
+	tally   approval.Tally
+	// envelopes are those of the signatures that count, and last the one that completed the
+	// quorum, as a task has it.
+	envelopes []json.RawMessage
+	last      task.Signature
+}
+
+// standing says what people have said of an action so far: that they have approved it, or, by
+// which decision it waits; or neither. The last barrier of its name that was opened for the
+// run tells.
+func (g *Guardian) standing(ctx context.Context, judge Judge, e *effect, call *contract.Call, action *Action) (*approved, string, error) {
+	var last *ledger.Barrier
+	base := g.barrierID(e.state, &e.run, barrierName(e.node))
+	for round := 1; round <= maxRounds; round++ {
+		b, err := g.Store.Barrier(ctx, fmt.Sprintf("%s/%d", base, round))
+		if errors.Is(err, ledger.ErrNotFound) {
+			break
+		}
+		if err != nil {
+			return nil, "", refusal(err)
+		}
+		last = &b
+	}
+	if last == nil || last.State != ledger.BarrierOpen && last.State != ledger.BarrierApproved {
+		return nil, "", nil
+	}
+	at := slices.IndexFunc(last.Actions, func(x ledger.Awaited) bool { return x.Invocation == e.id })
+	if at < 0 {
+		return nil, "", nil
+	}
+	x := last.Actions[at]
+	w, err := g.waiting(ctx, judge, x.Decision)
+	if err != nil {
+		return nil, "", err
+	}
+	digest, err := judge.Digest(action, w.Salt)
+	if err != nil || digest != x.Action {
+		return nil, "", err // it is another action by now
+	}
+	if last.State == ledger.BarrierOpen {
+		return nil, x.Decision, nil
+	}
+	out, err := g.approved(ctx, e, last)
+	if err != nil || out == nil {
+		return nil, "", err
+	}
+	action.Approved = true
+	for _, a := range out.request.Actions {
+		if a.Invocation == e.id {
+			action.Lifted = a.Lifts
+		}
+	}
+	return out, "", nil
+}
+
+// approved verifies again what people have signed at a barrier, or returns nil if that is no
+// longer enough. What the invocation has used counts for it, also when it has expired.
+func (g *Guardian) approved(ctx context.Context, e *effect, b *ledger.Barrier) (*approved, error) {
+	r, digest, err := approval.ParseRequest(b.Request)
+	if err != nil {
+		return nil, contract.Errorf(contract.Blocked, "%w", err)
+	}
+	at := time.Now()
+	if _, err := g.Store.Invocation(ctx, e.id); err == nil {
+		at = time.Time{}
+	} else if !errors.Is(err, ledger.ErrNotFound) {
+		return nil, refusal(err)
+	}
+	votes, of, err := g.votes(ctx, e.state, r, digest, at)
+	if err != nil {
+		return nil, err
+	}
+	out := &approved{request: r, raw: b.Request, tally: r.Rule.Count(votes)}
+	if !out.tally.Met() {
+		return nil, nil
+	}
+	for i, v := range votes {
+		if slices.Contains(out.tally.Counted, v.ID) {
+			out.envelopes = append(out.envelopes, of[i].Envelope)
+			out.last = task.Signature{SignerID: v.Signer, SigType: v.SigType, Signature: v.ID, SignedAt: of[i].ReceivedAt.Time()}
+		}
+	}
+	return out, nil
+}
+
+// licensed returns an error unless people have approved an effect where they must, as far as
+// that can be said without the guardian: by the plan and by the bundle, for exactly this
+// action. at is when the permit was issued.
+func (a *Acting) licensed(ctx context.Context, e *effect, call *contract.Call, at time.Time) error {
+	judge, err := a.Bench().Judge()
+	if err != nil {
+		return contract.Errorf(contract.Blocked, "%w", err)
+	}
+	action, err := a.action(e, call)
+	if err != nil {
+		return err
+	}
+	decision, groups := judge.Needs(action, call.Permit.Salt, at)
+	switch {
+	case decision == ledger.Approve:
+		return nil
+	case len(groups) == 0:
+		return contract.Errorf(contract.Blocked, "the guardian permits what the policy does not allow")
+	case call.Permit.Approved == nil:
+		return contract.Errorf(contract.Blocked, "the guardian permits what people must approve, and nobody has")
+	}
+	rule, err := a.rule(ctx, e.state, judge, &e.run, e.node, groups)
+	if err != nil {
+		return err
+	}
+	r, digest, err := approval.ParseRequest(call.Permit.Approved.Request)
+	if err == nil {
+		err = r.Rule.AtLeast(rule)
+	}
+	if err != nil {
+		return contract.Errorf(contract.Blocked, "what people have approved: %w", err)
+	}
+	salted, err := judge.Digest(action, call.Permit.Salt)
+	if err != nil {
+		return err
+	}
+	about := slices.ContainsFunc(r.Actions, func(x approval.Action) bool { return x.Invocation == e.id && x.Action == salted })
+	if !about || r.Deployment != e.state.Deployment || r.Audience != e.state.Audience || r.Namespace != a.Namespace ||
+		r.Workflow != e.run.Workflow || r.Origin != e.run.Origin || r.Plan != e.run.PlanDigest {
+		return contract.Errorf(contract.Blocked, "people have approved something else")
+	}
+	if len(call.Permit.Approved.Envelopes) > trust.MaxSignatures*ledger.MaxRefused {
+		return contract.Errorf(contract.Blocked, "%d signatures", len(call.Permit.Approved.Envelopes))
+	}
+	var votes []approval.Vote
+	for _, envelope := range call.Permit.Approved.Envelopes {
+		v, err := approval.Verify(e.state, r, digest, envelope, time.Time{})
+		if err != nil {
+			return contract.Errorf(contract.Blocked, "a signature of those who have approved: %w", err)
+		}
+		votes = append(votes, v)
+	}
+	if t := r.Rule.Count(votes); !t.Met() {
+		return contract.Errorf(contract.Blocked, "not enough people have approved: %v are missing", t.Missing)
+	}
+	return nil
+}

@@ -1,0 +1,498 @@
+package activities
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"chimera.ai/engine/approval"
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/trust"
+)
+
+const (
+	// defaultExpiry is how long people are asked where a plan does not say.
+	defaultExpiry = 7 * 24 * time.Hour
+	// maxRounds bounds how often one barrier of a run is opened.
+	maxRounds = 1000
+)
+
+// asks are the approvals that a plan asks for, of an effect.
+func asks(n *node) []plan.Group {
+	if c := n.spec.Commit; c != nil && c.Barrier >= 0 {
+		return n.plan.Barriers[c.Barrier].Groups
+	}
+	return nil
+}
+
+// barrierName is the name of the barrier at which an effect waits: that of a shared one, or
+// of the node.
+func barrierName(n *node) string {
+	if c := n.spec.Commit; c != nil && c.Barrier >= 0 && n.plan.Barriers[c.Barrier].ID != "" {
+		return "barrier/" + n.plan.Barriers[c.Barrier].ID
+	}
+	return "node/" + n.spec.ID
+}
+
+// expiry is until when people are asked about an effect, from an instant on.
+func expiry(e *effect, from time.Time) time.Time {
+	lasts := defaultExpiry
+	if c := e.node.spec.Commit; c != nil && c.Barrier >= 0 {
+		if ms := e.node.plan.Barriers[c.Barrier].ExpiresInMS; ms > 0 {
+			lasts = time.Duration(ms) * time.Millisecond
+		}
+	}
+	end := e.run.OpenedAt.Time().Add(time.Duration(e.node.plan.Limits.DeadlineMS) * time.Millisecond)
+	if until := from.Add(lasts); until.Before(end) {
+		return until
+	}
+	return end
+}
+
+// barrierID names a barrier of a run: the same in every run that continues the first. A
+// slash and the round follow.
+func (a *Acting) barrierID(s trust.State, run *ledger.Run, name string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "chimera-barrier/1\x00%q\x00%q\x00%q\x00%q\x00%q", s.Deployment, a.Namespace, run.Workflow, run.Origin, name))
+	return hex.EncodeToString(sum[:])
+}
+
+// rule is whose approval is enough for effects of a run that ask for groups.
+func (a *Acting) rule(ctx context.Context, s trust.State, judge Judge, run *ledger.Run, n *node, groups []plan.Group) (approval.Rule, error) {
+	may, alone := judge.MaySign()
+	out := approval.Rule{Groups: groups, Excluded: []string{}, Alone: alone}
+	exclude := func(who, person string) {
+		if person != "" && !slices.Contains(may, who) {
+			out.Excluded = append(out.Excluded, person)
+		}
+	}
+	p, err := a.Ledger.Plan(ctx, run.PlanDigest)
+	if err != nil {
+		return out, refusal(err)
+	}
+	exclude("requester", run.Requester)
+	exclude("author", s.Publishers[p.Author].Person)
+	exclude("owner", s.Agents[run.Agent].Owner)
+	if c := n.spec.Commit; c != nil && c.Barrier >= 0 {
+		out.Excluded = append(out.Excluded, n.plan.Barriers[c.Barrier].Exclude...)
+	}
+	return out.Join(approval.Rule{}), nil
+}
+
+// Open implements the activity guard.open: it opens a barrier for actions that wait.
+func (g *Guardian) Open(ctx context.Context, request contract.OpenRequest) (contract.Opened, error) {
+	out := contract.Opened{Request: request.Request}
+	store, stop := storing(ctx, 0)
+	defer stop()
+	err := recovered("the guardian", func() error { return g.open(store, &request, &out) })
+	return out, asked{request: request.Request, retry: journaling}.failed(ctx, err)
+}
+
+func (g *Guardian) open(ctx context.Context, request *contract.OpenRequest, out *contract.Opened) error {
+	s, err := g.Authority.State(ctx)
+	if err != nil {
+		return distrust(err)
+	}
+	call := contract.Call{Run: request.Run, Plan: request.Plan}
+	run, err := g.granted(ctx, s, &call)
+	if errors.Is(err, errUnopened) {
+		out.Unopened = true
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	bench := g.Bench()
+	if err := g.authored(ctx, s, &bench, request.Plan); err != nil {
+		return err
+	}
+	judge, err := bench.Judge()
+	if err != nil {
+		return contract.Errorf(contract.Blocked, "%w", err)
+	}
+	if len(request.Decisions) == 0 || len(request.Decisions) > ledger.MaxAwaited {
+		return contract.Errorf(contract.Contract, "a barrier for %d actions; there must be between 1 and %d", len(request.Decisions), ledger.MaxAwaited)
+	}
+	o := &opening{guardian: g, state: s, run: run, judge: judge, name: request.Name}
+	for _, id := range request.Decisions {
+		if err := o.add(ctx, request.Plan, id); err != nil {
+			return err
+		}
+	}
+	b, err := o.open(ctx)
+	if err != nil {
+		return err
+	}
+	out.Barrier, err = g.stands(ctx, s, b, time.Now())
+	return err
+}
+
+// opening is a barrier that is about to be opened.
+type opening struct {
+	guardian *Guardian
+	state    trust.State
+	run      ledger.Run
+	judge    Judge
+	name     string
+	rule     approval.Rule
+	expires  time.Time
+	waiting  []awaiting
+}
+
+// awaiting is one action of it.
+type awaiting struct {
+	asked approval.Action
+	shown approval.Shown
+}
+
+// add adds an action that waits by a decision.
+func (o *opening) add(ctx context.Context, digest, id string) error {
+	w, err := o.guardian.waiting(ctx, o.judge, id)
+	if err != nil {
+		return err
+	}
+	if w.Plan != digest || w.Workflow != o.run.Workflow || w.Origin != o.run.Origin {
+		return contract.Errorf(contract.Blocked, "the decision %.120q is about an action of another run", id)
+	}
+	q, err := preparedPlan(ctx, o.guardian.Plans, digest)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(q.plan.Nodes, func(n plan.Node) bool { return n.ID == w.Asked.Node })
+	if at < 0 {
+		return contract.Errorf(contract.Blocked, "the plan has no node %.120q", w.Asked.Node)
+	}
+	n := q.node(at)
+	if barrierName(n) != o.name {
+		return contract.Errorf(contract.Blocked, "the node %s does not wait at %.120q", n.spec.ID, o.name)
+	}
+	rule, err := o.guardian.rule(ctx, o.state, o.judge, &o.run, n, w.Groups)
+	if err != nil {
+		return err
+	}
+	o.rule = o.rule.Join(rule)
+	until := expiry(&effect{run: o.run, node: n}, time.Now())
+	if o.expires.IsZero() || until.Before(o.expires) {
+		o.expires = until
+	}
+	w.Shown.Of(q.plan, at)
+	o.waiting = append(o.waiting, awaiting{w.Asked, w.Shown})
+	return nil
+}
+
+// waiting reads an action that waits by a decision.
+func (g *Guardian) waiting(ctx context.Context, judge Judge, decision string) (Waiting, error) {
+	d, err := g.Store.Decision(ctx, decision)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return Waiting{}, contract.Errorf(contract.Blocked, "there is no decision %.120q", decision)
+	}
+	if err != nil {
+		return Waiting{}, refusal(err)
+	}
+	packet, err := g.Store.Packet(ctx, d.Evidence)
+	if err != nil {
+		return Waiting{}, refusal(err)
+	}
+	w, err := judge.Waiting(packet)
+	if err != nil {
+		return w, contract.Errorf(contract.Blocked, "%w", err)
+	}
+	if w.Asked.Action != d.ActionDigest {
+		return w, contract.Errorf(contract.Blocked, "the evidence of the decision %.120q is about another action", decision)
+	}
+	w.Asked.Invocation, w.Asked.Decision, w.Asked.Evidence = d.Invocation, d.ID, d.Evidence
+	if h, err := g.Store.Hold(ctx, d.ID); err == nil && h.Status == ledger.TxPending {
+		w.Asked.Hold = h.ID
+	} else if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		return w, refusal(err)
+	}
+	return w, nil
+}
+
+// open opens the barrier, or finds the one that is there for the same actions. Whatever was
+// asked before about others is withdrawn.
+func (o *opening) open(ctx context.Context) (ledger.Barrier, error) {
+	slices.SortFunc(o.waiting, func(a, b awaiting) int { return strings.Compare(a.asked.Invocation, b.asked.Invocation) })
+	base := o.guardian.barrierID(o.state, &o.run, o.name)
+	for round := 1; round <= maxRounds; round++ {
+		id := fmt.Sprintf("%s/%d", base, round)
+		have, err := o.guardian.Store.Barrier(ctx, id)
+		if errors.Is(err, ledger.ErrNotFound) {
+			b, err := o.barrier(ctx, id)
+			if err != nil {
+				return b, err
+			}
+			b, err = o.guardian.Store.OpenBarrier(ctx, o.run, b)
+			if err == nil && !o.same(&b) {
+				continue // another worker has opened it meanwhile, for others
+			}
+			return b, refusal(err)
+		}
+		switch {
+		case err != nil:
+			return have, refusal(err)
+		case o.same(&have):
+			return have, nil
+		case have.State == ledger.BarrierOpen:
+			if _, err := o.guardian.Store.CloseBarrier(ctx, id, ledger.BarrierWithdrawn, "something else waits here now"); err != nil {
+				return have, refusal(err)
+			}
+		}
+	}
+	return ledger.Barrier{}, contract.Errorf(contract.Blocked, "the barrier %s was opened %d times", o.name, maxRounds)
+}
+
+// same reports whether a barrier is for exactly these decisions.
+func (o *opening) same(b *ledger.Barrier) bool {
+	return slices.EqualFunc(b.Actions, o.waiting, func(x ledger.Awaited, w awaiting) bool { return x.Decision == w.asked.Decision })
+}
+
+// barrier is what people are asked.
+func (o *opening) barrier(ctx context.Context, id string) (ledger.Barrier, error) {
+	raw, err := o.guardian.Store.Checkpoint(ctx)
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		return ledger.Barrier{}, refusal(err)
+	}
+	r := approval.Request{
+		Deployment: o.state.Deployment, Audience: o.state.Audience, Namespace: o.guardian.Namespace, Workflow: o.run.Workflow, Origin: o.run.Origin,
+		Barrier: id, Name: o.name, Plan: o.run.PlanDigest, PlanName: o.run.PlanName + "@" + o.run.PlanVersion, Agent: o.run.Agent, Requester: o.run.Requester,
+		Rule: o.rule, Renderer: approval.Renderer, Checkpoint: approval.Checkpoint(raw), Opened: ledger.At(time.Now()), Expires: ledger.At(o.expires),
+	}
+	b := ledger.Barrier{ID: id, Name: o.name, ExpiresAt: r.Expires}
+	var shown []approval.Shown
+	for _, w := range o.waiting {
+		r.Actions = append(r.Actions, w.asked)
+		shown = append(shown, w.shown)
+		b.Actions = append(b.Actions, ledger.Awaited{Invocation: w.asked.Invocation, Action: w.asked.Action, Decision: w.asked.Decision})
+	}
+	if len(o.rule.Groups) == 0 {
+		return b, contract.Errorf(contract.Blocked, "nobody is asked to approve what waits at %s", o.name)
+	}
+	if _, r.Text, err = approval.Text(&r, shown); err != nil {
+		return b, contract.Errorf(contract.TooLarge, "%w", err)
+	}
+	b.Request, err = r.Encode()
+	return b, err
+}
+
+// stands says how a barrier stands, and closes it if it is approved, rejected or expired.
+func (g *Guardian) stands(ctx context.Context, s trust.State, b ledger.Barrier, at time.Time) (contract.Barrier, error) {
+	r, digest, err := approval.ParseRequest(b.Request)
+	if err != nil {
+		return contract.Barrier{}, contract.Errorf(contract.Blocked, "%w", err)
+	}
+	if b.State == ledger.BarrierApproved {
+		at = time.Time{} // the signatures have counted
+	}
+	votes, _, err := g.votes(ctx, s, r, digest, at)
+	if err != nil {
+		return contract.Barrier{}, err
+	}
+	tally := r.Rule.Count(votes)
+	rejected := slices.IndexFunc(votes, func(v approval.Vote) bool { return v.Decision == approval.Reject })
+	switch {
+	case b.State.Closed():
+	case rejected >= 0:
+		v := votes[rejected]
+		b, err = g.Store.CloseBarrier(ctx, b.ID, ledger.BarrierRejected, v.Persons[0]+": "+v.Reason)
+	case tally.Met():
+		b, err = g.Store.CloseBarrier(ctx, b.ID, ledger.BarrierApproved, "")
+	case !at.Before(b.ExpiresAt.Time()):
+		b, err = g.Store.CloseBarrier(ctx, b.ID, ledger.BarrierExpired, "not enough people have approved in time")
+	}
+	if errors.Is(err, ledger.ErrConflict) {
+		// The store's clock is another.
+		if b, err = g.Store.Barrier(ctx, b.ID); err == nil && tally.Met() && !b.State.Closed() {
+			b, err = g.Store.CloseBarrier(ctx, b.ID, ledger.BarrierExpired, "not enough people have approved in time")
+		}
+	}
+	if err != nil && !errors.Is(err, ledger.ErrConflict) {
+		return contract.Barrier{}, refusal(err)
+	}
+	out := contract.Barrier{ID: b.ID, State: contract.BarrierState(b.State), ExpiresMS: b.ExpiresAt.Time().UnixMilli(), Reason: b.Reason}
+	for _, m := range tally.Missing {
+		out.Missing = append(out.Missing, contract.Group{Role: m.Role, Min: m.Min})
+	}
+	if b.State == ledger.BarrierApproved {
+		out.Approvals = tally.Counted
+	}
+	return out, nil
+}
+
+// votes verifies the signatures again that were accepted for a request, and returns those
+// that count now, each with its envelope.
+func (g *Guardian) votes(ctx context.Context, s trust.State, r *approval.Request, digest string, at time.Time) (votes []approval.Vote, of []ledger.Approval, err error) {
+	for offset := 0; ; {
+		list, err := g.Store.Approvals(ctx, r.Barrier, ledger.Page{Limit: approvalsPage, Offset: offset})
+		if err != nil {
+			return nil, nil, refusal(err)
+		}
+		for _, a := range list {
+			if !a.Accepted {
+				continue
+			}
+			if v, err := approval.Verify(s, r, digest, a.Envelope, at); err == nil {
+				votes, of = append(votes, v), append(of, a)
+			}
+		}
+		if offset += len(list); len(list) < approvalsPage {
+			return votes, of, nil
+		}
+	}
+}
+
+const approvalsPage = 500
+
+// Sign implements the activity guard.sign: it verifies signatures, and says how barriers
+// stand.
+func (g *Guardian) Sign(ctx context.Context, request contract.SignRequest) (contract.Signed, error) {
+	out := contract.Signed{Request: request.Request}
+	store, stop := storing(ctx, 0)
+	defer stop()
+	err := recovered("the guardian", func() error { return g.sign(store, &request, &out) })
+	return out, asked{request: request.Request, retry: journaling}.failed(ctx, err)
+}
+
+func (g *Guardian) sign(ctx context.Context, request *contract.SignRequest, out *contract.Signed) error {
+	s, err := g.Authority.State(ctx)
+	if err != nil {
+		return distrust(err)
+	}
+	run, err := g.Ledger.Run(ctx, request.Run.Workflow, request.Run.Root)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return errUnopened
+	}
+	if err != nil {
+		return refusal(err)
+	}
+	if len(request.Envelopes) > contract.MaxSignatures {
+		return contract.Errorf(contract.TooLarge, "%d signatures in one request, more than %d", len(request.Envelopes), contract.MaxSignatures)
+	}
+	for _, envelope := range request.Envelopes {
+		v, err := g.receive(ctx, s, &run, envelope)
+		if err != nil {
+			return err
+		}
+		out.Verdicts = append(out.Verdicts, v)
+	}
+	for _, id := range request.Barriers {
+		b, err := g.Store.Barrier(ctx, id)
+		if err != nil {
+			return refusal(err)
+		}
+		if b.Workflow != run.Workflow {
+			return contract.Errorf(contract.Blocked, "the barrier %.120q is of another run", id)
+		}
+		if request.Withdraw != "" && !b.State.Closed() {
+			if b, err = g.Store.CloseBarrier(ctx, id, ledger.BarrierWithdrawn, request.Withdraw); err != nil {
+				return refusal(err)
+			}
+		}
+		stands, err := g.stands(ctx, s, b, time.Now())
+		if err != nil {
+			return err
+		}
+		out.Barriers = append(out.Barriers, stands)
+	}
+	for i := range out.Verdicts {
+		v := &out.Verdicts[i]
+		for _, b := range out.Barriers {
+			if b.ID == v.Barrier {
+				v.State, v.Missing = b.State, b.Missing
+			}
+		}
+	}
+	return nil
+}
+
+// receive verifies a signature that has arrived for a run, and records it.
+func (g *Guardian) receive(ctx context.Context, s trust.State, run *ledger.Run, envelope json.RawMessage) (contract.Verdict, error) {
+	p, err := approval.Peek(envelope)
+	barrier := p.Barrier
+	var b ledger.Barrier
+	if err == nil {
+		b, err = g.Store.Barrier(ctx, barrier)
+		switch {
+		case errors.Is(err, ledger.ErrNotFound), err == nil && (b.Workflow != run.Workflow || !strings.HasPrefix(b.ID, g.barrierID(s, run, b.Name)+"/")):
+			err = &approval.Refusal{Code: approval.Foreign, Detail: "this run has no such barrier"}
+			barrier = ""
+		case err != nil:
+			return contract.Verdict{}, refusal(err)
+		}
+	}
+	var vote approval.Vote
+	if err == nil {
+		vote, err = g.verify(ctx, s, &b, envelope)
+	}
+	refused := approval.Refused(err)
+	if err != nil && refused == nil {
+		return contract.Verdict{}, err
+	}
+	out := contract.Verdict{Accepted: refused == nil, Barrier: barrier}
+	record := ledger.Approval{ID: vote.ID, Barrier: barrier, Signer: vote.Signer, Accepted: true, Actions: p.Actions, Envelope: envelope}
+	if refused != nil {
+		out.Code, out.Detail = string(refused.Code), refused.Detail
+		if record.Barrier == "" {
+			record.Barrier = "none/" + run.Origin
+		}
+		record.ID, record.Accepted, record.Reason = "refused/"+approval.ID(append(slices.Clone(envelope), record.Barrier...)), false, refused.Error()
+		// What it says of itself is not worth repeating.
+		record.Signer, record.Actions, record.Envelope = "", []string{}, nil
+		if record.Envelope, err = json.Marshal(map[string]string{"digest": approval.ID(envelope)}); err != nil {
+			return out, err
+		}
+	}
+	if vote.ID != "" && refused == nil {
+		out.Barrier = b.ID
+	}
+	err = g.Store.RecordApproval(ctx, *run, record)
+	if errors.Is(err, ledger.ErrConflict) {
+		err = nil // it was recorded before
+	}
+	return out, refusal(err)
+}
+
+// verify verifies a signature for a barrier. A person's second one in the same role says
+// nothing new.
+func (g *Guardian) verify(ctx context.Context, s trust.State, b *ledger.Barrier, envelope []byte) (approval.Vote, error) {
+	r, digest, err := approval.ParseRequest(b.Request)
+	if err != nil {
+		return approval.Vote{}, contract.Errorf(contract.Blocked, "%w", err)
+	}
+	now := time.Now()
+	if b.State == ledger.BarrierApproved {
+		now = time.Time{} // one that has counted is found below
+	}
+	v, err := approval.Verify(s, r, digest, envelope, now)
+	if err != nil {
+		return v, err
+	}
+	votes, _, err := g.votes(ctx, s, r, digest, now)
+	if err != nil {
+		return v, err
+	}
+	for _, have := range votes {
+		if have.ID == v.ID {
+			return v, nil // it was sent again
+		}
+	}
+	switch {
+	case b.State.Closed():
+		return v, &approval.Refusal{Code: approval.Late, Detail: "the barrier is " + string(b.State)}
+	case v.Decision == approval.Reject:
+		return v, nil
+	}
+	for _, have := range votes {
+		if have.Role == v.Role && have.Decision == v.Decision && slices.ContainsFunc(have.Persons, func(p string) bool { return slices.Contains(v.Persons, p) }) {
+			return v, &approval.Refusal{Code: approval.Twice, Detail: "the person has approved it in this role before"}
+		}
+	}
+	return v, nil
+}

@@ -1,0 +1,94 @@
+package approval
+
+import (
+	"slices"
+	"time"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/trust"
+)
+
+const (
+	// DelegationFormat is the format of delegations, and DelegationType the type of their
+	// envelopes.
+	DelegationFormat = "chimera.ai/approval/delegation/v1"
+	DelegationType   = "application/vnd.chimera.delegation.v1+json"
+	// MaxDelegation bounds how long a delegation is valid.
+	MaxDelegation = 90 * 24 * time.Hour
+	// maxDelegationBytes bounds its envelope.
+	maxDelegationBytes = 16 << 10
+)
+
+// Delegation lets another sign in roles of the one who gives it. It gives nothing on: who
+// has it cannot delegate.
+type Delegation struct {
+	Format     string         `json:"format"`
+	Deployment string         `json:"deployment"`
+	Audience   trust.Audience `json:"audience"`
+	// Delegator and Delegate are ids of signers; the delegator signs it.
+	Delegator string   `json:"delegator"`
+	Delegate  string   `json:"delegate"`
+	Roles     []string `json:"roles"`
+	// Agents are those for whose actions it is, none for all.
+	Agents    []string    `json:"agents,omitempty"`
+	Nonce     string      `json:"nonce"`
+	NotBefore ledger.Time `json:"not_before"`
+	Expires   ledger.Time `json:"expires"`
+}
+
+// Unsigned returns the envelope of a delegation without a signature. The format may be left
+// out.
+func (d *Delegation) Unsigned() (*trust.Envelope, error) {
+	d.Format = DelegationFormat
+	raw, err := trust.Encode(d)
+	if err != nil {
+		return nil, err
+	}
+	return &trust.Envelope{Type: DelegationType, Payload: raw}, nil
+}
+
+// delegated checks that the signer may sign in the role of another.
+func delegated(s trust.State, r *Request, p *Payload, at time.Time, vote *Vote) error {
+	if r.Rule.Alone {
+		return refuse(BadDelegation, "here nobody signs for another")
+	}
+	if len(p.Delegation) > maxDelegationBytes {
+		return refuse(BadDelegation, "the delegation has %d bytes, more than %d", len(p.Delegation), maxDelegationBytes)
+	}
+	e, err := trust.ParseEnvelope([]byte(p.Delegation), DelegationType)
+	if err != nil {
+		return refuse(BadDelegation, "%s", err)
+	}
+	var d Delegation
+	if err := trust.Decode(e.Payload, &d); err != nil {
+		return refuse(BadDelegation, "%s", err)
+	}
+	life := d.Expires.Time().Sub(d.NotBefore.Time())
+	signed := p.Issued.Time()
+	switch {
+	case d.Format != DelegationFormat || d.Deployment != r.Deployment || d.Audience != r.Audience:
+		return refuse(BadDelegation, "it is of another form, deployment or audience")
+	case d.Delegate != p.Signer || d.Delegator == p.Signer:
+		return refuse(BadDelegation, "it lets %.120q sign, not %s", d.Delegate, p.Signer)
+	case !slices.Contains(d.Roles, p.Role):
+		return refuse(BadDelegation, "it is not for the role %s", p.Role)
+	case len(d.Agents) > 0 && !slices.Contains(d.Agents, r.Agent):
+		return refuse(BadDelegation, "it is not for the agent %.120q", r.Agent)
+	case life <= 0 || life > MaxDelegation:
+		return refuse(BadDelegation, "it is valid for %s; that must be some time, and at most %s", life, MaxDelegation)
+	case signed.Before(d.NotBefore.Time()) || !signed.Before(d.Expires.Time()):
+		return refuse(BadDelegation, "it is valid from %s to %s", d.NotBefore, d.Expires)
+	}
+	from, err := enrolled(s, d.Delegator, signed, at)
+	if err != nil {
+		return refuse(BadDelegation, "who gives it: %s", err)
+	}
+	switch {
+	case !from.Has(p.Role):
+		return refuse(BadDelegation, "%s, who gives it, does not have the role %s", d.Delegator, p.Role)
+	case !from.Signed(e):
+		return refuse(BadDelegation, "%s, who is said to give it, has not signed it", d.Delegator)
+	}
+	vote.Persons = append(vote.Persons, trust.Fold(from.Person))
+	return nil
+}

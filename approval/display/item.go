@@ -1,0 +1,99 @@
+package display
+
+import (
+	"fmt"
+
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/schemas"
+)
+
+const (
+	// budget is what the items of a text share, in bytes. A barrier of some actions shows all of
+	// each; beyond that nobody reads.
+	budget = 256 << 10
+	// briefLimit bounds the strings of an item whose share is too small.
+	briefLimit = 48
+)
+
+// item returns the lines of the view's item i.
+func item(v *View, i int) (string, error) {
+	it := &v.Items[i]
+	value, err := schemas.Decode(it.Inputs)
+	if err != nil {
+		return "", fmt.Errorf("inputs: %w", err)
+	}
+	canonical, err := plan.Canonical(value)
+	if err != nil {
+		return "", fmt.Errorf("inputs: %w", err)
+	}
+	in := inputs{size: len(canonical), sum: Digest(string(canonical)), leaves: leaves(value)}
+
+	title := fmt.Sprintf("action %d of %d", i+1, len(v.Items))
+	share := budget / len(v.Items)
+	full := page{limit: shownLimit, indent: 2}
+	full.line(0, title)
+	full.item(it, &in)
+	lines := full.b.String()
+	if len(lines) <= share {
+		return lines + in.lines(share-len(lines)), nil
+	}
+	brief := page{limit: briefLimit, indent: 2}
+	brief.line(0, title)
+	brief.essence(it)
+	brief.label("details")
+	brief.word("", fmt.Sprintf("left out for want of room, %d bytes,", len(lines)))
+	brief.word(" ", Digest(lines))
+	brief.end()
+	return brief.b.String(), nil
+}
+
+// essence is what every item shows.
+func (p *page) essence(it *Item) {
+	p.field("action digest", it.Action)
+	p.field("operation", it.Operation)
+	p.field("effect", it.Effect)
+	p.label("amount")
+	if it.Amount == "" && it.Currency == "" {
+		p.word("", "unknown")
+	} else {
+		p.quote("", show(it.Amount, p.limit))
+		p.word(" ", "in")
+		p.quote(" ", show(it.Currency, p.limit))
+	}
+	p.end()
+}
+
+// item writes all lines of an item but the values of its inputs, which follow.
+func (p *page) item(it *Item, in *inputs) {
+	p.essence(it)
+	p.field("node", it.Node)
+	p.field("path", it.Path)
+	p.field("fingerprint", it.Fingerprint)
+	p.field("description", it.Description)
+	p.list("resource", it.Resources)
+	p.list("tainted port", it.TaintedPorts)
+	p.words("taint decides", yes(it.TaintedDecision))
+	p.list("reason", it.Reasons)
+	p.field("undo", it.Undo)
+	p.field("invocation", it.Invocation)
+	p.field("decision", it.Decision)
+	p.field("evidence", it.Evidence)
+	p.label("inputs")
+	p.word("", fmt.Sprintf("%s in %d bytes,", count(len(in.leaves), "value"), in.size))
+	p.word(" ", in.sum)
+	p.end()
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

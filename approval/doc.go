@@ -1,0 +1,27 @@
+// Package approval defines what people sign when they approve effects, and what their
+// signatures are worth.
+//
+// # What is asked
+//
+// A [Request] says what is to happen: each action by its digest, with what it rests on; who
+// must approve it, and who must not; and the digest of the text that people are shown
+// ([Text]). The guardian makes it when a barrier opens, and nothing of it changes until the
+// barrier is closed. Its digest is that of its canonical JSON.
+//
+// # What is signed
+//
+// A [Payload] is a decision on a request, by one signer in one role. It names the digest of
+// the request, so whatever differs makes another payload, and repeats what it is about: the
+// workflow, the barrier, the plan, the actions and the text. It travels in a DSSE envelope
+// of the type [Type], whose one signature is over the PAE. A signature of OpenSSH has the
+// namespace "approval@chimera.ai", and stands in the envelope as its blob, without armor.
+//
+// # What it counts for
+//
+// [Verify] checks an envelope against a request and the statements of the admins. [Rule.Met]
+// says whether verified votes are enough: for each group as many different persons as it
+// asks for, of whom nobody counts twice. Who signs for another, by a [Delegation], counts as
+// one person with that other.
+//
+// The package reads no clock: instants are arguments.
+package approval

@@ -1,0 +1,89 @@
+package approval
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"chimera.ai/engine/approval/display"
+	"chimera.ai/engine/plan"
+)
+
+// Shown is what people are shown of an action besides what the request says of it.
+type Shown struct {
+	Fingerprint string
+	Description string
+	Resources   []string
+	// Inputs are the arguments of the call, one JSON value.
+	Inputs json.RawMessage
+	// Tainted are the ports, and TaintedDecision the decision to call, that depend on what
+	// nobody vouches for.
+	Tainted         []string
+	TaintedDecision bool
+	// Objections are the guardian's reasons against the action, with what it says of them.
+	Objections []string
+	// Undo says how the effect is undone.
+	Undo string
+}
+
+// Text returns what people are shown of a request, and its digest. Each action of the
+// request has its Shown. It does not depend on Text of the request.
+func Text(r *Request, shown []Shown) (text, digest string, err error) {
+	if len(shown) != len(r.Actions) {
+		return "", "", fmt.Errorf("render a request: %d actions, and %d are shown", len(r.Actions), len(shown))
+	}
+	v := display.View{
+		Deployment: r.Deployment, Audience: string(r.Audience), Namespace: r.Namespace, Workflow: r.Workflow, Barrier: r.Barrier,
+		Plan: r.PlanName, PlanDigest: r.Plan, Agent: r.Agent, Requester: r.Requester, Opened: r.Opened.String(), Expires: r.Expires.String(),
+		Excluded: r.Rule.Excluded, Checkpoint: r.Checkpoint,
+	}
+	for _, g := range r.Rule.Groups {
+		v.Groups = append(v.Groups, display.Group{Role: g.Role, Min: g.Min})
+	}
+	for i := range r.Actions {
+		a, s := &r.Actions[i], &shown[i]
+		v.Items = append(v.Items, display.Item{
+			Node: a.Node, Path: a.Path, Operation: a.Operation, Fingerprint: s.Fingerprint, Effect: string(a.Effect),
+			Description: s.Description, Resources: s.Resources, Inputs: s.Inputs, Amount: a.Amount, Currency: a.Currency,
+			TaintedPorts: s.Tainted, TaintedDecision: s.TaintedDecision, Reasons: s.Objections, Undo: s.Undo,
+			Action: a.Action, Invocation: a.Invocation, Decision: a.Decision, Evidence: a.Evidence,
+		})
+	}
+	if text, err = display.Text(&v); err != nil {
+		return "", "", err
+	}
+	return text, display.Digest(text), nil
+}
+
+// Renderer is the version of the text.
+const Renderer = display.Version
+
+// Of adds what a plan says of a node: what it is about, and how it is undone.
+func (s *Shown) Of(p *plan.Plan, node int) {
+	n := &p.Nodes[node]
+	s.Description, s.Resources = n.Description, n.Resources
+	var ways []string
+	for i := range p.Edges {
+		e := &p.Edges[i]
+		if e.From == node && e.FromPort == plan.CompensatePort {
+			to := &p.Nodes[e.To]
+			ways = append(ways, fmt.Sprintf("%s (%s) with %s for %s", to.Activity(), to.ID, e.Transform, e.ToPort))
+		}
+	}
+	switch {
+	case len(ways) > 0:
+		s.Undo = strings.Join(ways, "; ")
+	case n.Commit != nil && n.Commit.Waived != "":
+		s.Undo = "nothing undoes it: " + n.Commit.Waived
+	}
+}
+
+// Checkpoint is a checkpoint as a request names it: origin, size and root, without its
+// signatures; "" for what is none.
+func Checkpoint(note []byte) string {
+	lines := strings.SplitN(string(note), "\n", 4)
+	if len(lines) < 4 {
+		return ""
+	}
+	return strings.Join(lines[:3], " ")
+}

@@ -1,0 +1,87 @@
+package guardian
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"chimera.ai/engine/approval"
+	"chimera.ai/engine/internal/strict"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+)
+
+// Waiting is an action that waits for people, by the evidence of the decision.
+type Waiting struct {
+	// Asked is what people are asked, without decision, evidence and hold, and Shown what
+	// they are shown, without what the plan says.
+	Asked approval.Action
+	Shown approval.Shown
+	// Groups must approve it, and Lifts are the reasons against it that they lift.
+	Groups []plan.Group
+	// Action is the action, and Salt that of its digest.
+	Action *Action
+	Salt   []byte
+}
+
+// ReadWaiting reads an action that waits from the evidence of its decision. It verifies that
+// the evidence is about the action that the decision is about.
+func ReadWaiting(p ledger.Packet) (*Waiting, error) {
+	var e *Evidence
+	var r *Record
+	for _, part := range p.Parts {
+		var err error
+		switch part.Name {
+		case "action":
+			e, err = ParseEvidence(part.Data)
+		case "decision":
+			r = new(Record)
+			err = strict.Decode(part.Data, r)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read an action that waits: %w", err)
+		}
+	}
+	if e == nil || r == nil {
+		return nil, errors.New("read an action that waits: the evidence has no action, or no decision")
+	}
+	w := &Waiting{Action: e.Action, Groups: r.Groups}
+	var err error
+	if w.Salt, err = hex.DecodeString(e.Salt); err != nil {
+		return nil, fmt.Errorf("read an action that waits: the salt: %w", err)
+	}
+	digest, err := e.Action.Digest(w.Salt)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read an action that waits: %w", err)
+	case digest != r.InputDigest:
+		return nil, errors.New("read an action that waits: the decision is about another action")
+	case !r.Awaits:
+		return nil, fmt.Errorf("read an action that waits: the decision is %s, and nobody is asked", r.Decision)
+	}
+	a := e.Action
+	w.Asked = approval.Action{
+		Node: a.Node, Path: a.Run.Path, Operation: a.Operation, Effect: a.Effect, Action: digest, Policy: r.PolicyDigest,
+	}
+	if a.Cost != nil {
+		w.Asked.Amount, w.Asked.Currency = a.Cost.Amount(), string(a.Cost.Currency())
+	}
+	w.Shown = approval.Shown{Fingerprint: a.Fingerprint, Inputs: a.Inputs, Tainted: a.Taint.Ports, TaintedDecision: a.Taint.Decision}
+	for _, o := range r.Objections {
+		said := o.Reason
+		if o.Detail != "" {
+			said += ": " + o.Detail
+		}
+		w.Shown.Objections = append(w.Shown.Objections, said)
+		if o.Reason != ApprovalNeeded {
+			w.Asked.Lifts = append(w.Asked.Lifts, o.Reason)
+		}
+	}
+	return w, nil
+}
+
+// MaySign are those of [policy.Interested] who may approve by the bundle, and alone reports
+// that nobody signs for another.
+func (g *Gate) MaySign() (may []string, alone bool) {
+	return g.bundle.MaySign, g.bundle.NoDelegation
+}
