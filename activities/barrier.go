@@ -320,9 +320,6 @@ func (g *Guardian) stands(ctx context.Context, s trust.State, b ledger.Barrier, 
 	for _, m := range tally.Missing {
 		out.Missing = append(out.Missing, contract.Group{Role: m.Role, Min: m.Min})
 	}
-	if b.State == ledger.BarrierApproved {
-		out.Approvals = tally.Counted
-	}
 	return out, nil
 }
 
@@ -367,7 +364,8 @@ func (g *Guardian) sign(ctx context.Context, request *contract.SignRequest, out 
 	}
 	run, err := g.Ledger.Run(ctx, request.Run.Workflow, request.Run.Root)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return errUnopened
+		out.Unopened = true
+		return nil
 	}
 	if err != nil {
 		return refusal(err)

@@ -17,8 +17,6 @@ func beyond(p *plan.Plan) string {
 		case n.Kind != plan.KindCall:
 		case n.Effect == plan.Irreversible:
 			what = fmt.Sprintf("the effect class %s", n.Effect)
-		case n.Commit != nil && n.Commit.Barrier >= 0:
-			what = "approval by people"
 		case n.Trust != plan.AllowAuto:
 			what = fmt.Sprintf("the trust requirement %s", n.Trust)
 		case n.Plan != "":

@@ -323,7 +323,6 @@ func TestLoadRefusesWhatCannotRun(t *testing.T) {
 		wreck func(*plan.Plan)
 	}{
 		{"the effect class irreversible (node target)", func(p *plan.Plan) { p.Nodes[target].Effect = plan.Irreversible }},
-		{"approval by people (node target)", func(p *plan.Plan) { p.Nodes[target].Commit = new(plan.Commit) }},
 		{"the trust requirement manual_review (node target)", func(p *plan.Plan) { p.Nodes[target].Trust = plan.ManualReview }},
 		{"a sub-plan (node target)", func(p *plan.Plan) { p.Nodes[target].Plan = plan.DigestOf(nil) }},
 		{"for_each (node target)", func(p *plan.Plan) { p.Nodes[target].ForEach = new(plan.ForEach) }},

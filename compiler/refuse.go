@@ -3,8 +3,6 @@ package compiler
 import (
 	"fmt"
 
-	"chimera.ai/engine/catalog"
-	"chimera.ai/engine/compiler/judge"
 	"chimera.ai/engine/compiler/typing"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
@@ -20,7 +18,7 @@ func (c *compilation) refuse() {
 				c.refuseNode(n)
 			}
 			if n.Effect.Acts() {
-				c.refuseEffect(doc, n)
+				c.refuseEffect(n)
 			}
 		}
 		for _, e := range doc.Edges {
@@ -53,27 +51,10 @@ func (c *compilation) refuseNode(n *typing.Node) {
 	}
 }
 
-// refuseEffect refuses what only people, or another node, can say of an effect.
-func (c *compilation) refuseEffect(doc *judge.Document, n *typing.Node) {
+// refuseEffect refuses effects that cannot be undone.
+func (c *compilation) refuseEffect(n *typing.Node) {
 	if n.Effect == plan.Irreversible {
 		c.unsupported(fmt.Sprintf("the effect class `%s`", n.Effect), n.EffectRange(), n.ID, "")
-	}
-	if p := n.Commit; p != nil {
-		switch {
-		case p.Approval != nil:
-			c.unsupported("approval by people (`approval`)", p.Approval.Range(), n.ID, "")
-		case p.Barrier != nil:
-			c.unsupported("approval by people (`barrier`)", p.Barrier.Range(), n.ID, "")
-		}
-	}
-	if c.pol == nil || doc.Agent == nil {
-		return
-	}
-	for i := range c.pol.Floor {
-		if f := &c.pol.Floor[i]; f.Has(n.Effect, doc.Agent.Text, catalog.OperationName(n.Provider, n.Operation)) {
-			c.unsupported("approval by people, which the policy asks for (`approval.floor`)", n.EffectRange(), n.ID, "")
-			break
-		}
 	}
 }
 

@@ -61,8 +61,6 @@ type Barrier struct {
 	ExpiresMS int64 `json:"expires_ms"`
 	// Missing are those who still have to sign.
 	Missing []Group `json:"missing,omitempty"`
-	// Approvals are the ids of the signatures that count, once it is approved.
-	Approvals []string `json:"approvals,omitempty"`
 	// Reason says why it is closed, for people.
 	Reason string `json:"reason,omitempty"`
 }
@@ -101,6 +99,8 @@ type SignRequest struct {
 // Signed is the answer of guard.sign.
 type Signed struct {
 	Request string `json:"request"`
+	// Unopened is as in [Decided].
+	Unopened bool `json:"unopened,omitempty"`
 	// Verdicts has one for each of the envelopes.
 	Verdicts []Verdict `json:"verdicts,omitempty"`
 	// Barriers has one for each of the request's.

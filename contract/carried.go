@@ -1,5 +1,7 @@
 package contract
 
+import "encoding/json"
+
 // Carried is the state of a run that continues as new. Large parts travel by
 // reference, like every large value.
 type Carried struct {
@@ -37,6 +39,20 @@ type Carried struct {
 	// request to.
 	Posts   []Post `json:"posts,omitempty"`
 	Posting int    `json:"posting,omitempty"`
+	// Barriers are open, Signatures have arrived and are not verified yet, and Signing is the
+	// number of the last request to the guardian about both.
+	Barriers   []CarriedBarrier  `json:"barriers,omitempty"`
+	Signatures []json.RawMessage `json:"signatures,omitempty"`
+	Signing    int               `json:"signing,omitempty"`
+}
+
+// CarriedBarrier is an open barrier, across executions. Times are in Unix milliseconds.
+type CarriedBarrier struct {
+	Name    string  `json:"name"`
+	ID      string  `json:"id"`
+	SinceMS int64   `json:"since_ms"`
+	DueMS   int64   `json:"due_ms"`
+	Missing []Group `json:"missing,omitempty"`
 }
 
 // CarriedWait is one thing that a run waits for, across executions.
@@ -64,6 +80,10 @@ type CarriedWait struct {
 	// Hold is the hold for what the call costs, or "", and Paid as in [Call].
 	Hold string `json:"hold,omitempty"`
 	Paid int    `json:"paid,omitempty"`
+	// Decision is the one by which the node waits at a barrier, or "", and Approved reports
+	// that people have approved it there.
+	Decision string `json:"decision,omitempty"`
+	Approved bool   `json:"approved,omitempty"`
 }
 
 // NodeValues is the values of one node's OutPorts.

@@ -189,10 +189,6 @@ type Call struct {
 	// Permit lets the call of an effect be made. Without one the activity finds out
 	// what became of an earlier call.
 	Permit *Permit `json:"permit,omitempty"`
-	// Barrier is the one at which people have approved the effect, or "", and Approvals are
-	// the ids of their signatures: guard.confirm is asked with them.
-	Barrier   string   `json:"barrier,omitempty"`
-	Approvals []string `json:"approvals,omitempty"`
 }
 
 // Values returns the values of the call. A run has references in place of large
@@ -391,6 +387,19 @@ type State struct {
 	Executions int    `json:"executions,omitempty"`
 	// Waiting is what the run waits for; Truncated covers it, too.
 	Waiting []Wait `json:"waiting,omitempty"`
+	// Barriers are those at which people are asked.
+	Barriers []BarrierStatus `json:"barriers,omitempty"`
+}
+
+// BarrierStatus is a barrier at which people are asked. Times are in RFC 3339.
+type BarrierStatus struct {
+	ID string `json:"id"`
+	// Nodes are those that wait at it.
+	Nodes []string `json:"nodes"`
+	Since string   `json:"since"`
+	Until string   `json:"until"`
+	// Missing are those who still have to sign.
+	Missing []Group `json:"missing"`
 }
 
 // WaitKind is what a run waits for.

@@ -137,7 +137,7 @@ const (
 	//
 	//	allow: [pure, committing]
 	//	nodes:
-	//	  - {id: a, template: files/write_file, with: {path: a, text: a}, commit_policy: {barrier: both}}
+	//	  - {id: a, template: files/write_file, with: {path: a, text: a}, commit_policy: {barrier: both, approval: {groups: [{role: cfo, min: 1}]}}}
 	//	  - {id: b, template: files/write_file, with: {path: b, text: b}, commit_policy: {barrier: both}}
 	//	edges:
 	//	  - $input -> a

@@ -199,7 +199,7 @@ type Effects interface {
 	Barrier(ctx context.Context, id string) (Barrier, error)
 	// ListBarriers lists barriers of a state ("" is all), those that expire first at first.
 	ListBarriers(ctx context.Context, state BarrierState, page Page) ([]Barrier, error)
-	// Forsaken lists open barriers of whose run is not open any more; at most limit.
+	// Forsaken lists open barriers of whose origin no run is open; at most limit.
 	Forsaken(ctx context.Context, limit int) ([]Barrier, error)
 
 	// RecordApproval records a signature. Of those that are refused it records the first

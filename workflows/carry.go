@@ -42,10 +42,11 @@ func (r *run) continueAsNew() error {
 		Posts:      slices.Concat(r.payments.sent, r.payments.posts),
 		Posting:    r.payments.batch,
 	}
+	r.carryBarriers(carried)
 	r.progress.Carry(carried)
-	for _, waits := range [][]*wait{r.flights, r.again, r.stalled, r.sleeping} {
+	for _, waits := range [][]*wait{r.flights, r.again, r.stalled, r.sleeping, r.parked} {
 		for _, w := range waits {
-			if w.kind != waitJournal && w.kind != waitPost {
+			if w.ofNode() {
 				carried.Waits = append(carried.Waits, r.carry(w))
 			}
 		}
@@ -67,6 +68,7 @@ func (r *run) carry(w *wait) contract.CarriedWait {
 	c := contract.CarriedWait{
 		Kind: byte(w.kind), Node: w.node, SinceMS: w.since.UnixMilli(),
 		Launches: w.launches, Lost: w.lost, Waits: w.waits, Spent: w.spent, Child: w.child, Key: w.key, Hold: w.hold, Paid: w.paid,
+		Decision: w.decision, Approved: w.approved,
 	}
 	if !w.due.IsZero() {
 		c.DueMS = w.due.UnixMilli()
@@ -109,6 +111,7 @@ func (r *run) restore(c *contract.Carried) error {
 			return errCarried
 		}
 	}
+	r.restoreBarriers(c)
 	return nil
 }
 
@@ -140,7 +143,7 @@ func (r *run) restoreWait(c *contract.CarriedWait) bool {
 		return false
 	}
 	w := &wait{
-		kind: waitKind(c.Kind), node: c.Node, since: time.UnixMilli(c.SinceMS).UTC(), child: c.Child, hold: c.Hold,
+		kind: waitKind(c.Kind), node: c.Node, since: time.UnixMilli(c.SinceMS).UTC(), child: c.Child, hold: c.Hold, decision: c.Decision, approved: c.Approved,
 		tries: tries{launches: c.Launches, lost: c.Lost, waits: c.Waits, spent: c.Spent, paid: c.Paid},
 	}
 	if c.DueMS != 0 {
@@ -156,7 +159,10 @@ func (r *run) restoreWait(c *contract.CarriedWait) bool {
 		w.key = c.Key
 		return r.adopt(w)
 	case waitCall:
-	case waitJournal, waitGuardian, waitPost:
+	case waitBarrier:
+		r.parked = append(r.parked, w)
+		return w.decision != ""
+	case waitJournal, waitGuardian, waitPost, waitOpen, waitSign:
 		return false
 	default:
 		return false

@@ -31,6 +31,8 @@ func (r *run) dispatch() {
 		r.write()
 	}
 	r.post()
+	r.gather()
+	r.verify()
 	if r.draining {
 		r.usePermits()
 	}

@@ -19,6 +19,7 @@ func (r *run) landAll() {
 		r.land(w)
 	}
 	r.takeReports()
+	r.takeSignatures()
 	r.release()
 }
 
@@ -33,6 +34,11 @@ func (r *run) land(w *wait) {
 		r.landDecision(w)
 	case waitPost:
 		r.landPost(w)
+	case waitOpen:
+		r.landOpen(w)
+	case waitSign:
+		r.landSign(w)
+	case waitBarrier: // never in flight
 	case waitChild:
 		r.landChild(w)
 	case waitCall:
@@ -113,6 +119,9 @@ func (r *run) landDecision(w *wait) {
 	case d.Unopened:
 		r.journal.unopened = true
 		r.later(w, 0)
+		return
+	case d.Waiting != nil:
+		r.park(w, d.Waiting.Decision)
 		return
 	case d.WaitMS > 0:
 		r.later(w, min(time.Duration(d.WaitMS)*time.Millisecond, tryTime))

@@ -60,8 +60,11 @@ func (r *run) launch(w *wait) {
 // decide asks the guardian for a permit of the call that w waits for, or for a hold.
 func (r *run) decide(w *wait) {
 	activity := contract.ActivityDecide
-	if r.plan.Nodes[w.node].Paid() {
+	switch {
+	case r.plan.Nodes[w.node].Paid():
 		activity = contract.ActivityHold
+	case w.approved:
+		activity = contract.ActivityConfirm
 	}
 	w.kind, w.local, w.queue = waitGuardian, false, contract.QueueGuardian
 	call := r.request(w)

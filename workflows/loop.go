@@ -21,6 +21,7 @@ func (r *run) loop() (contract.Result, error) {
 					r.release()
 					continue
 				}
+				r.hurry()
 				return nil, r.continueAsNew()
 			}
 			r.dispatch()
@@ -31,6 +32,7 @@ func (r *run) loop() (contract.Result, error) {
 		case unwinding:
 			r.unwind()
 		case closing:
+			r.hurry()
 			return r.close()
 		}
 	}

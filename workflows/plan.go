@@ -21,6 +21,8 @@
 //	launch.go    requests of activities and children
 //	guardian.go  whether the guardian is to be asked
 //	hold.go      holds, and what calls have cost
+//	barrier.go   barriers, at which effects wait for people
+//	inbox.go     signatures on their way to the guardian
 //	journal.go   recording outcomes in the ledger
 //	failure.go   failures as the run interprets them
 //	renew.go     when to continue as new
@@ -59,6 +61,11 @@ func Plan(ctx workflow.Context, start json.RawMessage, loaded *plan.Loaded, carr
 	v := &view{state: contract.RunLoading}
 	if err := workflow.SetQueryHandlerWithOptions(ctx, contract.QueryState, v.answer, workflow.QueryHandlerOptions{
 		Description: "The state of the run and of its nodes",
+	}); err != nil {
+		return nil, err
+	}
+	if err := workflow.SetUpdateHandlerWithOptions(ctx, contract.UpdateSign, v.sign, workflow.UpdateHandlerOptions{
+		Validator: v.signable, Description: "A signature for a barrier of the run",
 	}); err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 func (r *run) due() bool {
 	length, bytes := r.info.GetCurrentHistoryLength(), r.info.GetCurrentHistorySize()
 	switch {
-	case length >= r.hard(), bytes >= hardBytes:
+	case length >= r.hard(), bytes >= hardBytes, r.inbox.received >= maxSignals:
 		r.draining = true
 	case length >= r.head.ContinueAfter, bytes >= softBytes, r.info.GetContinueAsNewSuggested():
 		if n, short := r.activities(); n <= little && short {
@@ -37,7 +37,7 @@ func (r *run) activities() (n int, short bool) {
 			short = short && time.Duration(r.plan.Nodes[w.node].TimeoutMS)*time.Millisecond <= contract.ShortWait
 		case waitGuardian:
 			n++
-		case waitChild, waitJournal, waitPost:
+		case waitChild, waitJournal, waitPost, waitBarrier, waitOpen, waitSign:
 		}
 	}
 	if r.outage.away {

@@ -53,8 +53,13 @@ type run struct {
 	// as there is room, and stalled when the store is available.
 	flights, sleeping, again, stalled []*wait
 	alarm                             alarm
-	outage                            outage
-	reports                           workflow.ReceiveChannel
+	// parked wait for people at barriers, which are being opened, or open.
+	parked   []*wait
+	barriers []*barrier
+	opening  int
+	inbox    inbox
+	outage   outage
+	reports  workflow.ReceiveChannel
 
 	meter    meter
 	journal  journal
@@ -76,6 +81,7 @@ func newRun(ctx workflow.Context, loaded *plan.Loaded, v *view) *run {
 		ctx: ctx, info: workflow.GetInfo(ctx), head: loaded.Head, view: v, scope: newScope(loaded.Plan),
 		toolsQueue: loaded.Head.ToolsQueue,
 		reports:    workflow.GetSignalChannel(ctx, contract.SignalReport),
+		inbox:      inbox{signals: workflow.GetSignalChannel(ctx, contract.SignalSignature)},
 		key:        loaded.SealedWith,
 		meter:      meter{window: maxWindow},
 	}
@@ -146,7 +152,7 @@ func (r *run) over() bool {
 
 // stuck reports whether nothing is left that could settle a node.
 func (r *run) stuck() bool {
-	return len(r.flights)+len(r.sleeping)+len(r.again)+len(r.stalled)+r.progress.Ready() == 0
+	return len(r.flights)+len(r.sleeping)+len(r.again)+len(r.stalled)+len(r.parked)+r.progress.Ready() == 0
 }
 
 // fails ends the run with a failure.

@@ -75,6 +75,7 @@ func (v *view) answer() (contract.State, error) {
 		var more bool
 		s.Waiting, more = v.run.waiting()
 		s.Truncated = large || more
+		s.Barriers = v.run.asking()
 	}
 	bytes := 0
 	for i := 1; i <= calls; i++ {
@@ -126,7 +127,7 @@ func (r *run) waiting() (all []contract.Wait, more bool) {
 	add := func(kind contract.WaitKind, w *wait, detail string) {
 		if more = len(all) == stateWaits; !more {
 			node := ""
-			if w.kind != waitJournal && w.kind != waitPost {
+			if w.ofNode() {
 				node = r.plan.Nodes[w.node].ID
 			}
 			all = append(all, contract.Wait{Kind: kind, Node: node, Since: instant(w.since), Until: instant(w.due), Detail: detail})
@@ -146,6 +147,10 @@ func (r *run) waiting() (all []contract.Wait, more bool) {
 			add(contract.WaitJournal, w, "outcomes on their way to the ledger")
 		case w.kind == waitPost:
 			add(contract.WaitGuardian, w, "what calls have cost, on its way to the guardian")
+		case w.kind == waitOpen:
+			add(contract.WaitGuardian, w, "the guardian, which is to ask people")
+		case w.kind == waitSign:
+			add(contract.WaitGuardian, w, "the guardian, which verifies signatures")
 		case w.kind == waitGuardian && r.plan.Nodes[w.node].Paid():
 			add(contract.WaitGuardian, w, "the guardian's hold")
 		case w.kind == waitGuardian:
@@ -155,6 +160,9 @@ func (r *run) waiting() (all []contract.Wait, more bool) {
 		default:
 			add(contract.WaitCall, w, w.queue)
 		}
+	}
+	for _, w := range r.parked {
+		add(contract.WaitApproval, w, r.askedOf(w))
 	}
 	for _, w := range r.sleeping {
 		switch {
@@ -276,7 +284,7 @@ func (r *run) details(state contract.RunState) string {
 	var b strings.Builder
 	b.Grow(100 * (len(r.rows) + 3))
 	b.WriteString("**" + r.plan.Name + "@" + r.plan.Version + "** " + strconv.Itoa(settled) + " of " + strconv.Itoa(calls) +
-		" nodes settled\n\n| node | operation | state |\n|---|---|---|")
+		" nodes settled" + r.asks(state) + "\n\n| node | operation | state |\n|---|---|---|")
 	for i, row := range r.rows {
 		b.WriteString(row)
 		b.WriteString(string(v.nodeState(i + 1)))

@@ -11,6 +11,7 @@ import (
 func (r *run) unwind() {
 	r.cancelHeeded()
 	r.disarm()
+	r.withdraw()
 	r.awaitEffects()
 	r.dismiss()
 	r.settleUp()

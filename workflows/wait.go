@@ -19,6 +19,9 @@ const (
 	waitJournal                  // a batch on its way to the ledger
 	waitGuardian                 // the guardian's decision on a node's effect, or its hold
 	waitPost                     // what calls have cost, on its way to the guardian
+	waitBarrier                  // people, who must approve a node's effect
+	waitOpen                     // a barrier that is being opened
+	waitSign                     // signatures that are being verified
 )
 
 // tries counts the requests for a node, and its failures outside its contract.
@@ -56,6 +59,10 @@ type wait struct {
 	// must be settled with the guardian before it is asked for a hold.
 	hold string
 	owed int
+	// decision is the one by which the node waits for people, or "", and approved reports
+	// that they have approved it. barrier is the name of the barrier that is being opened.
+	decision, barrier string
+	approved          bool
 	// after is how many outcomes the journal must have recorded before the guardian is
 	// asked.
 	after int
@@ -130,7 +137,7 @@ func backoff(waits int) time.Duration {
 // anew returns a wait that repeats the request of w. Whether a child makes the call
 // is decided when it is launched.
 func (r *run) anew(w *wait) *wait {
-	again := &wait{kind: w.kind, node: w.node, tries: w.tries, since: r.now(), unstarted: w.unstarted, hold: w.hold}
+	again := &wait{kind: w.kind, node: w.node, tries: w.tries, since: r.now(), unstarted: w.unstarted, hold: w.hold, approved: w.approved}
 	if again.kind == waitChild || again.kind == waitGuardian {
 		again.kind = waitCall
 	}
@@ -156,6 +163,9 @@ func (r *run) arm() {
 		if first.IsZero() || w.due.Before(first) {
 			first = w.due
 		}
+	}
+	if next := r.barriersDue(); !next.IsZero() && (first.IsZero() || next.Before(first)) {
+		first = next
 	}
 	if o := &r.outage; o.away && !o.probing && o.next.After(r.now()) && (first.IsZero() || o.next.Before(first)) {
 		first = o.next
@@ -196,7 +206,7 @@ type alarm struct {
 func (a *alarm) rung() bool { return a.future != nil && a.future.IsReady() }
 
 // inFlight counts the nodes whose calls are in flight. Batches to the ledger and to the
-// guardian do not count.
+// guardian do not count, nor what is asked about barriers.
 func (r *run) inFlight() int {
 	n := len(r.flights)
 	if r.journal.writing {
@@ -205,7 +215,10 @@ func (r *run) inFlight() int {
 	if r.payments.posting {
 		n--
 	}
-	return n
+	if r.inbox.signing {
+		n--
+	}
+	return n - r.opening
 }
 
 // idle reports whether no node's call is in flight. A batch in flight is written

@@ -11,6 +11,7 @@ import (
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/policy"
 )
 
 // effects checks that the plan and the operator's bundle allow every effect, that
@@ -151,6 +152,7 @@ func (j *judge) commits(doc *Document, n *typing.Node, gated bool) {
 	if n.Commit == nil {
 		return
 	}
+	j.asked(doc, n)
 	for at, check := range n.Commit.Checks {
 		if check >= 0 && doc.Nodes[check].Effect != plan.Pure && doc.Nodes[check].Effect != "" {
 			j.Report(diag.Diagnostic{
@@ -177,6 +179,32 @@ func (j *judge) commits(doc *Document, n *typing.Node, gated bool) {
 			Subject: fields.KeyOf(n.At, "commit_policy"), Node: n.ID, Suggestion: "rollback: {none: reason}", Edits: j.Set(n.At.Get("commit_policy"), "rollback", map[string]any{"none": "…"}),
 		})
 	}
+}
+
+// asked checks that somebody is asked where a node waits for approval.
+func (j *judge) asked(doc *Document, n *typing.Node) {
+	c := n.Commit
+	if c.Approval == nil && c.Barrier == nil || doc.approved(n) || doc.Agent == nil && doc.At.Get("agent") != nil {
+		return
+	}
+	agent := ""
+	if doc.Agent != nil {
+		agent = doc.Agent.Text
+	}
+	if j.pol != nil && slices.ContainsFunc(j.pol.Floor, func(f policy.Floor) bool {
+		return f.Has(n.Effect, agent, catalog.OperationName(n.Provider, n.Operation))
+	}) {
+		return
+	}
+	d := diag.Diagnostic{
+		Code: diag.PlanBarrier, Summary: fmt.Sprintf("%s waits for approval, and nobody is asked", fields.Quote(n.ID)),
+		Detail: "Neither the plan nor the operator's policy (`approval.floor`) names a group that must approve it.", Node: n.ID,
+		Subject: fields.KeyOf(n.At, "commit_policy"), Suggestion: "approval: {groups: [{role: ROLE, min: 1}]}",
+	}
+	if c.Barrier != nil {
+		d.Subject = c.Barrier.Range()
+	}
+	j.Report(d)
 }
 
 // granted checks that the operator's bundle allows the effect. It skips an

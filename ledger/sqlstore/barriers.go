@@ -71,8 +71,8 @@ func (s *Store) OpenBarrier(ctx context.Context, run ledger.Run, b ledger.Barrie
 		if err != nil {
 			return err
 		}
-		if _, err := t.exec(ctx, "INSERT INTO barriers (id, chain, state, expires_at, refused, doc) VALUES ($1, $2, $3, $4, 0, $5)",
-			out.ID, run.Chain(), string(out.State), millis(out.ExpiresAt), doc); err != nil {
+		if _, err := t.exec(ctx, "INSERT INTO barriers (id, chain, origin, state, expires_at, refused, doc) VALUES ($1, $2, $3, $4, $5, 0, $6)",
+			out.ID, run.Chain(), run.Origin, string(out.State), millis(out.ExpiresAt), doc); err != nil {
 			return err
 		}
 		_, err = t.state(ctx, t.ofRun(run, ledger.BarrierOpened, key(ledger.BarrierOpened, out.ID)), out)
@@ -227,6 +227,6 @@ func (s *Store) ListBarriers(ctx context.Context, state ledger.BarrierState, pag
 func (s *Store) Forsaken(ctx context.Context, limit int) ([]ledger.Barrier, error) {
 	limit, _ = limits(ledger.Page{Limit: limit})
 	return list(ctx, s, "list forsaken barriers", selectBarrier+` WHERE state = 'open'
-		AND NOT EXISTS (SELECT 1 FROM runs WHERE 'run/' || runs.workflow || '/' || runs.root = barriers.chain AND runs.state = 'running') ORDER BY expires_at, id LIMIT $1`,
+		AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.origin = barriers.origin AND runs.state = 'running') ORDER BY expires_at, id LIMIT $1`,
 		[]any{limit}, func(rows *sql.Rows) (ledger.Barrier, error) { return scanBarrier(rows.Scan) })
 }

@@ -215,6 +215,7 @@ CREATE INDEX decisions_invocation ON decisions (invocation);
 CREATE TABLE barriers (
 	id         TEXT PRIMARY KEY,
 	chain      TEXT NOT NULL,
+	origin     TEXT NOT NULL,
 	state      TEXT NOT NULL,
 	expires_at INTEGER NOT NULL,
 	refused    INTEGER NOT NULL,

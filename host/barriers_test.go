@@ -1,0 +1,182 @@
+package host_test
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"chimera.ai/engine/approval"
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/task"
+	"chimera.ai/engine/trust"
+)
+
+// signer is a person with a key for development.
+type signer struct {
+	id   string
+	key  *trust.Key
+	role string
+}
+
+// enrol enrols a person with a key, which has the id "PERSON-key".
+func (a *acting) enrol(t *testing.T, person string, roles ...string) signer {
+	t.Helper()
+	key, _, err := trust.NewKey()
+	require.NoError(t, err)
+	s := signer{id: strings.ToLower(person) + "-key", key: key, role: roles[0]}
+	a.state(t, &trust.EnrollSigner{
+		ID: s.id, Person: person, Roles: roles, SigType: trust.SigDev, PublicKey: key.Public(),
+		NotBefore: ledger.At(time.Now().Add(-time.Hour)), NotAfter: ledger.At(time.Now().Add(time.Hour)),
+	})
+	return s
+}
+
+// asked waits until people are asked, by so many barriers, and returns what: by the ledger.
+func (a *acting) asked(t *testing.T, run client.WorkflowRun, barriers int) (all []ledger.Barrier) {
+	t.Helper()
+	stage.Until(t, "people are asked", func() bool {
+		open, err := a.h.Store().Ledger.ListBarriers(t.Context(), ledger.BarrierOpen, ledger.Page{})
+		require.NoError(t, err)
+		all = nil
+		for _, b := range open {
+			if b.Workflow == run.GetID() {
+				all = append(all, b)
+			}
+		}
+		return len(all) == barriers && len(stage.State(t, a.h.Client(), run).Barriers) == barriers
+	})
+	return all
+}
+
+// signs makes a signature for a barrier. change, if not nil, changes what is signed.
+func (s signer) signs(t *testing.T, b ledger.Barrier, d approval.Decision, change func(*approval.Payload)) json.RawMessage {
+	t.Helper()
+	r, digest, err := approval.ParseRequest(b.Request)
+	require.NoError(t, err)
+	p := r.Payload(digest, d)
+	nonce := make([]byte, 16)
+	_, err = rand.Read(nonce)
+	require.NoError(t, err)
+	now := time.Now()
+	p.Signer, p.Role, p.Nonce, p.Issued, p.NotBefore, p.Expires = s.id, s.role, hex.EncodeToString(nonce), ledger.At(now), ledger.At(now.Add(-time.Second)), r.Expires
+	if d == approval.Reject {
+		p.Reason = "not today"
+	}
+	if change != nil {
+		change(&p)
+	}
+	e, err := p.Unsigned()
+	require.NoError(t, err)
+	require.NoError(t, e.Sign(s.key))
+	raw, err := e.Encode()
+	require.NoError(t, err)
+	return raw
+}
+
+// update sends a signature by the update, and returns the answer.
+func (a *acting) update(t *testing.T, run client.WorkflowRun, envelope json.RawMessage) (v contract.Verdict) {
+	t.Helper()
+	u, err := a.h.Client().UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{
+		WorkflowID: run.GetID(), UpdateName: contract.UpdateSign, Args: []any{envelope}, WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	require.NoError(t, err)
+	require.NoError(t, u.Get(t.Context(), &v))
+	return v
+}
+
+func (a *acting) signal(t *testing.T, run client.WorkflowRun, envelope any) {
+	t.Helper()
+	require.NoError(t, a.h.Client().SignalWorkflow(t.Context(), run.GetID(), "", contract.SignalSignature, envelope))
+}
+
+const approvedPlan = `{apiVersion: chimera/v1, kind: Plan, name: asks, version: "1", agent: tester, allow: [pure, committing],
+  input_schema: {type: object, properties: {line: {type: string}}, required: [line]},
+  output_schema: {type: object, properties: {ok: {type: boolean}}, required: [ok]},
+  nodes: [{id: write, template: book/write, description: "Write a line", commit_policy: {approval: {groups: [{role: editor, min: 1}, {role: finance, min: 1}]}, rollback: {none: "what is written stays"}}}],
+  edges: [$input.line -> write.line, write.ok -> $output.ok]}`
+
+// TestApprovals: an effect waits until the right people have approved exactly it, whoever
+// else signs, and happens once.
+func TestApprovals(t *testing.T) {
+	stage.Parallel(t)
+	a := act(t, writes)
+	eve, fay := a.enrol(t, "Eve", "editor"), a.enrol(t, "Fay", "finance")
+	rae, ada := a.enrol(t, "RAE", "editor", "finance"), a.enrol(t, "ada", "editor")
+	digest := a.publish(t, approvedPlan)
+	run := a.start(t, "waits", digest, `{"line":"one"}`)
+	other := a.start(t, "other", digest, `{"line":"two"}`)
+	b, foreign := a.asked(t, run, 1)[0], a.asked(t, other, 1)[0]
+	s := stage.State(t, a.h.Client(), run)
+	require.Equal(t, []contract.Group{{Role: "editor", Min: 1}, {Role: "finance", Min: 1}}, s.Barriers[0].Missing)
+	require.Equal(t, contract.WaitApproval, s.Waiting[0].Kind)
+	drafts, err := a.h.Store().Ledger.ListTasks(t.Context(), task.StateDraft, ledger.Page{})
+	require.NoError(t, err)
+	require.Len(t, drafts, 2)
+
+	refused := func(code approval.Code, envelope json.RawMessage) {
+		t.Helper()
+		v := a.update(t, run, envelope)
+		require.False(t, v.Accepted)
+		require.Equal(t, string(code), v.Code, v.Detail)
+	}
+	refused(approval.Foreign, eve.signs(t, foreign, approval.Approve, nil))
+	refused(approval.Foreign, eve.signs(t, b, approval.Approve, func(p *approval.Payload) { p.Text = foreign.Actions[0].Action }))
+	refused(approval.Foreign, eve.signs(t, b, approval.Approve, func(p *approval.Payload) { p.Actions = []string{foreign.Actions[0].Action} }))
+	refused(approval.Forged, signer{fay.id, eve.key, "finance"}.signs(t, b, approval.Approve, nil))
+	refused(approval.Ineligible, signer{eve.id, eve.key, "finance"}.signs(t, b, approval.Approve, nil))
+	refused(approval.Unknown, signer{"zoe-key", eve.key, "editor"}.signs(t, b, approval.Approve, nil))
+	refused(approval.Excluded, rae.signs(t, b, approval.Approve, nil)) // she has asked for the run
+	refused(approval.Excluded, ada.signs(t, b, approval.Approve, nil)) // author and owner
+	refused(approval.NotValid, eve.signs(t, b, approval.Approve, func(p *approval.Payload) { p.Expires = p.Issued }))
+	refused(approval.Malformed, json.RawMessage(`{}`))
+	u, err := a.h.Client().UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{WorkflowID: run.GetID(), UpdateName: contract.UpdateSign, Args: []any{"x"}, WaitForStage: client.WorkflowUpdateStageCompleted})
+	require.NoError(t, err)
+	require.ErrorContains(t, u.Get(t.Context(), nil), "not an envelope")
+	require.Empty(t, a.written(t))
+
+	first := eve.signs(t, b, approval.Approve, nil)
+	v := a.update(t, run, first)
+	require.True(t, v.Accepted, v.Detail)
+	require.Equal(t, []contract.Group{{Role: "finance", Min: 1}}, v.Missing)
+	require.True(t, a.update(t, run, first).Accepted, "the same one counts once")
+	refused(approval.Twice, eve.signs(t, b, approval.Approve, nil))
+	a.signal(t, run, map[string]string{"what": "is this"})
+	a.signal(t, run, 7)
+	a.signal(t, run, fay.signs(t, b, approval.Approve, nil))
+	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
+	require.Equal(t, []string{`{"line":"one"}`}, a.written(t))
+	signed, err := a.h.Store().Ledger.Task(t.Context(), b.Actions[0].Decision)
+	require.NoError(t, err)
+	require.Equal(t, task.StateExecuted, signed.Base().State)
+	require.Equal(t, "fay-key", signed.(task.Executed).Signature.SignerID)
+	a.replays(t, run)
+
+	// A reset past the barrier asks nobody again, and repeats nothing.
+	for _, e := range events(t, a.h.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED) {
+		again := a.reset(t, run, e.GetEventId())
+		require.NoError(t, stage.Await(t, a.h.Client(), again, nil))
+		a.replays(t, again)
+	}
+	require.Len(t, a.written(t), 1)
+
+	// One rejection ends it.
+	v = a.update(t, other, fay.signs(t, foreign, approval.Reject, nil))
+	require.True(t, v.Accepted, v.Detail)
+	require.Equal(t, contract.BarrierRejected, v.State)
+	f := failureOf(t, stage.Await(t, a.h.Client(), other, nil))
+	require.Equal(t, contract.Rejected, f.Kind)
+	require.Contains(t, f.Message, "fay: not today")
+	require.Len(t, a.written(t), 1)
+	drafts, err = a.h.Store().Ledger.ListTasks(t.Context(), task.StateDraft, ledger.Page{})
+	require.NoError(t, err)
+	require.Empty(t, drafts)
+}
