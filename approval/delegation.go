@@ -76,7 +76,9 @@ func delegated(s trust.State, r *Request, p *Payload, at time.Time, vote *Vote) 
 		return refuse(BadDelegation, "it is not for the agent %.120q", r.Agent)
 	case life <= 0 || life > MaxDelegation:
 		return refuse(BadDelegation, "it is valid for %s; that must be some time, and at most %s", life, MaxDelegation)
-	case signed.Before(d.NotBefore.Time()) || !signed.Before(d.Expires.Time()):
+	case !isNonce(d.Nonce):
+		return refuse(BadDelegation, "its nonce is not 32 hex digits")
+	case signed.Before(d.NotBefore.Time()) || !signed.Before(d.Expires.Time()) || !at.IsZero() && !at.Before(d.Expires.Time()):
 		return refuse(BadDelegation, "it is valid from %s to %s", d.NotBefore, d.Expires)
 	}
 	from, err := enrolled(s, d.Delegator, signed, at)

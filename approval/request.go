@@ -1,13 +1,15 @@
 package approval
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
+	"chimera.ai/engine/policy"
 	"chimera.ai/engine/trust"
 )
 
@@ -97,6 +99,9 @@ func ParseRequest(raw []byte) (*Request, string, error) {
 	if err := r.check(); err != nil {
 		return nil, "", err
 	}
+	if again, err := trust.Encode(r); err != nil || !bytes.Equal(again, raw) {
+		return nil, "", fmt.Errorf("%w: its JSON is not canonical", ErrInvalid)
+	}
 	return r, plan.DigestOf(raw), nil
 }
 
@@ -106,16 +111,35 @@ func (r *Request) check() error {
 		return fmt.Errorf("%w: the format is %.80q, not %s", ErrInvalid, r.Format, RequestFormat)
 	case len(r.Actions) == 0 || len(r.Actions) > ledger.MaxAwaited:
 		return fmt.Errorf("%w: %d actions; there must be between 1 and %d", ErrInvalid, len(r.Actions), ledger.MaxAwaited)
-	case len(r.Rule.Groups) == 0:
-		return fmt.Errorf("%w: nobody is asked", ErrInvalid)
-	case !slices.IsSortedFunc(r.Rule.Groups, func(a, b plan.Group) int { return strings.Compare(a.Role, b.Role) }):
-		return fmt.Errorf("%w: the groups are not sorted", ErrInvalid)
-	case !slices.IsSortedFunc(r.Actions, func(a, b Action) int { return strings.Compare(a.Invocation, b.Invocation) }):
-		return fmt.Errorf("%w: the actions are not sorted", ErrInvalid)
+	case r.Audience != trust.Prod && r.Audience != trust.Dev:
+		return fmt.Errorf("%w: the audience is %.40q", ErrInvalid, string(r.Audience))
+	case !r.Expires.Time().After(r.Opened.Time()):
+		return fmt.Errorf("%w: it expires before it is opened", ErrInvalid)
 	}
-	for _, g := range r.Rule.Groups {
-		if g.Min < 1 || g.Role == "" {
+	for i := 1; i < len(r.Actions); i++ {
+		if r.Actions[i-1].Invocation >= r.Actions[i].Invocation {
+			return fmt.Errorf("%w: the actions are not sorted, or not different", ErrInvalid)
+		}
+	}
+	return r.Rule.check()
+}
+
+// check checks the form of a rule.
+func (r Rule) check() error {
+	if len(r.Groups) == 0 || r.Excluded == nil {
+		return fmt.Errorf("%w: nobody is asked, or it is not said who is excluded", ErrInvalid)
+	}
+	for i, g := range r.Groups {
+		if g.Min < 1 || g.Min > policy.MaxSigners || g.Role == "" {
 			return fmt.Errorf("%w: a group of %d persons of the role %.80q", ErrInvalid, g.Min, g.Role)
+		}
+		if i > 0 && r.Groups[i-1].Role >= g.Role {
+			return fmt.Errorf("%w: the groups are not sorted, or not different", ErrInvalid)
+		}
+	}
+	for i := 1; i < len(r.Excluded); i++ {
+		if r.Excluded[i-1] >= r.Excluded[i] {
+			return fmt.Errorf("%w: the excluded persons are not sorted, or not different", ErrInvalid)
 		}
 	}
 	return nil
@@ -133,14 +157,14 @@ func (r *Request) Digests() []string {
 // AtLeast returns an error unless the rule asks for all that another asks for: for as many
 // persons of each role, with nobody's signature that does not count there.
 func (r Rule) AtLeast(other Rule) error {
-	for _, g := range other.Groups {
-		at := slices.IndexFunc(r.Groups, func(x plan.Group) bool { return x.Role == g.Role })
-		if at < 0 || r.Groups[at].Min < g.Min {
-			return fmt.Errorf("%w: it does not ask for %d of the role %.80q", ErrInvalid, g.Min, g.Role)
+	have := r.byRole()
+	for role, n := range other.byRole() {
+		if have[role] < n {
+			return fmt.Errorf("%w: it does not ask for %d of the role %.80q", ErrInvalid, n, role)
 		}
 	}
 	for _, person := range other.Excluded {
-		if !r.excludes(person) {
+		if !r.Excludes(person) {
 			return fmt.Errorf("%w: it does not exclude %.80q", ErrInvalid, person)
 		}
 	}
@@ -150,24 +174,35 @@ func (r Rule) AtLeast(other Rule) error {
 	return nil
 }
 
-func (r Rule) excludes(person string) bool {
+// Excludes reports whether a person's signature does not count.
+func (r Rule) Excludes(person string) bool {
 	return slices.ContainsFunc(r.Excluded, func(x string) bool { return trust.Fold(x) == trust.Fold(person) })
 }
 
-// Join adds what another rule asks for.
+// byRole is how many persons the rule asks for, by role.
+func (r Rule) byRole() map[string]int {
+	all := map[string]int{}
+	for _, g := range r.Groups {
+		all[g.Role] += g.Min
+	}
+	return all
+}
+
+// Join adds what another rule asks for: of each role the larger number, and everybody's
+// exclusions.
 func (r Rule) Join(other Rule) Rule {
-	most := map[string]int{}
-	for _, g := range slices.Concat(r.Groups, other.Groups) {
-		most[g.Role] = max(most[g.Role], g.Min)
+	most := r.byRole()
+	for role, n := range other.byRole() {
+		most[role] = max(most[role], n)
 	}
 	out := Rule{Groups: []plan.Group{}, Excluded: []string{}, Alone: r.Alone || other.Alone}
-	for role, n := range most {
-		out.Groups = append(out.Groups, plan.Group{Role: role, Min: n})
+	for _, role := range slices.Sorted(maps.Keys(most)) {
+		out.Groups = append(out.Groups, plan.Group{Role: role, Min: most[role]})
 	}
-	slices.SortFunc(out.Groups, func(a, b plan.Group) int { return strings.Compare(a.Role, b.Role) })
-	out.Excluded = slices.Compact(slices.Sorted(slices.Values(append(slices.Concat(r.Excluded, other.Excluded), out.Excluded...))))
-	if out.Excluded == nil {
-		out.Excluded = []string{}
+	for _, person := range slices.Sorted(slices.Values(slices.Concat(r.Excluded, other.Excluded))) {
+		if !out.Excludes(person) {
+			out.Excluded = append(out.Excluded, person)
+		}
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/trust"
 )
@@ -45,8 +46,11 @@ type Refusal struct {
 // Error returns the refusal as a sentence.
 func (r *Refusal) Error() string { return string(r.Code) + ": " + r.Detail }
 
+// maxDetail bounds the detail of a refusal, in bytes: the log has it.
+const maxDetail = 400
+
 func refuse(code Code, format string, args ...any) error {
-	return &Refusal{code, fmt.Sprintf(format, args...)}
+	return &Refusal{code, excerpt.Bytes(fmt.Sprintf(format, args...), maxDetail)}
 }
 
 // Refused returns the refusal that an error is, or nil.
@@ -84,6 +88,10 @@ func Verify(s trust.State, r *Request, digest string, envelope []byte, at time.T
 		return Vote{}, err
 	}
 	switch {
+	case s.Deployment != r.Deployment || s.Audience != r.Audience:
+		return Vote{}, refuse(Foreign, "the request is of the deployment %.80q (%s)", r.Deployment, r.Audience)
+	case p.Issued.Time().Add(skew).Before(r.Opened.Time()):
+		return Vote{}, refuse(NotValid, "it was signed at %s, before anybody was asked", p.Issued)
 	case at.IsZero():
 	case at.Add(skew).Before(p.Issued.Time()), at.Before(p.NotBefore.Time()):
 		return Vote{}, refuse(NotValid, "it is not valid before %s", p.NotBefore)
@@ -105,7 +113,7 @@ func Verify(s trust.State, r *Request, digest string, envelope []byte, at time.T
 		return Vote{}, err
 	}
 	for _, person := range vote.Persons {
-		if r.Rule.excludes(person) {
+		if r.Rule.Excludes(person) {
 			return Vote{}, refuse(Excluded, "%s must not approve this", person)
 		}
 	}

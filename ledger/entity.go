@@ -326,9 +326,9 @@ type Decision struct {
 	ActionDigest string `json:"action_digest"`
 	PolicyDigest string `json:"policy_digest"`
 	// Decision is [Approve], or another word of the guardian.
-	Decision  string          `json:"decision"`
-	Reason    string          `json:"reason"`
-	Record    json.RawMessage `json:"record"`
+	Decision string          `json:"decision"`
+	Reason   string          `json:"reason"`
+	Record   json.RawMessage `json:"record"`
 	// Evidence is the digest of the evidence packet.
 	Evidence  string `json:"evidence,omitempty"`
 	DecidedAt Time   `json:"decided_at"`

@@ -1,7 +1,9 @@
 package trust
 
 import (
+	"reflect"
 	"slices"
+	"unicode/utf8"
 
 	"chimera.ai/engine/trust/sshsig"
 )
@@ -68,6 +70,9 @@ func Fold(person string) string { return fold(person) }
 
 // Encode returns the canonical JSON of a payload.
 func Encode(payload any) ([]byte, error) {
+	if !readable(reflect.ValueOf(payload)) {
+		return nil, invalid("the payload: a text is not UTF-8")
+	}
 	raw, err := canon(payload)
 	if err != nil {
 		return nil, invalid("the payload: %s", err)
@@ -81,4 +86,28 @@ func Decode[T any](payload []byte, into *T) error {
 		return invalid("%s", bare(err))
 	}
 	return nil
+}
+
+// readable reports whether all texts of a value are UTF-8, without which JSON has others.
+func readable(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.String:
+		return utf8.ValidString(v.String())
+	case reflect.Pointer, reflect.Interface:
+		return v.IsNil() || readable(v.Elem())
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			if !readable(v.Index(i)) {
+				return false
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if !readable(v.Field(i)) {
+				return false
+			}
+		}
+	default:
+	}
+	return true
 }

@@ -40,6 +40,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 
 	"chimera.ai/engine/internal/strict"
@@ -132,15 +133,36 @@ func canon(v any) ([]byte, error) {
 // name checks that people can recognize a name: it has no control or invisible characters,
 // and no spaces around it.
 func name(what, s string) error {
-	if s == "" || len(s) > maxName || !utf8.ValidString(s) || strings.TrimSpace(s) != s || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if s == "" || len(s) > maxName || !utf8.ValidString(s) || strings.TrimSpace(s) != s || strings.ContainsFunc(s, unseen) {
 		return invalid("%.80q is not the name of %s: 1 to %d bytes of printable text", s, what, maxName)
 	}
 	return nil
 }
 
+// unseen reports characters that people do not see, also those that Unicode counts among
+// letters and marks.
+func unseen(r rune) bool {
+	const brailleBlank = '\u2800'
+	return !unicode.IsPrint(r) || r == brailleBlank || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
+
 // fold maps all spellings of a person to one: they may differ in letter case and in
 // compatibility forms.
-func fold(person string) string { return strings.ToLower(norm.NFKC.String(person)) }
+func fold(person string) string {
+	folder := cases.Fold()
+	// One form may allow another step: small letters compose where capital ones do not.
+	for range maxFolds {
+		next := norm.NFKC.String(folder.String(norm.NFKC.String(person)))
+		if next == person {
+			break
+		}
+		person = next
+	}
+	return person
+}
+
+// maxFolds bounds the steps of fold; two are enough for every character of Unicode.
+const maxFolds = 8
 
 // digest checks the form of a digest.
 func digest(what, s string) error {

@@ -151,6 +151,8 @@ var Rules = []Rule{
 			"internal/syntax", "Temporal's client", "mcp-go", "YAML", "pgx", "SQLite", "os", "net", "sync", "log/slog"}},
 
 	// Side effects.
+	{Path: "review", Zone: Effects, Owns: "what approvers see: barriers from the ledger, and the text that they sign, computed anew",
+		Never: []string{"starter", "console", "workflows", "activities", "host", "config", "ledger/sqlstore", "Temporal", "mcp", "pgx", "SQLite", "YAML"}},
 	{Path: "activities", Zone: Effects, Owns: "load, call, route, journal, behind small interfaces that it declares",
 		Never: []string{"workflows", "internal/syntax", "host", "config", "mcp", "mcp-go", "pgx", "SQLite", "YAML"}},
 	{Path: "skills", Zone: Effects, Owns: "Go skills by registration, the engine's own skills, executables",
@@ -197,6 +199,8 @@ var Rules = []Rule{
 	{Path: "internal/devroot", Zone: Effects, Owns: "dev mode's own key and root of trust",
 		Never: []string{"client", "console", "starter", "worker", "host", "config", "store", "workflows", "activities", "pgx", "SQLite"}},
 	{Path: "internal/pgtest", Zone: Effects, Owns: "a real PostgreSQL for tests, which may be killed",
+		Never: []string{"any package of ours"}},
+	{Path: "internal/softhsm", Zone: Effects, Owns: "tokens of SoftHSM for tests, which may be taken out",
 		Never: []string{"any package of ours"}},
 	{Path: "internal/mutant", Zone: Effects, Owns: "stores that are broken on purpose, so that their tests show that they find it",
 		Never: []string{"any package of ours"}},

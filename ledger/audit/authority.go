@@ -46,8 +46,10 @@ type past struct {
 	keys map[string][]since[[]string]
 	// publishers and signers are by their ids, which are never used again.
 	publishers, signers, guardians map[string]tenure
-	budgets                        map[trust.BudgetKey][]since[*trust.SetBudget]
-	tools                          map[string][]since[*trust.TrustTool]
+	// roles are those that signers were given after they were enrolled.
+	roles   map[string][]string
+	budgets map[trust.BudgetKey][]since[*trust.SetBudget]
+	tools   map[string][]since[*trust.TrustTool]
 }
 
 // remember records the acts of a verified statement.
@@ -73,6 +75,8 @@ func (p *past) remember(at claim, acts trust.Acts) {
 			end(p.publishers, a.ID)
 		case *trust.EnrollSigner:
 			p.signers[a.ID] = tenure{from: at}
+		case *trust.GrantRoles:
+			p.roles[a.Signer] = append(p.roles[a.Signer], a.Roles...)
 		case *trust.RevokeSigner:
 			end(p.signers, a.ID)
 		case *trust.AddGuardian:
@@ -153,7 +157,7 @@ func (v *verifier) authority() authority {
 		return own
 	}
 	told := &past{
-		witnesses: []trust.Witnesses{b.Witnesses}, keys: map[string][]since[[]string]{}, publishers: map[string]tenure{}, signers: map[string]tenure{}, guardians: map[string]tenure{},
+		witnesses: []trust.Witnesses{b.Witnesses}, keys: map[string][]since[[]string]{}, publishers: map[string]tenure{}, signers: map[string]tenure{}, guardians: map[string]tenure{}, roles: map[string][]string{},
 		budgets: map[trust.BudgetKey][]since[*trust.SetBudget]{}, tools: map[string][]since[*trust.TrustTool]{},
 	}
 	for i, s := range v.statements {
@@ -171,7 +175,7 @@ func (v *verifier) authority() authority {
 	v.rows(told)
 	v.plans(state, told)
 	v.grants(state, told)
-	v.approvals(state, told)
+	v.licensed(v.approvals(state, told))
 	v.permitted(state, told)
 	return v.signing(state, told)
 }
@@ -316,31 +320,6 @@ func namesGrant(r ledger.Run) error {
 		err = fmt.Errorf("its start grant is kept as %.80q, and is %s", r.GrantDigest, digest)
 	}
 	return err
-}
-
-// approvals checks those that count against the signers at that time.
-func (v *verifier) approvals(state trust.State, told *past) {
-	for _, x := range v.accepted {
-		a, ok := v.model.Approvals[x.what]
-		if !ok {
-			continue
-		}
-		s, enrolled := state.Signers[a.Signer]
-		t := told.signers[a.Signer]
-		switch {
-		case !enrolled:
-			v.problem(BadAuthority, x.index, "an approval by %.120q was accepted, whom no statement of the admins has enrolled", a.Signer)
-		case x.index < t.from.index:
-			v.problem(BadAuthority, x.index, "an approval by %s was accepted, whom the admins had not enrolled yet", a.Signer)
-		case x.at.Time().Before(s.NotBefore.Time()) || x.at.Time().After(s.NotAfter.Time()):
-			v.problem(BadAuthority, x.index, "an approval by %s was accepted at %s, whose key is valid from %s to %s", a.Signer, x.at, s.NotBefore, s.NotAfter)
-		case t.to != nil && x.after(*t.to):
-			v.problem(BadAuthority, x.index, "an approval by %s was accepted at %s, who was revoked at %s", a.Signer, x.at, t.to.at)
-		}
-	}
-	if n := len(v.accepted); n > 0 {
-		v.warn(BadAuthority, -1, "the signers of %d approvals are verified, and their signatures are not: this version does not know their form", n)
-	}
 }
 
 // permitted verifies the permits of effects: each is for just that invocation and decision,

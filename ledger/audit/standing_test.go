@@ -46,11 +46,9 @@ func TestMadeOlder(t *testing.T) {
 			d.state(t, &trust.SetAgentKeys{AgentID: "bot", Keys: []string{}})
 		}, ledger.RunOpened, "no key that may act for bot has signed the grant"},
 		"an approval by one who was revoked": {func(t *testing.T, d *deployment) {
-			d.state(t, &trust.EnrollSigner{ID: "s", Person: "s", Roles: []string{"cfo"}, SigType: "pkcs11", PublicKey: newPublic(t),
-				NotBefore: ledger.At(time.Now().Add(-time.Hour)), NotAfter: ledger.At(time.Now().Add(24 * time.Hour))})
-			r := ledger.Run{Workflow: "y", Root: "r", Origin: "r", Agent: "bot", PlanDigest: ledger.BodyDigest(nil), InputDigest: ledger.BodyDigest(nil)}
-			require.NoError(t, d.store.OpenRun(t.Context(), r))
-			require.NoError(t, d.store.RecordApproval(t.Context(), r, ledger.Approval{ID: "1", Signer: "s", Accepted: true, Envelope: json.RawMessage(`{}`)}))
+			key := secret(t)
+			d.state(t, signerOf("s", "s", key))
+			d.accept(t, d.asks(t, "y"), "s", key)
 			d.state(t, &trust.RevokeSigner{ID: "s"})
 		}, ledger.ApprovalAccepted, "an approval by s was accepted at"},
 	} {
@@ -98,11 +96,9 @@ func TestNotYet(t *testing.T) {
 	})
 	t.Run("a signer", func(t *testing.T) {
 		d := newDeployment(t)
-		r := ledger.Run{Workflow: "y", Root: "r", Origin: "r", Agent: "bot", PlanDigest: ledger.BodyDigest(nil), InputDigest: ledger.BodyDigest(nil)}
-		require.NoError(t, d.store.OpenRun(t.Context(), r))
-		require.NoError(t, d.store.RecordApproval(t.Context(), r, ledger.Approval{ID: "1", Signer: "s", Accepted: true, Envelope: json.RawMessage(`{}`)}))
-		d.state(t, &trust.EnrollSigner{ID: "s", Person: "s", Roles: []string{"cfo"}, SigType: "pkcs11", PublicKey: newPublic(t),
-			NotBefore: ledger.At(time.Now().Add(-time.Hour)), NotAfter: ledger.At(time.Now().Add(time.Hour))})
+		key := secret(t)
+		d.accept(t, d.asks(t, "y"), "s", key)
+		d.state(t, signerOf("s", "s", key))
 		d.drain(t)
 		d.finds(t, audit.BadAuthority, "an approval by s was accepted, whom the admins had not enrolled yet")
 	})

@@ -44,7 +44,7 @@ func Verify(dir string, t Trust, against []byte) (Report, error) {
 	if err != nil {
 		r.problem(BadCheckpoint, -1, "%s", err)
 	}
-	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses()}
+	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses(), consumed: map[string]ledger.ConsumedData{}}
 	v.model.Brief = true
 	if against != nil {
 		old, err := ledger.ParseCheckpoint(against)
@@ -163,7 +163,9 @@ type verifier struct {
 	limits              []limit
 	trusted             []standing
 	permits             []permit
-	replays             replays
+	// consumed has the approvals that were used, by decision.
+	consumed map[string]ledger.ConsumedData
+	replays  replays
 }
 
 // permit is what was signed for one call of an invocation.
@@ -410,6 +412,11 @@ func (v *verifier) note(f fact, stated int) {
 	case ledger.ApprovalAccepted:
 		at.what = model.About(f.e)
 		v.accepted = append(v.accepted, at)
+	case ledger.ApprovalConsumed:
+		var c ledger.ConsumedData
+		if json.Unmarshal(f.data, &c) == nil { // the model has read it
+			v.consumed[c.Decision] = c
+		}
 	case ledger.InvocationPermitted:
 		if i, ok := v.model.Invocations[model.About(f.e)]; ok {
 			v.permits = append(v.permits, permit{at, i})

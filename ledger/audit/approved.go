@@ -1,0 +1,146 @@
+package audit
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"chimera.ai/engine/approval"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/trust"
+)
+
+// clocks is the largest allowed difference between the clocks of a deployment.
+const clocks = time.Minute
+
+// approvals verifies the signatures that were accepted, each for the barrier that it is for
+// and by a signer who counted then, and returns them by id.
+func (v *verifier) approvals(state trust.State, told *past) map[string]approval.Vote {
+	then := state
+	then.Signers = maps.Clone(state.Signers)
+	for id, s := range then.Signers {
+		// What counted then is checked below, but for roles that come and go.
+		s.Revoked, s.Now = nil, slices.Concat(s.Now, s.Roles, told.roles[id])
+		then.Signers[id] = s
+	}
+	votes := map[string]approval.Vote{}
+	for _, x := range v.accepted {
+		a, ok := v.model.Approvals[x.what]
+		if !ok {
+			continue
+		}
+		s, enrolled := state.Signers[a.Signer]
+		t := told.signers[a.Signer]
+		switch {
+		case !enrolled:
+			v.problem(BadAuthority, x.index, "an approval by %.120q was accepted, whom no statement of the admins has enrolled", a.Signer)
+			continue
+		case x.index < t.from.index:
+			v.problem(BadAuthority, x.index, "an approval by %s was accepted, whom the admins had not enrolled yet", a.Signer)
+		case x.at.Time().Before(s.NotBefore.Time()) || x.at.Time().After(s.NotAfter.Time()):
+			v.problem(BadAuthority, x.index, "an approval by %s was accepted at %s, whose key is valid from %s to %s", a.Signer, x.at, s.NotBefore, s.NotAfter)
+		case t.to != nil && x.after(*t.to):
+			v.problem(BadAuthority, x.index, "an approval by %s was accepted at %s, who was revoked at %s", a.Signer, x.at, t.to.at)
+		}
+		b, ok := v.model.Barriers[a.Barrier]
+		if !ok {
+			if !v.model.Vague["barrier:"+a.Barrier] {
+				v.problem(BadAuthority, x.index, "the approval %s is for no barrier", a.ID)
+			}
+			continue
+		}
+		vote, err := verified(then, b, a, x.at.Time())
+		if err != nil {
+			v.problem(BadAuthority, x.index, "the approval %s: %s", a.ID, err)
+			continue
+		}
+		votes[a.ID] = vote
+	}
+	return votes
+}
+
+// verified verifies a signature that was accepted at an instant.
+func verified(s trust.State, b ledger.Barrier, a ledger.Approval, at time.Time) (approval.Vote, error) {
+	r, digest, err := approval.ParseRequest(b.Request)
+	if err != nil {
+		return approval.Vote{}, err
+	}
+	vote, err := approval.Verify(s, r, digest, a.Envelope, time.Time{})
+	if err != nil {
+		return vote, err
+	}
+	p, err := approval.Peek(a.Envelope)
+	if err != nil {
+		return vote, err
+	}
+	if vote.ID != a.ID || vote.Signer != a.Signer || !slices.Equal(p.Actions, a.Actions) || r.Barrier != b.ID {
+		return vote, &approval.Refusal{Code: approval.Foreign, Detail: "the ledger says something else of it than is signed"}
+	}
+	if at.Add(-clocks).After(p.Expires.Time()) || at.Add(clocks).Before(p.NotBefore.Time()) {
+		return vote, &approval.Refusal{Code: approval.NotValid, Detail: "it was accepted at another time than it is valid"}
+	}
+	return vote, nil
+}
+
+// licensed checks that effects which people must approve were approved by enough of them
+// before they were permitted, by the rule of the decision.
+func (v *verifier) licensed(votes map[string]approval.Vote) {
+	for _, x := range v.permits {
+		d, ok := v.model.Decisions[x.of.DecisionID]
+		if !ok {
+			continue
+		}
+		var record struct {
+			Groups []plan.Group `json:"groups"`
+		}
+		if json.Unmarshal(d.Record, &record) != nil || len(record.Groups) == 0 {
+			continue // a record that cannot be read was reported
+		}
+		used, told := v.consumed[d.ID]
+		if !told {
+			if !v.model.Vague["approvals"] {
+				v.problem(BadAuthority, x.index, "%s was permitted, which people must approve, and nobody's approval was used", x.of.ID)
+			}
+			continue
+		}
+		if why := v.enough(used, record.Groups, votes); why != "" {
+			v.problem(BadAuthority, x.index, "%s was permitted, and %s", x.of.ID, why)
+		}
+	}
+}
+
+// enough says why approvals are not enough for groups, or "". What is no longer known may
+// have been.
+func (v *verifier) enough(used ledger.ConsumedData, groups []plan.Group, votes map[string]approval.Vote) string {
+	var counted []approval.Vote
+	var rule *approval.Rule
+	for _, id := range used.Approvals {
+		a, ok := v.model.Approvals[id]
+		b, known := v.model.Barriers[a.Barrier]
+		if !ok || !known {
+			return ""
+		}
+		r, _, err := approval.ParseRequest(b.Request)
+		if err != nil {
+			return "the request that people have approved cannot be read"
+		}
+		if rule != nil && !slices.Equal(rule.Groups, r.Rule.Groups) {
+			return "the approvals are of several barriers"
+		}
+		rule = &r.Rule
+		if vote, ok := votes[id]; ok {
+			counted = append(counted, vote)
+		}
+	}
+	switch {
+	case rule == nil:
+		return "nobody has approved it"
+	case rule.AtLeast(approval.Rule{Groups: groups}) != nil:
+		return "fewer people were asked than must approve it"
+	case !rule.Count(counted).Met():
+		return "not enough people have approved it"
+	}
+	return ""
+}

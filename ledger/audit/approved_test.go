@@ -1,0 +1,145 @@
+package audit_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/approval"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/audit"
+	"chimera.ai/engine/ledger/ledgertest"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/trust"
+)
+
+// cfos is the rule of the tests: two persons of one role.
+var cfos = []plan.Group{{Role: "cfo", Min: 2}}
+
+// asked is a run at whose barrier people are asked.
+type asked struct {
+	run     ledger.Run
+	barrier ledger.Barrier
+	ask     ledger.Authorization
+}
+
+// asks opens a run whose effect waits for people.
+func (d *deployment) asks(t testing.TB, workflow string) asked {
+	a := asked{ask: ledgertest.Ask("i-"+workflow, "action of "+workflow)}
+	a.run = ledger.Run{Workflow: workflow, Root: "r", Origin: "r", Agent: "bot", PlanDigest: ledger.BodyDigest([]byte("p")), InputDigest: ledger.BodyDigest([]byte("i"))}
+	require.NoError(t, d.store.OpenRun(t.Context(), a.run))
+	until := ledger.At(time.Now().Add(30 * 24 * time.Hour))
+	got, err := d.store.Authorize(t.Context(), a.run, a.ask, func(st ledger.Standing) (ledger.Ruling, error) {
+		r, err := ledgertest.Rule("ESCALATE")(st)
+		r.Waits = &until
+		return r, err
+	})
+	require.NoError(t, err)
+	action := approval.Action{Invocation: a.ask.ID, Action: got.Decision.ActionDigest, Decision: got.Decision.ID}
+	request := approval.Request{
+		Deployment: "example", Audience: trust.Prod, Workflow: workflow, Origin: "r", Barrier: "b-" + workflow + "/1", Plan: a.run.PlanDigest, Agent: "bot",
+		Rule: approval.Rule{Groups: cfos, Excluded: []string{}}, Actions: []approval.Action{action}, Opened: ledger.At(time.Now().Add(-time.Minute)), Expires: until,
+	}
+	raw, err := request.Encode()
+	require.NoError(t, err)
+	a.barrier, err = d.store.OpenBarrier(t.Context(), a.run, ledger.Barrier{
+		ID: request.Barrier, Name: "node/pay", Request: raw, ExpiresAt: until,
+		Actions: []ledger.Awaited{{Invocation: action.Invocation, Action: action.Action, Decision: action.Decision}},
+	})
+	require.NoError(t, err)
+	return a
+}
+
+// accept has the ledger accept a signature, whoever has made it, and returns its id.
+func (d *deployment) accept(t testing.TB, a asked, signer string, key *trust.Key) string {
+	r, digest, err := approval.ParseRequest(a.barrier.Request)
+	require.NoError(t, err)
+	p := r.Payload(digest, approval.Approve)
+	p.Signer, p.Role, p.Nonce = signer, "cfo", plan.DigestOf([]byte(signer + a.barrier.ID))[7:39]
+	p.Issued, p.NotBefore, p.Expires = ledger.At(time.Now()), ledger.At(time.Now().Add(-time.Minute)), r.Expires
+	e, err := p.Unsigned()
+	require.NoError(t, err)
+	require.NoError(t, e.Sign(key))
+	raw, err := e.Encode()
+	require.NoError(t, err)
+	require.NoError(t, d.store.RecordApproval(t.Context(), a.run, ledger.Approval{
+		ID: e.Digest(), Barrier: a.barrier.ID, Signer: signer, Accepted: true, Actions: r.Digests(), Envelope: raw,
+	}))
+	return e.Digest()
+}
+
+// permit has the action permitted, by a decision that names who must approve it.
+func (d *deployment) permit(t testing.TB, a asked, approvals ...string) {
+	if len(approvals) > 0 {
+		_, err := d.store.CloseBarrier(t.Context(), a.barrier.ID, ledger.BarrierApproved, "")
+		require.NoError(t, err)
+		a.ask.Barrier, a.ask.Approvals = a.barrier.ID, approvals
+	}
+	_, err := d.store.Authorize(t.Context(), a.run, a.ask, func(st ledger.Standing) (ledger.Ruling, error) {
+		r, err := ledgertest.Rule(ledger.Approve)(st)
+		r.Decision.Record = json.RawMessage(`{"groups":[{"role":"cfo","min":2}]}`)
+		return r, err
+	})
+	require.NoError(t, err)
+}
+
+// TestApprovals: what counts was signed by the right people, and by enough of them.
+func TestApprovals(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(t *testing.T, d *deployment, a asked, cat, dan *trust.Key)
+		says string
+	}{
+		"by both": {func(t *testing.T, d *deployment, a asked, cat, dan *trust.Key) {
+			d.permit(t, a, d.accept(t, a, "cat", cat), d.accept(t, a, "dan", dan))
+		}, ""},
+		"by nobody": {func(t *testing.T, d *deployment, a asked, _, _ *trust.Key) { d.permit(t, a) }, "nobody's approval was used"},
+		"by one": {func(t *testing.T, d *deployment, a asked, cat, _ *trust.Key) {
+			d.permit(t, a, d.accept(t, a, "cat", cat))
+		}, "not enough people have approved it"},
+		"with another's key": {func(t *testing.T, d *deployment, a asked, cat, _ *trust.Key) {
+			d.accept(t, a, "dan", cat)
+		}, "forged: the key of the signer dan has not signed it"},
+		"of another barrier": {func(t *testing.T, d *deployment, a asked, cat, _ *trust.Key) {
+			other := d.asks(t, "other")
+			other.barrier.ID = a.barrier.ID
+			d.accept(t, other, "cat", cat)
+		}, "foreign: it is about the workflow"},
+		"by the same person twice": {func(t *testing.T, d *deployment, a asked, cat, _ *trust.Key) {
+			again := secret(t)
+			d.state(t, signerOf("cat-2", "CAT", again))
+			d.permit(t, a, d.accept(t, a, "cat", cat), d.accept(t, a, "cat-2", again))
+		}, "not enough people have approved it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDeployment(t)
+			cat, dan := secret(t), secret(t)
+			d.state(t, signerOf("cat", "Cat", cat), signerOf("dan", "Dan", dan))
+			c.do(t, d, d.asks(t, "x"), cat, dan)
+			d.drain(t)
+			r := d.verify(t, nil)
+			var found []string
+			for _, p := range r.Problems {
+				if p.Kind == audit.BadAuthority {
+					found = append(found, p.Message)
+				}
+			}
+			if c.says == "" {
+				// The permits of these tests are no guardian's.
+				for _, f := range found {
+					require.Contains(t, f, "the permit of")
+				}
+				return
+			}
+			require.Contains(t, found[0], c.says)
+		})
+	}
+}
+
+func signerOf(id, person string, key *trust.Key) *trust.EnrollSigner {
+	return &trust.EnrollSigner{
+		ID: id, Person: person, Roles: []string{"cfo"}, SigType: trust.SigToken, PublicKey: key.Public(),
+		NotBefore: ledger.At(time.Now().Add(-time.Hour)), NotAfter: ledger.At(time.Now().Add(24 * time.Hour)),
+	}
+}

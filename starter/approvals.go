@@ -1,0 +1,317 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	flag "github.com/spf13/pflag"
+
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/review"
+	"chimera.ai/engine/trust"
+)
+
+// approvalParts are the sub-commands of chimera approvals.
+func approvalParts() []command {
+	return []command{
+		{name: "list", prepare: listApprovalsCommand, summary: "list what waits for approval, and who still has to sign"},
+		{name: "show", operands: "RUN|BARRIER", least: 1, most: 1, prepare: showApprovalCommand, completes: openRun,
+			summary: "show what would happen, as it is signed, and who has signed"},
+		{name: "sign", operands: "RUN|BARRIER", least: 1, most: 1, prepare: approveCommand, completes: openRun,
+			summary: "approve what waits at a barrier"},
+		{name: "reject", operands: "RUN|BARRIER", least: 1, most: 1, prepare: rejectCommand, completes: openRun,
+			summary: "reject what waits at a barrier, with a reason"},
+		{name: "watch", prepare: watchApprovalsCommand, summary: "show what begins to wait for approval, until interrupted"},
+	}
+}
+
+// waiting is a barrier at which people are asked, for people and for programs.
+type waiting struct {
+	Barrier string   `json:"barrier"`
+	Run     string   `json:"run"`
+	Plan    string   `json:"plan"`
+	Agent   string   `json:"agent"`
+	Nodes   []string `json:"nodes"`
+	// Actions are what would be done: operation, effect class and cost.
+	Actions []waitingAction `json:"actions"`
+	State   string          `json:"state"`
+	Opened  ledger.Time     `json:"opened"`
+	Expires ledger.Time     `json:"expires"`
+	// Missing are those who still have to sign, and Signed those who have.
+	Missing []plan.Group  `json:"missing"`
+	Signed  []waitingVote `json:"signed"`
+}
+
+type waitingAction struct {
+	Node      string   `json:"node"`
+	Operation string   `json:"operation"`
+	Effect    string   `json:"effect"`
+	Amount    string   `json:"amount,omitempty"`
+	Currency  string   `json:"currency,omitempty"`
+	Lifts     []string `json:"lifts,omitempty"`
+}
+
+type waitingVote struct {
+	Signer   string `json:"signer"`
+	Role     string `json:"role"`
+	SigType  string `json:"sig_type"`
+	Decision string `json:"decision"`
+}
+
+// waitingOf is a barrier as the commands show it.
+func waitingOf(o *review.Open) waiting {
+	q := o.Request
+	w := waiting{
+		Barrier: o.Barrier.ID, Run: q.Workflow, Plan: q.PlanName, Agent: q.Agent, State: string(o.Barrier.State), Opened: o.Barrier.OpenedAt, Expires: o.Barrier.ExpiresAt,
+		Nodes: []string{}, Missing: []plan.Group{}, Signed: []waitingVote{},
+	}
+	for _, a := range q.Actions {
+		w.Nodes = append(w.Nodes, a.Node)
+		w.Actions = append(w.Actions, waitingAction{a.Node, a.Operation, string(a.Effect), a.Amount, a.Currency, a.Lifts})
+	}
+	w.Missing = append(w.Missing, o.Tally.Missing...)
+	for _, v := range o.Votes {
+		w.Signed = append(w.Signed, waitingVote{v.Signer, v.Role, v.SigType, string(v.Decision)})
+	}
+	return w
+}
+
+// reviewer opens what is needed to read barriers.
+func (p *Program) reviewer(ctx context.Context) (*review.Reader, *trustRoot, error) {
+	at, err := p.place()
+	if err != nil {
+		return nil, nil, err
+	}
+	return p.reviewerAt(ctx, at)
+}
+
+func (p *Program) reviewerAt(ctx context.Context, at *place) (*review.Reader, *trustRoot, error) {
+	root, err := at.trustRoot(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	if root.bootstrap == nil {
+		return nil, nil, unanswered("no root of trust is configured").withHint("Set trust.bootstrap and trust.pin; %s makes a bootstrap.", p.command("trust", "init"))
+	}
+	l, err := at.ledger(ctx, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := trust.Read(ctx, l, root.bootstrap)
+	if err != nil {
+		return nil, nil, untrusted(err)
+	}
+	namespace := at.settings.Temporal.Namespace
+	if at.local != nil {
+		namespace = at.local.Namespace
+	}
+	if namespace == "" {
+		namespace = "default"
+	}
+	return &review.Reader{Ledger: l, Blobs: at.opened.Blobs, State: s, Namespace: namespace}, root, nil
+}
+
+func listApprovalsCommand(p *Program, fs *flag.FlagSet) action {
+	signer := fs.String("signer", "", "`ID` of a signer: only what that signer can still approve")
+	all := fs.Bool("all", false, "also what nobody is asked about any more")
+	return func(ctx context.Context, _ []string) error {
+		r, _, err := p.reviewer(ctx)
+		if err != nil {
+			return err
+		}
+		if *signer != "" {
+			if _, ok := r.State.Signers[*signer]; !ok {
+				return negative("there is no signer %s", printable(*signer)).withHint("%s shows them.", p.command("signers", "list"))
+			}
+		}
+		list, err := p.waitings(ctx, r, *signer, *all)
+		if err != nil {
+			return err
+		}
+		if p.json() {
+			return p.document(struct {
+				OK       bool      `json:"ok"`
+				Barriers []waiting `json:"barriers"`
+			}{true, list})
+		}
+		if len(list) == 0 {
+			p.say("nothing waits for approval")
+			return nil
+		}
+		return p.tabulate(list)
+	}
+}
+
+// waitings reads the barriers that wait, or all of them.
+func (p *Program) waitings(ctx context.Context, r *review.Reader, signer string, all bool) ([]waiting, error) {
+	const page = 1000
+	state := ledger.BarrierOpen
+	if all {
+		state = ""
+	}
+	out := []waiting{}
+	for offset := 0; ; offset += page {
+		list, err := r.List(ctx, state, ledger.Page{Limit: page, Offset: offset})
+		if err != nil {
+			return nil, storeError(err)
+		}
+		for i := range list {
+			if signer == "" || list[i].Waits(r.State, signer) {
+				out = append(out, waitingOf(&list[i]))
+			}
+		}
+		if len(list) < page {
+			return out, nil
+		}
+	}
+}
+
+func (p *Program) tabulate(list []waiting) error {
+	table := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "EXPIRES\tRUN\tPLAN\tWHAT\tMISSING\tSTATE\tBARRIER")
+	for _, w := range list {
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", w.Expires.Time().Local().Format(time.DateTime), printable(w.Run), printable(w.Plan), printable(whatOf(w)), missingOf(w.Missing), w.State, printable(w.Barrier))
+	}
+	return table.Flush()
+}
+
+// whatOf says in a few words what waits.
+func whatOf(w waiting) string {
+	a := w.Actions[0]
+	text := a.Operation + " (" + a.Effect + ")"
+	if a.Amount != "" {
+		text += " " + a.Amount + " " + a.Currency
+	}
+	if n := len(w.Actions) - 1; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
+}
+
+// missingOf says who still has to sign.
+func missingOf(groups []plan.Group) string {
+	if len(groups) == 0 {
+		return "nobody"
+	}
+	var all []string
+	for _, g := range groups {
+		all = append(all, fmt.Sprintf("%d of %s", g.Min, printable(g.Role)))
+	}
+	return strings.Join(all, ", ")
+}
+
+func showApprovalCommand(p *Program, _ *flag.FlagSet) action {
+	return func(ctx context.Context, operands []string) error {
+		r, _, err := p.reviewer(ctx)
+		if err != nil {
+			return err
+		}
+		o, text, err := p.reviewed(ctx, r, operands[0])
+		if err != nil {
+			return err
+		}
+		if p.json() {
+			payload := o.Request.Payload(o.Digest, "approve")
+			return p.document(struct {
+				OK bool `json:"ok"`
+				waiting
+				Text string `json:"text"`
+				// Request is what is asked, and Payload what is signed, once decision, signer,
+				// role, nonce and times are set.
+				Request any `json:"request"`
+				Payload any `json:"payload"`
+			}{true, waitingOf(&o), text, o.Request, payload})
+		}
+		p.printf("%s", text)
+		for _, v := range o.Votes {
+			p.say("%s by %s as %s (%s)", v.Decision, printable(v.Signer), printable(v.Role), v.SigType)
+		}
+		if o.Barrier.State.Closed() {
+			p.say("the barrier is %s%s", o.Barrier.State, reasonOf(o.Barrier.Reason))
+			return nil
+		}
+		p.say("still to sign: %s", missingOf(o.Tally.Missing))
+		return nil
+	}
+}
+
+func reasonOf(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + printable(reason)
+}
+
+// reviewed finds a barrier, and computes what people are shown of it.
+func (p *Program) reviewed(ctx context.Context, r *review.Reader, what string) (review.Open, string, error) {
+	bounded, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	o, err := r.Find(bounded, what)
+	var several *review.SeveralError
+	switch {
+	case errors.As(err, &several):
+		return o, "", misuse("%s", several).withHint("Name one of them: %s.", printable(strings.Join(several.Barriers, ", ")))
+	case errors.Is(err, ledger.ErrNotFound):
+		return o, "", negative("%s", err).withHint("%s shows what waits.", p.command("approvals", "list"))
+	case err != nil:
+		return o, "", storeError(err)
+	}
+	text, err := r.Text(bounded, &o)
+	if errors.Is(err, review.ErrDiffers) || errors.Is(err, trust.ErrInvalid) {
+		return o, "", negative("%s", err).withHint("Do not sign it: somebody may have changed the ledger, or asks for something else than it shows.")
+	}
+	if err != nil {
+		return o, "", storeError(err)
+	}
+	return o, text, nil
+}
+
+// watchEvery is how often chimera approvals watch looks.
+const watchEvery = 2 * time.Second
+
+func watchApprovalsCommand(p *Program, fs *flag.FlagSet) action {
+	signer := fs.String("signer", "", "`ID` of a signer: only what that signer can still approve")
+	return func(ctx context.Context, _ []string) error {
+		at, err := p.place()
+		if err != nil {
+			return err
+		}
+		seen := map[string]bool{}
+		for {
+			r, _, err := p.reviewerAt(ctx, at)
+			if err != nil {
+				return err
+			}
+			list, err := p.waitings(ctx, r, *signer, false)
+			if err != nil {
+				return err
+			}
+			for _, w := range list {
+				if seen[w.Barrier] {
+					continue
+				}
+				seen[w.Barrier] = true
+				if p.json() {
+					if err := json.NewEncoder(p.Stdout).Encode(w); err != nil {
+						return fmt.Errorf("writing the answer: %w", err)
+					}
+					continue
+				}
+				p.printf("%s  %s  %s  until %s  %s\n", printable(w.Run), printable(whatOf(w)), missingOf(w.Missing), w.Expires.Time().Local().Format(time.DateTime), printable(w.Barrier))
+			}
+			timer := time.NewTimer(watchEvery)
+			select {
+			case <-ctx.Done():
+				timer.Stop()
+				return nil
+			case <-timer.C:
+			}
+		}
+	}
+}

@@ -1,0 +1,353 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	flag "github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"chimera.ai/engine/approval"
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+	"chimera.ai/engine/review"
+	"chimera.ai/engine/trust"
+	"chimera.ai/engine/trust/sshsig"
+)
+
+// signing is how somebody signs.
+type signing struct {
+	signer, role, key, ssh, delegation, reason string
+	yes                                        bool
+	within                                     time.Duration
+}
+
+func (s *signing) flags(fs *flag.FlagSet) {
+	fs.StringVar(&s.signer, "signer", "", "`ID` of the signer (in dev mode, dev mode's own)")
+	fs.StringVar(&s.role, "role", "", "`ROLE` to sign in; absent: the one of the signer that is missing")
+	fs.StringVar(&s.key, "key", "", "signer's private `KEY`: a PEM file, a reference such as ${env:NAME}, or the URI of a key on a token (in dev mode, dev mode's)")
+	fs.StringVar(&s.ssh, "ssh", "", "`FILE` of the signer's OpenSSH key, private or public, with which ssh-keygen signs")
+	fs.StringVar(&s.delegation, "delegation", "", "`FILE` with the delegation of whom the signer signs for")
+	fs.BoolVar(&s.yes, "yes", false, "do not ask whether the text is right")
+	fs.DurationVar(&s.within, "within", 2*time.Minute, "`TIME` for which the signature is sent again where the run is flooded or away")
+}
+
+func approveCommand(p *Program, fs *flag.FlagSet) action {
+	s := new(signing)
+	s.flags(fs)
+	return func(ctx context.Context, operands []string) error {
+		return p.sign(ctx, operands[0], approval.Approve, s)
+	}
+}
+
+func rejectCommand(p *Program, fs *flag.FlagSet) action {
+	s := new(signing)
+	s.flags(fs)
+	fs.StringVar(&s.reason, "reason", "", "`TEXT` that says why; it is shown to everybody")
+	return func(ctx context.Context, operands []string) error {
+		if strings.TrimSpace(s.reason) == "" {
+			return misuse("chimera approvals reject needs --reason TEXT")
+		}
+		return p.sign(ctx, operands[0], approval.Reject, s)
+	}
+}
+
+// sign signs a barrier, and shows what became of that.
+func (p *Program) sign(ctx context.Context, what string, d approval.Decision, s *signing) error {
+	conn, err := p.connect(ctx)
+	if err != nil {
+		return err
+	}
+	o, v, err := p.send(ctx, conn, what, d, s)
+	if err != nil {
+		return err
+	}
+	return p.verdict(&o, d, v)
+}
+
+// send makes a signature for a barrier over what is computed here, and sends it to the run.
+func (p *Program) send(ctx context.Context, conn *connection, what string, d approval.Decision, s *signing) (o review.Open, v contract.Verdict, err error) {
+	r, root, err := p.reviewerAt(ctx, conn.place)
+	if err != nil {
+		return o, v, err
+	}
+	o, text, err := p.reviewed(ctx, r, what)
+	if err != nil {
+		return o, v, err
+	}
+	if o.Barrier.State.Closed() {
+		return o, v, negative("nobody is asked any more: the barrier is %s%s", o.Barrier.State, reasonOf(o.Barrier.Reason))
+	}
+	if err := p.chosen(ctx, conn.place, r, root, &o, s); err != nil {
+		return o, v, err
+	}
+	if err := p.confirmed(text, d, s); err != nil {
+		return o, v, err
+	}
+	envelope, err := p.signature(ctx, root, r, &o, d, s)
+	if err != nil {
+		return o, v, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, s.within)
+	defer cancel()
+	if v, err = conn.runs.Sign(bounded, o.Request.Workflow, envelope); err != nil {
+		return o, v, conn.failed(err)
+	}
+	return o, v, nil
+}
+
+// chosen completes who signs, and in which role. In dev mode that is dev mode's key, which is
+// enrolled for the roles that are asked for.
+func (p *Program) chosen(ctx context.Context, at *place, r *review.Reader, root *trustRoot, o *review.Open, s *signing) error {
+	if s.signer == "" && root.dev != nil && s.key == "" && s.ssh == "" {
+		if err := p.devSigner(ctx, at, r, root, o, s); err != nil {
+			return err
+		}
+	}
+	v, ok := r.State.Signers[s.signer]
+	switch {
+	case s.signer == "":
+		return misuse("chimera approvals needs --signer ID, and --key KEY or --ssh FILE").withHint("%s shows the signers.", p.command("signers", "list"))
+	case !ok || v.Revoked != nil:
+		return negative("there is no signer %s, or it is revoked", printable(s.signer)).withHint("%s shows them.", p.command("signers", "list"))
+	}
+	if s.role != "" {
+		return nil
+	}
+	for _, groups := range [][]plan.Group{o.Tally.Missing, o.Request.Rule.Groups} {
+		for _, g := range groups {
+			if v.Has(g.Role) || s.delegation != "" {
+				s.role = g.Role
+				return nil
+			}
+		}
+	}
+	return negative("the signer %s has none of the roles that are asked for: %s", printable(s.signer), missingOf(o.Request.Rule.Groups))
+}
+
+// devSignerID is the signer of dev mode's key, and devSignerLife how long it is valid.
+const (
+	devSignerID   = "dev"
+	devSignerLife = 365 * 24 * time.Hour
+)
+
+// devSigner lets dev mode's key sign in all roles that are asked for.
+func (p *Program) devSigner(ctx context.Context, at *place, r *review.Reader, root *trustRoot, o *review.Open, s *signing) error {
+	l, err := at.ledger(ctx, p)
+	if err != nil {
+		return err
+	}
+	var roles []string
+	for _, g := range o.Request.Rule.Groups {
+		roles = append(roles, g.Role)
+	}
+	slices.Sort(roles)
+	key := root.dev.Key
+	state, err := root.state(ctx, l, func(t trust.State) []trust.Act {
+		have, ok := t.Signers[devSignerID]
+		if !ok {
+			now := time.Now()
+			return []trust.Act{&trust.EnrollSigner{
+				ID: devSignerID, Person: root.bootstrap.Admins[0].Person, Roles: roles, SigType: trust.SigDev, PublicKey: key.Public(),
+				NotBefore: ledger.At(now), NotAfter: ledger.At(now.Add(devSignerLife)),
+			}}
+		}
+		missing := slices.DeleteFunc(slices.Clone(roles), have.Has)
+		if len(missing) == 0 || have.Revoked != nil {
+			return nil
+		}
+		return []trust.Act{&trust.GrantRoles{Signer: devSignerID, Roles: missing}}
+	})
+	if err != nil {
+		return untrusted(err)
+	}
+	r.State, s.signer = state, devSignerID
+	p.say("signed with dev mode's key, in software: it counts on this machine alone")
+	return nil
+}
+
+// confirmed shows the text, and asks whether it is right, unless that was said before.
+func (p *Program) confirmed(text string, d approval.Decision, s *signing) error {
+	if s.yes {
+		return nil
+	}
+	if in, ok := p.Stdin.(*os.File); !ok || !term.IsTerminal(int(in.Fd())) {
+		return misuse("there is no terminal to show on what would be signed").withHint("Look at it with %s, and sign with --yes.", p.command("approvals", "show"))
+	}
+	p.say("%s", text)
+	p.say("Sign to %s this, as %s in the role %s? Type yes.", d, printable(s.signer), printable(s.role))
+	line, err := bufio.NewReader(p.Stdin).ReadString('\n')
+	if err != nil || strings.TrimSpace(line) != "yes" {
+		return negative("nothing was signed")
+	}
+	return nil
+}
+
+// signature makes the envelope.
+func (p *Program) signature(ctx context.Context, root *trustRoot, r *review.Reader, o *review.Open, d approval.Decision, s *signing) (json.RawMessage, error) {
+	payload := o.Request.Payload(o.Digest, d)
+	nonce := make([]byte, 16)
+	if _, err := rand.Read(nonce); err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	payload.Reason, payload.Signer, payload.Role, payload.Nonce = s.reason, s.signer, s.role, hex.EncodeToString(nonce)
+	payload.Issued, payload.NotBefore, payload.Expires = ledger.At(now), ledger.At(now.Add(-time.Second)), o.Request.Expires
+	if s.delegation != "" {
+		raw, err := p.read(s.delegation)
+		if err != nil {
+			return nil, err
+		}
+		payload.Delegation = strings.TrimSpace(string(raw.Text))
+	}
+	e, err := payload.Unsigned()
+	if err != nil {
+		return nil, misuse("%s", err)
+	}
+	if err := p.signEnvelope(ctx, root, e, r.State.Signers[s.signer], s); err != nil {
+		return nil, err
+	}
+	raw, err := e.Encode()
+	if err != nil {
+		return nil, misuse("%s", err)
+	}
+	if _, err := approval.Verify(r.State, o.Request, o.Digest, raw, time.Now()); err != nil {
+		refused := negative("the run would not accept the signature: %s", err)
+		if x := approval.Refused(err); x != nil && x.Code == approval.Excluded {
+			return nil, refused.withHint("Who has asked for the run, the plan's author and the agent's owner approve nothing, unless the policy says so (approval.may_sign).")
+		}
+		return nil, refused
+	}
+	return raw, nil
+}
+
+// signEnvelope signs with the signer's key.
+func (p *Program) signEnvelope(ctx context.Context, root *trustRoot, e *trust.Envelope, v trust.Signer, s *signing) error {
+	switch {
+	case s.ssh != "":
+		blob, err := sshSign(ctx, s.ssh, trust.PAE(e.Type, e.Payload))
+		if err != nil {
+			return misuse("%s", err)
+		}
+		e.Signatures = []trust.Signature{{KeyID: v.ID, Sig: blob}}
+		return nil
+	case s.key != "":
+		key, err := p.secretKey(ctx, s.key)
+		if err != nil {
+			return err
+		}
+		return e.Sign(key)
+	case root.dev != nil && v.PublicKey == root.dev.Key.Public():
+		return e.Sign(root.dev.Key)
+	}
+	return misuse("chimera approvals needs the signer's key: --key KEY or --ssh FILE")
+}
+
+// sshSign has ssh-keygen sign a message, perhaps with a token that is to be touched.
+func sshSign(ctx context.Context, file string, message []byte) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, "ssh-keygen", "-Y", "sign", "-n", sshsig.Namespace, "-f", file)
+	cmd.Stdin = bytes.NewReader(message)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		return nil, errors.New("ssh-keygen is not installed, which signs with OpenSSH keys")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ssh-keygen does not sign with %s: %w: %s", file, err, printable(strings.TrimSpace(said.String())))
+	}
+	return sshsig.Unarmor(out)
+}
+
+// verdict shows what became of a signature.
+func (p *Program) verdict(o *review.Open, d approval.Decision, v contract.Verdict) error {
+	if p.json() {
+		if err := p.document(struct {
+			OK       bool                  `json:"ok"`
+			Run      string                `json:"run"`
+			Barrier  string                `json:"barrier"`
+			Decision approval.Decision     `json:"decision"`
+			State    contract.BarrierState `json:"state,omitempty"`
+			Missing  []contract.Group      `json:"missing"`
+			Code     string                `json:"code,omitempty"`
+			Detail   string                `json:"detail,omitempty"`
+		}{v.Accepted, o.Request.Workflow, o.Barrier.ID, d, v.State, append([]contract.Group{}, v.Missing...), v.Code, v.Detail}); err != nil {
+			return err
+		}
+	}
+	if !v.Accepted {
+		return negative("the signature does not count: %s: %s", v.Code, printable(v.Detail))
+	}
+	if p.json() {
+		return nil
+	}
+	switch v.State {
+	case contract.BarrierOpen:
+		var missing []plan.Group
+		for _, g := range v.Missing {
+			missing = append(missing, plan.Group{Role: g.Role, Min: g.Min})
+		}
+		p.printf("%s\n", o.Request.Workflow)
+		p.say("signed; still to sign: %s", missingOf(missing))
+	default:
+		p.printf("%s\n", o.Request.Workflow)
+		p.say("signed; the barrier is %s", v.State)
+	}
+	return nil
+}
+
+// askEvery is how often chimera dev looks for barriers of the run that it follows.
+const askEvery = 500 * time.Millisecond
+
+// ask says how to approve what the run of chimera dev waits for, or approves it with dev
+// mode's key, until ctx ends.
+func (p *Program) ask(ctx context.Context, conn *connection, t runRef, approve bool) {
+	said := map[string]bool{}
+	for {
+		timer := time.NewTimer(askEvery)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		l, err := conn.place.ledger(ctx, p)
+		if err != nil {
+			continue // the run says what is wrong
+		}
+		open, err := l.ListBarriers(ctx, ledger.BarrierOpen, ledger.Page{})
+		if err != nil {
+			continue
+		}
+		for _, b := range open {
+			if b.Workflow != t.Run || said[b.ID] {
+				continue
+			}
+			said[b.ID] = true
+			if !approve {
+				p.say("waits for approval; look at it, and approve it:\n  %s\n  %s", p.command("approvals", "show", b.Workflow), p.command("approvals", "sign", b.Workflow))
+				continue
+			}
+			s := &signing{yes: true, within: time.Minute}
+			if _, v, err := p.send(ctx, conn, b.ID, approval.Approve, s); err != nil {
+				p.say("not approved: %s", err)
+			} else if v.Accepted {
+				p.say("approved   by %s in the role %s, for --exit; the barrier is %s", s.signer, printable(s.role), v.State)
+			} else {
+				p.say("not approved: %s: %s", v.Code, printable(v.Detail))
+			}
+		}
+	}
+}
