@@ -13,9 +13,12 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"chimera.ai/engine/approval"
+	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/policy"
 	"chimera.ai/engine/task"
 	"chimera.ai/engine/trust"
 )
@@ -179,4 +182,106 @@ func TestApprovals(t *testing.T) {
 	drafts, err = a.h.Store().Ledger.ListTasks(t.Context(), task.StateDraft, ledger.Page{})
 	require.NoError(t, err)
 	require.Empty(t, drafts)
+}
+
+const groupPlan = `{apiVersion: chimera/v1, kind: Plan, name: group, version: "1", agent: tester, allow: [pure, committing],
+  input_schema: {type: object, properties: {line: {type: string}}, required: [line]},
+  output_schema: {type: object, properties: {a: {type: boolean}, b: {type: boolean}}, required: [a]},
+  nodes: [
+    {id: a, template: book/write, commit_policy: {barrier: both, approval: {groups: [{role: editor, min: 1}]}, rollback: {none: "what is written stays"}}},
+    {id: b, template: book/write, with: {line: second}, commit_policy: {barrier: both, rollback: {none: "what is written stays"}}},
+    {id: late, template: book/write, with: {line: late}, commit_policy: {approval: {groups: [{role: editor, min: 1}], expires_in_ms: 2000}, rollback: {none: "what is written stays"}}},
+    {id: done, template: engine/pass}],
+  edges: [$input.line -> a.line, a.ok -> $output.a, a -> late,
+    {from_node: $input, from_port: $done, to_node: b, to_port: $start, edge_type: conditional, required: true, when: "input.line != 'alone'"},
+    {from_node: b, from_port: ok, to_node: $output, to_port: b, edge_type: data, required: false},
+    {from_node: late, from_port: $error, to_node: done, to_port: $, edge_type: error, required: false}]}`
+
+// TestBarriers: members of a barrier wait for each other, one signature approves all of
+// them, and what nobody signs in time expires.
+func TestBarriers(t *testing.T) {
+	stage.Parallel(t)
+	a := act(t, writes)
+	eve := a.enrol(t, "Eve", "editor")
+	digest := a.publish(t, groupPlan)
+	run := a.start(t, "both", digest, `{"line":"first"}`)
+	b := a.asked(t, run, 1)[0]
+	require.Len(t, b.Actions, 2)
+	require.ElementsMatch(t, []string{"a", "b"}, stage.State(t, a.h.Client(), run).Barriers[0].Nodes)
+	require.True(t, a.update(t, run, eve.signs(t, b, approval.Approve, nil)).Accepted)
+	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
+	require.ElementsMatch(t, []string{`{"line":"first"}`, `{"line":"second"}`}, a.written(t))
+	for _, n := range stage.State(t, a.h.Client(), run).Nodes {
+		if n.ID == "late" {
+			require.Equal(t, contract.Expired, n.Error.Kind)
+		}
+	}
+	a.replays(t, run)
+
+	alone := a.start(t, "alone", digest, `{"line":"alone"}`)
+	b = a.asked(t, alone, 1)[0]
+	require.Len(t, b.Actions, 1, "a member that is skipped is not waited for")
+	require.NoError(t, a.h.Client().CancelWorkflow(t.Context(), alone.GetID(), ""))
+	require.Error(t, stage.Await(t, a.h.Client(), alone, nil))
+	b, err := a.h.Store().Ledger.Barrier(t.Context(), b.ID)
+	require.NoError(t, err)
+	require.Equal(t, ledger.BarrierWithdrawn, b.State)
+	require.Len(t, a.written(t), 2)
+	a.replays(t, alone)
+}
+
+// TestFlood: many forged signatures cost executions, and not the approval.
+func TestFlood(t *testing.T) {
+	stage.Parallel(t)
+	a := act(t, writes)
+	eve, fay, zoe := a.enrol(t, "Eve", "editor"), a.enrol(t, "Fay", "finance"), a.enrol(t, "Zoe", "nothing")
+	digest := a.publish(t, approvedPlan)
+	run := a.start(t, "flooded", digest, `{"line":"one"}`)
+	b := a.asked(t, run, 1)[0]
+	forged := signer{eve.id, zoe.key, "editor"}.signs(t, b, approval.Approve, nil)
+	const flood = 1200
+	for range flood {
+		a.signal(t, run, forged)
+	}
+	a.signal(t, run, fay.signs(t, b, approval.Approve, nil))
+	stage.Until(t, "the run has continued as new", func() bool { return stage.State(t, a.h.Client(), run).Executions > 1 })
+	// One may have to be sent again.
+	var v contract.Verdict
+	for _, s := range []signer{fay, eve} {
+		stage.Until(t, "the signature counts", func() bool {
+			v = a.update(t, run, s.signs(t, b, approval.Approve, nil))
+			return v.Accepted || v.Code == string(approval.Twice)
+		})
+	}
+	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
+	require.Len(t, a.written(t), 1)
+	list, err := a.h.Store().Ledger.Approvals(t.Context(), b.ID, ledger.Page{})
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(list), ledger.MaxRefused+3, "the ledger does not grow with the flood")
+}
+
+// TestAGuardianAloneSkipsNobody: a guardian with a policy of its own permits what people must
+// approve by that of effects, which does not call.
+func TestAGuardianAloneSkipsNobody(t *testing.T) {
+	stage.Parallel(t)
+	strict := strings.Replace(actingPolicy, "unmodelled", "approval: {floor: [{groups: [{role: editor, min: 1}]}]}\nunmodelled", 1)
+	a := actBy(t, "book", writes, actingCatalog, strict)
+	lax, ds := policy.Parse(compiler.Source{Name: "policy.yaml", Text: []byte(actingPolicy)})
+	require.False(t, ds.HasErrors())
+	all := a.options
+	all.Roles = []host.Role{host.RoleEngine, host.RoleTools, host.RoleEffects}
+	other := a.options
+	other.Roles, other.Policy = []host.Role{host.RoleGuardian}, lax
+	digest := a.publish(t, actingPlan)
+	a.options = all
+	a.again(t)
+	thief, err := host.New(t.Context(), other)
+	require.NoError(t, err)
+	require.NoError(t, thief.Start())
+	t.Cleanup(func() { require.NoError(t, thief.Close()) })
+	run := a.start(t, "alone", digest, `{"line":"one"}`)
+	f := failureOf(t, stage.Await(t, a.h.Client(), run, nil))
+	require.Equal(t, contract.Blocked, f.Kind)
+	require.Contains(t, f.Message, "people must approve, and nobody has")
+	require.Empty(t, a.written(t))
 }
