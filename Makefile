@@ -47,7 +47,14 @@ test: export GOGC = 400
 test: ## install what tests need, then lint and run every test with the race detector, and again without it where that draws more cases
 	@$(MAKE) --no-print-directory -j 2 setup server lint
 	GORACE=atexit_sleep_ms=0 go test $(RACE) -vet=off -p $(BESIDE) -timeout 40m ./starter ./...
+	@$(MAKE) --no-print-directory tokens
 	@$(MAKE) --no-print-directory -j 2 alone named
+
+# What only programs with the tag pkcs11 do, on tokens of SoftHSM.
+.PHONY: tokens
+tokens:
+	GORACE=atexit_sleep_ms=0 go test $(RACE) -vet=off -tags pkcs11 ./trust/pkcs11
+	GORACE=atexit_sleep_ms=0 go test $(RACE) -vet=off -tags pkcs11 -run 'OnTokens?$$' ./host ./starter
 
 # Without the race detector: packages as a whole, and beside them, which wait more than
 # they compute, single tests of others. A test of internal/raced holds these lists to the
@@ -63,7 +70,9 @@ lint: linters ## formatting, vet, staticcheck, exhaustive switches, determinism 
 	@unformatted=$$(gofmt -l $$(go list -f '{{.Dir}}' ./...)) && test -z "$$unformatted" \
 		|| { echo "not formatted: $$unformatted" >&2; exit 1; }
 	go vet ./...
+	go vet -tags pkcs11 ./...
 	bin/lint/staticcheck ./...
+	bin/lint/staticcheck -tags pkcs11 ./host ./starter ./trust/pkcs11
 	bin/lint/exhaustive -d -typeonly '^chimera.ai/engine/(plan|contract|diag|host)\.' ./...
 	bin/lint/workflowcheck ./workflows/...
 

@@ -39,6 +39,8 @@ type ActingLedger interface {
 	Plan(ctx context.Context, ref string) (ledger.Plan, error)
 	GetBlob(ctx context.Context, digest string) ([]byte, error)
 	Run(ctx context.Context, workflow, root string) (ledger.Run, error)
+	Decision(ctx context.Context, id string) (ledger.Decision, error)
+	Packet(ctx context.Context, digest string) (ledger.Packet, error)
 	LastOutcome(ctx context.Context, workflow, origin, node string) (ledger.Outcome, error)
 }
 

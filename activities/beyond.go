@@ -27,16 +27,9 @@ func beyond(p *plan.Plan) string {
 			what = "a cost of what verifies an effect"
 		case n.Fingerprint != "":
 			what = "a pinned fingerprint"
-		case n.Undoes != 0:
-			what = "a part in another node's compensation"
 		}
 		if what != "" {
 			return fmt.Sprintf("%s (node %s)", what, excerpt.Bytes(n.ID, 100))
-		}
-	}
-	for i := range p.Edges {
-		if p.Edges[i].FromPort == plan.CompensatePort {
-			return "compensation"
 		}
 	}
 	if len(p.Loops) > 0 {

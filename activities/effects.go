@@ -64,6 +64,10 @@ func (f *Effects) call(ctx, store context.Context, call *contract.Call) (out con
 	if err != nil {
 		return out, nil, err
 	}
+	if call.Undo != "" {
+		out, err = f.undo(ctx, store, call)
+		return out, nil, err
+	}
 	if n.spec.Relied {
 		out, err = f.support(ctx, store, call)
 		return out, &n.spec.Retry, err
@@ -249,13 +253,9 @@ func (f *Effects) recall(ctx, store context.Context, e *effect, call *contract.C
 	if i.Output == nil {
 		return contract.Outcome{}, contract.Errorf(contract.InvalidOutput, "the effect has happened, and what it answered is no longer kept")
 	}
-	raw, err := f.Outputs.Give(store, scopeOf(e.id), i.Output)
+	record, err := f.answered(store, &i)
 	if err != nil {
 		return contract.Outcome{}, err
-	}
-	var record answered
-	if err := json.Unmarshal(raw, &record); err != nil {
-		return contract.Outcome{}, fmt.Errorf("read what the effect answered: %w", err)
 	}
 	if record.Error != nil {
 		return contract.Outcome{}, &contract.Error{Kind: record.Error.Kind, Message: record.Error.Message, Details: record.Error.Details}
@@ -265,6 +265,18 @@ func (f *Effects) recall(ctx, store context.Context, e *effect, call *contract.C
 		return contract.Outcome{}, err
 	}
 	return e.outcome(output, i.OutputDigest)
+}
+
+// answered reads what is stored of a call that answered.
+func (f *Effects) answered(ctx context.Context, i *ledger.Invocation) (record answered, err error) {
+	raw, err := f.Outputs.Give(ctx, scopeOf(i.ID), i.Output)
+	if err != nil {
+		return record, err
+	}
+	if err := json.Unmarshal(raw, &record); err != nil {
+		return record, fmt.Errorf("read what the effect answered: %w", err)
+	}
+	return record, nil
 }
 
 // outcome is that of the node of an effect.

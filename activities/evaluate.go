@@ -79,6 +79,9 @@ func (n *node) arrive(d *contract.Delivery, vars expr.Vars) (any, error) {
 		return nil, contract.Errorf(contract.Contract, "edge %d brings no value to %s", d.Edge, n.spec.ID)
 	}
 	edge := n.plan.EdgeString(d.Edge)
+	if n.plan.Edges[d.Edge].FromPort == plan.CompensatePort {
+		return n.undoing(at, d, vars, edge)
+	}
 	raw := d.Value
 	if d.Error != nil {
 		var err error
@@ -240,4 +243,36 @@ func (n *node) routeError(request *contract.RouteRequest) ([]bool, error) {
 		held = append(held, ok)
 	}
 	return held, nil
+}
+
+// undoing returns the value that a compensate edge brings.
+func (n *node) undoing(at int, d *contract.Delivery, vars expr.Vars, edge string) (any, error) {
+	given := expr.Vars{"input": vars["input"], "output": nil, "error": nil}
+	var err error
+	if given["args"], err = decode(d.Args, "the arguments of "+edge); err != nil {
+		return nil, err
+	}
+	if d.Output != nil {
+		if given["output"], err = decode(d.Output, "the output of "+edge); err != nil {
+			return nil, err
+		}
+	}
+	if d.Error != nil {
+		raw, err := json.Marshal(d.Error)
+		if err == nil {
+			given["error"], err = decode(raw, "the error of "+edge)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	t := n.transforms[at]
+	if t == nil {
+		return nil, contract.Errorf(contract.Contract, "the compensate edge %s has no transform", edge)
+	}
+	v, err := t.Eval(given)
+	if err != nil {
+		return nil, contract.Errorf(contract.Expr, "the transform of %s: %w", edge, err)
+	}
+	return v, nil
 }

@@ -47,6 +47,8 @@ type Judge interface {
 	Needs(a *Action, salt []byte, at time.Time) (decision string, groups []plan.Group)
 	// Waiting reads an action that waits for people from the evidence of its decision.
 	Waiting(p ledger.Packet) (Waiting, error)
+	// Inputs are the arguments of the action of a decision, by its evidence.
+	Inputs(p ledger.Packet) ([]byte, error)
 	// MaySign are those of policy.Interested who may approve, and alone reports that nobody
 	// signs for another.
 	MaySign() (may []string, alone bool)
@@ -367,7 +369,7 @@ func (g *Guardian) judge(judge Judge, e *effect, a *Action, by string, approved 
 	if approved != nil {
 		out.Signature = approved.last
 	}
-	return out, err
+	return out, unsigned(err)
 }
 
 // disapproved says that an action waits for people, or is the failure of a node whose effect

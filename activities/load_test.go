@@ -328,8 +328,6 @@ func TestLoadRefusesWhatCannotRun(t *testing.T) {
 		{"for_each (node target)", func(p *plan.Plan) { p.Nodes[target].ForEach = new(plan.ForEach) }},
 		{"a cost of what verifies an effect (node target)", func(p *plan.Plan) { p.Nodes[target].Called, p.Nodes[target].Estimate = true, new(plan.Cost) }},
 		{"a pinned fingerprint (node target)", func(p *plan.Plan) { p.Nodes[target].Fingerprint = plan.DigestOf(nil) }},
-		{"a part in another node's compensation (node target)", func(p *plan.Plan) { p.Nodes[target].Undoes = target - 1 }},
-		{"compensation", func(p *plan.Plan) { p.Edges[0].FromPort = plan.CompensatePort }},
 		{"loops", func(p *plan.Plan) { p.Loops = make([]plan.Loop, 1) }},
 	} {
 		p := shape{edges: []plan.Edge{from("x", plan.Data, "")}}.plan(t)

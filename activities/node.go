@@ -189,7 +189,10 @@ func transform(e *plan.Edge) (*expr.Template, error) {
 	if e.Transform == nil {
 		return nil, nil
 	}
-	if e.Type == plan.Error {
+	switch {
+	case e.FromPort == plan.CompensatePort:
+		return template(e.Transform, expr.Compensate)
+	case e.Type == plan.Error:
 		return template(e.Transform, expr.ErrorTransform)
 	}
 	return template(e.Transform, expr.Transform)

@@ -9,7 +9,6 @@ import (
 
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
-	"chimera.ai/engine/policy"
 	"chimera.ai/engine/trust"
 )
 
@@ -124,13 +123,16 @@ func (r *Request) check() error {
 	return r.Rule.check()
 }
 
+// maxPersons bounds the persons of one group, as plans and policies do.
+const maxPersons = 100
+
 // check checks the form of a rule.
 func (r Rule) check() error {
 	if len(r.Groups) == 0 || r.Excluded == nil {
 		return fmt.Errorf("%w: nobody is asked, or it is not said who is excluded", ErrInvalid)
 	}
 	for i, g := range r.Groups {
-		if g.Min < 1 || g.Min > policy.MaxSigners || g.Role == "" {
+		if g.Min < 1 || g.Min > maxPersons || g.Role == "" {
 			return fmt.Errorf("%w: a group of %d persons of the role %.80q", ErrInvalid, g.Min, g.Role)
 		}
 		if i > 0 && r.Groups[i-1].Role >= g.Role {

@@ -2,7 +2,6 @@ package approval_test
 
 import (
 	"bytes"
-	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -10,7 +9,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
-	"flag"
 	"io"
 	"slices"
 	"strings"
@@ -27,17 +25,6 @@ import (
 	"chimera.ai/engine/trust"
 	"chimera.ai/engine/trust/sshsig"
 )
-
-var showBugs = flag.Bool("bugs", false, "run the tests of known bugs, which fail")
-
-// bug marks a test that fails because of a bug that is known. Whoever mends the bug removes
-// the mark.
-func bug(t *testing.T, what string) {
-	t.Helper()
-	if !*showBugs {
-		t.Skip("BUG (go test -bugs shows it): " + what)
-	}
-}
 
 const (
 	deployment = "acme"
@@ -296,8 +283,7 @@ func (w *world) request(edits ...func(*approval.Request)) (*approval.Request, st
 }
 
 // parsed returns a request as it is read again, with its digest.
-func parsed(t testing.TB, r *approval.Request) (*approval.Request, string) {
-	t.Helper()
+func parsed(t require.TestingT, r *approval.Request) (*approval.Request, string) {
 	raw, err := r.Encode()
 	require.NoError(t, err)
 	again, d, err := approval.ParseRequest(raw)

@@ -21,11 +21,6 @@ func (c *compilation) refuse() {
 				c.refuseEffect(n)
 			}
 		}
-		for _, e := range doc.Edges {
-			if e.FromPort == plan.CompensatePort {
-				c.unsupported("compensation", e.FromPortAt, "", e.String())
-			}
-		}
 		for _, l := range doc.Loops {
 			e := doc.Edges[l.Back[0]]
 			c.unsupported("loops", e.Place(), doc.Nodes[l.Header].ID, e.String())

@@ -43,6 +43,8 @@ type Config struct {
 	Trust Trust
 	// Guardian is what decides on effects.
 	Guardian Guardian
+	// PKCS11 is how keys on tokens are reached.
+	PKCS11 PKCS11
 	// Author is who publishes plans, and Requester who starts runs; "" is the user
 	// of the machine.
 	Author, Requester string
@@ -147,7 +149,8 @@ type Store struct {
 
 // Ledger is the audit log.
 type Ledger struct {
-	// Key is a reference to the log's key, or "": [Config.LedgerKey] resolves it.
+	// Key is a reference to the log's key, the URI of one on a token, or "":
+	// [Config.LedgerKey] resolves it.
 	Key Secret
 	// Retention says how long bodies are kept.
 	Retention Retention
@@ -180,18 +183,29 @@ type Trust struct {
 	Bootstrap, Pin string
 	// Seen is the file in which a worker keeps the last statement that it has read, or "".
 	Seen string
-	// AuthorKey and StartKey are references to private keys, or "":
-	// [Config.AuthorKey] and [Config.StartKey] resolve them.
+	// AttestationRoots are files with the certificates of makers of FIDO devices, in PEM,
+	// which vouch for keys of people who approve.
+	AttestationRoots []string
+	// AuthorKey and StartKey are references to private keys, URIs of such keys on tokens,
+	// or "": [Config.Referred] resolves them.
 	AuthorKey, StartKey Secret
 }
 
 // Guardian is what decides on effects.
 type Guardian struct {
-	// Key is a reference to the key that signs permits, or "": [Config.GuardianKey]
-	// resolves it.
+	// Key is a reference to the key that signs permits, the URI of one on a token, or "":
+	// [Config.Referred] resolves it.
 	Key Secret
 	// Shadow are the files of a bundle by which it decides too, without effect.
 	Shadow []string
+}
+
+// PKCS11 is how keys on tokens are reached where their URIs do not say so.
+type PKCS11 struct {
+	// Module is the path of the tokens' module, or "".
+	Module string
+	// PIN is a reference to the tokens' PIN, or "": [Config.PIN] resolves it.
+	PIN Secret
 }
 
 // Payload is how what passes through Temporal is protected.

@@ -72,6 +72,8 @@ ledger:
   witnesses:
     - {name: bank, key: bank.example.com+2+AA==, url: https://witness.bank.example.com}
     - {name: attic, key: attic+3+AA==, file: shared/attic}
+guardian: {key: "pkcs11:token=T;object=guardian"}
+pkcs11: {module: lib/p11.so, pin: "${file:pin.txt}"}
 payload: {keys: ["new:${env:PAYLOAD_KEY}", "${file:pin.txt}"], compress: false, accept_plain: true}
 console: {address: "0.0.0.0:80", codec: {token: "${env:CODEC}", origins: ["https://temporal.example.com"]}}
 author: alice
@@ -107,6 +109,8 @@ func TestEveryKey(t *testing.T) {
 			Retention: Retention{Operational: 90 * 24 * time.Hour, Evidence: 7 * 366 * 24 * time.Hour, Financial: 36 * time.Hour}, Witnesses: []Witness{
 				{Name: "bank", Key: "bank.example.com+2+AA==", URL: "https://witness.bank.example.com"},
 				{Name: "attic", Key: "attic+3+AA==", File: filepath.Join(dir, "shared/attic")}}},
+		Guardian:    Guardian{Key: "pkcs11:token=T;object=guardian"},
+		PKCS11:      PKCS11{Module: filepath.Join(dir, "lib/p11.so"), PIN: "${file:pin.txt}"},
 		Payload:     Payload{Keys: []Secret{"new:${env:PAYLOAD_KEY}", "${file:pin.txt}"}, AcceptPlain: true},
 		Console:     Console{Address: "0.0.0.0:80", Codec: Codec{Token: "${env:CODEC}", Origins: []string{"https://temporal.example.com"}}},
 		Author:      "alice",
@@ -264,6 +268,12 @@ func TestRefused(t *testing.T) {
 		"twice":            {"worker: {roles: [tools, tools]}", "worker.roles holds tools twice", "", diag.ConfigValue, 1, 17},
 		"driver":           {"store: {driver: oracle}", `store.driver is "oracle"; possible are sqlite, postgres`, "", diag.ConfigValue, 1, 17},
 		"a written url":    {"store: {url: postgres://me:secret@host/x}", "store.url must be a reference to a secret, not the secret", "", diag.ConfigSecret, 1, 14},
+		"a key's PIN":      {"guardian: {key: 'pkcs11:token=t;object=g?pin-value=1234'}", "guardian.key names no key on a token: not a usable PKCS #11 URI: pin-value is not supported: a URI is no secret, so it must not hold a PIN: give pin-source", "", diag.ConfigValue, 1, 17},
+		"no object":        {"ledger: {key: 'PKCS11:token=t'}", "ledger.key names no key on a token: not a usable PKCS #11 URI: it names no key: give object or id", "", diag.ConfigValue, 1, 15},
+		"a token's URL":    {"store: {url: 'pkcs11:token=t;object=u'}", "store.url must be a reference to a secret, not the secret", "", diag.ConfigSecret, 1, 14},
+		"a written PIN":    {"pkcs11: {pin: '1234'}", "pkcs11.pin must be a reference to a secret, not the secret", "", diag.ConfigSecret, 1, 15},
+		"a written key":    {"trust: {start_key: pkcs12}", "trust.start_key must be a reference to a secret, not the secret", "", diag.ConfigSecret, 1, 20},
+		"key of no type":   {"trust: {author_key: 1}", "trust.author_key is a number, but must be a string with a reference such as ${env:NAME}, or the URI of a key on a token", "", diag.ConfigValue, 1, 21},
 		"no role":          {"worker: {roles: []}", "worker.roles must not be empty; possible are engine, tools, guardian, effects", "", diag.ConfigValue, 1, 17},
 		"literal key":      {"temporal: {api_key: abc}", "temporal.api_key must be a reference to a secret, not the secret", "", diag.ConfigSecret, 1, 21},
 		"reference":        {`store: {dir: "a/${env:X}"}`, "no reference to a secret may stand in store.dir", "", diag.ConfigSecret, 1, 17},
@@ -313,6 +323,8 @@ func TestRefusedEnvironment(t *testing.T) {
 		"CHIMERA_WORKER_DRIAN=1s":        {`the variable "CHIMERA_WORKER_DRIAN" sets no key`, "CHIMERA_WORKER_DRAIN"},
 		"CHIMERA_DEV_PORT=x":             {"the variable CHIMERA_DEV_PORT must be a whole number between 0 and 65535", ""},
 		"CHIMERA_WORKER_ROLES=":          {`the variable CHIMERA_WORKER_ROLES holds ""; possible are engine, tools, guardian, effects`, ""},
+		"CHIMERA_GUARDIAN_KEY=pkcs11:a":  {"the variable CHIMERA_GUARDIAN_KEY names no key on a token: not a usable PKCS #11 URI: it must consist of NAME=VALUE, with \";\" between them", ""},
+		"CHIMERA_LEDGER_KEY=${env":       {"the variable CHIMERA_LEDGER_KEY is no reference to a secret: the reference has no closing }", ""},
 		"CHIMERA_TEMPORAL_API_KEY=${env": {"the variable CHIMERA_TEMPORAL_API_KEY is no reference to a secret: the reference has no closing }", ""},
 	} {
 		_, ds := parse("", nil, surroundings(pair))
@@ -369,7 +381,7 @@ func TestSchemaAgrees(t *testing.T) {
 	schema, err := schemas.Compile(raw)
 	require.NoError(t, err)
 	require.NoError(t, schema.Validate(anyOf(t, full)))
-	for _, bad := range []string{"wroker: {}", "dev: {port: 65536}", "worker: {roles: [auditor]}", "temporal: {api_key: abc}",
+	for _, bad := range []string{"wroker: {}", "dev: {port: 65536}", "worker: {roles: [auditor]}", "temporal: {api_key: abc}", "guardian: {key: abc}", "pkcs11: {pin: abc}", "temporal: {api_key: 'pkcs11:token=t;object=u'}",
 		"mcpServers: {f: {args: []}}", "mcpServers: {f: {url: x}}", "skills: {'a b': {command: x}}", "skills: {f: {command: x, env: {A: 1}}}"} {
 		require.Error(t, schema.Validate(anyOf(t, bad)), bad)
 	}

@@ -11,6 +11,7 @@ import (
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/trust/pkcs11"
 )
 
 // environ is an environment; it is an [envconfig.EnvLookup].
@@ -69,8 +70,12 @@ func (l *loader) override(k key[Config], raw string) error {
 	}
 	var list []string
 	switch k.sort {
-	case secret:
-		if _, err := split(raw); err != nil {
+	case private, secret:
+		if k.sort == private && pkcs11.IsURI(raw) {
+			if err := checkURI(raw); err != nil {
+				return err
+			}
+		} else if _, err := split(raw); err != nil {
 			return fmt.Errorf("is no reference to a secret: %w", err)
 		}
 	case references:

@@ -8,6 +8,7 @@ const (
 	path                   // *string, joined with the file's folder
 	command                // *string, joined with the file's folder if it has a slash
 	secret                 // *Secret
+	private                // *Secret, or the URI of a key on a token
 	integer                // *int or *int64, between min and max
 	boolean                // *bool
 	duration               // *time.Duration, between min and max nanoseconds
@@ -114,8 +115,8 @@ var keys = []key[Config]{
 	{name: "store.dir", sort: path, at: func(c *Config) any { return &c.Store.Dir },
 		doc: "The folder of compiled plans and large values. All workers of a deployment must see the same folder."},
 
-	{name: "ledger.key", sort: secret, at: func(c *Config) any { return &c.Ledger.Key },
-		doc: "A reference to the audit log's key, such as `${file:/run/secrets/ledger-key}`: a note signer key, `PRIVATE+KEY+NAME+…`. A worker with role `engine` that has it signs checkpoints; if there are several such workers, one of them does."},
+	{name: "ledger.key", sort: private, at: func(c *Config) any { return &c.Ledger.Key },
+		doc: "A reference to the audit log's key, such as `${file:/run/secrets/ledger-key}`: a note signer key, `PRIVATE+KEY+NAME+…`; or the URI of an Ed25519 key on a token, `pkcs11:…`, whose name is `store.origin`. A worker with role `engine` that has it signs checkpoints; if there are several such workers, one of them does."},
 	{name: "ledger.retention.operational", sort: period, at: func(c *Config) any { return &c.Ledger.Retention.Operational },
 		doc: "How long the outcomes of runs and their nodes stay readable in the audit log, such as `90d`, `12w` or `7y` (a year is 366 days, so that nothing is deleted too early). The worker that signs checkpoints, and `chimera audit prune`, delete older bodies; their entries and digests stay forever. If this is not set, nothing is deleted; nor is anything under legal hold."},
 	{name: "ledger.retention.evidence", sort: period, at: func(c *Config) any { return &c.Ledger.Retention.Evidence },
@@ -133,15 +134,22 @@ var keys = []key[Config]{
 		doc: "The digest that the bootstrap file must have, `sha256:…`, as given out by the admins. A bootstrap without a pin, or with another digest, is refused."},
 	{name: "trust.seen", sort: path, at: func(c *Config) any { return &c.Trust.Seen },
 		doc: "A file in which a worker keeps the number and the digest of the last statement of the admins that it has read. It refuses a database that has fewer statements, or another in that place. In production the roles `guardian` and `effects` must have one, each its own, where the database's users cannot write."},
-	{name: "trust.author_key", sort: secret, at: func(c *Config) any { return &c.Trust.AuthorKey },
-		doc: "A reference to the key that `chimera publish` signs plans with, such as `${file:author.key}`: PKCS #8 in PEM, Ed25519 or P-256. The admins must have stated its public half for the publisher that `author` names."},
-	{name: "trust.start_key", sort: secret, at: func(c *Config) any { return &c.Trust.StartKey },
-		doc: "A reference to the key that `chimera start` signs start grants with. The admins must have stated its public half for the plan's agent. If it is empty, runs are started without a grant."},
+	{name: "trust.author_key", sort: private, at: func(c *Config) any { return &c.Trust.AuthorKey },
+		doc: "A reference to the key that `chimera publish` signs plans with, such as `${file:author.key}`: PKCS #8 in PEM, Ed25519 or P-256; or the URI of such a key on a token, `pkcs11:…`. The admins must have stated its public half for the publisher that `author` names."},
+	{name: "trust.start_key", sort: private, at: func(c *Config) any { return &c.Trust.StartKey },
+		doc: "A reference to the key that `chimera start` signs start grants with, or the URI of one on a token, `pkcs11:…`. The admins must have stated its public half for the plan's agent. If it is empty, runs are started without a grant."},
+	{name: "trust.attestation_roots", sort: paths, at: func(c *Config) any { return &c.Trust.AttestationRoots },
+		doc: "PEM files with the certificates of makers of FIDO devices, or of devices. In production `chimera signers enroll` accepts a key on such a device only if one of them has issued, or is, the certificate of the device that attests the key; the flag `--attestation-root` replaces them. In the environment: paths separated by commas."},
 
-	{name: "guardian.key", sort: secret, at: func(c *Config) any { return &c.Guardian.Key },
-		doc: "A reference to the key with which the role `guardian` signs permits of effects, such as `${file:/run/secrets/guardian-key}`: PKCS #8 in PEM, Ed25519 or P-256. The admins must have stated its public half (`guardian.key` in a file for `chimera trust draft`). `chimera dev` has one of its own."},
+	{name: "guardian.key", sort: private, at: func(c *Config) any { return &c.Guardian.Key },
+		doc: "A reference to the key with which the role `guardian` signs permits of effects, such as `${file:/run/secrets/guardian-key}`: PKCS #8 in PEM, Ed25519 or P-256; or the URI of such a key on a token, `pkcs11:token=Chimera;object=guardian`. The admins must have stated its public half (`guardian.key` in a file for `chimera trust draft`). `chimera dev` has one of its own."},
 	{name: "guardian.shadow", sort: paths, at: func(c *Config) any { return &c.Guardian.Shadow },
 		doc: "The files of a policy bundle in shadow: the guardian decides by it too, and records beside each decision what it says, which has no other effect. `chimera effects` shows where the two differ. In the environment: paths separated by commas."},
+
+	{name: "pkcs11.module", sort: path, at: func(c *Config) any { return &c.PKCS11.Module },
+		doc: "The module of tokens, a PKCS #11 library of their vendor such as `/usr/lib/softhsm/libsofthsm2.so`, for keys whose URI has no `module-path`. It is code that runs within the process. Only programs built with the tag `pkcs11` can load it."},
+	{name: "pkcs11.pin", sort: secret, at: func(c *Config) any { return &c.PKCS11.PIN },
+		doc: "A reference to the PIN of tokens, such as `${file:/run/secrets/pin}`, for keys whose URI has no `pin-source`. It is read at each login. A worker reads it only if a key of its roles needs it."},
 
 	{name: "payload.keys", sort: references, at: func(c *Config) any { return &c.Payload.Keys },
 		doc: "The keys that seal what passes through Temporal, each a reference to ID:KEY, or an ID and a reference, such as `${file:/run/secrets/payload-key}` or `2026a:${env:PAYLOAD_KEY}`. KEY is 32 bytes in base64 or hex. The first key seals; all of them open. A worker without the role `engine` has keys ID/ROLE:KEY of its own roles instead, which seal what these answer and nothing else (`chimera migrate --role-payload-key`). Without keys nothing is sealed, and a worker that uses PostgreSQL refuses to start. In the environment: references separated by commas."},

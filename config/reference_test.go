@@ -59,16 +59,18 @@ const preface = "# Configuration\n\n" +
 	"If none of them names a server, commands use the one that `chimera dev` runs in this\n" +
 	"folder, or else `localhost` at `dev.port`.\n\n" +
 	"A variable that begins like a section (`CHIMERA_TEMPORAL_`, `CHIMERA_DEV_`, `CHIMERA_WORKER_`,\n" +
-	"`CHIMERA_STORE_`, `CHIMERA_LEDGER_`, `CHIMERA_PAYLOAD_`, `CHIMERA_TRUST_`, `CHIMERA_CONSOLE_`) and names no key is refused.\n\n" +
+	"`CHIMERA_STORE_`, `CHIMERA_LEDGER_`, `CHIMERA_PAYLOAD_`, `CHIMERA_TRUST_`, `CHIMERA_GUARDIAN_`, `CHIMERA_PKCS11_`, `CHIMERA_CONSOLE_`) and names no key is refused.\n\n" +
 	"## Paths\n\n" +
 	"A relative path in the file is relative to the file's folder; one in a variable or a\n" +
 	"default is relative to the working directory. A `command` without a slash is looked up on `PATH`.\n\n" +
 	"## Secrets\n\n" +
-	"Values of `env`, `temporal.api_key`, `store.url`, `ledger.key`, `trust.author_key`, `trust.start_key`, `payload.keys` and `console.codec.token`\n" +
-	"may contain references: `${env:NAME}` is a variable of the worker's environment, `${file:PATH}` the text of a file of at most 64 KiB, without\n" +
-	"its final newline. `$${` stands for `${`. The worker resolves references when it starts. If it\n" +
+	"Values of `env`, `temporal.api_key`, `store.url`, `ledger.key`, `trust.author_key`, `trust.start_key`, `guardian.key`, `pkcs11.pin`, `payload.keys`,\n" +
+	"`console.codec.token` and `console.guardian.token` may contain references: `${env:NAME}` is a variable of the worker's environment, `${file:PATH}` the\n" +
+	"text of a file of at most 64 KiB, without its final newline. `$${` stands for `${`. The worker resolves references when it starts. If it\n" +
 	"cannot resolve one, it stops with an error that names it. Secrets are never printed, and\n" +
 	"never enter a plan, a history or a store. A reference anywhere else is refused.\n\n" +
+	"`ledger.key`, `trust.author_key`, `trust.start_key` and `guardian.key` may name a private key on a PKCS #11 token instead, by its\n" +
+	"URI, which begins with `pkcs11:`: [keys on tokens](trust.md#keys-on-tokens).\n\n" +
 	"## Keys\n"
 
 // markdown is docs/configuration.md.
@@ -122,6 +124,8 @@ func valueText[T any](k key[T]) string {
 		return "path or name"
 	case secret:
 		return "reference"
+	case private:
+		return "reference or URI"
 	case choice:
 		return "`" + strings.Join(k.oneOf, "` or `") + "`"
 	case choices:
@@ -283,6 +287,8 @@ func valueSchema[T any](k key[T]) object {
 		o.Type, o.MaxItems, o.Items = "array", maxTexts, &object{Type: "string", MaxLength: maxText, Pattern: `\$\{(env|file):[^}]+\}`}
 	case secret:
 		o.Type, o.MaxLength, o.Pattern = "string", maxText, `\$\{(env|file):[^}]+\}`
+	case private:
+		o.Type, o.MaxLength, o.Pattern = "string", maxText, `\$\{(env|file):[^}]+\}|^[Pp][Kk][Cc][Ss]11:[^?]*=`
 	default:
 		o.Type, o.MaxLength = "string", maxText
 	}

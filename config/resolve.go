@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"chimera.ai/engine/trust/pkcs11"
 )
 
 // Resolve returns a copy for a process with the given roles, or with those of
@@ -16,10 +18,9 @@ import (
 // Only a worker calls Resolve; the result is never printed or stored. The error names
 // all references that could not be resolved, each with its key. The API key of section
 // temporal, the store's URL, the log's key, the keys of sections trust, guardian and
-// payload, and the console's tokens stay references: [Config.Client],
-// [Config.StoreURL], [Config.LedgerKey], [Config.AuthorKey], [Config.StartKey],
-// [Config.GuardianKey], [Config.PayloadKeys], [Config.CodecToken] and
-// [Config.JudgeToken] resolve them.
+// payload, the PIN of tokens, and the console's tokens stay references: [Config.Client],
+// [Config.StoreURL], [Config.LedgerKey], [Config.Referred], [Config.PayloadKeys],
+// [Config.PIN], [Config.CodecToken] and [Config.JudgeToken] resolve them.
 func (c Config) Resolve(roles ...string) (Config, error) {
 	if len(roles) > 0 {
 		c.Worker.Roles = slices.Clone(roles)
@@ -92,6 +93,8 @@ func (c Config) needs(name string) bool {
 		return c.NeedsDatabase()
 	case "guardian.key":
 		return c.Has("guardian")
+	case "pkcs11.pin":
+		return slices.ContainsFunc(c.tokenKeys(), func(u pkcs11.URI) bool { return u.PINSource == "" })
 	case "trust.author_key", "trust.start_key", "console.codec.token", "console.guardian.token":
 		return false // commands use it
 	}
@@ -126,6 +129,14 @@ func (c Config) Secrets() []Secret {
 			_, _ = r.resolve(s)
 		}
 	}
+	for _, u := range c.tokenKeys() {
+		if u.PINSource == "" {
+			continue
+		}
+		if pin, err := r.file(u.PINSource); err == nil {
+			all = append(all, Secret(pin))
+		}
+	}
 	// Temporal's own file and variables hold a key as it is.
 	if key := c.profile.APIKey; key != "" && key != c.Temporal.APIKey.Reveal() {
 		all = append(all, Secret(key))
@@ -137,22 +148,12 @@ func (c Config) Secrets() []Secret {
 // none is said.
 func (c Config) StoreURL() (string, error) { return c.secret("store.url", c.Store.URL) }
 
-// LedgerKey resolves the reference to the log's key; "" where none is said.
+// LedgerKey resolves the reference to the log's key, which is not on a token; "" where none
+// is said.
 func (c Config) LedgerKey() (string, error) { return c.secret("ledger.key", c.Ledger.Key) }
 
-// AuthorKey resolves the reference to the key that plans are signed with; "" where
-// none is said.
-func (c Config) AuthorKey() (string, error) { return c.secret("trust.author_key", c.Trust.AuthorKey) }
-
-// StartKey resolves the reference to the key that start grants are signed with; ""
-// where none is said.
-func (c Config) StartKey() (string, error) { return c.secret("trust.start_key", c.Trust.StartKey) }
-
-// GuardianKey resolves the reference to the key that permits are signed with; "" where
-// none is said.
-func (c Config) GuardianKey() (string, error) { return c.secret("guardian.key", c.Guardian.Key) }
-
-// Referred resolves a reference that a command was given; what names it in errors.
+// Referred resolves a reference, such as one that a command was given; what names it in
+// errors.
 func (c Config) Referred(what string, s Secret) (string, error) { return c.secret(what, s) }
 
 // PayloadKeys resolves the references to the payload keys, in their order.

@@ -13,6 +13,7 @@ import (
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/internal/syntax"
+	"chimera.ai/engine/trust/pkcs11"
 )
 
 // set sets a key to a value of the file.
@@ -21,7 +22,7 @@ func set[T any](l *loader, k key[T], into *T, v *syntax.Value, name string) {
 		l.report(diag.ConfigValue, at.Range(), fmt.Sprintf("%s is a %s, but must be %s", name, at.Kind, want), k.doc)
 	}
 	switch k.sort {
-	case text, path, command, choice, duration, period, secret:
+	case text, path, command, choice, duration, period, secret, private:
 		if v.Kind != syntax.String {
 			wrong(v, article(k.sort))
 			return
@@ -86,10 +87,16 @@ func set[T any](l *loader, k key[T], into *T, v *syntax.Value, name string) {
 		l.secrets(v, name, *k.at(into).(*map[string]Secret))
 		return
 	}
-	if k.sort == secret {
-		if l.references(v, name, true) {
-			*k.at(into).(*Secret) = Secret(v.Text)
+	if k.sort == secret || k.sort == private {
+		if k.sort == private && pkcs11.IsURI(v.Text) {
+			if err := checkURI(v.Text); err != nil {
+				l.report(diag.ConfigValue, v.Range(), name+" "+err.Error(), k.doc)
+				return
+			}
+		} else if !l.references(v, name, true) {
+			return
 		}
+		*k.at(into).(*Secret) = Secret(v.Text)
 		return
 	}
 	if v.Kind == syntax.String && !l.plain(v, name) {
@@ -106,6 +113,8 @@ func article(s sort) string {
 		return "a string"
 	case secret:
 		return "a string with a reference such as ${env:NAME}"
+	case private:
+		return "a string with a reference such as ${env:NAME}, or the URI of a key on a token"
 	case integer:
 		return "a whole number"
 	case boolean:
@@ -133,7 +142,7 @@ func (l *loader) plain(v *syntax.Value, name string) bool {
 	}
 	if i := strings.Index(v.Text, "${"); i >= 0 {
 		l.report(diag.ConfigSecret, v.Sub(i, i+2), "no reference to a secret may stand in "+name,
-			"References are resolved in the values of env, in temporal.api_key, store.url, ledger.key, trust.author_key, trust.start_key, payload.keys and console.codec.token.")
+			"References are resolved in the values of env, in temporal.api_key, store.url, ledger.key, trust.author_key, trust.start_key, guardian.key, pkcs11.pin, payload.keys and the tokens of console.")
 		return false
 	}
 	return true
@@ -215,7 +224,7 @@ func assign[T any](k key[T], into *T, raw string, list []string, dir string) err
 		*at = b
 	case *time.Duration:
 		if k.sort == period {
-			d, err := span(raw)
+			d, err := Period(raw)
 			*at = d
 			return err
 		}
@@ -263,8 +272,9 @@ func assign[T any](k key[T], into *T, raw string, list []string, dir string) err
 // year, so that nothing is deleted too early.
 var units = map[byte]time.Duration{'d': 24 * time.Hour, 'w': 7 * 24 * time.Hour, 'y': 366 * 24 * time.Hour}
 
-// span reads a period: a whole number of days, weeks or years, or a duration.
-func span(raw string) (time.Duration, error) {
+// Period reads a positive period: a whole number of days, weeks or years, such as 90d, 12w or
+// 7y, or a duration as Go writes it. A year is 366 days.
+func Period(raw string) (time.Duration, error) {
 	bad := errors.New("must be a duration such as 90d, 12w, 7y or 36h")
 	if raw == "" {
 		return 0, bad

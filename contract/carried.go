@@ -44,6 +44,26 @@ type Carried struct {
 	Barriers   []CarriedBarrier  `json:"barriers,omitempty"`
 	Signatures []json.RawMessage `json:"signatures,omitempty"`
 	Signing    int               `json:"signing,omitempty"`
+	// Armed lists the nodes whose effects may have to be undone, in the order in which they
+	// were attempted. Unwinding is there once the run's end is known.
+	Armed     []int      `json:"armed,omitempty"`
+	Unwinding *Unwinding `json:"unwinding,omitempty"`
+}
+
+// Unwinding is a run that undoes its effects, across executions.
+type Unwinding struct {
+	// End is how the run will end, and Compensated and NotCompensated say what was undone so
+	// far.
+	End            RunEnd   `json:"end"`
+	Compensated    []string `json:"compensated,omitempty"`
+	NotCompensated []string `json:"not_compensated,omitempty"`
+	// Node is being undone, or -1, and Stage says how far that is. Args and Output are those
+	// of its call, and Orphans the failures in its block so far.
+	Node    int   `json:"node"`
+	Stage   byte  `json:"stage,omitempty"`
+	Args    Value `json:"args,omitempty"`
+	Output  Value `json:"output,omitempty"`
+	Orphans bool  `json:"orphans,omitempty"`
 }
 
 // CarriedBarrier is an open barrier, across executions. Times are in Unix milliseconds.

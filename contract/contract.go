@@ -139,6 +139,8 @@ type Outcome struct {
 	Request string `json:"request,omitempty"`
 	// Probed reports that nothing was called, as requested.
 	Probed bool `json:"probed,omitempty"`
+	// Unopened is as in [Decided], of a question about an effect.
+	Unopened bool `json:"unopened,omitempty"`
 	// Spent is what the call has cost, if the output says so: a decimal number of the
 	// currency in which it was held.
 	Spent string `json:"spent,omitempty"`
@@ -154,6 +156,8 @@ type Delivery struct {
 	Output Value `json:"output,omitempty"`
 	// Error is the value of an error edge.
 	Error *ErrorPayload `json:"error,omitempty"`
+	// Args are the source's arguments, on a compensate edge, which has Output and Error, too.
+	Args Value `json:"args,omitempty"`
 }
 
 // Call asks an activity to run one node.
@@ -189,14 +193,29 @@ type Call struct {
 	// Permit lets the call of an effect be made. Without one the activity finds out
 	// what became of an earlier call.
 	Permit *Permit `json:"permit,omitempty"`
+	// Undo asks about an effect that is to be undone, and calls it not: see [UndoAsk].
+	Undo Undo `json:"undo,omitempty"`
 }
+
+// Undo is a question about an effect that is to be undone. The answer is an [Outcome] with one
+// Held.
+type Undo string
+
+// The questions.
+const (
+	// UndoAsk: does the effect stand, or may it? The answer's Values are its arguments and its
+	// output; the output is nil where it is not known.
+	UndoAsk Undo = "ask"
+	// UndoVerify: was it undone, as its verify says?
+	UndoVerify Undo = "verify"
+)
 
 // Values returns the values of the call. A run has references in place of large
 // ones.
 func (c *Call) Values() []*Value {
 	all := []*Value{&c.Input}
 	for i := range c.Deliveries {
-		all = append(all, &c.Deliveries[i].Value, &c.Deliveries[i].Output)
+		all = append(all, &c.Deliveries[i].Value, &c.Deliveries[i].Output, &c.Deliveries[i].Args)
 	}
 	return all
 }

@@ -27,7 +27,7 @@ func (o Options) Check() error {
 		switch {
 		case o.Trust == nil:
 			return errors.New("the roles guardian and effects need a root of trust (trust.bootstrap)")
-		case o.has(RoleGuardian) && o.GuardianKey == nil:
+		case o.has(RoleGuardian) && o.GuardianKey == nil && o.OpenGuardianKey == nil:
 			return errors.New("the role guardian needs a key that signs permits (guardian.key)")
 		case o.production() && o.Seen == "":
 			return errors.New("in production the roles guardian and effects keep the last statement of the admins that they have read outside of the database, in a file (trust.seen): none is named")

@@ -89,6 +89,9 @@ type Options struct {
 
 	// For the role engine; guardian and effects have Catalog, Trust and Policy of their own.
 
+	// OpenLogKey, if not nil, opens the log's key when the host begins, as OpenGuardianKey
+	// does the guardian's. Store then has no key.
+	OpenLogKey func(context.Context) (key *ledger.Key, done func() error, err error)
 	// Witnesses cosign the log's checkpoints, where this process signs them.
 	Witnesses []witness.Witness
 	// FormerKeys are verifier keys that the log had before its key.
@@ -123,6 +126,9 @@ type Options struct {
 
 	// GuardianKey signs permits of effects; a statement of the admins names it.
 	GuardianKey *trust.Key
+	// OpenGuardianKey, if not nil, opens GuardianKey when the host begins, such as one on a
+	// token, as [OpenKey] does. The host calls done when it ends.
+	OpenGuardianKey func(context.Context) (key *trust.Key, done func() error, err error)
 
 	// SweepEvery is how often it ends holds of permits that were not used, and calls of runs
 	// that have ended. 0 means [DefaultSweepEvery].
@@ -206,6 +212,8 @@ type Host struct {
 	sweeper   *sweeper
 	// refused receives the reason why a worker no longer polls, once.
 	refused chan error
+	// keys end the use of keys on tokens.
+	keys []func() error
 	// beside is what runs beside the workers until aside: it watches the worker
 	// deployment, and sweeps.
 	beside sync.WaitGroup
@@ -228,6 +236,10 @@ func New(ctx context.Context, o Options) (_ *Host, err error) {
 			err = errors.Join(err, h.Close())
 		}
 	}()
+	if err := h.openKeys(ctx); err != nil {
+		return nil, err
+	}
+	o = h.options
 	if o.compiles() {
 		h.store, err = store.Open(ctx, o.Store)
 	} else {
@@ -543,7 +555,7 @@ func (h *Host) Run(ctx context.Context) error {
 }
 
 // Close stops the workers, lets activities in flight end within the drain time,
-// ends all child processes, and sequences what was stated.
+// ends all child processes, sequences what was stated, and closes the keys that it opened.
 func (h *Host) Close() error {
 	var stopping sync.WaitGroup // each waits for its calls; all of them within the drain time
 	for _, w := range h.workers {
@@ -571,5 +583,9 @@ func (h *Host) Close() error {
 		err = errors.Join(err, h.store.Close())
 		h.store = nil
 	}
+	for _, done := range h.keys {
+		err = errors.Join(err, done())
+	}
+	h.keys = nil
 	return err
 }

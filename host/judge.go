@@ -3,6 +3,7 @@ package host
 import (
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -107,6 +108,20 @@ func (j judge) Waiting(p ledger.Packet) (activities.Waiting, error) {
 	return activities.Waiting{
 		Asked: w.Asked, Shown: w.Shown, Groups: w.Groups, Plan: w.Action.Plan, Workflow: w.Action.Run.Workflow, Origin: w.Action.Run.Origin, Salt: w.Salt,
 	}, nil
+}
+
+// Inputs implements activities.Judge.
+func (j judge) Inputs(p ledger.Packet) ([]byte, error) {
+	for _, part := range p.Parts {
+		if part.Name == "action" {
+			e, err := guardian.ParseEvidence(part.Data)
+			if err != nil {
+				return nil, err
+			}
+			return e.Action.Inputs, nil
+		}
+	}
+	return nil, errors.New("the evidence has no action")
 }
 
 // MaySign implements activities.Judge.

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -68,7 +69,8 @@ func parsePolicy(files []string, texts map[string][]byte) (*policy.Bundle, diag.
 }
 
 // Store returns the configured store, with absolute paths. It resolves only the
-// references of the connection string and of the log's key.
+// references of the connection string and of the log's key. A key of the log on a token it
+// does not open: [OpenLogKey] does.
 func Store(c config.Config) (store.Options, error) {
 	o := store.Options{Driver: c.Store.Driver, Origin: c.Store.Origin, InDatabase: c.Store.Blobs == "database"}
 	var err error
@@ -83,7 +85,9 @@ func Store(c config.Config) (store.Options, error) {
 			return o, err
 		}
 	}
-	o.Key, err = c.LedgerKey()
+	if o.Elsewhere = c.Ledger.Key.OnToken(); !o.Elsewhere {
+		o.Key, err = c.LedgerKey()
+	}
 	return o, err
 }
 
@@ -164,8 +168,16 @@ func Settings(c config.Config) (Options, diag.Diagnostics, error) {
 		}
 	}
 	if o.has(RoleGuardian) {
-		if o.GuardianKey, err = guardianKey(c); err != nil {
+		if err := o.settleGuardian(c); err != nil {
 			return Options{}, nil, err
+		}
+	}
+	if o.has(RoleEngine) && c.Ledger.Key.OnToken() {
+		if _, err := c.Token("ledger.key", c.Ledger.Key); err != nil {
+			return Options{}, nil, err
+		}
+		o.OpenLogKey = func(ctx context.Context) (*ledger.Key, func() error, error) {
+			return OpenLogKey(ctx, c, "ledger.key", c.Ledger.Key, c.Store.Origin)
 		}
 	}
 	var ds diag.Diagnostics
@@ -179,7 +191,7 @@ func Settings(c config.Config) (Options, diag.Diagnostics, error) {
 
 // workerStore is [Store] with the secrets of the worker's roles.
 func workerStore(c config.Config) (store.Options, error) {
-	if !c.Has(string(RoleEngine)) {
+	if !c.Has(string(RoleEngine)) && !c.Ledger.Key.OnToken() {
 		c.Ledger.Key = ""
 	}
 	if !c.NeedsDatabase() {
@@ -214,17 +226,19 @@ func (o *Options) settleTools(c config.Config) {
 	}
 }
 
-// guardianKey returns the key that signs permits, or nil where none is configured.
-func guardianKey(c config.Config) (*trust.Key, error) {
-	secret, err := c.GuardianKey()
-	if err != nil || secret == "" {
-		return nil, err
+// settleGuardian sets the key that signs permits, if one is configured. One on a token is
+// opened with the host.
+func (o *Options) settleGuardian(c config.Config) (err error) {
+	open := func(ctx context.Context) (*trust.Key, func() error, error) {
+		return OpenKey(ctx, c, "guardian.key", c.Guardian.Key)
 	}
-	key, err := trust.ParseKey([]byte(secret))
-	if err != nil {
-		return nil, fmt.Errorf("guardian.key: %w", err)
+	if c.Guardian.Key.OnToken() {
+		o.OpenGuardianKey = open
+		_, err = c.Token("guardian.key", c.Guardian.Key)
+		return err
 	}
-	return key, nil
+	o.GuardianKey, _, err = open(context.Background())
+	return err
 }
 
 // settlePlans reads what plans are compiled with, and whom to trust.

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/base64"
@@ -32,8 +33,12 @@ const MaxCheckpointBytes = 64 << 10
 // ErrCheckpoint reports a checkpoint that is malformed, or not signed by the required keys.
 var ErrCheckpoint = errors.New("checkpoint")
 
+// errSign reports a key that has signed nothing.
+var errSign = errors.New("sign checkpoint")
+
 // Key signs checkpoints. It is made by [NewKey]; its secret form, a note signer
-// key "PRIVATE+KEY+…", is stored elsewhere and read by [ParseKey].
+// key "PRIVATE+KEY+…", is stored elsewhere and read by [ParseKey]. [FromSigner] makes one
+// whose secret form nobody has, such as that of a key on a token.
 type Key struct {
 	signer note.Signer
 	public string
@@ -69,6 +74,39 @@ func ParseKey(secret string) (*Key, error) {
 	return &Key{s, public}, nil
 }
 
+// FromSigner makes a key of a name from an Ed25519 signer.
+func FromSigner(name string, s crypto.Signer) (*Key, error) {
+	key, ok := s.Public().(ed25519.PublicKey)
+	if !ok {
+		return nil, errors.New("read key: it is not an Ed25519 key")
+	}
+	public, err := note.NewEd25519VerifierKey(name, key)
+	if err != nil {
+		return nil, fmt.Errorf("read key: %w", err)
+	}
+	v, err := note.NewVerifier(public)
+	if err != nil {
+		return nil, fmt.Errorf("read key: %.120q is not the name of a log", name)
+	}
+	return &Key{noteSigner{v, s}, public}, nil
+}
+
+// noteSigner is a [note.Signer] whose private key lies elsewhere.
+type noteSigner struct {
+	note.Verifier
+	key crypto.Signer
+}
+
+// Sign implements [note.Signer]. A signature that does not verify is an error: as a
+// checkpoint's, it would end the log.
+func (s noteSigner) Sign(msg []byte) ([]byte, error) {
+	sig, err := s.key.Sign(rand.Reader, msg, crypto.Hash(0))
+	if err == nil && !s.Verify(msg, sig) {
+		err = errors.New("the signature does not verify")
+	}
+	return sig, err
+}
+
 // Public returns the verifier key, "NAME+HASH+KEY".
 func (k *Key) Public() string { return k.public }
 
@@ -83,7 +121,7 @@ func (k *Key) Sign(c Checkpoint) ([]byte, error) {
 	text := formats.Checkpoint{Origin: c.Origin, Size: uint64(c.Size), Hash: c.Root[:]}.Marshal()
 	b, err := note.Sign(&note.Note{Text: string(text)}, k.signer)
 	if err != nil {
-		return nil, fmt.Errorf("sign checkpoint: %w", err)
+		return nil, fmt.Errorf("%w: %w", errSign, err)
 	}
 	return b, nil
 }

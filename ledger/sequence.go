@@ -58,10 +58,18 @@ func (s *Sequencer) Run(ctx context.Context) error {
 			// The log is not the one that this key has signed, so nothing may be added to it.
 			return err
 		}
+		if errors.Is(err, errSign) {
+			s.pause(ctx, max(idle, unsignedPause))
+			continue
+		}
 		s.pause(ctx, idle)
 	}
 	return nil
 }
+
+// unsignedPause is the pause after the key has failed to sign, such as one on a token that
+// is not there. Another sequencer may lead meanwhile.
+const unsignedPause = 2 * time.Second
 
 // lead integrates while the sequencer is the leader.
 func (s *Sequencer) lead(ctx context.Context, idle time.Duration) error {

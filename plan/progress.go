@@ -42,6 +42,9 @@ func (s NodeState) Settled() bool { return s >= NodeSucceeded }
 // value, and, if it has edges at all, at least one was delivered. Otherwise it is
 // skipped, and all its edges with it. The node $output is assembled after all
 // others, by a rule of its own ([Progress.Assembles]).
+//
+// Nodes that undo another ([Node.Undoes]) are no part of that: they stay pending, and count
+// as settled, until [Progress.Undo] lets those of one node run.
 type Progress struct {
 	plan  *Plan
 	nodes []NodeState
@@ -71,6 +74,11 @@ func NewProgress(p *Plan) *Progress {
 	}
 	for i := range p.Edges {
 		s.open[p.Edges[i].To]++
+	}
+	for i := range p.Nodes {
+		if p.Nodes[i].Undoes != 0 {
+			s.settled++
+		}
 	}
 	return s
 }
@@ -116,6 +124,9 @@ func (s *Progress) Succeed(i int, out contract.Outcome) {
 	}
 	s.settle(i, NodeSucceeded)
 	for _, e := range s.plan.Out(i) {
+		if s.plan.Edges[e].FromPort == CompensatePort {
+			continue
+		}
 		at := s.plan.HeldAt(e)
 		held := s.plan.Edges[e].Type != Error && at < len(out.Held) && out.Held[at]
 		s.resolve(e, held)
@@ -137,6 +148,9 @@ func (s *Progress) Fail(i int, held []bool) {
 	for _, e := range s.plan.Out(i) {
 		at := s.plan.HeldAt(e)
 		edge := &s.plan.Edges[e]
+		if edge.FromPort == CompensatePort {
+			continue
+		}
 		s.resolve(e, edge.Type == Error && edge.FromPort == ErrorPort && at < len(held) && held[at])
 	}
 	s.review()
@@ -144,7 +158,9 @@ func (s *Progress) Fail(i int, held []bool) {
 
 func (s *Progress) settle(i int, state NodeState) {
 	s.nodes[i] = state
-	s.settled++
+	if s.plan.Nodes[i].Undoes == 0 {
+		s.settled++
+	}
 	s.log = append(s.log, i)
 }
 
@@ -165,6 +181,9 @@ func (s *Progress) resolve(e int, delivered bool) {
 		}
 		s.settle(i, NodeSkipped)
 		for _, out := range s.plan.Out(i) {
+			if s.plan.Edges[out].FromPort == CompensatePort {
+				continue
+			}
 			s.mark(out, false)
 			work = append(work, s.plan.Edges[out].To)
 		}
@@ -186,7 +205,9 @@ func (s *Progress) decide(i int) {
 	}
 	s.settle(i, NodeSkipped)
 	for _, e := range s.plan.Out(i) {
-		s.resolve(e, false)
+		if s.plan.Edges[e].FromPort != CompensatePort {
+			s.resolve(e, false)
+		}
 	}
 }
 
@@ -261,6 +282,39 @@ func (s *Progress) review() {
 		}
 	}
 	s.unhandled = still
+}
+
+// Stop drops what is ready to run.
+func (s *Progress) Stop() {
+	for _, i := range s.queue {
+		s.nodes[i] = NodePending
+	}
+	s.queue = nil
+}
+
+// Undo lets the nodes run that undo node i. known reports that its output is known: edges
+// that read it are delivered only then.
+func (s *Progress) Undo(i int, known bool) {
+	for _, e := range s.plan.Out(i) {
+		if edge := &s.plan.Edges[e]; edge.FromPort == CompensatePort {
+			s.resolve(e, known || !edge.ReadsOutput)
+		}
+	}
+}
+
+// Undoes reports whether nodes that undo node i have run or can run, and whether all of them
+// have settled.
+func (s *Progress) Undoes(i int) (any, all bool) {
+	all = true
+	for n := range s.plan.Nodes {
+		if s.plan.Nodes[n].Undoes != i {
+			continue
+		}
+		state := s.nodes[n]
+		any = any || state != NodeSkipped && state != NodePending
+		all = all && state.Settled()
+	}
+	return any, all
 }
 
 // Orphans lists the failed nodes whose failure is not handled, in the order of

@@ -26,7 +26,7 @@ func (s *Progress) Restore(c *contract.Carried) bool {
 			return false
 		}
 		s.nodes[i] = NodeState(b)
-		if s.nodes[i].Settled() {
+		if s.nodes[i].Settled() && s.plan.Nodes[i].Undoes == 0 {
 			s.settled++
 		}
 	}

@@ -213,8 +213,16 @@ func (p *Program) devRun(ctx context.Context, o devOptions, conn *connection, to
 		case <-followed.Done():
 		}
 	}()
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		p.ask(followed, conn, t, o.exit)
+	}()
 	result := p.follow(followed, conn, t)
-	if cause := context.Cause(followed); ctx.Err() == nil && cause != nil {
+	cause := context.Cause(followed)
+	stop(nil)
+	<-asked
+	if ctx.Err() == nil && cause != nil {
 		return unanswered("%s", cause)
 	}
 	if ctx.Err() != nil { // Ctrl-C ends everything here; the run waits in the database
@@ -359,7 +367,7 @@ func (p *Program) worker(ctx context.Context, settings config.Config, server *de
 	options.Trust = root.bootstrap
 	options.Roles = []host.Role{host.RoleEngine, host.RoleTools}
 	if root.dev != nil {
-		options.Roles, options.GuardianKey = host.Roles(), root.dev.Guardian
+		options.Roles, options.GuardianKey, options.OpenGuardianKey = host.Roles(), root.dev.Guardian, nil
 	}
 	options.Reread = &host.Files{Catalog: settings.CatalogFile, Policy: settings.PolicyFiles, Shadow: settings.Guardian.Shadow}
 	options.Drain = min(options.Drain, devDrain)

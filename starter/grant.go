@@ -40,7 +40,7 @@ func (p *Program) grant(ctx context.Context, conn *connection, o *order) error {
 	if err != nil || root.bootstrap == nil {
 		return err
 	}
-	key, err := root.starter(conn.place)
+	key, err := root.starter(ctx, p, conn.place)
 	if err != nil || key == nil {
 		return err
 	}
@@ -78,20 +78,9 @@ func (p *Program) grant(ctx context.Context, conn *connection, o *order) error {
 }
 
 // starter returns the key that signs start grants, or nil.
-func (r *trustRoot) starter(at *place) (*trust.Key, error) {
+func (r *trustRoot) starter(ctx context.Context, p *Program, at *place) (*trust.Key, error) {
 	if r.dev != nil {
 		return r.dev.Key, nil
 	}
-	secret, err := at.settings.StartKey()
-	if err != nil {
-		return nil, misuse("%s", err)
-	}
-	if secret == "" {
-		return nil, nil
-	}
-	key, err := trust.ParseKey([]byte(secret))
-	if err != nil {
-		return nil, misuse("trust.start_key: %s", err)
-	}
-	return key, nil
+	return p.openKey(ctx, at.settings, "trust.start_key", at.settings.Trust.StartKey)
 }

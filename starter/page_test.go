@@ -16,8 +16,8 @@ import (
 var fence = regexp.MustCompile("(?ms)^```([^\n]*)\n(.*?)^```$")
 
 // trustPage writes what docs/trust.md shows into a folder: its configuration, and
-// its commands as scripts: those before the first plan is published, those that
-// need a server, and the rest.
+// its commands as scripts: those before a device attests a key, the device's, those before
+// the first plan is published, those that need a server, and the rest.
 func trustPage(dir string) error {
 	page, err := os.ReadFile(filepath.Join("..", "docs", "trust.md"))
 	if err != nil {
@@ -33,6 +33,9 @@ func trustPage(dir string) error {
 		switch m[1] {
 		case "yaml":
 			files["chimera.yaml"] += m[2]
+		case "sh device":
+			files["device.sh"] += m[2]
+			script = "signers.sh"
 		case "sh":
 			switch {
 			case strings.Contains(m[2], "chimera publish"):

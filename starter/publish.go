@@ -100,7 +100,7 @@ func (p *Program) publish(ctx context.Context, place *place, src compiler.Source
 	var key *trust.Key
 	if root.bootstrap == nil {
 		p.say("%s@%s is published unsigned: no root of trust is configured (trust.bootstrap)", compiled.Name, compiled.Version)
-	} else if key, err = root.author(bounded, place, store, author); err != nil {
+	} else if key, err = root.author(bounded, p, place, store, author); err != nil {
 		return ledger.Plan{}, err
 	}
 	over := authority.Authority{Bootstrap: root.bootstrap, Ledger: store}
@@ -119,7 +119,7 @@ func (p *Program) publish(ctx context.Context, place *place, src compiler.Source
 
 // author returns the key that signs plans: the configured one, or dev mode's, after
 // stating that the author may publish.
-func (r *trustRoot) author(ctx context.Context, place *place, store ledger.Store, author string) (*trust.Key, error) {
+func (r *trustRoot) author(ctx context.Context, p *Program, place *place, store ledger.Store, author string) (*trust.Key, error) {
 	if r.dev != nil {
 		_, err := r.dev.State(ctx, store, func(s trust.State) []trust.Act {
 			if _, ok := s.Publishers[author]; ok {
@@ -132,17 +132,13 @@ func (r *trustRoot) author(ctx context.Context, place *place, store ledger.Store
 		}
 		return r.dev.Key, nil
 	}
-	secret, err := place.settings.AuthorKey()
+	key, err := p.openKey(ctx, place.settings, "trust.author_key", place.settings.Trust.AuthorKey)
 	if err != nil {
-		return nil, misuse("%s", err)
+		return nil, err
 	}
-	if secret == "" {
+	if key == nil {
 		return nil, misuse("nobody can sign the plan: trust.author_key is not set").
 			withHint("With a root of trust, a plan must be signed by its author.")
-	}
-	key, err := trust.ParseKey([]byte(secret))
-	if err != nil {
-		return nil, misuse("trust.author_key: %s", err)
 	}
 	return key, nil
 }

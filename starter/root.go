@@ -40,7 +40,14 @@ func (at *place) trustRoot(ctx context.Context, p *Program) (*trustRoot, error) 
 		if _, err := at.ledger(ctx, p); err != nil {
 			return nil, err
 		}
-		if r, err = devTrustRoot(ctx, at.settings.Dev.Dir, at.opened, false); err != nil {
+		key := at.opened.Key
+		if key == nil { // dev mode's root names the log's key, wherever that lies
+			c := at.settings
+			if key, err = p.openLogKey(ctx, c, "ledger.key", c.Ledger.Key, c.Store.Origin); err != nil {
+				return nil, err
+			}
+		}
+		if r, err = devTrustRoot(ctx, at.settings.Dev.Dir, at.opened.Ledger, key, false); err != nil {
 			return nil, unanswered("reading the root of trust: %s", err)
 		}
 	}
@@ -50,8 +57,8 @@ func (at *place) trustRoot(ctx context.Context, p *Program) (*trustRoot, error) 
 
 // devTrustRoot returns the root of dev mode in a folder; own reports that this process is
 // chimera dev.
-func devTrustRoot(ctx context.Context, dir string, opened *store.Opened, own bool) (*trustRoot, error) {
-	r, err := devroot.Open(ctx, dir, opened.Ledger, trust.LogKey{Origin: opened.Key.Name(), Key: opened.Key.Public()}, own)
+func devTrustRoot(ctx context.Context, dir string, l ledger.Store, key *ledger.Key, own bool) (*trustRoot, error) {
+	r, err := devroot.Open(ctx, dir, l, trust.LogKey{Origin: key.Name(), Key: key.Public()}, own)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +78,11 @@ func (p *Program) trusted(ctx context.Context, settings config.Config) (*trustRo
 	if err != nil {
 		return nil, audit.Trust{}, misuse("%s", err)
 	}
+	if options.Elsewhere {
+		if options.Signer, err = p.openLogKey(ctx, settings, "ledger.key", settings.Ledger.Key, settings.Store.Origin); err != nil {
+			return nil, audit.Trust{}, err
+		}
+	}
 	opened, err := store.Open(ctx, options)
 	if err != nil {
 		return nil, audit.Trust{}, storeError(err)
@@ -78,7 +90,7 @@ func (p *Program) trusted(ctx context.Context, settings config.Config) (*trustRo
 	defer func() { _ = opened.Close() }() // it has only been read
 	r := &trustRoot{bootstrap: b}
 	if b == nil && options.Driver != store.Postgres {
-		if r, err = devTrustRoot(ctx, settings.Dev.Dir, opened, true); err != nil {
+		if r, err = devTrustRoot(ctx, settings.Dev.Dir, opened.Ledger, opened.Key, true); err != nil {
 			return nil, audit.Trust{}, unanswered("reading the root of trust: %s", err)
 		}
 	}

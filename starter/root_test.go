@@ -18,7 +18,7 @@ func TestTrustFile(t *testing.T) {
 	opened, err := store.Open(t.Context(), store.Options{Dir: dir, Path: filepath.Join(dir, "ledger.db")})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, opened.Close()) })
-	r, err := devTrustRoot(t.Context(), dir, opened, true)
+	r, err := devTrustRoot(t.Context(), dir, opened.Ledger, opened.Key, true)
 	require.NoError(t, err)
 	trusted, err := writeTrust(t.Context(), dir, opened, r)
 	require.NoError(t, err)

@@ -97,11 +97,15 @@ func embedder() {
 
 // TestScript runs testdata/script: the command line as people and programs see
 // it, on a real Temporal server where one is needed.
-func TestScript(t *testing.T) {
+func TestScript(t *testing.T) { testscript.Run(t, scripts(t, "testdata/script")) }
+
+// scripts returns what runs the scripts of a folder.
+func scripts(t *testing.T, dir string) testscript.Params {
+	t.Helper()
 	temporal, err := devserver.Find(t.Context(), os.Stderr)
 	require.NoError(t, err)
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+	return testscript.Params{
+		Dir:                 dir,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
@@ -132,8 +136,10 @@ func TestScript(t *testing.T) {
 			"pin":        pin,
 			"twice":      twice,
 			"offered":    offered,
+			"fido":       fido,
+			"attest":     attest,
 		},
-	})
+	}
 }
 
 // exits CODE PROGRAM ARGS… runs a program, which must end with CODE, within the
@@ -486,6 +492,14 @@ func behind(ts *testscript.TestScript, _ bool, args []string) {
 	case "plan":
 		digest := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(args[1])))
 		_, err = s.Ledger.PublishPlan(ctx, ledger.Plan{Name: args[1], Version: "1", Digest: digest, SourceDigest: digest, Author: "dev"})
+	case "signer":
+		v := ledger.Signer{
+			ID: args[1], Person: "Eve", Roles: []string{"cfo"}, SigType: trust.SigDev, PublicKey: "key",
+			NotBefore: ledger.At(time.Now()), NotAfter: ledger.At(time.Now().Add(time.Hour)),
+		}
+		err = s.Ledger.EnrollSigner(ctx, v)
+	case "revoked":
+		err = s.Ledger.RevokeSigner(ctx, args[1])
 	case "hold", "budget":
 		var money ledger.Money
 		money, err = ledger.ParseMoney(args[2], "USD")

@@ -2,15 +2,11 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -20,11 +16,11 @@ import (
 
 	"chimera.ai/engine/approval"
 	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/sshkeygen"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/review"
 	"chimera.ai/engine/trust"
-	"chimera.ai/engine/trust/sshsig"
 )
 
 // signing is how somebody signs.
@@ -237,9 +233,9 @@ func (p *Program) signature(ctx context.Context, root *trustRoot, r *review.Read
 func (p *Program) signEnvelope(ctx context.Context, root *trustRoot, e *trust.Envelope, v trust.Signer, s *signing) error {
 	switch {
 	case s.ssh != "":
-		blob, err := sshSign(ctx, s.ssh, trust.PAE(e.Type, e.Payload))
+		blob, err := sshkeygen.Sign(ctx, s.ssh, trust.PAE(e.Type, e.Payload))
 		if err != nil {
-			return misuse("%s", err)
+			return misuse("%s", printable(err.Error()))
 		}
 		e.Signatures = []trust.Signature{{KeyID: v.ID, Sig: blob}}
 		return nil
@@ -253,22 +249,6 @@ func (p *Program) signEnvelope(ctx context.Context, root *trustRoot, e *trust.En
 		return e.Sign(root.dev.Key)
 	}
 	return misuse("chimera approvals needs the signer's key: --key KEY or --ssh FILE")
-}
-
-// sshSign has ssh-keygen sign a message, perhaps with a token that is to be touched.
-func sshSign(ctx context.Context, file string, message []byte) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, "ssh-keygen", "-Y", "sign", "-n", sshsig.Namespace, "-f", file)
-	cmd.Stdin = bytes.NewReader(message)
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	out, err := cmd.Output()
-	if errors.Is(err, exec.ErrNotFound) {
-		return nil, errors.New("ssh-keygen is not installed, which signs with OpenSSH keys")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("ssh-keygen does not sign with %s: %w: %s", file, err, printable(strings.TrimSpace(said.String())))
-	}
-	return sshsig.Unarmor(out)
 }
 
 // verdict shows what became of a signature.

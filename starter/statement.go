@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"chimera.ai/engine/authority"
-	"chimera.ai/engine/config"
 	"chimera.ai/engine/internal/wholefile"
 	"chimera.ai/engine/trust"
 )
@@ -38,30 +37,6 @@ type statement struct {
 	SignedBy []string   `json:"signed_by"`
 	Missing  int        `json:"missing"`
 	Acts     trust.Acts `json:"acts"`
-}
-
-// secretKey reads a private key: a file in PEM, or a reference such as
-// ${env:NAME} or ${file:PATH}.
-func (p *Program) secretKey(ref string) (*trust.Key, error) {
-	settings, err := p.settings()
-	if err != nil {
-		return nil, err
-	}
-	secret := ref
-	if !strings.Contains(ref, "${") {
-		raw, err := wholefile.Read(ref, maxSecretKey)
-		if err != nil {
-			return nil, misuse("--key: %s", err)
-		}
-		secret = string(raw)
-	} else if secret, err = settings.Referred("--key", config.Secret(ref)); err != nil {
-		return nil, misuse("%s", err)
-	}
-	key, err := trust.ParseKey([]byte(secret))
-	if err != nil {
-		return nil, misuse("--key: %s", err)
-	}
-	return key, nil
 }
 
 // maxSecretKey bounds a private key's file, in bytes.
@@ -115,7 +90,7 @@ func (p *Program) propose(ctx context.Context, acts trust.Acts, refs []string, o
 	}
 	var keys []*trust.Key
 	for _, ref := range refs {
-		key, err := p.secretKey(ref)
+		key, err := p.secretKey(ctx, ref)
 		if err != nil {
 			return err
 		}

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -23,10 +21,8 @@ import (
 // trustParts are the parts of chimera trust.
 func trustParts() []command {
 	return []command{
-		{name: "key", operands: "FILE", least: 1, most: 1, completes: files, summary: "create a private key, unless the file has one, and print its public half",
-			prepare: func(p *Program, _ *flag.FlagSet) action {
-				return func(_ context.Context, operands []string) error { return p.trustKey(operands[0]) }
-			}},
+		{name: "key", operands: "FILE|URI", least: 1, most: 1, completes: files, prepare: keyCommand,
+			summary: "create a private key, unless the file has one, and print its public half; a key on a token, pkcs11:…, is not created"},
 		{name: "init", prepare: trustInitCommand, summary: "make a bootstrap"},
 		{name: "draft", operands: "ACTS", least: 1, most: 1, prepare: draftCommand, completes: files, summary: "make the next statement, from a file of acts"},
 		{name: "sign", operands: "FILE", least: 1, most: 1, prepare: signCommand, completes: files, summary: "sign a statement, and show what it says"},
@@ -73,47 +69,13 @@ func draftCommand(p *Program, fs *flag.FlagSet) action {
 
 func signCommand(p *Program, fs *flag.FlagSet) action {
 	keys := keysFlag(fs)
-	return func(_ context.Context, operands []string) error { return p.trustSign(operands[0], *keys) }
+	return func(ctx context.Context, operands []string) error { return p.trustSign(ctx, operands[0], *keys) }
 }
 
 func keysFlag(fs *flag.FlagSet) *texts {
 	var keys texts
-	fs.Var(&keys, "key", "admin's private `KEY`, a PEM file or a reference such as ${env:NAME}; may be repeated")
+	fs.Var(&keys, "key", "admin's private `KEY`: a PEM file, a reference such as ${env:NAME}, or the URI of a key on a token, pkcs11:…; may be repeated")
 	return &keys
-}
-
-// trustKey creates a private key unless the file has one, and shows its public half.
-func (p *Program) trustKey(file string) error {
-	raw, err := wholefile.Read(file, maxSecretKey)
-	made := errors.Is(err, fs.ErrNotExist)
-	if made {
-		if _, raw, err = trust.NewKey(); err == nil {
-			err = wholefile.Create(file, raw)
-		}
-	}
-	if err != nil {
-		return misuse("%s", err)
-	}
-	public, err := trust.ParsePublicPEM(raw)
-	if err != nil {
-		key, err := trust.ParseKey(raw)
-		if err != nil {
-			return misuse("%s: %s", file, err)
-		}
-		if public, err = trust.ParsePublic(key.Public()); err != nil {
-			return misuse("%s: %s", file, err)
-		}
-	}
-	if p.json() {
-		return p.document(struct {
-			File      string `json:"file"`
-			PublicKey string `json:"public_key"`
-			KeyID     string `json:"key_id"`
-			Made      bool   `json:"made"`
-		}{file, public.String(), public.ID(), made})
-	}
-	p.printf("%s\n", public)
-	return nil
 }
 
 // trustInit writes a bootstrap for production.
@@ -183,6 +145,13 @@ func (p *Program) logKey(ctx context.Context, given string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if settings.Ledger.Key.OnToken() {
+		key, err := p.openLogKey(ctx, settings, "ledger.key", settings.Ledger.Key, settings.Store.Origin)
+		if err != nil {
+			return "", err
+		}
+		return key.Public(), nil
+	}
 	options, err := host.Store(settings)
 	if err != nil {
 		return "", misuse("%s", err)
@@ -222,7 +191,7 @@ func (p *Program) trustDraft(ctx context.Context, file string, keys []string, ou
 
 // trustSign adds signatures to a statement, and shows it. It needs only the file and
 // the keys.
-func (p *Program) trustSign(file string, refs []string) error {
+func (p *Program) trustSign(ctx context.Context, file string, refs []string) error {
 	if len(refs) == 0 {
 		return misuse("chimera trust sign needs --key")
 	}
@@ -235,7 +204,7 @@ func (p *Program) trustSign(file string, refs []string) error {
 		return negative("%s: %s", file, err)
 	}
 	for _, ref := range refs {
-		k, err := p.secretKey(ref)
+		k, err := p.secretKey(ctx, ref)
 		if err == nil {
 			err = e.Sign(k)
 		}

@@ -3,8 +3,8 @@
 //
 // SQLite brings its own log key, in a file beside the database that only its
 // owner can read; whoever has that file may write the log. With PostgreSQL the
-// key comes from the configuration. A process that only reads, or only adds
-// entries, needs no key, but then the options must name the log.
+// key comes from the configuration, as that of SQLite may. A process that only reads, or
+// only adds entries, needs no key, but then the options must name the log.
 package store
 
 import (
@@ -45,6 +45,11 @@ type Options struct {
 	Origin string
 	// Key is the secret form of the log's key, or "".
 	Key string
+	// Signer is the log's key if its secret form lies elsewhere, as on a token; or nil.
+	Signer *ledger.Key
+	// Elsewhere reports that the log's key lies elsewhere, so that SQLite brings none of its
+	// own. Without Signer, this process has no key.
+	Elsewhere bool
 }
 
 // Password returns the password in the connection string of PostgreSQL, or "".
@@ -209,8 +214,11 @@ func (o Options) identity() (*ledger.Key, string, error) {
 	if err := o.check(); err != nil {
 		return nil, "", err
 	}
+	if o.Signer != nil {
+		return o.keyed(o.Signer)
+	}
 	secret := o.Key
-	if secret == "" && o.Driver != Postgres {
+	if secret == "" && o.Driver != Postgres && !o.Elsewhere {
 		var err error
 		if secret, err = ownKey(o.keyFile(), o.Origin); err != nil {
 			return nil, "", err
@@ -229,6 +237,11 @@ func (o Options) identity() (*ledger.Key, string, error) {
 		}
 		return nil, "", fmt.Errorf("%w: the log's key: %w", ErrOptions, err)
 	}
+	return o.keyed(key)
+}
+
+// keyed returns a key and its name, which is that of the log.
+func (o Options) keyed(key *ledger.Key) (*ledger.Key, string, error) {
 	if o.Origin != "" && o.Origin != key.Name() {
 		return nil, "", fmt.Errorf("%w: the log is called %.120q, and its key is that of %.120q", ErrOptions, o.Origin, key.Name())
 	}

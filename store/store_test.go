@@ -1,6 +1,8 @@
 package store_test
 
 import (
+	"crypto/ed25519"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -97,6 +99,31 @@ func TestOneLogOneName(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrOptions)
 	require.ErrorContains(t, err, "its key is that of")
 	require.NotContains(t, err.Error(), "PRIVATE")
+}
+
+// TestKeyElsewhere: a log whose key lies elsewhere gets none beside its database, and is
+// signed by those who bring the key.
+func TestKeyElsewhere(t *testing.T) {
+	dir := t.TempDir()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	key, err := ledger.FromSigner("example.com/log", private)
+	require.NoError(t, err)
+	o := store.Options{Dir: dir, Elsewhere: true}
+	_, err = store.Open(t.Context(), o)
+	require.ErrorContains(t, err, "its name must be said (store.origin)")
+	o.Origin = "example.com/log"
+	for _, o.Signer = range []*ledger.Key{nil, key} {
+		s, err := store.Open(t.Context(), o)
+		require.NoError(t, err)
+		require.Equal(t, o.Signer, s.Key)
+		require.Equal(t, o.Origin, s.Ledger.Origin())
+		require.NoError(t, s.Close())
+	}
+	require.NoFileExists(t, filepath.Join(dir, "ledger.key"))
+	o.Origin = "other.example.com"
+	_, err = store.Open(t.Context(), o)
+	require.ErrorContains(t, err, `the log is called "other.example.com", and its key is that of "example.com/log"`)
 }
 
 func TestOptionsThatNameNoStore(t *testing.T) {

@@ -152,7 +152,8 @@ func fold(person string) string {
 	folder := cases.Fold()
 	// One form may allow another step: small letters compose where capital ones do not.
 	for range maxFolds {
-		next := norm.NFKC.String(folder.String(norm.NFKC.String(person)))
+		// Case folding leaves out some letters, such as those of Cherokee.
+		next := norm.NFKC.String(strings.ToLower(folder.String(norm.NFKC.String(person))))
 		if next == person {
 			break
 		}

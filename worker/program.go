@@ -178,6 +178,9 @@ func (p *Program) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil // asked to end before it began
 		}
+		if host.Unusable(err) {
+			return &misuse{err.Error()}
+		}
 		return fmt.Errorf("starting the worker: %w", err)
 	}
 	p.logger.InfoContext(ctx, "worker starts", "version", thisVersion(), "build", options.Deployment, "roles", settings.Worker.Roles,

@@ -78,10 +78,13 @@ func TestWrongUse(t *testing.T) {
 	require.NoError(t, os.WriteFile(dotted, []byte("worker: {deployment: a.b, build: '1'}\n"), 0o600))
 	unbuilt := filepath.Join(dir, "unbuilt.yaml")
 	require.NoError(t, os.WriteFile(unbuilt, []byte("worker: {deployment: chimera}\n"), 0o600))
+	moduleless := filepath.Join(dir, "moduleless.yaml")
+	require.NoError(t, os.WriteFile(moduleless, []byte("ledger: {key: 'pkcs11:token=t;object=l'}\n"), 0o600))
 	for name, c := range map[string]struct {
 		args []string
 		want string
 	}{
+		"no module":      {[]string{"--config", moduleless}, "ledger.key names no module of its token"},
 		"unsealed":       {[]string{"--config", production}, "chimera migrate --new-payload-key FILE makes one"},
 		"dev's trust":    {[]string{"--config", dev}, "has the audience dev, which is for chimera dev alone"},
 		"no pin":         {[]string{"--config", unpinned}, "trust.pin, the digest that it must have, is not"},

@@ -43,6 +43,7 @@ func (r *run) continueAsNew() error {
 		Posting:    r.payments.batch,
 	}
 	r.carryBarriers(carried)
+	r.carryUndo(carried)
 	r.progress.Carry(carried)
 	for _, waits := range [][]*wait{r.flights, r.again, r.stalled, r.sleeping, r.parked} {
 		for _, w := range waits {
@@ -106,6 +107,9 @@ func (r *run) restore(c *contract.Carried) error {
 		}
 		r.hold(v.Node, v.Values)
 	}
+	if !r.restoreUndo(c) {
+		return errCarried
+	}
 	for i := range c.Waits {
 		if !r.restoreWait(&c.Waits[i]) {
 			return errCarried
@@ -139,7 +143,7 @@ func (r *run) restoreNodes(c *contract.Carried) bool {
 }
 
 func (r *run) restoreWait(c *contract.CarriedWait) bool {
-	if c.Node < 0 || c.Node >= len(r.plan.Nodes) || r.progress.Node(c.Node) != plan.NodeRunning {
+	if c.Node < 0 || c.Node >= len(r.plan.Nodes) || waitKind(c.Kind) != waitUndo && r.progress.Node(c.Node) != plan.NodeRunning {
 		return false
 	}
 	w := &wait{
@@ -158,7 +162,7 @@ func (r *run) restoreWait(c *contract.CarriedWait) bool {
 	case waitChild:
 		w.key = c.Key
 		return r.adopt(w)
-	case waitCall:
+	case waitCall, waitUndo:
 	case waitBarrier:
 		r.parked = append(r.parked, w)
 		return w.decision != ""

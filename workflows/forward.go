@@ -100,7 +100,7 @@ func (r *run) next() *wait {
 		return w
 	}
 	i, ok := r.progress.Next()
-	if !ok && r.idle() {
+	if !ok && r.phase == forward && r.idle() {
 		i, ok = r.progress.Output()
 	}
 	if !ok {

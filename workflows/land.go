@@ -34,6 +34,8 @@ func (r *run) land(w *wait) {
 		r.landDecision(w)
 	case waitPost:
 		r.landPost(w)
+	case waitUndo:
+		r.landUndo(w)
 	case waitOpen:
 		r.landOpen(w)
 	case waitSign:

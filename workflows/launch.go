@@ -46,7 +46,10 @@ func (r *run) launch(w *wait) {
 		r.ask(w, contract.ActivityRoute, r.routeRequest(w))
 	case n.Kind == plan.KindOutput || n.Local && w.local:
 		r.ask(w, contract.ActivityLocal, r.request(w))
+	case w.kind == waitUndo:
+		r.askUndo(w)
 	case w.undecided(n):
+		r.armed = r.attempted(w.node)
 		r.decide(w)
 	case r.needsChild(w):
 		r.startChild(w)

@@ -30,7 +30,22 @@ func (r *run) loop() (contract.Result, error) {
 			r.await()
 			r.landAll()
 		case unwinding:
-			r.unwind()
+			if !r.released {
+				r.unwind()
+				continue
+			}
+			if r.due() {
+				r.hurry()
+				return nil, r.continueAsNew()
+			}
+			if r.undoNext(); r.undo.node == 0 {
+				continue // one effect was undone, or cannot be
+			}
+			r.dispatch()
+			r.resume()
+			r.arm()
+			r.await()
+			r.landAll()
 		case closing:
 			r.hurry()
 			return r.close()

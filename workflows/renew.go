@@ -35,7 +35,7 @@ func (r *run) activities() (n int, short bool) {
 		case waitCall, waitRoute:
 			n++
 			short = short && time.Duration(r.plan.Nodes[w.node].TimeoutMS)*time.Millisecond <= contract.ShortWait
-		case waitGuardian:
+		case waitGuardian, waitUndo:
 			n++
 		case waitChild, waitJournal, waitPost, waitBarrier, waitOpen, waitSign:
 		}

@@ -43,8 +43,13 @@ type run struct {
 	key string
 
 	phase phase
-	// unwound reports that nothing is left to undo or to release.
-	unwound bool
+	// released reports that what was in flight at the end was let go, and unwound that
+	// nothing is left to undo.
+	released, unwound bool
+	// armed lists the nodes whose effects may have to be undone, in the order in which they
+	// were attempted, and undo is what becomes of them.
+	armed []int
+	undo  undoing
 	// end is how the run is to end, and output what it is to return.
 	end    contract.RunEnd
 	output contract.Value
@@ -120,6 +125,9 @@ func (r *run) advance() phase {
 	if r.phase == forward && r.over() {
 		r.phase = unwinding
 	}
+	if r.phase == unwinding && r.released && !r.unwound {
+		r.unwound = r.undone()
+	}
 	if r.phase == unwinding && r.unwound {
 		r.phase = closing
 	}
@@ -155,8 +163,14 @@ func (r *run) stuck() bool {
 	return len(r.flights)+len(r.sleeping)+len(r.again)+len(r.stalled)+len(r.parked)+r.progress.Ready() == 0
 }
 
-// fails ends the run with a failure.
-func (r *run) fails(f contract.Failure) { r.ends(contract.RunFailed, f) }
+// fails ends the run with a failure. A run that is unwinding has its first cause.
+func (r *run) fails(f contract.Failure) {
+	if r.phase != forward {
+		workflow.GetLogger(r.ctx).Warn("a run that is ending has failed again", "kind", f.Kind, "error", f.Message)
+		return
+	}
+	r.ends(contract.RunFailed, f)
+}
 
 func (r *run) ends(state contract.RunState, f contract.Failure) {
 	f = complete(f)

@@ -32,6 +32,9 @@ type scope struct {
 	// the contract's attempts.
 	began, ended []int64
 	attempts     []int32
+	// undone is what the call was made with whose effect is being undone, and what it has
+	// returned.
+	undone struct{ args, output contract.Value }
 }
 
 func newScope(p *plan.Plan) *scope {
@@ -47,7 +50,11 @@ func newScope(p *plan.Plan) *scope {
 		attempts:  make([]int32, len(p.Nodes)),
 	}
 	for i := range p.Nodes {
-		s.remaining[i] = int32(len(p.Out(i)))
+		for _, e := range p.Out(i) {
+			if p.Edges[e].FromPort != plan.CompensatePort {
+				s.remaining[i]++
+			}
+		}
 	}
 	return s
 }
@@ -91,7 +98,9 @@ func (s *scope) deliver(i int) []contract.Delivery {
 	for _, e := range s.progress.Deliveries(i) {
 		edge := &s.plan.Edges[e]
 		d := contract.Delivery{Edge: e}
-		if edge.Type == plan.Error {
+		if edge.FromPort == plan.CompensatePort {
+			d.Args, d.Output, d.Error = s.undone.args, s.undone.output, s.errors[edge.From]
+		} else if edge.Type == plan.Error {
 			d.Error = s.errors[edge.From]
 		} else {
 			values := s.values[edge.From]

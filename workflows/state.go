@@ -147,6 +147,8 @@ func (r *run) waiting() (all []contract.Wait, more bool) {
 			add(contract.WaitJournal, w, "outcomes on their way to the ledger")
 		case w.kind == waitPost:
 			add(contract.WaitGuardian, w, "what calls have cost, on its way to the guardian")
+		case w.kind == waitUndo:
+			add(contract.WaitCall, w, "what is to be known of an effect that is undone")
 		case w.kind == waitOpen:
 			add(contract.WaitGuardian, w, "the guardian, which is to ask people")
 		case w.kind == waitSign:
@@ -220,6 +222,9 @@ func (v *view) nodeState(i int) contract.NodeState {
 		}
 		return contract.Running
 	case plan.NodePending, plan.NodeReady:
+		if v.run.plan.Nodes[i].Undoes != 0 && v.state != contract.RunRunning {
+			return contract.Skipped // there was nothing to undo
+		}
 	}
 	if over {
 		return contract.Dropped

@@ -15,7 +15,7 @@ func (r *run) unwind() {
 	r.awaitEffects()
 	r.dismiss()
 	r.settleUp()
-	r.unwound = true
+	r.letGo()
 }
 
 // dismiss cancels the children in flight, and waits until each request is

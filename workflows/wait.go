@@ -22,6 +22,7 @@ const (
 	waitBarrier                  // people, who must approve a node's effect
 	waitOpen                     // a barrier that is being opened
 	waitSign                     // signatures that are being verified
+	waitUndo                     // what is to be known of an effect that is undone
 )
 
 // tries counts the requests for a node, and its failures outside its contract.

@@ -285,8 +285,8 @@ func policySchema() obj {
 		"version":    pattern(fields.Versions),
 		"thresholds": tableSchema(policy.ThresholdsFields, map[string]obj{"max_auto_launch_risk": risk, "per": entries(threshold)}),
 		"approval": tableSchema(policy.ApprovalFields, map[string]obj{
-			"floor": entries(tableSchema(policy.FloorFields, with(map[string]obj{"groups": groups}))),
-			"lift":  {"type", "object", "propertyNames", obj{"pattern", policy.Reasons.Re.String()}, "additionalProperties", names(pattern(fields.RoleNames))},
+			"floor":    entries(tableSchema(policy.FloorFields, with(map[string]obj{"groups": groups}))),
+			"lift":     {"type", "object", "propertyNames", obj{"pattern", policy.Reasons.Re.String()}, "additionalProperties", names(pattern(fields.RoleNames))},
 			"may_sign": names(enum(policy.Interested)),
 		}),
 		"caps": tableSchema(policy.CapsFields, map[string]obj{

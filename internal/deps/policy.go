@@ -202,6 +202,8 @@ var Rules = []Rule{
 		Never: []string{"any package of ours"}},
 	{Path: "internal/softhsm", Zone: Effects, Owns: "tokens of SoftHSM for tests, which may be taken out",
 		Never: []string{"any package of ours"}},
+	{Path: "internal/skdummy", Zone: Effects, Owns: "where tests find OpenSSH's imitation of a FIDO device",
+		Never: []string{"any package of ours"}},
 	{Path: "internal/mutant", Zone: Effects, Owns: "stores that are broken on purpose, so that their tests show that they find it",
 		Never: []string{"any package of ours"}},
 	{Path: "internal/crash", Zone: Effects, Owns: "a test of the ledger's stores: processes are killed while they work",
@@ -212,6 +214,8 @@ var Rules = []Rule{
 		Never: []string{"any package of ours", "Temporal", "os", "net"}},
 	{Path: "internal/wholefile", Zone: Effects, Owns: "small files, read and written whole",
 		Never: []string{"any package of ours"}},
+	{Path: "internal/sshkeygen", Zone: Effects, Owns: "signatures that OpenSSH's own program makes",
+		Never: []string{"any package of ours"}, Except: []string{"internal/excerpt", "trust/sshsig"}},
 	{Path: "internal/process", Zone: Effects, Owns: "child processes that cannot outlive their use",
 		Never: []string{"any package of ours"}},
 

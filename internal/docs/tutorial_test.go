@@ -20,22 +20,7 @@ const tutorial = "docs/write-a-plan.md"
 func TestTutorial(t *testing.T) {
 	w := newWalk(t)
 	dir := filepath.Join(w.dir, "operator")
-	// It is interrupted below, after the test's context has ended.
-	dev := exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(w.dir, "bin", "chimera"), "dev")
-	dev.Dir, dev.Env = dir, w.env
-	ready, err := dev.StdoutPipe()
-	require.NoError(t, err)
-	dev.Stderr = dev.Stdout
-	require.NoError(t, dev.Start())
-	t.Cleanup(func() {
-		require.NoError(t, dev.Process.Signal(os.Interrupt))
-		_ = dev.Wait() // its exit code says that it was interrupted
-	})
-	lines := bufio.NewScanner(ready)
-	for lines.Scan() && !strings.HasPrefix(lines.Text(), "ready") {
-	}
-	require.Contains(t, lines.Text(), "ready")
-
+	w.develop(t)
 	list := blocks(read(t, tutorial))
 	commands := 0
 	for i, b := range list {
@@ -52,4 +37,29 @@ func TestTutorial(t *testing.T) {
 		require.Regexp(t, pattern(list[i+1].text), out.String(), "line %d", b.line)
 	}
 	require.NotZero(t, commands)
+}
+
+// develop runs chimera dev in the operator's folder until the test ends, and returns the
+// address of its Temporal server.
+func (w *walk) develop(t *testing.T) (address string) {
+	t.Helper()
+	// It is interrupted below, after the test's context has ended.
+	dev := exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(w.dir, "bin", "chimera"), "dev")
+	dev.Dir, dev.Env = filepath.Join(w.dir, "operator"), w.env
+	ready, err := dev.StdoutPipe()
+	require.NoError(t, err)
+	dev.Stderr = dev.Stdout
+	require.NoError(t, dev.Start())
+	t.Cleanup(func() {
+		require.NoError(t, dev.Process.Signal(os.Interrupt))
+		_ = dev.Wait() // its exit code says that it was interrupted
+	})
+	lines := bufio.NewScanner(ready)
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), "ready") {
+		if f := strings.Fields(lines.Text()); len(f) > 1 && f[0] == "Temporal" {
+			address = f[1]
+		}
+	}
+	require.Contains(t, lines.Text(), "ready")
+	return address
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/internal/skdummy"
 )
 
 // keygen runs ssh-keygen in a folder of its own, without a terminal and without the files
@@ -141,20 +143,10 @@ func TestKeygenVerifiesDevice(t *testing.T) {
 	}
 }
 
-// dummyDevice is where Debian's openssh-tests has OpenSSH's imitation of a FIDO device.
-const dummyDevice = "/usr/lib/openssh/regress/misc/sk-dummy/sk-dummy.so"
-
-// TestKeygenDevice enrols and signs with OpenSSH's own code for devices. SK_DUMMY names
-// its imitation of a device, unless that is where Debian has it.
+// TestKeygenDevice enrols and signs with OpenSSH's own code for devices.
 func TestKeygenDevice(t *testing.T) {
-	provider, demanded := os.LookupEnv("SK_DUMMY")
-	if !demanded {
-		provider = dummyDevice
-	}
-	if _, err := os.Stat(provider); err != nil {
-		require.False(t, demanded, "SK_DUMMY: %v", err)
-		t.Skipf("no imitation of a FIDO device: install openssh-tests, or set SK_DUMMY (%v)", err)
-	}
+	provider, err := skdummy.Find()
+	require.NoError(t, err)
 	for _, kind := range []string{"ed25519-sk", "ecdsa-sk"} {
 		t.Run(kind, func(t *testing.T) {
 			g := newKeygen(t, "SSH_SK_PROVIDER="+provider)

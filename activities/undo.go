@@ -1,0 +1,112 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/ledger"
+)
+
+// undo answers a question about an effect that is to be undone, by the ledger: what a call
+// was made with, what it has returned, and whether it stands.
+func (f *Effects) undo(ctx, store context.Context, call *contract.Call) (contract.Outcome, error) {
+	out := contract.Outcome{Held: []bool{false}}
+	e, err := f.subject(store, call)
+	if errors.Is(err, errUnopened) {
+		out.Unopened = true
+		return out, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	if !e.node.spec.Effect.Acts() {
+		return out, contract.Errorf(contract.Contract, "node %d of the plan has no effect", call.Node)
+	}
+	e.id = f.invocation(e.state, call, e.node.spec)
+	i, err := persist(store, func() (ledger.Invocation, error) { return f.Store.Invocation(store, e.id) })
+	if errors.Is(err, ledger.ErrNotFound) {
+		out.Held[0] = call.Undo == contract.UndoVerify
+		return out, nil // it was never permitted
+	}
+	if err != nil {
+		return out, refusal(err)
+	}
+	if e.input, err = f.inputs(store, i.DecisionID); err != nil {
+		return out, err
+	}
+	if call.Undo == contract.UndoVerify {
+		if e.verify() == nil {
+			out.Held[0] = true
+			return out, nil
+		}
+		stands, _, err := f.verified(ctx, store, e, call)
+		out.Held[0] = !stands
+		return out, err
+	}
+	if i.State == ledger.Calling || i.State == ledger.Unknown && e.verify() != nil {
+		// What it did is found out first, as far as it can be.
+		if _, err := f.recall(ctx, store, e, call); err != nil {
+			if k := kindOf(ctx, err).Kind; k == contract.StoreUnavailable || k == contract.WorkerLost {
+				return out, err
+			}
+		}
+		if i, err = persist(store, func() (ledger.Invocation, error) { return f.Store.Invocation(store, e.id) }); err != nil {
+			return out, refusal(err)
+		}
+	}
+	switch i.State {
+	case ledger.Permitted:
+		if i.Unused && time.Now().Before(i.PermitUntil.Time().Add(ledger.CallSkew)) {
+			return out, contract.Errorf(contract.WorkerLost, "its permit may be used until %s", i.PermitUntil)
+		}
+		return out, nil
+	case ledger.Released:
+		return out, nil
+	case ledger.Calling:
+		return out, contract.Errorf(contract.WorkerLost, "the effect is %s by another call", i.State)
+	case ledger.Settled, ledger.Unknown:
+	}
+	out.Held[0] = true
+	out.Values = []contract.Value{e.input, nil}
+	if i.State == ledger.Settled {
+		if out.Values[1], err = f.output(store, &i); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// inputs are the arguments of an effect, by the evidence of the decision about it.
+func (f *Effects) inputs(ctx context.Context, decision string) ([]byte, error) {
+	d, err := f.Ledger.Decision(ctx, decision)
+	if err != nil {
+		return nil, refusal(err)
+	}
+	packet, err := f.Ledger.Packet(ctx, d.Evidence)
+	if err != nil {
+		return nil, refusal(err)
+	}
+	judge, err := f.Bench().Judge()
+	if err != nil {
+		return nil, contract.Errorf(contract.Blocked, "%w", err)
+	}
+	inputs, err := judge.Inputs(packet)
+	if err != nil {
+		return nil, contract.Errorf(contract.Blocked, "%w", err)
+	}
+	return inputs, nil
+}
+
+// output is what an effect has answered, or nil if it has failed or that is no longer kept.
+func (f *Effects) output(ctx context.Context, i *ledger.Invocation) (contract.Value, error) {
+	if i.Output == nil {
+		return nil, nil
+	}
+	record, err := f.answered(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	return record.Output, nil
+}

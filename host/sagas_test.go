@@ -1,0 +1,142 @@
+package host_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	enumspb "go.temporal.io/api/enums/v1"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/stage"
+)
+
+// sagaCatalog has a tool that writes lines, one that erases them, and one that looks.
+const sagaCatalog = `
+apiVersion: chimera/v1
+kind: Catalog
+templates:
+  - {provider_type: skill, provider_name: book, operation: write, mode: deter, effect_class: committing, timeout_ms: 60000, retry_policy: {max_retries: 0},
+     input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {page: {type: integer}}, required: [page]},
+     trust_requirement: allow_auto, status: allow_auto, trusted_output: true}
+  - {provider_type: skill, provider_name: book, operation: erase, mode: deter, effect_class: committing, timeout_ms: 60000, retry_policy: {max_retries: 0},
+     input_schema: {type: object, properties: {line: {type: string}, page: {type: integer}}, required: [line]}, output_schema: {type: object},
+     trust_requirement: allow_auto, status: allow_auto}
+  - {provider_type: skill, provider_name: book, operation: look, mode: deter, effect_class: pure, timeout_ms: 60000, retry_policy: {max_retries: 0},
+     input_schema: {type: object, properties: {line: {type: string}}, required: [line]}, output_schema: {type: object, properties: {there: {type: boolean}}, required: [there]},
+     trust_requirement: allow_auto, status: allow_auto, trusted_output: true}
+`
+
+const sagaPolicy = `
+apiVersion: chimera/v1
+kind: PolicyBundle
+version: "1"
+unmodelled: [book/write, book/erase]
+rules:
+  - {id: any, type: hard, operations: [book/write, book/erase], require: 'action.inputs.line.size() < 20'}
+`
+
+// pages is the tool: what it writes is a line with its operation first.
+const pages = `in=$(cat)
+line=$(printf '%s' "$in" | sed -n 's/.*"line":"\([^"]*\)".*/\1/p')
+case $1 in
+write) echo "write $line" >> "$LINES_FILE"
+	case $line in
+	*tears*) echo '{"kind":"tool_error","message":"the page is torn"}'; exit 1 ;;
+	*hangs*) sleep 60 ;;
+	esac
+	echo '{"page":7}' ;;
+erase) case $line in *ink*) echo '{"kind":"tool_error","message":"it does not go away"}'; exit 1 ;; esac
+	echo "erase $in" >> "$LINES_FILE"; echo '{}' ;;
+look) if [ "$(grep -c "write $line\$" "$LINES_FILE")" -gt "$(grep -c "erase .*\"$line\"" "$LINES_FILE")" ]; then echo '{"there":true}'; else echo '{"there":false}'; fi ;;
+esac`
+
+// sagaPlan writes two lines and then fails, or waits.
+const sagaPlan = `{apiVersion: chimera/v1, kind: Plan, name: saga%s, version: "1", agent: tester, allow: [pure, committing],
+  input_schema: {type: object, properties: {one: {type: string}, two: {type: string}}, required: [one, two]},
+  output_schema: {type: object},
+  nodes: [
+    {id: first, template: book/write, commit_policy: {verify: {node: looked, with: {line: "${args.line}"}, executed: "output.there", output: {page: 7}}}},
+    {id: looked, template: book/look}, {id: back, template: book/erase, commit_policy: {rollback: {none: "gone"}}},
+    {id: second, template: book/write, timeout_ms: 1500, commit_policy: {}},
+    {id: back2, template: book/erase, commit_policy: {rollback: {none: "gone"}}},
+    %s],
+  edges: [$input.one -> first.line, first -> second, $input.two -> second.line, second -> last,
+    {from_node: first, from_port: $compensate, to_node: back, to_port: line, edge_type: error, required: true, transform: "${args.line}"},
+    {from_node: first, from_port: $compensate, to_node: back, to_port: page, edge_type: error, required: false, transform: "${output.page}"},
+    {from_node: second, from_port: $compensate, to_node: back2, to_port: line, edge_type: error, required: true, transform: "${args.line}"}]}`
+
+const fails = `{id: last, template: engine/fail, with: {message: "it ends here"}}`
+
+// TestSagas: what a run has done is undone in reverse order, and what cannot be is named.
+func TestSagas(t *testing.T) {
+	stage.Parallel(t)
+	a := actBy(t, "book", pages, sagaCatalog, sagaPolicy)
+	digest := a.publish(t, fmt.Sprintf(sagaPlan, "", fails))
+	for name, c := range map[string]struct {
+		one, two  string
+		kind      contract.Kind
+		done, not []string
+		lines     []string
+	}{
+		"both": {"a", "b", contract.ToolError, []string{"second", "first"}, []string{},
+			[]string{"write a", "write b", `erase {"line":"b"}`, `erase {"line":"a","page":7}`}},
+		"the first does not go away": {"ink", "c", contract.ToolError, []string{"second"}, []string{"first"},
+			[]string{"write ink", "write c", `erase {"line":"c"}`}},
+		"the second fails": {"d", "tears", contract.ToolError, []string{"second", "first"}, []string{},
+			[]string{"write d", "write tears", `erase {"line":"tears"}`, `erase {"line":"d","page":7}`}},
+		"nobody knows of the second": {"e", "hangs", contract.OutcomeUnknown, []string{"second", "first"}, []string{},
+			[]string{"write e", "write hangs", `erase {"line":"hangs"}`, `erase {"line":"e","page":7}`}},
+		"the second is refused": {"f", strings.Repeat("x", 30), contract.Rejected, []string{"first"}, []string{},
+			[]string{"write f", `erase {"line":"f","page":7}`}},
+	} {
+		run := a.start(t, strings.ReplaceAll(name, " ", "-"), digest, fmt.Sprintf(`{"one":%q,"two":%q}`, c.one, c.two))
+		f := failureOf(t, stage.Await(t, a.h.Client(), run, nil))
+		require.Equal(t, c.kind, f.Kind, "%s: %s", name, f.Message)
+		require.Equal(t, c.done, f.Compensated, name)
+		require.Equal(t, c.not, f.NotCompensated, name)
+		require.Equal(t, c.lines, a.written(t)[len(a.written(t))-len(c.lines):], name)
+		a.replays(t, run)
+		if name != "both" {
+			continue
+		}
+		before := len(a.written(t))
+		for _, e := range events(t, a.h.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED) {
+			again := a.reset(t, run, e.GetEventId())
+			f := failureOf(t, stage.Await(t, a.h.Client(), again, nil))
+			require.Equal(t, c.done, f.Compensated)
+			a.replays(t, again)
+		}
+		require.Len(t, a.written(t), before, "a reset undoes nothing twice")
+	}
+}
+
+// TestSagasAreSteady: a run that is cancelled, or whose deadline passes, is undone, too,
+// whatever cancels it once more, and over several executions.
+func TestSagasAreSteady(t *testing.T) {
+	stage.Parallel(t)
+	a := actBy(t, "book", pages, sagaCatalog, sagaPolicy)
+	a.options.ContinueAfter = 12
+	a.again(t)
+	waits := `{id: last, template: engine/sleep, with: {ms: 600000}, timeout_ms: 700000}`
+	digest := a.publish(t, fmt.Sprintf(sagaPlan, "-waits", waits))
+	late := a.publish(t, strings.Replace(fmt.Sprintf(sagaPlan, "-late", waits), "allow:", "limits: {deadline_ms: 4000}, allow:", 1))
+	run := a.start(t, "cancelled", digest, `{"one":"a","two":"b"}`)
+	stage.Until(t, "both lines are written", func() bool { return len(a.written(t)) == 2 })
+	require.NoError(t, a.h.Client().CancelWorkflow(t.Context(), run.GetID(), ""))
+	_ = a.h.Client().CancelWorkflow(t.Context(), run.GetID(), "")
+	err := stage.Await(t, a.h.Client(), run, nil)
+	require.Error(t, err)
+	s := stage.State(t, a.h.Client(), run)
+	require.Equal(t, contract.RunCancelled, s.State)
+	require.Equal(t, []string{"second", "first"}, s.Failure.Compensated)
+	require.Greater(t, s.Executions, 1)
+	require.Equal(t, []string{"write a", "write b", `erase {"line":"b"}`, `erase {"line":"a","page":7}`}, a.written(t))
+
+	run = a.start(t, "late", late, `{"one":"c","two":"d"}`)
+	f := failureOf(t, stage.Await(t, a.h.Client(), run, nil))
+	require.Equal(t, contract.Deadline, f.Kind)
+	require.Equal(t, []string{"second", "first"}, f.Compensated)
+	require.Len(t, a.written(t), 8)
+}
