@@ -259,7 +259,7 @@ func (g *Guardian) signer(s trust.State) (string, error) {
 }
 
 // action is the call as it is judged.
-func (g *Acting) action(e *effect, call *contract.Call) (*Action, error) {
+func (a *Acting) action(e *effect, call *contract.Call) (*Action, error) {
 	n := e.node.spec
 	cost, err := estimate(n, e)
 	if err != nil {
@@ -269,7 +269,7 @@ func (g *Acting) action(e *effect, call *contract.Call) (*Action, error) {
 	return &Action{
 		Asks:  asks(e.node),
 		Agent: e.run.Agent, Plan: e.run.PlanDigest, Node: n, Taint: tainted, Input: e.input, Cost: cost,
-		Deployment: e.state.Deployment, Namespace: g.Namespace, Workflow: e.run.Workflow, Origin: e.run.Origin, Path: path(call, n), Epoch: epoch,
+		Deployment: e.state.Deployment, Namespace: a.Namespace, Workflow: e.run.Workflow, Origin: e.run.Origin, Path: path(call, n), Epoch: epoch,
 	}, err
 }
 

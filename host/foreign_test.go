@@ -7,14 +7,19 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"chimera.ai/engine/approval"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/npm"
 	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/payload"
+	"chimera.ai/engine/review"
+	"chimera.ai/engine/trust"
 )
 
 // TestAForeignClient runs a program in another language that uses Temporal's
@@ -79,4 +84,105 @@ func foreign(t *testing.T, modules string, s payload.Sealing) {
 	require.Contains(t, seen.Failure.Message, "nowhere")
 	require.Len(t, seen.Failure.Details, 1)
 	require.Contains(t, string(seen.Failure.Details[0].Diagnostics), "plan/unknown-node")
+}
+
+// TestForeignSigners: two people approve an effect with the program that docs/approvals.md
+// shows, as it stands there: one by update, one by signal. It needs no keys of payloads.
+func TestForeignSigners(t *testing.T) {
+	program := documented(t, "ts")
+	for name, s := range map[string]payload.Sealing{"plain": {}, "sealed": sealing(t, keys(t, "k1")...)} {
+		t.Run(name, func(t *testing.T) {
+			stage.Parallel(t)
+			a := act(t, writes)
+			a.options.Sealing = s
+			a.again(t)
+			f := foreigners{acting: a, dir: t.TempDir()}
+			eve, fay := f.enrol(t, "Eve", "editor"), f.enrol(t, "Fay", "finance")
+			run := a.start(t, "foreign", a.publish(t, approvedPlan), `{"line":"one"}`)
+			f.prepare(t, program, run.GetID(), a.asked(t, run, 1)[0])
+
+			forged, err := f.sign(t, run.GetID(), eve.id, "editor", fay.id)
+			require.Error(t, err)
+			require.Contains(t, forged, "code: 'forged'")
+			refused, err := f.sign(t, run.GetID(), eve.id, "finance", eve.id)
+			require.Error(t, err)
+			require.Contains(t, refused, "code: 'ineligible'")
+			accepted, err := f.sign(t, run.GetID(), eve.id, "editor", eve.id)
+			require.NoError(t, err, accepted)
+			require.Contains(t, accepted, "accepted: true")
+			require.Contains(t, accepted, "missing: [ { role: 'finance', min: 1 } ]")
+			require.Empty(t, a.written(t))
+			said, err := f.sign(t, run.GetID(), fay.id, "finance", fay.id, "signal")
+			require.NoError(t, err, said)
+			require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
+			require.Equal(t, []string{`{"line":"one"}`}, a.written(t))
+			a.replays(t, run)
+		})
+	}
+}
+
+// documented returns the first block of docs/approvals.md in a language.
+func documented(t *testing.T, language string) string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join("..", "docs", "approvals.md"))
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(page), "\n```"+language+"\n")
+	require.True(t, found, language)
+	text, _, found := strings.Cut(rest, "\n```\n")
+	require.True(t, found, language)
+	return text
+}
+
+// foreigners are people who sign with a program of their own, in a folder with their keys.
+type foreigners struct {
+	*acting
+	dir string
+}
+
+// enrol is as [acting.enrol], and writes the key to a file of the signer's id.
+func (f *foreigners) enrol(t *testing.T, person, role string) signer {
+	t.Helper()
+	key, pem, err := trust.NewKey()
+	require.NoError(t, err)
+	s := signer{id: strings.ToLower(person) + "-key", key: key, role: role}
+	require.NoError(t, os.WriteFile(filepath.Join(f.dir, s.id), pem, 0o600))
+	f.state(t, &trust.EnrollSigner{
+		ID: s.id, Person: person, Roles: []string{role}, SigType: trust.SigDev, PublicKey: key.Public(),
+		NotBefore: ledger.At(time.Now().Add(-time.Hour)), NotAfter: ledger.At(time.Now().Add(time.Hour)),
+	})
+	return s
+}
+
+// prepare writes the program, and a chimera that shows what is asked: the real one has the
+// root of trust of production only, or its own.
+func (f *foreigners) prepare(t *testing.T, program, run string, b ledger.Barrier) {
+	t.Helper()
+	books := f.h.Store().Ledger
+	s, err := trust.Read(t.Context(), books, f.Root)
+	require.NoError(t, err)
+	r := &review.Reader{Ledger: books, Blobs: f.h.Store().Blobs, State: s, Namespace: stage.Temporal(t).Namespace}
+	o, err := r.Find(t.Context(), b.ID)
+	require.NoError(t, err)
+	text, err := r.Text(t.Context(), &o)
+	require.NoError(t, err)
+	shown, err := json.Marshal(map[string]any{
+		"run": run, "expires": o.Request.Expires, "text": text, "payload": o.Request.Payload(o.Digest, approval.Approve),
+	})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(f.dir, "shown.json"), shown, 0o600))
+	script := "#!/bin/sh\ntest \"$*\" = \"approvals show " + run + " --format json\" && exec cat shown.json\n"
+	require.NoError(t, os.WriteFile(filepath.Join(f.dir, "chimera"), []byte(script), 0o700))
+	require.Contains(t, program, "'localhost:7233'")
+	program = strings.Replace(program, "localhost:7233", stage.Temporal(t).Address, 1)
+	require.NoError(t, os.WriteFile(filepath.Join(f.dir, "sign.mjs"), []byte(program), 0o600))
+	require.NoError(t, os.Symlink(filepath.Join(npm.Dir(t), "node_modules"), filepath.Join(f.dir, "node_modules")))
+}
+
+// sign runs the program, and returns what it prints.
+func (f *foreigners) sign(t *testing.T, operands ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "node", append([]string{"sign.mjs"}, operands...)...)
+	cmd.Dir, cmd.Env = f.dir, append(os.Environ(), "PATH="+f.dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }
