@@ -77,6 +77,9 @@ func (a *Acting) rule(ctx context.Context, s trust.State, judge Judge, run *ledg
 	if err != nil {
 		return out, refusal(err)
 	}
+	if !slices.Contains(may, "requester") && !s.Speaks(run.Agent, run.Requester) {
+		return out, contract.Errorf(contract.Blocked, "people must approve what nobody knows the requester of: the admins have not stated that the keys of %s may speak for %.100q", run.Agent, run.Requester)
+	}
 	exclude("requester", run.Requester)
 	exclude("author", s.Publishers[p.Author].Person)
 	exclude("owner", s.Agents[run.Agent].Owner)

@@ -24,12 +24,13 @@ func agentParts() []command {
 }
 
 func addAgentCommand(p *Program, fs *flag.FlagSet) action {
-	var keys, starts, vouching texts
+	var keys, starts, vouching, requesters texts
 	owner := fs.String("owner", "", "`PERSON` who answers for the agent, and never approves what it does")
 	persona := fs.String("persona", "", "`REF` of the agent's persona")
 	wallet := fs.String("wallet", "", "`ADDRESS` of the agent's wallet")
 	fs.Var(&starts, "start-key", "public `KEY`, its text or a PEM file, that may start runs for the agent; may be repeated (in dev mode, dev mode's)")
 	fs.Var(&vouching, "vouching-key", "public `KEY` as of --start-key, whose grants also vouch for the input of a run, so that it is not tainted; may be repeated")
+	fs.Var(&requesters, "requester", "`PERSON` for whom the start keys may speak: where people approve, who asks for a run is believed only of them; may be repeated")
 	fs.Var(&keys, "key", "admin's private `KEY`, a PEM file or a reference such as ${env:NAME}; may be repeated (in dev mode, dev mode's)")
 	out := fs.String("out", "", "`FILE` for the statement, if other admins must sign it")
 	return func(ctx context.Context, operands []string) error {
@@ -54,6 +55,7 @@ func addAgentCommand(p *Program, fs *flag.FlagSet) action {
 			}
 			act.Vouching = append(act.Vouching, k.String())
 		}
+		act.Requesters = slices.Compact(slices.Sorted(slices.Values(requesters)))
 		if len(act.Keys) == 0 {
 			_, root, err := p.authority(ctx)
 			if err != nil {

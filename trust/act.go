@@ -114,12 +114,16 @@ type (
 		// input of a run, so that it is not tainted.
 		Keys     []string `json:"keys"`
 		Vouching []string `json:"vouching,omitempty"`
+		// Requesters are the persons for whom its keys may speak, sorted: who asks for a run
+		// is believed only of them.
+		Requesters []string `json:"requesters,omitempty"`
 	}
 	// SetAgentKeys replaces the keys that may start runs for an agent.
 	SetAgentKeys struct {
-		AgentID  string   `json:"agent_id"`
-		Keys     []string `json:"keys"`
-		Vouching []string `json:"vouching,omitempty"`
+		AgentID    string   `json:"agent_id"`
+		Keys       []string `json:"keys"`
+		Vouching   []string `json:"vouching,omitempty"`
+		Requesters []string `json:"requesters,omitempty"`
 	}
 	// SetBudget sets what an agent may spend in each period.
 	SetBudget struct {
@@ -436,17 +440,20 @@ func (a *AddAgent) check() error {
 			}
 		}
 	}
-	return startKeys(a.AgentID, a.Keys, a.Vouching)
+	return startKeys(a.AgentID, a.Keys, a.Vouching, a.Requesters)
 }
 
 func (a *SetAgentKeys) check() error {
 	if err := name("an agent", a.AgentID); err != nil {
 		return err
 	}
-	return startKeys(a.AgentID, a.Keys, a.Vouching)
+	return startKeys(a.AgentID, a.Keys, a.Vouching, a.Requesters)
 }
 
-func startKeys(agent string, keys, vouching []string) error {
+func startKeys(agent string, keys, vouching, requesters []string) error {
+	if err := names("requesters", requesters, 0); err != nil {
+		return err
+	}
 	if err := keysOf("agent "+agent, keys); err != nil {
 		return err
 	}

@@ -325,7 +325,7 @@ func (a *SetAgentKeys) do(s *State) error {
 	if !ok {
 		return invalid("there is no agent %s", a.AgentID)
 	}
-	v.Keys, v.Vouching = slices.Clone(a.Keys), slices.Clone(a.Vouching)
+	v.Keys, v.Vouching, v.Requesters = slices.Clone(a.Keys), slices.Clone(a.Vouching), slices.Clone(a.Requesters)
 	s.Agents[a.AgentID] = v
 	return nil
 }
@@ -391,6 +391,12 @@ func (a *SetWitnesses) do(s *State) error {
 	}
 	s.Witnesses = Witnesses{slices.Clone(a.Keys), a.Quorum}
 	return nil
+}
+
+// Speaks reports whether the keys of an agent may speak for a person, as who has asked for a
+// run. In development they may speak for everybody.
+func (s State) Speaks(agent, person string) bool {
+	return s.Audience == Dev || slices.ContainsFunc(s.Agents[agent].Requesters, func(x string) bool { return fold(x) == fold(person) })
 }
 
 // Log returns the key that signs the log now.

@@ -70,6 +70,12 @@ const directPlan = `{apiVersion: chimera/v1, kind: Plan, name: direct, version: 
   nodes: [{id: write, template: book/write, commit_policy: {rollback: {none: "what is written stays"}}}],
   edges: [$input.line -> write.line, write.ok -> $output.ok]}`
 
+const asksPlan = `{apiVersion: chimera/v1, kind: Plan, name: asks, version: "1", agent: tester, allow: [pure, committing],
+  input_schema: {type: object, properties: {line: {type: string}}, required: [line]},
+  output_schema: {type: object, properties: {ok: {type: boolean}}, required: [ok]},
+  nodes: [{id: write, template: book/write, commit_policy: {approval: {groups: [{role: editor, min: 1}, {role: finance, min: 1}]}, rollback: {none: "what is written stays"}}}],
+  edges: [$input.line -> write.line, write.ok -> $output.ok]}`
+
 // guarded is the configuration of all workers of a deployment with effects. Each resolves
 // the secrets of its own role.
 const guarded = `
@@ -142,6 +148,7 @@ func produce(t *testing.T, database string, begin ...host.Role) *production {
 	t.Cleanup(p.c.Close)
 	p.Publish(t, p.ledger, guardedPlan, operations, bundle)
 	p.Publish(t, p.ledger, directPlan, operations, bundle)
+	p.Publish(t, p.ledger, asksPlan, operations, bundle)
 	for _, role := range begin {
 		p.spawn(t, role)
 	}

@@ -55,7 +55,7 @@ func (d *Deployment) Begin(t testing.TB, l ledger.Store) {
 	require.NoError(t, err)
 	keys := []string{d.Admin.Public()}
 	d.State(t, l, &trust.AddPublisher{ID: "ada", Person: "Ada", Key: d.Admin.Public(), Uses: []string{"plans"}},
-		&trust.AddAgent{AgentID: "tester", Owner: "Ada", Keys: keys, Vouching: keys}, &trust.AddGuardian{ID: "guardian", Key: guardian.Public()})
+		&trust.AddAgent{AgentID: "tester", Owner: "Ada", Keys: keys, Vouching: keys, Requesters: []string{"Rae"}}, &trust.AddGuardian{ID: "guardian", Key: guardian.Public()})
 }
 
 // State makes a statement of acts.
