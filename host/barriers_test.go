@@ -1,12 +1,9 @@
 package host_test
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -23,66 +20,18 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-// signer is a person with a key for development.
-type signer struct {
-	id   string
-	key  *trust.Key
-	role string
+// enrol enrols a person with a key of development.
+func (a *acting) enrol(t *testing.T, person string, roles ...string) stage.Signer {
+	t.Helper()
+	return a.Enrol(t, a.h.Store().Ledger, trust.SigDev, person, roles...)
 }
 
-// enrol enrols a person with a key, which has the id "PERSON-key".
-func (a *acting) enrol(t *testing.T, person string, roles ...string) signer {
+// asked waits until people are asked, by so many barriers, and the run knows that.
+func (a *acting) asked(t *testing.T, run client.WorkflowRun, barriers int) []ledger.Barrier {
 	t.Helper()
-	key, _, err := trust.NewKey()
-	require.NoError(t, err)
-	s := signer{id: strings.ToLower(person) + "-key", key: key, role: roles[0]}
-	a.state(t, &trust.EnrollSigner{
-		ID: s.id, Person: person, Roles: roles, SigType: trust.SigDev, PublicKey: key.Public(),
-		NotBefore: ledger.At(time.Now().Add(-time.Hour)), NotAfter: ledger.At(time.Now().Add(time.Hour)),
-	})
-	return s
-}
-
-// asked waits until people are asked, by so many barriers, and returns what: by the ledger.
-func (a *acting) asked(t *testing.T, run client.WorkflowRun, barriers int) (all []ledger.Barrier) {
-	t.Helper()
-	stage.Until(t, "people are asked", func() bool {
-		open, err := a.h.Store().Ledger.ListBarriers(t.Context(), ledger.BarrierOpen, ledger.Page{})
-		require.NoError(t, err)
-		all = nil
-		for _, b := range open {
-			if b.Workflow == run.GetID() {
-				all = append(all, b)
-			}
-		}
-		return len(all) == barriers && len(stage.State(t, a.h.Client(), run).Barriers) == barriers
-	})
+	all := stage.Asked(t, a.h.Store().Ledger, run, barriers)
+	stage.Until(t, "the run knows", func() bool { return len(stage.State(t, a.h.Client(), run).Barriers) == barriers })
 	return all
-}
-
-// signs makes a signature for a barrier. change, if not nil, changes what is signed.
-func (s signer) signs(t *testing.T, b ledger.Barrier, d approval.Decision, change func(*approval.Payload)) json.RawMessage {
-	t.Helper()
-	r, digest, err := approval.ParseRequest(b.Request)
-	require.NoError(t, err)
-	p := r.Payload(digest, d)
-	nonce := make([]byte, 16)
-	_, err = rand.Read(nonce)
-	require.NoError(t, err)
-	now := time.Now()
-	p.Signer, p.Role, p.Nonce, p.Issued, p.NotBefore, p.Expires = s.id, s.role, hex.EncodeToString(nonce), ledger.At(now), ledger.At(now.Add(-time.Second)), r.Expires
-	if d == approval.Reject {
-		p.Reason = "not today"
-	}
-	if change != nil {
-		change(&p)
-	}
-	e, err := p.Unsigned()
-	require.NoError(t, err)
-	require.NoError(t, e.Sign(s.key))
-	raw, err := e.Encode()
-	require.NoError(t, err)
-	return raw
 }
 
 // update sends a signature by the update, and returns the answer.
@@ -131,30 +80,30 @@ func TestApprovals(t *testing.T) {
 		require.False(t, v.Accepted)
 		require.Equal(t, string(code), v.Code, v.Detail)
 	}
-	refused(approval.Foreign, eve.signs(t, foreign, approval.Approve, nil))
-	refused(approval.Foreign, eve.signs(t, b, approval.Approve, func(p *approval.Payload) { p.Text = foreign.Actions[0].Action }))
-	refused(approval.Foreign, eve.signs(t, b, approval.Approve, func(p *approval.Payload) { p.Actions = []string{foreign.Actions[0].Action} }))
-	refused(approval.Forged, signer{fay.id, eve.key, "finance"}.signs(t, b, approval.Approve, nil))
-	refused(approval.Ineligible, signer{eve.id, eve.key, "finance"}.signs(t, b, approval.Approve, nil))
-	refused(approval.Unknown, signer{"zoe-key", eve.key, "editor"}.signs(t, b, approval.Approve, nil))
-	refused(approval.Excluded, rae.signs(t, b, approval.Approve, nil)) // she has asked for the run
-	refused(approval.Excluded, ada.signs(t, b, approval.Approve, nil)) // author and owner
-	refused(approval.NotValid, eve.signs(t, b, approval.Approve, func(p *approval.Payload) { p.Expires = p.Issued }))
+	refused(approval.Foreign, eve.Sign(t, foreign, approval.Approve, nil))
+	refused(approval.Foreign, eve.Sign(t, b, approval.Approve, func(p *approval.Payload) { p.Text = foreign.Actions[0].Action }))
+	refused(approval.Foreign, eve.Sign(t, b, approval.Approve, func(p *approval.Payload) { p.Actions = []string{foreign.Actions[0].Action} }))
+	refused(approval.Forged, stage.Signer{ID: fay.ID, Key: eve.Key, Role: "finance"}.Sign(t, b, approval.Approve, nil))
+	refused(approval.Ineligible, stage.Signer{ID: eve.ID, Key: eve.Key, Role: "finance"}.Sign(t, b, approval.Approve, nil))
+	refused(approval.Unknown, stage.Signer{ID: "zoe-key", Key: eve.Key, Role: "editor"}.Sign(t, b, approval.Approve, nil))
+	refused(approval.Excluded, rae.Sign(t, b, approval.Approve, nil)) // she has asked for the run
+	refused(approval.Excluded, ada.Sign(t, b, approval.Approve, nil)) // author and owner
+	refused(approval.NotValid, eve.Sign(t, b, approval.Approve, func(p *approval.Payload) { p.Expires = p.Issued }))
 	refused(approval.Malformed, json.RawMessage(`{}`))
 	u, err := a.h.Client().UpdateWorkflow(t.Context(), client.UpdateWorkflowOptions{WorkflowID: run.GetID(), UpdateName: contract.UpdateSign, Args: []any{"x"}, WaitForStage: client.WorkflowUpdateStageCompleted})
 	require.NoError(t, err)
 	require.ErrorContains(t, u.Get(t.Context(), nil), "not an envelope")
 	require.Empty(t, a.written(t))
 
-	first := eve.signs(t, b, approval.Approve, nil)
+	first := eve.Sign(t, b, approval.Approve, nil)
 	v := a.update(t, run, first)
 	require.True(t, v.Accepted, v.Detail)
 	require.Equal(t, []contract.Group{{Role: "finance", Min: 1}}, v.Missing)
 	require.True(t, a.update(t, run, first).Accepted, "the same one counts once")
-	refused(approval.Twice, eve.signs(t, b, approval.Approve, nil))
+	refused(approval.Twice, eve.Sign(t, b, approval.Approve, nil))
 	a.signal(t, run, map[string]string{"what": "is this"})
 	a.signal(t, run, 7)
-	a.signal(t, run, fay.signs(t, b, approval.Approve, nil))
+	a.signal(t, run, fay.Sign(t, b, approval.Approve, nil))
 	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
 	require.Equal(t, []string{`{"line":"one"}`}, a.written(t))
 	signed, err := a.h.Store().Ledger.Task(t.Context(), b.Actions[0].Decision)
@@ -172,7 +121,7 @@ func TestApprovals(t *testing.T) {
 	require.Len(t, a.written(t), 1)
 
 	// One rejection ends it.
-	v = a.update(t, other, fay.signs(t, foreign, approval.Reject, nil))
+	v = a.update(t, other, fay.Sign(t, foreign, approval.Reject, nil))
 	require.True(t, v.Accepted, v.Detail)
 	require.Equal(t, contract.BarrierRejected, v.State)
 	f := failureOf(t, stage.Await(t, a.h.Client(), other, nil))
@@ -208,7 +157,7 @@ func TestBarriers(t *testing.T) {
 	b := a.asked(t, run, 1)[0]
 	require.Len(t, b.Actions, 2)
 	require.ElementsMatch(t, []string{"a", "b"}, stage.State(t, a.h.Client(), run).Barriers[0].Nodes)
-	require.True(t, a.update(t, run, eve.signs(t, b, approval.Approve, nil)).Accepted)
+	require.True(t, a.update(t, run, eve.Sign(t, b, approval.Approve, nil)).Accepted)
 	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
 	require.ElementsMatch(t, []string{`{"line":"first"}`, `{"line":"second"}`}, a.written(t))
 	for _, n := range stage.State(t, a.h.Client(), run).Nodes {
@@ -238,18 +187,18 @@ func TestFlood(t *testing.T) {
 	digest := a.publish(t, approvedPlan)
 	run := a.start(t, "flooded", digest, `{"line":"one"}`)
 	b := a.asked(t, run, 1)[0]
-	forged := signer{eve.id, zoe.key, "editor"}.signs(t, b, approval.Approve, nil)
+	forged := stage.Signer{ID: eve.ID, Key: zoe.Key, Role: "editor"}.Sign(t, b, approval.Approve, nil)
 	const flood = 1200
 	for range flood {
 		a.signal(t, run, forged)
 	}
-	a.signal(t, run, fay.signs(t, b, approval.Approve, nil))
+	a.signal(t, run, fay.Sign(t, b, approval.Approve, nil))
 	stage.Until(t, "the run has continued as new", func() bool { return stage.State(t, a.h.Client(), run).Executions > 1 })
 	// One may have to be sent again.
 	var v contract.Verdict
-	for _, s := range []signer{fay, eve} {
+	for _, s := range []stage.Signer{fay, eve} {
 		stage.Until(t, "the signature counts", func() bool {
-			v = a.update(t, run, s.signs(t, b, approval.Approve, nil))
+			v = a.update(t, run, s.Sign(t, b, approval.Approve, nil))
 			return v.Accepted || v.Code == string(approval.Twice)
 		})
 	}

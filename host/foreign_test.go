@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -101,18 +100,18 @@ func TestForeignSigners(t *testing.T) {
 			run := a.start(t, "foreign", a.publish(t, approvedPlan), `{"line":"one"}`)
 			f.prepare(t, program, run.GetID(), a.asked(t, run, 1)[0])
 
-			forged, err := f.sign(t, run.GetID(), eve.id, "editor", fay.id)
+			forged, err := f.sign(t, run.GetID(), eve.ID, "editor", fay.ID)
 			require.Error(t, err)
 			require.Contains(t, forged, "code: 'forged'")
-			refused, err := f.sign(t, run.GetID(), eve.id, "finance", eve.id)
+			refused, err := f.sign(t, run.GetID(), eve.ID, "finance", eve.ID)
 			require.Error(t, err)
 			require.Contains(t, refused, "code: 'ineligible'")
-			accepted, err := f.sign(t, run.GetID(), eve.id, "editor", eve.id)
+			accepted, err := f.sign(t, run.GetID(), eve.ID, "editor", eve.ID)
 			require.NoError(t, err, accepted)
 			require.Contains(t, accepted, "accepted: true")
 			require.Contains(t, accepted, "missing: [ { role: 'finance', min: 1 } ]")
 			require.Empty(t, a.written(t))
-			said, err := f.sign(t, run.GetID(), fay.id, "finance", fay.id, "signal")
+			said, err := f.sign(t, run.GetID(), fay.ID, "finance", fay.ID, "signal")
 			require.NoError(t, err, said)
 			require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
 			require.Equal(t, []string{`{"line":"one"}`}, a.written(t))
@@ -140,16 +139,10 @@ type foreigners struct {
 }
 
 // enrol is as [acting.enrol], and writes the key to a file of the signer's id.
-func (f *foreigners) enrol(t *testing.T, person, role string) signer {
+func (f *foreigners) enrol(t *testing.T, person, role string) stage.Signer {
 	t.Helper()
-	key, pem, err := trust.NewKey()
-	require.NoError(t, err)
-	s := signer{id: strings.ToLower(person) + "-key", key: key, role: role}
-	require.NoError(t, os.WriteFile(filepath.Join(f.dir, s.id), pem, 0o600))
-	f.state(t, &trust.EnrollSigner{
-		ID: s.id, Person: person, Roles: []string{role}, SigType: trust.SigDev, PublicKey: key.Public(),
-		NotBefore: ledger.At(time.Now().Add(-time.Hour)), NotAfter: ledger.At(time.Now().Add(time.Hour)),
-	})
+	s := f.acting.enrol(t, person, role)
+	require.NoError(t, os.WriteFile(filepath.Join(f.dir, s.ID), s.Secret, 0o600))
 	return s
 }
 

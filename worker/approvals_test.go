@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/client"
@@ -16,41 +15,17 @@ import (
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/audit"
-	"chimera.ai/engine/plan"
 	"chimera.ai/engine/trust"
 )
-
-// approve makes an approval of a barrier.
-func approve(t *testing.T, b ledger.Barrier, id, role string, key *trust.Key) json.RawMessage {
-	t.Helper()
-	r, digest, err := approval.ParseRequest(b.Request)
-	require.NoError(t, err)
-	p := r.Payload(digest, approval.Approve)
-	p.Signer, p.Role, p.Nonce = id, role, plan.DigestOf([]byte(id + b.ID))[7:39]
-	p.Issued, p.NotBefore, p.Expires = ledger.At(time.Now()), ledger.At(time.Now().Add(-time.Second)), r.Expires
-	e, err := p.Unsigned()
-	require.NoError(t, err)
-	require.NoError(t, e.Sign(key))
-	raw, err := e.Encode()
-	require.NoError(t, err)
-	return raw
-}
 
 // TestApprovalsInProduction: people approve an effect of four processes, by a client that has
 // no key of theirs. Each of the processes is killed while the run waits, and between the two
 // signatures.
 func TestApprovalsInProduction(t *testing.T) {
 	p := produce(t, pgtest.URL(t), host.Roles()...)
-	keys := map[string]*trust.Key{}
-	for id, role := range map[string]string{"eve": "editor", "fay": "finance", "rae": "editor"} {
-		key, _, err := trust.NewKey()
-		require.NoError(t, err)
-		keys[id] = key
-		p.State(t, p.ledger, &trust.EnrollSigner{
-			ID: id, Person: id, Roles: []string{role}, SigType: trust.SigToken, PublicKey: key.Public(),
-			NotBefore: ledger.At(time.Now().Add(-time.Hour)), NotAfter: ledger.At(time.Now().Add(time.Hour)),
-		})
-	}
+	eve := p.Enrol(t, p.ledger, trust.SigToken, "Eve", "editor")
+	fay := p.Enrol(t, p.ledger, trust.SigToken, "Fay", "finance")
+	rae := p.Enrol(t, p.ledger, trust.SigToken, "Rae", "editor")
 	foreign, err := client.Dial(client.Options{HostPort: stage.Temporal(t).Address})
 	require.NoError(t, err)
 	defer foreign.Close()
@@ -69,15 +44,11 @@ func TestApprovalsInProduction(t *testing.T) {
 		}
 	}
 	run := p.startOf(t, "asks@1", "asks", "first")
-	var open []ledger.Barrier
-	stage.Until(t, "people are asked", func() bool {
-		open, err = p.ledger.ListBarriers(t.Context(), ledger.BarrierOpen, ledger.Page{})
-		return err == nil && len(open) == 1
-	})
+	open := stage.Asked(t, p.ledger, run, 1)
 	again()
-	v := update(run, approve(t, open[0], "rae", "editor", keys["rae"]))
+	v := update(run, rae.Sign(t, open[0], approval.Approve, nil))
 	require.Equal(t, string(approval.Excluded), v.Code, "she has asked for the run")
-	require.NoError(t, foreign.SignalWorkflow(t.Context(), run.GetID(), "", contract.SignalSignature, approve(t, open[0], "eve", "editor", keys["eve"])))
+	require.NoError(t, foreign.SignalWorkflow(t.Context(), run.GetID(), "", contract.SignalSignature, eve.Sign(t, open[0], approval.Approve, nil)))
 	stage.Until(t, "the first has signed", func() bool {
 		list, err := p.ledger.Approvals(t.Context(), open[0].ID, ledger.Page{})
 		require.NoError(t, err)
@@ -90,7 +61,7 @@ func TestApprovalsInProduction(t *testing.T) {
 	})
 	require.Empty(t, p.written(t))
 	again()
-	v = update(run, approve(t, open[0], "fay", "finance", keys["fay"]))
+	v = update(run, fay.Sign(t, open[0], approval.Approve, nil))
 	require.True(t, v.Accepted, v.Detail)
 	require.NoError(t, run.Get(t.Context(), nil))
 	require.Equal(t, []string{`{"line":"first"}`}, p.written(t))

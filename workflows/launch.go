@@ -93,7 +93,7 @@ func (r *run) requestOf(w *wait) string {
 // events each. A child brings its start, its report and its end, besides answers to
 // queries about it.
 func (r *run) answers() int {
-	n := 2 // the deadline, and what sleeps
+	n := 2 + r.dropped // the deadline, and what sleeps
 	for _, w := range r.flights {
 		if !w.local {
 			n++

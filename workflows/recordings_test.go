@@ -15,14 +15,17 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
+	"chimera.ai/engine/approval"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/stage"
+	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/policy"
 	"chimera.ai/engine/skills"
+	"chimera.ai/engine/trust"
 )
 
 // recording is a run whose histories are kept: between them they have every sort
@@ -91,6 +94,10 @@ func recordings(t *testing.T) []recording {
 		{name: "effect-continued", source: effect, input: `{"x":"one"}`, after: 8, acting: true, has: types{continued, completed}},
 		{name: "effect-unknown", source: strings.Replace(effect, "sh/write", "sh/hang", 1), input: `{"x":"one"}`, acting: true, has: types{failing, failed}},
 		{name: "effect-verified", source: verified, input: `{"x":"one"}`, acting: true, has: types{failing, completed}},
+		{name: "approved", source: approved, input: `{"x":"one"}`, acting: true, has: types{signaled, completed}, during: approving},
+		{name: "approved-continued", source: approved, input: `{"x":"one"}`, after: 8, acting: true, has: types{continued, signaled, completed}, during: approving},
+		{name: "undone", source: undone, input: `{"x":"one"}`, acting: true, has: types{started, failed}},
+		{name: "undone-continued", source: undone, input: `{"x":"one"}`, after: 8, acting: true, has: types{continued, failed}},
 		{name: "paid", source: paid, input: `{"x":"one"}`, acting: true, has: types{started, completed}},
 		{name: "paid-continued", source: paid, input: `{"x":"one"}`, after: 8, acting: true, has: types{continued, completed}},
 		{name: "paid-deadline", source: document("currency: USD\nlimits: {deadline_ms: 3000}\n", "  - {id: wait, template: sh/wait, cost_estimate: 2}\n", "  - wait.x -> $output.x\n"), input: `{}`, acting: true, has: types{started, fired, failed}},
@@ -249,6 +256,27 @@ var verified = strings.Replace(document("", `  - {id: hang, template: sh/hang, c
   - hang.x -> $output.x
 `), "agent: tester\n", "agent: tester\nallow: [pure, committing]\n", 1)
 
+// approved is a plan with an effect that people must approve.
+var approved = strings.Replace(document("", `  - {id: write, template: sh/write, commit_policy: {approval: {groups: [{role: editor, min: 1}]}}}
+`, `  - $input.x -> write.x
+  - write.x -> $output.x
+`), "agent: tester\n", "agent: tester\nallow: [pure, committing]\n", 1)
+
+// undone is a plan that fails after two effects, which are undone.
+var undone = strings.Replace(document("", `  - {id: one, template: sh/write}
+  - {id: two, template: sh/write}
+  - {id: not-one, template: sh/write}
+  - {id: not-two, template: sh/write}
+  - {id: fails, template: engine/fail, timeout_ms: 5000, with: {kind: tool_error, message: it ends here}}
+`, `  - $input.x -> one.x
+  - $input.x -> two.x
+  - one -> two
+  - two -> fails
+  - {from_node: one, from_port: $compensate, to_node: not-one, to_port: x, edge_type: error, required: true, transform: "${args.x}"}
+  - {from_node: two, from_port: $compensate, to_node: not-two, to_port: x, edge_type: error, required: true, transform: "${args.x}"}
+  - $input.x -> $output.x
+`), "agent: tester\n", "agent: tester\nallow: [pure, committing]\n", 1)
+
 // paid is a plan with calls that cost something, one after the other and beside each other.
 var paid = document("currency: USD\n", `  - {id: first, template: sh/echo, cost_estimate: 1.5}
   - {id: a, template: engine/pass, timeout_ms: 500, cost_estimate: 1, `+passing+`}
@@ -351,6 +379,24 @@ func (s *studio) start(t *testing.T, r recording) client.WorkflowRun {
 	}
 	digest := s.deployment.Publish(t, s.host.Store().Ledger, r.source, s.options.Catalog, s.options.Policy)
 	return s.deployment.Start(t, s.host.Client(), r.name, digest, r.input)
+}
+
+// approving approves what a run waits for, once the forged signature is refused.
+func approving(t *testing.T, s *studio, run client.WorkflowRun) client.WorkflowRun {
+	l := s.host.Store().Ledger
+	eve := s.deployment.Enrol(t, l, trust.SigDev, "Eve", "editor")
+	b := stage.Asked(t, l, run, 1)[0]
+	forged := eve
+	forged.Key = s.deployment.Admin
+	for _, who := range []stage.Signer{forged, eve} {
+		require.NoError(t, s.host.Client().SignalWorkflow(t.Context(), run.GetID(), "", contract.SignalSignature, who.Sign(t, b, approval.Approve, nil)))
+		stage.Until(t, "the signature is verified", func() bool {
+			list, err := l.Approvals(t.Context(), b.ID, ledger.Page{})
+			require.NoError(t, err)
+			return len(list) > 0 && (len(list) == 2 || who.Key == forged.Key)
+		})
+	}
+	return run
 }
 
 // cancelling cancels a run whose call has begun.

@@ -57,6 +57,8 @@ type run struct {
 	// flights are in flight. sleeping continue when they are due, again as soon
 	// as there is room, and stalled when the store is available.
 	flights, sleeping, again, stalled []*wait
+	// dropped counts the answers that may still come to calls that nobody waits for.
+	dropped int
 	alarm                             alarm
 	// parked wait for people at barriers, which are being opened, or open.
 	parked   []*wait

@@ -52,6 +52,7 @@ func (r *run) attempted(i int) []int {
 // letGo drops what waits to be launched, and what is in flight: nobody waits for that any
 // more. Calls that react to a cancellation are made anew from here on.
 func (r *run) letGo() {
+	r.dropped = r.answers()
 	r.flights = slices.DeleteFunc(r.flights, func(w *wait) bool { return w.kind != waitJournal && w.kind != waitPost })
 	r.again, r.sleeping, r.stalled, r.opening, r.inbox.signing = nil, nil, nil, 0, false
 	r.outage = outage{}
