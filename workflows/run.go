@@ -59,7 +59,7 @@ type run struct {
 	flights, sleeping, again, stalled []*wait
 	// dropped counts the answers that may still come to calls that nobody waits for.
 	dropped int
-	alarm                             alarm
+	alarm   alarm
 	// parked wait for people at barriers, which are being opened, or open.
 	parked   []*wait
 	barriers []*barrier
