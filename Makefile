@@ -105,6 +105,7 @@ soak: server ## the long form of random tests: schemas, plans and expressions in
 siege: PLANS = 300
 siege: server ## run PLANS hostile plans under siege from SEED on: cancelled, late, flooded, reset, workers killed, the store away
 	go test -timeout 30m -count=1 -v -run 'ThousandsOfNodes' ./host -huge
+	go test -timeout 30m -count=1 -v -run 'Flood' ./host -flood 10000
 	go test -timeout 600m -count=1 -v -run 'NoPlanWedgesItsRun|HundredThousand|StoreThatIsAway|MaxParallel|ManyL|OfAnySize' ./internal/siege -plans $(PLANS) -seed $(SEED) -huge
 
 .PHONY: explore
