@@ -33,7 +33,7 @@ func TestTakenOut(t *testing.T) {
 		move(t, folder, out)
 		if i%2 == 1 { // before the module may be reloaded again
 			for _, k := range keys {
-				require.Error(t, signs(k, "x"))
+				require.ErrorIs(t, signs(k, "x"), ErrAway)
 			}
 		}
 		w.clock = w.clock.Add(reloadEvery)
@@ -149,6 +149,27 @@ func TestNeighbor(t *testing.T) {
 		require.NoError(t, signs(n, fmt.Sprint(i)))
 	}
 	require.Equal(t, 3, reloads)
+}
+
+// TestMissingAfterReload: a key that is missing, or another, counts as away until the module has
+// been reloaded: it may show what it knew of a token that was taken out.
+func TestMissingAfterReload(t *testing.T) {
+	_, _, uris := both(t)
+	for _, u := range uris {
+		w := newWorld()
+		k := w.key(t, u, withPIN(userPIN))
+		w.before = failing("SignInit", p11.CKR_TOKEN_NOT_PRESENT, -1)
+		require.ErrorIs(t, signs(k, "x"), ErrAway)
+		w.before, w.values = nil, map[uint][]byte{p11.CKA_EXTRACTABLE: {1}}
+		require.ErrorIs(t, signs(k, "x"), ErrAway)
+		w.clock = w.clock.Add(reloadEvery)
+		for range 2 {
+			require.ErrorIs(t, signs(k, "x"), ErrKey)
+		}
+		w.values = nil
+		require.NoError(t, signs(k, "x"))
+		require.NoError(t, k.Close()) // the next world initializes the module by itself
+	}
 }
 
 // TestLost: a session that was lost is replaced without the caller noticing, and a token

@@ -30,6 +30,9 @@ type Key struct {
 	closed bool
 	// on is the session, or nil.
 	on *connection
+	// wrong is the generation of the module in which the key was found missing or another
+	// right after a reload, or 0: then the token itself says so.
+	wrong int
 }
 
 // Open opens the private key that a URI of RFC 7512 names, which must have a module-path:
@@ -178,7 +181,9 @@ func (k *Key) suits(digest []byte, opts crypto.SignerOpts) error {
 }
 
 // sign signs in the session that is open, if one is. Only its use shows that it was lost.
-// Then it is replaced and, if the token or the key is missing still, the module reloaded.
+// Then it is replaced and, if the token or the key is missing still, the module reloaded. As
+// long as that may not be done again, a missing key counts as a token that is away: a module
+// may go on listing a token that was taken out.
 func (k *Key) sign(digest []byte) ([]byte, error) {
 	if k.closed {
 		return nil, os.ErrClosed
@@ -189,8 +194,14 @@ func (k *Key) sign(digest []byte) ([]byte, error) {
 		}
 	}
 	sig, err := k.anew(digest)
-	if missing(err) && k.module.reload() {
-		sig, err = k.anew(digest)
+	switch {
+	case !missing(err):
+	case k.module.reload():
+		if sig, err = k.anew(digest); errors.Is(err, ErrKey) {
+			k.wrong = k.module.generation
+		}
+	case errors.Is(err, ErrKey) && k.module.own && k.wrong != k.module.generation:
+		err = fmt.Errorf("%w: %v", ErrAway, err)
 	}
 	return sig, err
 }
