@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"chimera.ai/engine/contract"
@@ -40,6 +41,8 @@ type ActingLedger interface {
 	GetBlob(ctx context.Context, digest string) ([]byte, error)
 	Run(ctx context.Context, workflow, root string) (ledger.Run, error)
 	Decision(ctx context.Context, id string) (ledger.Decision, error)
+	Invocation(ctx context.Context, id string) (ledger.Invocation, error)
+	Consumptions(ctx context.Context, approval string) ([]ledger.Consumption, error)
 	Packet(ctx context.Context, digest string) (ledger.Packet, error)
 	LastOutcome(ctx context.Context, workflow, origin, node string) (ledger.Outcome, error)
 }
@@ -225,8 +228,13 @@ func digestOf(compile Compiler, source string) (digest string, err error) {
 
 // invocation is the id of an effect: the same one in every run that continues the first.
 func (a *Acting) invocation(s trust.State, call *contract.Call, n *plan.Node) string {
+	return a.invocationAt(s, call.Run.Workflow, call.Run.Origin, path(call, n))
+}
+
+// invocationAt is the id of the effect at a path of a run.
+func (a *Acting) invocationAt(s trust.State, workflow, origin, path string) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "chimera-invocation/1\x00%q\x00%q\x00%q\x00%q\x00%s\x00%d",
-		s.Deployment, a.Namespace, call.Run.Workflow, call.Run.Origin, path(call, n), epoch))
+		s.Deployment, a.Namespace, workflow, origin, path, epoch))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -237,6 +245,11 @@ const epoch = 0
 // path is where in the run a node is called: node and visit.
 func path(call *contract.Call, n *plan.Node) string {
 	return fmt.Sprintf("%s/%d", n.ID, call.Visit)
+}
+
+// beside is the path of a node that is called in the same scope as the one of a path.
+func beside(at string, n *plan.Node) string {
+	return n.ID + at[max(strings.LastIndexByte(at, '/'), 0):]
 }
 
 // key is the idempotency key of an effect.

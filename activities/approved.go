@@ -24,6 +24,9 @@ type approved struct {
 	// quorum, as a task has it.
 	envelopes []json.RawMessage
 	last      task.Signature
+	// with is the invocation that people have approved this with, since it undoes that; or
+	// "", if they have approved it by itself.
+	with string
 }
 
 // standing says what people have said of an action so far: that they have approved it, or, by
@@ -42,11 +45,16 @@ func (g *Guardian) standing(ctx context.Context, judge Judge, e *effect, call *c
 		}
 		last = &b
 	}
-	if last == nil || last.State != ledger.BarrierOpen && last.State != ledger.BarrierApproved {
-		return nil, "", nil
+	at := -1
+	if last != nil {
+		at = slices.IndexFunc(last.Actions, func(x ledger.Awaited) bool { return x.Invocation == e.id })
 	}
-	at := slices.IndexFunc(last.Actions, func(x ledger.Awaited) bool { return x.Invocation == e.id })
 	if at < 0 {
+		out, err := g.approvedWith(ctx, judge, e, call, action)
+		action.Approved = out != nil
+		return out, "", err
+	}
+	if last.State != ledger.BarrierOpen && last.State != ledger.BarrierApproved {
 		return nil, "", nil
 	}
 	x := last.Actions[at]
@@ -61,7 +69,13 @@ func (g *Guardian) standing(ctx context.Context, judge Judge, e *effect, call *c
 	if last.State == ledger.BarrierOpen {
 		return nil, x.Decision, nil
 	}
-	out, err := g.approved(ctx, e, last)
+	signed := time.Now()
+	if _, err := g.Ledger.Invocation(ctx, e.id); err == nil {
+		signed = time.Time{} // what it has used counts, also when it has expired
+	} else if !errors.Is(err, ledger.ErrNotFound) {
+		return nil, "", refusal(err)
+	}
+	out, err := g.approved(ctx, e, last, signed)
 	if err != nil || out == nil {
 		return nil, "", err
 	}
@@ -75,17 +89,11 @@ func (g *Guardian) standing(ctx context.Context, judge Judge, e *effect, call *c
 }
 
 // approved verifies again what people have signed at a barrier, or returns nil if that is no
-// longer enough. What the invocation has used counts for it, also when it has expired.
-func (g *Guardian) approved(ctx context.Context, e *effect, b *ledger.Barrier) (*approved, error) {
+// longer enough. The zero time stands for signatures that were used, and may have expired.
+func (g *Guardian) approved(ctx context.Context, e *effect, b *ledger.Barrier, at time.Time) (*approved, error) {
 	r, digest, err := approval.ParseRequest(b.Request)
 	if err != nil {
 		return nil, contract.Errorf(contract.Blocked, "%w", err)
-	}
-	at := time.Now()
-	if _, err := g.Store.Invocation(ctx, e.id); err == nil {
-		at = time.Time{}
-	} else if !errors.Is(err, ledger.ErrNotFound) {
-		return nil, refusal(err)
 	}
 	votes, of, err := g.votes(ctx, e.state, r, digest, at)
 	if err != nil {
@@ -141,6 +149,13 @@ func (a *Acting) licensed(ctx context.Context, e *effect, call *contract.Call, a
 		return err
 	}
 	about := slices.ContainsFunc(r.Actions, func(x approval.Action) bool { return x.Invocation == e.id && x.Action == salted })
+	var u *ledger.Invocation
+	if !about {
+		if u, err = a.undone(ctx, judge, e, call); err != nil {
+			return err
+		}
+		about = u != nil && undoes(r, u, e)
+	}
 	if !about || r.Deployment != e.state.Deployment || r.Audience != e.state.Audience || r.Namespace != a.Namespace ||
 		r.Workflow != e.run.Workflow || r.Origin != e.run.Origin || r.Plan != e.run.PlanDigest {
 		return contract.Errorf(contract.Blocked, "people have approved something else")
@@ -156,8 +171,21 @@ func (a *Acting) licensed(ctx context.Context, e *effect, call *contract.Call, a
 		}
 		votes = append(votes, v)
 	}
-	if t := r.Rule.Count(votes); !t.Met() {
+	t := r.Rule.Count(votes)
+	if !t.Met() {
 		return contract.Errorf(contract.Blocked, "not enough people have approved: %v are missing", t.Missing)
 	}
-	return nil
+	if u == nil {
+		return nil
+	}
+	// Nobody has lifted what else is objected to it.
+	action.Approved = true
+	if decision, _ := judge.Needs(action, call.Permit.Salt, at); decision != ledger.Approve {
+		return contract.Errorf(contract.Blocked, "people have approved it with what it undoes, and the policy objects to more")
+	}
+	ok, err := a.used(ctx, t.Counted, u)
+	if err == nil && !ok {
+		err = contract.Errorf(contract.Blocked, "people have approved what this undoes, and it has not happened by that")
+	}
+	return err
 }

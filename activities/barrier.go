@@ -153,6 +153,8 @@ type opening struct {
 type awaiting struct {
 	asked approval.Action
 	shown approval.Shown
+	// undo lists what may be approved with it.
+	undo []covered
 }
 
 // add adds an action that waits by a decision.
@@ -186,8 +188,9 @@ func (o *opening) add(ctx context.Context, digest, id string) error {
 		o.expires = until
 	}
 	w.Shown.Of(q.plan, at)
-	o.waiting = append(o.waiting, awaiting{w.Asked, w.Shown})
-	return nil
+	undo, err := o.undoing(ctx, n, w.Asked.Path)
+	o.waiting = append(o.waiting, awaiting{w.Asked, w.Shown, undo})
+	return err
 }
 
 // waiting reads an action that waits by a decision.
@@ -271,9 +274,17 @@ func (o *opening) barrier(ctx context.Context, id string) (ledger.Barrier, error
 	b := ledger.Barrier{ID: id, Name: o.name, ExpiresAt: r.Expires}
 	var shown []approval.Shown
 	for _, w := range o.waiting {
+		for _, u := range w.undo {
+			if o.rule.AtLeast(u.rule) == nil {
+				w.asked.Undo = append(w.asked.Undo, u.Undo)
+			}
+		}
+		slices.SortFunc(w.asked.Undo, func(a, b approval.Undo) int { return strings.Compare(a.Invocation, b.Invocation) })
 		r.Actions = append(r.Actions, w.asked)
 		shown = append(shown, w.shown)
-		b.Actions = append(b.Actions, ledger.Awaited{Invocation: w.asked.Invocation, Action: w.asked.Action, Decision: w.asked.Decision})
+		b.Actions = append(b.Actions, ledger.Awaited{
+			Invocation: w.asked.Invocation, Action: w.asked.Action, Decision: w.asked.Decision, Undo: w.asked.UndoneBy(),
+		})
 	}
 	if len(o.rule.Groups) == 0 {
 		return b, contract.Errorf(contract.Blocked, "nobody is asked to approve what waits at %s", o.name)

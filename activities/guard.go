@@ -43,12 +43,16 @@ type Judge interface {
 	// ProbCost is what the calls of probabilistic nodes in one run may cost together, or nil.
 	ProbCost() *ledger.Money
 	// Needs says, apart from money and from what the run has done before, what would be
-	// decided on an action that nobody has approved, and who must approve it.
+	// decided on an action, and who must approve it.
 	Needs(a *Action, salt []byte, at time.Time) (decision string, groups []plan.Group)
 	// Waiting reads an action that waits for people from the evidence of its decision.
 	Waiting(p ledger.Packet) (Waiting, error)
-	// Inputs are the arguments of the action of a decision, by its evidence.
-	Inputs(p ledger.Packet) ([]byte, error)
+	// Asked lists who must approve an action whatever is objected to it. Its Input does not
+	// matter.
+	Asked(a *Action) []plan.Group
+	// Inputs are the arguments of the action of a decision, by its evidence, and action is the
+	// digest of that action.
+	Inputs(p ledger.Packet) (inputs []byte, action string, err error)
 	// MaySign are those of policy.Interested who may approve, and alone reports that nobody
 	// signs for another.
 	MaySign() (may []string, alone bool)
@@ -103,7 +107,6 @@ type GuardianStore interface {
 	OpenHold(ctx context.Context, h ledger.Hold) (ledger.Hold, error)
 	PostHold(ctx context.Context, id string, spent ledger.Money) (ledger.Hold, error)
 	VoidHold(ctx context.Context, id string) (ledger.Hold, error)
-	Invocation(ctx context.Context, id string) (ledger.Invocation, error)
 	Hold(ctx context.Context, id string) (ledger.Hold, error)
 	Decision(ctx context.Context, id string) (ledger.Decision, error)
 	Packet(ctx context.Context, digest string) (ledger.Packet, error)
@@ -175,7 +178,12 @@ func (g *Guardian) decide(ctx context.Context, call *contract.Call, out *contrac
 		a.Barrier, a.Approvals = approved.request.Barrier, approved.tally.Counted
 		a.Overdraft = slices.Contains(action.Lifted, budgetExceeded)
 	}
-	got, err := g.Store.Authorize(ctx, e.run, a, func(st ledger.Standing) (ledger.Ruling, error) { return g.judge(judge, e, action, by, approved, st) })
+	compensation := g.compensation(e, call)
+	got, err := g.Store.Authorize(ctx, e.run, a, func(st ledger.Standing) (ledger.Ruling, error) {
+		out, err := g.judge(judge, e, action, by, approved, st)
+		out.Decision.Compensation = compensation
+		return out, err
+	})
 	if err != nil {
 		return refusal(err)
 	}
@@ -345,10 +353,11 @@ func draft(e *effect, a *Action) task.Draft {
 }
 
 // judge decides on an action, and signs a permit if it is approved. What people have approved
-// counts only as long as no more people must approve it.
+// counts only as long as no more people must approve it; what they have approved with the
+// effect that it undoes, only if nothing else is objected.
 func (g *Guardian) judge(judge Judge, e *effect, a *Action, by string, approved *approved, st ledger.Standing) (ledger.Ruling, error) {
 	v, err := judge.Decide(a, st)
-	if err == nil && approved != nil && approved.request.Rule.AtLeast(approval.Rule{Groups: v.Groups}) != nil {
+	if err == nil && approved != nil && (approved.with != "" && v.Decision.Decision != ledger.Approve || approved.request.Rule.AtLeast(approval.Rule{Groups: v.Groups}) != nil) {
 		again := *a
 		again.Approved, again.Lifted = false, nil
 		v, err = judge.Decide(&again, st)
@@ -366,8 +375,8 @@ func (g *Guardian) judge(judge Judge, e *effect, a *Action, by string, approved 
 		Call: e.call().Digest(st.Salt), Issued: st.At, Expires: st.Until,
 	})
 	out.Signature = task.Signature{SignerID: by, SigType: "guardian", Signature: plan.DigestOf(out.Permit), SignedAt: st.At.Time()}
-	if approved != nil {
-		out.Signature = approved.last
+	if approved != nil && approved.with == "" {
+		out.Signature = approved.last // it has signed this very task
 	}
 	return out, unsigned(err)
 }

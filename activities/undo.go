@@ -80,23 +80,12 @@ func (f *Effects) undo(ctx, store context.Context, call *contract.Call) (contrac
 
 // inputs are the arguments of an effect, by the evidence of the decision about it.
 func (f *Effects) inputs(ctx context.Context, decision string) ([]byte, error) {
-	d, err := f.Ledger.Decision(ctx, decision)
-	if err != nil {
-		return nil, refusal(err)
-	}
-	packet, err := f.Ledger.Packet(ctx, d.Evidence)
-	if err != nil {
-		return nil, refusal(err)
-	}
 	judge, err := f.Bench().Judge()
 	if err != nil {
 		return nil, contract.Errorf(contract.Blocked, "%w", err)
 	}
-	inputs, err := judge.Inputs(packet)
-	if err != nil {
-		return nil, contract.Errorf(contract.Blocked, "%w", err)
-	}
-	return inputs, nil
+	inputs, _, err := f.evidence(ctx, judge, decision)
+	return inputs, err
 }
 
 // output is what an effect has answered, or nil if it has failed or that is no longer kept.

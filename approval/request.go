@@ -78,6 +78,16 @@ type Action struct {
 	Hold     string `json:"hold,omitempty"`
 	// Lifts are the reasons of the guardian that are lifted by the approval.
 	Lifts []string `json:"lifts,omitempty"`
+	// Undo lists the effects that are approved with this one: they undo it, with arguments
+	// that follow from its own and from its output. They are sorted by invocation.
+	Undo []Undo `json:"undo,omitempty"`
+}
+
+// Undo is an effect that undoes another.
+type Undo struct {
+	Node       string `json:"node"`
+	Operation  string `json:"operation"`
+	Invocation string `json:"invocation"`
 }
 
 // Encode returns the canonical JSON of the request.
@@ -120,6 +130,11 @@ func (r *Request) check() error {
 			return fmt.Errorf("%w: the actions are not sorted, or not different", ErrInvalid)
 		}
 	}
+	for i := range r.Actions {
+		if err := ledger.CheckUndo(r.Actions[i].UndoneBy()); err != nil {
+			return fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+	}
 	return r.Rule.check()
 }
 
@@ -142,6 +157,26 @@ func (r Rule) check() error {
 	for i := 1; i < len(r.Excluded); i++ {
 		if r.Excluded[i-1] >= r.Excluded[i] {
 			return fmt.Errorf("%w: the excluded persons are not sorted, or not different", ErrInvalid)
+		}
+	}
+	return nil
+}
+
+// UndoneBy lists the invocations of Undo, in their order.
+func (a *Action) UndoneBy() []string {
+	var out []string
+	for _, u := range a.Undo {
+		out = append(out, u.Invocation)
+	}
+	return out
+}
+
+// Covers returns the action that an invocation undoes whose approval is one of that, too, or
+// nil.
+func (r *Request) Covers(invocation string) *Action {
+	for i := range r.Actions {
+		if slices.Contains(r.Actions[i].UndoneBy(), invocation) {
+			return &r.Actions[i]
 		}
 	}
 	return nil

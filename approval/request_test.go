@@ -35,6 +35,9 @@ func TestRequestRoundTrip(t *testing.T) {
 				Action: text("action"), Amount: text("amount"), Currency: text("currency"), Decision: text("decision"), Policy: text("policy"), Evidence: text("evidence"),
 				Hold: text("hold"), Lifts: rapid.SliceOfN(rapid.String(), 1, 3).Draw(t, "lifts"),
 			})
+			for u := range rapid.IntRange(0, 2).Draw(t, "undo") {
+				r.Actions[i].Undo = append(r.Actions[i].Undo, approval.Undo{Node: text("node"), Operation: text("operation"), Invocation: fmt.Sprintf("%d/%d", i, u)})
+			}
 		}
 		raw, err := r.Encode()
 		require.NoError(t, err)
@@ -50,7 +53,11 @@ func TestRequestRoundTrip(t *testing.T) {
 		require.Len(t, digests, len(r.Actions))
 		for i, a := range r.Actions {
 			require.Equal(t, a.Action, digests[i])
+			for _, u := range a.Undo {
+				require.Equal(t, &again.Actions[i], again.Covers(u.Invocation))
+			}
 		}
+		require.Nil(t, again.Covers("none"))
 	})
 }
 
@@ -79,6 +86,9 @@ func TestRequestRefused(t *testing.T) {
 		{"an empty checkpoint", "a field is missing, empty", func(s string) string { return strings.Replace(s, r.Checkpoint, "", 1) }},
 		{"an empty hold", "a field is missing, empty", replace(`"hold":"hold-1"`, `"hold":""`)},
 		{"no lifts, listed", "a field is missing, empty", replace(`"lifts":["budget_exceeded"]`, `"lifts":[]`)},
+		{"undone by nothing, listed", "a field is missing, empty", replace(`"lifts":["budget_exceeded"]`, `"lifts":["budget_exceeded"],"undo":[]`)},
+		{"undone twice by the same", "are not sorted, or not different", replace(`"lifts":["budget_exceeded"]`,
+			`"lifts":["budget_exceeded"],"undo":[{"invocation":"u","node":"n","operation":"o"},{"invocation":"u","node":"n","operation":"o"}]`)},
 		{"alone: false", "a field is missing, empty", replace(`"excluded"`, `"alone":false,"excluded"`)},
 		{"a fraction of a person", "", replace(`"min":2`, `"min":2.0`)},
 		{"a person in powers of ten", "", replace(`"min":2`, `"min":2e0`)},

@@ -48,6 +48,10 @@ func Text(r *Request, shown []Shown) (text, digest string, err error) {
 			TaintedPorts: s.Tainted, TaintedDecision: s.TaintedDecision, Reasons: s.Objections, Undo: s.Undo,
 			Action: a.Action, Invocation: a.Invocation, Decision: a.Decision, Evidence: a.Evidence,
 		})
+		for _, u := range a.Undo {
+			it := &v.Items[i]
+			it.Undoing = append(it.Undoing, fmt.Sprintf("%s (%s)", u.Operation, u.Node))
+		}
 	}
 	if text, err = display.Text(&v); err != nil {
 		return "", "", err

@@ -119,6 +119,20 @@ func TestTextRefused(t *testing.T) {
 	}
 }
 
+// TestTextNamesWhatIsApprovedWithIt: an effect that is approved with the one that it undoes
+// has a line.
+func TestTextNamesWhatIsApprovedWithIt(t *testing.T) {
+	w := newWorld(t, trust.Dev)
+	r, _ := w.request()
+	before, _, err := approval.Text(r, shown)
+	require.NoError(t, err)
+	require.NotContains(t, before, "approved undo")
+	r.Actions[1].Undo = []approval.Undo{{Node: "back", Operation: "bank/recall", Invocation: "u"}}
+	text, _, err := approval.Text(r, shown)
+	require.NoError(t, err)
+	require.Contains(t, text, `  approved undo:  "bank/recall (back)" if the run fails later, with`)
+}
+
 // TestShownOf: what the plan says of a node is shown, and so is how each of its ways back
 // undoes it.
 func TestShownOf(t *testing.T) {

@@ -226,6 +226,7 @@ func (m *maker) edge(p *plan.Plan, e *typing.Edge) plan.Edge {
 		out.Transform = e.Template.Raw
 		p.Nodes[e.To].ReadsInput = p.Nodes[e.To].ReadsInput || e.Template.Reads("input")
 		out.ReadsOutput = e.FromPort != plan.ErrorPort && e.Template.Reads("output")
+		out.ReadsError = e.FromPort == plan.CompensatePort && e.Template.Reads("error")
 	}
 	if e.Kind != plan.Error && e.Carries() {
 		m.reads[e.From][e.FromPort] = true

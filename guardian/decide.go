@@ -181,14 +181,8 @@ func (g *Gate) Decide(a *Action, salt []byte, facts Facts) *Record {
 // people says who must approve the action, and takes back the objections that they have
 // lifted. Nobody lifts a rejection.
 func (d *decision) people() {
-	needed := map[string]int{}
+	needed := d.asked()
 	ask := func(role string, n int) { needed[role] = max(needed[role], n) }
-	for _, g := range d.facts.Asks {
-		ask(g.Role, g.Min)
-	}
-	for _, g := range d.floor() {
-		ask(g.Role, g.Min)
-	}
 	if len(needed) > 0 {
 		d.object(Escalate, ApprovalNeeded, "people must approve it")
 	}
@@ -200,9 +194,7 @@ func (d *decision) people() {
 		}
 		awaits = awaits && o.Decision == Escalate && (len(roles) > 0 || o.Reason == ApprovalNeeded)
 	}
-	for _, role := range slices.Sorted(maps.Keys(needed)) {
-		d.record.Groups = append(d.record.Groups, plan.Group{Role: role, Min: needed[role]})
-	}
+	d.record.Groups = groupsOf(needed)
 	if d.facts.Approved && awaits {
 		d.record.Objections = slices.DeleteFunc(d.record.Objections, func(o Objection) bool {
 			lifted := o.Reason == ApprovalNeeded || slices.Contains(d.facts.Lifted, o.Reason)
@@ -213,6 +205,33 @@ func (d *decision) people() {
 		})
 	}
 	d.record.Awaits = awaits && len(d.record.Objections) > 0
+}
+
+// asked is how many persons must approve the action whatever is objected, by role.
+func (d *decision) asked() map[string]int {
+	needed := map[string]int{}
+	for _, g := range d.facts.Asks {
+		needed[g.Role] = max(needed[g.Role], g.Min)
+	}
+	for _, g := range d.floor() {
+		needed[g.Role] = max(needed[g.Role], g.Min)
+	}
+	return needed
+}
+
+// groupsOf lists groups by role.
+func groupsOf(needed map[string]int) (groups []plan.Group) {
+	for _, role := range slices.Sorted(maps.Keys(needed)) {
+		groups = append(groups, plan.Group{Role: role, Min: needed[role]})
+	}
+	return groups
+}
+
+// Asked lists who must approve an action whatever is objected to it: the groups that its plan
+// asks for, and those of the bundle's floor. The inputs of the action do not matter.
+func (g *Gate) Asked(a *Action, asks []plan.Group) []plan.Group {
+	d := &decision{gate: g, action: a, facts: Facts{Asks: asks}}
+	return groupsOf(d.asked())
 }
 
 // floor lists the approvals that the bundle asks of the action, whatever its plan says.

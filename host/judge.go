@@ -92,7 +92,7 @@ func (j judge) Decide(a *activities.Action, st ledger.Standing) (activities.Verd
 
 // Needs implements activities.Judge.
 func (j judge) Needs(a *activities.Action, salt []byte, at time.Time) (decision string, groups []plan.Group) {
-	r := j.gate.Decide(actionOf(a), salt, guardian.Facts{At: at, Calls: 1, Budget: guardian.Budget{State: guardian.NoBudget}, Asks: a.Asks})
+	r := j.gate.Decide(actionOf(a), salt, guardian.Facts{At: at, Calls: 1, Budget: guardian.Budget{State: guardian.NoBudget}, Asks: a.Asks, Approved: a.Approved, Lifted: a.Lifted})
 	if !r.Awaits && r.Decision == guardian.Escalate {
 		return string(guardian.Reject), nil // nobody may lift it
 	}
@@ -110,18 +110,27 @@ func (j judge) Waiting(p ledger.Packet) (activities.Waiting, error) {
 	}, nil
 }
 
+// Asked implements activities.Judge.
+func (j judge) Asked(a *activities.Action) []plan.Group { return j.gate.Asked(actionOf(a), a.Asks) }
+
 // Inputs implements activities.Judge.
-func (j judge) Inputs(p ledger.Packet) ([]byte, error) {
+func (j judge) Inputs(p ledger.Packet) (inputs []byte, action string, err error) {
 	for _, part := range p.Parts {
-		if part.Name == "action" {
-			e, err := guardian.ParseEvidence(part.Data)
-			if err != nil {
-				return nil, err
-			}
-			return e.Action.Inputs, nil
+		if part.Name != "action" {
+			continue
 		}
+		e, err := guardian.ParseEvidence(part.Data)
+		if err != nil {
+			return nil, "", err
+		}
+		salt, err := hex.DecodeString(e.Salt)
+		if err != nil {
+			return nil, "", fmt.Errorf("the salt of an action: %w", err)
+		}
+		action, err = e.Action.Digest(salt)
+		return e.Action.Inputs, action, err
 	}
-	return nil, errors.New("the evidence has no action")
+	return nil, "", errors.New("the evidence has no action")
 }
 
 // MaySign implements activities.Judge.

@@ -332,6 +332,8 @@ type Decision struct {
 	// Evidence is the digest of the evidence packet.
 	Evidence  string `json:"evidence,omitempty"`
 	DecidedAt Time   `json:"decided_at"`
+	// Compensation is there if the plan says how the effect is undone.
+	Compensation *Compensation `json:"compensation,omitempty"`
 }
 
 // Approval is a signature that arrived, and whether it counts.
@@ -380,6 +382,9 @@ type Awaited struct {
 	Action     string `json:"action"`
 	// Decision is the one by which it waits. The hold and the task have the same id.
 	Decision string `json:"decision"`
+	// Undo lists the invocations that may undo it without another approval, sorted. There are
+	// at most [MaxUndo].
+	Undo []string `json:"undo,omitempty"`
 }
 
 // BarrierState says where a barrier stands.

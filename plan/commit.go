@@ -16,6 +16,22 @@ type Commit struct {
 	Waived string `json:"waived,omitempty"`
 }
 
+// Covered reports whether people who approve the effect that node i undoes approve node i,
+// too. It has an effect itself, all edges into it come from $compensate of that node, and
+// nothing goes into its input but constants and the arguments and the output of that call.
+func (p *Plan) Covered(i int) bool {
+	n := &p.Nodes[i]
+	if n.Undoes == 0 || !n.Effect.Acts() || n.ReadsInput {
+		return false
+	}
+	for _, at := range p.In(i) {
+		if e := &p.Edges[at]; e.FromPort != CompensatePort || e.From != n.Undoes || e.ReadsError {
+			return false
+		}
+	}
+	return true
+}
+
 // Barrier is a place where effects wait until people have approved all of them.
 type Barrier struct {
 	// ID is the name that its members state, or "" for the approval of one

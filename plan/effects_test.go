@@ -10,6 +10,35 @@ import (
 	"chimera.ai/engine/plan"
 )
 
+// TestCovered: an approval counts for what undoes the effect only if nothing else goes into
+// that.
+func TestCovered(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(p *plan.Plan)
+		covers bool
+	}{
+		"from the output":     {func(*plan.Plan) {}, true},
+		"from a constant too": {func(p *plan.Plan) { p.Nodes[6].With = []plan.PortTemplate{{Port: "a", Template: json.RawMessage(`1`)}} }, true},
+		"from the plan's input": {func(p *plan.Plan) {
+			p.Nodes[6].ReadsInput = true
+		}, false},
+		"from the failure":    {func(p *plan.Plan) { p.Edges[7].ReadsError = true }, false},
+		"without an effect":   {func(p *plan.Plan) { p.Nodes[6].Effect = plan.Pure }, false},
+		"that undoes nothing": {func(p *plan.Plan) { p.Nodes[6].Undoes = 0 }, false},
+		"after another node of the block": {func(p *plan.Plan) {
+			p.Edges = append(p.Edges, plan.Edge{From: 7, FromPort: plan.DonePort, To: 6, ToPort: plan.StartPort, Type: plan.Control})
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := effectful()
+			c.change(p)
+			p.Index()
+			require.Equal(t, c.covers, p.Covered(6))
+			require.False(t, p.Covered(4), "it undoes nothing")
+		})
+	}
+}
+
 // effectful is a small plan with every part that is about effects and loops:
 //
 //	$input → check → (head → latch ↺) → pay, mail → $output; pay ⤳ undo; find verifies pay
@@ -172,6 +201,7 @@ func TestVerifyRefusesEffects(t *testing.T) {
 		{"called, and undoes", node(find, func(n *plan.Node) { n.Undoes = pay }), "part of a compensation"},
 
 		{"into a compensation", edge(6, func(e *plan.Edge) { e.To = undo }), "into a compensation, or out of one"},
+		{"an edge that reads no failure", edge(6, func(e *plan.Edge) { e.ReadsError = true }), "marked to read the failure"},
 		{"out of a compensation", edge(6, func(e *plan.Edge) { e.From = undo }), "into a compensation, or out of one"},
 		{"an undo of another node", node(undo, func(n *plan.Node) { n.Undoes = mail }), "does not undo its source"},
 		{"an undo of nothing", func(x *p) { x.Edges = append(x.Edges[:7], x.Edges[8:]...) }, "it undoes nothing"},

@@ -299,6 +299,9 @@ type Edge struct {
 	// ReadsOutput reports that the transform reads the source's whole output.
 	// An edge from $compensate is then delivered only if the output is known.
 	ReadsOutput bool `json:"reads_output,omitempty"`
+	// ReadsError reports that the transform of an edge from $compensate reads the failure
+	// of the source.
+	ReadsError bool `json:"reads_error,omitempty"`
 	// Implicit reports that the edge is not in the source, but stands for a
 	// precheck of its target.
 	Implicit bool `json:"implicit,omitempty"`

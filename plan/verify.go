@@ -207,6 +207,8 @@ func (p *Plan) verifyEdge(e *Edge) error {
 	}
 	ports := p.Nodes[e.From].OutPorts
 	switch {
+	case e.ReadsError && (e.FromPort != CompensatePort || len(e.Transform) == 0):
+		return errors.New("marked to read the failure, and not the transform of a compensation")
 	case !e.Carries() && (len(e.Transform) > 0 || e.ReadsOutput):
 		return errors.New("a transform without a value")
 	case e.Implicit && (e.Type != Control || !e.Required):

@@ -203,6 +203,9 @@ func (r *Reader) Text(ctx context.Context, o *Open) (string, error) {
 		if err := q.Rule.AtLeast(approval.Rule{Groups: w.Groups}); err != nil {
 			return "", fmt.Errorf("%w: %w", ErrDiffers, err)
 		}
+		if !undoes(p, at, a.Undo) || !slices.Equal(a.UndoneBy(), o.Barrier.Actions[i].Undo) {
+			return "", fmt.Errorf("%w: the plan does not say that what it lists undoes %.120q", ErrDiffers, a.Node)
+		}
 		w.Shown.Of(p, at)
 		shown = append(shown, w.Shown)
 	}
@@ -280,11 +283,20 @@ func (r *Reader) action(ctx context.Context, a approval.Action, of ledger.Awaite
 		return nil, fmt.Errorf("%w: %w", ErrDiffers, err)
 	}
 	want := w.Asked
+	want.Undo = a.Undo // that is held against the plan
 	want.Invocation, want.Decision, want.Evidence, want.Hold = of.Invocation, of.Decision, d.Evidence, a.Hold
 	if want.Action != of.Action || d.ActionDigest != of.Action || !same(want, a) {
 		return nil, fmt.Errorf("%w: the decision %.120q is about another action", ErrDiffers, of.Decision)
 	}
 	return w, nil
+}
+
+// undoes reports whether, by the plan, effects undo that of a node and are approved with it.
+func undoes(p *plan.Plan, at int, by []approval.Undo) bool {
+	return !slices.ContainsFunc(by, func(u approval.Undo) bool {
+		i := slices.IndexFunc(p.Nodes, func(n plan.Node) bool { return n.ID == u.Node })
+		return i < 0 || p.Nodes[i].Undoes != at || p.Nodes[i].Activity() != u.Operation || !p.Covered(i)
+	})
 }
 
 func same(a, b approval.Action) bool {

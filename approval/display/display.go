@@ -29,10 +29,10 @@
 //
 // Labels belong to the frame, and so does everything outside double quotes save numbers
 // and plain keys of inputs. Each element of a list has a line. A field that is empty is
-// the word none, as is an empty list; if amount and currency are both empty, they are the
-// word unknown. Empty strings elsewhere are "". A row is at most 78 columns wide, unless
-// a digest needs more. What does not fit continues on a row that begins with spaces and a
-// plus sign; a string that is split ends with a quote and begins again with one, and its
+// the word none, as is an empty list, but for "approved undo", which has no line then; if
+// amount and currency are both empty, they are the word unknown. Empty strings elsewhere
+// are "". A row is at most 78 columns wide, unless a digest needs more. What does not fit
+// continues on a row that begins with spaces and a plus sign; a string that is split ends with a quote and begins again with one, and its
 // value is the pieces joined. So no row begins with a foreign character, not even in a
 // terminal 80 columns wide. In counting columns, a character that is not ASCII counts as
 // two.
@@ -185,6 +185,8 @@ type Item struct {
 	Reasons []string
 	// Undo says how the action is undone, or why it cannot be.
 	Undo string
+	// Undoing names the actions that undo it and are approved with it.
+	Undoing []string
 	// Action is the digest of the action, Invocation and Decision are ids, and Evidence
 	// is the digest of the evidence.
 	Action, Invocation, Decision, Evidence string
@@ -271,6 +273,7 @@ func (v *View) check() error {
 		b.list(MaxName, it.TaintedPorts)
 		b.list(MaxFree, it.Resources)
 		b.list(MaxFree, it.Reasons)
+		b.list(MaxFree, it.Undoing)
 		b.total += len(it.Inputs)
 		if n := len(it.Inputs); n > MaxFree {
 			b.fail("inputs of %d bytes, more than %d", n, MaxFree)

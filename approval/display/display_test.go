@@ -81,7 +81,7 @@ func crowdOf(items, list int, s string) *View {
 		it := &v.Items[i]
 		it.Inputs = json.RawMessage("[1]")
 		it.Description, it.Undo = s, s
-		it.Resources, it.Reasons, it.TaintedPorts = v.Excluded, v.Excluded, v.Excluded
+		it.Resources, it.Reasons, it.TaintedPorts, it.Undoing = v.Excluded, v.Excluded, v.Excluded, v.Excluded[:1]
 	}
 	return v
 }
@@ -119,7 +119,10 @@ func TestGolden(t *testing.T) {
 	}
 	long.Inputs = json.RawMessage("[" + strings.Join(parts, ",") + "]")
 	several.Items = append(several.Items, bare, long)
-	for name, v := range map[string]*View{"payment": payment(), "hostile": hostile(), "several": several, "empty": {}} {
+	undone := payment()
+	undone.Items[0].Undo = "bank/recall (recall) with \"${output.ref}\" for ref"
+	undone.Items[0].Undoing = []string{"bank/recall (recall)"}
+	for name, v := range map[string]*View{"payment": payment(), "hostile": hostile(), "several": several, "undone": undone, "empty": {}} {
 		t.Run(name, func(t *testing.T) {
 			text := mustText(t, v)
 			verify(t, v, text)

@@ -34,7 +34,7 @@ var (
 	overlong = regexp.MustCompile(`^( *[a-z ]+: +|[ $.\["+=]*)"?sha256:[0-9a-f]{64}"?$`)
 	labels   = strings.Split("deployment,audience,namespace,workflow,barrier,plan,plan digest,agent,requester,opened,expires,must sign,"+
 		"may not sign,checkpoint,actions,action digest,operation,effect,amount,details,node,path,fingerprint,description,"+
-		"resource,tainted port,taint decides,reason,undo,invocation,decision,evidence,inputs", ",")
+		"resource,tainted port,taint decides,reason,undo,approved undo,invocation,decision,evidence,inputs", ",")
 )
 
 // read splits a text into its lines and holds each row to the frame.
@@ -284,6 +284,14 @@ func (r *reader) rest(it *Item) {
 	r.words("taint decides", yes(it.TaintedDecision))
 	r.list("reason", it.Reasons)
 	r.field("undo", it.Undo)
+	for _, s := range it.Undoing {
+		var said []string
+		for _, k := range r.value(r.next("approved undo"), s) {
+			require.False(r.t, k.quoted)
+			said = append(said, k.text)
+		}
+		require.Equal(r.t, covered, strings.Join(said, " "))
+	}
 	r.field("invocation", it.Invocation)
 	r.field("decision", it.Decision)
 	r.field("evidence", it.Evidence)

@@ -2,6 +2,7 @@ package display
 
 import (
 	"fmt"
+	"strings"
 
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/schemas"
@@ -75,6 +76,7 @@ func (p *page) item(it *Item, in *inputs) {
 	p.words("taint decides", yes(it.TaintedDecision))
 	p.list("reason", it.Reasons)
 	p.field("undo", it.Undo)
+	p.undoing(it.Undoing)
 	p.field("invocation", it.Invocation)
 	p.field("decision", it.Decision)
 	p.field("evidence", it.Evidence)
@@ -83,6 +85,21 @@ func (p *page) item(it *Item, in *inputs) {
 	p.word(" ", in.sum)
 	p.end()
 }
+
+// undoing writes a line for each action that is approved with the item.
+func (p *page) undoing(actions []string) {
+	for _, s := range actions {
+		p.label("approved undo")
+		p.quote("", show(s, p.limit))
+		for _, word := range strings.Fields(covered) {
+			p.word(" ", word)
+		}
+		p.end()
+	}
+}
+
+// covered says when an action that is approved with another one happens, and with what.
+const covered = "if the run fails later, with arguments from this call and its answer"
 
 func yes(b bool) string {
 	if b {

@@ -63,7 +63,7 @@ func hostileView() *rapid.Generator[*View] {
 		for range rapid.IntRange(0, 3).Draw(t, "items") {
 			it := Item{
 				Description: s.Draw(t, "description"), Undo: s.Draw(t, "undo"),
-				Resources: list.Draw(t, "resources"), TaintedPorts: list.Draw(t, "ports"), Reasons: list.Draw(t, "reasons"),
+				Resources: list.Draw(t, "resources"), TaintedPorts: list.Draw(t, "ports"), Reasons: list.Draw(t, "reasons"), Undoing: list.Draw(t, "undoing"),
 				TaintedDecision: rapid.Bool().Draw(t, "decides"),
 			}
 			for _, p := range itemNames(&it) {
@@ -99,7 +99,7 @@ func TestInjective(t *testing.T) {
 		for i := range v.Items {
 			it := &v.Items[i]
 			fields = append(append(fields, itemNames(it)...), &it.Description, &it.Undo)
-			for _, l := range [][]string{it.Resources, it.TaintedPorts, it.Reasons} {
+			for _, l := range [][]string{it.Resources, it.TaintedPorts, it.Reasons, it.Undoing} {
 				for k := range l {
 					fields = append(fields, &l[k])
 				}

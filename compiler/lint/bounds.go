@@ -21,6 +21,8 @@ const (
 	MaxItems = 100_000
 	// MaxExpiresMS bounds an approval's expires_in_ms: 90 days.
 	MaxExpiresMS = 90 * 24 * 60 * 60 * 1000
+	// MaxUndo bounds the effects that undo one effect.
+	MaxUndo = 64
 	// MaxBarriers bounds the barriers of one plan.
 	MaxBarriers = 256
 	// MaxDefinitions bounds the entries of a plan's defs, MaxUses those that one of

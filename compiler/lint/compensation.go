@@ -81,11 +81,19 @@ func (l *linter) growBlock(doc *Document, owner int) {
 			}
 		}
 	}
+	effects := 0
 	for _, n := range reached {
-		if doc.BlockOf[n] == owner {
-			continue
+		if doc.BlockOf[n] != owner {
+			l.reportBlock(doc, owner, n)
+		} else if doc.Nodes[n].Effect.Acts() {
+			effects++
 		}
-		l.reportBlock(doc, owner, n)
+	}
+	if effects > MaxUndo {
+		l.Report(diag.Diagnostic{
+			Code: diag.PlanLimits, Summary: fmt.Sprintf("%d effects undo %s, more than %d", effects, fields.Quote(doc.Nodes[owner].ID), MaxUndo),
+			Detail: "The ledger names all of them beside the effect.", Subject: doc.Nodes[owner].Key, Node: doc.Nodes[owner].ID,
+		})
 	}
 }
 

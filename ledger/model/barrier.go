@@ -28,6 +28,9 @@ func (s *State) barrier(e *ledger.Entry, data Facts) error {
 			if i > 0 && strings.Compare(b.Actions[i-1].Invocation, x.Invocation) >= 0 {
 				return impossible("the actions of barrier %s are not sorted, or not different", b.ID)
 			}
+			if err := ledger.CheckUndo(x.Undo); err != nil {
+				return impossible("barrier %s: %s", b.ID, err)
+			}
 			if err := s.waits(x); err != nil {
 				return err
 			}

@@ -237,6 +237,9 @@ func (s *State) consume(e *ledger.Entry, data Facts) error {
 	if err := named(e, c.Decision); err != nil {
 		return err
 	}
+	if d, ok := s.Decisions[c.Decision]; ok && (d.Invocation != c.Invocation || d.ActionDigest != c.Action) {
+		return impossible("decision %s is about another action", c.Decision)
+	}
 	used := map[consumption]string{}
 	for _, id := range c.Approvals {
 		if s.Vague["approval:"+id] {
@@ -244,7 +247,7 @@ func (s *State) consume(e *ledger.Entry, data Facts) error {
 		}
 		a, ok := s.Approvals[id]
 		at := consumption{id, c.Action}
-		if _, twice := used[at]; !ok || !a.Accepted || twice || !slices.Contains(a.Actions, c.Action) {
+		if _, twice := used[at]; !ok || !a.Accepted || twice || !slices.Contains(a.Actions, c.Action) && !s.covers(a, c.Invocation) {
 			return impossible("approval %s cannot be used", id)
 		}
 		if b, ok := s.Barriers[a.Barrier]; ok && b.State != ledger.BarrierApproved {
@@ -261,6 +264,24 @@ func (s *State) consume(e *ledger.Entry, data Facts) error {
 	}
 	maps.Copy(s.consumed, used)
 	return nil
+}
+
+// covers reports whether an approval counts for an invocation that it does not list: one that
+// undoes an effect for which it was consumed. What is no longer known may be so.
+func (s *State) covers(a ledger.Approval, invocation string) bool {
+	if s.Vague["barrier:"+a.Barrier] {
+		return true
+	}
+	b := s.Barriers[a.Barrier]
+	x, ok := b.Covers(invocation)
+	if !ok || !slices.Contains(a.Actions, x.Action) {
+		return false
+	}
+	if by, ok := s.consumed[consumption{a.ID, x.Action}]; by != x.Invocation && (ok || !s.Vague["used:"+a.ID]) {
+		return false
+	}
+	i := s.Invocations[x.Invocation]
+	return s.Vague["invocation:"+x.Invocation] || i.ActionDigest == x.Action && i.State.Undoable()
 }
 
 // Consumptions lists what an approval counts for, by action.
@@ -286,6 +307,11 @@ func (s *State) decision(e *ledger.Entry, data Facts) error {
 	}
 	if about, _, ok := cutLast(d.ID); !ok || about != d.Invocation {
 		return impossible("decision %s is not one about %s", d.ID, d.Invocation)
+	}
+	if d.Compensation != nil {
+		if err := ledger.CheckUndo(d.Compensation.By); err != nil {
+			return impossible("decision %s: %s", d.ID, err)
+		}
 	}
 	if err := add(s.Decisions, d.ID, d); err != nil {
 		return err

@@ -63,7 +63,7 @@ func (s *Store) OpenBarrier(ctx context.Context, run ledger.Run, b ledger.Barrie
 			if i > 0 && out.Actions[i-1].Invocation == x.Invocation {
 				return fmt.Errorf("%w: a barrier with an invocation twice", ledger.ErrInvalid)
 			}
-			if err := t.waits(ctx, x); err != nil {
+			if err := errors.Join(ledger.CheckUndo(x.Undo), t.waits(ctx, x)); err != nil {
 				return err
 			}
 		}

@@ -211,6 +211,11 @@ func (t *tx) decide(ctx context.Context, run ledger.Run, a ledger.Authorization,
 		return err
 	}
 	d := ruling.Decision
+	if c := d.Compensation; c != nil {
+		if err := ledger.CheckUndo(c.By); err != nil {
+			return err
+		}
+	}
 	d.ID, d.Invocation, d.ActionDigest, d.DecidedAt = st.Decision, a.ID, action, t.now
 	approved := d.Decision == ledger.Approve
 	waits := !approved && ruling.Waits != nil
@@ -374,7 +379,9 @@ func (t *tx) consume(ctx context.Context, run ledger.Run, a ledger.Authorization
 			return fmt.Errorf("%w: approval %s is of another barrier", ledger.ErrConflict, id)
 		}
 		if !slices.Contains(v.Actions, d.ActionDigest) {
-			return fmt.Errorf("%w: approval %s is of other actions", ledger.ErrConflict, id)
+			if err := t.covers(ctx, &v, a.ID); err != nil {
+				return err
+			}
 		}
 		if _, err := t.exec(ctx, "INSERT INTO consumptions (approval, action, invocation) VALUES ($1, $2, $3) ON CONFLICT (approval, action) DO NOTHING", id, d.ActionDigest, a.ID); err != nil {
 			return err
@@ -393,6 +400,36 @@ func (t *tx) consume(ctx context.Context, run ledger.Run, a ledger.Authorization
 	_, err := t.state(ctx, t.ofRun(run, ledger.ApprovalConsumed, key(ledger.ApprovalConsumed, d.ID)),
 		ledger.ConsumedData{Decision: d.ID, Invocation: a.ID, Action: d.ActionDigest, Approvals: used})
 	return err
+}
+
+// covers returns an error unless an approval counts for an invocation that it does not list:
+// one that undoes an effect for which the approval was consumed.
+func (t *tx) covers(ctx context.Context, v *ledger.Approval, invocation string) error {
+	other := fmt.Errorf("%w: approval %s is of other actions", ledger.ErrConflict, v.ID)
+	b, err := t.barrier(ctx, v.Barrier)
+	if errors.Is(err, sql.ErrNoRows) {
+		return other
+	}
+	if err != nil {
+		return err
+	}
+	x, ok := b.Covers(invocation)
+	if !ok || !slices.Contains(v.Actions, x.Action) {
+		return other
+	}
+	var of, by string
+	var state ledger.InvocationState
+	err = t.row(ctx, "SELECT action_digest, state FROM invocations WHERE id = $1", x.Invocation).Scan(&of, &state)
+	if err == nil {
+		err = t.row(ctx, "SELECT invocation FROM consumptions WHERE approval = $1 AND action = $2", v.ID, x.Action).Scan(&by)
+	}
+	switch {
+	case err != nil && !errors.Is(err, sql.ErrNoRows):
+		return err
+	case err != nil || of != x.Action || by != x.Invocation || !state.Undoable():
+		return fmt.Errorf("%w: approval %s was not used for an effect that invocation %s undoes", ledger.ErrConflict, v.ID, invocation)
+	}
+	return nil
 }
 
 // permit gives an invocation a permit.

@@ -89,7 +89,7 @@ func (t *tx) chainsOf(ctx context.Context, actions []ledger.Awaited) (out []stri
 }
 
 // undersigned returns the task of an action that people have approved at a barrier, or nil if
-// none was asked.
+// nobody was asked, or only about the effect that it undoes.
 func (t *tx) undersigned(ctx context.Context, a ledger.Authorization, action string) (*awaited, error) {
 	if a.Barrier == "" {
 		return nil, nil
@@ -119,6 +119,9 @@ func (t *tx) undersigned(ctx context.Context, a ledger.Authorization, action str
 			return nil, fmt.Errorf("%w: task %s is %s", ledger.ErrConflict, x.Decision, have.Base().State)
 		}
 		return out, nil
+	}
+	if _, ok := b.Covers(a.ID); ok {
+		return nil, nil // nobody was asked about it by itself
 	}
 	return nil, fmt.Errorf("%w: at barrier %s another action was approved", ledger.ErrConflict, a.Barrier)
 }
