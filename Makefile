@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 
-# The flags of the example run: make run ARGS=--exit ends after it.
+# The flags of the example runs: make run ARGS=--exit ends after them.
 ARGS ?=
 # How long make fuzz spends on each target.
 FUZZTIME ?= 60s
@@ -36,9 +36,10 @@ help: ## list what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: build server ## start everything on this machine and run the example plan (ARGS=--exit ends after it)
-	@bin/chimera dev --any-port --config $(EXAMPLE)/chimera.yaml \
-		--budget "reporter=10.00 USD/day" --run $(EXAMPLE)/plan.yaml --input @$(EXAMPLE)/input.json $(ARGS)
+run: build server ## start everything on this machine and run the example plan, twice (ARGS=--exit ends after that)
+	@bin/chimera dev --any-port --config $(EXAMPLE)/chimera.yaml --budget "reporter=10.00 USD/day" --run $(EXAMPLE)/plan.yaml \
+		--input @$(EXAMPLE)/input.json --failing @$(EXAMPLE)/needs-page.json $(ARGS)
+	@printf '\n$(EXAMPLE)/reports/verdict.md is as it was before the second run:\n  ' && cat $(EXAMPLE)/reports/verdict.md && echo
 
 # Collecting garbage more seldom makes the compiler, and so this, faster by a seventh. And
 # lint has vetted what go test would vet again.

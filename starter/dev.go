@@ -19,8 +19,6 @@ import (
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/devroot"
 	"chimera.ai/engine/internal/devserver"
-	"chimera.ai/engine/ledger"
-	"chimera.ai/engine/ledger/audit"
 	"chimera.ai/engine/store"
 	"chimera.ai/engine/trust"
 )
@@ -44,7 +42,7 @@ type devOptions struct {
 	noWorker      bool
 	budgets       []*trust.SetBudget
 	plan, input   string
-	id            string
+	failing, id   string
 }
 
 func devCommand(p *Program, fs *flag.FlagSet) action {
@@ -57,6 +55,7 @@ func devCommand(p *Program, fs *flag.FlagSet) action {
 	fs.Var(&budgets, "budget", "`BUDGET` of an agent that has none of its currency, such as \"agent-42=10.00 USD/day\"; may be repeated")
 	fs.StringVar(&o.plan, "run", "", "`PLAN` to run once everything is ready")
 	fs.StringVar(&o.input, "input", "{}", "`JSON` of that plan's input, @FILE, or - for standard input")
+	fs.StringVar(&o.failing, "failing", "", "`JSON` of another input of that plan, or @FILE: it is run once more, is meant to fail then, and shows what it undoes")
 	fs.StringVar(&o.id, "id", "", "`ID` of that run")
 	fs.BoolVar(&o.exit, "exit", false, "end when that run has ended, with its exit code; the default if standard error is not a terminal")
 	return func(ctx context.Context, _ []string) error {
@@ -65,8 +64,11 @@ func devCommand(p *Program, fs *flag.FlagSet) action {
 				return misuse("a port is between 0 and 65535")
 			}
 		}
-		if o.plan == "" && (o.exit || o.id != "" || o.input != "{}") {
-			return misuse("--input, --id and --exit belong to --run PLAN")
+		if o.plan == "" && (o.exit || o.id != "" || o.input != "{}" || o.failing != "") {
+			return misuse("--input, --failing, --id and --exit belong to --run PLAN")
+		}
+		if o.failing != "" && (o.plan == "-" || o.failing == "-") {
+			return misuse("--failing needs a plan and an input that are not standard input")
 		}
 		if o.noWorker && o.plan != "" {
 			return misuse("--run needs the worker that --no-worker leaves out")
@@ -91,9 +93,18 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 	if err != nil {
 		return err
 	}
-	var todo *order
+	var todo, failing *order
 	if o.plan != "" { // before anything starts: the plan may not even compile
 		if todo, err = p.order(o.plan, o.input, o.id, settings.CatalogFile); err != nil {
+			return err
+		}
+	}
+	if o.failing != "" {
+		id := o.id
+		if id != "" {
+			id += "-failing"
+		}
+		if failing, err = p.order(o.plan, o.failing, id, settings.CatalogFile); err != nil {
 			return err
 		}
 	}
@@ -160,7 +171,8 @@ func (p *Program) dev(ctx context.Context, o devOptions) error {
 			place: &place{store: worker.store, local: &l, known: true, settings: settings, opened: worker.host.Store(), root: root},
 		}
 		p.attach(conn, worker.host.Client())
-		return p.devRun(ctx, o, conn, todo, server, worker.host.Store(), trusted)
+		d := &devRuns{o: o, conn: conn, server: server, opened: worker.host.Store(), trusted: trusted}
+		return p.devRun(ctx, d, todo, failing)
 	}
 	if p.json() {
 		if err := p.document(l); err != nil {
@@ -196,81 +208,6 @@ func (p *Program) joining(settings config.Config, l *local, root *trustRoot) err
 	}
 	p.say("  SharedQueue  true, where it has all roles")
 	return nil
-}
-
-// devRun runs the plan of --run, and then stays up or ends.
-func (p *Program) devRun(ctx context.Context, o devOptions, conn *connection, todo *order, server *devserver.Server, opened *store.Opened, trusted audit.Trust) error {
-	t, err := p.launch(ctx, conn, todo)
-	if err != nil {
-		return err
-	}
-	followed, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	go func() {
-		select {
-		case <-server.Done():
-			stop(gone(server))
-		case <-followed.Done():
-		}
-	}()
-	asked := make(chan struct{})
-	go func() {
-		defer close(asked)
-		p.ask(followed, conn, t, o.exit)
-	}()
-	result := p.follow(followed, conn, t)
-	cause := context.Cause(followed)
-	stop(nil)
-	<-asked
-	if ctx.Err() == nil && cause != nil {
-		return unanswered("%s", cause)
-	}
-	if ctx.Err() != nil { // Ctrl-C ends everything here; the run waits in the database
-		return unanswered("interrupted; the run %s goes on at the next chimera dev in this folder", t.Run)
-	}
-	if err := p.sayEffects(ctx, opened.Ledger, t); err != nil {
-		return err
-	}
-	if err := p.verifyLedger(ctx, opened, t, conn.place.settings.Dev.Dir, trusted); err != nil {
-		return err
-	}
-	if _, onTerminal := terminal(p.Stderr); o.exit || !onTerminal {
-		if result == nil && !p.json() {
-			p.say("\nTry next:\n  without --exit, on a terminal, all of this stays up, and the run's page is\n  %s\n  %s", t.UI, p.command("graph", o.plan))
-		}
-		return result
-	}
-	code := p.Report(result)
-	p.say("\nThe run's page is\n  %s\nTry next, in another terminal:\n  %s\n  %s\n  %s",
-		t.UI, p.command("status", t.Run), p.command("runs"), p.command("graph", o.plan))
-	p.say("Ctrl-C ends it")
-	if err := p.linger(ctx, server); err != nil {
-		return err
-	}
-	if code != exitDone {
-		return &failure{code: code}
-	}
-	return nil
-}
-
-// sayEffects shows what was decided about the effects of a run that has ended, if it has
-// any.
-func (p *Program) sayEffects(ctx context.Context, l ledger.Store, t runRef) error {
-	run, err := l.Run(ctx, t.Run, "")
-	if errors.Is(err, ledger.ErrNotFound) {
-		return nil // it was refused before it began
-	}
-	if err != nil {
-		return storeError(err)
-	}
-	all, err := effectsOf(ctx, l, run)
-	if err != nil {
-		return storeError(err)
-	}
-	if len(all.list) > 0 {
-		p.say("effects    as the ledger has them; again: %s", p.command("effects", t.Run))
-	}
-	return writeEffects(p.Stderr, "           ", all.list)
 }
 
 // linger waits until ctx ends or the server does.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"chimera.ai/engine/client"
@@ -17,9 +18,9 @@ type final struct {
 	client.Ending
 }
 
-// follow shows a run until it ends, and prints its output. If ctx ends first, the
+// follow shows a run until it ends, and answers as finish does. If ctx ends first, the
 // run goes on.
-func (p *Program) follow(ctx context.Context, conn *connection, t runRef) error {
+func (p *Program) follow(ctx context.Context, conn *connection, t runRef, finish func(runRef, client.Ending) error) error {
 	if !p.json() {
 		p.say("run %s", t.Run)
 		if t.UI != "" {
@@ -37,7 +38,7 @@ func (p *Program) follow(ctx context.Context, conn *connection, t runRef) error 
 	case err != nil:
 		return conn.failed(err)
 	}
-	return p.finish(t, e)
+	return finish(t, e)
 }
 
 // finish prints how a run ended.
@@ -74,6 +75,7 @@ func (p *Program) output(output json.RawMessage) {
 	p.printf("%s\n", text)
 }
 
+// because describes a failure, and what was undone.
 func because(f *contract.Failure) string {
 	if f == nil {
 		return ""
@@ -87,6 +89,14 @@ func because(f *contract.Failure) string {
 	}
 	if f.Message != "" {
 		text += ": " + f.Message
+	}
+	for _, undone := range []struct {
+		what  string
+		nodes []string
+	}{{"undone", f.Compensated}, {"not undone", f.NotCompensated}} {
+		if len(undone.nodes) > 0 {
+			text += "; " + undone.what + ": " + strings.Join(undone.nodes, ", ")
+		}
 	}
 	return text
 }

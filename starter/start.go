@@ -69,7 +69,7 @@ func startCommand(p *Program, fs *flag.FlagSet) action {
 			return err
 		}
 		if *wait {
-			return p.follow(ctx, conn, t)
+			return p.follow(ctx, conn, t, p.finish)
 		}
 		if p.json() {
 			return p.document(t)

@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 			return fmt.Errorf("open the folder to write to: %w", err)
 		}
 		defer to.Close()
-		offered = append(offered, writeTool(&reports{root: to}))
+		offered = append(offered, writeTools(&reports{root: to})...)
 	}
 
 	s := server.NewMCPServer("mcp-files", "1.0.0",

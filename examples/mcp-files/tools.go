@@ -22,15 +22,30 @@ const (
 
 const (
 	writeInput  = `{"type":"object","properties":{"path":{"type":"string","minLength":1,"maxLength":255},"text":{"type":"string"}},"required":["path","text"],"additionalProperties":false}`
-	writeOutput = `{"type":"object","properties":{"path":{"type":"string"},"size":{"type":"integer","minimum":0,"maximum":1048576}},"required":["path","size"],"additionalProperties":false}`
+	writeOutput = `{"type":"object","properties":{"path":{"type":"string"},"size":{"type":"integer","minimum":0,"maximum":1048576},"before":{"type":["string","null"]}},"required":["path","size","before"],"additionalProperties":false}`
+
+	restoreInput  = `{"type":"object","properties":{"path":{"type":"string","minLength":1,"maxLength":255},"before":{"type":["string","null"]}},"required":["path","before"],"additionalProperties":false}`
+	restoreOutput = `{"type":"object","properties":{"path":{"type":"string"},"there":{"type":"boolean"}},"required":["path","there"],"additionalProperties":false}`
 )
 
-// writeTool is the tool that has an effect.
-func writeTool(r *reports) server.ServerTool {
-	return tool("write_file", writeInput, writeOutput,
-		"Writes a text file into the folder for reports, or replaces the one that is there.",
-		func(_ context.Context, in struct{ Path, Text string }) (any, error) { return r.write(in.Path, in.Text) },
-		mcp.WithReadOnlyHintAnnotation(false), mcp.WithDestructiveHintAnnotation(true))
+// writeTools are the tools that have effects.
+func writeTools(r *reports) []server.ServerTool {
+	writes, destroys := mcp.WithReadOnlyHintAnnotation(false), mcp.WithDestructiveHintAnnotation(true)
+	return []server.ServerTool{
+		tool("write_file", writeInput, writeOutput,
+			"Writes a text file into the folder for reports, or replaces the one that is there. Tells what was in it before, or null.",
+			func(_ context.Context, in struct{ Path, Text string }) (any, error) { return r.write(in.Path, in.Text) },
+			writes, destroys),
+		tool("restore_file", restoreInput, restoreOutput,
+			"Undoes write_file: writes what was in the file before, or removes it if that is null.",
+			func(_ context.Context, in struct {
+				Path   string
+				Before *string
+			}) (any, error) {
+				return r.restore(in.Path, in.Before)
+			},
+			writes, destroys),
+	}
 }
 
 // tools are what the server shows.

@@ -21,21 +21,31 @@ func TestWrite(t *testing.T) {
 	t.Cleanup(func() { root.Close() })
 	r := &reports{root: root}
 
+	var before *string
 	for _, text := range []string{"first", "second, which is longer", ""} {
 		got, err := r.write("a.md", text)
 		require.NoError(t, err)
-		require.Equal(t, written{Path: "a.md", Size: len(text)}, got)
+		require.Equal(t, written{Path: "a.md", Size: len(text), Before: before}, got)
 		raw, err := os.ReadFile(filepath.Join(dir, "a.md"))
 		require.NoError(t, err)
 		require.Equal(t, text, string(raw))
+		before = &text
 	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "picture"), []byte{0xff, 0xfe}, 0o644))
+	_, err = r.write("picture", "x")
+	require.ErrorContains(t, err, "not text", "what cannot be put back is not replaced")
+	require.NoError(t, os.Remove(filepath.Join(dir, "picture")))
 	for name, reason := range map[string]string{
 		"": "is not the name", "../outside": "is not the name", "/etc/passwd": "is not the name", "folder/a": "is not the name",
-		".hidden": "is not the name", "a\x00b": "is not the name", `a\b`: "is not the name", "folder": "is not a file", "link": "is not a file",
+		".hidden": "is not the name", "a\x00b": "is not the name", `a\b`: "is not the name", "folder": "is not a file", "link": "is a symbolic link",
 		strings.Repeat("n", 300): "file name too long",
 	} {
 		_, err := r.write(name, "x")
 		require.ErrorContains(t, err, reason, name)
+		for _, before := range []*string{nil, new("x")} {
+			_, err = r.restore(name, before)
+			require.ErrorContains(t, err, reason, name)
+		}
 	}
 	_, err = r.write("long", strings.Repeat("x", maxWrite+1))
 	require.ErrorContains(t, err, "longer than")
@@ -45,6 +55,35 @@ func TestWrite(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(base, "outside"))
 	require.NoError(t, err)
 	require.Equal(t, "safe", string(raw))
+}
+
+// TestRestore: a file has again what it had before it was written, or is gone.
+func TestRestore(t *testing.T) {
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { root.Close() })
+	r := &reports{root: root}
+	first, err := r.write("a.md", "first")
+	require.NoError(t, err)
+	second, err := r.write("a.md", "second")
+	require.NoError(t, err)
+	for range 2 { // undoing twice is undoing once
+		got, err := r.restore("a.md", second.Before)
+		require.NoError(t, err)
+		require.Equal(t, restored{Path: "a.md", There: true}, got)
+		raw, err := os.ReadFile(filepath.Join(dir, "a.md"))
+		require.NoError(t, err)
+		require.Equal(t, "first", string(raw))
+	}
+	for range 2 {
+		got, err := r.restore("a.md", first.Before)
+		require.NoError(t, err)
+		require.Equal(t, restored{Path: "a.md"}, got)
+		left, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		require.Empty(t, left)
+	}
 }
 
 // TestWriteIsAskedFor: without -write there is nothing to write to, and no such tool.

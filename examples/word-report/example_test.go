@@ -4,6 +4,7 @@
 package wordreport_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -88,7 +89,7 @@ func TestPlan(t *testing.T) {
 	for i := range p.Nodes {
 		counts[string(p.Nodes[i].ProviderType)+" "+p.Nodes[i].Provider]++
 	}
-	require.Equal(t, map[string]int{" ": 2, "mcp files": 8, "skill words": 6, "skill engine": 5}, counts)
+	require.Equal(t, map[string]int{" ": 2, "mcp files": 9, "skill words": 6, "skill engine": 5}, counts)
 }
 
 // TestInput: the input fits, names documents that are there, and an extra one
@@ -98,8 +99,10 @@ func TestInput(t *testing.T) {
 	schema, err := schemas.Compile(p.Schemas[p.Nodes[0].OutputSchema].Schema)
 	require.NoError(t, err)
 	raw := source(t, "input.json").Text
-	_, err = schema.ValidateJSON(raw)
-	require.NoError(t, err)
+	for _, text := range [][]byte{raw, source(t, "needs-page.json").Text} {
+		_, err = schema.ValidateJSON(text)
+		require.NoError(t, err)
+	}
 	var input struct {
 		Documents map[string]string
 		Extra     string
@@ -201,6 +204,12 @@ type report struct {
 	Note                    *string
 }
 
+// ran is the end of a run, as chimera prints it.
+type ran struct {
+	Output  report
+	Failure contract.Failure
+}
+
 // TestRun runs the example as make run does, with the real programs and the repository's
 // own documents: as it is, and with an extra document that is there and a threshold that
 // is not reached.
@@ -225,18 +234,20 @@ func TestRun(t *testing.T) {
 		require.NoError(t, err, "%s", out)
 		return out
 	}
-	run := func(id string, change func(input map[string]any)) report {
+	run := func(id string, change func(input map[string]any), args ...string) (got ran, more *json.Decoder) {
 		var input map[string]any
 		require.NoError(t, json.Unmarshal(source(t, "input.json").Text, &input))
 		change(input)
 		raw, err := json.Marshal(input)
 		require.NoError(t, err)
-		var got struct{ Output report }
-		require.NoError(t, json.Unmarshal(command("dev", "--budget", "reporter=10.00 USD/day", "--run", filepath.Join(here, "plan.yaml"), "--input", string(raw), "--id", id, "--exit"), &got))
-		return got.Output
+		more = json.NewDecoder(bytes.NewReader(command(append([]string{"dev", "--budget", "reporter=10.00 USD/day", "--run", filepath.Join(here, "plan.yaml"),
+			"--input", string(raw), "--id", id, "--exit"}, args...)...)))
+		require.NoError(t, more.Decode(&got))
+		return got, more
 	}
 
-	first := run("first", func(map[string]any) {})
+	whole, more := run("first", func(map[string]any) {}, "--failing", "@"+filepath.Join(here, "needs-page.json"))
+	first := whole.Output
 	require.Contains(t, first.Files, "README.md")
 	require.Equal(t, words(t, "README.md"), first.Words["readme"])
 	require.Zero(t, first.Words["extra"])
@@ -246,12 +257,18 @@ func TestRun(t *testing.T) {
 	require.Contains(t, *first.Note, "no such file")
 	require.Contains(t, first.Refused, "REJECT, policy:markdown-only")
 	require.Equal(t, "verdict.md", first.Saved)
-	require.Equal(t, first.Verdict, saved(t, dir))
+	require.Equal(t, first.Verdict, saved(t, dir), "the run that has failed since has restored it")
+	var failed ran
+	require.NoError(t, more.Decode(&failed))
+	require.Equal(t, contract.Failure{
+		Kind: contract.Rejected, Node: "save_page", Message: first.Refused, Diagnostics: failed.Failure.Diagnostics, Compensated: []string{"save"}, NotCompensated: []string{},
+	}, failed.Failure)
 
-	second := run("second", func(input map[string]any) {
+	whole, _ = run("second", func(input map[string]any) {
 		input["extra"] = "docs/operate.md"
 		input["threshold"] = 1_000_000
 	})
+	second := whole.Output
 	require.Equal(t, words(t, "docs/operate.md"), second.Words["extra"])
 	require.Equal(t, first.Total+second.Words["extra"], second.Total)
 	require.Equal(t, "short: 1000000 words or fewer", second.Verdict)
@@ -263,7 +280,7 @@ func TestRun(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal(command("budgets", "show", "reporter"), &spent))
 	require.Len(t, spent.Budgets, 1)
-	require.Equal(t, "0.10", spent.Budgets[0].Posted.Amount, "two files were written, and two refused")
+	require.Equal(t, "0.15", spent.Budgets[0].Posted.Amount, "three files were written, and three refused")
 	require.Equal(t, "0.00", spent.Budgets[0].Pending.Amount)
 }
 
