@@ -26,7 +26,7 @@ BESIDE := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 # nothing and takes ten times as long: these tests run without it.
 ALONE := ./compiler/... ./containment ./expr ./guardian ./ledger ./ledger/audit ./schemas
 # And such tests of other packages, with those in which other processes do the work.
-NAMED := TestFaultsAreFound|TestKillsRepeatNoEffect|TestPlansCompile
+NAMED := TestFaultsAreFound|TestKillsLoseNoApproval|TestKillsRepeatNoEffect|TestPlansCompile
 # The version that the programs report; Go itself adds the revision.
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -X main.version=$(VERSION)
@@ -117,7 +117,7 @@ explore: ## walk every interleaving of those who deal with one effect, and print
 chaos: KILLS = 200
 chaos: server ## kill what writes the ledger, and what has to do with effects, in the midst of work, KILLS times each (200)
 	go test -timeout 120m -count=1 -v -run 'Crash' ./ledger/postgres ./ledger/sqlite -crashes $(KILLS)
-	go test -timeout 240m -count=1 -v -run 'KillsRepeatNoEffect' ./host -kills $(KILLS)
+	go test -timeout 240m -count=1 -v -run 'TestKills' ./host -kills $(KILLS)
 
 .PHONY: verify
 verify: ## modules are tidy and as published, generated files are as their sources say
