@@ -33,17 +33,9 @@ type approved struct {
 // which decision it waits; or neither. The last barrier of its name that was opened for the
 // run tells.
 func (g *Guardian) standing(ctx context.Context, judge Judge, e *effect, call *contract.Call, action *Action) (*approved, string, error) {
-	var last *ledger.Barrier
-	base := g.barrierID(e.state, &e.run, barrierName(e.node))
-	for round := 1; round <= maxRounds; round++ {
-		b, err := g.Store.Barrier(ctx, fmt.Sprintf("%s/%d", base, round))
-		if errors.Is(err, ledger.ErrNotFound) {
-			break
-		}
-		if err != nil {
-			return nil, "", refusal(err)
-		}
-		last = &b
+	last, err := g.last(ctx, e, barrierName(e.node))
+	if err != nil {
+		return nil, "", err
 	}
 	at := -1
 	if last != nil {
@@ -86,6 +78,22 @@ func (g *Guardian) standing(ctx context.Context, judge Judge, e *effect, call *c
 		}
 	}
 	return out, "", nil
+}
+
+// last returns the last barrier of a name that was opened for the run, or nil.
+func (g *Guardian) last(ctx context.Context, e *effect, name string) (last *ledger.Barrier, err error) {
+	base := g.barrierID(e.state, &e.run, name)
+	for round := 1; round <= maxRounds; round++ {
+		b, err := g.Store.Barrier(ctx, fmt.Sprintf("%s/%d", base, round))
+		if errors.Is(err, ledger.ErrNotFound) {
+			break
+		}
+		if err != nil {
+			return nil, refusal(err)
+		}
+		last = &b
+	}
+	return last, nil
 }
 
 // approved verifies again what people have signed at a barrier, or returns nil if that is no
@@ -137,10 +145,7 @@ func (a *Acting) licensed(ctx context.Context, e *effect, call *contract.Call, a
 	if err != nil {
 		return err
 	}
-	r, digest, err := approval.ParseRequest(call.Permit.Approved.Request)
-	if err == nil {
-		err = r.Rule.AtLeast(rule)
-	}
+	r, votes, err := a.signed(e, call.Permit.Approved, approval.Approval, rule)
 	if err != nil {
 		return contract.Errorf(contract.Blocked, "what people have approved: %w", err)
 	}
@@ -156,22 +161,10 @@ func (a *Acting) licensed(ctx context.Context, e *effect, call *contract.Call, a
 		}
 		about = u != nil && undoes(r, u, e)
 	}
-	if !about || r.Deployment != e.state.Deployment || r.Audience != e.state.Audience || r.Namespace != a.Namespace ||
-		r.Workflow != e.run.Workflow || r.Origin != e.run.Origin || r.Plan != e.run.PlanDigest {
+	if !about {
 		return contract.Errorf(contract.Blocked, "people have approved something else")
 	}
-	if len(call.Permit.Approved.Envelopes) > trust.MaxSignatures*ledger.MaxRefused {
-		return contract.Errorf(contract.Blocked, "%d signatures", len(call.Permit.Approved.Envelopes))
-	}
-	var votes []approval.Vote
-	for _, envelope := range call.Permit.Approved.Envelopes {
-		v, err := approval.Verify(e.state, r, digest, envelope, time.Time{})
-		if err != nil {
-			return contract.Errorf(contract.Blocked, "a signature of those who have approved: %w", err)
-		}
-		votes = append(votes, v)
-	}
-	t := r.Rule.Count(votes)
+	t := r.Count(votes)
 	if !t.Met() {
 		return contract.Errorf(contract.Blocked, "not enough people have approved: %v are missing", t.Missing)
 	}
@@ -188,4 +181,32 @@ func (a *Acting) licensed(ctx context.Context, e *effect, call *contract.Call, a
 		err = contract.Errorf(contract.Blocked, "people have approved what this undoes, and it has not happened by that")
 	}
 	return err
+}
+
+// signed verifies what people have signed about a run: a request of a kind, by a rule that is
+// at least the given one.
+func (a *Acting) signed(e *effect, of *contract.Approved, kind approval.Kind, rule approval.Rule) (*approval.Request, []approval.Vote, error) {
+	r, digest, err := approval.ParseRequest(of.Request)
+	if err == nil {
+		err = r.Rule.AtLeast(rule)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if r.Kind != kind || r.Deployment != e.state.Deployment || r.Audience != e.state.Audience || r.Namespace != a.Namespace ||
+		r.Workflow != e.run.Workflow || r.Origin != e.run.Origin || r.Plan != e.run.PlanDigest {
+		return nil, nil, errors.New("it is about something else")
+	}
+	if len(of.Envelopes) > trust.MaxSignatures*ledger.MaxRefused {
+		return nil, nil, fmt.Errorf("%d signatures", len(of.Envelopes))
+	}
+	var votes []approval.Vote
+	for _, envelope := range of.Envelopes {
+		v, err := approval.Verify(e.state, r, digest, envelope, time.Time{})
+		if err != nil {
+			return nil, nil, fmt.Errorf("a signature: %w", err)
+		}
+		votes = append(votes, v)
+	}
+	return r, votes, nil
 }

@@ -42,6 +42,9 @@ func barrierName(n *node) string {
 	return "node/" + n.spec.ID
 }
 
+// outcomeName is the name of the barrier at which people are asked what a call of a node did.
+func outcomeName(n *node) string { return "outcome/" + n.spec.ID }
+
 // expiry is until when people are asked about an effect, from an instant on.
 func expiry(e *effect, from time.Time) time.Time {
 	lasts := defaultExpiry
@@ -123,9 +126,17 @@ func (g *Guardian) open(ctx context.Context, request *contract.OpenRequest, out 
 	if len(request.Decisions) == 0 || len(request.Decisions) > ledger.MaxAwaited {
 		return contract.Errorf(contract.Contract, "a barrier for %d actions; there must be between 1 and %d", len(request.Decisions), ledger.MaxAwaited)
 	}
-	o := &opening{guardian: g, state: s, run: run, judge: judge, name: request.Name}
+	if request.Outcome && len(request.Decisions) != 1 {
+		return contract.Errorf(contract.Contract, "a barrier for the outcomes of %d calls", len(request.Decisions))
+	}
+	o := &opening{guardian: g, state: s, run: run, judge: judge, name: request.Name, outcome: request.Outcome}
 	for _, id := range request.Decisions {
-		if err := o.add(ctx, request.Plan, id); err != nil {
+		err := o.add(ctx, request.Plan, id)
+		if errors.Is(err, errKnown) {
+			out.Known = true
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -144,9 +155,11 @@ type opening struct {
 	run      ledger.Run
 	judge    Judge
 	name     string
-	rule     approval.Rule
-	expires  time.Time
-	waiting  []awaiting
+	// outcome: people are asked what the call of the one action did.
+	outcome bool
+	rule    approval.Rule
+	expires time.Time
+	waiting []awaiting
 }
 
 // awaiting is one action of it.
@@ -159,7 +172,11 @@ type awaiting struct {
 
 // add adds an action that waits by a decision.
 func (o *opening) add(ctx context.Context, digest, id string) error {
-	w, err := o.guardian.waiting(ctx, o.judge, id)
+	read := o.guardian.waiting
+	if o.outcome {
+		read = o.guardian.unknown
+	}
+	w, err := read(ctx, o.judge, id)
 	if err != nil {
 		return err
 	}
@@ -175,7 +192,11 @@ func (o *opening) add(ctx context.Context, digest, id string) error {
 		return contract.Errorf(contract.Blocked, "the plan has no node %.120q", w.Asked.Node)
 	}
 	n := q.node(at)
-	if barrierName(n) != o.name {
+	name := barrierName(n)
+	if o.outcome {
+		name = outcomeName(n)
+	}
+	if name != o.name {
 		return contract.Errorf(contract.Blocked, "the node %s does not wait at %.120q", n.spec.ID, o.name)
 	}
 	rule, err := o.guardian.rule(ctx, o.state, o.judge, &o.run, n, w.Groups)
@@ -188,38 +209,49 @@ func (o *opening) add(ctx context.Context, digest, id string) error {
 		o.expires = until
 	}
 	w.Shown.Of(q.plan, at)
-	undo, err := o.undoing(ctx, n, w.Asked.Path)
+	var undo []covered
+	if !o.outcome {
+		undo, err = o.undoing(ctx, n, w.Asked.Path)
+	}
 	o.waiting = append(o.waiting, awaiting{w.Asked, w.Shown, undo})
 	return err
 }
 
 // waiting reads an action that waits by a decision.
 func (g *Guardian) waiting(ctx context.Context, judge Judge, decision string) (Waiting, error) {
-	d, err := g.Store.Decision(ctx, decision)
-	if errors.Is(err, ledger.ErrNotFound) {
-		return Waiting{}, contract.Errorf(contract.Blocked, "there is no decision %.120q", decision)
-	}
+	w, d, err := g.decided(ctx, decision, judge.Waiting)
 	if err != nil {
-		return Waiting{}, refusal(err)
+		return w, err
 	}
-	packet, err := g.Store.Packet(ctx, d.Evidence)
-	if err != nil {
-		return Waiting{}, refusal(err)
-	}
-	w, err := judge.Waiting(packet)
-	if err != nil {
-		return w, contract.Errorf(contract.Blocked, "%w", err)
-	}
-	if w.Asked.Action != d.ActionDigest {
-		return w, contract.Errorf(contract.Blocked, "the evidence of the decision %.120q is about another action", decision)
-	}
-	w.Asked.Invocation, w.Asked.Decision, w.Asked.Evidence = d.Invocation, d.ID, d.Evidence
 	if h, err := g.Store.Hold(ctx, d.ID); err == nil && h.Status == ledger.TxPending {
 		w.Asked.Hold = h.ID
 	} else if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		return w, refusal(err)
 	}
 	return w, nil
+}
+
+// decided reads the action of a decision from its evidence.
+func (g *Guardian) decided(ctx context.Context, decision string, read func(ledger.Packet) (Waiting, error)) (w Waiting, d ledger.Decision, err error) {
+	d, err = g.Store.Decision(ctx, decision)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return w, d, contract.Errorf(contract.Blocked, "there is no decision %.120q", decision)
+	}
+	if err != nil {
+		return w, d, refusal(err)
+	}
+	packet, err := g.Store.Packet(ctx, d.Evidence)
+	if err != nil {
+		return w, d, refusal(err)
+	}
+	if w, err = read(packet); err != nil {
+		return w, d, contract.Errorf(contract.Blocked, "%w", err)
+	}
+	if w.Asked.Action != d.ActionDigest {
+		return w, d, contract.Errorf(contract.Blocked, "the evidence of the decision %.120q is about another action", decision)
+	}
+	w.Asked.Invocation, w.Asked.Decision, w.Asked.Evidence = d.Invocation, d.ID, d.Evidence
+	return w, d, nil
 }
 
 // open opens the barrier, or finds the one that is there for the same actions. Whatever was
@@ -271,7 +303,10 @@ func (o *opening) barrier(ctx context.Context, id string) (ledger.Barrier, error
 		Barrier: id, Name: o.name, Plan: o.run.PlanDigest, PlanName: o.run.PlanName + "@" + o.run.PlanVersion, Agent: o.run.Agent, Requester: o.run.Requester,
 		Rule: o.rule, Renderer: approval.Renderer, Checkpoint: approval.Checkpoint(raw), Opened: ledger.At(time.Now()), Expires: ledger.At(o.expires),
 	}
-	b := ledger.Barrier{ID: id, Name: o.name, ExpiresAt: r.Expires}
+	b := ledger.Barrier{ID: id, Name: o.name, ExpiresAt: r.Expires, Outcome: o.outcome}
+	if o.outcome {
+		r.Kind = approval.Outcome
+	}
 	var shown []approval.Shown
 	for _, w := range o.waiting {
 		for _, u := range w.undo {
@@ -309,22 +344,27 @@ func (g *Guardian) stands(ctx context.Context, s trust.State, b ledger.Barrier, 
 	if err != nil {
 		return contract.Barrier{}, err
 	}
-	tally := r.Rule.Count(votes)
-	rejected := slices.IndexFunc(votes, func(v approval.Vote) bool { return v.Decision == approval.Reject })
+	late := "not enough people have approved in time"
+	if r.Kind == approval.Outcome {
+		late = "not enough people have said in time what the call did"
+	}
+	tally := r.Count(votes)
+	against, ends := r.Objection(votes)
 	switch {
 	case b.State.Closed():
-	case rejected >= 0:
-		v := votes[rejected]
-		b, err = g.Store.CloseBarrier(ctx, b.ID, ledger.BarrierRejected, v.Persons[0]+": "+v.Reason)
+	case ends && r.Kind == approval.Outcome:
+		b, err = g.Store.CloseBarrier(ctx, b.ID, ledger.BarrierRejected, fmt.Sprintf("they contradict each other: %s says %s: %s", against.Persons[0], against.Decision, against.Reason))
+	case ends:
+		b, err = g.Store.CloseBarrier(ctx, b.ID, ledger.BarrierRejected, against.Persons[0]+": "+against.Reason)
 	case tally.Met():
-		b, err = g.Store.CloseBarrier(ctx, b.ID, ledger.BarrierApproved, "")
+		b, err = g.Store.CloseBarrier(ctx, b.ID, ledger.BarrierApproved, string(tally.Decision))
 	case !at.Before(b.ExpiresAt.Time()):
-		b, err = g.Store.CloseBarrier(ctx, b.ID, ledger.BarrierExpired, "not enough people have approved in time")
+		b, err = g.Store.CloseBarrier(ctx, b.ID, ledger.BarrierExpired, late)
 	}
 	if errors.Is(err, ledger.ErrConflict) {
 		// The store's clock is another.
 		if b, err = g.Store.Barrier(ctx, b.ID); err == nil && tally.Met() && !b.State.Closed() {
-			b, err = g.Store.CloseBarrier(ctx, b.ID, ledger.BarrierExpired, "not enough people have approved in time")
+			b, err = g.Store.CloseBarrier(ctx, b.ID, ledger.BarrierExpired, late)
 		}
 	}
 	if err != nil && !errors.Is(err, ledger.ErrConflict) {
@@ -507,8 +547,14 @@ func (g *Guardian) verify(ctx context.Context, s trust.State, b *ledger.Barrier,
 		return v, nil
 	}
 	for _, have := range votes {
-		if have.Role == v.Role && have.Decision == v.Decision && slices.ContainsFunc(have.Persons, func(p string) bool { return slices.Contains(v.Persons, p) }) {
-			return v, &approval.Refusal{Code: approval.Twice, Detail: "the person has approved it in this role before"}
+		if !slices.ContainsFunc(have.Persons, func(p string) bool { return slices.Contains(v.Persons, p) }) {
+			continue
+		}
+		switch {
+		case v.Decision.States() && have.Decision != v.Decision:
+			return v, &approval.Refusal{Code: approval.Twice, Detail: "the person has stated the opposite before"}
+		case have.Role == v.Role && have.Decision == v.Decision:
+			return v, &approval.Refusal{Code: approval.Twice, Detail: "the person has signed it in this role before"}
 		}
 	}
 	return v, nil

@@ -192,7 +192,7 @@ func (f *Effects) settle(ctx, store context.Context, e *effect, attempt int, out
 	case err != nil:
 		// Until its time is over nobody calls again, and then what it did is to be found out.
 		return contract.Outcome{}, contract.Errorf(contract.WorkerLost, "the end of the call is not recorded: %w", err)
-	case settlement.State == ledger.Unknown && e.verify() != nil:
+	case settlement.State == ledger.Unknown && (e.verify() != nil || f.asks(e)):
 		return contract.Outcome{}, contract.Errorf(contract.WorkerLost, "what the call did is to be found out: %w", failure)
 	case settlement.State == ledger.Unknown && !repeatable(e.node.spec):
 		return contract.Outcome{}, f.unknown(failure)
@@ -242,10 +242,13 @@ func (f *Effects) recall(ctx, store context.Context, e *effect, call *contract.C
 	switch i.State {
 	case ledger.Settled:
 	case ledger.Unknown:
-		if e.verify() != nil {
+		switch {
+		case call.Stated != nil:
+			return f.stated(ctx, store, e, call.Stated, i)
+		case e.verify() != nil:
 			return f.resolve(ctx, store, e, call, i)
 		}
-		return contract.Outcome{}, f.unknown(nil)
+		return f.unresolved(ctx, e, &i, f.unknown(nil))
 	case ledger.Permitted, ledger.Calling, ledger.Released:
 		// Another permit is asked for, when it is time.
 		return contract.Outcome{}, contract.Errorf(contract.WorkerLost, "the effect is %s by another call", i.State)

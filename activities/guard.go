@@ -53,6 +53,10 @@ type Judge interface {
 	// Inputs are the arguments of the action of a decision, by its evidence, and action is the
 	// digest of that action.
 	Inputs(p ledger.Packet) (inputs []byte, action string, err error)
+	// Permitted is like Waiting, for an action that was permitted. Nobody is in Groups.
+	Permitted(p ledger.Packet) (Waiting, error)
+	// Outcome are those who state what a call did, where nobody knows, or none.
+	Outcome() []plan.Group
 	// MaySign are those of policy.Interested who may approve, and alone reports that nobody
 	// signs for another.
 	MaySign() (may []string, alone bool)
@@ -193,7 +197,7 @@ func (g *Guardian) decide(ctx context.Context, call *contract.Call, out *contrac
 		out.WaitMS = (time.Duration(e.node.spec.TimeoutMS)*time.Millisecond + ledger.CallSkew).Milliseconds()
 		return nil
 	case ledger.Resolve:
-		return nil
+		return g.unresolved(ctx, e, &got.Invocation, out)
 	case ledger.Stands:
 		if got.Invocation.State == ledger.Settled {
 			return nil

@@ -24,22 +24,19 @@ func (e *effect) verify() *plan.Verify {
 // resolve finds out by verify whether a call had its effect, of which nobody knows. What
 // had none may be called again, with another permit.
 func (f *Effects) resolve(ctx, store context.Context, e *effect, call *contract.Call, i ledger.Invocation) (contract.Outcome, error) {
-	if i.CallNotAfter != nil {
-		// What was sent may have its effect until then.
-		if err := pause(ctx, time.Until(i.CallNotAfter.Time().Add(ledger.CallSkew))); err != nil {
-			return contract.Outcome{}, err
-		}
+	if err := arrived(ctx, &i); err != nil {
+		return contract.Outcome{}, err
 	}
 	executed, output, err := f.verified(ctx, store, e, call)
 	if err != nil {
 		if k := kindOf(ctx, err).Kind; k == contract.StoreUnavailable || k == contract.WorkerLost {
 			return contract.Outcome{}, err // it is tried again
 		}
-		return contract.Outcome{}, contract.Errorf(contract.OutcomeUnknown, "a call was made, nobody knows what it did, and it could not be verified: %w", err)
+		return f.unresolved(ctx, e, &i, contract.Errorf(contract.OutcomeUnknown, "a call was made, nobody knows what it did, and it could not be verified: %w", err))
 	}
 	settlement := ledger.Effect{Settlement: ledger.Settlement{Attempt: i.Attempt, State: ledger.Released}}
 	if executed {
-		if err := f.keep(store, e, output, &settlement); err != nil {
+		if err := f.keep(store, e, output, "verified", &settlement); err != nil {
 			return contract.Outcome{}, err
 		}
 	}
@@ -57,14 +54,22 @@ func (f *Effects) resolve(ctx, store context.Context, e *effect, call *contract.
 	return e.outcome(output, settlement.OutputDigest)
 }
 
-// keep stores what an effect returned, and completes its settlement.
-func (f *Effects) keep(store context.Context, e *effect, output any, s *ledger.Effect) error {
+// arrived waits until whatever a call has sent has had its effect.
+func arrived(ctx context.Context, i *ledger.Invocation) error {
+	if i.CallNotAfter == nil {
+		return nil
+	}
+	return pause(ctx, time.Until(i.CallNotAfter.Time().Add(ledger.CallSkew)))
+}
+
+// keep stores what an effect returned, and completes its settlement; how is how that is known.
+func (f *Effects) keep(store context.Context, e *effect, output any, how string, s *ledger.Effect) error {
 	whole, err := plan.Canonical(output)
 	if err != nil {
 		return contract.Errorf(contract.OutcomeUnknown, "the effect has happened, and what it returned cannot be kept: %w", err)
 	}
 	s.State, s.OutputDigest = ledger.Settled, plan.DigestOf(whole)
-	if s.Result, err = json.Marshal(map[string]any{"output_digest": s.OutputDigest, "verified": true}); err != nil {
+	if s.Result, err = json.Marshal(map[string]any{"output_digest": s.OutputDigest, how: true}); err != nil {
 		return err
 	}
 	raw, err := json.Marshal(answered{Output: whole})

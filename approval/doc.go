@@ -8,6 +8,10 @@
 // ([Text]). The guardian makes it when a barrier opens, and nothing of it changes until the
 // barrier is closed. Its digest is that of its canonical JSON.
 //
+// A request of the kind [Outcome] asks what one call did that was made, and of which nobody
+// knows whether it had its effect. Its action names the decision by which the call was
+// permitted, which permits one call: so an answer is about no other.
+//
 // # What is signed
 //
 // A [Payload] is a decision on a request, by one signer in one role. It names the digest of
@@ -18,9 +22,10 @@
 //
 // # What it counts for
 //
-// [Verify] checks an envelope against a request and the statements of the admins. [Rule.Met]
+// [Verify] checks an envelope against a request and the statements of the admins. [Request.Count]
 // says whether verified votes are enough: for each group as many different persons as it
-// asks for, of whom nobody counts twice. Who signs for another, by a [Delegation], counts as
+// asks for, of whom nobody counts twice, and [Request.Objection] whether one of them ends it
+// without an answer. Who signs for another, by a [Delegation], counts as
 // one person with that other.
 //
 // The package reads no clock: instants are arguments.

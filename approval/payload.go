@@ -25,11 +25,20 @@ const (
 // Decision is what a person decides.
 type Decision string
 
-// The decisions.
+// The decisions about what is asked for approval.
 const (
 	Approve Decision = "approve"
 	Reject  Decision = "reject"
 )
+
+// The decisions about a call of unknown outcome: it had its effect, or it had none.
+const (
+	Executed    Decision = "executed"
+	NotExecuted Decision = "not_executed"
+)
+
+// States reports whether the decision is a statement about a call that was made.
+func (d Decision) States() bool { return d == Executed || d == NotExecuted }
 
 // Payload is what a person signs.
 type Payload struct {
@@ -46,7 +55,7 @@ type Payload struct {
 	Text       string         `json:"text"`
 
 	Decision Decision `json:"decision"`
-	// Reason is for people; a rejection has one.
+	// Reason is for people; whatever is not an approval has one.
 	Reason string `json:"reason,omitempty"`
 	// Signer is the id of the key, and Role the one in which it signs.
 	Signer string `json:"signer"`
@@ -83,10 +92,12 @@ func (p *Payload) form() error {
 	switch {
 	case p.Format != Format:
 		return refuse(Malformed, "the format is %.80q, not %s", p.Format, Format)
-	case p.Decision != Approve && p.Decision != Reject:
-		return refuse(Malformed, "the decision is %.40q, which is neither approve nor reject", string(p.Decision))
+	case p.Decision != Approve && p.Decision != Reject && !p.Decision.States():
+		return refuse(Malformed, "the decision is %.40q, which is neither approve nor reject, nor says what a call did", string(p.Decision))
 	case p.Decision == Reject && strings.TrimSpace(p.Reason) == "":
 		return refuse(Malformed, "a rejection has no reason")
+	case p.Decision.States() && strings.TrimSpace(p.Reason) == "":
+		return refuse(Malformed, "a statement about a call has no reason")
 	case len(p.Reason) > MaxReason || !utf8.ValidString(p.Reason):
 		return refuse(Malformed, "the reason has more than %d bytes, or is not UTF-8", MaxReason)
 	case !isNonce(p.Nonce):
@@ -117,6 +128,9 @@ func (p *Payload) about(r *Request, digest string) error {
 	}
 	if p.Request != digest {
 		return refuse(Foreign, "it is about another request")
+	}
+	if p.Decision.States() != (r.Kind == Outcome) {
+		return refuse(Malformed, "the decision is %s, which does not answer what is asked", p.Decision)
 	}
 	if p.Expires.Time().After(r.Expires.Time()) {
 		return refuse(Malformed, "it expires at %s, after the barrier (%s)", p.Expires, r.Expires)

@@ -6,22 +6,53 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// Tally is how far a request is approved.
+// Tally is how far a request is answered.
 type Tally struct {
-	// Missing lists for each role how many persons still have to approve.
+	// Decision is what people say that a call did, or "".
+	Decision Decision
+	// Missing lists for each role how many persons still have to say so.
 	Missing []plan.Group
 	// Counted are the votes that count, by id, sorted.
 	Counted []string
 }
 
-// Met reports whether enough people have approved.
+// Met reports whether enough people have said the same.
 func (t Tally) Met() bool { return len(t.Missing) == 0 }
 
-// Count counts approvals. A person counts once over all groups, in the group where that
-// helps most; so do two persons of whom one has signed for the other. Votes that reject do
-// not count.
-func (r Rule) Count(votes []Vote) Tally {
-	votes = slices.DeleteFunc(slices.Clone(votes), func(v Vote) bool { return v.Decision != Approve })
+// Count counts the votes on a request. Those on a call of unknown outcome count for what the
+// first of them says.
+func (r *Request) Count(votes []Vote) Tally {
+	if r.Kind != Outcome {
+		return r.Rule.Count(votes)
+	}
+	for _, v := range votes {
+		if v.Decision.States() {
+			t := r.Rule.count(votes, v.Decision)
+			t.Decision = v.Decision
+			return t
+		}
+	}
+	return r.Rule.count(nil, "")
+}
+
+// Objection returns the first vote that ends a request without an answer: a rejection, or a
+// statement that contradicts one before it. If there is none, ok is false.
+func (r *Request) Objection(votes []Vote) (v Vote, ok bool) {
+	for _, v := range votes {
+		if v.Decision == Reject || r.Kind == Outcome && v.Decision != votes[0].Decision {
+			return v, true
+		}
+	}
+	return Vote{}, false
+}
+
+// Count counts approvals. Votes that say anything else do not count.
+func (r Rule) Count(votes []Vote) Tally { return r.count(votes, Approve) }
+
+// count counts the votes that say the same. A person counts once over all groups, in the group where that
+// helps most; so do two persons of whom one has signed for the other.
+func (r Rule) count(votes []Vote, d Decision) Tally {
+	votes = slices.DeleteFunc(slices.Clone(votes), func(v Vote) bool { return v.Decision != d })
 	person := unite(votes)
 	// Each group has as many seats as it asks for.
 	var seats []string

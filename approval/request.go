@@ -18,9 +18,22 @@ const RequestFormat = "chimera.ai/approval/request/v1"
 // ErrInvalid reports a request that is malformed.
 var ErrInvalid = errors.New("not a request for approval")
 
-// Request is what people are asked to approve: all actions that wait at one barrier.
+// Kind is what a request asks.
+type Kind string
+
+// The kinds of requests.
+const (
+	// Approval asks whether the actions may be done.
+	Approval Kind = ""
+	// Outcome asks what the call of one action did, which nobody knows.
+	Outcome Kind = "outcome"
+)
+
+// Request is what people are asked to approve: all actions that wait at one barrier; or what
+// they are asked about a call that was made.
 type Request struct {
 	Format     string         `json:"format"`
+	Kind       Kind           `json:"kind,omitempty"`
 	Deployment string         `json:"deployment"`
 	Audience   trust.Audience `json:"audience"`
 	Namespace  string         `json:"namespace"`
@@ -81,6 +94,8 @@ type Action struct {
 	// Undo lists the effects that are approved with this one: they undo it, with arguments
 	// that follow from its own and from its output. They are sorted by invocation.
 	Undo []Undo `json:"undo,omitempty"`
+	// Permitted is when the call was permitted that a request of the kind [Outcome] is about.
+	Permitted ledger.Time `json:"permitted,omitzero"`
 }
 
 // Undo is an effect that undoes another.
@@ -120,10 +135,17 @@ func (r *Request) check() error {
 		return fmt.Errorf("%w: the format is %.80q, not %s", ErrInvalid, r.Format, RequestFormat)
 	case len(r.Actions) == 0 || len(r.Actions) > ledger.MaxAwaited:
 		return fmt.Errorf("%w: %d actions; there must be between 1 and %d", ErrInvalid, len(r.Actions), ledger.MaxAwaited)
+	case r.Kind != Approval && (r.Kind != Outcome || len(r.Actions) != 1):
+		return fmt.Errorf("%w: %d actions in a request of the kind %.40q", ErrInvalid, len(r.Actions), string(r.Kind))
 	case r.Audience != trust.Prod && r.Audience != trust.Dev:
 		return fmt.Errorf("%w: the audience is %.40q", ErrInvalid, string(r.Audience))
 	case !r.Expires.Time().After(r.Opened.Time()):
 		return fmt.Errorf("%w: it expires before it is opened", ErrInvalid)
+	}
+	for _, a := range r.Actions {
+		if a.Permitted.Time().IsZero() == (r.Kind == Outcome) || len(a.Undo) > 0 && r.Kind == Outcome {
+			return fmt.Errorf("%w: an action says when its call was permitted, if it was made, and else what undoes it", ErrInvalid)
+		}
 	}
 	for i := 1; i < len(r.Actions); i++ {
 		if r.Actions[i-1].Invocation >= r.Actions[i].Invocation {

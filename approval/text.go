@@ -35,7 +35,7 @@ func Text(r *Request, shown []Shown) (text, digest string, err error) {
 	v := display.View{
 		Deployment: r.Deployment, Audience: string(r.Audience), Namespace: r.Namespace, Workflow: r.Workflow, Barrier: r.Barrier,
 		Plan: r.PlanName, PlanDigest: r.Plan, Agent: r.Agent, Requester: r.Requester, Opened: r.Opened.String(), Expires: r.Expires.String(),
-		Excluded: r.Rule.Excluded, Checkpoint: r.Checkpoint,
+		Excluded: r.Rule.Excluded, Checkpoint: r.Checkpoint, Outcome: r.Kind != Approval,
 	}
 	for _, g := range r.Rule.Groups {
 		v.Groups = append(v.Groups, display.Group{Role: g.Role, Min: g.Min})
@@ -51,6 +51,9 @@ func Text(r *Request, shown []Shown) (text, digest string, err error) {
 		for _, u := range a.Undo {
 			it := &v.Items[i]
 			it.Undoing = append(it.Undoing, fmt.Sprintf("%s (%s)", u.Operation, u.Node))
+		}
+		if !a.Permitted.Time().IsZero() {
+			v.Items[i].Permitted = a.Permitted.String()
 		}
 	}
 	if text, err = display.Text(&v); err != nil {

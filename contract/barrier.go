@@ -30,6 +30,8 @@ func IsSignature(raw json.RawMessage) bool {
 type Waiting struct {
 	// Decision is the id of the decision by which it waits.
 	Decision string `json:"decision"`
+	// Outcome reports that people are asked what the call did that the decision has permitted.
+	Outcome bool `json:"outcome,omitempty"`
 }
 
 // OpenRequest asks guard.open to open a barrier for actions that wait.
@@ -39,6 +41,8 @@ type OpenRequest struct {
 	// one, or of the node.
 	Plan string `json:"plan"`
 	Name string `json:"name"`
+	// Outcome asks what the call did that the one decision has permitted.
+	Outcome bool `json:"outcome,omitempty"`
 	// Request names this request, and is repeated by the answer.
 	Request string `json:"request"`
 	// Decisions are those by which the actions wait.
@@ -51,6 +55,8 @@ type Opened struct {
 	Barrier Barrier `json:"barrier"`
 	// Unopened is as in [Decided].
 	Unopened bool `json:"unopened,omitempty"`
+	// Known reports that there is no need to ask what the call did, by now.
+	Known bool `json:"known,omitempty"`
 }
 
 // Barrier is where a barrier stands.

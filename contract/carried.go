@@ -70,6 +70,7 @@ type Unwinding struct {
 type CarriedBarrier struct {
 	Name    string  `json:"name"`
 	ID      string  `json:"id"`
+	Outcome bool    `json:"outcome,omitempty"`
 	SinceMS int64   `json:"since_ms"`
 	DueMS   int64   `json:"due_ms"`
 	Missing []Group `json:"missing,omitempty"`
@@ -104,6 +105,8 @@ type CarriedWait struct {
 	// that people have approved it there.
 	Decision string `json:"decision,omitempty"`
 	Approved bool   `json:"approved,omitempty"`
+	// Outcome reports that people are asked what the call did.
+	Outcome bool `json:"outcome,omitempty"`
 }
 
 // NodeValues is the values of one node's OutPorts.

@@ -144,6 +144,9 @@ type Outcome struct {
 	// Spent is what the call has cost, if the output says so: a decimal number of the
 	// currency in which it was held.
 	Spent string `json:"spent,omitempty"`
+	// Unknown is the decision by which a call was permitted of which nobody knows what it did,
+	// and about which people may be asked; or "". Nothing else is there then.
+	Unknown string `json:"unknown,omitempty"`
 }
 
 // Delivery is one delivered edge that a request carries, with its value.
@@ -193,6 +196,8 @@ type Call struct {
 	// Permit lets the call of an effect be made. Without one the activity finds out
 	// what became of an earlier call.
 	Permit *Permit `json:"permit,omitempty"`
+	// Stated is what people have stated about an earlier call, or nil.
+	Stated *Approved `json:"stated,omitempty"`
 	// Undo asks about an effect that is to be undone, and calls it not: see [UndoAsk].
 	Undo Undo `json:"undo,omitempty"`
 }
@@ -413,6 +418,8 @@ type State struct {
 // BarrierStatus is a barrier at which people are asked. Times are in RFC 3339.
 type BarrierStatus struct {
 	ID string `json:"id"`
+	// Outcome reports that people are asked what a call did.
+	Outcome bool `json:"outcome,omitempty"`
 	// Nodes are those that wait at it.
 	Nodes []string `json:"nodes"`
 	Since string   `json:"since"`

@@ -11,7 +11,7 @@ type Permit struct {
 	Approved *Approved `json:"approved,omitempty"`
 }
 
-// Approved is what people have approved, with their signatures.
+// Approved is what people have approved, or stated about a call, with their signatures.
 type Approved struct {
 	// Request is what they were asked, and Envelopes are what they signed.
 	Request   json.RawMessage   `json:"request"`
@@ -20,12 +20,14 @@ type Approved struct {
 
 // Decided is the answer of guard.decide, which has the same request as the activity
 // that makes the call. Neither Permit nor Waiting nor WaitMS means that there was a call before,
-// of which the role of effects knows or finds out what it did.
+// of which the role of effects knows or finds out what it did; or people have stated that.
 type Decided struct {
 	Request string  `json:"request"`
 	Permit  *Permit `json:"permit,omitempty"`
 	// Waiting says that people must approve the effect first.
 	Waiting *Waiting `json:"waiting,omitempty"`
+	// Stated is what people have stated about the call before, or nil.
+	Stated *Approved `json:"stated,omitempty"`
 	// WaitMS is how long another call may still run, in milliseconds.
 	WaitMS int64 `json:"wait_ms,omitempty"`
 	// Unopened reports that the ledger does not know the run: it was reset, and nothing was

@@ -27,6 +27,32 @@ type Waiting struct {
 // ReadWaiting reads an action that waits from the evidence of its decision. It verifies that
 // the evidence is about the action that the decision is about.
 func ReadWaiting(p ledger.Packet) (*Waiting, error) {
+	w, r, err := readDecided(p)
+	if err == nil && !r.Awaits {
+		err = fmt.Errorf("read an action that waits: the decision is %s, and nobody is asked", r.Decision)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// ReadPermitted is like [ReadWaiting], for an action that was approved: people are asked what
+// became of it.
+func ReadPermitted(p ledger.Packet) (*Waiting, error) {
+	w, r, err := readDecided(p)
+	if err == nil && r.Decision != Approve {
+		err = fmt.Errorf("read an action that was permitted: the decision is %s", r.Decision)
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.Groups, w.Asked.Lifts = nil, nil
+	return w, nil
+}
+
+// readDecided reads an action, and the record of the decision about it.
+func readDecided(p ledger.Packet) (*Waiting, *Record, error) {
 	var e *Evidence
 	var r *Record
 	for _, part := range p.Parts {
@@ -39,25 +65,23 @@ func ReadWaiting(p ledger.Packet) (*Waiting, error) {
 			err = strict.Decode(part.Data, r)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read an action that waits: %w", err)
+			return nil, nil, fmt.Errorf("read an action: %w", err)
 		}
 	}
 	if e == nil || r == nil {
-		return nil, errors.New("read an action that waits: the evidence has no action, or no decision")
+		return nil, nil, errors.New("read an action: the evidence has no action, or no decision")
 	}
 	w := &Waiting{Action: e.Action, Groups: r.Groups}
 	var err error
 	if w.Salt, err = hex.DecodeString(e.Salt); err != nil {
-		return nil, fmt.Errorf("read an action that waits: the salt: %w", err)
+		return nil, nil, fmt.Errorf("read an action: the salt: %w", err)
 	}
 	digest, err := e.Action.Digest(w.Salt)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("read an action that waits: %w", err)
+		return nil, nil, fmt.Errorf("read an action: %w", err)
 	case digest != r.InputDigest:
-		return nil, errors.New("read an action that waits: the decision is about another action")
-	case !r.Awaits:
-		return nil, fmt.Errorf("read an action that waits: the decision is %s, and nobody is asked", r.Decision)
+		return nil, nil, errors.New("read an action: the decision is about another action")
 	}
 	a := e.Action
 	w.Asked = approval.Action{
@@ -77,7 +101,16 @@ func ReadWaiting(p ledger.Packet) (*Waiting, error) {
 			w.Asked.Lifts = append(w.Asked.Lifts, o.Reason)
 		}
 	}
-	return w, nil
+	return w, r, nil
+}
+
+// Outcome are those who state what a call did, where nobody knows, by the bundle.
+func (g *Gate) Outcome() []plan.Group {
+	var out []plan.Group
+	for _, x := range g.bundle.Outcome {
+		out = append(out, plan.Group{Role: x.Role, Min: x.Min})
+	}
+	return out
 }
 
 // MaySign are those of [policy.Interested] who may approve by the bundle, and alone reports

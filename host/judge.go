@@ -101,7 +101,18 @@ func (j judge) Needs(a *activities.Action, salt []byte, at time.Time) (decision 
 
 // Waiting implements activities.Judge.
 func (j judge) Waiting(p ledger.Packet) (activities.Waiting, error) {
-	w, err := guardian.ReadWaiting(p)
+	return waiting(guardian.ReadWaiting(p))
+}
+
+// Permitted implements activities.Judge.
+func (j judge) Permitted(p ledger.Packet) (activities.Waiting, error) {
+	return waiting(guardian.ReadPermitted(p))
+}
+
+// Outcome implements activities.Judge.
+func (j judge) Outcome() []plan.Group { return j.gate.Outcome() }
+
+func waiting(w *guardian.Waiting, err error) (activities.Waiting, error) {
 	if err != nil {
 		return activities.Waiting{}, err
 	}

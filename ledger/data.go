@@ -44,8 +44,9 @@ type (
 		DecisionID   string `json:"decision_id,omitempty"`
 		CallNotAfter *Time  `json:"call_not_after,omitempty"`
 		OutputDigest string `json:"output_digest,omitempty"`
-		// Abandoned is as in [Settlement].
-		Abandoned bool `json:"abandoned,omitempty"`
+		// Abandoned and Stated are as in [Settlement].
+		Abandoned bool     `json:"abandoned,omitempty"`
+		Stated    []string `json:"stated,omitempty"`
 	}
 	// ExecutedData is the data of task.executed: what the task got, without
 	// audit_ref, which names the entry itself.

@@ -116,6 +116,9 @@
 //	body.pruned, subject.erased [N]               PrunedData, ErasedData
 //	legal-hold.placed, legal-hold.lifted [N]      LegalHoldData
 //
+// An invocation that people have resolved names their statements, which were accepted at a
+// barrier about its last call.
+//
 // The id of a decision is that of the invocation that it is about, a slash, and its number
 // among those; the hold of an effect has the id of the decision that it is opened for, and
 // so has the task, which the decision after an approval signs and does not draft again. The hold of a

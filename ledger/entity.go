@@ -352,13 +352,16 @@ type Approval struct {
 }
 
 // Barrier is a place where effects wait until people approve all of them at once. Each of its
-// actions was decided on, and waits by that decision.
+// actions was decided on, and waits by that decision. At one of an outcome, people are asked
+// what the call of its one action did, which was permitted by that decision.
 type Barrier struct {
 	// ID is that of the barrier in its runs, a slash, and the number of times that it was
 	// opened, from 1.
 	ID string `json:"id"`
 	// Name is that of the plan: the barrier's, or the node's.
 	Name string `json:"name"`
+	// Outcome reports that people are asked what a call did.
+	Outcome bool `json:"outcome,omitempty"`
 	// Actions are sorted by invocation.
 	Actions []Awaited `json:"actions"`
 	// Request is what people complete and sign, in canonical JSON.
@@ -387,12 +390,23 @@ type Awaited struct {
 	Undo []string `json:"undo,omitempty"`
 }
 
+// Asks reports whether people are asked at the barrier what the last call of an invocation
+// did.
+func (b *Barrier) Asks(i Invocation) bool {
+	if !b.Outcome || len(b.Actions) != 1 {
+		return false
+	}
+	x := b.Actions[0]
+	return x.Invocation == i.ID && x.Action == i.ActionDigest && x.Decision == i.DecisionID && len(x.Undo) == 0
+}
+
 // BarrierState says where a barrier stands.
 type BarrierState string
 
 // The states of a barrier.
 const (
-	BarrierOpen     BarrierState = "open"
+	BarrierOpen BarrierState = "open"
+	// BarrierApproved: enough people have approved, or said the same of a call.
 	BarrierApproved BarrierState = "approved"
 	BarrierRejected BarrierState = "rejected"
 	BarrierExpired  BarrierState = "expired"

@@ -185,9 +185,13 @@ type Settlement struct {
 	// Abandoned: whoever says that it is unknown did not make the call, and says so since
 	// its time is over.
 	Abandoned bool
+	// Stated are the statements of people by which an unknown call is resolved, by the ids
+	// of their signatures, or none.
+	Stated []string
 }
 
-// Settle ends a call, or resolves one that is unknown. A call that is released after one
+// Settle ends a call, or resolves one that is unknown. People resolve only one that is unknown
+// and may not be repeated. A call that is released after one
 // that may have happened makes the invocation unknown. changed is false if it has ended in
 // that way already.
 func (i Invocation) Settle(s Settlement, now Time) (out Invocation, changed bool, err error) {
@@ -204,6 +208,8 @@ func (i Invocation) Settle(s Settlement, now Time) (out Invocation, changed bool
 		return i, false, nil
 	case !i.perhaps():
 		return i, false, fmt.Errorf("%w: the invocation is %s", ErrConflict, i.State)
+	case len(s.Stated) > 0 && (i.State != Unknown || s.State == Unknown || i.Repeatable):
+		return i, false, fmt.Errorf("%w: people do not resolve an invocation that is %s, or may be called again", ErrConflict, i.State)
 	case i.State == Calling && s.Abandoned && !i.over(now):
 		return i, false, fmt.Errorf("%w: its call may run until %s", ErrConflict, i.CallNotAfter)
 	}

@@ -176,8 +176,9 @@ type Effects interface {
 	// and [ErrExpired], the invocation is returned as it is.
 	Claim(ctx context.Context, id, decision, token string, d time.Duration) (Invocation, error)
 	// Settle ends a call or resolves an unknown one, posts or voids the hold, and executes
-	// the task, in one transaction: see [Invocation.Settle]. On ErrConflict, the invocation
-	// is returned as it is.
+	// the task, in one transaction: see [Invocation.Settle]. What people have stated must have
+	// been accepted at one barrier about this call, which was approved. On ErrConflict, the
+	// invocation is returned as it is.
 	Settle(ctx context.Context, id string, e Effect) (Invocation, error)
 	// Invocation returns the invocation with its output, if that was not pruned.
 	Invocation(ctx context.Context, id string) (Invocation, error)
@@ -188,7 +189,7 @@ type Effects interface {
 	Decision(ctx context.Context, id string) (Decision, error)
 
 	// OpenBarrier opens a barrier for actions that wait, each by the last decision about its
-	// invocation. The store sets when it was opened, and its state. One that is there is
+	// invocation; or one about the outcome of a call, which must be unknown. The store sets when it was opened, and its state. One that is there is
 	// returned as it is. The run must be open.
 	OpenBarrier(ctx context.Context, run Run, b Barrier) (Barrier, error)
 	// CloseBarrier closes a barrier, and returns it. One that is closed stays as it is. Once

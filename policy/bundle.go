@@ -27,6 +27,9 @@ type Bundle struct {
 	Floor []Floor
 	// Lift says who may lift an escalation, sorted by file place.
 	Lift []Lift
+	// Outcome lists the groups that state what a call did, where nobody knows. If there are
+	// none, nobody is asked.
+	Outcome []Group `json:",omitempty"`
 	// MaySign are those of [Interested] who may approve, too.
 	MaySign []string `json:",omitempty"`
 	// NoDelegation reports that each signer signs alone.
@@ -176,6 +179,7 @@ func (p *Bundle) Digest() string {
 	}
 	c := *p
 	c.Thresholds, c.Floor, c.Lift = byJSON(p.Thresholds), byJSON(p.Floor), byJSON(p.Lift)
+	c.Outcome = byJSON(p.Outcome)
 	c.MaySign = slices.Sorted(slices.Values(p.MaySign))
 	c.Allow, c.Unmodelled, c.Rules = byJSON(p.Allow), byJSON(p.Unmodelled), byJSON(p.Rules)
 	text, err := json.Marshal(c)
@@ -291,6 +295,7 @@ func merge(files []*Bundle) (*Bundle, diag.Diagnostics) {
 		merged.Thresholds = append(merged.Thresholds, p.Thresholds...)
 		merged.Floor = append(merged.Floor, p.Floor...)
 		merged.Lift = append(merged.Lift, p.Lift...)
+		merged.Outcome = append(merged.Outcome, p.Outcome...)
 		merged.MaySign = append(merged.MaySign, p.MaySign...)
 		merged.NoDelegation = merged.NoDelegation || p.NoDelegation
 		merged.Allow = append(merged.Allow, p.Allow...)

@@ -50,6 +50,7 @@ var ThresholdFields = &fields.Table{What: "a threshold", Fields: []fields.Field{
 var ApprovalFields = &fields.Table{What: "an `approval` map", Fields: []fields.Field{
 	fields.Optional("floor", fields.FormList, "the list of approvals that effects need whatever their plan says"),
 	fields.Optional("lift", fields.FormMap, "a map from `budget_exceeded`, `causal_risk` or `policy:RULE` to the roles that may lift it"),
+	fields.Optional("outcome", fields.FormList, "the list of groups that must all state what a call did, where nobody knows; absent: nobody is asked"),
 	fields.Optional("may_sign", fields.FormList, "those of `requester`, `author` and `owner` who may approve, too; absent: none of them"),
 	fields.Optional("delegation", fields.FormBool, "whether signers may let others sign for them; absent: true"),
 }}
@@ -263,8 +264,9 @@ func readBundleApproval(rep *fields.Reader, p *Bundle, v *syntax.Value) {
 		if f == nil {
 			continue
 		}
-		p.Floor = append(p.Floor, Floor{Match: readMatch(rep, f), Groups: readGroups(rep, f.Get("groups")), Range: fields.Head(x)})
+		p.Floor = append(p.Floor, Floor{Match: readMatch(rep, f), Groups: readGroups(rep, f.Get("groups"), "groups"), Range: fields.Head(x)})
 	}
+	p.Outcome = readGroups(rep, r.Get("outcome"), "outcome")
 	for _, x := range rep.Texts(r.Get("may_sign"), "may_sign") {
 		if w := rep.Word(x, "may_sign", Interested); w != "" {
 			p.MaySign = append(p.MaySign, w)
@@ -292,17 +294,18 @@ func readBundleApproval(rep *fields.Reader, p *Bundle, v *syntax.Value) {
 	}
 }
 
-func readGroups(rep *fields.Reader, v *syntax.Value) []Group {
+// readGroups reads a list of groups, the field of a name.
+func readGroups(rep *fields.Reader, v *syntax.Value, name string) []Group {
 	if v == nil {
 		return nil
 	}
 	if len(v.Items) == 0 {
 		rep.Report(diag.Diagnostic{
-			Code: diag.PlanSchema, Summary: "`groups` is empty", Detail: "Name at least one group.", Subject: v.Range(),
+			Code: diag.PlanSchema, Summary: fmt.Sprintf("`%s` is empty", name), Detail: "Name at least one group.", Subject: v.Range(),
 		})
 	}
 	var out []Group
-	for _, x := range rep.AtMost(v.Items, MaxSigners, "groups") {
+	for _, x := range rep.AtMost(v.Items, MaxSigners, name) {
 		g := rep.Read(x, GroupFields, "")
 		role := g.Get("role")
 		count, ok := rep.Whole(g.Get("min"), "min", 1, MaxSigners)

@@ -49,7 +49,7 @@ type Reader struct {
 	Namespace string
 }
 
-// Open is a barrier at which people are asked, or were.
+// Open is a barrier at which people are asked for approval, or what a call did; or were.
 type Open struct {
 	Barrier ledger.Barrier
 	Request *approval.Request
@@ -155,7 +155,7 @@ func (r *Reader) open(ctx context.Context, b ledger.Barrier) (Open, error) {
 			break
 		}
 	}
-	o.Tally = o.Request.Rule.Count(o.Votes)
+	o.Tally = o.Request.Count(o.Votes)
 	return o, nil
 }
 
@@ -187,12 +187,12 @@ func (r *Reader) Text(ctx context.Context, o *Open) (string, error) {
 	if err := r.run(ctx, o); err != nil {
 		return "", err
 	}
-	if len(q.Actions) != len(o.Barrier.Actions) {
-		return "", fmt.Errorf("%w: it has other actions", ErrDiffers)
+	if len(q.Actions) != len(o.Barrier.Actions) || (q.Kind == approval.Outcome) != o.Barrier.Outcome {
+		return "", fmt.Errorf("%w: it has other actions, or asks something else", ErrDiffers)
 	}
 	var shown []approval.Shown
 	for i, a := range q.Actions {
-		w, err := r.action(ctx, a, o.Barrier.Actions[i])
+		w, err := r.action(ctx, q.Kind, a, o.Barrier.Actions[i])
 		if err != nil {
 			return "", err
 		}
@@ -268,8 +268,9 @@ func (r *Reader) run(ctx context.Context, o *Open) error {
 	return nil
 }
 
-// action reads an action from the evidence of its decision.
-func (r *Reader) action(ctx context.Context, a approval.Action, of ledger.Awaited) (*guardian.Waiting, error) {
+// action reads an action from the evidence of its decision: one that waits, or one whose call
+// was permitted.
+func (r *Reader) action(ctx context.Context, kind approval.Kind, a approval.Action, of ledger.Awaited) (*guardian.Waiting, error) {
 	d, err := r.Ledger.Decision(ctx, of.Decision)
 	if err != nil {
 		return nil, err
@@ -278,12 +279,19 @@ func (r *Reader) action(ctx context.Context, a approval.Action, of ledger.Awaite
 	if err != nil {
 		return nil, err
 	}
-	w, err := guardian.ReadWaiting(packet)
+	read := guardian.ReadWaiting
+	if kind == approval.Outcome {
+		read = guardian.ReadPermitted
+	}
+	w, err := read(packet)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDiffers, err)
 	}
 	want := w.Asked
 	want.Undo = a.Undo // that is held against the plan
+	if kind == approval.Outcome {
+		want.Permitted = d.DecidedAt
+	}
 	want.Invocation, want.Decision, want.Evidence, want.Hold = of.Invocation, of.Decision, d.Evidence, a.Hold
 	if want.Action != of.Action || d.ActionDigest != of.Action || !same(want, a) {
 		return nil, fmt.Errorf("%w: the decision %.120q is about another action", ErrDiffers, of.Decision)
@@ -304,5 +312,5 @@ func same(a, b approval.Action) bool {
 	a.Lifts, b.Lifts = nil, nil
 	return lifts && a.Node == b.Node && a.Path == b.Path && a.Operation == b.Operation && a.Effect == b.Effect && a.Invocation == b.Invocation &&
 		a.Action == b.Action && a.Amount == b.Amount && a.Currency == b.Currency && a.Decision == b.Decision && a.Policy == b.Policy &&
-		a.Evidence == b.Evidence && a.Hold == b.Hold
+		a.Evidence == b.Evidence && a.Hold == b.Hold && a.Permitted.Time().Equal(b.Permitted.Time())
 }

@@ -11,6 +11,7 @@ import (
 
 	flag "github.com/spf13/pflag"
 
+	"chimera.ai/engine/approval"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/review"
@@ -24,7 +25,7 @@ func approvalParts() []command {
 		{name: "show", operands: "RUN|BARRIER", least: 1, most: 1, prepare: showApprovalCommand, completes: openRun,
 			summary: "show what would happen, as it is signed, and who has signed"},
 		{name: "sign", operands: "RUN|BARRIER", least: 1, most: 1, prepare: approveCommand, completes: openRun,
-			summary: "approve what waits at a barrier"},
+			summary: "approve what waits at a barrier, or state what a call did"},
 		{name: "reject", operands: "RUN|BARRIER", least: 1, most: 1, prepare: rejectCommand, completes: openRun,
 			summary: "reject what waits at a barrier, with a reason"},
 		{name: "watch", prepare: watchApprovalsCommand, summary: "show what begins to wait for approval, until interrupted"},
@@ -41,8 +42,10 @@ type waiting struct {
 	// Actions are what would be done: operation, effect class and cost.
 	Actions []waitingAction `json:"actions"`
 	State   string          `json:"state"`
-	Opened  ledger.Time     `json:"opened"`
-	Expires ledger.Time     `json:"expires"`
+	// Asks is "outcome" if people are asked what the one call did, or absent.
+	Asks    approval.Kind `json:"asks,omitempty"`
+	Opened  ledger.Time   `json:"opened"`
+	Expires ledger.Time   `json:"expires"`
 	// Missing are those who still have to sign, and Signed those who have.
 	Missing []plan.Group  `json:"missing"`
 	Signed  []waitingVote `json:"signed"`
@@ -68,7 +71,7 @@ type waitingVote struct {
 func waitingOf(o *review.Open) waiting {
 	q := o.Request
 	w := waiting{
-		Barrier: o.Barrier.ID, Run: q.Workflow, Plan: q.PlanName, Agent: q.Agent, State: string(o.Barrier.State), Opened: o.Barrier.OpenedAt, Expires: o.Barrier.ExpiresAt,
+		Barrier: o.Barrier.ID, Run: q.Workflow, Plan: q.PlanName, Agent: q.Agent, Asks: q.Kind, State: string(o.Barrier.State), Opened: o.Barrier.OpenedAt, Expires: o.Barrier.ExpiresAt,
 		Nodes: []string{}, Missing: []plan.Group{}, Signed: []waitingVote{},
 	}
 	for _, a := range q.Actions {
@@ -185,6 +188,9 @@ func (p *Program) tabulate(list []waiting) error {
 func whatOf(w waiting) string {
 	a := w.Actions[0]
 	text := a.Operation + " (" + a.Effect + ")"
+	if w.Asks == approval.Outcome {
+		text = "what did " + a.Operation + " do?"
+	}
 	if a.Amount != "" {
 		text += " " + a.Amount + " " + a.Currency
 	}
@@ -217,7 +223,11 @@ func showApprovalCommand(p *Program, _ *flag.FlagSet) action {
 			return err
 		}
 		if p.json() {
-			payload := o.Request.Payload(o.Digest, "approve")
+			decision := approval.Approve
+			if o.Request.Kind == approval.Outcome {
+				decision = approval.Executed
+			}
+			payload := o.Request.Payload(o.Digest, decision)
 			return p.document(struct {
 				OK bool `json:"ok"`
 				waiting

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -43,8 +44,20 @@ func (s *signing) flags(fs *flag.FlagSet) {
 func approveCommand(p *Program, fs *flag.FlagSet) action {
 	s := new(signing)
 	s.flags(fs)
+	outcome := fs.String("outcome", "", "what a call did that nobody knows the outcome of: `executed|not_executed`")
+	fs.StringVar(&s.reason, "reason", "", "`TEXT` that says how you know, with --outcome; it is shown to everybody")
 	return func(ctx context.Context, operands []string) error {
-		return p.sign(ctx, operands[0], approval.Approve, s)
+		d := approval.Approve
+		if *outcome != "" {
+			d = approval.Decision(*outcome)
+		}
+		switch {
+		case *outcome != "" && !d.States():
+			return misuse("--outcome is executed or not_executed, not %s", printable(*outcome))
+		case *outcome != "" && strings.TrimSpace(s.reason) == "":
+			return misuse("chimera approvals sign --outcome needs --reason TEXT")
+		}
+		return p.sign(ctx, operands[0], d, s)
 	}
 }
 
@@ -86,6 +99,9 @@ func (p *Program) send(ctx context.Context, conn *connection, what string, d app
 	if o.Barrier.State.Closed() {
 		return o, v, negative("nobody is asked any more: the barrier is %s%s", o.Barrier.State, reasonOf(o.Barrier.Reason))
 	}
+	if err := answers(&o, d); err != nil {
+		return o, v, err
+	}
 	if err := p.chosen(ctx, conn.place, r, root, &o, s); err != nil {
 		return o, v, err
 	}
@@ -102,6 +118,17 @@ func (p *Program) send(ctx context.Context, conn *connection, what string, d app
 		return o, v, conn.failed(err)
 	}
 	return o, v, nil
+}
+
+// answers returns an error unless a decision answers what people are asked.
+func answers(o *review.Open, d approval.Decision) error {
+	switch asked := o.Request.Kind == approval.Outcome; {
+	case asked && !d.States():
+		return misuse("people are asked what a call did, not whether it may be made").withHint("Find that out, and sign with --outcome executed, or not_executed, and --reason TEXT.")
+	case !asked && d.States():
+		return misuse("people are asked for their approval, not what a call did").withHint("Sign without --outcome.")
+	}
+	return nil
 }
 
 // chosen completes who signs, and in which role. In dev mode that is dev mode's key, which is
@@ -183,7 +210,11 @@ func (p *Program) confirmed(text string, d approval.Decision, s *signing) error 
 		return misuse("there is no terminal to show on what would be signed").withHint("Look at it with %s, and sign with --yes.", p.command("approvals", "show"))
 	}
 	p.say("%s", text)
-	p.say("Sign to %s this, as %s in the role %s? Type yes.", d, printable(s.signer), printable(s.role))
+	what := fmt.Sprintf("to %s this", d)
+	if d.States() {
+		what = fmt.Sprintf("that this call was %s", strings.ReplaceAll(string(d), "_", " "))
+	}
+	p.say("Sign %s, as %s in the role %s? Type yes.", what, printable(s.signer), printable(s.role))
 	line, err := bufio.NewReader(p.Stdin).ReadString('\n')
 	if err != nil || strings.TrimSpace(line) != "yes" {
 		return negative("nothing was signed")
@@ -283,9 +314,17 @@ func (p *Program) verdict(o *review.Open, d approval.Decision, v contract.Verdic
 		p.say("signed; still to sign: %s", missingOf(missing))
 	default:
 		p.printf("%s\n", o.Request.Workflow)
-		p.say("signed; the barrier is %s", v.State)
+		p.say("signed; %s", closedAs(o, d, v.State))
 	}
 	return nil
+}
+
+// closedAs says how a signature has closed a barrier.
+func closedAs(o *review.Open, d approval.Decision, state contract.BarrierState) string {
+	if o.Request.Kind == approval.Outcome && state == contract.BarrierApproved {
+		return "it is stated that the call was " + strings.ReplaceAll(string(d), "_", " ")
+	}
+	return "the barrier is " + string(state)
 }
 
 // askEvery is how often chimera dev looks for barriers of the run that it follows.
@@ -316,6 +355,11 @@ func (p *Program) ask(ctx context.Context, conn *connection, t runRef, approve b
 				continue
 			}
 			said[b.ID] = true
+			if b.Outcome {
+				p.say("nobody knows what a call did; look at it, find out, and say what it was:\n  %s\n  %s", p.command("approvals", "show", b.Workflow),
+					p.command("approvals", "sign", b.Workflow, "--outcome", "executed|not_executed", "--reason", "TEXT"))
+				continue
+			}
 			if !approve {
 				p.say("waits for approval; look at it, and approve it:\n  %s\n  %s", p.command("approvals", "show", b.Workflow), p.command("approvals", "sign", b.Workflow))
 				continue

@@ -16,24 +16,31 @@ import (
 // id once it is open.
 type barrier struct {
 	name, id string
-	since    time.Time
+	// outcome: people are asked what a call did.
+	outcome bool
+	since   time.Time
 	// due is when it expires, and next when the guardian is asked about that.
 	due, next time.Time
 	missing   []contract.Group
 }
 
-// barrierOf is the name of the barrier at which node n waits, as the guardian has it.
-func (r *run) barrierOf(n *plan.Node) string {
+// barrierOf is the name of the barrier at which w waits, as the guardian has it.
+func (r *run) barrierOf(w *wait) string {
+	n := &r.plan.Nodes[w.node]
+	if w.outcome {
+		return "outcome/" + n.ID
+	}
 	if c := n.Commit; c != nil && c.Barrier >= 0 && r.plan.Barriers[c.Barrier].ID != "" {
 		return "barrier/" + r.plan.Barriers[c.Barrier].ID
 	}
 	return "node/" + n.ID
 }
 
-// park lets w wait for people, by a decision.
-func (r *run) park(w *wait, decision string) {
+// park lets w wait for people, by a decision. At the barrier of an outcome, they are asked what
+// the call did that the decision has permitted.
+func (r *run) park(w *wait, decision string, outcome bool) {
 	next := r.anew(w)
-	next.kind, next.decision, next.approved = waitBarrier, decision, false
+	next.kind, next.decision, next.outcome, next.approved = waitBarrier, decision, outcome, false
 	r.parked = append(r.parked, next)
 }
 
@@ -44,8 +51,8 @@ func (r *run) gather() {
 		return
 	}
 	for _, w := range r.parked {
-		name := r.barrierOf(&r.plan.Nodes[w.node])
-		if r.barrier(name) != nil || !r.arrived(&r.plan.Nodes[w.node]) {
+		name := r.barrierOf(w)
+		if r.barrier(name) != nil || !w.outcome && !r.arrived(&r.plan.Nodes[w.node]) {
 			continue
 		}
 		if r.journal.unopened {
@@ -54,7 +61,7 @@ func (r *run) gather() {
 			}
 			return
 		}
-		r.barriers = append(r.barriers, &barrier{name: name, since: r.now()})
+		r.barriers = append(r.barriers, &barrier{name: name, since: r.now(), outcome: w.outcome})
 		r.open(name)
 	}
 }
@@ -85,7 +92,7 @@ func (r *run) arrived(n *plan.Node) bool {
 // waitersAt lists those that wait at a barrier.
 func (r *run) waitersAt(name string) (all []*wait) {
 	for _, w := range r.parked {
-		if r.barrierOf(&r.plan.Nodes[w.node]) == name {
+		if r.barrierOf(w) == name {
 			all = append(all, w)
 		}
 	}
@@ -96,7 +103,7 @@ func (r *run) waitersAt(name string) (all []*wait) {
 func (r *run) open(name string) {
 	request := contract.OpenRequest{Run: r.identity(), Plan: r.head.Digest, Name: name, Request: r.guardianRequest("open")}
 	for _, w := range r.waitersAt(name) {
-		request.Decisions = append(request.Decisions, w.decision)
+		request.Decisions, request.Outcome = append(request.Decisions, w.decision), w.outcome
 	}
 	r.meter.emit(100 * len(request.Decisions))
 	w := &wait{kind: waitOpen, since: r.now(), barrier: name, request: request.Request, key: r.key, queue: contract.QueueGuardian}
@@ -126,36 +133,50 @@ func (r *run) landOpen(w *wait) {
 	b := r.barrier(w.barrier)
 	var out contract.Opened
 	err := w.future.Get(r.steady, &out)
-	if err == nil && (out.Request != w.request || out.Barrier.ID == "" && !out.Unopened) {
+	if err == nil && (out.Request != w.request || out.Barrier.ID == "" && !out.Unopened && !out.Known) {
 		err = errOther
 	}
-	if err == nil && !out.Unopened {
+	if err == nil && !out.Unopened && !out.Known {
 		b.id = out.Barrier.ID
 		r.stands(b, out.Barrier)
 		return
 	}
 	// It is opened anew, unless nobody can.
 	r.barriers = slices.DeleteFunc(r.barriers, func(x *barrier) bool { return x == b })
-	if err == nil {
+	switch {
+	case err == nil && out.Known:
+		for _, at := range r.waitersAt(w.barrier) {
+			r.unpark(at)
+			r.later(at, 0)
+		}
+		return
+	case err == nil:
 		r.journal.unopened = true
 		return
 	}
 	f := readFailure(err, w)
 	for _, at := range r.waitersAt(w.barrier) {
+		outcome := at.outcome
 		r.unpark(at)
 		if f.Kind == contract.StoreUnavailable || f.Kind == contract.WorkerLost || f.unstarted {
 			at.waits++
 			r.later(at, backoff(at.waits-1))
 			continue
 		}
+		if outcome {
+			f.ErrorPayload = contract.ErrorPayload{Kind: contract.OutcomeUnknown, Message: bounded(unknown + ": " + f.Message), Attempts: f.Attempts}
+		}
 		r.unsuccessful(at.node, f.ErrorPayload)
 	}
 }
 
+// unknown begins the message of a node of whose call nobody has said what it did.
+const unknown = "a call was made, and nobody knows what it did"
+
 // unpark lets w no longer wait for people.
 func (r *run) unpark(w *wait) {
 	r.parked = slices.DeleteFunc(r.parked, func(x *wait) bool { return x == w })
-	w.kind, w.decision = waitCall, ""
+	w.kind, w.decision, w.outcome = waitCall, "", false
 }
 
 // stands handles how a barrier stands.
@@ -171,12 +192,15 @@ func (r *run) stands(b *barrier, now contract.Barrier) {
 	for _, w := range r.waitersAt(b.name) {
 		r.unpark(w)
 		if now.State == contract.BarrierApproved {
-			w.approved = true
+			w.approved = !b.outcome
 			r.later(w, 0)
 			continue
 		}
 		kind, why := contract.Rejected, "people have not approved it ("+string(now.State)+")"
-		if now.State == contract.BarrierExpired {
+		switch {
+		case b.outcome:
+			kind, why = contract.OutcomeUnknown, unknown+", and people have not stated it ("+string(now.State)+")"
+		case now.State == contract.BarrierExpired:
 			kind = contract.Expired
 		}
 		if now.Reason != "" {
@@ -232,7 +256,7 @@ func (r *run) carryBarriers(c *contract.Carried) {
 	for _, b := range r.barriers {
 		if b.id != "" {
 			c.Barriers = append(c.Barriers, contract.CarriedBarrier{
-				Name: b.name, ID: b.id, SinceMS: b.since.UnixMilli(), DueMS: b.due.UnixMilli(), Missing: b.missing,
+				Name: b.name, ID: b.id, Outcome: b.outcome, SinceMS: b.since.UnixMilli(), DueMS: b.due.UnixMilli(), Missing: b.missing,
 			})
 		}
 	}
@@ -247,7 +271,7 @@ func (r *run) carryBarriers(c *contract.Carried) {
 func (r *run) restoreBarriers(c *contract.Carried) {
 	for _, b := range c.Barriers {
 		due := time.UnixMilli(b.DueMS).UTC()
-		r.barriers = append(r.barriers, &barrier{name: b.Name, id: b.ID, since: time.UnixMilli(b.SinceMS).UTC(), due: due, next: due, missing: b.Missing})
+		r.barriers = append(r.barriers, &barrier{name: b.Name, id: b.ID, outcome: b.Outcome, since: time.UnixMilli(b.SinceMS).UTC(), due: due, next: due, missing: b.Missing})
 	}
 	r.inbox.requests = c.Signing
 	for _, s := range c.Signatures {
@@ -257,11 +281,18 @@ func (r *run) restoreBarriers(c *contract.Carried) {
 
 // askedOf says for whom w waits.
 func (r *run) askedOf(w *wait) string {
-	b := r.barrier(r.barrierOf(&r.plan.Nodes[w.node]))
+	b := r.barrier(r.barrierOf(w))
 	if b == nil || b.id == "" {
+		if w.outcome {
+			return "people are about to be asked what a call did"
+		}
 		return "people are asked once all have arrived that share the barrier"
 	}
-	return missing(b.missing) + " (barrier " + b.id + ", until " + instant(b.due) + ")"
+	text := missing(b.missing) + " (barrier " + b.id + ", until " + instant(b.due) + ")"
+	if w.outcome {
+		return "what a call did, to be stated by " + text
+	}
+	return text
 }
 
 // missing says who still has to sign.
@@ -282,7 +313,7 @@ func (r *run) asking() (all []contract.BarrierStatus) {
 		if b.id == "" {
 			continue
 		}
-		s := contract.BarrierStatus{ID: b.id, Nodes: []string{}, Since: instant(b.since), Until: instant(b.due), Missing: b.missing}
+		s := contract.BarrierStatus{ID: b.id, Outcome: b.outcome, Nodes: []string{}, Since: instant(b.since), Until: instant(b.due), Missing: b.missing}
 		for _, w := range r.waitersAt(b.name) {
 			s.Nodes = append(s.Nodes, r.plan.Nodes[w.node].ID)
 		}
@@ -304,7 +335,11 @@ func (r *run) asks(state contract.RunState) string {
 		if i == detailNodes/10 {
 			break
 		}
-		b.WriteString("\n\n**Waits for approval** by " + missing(s.Missing) + ": " + strings.Join(s.Nodes[:min(len(s.Nodes), 10)], ", ") +
+		what := "Waits for approval"
+		if s.Outcome {
+			what = "Waits to know what a call did"
+		}
+		b.WriteString("\n\n**" + what + "** by " + missing(s.Missing) + ": " + strings.Join(s.Nodes[:min(len(s.Nodes), 10)], ", ") +
 			", since " + s.Since + ", until " + s.Until + " (barrier " + s.ID + ")")
 	}
 	return b.String()

@@ -69,7 +69,7 @@ func (r *run) carry(w *wait) contract.CarriedWait {
 	c := contract.CarriedWait{
 		Kind: byte(w.kind), Node: w.node, SinceMS: w.since.UnixMilli(),
 		Launches: w.launches, Lost: w.lost, Waits: w.waits, Spent: w.spent, Child: w.child, Key: w.key, Hold: w.hold, Paid: w.paid,
-		Decision: w.decision, Approved: w.approved,
+		Decision: w.decision, Approved: w.approved, Outcome: w.outcome,
 	}
 	if !w.due.IsZero() {
 		c.DueMS = w.due.UnixMilli()
@@ -147,7 +147,7 @@ func (r *run) restoreWait(c *contract.CarriedWait) bool {
 		return false
 	}
 	w := &wait{
-		kind: waitKind(c.Kind), node: c.Node, since: time.UnixMilli(c.SinceMS).UTC(), child: c.Child, hold: c.Hold, decision: c.Decision, approved: c.Approved,
+		kind: waitKind(c.Kind), node: c.Node, since: time.UnixMilli(c.SinceMS).UTC(), child: c.Child, hold: c.Hold, decision: c.Decision, approved: c.Approved, outcome: c.Outcome,
 		tries: tries{launches: c.Launches, lost: c.Lost, waits: c.Waits, spent: c.Spent, paid: c.Paid},
 	}
 	if c.DueMS != 0 {

@@ -216,8 +216,7 @@ func (r *run) takeReport(w *wait, report *contract.Report) {
 		r.failedCall(w, failed(errOther.Kind, errOther.Message))
 	case report.Outcome != nil:
 		r.returned(w)
-		r.pays(w, contract.Post{Spent: report.Outcome.Spent})
-		r.succeeded(w.node, *report.Outcome)
+		r.answered(w, *report.Outcome)
 	case report.Failure != nil:
 		r.failedCall(w, readReport(report.Failure))
 	default:

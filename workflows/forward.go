@@ -213,6 +213,16 @@ func (r *run) settledAs(i int, attempts int) {
 	r.attempts[i] = int32(counted(1, attempts))
 }
 
+// answered handles the answer to a call. If nobody knows what the call did, people are asked.
+func (r *run) answered(w *wait, out contract.Outcome) {
+	if out.Unknown != "" {
+		r.park(w, out.Unknown, true)
+		return
+	}
+	r.pays(w, contract.Post{Spent: out.Spent})
+	r.succeeded(w.node, out)
+}
+
 // succeeded settles node i with its outcome.
 func (r *run) succeeded(i int, out contract.Outcome) {
 	r.settledAs(i, out.Attempts)
@@ -253,6 +263,11 @@ func (r *run) unsuccessful(i int, e contract.ErrorPayload) {
 	}
 	r.journal.note(r.entry(i, contract.JournalEntry{State: contract.Failed, Attempts: e.Attempts, Error: brief(&e)}))
 	r.errors[i] = &e
+	if e.Kind == contract.OutcomeUnknown {
+		// What may have happened is undone before anything else: no error edge handles it.
+		r.progress.Fail(i, nil)
+		return
+	}
 	held, asked := r.unconditional(i)
 	if asked {
 		r.again = append(r.again, &wait{kind: waitRoute, node: i, since: r.now()})

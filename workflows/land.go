@@ -61,8 +61,7 @@ func (r *run) land(w *wait) {
 			r.later(w, 0)
 			return
 		}
-		r.pays(w, contract.Post{Spent: out.Spent})
-		r.succeeded(w.node, out)
+		r.answered(w, out)
 	}
 }
 
@@ -123,14 +122,14 @@ func (r *run) landDecision(w *wait) {
 		r.later(w, 0)
 		return
 	case d.Waiting != nil:
-		r.park(w, d.Waiting.Decision)
+		r.park(w, d.Waiting.Decision, d.Waiting.Outcome)
 		return
 	case d.WaitMS > 0:
 		r.later(w, min(time.Duration(d.WaitMS)*time.Millisecond, tryTime))
 		return
 	}
 	next := r.anew(w)
-	next.decided, next.permit = true, d.Permit
+	next.decided, next.permit, next.stated = true, d.Permit, d.Stated
 	r.again = append(r.again, next)
 }
 

@@ -160,7 +160,7 @@ func (r *run) request(w *wait) contract.Call {
 	call := contract.Call{
 		Run: r.identity(), Plan: r.head.Digest, Node: w.node, Visit: r.visit, Spent: w.spent, Paid: w.paid,
 		Request: w.request, Patient: w.checks(), Probe: w.probe, Deliveries: r.deliver(w.node),
-		Lean: r.held > maxHeld, Permit: w.permit,
+		Lean: r.held > maxHeld, Permit: w.permit, Stated: w.stated,
 	}
 	if n := &r.plan.Nodes[w.node]; n.ReadsInput || n.RoutesOnInput {
 		call.Input = r.head.Whole

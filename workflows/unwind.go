@@ -74,11 +74,14 @@ func (r *run) landEffect(w *wait) {
 	if err == nil && out.Request != w.request {
 		err = errOther
 	}
-	if err == nil {
+	if err == nil && out.Unknown == "" {
 		r.succeeded(w.node, out)
 		return
 	}
-	f := readFailure(err, w)
+	f := failed(contract.OutcomeUnknown, unknown)
+	if err != nil {
+		f = readFailure(err, w)
+	}
 	f.Node = r.plan.Nodes[w.node].ID
 	r.settledAs(w.node, f.Attempts)
 	r.journal.note(r.entry(w.node, contract.JournalEntry{State: contract.Failed, Attempts: f.Attempts, Error: brief(&f.ErrorPayload)}))

@@ -19,7 +19,7 @@ const (
 	waitJournal                  // a batch on its way to the ledger
 	waitGuardian                 // the guardian's decision on a node's effect, or its hold
 	waitPost                     // what calls have cost, on its way to the guardian
-	waitBarrier                  // people, who must approve a node's effect
+	waitBarrier                  // people, who must approve a node's effect, or say what it was
 	waitOpen                     // a barrier that is being opened
 	waitSign                     // signatures that are being verified
 	waitUndo                     // what is to be known of an effect that is undone
@@ -64,6 +64,10 @@ type wait struct {
 	// that they have approved it. barrier is the name of the barrier that is being opened.
 	decision, barrier string
 	approved          bool
+	// outcome reports that people are asked what the call did that the decision has permitted,
+	// and stated is what they have stated.
+	outcome bool
+	stated  *contract.Approved
 	// after is how many outcomes the journal must have recorded before the guardian is
 	// asked.
 	after int

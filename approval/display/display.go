@@ -27,6 +27,10 @@
 //
 //	end of the approval text
 //
+// If people are asked what a call did, whose outcome nobody knows, the lines question,
+// if executed and if not executed follow the number of actions, and say what is asked and what
+// each answer leads to; the line permitted of the action says when the call was permitted.
+//
 // Labels belong to the frame, and so does everything outside double quotes save numbers
 // and plain keys of inputs. Each element of a list has a line. A field that is empty is
 // the word none, as is an empty list, but for "approved undo", which has no line then; if
@@ -160,6 +164,8 @@ type View struct {
 	Checkpoint string
 	// Items are the actions that one signature approves.
 	Items []Item
+	// Outcome: people are not asked to approve the one item, but what its call did.
+	Outcome bool
 }
 
 // Group is a number of persons in a role who must sign.
@@ -190,6 +196,8 @@ type Item struct {
 	// Action is the digest of the action, Invocation and Decision are ids, and Evidence
 	// is the digest of the evidence.
 	Action, Invocation, Decision, Evidence string
+	// Permitted is when a call was permitted that was made, as in RFC 3339, or "".
+	Permitted string
 }
 
 // Text returns the text of a view. Its errors are inputs that are not JSON and bounds that
@@ -247,6 +255,11 @@ func (p *page) header(v *View) {
 	p.list("may not sign", v.Excluded)
 	p.field("checkpoint", v.Checkpoint)
 	p.words("actions", fmt.Sprint(len(v.Items)))
+	if v.Outcome {
+		p.sentence("question", "A call was made, and nobody knows what it did: did it have its effect? Find out before you sign.")
+		p.sentence("if executed", "It had its effect. It counts as done, and is never made again. What it answered stays unknown. What was held for it is spent.")
+		p.sentence("if not executed", "It had no effect, and can have none any more. It may be made again, as the plan says. What was held for it is freed.")
+	}
 }
 
 // check holds a view to its bounds.
@@ -268,7 +281,7 @@ func (v *View) check() error {
 	b.list(MaxName, v.Excluded)
 	for i := range v.Items {
 		it := &v.Items[i]
-		b.names(it.Node, it.Path, it.Operation, it.Fingerprint, it.Effect, it.Amount, it.Currency, it.Action, it.Invocation, it.Decision, it.Evidence)
+		b.names(it.Node, it.Path, it.Operation, it.Fingerprint, it.Effect, it.Amount, it.Currency, it.Action, it.Invocation, it.Decision, it.Evidence, it.Permitted)
 		b.texts(MaxFree, it.Description, it.Undo)
 		b.list(MaxName, it.TaintedPorts)
 		b.list(MaxFree, it.Resources)

@@ -96,7 +96,7 @@ func names(v *View) []*string {
 func itemNames(it *Item) []*string {
 	return []*string{
 		&it.Node, &it.Path, &it.Operation, &it.Fingerprint, &it.Effect, &it.Amount, &it.Currency,
-		&it.Action, &it.Invocation, &it.Decision, &it.Evidence,
+		&it.Action, &it.Invocation, &it.Decision, &it.Evidence, &it.Permitted,
 	}
 }
 
@@ -122,7 +122,9 @@ func TestGolden(t *testing.T) {
 	undone := payment()
 	undone.Items[0].Undo = "bank/recall (recall) with \"${output.ref}\" for ref"
 	undone.Items[0].Undoing = []string{"bank/recall (recall)"}
-	for name, v := range map[string]*View{"payment": payment(), "hostile": hostile(), "several": several, "undone": undone, "empty": {}} {
+	unknown := payment()
+	unknown.Outcome, unknown.Items[0].Permitted = true, "2026-11-01T08:59:12Z"
+	for name, v := range map[string]*View{"payment": payment(), "hostile": hostile(), "several": several, "undone": undone, "empty": {}, "unknown": unknown} {
 		t.Run(name, func(t *testing.T) {
 			text := mustText(t, v)
 			verify(t, v, text)

@@ -34,7 +34,7 @@ var (
 	overlong = regexp.MustCompile(`^( *[a-z ]+: +|[ $.\["+=]*)"?sha256:[0-9a-f]{64}"?$`)
 	labels   = strings.Split("deployment,audience,namespace,workflow,barrier,plan,plan digest,agent,requester,opened,expires,must sign,"+
 		"may not sign,checkpoint,actions,action digest,operation,effect,amount,details,node,path,fingerprint,description,"+
-		"resource,tainted port,taint decides,reason,undo,approved undo,invocation,decision,evidence,inputs", ",")
+		"resource,tainted port,taint decides,reason,undo,approved undo,invocation,decision,evidence,inputs,question,if executed,if not executed,permitted", ",")
 )
 
 // read splits a text into its lines and holds each row to the frame.
@@ -258,6 +258,14 @@ func verify(t require.TestingT, v *View, text string) {
 	r.list("may not sign", v.Excluded)
 	r.field("checkpoint", v.Checkpoint)
 	r.words("actions", strconv.Itoa(len(v.Items)))
+	require.Equal(t, v.Outcome, r.at("question"))
+	if v.Outcome {
+		for _, label := range []string{"question", "if executed", "if not executed"} {
+			for _, k := range r.next(label) {
+				require.False(t, k.quoted)
+			}
+		}
+	}
 	for i := range v.Items {
 		it := &v.Items[i]
 		r.next("")
@@ -295,6 +303,10 @@ func (r *reader) rest(it *Item) {
 	r.field("invocation", it.Invocation)
 	r.field("decision", it.Decision)
 	r.field("evidence", it.Evidence)
+	require.Equal(r.t, it.Permitted != "", r.at("permitted"))
+	if it.Permitted != "" {
+		r.field("permitted", it.Permitted)
+	}
 
 	v := decoded(r.t, it.Inputs)
 	canonical, err := plan.Canonical(v)

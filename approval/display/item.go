@@ -80,6 +80,9 @@ func (p *page) item(it *Item, in *inputs) {
 	p.field("invocation", it.Invocation)
 	p.field("decision", it.Decision)
 	p.field("evidence", it.Evidence)
+	if it.Permitted != "" {
+		p.field("permitted", it.Permitted)
+	}
 	p.label("inputs")
 	p.word("", fmt.Sprintf("%s in %d bytes,", count(len(in.leaves), "value"), in.size))
 	p.word(" ", in.sum)

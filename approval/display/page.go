@@ -81,6 +81,17 @@ func (p *page) words(label, words string) {
 	p.end()
 }
 
+// sentence writes a line of the frame's own words, on as many rows as it needs.
+func (p *page) sentence(label, text string) {
+	p.label(label)
+	sep := ""
+	for word := range strings.FieldsSeq(text) {
+		p.word(sep, word)
+		sep = " "
+	}
+	p.end()
+}
+
 // field writes a foreign string on a line of its own.
 func (p *page) field(label, value string) {
 	if value == "" {

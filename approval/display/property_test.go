@@ -53,7 +53,7 @@ func hostileView() *rapid.Generator[*View] {
 	s := hostileString()
 	list := rapid.SliceOfN(s, 0, 3)
 	return rapid.Custom(func(t *rapid.T) *View {
-		v := &View{Excluded: list.Draw(t, "excluded")}
+		v := &View{Excluded: list.Draw(t, "excluded"), Outcome: rapid.Bool().Draw(t, "outcome")}
 		for _, p := range names(v) {
 			*p = s.Draw(t, "name")
 		}
@@ -124,6 +124,9 @@ func TestInjective(t *testing.T) {
 			it.TaintedDecision = !it.TaintedDecision
 			require.NotEqual(t, before, mustText(t, v))
 			it.TaintedDecision = !it.TaintedDecision
+			v.Outcome = !v.Outcome
+			require.NotEqual(t, before, mustText(t, v))
+			v.Outcome = !v.Outcome
 			it.Reasons = append(slices.Clone(it.Reasons), hostileString().Draw(t, "reason"))
 			require.NotEqual(t, before, mustText(t, v))
 		}

@@ -287,6 +287,7 @@ func policySchema() obj {
 		"approval": tableSchema(policy.ApprovalFields, map[string]obj{
 			"floor":    entries(tableSchema(policy.FloorFields, with(map[string]obj{"groups": groups}))),
 			"lift":     {"type", "object", "propertyNames", obj{"pattern", policy.Reasons.Re.String()}, "additionalProperties", names(pattern(fields.RoleNames))},
+			"outcome":  groups,
 			"may_sign": names(enum(policy.Interested)),
 		}),
 		"caps": tableSchema(policy.CapsFields, map[string]obj{

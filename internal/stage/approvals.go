@@ -68,8 +68,11 @@ func (s Signer) Sign(t testing.TB, b ledger.Barrier, d approval.Decision, change
 	require.NoError(t, err)
 	now := time.Now()
 	p.Signer, p.Role, p.Nonce, p.Issued, p.NotBefore, p.Expires = s.ID, s.Role, hex.EncodeToString(nonce), ledger.At(now), ledger.At(now.Add(-time.Second)), r.Expires
-	if d == approval.Reject {
+	switch {
+	case d == approval.Reject:
 		p.Reason = "not today"
+	case d.States():
+		p.Reason = "I have looked"
 	}
 	if change != nil {
 		change(&p)

@@ -126,6 +126,9 @@ func (v *verifier) enough(used ledger.ConsumedData, groups []plan.Group, votes m
 		if err != nil {
 			return "the request that people have approved cannot be read"
 		}
+		if r.Kind != approval.Approval {
+			return "nobody was asked to approve it"
+		}
 		if rule != nil && !slices.Equal(rule.Groups, r.Rule.Groups) {
 			return "the approvals are of several barriers"
 		}
@@ -141,6 +144,50 @@ func (v *verifier) enough(used ledger.ConsumedData, groups []plan.Group, votes m
 		return "fewer people were asked than must approve it"
 	case !rule.Count(counted).Met():
 		return "not enough people have approved it"
+	}
+	return ""
+}
+
+// states says what an entry that resolves a call of unknown outcome says that it did.
+var states = map[ledger.Kind]approval.Decision{ledger.InvocationSettled: approval.Executed, ledger.InvocationReleased: approval.NotExecuted}
+
+// stated checks that enough people have stated what a call did, where the log says that they
+// have: by the rule of what they were asked, and all of them the same.
+func (v *verifier) stated(votes map[string]approval.Vote) {
+	for _, x := range v.resolved {
+		if why := v.answered(x, votes); why != "" {
+			v.problem(BadAuthority, x.index, "%s was resolved by people, and %s", x.data.ID, why)
+		}
+	}
+}
+
+// answered says why people have not stated what an entry says that they have, or "". What is
+// no longer known may have been.
+func (v *verifier) answered(x resolution, votes map[string]approval.Vote) string {
+	var counted []approval.Vote
+	var request *approval.Request
+	for _, id := range x.data.Stated {
+		a, ok := v.model.Approvals[id]
+		b, known := v.model.Barriers[a.Barrier]
+		if !ok || !known {
+			return ""
+		}
+		var err error
+		if request, _, err = approval.ParseRequest(b.Request); err != nil {
+			return "what they were asked cannot be read"
+		}
+		if request.Kind != approval.Outcome || request.Actions[0].Decision != b.Actions[0].Decision || request.Actions[0].Invocation != x.data.ID {
+			return "they were asked something else"
+		}
+		if vote, ok := votes[id]; ok {
+			counted = append(counted, vote)
+		}
+	}
+	if t := request.Count(counted); !t.Met() || t.Decision != states[x.kind] {
+		return "not enough of them have stated that"
+	}
+	if _, against := request.Objection(counted); against {
+		return "they contradict each other"
 	}
 	return ""
 }

@@ -175,7 +175,9 @@ func (v *verifier) authority() authority {
 	v.rows(told)
 	v.plans(state, told)
 	v.grants(state, told)
-	v.licensed(v.approvals(state, told))
+	votes := v.approvals(state, told)
+	v.licensed(votes)
+	v.stated(votes)
 	v.permitted(state, told)
 	return v.signing(state, told)
 }

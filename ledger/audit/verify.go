@@ -163,6 +163,7 @@ type verifier struct {
 	limits              []limit
 	trusted             []standing
 	permits             []permit
+	resolved            []resolution
 	// consumed has the approvals that were used, by decision.
 	consumed map[string]ledger.ConsumedData
 	replays  replays
@@ -172,6 +173,13 @@ type verifier struct {
 type permit struct {
 	claim
 	of ledger.Invocation
+}
+
+// resolution is how people have resolved a call of unknown outcome.
+type resolution struct {
+	claim
+	kind ledger.Kind
+	data ledger.AttemptData
 }
 
 // claim is an entry that the admins' statements decide about, with the model's
@@ -416,6 +424,11 @@ func (v *verifier) note(f fact, stated int) {
 		var c ledger.ConsumedData
 		if json.Unmarshal(f.data, &c) == nil { // the model has read it
 			v.consumed[c.Decision] = c
+		}
+	case ledger.InvocationSettled, ledger.InvocationReleased:
+		var d ledger.AttemptData
+		if json.Unmarshal(f.data, &d) == nil && len(d.Stated) > 0 { // the model has read it
+			v.resolved = append(v.resolved, resolution{at, f.e.Kind, d})
 		}
 	case ledger.InvocationPermitted:
 		if i, ok := v.model.Invocations[model.About(f.e)]; ok {

@@ -31,9 +31,19 @@ func (s *State) barrier(e *ledger.Entry, data Facts) error {
 			if err := ledger.CheckUndo(x.Undo); err != nil {
 				return impossible("barrier %s: %s", b.ID, err)
 			}
+			if b.Outcome {
+				continue
+			}
 			if err := s.waits(x); err != nil {
 				return err
 			}
+		}
+		if b.Outcome && len(b.Actions) != 1 {
+			return impossible("barrier %s is about the outcomes of %d calls", b.ID, len(b.Actions))
+		}
+		if i, ok := s.Invocations[b.Actions[0].Invocation]; b.Outcome && !s.Vague["invocation:"+b.Actions[0].Invocation] &&
+			(!ok || i.State != ledger.Unknown || i.Repeatable || !b.Asks(i)) {
+			return impossible("barrier %s is about a call whose outcome is known, or that nobody has permitted", b.ID)
 		}
 		return add(s.Barriers, b.ID, b)
 	}
@@ -69,6 +79,31 @@ func (s *State) waits(x ledger.Awaited) error {
 	}
 	if _, ok := s.Tasks[x.Decision].(task.Draft); (!ok || s.Closed[x.Decision]) && !s.Vague["task:"+x.Decision] {
 		return impossible("task %s is not a draft, or closed", x.Decision)
+	}
+	return nil
+}
+
+// stated checks that people have stated what the last call of an invocation did: each of the
+// statements was accepted at one barrier about that call, which was approved.
+func (s *State) stated(i ledger.Invocation, statements []string) error {
+	at := ""
+	for n, id := range statements {
+		if n > 0 && statements[n-1] >= id {
+			return impossible("the statements about %s are not sorted, or not different", i.ID)
+		}
+		if s.Vague["approval:"+id] {
+			continue
+		}
+		a, ok := s.Approvals[id]
+		if !ok || !a.Accepted || at != "" && a.Barrier != at {
+			return impossible("the statement %s was refused, there is none, or it is of another barrier", id)
+		}
+		if at = a.Barrier; s.Vague["barrier:"+at] {
+			continue
+		}
+		if b, ok := s.Barriers[at]; !ok || b.State != ledger.BarrierApproved || !b.Asks(i) {
+			return impossible("nobody has stated at %s what the call of %s did", at, i.ID)
+		}
 	}
 	return nil
 }

@@ -250,8 +250,8 @@ func (s *State) consume(e *ledger.Entry, data Facts) error {
 		if _, twice := used[at]; !ok || !a.Accepted || twice || !slices.Contains(a.Actions, c.Action) && !s.covers(a, c.Invocation) {
 			return impossible("approval %s cannot be used", id)
 		}
-		if b, ok := s.Barriers[a.Barrier]; ok && b.State != ledger.BarrierApproved {
-			return impossible("approval %s is of a barrier that is %s", id, b.State)
+		if b, ok := s.Barriers[a.Barrier]; ok && (b.State != ledger.BarrierApproved || b.Outcome) {
+			return impossible("approval %s is of a barrier that is %s, or where nobody approves anything", id, b.State)
 		}
 		// A run that continues another has the approvals of that.
 		if s.from[id] != workflow(e.Chain) {
@@ -372,7 +372,7 @@ func (s *State) invocation(e *ledger.Entry, data Facts) error {
 		return impossible("invocation %s was not permitted", d.ID)
 	}
 	if e.Kind == ledger.InvocationCalling {
-		if d.CallNotAfter == nil || d.OutputDigest != "" || d.Abandoned {
+		if d.CallNotAfter == nil || d.OutputDigest != "" || d.Abandoned || d.Stated != nil {
 			return impossible("its data are not those of a call")
 		}
 		next, err := at(e, func(now ledger.Time) (ledger.Invocation, error) {
@@ -403,7 +403,7 @@ func (s *State) invocation(e *ledger.Entry, data Facts) error {
 	}
 	changed := false
 	next, err := at(e, func(now ledger.Time) (out ledger.Invocation, err error) {
-		out, changed, err = i.Settle(ledger.Settlement{Attempt: d.Attempt, State: to, OutputDigest: d.OutputDigest, Abandoned: d.Abandoned}, now)
+		out, changed, err = i.Settle(ledger.Settlement{Attempt: d.Attempt, State: to, OutputDigest: d.OutputDigest, Abandoned: d.Abandoned, Stated: d.Stated}, now)
 		return out, err
 	})
 	if err != nil {
@@ -411,6 +411,9 @@ func (s *State) invocation(e *ledger.Entry, data Facts) error {
 	}
 	if !changed {
 		return impossible("invocation %s is %s", d.ID, i.State)
+	}
+	if err := s.stated(i, d.Stated); err != nil {
+		return err
 	}
 	if h, ok := s.Holds[i.HoldID]; ok && h.Status != to.Ends() {
 		return impossible("invocation %s is %s, and its hold is %s", d.ID, to, h.Status)

@@ -38,6 +38,16 @@ func (s *Store) OpenBarrier(ctx context.Context, run ledger.Run, b ledger.Barrie
 		if b.ID == "" || len(b.ID) > maxText || len(b.Actions) == 0 || len(b.Actions) > ledger.MaxAwaited {
 			return fmt.Errorf("%w: a barrier %.80q of %d actions", ledger.ErrInvalid, b.ID, len(b.Actions))
 		}
+		if b.Outcome && len(b.Actions) != 1 {
+			return fmt.Errorf("%w: a barrier about the outcomes of %d calls", ledger.ErrInvalid, len(b.Actions))
+		}
+		var of row
+		if b.Outcome {
+			var err error
+			if of, err = t.invocation(ctx, b.Actions[0].Invocation); err != nil {
+				return err
+			}
+		}
 		if err := t.lock(ctx, run.Chain()); err != nil {
 			return err
 		}
@@ -59,7 +69,13 @@ func (s *Store) OpenBarrier(ctx context.Context, run ledger.Run, b ledger.Barrie
 		if !out.ExpiresAt.Time().After(t.now.Time()) {
 			return fmt.Errorf("%w: a barrier that has expired at %s", ledger.ErrInvalid, out.ExpiresAt)
 		}
+		if b.Outcome && (of.State != ledger.Unknown || of.Repeatable || of.Origin != run.Origin || !out.Asks(of.Invocation)) {
+			return fmt.Errorf("%w: no call of unknown outcome was permitted by the decision %.120q", ledger.ErrConflict, b.Actions[0].Decision)
+		}
 		for i, x := range out.Actions {
+			if b.Outcome {
+				break
+			}
 			if i > 0 && out.Actions[i-1].Invocation == x.Invocation {
 				return fmt.Errorf("%w: a barrier with an invocation twice", ledger.ErrInvalid)
 			}
@@ -148,7 +164,7 @@ func (s *Store) CloseBarrier(ctx context.Context, id string, end ledger.BarrierS
 
 // holdsOf returns the holds that end with a barrier.
 func (t *tx) holdsOf(ctx context.Context, b ledger.Barrier, end ledger.BarrierState) (out []string, err error) {
-	if end == ledger.BarrierApproved {
+	if end == ledger.BarrierApproved || b.Outcome {
 		return nil, nil
 	}
 	for _, x := range b.Actions {
@@ -189,7 +205,7 @@ func (t *tx) closeBarrier(ctx context.Context, chain string, b *ledger.Barrier, 
 			return err
 		}
 	}
-	if end == ledger.BarrierApproved {
+	if end == ledger.BarrierApproved || b.Outcome {
 		return nil
 	}
 	for _, x := range b.Actions {
@@ -207,6 +223,33 @@ func (t *tx) closeBarrier(ctx context.Context, chain string, b *ledger.Barrier, 
 		}
 	}
 	return nil
+}
+
+// stated returns an error unless people have stated what the last call of an invocation did:
+// each statement was accepted at one barrier about that call, which was approved.
+func (t *tx) stated(ctx context.Context, i ledger.Invocation, statements []string) error {
+	at := ""
+	for n, id := range statements {
+		if n > 0 && statements[n-1] >= id {
+			return fmt.Errorf("%w: the statements are not sorted, or not different", ledger.ErrInvalid)
+		}
+		v, err := one[ledger.Approval](ctx, t, "SELECT doc FROM approvals WHERE id = $1 AND accepted", id)
+		if errors.Is(err, sql.ErrNoRows) || err == nil && n > 0 && v.Barrier != at {
+			return fmt.Errorf("%w: the statement %.120q was refused, there is none, or it is of another barrier", ledger.ErrConflict, id)
+		}
+		if err != nil {
+			return err
+		}
+		at = v.Barrier
+	}
+	if at == "" {
+		return nil
+	}
+	b, err := t.barrier(ctx, at)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && (b.State != ledger.BarrierApproved || !b.Asks(i)) {
+		return fmt.Errorf("%w: nobody has stated at %.120q what this call did", ledger.ErrConflict, at)
+	}
+	return err
 }
 
 // Barrier implements [ledger.Effects].

@@ -378,6 +378,11 @@ func (t *tx) consume(ctx context.Context, run ledger.Run, a ledger.Authorization
 		if a.Barrier != "" && v.Barrier != a.Barrier {
 			return fmt.Errorf("%w: approval %s is of another barrier", ledger.ErrConflict, id)
 		}
+		if b, err := t.barrier(ctx, v.Barrier); err == nil && b.Outcome {
+			return fmt.Errorf("%w: %s approves nothing: it states what a call did", ledger.ErrConflict, id)
+		} else if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
 		if !slices.Contains(v.Actions, d.ActionDigest) {
 			if err := t.covers(ctx, &v, a.ID); err != nil {
 				return err
@@ -554,6 +559,9 @@ func (s *Store) Settle(ctx context.Context, id string, e ledger.Effect) (ledger.
 		if err != nil || !changed {
 			return i, err
 		}
+		if err := t.stated(ctx, r.Invocation, e.Stated); err != nil {
+			return r.Invocation, err
+		}
 		if err := t.spend(ctx, h, i.State, e.Spent); err != nil {
 			return i, err
 		}
@@ -582,7 +590,7 @@ func (s *Store) Settle(ctx context.Context, id string, e ledger.Effect) (ledger.
 		}
 		d := ofInvocation(r, ends[i.State], suffix, i.Attempt)
 		d.Refs = refs("output", i.OutputDigest)
-		_, err = t.state(ctx, d, ledger.AttemptData{ID: id, Attempt: i.Attempt, OutputDigest: i.OutputDigest, Abandoned: e.Abandoned})
+		_, err = t.state(ctx, d, ledger.AttemptData{ID: id, Attempt: i.Attempt, OutputDigest: i.OutputDigest, Abandoned: e.Abandoned, Stated: e.Stated})
 		return i, err
 	})
 }
