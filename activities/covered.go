@@ -219,12 +219,35 @@ func (a *Acting) compensation(e *effect, call *contract.Call) *ledger.Compensati
 	if !slices.ContainsFunc(p.Out(at), func(i int) bool { return p.Edges[i].FromPort == plan.CompensatePort }) {
 		return nil
 	}
-	out := &ledger.Compensation{Node: e.node.spec.ID, By: []string{}}
+	out := &ledger.Compensation{Node: e.node.spec.ID}
 	for i := range p.Nodes {
-		if n := &p.Nodes[i]; n.Undoes == at && n.Effect.Acts() {
+		n := &p.Nodes[i]
+		if n.Undoes != at || !n.Effect.Acts() {
+			continue
+		}
+		switch certain, reads := entered(p, i); {
+		case !certain:
+		case reads:
+			out.WithOutput = append(out.WithOutput, a.invocation(e.state, call, n))
+		default:
 			out.By = append(out.By, a.invocation(e.state, call, n))
 		}
 	}
 	slices.Sort(out.By)
+	slices.Sort(out.WithOutput)
 	return out
+}
+
+// entered reports whether a node that undoes an effect runs whatever other nodes do, and
+// nothing stands in for it if it fails; and whether it needs the output of the effect for
+// that.
+func entered(p *plan.Plan, i int) (certain, reads bool) {
+	for _, at := range p.In(i) {
+		e := &p.Edges[at]
+		if e.FromPort != plan.CompensatePort {
+			return false, false
+		}
+		reads = reads || e.ReadsOutput
+	}
+	return !slices.ContainsFunc(p.Out(i), func(at int) bool { return p.Edges[at].FromPort == plan.ErrorPort }), reads
 }

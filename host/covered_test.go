@@ -1,16 +1,26 @@
 package host_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
 
 	"chimera.ai/engine/approval"
+	"chimera.ai/engine/contract"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/ledger/audit"
+	"chimera.ai/engine/store"
+	"chimera.ai/engine/trust"
 )
 
 // coveredPlan writes a line that people approve, and then fails. How the line is erased is
@@ -81,6 +91,114 @@ unmodelled:`, 1)
 				require.Equal(t, []string{"first"}, f.Compensated)
 			}
 			require.Len(t, a.written(t), 2, "a reset does nothing twice")
+
+			// An auditor sees that it was undone, and by whose approval.
+			require.NoError(t, a.h.Close())
+			operator, err := store.Open(t.Context(), a.options.Store)
+			require.NoError(t, err)
+			integrate(t, operator)
+			dir := filepath.Join(t.TempDir(), "export")
+			_, err = audit.Export(t.Context(), operator.Ledger, dir)
+			require.NoError(t, err)
+			require.NoError(t, operator.Close())
+			report, err := audit.Verify(dir, audit.Trust{Format: audit.TrustFormat, Origin: operator.Key.Name(), Log: operator.Key.Public(), Bootstrap: a.Root}, nil)
+			require.NoError(t, err)
+			require.True(t, report.OK, "%v", report.Problems)
+			require.Zero(t, report.Standing)
+			a.again(t)
 		})
 	}
+}
+
+// TestOnlyWhatFollowsIsApproved: whoever asks in a run's place, and whoever has stolen the
+// guardian's key, undoes with other people's approval nothing but what they have approved.
+func TestOnlyWhatFollowsIsApproved(t *testing.T) {
+	stage.Parallel(t)
+	a := actBy(t, "book", pages, sagaCatalog, sagaPolicy)
+	eve := a.enrol(t, "Eve", "editor")
+	waits := strings.Replace(fmt.Sprintf(coveredPlan, 100, "", "${args.line}"), `engine/fail, with: {message: "it ends here"}`, "engine/sleep, with: {ms: 600000}, timeout_ms: 700000", 1)
+	digest := a.publish(t, waits)
+	run, other := a.start(t, "done", digest, `{"line":"a"}`), a.start(t, "waits", digest, `{"line":"b"}`)
+	b := a.asked(t, run, 1)[0]
+	a.asked(t, other, 1)
+	signed := eve.Sign(t, b, approval.Approve, nil)
+	require.True(t, a.update(t, run, signed).Accepted)
+	stage.Until(t, "the line is written", func() bool {
+		return slices.ContainsFunc(stage.State(t, a.h.Client(), run).Nodes, func(n contract.NodeStatus) bool { return n.ID == "first" && n.State == contract.Succeeded })
+	})
+	rogue := worker.New(a.h.Client(), "rogue", worker.Options{})
+	rogue.RegisterWorkflow(rogueDecide)
+	rogue.RegisterWorkflow(rogueCall)
+	require.NoError(t, rogue.Start())
+	defer rogue.Stop()
+
+	const edge = 2
+	value := func(text string) contract.Value { return contract.Value(text) }
+	call := func(of client.WorkflowRun, args, output string) contract.Call {
+		c := contract.Call{Run: contract.Identity{Workflow: of.GetID(), Root: of.GetRunID(), Origin: of.GetRunID()}, Plan: digest, Node: 2, Visit: 1, Request: "rogue"}
+		c.Deliveries = []contract.Delivery{{Edge: edge, Args: value(args), Output: value(output)}, {Edge: edge + 1, Args: value(args), Output: value(output)}}
+		return c
+	}
+	alone := call(run, `{"line":"a"}`, `{"page":7}`)
+	alone.Deliveries = alone.Deliveries[:1]
+	asks := 0
+	decide := func(c contract.Call) (out contract.Decided) {
+		t.Helper()
+		asks++
+		asked, err := a.h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: runID(t, fmt.Sprint("decide", asks)), TaskQueue: "rogue"}, rogueDecide, c)
+		require.NoError(t, err)
+		require.NoError(t, stage.Await(t, a.h.Client(), asked, &out))
+		return out
+	}
+	for name, c := range map[string]contract.Call{
+		"other arguments":              call(run, `{"line":"z"}`, `{"page":7}`),
+		"another output":               call(run, `{"line":"a"}`, `{"page":8}`),
+		"not all of it":                alone,
+		"what has not happened":        call(other, `{"line":"b"}`, `{"page":7}`),
+		"what another run has written": call(other, `{"line":"a"}`, `{"page":7}`),
+	} {
+		out := decide(c)
+		require.Nil(t, out.Permit, name)
+		require.NotNil(t, out.Waiting, name)
+	}
+
+	// With the guardian's key, and the approval of the effect.
+	r, _, err := approval.ParseRequest(b.Request)
+	require.NoError(t, err)
+	undo := r.Actions[0].Undo[0].Invocation
+	salt := []byte("0123456789abcdef")
+	steal := func(c contract.Call, invocation, input string) error {
+		now := time.Now()
+		permit, err := trust.SignPermit(a.options.GuardianKey, trust.Permit{
+			Deployment: "test", Audience: trust.Dev, Guardian: "guardian", Invocation: invocation, Decision: invocation + "/9",
+			Call: trust.Call{Operation: "book/erase", Input: []byte(input)}.Digest(salt), Issued: ledger.At(now), Expires: ledger.At(now.Add(trust.MaxPermit)),
+		})
+		require.NoError(t, err)
+		c.Permit = &contract.Permit{Envelope: permit, Salt: salt, Approved: &contract.Approved{Request: b.Request, Envelopes: []json.RawMessage{signed}}}
+		asks++
+		asked, err := a.h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: runID(t, fmt.Sprint("steal", asks)), TaskQueue: "rogue"}, rogueCall, c)
+		require.NoError(t, err)
+		return stage.Await(t, a.h.Client(), asked, nil)
+	}
+	require.ErrorContains(t, steal(call(run, `{"line":"z"}`, `{"page":7}`), undo, `{"line":"z","page":7}`), "people have approved something else")
+	require.ErrorContains(t, steal(call(run, `{"line":"a"}`, `{"page":8}`), undo, `{"line":"a","page":8}`), "people have approved something else")
+	require.Equal(t, []string{"write a"}, a.written(t))
+
+	// What follows is approved, once.
+	good := call(run, `{"line":"a"}`, `{"page":7}`)
+	good.Permit = decide(good).Permit
+	require.NotNil(t, good.Permit)
+	for range 2 {
+		asks++
+		asked, err := a.h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: runID(t, fmt.Sprint("call", asks)), TaskQueue: "rogue"}, rogueCall, good)
+		require.NoError(t, err)
+		require.NoError(t, stage.Await(t, a.h.Client(), asked, nil))
+	}
+	require.Equal(t, []string{"write a", `erase {"line":"a","page":7}`}, a.written(t))
+	require.Nil(t, decide(good).Permit, "it has happened")
+	for _, r := range []client.WorkflowRun{run, other} {
+		require.NoError(t, a.h.Client().CancelWorkflow(t.Context(), r.GetID(), ""))
+		require.Error(t, stage.Await(t, a.h.Client(), r, nil))
+	}
+	require.Len(t, a.written(t), 2, "nothing is undone twice")
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -12,9 +13,19 @@ const MaxUndo = 64
 type Compensation struct {
 	// Node is the node of the effect, as the end of a run names it.
 	Node string `json:"node"`
-	// By lists the invocations of the effects that undo it, sorted, at most [MaxUndo]. It is
-	// empty if only calls without effect do.
-	By []string `json:"by"`
+	// By lists the invocations of the effects that undo it in any case, and WithOutput those
+	// that do so only if its output is known. They are sorted, and at most [MaxUndo] each. What
+	// else undoes it depends on more than that, or has no effect.
+	By         []string `json:"by,omitempty"`
+	WithOutput []string `json:"with_output,omitempty"`
+}
+
+// Check returns an error unless the form of what is said is right.
+func (c *Compensation) Check() error {
+	if c == nil {
+		return nil
+	}
+	return errors.Join(CheckUndo(c.By), CheckUndo(c.WithOutput))
 }
 
 // Covers returns the action of the barrier that an invocation may undo without another

@@ -111,6 +111,17 @@ func (v *verifier) licensed(votes map[string]approval.Vote) {
 	}
 }
 
+// about reports whether people were asked about an action: by itself, or as what undoes another
+// one. The model has held the use of the approval against the barrier.
+func about(r *approval.Request, b *ledger.Barrier, used ledger.ConsumedData) bool {
+	if slices.ContainsFunc(r.Actions, func(x approval.Action) bool { return x.Invocation == used.Invocation && x.Action == used.Action }) {
+		return true
+	}
+	asked := r.Covers(used.Invocation)
+	x, ok := b.Covers(used.Invocation)
+	return ok && asked != nil && asked.Invocation == x.Invocation && asked.Action == x.Action
+}
+
 // enough says why approvals are not enough for groups, or "". What is no longer known may
 // have been.
 func (v *verifier) enough(used ledger.ConsumedData, groups []plan.Group, votes map[string]approval.Vote) string {
@@ -131,6 +142,9 @@ func (v *verifier) enough(used ledger.ConsumedData, groups []plan.Group, votes m
 		}
 		if rule != nil && !slices.Equal(rule.Groups, r.Rule.Groups) {
 			return "the approvals are of several barriers"
+		}
+		if !about(r, &b, used) {
+			return "people have approved something else"
 		}
 		rule = &r.Rule
 		if vote, ok := votes[id]; ok {

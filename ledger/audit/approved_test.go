@@ -37,16 +37,19 @@ func (d *deployment) asks(t testing.TB, workflow string) asked {
 		return r, err
 	})
 	require.NoError(t, err)
-	action := approval.Action{Invocation: a.ask.ID, Action: got.Decision.ActionDigest, Decision: got.Decision.ID}
+	action := approval.Action{
+		Invocation: a.ask.ID, Action: got.Decision.ActionDigest, Decision: got.Decision.ID,
+		Undo: []approval.Undo{{Node: "back", Operation: "book/erase", Invocation: "u-" + workflow}},
+	}
 	request := approval.Request{
 		Deployment: "example", Audience: trust.Prod, Workflow: workflow, Origin: "r", Barrier: "b-" + workflow + "/1", Plan: a.run.PlanDigest, Agent: "bot",
-		Rule: approval.Rule{Groups: cfos, Excluded: []string{}}, Actions: []approval.Action{action}, Opened: ledger.At(time.Now().Add(-time.Minute)), Expires: until,
+		Rule: approval.Rule{Groups: cfos, Excluded: []string{"eve"}}, Actions: []approval.Action{action}, Opened: ledger.At(time.Now().Add(-time.Minute)), Expires: until,
 	}
 	raw, err := request.Encode()
 	require.NoError(t, err)
 	a.barrier, err = d.store.OpenBarrier(t.Context(), a.run, ledger.Barrier{
 		ID: request.Barrier, Name: "node/pay", Request: raw, ExpiresAt: until,
-		Actions: []ledger.Awaited{{Invocation: action.Invocation, Action: action.Action, Decision: action.Decision}},
+		Actions: []ledger.Awaited{{Invocation: action.Invocation, Action: action.Action, Decision: action.Decision, Undo: []string{"u-" + workflow, "x-" + workflow}}},
 	})
 	require.NoError(t, err)
 	return a
@@ -77,11 +80,26 @@ func (d *deployment) permit(t testing.TB, a asked, approvals ...string) {
 		require.NoError(t, err)
 		a.ask.Barrier, a.ask.Approvals = a.barrier.ID, approvals
 	}
-	_, err := d.store.Authorize(t.Context(), a.run, a.ask, func(st ledger.Standing) (ledger.Ruling, error) {
-		r, err := ledgertest.Rule(ledger.Approve)(st)
-		r.Decision.Record = json.RawMessage(`{"groups":[{"role":"cfo","min":2}]}`)
-		return r, err
-	})
+	got, err := d.store.Authorize(t.Context(), a.run, a.ask, asks)
+	require.NoError(t, err)
+	i, err := d.store.Claim(t.Context(), a.ask.ID, got.Decision.ID, "token", time.Minute)
+	require.NoError(t, err)
+	_, err = d.store.Settle(t.Context(), a.ask.ID, ledger.Effect{Settlement: ledger.Settlement{Attempt: i.Attempt, State: ledger.Settled, OutputDigest: ledger.BodyDigest(nil)}})
+	require.NoError(t, err)
+}
+
+// asks approves an action, and names who must approve it.
+func asks(st ledger.Standing) (ledger.Ruling, error) {
+	r, err := ledgertest.Rule(ledger.Approve)(st)
+	r.Decision.Record = json.RawMessage(`{"groups":[{"role":"cfo","min":2}]}`)
+	return r, err
+}
+
+// undo has what undoes the action permitted by approvals of that.
+func (d *deployment) undo(t testing.TB, a asked, invocation string, approvals ...string) {
+	ask := ledgertest.Ask(invocation, "undo of "+a.ask.ID)
+	ask.Barrier, ask.Approvals = a.barrier.ID, approvals
+	_, err := d.store.Authorize(t.Context(), a.run, ask, asks)
 	require.NoError(t, err)
 }
 
@@ -94,6 +112,26 @@ func TestApprovals(t *testing.T) {
 		"by both": {func(t *testing.T, d *deployment, a asked, cat, dan *trust.Key) {
 			d.permit(t, a, d.accept(t, a, "cat", cat), d.accept(t, a, "dan", dan))
 		}, ""},
+		"with what it undoes": {func(t *testing.T, d *deployment, a asked, cat, dan *trust.Key) {
+			both := []string{d.accept(t, a, "cat", cat), d.accept(t, a, "dan", dan)}
+			d.permit(t, a, both...)
+			d.undo(t, a, "u-x", both...)
+		}, ""},
+		"with what it undoes, by one": {func(t *testing.T, d *deployment, a asked, cat, dan *trust.Key) {
+			both := []string{d.accept(t, a, "cat", cat), d.accept(t, a, "dan", dan)}
+			d.permit(t, a, both...)
+			d.undo(t, a, "u-x", both[0])
+		}, "not enough people have approved it"},
+		"as what nobody has signed undoes it": {func(t *testing.T, d *deployment, a asked, cat, dan *trust.Key) {
+			both := []string{d.accept(t, a, "cat", cat), d.accept(t, a, "dan", dan)}
+			d.permit(t, a, both...)
+			d.undo(t, a, "x-x", both...)
+		}, "people have approved something else"},
+		"by one who is excluded": {func(t *testing.T, d *deployment, a asked, cat, _ *trust.Key) {
+			eve := secret(t)
+			d.state(t, signerOf("eve", "Eve", eve))
+			d.permit(t, a, d.accept(t, a, "cat", cat), d.accept(t, a, "eve", eve))
+		}, "excluded: eve must not approve this"},
 		"by nobody": {func(t *testing.T, d *deployment, a asked, _, _ *trust.Key) { d.permit(t, a) }, "nobody's approval was used"},
 		"by one": {func(t *testing.T, d *deployment, a asked, cat, _ *trust.Key) {
 			d.permit(t, a, d.accept(t, a, "cat", cat))

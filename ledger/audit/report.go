@@ -39,6 +39,10 @@ type Report struct {
 	// first, and Open is their number.
 	OpenRuns []OpenRun `json:"open_runs"`
 	Open     int       `json:"open"`
+	// NotUndone are effects that nobody has undone, although their plans say how: those of
+	// runs that could not, since Temporal ended them. Standing is their number.
+	NotUndone []NotUndone `json:"not_undone,omitempty"`
+	Standing  int         `json:"standing,omitempty"`
 	// Missing counts bodies that are gone for a stated reason, Sealed those that
 	// cannot be read without a key.
 	Missing int64 `json:"missing_bodies"`
@@ -73,6 +77,14 @@ type OpenRun struct {
 	Chain    string      `json:"chain"`
 	Entries  int64       `json:"entries"`
 	Last     ledger.Time `json:"last_entry"`
+}
+
+// NotUndone is an effect of a run that ended without unwinding.
+type NotUndone struct {
+	Workflow string          `json:"workflow"`
+	Chain    string          `json:"chain"`
+	Node     string          `json:"node"`
+	State    ledger.RunState `json:"state"`
 }
 
 // ProblemKind says what is wrong.
@@ -254,6 +266,16 @@ func (r *Report) WriteText(w io.Writer, now time.Time) error {
 	}
 	if r.Erased > 0 {
 		if err := p("  %s erased\n", count(r.Erased, "subject", "subjects")); err != nil {
+			return err
+		}
+	}
+	if r.Standing > 0 {
+		if err := p("  %s not undone, of runs that ended without unwinding\n", count(r.Standing, "effect", "effects")); err != nil {
+			return err
+		}
+	}
+	for _, x := range r.NotUndone {
+		if err := p("  not undone: %s of %s, which was %s\n", plain(x.Node), plain(x.Workflow), strings.ReplaceAll(string(x.State), "_", " ")); err != nil {
 			return err
 		}
 	}

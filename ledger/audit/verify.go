@@ -44,7 +44,7 @@ func Verify(dir string, t Trust, against []byte) (Report, error) {
 	if err != nil {
 		r.problem(BadCheckpoint, -1, "%s", err)
 	}
-	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses(), consumed: map[string]ledger.ConsumedData{}}
+	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses(), consumed: map[string]ledger.ConsumedData{}, undoable: map[string]bool{}, undone: map[string]bool{}}
 	v.model.Brief = true
 	if against != nil {
 		old, err := ledger.ParseCheckpoint(against)
@@ -167,6 +167,11 @@ type verifier struct {
 	// consumed has the approvals that were used, by decision.
 	consumed map[string]ledger.ConsumedData
 	replays  replays
+	// undoables are the effects that can be undone, in the order in which they ended, and
+	// undoable has their ids. undone says of what undoes them whether that was done.
+	undoables []undoable
+	undoable  map[string]bool
+	undone    map[string]bool
 }
 
 // permit is what was signed for one call of an invocation.
@@ -425,11 +430,13 @@ func (v *verifier) note(f fact, stated int) {
 		if json.Unmarshal(f.data, &c) == nil { // the model has read it
 			v.consumed[c.Decision] = c
 		}
-	case ledger.InvocationSettled, ledger.InvocationReleased:
+	case ledger.InvocationSettled, ledger.InvocationReleased, ledger.InvocationUnknown:
 		var d ledger.AttemptData
 		if json.Unmarshal(f.data, &d) == nil && len(d.Stated) > 0 { // the model has read it
 			v.resolved = append(v.resolved, resolution{at, f.e.Kind, d})
 		}
+		at.what = strings.Clone(model.About(f.e))
+		v.acted(f, at)
 	case ledger.InvocationPermitted:
 		if i, ok := v.model.Invocations[model.About(f.e)]; ok {
 			v.permits = append(v.permits, permit{at, i})
@@ -591,6 +598,7 @@ func (v *verifier) finish() {
 	v.Held = slices.Sorted(maps.Keys(v.model.LegalHolds))
 	v.Held = v.Held[:min(len(v.Held), maxActs)]
 	v.Erased = v.model.Erased
+	v.compensations()
 	for name, c := range v.chains {
 		if c.run == "" && !strings.HasPrefix(name, "run/") || c.kind == ledger.RunClosed {
 			continue

@@ -87,7 +87,7 @@ func undo(t *testing.T, open Open) {
 	require.NoError(t, err, "several effects may undo one")
 
 	// What the plan says of undoing stands in the decision.
-	by := &ledger.Compensation{Node: "three", By: []string{"back-3"}}
+	by := &ledger.Compensation{Node: "three", By: []string{"back-3"}, WithOutput: []string{"back-4"}}
 	compensated := func(c *ledger.Compensation) func(ledger.Standing) (ledger.Ruling, error) {
 		return func(st ledger.Standing) (ledger.Ruling, error) {
 			r, err := Rule(ledger.Approve)(st)

@@ -308,10 +308,8 @@ func (s *State) decision(e *ledger.Entry, data Facts) error {
 	if about, _, ok := cutLast(d.ID); !ok || about != d.Invocation {
 		return impossible("decision %s is not one about %s", d.ID, d.Invocation)
 	}
-	if d.Compensation != nil {
-		if err := ledger.CheckUndo(d.Compensation.By); err != nil {
-			return impossible("decision %s: %s", d.ID, err)
-		}
+	if err := d.Compensation.Check(); err != nil {
+		return impossible("decision %s: %s", d.ID, err)
 	}
 	if err := add(s.Decisions, d.ID, d); err != nil {
 		return err

@@ -211,10 +211,8 @@ func (t *tx) decide(ctx context.Context, run ledger.Run, a ledger.Authorization,
 		return err
 	}
 	d := ruling.Decision
-	if c := d.Compensation; c != nil {
-		if err := ledger.CheckUndo(c.By); err != nil {
-			return err
-		}
+	if err := d.Compensation.Check(); err != nil {
+		return err
 	}
 	d.ID, d.Invocation, d.ActionDigest, d.DecidedAt = st.Decision, a.ID, action, t.now
 	approved := d.Decision == ledger.Approve
