@@ -49,6 +49,7 @@ type Ledger interface {
 	Run(ctx context.Context, workflow, root string) (ledger.Run, error)
 	OpenRun(ctx context.Context, r ledger.Run) error
 	RecordOutcomes(ctx context.Context, workflow, root string, outcomes []ledger.Outcome) error
+	RecordOrder(ctx context.Context, workflow, root string, o ledger.Order) error
 	CloseRun(ctx context.Context, r ledger.Run, last []ledger.Outcome) (have ledger.Run, stood bool, err error)
 	Outcomes(ctx context.Context, workflow, root string, page ledger.Page) ([]ledger.Outcome, error)
 }

@@ -107,7 +107,7 @@ func ended(r *ledger.Run, end *contract.RunEnd) error {
 		r.State = ledger.RunFailed
 	case contract.RunCancelled:
 		r.State = ledger.RunCancelled
-	case contract.RunLoading, contract.RunRunning:
+	case contract.RunLoading, contract.RunRunning, contract.RunPaused:
 		return contract.Errorf(contract.Contract, "a run does not end as %s", end.State)
 	default:
 		return contract.Errorf(contract.Contract, "a run does not end as %.40q", end.State)

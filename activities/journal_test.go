@@ -70,6 +70,10 @@ func (b *recordingLedger) OpenRun(_ context.Context, r ledger.Run) error {
 	return b.err
 }
 
+func (b *recordingLedger) RecordOrder(context.Context, string, string, ledger.Order) error {
+	return b.err
+}
+
 func (b *recordingLedger) RecordOutcomes(_ context.Context, workflow, root string, outcomes []ledger.Outcome) error {
 	if b.err == nil && (len(b.open) == 0 || b.open[0].Workflow != workflow || b.open[0].Root != root) {
 		return fmt.Errorf("record outcomes: %w", ledger.ErrNotFound)

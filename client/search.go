@@ -232,7 +232,7 @@ func (s *search) asks(ctx context.Context, call *contract.Call) (bool, error) {
 // isInternal reports whether an activity is one of the engine's own.
 func isInternal(name string) bool {
 	return slices.Contains([]string{
-		contract.ActivityLoad, contract.ActivityLocal, contract.ActivityRoute, contract.ActivityJournal, contract.ActivityClose, contract.ActivityChild,
+		contract.ActivityLoad, contract.ActivityLocal, contract.ActivityRoute, contract.ActivityJournal, contract.ActivitySteer, contract.ActivityClose, contract.ActivityChild,
 	}, name)
 }
 

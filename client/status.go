@@ -123,7 +123,7 @@ func (c *Client) query(ctx context.Context, id string) (contract.State, error) {
 // way. The run itself knows only of an end that it made, not of one made by Temporal or
 // by somebody who answered for a worker.
 func cutOff(s *contract.State) {
-	s.Waiting = nil
+	s.Waiting, s.Paused = nil, nil
 	s.Counts.Dropped += s.Counts.Running + s.Counts.Pending
 	s.Counts.Running, s.Counts.Pending = 0, 0
 	for i := range s.Nodes {

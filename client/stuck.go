@@ -188,11 +188,11 @@ const answeredByAnother = "its workflow task was completed, and not by a worker 
 const asleepFor = 3 * time.Minute
 
 // unwoken returns the cause for a run that nothing will wake, since its workflow task is
-// completed and it has requested nothing. It returns nil if the run has a task or waits
-// for something.
+// completed and it has requested nothing. It returns nil if the run has a task, waits
+// for something, or is paused.
 func (c *Client) unwoken(ctx context.Context, d *workflowservice.DescribeWorkflowExecutionResponse, state *contract.State, now time.Time) (*Stuck, error) {
 	info := d.GetWorkflowExecutionInfo()
-	if info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING || d.GetPendingWorkflowTask() != nil || !startsAt(d).IsZero() ||
+	if state.Paused != nil || info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING || d.GetPendingWorkflowTask() != nil || !startsAt(d).IsZero() ||
 		len(d.GetPendingActivities())+len(d.GetPendingChildren()) > 0 {
 		return nil, nil
 	}

@@ -44,6 +44,8 @@ type Carried struct {
 	Barriers   []CarriedBarrier  `json:"barriers,omitempty"`
 	Signatures []json.RawMessage `json:"signatures,omitempty"`
 	Signing    int               `json:"signing,omitempty"`
+	// Steering is there if people have told the run something.
+	Steering *CarriedSteering `json:"steering,omitempty"`
 	// Armed lists the nodes whose effects may have to be undone, in the order in which they
 	// were attempted. Unwinding is there once the run's end is known.
 	Armed     []int      `json:"armed,omitempty"`
@@ -64,6 +66,26 @@ type Unwinding struct {
 	Args    Value `json:"args,omitempty"`
 	Output  Value `json:"output,omitempty"`
 	Orphans bool  `json:"orphans,omitempty"`
+}
+
+// CarriedSteering is what people have told a run, across executions.
+type CarriedSteering struct {
+	// Paused is there while the run is paused.
+	Paused *Pause `json:"paused,omitempty"`
+	// Orders counts the orders that were recorded or refused, and Unsigned the pauses among
+	// them that nobody has signed.
+	Orders   int `json:"orders"`
+	Unsigned int `json:"unsigned,omitempty"`
+	// Sent is the order that may be on its way to the ledger, with the number after Orders.
+	Sent *CarriedOrder `json:"sent,omitempty"`
+}
+
+// CarriedOrder is an order that is not answered yet.
+type CarriedOrder struct {
+	Order    Order           `json:"order"`
+	Argument json.RawMessage `json:"argument"`
+	// ArrivedMS is when it arrived, in Unix milliseconds.
+	ArrivedMS int64 `json:"arrived_ms"`
 }
 
 // CarriedBarrier is an open barrier, across executions. Times are in Unix milliseconds.

@@ -58,6 +58,7 @@ const (
 	ActivityJournal = "engine/journal"
 	ActivityClose   = "engine/close"
 	ActivityChild   = "engine/child"
+	ActivitySteer   = "engine/steer"
 	ActivityDecide  = "guard.decide"
 	ActivityOpen    = "guard.open"
 	ActivitySign    = "guard.sign"
@@ -384,6 +385,7 @@ type RunState string
 const (
 	RunLoading   RunState = "loading"
 	RunRunning   RunState = "running"
+	RunPaused    RunState = "paused"
 	RunSucceeded RunState = "succeeded"
 	RunFailed    RunState = "failed"
 	RunCancelled RunState = "cancelled"
@@ -413,6 +415,8 @@ type State struct {
 	Waiting []Wait `json:"waiting,omitempty"`
 	// Barriers are those at which people are asked.
 	Barriers []BarrierStatus `json:"barriers,omitempty"`
+	// Paused is there while people have paused the run.
+	Paused *Pause `json:"paused,omitempty"`
 }
 
 // BarrierStatus is a barrier at which people are asked. Times are in RFC 3339.
@@ -450,6 +454,8 @@ const (
 	WaitGuardian WaitKind = "guardian"
 	// WaitApproval is people, who are asked to approve an effect.
 	WaitApproval WaitKind = "approval"
+	// WaitResume is people, who have paused the run.
+	WaitResume WaitKind = "resume"
 )
 
 // Wait is one thing that a run waits for. Times are in RFC 3339.

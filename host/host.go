@@ -489,6 +489,7 @@ func own(w worker.Worker, e *activities.Engine) {
 	w.RegisterActivityWithOptions(e.Route, activity.RegisterOptions{Name: contract.ActivityRoute})
 	w.RegisterActivityWithOptions(e.Write, activity.RegisterOptions{Name: contract.ActivityJournal})
 	w.RegisterActivityWithOptions(e.Close, activity.RegisterOptions{Name: contract.ActivityClose})
+	w.RegisterActivityWithOptions(e.Steer, activity.RegisterOptions{Name: contract.ActivitySteer})
 	w.RegisterActivityWithOptions(e.Child, activity.RegisterOptions{Name: contract.ActivityChild})
 }
 

@@ -91,6 +91,7 @@
 //	authority.stated [digest of the statement]    AuthorityData
 //	plan.published [name@version]                 Plan
 //	run.opened, run.closed [N]                    Run, as it is then
+//	run.paused, run.resumed [number of the order]  Order
 //	node.succeeded, node.failed, node.skipped     Outcome; the key is node/NODE/VISIT/ELEMENT,
 //	                                              so that a node ends once
 //	task.drafted, task.signed [task id]           task.draft, task.signed (see package task)

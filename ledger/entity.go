@@ -221,6 +221,29 @@ type Outcome struct {
 	Error json.RawMessage `json:"error,omitempty"`
 }
 
+// Bounds of an [Order], in bytes.
+const (
+	MaxBy     = 256
+	MaxReason = 1000
+	MaxSigned = 16 << 10
+)
+
+// Order is what a run was told by people: to pause, or to go on.
+type Order struct {
+	// Kind is RunPaused or RunResumed.
+	Kind Kind `json:"kind"`
+	// N numbers the orders to a run, from 1.
+	N int `json:"n"`
+	// By is who is said to have given it, and Reason why.
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Signed is the envelope of an order that was signed, as it was verified. Signer is the
+	// id of the signer whose key has signed it, or "" for a key that acts for the agent.
+	// Nobody has verified who gives an order that has no envelope.
+	Signed json.RawMessage `json:"signed,omitempty"`
+	Signer string          `json:"signer,omitempty"`
+}
+
 // Budget is what an agent may spend in one currency, in each period anew.
 type Budget struct {
 	Agent    string   `json:"agent"`

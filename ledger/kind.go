@@ -20,6 +20,9 @@ const (
 	// RunOpened and RunClosed are the first and the last entry of a run's chain.
 	RunOpened Kind = "run.opened"
 	RunClosed Kind = "run.closed"
+	// RunPaused and RunResumed: people have told a run to start nothing new, or to go on.
+	RunPaused  Kind = "run.paused"
+	RunResumed Kind = "run.resumed"
 	// NodeSucceeded, NodeFailed and NodeSkipped are how a node ended.
 	NodeSucceeded Kind = "node.succeeded"
 	NodeFailed    Kind = "node.failed"
@@ -90,7 +93,7 @@ const (
 // classes maps every kind to its retention class.
 var classes = map[Kind]Class{
 	AuthorityStated: Permanent, PlanPublished: Permanent,
-	RunOpened: Operational, RunClosed: Operational,
+	RunOpened: Operational, RunClosed: Operational, RunPaused: Operational, RunResumed: Operational,
 	NodeSucceeded: Operational, NodeFailed: Operational, NodeSkipped: Operational,
 	TaskDrafted: Evidence, TaskSigned: Evidence, TaskExecuted: Evidence, TaskClosed: Evidence, BarrierOpened: Evidence, BarrierClosed: Evidence,
 	DecisionMade: Evidence, ApprovalAccepted: Evidence, ApprovalRefused: Evidence, ApprovalConsumed: Evidence,

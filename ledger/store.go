@@ -92,6 +92,11 @@ type Runs interface {
 	OpenRuns(ctx context.Context, workflow, root string, limit int) ([]Run, error)
 	// ListRuns lists runs, the last opened first.
 	ListRuns(ctx context.Context, page Page) ([]Run, error)
+	// RecordOrder states that a run was told to pause or to go on. An order of that number
+	// and kind that is there is not stated again. The run must be open; a pause of a run
+	// that is paused is ErrConflict, and so is a resumption of one that is not, unless it
+	// continues another, which may have been. An envelope counts once for a run.
+	RecordOrder(ctx context.Context, workflow, root string, o Order) error
 	// Outcomes lists the outcomes of a run's nodes in the order in which they
 	// were stated.
 	Outcomes(ctx context.Context, workflow, root string, page Page) ([]Outcome, error)

@@ -246,6 +246,8 @@ func verb(s contract.RunState) string {
 		return "has failed"
 	case contract.RunLoading, contract.RunRunning:
 		return "is running"
+	case contract.RunPaused:
+		return "is paused"
 	case client.Terminated:
 		return "was terminated"
 	case client.TimedOut:

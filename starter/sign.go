@@ -279,7 +279,7 @@ func (p *Program) signEnvelope(ctx context.Context, root *trustRoot, e *trust.En
 	case root.dev != nil && v.PublicKey == root.dev.Key.Public():
 		return e.Sign(root.dev.Key)
 	}
-	return misuse("chimera approvals needs the signer's key: --key KEY or --ssh FILE")
+	return misuse("this needs the signer's key: --key KEY or --ssh FILE")
 }
 
 // verdict shows what became of a signature.

@@ -16,7 +16,7 @@ func (r *run) await() {
 	}
 	// It cannot be cancelled, and fails in no other way.
 	_ = workflow.Await(r.steady, func() bool {
-		return r.phase == forward && (r.ctx.Err() != nil || r.deadline.IsReady()) || r.alarm.rung() || r.reported() || r.signed() ||
+		return r.phase == forward && (r.ctx.Err() != nil || r.deadline.IsReady()) || r.alarm.rung() || r.reported() || r.signed() || r.told() ||
 			slices.ContainsFunc(r.flights, (*wait).ready) || r.draining && r.due()
 	})
 	r.wake()

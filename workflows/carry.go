@@ -43,6 +43,7 @@ func (r *run) continueAsNew() error {
 		Posting:    r.payments.batch,
 	}
 	r.carryBarriers(carried)
+	r.carrySteering(carried)
 	r.carryUndo(carried)
 	r.progress.Carry(carried)
 	for _, waits := range [][]*wait{r.flights, r.again, r.stalled, r.sleeping, r.parked} {
@@ -166,7 +167,7 @@ func (r *run) restoreWait(c *contract.CarriedWait) bool {
 	case waitBarrier:
 		r.parked = append(r.parked, w)
 		return w.decision != ""
-	case waitJournal, waitGuardian, waitPost, waitOpen, waitSign:
+	case waitJournal, waitGuardian, waitPost, waitOpen, waitSign, waitSteer:
 		return false
 	default:
 		return false

@@ -30,7 +30,9 @@ type standing struct {
 	outcomes []ledger.Outcome
 }
 
-func (standing) OpenRun(context.Context, ledger.Run) error { return nil }
+func (standing) OpenRun(context.Context, ledger.Run) error                       { return nil }
+func (standing) RecordOrder(context.Context, string, string, ledger.Order) error { return nil }
+
 func (standing) RecordOutcomes(context.Context, string, string, []ledger.Outcome) error {
 	return ledger.ErrConflict
 }
@@ -220,6 +222,8 @@ type slow struct {
 	standing
 	back *atomic.Bool
 }
+
+func (slow) RecordOrder(context.Context, string, string, ledger.Order) error { return nil }
 
 func (slow) RecordOutcomes(context.Context, string, string, []ledger.Outcome) error { return nil }
 func (s slow) CloseRun(ctx context.Context, r ledger.Run, last []ledger.Outcome) (ledger.Run, bool, error) {

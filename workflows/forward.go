@@ -23,6 +23,12 @@ const (
 // dispatch launches what can be launched.
 func (r *run) dispatch() {
 	r.meter.tick(r)
+	r.record()
+	paused := r.paused()
+	if r.outage.away && paused {
+		r.knock()
+		return
+	}
 	if r.outage.away {
 		r.probe()
 		return
@@ -31,6 +37,11 @@ func (r *run) dispatch() {
 		r.write()
 	}
 	r.post()
+	if paused {
+		r.verify()
+		r.withhold()
+		return
+	}
 	r.gather()
 	r.verify()
 	if r.draining {
@@ -115,9 +126,10 @@ func (r *run) back(w *wait) { r.again = append([]*wait{w}, r.again...) }
 // outage is what is known about the availability of the store.
 type outage struct {
 	// away reports that the store was unavailable, and that a probe is in
-	// flight or has to be launched. why is the last reason.
-	away, probing bool
-	why           string
+	// flight or has to be launched. knocking reports that a batch for the ledger is in
+	// flight instead. why is the last reason.
+	away, probing, knocking bool
+	why                     string
 	// again counts how often the store was unavailable since a call last
 	// succeeded, and next is the earliest time of the next probe: a probe that
 	// succeeds does not prove that the store accepts everything.

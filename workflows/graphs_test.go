@@ -42,7 +42,9 @@ func (r registry) Call(ctx context.Context, n *plan.Node, input json.RawMessage)
 // noLedger stores nothing, and has no published plans.
 type noLedger struct{ activities.Ledger }
 
-func (noLedger) OpenRun(context.Context, ledger.Run) error                              { return nil }
+func (noLedger) OpenRun(context.Context, ledger.Run) error                       { return nil }
+func (noLedger) RecordOrder(context.Context, string, string, ledger.Order) error { return nil }
+
 func (noLedger) RecordOutcomes(context.Context, string, string, []ledger.Outcome) error { return nil }
 func (noLedger) CloseRun(_ context.Context, r ledger.Run, _ []ledger.Outcome) (ledger.Run, bool, error) {
 	return r, false, nil

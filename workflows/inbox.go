@@ -197,7 +197,7 @@ func (w *wait) ofNode() bool {
 	switch w.kind {
 	case waitCall, waitRoute, waitChild, waitGuardian, waitBarrier, waitUndo:
 		return true
-	case waitJournal, waitPost, waitOpen, waitSign:
+	case waitJournal, waitPost, waitOpen, waitSign, waitSteer:
 	}
 	return false
 }

@@ -73,7 +73,7 @@ func (r *run) write() {
 	id := "engine/journal#" + strconv.Itoa(j.batch)
 	request := contract.JournalRequest{
 		Run: r.identity(), Plan: r.head.Digest, Input: r.head.InputDigest,
-		Request: r.tag + "/" + id, Entries: j.sent, Open: j.unopened,
+		Request: r.tag + "/" + id, Entries: j.sent, Open: j.unopened || r.outage.knocking,
 	}
 	ctx := workflow.WithActivityOptions(r.steady, workflow.ActivityOptions{
 		TaskQueue: contract.QueueJournal, ActivityID: id, Summary: "journal",
@@ -91,8 +91,8 @@ var recording = &temporal.RetryPolicy{
 }
 
 // landBatch handles the end of a batch. A final refusal by the ledger, which has
-// something else under the same name, ends the run.
-func (r *run) landBatch(w *wait) {
+// something else under the same name, ends the run. landBatch reports whether it was written.
+func (r *run) landBatch(w *wait) bool {
 	j := &r.journal
 	r.meter.cutting, j.writing = false, false
 	var receipt contract.JournalReceipt
@@ -123,6 +123,7 @@ func (r *run) landBatch(w *wait) {
 	}
 	j.done += len(j.sent)
 	j.sent = nil
+	return err == nil
 }
 
 // resends reports whether a batch is sent again after the store was unavailable,

@@ -27,7 +27,7 @@ func (r *run) landAll() {
 func (r *run) land(w *wait) {
 	switch w.kind {
 	case waitJournal:
-		r.landBatch(w)
+		r.knocked(r.landBatch(w))
 	case waitRoute:
 		r.landRoute(w)
 	case waitGuardian:
@@ -40,6 +40,8 @@ func (r *run) land(w *wait) {
 		r.landOpen(w)
 	case waitSign:
 		r.landSign(w)
+	case waitSteer:
+		r.landSteer(w)
 	case waitBarrier: // never in flight
 	case waitChild:
 		r.landChild(w)

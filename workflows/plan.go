@@ -24,6 +24,7 @@
 //	hold.go      holds, and what calls have cost
 //	barrier.go   barriers, at which effects wait for people
 //	inbox.go     signatures on their way to the guardian
+//	steer.go     what people tell the run: to pause, and to go on
 //	journal.go   recording outcomes in the ledger
 //	failure.go   failures as the run interprets them
 //	renew.go     when to continue as new
@@ -60,6 +61,7 @@ import (
 func Plan(ctx workflow.Context, start json.RawMessage, loaded *plan.Loaded, carried *contract.Carried) (contract.Result, error) {
 	info := workflow.GetInfo(ctx)
 	v := &view{state: contract.RunLoading}
+	v.restoreSteering(carried)
 	if err := workflow.SetQueryHandlerWithOptions(ctx, contract.QueryState, v.answer, workflow.QueryHandlerOptions{
 		Description: "The state of the run and of its nodes",
 	}); err != nil {
@@ -69,6 +71,19 @@ func Plan(ctx workflow.Context, start json.RawMessage, loaded *plan.Loaded, carr
 		Validator: v.signable, Description: "A signature for a barrier of the run",
 	}); err != nil {
 		return nil, err
+	}
+	for _, u := range []struct {
+		name, description string
+		order             contract.Order
+	}{
+		{contract.UpdatePause, "Starts nothing new until the run is resumed", contract.OrderPause},
+		{contract.UpdateResume, "Lets a paused run go on", contract.OrderResume},
+	} {
+		if err := workflow.SetUpdateHandlerWithOptions(ctx, u.name, v.steer(u.order), workflow.UpdateHandlerOptions{
+			Validator: v.steerable(u.order), Description: u.description,
+		}); err != nil {
+			return nil, err
+		}
 	}
 	if reason := refuse(info, loaded, carried); reason != "" {
 		f := complete(contract.Failure{Kind: contract.Contract, Message: reason})

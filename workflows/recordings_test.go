@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"chimera.ai/engine/approval"
+	chimera "chimera.ai/engine/client"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
@@ -57,6 +58,7 @@ const (
 	failed    = enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED
 	begotten  = enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED
 	signaled  = enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
+	updated   = enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED
 	broken    = enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED
 )
 
@@ -96,6 +98,8 @@ func recordings(t *testing.T) []recording {
 		{name: "effect-verified", source: verified, input: `{"x":"one"}`, acting: true, has: types{failing, completed}},
 		{name: "approved", source: approved, input: `{"x":"one"}`, acting: true, has: types{signaled, completed}, during: approving},
 		{name: "approved-continued", source: approved, input: `{"x":"one"}`, after: 8, acting: true, has: types{continued, signaled, completed}, during: approving},
+		{name: "paused", source: approved, input: `{"x":"one"}`, acting: true, has: types{updated, completed}, during: pausing},
+		{name: "paused-continued", source: approved, input: `{"x":"one"}`, after: 8, acting: true, has: types{updated, continued, completed}, during: pausing},
 		{name: "undone", source: undone, input: `{"x":"one"}`, acting: true, has: types{started, failed}},
 		{name: "undone-continued", source: undone, input: `{"x":"one"}`, after: 8, acting: true, has: types{continued, failed}},
 		{name: "paid", source: paid, input: `{"x":"one"}`, acting: true, has: types{started, completed}},
@@ -396,6 +400,26 @@ func approving(t *testing.T, s *studio, run client.WorkflowRun) client.WorkflowR
 			return len(list) > 0 && (len(list) == 2 || who.Key == forged.Key)
 		})
 	}
+	return run
+}
+
+// pausing pauses a run that waits for people, twice, and lets it go on once they have
+// approved.
+func pausing(t *testing.T, s *studio, run client.WorkflowRun) client.WorkflowRun {
+	stage.Asked(t, s.host.Store().Ledger, run, 1)
+	runs := chimera.New(s.host.Client(), chimera.Options{})
+	tell := func(by func(context.Context, string, json.RawMessage) (contract.Steering, error)) {
+		a, err := by(t.Context(), run.GetID(), json.RawMessage(`{"by":"Bob","reason":"to look at it"}`))
+		require.NoError(t, err)
+		// An execution may have ended before it could say so.
+		require.True(t, a.Accepted || a.Code == contract.CodeUnchanged, "%+v", a)
+	}
+	tell(runs.Pause)
+	tell(runs.Resume)
+	tell(runs.Pause)
+	approving(t, s, run)
+	stage.Until(t, "the run knows that it is approved", func() bool { return len(stage.State(t, s.host.Client(), run).Barriers) == 0 })
+	tell(runs.Resume)
 	return run
 }
 

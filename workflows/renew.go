@@ -37,7 +37,7 @@ func (r *run) activities() (n int, short bool) {
 			short = short && time.Duration(r.plan.Nodes[w.node].TimeoutMS)*time.Millisecond <= contract.ShortWait
 		case waitGuardian, waitUndo:
 			n++
-		case waitChild, waitJournal, waitPost, waitBarrier, waitOpen, waitSign:
+		case waitChild, waitJournal, waitPost, waitBarrier, waitOpen, waitSign, waitSteer:
 		}
 	}
 	if r.outage.away {

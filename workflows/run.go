@@ -65,6 +65,7 @@ type run struct {
 	barriers []*barrier
 	opening  int
 	inbox    inbox
+	steering *steering
 	outage   outage
 	reports  workflow.ReceiveChannel
 
@@ -89,6 +90,7 @@ func newRun(ctx workflow.Context, loaded *plan.Loaded, v *view) *run {
 		toolsQueue: loaded.Head.ToolsQueue,
 		reports:    workflow.GetSignalChannel(ctx, contract.SignalReport),
 		inbox:      inbox{signals: workflow.GetSignalChannel(ctx, contract.SignalSignature)},
+		steering:   &v.steering,
 		key:        loaded.SealedWith,
 		meter:      meter{window: maxWindow},
 	}

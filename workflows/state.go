@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"go.temporal.io/sdk/temporal"
@@ -36,6 +37,9 @@ type view struct {
 	// stands is what the ledger has about the nodes of a run that has ended, if
 	// that may differ from their outcomes here.
 	stands contract.NodeStates
+
+	// steering is what people have told the run, perhaps before it was loaded.
+	steering steering
 
 	// plan is the plan's name@version, if known, of a run that is not loaded,
 	// and waiting is what such a run, or a closing one, waits for.
@@ -73,6 +77,9 @@ func (v *view) answer() (contract.State, error) {
 		s.Waiting = v.waiting
 	default:
 		var more bool
+		if p := v.steering.paused; p != nil && v.run.phase == forward {
+			s.State, s.Paused = contract.RunPaused, p
+		}
 		s.Waiting, more = v.run.waiting()
 		s.Truncated = large || more
 		s.Barriers = v.run.asking()
@@ -133,6 +140,9 @@ func (r *run) waiting() (all []contract.Wait, more bool) {
 			all = append(all, contract.Wait{Kind: kind, Node: node, Since: instant(w.since), Until: instant(w.due), Detail: detail})
 		}
 	}
+	if p := r.steering.paused; p != nil && r.phase == forward {
+		all = append(all, contract.Wait{Kind: contract.WaitResume, Since: p.Since, Detail: "paused" + whoPaused(p, strings.Clone)})
+	}
 	why := r.outage.because() // said once: it may be long
 	for _, w := range r.stalled {
 		add(contract.WaitStore, w, "the store was unavailable"+why)
@@ -151,6 +161,8 @@ func (r *run) waiting() (all []contract.Wait, more bool) {
 			add(contract.WaitCall, w, "what is to be known of an effect that is undone")
 		case w.kind == waitOpen:
 			add(contract.WaitGuardian, w, "the guardian, which is to ask people")
+		case w.kind == waitSteer:
+			add(contract.WaitJournal, w, "what people have told the run, on its way to the ledger")
 		case w.kind == waitSign:
 			add(contract.WaitGuardian, w, "the guardian, which verifies signatures")
 		case w.kind == waitGuardian && r.plan.Nodes[w.node].Paid():
@@ -289,7 +301,7 @@ func (r *run) details(state contract.RunState) string {
 	var b strings.Builder
 	b.Grow(100 * (len(r.rows) + 3))
 	b.WriteString("**" + r.plan.Name + "@" + r.plan.Version + "** " + strconv.Itoa(settled) + " of " + strconv.Itoa(calls) +
-		" nodes settled" + r.asks(state) + "\n\n| node | operation | state |\n|---|---|---|")
+		" nodes settled" + r.pausedBy() + r.asks(state) + "\n\n| node | operation | state |\n|---|---|---|")
 	for i, row := range r.rows {
 		b.WriteString(row)
 		b.WriteString(string(v.nodeState(i + 1)))
@@ -299,6 +311,40 @@ func (r *run) details(state contract.RunState) string {
 		b.WriteString("\n\n" + strconv.Itoa(calls-detailNodes) + " more nodes are not shown.")
 	}
 	return b.String()
+}
+
+// pausedBy says in the user interface who has paused the run.
+func (r *run) pausedBy() string {
+	p := r.steering.paused
+	if p == nil || r.phase != forward {
+		return ""
+	}
+	return "\n\n**Paused** since " + p.Since + whoPaused(p, verbatim)
+}
+
+// whoPaused says who has paused a run, and why, with texts of others as quote writes them.
+func whoPaused(p *contract.Pause, quote func(string) string) string {
+	text := ""
+	if p.By != "" {
+		text += " by " + quote(p.By)
+	}
+	if !p.Verified {
+		text += " (not verified)"
+	}
+	if p.Reason != "" {
+		text += ": " + quote(p.Reason)
+	}
+	return text
+}
+
+// verbatim writes a text of others in Markdown, in which nothing of it has a meaning.
+func verbatim(text string) string {
+	return "`" + strings.Map(func(c rune) rune {
+		if c == '`' || !unicode.IsPrint(c) {
+			return ' '
+		}
+		return c
+	}, excerpt.Bytes(text, stateMessage)) + "`"
 }
 
 // quoted is the most bytes that a text has as JSON.

@@ -54,7 +54,7 @@ func (r *run) attempted(i int) []int {
 func (r *run) letGo() {
 	r.dropped = r.answers()
 	r.flights = slices.DeleteFunc(r.flights, func(w *wait) bool { return w.kind != waitJournal && w.kind != waitPost })
-	r.again, r.sleeping, r.stalled, r.opening, r.inbox.signing = nil, nil, nil, 0, false
+	r.again, r.sleeping, r.stalled, r.opening, r.inbox.signing, r.steering.sent = nil, nil, nil, 0, false, false
 	r.outage = outage{}
 	r.progress.Stop()
 	r.heeded, r.cancelHeeded = workflow.WithCancel(r.steady)

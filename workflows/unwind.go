@@ -9,6 +9,7 @@ import (
 // unwind releases what is in flight when the run's end is known. Calls that react
 // to cancellation are cancelled; the results of all others are dropped.
 func (r *run) unwind() {
+	r.unpause()
 	r.cancelHeeded()
 	r.disarm()
 	r.withdraw()

@@ -23,6 +23,7 @@ const (
 	waitOpen                     // a barrier that is being opened
 	waitSign                     // signatures that are being verified
 	waitUndo                     // what is to be known of an effect that is undone
+	waitSteer                    // what people have told the run, on its way to the ledger
 )
 
 // tries counts the requests for a node, and its failures outside its contract.
@@ -172,6 +173,9 @@ func (r *run) arm() {
 	if next := r.barriersDue(); !next.IsZero() && (first.IsZero() || next.Before(first)) {
 		first = next
 	}
+	if next := r.steeringDue(); !next.IsZero() && (first.IsZero() || next.Before(first)) {
+		first = next
+	}
 	if o := &r.outage; o.away && !o.probing && o.next.After(r.now()) && (first.IsZero() || o.next.Before(first)) {
 		first = o.next
 	}
@@ -221,6 +225,9 @@ func (r *run) inFlight() int {
 		n--
 	}
 	if r.inbox.signing {
+		n--
+	}
+	if r.steering.sent {
 		n--
 	}
 	return n - r.opening

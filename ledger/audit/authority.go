@@ -175,6 +175,7 @@ func (v *verifier) authority() authority {
 	v.rows(told)
 	v.plans(state, told)
 	v.grants(state, told)
+	v.ordered(state, told)
 	votes := v.approvals(state, told)
 	v.licensed(votes)
 	v.stated(votes)

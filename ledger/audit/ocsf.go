@@ -152,6 +152,9 @@ var shapes = map[ledger.Kind]shape{
 	ledger.RunOpened: {lifecycle, 3, "Start", ""},
 	ledger.RunClosed: {lifecycle, 4, "Stop", ""},
 
+	ledger.RunPaused:  {lifecycle, activityOther, "Pause", ""},
+	ledger.RunResumed: {lifecycle, activityOther, "Resume", ""},
+
 	ledger.NodeSucceeded:       {apiActivity, activityOther, "Call", ""},
 	ledger.NodeFailed:          {apiActivity, activityOther, "Call", ""},
 	ledger.NodeSkipped:         {apiActivity, activityOther, "Skip", ""},

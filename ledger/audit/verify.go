@@ -164,6 +164,7 @@ type verifier struct {
 	trusted             []standing
 	permits             []permit
 	resolved            []resolution
+	orders              []ordered
 	// consumed has the approvals that were used, by decision.
 	consumed map[string]ledger.ConsumedData
 	replays  replays
@@ -445,6 +446,11 @@ func (v *verifier) note(f fact, stated int) {
 		// As it was opened; what its end says is another matter.
 		if r := v.model.Runs[f.e.Chain]; r != nil && (len(r.Grant) > 0 || r.GrantDigest != "") {
 			v.opened = append(v.opened, start{at, r.Run, v.inherits(r.Run)})
+		}
+	case ledger.RunPaused, ledger.RunResumed:
+		var o ledger.Order
+		if r := v.model.Runs[f.e.Chain]; r != nil && json.Unmarshal(f.data, &o) == nil && o.Signed != nil {
+			v.orders = append(v.orders, ordered{at, r.Run, o})
 		}
 	case ledger.BudgetSet:
 		var d ledger.BudgetData

@@ -52,7 +52,7 @@ func pruning(t *testing.T, open Open) {
 	soon := time.Now().Add(time.Hour)
 	n, err := s.Prune(ctx, ledger.Operational, soon, "policy")
 	require.NoError(t, err)
-	require.Equal(t, 5, n, "run.opened, three outcomes, run.closed")
+	require.Equal(t, 7, n, "run.opened, three outcomes, two orders, run.closed")
 	n, err = s.Prune(ctx, ledger.Operational, soon, "policy")
 	require.NoError(t, err)
 	require.Zero(t, n)

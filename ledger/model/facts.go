@@ -26,6 +26,8 @@ func Read(kind ledger.Kind, data json.RawMessage) Facts {
 		return decode[ledger.Plan](data)
 	case ledger.RunOpened, ledger.RunClosed:
 		return decode[ledger.Run](data)
+	case ledger.RunPaused, ledger.RunResumed:
+		return decode[ledger.Order](data)
 	case ledger.NodeSucceeded, ledger.NodeFailed, ledger.NodeSkipped:
 		if o, ok := scanOutcome(data); ok {
 			return Facts{v: o}

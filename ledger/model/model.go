@@ -118,6 +118,8 @@ type Use struct{ Pending, Posted ledger.Money }
 type Run struct {
 	ledger.Run
 	Outcomes []ledger.Outcome
+	// Paused reports that people have paused it, and not let it go on.
+	Paused bool
 
 	// ended has the nodes that have an outcome, while the run goes on.
 	ended map[visit]struct{}
@@ -214,7 +216,7 @@ func About(e *ledger.Entry) string {
 // "invocation:ID", "hypothesis:ID", and "chain:CHAIN" for the rest.
 func Thing(e *ledger.Entry) string {
 	switch e.Kind {
-	case ledger.RunOpened, ledger.RunClosed, ledger.NodeSucceeded, ledger.NodeFailed, ledger.NodeSkipped:
+	case ledger.RunOpened, ledger.RunClosed, ledger.RunPaused, ledger.RunResumed, ledger.NodeSucceeded, ledger.NodeFailed, ledger.NodeSkipped:
 		return "run:" + e.Chain
 	case ledger.TaskDrafted, ledger.TaskSigned, ledger.TaskExecuted, ledger.TaskClosed:
 		return "task:" + About(e)
@@ -272,6 +274,8 @@ func (s *State) apply(e *ledger.Entry, h ledger.Hash, data Facts) error {
 		return add(s.Plans, p.Name+"@"+p.Version, p)
 	case ledger.RunOpened, ledger.RunClosed, ledger.NodeSucceeded, ledger.NodeFailed, ledger.NodeSkipped:
 		return s.run(e, data)
+	case ledger.RunPaused, ledger.RunResumed:
+		return s.order(e, data)
 	case ledger.TaskDrafted, ledger.TaskSigned, ledger.TaskExecuted, ledger.TaskClosed:
 		return s.task(e, h, data)
 	case ledger.BarrierOpened, ledger.BarrierClosed:

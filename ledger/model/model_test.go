@@ -39,7 +39,7 @@ func start() *log { return &log{model.New(), map[string]int64{}} }
 func entry(f fact, n int64) (*ledger.Entry, json.RawMessage, error) {
 	d := ledger.Draft{Chain: f.chain, Key: f.key, Kind: f.kind, Node: f.node, Visit: f.visit}
 	switch f.kind {
-	case ledger.RunOpened, ledger.RunClosed, ledger.NodeSucceeded, ledger.NodeFailed, ledger.NodeSkipped:
+	case ledger.RunOpened, ledger.RunClosed, ledger.RunPaused, ledger.RunResumed, ledger.NodeSucceeded, ledger.NodeFailed, ledger.NodeSkipped:
 		d.Plan = sum("p")
 	case ledger.HoldOpened, ledger.HoldRunning, ledger.HoldPosted, ledger.HoldVoided, ledger.HoldExpired:
 		d.Agent = "a"
@@ -186,6 +186,8 @@ func life() []fact {
 		about(ledger.BudgetSet, budgetChain, "a/p/0", ledger.BudgetData{Agent: "a", Currency: "USD", Every: ledger.Forever, Limit: cents(10)}),
 		{kind: ledger.RunOpened, chain: chain, key: "run.opened", data: aRun()},
 		node("x", ledger.NodeSucceeded), node("y", ledger.NodeFailed), node("z", ledger.NodeSkipped),
+		about(ledger.RunPaused, chain, "1", ledger.Order{Kind: ledger.RunPaused, N: 1, By: "b", Signed: json.RawMessage(`{}`), Signer: "s"}),
+		about(ledger.RunResumed, chain, "2", ledger.Order{Kind: ledger.RunResumed, N: 2}),
 		opened("i/1"), decision("i/1"),
 		waiting("m/1"), about(ledger.TaskDrafted, chain, "m/1", aDraft("m/1")),
 		about(ledger.BarrierOpened, chain, "b/1", ledger.Barrier{ID: "b/1", Name: "b", Actions: []ledger.Awaited{{Invocation: "m", Action: sum("a"), Decision: "m/1"}},
@@ -301,7 +303,7 @@ var needs = map[string][]string{
 		"invocation.settled/i/2/resolved", "hold.opened/j", "hold.voided/j", "hold.opened/k", "hold.expired/k",
 	},
 	"run.opened": {
-		"node/x/0/0", "node/y/0/0", "node/z/0/0", "decision.made/i/1", "decision.made/m/1", "task.drafted/m/1", "barrier.opened/b/1",
+		"node/x/0/0", "node/y/0/0", "node/z/0/0", "run.paused/1", "run.resumed/2", "decision.made/i/1", "decision.made/m/1", "task.drafted/m/1", "barrier.opened/b/1",
 		"barrier.closed/b/1", "task.closed/m/1", "approval.accepted/v", "approval.refused/w",
 		"approval.consumed/i/1", "task.drafted/i/1", "task.signed/i/1", "invocation.permitted/i/1", "invocation.calling/i/1", "invocation.released/i/1",
 		"decision.made/i/2", "task.drafted/i/2", "task.signed/i/2", "invocation.permitted/i/2", "invocation.calling/i/2", "invocation.unknown/i/2",
@@ -349,6 +351,7 @@ var needs = map[string][]string{
 	"hold.opened/k":            {"hold.expired/k"},
 	"hypothesis.stated/h":      {"hypothesis.observed/h"},
 	"legal-hold.placed/0":      {"legal-hold.lifted/1"},
+	"run.paused/1":             {"run.resumed/2"},
 }
 
 // If a life lacks one entry, exactly the entries that depend on it are refused.
@@ -418,6 +421,12 @@ func TestRefused(t *testing.T) {
 		{"an outcome under another node's name", "node/x/0/0", with(byKey["node/x/0/0"], func(o *ledger.Outcome) { o.Node = "q" }), "about something else"},
 		{"an outcome of another visit", "node/x/0/0", with(byKey["node/x/0/0"], func(o *ledger.Outcome) { o.Visit = 1 }), "about something else"},
 		{"an outcome after the end", "", node("late", ledger.NodeSucceeded), "the run has ended"},
+		{"an order after the end", "", about(ledger.RunPaused, chain, "3", ledger.Order{Kind: ledger.RunPaused, N: 3}), "the run has ended"},
+		{"an order under another's number", "run.paused/1", with(byKey["run.paused/1"], func(o *ledger.Order) { o.N = 2 }), "its key is not that of 2"},
+		{"an order of another kind", "run.paused/1", with(byKey["run.paused/1"], func(o *ledger.Order) { o.Kind = ledger.RunResumed }), "about something else"},
+		{"a signer without a signature", "run.paused/1", with(byKey["run.paused/1"], func(o *ledger.Order) { o.Signed = nil }), "nothing that was signed"},
+		{"a pause of a paused run", "run.resumed/2", about(ledger.RunPaused, chain, "2", ledger.Order{Kind: ledger.RunPaused, N: 2}), "paused already"},
+		{"a resumption of a run that goes on", "run.paused/1", about(ledger.RunResumed, chain, "1", ledger.Order{Kind: ledger.RunResumed, N: 1}), "is not paused"},
 		{"a decision after the end", "", about(ledger.DecisionMade, chain, "e", ledger.Decision{ID: "e", Record: json.RawMessage(`{}`)}), "the run has ended as succeeded"},
 		{"an end that ends nothing", "run.closed/9", with(byKey["run.closed/9"], func(r *ledger.Run) { r.State = ledger.RunRunning }), "closes nothing"},
 		{"an end in a state that nobody knows", "run.closed/9", with(byKey["run.closed/9"], func(r *ledger.Run) { r.State = "done" }), "closes nothing"},

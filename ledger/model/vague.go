@@ -95,6 +95,7 @@ var reached = map[ledger.InvocationState]ledger.Kind{
 // may appear anywhere.
 var after = map[ledger.Kind][]ledger.Kind{
 	ledger.RunOpened: {""}, ledger.RunClosed: {ledger.RunOpened, ledger.RunClosed},
+	ledger.RunPaused: {ledger.RunOpened}, ledger.RunResumed: {ledger.RunOpened},
 	ledger.NodeSucceeded: {ledger.RunOpened}, ledger.NodeFailed: {ledger.RunOpened}, ledger.NodeSkipped: {ledger.RunOpened},
 	ledger.TaskDrafted: {""}, ledger.TaskSigned: {ledger.TaskDrafted}, ledger.TaskExecuted: {ledger.TaskSigned}, ledger.TaskClosed: {ledger.TaskDrafted},
 	ledger.BarrierOpened: {""}, ledger.BarrierClosed: {ledger.BarrierOpened},
@@ -125,7 +126,7 @@ func (s *State) blind(e *ledger.Entry, thing string, gone bool) error {
 	}
 	stays := false
 	switch e.Kind {
-	case ledger.NodeSucceeded, ledger.NodeFailed, ledger.NodeSkipped: // the run
+	case ledger.NodeSucceeded, ledger.NodeFailed, ledger.NodeSkipped, ledger.RunPaused, ledger.RunResumed: // the run
 		stays = true
 	case ledger.InvocationPermitted:
 		stays = was == ledger.InvocationCalling || was == ledger.InvocationUnknown

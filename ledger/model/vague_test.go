@@ -17,8 +17,8 @@ import (
 func TestGoneCoversNothing(t *testing.T) {
 	// A posted hold frees what was held; without bodies nobody knows how much. Nor which
 	// hold and task an invocation has, or whether it may be called again without being
-	// released.
-	covered := map[string]bool{"task.signed/i/1": true, "task.executed/i/2": true, "invocation.released/i/1": true, "invocation.permitted/i/2": true, "hold.posted/i/2": true, "hold.voided/i/1": true, "hold.voided/j": true, "hold.running/i/1": true, "hold.running/i/2": true}
+	// released, or whether a run continues another, in which it may have been paused.
+	covered := map[string]bool{"run.paused/1": true, "task.signed/i/1": true, "task.executed/i/2": true, "invocation.released/i/1": true, "invocation.permitted/i/2": true, "hold.posted/i/2": true, "hold.voided/i/1": true, "hold.voided/j": true, "hold.running/i/1": true, "hold.running/i/2": true}
 	for i, missing := range life() {
 		if missing.kind.Class() == ledger.Permanent {
 			continue // its body is never gone
@@ -111,8 +111,8 @@ func TestTold(t *testing.T) {
 		{"another plan", life()[7], func(e *ledger.Entry) { e.Plan = sum("q") }, "of another agent, plan, input or output"},
 		{"another input", life()[7], func(e *ledger.Entry) { e.Refs = []ledger.Ref{{Name: "input", Digest: sum("q")}} }, "of another agent, plan, input or output"},
 		{"another output", life()[8], func(e *ledger.Entry) { e.Refs = []ledger.Ref{{Name: "output", Digest: sum("q")}} }, "of another agent, plan, input or output"},
-		{"another agent's hold", life()[11], func(e *ledger.Entry) { e.Agent = "b" }, "of another currency or agent"},
-		{"a hold of another currency", life()[11], func(e *ledger.Entry) { e.Chain = "budget/EUR" }, "of another currency or agent"},
+		{"another agent's hold", life()[13], func(e *ledger.Entry) { e.Agent = "b" }, "of another currency or agent"},
+		{"a hold of another currency", life()[13], func(e *ledger.Entry) { e.Chain = "budget/EUR" }, "of another currency or agent"},
 		{"a budget of another currency", life()[6], func(e *ledger.Entry) { e.Chain = "budget/EUR" }, "in the chain budget/EUR"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

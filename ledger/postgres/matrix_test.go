@@ -44,6 +44,7 @@ var matrix = map[string][3]string{ // engine, guardian, effects
 	"log_tiles":         {"id", "", ""},
 	"mcp_tool_registry": {"i(status)", "", ""},
 	"outcomes":          {"i", "", ""},
+	"orders":            {"i", "", ""},
 	"pending":           {"id", "i", "i"},
 	"plans":             {"i", "", ""},
 	"runs":              {"i(closed_at,doc,state,value)", "", ""},

@@ -50,6 +50,8 @@ var mutations = []mutant.Mutation{
 	{Name: "an end is put over another", Replace: [][2]string{{"SELECT doc, value, subject_key FROM runs", `SELECT replace(doc, '"state":"succeeded"', '"state":"running"'), value, subject_key FROM runs`}}, Tests: "ends|values"},
 	{Name: "values outlive whom they are about", Replace: [][2]string{{"SET doc = $3, value = NULL", "SET doc = $3"}}, Tests: "values"},
 	{Name: "values under legal hold go", Replace: [][2]string{{"|| root NOT IN (SELECT chain FROM legal_holds)", "|| root IS NOT NULL"}}, Tests: "values"},
+	{Name: "an envelope counts twice", Replace: [][2]string{{"root = $2 AND digest = $3", "root = $2 AND digest = $3 || 'no'"}}, Tests: "orders"},
+	{Name: "a paused run is paused", Replace: [][2]string{{"SELECT n, kind FROM orders", "SELECT n, kind || 'no' FROM orders"}}, Tests: "orders"},
 	{Name: "open runs are passed over", Replace: [][2]string{{"ORDER BY workflow, root LIMIT", "ORDER BY serial LIMIT"}}, Tests: "ends"},
 	{Name: "indexes have gaps", Replace: [][2]string{{"$2::bigint + o - 1", "$2::bigint + o * 2 - 1"}}, Tests: "tiles"},
 	{Name: "entries are placed against their order", Replace: [][2]string{{"ORDER BY p.serial LIMIT", "ORDER BY p.serial DESC LIMIT"}, {"serial > lag(serial, 1, 0::bigint)", "serial <> lag(serial, 1, 0::bigint)"}}, Tests: "sequencer|interleavings"},

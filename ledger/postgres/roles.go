@@ -69,6 +69,7 @@ var grants = map[string]struct{ engine, guardian, effects string }{
 	"plans":             {"INSERT", "", ""},
 	"runs":              {"INSERT, UPDATE (state, doc, closed_at, value)", "", ""},
 	"outcomes":          {"INSERT", "", ""},
+	"orders":            {"INSERT", "", ""},
 	"tasks":             {"", "INSERT, UPDATE (state, doc)", "UPDATE (state, doc)"},
 	"signers":           {"INSERT, UPDATE (doc)", "", ""},
 	"authority":         {"INSERT", "", ""},

@@ -32,6 +32,8 @@ var mutations = []mutant.Mutation{
 	{Name: "an end is put over another", Replace: [][2]string{{"SELECT doc, value, subject_key FROM runs", `SELECT replace(doc, '"state":"succeeded"', '"state":"running"'), value, subject_key FROM runs`}}, Tests: "ends|values"},
 	{Name: "values outlive whom they are about", Replace: [][2]string{{"SET doc = ?, value = NULL", "SET doc = ?"}}, Tests: "values"},
 	{Name: "values under legal hold go", Replace: [][2]string{{"|| root NOT IN (SELECT chain FROM legal_holds)", "|| root IS NOT NULL"}}, Tests: "values"},
+	{Name: "an envelope counts twice", Replace: [][2]string{{"root = ? AND digest = ?", "root = ? AND digest = ? || 'no'"}}, Tests: "orders"},
+	{Name: "a paused run is paused", Replace: [][2]string{{"SELECT n, kind FROM orders", "SELECT n, kind || 'no' FROM orders"}}, Tests: "orders"},
 	{Name: "open runs are passed over", Replace: [][2]string{{"ORDER BY workflow, root LIMIT", "ORDER BY serial LIMIT"}}, Tests: "ends"},
 	{
 		Name: "chains fork", Replace: [][2]string{{"ORDER BY n DESC LIMIT 1) AS head", "ORDER BY n DESC LIMIT 1 OFFSET 1) AS head"}},

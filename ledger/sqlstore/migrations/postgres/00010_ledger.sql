@@ -160,6 +160,15 @@ CREATE TABLE outcomes (
 	doc      TEXT NOT NULL,
 	PRIMARY KEY (workflow, root, node, visit, element)
 );
+-- What runs were told: the last order says whether a run is paused. The texts stand in the log.
+CREATE TABLE orders (
+	workflow TEXT NOT NULL,
+	root     TEXT NOT NULL,
+	n        INT NOT NULL,
+	kind     TEXT NOT NULL,
+	digest   TEXT NOT NULL, -- that of what was signed, or ''
+	PRIMARY KEY (workflow, root, n)
+);
 CREATE TABLE tasks (
 	serial BIGINT GENERATED ALWAYS AS IDENTITY UNIQUE,
 	task_id    TEXT PRIMARY KEY,

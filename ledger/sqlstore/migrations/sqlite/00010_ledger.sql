@@ -155,6 +155,15 @@ CREATE TABLE outcomes (
 	doc      TEXT NOT NULL,
 	UNIQUE (workflow, root, node, visit, element)
 ) STRICT;
+-- What runs were told: the last order says whether a run is paused. The texts stand in the log.
+CREATE TABLE orders (
+	workflow TEXT NOT NULL,
+	root     TEXT NOT NULL,
+	n        INTEGER NOT NULL,
+	kind     TEXT NOT NULL,
+	digest   TEXT NOT NULL, -- that of what was signed, or ''
+	PRIMARY KEY (workflow, root, n)
+) STRICT;
 CREATE TABLE tasks (
 	serial INTEGER PRIMARY KEY AUTOINCREMENT,
 	task_id    TEXT NOT NULL UNIQUE,

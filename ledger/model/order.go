@@ -1,0 +1,41 @@
+package model
+
+import (
+	"strconv"
+
+	"chimera.ai/engine/ledger"
+)
+
+// order applies what a run was told. A run that continues another, as after a reset, may
+// have been paused in that.
+func (s *State) order(e *ledger.Entry, data Facts) error {
+	r := s.Runs[e.Chain]
+	if r == nil {
+		return impossible("the run was not opened")
+	}
+	o, err := read[ledger.Order](data)
+	if err != nil {
+		return err
+	}
+	if err := named(e, strconv.Itoa(o.N)); err != nil {
+		return err
+	}
+	pause := e.Kind == ledger.RunPaused
+	switch {
+	case o.Kind != e.Kind || o.N < 1:
+		return impossible("its data are about something else")
+	case o.Signer != "" && o.Signed == nil:
+		return impossible("it has a signer, and nothing that was signed")
+	case r.State != ledger.RunRunning:
+		return impossible("the run has ended")
+	case pause && r.Paused:
+		return impossible("the run is paused already")
+	case !pause && !r.Paused && r.Origin == r.Root:
+		return impossible("the run is not paused")
+	}
+	if err := told(e, r.Agent, r.PlanDigest, "", ""); err != nil {
+		return err
+	}
+	r.Paused = pause
+	return nil
+}
