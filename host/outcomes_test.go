@@ -165,9 +165,16 @@ func TestOutcomesWait(t *testing.T) {
 	run, cancelled := a.start(t, "waits", digest, `{"line":"one"}`), a.start(t, "cancelled", digest, `{"line":"three"}`)
 	b := a.asked(t, run, 1)[0]
 	stage.Until(t, "the run has continued as new", func() bool { return stage.State(t, a.h.Client(), run).Executions > 1 })
-	require.True(t, a.update(t, run, eve.Sign(t, b, approval.Executed, nil)).Accepted)
+	// A run that is about to continue as new asks for a signature again.
+	signs := func(who stage.Signer) {
+		t.Helper()
+		envelope := who.Sign(t, b, approval.Executed, nil)
+		stage.Until(t, "the statement counts", func() bool { return a.update(t, run, envelope).Accepted })
+	}
+	signs(eve)
 	a.again(t)
-	require.True(t, a.update(t, run, leo.Sign(t, b, approval.Executed, nil)).Accepted)
+	run, cancelled = a.h.Client().GetWorkflow(t.Context(), run.GetID(), ""), a.h.Client().GetWorkflow(t.Context(), cancelled.GetID(), "")
+	signs(leo)
 	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
 
 	c := a.asked(t, cancelled, 1)[0]
@@ -208,4 +215,17 @@ func TestAGuardianAloneStatesNothing(t *testing.T) {
 	i, err := a.h.Store().Ledger.Invocation(t.Context(), b.Actions[0].Invocation)
 	require.NoError(t, err)
 	require.Equal(t, ledger.Unknown, i.State, fmt.Sprint(i.Attempt))
+}
+
+// TestUnknownIsNotHandled: no error edge handles a call of unknown outcome. The run ends, and
+// undoes it.
+func TestUnknownIsNotHandled(t *testing.T) {
+	stage.Parallel(t)
+	a := actBy(t, "book", notes, outcomeCatalog, strings.Replace(outcomePolicy, "approval: {outcome: [{role: operator, min: 2}]}", "", 1))
+	handled := strings.Replace(writePlan, "edges: [", `edges: [{from_node: write, from_port: $error, to_node: went, to_port: $, edge_type: error, required: false},`, 1)
+	run := a.start(t, "handled", a.publish(t, strings.Replace(handled, "{id: looked,", "{id: went, template: engine/pass}, {id: looked,", 1)), `{"line":"one"}`)
+	f := failureOf(t, stage.Await(t, a.h.Client(), run, nil))
+	require.Equal(t, contract.OutcomeUnknown, f.Kind, f.Message)
+	require.Equal(t, []string{"write one", `erase {"line":"one"}`}, a.written(t))
+	a.replays(t, run)
 }

@@ -38,6 +38,8 @@ type recording struct {
 	after int
 	// acting: the plan has effects, so it is published and granted.
 	acting bool
+	// asks: editors are asked what a call did of which nobody knows.
+	asks bool
 	// has lists the types of events that the recording must contain to be what
 	// its name says.
 	has []enumspb.EventType
@@ -100,6 +102,7 @@ func recordings(t *testing.T) []recording {
 		{name: "approved-continued", source: approved, input: `{"x":"one"}`, after: 8, acting: true, has: types{continued, signaled, completed}, during: approving},
 		{name: "paused", source: approved, input: `{"x":"one"}`, acting: true, has: types{updated, completed}, during: pausing},
 		{name: "paused-continued", source: approved, input: `{"x":"one"}`, after: 8, acting: true, has: types{updated, continued, completed}, during: pausing},
+		{name: "stated", source: strings.Replace(effect, "second, template: sh/write", "second, template: sh/hang", 1), input: `{"x":"one"}`, acting: true, asks: true, has: types{signaled, failed}, during: stating},
 		{name: "undone", source: undone, input: `{"x":"one"}`, acting: true, has: types{started, failed}},
 		{name: "undone-continued", source: undone, input: `{"x":"one"}`, after: 8, acting: true, has: types{continued, failed}},
 		{name: "paid", source: paid, input: `{"x":"one"}`, acting: true, has: types{started, completed}},
@@ -358,7 +361,11 @@ func newStudio(t *testing.T, r recording) *studio {
 	}
 	if r.acting {
 		var ds diag.Diagnostics
-		s.options.Policy, ds = policy.Parse(compiler.Source{Name: "policy.yaml", Text: []byte(effectPolicy)})
+		rules := effectPolicy
+		if r.asks {
+			rules += "approval: {outcome: [{role: editor, min: 1}]}\n"
+		}
+		s.options.Policy, ds = policy.Parse(compiler.Source{Name: "policy.yaml", Text: []byte(rules)})
 		require.Empty(t, ds)
 		s.deployment = stage.Deploy(t, &s.options)
 	}
@@ -420,6 +427,15 @@ func pausing(t *testing.T, s *studio, run client.WorkflowRun) client.WorkflowRun
 	approving(t, s, run)
 	stage.Until(t, "the run knows that it is approved", func() bool { return len(stage.State(t, s.host.Client(), run).Barriers) == 0 })
 	tell(runs.Resume)
+	return run
+}
+
+// stating states that the call had its effect about which people are asked.
+func stating(t *testing.T, s *studio, run client.WorkflowRun) client.WorkflowRun {
+	l := s.host.Store().Ledger
+	eve := s.deployment.Enrol(t, l, trust.SigDev, "Eve", "editor")
+	b := stage.Asked(t, l, run, 1)[0]
+	require.NoError(t, s.host.Client().SignalWorkflow(t.Context(), run.GetID(), "", contract.SignalSignature, eve.Sign(t, b, approval.Executed, nil)))
 	return run
 }
 
