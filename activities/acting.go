@@ -44,6 +44,7 @@ type ActingLedger interface {
 	Invocation(ctx context.Context, id string) (ledger.Invocation, error)
 	Consumptions(ctx context.Context, approval string) ([]ledger.Consumption, error)
 	Packet(ctx context.Context, digest string) (ledger.Packet, error)
+	Barrier(ctx context.Context, id string) (ledger.Barrier, error)
 	LastOutcome(ctx context.Context, workflow, origin, node string) (ledger.Outcome, error)
 }
 

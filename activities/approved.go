@@ -99,7 +99,7 @@ func (g *Guardian) last(ctx context.Context, e *effect, name string) (last *ledg
 // approved verifies again what people have signed at a barrier, or returns nil if that is no
 // longer enough. The zero time stands for signatures that were used, and may have expired.
 func (g *Guardian) approved(ctx context.Context, e *effect, b *ledger.Barrier, at time.Time) (*approved, error) {
-	r, digest, err := approval.ParseRequest(b.Request)
+	r, digest, err := approval.Of(b)
 	if err != nil {
 		return nil, contract.Errorf(contract.Blocked, "%w", err)
 	}
@@ -107,7 +107,7 @@ func (g *Guardian) approved(ctx context.Context, e *effect, b *ledger.Barrier, a
 	if err != nil {
 		return nil, err
 	}
-	out := &approved{request: r, raw: b.Request, tally: r.Rule.Count(votes)}
+	out := &approved{request: r, raw: b.Request, tally: r.Count(votes)}
 	if !out.tally.Met() {
 		return nil, nil
 	}
@@ -132,22 +132,22 @@ func (a *Acting) licensed(ctx context.Context, e *effect, call *contract.Call, a
 	if err != nil {
 		return err
 	}
-	decision, groups := judge.Needs(action, call.Permit.Salt, at)
+	decision, needs := judge.Needs(action, call.Permit.Salt, at)
 	switch {
 	case decision == ledger.Approve:
 		return nil
-	case len(groups) == 0:
+	case len(needs.Groups) == 0:
 		return contract.Errorf(contract.Blocked, "the guardian permits what the policy does not allow")
 	case call.Permit.Approved == nil:
 		return contract.Errorf(contract.Blocked, "the guardian permits what people must approve, and nobody has")
 	}
-	rule, err := a.rule(ctx, e.state, judge, &e.run, e.node, groups)
+	rule, err := a.rule(ctx, e.state, judge, &e.run, e.node, needs)
 	if err != nil {
 		return err
 	}
-	r, votes, err := a.signed(e, call.Permit.Approved, approval.Approval, rule)
+	r, votes, err := a.signed(ctx, e, call.Permit.Approved, approval.Approval, rule)
 	if err != nil {
-		return contract.Errorf(contract.Blocked, "what people have approved: %w", err)
+		return err
 	}
 	salted, err := judge.Digest(action, call.Permit.Salt)
 	if err != nil {
@@ -185,26 +185,29 @@ func (a *Acting) licensed(ctx context.Context, e *effect, call *contract.Call, a
 
 // signed verifies what people have signed about a run: a request of a kind, by a rule that is
 // at least the given one.
-func (a *Acting) signed(e *effect, of *contract.Approved, kind approval.Kind, rule approval.Rule) (*approval.Request, []approval.Vote, error) {
+func (a *Acting) signed(ctx context.Context, e *effect, of *contract.Approved, kind approval.Kind, rule approval.Rule) (*approval.Request, []approval.Vote, error) {
 	r, digest, err := approval.ParseRequest(of.Request)
 	if err == nil {
 		err = r.Rule.AtLeast(rule)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, contract.Errorf(contract.Blocked, "what people have signed: %w", err)
 	}
 	if r.Kind != kind || r.Deployment != e.state.Deployment || r.Audience != e.state.Audience || r.Namespace != a.Namespace ||
 		r.Workflow != e.run.Workflow || r.Origin != e.run.Origin || r.Plan != e.run.PlanDigest {
-		return nil, nil, errors.New("it is about something else")
+		return nil, nil, contract.Errorf(contract.Blocked, "people have signed something else")
+	}
+	if err := a.escalated(ctx, r, digest); err != nil {
+		return nil, nil, err
 	}
 	if len(of.Envelopes) > trust.MaxSignatures*ledger.MaxRefused {
-		return nil, nil, fmt.Errorf("%d signatures", len(of.Envelopes))
+		return nil, nil, contract.Errorf(contract.Blocked, "%d signatures", len(of.Envelopes))
 	}
 	var votes []approval.Vote
 	for _, envelope := range of.Envelopes {
 		v, err := approval.Verify(e.state, r, digest, envelope, time.Time{})
 		if err != nil {
-			return nil, nil, fmt.Errorf("a signature: %w", err)
+			return nil, nil, contract.Errorf(contract.Blocked, "a signature: %w", err)
 		}
 		votes = append(votes, v)
 	}

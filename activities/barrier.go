@@ -18,19 +18,17 @@ import (
 	"chimera.ai/engine/trust"
 )
 
-const (
-	// defaultExpiry is how long people are asked where a plan does not say.
-	defaultExpiry = 7 * 24 * time.Hour
-	// maxRounds bounds how often one barrier of a run is opened.
-	maxRounds = 1000
-)
+// maxRounds bounds how often one barrier of a run is opened.
+const maxRounds = 1000
 
-// asks are the approvals that a plan asks for, of an effect.
-func asks(n *node) []plan.Group {
+// asks are the approvals that a plan asks for, of an effect, and what follows while they are
+// not given.
+func asks(n *node) ([]plan.Group, plan.FollowUp) {
 	if c := n.spec.Commit; c != nil && c.Barrier >= 0 {
-		return n.plan.Barriers[c.Barrier].Groups
+		b := &n.plan.Barriers[c.Barrier]
+		return b.Groups, b.FollowUp
 	}
-	return nil
+	return nil, plan.FollowUp{}
 }
 
 // barrierName is the name of the barrier at which an effect waits: that of a shared one, or
@@ -47,7 +45,7 @@ func outcomeName(n *node) string { return "outcome/" + n.spec.ID }
 
 // expiry is until when people are asked about an effect, from an instant on.
 func expiry(e *effect, from time.Time) time.Time {
-	lasts := defaultExpiry
+	lasts := plan.DefaultExpiresInMS * time.Millisecond
 	if c := e.node.spec.Commit; c != nil && c.Barrier >= 0 {
 		if ms := e.node.plan.Barriers[c.Barrier].ExpiresInMS; ms > 0 {
 			lasts = time.Duration(ms) * time.Millisecond
@@ -67,10 +65,11 @@ func (a *Acting) barrierID(s trust.State, run *ledger.Run, name string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// rule is whose approval is enough for effects of a run that ask for groups.
-func (a *Acting) rule(ctx context.Context, s trust.State, judge Judge, run *ledger.Run, n *node, groups []plan.Group) (approval.Rule, error) {
+// rule is whose approval is enough for effects of a run, which is asked for apart from whom
+// nobody counts.
+func (a *Acting) rule(ctx context.Context, s trust.State, judge Judge, run *ledger.Run, n *node, asked approval.Rule) (approval.Rule, error) {
 	may, alone := judge.MaySign()
-	out := approval.Rule{Groups: groups, Excluded: []string{}, Alone: alone}
+	out := approval.Rule{Groups: asked.Groups, FollowUp: asked.FollowUp, Excluded: []string{}, Alone: alone}
 	exclude := func(who, person string) {
 		if person != "" && !slices.Contains(may, who) {
 			out.Excluded = append(out.Excluded, person)
@@ -199,7 +198,7 @@ func (o *opening) add(ctx context.Context, digest, id string) error {
 	if name != o.name {
 		return contract.Errorf(contract.Blocked, "the node %s does not wait at %.120q", n.spec.ID, o.name)
 	}
-	rule, err := o.guardian.rule(ctx, o.state, o.judge, &o.run, n, w.Groups)
+	rule, err := o.guardian.rule(ctx, o.state, o.judge, &o.run, n, w.Rule)
 	if err != nil {
 		return err
 	}
@@ -303,7 +302,9 @@ func (o *opening) barrier(ctx context.Context, id string) (ledger.Barrier, error
 		Barrier: id, Name: o.name, Plan: o.run.PlanDigest, PlanName: o.run.PlanName + "@" + o.run.PlanVersion, Agent: o.run.Agent, Requester: o.run.Requester,
 		Rule: o.rule, Renderer: approval.Renderer, Checkpoint: approval.Checkpoint(raw), Opened: ledger.At(time.Now()), Expires: ledger.At(o.expires),
 	}
-	b := ledger.Barrier{ID: id, Name: o.name, ExpiresAt: r.Expires, Outcome: o.outcome}
+	b := ledger.Barrier{
+		ID: id, Name: o.name, ExpiresAt: r.Expires, Outcome: o.outcome, RemindEveryMS: r.Rule.FollowUp.RemindEveryMS, EscalatesAt: r.EscalatesAt(),
+	}
 	if o.outcome {
 		r.Kind = approval.Outcome
 	}
@@ -331,9 +332,14 @@ func (o *opening) barrier(ctx context.Context, id string) (ledger.Barrier, error
 	return b, err
 }
 
-// stands says how a barrier stands, and closes it if it is approved, rejected or expired.
+// stands says how a barrier stands, does what is due at it, and closes it if it is approved,
+// rejected or expired.
 func (g *Guardian) stands(ctx context.Context, s trust.State, b ledger.Barrier, at time.Time) (contract.Barrier, error) {
-	r, digest, err := approval.ParseRequest(b.Request)
+	b, err := g.followUp(ctx, s, b)
+	if err != nil {
+		return contract.Barrier{}, err
+	}
+	r, digest, err := approval.Of(&b)
 	if err != nil {
 		return contract.Barrier{}, contract.Errorf(contract.Blocked, "%w", err)
 	}
@@ -357,13 +363,17 @@ func (g *Guardian) stands(ctx context.Context, s trust.State, b ledger.Barrier, 
 	case ends:
 		b, err = g.Store.CloseBarrier(ctx, b.ID, ledger.BarrierRejected, against.Persons[0]+": "+against.Reason)
 	case tally.Met():
-		b, err = g.Store.CloseBarrier(ctx, b.ID, ledger.BarrierApproved, string(tally.Decision))
+		b, err = g.Store.ApproveBarrier(ctx, b.ID, string(tally.Decision), r.Escalated)
 	case !at.Before(b.ExpiresAt.Time()):
 		b, err = g.Store.CloseBarrier(ctx, b.ID, ledger.BarrierExpired, late)
 	}
 	if errors.Is(err, ledger.ErrConflict) {
-		// The store's clock is another.
-		if b, err = g.Store.Barrier(ctx, b.ID); err == nil && tally.Met() && !b.State.Closed() {
+		// The store's clock is another, or the barrier was escalated meanwhile.
+		b, err = g.Store.Barrier(ctx, r.Barrier)
+		if err == nil && !b.State.Closed() && r.Escalated != (b.EscalatedAt != nil) {
+			return g.stands(ctx, s, b, at)
+		}
+		if err == nil && tally.Met() && !b.State.Closed() {
 			b, err = g.Store.CloseBarrier(ctx, b.ID, ledger.BarrierExpired, late)
 		}
 	}
@@ -371,6 +381,7 @@ func (g *Guardian) stands(ctx context.Context, s trust.State, b ledger.Barrier, 
 		return contract.Barrier{}, refusal(err)
 	}
 	out := contract.Barrier{ID: b.ID, State: contract.BarrierState(b.State), ExpiresMS: b.ExpiresAt.Time().UnixMilli(), Reason: b.Reason}
+	out.Followed, out.NextMS = followed(&b, r)
 	for _, m := range tally.Missing {
 		out.Missing = append(out.Missing, contract.Group{Role: m.Role, Min: m.Min})
 	}
@@ -484,6 +495,10 @@ func (g *Guardian) receive(ctx context.Context, s trust.State, run *ledger.Run, 
 			return contract.Verdict{}, refusal(err)
 		}
 	}
+	if err == nil {
+		// Who asks may leave out to ask how the barrier stands.
+		b, err = g.followUp(ctx, s, b)
+	}
 	var vote approval.Vote
 	if err == nil {
 		vote, err = g.verify(ctx, s, &b, envelope)
@@ -519,7 +534,7 @@ func (g *Guardian) receive(ctx context.Context, s trust.State, run *ledger.Run, 
 // verify verifies a signature for a barrier. A person's second one in the same role says
 // nothing new.
 func (g *Guardian) verify(ctx context.Context, s trust.State, b *ledger.Barrier, envelope []byte) (approval.Vote, error) {
-	r, digest, err := approval.ParseRequest(b.Request)
+	r, digest, err := approval.Of(b)
 	if err != nil {
 		return approval.Vote{}, contract.Errorf(contract.Blocked, "%w", err)
 	}

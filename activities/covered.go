@@ -138,15 +138,15 @@ func (a *Acting) used(ctx context.Context, approvals []string, u *ledger.Invocat
 // approvedWith returns what people have approved with the effect that e undoes, if that is
 // enough for e, too; or nil. Nobody is asked about e then.
 func (g *Guardian) approvedWith(ctx context.Context, judge Judge, e *effect, call *contract.Call, action *Action) (*approved, error) {
-	groups := judge.Asked(action)
-	if len(groups) == 0 {
+	asked := judge.Asked(action)
+	if len(asked.Groups) == 0 {
 		return nil, nil
 	}
 	u, err := g.undone(ctx, judge, e, call)
 	if err != nil || u == nil {
 		return nil, err
 	}
-	rule, err := g.rule(ctx, e.state, judge, &e.run, e.node, groups)
+	rule, err := g.rule(ctx, e.state, judge, &e.run, e.node, asked)
 	if err != nil {
 		return nil, err
 	}
@@ -192,11 +192,12 @@ func (o *opening) undoing(ctx context.Context, n *node, path string) ([]covered,
 			continue
 		}
 		by := &node{plan: n.plan, index: i, spec: &n.plan.Nodes[i]}
-		groups := o.judge.Asked(&Action{Agent: o.run.Agent, Plan: o.run.PlanDigest, Node: by.spec, Asks: asks(by)})
-		if len(groups) == 0 {
+		groups, followUp := asks(by)
+		asked := o.judge.Asked(&Action{Agent: o.run.Agent, Plan: o.run.PlanDigest, Node: by.spec, Asks: groups, FollowUp: followUp})
+		if len(asked.Groups) == 0 {
 			continue // nobody is asked
 		}
-		rule, err := o.guardian.rule(ctx, o.state, o.judge, &o.run, by, groups)
+		rule, err := o.guardian.rule(ctx, o.state, o.judge, &o.run, by, asked)
 		if err != nil {
 			return nil, err
 		}

@@ -44,12 +44,12 @@ type Judge interface {
 	ProbCost() *ledger.Money
 	// Needs says, apart from money and from what the run has done before, what would be
 	// decided on an action, and who must approve it.
-	Needs(a *Action, salt []byte, at time.Time) (decision string, groups []plan.Group)
+	Needs(a *Action, salt []byte, at time.Time) (decision string, rule approval.Rule)
 	// Waiting reads an action that waits for people from the evidence of its decision.
 	Waiting(p ledger.Packet) (Waiting, error)
-	// Asked lists who must approve an action whatever is objected to it. Its Input does not
+	// Asked says who must approve an action whatever is objected to it. Its Input does not
 	// matter.
-	Asked(a *Action) []plan.Group
+	Asked(a *Action) approval.Rule
 	// Inputs are the arguments of the action of a decision, by its evidence, and action is the
 	// digest of that action.
 	Inputs(p ledger.Packet) (inputs []byte, action string, err error)
@@ -68,8 +68,8 @@ type Waiting struct {
 	// they are shown, without what the plan says.
 	Asked approval.Action
 	Shown approval.Shown
-	// Groups must approve it.
-	Groups                 []plan.Group
+	// Rule says who must approve it, but for whom nobody counts.
+	Rule                   approval.Rule
 	Plan, Workflow, Origin string
 	// Salt is that of the action's digest.
 	Salt []byte
@@ -86,9 +86,11 @@ type Action struct {
 	Cost  *ledger.Money
 	// Rules is what the decision rests on, as [Judge.Rules] returns it.
 	Rules []ledger.RulesData
-	// Asks lists the approvals that the plan asks for. Approved reports that people have
+	// Asks lists the approvals that the plan asks for, and FollowUp is what follows while they
+	// are not given. Approved reports that people have
 	// approved the action, and lifted the guardian's reasons in Lifted.
 	Asks     []plan.Group
+	FollowUp plan.FollowUp
 	Approved bool
 	Lifted   []string
 	// The rest says which call of which run it is.
@@ -100,8 +102,9 @@ type Action struct {
 type Verdict struct {
 	Decision ledger.Decision
 	Evidence ledger.Packet
-	// Groups must approve the action, and Awaits reports that they are asked now.
-	Groups []plan.Group
+	// Rule says who must approve the action, but for whom nobody counts, and Awaits reports
+	// that they are asked now.
+	Rule   approval.Rule
 	Awaits bool
 }
 
@@ -117,6 +120,9 @@ type GuardianStore interface {
 	Checkpoint(ctx context.Context) ([]byte, error)
 	OpenBarrier(ctx context.Context, run ledger.Run, b ledger.Barrier) (ledger.Barrier, error)
 	CloseBarrier(ctx context.Context, id string, end ledger.BarrierState, reason string) (ledger.Barrier, error)
+	ApproveBarrier(ctx context.Context, id, reason string, escalated bool) (ledger.Barrier, error)
+	RemindBarrier(ctx context.Context, id string) (ledger.Barrier, error)
+	EscalateBarrier(ctx context.Context, id string) (ledger.Barrier, error)
 	Barrier(ctx context.Context, id string) (ledger.Barrier, error)
 	RecordApproval(ctx context.Context, run ledger.Run, a ledger.Approval) error
 	Approvals(ctx context.Context, barrier string, page ledger.Page) ([]ledger.Approval, error)
@@ -278,8 +284,9 @@ func (a *Acting) action(e *effect, call *contract.Call) (*Action, error) {
 		return nil, err
 	}
 	tainted, err := taint(e)
+	groups, followUp := asks(e.node)
 	return &Action{
-		Asks:  asks(e.node),
+		Asks: groups, FollowUp: followUp,
 		Agent: e.run.Agent, Plan: e.run.PlanDigest, Node: n, Taint: tainted, Input: e.input, Cost: cost,
 		Deployment: e.state.Deployment, Namespace: a.Namespace, Workflow: e.run.Workflow, Origin: e.run.Origin, Path: path(call, n), Epoch: epoch,
 	}, err
@@ -361,7 +368,7 @@ func draft(e *effect, a *Action) task.Draft {
 // effect that it undoes, only if nothing else is objected.
 func (g *Guardian) judge(judge Judge, e *effect, a *Action, by string, approved *approved, st ledger.Standing) (ledger.Ruling, error) {
 	v, err := judge.Decide(a, st)
-	if err == nil && approved != nil && (approved.with != "" && v.Decision.Decision != ledger.Approve || approved.request.Rule.AtLeast(approval.Rule{Groups: v.Groups}) != nil) {
+	if err == nil && approved != nil && (approved.with != "" && v.Decision.Decision != ledger.Approve || approved.request.Rule.AtLeast(v.Rule) != nil) {
 		again := *a
 		again.Approved, again.Lifted = false, nil
 		v, err = judge.Decide(&again, st)

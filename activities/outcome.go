@@ -31,7 +31,7 @@ func (g *Guardian) unknown(ctx context.Context, judge Judge, decision string) (W
 		return w, contract.Errorf(contract.WorkerLost, "what the call has sent may have its effect until %s", ledger.At(i.CallNotAfter.Time().Add(ledger.CallSkew)))
 	}
 	w.Asked.Permitted, w.Asked.Hold = d.DecidedAt, i.HoldID
-	if w.Groups = judge.Outcome(); len(w.Groups) == 0 {
+	if w.Rule = (approval.Rule{Groups: judge.Outcome()}); len(w.Rule.Groups) == 0 {
 		return w, contract.Errorf(contract.Blocked, "the policy names nobody who states what a call did (approval.outcome)")
 	}
 	return w, nil
@@ -51,7 +51,7 @@ func (g *Guardian) unresolved(ctx context.Context, e *effect, i *ledger.Invocati
 	case ledger.BarrierOpen:
 		out.Waiting = &contract.Waiting{Decision: i.DecisionID, Outcome: true}
 	case ledger.BarrierApproved:
-		r, digest, err := approval.ParseRequest(b.Request)
+		r, digest, err := approval.Of(b)
 		if err != nil {
 			return contract.Errorf(contract.Blocked, "%w", err)
 		}
@@ -158,13 +158,13 @@ func (f *Effects) answer(ctx context.Context, e *effect, of *contract.Approved, 
 	if len(groups) == 0 {
 		return t, contract.Errorf(contract.Blocked, "the policy names nobody who states what a call did")
 	}
-	rule, err := f.rule(ctx, e.state, judge, &e.run, e.node, groups)
+	rule, err := f.rule(ctx, e.state, judge, &e.run, e.node, approval.Rule{Groups: groups})
 	if err != nil {
 		return t, err
 	}
-	r, votes, err := f.signed(e, of, approval.Outcome, rule)
+	r, votes, err := f.signed(ctx, e, of, approval.Outcome, rule)
 	if err != nil {
-		return t, contract.Errorf(contract.Blocked, "%w", err)
+		return t, err
 	}
 	x := r.Actions[0]
 	if x.Invocation != e.id || x.Invocation != i.ID || x.Decision != i.DecisionID || x.Action != i.ActionDigest {

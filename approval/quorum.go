@@ -19,20 +19,21 @@ type Tally struct {
 // Met reports whether enough people have said the same.
 func (t Tally) Met() bool { return len(t.Missing) == 0 }
 
-// Count counts the votes on a request. Those on a call of unknown outcome count for what the
+// Count counts the votes on a request, as its barrier stands. Those on a call of unknown outcome count for what the
 // first of them says.
 func (r *Request) Count(votes []Vote) Tally {
+	asked := Rule{Groups: r.Asked()}
 	if r.Kind != Outcome {
-		return r.Rule.Count(votes)
+		return asked.Count(votes)
 	}
 	for _, v := range votes {
 		if v.Decision.States() {
-			t := r.Rule.count(votes, v.Decision)
+			t := asked.count(votes, v.Decision)
 			t.Decision = v.Decision
 			return t
 		}
 	}
-	return r.Rule.count(nil, "")
+	return asked.count(nil, "")
 }
 
 // Objection returns the first vote that ends a request without an answer: a rejection, or a

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"chimera.ai/engine/ledger"
@@ -59,6 +58,9 @@ type Request struct {
 	Checkpoint string      `json:"checkpoint,omitempty"`
 	Opened     ledger.Time `json:"opened"`
 	Expires    ledger.Time `json:"expires"`
+	// Escalated reports that the groups of the rule's escalation must approve, too. It is
+	// what the ledger says of the barrier by now, and no part of what is signed: see [Of].
+	Escalated bool `json:"-"`
 }
 
 // Rule says whose approval is enough.
@@ -69,6 +71,9 @@ type Rule struct {
 	Excluded []string `json:"excluded"`
 	// Alone reports that nobody signs for another.
 	Alone bool `json:"alone,omitempty"`
+	// FollowUp is what follows while people have not approved. Its groups must be met, too,
+	// once the barrier was escalated.
+	FollowUp plan.FollowUp `json:"follow_up,omitzero"`
 }
 
 // Action is one action that waits.
@@ -168,12 +173,17 @@ func (r Rule) check() error {
 	if len(r.Groups) == 0 || r.Excluded == nil {
 		return fmt.Errorf("%w: nobody is asked, or it is not said who is excluded", ErrInvalid)
 	}
-	for i, g := range r.Groups {
-		if g.Min < 1 || g.Min > maxPersons || g.Role == "" {
-			return fmt.Errorf("%w: a group of %d persons of the role %.80q", ErrInvalid, g.Min, g.Role)
-		}
-		if i > 0 && r.Groups[i-1].Role >= g.Role {
-			return fmt.Errorf("%w: the groups are not sorted, or not different", ErrInvalid)
+	if err := r.FollowUp.Verify(); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	for _, groups := range [][]plan.Group{r.Groups, r.FollowUp.To} {
+		for i, g := range groups {
+			if g.Min < 1 || g.Min > maxPersons || g.Role == "" {
+				return fmt.Errorf("%w: a group of %d persons of the role %.80q", ErrInvalid, g.Min, g.Role)
+			}
+			if i > 0 && groups[i-1].Role >= g.Role {
+				return fmt.Errorf("%w: the groups are not sorted, or not different", ErrInvalid)
+			}
 		}
 	}
 	for i := 1; i < len(r.Excluded); i++ {
@@ -214,13 +224,22 @@ func (r *Request) Digests() []string {
 }
 
 // AtLeast returns an error unless the rule asks for all that another asks for: for as many
-// persons of each role, with nobody's signature that does not count there.
+// persons of each role, with nobody's signature that does not count there, and no later for
+// those whom the other escalates to. Reminders do not matter.
 func (r Rule) AtLeast(other Rule) error {
-	have := r.byRole()
-	for role, n := range other.byRole() {
-		if have[role] < n {
-			return fmt.Errorf("%w: it does not ask for %d of the role %.80q", ErrInvalid, n, role)
+	for _, x := range []struct{ have, want []plan.Group }{{r.Groups, other.Groups}, {r.FollowUp.To, other.FollowUp.To}} {
+		have := map[string]int{}
+		for _, g := range plan.Most(x.have, nil) {
+			have[g.Role] = g.Min
 		}
+		for _, g := range plan.Most(x.want, nil) {
+			if have[g.Role] < g.Min {
+				return fmt.Errorf("%w: it does not ask for %d of the role %.80q", ErrInvalid, g.Min, g.Role)
+			}
+		}
+	}
+	if after, most := r.FollowUp.EscalateAfterMS, other.FollowUp.EscalateAfterMS; most > 0 && after > most {
+		return fmt.Errorf("%w: it escalates after %d ms, not %d", ErrInvalid, after, most)
 	}
 	for _, person := range other.Excluded {
 		if !r.Excludes(person) {
@@ -238,26 +257,11 @@ func (r Rule) Excludes(person string) bool {
 	return slices.ContainsFunc(r.Excluded, func(x string) bool { return trust.Fold(x) == trust.Fold(person) })
 }
 
-// byRole is how many persons the rule asks for, by role.
-func (r Rule) byRole() map[string]int {
-	all := map[string]int{}
-	for _, g := range r.Groups {
-		all[g.Role] += g.Min
-	}
-	return all
-}
-
-// Join adds what another rule asks for: of each role the larger number, and everybody's
-// exclusions.
+// Join adds what another rule asks for: of each role the larger number, everybody's
+// exclusions, and what follows, at the earliest times.
 func (r Rule) Join(other Rule) Rule {
-	most := r.byRole()
-	for role, n := range other.byRole() {
-		most[role] = max(most[role], n)
-	}
-	out := Rule{Groups: []plan.Group{}, Excluded: []string{}, Alone: r.Alone || other.Alone}
-	for _, role := range slices.Sorted(maps.Keys(most)) {
-		out.Groups = append(out.Groups, plan.Group{Role: role, Min: most[role]})
-	}
+	out := Rule{Groups: []plan.Group{}, Excluded: []string{}, Alone: r.Alone || other.Alone, FollowUp: r.FollowUp.Join(other.FollowUp)}
+	out.Groups = append(out.Groups, plan.Most(r.Groups, other.Groups)...)
 	for _, person := range slices.Sorted(slices.Values(slices.Concat(r.Excluded, other.Excluded))) {
 		if !out.Excludes(person) {
 			out.Excluded = append(out.Excluded, person)

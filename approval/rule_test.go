@@ -16,7 +16,12 @@ import (
 func ruleOf(t *rapid.T, name string) approval.Rule {
 	excluded := rapid.SliceOfDistinct(rapid.SampledFrom([]string{"ada", "ben", "cleo", "rae"}), rapid.ID).Draw(t, name+": excluded")
 	slices.Sort(excluded)
-	return approval.Rule{Groups: groupsOf(t, name, 0), Excluded: excluded, Alone: rapid.Bool().Draw(t, name+": alone")}
+	rule := approval.Rule{Groups: groupsOf(t, name, 0), Excluded: excluded, Alone: rapid.Bool().Draw(t, name+": alone")}
+	if rapid.Bool().Draw(t, name+": escalates") {
+		rule.FollowUp.EscalateAfterMS = rapid.SampledFrom([]int64{1, 2, 3_600_000}).Draw(t, name+": after")
+		rule.FollowUp.To = groupsOf(t, name+": to", 1)
+	}
+	return rule
 }
 
 func canonical(t require.TestingT, r approval.Rule) string {
@@ -52,10 +57,17 @@ func TestJoin(t *testing.T) {
 		}
 		require.Equal(t, a.AtLeast(b) == nil, canonical(t, ab) == canonical(t, a), "a is at least b if b adds nothing to it")
 
-		// What is enough for a rule is enough for whatever it is at least.
-		if votes := votesOf(t); ab.Count(votes).Met() {
-			require.True(t, a.Count(votes).Met())
-			require.True(t, b.Count(votes).Met())
+		// What is enough for a rule is enough for whatever it is at least, escalated or not.
+		votes := votesOf(t)
+		for _, escalated := range []bool{false, true} {
+			met := func(rule approval.Rule) bool {
+				return (&approval.Request{Rule: rule, Escalated: escalated}).Count(votes).Met()
+			}
+			if met(ab) {
+				require.True(t, met(a))
+				require.True(t, met(b))
+			}
+			require.True(t, !met(a) || (&approval.Request{Rule: a}).Count(votes).Met(), "an escalation asks for no less")
 		}
 		// A joined rule stands in a request as it is.
 		if len(ab.Groups) > 0 {
@@ -68,7 +80,10 @@ func TestJoin(t *testing.T) {
 
 // TestAtLeastRefuses: a rule that asks for less in any way is less.
 func TestAtLeastRefuses(t *testing.T) {
-	floor := approval.Rule{Groups: []plan.Group{{Role: "finance", Min: 2}, {Role: "legal", Min: 1}}, Excluded: []string{"Owen", "Rae"}, Alone: true}
+	floor := approval.Rule{
+		Groups: []plan.Group{{Role: "finance", Min: 2}, {Role: "legal", Min: 1}}, Excluded: []string{"Owen", "Rae"}, Alone: true,
+		FollowUp: plan.FollowUp{EscalateAfterMS: 1000, To: []plan.Group{{Role: "cfo", Min: 2}}},
+	}
 	for _, c := range []struct {
 		name, says string
 		edit       func(*approval.Rule)
@@ -80,10 +95,13 @@ func TestAtLeastRefuses(t *testing.T) {
 		{"nobody at all", "it does not ask for", func(r *approval.Rule) { r.Groups = nil }},
 		{"one less is excluded", `it does not exclude "Rae"`, func(r *approval.Rule) { r.Excluded = r.Excluded[:1] }},
 		{"nobody is excluded", `it does not exclude "Owen"`, func(r *approval.Rule) { r.Excluded = nil }},
+		{"it never escalates", `it does not ask for 2 of the role "cfo"`, func(r *approval.Rule) { r.FollowUp = plan.FollowUp{} }},
+		{"it escalates to fewer", `it does not ask for 2 of the role "cfo"`, func(r *approval.Rule) { r.FollowUp.To = []plan.Group{{Role: "cfo", Min: 1}} }},
+		{"it escalates later", "it escalates after 1001 ms, not 1000", func(r *approval.Rule) { r.FollowUp.EscalateAfterMS = 1001 }},
 		{"people sign for others", "it lets people sign for others", func(r *approval.Rule) { r.Alone = false }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := approval.Rule{Groups: slices.Clone(floor.Groups), Excluded: slices.Clone(floor.Excluded), Alone: true}
+			r := approval.Rule{Groups: slices.Clone(floor.Groups), Excluded: slices.Clone(floor.Excluded), Alone: true, FollowUp: floor.FollowUp}
 			c.edit(&r)
 			err := r.AtLeast(floor)
 			require.ErrorIs(t, err, approval.ErrInvalid)

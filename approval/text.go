@@ -40,6 +40,12 @@ func Text(r *Request, shown []Shown) (text, digest string, err error) {
 	for _, g := range r.Rule.Groups {
 		v.Groups = append(v.Groups, display.Group{Role: g.Role, Min: g.Min})
 	}
+	if at := r.EscalatesAt(); at != nil {
+		v.Escalates = at.String()
+	}
+	for _, g := range r.Rule.FollowUp.To {
+		v.Later = append(v.Later, display.Group{Role: g.Role, Min: g.Min})
+	}
 	for i := range r.Actions {
 		a, s := &r.Actions[i], &shown[i]
 		v.Items = append(v.Items, display.Item{

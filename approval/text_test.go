@@ -55,13 +55,16 @@ func TestText(t *testing.T) {
 // TestTextTells: of two requests that ask for different things the texts differ. What is not
 // shown is named here, and signed by the digest of the request all the same.
 func TestTextTells(t *testing.T) {
-	silent := []string{"Format", "Origin", "Name", "Rule.Alone", "Text", "Renderer", "Policy", "Hold", "Lifts[0]"}
+	silent := []string{"Format", "Origin", "Name", "Rule.Alone", "Rule.FollowUp.RemindEveryMS", "Text", "Renderer", "Policy", "Hold", "Lifts[0]"}
 	w := newWorld(t, trust.Prod)
-	r, _ := w.request()
+	escalates := func(r *approval.Request) {
+		r.Rule.FollowUp = plan.FollowUp{RemindEveryMS: 60_000, EscalateAfterMS: 60_000, To: []plan.Group{{Role: "risk", Min: 1}}}
+	}
+	r, _ := w.request(escalates)
 	_, d, err := approval.Text(r, shown)
 	require.NoError(t, err)
 	for i := 0; ; i++ {
-		altered, _ := w.request()
+		altered, _ := w.request(escalates)
 		field := alter(reflect.ValueOf(altered).Elem(), "request", i)
 		if field == "" {
 			break

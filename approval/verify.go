@@ -162,13 +162,10 @@ func enrolled(s trust.State, id string, signed, at time.Time) (trust.Signer, err
 
 // eligible checks that the signer may sign in the role, and completes the vote's persons.
 func eligible(s trust.State, r *Request, p *Payload, v trust.Signer, at time.Time, vote *Vote) error {
-	asked := false
-	for _, g := range r.Rule.Groups {
-		asked = asked || g.Role == p.Role
+	if err := r.asks(p); err != nil {
+		return err
 	}
 	switch {
-	case !asked:
-		return refuse(Ineligible, "nobody asks for the role %.80q", p.Role)
 	case p.Delegation != "":
 		return delegated(s, r, p, at, vote)
 	case !v.Has(p.Role):

@@ -70,8 +70,8 @@ allow: [pure, committing]
 input_schema: {type: object}
 output_schema: {type: object}
 nodes:
-  - {id: a, template: engine/pass, effect_class: committing, commit_policy: {barrier: b, approval: {groups: [{role: risk, min: 1}, {role: finance, min: 1}], expires_in_ms: 5000, exclude: [zoe]}}}
-  - {id: b, template: engine/pass, effect_class: committing, commit_policy: {barrier: b, approval: {groups: [{role: finance, min: 3}], expires_in_ms: 2000, exclude: [adam, zoe]}}}
+  - {id: a, template: engine/pass, effect_class: committing, commit_policy: {barrier: b, approval: {groups: [{role: risk, min: 1}, {role: finance, min: 1}], expires_in_ms: 5000, exclude: [zoe], remind_every_ms: 3600000, escalate_after_ms: 1500, to: [{role: cfo, min: 2}]}}}
+  - {id: b, template: engine/pass, effect_class: committing, commit_policy: {barrier: b, approval: {groups: [{role: finance, min: 3}], expires_in_ms: 2000, exclude: [adam, zoe], remind_every_ms: 86400000, escalate_after_ms: 1000, to: [{role: cfo, min: 1}, {role: board, min: 1}]}}}
   - {id: c, template: engine/pass, effect_class: committing, commit_policy: {barrier: b}}
   - {id: d, template: engine/pass, effect_class: committing, commit_policy: {approval: {groups: [{role: risk, min: 2}]}}}
   - {id: e, template: engine/pass, effect_class: committing, commit_policy: {}}
@@ -80,7 +80,8 @@ edges: [$input -> a, $input -> b, $input -> c, $input -> d, $input -> e]
 	p, ds := Check(Source{Name: "shared", Text: []byte(src)}, testCatalog(t), nil)
 	require.Empty(t, show(ds))
 	require.Equal(t, []plan.Barrier{
-		{ID: "b", Members: []int{1, 2, 3}, Groups: []plan.Group{{Role: "finance", Min: 3}, {Role: "risk", Min: 1}}, ExpiresInMS: 2000, Exclude: []string{"adam", "zoe"}},
+		{ID: "b", Members: []int{1, 2, 3}, Groups: []plan.Group{{Role: "finance", Min: 3}, {Role: "risk", Min: 1}}, ExpiresInMS: 2000, Exclude: []string{"adam", "zoe"},
+			FollowUp: plan.FollowUp{RemindEveryMS: 3600000, EscalateAfterMS: 1000, To: []plan.Group{{Role: "board", Min: 1}, {Role: "cfo", Min: 2}}}},
 		{Members: []int{4}, Groups: []plan.Group{{Role: "risk", Min: 2}}},
 	}, p.Barriers)
 	require.Equal(t, -1, p.Nodes[5].Commit.Barrier)

@@ -3,7 +3,6 @@ package compiler
 import (
 	"cmp"
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 
@@ -139,7 +138,7 @@ func (m *maker) commits(p *plan.Plan) {
 			}
 			out.Barrier = at
 			unite(&p.Barriers[at], rule)
-		case len(rule.Groups) > 0 || rule.ExpiresInMS > 0 || len(rule.Exclude) > 0:
+		case len(rule.Groups) > 0 || rule.ExpiresInMS > 0 || len(rule.Exclude) > 0 || !rule.FollowUp.IsZero():
 			out.Barrier = len(p.Barriers)
 			p.Barriers = append(p.Barriers, rule)
 		default:
@@ -156,6 +155,7 @@ func ruleOf(c *lint.CommitPolicy) plan.Barrier {
 	if c.Approval == nil {
 		return b
 	}
+	b.FollowUp = c.FollowUp
 	if list := c.Approval.Get("groups"); list != nil {
 		for _, g := range list.Items {
 			least := fields.Number(g.Get("min"))
@@ -176,16 +176,9 @@ func ruleOf(c *lint.CommitPolicy) plan.Barrier {
 }
 
 // unite adds a member's rule to a barrier, which has the largest number of
-// signatures, the shortest time and all the exclusions of its members.
+// signatures, the shortest times and all the exclusions of its members.
 func unite(b *plan.Barrier, rule plan.Barrier) {
-	most := map[string]int{}
-	for _, g := range append(b.Groups, rule.Groups...) {
-		most[g.Role] = max(most[g.Role], g.Min)
-	}
-	b.Groups = nil
-	for _, role := range slices.Sorted(maps.Keys(most)) {
-		b.Groups = append(b.Groups, plan.Group{Role: role, Min: most[role]})
-	}
+	b.Groups, b.FollowUp = plan.Most(b.Groups, rule.Groups), b.FollowUp.Join(rule.FollowUp)
 	if b.ExpiresInMS == 0 || rule.ExpiresInMS > 0 && rule.ExpiresInMS < b.ExpiresInMS {
 		b.ExpiresInMS = rule.ExpiresInMS
 	}

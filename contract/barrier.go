@@ -69,7 +69,25 @@ type Barrier struct {
 	Missing []Group `json:"missing,omitempty"`
 	// Reason says why it is closed, for people.
 	Reason string `json:"reason,omitempty"`
+	// NextMS is when the guardian is to be asked about it before it expires, in Unix
+	// milliseconds; 0 is never. Followed is what has followed so far.
+	NextMS   int64    `json:"next_ms,omitempty"`
+	Followed Followed `json:"followed,omitzero"`
 }
+
+// Followed is what has followed at a barrier, while people have not approved. Times are in
+// Unix milliseconds; 0 is never.
+type Followed struct {
+	// Reminded counts the reminders, the last of which was at RemindedMS.
+	Reminded   int   `json:"reminded,omitempty"`
+	RemindedMS int64 `json:"reminded_ms,omitempty"`
+	// EscalatedMS is when the groups in To were asked, too.
+	EscalatedMS int64   `json:"escalated_ms,omitempty"`
+	To          []Group `json:"to,omitempty"`
+}
+
+// IsZero reports whether nothing has followed.
+func (f Followed) IsZero() bool { return f.Reminded == 0 && f.EscalatedMS == 0 }
 
 // BarrierState says where a barrier stands.
 type BarrierState string

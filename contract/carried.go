@@ -96,6 +96,9 @@ type CarriedBarrier struct {
 	SinceMS int64   `json:"since_ms"`
 	DueMS   int64   `json:"due_ms"`
 	Missing []Group `json:"missing,omitempty"`
+	// NextMS and Followed are as in [Barrier].
+	NextMS   int64    `json:"next_ms,omitempty"`
+	Followed Followed `json:"followed,omitzero"`
 }
 
 // CarriedWait is one thing that a run waits for, across executions.

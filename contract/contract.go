@@ -430,6 +430,12 @@ type BarrierStatus struct {
 	Until string   `json:"until"`
 	// Missing are those who still have to sign.
 	Missing []Group `json:"missing"`
+	// Reminded counts the reminders, the last of which was at RemindedAt.
+	Reminded   int    `json:"reminded,omitempty"`
+	RemindedAt string `json:"reminded_at,omitempty"`
+	// EscalatedAt is when the groups in EscalatedTo were asked, too.
+	EscalatedAt string  `json:"escalated_at,omitempty"`
+	EscalatedTo []Group `json:"escalated_to,omitempty"`
 }
 
 // WaitKind is what a run waits for.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"chimera.ai/engine/approval"
 	"chimera.ai/engine/expr"
 	"chimera.ai/engine/internal/fields"
 	"chimera.ai/engine/plan"
@@ -53,8 +54,10 @@ type Facts struct {
 	At time.Time
 	// Calls counts the calls of the run that have been decided, this one included.
 	Calls int64
-	// Asks lists the approvals that the plan asks for.
-	Asks []plan.Group
+	// Asks lists the approvals that the plan asks for, and FollowUp is what follows while they
+	// are not given.
+	Asks     []plan.Group
+	FollowUp plan.FollowUp
 	// Approved reports that people have approved this action, knowing of the reasons in
 	// Lifted.
 	Approved   bool
@@ -111,6 +114,8 @@ type Record struct {
 	// Awaits: then they may lift every objection.
 	Groups []plan.Group `json:"groups,omitempty"`
 	Awaits bool         `json:"awaits,omitempty"`
+	// FollowUp is what follows while they have not approved, by the plan and the bundle.
+	FollowUp plan.FollowUp `json:"follow_up,omitzero"`
 	// Lifted are the objections that people have lifted.
 	Lifted []Objection `json:"lifted,omitempty"`
 	// InputDigest is the digest of the action, PolicyDigest that of the bundle.
@@ -195,6 +200,9 @@ func (d *decision) people() {
 		awaits = awaits && o.Decision == Escalate && (len(roles) > 0 || o.Reason == ApprovalNeeded)
 	}
 	d.record.Groups = groupsOf(needed)
+	if len(d.record.Groups) > 0 {
+		d.record.FollowUp = d.followUp()
+	}
 	if d.facts.Approved && awaits {
 		d.record.Objections = slices.DeleteFunc(d.record.Objections, func(o Objection) bool {
 			lifted := o.Reason == ApprovalNeeded || slices.Contains(d.facts.Lifted, o.Reason)
@@ -213,7 +221,8 @@ func (d *decision) asked() map[string]int {
 	for _, g := range d.facts.Asks {
 		needed[g.Role] = max(needed[g.Role], g.Min)
 	}
-	for _, g := range d.floor() {
+	groups, _ := d.floor()
+	for _, g := range groups {
 		needed[g.Role] = max(needed[g.Role], g.Min)
 	}
 	return needed
@@ -227,21 +236,32 @@ func groupsOf(needed map[string]int) (groups []plan.Group) {
 	return groups
 }
 
-// Asked lists who must approve an action whatever is objected to it: the groups that its plan
+// Asked says who must approve an action whatever is objected to it: the groups that its plan
 // asks for, and those of the bundle's floor. The inputs of the action do not matter.
-func (g *Gate) Asked(a *Action, asks []plan.Group) []plan.Group {
-	d := &decision{gate: g, action: a, facts: Facts{Asks: asks}}
-	return groupsOf(d.asked())
+func (g *Gate) Asked(a *Action, asks []plan.Group, followUp plan.FollowUp) approval.Rule {
+	d := &decision{gate: g, action: a, facts: Facts{Asks: asks, FollowUp: followUp}}
+	r := approval.Rule{Groups: groupsOf(d.asked())}
+	if len(r.Groups) > 0 {
+		r.FollowUp = d.followUp()
+	}
+	return r
 }
 
-// floor lists the approvals that the bundle asks of the action, whatever its plan says.
-func (d *decision) floor() (groups []policy.Group) {
+// followUp is what follows while people have not approved.
+func (d *decision) followUp() plan.FollowUp {
+	_, followUp := d.floor()
+	return d.facts.FollowUp.Join(followUp)
+}
+
+// floor lists the approvals that the bundle asks of the action, whatever its plan says, and
+// what follows while they are not given.
+func (d *decision) floor() (groups []policy.Group, followUp plan.FollowUp) {
 	for i := range d.gate.bundle.Floor {
 		if f := &d.gate.bundle.Floor[i]; d.matches(&f.Match) {
-			groups = append(groups, f.Groups...)
+			groups, followUp = append(groups, f.Groups...), followUp.Join(f.FollowUp)
 		}
 	}
-	return groups
+	return groups, followUp
 }
 
 // lifters are the roles that may lift an escalation for a reason.
@@ -341,7 +361,8 @@ func (d *decision) policy() {
 	if d.action.Effect == plan.Irreversible && !allowed {
 		d.object(Reject, NotAllowed, "`allow` has no entry for the irreversible effect")
 	}
-	if (d.action.Taint.Decision || len(d.action.Taint.Ports) > 0) && !tainted && len(d.facts.Asks)+len(d.floor()) == 0 {
+	floor, _ := d.floor()
+	if (d.action.Taint.Decision || len(d.action.Taint.Ports) > 0) && !tainted && len(d.facts.Asks)+len(floor) == 0 {
 		d.object(Reject, Tainted, "it depends on what nobody vouches for, and no entry of `allow` accepts that")
 	}
 	if most := d.gate.bundle.Caps.InvocationsPerRun; most > 0 && d.facts.Calls > most {

@@ -24,10 +24,11 @@ type Evidence struct {
 	At     ledger.Time `json:"at"`
 	Calls  int64       `json:"calls"`
 	Budget Budget      `json:"budget"`
-	// Asks, Approved and Lifted are as in [Facts].
-	Asks     []plan.Group `json:"asks,omitempty"`
-	Approved bool         `json:"approved,omitempty"`
-	Lifted   []string     `json:"lifted,omitempty"`
+	// Asks, FollowUp, Approved and Lifted are as in [Facts].
+	Asks     []plan.Group  `json:"asks,omitempty"`
+	FollowUp plan.FollowUp `json:"follow_up,omitzero"`
+	Approved bool          `json:"approved,omitempty"`
+	Lifted   []string      `json:"lifted,omitempty"`
 	// Policy and Operation are the digests of the rules: of the bundle, and of what the
 	// catalog says of the operation. See [Gate.Rules].
 	Policy    string `json:"policy"`
@@ -122,5 +123,5 @@ func (g *Gate) Again(e *Evidence) (*Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the salt of a decision: %w", err)
 	}
-	return g.Decide(e.Action, salt, Facts{At: e.At.Time(), Calls: e.Calls, Budget: e.Budget, Asks: e.Asks, Approved: e.Approved, Lifted: e.Lifted}), nil
+	return g.Decide(e.Action, salt, Facts{At: e.At.Time(), Calls: e.Calls, Budget: e.Budget, Asks: e.Asks, FollowUp: e.FollowUp, Approved: e.Approved, Lifted: e.Lifted}), nil
 }

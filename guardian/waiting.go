@@ -17,8 +17,8 @@ type Waiting struct {
 	// they are shown, without what the plan says.
 	Asked approval.Action
 	Shown approval.Shown
-	// Groups must approve it, and Lifts are the reasons against it that they lift.
-	Groups []plan.Group
+	// Rule says who must approve it, but for whom nobody counts.
+	Rule approval.Rule
 	// Action is the action, and Salt that of its digest.
 	Action *Action
 	Salt   []byte
@@ -47,7 +47,7 @@ func ReadPermitted(p ledger.Packet) (*Waiting, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.Groups, w.Asked.Lifts = nil, nil
+	w.Rule, w.Asked.Lifts = approval.Rule{}, nil
 	return w, nil
 }
 
@@ -71,7 +71,7 @@ func readDecided(p ledger.Packet) (*Waiting, *Record, error) {
 	if e == nil || r == nil {
 		return nil, nil, errors.New("read an action: the evidence has no action, or no decision")
 	}
-	w := &Waiting{Action: e.Action, Groups: r.Groups}
+	w := &Waiting{Action: e.Action, Rule: approval.Rule{Groups: r.Groups, FollowUp: r.FollowUp}}
 	var err error
 	if w.Salt, err = hex.DecodeString(e.Salt); err != nil {
 		return nil, nil, fmt.Errorf("read an action: the salt: %w", err)

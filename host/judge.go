@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"chimera.ai/engine/activities"
+	"chimera.ai/engine/approval"
 	"chimera.ai/engine/guardian"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
@@ -60,7 +61,7 @@ func (j judge) Decide(a *activities.Action, st ledger.Standing) (activities.Verd
 	action := actionOf(a)
 	facts := guardian.Facts{
 		At: st.At.Time(), Calls: st.Calls, Budget: guardian.Budget{State: reserves[st.Money], Hold: st.Hold, Detail: st.Detail},
-		Asks: a.Asks, Approved: a.Approved, Lifted: a.Lifted,
+		Asks: a.Asks, FollowUp: a.FollowUp, Approved: a.Approved, Lifted: a.Lifted,
 	}
 	record := j.gate.Decide(action, st.Salt, facts)
 	raw, err := record.Encode()
@@ -70,7 +71,7 @@ func (j judge) Decide(a *activities.Action, st ledger.Standing) (activities.Verd
 	// From this the decision can be made again.
 	asked, err := json.Marshal(guardian.Evidence{
 		Action: action, Salt: hex.EncodeToString(st.Salt), At: st.At, Calls: st.Calls, Budget: record.Budget,
-		Asks: facts.Asks, Approved: facts.Approved, Lifted: facts.Lifted, Policy: a.Rules[0].Digest, Operation: a.Rules[1].Digest,
+		Asks: facts.Asks, FollowUp: facts.FollowUp, Approved: facts.Approved, Lifted: facts.Lifted, Policy: a.Rules[0].Digest, Operation: a.Rules[1].Digest,
 	})
 	if err != nil {
 		return activities.Verdict{}, fmt.Errorf("write the evidence of a decision: %w", err)
@@ -86,17 +87,17 @@ func (j judge) Decide(a *activities.Action, st ledger.Standing) (activities.Verd
 	return activities.Verdict{
 		Decision: ledger.Decision{PolicyDigest: record.PolicyDigest, Decision: string(record.Decision), Reason: record.Reason, Record: raw},
 		Evidence: ledger.Packet{Parts: parts},
-		Groups:   record.Groups, Awaits: record.Awaits,
+		Rule:     approval.Rule{Groups: record.Groups, FollowUp: record.FollowUp}, Awaits: record.Awaits,
 	}, nil
 }
 
 // Needs implements activities.Judge.
-func (j judge) Needs(a *activities.Action, salt []byte, at time.Time) (decision string, groups []plan.Group) {
-	r := j.gate.Decide(actionOf(a), salt, guardian.Facts{At: at, Calls: 1, Budget: guardian.Budget{State: guardian.NoBudget}, Asks: a.Asks, Approved: a.Approved, Lifted: a.Lifted})
+func (j judge) Needs(a *activities.Action, salt []byte, at time.Time) (decision string, rule approval.Rule) {
+	r := j.gate.Decide(actionOf(a), salt, guardian.Facts{At: at, Calls: 1, Budget: guardian.Budget{State: guardian.NoBudget}, Asks: a.Asks, FollowUp: a.FollowUp, Approved: a.Approved, Lifted: a.Lifted})
 	if !r.Awaits && r.Decision == guardian.Escalate {
-		return string(guardian.Reject), nil // nobody may lift it
+		return string(guardian.Reject), approval.Rule{} // nobody may lift it
 	}
-	return string(r.Decision), r.Groups
+	return string(r.Decision), approval.Rule{Groups: r.Groups, FollowUp: r.FollowUp}
 }
 
 // Waiting implements activities.Judge.
@@ -117,12 +118,14 @@ func waiting(w *guardian.Waiting, err error) (activities.Waiting, error) {
 		return activities.Waiting{}, err
 	}
 	return activities.Waiting{
-		Asked: w.Asked, Shown: w.Shown, Groups: w.Groups, Plan: w.Action.Plan, Workflow: w.Action.Run.Workflow, Origin: w.Action.Run.Origin, Salt: w.Salt,
+		Asked: w.Asked, Shown: w.Shown, Rule: w.Rule, Plan: w.Action.Plan, Workflow: w.Action.Run.Workflow, Origin: w.Action.Run.Origin, Salt: w.Salt,
 	}, nil
 }
 
 // Asked implements activities.Judge.
-func (j judge) Asked(a *activities.Action) []plan.Group { return j.gate.Asked(actionOf(a), a.Asks) }
+func (j judge) Asked(a *activities.Action) approval.Rule {
+	return j.gate.Asked(actionOf(a), a.Asks, a.FollowUp)
+}
 
 // Inputs implements activities.Judge.
 func (j judge) Inputs(p ledger.Packet) (inputs []byte, action string, err error) {

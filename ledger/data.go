@@ -67,6 +67,15 @@ type (
 		Reason  string       `json:"reason,omitempty"`
 		Refused int64        `json:"refused,omitempty"`
 	}
+	// RemindedData is the data of barrier.reminded: the reminder of that number, from 1.
+	RemindedData struct {
+		ID     string `json:"id"`
+		Number int    `json:"number"`
+	}
+	// EscalatedData is the data of barrier.escalated.
+	EscalatedData struct {
+		ID string `json:"id"`
+	}
 	// ObservedData is the data of hypothesis.observed.
 	ObservedData struct {
 		HypothesisID string          `json:"hypothesis_id"`

@@ -99,6 +99,8 @@
 //	task.closed [task id]                         TaskClosedData
 //	decision.made [id]                            Decision
 //	barrier.opened, barrier.closed [id]           Barrier, BarrierData
+//	barrier.reminded [id/NUMBER]                  RemindedData
+//	barrier.escalated [id]                        EscalatedData
 //	approval.accepted, approval.refused [id]      Approval
 //	approval.consumed [decision]                  ConsumedData
 //	invocation.permitted [decision]               Invocation

@@ -392,6 +392,15 @@ type Barrier struct {
 	OpenedAt  Time            `json:"opened_at"`
 	ExpiresAt Time            `json:"expires_at"`
 	State     BarrierState    `json:"state"`
+	// RemindEveryMS is the time between two reminders, in milliseconds, or 0, and EscalatesAt
+	// when more groups are asked, or nil: what follows while the barrier is open.
+	RemindEveryMS int64 `json:"remind_every_ms,omitempty"`
+	EscalatesAt   *Time `json:"escalates_at,omitempty"`
+	// Reminded counts the reminders so far, the last of which was at RemindedAt, and
+	// EscalatedAt is when more groups were asked, or nil.
+	Reminded    int   `json:"reminded,omitempty"`
+	RemindedAt  *Time `json:"reminded_at,omitempty"`
+	EscalatedAt *Time `json:"escalated_at,omitempty"`
 	// The rest is there once it is closed. Reason is for people; Refused counts the
 	// signatures that were refused, also those that the log does not have.
 	ClosedAt *Time  `json:"closed_at,omitempty"`

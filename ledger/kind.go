@@ -41,6 +41,10 @@ const (
 	// that.
 	BarrierOpened Kind = "barrier.opened"
 	BarrierClosed Kind = "barrier.closed"
+	// BarrierReminded and BarrierEscalated: they have not approved for a while, and are
+	// reminded, or more groups are asked.
+	BarrierReminded  Kind = "barrier.reminded"
+	BarrierEscalated Kind = "barrier.escalated"
 	// ApprovalAccepted and ApprovalRefused: a signature arrived, and counts or not.
 	ApprovalAccepted Kind = "approval.accepted"
 	ApprovalRefused  Kind = "approval.refused"
@@ -96,6 +100,7 @@ var classes = map[Kind]Class{
 	RunOpened: Operational, RunClosed: Operational, RunPaused: Operational, RunResumed: Operational,
 	NodeSucceeded: Operational, NodeFailed: Operational, NodeSkipped: Operational,
 	TaskDrafted: Evidence, TaskSigned: Evidence, TaskExecuted: Evidence, TaskClosed: Evidence, BarrierOpened: Evidence, BarrierClosed: Evidence,
+	BarrierReminded: Evidence, BarrierEscalated: Evidence,
 	DecisionMade: Evidence, ApprovalAccepted: Evidence, ApprovalRefused: Evidence, ApprovalConsumed: Evidence,
 	InvocationPermitted: Evidence, InvocationCalling: Evidence, InvocationReleased: Evidence,
 	InvocationSettled: Evidence, InvocationUnknown: Evidence,

@@ -200,8 +200,17 @@ type Effects interface {
 	// CloseBarrier closes a barrier, and returns it. One that is closed stays as it is. Once
 	// its time is over on the store's clock, it is not approved, and otherwise it has not
 	// expired: both are ErrConflict. If it is not approved, the holds of its actions are
-	// voided, and their tasks closed.
+	// voided, and their tasks closed. A barrier that was escalated is approved by
+	// ApproveBarrier only.
 	CloseBarrier(ctx context.Context, id string, end BarrierState, reason string) (Barrier, error)
+	// ApproveBarrier closes a barrier that is approved, as one that was escalated or not:
+	// it is ErrConflict if that has changed since it was read.
+	ApproveBarrier(ctx context.Context, id, reason string, escalated bool) (Barrier, error)
+	// RemindBarrier records that people are reminded, and EscalateBarrier that more groups
+	// are asked; both return the barrier. It is ErrConflict if it is not time yet, on the
+	// store's clock, or never will be. One that is closed, or was escalated, stays as it is.
+	RemindBarrier(ctx context.Context, id string) (Barrier, error)
+	EscalateBarrier(ctx context.Context, id string) (Barrier, error)
 	Barrier(ctx context.Context, id string) (Barrier, error)
 	// ListBarriers lists barriers of a state ("" is all), those that expire first at first.
 	ListBarriers(ctx context.Context, state BarrierState, page Page) ([]Barrier, error)

@@ -42,12 +42,17 @@ type Barrier struct {
 	// Groups must all sign: for each role the largest number that a member asks
 	// for, sorted by role. Without groups only the operator's rules apply.
 	Groups []Group `json:"groups,omitempty"`
+	// FollowUp is what follows while people have not approved: for all members together.
+	FollowUp FollowUp `json:"follow_up,omitzero"`
 	// ExpiresInMS is the shortest time that a member gives, in milliseconds after
-	// the barrier opens; 0 is "not given".
+	// the barrier opens; 0 is "not given", which means [DefaultExpiresInMS].
 	ExpiresInMS int64 `json:"expires_in_ms,omitempty"`
 	// Exclude lists the persons who may not sign for any member, sorted.
 	Exclude []string `json:"exclude,omitempty"`
 }
+
+// DefaultExpiresInMS is how long people are asked where a plan does not say: seven days.
+const DefaultExpiresInMS = 7 * 24 * 60 * 60 * 1000
 
 // Group asks for the signatures of Min persons who hold a role.
 type Group struct {

@@ -256,6 +256,9 @@ func barrier(t *rapid.T, id string, member int) plan.Barrier {
 			b.Groups = append(b.Groups, plan.Group{Role: r, Min: rapid.IntRange(1, 9).Draw(t, "min")})
 		}
 	}
+	if len(b.Groups) > 0 && rapid.Bool().Draw(t, "escalates") {
+		b.FollowUp = plan.FollowUp{RemindEveryMS: rapid.Int64Range(0, 1e9).Draw(t, "remind"), EscalateAfterMS: rapid.Int64Range(1, 1e9).Draw(t, "escalate"), To: b.Groups}
+	}
 	return b
 }
 

@@ -91,7 +91,7 @@ func effectful() *plan.Plan {
 		Schemas: pool(`true`),
 		Barriers: []plan.Barrier{
 			{ID: "release", Members: []int{4, 5}, Groups: []plan.Group{{Role: "cfo", Min: 1}, {Role: "finance", Min: 2}}, ExpiresInMS: 1000, Exclude: []string{"mallory"}},
-			{Members: []int{6}, Groups: []plan.Group{{Role: "cfo", Min: 1}}},
+			{Members: []int{6}, Groups: []plan.Group{{Role: "cfo", Min: 1}}, FollowUp: plan.FollowUp{RemindEveryMS: 60000, EscalateAfterMS: 1000, To: []plan.Group{{Role: "board", Min: 1}}}},
 		},
 		Loops: []plan.Loop{{Header: 2, Latch: 3, Body: []int{2, 3}, Back: []int{3}, MaxIterations: 5, OnExhausted: plan.Fail}},
 	}
@@ -105,7 +105,7 @@ func TestEffectful(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(p, back, same))
 	require.Equal(t, string(b), string(encode(t, back)))
-	require.Contains(t, string(b), `"barriers":[{"id":"release","members":[4,5],"groups":[{"role":"cfo","min":1},{"role":"finance","min":2}],"expires_in_ms":1000,"exclude":["mallory"]},{"members":[6],`)
+	require.Contains(t, string(b), `"barriers":[{"id":"release","members":[4,5],"groups":[{"role":"cfo","min":1},{"role":"finance","min":2}],"expires_in_ms":1000,"exclude":["mallory"]},{"members":[6],"groups":[{"role":"cfo","min":1}],"follow_up":{"remind_every_ms":60000,"escalate_after_ms":1000,"to":[{"role":"board","min":1}]}}]`)
 	require.Contains(t, string(b), `"loops":[{"header":2,"latch":3,"body":[2,3],"back":[3],"max_iterations":5,"on_exhausted":"fail"}]`)
 }
 
@@ -162,7 +162,13 @@ func TestVerifyRefusesEffects(t *testing.T) {
 		{"a member twice", barrier(0, func(b *plan.Barrier) { b.Members = []int{4, 4, 5} }), "no member of its barrier"},
 		{"a barrier of nobody", func(x *p) { x.Barriers = append(x.Barriers, plan.Barrier{ID: "x"}) }, "its members are not the nodes"},
 		{"a shared barrier without a name", barrier(0, func(b *plan.Barrier) { b.ID = "" }), "it has no name"},
-		{"a barrier that asks for nothing", barrier(1, func(b *plan.Barrier) { b.Groups = nil }), "it has no name"},
+		{"a barrier that asks for nothing", barrier(1, func(b *plan.Barrier) { b.Groups, b.FollowUp = nil, plan.FollowUp{} }), "it has no name"},
+		{"an escalation to nobody", barrier(1, func(b *plan.Barrier) { b.FollowUp.To = nil }), "an escalation without groups"},
+		{"groups that are never asked", barrier(1, func(b *plan.Barrier) { b.FollowUp.EscalateAfterMS = 0 }), "groups without an escalation"},
+		{"an escalation before anybody is asked", barrier(1, func(b *plan.Barrier) { b.FollowUp.EscalateAfterMS = -1 }), "out of range"},
+		{"a reminder before anybody is asked", barrier(1, func(b *plan.Barrier) { b.FollowUp.RemindEveryMS = -1 }), "out of range"},
+		{"an escalation to a role twice", barrier(1, func(b *plan.Barrier) { b.FollowUp.To = append(b.FollowUp.To, b.FollowUp.To...) }), "not a sorted list of roles"},
+		{"an escalation to fewer than one", barrier(1, func(b *plan.Barrier) { b.FollowUp.To[0].Min = 0 }), "not a sorted list of roles"},
 		{"a name twice", barrier(1, func(b *plan.Barrier) { b.ID = "release" }), "its name is taken"},
 		{"barriers out of order", func(x *p) {
 			x.Barriers[0], x.Barriers[1] = x.Barriers[1], x.Barriers[0]

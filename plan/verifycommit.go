@@ -170,7 +170,7 @@ func (p *Plan) verifyBarriers(waits []int) error {
 			return bad("its members are not the nodes that wait at it")
 		case b.Members[0] <= first:
 			return bad("barriers are not in the order of their first members")
-		case b.ID == "" && (len(b.Members) > 1 || len(b.Groups) == 0 && b.ExpiresInMS == 0 && b.Exclude == nil):
+		case b.ID == "" && (len(b.Members) > 1 || len(b.Groups) == 0 && b.ExpiresInMS == 0 && b.Exclude == nil && b.FollowUp.IsZero()):
 			return bad("it has no name, and is shared or asks for nothing")
 		case b.ID != "" && ids[b.ID]:
 			return bad("its name is taken")
@@ -180,9 +180,9 @@ func (p *Plan) verifyBarriers(waits []int) error {
 			return bad("exclude is not a sorted list of names")
 		}
 		first, ids[b.ID] = b.Members[0], true
-		for at, g := range b.Groups {
-			if g.Role == "" || g.Min < 1 || g.Min > maxCount || at > 0 && b.Groups[at-1].Role >= g.Role {
-				return bad("groups are not a sorted list of roles")
+		for _, err := range []error{sorted(b.Groups), b.FollowUp.Verify()} {
+			if err != nil {
+				return bad(err.Error())
 			}
 		}
 		if len(b.Members) == 1 {

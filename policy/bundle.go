@@ -77,7 +77,9 @@ type Threshold struct {
 type Floor struct {
 	Match
 	Groups []Group
-	Range  diag.Range `json:"-"`
+	// FollowUp is what follows while people have not approved.
+	FollowUp plan.FollowUp `json:",omitzero"`
+	Range    diag.Range    `json:"-"`
 }
 
 // Group asks for signatures of Min persons who hold a role.

@@ -55,10 +55,10 @@ var ApprovalFields = &fields.Table{What: "an `approval` map", Fields: []fields.F
 	fields.Optional("delegation", fields.FormBool, "whether signers may let others sign for them; absent: true"),
 }}
 
-var FloorFields = &fields.Table{What: "an approval floor", Fields: []fields.Field{
+var FloorFields = &fields.Table{What: "an approval floor", Fields: append([]fields.Field{
 	effectsField, agentsField, operationsField,
 	fields.Required("groups", fields.FormList, "the list of groups that must all sign"),
-}}
+}, FollowUpFields...)}
 
 var GroupFields = &fields.Table{What: "an approval group", Fields: []fields.Field{
 	fields.Required("role", fields.FormText, "the role that its signers hold"),
@@ -264,7 +264,13 @@ func readBundleApproval(rep *fields.Reader, p *Bundle, v *syntax.Value) {
 		if f == nil {
 			continue
 		}
-		p.Floor = append(p.Floor, Floor{Match: readMatch(rep, f), Groups: readGroups(rep, f.Get("groups"), "groups"), Range: fields.Head(x)})
+		floor := Floor{Match: readMatch(rep, f), Groups: readGroups(rep, f.Get("groups"), "groups"), Range: fields.Head(x)}
+		var first []plan.Group
+		for _, g := range floor.Groups {
+			first = append(first, plan.Group(g))
+		}
+		floor.FollowUp = ReadFollowUp(rep, f, first)
+		p.Floor = append(p.Floor, floor)
 	}
 	p.Outcome = readGroups(rep, r.Get("outcome"), "outcome")
 	for _, x := range rep.Texts(r.Get("may_sign"), "may_sign") {

@@ -131,7 +131,7 @@ func (e *SeveralError) Error() string {
 func (r *Reader) open(ctx context.Context, b ledger.Barrier) (Open, error) {
 	o := Open{Barrier: b}
 	var err error
-	if o.Request, o.Digest, err = approval.ParseRequest(b.Request); err != nil {
+	if o.Request, o.Digest, err = approval.Of(&b); err != nil {
 		return o, err
 	}
 	at := time.Time{} // what is closed has counted
@@ -200,7 +200,7 @@ func (r *Reader) Text(ctx context.Context, o *Open) (string, error) {
 		if at < 0 || w.Action.Plan != q.Plan || w.Action.Run.Workflow != q.Workflow || w.Action.Run.Origin != q.Origin || w.Action.Agent != q.Agent {
 			return "", fmt.Errorf("%w: the action of %.120q is of another run", ErrDiffers, a.Node)
 		}
-		if err := q.Rule.AtLeast(approval.Rule{Groups: w.Groups}); err != nil {
+		if err := q.Rule.AtLeast(w.Rule); err != nil {
 			return "", fmt.Errorf("%w: %w", ErrDiffers, err)
 		}
 		if !undoes(p, at, a.Undo) || !slices.Equal(a.UndoneBy(), o.Barrier.Actions[i].Undo) {

@@ -28,7 +28,7 @@ func approvalParts() []command {
 			summary: "approve what waits at a barrier, or state what a call did"},
 		{name: "reject", operands: "RUN|BARRIER", least: 1, most: 1, prepare: rejectCommand, completes: openRun,
 			summary: "reject what waits at a barrier, with a reason"},
-		{name: "watch", prepare: watchApprovalsCommand, summary: "show what begins to wait for approval, until interrupted"},
+		{name: "watch", prepare: watchApprovalsCommand, summary: "show what begins to wait for approval, reminders and escalations, until interrupted"},
 	}
 }
 
@@ -49,6 +49,13 @@ type waiting struct {
 	// Missing are those who still have to sign, and Signed those who have.
 	Missing []plan.Group  `json:"missing"`
 	Signed  []waitingVote `json:"signed"`
+	// Reminded counts the reminders. From EscalatesAt on the groups in To must sign, too;
+	// EscalatedAt is there once they are asked.
+	Reminded    int          `json:"reminded,omitempty"`
+	RemindedAt  *ledger.Time `json:"reminded_at,omitempty"`
+	EscalatesAt *ledger.Time `json:"escalates_at,omitempty"`
+	EscalatedAt *ledger.Time `json:"escalated_at,omitempty"`
+	To          []plan.Group `json:"to,omitempty"`
 }
 
 type waitingAction struct {
@@ -73,6 +80,7 @@ func waitingOf(o *review.Open) waiting {
 	w := waiting{
 		Barrier: o.Barrier.ID, Run: q.Workflow, Plan: q.PlanName, Agent: q.Agent, Asks: q.Kind, State: string(o.Barrier.State), Opened: o.Barrier.OpenedAt, Expires: o.Barrier.ExpiresAt,
 		Nodes: []string{}, Missing: []plan.Group{}, Signed: []waitingVote{},
+		Reminded: o.Barrier.Reminded, RemindedAt: o.Barrier.RemindedAt, EscalatesAt: o.Barrier.EscalatesAt, EscalatedAt: o.Barrier.EscalatedAt, To: q.Rule.FollowUp.To,
 	}
 	for _, a := range q.Actions {
 		w.Nodes = append(w.Nodes, a.Node)
@@ -179,7 +187,7 @@ func (p *Program) tabulate(list []waiting) error {
 	table := tabwriter.NewWriter(p.Stdout, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "EXPIRES\tRUN\tPLAN\tWHAT\tMISSING\tSTATE\tBARRIER")
 	for _, w := range list {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", w.Expires.Time().Local().Format(time.DateTime), printable(w.Run), printable(w.Plan), printable(whatOf(w)), missingOf(w.Missing), w.State, printable(w.Barrier))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", w.Expires.Time().Local().Format(time.DateTime), printable(w.Run), printable(w.Plan), printable(whatOf(w)), missingOf(w.Missing), stateOf(&w), printable(w.Barrier))
 	}
 	return table.Flush()
 }
@@ -198,6 +206,39 @@ func whatOf(w waiting) string {
 		text += fmt.Sprintf(" and %d more", n)
 	}
 	return text
+}
+
+// stateOf says how a barrier stands, with what has followed so far.
+func stateOf(w *waiting) string {
+	text := w.State
+	if w.Reminded > 0 {
+		text += ", reminded " + timesOf(w.Reminded)
+	}
+	if w.EscalatedAt != nil {
+		text += ", escalated"
+	}
+	return text
+}
+
+func timesOf(n int) string {
+	if n == 1 {
+		return "1 time"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// followedOf says what has followed at a barrier, a line for each.
+func followedOf(w *waiting) (lines []string) {
+	if w.RemindedAt != nil {
+		lines = append(lines, fmt.Sprintf("reminded %s, last at %s", timesOf(w.Reminded), w.RemindedAt.Time().Local().Format(time.DateTime)))
+	}
+	switch {
+	case w.EscalatedAt != nil:
+		lines = append(lines, fmt.Sprintf("escalated to %s since %s", missingOf(w.To), w.EscalatedAt.Time().Local().Format(time.DateTime)))
+	case w.EscalatesAt != nil && w.State == string(ledger.BarrierOpen):
+		lines = append(lines, fmt.Sprintf("escalates to %s at %s", missingOf(w.To), w.EscalatesAt.Time().Local().Format(time.DateTime)))
+	}
+	return lines
 }
 
 // missingOf says who still has to sign.
@@ -241,6 +282,10 @@ func showApprovalCommand(p *Program, _ *flag.FlagSet) action {
 		p.printf("%s", text)
 		for _, v := range o.Votes {
 			p.say("%s by %s as %s (%s)", v.Decision, printable(v.Signer), printable(v.Role), v.SigType)
+		}
+		w := waitingOf(&o)
+		for _, line := range followedOf(&w) {
+			p.say("%s", line)
 		}
 		if o.Barrier.State.Closed() {
 			p.say("the barrier is %s%s", o.Barrier.State, reasonOf(o.Barrier.Reason))
@@ -292,7 +337,7 @@ func watchApprovalsCommand(p *Program, fs *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		seen := map[string]bool{}
+		seen := map[string]string{} // how a barrier stood when it was shown
 		for {
 			r, _, err := p.reviewerAt(ctx, at)
 			if err != nil {
@@ -303,17 +348,21 @@ func watchApprovalsCommand(p *Program, fs *flag.FlagSet) action {
 				return err
 			}
 			for _, w := range list {
-				if seen[w.Barrier] {
+				if seen[w.Barrier] == stateOf(&w) {
 					continue
 				}
-				seen[w.Barrier] = true
+				seen[w.Barrier] = stateOf(&w)
 				if p.json() {
 					if err := json.NewEncoder(p.Stdout).Encode(w); err != nil {
 						return fmt.Errorf("writing the answer: %w", err)
 					}
 					continue
 				}
-				p.printf("%s  %s  %s  until %s  %s\n", printable(w.Run), printable(whatOf(w)), missingOf(w.Missing), w.Expires.Time().Local().Format(time.DateTime), printable(w.Barrier))
+				p.printf("%s  %s  %s  until %s  %s", printable(w.Run), printable(whatOf(w)), missingOf(w.Missing), w.Expires.Time().Local().Format(time.DateTime), printable(w.Barrier))
+				for _, line := range followedOf(&w) {
+					p.printf("  %s", line)
+				}
+				p.printf("\n")
 			}
 			timer := time.NewTimer(watchEvery)
 			select {

@@ -149,7 +149,7 @@ func (p *Program) chosen(ctx context.Context, at *place, r *review.Reader, root 
 	if s.role != "" {
 		return nil
 	}
-	for _, groups := range [][]plan.Group{o.Tally.Missing, o.Request.Rule.Groups} {
+	for _, groups := range [][]plan.Group{o.Tally.Missing, o.Request.Asked()} {
 		for _, g := range groups {
 			if v.Has(g.Role) || s.delegation != "" {
 				s.role = g.Role
@@ -157,7 +157,7 @@ func (p *Program) chosen(ctx context.Context, at *place, r *review.Reader, root 
 			}
 		}
 	}
-	return negative("the signer %s has none of the roles that are asked for: %s", printable(s.signer), missingOf(o.Request.Rule.Groups))
+	return negative("the signer %s has none of the roles that are asked for: %s", printable(s.signer), missingOf(o.Request.Asked()))
 }
 
 // devSignerID is the signer of dev mode's key, and devSignerLife how long it is valid.
@@ -173,7 +173,7 @@ func (p *Program) devSigner(ctx context.Context, at *place, r *review.Reader, ro
 		return err
 	}
 	var roles []string
-	for _, g := range o.Request.Rule.Groups {
+	for _, g := range o.Request.Asked() {
 		roles = append(roles, g.Role)
 	}
 	slices.Sort(roles)

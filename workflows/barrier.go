@@ -19,9 +19,11 @@ type barrier struct {
 	// outcome: people are asked what a call did.
 	outcome bool
 	since   time.Time
-	// due is when it expires, and next when the guardian is asked about that.
+	// due is when it expires, and next when the guardian is asked about that, or about what
+	// follows before.
 	due, next time.Time
 	missing   []contract.Group
+	followed  contract.Followed
 }
 
 // barrierOf is the name of the barrier at which w waits, as the guardian has it.
@@ -181,8 +183,11 @@ func (r *run) unpark(w *wait) {
 
 // stands handles how a barrier stands.
 func (r *run) stands(b *barrier, now contract.Barrier) {
-	b.missing, b.due = now.Missing, time.UnixMilli(now.ExpiresMS).UTC()
-	if b.next = b.due; now.State == contract.BarrierOpen {
+	b.missing, b.due, b.followed = now.Missing, time.UnixMilli(now.ExpiresMS).UTC(), now.Followed
+	if b.next = b.due; now.NextMS > 0 && now.NextMS < now.ExpiresMS {
+		b.next = time.UnixMilli(now.NextMS).UTC()
+	}
+	if now.State == contract.BarrierOpen {
 		if !b.next.After(r.now()) {
 			b.next = r.now().Add(minBackoff) // the guardian's clock is behind
 		}
@@ -255,9 +260,13 @@ func (r *run) withdraw() {
 func (r *run) carryBarriers(c *contract.Carried) {
 	for _, b := range r.barriers {
 		if b.id != "" {
-			c.Barriers = append(c.Barriers, contract.CarriedBarrier{
-				Name: b.name, ID: b.id, Outcome: b.outcome, SinceMS: b.since.UnixMilli(), DueMS: b.due.UnixMilli(), Missing: b.missing,
-			})
+			carried := contract.CarriedBarrier{
+				Name: b.name, ID: b.id, Outcome: b.outcome, SinceMS: b.since.UnixMilli(), DueMS: b.due.UnixMilli(), Missing: b.missing, Followed: b.followed,
+			}
+			if b.next.Before(b.due) {
+				carried.NextMS = b.next.UnixMilli()
+			}
+			c.Barriers = append(c.Barriers, carried)
 		}
 	}
 	c.Signing = r.inbox.requests
@@ -271,7 +280,13 @@ func (r *run) carryBarriers(c *contract.Carried) {
 func (r *run) restoreBarriers(c *contract.Carried) {
 	for _, b := range c.Barriers {
 		due := time.UnixMilli(b.DueMS).UTC()
-		r.barriers = append(r.barriers, &barrier{name: b.Name, id: b.ID, outcome: b.Outcome, since: time.UnixMilli(b.SinceMS).UTC(), due: due, next: due, missing: b.Missing})
+		next := due
+		if b.NextMS > 0 {
+			next = time.UnixMilli(b.NextMS).UTC()
+		}
+		r.barriers = append(r.barriers, &barrier{
+			name: b.Name, id: b.ID, outcome: b.Outcome, since: time.UnixMilli(b.SinceMS).UTC(), due: due, next: next, missing: b.Missing, followed: b.Followed,
+		})
 	}
 	r.inbox.requests = c.Signing
 	for _, s := range c.Signatures {
@@ -288,9 +303,24 @@ func (r *run) askedOf(w *wait) string {
 		}
 		return "people are asked once all have arrived that share the barrier"
 	}
-	text := missing(b.missing) + " (barrier " + b.id + ", until " + instant(b.due) + ")"
+	text := missing(b.missing) + " (barrier " + b.id + ", until " + instant(b.due) + marks(b.followed) + ")"
 	if w.outcome {
 		return "what a call did, to be stated by " + text
+	}
+	return text
+}
+
+// marks says what has followed at a barrier.
+func marks(f contract.Followed) (text string) {
+	if f.Reminded > 0 {
+		times := " times"
+		if f.Reminded == 1 {
+			times = " time"
+		}
+		text = ", reminded " + strconv.Itoa(f.Reminded) + times + ", last at " + instant(time.UnixMilli(f.RemindedMS))
+	}
+	if f.EscalatedMS > 0 {
+		text += ", escalated to " + missing(f.To) + " since " + instant(time.UnixMilli(f.EscalatedMS))
 	}
 	return text
 }
@@ -314,6 +344,12 @@ func (r *run) asking() (all []contract.BarrierStatus) {
 			continue
 		}
 		s := contract.BarrierStatus{ID: b.id, Outcome: b.outcome, Nodes: []string{}, Since: instant(b.since), Until: instant(b.due), Missing: b.missing}
+		if f := b.followed; f.Reminded > 0 {
+			s.Reminded, s.RemindedAt = f.Reminded, instant(time.UnixMilli(f.RemindedMS))
+		}
+		if f := b.followed; f.EscalatedMS > 0 {
+			s.EscalatedAt, s.EscalatedTo = instant(time.UnixMilli(f.EscalatedMS)), f.To
+		}
 		for _, w := range r.waitersAt(b.name) {
 			s.Nodes = append(s.Nodes, r.plan.Nodes[w.node].ID)
 		}
@@ -335,12 +371,13 @@ func (r *run) asks(state contract.RunState) string {
 		if i == detailNodes/10 {
 			break
 		}
+		followed := r.barriers[slices.IndexFunc(r.barriers, func(x *barrier) bool { return x.id == s.ID })].followed
 		what := "Waits for approval"
 		if s.Outcome {
 			what = "Waits to know what a call did"
 		}
 		b.WriteString("\n\n**" + what + "** by " + missing(s.Missing) + ": " + strings.Join(s.Nodes[:min(len(s.Nodes), 10)], ", ") +
-			", since " + s.Since + ", until " + s.Until + " (barrier " + s.ID + ")")
+			", since " + s.Since + ", until " + s.Until + marks(followed) + " (barrier " + s.ID + ")")
 	}
 	return b.String()
 }

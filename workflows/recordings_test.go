@@ -103,6 +103,8 @@ func recordings(t *testing.T) []recording {
 		{name: "paused", source: approved, input: `{"x":"one"}`, acting: true, has: types{updated, completed}, during: pausing},
 		{name: "paused-continued", source: approved, input: `{"x":"one"}`, after: 8, acting: true, has: types{updated, continued, completed}, during: pausing},
 		{name: "stated", source: strings.Replace(effect, "second, template: sh/write", "second, template: sh/hang", 1), input: `{"x":"one"}`, acting: true, asks: true, has: types{signaled, failed}, during: stating},
+		{name: "escalated", source: escalated, input: `{"x":"one"}`, acting: true, has: types{fired, signaled, completed}, during: escalating},
+		{name: "escalated-continued", source: escalated, input: `{"x":"one"}`, after: 8, acting: true, has: types{continued, signaled, completed}, during: escalating},
 		{name: "undone", source: undone, input: `{"x":"one"}`, acting: true, has: types{started, failed}},
 		{name: "undone-continued", source: undone, input: `{"x":"one"}`, after: 8, acting: true, has: types{continued, failed}},
 		{name: "paid", source: paid, input: `{"x":"one"}`, acting: true, has: types{started, completed}},
@@ -269,6 +271,9 @@ var approved = strings.Replace(document("", `  - {id: write, template: sh/write,
   - write.x -> $output.x
 `), "agent: tester\n", "agent: tester\nallow: [pure, committing]\n", 1)
 
+// escalated is a plan with an effect that more people must approve after a while.
+var escalated = strings.Replace(approved, "min: 1}]}", "min: 1}], remind_every_ms: 1000, escalate_after_ms: 1500, to: [{role: chief, min: 1}]}", 1)
+
 // undone is a plan that fails after two effects, which are undone.
 var undone = strings.Replace(document("", `  - {id: one, template: sh/write}
   - {id: two, template: sh/write}
@@ -390,6 +395,23 @@ func (s *studio) start(t *testing.T, r recording) client.WorkflowRun {
 	}
 	digest := s.deployment.Publish(t, s.host.Store().Ledger, r.source, s.options.Catalog, s.options.Policy)
 	return s.deployment.Start(t, s.host.Client(), r.name, digest, r.input)
+}
+
+// escalating approves what a run waits for, once people were reminded, and more were asked.
+func escalating(t *testing.T, s *studio, run client.WorkflowRun) client.WorkflowRun {
+	l := s.host.Store().Ledger
+	eve, cid := s.deployment.Enrol(t, l, trust.SigDev, "Eve", "editor"), s.deployment.Enrol(t, l, trust.SigDev, "Cid", "chief")
+	b := stage.Asked(t, l, run, 1)[0]
+	stage.Until(t, "it is escalated", func() bool {
+		var err error
+		b, err = l.Barrier(t.Context(), b.ID)
+		require.NoError(t, err)
+		return b.Reminded > 0 && b.EscalatedAt != nil
+	})
+	for _, who := range []stage.Signer{eve, cid} {
+		require.NoError(t, s.host.Client().SignalWorkflow(t.Context(), run.GetID(), "", contract.SignalSignature, who.Sign(t, b, approval.Approve, nil)))
+	}
+	return run
 }
 
 // approving approves what a run waits for, once the forged signature is refused.

@@ -35,8 +35,10 @@
 // and plain keys of inputs. Each element of a list has a line. A field that is empty is
 // the word none, as is an empty list, but for "approved undo", which has no line then; if
 // amount and currency are both empty, they are the word unknown. Empty strings elsewhere
-// are "". A row is at most 78 columns wide, unless a digest needs more. What does not fit
-// continues on a row that begins with spaces and a plus sign; a string that is split ends with a quote and begins again with one, and its
+// are "". The lines "escalates" and "then must sign" are there only if more groups are
+// asked after a while. A row is at most 78 columns wide, unless a digest needs more. What
+// does not fit continues on a row that begins with spaces and a plus sign; a string that
+// is split ends with a quote and begins again with one, and its
 // value is the pieces joined. So no row begins with a foreign character, not even in a
 // terminal 80 columns wide. In counting columns, a character that is not ASCII counts as
 // two.
@@ -124,6 +126,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Version is the version of the form of the text. It changes whenever the text of any
@@ -158,6 +161,9 @@ type View struct {
 	Opened, Expires string
 	// Groups are those who must sign.
 	Groups []Group
+	// Escalates is the instant from which on the groups in Later must sign, too, or "".
+	Escalates string
+	Later     []Group
 	// Excluded are the persons who may not.
 	Excluded []string
 	// Checkpoint is the log's latest checkpoint: its origin, size and hash.
@@ -243,14 +249,13 @@ func (p *page) header(v *View) {
 	p.field("requester", v.Requester)
 	p.field("opened", v.Opened)
 	p.field("expires", v.Expires)
-	for _, g := range v.Groups {
-		p.label("must sign")
-		p.word("", fmt.Sprintf("%d of", g.Min))
-		p.quote(" ", show(g.Role, p.limit))
-		p.end()
-	}
+	p.groups("must sign", v.Groups)
 	if len(v.Groups) == 0 {
 		p.words("must sign", "none")
+	}
+	if v.Escalates != "" || len(v.Later) > 0 {
+		p.field("escalates", v.Escalates)
+		p.groups("then must sign", v.Later)
 	}
 	p.list("may not sign", v.Excluded)
 	p.field("checkpoint", v.Checkpoint)
@@ -262,6 +267,16 @@ func (p *page) header(v *View) {
 	}
 }
 
+// groups writes a line for each group.
+func (p *page) groups(label string, groups []Group) {
+	for _, g := range groups {
+		p.label(label)
+		p.word("", fmt.Sprintf("%d of", g.Min))
+		p.quote(" ", show(g.Role, p.limit))
+		p.end()
+	}
+}
+
 // check holds a view to its bounds.
 func (v *View) check() error {
 	if v == nil {
@@ -270,12 +285,12 @@ func (v *View) check() error {
 	if len(v.Items) > MaxItems {
 		return fmt.Errorf("%d actions, more than %d", len(v.Items), MaxItems)
 	}
-	if len(v.Groups) > MaxList {
-		return fmt.Errorf("%d groups, more than %d", len(v.Groups), MaxList)
+	if len(v.Groups) > MaxList || len(v.Later) > MaxList {
+		return fmt.Errorf("%d groups, more than %d", max(len(v.Groups), len(v.Later)), MaxList)
 	}
 	var b bounds
-	b.names(v.Deployment, v.Audience, v.Namespace, v.Workflow, v.Barrier, v.Plan, v.PlanDigest, v.Agent, v.Requester, v.Opened, v.Expires, v.Checkpoint)
-	for _, g := range v.Groups {
+	b.names(v.Deployment, v.Audience, v.Namespace, v.Workflow, v.Barrier, v.Plan, v.PlanDigest, v.Agent, v.Requester, v.Opened, v.Expires, v.Escalates, v.Checkpoint)
+	for _, g := range slices.Concat(v.Groups, v.Later) {
 		b.names(g.Role)
 	}
 	b.list(MaxName, v.Excluded)

@@ -71,7 +71,7 @@ func crowdOf(items, list int, s string) *View {
 		*p = s
 	}
 	for range list {
-		v.Groups = append(v.Groups, Group{s, 1})
+		v.Groups, v.Later = append(v.Groups, Group{s, 1}), append(v.Later, Group{s, 1})
 		v.Excluded = append(v.Excluded, s)
 	}
 	for i := range v.Items {
@@ -149,6 +149,7 @@ func TestBounds(t *testing.T) {
 	name, free := strings.Repeat("n", MaxName+1), strings.Repeat("f", MaxFree+1)
 	for what, change := range map[string]func(*View){
 		"1001 actions, more than 1000":                 func(v *View) { v.Items = make([]Item, MaxItems+1) },
+		"groups, more than 64":                         func(v *View) { v.Later = make([]Group, MaxList+1) },
 		"65 groups, more than 64":                      func(v *View) { v.Groups = make([]Group, MaxList+1) },
 		"a list of 65 strings, more than 64":           func(v *View) { v.Items[0].Reasons = make([]string, MaxList+1) },
 		"a string of 1025 bytes, more than 1024":       func(v *View) { v.Items[0].Operation = name },
@@ -164,7 +165,7 @@ func TestBounds(t *testing.T) {
 		require.ErrorContains(t, err, what)
 	}
 	for _, change := range []func(*View){
-		func(v *View) { v.Groups[0].Role = name }, func(v *View) { v.Excluded[0] = name }, func(v *View) { v.Items[0].TaintedPorts[0] = name },
+		func(v *View) { v.Groups[0].Role = name }, func(v *View) { v.Later = []Group{{name, 1}} }, func(v *View) { v.Escalates = name }, func(v *View) { v.Excluded[0] = name }, func(v *View) { v.Items[0].TaintedPorts[0] = name },
 	} {
 		v := payment()
 		change(v)

@@ -32,7 +32,7 @@ var (
 	// overlong are the rows that may be wider than others: a digest, and what belongs to
 	// the row before it or after it anyway.
 	overlong = regexp.MustCompile(`^( *[a-z ]+: +|[ $.\["+=]*)"?sha256:[0-9a-f]{64}"?$`)
-	labels   = strings.Split("deployment,audience,namespace,workflow,barrier,plan,plan digest,agent,requester,opened,expires,must sign,"+
+	labels   = strings.Split("deployment,audience,namespace,workflow,barrier,plan,plan digest,agent,requester,opened,expires,must sign,escalates,then must sign,"+
 		"may not sign,checkpoint,actions,action digest,operation,effect,amount,details,node,path,fingerprint,description,"+
 		"resource,tainted port,taint decides,reason,undo,approved undo,invocation,decision,evidence,inputs,question,if executed,if not executed,permitted", ",")
 )
@@ -250,10 +250,17 @@ func verify(t require.TestingT, v *View, text string) {
 	if len(v.Groups) == 0 {
 		r.words("must sign", "none")
 	}
-	for _, g := range v.Groups {
-		tokens := r.next("must sign")
-		require.Equal(t, []token{{strconv.Itoa(g.Min), false}, {"of", false}}, tokens[:2])
-		require.Empty(t, r.value(tokens[2:], g.Role))
+	groups := func(label string, list []Group) {
+		for _, g := range list {
+			tokens := r.next(label)
+			require.Equal(t, []token{{strconv.Itoa(g.Min), false}, {"of", false}}, tokens[:2])
+			require.Empty(t, r.value(tokens[2:], g.Role))
+		}
+	}
+	groups("must sign", v.Groups)
+	if v.Escalates != "" || len(v.Later) > 0 {
+		r.field("escalates", v.Escalates)
+		groups("then must sign", v.Later)
 	}
 	r.list("may not sign", v.Excluded)
 	r.field("checkpoint", v.Checkpoint)

@@ -60,6 +60,10 @@ func hostileView() *rapid.Generator[*View] {
 		for range rapid.IntRange(0, 2).Draw(t, "groups") {
 			v.Groups = append(v.Groups, Group{s.Draw(t, "role"), rapid.Int().Draw(t, "min")})
 		}
+		for range rapid.IntRange(0, 2).Draw(t, "later groups") {
+			v.Later = append(v.Later, Group{s.Draw(t, "role"), rapid.Int().Draw(t, "min")})
+			v.Escalates = s.Draw(t, "escalates")
+		}
 		for range rapid.IntRange(0, 3).Draw(t, "items") {
 			it := Item{
 				Description: s.Draw(t, "description"), Undo: s.Draw(t, "undo"),

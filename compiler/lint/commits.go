@@ -137,7 +137,11 @@ func (l *linter) lintBarriers(doc *Document) {
 	members := map[string][]int{}
 	var names []string
 	for i, n := range doc.Nodes {
-		if n.Commit == nil || n.Commit.Barrier == nil {
+		if n.Commit == nil {
+			continue
+		}
+		if n.Commit.Barrier == nil {
+			l.lintEscalation(doc, []int{i})
 			continue
 		}
 		name := n.Commit.Barrier.Text
@@ -159,7 +163,36 @@ func (l *linter) lintBarriers(doc *Document) {
 	}
 }
 
+// lintEscalation checks that people are still asked when more groups are, by the earliest
+// times of all who wait at a barrier.
+func (l *linter) lintEscalation(doc *Document, members []int) {
+	var n *Node
+	var after, expires int64
+	for _, m := range members {
+		c := doc.Nodes[m].Commit
+		if at := c.expires; at > 0 && (expires == 0 || at < expires) {
+			expires = at
+		}
+		if at := c.FollowUp.EscalateAfterMS; at > 0 && (after == 0 || at < after) {
+			n, after = doc.Nodes[m], at
+		}
+	}
+	if expires == 0 {
+		expires = plan.DefaultExpiresInMS
+	}
+	expires = min(expires, doc.Limits.DeadlineMS)
+	if n == nil || after < expires {
+		return
+	}
+	l.Report(diag.Diagnostic{
+		Code: diag.EffectPolicy, Summary: fmt.Sprintf("%s escalates when nobody is asked any more", fields.Quote(n.ID)), Node: n.ID,
+		Detail:  fmt.Sprintf("People are asked for at most %d milliseconds, by `expires_in_ms` and the `deadline_ms` of the plan.", expires),
+		Subject: n.Commit.Approval.Get("escalate_after_ms").Range(),
+	})
+}
+
 func (l *linter) lintBarrier(doc *Document, name string, members []int) {
+	l.lintEscalation(doc, members)
 	first := doc.Nodes[members[0]]
 	for _, m := range members[1:] {
 		n := doc.Nodes[m]

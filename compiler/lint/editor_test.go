@@ -210,11 +210,11 @@ func planSchema() obj {
 			"verify":    tableSchema(verifyFields, nil),
 			"rollback":  rollbackSchema(),
 		}),
-		"approval", tableSchema(approvalFields, map[string]obj{
+		"approval", escalating(tableSchema(approvalFields, followUp(map[string]obj{
 			"groups":        append(listOf(tableSchema(policy.GroupFields, map[string]obj{"role": pattern(fields.RoleNames), "min": whole(1, policy.MaxSigners, nil)})), "minItems", 1),
 			"expires_in_ms": whole(1, MaxExpiresMS, nil),
 			"exclude":       uniqueTexts(pattern(fields.RoleNames)),
-		}),
+		}))),
 	})
 	return schemaHead("plan", "Chimera plan", "A plan: a graph of nodes and edges with contracts. A file may hold several YAML documents; the first is the plan, the others are its sub-plans.", body)
 }
@@ -264,6 +264,22 @@ func catalogSchema() obj {
 	return schemaHead("catalog", "Chimera catalog", "The operations that plans may call, and what the operator says of each.", body)
 }
 
+func groupsSchema() obj {
+	return append(listOf(tableSchema(policy.GroupFields, map[string]obj{"role": pattern(fields.RoleNames), "min": whole(1, policy.MaxSigners, nil)})), "minItems", 1, "maxItems", policy.MaxSigners)
+}
+
+// followUp adds what follows while people have not approved.
+func followUp(more map[string]obj) map[string]obj {
+	more["remind_every_ms"], more["escalate_after_ms"] = whole(policy.MinRemindMS, policy.MaxFollowUpMS, nil), whole(1, policy.MaxFollowUpMS, nil)
+	more["to"] = groupsSchema()
+	return more
+}
+
+// escalating adds that an escalation has a time and groups.
+func escalating(o obj) obj {
+	return append(o, "dependentRequired", obj{"escalate_after_ms", []string{"to"}, "to", []string{"escalate_after_ms"}})
+}
+
 func policySchema() obj {
 	names := func(item obj) obj { return append(uniqueTexts(item), "minItems", 1, "maxItems", policy.MaxNames) }
 	entries := func(item obj) obj { return append(listOf(item), "maxItems", policy.MaxRules) }
@@ -277,7 +293,7 @@ func policySchema() obj {
 	}
 	threshold := tableSchema(policy.ThresholdFields, with(map[string]obj{"max_auto_launch_risk": risk}))
 	threshold = append(threshold, "anyOf", []obj{{"required", []string{"effects"}}, {"required", []string{"agents"}}})
-	groups := append(listOf(tableSchema(policy.GroupFields, map[string]obj{"role": pattern(fields.RoleNames), "min": whole(1, policy.MaxSigners, nil)})), "minItems", 1, "maxItems", policy.MaxSigners)
+	floor := escalating(tableSchema(policy.FloorFields, with(followUp(map[string]obj{"groups": groupsSchema()}))))
 	predicate := obj{"type", "string", "minLength", 1}
 	body := tableSchema(policy.BundleFields, map[string]obj{
 		"apiVersion": {"const", fields.APIVersion},
@@ -285,9 +301,9 @@ func policySchema() obj {
 		"version":    pattern(fields.Versions),
 		"thresholds": tableSchema(policy.ThresholdsFields, map[string]obj{"max_auto_launch_risk": risk, "per": entries(threshold)}),
 		"approval": tableSchema(policy.ApprovalFields, map[string]obj{
-			"floor":    entries(tableSchema(policy.FloorFields, with(map[string]obj{"groups": groups}))),
+			"floor":    entries(floor),
 			"lift":     {"type", "object", "propertyNames", obj{"pattern", policy.Reasons.Re.String()}, "additionalProperties", names(pattern(fields.RoleNames))},
-			"outcome":  groups,
+			"outcome":  groupsSchema(),
 			"may_sign": names(enum(policy.Interested)),
 		}),
 		"caps": tableSchema(policy.CapsFields, map[string]obj{

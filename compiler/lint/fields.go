@@ -3,6 +3,7 @@ package lint
 import (
 	"chimera.ai/engine/catalog"
 	"chimera.ai/engine/internal/fields"
+	"chimera.ai/engine/policy"
 )
 
 // The fields of the plan language. schemas/plan.json states the same for editors; a
@@ -79,11 +80,11 @@ var commitFields = &fields.Table{What: "a `commit_policy`", Nested: []fields.Nes
 	fields.Optional("rollback", fields.FormMap, "`{none: reason}` where the effect cannot be undone or verified"),
 }}
 
-var approvalFields = &fields.Table{What: "an `approval`", Fields: []fields.Field{
+var approvalFields = &fields.Table{What: "an `approval`", Fields: append([]fields.Field{
 	fields.Optional("groups", fields.FormList, "the list of groups that must all sign"),
 	fields.Optional("expires_in_ms", fields.FormNumber, "the time after which an unsigned approval is refused, in milliseconds"),
 	fields.Optional("exclude", fields.FormList, "a list of persons who may not sign"),
-}}
+}, policy.FollowUpFields...)}
 
 var verifyFields = &fields.Table{What: "a `verify` map", Fields: append([]fields.Field{
 	fields.Required("node", fields.FormText, "a pure node without edges"),

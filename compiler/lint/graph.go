@@ -150,7 +150,11 @@ func (n *Node) Subplan() bool {
 
 // CommitPolicy is the `commit_policy` of a node, as written.
 type CommitPolicy struct {
-	Approval  *syntax.Value
+	Approval *syntax.Value
+	// FollowUp is what follows while people have not approved, and expires how long they
+	// are asked, in milliseconds; 0 is "not given".
+	FollowUp  plan.FollowUp
+	expires   int64
 	Barrier   *syntax.Value
 	Prechecks []*syntax.Value
 	// Checks are the nodes that prechecks name; -1 where unknown.

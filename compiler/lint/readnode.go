@@ -163,7 +163,7 @@ func readCommit(rep *fields.Reader, v *syntax.Value) *CommitPolicy {
 	r := rep.Read(v, commitFields, "")
 	c := &CommitPolicy{Approval: r.Get("approval"), Barrier: r.Get("barrier")}
 	if c.Approval != nil {
-		readApproval(rep, c.Approval)
+		readApproval(rep, c)
 	}
 	if c.Barrier != nil && !rep.Name(c.Barrier, "barrier", fields.NodeIDs) {
 		c.Barrier = nil
@@ -180,15 +180,22 @@ func readCommit(rep *fields.Reader, v *syntax.Value) *CommitPolicy {
 	return c
 }
 
-func readApproval(rep *fields.Reader, v *syntax.Value) {
-	r := rep.Read(v, approvalFields, "")
-	rep.Whole(r.Get("expires_in_ms"), "expires_in_ms", 1, MaxExpiresMS)
+func readApproval(rep *fields.Reader, c *CommitPolicy) {
+	r := rep.Read(c.Approval, approvalFields, "")
+	if n, ok := rep.Whole(r.Get("expires_in_ms"), "expires_in_ms", 1, MaxExpiresMS); ok {
+		c.expires = n
+	}
 	for _, x := range rep.Texts(r.Get("exclude"), "exclude") {
 		rep.Name(x, "exclude", fields.RoleNames)
 	}
-	groups := r.Get("groups")
+	groups := readGroups(rep, r.Get("groups"))
+	c.FollowUp = policy.ReadFollowUp(rep, r, groups)
+}
+
+// readGroups reads the groups that must sign from the beginning.
+func readGroups(rep *fields.Reader, groups *syntax.Value) (out []plan.Group) {
 	if groups == nil {
-		return
+		return nil
 	}
 	if len(groups.Items) == 0 {
 		rep.Report(diag.Diagnostic{
@@ -200,7 +207,7 @@ func readApproval(rep *fields.Reader, v *syntax.Value) {
 	for _, g := range groups.Items {
 		gr := rep.Read(g, policy.GroupFields, "")
 		role := gr.Get("role")
-		rep.Whole(gr.Get("min"), "min", 1, policy.MaxSigners)
+		least, _ := rep.Whole(gr.Get("min"), "min", 1, policy.MaxSigners)
 		if rep.Name(role, "role", fields.RoleNames) {
 			if seen[role.Text] {
 				rep.Report(diag.Diagnostic{
@@ -208,6 +215,8 @@ func readApproval(rep *fields.Reader, v *syntax.Value) {
 				})
 			}
 			seen[role.Text] = true
+			out = append(out, plan.Group{Role: role.Text, Min: int(least)})
 		}
 	}
+	return out
 }

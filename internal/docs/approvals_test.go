@@ -176,7 +176,7 @@ func TestApprovalBounds(t *testing.T) {
 	}
 	want := map[string]int64{
 		"actions of a barrier": ledger.MaxAwaited, "barriers of a plan that several nodes share": lint.MaxBarriers,
-		"persons of a role that a group asks for": policy.MaxSigners, "`expires_in_ms`": lint.MaxExpiresMS,
+		"persons of a role that a group asks for": policy.MaxSigners, "`expires_in_ms`, `remind_every_ms`, `escalate_after_ms`": lint.MaxExpiresMS, "reminders of a barrier": ledger.MaxReminders,
 		"bytes of the text": display.MaxText, "bytes of an envelope": contract.MaxSignature, "bytes of a reason": approval.MaxReason,
 		"days for which a delegation is valid": int64(approval.MaxDelegation / (24 * time.Hour)), "refused signatures of a barrier in the log": ledger.MaxRefused,
 		"signatures in one request to the guardian": contract.MaxSignatures, "signatures that wait for the guardian, in a run": of("maxWaiting"),
@@ -190,6 +190,8 @@ func TestApprovalBounds(t *testing.T) {
 	}
 	require.Equal(t, want, said)
 	require.Equal(t, contract.MaxSignature, approval.MaxEnvelope)
+	require.Equal(t, policy.MaxFollowUpMS, lint.MaxExpiresMS)
+	require.Equal(t, 1000, policy.MinRemindMS, "the reference says: less than 1,000 is refused")
 	require.Equal(t, 1<<20, display.MaxFree, "the page says: 1 MiB")
 	require.Equal(t, 64, display.MaxList, "the page says: 64 resources")
 	require.Len(t, approval.Type, 40, "the page says so")

@@ -60,7 +60,7 @@ func Asked(t testing.TB, l ledger.Store, run client.WorkflowRun, barriers int) (
 // Sign makes a signature for a barrier. change, if not nil, changes what is signed.
 func (s Signer) Sign(t testing.TB, b ledger.Barrier, d approval.Decision, change func(*approval.Payload)) json.RawMessage {
 	t.Helper()
-	r, digest, err := approval.ParseRequest(b.Request)
+	r, digest, err := approval.Of(&b)
 	require.NoError(t, err)
 	p := r.Payload(digest, d)
 	nonce := make([]byte, 16)

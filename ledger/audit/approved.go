@@ -51,6 +51,10 @@ func (v *verifier) approvals(state trust.State, told *past) map[string]approval.
 			}
 			continue
 		}
+		if at, escalated := v.escalated[b.ID]; escalated && x.index < at {
+			// What came later does not count for what was accepted before.
+			b.EscalatedAt = nil
+		}
 		vote, err := verified(then, b, a, x.at.Time())
 		if err != nil {
 			v.problem(BadAuthority, x.index, "the approval %s: %s", a.ID, err)
@@ -63,7 +67,7 @@ func (v *verifier) approvals(state trust.State, told *past) map[string]approval.
 
 // verified verifies a signature that was accepted at an instant.
 func verified(s trust.State, b ledger.Barrier, a ledger.Approval, at time.Time) (approval.Vote, error) {
-	r, digest, err := approval.ParseRequest(b.Request)
+	r, digest, err := approval.Of(&b)
 	if err != nil {
 		return approval.Vote{}, err
 	}
@@ -93,7 +97,8 @@ func (v *verifier) licensed(votes map[string]approval.Vote) {
 			continue
 		}
 		var record struct {
-			Groups []plan.Group `json:"groups"`
+			Groups   []plan.Group  `json:"groups"`
+			FollowUp plan.FollowUp `json:"follow_up"`
 		}
 		if json.Unmarshal(d.Record, &record) != nil || len(record.Groups) == 0 {
 			continue // a record that cannot be read was reported
@@ -105,7 +110,7 @@ func (v *verifier) licensed(votes map[string]approval.Vote) {
 			}
 			continue
 		}
-		if why := v.enough(used, record.Groups, votes); why != "" {
+		if why := v.enough(used, approval.Rule{Groups: record.Groups, FollowUp: record.FollowUp}, votes); why != "" {
 			v.problem(BadAuthority, x.index, "%s was permitted, and %s", x.of.ID, why)
 		}
 	}
@@ -122,41 +127,41 @@ func about(r *approval.Request, b *ledger.Barrier, used ledger.ConsumedData) boo
 	return ok && asked != nil && asked.Invocation == x.Invocation && asked.Action == x.Action
 }
 
-// enough says why approvals are not enough for groups, or "". What is no longer known may
+// enough says why approvals are not enough for a rule, or "". What is no longer known may
 // have been.
-func (v *verifier) enough(used ledger.ConsumedData, groups []plan.Group, votes map[string]approval.Vote) string {
+func (v *verifier) enough(used ledger.ConsumedData, rule approval.Rule, votes map[string]approval.Vote) string {
 	var counted []approval.Vote
-	var rule *approval.Rule
+	var asked *approval.Request
 	for _, id := range used.Approvals {
 		a, ok := v.model.Approvals[id]
 		b, known := v.model.Barriers[a.Barrier]
 		if !ok || !known {
 			return ""
 		}
-		r, _, err := approval.ParseRequest(b.Request)
+		r, _, err := approval.Of(&b)
 		if err != nil {
 			return "the request that people have approved cannot be read"
 		}
 		if r.Kind != approval.Approval {
 			return "nobody was asked to approve it"
 		}
-		if rule != nil && !slices.Equal(rule.Groups, r.Rule.Groups) {
+		if asked != nil && asked.Barrier != r.Barrier {
 			return "the approvals are of several barriers"
 		}
 		if !about(r, &b, used) {
 			return "people have approved something else"
 		}
-		rule = &r.Rule
+		asked = r
 		if vote, ok := votes[id]; ok {
 			counted = append(counted, vote)
 		}
 	}
 	switch {
-	case rule == nil:
+	case asked == nil:
 		return "nobody has approved it"
-	case rule.AtLeast(approval.Rule{Groups: groups}) != nil:
+	case asked.Rule.AtLeast(rule) != nil:
 		return "fewer people were asked than must approve it"
-	case !rule.Count(counted).Met():
+	case !asked.Count(counted).Met():
 		return "not enough people have approved it"
 	}
 	return ""
@@ -187,7 +192,7 @@ func (v *verifier) answered(x resolution, votes map[string]approval.Vote) string
 			return ""
 		}
 		var err error
-		if request, _, err = approval.ParseRequest(b.Request); err != nil {
+		if request, _, err = approval.Of(&b); err != nil {
 			return "what they were asked cannot be read"
 		}
 		if request.Kind != approval.Outcome || request.Actions[0].Decision != b.Actions[0].Decision || request.Actions[0].Invocation != x.data.ID {

@@ -171,6 +171,8 @@ var shapes = map[ledger.Kind]shape{
 	ledger.TaskExecuted:       {entityManagement, 3, "Update", "Task"},
 	ledger.TaskClosed:         {entityManagement, 3, "Update", "Task"},
 	ledger.BarrierOpened:      {entityManagement, 1, "Create", "Barrier"},
+	ledger.BarrierReminded:    {entityManagement, 3, "Update", "Barrier"},
+	ledger.BarrierEscalated:   {entityManagement, 3, "Update", "Barrier"},
 	ledger.BarrierClosed:      {entityManagement, 3, "Update", "Barrier"},
 	ledger.DecisionMade:       {entityManagement, 1, "Create", "Decision"},
 	ledger.ApprovalAccepted:   {entityManagement, 1, "Create", "Approval"},

@@ -44,7 +44,7 @@ func Verify(dir string, t Trust, against []byte) (Report, error) {
 	if err != nil {
 		r.problem(BadCheckpoint, -1, "%s", err)
 	}
-	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses(), consumed: map[string]ledger.ConsumedData{}, undoable: map[string]bool{}, undone: map[string]bool{}}
+	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses(), consumed: map[string]ledger.ConsumedData{}, escalated: map[string]int64{}, undoable: map[string]bool{}, undone: map[string]bool{}}
 	v.model.Brief = true
 	if against != nil {
 		old, err := ledger.ParseCheckpoint(against)
@@ -165,6 +165,8 @@ type verifier struct {
 	permits             []permit
 	resolved            []resolution
 	orders              []ordered
+	// escalated has the places at which barriers were escalated, by barrier.
+	escalated map[string]int64
 	// consumed has the approvals that were used, by decision.
 	consumed map[string]ledger.ConsumedData
 	replays  replays
@@ -426,6 +428,8 @@ func (v *verifier) note(f fact, stated int) {
 	case ledger.ApprovalAccepted:
 		at.what = model.About(f.e)
 		v.accepted = append(v.accepted, at)
+	case ledger.BarrierEscalated:
+		v.escalated[model.About(f.e)] = f.index
 	case ledger.ApprovalConsumed:
 		var c ledger.ConsumedData
 		if json.Unmarshal(f.data, &c) == nil { // the model has read it

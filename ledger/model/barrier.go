@@ -1,6 +1,7 @@
 package model
 
 import (
+	"strconv"
 	"strings"
 
 	"chimera.ai/engine/ledger"
@@ -18,7 +19,7 @@ func (s *State) barrier(e *ledger.Entry, data Facts) error {
 		if err := named(e, b.ID); err != nil {
 			return err
 		}
-		if b.State != ledger.BarrierOpen || b.ClosedAt != nil || b.Reason != "" || b.Refused != 0 || len(b.Actions) == 0 || len(b.Actions) > ledger.MaxAwaited {
+		if b.Reminded != 0 || b.RemindedAt != nil || b.EscalatedAt != nil || b.RemindEveryMS < 0 || b.State != ledger.BarrierOpen || b.ClosedAt != nil || b.Reason != "" || b.Refused != 0 || len(b.Actions) == 0 || len(b.Actions) > ledger.MaxAwaited {
 			return impossible("barrier %s is not a new one", b.ID)
 		}
 		if ledger.RunChain(b.Workflow, b.Root) != e.Chain {
@@ -47,6 +48,9 @@ func (s *State) barrier(e *ledger.Entry, data Facts) error {
 		}
 		return add(s.Barriers, b.ID, b)
 	}
+	if e.Kind != ledger.BarrierClosed {
+		return s.followUp(e, data)
+	}
 	d, err := read[ledger.BarrierData](data)
 	if err != nil {
 		return err
@@ -64,6 +68,52 @@ func (s *State) barrier(e *ledger.Entry, data Facts) error {
 	at := e.At
 	b.State, b.Reason, b.Refused, b.ClosedAt = d.State, d.Reason, d.Refused, &at
 	s.Barriers[d.ID] = b
+	return nil
+}
+
+// followUp applies entries about what follows while a barrier is open.
+func (s *State) followUp(e *ledger.Entry, data Facts) error {
+	reminded := e.Kind == ledger.BarrierReminded
+	var id string
+	var number int
+	if reminded {
+		d, err := read[ledger.RemindedData](data)
+		if err != nil {
+			return err
+		}
+		if err := named(e, d.ID+"/"+strconv.Itoa(d.Number)); err != nil {
+			return err
+		}
+		id, number = d.ID, d.Number
+	} else {
+		d, err := read[ledger.EscalatedData](data)
+		if err != nil {
+			return err
+		}
+		if err := named(e, d.ID); err != nil {
+			return err
+		}
+		id = d.ID
+	}
+	b, ok := s.Barriers[id]
+	if !ok || b.State.Closed() || ledger.RunChain(b.Workflow, b.Root) != e.Chain {
+		return impossible("barrier %s is not open", id)
+	}
+	due, at := b.Escalates(), e.At
+	if reminded {
+		due = b.RemindsAt()
+	}
+	switch {
+	case due == nil || at.Time().Sub(due.Time()) < -clocks || at.Time().Sub(b.ExpiresAt.Time()) > clocks:
+		return impossible("nothing follows at barrier %s at %s", id, at)
+	case !reminded:
+		b.EscalatedAt = &at
+	case number != b.Reminded+1:
+		return impossible("reminder %d of barrier %s follows %d", number, id, b.Reminded)
+	default:
+		b.Reminded, b.RemindedAt = number, &at
+	}
+	s.Barriers[id] = b
 	return nil
 }
 

@@ -47,6 +47,10 @@ func Read(kind ledger.Kind, data json.RawMessage) Facts {
 		return decode[ledger.Barrier](data)
 	case ledger.BarrierClosed:
 		return decode[ledger.BarrierData](data)
+	case ledger.BarrierReminded:
+		return decode[ledger.RemindedData](data)
+	case ledger.BarrierEscalated:
+		return decode[ledger.EscalatedData](data)
 	case ledger.AgentAdded:
 		return decode[ledger.Agent](data)
 	case ledger.SignerEnrolled:

@@ -199,12 +199,14 @@ func (s *State) within(e *ledger.Entry) error {
 }
 
 // About is what an entry's key says that it is about: the key without its kind,
-// and for the permits and attempts of an invocation without their number.
+// and for reminders and the permits and attempts of an invocation without their number.
 func About(e *ledger.Entry) string {
 	about := strings.TrimPrefix(e.Key, string(e.Kind)+"/")
 	switch e.Kind {
 	case ledger.InvocationPermitted, ledger.InvocationCalling, ledger.InvocationReleased, ledger.InvocationSettled, ledger.InvocationUnknown:
 		about = strings.TrimSuffix(about, "/resolved")
+		return about[:max(strings.LastIndexByte(about, '/'), 0)]
+	case ledger.BarrierReminded:
 		return about[:max(strings.LastIndexByte(about, '/'), 0)]
 	default:
 		return about
@@ -220,7 +222,7 @@ func Thing(e *ledger.Entry) string {
 		return "run:" + e.Chain
 	case ledger.TaskDrafted, ledger.TaskSigned, ledger.TaskExecuted, ledger.TaskClosed:
 		return "task:" + About(e)
-	case ledger.BarrierOpened, ledger.BarrierClosed:
+	case ledger.BarrierOpened, ledger.BarrierReminded, ledger.BarrierEscalated, ledger.BarrierClosed:
 		return "barrier:" + About(e)
 	case ledger.HoldOpened, ledger.HoldRunning, ledger.HoldPosted, ledger.HoldVoided, ledger.HoldExpired:
 		return "hold:" + About(e)
@@ -278,7 +280,7 @@ func (s *State) apply(e *ledger.Entry, h ledger.Hash, data Facts) error {
 		return s.order(e, data)
 	case ledger.TaskDrafted, ledger.TaskSigned, ledger.TaskExecuted, ledger.TaskClosed:
 		return s.task(e, h, data)
-	case ledger.BarrierOpened, ledger.BarrierClosed:
+	case ledger.BarrierOpened, ledger.BarrierReminded, ledger.BarrierEscalated, ledger.BarrierClosed:
 		return s.barrier(e, data)
 	case ledger.AgentAdded:
 		a, err := read[ledger.Agent](data)

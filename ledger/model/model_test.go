@@ -175,7 +175,7 @@ func until(key string) []fact {
 
 // life has an entry of every kind, each where it may stand.
 func life() []fact {
-	one := cents(1)
+	one, due := cents(1), at(0)
 	return []fact{
 		about(ledger.AuthorityStated, ledger.AuthorityChain, "x", ledger.AuthorityData{Statement: json.RawMessage(`{}`)}),
 		about(ledger.PlanPublished, "plans", "p@1", ledger.Plan{Name: "p", Version: "1", Digest: sum("p"), SourceDigest: sum("s"), PublishedAt: at(0)}),
@@ -191,7 +191,9 @@ func life() []fact {
 		opened("i/1"), decision("i/1"),
 		waiting("m/1"), about(ledger.TaskDrafted, chain, "m/1", aDraft("m/1")),
 		about(ledger.BarrierOpened, chain, "b/1", ledger.Barrier{ID: "b/1", Name: "b", Actions: []ledger.Awaited{{Invocation: "m", Action: sum("a"), Decision: "m/1"}},
-			Request: json.RawMessage(`{}`), OpenedAt: at(0), ExpiresAt: at(60), State: ledger.BarrierOpen, Workflow: "w", Root: "r"}),
+			Request: json.RawMessage(`{}`), OpenedAt: at(0), ExpiresAt: at(60), State: ledger.BarrierOpen, RemindEveryMS: 1, EscalatesAt: &due, Workflow: "w", Root: "r"}),
+		about(ledger.BarrierReminded, chain, "b/1/1", ledger.RemindedData{ID: "b/1", Number: 1}),
+		about(ledger.BarrierEscalated, chain, "b/1", ledger.EscalatedData{ID: "b/1"}),
 		about(ledger.BarrierClosed, chain, "b/1", ledger.BarrierData{ID: "b/1", State: ledger.BarrierRejected, Reason: "no"}),
 		about(ledger.TaskClosed, chain, "m/1", ledger.TaskClosedData{TaskID: "m/1", Reason: "no"}),
 		about(ledger.ApprovalAccepted, chain, "v", ledger.Approval{ID: "v", Barrier: "i", Signer: "s", Accepted: true, Actions: []string{sum("a")}, Envelope: json.RawMessage(`{}`), ReceivedAt: at(0)}),
@@ -304,7 +306,7 @@ var needs = map[string][]string{
 	},
 	"run.opened": {
 		"node/x/0/0", "node/y/0/0", "node/z/0/0", "run.paused/1", "run.resumed/2", "decision.made/i/1", "decision.made/m/1", "task.drafted/m/1", "barrier.opened/b/1",
-		"barrier.closed/b/1", "task.closed/m/1", "approval.accepted/v", "approval.refused/w",
+		"barrier.reminded/b/1/1", "barrier.escalated/b/1", "barrier.closed/b/1", "task.closed/m/1", "approval.accepted/v", "approval.refused/w",
 		"approval.consumed/i/1", "task.drafted/i/1", "task.signed/i/1", "invocation.permitted/i/1", "invocation.calling/i/1", "invocation.released/i/1",
 		"decision.made/i/2", "task.drafted/i/2", "task.signed/i/2", "invocation.permitted/i/2", "invocation.calling/i/2", "invocation.unknown/i/2",
 		"task.executed/i/2", "invocation.settled/i/2/resolved", "run.closed/9",
@@ -343,9 +345,9 @@ var needs = map[string][]string{
 	"invocation.calling/i/2":   {"invocation.unknown/i/2", "invocation.settled/i/2/resolved"},
 	"hold.posted/i/2":          {"invocation.settled/i/2/resolved", "hold.opened/j", "hold.voided/j", "hold.opened/k", "hold.expired/k"},
 	"task.executed/i/2":        {"invocation.settled/i/2/resolved"},
-	"decision.made/m/1":        {"barrier.opened/b/1", "barrier.closed/b/1"},
-	"task.drafted/m/1":         {"barrier.opened/b/1", "barrier.closed/b/1", "task.closed/m/1"},
-	"barrier.opened/b/1":       {"barrier.closed/b/1"},
+	"decision.made/m/1":        {"barrier.opened/b/1", "barrier.reminded/b/1/1", "barrier.escalated/b/1", "barrier.closed/b/1"},
+	"task.drafted/m/1":         {"barrier.opened/b/1", "barrier.reminded/b/1/1", "barrier.escalated/b/1", "barrier.closed/b/1", "task.closed/m/1"},
+	"barrier.opened/b/1":       {"barrier.reminded/b/1/1", "barrier.escalated/b/1", "barrier.closed/b/1"},
 	"hold.opened/j":            {"hold.voided/j"},
 	"hold.voided/j":            {"hold.opened/k", "hold.expired/k"},
 	"hold.opened/k":            {"hold.expired/k"},
@@ -449,6 +451,9 @@ func TestRefused(t *testing.T) {
 		{"a running hold that expires", "hold.posted/i/2", about(ledger.HoldExpired, budgetChain, "i/2", ledger.HoldData{ID: "i/2"}), "of a running effect expires"},
 		{"a hold that is voided after it was posted", "", about(ledger.HoldVoided, budgetChain, "i/2", ledger.HoldData{ID: "i/2"}), "is not pending"},
 		{"an approval that says otherwise", "approval.accepted/v", with(byKey["approval.accepted/v"], func(a *ledger.Approval) { a.Accepted = false }), "say otherwise"},
+		{"a reminder before its time", "barrier.reminded/b/1/1", about(ledger.BarrierReminded, chain, "b/1/2", ledger.RemindedData{ID: "b/1", Number: 2}), "reminder 2 of barrier b/1 follows 0"},
+		{"a reminder without a number", "barrier.reminded/b/1/1", about(ledger.BarrierReminded, chain, "b/1/0", ledger.RemindedData{ID: "b/1"}), "reminder 0 of barrier b/1 follows 0"},
+		{"an escalation of a barrier that never escalates", "barrier.opened/b/1", with(byKey["barrier.opened/b/1"], func(b *ledger.Barrier) { b.EscalatedAt = b.EscalatesAt }), "is not a new one"},
 		{"a refused approval that is used", "approval.consumed/i/1", with(byKey["approval.consumed/i/1"], func(c *ledger.ConsumedData) { c.Approvals = []string{"w"} }), "approval w cannot be used"},
 		{"an approval that is used twice", "approval.consumed/i/1", with(byKey["approval.consumed/i/1"], func(c *ledger.ConsumedData) { c.Approvals = []string{"v", "v"} }), "approval v cannot be used"},
 		{"an approval of another action", "approval.consumed/i/1", with(byKey["approval.consumed/i/1"], func(c *ledger.ConsumedData) { c.Action = sum("b") }), "decision i/1 is about another action"},
@@ -560,5 +565,28 @@ func TestEnds(t *testing.T) {
 		}
 		require.NoError(t, err)
 		require.Equal(t, state, m.Runs[chain].State)
+	}
+}
+
+// What follows at a barrier comes neither before its time nor after the barrier's.
+func TestNothingFollowsEarly(t *testing.T) {
+	escalated, reminded := about(ledger.BarrierEscalated, chain, "b/1", ledger.EscalatedData{ID: "b/1"}), about(ledger.BarrierReminded, chain, "b/1/1", ledger.RemindedData{ID: "b/1", Number: 1})
+	for name, change := range map[string]func(*ledger.Barrier){
+		"early":    func(b *ledger.Barrier) { late := at(24 * 3600); b.EscalatesAt, b.RemindEveryMS = &late, 24*3600*1000 },
+		"late":     func(b *ledger.Barrier) { b.ExpiresAt = at(-24 * 3600) },
+		"never":    func(b *ledger.Barrier) { b.EscalatesAt, b.RemindEveryMS = nil, 0 },
+		"too many": func(b *ledger.Barrier) { b.EscalatesAt, b.RemindEveryMS = nil, -1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := start()
+			for _, f := range until("barrier.opened/b/1") {
+				require.NoError(t, l.say(f))
+			}
+			if l.say(with(life()[len(until("barrier.opened/b/1"))], change)) != nil {
+				return // it is not opened like that
+			}
+			require.ErrorContains(t, l.say(escalated), "nothing follows at barrier b/1")
+			require.ErrorContains(t, l.say(reminded), "nothing follows at barrier b/1")
+		})
 	}
 }

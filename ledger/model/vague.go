@@ -91,6 +91,9 @@ var reached = map[ledger.InvocationState]ledger.Kind{
 	ledger.Settled: ledger.InvocationSettled, ledger.Unknown: ledger.InvocationUnknown,
 }
 
+// asking are the kinds after which people are asked at a barrier.
+var asking = []ledger.Kind{ledger.BarrierOpened, ledger.BarrierReminded, ledger.BarrierEscalated}
+
 // after maps kinds to the kinds that an entry of theirs may follow, "" for none. Other kinds
 // may appear anywhere.
 var after = map[ledger.Kind][]ledger.Kind{
@@ -98,7 +101,7 @@ var after = map[ledger.Kind][]ledger.Kind{
 	ledger.RunPaused: {ledger.RunOpened}, ledger.RunResumed: {ledger.RunOpened},
 	ledger.NodeSucceeded: {ledger.RunOpened}, ledger.NodeFailed: {ledger.RunOpened}, ledger.NodeSkipped: {ledger.RunOpened},
 	ledger.TaskDrafted: {""}, ledger.TaskSigned: {ledger.TaskDrafted}, ledger.TaskExecuted: {ledger.TaskSigned}, ledger.TaskClosed: {ledger.TaskDrafted},
-	ledger.BarrierOpened: {""}, ledger.BarrierClosed: {ledger.BarrierOpened},
+	ledger.BarrierOpened: {""}, ledger.BarrierReminded: asking, ledger.BarrierEscalated: asking, ledger.BarrierClosed: asking,
 	ledger.HoldOpened: {""}, ledger.HoldRunning: {ledger.HoldOpened, ledger.HoldRunning},
 	ledger.HoldPosted: {ledger.HoldOpened, ledger.HoldRunning}, ledger.HoldVoided: {ledger.HoldOpened, ledger.HoldRunning}, ledger.HoldExpired: {ledger.HoldOpened},
 	ledger.DecisionMade: {""}, ledger.ApprovalAccepted: {""}, ledger.ApprovalRefused: {""},

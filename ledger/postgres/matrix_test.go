@@ -132,7 +132,7 @@ var (
 	guardians = []ledger.Kind{
 		ledger.DecisionMade, ledger.ApprovalConsumed, ledger.InvocationPermitted, ledger.BudgetSet, ledger.HoldOpened, ledger.HoldExpired,
 		ledger.TaskDrafted, ledger.TaskSigned, ledger.TaskClosed, ledger.RulesKept,
-		ledger.BarrierOpened, ledger.BarrierClosed, ledger.ApprovalAccepted, ledger.ApprovalRefused,
+		ledger.BarrierOpened, ledger.BarrierClosed, ledger.BarrierReminded, ledger.BarrierEscalated, ledger.ApprovalAccepted, ledger.ApprovalRefused,
 	}
 	calls = []ledger.Kind{
 		ledger.InvocationCalling, ledger.InvocationReleased, ledger.InvocationSettled, ledger.InvocationUnknown,

@@ -37,7 +37,7 @@ var DefaultRoles = Roles{
 var (
 	guarded = []ledger.Kind{
 		ledger.DecisionMade, ledger.ApprovalAccepted, ledger.ApprovalRefused, ledger.ApprovalConsumed, ledger.InvocationPermitted, ledger.BudgetSet, ledger.HoldOpened, ledger.HoldExpired,
-		ledger.TaskDrafted, ledger.TaskSigned, ledger.TaskClosed, ledger.RulesKept, ledger.BarrierOpened, ledger.BarrierClosed,
+		ledger.TaskDrafted, ledger.TaskSigned, ledger.TaskClosed, ledger.RulesKept, ledger.BarrierOpened, ledger.BarrierClosed, ledger.BarrierReminded, ledger.BarrierEscalated,
 	}
 	called = []ledger.Kind{
 		ledger.InvocationCalling, ledger.InvocationReleased, ledger.InvocationSettled, ledger.InvocationUnknown,

@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"time"
 
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/task"
@@ -61,6 +63,7 @@ func (s *Store) OpenBarrier(ctx context.Context, run ledger.Run, b ledger.Barrie
 		out = b
 		out.Workflow, out.Root = run.Workflow, run.Root
 		out.State, out.OpenedAt, out.ClosedAt, out.Reason, out.Refused = ledger.BarrierOpen, t.now, nil, "", 0
+		out.Reminded, out.RemindedAt, out.EscalatedAt = 0, nil, nil
 		out.Actions = slices.Clone(b.Actions)
 		slices.SortFunc(out.Actions, func(x, y ledger.Awaited) int { return cmp.Compare(x.Invocation, y.Invocation) })
 		if out.Request, err = canonical(b.Request); err != nil {
@@ -71,6 +74,9 @@ func (s *Store) OpenBarrier(ctx context.Context, run ledger.Run, b ledger.Barrie
 		}
 		if b.Outcome && (of.State != ledger.Unknown || of.Repeatable || of.Origin != run.Origin || !out.Asks(of.Invocation)) {
 			return fmt.Errorf("%w: no call of unknown outcome was permitted by the decision %.120q", ledger.ErrConflict, b.Actions[0].Decision)
+		}
+		if out.RemindEveryMS < 0 || out.RemindEveryMS > math.MaxInt64/int64(time.Millisecond) {
+			return fmt.Errorf("%w: a reminder every %d ms", ledger.ErrInvalid, out.RemindEveryMS)
 		}
 		for i, x := range out.Actions {
 			if b.Outcome {
@@ -117,7 +123,16 @@ func (t *tx) waits(ctx context.Context, x ledger.Awaited) error {
 }
 
 // CloseBarrier implements [ledger.Effects].
-func (s *Store) CloseBarrier(ctx context.Context, id string, end ledger.BarrierState, reason string) (out ledger.Barrier, err error) {
+func (s *Store) CloseBarrier(ctx context.Context, id string, end ledger.BarrierState, reason string) (ledger.Barrier, error) {
+	return s.endBarrier(ctx, id, end, reason, false)
+}
+
+// ApproveBarrier implements [ledger.Effects].
+func (s *Store) ApproveBarrier(ctx context.Context, id, reason string, escalated bool) (ledger.Barrier, error) {
+	return s.endBarrier(ctx, id, ledger.BarrierApproved, reason, escalated)
+}
+
+func (s *Store) endBarrier(ctx context.Context, id string, end ledger.BarrierState, reason string, escalated bool) (out ledger.Barrier, err error) {
 	err = s.do(ctx, "close barrier "+id, func(t *tx) error {
 		if !end.Closed() {
 			return fmt.Errorf("%w: a barrier is not closed as %.40q", ledger.ErrInvalid, string(end))
@@ -154,6 +169,8 @@ func (s *Store) CloseBarrier(ctx context.Context, id string, end ledger.BarrierS
 		switch {
 		case end == ledger.BarrierApproved && over:
 			return fmt.Errorf("%w: it has expired at %s", ledger.ErrConflict, out.ExpiresAt)
+		case end == ledger.BarrierApproved && escalated != (out.EscalatedAt != nil):
+			return fmt.Errorf("%w: whether it was escalated has changed", ledger.ErrConflict)
 		case end == ledger.BarrierExpired && !over:
 			return fmt.Errorf("%w: it expires at %s", ledger.ErrConflict, out.ExpiresAt)
 		}
