@@ -48,11 +48,11 @@ type ActingLedger interface {
 	LastOutcome(ctx context.Context, workflow, origin, node string) (ledger.Outcome, error)
 }
 
-// effect is one call of an effect, as a role has found it out.
+// effect is one call of an effect, or one that people review, as a role has found it out.
 type effect struct {
 	state trust.State
 	run   ledger.Run
-	// node is that of an effect, or one that an effect relies on.
+	// node is that of the call, or one that an effect relies on.
 	node *node
 	// id is the invocation's.
 	id string
@@ -61,14 +61,15 @@ type effect struct {
 	input     []byte
 }
 
-// effect finds out what a request to decide on an effect, or to call it, is about.
+// effect finds out what a request to decide on a call that needs a permit, or to make it, is
+// about.
 func (a *Acting) effect(ctx context.Context, call *contract.Call) (*effect, error) {
 	e, err := a.subject(ctx, call)
 	if err != nil {
 		return nil, err
 	}
-	if !e.node.spec.Effect.Acts() {
-		return nil, contract.Errorf(contract.Contract, "node %d of the plan has no effect", call.Node)
+	if !e.node.spec.Guarded() {
+		return nil, contract.Errorf(contract.Contract, "node %d of the plan has no effect, and nobody reviews its calls", call.Node)
 	}
 	e.id = a.invocation(e.state, call, e.node.spec)
 	e.input, err = e.node.assembleWith(call, e.key())
@@ -196,7 +197,7 @@ func stated(s trust.State, bench *Workbench, n *plan.Node) error {
 	case n.Paid() && n.Cost == nil && !n.Relied && !n.Called:
 		return nil // the catalog's facts do not count: the plan says what it costs
 	}
-	err := bench.Stated(s, n.Activity())
+	err := bench.Stated(s, n.Activity(), n.Reviewed())
 	if err != nil && !errors.Is(err, trust.ErrInvalid) {
 		return contract.Errorf(contract.Blocked, "%w", err)
 	}
@@ -265,7 +266,7 @@ func (e *effect) call() trust.Call {
 }
 
 // repeatable reports whether a second call of a node with the same input is the same as one.
-func repeatable(n *plan.Node) bool { return n.Effect == plan.Staged || n.IdempotencyPort != "" }
+func repeatable(n *plan.Node) bool { return !n.Effect.Commits() || n.IdempotencyPort != "" }
 
 // persistPause is the wait between two attempts to reach the store.
 const persistPause = 200 * time.Millisecond

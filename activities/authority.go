@@ -71,8 +71,8 @@ func (e *Engine) granted(ctx context.Context, r *ledger.Run, envelope json.RawMe
 	return nil
 }
 
-// harmless refuses a plan with effects or costs whose start nobody has granted, at once
-// rather than hours later at its barrier.
+// harmless refuses a plan with effects, reviews or costs whose start nobody has granted, at
+// once rather than hours later at its barrier.
 func harmless(p *plan.Plan, granted bool) error {
 	if granted {
 		return nil
@@ -81,6 +81,9 @@ func harmless(p *plan.Plan, granted bool) error {
 		n := &p.Nodes[i]
 		if n.Paid() {
 			return contract.Errorf(contract.Blocked, "the node %s has a cost: a run without a start grant has no agent who pays", excerpt.Bytes(n.ID, 100))
+		}
+		if n.Kind == plan.KindCall && n.Reviewed() {
+			return contract.Errorf(contract.Blocked, "people review the node %s: a run without a start grant has nobody who asked for it", excerpt.Bytes(n.ID, 100))
 		}
 		if n.Kind == plan.KindCall && n.Effect != plan.Pure {
 			return contract.Errorf(contract.Blocked, "the node %s has the effect class %s: a run without a start grant may hold pure nodes only", excerpt.Bytes(n.ID, 100), n.Effect)

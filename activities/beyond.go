@@ -17,7 +17,7 @@ func beyond(p *plan.Plan) string {
 		case n.Kind != plan.KindCall:
 		case n.Effect == plan.Irreversible:
 			what = fmt.Sprintf("the effect class %s", n.Effect)
-		case n.Trust != plan.AllowAuto:
+		case n.Trust == plan.Block:
 			what = fmt.Sprintf("the trust requirement %s", n.Trust)
 		case n.Plan != "":
 			what = "a sub-plan"

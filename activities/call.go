@@ -151,8 +151,8 @@ func (n *node) run(ctx context.Context, caller Caller, call *contract.Call) (con
 	if n.spec.Kind == plan.KindOutput {
 		return contract.Outcome{Values: []contract.Value{raw}, Output: plan.DigestOf(raw)}, nil
 	}
-	if n.spec.Effect != plan.Pure {
-		return contract.Outcome{}, contract.Errorf(contract.Blocked, "%s is %s, and only the role effects calls what has an effect", n.spec.Activity(), n.spec.Effect)
+	if n.spec.Guarded() {
+		return contract.Outcome{}, contract.Errorf(contract.Blocked, "%s is %s (%s), and only the role effects calls what needs a permit", n.spec.Activity(), n.spec.Effect, n.spec.Trust)
 	}
 	forms, err := invoke(ctx, caller, n.spec, raw)
 	if err != nil {

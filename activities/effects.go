@@ -136,7 +136,7 @@ func (f *Effects) act(ctx, store context.Context, e *effect, call *contract.Call
 	// What is known is recorded also if the worker stops, or the call was cancelled.
 	store, stop := context.WithTimeout(context.WithoutCancel(store), settleTime)
 	defer stop()
-	return f.settle(ctx, store, e, i.Attempt, output, err)
+	return f.settle(ctx, store, e, call, i.Attempt, output, err)
 }
 
 // settleTime is how long the end of a call is tried to be recorded: less than an activity
@@ -150,7 +150,7 @@ type answered struct {
 }
 
 // settle records how a call ended.
-func (f *Effects) settle(ctx, store context.Context, e *effect, attempt int, output any, failure error) (contract.Outcome, error) {
+func (f *Effects) settle(ctx, store context.Context, e *effect, call *contract.Call, attempt int, output any, failure error) (contract.Outcome, error) {
 	var err error
 	settlement := ledger.Effect{Settlement: ledger.Settlement{Attempt: attempt, State: ledger.Settled}}
 	var whole []byte
@@ -168,7 +168,7 @@ func (f *Effects) settle(ctx, store context.Context, e *effect, attempt int, out
 		settlement.Result, err = json.Marshal(map[string]string{"output_digest": settlement.OutputDigest})
 	case known.Kind.NothingSent():
 		settlement.State = ledger.Released
-	case !answers(known.Kind):
+	case !answers(known.Kind), e.again(call, known.Kind):
 		settlement.State = ledger.Unknown
 	default:
 		record.Error = &contract.ErrorPayload{Kind: known.Kind, Message: known.Message, Details: known.Details}
@@ -208,6 +208,12 @@ func kindOfFailure(ctx context.Context, err error) *contract.Error {
 		return nil
 	}
 	return kindOf(ctx, err)
+}
+
+// again reports whether the node's contract makes a call without effect once more, with the
+// hold and the approvals that it has.
+func (e *effect) again(call *contract.Call, kind contract.Kind) bool {
+	return e.node.spec.Effect == plan.Pure && e.node.spec.Retry.Again(kind, call.Spent+1)
 }
 
 // answers reports whether a failure of a kind is the tool's own answer.

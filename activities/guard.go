@@ -75,7 +75,7 @@ type Waiting struct {
 	Salt []byte
 }
 
-// Action is one call of an effect, as it is judged.
+// Action is one call that needs a permit, as it is judged.
 type Action struct {
 	Agent, Plan string
 	Node        *plan.Node
@@ -129,7 +129,7 @@ type GuardianStore interface {
 	Authorize(ctx context.Context, run ledger.Run, a ledger.Authorization, judge func(ledger.Standing) (ledger.Ruling, error)) (ledger.Authorized, error)
 }
 
-// Decide implements the activity guard.decide: it permits one call of an effect, or says
+// Decide implements the activity guard.decide: it permits one call that needs it, or says
 // why not. What it decides is in the ledger before it answers.
 func (g *Guardian) Decide(ctx context.Context, call contract.Call) (contract.Decided, error) {
 	out := contract.Decided{Request: call.Request}
@@ -409,8 +409,11 @@ func disapproved(d *ledger.Decision, out *contract.Decided) error {
 		return nil
 	}
 	kind, why := contract.Rejected, ""
-	if d.Reason == budgetExceeded {
+	switch d.Reason {
+	case budgetExceeded:
 		kind = contract.Budget
+	case noReview:
+		kind = contract.Blocked
 	}
 	if len(record.Objections) > 0 && record.Objections[0].Detail != "" {
 		why = ": " + record.Objections[0].Detail
@@ -424,6 +427,9 @@ func disapproved(d *ledger.Decision, out *contract.Decided) error {
 	return e
 }
 
-// budgetExceeded is the guardian's reason where there is no money: the failure's kind is
-// another then.
-const budgetExceeded = "budget_exceeded"
+// Reasons of the guardian with which a failure has a kind of its own: there is no money, and
+// nobody reviews what must be reviewed.
+const (
+	budgetExceeded = "budget_exceeded"
+	noReview       = "no_review"
+)

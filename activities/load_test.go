@@ -323,7 +323,7 @@ func TestLoadRefusesWhatCannotRun(t *testing.T) {
 		wreck func(*plan.Plan)
 	}{
 		{"the effect class irreversible (node target)", func(p *plan.Plan) { p.Nodes[target].Effect = plan.Irreversible }},
-		{"the trust requirement manual_review (node target)", func(p *plan.Plan) { p.Nodes[target].Trust = plan.ManualReview }},
+		{"the trust requirement block (node target)", func(p *plan.Plan) { p.Nodes[target].Trust = plan.Block }},
 		{"a sub-plan (node target)", func(p *plan.Plan) { p.Nodes[target].Plan = plan.DigestOf(nil) }},
 		{"for_each (node target)", func(p *plan.Plan) { p.Nodes[target].ForEach = new(plan.ForEach) }},
 		{"a cost of what verifies an effect (node target)", func(p *plan.Plan) { p.Nodes[target].Called, p.Nodes[target].Estimate = true, new(plan.Cost) }},

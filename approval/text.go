@@ -84,6 +84,8 @@ func (s *Shown) Of(p *plan.Plan, node int) {
 		}
 	}
 	switch {
+	case n.Effect == plan.Pure:
+		s.Undo = "there is nothing to undo: the call has no effect"
 	case len(ways) > 0:
 		s.Undo = strings.Join(ways, "; ")
 	case n.Commit != nil && n.Commit.Waived != "":

@@ -17,10 +17,16 @@ func (t *Template) ToolID() string {
 	return t.Name() + "@" + t.Fingerprint
 }
 
+// Reviewed reports whether people must review each call of the operation.
+func (t *Template) Reviewed() bool {
+	return t.State() == plan.ManualReview || t.Trust == plan.ManualReview
+}
+
 // Stated reports whether the operation is called only as the admins have stated it: it has
-// an effect or a cost, or an effect may rely on the operator's word for what it answers.
+// an effect or a cost, people review each call, or an effect may rely on the operator's word
+// for what it answers.
 func (t *Template) Stated() bool {
-	return t.Effect.Acts() || t.Cost != nil || !t.InProcess && (t.TrustedOutput || t.Endorses)
+	return t.Effect.Acts() || t.Cost != nil || t.Reviewed() || !t.InProcess && (t.TrustedOutput || t.Endorses)
 }
 
 // Facts is what the operator says of the operation, and on which it depends what a plan may

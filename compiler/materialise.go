@@ -209,7 +209,7 @@ func (m *maker) node(i int) plan.Node {
 		return 1
 	})
 	m.effect(&out, i)
-	out.Local = out.InProcess && n.Effect == plan.Pure && n.Mode == plan.Deter && n.Timeout <= lint.LocalTimeoutMS && !out.Paid()
+	out.Local = out.InProcess && !out.Guarded() && n.Mode == plan.Deter && n.Timeout <= lint.LocalTimeoutMS && !out.Paid()
 	return out
 }
 

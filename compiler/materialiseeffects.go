@@ -36,16 +36,13 @@ func (m *maker) effect(out *plan.Node, i int) {
 			out.ForEach.MaxParallel = doc.Limits.MaxParallel
 		}
 	}
-	if n.Effect != plan.Pure || n.Trust == plan.ManualReview {
-		out.Description, out.Priority = n.Description, n.Priority
-		out.Resources = n.Resources
-	}
-	if n.Effect == plan.Pure {
-		return
-	}
-	if n.Template != nil {
+	if n.Effect != plan.Pure && n.Template != nil {
 		out.IdempotencyPort = n.Template.IdempotencyPort
 	}
+	if !out.Guarded() {
+		return
+	}
+	out.Description, out.Priority, out.Resources = n.Description, n.Priority, n.Resources
 	out.Taint = m.tainted(i)
 }
 
@@ -99,7 +96,7 @@ func (m *maker) relied(p *plan.Plan) {
 	}
 	for i, n := range m.doc.Nodes {
 		t := n.Template
-		if (checks[i] || before[i] && t != nil && (t.TrustedOutput || t.Endorses)) && p.Nodes[i].Effect == plan.Pure && !p.Nodes[i].InProcess && !n.Subplan() {
+		if (checks[i] || before[i] && t != nil && (t.TrustedOutput || t.Endorses)) && !p.Nodes[i].Guarded() && !p.Nodes[i].InProcess && !n.Subplan() {
 			p.Nodes[i].Relied = true
 		}
 	}

@@ -29,9 +29,6 @@ func (c *compilation) refuse() {
 }
 
 func (c *compilation) refuseNode(n *typing.Node) {
-	if n.Trust == plan.ManualReview {
-		c.unsupported("waiting for a human review (`manual_review`)", n.TrustRange(), n.ID, "")
-	}
 	if n.Subplan() {
 		c.unsupported("sub-plans", n.OperationRange(), n.ID, "")
 	}

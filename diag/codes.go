@@ -158,7 +158,7 @@ const (
 	// Example:
 	//
 	//	nodes:
-	//	  - {id: a, template: engine/pass, trust_requirement: manual_review}
+	//	  - {id: a, template: pinned/get}
 	PlanNotSupported Code = "plan/not-supported"
 )
 
@@ -284,9 +284,9 @@ const (
 	//	allow: [pure, committing]
 	//	nodes:
 	//	  - {id: draft, template: text/draft, with: {prompt: a letter}}
-	//	  - {id: write, template: files/write_file, with: {path: a}, commit_policy: {}}
+	//	  - {id: write, template: engine/pass, effect_class: committing, commit_policy: {}}
 	//	edges:
-	//	  - draft.text -> write.text
+	//	  - draft.$ -> write.$
 	EffectTainted Code = "effect/tainted-commit"
 
 	// EffectEgress: an operation that reaches the open world gets a value that

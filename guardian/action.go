@@ -13,7 +13,8 @@ import (
 	"chimera.ai/engine/schemas"
 )
 
-// Action is one call of an operation that has an effect, as it is judged.
+// Action is one call of an operation that has an effect, or that people review, as it is
+// judged.
 type Action struct {
 	// Agent is on whose behalf the run acts.
 	Agent string `json:"agent"`
@@ -133,7 +134,7 @@ func (a *Action) check() error {
 		}
 	}
 	switch a.Effect {
-	case plan.Staged, plan.Committing, plan.Irreversible:
+	case plan.Pure, plan.Staged, plan.Committing, plan.Irreversible:
 	default:
 		return fmt.Errorf("its effect class is %.40q", string(a.Effect))
 	}

@@ -47,6 +47,7 @@ var CaseGivenFields = &fields.Table{What: "a `given` map", Fields: []fields.Fiel
 	fields.Optional("budget", fields.FormText, "`none`, `held`, `exceeded` or `unpriced`; absent: `none`"),
 	fields.Optional("risk", fields.FormNumber, "the risk by a causal model, from 0 to 1; absent: there is no model"),
 	fields.Optional("asks", fields.FormList, "the list of roles whose approval the plan asks for"),
+	fields.Optional("review", fields.FormBool, "whether the plan asks for a human review of the call (`manual_review`)"),
 	fields.Optional("approved", fields.FormBool, "whether people have approved the action"),
 	fields.Optional("lifted", fields.FormList, "the list of reasons, such as `budget_exceeded`, that people have lifted with their approval"),
 }}
@@ -199,6 +200,7 @@ func readGiven(rep *fields.Reader, c *Case, v *syntax.Value) {
 	for _, x := range rep.Texts(r.Get("asks"), "asks") {
 		c.Facts.Asks = append(c.Facts.Asks, plan.Group{Role: x.Text, Min: 1})
 	}
+	c.Facts.Review = fields.IsTrue(r.Get("review"))
 	c.Facts.Approved = fields.IsTrue(r.Get("approved"))
 	for _, x := range rep.Texts(r.Get("lifted"), "lifted") {
 		c.Facts.Lifted = append(c.Facts.Lifted, x.Text)

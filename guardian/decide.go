@@ -2,6 +2,7 @@ package guardian
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math/big"
@@ -37,6 +38,7 @@ const (
 	NoRule          = "no_rule"
 	NotAllowed      = "not_allowed"
 	Tainted         = "tainted"
+	NoReview        = "no_review"
 	CapInvocations  = "cap:invocations_per_run"
 	ApprovalNeeded  = "approval_needed"
 	HumanApproved   = "human_approved"
@@ -58,6 +60,8 @@ type Facts struct {
 	// are not given.
 	Asks     []plan.Group
 	FollowUp plan.FollowUp
+	// Review reports that the plan asks for a human review of the call.
+	Review bool
 	// Approved reports that people have approved this action, knowing of the reasons in
 	// Lifted.
 	Approved   bool
@@ -189,7 +193,11 @@ func (d *decision) people() {
 	needed := d.asked()
 	ask := func(role string, n int) { needed[role] = max(needed[role], n) }
 	if len(needed) > 0 {
-		d.object(Escalate, ApprovalNeeded, "people must approve it")
+		why := "people must approve it"
+		if d.facts.Review {
+			why += ": the plan asks for a human review of each call"
+		}
+		d.object(Escalate, ApprovalNeeded, why)
 	}
 	awaits := len(d.record.Objections) > 0
 	for _, o := range d.record.Objections {
@@ -222,7 +230,7 @@ func (d *decision) asked() map[string]int {
 		needed[g.Role] = max(needed[g.Role], g.Min)
 	}
 	groups, _ := d.floor()
-	for _, g := range groups {
+	for _, g := range slices.Concat(groups, d.reviewers()) {
 		needed[g.Role] = max(needed[g.Role], g.Min)
 	}
 	return needed
@@ -262,6 +270,14 @@ func (d *decision) floor() (groups []policy.Group, followUp plan.FollowUp) {
 		}
 	}
 	return groups, followUp
+}
+
+// reviewers lists who reviews the call by the bundle, where the plan asks for a review.
+func (d *decision) reviewers() []policy.Group {
+	if !d.facts.Review {
+		return nil
+	}
+	return d.gate.bundle.Review
 }
 
 // lifters are the roles that may lift an escalation for a reason.
@@ -311,8 +327,13 @@ func (d *decision) understand(salt []byte) error {
 	}
 	d.vars = variables(doc, d.facts.At)
 	o := d.gate.operations[d.action.Operation]
+	pure := d.action.Effect == plan.Pure
 	switch {
-	case o == nil:
+	case pure && !d.facts.Review:
+		return errors.New("it has no effect, and the plan asks for no review")
+	case o == nil && pure:
+		return fmt.Errorf("the catalog has no operation %.200q", d.action.Operation)
+	case o == nil, o.template.Effect == plan.Pure && !pure:
 		return fmt.Errorf("the catalog has no operation %.200q with an effect", d.action.Operation)
 	case o.template.Fingerprint != d.action.Fingerprint:
 		return fmt.Errorf("its fingerprint is not that of the catalog's %s", o.template.Name())
@@ -354,7 +375,7 @@ func (d *decision) policy() {
 			d.object(Reject, ByRule+r.ID, r.Message)
 		}
 	}
-	if len(d.record.Rules) == 0 {
+	if len(d.record.Rules) == 0 && d.action.Effect != plan.Pure {
 		d.object(Reject, NoRule, "no rule of the bundle is about the action")
 	}
 	allowed, tainted := d.allowed()
@@ -362,8 +383,11 @@ func (d *decision) policy() {
 		d.object(Reject, NotAllowed, "`allow` has no entry for the irreversible effect")
 	}
 	floor, _ := d.floor()
-	if (d.action.Taint.Decision || len(d.action.Taint.Ports) > 0) && !tainted && len(d.facts.Asks)+len(floor) == 0 {
+	if (d.action.Taint.Decision || len(d.action.Taint.Ports) > 0) && !tainted && len(d.facts.Asks)+len(floor)+len(d.reviewers()) == 0 {
 		d.object(Reject, Tainted, "it depends on what nobody vouches for, and no entry of `allow` accepts that")
+	}
+	if d.facts.Review && len(d.reviewers()) == 0 {
+		d.object(Reject, NoReview, "the plan asks for a human review, and the policy names nobody who reviews: add approval: {review: [{role: ROLE, min: 1}]} to it")
 	}
 	if most := d.gate.bundle.Caps.InvocationsPerRun; most > 0 && d.facts.Calls > most {
 		d.object(Reject, CapInvocations, fmt.Sprintf("the run has made %d calls, and %d are allowed", d.facts.Calls-1, most))
@@ -418,6 +442,9 @@ func (d *decision) budget() {
 	case Exceeded:
 		d.object(Escalate, BudgetExceeded, b.Detail)
 	case Unpriced:
+		if d.action.Effect == plan.Pure {
+			return // it is free: what has a price has an estimate
+		}
 		d.object(Escalate, BudgetExceeded, "its cost is not known, and its agent has a budget")
 	default:
 		d.object(Reject, BudgetError, b.Detail)
@@ -429,7 +456,7 @@ func (d *decision) budget() {
 func (d *decision) risk() {
 	s := d.facts.Simulation
 	if s == nil {
-		if !d.gate.unmodelled[d.action.Operation] {
+		if d.action.Effect != plan.Pure && !d.gate.unmodelled[d.action.Operation] {
 			d.object(Escalate, CausalRisk, "no causal model says what it leads to")
 		}
 		return

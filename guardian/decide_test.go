@@ -22,7 +22,7 @@ import (
 // operations is the catalog of the tests.
 func operations() *catalog.Catalog {
 	skill := func(provider, name string, effect plan.EffectClass, input string) catalog.Template {
-		return catalog.Template{ProviderType: plan.Skill, Provider: provider, Operation: name, Effect: effect, InputSchema: json.RawMessage(input)}
+		return catalog.Template{ProviderType: plan.Skill, Provider: provider, Operation: name, Effect: effect, Trust: plan.AllowAuto, Status: plan.AllowAuto, InputSchema: json.RawMessage(input)}
 	}
 	files := skill("files", "write", plan.Committing, `{"type":"object","properties":{"path":{"type":"string"},"text":{"type":"string"}},"required":["path","text"],"additionalProperties":false}`)
 	files.Fingerprint = "sha256:" + strings.Repeat("a", 64)
@@ -130,6 +130,77 @@ func approved(lifts ...string) func(*guardian.Facts) {
 }
 
 func unmodelled(f *guardian.Facts) { f.Simulation = nil }
+
+// TestReview: what the plan wants reviewed waits for the bundle's groups, whatever else it
+// is; a call without effect needs neither a rule nor a model. The record says who is asked.
+func TestReview(t *testing.T) {
+	with := gate(t, strings.Replace(bundleText, "approval: {", "approval: {review: [{role: reviewer, min: 2}, {role: editor, min: 1}], ", 1))
+	without := gate(t, bundleText)
+	count := func(a *guardian.Action) {
+		a.Operation, a.Effect, a.Inputs = "text/count", plan.Pure, json.RawMessage(`{}`)
+	}
+	tainted := func(a *guardian.Action) { a.Taint.Ports = []string{"to"} }
+	review := func(f *guardian.Facts) { f.Review = true }
+	ruled := gate(t, strings.Replace(bundleText, "approval: {", "approval: {review: [{role: reviewer, min: 1}], ", 1)+`
+  - {id: few, type: hard, operations: [text/count], require: 'action.inputs.size() == 0 && action.effect == "pure"'}
+`)
+	const reviewers, editor = "[{editor 1} {reviewer 2}]", "[{editor 1}]"
+	for _, c := range []struct {
+		name         string
+		gate         *guardian.Gate
+		action       *guardian.Action
+		facts        guardian.Facts
+		want, groups string
+	}{
+		{"an effect", with, action(), facts(review), "ESCALATE approval_needed", reviewers},
+		{"an effect that was reviewed", with, action(), facts(review, approved()), "APPROVE human_approved", reviewers},
+		{"an effect that the plan wants approved, too", with, action(), facts(review, asked), "ESCALATE approval_needed", reviewers},
+		{"an effect, tainted", with, action(tainted), facts(review), "ESCALATE approval_needed", reviewers},
+		{"an effect of which nobody wants a review", with, action(), facts(), "APPROVE policy_clear", "[]"},
+		{"an effect, and nobody reviews", without, action(), facts(review), "REJECT no_review", "[]"},
+		{"an effect, approved, and nobody reviews", without, action(stage), facts(review, approved()), "REJECT no_review", editor},
+		{"an effect that a rule rejects", with, action(inputs(`{"amount_minor": 500001, "to": "x"}`)), facts(review, approved()), "REJECT policy:cap", "[{cfo 1} {editor 1} {reviewer 2}]"},
+		{"an effect with a risk", with, action(), facts(review, approved(), risk("0.9")), "ESCALATE causal_risk", reviewers},
+		{"a pure call", with, action(count), facts(review, unmodelled), "ESCALATE approval_needed", reviewers},
+		{"a pure call that was reviewed", with, action(count), facts(review, unmodelled, approved()), "APPROVE human_approved", reviewers},
+		{"a pure call, tainted", with, action(count, tainted), facts(review, unmodelled, approved()), "APPROVE human_approved", reviewers},
+		{"a pure call, and nobody reviews", without, action(count), facts(review, unmodelled, approved()), "REJECT no_review", "[]"},
+		{"a pure call that a rule is about", ruled, action(count), facts(review, unmodelled, approved()), "APPROVE human_approved", "[{reviewer 1}]"},
+		{"a pure call that a rule rejects", ruled, action(count, inputs(`{"a":1}`)), facts(review, unmodelled, approved()), "REJECT policy:few", "[{reviewer 1}]"},
+		{"a pure call without a price", with, action(count), facts(review, unmodelled, approved(), budget(guardian.Unpriced, "")), "APPROVE human_approved", reviewers},
+		{"a pure call that is too dear", with, action(count), facts(review, unmodelled, approved(), budget(guardian.Exceeded, "")), "ESCALATE budget_exceeded", "[{cfo 1} {editor 1} {reviewer 2}]"},
+		{"a pure call too many", with, action(count), facts(review, unmodelled, func(f *guardian.Facts) { f.Calls = 4 }), "REJECT cap:invocations_per_run", reviewers},
+		{"a pure call of what has an effect", with, action(func(a *guardian.Action) { a.Effect = plan.Pure }), facts(review), "REJECT malformed_action", reviewers},
+		{"an effect of what is pure", with, action(count, func(a *guardian.Action) { a.Effect = plan.Staged }), facts(review), "REJECT malformed_action", "[{editor 1} {reviewer 2}]"},
+		{"a pure call of which nobody wants a review", with, action(count), facts(unmodelled, asked, approved()), "REJECT malformed_action", editor},
+		{"a pure call of what nobody knows", with, action(count, func(a *guardian.Action) { a.Operation = "text/guess" }), facts(review), "REJECT malformed_action", reviewers},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := c.gate.Decide(c.action, nil, c.facts)
+			raw, err := r.Encode()
+			require.NoError(t, err)
+			require.Equal(t, c.want, string(r.Decision)+" "+r.Reason, string(raw))
+			require.Equal(t, c.groups, fmt.Sprint(r.Groups))
+
+			// It is made again from its evidence and its rules alone.
+			rules, err := c.gate.Rules(c.action.Operation)
+			require.NoError(t, err)
+			again, err := guardian.Replay(rules)
+			require.NoError(t, err)
+			if c.facts.Simulation != nil {
+				return // evidence has none yet
+			}
+			second, err := again.Again(&guardian.Evidence{
+				Action: c.action, At: ledger.At(c.facts.At), Calls: c.facts.Calls, Budget: c.facts.Budget, Asks: c.facts.Asks, Review: c.facts.Review,
+				Approved: c.facts.Approved, Lifted: c.facts.Lifted,
+			})
+			require.NoError(t, err)
+			other, err := second.Encode()
+			require.NoError(t, err)
+			require.Equal(t, string(raw), string(other))
+		})
+	}
+}
 
 func TestDecide(t *testing.T) {
 	g := gate(t, bundleText)

@@ -22,7 +22,7 @@ import (
 type Gate struct {
 	bundle *policy.Bundle
 	digest string
-	// operations holds those of the catalog that have effects, by name.
+	// operations holds those of the catalog, by name.
 	operations map[string]*operation
 	unmodelled map[string]bool
 }
@@ -30,7 +30,7 @@ type Gate struct {
 // ProbCost is what the calls of probabilistic nodes in one run may cost together, or nil.
 func (g *Gate) ProbCost() *policy.Money { return g.bundle.Caps.ProbCostPerRun }
 
-// operation is an operation with effects, and the rules that may be about it.
+// operation is an operation, and the rules that may be about it.
 type operation struct {
 	template *catalog.Template
 	// input is the schema of its inputs, or nil if it takes anything; fault says why
@@ -75,26 +75,26 @@ func gate(b *policy.Bundle, cat *catalog.Catalog, part bool) (*Gate, diag.Diagno
 	if cat != nil {
 		for i := range cat.Templates {
 			t := &cat.Templates[i]
-			if t.Effect != plan.Pure {
-				o := &operation{template: t}
-				if len(t.InputSchema) > 0 {
-					o.input, o.fault = schemas.Compile(t.InputSchema)
-				}
-				g.operations[t.Name()] = o
+			o := &operation{template: t}
+			if len(t.InputSchema) > 0 {
+				o.input, o.fault = schemas.Compile(t.InputSchema)
 			}
+			g.operations[t.Name()] = o
 		}
 	}
 	for _, name := range g.bundle.Unmodelled {
 		g.unmodelled[name] = true
 	}
-	c := &checker{gate: g, catalog: cat, part: part, work: maxWork, said: map[string]bool{}}
+	c := &checker{gate: g, part: part, work: maxWork, said: map[string]bool{}}
 	rules := slices.Clone(g.bundle.Rules)
 	slices.SortStableFunc(rules, func(a, b policy.Rule) int { return cmp.Compare(a.ID, b.ID) })
 	for i := range rules {
 		c.rule(&rules[i])
 	}
 	for _, name := range sortedNames(g.operations) {
-		c.contradictions(g.operations[name])
+		if o := g.operations[name]; o.template.Effect != plan.Pure {
+			c.contradictions(o)
+		}
 	}
 	c.found.Sort()
 	if c.found.HasErrors() {
@@ -105,10 +105,9 @@ func gate(b *policy.Bundle, cat *catalog.Catalog, part bool) (*Gate, diag.Diagno
 
 // checker types the rules of a gate.
 type checker struct {
-	gate    *Gate
-	catalog *catalog.Catalog
-	part    bool
-	found   diag.Diagnostics
+	gate  *Gate
+	part  bool
+	found diag.Diagnostics
 	// work holds the steps that are left.
 	work int
 	// said holds the findings about expressions: one rule is checked once for each of
@@ -146,9 +145,11 @@ func (c *checker) rule(r *policy.Rule) {
 	for _, name := range names {
 		o := c.gate.operations[name]
 		if o == nil {
-			reached = c.unknown(r, name) || reached
+			c.unknown(r, name)
+			reached = true
 			continue
 		}
+		c.unasked(r, o)
 		typed, reachable := c.check(general, typeOf(o.template, o.input), name)
 		o.rules = append(o.rules, typed)
 		reached = reached || reachable
@@ -252,33 +253,38 @@ func (c *checker) problem(r *policy.Rule, at diag.Range, p expr.Problem, operati
 	}
 }
 
-// unknown reports an operation that the catalog does not have, or that has no effect.
-// It reports whether the operation exists.
-func (c *checker) unknown(r *policy.Rule, name string) bool {
+// named is the place where a rule names an operation.
+func named(r *policy.Rule, operation string) diag.Range {
+	if at := r.InOperations(operation); at != r.Range {
+		return at
+	}
+	return r.InMatch(0)
+}
+
+// unknown reports an operation that the catalog does not have.
+func (c *checker) unknown(r *policy.Rule, name string) {
 	if c.part {
-		return true
-	}
-	at := r.InOperations(name)
-	if at == r.Range {
-		at = r.InMatch(0)
-	}
-	if c.catalog != nil {
-		for i := range c.catalog.Templates {
-			if c.catalog.Templates[i].Name() == name {
-				c.found.Add(diag.Diagnostic{
-					Severity: diag.Warning, Code: diag.EffectOperator, Summary: fmt.Sprintf("%s is pure, so no rule is asked about it", fields.Quote(name)),
-					Detail: "Rules are about calls that have effects.", Subject: at,
-				})
-				return true
-			}
-		}
+		return
 	}
 	c.found.Add(diag.Diagnostic{
 		Severity: diag.Error, Code: diag.TrustOperation, Summary: fmt.Sprintf("the catalog has no operation %s", fields.Quote(name)),
 		Detail:  fmt.Sprintf("The rule %s is about it.", fields.Quote(r.ID)),
-		Subject: at, Suggestion: syntax.Nearest(name, sortedNames(c.gate.operations)),
+		Subject: named(r, name), Suggestion: syntax.Nearest(name, sortedNames(c.gate.operations)),
 	})
-	return true
+}
+
+// unasked warns of a rule about an operation that is called without a decision, unless a
+// plan asks for a review.
+func (c *checker) unasked(r *policy.Rule, o *operation) {
+	t := o.template
+	if c.part || t.Effect != plan.Pure || t.Reviewed() {
+		return
+	}
+	c.found.Add(diag.Diagnostic{
+		Severity: diag.Warning, Code: diag.EffectOperator,
+		Summary: fmt.Sprintf("%s is pure, so rules are asked only about calls that people review", fields.Quote(t.Name())),
+		Detail:  "Rules are about calls that have effects, and about those of nodes with `trust_requirement: manual_review`.", Subject: named(r, t.Name()),
+	})
 }
 
 // unreachable reports a rule that no action matches.

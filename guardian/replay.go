@@ -24,9 +24,10 @@ type Evidence struct {
 	At     ledger.Time `json:"at"`
 	Calls  int64       `json:"calls"`
 	Budget Budget      `json:"budget"`
-	// Asks, FollowUp, Approved and Lifted are as in [Facts].
+	// Asks, FollowUp, Review, Approved and Lifted are as in [Facts].
 	Asks     []plan.Group  `json:"asks,omitempty"`
 	FollowUp plan.FollowUp `json:"follow_up,omitzero"`
+	Review   bool          `json:"review,omitempty"`
 	Approved bool          `json:"approved,omitempty"`
 	Lifted   []string      `json:"lifted,omitempty"`
 	// Policy and Operation are the digests of the rules: of the bundle, and of what the
@@ -123,5 +124,7 @@ func (g *Gate) Again(e *Evidence) (*Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the salt of a decision: %w", err)
 	}
-	return g.Decide(e.Action, salt, Facts{At: e.At.Time(), Calls: e.Calls, Budget: e.Budget, Asks: e.Asks, FollowUp: e.FollowUp, Approved: e.Approved, Lifted: e.Lifted}), nil
+	return g.Decide(e.Action, salt, Facts{
+		At: e.At.Time(), Calls: e.Calls, Budget: e.Budget, Asks: e.Asks, FollowUp: e.FollowUp, Review: e.Review, Approved: e.Approved, Lifted: e.Lifted,
+	}), nil
 }

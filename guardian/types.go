@@ -12,7 +12,7 @@ import (
 // typeOf is the schema of the actions that rules see: of those that call an operation,
 // or of any if t is nil. input is the schema of its inputs, or nil.
 func typeOf(t *catalog.Template, input *schemas.Schema) *schemas.Schema {
-	effects := schemas.Keywords{Enum: []any{"staged", "committing", "irreversible"}}
+	effects := schemas.Keywords{Enum: []any{"pure", "staged", "committing", "irreversible"}}
 	properties := map[string]*schemas.Schema{
 		"agent": text, "plan": text, "node": text, "operation": text, "fingerprint": text,
 		"cost":  object("amount", text, "currency", text, "minor", whole(0, -1)),

@@ -61,7 +61,7 @@ func (j judge) Decide(a *activities.Action, st ledger.Standing) (activities.Verd
 	action := actionOf(a)
 	facts := guardian.Facts{
 		At: st.At.Time(), Calls: st.Calls, Budget: guardian.Budget{State: reserves[st.Money], Hold: st.Hold, Detail: st.Detail},
-		Asks: a.Asks, FollowUp: a.FollowUp, Approved: a.Approved, Lifted: a.Lifted,
+		Asks: a.Asks, FollowUp: a.FollowUp, Review: a.Node.Reviewed(), Approved: a.Approved, Lifted: a.Lifted,
 	}
 	record := j.gate.Decide(action, st.Salt, facts)
 	raw, err := record.Encode()
@@ -71,7 +71,7 @@ func (j judge) Decide(a *activities.Action, st ledger.Standing) (activities.Verd
 	// From this the decision can be made again.
 	asked, err := json.Marshal(guardian.Evidence{
 		Action: action, Salt: hex.EncodeToString(st.Salt), At: st.At, Calls: st.Calls, Budget: record.Budget,
-		Asks: facts.Asks, FollowUp: facts.FollowUp, Approved: facts.Approved, Lifted: facts.Lifted, Policy: a.Rules[0].Digest, Operation: a.Rules[1].Digest,
+		Asks: facts.Asks, FollowUp: facts.FollowUp, Review: facts.Review, Approved: facts.Approved, Lifted: facts.Lifted, Policy: a.Rules[0].Digest, Operation: a.Rules[1].Digest,
 	})
 	if err != nil {
 		return activities.Verdict{}, fmt.Errorf("write the evidence of a decision: %w", err)
@@ -93,8 +93,10 @@ func (j judge) Decide(a *activities.Action, st ledger.Standing) (activities.Verd
 
 // Needs implements activities.Judge.
 func (j judge) Needs(a *activities.Action, salt []byte, at time.Time) (decision string, rule approval.Rule) {
-	r := j.gate.Decide(actionOf(a), salt, guardian.Facts{At: at, Calls: 1, Budget: guardian.Budget{State: guardian.NoBudget}, Asks: a.Asks, FollowUp: a.FollowUp, Approved: a.Approved, Lifted: a.Lifted})
-	if !r.Awaits && r.Decision == guardian.Escalate {
+	r := j.gate.Decide(actionOf(a), salt, guardian.Facts{
+		At: at, Calls: 1, Budget: guardian.Budget{State: guardian.NoBudget}, Asks: a.Asks, FollowUp: a.FollowUp, Review: a.Node.Reviewed(), Approved: a.Approved, Lifted: a.Lifted,
+	})
+	if !r.Awaits && r.Decision != guardian.Approve {
 		return string(guardian.Reject), approval.Rule{} // nobody may lift it
 	}
 	return string(r.Decision), approval.Rule{Groups: r.Groups, FollowUp: r.FollowUp}

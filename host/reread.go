@@ -84,7 +84,9 @@ func (r *reader) parse(texts map[string][]byte) activities.Workbench {
 func workbench(operations *catalog.Catalog, bundle, shadow *policy.Bundle) activities.Workbench {
 	return activities.Workbench{
 		Policy: bundle.Digest(),
-		Stated: func(s trust.State, operation string) error { return stated(operations, s, operation) },
+		Stated: func(s trust.State, operation string, reviewed bool) error {
+			return stated(operations, s, operation, reviewed)
+		},
 		Judge: sync.OnceValues(func() (activities.Judge, error) {
 			gate, found := guardian.New(bundle, operations)
 			if gate == nil {
@@ -112,8 +114,8 @@ func workbench(operations *catalog.Catalog, bundle, shadow *policy.Bundle) activ
 }
 
 // stated returns an error unless the admins have stated what the catalog says of an
-// operation.
-func stated(operations *catalog.Catalog, s trust.State, operation string) error {
+// operation, and let it be called, without a review unless each call is reviewed.
+func stated(operations *catalog.Catalog, s trust.State, operation string, reviewed bool) error {
 	for i := range operations.Templates {
 		t := &operations.Templates[i]
 		if t.Name() != operation {
@@ -123,7 +125,7 @@ func stated(operations *catalog.Catalog, s trust.State, operation string) error 
 		if err != nil {
 			return err
 		}
-		return s.Stated(t.ToolID(), t.Fingerprint, facts)
+		return s.Stated(t.ToolID(), t.Fingerprint, facts, reviewed)
 	}
 	return fmt.Errorf("the catalog has no operation %s", operation)
 }

@@ -175,7 +175,7 @@ func drawCommits(t *rapid.T, p *plan.Plan, roles []role) {
 		n.Commit = c
 		if roles[i] == plain || roles[i] == header {
 			for at := 1; at < i; at++ {
-				if roles[at] != undo && p.Nodes[at].Effect == plan.Pure && roles[at] != called && !inLoop(p, i, at) && rapid.Bool().Draw(t, "precheck") {
+				if roles[at] != undo && !p.Nodes[at].Guarded() && roles[at] != called && !inLoop(p, i, at) && rapid.Bool().Draw(t, "precheck") {
 					c.Prechecks = append(c.Prechecks, at)
 					p.Edges = append(p.Edges, plan.Edge{From: at, FromPort: plan.DonePort, To: i, ToPort: plan.StartPort, Type: plan.Control, Required: true, Implicit: true})
 				}
@@ -226,9 +226,9 @@ func inLoop(p *plan.Plan, i, check int) bool {
 	return len(p.Loops) > 0 && slices.Contains(p.Loops[0].Body, i) && slices.Contains(p.Loops[0].Body, check)
 }
 
-// free reports whether a pure node has no edge.
+// free reports whether a node that needs no permit has no edge.
 func free(p *plan.Plan, roles []role, i int) bool {
-	return roles[i] == plain && p.Nodes[i].Effect == plan.Pure && p.Nodes[i].ForEach == nil &&
+	return roles[i] == plain && !p.Nodes[i].Guarded() && p.Nodes[i].ForEach == nil &&
 		!slices.ContainsFunc(p.Edges, func(e plan.Edge) bool { return e.From == i || e.To == i })
 }
 
@@ -265,11 +265,11 @@ func barrier(t *rapid.T, id string, member int) plan.Barrier {
 // effects draws what a call says of its effect, but for its commit policy.
 func effects(t *rapid.T, n *plan.Node) {
 	if n.Effect != plan.Pure {
-		n.Taint = &plan.Taint{Ports: names(t, "tainted"), Decision: rapid.Bool().Draw(t, "decision")}
-		n.Taint.Accepted = n.Taint.Any() && rapid.Bool().Draw(t, "accepted")
 		n.IdempotencyPort = rapid.String().Draw(t, "key")
 	}
-	if n.Effect != plan.Pure || n.Trust == plan.ManualReview {
+	if n.Guarded() {
+		n.Taint = &plan.Taint{Ports: names(t, "tainted"), Decision: rapid.Bool().Draw(t, "decision")}
+		n.Taint.Accepted = n.Taint.Any() && rapid.Bool().Draw(t, "accepted")
 		n.Description = rapid.String().Draw(t, "description")
 		n.Resources = names(t, "resources")
 		n.Priority = rapid.SampledFrom([]string{"", "low", "medium", "high"}).Draw(t, "priority")
@@ -325,7 +325,7 @@ func node(t *rapid.T, i, calls int, schema *rapid.Generator[int]) plan.Node {
 	}
 	n.RoutesOnInput = rapid.Bool().Draw(t, "routes")
 	n.InProcess = n.ProviderType == plan.Skill && rapid.Bool().Draw(t, "in process")
-	n.Local = n.InProcess && n.Effect == plan.Pure && n.Mode == plan.Deter
+	n.Local = n.InProcess && !n.Guarded() && n.Mode == plan.Deter
 	for _, port := range names(t, "with") {
 		n.With = append(n.With, plan.PortTemplate{Port: port, Template: template(t, "template")})
 	}

@@ -24,6 +24,7 @@ func TestCovered(t *testing.T) {
 		}, false},
 		"from the failure":    {func(p *plan.Plan) { p.Edges[7].ReadsError = true }, false},
 		"without an effect":   {func(p *plan.Plan) { p.Nodes[6].Effect = plan.Pure }, false},
+		"and reviewed":        {func(p *plan.Plan) { p.Nodes[6].Trust = plan.ManualReview }, false},
 		"that undoes nothing": {func(p *plan.Plan) { p.Nodes[6].Undoes = 0 }, false},
 		"after another node of the block": {func(p *plan.Plan) {
 			p.Edges = append(p.Edges, plan.Edge{From: 7, FromPort: plan.DonePort, To: 6, ToPort: plan.StartPort, Type: plan.Control})
@@ -136,6 +137,7 @@ func TestVerifyRefusesEffects(t *testing.T) {
 		{"a policy without an effect", node(check, func(n *plan.Node) { n.Commit = new(plan.Commit) }), "commit is given"},
 		{"an effect without facts of taint", node(pay, func(n *plan.Node) { n.Taint = nil }), "taint is given"},
 		{"taint of a pure node", node(check, func(n *plan.Node) { n.Taint = new(plan.Taint) }), "taint is given"},
+		{"a review without facts of taint", node(check, func(n *plan.Node) { n.Trust = plan.ManualReview }), "taint is given"},
 		{"tainted ports out of order", node(pay, func(n *plan.Node) { n.Taint.Ports = []string{"b", "a"} }), "tainted ports"},
 		{"nothing to accept", node(mail, func(n *plan.Node) { n.Taint.Accepted = true }), "where there is none"},
 		{"a key of a pure node", node(check, func(n *plan.Node) { n.IdempotencyPort = "k" }), "idempotency"},
@@ -194,6 +196,7 @@ func TestVerifyRefusesEffects(t *testing.T) {
 		{"an implicit edge among the others", edge(0, func(e *plan.Edge) { e.Implicit = true }), "implicit edges that no precheck makes"},
 		{"an implicit edge with a choice", edge(8, func(e *plan.Edge) { e.Required = false }), "a required control edge"},
 		{"a precheck with an effect", func(x *p) { x.Nodes[mail].Commit.Prechecks[0], x.Edges[8].From = pay, pay }, "sorted pure nodes"},
+		{"a precheck that people review", node(check, func(n *plan.Node) { n.Trust, n.Taint = plan.ManualReview, new(plan.Taint) }), "that nobody reviews"},
 		{"a precheck of itself", node(mail, func(n *plan.Node) { n.Commit.Prechecks[0] = mail }), "sorted pure nodes"},
 		{"a precheck out of range", node(mail, func(n *plan.Node) { n.Commit.Prechecks[0] = 99 }), "sorted pure nodes"},
 		{"irreversible, and nothing is said", node(mail, func(n *plan.Node) { n.Commit.Waived = "" }), "neither verified nor waived"},
@@ -203,6 +206,7 @@ func TestVerifyRefusesEffects(t *testing.T) {
 		{"called, and nobody calls", node(pay, func(n *plan.Node) { n.Commit.Verify = nil }), "called is marked wrongly"},
 		{"called without a mark", node(find, func(n *plan.Node) { n.Called = false }), "called is marked wrongly"},
 		{"called, with an effect", node(find, func(n *plan.Node) { n.Effect, n.Taint = plan.Staged, new(plan.Taint) }), "called to verify, and not pure"},
+		{"called, and reviewed", node(find, func(n *plan.Node) { n.Trust, n.Taint = plan.ManualReview, new(plan.Taint) }), "called to verify, and not pure"},
 		{"called, with an edge", edge(6, func(e *plan.Edge) { e.To = find }), "touches a node that is called"},
 		{"called, and undoes", node(find, func(n *plan.Node) { n.Undoes = pay }), "part of a compensation"},
 
@@ -247,9 +251,11 @@ func TestVerifyRefusesEffects(t *testing.T) {
 // parent is a plan that runs another one.
 func parent(t *testing.T) (*plan.Plan, *plan.Plan) {
 	child := valid()
-	child.Nodes[2].Effect, child.Nodes[2].Taint = plan.Pure, nil
 	p := valid()
-	p.Nodes[2].Effect, p.Nodes[2].Taint = plan.Pure, nil
+	for _, x := range []*plan.Plan{p, child} {
+		n := &x.Nodes[2]
+		n.Effect, n.Trust, n.Taint = plan.Pure, plan.AllowAuto, nil
+	}
 	p.Nodes[1].Plan = plan.DigestOf(encode(t, child))
 	p.Nodes[1].InProcess, p.Nodes[1].Local = false, false
 	p.Children = []plan.Child{{Digest: p.Nodes[1].Plan, Plan: child}}

@@ -209,9 +209,9 @@ type Node struct {
 	Commit *Commit `json:"commit,omitempty"`
 	// Relied reports that an effect may depend on what the node answers, which counts as
 	// untainted by the word of the operator, or that it is a precheck: so the role that
-	// calls effects calls it.
+	// calls effects calls it. A guarded node it calls anyway, with a permit.
 	Relied bool `json:"relied,omitempty"`
-	// Taint is given exactly for nodes that are not pure.
+	// Taint is given exactly for guarded nodes.
 	Taint *Taint `json:"taint,omitempty"`
 	// Estimate is what the plan says that a call costs, and Cost what the
 	// operator's catalog says; either may be nil.
@@ -235,10 +235,17 @@ type Node struct {
 // Activity is the Temporal activity type of a call node: "provider/operation".
 func (n *Node) Activity() string { return n.Provider + "/" + n.Operation }
 
-// Paid reports that a call of the node costs something and has no effect: it is made with a
-// hold for that, and no permit.
+// Reviewed reports that people must review each call of the node.
+func (n *Node) Reviewed() bool { return n.Trust == ManualReview }
+
+// Guarded reports that a call of the node needs a permit: it has an effect, or people must
+// review it.
+func (n *Node) Guarded() bool { return n.Effect.Acts() || n.Reviewed() }
+
+// Paid reports that a call of the node costs something and needs no permit: it is made with a
+// hold for that.
 func (n *Node) Paid() bool {
-	return n.Kind == KindCall && !n.Effect.Acts() && (n.Cost != nil || n.Estimate != nil)
+	return n.Kind == KindCall && !n.Guarded() && (n.Cost != nil || n.Estimate != nil)
 }
 
 // Retry is a node's retry contract.

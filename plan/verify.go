@@ -138,8 +138,8 @@ func (n *Node) verifyCall() error {
 		return errors.New("timeout out of range")
 	case n.InProcess && n.ProviderType != Skill:
 		return errors.New("marked in-process, but not a skill")
-	case n.Local && (!n.InProcess || n.Effect != Pure || n.Mode != Deter):
-		return errors.New("marked local, but not a pure deterministic skill in process")
+	case n.Local && (!n.InProcess || n.Guarded() || n.Mode != Deter):
+		return errors.New("marked local, but not a pure deterministic skill in process that nobody reviews")
 	}
 	for i, w := range n.With {
 		if len(w.Template) == 0 || i > 0 && n.With[i-1].Port >= w.Port {

@@ -77,6 +77,7 @@ func TestVerifyRefuses(t *testing.T) {
 		{"a tool in process", second(func(n *plan.Node) { n.InProcess = true }), "not a skill"},
 		{"local, not in process", first(func(n *plan.Node) { n.InProcess = false }), "marked local"},
 		{"local, with an effect", first(func(n *plan.Node) { n.Effect = plan.Staged }), "marked local"},
+		{"local, and reviewed", first(func(n *plan.Node) { n.Trust = plan.ManualReview }), "marked local"},
 		{"local, not deterministic", first(func(n *plan.Node) { n.Mode = plan.Prob }), "marked local"},
 		{"with out of order", first(func(n *plan.Node) { n.With[0].Port = "z" }), "with is not a sorted list"},
 		{"with twice", first(func(n *plan.Node) { n.With[0].Port = "b" }), "with is not a sorted list"},

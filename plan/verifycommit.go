@@ -16,8 +16,7 @@ const (
 	maxCount = 1_000_000
 )
 
-// Acts reports whether a call of the class has an effect outside, so that it needs a
-// permit.
+// Acts reports whether a call of the class has an effect outside.
 func (e EffectClass) Acts() bool { return e == Staged || e.Commits() }
 
 // Commits reports whether the effect of a call of the class is final.
@@ -29,19 +28,19 @@ func (n *Node) verifyEffect() error {
 	switch {
 	case (n.Commit != nil) != n.Effect.Commits():
 		return errors.New("commit is given for committing and irreversible nodes, and only there")
-	case (n.Taint != nil) != effect:
-		return errors.New("taint is given for nodes with an effect, and only there")
+	case (n.Taint != nil) != n.Guarded():
+		return errors.New("taint is given for nodes whose calls need a permit, and only there")
 	case n.IdempotencyPort != "" && !effect:
 		return errors.New("an idempotency port without an effect")
 	case n.Plan != "" && (effect || n.ProviderType != Skill || !digest(n.Plan)):
 		return errors.New("a plan that is called by no digest, or with an effect")
-	case n.Relied && (effect || n.InProcess || n.Plan != ""):
-		return errors.New("relied on by effects, and not a pure call outside of this process")
-	case n.Called && effect:
-		return errors.New("called to verify, and not pure")
+	case n.Relied && (n.Guarded() || n.InProcess || n.Plan != ""):
+		return errors.New("relied on by effects, and not a pure call outside of this process that nobody reviews")
+	case n.Called && n.Guarded():
+		return errors.New("called to verify, and not pure, or reviewed")
 	case n.Undoes != 0 && n.Called:
 		return errors.New("called to verify, and part of a compensation")
-	case (n.Description != "" || n.Resources != nil || n.Priority != "") && !effect && n.Trust != ManualReview:
+	case (n.Description != "" || n.Resources != nil || n.Priority != "") && !n.Guarded():
 		return errors.New("words for people where nobody waits")
 	case n.Priority != "" && !slices.Contains([]string{"low", "medium", "high"}, n.Priority):
 		return fmt.Errorf("unknown priority %q", n.Priority)
@@ -137,8 +136,8 @@ func (p *Plan) verifyCommit(i int, next *int, called []bool) error {
 		return errors.New("barrier out of range")
 	}
 	for at, check := range c.Prechecks {
-		if !call(check) || check == i || p.Nodes[check].Effect != Pure || at > 0 && c.Prechecks[at-1] >= check {
-			return errors.New("prechecks are not sorted pure nodes")
+		if !call(check) || check == i || p.Nodes[check].Guarded() || at > 0 && c.Prechecks[at-1] >= check {
+			return errors.New("prechecks are not sorted pure nodes that nobody reviews")
 		}
 		if *next >= len(p.Edges) || p.Edges[*next].From != check || p.Edges[*next].To != i {
 			return errors.New("a precheck without its implicit edge")

@@ -25,6 +25,9 @@ type Bundle struct {
 	Thresholds []Threshold
 	// Floor lists the least approvals that effects need, whatever a plan says.
 	Floor []Floor
+	// Review lists the groups that review each call of a node with the trust requirement
+	// manual_review. If there are none, no such call is made.
+	Review []Group `json:",omitempty"`
 	// Lift says who may lift an escalation, sorted by file place.
 	Lift []Lift
 	// Outcome lists the groups that state what a call did, where nobody knows. If there are
@@ -182,6 +185,7 @@ func (p *Bundle) Digest() string {
 	c := *p
 	c.Thresholds, c.Floor, c.Lift = byJSON(p.Thresholds), byJSON(p.Floor), byJSON(p.Lift)
 	c.Outcome = byJSON(p.Outcome)
+	c.Review = byJSON(p.Review)
 	c.MaySign = slices.Sorted(slices.Values(p.MaySign))
 	c.Allow, c.Unmodelled, c.Rules = byJSON(p.Allow), byJSON(p.Unmodelled), byJSON(p.Rules)
 	text, err := json.Marshal(c)
@@ -296,6 +300,7 @@ func merge(files []*Bundle) (*Bundle, diag.Diagnostics) {
 		}
 		merged.Thresholds = append(merged.Thresholds, p.Thresholds...)
 		merged.Floor = append(merged.Floor, p.Floor...)
+		merged.Review = append(merged.Review, p.Review...)
 		merged.Lift = append(merged.Lift, p.Lift...)
 		merged.Outcome = append(merged.Outcome, p.Outcome...)
 		merged.MaySign = append(merged.MaySign, p.MaySign...)

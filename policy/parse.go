@@ -49,6 +49,7 @@ var ThresholdFields = &fields.Table{What: "a threshold", Fields: []fields.Field{
 
 var ApprovalFields = &fields.Table{What: "an `approval` map", Fields: []fields.Field{
 	fields.Optional("floor", fields.FormList, "the list of approvals that effects need whatever their plan says"),
+	fields.Optional("review", fields.FormList, "the list of groups that must all review each call of a node with `trust_requirement: manual_review`; absent: no such call is made"),
 	fields.Optional("lift", fields.FormMap, "a map from `budget_exceeded`, `causal_risk` or `policy:RULE` to the roles that may lift it"),
 	fields.Optional("outcome", fields.FormList, "the list of groups that must all state what a call did, where nobody knows; absent: nobody is asked"),
 	fields.Optional("may_sign", fields.FormList, "those of `requester`, `author` and `owner` who may approve, too; absent: none of them"),
@@ -273,6 +274,7 @@ func readBundleApproval(rep *fields.Reader, p *Bundle, v *syntax.Value) {
 		p.Floor = append(p.Floor, floor)
 	}
 	p.Outcome = readGroups(rep, r.Get("outcome"), "outcome")
+	p.Review = readGroups(rep, r.Get("review"), "review")
 	for _, x := range rep.Texts(r.Get("may_sign"), "may_sign") {
 		if w := rep.Word(x, "may_sign", Interested); w != "" {
 			p.MaySign = append(p.MaySign, w)

@@ -292,15 +292,15 @@ func Trusted(ctx context.Context, rows Rows, s State, id string) (ledger.Tool, e
 	return row, nil
 }
 
-// Stated verifies that the admins let a tool be called without a review, and that what the
-// catalog says of it is what they have stated: its fingerprint, "" if it has none, and its
-// facts. The error names what differs.
-func (s State) Stated(id, fingerprint string, facts json.RawMessage) error {
+// Stated verifies that the admins let a tool be called, without a review unless each call is
+// reviewed, and that what the catalog says of it is what they have stated: its fingerprint,
+// "" if it has none, and its facts. The error names what differs.
+func (s State) Stated(id, fingerprint string, facts json.RawMessage, reviewed bool) error {
 	t, ok := s.Tools[id]
 	switch {
 	case !ok:
 		return invalid("no statement of the admins (tool.trust) is about the tool %.200q", id)
-	case t.Status != "allow_auto":
+	case t.Status != "allow_auto" && !(reviewed && t.Status == "manual_review"):
 		return invalid("the admins have stated %s for the tool %.200q", t.Status, id)
 	case t.Fingerprint != fingerprint:
 		return invalid("the admins have stated another fingerprint of the tool %.200q", id)

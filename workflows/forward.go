@@ -183,7 +183,7 @@ func (r *run) probe() {
 	w.patient, r.outage.probing = true, true
 	n := &r.plan.Nodes[w.node]
 	long := time.Duration(n.TimeoutMS)*time.Millisecond > contract.ShortWait
-	w.probe = w.kind == waitCall && !n.Effect.Acts() && (long && !n.Paid() || w.hold != "")
+	w.probe = w.kind == waitCall && !n.Guarded() && (long && !n.Paid() || w.hold != "")
 	r.launch(w)
 }
 

@@ -3,12 +3,12 @@ package workflows
 import "chimera.ai/engine/plan"
 
 // guarded reports whether the guardian is asked before a call of node n.
-func guarded(n *plan.Node) bool { return n.Effect.Acts() || n.Paid() }
+func guarded(n *plan.Node) bool { return n.Guarded() || n.Paid() }
 
 // undecided reports whether the guardian is to be asked before w's call of node n: for a
 // permit, or for a hold.
 func (w *wait) undecided(n *plan.Node) bool {
-	return w.kind != waitRoute && w.kind != waitUndo && (n.Effect.Acts() && !w.decided || n.Paid() && w.hold == "")
+	return w.kind != waitRoute && w.kind != waitUndo && (n.Guarded() && !w.decided || n.Paid() && w.hold == "")
 }
 
 // askable reports whether the guardian may be asked about w now.

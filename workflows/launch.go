@@ -200,7 +200,7 @@ func size(call *contract.Call) int {
 func (r *run) options(w *wait) workflow.ActivityOptions {
 	n := &r.plan.Nodes[w.node]
 	switch w.queue = r.toolsQueue; {
-	case n.Effect.Acts(), n.Relied:
+	case n.Guarded(), n.Relied:
 		w.queue = contract.QueueEffects
 	case n.InProcess:
 		w.queue = contract.QueueEngine

@@ -105,6 +105,7 @@ func recordings(t *testing.T) []recording {
 		{name: "stated", source: strings.Replace(effect, "second, template: sh/write", "second, template: sh/hang", 1), input: `{"x":"one"}`, acting: true, asks: true, has: types{signaled, failed}, during: stating},
 		{name: "escalated", source: escalated, input: `{"x":"one"}`, acting: true, has: types{fired, signaled, completed}, during: escalating},
 		{name: "escalated-continued", source: escalated, input: `{"x":"one"}`, after: 8, acting: true, has: types{continued, signaled, completed}, during: escalating},
+		{name: "reviewed", source: reviewed, input: `{"x":"one"}`, acting: true, has: types{signaled, completed}, during: approving},
 		{name: "undone", source: undone, input: `{"x":"one"}`, acting: true, has: types{started, failed}},
 		{name: "undone-continued", source: undone, input: `{"x":"one"}`, after: 8, acting: true, has: types{continued, failed}},
 		{name: "paid", source: paid, input: `{"x":"one"}`, acting: true, has: types{started, completed}},
@@ -274,6 +275,9 @@ var approved = strings.Replace(document("", `  - {id: write, template: sh/write,
 // escalated is a plan with an effect that more people must approve after a while.
 var escalated = strings.Replace(approved, "min: 1}]}", "min: 1}], remind_every_ms: 1000, escalate_after_ms: 1500, to: [{role: chief, min: 1}]}", 1)
 
+// reviewed is a plan with a call without effect that people review.
+var reviewed = document("", "  - {id: look, template: engine/pass, timeout_ms: 500, trust_requirement: manual_review, "+passing+"}\n", "  - $input.x -> look.x\n  - look.x -> $output.x\n")
+
 // undone is a plan that fails after two effects, which are undone.
 var undone = strings.Replace(document("", `  - {id: one, template: sh/write}
   - {id: two, template: sh/write}
@@ -305,6 +309,7 @@ const effectPolicy = `
 apiVersion: chimera/v1
 kind: PolicyBundle
 version: "1"
+approval: {review: [{role: editor, min: 1}]}
 unmodelled: [sh/write, sh/hang]
 rules:
   - {id: short, type: hard, operations: [sh/write, sh/hang], require: action.inputs.x.size() < 20}

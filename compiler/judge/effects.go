@@ -28,6 +28,13 @@ func (j *judge) effects() {
 			if n.Subplan() {
 				j.callsPlan(n)
 			}
+			if n.Called && n.Reviewed() {
+				j.Report(diag.Diagnostic{
+					Code: diag.EffectRollback, Summary: fmt.Sprintf("%s verifies an effect, and waits for a human review", fields.Quote(n.ID)),
+					Detail:  "`verify` calls it when nobody knows what the effect did, perhaps several times, and asks nobody.",
+					Subject: n.TrustRange(), Node: n.ID,
+				})
+			}
 			if at > 0 && n.Effect != plan.Pure {
 				j.Report(diag.Diagnostic{
 					Code: diag.EffectNotAllowed, Summary: fmt.Sprintf("node %s of a sub-plan is %s", fields.Quote(n.ID), n.Effect),
@@ -160,6 +167,12 @@ func (j *judge) commits(doc *Document, n *typing.Node, gated bool) {
 				Detail:  "A precheck looks, and changes nothing: it is a pure node.",
 				Subject: n.Commit.Prechecks[at].Range(), Context: doc.Nodes[check].EffectRange(), Node: n.ID,
 			})
+		} else if check >= 0 && doc.Nodes[check].Reviewed() {
+			j.Report(diag.Diagnostic{
+				Code: diag.EffectPrechecks, Summary: fmt.Sprintf("the precheck %s waits for a human review", fields.Quote(doc.Nodes[check].ID)),
+				Detail:  "A precheck is called without asking anybody. Who approves the effect sees what it found.",
+				Subject: n.Commit.Prechecks[at].Range(), Context: doc.Nodes[check].TrustRange(), Node: n.ID,
+			})
 		}
 	}
 	if n.Effect != plan.Irreversible {
@@ -190,6 +203,9 @@ func (j *judge) asked(doc *Document, n *typing.Node) {
 	agent := ""
 	if doc.Agent != nil {
 		agent = doc.Agent.Text
+	}
+	if n.Reviewed() && j.pol != nil && len(j.pol.Review) > 0 {
+		return
 	}
 	if j.pol != nil && slices.ContainsFunc(j.pol.Floor, func(f policy.Floor) bool {
 		return f.Has(n.Effect, agent, catalog.OperationName(n.Provider, n.Operation))

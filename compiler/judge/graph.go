@@ -25,7 +25,8 @@ type Document struct {
 	gates map[string]bool
 	// Taint is what is tainted in the plan if its input is not.
 	Taint *Taint
-	// Distrusted is what is tainted if the plan's input is; nil in a plan without effects.
+	// Distrusted is what is tainted if the plan's input is; nil in a plan of which no call needs
+	// a permit.
 	Distrusted *Taint
 }
 

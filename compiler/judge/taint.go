@@ -88,7 +88,7 @@ func (j *judge) taint() {
 	}
 	for i, doc := range j.Documents {
 		doc.Taint = t.clean[i]
-		if doc.Taint != nil && slices.ContainsFunc(doc.Nodes, func(n *typing.Node) bool { return n.Effect.Acts() }) {
+		if doc.Taint != nil && slices.ContainsFunc(doc.Nodes, func(n *typing.Node) bool { return n.Effect.Acts() || n.Reviewed() }) {
 			doc.Distrusted = t.analyse(i, true)
 		}
 	}
@@ -162,7 +162,7 @@ func (j *judge) judge(doc *Document, r *Taint) {
 			if t := n.Template; t != nil && t.OpenWorld && !t.EgressAllowed && r.came[f.in] >= 0 {
 				j.egress(r, n, f.in)
 			}
-		case doc.approved(n) || doc.Grants.AllowsTainted(n.Effect, catalog.OperationName(n.Provider, n.Operation)):
+		case doc.approved(n) || n.Reviewed() || doc.Grants.AllowsTainted(n.Effect, catalog.OperationName(n.Provider, n.Operation)):
 		case r.came[f.in] >= 0:
 			j.taintedCommit(n, r, f.in, "a tainted value")
 		case r.came[f.runs] >= 0:

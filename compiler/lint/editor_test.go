@@ -302,6 +302,7 @@ func policySchema() obj {
 		"thresholds": tableSchema(policy.ThresholdsFields, map[string]obj{"max_auto_launch_risk": risk, "per": entries(threshold)}),
 		"approval": tableSchema(policy.ApprovalFields, map[string]obj{
 			"floor":    entries(floor),
+			"review":   groupsSchema(),
 			"lift":     {"type", "object", "propertyNames", obj{"pattern", policy.Reasons.Re.String()}, "additionalProperties", names(pattern(fields.RoleNames))},
 			"outcome":  groupsSchema(),
 			"may_sign": names(enum(policy.Interested)),

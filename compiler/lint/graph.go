@@ -266,6 +266,9 @@ func (n *Node) Repeatable() bool {
 	return !n.Lasting() || (n.Template != nil && n.Template.IdempotencyPort != "")
 }
 
+// Reviewed reports whether people must review each call of the node.
+func (n *Node) Reviewed() bool { return n.Trust == plan.ManualReview }
+
 // Lasting reports whether the node's effect persists if its answer is refused.
 func (n *Node) Lasting() bool { return n.Effect == plan.Committing || n.Effect == plan.Irreversible }
 
