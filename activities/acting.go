@@ -45,7 +45,7 @@ type ActingLedger interface {
 	Consumptions(ctx context.Context, approval string) ([]ledger.Consumption, error)
 	Packet(ctx context.Context, digest string) (ledger.Packet, error)
 	Barrier(ctx context.Context, id string) (ledger.Barrier, error)
-	LastOutcome(ctx context.Context, workflow, origin, node string) (ledger.Outcome, error)
+	LastCheck(ctx context.Context, workflow, origin, node string, visit int, barrier string) (ledger.Check, error)
 }
 
 // effect is one call of an effect, or one that people review, as a role has found it out.
@@ -59,6 +59,8 @@ type effect struct {
 	// planInput is the plan's input if the node reads it, and input is what would be sent.
 	planInput any
 	input     []byte
+	// called reports that a call was made, or may have been.
+	called bool
 }
 
 // effect finds out what a request to decide on a call that needs a permit, or to make it, is
@@ -121,8 +123,8 @@ func (a *Acting) vouched(ctx context.Context, s trust.State, call *contract.Call
 // until something is written.
 var errUnopened = contract.Errorf(contract.WorkerLost, "the ledger does not know the run yet")
 
-// granted returns the run if it is open, and was started by somebody who may start it.
-func (a *Acting) granted(ctx context.Context, s trust.State, call *contract.Call) (ledger.Run, error) {
+// running returns the run of a request if it is open.
+func (a *Acting) running(ctx context.Context, call *contract.Call) (ledger.Run, error) {
 	r, err := a.Ledger.Run(ctx, call.Run.Workflow, call.Run.Root)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return r, errUnopened
@@ -135,6 +137,16 @@ func (a *Acting) granted(ctx context.Context, s trust.State, call *contract.Call
 		return r, contract.Errorf(contract.Blocked, "the run has ended as %s", r.State)
 	case r.PlanDigest != call.Plan || r.Origin != call.Run.Origin:
 		return r, contract.Errorf(contract.Blocked, "the ledger has another plan or origin of the run")
+	}
+	return r, nil
+}
+
+// granted returns the run if it is open, and was started by somebody who may start it.
+func (a *Acting) granted(ctx context.Context, s trust.State, call *contract.Call) (ledger.Run, error) {
+	r, err := a.running(ctx, call)
+	switch {
+	case err != nil:
+		return r, err
 	case r.GrantDigest == "":
 		return r, contract.Errorf(contract.Blocked, "the run was started without a start grant")
 	}
@@ -196,6 +208,8 @@ func stated(s trust.State, bench *Workbench, n *plan.Node) error {
 		return contract.Errorf(contract.WorkerLost, "the admins have activated the policy bundle %s, and this worker has %s", s.Bundle, bench.Policy)
 	case n.Paid() && n.Cost == nil && !n.Relied && !n.Called:
 		return nil // the catalog's facts do not count: the plan says what it costs
+	case n.InProcess && n.Effect == plan.Pure && n.Cost == nil:
+		return nil // it is a part of this program
 	}
 	err := bench.Stated(s, n.Activity(), n.Reviewed())
 	if err != nil && !errors.Is(err, trust.ErrInvalid) {

@@ -128,7 +128,7 @@ func (a *Acting) licensed(ctx context.Context, e *effect, call *contract.Call, a
 	if err != nil {
 		return contract.Errorf(contract.Blocked, "%w", err)
 	}
-	action, err := a.action(e, call)
+	action, err := a.action(ctx, judge, e, call)
 	if err != nil {
 		return err
 	}
@@ -163,6 +163,15 @@ func (a *Acting) licensed(ctx context.Context, e *effect, call *contract.Call, a
 	}
 	if !about {
 		return contract.Errorf(contract.Blocked, "people have approved something else")
+	}
+	if u == nil { // what undoes an effect was checked after people had approved it
+		again, err := a.rechecked(ctx, e, call, r.Barrier)
+		switch {
+		case err != nil:
+			return err
+		case !again:
+			return contract.Errorf(contract.Blocked, "people have approved what was not checked again after that")
+		}
 	}
 	t := r.Count(votes)
 	if !t.Met() {

@@ -2,6 +2,7 @@ package activities
 
 import (
 	"fmt"
+	"slices"
 
 	"chimera.ai/engine/internal/excerpt"
 	"chimera.ai/engine/plan"
@@ -15,8 +16,8 @@ func beyond(p *plan.Plan) string {
 		what := ""
 		switch {
 		case n.Kind != plan.KindCall:
-		case n.Effect == plan.Irreversible:
-			what = fmt.Sprintf("the effect class %s", n.Effect)
+		case slices.ContainsFunc(n.Prechecks(), func(i int) bool { return p.Nodes[i].Paid() }):
+			what = "a cost of a precheck"
 		case n.Trust == plan.Block:
 			what = fmt.Sprintf("the trust requirement %s", n.Trust)
 		case n.Plan != "":

@@ -30,6 +30,8 @@ type EffectsStore interface {
 	Claim(ctx context.Context, id, decision, token string, d time.Duration) (ledger.Invocation, error)
 	Settle(ctx context.Context, id string, e ledger.Effect) (ledger.Invocation, error)
 	Invocation(ctx context.Context, id string) (ledger.Invocation, error)
+	Barrier(ctx context.Context, id string) (ledger.Barrier, error)
+	RecordCheck(ctx context.Context, run ledger.Run, c ledger.Check) (ledger.Check, error)
 }
 
 // Node implements the activity types "provider/operation" on the queue of effects. With a
@@ -82,22 +84,6 @@ func (f *Effects) call(ctx, store context.Context, call *contract.Call) (out con
 		out, err = f.act(ctx, store, e, call)
 	}
 	return out, &n.spec.Retry, err
-}
-
-// support calls an operation without effect on which an effect relies.
-func (f *Effects) support(ctx, store context.Context, call *contract.Call) (contract.Outcome, error) {
-	s, err := f.Authority.State(store)
-	if err != nil {
-		return contract.Outcome{}, distrust(err)
-	}
-	n, err := f.vouched(store, s, call)
-	if err != nil {
-		return contract.Outcome{}, err
-	}
-	if err := f.Values.Give(store, call.Run.Workflow, call.Values()...); err != nil {
-		return contract.Outcome{}, err
-	}
-	return n.run(ctx, f.Caller, call)
 }
 
 // act uses a permit for one call. ctx is the call's, store that of reads and writes.

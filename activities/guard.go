@@ -51,12 +51,13 @@ type Judge interface {
 	// matter.
 	Asked(a *Action) approval.Rule
 	// Inputs are the arguments of the action of a decision, by its evidence, and action is the
-	// digest of that action.
+	// digest of that action. Prechecks are those of the action.
 	Inputs(p ledger.Packet) (inputs []byte, action string, err error)
 	// Permitted is like Waiting, for an action that was permitted. Nobody is in Groups.
 	Permitted(p ledger.Packet) (Waiting, error)
 	// Outcome are those who state what a call did, where nobody knows, or none.
 	Outcome() []plan.Group
+	Prechecks(p ledger.Packet) ([]Precheck, error)
 	// MaySign are those of policy.Interested who may approve, and alone reports that nobody
 	// signs for another.
 	MaySign() (may []string, alone bool)
@@ -84,6 +85,8 @@ type Action struct {
 	// Input is what would be sent, and Cost what that is estimated to cost, or nil.
 	Input []byte
 	Cost  *ledger.Money
+	// Prechecks are what its prechecks have returned, sorted by node.
+	Prechecks []Precheck
 	// Rules is what the decision rests on, as [Judge.Rules] returns it.
 	Rules []ledger.RulesData
 	// Asks lists the approvals that the plan asks for, and FollowUp is what follows while they
@@ -151,9 +154,6 @@ func (g *Guardian) decide(ctx context.Context, call *contract.Call, out *contrac
 	if err != nil {
 		return err
 	}
-	if err := g.checked(ctx, e); err != nil {
-		return err
-	}
 	by, err := g.signer(e.state)
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func (g *Guardian) decide(ctx context.Context, call *contract.Call, out *contrac
 	if err != nil {
 		return contract.Errorf(contract.Blocked, "%w", err)
 	}
-	action, err := g.action(e, call)
+	action, err := g.action(ctx, judge, e, call)
 	if err != nil {
 		return err
 	}
@@ -173,6 +173,12 @@ func (g *Guardian) decide(ctx context.Context, call *contract.Call, out *contrac
 	if waiting != "" {
 		out.Waiting = &contract.Waiting{Decision: waiting}
 		return nil
+	}
+	if approved != nil && approved.with == "" {
+		if again, err := g.rechecked(ctx, e, call, approved.request.Barrier); err != nil || !again {
+			out.Recheck = approved.request.Barrier
+			return err
+		}
 	}
 	if action.Rules, err = g.keep(ctx, judge, e.node.spec.Activity()); err != nil {
 		return err
@@ -220,26 +226,6 @@ func (g *Guardian) decide(ctx context.Context, call *contract.Call, out *contrac
 	return nil
 }
 
-// checked refuses an effect unless, by the ledger, all its prechecks have succeeded.
-func (g *Guardian) checked(ctx context.Context, e *effect) error {
-	if e.node.spec.Commit == nil {
-		return nil
-	}
-	for _, i := range e.node.spec.Commit.Prechecks {
-		id := e.node.plan.Nodes[i].ID
-		o, err := g.Ledger.LastOutcome(ctx, e.run.Workflow, e.run.Origin, id)
-		switch {
-		case errors.Is(err, ledger.ErrNotFound):
-			return contract.Errorf(contract.Blocked, "the ledger has no outcome of the precheck %s", id)
-		case err != nil:
-			return refusal(err)
-		case o.Kind != ledger.NodeSucceeded:
-			return contract.Errorf(contract.Blocked, "the precheck %s has not succeeded", id)
-		}
-	}
-	return nil
-}
-
 // keep sees to it that the ledger has the rules of a decision before the decision.
 func (g *Guardian) keep(ctx context.Context, judge Judge, operation string) ([]ledger.RulesData, error) {
 	rules, err := judge.Rules(operation)
@@ -276,9 +262,13 @@ func (g *Guardian) signer(s trust.State) (string, error) {
 	return "", contract.Errorf(contract.Blocked, "no statement of the admins lets this guardian's key sign permits")
 }
 
-// action is the call as it is judged.
-func (a *Acting) action(e *effect, call *contract.Call) (*Action, error) {
+// action is the call as it is judged. All its prechecks must have succeeded.
+func (a *Acting) action(ctx context.Context, judge Judge, e *effect, call *contract.Call) (*Action, error) {
 	n := e.node.spec
+	checks, err := a.prechecks(ctx, judge, e, call)
+	if err != nil {
+		return nil, err
+	}
 	cost, err := estimate(n, e)
 	if err != nil {
 		return nil, err
@@ -287,7 +277,7 @@ func (a *Acting) action(e *effect, call *contract.Call) (*Action, error) {
 	groups, followUp := asks(e.node)
 	return &Action{
 		Asks: groups, FollowUp: followUp,
-		Agent: e.run.Agent, Plan: e.run.PlanDigest, Node: n, Taint: tainted, Input: e.input, Cost: cost,
+		Agent: e.run.Agent, Plan: e.run.PlanDigest, Node: n, Taint: tainted, Input: e.input, Cost: cost, Prechecks: checks,
 		Deployment: e.state.Deployment, Namespace: a.Namespace, Workflow: e.run.Workflow, Origin: e.run.Origin, Path: path(call, n), Epoch: epoch,
 	}, err
 }

@@ -322,7 +322,9 @@ func TestLoadRefusesWhatCannotRun(t *testing.T) {
 		want  string
 		wreck func(*plan.Plan)
 	}{
-		{"the effect class irreversible (node target)", func(p *plan.Plan) { p.Nodes[target].Effect = plan.Irreversible }},
+		{"a cost of a precheck (node target)", func(p *plan.Plan) {
+			p.Nodes[target-1].Estimate, p.Nodes[target].Commit = new(plan.Cost), &plan.Commit{Prechecks: []int{target - 1}}
+		}},
 		{"the trust requirement block (node target)", func(p *plan.Plan) { p.Nodes[target].Trust = plan.Block }},
 		{"a sub-plan (node target)", func(p *plan.Plan) { p.Nodes[target].Plan = plan.DigestOf(nil) }},
 		{"for_each (node target)", func(p *plan.Plan) { p.Nodes[target].ForEach = new(plan.ForEach) }},

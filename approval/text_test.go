@@ -80,6 +80,7 @@ func TestTextTells(t *testing.T) {
 	for i := 0; ; i++ {
 		altered := []approval.Shown{shown[0], shown[1]}
 		altered[0].Resources, altered[0].Tainted, altered[0].Objections = slices.Clone(altered[0].Resources), slices.Clone(altered[0].Tainted), slices.Clone(altered[0].Objections)
+		altered[0].Prechecks = slices.Clone(altered[0].Prechecks)
 		// The inputs are bytes of JSON, and altered below.
 		altered[0].Inputs = nil
 		field := alter(reflect.ValueOf(&altered[0]).Elem(), "shown", i)

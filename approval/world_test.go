@@ -20,6 +20,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"chimera.ai/engine/approval"
+	"chimera.ai/engine/approval/display"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
 	"chimera.ai/engine/trust"
@@ -245,7 +246,7 @@ func digest(of string) string { return plan.DigestOf([]byte(of)) }
 var shown = []approval.Shown{
 	{
 		Fingerprint: digest("tool"), Description: "pay the invoice", Resources: []string{"account:1"}, Inputs: json.RawMessage(`{"amount":12.5,"to":"Zoe"}`),
-		Tainted: []string{"to"}, TaintedDecision: true, Objections: []string{"budget_exceeded"}, Undo: "none",
+		Tainted: []string{"to"}, TaintedDecision: true, Prechecks: []display.Precheck{{Node: "balance", Output: digest("balance")}}, Objections: []string{"budget_exceeded"}, Undo: "none",
 	},
 	{Inputs: json.RawMessage(`{}`)},
 }

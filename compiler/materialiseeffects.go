@@ -95,9 +95,10 @@ func (m *maker) relied(p *plan.Plan) {
 		}
 	}
 	for i, n := range m.doc.Nodes {
-		t := n.Template
-		if (checks[i] || before[i] && t != nil && (t.TrustedOutput || t.Endorses)) && !p.Nodes[i].Guarded() && !p.Nodes[i].InProcess && !n.Subplan() {
-			p.Nodes[i].Relied = true
+		t, out := n.Template, &p.Nodes[i]
+		vouched := before[i] && t != nil && (t.TrustedOutput || t.Endorses) && !out.InProcess
+		if (checks[i] || vouched) && !out.Guarded() && !n.Subplan() {
+			out.Relied, out.Local = true, false
 		}
 	}
 }

@@ -1,8 +1,7 @@
 package compiler
 
 import (
-	"fmt"
-
+	"chimera.ai/engine/compiler/judge"
 	"chimera.ai/engine/compiler/typing"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/internal/fields"
@@ -17,8 +16,8 @@ func (c *compilation) refuse() {
 			if n.Kind == plan.KindCall {
 				c.refuseNode(n)
 			}
-			if n.Effect.Acts() {
-				c.refuseEffect(n)
+			if n.Commit != nil {
+				c.refuseCommit(doc, n)
 			}
 		}
 		for _, l := range doc.Loops {
@@ -43,10 +42,16 @@ func (c *compilation) refuseNode(n *typing.Node) {
 	}
 }
 
-// refuseEffect refuses effects that cannot be undone.
-func (c *compilation) refuseEffect(n *typing.Node) {
-	if n.Effect == plan.Irreversible {
-		c.unsupported(fmt.Sprintf("the effect class `%s`", n.Effect), n.EffectRange(), n.ID, "")
+// refuseCommit refuses prechecks that cost something: they are called again once people have
+// approved the effect.
+func (c *compilation) refuseCommit(doc *judge.Document, n *typing.Node) {
+	for at, i := range n.Commit.Checks {
+		if i < 0 {
+			continue // it was reported
+		}
+		if check := doc.Nodes[i]; check.Cost != nil || check.Template != nil && check.Template.Cost != nil {
+			c.unsupported("a cost of a precheck", n.Commit.Prechecks[at].Range(), n.ID, "")
+		}
 	}
 }
 

@@ -132,6 +132,11 @@ type CarriedWait struct {
 	Approved bool   `json:"approved,omitempty"`
 	// Outcome reports that people are asked what the call did.
 	Outcome bool `json:"outcome,omitempty"`
+	// Barrier is the one for which the prechecks of the node are called once more, or "".
+	// Checked counts those that were, and Tried the calls of the next.
+	Barrier string `json:"barrier,omitempty"`
+	Checked int    `json:"checked,omitempty"`
+	Tried   int    `json:"tried,omitempty"`
 }
 
 // NodeValues is the values of one node's OutPorts.

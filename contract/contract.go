@@ -140,7 +140,8 @@ type Outcome struct {
 	Request string `json:"request,omitempty"`
 	// Probed reports that nothing was called, as requested.
 	Probed bool `json:"probed,omitempty"`
-	// Unopened is as in [Decided], of a question about an effect.
+	// Unopened is as in [Decided], of a question about an effect, or of a call on which one
+	// relies: nothing was called.
 	Unopened bool `json:"unopened,omitempty"`
 	// Spent is what the call has cost, if the output says so: a decimal number of the
 	// currency in which it was held.
@@ -199,6 +200,9 @@ type Call struct {
 	Permit *Permit `json:"permit,omitempty"`
 	// Stated is what people have stated about an earlier call, or nil.
 	Stated *Approved `json:"stated,omitempty"`
+	// Barrier is one at which people have approved an effect, of which the node is a precheck
+	// that is called once more for that; or "". The answer has no values then.
+	Barrier string `json:"barrier,omitempty"`
 	// Undo asks about an effect that is to be undone, and calls it not: see [UndoAsk].
 	Undo Undo `json:"undo,omitempty"`
 }

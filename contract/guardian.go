@@ -19,8 +19,9 @@ type Approved struct {
 }
 
 // Decided is the answer of guard.decide, which has the same request as the activity
-// that makes the call. Neither Permit nor Waiting nor WaitMS means that there was a call before,
-// of which the role of effects knows or finds out what it did; or people have stated that.
+// that makes the call. Neither Permit nor Waiting, Recheck nor WaitMS means that there was a call
+// before, of which the role of effects knows or finds out what it did; or people have stated
+// that.
 type Decided struct {
 	Request string  `json:"request"`
 	Permit  *Permit `json:"permit,omitempty"`
@@ -28,6 +29,9 @@ type Decided struct {
 	Waiting *Waiting `json:"waiting,omitempty"`
 	// Stated is what people have stated about the call before, or nil.
 	Stated *Approved `json:"stated,omitempty"`
+	// Recheck is the barrier at which people have approved the effect, for which its prechecks
+	// have to be called once more first.
+	Recheck string `json:"recheck,omitempty"`
 	// WaitMS is how long another call may still run, in milliseconds.
 	WaitMS int64 `json:"wait_ms,omitempty"`
 	// Unopened reports that the ledger does not know the run: it was reset, and nothing was

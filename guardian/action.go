@@ -29,9 +29,18 @@ type Action struct {
 	// Inputs is the input of the call, with everything resolved: JSON.
 	Inputs json.RawMessage `json:"inputs"`
 	// Cost is what the call is estimated to cost, or nil if that is not known.
-	Cost  *ledger.Money `json:"cost,omitempty"`
-	Taint Taint         `json:"taint"`
-	Run   Run           `json:"run"`
+	Cost *ledger.Money `json:"cost,omitempty"`
+	// Prechecks are the nodes that have succeeded before, sorted by node.
+	Prechecks []Precheck `json:"prechecks,omitempty"`
+	Taint     Taint      `json:"taint"`
+	Run       Run        `json:"run"`
+}
+
+// Precheck is a node that has succeeded before an action.
+type Precheck struct {
+	Node string `json:"node"`
+	// Output is the digest of what it has returned last.
+	Output string `json:"output"`
 }
 
 // Taint says what of an action depends on what nobody vouches for.
@@ -99,6 +108,13 @@ func (a *Action) document() (map[string]any, error) {
 	if a.Fingerprint != "" {
 		doc["fingerprint"] = a.Fingerprint
 	}
+	if len(a.Prechecks) > 0 {
+		checks := make([]any, len(a.Prechecks))
+		for i, c := range a.Prechecks {
+			checks[i] = map[string]any{"node": c.Node, "output": c.Output}
+		}
+		doc["prechecks"] = checks
+	}
 	if a.Cost != nil {
 		doc["cost"] = map[string]any{"amount": a.Cost.Amount(), "currency": string(a.Cost.Currency()), "minor": number(a.Cost.Minor())}
 	}
@@ -143,10 +159,20 @@ func (a *Action) check() error {
 		return fmt.Errorf("its cost is %s", a.Cost)
 	case a.Run.Epoch < 0:
 		return errors.New("its epoch is negative")
+	case len(a.Prechecks) > maxPorts:
+		return fmt.Errorf("it has more than %d prechecks", maxPorts)
 	case len(a.Taint.Ports) > maxPorts:
 		return fmt.Errorf("more than %d of its ports are tainted", maxPorts)
 	case !slices.IsSorted(a.Taint.Ports):
 		return errors.New("its tainted ports are not sorted")
+	}
+	for i, c := range a.Prechecks {
+		switch {
+		case c.Node == "" || c.Output == "" || len(c.Node) > maxName || len(c.Output) > maxName:
+			return errors.New("a precheck has no node or output, or too long a one")
+		case i > 0 && a.Prechecks[i-1].Node >= c.Node:
+			return errors.New("its prechecks are not sorted, or not different")
+		}
 	}
 	return nil
 }

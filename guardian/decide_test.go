@@ -307,6 +307,33 @@ func TestAllStepsAreRecorded(t *testing.T) {
 	require.False(t, r.Awaits, "nobody may lift the risk")
 }
 
+// checks gives an action prechecks: nodes and digests in turn.
+func checks(all ...string) func(*guardian.Action) {
+	return func(a *guardian.Action) {
+		a.Prechecks = nil
+		for i := 0; i < len(all); i += 2 {
+			a.Prechecks = append(a.Prechecks, guardian.Precheck{Node: all[i], Output: all[i+1]})
+		}
+	}
+}
+
+// TestPrechecks: rules read what prechecks have returned, and a malformed list of them is
+// rejected.
+func TestPrechecks(t *testing.T) {
+	g := gate(t, strings.Replace(bundleText, "rules:\n", "rules:\n  - {id: checked, type: hard, match: 'has(action.prechecks)', require: 'action.prechecks.exists(c, c.node == \"balance\" && c.output != \"\")'}\n", 1))
+	for want, a := range map[string]*guardian.Action{
+		"APPROVE policy_clear":    action(checks("balance", "a")),
+		"REJECT policy:checked":   action(checks("limit", "a")),
+		"REJECT malformed_action": action(checks("limit", "a", "balance", "a")),
+	} {
+		r := g.Decide(a, nil, facts())
+		require.Equal(t, want, string(r.Decision)+" "+r.Reason)
+	}
+	for _, bad := range []*guardian.Action{action(checks("a", "")), action(checks("", "a")), action(checks("a", "b", "a", "b"))} {
+		require.Equal(t, guardian.MalformedAction, g.Decide(bad, nil, facts()).Reason)
+	}
+}
+
 // TestActionDigest: whatever is changed in an action, its digest changes.
 func TestActionDigest(t *testing.T) {
 	digest := func(salt string, change ...func(*guardian.Action)) string {
@@ -331,6 +358,9 @@ func TestActionDigest(t *testing.T) {
 		"cost":        digest("", func(a *guardian.Action) { a.Cost = &money }),
 		"decision":    digest("", func(a *guardian.Action) { a.Taint.Decision = true }),
 		"ports":       digest("", func(a *guardian.Action) { a.Taint.Ports = []string{"to"} }),
+		"precheck":    digest("", checks("balance", "a")),
+		"its output":  digest("", checks("balance", "b")),
+		"another":     digest("", checks("balance", "a", "limit", "a")),
 		"deployment":  digest("", func(a *guardian.Action) { a.Run.Deployment = "b" }),
 		"namespace":   digest("", func(a *guardian.Action) { a.Run.Namespace = "b" }),
 		"workflow":    digest("", func(a *guardian.Action) { a.Run.Workflow = "b" }),

@@ -15,10 +15,11 @@ func typeOf(t *catalog.Template, input *schemas.Schema) *schemas.Schema {
 	effects := schemas.Keywords{Enum: []any{"pure", "staged", "committing", "irreversible"}}
 	properties := map[string]*schemas.Schema{
 		"agent": text, "plan": text, "node": text, "operation": text, "fingerprint": text,
-		"cost":  object("amount", text, "currency", text, "minor", whole(0, -1)),
-		"taint": object("decision", schemas.Make(schemas.Keywords{Types: []string{"boolean"}}), "ports", schemas.Make(schemas.Keywords{Types: []string{"array"}, Items: text})),
-		"run":   object("deployment", text, "namespace", text, "workflow", text, "origin", text, "path", text, "epoch", whole(0, -1)),
-		"at":    object("date", text, "hour", whole(0, 23), "minute", whole(0, 59), "weekday", whole(0, 6)),
+		"cost":      object("amount", text, "currency", text, "minor", whole(0, -1)),
+		"taint":     object("decision", schemas.Make(schemas.Keywords{Types: []string{"boolean"}}), "ports", schemas.Make(schemas.Keywords{Types: []string{"array"}, Items: text})),
+		"prechecks": schemas.Make(schemas.Keywords{Types: []string{"array"}, Items: object("node", text, "output", text)}),
+		"run":       object("deployment", text, "namespace", text, "workflow", text, "origin", text, "path", text, "epoch", whole(0, -1)),
+		"at":        object("date", text, "hour", whole(0, 23), "minute", whole(0, 59), "weekday", whole(0, 6)),
 	}
 	if t != nil {
 		effects.Enum = []any{string(t.Effect)}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"chimera.ai/engine/approval"
+	"chimera.ai/engine/approval/display"
 	"chimera.ai/engine/internal/strict"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
@@ -91,6 +92,9 @@ func readDecided(p ledger.Packet) (*Waiting, *Record, error) {
 		w.Asked.Amount, w.Asked.Currency = a.Cost.Amount(), string(a.Cost.Currency())
 	}
 	w.Shown = approval.Shown{Fingerprint: a.Fingerprint, Inputs: a.Inputs, Tainted: a.Taint.Ports, TaintedDecision: a.Taint.Decision}
+	for _, c := range a.Prechecks {
+		w.Shown.Prechecks = append(w.Shown.Prechecks, display.Precheck(c))
+	}
 	for _, o := range r.Objections {
 		said := o.Reason
 		if o.Detail != "" {

@@ -34,6 +34,9 @@ func actionOf(a *activities.Action) *guardian.Action {
 		Agent: a.Agent, Plan: a.Plan, Node: n.ID, Operation: n.Activity(), Fingerprint: n.Fingerprint, Effect: n.Effect, Inputs: a.Input, Cost: a.Cost,
 		Run: guardian.Run{Deployment: a.Deployment, Namespace: a.Namespace, Workflow: a.Workflow, Origin: a.Origin, Path: a.Path, Epoch: a.Epoch},
 	}
+	for _, c := range a.Prechecks {
+		out.Prechecks = append(out.Prechecks, guardian.Precheck(c))
+	}
 	out.Taint = guardian.Taint{Decision: a.Taint.Decision, Ports: a.Taint.Ports}
 	return out
 }
@@ -131,22 +134,38 @@ func (j judge) Asked(a *activities.Action) approval.Rule {
 
 // Inputs implements activities.Judge.
 func (j judge) Inputs(p ledger.Packet) (inputs []byte, action string, err error) {
-	for _, part := range p.Parts {
-		if part.Name != "action" {
-			continue
-		}
-		e, err := guardian.ParseEvidence(part.Data)
-		if err != nil {
-			return nil, "", err
-		}
-		salt, err := hex.DecodeString(e.Salt)
-		if err != nil {
-			return nil, "", fmt.Errorf("the salt of an action: %w", err)
-		}
-		action, err = e.Action.Digest(salt)
-		return e.Action.Inputs, action, err
+	e, err := evidenceIn(p)
+	if err != nil {
+		return nil, "", err
 	}
-	return nil, "", errors.New("the evidence has no action")
+	salt, err := hex.DecodeString(e.Salt)
+	if err != nil {
+		return nil, "", fmt.Errorf("the salt of an action: %w", err)
+	}
+	action, err = e.Action.Digest(salt)
+	return e.Action.Inputs, action, err
+}
+
+// Prechecks implements activities.Judge.
+func (j judge) Prechecks(p ledger.Packet) (all []activities.Precheck, err error) {
+	e, err := evidenceIn(p)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range e.Action.Prechecks {
+		all = append(all, activities.Precheck(c))
+	}
+	return all, nil
+}
+
+// evidenceIn is what a decision rests on, by its evidence.
+func evidenceIn(p ledger.Packet) (*guardian.Evidence, error) {
+	for _, part := range p.Parts {
+		if part.Name == "action" {
+			return guardian.ParseEvidence(part.Data)
+		}
+	}
+	return nil, errors.New("the evidence has no action")
 }
 
 // MaySign implements activities.Judge.

@@ -94,6 +94,7 @@
 //	run.paused, run.resumed [number of the order]  Order
 //	node.succeeded, node.failed, node.skipped     Outcome; the key is node/NODE/VISIT/ELEMENT,
 //	                                              so that a node ends once
+//	check.made [NODE/VISIT/NUMBER]                Check
 //	task.drafted, task.signed [task id]           task.draft, task.signed (see package task)
 //	task.executed [task id]                       ExecutedData
 //	task.closed [task id]                         TaskClosedData

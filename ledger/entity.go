@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 )
 
@@ -242,6 +243,58 @@ type Order struct {
 	// Nobody has verified who gives an order that has no envelope.
 	Signed json.RawMessage `json:"signed,omitempty"`
 	Signer string          `json:"signer,omitempty"`
+}
+
+// Check is a call of an operation on which an effect relies, as the role that calls effects
+// states it. A node may be called several times in one visit.
+type Check struct {
+	Workflow string `json:"workflow"`
+	Root     string `json:"root"`
+	// Origin is that of the run: see [Run.Origin].
+	Origin string `json:"origin"`
+	Node   string `json:"node"`
+	Visit  int    `json:"visit"`
+	// Number counts the calls of the node in that visit, in the runs of one origin, from 1.
+	Number int        `json:"number"`
+	State  CheckState `json:"state"`
+	// Failure is the kind of the failure, if the call has failed.
+	Failure string `json:"failure,omitempty"`
+	// InputDigest is that of the arguments, "" where there were none yet, and OutputDigest
+	// that of what the call returned.
+	InputDigest  string `json:"input_digest,omitempty"`
+	OutputDigest string `json:"output_digest,omitempty"`
+	// Barrier is one that was approved before the call was made, for which it was made; or "".
+	Barrier string `json:"barrier,omitempty"`
+	MadeAt  Time   `json:"made_at"`
+}
+
+// CheckState says how the call of a check has ended.
+type CheckState string
+
+// The states of a check.
+const (
+	CheckSucceeded CheckState = "succeeded"
+	CheckFailed    CheckState = "failed"
+)
+
+// MaxChecks bounds the calls of one node in one visit that a store takes, in the runs of one
+// origin.
+const MaxChecks = 10_000
+
+// About is what the key of the check's entry says that it is about.
+func (c *Check) About() string { return fmt.Sprintf("%s/%d/%d", c.Node, c.Visit, c.Number) }
+
+// Valid returns an error unless the check says how a call has ended, and of what.
+func (c *Check) Valid() error {
+	switch {
+	case c.Node == "" || c.Visit < 1:
+		return fmt.Errorf("%w: a check of the node %.80q, visit %d", ErrInvalid, c.Node, c.Visit)
+	case c.State == CheckSucceeded && c.Failure == "" && c.OutputDigest != "":
+		return nil
+	case c.State == CheckFailed && c.Failure != "" && c.OutputDigest == "":
+		return nil
+	}
+	return fmt.Errorf("%w: a check that ends as %.40q with the failure %.80q and the output %.80q", ErrInvalid, string(c.State), c.Failure, c.OutputDigest)
 }
 
 // Budget is what an agent may spend in one currency, in each period anew.

@@ -28,6 +28,9 @@ const (
 	NodeFailed    Kind = "node.failed"
 	NodeSkipped   Kind = "node.skipped"
 
+	// CheckMade: the role that calls effects called an operation on which an effect relies.
+	CheckMade Kind = "check.made"
+
 	// TaskDrafted, TaskSigned and TaskExecuted are the life of a task.
 	TaskDrafted  Kind = "task.drafted"
 	TaskSigned   Kind = "task.signed"
@@ -101,7 +104,7 @@ var classes = map[Kind]Class{
 	NodeSucceeded: Operational, NodeFailed: Operational, NodeSkipped: Operational,
 	TaskDrafted: Evidence, TaskSigned: Evidence, TaskExecuted: Evidence, TaskClosed: Evidence, BarrierOpened: Evidence, BarrierClosed: Evidence,
 	BarrierReminded: Evidence, BarrierEscalated: Evidence,
-	DecisionMade: Evidence, ApprovalAccepted: Evidence, ApprovalRefused: Evidence, ApprovalConsumed: Evidence,
+	CheckMade: Evidence, DecisionMade: Evidence, ApprovalAccepted: Evidence, ApprovalRefused: Evidence, ApprovalConsumed: Evidence,
 	InvocationPermitted: Evidence, InvocationCalling: Evidence, InvocationReleased: Evidence,
 	InvocationSettled: Evidence, InvocationUnknown: Evidence,
 	BudgetSet: Permanent, HoldOpened: Financial, HoldRunning: Financial, HoldPosted: Financial, HoldVoided: Financial, HoldExpired: Financial,

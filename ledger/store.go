@@ -100,8 +100,6 @@ type Runs interface {
 	// Outcomes lists the outcomes of a run's nodes in the order in which they
 	// were stated.
 	Outcomes(ctx context.Context, workflow, root string, page Page) ([]Outcome, error)
-	// LastOutcome returns the last outcome of a node in the runs of one origin.
-	LastOutcome(ctx context.Context, workflow, origin, node string) (Outcome, error)
 }
 
 // Tasks are effects as people and services see them: see package task. [Effects] drafts,
@@ -187,6 +185,13 @@ type Effects interface {
 	Settle(ctx context.Context, id string, e Effect) (Invocation, error)
 	// Invocation returns the invocation with its output, if that was not pruned.
 	Invocation(ctx context.Context, id string) (Invocation, error)
+	// RecordCheck states a call on which an effect relies, and returns it with its number. It
+	// is another one each time, and at most [MaxChecks]. The run must be open, and the
+	// barrier, if there is one, approved in a run of the same origin.
+	RecordCheck(ctx context.Context, run Run, c Check) (Check, error)
+	// LastCheck returns the last check of a node in a visit, in the runs of one origin; if
+	// barrier is not "", the last one that was made for it.
+	LastCheck(ctx context.Context, workflow, origin, node string, visit int, barrier string) (Check, error)
 	// Abandoned lists invocations whose call is over, and of whose origin no run is open;
 	// at most limit.
 	Abandoned(ctx context.Context, limit int) ([]Invocation, error)

@@ -242,6 +242,14 @@ func (n *Node) Reviewed() bool { return n.Trust == ManualReview }
 // review it.
 func (n *Node) Guarded() bool { return n.Effect.Acts() || n.Reviewed() }
 
+// Prechecks index the nodes that must succeed before the node, which has an effect, sorted.
+func (n *Node) Prechecks() []int {
+	if n.Commit == nil {
+		return nil
+	}
+	return n.Commit.Prechecks
+}
+
 // Paid reports that a call of the node costs something and needs no permit: it is made with a
 // hold for that.
 func (n *Node) Paid() bool {

@@ -34,8 +34,8 @@ func (n *Node) verifyEffect() error {
 		return errors.New("an idempotency port without an effect")
 	case n.Plan != "" && (effect || n.ProviderType != Skill || !digest(n.Plan)):
 		return errors.New("a plan that is called by no digest, or with an effect")
-	case n.Relied && (n.Guarded() || n.InProcess || n.Plan != ""):
-		return errors.New("relied on by effects, and not a pure call outside of this process that nobody reviews")
+	case n.Relied && (n.Guarded() || n.Local || n.Plan != ""):
+		return errors.New("relied on by effects, and not a pure call that the role effects can make, or reviewed")
 	case n.Called && n.Guarded():
 		return errors.New("called to verify, and not pure, or reviewed")
 	case n.Undoes != 0 && n.Called:

@@ -197,8 +197,12 @@ func (r *run) stands(b *barrier, now contract.Barrier) {
 	for _, w := range r.waitersAt(b.name) {
 		r.unpark(w)
 		if now.State == contract.BarrierApproved {
-			w.approved = !b.outcome
-			r.later(w, 0)
+			if b.outcome {
+				w.approved = false
+				r.later(w, 0)
+				continue
+			}
+			r.confirm(w, b.id)
 			continue
 		}
 		kind, why := contract.Rejected, "people have not approved it ("+string(now.State)+")"

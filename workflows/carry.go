@@ -70,7 +70,7 @@ func (r *run) carry(w *wait) contract.CarriedWait {
 	c := contract.CarriedWait{
 		Kind: byte(w.kind), Node: w.node, SinceMS: w.since.UnixMilli(),
 		Launches: w.launches, Lost: w.lost, Waits: w.waits, Spent: w.spent, Child: w.child, Key: w.key, Hold: w.hold, Paid: w.paid,
-		Decision: w.decision, Approved: w.approved, Outcome: w.outcome,
+		Decision: w.decision, Approved: w.approved, Outcome: w.outcome, Barrier: w.recheck, Checked: w.checked, Tried: w.tried,
 	}
 	if !w.due.IsZero() {
 		c.DueMS = w.due.UnixMilli()
@@ -134,10 +134,9 @@ func (r *run) restoreNodes(c *contract.Carried) bool {
 			r.errors[i], failures = &failures[0], failures[1:]
 		}
 	}
-	for i := range r.plan.Edges {
-		edge := &r.plan.Edges[i]
-		if r.progress.Node(edge.To).Settled() {
-			r.remaining[edge.From]--
+	for i := range r.plan.Nodes {
+		if r.progress.Node(i).Settled() {
+			r.read(i, func(from int) { r.remaining[from]-- })
 		}
 	}
 	return true
@@ -149,7 +148,8 @@ func (r *run) restoreWait(c *contract.CarriedWait) bool {
 	}
 	w := &wait{
 		kind: waitKind(c.Kind), node: c.Node, since: time.UnixMilli(c.SinceMS).UTC(), child: c.Child, hold: c.Hold, decision: c.Decision, approved: c.Approved, outcome: c.Outcome,
-		tries: tries{launches: c.Launches, lost: c.Lost, waits: c.Waits, spent: c.Spent, paid: c.Paid},
+		tries:   tries{launches: c.Launches, lost: c.Lost, waits: c.Waits, spent: c.Spent, paid: c.Paid},
+		recheck: c.Barrier, checked: c.Checked, tried: c.Tried,
 	}
 	if c.DueMS != 0 {
 		w.due = time.UnixMilli(c.DueMS).UTC()
@@ -164,6 +164,10 @@ func (r *run) restoreWait(c *contract.CarriedWait) bool {
 		w.key = c.Key
 		return r.adopt(w)
 	case waitCall, waitUndo:
+	case waitCheck:
+		if w.recheck == "" || w.checked < 0 || w.checked >= len(r.plan.Nodes[w.node].Prechecks()) {
+			return false
+		}
 	case waitBarrier:
 		r.parked = append(r.parked, w)
 		return w.decision != ""

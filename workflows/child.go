@@ -216,6 +216,10 @@ func (r *run) takeReport(w *wait, report *contract.Report) {
 		r.failedCall(w, failed(errOther.Kind, errOther.Message))
 	case report.Outcome != nil:
 		r.returned(w)
+		if report.Outcome.Unopened {
+			r.reopen(w)
+			return
+		}
 		r.answered(w, *report.Outcome)
 	case report.Failure != nil:
 		r.failedCall(w, readReport(report.Failure))

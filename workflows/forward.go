@@ -296,9 +296,7 @@ func (r *run) release() {
 		if r.progress.Node(i) == plan.NodeSkipped {
 			r.journal.note(r.entry(i, contract.JournalEntry{State: contract.Skipped}))
 		}
-		for _, e := range r.plan.In(i) {
-			r.consume(r.plan.Edges[e].From)
-		}
+		r.read(i, r.consume)
 	}
 }
 

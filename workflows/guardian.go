@@ -8,7 +8,7 @@ func guarded(n *plan.Node) bool { return n.Guarded() || n.Paid() }
 // undecided reports whether the guardian is to be asked before w's call of node n: for a
 // permit, or for a hold.
 func (w *wait) undecided(n *plan.Node) bool {
-	return w.kind != waitRoute && w.kind != waitUndo && (n.Guarded() && !w.decided || n.Paid() && w.hold == "")
+	return w.kind != waitRoute && w.kind != waitUndo && w.kind != waitCheck && (n.Guarded() && !w.decided || n.Paid() && w.hold == "")
 }
 
 // askable reports whether the guardian may be asked about w now.

@@ -195,7 +195,7 @@ func (r *run) hurry() {
 // ofNode reports whether the wait is for a node.
 func (w *wait) ofNode() bool {
 	switch w.kind {
-	case waitCall, waitRoute, waitChild, waitGuardian, waitBarrier, waitUndo:
+	case waitCall, waitRoute, waitChild, waitGuardian, waitBarrier, waitUndo, waitCheck:
 		return true
 	case waitJournal, waitPost, waitOpen, waitSign, waitSteer:
 	}

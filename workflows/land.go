@@ -36,6 +36,8 @@ func (r *run) land(w *wait) {
 		r.landPost(w)
 	case waitUndo:
 		r.landUndo(w)
+	case waitCheck:
+		r.landCheck(w)
 	case waitOpen:
 		r.landOpen(w)
 	case waitSign:
@@ -59,8 +61,12 @@ func (r *run) land(w *wait) {
 			return
 		}
 		r.returned(w)
-		if out.Probed {
+		switch {
+		case out.Probed:
 			r.later(w, 0)
+			return
+		case out.Unopened:
+			r.reopen(w)
 			return
 		}
 		r.answered(w, out)
@@ -110,7 +116,7 @@ func (r *run) landDecision(w *wait) {
 	}
 	var d contract.Decided
 	err := w.future.Get(r.steady, &d)
-	if err == nil && d.Request != w.request {
+	if err == nil && (d.Request != w.request || d.Recheck != "" && len(r.plan.Nodes[w.node].Prechecks()) == 0) {
 		err = errOther
 	}
 	if err != nil {
@@ -119,6 +125,9 @@ func (r *run) landDecision(w *wait) {
 	}
 	r.returned(w)
 	switch {
+	case d.Recheck != "":
+		r.confirm(w, d.Recheck)
+		return
 	case d.Unopened:
 		r.journal.unopened = true
 		r.later(w, 0)

@@ -48,6 +48,8 @@ func (r *run) launch(w *wait) {
 		r.ask(w, contract.ActivityLocal, r.request(w))
 	case w.kind == waitUndo:
 		r.askUndo(w)
+	case w.kind == waitCheck:
+		r.askCheck(w)
 	case w.undecided(n):
 		r.armed = r.attempted(w.node)
 		r.decide(w)
@@ -299,7 +301,7 @@ func (r *run) attemptsAtOnce(n *plan.Node, spent int) int {
 // needsChild reports whether a child workflow makes the call that w waits for.
 func (r *run) needsChild(w *wait) bool {
 	n := &r.plan.Nodes[w.node]
-	return w.kind != waitRoute && n.Kind != plan.KindOutput && !w.probe && !w.undecided(n) && r.outlives(n)
+	return w.kind != waitRoute && w.kind != waitCheck && n.Kind != plan.KindOutput && !w.probe && !w.undecided(n) && r.outlives(n)
 }
 
 // startChild starts the child workflow that makes the call w waits for.

@@ -25,6 +25,7 @@
 //	barrier.go   barriers, at which effects wait for people
 //	inbox.go     signatures on their way to the guardian
 //	steer.go     what people tell the run: to pause, and to go on
+//	recheck.go   prechecks that are called once more after an approval
 //	journal.go   recording outcomes in the ledger
 //	failure.go   failures as the run interprets them
 //	renew.go     when to continue as new

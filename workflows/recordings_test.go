@@ -106,6 +106,8 @@ func recordings(t *testing.T) []recording {
 		{name: "escalated", source: escalated, input: `{"x":"one"}`, acting: true, has: types{fired, signaled, completed}, during: escalating},
 		{name: "escalated-continued", source: escalated, input: `{"x":"one"}`, after: 8, acting: true, has: types{continued, signaled, completed}, during: escalating},
 		{name: "reviewed", source: reviewed, input: `{"x":"one"}`, acting: true, has: types{signaled, completed}, during: approving},
+		{name: "checked", source: checked, input: `{"x":"one"}`, acting: true, has: types{signaled, completed}, during: approving},
+		{name: "checked-continued", source: checked, input: `{"x":"one"}`, after: 8, acting: true, has: types{continued, signaled, completed}, during: approving},
 		{name: "undone", source: undone, input: `{"x":"one"}`, acting: true, has: types{started, failed}},
 		{name: "undone-continued", source: undone, input: `{"x":"one"}`, after: 8, acting: true, has: types{continued, failed}},
 		{name: "paid", source: paid, input: `{"x":"one"}`, acting: true, has: types{started, completed}},
@@ -277,6 +279,10 @@ var escalated = strings.Replace(approved, "min: 1}]}", "min: 1}], remind_every_m
 
 // reviewed is a plan with a call without effect that people review.
 var reviewed = document("", "  - {id: look, template: engine/pass, timeout_ms: 500, trust_requirement: manual_review, "+passing+"}\n", "  - $input.x -> look.x\n  - look.x -> $output.x\n")
+
+// checked is a plan whose effect people approve, and whose precheck is called once more then.
+var checked = strings.Replace(strings.Replace(approved, "min: 1}]}}}", "min: 1}]}, prechecks: [look]}}\n  - {id: look, template: sh/echo}", 1),
+	"edges:\n", "edges:\n  - $input.$ -> look.$\n", 1)
 
 // undone is a plan that fails after two effects, which are undone.
 var undone = strings.Replace(document("", `  - {id: one, template: sh/write}

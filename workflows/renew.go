@@ -35,6 +35,10 @@ func (r *run) activities() (n int, short bool) {
 		case waitCall, waitRoute:
 			n++
 			short = short && time.Duration(r.plan.Nodes[w.node].TimeoutMS)*time.Millisecond <= contract.ShortWait
+		case waitCheck:
+			n++
+			check := r.plan.Nodes[w.node].Prechecks()[w.checked]
+			short = short && time.Duration(r.plan.Nodes[check].TimeoutMS)*time.Millisecond <= contract.ShortWait
 		case waitGuardian, waitUndo:
 			n++
 		case waitChild, waitJournal, waitPost, waitBarrier, waitOpen, waitSign, waitSteer:

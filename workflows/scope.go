@@ -20,7 +20,8 @@ type scope struct {
 	visit, element int
 
 	// values holds, for each settled node, its OutPorts' values while a target
-	// may still read them; remaining counts those edges.
+	// may still read them; remaining counts those edges. An effect's prechecks may be called
+	// once more until the effect has settled.
 	values    [][]contract.Value
 	remaining []int32
 	// held is how many bytes values have.
@@ -55,8 +56,26 @@ func newScope(p *plan.Plan) *scope {
 				s.remaining[i]++
 			}
 		}
+		for _, check := range p.Nodes[i].Prechecks() {
+			for _, e := range p.In(check) {
+				s.remaining[p.Edges[e].From]++
+			}
+		}
 	}
 	return s
+}
+
+// read calls f with each node whose values are read until node i has settled, as often as
+// they are: by the node, and by its prechecks.
+func (s *scope) read(i int, f func(from int)) {
+	for _, e := range s.plan.In(i) {
+		f(s.plan.Edges[e].From)
+	}
+	for _, check := range s.plan.Nodes[i].Prechecks() {
+		for _, e := range s.plan.In(check) {
+			f(s.plan.Edges[e].From)
+		}
+	}
 }
 
 // name is the command id of node i: no two nodes of a run have the same, and none

@@ -159,6 +159,8 @@ func (r *run) waiting() (all []contract.Wait, more bool) {
 			add(contract.WaitGuardian, w, "what calls have cost, on its way to the guardian")
 		case w.kind == waitUndo:
 			add(contract.WaitCall, w, "what is to be known of an effect that is undone")
+		case w.kind == waitCheck:
+			add(contract.WaitCall, w, "its prechecks, which are called once more after the approval")
 		case w.kind == waitOpen:
 			add(contract.WaitGuardian, w, "the guardian, which is to ask people")
 		case w.kind == waitSteer:

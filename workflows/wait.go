@@ -24,6 +24,7 @@ const (
 	waitSign                     // signatures that are being verified
 	waitUndo                     // what is to be known of an effect that is undone
 	waitSteer                    // what people have told the run, on its way to the ledger
+	waitCheck                    // a precheck that is called once more after an approval
 )
 
 // tries counts the requests for a node, and its failures outside its contract.
@@ -69,6 +70,10 @@ type wait struct {
 	// and stated is what they have stated.
 	outcome bool
 	stated  *contract.Approved
+	// recheck is the barrier for which the node's prechecks are called once more, or "".
+	// checked counts those that were, and tried the calls of the next.
+	recheck        string
+	checked, tried int
 	// after is how many outcomes the journal must have recorded before the guardian is
 	// asked.
 	after int
@@ -143,7 +148,10 @@ func backoff(waits int) time.Duration {
 // anew returns a wait that repeats the request of w. Whether a child makes the call
 // is decided when it is launched.
 func (r *run) anew(w *wait) *wait {
-	again := &wait{kind: w.kind, node: w.node, tries: w.tries, since: r.now(), unstarted: w.unstarted, hold: w.hold, approved: w.approved}
+	again := &wait{
+		kind: w.kind, node: w.node, tries: w.tries, since: r.now(), unstarted: w.unstarted, hold: w.hold, approved: w.approved,
+		recheck: w.recheck, checked: w.checked, tried: w.tried,
+	}
 	if again.kind == waitChild || again.kind == waitGuardian {
 		again.kind = waitCall
 	}

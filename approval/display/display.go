@@ -33,10 +33,10 @@
 //
 // Labels belong to the frame, and so does everything outside double quotes save numbers
 // and plain keys of inputs. Each element of a list has a line. A field that is empty is
-// the word none, as is an empty list, but for "approved undo", which has no line then; if
-// amount and currency are both empty, they are the word unknown. Empty strings elsewhere
-// are "". The lines "escalates" and "then must sign" are there only if more groups are
-// asked after a while. A row is at most 78 columns wide, unless a digest needs more. What
+// the word none, as is an empty list, but for prechecks and "approved undo", which have no
+// line then; if amount and currency are both empty, they are the word unknown. Empty strings
+// elsewhere are "". The lines "escalates" and "then must sign" are there only if more groups
+// are asked after a while. A row is at most 78 columns wide, unless a digest needs more. What
 // does not fit continues on a row that begins with spaces and a plus sign; a string that
 // is split ends with a quote and begins again with one, and its
 // value is the pieces joined. So no row begins with a foreign character, not even in a
@@ -193,6 +193,8 @@ type Item struct {
 	// that such data decided whether the action happens.
 	TaintedPorts    []string
 	TaintedDecision bool
+	// Prechecks are the nodes that have succeeded before.
+	Prechecks []Precheck
 	// Reasons say what of the guardian's decision is lifted, or why people are asked.
 	Reasons []string
 	// Undo says how the action is undone, or why it cannot be.
@@ -205,6 +207,9 @@ type Item struct {
 	// Permitted is when a call was permitted that was made, as in RFC 3339, or "".
 	Permitted string
 }
+
+// Precheck is a node that has succeeded before an action, with the digest of its output.
+type Precheck struct{ Node, Output string }
 
 // Text returns the text of a view. Its errors are inputs that are not JSON and bounds that
 // are exceeded. Inputs that differ in white space or in the order of keys are the same.
@@ -299,6 +304,12 @@ func (v *View) check() error {
 		b.names(it.Node, it.Path, it.Operation, it.Fingerprint, it.Effect, it.Amount, it.Currency, it.Action, it.Invocation, it.Decision, it.Evidence, it.Permitted)
 		b.texts(MaxFree, it.Description, it.Undo)
 		b.list(MaxName, it.TaintedPorts)
+		if len(it.Prechecks) > MaxList {
+			b.fail("a list of %d prechecks, more than %d", len(it.Prechecks), MaxList)
+		}
+		for _, c := range it.Prechecks {
+			b.names(c.Node, c.Output)
+		}
 		b.list(MaxFree, it.Resources)
 		b.list(MaxFree, it.Reasons)
 		b.list(MaxFree, it.Undoing)

@@ -40,6 +40,7 @@ func payment() *View {
 			Inputs:      json.RawMessage(`{"amount":1250.00,"note":"Rechnung Nr. 114, fällig am 30. November; bitte nicht vor dem Monatsende ausführen","parts":[{"sku":"T-1","n":2},{}],"pay to":"Möbel AG","urgent":false}`),
 			Amount:      "1250.00", Currency: "EUR",
 			TaintedPorts: []string{"note"},
+			Prechecks:    []Precheck{{"balance", Digest("balance")}},
 			Reasons:      []string{"budget_exceeded: over the limit of 1000.00 EUR a day", "approval: the plan asks for it"},
 			Undo:         "cannot be undone: the bank keeps what was sent",
 			Action:       Digest("action"), Invocation: "inv-01", Decision: "dec-01", Evidence: Digest("evidence"),
@@ -166,6 +167,7 @@ func TestBounds(t *testing.T) {
 	}
 	for _, change := range []func(*View){
 		func(v *View) { v.Groups[0].Role = name }, func(v *View) { v.Later = []Group{{name, 1}} }, func(v *View) { v.Escalates = name }, func(v *View) { v.Excluded[0] = name }, func(v *View) { v.Items[0].TaintedPorts[0] = name },
+		func(v *View) { v.Items[0].Prechecks[0].Node = name }, func(v *View) { v.Items[0].Prechecks[0].Output = name },
 	} {
 		v := payment()
 		change(v)

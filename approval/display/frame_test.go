@@ -34,7 +34,7 @@ var (
 	overlong = regexp.MustCompile(`^( *[a-z ]+: +|[ $.\["+=]*)"?sha256:[0-9a-f]{64}"?$`)
 	labels   = strings.Split("deployment,audience,namespace,workflow,barrier,plan,plan digest,agent,requester,opened,expires,must sign,escalates,then must sign,"+
 		"may not sign,checkpoint,actions,action digest,operation,effect,amount,details,node,path,fingerprint,description,"+
-		"resource,tainted port,taint decides,reason,undo,approved undo,invocation,decision,evidence,inputs,question,if executed,if not executed,permitted", ",")
+		"resource,tainted port,taint decides,precheck,reason,undo,approved undo,invocation,decision,evidence,inputs,question,if executed,if not executed,permitted", ",")
 )
 
 // read splits a text into its lines and holds each row to the frame.
@@ -297,6 +297,11 @@ func (r *reader) rest(it *Item) {
 	r.list("resource", it.Resources)
 	r.list("tainted port", it.TaintedPorts)
 	r.words("taint decides", yes(it.TaintedDecision))
+	for _, c := range it.Prechecks {
+		rest := r.value(r.next("precheck"), c.Node)
+		require.Equal(r.t, token{"returned", false}, rest[0])
+		require.Empty(r.t, r.value(rest[1:], c.Output))
+	}
 	r.list("reason", it.Reasons)
 	r.field("undo", it.Undo)
 	for _, s := range it.Undoing {

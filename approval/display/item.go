@@ -74,6 +74,13 @@ func (p *page) item(it *Item, in *inputs) {
 	p.list("resource", it.Resources)
 	p.list("tainted port", it.TaintedPorts)
 	p.words("taint decides", yes(it.TaintedDecision))
+	for _, c := range it.Prechecks {
+		p.label("precheck")
+		p.quote("", show(c.Node, p.limit))
+		p.word(" ", "returned")
+		p.quote(" ", show(c.Output, p.limit))
+		p.end()
+	}
 	p.list("reason", it.Reasons)
 	p.field("undo", it.Undo)
 	p.undoing(it.Undoing)

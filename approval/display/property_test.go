@@ -70,6 +70,9 @@ func hostileView() *rapid.Generator[*View] {
 				Resources: list.Draw(t, "resources"), TaintedPorts: list.Draw(t, "ports"), Reasons: list.Draw(t, "reasons"), Undoing: list.Draw(t, "undoing"),
 				TaintedDecision: rapid.Bool().Draw(t, "decides"),
 			}
+			for range rapid.IntRange(0, 2).Draw(t, "prechecks") {
+				it.Prechecks = append(it.Prechecks, Precheck{s.Draw(t, "node"), s.Draw(t, "output")})
+			}
 			for _, p := range itemNames(&it) {
 				*p = s.Draw(t, "name")
 			}
@@ -103,6 +106,9 @@ func TestInjective(t *testing.T) {
 		for i := range v.Items {
 			it := &v.Items[i]
 			fields = append(append(fields, itemNames(it)...), &it.Description, &it.Undo)
+			for k := range it.Prechecks {
+				fields = append(fields, &it.Prechecks[k].Node, &it.Prechecks[k].Output)
+			}
 			for _, l := range [][]string{it.Resources, it.TaintedPorts, it.Reasons, it.Undoing} {
 				for k := range l {
 					fields = append(fields, &l[k])

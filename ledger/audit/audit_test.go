@@ -233,7 +233,7 @@ func tampering(t *testing.T, base *world) {
 	}{
 		{"an entry is dropped", func(_ *world, e, b [][]byte) ([][]byte, [][]byte) { return cut(e, 45), b }, false, audit.BadRoot, "others were cut off or dropped"},
 		{"an entry is dropped and the tree signed again", func(w *world, e, b [][]byte) ([][]byte, [][]byte) {
-			e = cut(e, 48)
+			e = cut(e, 49)
 			w.write(t, audit.CheckpointFile, w.sign(t, w.key, e))
 			return e, b
 		}, false, audit.BadChain, "follows entry"},

@@ -163,6 +163,7 @@ var shapes = map[ledger.Kind]shape{
 	ledger.InvocationReleased:  {apiActivity, activityOther, "Release", ""},
 	ledger.InvocationSettled:   {apiActivity, activityOther, "Settle", ""},
 	ledger.InvocationUnknown:   {apiActivity, activityOther, "Lose sight", ""},
+	ledger.CheckMade:           {apiActivity, activityOther, "Check", ""},
 
 	ledger.AuthorityStated:    {entityManagement, 3, "Update", "Authority"},
 	ledger.PlanPublished:      {entityManagement, 1, "Create", "Plan"},

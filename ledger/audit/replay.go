@@ -61,6 +61,9 @@ func (v *verifier) replay(index int64, data json.RawMessage, evidence *ledger.Pa
 		v.NotReplayable++
 		return
 	}
+	if len(asked.Action.Prechecks) > 0 {
+		v.checked[d.ID] = asked.Action
+	}
 	gate, err := v.replays.gate(asked.Policy, asked.Operation)
 	switch {
 	case err != nil:

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"chimera.ai/engine/guardian"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/ledger/model"
 )
@@ -44,7 +45,7 @@ func Verify(dir string, t Trust, against []byte) (Report, error) {
 	if err != nil {
 		r.problem(BadCheckpoint, -1, "%s", err)
 	}
-	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses(), consumed: map[string]ledger.ConsumedData{}, escalated: map[string]int64{}, undoable: map[string]bool{}, undone: map[string]bool{}}
+	v := &verifier{Report: &r, trust: t, model: model.New(), chains: map[string]*chain{}, seed: maphash.MakeSeed(), gone: newLosses(), consumed: map[string]ledger.ConsumedData{}, escalated: map[string]int64{}, checked: map[string]*guardian.Action{}, undoable: map[string]bool{}, undone: map[string]bool{}}
 	v.model.Brief = true
 	if against != nil {
 		old, err := ledger.ParseCheckpoint(against)
@@ -169,7 +170,9 @@ type verifier struct {
 	escalated map[string]int64
 	// consumed has the approvals that were used, by decision.
 	consumed map[string]ledger.ConsumedData
-	replays  replays
+	// checked has the actions that rest on prechecks, by decision.
+	checked map[string]*guardian.Action
+	replays replays
 	// undoables are the effects that can be undone, in the order in which they ended, and
 	// undoable has their ids. undone says of what undoes them whether that was done.
 	undoables []undoable
@@ -445,6 +448,7 @@ func (v *verifier) note(f fact, stated int) {
 	case ledger.InvocationPermitted:
 		if i, ok := v.model.Invocations[model.About(f.e)]; ok {
 			v.permits = append(v.permits, permit{at, i})
+			v.rests(f.index, i)
 		}
 	case ledger.RunOpened:
 		// As it was opened; what its end says is another matter.

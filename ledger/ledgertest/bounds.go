@@ -401,13 +401,6 @@ func pages(t *testing.T, open Open) {
 	records, err := s.Chain(ctx, chain, -5, 1<<30)
 	require.NoError(t, err)
 	require.Len(t, records, 1+2*n)
-	last, err := s.LastOutcome(ctx, "w", "r1", outcomes[0].Node)
-	require.NoError(t, err)
-	require.Equal(t, outcomes[0].Node, last.Node)
-	for _, absent := range [][3]string{{"w", "r1", "nowhere"}, {"w", "r2", outcomes[0].Node}, {"v", "r1", outcomes[0].Node}} {
-		_, err = s.LastOutcome(ctx, absent[0], absent[1], absent[2])
-		require.ErrorIs(t, err, ledger.ErrNotFound)
-	}
 	few, err := s.Outcomes(ctx, "w", "r1", ledger.Page{})
 	require.NoError(t, err)
 	require.Len(t, few, n, "a page without a limit has a hundred")

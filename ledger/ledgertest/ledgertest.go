@@ -30,7 +30,7 @@ func Run(t *testing.T, fresh func(t testing.TB) Open) {
 		"life": life, "again": again, "refusals": refusals, "sequencer": sequencer,
 		"hostile": hostile, "ambiguous": ambiguous, "order": order, "ahead": ahead, "places": places, "pruning": pruning, "erasure": erasure,
 		"linear": linear, "exact": exact, "grants": grants, "witnesses": witnesses, "subjects": subjects,
-		"permits": permits, "barriers": barriers, "outcomes": outcomes, "followups": followUps, "undo": undo, "holds": holds, "calls": calls, "outputs": outputs, "pages": pages, "tiles": tiles, "packets": packets, "ends": ends, "values": values, "orders": orders,
+		"permits": permits, "barriers": barriers, "outcomes": outcomes, "followups": followUps, "undo": undo, "checks": checks, "holds": holds, "calls": calls, "outputs": outputs, "pages": pages, "tiles": tiles, "packets": packets, "ends": ends, "values": values, "orders": orders,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, fresh(t)) })
 	}
@@ -128,6 +128,7 @@ func Story(t testing.TB, s ledger.Store, twice bool) {
 		return s.RecordOrder(ctx, "w", "r1", ledger.Order{Kind: ledger.RunPaused, N: 1, By: "dan", Reason: "look at it", Signed: json.RawMessage(`{"e": 3}`), Signer: "s-1"})
 	})
 	do("resume", func() error { return s.RecordOrder(ctx, "w", "r1", ledger.Order{Kind: ledger.RunResumed, N: 2}) })
+	require.NoError(t, no(s.RecordCheck(ctx, run(), ledger.Check{Node: "a", Visit: 1, State: ledger.CheckSucceeded, InputDigest: digest("in"), OutputDigest: digest("out")})))
 	do("approval", func() error {
 		return s.RecordApproval(ctx, run(), ledger.Approval{ID: "a-1", Barrier: "b", Signer: "s-1", Accepted: true, Actions: []string{digest("action")}, Envelope: json.RawMessage(`{"e":1}`)})
 	})

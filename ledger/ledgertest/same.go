@@ -52,6 +52,13 @@ func Same(t testing.TB, s ledger.Store, m *model.State) {
 	require.Len(t, m.Tasks, known)
 	directory(t, s, m)
 	money(t, s, m)
+	for k, want := range m.Checks {
+		if !vague("checks:" + k.Workflow) {
+			have, err := s.LastCheck(ctx, k.Workflow, k.Origin, k.Node, k.Visit, "")
+			require.NoError(t, err)
+			require.Equal(t, want, have)
+		}
+	}
 	for id, want := range m.Decisions {
 		have, err := s.Decision(ctx, id)
 		require.NoError(t, err)

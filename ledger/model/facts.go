@@ -33,6 +33,8 @@ func Read(kind ledger.Kind, data json.RawMessage) Facts {
 			return Facts{v: o}
 		}
 		return decode[ledger.Outcome](data)
+	case ledger.CheckMade:
+		return decode[ledger.Check](data)
 	case ledger.TaskDrafted, ledger.TaskSigned:
 		t, err := task.Parse(data)
 		if err != nil {

@@ -30,13 +30,15 @@ type State struct {
 	Runs  map[string]*Run        // by chain
 	Tasks map[string]task.Task
 	// Closed has the tasks that nobody will sign any more, which stay drafts.
-	Closed      map[string]bool
-	Agents      map[string]ledger.Agent
-	Signers     map[string]ledger.Signer
-	Tools       map[string]ledger.Tool
-	Budgets     map[BudgetKey]ledger.BudgetData
-	Uses        map[UseKey]Use
-	Holds       map[string]ledger.Hold
+	Closed  map[string]bool
+	Agents  map[string]ledger.Agent
+	Signers map[string]ledger.Signer
+	Tools   map[string]ledger.Tool
+	Budgets map[BudgetKey]ledger.BudgetData
+	Uses    map[UseKey]Use
+	Holds   map[string]ledger.Hold
+	// Checks has the last check of each node.
+	Checks      map[CheckKey]ledger.Check
 	Decisions   map[string]ledger.Decision
 	Barriers    map[string]ledger.Barrier
 	Approvals   map[string]ledger.Approval
@@ -69,6 +71,8 @@ type State struct {
 	consumed map[consumption]string
 	// probCosts has what calls of probabilistic nodes cost.
 	probCosts map[probCostKey]ledger.Money
+	// rechecked has the checks that were made for a barrier.
+	rechecked map[recheck]bool
 	// granted has the origin of the run that each start grant has opened.
 	granted map[grant]string
 	// decided has the chain in which each of Decisions was made, and whether it has
@@ -130,7 +134,7 @@ func New() *State {
 	return &State{
 		Plans: map[string]ledger.Plan{}, Runs: map[string]*Run{}, Tasks: map[string]task.Task{}, Agents: map[string]ledger.Agent{},
 		Signers: map[string]ledger.Signer{}, Tools: map[string]ledger.Tool{}, Budgets: map[BudgetKey]ledger.BudgetData{}, Uses: map[UseKey]Use{},
-		Holds: map[string]ledger.Hold{}, Decisions: map[string]ledger.Decision{}, Closed: map[string]bool{}, Barriers: map[string]ledger.Barrier{}, Approvals: map[string]ledger.Approval{},
+		Holds: map[string]ledger.Hold{}, Checks: map[CheckKey]ledger.Check{}, rechecked: map[recheck]bool{}, Decisions: map[string]ledger.Decision{}, Closed: map[string]bool{}, Barriers: map[string]ledger.Barrier{}, Approvals: map[string]ledger.Approval{},
 		Invocations: map[string]ledger.Invocation{}, Hypotheses: map[string]ledger.Hypothesis{}, LegalHolds: map[string]bool{}, Vague: map[string]bool{},
 		course: map[string]ledger.Kind{}, from: map[string]string{}, unused: map[string][]string{},
 		consumed: map[consumption]string{}, granted: map[grant]string{}, probCosts: map[probCostKey]ledger.Money{}, decided: map[string]decided{},
@@ -143,8 +147,8 @@ func New() *State {
 // except for what the entries alone show: the order in which a thing begins and ends, and
 // that decisions and permits of a run come before its end. [State.Vague] has the thing
 // under the name that [Thing] returns. For a hold of unknown amount it has the periods of
-// budgets that were charged ([UseKey.Thing]), and for approvals that may have been used up,
-// each of them ("used:ID").
+// budgets that were charged ([UseKey.Thing]), for approvals that may have been used up, each
+// of them ("used:ID"), and for checks that are not known the workflow ("checks:WORKFLOW").
 func (s *State) Apply(e *ledger.Entry, h ledger.Hash, data json.RawMessage) error {
 	if data == nil {
 		return s.ApplyFacts(e, h, Facts{})
@@ -179,7 +183,7 @@ func (s *State) ApplyFacts(e *ledger.Entry, h ledger.Hash, data Facts) error {
 func (s *State) within(e *ledger.Entry) error {
 	running := false
 	switch e.Kind {
-	case ledger.DecisionMade, ledger.BarrierOpened, ledger.ApprovalAccepted, ledger.ApprovalRefused, ledger.ApprovalConsumed, ledger.InvocationPermitted:
+	case ledger.CheckMade, ledger.DecisionMade, ledger.BarrierOpened, ledger.ApprovalAccepted, ledger.ApprovalRefused, ledger.ApprovalConsumed, ledger.InvocationPermitted:
 		running = true
 	case ledger.TaskDrafted:
 	default:
@@ -213,13 +217,15 @@ func About(e *ledger.Entry) string {
 	}
 }
 
-// Thing names what an entry changes: "run:CHAIN", "task:ID", "hold:ID",
+// Thing names what an entry changes: "run:CHAIN", "check:CHAIN/ID", "task:ID", "hold:ID",
 // "decision:ID", "barrier:ID", "approval:ID", "approvals" (which of them are used up),
 // "invocation:ID", "hypothesis:ID", and "chain:CHAIN" for the rest.
 func Thing(e *ledger.Entry) string {
 	switch e.Kind {
 	case ledger.RunOpened, ledger.RunClosed, ledger.RunPaused, ledger.RunResumed, ledger.NodeSucceeded, ledger.NodeFailed, ledger.NodeSkipped:
 		return "run:" + e.Chain
+	case ledger.CheckMade:
+		return "check:" + e.Chain + "/" + About(e)
 	case ledger.TaskDrafted, ledger.TaskSigned, ledger.TaskExecuted, ledger.TaskClosed:
 		return "task:" + About(e)
 	case ledger.BarrierOpened, ledger.BarrierReminded, ledger.BarrierEscalated, ledger.BarrierClosed:
@@ -278,6 +284,8 @@ func (s *State) apply(e *ledger.Entry, h ledger.Hash, data Facts) error {
 		return s.run(e, data)
 	case ledger.RunPaused, ledger.RunResumed:
 		return s.order(e, data)
+	case ledger.CheckMade:
+		return s.check(e, data)
 	case ledger.TaskDrafted, ledger.TaskSigned, ledger.TaskExecuted, ledger.TaskClosed:
 		return s.task(e, h, data)
 	case ledger.BarrierOpened, ledger.BarrierReminded, ledger.BarrierEscalated, ledger.BarrierClosed:

@@ -145,6 +145,15 @@ func node(name string, kind ledger.Kind) fact {
 	return fact{kind: kind, chain: chain, key: "node/" + name + "/0/0", node: name, data: ledger.Outcome{Node: name, Kind: kind}}
 }
 
+// check is the call of a number of the node x.
+func check(n int) fact {
+	f := about(ledger.CheckMade, chain, fmt.Sprint("x/1/", n), ledger.Check{
+		Workflow: "w", Root: "r", Origin: "r", Node: "x", Visit: 1, Number: n, State: ledger.CheckSucceeded, OutputDigest: sum("o"), MadeAt: at(0),
+	})
+	f.node, f.visit = "x", 1
+	return f
+}
+
 func opened(id string) fact {
 	return about(ledger.HoldOpened, budgetChain, id, ledger.Hold{ID: id, Agent: "a", Charges: forever("a"), Amount: cents(10), Status: ledger.TxPending, ExpiresAt: at(9)})
 }
@@ -217,7 +226,7 @@ func life() []fact {
 		about(ledger.HypothesisObserved, "hypotheses/a", "h", ledger.ObservedData{HypothesisID: "h", Observed: json.RawMessage(`{}`)}),
 		about(ledger.SnapshotTaken, "snapshots/m", "0", ledger.Snapshot{Server: "m", TakenAt: at(0)}),
 		about(ledger.RulesKept, "rules", plan.DigestOf([]byte(`{}`)), ledger.RulesData{Digest: plan.DigestOf([]byte(`{}`)), Rules: json.RawMessage(`{}`)}),
-		{kind: ledger.RunClosed, chain: chain, key: "run.closed/9", data: closed()},
+		check(1), {kind: ledger.RunClosed, chain: chain, key: "run.closed/9", data: closed()},
 		about(ledger.SignerRevoked, "authority", "s", ledger.RevokedData{ID: "s", RevokedAt: at(7)}),
 		about(ledger.LegalHoldPlaced, "ledger", "0", ledger.LegalHoldData{Chain: chain, Reason: "case"}),
 		about(ledger.LegalHoldLifted, "ledger", "1", ledger.LegalHoldData{Chain: chain, Reason: "case"}),
@@ -309,7 +318,7 @@ var needs = map[string][]string{
 		"barrier.reminded/b/1/1", "barrier.escalated/b/1", "barrier.closed/b/1", "task.closed/m/1", "approval.accepted/v", "approval.refused/w",
 		"approval.consumed/i/1", "task.drafted/i/1", "task.signed/i/1", "invocation.permitted/i/1", "invocation.calling/i/1", "invocation.released/i/1",
 		"decision.made/i/2", "task.drafted/i/2", "task.signed/i/2", "invocation.permitted/i/2", "invocation.calling/i/2", "invocation.unknown/i/2",
-		"task.executed/i/2", "invocation.settled/i/2/resolved", "run.closed/9",
+		"task.executed/i/2", "invocation.settled/i/2/resolved", "check.made/x/1/1", "run.closed/9",
 	},
 	"hold.opened/i/1": {
 		"invocation.permitted/i/1", "hold.running/i/1", "invocation.calling/i/1", "hold.voided/i/1", "invocation.released/i/1", "invocation.permitted/i/2",
@@ -422,6 +431,13 @@ func TestRefused(t *testing.T) {
 		{"a run that begins with its end", "run.opened", with(byKey["run.opened"], func(r *ledger.Run) { r.State = ledger.RunFailed }), "does not open its chain"},
 		{"an outcome under another node's name", "node/x/0/0", with(byKey["node/x/0/0"], func(o *ledger.Outcome) { o.Node = "q" }), "about something else"},
 		{"an outcome of another visit", "node/x/0/0", with(byKey["node/x/0/0"], func(o *ledger.Outcome) { o.Visit = 1 }), "about something else"},
+		{"a check of another visit", "check.made/x/1/1", with(byKey["check.made/x/1/1"], func(c *ledger.Check) { c.Visit = 2 }), "its key is not that of"},
+		{"a check of another run", "check.made/x/1/1", with(byKey["check.made/x/1/1"], func(c *ledger.Check) { c.Root = "q" }), "about something else"},
+		{"a check of another origin", "check.made/x/1/1", with(byKey["check.made/x/1/1"], func(c *ledger.Check) { c.Origin = "q" }), "another origin"},
+		{"a check that says nothing", "check.made/x/1/1", with(byKey["check.made/x/1/1"], func(c *ledger.Check) { c.OutputDigest = "" }), "a check that ends as"},
+		{"a check that leaves one out", "run.closed/9", check(3), "check 3 of x follows check 1"},
+		{"a check for what was rejected", "run.closed/9", with(check(2), func(c *ledger.Check) { c.Barrier = "b/1" }), "nobody has approved what waits at the barrier b/1"},
+		{"a check after the end", "", check(2), "the run has ended"},
 		{"an outcome after the end", "", node("late", ledger.NodeSucceeded), "the run has ended"},
 		{"an order after the end", "", about(ledger.RunPaused, chain, "3", ledger.Order{Kind: ledger.RunPaused, N: 3}), "the run has ended"},
 		{"an order under another's number", "run.paused/1", with(byKey["run.paused/1"], func(o *ledger.Order) { o.N = 2 }), "its key is not that of 2"},

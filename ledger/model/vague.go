@@ -51,6 +51,8 @@ func (s *State) stands(e *ledger.Entry, thing string) ledger.Kind {
 			return ledger.HoldRunning
 		}
 		return ledger.HoldOpened
+	case "check":
+		return "" // each is a thing of its own
 	case "decision":
 		if _, ok := s.Decisions[about]; ok {
 			return ledger.DecisionMade
@@ -100,6 +102,7 @@ var after = map[ledger.Kind][]ledger.Kind{
 	ledger.RunOpened: {""}, ledger.RunClosed: {ledger.RunOpened, ledger.RunClosed},
 	ledger.RunPaused: {ledger.RunOpened}, ledger.RunResumed: {ledger.RunOpened},
 	ledger.NodeSucceeded: {ledger.RunOpened}, ledger.NodeFailed: {ledger.RunOpened}, ledger.NodeSkipped: {ledger.RunOpened},
+	ledger.CheckMade:   {""},
 	ledger.TaskDrafted: {""}, ledger.TaskSigned: {ledger.TaskDrafted}, ledger.TaskExecuted: {ledger.TaskSigned}, ledger.TaskClosed: {ledger.TaskDrafted},
 	ledger.BarrierOpened: {""}, ledger.BarrierReminded: asking, ledger.BarrierEscalated: asking, ledger.BarrierClosed: asking,
 	ledger.HoldOpened: {""}, ledger.HoldRunning: {ledger.HoldOpened, ledger.HoldRunning},
@@ -153,6 +156,8 @@ func (s *State) forget(e *ledger.Entry, thing string) {
 	switch what {
 	case "run":
 		delete(s.Runs, e.Chain)
+	case "check":
+		s.Vague["checks:"+workflow(e.Chain)] = true
 	case "task":
 		delete(s.Tasks, about)
 		delete(s.Closed, about)

@@ -28,6 +28,7 @@ var matrix = map[string][3]string{ // engine, guardian, effects
 	"budget_use":        {"", "i(pending,posted)", "(pending,posted)"},
 	"budgets":           {"", "i(every,lim,parent)", ""},
 	"causal_hypothesis": {"i(observed,state)", "i(observed,state)", ""},
+	"checks":            {"", "", "i"},
 	"consumptions":      {"", "i", ""},
 	"decisions":         {"", "i", ""},
 	"entries":           {"i", "i", "i"},
@@ -173,8 +174,8 @@ func TestMatrix(t *testing.T) {
 			switch {
 			case role == roles.Reader:
 				require.ErrorContains(t, err, "permission denied", kind)
-			case role == roles.Engine && (slices.Contains(guardians, kind) || slices.Contains(calls, kind)),
-				role == roles.Effects && !slices.Contains(calls, kind) && kind != ledger.SnapshotTaken,
+			case role == roles.Engine && (slices.Contains(guardians, kind) || slices.Contains(calls, kind) || kind == ledger.CheckMade),
+				role == roles.Effects && !slices.Contains(calls, kind) && kind != ledger.SnapshotTaken && kind != ledger.CheckMade,
 				role == roles.Guardian && !slices.Contains(guardians, kind) && !slices.Contains(calls, kind) && !slices.Contains(both, kind):
 				require.ErrorContains(t, err, "row-level security", kind)
 			default:

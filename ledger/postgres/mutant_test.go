@@ -41,6 +41,8 @@ var mutations = []mutant.Mutation{
 	{Name: "an escalation is forgotten", Replace: [][2]string{{"UPDATE barriers SET doc = $2 WHERE id = $1", "UPDATE barriers SET doc = $2 WHERE id = $1 || 'no'"}}, Tests: "followups"},
 	{Name: "approvals that were refused count", Replace: [][2]string{{"FROM approvals WHERE id = $1 AND accepted", "FROM approvals WHERE id = $1"}}, Tests: "refusals"},
 	{Name: "invocations are not locked", Replace: [][2]string{{"hashtextextended($1, 7)", "hashtextextended($1 || CASE WHEN $1 LIKE 'invocation %' OR $1 LIKE 'run/%' THEN random()::text ELSE '' END, 7)"}}, Tests: "permits|interleavings"},
+	{Name: "checks are made for what nobody has approved", Replace: [][2]string{{"SELECT state, origin FROM barriers", "SELECT 'approved', origin FROM barriers"}}, Tests: "checks"},
+	{Name: "the first check counts", Replace: [][2]string{{"ORDER BY number DESC", "ORDER BY number"}}, Tests: "checks"},
 	{Name: "a permit is used twice", Replace: [][2]string{{"call_not_after = $4, unused = FALSE", "call_not_after = $4"}}, Tests: "permits|holds|interleavings"},
 	{Name: "settled calls are called", Replace: [][2]string{{"SET state = $2, unused = FALSE, output_digest = $3", "SET state = CASE WHEN $2 = 'settled' THEN 'released' ELSE $2 END, unused = FALSE, output_digest = $3"}}, Tests: "life|again"},
 	{Name: "what was refused stays reserved", Replace: [][2]string{{"SET pending = pending - $4, posted = posted + $5", "SET pending = pending - CASE WHEN $5 > 0 THEN $4 ELSE 0 END, posted = posted + $5"}}, Tests: "holds"},

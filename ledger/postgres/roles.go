@@ -18,7 +18,8 @@ import (
 //
 // Whoever reads may not read the keys of subjects. Only the guardian states decisions,
 // permits, budgets, holds and what permits consume, in the tables and in the log. Only
-// effects claims and ends what was permitted, with its hold and its task. The engine
+// effects claims and ends what was permitted, with its hold and its task, and states the calls
+// on which effects rely. The engine
 // states everything else, and gives entries their places in the log. Tools read and add
 // large values, where these lie in the database, and see nothing else of it.
 type Roles struct {
@@ -43,6 +44,8 @@ var (
 		ledger.InvocationCalling, ledger.InvocationReleased, ledger.InvocationSettled, ledger.InvocationUnknown,
 		ledger.HoldRunning, ledger.HoldPosted, ledger.HoldVoided, ledger.TaskExecuted,
 	}
+	// relied are those that only effects states.
+	relied = []ledger.Kind{ledger.CheckMade}
 	// seen are those that guardian and engine state.
 	seen = []ledger.Kind{ledger.HypothesisStated, ledger.HypothesisObserved, ledger.SnapshotTaken}
 )
@@ -76,6 +79,7 @@ var grants = map[string]struct{ engine, guardian, effects string }{
 	"snapshots":         {"INSERT", "INSERT", "INSERT"},
 	"approvals":         {"", "INSERT", ""},
 	"barriers":          {"", "INSERT, UPDATE (state, refused, doc)", ""},
+	"checks":            {"", "", "INSERT"},
 	"consumptions":      {"", "INSERT", ""},
 	"budgets":           {"", "INSERT, UPDATE (every, parent, lim)", ""},
 	"budget_use":        {"", "INSERT, UPDATE (pending, posted)", "UPDATE (pending, posted)"},
@@ -173,9 +177,9 @@ func grant(ctx context.Context, t *sql.Tx, r Roles) error {
 		"DROP POLICY IF EXISTS guardian ON entries", "CREATE POLICY guardian ON entries FOR INSERT TO "+r.Guardian+
 			honest+"IN ("+quoted(slices.Concat(guarded, called, seen))+"))",
 		"DROP POLICY IF EXISTS effects ON entries", "CREATE POLICY effects ON entries FOR INSERT TO "+r.Effects+
-			honest+"IN ("+quoted(append(slices.Clone(called), ledger.SnapshotTaken))+"))",
+			honest+"IN ("+quoted(slices.Concat(called, relied, []ledger.Kind{ledger.SnapshotTaken}))+"))",
 		"DROP POLICY IF EXISTS engine ON entries", "CREATE POLICY engine ON entries FOR INSERT TO "+r.Engine+
-			honest+"NOT IN ("+quoted(slices.Concat(guarded, called))+"))",
+			honest+"NOT IN ("+quoted(slices.Concat(guarded, called, relied))+"))",
 	)
 	for _, q := range statements {
 		if _, err := t.ExecContext(ctx, q); err != nil {

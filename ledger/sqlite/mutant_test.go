@@ -24,6 +24,8 @@ var mutations = []mutant.Mutation{
 	{Name: "statements count while people are asked", Replace: [][2]string{{"SELECT state, refused, doc FROM barriers WHERE id", "SELECT CASE WHEN id LIKE '%/%' THEN state ELSE 'approved' END, refused, doc FROM barriers WHERE id"}}, Tests: "outcomes"},
 	{Name: "approvals that were refused count", Replace: [][2]string{{"FROM approvals WHERE id = ? AND accepted", "FROM approvals WHERE id = ?"}}, Tests: "refusals"},
 	{Name: "an escalation is forgotten", Replace: [][2]string{{"UPDATE barriers SET doc = ? WHERE id = ?", "UPDATE barriers SET doc = ? WHERE id = ? || 'no'"}}, Tests: "followups"},
+	{Name: "checks are made for what nobody has approved", Replace: [][2]string{{"SELECT state, origin FROM barriers", "SELECT 'approved', origin FROM barriers"}}, Tests: "checks"},
+	{Name: "the first check counts", Replace: [][2]string{{"ORDER BY number DESC", "ORDER BY number"}}, Tests: "checks"},
 	{Name: "a permit is used twice", Replace: [][2]string{{"call_not_after = ?, unused = FALSE", "call_not_after = ?"}}, Tests: "permits|holds"},
 	{Name: "outputs go while a run is open", Replace: [][2]string{{"runs.closed_at IS NULL OR runs.closed_at >= ?", "runs.closed_at >= ?"}}, Tests: "outputs"},
 	{Name: "indexes have gaps", Replace: [][2]string{{"INSERT INTO log_index (place, serial) SELECT ?, serial", "INSERT INTO log_index (place, serial) SELECT ? * 2, serial"}}, Tests: "tiles"},

@@ -213,10 +213,3 @@ func (s *Store) Outcomes(ctx context.Context, workflow, root string, page ledger
 	return list(ctx, s, "list outcomes", "SELECT doc FROM outcomes WHERE workflow = $1 AND root = $2 ORDER BY serial LIMIT $3 OFFSET $4",
 		[]any{workflow, root, limit, offset}, document[ledger.Outcome])
 }
-
-// LastOutcome implements [ledger.Runs].
-func (s *Store) LastOutcome(ctx context.Context, workflow, origin, node string) (ledger.Outcome, error) {
-	return find[ledger.Outcome](ctx, s, fmt.Sprintf("find the outcome of %.120q", node), `SELECT outcomes.doc FROM outcomes
-		JOIN runs ON runs.workflow = outcomes.workflow AND runs.root = outcomes.root
-		WHERE outcomes.workflow = $1 AND runs.origin = $2 AND outcomes.node = $3 ORDER BY outcomes.serial DESC LIMIT 1`, workflow, origin, node)
-}

@@ -215,7 +215,7 @@ func (t *tx) forget(ctx context.Context, id string) error {
 				return err
 			}
 		}
-		for _, table := range []string{"tasks", "decisions", "barriers", "approvals"} {
+		for _, table := range []string{"tasks", "decisions", "barriers", "approvals", "checks"} {
 			if _, err := t.exec(ctx, "DELETE FROM "+table+" WHERE chain = $1", r.Chain()); err != nil {
 				return err
 			}

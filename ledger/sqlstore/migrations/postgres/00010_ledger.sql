@@ -246,6 +246,19 @@ CREATE TABLE approvals (
 	doc         TEXT NOT NULL
 );
 CREATE INDEX approvals_barrier ON approvals (barrier, serial);
+-- Calls on which effects rely, as the role that calls effects states them.
+CREATE TABLE checks (
+	workflow TEXT NOT NULL,
+	origin   TEXT NOT NULL,
+	node     TEXT NOT NULL,
+	visit    INT NOT NULL,
+	number   INT NOT NULL,
+	chain    TEXT NOT NULL,
+	barrier  TEXT NOT NULL,
+	doc      TEXT NOT NULL,
+	PRIMARY KEY (workflow, origin, node, visit, number)
+);
+CREATE INDEX checks_chain ON checks (chain);
 -- What approvals count for: each, for one invocation of each of its actions.
 CREATE TABLE consumptions (
 	approval   TEXT NOT NULL,

@@ -241,6 +241,19 @@ CREATE TABLE approvals (
 	doc         TEXT NOT NULL
 ) STRICT;
 CREATE INDEX approvals_barrier ON approvals (barrier, serial);
+-- Calls on which effects rely, as the role that calls effects states them.
+CREATE TABLE checks (
+	workflow TEXT NOT NULL,
+	origin   TEXT NOT NULL,
+	node     TEXT NOT NULL,
+	visit    INTEGER NOT NULL,
+	number   INTEGER NOT NULL,
+	chain    TEXT NOT NULL,
+	barrier  TEXT NOT NULL,
+	doc      TEXT NOT NULL,
+	PRIMARY KEY (workflow, origin, node, visit, number)
+) STRICT;
+CREATE INDEX checks_chain ON checks (chain);
 -- What approvals count for: each, for one invocation of each of its actions.
 CREATE TABLE consumptions (
 	approval   TEXT NOT NULL,
