@@ -119,9 +119,10 @@ func (a *Acting) vouched(ctx context.Context, s trust.State, call *contract.Call
 	return n, stated(s, &bench, n.spec)
 }
 
-// errUnopened reports a run that the ledger does not know. One that was reset it does not
-// until something is written.
-var errUnopened = contract.Errorf(contract.WorkerLost, "the ledger does not know the run yet")
+// errUnopened reports a run that the ledger does not have as open. One that was reset it does
+// not know until something is written; and what was in flight at the reset is asked in the
+// name of the run before, which may have ended.
+var errUnopened = contract.Errorf(contract.WorkerLost, "the ledger does not have the run as open")
 
 // running returns the run of a request if it is open.
 func (a *Acting) running(ctx context.Context, call *contract.Call) (ledger.Run, error) {
@@ -134,7 +135,7 @@ func (a *Acting) running(ctx context.Context, call *contract.Call) (ledger.Run, 
 	}
 	switch {
 	case r.State != ledger.RunRunning:
-		return r, contract.Errorf(contract.Blocked, "the run has ended as %s", r.State)
+		return r, errUnopened
 	case r.PlanDigest != call.Plan || r.Origin != call.Run.Origin:
 		return r, contract.Errorf(contract.Blocked, "the ledger has another plan or origin of the run")
 	}

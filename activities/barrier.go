@@ -438,12 +438,11 @@ func (g *Guardian) sign(ctx context.Context, request *contract.SignRequest, out 
 	if len(request.Envelopes) > contract.MaxSignatures {
 		return contract.Errorf(contract.TooLarge, "%d signatures in one request, more than %d", len(request.Envelopes), contract.MaxSignatures)
 	}
+	if len(request.Envelopes) > 0 && run.State != ledger.RunRunning {
+		out.Unopened = true // as for errUnopened: the ledger takes nothing more about this one
+		return nil
+	}
 	for _, envelope := range request.Envelopes {
-		if run.State != ledger.RunRunning {
-			// The ledger takes nothing more about it.
-			out.Verdicts = append(out.Verdicts, contract.Verdict{Code: string(approval.Late), Detail: "the run has ended as " + string(run.State)})
-			continue
-		}
 		v, err := g.receive(ctx, s, &run, envelope)
 		if err != nil {
 			return err

@@ -75,7 +75,7 @@ func (e *Engine) close(ctx context.Context, request *contract.CloseRequest) (con
 		// them yet. After a reset there are others, which it has.
 		for len(last) > contract.MaxEntries {
 			n := min(len(last)-contract.MaxEntries, contract.MaxEntries)
-			if err := e.record(ctx, opened, last[:n], true); err != nil {
+			if err := e.record(ctx, opened, last[:n], false, true); err != nil {
 				return err
 			}
 			last = last[n:]

@@ -35,13 +35,16 @@ func (e *Engine) write(ctx context.Context, request *contract.JournalRequest) er
 		return err
 	}
 	r := runOf(p, request.Plan, request.Run, request.Input)
-	return e.stated(ctx, r, func() error { return e.record(ctx, r, outcomes, request.Closing) })
+	return e.stated(ctx, r, func() error { return e.record(ctx, r, outcomes, request.Open, request.Closing) })
 }
 
 // record states outcomes. Those of a closing run are dropped if its end has been
 // stated.
-func (e *Engine) record(ctx context.Context, r ledger.Run, outcomes []ledger.Outcome, closing bool) error {
+func (e *Engine) record(ctx context.Context, r ledger.Run, outcomes []ledger.Outcome, open, closing bool) error {
 	err := e.Ledger.RecordOutcomes(ctx, r.Workflow, r.Root, outcomes)
+	if err == nil && open {
+		err = e.opened(ctx, r)
+	}
 	if !closing || !errors.Is(err, ledger.ErrConflict) {
 		return err
 	}
@@ -50,6 +53,15 @@ func (e *Engine) record(ctx context.Context, r ledger.Run, outcomes []ledger.Out
 		return unread
 	case have.State.Ended():
 		return nil
+	}
+	return err
+}
+
+// opened refuses a run that is to be open, and has ended: it would ask for that again and again.
+func (e *Engine) opened(ctx context.Context, r ledger.Run) error {
+	have, err := e.Ledger.Run(ctx, r.Workflow, r.Root)
+	if err == nil && have.State.Ended() {
+		err = fmt.Errorf("%w: the run has ended as %s", ledger.ErrConflict, have.State)
 	}
 	return err
 }
