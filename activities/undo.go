@@ -69,10 +69,14 @@ func (f *Effects) undo(ctx, store context.Context, call *contract.Call) (contrac
 	case ledger.Settled, ledger.Unknown:
 	}
 	out.Held[0] = true
-	out.Values = []contract.Value{e.input, nil}
+	out.Values = []contract.Value{e.input}
 	if i.State == ledger.Settled {
-		if out.Values[1], err = f.output(store, &i); err != nil {
+		output, err := f.output(store, &i)
+		if err != nil {
 			return out, err
+		}
+		if output != nil { // null would be an output
+			out.Values = append(out.Values, output)
 		}
 	}
 	return out, nil

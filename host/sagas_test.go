@@ -84,6 +84,8 @@ func TestSagas(t *testing.T) {
 			[]string{"write a", "write b", `erase {"line":"b"}`, `erase {"line":"a","page":7}`}},
 		"the first does not go away": {"ink", "c", contract.ToolError, []string{"second"}, []string{"first"},
 			[]string{"write ink", "write c", `erase {"line":"c"}`}},
+		"the first fails, and its page is not known": {"tears", "g", contract.ToolError, []string{"first"}, []string{},
+			[]string{"write tears", `erase {"line":"tears"}`}},
 		"the second fails": {"d", "tears", contract.ToolError, []string{"second", "first"}, []string{},
 			[]string{"write d", "write tears", `erase {"line":"tears"}`, `erase {"line":"d","page":7}`}},
 		"nobody knows of the second": {"e", "hangs", contract.OutcomeUnknown, []string{"second", "first"}, []string{},
