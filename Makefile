@@ -26,7 +26,7 @@ BESIDE := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 # nothing and takes ten times as long: these tests run without it.
 ALONE := ./compiler/... ./containment ./expr ./guardian ./ledger ./ledger/audit ./schemas
 # And such tests of other packages, with those in which other processes do the work.
-NAMED := TestFaultsAreFound|TestKillsLoseNoApproval|TestKillsRepeatNoEffect|TestPlansCompile
+NAMED := TestFaultsAreFound|TestKillsLoseNoApproval|TestKillsRepeatNoEffect|TestPlansCompile|TestRandomSagas
 # The version that the programs report; Go itself adds the revision.
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -X main.version=$(VERSION)
@@ -64,7 +64,7 @@ tokens:
 alone:
 	go test -vet=off -timeout 20m $(ALONE)
 named:
-	go test -vet=off -timeout 20m -parallel 6 -run '^($(NAMED))$$' ./host ./internal/siege ./ledger/postgres ./ledger/sqlite
+	go test -vet=off -timeout 20m -parallel 6 -run '^($(NAMED))$$' ./host ./internal/sagas ./internal/siege ./ledger/postgres ./ledger/sqlite
 
 .PHONY: lint
 lint: linters ## formatting, vet, staticcheck, exhaustive switches, determinism of workflows
@@ -108,6 +108,11 @@ siege: server ## run PLANS hostile plans under siege from SEED on: cancelled, la
 	go test -timeout 30m -count=1 -v -run 'ThousandsOfNodes' ./host -huge
 	go test -timeout 30m -count=1 -v -run 'Flood' ./host -flood 10000
 	go test -timeout 600m -count=1 -v -run 'NoPlanWedgesItsRun|HundredThousand|StoreThatIsAway|MaxParallel|ManyL|OfAnySize' ./internal/siege -plans $(PLANS) -seed $(SEED) -huge
+
+.PHONY: sagas
+sagas: PLANS = 1000
+sagas: server ## run PLANS random plans with effects from SEED on, and hold the tool's own journal against a model (1000)
+	go test -timeout 240m -count=1 -v -run 'Sagas' ./internal/sagas -plans $(PLANS) -seed $(SEED)
 
 .PHONY: explore
 explore: ## walk every interleaving of those who deal with one effect, and print the number of states

@@ -234,6 +234,8 @@ var Rules = []Rule{
 		Never: []string{"starter", "worker"}},
 	{Path: "internal/siege", Zone: Effects, Owns: "hostile plans, a model of how their runs end, and sieges of the engine with them",
 		Never: []string{"starter", "worker"}},
+	{Path: "internal/sagas", Zone: Effects, Owns: "random plans with effects, a model of what their runs do and undo, and a tool that fails and kills",
+		Never: []string{"starter", "worker"}},
 	{Path: "internal/deps", Zone: Effects, Owns: "this table, as a test",
 		Never: []string{"any package of ours"}},
 	{Path: "internal/deploy", Zone: Effects, Owns: "tests of docker-compose.yml and Dockerfile",
