@@ -89,6 +89,9 @@ func (f *Effects) call(ctx, store context.Context, call *contract.Call) (out con
 // act uses a permit for one call. ctx is the call's, store that of reads and writes.
 func (f *Effects) act(ctx, store context.Context, e *effect, call *contract.Call) (contract.Outcome, error) {
 	p, err := trust.VerifyPermit(e.state, call.Permit.Envelope, trust.Permit{Invocation: e.id, Call: e.call().Digest(call.Permit.Salt)}, time.Now())
+	if errors.Is(err, trust.ErrExpired) {
+		return contract.Outcome{}, lateUse(err)
+	}
 	if err != nil {
 		return contract.Outcome{}, distrust(err)
 	}
@@ -101,8 +104,7 @@ func (f *Effects) act(ctx, store context.Context, e *effect, call *contract.Call
 	i, err := persist(store, func() (ledger.Invocation, error) { return f.Store.Claim(store, e.id, p.Decision, token, lasts) })
 	switch {
 	case errors.Is(err, ledger.ErrExpired):
-		// Nothing was sent: another permit is asked for.
-		return contract.Outcome{}, contract.Errorf(contract.WorkerLost, "the permit was not used in time: %w", err)
+		return contract.Outcome{}, lateUse(err)
 	case errors.Is(err, ledger.ErrConflict):
 		return f.recall(ctx, store, e, call)
 	case err != nil:
@@ -123,6 +125,12 @@ func (f *Effects) act(ctx, store context.Context, e *effect, call *contract.Call
 	store, stop := context.WithTimeout(context.WithoutCancel(store), settleTime)
 	defer stop()
 	return f.settle(ctx, store, e, call, i.Attempt, output, err)
+}
+
+// lateUse is the failure of a call whose permit was not used in time. Nothing was sent:
+// another permit is asked for.
+func lateUse(err error) error {
+	return contract.Errorf(contract.WorkerLost, "the permit was not used in time: %w", err)
 }
 
 // settleTime is how long the end of a call is tried to be recorded: less than an activity

@@ -3,6 +3,7 @@ package trust
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"time"
 
@@ -99,8 +100,12 @@ func readPermit(envelope []byte) (*Envelope, Permit, error) {
 	return e, p, p.check()
 }
 
+// ErrExpired reports a permit that would be valid if it had been used in time.
+var ErrExpired = errors.New("expired")
+
 // VerifyPermit verifies a permit in a state at an instant: a guardian whose key counts
-// there must have signed it, for exactly this invocation and call. want names them.
+// there must have signed it, for exactly this invocation and call. want names them. The error
+// is [ErrInvalid], and [ErrExpired] too if only the permit's time has passed.
 // Whether it has been used is for the store to say.
 func VerifyPermit(s State, envelope []byte, want Permit, at time.Time) (Permit, error) {
 	e, p, err := readPermit(envelope)
@@ -115,11 +120,8 @@ func VerifyPermit(s State, envelope []byte, want Permit, at time.Time) (Permit, 
 			return Permit{}, invalid("the permit is for the %s %.120q, not %.120q", f.what, f.have, f.want)
 		}
 	}
-	switch {
-	case at.Add(skew).Before(p.Issued.Time()):
+	if at.Add(skew).Before(p.Issued.Time()) {
 		return Permit{}, invalid("the permit is not valid before %s", p.Issued)
-	case at.Add(-skew).After(p.Expires.Time()):
-		return Permit{}, invalid("the permit has expired at %s", p.Expires)
 	}
 	g, ok := s.Guardians[p.Guardian]
 	switch {
@@ -134,6 +136,9 @@ func VerifyPermit(s State, envelope []byte, want Permit, at time.Time) (Permit, 
 	}
 	if len(e.By([]Public{key})) == 0 {
 		return Permit{}, invalid("the guardian %s has not signed the permit", p.Guardian)
+	}
+	if at.Add(-skew).After(p.Expires.Time()) {
+		return Permit{}, fmt.Errorf("%w: the permit has %w at %s", ErrInvalid, ErrExpired, p.Expires)
 	}
 	return p, nil
 }
