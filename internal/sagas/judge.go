@@ -106,7 +106,7 @@ func (t *trial) began(n *Node) {
 			continue
 		}
 		earlier := t.j.of(operation(x.Op), x.ID)
-		if len(earlier) == 0 && x.Does != Rejected && operation(x.Op) != "" && !t.s.Killed {
+		if len(earlier) == 0 && x.Does != Rejected && operation(x.Op) != "" && !t.s.Killed && !starves(x) {
 			t.find("%s was called, and %s before it was not", n.ID, x.ID)
 		}
 		for _, c := range earlier {
@@ -160,7 +160,7 @@ func (t *trial) ended() {
 			return
 		}
 		for _, x := range t.p.Nodes {
-			if t.g.before(x, n) && operation(x.Op) != "" && x.Does != Rejected && !t.s.Killed && len(t.j.of(operation(x.Op), x.ID)) == 0 {
+			if t.g.before(x, n) && operation(x.Op) != "" && x.Does != Rejected && !t.s.Killed && !starves(x) && len(t.j.of(operation(x.Op), x.ID)) == 0 {
 				t.find("the run has failed at %s, and %s before it was not called", n.ID, x.ID)
 			}
 		}
@@ -219,7 +219,7 @@ func (t *trial) consistent(n *Node, r row, comp, not bool, calls []*call) string
 		if len(got) > 0 && !g.may[u.ID] {
 			return name + " was called, and does not run"
 		}
-		if len(got) == 0 && g.runs[u.ID] && u.Does != Rejected && !t.s.Killed && !slices.ContainsFunc(n.Undo, func(x *Node) bool {
+		if len(got) == 0 && g.runs[u.ID] && u.Does != Rejected && !t.s.Killed && !starves(u) && !slices.ContainsFunc(n.Undo, func(x *Node) bool {
 			m, _ := g.fails(x)
 			return x != u && m && !g.before(x, u) && !g.before(u, x)
 		}) {

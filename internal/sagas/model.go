@@ -68,11 +68,16 @@ func rows(n *Node, calls []*call, killed bool) []row {
 		return after(calls[len(calls)-1], n.Verify, killed)
 	}
 	out := []row{{absent, nothing}}
-	if killed { // between the claim and the call
+	if killed || starves(n) {
 		out = append(out, after(&call{}, n.Verify, true)...)
 	}
 	return out
 }
+
+// starves reports whether the time of a node's call is so short that it may be over, on a
+// machine with much to do, before the tool has written anything down. The same happens
+// where a worker is killed between the claim and the call.
+func starves(n *Node) bool { return timeout(n.Does) == hangs }
 
 // ends returns how a node that runs may end.
 func ends(n *Node, calls []*call, killed bool) (out []state) {
@@ -92,6 +97,9 @@ func ends(n *Node, calls []*call, killed bool) (out []state) {
 	}
 	if len(calls) == 0 {
 		calls = scripted(n)
+		if killed || starves(n) {
+			out = append(out, unseen(n))
+		}
 	}
 	last := calls[len(calls)-1]
 	for _, r := range after(last, n.Verify, killed) {
@@ -109,6 +117,14 @@ func ends(n *Node, calls []*call, killed bool) (out []state) {
 		}
 	}
 	return out
+}
+
+// unseen is how a node ends whose call was claimed, and never reached the tool.
+func unseen(n *Node) state {
+	if n.Verify == Truth {
+		return unsent
+	}
+	return outcomeUnknown
 }
 
 // scripted returns how the calls of a node would go.

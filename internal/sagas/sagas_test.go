@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 }
 
 // batch is how many plans run side by side at most.
-const batch = 100
+const batch = 50
 
 // deadly reports whether the plan of a seed may kill its worker.
 func deadly(seed uint64) bool { return seed%4 == 0 }
