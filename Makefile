@@ -115,7 +115,7 @@ sagas: server ## run PLANS random plans with effects from SEED on, and hold the 
 	go test -timeout 240m -count=1 -v -run 'Sagas' ./internal/sagas -plans $(PLANS) -seed $(SEED)
 
 .PHONY: explore
-explore: ## walk every interleaving of those who deal with one effect, and print the number of states
+explore: ## walk every interleaving of those who deal with one effect, and with one barrier, and print the number of states
 	go test -timeout 20m -count=1 -v -run 'Protocol' ./ledger -ticks 5
 
 .PHONY: chaos

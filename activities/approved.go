@@ -37,19 +37,18 @@ func (g *Guardian) standing(ctx context.Context, judge Judge, e *effect, call *c
 	if err != nil {
 		return nil, "", err
 	}
-	at := -1
+	var x *ledger.Awaited
 	if last != nil {
-		at = slices.IndexFunc(last.Actions, func(x ledger.Awaited) bool { return x.Invocation == e.id })
+		x = last.Awaits(e.id)
 	}
-	if at < 0 {
+	if x == nil {
 		out, err := g.approvedWith(ctx, judge, e, call, action)
 		action.Approved = out != nil
 		return out, "", err
 	}
-	if last.State != ledger.BarrierOpen && last.State != ledger.BarrierApproved {
+	if !last.Counts() {
 		return nil, "", nil
 	}
-	x := last.Actions[at]
 	w, err := g.waiting(ctx, judge, x.Decision)
 	if err != nil {
 		return nil, "", err

@@ -355,17 +355,20 @@ func (g *Guardian) stands(ctx context.Context, s trust.State, b ledger.Barrier, 
 		late = "not enough people have said in time what the call did"
 	}
 	tally := r.Count(votes)
-	against, ends := r.Objection(votes)
-	switch {
-	case b.State.Closed():
-	case ends && r.Kind == approval.Outcome:
-		b, err = g.Store.CloseBarrier(ctx, b.ID, ledger.BarrierRejected, fmt.Sprintf("they contradict each other: %s says %s: %s", against.Persons[0], against.Decision, against.Reason))
-	case ends:
-		b, err = g.Store.CloseBarrier(ctx, b.ID, ledger.BarrierRejected, against.Persons[0]+": "+against.Reason)
-	case tally.Met():
-		b, err = g.Store.ApproveBarrier(ctx, b.ID, string(tally.Decision), r.Escalated)
-	case !at.Before(b.ExpiresAt.Time()):
-		b, err = g.Store.CloseBarrier(ctx, b.ID, ledger.BarrierExpired, late)
+	against, objected := r.Objection(votes)
+	if end := b.Ends(objected, tally.Met(), ledger.At(at)); end != b.State {
+		reason := late
+		switch {
+		case end == ledger.BarrierRejected && r.Kind == approval.Outcome:
+			reason = fmt.Sprintf("they contradict each other: %s says %s: %s", against.Persons[0], against.Decision, against.Reason)
+		case end == ledger.BarrierRejected:
+			reason = against.Persons[0] + ": " + against.Reason
+		}
+		if end == ledger.BarrierApproved {
+			b, err = g.Store.ApproveBarrier(ctx, b.ID, string(tally.Decision), r.Escalated)
+		} else {
+			b, err = g.Store.CloseBarrier(ctx, b.ID, end, reason)
+		}
 	}
 	if errors.Is(err, ledger.ErrConflict) {
 		// The store's clock is another, or the barrier was escalated meanwhile.

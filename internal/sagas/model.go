@@ -69,7 +69,7 @@ func rows(n *Node, calls []*call, killed bool) []row {
 	}
 	out := []row{{absent, nothing}}
 	if killed || starves(n) {
-		out = append(out, after(&call{}, n.Verify, true)...)
+		out = append(append(out, row{released, nothing}), after(&call{}, n.Verify, true)...)
 	}
 	return out
 }
@@ -98,7 +98,10 @@ func ends(n *Node, calls []*call, killed bool) (out []state) {
 	if len(calls) == 0 {
 		calls = scripted(n)
 		if killed || starves(n) {
-			out = append(out, unseen(n))
+			out = append(out, unsent) // it was not even started
+			if n.Verify != Truth {
+				out = append(out, outcomeUnknown)
+			}
 		}
 	}
 	last := calls[len(calls)-1]
@@ -117,14 +120,6 @@ func ends(n *Node, calls []*call, killed bool) (out []state) {
 		}
 	}
 	return out
-}
-
-// unseen is how a node ends whose call was claimed, and never reached the tool.
-func unseen(n *Node) state {
-	if n.Verify == Truth {
-		return unsent
-	}
-	return outcomeUnknown
 }
 
 // scripted returns how the calls of a node would go.

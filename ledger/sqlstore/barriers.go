@@ -165,16 +165,15 @@ func (s *Store) endBarrier(ctx context.Context, id string, end ledger.BarrierSta
 		if out, err = t.barrier(ctx, id); err != nil || out.State.Closed() {
 			return err
 		}
-		over := !t.now.Time().Before(out.ExpiresAt.Time())
-		switch {
-		case end == ledger.BarrierApproved && over:
-			return fmt.Errorf("%w: it has expired at %s", ledger.ErrConflict, out.ExpiresAt)
-		case end == ledger.BarrierApproved && escalated != (out.EscalatedAt != nil):
+		if end == ledger.BarrierApproved && escalated != (out.EscalatedAt != nil) {
 			return fmt.Errorf("%w: whether it was escalated has changed", ledger.ErrConflict)
-		case end == ledger.BarrierExpired && !over:
-			return fmt.Errorf("%w: it expires at %s", ledger.ErrConflict, out.ExpiresAt)
 		}
-		return t.closeBarrier(ctx, chain, &out, end, reason, holds)
+		ended, _, err := out.Close(end, reason, t.now)
+		if err != nil {
+			return err
+		}
+		out = ended
+		return t.closeBarrier(ctx, chain, &out, holds)
 	})
 	return out, err
 }
@@ -196,8 +195,8 @@ func (t *tx) holdsOf(ctx context.Context, b ledger.Barrier, end ledger.BarrierSt
 	return out, nil
 }
 
-func (t *tx) closeBarrier(ctx context.Context, chain string, b *ledger.Barrier, end ledger.BarrierState, reason string, holds []string) error {
-	b.State, b.Reason, b.ClosedAt = end, reason, &t.now
+// closeBarrier states that a barrier has ended, and ends what waited for it.
+func (t *tx) closeBarrier(ctx context.Context, chain string, b *ledger.Barrier, holds []string) error {
 	doc, err := text(b)
 	if err != nil {
 		return err
@@ -207,7 +206,7 @@ func (t *tx) closeBarrier(ctx context.Context, chain string, b *ledger.Barrier, 
 	}
 	workflow, _, _ := ledger.RunOf(chain)
 	if _, err := t.state(ctx, ledger.Draft{Chain: chain, Key: key(ledger.BarrierClosed, b.ID), Kind: ledger.BarrierClosed, Run: workflow},
-		ledger.BarrierData{ID: b.ID, State: end, Reason: reason, Refused: b.Refused}); err != nil {
+		ledger.BarrierData{ID: b.ID, State: b.State, Reason: b.Reason, Refused: b.Refused}); err != nil {
 		return err
 	}
 	for _, id := range holds {
@@ -222,7 +221,7 @@ func (t *tx) closeBarrier(ctx context.Context, chain string, b *ledger.Barrier, 
 			return err
 		}
 	}
-	if end == ledger.BarrierApproved || b.Outcome {
+	if b.State == ledger.BarrierApproved || b.Outcome {
 		return nil
 	}
 	for _, x := range b.Actions {
@@ -234,7 +233,7 @@ func (t *tx) closeBarrier(ctx context.Context, chain string, b *ledger.Barrier, 
 			return err
 		}
 		if d, ok := have.(task.Draft); ok {
-			if err := t.dropped(ctx, awaited{Draft: d, chain: of}, "the barrier is "+string(end)); err != nil {
+			if err := t.dropped(ctx, awaited{Draft: d, chain: of}, "the barrier is "+string(b.State)); err != nil {
 				return err
 			}
 		}

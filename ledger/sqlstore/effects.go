@@ -373,18 +373,19 @@ func (t *tx) consume(ctx context.Context, run ledger.Run, a ledger.Authorization
 		if workflow, _, _ := ledger.RunOf(of); workflow != run.Workflow {
 			return fmt.Errorf("%w: approval %s is of another workflow", ledger.ErrConflict, id)
 		}
-		if a.Barrier != "" && v.Barrier != a.Barrier {
-			return fmt.Errorf("%w: approval %s is of another barrier", ledger.ErrConflict, id)
-		}
 		if b, err := t.barrier(ctx, v.Barrier); err == nil && b.Outcome {
 			return fmt.Errorf("%w: %s approves nothing: it states what a call did", ledger.ErrConflict, id)
 		} else if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
-		if !slices.Contains(v.Actions, d.ActionDigest) {
+		covered := !slices.Contains(v.Actions, d.ActionDigest)
+		if covered {
 			if err := t.covers(ctx, &v, a.ID); err != nil {
 				return err
 			}
+		}
+		if err := v.Use(a.Barrier, d.ActionDigest, a.ID, "", covered); err != nil {
+			return err
 		}
 		if _, err := t.exec(ctx, "INSERT INTO consumptions (approval, action, invocation) VALUES ($1, $2, $3) ON CONFLICT (approval, action) DO NOTHING", id, d.ActionDigest, a.ID); err != nil {
 			return err
@@ -393,8 +394,8 @@ func (t *tx) consume(ctx context.Context, run ledger.Run, a ledger.Authorization
 		if err := t.row(ctx, "SELECT invocation FROM consumptions WHERE approval = $1 AND action = $2", id, d.ActionDigest).Scan(&by); err != nil {
 			return err
 		}
-		if by != a.ID {
-			return fmt.Errorf("%w: approval %s is used up", ledger.ErrConflict, id)
+		if err := v.Use(a.Barrier, d.ActionDigest, a.ID, by, covered); err != nil {
+			return err
 		}
 	}
 	if len(used) == 0 {

@@ -1,0 +1,550 @@
+package ledger_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/approval"
+	"chimera.ai/engine/internal/raced"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+)
+
+// What follows walks every interleaving of those who deal with one barrier at which two
+// effects wait: an engine that may ask for anything at any time, as after a reset or after
+// continuing as new, and for other actions after a reset; people who sign early, late, twice,
+// with two keys, and one who rejects; two guardians, which read and then write, and crash in
+// between; and a clock. All make the moves of [ledger.Barrier], [ledger.Approval] and
+// [approval.Rule], and no other. Signatures themselves are not walked: a signature is valid
+// at some ticks.
+
+// barrierMoves are those that guardians and stores make.
+type barrierMoves struct {
+	ends     func(b ledger.Barrier, rejected, met bool, now ledger.Time) ledger.BarrierState
+	close    func(b ledger.Barrier, end ledger.BarrierState, now ledger.Time) (ledger.Barrier, bool, error)
+	standsAt func(opened []ledger.Barrier, invocation string) (*ledger.Barrier, *ledger.Awaited)
+	use      func(a ledger.Approval, barrier, action, invocation, by string) error
+	count    func(r approval.Rule, votes []approval.Vote) approval.Tally
+}
+
+var soundBarriers = barrierMoves{
+	ends: func(b ledger.Barrier, rejected, met bool, now ledger.Time) ledger.BarrierState {
+		return b.Ends(rejected, met, now)
+	},
+	close: func(b ledger.Barrier, end ledger.BarrierState, now ledger.Time) (ledger.Barrier, bool, error) {
+		return b.Close(end, "", now)
+	},
+	standsAt: standsAt,
+	use: func(a ledger.Approval, barrier, action, invocation, by string) error {
+		return a.Use(barrier, action, invocation, by, false)
+	},
+	count: approval.Rule.Count,
+}
+
+// standsAt finds an invocation at the last of the rounds.
+func standsAt(opened []ledger.Barrier, invocation string) (*ledger.Barrier, *ledger.Awaited) {
+	if len(opened) == 0 {
+		return nil, nil
+	}
+	last := &opened[len(opened)-1]
+	if x := last.Awaits(invocation); x != nil {
+		return last, x
+	}
+	return nil, nil
+}
+
+// Bounds of the walk: rounds of a barrier, and how many ticks one is open.
+const (
+	maxBarriers  = 2
+	barrierTicks = 2
+)
+
+// extent is how far one walk goes: how many rounds of the barrier, how many guardians, and
+// the last tick.
+type extent struct{ rounds, guardians, ticks int8 }
+
+// keys are those with which people sign. Ann has two, in the two roles that must approve.
+var keys = []struct {
+	person, role string
+	from, until  int // the ticks at which its signatures are valid
+	decision     approval.Decision
+}{
+	{"Ann", "finance", 0, 9, approval.Approve},
+	{"Ann", "legal", 0, 9, approval.Approve},
+	{"Ben", "legal", 1, 2, approval.Approve},
+	{"Cleo", "legal", 0, 9, approval.Reject},
+}
+
+const nKeys = 4
+
+// enough is whose approval is enough.
+var enough = approval.Rule{Groups: []plan.Group{{Role: "finance", Min: 1}, {Role: "legal", Min: 1}}}
+
+// states are those of a barrier; 0 is one that was not opened.
+var states = []ledger.BarrierState{"", ledger.BarrierOpen, ledger.BarrierApproved, ledger.BarrierRejected, ledger.BarrierExpired, ledger.BarrierWithdrawn}
+
+// wanted is an action that an effect waits for, by a decision; 0 is none.
+type wanted struct{ action, decision int8 }
+
+// opened is one round of the barrier.
+type opened struct {
+	state   int8
+	expires int8
+	about   [2]wanted
+	signed  [nKeys]bool
+}
+
+// doing is what a guardian does.
+type doing byte
+
+const (
+	idle doing = iota
+	closes
+	permits
+)
+
+// step is what a guardian has read, and is about to write.
+type step struct {
+	does doing
+	at   int8 // the round
+	end  int8 // of closes
+	inv  int8 // of permits, and its action
+	act  int8
+	uses [nKeys]bool
+	// fair reports that by what it read, judged without the moves, it may do so.
+	fair bool
+}
+
+// hall is one state of the walk.
+type hall struct {
+	extent extent
+	now    int8
+	rounds [maxBarriers]opened
+	// wants has the action of each effect, and the last decision by which it waits.
+	wants [2]wanted
+	reset bool
+	hands [2]step
+	// used has the invocation, from 1, that has used a key's approval of a round for an action.
+	used [maxBarriers][nKeys][4]int8
+	// permitted has the action for which each effect was permitted last, 0 if none.
+	permitted [2]int8
+	wrong     string
+}
+
+func tick(n int8) ledger.Time { return ledger.At(time.Unix(int64(n), 0)) }
+
+func actionName(n int8) string { return fmt.Sprint("action ", n) }
+
+func invName(n int8) string { return fmt.Sprint("invocation ", n) }
+
+// barrier is a round as the moves see it.
+func (h *hall) barrier(n int) ledger.Barrier {
+	o := h.rounds[n]
+	b := ledger.Barrier{ID: fmt.Sprint("b/", n), ExpiresAt: tick(o.expires), State: states[o.state]}
+	for i, w := range o.about {
+		if w.action != 0 {
+			b.Actions = append(b.Actions, ledger.Awaited{Invocation: invName(int8(i)), Action: actionName(w.action), Decision: fmt.Sprint(w.decision)})
+		}
+	}
+	return b
+}
+
+func (h *hall) barriers() (all []ledger.Barrier) {
+	for n := range h.rounds {
+		if h.rounds[n].state != 0 {
+			all = append(all, h.barrier(n))
+		}
+	}
+	return all
+}
+
+// valid reports whether the signature of a key is valid now.
+func (h *hall) valid(k int) bool { return int(h.now) >= keys[k].from && int(h.now) <= keys[k].until }
+
+// votes are the signatures of a round that count now, or ever.
+func (h *hall) votes(n int, ever bool) (all []approval.Vote) {
+	for k, signed := range h.rounds[n].signed {
+		if signed && (ever || h.valid(k)) {
+			all = append(all, approval.Vote{ID: fmt.Sprint(k), Decision: keys[k].decision, Signer: fmt.Sprint(k), Role: keys[k].role, Persons: []string{keys[k].person}})
+		}
+	}
+	return all
+}
+
+// approvedBy reports, without the moves, whether keys are those of two people in both roles.
+func approvedBy(has func(k int) bool) bool { return has(0) && has(2) }
+
+// close lets a guardian close a round. It says whether that changed anything.
+func (h *hall) close(m barrierMoves, n int, end ledger.BarrierState, fair bool) {
+	before := states[h.rounds[n].state]
+	b, changed, err := m.close(h.barrier(n), end, tick(h.now))
+	if err != nil || !changed {
+		return
+	}
+	h.rounds[n].state = int8(slices.Index(states, b.State))
+	over := h.now >= h.rounds[n].expires
+	switch {
+	case before != ledger.BarrierOpen:
+		h.wrong = fmt.Sprintf("a barrier that is %s becomes %s", before, b.State)
+	case b.State == ledger.BarrierApproved && over:
+		h.wrong = "a barrier is approved after it has expired"
+	case b.State == ledger.BarrierExpired && !over:
+		h.wrong = "a barrier expires early"
+	case !fair:
+		h.wrong = fmt.Sprintf("a barrier is %s against what people have signed", b.State)
+	}
+}
+
+// steps are the states that may follow.
+func (h hall) steps(m barrierMoves) (out []hall) {
+	if h.now < h.extent.ticks {
+		next := h
+		next.now++
+		out = append(out, next)
+	}
+	if !h.reset {
+		// What runs again wants another action, or even that of its neighbour.
+		for inv, act := range []int8{3, 1} {
+			next := h
+			next.reset, next.wants[inv] = true, wanted{action: act}
+			out = append(out, next)
+		}
+	}
+	for i := range h.wants {
+		out = h.decide(out, m, int8(i))
+	}
+	out = h.open(out, m)
+	for n := range h.rounds {
+		if h.rounds[n].state == 0 {
+			continue
+		}
+		for k := range keys {
+			out = h.sign(out, n, k)
+		}
+		out = h.look(out, m, n)
+	}
+	for i := range h.hands {
+		out = h.write(out, m, i)
+	}
+	return out
+}
+
+// decide is a guardian that is asked about an effect: it waits, is decided on, or approved.
+func (h hall) decide(out []hall, m barrierMoves, inv int8) []hall {
+	w := h.wants[inv]
+	last, x := m.standsAt(h.barriers(), invName(inv))
+	switch {
+	case last == nil || !last.Counts() || x.Action != actionName(w.action):
+		if w.decision == 0 || h.rounds[0].state > 1 && w.decision < 2 {
+			next := h
+			next.wants[inv].decision++
+			out = append(out, next)
+		}
+		return out
+	case last.State == ledger.BarrierOpen:
+		return out
+	}
+	n := slices.IndexFunc(h.barriers(), func(b ledger.Barrier) bool { return b.ID == last.ID })
+	// What the invocation has used counts for it, also when it has expired.
+	votes := h.votes(n, h.permitted[inv] != 0)
+	t := m.count(enough, votes)
+	if !t.Met() {
+		return out
+	}
+	s := step{does: permits, at: int8(n), inv: inv, act: w.action}
+	for k := range keys {
+		s.uses[k] = slices.Contains(t.Counted, fmt.Sprint(k))
+	}
+	signed := h.rounds[n].signed
+	s.fair = h.rounds[n].state == 2 && n == len(h.barriers())-1 && h.rounds[n].about[inv].action == w.action &&
+		approvedBy(func(k int) bool { return signed[k] && (h.permitted[inv] != 0 || h.valid(k)) })
+	return h.take(out, s)
+}
+
+// take lets one of the guardians do something next, which the other does not do already.
+func (h hall) take(out []hall, s step) []hall {
+	for i := range h.hands {
+		if i < int(h.extent.guardians) && h.hands[i].does == idle && h.hands[1-i] != s {
+			next := h
+			next.hands[i] = s
+			return append(out, next)
+		}
+	}
+	return out
+}
+
+// open opens the barrier for what waits, or finds it.
+func (h hall) open(out []hall, m barrierMoves) []hall {
+	var about [2]wanted
+	for i, w := range h.wants {
+		if w.decision != 0 {
+			about[i] = w
+		}
+	}
+	if about == ([2]wanted{}) {
+		return out
+	}
+	next := h
+	for n := range next.rounds[:h.extent.rounds] {
+		o := &next.rounds[n]
+		switch {
+		case o.state == 0:
+			*o = opened{state: 1, expires: h.now + barrierTicks, about: about}
+			return append(out, next)
+		case o.about == about:
+			return out
+		case o.state == 1:
+			next.close(m, n, ledger.BarrierWithdrawn, true)
+		}
+	}
+	return append(out, next)
+}
+
+// sign is a signature that arrives. Early and late ones are refused, and so is a person's
+// second one in a role.
+func (h hall) sign(out []hall, n, k int) []hall {
+	if h.rounds[n].signed[k] || h.rounds[n].state != 1 || !h.valid(k) || n > 0 && k%2 == 1 {
+		return out // the last: to walk less
+	}
+	next := h
+	next.rounds[n].signed[k] = true
+	return append(out, next)
+}
+
+// look is a guardian that says how a barrier stands.
+func (h hall) look(out []hall, m barrierMoves, n int) []hall {
+	b, votes := h.barrier(n), h.votes(n, false)
+	rejected := slices.ContainsFunc(votes, func(v approval.Vote) bool { return v.Decision == approval.Reject })
+	end := m.ends(b, rejected, m.count(enough, votes).Met(), tick(h.now))
+	if end == b.State {
+		return out
+	}
+	signed := h.rounds[n].signed
+	has := func(k int) bool { return signed[k] && h.valid(k) }
+	s := step{does: closes, at: int8(n), end: int8(slices.Index(states, end)), fair: true}
+	switch end {
+	case ledger.BarrierApproved:
+		s.fair = approvedBy(has) && !has(3)
+	case ledger.BarrierRejected:
+		s.fair = has(3)
+	case ledger.BarrierOpen, ledger.BarrierExpired, ledger.BarrierWithdrawn:
+	}
+	return h.take(out, s)
+}
+
+// write is a guardian that writes what it has found, or has crashed.
+func (h hall) write(out []hall, m barrierMoves, i int) []hall {
+	s := h.hands[i]
+	if s.does == idle {
+		return out
+	}
+	crashed := h
+	crashed.hands[i] = step{}
+	out = append(out, crashed)
+	next := crashed
+	n := int(s.at)
+	if s.does == closes {
+		next.close(m, n, states[s.end], s.fair)
+		return append(out, next)
+	}
+	b := h.barrier(n)
+	used := 0
+	for k, use := range s.uses {
+		if !use {
+			continue
+		}
+		a := ledger.Approval{ID: fmt.Sprint(k), Barrier: b.ID, Accepted: true, Envelope: json.RawMessage("{}")}
+		for _, x := range b.Actions {
+			a.Actions = append(a.Actions, x.Action)
+		}
+		by, have := "", h.used[n][k][s.act]
+		if have != 0 {
+			by = invName(have - 1)
+		}
+		if m.use(a, b.ID, actionName(s.act), invName(s.inv), by) != nil {
+			return out
+		}
+		if have != 0 && have != s.inv+1 {
+			next.wrong = "an approval is used twice"
+		}
+		next.used[n][k][s.act] = s.inv + 1
+		used++
+	}
+	switch {
+	case !s.fair:
+		next.wrong = "an effect is permitted that people have not approved"
+	case used < 2:
+		next.wrong = "an effect is permitted, and its approvals are not used up"
+	}
+	next.permitted[s.inv] = s.act
+	return append(out, next)
+}
+
+// walkBarriers goes through all states, and returns their number, or what is wrong in one.
+func walkBarriers(m barrierMoves, e extent) (int, error) {
+	first := hall{extent: e, wants: [2]wanted{{action: 1}, {action: 2}}}
+	seen := map[hall]bool{first: true}
+	queue := []hall{first}
+	for len(queue) > 0 {
+		h := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		for _, next := range h.steps(m) {
+			if next.wrong != "" {
+				return len(seen), fmt.Errorf("%w: %s: %+v", errWrong, next.wrong, next)
+			}
+			if !seen[next] {
+				seen[next] = true
+				queue = append(queue, next)
+			}
+		}
+	}
+	return len(seen), nil
+}
+
+// extents are those of the walks of make test: one guardian, or one round.
+var extents = []extent{{2, 1, 2}, {1, 2, 3}}
+
+// TestBarrierProtocol walks all states around a barrier.
+func TestBarrierProtocol(t *testing.T) {
+	raced.Skip(t)
+	all := extents
+	if *lastTick > 4 {
+		all = append(slices.Clone(all), extent{2, 1, 3}, extent{2, 2, 2}) // make explore
+	}
+	for _, e := range all {
+		n, err := walkBarriers(soundBarriers, e)
+		require.NoError(t, err)
+		t.Logf("%d states, %d rounds, %d guardians, %d ticks", n, e.rounds, e.guardians, e.ticks)
+		require.Greater(t, n, 5_000, "the walk goes somewhere")
+	}
+}
+
+// TestBarrierProtocolFaults: the walk finds moves that are wrong.
+func TestBarrierProtocolFaults(t *testing.T) {
+	raced.Skip(t)
+	for name, fault := range map[string]func(m *barrierMoves){
+		"one signature is enough": func(m *barrierMoves) {
+			m.ends = func(b ledger.Barrier, rejected, met bool, now ledger.Time) ledger.BarrierState {
+				return b.Ends(rejected, true, now)
+			}
+		},
+		"a rejection does not count": func(m *barrierMoves) {
+			m.ends = func(b ledger.Barrier, rejected, met bool, now ledger.Time) ledger.BarrierState {
+				return b.Ends(false, met, now)
+			}
+		},
+		"everything is rejected": func(m *barrierMoves) {
+			m.ends = func(b ledger.Barrier, rejected, met bool, now ledger.Time) ledger.BarrierState {
+				return b.Ends(true, met, now)
+			}
+		},
+		"a barrier is approved after its expiry": func(m *barrierMoves) {
+			m.close = func(b ledger.Barrier, end ledger.BarrierState, now ledger.Time) (ledger.Barrier, bool, error) {
+				if end == ledger.BarrierApproved {
+					now = tick(0)
+				}
+				return b.Close(end, "", now)
+			}
+		},
+		"a barrier expires at once": func(m *barrierMoves) {
+			m.ends = func(b ledger.Barrier, rejected, met bool, now ledger.Time) ledger.BarrierState {
+				return b.Ends(rejected, met, tick(9))
+			}
+			m.close = func(b ledger.Barrier, end ledger.BarrierState, now ledger.Time) (ledger.Barrier, bool, error) {
+				if end == ledger.BarrierExpired {
+					now = tick(9)
+				}
+				return b.Close(end, "", now)
+			}
+		},
+		"what is closed is closed again": func(m *barrierMoves) {
+			m.close = func(b ledger.Barrier, end ledger.BarrierState, now ledger.Time) (ledger.Barrier, bool, error) {
+				b.State = ledger.BarrierOpen
+				return b.Close(end, "", now)
+			}
+		},
+		"a person counts once for each key": func(m *barrierMoves) {
+			m.count = func(r approval.Rule, votes []approval.Vote) approval.Tally {
+				for i := range votes {
+					votes[i].Persons = []string{votes[i].Signer}
+				}
+				return r.Count(votes)
+			}
+		},
+		"a rejection counts as an approval": func(m *barrierMoves) {
+			m.count = func(r approval.Rule, votes []approval.Vote) approval.Tally {
+				for i := range votes {
+					votes[i].Decision = approval.Approve
+				}
+				return r.Count(votes)
+			}
+			m.ends = func(b ledger.Barrier, rejected, met bool, now ledger.Time) ledger.BarrierState {
+				return b.Ends(false, met, now)
+			}
+		},
+		"a barrier that is open is approved": func(m *barrierMoves) {
+			m.standsAt = func(opened []ledger.Barrier, invocation string) (*ledger.Barrier, *ledger.Awaited) {
+				b, x := standsAt(opened, invocation)
+				if b != nil {
+					b.State = ledger.BarrierApproved
+				}
+				return b, x
+			}
+		},
+		"a barrier that has ended otherwise is approved": func(m *barrierMoves) {
+			m.standsAt = func(opened []ledger.Barrier, invocation string) (*ledger.Barrier, *ledger.Awaited) {
+				for i := range opened {
+					if opened[i].State.Closed() {
+						opened[i].State = ledger.BarrierApproved
+					}
+				}
+				return standsAt(opened, invocation)
+			}
+		},
+		"an earlier round counts": func(m *barrierMoves) {
+			m.standsAt = func(opened []ledger.Barrier, invocation string) (*ledger.Barrier, *ledger.Awaited) {
+				return standsAt(opened[:min(1, len(opened))], invocation)
+			}
+		},
+		"another action is approved": func(m *barrierMoves) {
+			m.standsAt = func(opened []ledger.Barrier, invocation string) (*ledger.Barrier, *ledger.Awaited) {
+				b, x := standsAt(opened, invocation)
+				if b != nil {
+					x = &ledger.Awaited{Invocation: invocation, Action: actionName(3)}
+				}
+				return b, x
+			}
+			m.use = func(ledger.Approval, string, string, string, string) error { return nil }
+		},
+		"another invocation uses an approval too": func(m *barrierMoves) {
+			m.standsAt = func(opened []ledger.Barrier, invocation string) (*ledger.Barrier, *ledger.Awaited) {
+				b, x := standsAt(opened, invocation)
+				if b != nil && invocation == invName(1) {
+					x = &ledger.Awaited{Invocation: invocation, Action: actionName(1)}
+				}
+				return b, x
+			}
+			m.use = func(a ledger.Approval, barrier, action, invocation, by string) error {
+				return a.Use(barrier, action, invocation, "", false)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := soundBarriers
+			fault(&m)
+			var err error
+			for _, e := range extents {
+				if _, err = walkBarriers(m, e); err != nil {
+					break
+				}
+			}
+			require.ErrorIs(t, err, errWrong)
+			t.Log(err)
+		})
+	}
+}
