@@ -225,9 +225,10 @@ type Effects interface {
 	// RecordApproval records a signature. Of those that are refused it records the first
 	// [MaxRefused] of each barrier, and counts the rest.
 	RecordApproval(ctx context.Context, run Run, a Approval) error
-	// Approvals lists what arrived for a barrier, in order, and Consumptions what an
-	// approval counts for.
+	// Approvals lists what arrived for a barrier, in order, Accepted what was accepted for
+	// any of some barriers, and Consumptions what an approval counts for.
 	Approvals(ctx context.Context, barrier string, page Page) ([]Approval, error)
+	Accepted(ctx context.Context, barriers []string, page Page) ([]Approval, error)
 	Consumptions(ctx context.Context, approval string) ([]Consumption, error)
 }
 

@@ -29,7 +29,7 @@ var ErrDiffers = errors.New("what is to be signed is not what the ledger shows")
 type Ledger interface {
 	Barrier(ctx context.Context, id string) (ledger.Barrier, error)
 	ListBarriers(ctx context.Context, state ledger.BarrierState, page ledger.Page) ([]ledger.Barrier, error)
-	Approvals(ctx context.Context, barrier string, page ledger.Page) ([]ledger.Approval, error)
+	Accepted(ctx context.Context, barriers []string, page ledger.Page) ([]ledger.Approval, error)
 	Run(ctx context.Context, workflow, root string) (ledger.Run, error)
 	Plan(ctx context.Context, ref string) (ledger.Plan, error)
 	Decision(ctx context.Context, id string) (ledger.Decision, error)
@@ -66,15 +66,7 @@ func (r *Reader) List(ctx context.Context, state ledger.BarrierState, page ledge
 	if err != nil {
 		return nil, err
 	}
-	var out []Open
-	for _, b := range list {
-		o, err := r.open(ctx, b)
-		if err != nil {
-			return nil, fmt.Errorf("barrier %s: %w", b.ID, err)
-		}
-		out = append(out, o)
-	}
-	return out, nil
+	return r.open(ctx, list...)
 }
 
 // Find returns the barrier of an id, or the one of a workflow at which people are asked. If
@@ -82,7 +74,7 @@ func (r *Reader) List(ctx context.Context, state ledger.BarrierState, page ledge
 func (r *Reader) Find(ctx context.Context, what string) (Open, error) {
 	b, err := r.Ledger.Barrier(ctx, what)
 	if err == nil {
-		return r.open(ctx, b)
+		return r.one(ctx, b)
 	}
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return Open{}, err
@@ -106,7 +98,7 @@ func (r *Reader) Find(ctx context.Context, what string) (Open, error) {
 	case 0:
 		return Open{}, fmt.Errorf("nothing waits for approval under %.120q: %w", what, ledger.ErrNotFound)
 	case 1:
-		return r.open(ctx, of[0])
+		return r.one(ctx, of[0])
 	}
 	several := &SeveralError{Workflow: what}
 	for _, b := range of {
@@ -128,35 +120,64 @@ func (e *SeveralError) Error() string {
 	return fmt.Sprintf("the run %s waits at %d barriers", e.Workflow, len(e.Barriers))
 }
 
-func (r *Reader) open(ctx context.Context, b ledger.Barrier) (Open, error) {
-	o := Open{Barrier: b}
-	var err error
-	if o.Request, o.Digest, err = approval.Of(&b); err != nil {
-		return o, err
+func (r *Reader) one(ctx context.Context, b ledger.Barrier) (Open, error) {
+	list, err := r.open(ctx, b)
+	if err != nil {
+		return Open{}, err
 	}
-	at := time.Time{} // what is closed has counted
-	if !b.State.Closed() {
-		at = time.Now()
+	return list[0], nil
+}
+
+// open verifies and counts the signatures of barriers, which it reads together.
+func (r *Reader) open(ctx context.Context, list ...ledger.Barrier) ([]Open, error) {
+	signed, err := r.accepted(ctx, list)
+	if err != nil {
+		return nil, err
 	}
-	for offset := 0; ; {
-		list, err := r.Ledger.Approvals(ctx, b.ID, ledger.Page{Limit: page, Offset: offset})
-		if err != nil {
-			return o, err
+	var out []Open
+	for _, b := range list {
+		o := Open{Barrier: b}
+		if o.Request, o.Digest, err = approval.Of(&b); err != nil {
+			return nil, fmt.Errorf("barrier %s: %w", b.ID, err)
 		}
-		for _, a := range list {
-			if !a.Accepted {
-				continue
-			}
+		at := time.Time{} // what is closed has counted
+		if !b.State.Closed() {
+			at = time.Now()
+		}
+		for _, a := range signed[b.ID] {
 			if v, err := approval.Verify(r.State, o.Request, o.Digest, a.Envelope, at); err == nil {
 				o.Votes = append(o.Votes, v)
 			}
 		}
+		o.Tally = o.Request.Count(o.Votes)
+		out = append(out, o)
+	}
+	return out, nil
+}
+
+// accepted reads the signatures that were accepted for barriers, by barrier. It asks the
+// store for those of all barriers at once.
+func (r *Reader) accepted(ctx context.Context, of []ledger.Barrier) (map[string][]ledger.Approval, error) {
+	if len(of) == 0 {
+		return nil, nil
+	}
+	var ids []string
+	for _, b := range of {
+		ids = append(ids, b.ID)
+	}
+	signed := map[string][]ledger.Approval{}
+	for offset := 0; ; {
+		list, err := r.Ledger.Accepted(ctx, ids, ledger.Page{Limit: page, Offset: offset})
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range list {
+			signed[a.Barrier] = append(signed[a.Barrier], a)
+		}
 		if offset += len(list); len(list) < page {
-			break
+			return signed, nil
 		}
 	}
-	o.Tally = o.Request.Count(o.Votes)
-	return o, nil
 }
 
 // Waits reports whether a signer can still approve: a role is missing that the signer has,

@@ -92,9 +92,22 @@ func barriers(t *testing.T, open Open) {
 	list, err := s.Approvals(ctx, "b/1", everything)
 	require.NoError(t, err)
 	require.Len(t, list, 1+ledger.MaxRefused)
+	accepted := func(page ledger.Page, barriers ...string) (ids []string) {
+		t.Helper()
+		list, err := s.Accepted(ctx, barriers, page)
+		require.NoError(t, err)
+		for _, a := range list {
+			ids = append(ids, a.ID)
+		}
+		return ids
+	}
+	require.Equal(t, []string{"a"}, accepted(everything, "b/1"))
 	foreign := confirm
 	foreign.Approvals = []string{sign("elsewhere", "c/1", digest("one"))}
 	require.ErrorIs(t, errOf(s.Authorize(ctx, run(), foreign, Rule(ledger.Approve))), ledger.ErrConflict)
+	require.Equal(t, []string{"a", "elsewhere"}, accepted(everything, "c/1", "nowhere", "b/1"), "in order")
+	require.Equal(t, []string{"elsewhere"}, accepted(ledger.Page{Limit: 1, Offset: 1}, "c/1", "b/1"))
+	require.Empty(t, accepted(everything))
 
 	got, err := s.Authorize(ctx, run(), confirm, Rule(ledger.Approve))
 	require.NoError(t, err)

@@ -65,6 +65,9 @@ func hostile(t *testing.T, open Open) {
 		list, err := s.Approvals(ctx, bad, everything)
 		require.NoError(t, err)
 		require.Empty(t, list)
+		list, err = s.Accepted(ctx, []string{bad}, everything)
+		require.NoError(t, err)
+		require.Empty(t, list)
 	}
 	refused := func(err error) {
 		t.Helper()

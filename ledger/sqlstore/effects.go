@@ -710,6 +710,14 @@ func (s *Store) Approvals(ctx context.Context, barrier string, page ledger.Page)
 		[]any{barrier, limit, offset}, document[ledger.Approval])
 }
 
+// Accepted implements [ledger.Effects].
+func (s *Store) Accepted(ctx context.Context, barriers []string, page ledger.Page) ([]ledger.Approval, error) {
+	limit, offset := limits(page)
+	there := slices.DeleteFunc(slices.Clone(barriers), func(id string) bool { return storable([]any{id}) != nil })
+	return list(ctx, s, "list accepted approvals", "SELECT doc FROM approvals WHERE accepted AND barrier "+s.d.Keys+" ORDER BY serial LIMIT $1 OFFSET $3",
+		[]any{limit, s.d.List(there), offset}, document[ledger.Approval])
+}
+
 // Consumptions implements [ledger.Effects].
 func (s *Store) Consumptions(ctx context.Context, approval string) ([]ledger.Consumption, error) {
 	return list(ctx, s, "list consumptions", "SELECT approval, action, invocation FROM consumptions WHERE approval = $1 ORDER BY action",
