@@ -15,8 +15,8 @@ const (
 	DelegationType   = "application/vnd.chimera.delegation.v1+json"
 	// MaxDelegation bounds how long a delegation is valid.
 	MaxDelegation = 90 * 24 * time.Hour
-	// maxDelegationBytes bounds its envelope.
-	maxDelegationBytes = 16 << 10
+	// MaxDelegationBytes bounds its envelope.
+	MaxDelegationBytes = 16 << 10
 )
 
 // Delegation lets another sign in roles of the one who gives it. It gives nothing on: who
@@ -47,13 +47,47 @@ func (d *Delegation) Unsigned() (*trust.Envelope, error) {
 	return &trust.Envelope{Type: DelegationType, Payload: raw}, nil
 }
 
+// Check returns an error unless the delegation, once the delegator has signed it, counts in a
+// state from its beginning to its end: the delegator has all its roles and a key that is valid
+// for so long, and the delegate is another signer. The error is a [Refusal].
+func (d *Delegation) Check(s trust.State) error {
+	if d.Delegator == d.Delegate || len(d.Roles) == 0 {
+		return refuse(BadDelegation, "it lets %.120q sign for %.120q in %d roles", d.Delegate, d.Delegator, len(d.Roles))
+	}
+	if err := d.life(); err != nil {
+		return err
+	}
+	begin, last := d.NotBefore.Time(), d.Expires.Time().Add(-time.Millisecond)
+	from, err := enrolled(s, d.Delegator, begin, last)
+	if err != nil {
+		return refuse(BadDelegation, "who gives it: %s", err)
+	}
+	for _, role := range d.Roles {
+		if !from.Has(role) {
+			return refuse(BadDelegation, "%s, who gives it, does not have the role %s", d.Delegator, role)
+		}
+	}
+	if _, err := enrolled(s, d.Delegate, begin, begin); err != nil {
+		return refuse(BadDelegation, "who gets it: %s", err)
+	}
+	return nil
+}
+
+// life checks how long the delegation is valid.
+func (d *Delegation) life() error {
+	if life := d.Expires.Time().Sub(d.NotBefore.Time()); life <= 0 || life > MaxDelegation {
+		return refuse(BadDelegation, "it is valid for %s; that must be some time, and at most %s", life, MaxDelegation)
+	}
+	return nil
+}
+
 // delegated checks that the signer may sign in the role of another.
 func delegated(s trust.State, r *Request, p *Payload, at time.Time, vote *Vote) error {
 	if r.Rule.Alone {
 		return refuse(BadDelegation, "here nobody signs for another")
 	}
-	if len(p.Delegation) > maxDelegationBytes {
-		return refuse(BadDelegation, "the delegation has %d bytes, more than %d", len(p.Delegation), maxDelegationBytes)
+	if len(p.Delegation) > MaxDelegationBytes {
+		return refuse(BadDelegation, "the delegation has %d bytes, more than %d", len(p.Delegation), MaxDelegationBytes)
 	}
 	e, err := trust.ParseEnvelope([]byte(p.Delegation), DelegationType)
 	if err != nil {
@@ -63,7 +97,6 @@ func delegated(s trust.State, r *Request, p *Payload, at time.Time, vote *Vote) 
 	if err := trust.Decode(e.Payload, &d); err != nil {
 		return refuse(BadDelegation, "%s", err)
 	}
-	life := d.Expires.Time().Sub(d.NotBefore.Time())
 	signed := p.Issued.Time()
 	switch {
 	case d.Format != DelegationFormat || d.Deployment != r.Deployment || d.Audience != r.Audience:
@@ -74,8 +107,11 @@ func delegated(s trust.State, r *Request, p *Payload, at time.Time, vote *Vote) 
 		return refuse(BadDelegation, "it is not for the role %s", p.Role)
 	case len(d.Agents) > 0 && !slices.Contains(d.Agents, r.Agent):
 		return refuse(BadDelegation, "it is not for the agent %.120q", r.Agent)
-	case life <= 0 || life > MaxDelegation:
-		return refuse(BadDelegation, "it is valid for %s; that must be some time, and at most %s", life, MaxDelegation)
+	}
+	if err := d.life(); err != nil {
+		return err
+	}
+	switch {
 	case !isNonce(d.Nonce):
 		return refuse(BadDelegation, "its nonce is not 32 hex digits")
 	case signed.Before(d.NotBefore.Time()) || !signed.Before(d.Expires.Time()) || !at.IsZero() && !at.Before(d.Expires.Time()):

@@ -369,3 +369,30 @@ func TestUnsigned(t *testing.T) {
 	_, err = d.Unsigned()
 	require.ErrorIs(t, err, trust.ErrInvalid)
 }
+
+// TestDelegationCheck: what is made for others is checked before it is signed, and then counts.
+func TestDelegationCheck(t *testing.T) {
+	w := newWorld(t, trust.Prod)
+	made := func(edit func(*approval.Delegation)) *approval.Delegation {
+		d := &approval.Delegation{Delegator: "ben", Delegate: "dan", Roles: []string{"finance", "legal"}, NotBefore: ledger.At(noon), Expires: days(10)}
+		edit(d)
+		return d
+	}
+	require.NoError(t, made(func(*approval.Delegation) {}).Check(w.state), "as long as the key is valid")
+	for want, edit := range map[string]func(*approval.Delegation){
+		`sign for "ben"`:                func(d *approval.Delegation) { d.Delegate = "ben" },
+		"in 0 roles":                    func(d *approval.Delegation) { d.Roles = nil },
+		"does not have the role intern": func(d *approval.Delegation) { d.Roles = []string{"finance", "intern"} },
+		"it is valid for 0s":            func(d *approval.Delegation) { d.Expires = d.NotBefore },
+		"at most 2160h":                 func(d *approval.Delegation) { d.Expires = days(91) },
+		"who gives it: not_valid":       func(d *approval.Delegation) { d.Expires = ledger.At(days(10).Time().Add(time.Millisecond)) },
+		"who gives it: unknown_signer":  func(d *approval.Delegation) { d.Delegator = "nobody" },
+		`no signer "nobody"`:            func(d *approval.Delegation) { d.Delegate = "nobody" },
+	} {
+		err := made(edit).Check(w.state)
+		require.ErrorContains(t, err, want)
+		require.Equal(t, approval.BadDelegation, approval.Refused(err).Code)
+	}
+	w.must(&trust.RevokeSigner{ID: "dan"})
+	require.ErrorContains(t, made(func(*approval.Delegation) {}).Check(w.state), "who gets it: revoked")
+}

@@ -28,6 +28,8 @@ func approvalParts() []command {
 			summary: "approve what waits at a barrier, or state what a call did"},
 		{name: "reject", operands: "RUN|BARRIER", least: 1, most: 1, prepare: rejectCommand, completes: openRun,
 			summary: "reject what waits at a barrier, with a reason"},
+		{name: "delegate", operands: "SIGNER", least: 1, most: 1, prepare: delegateCommand,
+			summary: "let another signer approve for you, in some of your roles and for some time"},
 		{name: "watch", prepare: watchApprovalsCommand, summary: "show what begins to wait for approval, reminders and escalations, until interrupted"},
 	}
 }

@@ -2,8 +2,6 @@ package docs
 
 import (
 	"bytes"
-	"encoding/base64"
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,7 +23,6 @@ import (
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/policy"
 	"chimera.ai/engine/trust"
-	"chimera.ai/engine/trust/sshsig"
 )
 
 const approving = "docs/approvals.md"
@@ -65,7 +62,7 @@ func TestApprovalsWalk(t *testing.T) {
 		}
 		commands++
 		if strings.Contains(b.text, "--delegation eve-to-leo.json") {
-			w.delegate(t)
+			w.delegated(t)
 		}
 		want := `(?s).*`
 		if list[i+1].info == "text" {
@@ -113,30 +110,20 @@ func hasPython(t *testing.T) bool {
 	return true
 }
 
-// delegate makes the delegation of the page: Eve signs it with ssh-keygen.
-func (w *walk) delegate(t *testing.T) {
-	var d approval.Delegation
-	require.NoError(t, trust.Decode([]byte(first(t, approving, "json")), &d))
-	require.Equal(t, approval.DelegationFormat, d.Format)
-	out, err := w.command(t, "chimera approvals show third --format json")
-	require.NoError(t, err, out)
-	var asked struct{ Request approval.Request }
-	require.NoError(t, json.Unmarshal([]byte(out), &asked))
-	d.Deployment, d.NotBefore, d.Expires = asked.Request.Deployment, ledger.At(time.Now().Add(-time.Hour)), ledger.At(time.Now().Add(time.Hour))
-	e, err := d.Unsigned()
+// delegated: the delegation that a command of the page has made is the one that it shows.
+func (w *walk) delegated(t *testing.T) {
+	t.Helper()
+	var shown, made approval.Delegation
+	require.NoError(t, trust.Decode([]byte(first(t, approving, "json")), &shown))
+	raw, err := os.ReadFile(filepath.Join(w.dir, "operator", "eve-to-leo.json"))
+	require.NoError(t, err)
+	e, err := trust.ParseEnvelope(raw, approval.DelegationType)
 	require.NoError(t, err)
 	require.Contains(t, read(t, approving), "`"+e.Type+"`")
-	w.write(t, "message", string(trust.PAE(e.Type, e.Payload)))
-	out, err = w.command(t, "ssh-keygen -q -Y sign -n "+sshsig.Namespace+" -f eve message && cat message.sig")
-	require.NoError(t, err, out)
-	sig, err := sshsig.Unarmor([]byte(out[strings.Index(out, "-----BEGIN"):]))
-	require.NoError(t, err)
-	envelope, err := json.Marshal(map[string]any{
-		"payloadType": e.Type, "payload": base64.StdEncoding.EncodeToString(e.Payload),
-		"signatures": []map[string]string{{"sig": base64.StdEncoding.EncodeToString(sig)}},
-	})
-	require.NoError(t, err)
-	w.write(t, "eve-to-leo.json", string(envelope))
+	require.NoError(t, trust.Decode(e.Payload, &made))
+	require.Equal(t, shown.Expires.Time().Sub(shown.NotBefore.Time()), made.Expires.Time().Sub(made.NotBefore.Time()))
+	shown.Deployment, shown.Nonce, shown.NotBefore, shown.Expires = made.Deployment, made.Nonce, made.NotBefore, made.Expires
+	require.Equal(t, shown, made)
 }
 
 // write writes a file of the operator.
