@@ -141,6 +141,10 @@ func (r *run) landOpen(w *wait) {
 	if err == nil && !out.Unopened && !out.Known {
 		b.id = out.Barrier.ID
 		r.stands(b, out.Barrier)
+		if i := slices.Index(r.inbox.early, b.id); i >= 0 {
+			r.inbox.early = slices.Delete(r.inbox.early, i, i+1)
+			b.next = r.now()
+		}
 		return
 	}
 	// It is opened anew, unless nobody can.

@@ -32,6 +32,9 @@ type inbox struct {
 	waiting, sent []*signature
 	bytes         int
 	signing       bool
+	// early are barriers for which signatures were accepted before the run knew that they are
+	// open: what it is told about them then may be older.
+	early []string
 	// again counts requests that have failed, and next is when the next may be made.
 	again int
 	next  time.Time
@@ -142,6 +145,7 @@ func (r *run) landSign(w *wait) {
 	}
 	x.again, x.next = 0, time.Time{}
 	for i, s := range x.sent {
+		r.early(&out.Verdicts[i], out.Barriers)
 		s.decided = true
 		if s.update != nil {
 			*s.update = out.Verdicts[i]
@@ -152,6 +156,20 @@ func (r *run) landSign(w *wait) {
 		if i := slices.IndexFunc(r.barriers, func(b *barrier) bool { return b.id == now.ID && b.id != "" }); i >= 0 {
 			r.stands(r.barriers[i], now)
 		}
+	}
+}
+
+// early has the guardian asked about a barrier for which it has accepted a signature, and about
+// which it was not asked along with it: then the barrier was being opened.
+func (r *run) early(v *contract.Verdict, told []contract.Barrier) {
+	x := &r.inbox
+	if !v.Accepted || slices.ContainsFunc(told, func(b contract.Barrier) bool { return b.ID == v.Barrier }) {
+		return
+	}
+	if i := slices.IndexFunc(r.barriers, func(b *barrier) bool { return b.id == v.Barrier && b.id != "" }); i >= 0 {
+		r.barriers[i].next = r.now()
+	} else if r.opening > 0 && !slices.Contains(x.early, v.Barrier) {
+		x.early = append(x.early, v.Barrier)
 	}
 }
 
