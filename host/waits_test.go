@@ -252,3 +252,22 @@ func TestMoveAWaitingRun(t *testing.T) {
 	by, _ := b.taken(t, run.GetID())
 	require.Equal(t, []string{"a", "b"}, by)
 }
+
+// TestApprovedElsewhere: a run that is reset to where it waits asks how its barrier stands, so
+// it learns what people have approved in another run that continues the same history.
+func TestApprovedElsewhere(t *testing.T) {
+	stage.Parallel(t)
+	a := act(t, writes)
+	eve, fay := a.enrol(t, "Eve", "editor"), a.enrol(t, "Fay", "finance")
+	run := a.start(t, "elsewhere", a.publish(t, approvedPlan), `{"line":"one"}`)
+	b := a.asked(t, run, 1)[0]
+	tasks := events(t, a.h.Client(), run, enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED)
+	waiting := tasks[len(tasks)-1].GetEventId()
+	other := a.reset(t, run, waiting)
+	stage.Until(t, "the other run knows", func() bool { return len(stage.State(t, a.h.Client(), other).Barriers) == 1 })
+	require.True(t, a.update(t, other, eve.Sign(t, b, approval.Approve, nil)).Accepted)
+	require.True(t, a.update(t, other, fay.Sign(t, b, approval.Approve, nil)).Accepted)
+	require.NoError(t, stage.Await(t, a.h.Client(), other, nil))
+	require.NoError(t, stage.Await(t, a.h.Client(), a.reset(t, run, waiting), nil))
+	require.Equal(t, []string{`{"line":"one"}`}, a.written(t))
+}

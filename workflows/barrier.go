@@ -245,6 +245,21 @@ func (r *run) barriersDue() (first time.Time) {
 	return first
 }
 
+// asksPeople reports whether a barrier is open.
+func (r *run) asksPeople() bool {
+	return slices.ContainsFunc(r.barriers, func(b *barrier) bool { return b.id != "" })
+}
+
+// reconsider lets the guardian say how the open barriers stand: people may have approved what
+// waits there since the run was reset, in another run that continues the same history.
+func (r *run) reconsider() {
+	for _, b := range r.barriers {
+		if b.id != "" {
+			b.next = r.now()
+		}
+	}
+}
+
 // withdraw closes what is open when the run's end is known, for a bounded time: nobody is
 // asked any more. The guardian's sweeper closes what stays.
 func (r *run) withdraw() {

@@ -161,12 +161,12 @@ func (r *run) landChild(w *wait) {
 	r.takeReport(w, &report)
 }
 
-// resume asks about every child at the point from which a reset run continues,
-// since the ends of children in between may not have been reported to it. A marker
-// records that point for replays.
+// resume asks about every child and every open barrier at the point from which a reset
+// run continues, since what became of them in between may not have been reported to it. A
+// marker records that point for replays.
 func (r *run) resume() {
 	child := func(w *wait) bool { return w.kind == waitChild && !w.asking && r.identified(w) && w.child.Run != "" }
-	if r.resumed || !wasReset(r.info) || !slices.ContainsFunc(r.flights, child) {
+	if r.resumed || !wasReset(r.info) || !slices.ContainsFunc(r.flights, child) && !r.asksPeople() {
 		return
 	}
 	r.rounds++
@@ -180,6 +180,7 @@ func (r *run) resume() {
 			r.inquire(w, false)
 		}
 	}
+	r.reconsider()
 }
 
 // inquire asks Temporal about a child that should have reported, or says that it
