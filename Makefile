@@ -26,7 +26,7 @@ BESIDE := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 # nothing and takes ten times as long: these tests run without it.
 ALONE := ./compiler/... ./containment ./expr ./guardian ./ledger ./ledger/audit ./schemas
 # And such tests of other packages, with those in which other processes do the work.
-NAMED := TestFaultsAreFound|TestKillsLoseNoApproval|TestKillsRepeatNoEffect|TestPlansCompile|TestRandomSagas
+NAMED := TestFaultsAreFound|TestKillsLoseNoApproval|TestKillsRepeatNoEffect|TestPlansCompile|TestRandomSagas|TestTwoSignTogether
 # The version that the programs report; Go itself adds the revision.
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -X main.version=$(VERSION)

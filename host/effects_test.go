@@ -451,7 +451,7 @@ func TestNoPermitNoCall(t *testing.T) {
 		"none":             {func(c *contract.Call) { c.Permit = nil }, contract.WorkerLost, "calling by another call"},
 		"another salt":     {func(c *contract.Call) { c.Permit.Salt = []byte("x") }, contract.Blocked, "the permit is for the call"},
 		"another argument": {func(c *contract.Call) { c.Deliveries[0].Value = json.RawMessage(`"other"`) }, contract.Blocked, "the permit is for the call"},
-		"another run":      {func(c *contract.Call) { c.Run.Workflow = "nowhere" }, contract.WorkerLost, "does not know the run"},
+		"another run":      {func(c *contract.Call) { c.Run.Workflow = "nowhere" }, contract.WorkerLost, "does not have the run as open"},
 		"another origin":   {func(c *contract.Call) { c.Run.Origin = "elsewhere" }, contract.Blocked, "another plan or origin"},
 		"another visit":    {func(c *contract.Call) { c.Visit = 7 }, contract.Blocked, "the permit is for the invocation"},
 		"another node":     {func(c *contract.Call) { c.Node = 0 }, contract.Contract, "has no effect"},
@@ -484,7 +484,7 @@ func TestNoPermitNoCall(t *testing.T) {
 	// And after its end.
 	asked, err := a.h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "rogue, late", TaskQueue: "rogue"}, rogueCall, good)
 	require.NoError(t, err)
-	require.ErrorContains(t, stage.Await(t, a.h.Client(), asked, nil), "the run has ended")
+	require.ErrorContains(t, stage.Await(t, a.h.Client(), asked, nil), "does not have the run as open")
 	require.Len(t, a.written(t), 1)
 }
 

@@ -1,7 +1,6 @@
 package host_test
 
 import (
-	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -66,14 +65,19 @@ func TestPrechecks(t *testing.T) {
 		s := stage.State(t, a.h.Client(), slow)
 		return len(s.Waiting) > 0 && s.Waiting[0].Kind == contract.WaitCall
 	}, time.Minute, 10*time.Millisecond)
-	for i, run := range []client.WorkflowRun{slow, bad} {
+	ask := func(run client.WorkflowRun) (d contract.Decided, err error) {
 		call := contract.Call{Run: contract.Identity{Workflow: run.GetID(), Root: run.GetRunID(), Origin: run.GetRunID()}, Plan: digest, Node: 1, Visit: 1, Request: "rogue"}
-		asked, err := a.h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: fmt.Sprintf("rogue prechecks %d", i), TaskQueue: "rogue"}, rogueDecide, call)
+		asked, err := a.h.Client().ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "rogue prechecks " + run.GetID(), TaskQueue: "rogue"}, rogueDecide, call)
 		require.NoError(t, err)
-		var application *temporal.ApplicationError
-		require.ErrorAs(t, stage.Await(t, a.h.Client(), asked, nil), &application)
-		require.Equal(t, string(contract.Blocked), application.Type(), application.Message())
+		return d, stage.Await(t, a.h.Client(), asked, &d)
 	}
+	_, err := ask(slow)
+	var application *temporal.ApplicationError
+	require.ErrorAs(t, err, &application)
+	require.Equal(t, string(contract.Blocked), application.Type(), application.Message())
+	ended, err := ask(bad)
+	require.NoError(t, err)
+	require.Equal(t, contract.Decided{Request: "rogue", Unopened: true}, ended, "nothing is permitted in a run that has ended")
 	require.Empty(t, a.written(t))
 	require.NoError(t, os.WriteFile(a.lines+".go", nil, 0o600))
 	require.NoError(t, stage.Await(t, a.h.Client(), slow, nil))

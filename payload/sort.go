@@ -46,6 +46,7 @@ func sortOf(value any) sort {
 		contract.PostRequest, *contract.PostRequest, **contract.PostRequest,
 		contract.OpenRequest, *contract.OpenRequest, **contract.OpenRequest,
 		contract.SignRequest, *contract.SignRequest, **contract.SignRequest,
+		contract.SteerRequest, *contract.SteerRequest, **contract.SteerRequest,
 		contract.ChildRequest, *contract.ChildRequest, **contract.ChildRequest,
 		contract.ChildCall, *contract.ChildCall, **contract.ChildCall:
 		return sortRequest
