@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
 	"chimera.ai/engine/approval"
@@ -196,8 +198,9 @@ func TestFlood(t *testing.T) {
 	begun := time.Now()
 	for sent := 0; sent < *flood; sent++ {
 		err := a.h.Client().SignalWorkflow(t.Context(), run.GetID(), "", contract.SignalSignature, forged)
-		if err != nil { // the server takes no more in this execution
-			require.ErrorContains(t, err, "limit")
+		var busy *serviceerror.DeadlineExceeded
+		if err != nil { // the server takes no more in this execution, or is busy
+			require.True(t, errors.As(err, &busy) || strings.Contains(err.Error(), "limit"), err)
 			sent--
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"chimera.ai/engine/contract"
 	"chimera.ai/engine/diag"
 	"chimera.ai/engine/host"
+	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/policy"
@@ -50,6 +51,7 @@ func (a *acting) insist(t *testing.T, run client.WorkflowRun, envelope json.RawM
 // signs or nobody does. How long it waits changes nothing about that: it has one timer, until
 // the barrier expires.
 func TestABarrierCostsFewEvents(t *testing.T) {
+	raced.Skip(t)
 	stage.Parallel(t)
 	a := act(t, writes)
 	eve := a.enrol(t, "Eve", "editor")
@@ -74,6 +76,7 @@ func TestABarrierCostsFewEvents(t *testing.T) {
 // slot that it has, an effect follows them, and the run continues as new; then the effect that
 // is asked about happens once.
 func TestABarrierHoldsUpNobody(t *testing.T) {
+	raced.Skip(t)
 	stage.Parallel(t)
 	a := act(t, writes)
 	a.options.ContinueAfter = 500
@@ -133,6 +136,7 @@ const twoBarriers = `{apiVersion: chimera/v1, kind: Plan, name: two, version: "1
 // workers, and is reset; what is signed for one counts there alone, and each effect happens
 // once. Nor does any happen again when the run is reset to any task of any of its executions.
 func TestTwoBarriers(t *testing.T) {
+	raced.Skip(t)
 	stage.Parallel(t)
 	a := act(t, `line=$(cat); echo "$line" >> "$LINES_FILE"; echo '{"ok":true}'`)
 	a.options.ContinueAfter = 12
