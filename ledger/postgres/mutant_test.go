@@ -39,7 +39,6 @@ var mutations = []mutant.Mutation{
 	{Name: "approvals are used twice", Replace: [][2]string{{"SELECT invocation FROM consumptions WHERE approval = $1 AND action = $2", "SELECT max(id) FROM invocations WHERE $1::text = $1 AND $2::text = $2"}, {"ON CONFLICT (approval, action) DO NOTHING", ""}}, Execute: []string{"ALTER TABLE consumptions DROP CONSTRAINT consumptions_pkey"}, Tests: "permits"},
 	{Name: "statements count while people are asked", Replace: [][2]string{{"SELECT state, refused, doc FROM barriers WHERE id", "SELECT CASE WHEN id LIKE '%/%' THEN state ELSE 'approved' END, refused, doc FROM barriers WHERE id"}}, Tests: "outcomes"},
 	{Name: "an escalation is forgotten", Replace: [][2]string{{"UPDATE barriers SET doc = $2 WHERE id = $1", "UPDATE barriers SET doc = $2 WHERE id = $1 || 'no'"}}, Tests: "followups"},
-	{Name: "approvals that were refused count", Replace: [][2]string{{"FROM approvals WHERE id = $1 AND accepted", "FROM approvals WHERE id = $1"}}, Tests: "refusals"},
 	{Name: "invocations are not locked", Replace: [][2]string{{"hashtextextended($1, 7)", "hashtextextended($1 || CASE WHEN $1 LIKE 'invocation %' OR $1 LIKE 'run/%' THEN random()::text ELSE '' END, 7)"}}, Tests: "permits|interleavings"},
 	{Name: "checks are made for what nobody has approved", Replace: [][2]string{{"SELECT state, origin FROM barriers", "SELECT 'approved', origin FROM barriers"}}, Tests: "checks"},
 	{Name: "the first check counts", Replace: [][2]string{{"ORDER BY number DESC", "ORDER BY number"}}, Tests: "checks"},

@@ -22,7 +22,6 @@ var mutations = []mutant.Mutation{
 	{Name: "approvals are used twice", Replace: [][2]string{{"SELECT invocation FROM consumptions WHERE approval = ? AND action = ?", "SELECT max(invocation) FROM consumptions WHERE approval = ? AND ? <> ''"}}, Tests: "permits"},
 	{Name: "what undoes nothing that has happened is approved", Replace: [][2]string{{"SELECT action_digest, state FROM invocations", "SELECT action_digest, 'settled' FROM invocations"}}, Tests: "undo"},
 	{Name: "statements count while people are asked", Replace: [][2]string{{"SELECT state, refused, doc FROM barriers WHERE id", "SELECT CASE WHEN id LIKE '%/%' THEN state ELSE 'approved' END, refused, doc FROM barriers WHERE id"}}, Tests: "outcomes"},
-	{Name: "approvals that were refused count", Replace: [][2]string{{"FROM approvals WHERE id = ? AND accepted", "FROM approvals WHERE id = ?"}}, Tests: "refusals"},
 	{Name: "an escalation is forgotten", Replace: [][2]string{{"UPDATE barriers SET doc = ? WHERE id = ?", "UPDATE barriers SET doc = ? WHERE id = ? || 'no'"}}, Tests: "followups"},
 	{Name: "checks are made for what nobody has approved", Replace: [][2]string{{"SELECT state, origin FROM barriers", "SELECT 'approved', origin FROM barriers"}}, Tests: "checks"},
 	{Name: "the first check counts", Replace: [][2]string{{"ORDER BY number DESC", "ORDER BY number"}}, Tests: "checks"},

