@@ -139,7 +139,7 @@ func barriers(t *testing.T, open Open) {
 	// A barrier that is not approved frees what waits at it.
 	three := wait("three")
 	pending(80)
-	soon := ledger.At(time.Now().Add(50 * time.Millisecond))
+	soon := ledger.At(time.Now().Add(2 * time.Second)) // longer than opening takes
 	_, err = s.OpenBarrier(ctx, run(), at("b/2", soon, three))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {

@@ -100,8 +100,12 @@ func followUps(t *testing.T, open Open) {
 	}
 
 	// After its time nothing follows but its end.
-	over := ledger.At(time.Now().Add(60 * time.Millisecond))
-	ended := barrier("over", func(b *ledger.Barrier) { b.ExpiresAt, b.EscalatesAt, b.RemindEveryMS = over, &over, 60 })
+	// It is opened long before, however slow the store is.
+	ended := barrier("over", func(b *ledger.Barrier) {
+		b.RemindEveryMS = 2000
+		over := ledger.At(time.Now().Add(2 * time.Second))
+		b.ExpiresAt, b.EscalatesAt = over, &over
+	})
 	require.Eventually(t, func() bool {
 		_, err := s.CloseBarrier(ctx, plain.ID, ledger.BarrierExpired, "")
 		require.ErrorIs(t, err, ledger.ErrConflict)
