@@ -217,7 +217,7 @@ type covered struct {
 // compensation is what the plan says of undoing the effect of a call, or nil.
 func (a *Acting) compensation(e *effect, call *contract.Call) *ledger.Compensation {
 	p, at := e.node.plan, e.node.index
-	if !slices.ContainsFunc(p.Out(at), func(i int) bool { return p.Edges[i].FromPort == plan.CompensatePort }) {
+	if !p.Undoable(at) {
 		return nil
 	}
 	out := &ledger.Compensation{Node: e.node.spec.ID}

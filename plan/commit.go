@@ -1,6 +1,9 @@
 package plan
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // Commit says how an effect is approved, checked and undone.
 type Commit struct {
@@ -30,6 +33,12 @@ func (p *Plan) Covered(i int) bool {
 		}
 	}
 	return true
+}
+
+// Undoable reports whether the plan says how the effect of node i is undone: by a $compensate
+// edge of the node.
+func (p *Plan) Undoable(i int) bool {
+	return slices.ContainsFunc(p.Out(i), func(e int) bool { return p.Edges[e].FromPort == CompensatePort })
 }
 
 // Barrier is a place where effects wait until people have approved all of them.

@@ -51,7 +51,7 @@ func (r *run) launch(w *wait) {
 	case w.kind == waitCheck:
 		r.askCheck(w)
 	case w.undecided(n):
-		r.armed = r.attempted(w.node)
+		r.undo.Attempt(w.node)
 		r.decide(w)
 	case r.needsChild(w):
 		r.startChild(w)

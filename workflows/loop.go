@@ -38,7 +38,7 @@ func (r *run) loop() (contract.Result, error) {
 				r.hurry()
 				return nil, r.continueAsNew()
 			}
-			if r.undoNext(); r.undo.node == 0 {
+			if r.undoNext(); r.undo.Node() == 0 {
 				continue // one effect was undone, or cannot be
 			}
 			r.dispatch()

@@ -46,10 +46,7 @@ type run struct {
 	// released reports that what was in flight at the end was let go, and unwound that
 	// nothing is left to undo.
 	released, unwound bool
-	// armed lists the nodes whose effects may have to be undone, in the order in which they
-	// were attempted, and undo is what becomes of them.
-	armed []int
-	undo  undoing
+	undo              *plan.Undoing
 	// end is how the run is to end, and output what it is to return.
 	end    contract.RunEnd
 	output contract.Value
@@ -94,6 +91,7 @@ func newRun(ctx workflow.Context, loaded *plan.Loaded, v *view) *run {
 		key:        loaded.SealedWith,
 		meter:      meter{window: maxWindow},
 	}
+	r.undo = plan.NewUndoing(r.progress)
 	// The next execution has a key of its own, so ctx has none.
 	r.steady, _ = workflow.NewDisconnectedContext(sealedWith(ctx, r.key))
 	r.heeded, r.cancelHeeded = workflow.WithCancel(r.steady)

@@ -12,43 +12,6 @@ import (
 	"chimera.ai/engine/plan"
 )
 
-// undoing is what becomes of the effects of a run whose end is known.
-type undoing struct {
-	// node is being undone, and stage says how far that is; node is 0 between two.
-	node  int
-	stage undoStage
-	// orphans counts the failures of the run that nothing handles, before the block.
-	orphans int
-	failed  bool
-	// began reports that something was undone, or was tried.
-	began                       bool
-	compensated, notCompensated []string
-}
-
-// undoStage is how far the undoing of one effect is.
-type undoStage byte
-
-// The stages, in their order.
-const (
-	undoAsking    undoStage = iota // whether it stands, and what the call was made with
-	undoBlock                      // the nodes that undo it
-	undoVerifying                  // whether it no longer stands
-)
-
-// attempted returns the armed nodes with node i, whose effect is about to be attempted, if
-// something undoes it.
-func (r *run) attempted(i int) []int {
-	if r.plan.Nodes[i].Undoes != 0 || slices.Contains(r.armed, i) {
-		return r.armed
-	}
-	for _, e := range r.plan.Out(i) {
-		if r.plan.Edges[e].FromPort == plan.CompensatePort {
-			return append(r.armed, i)
-		}
-	}
-	return r.armed
-}
-
 // letGo drops what waits to be launched, and what is in flight: nobody waits for that any
 // more. Calls that react to a cancellation are made anew from here on.
 func (r *run) letGo() {
@@ -63,63 +26,45 @@ func (r *run) letGo() {
 
 // undone reports whether nothing is left to undo, and completes the failure then.
 func (r *run) undone() bool {
-	if r.end.State != contract.RunSucceeded && (len(r.armed) > 0 || r.undo.node != 0) {
+	if r.end.State != contract.RunSucceeded && r.undo.Left() {
 		return false
 	}
-	if r.undo.began {
+	if r.undo.Began() {
 		r.settleUp()
-		r.end.Failure.Compensated, r.end.Failure.NotCompensated = r.undo.compensated, r.undo.notCompensated
+		r.end.Failure.Compensated, r.end.Failure.NotCompensated = r.undo.Compensated(), r.undo.NotCompensated()
 		*r.end.Failure = complete(*r.end.Failure)
 	}
 	return true
 }
 
-// undoNext takes the next step: one effect after the other, the last first.
+// undoNext takes the next step of undoing what the run has done.
 func (r *run) undoNext() {
-	u := &r.undo
-	switch {
-	case u.node == 0:
-		last := len(r.armed) - 1
-		u.node, u.stage, u.failed, u.began = r.armed[last], undoAsking, false, true
-		r.armed = r.armed[:last]
-		r.again = append(r.again, &wait{kind: waitUndo, node: u.node, since: r.now()})
-	case u.stage == undoBlock:
-		any, all := r.progress.Undoes(u.node)
-		if u.failed = u.failed || len(r.progress.Orphans()) > u.orphans; u.failed {
-			// Nothing more of it starts, and what runs is awaited.
-			r.progress.Stop()
-			r.again, r.sleeping, r.stalled = nil, nil, nil
-			r.withdraw()
-			all = r.idle()
-		}
-		switch {
-		case !all:
-		case u.failed || !any:
-			r.stopUndoing(false)
-		default:
-			u.stage = undoVerifying
-			r.again = append(r.again, &wait{kind: waitUndo, node: u.node, since: r.now()})
+	switch r.undo.Next() {
+	case plan.UndoWait, plan.UndoEnd:
+	case plan.UndoAsk:
+		r.again = append(r.again, &wait{kind: waitUndo, node: r.undo.Node(), since: r.now()})
+	case plan.UndoStop:
+		r.again, r.sleeping, r.stalled = nil, nil, nil
+		r.withdraw()
+		if r.idle() {
+			r.undo.Stopped()
 		}
 	}
+	r.forgetUndone()
 }
 
-// stopUndoing ends the undoing of an effect.
-func (r *run) stopUndoing(compensated bool) {
-	u := &r.undo
-	if id := r.plan.Nodes[u.node].ID; compensated {
-		u.compensated = append(u.compensated, id)
-	} else {
-		u.notCompensated = append(u.notCompensated, id)
+// forgetUndone drops the values of an effect that is no longer being undone.
+func (r *run) forgetUndone() {
+	if r.undo.Node() == 0 {
+		r.scope.undone.args, r.scope.undone.output = nil, nil
 	}
-	u.node = 0
-	r.scope.undone.args, r.scope.undone.output = nil, nil
 }
 
 // askUndo asks the role effects about the effect that is being undone.
 func (r *run) askUndo(w *wait) {
 	n := &r.plan.Nodes[w.node]
 	call := contract.Call{Run: r.identity(), Plan: r.head.Digest, Node: w.node, Visit: r.visit, Undo: contract.UndoAsk}
-	if r.undo.stage == undoVerifying {
+	if r.undo.Stage() == plan.UndoVerifying {
 		call.Undo = contract.UndoVerify
 	}
 	// No answer to a call of the node is one to this.
@@ -140,7 +85,6 @@ func (r *run) askUndo(w *wait) {
 
 // landUndo handles the answer.
 func (r *run) landUndo(w *wait) {
-	u := &r.undo
 	var out contract.Outcome
 	err := w.future.Get(r.steady, &out)
 	if err == nil && (out.Request != w.request || len(out.Held) != 1) {
@@ -154,7 +98,8 @@ func (r *run) landUndo(w *wait) {
 			return
 		}
 		workflow.GetLogger(r.ctx).Warn("an effect cannot be undone", "node", r.plan.Nodes[w.node].ID, "kind", f.Kind, "error", f.Message)
-		r.stopUndoing(false)
+		r.undo.Unanswered()
+		r.forgetUndone()
 		return
 	}
 	switch {
@@ -163,49 +108,32 @@ func (r *run) landUndo(w *wait) {
 			r.write()
 		}
 		r.later(w, minBackoff)
-	case u.stage == undoVerifying:
-		r.stopUndoing(out.Held[0])
-	case !out.Held[0]:
-		u.node = 0 // nothing has happened
+		return
+	case r.undo.Stage() == plan.UndoVerifying:
+		r.undo.Verified(out.Held[0])
 	default:
 		r.scope.undone.args, r.scope.undone.output = at(out.Values, 0), at(out.Values, 1)
-		u.stage, u.orphans = undoBlock, len(r.progress.Orphans())
-		r.progress.Undo(u.node, r.scope.undone.output != nil)
+		r.undo.Stands(out.Held[0], r.scope.undone.output != nil)
 	}
+	r.forgetUndone()
 }
 
 // carryUndo carries what there is to undo.
 func (r *run) carryUndo(c *contract.Carried) {
-	c.Armed = r.armed
-	if r.phase != unwinding {
-		return
+	if r.phase == unwinding {
+		c.Unwinding = &contract.Unwinding{End: r.end, Args: r.scope.undone.args, Output: r.scope.undone.output}
 	}
-	u := &r.undo
-	c.Unwinding = &contract.Unwinding{
-		End: r.end, Compensated: u.compensated, NotCompensated: u.notCompensated, Node: u.node, Stage: byte(u.stage),
-		Args: r.scope.undone.args, Output: r.scope.undone.output, Orphans: u.failed || len(r.progress.Orphans()) > u.orphans,
-	}
+	r.undo.Carry(c)
 }
 
 func (r *run) restoreUndo(c *contract.Carried) bool {
-	r.armed = c.Armed
-	for _, i := range c.Armed {
-		if i <= 0 || i >= len(r.plan.Nodes) {
-			return false
-		}
-	}
 	w := c.Unwinding
-	if w == nil {
-		return true
-	}
-	if w.End.Failure == nil || w.Node < 0 || w.Node >= len(r.plan.Nodes) || undoStage(w.Stage) > undoVerifying {
+	if !r.undo.Restore(c) || w != nil && w.End.Failure == nil {
 		return false
 	}
-	r.phase, r.released, r.end = unwinding, true, w.End
-	r.undo = undoing{
-		node: w.Node, stage: undoStage(w.Stage), began: true, failed: w.Orphans, orphans: len(r.progress.Orphans()),
-		compensated: w.Compensated, notCompensated: w.NotCompensated,
+	if w != nil {
+		r.phase, r.released, r.end = unwinding, true, w.End
+		r.scope.undone.args, r.scope.undone.output = w.Args, w.Output
 	}
-	r.scope.undone.args, r.scope.undone.output = w.Args, w.Output
 	return true
 }
