@@ -131,6 +131,9 @@ func (a *Acting) licensed(ctx context.Context, e *effect, call *contract.Call, a
 	if err != nil {
 		return err
 	}
+	// Whether there was money is the guardian's to know: where it says that people have lifted
+	// that, those who may must have.
+	action.Lifted = lifts(call.Permit.Approved, e.id)
 	decision, needs := judge.Needs(action, call.Permit.Salt, at)
 	switch {
 	case decision == ledger.Approve:
@@ -180,7 +183,7 @@ func (a *Acting) licensed(ctx context.Context, e *effect, call *contract.Call, a
 		return nil
 	}
 	// Nobody has lifted what else is objected to it.
-	action.Approved = true
+	action.Approved, action.Lifted = true, nil
 	if decision, _ := judge.Needs(action, call.Permit.Salt, at); decision != ledger.Approve {
 		return contract.Errorf(contract.Blocked, "people have approved it with what it undoes, and the policy objects to more")
 	}
@@ -189,6 +192,24 @@ func (a *Acting) licensed(ctx context.Context, e *effect, call *contract.Call, a
 		err = contract.Errorf(contract.Blocked, "people have approved what this undoes, and it has not happened by that")
 	}
 	return err
+}
+
+// lifts lists what people were told that they lift by approving a call, or nil. Nobody has
+// verified yet that they have.
+func lifts(of *contract.Approved, invocation string) []string {
+	if of == nil {
+		return nil
+	}
+	r, _, err := approval.ParseRequest(of.Request)
+	if err != nil {
+		return nil // who verifies it says so
+	}
+	for _, x := range r.Actions {
+		if x.Invocation == invocation {
+			return x.Lifts
+		}
+	}
+	return nil
 }
 
 // signed verifies what people have signed about a run: a request of a kind, by a rule that is

@@ -42,8 +42,8 @@ type Judge interface {
 	Decide(a *Action, st ledger.Standing) (Verdict, error)
 	// ProbCost is what the calls of probabilistic nodes in one run may cost together, or nil.
 	ProbCost() *ledger.Money
-	// Needs says, apart from money and from what the run has done before, what would be
-	// decided on an action, and who must approve it.
+	// Needs says, apart from what the run has done before, what would be decided on an action,
+	// and who must approve it. There is money for it, unless Lifted says that there was not.
 	Needs(a *Action, salt []byte, at time.Time) (decision string, rule approval.Rule)
 	// Waiting reads an action that waits for people from the evidence of its decision.
 	Waiting(p ledger.Packet) (Waiting, error)

@@ -37,6 +37,7 @@ const (
 	MalformedAction = "malformed_action"
 	NoRule          = "no_rule"
 	NotAllowed      = "not_allowed"
+	NoApproval      = "no_approval"
 	Tainted         = "tainted"
 	NoReview        = "no_review"
 	CapInvocations  = "cap:invocations_per_run"
@@ -207,6 +208,9 @@ func (d *decision) people() {
 		}
 		awaits = awaits && o.Decision == Escalate && (len(roles) > 0 || o.Reason == ApprovalNeeded)
 	}
+	if allowed, _, _ := d.allowed(); allowed && len(needed) == 0 && !d.facts.Approved && d.gate.Attended(d.action) {
+		d.object(Reject, NoApproval, "nobody is asked to approve the irreversible effect: name groups in the plan or in approval.floor, or say unattended: true in the entry of `allow`")
+	}
 	d.record.Groups = groupsOf(needed)
 	if len(d.record.Groups) > 0 {
 		d.record.FollowUp = d.followUp()
@@ -253,6 +257,13 @@ func (g *Gate) Asked(a *Action, asks []plan.Group, followUp plan.FollowUp) appro
 		r.FollowUp = d.followUp()
 	}
 	return r
+}
+
+// Attended reports whether at least one person must approve an action, whoever is asked: it is
+// irreversible, and no entry of `allow` that is about it is unattended.
+func (g *Gate) Attended(a *Action) bool {
+	_, _, unattended := (&decision{gate: g, action: a}).allowed()
+	return a.Effect == plan.Irreversible && !unattended
 }
 
 // followUp is what follows while people have not approved.
@@ -378,7 +389,7 @@ func (d *decision) policy() {
 	if len(d.record.Rules) == 0 && d.action.Effect != plan.Pure {
 		d.object(Reject, NoRule, "no rule of the bundle is about the action")
 	}
-	allowed, tainted := d.allowed()
+	allowed, tainted, _ := d.allowed()
 	if d.action.Effect == plan.Irreversible && !allowed {
 		d.object(Reject, NotAllowed, "`allow` has no entry for the irreversible effect")
 	}
@@ -416,14 +427,15 @@ func (d *decision) evaluate(r rule) (result RuleResult, about bool) {
 	return result, true
 }
 
-// allowed reports whether `allow` lists the action, and whether with tainted inputs.
-func (d *decision) allowed() (allowed, tainted bool) {
+// allowed reports whether `allow` lists the action, whether with tainted inputs, and whether
+// without anybody's approval.
+func (d *decision) allowed() (allowed, tainted, unattended bool) {
 	for i := range d.gate.bundle.Allow {
 		if a := &d.gate.bundle.Allow[i]; d.matches(&a.Match) {
-			allowed, tainted = true, tainted || a.Tainted
+			allowed, tainted, unattended = true, tainted || a.Tainted, unattended || a.Unattended
 		}
 	}
-	return allowed, tainted
+	return allowed, tainted, unattended
 }
 
 func (d *decision) matches(m *policy.Match) bool {

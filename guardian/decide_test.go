@@ -42,7 +42,7 @@ thresholds: {max_auto_launch_risk: 0.2, per: [{effects: [irreversible], max_auto
 approval: {floor: [{operations: [notes/stage], groups: [{role: editor, min: 1}]}], lift: {"policy:large": [cfo], budget_exceeded: [cfo]}}
 caps: {invocations_per_run: 3}
 allow:
-  - {effects: [irreversible], agents: [agent-42], operations: [bank/transfer]}
+  - {effects: [irreversible], agents: [agent-42], operations: [bank/transfer], unattended: true}
   - {effects: [committing], operations: [files/write], tainted: true}
 unmodelled: [files/write]
 rules:
@@ -267,6 +267,51 @@ func TestDecide(t *testing.T) {
 			require.Equal(t, c.want, string(r.Decision)+" "+r.Reason, string(raw))
 			require.Equal(t, r.Decision == guardian.Approve, len(r.Objections) == 0)
 			require.Equal(t, r.Reason == guardian.HumanApproved, len(r.Lifted) > 0 && r.Decision == guardian.Approve)
+		})
+	}
+}
+
+// TestAttended: an irreversible effect needs at least one person's approval, whoever is asked,
+// unless the bundle says otherwise.
+func TestAttended(t *testing.T) {
+	const unattended = ", unattended: true"
+	g := gate(t, strings.Replace(bundleText, unattended, "", 1))
+	reviewed := gate(t, strings.Replace(strings.Replace(bundleText, unattended, "", 1), "approval: {", "approval: {review: [{role: reviewer, min: 1}], ", 1))
+	floored := gate(t, strings.Replace(strings.Replace(bundleText, unattended, "", 1), "floor: [", "floor: [{effects: [irreversible], groups: [{role: cfo, min: 1}]}, ", 1))
+	another := gate(t, strings.Replace(bundleText, "agents: [agent-42], operations: [bank/transfer]"+unattended, "operations: [bank/transfer]}\n  - {effects: [irreversible], agents: [agent-7]"+unattended, 1))
+	large := inputs(`{"amount_minor": 100001, "to": "x"}`)
+	review := func(f *guardian.Facts) { f.Review = true }
+	for _, c := range []struct {
+		name     string
+		gate     *guardian.Gate
+		action   *guardian.Action
+		facts    guardian.Facts
+		want     string
+		attended bool
+	}{
+		{"nobody is asked", g, action(), facts(), "REJECT no_approval", true},
+		{"nobody is asked, with a hold", g, action(), facts(budget(guardian.Held, "h")), "REJECT no_approval", true},
+		{"the bundle lets it go", gate(t, bundleText), action(), facts(), "APPROVE policy_clear", false},
+		{"the bundle lets another agent's go", another, action(), facts(), "REJECT no_approval", true},
+		{"the bundle lets that agent's go", another, action(func(a *guardian.Action) { a.Agent = "agent-7" }), facts(), "APPROVE policy_clear", false},
+		{"the plan asks", g, action(), facts(asked), "ESCALATE approval_needed", true},
+		{"the plan asks, and people have approved", g, action(), facts(asked, approved()), "APPROVE human_approved", true},
+		{"the floor asks", floored, action(), facts(), "ESCALATE approval_needed", true},
+		{"a review", reviewed, action(), facts(review), "ESCALATE approval_needed", true},
+		{"a review of which nobody has asked", reviewed, action(), facts(), "REJECT no_approval", true},
+		{"a lift", g, action(large), facts(), "ESCALATE policy:large", true},
+		{"a lift, and people have lifted", g, action(large), facts(approved("policy:large")), "APPROVE human_approved", true},
+		{"people have lifted what is objected no more", g, action(), facts(budget(guardian.Held, "h"), approved("budget_exceeded")), "APPROVE policy_clear", true},
+		{"what escalates, and nobody may lift", g, action(), facts(risk("0.9")), "ESCALATE causal_risk", true},
+		{"not allowed", g, action(func(a *guardian.Action) { a.Agent = "other" }), facts(), "REJECT not_allowed", true},
+		{"what can be undone", g, action(write), facts(unmodelled), "APPROVE policy_clear", false},
+		{"what could be undone, but for the plan", g, action(write, func(a *guardian.Action) { a.Effect = plan.Irreversible }), facts(unmodelled), "REJECT not_allowed", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := c.gate.Decide(c.action, nil, c.facts)
+			require.Equal(t, c.want, string(r.Decision)+" "+r.Reason)
+			require.Equal(t, c.attended, c.gate.Attended(c.action))
+			require.Equal(t, c.want == "REJECT no_approval", !r.Awaits && r.Reason == guardian.NoApproval)
 		})
 	}
 }

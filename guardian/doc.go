@@ -18,7 +18,9 @@
 //     causal model, unless the bundle lists it under `unmodelled`. REJECT
 //     simulation_error for a risk that is no probability.
 //  5. People: ESCALATE approval_needed where the plan or the bundle asks for approval.
-//     Where that is asked, tainted inputs and decisions need no more.
+//     Where that is asked, tainted inputs and decisions need no more. REJECT no_approval
+//     for an irreversible effect that nobody is asked to approve, here or to lift what
+//     escalates, unless an entry of `allow` says that it may go unattended.
 //  6. APPROVE policy_clear, or human_approved where people have lifted what escalated.
 //
 // Only APPROVE executes. Whatever rejects in a step comes before whatever escalates

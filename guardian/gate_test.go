@@ -93,7 +93,7 @@ func TestRulesAreTyped(t *testing.T) {
 // TestNumbersAreConverted: a rule may calculate with numbers whatever their notation,
 // where the types of its operation say how.
 func TestNumbersAreConverted(t *testing.T) {
-	g := gate(t, `{apiVersion: chimera/v1, kind: PolicyBundle, version: "1", allow: [{}],
+	g := gate(t, `{apiVersion: chimera/v1, kind: PolicyBundle, version: "1", allow: [{unattended: true}],
 		rules: [{id: x, type: hard, operations: [bank/transfer], require: "action.inputs.amount_minor * 1.5 <= 15.0"}]}`)
 	r := g.Decide(action(inputs(`{"amount_minor": 10, "to": "x"}`)), nil, facts(risk("0")))
 	require.Equal(t, guardian.PolicyClear, r.Reason, r.Rules)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"chimera.ai/engine/activities"
@@ -96,8 +97,12 @@ func (j judge) Decide(a *activities.Action, st ledger.Standing) (activities.Verd
 
 // Needs implements activities.Judge.
 func (j judge) Needs(a *activities.Action, salt []byte, at time.Time) (decision string, rule approval.Rule) {
+	money := guardian.NoBudget
+	if slices.Contains(a.Lifted, guardian.BudgetExceeded) {
+		money = guardian.Exceeded
+	}
 	r := j.gate.Decide(actionOf(a), salt, guardian.Facts{
-		At: at, Calls: 1, Budget: guardian.Budget{State: guardian.NoBudget}, Asks: a.Asks, FollowUp: a.FollowUp, Review: a.Node.Reviewed(), Approved: a.Approved, Lifted: a.Lifted,
+		At: at, Calls: 1, Budget: guardian.Budget{State: money}, Asks: a.Asks, FollowUp: a.FollowUp, Review: a.Node.Reviewed(), Approved: a.Approved, Lifted: a.Lifted,
 	})
 	if !r.Awaits && r.Decision != guardian.Approve {
 		return string(guardian.Reject), approval.Rule{} // nobody may lift it

@@ -64,7 +64,9 @@ type Allow struct {
 	Match
 	// Tainted reports that tainted arguments and decisions need no approval.
 	Tainted bool
-	Range   diag.Range `json:"-"`
+	// Unattended reports that irreversible effects need nobody's approval.
+	Unattended bool       `json:",omitempty"`
+	Range      diag.Range `json:"-"`
 }
 
 // Threshold is a bound of risk; the one without a Match holds for all actions

@@ -74,6 +74,7 @@ var CapsFields = &fields.Table{What: "a `caps` map", Fields: []fields.Field{
 var AllowFields = &fields.Table{What: "an `allow` entry", Fields: []fields.Field{
 	effectsField, agentsField, operationsField,
 	fields.Optional("tainted", fields.FormBool, "whether tainted arguments and decisions are accepted without an approval"),
+	fields.Optional("unattended", fields.FormBool, "whether irreversible effects need nobody's approval; absent: false"),
 }}
 
 var RuleFields = &fields.Table{What: "a rule", Fields: []fields.Field{
@@ -149,7 +150,9 @@ func readPolicy(u *embedded.Expressions) *Bundle {
 	readCaps(u.Reader, p, r.Get("caps"))
 	for _, v := range entries(u.Reader, r.Get("allow"), "allow") {
 		if a := u.Read(v, AllowFields, ""); a != nil {
-			p.Allow = append(p.Allow, Allow{Match: readMatch(u.Reader, a), Tainted: fields.IsTrue(a.Get("tainted")), Range: fields.Head(v)})
+			p.Allow = append(p.Allow, Allow{
+				Match: readMatch(u.Reader, a), Tainted: fields.IsTrue(a.Get("tainted")), Unattended: fields.IsTrue(a.Get("unattended")), Range: fields.Head(v),
+			})
 		}
 	}
 	p.Unmodelled = nameList(u.Reader, r.Get("unmodelled"), "unmodelled", OperationNames)

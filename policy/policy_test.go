@@ -88,6 +88,7 @@ func TestPolicyDigest(t *testing.T) {
 		"lift":       func(p *Bundle) { p.Lift[0].Roles = []string{"other"} },
 		"cap":        func(p *Bundle) { p.Caps.InvocationsPerRun = 1 },
 		"allow":      func(p *Bundle) { p.Allow[0].Tainted = true },
+		"unattended": func(p *Bundle) { p.Allow[0].Unattended = true },
 		"unmodelled": func(p *Bundle) { p.Unmodelled = nil },
 		"rule":       func(p *Bundle) { p.Rules[0].Soft = true },
 	} {

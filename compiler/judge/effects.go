@@ -178,6 +178,7 @@ func (j *judge) commits(doc *Document, n *typing.Node, gated bool) {
 	if n.Effect != plan.Irreversible {
 		return
 	}
+	j.attended(doc, n)
 	if len(n.Commit.Prechecks) == 0 {
 		j.Report(diag.Diagnostic{
 			Code: diag.EffectPrechecks, Summary: fmt.Sprintf("the irreversible node %s has no precheck", fields.Quote(n.ID)),
@@ -197,19 +198,7 @@ func (j *judge) commits(doc *Document, n *typing.Node, gated bool) {
 // asked checks that somebody is asked where a node waits for approval.
 func (j *judge) asked(doc *Document, n *typing.Node) {
 	c := n.Commit
-	if c.Approval == nil && c.Barrier == nil || doc.approved(n) || doc.Agent == nil && doc.At.Get("agent") != nil {
-		return
-	}
-	agent := ""
-	if doc.Agent != nil {
-		agent = doc.Agent.Text
-	}
-	if n.Reviewed() && j.pol != nil && len(j.pol.Review) > 0 {
-		return
-	}
-	if j.pol != nil && slices.ContainsFunc(j.pol.Floor, func(f policy.Floor) bool {
-		return f.Has(n.Effect, agent, catalog.OperationName(n.Provider, n.Operation))
-	}) {
+	if c.Approval == nil && c.Barrier == nil || j.asks(doc, n) {
 		return
 	}
 	d := diag.Diagnostic{
@@ -219,6 +208,44 @@ func (j *judge) asked(doc *Document, n *typing.Node) {
 	}
 	if c.Barrier != nil {
 		d.Subject = c.Barrier.Range()
+	}
+	j.Report(d)
+}
+
+// asks reports whether the plan or the operator's bundle names somebody who must approve the
+// effect. It does so also where the agent has been refused.
+func (j *judge) asks(doc *Document, n *typing.Node) bool {
+	if doc.approved(n) || doc.Agent == nil && doc.At.Get("agent") != nil {
+		return true
+	}
+	if j.pol == nil {
+		return false
+	}
+	agent := ""
+	if doc.Agent != nil {
+		agent = doc.Agent.Text
+	}
+	return n.Reviewed() && len(j.pol.Review) > 0 || slices.ContainsFunc(j.pol.Floor, func(f policy.Floor) bool {
+		return f.Has(n.Effect, agent, catalog.OperationName(n.Provider, n.Operation))
+	})
+}
+
+// attended checks that somebody is asked before an irreversible effect that the bundle
+// allows, unless the bundle says that nobody needs to be. Whether somebody will have to lift an
+// escalation is not known here.
+func (j *judge) attended(doc *Document, n *typing.Node) {
+	name := catalog.OperationName(n.Provider, n.Operation)
+	if n.Commit.Approval != nil || n.Commit.Barrier != nil || j.asks(doc, n) || !doc.Grants.allows(n.Effect, name) || doc.Grants.allowsUnattended(n.Effect, name) {
+		return
+	}
+	d := diag.Diagnostic{
+		Code: diag.EffectOperator, Summary: fmt.Sprintf("nobody is asked to approve the irreversible node %s", fields.Quote(n.ID)),
+		Detail:  "Somebody must approve an effect that cannot be undone. Name a group in its commit policy, or in `approval.floor` of the policy bundle; or let the bundle say that nobody needs to, by `unattended: true` in the entry of `allow`.",
+		Subject: n.EffectRange(), Node: n.ID, Suggestion: "approval: {groups: [{role: ROLE, min: 1}]}",
+	}
+	if len(j.pol.Lift) > 0 {
+		d.Severity = diag.Warning
+		d.Detail += " As it stands the call is made only where it escalates and people lift that (`approval.lift`)."
 	}
 	j.Report(d)
 }

@@ -51,7 +51,7 @@ func (d *Document) approved(n *typing.Node) bool {
 }
 
 // grants is a policy's allow list for one agent.
-type grants struct{ plain, tainted map[grant]bool }
+type grants struct{ plain, tainted, unattended map[grant]bool }
 
 // grant is an effect class and an operation, or "" for all operations.
 type grant struct {
@@ -62,7 +62,7 @@ type grant struct {
 // grantsOf indexes the allow list for one agent. Entries that name no agent match
 // every agent, also "".
 func grantsOf(p *policy.Bundle, agent string) *grants {
-	g := &grants{map[grant]bool{}, map[grant]bool{}}
+	g := &grants{map[grant]bool{}, map[grant]bool{}, map[grant]bool{}}
 	if p == nil {
 		return g
 	}
@@ -84,6 +84,9 @@ func grantsOf(p *policy.Bundle, agent string) *grants {
 				if a.Tainted {
 					g.tainted[grant{effect, op}] = true
 				}
+				if a.Unattended {
+					g.unattended[grant{effect, op}] = true
+				}
 			}
 		}
 	}
@@ -98,4 +101,9 @@ func (g *grants) allows(effect plan.EffectClass, operation string) bool {
 // AllowsTainted reports whether an entry that accepts taint matches it.
 func (g *grants) AllowsTainted(effect plan.EffectClass, operation string) bool {
 	return g.tainted[grant{effect, operation}] || g.tainted[grant{effect, ""}]
+}
+
+// allowsUnattended reports whether an entry that asks for nobody's approval matches it.
+func (g *grants) allowsUnattended(effect plan.EffectClass, operation string) bool {
+	return g.unattended[grant{effect, operation}] || g.unattended[grant{effect, ""}]
 }

@@ -89,7 +89,8 @@ func verified(s trust.State, b ledger.Barrier, a ledger.Approval, at time.Time) 
 }
 
 // licensed checks that effects which people must approve were approved by enough of them
-// before they were permitted, by the rule of the decision.
+// before they were permitted, by the rule of the decision; and irreversible ones by somebody,
+// unless its bundle lets them go unattended.
 func (v *verifier) licensed(votes map[string]approval.Vote) {
 	for _, x := range v.permits {
 		d, ok := v.model.Decisions[x.of.DecisionID]
@@ -100,7 +101,7 @@ func (v *verifier) licensed(votes map[string]approval.Vote) {
 			Groups   []plan.Group  `json:"groups"`
 			FollowUp plan.FollowUp `json:"follow_up"`
 		}
-		if json.Unmarshal(d.Record, &record) != nil || len(record.Groups) == 0 {
+		if json.Unmarshal(d.Record, &record) != nil || len(record.Groups) == 0 && !v.attended[d.ID] {
 			continue // a record that cannot be read was reported
 		}
 		used, told := v.consumed[d.ID]

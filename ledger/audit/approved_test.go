@@ -27,8 +27,16 @@ type asked struct {
 
 // asks opens a run whose effect waits for people.
 func (d *deployment) asks(t testing.TB, workflow string) asked {
+	return d.asksAbout(t, workflow, nil)
+}
+
+// asksAbout is like asks, for the action of a digest, or for any if that is nil.
+func (d *deployment) asksAbout(t testing.TB, workflow string, action func(ledger.Run) (string, error)) asked {
 	a := asked{ask: ledgertest.Ask("i-"+workflow, "action of "+workflow)}
 	a.run = ledger.Run{Workflow: workflow, Root: "r", Origin: "r", Agent: "bot", PlanDigest: ledger.BodyDigest([]byte("p")), InputDigest: ledger.BodyDigest([]byte("i"))}
+	if action != nil {
+		a.ask.Digest = func([]byte) (string, error) { return action(a.run) }
+	}
 	require.NoError(t, d.store.OpenRun(t.Context(), a.run))
 	until := ledger.At(time.Now().Add(30 * 24 * time.Hour))
 	got, err := d.store.Authorize(t.Context(), a.run, a.ask, func(st ledger.Standing) (ledger.Ruling, error) {
@@ -37,19 +45,19 @@ func (d *deployment) asks(t testing.TB, workflow string) asked {
 		return r, err
 	})
 	require.NoError(t, err)
-	action := approval.Action{
+	waits := approval.Action{
 		Invocation: a.ask.ID, Action: got.Decision.ActionDigest, Decision: got.Decision.ID,
 		Undo: []approval.Undo{{Node: "back", Operation: "book/erase", Invocation: "u-" + workflow}},
 	}
 	request := approval.Request{
 		Deployment: "example", Audience: trust.Prod, Workflow: workflow, Origin: "r", Barrier: "b-" + workflow + "/1", Plan: a.run.PlanDigest, Agent: "bot",
-		Rule: approval.Rule{Groups: cfos, Excluded: []string{"eve"}}, Actions: []approval.Action{action}, Opened: ledger.At(time.Now().Add(-time.Minute)), Expires: until,
+		Rule: approval.Rule{Groups: cfos, Excluded: []string{"eve"}}, Actions: []approval.Action{waits}, Opened: ledger.At(time.Now().Add(-time.Minute)), Expires: until,
 	}
 	raw, err := request.Encode()
 	require.NoError(t, err)
 	a.barrier, err = d.store.OpenBarrier(t.Context(), a.run, ledger.Barrier{
 		ID: request.Barrier, Name: "node/pay", Request: raw, ExpiresAt: until,
-		Actions: []ledger.Awaited{{Invocation: action.Invocation, Action: action.Action, Decision: action.Decision, Undo: []string{"u-" + workflow, "x-" + workflow}}},
+		Actions: []ledger.Awaited{{Invocation: waits.Invocation, Action: waits.Action, Decision: waits.Decision, Undo: []string{"u-" + workflow, "x-" + workflow}}},
 	})
 	require.NoError(t, err)
 	return a

@@ -73,6 +73,9 @@ func (v *verifier) replay(index int64, data json.RawMessage, evidence *ledger.Pa
 		v.problem(BadStory, index, "the log does not have the rules of the decision %s before it", d.ID)
 		return
 	}
+	if gate.Attended(asked.Action) {
+		v.attended[d.ID] = true
+	}
 	again, err := gate.Again(asked)
 	var raw []byte
 	if err == nil {
