@@ -27,7 +27,7 @@ func (g *Guardian) unknown(ctx context.Context, judge Judge, decision string) (W
 		return w, contract.Errorf(contract.Blocked, "the decision %.120q has permitted no call that people are asked about", decision)
 	case i.DecisionID != d.ID || i.State != ledger.Unknown:
 		return w, errKnown
-	case i.CallNotAfter != nil && time.Now().Before(i.CallNotAfter.Time().Add(ledger.CallSkew)):
+	case !i.Arrived(ledger.At(time.Now())):
 		return w, contract.Errorf(contract.WorkerLost, "what the call has sent may have its effect until %s", ledger.At(i.CallNotAfter.Time().Add(ledger.CallSkew)))
 	}
 	w.Asked.Permitted, w.Asked.Hold = d.DecidedAt, i.HoldID

@@ -46,6 +46,16 @@ func (b Barrier) Close(end BarrierState, reason string, now Time) (out Barrier, 
 	return b, true, nil
 }
 
+// Approve closes a barrier as approved. escalated says whether it was escalated when the
+// signatures were counted; if that has changed since, they are to be counted again, and the
+// error wraps [ErrConflict].
+func (b Barrier) Approve(reason string, escalated bool, now Time) (out Barrier, changed bool, err error) {
+	if !b.State.Closed() && escalated != (b.EscalatedAt != nil) {
+		return b, false, fmt.Errorf("%w: whether it was escalated has changed", ErrConflict)
+	}
+	return b.Close(BarrierApproved, reason, now)
+}
+
 // Counts reports whether effects wait at a barrier, or were approved there.
 func (b *Barrier) Counts() bool { return b.State == BarrierOpen || b.State == BarrierApproved }
 

@@ -116,8 +116,11 @@ func (i Invocation) Course(action string, now Time) (Course, error) {
 }
 
 // over reports that the last call has ended.
-func (i Invocation) over(now Time) bool {
-	return i.CallNotAfter != nil && now.Time().After(i.CallNotAfter.Time().Add(CallSkew))
+func (i Invocation) over(now Time) bool { return i.CallNotAfter != nil && i.Arrived(now) }
+
+// Arrived reports that whatever the last call has sent has had its effect, or never will.
+func (i Invocation) Arrived(now Time) bool {
+	return i.CallNotAfter == nil || now.Time().After(i.CallNotAfter.Time().Add(CallSkew))
 }
 
 // Permission is what makes an invocation, or gives it another permit.

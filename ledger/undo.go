@@ -39,6 +39,14 @@ func (b *Barrier) Covers(invocation string) (Awaited, bool) {
 	return Awaited{}, false
 }
 
+// Covers reports whether an approval counts for an invocation that may undo x without another
+// one: it lists x, and was used for x, by the invocation of that, which u is by now and which may
+// have had its effect. by is the invocation that has used the approval for the action of x, or
+// "".
+func (a *Approval) Covers(x Awaited, u Invocation, by string) bool {
+	return slices.Contains(a.Actions, x.Action) && u.ID == x.Invocation && u.ActionDigest == x.Action && by == x.Invocation && u.State.Undoable()
+}
+
 // CheckUndo returns an error unless the invocations that undo an effect are sorted, different,
 // and not too many.
 func CheckUndo(by []string) error {

@@ -71,19 +71,19 @@ func (t *tx) covers(ctx context.Context, v *ledger.Approval, invocation string) 
 		return err
 	}
 	x, ok := b.Covers(invocation)
-	if !ok || !slices.Contains(v.Actions, x.Action) {
+	if !ok {
 		return other
 	}
-	var of, by string
-	var state ledger.InvocationState
-	err = t.row(ctx, "SELECT action_digest, state FROM invocations WHERE id = $1", x.Invocation).Scan(&of, &state)
+	var by string
+	u := ledger.Invocation{ID: x.Invocation}
+	err = t.row(ctx, "SELECT action_digest, state FROM invocations WHERE id = $1", u.ID).Scan(&u.ActionDigest, &u.State)
 	if err == nil {
 		err = t.row(ctx, "SELECT invocation FROM consumptions WHERE approval = $1 AND action = $2", v.ID, x.Action).Scan(&by)
 	}
 	switch {
 	case err != nil && !errors.Is(err, sql.ErrNoRows):
 		return err
-	case err != nil || of != x.Action || by != x.Invocation || !state.Undoable():
+	case err != nil || !v.Covers(x, u, by):
 		return fmt.Errorf("%w: approval %s was not used for an effect that invocation %s undoes", ledger.ErrConflict, v.ID, invocation)
 	}
 	return nil

@@ -165,10 +165,10 @@ func (s *Store) endBarrier(ctx context.Context, id string, end ledger.BarrierSta
 		if out, err = t.barrier(ctx, id); err != nil || out.State.Closed() {
 			return err
 		}
-		if end == ledger.BarrierApproved && escalated != (out.EscalatedAt != nil) {
-			return fmt.Errorf("%w: whether it was escalated has changed", ledger.ErrConflict)
-		}
 		ended, _, err := out.Close(end, reason, t.now)
+		if end == ledger.BarrierApproved {
+			ended, _, err = out.Approve(reason, escalated, t.now)
+		}
 		if err != nil {
 			return err
 		}

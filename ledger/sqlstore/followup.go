@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"strconv"
 
 	"chimera.ai/engine/ledger"
@@ -11,45 +10,20 @@ import (
 
 // RemindBarrier implements [ledger.Effects].
 func (s *Store) RemindBarrier(ctx context.Context, id string) (ledger.Barrier, error) {
-	return s.follow(ctx, "remind of barrier "+id, id, func(t *tx, b *ledger.Barrier) (ledger.Kind, string, any, error) {
-		if err := t.due(b.RemindsAt(), b); err != nil {
-			return "", "", nil, err
-		}
-		b.Reminded++
-		b.RemindedAt = &t.now
-		return ledger.BarrierReminded, "/" + strconv.Itoa(b.Reminded), ledger.RemindedData{ID: id, Number: b.Reminded}, nil
+	return s.follow(ctx, "remind of barrier "+id, id, ledger.Barrier.Remind, func(b *ledger.Barrier) (ledger.Kind, string, any) {
+		return ledger.BarrierReminded, "/" + strconv.Itoa(b.Reminded), ledger.RemindedData{ID: id, Number: b.Reminded}
 	})
 }
 
 // EscalateBarrier implements [ledger.Effects].
 func (s *Store) EscalateBarrier(ctx context.Context, id string) (ledger.Barrier, error) {
-	return s.follow(ctx, "escalate barrier "+id, id, func(t *tx, b *ledger.Barrier) (ledger.Kind, string, any, error) {
-		if b.EscalatedAt != nil {
-			return "", "", nil, nil
-		}
-		if err := t.due(b.Escalates(), b); err != nil {
-			return "", "", nil, err
-		}
-		b.EscalatedAt = &t.now
-		return ledger.BarrierEscalated, "", ledger.EscalatedData{ID: id}, nil
+	return s.follow(ctx, "escalate barrier "+id, id, ledger.Barrier.Escalate, func(*ledger.Barrier) (ledger.Kind, string, any) {
+		return ledger.BarrierEscalated, "", ledger.EscalatedData{ID: id}
 	})
 }
 
-// due returns an error unless it is time for something at an open barrier.
-func (t *tx) due(at *ledger.Time, b *ledger.Barrier) error {
-	switch now := t.now.Time(); {
-	case at == nil:
-		return fmt.Errorf("%w: nothing follows at the barrier", ledger.ErrConflict)
-	case now.Before(at.Time()):
-		return fmt.Errorf("%w: it follows at %s", ledger.ErrConflict, at)
-	case !now.Before(b.ExpiresAt.Time()):
-		return fmt.Errorf("%w: it has expired at %s", ledger.ErrConflict, b.ExpiresAt)
-	}
-	return nil
-}
-
-// follow changes an open barrier, and states that, unless change returns no kind.
-func (s *Store) follow(ctx context.Context, what, id string, change func(*tx, *ledger.Barrier) (kind ledger.Kind, suffix string, data any, err error)) (out ledger.Barrier, err error) {
+// follow makes a move of a barrier, and states it if it changes anything.
+func (s *Store) follow(ctx context.Context, what, id string, move func(ledger.Barrier, ledger.Time) (ledger.Barrier, bool, error), of func(*ledger.Barrier) (kind ledger.Kind, suffix string, data any)) (out ledger.Barrier, err error) {
 	err = s.do(ctx, what, func(t *tx) error {
 		if len(id) > maxText || storable([]any{id}) != nil {
 			return sql.ErrNoRows
@@ -61,13 +35,15 @@ func (s *Store) follow(ctx context.Context, what, id string, change func(*tx, *l
 		if err := t.lock(ctx, chain); err != nil {
 			return err
 		}
-		if out, err = t.barrier(ctx, id); err != nil || out.State.Closed() {
+		if out, err = t.barrier(ctx, id); err != nil {
 			return err
 		}
-		kind, suffix, data, err := change(t, &out)
-		if err != nil || kind == "" {
+		moved, changed, err := move(out, t.now)
+		if err != nil || !changed {
 			return err
 		}
+		out = moved
+		kind, suffix, data := of(&out)
 		doc, err := text(out)
 		if err != nil {
 			return err
