@@ -4,13 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"chimera.ai/engine/approval"
-	"chimera.ai/engine/internal/raced"
 	"chimera.ai/engine/ledger"
 	"chimera.ai/engine/plan"
 )
@@ -19,9 +15,10 @@ import (
 // effects wait: an engine that may ask for anything at any time, as after a reset or after
 // continuing as new, and for other actions after a reset; people who sign early, late, twice,
 // with two keys, and one who rejects; two guardians, which read and then write, and crash in
-// between; and a clock. All make the moves of [ledger.Barrier], [ledger.Approval] and
-// [approval.Rule], and no other. Signatures themselves are not walked: a signature is valid
-// at some ticks.
+// between; and a clock. In some walks one more person is asked after a while, or one effect has
+// a precheck, which may be called for any round at any time. All make the moves of
+// [ledger.Barrier], [ledger.Approval] and [approval.Rule], and no other. Signatures themselves
+// are not walked: a signature is valid at some ticks.
 
 // barrierMoves are those that guardians and stores make.
 type barrierMoves struct {
@@ -30,6 +27,16 @@ type barrierMoves struct {
 	standsAt func(opened []ledger.Barrier, invocation string) (*ledger.Barrier, *ledger.Awaited)
 	use      func(a ledger.Approval, barrier, action, invocation, by string) error
 	count    func(r approval.Rule, votes []approval.Vote) approval.Tally
+	// What follows while people have not approved, and what is asked then.
+	approve  func(b ledger.Barrier, escalated bool, now ledger.Time) (ledger.Barrier, bool, error)
+	due      func(b *ledger.Barrier) *ledger.Time
+	escalate func(b ledger.Barrier, now ledger.Time) (ledger.Barrier, bool, error)
+	asked    func(r *approval.Request) []plan.Group
+	// What the role effects checks before it calls a precheck for a barrier, and what the
+	// guardian checks of the calls that were made.
+	checks    func(b ledger.Barrier) bool
+	rechecked func(made []ledger.Check, barrier string) bool
+	succeeded func(last ledger.Check) bool
 }
 
 var soundBarriers = barrierMoves{
@@ -44,6 +51,17 @@ var soundBarriers = barrierMoves{
 		return a.Use(barrier, action, invocation, by, false)
 	},
 	count: approval.Rule.Count,
+	approve: func(b ledger.Barrier, escalated bool, now ledger.Time) (ledger.Barrier, bool, error) {
+		return b.Approve("", escalated, now)
+	},
+	due:      (*ledger.Barrier).Escalates,
+	escalate: ledger.Barrier.Escalate,
+	asked:    (*approval.Request).Asked,
+	checks:   func(b ledger.Barrier) bool { return b.State == ledger.BarrierApproved },
+	rechecked: func(made []ledger.Check, barrier string) bool {
+		return slices.ContainsFunc(made, func(c ledger.Check) bool { return c.Barrier == barrier })
+	},
+	succeeded: func(last ledger.Check) bool { return last.State == ledger.CheckSucceeded },
 }
 
 // standsAt finds an invocation at the last of the rounds.
@@ -64,9 +82,28 @@ const (
 	barrierTicks = 2
 )
 
-// extent is how far one walk goes: how many rounds of the barrier, how many guardians, and
-// the last tick.
-type extent struct{ rounds, guardians, ticks int8 }
+// extent is how far one walk goes: how many rounds of the barrier, how many guardians, the
+// last tick, and what else there is.
+type extent struct {
+	rounds, guardians, ticks int8
+	// escalates: who has escalateKey is asked, too, one tick after a barrier was opened.
+	escalates bool
+	// checks: the first effect has a precheck. Only what it returns changes actions then, nobody
+	// rejects, and nobody has two keys.
+	checks bool
+}
+
+// String says how far a walk goes.
+func (e extent) String() string {
+	text := fmt.Sprintf("%d rounds, %d guardians, %d ticks", e.rounds, e.guardians, e.ticks)
+	if e.escalates {
+		text += ", escalates"
+	}
+	if e.checks {
+		text += ", with a precheck"
+	}
+	return text
+}
 
 // keys are those with which people sign. Ann has two, in the two roles that must approve.
 var keys = []struct {
@@ -78,12 +115,27 @@ var keys = []struct {
 	{"Ann", "legal", 0, 9, approval.Approve},
 	{"Ben", "legal", 1, 2, approval.Approve},
 	{"Cleo", "legal", 0, 9, approval.Reject},
+	{"Dora", "board", 0, 9, approval.Approve},
 }
 
-const nKeys = 4
+// persons are those whom each key stands for.
+var persons = func() (all [nKeys][]string) {
+	for k := range keys {
+		all[k] = []string{keys[k].person}
+	}
+	return all
+}()
 
-// enough is whose approval is enough.
-var enough = approval.Rule{Groups: []plan.Group{{Role: "finance", Min: 1}, {Role: "legal", Min: 1}}}
+const (
+	nKeys       = 5
+	escalateKey = 4
+)
+
+// enough is whose approval is enough, and whose more is asked if a barrier escalates.
+var enough = approval.Rule{
+	Groups:   []plan.Group{{Role: "finance", Min: 1}, {Role: "legal", Min: 1}},
+	FollowUp: plan.FollowUp{EscalateAfterMS: 1000, To: []plan.Group{{Role: "board", Min: 1}}},
+}
 
 // states are those of a barrier; 0 is one that was not opened.
 var states = []ledger.BarrierState{"", ledger.BarrierOpen, ledger.BarrierApproved, ledger.BarrierRejected, ledger.BarrierExpired, ledger.BarrierWithdrawn}
@@ -97,7 +149,20 @@ type opened struct {
 	expires int8
 	about   [2]wanted
 	signed  [nKeys]bool
+	// escalated is the tick at which it was escalated, or 0.
+	escalated int8
+	// checked reports whether the precheck was called for it: early, or after it was approved.
+	checked checked
 }
+
+// checked says when a precheck was called for a barrier.
+type checked byte
+
+const (
+	unchecked checked = iota
+	early
+	again
+)
 
 // doing is what a guardian does.
 type doing byte
@@ -105,6 +170,7 @@ type doing byte
 const (
 	idle doing = iota
 	closes
+	escalates
 	permits
 )
 
@@ -116,6 +182,8 @@ type step struct {
 	inv  int8 // of permits, and its action
 	act  int8
 	uses [nKeys]bool
+	// more reports that by what it read, the barrier was escalated.
+	more bool
 	// fair reports that by what it read, judged without the moves, it may do so.
 	fair bool
 }
@@ -133,25 +201,54 @@ type hall struct {
 	used [maxBarriers][nKeys][4]int8
 	// permitted has the action for which each effect was permitted last, 0 if none.
 	permitted [2]int8
-	wrong     string
+	// last is what the precheck returned last, as the action of the first effect then, or 0 if
+	// it has failed.
+	last  int8
+	wrong string
 }
+
+// names are made once, since a walk asks for them millions of times.
+func names(of string) func(n int8) string {
+	var all []string
+	for n := range 10 {
+		all = append(all, fmt.Sprint(of, n))
+	}
+	return func(n int8) string { return all[n] }
+}
+
+var (
+	actionName, invName = names("action "), names("invocation ")
+	roundName, idName   = names("b/"), names("")
+)
 
 func tick(n int8) ledger.Time { return ledger.At(time.Unix(int64(n), 0)) }
 
-func actionName(n int8) string { return fmt.Sprint("action ", n) }
-
-func invName(n int8) string { return fmt.Sprint("invocation ", n) }
-
 // barrier is a round as the moves see it.
 func (h *hall) barrier(n int) ledger.Barrier {
-	o := h.rounds[n]
-	b := ledger.Barrier{ID: fmt.Sprint("b/", n), ExpiresAt: tick(o.expires), State: states[o.state]}
+	o := &h.rounds[n]
+	b := ledger.Barrier{ID: roundName(int8(n)), ExpiresAt: tick(o.expires), State: states[o.state]}
+	if h.extent.escalates {
+		at := tick(o.expires - barrierTicks + 1)
+		b.EscalatesAt = &at
+	}
+	if o.escalated != 0 {
+		at := tick(o.escalated)
+		b.EscalatedAt = &at
+	}
 	for i, w := range o.about {
 		if w.action != 0 {
-			b.Actions = append(b.Actions, ledger.Awaited{Invocation: invName(int8(i)), Action: actionName(w.action), Decision: fmt.Sprint(w.decision)})
+			b.Actions = append(b.Actions, ledger.Awaited{Invocation: invName(int8(i)), Action: actionName(w.action), Decision: idName(w.decision)})
 		}
 	}
 	return b
+}
+
+// rule says whose approval a round takes, as it stands.
+func (h *hall) rule(m barrierMoves, n int) approval.Rule {
+	if !h.extent.escalates {
+		return enough
+	}
+	return approval.Rule{Groups: m.asked(&approval.Request{Rule: enough, Escalated: h.rounds[n].escalated != 0})}
 }
 
 func (h *hall) barriers() (all []ledger.Barrier) {
@@ -170,19 +267,28 @@ func (h *hall) valid(k int) bool { return int(h.now) >= keys[k].from && int(h.no
 func (h *hall) votes(n int, ever bool) (all []approval.Vote) {
 	for k, signed := range h.rounds[n].signed {
 		if signed && (ever || h.valid(k)) {
-			all = append(all, approval.Vote{ID: fmt.Sprint(k), Decision: keys[k].decision, Signer: fmt.Sprint(k), Role: keys[k].role, Persons: []string{keys[k].person}})
+			all = append(all, approval.Vote{ID: idName(int8(k)), Decision: keys[k].decision, Signer: idName(int8(k)), Role: keys[k].role, Persons: persons[k]})
 		}
 	}
 	return all
 }
 
-// approvedBy reports, without the moves, whether keys are those of two people in both roles.
-func approvedBy(has func(k int) bool) bool { return has(0) && has(2) }
+// approvedBy reports, without the moves, whether keys are those of the people in both roles,
+// and of one more if the barrier was escalated.
+func approvedBy(has func(k int) bool, escalated bool) bool {
+	return has(0) && has(2) && (!escalated || has(escalateKey))
+}
 
-// close lets a guardian close a round. It says whether that changed anything.
-func (h *hall) close(m barrierMoves, n int, end ledger.BarrierState, fair bool) {
-	before := states[h.rounds[n].state]
-	b, changed, err := m.close(h.barrier(n), end, tick(h.now))
+// close lets a guardian close a round, by what it has read.
+func (h *hall) close(m barrierMoves, n int, end ledger.BarrierState, s step) {
+	before, fair := states[h.rounds[n].state], s.fair
+	b, changed, err := h.barrier(n), false, error(nil)
+	if end == ledger.BarrierApproved {
+		b, changed, err = m.approve(b, s.more, tick(h.now))
+		fair = fair && s.more == (h.rounds[n].escalated != 0)
+	} else {
+		b, changed, err = m.close(b, end, tick(h.now))
+	}
 	if err != nil || !changed {
 		return
 	}
@@ -207,7 +313,7 @@ func (h hall) steps(m barrierMoves) (out []hall) {
 		next.now++
 		out = append(out, next)
 	}
-	if !h.reset {
+	if !h.reset && !h.extent.checks {
 		// What runs again wants another action, or even that of its neighbour.
 		for inv, act := range []int8{3, 1} {
 			next := h
@@ -227,6 +333,9 @@ func (h hall) steps(m barrierMoves) (out []hall) {
 			out = h.sign(out, n, k)
 		}
 		out = h.look(out, m, n)
+		if h.extent.checks {
+			out = h.check(out, m, n)
+		}
 	}
 	for i := range h.hands {
 		out = h.write(out, m, i)
@@ -237,6 +346,9 @@ func (h hall) steps(m barrierMoves) (out []hall) {
 // decide is a guardian that is asked about an effect: it waits, is decided on, or approved.
 func (h hall) decide(out []hall, m barrierMoves, inv int8) []hall {
 	w := h.wants[inv]
+	if inv == 0 && h.extent.checks && !m.succeeded(h.lastCheck()) {
+		return out // it is blocked
+	}
 	last, x := m.standsAt(h.barriers(), invName(inv))
 	switch {
 	case last == nil || !last.Counts() || x.Action != actionName(w.action):
@@ -249,20 +361,32 @@ func (h hall) decide(out []hall, m barrierMoves, inv int8) []hall {
 	case last.State == ledger.BarrierOpen:
 		return out
 	}
-	n := slices.IndexFunc(h.barriers(), func(b ledger.Barrier) bool { return b.ID == last.ID })
+	n := slices.IndexFunc(h.rounds[:], func(o opened) bool { return o.state == 0 }) - 1
+	if n < 0 {
+		n = maxBarriers - 1
+	}
+	for last.ID != roundName(int8(n)) {
+		n--
+	}
+	if inv == 0 && h.extent.checks && !m.rechecked(h.made(), last.ID) {
+		return out // it is called once more
+	}
 	// What the invocation has used counts for it, also when it has expired.
 	votes := h.votes(n, h.permitted[inv] != 0)
-	t := m.count(enough, votes)
+	t := m.count(h.rule(m, n), votes)
 	if !t.Met() {
 		return out
 	}
 	s := step{does: permits, at: int8(n), inv: inv, act: w.action}
 	for k := range keys {
-		s.uses[k] = slices.Contains(t.Counted, fmt.Sprint(k))
+		s.uses[k] = slices.Contains(t.Counted, idName(int8(k)))
 	}
-	signed := h.rounds[n].signed
-	s.fair = h.rounds[n].state == 2 && n == len(h.barriers())-1 && h.rounds[n].about[inv].action == w.action &&
-		approvedBy(func(k int) bool { return signed[k] && (h.permitted[inv] != 0 || h.valid(k)) })
+	o := h.rounds[n]
+	s.fair = o.state == 2 && n == len(h.barriers())-1 && o.about[inv].action == w.action &&
+		approvedBy(func(k int) bool { return o.signed[k] && (h.permitted[inv] != 0 || h.valid(k)) }, o.escalated != 0)
+	if inv == 0 && h.extent.checks {
+		s.fair = s.fair && o.checked == again && h.last == w.action
+	}
 	return h.take(out, s)
 }
 
@@ -299,17 +423,20 @@ func (h hall) open(out []hall, m barrierMoves) []hall {
 		case o.about == about:
 			return out
 		case o.state == 1:
-			next.close(m, n, ledger.BarrierWithdrawn, true)
+			next.close(m, n, ledger.BarrierWithdrawn, step{fair: true})
 		}
 	}
 	return append(out, next)
 }
 
 // sign is a signature that arrives. Early and late ones are refused, and so is a person's
-// second one in a role.
+// second one in a role, and one of whom nobody asks yet.
 func (h hall) sign(out []hall, n, k int) []hall {
-	if h.rounds[n].signed[k] || h.rounds[n].state != 1 || !h.valid(k) || n > 0 && k%2 == 1 {
+	if h.rounds[n].signed[k] || h.rounds[n].state != 1 || !h.valid(k) || (n > 0 || h.extent.checks) && k%2 == 1 {
 		return out // the last: to walk less
+	}
+	if k == escalateKey && h.rounds[n].escalated == 0 {
+		return out
 	}
 	next := h
 	next.rounds[n].signed[k] = true
@@ -320,16 +447,20 @@ func (h hall) sign(out []hall, n, k int) []hall {
 func (h hall) look(out []hall, m barrierMoves, n int) []hall {
 	b, votes := h.barrier(n), h.votes(n, false)
 	rejected := slices.ContainsFunc(votes, func(v approval.Vote) bool { return v.Decision == approval.Reject })
-	end := m.ends(b, rejected, m.count(enough, votes).Met(), tick(h.now))
+	met := m.count(h.rule(m, n), votes).Met()
+	if at := m.due(&b); at != nil && !tick(h.now).Time().Before(at.Time()) && !met && !rejected {
+		out = h.take(out, step{does: escalates, at: int8(n), fair: true})
+	}
+	end := m.ends(b, rejected, met, tick(h.now))
 	if end == b.State {
 		return out
 	}
 	signed := h.rounds[n].signed
 	has := func(k int) bool { return signed[k] && h.valid(k) }
-	s := step{does: closes, at: int8(n), end: int8(slices.Index(states, end)), fair: true}
+	s := step{does: closes, at: int8(n), end: int8(slices.Index(states, end)), more: b.EscalatedAt != nil, fair: true}
 	switch end {
 	case ledger.BarrierApproved:
-		s.fair = approvedBy(has) && !has(3)
+		s.fair = approvedBy(has, s.more) && !has(3)
 	case ledger.BarrierRejected:
 		s.fair = has(3)
 	case ledger.BarrierOpen, ledger.BarrierExpired, ledger.BarrierWithdrawn:
@@ -348,9 +479,14 @@ func (h hall) write(out []hall, m barrierMoves, i int) []hall {
 	out = append(out, crashed)
 	next := crashed
 	n := int(s.at)
-	if s.does == closes {
-		next.close(m, n, states[s.end], s.fair)
+	switch s.does {
+	case closes:
+		next.close(m, n, states[s.end], s)
 		return append(out, next)
+	case escalates:
+		next.escalate(m, n)
+		return append(out, next)
+	case idle, permits:
 	}
 	b := h.barrier(n)
 	used := 0
@@ -358,7 +494,7 @@ func (h hall) write(out []hall, m barrierMoves, i int) []hall {
 		if !use {
 			continue
 		}
-		a := ledger.Approval{ID: fmt.Sprint(k), Barrier: b.ID, Accepted: true, Envelope: json.RawMessage("{}")}
+		a := ledger.Approval{ID: idName(int8(k)), Barrier: b.ID, Accepted: true, Envelope: json.RawMessage("{}")}
 		for _, x := range b.Actions {
 			a.Actions = append(a.Actions, x.Action)
 		}
@@ -378,7 +514,7 @@ func (h hall) write(out []hall, m barrierMoves, i int) []hall {
 	switch {
 	case !s.fair:
 		next.wrong = "an effect is permitted that people have not approved"
-	case used < 2:
+	case used < 2 || b.EscalatedAt != nil && used < 3:
 		next.wrong = "an effect is permitted, and its approvals are not used up"
 	}
 	next.permitted[s.inv] = s.act
@@ -387,7 +523,7 @@ func (h hall) write(out []hall, m barrierMoves, i int) []hall {
 
 // walkBarriers goes through all states, and returns their number, or what is wrong in one.
 func walkBarriers(m barrierMoves, e extent) (int, error) {
-	first := hall{extent: e, wants: [2]wanted{{action: 1}, {action: 2}}}
+	first := hall{extent: e, last: 1, wants: [2]wanted{{action: 1}, {action: 2}}}
 	seen := map[hall]bool{first: true}
 	queue := []hall{first}
 	for len(queue) > 0 {
@@ -404,147 +540,4 @@ func walkBarriers(m barrierMoves, e extent) (int, error) {
 		}
 	}
 	return len(seen), nil
-}
-
-// extents are those of the walks of make test: one guardian, or one round.
-var extents = []extent{{2, 1, 2}, {1, 2, 3}}
-
-// TestBarrierProtocol walks all states around a barrier.
-func TestBarrierProtocol(t *testing.T) {
-	raced.Skip(t)
-	all := extents
-	if *lastTick > 4 {
-		all = append(slices.Clone(all), extent{2, 1, 3}, extent{2, 2, 2}) // make explore
-	}
-	for _, e := range all {
-		n, err := walkBarriers(soundBarriers, e)
-		require.NoError(t, err)
-		t.Logf("%d states, %d rounds, %d guardians, %d ticks", n, e.rounds, e.guardians, e.ticks)
-		require.Greater(t, n, 5_000, "the walk goes somewhere")
-	}
-}
-
-// TestBarrierProtocolFaults: the walk finds moves that are wrong.
-func TestBarrierProtocolFaults(t *testing.T) {
-	raced.Skip(t)
-	for name, fault := range map[string]func(m *barrierMoves){
-		"one signature is enough": func(m *barrierMoves) {
-			m.ends = func(b ledger.Barrier, rejected, met bool, now ledger.Time) ledger.BarrierState {
-				return b.Ends(rejected, true, now)
-			}
-		},
-		"a rejection does not count": func(m *barrierMoves) {
-			m.ends = func(b ledger.Barrier, rejected, met bool, now ledger.Time) ledger.BarrierState {
-				return b.Ends(false, met, now)
-			}
-		},
-		"everything is rejected": func(m *barrierMoves) {
-			m.ends = func(b ledger.Barrier, rejected, met bool, now ledger.Time) ledger.BarrierState {
-				return b.Ends(true, met, now)
-			}
-		},
-		"a barrier is approved after its expiry": func(m *barrierMoves) {
-			m.close = func(b ledger.Barrier, end ledger.BarrierState, now ledger.Time) (ledger.Barrier, bool, error) {
-				if end == ledger.BarrierApproved {
-					now = tick(0)
-				}
-				return b.Close(end, "", now)
-			}
-		},
-		"a barrier expires at once": func(m *barrierMoves) {
-			m.ends = func(b ledger.Barrier, rejected, met bool, now ledger.Time) ledger.BarrierState {
-				return b.Ends(rejected, met, tick(9))
-			}
-			m.close = func(b ledger.Barrier, end ledger.BarrierState, now ledger.Time) (ledger.Barrier, bool, error) {
-				if end == ledger.BarrierExpired {
-					now = tick(9)
-				}
-				return b.Close(end, "", now)
-			}
-		},
-		"what is closed is closed again": func(m *barrierMoves) {
-			m.close = func(b ledger.Barrier, end ledger.BarrierState, now ledger.Time) (ledger.Barrier, bool, error) {
-				b.State = ledger.BarrierOpen
-				return b.Close(end, "", now)
-			}
-		},
-		"a person counts once for each key": func(m *barrierMoves) {
-			m.count = func(r approval.Rule, votes []approval.Vote) approval.Tally {
-				for i := range votes {
-					votes[i].Persons = []string{votes[i].Signer}
-				}
-				return r.Count(votes)
-			}
-		},
-		"a rejection counts as an approval": func(m *barrierMoves) {
-			m.count = func(r approval.Rule, votes []approval.Vote) approval.Tally {
-				for i := range votes {
-					votes[i].Decision = approval.Approve
-				}
-				return r.Count(votes)
-			}
-			m.ends = func(b ledger.Barrier, rejected, met bool, now ledger.Time) ledger.BarrierState {
-				return b.Ends(false, met, now)
-			}
-		},
-		"a barrier that is open is approved": func(m *barrierMoves) {
-			m.standsAt = func(opened []ledger.Barrier, invocation string) (*ledger.Barrier, *ledger.Awaited) {
-				b, x := standsAt(opened, invocation)
-				if b != nil {
-					b.State = ledger.BarrierApproved
-				}
-				return b, x
-			}
-		},
-		"a barrier that has ended otherwise is approved": func(m *barrierMoves) {
-			m.standsAt = func(opened []ledger.Barrier, invocation string) (*ledger.Barrier, *ledger.Awaited) {
-				for i := range opened {
-					if opened[i].State.Closed() {
-						opened[i].State = ledger.BarrierApproved
-					}
-				}
-				return standsAt(opened, invocation)
-			}
-		},
-		"an earlier round counts": func(m *barrierMoves) {
-			m.standsAt = func(opened []ledger.Barrier, invocation string) (*ledger.Barrier, *ledger.Awaited) {
-				return standsAt(opened[:min(1, len(opened))], invocation)
-			}
-		},
-		"another action is approved": func(m *barrierMoves) {
-			m.standsAt = func(opened []ledger.Barrier, invocation string) (*ledger.Barrier, *ledger.Awaited) {
-				b, x := standsAt(opened, invocation)
-				if b != nil {
-					x = &ledger.Awaited{Invocation: invocation, Action: actionName(3)}
-				}
-				return b, x
-			}
-			m.use = func(ledger.Approval, string, string, string, string) error { return nil }
-		},
-		"another invocation uses an approval too": func(m *barrierMoves) {
-			m.standsAt = func(opened []ledger.Barrier, invocation string) (*ledger.Barrier, *ledger.Awaited) {
-				b, x := standsAt(opened, invocation)
-				if b != nil && invocation == invName(1) {
-					x = &ledger.Awaited{Invocation: invocation, Action: actionName(1)}
-				}
-				return b, x
-			}
-			m.use = func(a ledger.Approval, barrier, action, invocation, by string) error {
-				return a.Use(barrier, action, invocation, "", false)
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			m := soundBarriers
-			fault(&m)
-			var err error
-			for _, e := range extents {
-				if _, err = walkBarriers(m, e); err != nil {
-					break
-				}
-			}
-			require.ErrorIs(t, err, errWrong)
-			t.Log(err)
-		})
-	}
 }
