@@ -34,15 +34,20 @@ func (c *Client) Grant(key *trust.Key, r *Request, g trust.Grant) error {
 	if err != nil {
 		return fmt.Errorf("the input: %w", err)
 	}
-	nonce := make([]byte, 16)
-	_, _ = rand.Read(nonce) // it never fails
 	now := time.Now()
 	g.Namespace, g.WorkflowID, g.Input = c.options.Namespace, r.ID, plan.DigestOf(canonical)
-	g.Nonce, g.Issued, g.Expires = hex.EncodeToString(nonce), ledger.At(now), ledger.At(now.Add(GrantTime))
+	g.Nonce, g.Issued, g.Expires = nonce(), ledger.At(now), ledger.At(now.Add(GrantTime))
 	signed, err := trust.SignGrant(key, g)
 	if err != nil {
 		return err
 	}
 	r.Start.Grant = signed
 	return nil
+}
+
+// nonce returns 128 random bits in hex.
+func nonce() string {
+	bits := make([]byte, 16)
+	_, _ = rand.Read(bits) // it never fails
+	return hex.EncodeToString(bits)
 }

@@ -2,14 +2,11 @@ package client
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
-	sdk "go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
 	"chimera.ai/engine/contract"
@@ -30,14 +27,12 @@ func (c *Client) Order(ctx context.Context, id string, o trust.Order) (trust.Ord
 	if err != nil {
 		return o, err
 	}
-	nonce := make([]byte, 16)
-	_, _ = rand.Read(nonce) // it never fails
 	now := time.Now()
 	o.Namespace, o.WorkflowID, o.Origin = c.options.Namespace, id, info.GetFirstRunId()
 	if o.Origin == "" {
 		o.Origin = info.GetExecution().GetRunId()
 	}
-	o.Nonce, o.Issued, o.Expires = hex.EncodeToString(nonce), ledger.At(now), ledger.At(now.Add(OrderTime))
+	o.Nonce, o.Issued, o.Expires = nonce(), ledger.At(now), ledger.At(now.Add(OrderTime))
 	return o, nil
 }
 
@@ -56,40 +51,19 @@ func (c *Client) Resume(ctx context.Context, id string, argument json.RawMessage
 	return c.steer(ctx, id, contract.UpdateResume, argument)
 }
 
-func (c *Client) steer(ctx context.Context, id, update string, argument json.RawMessage) (contract.Steering, error) {
-	wait := minSignWait
-	for {
-		s, err := c.steerOnce(ctx, id, update, argument)
-		switch {
-		case err == nil && s.Code != contract.CodeAgain:
-			return s, nil
-		case err != nil && !passing(err):
-			return s, err
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			if err == nil {
-				err = &CallError{"run " + id, errors.New("it did not look at the order in time: " + s.Detail)}
-			}
-			return s, err
-		case <-timer.C:
-			wait = min(2*wait, maxSignWait)
-		}
-	}
+func (c *Client) steer(ctx context.Context, id, update string, argument json.RawMessage) (s contract.Steering, err error) {
+	err = repeat(ctx, id, "order", func() (string, string, error) {
+		s, err = c.steerOnce(ctx, id, update, argument)
+		return s.Code, s.Detail, err
+	})
+	return s, err
 }
 
 // steerOnce sends an order once. What the run's validator refuses is an answer with its code.
 func (c *Client) steerOnce(ctx context.Context, id, update string, argument json.RawMessage) (s contract.Steering, err error) {
 	bounded, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	u, err := c.temporal.UpdateWorkflow(bounded, sdk.UpdateWorkflowOptions{
-		WorkflowID: id, UpdateName: update, Args: []any{argument}, WaitForStage: sdk.WorkflowUpdateStageCompleted,
-	})
-	if err == nil {
-		err = u.Get(bounded, &s)
-	}
+	err = c.update(bounded, id, update, argument, &s)
 	var refused *temporal.ApplicationError
 	switch {
 	case err == nil:

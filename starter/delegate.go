@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"slices"
 	"strings"
 	"time"
@@ -77,11 +75,7 @@ func delegateCommand(p *Program, fs *flag.FlagSet) action {
 // delegation signs a delegation, and returns its envelope. It signs nothing that would not
 // count.
 func (p *Program) delegation(ctx context.Context, root *trustRoot, state trust.State, d *approval.Delegation, s *signing) ([]byte, error) {
-	nonce := make([]byte, 16)
-	if _, err := rand.Read(nonce); err != nil {
-		return nil, err
-	}
-	d.Nonce = hex.EncodeToString(nonce)
+	d.Nonce = nonce()
 	if err := d.Check(state); err != nil {
 		return nil, negative("the delegation would not count: %s", err)
 	}

@@ -222,15 +222,18 @@ func (p *Program) confirmed(text string, d approval.Decision, s *signing) error 
 	return nil
 }
 
+// nonce returns 128 random bits in hex.
+func nonce() string {
+	bits := make([]byte, 16)
+	_, _ = rand.Read(bits) // it never fails
+	return hex.EncodeToString(bits)
+}
+
 // signature makes the envelope.
 func (p *Program) signature(ctx context.Context, root *trustRoot, r *review.Reader, o *review.Open, d approval.Decision, s *signing) (json.RawMessage, error) {
 	payload := o.Request.Payload(o.Digest, d)
-	nonce := make([]byte, 16)
-	if _, err := rand.Read(nonce); err != nil {
-		return nil, err
-	}
 	now := time.Now()
-	payload.Reason, payload.Signer, payload.Role, payload.Nonce = s.reason, s.signer, s.role, hex.EncodeToString(nonce)
+	payload.Reason, payload.Signer, payload.Role, payload.Nonce = s.reason, s.signer, s.role, nonce()
 	payload.Issued, payload.NotBefore, payload.Expires = ledger.At(now), ledger.At(now.Add(-time.Second)), o.Request.Expires
 	if s.delegation != "" {
 		raw, err := p.read(s.delegation)
