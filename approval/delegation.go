@@ -112,7 +112,7 @@ func delegated(s trust.State, r *Request, p *Payload, at time.Time, vote *Vote) 
 		return err
 	}
 	switch {
-	case !isNonce(d.Nonce):
+	case !trust.IsNonce(d.Nonce):
 		return refuse(BadDelegation, "its nonce is not 32 hex digits")
 	case signed.Before(d.NotBefore.Time()) || !signed.Before(d.Expires.Time()) || !at.IsZero() && !at.Before(d.Expires.Time()):
 		return refuse(BadDelegation, "it is valid from %s to %s", d.NotBefore, d.Expires)

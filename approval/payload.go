@@ -100,16 +100,13 @@ func (p *Payload) form() error {
 		return refuse(Malformed, "a statement about a call has no reason")
 	case len(p.Reason) > MaxReason || !utf8.ValidString(p.Reason):
 		return refuse(Malformed, "the reason has more than %d bytes, or is not UTF-8", MaxReason)
-	case !isNonce(p.Nonce):
+	case !trust.IsNonce(p.Nonce):
 		return refuse(Malformed, "the nonce is not 32 hex digits")
 	case !p.NotBefore.Time().Before(p.Expires.Time()):
 		return refuse(Malformed, "it is never valid")
 	}
 	return nil
 }
-
-// isNonce reports whether a text is 128 bits in hex.
-func isNonce(s string) bool { return len(s) == 32 && strings.Trim(s, "0123456789abcdef") == "" }
 
 // about says in what a payload differs from the request, or nil.
 func (p *Payload) about(r *Request, digest string) error {

@@ -26,7 +26,7 @@ const (
 
 // Bounds of the argument, in bytes: of all of it, and of its texts.
 const (
-	MaxOrder       = 16 << 10
+	MaxOrderBytes  = 16 << 10
 	MaxOrderBy     = 256
 	MaxOrderReason = 1000
 )
@@ -41,7 +41,7 @@ type Asked struct {
 // ReadOrder reads the argument of an order: an [Asked], or the envelope of a signed one
 // (package trust), for which signed is true. ok is false for anything else.
 func ReadOrder(raw json.RawMessage) (asked Asked, signed, ok bool) {
-	if len(raw) > MaxOrder || !utf8.Valid(raw) {
+	if len(raw) > MaxOrderBytes || !utf8.Valid(raw) {
 		return asked, false, false
 	}
 	var fields map[string]json.RawMessage

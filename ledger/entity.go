@@ -224,9 +224,9 @@ type Outcome struct {
 
 // Bounds of an [Order], in bytes.
 const (
-	MaxBy     = 256
-	MaxReason = 1000
-	MaxSigned = 16 << 10
+	MaxOrderBy     = 256
+	MaxOrderReason = 1000
+	MaxOrderSigned = 16 << 10
 )
 
 // Order is what a run was told by people: to pause, or to go on.

@@ -37,8 +37,8 @@ func (p *Program) steerCommand(fs *flag.FlagSet, o contract.Order) action {
 	fs.StringVar(&s.signing.ssh, "ssh", "", "`FILE` of the signer's OpenSSH key, private or public, with which ssh-keygen signs")
 	fs.DurationVar(&s.signing.within, "within", time.Minute, "`TIME` for which the order is sent again where the run is busy or away")
 	return func(ctx context.Context, operands []string) error {
-		if len(s.signing.reason) > ledger.MaxReason || len(s.by) > ledger.MaxBy {
-			return misuse("--reason has at most %d bytes, and --by %d", ledger.MaxReason, ledger.MaxBy)
+		if len(s.signing.reason) > ledger.MaxOrderReason || len(s.by) > ledger.MaxOrderBy {
+			return misuse("--reason has at most %d bytes, and --by %d", ledger.MaxOrderReason, ledger.MaxOrderBy)
 		}
 		return p.steer(ctx, operands[0], s)
 	}

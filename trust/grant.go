@@ -160,7 +160,7 @@ func (g *Grant) check() error {
 			return err
 		}
 	}
-	if len(g.Nonce) != 32 || strings.Trim(g.Nonce, "0123456789abcdef") != "" {
+	if !IsNonce(g.Nonce) {
 		return invalid("the nonce is not 32 hex digits")
 	}
 	if d := g.Expires.Time().Sub(g.Issued.Time()); d <= 0 || d > MaxGrant {
@@ -273,3 +273,7 @@ func VerifyGrant(s State, envelope []byte, want Grant, at time.Time) (Grant, err
 	}
 	return g, nil
 }
+
+// IsNonce reports whether a text is a nonce as signed documents have it: 128 bits in lower
+// case hex.
+func IsNonce(s string) bool { return len(s) == 32 && strings.Trim(s, "0123456789abcdef") == "" }

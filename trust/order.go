@@ -1,7 +1,6 @@
 package trust
 
 import (
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -38,7 +37,7 @@ type Order struct {
 	// a key has signed it that may act for the run's agent, and speak for the person.
 	By     string `json:"by"`
 	Signer string `json:"signer,omitempty"`
-	// Reason is for people, of at most [ledger.MaxReason] bytes.
+	// Reason is for people, of at most [ledger.MaxOrderReason] bytes.
 	Reason string `json:"reason,omitempty"`
 	// Nonce is 32 hex digits.
 	Nonce   string      `json:"nonce"`
@@ -58,10 +57,10 @@ func (o *Order) check() error {
 			return err
 		}
 	}
-	if len(o.Reason) > ledger.MaxReason || !utf8.ValidString(o.Reason) {
-		return invalid("the reason has more than %d bytes, or is not UTF-8", ledger.MaxReason)
+	if len(o.Reason) > ledger.MaxOrderReason || !utf8.ValidString(o.Reason) {
+		return invalid("the reason has more than %d bytes, or is not UTF-8", ledger.MaxOrderReason)
 	}
-	if len(o.Nonce) != 32 || strings.Trim(o.Nonce, "0123456789abcdef") != "" {
+	if !IsNonce(o.Nonce) {
 		return invalid("the nonce is not 32 hex digits")
 	}
 	if d := o.Expires.Time().Sub(o.Issued.Time()); d <= 0 || d > MaxOrder {

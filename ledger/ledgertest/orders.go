@@ -40,8 +40,8 @@ func orders(t *testing.T, open Open) {
 	require.ErrorIs(t, tell(ledger.RunResumed, 1, ""), ledger.ErrConflict, "it is not paused")
 	for _, o := range []ledger.Order{
 		{Kind: ledger.RunClosed, N: 1}, {Kind: ledger.RunPaused}, {Kind: ledger.RunPaused, N: 1, Signer: "s-1"},
-		{Kind: ledger.RunPaused, N: 1, By: strings.Repeat("x", ledger.MaxBy+1)}, {Kind: ledger.RunPaused, N: 1, Reason: strings.Repeat("x", ledger.MaxReason+1)},
-		{Kind: ledger.RunPaused, N: 1, Reason: "a\xff"}, {Kind: ledger.RunPaused, N: 1, Signed: json.RawMessage(`{"e":"` + strings.Repeat("x", ledger.MaxSigned) + `"}`)},
+		{Kind: ledger.RunPaused, N: 1, By: strings.Repeat("x", ledger.MaxOrderBy+1)}, {Kind: ledger.RunPaused, N: 1, Reason: strings.Repeat("x", ledger.MaxOrderReason+1)},
+		{Kind: ledger.RunPaused, N: 1, Reason: "a\xff"}, {Kind: ledger.RunPaused, N: 1, Signed: json.RawMessage(`{"e":"` + strings.Repeat("x", ledger.MaxOrderSigned) + `"}`)},
 	} {
 		require.ErrorIs(t, s.RecordOrder(ctx, r.Workflow, r.Root, o), ledger.ErrInvalid, "%+v", o)
 	}

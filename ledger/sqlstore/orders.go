@@ -64,7 +64,7 @@ func formed(o *ledger.Order) error {
 	switch {
 	case o.Kind != ledger.RunPaused && o.Kind != ledger.RunResumed || o.N < 1:
 		return fmt.Errorf("%w: %.40q, number %d, is no order", ledger.ErrInvalid, string(o.Kind), o.N)
-	case len(o.By) > ledger.MaxBy, len(o.Reason) > ledger.MaxReason, len(o.Signed) > ledger.MaxSigned, !utf8.ValidString(o.By), !utf8.ValidString(o.Reason):
+	case len(o.By) > ledger.MaxOrderBy, len(o.Reason) > ledger.MaxOrderReason, len(o.Signed) > ledger.MaxOrderSigned, !utf8.ValidString(o.By), !utf8.ValidString(o.Reason):
 		return fmt.Errorf("%w: a text of the order is too long, or not UTF-8", ledger.ErrInvalid)
 	case o.Signer != "" && o.Signed == nil:
 		return fmt.Errorf("%w: the order has a signer, and nothing that was signed", ledger.ErrInvalid)
