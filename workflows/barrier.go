@@ -202,11 +202,10 @@ func (r *run) stands(b *barrier, now contract.Barrier) {
 		r.unpark(w)
 		if now.State == contract.BarrierApproved {
 			if b.outcome {
-				w.approved = false
 				r.later(w, 0)
-				continue
+			} else {
+				r.confirm(w, b.id)
 			}
-			r.confirm(w, b.id)
 			continue
 		}
 		kind, why := contract.Rejected, "people have not approved it ("+string(now.State)+")"

@@ -51,16 +51,7 @@ func newScope(p *plan.Plan) *scope {
 		attempts:  make([]int32, len(p.Nodes)),
 	}
 	for i := range p.Nodes {
-		for _, e := range p.Out(i) {
-			if p.Edges[e].FromPort != plan.CompensatePort {
-				s.remaining[i]++
-			}
-		}
-		for _, check := range p.Nodes[i].Prechecks() {
-			for _, e := range p.In(check) {
-				s.remaining[p.Edges[e].From]++
-			}
-		}
+		s.read(i, func(from int) { s.remaining[from]++ })
 	}
 	return s
 }
@@ -69,7 +60,9 @@ func newScope(p *plan.Plan) *scope {
 // they are: by the node, and by its prechecks.
 func (s *scope) read(i int, f func(from int)) {
 	for _, e := range s.plan.In(i) {
-		f(s.plan.Edges[e].From)
+		if s.plan.Edges[e].FromPort != plan.CompensatePort { // that reads what the ledger has
+			f(s.plan.Edges[e].From)
+		}
 	}
 	for _, check := range s.plan.Nodes[i].Prechecks() {
 		for _, e := range s.plan.In(check) {
