@@ -232,14 +232,14 @@ func (g *Guardian) waiting(ctx context.Context, judge Judge, decision string) (W
 
 // decided reads the action of a decision from its evidence.
 func (g *Guardian) decided(ctx context.Context, decision string, read func(ledger.Packet) (Waiting, error)) (w Waiting, d ledger.Decision, err error) {
-	d, err = g.Store.Decision(ctx, decision)
+	d, err = g.Ledger.Decision(ctx, decision)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return w, d, contract.Errorf(contract.Blocked, "there is no decision %.120q", decision)
 	}
 	if err != nil {
 		return w, d, refusal(err)
 	}
-	packet, err := g.Store.Packet(ctx, d.Evidence)
+	packet, err := g.Ledger.Packet(ctx, d.Evidence)
 	if err != nil {
 		return w, d, refusal(err)
 	}

@@ -57,13 +57,9 @@ func (a *Acting) prechecks(ctx context.Context, judge Judge, e *effect, call *co
 
 // permittedBy returns what the prechecks had returned by the evidence of a decision.
 func (a *Acting) permittedBy(ctx context.Context, judge Judge, decision string) ([]Precheck, error) {
-	d, err := a.Ledger.Decision(ctx, decision)
+	packet, err := a.packet(ctx, decision)
 	if err != nil {
-		return nil, refusal(err)
-	}
-	packet, err := a.Ledger.Packet(ctx, d.Evidence)
-	if err != nil {
-		return nil, refusal(err)
+		return nil, err
 	}
 	all, err := judge.Prechecks(packet)
 	if err != nil {

@@ -51,18 +51,27 @@ func (a *Acting) undone(ctx context.Context, judge Judge, e *effect, call *contr
 
 // evidence returns the arguments of the action of a decision, and the digest of the action.
 func (a *Acting) evidence(ctx context.Context, judge Judge, decision string) (args []byte, action string, err error) {
-	d, err := a.Ledger.Decision(ctx, decision)
+	packet, err := a.packet(ctx, decision)
 	if err != nil {
-		return nil, "", refusal(err)
-	}
-	packet, err := a.Ledger.Packet(ctx, d.Evidence)
-	if err != nil {
-		return nil, "", refusal(err)
+		return nil, "", err
 	}
 	if args, action, err = judge.Inputs(packet); err != nil {
 		return nil, "", contract.Errorf(contract.Blocked, "%w", err)
 	}
 	return args, action, nil
+}
+
+// packet returns the evidence of a decision.
+func (a *Acting) packet(ctx context.Context, decision string) (ledger.Packet, error) {
+	d, err := a.Ledger.Decision(ctx, decision)
+	if err != nil {
+		return ledger.Packet{}, refusal(err)
+	}
+	p, err := a.Ledger.Packet(ctx, d.Evidence)
+	if err != nil {
+		return p, refusal(err)
+	}
+	return p, nil
 }
 
 // follows reports whether a call of a node that undoes an effect brings what the ledger has of

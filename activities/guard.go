@@ -51,13 +51,14 @@ type Judge interface {
 	// matter.
 	Asked(a *Action) approval.Rule
 	// Inputs are the arguments of the action of a decision, by its evidence, and action is the
-	// digest of that action. Prechecks are those of the action.
+	// digest of that action.
 	Inputs(p ledger.Packet) (inputs []byte, action string, err error)
-	// Permitted is like Waiting, for an action that was permitted. Nobody is in Groups.
+	// Prechecks are those of the action of a decision, by its evidence, sorted by node.
+	Prechecks(p ledger.Packet) ([]Precheck, error)
+	// Permitted is like Waiting, for an action that was permitted. Its Rule asks for nobody.
 	Permitted(p ledger.Packet) (Waiting, error)
 	// Outcome are those who state what a call did, where nobody knows, or none.
 	Outcome() []plan.Group
-	Prechecks(p ledger.Packet) ([]Precheck, error)
 	// MaySign are those of policy.Interested who may approve, and alone reports that nobody
 	// signs for another.
 	MaySign() (may []string, alone bool)
@@ -90,8 +91,8 @@ type Action struct {
 	// Rules is what the decision rests on, as [Judge.Rules] returns it.
 	Rules []ledger.RulesData
 	// Asks lists the approvals that the plan asks for, and FollowUp is what follows while they
-	// are not given. Approved reports that people have
-	// approved the action, and lifted the guardian's reasons in Lifted.
+	// are not given. Approved reports that people have approved the action, and lifted the
+	// guardian's reasons in Lifted.
 	Asks     []plan.Group
 	FollowUp plan.FollowUp
 	Approved bool
@@ -118,8 +119,6 @@ type GuardianStore interface {
 	PostHold(ctx context.Context, id string, spent ledger.Money) (ledger.Hold, error)
 	VoidHold(ctx context.Context, id string) (ledger.Hold, error)
 	Hold(ctx context.Context, id string) (ledger.Hold, error)
-	Decision(ctx context.Context, id string) (ledger.Decision, error)
-	Packet(ctx context.Context, digest string) (ledger.Packet, error)
 	Checkpoint(ctx context.Context) ([]byte, error)
 	OpenBarrier(ctx context.Context, run ledger.Run, b ledger.Barrier) (ledger.Barrier, error)
 	CloseBarrier(ctx context.Context, id string, end ledger.BarrierState, reason string) (ledger.Barrier, error)
