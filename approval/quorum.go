@@ -19,8 +19,8 @@ type Tally struct {
 // Met reports whether enough people have said the same.
 func (t Tally) Met() bool { return len(t.Missing) == 0 }
 
-// Count counts the votes on a request, as its barrier stands. Those on a call of unknown outcome count for what the
-// first of them says.
+// Count counts the votes on a request, as its barrier stands. Those on a call of unknown
+// outcome count for what the first of them says.
 func (r *Request) Count(votes []Vote) Tally {
 	asked := Rule{Groups: r.Asked()}
 	if r.Kind != Outcome {
@@ -50,8 +50,8 @@ func (r *Request) Objection(votes []Vote) (v Vote, ok bool) {
 // Count counts approvals. Votes that say anything else do not count.
 func (r Rule) Count(votes []Vote) Tally { return r.count(votes, Approve) }
 
-// count counts the votes that say the same. A person counts once over all groups, in the group where that
-// helps most; so do two persons of whom one has signed for the other.
+// count counts the votes with a decision. A person counts once over all groups, in the group
+// where that helps most; so do two persons of whom one has signed for the other.
 func (r Rule) count(votes []Vote, d Decision) Tally {
 	votes = slices.DeleteFunc(slices.Clone(votes), func(v Vote) bool { return v.Decision != d })
 	person := unite(votes)

@@ -86,9 +86,6 @@ type Followed struct {
 	To          []Group `json:"to,omitempty"`
 }
 
-// IsZero reports whether nothing has followed.
-func (f Followed) IsZero() bool { return f.Reminded == 0 && f.EscalatedMS == 0 }
-
 // BarrierState says where a barrier stands.
 type BarrierState string
 

@@ -81,7 +81,8 @@ type Steered struct {
 	Request string `json:"request"`
 	// Refused says why the order does not count, for people; "" if it is recorded.
 	Refused string `json:"refused,omitempty"`
-	// Pause is who has given the order, and why, with the time at which it arrived.
+	// Pause is who has given the order, and why. It has no Since: the run knows when the order
+	// arrived.
 	Pause Pause `json:"pause"`
 }
 

@@ -140,12 +140,12 @@ type Budgets interface {
 	ListBudgets(ctx context.Context, page Page) ([]Budget, error)
 	// OpenHold reserves h.Amount on the agent's budget and all its parents at once, each
 	// in the period that the store's clock is in, or returns ErrBudget and holds nothing.
-	// One SQL statement decides, so two holds never
-	// pass if only one fits. An overdraft hold always passes. For an id that has a hold
-	// already, OpenHold returns that hold.
+	// One SQL statement decides, so two holds never pass if only one fits. An overdraft hold
+	// always passes. For an id that has a hold already, OpenHold returns that hold.
 	//
-	// The store sets whether the hold is Running. One with a Call must fit in what that allows, too. If its agent has no budget at
-	// all, it counts in none; a budget in another currency is ErrBudget.
+	// The store sets whether the hold is Running. One with a Call must fit in what that
+	// allows, too. If its agent has no budget at all, it counts in none; a budget in another
+	// currency is ErrBudget.
 	OpenHold(ctx context.Context, h Hold) (Hold, error)
 	// PostHold spends at most the amount of the hold and frees the rest, VoidHold frees
 	// all of it; each at most once.
@@ -199,8 +199,9 @@ type Effects interface {
 	Decision(ctx context.Context, id string) (Decision, error)
 
 	// OpenBarrier opens a barrier for actions that wait, each by the last decision about its
-	// invocation; or one about the outcome of a call, which must be unknown. The store sets when it was opened, and its state. One that is there is
-	// returned as it is. The run must be open.
+	// invocation; or one about the outcome of a call, which must be unknown. The store sets
+	// when it was opened, and its state. One that is there is returned as it is. The run must
+	// be open.
 	OpenBarrier(ctx context.Context, run Run, b Barrier) (Barrier, error)
 	// CloseBarrier closes a barrier, and returns it. One that is closed stays as it is. Once
 	// its time is over on the store's clock, it is not approved, and otherwise it has not

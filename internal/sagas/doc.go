@@ -9,6 +9,7 @@
 //	model.go     what may have become of calls, nodes and blocks (pure)
 //	judge.go     what was seen of a run, held against the model (pure)
 //	worker.go    a deployment, and the worker process that is killed
+//	run.go       runs of plans, what is seen of them, and the report
 //
 // The model shares no code with the interpreter: it is written from the pages of the plan
 // language and of failures. It takes from the journal what a call did, and says what follows

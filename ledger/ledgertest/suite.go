@@ -42,9 +42,9 @@ func again(t *testing.T, open Open) {
 	Same(t, s, Replay(t, s))
 	chain, err := s.Chain(t.Context(), ledger.RunChain("w", "r1"), 0, everything.Limit)
 	require.NoError(t, err)
-	// run, outcomes, orders, a check, approvals; a rejection with its draft, which is closed; twice a decision, a
-	// consumption, a task of two stages, a permit, a call and its end; the last resolved,
-	// with its task; the end of the run.
+	// run, outcomes, orders, a check, approvals; a rejection with its draft, which is closed;
+	// twice a decision, a consumption, a task of two stages, a permit, a call and its end; the
+	// last resolved, with its task; the end of the run.
 	require.Len(t, chain, 1+3+2+1+2+3+2*7+2+1, "nothing is said twice")
 }
 

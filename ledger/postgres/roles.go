@@ -19,9 +19,9 @@ import (
 // Whoever reads may not read the keys of subjects. Only the guardian states decisions,
 // permits, budgets, holds and what permits consume, in the tables and in the log. Only
 // effects claims and ends what was permitted, with its hold and its task, and states the calls
-// on which effects rely. The engine
-// states everything else, and gives entries their places in the log. Tools read and add
-// large values, where these lie in the database, and see nothing else of it.
+// on which effects rely. The engine states everything else, and gives entries their places in
+// the log. Tools read and add large values, where these lie in the database, and see nothing
+// else of it.
 type Roles struct {
 	Engine, Guardian, Effects, Reader, Tools string
 }
