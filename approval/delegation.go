@@ -81,52 +81,51 @@ func (d *Delegation) life() error {
 	return nil
 }
 
-// delegated checks that the signer may sign in the role of another.
-func delegated(s trust.State, r *Request, p *Payload, at time.Time, vote *Vote) error {
+// Delegator returns the signer who lets another sign a request in a role, by the envelope of a
+// delegation, if that was valid when the other signed, and is at an instant; the zero time
+// leaves out the latter. The error is a [Refusal].
+func Delegator(s trust.State, r *Request, envelope []byte, delegate, role string, signed, at time.Time) (id string, from trust.Signer, err error) {
 	if r.Rule.Alone {
-		return refuse(BadDelegation, "here nobody signs for another")
+		return "", from, refuse(BadDelegation, "here nobody signs for another")
 	}
-	if len(p.Delegation) > MaxDelegationBytes {
-		return refuse(BadDelegation, "the delegation has %d bytes, more than %d", len(p.Delegation), MaxDelegationBytes)
+	if len(envelope) > MaxDelegationBytes {
+		return "", from, refuse(BadDelegation, "the delegation has %d bytes, more than %d", len(envelope), MaxDelegationBytes)
 	}
-	e, err := trust.ParseEnvelope([]byte(p.Delegation), DelegationType)
+	e, err := trust.ParseEnvelope(envelope, DelegationType)
 	if err != nil {
-		return refuse(BadDelegation, "%s", err)
+		return "", from, refuse(BadDelegation, "%s", err)
 	}
 	var d Delegation
 	if err := trust.Decode(e.Payload, &d); err != nil {
-		return refuse(BadDelegation, "%s", err)
+		return "", from, refuse(BadDelegation, "%s", err)
 	}
-	signed := p.Issued.Time()
 	switch {
 	case d.Format != DelegationFormat || d.Deployment != r.Deployment || d.Audience != r.Audience:
-		return refuse(BadDelegation, "it is of another form, deployment or audience")
-	case d.Delegate != p.Signer || d.Delegator == p.Signer:
-		return refuse(BadDelegation, "it lets %.120q sign, not %s", d.Delegate, p.Signer)
-	case !slices.Contains(d.Roles, p.Role):
-		return refuse(BadDelegation, "it is not for the role %s", p.Role)
+		return "", from, refuse(BadDelegation, "it is of another form, deployment or audience")
+	case d.Delegate != delegate || d.Delegator == delegate:
+		return "", from, refuse(BadDelegation, "it lets %.120q sign, not %s", d.Delegate, delegate)
+	case !slices.Contains(d.Roles, role):
+		return "", from, refuse(BadDelegation, "it is not for the role %s", role)
 	case len(d.Agents) > 0 && !slices.Contains(d.Agents, r.Agent):
-		return refuse(BadDelegation, "it is not for the agent %.120q", r.Agent)
+		return "", from, refuse(BadDelegation, "it is not for the agent %.120q", r.Agent)
 	}
 	if err := d.life(); err != nil {
-		return err
+		return "", from, err
 	}
 	switch {
 	case !trust.IsNonce(d.Nonce):
-		return refuse(BadDelegation, "its nonce is not 32 hex digits")
+		return "", from, refuse(BadDelegation, "its nonce is not 32 hex digits")
 	case signed.Before(d.NotBefore.Time()) || !signed.Before(d.Expires.Time()) || !at.IsZero() && !at.Before(d.Expires.Time()):
-		return refuse(BadDelegation, "it is valid from %s to %s", d.NotBefore, d.Expires)
+		return "", from, refuse(BadDelegation, "it is valid from %s to %s", d.NotBefore, d.Expires)
 	}
-	from, err := enrolled(s, d.Delegator, signed, at)
-	if err != nil {
-		return refuse(BadDelegation, "who gives it: %s", err)
+	if from, err = enrolled(s, d.Delegator, signed, at); err != nil {
+		return "", from, refuse(BadDelegation, "who gives it: %s", err)
 	}
 	switch {
-	case !from.Has(p.Role):
-		return refuse(BadDelegation, "%s, who gives it, does not have the role %s", d.Delegator, p.Role)
+	case !from.Has(role):
+		return "", from, refuse(BadDelegation, "%s, who gives it, does not have the role %s", d.Delegator, role)
 	case !from.Signed(e):
-		return refuse(BadDelegation, "%s, who is said to give it, has not signed it", d.Delegator)
+		return "", from, refuse(BadDelegation, "%s, who is said to give it, has not signed it", d.Delegator)
 	}
-	vote.Persons = append(vote.Persons, trust.Fold(from.Person))
-	return nil
+	return d.Delegator, from, nil
 }

@@ -167,7 +167,12 @@ func eligible(s trust.State, r *Request, p *Payload, v trust.Signer, at time.Tim
 	}
 	switch {
 	case p.Delegation != "":
-		return delegated(s, r, p, at, vote)
+		_, from, err := Delegator(s, r, []byte(p.Delegation), p.Signer, p.Role, p.Issued.Time(), at)
+		if err != nil {
+			return err
+		}
+		vote.Persons = append(vote.Persons, trust.Fold(from.Person))
+		return nil
 	case !v.Has(p.Role):
 		return refuse(Ineligible, "the signer %s does not have the role %s", p.Signer, p.Role)
 	}

@@ -181,17 +181,30 @@ func (r *Reader) accepted(ctx context.Context, of []ledger.Barrier) (map[string]
 }
 
 // Waits reports whether a signer can still approve: a role is missing that the signer has,
-// the person may sign, and has not.
-func (o *Open) Waits(s trust.State, signer string) bool {
-	v, ok := s.Signers[signer]
-	if !ok || v.Revoked != nil || o.Barrier.State.Closed() {
-		return false
+// the person may sign, and has not. Whoever cannot may do so for somebody else: then by is the
+// signer of whom one of the delegations, which are envelopes, says that.
+func (o *Open) Waits(s trust.State, signer string, delegations ...[]byte) (by string, ok bool) {
+	v, known := s.Signers[signer]
+	if !known || v.Revoked != nil || o.Barrier.State.Closed() || !o.free(v.Person) {
+		return "", false
 	}
-	person := trust.Fold(v.Person)
-	if o.Request.Rule.Excludes(v.Person) || slices.ContainsFunc(o.Votes, func(x approval.Vote) bool { return slices.Contains(x.Persons, person) }) {
-		return false
+	if slices.ContainsFunc(o.Tally.Missing, func(g plan.Group) bool { return v.Has(g.Role) }) {
+		return "", true
 	}
-	return slices.ContainsFunc(o.Tally.Missing, func(g plan.Group) bool { return v.Has(g.Role) })
+	now := time.Now()
+	for _, d := range delegations {
+		for _, g := range o.Tally.Missing {
+			if by, from, err := approval.Delegator(s, o.Request, d, signer, g.Role, now, now); err == nil && o.free(from.Person) {
+				return by, true
+			}
+		}
+	}
+	return "", false
+}
+
+// free reports whether a person may sign, and has not, nor has anybody for them.
+func (o *Open) free(person string) bool {
+	return !o.Request.Rule.Excludes(person) && !slices.ContainsFunc(o.Votes, func(x approval.Vote) bool { return slices.Contains(x.Persons, trust.Fold(person)) })
 }
 
 // Text computes what people are shown, and returns [ErrDiffers] unless that is what they are

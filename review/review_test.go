@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,16 +68,28 @@ func TestManyBarriers(t *testing.T) {
 			s := open(t)
 			t.Cleanup(func() { require.NoError(t, s.Close()) })
 			const barriers = 1000
-			r := wait(t, s, barriers)
+			r, fay := wait(t, s, barriers)
 			c := &counted{Store: s}
 			r.Ledger = c
+			lent := lends(t, r.State, fay, "leo-key", func(*approval.Delegation) {})
+			useless := [][]byte{
+				nil, lends(t, r.State, fay, "eve-key", func(*approval.Delegation) {}),
+				lends(t, r.State, fay, "leo-key", func(d *approval.Delegation) { d.Agents = []string{"another"} }),
+				lends(t, r.State, fay, "leo-key", func(d *approval.Delegation) { d.Roles = []string{"editor"} }),
+				lends(t, r.State, fay, "leo-key", func(d *approval.Delegation) { d.Expires = d.NotBefore }),
+			}
 			begun := time.Now()
 			list, err := r.List(t.Context(), ledger.BarrierOpen, ledger.Page{Limit: barriers})
 			require.NoError(t, err)
 			for i := range list {
 				require.Equal(t, fmt.Sprintf("b-%04d", i), list[i].Barrier.ID)
-				require.False(t, list[i].Waits(r.State, "eve-key"), "she has signed it")
-				require.True(t, list[i].Waits(r.State, "fay-key"))
+				waits(t, r, &list[i], "eve-key", "no") // she has signed it
+				waits(t, r, &list[i], "fay-key", "yes")
+				waits(t, r, &list[i], "leo-key", "no")
+				waits(t, r, &list[i], "leo-key", "no", useless...)
+				waits(t, r, &list[i], "leo-key", "for fay-key", append(useless, lent)...)
+				waits(t, r, &list[i], "fay-key", "yes", lent)
+				waits(t, r, &list[i], "eve-key", "no", useless...)
 				require.Equal(t, []plan.Group{{Role: "finance", Min: 1}}, list[i].Tally.Missing)
 			}
 			t.Logf("%d barriers, of each one signature: %s, with %d queries", len(list), time.Since(begun).Round(time.Millisecond), c.asked)
@@ -92,13 +105,45 @@ func TestManyBarriers(t *testing.T) {
 	}
 }
 
+// waits expects that a barrier waits for a signer, "yes" or "no", or for whom else that signs.
+func waits(t *testing.T, r *review.Reader, o *review.Open, signer, want string, delegations ...[]byte) {
+	t.Helper()
+	by, ok := o.Waits(r.State, signer, delegations...)
+	switch {
+	case by != "":
+		require.True(t, ok)
+		require.Equal(t, want, "for "+by)
+	case ok:
+		require.Equal(t, want, "yes")
+	default:
+		require.Equal(t, want, "no")
+	}
+}
+
+// lends returns a delegation by which another signs for finance.
+func lends(t *testing.T, s trust.State, by stage.Signer, delegate string, edit func(*approval.Delegation)) []byte {
+	t.Helper()
+	d := approval.Delegation{
+		Deployment: s.Deployment, Audience: s.Audience, Delegator: by.ID, Delegate: delegate, Roles: []string{"finance"}, Nonce: strings.Repeat("0a", 16),
+		NotBefore: ledger.At(time.Now().Add(-time.Minute)), Expires: ledger.At(time.Now().Add(30 * time.Minute)),
+	}
+	edit(&d)
+	e, err := d.Unsigned()
+	require.NoError(t, err)
+	require.NoError(t, e.Sign(by.Key))
+	raw, err := e.Encode()
+	require.NoError(t, err)
+	return raw
+}
+
 // wait opens barriers at which an editor has signed, and finance has not, and returns a reader
-// of them.
-func wait(t *testing.T, s ledger.Store, barriers int) *review.Reader {
+// of them, and who may sign for finance.
+func wait(t *testing.T, s ledger.Store, barriers int) (*review.Reader, stage.Signer) {
 	t.Helper()
 	d := stage.Deploy(t, new(host.Options))
 	eve := d.Enrol(t, s, trust.SigDev, "Eve", "editor")
-	d.Enrol(t, s, trust.SigDev, "Fay", "finance")
+	fay := d.Enrol(t, s, trust.SigDev, "Fay", "finance")
+	d.Enrol(t, s, trust.SigDev, "Leo", "legal")
 	state, err := trust.Read(t.Context(), s, d.Root)
 	require.NoError(t, err)
 	run := ledger.Run{
@@ -132,5 +177,5 @@ func wait(t *testing.T, s ledger.Store, barriers int) *review.Reader {
 			ID: id, Barrier: id, Signer: eve.ID, Accepted: true, Actions: []string{got.Decision.ActionDigest}, Envelope: eve.Sign(t, b, approval.Approve, nil),
 		}))
 	}
-	return &review.Reader{State: state, Namespace: "default"}
+	return &review.Reader{State: state, Namespace: "default"}, fay
 }

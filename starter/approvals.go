@@ -58,6 +58,9 @@ type waiting struct {
 	EscalatesAt *ledger.Time `json:"escalates_at,omitempty"`
 	EscalatedAt *ledger.Time `json:"escalated_at,omitempty"`
 	To          []plan.Group `json:"to,omitempty"`
+	// Delegator is the signer for whom the one that was asked about can still approve, if not
+	// in a role of its own.
+	Delegator string `json:"delegator,omitempty"`
 }
 
 type waitingAction struct {
@@ -131,19 +134,23 @@ func (p *Program) reviewerAt(ctx context.Context, at *place) (*review.Reader, *t
 }
 
 func listApprovalsCommand(p *Program, fs *flag.FlagSet) action {
-	signer := fs.String("signer", "", "`ID` of a signer: only what that signer can still approve")
+	var of whose
+	of.flags(fs)
 	all := fs.Bool("all", false, "also what nobody is asked about any more")
 	return func(ctx context.Context, _ []string) error {
+		if err := of.read(p); err != nil {
+			return err
+		}
 		r, _, err := p.reviewer(ctx)
 		if err != nil {
 			return err
 		}
-		if *signer != "" {
-			if _, ok := r.State.Signers[*signer]; !ok {
-				return negative("there is no signer %s", printable(*signer)).withHint("%s shows them.", p.command("signers", "list"))
+		if of.signer != "" {
+			if _, ok := r.State.Signers[of.signer]; !ok {
+				return negative("there is no signer %s", printable(of.signer)).withHint("%s shows them.", p.command("signers", "list"))
 			}
 		}
-		list, err := p.waitings(ctx, r, *signer, *all)
+		list, err := p.waitings(ctx, r, &of, *all)
 		if err != nil {
 			return err
 		}
@@ -161,8 +168,51 @@ func listApprovalsCommand(p *Program, fs *flag.FlagSet) action {
 	}
 }
 
+// whose says whose approval is asked for: anybody's, or that of one signer, who may sign for
+// others, too.
+type whose struct {
+	signer, files string
+	// delegations are the envelopes in the files.
+	delegations [][]byte
+}
+
+func (w *whose) flags(fs *flag.FlagSet) {
+	fs.StringVar(&w.signer, "signer", "", "`ID` of a signer: only what that signer can still approve")
+	fs.StringVar(&w.files, "delegation", "", "`FILE,…` with delegations by which the signer signs for others")
+}
+
+// read reads the files.
+func (w *whose) read(p *Program) error {
+	if w.files == "" {
+		return nil
+	}
+	if w.signer == "" {
+		return misuse("--delegation needs --signer ID")
+	}
+	for _, name := range strings.Split(w.files, ",") {
+		raw, err := p.read(name)
+		if err != nil {
+			return err
+		}
+		envelope := []byte(strings.TrimSpace(string(raw.Text)))
+		e, err := trust.ParseEnvelope(envelope, approval.DelegationType)
+		var d approval.Delegation
+		if err == nil {
+			err = trust.Decode(e.Payload, &d)
+		}
+		if err != nil {
+			return misuse("%s is no delegation: %s", printable(name), err)
+		}
+		if d.Delegate != w.signer {
+			return misuse("%s lets %s sign, not %s", printable(name), printable(d.Delegate), printable(w.signer))
+		}
+		w.delegations = append(w.delegations, envelope)
+	}
+	return nil
+}
+
 // waitings reads the barriers that wait, or all of them.
-func (p *Program) waitings(ctx context.Context, r *review.Reader, signer string, all bool) ([]waiting, error) {
+func (p *Program) waitings(ctx context.Context, r *review.Reader, of *whose, all bool) ([]waiting, error) {
 	const page = 1000
 	state := ledger.BarrierOpen
 	if all {
@@ -175,8 +225,13 @@ func (p *Program) waitings(ctx context.Context, r *review.Reader, signer string,
 			return nil, storeError(err)
 		}
 		for i := range list {
-			if signer == "" || list[i].Waits(r.State, signer) {
-				out = append(out, waitingOf(&list[i]))
+			w := waitingOf(&list[i])
+			ok := of.signer == ""
+			if !ok {
+				w.Delegator, ok = list[i].Waits(r.State, of.signer, of.delegations...)
+			}
+			if ok {
+				out = append(out, w)
 			}
 		}
 		if len(list) < page {
@@ -218,6 +273,9 @@ func stateOf(w *waiting) string {
 	}
 	if w.EscalatedAt != nil {
 		text += ", escalated"
+	}
+	if w.Delegator != "" {
+		text += ", for " + printable(w.Delegator)
 	}
 	return text
 }
@@ -333,8 +391,12 @@ func (p *Program) reviewed(ctx context.Context, r *review.Reader, what string) (
 const watchEvery = 2 * time.Second
 
 func watchApprovalsCommand(p *Program, fs *flag.FlagSet) action {
-	signer := fs.String("signer", "", "`ID` of a signer: only what that signer can still approve")
+	var of whose
+	of.flags(fs)
 	return func(ctx context.Context, _ []string) error {
+		if err := of.read(p); err != nil {
+			return err
+		}
 		at, err := p.place()
 		if err != nil {
 			return err
@@ -345,7 +407,7 @@ func watchApprovalsCommand(p *Program, fs *flag.FlagSet) action {
 			if err != nil {
 				return err
 			}
-			list, err := p.waitings(ctx, r, *signer, false)
+			list, err := p.waitings(ctx, r, &of, false)
 			if err != nil {
 				return err
 			}
@@ -363,6 +425,9 @@ func watchApprovalsCommand(p *Program, fs *flag.FlagSet) action {
 				p.printf("%s  %s  %s  until %s  %s", printable(w.Run), printable(whatOf(w)), missingOf(w.Missing), w.Expires.Time().Local().Format(time.DateTime), printable(w.Barrier))
 				for _, line := range followedOf(&w) {
 					p.printf("  %s", line)
+				}
+				if w.Delegator != "" {
+					p.printf("  for %s", printable(w.Delegator))
 				}
 				p.printf("\n")
 			}
