@@ -223,8 +223,6 @@ type slow struct {
 	back *atomic.Bool
 }
 
-func (slow) RecordOrder(context.Context, string, string, ledger.Order) error { return nil }
-
 func (slow) RecordOutcomes(context.Context, string, string, []ledger.Outcome) error { return nil }
 func (s slow) CloseRun(ctx context.Context, r ledger.Run, last []ledger.Outcome) (ledger.Run, bool, error) {
 	if !s.back.Load() {

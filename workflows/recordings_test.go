@@ -19,7 +19,6 @@ import (
 	chimera "chimera.ai/engine/client"
 	"chimera.ai/engine/compiler"
 	"chimera.ai/engine/contract"
-	"chimera.ai/engine/diag"
 	"chimera.ai/engine/host"
 	"chimera.ai/engine/internal/stage"
 	"chimera.ai/engine/ledger"
@@ -321,6 +320,18 @@ rules:
   - {id: short, type: hard, operations: [sh/write, sh/hang], require: action.inputs.x.size() < 20}
 `
 
+// policy is the policy under which the recording is made.
+func (r recording) policy(t *testing.T) *policy.Bundle {
+	t.Helper()
+	rules := effectPolicy
+	if r.asks {
+		rules = strings.Replace(rules, "approval: {", "approval: {outcome: [{role: editor, min: 1}], ", 1)
+	}
+	bundle, ds := policy.Parse(compiler.Source{Name: "policy.yaml", Text: []byte(rules)})
+	require.Empty(t, ds, r.name)
+	return bundle
+}
+
 // studio is where a recording is made.
 type studio struct {
 	options host.Options
@@ -376,13 +387,7 @@ func newStudio(t *testing.T, r recording) *studio {
 		Executables: map[string]skills.Executable{"sh": {Command: "/bin/sh", Args: []string{"-c", `cat >/dev/null; case "$1" in hang|wait) sleep 20;; esac; echo '{"x":"y"}'`, "sh"}}},
 	}
 	if r.acting {
-		var ds diag.Diagnostics
-		rules := effectPolicy
-		if r.asks {
-			rules += "approval: {outcome: [{role: editor, min: 1}]}\n"
-		}
-		s.options.Policy, ds = policy.Parse(compiler.Source{Name: "policy.yaml", Text: []byte(rules)})
-		require.Empty(t, ds)
+		s.options.Policy = r.policy(t)
 		s.deployment = stage.Deploy(t, &s.options)
 	}
 	s.options.Client.Identity = "recorded"

@@ -21,8 +21,6 @@ import (
 // refusing is a ledger that opens runs, and accepts nothing else about them.
 type refusing struct{ noLedger }
 
-func (refusing) RecordOrder(context.Context, string, string, ledger.Order) error { return nil }
-
 func (refusing) RecordOutcomes(context.Context, string, string, []ledger.Outcome) error {
 	return ledger.ErrConflict
 }
