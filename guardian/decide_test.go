@@ -352,6 +352,21 @@ func TestAllStepsAreRecorded(t *testing.T) {
 	require.False(t, r.Awaits, "nobody may lift the risk")
 }
 
+// TestSeveralFilesNameARole: of a role that several files of a bundle name, the largest number
+// counts, as everywhere, whatever people are asked.
+func TestSeveralFilesNameARole(t *testing.T) {
+	groups := func(list string) *policy.Bundle {
+		return parse(t, "apiVersion: chimera/v1\nkind: PolicyBundle\nversion: \"1\"\napproval: {review: ["+list+"], outcome: ["+list+"]}\n")
+	}
+	whole, ds := policy.Merge(parse(t, bundleText), groups("{role: operator, min: 2}, {role: boss, min: 1}"), groups("{role: operator, min: 1}"))
+	require.Empty(t, errorsOf(ds))
+	g, ds := guardian.New(whole, operations())
+	require.NotNil(t, g, errorsOf(ds))
+	want := []plan.Group{{Role: "boss", Min: 1}, {Role: "operator", Min: 2}}
+	require.Equal(t, want, g.Outcome())
+	require.Equal(t, want, g.Decide(action(), nil, facts(func(f *guardian.Facts) { f.Review = true })).Groups)
+}
+
 // checks gives an action prechecks: nodes and digests in turn.
 func checks(all ...string) func(*guardian.Action) {
 	return func(a *guardian.Action) {

@@ -108,13 +108,14 @@ func readDecided(p ledger.Packet) (*Waiting, *Record, error) {
 	return w, r, nil
 }
 
-// Outcome are those who state what a call did, where nobody knows, by the bundle.
+// Outcome are those who state what a call did, where nobody knows, by the bundle: of each role
+// the largest number that one of its files names. They are sorted by role.
 func (g *Gate) Outcome() []plan.Group {
-	var out []plan.Group
+	most := map[string]int{}
 	for _, x := range g.bundle.Outcome {
-		out = append(out, plan.Group{Role: x.Role, Min: x.Min})
+		most[x.Role] = max(most[x.Role], x.Min)
 	}
-	return out
+	return groupsOf(most)
 }
 
 // MaySign are those of [policy.Interested] who may approve by the bundle, and alone reports
