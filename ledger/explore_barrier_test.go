@@ -226,7 +226,7 @@ func tick(n int8) ledger.Time { return ledger.At(time.Unix(int64(n), 0)) }
 // barrier is a round as the moves see it.
 func (h *hall) barrier(n int) ledger.Barrier {
 	o := &h.rounds[n]
-	b := ledger.Barrier{ID: roundName(int8(n)), ExpiresAt: tick(o.expires), State: states[o.state]}
+	b := ledger.Barrier{ID: roundName(int8(n)), ExpiresAt: tick(o.expires), State: states[o.state], Actions: make([]ledger.Awaited, 0, len(o.about))}
 	if h.extent.escalates {
 		at := tick(o.expires - barrierTicks + 1)
 		b.EscalatesAt = &at
@@ -251,7 +251,8 @@ func (h *hall) rule(m barrierMoves, n int) approval.Rule {
 	return approval.Rule{Groups: m.asked(&approval.Request{Rule: enough, Escalated: h.rounds[n].escalated != 0})}
 }
 
-func (h *hall) barriers() (all []ledger.Barrier) {
+func (h *hall) barriers() []ledger.Barrier {
+	all := make([]ledger.Barrier, 0, len(h.rounds))
 	for n := range h.rounds {
 		if h.rounds[n].state != 0 {
 			all = append(all, h.barrier(n))
@@ -264,7 +265,8 @@ func (h *hall) barriers() (all []ledger.Barrier) {
 func (h *hall) valid(k int) bool { return int(h.now) >= keys[k].from && int(h.now) <= keys[k].until }
 
 // votes are the signatures of a round that count now, or ever.
-func (h *hall) votes(n int, ever bool) (all []approval.Vote) {
+func (h *hall) votes(n int, ever bool) []approval.Vote {
+	all := make([]approval.Vote, 0, nKeys)
 	for k, signed := range h.rounds[n].signed {
 		if signed && (ever || h.valid(k)) {
 			all = append(all, approval.Vote{ID: idName(int8(k)), Decision: keys[k].decision, Signer: idName(int8(k)), Role: keys[k].role, Persons: persons[k]})
@@ -307,7 +309,8 @@ func (h *hall) close(m barrierMoves, n int, end ledger.BarrierState, s step) {
 }
 
 // steps are the states that may follow.
-func (h hall) steps(m barrierMoves) (out []hall) {
+func (h hall) steps(m barrierMoves) []hall {
+	out := make([]hall, 0, 16)
 	if h.now < h.extent.ticks {
 		next := h
 		next.now++
@@ -361,12 +364,9 @@ func (h hall) decide(out []hall, m barrierMoves, inv int8) []hall {
 	case last.State == ledger.BarrierOpen:
 		return out
 	}
-	n := slices.IndexFunc(h.rounds[:], func(o opened) bool { return o.state == 0 }) - 1
-	if n < 0 {
-		n = maxBarriers - 1
-	}
+	n := 0
 	for last.ID != roundName(int8(n)) {
-		n--
+		n++
 	}
 	if inv == 0 && h.extent.checks && !m.rechecked(h.made(), last.ID) {
 		return out // it is called once more

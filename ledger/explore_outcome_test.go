@@ -44,11 +44,10 @@ var soundOutcomes = outcomeMoves{
 	settle:    ledger.Invocation.Settle,
 }
 
-// Bounds of the walk: calls, and so decisions; how often people are asked; and the last tick.
+// Bounds of the walk: calls, and so decisions; and how often people are asked.
 const (
 	maxCalls     = 2
 	maxInquiries = 2
-	outcomeTicks = 4
 )
 
 // witnesses are those who state what a call did. Both roles must say the same.
@@ -197,7 +196,7 @@ func (d *doubt) settle(m outcomeMoves, s ledger.Settlement) bool {
 
 // steps are the states that may follow.
 func (d doubt) steps(m outcomeMoves) (out []doubt) {
-	if d.now < outcomeTicks {
+	if int(d.now) < *lastTick {
 		next := d
 		next.now++
 		for i := range next.calls {

@@ -28,7 +28,7 @@ const (
 	maxCrashes   = 3
 )
 
-var lastTick = flag.Int("ticks", 4, "the last tick of the clock of the walk around one effect")
+var lastTick = flag.Int("ticks", 4, "the last tick of the clock of the walks around one effect; from 5 on the other walks go further, too")
 
 // moves are those that a row can make, and what a store does to its hold.
 type moves struct {

@@ -1,0 +1,141 @@
+package ledger_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"chimera.ai/engine/contract"
+	"chimera.ai/engine/internal/raced"
+	"chimera.ai/engine/ledger"
+	"chimera.ai/engine/plan"
+)
+
+// sagaWalks are those of make test, the smallest first.
+var sagaWalks = []bounds{
+	{losses: 0, continuing: true},
+	{inOrder: true, losses: 1, continuing: true},
+	{inOrder: true, verified: true, losses: 1, continuing: true},
+	{inOrder: true, losses: 0, resets: true},
+}
+
+// TestSagaProtocol walks all states around a run that has to undo its effects.
+func TestSagaProtocol(t *testing.T) {
+	raced.Skip(t)
+	all := sagaWalks
+	if *lastTick > 4 {
+		all = append(slices.Clone(all), // make explore
+			bounds{losses: 1, verified: true, continuing: true}, bounds{inOrder: true, losses: 2, verified: true, continuing: true},
+			bounds{inOrder: true, losses: 0, resets: true, continuing: true}, bounds{inOrder: true, losses: 0, verified: true, resets: true},
+			bounds{inOrder: true, losses: 1, resets: true, continuing: true})
+	}
+	for _, b := range all {
+		n, ofRun, undone, err := walkSagas(soundSaga, b)
+		require.NoError(t, err)
+		t.Logf("%d states, %d of the run, %+v", n, ofRun, b)
+		require.Greater(t, n, 5_000, "the walk goes somewhere")
+		require.Positive(t, undone, "something is undone")
+	}
+}
+
+// TestSagaProtocolFaults: the walk finds moves that are wrong.
+func TestSagaProtocolFaults(t *testing.T) {
+	raced.Skip(t)
+	carries := func(change func(c *contract.Carried, w *contract.Unwinding)) func(m *sagaMoves) {
+		return func(m *sagaMoves) {
+			m.carried = func(c *contract.Carried) {
+				w := c.Unwinding
+				if w == nil {
+					w = new(contract.Unwinding)
+				}
+				change(c, w)
+			}
+		}
+	}
+	for name, fault := range map[string]func(m *sagaMoves){
+		"an effect is armed when it has happened": func(m *sagaMoves) { m.armedLate = true },
+		"the first effect is undone first": func(m *sagaMoves) {
+			m.next = func(u *plan.Undoing, c *contract.Carried) plan.UndoStep {
+				if u.Node() == 0 {
+					slices.Reverse(c.Armed)
+					u.Restore(c)
+				}
+				return u.Next()
+			}
+		},
+		"a block that has failed has undone": func(m *sagaMoves) {
+			m.stopped = func(u *plan.Undoing) { u.Verified(true) }
+		},
+		"what nobody can verify is undone": func(m *sagaMoves) {
+			m.silent = func(u *plan.Undoing) { u.Verified(true) }
+		},
+		"what stands after its block is undone": func(m *sagaMoves) {
+			m.verify = func(bool) bool { return true }
+		},
+		"what reads an output runs without it": func(m *sagaMoves) {
+			m.stands = func(u *plan.Undoing, stands, _ bool) { u.Stands(stands, true) }
+		},
+		"what may have happened has not": func(m *sagaMoves) {
+			m.ask = func(i ledger.Invocation, now ledger.Time) (stands, known, wait bool) {
+				stands, known, wait = asksLedger(i, now)
+				return stands && known, known, wait
+			}
+		},
+		"a permit that may be used is none": func(m *sagaMoves) {
+			m.ask = func(i ledger.Invocation, now ledger.Time) (stands, known, wait bool) {
+				stands, known, wait = asksLedger(i, now)
+				return stands, known, wait && i.State != ledger.Permitted
+			}
+		},
+		"a call that runs has not happened": func(m *sagaMoves) {
+			m.ask = func(i ledger.Invocation, now ledger.Time) (stands, known, wait bool) {
+				stands, known, wait = asksLedger(i, now)
+				return stands, known, wait && i.State != ledger.Calling
+			}
+		},
+		"a call is over while it runs": func(m *sagaMoves) {
+			m.settle = func(i ledger.Invocation, s ledger.Settlement, now ledger.Time) (ledger.Invocation, bool, error) {
+				if s.Abandoned {
+					now = unitTick(9)
+				}
+				return i.Settle(s, now)
+			}
+		},
+		"what is settled is called again": func(m *sagaMoves) {
+			m.course = func(i ledger.Invocation, action string, now ledger.Time) (ledger.Course, error) {
+				if i.State == ledger.Settled {
+					return ledger.Decide, nil
+				}
+				return i.Course(action, now)
+			}
+		},
+		"the last cause is the run's": func(m *sagaMoves) {
+			m.ends = func(_, next contract.RunState) contract.RunState { return next }
+		},
+		"a run that continues forgets what is armed":           carries(func(c *contract.Carried, _ *contract.Unwinding) { c.Armed = nil }),
+		"a run that continues forgets what it undoes":          carries(func(_ *contract.Carried, w *contract.Unwinding) { w.Node = 0 }),
+		"a run that continues forgets what it has undone":      carries(func(_ *contract.Carried, w *contract.Unwinding) { w.Compensated = nil }),
+		"a run that continues forgets what it could not undo":  carries(func(_ *contract.Carried, w *contract.Unwinding) { w.NotCompensated = nil }),
+		"a run that continues forgets that a block has failed": carries(func(_ *contract.Carried, w *contract.Unwinding) { w.Orphans = false }),
+		"a run that continues forgets its cause":               carries(func(_ *contract.Carried, w *contract.Unwinding) { w.End.State = contract.RunFailed }),
+		"a run that continues goes on after the block": carries(func(_ *contract.Carried, w *contract.Unwinding) {
+			if plan.UndoStage(w.Stage) == plan.UndoBlock {
+				w.Stage = byte(plan.UndoVerifying)
+			}
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := soundSaga
+			fault(&m)
+			var err error
+			for _, b := range sagaWalks {
+				if _, _, _, err = walkSagas(m, b); err != nil {
+					break
+				}
+			}
+			require.ErrorIs(t, err, errWrong)
+			t.Log(err)
+		})
+	}
+}
