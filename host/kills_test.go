@@ -289,7 +289,7 @@ func (k *killed) lock(t *testing.T) (unlock func()) {
 	require.Eventually(t, func() bool {
 		_, err := conn.ExecContext(t.Context(), "BEGIN IMMEDIATE")
 		return err == nil
-	}, time.Minute, time.Millisecond)
+	}, 5*time.Minute, time.Millisecond)
 	return func() {
 		_, err := conn.ExecContext(t.Context(), "ROLLBACK")
 		require.NoError(t, err)
@@ -390,7 +390,7 @@ func (k *killed) signed(t *testing.T) int {
 
 func (k *killed) until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	require.Eventually(t, holds, time.Minute, 5*time.Millisecond, what)
+	require.Eventually(t, holds, 5*time.Minute, 5*time.Millisecond, what)
 }
 
 var keyIn = regexp.MustCompile(`"key":"([^"]+)"`)
