@@ -119,11 +119,11 @@ func (c *Client) query(ctx context.Context, id string) (contract.State, error) {
 	return state, value.Get(&state)
 }
 
-// cutOff corrects the nodes of a run that has ended: nobody waits for what was under
+// cutOff corrects the state of a run that has ended: nobody waits for what was under
 // way. The run itself knows only of an end that it made, not of one made by Temporal or
 // by somebody who answered for a worker.
 func cutOff(s *contract.State) {
-	s.Waiting, s.Paused = nil, nil
+	s.Waiting, s.Paused, s.Barriers = nil, nil, nil
 	s.Counts.Dropped += s.Counts.Running + s.Counts.Pending
 	s.Counts.Running, s.Counts.Pending = 0, 0
 	for i := range s.Nodes {
