@@ -244,7 +244,7 @@ func (f *Effects) recall(ctx, store context.Context, e *effect, call *contract.C
 	case ledger.Unknown:
 		switch {
 		case call.Stated != nil:
-			return f.stated(ctx, store, e, call.Stated, i)
+			return f.resolveStated(ctx, store, e, call.Stated, i)
 		case e.verify() != nil:
 			return f.resolve(ctx, store, e, call, i)
 		}

@@ -95,10 +95,10 @@ func (f *Effects) unresolved(ctx context.Context, e *effect, i *ledger.Invocatio
 	return contract.Outcome{Unknown: i.DecisionID}, nil
 }
 
-// stated resolves a call of unknown outcome by what people have stated. It does not believe
+// resolveStated resolves a call of unknown outcome by what people have stated. It does not believe
 // who brings that. What had no effect may be called again, with another permit; of what had
 // one, nobody knows what it returned.
-func (f *Effects) stated(ctx, store context.Context, e *effect, of *contract.Approved, i ledger.Invocation) (contract.Outcome, error) {
+func (f *Effects) resolveStated(ctx, store context.Context, e *effect, of *contract.Approved, i ledger.Invocation) (contract.Outcome, error) {
 	said, err := f.answer(store, e, of, &i)
 	if err != nil {
 		if k := kindOf(ctx, err).Kind; k == contract.StoreUnavailable || k == contract.WorkerLost {
