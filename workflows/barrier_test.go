@@ -186,3 +186,73 @@ func TestABarrierWaitsAMonth(t *testing.T) {
 		})
 	}
 }
+
+// TestSignedWhileItOpened: a signature that the guardian accepts while a run waits for the answer
+// that its barrier is open counts, whichever answer comes first; what the run is told about the
+// barrier then may be older.
+func TestSignedWhileItOpened(t *testing.T) {
+	for _, first := range []string{contract.ActivitySign, contract.ActivityOpen} {
+		t.Run(first, func(t *testing.T) {
+			a := newAsking(t)
+			landed := make(chan struct{}) // the first answer
+			a.env.SetOnActivityCompletedListener(func(info *activity.Info, _ converter.EncodedValue, _ error) {
+				if info.ActivityType.Name == contract.ActivityOpen && first == contract.ActivityOpen {
+					close(landed)
+				}
+			})
+			accepted := make(chan struct{})
+			register := func(name string, f any) {
+				a.env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name, DisableAlreadyRegisteredCheck: true})
+			}
+			register(contract.ActivityOpen, func(ctx context.Context, r contract.OpenRequest) (contract.Opened, error) {
+				a.expires = a.env.Now().Add(month).Truncate(time.Millisecond)
+				out := contract.Opened{Request: r.Request, Barrier: a.stands(contract.BarrierOpen)} // nobody has signed yet
+				a.env.UpdateWorkflow(contract.UpdateSign, "signature", &testsuite.TestUpdateCallback{
+					OnAccept: func() {}, OnReject: func(err error) { t.Errorf("refused: %s", err) },
+					OnComplete: func(any, error) {
+						if first == contract.ActivitySign {
+							close(landed)
+						}
+					},
+				}, json.RawMessage(`{"payload":""}`))
+				wait := accepted
+				if first == contract.ActivitySign {
+					wait = landed
+				}
+				select {
+				case <-wait:
+				case <-ctx.Done():
+				}
+				return out, nil
+			})
+			register(contract.ActivitySign, func(ctx context.Context, r contract.SignRequest) (contract.Signed, error) {
+				a.signed++
+				out := contract.Signed{Request: r.Request}
+				for range r.Envelopes {
+					out.Verdicts = append(out.Verdicts, contract.Verdict{Accepted: true, Barrier: "barrier"})
+				}
+				for range r.Barriers {
+					out.Barriers = append(out.Barriers, a.stands(contract.BarrierApproved))
+				}
+				if len(r.Envelopes) > 0 {
+					require.Empty(t, r.Barriers, "the run does not know that it is open")
+					close(accepted)
+					if first == contract.ActivityOpen {
+						select {
+						case <-landed:
+						case <-ctx.Done():
+						}
+					}
+				}
+				return out, nil
+			})
+			begun := a.env.Now()
+			a.env.ExecuteWorkflow(contract.WorkflowType, contract.Start{Input: json.RawMessage(`{}`)})
+			require.True(t, a.env.IsWorkflowCompleted())
+			require.NoError(t, a.env.GetWorkflowError())
+			require.Equal(t, 1, a.written)
+			require.Equal(t, 2, a.signed, "the guardian is asked about the barrier once more")
+			require.Less(t, a.env.Now().Sub(begun), time.Hour)
+		})
+	}
+}

@@ -27,11 +27,12 @@ type asked struct {
 
 // asks opens a run whose effect waits for people.
 func (d *deployment) asks(t testing.TB, workflow string) asked {
-	return d.asksAbout(t, workflow, nil)
+	return d.asksAbout(t, workflow, nil, plan.FollowUp{})
 }
 
-// asksAbout is like asks, for the action of a digest, or for any if that is nil.
-func (d *deployment) asksAbout(t testing.TB, workflow string, action func(ledger.Run) (string, error)) asked {
+// asksAbout is like asks, for the action of a digest, or for any if that is nil, and with what
+// follows while people have not approved.
+func (d *deployment) asksAbout(t testing.TB, workflow string, action func(ledger.Run) (string, error), follows plan.FollowUp) asked {
 	a := asked{ask: ledgertest.Ask("i-"+workflow, "action of "+workflow)}
 	a.run = ledger.Run{Workflow: workflow, Root: "r", Origin: "r", Agent: "bot", PlanDigest: ledger.BodyDigest([]byte("p")), InputDigest: ledger.BodyDigest([]byte("i"))}
 	if action != nil {
@@ -51,12 +52,12 @@ func (d *deployment) asksAbout(t testing.TB, workflow string, action func(ledger
 	}
 	request := approval.Request{
 		Deployment: "example", Audience: trust.Prod, Workflow: workflow, Origin: "r", Barrier: "b-" + workflow + "/1", Plan: a.run.PlanDigest, Agent: "bot",
-		Rule: approval.Rule{Groups: cfos, Excluded: []string{"eve"}}, Actions: []approval.Action{waits}, Opened: ledger.At(time.Now().Add(-time.Minute)), Expires: until,
+		Rule: approval.Rule{Groups: cfos, Excluded: []string{"eve"}, FollowUp: follows}, Actions: []approval.Action{waits}, Opened: ledger.At(time.Now().Add(-time.Minute)), Expires: until,
 	}
 	raw, err := request.Encode()
 	require.NoError(t, err)
 	a.barrier, err = d.store.OpenBarrier(t.Context(), a.run, ledger.Barrier{
-		ID: request.Barrier, Name: "node/pay", Request: raw, ExpiresAt: until,
+		ID: request.Barrier, Name: "node/pay", Request: raw, ExpiresAt: until, EscalatesAt: request.EscalatesAt(),
 		Actions: []ledger.Awaited{{Invocation: waits.Invocation, Action: waits.Action, Decision: waits.Decision, Undo: []string{"u-" + workflow, "x-" + workflow}}},
 	})
 	require.NoError(t, err)
@@ -65,10 +66,14 @@ func (d *deployment) asksAbout(t testing.TB, workflow string, action func(ledger
 
 // accept has the ledger accept a signature, whoever has made it, and returns its id.
 func (d *deployment) accept(t testing.TB, a asked, signer string, key *trust.Key) string {
+	return d.acceptAs(t, a, signer, "cfo", key)
+}
+
+func (d *deployment) acceptAs(t testing.TB, a asked, signer, role string, key *trust.Key) string {
 	r, digest, err := approval.ParseRequest(a.barrier.Request)
 	require.NoError(t, err)
 	p := r.Payload(digest, approval.Approve)
-	p.Signer, p.Role, p.Nonce = signer, "cfo", plan.DigestOf([]byte(signer + a.barrier.ID))[7:39]
+	p.Signer, p.Role, p.Nonce = signer, role, plan.DigestOf([]byte(signer + a.barrier.ID))[7:39]
 	p.Issued, p.NotBefore, p.Expires = ledger.At(time.Now()), ledger.At(time.Now().Add(-time.Minute)), r.Expires
 	e, err := p.Unsigned()
 	require.NoError(t, err)
@@ -84,7 +89,7 @@ func (d *deployment) accept(t testing.TB, a asked, signer string, key *trust.Key
 // permit has the action permitted, by a decision that names who must approve it.
 func (d *deployment) permit(t testing.TB, a asked, approvals ...string) {
 	if len(approvals) > 0 {
-		_, err := d.store.CloseBarrier(t.Context(), a.barrier.ID, ledger.BarrierApproved, "")
+		_, err := d.store.ApproveBarrier(t.Context(), a.barrier.ID, "", a.barrier.EscalatedAt != nil)
 		require.NoError(t, err)
 		a.ask.Barrier, a.ask.Approvals = a.barrier.ID, approvals
 	}
