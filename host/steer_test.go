@@ -1,14 +1,18 @@
 package host_test
 
 import (
+	"database/sql"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	enumspb "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	sdk "go.temporal.io/sdk/client"
 
 	"chimera.ai/engine/approval"
@@ -223,4 +227,83 @@ func TestPausedFromTheStart(t *testing.T) {
 	a.replays(t, late)
 	require.Equal(t, contract.RunFailed, stage.State(t, a.h.Client(), late).State)
 	require.Len(t, a.written(t), 1)
+}
+
+// TestPausesAreBounded: a run is paused a hundred times by orders that nobody has signed, and
+// then by signed ones alone. The log has each.
+func TestPausesAreBounded(t *testing.T) {
+	stage.Parallel(t)
+	a := act(t, writes)
+	eve := a.enrol(t, "Eve", "editor")
+	a.enrol(t, "Fay", "finance")
+	run := a.start(t, "often", a.publish(t, approvedPlan), `{"line":"one"}`)
+	a.asked(t, run, 1)
+	const most = 100
+	for i := range most {
+		require.True(t, a.pause(t, run, `{}`).Accepted, i)
+		require.True(t, a.resume(t, run, `{}`).Accepted, i)
+	}
+	require.Equal(t, contract.CodeUnsigned, a.pause(t, run, `{}`).Code)
+	signed := func(order string) string {
+		return string(a.order(t, run, eve.Key, trust.Order{Order: order, By: "Eve", Signer: eve.ID}))
+	}
+	require.True(t, a.pause(t, run, signed(trust.OrderPause)).Verified)
+	require.True(t, a.resume(t, run, `{}`).Accepted, "a run can always be resumed")
+	require.Equal(t, contract.CodeUnsigned, a.pause(t, run, `{}`).Code)
+	require.Len(t, a.told(t, run), 2*most+2)
+	require.NoError(t, a.h.Client().CancelWorkflow(t.Context(), run.GetID(), ""))
+	require.Error(t, stage.Await(t, a.h.Client(), run, nil))
+}
+
+// locked lets nobody write to the ledger until free is called.
+func (a *acting) locked(t *testing.T) (free func()) {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(a.options.Store.Dir, "ledger.db"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	conn, err := db.Conn(t.Context())
+	require.NoError(t, err)
+	_, err = conn.ExecContext(t.Context(), "PRAGMA busy_timeout = 60000")
+	require.NoError(t, err)
+	_, err = conn.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+	require.NoError(t, err)
+	return func() {
+		_, err := conn.ExecContext(t.Context(), "ROLLBACK")
+		require.NoError(t, err)
+		require.NoError(t, conn.Close())
+	}
+}
+
+// TestPausedWhileTheStoreIsAway: a run that is paused stays so while the store is away. What it
+// is told meanwhile waits for the store, and then it goes on.
+func TestPausedWhileTheStoreIsAway(t *testing.T) {
+	stage.Parallel(t)
+	a := act(t, writes)
+	run := a.startPaused(t, "away", a.publish(t, fmt.Sprintf(steps, 600_000)))
+	free := a.locked(t)
+	type answer struct {
+		contract.Steering
+		err error
+	}
+	resumed := make(chan answer, 1)
+	go func() {
+		s, err := a.runs().Resume(t.Context(), run.GetID(), json.RawMessage(`{"by":"Bob"}`))
+		resumed <- answer{s, err}
+	}()
+	stage.Until(t, "the ledger does not take the order", func() bool {
+		d, err := a.h.Client().DescribeWorkflowExecution(t.Context(), run.GetID(), "")
+		require.NoError(t, err)
+		return slices.ContainsFunc(d.GetPendingActivities(), func(p *workflowpb.PendingActivityInfo) bool {
+			return p.GetActivityType().GetName() == contract.ActivitySteer && p.GetAttempt() > 1
+		})
+	})
+	require.Equal(t, contract.RunPaused, stage.State(t, a.h.Client(), run).State)
+	require.Empty(t, a.written(t))
+	free()
+	require.NoError(t, stage.Await(t, a.h.Client(), run, nil))
+	told := <-resumed
+	require.True(t, told.Accepted || told.err != nil, "who is not answered in time does not know; the order counts")
+	require.Len(t, a.written(t), 1)
+	require.Len(t, a.told(t, run), 2)
+	a.replays(t, run)
 }
