@@ -15,7 +15,7 @@ import (
 // extents are those of the walks of make test, the smallest first: one guardian, or one round.
 var extents = []extent{
 	{rounds: 2, guardians: 1, ticks: 1, checks: true}, {rounds: 1, guardians: 2, ticks: 3},
-	{rounds: 1, guardians: 2, ticks: 2, escalates: true}, {rounds: 2, guardians: 1, ticks: 2},
+	{rounds: 1, guardians: 2, ticks: 2, escalates: true}, {rounds: 2, guardians: 1, ticks: 1},
 }
 
 // TestBarrierProtocol walks all states around a barrier.

@@ -118,6 +118,7 @@ func TestSagaProtocolFaults(t *testing.T) {
 		"a run that continues forgets what it has undone":      carries(func(_ *contract.Carried, w *contract.Unwinding) { w.Compensated = nil }),
 		"a run that continues forgets what it could not undo":  carries(func(_ *contract.Carried, w *contract.Unwinding) { w.NotCompensated = nil }),
 		"a run that continues forgets that a block has failed": carries(func(_ *contract.Carried, w *contract.Unwinding) { w.Orphans = false }),
+		"a run that continues forgets what is to run":          carries(func(c *contract.Carried, _ *contract.Unwinding) { c.Queue = nil }),
 		"a run that continues forgets its cause":               carries(func(_ *contract.Carried, w *contract.Unwinding) { w.End.State = contract.RunFailed }),
 		"a run that continues goes on after the block": carries(func(_ *contract.Carried, w *contract.Unwinding) {
 			if plan.UndoStage(w.Stage) == plan.UndoBlock {

@@ -464,11 +464,11 @@ func walkSagas(m sagaMoves, b bounds) (all, ofRun, undone int, err error) {
 			if len(r.undo.Compensated()) > 0 {
 				undone++
 			}
-		} else if len(steps) == 0 {
-			return len(seen), len(w.all), undone, fmt.Errorf("%w: the run waits for ever: %+v", errWrong, s)
 		}
+		waits := !w.all[s.run].ended
 		for _, next := range steps {
 			next.tidy()
+			waits = waits && next == s
 			if wrong := w.check(&next, &s); wrong != "" {
 				return len(seen), len(w.all), undone, fmt.Errorf("%w: %s: %s: %+v", errWrong, wrong, w.all[next.run].key(), next)
 			}
@@ -476,6 +476,9 @@ func walkSagas(m sagaMoves, b bounds) (all, ofRun, undone int, err error) {
 				seen[next] = true
 				queue = append(queue, next)
 			}
+		}
+		if waits {
+			return len(seen), len(w.all), undone, fmt.Errorf("%w: the run waits for ever: %s: %+v", errWrong, w.all[s.run].key(), s)
 		}
 	}
 	return len(seen), len(w.all), undone, nil
